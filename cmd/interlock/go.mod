@@ -1,0 +1,10 @@
+module github.com/interlock-go/interlock/cmd/interlock
+
+go 1.25.0
+
+replace (
+	github.com/interlock-go/interlock => ../..
+	github.com/interlock-go/interlock/drivertest => ../../drivertest
+	github.com/interlock-go/interlock/backend/sqlitelock => ../../backend/sqlitelock
+	github.com/interlock-go/interlock/examples => ../../examples
+)

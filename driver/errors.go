@@ -1,0 +1,44 @@
+package driver
+
+import "errors"
+
+// The errors with a meaning of their own; drivers may wrap them.
+var (
+	ErrBusy     = errors.New("busy")                          // Join with NoWait: it would have to wait
+	ErrMismatch = errors.New("other kind or capacity")        // users of one name disagree
+	ErrGone     = errors.New("ticket gone")                   // the ticket does not stand any more
+	ErrSession  = errors.New("session over")                  // with all its tickets that have no fixed end
+	ErrConflict = errors.New("value changed")                 // Swap lost the race
+	ErrTooLarge = errors.New("value larger than 65536 bytes") // Swap
+)
+
+// Permanent marks an error that will be the same next time, such as a corrupt
+// file or a refused password, so that callers do not repeat the call. The
+// result wraps err.
+func Permanent(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &permanent{err}
+}
+
+// IsPermanent reports whether repeating the call cannot help: err, or an error
+// that it wraps, was marked by [Permanent] or is a sentinel of this package or
+// errors.ErrUnsupported.
+func IsPermanent(err error) bool {
+	var p *permanent
+	if errors.As(err, &p) || errors.Is(err, errors.ErrUnsupported) {
+		return true
+	}
+	for _, e := range []error{ErrBusy, ErrMismatch, ErrGone, ErrSession, ErrConflict, ErrTooLarge} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+type permanent struct{ err error }
+
+func (p *permanent) Error() string { return p.err.Error() }
+func (p *permanent) Unwrap() error { return p.err }

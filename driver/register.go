@@ -1,0 +1,57 @@
+package driver
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+)
+
+// Opener makes a driver from a URL. It takes the options that it knows, and
+// fails with u.Check() before it touches anything if some are left.
+type Opener func(ctx context.Context, u *URL) (Driver, error)
+
+var registry = struct {
+	sync.Mutex
+	openers map[string]Opener
+}{openers: map[string]Opener{}}
+
+// Register makes a backend available under a URL scheme. Backends call it when
+// they are imported; a scheme that is registered twice is a panic.
+func Register(scheme string, open Opener) {
+	registry.Lock()
+	defer registry.Unlock()
+	if _, ok := registry.openers[scheme]; ok {
+		panic("interlock: scheme " + scheme + " is registered twice")
+	}
+	registry.openers[scheme] = open
+}
+
+// Schemes lists the registered URL schemes in order.
+func Schemes() []string {
+	registry.Lock()
+	defer registry.Unlock()
+	return slices.Sorted(maps.Keys(registry.openers))
+}
+
+// known names the packages of this project's backends, so that the error for a
+// missing one can tell what to import.
+var known = map[string]string{
+	"mem":    "memlock",
+	"sqlite": "sqlitelock",
+}
+
+// OpenURL opens the driver of the URL's scheme.
+func OpenURL(ctx context.Context, u *URL) (Driver, error) {
+	registry.Lock()
+	open := registry.openers[u.Scheme]
+	registry.Unlock()
+	if open != nil {
+		return open(ctx, u)
+	}
+	if pkg := known[u.Scheme]; pkg != "" {
+		return nil, fmt.Errorf("scheme %q needs the line: import _ \"github.com/interlock-go/interlock/backend/%s\"", u.Scheme, pkg)
+	}
+	return nil, fmt.Errorf("unknown scheme %q; this program has %v", u.Scheme, Schemes())
+}
