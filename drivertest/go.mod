@@ -8,3 +8,8 @@ replace (
 	github.com/interlock-go/interlock/cmd/interlock => ../cmd/interlock
 	github.com/interlock-go/interlock/examples => ../examples
 )
+
+require (
+	github.com/interlock-go/interlock v0.0.0-00010101000000-000000000000
+	go.uber.org/goleak v1.3.0
+)

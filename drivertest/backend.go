@@ -1,0 +1,63 @@
+// Package drivertest checks a backend of Interlock against the specification,
+// which is the comments of package driver. A backend's own test is
+//
+//	func TestMain(m *testing.M) { drivertest.Main(m) }
+//
+//	func TestConformance(t *testing.T) {
+//		drivertest.Run(t, drivertest.Backend{
+//			World: func(t testing.TB) drivertest.World { … },
+//			TTL:   time.Second,
+//		})
+//	}
+//
+// Each rule is a subtest, and a failure prints the sentence of package driver
+// that was broken. A backend passes if every rule passes; a rule that it cannot
+// keep is listed, with the reason, and shows up as skipped.
+package drivertest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// Backend says how a backend is tested.
+type Backend struct {
+	// World makes an empty backend: a new file, a new prefix on a server. Every
+	// rule gets one of its own. What it needs is freed by t.Cleanup.
+	World func(t testing.TB) World
+
+	// TTL is the shortest that the backend grants. Sessions that are to die are
+	// opened with it, so it decides how long the suite takes; a second is good.
+	TTL time.Duration
+
+	// Simulated runs each rule in a bubble of testing/synctest, for drivers that
+	// live in the time of package time and do no I/O. Rules about processes are
+	// not run.
+	Simulated bool
+
+	// Unsupported names the rules that the backend cannot keep, each with the
+	// reason.
+	Unsupported map[string]string
+}
+
+// World is one backend in which several clients meet.
+type World struct {
+	// Open opens a driver: another client of the same world.
+	Open func(ctx context.Context) (driver.Driver, error)
+
+	// URL is what another process opens to be a client of this world; "" if only
+	// this process can. Its scheme must be registered in the test binary.
+	URL string
+
+	// Hang makes the backend stop answering, until resume is called. A backend
+	// that cannot be made to hang lists the rule HangingBackend as unsupported.
+	Hang func() (resume func())
+
+	// Unreachable opens a driver and a session on a backend that is not there, and
+	// returns the error. A backend that is always there lists the rule
+	// UnreachableBackend as unsupported.
+	Unreachable func(ctx context.Context) error
+}

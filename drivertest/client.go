@@ -1,0 +1,179 @@
+package drivertest
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// client is a session on a driver of its own. Its methods end the rule when a
+// call fails that must not, so only the rule's own goroutine may use them; the
+// calls of driver.Session itself are for all.
+type client struct {
+	driver.Session
+	driver driver.Driver
+	t      *T
+}
+
+// client opens a session that outlives the rule without renewing anything.
+func (t *T) client() *client {
+	t.Helper()
+	return t.session(t.driver(), 10*limit)
+}
+
+// mortal opens a session that dies soon if it renews nothing.
+func (t *T) mortal() *client {
+	t.Helper()
+	return t.session(t.driver(), t.TTL)
+}
+
+func (t *T) session(d driver.Driver, ttl time.Duration) *client {
+	t.Helper()
+	s, err := d.Open(t.ctx, driver.SessionOptions{TTL: ttl, Owner: "drivertest"})
+	if err != nil {
+		t.Fatalf("Open: %v", err)
+	}
+	return &client{Session: s, driver: d, t: t}
+}
+
+// join puts a ticket into its queue.
+func (c *client) join(r driver.Request) driver.Ticket {
+	c.t.Helper()
+	tk, err := c.Join(c.t.ctx, r)
+	if err != nil {
+		c.t.Fatalf("Join: %v", err)
+	}
+	if tk.ID != r.ID || tk.Queue != r.Queue {
+		c.t.Fatalf("Join of %s in %q returned the ticket %s in %q", r.ID, r.Queue, tk.ID, tk.Queue)
+	}
+	if tk.Held != (tk.Token != 0) {
+		c.t.Fatalf("Join: a ticket with Held %v has the token %d", tk.Held, tk.Token)
+	}
+	return tk
+}
+
+// hold joins and must hold at once.
+func (c *client) hold(r driver.Request) driver.Ticket {
+	c.t.Helper()
+	tk := c.join(r)
+	if !tk.Held {
+		c.t.Fatalf("%s of %d units waits, although it fits the capacity", r.Queue, r.Units)
+	}
+	return tk
+}
+
+// wait joins and must stand in line.
+func (c *client) wait(r driver.Request) driver.Ticket {
+	c.t.Helper()
+	tk := c.join(r)
+	if tk.Held {
+		c.t.Fatalf("%s of %d units is held, although it does not fit the capacity", r.Queue, r.Units)
+	}
+	return tk
+}
+
+// await waits until the ticket is held.
+func (c *client) await(tk driver.Ticket) driver.Ticket {
+	c.t.Helper()
+	got, err := c.Await(c.t.ctx, tk)
+	if err != nil {
+		c.t.Fatalf("Await: %v", err)
+	}
+	if !got.Held || got.Token == 0 || got.ID != tk.ID || got.Queue != tk.Queue {
+		c.t.Fatalf("Await of %s in %q returned %+v", tk.ID, tk.Queue, got)
+	}
+	return got
+}
+
+// waits makes sure that the ticket is not held now.
+func (c *client) waits(tk driver.Ticket) {
+	c.t.Helper()
+	ctx, cancel := c.t.soon()
+	defer cancel()
+	if got, err := c.Await(ctx, tk); err == nil {
+		c.t.Fatalf("Await returned %+v, although the ticket does not fit the capacity", got)
+	} else if !errors.Is(err, context.DeadlineExceeded) {
+		c.t.Fatalf("Await of a waiting ticket until its context ends: %v", err)
+	}
+}
+
+// leave gives a ticket back.
+func (c *client) leave(tk driver.Ticket) {
+	c.t.Helper()
+	if err := c.Leave(c.t.ctx, tk, true); err != nil {
+		c.t.Fatalf("Leave: %v", err)
+	}
+}
+
+// gone makes sure that the ticket does not stand.
+func (c *client) gone(tk driver.Ticket) {
+	c.t.Helper()
+	if _, err := c.Await(c.t.ctx, tk); !errors.Is(err, driver.ErrGone) {
+		c.t.Fatalf("Await of a ticket that does not stand: %v, not ErrGone", err)
+	}
+}
+
+// renew asks about the tickets and returns their states by ID.
+func (c *client) renew(known ...driver.Ticket) map[string]driver.Renewed {
+	c.t.Helper()
+	answer, err := c.Renew(c.t.ctx, known)
+	if err != nil {
+		c.t.Fatalf("Renew: %v", err)
+	}
+	states := map[string]driver.Renewed{}
+	for _, r := range answer {
+		if _, twice := states[r.ID]; twice {
+			c.t.Fatalf("Renew answers twice for %s", r.ID)
+		}
+		states[r.ID] = r
+	}
+	return states
+}
+
+// beat renews the tickets until the rule ends or stop is called, as often as a
+// caller would whose session has the shortest TTL: expiry and lost messages are
+// noticed at the latest with it.
+func (c *client) beat(known ...driver.Ticket) (stop func()) {
+	ctx, cancel := context.WithCancel(c.t.ctx)
+	done := make(chan struct{})
+	c.t.calls.Go(func() {
+		defer close(done)
+		for {
+			if _, err := c.Renew(ctx, known); err != nil && ctx.Err() == nil && !errors.Is(err, driver.ErrSession) {
+				c.t.Errorf("Renew: %v", err)
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(c.t.TTL / 3):
+			}
+		}
+	})
+	return func() { cancel(); <-done }
+}
+
+// snapshot reads a queue.
+func (t *T) snapshot(d driver.Driver, queue string) driver.Queue {
+	t.Helper()
+	q, err := d.Follow(t.ctx, queue, "")
+	if err != nil {
+		t.Fatalf("Follow: %v", err)
+	}
+	return q
+}
+
+// stands checks who is in the queue, in order, held ones in front.
+func (t *T) stands(d driver.Driver, queue string, held, waiting []driver.Ticket) {
+	t.Helper()
+	q := t.snapshot(d, queue)
+	want := append(append([]driver.Ticket{}, held...), waiting...)
+	ok := len(q.Members) == len(want)
+	for i := 0; ok && i < len(want); i++ {
+		ok = q.Members[i].ID == want[i].ID && q.Members[i].Held == (i < len(held))
+	}
+	if !ok {
+		t.Fatalf("queue %q has %d held and %d waiting tickets to have, but is %+v", queue, len(held), len(waiting), q.Members)
+	}
+}

@@ -1,0 +1,143 @@
+package drivertest
+
+import (
+	"errors"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+const lateJoin = "A ticket that does not stand: ErrGone, and a Join with this ID that arrives within one TTL is refused."
+
+var leaveIsIdempotent = rule{
+	name:      "LeaveIsIdempotent",
+	says:      []string{lateJoin},
+	exclusive: true,
+	check: func(t *T) {
+		a, b := t.client(), t.client()
+		first := a.hold(t.exclusive("q"))
+		second := b.wait(t.exclusive("q"))
+		third := a.wait(t.exclusive("q"))
+		a.leave(first)
+		for range 3 {
+			if err := a.Leave(t.ctx, first, true); !errors.Is(err, driver.ErrGone) {
+				t.Fatalf("Leave of a ticket that has left: %v", err)
+			}
+		}
+		t.stands(a.driver, "q", []driver.Ticket{second}, []driver.Ticket{third})
+		a.leave(third) // while it waits
+		if err := a.Leave(t.ctx, third, true); !errors.Is(err, driver.ErrGone) {
+			t.Fatalf("Leave of a waiting ticket that has left: %v", err)
+		}
+		a.gone(third)
+		b.await(second)
+	},
+}
+
+var leaveBeforeItsJoin = rule{
+	name: "LeaveBeforeItsJoin",
+	says: []string{lateJoin, "A ticket that has left, or that was left before this Join arrived: ErrGone, for at least one TTL."},
+	check: func(t *T) {
+		a := t.client()
+		for _, request := range []driver.Request{
+			t.exclusive("q"), again(t.exclusive("q")), nowait(t.exclusive("q")), again(nowait(t.exclusive("q"))),
+		} {
+			if err := a.Leave(t.ctx, driver.Ticket{ID: request.ID, Queue: "q"}, true); !errors.Is(err, driver.ErrGone) {
+				t.Fatalf("Leave of a ticket that never was: %v", err)
+			}
+			if tk, err := a.Join(t.ctx, request); !errors.Is(err, driver.ErrGone) {
+				t.Fatalf("a Join (Retry %v, NoWait %v) that arrives after its Leave: %+v, %v", request.Retry, request.NoWait, tk, err)
+			}
+			t.stands(a.driver, "q", nil, nil)
+		}
+		a.leave(a.hold(t.exclusive("q")))
+	},
+}
+
+var leftStaysLeft = rule{
+	name: "LeftStaysLeft",
+	says: []string{"A ticket that has left, or that was left before this Join arrived: ErrGone, for at least one TTL."},
+	check: func(t *T) {
+		a, b := t.client(), t.client()
+		refused := func(about string, c *client, r driver.Request) {
+			t.Helper()
+			for _, r := range []driver.Request{r, again(r), again(nowait(r))} {
+				if tk, err := c.Join(t.ctx, r); !errors.Is(err, driver.ErrGone) {
+					t.Fatalf("Join of a ticket that has left %s (Retry %v): %+v, %v", about, r.Retry, tk, err)
+				}
+			}
+		}
+		r1, r2, r3, r4 := t.exclusive("q"), t.exclusive("q"), t.exclusive("q"), t.exclusive("q")
+		first, second := a.hold(r1), b.wait(r2)
+		a.wait(r3)
+		fourth := b.wait(r4)
+		a.leave(first)
+		refused("while held", a, r1)
+		b.leave(fourth)
+		refused("while waiting", b, r4)
+		if err := a.driver.Ask(t.ctx, "q", second.ID, driver.Force); err != nil {
+			t.Fatalf("Ask to force: %v", err)
+		}
+		refused("by force", b, r2)
+		a.hold(again(r3))
+		r5 := t.exclusive("q")
+		fifth := b.wait(r5)
+		if err := a.driver.Ask(t.ctx, "q", fifth.ID, driver.Evict); err != nil {
+			t.Fatalf("Ask to evict: %v", err)
+		}
+		refused("by eviction", b, r5)
+
+		// An ended Hold, too.
+		r6 := t.exclusive("r")
+		r6.Hold = t.TTL / 4
+		sixth := a.hold(r6)
+		t.eventually("the end of a Hold", func() bool { return len(t.snapshot(a.driver, "r").Members) == 0 })
+		refused("by its Hold", a, r6)
+		a.gone(sixth)
+	},
+}
+
+var leaveGrantsTheNext = rule{
+	name: "LeaveGrantsTheNext",
+	says: []string{"Leave takes the ticket out of its queue and grants whoever is next in the same exchange."},
+	check: func(t *T) {
+		a, b := t.client(), t.client()
+		first := a.hold(writer("q"))
+		var readers []driver.Ticket
+		for range 20 {
+			readers = append(readers, b.wait(reader("q")))
+		}
+		last := b.wait(writer("q"))
+		a.leave(first)
+		t.stands(a.driver, "q", readers, []driver.Ticket{last}) // before anybody awaits
+	},
+}
+
+var foreignLeave = rule{
+	name: "LeaveOfAnotherSession",
+	says: []string{"It also serves tickets of other sessions, by their ID, if they have a fixed end."},
+	check: func(t *T) {
+		a, b := t.client(), t.client()
+		r := t.exclusive("q")
+		r.Hold = 10 * limit
+		held := a.hold(r)
+		next := b.wait(t.exclusive("q"))
+		b.leave(driver.Ticket{ID: held.ID, Queue: "q"})
+		b.await(next)
+		a.gone(held)
+
+		// One without a fixed end is not another session's to leave.
+		if err := a.Leave(t.ctx, driver.Ticket{ID: next.ID, Queue: "q"}, true); err == nil {
+			t.Fatalf("Leave of another session's ticket without a fixed end succeeds")
+		}
+		t.stands(a.driver, "q", []driver.Ticket{next}, nil)
+		if err := b.Keep(t.ctx, next, 10*limit); err != nil {
+			t.Fatalf("Keep: %v", err)
+		}
+		a.leave(driver.Ticket{ID: next.ID, Queue: "q"})
+		t.stands(a.driver, "q", nil, nil)
+	},
+}
+
+// time that has passed on the clock of the driver since the instant.
+func since(d driver.Driver, i driver.Instant) time.Duration { return d.Now().Sub(i) }

@@ -1,0 +1,84 @@
+package drivertest
+
+import (
+	"errors"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+var mismatch = rule{
+	name: "Mismatch",
+	says: []string{"A queue that has tickets of another kind or capacity: ErrMismatch."},
+	check: func(t *T) {
+		a, b := t.client(), t.client()
+		requests := map[string]func() driver.Request{
+			"mutex": func() driver.Request {
+				return driver.Request{ID: newID(), Queue: "q", Kind: driver.Mutex, Units: 1, Capacity: 1}
+			},
+			"election": func() driver.Request {
+				return driver.Request{ID: newID(), Queue: "q", Kind: driver.Election, Units: 1, Capacity: 1}
+			},
+			"1 permit":  func() driver.Request { return permits("q", 1, 1) },
+			"5 permits": func() driver.Request { return permits("q", 1, 5) },
+			"6 permits": func() driver.Request { return permits("q", 1, 6) },
+			"reader":    func() driver.Request { return reader("q") },
+			"barrier": func() driver.Request {
+				return driver.Request{ID: newID(), Queue: "q", Kind: driver.Barrier, Units: 1, Capacity: driver.RWCapacity}
+			},
+			"rw permits":  func() driver.Request { return permits("q", 1, driver.RWCapacity) },
+			"all permits": func() driver.Request { return permits("q", 7, 7) },
+		}
+		for name, request := range requests {
+			held := a.hold(request()) // an empty queue forgets kind and capacity
+			for other, request := range requests {
+				if other == name {
+					continue
+				}
+				for _, r := range []driver.Request{request(), nowait(request())} {
+					if _, err := b.Join(t.ctx, r); !errors.Is(err, driver.ErrMismatch) {
+						t.Fatalf("Join as %s while a ticket stands as %s: %v", other, name, err)
+					}
+				}
+			}
+			t.stands(b.driver, "q", []driver.Ticket{held}, nil)
+			a.leave(held)
+		}
+	},
+}
+
+var impossibleRequests = rule{
+	name: "ImpossibleRequests",
+	says: []string{"1 <= Units <= Capacity", "CheckName reports why a name of a queue or a cell is refused, the same on every backend."},
+	check: func(t *T) {
+		a := t.client()
+		for _, c := range []struct {
+			about string
+			r     driver.Request
+		}{
+			{"no units", permits("q", 0, 5)},
+			{"negative units", permits("q", -1, 5)},
+			{"more units than capacity", permits("q", 6, 5)},
+			{"no capacity", permits("q", 0, 0)},
+			{"negative capacity", permits("q", -1, -1)},
+			{"empty name", permits("", 1, 5)},
+			{"a dot", permits("a/../b", 1, 5)},
+			{"not UTF-8", permits("a\xff", 1, 5)},
+			{"a control character", permits("a\x00b", 1, 5)},
+		} {
+			if tk, err := a.Join(t.ctx, c.r); err == nil {
+				t.Fatalf("Join with %s returned %+v", c.about, tk)
+			} else if !driver.IsPermanent(err) {
+				t.Fatalf("Join with %s returned an error that is worth repeating: %v", c.about, err)
+			}
+		}
+		t.stands(a.driver, "q", nil, nil)
+		for _, name := range []string{"", "a/../b", "a\xff", "a\x00b"} {
+			if _, err := a.driver.Swap(t.ctx, driver.Swap{ID: newID(), Name: name, Value: []byte("v")}); err == nil {
+				t.Fatalf("Swap of the cell %q is not refused", name)
+			}
+			if _, err := a.driver.Load(t.ctx, name); err == nil {
+				t.Fatalf("Load of the cell %q is not refused", name)
+			}
+		}
+	},
+}
