@@ -1,0 +1,151 @@
+package memlock
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// Driver is one client of a [World]. It implements driver.Driver.
+type Driver struct {
+	world  *World
+	faults Faults
+	done   chan struct{} // closed by Close
+
+	// Guarded by the world's mutex.
+	closed    bool
+	cut       bool
+	healed    bell
+	sessions  map[*session]struct{} // those that are not over
+	exchanges uint64
+}
+
+var _ driver.Driver = (*Driver)(nil)
+
+var (
+	errClosed = driver.Permanent(errors.New("memlock: driver is closed"))
+	errDemand = driver.Permanent(errors.New("only Revoke, Evict and Force can be asked"))
+)
+
+// World returns the world of this client.
+func (d *Driver) World() *World { return d.world }
+
+// Now reads the clock of the time package, which testing/synctest simulates.
+func (d *Driver) Now() driver.Instant { return now() }
+
+// defaultTTL is granted to a session that names none.
+const defaultTTL = 15 * time.Second
+
+func (d *Driver) Open(ctx context.Context, o driver.SessionOptions) (driver.Session, error) {
+	if o.TTL < 0 {
+		return nil, driver.Permanent(fmt.Errorf("TTL of %v is negative", o.TTL))
+	}
+	if o.TTL == 0 {
+		o.TTL = defaultTTL
+	}
+	o.TTL = min(o.TTL, maxHold)
+	if o.Owner == "" {
+		host, _ := os.Hostname()
+		o.Owner = fmt.Sprintf("%s:%d", host, os.Getpid())
+	}
+	s, err := call(ctx, d, "Open", d, (*Driver).open, o)
+	if err != nil {
+		return nil, err // not a nil *session
+	}
+	return s, nil
+}
+
+func (d *Driver) open(o driver.SessionOptions) (*session, error) {
+	s := &session{
+		d:       d,
+		id:      rand.Text(),
+		ttl:     o.TTL,
+		owner:   o.Owner,
+		tickets: list{kind: inSession},
+		fixed:   list{kind: inSession},
+		signals: list{kind: inSignals},
+	}
+	s.alarm.session = s
+	d.sessions[s] = struct{}{}
+	d.world.left.span = max(d.world.left.span, o.TTL)
+	return s, nil
+}
+
+type raise struct {
+	queue string
+	floor uint64
+}
+
+func (d *Driver) Raise(ctx context.Context, queue string, floor uint64) error {
+	_, err := call(ctx, d, "Raise", d, (*Driver).raise, raise{queue, floor})
+	return err
+}
+
+func (d *Driver) raise(a raise) (none, error) {
+	w := d.world
+	if err := checkName(a.queue); err != nil {
+		return none{}, err
+	}
+	q := w.queues[a.queue]
+	last := w.token
+	if q != nil {
+		last = max(last, q.floor)
+	}
+	if a.floor <= last {
+		return none{}, nil
+	}
+	var count uint64
+	if q != nil {
+		count = uint64(q.count)
+	}
+	if a.floor >= driver.MaxToken-1-count {
+		return none{}, driver.Permanent(fmt.Errorf("floor %d leaves no tokens: they end below %d", a.floor, uint64(driver.MaxToken)))
+	}
+	if q == nil {
+		q = w.newQueue(a.queue)
+	}
+	q.floor = a.floor
+	return none{}, nil
+}
+
+func (d *Driver) Check(ctx context.Context) []driver.Finding {
+	f, err := call(ctx, d, "Check", d, (*Driver).check, none{})
+	if err != nil {
+		return []driver.Finding{{
+			Check: "backend", Status: driver.Fail, Detail: err.Error(),
+			Promise: "every lock: without the backend none can be acquired or renewed",
+			Remedy:  "end the fault that was asked for, or open the driver again",
+		}}
+	}
+	return f
+}
+
+func (d *Driver) check(none) ([]driver.Finding, error) {
+	return []driver.Finding{{
+		Check: "backend", Status: driver.OK,
+		Detail: "in the memory of this process; other processes are not excluded",
+	}}, nil
+}
+
+func (d *Driver) Exchanges() uint64 {
+	d.world.mu.Lock()
+	defer d.world.mu.Unlock()
+	return d.exchanges
+}
+
+// Close ends every call under way. Sessions that are still open look dead to
+// the other clients: their tickets leave when their TTL has run out.
+func (d *Driver) Close() error {
+	d.world.mu.Lock()
+	defer d.world.mu.Unlock()
+	if !d.closed {
+		d.closed = true
+		close(d.done)
+	}
+	return nil
+}

@@ -1,0 +1,36 @@
+// Package memlock is the backend in memory: it excludes the goroutines of one
+// process from each other. It is the reference for what package driver
+// promises, and the backend for tests: time is simulated under testing/synctest,
+// and it fails on demand ([Driver.Faults]), so that a program can be tested at
+// each point where a call may be lost, hang, or come too late.
+//
+// Its URLs are mem: for a private world, and mem:name for one that is shared
+// inside the process by everybody who uses the name.
+//
+// A test that uses testing/synctest makes its world inside the bubble.
+package memlock
+
+import (
+	"context"
+	"errors"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+func init() { driver.Register("mem", open) }
+
+func open(_ context.Context, u *driver.URL) (driver.Driver, error) {
+	if err := u.Check(); err != nil {
+		return nil, err
+	}
+	if len(u.Hosts) > 0 || u.User != nil {
+		return nil, errors.New("mem: has no host; write mem: for a private world, or mem:name")
+	}
+	if u.Path == "" {
+		return New(), nil
+	}
+	return Shared(u.Path).Driver(), nil
+}
+
+// New returns the only client of a new world; [Driver.World] makes more.
+func New() *Driver { return NewWorld().Driver() }

@@ -1,0 +1,306 @@
+package memlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+type session struct {
+	d     *Driver
+	id    string
+	ttl   time.Duration
+	owner string
+	over  bool
+
+	tickets list  // in the order of their last renewal, so the first ends first
+	fixed   list  // those with a fixed end
+	alarm   alarm // for the first of tickets
+	signals list  // those with something to tell
+	forced  []driver.Signal
+	doubt   bool // Doubt is to be told
+	bell    bell // rung when there is a signal
+	rounds  uint64
+}
+
+func (s *session) ID() string           { return s.id }
+func (s *session) TTL() time.Duration   { return s.ttl }
+func (s *session) Liveness() []*os.File { return nil }
+
+// none is the result of a call that has none.
+type none struct{}
+
+func (s *session) Join(ctx context.Context, r driver.Request) (driver.Ticket, error) {
+	return call(ctx, s.d, "Join", s, (*session).join, r)
+}
+
+func (s *session) join(r driver.Request) (driver.Ticket, error) {
+	w := s.d.world
+	if s.over {
+		return driver.Ticket{}, driver.ErrSession
+	}
+	k, err := parseID(r.ID)
+	if err != nil {
+		return driver.Ticket{}, err
+	}
+	if r.Units < 1 || r.Units > r.Capacity {
+		return driver.Ticket{}, driver.Permanent(fmt.Errorf("%d units of a capacity of %d can never be granted", r.Units, r.Capacity))
+	}
+	if r.Hold < 0 {
+		return driver.Ticket{}, driver.Permanent(fmt.Errorf("hold of %v is negative", r.Hold))
+	}
+	if t := w.tickets[k]; t != nil {
+		return s.rejoin(t, &r)
+	}
+	if _, left := w.left.get(w.now, k); left {
+		return driver.Ticket{}, driver.ErrGone
+	}
+	q, err := w.queueFor(&r)
+	if err != nil {
+		return driver.Ticket{}, err
+	}
+	if !w.tokensLeft(q) {
+		w.tidy(q)
+		return driver.Ticket{}, errTokens
+	}
+	if r.NoWait && (q.waiting != nil || r.Units > q.capacity-q.used) {
+		return driver.Ticket{}, driver.ErrBusy
+	}
+	t := w.newTicket()
+	t.id, t.text = k, r.ID
+	t.queue, t.owner = q, s
+	t.units, t.hold = r.Units, r.Hold
+	t.note = slices.Clone(r.Note)
+	t.since, t.proof, t.end = w.now, w.now, w.now.Add(s.ttl)
+	w.tickets[k] = t
+	s.tickets.push(t)
+	if s.alarm.index == 0 {
+		w.set(&s.alarm, t.end)
+	}
+	w.append(q, t)
+	return t.report(), nil
+}
+
+// rejoin answers a Join that was sent before.
+func (s *session) rejoin(t *ticket, r *driver.Request) (driver.Ticket, error) {
+	switch {
+	case t.queue.name != r.Queue || t.queue.kind != r.Kind || t.queue.capacity != r.Capacity:
+		return driver.Ticket{}, driver.ErrMismatch
+	case t.owner != s && t.fixed == nil:
+		return driver.Ticket{}, driver.ErrGone
+	case r.NoWait && !t.held:
+		s.d.world.leave(t, true)
+		return driver.Ticket{}, driver.ErrBusy
+	}
+	return t.report(), nil
+}
+
+// find returns the ticket that stands in the queue, or nil.
+func (w *World) find(queue, text string) (*ticket, error) {
+	k, err := parseID(text)
+	if err != nil {
+		return nil, err
+	}
+	if t := w.tickets[k]; t != nil && t.queue.name == queue {
+		return t, nil
+	}
+	return nil, nil
+}
+
+// own returns a ticket of this session, and with others also one of another
+// session that has a fixed end.
+func (s *session) own(t driver.Ticket, others bool) (*ticket, error) {
+	if s.over {
+		return nil, driver.ErrSession
+	}
+	f, err := s.d.world.find(t.Queue, t.ID)
+	if err != nil {
+		return nil, err
+	}
+	if f == nil || f.owner != s && !(others && f.fixed != nil) {
+		return nil, driver.ErrGone
+	}
+	return f, nil
+}
+
+func (s *session) Await(ctx context.Context, t driver.Ticket) (driver.Ticket, error) {
+	return wait(ctx, s.d, "Await", s, (*session).await, t)
+}
+
+func (s *session) await(t driver.Ticket) (driver.Ticket, *bell, error) {
+	if s.d.cut {
+		return driver.Ticket{}, &s.d.healed, nil
+	}
+	f, err := s.own(t, false)
+	if err != nil {
+		return driver.Ticket{}, nil, err
+	}
+	if !f.held {
+		return driver.Ticket{}, &f.wakeup, nil
+	}
+	return f.report(), nil, nil
+}
+
+type shrink struct {
+	ticket driver.Ticket
+	units  int64
+}
+
+func (s *session) Shrink(ctx context.Context, t driver.Ticket, units int64) error {
+	_, err := call(ctx, s.d, "Shrink", s, (*session).shrink, shrink{t, units})
+	return err
+}
+
+func (s *session) shrink(a shrink) (none, error) {
+	t, err := s.own(a.ticket, false)
+	if err != nil {
+		return none{}, err
+	}
+	if a.units < 1 {
+		return none{}, driver.Permanent(fmt.Errorf("%d units: at least 1 must stay", a.units))
+	}
+	if a.units >= t.units {
+		return none{}, nil
+	}
+	q := t.queue
+	if t.held {
+		if t.units == q.capacity {
+			q.dirty = false // the exclusive hold has ended well
+		}
+		q.used -= t.units - a.units
+	}
+	t.units = a.units
+	s.d.world.grant(q)
+	return none{}, nil
+}
+
+type keep struct {
+	ticket driver.Ticket
+	d      time.Duration
+}
+
+func (s *session) Keep(ctx context.Context, t driver.Ticket, d time.Duration) error {
+	_, err := call(ctx, s.d, "Keep", s, (*session).keep, keep{t, d})
+	return err
+}
+
+func (s *session) keep(a keep) (none, error) {
+	w := s.d.world
+	t, err := s.own(a.ticket, true)
+	if err != nil {
+		return none{}, err
+	}
+	switch {
+	case a.d <= 0:
+		return none{}, driver.Permanent(fmt.Errorf("keep for %v: it must be longer than 0", a.d))
+	case !t.held:
+		return none{}, driver.Permanent(errors.New("keep: the ticket is not held"))
+	case t.evicted && w.now.Add(min(a.d, maxHold)) > t.end:
+		return none{}, driver.ErrGone // nothing makes an evicted ticket last longer
+	}
+	w.fix(t, a.d)
+	w.changed(t.queue)
+	return none{}, nil
+}
+
+type leave struct {
+	ticket driver.Ticket
+	clean  bool
+}
+
+func (s *session) Leave(ctx context.Context, t driver.Ticket, clean bool) error {
+	_, err := call(ctx, s.d, "Leave", s, (*session).leave, leave{t, clean})
+	return err
+}
+
+func (s *session) leave(a leave) (none, error) {
+	w := s.d.world
+	t, err := s.own(a.ticket, true)
+	if err == driver.ErrGone {
+		k, _ := parseID(a.ticket.ID)
+		if w.tickets[k] == nil {
+			w.left.put(w.now, k, struct{}{})
+		}
+	}
+	if err != nil {
+		return none{}, err
+	}
+	w.leave(t, a.clean)
+	return none{}, nil
+}
+
+func (s *session) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
+	return call(ctx, s.d, "Renew", s, (*session).renew, known)
+}
+
+func (s *session) renew(known []driver.Ticket) ([]driver.Renewed, error) {
+	w := s.d.world
+	if s.over {
+		return nil, driver.ErrSession
+	}
+	s.rounds++
+	answer := make([]driver.Renewed, 0, len(known))
+	for _, k := range known {
+		r := driver.Renewed{ID: k.ID, Queue: k.Queue, State: driver.Gone}
+		t, err := s.own(k, true)
+		switch {
+		case err != nil:
+		case t.evicted:
+			r.State = driver.Evicted
+		default:
+			if t.fixed == nil {
+				t.proof, t.end = w.now, w.now.Add(s.ttl)
+				s.tickets.remove(t)
+				s.tickets.push(t)
+			}
+			r.State, r.Proof = driver.Kept, t.proof
+		}
+		if t != nil {
+			if t.owner == s {
+				t.round = s.rounds
+			}
+			w.remind(t)
+		}
+		answer = append(answer, r)
+	}
+	for _, l := range []*list{&s.tickets, &s.fixed} {
+		for t := l.first; t != nil; t = l.next(t) {
+			if t.round != s.rounds {
+				answer = append(answer, driver.Renewed{ID: t.text, Queue: t.queue.name, State: driver.Stray})
+			}
+		}
+	}
+	return answer, nil
+}
+
+func (s *session) Close(ctx context.Context) error {
+	_, err := call(ctx, s.d, "Close", s, (*session).close, none{})
+	return err
+}
+
+func (s *session) close(none) (none, error) {
+	if s.over {
+		return none{}, driver.ErrSession
+	}
+	s.end()
+	return none{}, nil
+}
+
+// end makes all tickets leave that have no fixed end. Those that wait are not
+// granted any more, since the session is over.
+func (s *session) end() {
+	w := s.d.world
+	s.over = true
+	delete(s.d.sessions, s)
+	for s.tickets.first != nil {
+		w.leave(s.tickets.first, false)
+	}
+	w.unset(&s.alarm)
+	s.forced = nil
+	s.bell.ring()
+}
