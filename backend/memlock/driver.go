@@ -67,7 +67,6 @@ func (d *Driver) open(o driver.SessionOptions) (*session, error) {
 		ttl:     o.TTL,
 		owner:   o.Owner,
 		tickets: list{kind: inSession},
-		fixed:   list{kind: inSession},
 		signals: list{kind: inSignals},
 	}
 	s.alarm.session = s

@@ -163,7 +163,6 @@ func (w *World) unlink(t *ticket) {
 		s.signals.remove(t)
 	}
 	if t.fixed != nil {
-		s.fixed.remove(t)
 		w.unset(t.fixed)
 	} else {
 		s.tickets.remove(t)

@@ -18,8 +18,7 @@ type session struct {
 	owner string
 	over  bool
 
-	tickets list  // in the order of their last renewal, so the first ends first
-	fixed   list  // those with a fixed end
+	tickets list  // without a fixed end, by their last renewal: the first ends first
 	alarm   alarm // for the first of tickets
 	signals list  // those with something to tell
 	forced  []driver.Signal
@@ -268,11 +267,9 @@ func (s *session) renew(known []driver.Ticket) ([]driver.Renewed, error) {
 		}
 		answer = append(answer, r)
 	}
-	for _, l := range []*list{&s.tickets, &s.fixed} {
-		for t := l.first; t != nil; t = l.next(t) {
-			if t.round != s.rounds {
-				answer = append(answer, driver.Renewed{ID: t.text, Queue: t.queue.name, State: driver.Stray})
-			}
+	for t := s.tickets.first; t != nil; t = s.tickets.next(t) {
+		if t.round != s.rounds {
+			answer = append(answer, driver.Renewed{ID: t.text, Queue: t.queue.name, State: driver.Stray})
 		}
 	}
 	return answer, nil

@@ -43,7 +43,6 @@ func (t *ticket) report() driver.Ticket {
 func (w *World) fix(t *ticket, in time.Duration) {
 	if t.fixed == nil {
 		t.owner.tickets.remove(t)
-		t.owner.fixed.push(t)
 		t.fixed = &alarm{ticket: t}
 	}
 	t.proof = w.now
