@@ -1,0 +1,339 @@
+package sqltest
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/interlock-go/interlock/rowlock"
+)
+
+var journals = []string{"WAL", "DELETE"}
+
+func newItems(t *testing.T, journal string) (file string) {
+	return newFile(t, journal,
+		"CREATE TABLE items (id INTEGER PRIMARY KEY, stock INTEGER NOT NULL, version INTEGER NOT NULL)",
+		"INSERT INTO items VALUES (1, 100, 1), (2, 100, 1)")
+}
+
+func items(t *testing.T) *rowlock.Versioned {
+	v, err := rowlock.NewVersioned(rowlock.SQLite, "items", "id", "version")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestBeginLeavesTheWriteLockToOneTransaction(t *testing.T) {
+	for _, journal := range journals {
+		t.Run(journal, func(t *testing.T) {
+			ctx, file, items := t.Context(), newItems(t, journal), items(t)
+			a, b := open(t, file+"&_pragma=busy_timeout(60000)"), open(t, file)
+			tx, err := items.Begin(ctx, a)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := items.Lock(ctx, tx, 1); err != nil {
+				t.Error("Lock after Begin:", err)
+			}
+			if _, err := items.Begin(ctx, b, rowlock.Wait(0)); !errors.Is(err, rowlock.ErrBusy) {
+				t.Errorf("Begin while another holds the lock: got %v, want ErrBusy", err)
+			}
+			if _, err := items.Begin(ctx, b, rowlock.Wait(30*time.Millisecond)); !errors.Is(err, rowlock.ErrBusy) {
+				t.Errorf("Begin while another holds the lock: got %v, want ErrBusy", err)
+			}
+			short, cancel := context.WithTimeout(ctx, 30*time.Millisecond)
+			defer cancel()
+			if _, err := items.Begin(short, b); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("Begin whose context ends: got %v, want its error", err)
+			}
+			if got := number(t, b, "SELECT stock FROM items WHERE id = 1"); got != 100 {
+				t.Errorf("a reader meanwhile: got %d, want 100", got)
+			}
+
+			begun := make(chan error, 1)
+			go func() {
+				tx, err := items.Begin(ctx, b)
+				if err == nil {
+					var stock int
+					err = tx.QueryRow("SELECT stock FROM items WHERE id = 1").Scan(&stock)
+					if err == nil && stock != 99 {
+						err = fmt.Errorf("stock is %d, want the latest, 99", stock)
+					}
+					err = errors.Join(err, tx.Rollback())
+				}
+				begun <- err
+			}()
+			exec(t, tx, "UPDATE items SET stock = 99 WHERE id = 1")
+			commit(t, tx)
+			if err := <-begun; err != nil {
+				t.Error("the transaction that waited:", err)
+			}
+		})
+	}
+}
+
+// A connection's busy_timeout must not become the wait of a call that has a
+// shorter one, nor make it deaf to its context.
+func TestBeginDoesNotWaitForBusyTimeout(t *testing.T) {
+	ctx, file, items := t.Context(), newItems(t, "WAL"), items(t)
+	patient := open(t, file+"&_pragma=busy_timeout(600000)")
+	tx, err := items.Begin(ctx, open(t, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback()
+	if _, err := items.Begin(ctx, patient, rowlock.Wait(0)); !errors.Is(err, rowlock.ErrBusy) {
+		t.Errorf("Begin: got %v, want ErrBusy", err)
+	}
+	short, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
+	defer cancel()
+	if _, err := items.Begin(short, patient); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Begin whose context ends: got %v, want its error", err)
+	}
+}
+
+func TestLockInTheCallersTransaction(t *testing.T) {
+	for _, journal := range journals {
+		t.Run(journal, func(t *testing.T) {
+			ctx, file, items := t.Context(), newItems(t, journal), items(t)
+			a, b := open(t, file), open(t, file)
+
+			holder := begin(t, a)
+			if err := items.Lock(ctx, holder, 1); err != nil {
+				t.Fatal(err)
+			}
+			other := begin(t, b)
+			if err := items.Lock(ctx, other, 1); !errors.Is(err, rowlock.ErrBusy) {
+				t.Errorf("held by another: got %v, want ErrBusy", err)
+			}
+			exec(t, holder, "UPDATE items SET stock = 99 WHERE id = 1")
+			commit(t, holder)
+
+			fresh := begin(t, b)
+			if err := items.Lock(ctx, fresh, 1); err != nil {
+				t.Fatal("after the other's commit:", err)
+			}
+			if got := number(t, fresh, "SELECT stock FROM items WHERE id = 1"); got != 99 {
+				t.Errorf("read under the lock: got %d, want the latest, 99", got)
+			}
+			if err := items.Lock(ctx, fresh, 7); !errors.Is(err, sql.ErrNoRows) {
+				t.Errorf("no such row: got %v, want sql.ErrNoRows", err)
+			}
+		})
+	}
+}
+
+func TestLockAfterAnOutdatedReadIsAConflict(t *testing.T) {
+	ctx, file, items := t.Context(), newItems(t, "WAL"), items(t)
+	a, b := open(t, file), open(t, file)
+	tx := begin(t, a)
+	number(t, tx, "SELECT stock FROM items WHERE id = 1")
+	exec(t, b, "UPDATE items SET stock = 99 WHERE id = 1")
+	if err := items.Lock(ctx, tx, 1); !errors.Is(err, rowlock.ErrConflict) {
+		t.Errorf("got %v, want ErrConflict", err)
+	}
+}
+
+func TestWriteOnlyIfTheVersionStands(t *testing.T) {
+	ctx, items := t.Context(), items(t)
+	db := open(t, newItems(t, "WAL"))
+	read := func() (stock int, version int64) {
+		t.Helper()
+		version, err := items.Read(ctx, db, 1, rowlock.Columns{"stock": &stock})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return stock, version
+	}
+	stock, version := read()
+	if err := items.Write(ctx, db, 1, version, rowlock.Columns{"stock": stock - 1}); err != nil {
+		t.Fatal(err)
+	}
+	if err := items.Write(ctx, db, 1, version, rowlock.Columns{"stock": stock - 2}); !errors.Is(err, rowlock.ErrConflict) {
+		t.Errorf("a second write with one version: got %v, want ErrConflict", err)
+	}
+	// A value that comes back is not a version that comes back.
+	stock, version = read()
+	exec(t, db, "UPDATE items SET stock = stock - 1, version = version + 1 WHERE id = 1")
+	exec(t, db, "UPDATE items SET stock = stock + 1, version = version + 1 WHERE id = 1")
+	if err := items.Write(ctx, db, 1, version, rowlock.Columns{"stock": stock - 1}); !errors.Is(err, rowlock.ErrConflict) {
+		t.Errorf("the value went and came back: got %v, want ErrConflict", err)
+	}
+	// Nor is a row that comes back the row that was read.
+	stock, version = read()
+	exec(t, db, "DELETE FROM items WHERE id = 1")
+	if err := items.Write(ctx, db, 1, version, rowlock.Columns{"stock": stock - 1}); !errors.Is(err, rowlock.ErrConflict) {
+		t.Errorf("the row was deleted: got %v, want ErrConflict", err)
+	}
+	exec(t, db, "INSERT INTO items VALUES (1, ?, ?)", stock, rowlock.FirstVersion())
+	if err := items.Write(ctx, db, 1, version, rowlock.Columns{"stock": stock - 1}); !errors.Is(err, rowlock.ErrConflict) {
+		t.Errorf("the row was deleted and inserted again: got %v, want ErrConflict", err)
+	}
+	if got, _ := read(); got != stock {
+		t.Errorf("a refused write has changed the stock: got %d, want %d", got, stock)
+	}
+	if _, err := items.Read(ctx, db, 7, rowlock.Columns{"stock": &stock}); !errors.Is(err, sql.ErrNoRows) {
+		t.Errorf("no such row: got %v, want sql.ErrNoRows", err)
+	}
+}
+
+func TestWriteAfterAnOutdatedReadOfItsTransactionIsAConflict(t *testing.T) {
+	ctx, items := t.Context(), items(t)
+	file := newItems(t, "WAL")
+	a, b := open(t, file), open(t, file)
+	tx := begin(t, a)
+	var stock int
+	version, err := items.Read(ctx, tx, 1, rowlock.Columns{"stock": &stock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	exec(t, b, "UPDATE items SET stock = 99 WHERE id = 2")
+	if err := items.Write(ctx, tx, 1, version, rowlock.Columns{"stock": 0}); !errors.Is(err, rowlock.ErrConflict) {
+		t.Errorf("got %v, want ErrConflict", err)
+	}
+}
+
+func TestRetryCallsAgainOnConflictsOnlyAndOnlySoOften(t *testing.T) {
+	items := items(t)
+	for _, c := range []struct {
+		name   string
+		errs   []error // of the calls, the last for ever
+		calls  int
+		called int
+		want   error
+	}{
+		{"no error", []error{nil}, 3, 1, nil},
+		{"another error", []error{sql.ErrNoRows}, 3, 1, sql.ErrNoRows},
+		{"a conflict", []error{rowlock.ErrConflict, nil}, 3, 2, nil},
+		{"busy", []error{rowlock.ErrBusy, nil}, 3, 2, nil},
+		{"the driver's own busy", []error{errors.New("database is locked"), nil}, 3, 2, nil},
+		{"nothing but conflicts", []error{rowlock.ErrConflict}, 3, 3, rowlock.ErrConflict},
+		{"nothing but the driver's busy", []error{errors.New("sqlite3: database is locked")}, 3, 3, rowlock.ErrBusy},
+	} {
+		called := 0
+		err := items.Retry(t.Context(), c.calls, func(context.Context) error {
+			called++
+			return c.errs[min(called, len(c.errs))-1]
+		})
+		if !errors.Is(err, c.want) || called != c.called {
+			t.Errorf("%s: got %v after %d calls; want %v after %d", c.name, err, called, c.want, c.called)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	err := items.Retry(ctx, 1000, func(context.Context) error { cancel(); return rowlock.ErrConflict })
+	if !errors.Is(err, context.Canceled) || !errors.Is(err, rowlock.ErrConflict) {
+		t.Errorf("context ended: got %v, want its error and the conflict", err)
+	}
+	if err := items.Retry(t.Context(), 0, func(context.Context) error { return nil }); err == nil {
+		t.Error("no calls at all: want an error")
+	}
+}
+
+// SQLite reads a name in double quotes that is no column as a text. A misspelt
+// version would then never match, and each write be a conflict.
+func TestMisspeltNamesAreErrors(t *testing.T) {
+	ctx, db := t.Context(), open(t, newItems(t, "WAL"))
+	for _, names := range [][3]string{{"itemz", "id", "version"}, {"items", "idd", "version"}, {"items", "id", "verzion"}} {
+		v, err := rowlock.NewVersioned(rowlock.SQLite, names[0], names[1], names[2])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := v.Write(ctx, db, 1, 1, nil); err == nil || errors.Is(err, rowlock.ErrConflict) {
+			t.Errorf("Write, %v: got %v, want an error that names the mistake", names, err)
+		}
+		if _, err := v.Read(ctx, db, 1, nil); err == nil || errors.Is(err, sql.ErrNoRows) {
+			t.Errorf("Read, %v: got %v, want an error that names the mistake", names, err)
+		}
+	}
+	if err := items(t).Write(ctx, db, 1, 1, rowlock.Columns{"stok": 1}); err == nil || errors.Is(err, rowlock.ErrConflict) {
+		t.Errorf("Write of a misspelt column: got %v, want an error that names it", err)
+	}
+	if err := items(t).Write(ctx, db, 1, 1, rowlock.Columns{"Version": 1}); err == nil {
+		t.Error("Write of the version itself: want an error")
+	}
+	for _, names := range [][3]string{{"", "id", "version"}, {"items", "", "version"}, {"items", "id", ""}} {
+		if _, err := rowlock.NewVersioned(rowlock.SQLite, names[0], names[1], names[2]); err == nil {
+			t.Errorf("NewVersioned%q: want an error", names)
+		}
+	}
+}
+
+func TestNamesCannotBecomeSQL(t *testing.T) {
+	const evil = "x` = 0; DROP TABLE items; --"
+	db := open(t, newFile(t, "WAL",
+		"CREATE TABLE items (id INTEGER PRIMARY KEY)",
+		"CREATE TABLE `order` (`group` INTEGER PRIMARY KEY, `x`` = 0; DROP TABLE items; --` INTEGER, `select` INTEGER NOT NULL)",
+		"INSERT INTO `order` VALUES (1, 0, 1)"))
+	v, err := rowlock.NewVersioned(rowlock.SQLite, "main.order", "group", "select")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := v.Write(t.Context(), db, 1, 1, rowlock.Columns{evil: 5}); err != nil {
+		t.Fatal(err)
+	}
+	var got int
+	if version, err := v.Read(t.Context(), db, 1, rowlock.Columns{evil: &got}); err != nil || got != 5 || version != 2 {
+		t.Errorf("got %d, version %d, %v; want 5, version 2", got, version, err)
+	}
+	number(t, db, "SELECT count(*) FROM items")
+}
+
+// Several processes count a row down at once, each in its own way; no step may
+// be lost, and none may fail because of the others.
+func TestNoChangeIsLost(t *testing.T) {
+	const clients, steps = 6, 15
+	items := items(t)
+	optimistic := func(ctx context.Context, db *sql.DB) error {
+		return items.Retry(ctx, 10000, func(ctx context.Context) error {
+			var stock int
+			version, err := items.Read(ctx, db, 1, rowlock.Columns{"stock": &stock})
+			if err != nil {
+				return err
+			}
+			return items.Write(ctx, db, 1, version, rowlock.Columns{"stock": stock - 1})
+		})
+	}
+	pessimistic := func(ctx context.Context, db *sql.DB) error {
+		tx, err := items.Begin(ctx, db)
+		if err != nil {
+			return err
+		}
+		defer tx.Rollback()
+		if err := items.Lock(ctx, tx, 1); err != nil {
+			return err
+		}
+		var stock int
+		if err := tx.QueryRowContext(ctx, "SELECT stock FROM items WHERE id = 1").Scan(&stock); err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, "UPDATE items SET stock = ?, version = version + 1 WHERE id = 1", stock-1); err != nil {
+			return err
+		}
+		return tx.Commit()
+	}
+	for name, step := range map[string]func(context.Context, *sql.DB) error{"optimistic": optimistic, "pessimistic": pessimistic} {
+		t.Run(name, func(t *testing.T) {
+			file := newItems(t, "WAL")
+			var clientsDone sync.WaitGroup
+			for range clients {
+				db := open(t, file)
+				clientsDone.Go(func() {
+					for range steps {
+						if err := step(t.Context(), db); err != nil {
+							t.Error(err)
+						}
+					}
+				})
+			}
+			clientsDone.Wait()
+			if got := number(t, open(t, file), "SELECT stock FROM items WHERE id = 1"); got != 100-clients*steps {
+				t.Errorf("stock: got %d, want %d", got, 100-clients*steps)
+			}
+		})
+	}
+}
