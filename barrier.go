@@ -1,0 +1,59 @@
+package interlock
+
+import (
+	"context"
+	"errors"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// Barrier keeps everybody waiting from Set until Remove. It survives its
+// users.
+type Barrier struct{ cell cell }
+
+// Barrier makes a barrier.
+func (c *Client) Barrier(name string) *Barrier { return &Barrier{c.cell("barrier", name)} }
+
+// Set closes the barrier; closing a closed one changes nothing.
+func (b *Barrier) Set(ctx context.Context) error {
+	_, err := b.cell.change(ctx, func(c driver.Cell) (driver.Swap, error) {
+		if c.Exists {
+			return driver.Swap{}, errUnchanged
+		}
+		return driver.Swap{}, nil
+	})
+	return b.cell.fail("set", ignoreUnchanged(err))
+}
+
+// Remove opens the barrier; opening an open one changes nothing.
+func (b *Barrier) Remove(ctx context.Context) error {
+	_, err := b.cell.change(ctx, func(c driver.Cell) (driver.Swap, error) {
+		if !c.Exists {
+			return driver.Swap{}, errUnchanged
+		}
+		return driver.Swap{Delete: true}, nil
+	})
+	return b.cell.fail("remove", ignoreUnchanged(err))
+}
+
+// IsSet reports whether the barrier is closed.
+func (b *Barrier) IsSet(ctx context.Context) (bool, error) {
+	c, err := b.cell.load(ctx)
+	return c.Exists, b.cell.fail("read", err)
+}
+
+// Wait returns when the barrier is open, at once if it already is.
+func (b *Barrier) Wait(ctx context.Context) error {
+	_, err := b.cell.await(ctx, func(c driver.Cell) (bool, error) { return !c.Exists, nil })
+	return b.cell.fail("wait", err)
+}
+
+// errUnchanged ends a change that has nothing to do.
+var errUnchanged = errors.New("unchanged")
+
+func ignoreUnchanged(err error) error {
+	if errors.Is(err, errUnchanged) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,144 @@
+package interlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// cell is a versioned value at the backend, with lost replies and an
+// unreachable backend overcome until the caller's context ends.
+type cell struct {
+	c    *Client
+	name string // as the user knows it
+	key  string // as the backend knows it
+	err  error  // a wrong name
+}
+
+// The primitives that are made of cells keep apart by a first segment, so that
+// a latch and a value may have the same name.
+func (c *Client) cell(what, name string) cell {
+	return cell{c: c, name: name, key: c.cfg.prefix + what + "/" + name, err: driver.CheckName(c.cfg.prefix + name)}
+}
+
+// retry repeats f until it succeeds, fails for good, or ctx ends.
+func (v cell) retry(ctx context.Context, f func(context.Context) error) error {
+	if v.err != nil {
+		return v.err
+	}
+	var b backoff
+	for {
+		if v.c.ctx.Err() != nil {
+			return ErrClosed
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		err := f(ctx)
+		switch {
+		case err == nil || driver.IsPermanent(err):
+			return err
+		case v.c.ctx.Err() != nil:
+			return ErrClosed
+		}
+		if b.sleep(ctx) != nil {
+			return because(ctx, err)
+		}
+	}
+}
+
+func (v cell) load(ctx context.Context) (got driver.Cell, err error) {
+	err = v.retry(ctx, func(ctx context.Context) error {
+		ctx, cancel := v.c.callContext(ctx)
+		defer cancel()
+		got, err = v.c.d.Load(ctx, v.key)
+		return err
+	})
+	return got, err
+}
+
+// errUnknown: the backend would not recognise the repetition any more.
+var errUnknown = errors.New("no answer; whether the value was changed is unknown")
+
+func (v cell) swap(ctx context.Context, s driver.Swap) (got driver.Cell, err error) {
+	if !s.Delete && len(s.Value) > driver.MaxCell {
+		return got, fmt.Errorf("a value of %d bytes: at most %d are possible", len(s.Value), driver.MaxCell)
+	}
+	s.ID, s.Name = newID(), v.key
+	// Repeating is harmless only as long as the backend remembers the first try.
+	ctx, cancel := context.WithTimeoutCause(ctx, driver.SwapMemory/2, errUnknown)
+	defer cancel()
+	err = v.retry(ctx, func(ctx context.Context) error {
+		ctx, cancel := v.c.callContext(ctx)
+		defer cancel()
+		got, err = v.c.d.Swap(ctx, s)
+		return err
+	})
+	return got, err
+}
+
+// watch waits for a version other than after.
+func (v cell) watch(ctx context.Context, after uint64) (got driver.Cell, err error) {
+	ctx, cancel := v.c.untilClosed(ctx)
+	defer cancel()
+	err = v.retry(ctx, func(ctx context.Context) error {
+		got, err = v.c.d.Watch(ctx, v.key, after)
+		return err
+	})
+	return got, err
+}
+
+// await waits until ok accepts the cell, which it returns.
+func (v cell) await(ctx context.Context, ok func(driver.Cell) (bool, error)) (driver.Cell, error) {
+	got, err := v.load(ctx)
+	for err == nil {
+		done, wrong := ok(got)
+		if done || wrong != nil {
+			return got, wrong
+		}
+		got, err = v.watch(ctx, got.Version)
+	}
+	return got, err
+}
+
+// change swaps the cell to what f makes of it, again whenever somebody else
+// was faster, until ctx ends.
+func (v cell) change(ctx context.Context, f func(driver.Cell) (driver.Swap, error)) (driver.Cell, error) {
+	var b backoff
+	for {
+		got, err := v.load(ctx)
+		if err != nil {
+			return got, err
+		}
+		s, err := f(got)
+		if err != nil {
+			return got, err
+		}
+		s.Version = got.Version
+		got, err = v.swap(ctx, s)
+		if !isConflict(err) {
+			return got, err
+		}
+		if b.sleep(ctx) != nil {
+			return got, context.Cause(ctx)
+		}
+	}
+}
+
+func isConflict(err error) bool { return errors.Is(err, ErrConflict) }
+
+func (v cell) fail(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &Error{Op: op, Name: v.name, Err: err}
+}
+
+// untilClosed returns a context that also ends with the client.
+func (c *Client) untilClosed(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(c.ctx, func() { cancel(ErrClosed) })
+	return ctx, func() { stop(); cancel(nil) }
+}

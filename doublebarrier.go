@@ -1,0 +1,201 @@
+package interlock
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// DoubleBarrier lets a fixed number of members enter together and leave
+// together, round after round. Whoever comes while a round is full waits for
+// the next. A member that dies before the round is full does not count; one
+// that dies inside counts as having left.
+//
+// Each member stands in a queue, so that its death is seen. A cell names the
+// members of the current round; the round is over when none of them stands in
+// the queue any more, and the next n in the queue are the next round.
+type DoubleBarrier struct {
+	c       *Client
+	lock    *Lock
+	members int
+	cell    cell
+}
+
+// MaxMembers is the largest number of members of a double barrier.
+const MaxMembers = 1000
+
+// round is what the cell holds: the tickets that entered together.
+type round struct {
+	Members []string `json:"members"`
+}
+
+// DoubleBarrier makes a double barrier. All its users must agree on the number
+// of members: ErrMismatch.
+func (c *Client) DoubleBarrier(name string, members int) *DoubleBarrier {
+	b := &DoubleBarrier{
+		c: c, members: members,
+		lock: c.lock(driver.Barrier, name, 1, driver.RWCapacity, nil),
+		cell: c.cell("round", name),
+	}
+	if b.lock.err == nil && (members < 1 || members > MaxMembers) {
+		b.lock.err = fmt.Errorf("a barrier of %d members: 1 to %d are possible", members, MaxMembers)
+	}
+	return b
+}
+
+// Enter waits until a round is full with this member in it. If ctx ends first,
+// the member does not count. The lease ends if the member is taken for dead;
+// Leave it, or Release it to leave without waiting for the others.
+func (b *DoubleBarrier) Enter(ctx context.Context) (*Lease, error) {
+	lease, err := b.lock.Acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	held, cancel := lease.Bind(ctx)
+	defer cancel()
+	if err := b.until(held, func(ctx context.Context) (bool, error) { return b.entered(ctx, lease) }); err != nil {
+		_ = lease.Release()
+		return nil, b.cell.fail("enter", err)
+	}
+	return lease, nil
+}
+
+// Leave gives the member's place up and waits until all members of its round
+// have left or died. It returns an error that wraps ErrLost if the member had
+// been taken for dead.
+func (b *DoubleBarrier) Leave(ctx context.Context, l *Lease) error {
+	lost := l.Release()
+	err := b.until(ctx, func(ctx context.Context) (bool, error) { return b.left(ctx, l) })
+	if err != nil {
+		return b.cell.fail("leave", err)
+	}
+	return lost
+}
+
+// entered reports whether the lease's ticket is of the current round, after
+// starting the next round if that can be done.
+func (b *DoubleBarrier) entered(ctx context.Context, l *Lease) (bool, error) {
+	for {
+		now, cell, standing, err := b.look(ctx)
+		if err != nil {
+			return false, err
+		}
+		id := l.t.req.ID
+		if slices.Contains(now.Members, id) {
+			return true, nil
+		}
+		if anyOf(now.Members, standing) {
+			if len(now.Members) != b.members {
+				return false, fmt.Errorf("%w: others say %d members, not %d", ErrMismatch, len(now.Members), b.members)
+			}
+			return false, nil
+		}
+		if len(standing) < b.members || !slices.Contains(standing[:b.members], id) {
+			return false, nil
+		}
+		next, err := json.Marshal(round{standing[:b.members]})
+		if err != nil {
+			return false, err
+		}
+		if _, err := b.cell.swap(ctx, driver.Swap{Version: cell.Version, Value: next}); err == nil {
+			return true, nil
+		} else if !isConflict(err) {
+			return false, err
+		}
+	}
+}
+
+// left reports whether the round of the lease's ticket is over.
+func (b *DoubleBarrier) left(ctx context.Context, l *Lease) (bool, error) {
+	now, _, standing, err := b.look(ctx)
+	if err != nil {
+		return false, err
+	}
+	return !slices.Contains(now.Members, l.t.req.ID) || !anyOf(now.Members, standing), nil
+}
+
+// look reads the round and then the queue, in this order: a member of the
+// round that is not in the queue has therefore left.
+func (b *DoubleBarrier) look(ctx context.Context) (now round, cell driver.Cell, standing []string, err error) {
+	if cell, err = b.cell.load(ctx); err != nil {
+		return now, cell, nil, err
+	}
+	if cell.Exists {
+		if err := json.Unmarshal(cell.Value, &now); err != nil {
+			return now, cell, nil, fmt.Errorf("the stored round: %w", err)
+		}
+	}
+	q, err := b.queue(ctx, "")
+	for _, m := range q.Members {
+		standing = append(standing, m.ID)
+	}
+	return now, cell, standing, err
+}
+
+func (b *DoubleBarrier) queue(ctx context.Context, after string) (q driver.Queue, err error) {
+	v := b.c.named(b.lock.name)
+	err = v.retry(ctx, func(ctx context.Context) (err error) {
+		q, err = b.c.d.Follow(ctx, v.key, after)
+		return err
+	})
+	return q, err
+}
+
+// until calls done after every change of the queue or of the round, until it
+// says true.
+func (b *DoubleBarrier) until(ctx context.Context, done func(context.Context) (bool, error)) error {
+	ctx, cancel := b.c.untilClosed(ctx)
+	var watchers sync.WaitGroup
+	defer watchers.Wait()
+	defer cancel()
+
+	changed := make(chan struct{}, 1)
+	failed := make(chan error, 2)
+	watch := func(next func() error) {
+		for {
+			if err := next(); err != nil {
+				failed <- err
+				return
+			}
+			select {
+			case changed <- struct{}{}:
+			default: // the look that is due will see this change too
+			}
+		}
+	}
+	watchers.Go(func() {
+		after := ""
+		watch(func() error {
+			q, err := b.queue(ctx, after)
+			after = q.Version
+			return err
+		})
+	})
+	watchers.Go(func() {
+		var after uint64
+		watch(func() error {
+			c, err := b.cell.watch(ctx, after)
+			after = c.Version
+			return err
+		})
+	})
+	for {
+		ok, err := done(ctx)
+		if ok || err != nil {
+			return err
+		}
+		select {
+		case <-changed:
+		case err := <-failed:
+			return err
+		}
+	}
+}
+
+func anyOf(ids, standing []string) bool {
+	return slices.ContainsFunc(ids, func(id string) bool { return slices.Contains(standing, id) })
+}

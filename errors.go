@@ -1,0 +1,43 @@
+package interlock
+
+import (
+	"errors"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// Test for these with errors.Is; functions return them inside an [*Error].
+var (
+	// ErrBusy: TryAcquire would have had to wait, or the time of Wait ran out.
+	ErrBusy = driver.ErrBusy
+
+	// ErrLost: the lease ended without being released. It is the cause of every
+	// context that was bound to the lease.
+	ErrLost = errors.New("lease lost")
+
+	// ErrReleased is what Lease.Err returns after Release.
+	ErrReleased = errors.New("released")
+
+	// ErrMismatch: users of one name disagree on what it is or on its capacity.
+	ErrMismatch = driver.ErrMismatch
+
+	// ErrDeadlock: the context holds this lock already, so that waiting for it
+	// would never end. Also for a reader that asks for the writer's side.
+	ErrDeadlock = errors.New("already held by this context")
+
+	// ErrConflict: the value was changed by somebody else.
+	ErrConflict = driver.ErrConflict
+
+	// ErrClosed: the client is closed.
+	ErrClosed = errors.New("client closed")
+)
+
+// Error says what failed on which name, as [io/fs.PathError] does for files.
+type Error struct {
+	Op   string // acquire, release, extend, …
+	Name string
+	Err  error
+}
+
+func (e *Error) Error() string { return "interlock: " + e.Op + " " + e.Name + ": " + e.Err.Error() }
+func (e *Error) Unwrap() error { return e.Err }

@@ -1,0 +1,74 @@
+package interlock
+
+import (
+	"context"
+	"iter"
+)
+
+// A context carries the leases that its holder has, innermost first.
+type heldKey struct{}
+
+type heldLeases struct {
+	lease *Lease
+	outer *heldLeases
+}
+
+func carry(ctx context.Context, l *Lease) context.Context {
+	outer, _ := ctx.Value(heldKey{}).(*heldLeases)
+	return context.WithValue(ctx, heldKey{}, &heldLeases{l, outer})
+}
+
+// Detach returns a context that holds nothing, for work that outlives the
+// holder, or that must not enter its locks again.
+func Detach(ctx context.Context) context.Context {
+	return context.WithValue(ctx, heldKey{}, (*heldLeases)(nil))
+}
+
+// heldOf yields the live leases in ctx of the same name and kind at the same
+// client.
+func (l *Lock) heldOf(ctx context.Context) iter.Seq[*Lease] {
+	return func(yield func(*Lease) bool) {
+		h, _ := ctx.Value(heldKey{}).(*heldLeases)
+		for ; h != nil; h = h.outer {
+			o := h.lease.lock
+			if o.c == l.c && o.queue == l.queue && o.kind == l.kind && h.lease.Err() == nil && !yield(h.lease) {
+				return
+			}
+		}
+	}
+}
+
+// Held returns the live lease of this lock that ctx carries, if it does. The
+// writer's lease serves as a reader's too.
+func (l *Lock) Held(ctx context.Context) (*Lease, bool) {
+	for lease := range l.heldOf(ctx) {
+		if lease.Exclusive() || !l.exclusive() {
+			return lease, true
+		}
+	}
+	return nil, false
+}
+
+// enter decides what an acquire means for a context that may hold the lock
+// already: another lease of the same grant, ErrDeadlock, or (nil, nil), an
+// acquire like any other.
+func (l *Lock) enter(ctx context.Context) (*Lease, error) {
+	units := l.units
+	for lease := range l.heldOf(ctx) {
+		if l.capacity > 1 && l.kind != "rwmutex" && !l.cfg.reentrant {
+			// Permits of one holder add up; only what can never fit is a deadlock.
+			if units += lease.lock.units; units > l.capacity {
+				return nil, ErrDeadlock
+			}
+			continue
+		}
+		if !l.cfg.reentrant || l.exclusive() && !lease.Exclusive() {
+			return nil, ErrDeadlock
+		}
+		nested, err := lease.nest(ctx, l)
+		if err == nil {
+			return nested, nil
+		}
+	}
+	return nil, nil
+}

@@ -1,0 +1,147 @@
+package interlock
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// Member is somebody who holds a lock or waits for it.
+type Member struct {
+	ID    string // of the ticket, for Adopt, Evict and Revoke
+	Owner string // host:pid, unless the client was told otherwise
+	Note  string // as given with Note, or a candidate's value
+	Units int64  // permits; of a read-write lock 1 is a reader
+	Token uint64 // of a holder's first lease; 0 while waiting
+	Since time.Time
+	Until time.Time // when it is over unless it is renewed
+	Fixed bool      // it is not renewed, but ends at Until
+}
+
+// Queue is a snapshot of a lock: who holds it and who waits, in order.
+type Queue struct {
+	Name             string
+	Kind             string // mutex, rwmutex, semaphore, election or barrier
+	Capacity         int64
+	Holders, Waiters []Member
+}
+
+func (c *Client) queue(q driver.Queue) Queue {
+	out := Queue{Name: q.Name[len(c.cfg.prefix):], Kind: string(q.Kind), Capacity: q.Capacity}
+	age := c.d.Now().Sub(q.Read)
+	now := time.Now()
+	for _, m := range q.Members {
+		member := Member{
+			ID: m.ID, Owner: m.Owner, Note: string(m.Note), Units: m.Units, Token: m.Token << tokenBits,
+			Since: m.Since, Until: now.Add(m.Left - age), Fixed: m.Fixed,
+		}
+		if m.Held {
+			out.Holders = append(out.Holders, member)
+		} else {
+			out.Waiters = append(out.Waiters, member)
+		}
+	}
+	return out
+}
+
+// Queues yields the locks that somebody holds or waits for, whose names begin
+// with prefix, in the order of their names.
+func (c *Client) Queues(ctx context.Context, prefix string) iter.Seq2[Queue, error] {
+	return func(yield func(Queue, error) bool) {
+		for q, err := range c.d.Queues(ctx, c.cfg.prefix+prefix) {
+			if err != nil {
+				yield(Queue{}, &Error{Op: "list", Name: prefix, Err: err})
+				return
+			}
+			if !yield(c.queue(q), nil) {
+				return
+			}
+		}
+	}
+}
+
+// Follow yields the lock's state, and again after every change; states that
+// follow each other fast may be skipped, never the last. It ends with ctx,
+// without an error, or after an error.
+func (c *Client) Follow(ctx context.Context, name string) iter.Seq2[Queue, error] {
+	return func(yield func(Queue, error) bool) {
+		for q, err := range c.follow(ctx, name) {
+			if err != nil {
+				yield(Queue{}, err)
+				return
+			}
+			if !yield(c.queue(q), nil) {
+				return
+			}
+		}
+	}
+}
+
+func (c *Client) follow(ctx context.Context, name string) iter.Seq2[driver.Queue, error] {
+	return func(yield func(driver.Queue, error) bool) {
+		ctx, cancel := c.untilClosed(ctx)
+		defer cancel()
+		v := c.named(name)
+		var q driver.Queue
+		for {
+			err := v.retry(ctx, func(ctx context.Context) (err error) {
+				q, err = c.d.Follow(ctx, v.key, q.Version)
+				return err
+			})
+			if err != nil {
+				if ctx.Err() == nil || c.ctx.Err() != nil {
+					yield(q, v.fail("follow", err))
+				}
+				return
+			}
+			if !yield(q, nil) {
+				return
+			}
+		}
+	}
+}
+
+// named borrows the retries of cells for a queue.
+func (c *Client) named(name string) cell {
+	key := c.cfg.prefix + name
+	return cell{c: c, name: name, key: key, err: driver.CheckName(key)}
+}
+
+// Revoke asks the holder of a lease or ticket to give it up: its
+// [Lease.Revoked] is closed. Nothing happens if it does not listen.
+func (c *Client) Revoke(ctx context.Context, name, id string) error {
+	return c.ask(ctx, "revoke", name, id, driver.Revoke)
+}
+
+// Evict takes a lease or a place in line away. The holder's lease is lost at
+// once, and the lock passes on when the holder has released it or its TTL has
+// run out. With force it passes on at once, while the holder may still be at
+// work: unsafe, unless the resource checks tokens.
+func (c *Client) Evict(ctx context.Context, name, id string, force bool) error {
+	if force {
+		return c.ask(ctx, "evict", name, id, driver.Force)
+	}
+	return c.ask(ctx, "evict", name, id, driver.Evict)
+}
+
+func (c *Client) ask(ctx context.Context, op, name, id string, d driver.Demand) error {
+	v := c.named(name)
+	return v.fail(op, v.retry(ctx, func(ctx context.Context) error {
+		ctx, cancel := c.callContext(ctx)
+		defer cancel()
+		return c.d.Ask(ctx, v.key, ticketID(id), d)
+	}))
+}
+
+// RaiseToken makes every later token of the name larger than floor, for a
+// backend that was restored from a backup.
+func (c *Client) RaiseToken(ctx context.Context, name string, floor uint64) error {
+	v := c.named(name)
+	return v.fail("raise token", v.retry(ctx, func(ctx context.Context) error {
+		ctx, cancel := c.callContext(ctx)
+		defer cancel()
+		return c.d.Raise(ctx, v.key, floor>>tokenBits)
+	}))
+}

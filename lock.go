@@ -1,0 +1,206 @@
+package interlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// Lock is whatever can be acquired: a mutex, a side of a read-write lock,
+// permits of a semaphore, a stripe. It is cheap to make, has no state, and may
+// be used by many goroutines.
+type Lock struct {
+	c        *Client
+	name     string // as the user knows it
+	queue    string // as the backend knows it
+	kind     driver.Kind
+	units    int64
+	capacity int64
+	cfg      lockConfig
+	err      error // why it cannot be acquired
+}
+
+func (c *Client) lock(kind driver.Kind, name string, units, capacity int64, opts []Option) *Lock {
+	l := &Lock{c: c, name: name, queue: c.cfg.prefix + name, kind: kind, units: units, capacity: capacity}
+	return l.With(opts...)
+}
+
+// Mutex is a lock that one holds at a time.
+func (c *Client) Mutex(name string, opts ...Option) *Lock {
+	return c.lock(driver.Mutex, name, 1, 1, opts)
+}
+
+// Semaphore is a lock with so many permits; see [Weight] for acquiring several
+// at once. Users of one name must agree on their number: ErrMismatch.
+func (c *Client) Semaphore(name string, permits int64, opts ...Option) *Lock {
+	l := c.lock(driver.Semaphore, name, 1, permits, opts)
+	if l.err == nil && (permits < 1 || permits > driver.RWCapacity) {
+		l.err = fmt.Errorf("a semaphore of %d permits: 1 to %d are possible", permits, driver.RWCapacity)
+	}
+	return l
+}
+
+// With returns a copy of the lock with further options.
+func (l *Lock) With(opts ...Option) *Lock {
+	n := *l
+	for _, o := range opts {
+		o(&n.cfg)
+	}
+	if n.cfg.weight != 0 && n.kind == driver.Semaphore {
+		n.units = n.cfg.weight
+	}
+	n.err = n.check()
+	return &n
+}
+
+// check finds what can never succeed.
+func (l *Lock) check() error {
+	if err := driver.CheckName(l.queue); err != nil {
+		return err
+	}
+	c := l.cfg
+	switch {
+	case c.err != nil:
+		return c.err
+	case c.weight != 0 && l.kind != driver.Semaphore:
+		return fmt.Errorf("Weight(%d): only semaphores have permits", c.weight)
+	case l.units < 1 || l.units > l.capacity:
+		return fmt.Errorf("Weight(%d): the semaphore has %d permits", l.units, l.capacity)
+	case c.sticky && (c.strict || c.hold > 0 || c.atLeast > 0):
+		return errors.New("Sticky goes with none of StrictOrder, Hold and AtLeast")
+	case c.hold > 0 && c.atLeast > c.hold:
+		return fmt.Errorf("AtLeast(%v) is longer than Hold(%v)", c.atLeast, c.hold)
+	}
+	return nil
+}
+
+// Name is the lock's name, without the client's prefix.
+func (l *Lock) Name() string { return l.name }
+
+// exclusive reports whether its holder holds all there is.
+func (l *Lock) exclusive() bool { return l.units == l.capacity }
+
+// shares reports whether goroutines of this process may hand a ticket on.
+func (l *Lock) shares() bool {
+	return (l.kind == driver.Mutex || l.kind == driver.RWMutex) &&
+		!l.cfg.strict && l.cfg.hold == 0 && l.cfg.atLeast == 0
+}
+
+// Acquire waits until the lock is held. ctx bounds the wait only, not the
+// hold; while the backend cannot be reached it goes on trying. When ctx ends
+// first, nothing stays behind. Errors: the cause of ctx, ErrBusy after [Wait],
+// ErrDeadlock, ErrMismatch, ErrClosed.
+func (l *Lock) Acquire(ctx context.Context) (*Lease, error) {
+	if !l.cfg.waits {
+		return l.acquire(ctx, false)
+	}
+	if l.cfg.wait <= 0 {
+		return l.acquire(ctx, true)
+	}
+	bounded, cancel := context.WithTimeoutCause(ctx, l.cfg.wait, ErrBusy)
+	defer cancel()
+	return l.acquire(bounded, false)
+}
+
+// TryAcquire makes one try: ErrBusy if it would have to wait. It does not wait
+// for a backend that cannot be reached either.
+func (l *Lock) TryAcquire(ctx context.Context) (*Lease, error) { return l.acquire(ctx, true) }
+
+func (l *Lock) acquire(ctx context.Context, try bool) (*Lease, error) {
+	began := time.Now()
+	lease, handed, err := l.get(ctx, try)
+	if err != nil {
+		err = &Error{Op: "acquire", Name: l.name, Err: err}
+		l.c.emit(ctx, Event{Kind: EventGaveUp, Name: l.name, Took: time.Since(began), Err: err})
+		return nil, err
+	}
+	kind := EventAcquired
+	if handed {
+		kind = EventHandedOver
+	}
+	l.c.emit(ctx, Event{Kind: kind, Name: l.name, Token: lease.Token(), Took: time.Since(began)})
+	return lease, nil
+}
+
+// get acquires; handed says that the backend was not asked.
+func (l *Lock) get(ctx context.Context, try bool) (lease *Lease, handed bool, err error) {
+	switch {
+	case l.err != nil:
+		return nil, false, l.err
+	case ctx.Err() != nil:
+		return nil, false, context.Cause(ctx)
+	case l.c.ctx.Err() != nil:
+		return nil, false, ErrClosed
+	}
+	if lease, err := l.enter(ctx); lease != nil || err != nil {
+		return lease, true, err
+	}
+	if try {
+		var cancel context.CancelFunc
+		ctx, cancel = l.c.callContext(ctx)
+		defer cancel()
+	}
+	if !l.shares() {
+		lease, err := l.getTicket(ctx, try)
+		return lease, false, err
+	}
+	n := l.c.line(l)
+	if try && n.shared && n.driving {
+		n.mu.Unlock() // the one who drives may have to wait, a try may not
+		lease, err := l.getTicket(ctx, try)
+		return lease, false, err
+	}
+	return n.acquire(ctx, l, try)
+}
+
+// getTicket acquires with a ticket of its own.
+func (l *Lock) getTicket(ctx context.Context, try bool) (*Lease, error) {
+	for {
+		t := l.newTicket(nil, try)
+		err := t.obtain(ctx)
+		if err == nil && ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		if err != nil {
+			t.abandon()
+			return nil, err
+		}
+		lease, err := t.grant(ctx, l)
+		if err == nil || try {
+			return lease, err
+		}
+	}
+}
+
+// Do acquires the lock, calls f and releases the lock when f has returned. The
+// context that f gets ends, with a cause that wraps ErrLost, when the lease is
+// lost, and carries the lease: what f starts with it is the holder. ctx bounds
+// the work too; see [Wait] for bounding the wait alone. The error joins that
+// of f and ErrLost if the lease was lost meanwhile. If f panics, the next
+// holder is told that the work may be half done (see [Robust]).
+func (l *Lock) Do(ctx context.Context, f func(context.Context) error) error {
+	lease, err := l.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	return lease.do(ctx, f)
+}
+
+func (l *Lease) do(ctx context.Context, f func(context.Context) error) error {
+	if err := l.t.c.enterBody(l); err != nil {
+		_ = l.Release()
+		return l.fail("acquire", err)
+	}
+	defer l.t.c.bodies.Done()
+	ctx, cancel := l.Bind(ctx)
+	defer cancel()
+	defer func() { _ = l.abort() }() // does nothing unless f panics
+	err := f(ctx)
+	if lost := l.Release(); lost != nil {
+		return errors.Join(err, lost)
+	}
+	return err
+}

@@ -1,0 +1,77 @@
+package interlock
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// Open connects to the backend of a URL. The backend must be imported:
+//
+//	import _ "github.com/interlock-go/interlock/backend/sqlitelock"
+//
+//	sqlite:locks.db          a file, relative to the working directory
+//	sqlite:///var/lib/l.db   a file
+//	mem:                     memory of this client; mem:name, of this process
+//
+// Every URL takes the options ttl, prefix and owner. Open fails at once, with
+// the reason, if the URL is wrong or the backend cannot be reached; ctx bounds
+// the opening only.
+func Open(ctx context.Context, url string, opts ...ClientOption) (*Client, error) {
+	u, err := driver.ParseURL(url)
+	if err != nil {
+		return nil, fmt.Errorf("interlock: %w", err)
+	}
+	cfg := defaultConfig()
+	cfg.ttl = u.Duration("ttl", cfg.ttl)
+	cfg.prefix = u.Text("prefix", cfg.prefix)
+	cfg.owner = u.Text("owner", cfg.owner)
+	for _, o := range opts {
+		o(&cfg)
+	}
+	if err := cfg.check(); err != nil {
+		return nil, fmt.Errorf("interlock: open %s: %w", u, err)
+	}
+	d, err := driver.OpenURL(ctx, u)
+	if err != nil {
+		return nil, fmt.Errorf("interlock: open %s: %w", u, err)
+	}
+	c, err := start(ctx, d, cfg)
+	if err != nil {
+		_ = d.Close()
+		return nil, fmt.Errorf("interlock: open %s: %w", u, err)
+	}
+	return c, nil
+}
+
+// New makes a client of a driver that was opened by other means, such as one
+// over connections that the program has already. The client owns it: Close
+// closes it too.
+func New(ctx context.Context, d driver.Driver, opts ...ClientOption) (*Client, error) {
+	cfg := defaultConfig()
+	for _, o := range opts {
+		o(&cfg)
+	}
+	if err := cfg.check(); err != nil {
+		return nil, fmt.Errorf("interlock: %w", err)
+	}
+	c, err := start(ctx, d, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("interlock: %w", err)
+	}
+	return c, nil
+}
+
+func (cfg *clientConfig) check() error {
+	if cfg.ttl < MinTTL || cfg.ttl > 24*time.Hour {
+		return fmt.Errorf("ttl %v is out of range: %v to 24h", cfg.ttl, MinTTL)
+	}
+	if cfg.prefix != "" {
+		if err := driver.CheckName(cfg.prefix + "x"); err != nil {
+			return fmt.Errorf("prefix: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,127 @@
+package interlock
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+)
+
+// ClientOption configures a client.
+type ClientOption func(*clientConfig)
+
+type clientConfig struct {
+	ttl       time.Duration
+	prefix    string
+	owner     string
+	log       *slog.Logger
+	observers []func(context.Context, Event)
+}
+
+// DefaultTTL is how long a lease outlives the last renewal that the backend
+// has seen, unless TTL says otherwise. Renewal is three times as frequent.
+const DefaultTTL = 15 * time.Second
+
+// MinTTL is the shortest TTL that a client may ask for.
+const MinTTL = 100 * time.Millisecond
+
+func defaultConfig() clientConfig {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return clientConfig{ttl: DefaultTTL, owner: fmt.Sprintf("%s:%d", host, os.Getpid())}
+}
+
+// TTL asks for leases that outlive their last renewal by d: the time after
+// which the lock of a dead client frees itself. Default 15 s; in the URL:
+// ttl=10s. See [Client.TTL] for what the backend granted.
+func TTL(d time.Duration) ClientOption { return func(c *clientConfig) { c.ttl = d } }
+
+// Prefix is put before every name. Default none; in the URL: prefix=app/.
+func Prefix(p string) ClientOption { return func(c *clientConfig) { c.prefix = p } }
+
+// Owner is what inspection shows of this client. Default host:pid; in the URL:
+// owner=….
+func Owner(s string) ClientOption { return func(c *clientConfig) { c.owner = s } }
+
+// Logger logs events: lost and doubtful leases as warnings, all others for
+// debugging. Default silent.
+func Logger(l *slog.Logger) ClientOption { return func(c *clientConfig) { c.log = l } }
+
+// Observe calls f after each event. f must not block. Repeatable.
+func Observe(f func(context.Context, Event)) ClientOption {
+	return func(c *clientConfig) { c.observers = append(c.observers, f) }
+}
+
+// Option configures a lock.
+type Option func(*lockConfig)
+
+type lockConfig struct {
+	wait      time.Duration
+	waits     bool // wait is set
+	hold      time.Duration
+	atLeast   time.Duration
+	weight    int64
+	reentrant bool
+	robust    bool
+	sticky    bool
+	strict    bool
+	note      string
+	err       error
+}
+
+// Wait bounds how long an acquire waits; then ErrBusy. It never bounds how
+// long the lock is held. 0 does not wait at all.
+func Wait(d time.Duration) Option {
+	return func(c *lockConfig) { c.wait, c.waits = d, true }
+}
+
+// Hold acquires for a fixed time from the grant. The lease is not renewed,
+// outlives the client, and can be released by another process (see
+// [Client.Adopt]). See [Lease.Extend].
+func Hold(d time.Duration) Option {
+	return func(c *lockConfig) {
+		c.hold = d
+		if d <= 0 {
+			c.err = fmt.Errorf("Hold(%v): the time must be positive", d)
+		}
+	}
+}
+
+// AtLeast keeps others out until d after the grant, even if the lease is
+// released sooner: a scheduled job then runs once although the clocks of its
+// machines differ. The holder's death ends it as it ends any lease.
+func AtLeast(d time.Duration) Option {
+	return func(c *lockConfig) {
+		c.atLeast = d
+		if d < 0 {
+			c.err = fmt.Errorf("AtLeast(%v): the time must not be negative", d)
+		}
+	}
+}
+
+// Weight acquires n permits of a semaphore at once. Default 1.
+func Weight(n int64) Option { return func(c *lockConfig) { c.weight = n } }
+
+// Reentrant makes an acquire with a context that holds the lock already
+// succeed at once, and count: the lock is released when all its leases are.
+func Reentrant() Option { return func(c *lockConfig) { c.reentrant = true } }
+
+// Robust makes [Lease.Inherited] known. On some backends it costs one read.
+func Robust() Option { return func(c *lockConfig) { c.robust = true } }
+
+// Sticky keeps the backend's lock after the last local release until somebody
+// else wants it, or it was idle for a TTL, so that the next local acquire is
+// free of exchanges.
+func Sticky() Option { return func(c *lockConfig) { c.sticky = true } }
+
+// StrictOrder serves all waiters of all processes in the order of their calls:
+// goroutines of one process do not pass the lock among themselves while others
+// wait. It costs an exchange for each acquire and each release.
+func StrictOrder() Option { return func(c *lockConfig) { c.strict = true } }
+
+// Note is shown by inspection. Goroutines that get the lock from each other
+// share the note of the one that got it from the backend.
+func Note(s string) Option { return func(c *lockConfig) { c.note = s } }

@@ -1,0 +1,120 @@
+package interlock
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// Value is a small shared value that is changed without a lock: a change names
+// the version that it replaces, and fails if somebody else was faster. A
+// version never comes back, not even after Delete. It is stored as JSON, or as
+// it is if T is []byte, in at most 65,536 bytes.
+type Value[T any] struct{ cell cell }
+
+// NewValue makes a value. (It is a function because methods cannot have type
+// parameters.)
+func NewValue[T any](c *Client, name string) *Value[T] { return &Value[T]{c.cell("value", name)} }
+
+// MaxUpdates is how often Update tries before it gives up with ErrConflict.
+const MaxUpdates = 100
+
+// Get returns the value and its version. A value that does not exist is the
+// zero T; its version is 0 if it never did.
+func (v *Value[T]) Get(ctx context.Context) (val T, version uint64, err error) {
+	got, err := v.cell.load(ctx)
+	if err == nil {
+		val, err = decode[T](got)
+	}
+	return val, got.Version, v.cell.fail("get", err)
+}
+
+// Set replaces the given version and returns the new one. ErrConflict: the
+// value has another version by now. Version 0 creates a value that never was.
+func (v *Value[T]) Set(ctx context.Context, val T, version uint64) (uint64, error) {
+	data, err := encode(val)
+	if err != nil {
+		return 0, v.cell.fail("set", err)
+	}
+	got, err := v.cell.swap(ctx, driver.Swap{Version: version, Value: data})
+	return got.Version, v.cell.fail("set", err)
+}
+
+// Update sets the value to what f makes of it, and returns that. f is called
+// again whenever somebody else was faster, after a pause with jitter, at most
+// MaxUpdates times. An error of f ends it.
+func (v *Value[T]) Update(ctx context.Context, f func(T) (T, error)) (T, error) {
+	var result T
+	tries := 0
+	_, err := v.cell.change(ctx, func(got driver.Cell) (driver.Swap, error) {
+		if tries++; tries > MaxUpdates {
+			return driver.Swap{}, fmt.Errorf("%w by others %d times in a row", ErrConflict, MaxUpdates)
+		}
+		old, err := decode[T](got)
+		if err != nil {
+			return driver.Swap{}, err
+		}
+		if result, err = f(old); err != nil {
+			return driver.Swap{}, err
+		}
+		data, err := encode(result)
+		return driver.Swap{Value: data}, err
+	})
+	return result, v.cell.fail("update", err)
+}
+
+// Watch yields the value, and again after every change; states that follow
+// each other fast may be skipped, never the last. A value that does not exist
+// is the zero T. It ends with ctx, without an error, or after an error.
+func (v *Value[T]) Watch(ctx context.Context) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		got, err := v.cell.load(ctx)
+		for {
+			var val T
+			if err == nil {
+				val, err = decode[T](got)
+			}
+			if err != nil {
+				if ctx.Err() == nil {
+					yield(val, v.cell.fail("watch", err))
+				}
+				return
+			}
+			if !yield(val, nil) {
+				return
+			}
+			got, err = v.cell.watch(ctx, got.Version)
+		}
+	}
+}
+
+// Delete removes the value if it still has the version.
+func (v *Value[T]) Delete(ctx context.Context, version uint64) error {
+	_, err := v.cell.swap(ctx, driver.Swap{Version: version, Delete: true})
+	return v.cell.fail("delete", err)
+}
+
+func encode[T any](val T) ([]byte, error) {
+	if b, ok := any(val).([]byte); ok {
+		return b, nil
+	}
+	return json.Marshal(val)
+}
+
+func decode[T any](c driver.Cell) (val T, err error) {
+	if !c.Exists {
+		return val, nil
+	}
+	if b, ok := any(&val).(*[]byte); ok {
+		*b = c.Value
+		return val, nil
+	}
+	if err := json.Unmarshal(c.Value, &val); err != nil {
+		return val, errors.Join(errors.New("the stored value is not of this type"), err)
+	}
+	return val, nil
+}
