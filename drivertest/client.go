@@ -177,3 +177,81 @@ func (t *T) stands(d driver.Driver, queue string, held, waiting []driver.Ticket)
 		t.Fatalf("queue %q has %d held and %d waiting tickets to have, but is %+v", queue, len(held), len(waiting), q.Members)
 	}
 }
+
+// awaitNotBefore waits until the ticket is held, which must not be the case
+// before the instant until which another one is guaranteed.
+func (c *client) awaitNotBefore(tk driver.Ticket, until driver.Instant, why string) driver.Ticket {
+	c.t.Helper()
+	got := c.await(tk)
+	if early := until.Sub(c.driver.Now()); early > 0 {
+		c.t.Fatalf("the next ticket is held %v before the end of the one in front, %s", early, why)
+	}
+	return got
+}
+
+// behind joins a queue in which a mortal ticket is in front, held until the
+// instant at least, and keeps the session alive.
+func (c *client) behind(r driver.Request, until driver.Instant) driver.Ticket {
+	c.t.Helper()
+	tk := c.join(r)
+	if early := until.Sub(c.driver.Now()); tk.Held && early > 0 {
+		c.t.Fatalf("Join is held %v before the end of the ticket in front", early)
+	}
+	c.beat(tk)
+	return tk
+}
+
+// A lease is a held ticket of a mortal session, kept by renewals.
+type lease struct {
+	*client
+	ticket driver.Ticket
+	proof  driver.Instant // the last
+}
+
+func (c *client) lease(tk driver.Ticket) *lease { return &lease{c, tk, tk.Proof} }
+
+// end is the instant until which the backend guarantees the ticket.
+func (l *lease) end() driver.Instant { return l.proof.Add(l.TTL()) }
+
+// renewFor renews the ticket again and again for d. It reports false if this
+// machine was so slow that the ticket may have run out meanwhile; if it cannot
+// have run out, it must have been kept.
+func (l *lease) renewFor(d time.Duration, each func(answer map[string]driver.Renewed)) (inTime bool) {
+	l.t.Helper()
+	for stop := l.driver.Now().Add(d); l.driver.Now() < stop; {
+		answer, err := l.Renew(l.t.ctx, []driver.Ticket{l.ticket})
+		states := map[string]driver.Renewed{}
+		for _, r := range answer {
+			states[r.ID] = r
+		}
+		r, ok := states[l.ticket.ID]
+		now := l.driver.Now()
+		if err != nil || !ok || r.State != driver.Kept {
+			if now >= l.end() {
+				return false
+			}
+			l.t.Fatalf("Renew in time, %v before the end: %+v, %v", l.end().Sub(now), r, err)
+		}
+		if r.Proof > now || r.Proof < l.proof {
+			l.t.Fatalf("Renew returned the proof %v after %v, at %v", r.Proof, l.proof, now)
+		}
+		l.proof = r.Proof
+		if each != nil {
+			each(states)
+		}
+		time.Sleep(l.t.TTL / 4)
+	}
+	return true
+}
+
+// inTime repeats an attempt that this machine was too slow for.
+func (t *T) inTime(attempt func() bool) {
+	t.Helper()
+	for range 10 {
+		if attempt() {
+			return
+		}
+		t.Logf("this machine paused for longer than the TTL of %v; again", t.TTL)
+	}
+	t.Fatalf("this machine pauses for longer than the TTL of %v all the time", t.TTL)
+}

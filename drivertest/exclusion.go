@@ -71,11 +71,10 @@ var prefixOfTheQueue = rule{
 			{"a waiter that leaves lets those behind it in", 10, []int64{1, 10, 1, 1}, 1, 1, 3},
 			{"a waiter in the middle leaves and nobody moves", 10, []int64{9, 2, 1, 1}, 1, 2, 1},
 			{"the last waiter leaves", 3, []int64{2, 2}, 1, 1, 1},
-			{"one leaves and two come in", 5, []int64{4, 1, 2, 2, 1}, 2, 0, 4},
+			{"one leaves and two come in", 5, []int64{4, 1, 2, 2, 1}, 2, 0, 3},
 			{"capacity one", 1, []int64{1, 1, 1}, 1, 0, 1},
 			{"all units at once", 7, []int64{7, 7}, 1, 0, 1},
 		} {
-			t.Logf("%s", c.about)
 			a, b := t.client(), t.client()
 			var all []driver.Ticket
 			clients := []*client{a, b}

@@ -10,6 +10,6 @@ replace (
 )
 
 require (
-	github.com/interlock-go/interlock v0.0.0-00010101000000-000000000000
+	github.com/interlock-go/interlock v0.0.0
 	go.uber.org/goleak v1.3.0
 )

@@ -15,5 +15,3 @@ func noLeaks(t *testing.T) {
 		}
 	})
 }
-
-const closeFrees = "Close ends every call under way and frees what the driver holds."

@@ -2,7 +2,6 @@ package drivertest
 
 import (
 	"errors"
-	"time"
 
 	"github.com/interlock-go/interlock/driver"
 )
@@ -138,6 +137,3 @@ var foreignLeave = rule{
 		t.stands(a.driver, "q", nil, nil)
 	},
 }
-
-// time that has passed on the clock of the driver since the instant.
-func since(d driver.Driver, i driver.Instant) time.Duration { return d.Now().Sub(i) }

@@ -1,0 +1,213 @@
+package drivertest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+const swapSays = "Swap sets or deletes a cell whose version is still s.Version, and returns the cell as it is then, with a larger version. Otherwise it changes nothing and returns ErrConflict."
+
+func set(name string, version uint64, value string) driver.Swap {
+	return driver.Swap{ID: newID(), Name: name, Version: version, Value: []byte(value)}
+}
+
+func remove(name string, version uint64) driver.Swap {
+	return driver.Swap{ID: newID(), Name: name, Version: version, Delete: true}
+}
+
+// swap changes a cell that must be at s.Version.
+func (t *T) swap(d driver.Driver, s driver.Swap) driver.Cell {
+	t.Helper()
+	c, err := d.Swap(t.ctx, s)
+	if err != nil {
+		t.Fatalf("Swap of %q at version %d: %v", s.Name, s.Version, err)
+	}
+	if c.Version <= s.Version || c.Exists == s.Delete || !s.Delete && !bytes.Equal(c.Value, s.Value) {
+		t.Fatalf("Swap of %q at version %d returned %s", s.Name, s.Version, show(c))
+	}
+	return c
+}
+
+func (t *T) conflict(d driver.Driver, s driver.Swap) {
+	t.Helper()
+	if c, err := d.Swap(t.ctx, s); !errors.Is(err, driver.ErrConflict) {
+		t.Fatalf("Swap of %q at version %d: %s, %v; it must be ErrConflict", s.Name, s.Version, show(c), err)
+	}
+}
+
+// is checks what a cell holds.
+func (t *T) is(d driver.Driver, name string, want driver.Cell) {
+	t.Helper()
+	got, err := d.Load(t.ctx, name)
+	if err != nil {
+		t.Fatalf("Load: %v", err)
+	}
+	if got.Version != want.Version || got.Exists != want.Exists || !bytes.Equal(got.Value, want.Value) {
+		t.Fatalf("the cell %q is %s, not %s", name, show(got), show(want))
+	}
+}
+
+func show(c driver.Cell) string {
+	return fmt.Sprintf("{version %d, exists %v, %d bytes %.40q}", c.Version, c.Exists, len(c.Value), c.Value)
+}
+
+var swapComparesVersions = rule{
+	name: "SwapComparesVersions",
+	says: []string{swapSays, "A cell that was never set has version 0."},
+	check: func(t *T) {
+		a, b := t.driver(), t.driver()
+		t.is(a, "c", driver.Cell{})
+		t.conflict(a, set("c", 1, "from nothing"))
+		one := t.swap(a, set("c", 0, "one"))
+		t.is(b, "c", one)
+		t.conflict(b, set("c", 0, "again"))
+		two := t.swap(b, set("c", one.Version, "two"))
+		t.conflict(a, set("c", one.Version, "late"))
+		t.conflict(a, remove("c", one.Version))
+		t.conflict(a, set("c", two.Version+1, "early"))
+		t.is(a, "c", two)
+		same := t.swap(a, set("c", two.Version, "two")) // the same value is a change
+		t.is(b, "c", same)
+		t.is(b, "other", driver.Cell{})
+	},
+}
+
+var deletedCells = rule{
+	name: "DeletedCells",
+	says: []string{"A deleted cell keeps its version, so that a version never comes back.", swapSays},
+	check: func(t *T) {
+		a, b := t.driver(), t.driver()
+		seen := map[uint64]bool{0: true}
+		fresh := func(c driver.Cell) driver.Cell {
+			t.Helper()
+			if seen[c.Version] {
+				t.Fatalf("the version %d comes back", c.Version)
+			}
+			seen[c.Version] = true
+			return c
+		}
+		cell := fresh(t.swap(a, set("c", 0, "v")))
+		for range 3 {
+			old := cell
+			gone := fresh(t.swap(b, remove("c", cell.Version)))
+			t.is(a, "c", driver.Cell{Version: gone.Version})
+			t.conflict(a, set("c", 0, "as if it had never been"))
+			t.conflict(a, set("c", old.Version, "as if it still were"))
+			gone = fresh(t.swap(a, remove("c", gone.Version)))
+			t.is(b, "c", driver.Cell{Version: gone.Version})
+			cell = fresh(t.swap(a, set("c", gone.Version, "v")))
+			t.is(b, "c", cell)
+		}
+	},
+}
+
+var swapIsIdempotent = rule{
+	name: "SwapIsIdempotent",
+	says: []string{"Repeated with the same ID within SwapMemory it changes nothing more and returns the first result."},
+	check: func(t *T) {
+		a, b := t.driver(), t.driver()
+		repeat := func(d driver.Driver, s driver.Swap, first driver.Cell) {
+			t.Helper()
+			got, err := d.Swap(t.ctx, s)
+			if err != nil || got.Version != first.Version || got.Exists != first.Exists || !bytes.Equal(got.Value, first.Value) {
+				t.Fatalf("a repeated Swap returns %s, %v, not the first result %s", show(got), err, show(first))
+			}
+		}
+		s1 := set("c", 0, "one")
+		one := t.swap(a, s1)
+		repeat(a, s1, one)
+		t.is(b, "c", one)
+		s2 := set("c", one.Version, "two")
+		two := t.swap(b, s2)
+		repeat(b, s2, two)
+		repeat(a, s1, one) // although it has changed since
+		t.is(a, "c", two)
+		s3 := remove("c", two.Version)
+		gone := t.swap(a, s3)
+		repeat(a, s3, gone)
+		repeat(b, s2, two)
+		three := t.swap(b, set("c", gone.Version, "three"))
+		repeat(a, s3, gone)
+		repeat(a, s1, one)
+		t.is(b, "c", three)
+	},
+}
+
+var cellSize = rule{
+	name: "CellSize",
+	says: []string{"A value of more than MaxCell bytes is refused with ErrTooLarge.", "A cell is a versioned value of at most [MaxCell] bytes, with compare-and-swap and watch."},
+	check: func(t *T) {
+		d := t.driver()
+		every := make([]byte, driver.MaxCell)
+		for i := range every {
+			every[i] = byte(i)
+		}
+		full := t.swap(d, driver.Swap{ID: newID(), Name: "c", Value: every})
+		t.is(t.driver(), "c", full)
+		_, err := d.Swap(t.ctx, driver.Swap{ID: newID(), Name: "c", Version: full.Version, Value: append(every, 0)})
+		if !errors.Is(err, driver.ErrTooLarge) {
+			t.Fatalf("Swap of %d bytes: %v", len(every)+1, err)
+		}
+		t.is(d, "c", full)
+		empty := t.swap(d, driver.Swap{ID: newID(), Name: "c", Version: full.Version})
+		if got, err := d.Load(t.ctx, "c"); err != nil || !got.Exists || len(got.Value) != 0 {
+			t.Fatalf("an empty value is %s, %v", show(got), err)
+		}
+		t.swap(d, remove("c", empty.Version))
+
+		// The caller's bytes are the caller's.
+		mine := []byte("mine")
+		c := t.swap(d, driver.Swap{ID: newID(), Name: "d", Value: mine})
+		mine[0] = 'X'
+		c.Value[1] = 'X'
+		got, err := d.Load(t.ctx, "d")
+		if err != nil || string(got.Value) != "mine" {
+			t.Fatalf("the cell changed with the caller's slice: %s, %v", show(got), err)
+		}
+		got.Value[0] = 'X'
+		t.is(d, "d", driver.Cell{Version: c.Version, Exists: true, Value: []byte("mine")})
+	},
+}
+
+// Of all who replace one version exactly one wins, so that nothing is lost.
+var cellContention = rule{
+	name: "CellContention",
+	says: []string{swapSays},
+	check: func(t *T) {
+		const clients = 6
+		each := t.size(40, 10)
+		drivers := make([]driver.Driver, clients)
+		for i := range drivers {
+			drivers[i] = t.driver()
+		}
+		var lost atomic.Int64
+		t.parallel(clients, func(i int) error {
+			for range each {
+				for {
+					c, err := drivers[i].Load(t.ctx, "c")
+					if err != nil {
+						return err
+					}
+					_, err = drivers[i].Swap(t.ctx, set("c", c.Version, string(c.Value)+"."))
+					if err == nil {
+						break
+					}
+					if !errors.Is(err, driver.ErrConflict) {
+						return err
+					}
+					lost.Add(1)
+				}
+			}
+			return nil
+		})
+		c, err := drivers[0].Load(t.ctx, "c")
+		if err != nil || len(c.Value) != clients*each {
+			t.Fatalf("%d clients added %d each, and the cell has %d: %v", clients, each, len(c.Value), err)
+		}
+		t.Logf("%d swaps, %d lost races", clients*each, lost.Load())
+	},
+}

@@ -1,0 +1,77 @@
+package drivertest
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// Thousands stand in line, and the very last is served, in order.
+var crowd = rule{
+	name: "Crowd",
+	says: []string{firstCome, "Await returns once the ticket is held."},
+	check: func(t *T) {
+		const sessions = 8
+		var clients []*client
+		for i := range sessions {
+			if i%2 == 0 {
+				clients = append(clients, t.client())
+			} else {
+				clients = append(clients, t.session(clients[i-1].driver, 10*limit))
+			}
+		}
+		n := t.size(3000, 400)
+		front := clients[0].hold(t.exclusive("q"))
+		tickets := make([]driver.Ticket, n)
+		for i := range n {
+			tickets[i] = clients[i%sessions].wait(t.exclusive("q"))
+		}
+		var mu sync.Mutex
+		served := 0
+		clients[0].leave(front)
+		t.parallel(n, func(i int) error {
+			c := clients[i%sessions]
+			if _, err := c.Await(t.ctx, tickets[i]); err != nil {
+				return fmt.Errorf("Await: %w", err)
+			}
+			mu.Lock()
+			turn := served
+			served++
+			mu.Unlock()
+			if turn != i {
+				return fmt.Errorf("served as the %dth", turn+1)
+			}
+			return c.Leave(t.ctx, tickets[i], true)
+		})
+		t.stands(clients[0].driver, "q", nil, nil)
+	},
+}
+
+// One Leave lets in thousands.
+var crowdOfReaders = rule{
+	name: "CrowdOfReaders",
+	says: []string{theRule, "Await returns once the ticket is held."},
+	check: func(t *T) {
+		clients := []*client{t.client(), t.client(), t.client()}
+		n := t.size(2000, 300)
+		w := clients[0].hold(writer("q"))
+		readers := make([]driver.Ticket, n)
+		for i := range n {
+			readers[i] = clients[i%3].wait(reader("q"))
+		}
+		last := clients[0].wait(writer("q"))
+		t.parallel(n+1, func(i int) error {
+			if i == n {
+				return clients[0].Leave(t.ctx, w, true)
+			}
+			if _, err := clients[i%3].Await(t.ctx, readers[i]); err != nil {
+				return fmt.Errorf("Await: %w", err)
+			}
+			return nil
+		})
+		clients[0].waits(last)
+		t.parallel(n, func(i int) error { return clients[i%3].Leave(t.ctx, readers[i], true) })
+		clients[0].await(last)
+	},
+}

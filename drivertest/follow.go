@@ -1,0 +1,201 @@
+package drivertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+const followSays = "Follow returns the queue as soon as it differs from the state with version after, at once if it already does; \"\" differs from every state. It may skip states, but never misses the last."
+
+var follow = rule{
+	name: "Follow",
+	says: []string{followSays, "A queue without tickets is empty, not an error."},
+	check: func(t *T) {
+		a, b := t.client(), t.client()
+		watcher := t.driver()
+		q := t.snapshot(watcher, "q")
+		if len(q.Members) != 0 || q.Version == "" || q.Name != "q" {
+			t.Fatalf("Follow of a queue that never was: %+v", q)
+		}
+		quiet := func() {
+			t.Helper()
+			ctx, cancel := t.soon()
+			defer cancel()
+			if got, err := watcher.Follow(ctx, "q", q.Version); !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatalf("Follow of a queue that does not change: %+v, %v", got, err)
+			}
+		}
+		// after follows the queue until it is as it must be after the step.
+		after := func(step string, do func(), ok func(q driver.Queue) bool) {
+			t.Helper()
+			done := make(chan error, 1)
+			from := q.Version
+			t.calls.Go(func() {
+				for {
+					got, err := watcher.Follow(t.ctx, "q", from)
+					if err == nil && got.Version == from {
+						err = fmt.Errorf("Follow returned the version it was given, %q", from)
+					}
+					if err != nil || ok(got) {
+						q = got
+						done <- err
+						return
+					}
+					from = got.Version
+				}
+			})
+			do()
+			if err := <-done; err != nil {
+				t.Fatalf("Follow, waiting until %s: %v", step, err)
+			}
+		}
+		members := func(want ...driver.Ticket) func(driver.Queue) bool {
+			return func(q driver.Queue) bool {
+				if len(q.Members) != len(want) {
+					return false
+				}
+				for i, m := range q.Members {
+					if m.ID != want[i].ID {
+						return false
+					}
+				}
+				return true
+			}
+		}
+		quiet()
+		var first, second, third driver.Ticket
+		r1, r2, r3 := permits("q", 5, 5), permits("q", 2, 5), permits("q", 3, 5)
+		first, second, third = driver.Ticket{ID: r1.ID, Queue: "q"}, driver.Ticket{ID: r2.ID, Queue: "q"}, driver.Ticket{ID: r3.ID, Queue: "q"}
+		after("the first holds", func() { a.hold(r1) }, members(first))
+		quiet()
+		after("two wait", func() { b.wait(r2); b.wait(r3) }, members(first, second, third))
+		after("it has shrunk", func() {
+			if err := a.Shrink(t.ctx, first, 3); err != nil {
+				t.Fatalf("Shrink: %v", err)
+			}
+		}, func(q driver.Queue) bool {
+			return len(q.Members) == 3 && q.Members[0].Units == 3 && q.Members[1].Held && !q.Members[2].Held
+		})
+		quiet()
+		after("the third holds", func() { a.leave(first) }, func(q driver.Queue) bool {
+			return len(q.Members) == 2 && q.Members[0].Held && q.Members[1].Held
+		})
+		after("one has left", func() { b.leave(second) }, members(third))
+		after("it is empty", func() { b.leave(third) }, members())
+		quiet()
+
+		// Expiry is a change that nobody makes.
+		d := t.mortal()
+		alive := t.client()
+		alive.beat()
+		after("a dead session's ticket has left", func() {
+			if _, err := d.Join(t.ctx, permits("q", 1, 5)); err != nil {
+				t.Fatalf("Join: %v", err)
+			}
+			time.Sleep(t.TTL)
+		}, members())
+	},
+}
+
+var followNeverMissesTheLast = rule{
+	name: "FollowNeverMissesTheLast",
+	says: []string{followSays},
+	check: func(t *T) {
+		a, b := t.client(), t.client()
+		watchers := []driver.Driver{t.driver(), t.driver(), a.driver}
+		for range t.size(10, 3) {
+			var last driver.Ticket
+			r := permits("q", 1, 3)
+			t.parallel(len(watchers)+1, func(i int) error {
+				if i < len(watchers) {
+					version := ""
+					for {
+						q, err := watchers[i].Follow(t.ctx, "q", version)
+						if err != nil {
+							return fmt.Errorf("Follow: %w", err)
+						}
+						if len(q.Members) == 1 && q.Members[0].ID == r.ID {
+							return nil
+						}
+						version = q.Version
+					}
+				}
+				for range 10 {
+					tk, err := a.Join(t.ctx, permits("q", 2, 3))
+					if err != nil {
+						return err
+					}
+					tk2, err := b.Join(t.ctx, permits("q", 2, 3))
+					if err != nil {
+						return err
+					}
+					if err := errors.Join(a.Leave(t.ctx, tk, true), b.Leave(t.ctx, tk2, true)); err != nil {
+						return err
+					}
+				}
+				var err error
+				last, err = b.Join(t.ctx, r)
+				return err
+			})
+			b.leave(last)
+		}
+	},
+}
+
+var snapshots = rule{
+	name: "Snapshots",
+	says: []string{
+		"Queue is a snapshot of a queue, its members in the order of Join.",
+		"Member is a ticket as inspection shows it.",
+		"from Queue.Read: how long it stands if nothing renews it",
+		"it has a fixed end, which Left counts to",
+	},
+	check: func(t *T) {
+		d := t.driver()
+		s, err := d.Open(t.ctx, driver.SessionOptions{TTL: limit, Owner: "an owner: ü"})
+		if err != nil {
+			t.Fatalf("Open: %v", err)
+		}
+		a := &client{s, d, t}
+		b := t.client()
+		r1, r2, r3 := permits("q", 2, 5), permits("q", 3, 5), permits("q", 1, 5)
+		r1.Note = []byte("a note: \x00\xff ü")
+		r2.Hold = 5 * limit
+		first, second, third := a.hold(r1), a.hold(r2), b.wait(r3)
+		r1.Note[0] = 'X' // the caller's bytes are the caller's
+		q := t.snapshot(b.driver, "q")
+		if q.Name != "q" || q.Kind != driver.Semaphore || q.Capacity != 5 || len(q.Members) != 3 || q.Version == "" {
+			t.Fatalf("the snapshot is %+v", q)
+		}
+		if now := b.driver.Now(); q.Read > now || q.Read < now.Add(-limit) {
+			t.Fatalf("the snapshot was read at %v, and it is %v", q.Read, now)
+		}
+		for i, want := range []driver.Member{
+			{ID: r1.ID, Owner: "an owner: ü", Note: []byte("a note: \x00\xff ü"), Units: 2, Held: true, Token: first.Token, Left: a.TTL()},
+			{ID: r2.ID, Owner: "an owner: ü", Units: 3, Held: true, Token: second.Token, Left: r2.Hold, Fixed: true},
+			{ID: third.ID, Owner: "drivertest", Units: 1, Left: b.TTL()},
+		} {
+			got := q.Members[i]
+			if got.ID != want.ID || got.Owner != want.Owner || string(got.Note) != string(want.Note) || got.Units != want.Units ||
+				got.Held != want.Held || got.Token != want.Token || got.Fixed != want.Fixed {
+				t.Fatalf("member %d is %+v, not %+v", i, got, want)
+			}
+			if got.Left <= 0 || got.Left > want.Left+time.Second {
+				t.Fatalf("member %d stands for %v, and not for %v at most", i, got.Left, want.Left)
+			}
+			if got.Since.IsZero() || i > 0 && got.Since.Before(q.Members[i-1].Since) {
+				t.Fatalf("member %d joined at %v", i, got.Since)
+			}
+		}
+		if len(q.Members[0].Note) > 0 {
+			q.Members[0].Note[0] = 'X'
+			if string(t.snapshot(b.driver, "q").Members[0].Note) != "a note: \x00\xff ü" {
+				t.Fatalf("the note changed with the caller's slice")
+			}
+		}
+	},
+}

@@ -1,0 +1,182 @@
+package drivertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+var idleWaiters = rule{
+	name: "IdleWaiters",
+	says: []string{"While it waits it causes no exchanges but those of Renew and of its own grant.", "Exchanges counts the exchanges with the backend so far, heartbeats included: a round trip to a server, a transaction on a file."},
+	check: func(t *T) {
+		holder := t.client()
+		first := holder.hold(t.exclusive("q"))
+		clients := []*client{t.client(), t.client(), t.client(), t.client()}
+		n := t.size(1000, 200)
+		tickets := make([]driver.Ticket, n)
+		for i := range n {
+			tickets[i] = clients[i%4].wait(t.exclusive("q"))
+		}
+		ctx, cancel := context.WithCancel(t.ctx)
+		defer cancel()
+		errs := make(chan error, n)
+		for i := range n {
+			t.calls.Go(func() {
+				_, err := clients[i%4].Await(ctx, tickets[i])
+				errs <- err
+			})
+		}
+		count := func() (sum uint64) {
+			for _, c := range append(clients, holder) {
+				sum += c.driver.Exchanges()
+			}
+			return sum
+		}
+		// Each Await may begin with a look of its own; then it is quiet.
+		last, quiet := count(), 0
+		t.eventually("the exchanges of idle waiters end", func() bool {
+			time.Sleep(100 * time.Millisecond)
+			now := count()
+			if quiet++; now != last {
+				last, quiet = now, 0
+			}
+			return quiet == 5
+		})
+		time.Sleep(2 * time.Second)
+		if now := count(); now != last {
+			t.Fatalf("%d idle waiters caused %d exchanges in 2 s without a Renew", n, now-last)
+		}
+
+		// Heartbeats cost what they cost, not what the waiters cost.
+		const beats = 4
+		for i, c := range clients {
+			var known []driver.Ticket
+			for j := i; j < n; j += 4 {
+				known = append(known, tickets[j])
+			}
+			before := c.driver.Exchanges()
+			for range beats {
+				c.renew(known...)
+			}
+			if used := c.driver.Exchanges() - before; used < beats || used > uint64(beats*(2+n/80)) {
+				t.Fatalf("%d heartbeats for %d waiting tickets took %d exchanges", beats, len(known), used)
+			}
+		}
+		select {
+		case err := <-errs:
+			t.Fatalf("Await of a ticket that is not held returned: %v", err)
+		default:
+		}
+		t.stands(holder.driver, "q", []driver.Ticket{first}, tickets)
+		cancel()
+		for range n {
+			if err := <-errs; !errors.Is(err, context.Canceled) {
+				t.Fatalf("Await after the end of its context: %v", err)
+			}
+		}
+	},
+}
+
+var boundedExchanges = rule{
+	name: "BoundedExchanges",
+	says: []string{"Every method is a bounded number of exchanges with the backend and waits for no other client, except Await, Signals, Watch and Follow, which wait until their context ends."},
+	check: func(t *T) {
+		const most = 12 // far more than needed, and far less than one for each waiter
+		a, b := t.client(), t.client()
+		n := t.size(1000, 200)
+		cost := func(about string, c *client, call func()) {
+			t.Helper()
+			before := c.driver.Exchanges()
+			call()
+			if used := c.driver.Exchanges() - before; used > most {
+				t.Fatalf("%s took %d exchanges with %d waiters", about, used, n)
+			}
+		}
+		var waiting []driver.Ticket
+		held := a.hold(t.exclusive("q"))
+		for range n {
+			cost("Join", b, func() { waiting = append(waiting, b.wait(t.exclusive("q"))) })
+		}
+		cost("Leave", a, func() { a.leave(held) })
+		for i, next := range waiting[:20] {
+			cost("Await", b, func() { b.await(next) })
+			if i < 19 {
+				cost("Leave", b, func() { b.leave(next) })
+			}
+		}
+		cost("Leave of a waiting ticket", b, func() { b.leave(waiting[n/2]) })
+		cost("Ask", a, func() {
+			if err := a.driver.Ask(t.ctx, "q", waiting[n-1].ID, driver.Revoke); err != nil {
+				t.Fatalf("Ask: %v", err)
+			}
+		})
+		cost("Load", a, func() { t.is(a.driver, "c", driver.Cell{}) })
+		cost("Swap", a, func() { t.swap(a.driver, set("c", 0, "v")) })
+		cost("Open", a, func() { t.session(a.driver, t.TTL) })
+		cost("Close", a, func() {
+			if err := a.Close(t.ctx); err != nil {
+				t.Fatalf("Close: %v", err)
+			}
+		})
+	},
+}
+
+// The work of a hand-over does not grow with the length of the line.
+var handOverCost = rule{
+	name: "HandOverCost",
+	says: []string{"While it waits it causes no exchanges but those of Renew and of its own grant.", "Leave takes the ticket out of its queue and grants whoever is next in the same exchange."},
+	check: func(t *T) {
+		for _, n := range []int{10, t.size(1000, 200)} {
+			clients := []*client{t.client(), t.client(), t.client()}
+			queue := fmt.Sprintf("of %d", n)
+			front := clients[0].hold(t.exclusive(queue))
+			tickets := make([]driver.Ticket, n)
+			for i := range n {
+				tickets[i] = clients[i%3].wait(t.exclusive(queue))
+			}
+			ctx, cancel := context.WithCancel(t.ctx)
+			granted := make([]chan error, n)
+			for i := range n {
+				granted[i] = make(chan error, 1)
+				t.calls.Go(func() {
+					_, err := clients[i%3].Await(ctx, tickets[i])
+					granted[i] <- err
+				})
+			}
+			count := func() (sum uint64) {
+				for _, c := range clients {
+					sum += c.driver.Exchanges()
+				}
+				return sum
+			}
+			last := count()
+			t.eventually("the exchanges of idle waiters end", func() bool {
+				time.Sleep(200 * time.Millisecond)
+				before := last
+				last = count()
+				return last == before
+			})
+			clients[0].leave(front)
+			const handOvers = 9
+			for i := range handOvers {
+				if err := <-granted[i]; err != nil {
+					t.Fatalf("Await: %v", err)
+				}
+				clients[i%3].leave(tickets[i])
+			}
+			if err := <-granted[handOvers]; err != nil {
+				t.Fatalf("Await: %v", err)
+			}
+			used := count() - last
+			cancel()
+			if used > 6*(handOvers+1) {
+				t.Fatalf("%d hand-overs in front of %d waiters took %d exchanges", handOvers+1, n, used)
+			}
+			t.Logf("%d hand-overs in front of %d waiters took %d exchanges", handOvers+1, n, used)
+		}
+	},
+}

@@ -1,0 +1,135 @@
+package drivertest
+
+import (
+	"errors"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+const inheritedSays = "Inherited says that the last exclusive holder of the queue died or did not leave cleanly. With Request.Robust it is certain for a ticket that waited when that happened; else it may be wrong to the safe side."
+
+// deaths are the ways in which an exclusive holder ends without leaving cleanly.
+var deaths = []struct {
+	name string
+	die  func(t *T, a *client, held driver.Ticket)
+}{
+	{"left uncleanly", func(t *T, a *client, held driver.Ticket) {
+		if err := a.Leave(t.ctx, held, false); err != nil {
+			t.Fatalf("Leave: %v", err)
+		}
+	}},
+	{"session closed", func(t *T, a *client, held driver.Ticket) {
+		if err := a.Close(t.ctx); err != nil {
+			t.Fatalf("Close: %v", err)
+		}
+	}},
+	{"taken by force", func(t *T, a *client, held driver.Ticket) {
+		if err := t.driver().Ask(t.ctx, held.Queue, held.ID, driver.Force); err != nil {
+			t.Fatalf("Ask: %v", err)
+		}
+	}},
+	{"not renewed", func(t *T, a *client, held driver.Ticket) {}},
+}
+
+var inherited = rule{
+	name:      "Inherited",
+	says:      []string{inheritedSays},
+	exclusive: true,
+	check: func(t *T) {
+		if held := t.client().hold(t.exclusive("new")); held.Inherited {
+			t.Fatalf("the first holder of all inherits")
+		}
+		b := t.client()
+		for _, d := range deaths {
+			for _, waits := range []bool{true, false} {
+				queue := d.name
+				if !waits {
+					queue += ", nobody waiting"
+				}
+				a := t.mortal()
+				held := a.join(t.exclusive(queue))
+				if !held.Held || held.Inherited {
+					t.Fatalf("the first holder of the queue %q: %+v", queue, held)
+				}
+				var heir driver.Ticket
+				if waits {
+					heir = b.join(t.exclusive(queue))
+					b.beat(heir)
+				}
+				d.die(t, a, held)
+				if !waits {
+					t.eventually("the holder is gone", func() bool { return len(t.snapshot(b.driver, queue).Members) == 0 })
+					heir = b.join(t.exclusive(queue))
+				}
+				got := b.await(heir)
+				if !got.Inherited {
+					t.Fatalf("the next holder does not inherit, although the last was %s", queue)
+				}
+				after := b.wait(t.exclusive(queue))
+				b.leave(got)
+				if got := b.await(after); got.Inherited {
+					t.Fatalf("a ticket that waited inherits, although the last holder left cleanly")
+				}
+			}
+		}
+	},
+}
+
+// Readers leave nothing half done, and what a writer left undone is not undone
+// by a reader in between.
+var inheritedAmongReaders = rule{
+	name: "InheritedAmongReaders",
+	says: []string{inheritedSays, "Not clean means that the work under an exclusive ticket may be half done: the next one is told so (Inherited)."},
+	check: func(t *T) {
+		a, b := t.client(), t.client()
+		r := a.hold(reader("q"))
+		w := b.wait(writer("q"))
+		if err := a.Leave(t.ctx, r, false); err != nil {
+			t.Fatalf("Leave: %v", err)
+		}
+		if got := b.await(w); got.Inherited {
+			t.Fatalf("a writer inherits from a reader")
+		}
+		r1 := a.wait(reader("q"))
+		r2 := a.wait(reader("q"))
+		w2 := a.wait(writer("q"))
+		if err := b.Leave(t.ctx, w, false); err != nil {
+			t.Fatalf("Leave: %v", err)
+		}
+		for _, r := range []driver.Ticket{r1, r2} {
+			if got := a.await(r); !got.Inherited {
+				t.Fatalf("a reader is not told that the last writer did not leave cleanly")
+			}
+			a.leave(r)
+		}
+		if got := a.await(w2); !got.Inherited {
+			t.Fatalf("a writer behind readers is not told that the last writer did not leave cleanly")
+		}
+	},
+}
+
+// A lost reply must not lose what it said.
+var inheritedIsRepeated = rule{
+	name: "InheritedIsRepeated",
+	says: []string{inheritedSays, "Repeated with the same ID it finds its own ticket, held or waiting, and never makes a second."},
+	check: func(t *T) {
+		a, b := t.client(), t.client()
+		held := a.hold(t.exclusive("q"))
+		r := t.exclusive("q")
+		heir := b.wait(r)
+		if err := a.Leave(t.ctx, held, false); err != nil {
+			t.Fatalf("Leave: %v", err)
+		}
+		for range 2 {
+			if got := b.await(heir); !got.Inherited {
+				t.Fatalf("Await does not report Inherited")
+			}
+			if got := b.hold(again(r)); !got.Inherited {
+				t.Fatalf("a repeated Join does not report Inherited")
+			}
+		}
+		if err := b.Leave(t.ctx, heir, false); err != nil && !errors.Is(err, driver.ErrGone) {
+			t.Fatalf("Leave: %v", err)
+		}
+	},
+}

@@ -1,0 +1,109 @@
+package drivertest
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// edges are names at their limits and names that are nearly the same.
+func edges() []string {
+	segment := strings.Repeat("s", 200)
+	names := []string{
+		"foo", "foo/bar", "foo/bar/baz", "foo-bar", "foo.bar", "foo:bar", "foo%2Fbar", "foo\\bar", "Foo", "FOO", "foo ", " foo", "foo/ bar",
+		"...", "a..b", ".hidden", "a.", "-", "--", "~", "#", "?", "*", "%", "_", "'", "\"", "`", "$", "$x", "&", ";", "|", "<>", "[a]", "(a)", "@", "!", "^", "+", "=", ",",
+		"lock", "null", "NULL", "nil", "0", "00", "-1", "1e3", "con", "nul", "aux.txt",
+		"\u00e9", "e\u0301", // the same letter, composed and not
+		"\u200b", "a\u200bb", "a\u00adb", "\u202eabc", "\u00a0", "\u3000", // invisible
+		"日本語", "עברית", "🔒", "👩‍🚀", "ß", "ss", "ﬀ", "ff", "İ", "i̇", "ı", "K", "K",
+		"\U0001D573", "\uFE0F", "\U000E0001",
+		segment, segment + "/" + segment + "/" + strings.Repeat("t", 110), // 512 bytes
+		segment + "/" + segment + "/" + strings.Repeat("t", 109) + "u",
+		strings.Repeat("é", 100), strings.Repeat("🔒", 50), strings.Repeat("日", 66) + "ab",
+		strings.Repeat("a/", 255) + "ab", strings.Repeat("%", 200), strings.Repeat("'", 200),
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+var names = rule{
+	name: "Names",
+	says: []string{"A name is UTF-8, 1 to 512 bytes, in segments of at most 200 bytes joined by \"/\", none of them empty, \".\" or \"..\"."},
+	check: func(t *T) {
+		a, b := t.client(), t.client()
+		names := edges()
+		held := map[string]driver.Ticket{}
+		for _, name := range names {
+			if err := driver.CheckName(name); err != nil {
+				t.Fatalf("the suite is wrong: %v", err)
+			}
+			held[name] = a.hold(t.exclusive(name)) // all at once: no two are the same
+		}
+		if got := t.list(b.driver, ""); !slices.Equal(got, names) {
+			t.Fatalf("%d queues were joined, %d are listed:\n%q\n%q", len(names), len(got), names, got)
+		}
+		for _, name := range names {
+			next := b.wait(t.exclusive(name))
+			a.leave(held[name])
+			b.await(next)
+			t.stands(a.driver, name, []driver.Ticket{next}, nil)
+		}
+	},
+}
+
+var namesOfCells = rule{
+	name: "NamesOfCells",
+	says: []string{"Queues and cells have separate name spaces."},
+	check: func(t *T) {
+		a := t.client()
+		d := t.driver()
+		names := edges()
+		cells := map[string]driver.Cell{}
+		for _, name := range names {
+			a.hold(t.exclusive(name))
+			t.is(d, name, driver.Cell{})
+			cells[name] = t.swap(d, set(name, 0, "value of "+name))
+		}
+		for _, name := range names {
+			t.is(a.driver, name, cells[name])
+			if q := t.snapshot(d, name); len(q.Members) != 1 {
+				t.Fatalf("the queue %q is %+v beside a cell of the same name", name, q)
+			}
+			t.swap(d, remove(name, cells[name].Version))
+		}
+		if got := t.list(d, ""); !slices.Equal(got, names) {
+			t.Fatalf("cells show up among queues: %q", got)
+		}
+		t.swap(d, set("only a cell", 0, "v"))
+		if q := t.snapshot(d, "only a cell"); len(q.Members) != 0 {
+			t.Fatalf("a cell is a queue: %+v", q)
+		}
+	},
+}
+
+// A name beside another that begins with it is another lock.
+var neighbours = rule{
+	name:      "Neighbours",
+	says:      []string{theRule},
+	exclusive: true,
+	check: func(t *T) {
+		a, b := t.client(), t.client()
+		chain := []string{"foo", "foo/bar", "foo/bar/baz", "fo", "foo/b"}
+		var held, next []driver.Ticket
+		for i := range chain {
+			name := chain[len(chain)-1-i]
+			held = append(held, a.hold(t.exclusive(name)))
+			next = append(next, b.wait(t.exclusive(name)))
+		}
+		for i := range held {
+			a.leave(held[i])
+			b.await(next[i])
+			for _, other := range next[i+1:] {
+				if m := t.snapshot(a.driver, other.Queue).Members; len(m) != 2 || m[1].Held {
+					t.Fatalf("a Leave of %q moved %q: %+v", held[i].Queue, other.Queue, m)
+				}
+			}
+		}
+	},
+}

@@ -1,0 +1,127 @@
+package drivertest
+
+import (
+	"github.com/interlock-go/interlock/driver"
+)
+
+var renewOnlyWhatIsKnown = rule{
+	name: "RenewOnlyWhatIsKnown",
+	says: []string{
+		"Renew extends the tickets that the caller knows of, and no others, by one TTL, all in one exchange or in a few, and says of each what became of it.",
+		"A ticket of this session that is not in known is not extended, and is reported as Stray",
+	},
+	check: func(t *T) {
+		b := t.client()
+		t.inTime(func() bool {
+			a := t.mortal()
+			known := a.lease(a.join(t.exclusive("known")))
+			forgotten := a.lease(a.join(t.exclusive("forgotten")))
+			if !known.ticket.Held || !forgotten.ticket.Held {
+				t.Fatalf("two queues, and both are not held at once")
+			}
+			next := b.behind(t.exclusive("known"), known.end())
+			heir := b.behind(t.exclusive("forgotten"), forgotten.end())
+			seen := false
+			look := func(answer map[string]driver.Renewed) {
+				if r, ok := answer[forgotten.ticket.ID]; ok {
+					seen = true
+					if r.State != driver.Stray {
+						t.Fatalf("Renew reports a ticket that was not named as %v", r.State)
+					}
+				}
+			}
+			ok := known.renewFor(2*a.TTL(), look)
+			if !seen && known.driver.Now() < forgotten.end() {
+				t.Fatalf("Renew does not report a ticket that was not named")
+			}
+			if !seen && ok {
+				t.Fatalf("Renew did not report a ticket that was not named")
+			}
+			b.awaitNotBefore(heir, forgotten.end(), "which nobody renewed")
+			for ok {
+				answer := a.renew(known.ticket)
+				if _, still := answer[forgotten.ticket.ID]; still {
+					t.Fatalf("Renew reports a ticket that has run out and was not named")
+				}
+				break
+			}
+			b.awaitNotBefore(next, known.end(), "which was renewed")
+			b.leave(next)
+			b.leave(heir)
+			return ok
+		})
+	},
+}
+
+var renewOfAStray = rule{
+	name: "RenewOfAStray",
+	says: []string{"once a later call names it, it is extended again (a Join and a Renew can cross)."},
+	check: func(t *T) {
+		b := t.client()
+		t.inTime(func() bool {
+			a := t.mortal()
+			held := a.lease(a.hold(t.exclusive("q")))
+			next := b.behind(t.exclusive("q"), held.end())
+			stray, err := a.Renew(t.ctx, nil)
+			inTime := a.driver.Now() < held.end()
+			if inTime && (err != nil || len(stray) != 1 || stray[0].ID != held.ticket.ID || stray[0].State != driver.Stray) {
+				t.Fatalf("Renew that does not name the only ticket: %+v, %v", stray, err)
+			}
+			ok := inTime && held.renewFor(2*a.TTL(), nil)
+			b.awaitNotBefore(next, held.end(), "which was renewed")
+			b.leave(next)
+			return ok
+		})
+	},
+}
+
+var renewOfAGoneTicket = rule{
+	name: "RenewOfAGoneTicket",
+	says: []string{"Renew extends the tickets that the caller knows of, and no others, by one TTL, all in one exchange or in a few, and says of each what became of it."},
+	check: func(t *T) {
+		a, b := t.client(), t.client()
+		stays, left := a.hold(t.exclusive("q")), a.hold(t.exclusive("r"))
+		waits := a.wait(t.exclusive("q"))
+		foreign := b.hold(t.exclusive("s"))
+		never := driver.Ticket{ID: newID(), Queue: "q"}
+		a.leave(left)
+		answer := a.renew(stays, left, waits, never)
+		for _, c := range []struct {
+			about string
+			tk    driver.Ticket
+			want  driver.State
+		}{
+			{"held", stays, driver.Kept},
+			{"waiting", waits, driver.Kept},
+			{"that has left", left, driver.Gone},
+			{"that never was", never, driver.Gone},
+		} {
+			if r, ok := answer[c.tk.ID]; !ok || r.State != c.want || r.Queue != c.tk.Queue {
+				t.Fatalf("Renew of a ticket %s: %+v, known %v; the state must be %v", c.about, r, ok, c.want)
+			}
+		}
+		if r, ok := answer[foreign.ID]; ok || len(answer) != 4 {
+			t.Fatalf("Renew reports what it was not asked for: %+v, %+v", r, answer)
+		}
+	},
+}
+
+var renewInAFewExchanges = rule{
+	name: "RenewInAFewExchanges",
+	says: []string{"all in one exchange or in a few"},
+	check: func(t *T) {
+		a := t.client()
+		var known []driver.Ticket
+		n := t.size(500, 100)
+		for i := range n {
+			known = append(known, a.join(permits(string(rune('a'+i%20)), 1, 5)))
+		}
+		before := a.driver.Exchanges()
+		if answer := a.renew(known...); len(answer) != n {
+			t.Fatalf("Renew of %d tickets answers for %d", n, len(answer))
+		}
+		if used := a.driver.Exchanges() - before; used == 0 || used > uint64(2+n/20) {
+			t.Fatalf("Renew of %d tickets took %d exchanges", n, used)
+		}
+	},
+}

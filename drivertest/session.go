@@ -1,0 +1,120 @@
+package drivertest
+
+import (
+	"errors"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+var sessionIDs = rule{
+	name: "SessionIDs",
+	says: []string{"ID names the session; it is unlike that of any other, ever.", "TTL is what the backend granted, not what was asked for."},
+	check: func(t *T) {
+		seen := map[string]bool{}
+		for range 3 {
+			d := t.driver()
+			for range 5 {
+				s := t.session(d, t.TTL)
+				if s.ID() == "" || seen[s.ID()] {
+					t.Fatalf("the ID %q is empty or was used before", s.ID())
+				}
+				seen[s.ID()] = true
+				if s.TTL() <= 0 {
+					t.Fatalf("the granted TTL is %v", s.TTL())
+				}
+				if err := s.Close(t.ctx); err != nil {
+					t.Fatalf("Close: %v", err)
+				}
+			}
+		}
+	},
+}
+
+var sessionClose = rule{
+	name: "SessionClose",
+	says: []string{
+		"Close ends the session at once. Its waiting tickets leave; its held tickets leave uncleanly, except those with a fixed end, which stay.",
+		"Once a session is over every method returns ErrSession.",
+	},
+	check: func(t *T) {
+		a, b := t.client(), t.client()
+		held := a.hold(t.exclusive("held"))
+		front := b.hold(t.exclusive("waiting"))
+		waiting := a.wait(t.exclusive("waiting"))
+		fixed := a.hold(t.fixed("fixed", 10*limit))
+		next := b.wait(t.exclusive("held"))
+		sibling := t.session(a.driver, 10*limit)
+		stays := sibling.hold(t.exclusive("sibling"))
+
+		calls := make(chan error, 2)
+		t.calls.Go(func() {
+			_, err := a.Await(t.ctx, waiting)
+			calls <- err
+		})
+		t.calls.Go(func() {
+			for {
+				if _, err := a.Signals(t.ctx); err != nil {
+					calls <- err
+					return
+				}
+			}
+		})
+		if err := a.Close(t.ctx); err != nil {
+			t.Fatalf("Close: %v", err)
+		}
+		for range 2 {
+			if err := <-calls; !errors.Is(err, driver.ErrSession) {
+				t.Fatalf("Await or Signals under way when the session was closed: %v", err)
+			}
+		}
+		t.stands(b.driver, "held", []driver.Ticket{next}, nil)
+		t.stands(b.driver, "waiting", []driver.Ticket{front}, nil)
+		t.stands(b.driver, "fixed", []driver.Ticket{fixed}, nil)
+		t.stands(b.driver, "sibling", []driver.Ticket{stays}, nil)
+		if got := b.await(next); !got.Inherited {
+			t.Fatalf("the next holder does not inherit from a session that was closed")
+		}
+		sibling.await(stays)
+
+		_, join := a.Join(t.ctx, t.exclusive("new"))
+		_, await := a.Await(t.ctx, held)
+		_, renew := a.Renew(t.ctx, []driver.Ticket{held})
+		_, signals := a.Signals(t.ctx)
+		for name, err := range map[string]error{
+			"Join": join, "Await": await, "Renew": renew, "Signals": signals,
+			"Shrink": a.Shrink(t.ctx, held, 1),
+			"Keep":   a.Keep(t.ctx, held, limit),
+			"Leave":  a.Leave(t.ctx, held, true),
+		} {
+			if !errors.Is(err, driver.ErrSession) {
+				t.Fatalf("%s in a session that is over: %v", name, err)
+			}
+		}
+		t.stands(b.driver, "new", nil, nil)
+		if err := a.Close(t.ctx); err != nil && !errors.Is(err, driver.ErrSession) {
+			t.Fatalf("Close of a session that is over: %v", err)
+		}
+	},
+}
+
+var sessionDeath = rule{
+	name: "SessionDeath",
+	says: []string{"ErrSession means that all tickets without a fixed end are gone."},
+	check: func(t *T) {
+		a, b := t.mortal(), t.client()
+		held := a.lease(a.join(t.exclusive("q")))
+		stray := a.join(t.exclusive("r"))
+		next := b.behind(t.exclusive("q"), held.end())
+		b.awaitNotBefore(next, held.end(), "which nobody renewed")
+		t.eventually("all tickets of a dead session leave", func() bool { return len(t.snapshot(b.driver, "r").Members) == 0 })
+		answer, err := a.Renew(t.ctx, []driver.Ticket{held.ticket, stray})
+		if err != nil && !errors.Is(err, driver.ErrSession) {
+			t.Fatalf("Renew in a session that has not renewed for a TTL: %v", err)
+		}
+		for _, r := range answer {
+			if r.State != driver.Gone {
+				t.Fatalf("Renew of a ticket that has run out: %+v", r)
+			}
+		}
+	},
+}
