@@ -393,19 +393,13 @@ func (l *Lease) releaseOnce(clean bool) error {
 	t.remove(l)
 	l.g.leases--
 	over := l.g.leases == 0
-	if over {
-		t.live--
-	}
 	t.mu.Unlock()
 	ends()
 	if !over {
 		return nil
 	}
 	t.c.emit(l.ctx, Event{Kind: EventReleased, Name: t.name, Token: l.Token(), Took: now.Sub(l.g.since)})
-	t.mu.Lock()
-	n := t.line
-	t.mu.Unlock()
-	if n != nil {
+	if n := t.inLine(); n != nil {
 		return n.release(t, clean)
 	}
 	if keep := t.since.Add(l.lock.cfg.atLeast).Sub(now); keep > 0 {

@@ -242,25 +242,19 @@ func (n *line) giveUp(w *turn, why error) error {
 // release is called when the last lease of a grant is over.
 func (n *line) release(t *ticket, clean bool) error {
 	n.mu.Lock()
-	if n.t != t { // put aside
-		n.mu.Unlock()
-		if t.inUse() {
-			return nil
-		}
-		return t.leave(clean)
-	}
-	if _, usable := t.room(n); clean && usable && n.waiters.Len() > 0 {
+	t.endGrant()
+	if n.t == t && clean {
 		n.next()
-		if n.t == t {
-			n.mu.Unlock()
-			return nil
-		}
 	}
 	if t.inUse() {
 		n.mu.Unlock()
 		return nil
 	}
-	if clean && n.t == t && t.keepable(n) {
+	if n.t != t { // put aside, or lost
+		n.mu.Unlock()
+		return t.leave(clean)
+	}
+	if clean && t.keepable(n) {
 		t.idle, t.idleSince = true, n.c.d.Now()
 		n.mu.Unlock()
 		return nil
@@ -273,12 +267,11 @@ func (n *line) release(t *ticket, clean bool) error {
 // is leaving.
 func (n *line) giveTicketBack(t *ticket, clean bool) error {
 	n.t = nil
-	wasDriving := n.driving
 	n.driving = true
 	n.mu.Unlock()
 	err := t.leave(clean)
 	n.mu.Lock()
-	n.driving = wasDriving
+	n.driving = false
 	n.next()
 	n.mu.Unlock()
 	return err
@@ -337,6 +330,14 @@ func (t *ticket) keepable(n *line) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return n.sticky && usable && !t.wanted
+}
+
+// endGrant is called with line.mu held, so that one release alone finds the
+// ticket unused.
+func (t *ticket) endGrant() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.live--
 }
 
 func (t *ticket) inUse() bool {
