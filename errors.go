@@ -15,6 +15,11 @@ var (
 	// context that was bound to the lease.
 	ErrLost = errors.New("lease lost")
 
+	// ErrEvicted: the lease was lost because somebody evicted it. It comes
+	// together with ErrLost. The lock passes on when the lease is released, or
+	// its TTL has run out.
+	ErrEvicted = errors.New("evicted")
+
 	// ErrReleased is what Lease.Err returns after Release.
 	ErrReleased = errors.New("released")
 

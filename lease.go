@@ -194,7 +194,7 @@ func (l *Lease) Done() <-chan struct{} {
 	return l.done
 }
 
-// Err is nil while the lease is held, then ErrLost or ErrReleased.
+// Err is nil while the lease is held, then it wraps ErrLost or ErrReleased.
 func (l *Lease) Err() error {
 	defer l.locked()()
 	return l.err

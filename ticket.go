@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"math"
 	"sync"
 	"time"
@@ -444,7 +445,7 @@ func (t *ticket) evict() {
 		t.mu.Unlock()
 		return
 	}
-	after := t.lose(errors.New("it was evicted"))
+	after := t.lose(ErrEvicted)
 	idle := t.unacked == 0
 	t.mu.Unlock()
 	after()
@@ -461,7 +462,7 @@ func (t *ticket) lose(why error) func() {
 	t.leases, t.live, t.unacked = nil, 0, len(leases)
 	var after []func()
 	for _, l := range leases {
-		after = append(after, l.end(ErrLost))
+		after = append(after, l.end(fmt.Errorf("%w: %w", ErrLost, why)))
 	}
 	return func() {
 		for _, f := range after {
