@@ -1,0 +1,173 @@
+package guard
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// family is all descendants of this process, which is their subreaper: every
+// one of them is its child or has a line of parents up to a child of it, at
+// every moment. So when it has no child left, nobody is left.
+//
+// Only the goroutine that reaps the children may use it: until it reaps them,
+// a child's pid cannot become another's.
+type family struct {
+	command int  // the pid of the command
+	grouped bool // the command leads a process group of its own, and is not reaped yet
+}
+
+func newFamily(command int, grouped bool) *family {
+	return &family{command, grouped}
+}
+
+// watchEvery is 0: the kernel tells of every end, orphans included.
+const watchEvery = 0
+
+// empty is asked when this process has no child left.
+func (f *family) empty() bool { return true }
+
+// signal sends s to every member that it finds and returns how many it found.
+// Members that are born or lose their parent meanwhile can be missed: a caller
+// that wants all of them repeats it.
+func (f *family) signal(s syscall.Signal) (found int) {
+	sent := map[int]bool{}
+	if f.grouped {
+		// One call for the whole group, which no fork can escape.
+		unix.Kill(-f.command, s)
+	}
+	me := os.Getpid()
+	// Parents before children: what is dead does not fork.
+	for todo := []int{me}; len(todo) > 0; todo = todo[1:] {
+		parent := todo[0]
+		for _, child := range childrenOf(parent) {
+			if sent[child] {
+				continue
+			}
+			sent[child] = true
+			if f.signalOne(child, parent, me, s) {
+				found++
+			}
+			todo = append(todo, child)
+		}
+	}
+	return found
+}
+
+// signalOne sends s to a process that was seen to be a child of parent. It
+// returns false for one that has died.
+func (f *family) signalOne(pid, parent, me int, s syscall.Signal) bool {
+	if parent == me {
+		state, err := readStat(pid)
+		if err != nil || state.state == 'Z' {
+			return false
+		}
+		if s != unix.SIGKILL && f.grouped && state.group == f.command {
+			return true // it was sent to the group
+		}
+		unix.Kill(pid, s)
+		return true
+	}
+	// Not a child of ours: its pid can become another's at any moment. A pidfd
+	// cannot, and the parent proves that it was opened for the right one.
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err == unix.ESRCH {
+		return false
+	}
+	if err == nil {
+		defer unix.Close(fd)
+	}
+	state, statErr := readStat(pid)
+	if statErr != nil || state.state == 'Z' || state.parent != parent && state.parent != me {
+		return false
+	}
+	if s != unix.SIGKILL && f.grouped && state.group == f.command {
+		return true
+	}
+	if err == nil {
+		err = unix.PidfdSendSignal(fd, s, nil, 0)
+	}
+	if err == unix.ENOSYS || err == unix.EPERM {
+		unix.Kill(pid, s) // an old kernel, or a sandbox that does not know these calls
+	}
+	return true
+}
+
+// childrenOf lists the children of a process.
+func childrenOf(pid int) (children []int) {
+	dir := "/proc/" + strconv.Itoa(pid) + "/task/"
+	tasks, err := os.ReadDir(dir)
+	if err != nil {
+		return nil
+	}
+	for _, task := range tasks {
+		list, err := os.ReadFile(dir + task.Name() + "/children")
+		if err != nil {
+			if _, err := os.Stat(dir + task.Name()); err != nil {
+				continue // the thread has ended
+			}
+			return scanForChildren(pid) // a kernel without these lists
+		}
+		for _, field := range strings.Fields(string(list)) {
+			if child, err := strconv.Atoi(field); err == nil {
+				children = append(children, child)
+			}
+		}
+	}
+	return children
+}
+
+// scanForChildren finds the children of a process among all processes.
+func scanForChildren(pid int) (children []int) {
+	entries, _ := os.ReadDir("/proc")
+	for _, e := range entries {
+		child, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		if s, err := readStat(child); err == nil && s.parent == pid {
+			children = append(children, child)
+		}
+	}
+	return children
+}
+
+// kill kills all it can find, again and again while there is somebody new.
+// It returns true when nobody is left.
+func (f *family) kill(reap func() (gone bool)) bool {
+	for range 100 {
+		found := f.signal(unix.SIGKILL)
+		if reap() {
+			return true
+		}
+		if found == 0 {
+			break // the rest is dying
+		}
+	}
+	return false
+}
+
+// exterminate kills the whole family and returns when nobody is left.
+func (f *family) exterminate() {
+	reap := func() bool {
+		for {
+			pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)
+			switch {
+			case err == unix.ECHILD:
+				return true
+			case err == unix.EINTR:
+			case pid == f.command:
+				f.grouped = false
+			case pid == 0:
+				return false
+			}
+		}
+	}
+	for !f.kill(reap) {
+		time.Sleep(2 * time.Millisecond)
+	}
+}

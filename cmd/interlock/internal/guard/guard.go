@@ -1,0 +1,174 @@
+// Package guard runs a command such that it is gone by a deadline, whatever
+// happens to the program that started it.
+//
+// Killing a program leaves its children alive, and stopping it leaves them
+// running. So the program does not start the job itself: it starts a guard, a
+// second process of the same binary, and the guard starts the job. The guard
+// is told each new deadline over a pipe. When that pipe ends, because the
+// program died, or when the guard's own timer reaches the deadline, because
+// the program was stopped, it ends the job and all its descendants by itself.
+//
+//	program ── deadlines, signals ──▶ guard ── parent of ──▶ job ─▶ …
+//	        ◀── stopped, ended, gone ──
+//
+// # What is certain
+//
+// On Linux the guard is the subreaper of the job: a descendant that loses its
+// parent, also by a double fork and setsid, becomes the guard's child. The job
+// is gone when the guard has no child left, and nobody can be missed. Where
+// there is no subreaper (darwin), a process that leaves both the job's process
+// group and its line of parents is lost from sight.
+//
+// # What stays uncovered
+//
+// If guard and program are killed at the same moment, the command itself still
+// dies (PR_SET_PDEATHSIG), but its descendants go on. A process in an
+// uninterruptible wait dies only when the kernel lets it. A descendant that
+// runs as another user (sudo) cannot be killed by an ordinary user; the job
+// then does not count as gone. Work that is handed to a daemon that ran before
+// (at, a container engine) does not descend from the job. When everything,
+// guard included, is frozen past the deadline and then continued, the job can
+// run for the moment that the guard needs to kill it. In all these cases only
+// the fencing token protects what the lock guards.
+package guard
+
+import (
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// Spec says what to run.
+type Spec struct {
+	// Args is the command and its arguments. A command without a slash is looked
+	// up in PATH.
+	Args []string
+
+	// Env is the job's environment. Nil means that of this process.
+	Env []string
+
+	// TTL is the length of the lease. It sets how long before a deadline the job
+	// is asked to end (a quarter, at most 10 s) and how long before it is killed
+	// (a twentieth, at most 1 s).
+	TTL time.Duration
+
+	// Deadline is the first deadline, on the clock of [driver.Now].
+	Deadline driver.Instant
+
+	// Liveness are open files that the guard and the job inherit, at descriptor
+	// numbers from 200. They are closed when nobody of the job is left. The
+	// caller keeps its own copies.
+	Liveness []*os.File
+
+	// KillLeftovers kills what is left of the job as soon as the command itself
+	// has ended. Without it, descendants that outlive the command still count as
+	// the job: it is not over, and deadlines apply, until they have ended too.
+	KillLeftovers bool
+
+	// Judge is asked after this process was stopped and continued, before a
+	// stopped job is continued. An error means that the lease is lost: the job is
+	// killed instead. Nil judges by the deadline alone, which is always enforced.
+	//
+	// A job that shares the terminal's process group is continued by the shell,
+	// at the same moment as this process. It does not run on without a lease
+	// even so: the guard is not stopped with it, and has killed it at the
+	// deadline.
+	Judge func() error
+}
+
+// Cause says why a job is over.
+type Cause int
+
+const (
+	Ended     Cause = iota // by itself, or by a signal that was not the guard's
+	Lost                   // it was told to end, or killed, for the deadline's sake or by Stop or Kill
+	GuardDied              // the guard was killed, and the job with it
+)
+
+func (c Cause) String() string {
+	switch c {
+	case Ended:
+		return "ended"
+	case Lost:
+		return "lost"
+	case GuardDied:
+		return "guard died"
+	}
+	return "unknown"
+}
+
+// Result tells how a job ended.
+type Result struct {
+	Cause Cause
+
+	// Code is the exit code of the command, if it exited.
+	Code int
+
+	// Signal is the signal that ended the command, or 0.
+	Signal syscall.Signal
+}
+
+// ExitCode is the job's status as a shell shows it: the command's exit code, or
+// 128+n if signal n ended it.
+func (r Result) ExitCode() int {
+	if r.Signal != 0 {
+		return 128 + int(r.Signal)
+	}
+	return r.Code
+}
+
+// A StartError means that the command could not be run, and that nothing of it
+// ran.
+type StartError struct {
+	Name string
+	Code int // as shells have it: 126 cannot be executed, 127 not found
+	Err  error
+}
+
+func (e *StartError) Error() string { return e.Name + ": " + e.Err.Error() }
+func (e *StartError) Unwrap() error { return e.Err }
+
+// Start starts the guard, and the guard starts the job. When Start returns
+// without an error, the command has been executed.
+//
+// From then on, until Wait returns, Start also takes over the signals of this
+// process: HUP, INT, QUIT, TERM, USR1, USR2 and WINCH go to the command, except
+// where the terminal has delivered them to it already; when the terminal stops
+// the job, this process stops too. The caller should catch none of them itself.
+//
+// The process must have no children of its own while the job runs: if the
+// guard is killed, all children that are left are taken for the job's.
+//
+// A command that cannot be run is a [*StartError].
+func Start(s Spec) (*Job, error) { return start(s) }
+
+// Wait waits until nobody of the job is left: the command, all its descendants
+// and the guard have ended. It returns the same result each time.
+func (j *Job) Wait() Result {
+	<-j.done
+	return j.result
+}
+
+// Done is closed when nobody of the job is left.
+func (j *Job) Done() <-chan struct{} { return j.done }
+
+// Pid is the process id of the command.
+func (j *Job) Pid() int { return j.pid }
+
+// Deadline sets a new deadline, on the clock of [driver.Now]. The job is asked
+// to end (SIGTERM) a quarter of the TTL before it, 10 s at most, and is gone by
+// it.
+func (j *Job) Deadline(t driver.Instant) { j.setDeadline(t) }
+
+// Signal sends a signal to the command, or, once that has ended, to what is
+// left of the job.
+func (j *Job) Signal(s syscall.Signal) { j.send(order{Kind: sendSignal, Signal: s}) }
+
+// Stop asks the job to end (SIGTERM to every process of it). What is left at
+// the deadline is killed. The result's cause is Lost.
+func (j *Job) Stop() { j.send(order{Kind: stopJob}) }
+
+// Kill kills every process of the job at once. The result's cause is Lost.
+func (j *Job) Kill() { j.send(order{Kind: killJob}) }

@@ -1,0 +1,320 @@
+//go:build linux || darwin
+
+package guard
+
+import (
+	"encoding/gob"
+	"errors"
+	"os"
+	"os/signal"
+	"runtime"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// Main is the guard itself. A program that uses [Start] calls it first thing in
+// main: in a process that was started as a guard it does not return, in every
+// other it does nothing.
+func Main() {
+	if len(os.Args) < 2 || os.Args[0] != guardName {
+		return
+	}
+	base, err := strconv.Atoi(os.Args[1])
+	if err != nil {
+		return
+	}
+	os.Exit(guardJob(base))
+}
+
+// guard is the state of a guard's main loop.
+type guard struct {
+	config
+	schedule
+	reports *gob.Encoder
+	alarm   *alarm
+	family  *family
+
+	pid     int            // the command
+	ended   bool           // the command has
+	stopped syscall.Signal // what the command is stopped by, or 0
+	told    bool           // hasStopped was reported, and no answer came yet: reports must not fill the pipe
+	asked   bool           // everybody was sent SIGTERM
+	killing bool
+	alone   bool           // the program has died
+	end     driver.Instant // when alone: kill at the latest then
+}
+
+func guardJob(base int) int {
+	// The kernel kills the command when the thread that started it ends, so
+	// that thread must be the one that stays to the end.
+	runtime.LockOSThread()
+
+	unix.CloseOnExec(base)
+	unix.CloseOnExec(base + 1)
+	in := os.NewFile(uintptr(base), "orders")
+	out := os.NewFile(uintptr(base+1), "reports")
+	for _, s := range []syscall.Signal{
+		unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2,
+		unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU, unix.SIGPIPE, unix.SIGALRM,
+	} {
+		// Not signal.Ignore: the job would inherit that.
+		if !ignored(s) {
+			signal.Notify(make(chan os.Signal, 1), s)
+		}
+	}
+	children := make(chan os.Signal, 1)
+	signal.Notify(children, unix.SIGCHLD)
+	nameProcess()
+
+	orders := gob.NewDecoder(in)
+	g := &guard{reports: gob.NewEncoder(out)}
+	if err := orders.Decode(&g.config); err != nil {
+		return 1 // the program died before the job began
+	}
+	g.schedule = schedule{ttl: time.Duration(g.config.TTL), deadline: g.config.Deadline}
+	if err := g.begin(); err != nil {
+		var errno syscall.Errno
+		if !errors.As(err, &errno) {
+			errno = unix.EIO
+		}
+		g.reports.Encode(report{Kind: failed, Errno: errno})
+		return 1
+	}
+	g.reports.Encode(report{Kind: started, N: g.pid})
+	letGo(g.Liveness)
+
+	queue := make(chan order)
+	go func() {
+		defer close(queue)
+		for {
+			var o order
+			if err := orders.Decode(&o); err != nil {
+				return
+			}
+			queue <- o
+		}
+	}()
+	g.run(queue, children)
+	return 0
+}
+
+// begin starts the command.
+func (g *guard) begin() (err error) {
+	if err := becomeSubreaper(); err != nil {
+		return err
+	}
+	if g.alarm, err = newAlarm(); err != nil {
+		return err
+	}
+	if now() >= g.termAt() {
+		return unix.ETIME
+	}
+	attr := &syscall.ProcAttr{Env: g.Env, Files: []uintptr{0, 1, 2}, Sys: jobAttr(g.Group)}
+	g.pid, err = syscall.ForkExec(g.Path, g.Args, attr)
+	if err == unix.ENOEXEC {
+		// A script without a first line that names its interpreter is the
+		// shell's, as in every shell.
+		args := append([]string{"sh", g.Path}, g.Args[1:]...)
+		g.pid, err = syscall.ForkExec("/bin/sh", args, attr)
+	}
+	if err == nil {
+		g.family = newFamily(g.pid, g.Group == 0)
+	}
+	return err
+}
+
+// letGo gives up what the caller passed on for the job only. Who waits for the
+// end of the job's output waits for the job, not for its guard.
+func letGo(keep []uintptr) {
+	if null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0); err == nil {
+		for fd := range 3 {
+			unix.Dup2(null, fd)
+		}
+		unix.Close(null)
+	}
+	kept := map[int]bool{0: true, 1: true, 2: true}
+	for _, fd := range keep {
+		kept[int(fd)] = true
+	}
+	for _, fd := range openFiles() {
+		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 && !kept[fd] {
+			unix.Close(fd)
+		}
+	}
+	os.Chdir("/")
+}
+
+// openFiles lists the descriptors of this process.
+func openFiles() (fds []int) {
+	entries, _ := os.ReadDir("/dev/fd")
+	for _, e := range entries {
+		if fd, err := strconv.Atoi(e.Name()); err == nil {
+			fds = append(fds, fd)
+		}
+	}
+	return fds
+}
+
+// run guards the job until nobody is left.
+func (g *guard) run(orders <-chan order, children <-chan os.Signal) {
+	var retry <-chan time.Time
+	pause := time.Millisecond
+	for {
+		if g.reap() {
+			break
+		}
+		g.keepTime()
+		if g.killing {
+			if g.family.kill(g.reap) {
+				break
+			}
+			retry = time.After(pause)
+			pause = min(2*pause, 50*time.Millisecond)
+		} else if watchEvery > 0 {
+			g.family.empty()
+			retry = time.After(watchEvery)
+		}
+		select {
+		case o, ok := <-orders:
+			if !ok {
+				orders = nil
+				g.alone, g.end = true, now().Add(afterDeath)
+				break
+			}
+			g.obey(o)
+		case <-children:
+		case <-g.alarm.C:
+		case <-retry:
+		}
+	}
+	g.reports.Encode(report{Kind: gone})
+}
+
+// keepTime does what is due and sets the alarm for what is next.
+func (g *guard) keepTime() {
+	term, kill := g.termAt(), g.killAt()
+	if g.alone {
+		term, kill = 0, min(kill, g.end)
+	}
+	t := now()
+	if t >= kill {
+		g.kill()
+		return
+	}
+	if t >= term {
+		g.ask()
+		term = kill
+	}
+	if g.asked {
+		term = kill
+	}
+	if err := g.alarm.set(term); err != nil {
+		g.kill() // without a clock nothing can be promised
+	}
+}
+
+// ask asks everybody to end.
+func (g *guard) ask() {
+	if !g.asked {
+		g.asked = true
+		g.reports.Encode(report{Kind: losing})
+		g.family.signal(unix.SIGTERM)
+	}
+}
+
+// kill begins to kill everybody.
+func (g *guard) kill() {
+	if !g.killing {
+		g.killing = true
+		g.reports.Encode(report{Kind: losing})
+		g.reports.Encode(report{Kind: killing})
+	}
+}
+
+func (g *guard) obey(o order) {
+	switch o.Kind {
+	case setDeadline:
+		g.deadline = o.At
+	case stopJob:
+		g.ask()
+	case killJob:
+		g.kill()
+	case sendSignal:
+		switch {
+		case g.ended:
+			g.family.signal(o.Signal)
+		case o.Group && g.Group == 0:
+			unix.Kill(-g.pid, o.Signal)
+		default:
+			unix.Kill(g.pid, o.Signal)
+		}
+	case askStopped:
+		g.told = false
+		g.reap()
+		if g.stopped != 0 {
+			g.reports.Encode(report{Kind: isStopped, Signal: g.stopped})
+		}
+	case contJob:
+		g.reap()
+		switch {
+		case g.stopped == 0 || g.killing:
+		case g.Group == 0:
+			unix.Kill(-g.pid, unix.SIGCONT)
+		default:
+			unix.Kill(g.pid, unix.SIGCONT)
+		}
+	}
+}
+
+// commandIs records what became of the command itself.
+func (g *guard) commandIs(ws syscall.WaitStatus) {
+	switch {
+	case ws.Stopped():
+		g.stopped = ws.StopSignal()
+		if !g.told {
+			g.told = true
+			g.reports.Encode(report{Kind: hasStopped, Signal: g.stopped})
+		}
+	case ws.Continued():
+		g.stopped = 0
+	default:
+		g.ended, g.stopped = true, 0
+		g.family.grouped = false
+		g.reports.Encode(report{Kind: ended, N: int(ws)})
+		if g.KillLeftovers {
+			g.killLeftovers()
+		}
+	}
+}
+
+// killLeftovers begins to kill what has outlived the command; that is the end
+// that was asked for, not a loss.
+func (g *guard) killLeftovers() {
+	if !g.killing {
+		g.killing = true
+		g.reports.Encode(report{Kind: killing})
+	}
+}
+
+// reap collects what became of the children. It returns true when nobody is
+// left.
+func (g *guard) reap() (none bool) {
+	for {
+		var ws syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &ws, unix.WNOHANG|unix.WUNTRACED|unix.WCONTINUED, nil)
+		switch {
+		case err == unix.ECHILD:
+			return g.family.empty()
+		case err == unix.EINTR:
+		case pid <= 0:
+			return false
+		case pid == g.pid && !g.ended:
+			g.commandIs(ws)
+		}
+	}
+}

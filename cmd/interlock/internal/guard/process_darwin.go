@@ -1,0 +1,44 @@
+package guard
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	getTermios = unix.TIOCGETA
+	setTermios = unix.TIOCSETA
+)
+
+func self() (string, error) { return os.Executable() }
+
+// becomeSubreaper does nothing: there are no subreapers.
+func becomeSubreaper() error { return nil }
+
+func nameProcess() {}
+
+func jobAttr(group int) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pgid: group}
+}
+
+// ignored tells whether the caller had this process ignore a signal, as far as
+// the runtime remembers it.
+func ignored(s syscall.Signal) bool { return signal.Ignored(s) }
+
+// stopSelf stops this process. SIGSTOP stands for every stop signal: the
+// default action of the others cannot be had back once they were caught.
+func stopSelf(syscall.Signal) { unix.Kill(unix.Getpid(), unix.SIGSTOP) }
+
+// orphaned tells whether nobody outside this process group could continue it.
+func orphaned() bool {
+	parent := unix.Getppid()
+	session, err := unix.Getsid(0)
+	if err != nil {
+		return false
+	}
+	s, err := unix.Getsid(parent)
+	return err != nil || s != session
+}

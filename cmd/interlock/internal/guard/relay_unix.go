@@ -1,0 +1,102 @@
+//go:build linux || darwin
+
+package guard
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// catchSignals catches what is to be passed on to the job. A signal that the
+// caller had ignored (nohup) stays ignored, here and in the job.
+func catchSignals() chan os.Signal {
+	c := make(chan os.Signal, 64)
+	for _, s := range []syscall.Signal{
+		unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2,
+		unix.SIGWINCH, unix.SIGTSTP, unix.SIGCONT,
+	} {
+		if s == unix.SIGCONT || !ignored(s) {
+			signal.Notify(c, s)
+		}
+	}
+	return c
+}
+
+// relay passes signals on to the job, and stops this process with it.
+func (j *Job) relay(signals <-chan os.Signal, over <-chan struct{}) {
+	for {
+		select {
+		case s := <-signals:
+			j.forward(s.(syscall.Signal))
+		case s := <-j.suspend:
+			j.suspendSelf(s)
+		case <-over:
+			return
+		}
+	}
+}
+
+// forward passes on one signal that this process was sent.
+//
+// What a terminal sends goes to every process of its foreground group. A job
+// in this group has had it; a job in its own group is sent it as a whole. No
+// program can see whether a signal came from the terminal, so these signals
+// are taken to come from there whenever they can.
+func (j *Job) forward(s syscall.Signal) {
+	switch s {
+	case unix.SIGCONT:
+		j.resume()
+		return
+	case unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTSTP, unix.SIGWINCH:
+		if inForeground() {
+			if j.group == 0 {
+				j.send(order{Kind: sendSignal, Signal: s, Group: true})
+			}
+			return
+		}
+	}
+	j.send(order{Kind: sendSignal, Signal: s})
+}
+
+// suspendSelf stops this process, because signal s has stopped the job, so that
+// the shell notices. It returns when this process runs again.
+func (j *Job) suspendSelf(s syscall.Signal) {
+	if j.group != 0 && (s == unix.SIGTTIN || s == unix.SIGTTOU) && groupOf(j.pid) == j.group {
+		return // the terminal has stopped the whole group, this process included
+	}
+	if s != unix.SIGSTOP && orphaned() {
+		// Nobody could continue the job. The kernel ignores these signals in such
+		// a group, but does not see that this is one: the guard hides it.
+		j.send(order{Kind: contJob})
+		return
+	}
+	stopSelf(s)
+	j.resume()
+}
+
+// resume continues the job after this process was continued, if it still has a
+// lease.
+func (j *Job) resume() {
+	j.mu.Lock()
+	late := driver.Now() >= j.schedule.termAt()
+	j.mu.Unlock()
+	switch {
+	case late:
+		// The guard is about to kill the job, or has.
+	case j.judge != nil && j.judge() != nil:
+		j.Kill()
+	default:
+		j.send(order{Kind: contJob})
+	}
+}
+
+// groupOf is the process group of a process, or 0.
+func groupOf(pid int) int {
+	g, _ := unix.Getpgid(pid)
+	return g
+}

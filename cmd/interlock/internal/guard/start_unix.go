@@ -1,0 +1,330 @@
+//go:build linux || darwin
+
+package guard
+
+import (
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// Job is a command that runs under guard, with all its descendants.
+type Job struct {
+	pid      int
+	guardPid int
+	group    int // the process group that it shares with this process; 0: its own
+	judge    func() error
+	terminal terminal
+
+	mu       sync.Mutex
+	orders   *gob.Encoder
+	pipe     *os.File
+	schedule schedule
+	atIt     bool        // the guard kills the job, or nobody is left to kill
+	hung     bool        // the guard should have been at it and was not
+	backup   *time.Timer // checks that it is
+
+	suspend chan syscall.Signal
+	done    chan struct{}
+	result  Result
+}
+
+func start(s Spec) (*Job, error) {
+	if len(s.Args) == 0 {
+		return nil, errors.New("guard: no command")
+	}
+	path, err := LookPath(s.Args[0])
+	if err != nil {
+		return nil, err
+	}
+	if s.Env == nil {
+		s.Env = os.Environ()
+	}
+	j := &Job{
+		judge:    s.Judge,
+		schedule: schedule{ttl: s.TTL, deadline: s.Deadline},
+		suspend:  make(chan syscall.Signal, 1),
+		done:     make(chan struct{}),
+	}
+	if hasTerminal() {
+		j.group = unix.Getpgrp()
+		j.terminal = saveTerminal()
+	}
+	// If the guard is killed, its orphans become this process's children, which
+	// then does the guard's work.
+	if err := becomeSubreaper(); err != nil {
+		return nil, err
+	}
+
+	orderR, orderW, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer orderR.Close()
+	reportR, reportW, err := os.Pipe()
+	if err != nil {
+		orderW.Close()
+		return nil, err
+	}
+	defer reportW.Close()
+	j.pipe, j.orders = orderW, gob.NewEncoder(orderW)
+
+	// Signals are caught from here on, so that none is lost between the job's
+	// start and the first that is forwarded.
+	signals := catchSignals()
+	fail := func(err error) (*Job, error) {
+		signal.Stop(signals)
+		orderW.Close()
+		reportR.Close()
+		if j.guardPid != 0 {
+			wait(j.guardPid)
+		}
+		return nil, err
+	}
+
+	files := append([]*os.File{orderR, reportW}, s.Liveness...)
+	base, fds, err := place(files)
+	if err != nil {
+		return fail(err)
+	}
+	if j.guardPid, err = spawn(base, fds, s.Args); err != nil {
+		return fail(fmt.Errorf("guard: cannot start: %w", err))
+	}
+	runtime.KeepAlive(files)
+	reportW.Close()
+
+	c := config{
+		Path: path, Args: s.Args, Env: s.Env,
+		Group: j.group, TTL: int64(s.TTL), Deadline: share(s.Deadline),
+		KillLeftovers: s.KillLeftovers,
+	}
+	for i := range s.Liveness {
+		c.Liveness = append(c.Liveness, uintptr(base+2+i))
+	}
+	reports := gob.NewDecoder(reportR)
+	var first report
+	if err := j.orders.Encode(c); err != nil {
+		return fail(fmt.Errorf("guard: %w", err))
+	}
+	if err := reports.Decode(&first); err != nil {
+		return fail(errors.New("guard: it died before it started the command"))
+	}
+	switch first.Kind {
+	case started:
+		j.pid = first.N
+	case failed:
+		if first.Errno == unix.ETIME {
+			return fail(errors.New("guard: the deadline passed before the command was started"))
+		}
+		return fail(startError(s.Args[0], first.Errno))
+	}
+
+	j.backup = time.AfterFunc(time.Hour, j.checkGuard)
+	j.armBackup()
+	over := make(chan struct{})
+	relayed := make(chan struct{})
+	go func() {
+		j.relay(signals, over)
+		close(relayed)
+	}()
+	go func() {
+		j.follow(reports)
+		j.backup.Stop()
+		reportR.Close()
+		close(over)
+		<-relayed
+		signal.Stop(signals)
+		j.mu.Lock()
+		orderW.Close()
+		j.mu.Unlock()
+		if j.result.Cause != Ended {
+			j.terminal.restore()
+		}
+		close(j.done)
+	}()
+	return j, nil
+}
+
+// liveBase is the lowest descriptor number for what the guard and the job
+// inherit from us: the caller's own, which are small, stay untouched.
+const liveBase = 200
+
+// place finds room for the files from liveBase on and returns the table of
+// descriptors for the guard: those that the caller passed to this process as
+// they are, and the files at base and up.
+func place(files []*os.File) (base int, fds []uintptr, err error) {
+	inherited := func(fd int) bool {
+		flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
+		return err == nil && flags&unix.FD_CLOEXEC == 0
+	}
+	base = liveBase
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil && limit.Cur < uint64(base+len(files)) {
+		base = int(limit.Cur) - len(files)
+	}
+	for i := 0; i < len(files); i++ {
+		if inherited(base + i) {
+			base, i = base+i+1, -1
+		}
+	}
+	const closed = ^uintptr(0)
+	for fd := range base {
+		if fd < 3 || inherited(fd) {
+			fds = append(fds, uintptr(fd))
+		} else {
+			fds = append(fds, closed)
+		}
+	}
+	for _, f := range files {
+		raw, err := f.SyscallConn() // unlike Fd, leaves the file in non-blocking mode
+		if err != nil {
+			return 0, nil, fmt.Errorf("guard: %s: %w", f.Name(), err)
+		}
+		if err := raw.Control(func(fd uintptr) { fds = append(fds, fd) }); err != nil {
+			return 0, nil, fmt.Errorf("guard: %s: %w", f.Name(), err)
+		}
+	}
+	return base, fds, nil
+}
+
+// guardName is the guard's own argv[0], by which it knows itself.
+const guardName = "interlock-guard"
+
+// spawn starts the guard, in a process group of its own: what the terminal, or
+// somebody's kill, does to the caller's group does not reach it.
+func spawn(base int, fds []uintptr, args []string) (int, error) {
+	exe, err := self()
+	if err != nil {
+		return 0, err
+	}
+	argv := append([]string{guardName, strconv.Itoa(base)}, args...) // the command is there for ps only
+	return syscall.ForkExec(exe, argv, &syscall.ProcAttr{
+		Env:   os.Environ(),
+		Files: fds,
+		Sys:   &syscall.SysProcAttr{Setpgid: true},
+	})
+}
+
+// send gives the guard an order. What cannot be sent is no loss: then the guard
+// has ended, and its other pipe says so.
+func (j *Job) send(o order) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	// A guard that does not read must not hang its program. After a cut order
+	// the pipe is of no use any more, and its end tells the guard to act.
+	j.pipe.SetWriteDeadline(time.Now().Add(time.Second))
+	if err := j.orders.Encode(o); err != nil {
+		j.pipe.Close()
+	}
+}
+
+// follow reads what the guard reports until nobody of the job is left.
+func (j *Job) follow(reports *gob.Decoder) {
+	commandEnded := false
+	for {
+		var r report
+		err := reports.Decode(&r)
+		if err != nil || r.Kind == gone {
+			j.relieveGuard()
+		}
+		if err != nil {
+			// The guard died. Nothing of the job may live on: this process, which
+			// has inherited its children, does the guard's work.
+			switch {
+			case j.hung:
+				j.result.Cause = Lost
+			case j.result.Cause == Ended:
+				j.result.Cause = GuardDied
+			}
+			if !commandEnded {
+				j.result.Signal = unix.SIGKILL
+			}
+			newFamily(j.pid, j.group == 0 && !commandEnded).exterminate()
+			return
+		}
+		switch r.Kind {
+		case hasStopped:
+			j.send(order{Kind: askStopped})
+		case isStopped:
+			select {
+			case j.suspend <- r.Signal:
+			default: // already at it
+			}
+		case ended:
+			commandEnded = true
+			ws := syscall.WaitStatus(r.N)
+			if ws.Signaled() {
+				j.result.Signal = ws.Signal()
+			} else {
+				j.result.Code = ws.ExitStatus()
+			}
+		case losing:
+			j.result.Cause = Lost
+		case killing:
+			j.mu.Lock()
+			j.atIt = true
+			j.mu.Unlock()
+		case gone:
+			return
+		}
+	}
+}
+
+// relieveGuard ends the guard, which has nothing left to do or cannot do it,
+// and reaps it.
+func (j *Job) relieveGuard() {
+	j.mu.Lock()
+	j.atIt = true // from now on its pid may be another's
+	j.mu.Unlock()
+	unix.Kill(j.guardPid, unix.SIGKILL)
+	wait(j.guardPid)
+}
+
+func (j *Job) setDeadline(t driver.Instant) {
+	j.mu.Lock()
+	j.schedule.deadline = t
+	j.mu.Unlock()
+	j.armBackup()
+	j.send(order{Kind: setDeadline, At: share(t)})
+}
+
+// armBackup sets the time at which this process looks whether the guard does
+// its duty.
+func (j *Job) armBackup() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if !j.atIt {
+		j.backup.Reset(j.schedule.deadline.Add(-j.schedule.lead() / 2).Sub(driver.Now()))
+	}
+}
+
+// checkGuard ends a guard that should be killing the job and is not, because
+// somebody stopped it. Its pipe's end then makes this process take over.
+func (j *Job) checkGuard() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if !j.atIt && driver.Now() >= j.schedule.killAt() {
+		j.hung = true
+		unix.Kill(j.guardPid, unix.SIGKILL)
+	}
+}
+
+// wait reaps a child of this process.
+func wait(pid int) {
+	for {
+		if _, err := unix.Wait4(pid, nil, 0, nil); err != unix.EINTR {
+			return
+		}
+	}
+}

@@ -1,0 +1,61 @@
+package guard
+
+import (
+	"syscall"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// Two pipes connect the program with its guard. Each carries a stream of gob
+// values: first one config to the guard, then orders to it, and reports back.
+
+type config struct {
+	Path          string
+	Args          []string
+	Env           []string
+	Group         int // the process group to join; 0: one of its own
+	TTL           int64
+	Deadline      driver.Instant // on the shared clock
+	Liveness      []uintptr
+	KillLeftovers bool
+}
+
+type order struct {
+	Kind   orderKind
+	At     driver.Instant // setDeadline: on the shared clock
+	Signal syscall.Signal // sendSignal
+	Group  bool           // sendSignal: to the whole process group
+}
+
+type orderKind int
+
+const (
+	_           orderKind = iota
+	setDeadline           // At
+	sendSignal            // Signal, Group
+	stopJob               // ask every process of the job to end
+	killJob               // kill every process of the job
+	askStopped            // report isStopped if the command is still stopped
+	contJob               // continue the stopped job
+)
+
+type report struct {
+	Kind   reportKind
+	N      int            // started: pid; ended: wait status or exit code
+	Errno  syscall.Errno  // failed
+	Signal syscall.Signal // hasStopped, isStopped
+}
+
+type reportKind int
+
+const (
+	_          reportKind = iota
+	started               // the command was executed
+	failed                // it could not be executed; the guard ends
+	hasStopped            // a signal stopped the command
+	isStopped             // the answer to askStopped
+	ended                 // the command ended; descendants may be left
+	losing                // the job is asked to end, or killed, by the guard
+	killing               // the guard is killing
+	gone                  // nobody is left; the guard ends
+)
