@@ -35,9 +35,10 @@ type World struct {
 
 const never = driver.Instant(math.MaxInt64)
 
-// epoch is the zero of the clock of all worlds. Inside a synctest bubble its
-// distance is some decades, which does not matter.
-var epoch = time.Now()
+// epoch is the zero of the clock of all worlds. It is so long ago because time
+// in a synctest bubble begins with the year 2000, and no reading shall be
+// negative there.
+var epoch = time.Now().Add(-50 * 365 * 24 * time.Hour)
 
 func now() driver.Instant { return driver.Instant(time.Since(epoch)) }
 
