@@ -42,7 +42,7 @@ func (c *Client) DoubleBarrier(name string, members int) *DoubleBarrier {
 		cell: c.cell("round", name),
 	}
 	if b.lock.err == nil && (members < 1 || members > MaxMembers) {
-		b.lock.err = fmt.Errorf("a barrier of %d members: 1 to %d are possible", members, MaxMembers)
+		b.lock.err = driver.Invalid(fmt.Errorf("a barrier of %d members: 1 to %d are possible", members, MaxMembers))
 	}
 	return b
 }

@@ -21,14 +21,16 @@ func (c *Client) Election(name string, opts ...Option) *Election {
 	return &Election{c, name, opts}
 }
 
-func (e *Election) lock(value string) *Lock {
+// Candidate is the lock that the leader holds. value is what observers see of
+// this candidate, such as its address.
+func (e *Election) Candidate(value string) *Lock {
 	return e.c.lock(driver.Election, e.name, 1, 1, append(e.opts[:len(e.opts):len(e.opts)], Note(value)))
 }
 
 // Campaign waits until this candidate leads, and returns its lease, whose
-// Release resigns. value is what observers see, such as the leader's address.
+// Release resigns.
 func (e *Election) Campaign(ctx context.Context, value string) (*Lease, error) {
-	return e.lock(value).Acquire(ctx)
+	return e.Candidate(value).Acquire(ctx)
 }
 
 // Lead campaigns, calls f while it leads, resigns when f returns, and returns
@@ -37,7 +39,7 @@ func (e *Election) Campaign(ctx context.Context, value string) (*Lease, error) {
 // when ctx ends.
 func (e *Election) Lead(ctx context.Context, value string, f func(context.Context) error) error {
 	for {
-		err := e.lock(value).Do(ctx, f)
+		err := e.Candidate(value).Do(ctx, f)
 		if !errors.Is(err, ErrLost) || ctx.Err() != nil {
 			return err
 		}

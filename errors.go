@@ -23,6 +23,9 @@ var (
 	// ErrReleased is what Lease.Err returns after Release.
 	ErrReleased = errors.New("released")
 
+	// ErrInvalid: a wrong name, URL or option; the request can never succeed.
+	ErrInvalid = driver.ErrInvalid
+
 	// ErrMismatch: users of one name disagree on what it is or on its capacity.
 	ErrMismatch = driver.ErrMismatch
 

@@ -19,7 +19,7 @@ func (c *Client) Latch(name string) *Latch { return &Latch{c.cell("latch", name)
 // latch was set already and not reset since.
 func (l *Latch) Set(ctx context.Context, n int64) (bool, error) {
 	if n < 1 {
-		return false, l.cell.fail("set", fmt.Errorf("a count of %d is not positive", n))
+		return false, l.cell.fail("set", driver.Invalid(fmt.Errorf("a count of %d is not positive", n)))
 	}
 	set := false
 	_, err := l.cell.change(ctx, func(c driver.Cell) (driver.Swap, error) {

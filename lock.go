@@ -38,7 +38,7 @@ func (c *Client) Mutex(name string, opts ...Option) *Lock {
 func (c *Client) Semaphore(name string, permits int64, opts ...Option) *Lock {
 	l := c.lock(driver.Semaphore, name, 1, permits, opts)
 	if l.err == nil && (permits < 1 || permits > driver.RWCapacity) {
-		l.err = fmt.Errorf("a semaphore of %d permits: 1 to %d are possible", permits, driver.RWCapacity)
+		l.err = driver.Invalid(fmt.Errorf("a semaphore of %d permits: 1 to %d are possible", permits, driver.RWCapacity))
 	}
 	return l
 }
@@ -52,7 +52,7 @@ func (l *Lock) With(opts ...Option) *Lock {
 	if n.cfg.weight != 0 && n.kind == driver.Semaphore {
 		n.units = n.cfg.weight
 	}
-	n.err = n.check()
+	n.err = driver.Invalid(n.check())
 	return &n
 }
 

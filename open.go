@@ -64,7 +64,9 @@ func New(ctx context.Context, d driver.Driver, opts ...ClientOption) (*Client, e
 	return c, nil
 }
 
-func (cfg *clientConfig) check() error {
+func (cfg *clientConfig) check() error { return driver.Invalid(cfg.wrong()) }
+
+func (cfg *clientConfig) wrong() error {
 	if cfg.ttl < MinTTL || cfg.ttl > 24*time.Hour {
 		return fmt.Errorf("ttl %v is out of range: %v to 24h", cfg.ttl, MinTTL)
 	}

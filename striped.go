@@ -3,6 +3,8 @@ package interlock
 import (
 	"fmt"
 	"hash/fnv"
+
+	"github.com/interlock-go/interlock/driver"
 )
 
 // Striped is one lock cut into n, so that work on different keys rarely waits.
@@ -18,7 +20,7 @@ func (c *Client) Striped(name string, n int, opts ...Option) *Striped {
 	for i := range max(1, min(n, MaxStripes)) {
 		l := c.Mutex(fmt.Sprintf("%s/%d", name, i), opts...)
 		if l.err == nil && (n < 1 || n > MaxStripes) {
-			l.err = fmt.Errorf("%d stripes: 1 to %d are possible", n, MaxStripes)
+			l.err = driver.Invalid(fmt.Errorf("%d stripes: 1 to %d are possible", n, MaxStripes))
 		}
 		s.stripes = append(s.stripes, l)
 	}

@@ -9,6 +9,7 @@ var (
 	ErrGone     = errors.New("ticket gone")                   // the ticket does not stand any more
 	ErrSession  = errors.New("session over")                  // with all its tickets that have no fixed end
 	ErrConflict = errors.New("value changed")                 // Swap lost the race
+	ErrInvalid  = errors.New("invalid request")               // a wrong name, URL or option
 	ErrTooLarge = errors.New("value larger than 65536 bytes") // Swap
 )
 
@@ -22,6 +23,21 @@ func Permanent(err error) error {
 	return &permanent{err}
 }
 
+// Invalid marks an error as one of the request itself. The result wraps err and
+// ErrInvalid, and reads like err.
+func Invalid(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &invalid{err}
+}
+
+type invalid struct{ err error }
+
+func (e *invalid) Error() string        { return e.err.Error() }
+func (e *invalid) Unwrap() error        { return e.err }
+func (e *invalid) Is(target error) bool { return target == ErrInvalid }
+
 // IsPermanent reports whether repeating the call cannot help: err, or an error
 // that it wraps, was marked by [Permanent] or is a sentinel of this package or
 // errors.ErrUnsupported.
@@ -30,7 +46,7 @@ func IsPermanent(err error) bool {
 	if errors.As(err, &p) || errors.Is(err, errors.ErrUnsupported) {
 		return true
 	}
-	for _, e := range []error{ErrBusy, ErrMismatch, ErrGone, ErrSession, ErrConflict, ErrTooLarge} {
+	for _, e := range []error{ErrBusy, ErrMismatch, ErrGone, ErrSession, ErrConflict, ErrInvalid, ErrTooLarge} {
 		if errors.Is(err, e) {
 			return true
 		}

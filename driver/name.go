@@ -13,12 +13,14 @@ const (
 	maxSegment = 200
 )
 
-// CheckName reports why a name of a queue or a cell is refused, the same on
-// every backend. A name is UTF-8, 1 to 512 bytes, in segments of at most 200
+// CheckName reports why a name of a queue or a cell is refused (ErrInvalid),
+// the same on every backend. A name is UTF-8, 1 to 512 bytes, in segments of at most 200
 // bytes joined by "/", none of them empty, "." or "..". It has no braces (they
 // choose the slot of a Redis key), and no control, surrogate, private-use or
 // non-character code points (ZooKeeper refuses these).
-func CheckName(name string) error {
+func CheckName(name string) error { return Invalid(checkName(name)) }
+
+func checkName(name string) error {
 	if name == "" {
 		return errors.New("name is empty")
 	}

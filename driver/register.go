@@ -51,7 +51,7 @@ func OpenURL(ctx context.Context, u *URL) (Driver, error) {
 		return open(ctx, u)
 	}
 	if pkg := known[u.Scheme]; pkg != "" {
-		return nil, fmt.Errorf("scheme %q needs the line: import _ \"github.com/interlock-go/interlock/backend/%s\"", u.Scheme, pkg)
+		return nil, fmt.Errorf("%w: scheme %q needs the line: import _ \"github.com/interlock-go/interlock/backend/%s\"", ErrInvalid, u.Scheme, pkg)
 	}
-	return nil, fmt.Errorf("unknown scheme %q; this program has %v", u.Scheme, Schemes())
+	return nil, fmt.Errorf("%w: unknown scheme %q; this program has %v", ErrInvalid, u.Scheme, Schemes())
 }

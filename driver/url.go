@@ -25,8 +25,13 @@ type URL struct {
 	wrong   []error
 }
 
-// ParseURL reads a URL. Its errors do not show the password.
+// ParseURL reads a URL. Its errors wrap ErrInvalid and do not show the password.
 func ParseURL(s string) (*URL, error) {
+	u, err := parseURL(s)
+	return u, Invalid(err)
+}
+
+func parseURL(s string) (*URL, error) {
 	scheme, rest, ok := strings.Cut(s, ":")
 	if !ok || scheme == "" || strings.ContainsAny(scheme, "/?#@ ") {
 		return nil, errors.New("not a URL: it must begin with a scheme, such as sqlite: or redis://")
@@ -146,7 +151,8 @@ func (u *URL) Int(key string, base int, def int64) int64 {
 	return n
 }
 
-// Check reports options that nobody has taken and values that were wrong.
+// Check reports options that nobody has taken and values that were wrong, as
+// ErrInvalid.
 func (u *URL) Check() error {
 	wrong := u.wrong
 	for _, k := range slices.Sorted(maps.Keys(u.options)) {
@@ -154,5 +160,5 @@ func (u *URL) Check() error {
 			wrong = append(wrong, fmt.Errorf("unknown option %s; %s: knows %s", k, u.Scheme, strings.Join(slices.Sorted(maps.Keys(u.taken)), ", ")))
 		}
 	}
-	return errors.Join(wrong...)
+	return Invalid(errors.Join(wrong...))
 }
