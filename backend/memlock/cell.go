@@ -84,6 +84,7 @@ func (d *Driver) watch(a watch) (driver.Cell, *bell, error) {
 	if d.cut {
 		return driver.Cell{}, &d.healed, nil
 	}
+	d.exchanges++
 	if c := d.world.cells[a.name]; c.Version != a.after {
 		return copied(c), nil, nil
 	}
@@ -94,7 +95,6 @@ func (d *Driver) listen(b bells, name string) {
 	d.world.mu.Lock()
 	defer d.world.mu.Unlock()
 	b.listen(name)
-	d.exchanges++
 }
 
 func (d *Driver) unlisten(b bells, name string) {

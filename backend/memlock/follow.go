@@ -26,6 +26,7 @@ func (d *Driver) follow(a follow) (driver.Queue, *bell, error) {
 	if d.cut {
 		return driver.Queue{}, &d.healed, nil
 	}
+	d.exchanges++
 	w := d.world
 	if w.version(a.queue) != a.after {
 		return w.snapshot(a.queue), nil, nil
