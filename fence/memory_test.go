@@ -1,0 +1,153 @@
+package fence_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/interlock-go/interlock/fence"
+)
+
+// shared is the grant of a reader or of a permit.
+type shared uint64
+
+func (s shared) Token() uint64 { return uint64(s) }
+func (shared) Exclusive() bool { return false }
+
+// doer is a fence around a function.
+type doer func(g fence.Grant, f func() error) error
+
+// doers are the fences that need no database; a further one of the same kind
+// stands for another process, where there can be one.
+func doers(t *testing.T) map[string]doer {
+	var highest fence.Highest
+	path := filepath.Join(t.TempDir(), "fence")
+	return map[string]doer{
+		"Highest": highest.Do,
+		"File": func(g fence.Grant, f func() error) error {
+			return fence.NewFile(path).Do(t.Context(), g, f)
+		},
+	}
+}
+
+func TestOnlyTheLargestTokenIsAccepted(t *testing.T) {
+	for name, do := range doers(t) {
+		t.Run(name, func(t *testing.T) {
+			for _, c := range []struct {
+				token fence.Token
+				seen  uint64 // 0: accepted
+			}{{5, 0}, {5, 0}, {4, 5}, {6, 0}, {5, 6}, {1 << 62, 0}, {6, 1 << 62}, {math.MaxInt64, 0}, {math.MaxInt64, 0}} {
+				done := false
+				err := do(c.token, func() error { done = true; return nil })
+				var stale *fence.StaleError
+				switch {
+				case c.seen == 0 && (err != nil || !done):
+					t.Errorf("token %d: got %v, done %v; want it done", c.token, err, done)
+				case c.seen != 0 && (done || !errors.Is(err, fence.ErrStale) || !errors.As(err, &stale) || stale.Token != uint64(c.token) || stale.Seen != c.seen):
+					t.Errorf("token %d: got %v, done %v; want ErrStale with %d and %d", c.token, err, done, c.token, c.seen)
+				}
+			}
+			for _, g := range []fence.Grant{nil, fence.Token(0), fence.Token(math.MaxInt64 + 1), shared(math.MaxInt64)} {
+				if err := do(g, func() error { t.Errorf("%#v: done", g); return nil }); !errors.Is(err, fence.ErrNotComparable) {
+					t.Errorf("%#v: got %v, want ErrNotComparable", g, err)
+				}
+			}
+		})
+	}
+}
+
+func TestTheErrorOfTheWorkIsReturned(t *testing.T) {
+	for name, do := range doers(t) {
+		want := errors.New("disk full")
+		if err := do(fence.Token(1), func() error { return want }); !errors.Is(err, want) {
+			t.Errorf("%s: got %v, want %v", name, err, want)
+		}
+	}
+}
+
+// What was written under a token was begun before a larger one was accepted.
+func TestWritesAreInTheOrderOfTokens(t *testing.T) {
+	for name, do := range doers(t) {
+		t.Run(name, func(t *testing.T) {
+			var one sync.Mutex
+			var written []fence.Token
+			var writers sync.WaitGroup
+			for token := fence.Token(1); token <= 50; token++ {
+				writers.Go(func() {
+					err := do(token, func() error {
+						if !one.TryLock() {
+							return errors.New("two write at a time")
+						}
+						defer one.Unlock()
+						written = append(written, token)
+						return nil
+					})
+					if err != nil && !errors.Is(err, fence.ErrStale) {
+						t.Error(err)
+					}
+				})
+			}
+			writers.Wait()
+			for i := 1; i < len(written); i++ {
+				if written[i] <= written[i-1] {
+					t.Fatalf("written in the order %v", written)
+				}
+			}
+			if written[len(written)-1] != 50 {
+				t.Errorf("the largest token has not written: %v", written)
+			}
+		})
+	}
+}
+
+func TestFileRefusesWhatItDidNotWrite(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "fence")
+	f := fence.NewFile(path)
+	if err := f.Check(t.Context(), fence.Token(7)); err != nil {
+		t.Fatal(err)
+	}
+	good, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := strconv.Atoi(strings.TrimSpace(string(good))); err != nil || n != 7 {
+		t.Errorf("the file says %q, want 7", good)
+	}
+	for _, text := range []string{"x", "7\n", string(good) + "\n", string(good[1:]), " " + string(good[1:]), "-" + string(good[1:]), "+" + string(good[1:]), strings.Repeat("0", 19) + "\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Check(t.Context(), fence.Token(math.MaxInt64)); err == nil {
+			t.Errorf("%q was accepted", text)
+		}
+		if after, err := os.ReadFile(path); err != nil || string(after) != text {
+			t.Errorf("%q became %q, %v", text, after, err)
+		}
+	}
+	if err := fence.NewFile(filepath.Join(path, "x")).Check(t.Context(), fence.Token(1)); err == nil {
+		t.Error("a file in a file: want an error")
+	}
+}
+
+func TestFileWaitsOnlyAsLongAsItsContext(t *testing.T) {
+	f := fence.NewFile(filepath.Join(t.TempDir(), "fence"))
+	err := f.Do(t.Context(), fence.Token(1), func() error {
+		ctx, cancel := context.WithCancel(t.Context())
+		waits := make(chan error, 1)
+		go func() { waits <- f.Check(ctx, fence.Token(2)) }()
+		cancel()
+		if err := <-waits; !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v, want the context's error", err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
