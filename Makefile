@@ -1,0 +1,73 @@
+# make test is all that a change has to pass. The cheap checks come first.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+GO ?= go
+TESTFLAGS ?=
+TARGETS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
+
+# The tools have a module of their own, outside the workspace, so that the
+# versions that they need bend nobody else's.
+TOOLS := cd internal/tools && GOWORK=off
+
+# A look at the working tree, to be compared with a later one.
+LOOK := { git status --porcelain && git diff; } 2>&1
+
+.PHONY: test check fmt lint alone cross unit install modules bench soak release clean
+
+# Whatever the tests do, the working tree is afterwards as it was before.
+test:
+	@before="$$($(LOOK))"; \
+	$(MAKE) --no-print-directory check; \
+	after="$$($(LOOK))"; \
+	diff <(echo "$$before") <(echo "$$after") || { echo 'make test has changed the working tree' >&2; exit 1; }
+
+check:
+	@for step in fmt lint alone cross unit install; do \
+		echo "== make $$step"; start=$$SECONDS; \
+		$(MAKE) --no-print-directory $$step; \
+		echo "== make $$step: $$((SECONDS - start)) s"; \
+	done
+
+fmt:
+	@files="$$(gofmt -l .)"; test -z "$$files" || { echo "not formatted (gofmt -w):"; echo "$$files"; exit 1; } >&2
+
+lint:
+	$(GO) vet work
+	$(TOOLS) $(GO) vet ./...
+	$(TOOLS) $(GO) build -o ../../bin/staticcheck honnef.co/go/tools/cmd/staticcheck
+	bin/staticcheck work
+	$(TOOLS) ../../bin/staticcheck ./...
+
+# Each module is what its users see: without the workspace.
+alone:
+	@for dir in $$($(GO) list -m -f '{{.Dir}}'); do \
+		cd "$$dir"; export GOWORK=off; echo "$$($(GO) list -m)"; \
+		$(GO) mod tidy -diff; $(GO) build ./...; $(GO) vet ./...; \
+	done
+
+# Vet compiles the tests too.
+cross:
+	@for target in $(TARGETS); do \
+		export GOOS=$${target%/*} GOARCH=$${target#*/} CGO_ENABLED=0; echo $$target; \
+		$(GO) build work; $(GO) vet work; \
+	done
+
+unit:
+	CGO_ENABLED=1 $(GO) test -race $(TESTFLAGS) work
+
+# The modules of this tree as a release: tagged, packed, installed, used.
+install:
+	$(TOOLS) $(GO) test $(TESTFLAGS) ./...
+
+# The replace directives by which modules find their siblings.
+modules:
+	$(TOOLS) $(GO) run ./replaces
+
+# A release is a commit beside the branch, with a tag for every module:
+# make release VERSION=v1.2.3
+release: test
+	$(TOOLS) $(GO) run ./release '$(VERSION)'
+
+clean:
+	rm -rf bin

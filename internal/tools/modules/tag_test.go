@@ -1,0 +1,124 @@
+package modules
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestVersionsThatCannotBeReleased(t *testing.T) {
+	for version, why := range map[string]string{
+		"v0.1.0":                             "",
+		"v1.2.3":                             "",
+		"v1.2.3-rc.1":                        "",
+		"":                                   "must have the form",
+		"1.2.3":                              "must have the form",
+		"v1.2":                               "must have the form",
+		"v1.2.3+more":                        "must have the form",
+		"v2.0.0":                             "end in /v2",
+		"v0.0.0-20200101000000-0123456789ab": "untagged",
+	} {
+		err := CheckVersion(version)
+		if (err == nil) != (why == "") || err != nil && !strings.Contains(err.Error(), why) {
+			t.Errorf("%q: error %v, want %q", version, err, why)
+		}
+	}
+}
+
+// commit makes a git repository of a directory.
+func commit(t *testing.T, root string) {
+	t.Helper()
+	for name, value := range map[string]string{
+		"GIT_CONFIG_GLOBAL": os.DevNull, "GIT_CONFIG_SYSTEM": os.DevNull,
+		"GIT_AUTHOR_NAME": "test", "GIT_AUTHOR_EMAIL": "test@example.com",
+		"GIT_COMMITTER_NAME": "test", "GIT_COMMITTER_EMAIL": "test@example.com",
+	} {
+		t.Setenv(name, value)
+	}
+	must(t, root, "init", "--quiet")
+	must(t, root, "add", "--all")
+	must(t, root, "commit", "--quiet", "--message", "all")
+}
+
+func must(t *testing.T, dir string, args ...string) string {
+	t.Helper()
+	out, err := git(dir, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestReleaseIsBesideTheBranch(t *testing.T) {
+	root := plant(t, nil)
+	commit(t, root)
+	before := must(t, root, "rev-parse", "HEAD")
+	tags, err := Tag(root, "v0.1.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := strings.Join(tags, " "), "v0.1.0 a/v0.1.0 cmd/b/v0.1.0"; got != want {
+		t.Errorf("tags %s, want %s", got, want)
+	}
+	if after := must(t, root, "rev-parse", "HEAD"); after != before {
+		t.Error("the branch was moved")
+	}
+	if changes := must(t, root, "status", "--porcelain"); changes != "" {
+		t.Errorf("the working tree was changed:\n%s", changes)
+	}
+	if trees := must(t, root, "worktree", "list", "--porcelain"); strings.Count(trees, "worktree ") != 1 {
+		t.Errorf("a working tree was left behind:\n%s", trees)
+	}
+	for tag, want := range map[string]string{
+		"a/v0.1.0:a/go.mod":         "require example.com/x v0.1.0\n",
+		"cmd/b/v0.1.0:cmd/b/go.mod": "example.com/x/a v0.1.0\n",
+	} {
+		if text := must(t, root, "show", tag) + "\n"; !strings.Contains(text, want) || strings.Contains(text, "v0.0.0") {
+			t.Errorf("%s lacks %q or still has v0.0.0:\n%s", tag, want, text)
+		}
+	}
+	command := must(t, root, "show", "cmd/b/v0.1.0:cmd/b/go.mod")
+	if strings.Contains(command, "example.com/x/a =>") || strings.Contains(command, "example.com/x =>") {
+		t.Errorf("the command still replaces its siblings:\n%s", command)
+	}
+}
+
+func TestReleaseIsRefused(t *testing.T) {
+	t.Run("with changes that are not committed", func(t *testing.T) {
+		root := plant(t, nil)
+		commit(t, root)
+		if err := os.WriteFile(filepath.Join(root, "new.go"), []byte("package x\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		refused(t, root, "new.go")
+	})
+	t.Run("with a tag that exists", func(t *testing.T) {
+		root := plant(t, nil)
+		commit(t, root)
+		must(t, root, "tag", "cmd/b/v0.1.0")
+		refused(t, root, "cmd/b/v0.1.0 exists")
+		if tags := must(t, root, "tag", "--list"); tags != "cmd/b/v0.1.0" {
+			t.Errorf("tags were left behind: %s", tags)
+		}
+	})
+}
+
+func TestReleaseOfACommandThatNeedsAReplacementIsRefused(t *testing.T) {
+	root := plant(t, map[string]string{"cmd/b/go.mod": good["cmd/b/go.mod"] + "\nreplace example.org/other => example.org/fork v1.0.0\n"})
+	commit(t, root)
+	refused(t, root, "example.org/other")
+	if tags := must(t, root, "tag", "--list"); tags != "" {
+		t.Errorf("tags were left behind: %s", tags)
+	}
+}
+
+func refused(t *testing.T, root, why string) {
+	t.Helper()
+	if _, err := Tag(root, "v0.1.0"); err == nil || !strings.Contains(err.Error(), why) {
+		t.Errorf("error %v, want one with %q", err, why)
+	}
+	if trees := must(t, root, "worktree", "list", "--porcelain"); strings.Count(trees, "worktree ") != 1 {
+		t.Errorf("a working tree was left behind:\n%s", trees)
+	}
+}
