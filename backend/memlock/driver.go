@@ -29,7 +29,7 @@ var _ driver.Driver = (*Driver)(nil)
 
 var (
 	errClosed = driver.Permanent(errors.New("memlock: driver is closed"))
-	errDemand = driver.Permanent(errors.New("only Revoke, Evict and Force can be asked"))
+	errDemand = driver.Invalid(errors.New("only Revoke, Evict and Force can be asked"))
 )
 
 // World returns the world of this client.
@@ -43,7 +43,7 @@ const defaultTTL = 15 * time.Second
 
 func (d *Driver) Open(ctx context.Context, o driver.SessionOptions) (driver.Session, error) {
 	if o.TTL < 0 {
-		return nil, driver.Permanent(fmt.Errorf("TTL of %v is negative", o.TTL))
+		return nil, driver.Invalid(fmt.Errorf("TTL of %v is negative", o.TTL))
 	}
 	if o.TTL == 0 {
 		o.TTL = defaultTTL
@@ -87,7 +87,7 @@ func (d *Driver) Raise(ctx context.Context, queue string, floor uint64) error {
 
 func (d *Driver) raise(a raise) (none, error) {
 	w := d.world
-	if err := checkName(a.queue); err != nil {
+	if err := driver.CheckName(a.queue); err != nil {
 		return none{}, err
 	}
 	q := w.queues[a.queue]
@@ -103,11 +103,12 @@ func (d *Driver) raise(a raise) (none, error) {
 		count = uint64(q.count)
 	}
 	if a.floor >= driver.MaxToken-1-count {
-		return none{}, driver.Permanent(fmt.Errorf("floor %d leaves no tokens: they end below %d", a.floor, uint64(driver.MaxToken)))
+		return none{}, driver.Invalid(fmt.Errorf("floor %d leaves no tokens: they end below %d", a.floor, uint64(driver.MaxToken)))
 	}
 	if q == nil {
 		q = w.newQueue(a.queue)
 	}
+	w.need(q)
 	q.floor = a.floor
 	return none{}, nil
 }

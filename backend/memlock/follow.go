@@ -14,7 +14,7 @@ import (
 type follow struct{ queue, after string }
 
 func (d *Driver) Follow(ctx context.Context, queue, after string) (driver.Queue, error) {
-	if err := checkName(queue); err != nil {
+	if err := driver.CheckName(queue); err != nil {
 		return driver.Queue{}, err
 	}
 	d.listen(d.world.follows, queue)

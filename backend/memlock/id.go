@@ -37,5 +37,5 @@ func digit(c byte) byte {
 }
 
 func wrongID(s string) error {
-	return driver.Permanent(fmt.Errorf("ID %q is not 32 hexadecimal digits", s))
+	return driver.Invalid(fmt.Errorf("ID %q is not 32 hexadecimal digits", s))
 }

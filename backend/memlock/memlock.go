@@ -24,7 +24,7 @@ func open(_ context.Context, u *driver.URL) (driver.Driver, error) {
 		return nil, err
 	}
 	if len(u.Hosts) > 0 || u.User != nil {
-		return nil, errors.New("mem: has no host; write mem: for a private world, or mem:name")
+		return nil, driver.Invalid(errors.New("mem: has no host; write mem: for a private world, or mem:name"))
 	}
 	if u.Path == "" {
 		return New(), nil

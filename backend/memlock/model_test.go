@@ -18,7 +18,7 @@ import (
 func (w *World) check() error {
 	w.enter()
 	defer w.exit()
-	tickets := 0
+	tickets, spare := 0, 0
 	for name, q := range w.queues {
 		var sum, used int64
 		var last uint64
@@ -51,10 +51,16 @@ func (w *World) check() error {
 		if n != q.count || used != q.used || waiting != q.waiting {
 			return fmt.Errorf("%s: %d tickets, %d units used, first waiting %p; counted %d, %d, %p", name, q.count, q.used, q.waiting, n, used, waiting)
 		}
-		if n == 0 && !q.dirty && q.floor == 0 {
-			return fmt.Errorf("%s: an empty queue is kept", name)
+		if q.spare != (n == 0 && !q.dirty && q.floor == 0) {
+			return fmt.Errorf("%s: spare: %v, with %d tickets", name, q.spare, n)
+		}
+		if q.spare {
+			spare++
 		}
 		tickets += n
+	}
+	if spare != w.spareQueues {
+		return fmt.Errorf("%d queues are spare, %d known", spare, w.spareQueues)
 	}
 	if tickets != len(w.tickets) {
 		return fmt.Errorf("%d tickets in queues, %d known", tickets, len(w.tickets))

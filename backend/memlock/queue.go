@@ -2,6 +2,7 @@ package memlock
 
 import (
 	"errors"
+	"maps"
 
 	"github.com/interlock-go/interlock/driver"
 )
@@ -23,20 +24,24 @@ type queue struct {
 
 	dirty bool   // the last exclusive holder did not leave cleanly
 	floor uint64 // the last token of this queue, if Raise has been called
-
-	spare *queue
+	spare bool   // nothing about it must be remembered
 }
+
+// maxSpare is how many queues are kept that need not be, so that the name of a
+// lock that is taken again and again is not checked and stored each time.
+const maxSpare = 1024
 
 // queueFor returns the queue that a request wants.
 func (w *World) queueFor(r *driver.Request) (*queue, error) {
 	q := w.queues[r.Queue]
 	if q == nil {
-		if err := checkName(r.Queue); err != nil {
+		if err := driver.CheckName(r.Queue); err != nil {
 			return nil, err
 		}
 		q = w.newQueue(r.Queue)
 	}
 	if q.count == 0 {
+		w.need(q)
 		q.kind, q.capacity = r.Kind, r.Capacity
 	} else if q.kind != r.Kind || q.capacity != r.Capacity {
 		return nil, driver.ErrMismatch
@@ -45,25 +50,31 @@ func (w *World) queueFor(r *driver.Request) (*queue, error) {
 }
 
 func (w *World) newQueue(name string) *queue {
-	q := w.spareQueues
-	if q == nil {
-		q = &queue{}
-	} else {
-		w.spareQueues = q.spare
-	}
-	*q = queue{name: name}
+	q := &queue{name: name}
 	w.queues[name] = q
 	return q
 }
 
-// tidy forgets an empty queue, unless something about it must be remembered.
+// tidy forgets empty queues when there are many, unless something about them
+// must be remembered.
 func (w *World) tidy(q *queue) {
-	if q.count > 0 || q.dirty || q.floor > 0 {
+	if q.count > 0 || q.dirty || q.floor > 0 || q.spare {
 		return
 	}
-	delete(w.queues, q.name)
-	*q = queue{spare: w.spareQueues}
-	w.spareQueues = q
+	q.spare = true
+	if w.spareQueues++; w.spareQueues <= maxSpare {
+		return
+	}
+	maps.DeleteFunc(w.queues, func(_ string, q *queue) bool { return q.spare })
+	w.spareQueues = 0
+}
+
+// need is the opposite of tidy.
+func (w *World) need(q *queue) {
+	if q.spare {
+		q.spare = false
+		w.spareQueues--
+	}
 }
 
 func (w *World) changed(q *queue) {
@@ -172,5 +183,3 @@ func (w *World) unlink(t *ticket) {
 	w.left.put(w.now, t.id, struct{}{})
 	w.freeTicket(t)
 }
-
-func checkName(name string) error { return driver.Permanent(driver.CheckName(name)) }

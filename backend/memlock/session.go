@@ -48,10 +48,10 @@ func (s *session) join(r driver.Request) (driver.Ticket, error) {
 		return driver.Ticket{}, err
 	}
 	if r.Units < 1 || r.Units > r.Capacity {
-		return driver.Ticket{}, driver.Permanent(fmt.Errorf("%d units of a capacity of %d can never be granted", r.Units, r.Capacity))
+		return driver.Ticket{}, driver.Invalid(fmt.Errorf("%d units of a capacity of %d can never be granted", r.Units, r.Capacity))
 	}
 	if r.Hold < 0 {
-		return driver.Ticket{}, driver.Permanent(fmt.Errorf("hold of %v is negative", r.Hold))
+		return driver.Ticket{}, driver.Invalid(fmt.Errorf("hold of %v is negative", r.Hold))
 	}
 	if t := w.tickets[k]; t != nil {
 		return s.rejoin(t, &r)
@@ -161,7 +161,7 @@ func (s *session) shrink(a shrink) (none, error) {
 		return none{}, err
 	}
 	if a.units < 1 {
-		return none{}, driver.Permanent(fmt.Errorf("%d units: at least 1 must stay", a.units))
+		return none{}, driver.Invalid(fmt.Errorf("%d units: at least 1 must stay", a.units))
 	}
 	if a.units >= t.units {
 		return none{}, nil
@@ -196,9 +196,9 @@ func (s *session) keep(a keep) (none, error) {
 	}
 	switch {
 	case a.d <= 0:
-		return none{}, driver.Permanent(fmt.Errorf("keep for %v: it must be longer than 0", a.d))
+		return none{}, driver.Invalid(fmt.Errorf("keep for %v: it must be longer than 0", a.d))
 	case !t.held:
-		return none{}, driver.Permanent(errors.New("keep: the ticket is not held"))
+		return none{}, driver.Invalid(errors.New("keep: the ticket is not held"))
 	case t.evicted && w.now.Add(min(a.d, maxHold)) > t.end:
 		return none{}, driver.ErrGone // nothing makes an evicted ticket last longer
 	}

@@ -79,7 +79,7 @@ func (d *Driver) ask(a ask) (none, error) {
 	if a.what != driver.Revoke && a.what != driver.Evict && a.what != driver.Force {
 		return none{}, errDemand
 	}
-	if err := checkName(a.queue); err != nil {
+	if err := driver.CheckName(a.queue); err != nil {
 		return none{}, err
 	}
 	t, err := w.find(a.queue, a.id)

@@ -30,7 +30,7 @@ type World struct {
 	watches bells // rung when the cell of that name changes
 
 	spareTickets *ticket
-	spareQueues  *queue
+	spareQueues  int
 }
 
 const never = driver.Instant(math.MaxInt64)
