@@ -1,0 +1,44 @@
+// Flashsale sells a small stock to many buyers, with and without locks:
+//
+//	go run ./cmd/flashsale
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+
+	"github.com/interlock-go/interlock/examples/flashsale"
+)
+
+func main() {
+	flashsale.WorkerMain()
+
+	var c flashsale.Config
+	flag.IntVar(&c.Stock, "stock", 100, "pieces to sell")
+	flag.IntVar(&c.Buyers, "buyers", 1000, "buyers, each of whom wants one")
+	flag.IntVar(&c.Workers, "workers", 4, "processes that sell")
+	flag.StringVar(&c.URL, "url", "", "where the locks are (default a SQLite file)")
+	flag.Func("strategy", "one more strategy to use (default all)", func(s string) error { c.Strategies = append(c.Strategies, s); return nil })
+	flag.Parse()
+
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	c.Progress = func(p flashsale.Progress) {
+		fmt.Fprintf(os.Stderr, "\r%-12s %5d orders, %5d of %d buyers served", p.Strategy, p.Orders, p.Served, p.Buyers)
+		if p.Done {
+			fmt.Fprintln(os.Stderr)
+		}
+	}
+	results, err := flashsale.Run(ctx, c)
+	flashsale.WriteTable(os.Stdout, results)
+	if err == nil {
+		err = flashsale.Check(results)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
