@@ -13,12 +13,15 @@ import (
 // Value is a small shared value that is changed without a lock: a change names
 // the version that it replaces, and fails if somebody else was faster. A
 // version never comes back, not even after Delete. It is stored as JSON, or as
-// it is if T is []byte, in at most 65,536 bytes.
+// it is if T is []byte, in at most MaxValue bytes.
 type Value[T any] struct{ cell cell }
 
 // NewValue makes a value. (It is a function because methods cannot have type
 // parameters.)
 func NewValue[T any](c *Client, name string) *Value[T] { return &Value[T]{c.cell("value", name)} }
+
+// MaxValue is the largest value, in bytes as stored.
+const MaxValue = driver.MaxCell
 
 // MaxUpdates is how often Update tries before it gives up with ErrConflict.
 const MaxUpdates = 100
