@@ -58,28 +58,30 @@ func (w *World) set(a *alarm, at driver.Instant) {
 	w.arm()
 }
 
-// unset removes an alarm. An idle world has no timer.
+// unset removes an alarm.
 func (w *World) unset(a *alarm) {
-	if a.index == 0 {
-		return
-	}
-	heap.Remove(&w.alarms, a.index-1)
-	if len(w.alarms) == 0 && w.timer != nil {
-		w.timer.Stop()
-		w.timer, w.armed = nil, never
+	if a.index != 0 {
+		heap.Remove(&w.alarms, a.index-1)
+		w.arm()
 	}
 }
 
-// arm starts the timer unless it will fire early enough.
+// arm starts the timer unless it will fire early enough. A world without alarms
+// has no timer.
 func (w *World) arm() {
-	if len(w.alarms) == 0 || w.alarms[0].at >= w.armed {
-		return
-	}
-	w.armed = w.alarms[0].at
-	if in := time.Duration(w.armed - w.now); w.timer == nil {
-		w.timer = time.AfterFunc(in, w.fire)
-	} else {
-		w.timer.Reset(in)
+	switch {
+	case len(w.alarms) == 0:
+		if w.timer != nil {
+			w.timer.Stop()
+			w.timer, w.armed = nil, never
+		}
+	case w.alarms[0].at >= w.armed:
+	case w.timer == nil:
+		w.armed = w.alarms[0].at
+		w.timer = time.AfterFunc(time.Duration(w.armed-w.now), w.fire)
+	default:
+		w.armed = w.alarms[0].at
+		w.timer.Reset(time.Duration(w.armed - w.now))
 	}
 }
 
@@ -91,7 +93,6 @@ func (w *World) fire() {
 		w.armed = never
 	}
 	w.expire()
-	w.arm()
 }
 
 // expire makes the tickets leave whose time has come.
@@ -110,4 +111,5 @@ func (w *World) expire() {
 			w.set(a, t.end)
 		}
 	}
+	w.arm()
 }

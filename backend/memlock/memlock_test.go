@@ -3,6 +3,7 @@ package memlock_test
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/interlock-go/interlock/backend/memlock"
@@ -162,4 +163,22 @@ func TestIdleWaitersCauseNoExchange(t *testing.T) {
 			is(t, <-done, context.Canceled)
 		}
 	})
+}
+
+func TestASharedWorldThatIsIdleCanGoToAnotherBubble(t *testing.T) {
+	name := newID()
+	for range 3 {
+		synctest.Test(t, func(t *testing.T) {
+			d := memlock.Shared(name).Driver()
+			s := open(t, d)
+			join(t, s, mutex("q"))
+			began := time.Now()
+			time.Sleep(ttl / 2)
+			other := open(t, d)
+			awaitAt(t, other, join(t, other, mutex("q")), began, ttl)
+			ok(t, s.Close(t.Context()))
+			ok(t, other.Close(t.Context()))
+			ok(t, d.Close())
+		})
+	}
 }

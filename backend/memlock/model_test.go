@@ -172,7 +172,7 @@ func anything(t *testing.T, r *rand.Rand) {
 	if err := w.check(); err != nil {
 		t.Fatal(err)
 	}
-	if len(w.tickets) != 0 || len(w.alarms) != 0 || w.timer != nil && w.armed != never {
+	if len(w.tickets) != 0 || len(w.alarms) != 0 || w.timer != nil {
 		t.Fatalf("%d tickets and %d alarms are left", len(w.tickets), len(w.alarms))
 	}
 }
