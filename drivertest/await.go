@@ -12,6 +12,7 @@ var awaitReturnsOnceHeld = rule{
 	name:      "AwaitReturnsOnceHeld",
 	says:      []string{"Await returns once the ticket is held."},
 	exclusive: true,
+	across:    true,
 	check: func(t *T) {
 		a, b := t.client(), t.client()
 		held := a.hold(t.exclusive("q"))

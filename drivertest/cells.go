@@ -175,8 +175,9 @@ var cellSize = rule{
 
 // Of all who replace one version exactly one wins, so that nothing is lost.
 var cellContention = rule{
-	name: "CellContention",
-	says: []string{swapSays},
+	name:   "CellContention",
+	says:   []string{swapSays},
+	across: true,
 	check: func(t *T) {
 		const clients = 6
 		each := t.size(40, 10)

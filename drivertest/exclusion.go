@@ -12,6 +12,7 @@ var exclusion = rule{
 	name:      "Exclusion",
 	says:      []string{theRule},
 	exclusive: true,
+	across:    true,
 	check: func(t *T) {
 		a, b := t.client(), t.client()
 		first := a.hold(t.exclusive("q"))

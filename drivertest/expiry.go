@@ -123,8 +123,9 @@ var renewOfAWaitingTicket = rule{
 // The proof of a ticket is what its holder counts from; nobody else may hold
 // before it plus the TTL, however it was got.
 var proof = rule{
-	name: "Proof",
-	says: []string{"Proof is the local time from which the backend guarantees a held ticket for the session's TTL, or for its Hold: no other ticket takes its place before."},
+	name:   "Proof",
+	says:   []string{"Proof is the local time from which the backend guarantees a held ticket for the session's TTL, or for its Hold: no other ticket takes its place before."},
+	across: true,
 	check: func(t *T) {
 		b, front := t.client(), t.client()
 		type entry struct {

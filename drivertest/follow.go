@@ -12,8 +12,9 @@ import (
 const followSays = "Follow returns the queue as soon as it differs from the state with version after, at once if it already does; \"\" differs from every state. It may skip states, but never misses the last."
 
 var follow = rule{
-	name: "Follow",
-	says: []string{followSays, "A queue without tickets is empty, not an error."},
+	name:   "Follow",
+	says:   []string{followSays, "A queue without tickets is empty, not an error."},
+	across: true,
 	check: func(t *T) {
 		a, b := t.client(), t.client()
 		watcher := t.driver()
@@ -102,8 +103,9 @@ var follow = rule{
 }
 
 var followNeverMissesTheLast = rule{
-	name: "FollowNeverMissesTheLast",
-	says: []string{followSays},
+	name:   "FollowNeverMissesTheLast",
+	says:   []string{followSays},
+	across: true,
 	check: func(t *T) {
 		a, b := t.client(), t.client()
 		watchers := []driver.Driver{t.driver(), t.driver(), a.driver}

@@ -139,8 +139,9 @@ var keep = rule{
 }
 
 var keepByAnotherSession = rule{
-	name: "KeepByAnotherSession",
-	says: []string{"It also serves tickets of other sessions, by their ID, if they have a fixed end already.", "A ticket that does not stand: ErrGone."},
+	name:   "KeepByAnotherSession",
+	says:   []string{"It also serves tickets of other sessions, by their ID, if they have a fixed end already.", "A ticket that does not stand: ErrGone."},
+	across: true,
 	check: func(t *T) {
 		a, b := t.client(), t.client()
 		fixed, plain := a.hold(t.fixed("fixed", 10*limit)), a.hold(t.exclusive("plain"))

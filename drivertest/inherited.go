@@ -35,6 +35,7 @@ var inherited = rule{
 	name:      "Inherited",
 	says:      []string{inheritedSays},
 	exclusive: true,
+	across:    true,
 	check: func(t *T) {
 		if held := t.client().hold(t.exclusive("new")); held.Inherited {
 			t.Fatalf("the first holder of all inherits")

@@ -12,6 +12,7 @@ var leaveIsIdempotent = rule{
 	name:      "LeaveIsIdempotent",
 	says:      []string{lateJoin},
 	exclusive: true,
+	across:    true,
 	check: func(t *T) {
 		a, b := t.client(), t.client()
 		first := a.hold(t.exclusive("q"))

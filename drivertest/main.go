@@ -1,12 +1,31 @@
 package drivertest
 
 import (
+	"io"
+	"net/rpc"
 	"os"
 	"testing"
 )
 
+// asClient is set in the environment of the copies of the test binary that
+// serve as clients in processes of their own.
+const asClient = "INTERLOCK_DRIVERTEST_CLIENT"
+
 // Main runs the tests of a backend: TestMain calls it. In the copies of the test
 // binary that the suite starts it serves as a client in another process.
 func Main(m *testing.M) {
-	os.Exit(m.Run())
+	if os.Getenv(asClient) == "" {
+		os.Exit(m.Run())
+	}
+	server := rpc.NewServer()
+	if err := server.RegisterName("Client", newRemoteClient()); err != nil {
+		panic(err)
+	}
+	server.ServeConn(stdio{os.Stdin, os.Stdout}) // until the suite hangs up
+	os.Exit(0)
+}
+
+type stdio struct {
+	io.Reader
+	io.WriteCloser
 }

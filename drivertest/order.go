@@ -13,6 +13,7 @@ var order = rule{
 	name:      "Order",
 	says:      []string{firstCome},
 	exclusive: true,
+	across:    true,
 	check: func(t *T) {
 		clients := []*client{t.client(), t.client(), t.client()}
 		first := clients[0].hold(t.exclusive("q"))

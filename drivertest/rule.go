@@ -17,9 +17,10 @@ type rule struct {
 	says  []string // the sentences of package driver
 	check func(*T)
 
-	exclusive bool // run once for each shape of mutual exclusion
+	exclusive bool // checked once for each shape of mutual exclusion
+	across    bool // checked once more with each client in a process of its own
+	processes bool // makes clients in other processes itself
 	alone     bool // counts things of the whole process: not beside other rules
-	processes bool // needs clients in other processes
 }
 
 // limit bounds every wait for something that must happen. It is far more than
@@ -40,11 +41,35 @@ type T struct {
 	calls   sync.WaitGroup
 }
 
+// A variant is a way in which a rule is checked.
+type variant struct {
+	name      string
+	shape     shape
+	processes bool // each client is a process
+}
+
+func (r rule) variants(url string) []variant {
+	var all []variant
+	for _, s := range shapes {
+		all = append(all, variant{name: s.name, shape: s})
+		if !r.exclusive {
+			break
+		}
+	}
+	if r.across && url != "" {
+		all = append(all, variant{"in processes", shapes[0], true})
+	}
+	return all
+}
+
 // run checks the rule in a new world.
-func (r rule) run(tb testing.TB, b Backend, s shape) {
+func (r rule) run(tb testing.TB, b Backend, v variant) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	t := &T{TB: tb, Backend: b, rule: r, shape: s, world: b.World(tb), ctx: ctx}
+	t := &T{TB: tb, Backend: b, rule: r, shape: v.shape, world: b.World(tb), ctx: ctx}
+	if v.processes {
+		t.world = t.world.inProcesses()
+	}
 	defer func() {
 		cancel()
 		for _, c := range t.closers {
@@ -61,35 +86,40 @@ func (r rule) run(tb testing.TB, b Backend, s shape) {
 // because it looks for goroutines that are left over.
 func Run(t *testing.T, b Backend) {
 	checkConfig(t, b)
+	url := ""
+	if !b.Simulated {
+		url = b.World(t).URL
+	}
 	noLeaks(t)
 	for _, r := range rules {
 		t.Run(r.name, func(t *testing.T) {
 			if reason, ok := b.Unsupported[r.name]; ok {
 				t.Skipf("not supported: %s", reason)
 			}
-			if r.processes && b.Simulated {
-				t.Skip("simulated time does not reach other processes")
+			if r.processes && url == "" {
+				t.Skip("all clients of this backend are in one process")
 			}
-			if !r.exclusive {
-				r.runIn(t, b, shapes[0])
+			variants := r.variants(url)
+			if len(variants) == 1 {
+				r.runIn(t, b, variants[0])
 				return
 			}
-			for _, s := range shapes {
-				t.Run(s.name, func(t *testing.T) { r.runIn(t, b, s) })
+			for _, v := range variants {
+				t.Run(v.name, func(t *testing.T) { r.runIn(t, b, v) })
 			}
 		})
 	}
 }
 
 // runIn runs the rule beside others or alone, in real or in simulated time.
-func (r rule) runIn(t *testing.T, b Backend, s shape) {
+func (r rule) runIn(t *testing.T, b Backend, v variant) {
 	if !r.alone {
 		t.Parallel()
 	}
 	if b.Simulated {
-		synctest.Test(t, func(t *testing.T) { r.run(t, b, s) })
+		synctest.Test(t, func(t *testing.T) { r.run(t, b, v) })
 	} else {
-		r.run(t, b, s)
+		r.run(t, b, v)
 	}
 }
 

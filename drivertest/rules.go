@@ -81,4 +81,8 @@ var rules = []rule{
 	handOverCost,
 	crowd,
 	crowdOfReaders,
+	killedProcess,
+	stoppedProcess,
+	countingProcesses,
+	processesThatDie,
 }

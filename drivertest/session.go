@@ -36,6 +36,7 @@ var sessionClose = rule{
 		"Close ends the session at once. Its waiting tickets leave; its held tickets leave uncleanly, except those with a fixed end, which stay.",
 		"Once a session is over every method returns ErrSession.",
 	},
+	across: true,
 	check: func(t *T) {
 		a, b := t.client(), t.client()
 		held := a.hold(t.exclusive("held"))

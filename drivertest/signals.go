@@ -44,6 +44,7 @@ var wanted = rule{
 	name:      "Wanted",
 	says:      []string{"another ticket waits behind this held one; not for Ask", delivered},
 	exclusive: true,
+	across:    true,
 	check: func(t *T) {
 		a, b, c := t.client(), t.client(), t.client()
 		first := a.hold(t.exclusive("q"))
@@ -116,8 +117,9 @@ var ask = rule{
 }
 
 var force = rule{
-	name: "Force",
-	says: []string{"it is taken away at once: unsafe; for Ask only"},
+	name:   "Force",
+	says:   []string{"it is taken away at once: unsafe; for Ask only"},
+	across: true,
 	check: func(t *T) {
 		a, b, c := t.client(), t.client(), t.client()
 		held := a.hold(t.exclusive("q"))

@@ -62,8 +62,9 @@ var tokensOfExclusiveGrants = rule{
 
 // The counter of a queue outlives all its clients.
 var tokensOverRestart = rule{
-	name: "TokensOverRestart",
-	says: []string{tokensGrow},
+	name:   "TokensOverRestart",
+	says:   []string{tokensGrow},
+	across: true,
 	check: func(t *T) {
 		k := &tokens{t: t}
 		for i := range 4 {

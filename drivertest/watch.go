@@ -11,8 +11,9 @@ import (
 const watchSays = "Watch returns the cell as soon as its version differs from after, at once if it already does. It may skip versions, but never misses the last."
 
 var watch = rule{
-	name: "Watch",
-	says: []string{watchSays},
+	name:   "Watch",
+	says:   []string{watchSays},
+	across: true,
 	check: func(t *T) {
 		a, b := t.driver(), t.driver()
 		quiet := func(after uint64) {
@@ -62,8 +63,9 @@ var watch = rule{
 
 // However fast the cell changes, all watchers arrive at the last version.
 var watchNeverMissesTheLast = rule{
-	name: "WatchNeverMissesTheLast",
-	says: []string{watchSays},
+	name:   "WatchNeverMissesTheLast",
+	says:   []string{watchSays},
+	across: true,
 	check: func(t *T) {
 		writer := t.driver()
 		watchers := []driver.Driver{t.driver(), t.driver(), writer}

@@ -1,0 +1,185 @@
+package drivertest
+
+import (
+	"cmp"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+var killedProcess = rule{
+	name:      "KilledProcess",
+	says:      []string{expires, inheritedSays},
+	processes: true,
+	check: func(t *T) {
+		b, c := t.client(), t.client()
+		holder, waiter := t.elsewhere(), t.elsewhere()
+		t.session(holder, t.TTL).hold(t.exclusive("held"))
+		front := b.hold(t.exclusive("waiting"))
+		t.session(waiter, t.TTL).wait(t.exclusive("waiting"))
+		next := b.join(t.exclusive("held"))
+		last := c.wait(t.exclusive("waiting"))
+		b.beat(next, front)
+		c.beat(last)
+		holder.process.kill()
+		waiter.process.kill()
+		if got := b.await(next); !got.Inherited {
+			t.Fatalf("the next holder does not inherit from a process that was killed")
+		}
+		b.leave(front)
+		c.await(last)
+	},
+}
+
+var stoppedProcess = rule{
+	name:      "StoppedProcess",
+	says:      []string{expires, "Proof is the local time from which the backend guarantees a held ticket for the session's TTL, or for its Hold: no other ticket takes its place before."},
+	processes: true,
+	check: func(t *T) {
+		b, other := t.client(), t.elsewhere()
+		a := t.session(other, t.TTL)
+		held := a.lease(a.hold(t.exclusive("q")))
+		if err := other.process.stop(); errors.Is(err, errors.ErrUnsupported) {
+			t.Skip("processes cannot be stopped on this system")
+		} else if err != nil {
+			t.Fatalf("stop a process: %v", err)
+		}
+		next := b.behind(t.exclusive("q"), held.end())
+		got := b.awaitNotBefore(next, held.end(), "whose process is stopped")
+		if err := other.process.resume(); err != nil {
+			t.Fatalf("resume a process: %v", err)
+		}
+		answer, err := a.Renew(t.ctx, []driver.Ticket{held.ticket})
+		if !errors.Is(err, driver.ErrSession) && (err != nil || len(answer) != 1 || answer[0].State != driver.Gone) {
+			t.Fatalf("Renew of a process that was stopped for longer than its TTL: %+v, %v", answer, err)
+		}
+		if err := a.Leave(t.ctx, held.ticket, true); !errors.Is(err, driver.ErrGone) && !errors.Is(err, driver.ErrSession) {
+			t.Fatalf("Leave of a process that was stopped for longer than its TTL: %v", err)
+		}
+		t.stands(b.driver, "q", []driver.Ticket{got}, nil)
+	},
+}
+
+var countingProcesses = rule{
+	name:      "CountingProcesses",
+	says:      []string{theRule},
+	exclusive: true,
+	processes: true,
+	check: func(t *T) {
+		const processes = 4
+		times := t.size(100, 25)
+		file := filepath.Join(t.TempDir(), "number")
+		if err := os.WriteFile(file, []byte("0"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		drivers := make([]*remote, processes)
+		for i := range drivers {
+			drivers[i] = t.elsewhere()
+		}
+		t.parallel(processes, func(i int) error {
+			_, err := drivers[i].do(t.ctx, Call{Op: "Count", Work: Work{Request: t.exclusive("q"), File: file, Times: times}})
+			return err
+		})
+		text, err := os.ReadFile(file)
+		if got := string(text); err != nil || got != strconv.Itoa(processes*times) {
+			t.Fatalf("%d processes added %d each, and the file says %s, %v", processes, times, got, err)
+		}
+	},
+}
+
+// Processes that are killed and stopped at any instruction: by the account of
+// each, no two ever hold at the same time, and the others go on.
+var processesThatDie = rule{
+	name:      "ProcessesThatDie",
+	says:      []string{theRule, tokensGrow},
+	processes: true,
+	check: func(t *T) {
+		const processes = 4
+		file := filepath.Join(t.TempDir(), "log")
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 100)
+		started := 0
+		start := func() *remote {
+			d := t.elsewhere()
+			started++
+			t.calls.Go(func() {
+				_, err := d.do(t.ctx, Call{Op: "Log", Work: Work{Request: t.exclusive("q"), File: file, Times: 1 << 30, TTL: t.TTL}})
+				ended <- err
+			})
+			return d
+		}
+		workers := make([]*remote, processes)
+		for i := range workers {
+			workers[i] = start()
+		}
+		grants := func() int {
+			all, err := spans(file)
+			if err != nil {
+				t.Fatalf("the log: %v", err)
+			}
+			return len(all)
+		}
+		goesOn := func(what string) {
+			t.Helper()
+			before := grants()
+			t.eventually("the others go on after "+what, func() bool {
+				time.Sleep(10 * time.Millisecond)
+				return grants() >= before+3
+			})
+		}
+		goesOn("the start")
+		for round := range t.size(8, 3) {
+			time.Sleep(rand.N(30 * time.Millisecond)) // any instruction is right
+			i := rand.IntN(processes)
+			if round%4 != 3 {
+				workers[i].process.kill()
+				goesOn("a process was killed")
+				workers[i] = start()
+				continue
+			}
+			if err := workers[i].process.stop(); errors.Is(err, errors.ErrUnsupported) {
+				continue
+			} else if err != nil {
+				t.Fatalf("stop a process: %v", err)
+			}
+			time.Sleep(t.TTL)
+			goesOn("a process was stopped")
+			if err := workers[i].process.resume(); err != nil {
+				t.Fatalf("resume a process: %v", err)
+			}
+			goesOn("it was resumed")
+		}
+		for _, w := range workers {
+			w.process.kill()
+		}
+		for range started {
+			var failed *remoteError
+			if err := <-ended; errors.As(err, &failed) {
+				t.Fatalf("a process that worked under the lock: %v", err)
+			}
+		}
+		all, err := spans(file)
+		if err != nil {
+			t.Fatalf("the log: %v", err)
+		}
+		slices.SortFunc(all, func(a, b span) int { return cmp.Compare(a.first, b.first) })
+		for i := 1; i < len(all); i++ {
+			a, b := all[i-1], all[i]
+			if a.last >= b.first {
+				t.Fatalf("%s holds until %d by its own account, and %s from %d", a.id, a.last, b.id, b.first)
+			}
+			if a.token >= b.token {
+				t.Fatalf("the grant after the one with token %d has token %d", a.token, b.token)
+			}
+		}
+		t.Logf("%d grants", len(all))
+	},
+}

@@ -1,0 +1,66 @@
+package drivertest
+
+import (
+	"context"
+	"net"
+	"net/rpc"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/interlock-go/interlock/backend/memlock"
+	"github.com/interlock-go/interlock/driver"
+)
+
+// A world in memory behind a socket, so that the rules about processes have
+// something to be tried on here.
+func init() {
+	driver.Register("socket", func(_ context.Context, u *driver.URL) (driver.Driver, error) {
+		return dialSocket(u.Path)
+	})
+}
+
+func dialSocket(path string) (driver.Driver, error) {
+	c, err := rpc.Dial("unix", path)
+	if err != nil {
+		return nil, err
+	}
+	d := &remote{rpc: c}
+	return d, d.dial(context.Background(), "")
+}
+
+func serveMemory(t testing.TB) World {
+	path := filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	world := memlock.NewWorld()
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			client := newRemoteClient()
+			client.driver = world.Driver()
+			server := rpc.NewServer()
+			if err := server.RegisterName("Client", client); err != nil {
+				panic(err)
+			}
+			go func() {
+				server.ServeConn(conn)
+				client.driver.Close()
+			}()
+		}
+	}()
+	return World{
+		Open: func(context.Context) (driver.Driver, error) { return dialSocket(path) },
+		URL:  "socket://" + path,
+	}
+}
+
+func TestMemlockBehindASocket(t *testing.T) {
+	Run(t, Backend{World: serveMemory, TTL: 300 * time.Millisecond})
+}

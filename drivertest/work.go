@@ -1,0 +1,183 @@
+package drivertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// Work is what a process does under a lock, to a file that nothing else protects.
+type Work struct {
+	Request driver.Request // but for its ID
+	File    string
+	Times   int
+	TTL     time.Duration
+}
+
+// count adds one to the number in the file, again and again.
+func count(ctx context.Context, d driver.Driver, w Work) error {
+	s, err := d.Open(ctx, driver.SessionOptions{TTL: 10 * limit})
+	if err != nil {
+		return err
+	}
+	for range w.Times {
+		r := w.Request
+		r.ID = newID()
+		tk, err := s.Join(ctx, r)
+		if err != nil {
+			return err
+		}
+		if _, err := s.Await(ctx, tk); err != nil {
+			return err
+		}
+		text, err := os.ReadFile(w.File)
+		if err != nil {
+			return err
+		}
+		n, err := strconv.Atoi(string(text))
+		if err != nil {
+			return fmt.Errorf("somebody else is writing: %w", err)
+		}
+		time.Sleep(50 * time.Microsecond) // let the others in, if they can get in
+		if err := os.WriteFile(w.File, []byte(strconv.Itoa(n+1)), 0o600); err != nil {
+			return err
+		}
+		if err := s.Leave(ctx, tk, true); err != nil {
+			return err
+		}
+	}
+	return s.Close(ctx)
+}
+
+// stamp is an instant of a clock that all processes share.
+func stamp() int64 {
+	if runtime.GOOS == "linux" {
+		return int64(driver.Now())
+	}
+	return time.Now().UnixNano()
+}
+
+// work writes a line for every moment at which it holds the lock by its own
+// account: before its last proof plus the TTL. It may be killed or stopped at
+// any of them. After Times grants it ends.
+func work(ctx context.Context, d driver.Driver, w Work) error {
+	log, err := os.OpenFile(w.File, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	for done := 0; done < w.Times; {
+		n, err := workInSession(ctx, d, w, log, w.Times-done)
+		done += n
+		if err != nil && !errors.Is(err, driver.ErrSession) && !errors.Is(err, driver.ErrGone) {
+			return err
+		}
+	}
+	return nil
+}
+
+// workInSession works until the session is over, and says how often.
+func workInSession(ctx context.Context, d driver.Driver, w Work, log *os.File, times int) (done int, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	s, err := d.Open(ctx, driver.SessionOptions{TTL: w.TTL})
+	if err != nil {
+		return 0, err
+	}
+	defer s.Close(context.WithoutCancel(ctx))
+	var current atomic.Pointer[driver.Ticket]
+	var proof atomic.Int64
+	go func() {
+		for ctx.Err() == nil {
+			var known []driver.Ticket
+			if tk := current.Load(); tk != nil {
+				known = append(known, *tk)
+			}
+			answer, err := s.Renew(ctx, known)
+			if errors.Is(err, driver.ErrSession) {
+				cancel(err)
+				return
+			}
+			for _, r := range answer {
+				if tk := current.Load(); tk != nil && r.ID == tk.ID && r.State == driver.Kept {
+					proof.Store(int64(r.Proof))
+				}
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(s.TTL() / 3):
+			}
+		}
+	}()
+	for ; done < times; done++ {
+		r := w.Request
+		r.ID = newID()
+		current.Store(&driver.Ticket{ID: r.ID, Queue: r.Queue})
+		tk, err := s.Join(ctx, r)
+		if err == nil {
+			tk, err = s.Await(ctx, tk)
+		}
+		if err != nil {
+			if cause := context.Cause(ctx); cause != nil {
+				err = cause
+			}
+			return done, err
+		}
+		proof.Store(int64(tk.Proof)) // what a Renew said while it waited is older
+		for range 5 {
+			at := stamp()
+			if d.Now() >= driver.Instant(proof.Load()).Add(s.TTL()) {
+				return done, driver.ErrGone
+			}
+			if _, err := fmt.Fprintf(log, "%s %d %d\n", tk.ID, tk.Token, at); err != nil {
+				return done, err
+			}
+			time.Sleep(200 * time.Microsecond)
+		}
+		if err := s.Leave(ctx, tk, true); err != nil {
+			return done, err
+		}
+	}
+	return done, nil
+}
+
+// A span is the time in which somebody worked under one grant.
+type span struct {
+	id          string
+	token       uint64
+	first, last int64
+}
+
+// spans reads what the workers wrote, one for each grant, in the order of the
+// file. A line that a killed process left half written does not count.
+func spans(file string) ([]span, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var all []span
+	index := map[string]int{}
+	for line := range strings.Lines(string(text)) {
+		var s span
+		if n, err := fmt.Sscanf(line, "%s %d %d\n", &s.id, &s.token, &s.first); n != 3 || err != nil {
+			return nil, fmt.Errorf("line %q: %v", line, err)
+		}
+		s.last = s.first
+		i, ok := index[s.id]
+		if !ok {
+			index[s.id] = len(all)
+			all = append(all, s)
+			continue
+		}
+		all[i].first, all[i].last = min(all[i].first, s.first), max(all[i].last, s.last)
+	}
+	return all, nil
+}
