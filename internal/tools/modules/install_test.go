@@ -1,0 +1,172 @@
+package modules
+
+import (
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+const version = "v0.1.0-test"
+
+// A release of this tree, as users get it: from a module proxy, with no
+// checkout around.
+func TestReleaseOfThisRepositoryInstalls(t *testing.T) {
+	env := published(t, version)
+
+	t.Run("command", func(t *testing.T) {
+		bin := t.TempDir()
+		run(t, t.TempDir(), append(env, "GOBIN="+bin), "go", "install", "github.com/interlock-go/interlock/cmd/interlock@"+version)
+		name := filepath.Join(bin, "interlock")
+		if runtime.GOOS == "windows" {
+			name += ".exe"
+		}
+		if out := run(t, t.TempDir(), env, name, "version"); !strings.Contains(out, version) {
+			t.Errorf("interlock version says %q, want %s in it", out, version)
+		}
+	})
+
+	t.Run("library", func(t *testing.T) {
+		dir := t.TempDir()
+		for name, text := range map[string]string{"go.mod": consumerMod, "main.go": consumer} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if out := run(t, dir, env, "go", "run", "."); out != "locked\n" {
+			t.Errorf("the program printed %q, want locked", out)
+		}
+	})
+}
+
+const consumerMod = `module example.com/consumer
+
+go 1.25.0
+
+require (
+	github.com/interlock-go/interlock ` + version + `
+	github.com/interlock-go/interlock/backend/sqlitelock ` + version + `
+)
+`
+
+const consumer = `package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/interlock-go/interlock"
+	_ "github.com/interlock-go/interlock/backend/sqlitelock"
+)
+
+func main() {
+	c, err := interlock.Open(context.Background(), "sqlite:locks.db")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+	err = c.Mutex("a").Do(context.Background(), func(context.Context) error {
+		fmt.Println("locked")
+		return nil
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+`
+
+// published makes a release of a copy of this tree and returns the environment
+// in which the go command finds it.
+func published(t *testing.T, version string) []string {
+	t.Helper()
+	origin := t.TempDir()
+	copyTree(t, here, origin)
+	commit(t, origin)
+	if _, err := Tag(origin, version); err != nil {
+		t.Fatal(err)
+	}
+	tagged := filepath.Join(t.TempDir(), "tree")
+	must(t, origin, "worktree", "add", "--quiet", "--detach", tagged, "cmd/interlock/"+version)
+	tree, err := Read(tagged)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := t.TempDir()
+	if err := tree.Pack(version, proxy); err != nil {
+		t.Fatal(err)
+	}
+
+	// The modules of others come from this machine's cache if they are there.
+	// What is installed goes to a cache of its own, since this version is made
+	// anew with every run. The contents of others' modules were compared with
+	// go.sum when they came into the cache.
+	env := strings.Fields(run(t, here, nil, "go", "env", "GOMODCACHE", "GOPROXY"))
+	if len(env) != 2 {
+		t.Fatalf("go env printed %q", env)
+	}
+	sources := []string{fileURL(proxy), fileURL(filepath.Join(env[0], "cache", "download")), env[1]}
+	return []string{
+		"GOPROXY=" + strings.Join(sources, ","), "GOMODCACHE=" + t.TempDir(),
+		"GOSUMDB=off", "GOPRIVATE=", "GONOPROXY=", "GOWORK=off", "GOFLAGS=-mod=mod -modcacherw -trimpath",
+	}
+}
+
+func fileURL(dir string) string {
+	dir = filepath.ToSlash(dir)
+	if !strings.HasPrefix(dir, "/") {
+		dir = "/" + dir
+	}
+	return "file://" + dir
+}
+
+// copyTree copies a checkout without what git and the tools keep in it.
+func copyTree(t *testing.T, from, to string) {
+	t.Helper()
+	err := filepath.WalkDir(from, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(from, name)
+		if err != nil {
+			return err
+		}
+		switch {
+		case rel == ".git" || rel == "bin":
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil // .git is a file in a linked working tree
+		case d.IsDir():
+			return os.MkdirAll(filepath.Join(to, rel), 0o755)
+		case !d.Type().IsRegular():
+			return nil
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(to, rel), text, 0o644)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// run returns what a command prints on its standard output.
+func run(t *testing.T, dir string, env []string, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(name, args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), env...)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s%s", name, strings.Join(args, " "), err, out, stderr.String())
+	}
+	return string(out)
+}
