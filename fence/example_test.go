@@ -1,0 +1,27 @@
+package fence_test
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/interlock-go/interlock/fence"
+)
+
+// A server in front of a device gets a token with each request.
+func ExampleHighest() {
+	var device fence.Highest
+	write := func(token fence.Token, text string) error {
+		return device.Do(token, func() error {
+			fmt.Println("written:", text)
+			return nil
+		})
+	}
+	_ = write(33, "by the first holder")
+	_ = write(34, "by the next holder")
+	err := write(33, "by the first holder, late")
+	fmt.Println(errors.Is(err, fence.ErrStale), err)
+	// Output:
+	// written: by the first holder
+	// written: by the next holder
+	// true fence in memory: stale token: 33, but 34 has been seen
+}
