@@ -27,7 +27,8 @@ func startProcess(files ...*os.File) (*process, error) {
 		return nil, err
 	}
 	p := &process{cmd: exec.Command(path)}
-	p.cmd.Env = append(os.Environ(), asClient+"=1")
+	// The race detector would wait for a second at every exit.
+	p.cmd.Env = append(os.Environ(), asClient+"=1", "GORACE="+os.Getenv("GORACE")+" atexit_sleep_ms=0")
 	p.cmd.Stderr = &p.log
 	p.cmd.ExtraFiles = files
 	in, err := p.cmd.StdinPipe()
