@@ -59,8 +59,12 @@ func BenchmarkJoinLeave(b *testing.B) {
 	for b.Loop() {
 		r.ID = c.next()
 		k, err := s.Join(ctx, r)
-		ok(b, err)
-		ok(b, s.Leave(ctx, k, true))
+		if err == nil {
+			err = s.Leave(ctx, k, true)
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
 	}
 }
 
@@ -82,11 +86,14 @@ func BenchmarkHandOver(b *testing.B) {
 			}
 			i := 0
 			for b.Loop() {
-				ok(b, s.Leave(ctx, line[i%waiters], true))
-				r.ID = c.next()
-				k, err := s.Join(ctx, r)
-				ok(b, err)
-				line[i%waiters] = k
+				err := s.Leave(ctx, line[i%waiters], true)
+				if err == nil {
+					r.ID = c.next()
+					line[i%waiters], err = s.Join(ctx, r)
+				}
+				if err != nil {
+					b.Fatal(err)
+				}
 				i++
 			}
 		})
