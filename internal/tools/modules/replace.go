@@ -38,6 +38,9 @@ func (t *Tree) problems(m Module) []string {
 		say("module path is %s, must be %s", m.Path(), want)
 	}
 	for _, r := range m.File.Require {
+		if m.Dir == "." {
+			say("requires %s; the root module does with the standard library", r.Mod.Path)
+		}
 		if t.sibling(r.Mod.Path) && r.Mod.Version != unversioned {
 			say("requires %s %s, must be %s", r.Mod.Path, r.Mod.Version, unversioned)
 		}

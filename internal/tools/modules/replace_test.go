@@ -115,6 +115,8 @@ func TestProblemsAreNoticedAndMended(t *testing.T) {
 			want: "a/go.mod: replaces example.com/x/old, which is no sibling"},
 		{name: "real version of a sibling", changes: edit("cmd/b/go.mod", "example.com/x/a v0.0.0", "example.com/x/a v1.2.3"),
 			want: "cmd/b/go.mod: requires example.com/x/a v1.2.3, must be v0.0.0"},
+		{name: "root module with a dependency", changes: map[string]string{"go.mod": good["go.mod"] + "\nrequire example.org/other v1.0.0\n"},
+			want: "./go.mod: requires example.org/other", person: true},
 		{name: "module that is not in the workspace", changes: map[string]string{"c/go.mod": "module example.com/x/c\n\ngo 1.25.0\n"},
 			want: "c/go.mod: go.work does not use it", person: true},
 		{name: "module path that is not its place", changes: edit("a/go.mod", "module example.com/x/a", "module example.com/x/z"),
