@@ -60,6 +60,14 @@ unit:
 install:
 	$(TOOLS) $(GO) test $(TESTFLAGS) ./...
 
+# All tests again and again; the random ones try other cases each time.
+COUNT ?= 20
+soak:
+	CGO_ENABLED=1 $(GO) test -race -count=$(COUNT) -timeout=0 $(TESTFLAGS) work
+
+bench:
+	$(GO) test -run='^$$' -bench=. -benchmem $(TESTFLAGS) work
+
 # The replace directives by which modules find their siblings.
 modules:
 	$(TOOLS) $(GO) run ./replaces

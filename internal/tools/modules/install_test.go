@@ -13,7 +13,7 @@ import (
 const version = "v0.1.0-test"
 
 // A release of this tree, as users get it: from a module proxy, with no
-// checkout around.
+// checkout around. They try what the README shows them.
 func TestReleaseOfThisRepositoryInstalls(t *testing.T) {
 	env := published(t, version)
 
@@ -27,22 +27,32 @@ func TestReleaseOfThisRepositoryInstalls(t *testing.T) {
 		if out := run(t, t.TempDir(), env, name, "version"); !strings.Contains(out, version) {
 			t.Errorf("interlock version says %q, want %s in it", out, version)
 		}
+
+		dir := t.TempDir()
+		for _, job := range []string{"backup.sh", "read.sh", "write.sh", "import.sh"} {
+			plantFile(t, filepath.Join(dir, job), "#!/bin/sh\necho job $INTERLOCK_NAME $INTERLOCK_TOKEN\n", 0o755)
+		}
+		lines := readmeBlock(t, "sh")
+		out := run(t, dir, []string{
+			"PATH=" + bin + string(filepath.ListSeparator) + os.Getenv("PATH"),
+			"INTERLOCK_URL=sqlite:locks.db",
+		}, "bash", "-e", "-c", lines)
+		if jobs, want := strings.Count(out, "job "), strings.Count(lines, " -- "); jobs != want {
+			t.Errorf("%d jobs of %d have run:\n%s", jobs, want, out)
+		}
 	})
 
 	t.Run("library", func(t *testing.T) {
 		dir := t.TempDir()
-		for name, text := range map[string]string{"go.mod": consumerMod, "main.go": consumer} {
-			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if out := run(t, dir, env, "go", "run", "."); out != "locked\n" {
-			t.Errorf("the program printed %q, want locked", out)
+		plantFile(t, filepath.Join(dir, "go.mod"), consumer, 0o644)
+		plantFile(t, filepath.Join(dir, "main.go"), readmeBlock(t, "go"), 0o644)
+		if out := run(t, dir, env, "go", "run", "."); !strings.HasSuffix(out, " sold one\n") {
+			t.Errorf("the program printed %q, want a line that ends with sold one", out)
 		}
 	})
 }
 
-const consumerMod = `module example.com/consumer
+const consumer = `module example.com/consumer
 
 go 1.25.0
 
@@ -52,32 +62,23 @@ require (
 )
 `
 
-const consumer = `package main
-
-import (
-	"context"
-	"fmt"
-	"log"
-
-	"github.com/interlock-go/interlock"
-	_ "github.com/interlock-go/interlock/backend/sqlitelock"
-)
-
-func main() {
-	c, err := interlock.Open(context.Background(), "sqlite:locks.db")
-	if err != nil {
-		log.Fatal(err)
+// readmeBlock returns the first code of a language in the README.
+func readmeBlock(t *testing.T, language string) string {
+	t.Helper()
+	_, block, found := strings.Cut(read(t, here, "README.md"), "\n```"+language+"\n")
+	block, _, closed := strings.Cut(block, "\n```\n")
+	if !found || !closed {
+		t.Fatalf("README.md has no %s", language)
 	}
-	defer c.Close()
-	err = c.Mutex("a").Do(context.Background(), func(context.Context) error {
-		fmt.Println("locked")
-		return nil
-	})
-	if err != nil {
-		log.Fatal(err)
+	return block + "\n"
+}
+
+func plantFile(t *testing.T, name, text string, mode os.FileMode) {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(text), mode); err != nil {
+		t.Fatal(err)
 	}
 }
-`
 
 // published makes a release of a copy of this tree and returns the environment
 // in which the go command finds it.
@@ -156,17 +157,15 @@ func copyTree(t *testing.T, from, to string) {
 	}
 }
 
-// run returns what a command prints on its standard output.
+// run returns what a command prints.
 func run(t *testing.T, dir string, env []string, name string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command(name, args...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), env...)
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
+	out, err := cmd.CombinedOutput()
 	if err != nil {
-		t.Fatalf("%s %s: %v\n%s%s", name, strings.Join(args, " "), err, out, stderr.String())
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
 	}
 	return string(out)
 }
