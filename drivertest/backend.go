@@ -56,6 +56,12 @@ type World struct {
 	// that cannot be made to hang lists the rule HangingBackend as unsupported.
 	Hang func() (resume func())
 
+	// LoseMessages loses what the backend sends to its clients without being
+	// asked, such as the news of a grant, until resume is called; calls go on. A
+	// backend that sends nothing of the kind lists the rule LostMessages as
+	// unsupported.
+	LoseMessages func() (resume func())
+
 	// Unreachable opens a driver and a session on a backend that is not there, and
 	// returns the error. A backend that is always there lists the rule
 	// UnreachableBackend as unsupported.

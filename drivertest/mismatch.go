@@ -48,7 +48,7 @@ var mismatch = rule{
 
 var impossibleRequests = rule{
 	name: "ImpossibleRequests",
-	says: []string{"1 <= Units <= Capacity", "CheckName reports why a name of a queue or a cell is refused, the same on every backend."},
+	says: []string{"1 <= Units <= Capacity", "CheckName reports why a name of a queue or a cell is refused (ErrInvalid), the same on every backend."},
 	check: func(t *T) {
 		a := t.client()
 		for _, c := range []struct {
@@ -67,17 +67,17 @@ var impossibleRequests = rule{
 		} {
 			if tk, err := a.Join(t.ctx, c.r); err == nil {
 				t.Fatalf("Join with %s returned %+v", c.about, tk)
-			} else if !driver.IsPermanent(err) {
-				t.Fatalf("Join with %s returned an error that is worth repeating: %v", c.about, err)
+			} else if !errors.Is(err, driver.ErrInvalid) {
+				t.Fatalf("Join with %s: %v; it must be ErrInvalid", c.about, err)
 			}
 		}
 		t.stands(a.driver, "q", nil, nil)
 		for _, name := range []string{"", "a/../b", "a\xff", "a\x00b"} {
-			if _, err := a.driver.Swap(t.ctx, driver.Swap{ID: newID(), Name: name, Value: []byte("v")}); err == nil {
-				t.Fatalf("Swap of the cell %q is not refused", name)
+			if _, err := a.driver.Swap(t.ctx, driver.Swap{ID: newID(), Name: name, Value: []byte("v")}); !errors.Is(err, driver.ErrInvalid) {
+				t.Fatalf("Swap of the cell %q: %v; it must be ErrInvalid", name, err)
 			}
-			if _, err := a.driver.Load(t.ctx, name); err == nil {
-				t.Fatalf("Load of the cell %q is not refused", name)
+			if _, err := a.driver.Load(t.ctx, name); !errors.Is(err, driver.ErrInvalid) {
+				t.Fatalf("Load of the cell %q: %v; it must be ErrInvalid", name, err)
 			}
 		}
 	},

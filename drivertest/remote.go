@@ -62,7 +62,7 @@ type Reply struct {
 }
 
 var knownErrors = []error{
-	driver.ErrBusy, driver.ErrMismatch, driver.ErrGone, driver.ErrSession, driver.ErrConflict, driver.ErrTooLarge,
+	driver.ErrBusy, driver.ErrMismatch, driver.ErrGone, driver.ErrSession, driver.ErrConflict, driver.ErrInvalid, driver.ErrTooLarge,
 	context.Canceled, context.DeadlineExceeded, errors.ErrUnsupported,
 }
 

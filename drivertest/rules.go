@@ -3,6 +3,8 @@ package drivertest
 // rules is the suite, with those in front that must be alone.
 var rules = []rule{
 	noLeftovers,
+	hangingBackend,
+	lostMessages,
 	closeEndsCalls,
 	closeWithoutSessions,
 	exclusion,
@@ -85,4 +87,11 @@ var rules = []rule{
 	stoppedProcess,
 	countingProcesses,
 	processesThatDie,
+	lostReplies,
+	lostCalls,
+	repeatedCalls,
+	cancellation,
+	endedContext,
+	cancelledAwaits,
+	unreachableBackend,
 }

@@ -1,0 +1,154 @@
+package drivertest
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+var hangingBackend = rule{
+	name:  "HangingBackend",
+	says:  []string{wrapsTheEnd, leavesOpen},
+	alone: true, // a world may hang the clients of others, too
+	check: func(t *T) {
+		if t.world.Hang == nil {
+			t.Fatalf("World.Hang is not set; list HangingBackend as unsupported, with the reason")
+		}
+		a, b := t.client(), t.client()
+		held := a.hold(t.exclusive("q"))
+		waiting := b.wait(t.exclusive("q"))
+		request := t.exclusive("r")
+		cell := set("c", 0, "v")
+
+		resume := t.world.Hang()
+		calls := map[string]func(ctx context.Context) error{
+			"Open": func(ctx context.Context) error {
+				_, err := a.driver.Open(ctx, driver.SessionOptions{TTL: t.TTL})
+				return err
+			},
+			"Load":   func(ctx context.Context) error { _, err := a.driver.Load(ctx, "c"); return err },
+			"Swap":   func(ctx context.Context) error { _, err := a.driver.Swap(ctx, cell); return err },
+			"Watch":  func(ctx context.Context) error { _, err := a.driver.Watch(ctx, "other", 0); return err },
+			"Follow": func(ctx context.Context) error { _, err := a.driver.Follow(ctx, "q", ""); return err },
+			"Queues": func(ctx context.Context) (failed error) {
+				for _, err := range a.driver.Queues(ctx, "") {
+					failed = err
+				}
+				return failed
+			},
+			"Ask":   func(ctx context.Context) error { return a.driver.Ask(ctx, "q", held.ID, driver.Revoke) },
+			"Raise": func(ctx context.Context) error { return a.driver.Raise(ctx, "q", 1) },
+			"Join":  func(ctx context.Context) error { _, err := a.Join(ctx, request); return err },
+			"Await": func(ctx context.Context) error { _, err := b.Await(ctx, waiting); return err },
+			"Keep":  func(ctx context.Context) error { return a.Keep(ctx, held, 10*limit) },
+			"Renew": func(ctx context.Context) error { _, err := a.Renew(ctx, []driver.Ticket{held}); return err },
+			"Leave": func(ctx context.Context) error { return a.Leave(ctx, held, true) },
+		}
+		type result struct {
+			name string
+			err  error
+		}
+		results := make(chan result, len(calls))
+		for name, call := range calls {
+			t.calls.Go(func() {
+				ctx, cancel := context.WithTimeout(t.ctx, 200*time.Millisecond)
+				defer cancel()
+				results <- result{name, call(ctx)}
+			})
+		}
+		for range calls {
+			select {
+			case r := <-results:
+				if !errors.Is(r.err, context.DeadlineExceeded) {
+					resume()
+					t.Fatalf("%s of a backend that hangs, when its context ended: %v", r.name, r.err)
+				}
+			case <-t.ctx.Done():
+				resume()
+				t.Fatalf("a call to a backend that hangs does not end with its context")
+			}
+		}
+		resume()
+
+		// What became of the calls is open; repeated, they have happened once.
+		if err := a.Leave(t.ctx, held, true); err != nil && !errors.Is(err, driver.ErrGone) {
+			t.Fatalf("Leave, repeated: %v", err)
+		}
+		b.await(waiting)
+		a.hold(again(request))
+		t.swap(a.driver, cell)
+	},
+}
+
+var unreachableBackend = rule{
+	name: "UnreachableBackend",
+	says: []string{"It fails at once, with the reason, if the backend cannot be reached."},
+	check: func(t *T) {
+		if t.world.Unreachable == nil {
+			t.Fatalf("World.Unreachable is not set; list UnreachableBackend as unsupported, with the reason")
+		}
+		done := make(chan error, 1)
+		t.calls.Go(func() { done <- t.world.Unreachable(t.ctx) })
+		select {
+		case err := <-done:
+			if err == nil {
+				t.Fatalf("Open of a backend that is not there succeeds")
+			}
+			t.Logf("the reason given: %v", err)
+		case <-time.After(limit / 2):
+			t.Fatalf("Open of a backend that is not there still waits")
+		}
+	},
+}
+
+// Messages that tell of grants and signals can be lost; heartbeats repair it.
+var lostMessages = rule{
+	name:  "LostMessages",
+	says:  []string{"Renew also repairs whatever a lost message left undone: a grant that Await was not told of, a signal that was not delivered."},
+	alone: true, // a world may lose the messages of others, too
+	check: func(t *T) {
+		if t.world.LoseMessages == nil {
+			t.Fatalf("World.LoseMessages is not set; list LostMessages as unsupported, with the reason")
+		}
+		a, b, c := t.client(), t.client(), t.client()
+		held := a.hold(t.exclusive("q"))
+		next := b.wait(t.exclusive("q"))
+		other := b.hold(t.exclusive("r"))
+		granted, evicted := make(chan error, 1), make(chan error, 1)
+		t.calls.Go(func() {
+			_, err := b.Await(t.ctx, next)
+			granted <- err
+		})
+		small := c.hold(permits("s", 1, 2))
+		big := b.wait(permits("s", 2, 2))
+		t.calls.Go(func() {
+			_, err := b.Await(t.ctx, big)
+			evicted <- err
+		})
+		time.Sleep(50 * time.Millisecond) // both are under way; if not, the rule is easier to keep
+		resume := t.world.LoseMessages()
+		a.leave(held)
+		last := c.wait(t.exclusive("r"))
+		if err := c.driver.Ask(t.ctx, "r", other.ID, driver.Revoke); err != nil {
+			t.Fatalf("Ask: %v", err)
+		}
+		if err := c.driver.Ask(t.ctx, "s", big.ID, driver.Evict); err != nil {
+			t.Fatalf("Ask: %v", err)
+		}
+		resume()
+		b.renew(next, other, big)
+		if err := <-granted; err != nil {
+			t.Fatalf("Await after Renew: %v", err)
+		}
+		if err := <-evicted; !errors.Is(err, driver.ErrGone) {
+			t.Fatalf("Await of an evicted ticket after Renew: %v", err)
+		}
+		b.signal(driver.Revoke, other, next)
+		b.signal(driver.Wanted, other, next)
+		b.leave(other)
+		c.await(last)
+		c.leave(small)
+	},
+}
