@@ -1,0 +1,134 @@
+package sqlitelock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+var errDemand = driver.Permanent(errors.New("ask: only Revoke, Evict and Force can be asked for"))
+
+func (d *Driver) Ask(ctx context.Context, queue, id string, what driver.Demand) error {
+	if what != driver.Revoke && what != driver.Evict && what != driver.Force {
+		return errDemand
+	}
+	if err := checkID(id); err != nil {
+		return err
+	}
+	if err := checkName(queue); err != nil {
+		return err
+	}
+	if err := d.sweepDue(ctx); err != nil {
+		return err
+	}
+	n, err := d.number(ctx, queue, id)
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		return driver.ErrGone
+	}
+	return d.change(ctx, fast, func(t *tx) error {
+		q, err := t.queue(queue)
+		if err != nil {
+			return err
+		}
+		p, err := t.place(q, n)
+		if err != nil {
+			return err
+		}
+		if p == nil || p.id != id {
+			return driver.ErrGone
+		}
+		m := t.tell(p.sid, queue)
+		switch {
+		case what == driver.Revoke:
+			m.Revoke = append(m.Revoke, n)
+			p.flags |= revoked
+		case what == driver.Force || !q.held(p):
+			m.Evict, m.Gone = append(m.Evict, n), append(m.Gone, n)
+			if err := t.remove(q, p, false); err != nil {
+				return err
+			}
+			if err := t.grant(q); err != nil {
+				return err
+			}
+			return t.save(q)
+		default:
+			m.Evict = append(m.Evict, n)
+			if p.flags |= evicted; p.is(fixed) {
+				if err := t.shorten(p); err != nil {
+					return err
+				}
+			} else if p.ends == 0 {
+				if p.ends, err = t.end(p); err != nil {
+					return err
+				}
+			}
+			p.flags &^= stray
+		}
+		if err := t.update(q, p); err != nil {
+			return err
+		}
+		return t.save(q)
+	})
+}
+
+// shorten makes a fixed end come after one TTL of its session at most.
+func (t *tx) shorten(p *place) error {
+	ttl, _, err := t.lease(p.sid)
+	if err != nil {
+		return err
+	}
+	if ttl == 0 { // the session is over
+		ttl = defaultTTL
+	}
+	if latest := t.now.add(ttl); p.ends > latest {
+		p.wall -= int64(p.ends - latest)
+		p.ends = latest
+	}
+	return nil
+}
+
+// Raise is committed synchronously: the floor outlasts a power loss.
+func (d *Driver) Raise(ctx context.Context, queue string, floor uint64) error {
+	if err := checkName(queue); err != nil {
+		return err
+	}
+	if floor >= driver.MaxToken-1 {
+		return driver.Permanent(fmt.Errorf("raise: no token is larger than %d", floor))
+	}
+	return d.change(ctx, durable, func(t *tx) error {
+		q, err := t.queue(queue)
+		if err != nil {
+			return err
+		}
+		if q.tickets == 0 {
+			q.last = max(q.last, int64(floor))
+			q.granted = q.last
+			return t.store(q)
+		}
+		// Those that hold keep the tokens that they have; those that wait get
+		// larger ones than their numbers say.
+		lift := int64(floor) - (q.granted + q.shift)
+		if lift <= 0 {
+			return nil
+		}
+		if q.last+q.shift+lift >= driver.MaxToken {
+			return errTokens
+		}
+		if q.lone != nil {
+			if err := t.insert(q, q.lone); err != nil {
+				return err
+			}
+			q.lone = nil
+		}
+		if err := t.exec("UPDATE ticket SET token = n + ? WHERE queue = ? AND n <= ? AND token IS NULL", q.shift, queue, q.granted); err != nil {
+			return err
+		}
+		q.shift += lift
+		return t.store(q)
+	})
+}

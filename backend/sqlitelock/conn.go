@@ -1,0 +1,93 @@
+package sqlitelock
+
+import (
+	"fmt"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+)
+
+// conn is a connection with its prepared statements. One goroutine at a time
+// uses it.
+type conn struct{ *sqlite.Conn }
+
+// exec runs a statement that returns nothing.
+func (c conn) exec(sql string, args ...any) error {
+	_, err := c.one(sql, nil, args...)
+	return err
+}
+
+// one runs a statement and calls scan with the first row, if there is one.
+func (c conn) one(sql string, scan func(*sqlite.Stmt), args ...any) (found bool, err error) {
+	s, err := c.bind(sql, args)
+	if err != nil {
+		return false, err
+	}
+	if found, err = s.Step(); found && scan != nil {
+		scan(s)
+	}
+	if e := s.Reset(); err == nil {
+		err = e
+	}
+	return found, err
+}
+
+// all runs a statement and calls scan with each row until it returns false.
+func (c conn) all(sql string, scan func(*sqlite.Stmt) bool, args ...any) error {
+	s, err := c.bind(sql, args)
+	if err != nil {
+		return err
+	}
+	found, err := s.Step()
+	for found && err == nil && scan(s) {
+		found, err = s.Step()
+	}
+	if e := s.Reset(); err == nil {
+		err = e
+	}
+	return err
+}
+
+func (c conn) bind(sql string, args []any) (*sqlite.Stmt, error) {
+	s, err := c.Prepare(sql)
+	if err != nil {
+		return nil, err
+	}
+	for i, a := range args {
+		switch i++; a := a.(type) {
+		case nil:
+			s.BindNull(i)
+		case string:
+			s.BindText(i, a)
+		case []byte:
+			if a == nil {
+				s.BindNull(i)
+			} else {
+				s.BindBytes(i, a)
+			}
+		case bool:
+			s.BindBool(i, a)
+		case int:
+			s.BindInt64(i, int64(a))
+		case int64:
+			s.BindInt64(i, a)
+		case moment:
+			s.BindInt64(i, int64(a))
+		case time.Duration:
+			s.BindInt64(i, int64(a))
+		default:
+			panic(fmt.Sprintf("sqlitelock: cannot bind %T", a))
+		}
+	}
+	return s, nil
+}
+
+// blob copies a column.
+func blob(s *sqlite.Stmt, col int) []byte {
+	if s.ColumnIsNull(col) {
+		return nil
+	}
+	b := make([]byte, s.ColumnLen(col))
+	s.ColumnBytes(col, b)
+	return b
+}

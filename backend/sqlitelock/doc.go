@@ -1,0 +1,58 @@
+// Package sqlitelock keeps the locks of one machine in one SQLite file that
+// many processes share: the embedded default, without a server and without cgo.
+//
+// The URL is sqlite:rel.db or sqlite:///abs/locks.db, with the options
+//
+//	mode   permissions of a file that is made, in octal; 0600 by default,
+//	       0660 to share it with a group
+//
+// # The file
+//
+// The file is in WAL mode. Every exchange is one short transaction, and one
+// transaction at a time writes: processes take turns by a lock on the file
+// "turn" in the folder <file>-interlock, because SQLite's own lock is waited for
+// by sleeping. The file must be on a file system of this machine; its folder, not
+// the file alone, is what containers should share.
+//
+// A queue is a row; so is a ticket, except the only one of a queue, which is kept
+// within the queue's row, so that an uncontended lock costs one page per
+// transaction. A ticket is held if and only if its number is at most the queue's
+// number "granted": a grant writes no ticket. Numbers are the larger of the last
+// one plus 1 and the wall clock in units of 10 µs, and they are the tokens.
+//
+// Commits that grant or release are not synchronous: a power loss leaves no
+// holder, and the tokens go on from the clock. Cells, tokens that are raised and
+// fixed ends outlive a holder, so their commits are synchronous.
+//
+// # Time
+//
+// On Linux the file's time is the time since boot, suspension included, so no
+// step of the wall clock ends a lease; after a reboot, which the boot's ID
+// tells, all sessions are over and fixed ends count on by the wall clock. On
+// other systems the file's time is the wall clock: a step by more than the
+// margin of a lease breaks the promise there.
+//
+// # Wake-up
+//
+// Each driver has a datagram socket in the folder beside the file. Whoever
+// commits a grant, a signal or a change that somebody watches sends a message to
+// those concerned, and to nobody else. A message is only sent after the commit
+// and names tickets by number, so a late one can do no harm; one that is lost is
+// made up for by Renew, and in Follow and Watch by a look at the file every few
+// seconds. Where there are no such sockets (Windows), waiters look at the file
+// ten times a second.
+//
+// # Death
+//
+// A session holds a lock (flock) on its liveness file as long as a descriptor of
+// it is open in any process. Waiters are connected to a socket of the other
+// sessions, which nobody ever accepts: the connection breaks when the last
+// owner is gone, and then the lock decides. So a process that is killed is
+// replaced at once, in other containers too, and a child that has inherited
+// [Session.Liveness] keeps the session. A session that is alive but does not
+// renew loses its tickets by their TTL.
+//
+// A process that is stopped (SIGSTOP) in the middle of a transaction, some tens
+// of microseconds, keeps all others from writing until it continues or dies;
+// their errors name it.
+package sqlitelock

@@ -1,0 +1,294 @@
+package sqlitelock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+	"zombiezen.com/go/sqlite"
+)
+
+// file is the database file with the folder beside it.
+type file struct {
+	path   string // absolute, without symbolic links
+	mode   fs.FileMode
+	id     fileID // of the file when it was opened
+	folder folder
+	turn   *turn
+	write  conn // used in turn
+	read   conn // used with reading
+	// reading has one token for the read connection.
+	reading chan struct{}
+}
+
+// making keeps the descriptor with which a file is made from being closed while
+// SQLite has the same file open in this process: that would drop its locks.
+var making sync.Mutex
+
+// openFile opens the file, and makes it if there is none.
+func openFile(ctx context.Context, path string, mode fs.FileMode) (_ *file, err error) {
+	if path, err = resolve(path); err != nil {
+		return nil, driver.Permanent(err)
+	}
+	f := &file{path: path, mode: mode, reading: make(chan struct{}, 1)}
+	empty, err := f.examine(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if f.folder, err = openFolder(path+"-interlock", f.mode); err != nil {
+		return nil, driver.Permanent(err)
+	}
+	defer func() {
+		if err != nil {
+			f.close()
+		}
+	}()
+	t, err := f.folder.create("turn")
+	if err != nil {
+		return nil, driver.Permanent(err)
+	}
+	f.turn = newTurn(t)
+	if err := f.turn.take(ctx); err != nil {
+		return nil, f.stuck(err)
+	}
+	defer f.turn.pass()
+	if empty {
+		if err := f.make(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if f.id, err = identify(path); err != nil {
+		return nil, driver.Permanent(err)
+	}
+	if f.write, err = f.connect(ctx, sqlite.OpenReadWrite); err != nil {
+		return nil, err
+	}
+	if f.read, err = f.connect(ctx, sqlite.OpenReadWrite); err != nil {
+		return nil, err
+	}
+	if err := f.same(); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// resolve finds the one name that all processes know the file by.
+func resolve(path string) (string, error) {
+	if path == "" {
+		return "", errors.New("sqlite: no file is named; write sqlite:relative.db or sqlite:///absolute/locks.db")
+	}
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	dir, err := filepath.EvalSymlinks(filepath.Dir(abs))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("the folder %s does not exist; make it first: %w", filepath.Dir(abs), err)
+	}
+	if err != nil {
+		return "", err
+	}
+	abs = filepath.Join(dir, filepath.Base(abs))
+	if _, err := os.Lstat(abs); errors.Is(err, fs.ErrNotExist) {
+		return abs, nil
+	}
+	real, err := filepath.EvalSymlinks(abs)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("%s is a symbolic link to nothing; make its target or remove it: %w", abs, err)
+	}
+	return real, err
+}
+
+// examine refuses what is not a file of ours, without changing it. It reports
+// whether there is something to make.
+func (f *file) examine(ctx context.Context) (empty bool, err error) {
+	if kind, err := filesystem(filepath.Dir(f.path)); err != nil {
+		return false, driver.Permanent(err)
+	} else if kind.network {
+		return false, driver.Permanent(fmt.Errorf("%s is on %s, where locks and shared memory do not reach other machines; use a local disk, or a server backend", f.path, kind.name))
+	}
+	st, err := os.Stat(f.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return true, nil
+	case err != nil:
+		return false, driver.Permanent(err)
+	case st.IsDir():
+		return false, driver.Permanent(fmt.Errorf("%s is a directory; name a file in it", f.path))
+	case !st.Mode().IsRegular():
+		return false, driver.Permanent(fmt.Errorf("%s is not an ordinary file", f.path))
+	case hardLinks(st) > 1:
+		return false, driver.Permanent(fmt.Errorf("%s has another name (a hard link), and locks taken by one name would not be seen by the other; remove one", f.path))
+	}
+	if err := writable(f.path); err != nil {
+		return false, driver.Permanent(fmt.Errorf("%s cannot be written, which every lock needs: %w", f.path, err))
+	}
+	f.mode = st.Mode().Perm()
+	if st.Size() == 0 {
+		return true, nil
+	}
+	c, err := f.connect(ctx, sqlite.OpenReadOnly)
+	if errors.Is(err, errEmpty) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return false, c.Close()
+}
+
+var errEmpty = errors.New("the file has no tables")
+
+// connect opens a connection and makes sure that the file is ours.
+func (f *file) connect(ctx context.Context, flags sqlite.OpenFlags) (conn, error) {
+	making.Lock()
+	raw, err := sqlite.OpenConn(f.path, flags)
+	making.Unlock()
+	if err != nil {
+		return conn{}, f.explain(err)
+	}
+	c := conn{raw}
+	c.SetBusyTimeout(0)
+	err = f.retry(ctx, func() error { return f.verify(c) })
+	if err == nil && flags&sqlite.OpenReadWrite != 0 {
+		err = c.exec("PRAGMA synchronous = NORMAL")
+	}
+	if err != nil {
+		c.Close()
+		return conn{}, err
+	}
+	return c, nil
+}
+
+// verify reads who made the file, and in which layout.
+func (f *file) verify(c conn) error {
+	var app, version, tables int64
+	for sql, v := range map[string]*int64{
+		"PRAGMA application_id":              &app,
+		"PRAGMA user_version":                &version,
+		"SELECT count(*) FROM sqlite_schema": &tables,
+	} {
+		if _, err := c.one(sql, func(s *sqlite.Stmt) { *v = s.ColumnInt64(0) }); err != nil {
+			return err
+		}
+	}
+	switch {
+	case app == 0 && version == 0 && tables == 0:
+		return errEmpty
+	case app != applicationID:
+		return driver.Permanent(fmt.Errorf("%s is another program's database; name another file", f.path))
+	case version > layout:
+		return driver.Permanent(fmt.Errorf("%s was made by a newer version of this program (layout %d, known is %d); update this one", f.path, version, layout))
+	}
+	return nil
+}
+
+// make writes the schema into a new or empty file. Only one process at a time is
+// here.
+func (f *file) make(ctx context.Context) error {
+	if err := f.create(); err != nil {
+		return driver.Permanent(fmt.Errorf("cannot make the file: %w", err))
+	}
+	raw, err := sqlite.OpenConn(f.path, sqlite.OpenReadWrite)
+	if err != nil {
+		return f.explain(err)
+	}
+	c := conn{raw}
+	defer c.Close()
+	c.SetBusyTimeout(0)
+	return f.retry(ctx, func() error {
+		err := f.verify(c)
+		if !errors.Is(err, errEmpty) {
+			return err // somebody else has made it
+		}
+		mode := ""
+		if _, err := c.one("PRAGMA journal_mode = WAL", func(s *sqlite.Stmt) { mode = s.ColumnText(0) }); err != nil {
+			return err
+		}
+		if mode != "wal" {
+			return driver.Permanent(fmt.Errorf("%s cannot have a write-ahead log here (journal mode %s): the file system lacks shared memory", f.path, mode))
+		}
+		return script(c, fmt.Sprintf("BEGIN IMMEDIATE; %s; PRAGMA application_id = %d; PRAGMA user_version = %d; COMMIT", schema, applicationID, layout))
+	})
+}
+
+func (f *file) create() error {
+	making.Lock()
+	defer making.Unlock()
+	n, err := os.OpenFile(f.path, os.O_RDWR|os.O_CREATE|os.O_EXCL, f.mode)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(n.Chmod(f.mode), n.Close()) // Chmod because of the umask
+}
+
+// script runs several statements, all or nothing.
+func script(c conn, sql string) error {
+	for sql != "" {
+		s, rest, err := c.PrepareTransient(sql)
+		if err == nil && s != nil {
+			_, err = s.Step()
+			s.Finalize()
+		}
+		if err != nil {
+			if !c.AutocommitEnabled() {
+				_ = c.exec("ROLLBACK")
+			}
+			return err
+		}
+		sql = sql[len(sql)-rest:]
+	}
+	return nil
+}
+
+// patience bounds the wait for the file in a call whose context has no deadline.
+const patience = 30 * time.Second
+
+// retry repeats f while another connection keeps the file locked.
+func (f *file) retry(ctx context.Context, try func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for pause := time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
+		err := try()
+		if err == nil || sqlite.ErrCode(err).ToPrimary() != sqlite.ResultBusy {
+			return f.explain(err)
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return f.stuck(ctx.Err())
+		}
+	}
+}
+
+// same makes sure that the path still leads to the file that is open: who comes
+// after a replacement would not see our locks.
+func (f *file) same() error {
+	id, err := identify(f.path)
+	if err == nil && id == f.id {
+		return nil
+	}
+	return driver.Permanent(fmt.Errorf("%s was removed or replaced while it was in use; its locks are void: stop all who use it, then start again", f.path))
+}
+
+func (f *file) close() {
+	if f.write.Conn != nil {
+		f.write.Close()
+	}
+	if f.read.Conn != nil {
+		f.read.Close()
+	}
+	if f.turn != nil {
+		f.turn.file.Close()
+	}
+	f.folder.close()
+}

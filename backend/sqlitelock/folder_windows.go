@@ -1,0 +1,4 @@
+package sqlitelock
+
+// shorten returns nothing: there are no sockets.
+func shorten(string) (short string, free func()) { return "", func() {} }

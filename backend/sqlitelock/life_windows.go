@@ -1,0 +1,59 @@
+package sqlitelock
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+)
+
+// life is what proves that a session lives: a lock on a file. It cannot be
+// inherited.
+type life struct {
+	folder folder
+	id     string
+	lock   *os.File
+}
+
+const lockSuffix = ".live"
+
+func live(f folder, id string) (*life, error) {
+	file, err := f.create(id + lockSuffix)
+	if err != nil {
+		return nil, err
+	}
+	l := &life{f, id, file}
+	if ok, err := tryLock(file); err != nil || !ok {
+		l.remove()
+		return nil, errors.Join(errors.New("cannot lock a new file"), err)
+	}
+	return l, nil
+}
+
+func (l *life) files() []*os.File { return nil }
+
+func (l *life) close() { l.lock.Close() }
+
+// remove ends a session that nobody needs to notice any more. An open file cannot
+// be removed here.
+func (l *life) remove() {
+	l.close()
+	l.folder.bury(l.id)
+}
+
+// bury removes what a session has left in the folder.
+func (f folder) bury(id string) { os.Remove(f.file(id + lockSuffix)) }
+
+// dead reports whether a session has certainly no owner any more. If so, grave
+// keeps others from the same finding until it is closed. A missing file proves
+// nothing: somebody may have removed it.
+func (f folder) dead(id string) (grave *os.File, missing bool) {
+	file, err := os.OpenFile(f.file(id+lockSuffix), os.O_RDWR, 0)
+	if err != nil {
+		return nil, errors.Is(err, fs.ErrNotExist)
+	}
+	if ok, err := tryLock(file); err != nil || !ok {
+		file.Close()
+		return nil, false
+	}
+	return file, false
+}

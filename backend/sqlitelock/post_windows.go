@@ -1,0 +1,11 @@
+package sqlitelock
+
+// post does nothing: there are no datagram sockets here. See poll.
+type post struct{ name string }
+
+func openPost(folder, func([]byte), func(address)) *post { return &post{} }
+
+func (*post) deliver(address, []byte) {}
+func (*post) repair()                 {}
+func (*post) close()                  {}
+func (*post) deserted(string) bool    { return false }

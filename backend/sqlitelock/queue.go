@@ -1,0 +1,345 @@
+package sqlitelock
+
+import (
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+	"zombiezen.com/go/sqlite"
+)
+
+// queue is a row of the table queue, see schema.
+type queue struct {
+	name     string
+	kind     string
+	capacity int64
+	last     int64
+	granted  int64
+	shift    int64
+	used     int64
+	tickets  int64
+	waiting  int64
+	unclean  bool
+	version  int64
+	watched  bool
+	lone     *place // the only ticket, if the row holds it
+	since    moment
+	made     bool // the row is still to be inserted
+}
+
+// place is a ticket as the file has it, see the table ticket.
+type place struct {
+	n     int64
+	id    string
+	units int64
+	sid   int64
+	since moment
+	note  []byte
+	hold  time.Duration
+	ends  moment // 0: none
+	wall  int64
+	flags int64
+	owner string
+	token int64 // 0: n + shift
+}
+
+func (p *place) is(flag int64) bool { return p.flags&flag != 0 }
+
+const queueColumns = "kind, capacity, last, granted, shift, used, tickets, waiting, unclean, version, watched, id, units, sid, since, note"
+
+// scanQueue reads queueColumns from column 0 on.
+func scanQueue(s *sqlite.Stmt, q *queue) {
+	q.kind = kindOf(s, 0)
+	q.capacity = s.ColumnInt64(1)
+	q.last = s.ColumnInt64(2)
+	q.granted = s.ColumnInt64(3)
+	q.shift = s.ColumnInt64(4)
+	q.used = s.ColumnInt64(5)
+	q.tickets = s.ColumnInt64(6)
+	q.waiting = s.ColumnInt64(7)
+	q.unclean = s.ColumnBool(8)
+	q.version = s.ColumnInt64(9)
+	q.watched = s.ColumnBool(10)
+	q.since = moment(s.ColumnInt64(14))
+	if !s.ColumnIsNull(11) {
+		q.lone = &place{
+			n:     q.granted,
+			id:    s.ColumnText(11),
+			units: s.ColumnInt64(12),
+			sid:   s.ColumnInt64(13),
+			since: q.since,
+			note:  blob(s, 15),
+		}
+	}
+}
+
+func kindOf(s *sqlite.Stmt, col int) string { return s.ColumnText(col) }
+
+// queue reads a queue. One without a row is empty, and its numbers begin above
+// those of the row that it may have had.
+func (c conn) queue(name string) (*queue, error) {
+	q := &queue{name: name}
+	found, err := c.one("SELECT "+queueColumns+" FROM queue WHERE name = ?", func(s *sqlite.Stmt) { scanQueue(s, q) }, name)
+	if err == nil && !found {
+		q.made = true
+		q.version = ticks()
+		_, err = c.one("SELECT floor FROM file", func(s *sqlite.Stmt) { q.last = s.ColumnInt64(0) })
+		q.granted = q.last
+	}
+	return q, err
+}
+
+// save writes a queue back and has those told who watch it.
+func (t *tx) save(q *queue) error {
+	q.version++
+	if q.watched {
+		q.watched = false
+		if err := t.tellWatchers("queue", q.name, message{Queue: q.name, Changed: true}); err != nil {
+			return err
+		}
+	}
+	return t.store(q)
+}
+
+func (t *tx) store(q *queue) error {
+	var id any
+	p := place{since: q.since}
+	if q.lone != nil {
+		p, id = *q.lone, q.lone.id
+	}
+	sql := "UPDATE queue SET kind=?, capacity=?, last=?, granted=?, shift=?, used=?, tickets=?, waiting=?, unclean=?, version=?, watched=?, id=?, units=?, sid=?, since=?, note=? WHERE name=?"
+	if q.made {
+		sql = "INSERT INTO queue(" + queueColumns + ", name) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+	}
+	err := t.exec(sql, q.kind, q.capacity, q.last, q.granted, q.shift, q.used, q.tickets, q.waiting, q.unclean, q.version, q.watched, id, p.units, p.sid, p.since, p.note, q.name)
+	q.made = q.made && err != nil
+	return err
+}
+
+const placeColumns = "n, id, units, sid, since, note, hold, ends, wall, flags, owner, token"
+
+// scanPlace reads placeColumns from column i on.
+func scanPlace(s *sqlite.Stmt, i int, p *place) {
+	p.n = s.ColumnInt64(i)
+	p.id = s.ColumnText(i + 1)
+	p.units = s.ColumnInt64(i + 2)
+	p.sid = s.ColumnInt64(i + 3)
+	p.since = moment(s.ColumnInt64(i + 4))
+	p.note = blob(s, i+5)
+	p.hold = time.Duration(s.ColumnInt64(i + 6))
+	p.ends = moment(s.ColumnInt64(i + 7))
+	p.wall = s.ColumnInt64(i + 8)
+	p.flags = s.ColumnInt64(i + 9)
+	p.owner = s.ColumnText(i + 10)
+	p.token = s.ColumnInt64(i + 11)
+}
+
+// place finds a ticket by its number; nil if it does not stand.
+func (c conn) place(q *queue, n int64) (*place, error) {
+	if q.lone != nil {
+		if q.lone.n == n {
+			return q.lone, nil
+		}
+		return nil, nil
+	}
+	p := &place{}
+	found, err := c.one("SELECT "+placeColumns+" FROM ticket WHERE queue = ? AND n = ?", func(s *sqlite.Stmt) { scanPlace(s, 0, p) }, q.name, n)
+	if err != nil || !found {
+		return nil, err
+	}
+	return p, nil
+}
+
+// insert gives a ticket a row of its own.
+func (t *tx) insert(q *queue, p *place) error {
+	return t.exec("INSERT INTO ticket(queue, "+placeColumns+") VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)",
+		q.name, p.n, p.id, p.units, p.sid, p.since, p.note, p.hold, orNull(int64(p.ends)), orNull(p.wall), p.flags, textOrNull(p.owner), orNull(p.token))
+}
+
+// update writes a ticket back, which gets a row of its own if it had none.
+func (t *tx) update(q *queue, p *place) error {
+	if q.lone == p {
+		q.lone = nil
+		return t.insert(q, p)
+	}
+	return t.exec("UPDATE ticket SET units=?, hold=?, ends=?, wall=?, flags=?, owner=?, token=? WHERE queue=? AND n=?",
+		p.units, p.hold, orNull(int64(p.ends)), orNull(p.wall), p.flags, textOrNull(p.owner), orNull(p.token), q.name, p.n)
+}
+
+func orNull(n int64) any {
+	if n == 0 {
+		return nil
+	}
+	return n
+}
+
+func textOrNull(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}
+
+// next gives out the number of a new ticket.
+func (q *queue) next() (int64, error) {
+	n := max(q.last+1, ticks()-q.shift)
+	if n+q.shift >= driver.MaxToken {
+		return 0, errTokens
+	}
+	q.last = n
+	return n, nil
+}
+
+func (q *queue) held(p *place) bool { return p.n <= q.granted }
+
+func (q *queue) token(p *place) uint64 {
+	switch {
+	case !q.held(p):
+		return 0
+	case p.token != 0:
+		return uint64(p.token)
+	}
+	return uint64(p.n + q.shift)
+}
+
+// fits reports whether a new ticket of these units would be held at once.
+func (q *queue) fits(units int64) bool { return q.waiting == 0 && units <= q.capacity-q.used }
+
+// add puts a ticket at the end.
+func (t *tx) add(q *queue, p *place) error {
+	held := q.fits(p.units)
+	if q.lone != nil {
+		if err := t.insert(q, q.lone); err != nil {
+			return err
+		}
+		q.lone = nil
+	}
+	q.tickets++
+	if held {
+		q.granted = p.n
+		q.used += p.units
+		if p.hold > 0 {
+			t.fix(p, p.hold)
+		}
+	} else {
+		if q.waiting == 0 {
+			if err := t.tellWanted(q); err != nil {
+				return err
+			}
+		}
+		q.waiting++
+	}
+	if held && q.tickets == 1 && p.hold == 0 {
+		q.lone, q.since = p, p.since
+		return nil
+	}
+	return t.insert(q, p)
+}
+
+// remove takes a ticket out. The caller grants whoever is next and saves.
+func (t *tx) remove(q *queue, p *place, clean bool) error {
+	if q.lone == p {
+		q.lone = nil
+	} else if err := t.exec("DELETE FROM ticket WHERE queue = ? AND n = ?", q.name, p.n); err != nil {
+		return err
+	}
+	q.tickets--
+	if q.held(p) {
+		q.used -= p.units
+		if p.units == q.capacity {
+			q.unclean = !clean
+		}
+	} else {
+		q.waiting--
+	}
+	if q.tickets == 0 {
+		q.last += q.shift
+		q.granted, q.shift = q.last, 0
+	}
+	return nil
+}
+
+// batch bounds the grants and removals of one transaction.
+const batch = 100
+
+// grant lets in whoever fits now, in order. If many do, the rest is left for
+// another exchange.
+func (t *tx) grant(q *queue) error {
+	if q.waiting == 0 || q.used >= q.capacity {
+		return nil
+	}
+	var in []place
+	used, more := q.used, false
+	err := t.all("SELECT "+placeColumns+" FROM ticket WHERE queue = ? AND n > ? ORDER BY n", func(s *sqlite.Stmt) bool {
+		var p place
+		scanPlace(s, 0, &p)
+		if p.units > q.capacity-used {
+			return false
+		}
+		if len(in) == batch {
+			more = true
+			return false
+		}
+		used += p.units
+		in = append(in, p)
+		return true
+	}, q.name, q.granted)
+	if err != nil || len(in) == 0 {
+		return err
+	}
+	q.used = used
+	q.granted = in[len(in)-1].n
+	q.waiting -= int64(len(in))
+	if more {
+		t.unsent = append(t.unsent, q.name)
+	}
+	for i := range in {
+		p := &in[i]
+		if p.hold > 0 {
+			t.fix(p, p.hold)
+			if err := t.update(q, p); err != nil {
+				return err
+			}
+		}
+		m := t.tell(p.sid, q.name)
+		m.Granted = append(m.Granted, p.n)
+		m.Shift, m.Inherited, m.Wanted = q.shift, q.unclean, q.waiting > 0 && !more
+	}
+	return nil
+}
+
+// resume goes on with grants that were too many for one transaction.
+func (t *tx) resume(name string) error {
+	q, err := t.queue(name)
+	if err != nil {
+		return err
+	}
+	before := q.granted
+	if err := t.grant(q); err != nil || q.granted == before {
+		return err
+	}
+	return t.save(q)
+}
+
+// fix gives a held ticket an end of its own. The caller writes it.
+func (t *tx) fix(p *place, in time.Duration) {
+	in = min(in, maxHold)
+	p.hold = in
+	p.ends = t.now.add(in)
+	p.wall = time.Now().Add(in).UnixNano()
+	p.flags = p.flags&^stray | fixed
+}
+
+// tellWanted has the holders told that somebody waits. Those beyond the first
+// hundred hear it with their next Renew.
+func (t *tx) tellWanted(q *queue) error {
+	if q.lone != nil {
+		m := t.tell(q.lone.sid, q.name)
+		m.Want = append(m.Want, q.lone.n)
+		return nil
+	}
+	return t.all("SELECT n, sid FROM ticket WHERE queue = ? AND n <= ? ORDER BY n LIMIT 100", func(s *sqlite.Stmt) bool {
+		m := t.tell(s.ColumnInt64(1), q.name)
+		m.Want = append(m.Want, s.ColumnInt64(0))
+		return true
+	}, q.name, q.granted)
+}

@@ -1,0 +1,49 @@
+package sqlitelock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+func init() { driver.Register("sqlite", open) }
+
+func open(ctx context.Context, u *driver.URL) (driver.Driver, error) {
+	mode := u.Int("mode", 8, defaultMode)
+	if err := u.Check(); err != nil {
+		return nil, driver.Permanent(err)
+	}
+	if len(u.Hosts) > 0 || u.User != nil {
+		return nil, driver.Permanent(errors.New("sqlite: the URL has a host; write sqlite:relative.db or sqlite:///absolute/locks.db"))
+	}
+	if mode < 0 || mode > 0o777 {
+		return nil, driver.Permanent(fmt.Errorf("sqlite: mode=%o is not between 0 and 777", mode))
+	}
+	return New(ctx, u.Path, Mode(fs.FileMode(mode)))
+}
+
+// Option changes how a file is opened.
+type Option func(*config)
+
+type config struct{ mode fs.FileMode }
+
+const defaultMode = 0o600
+
+// Mode sets the permissions of a file that is made; that of an existing one is
+// kept. The owner can always read and write. With Mode(0660) the folder should
+// have the set-group-ID bit, so that all files get its group.
+func Mode(m fs.FileMode) Option { return func(c *config) { c.mode = m.Perm() | 0o600 } }
+
+// New opens the file at path, and makes it if there is none. Anything but an
+// ordinary file of this package on a local file system is refused and not
+// changed.
+func New(ctx context.Context, path string, opts ...Option) (driver.Driver, error) {
+	c := config{mode: defaultMode}
+	for _, o := range opts {
+		o(&c)
+	}
+	return openDriver(ctx, path, c)
+}

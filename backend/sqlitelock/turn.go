@@ -1,0 +1,88 @@
+package sqlitelock
+
+import (
+	"context"
+	"os"
+	"sync"
+)
+
+// turn lets one transaction at a time write to the file, over all processes. It
+// is a lock on a file of its own: those who wait for it sleep in the kernel until
+// it is free, and it is free when its owner is dead.
+type turn struct {
+	file *os.File
+	slot chan struct{} // full while somebody in this process has the turn or is next
+
+	mu     sync.Mutex
+	asleep bool       // a goroutine waits in the kernel
+	want   bool       // whoever has the slot waits for it
+	got    chan error // its result
+}
+
+func newTurn(f *os.File) *turn {
+	return &turn{file: f, slot: make(chan struct{}, 1), got: make(chan error, 1)}
+}
+
+// take waits until it is this caller's turn or ctx ends. A wait in the kernel
+// cannot be broken off, so a goroutine does it and, if nobody wants the turn any
+// more when it comes, gives it back.
+func (t *turn) take(ctx context.Context) error {
+	select {
+	case t.slot <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	t.mu.Lock()
+	if !t.asleep {
+		if ok, err := tryLock(t.file); ok || err != nil {
+			t.mu.Unlock()
+			return t.taken(err)
+		}
+		t.asleep = true
+		go t.sleep()
+	}
+	t.want = true
+	t.mu.Unlock()
+
+	select {
+	case err := <-t.got:
+		return t.taken(err)
+	case <-ctx.Done():
+	}
+	t.mu.Lock()
+	t.want = false
+	t.mu.Unlock()
+	select {
+	case err := <-t.got: // it came just now
+		return t.taken(err)
+	default:
+		<-t.slot
+		return ctx.Err()
+	}
+}
+
+func (t *turn) taken(err error) error {
+	if err != nil {
+		<-t.slot
+	}
+	return err
+}
+
+func (t *turn) sleep() {
+	err := lock(t.file)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.asleep = false
+	if t.want {
+		t.want = false
+		t.got <- err
+	} else if err == nil {
+		unlock(t.file)
+	}
+}
+
+// pass ends the turn.
+func (t *turn) pass() {
+	unlock(t.file)
+	<-t.slot
+}

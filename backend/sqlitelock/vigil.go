@@ -1,0 +1,200 @@
+package sqlitelock
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+)
+
+// maxWatched bounds how many sessions one driver watches. If there are more, each
+// watches a random part of them, so that together they watch all.
+const maxWatched = 256
+
+// vigil notices at once when another session dies, as long as somebody waits.
+type vigil struct {
+	d *Driver
+
+	mu      sync.Mutex
+	watched map[int64]*wake
+	opened  int64 // how many sessions had ever been opened when they were listed
+	listing bool
+	closed  bool
+}
+
+// attend watches the sessions that there are, of which opened were ever opened.
+// Those that come later stand behind all who wait now.
+func (v *vigil) attend(opened int64) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.listing || v.closed || v.opened == opened {
+		return
+	}
+	v.listing = v.d.background(v.list)
+}
+
+// list begins to watch the sessions that are new.
+func (v *vigil) list(ctx context.Context) {
+	d := v.d
+	defer func() {
+		v.mu.Lock()
+		v.listing = false
+		v.mu.Unlock()
+	}()
+	var all []peer
+	var opened int64
+	err := d.view(ctx, func(c conn, _ moment) error {
+		all = all[:0]
+		if _, err := c.one("SELECT opened FROM file", func(s *sqlite.Stmt) { opened = s.ColumnInt64(0) }); err != nil {
+			return err
+		}
+		return c.all("SELECT sid, id FROM session WHERE expires > 0", func(s *sqlite.Stmt) bool {
+			all = append(all, peer{s.ColumnInt64(0), s.ColumnText(1)})
+			return true
+		})
+	})
+	if err != nil {
+		return
+	}
+	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	var new []peer
+	v.mu.Lock()
+	v.opened = opened
+	for _, p := range all {
+		if len(v.watched)+len(new) >= maxWatched {
+			break
+		}
+		if v.watched[p.sid] == nil && d.session(p.sid) == nil {
+			new = append(new, p)
+		}
+	}
+	v.mu.Unlock()
+	for _, p := range new {
+		v.watch(ctx, p)
+	}
+}
+
+// peer is a session of another driver.
+type peer struct {
+	sid int64
+	id  string
+}
+
+func (v *vigil) watch(ctx context.Context, p peer) {
+	w, refused := v.d.file.folder.wake(p.id)
+	if w == nil {
+		if refused {
+			v.d.background(func(ctx context.Context) { v.d.suspect(ctx, p) })
+		}
+		return
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.closed || v.watched[p.sid] != nil {
+		w.close()
+		return
+	}
+	if v.watched == nil {
+		v.watched = map[int64]*wake{}
+	}
+	v.watched[p.sid] = w
+	started := v.d.background(func(ctx context.Context) {
+		w.wait()
+		v.mu.Lock()
+		delete(v.watched, p.sid)
+		v.mu.Unlock()
+		w.close()
+		v.d.suspect(ctx, p)
+	})
+	if !started {
+		delete(v.watched, p.sid)
+		w.close()
+	}
+}
+
+func (v *vigil) close() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.closed = true
+	for _, w := range v.watched {
+		w.close()
+	}
+}
+
+// suspect looks whether a session is dead that has lost its socket. Its lock may
+// take a moment longer to go, and while somebody else sees to it, this one waits
+// in case they die as well.
+func (d *Driver) suspect(ctx context.Context, p peer) {
+	for pause := time.Millisecond; pause < time.Second && ctx.Err() == nil; pause *= 2 {
+		if swept, missing := d.probe(ctx, p); swept || missing {
+			return
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// probe ends a session whose owner is dead.
+func (d *Driver) probe(ctx context.Context, p peer) (swept, missing bool) {
+	grave, missing := d.file.folder.dead(p.id)
+	if grave == nil {
+		return false, missing
+	}
+	defer grave.Close()
+	err := d.change(ctx, fast, func(t *tx) error {
+		return t.exec("UPDATE session SET expires = 0 WHERE sid = ?", p.sid)
+	})
+	if err == nil {
+		err = d.sweep(ctx)
+	}
+	return err == nil, false
+}
+
+// abandoned is called for a session whose driver does not receive messages.
+func (d *Driver) abandoned(to address) {
+	if to.session == "" {
+		return
+	}
+	d.background(func(ctx context.Context) {
+		sid := int64(0)
+		err := d.view(ctx, func(c conn, _ moment) error {
+			_, err := c.one("SELECT sid FROM session WHERE id = ?", func(s *sqlite.Stmt) { sid = s.ColumnInt64(0) }, to.session)
+			return err
+		})
+		if err == nil && sid != 0 {
+			d.suspect(ctx, peer{sid, to.session})
+		}
+	})
+}
+
+// reap ends the dead sessions among the first that hold a queue, and reports
+// whether there were any.
+func (d *Driver) reap(ctx context.Context, queue string) (found bool) {
+	var holders []peer
+	err := d.view(ctx, func(c conn, _ moment) error {
+		holders = holders[:0]
+		return c.all(`SELECT s.sid, s.id FROM queue q JOIN session s ON s.sid = q.sid WHERE q.name = ?1 AND q.id IS NOT NULL
+			UNION SELECT s.sid, s.id FROM (SELECT t.sid FROM queue q JOIN ticket t ON t.queue = q.name AND t.n <= q.granted WHERE q.name = ?1 ORDER BY t.n LIMIT 16) h JOIN session s ON s.sid = h.sid`,
+			func(s *sqlite.Stmt) bool {
+				holders = append(holders, peer{s.ColumnInt64(0), s.ColumnText(1)})
+				return true
+			}, queue)
+	})
+	if err != nil {
+		return false
+	}
+	for _, p := range holders {
+		if d.session(p.sid) != nil {
+			continue
+		}
+		if swept, _ := d.probe(ctx, p); swept {
+			found = true
+		}
+	}
+	return found
+}
