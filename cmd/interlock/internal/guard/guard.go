@@ -51,7 +51,7 @@ type Spec struct {
 
 	// TTL is the length of the lease. It sets how long before a deadline the job
 	// is asked to end (a quarter, at most 10 s) and how long before it is killed
-	// (a twentieth, at most 1 s).
+	// (a tenth, at most 1 s).
 	TTL time.Duration
 
 	// Deadline is the first deadline, on the clock of [driver.Now].

@@ -1,59 +1,86 @@
-//go:build linux || darwin
+//go:build linux
 
 package guard_test
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/interlock-go/interlock/cmd/interlock/internal/guard"
 	"github.com/interlock-go/interlock/driver"
 )
 
-// TestMain lets copies of the test binary be what the tests need: a guard, or
-// the program that runs a job under one.
+// TestMain lets copies of the test binary be what the tests need: a guard, the
+// program that runs a job under one, or a job that is hard to kill.
 func TestMain(m *testing.M) {
 	guard.Main()
-	if os.Getenv("GUARD_TEST_RUN") != "" {
+	switch {
+	case os.Getenv(asProgram) != "":
 		os.Exit(program())
+	case os.Getenv(asDie) != "":
+		dieHard()
 	}
 	os.Exit(m.Run())
 }
 
-// program is a small "run under a lock": it renews a lease of GUARD_TEST_TTL
-// all the time, as long as it runs, and exits as the job does.
+const (
+	asProgram      = "GUARD_TEST_PROGRAM"
+	asDie          = "GUARD_TEST_DIE_HARD"
+	testTTL        = "GUARD_TEST_TTL"
+	killLeftovers  = "GUARD_TEST_KILL_LEFTOVERS"
+	onlyDeadline   = "GUARD_TEST_DEADLINE"
+	livenessNumber = "GUARD_TEST_LIVENESS"
+	mark           = "GUARD_TEST_MARK"
+)
+
+// program is a small "run under a lock": it renews a lease of testTTL as long
+// as it runs, and exits as the job does, or with 79 if the lease was lost.
 func program() int {
-	ttl := time.Hour
-	if s := os.Getenv("GUARD_TEST_TTL"); s != "" {
-		ttl, _ = time.ParseDuration(s)
+	os.Unsetenv(asProgram)
+	ttl, err := time.ParseDuration(os.Getenv(testTTL))
+	if err != nil {
+		ttl = time.Hour
+	}
+	deadline := driver.Now().Add(ttl)
+	if t, err := strconv.ParseInt(os.Getenv(onlyDeadline), 10, 64); err == nil {
+		deadline = driver.Instant(t)
 	}
 	spec := guard.Spec{
 		Args:          os.Args[1:],
 		TTL:           ttl,
-		Deadline:      driver.Now().Add(ttl),
-		KillLeftovers: os.Getenv("GUARD_TEST_KILL_LEFTOVERS") != "",
+		Deadline:      deadline,
+		KillLeftovers: os.Getenv(killLeftovers) != "",
 	}
-	if fd, err := strconv.Atoi(os.Getenv("GUARD_TEST_LIVENESS")); err == nil {
-		f := os.NewFile(uintptr(fd), "liveness")
-		spec.Liveness = append(spec.Liveness, f)
+	if fd, err := strconv.Atoi(os.Getenv(livenessNumber)); err == nil {
+		unix.CloseOnExec(fd)
+		spec.Liveness = []*os.File{os.NewFile(uintptr(fd), "liveness")}
 	}
-	os.Unsetenv("GUARD_TEST_RUN")
 	job, err := guard.Start(spec)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		if e, ok := err.(*guard.StartError); ok {
-			return e.Code
+		var start *guard.StartError
+		if errors.As(err, &start) {
+			return start.Code
 		}
 		return 70
 	}
-	renew := time.NewTicker(ttl / 10)
+	renew := time.NewTicker(min(ttl/10, 100*time.Millisecond))
 	for {
 		select {
 		case <-renew.C:
-			if os.Getenv("GUARD_TEST_NO_RENEWAL") == "" {
+			if os.Getenv(onlyDeadline) == "" {
 				job.Deadline(driver.Now().Add(ttl))
 			}
 		case <-job.Done():
@@ -65,4 +92,188 @@ func program() int {
 			return r.ExitCode()
 		}
 	}
+}
+
+var serial atomic.Int64
+
+// a run is one program with its job.
+type run struct {
+	*exec.Cmd
+	t      *testing.T
+	mark   string
+	out    bytes.Buffer
+	errors bytes.Buffer
+}
+
+// command prepares a program that runs args under guard. When the test ends,
+// none of its processes may be left.
+func command(t *testing.T, args ...string) *run {
+	t.Helper()
+	r := &run{t: t, mark: fmt.Sprintf("%d.%d", os.Getpid(), serial.Add(1))}
+	r.Cmd = exec.Command("/proc/self/exe", args...)
+	r.Env = append(os.Environ(), asProgram+"=1", mark+"="+r.mark)
+	r.Stdout, r.Stderr = &r.out, &r.errors
+	r.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	t.Cleanup(func() {
+		if left := r.processes(); len(left) > 0 {
+			t.Errorf("left over: %v", left)
+			for pid := range left {
+				unix.Kill(pid, unix.SIGKILL)
+			}
+		}
+	})
+	return r
+}
+
+func (r *run) with(name, value string) *run {
+	r.Env = append(r.Env, name+"="+value)
+	return r
+}
+
+// until gives the run a lease of ttl that is not renewed, and returns its
+// deadline.
+func (r *run) until(ttl time.Duration) driver.Instant {
+	deadline := driver.Now().Add(ttl)
+	r.with(testTTL, ttl.String()).with(onlyDeadline, strconv.FormatInt(int64(deadline), 10))
+	return deadline
+}
+
+func (r *run) start() *run {
+	r.t.Helper()
+	if err := r.Start(); err != nil {
+		r.t.Fatal(err)
+	}
+	return r
+}
+
+// wait waits for the program and returns its exit code as a shell would.
+func (r *run) wait() int {
+	r.t.Helper()
+	var exit *exec.ExitError
+	if err := r.Wait(); err != nil && !errors.As(err, &exit) {
+		r.t.Fatal(err)
+	}
+	if ws := r.ProcessState.Sys().(syscall.WaitStatus); ws.Signaled() {
+		return 128 + int(ws.Signal())
+	}
+	return r.ProcessState.ExitCode()
+}
+
+// processes finds every live process of this run by the mark in its
+// environment.
+func (r *run) processes() map[int]string {
+	found := map[int]string{}
+	entries, _ := os.ReadDir("/proc")
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		env, err := os.ReadFile("/proc/" + e.Name() + "/environ")
+		if err == nil && bytes.Contains(env, []byte(mark+"="+r.mark+"\x00")) {
+			line, _ := os.ReadFile("/proc/" + e.Name() + "/cmdline")
+			found[pid] = string(bytes.ReplaceAll(line, []byte{0}, []byte{' '}))
+		}
+	}
+	return found
+}
+
+// guard finds the guard of this run.
+func (r *run) guard() int {
+	r.t.Helper()
+	for pid, line := range r.processes() {
+		if strings.HasPrefix(line, "interlock-guard ") {
+			return pid
+		}
+	}
+	r.t.Fatal("no guard is running")
+	return 0
+}
+
+// eventually waits for a condition, for much longer than it can take.
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !condition(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("never: " + what)
+		}
+	}
+}
+
+// notebook is a file to which every process of a job writes a line again and
+// again: its pid and the time on the clock that all processes share.
+type notebook string
+
+func newNotebook(t *testing.T) notebook { return notebook(filepath.Join(t.TempDir(), "notes")) }
+
+func (n notebook) write() {
+	f, err := os.OpenFile(string(n), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	fmt.Fprintf(f, "%d %d\n", os.Getpid(), driver.Now())
+}
+
+// read returns the writers and the time of the last line.
+func (n notebook) read(t *testing.T) (writers map[int]bool, last driver.Instant) {
+	t.Helper()
+	data, err := os.ReadFile(string(n))
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	writers = map[int]bool{}
+	for line := range strings.Lines(string(data)) {
+		var pid int
+		var at driver.Instant
+		if _, err := fmt.Sscan(line, &pid, &at); err != nil {
+			t.Fatalf("bad line %q: %v", line, err)
+		}
+		writers[pid] = true
+		last = max(last, at)
+	}
+	return writers, last
+}
+
+// liveness is a file whose lock is held until the last process that has
+// inherited it is gone.
+type liveness struct {
+	path string
+	file *os.File
+}
+
+func newLiveness(t *testing.T) *liveness {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "liveness")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	return &liveness{path, f}
+}
+
+// pass starts the run with the liveness file, and forgets it here.
+func (l *liveness) pass(r *run) *run {
+	r.t.Helper()
+	r.ExtraFiles = append(r.ExtraFiles, l.file)
+	r.with(livenessNumber, strconv.Itoa(2+len(r.ExtraFiles))).start()
+	l.file.Close()
+	return r
+}
+
+// free waits until nobody holds the file and returns when that was.
+func (l *liveness) free(t *testing.T) driver.Instant {
+	t.Helper()
+	f, err := os.Open(l.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	return driver.Now()
 }

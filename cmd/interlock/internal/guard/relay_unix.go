@@ -66,12 +66,18 @@ func (j *Job) forward(s syscall.Signal) {
 // suspendSelf stops this process, because signal s has stopped the job, so that
 // the shell notices. It returns when this process runs again.
 func (j *Job) suspendSelf(s syscall.Signal) {
-	if j.group != 0 && (s == unix.SIGTTIN || s == unix.SIGTTOU) && groupOf(j.pid) == j.group {
+	byTerminal := s == unix.SIGTTIN || s == unix.SIGTTOU
+	switch {
+	case j.group != 0 && byTerminal && groupOf(j.pid) == j.group:
 		return // the terminal has stopped the whole group, this process included
-	}
-	if s != unix.SIGSTOP && orphaned() {
-		// Nobody could continue the job. The kernel ignores these signals in such
-		// a group, but does not see that this is one: the guard hides it.
+	case j.group == 0 && s == unix.SIGSTOP:
+		return // somebody stopped the job, not us
+	case s != unix.SIGSTOP && orphaned():
+		// Nobody could continue the job. The kernel lets nobody stop by these
+		// signals then, but does not see it: the guard hides it.
+		if byTerminal {
+			j.send(order{Kind: sendSignal, Signal: unix.SIGHUP, Group: true})
+		}
 		j.send(order{Kind: contJob})
 		return
 	}

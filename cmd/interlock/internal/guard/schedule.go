@@ -21,7 +21,7 @@ func (s schedule) grace() time.Duration { return min(s.ttl/4, 10*time.Second) }
 
 // lead is how long before a deadline the job is killed: a killed process needs
 // a moment to be gone, and a large one some more.
-func (s schedule) lead() time.Duration { return min(s.ttl/20, time.Second) }
+func (s schedule) lead() time.Duration { return min(s.ttl/10, time.Second) }
 
 func (s schedule) termAt() driver.Instant { return s.deadline.Add(-s.grace()) }
 func (s schedule) killAt() driver.Instant { return s.deadline.Add(-s.lead()) }

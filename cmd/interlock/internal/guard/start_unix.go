@@ -305,7 +305,7 @@ func (j *Job) armBackup() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if !j.atIt {
-		j.backup.Reset(j.schedule.deadline.Add(-j.schedule.lead() / 2).Sub(driver.Now()))
+		j.backup.Reset(j.schedule.killAt().Add(j.schedule.lead() / 4).Sub(driver.Now()))
 	}
 }
 

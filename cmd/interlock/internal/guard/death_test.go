@@ -1,0 +1,175 @@
+//go:build linux
+
+package guard_test
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// gone fails the test unless the job's last line was written before the
+// instant, and none of its processes lives.
+func gone(t *testing.T, r *run, n notebook, by driver.Instant) {
+	t.Helper()
+	left := r.processes()
+	delete(left, r.Process.Pid)
+	if len(left) > 0 {
+		t.Errorf("still running: %v", left)
+	}
+	if _, last := n.read(t); last >= by {
+		t.Errorf("the job wrote %v after it had to be gone", last.Sub(by))
+	}
+}
+
+func TestJobIsGoneBeforeTheLivenessOfAKilledProgramIs(t *testing.T) {
+	n, l := newNotebook(t), newLiveness(t)
+	r := l.pass(hardToKill(t, n))
+	n.writing(t)
+	r.Process.Kill()
+	free := l.free(t)
+	gone(t, r, n, free)
+	r.wait()
+}
+
+func TestJobOfAStoppedProgramIsGoneByTheDeadline(t *testing.T) {
+	const ttl = 5 * time.Second
+	n := newNotebook(t)
+	r := hardToKill(t, n).with(testTTL, ttl.String()).start()
+	n.writing(t)
+	r.Process.Signal(unix.SIGSTOP)
+	eventually(t, "stopped", func() bool { return state(r.Process.Pid) == "T" })
+	deadline := driver.Now().Add(ttl) // no later one can have been set
+	eventually(t, "the job is gone", func() bool { return len(r.processes()) <= 1 })
+	gone(t, r, n, deadline)
+
+	r.Process.Signal(unix.SIGCONT)
+	if code := r.wait(); code != 79 {
+		t.Errorf("exit code %d, want 79: the lease was lost", code)
+	}
+}
+
+func TestJobThatIsNotRenewedIsGoneByTheDeadline(t *testing.T) {
+	n := newNotebook(t)
+	r := hardToKill(t, n)
+	deadline := r.until(3 * time.Second)
+	if code := r.start().wait(); code != 79 {
+		t.Errorf("exit code %d, want 79: the lease was lost", code)
+	}
+	gone(t, r, n, deadline)
+	if writers, _ := n.read(t); len(writers) == 0 {
+		t.Error("the job never ran")
+	}
+}
+
+func TestJobIsAskedToEndBeforeItIsKilled(t *testing.T) {
+	r := command(t, "sh", "-c", `trap 'echo asked; exit 5' TERM; while :; do sleep 0.01; done`)
+	r.until(2 * time.Second)
+	if code := r.start().wait(); code != 79 {
+		t.Errorf("exit code %d, want 79", code)
+	}
+	if got := r.out.String(); got != "asked\n" {
+		t.Errorf("output %q, want %q", got, "asked\n")
+	}
+}
+
+func TestStoppedJobIsKilledAtTheDeadline(t *testing.T) {
+	r := command(t, "sh", "-c", `kill -STOP $$; echo continued`)
+	r.until(2 * time.Second)
+	if code := r.start().wait(); code != 79 {
+		t.Errorf("exit code %d, want 79", code)
+	}
+	if got := r.out.String(); got != "" {
+		t.Errorf("output %q, want none", got)
+	}
+}
+
+func TestJobOfAKilledGuardIsKilledByTheProgram(t *testing.T) {
+	n, l := newNotebook(t), newLiveness(t)
+	r := l.pass(hardToKill(t, n))
+	n.writing(t)
+	unix.Kill(r.guard(), unix.SIGKILL)
+	if code := r.wait(); code != 79 {
+		t.Errorf("exit code %d, want 79", code)
+	}
+	gone(t, r, n, l.free(t))
+	if got := r.errors.String(); got != "cause: guard died\n" {
+		t.Errorf("reported %q", got)
+	}
+}
+
+func TestJobOfAStoppedGuardIsGoneByTheDeadline(t *testing.T) {
+	n := newNotebook(t)
+	r := hardToKill(t, n)
+	deadline := r.until(5 * time.Second)
+	r.start()
+	n.writing(t)
+	unix.Kill(r.guard(), unix.SIGSTOP)
+	if code := r.wait(); code != 79 {
+		t.Errorf("exit code %d, want 79", code)
+	}
+	gone(t, r, n, deadline)
+}
+
+func TestCommandDiesWithGuardAndProgram(t *testing.T) {
+	r := command(t, "sleep", "1000").start()
+	eventually(t, "the command runs", func() bool { return len(r.processes()) == 3 })
+	g := r.guard()
+	r.Process.Signal(unix.SIGSTOP)
+	unix.Kill(g, unix.SIGKILL)
+	r.Process.Kill()
+	r.wait()
+	eventually(t, "the command is gone", func() bool { return len(r.processes()) == 0 })
+}
+
+// hop defines a shell function that goes on in a child and ends, again and
+// again, without the pause of an exec but every 900 times: shells limit depth.
+const hop = `trap '' TERM
+file=$1
+n=0
+hop() {
+	: >>"$file"
+	n=$((n+1))
+	[ $n -lt 900 ] || exec sh "$0" "$file" x
+	hop &
+}
+`
+
+func TestForkingFasterThanItIsKilledDoesNotHelpAJob(t *testing.T) {
+	for name, script := range map[string]string{
+		"in its group":   "hop",
+		"in its session": `[ "$2" ] || exec setsid -f sh "$0" "$1" x; hop`,
+		"many":           `[ "$2" ] || exec setsid -f sh "$0" "$1" x; for i in 1 2 3 4 5 6; do hop & done`,
+		"new sessions":   `: >>"$1"; exec setsid -f sh "$0" "$1"`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			n, l := newNotebook(t), newLiveness(t)
+			file := string(n) + ".sh"
+			if err := os.WriteFile(file, []byte(hop+script), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			r := l.pass(command(t, "sh", file, string(n)))
+			eventually(t, "the job runs", func() bool { _, err := os.Stat(string(n)); return err == nil })
+			r.Process.Kill()
+			l.free(t)
+			if left := r.processes(); len(left) > 0 {
+				t.Errorf("left over: %v", left)
+			}
+			r.wait()
+		})
+	}
+}
+
+// state is the letter that ps shows for a process.
+func state(pid int) string {
+	data, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	_, rest, _ := strings.Cut(string(data), ") ")
+	s, _, _ := strings.Cut(rest, " ")
+	return s
+}
