@@ -10,6 +10,36 @@ replace (
 )
 
 require (
-	github.com/interlock-go/interlock v0.0.0-00010101000000-000000000000
+	github.com/interlock-go/interlock v0.0.0
+	github.com/interlock-go/interlock/backend/sqlitelock v0.0.0
+	github.com/interlock-go/interlock/examples v0.0.0
+	github.com/jedib0t/go-pretty/v6 v6.8.3
+	github.com/spf13/cobra v1.10.2
+	github.com/spf13/pflag v1.0.9
 	golang.org/x/sys v0.47.0
+	golang.org/x/term v0.45.0
+)
+
+require (
+	go.uber.org/goleak v1.3.0 // indirect
+	golang.org/x/tools v0.48.0 // indirect
+)
+
+require (
+	github.com/dustin/go-humanize v1.0.1 // indirect
+	github.com/google/uuid v1.6.0 // indirect
+	github.com/inconshreveable/mousetrap v1.1.0 // indirect
+	github.com/mattn/go-isatty v0.0.24 // indirect
+	github.com/mattn/go-runewidth v0.0.16 // indirect
+	github.com/ncruces/go-strftime v1.0.0 // indirect
+	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
+	github.com/rivo/uniseg v0.4.7 // indirect
+	github.com/rogpeppe/go-internal v1.16.0
+	golang.org/x/sync v0.22.0 // indirect
+	golang.org/x/text v0.22.0 // indirect
+	modernc.org/libc v1.75.7 // indirect
+	modernc.org/mathutil v1.7.1 // indirect
+	modernc.org/memory v1.12.1 // indirect
+	modernc.org/sqlite v1.59.0 // indirect
+	zombiezen.com/go/sqlite v1.4.2 // indirect
 )

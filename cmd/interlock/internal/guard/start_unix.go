@@ -170,8 +170,8 @@ func place(files []*os.File) (base int, fds []uintptr, err error) {
 	}
 	base = liveBase
 	var limit unix.Rlimit
-	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil && limit.Cur < uint64(base+len(files)) {
-		base = int(limit.Cur) - len(files)
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil && limit.Cur < uint64(2*(base+len(files))) {
+		base = int(limit.Cur) / 2 // starting a process needs room above them
 	}
 	for i := 0; i < len(files); i++ {
 		if inherited(base + i) {

@@ -1,0 +1,166 @@
+//go:build linux
+
+package guard_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+
+	"github.com/interlock-go/interlock/cmd/interlock/internal/guard"
+	"github.com/interlock-go/interlock/driver"
+)
+
+func TestExitCodeIsTheOneOfAShell(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string, mode os.FileMode) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	file("no-x", "", 0o644)
+	for _, c := range []struct {
+		name string
+		code int
+		args []string
+	}{
+		{"exit 0", 0, []string{"true"}},
+		{"exit 3", 3, []string{"sh", "-c", "exit 3"}},
+		{"exit 255", 255, []string{"sh", "-c", "exit 255"}},
+		{"ended by TERM", 128 + 15, []string{"sh", "-c", "kill $$"}},
+		{"ended by KILL", 128 + 9, []string{"sh", "-c", "kill -9 $$"}},
+		{"ended by INT", 128 + 2, []string{"sh", "-c", "kill -INT $$"}},
+		{"no such command", 127, []string{"no-such-command"}},
+		{"no such file", 127, []string{dir + "/no-such-file"}},
+		{"no interpreter", 127, []string{file("no-interpreter", "#!/no/such/file\n", 0o755)}},
+		{"empty command", 127, []string{""}},
+		{"not executable", 126, []string{file("plain", "exit 4", 0o644)}},
+		{"not executable, in PATH", 126, []string{"no-x"}},
+		{"a directory", 126, []string{dir}},
+		{"a script without #!", 4, []string{file("script", "exit $1", 0o755), "4"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := command(t, c.args...).start()
+			if code := r.wait(); code != c.code {
+				t.Errorf("exit code %d, want %d; stderr: %s", code, c.code, &r.errors)
+			}
+		})
+	}
+}
+
+func TestNothingRunsAfterTheDeadline(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "ran")
+	_, err := guard.Start(guard.Spec{Args: []string{"touch", file}, TTL: time.Second, Deadline: driver.Now()})
+	if err == nil || !strings.Contains(err.Error(), "deadline") {
+		t.Errorf("error %v, want one that names the deadline", err)
+	}
+	if _, err := os.Stat(file); err == nil {
+		t.Error("the command ran")
+	}
+}
+
+func TestJobIsNotOverBeforeItsLeftoversAre(t *testing.T) {
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := command(t, "sh", "-c", `setsid -f sh -c 'read x <"$0"; echo "left $x"' "$0"; echo ended`, fifo).start()
+	eventually(t, "the command ended", func() bool {
+		for _, line := range r.processes() {
+			if strings.HasPrefix(line, "sh -c setsid") {
+				return false
+			}
+		}
+		return len(r.processes()) == 3
+	})
+	if err := os.WriteFile(fifo, []byte("over\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if code := r.wait(); code != 0 {
+		t.Errorf("exit code %d, want the command's own", code)
+	}
+	if got := r.out.String(); got != "ended\nleft over\n" {
+		t.Errorf("output %q", got)
+	}
+}
+
+func TestLeftoversAreKilledOnRequest(t *testing.T) {
+	r := command(t, "sh", "-c", `trap '' TERM; setsid -f sleep 1000; sleep 1000 & exit 6`).with(killLeftovers, "1").start()
+	if code := r.wait(); code != 6 {
+		t.Errorf("exit code %d, want the command's own; stderr: %s", code, &r.errors)
+	}
+}
+
+func TestLeftoversOfAnEndedCommandAreGoneByTheDeadline(t *testing.T) {
+	n := newNotebook(t)
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := command(t, "setsid", "-f", exe, string(n)).with(asDie, "command")
+	deadline := r.until(3 * time.Second)
+	if code := r.start().wait(); code != 79 {
+		t.Errorf("exit code %d, want 79", code)
+	}
+	gone(t, r, n, deadline)
+	if writers, _ := n.read(t); len(writers) < 6 {
+		t.Errorf("only %d processes ran", len(writers))
+	}
+}
+
+func TestStopAndKillEndAJob(t *testing.T) {
+	for name, c := range map[string]struct {
+		script string
+		end    func(*guard.Job)
+		want   guard.Result
+	}{
+		"Stop, obeyed": {
+			`trap 'exit 7' TERM; echo >"$0"; while :; do sleep 0.01; done`,
+			(*guard.Job).Stop, guard.Result{Cause: guard.Lost, Code: 7},
+		},
+		"Kill": {
+			`trap '' TERM; echo >"$0"; while :; do sleep 0.01; done`,
+			(*guard.Job).Kill, guard.Result{Cause: guard.Lost, Signal: unix.SIGKILL},
+		},
+		"Stop, then Kill": {
+			`trap 'echo >"$0"' TERM; echo >"$0"; while :; do sleep 0.01; done`,
+			func(j *guard.Job) { j.Stop(); j.Kill() }, guard.Result{Cause: guard.Lost, Signal: unix.SIGKILL},
+		},
+		"TERM": {
+			`trap 'exit 7' TERM; echo >"$0"; while :; do sleep 0.01; done`,
+			func(j *guard.Job) { j.Signal(unix.SIGTERM) }, guard.Result{Cause: guard.Ended, Code: 7},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer goleak.VerifyNone(t)
+			file := filepath.Join(t.TempDir(), "ready")
+			job, err := guard.Start(guard.Spec{
+				Args: []string{"sh", "-c", c.script, file},
+				TTL:  time.Hour, Deadline: driver.Now().Add(time.Hour),
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "the job runs", func() bool { _, err := os.Stat(file); return err == nil })
+			c.end(job)
+			if got := job.Wait(); got != c.want {
+				t.Errorf("result %+v, want %+v", got, c.want)
+			}
+			if got := job.Wait(); got != c.want {
+				t.Errorf("waited again: %+v", got)
+			}
+			// What comes too late is harmless.
+			job.Deadline(driver.Now())
+			job.Stop()
+			job.Kill()
+		})
+	}
+}

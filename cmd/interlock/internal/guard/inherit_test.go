@@ -1,0 +1,163 @@
+//go:build linux
+
+package guard_test
+
+import (
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestJobInheritsWhatItWouldWithoutGuard(t *testing.T) {
+	const look = `grep -E '^(Sig(Blk|Ign|Cgt)|Umask)' /proc/self/status; cat /proc/self/limits; pwd; env | grep -v -e ^GUARD_TEST -e '^_='; nice; cat /proc/self/oom_score_adj`
+	for name, before := range map[string]string{
+		"plainly":               "",
+		"with signals ignored":  "trap '' HUP INT TSTP TTIN;",
+		"with nohup":            "exec nohup ",
+		"with limits":           "ulimit -S -n 300; ulimit -c 0; umask 027;",
+		"in another folder":     "cd /usr;",
+		"with fewer files open": "ulimit -n 64;",
+	} {
+		t.Run(name, func(t *testing.T) {
+			run := `"$@"`
+			plain := exec.Command("sh", "-c", before+run, "sh", "sh", "-c", look)
+			plain.Env = os.Environ()
+			want, err := plain.Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			exe, err := os.Executable()
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := command(t)
+			guarded := exec.Command("sh", "-c", before+run, "sh", exe, "sh", "-c", look)
+			guarded.Env = r.Env
+			got, err := guarded.Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(got) != string(want) {
+				t.Errorf("without guard:\n%s\nunder guard:\n%s", want, got)
+			}
+		})
+	}
+}
+
+func TestDescriptorsOfTheCallerPassUntouched(t *testing.T) {
+	dir := t.TempDir()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := command(t)
+	c := exec.Command("bash", "-c", `"$0" sh -c 'echo three >&3; read x <&7; echo $x >&9; echo hundred >/dev/fd/150; echo two-hundred >/dev/fd/201' 3>three 7<<<seven 9>nine 150>hundred 201>two-hundred`, exe)
+	c.Env, c.Dir = r.Env, dir
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for file, want := range map[string]string{
+		"three": "three\n", "nine": "seven\n", "hundred": "hundred\n", "two-hundred": "two-hundred\n",
+	} {
+		got, err := os.ReadFile(filepath.Join(dir, file))
+		if err != nil || string(got) != want {
+			t.Errorf("%s: %q, %v; want %q", file, got, err, want)
+		}
+	}
+}
+
+func TestJobHasNoDescriptorButTheCallersAndTheLivenessFiles(t *testing.T) {
+	const look = `for fd in /proc/$$/fd/*; do echo ${fd##*/}; done`
+	plain, err := exec.Command("sh", "-c", look).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := append(strings.Fields(string(plain)), "202")
+	slices.Sort(want)
+
+	l := newLiveness(t)
+	r := l.pass(command(t, "sh", "-c", look))
+	r.wait()
+	got := strings.Fields(r.out.String())
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("descriptors %v, want %v", got, want)
+	}
+}
+
+func TestGuardHoldsNothingOfTheCallerButTheLivenessFiles(t *testing.T) {
+	out, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := newLiveness(t)
+	r := command(t, "sh", "-c", `echo ready; exec sleep 1000`)
+	r.Stdout, r.Stderr = w, nil
+	r.ExtraFiles = []*os.File{w}
+	l.pass(r)
+	w.Close()
+	if _, err := io.ReadFull(out, make([]byte, 6)); err != nil {
+		t.Fatal(err)
+	}
+	g := "/proc/" + strconv.Itoa(r.guard())
+	pipe, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(int(out.Fd())))
+	if err != nil {
+		t.Fatal(err)
+	}
+	holds := func() (all []string, caller bool) {
+		entries, _ := os.ReadDir(g + "/fd")
+		for _, e := range entries {
+			file, _ := os.Readlink(g + "/fd/" + e.Name())
+			all = append(all, e.Name()+" "+file)
+			caller = caller || file == pipe
+		}
+		return all, caller
+	}
+	eventually(t, "the guard lets go of the caller's output", func() bool { _, caller := holds(); return !caller })
+	all, _ := holds()
+	if !strings.Contains(strings.Join(all, "\n"), l.path) {
+		t.Errorf("the guard does not hold %s: %v", l.path, all)
+	}
+	if dir, _ := os.Readlink(g + "/cwd"); dir != "/" {
+		t.Errorf("the guard stays in %s", dir)
+	}
+	r.Process.Signal(unix.SIGTERM)
+	if _, err := io.ReadAll(out); err != nil { // ends when the last writer has
+		t.Error(err)
+	}
+	r.wait()
+}
+
+func TestSignalsAreForwardedToTheCommand(t *testing.T) {
+	for _, s := range []unix.Signal{unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGWINCH} {
+		t.Run(unix.SignalName(s), func(t *testing.T) {
+			out, w, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			name := strings.TrimPrefix(unix.SignalName(s), "SIG")
+			r := command(t, "sh", "-c", `trap 'echo got $0; exit 3' $0; echo ready; while :; do sleep 0.01; done`, name)
+			r.Stdout = w
+			r.start()
+			w.Close()
+			if _, err := io.ReadFull(out, make([]byte, 6)); err != nil {
+				t.Fatal(err)
+			}
+			r.Process.Signal(s)
+			rest, _ := io.ReadAll(out)
+			if string(rest) != "got "+name+"\n" {
+				t.Errorf("the job wrote %q", rest)
+			}
+			if code := r.wait(); code != 3 {
+				t.Errorf("exit code %d", code)
+			}
+		})
+	}
+}
