@@ -2,6 +2,7 @@ package interlock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/interlock-go/interlock/driver"
@@ -18,51 +19,75 @@ func (c *Client) Adopt(ctx context.Context, name, id string) (*Lease, error) {
 }
 
 func (c *Client) adopt(ctx context.Context, v cell, id string) (*Lease, error) {
+	if t := c.ticket(id); t != nil && t.req.Queue == v.key && t.req.Hold > 0 {
+		return t.adopt(ctx, c.lock(t.req.Kind, v.name, t.req.Units, t.req.Capacity, nil))
+	}
 	var q driver.Queue
 	err := v.retry(ctx, func(ctx context.Context) (err error) {
-		ctx, cancel := c.callContext(ctx)
-		defer cancel()
-		q, err = c.d.Follow(ctx, v.key, "")
+		call := c.call(ctx)
+		defer call.release()
+		q, err = c.d.Follow(call, v.key, "")
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	if t := c.ticket(id); t != nil && t.req.Hold > 0 {
-		return t.grant(ctx, c.lock(q.Kind, v.name, t.req.Units, t.req.Capacity, nil))
-	}
 	for _, m := range q.Members {
-		if m.ID != id {
-			continue
+		if m.ID == id && m.Held && m.Fixed {
+			lease, err := c.lock(q.Kind, v.name, m.Units, q.Capacity, nil).adoptMember(ctx, m, q.Read)
+			if errors.Is(err, errTaken) { // somebody adopts it just now
+				return c.adopt(ctx, v, id)
+			}
+			return lease, err
 		}
-		if !m.Held || !m.Fixed {
-			return nil, fmt.Errorf("%s is no lease of Hold", id)
+		if m.ID == id {
+			return nil, driver.Invalid(fmt.Errorf("%s is no lease of Hold", id))
 		}
-		sess, err := c.session(ctx)
-		if err != nil {
-			return nil, err
-		}
-		lock := c.lock(q.Kind, v.name, m.Units, q.Capacity, nil)
-		return lock.adopted(ctx, sess, m, q.Read)
 	}
 	return nil, ErrLost
 }
 
-// adopted makes a ticket of this client from what inspection says of it.
-func (l *Lock) adopted(ctx context.Context, sess *session, m driver.Member, read driver.Instant) (*Lease, error) {
-	t := l.newTicket(nil, false)
-	t.req.ID, t.req.Hold, t.sess, t.sent = m.ID, m.Left, sess, true
+// adoptMember makes a ticket of this client from what inspection says of it.
+func (l *Lock) adoptMember(ctx context.Context, m driver.Member, read driver.Instant) (*Lease, error) {
 	if m.Left <= 0 {
 		return nil, ErrLost
 	}
-	tk := driver.Ticket{ID: m.ID, Queue: l.queue, Held: true, Token: m.Token, Proof: read}
-	if ok, err := t.hold(tk); err != nil {
+	lock := *l
+	lock.cfg.hold = m.Left
+	t := lock.ticketAs(m.ID)
+	if err := t.enroll(ctx); err != nil {
 		return nil, err
-	} else if !ok {
+	}
+	err := t.hold(driver.Ticket{ID: m.ID, Queue: l.queue, Held: true, Token: m.Token, Proof: read})
+	if errors.Is(err, errLate) {
+		err = ErrLost
+	}
+	if err != nil {
+		t.drop()
+		return nil, err
+	}
+	return t.adopt(ctx, l)
+}
+
+// adopt makes another lease of a ticket with a fixed end.
+func (t *ticket) adopt(ctx context.Context, lock *Lock) (*Lease, error) {
+	now := t.c.d.Now()
+	t.mu.Lock()
+	after := t.judge(now)
+	defer func() {
+		t.mu.Unlock()
+		after()
+	}()
+	switch {
+	case t.winding:
+		return nil, ErrClosed
+	case t.state != ticketHeld:
 		return nil, ErrLost
 	}
-	l.c.mu.Lock()
-	l.c.tickets[m.ID] = t
-	l.c.mu.Unlock()
-	return t.grant(ctx, l)
+	l := &Lease{own: grant{since: now, units: t.req.Units}}
+	l.g = &l.own
+	t.grants = max(t.grants, 1)
+	t.live++
+	t.attach(l, ctx, lock)
+	return l, nil
 }

@@ -51,9 +51,9 @@ func (v cell) retry(ctx context.Context, f func(context.Context) error) error {
 
 func (v cell) load(ctx context.Context) (got driver.Cell, err error) {
 	err = v.retry(ctx, func(ctx context.Context) error {
-		ctx, cancel := v.c.callContext(ctx)
-		defer cancel()
-		got, err = v.c.d.Load(ctx, v.key)
+		call := v.c.call(ctx)
+		defer call.release()
+		got, err = v.c.d.Load(call, v.key)
 		return err
 	})
 	return got, err
@@ -71,9 +71,9 @@ func (v cell) swap(ctx context.Context, s driver.Swap) (got driver.Cell, err err
 	ctx, cancel := context.WithTimeoutCause(ctx, driver.SwapMemory/2, errUnknown)
 	defer cancel()
 	err = v.retry(ctx, func(ctx context.Context) error {
-		ctx, cancel := v.c.callContext(ctx)
-		defer cancel()
-		got, err = v.c.d.Swap(ctx, s)
+		call := v.c.call(ctx)
+		defer call.release()
+		got, err = v.c.d.Swap(call, s)
 		return err
 	})
 	return got, err

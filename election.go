@@ -39,8 +39,12 @@ func (e *Election) Campaign(ctx context.Context, value string) (*Lease, error) {
 // when ctx ends.
 func (e *Election) Lead(ctx context.Context, value string, f func(context.Context) error) error {
 	for {
-		err := e.Candidate(value).Do(ctx, f)
-		if !errors.Is(err, ErrLost) || ctx.Err() != nil {
+		lease, err := e.Campaign(ctx, value)
+		if err != nil {
+			return err
+		}
+		err = lease.do(ctx, f)
+		if !errors.Is(lease.Err(), ErrLost) || ctx.Err() != nil {
 			return err
 		}
 	}

@@ -44,11 +44,16 @@ func (k EventKind) level() slog.Level {
 	return slog.LevelDebug
 }
 
+// observed reports whether anybody wants events.
+func (c *clientConfig) observed() bool { return c.log != nil || len(c.observers) > 0 }
+
 func (c *Client) emit(ctx context.Context, e Event) {
-	if c.cfg.log == nil && len(c.cfg.observers) == 0 {
+	if !c.cfg.observed() {
 		return
 	}
-	e.Time = time.Now()
+	if e.Time.IsZero() {
+		e.Time = time.Now()
+	}
 	if l := c.cfg.log; l != nil && l.Enabled(ctx, e.Kind.level()) {
 		attrs := make([]slog.Attr, 0, 4)
 		if e.Name != "" {

@@ -3,6 +3,9 @@ package interlock
 import (
 	"context"
 	"iter"
+	"slices"
+
+	"github.com/interlock-go/interlock/driver"
 )
 
 // A context carries the leases that its holder has, innermost first.
@@ -51,24 +54,35 @@ func (l *Lock) Held(ctx context.Context) (*Lease, bool) {
 
 // enter decides what an acquire means for a context that may hold the lock
 // already: another lease of the same grant, ErrDeadlock, or (nil, nil), an
-// acquire like any other.
+// acquire like any other. Permits of one holder add up: only what can never fit
+// beside them is a deadlock.
 func (l *Lock) enter(ctx context.Context) (*Lease, error) {
 	units := l.units
+	var seen []*grant // nested leases have no units of their own
 	for lease := range l.heldOf(ctx) {
-		if l.capacity > 1 && l.kind != "rwmutex" && !l.cfg.reentrant {
-			// Permits of one holder add up; only what can never fit is a deadlock.
-			if units += lease.lock.units; units > l.capacity {
-				return nil, ErrDeadlock
+		has := lease.units()
+		if l.cfg.reentrant && has >= l.units {
+			if nested, err := lease.nest(ctx, l); err == nil {
+				return nested, nil
 			}
-			continue
+			continue // it was lost just now
 		}
-		if !l.cfg.reentrant || l.exclusive() && !lease.Exclusive() {
+		if l.kind == driver.Mutex || l.kind == driver.RWMutex || l.kind == driver.Election {
 			return nil, ErrDeadlock
 		}
-		nested, err := lease.nest(ctx, l)
-		if err == nil {
-			return nested, nil
+		if slices.Contains(seen, lease.g) {
+			continue
+		}
+		seen = append(seen, lease.g)
+		if units += has; units > l.capacity {
+			return nil, ErrDeadlock
 		}
 	}
 	return nil, nil
+}
+
+func (l *Lease) units() int64 {
+	l.t.mu.Lock()
+	defer l.t.mu.Unlock()
+	return l.g.units
 }

@@ -2,7 +2,9 @@ package interlock
 
 import (
 	"context"
+	"fmt"
 	"iter"
+	"strings"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
@@ -29,7 +31,7 @@ type Queue struct {
 }
 
 func (c *Client) queue(q driver.Queue) Queue {
-	out := Queue{Name: q.Name[len(c.cfg.prefix):], Kind: string(q.Kind), Capacity: q.Capacity}
+	out := Queue{Name: strings.TrimPrefix(q.Name, c.cfg.prefix), Kind: string(q.Kind), Capacity: q.Capacity}
 	age := c.d.Now().Sub(q.Read)
 	now := time.Now()
 	for _, m := range q.Members {
@@ -129,9 +131,13 @@ func (c *Client) Evict(ctx context.Context, name, id string, force bool) error {
 func (c *Client) ask(ctx context.Context, op, name, id string, d driver.Demand) error {
 	v := c.named(name)
 	return v.fail(op, v.retry(ctx, func(ctx context.Context) error {
-		ctx, cancel := c.callContext(ctx)
-		defer cancel()
-		return c.d.Ask(ctx, v.key, ticketID(id), d)
+		call := c.call(ctx)
+		defer call.release()
+		err := c.d.Ask(call, v.key, ticketID(id), d)
+		if isGone(err) {
+			return fmt.Errorf("%w: %w", ErrLost, err)
+		}
+		return err
 	}))
 }
 
@@ -140,8 +146,8 @@ func (c *Client) ask(ctx context.Context, op, name, id string, d driver.Demand) 
 func (c *Client) RaiseToken(ctx context.Context, name string, floor uint64) error {
 	v := c.named(name)
 	return v.fail("raise token", v.retry(ctx, func(ctx context.Context) error {
-		ctx, cancel := c.callContext(ctx)
-		defer cancel()
-		return c.d.Raise(ctx, v.key, floor>>tokenBits)
+		call := c.call(ctx)
+		defer call.release()
+		return c.d.Raise(call, v.key, floor>>tokenBits)
 	}))
 }

@@ -3,7 +3,6 @@ package interlock
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"strconv"
 	"strings"
@@ -22,7 +21,8 @@ type Lease struct {
 	t    *ticket
 	lock *Lock
 	g    *grant
-	ctx  context.Context // of the acquire, for events
+	ctx  context.Context // of the acquire, for events; nil if nobody observes
+	own  grant           // what g points to, unless the lease is nested
 
 	once   sync.Once
 	result error
@@ -32,8 +32,7 @@ type Lease struct {
 	err     error
 	done    chan struct{} // made when it is asked for
 	revoked chan struct{} // made when it is asked for
-	bound   map[*binding]struct{}
-	body    bool // the lease of a running Do
+	bound   *binding      // the first of a list
 }
 
 // grant is one local turn; nested leases share it.
@@ -41,12 +40,10 @@ type grant struct {
 	number    uint64 // among those of the ticket, from 0
 	since     driver.Instant
 	inherited bool
-	exclusive bool
+	units     int64 // guarded by ticket.mu, as the rest
 	leases    int
+	unclean   bool // a function of Do has panicked
 }
-
-// binding is a context that ends with the lease.
-type binding struct{ cancel context.CancelCauseFunc }
 
 func isGone(err error) bool { return errors.Is(err, driver.ErrGone) }
 
@@ -64,8 +61,7 @@ func ticketID(id string) string {
 var closedChan = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
 // grant starts a new turn. It fails if the ticket is not held any more.
-func (t *ticket) grant(ctx context.Context, lock *Lock) (*Lease, error) {
-	now := t.c.d.Now()
+func (t *ticket) grant(ctx context.Context, lock *Lock, now driver.Instant) (*Lease, error) {
 	t.mu.Lock()
 	if after := t.judge(now); t.state != ticketHeld {
 		t.mu.Unlock()
@@ -73,19 +69,26 @@ func (t *ticket) grant(ctx context.Context, lock *Lock) (*Lease, error) {
 		return nil, ErrLost
 	}
 	defer t.mu.Unlock()
-	g := &grant{number: t.grants, since: now, exclusive: lock.exclusive()}
-	g.inherited = g.number == 0 && t.tk.Inherited
+	if t.winding {
+		return nil, ErrClosed
+	}
+	l := &Lease{own: grant{number: t.grants, since: now, units: t.req.Units}}
+	l.own.inherited = t.grants == 0 && t.tk.Inherited
+	l.g = &l.own
 	t.grants++
 	t.live++
-	return t.handle(ctx, lock, g), nil
+	t.attach(l, ctx, lock)
+	return l, nil
 }
 
-// handle makes a lease of a grant. t.mu is held.
-func (t *ticket) handle(ctx context.Context, lock *Lock, g *grant) *Lease {
-	l := &Lease{t: t, lock: lock, g: g, ctx: context.WithoutCancel(ctx), at: len(t.leases)}
-	g.leases++
+// attach makes l a lease of the ticket. t.mu is held.
+func (t *ticket) attach(l *Lease, ctx context.Context, lock *Lock) {
+	l.t, l.lock, l.at = t, lock, len(t.leases)
+	if t.c.cfg.observed() {
+		l.ctx = context.WithoutCancel(ctx)
+	}
+	l.g.leases++
 	t.leases = append(t.leases, l)
-	return l
 }
 
 // nest makes another lease of a live grant.
@@ -94,7 +97,12 @@ func (l *Lease) nest(ctx context.Context, lock *Lock) (*Lease, error) {
 	if l.err != nil {
 		return nil, l.err
 	}
-	return l.t.handle(ctx, lock, l.g), nil
+	if l.t.winding {
+		return nil, ErrClosed
+	}
+	nested := &Lease{g: l.g}
+	l.t.attach(nested, ctx, lock)
+	return nested, nil
 }
 
 // locked locks the ticket and judges its deadline; the result unlocks it.
@@ -115,13 +123,7 @@ func (l *Lease) end(err error) func() {
 	if l.done != nil {
 		close(l.done)
 	}
-	bound := l.bound
-	l.bound = nil
-	return func() {
-		for b := range bound {
-			b.cancel(l.fail("hold", err))
-		}
-	}
+	return l.unbind(err)
 }
 
 func (l *Lease) fail(op string, err error) error {
@@ -150,7 +152,7 @@ func (l *Lease) BackendToken() uint64 { return l.t.tk.Token }
 func (l *Lease) Exclusive() bool {
 	l.t.mu.Lock()
 	defer l.t.mu.Unlock()
-	return l.g.exclusive
+	return l.g.units == l.t.req.Capacity
 }
 
 // Name is the lock's name, without the client's prefix.
@@ -194,7 +196,8 @@ func (l *Lease) Done() <-chan struct{} {
 	return l.done
 }
 
-// Err is nil while the lease is held, then it wraps ErrLost or ErrReleased.
+// Err is nil while the lease is held, then it wraps ErrLost, or is ErrReleased.
+// After Close it is ErrReleased, or ErrClosed for a lease of Hold, which stays.
 func (l *Lease) Err() error {
 	defer l.locked()()
 	return l.err
@@ -219,7 +222,7 @@ func (l *Lease) Revoked() <-chan struct{} {
 	return l.revoked
 }
 
-// signalRevoked is called once for each lease, with t.mu held.
+// signalRevoked closes what Revoked has returned. t.mu is held.
 func (l *Lease) signalRevoked() {
 	if l.revoked == nil {
 		return
@@ -229,191 +232,6 @@ func (l *Lease) signalRevoked() {
 	default:
 		close(l.revoked)
 	}
-}
-
-// Bind returns a context that ends with the lease, with a cause that wraps
-// ErrLost or ErrReleased, and that carries the lease: whoever is given it is
-// the holder (see [Lock.Held] and [Reentrant]). Call the function to free it.
-func (l *Lease) Bind(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(carry(ctx, l))
-	b := &binding{cancel}
-	unlock := l.locked()
-	err := l.err
-	if err == nil {
-		if l.bound == nil {
-			l.bound = map[*binding]struct{}{}
-		}
-		l.bound[b] = struct{}{}
-	}
-	unlock()
-	if err != nil {
-		cancel(l.fail("hold", err))
-	}
-	return ctx, func() {
-		l.t.mu.Lock()
-		delete(l.bound, b)
-		l.t.mu.Unlock()
-		cancel(context.Canceled)
-	}
-}
-
-// Extend makes a lease of Hold end d from now, sooner or later than before. An
-// exchange whose reply is lost is repeated until ctx ends.
-func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
-	if l.t.req.Hold == 0 {
-		return l.fail("extend", fmt.Errorf("only a lease of Hold has a fixed end; this one is renewed by itself"))
-	}
-	if d <= 0 {
-		return l.fail("extend", fmt.Errorf("the time %v is not positive", d))
-	}
-	var b backoff
-	for {
-		if err := l.Err(); err != nil {
-			return l.fail("extend", err)
-		}
-		proof := l.t.c.d.Now()
-		err := l.t.exchange(ctx, l.t.sess.callTimeout(), func(ctx context.Context, s driver.Session) error {
-			return s.Keep(ctx, l.t.tk, d)
-		})
-		switch {
-		case err == nil:
-			l.t.setEnd(proof.Add(d), margin(d))
-			return nil
-		case isGone(err):
-			l.t.gone(err)
-			return l.fail("extend", ErrLost)
-		case driver.IsPermanent(err) && !isSessionOver(err):
-			return l.fail("extend", err)
-		}
-		if b.sleep(ctx) != nil {
-			return l.fail("extend", because(ctx, err))
-		}
-	}
-}
-
-// setEnd moves the end of a ticket with a fixed one.
-func (t *ticket) setEnd(end driver.Instant, spare time.Duration) {
-	t.c.mu.Lock()
-	defer t.c.mu.Unlock()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.end, t.deadline = end, end.Add(-spare)
-	t.c.watchDeadline(t.deadline)
-}
-
-// Downgrade turns a writer's lease into a reader's, without letting another
-// writer in between: waiting readers get in beside it. An exchange whose reply
-// is lost is repeated until ctx ends.
-func (l *Lease) Downgrade(ctx context.Context) error {
-	if l.lock.kind != driver.RWMutex {
-		return l.fail("downgrade", fmt.Errorf("a %s has no readers", l.lock.kind))
-	}
-	unlock := l.locked()
-	err, shared, nested := l.err, !l.g.exclusive, l.g.leases > 1
-	unlock()
-	switch {
-	case err != nil:
-		return l.fail("downgrade", err)
-	case shared:
-		return nil
-	case nested:
-		return l.fail("downgrade", fmt.Errorf("the lock was acquired again by this holder; release that first"))
-	}
-	var b backoff
-	for {
-		err := l.t.exchange(ctx, l.t.sess.callTimeout(), func(ctx context.Context, s driver.Session) error {
-			return s.Shrink(ctx, l.t.tk, 1)
-		})
-		switch {
-		case err == nil:
-			l.becomeReader()
-			return nil
-		case isGone(err) || isSessionOver(err):
-			l.t.gone(err)
-			return l.fail("downgrade", ErrLost)
-		case driver.IsPermanent(err):
-			return l.fail("downgrade", err)
-		}
-		if b.sleep(ctx) != nil {
-			return l.fail("downgrade", because(ctx, err))
-		}
-		if err := l.Err(); err != nil {
-			return l.fail("downgrade", err)
-		}
-	}
-}
-
-// becomeReader takes the ticket away from the line of writers.
-func (l *Lease) becomeReader() {
-	n := l.t.line
-	l.t.mu.Lock()
-	l.g.exclusive = false
-	l.t.line = nil
-	l.t.mu.Unlock()
-	if n != nil {
-		n.lost(l.t)
-	}
-}
-
-// Release gives the lock up: first the bound contexts end, then the next
-// waiter is served. It takes no context: it is repeated until the backend has
-// confirmed it or the lease has run out. It returns an error that wraps
-// ErrLost if the lock was no longer held; calling it again returns the same.
-func (l *Lease) Release() error { return l.release(true) }
-
-// abort is Release for work that may be half done: the next holder is told.
-func (l *Lease) abort() error { return l.release(false) }
-
-func (l *Lease) release(clean bool) error {
-	l.once.Do(func() { l.result = l.fail("release", l.releaseOnce(clean)) })
-	return l.result
-}
-
-func (l *Lease) releaseOnce(clean bool) error {
-	t := l.t
-	now := t.c.d.Now()
-	t.mu.Lock()
-	after := t.judge(now)
-	if l.err == ErrReleased { // by Close
-		t.mu.Unlock()
-		return nil
-	}
-	if l.err != nil {
-		t.unacked--
-		acknowledged := t.unacked == 0
-		err := l.err
-		t.mu.Unlock()
-		after()
-		if acknowledged {
-			t.acknowledge()
-		}
-		return err
-	}
-	ends := l.end(ErrReleased)
-	t.remove(l)
-	l.g.leases--
-	over := l.g.leases == 0
-	t.mu.Unlock()
-	ends()
-	if !over {
-		return nil
-	}
-	t.c.emit(l.ctx, Event{Kind: EventReleased, Name: t.name, Token: l.Token(), Took: now.Sub(l.g.since)})
-	if n := t.inLine(); n != nil {
-		return n.release(t, clean)
-	}
-	if keep := t.since.Add(l.lock.cfg.atLeast).Sub(now); keep > 0 {
-		return t.leaveAfter(keep)
-	}
-	return t.leave(clean)
-}
-
-// remove takes a lease off the list. t.mu is held.
-func (t *ticket) remove(l *Lease) {
-	last := t.leases[len(t.leases)-1]
-	t.leases[l.at] = last
-	last.at = l.at
-	t.leases = t.leases[:len(t.leases)-1]
 }
 
 // Liveness returns the open files whose last close, in whatever process, ends

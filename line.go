@@ -1,7 +1,6 @@
 package interlock
 
 import (
-	"container/list"
 	"context"
 	"sync"
 	"time"
@@ -14,18 +13,23 @@ import (
 // serves them one after the other (exclusive) or all together (shared), so
 // that they pay for one remote acquire, not for one each. If the driver's
 // context ends, the next takes over its place in the backend's queue.
+//
+// Whenever line.mu is free and somebody waits, either somebody drives or a
+// ticket is in use whose release serves the next.
 type line struct {
 	c      *Client
 	key    lineKey
 	shared bool
 	sticky bool
 
-	mu      sync.Mutex
-	waiters list.List // of *turn
-	t       *ticket   // serves; nil if there is none
-	pending *ticket   // queued at the backend, its driver has given up
-	driving bool      // somebody obtains a ticket, or gives one back
-	dead    bool      // not in Client.lines any more
+	mu        sync.Mutex
+	waiters   turns
+	t         *ticket        // serves; nil if there is none
+	idle      bool           // t is kept without a lease
+	idleSince driver.Instant //
+	pending   *ticket        // obtained or queued, its driver has given up
+	driving   bool           // somebody obtains a ticket, or gives one back
+	dead      bool           // not in Client.lines any more
 }
 
 // lineKey holds all that tickets must have in common to be shared.
@@ -38,29 +42,17 @@ type lineKey struct {
 	sticky   bool
 }
 
-// turn is one waiting goroutine.
-type turn struct {
-	ctx   context.Context
-	lock  *Lock
-	place *list.Element // nil once it is its turn
-	ready chan struct{} // has a value once it is its turn
-	lease *Lease        // its lease; nil: it drives
-}
-
-// Others wait for at most so many local grants, and no longer than so, before
-// the ticket goes back to the backend.
+// A ticket goes back to the backend after so many local grants, sooner if
+// another waits there, and after so long in any case: the backend's word that
+// somebody waits may be late.
 const (
 	maxHandovers    = 256
 	maxHandoverTime = 100 * time.Millisecond
 )
 
-func (l *Lock) lineKey() lineKey {
-	return lineKey{l.queue, l.kind, l.units, l.capacity, l.cfg.robust, l.cfg.sticky}
-}
-
 // line finds or makes the line of the lock, and locks it.
 func (c *Client) line(l *Lock) *line {
-	key := l.lineKey()
+	key := lineKey{l.queue, l.kind, l.units, l.capacity, l.cfg.robust, l.cfg.sticky}
 	for {
 		c.mu.Lock()
 		n := c.lines[key]
@@ -79,28 +71,27 @@ func (c *Client) line(l *Lock) *line {
 
 // retire forgets the line once nobody uses it. n.mu is held.
 func (n *line) retire() {
-	if n.t != nil || n.driving || n.pending != nil || n.waiters.Len() > 0 {
+	if n.dead || n.t != nil || n.driving || n.pending != nil || !n.waiters.empty() {
 		return
 	}
 	n.dead = true
 	n.c.mu.Lock()
 	defer n.c.mu.Unlock()
-	if n.c.lines[n.key] == n {
-		delete(n.c.lines, n.key)
-	}
+	delete(n.c.lines, n.key)
 }
 
-// acquire is called with n.mu held, and unlocks it.
+// acquire is called with n.mu held, and unlocks it. handed says that the
+// backend was not asked.
 func (n *line) acquire(ctx context.Context, l *Lock, try bool) (lease *Lease, handed bool, err error) {
-	if n.waiters.Len() == 0 && !n.driving {
-		if lease := n.serve(ctx, l); lease != nil {
+	if n.waiters.empty() && !n.driving {
+		now := n.c.d.Now()
+		if lease := n.serve(ctx, l, now); lease != nil {
 			n.mu.Unlock()
 			return lease, true, nil
 		}
-		if n.t == nil {
-			n.driving = true
+		if old, ok := n.beginDriving(); ok {
 			n.mu.Unlock()
-			lease, err = n.drive(ctx, l, try)
+			lease, err = n.drive(ctx, l, old, try)
 			return lease, false, err
 		}
 	}
@@ -109,7 +100,7 @@ func (n *line) acquire(ctx context.Context, l *Lock, try bool) (lease *Lease, ha
 		return nil, false, ErrBusy
 	}
 	w := &turn{ctx: ctx, lock: l, ready: make(chan struct{}, 1)}
-	w.place = n.waiters.PushBack(w)
+	n.waiters.push(w)
 	n.mu.Unlock()
 	select {
 	case <-w.ready:
@@ -118,107 +109,128 @@ func (n *line) acquire(ctx context.Context, l *Lock, try bool) (lease *Lease, ha
 	case <-n.c.ctx.Done():
 		return nil, false, n.giveUp(w, ErrClosed)
 	}
-	if w.lease != nil {
-		if ctx.Err() != nil { // both were ready: a cancelled context acquires nothing
-			return nil, false, n.giveUp(w, context.Cause(ctx))
-		}
-		return w.lease, true, nil
+	if w.lease == nil {
+		lease, err = n.drive(ctx, l, w.old, false)
+		return lease, false, err
 	}
-	lease, err = n.drive(ctx, l, false)
-	return lease, false, err
+	if ctx.Err() != nil { // both were ready: a cancelled context acquires nothing
+		return nil, false, n.giveUp(w, context.Cause(ctx))
+	}
+	return w.lease, true, nil
 }
 
-// serve grants from the ticket at hand, if it has room. One that serves no more
-// is put aside. n.mu is held, and nobody drives.
-func (n *line) serve(ctx context.Context, l *Lock) *Lease {
+// serve grants from the ticket at hand, if that can serve now. n.mu is held.
+func (n *line) serve(ctx context.Context, l *Lock, now driver.Instant) *Lease {
 	t := n.t
-	if t == nil {
+	if t == nil || !t.usable(n, now) || !n.shared && t.inUse() {
 		return nil
 	}
-	free, usable := t.room(n)
-	switch {
-	case free && usable:
-		if lease, err := t.grant(ctx, l); err == nil {
-			t.idle = false
-			return lease
-		}
-		n.t = nil // lost
-	case t.idle && !usable:
-		n.recallNow(t)
-	case !usable && (n.shared || t.isOver()):
-		n.t = nil // ends with its last lease, or has ended
+	lease, err := t.grant(ctx, l, now)
+	if err != nil {
+		return nil
 	}
-	return nil
+	n.idle = false
+	return lease
 }
 
-// next serves those whose turn it is, or has one of them drive. n.mu is held,
-// and nobody drives.
-func (n *line) next() {
-	for n.waiters.Len() > 0 && !n.driving {
-		w := n.waiters.Front().Value.(*turn)
-		w.lease = n.serve(w.ctx, w.lock)
-		if w.lease == nil {
-			if n.t != nil {
-				return // its release serves the next
+// beginDriving lets the caller drive, after serve has failed, if nothing stands
+// before it: a ticket that serves no more is put aside, to end with its last
+// lease, or if it has none, is returned to be given back first. n.mu is held.
+func (n *line) beginDriving() (old *ticket, ok bool) {
+	t := n.t
+	switch {
+	case t == nil:
+	case !t.inUse():
+		old = t
+	case !n.shared && t.isHeld():
+		return nil, false // its release serves the next
+	}
+	n.t, n.idle, n.driving = nil, false, true
+	return old, true
+}
+
+// next serves those whose turn it is, or has one of them drive. n.mu is held.
+func (n *line) next(now driver.Instant) {
+	for !n.waiters.empty() && !n.driving {
+		w := n.waiters.first
+		if w.lease = n.serve(w.ctx, w.lock, now); w.lease == nil {
+			var ok bool
+			if w.old, ok = n.beginDriving(); !ok {
+				return
 			}
-			n.driving = true
 		}
-		n.waiters.Remove(w.place)
-		w.place = nil
+		n.waiters.remove(w)
 		w.ready <- struct{}{}
 	}
 	n.retire()
 }
 
-// drive obtains a ticket for the line. n.driving is set.
-func (n *line) drive(ctx context.Context, l *Lock, try bool) (*Lease, error) {
+// drive obtains a ticket for the line, after giving back the old one, if any.
+// n.driving is set.
+func (n *line) drive(ctx context.Context, l *Lock, old *ticket, try bool) (*Lease, error) {
+	if old != nil {
+		n.part(ctx, old)
+	}
+	n.mu.Lock()
+	t := n.pending
+	n.pending = nil
+	n.mu.Unlock()
 	for {
-		n.mu.Lock()
-		t := n.pending
-		n.pending = nil
-		n.mu.Unlock()
-		if t == nil {
-			t = l.newTicket(n, try)
-		}
-		err := t.obtain(ctx)
-		if err == nil && ctx.Err() != nil {
+		var err error
+		if t, err = l.obtain(ctx, n, t, try); err == nil && ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
 		n.mu.Lock()
-		if err == nil {
-			lease, lost := t.grant(ctx, l)
-			if lost != nil && !try { // the process was stopped just then
-				n.mu.Unlock()
-				continue
-			}
-			if lost == nil {
-				n.t = t
-			}
-			n.driving = false
-			n.next()
+		if err != nil {
+			n.stopDriving(ctx, t)
 			n.mu.Unlock()
-			return lease, lost
+			return nil, err
 		}
-		n.stopDriving(ctx, t)
+		now := n.c.d.Now()
+		lease, err := t.grant(ctx, l, now)
+		if err != nil && !try { // the process was stopped just then
+			n.mu.Unlock()
+			t = nil
+			continue
+		}
+		n.driving = false
+		if err == nil {
+			n.t = t
+		}
+		n.next(now)
 		n.mu.Unlock()
-		return nil, err
+		return lease, err
 	}
 }
 
-// stopDriving passes a ticket whose driver failed on to the next waiter, if
-// there is one and it can be used. n.mu is held.
+// part gives a ticket back and waits for that, but not longer than ctx.
+func (n *line) part(ctx context.Context, t *ticket) {
+	left := make(chan struct{})
+	n.c.background(func() {
+		defer close(left)
+		_ = t.leave(true)
+	})
+	select {
+	case <-left:
+	case <-ctx.Done():
+	case <-n.c.ctx.Done():
+	}
+}
+
+// stopDriving passes the ticket of a driver whose context has ended on to the
+// next waiter, if there is one. n.mu is held.
 func (n *line) stopDriving(ctx context.Context, t *ticket) {
 	n.driving = false
 	switch {
 	case t == nil:
-	case n.waiters.Len() == 0 || ctx.Err() == nil || t.req.NoWait:
+	case n.waiters.empty() || ctx.Err() == nil || t.req.NoWait:
 		t.abandon()
 	case t.isHeld():
 		n.t = t
 	default:
 		n.pending = t
 	}
-	n.next()
+	n.next(n.c.d.Now())
 }
 
 // giveUp withdraws a waiter. What it was just given goes to the next.
@@ -226,12 +238,15 @@ func (n *line) giveUp(w *turn, why error) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	switch {
-	case w.place != nil:
-		n.waiters.Remove(w.place)
+	case w.waiting:
+		n.waiters.remove(w)
 		n.retire()
 	case w.lease != nil:
 		n.c.background(func() { _ = w.lease.Release() })
 	default:
+		if w.old != nil {
+			n.c.background(func() { _ = w.old.leave(true) })
+		}
 		t := n.pending
 		n.pending = nil
 		n.stopDriving(w.ctx, t)
@@ -240,13 +255,9 @@ func (n *line) giveUp(w *turn, why error) error {
 }
 
 // release is called when the last lease of a grant is over.
-func (n *line) release(t *ticket, clean bool) error {
+func (n *line) release(t *ticket, clean bool, now driver.Instant) error {
 	n.mu.Lock()
-	t.endGrant()
-	if n.t == t && clean {
-		n.next()
-	}
-	if t.inUse() {
+	if t.endGrant() > 0 {
 		n.mu.Unlock()
 		return nil
 	}
@@ -254,26 +265,30 @@ func (n *line) release(t *ticket, clean bool) error {
 		n.mu.Unlock()
 		return t.leave(clean)
 	}
-	if clean && t.keepable(n) {
-		t.idle, t.idleSince = true, n.c.d.Now()
-		n.mu.Unlock()
-		return nil
+	if clean && t.usable(n, now) {
+		if n.next(now); n.t != t || t.inUse() {
+			n.mu.Unlock()
+			return nil
+		}
+		if n.sticky && !t.isWanted() {
+			n.idle, n.idleSince = true, now
+			n.mu.Unlock()
+			return nil
+		}
 	}
-	return n.giveTicketBack(t, clean)
+	n.t, n.driving = nil, true
+	n.mu.Unlock()
+	return n.giveBack(t, clean)
 }
 
-// giveTicketBack leaves the backend's queue. n.mu is held; it is unlocked.
-// Those who come meanwhile wait: they could only stand behind the ticket that
-// is leaving.
-func (n *line) giveTicketBack(t *ticket, clean bool) error {
-	n.t = nil
-	n.driving = true
-	n.mu.Unlock()
+// giveBack leaves the backend's queue. Those who come meanwhile wait: they
+// could only stand behind the ticket that is leaving. n.driving is set.
+func (n *line) giveBack(t *ticket, clean bool) error {
 	err := t.leave(clean)
 	n.mu.Lock()
+	defer n.mu.Unlock()
 	n.driving = false
-	n.next()
-	n.mu.Unlock()
+	n.next(n.c.d.Now())
 	return err
 }
 
@@ -282,8 +297,8 @@ func (n *line) lost(t *ticket) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.t == t {
-		n.t = nil
-		n.next()
+		n.t, n.idle = nil, false
+		n.next(n.c.d.Now())
 	}
 }
 
@@ -291,53 +306,44 @@ func (n *line) lost(t *ticket) {
 func (n *line) recall(t *ticket, idle time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.t == t && !n.driving && t.idle && n.c.d.Now().Sub(t.idleSince) >= idle {
-		n.recallNow(t)
+	if n.t == t && n.idle && n.c.d.Now().Sub(n.idleSince) >= idle {
+		n.t, n.idle, n.driving = nil, false, true
+		n.c.background(func() { _ = n.giveBack(t, true) })
 	}
 }
 
-// recallNow gives an idle ticket back in the background. n.mu is held.
-func (n *line) recallNow(t *ticket) {
-	n.driving = true // until it has left
-	n.c.background(func() {
-		n.mu.Lock()
-		n.driving = false
-		_ = n.giveTicketBack(t, true)
-	})
-}
-
-// room reports whether the ticket can serve another lease of the line now, and
-// whether it can at all.
-func (t *ticket) room(n *line) (free, usable bool) {
-	now := t.c.d.Now()
+// usable reports whether the ticket may serve another lease of the line.
+func (t *ticket) usable(n *line, now driver.Instant) bool {
+	if n.shared && t.c.writerWaits(n.key.queue) {
+		return false // it came before
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	limit, young := uint64(maxHandovers), now.Sub(t.since) < maxHandoverTime
-	if n.sticky && !t.wanted {
-		limit, young = maxGrants, true
+	switch {
+	case t.state != ticketHeld || now >= t.deadline || t.doubt || t.revoked:
+		return false
+	case t.grants >= maxGrants, t.wanted && (n.shared || t.grants >= maxHandovers):
+		return false
+	case n.sticky && !t.wanted:
+		return true
 	}
-	if n.shared {
-		limit = maxGrants
-		young = young && !t.wanted
-	}
-	usable = t.state == ticketHeld && now < t.deadline && !t.doubt && young && t.grants < limit
-	return n.shared || t.live == 0, usable
+	return now.Sub(t.since) < maxHandoverTime
 }
 
-// keepable reports whether an idle ticket stays.
-func (t *ticket) keepable(n *line) bool {
-	_, usable := t.room(n)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return n.sticky && usable && !t.wanted
+// writerWaits reports whether this client has a ticket for the writer's side,
+// which can only wait while readers hold the lock.
+func (c *Client) writerWaits(queue string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.writers[queue] > 0
 }
 
-// endGrant is called with line.mu held, so that one release alone finds the
-// ticket unused.
-func (t *ticket) endGrant() {
+// endGrant returns how many grants are left.
+func (t *ticket) endGrant() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.live--
+	return t.live
 }
 
 func (t *ticket) inUse() bool {
@@ -352,8 +358,8 @@ func (t *ticket) isHeld() bool {
 	return t.state == ticketHeld
 }
 
-func (t *ticket) isOver() bool {
+func (t *ticket) isWanted() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.state == ticketLost || t.state == ticketLeft
+	return t.wanted
 }

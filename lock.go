@@ -69,6 +69,8 @@ func (l *Lock) check() error {
 		return fmt.Errorf("Weight(%d): only semaphores have permits", c.weight)
 	case l.units < 1 || l.units > l.capacity:
 		return fmt.Errorf("Weight(%d): the semaphore has %d permits", l.units, l.capacity)
+	case c.sticky && l.kind != driver.Mutex && l.kind != driver.RWMutex:
+		return fmt.Errorf("Sticky: only mutexes and read-write locks are kept, not a %s", l.kind)
 	case c.sticky && (c.strict || c.hold > 0 || c.atLeast > 0):
 		return errors.New("Sticky goes with none of StrictOrder, Hold and AtLeast")
 	case c.hold > 0 && c.atLeast > c.hold:
@@ -110,57 +112,64 @@ func (l *Lock) Acquire(ctx context.Context) (*Lease, error) {
 func (l *Lock) TryAcquire(ctx context.Context) (*Lease, error) { return l.acquire(ctx, true) }
 
 func (l *Lock) acquire(ctx context.Context, try bool) (*Lease, error) {
-	began := time.Now()
-	lease, handed, err := l.get(ctx, try)
+	observed := l.c.cfg.observed()
+	var began time.Time
+	if observed {
+		began = time.Now()
+	}
+	lease, how, err := l.get(ctx, try)
 	if err != nil {
 		err = &Error{Op: "acquire", Name: l.name, Err: err}
+	}
+	switch {
+	case !observed:
+	case err != nil:
 		l.c.emit(ctx, Event{Kind: EventGaveUp, Name: l.name, Took: time.Since(began), Err: err})
-		return nil, err
+	case how != "":
+		l.c.emit(ctx, Event{Kind: how, Name: l.name, Token: lease.Token(), Took: time.Since(began)})
 	}
-	kind := EventAcquired
-	if handed {
-		kind = EventHandedOver
-	}
-	l.c.emit(ctx, Event{Kind: kind, Name: l.name, Token: lease.Token(), Took: time.Since(began)})
-	return lease, nil
+	return lease, err
 }
 
-// get acquires; handed says that the backend was not asked.
-func (l *Lock) get(ctx context.Context, try bool) (lease *Lease, handed bool, err error) {
+// get acquires, and says how; "" if the context held the lock already.
+func (l *Lock) get(ctx context.Context, try bool) (lease *Lease, how EventKind, err error) {
 	switch {
 	case l.err != nil:
-		return nil, false, l.err
+		return nil, "", l.err
 	case ctx.Err() != nil:
-		return nil, false, context.Cause(ctx)
+		return nil, "", context.Cause(ctx)
 	case l.c.ctx.Err() != nil:
-		return nil, false, ErrClosed
+		return nil, "", ErrClosed
 	}
 	if lease, err := l.enter(ctx); lease != nil || err != nil {
-		return lease, true, err
+		return lease, "", err
 	}
 	if try {
-		var cancel context.CancelFunc
-		ctx, cancel = l.c.callContext(ctx)
-		defer cancel()
+		call := l.c.call(ctx)
+		defer call.release()
+		ctx = call
 	}
 	if !l.shares() {
 		lease, err := l.getTicket(ctx, try)
-		return lease, false, err
+		return lease, EventAcquired, err
 	}
 	n := l.c.line(l)
 	if try && n.shared && n.driving {
 		n.mu.Unlock() // the one who drives may have to wait, a try may not
 		lease, err := l.getTicket(ctx, try)
-		return lease, false, err
+		return lease, EventAcquired, err
 	}
-	return n.acquire(ctx, l, try)
+	lease, handed, err := n.acquire(ctx, l, try)
+	if handed {
+		return lease, EventHandedOver, err
+	}
+	return lease, EventAcquired, err
 }
 
 // getTicket acquires with a ticket of its own.
 func (l *Lock) getTicket(ctx context.Context, try bool) (*Lease, error) {
 	for {
-		t := l.newTicket(nil, try)
-		err := t.obtain(ctx)
+		t, err := l.obtain(ctx, nil, nil, try)
 		if err == nil && ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
@@ -168,8 +177,8 @@ func (l *Lock) getTicket(ctx context.Context, try bool) (*Lease, error) {
 			t.abandon()
 			return nil, err
 		}
-		lease, err := t.grant(ctx, l)
-		if err == nil || try {
+		lease, err := t.grant(ctx, l, l.c.d.Now())
+		if err == nil || try { // else the process was stopped just then
 			return lease, err
 		}
 	}
@@ -190,11 +199,11 @@ func (l *Lock) Do(ctx context.Context, f func(context.Context) error) error {
 }
 
 func (l *Lease) do(ctx context.Context, f func(context.Context) error) error {
-	if err := l.t.c.enterBody(l); err != nil {
+	if err := l.t.enterBody(); err != nil {
 		_ = l.Release()
 		return l.fail("acquire", err)
 	}
-	defer l.t.c.bodies.Done()
+	defer l.t.leaveBody()
 	ctx, cancel := l.Bind(ctx)
 	defer cancel()
 	defer func() { _ = l.abort() }() // does nothing unless f panics

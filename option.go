@@ -92,7 +92,8 @@ func Hold(d time.Duration) Option {
 
 // AtLeast keeps others out until d after the grant, even if the lease is
 // released sooner: a scheduled job then runs once although the clocks of its
-// machines differ. The holder's death ends it as it ends any lease.
+// machines differ. The holder's death ends it as it ends any lease, and so does
+// a panic in [Lock.Do] if the lock is [Robust], so that the next holder is told.
 func AtLeast(d time.Duration) Option {
 	return func(c *lockConfig) {
 		c.atLeast = d

@@ -1,32 +1,42 @@
 package interlock
 
 import (
+	"math"
+	"sync"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
 )
 
 // reaper ends leases at their deadlines by the local clock, whether or not the
-// backend can be reached: one timer for all.
+// backend can be reached: one timer for all. It makes no call that may block.
 type reaper struct {
 	poke chan struct{}
+	done chan struct{}
+	end  sync.Once
 	idle bool           // no ticket to look after; guarded by Client.mu
 	next driver.Instant // when it looks again; guarded by Client.mu
 }
 
+func newReaper() reaper {
+	return reaper{poke: make(chan struct{}, 1), done: make(chan struct{}), idle: true}
+}
+
+func (r *reaper) stop() { r.end.Do(func() { close(r.done) }) }
+
 // lookout is the longest time between two looks at the clock, as a part of the
 // TTL: timers stand still while a machine is suspended, the clock does not.
-const lookout = 10
+const lookout = 20
 
 // reap runs until the client is closed.
 func (c *Client) reap() {
-	timer := time.NewTimer(0)
+	timer := time.NewTimer(math.MaxInt64)
 	defer timer.Stop()
 	for {
 		select {
 		case <-timer.C:
 		case <-c.reaper.poke:
-		case <-c.ctx.Done():
+		case <-c.reaper.done:
 			return
 		}
 		timer.Stop()
@@ -40,17 +50,17 @@ func (c *Client) reap() {
 func (c *Client) reapOnce() (driver.Instant, bool) {
 	now := c.d.Now()
 	c.mu.Lock()
-	next := now.Add(c.cfg.ttl / lookout)
+	next := now.Add(c.ttl / lookout)
 	var due []*ticket
-	for id, t := range c.tickets {
+	for _, t := range c.tickets {
 		at, forget := t.due()
 		switch {
-		case forget && at <= now:
-			delete(c.tickets, id)
-		case at <= now:
-			due = append(due, t)
-		default:
+		case at > now:
 			next = min(next, at)
+		case forget:
+			t.forget()
+		default:
+			due = append(due, t)
 		}
 	}
 	c.reaper.idle = len(c.tickets) == 0
@@ -63,14 +73,30 @@ func (c *Client) reapOnce() (driver.Instant, bool) {
 	return next, !idle
 }
 
-// watchDeadline has the reaper look at a deadline in time. c.mu is held.
-func (c *Client) watchDeadline(at driver.Instant) {
-	if c.reaper.idle || at < c.reaper.next {
-		c.reaper.idle = false
-		c.reaper.next = min(c.reaper.next, at)
-		select {
-		case c.reaper.poke <- struct{}{}:
-		default:
-		}
+// due returns when the reaper has to act, and whether it then only forgets the
+// ticket.
+func (t *ticket) due() (at driver.Instant, forget bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch t.state {
+	case ticketHeld:
+		return t.deadline, false
+	case ticketLost:
+		return t.end, true
+	}
+	return math.MaxInt64, false
+}
+
+// lookAt has the reaper look at a deadline in time. c.mu is held.
+func (c *Client) lookAt(at driver.Instant) {
+	r := &c.reaper
+	if !r.idle && at >= r.next {
+		return
+	}
+	r.next = at
+	r.idle = false
+	select {
+	case r.poke <- struct{}{}:
+	default:
 	}
 }

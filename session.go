@@ -3,7 +3,6 @@ package interlock
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
@@ -17,38 +16,40 @@ type session struct {
 	ttl    time.Duration
 	margin time.Duration // by which a lease ends before the backend's TTL does
 
-	ctx    context.Context // ends with the session
+	ctx    context.Context // ends with the session, and when Close begins
 	cancel context.CancelCauseFunc
-	tasks  sync.WaitGroup
-
-	renewing context.Context // ends when renewal stops
-	stop     context.CancelFunc
+	ended  bool // guarded by Client.mu
 }
 
-var errSessionOver = driver.ErrSession
-
-func isSessionOver(err error) bool { return errors.Is(err, errSessionOver) }
+func isSessionOver(err error) bool { return errors.Is(err, driver.ErrSession) }
 
 // margin is what a holder gets to stop in before the backend gives its lock
 // away: it covers clocks that run at different rates, a server clock that is
 // set forward, and the time that it takes to deliver the news.
 func margin(ttl time.Duration) time.Duration { return min(ttl/10, time.Second) }
 
-// install makes s the client's session and starts its heartbeat.
-func (c *Client) install(s driver.Session) {
+// install makes s the client's session and starts its heartbeat. It reports
+// false if the client is being closed.
+func (c *Client) install(s driver.Session) bool {
 	n := &session{c: c, s: s, ttl: s.TTL()}
 	n.margin = margin(n.ttl)
 	n.ctx, n.cancel = context.WithCancelCause(c.ctx)
-	n.renewing, n.stop = context.WithCancel(n.ctx)
 	c.mu.Lock()
-	c.sess, c.sessErr = n, nil
-	c.announce()
-	c.mu.Unlock()
-	n.tasks.Go(n.heartbeat)
-	n.tasks.Go(n.listen)
-	if n.ttl != c.cfg.ttl && c.cfg.log != nil {
-		c.cfg.log.Info("interlock: the backend changed the TTL", "asked", c.cfg.ttl, "granted", n.ttl)
+	defer c.mu.Unlock()
+	if c.closing {
+		n.cancel(ErrClosed)
+		return false
 	}
+	c.sess, c.sessErr, c.ttl = n, nil, n.ttl
+	c.announce()
+	c.tasks.Go(n.heartbeat)
+	c.tasks.Go(n.listen)
+	if n.ttl != c.cfg.ttl && c.cfg.log != nil {
+		c.tasks.Go(func() {
+			c.cfg.log.Info("interlock: the backend changed the TTL", "asked", c.cfg.ttl, "granted", n.ttl)
+		})
+	}
+	return true
 }
 
 // announce wakes those who wait for a session. c.mu is held.
@@ -62,9 +63,9 @@ func (c *Client) announce() {
 func (c *Client) session(ctx context.Context) (*session, error) {
 	for {
 		c.mu.Lock()
-		s, news, why := c.sess, c.sessNews, c.sessErr
+		s, news, why, closing := c.sess, c.sessNews, c.sessErr, c.closing
 		c.mu.Unlock()
-		if err := c.ctx.Err(); err != nil {
+		if closing {
 			return nil, ErrClosed
 		}
 		if s != nil {
@@ -88,6 +89,7 @@ func because(ctx context.Context, last error) error {
 	return &unreachable{cause, last}
 }
 
+// unreachable is the end of a context together with what the backend said last.
 type unreachable struct{ cause, last error }
 
 func (u *unreachable) Error() string {
@@ -95,105 +97,62 @@ func (u *unreachable) Error() string {
 }
 func (u *unreachable) Unwrap() []error { return []error{u.cause, u.last} }
 
-// heartbeat renews everything in one call, every third of the TTL. After a
-// failure it tries again sooner.
-func (n *session) heartbeat() {
-	const beats = 3
-	every := n.ttl / beats
-	next := every
+// over ends the session: its leases are lost, and the client opens a new one.
+func (n *session) over(err error) {
+	c := n.c
+	c.mu.Lock()
+	n.ended = true
+	if c.sess == n {
+		c.sess, c.sessErr = nil, err
+		c.announce()
+		if !c.closing {
+			c.tasks.Go(func() { c.reopen(n) })
+		}
+	}
+	var mine []*ticket
+	for _, t := range c.tickets {
+		if t.diesWith(n) {
+			mine = append(mine, t)
+		}
+	}
+	c.mu.Unlock()
+	n.cancel(err)
+	for _, t := range mine {
+		t.gone(err)
+	}
+}
+
+// reopen replaces the session old by a new one, for as long as that takes.
+func (c *Client) reopen(old *session) {
+	c.closeSession(old.s)
+	var b backoff
+	began := c.d.Now()
 	for {
-		if sleep(n.renewing, next) != nil {
+		call := c.call(c.ctx)
+		s, err := c.d.Open(call, driver.SessionOptions{TTL: c.cfg.ttl, Owner: c.cfg.owner})
+		call.release()
+		switch {
+		case err == nil && c.install(s):
+			c.emit(c.ctx, Event{Kind: EventSession, Took: c.d.Now().Sub(began)})
+			return
+		case err == nil:
+			c.closeSession(s)
 			return
 		}
-		began := n.c.d.Now()
-		err := n.renew()
-		switch {
-		case n.renewing.Err() != nil:
+		c.mu.Lock()
+		c.sessErr = err
+		c.mu.Unlock()
+		if b.sleep(c.ctx) != nil {
 			return
-		case isSessionOver(err):
-			n.over(err)
-			return
-		case err != nil:
-			n.doubt(err)
-			next = every / 4
-		default:
-			n.c.emit(n.ctx, Event{Kind: EventRenewed, Took: n.c.d.Now().Sub(began)})
-			next = every
 		}
 	}
 }
 
-func (n *session) callTimeout() time.Duration { return callTimeout(n.ttl) }
-
-func (n *session) renew() error {
-	ctx, cancel := context.WithTimeout(n.renewing, n.ttl/3)
-	defer cancel()
-	known := n.known()
-	answer, err := n.s.Renew(ctx, known)
-	if err != nil {
-		return err
-	}
-	heard := make(map[string]bool, len(answer))
-	for _, r := range answer {
-		heard[r.ID] = true
-		t := n.c.ticket(r.ID)
-		switch {
-		case r.State == driver.Stray:
-			if t == nil { // else its Join crossed this renewal, or it is being left
-				n.leaveStray(driver.Ticket{ID: r.ID, Queue: r.Queue})
-			}
-		case t == nil:
-		case r.State == driver.Kept:
-			t.extend(r.Proof, n.ttl, n.margin)
-		case r.State == driver.Gone:
-			t.gone(errors.New("the backend has forgotten it"))
-		case r.State == driver.Evicted:
-			t.evict()
-		}
-	}
-	for _, k := range known {
-		t := n.c.ticket(k.ID)
-		switch {
-		case t == nil:
-		case !heard[k.ID]:
-			t.doubted(errors.New("the renewal did not reach its part of the backend"))
-		default:
-			t.recall(n.ttl)
-		}
-	}
-	return nil
-}
-
-// known lists the tickets that count.
-func (n *session) known() []driver.Ticket {
-	n.c.mu.Lock()
-	defer n.c.mu.Unlock()
-	known := make([]driver.Ticket, 0, len(n.c.tickets))
-	for _, t := range n.c.tickets {
-		if k, ok := t.renewable(n); ok {
-			known = append(known, k)
-		}
-	}
-	return known
-}
-
-// leaveStray gives back a ticket that the client has given up but the backend
-// still has, such as one whose Join arrived after its Leave.
-func (n *session) leaveStray(t driver.Ticket) {
-	n.tasks.Go(func() {
-		ctx, cancel := context.WithTimeout(n.ctx, n.callTimeout())
-		defer cancel()
-		_ = n.s.Leave(ctx, t, true) // else the next renewal reports it again
-	})
-}
-
-// doubt marks every lease of the session.
-func (n *session) doubt(err error) {
-	for _, k := range n.known() {
-		if t := n.c.ticket(k.ID); t != nil {
-			t.doubted(err)
-		}
-	}
+// closeSession ends a session that is of no use; else it runs out.
+func (c *Client) closeSession(s driver.Session) {
+	call := c.call(context.Background())
+	defer call.release()
+	_ = s.Close(call)
 }
 
 // listen delivers signals to their tickets.
@@ -205,6 +164,8 @@ func (n *session) listen() {
 		case err == nil:
 			b = backoff{}
 			n.deliver(sig)
+		case n.ctx.Err() != nil:
+			return
 		case isSessionOver(err):
 			n.over(err)
 			return
@@ -232,72 +193,3 @@ func (n *session) deliver(sig driver.Signal) {
 		t.evict()
 	}
 }
-
-// over ends the session: its leases are lost, and the client opens a new one.
-func (n *session) over(err error) {
-	c := n.c
-	c.mu.Lock()
-	if c.sess != n || c.closing {
-		c.mu.Unlock()
-		n.loseAll(err)
-		return
-	}
-	c.sess, c.sessErr = nil, err
-	c.announce()
-	c.tasks.Go(func() { c.reopen(n) })
-	c.mu.Unlock()
-	n.loseAll(err)
-}
-
-func (n *session) loseAll(err error) {
-	n.cancel(err)
-	n.c.mu.Lock()
-	var mine []*ticket
-	for _, t := range n.c.tickets {
-		if t.diesWith(n) {
-			mine = append(mine, t)
-		}
-	}
-	n.c.mu.Unlock()
-	for _, t := range mine {
-		t.gone(err)
-	}
-}
-
-// reopen replaces the session old by a new one, for as long as that takes.
-func (c *Client) reopen(old *session) {
-	old.tasks.Wait()
-	ctx, cancel := context.WithTimeout(c.ctx, old.callTimeout())
-	_ = old.s.Close(ctx)
-	cancel()
-	var b backoff
-	began := c.d.Now()
-	for {
-		ctx, cancel := c.callContext(c.ctx)
-		s, err := c.d.Open(ctx, driver.SessionOptions{TTL: c.cfg.ttl, Owner: c.cfg.owner})
-		cancel()
-		c.mu.Lock()
-		closing := c.closing
-		if err != nil {
-			c.sessErr = err
-		}
-		c.mu.Unlock()
-		switch {
-		case closing:
-			if err == nil {
-				_ = s.Close(context.Background())
-			}
-			return
-		case err == nil:
-			c.install(s)
-			c.emit(c.ctx, Event{Kind: EventSession, Took: c.d.Now().Sub(began)})
-			return
-		}
-		if b.sleep(c.ctx) != nil {
-			return
-		}
-	}
-}
-
-// stopRenewing lets the leases run out.
-func (n *session) stopRenewing() { n.stop() }

@@ -1,0 +1,199 @@
+package interlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// Close ends waiting and every context that is bound to a lease, with the
+// cause ErrClosed, waits for the running functions of Do, but no longer than
+// their leases last, and releases what is held; leases of Hold stay. A lease
+// whose function is still running then is left as if its holder had died. A
+// backend that cannot be reached makes Close last for about a TTL.
+func (c *Client) Close() error {
+	c.mu.Lock()
+	if c.closing {
+		c.mu.Unlock()
+		return fmt.Errorf("interlock: close: %w", ErrClosed)
+	}
+	c.closing = true
+	limit := c.d.Now().Add(c.ttl + callTimeout(c.ttl))
+	c.mu.Unlock()
+
+	c.cancel(ErrClosed) // ends waiting, the heartbeat and the signals
+	var last driver.Instant
+	for _, t := range c.allTickets() {
+		last = max(last, t.wind())
+	}
+	c.await(last, func() bool { return c.bodies == 0 })
+	c.leaveAll()
+	c.await(limit, func() bool { return len(c.tickets) == 0 })
+
+	c.mu.Lock()
+	c.closed = true
+	sess := c.sess
+	c.sess = nil
+	c.mu.Unlock()
+	var errs []error
+	if sess != nil {
+		call := bound(context.Background(), callTimeout(sess.ttl))
+		defer call.release()
+		if err := sess.s.Close(call); err != nil && !isSessionOver(err) {
+			errs = append(errs, err)
+		}
+	}
+	errs = append(errs, c.d.Close()) // ends calls that hang
+	c.reaper.stop()
+	c.tasks.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("interlock: close: %w", err)
+	}
+	return nil
+}
+
+// await waits for ok, which is called with c.mu held, but not after the limit.
+func (c *Client) await(limit driver.Instant, ok func() bool) {
+	timer := time.NewTimer(max(0, limit.Sub(c.d.Now())))
+	defer timer.Stop()
+	for {
+		c.mu.Lock()
+		done := ok()
+		c.mu.Unlock()
+		if done {
+			return
+		}
+		select {
+		case <-c.quiet:
+		case <-timer.C:
+			return
+		}
+	}
+}
+
+// hush wakes Close if there is nothing left of what it waits for. c.mu is held.
+func (c *Client) hush(left int) {
+	if left > 0 || !c.closing {
+		return
+	}
+	select {
+	case c.quiet <- struct{}{}:
+	default:
+	}
+}
+
+// leaveAll gives back what is held, some tickets at a time.
+func (c *Client) leaveAll() {
+	const atOnce = 32
+	tickets := make(chan *ticket)
+	var wg sync.WaitGroup
+	for range atOnce {
+		wg.Go(func() {
+			for t := range tickets {
+				t.close()
+			}
+		})
+	}
+	for _, t := range c.allTickets() {
+		tickets <- t
+	}
+	close(tickets)
+	wg.Wait()
+}
+
+func (c *Client) allTickets() []*ticket {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Collect(maps.Values(c.tickets))
+}
+
+// enterBody notes that a function of Do runs under the ticket.
+func (t *ticket) enterBody() error {
+	t.c.mu.Lock()
+	defer t.c.mu.Unlock()
+	if t.c.closing {
+		return ErrClosed
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.bodies++
+	t.c.bodies++
+	return nil
+}
+
+func (t *ticket) leaveBody() {
+	t.c.mu.Lock()
+	defer t.c.mu.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.bodies--
+	t.c.bodies--
+	t.c.hush(t.c.bodies)
+}
+
+// wind ends the contexts that are bound to the ticket's leases, not the leases
+// themselves. It returns the deadline if a function of Do runs under one, also
+// if that was evicted.
+func (t *ticket) wind() (deadline driver.Instant) {
+	t.mu.Lock()
+	t.winding = true
+	var ends []func()
+	for _, l := range t.leases {
+		ends = append(ends, l.unbind(ErrClosed))
+	}
+	if t.bodies > 0 {
+		deadline = t.deadline
+	}
+	t.mu.Unlock()
+	for _, end := range ends {
+		end()
+	}
+	return deadline
+}
+
+// close releases the ticket, or leaves it to its fixed end. One that is lost
+// ends with the session.
+func (t *ticket) close() {
+	t.mu.Lock()
+	switch t.state {
+	case ticketHeld:
+	case ticketLost:
+		t.mu.Unlock()
+		t.unregister()
+		return
+	default: // who waits for it, or gives it back, is on the way
+		t.mu.Unlock()
+		return
+	}
+	fate := ErrReleased
+	if t.fixed() {
+		fate, t.state = ErrClosed, ticketLeft
+	}
+	var ends []func()
+	var keep time.Duration
+	now := t.c.d.Now()
+	for _, l := range t.leases {
+		keep = max(keep, l.keep(now))
+		ends = append(ends, l.end(fate))
+	}
+	left, clean := t.state == ticketLeft, t.bodies == 0
+	t.leases = nil
+	t.mu.Unlock()
+	for _, end := range ends {
+		end()
+	}
+	switch {
+	case left:
+		t.unregister()
+	case keep > 0 && (clean || !t.req.Robust):
+		_ = t.leaveAfter(keep)
+	default:
+		_ = t.leave(clean)
+	}
+}

@@ -1,0 +1,78 @@
+package interlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// Extend makes a lease of Hold end d from now, sooner or later than before. An
+// exchange whose reply is lost is repeated until ctx ends; when it is not known
+// which of the two ends holds, the lease ends at the earlier.
+func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
+	t := l.t
+	switch {
+	case t.req.Hold == 0:
+		return l.fail("extend", driver.Invalid(errors.New("only a lease of Hold has a fixed end; this one is renewed by itself")))
+	case d <= 0:
+		return l.fail("extend", driver.Invalid(fmt.Errorf("the time %v is not positive", d)))
+	}
+	select { // two at once would not know which of them the backend did last
+	case t.extending <- struct{}{}:
+		defer func() { <-t.extending }()
+	case <-ctx.Done():
+		return l.fail("extend", context.Cause(ctx))
+	}
+	return l.fail("extend", l.extend(ctx, d))
+}
+
+func (l *Lease) extend(ctx context.Context, d time.Duration) error {
+	t := l.t
+	var b backoff
+	for {
+		if err := l.Err(); err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		proof := t.c.d.Now()
+		t.setEnd(proof.Add(d), margin(d), false)
+		err := t.exchange(ctx, callTimeout(t.sess.ttl), func(ctx context.Context, s driver.Session) error {
+			return s.Keep(ctx, t.tk, d)
+		})
+		switch {
+		case err == nil:
+			t.setEnd(proof.Add(d), margin(d), true)
+			return l.Err()
+		case isGone(err):
+			t.gone(err)
+			return ErrLost
+		case driver.IsPermanent(err) && !isSessionOver(err), errors.Is(err, ErrClosed):
+			return err
+		}
+		if b.sleep(ctx) != nil {
+			return because(ctx, err)
+		}
+	}
+}
+
+// setEnd moves the end of a ticket with a fixed one, later only if that is
+// certain.
+func (t *ticket) setEnd(end driver.Instant, spare time.Duration, certain bool) {
+	t.c.mu.Lock()
+	defer t.c.mu.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	deadline := end.Add(-spare)
+	if t.state == ticketHeld && (certain || deadline < t.deadline) {
+		t.end, t.deadline = max(end, t.end), deadline
+		if certain {
+			t.end = end
+		}
+		t.c.lookAt(t.deadline)
+	}
+}

@@ -1,0 +1,148 @@
+package interlock
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// abandon gives up a ticket that was not obtained, or cannot be used. It leaves
+// in the background, with a context of its own.
+func (t *ticket) abandon() {
+	if t == nil {
+		return
+	}
+	if !t.sent {
+		t.drop()
+		return
+	}
+	t.mu.Lock()
+	t.state = ticketLeft
+	t.mu.Unlock()
+	t.c.background(func() { t.giveBack(t.c.d.Now().Add(t.sess.ttl), true) })
+}
+
+// acknowledge gives a lost ticket back to the backend: nobody works under it
+// any more. What was done under it may be half done.
+func (t *ticket) acknowledge() {
+	t.mu.Lock()
+	lost, end := t.state == ticketLost, t.end
+	if lost {
+		t.state = ticketLeft
+	}
+	t.mu.Unlock()
+	if lost {
+		t.c.background(func() { t.giveBack(end, false) })
+	}
+}
+
+// giveBack repeats Leave until it is confirmed, or the ticket has ended by
+// itself, and forgets the ticket only then: until that it is no stray.
+func (t *ticket) giveBack(end driver.Instant, clean bool) {
+	defer t.unregister()
+	_ = t.repeat(end, func(ctx context.Context, s driver.Session) error { return s.Leave(ctx, t.current(), clean) })
+}
+
+// leave releases the ticket at the backend. It is repeated until it is
+// confirmed or the lease has run out.
+func (t *ticket) leave(clean bool) error {
+	return t.part(func(ctx context.Context, s driver.Session) error { return s.Leave(ctx, t.tk, clean) })
+}
+
+// leaveAfter is leave, but keeps others out for d.
+func (t *ticket) leaveAfter(d time.Duration) error {
+	return t.part(func(ctx context.Context, s driver.Session) error { return s.Keep(ctx, t.tk, d) })
+}
+
+// part takes the ticket out of the client's care by the given call.
+func (t *ticket) part(call func(context.Context, driver.Session) error) error {
+	t.mu.Lock()
+	if t.state != ticketHeld {
+		t.mu.Unlock()
+		return ErrLost
+	}
+	t.state = ticketLeft
+	var ends []func()
+	for _, l := range t.leases { // adopted: what one releases, all lose
+		ends = append(ends, l.end(ErrLost))
+	}
+	t.leases, t.live = nil, 0
+	end, limit := t.end, t.deadline
+	t.mu.Unlock()
+	for _, end := range ends {
+		end()
+	}
+	if t.req.Hold > 0 { // it may last for days
+		limit = min(limit, t.c.d.Now().Add(t.sess.ttl))
+	}
+	err := t.repeat(limit, call)
+	switch {
+	case err == nil || isGone(err):
+		t.unregister()
+	default:
+		t.expireAt(end) // before that it is no stray: how it ends is known
+	}
+	if isGone(err) || isSessionOver(err) {
+		return ErrLost
+	}
+	return err
+}
+
+// expireAt forgets a ticket that could not be given back when it has ended.
+func (t *ticket) expireAt(end driver.Instant) {
+	t.c.mu.Lock()
+	defer t.c.mu.Unlock()
+	if t.c.closing {
+		t.forget()
+		return
+	}
+	t.mu.Lock()
+	t.state = ticketLost
+	t.mu.Unlock()
+	t.c.lookAt(end)
+}
+
+// repeat makes the call until it has an answer, or the limit has passed:
+// ErrLost, unless the ticket outlives its session.
+func (t *ticket) repeat(limit driver.Instant, call func(context.Context, driver.Session) error) error {
+	var b backoff
+	var last error
+	for first := true; ; first = false {
+		left := limit.Sub(t.c.d.Now())
+		if left <= 0 {
+			if t.req.Hold > 0 && last != nil {
+				return last
+			}
+			return ErrLost
+		}
+		err := t.exchange(context.Background(), min(left, callTimeout(t.sess.ttl)), call)
+		switch {
+		case err == nil:
+			return nil
+		case isGone(err) && !first:
+			return nil // an earlier call took effect, its reply was lost
+		case isSessionOver(err) && t.req.Hold > 0: // the next session will do
+		case driver.IsPermanent(err), errors.Is(err, ErrClosed):
+			return err
+		}
+		last = err
+		_ = b.sleep(context.Background())
+	}
+}
+
+// exchange makes one call in the ticket's session, or in the current one if
+// the ticket outlives sessions.
+func (t *ticket) exchange(ctx context.Context, limit time.Duration, call func(context.Context, driver.Session) error) error {
+	bounded := bound(ctx, limit)
+	defer bounded.release()
+	sess := t.sess
+	if t.req.Hold > 0 {
+		var err error
+		if sess, err = t.c.session(bounded); err != nil {
+			return err
+		}
+	}
+	return call(bounded, sess.s)
+}

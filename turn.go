@@ -1,0 +1,45 @@
+package interlock
+
+import "context"
+
+// turn is one goroutine that waits in a line.
+type turn struct {
+	ctx   context.Context
+	lock  *Lock
+	ready chan struct{} // has a value once it is its turn
+
+	// Guarded by line.mu until it is its turn.
+	prev, next *turn
+	waiting    bool
+	lease      *Lease  // its lease; nil: it drives
+	old        *ticket // of one who drives: to be given back first
+}
+
+// turns are those who wait, first come, first served.
+type turns struct{ first, last *turn }
+
+func (q *turns) empty() bool { return q.first == nil }
+
+func (q *turns) push(w *turn) {
+	w.waiting, w.prev = true, q.last
+	if q.last == nil {
+		q.first = w
+	} else {
+		q.last.next = w
+	}
+	q.last = w
+}
+
+func (q *turns) remove(w *turn) {
+	if w.prev == nil {
+		q.first = w.next
+	} else {
+		w.prev.next = w.next
+	}
+	if w.next == nil {
+		q.last = w.prev
+	} else {
+		w.next.prev = w.prev
+	}
+	w.waiting, w.prev, w.next = false, nil, nil
+}
