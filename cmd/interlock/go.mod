@@ -21,6 +21,7 @@ require (
 )
 
 require (
+	github.com/creack/pty v1.1.24 // indirect
 	go.uber.org/goleak v1.3.0 // indirect
 	golang.org/x/tools v0.48.0 // indirect
 )

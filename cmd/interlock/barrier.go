@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/interlock-go/interlock"
+)
+
+func newBarrier(o *options) *cobra.Command {
+	return group("barrier", "Keep everybody waiting, until the barrier is removed",
+		barrierDo(o, "set", "Close a barrier", (*interlock.Barrier).Set),
+		barrierDo(o, "remove", "Open a barrier: who waits goes on", (*interlock.Barrier).Remove),
+		barrierWait(o), barrierShow(o))
+}
+
+func barrierDo(o *options, verb, short string, do func(*interlock.Barrier, context.Context) error) *cobra.Command {
+	return &cobra.Command{
+		Use:   verb + " NAME",
+		Short: short,
+		Args:  exactly("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.with(cmd, func(ctx context.Context, c *interlock.Client) error {
+				return do(c.Barrier(args[0]), ctx)
+			})
+		},
+	}
+}
+
+func barrierWait(o *options) *cobra.Command {
+	cmd := &cobra.Command{Use: "wait NAME", Short: "Wait until a barrier is open", Args: exactly("NAME")}
+	d := waitFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return o.with(cmd, func(ctx context.Context, c *interlock.Client) error {
+			ctx, cancel := waiting(ctx, cmd, *d)
+			defer cancel()
+			return c.Barrier(args[0]).Wait(ctx)
+		})
+	}
+	return cmd
+}
+
+func barrierShow(o *options) *cobra.Command {
+	return &cobra.Command{
+		Use:   "show NAME",
+		Short: "Write set or open",
+		Args:  exactly("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.with(cmd, func(ctx context.Context, c *interlock.Client) error {
+				set, err := c.Barrier(args[0]).IsSet(ctx)
+				if err != nil {
+					return err
+				}
+				if o.json {
+					return writeJSON(cmd.OutOrStdout(), struct {
+						Name string `json:"name"`
+						Set  bool   `json:"set"`
+					}{args[0], set})
+				}
+				state := "open"
+				if set {
+					state = "set"
+				}
+				fmt.Fprintln(cmd.OutOrStdout(), state)
+				return nil
+			})
+		},
+	}
+}

@@ -1,0 +1,139 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// The job ignores TERM, forks, and leaves its session. Whatever happens to
+// interlock alone, the job's last line comes before the next job's first.
+func TestJobIsGoneBeforeTheNextOneRuns(t *testing.T) {
+	for _, rule := range []struct {
+		promise string
+		ttl     string
+		signal  syscall.Signal
+		code    int
+	}{
+		{"when interlock is killed, long before the TTL has run out", "?ttl=10m", syscall.SIGKILL, -1},
+		{"when interlock is stopped past its TTL", "?ttl=2s", syscall.SIGSTOP, exitLost},
+	} {
+		t.Run(rule.promise, func(t *testing.T) {
+			t.Parallel()
+			url, notes := testURL(t, rule.ttl), filepath.Join(t.TempDir(), "notes")
+			first := cli(t, url, "run", "a", "--", "job", "hard", notes, "first")
+			if err := first.Start(); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = first.Process.Kill() })
+			eventually(t, "the first job and its children write", func() bool {
+				b, _ := os.ReadFile(notes)
+				return bytes.Contains(b, []byte("first 0")) && bytes.Contains(b, []byte("first 3"))
+			})
+			next := cli(t, url, "run", "a", "--", "job", "note", notes, "next")
+			if err := next.Start(); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "the next one waits", func() bool {
+				out, _ := cli(t, url, "show", "--json", "a").Output()
+				return strings.Count(string(out), `"id"`) == 2
+			})
+			began := time.Now()
+			if err := first.Process.Signal(rule.signal); err != nil {
+				t.Fatal(err)
+			}
+			if err := next.Wait(); err != nil {
+				t.Fatalf("the next job: %v: %s", err, next.Stderr)
+			}
+			t.Logf("the next job ended %v after the signal", time.Since(began))
+
+			_ = first.Process.Signal(syscall.SIGCONT)
+			_ = first.Wait()
+			if got := first.ProcessState.ExitCode(); got != rule.code {
+				t.Errorf("interlock exited with %d, not %d: %s", got, rule.code, first.Stderr)
+			}
+			b, err := os.ReadFile(notes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, after, ok := bytes.Cut(b, []byte("next\n"))
+			if !ok || len(after) > 0 {
+				t.Errorf("after the next job's first line the first job wrote %d bytes", len(after))
+			}
+		})
+	}
+}
+
+// eventually waits for a condition.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited a minute: %s", what)
+		}
+	}
+}
+
+// A waiting interlock that is told to end leaves no place in line behind.
+func TestSignalEndsTheWait(t *testing.T) {
+	t.Parallel()
+	url, dir := testURL(t, ""), t.TempDir()
+	holder := cli(t, url, "run", "a", "--", "job", "wait", filepath.Join(dir, "held"))
+	if err := holder.Start(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the lock is held", func() bool {
+		_, err := os.Stat(filepath.Join(dir, "held"))
+		return err == nil
+	})
+	waiter := cli(t, url, "run", "a", "--", "true")
+	if err := waiter.Start(); err != nil {
+		t.Fatal(err)
+	}
+	members := func() int {
+		out, _ := cli(t, url, "show", "--json", "a").Output()
+		return strings.Count(string(out), `"id"`)
+	}
+	eventually(t, "another one waits", func() bool { return members() == 2 })
+	_ = waiter.Process.Signal(syscall.SIGTERM)
+	var exit *exec.ExitError
+	if err := waiter.Wait(); !errors.As(err, &exit) || exit.ExitCode() != exitSignal+int(syscall.SIGTERM) {
+		t.Errorf("interlock exited with %v, not with 128+15: %s", err, waiter.Stderr)
+	}
+	if n := members(); n != 1 {
+		t.Errorf("%d members are left, not the holder alone", n)
+	}
+	// The job gets the signals that interlock gets.
+	_ = holder.Process.Signal(syscall.SIGUSR1)
+	if err := holder.Wait(); err != nil {
+		t.Errorf("the job did not get the signal: %v", err)
+	}
+}
+
+// The time of --at-least goes on after the job, and after interlock.
+func TestAtLeastKeepsOthersOutAfterAShortJob(t *testing.T) {
+	t.Parallel()
+	url := testURL(t, "")
+	if err := cli(t, url, "run", "--at-least", "1h", "nightly", "--", "true").Run(); err != nil {
+		t.Fatal(err)
+	}
+	err := cli(t, url, "run", "-n", "nightly", "--", "true").Run()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != exitBusy {
+		t.Errorf("a second run exited with %v, not with %d", err, exitBusy)
+	}
+	if err := cli(t, url, "run", "--at-least", "10ms", "hourly", "--", "true").Run(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cli(t, url, "run", "hourly", "--", "true").Run(); err != nil {
+		t.Errorf("after its time the lock is not free: %v", err)
+	}
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// cli is the command, on a backend of the test's own.
+func cli(t *testing.T, url string, args ...string) *exec.Cmd {
+	t.Helper()
+	c := exec.Command("interlock", args...)
+	c.Env = append(os.Environ(), "INTERLOCK_URL="+url)
+	c.Stderr = &bytes.Buffer{}
+	return c
+}
+
+func testURL(t *testing.T, options string) string {
+	t.Helper()
+	return "sqlite:" + filepath.ToSlash(filepath.Join(t.TempDir(), "locks.db")) + options
+}
+
+// steps is how many each of eight processes makes.
+func steps() int {
+	if testing.Short() {
+		return 25
+	}
+	return 200
+}
+
+func TestReadModifyWriteUnderRunLosesNothing(t *testing.T) {
+	t.Parallel()
+	const processes = 8
+	url, file := testURL(t, ""), filepath.Join(t.TempDir(), "number")
+	if err := os.WriteFile(file, []byte("0"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for range processes {
+		wg.Go(func() {
+			for range steps() {
+				c := cli(t, url, "run", "number", "--", "job", "step", file)
+				if err := c.Run(); err != nil {
+					t.Errorf("%v: %s", err, c.Stderr)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := strconv.Itoa(processes * steps()); string(b) != want {
+		t.Errorf("the number is %s, not %s", b, want)
+	}
+}
+
+func TestNeverMoreJobsThanPermitsAndAllPermitsAreUsed(t *testing.T) {
+	t.Parallel()
+	const processes, permits = 8, 4
+	url, dir := testURL(t, ""), t.TempDir()
+	var mu sync.Mutex
+	most := 0
+	var wg sync.WaitGroup
+	for range processes {
+		wg.Go(func() {
+			for range steps() / 4 {
+				c := cli(t, url, "run", "--permits", fmt.Sprint(permits), "stay", "--", "job", "stay", dir)
+				out, err := c.Output()
+				if err != nil {
+					t.Errorf("%v: %s", err, c.Stderr)
+					return
+				}
+				mu.Lock()
+				for s := range strings.FieldsSeq(string(out)) {
+					n, _ := strconv.Atoi(s)
+					most = max(most, n)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	if most != permits {
+		t.Errorf("at most %d jobs ran at once, not %d", most, permits)
+	}
+}

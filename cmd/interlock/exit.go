@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/interlock-go/interlock"
+)
+
+// Exit codes. A job's own code passes through; sysexits.h gives those of 64 and
+// above.
+const (
+	exitFailed      = 1
+	exitUsage       = 64
+	exitUnreachable = 69
+	exitBusy        = 75
+	exitLost        = 79
+	exitSignal      = 128 // plus the number of the signal
+)
+
+// exitError ends the program with a code. A nil err prints nothing.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit status %d", e.code)
+	}
+	return e.err.Error()
+}
+func (e *exitError) Unwrap() error { return e.err }
+
+func usage(format string, args ...any) error {
+	return &exitError{exitUsage, fmt.Errorf(format, args...)}
+}
+
+// signalled is the cause of a context that a signal has ended.
+type signalled struct{ s syscall.Signal }
+
+func (s signalled) Error() string { return s.s.String() }
+
+// exitCode says what went wrong and returns the code for it.
+func exitCode(root *cobra.Command, err error) int {
+	if err == nil {
+		return 0
+	}
+	var exit *exitError
+	var sig signalled
+	code := exitFailed
+	switch {
+	case errors.As(err, &exit):
+		if code = exit.code; exit.err == nil {
+			return code
+		}
+	case errors.As(err, &sig):
+		return exitSignal + int(sig.s)
+	case errors.Is(err, interlock.ErrBusy), errors.Is(err, context.DeadlineExceeded):
+		code = exitBusy
+	case errors.Is(err, interlock.ErrLost):
+		code = exitLost
+	case errors.Is(err, interlock.ErrInvalid):
+		code = exitUsage
+	}
+	fmt.Fprintln(root.ErrOrStderr(), "interlock:", trim(err))
+	return code
+}
+
+// trim drops the library's own prefix, which the program's name replaces.
+func trim(err error) string {
+	const prefix = "interlock: "
+	s := err.Error()
+	for len(s) > len(prefix) && s[:len(prefix)] == prefix {
+		s = s[len(prefix):]
+	}
+	return s
+}
+
+func isConflict(err error) bool { return errors.Is(err, interlock.ErrConflict) }

@@ -1,0 +1,5 @@
+package main
+
+import "syscall"
+
+func closeOnExec(fd int) { syscall.CloseOnExec(syscall.Handle(fd)) }

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// testJob is what the tests run under locks: job VERB FILE [ARG].
+func testJob() {
+	verb, file := os.Args[1], os.Args[2]
+	switch verb {
+	case "wait":
+		got := make(chan os.Signal, 1)
+		signal.Notify(got, syscall.SIGUSR1)
+		must(os.WriteFile(file, nil, 0o600))
+		<-got
+	case "step":
+		step(file)
+	case "stay":
+		stay(file)
+	case "note":
+		note(file, os.Args[3])
+	case "hard":
+		hard(file, os.Args[3])
+	default:
+		must(fmt.Errorf("no such job: %s", verb))
+	}
+}
+
+func must(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "job:", err)
+		os.Exit(99)
+	}
+}
+
+// step adds one to the number in a file, without any protection.
+func step(file string) {
+	b, err := os.ReadFile(file)
+	must(err)
+	n, err := strconv.Atoi(strings.TrimSpace(string(b)))
+	must(err)
+	must(os.WriteFile(file, []byte(strconv.Itoa(n+1)), 0o600))
+}
+
+// stay is in a folder for a moment, and writes how many are.
+func stay(dir string) {
+	me := filepath.Join(dir, "in-"+strconv.Itoa(os.Getpid()))
+	must(os.WriteFile(me, nil, 0o600))
+	for range 5 {
+		in, err := filepath.Glob(filepath.Join(dir, "in-*"))
+		must(err)
+		fmt.Println(len(in))
+		time.Sleep(2 * time.Millisecond)
+	}
+	must(os.Remove(me))
+}
+
+// note appends a line: the kernel puts the lines of all processes in one order.
+func note(file, line string) {
+	f, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	must(err)
+	_, err = f.WriteString(line + "\n")
+	must(err)
+	must(f.Close())
+}
+
+// hard notes lines for ever, ignores the signals that can be ignored, and has
+// children in sessions of their own that do the same, one of them without a
+// parent.
+func hard(file, who string) {
+	signal.Ignore(syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT)
+	generation, _ := strconv.Atoi(os.Getenv("GENERATION"))
+	if generation < 3 {
+		child := exec.Command("/proc/self/exe", os.Args[1:]...)
+		child.Args[0] = os.Args[0]
+		child.Env = append(os.Environ(), fmt.Sprint("GENERATION=", generation+1))
+		child.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		must(child.Start())
+		if generation == 1 {
+			return // its child is an orphan
+		}
+	}
+	for {
+		note(file, who+" "+strconv.Itoa(generation))
+		time.Sleep(time.Millisecond)
+	}
+}

@@ -1,0 +1,24 @@
+// Command interlock takes distributed locks from the shell: it runs commands
+// under a lock, and shows and changes who holds and who waits.
+package main
+
+import (
+	"os"
+
+	"github.com/interlock-go/interlock/cmd/interlock/internal/guard"
+	"github.com/interlock-go/interlock/examples/flashsale"
+
+	_ "github.com/interlock-go/interlock/backend/memlock"
+	_ "github.com/interlock-go/interlock/backend/sqlitelock"
+)
+
+func main() { os.Exit(run(os.Args[1:])) }
+
+// run is main, for tests that cannot end with their process.
+func run(args []string) int {
+	guard.Main()           // this process may be the guard of another
+	flashsale.WorkerMain() // or a worker of the flash sale
+	root := newRoot()
+	root.SetArgs(args)
+	return exitCode(root, root.Execute())
+}

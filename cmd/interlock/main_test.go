@@ -1,0 +1,47 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/interlock-go/interlock/cmd/interlock/internal/guard"
+	"github.com/interlock-go/interlock/examples/flashsale"
+)
+
+// The test binary is the command itself when it is started as interlock, as a
+// guard, or as a worker of the flash sale.
+func TestMain(m *testing.M) {
+	guard.Main()
+	flashsale.WorkerMain()
+	testscript.Main(m, map[string]func(){"interlock": main, "job": testJob})
+}
+
+// Each script is a user's session with the shell; the file's name says what it
+// shows.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("INTERLOCK_URL", "sqlite:"+filepath.ToSlash(filepath.Join(e.WorkDir, "locks.db"))+"?ttl=2s")
+			e.Setenv("HOME", e.WorkDir)
+			e.Setenv("XDG_STATE_HOME", "")
+			return os.MkdirAll(filepath.Join(e.WorkDir, "tmp"), 0o700)
+		},
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Condition: func(c string) (bool, error) {
+			path, ok := strings.CutPrefix(c, "exists:")
+			if !ok {
+				return false, fmt.Errorf("unknown condition %q", c)
+			}
+			_, err := os.Stat(path)
+			return err == nil, nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": status, "await": await},
+	})
+}

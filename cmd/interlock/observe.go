@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/interlock-go/interlock"
+)
+
+func newObserve(o *options) *cobra.Command {
+	var once bool
+	cmd := &cobra.Command{
+		Use:   "observe NAME",
+		Short: "Show who leads an election, and every change, until interrupted",
+		Long: `Observe writes a line for the leader, and another after every change: the time, the
+value that the leader campaigns with, and its owner; "-" if nobody leads.`,
+		Args:              exactly("NAME"),
+		ValidArgsFunction: completeNames(o),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.with(cmd, func(ctx context.Context, c *interlock.Client) error {
+				out := cmd.OutOrStdout()
+				for leader, err := range c.Election(args[0]).Observe(ctx) {
+					switch {
+					case err != nil:
+						return err
+					case o.json:
+						j := struct {
+							Time   time.Time   `json:"time"`
+							Leader *memberJSON `json:"leader"`
+						}{Time: time.Now()}
+						if leader.ID != "" {
+							j.Leader = &toJSON(interlock.Queue{Holders: []interlock.Member{leader}}).Holders[0]
+						}
+						if err := writeJSON(out, j); err != nil {
+							return err
+						}
+					case leader.ID == "":
+						fmt.Fprintln(out, time.Now().Format(time.TimeOnly), "-")
+					default:
+						fmt.Fprintln(out, time.Now().Format(time.TimeOnly), plain(leader.Note), plain(leader.Owner))
+					}
+					if once {
+						return nil
+					}
+				}
+				return context.Cause(ctx)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&once, "once", false, "only the leader of now")
+	return cmd
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/interlock-go/interlock"
+)
+
+// queueJSON is how programs see a lock. Tokens are decimal strings: they do not
+// fit the numbers of many JSON readers.
+type queueJSON struct {
+	Name     string       `json:"name"`
+	Kind     string       `json:"kind"`
+	Capacity int64        `json:"capacity"`
+	Holders  []memberJSON `json:"holders"`
+	Waiters  []memberJSON `json:"waiters"`
+}
+
+type memberJSON struct {
+	ID    string    `json:"id"`
+	Owner string    `json:"owner"`
+	Note  string    `json:"note"`
+	Units int64     `json:"units"`
+	Token string    `json:"token,omitempty"`
+	Since time.Time `json:"since"`
+	Until time.Time `json:"until"`
+	Fixed bool      `json:"fixed"`
+}
+
+func toJSON(q interlock.Queue) queueJSON {
+	members := func(list []interlock.Member) []memberJSON {
+		out := []memberJSON{}
+		for _, m := range list {
+			j := memberJSON{m.ID, m.Owner, m.Note, m.Units, "", m.Since, m.Until, m.Fixed}
+			if m.Token != 0 {
+				j.Token = strconv.FormatUint(m.Token, 10)
+			}
+			out = append(out, j)
+		}
+		return out
+	}
+	return queueJSON{q.Name, q.Kind, q.Capacity, members(q.Holders), members(q.Waiters)}
+}
+
+func writeJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}
+
+// current reads a lock's state once.
+func current(ctx context.Context, c *interlock.Client, name string) (interlock.Queue, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	next, stop := iter.Pull2(c.Follow(ctx, name))
+	defer stop()
+	q, err, ok := next()
+	if !ok {
+		err = context.Cause(ctx)
+	}
+	return q, err
+}
+
+// pick finds the member that an ID, the beginning of one, or nothing means.
+func pick(q interlock.Queue, args []string) (interlock.Member, error) {
+	if len(q.Holders)+len(q.Waiters) == 0 {
+		return interlock.Member{}, fmt.Errorf("nobody holds %s or waits for it", q.Name)
+	}
+	if len(args) == 0 {
+		if len(q.Holders) == 1 {
+			return q.Holders[0], nil
+		}
+		return interlock.Member{}, usage("%s has %d holders: give an ID (see interlock show %s)", q.Name, len(q.Holders), q.Name)
+	}
+	ticket, _, _ := strings.Cut(args[0], ".") // of the ID of a lease
+	var found []interlock.Member
+	for _, m := range slices.Concat(q.Holders, q.Waiters) {
+		if ticket != "" && strings.HasPrefix(m.ID, ticket) {
+			found = append(found, m)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return interlock.Member{}, fmt.Errorf("%s has no member %s (see interlock show %s)", q.Name, args[0], q.Name)
+	case 1:
+		return found[0], nil
+	}
+	return interlock.Member{}, usage("%s has %d members whose ID begins with %s", q.Name, len(found), args[0])
+}
+
+// completeNames offers the names of locks that are in use.
+func completeNames(o *options) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, begin string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveDefault
+		}
+		_ = o.with(cmd, func(ctx context.Context, c *interlock.Client) error {
+			for q, err := range c.Queues(ctx, begin) {
+				if err != nil || len(names) == 100 {
+					return err
+				}
+				names = append(names, q.Name)
+			}
+			return nil
+		})
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+}

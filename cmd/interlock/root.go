@@ -1,0 +1,92 @@
+package main
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+)
+
+// options are the flags of every command.
+type options struct {
+	url  string
+	json bool
+}
+
+func newRoot() *cobra.Command {
+	o := &options{}
+	root := &cobra.Command{
+		Use:   "interlock",
+		Short: "Distributed locks from the shell",
+		Long: `Interlock runs commands under a distributed lock, and shows who holds and who waits.
+
+The backend is given by --url, else by the variable INTERLOCK_URL, else by the file
+/etc/interlock/url, else it is a SQLite file in the user's state directory, which
+serves all processes of this machine that this user runs.`,
+		Example: `  interlock run nightly -- ./backup.sh           wait for the lock, then run
+  interlock run -n nightly -- ./backup.sh        give up at once if it is taken (exit 75)
+  interlock run --at-least 1m nightly -- ./job   for cron on machines whose clocks differ
+  interlock ls                                   who holds, who waits`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_ = cmd.Help()
+			return &exitError{code: exitUsage}
+		},
+	}
+	root.PersistentFlags().StringVar(&o.url, "url", "", "backend, such as sqlite:///var/lib/locks.db")
+	root.PersistentFlags().BoolVar(&o.json, "json", false, "write JSON for programs")
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usage("%w (see %s --help)", err, cmd.CommandPath())
+	})
+	root.AddGroup(
+		&cobra.Group{ID: "job", Title: "Run under a lock:"},
+		&cobra.Group{ID: "look", Title: "Look and interfere:"},
+		&cobra.Group{ID: "share", Title: "Coordinate:"},
+	)
+	add := func(group string, cmds ...*cobra.Command) {
+		for _, c := range cmds {
+			c.GroupID = group
+			root.AddCommand(c)
+		}
+	}
+	add("job", newRun(o), newElect(o))
+	add("look", newLs(o), newShow(o), newWatch(o), newRevoke(o), newEvict(o), newDoctor(o))
+	add("share", newObserve(o), newLatch(o), newBarrier(o), newValue(o))
+	root.AddCommand(newDemo(o), newVersion(o))
+	return root
+}
+
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usage("unknown command %q (see interlock --help)", args[0])
+	}
+	return nil
+}
+
+// exactly is cobra.ExactArgs with names for what is missing.
+func exactly(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) < len(names):
+			return usage("%s is missing (see %s --help)", names[len(args)], cmd.CommandPath())
+		case len(args) > len(names):
+			return usage("%q is too much (see %s --help)", args[len(names)], cmd.CommandPath())
+		}
+		return nil
+	}
+}
+
+// group makes a command that only has subcommands.
+func group(use, short string, subs ...*cobra.Command) *cobra.Command {
+	c := &cobra.Command{Use: use, Short: short, Args: func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return usage("unknown command %q (see %s --help)", args[0], cmd.CommandPath())
+		}
+		return nil
+	}, RunE: func(cmd *cobra.Command, _ []string) error {
+		return &exitError{exitUsage, errors.New(cmd.CommandPath() + " needs a command (see --help)")}
+	}}
+	c.AddCommand(subs...)
+	return c
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/interlock-go/interlock"
+)
+
+// jobFlags are those of commands that run a job under a lock.
+type jobFlags struct {
+	shell    string
+	ttl      time.Duration
+	note     string
+	statusFD int
+	quiet    bool
+	verbose  bool
+	revoked  string
+}
+
+func (f *jobFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&f.shell, "command", "c", "", "run this line of shell instead of a command")
+	durationVar(cmd.Flags(), &f.ttl, "ttl", "", "how long the lock outlives a machine that died (default 15s)")
+	cmd.Flags().StringVar(&f.note, "note", "", "shown by ls and show (default: the command's name)")
+	cmd.Flags().IntVar(&f.statusFD, "status-fd", -1, "write what happens to this descriptor, a line each")
+	cmd.Flags().BoolVarP(&f.quiet, "quiet", "q", false, "say nothing when the lock is busy")
+	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "say what happens")
+	cmd.Flags().StringVar(&f.revoked, "on-revoke", "", "send this signal (TERM, USR1, …) to the job when somebody asks for the lock")
+}
+
+func newRun(o *options) *cobra.Command {
+	var (
+		f       jobFlags
+		try     bool
+		wait    time.Duration
+		shared  bool
+		x       bool
+		permits int64
+		weight  int64
+		atLeast time.Duration
+		busy    int
+	)
+	cmd := &cobra.Command{
+		Use:   "run [flags] NAME -- COMMAND [ARG]…",
+		Short: "Run a command under a lock",
+		Long: `Run waits for the lock NAME, runs the command, and releases the lock when the command
+and all processes that it has started are gone.
+
+The job is gone before another can hold the lock. A guard process, the parent of the
+job, ends it and all its descendants when the lock is lost, and also when interlock itself
+is killed or stopped: TERM when a quarter of the TTL is left (at most 10 s), KILL before
+the deadline. Only if guard and interlock are both killed can a part of the job stay
+behind: then the token protects, if what the job writes to checks it.
+
+The job's environment has INTERLOCK_NAME, INTERLOCK_TOKEN (a number that grows with
+every grant) and INTERLOCK_HELD (by which a nested run of the same lock fails at once).
+
+Exit status: that of the command; 128+n if signal n ended it or the wait;
+  75  the lock was busy, or the time to wait ran out (-E changes it)
+  79  the lock was lost, and the job was ended
+  69  the backend could not be reached; the command did not run
+  64  wrong usage
+ 126  the command cannot be executed     127  it was not found
+--status-fd tells these from a command that exits with the same codes: it gets lines that
+begin with waiting, acquired, in-doubt, revoked, lost, busy, ended or failed.`,
+		Example: `  interlock run nightly -- ./backup.sh --full
+  interlock run -n nightly -c 'pg_dump app | gzip > app.gz' || echo busy
+  interlock run --permits 4 imports -- ./import.sh    at most 4 at once
+  interlock run -s config -- ./reload.sh              beside other readers`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			j, err := f.job(cmd, o, args)
+			if err != nil {
+				return err
+			}
+			changed := cmd.Flags().Changed
+			switch {
+			case try && changed("wait"):
+				return usage("-n and -w exclude each other")
+			case shared && x:
+				return usage("-s and -x exclude each other")
+			case (shared || x) && changed("permits"):
+				return usage("-s and -x are of a read-write lock, --permits is of a semaphore")
+			case changed("weight") && !changed("permits"):
+				return usage("--weight needs --permits")
+			case busy < 0 || busy > 255:
+				return usage("-E %d: an exit status is 0 to 255", busy)
+			}
+			j.busy = busy
+			j.options = append(j.options, interlock.AtLeast(atLeast))
+			if try {
+				j.options = append(j.options, interlock.Wait(0))
+			} else if changed("wait") {
+				j.options = append(j.options, interlock.Wait(wait))
+			}
+			j.lock = func(c *interlock.Client) *interlock.Lock {
+				switch {
+				case changed("permits"):
+					l := c.Semaphore(j.name, permits, j.options...)
+					if changed("weight") {
+						l = l.With(interlock.Weight(weight))
+					}
+					return l
+				case shared:
+					return c.RWMutex(j.name, j.options...).Reader()
+				case x:
+					return c.RWMutex(j.name, j.options...).Writer()
+				}
+				return c.Mutex(j.name, j.options...)
+			}
+			return j.run(cmd)
+		},
+	}
+	f.add(cmd)
+	cmd.Flags().BoolVarP(&try, "nonblock", "n", false, "give up at once if the lock is busy")
+	durationVar(cmd.Flags(), &wait, "wait", "w", "give up after this time, such as 90 or 1m30s")
+	cmd.Flags().BoolVarP(&shared, "shared", "s", false, "the reader's side of a read-write lock")
+	cmd.Flags().BoolVarP(&x, "exclusive", "x", false, "the writer's side of a read-write lock")
+	cmd.Flags().Int64Var(&permits, "permits", 1, "a semaphore with so many permits")
+	cmd.Flags().Int64Var(&weight, "weight", 1, "take so many of the permits")
+	durationVar(cmd.Flags(), &atLeast, "at-least", "", "keep the lock this long, even if the command ends sooner")
+	cmd.Flags().IntVarP(&busy, "conflict-exit-code", "E", exitBusy, "exit status when the lock is busy")
+	cmd.ValidArgsFunction = completeNames(o)
+	return cmd
+}

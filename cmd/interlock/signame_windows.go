@@ -1,0 +1,10 @@
+package main
+
+import (
+	"errors"
+	"syscall"
+)
+
+func signalNamed(string) (syscall.Signal, error) {
+	return 0, errors.New("windows has no signals")
+}

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"time"
+)
+
+// teller says what happens to a job: to people or programs on standard error,
+// and to a program on the descriptor of --status-fd.
+type teller struct {
+	err            io.Writer
+	status         io.Writer // nil if there is none
+	json           bool
+	quiet, verbose bool
+}
+
+func newTeller(err io.Writer, f *jobFlags, json bool) (*teller, error) {
+	t := &teller{err: err, json: json, quiet: f.quiet, verbose: f.verbose}
+	if f.statusFD < 0 {
+		return t, nil
+	}
+	if f.statusFD <= 2 {
+		return nil, usage("--status-fd %d: 0, 1 and 2 belong to the job; take 3 or more", f.statusFD)
+	}
+	closeOnExec(f.statusFD) // the job must not hold it open
+	file := os.NewFile(uintptr(f.statusFD), "status-fd")
+	if _, wrong := file.Stat(); wrong != nil {
+		return nil, usage("--status-fd %d: the descriptor is not open", f.statusFD)
+	}
+	t.status = file
+	return t, nil
+}
+
+// tell reports an event with its number, if it has one. People see what is
+// wrong, and with -v all.
+func (t *teller) tell(event, number, format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	line := event
+	if number != "" {
+		line += " " + number
+	}
+	if t.json {
+		b, _ := json.Marshal(struct {
+			Time   time.Time `json:"time"`
+			Event  string    `json:"event"`
+			Number string    `json:"number,omitempty"`
+			Text   string    `json:"text"`
+		}{time.Now(), event, number, text})
+		line = string(b)
+	}
+	if t.status != nil && event != "backend" {
+		fmt.Fprintln(t.status, line)
+	}
+	wrong := event == "in-doubt" || event == "revoked" || event == "busy" && !t.quiet
+	switch {
+	case !t.verbose && !wrong:
+	case t.json:
+		fmt.Fprintln(t.err, line)
+	default:
+		fmt.Fprintln(t.err, "interlock:", text)
+	}
+}
+
+func (t *teller) warn(format string, args ...any) {
+	fmt.Fprintln(t.err, "interlock:", fmt.Sprintf(format, args...))
+}

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/interlock-go/interlock"
+)
+
+func newValue(o *options) *cobra.Command {
+	return group("value", "A small shared value with versions",
+		valueGet(o), valueSet(o), valueDelete(o), valueWatch(o))
+}
+
+// valueJSON is how programs see a value. Versions are decimal strings, as
+// tokens are.
+type valueJSON struct {
+	Name    string `json:"name"`
+	Version string `json:"version,omitempty"`
+	Value   string `json:"value"`
+}
+
+func valueGet(o *options) *cobra.Command {
+	return &cobra.Command{
+		Use:   "get NAME",
+		Short: "Write the value; --json gives its version too",
+		Args:  exactly("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.with(cmd, func(ctx context.Context, c *interlock.Client) error {
+				val, version, err := interlock.NewValue[[]byte](c, args[0]).Get(ctx)
+				if err != nil {
+					return err
+				}
+				return o.value(cmd, args[0], val, version)
+			})
+		},
+	}
+}
+
+func (o *options) value(cmd *cobra.Command, name string, val []byte, version uint64) error {
+	out := cmd.OutOrStdout()
+	if o.json {
+		return writeJSON(out, valueJSON{name, strconv.FormatUint(version, 10), string(val)})
+	}
+	_, err := fmt.Fprintf(out, "%s\n", val)
+	return err
+}
+
+func valueSet(o *options) *cobra.Command {
+	var version uint64
+	cmd := &cobra.Command{
+		Use:   "set NAME VALUE",
+		Short: "Set the value, and write its new version",
+		Long: `Set replaces the value, whatever it is; with --version only if it has that version still,
+else it exits with 75. VALUE - reads standard input.`,
+		Args: exactly("NAME", "VALUE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			data := []byte(args[1])
+			if args[1] == "-" {
+				var err error
+				// One byte more than fits shows that it is too much.
+				if data, err = io.ReadAll(io.LimitReader(cmd.InOrStdin(), interlock.MaxValue+1)); err != nil {
+					return err
+				}
+			}
+			return o.with(cmd, func(ctx context.Context, c *interlock.Client) error {
+				v := interlock.NewValue[[]byte](c, args[0])
+				set := func(over uint64) (uint64, error) { return v.Set(ctx, data, over) }
+				got, err := o.change(cmd, v, ctx, version, set)
+				if err == nil {
+					fmt.Fprintln(cmd.OutOrStdout(), got)
+				}
+				return err
+			})
+		},
+	}
+	cmd.Flags().Uint64Var(&version, "version", 0, "only if it has this version; 0: if it was never set")
+	return cmd
+}
+
+func valueDelete(o *options) *cobra.Command {
+	var version uint64
+	cmd := &cobra.Command{
+		Use:   "delete NAME",
+		Short: "Delete the value",
+		Long: `Delete removes the value, whatever it is; with --version only if it has that version
+still, else it exits with 75.`,
+		Args: exactly("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.with(cmd, func(ctx context.Context, c *interlock.Client) error {
+				v := interlock.NewValue[[]byte](c, args[0])
+				del := func(over uint64) (uint64, error) { return 0, v.Delete(ctx, over) }
+				_, err := o.change(cmd, v, ctx, version, del)
+				return err
+			})
+		},
+	}
+	cmd.Flags().Uint64Var(&version, "version", 0, "only if it has this version")
+	return cmd
+}
+
+// change replaces the version that the user gave, or else whichever is current.
+func (o *options) change(cmd *cobra.Command, v *interlock.Value[[]byte], ctx context.Context, version uint64, do func(uint64) (uint64, error)) (uint64, error) {
+	if cmd.Flags().Changed("version") {
+		got, err := do(version)
+		if isConflict(err) {
+			return 0, &exitError{exitBusy, err}
+		}
+		return got, err
+	}
+	for {
+		_, current, err := v.Get(ctx)
+		if err != nil {
+			return 0, err
+		}
+		if got, err := do(current); !isConflict(err) {
+			return got, err
+		}
+	}
+}
+
+func valueWatch(o *options) *cobra.Command {
+	return &cobra.Command{
+		Use:   "watch NAME",
+		Short: "Write the value, and again after every change, until interrupted",
+		Args:  exactly("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.with(cmd, func(ctx context.Context, c *interlock.Client) error {
+				for val, err := range interlock.NewValue[[]byte](c, args[0]).Watch(ctx) {
+					if err != nil {
+						return err
+					}
+					if o.json {
+						err = writeJSON(cmd.OutOrStdout(), valueJSON{Name: args[0], Value: string(val)})
+					} else {
+						_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s\n", val)
+					}
+					if err != nil {
+						return err
+					}
+				}
+				return context.Cause(ctx)
+			})
+		},
+	}
+}

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/interlock-go/interlock"
+)
+
+func newWatch(o *options) *cobra.Command {
+	return &cobra.Command{
+		Use:   "watch NAME",
+		Short: "Show a lock's state live, until interrupted",
+		Long: `Watch shows what show does, again after every change. On a terminal it redraws the
+screen; elsewhere, and with --json, it writes one state after the other.`,
+		Args:              exactly("NAME"),
+		ValidArgsFunction: completeNames(o),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.with(cmd, func(ctx context.Context, c *interlock.Client) error {
+				out := cmd.OutOrStdout()
+				f, ok := out.(*os.File)
+				redraw := ok && !o.json && term.IsTerminal(int(f.Fd()))
+				for q, err := range c.Follow(ctx, args[0]) {
+					switch {
+					case err != nil:
+						return err
+					case o.json:
+						if err := writeJSON(out, toJSON(q)); err != nil {
+							return err
+						}
+						continue
+					case redraw:
+						fmt.Fprint(out, "\x1b[H\x1b[2J")
+					}
+					fmt.Fprintf(out, "%s  ", time.Now().Format(time.TimeOnly))
+					showQueue(out, q)
+				}
+				return context.Cause(ctx)
+			})
+		},
+	}
+}
