@@ -43,7 +43,8 @@ lint:
 alone:
 	@for dir in $$($(GO) list -m -f '{{.Dir}}'); do \
 		cd "$$dir"; export GOWORK=off; echo "$$($(GO) list -m)"; \
-		$(GO) mod tidy -diff; $(GO) build ./...; $(GO) vet ./...; \
+		$(GO) mod tidy -diff | sed -n 1,30p || { echo "run there: GOWORK=off go mod tidy" >&2; exit 1; }; \
+		$(GO) build ./...; $(GO) vet ./...; \
 	done
 
 # Vet compiles the tests too.
