@@ -11,6 +11,7 @@ replace (
 
 require (
 	github.com/interlock-go/interlock v0.0.0
+	github.com/interlock-go/interlock/backend/sqlitelock v0.0.0
 	github.com/jedib0t/go-pretty/v6 v6.8.3
 	go.uber.org/goleak v1.3.0
 	golang.org/x/sync v0.22.0
@@ -18,6 +19,7 @@ require (
 )
 
 require (
+	github.com/anishathalye/porcupine v1.3.1 // indirect
 	github.com/dustin/go-humanize v1.0.1 // indirect
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/mattn/go-isatty v0.0.24 // indirect
@@ -30,4 +32,6 @@ require (
 	modernc.org/libc v1.75.7 // indirect
 	modernc.org/mathutil v1.7.1 // indirect
 	modernc.org/memory v1.12.1 // indirect
+	pgregory.net/rapid v1.3.0 // indirect
+	zombiezen.com/go/sqlite v1.4.2 // indirect
 )

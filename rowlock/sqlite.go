@@ -23,35 +23,57 @@ func (sqlite) table(name string) (string, error)  { return ident.Table(name, mar
 func (sqlite) column(name string) (string, error) { return ident.Column(name, mark) }
 func (sqlite) param(int) string                   { return "?" }
 
-// begin begins, tries to get the write lock, and rolls back and tries again if
-// that fails: BEGIN IMMEDIATE through database/sql, which does not know it, and
-// without its wait of one busy_timeout, which many drivers do not cut short when
-// the context ends.
-func (d sqlite) begin(ctx context.Context, db Beginner, t *Table, wait time.Duration) (*sql.Tx, error) {
+// begin is a BEGIN IMMEDIATE through database/sql, which does not know it: a
+// plain transaction that tries to get the write lock and, if that fails, begins
+// again behind the back of its Tx. So it does not wait in SQLite itself, which
+// would be for one busy_timeout, in many drivers even if the context ends. And
+// since a waiter keeps its connection, the size of the pool bounds how many of a
+// process try at a time.
+func (d sqlite) begin(ctx context.Context, db Beginner, t *Table, wait time.Duration) (tx *sql.Tx, err error) {
 	start := time.Now()
 	for try := 0; ; try++ {
-		tx, err := db.BeginTx(ctx, nil)
-		if err == nil {
-			if err = d.writeNow(ctx, tx, t); err == nil {
-				return tx, nil
-			}
-			_ = tx.Rollback() // nothing to keep; the next transaction shows what is wrong
+		if tx == nil {
+			tx, err = db.BeginTx(ctx, nil)
+		} else {
+			err = beginAgain(ctx, tx)
 		}
-		if sqliteMeaning(err) == nil {
-			return nil, err
+		if err == nil {
+			err = d.writeNow(ctx, tx, t)
+		}
+		if err == nil {
+			return tx, nil
 		}
 		pause := backoff(try, 20*time.Millisecond)
-		if wait != forever {
-			left := wait - time.Since(start)
-			if left <= 0 {
-				return nil, &explained{ErrBusy, err}
-			}
-			pause = min(pause, left)
+		left := wait - time.Since(start)
+		switch {
+		case sqliteMeaning(err) == nil:
+		case wait == forever:
+			err = sleep(ctx, pause)
+		case left > 0:
+			err = sleep(ctx, min(pause, left))
+		default:
+			err = &explained{ErrBusy, err}
 		}
-		if err := sleep(ctx, pause); err != nil {
-			return nil, err
+		if err != nil {
+			break
 		}
 	}
+	if tx != nil {
+		_ = tx.Rollback() // an error of it would be about a transaction that has done nothing
+	}
+	if ctx.Err() != nil {
+		err = ctx.Err() // else it says that there is no transaction any more
+	}
+	return nil, err
+}
+
+// beginAgain begins the same transaction anew, without what it has read.
+func beginAgain(ctx context.Context, tx *sql.Tx) error {
+	if _, err := tx.ExecContext(ctx, "ROLLBACK"); err != nil {
+		return err
+	}
+	_, err := tx.ExecContext(ctx, "BEGIN")
+	return err
 }
 
 // writeNow gets the write lock or fails at once: SQLite runs no busy_timeout in

@@ -52,7 +52,9 @@ func Wait(d time.Duration) Option {
 // lock for the database file, and Begin waits until the transaction has it. Then
 // every read and write of the transaction is of the latest state, and nobody
 // else writes to any table until it ends; readers go on. Waiters try again every
-// few milliseconds, in no order. Where the file is not in WAL mode, give each
+// few milliseconds, in no order, each with a connection of its own: the size of
+// the pool bounds how many of a process do. A connection that is set to begin
+// every transaction with BEGIN IMMEDIATE waits one busy_timeout at each try. Where the file is not in WAL mode, give each
 // connection a busy_timeout: a commit there waits for readers, and a waiter is
 // one for a moment.
 func (t *Table) Begin(ctx context.Context, db Beginner, opts ...Option) (*sql.Tx, error) {

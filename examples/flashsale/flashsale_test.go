@@ -22,6 +22,10 @@ func TestMain(m *testing.M) {
 	strategies["silent"] = neverAnswers
 	strategies["dying"] = diesAtBuyer(5)
 	strategies["failing"] = failsAtBuyer(5)
+	// The race detector makes every process wait for a second at its exit.
+	if err := os.Setenv("GORACE", os.Getenv("GORACE")+" atexit_sleep_ms=0"); err != nil {
+		panic(err)
+	}
 	WorkerMain()
 	goleak.VerifyTestMain(m)
 }

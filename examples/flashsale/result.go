@@ -54,7 +54,7 @@ func WriteTable(w io.Writer, results []Result) {
 	t.SetStyle(table.StyleLight)
 	t.Style().Format.Header = text.FormatDefault
 	header := table.Row{"strategy", "stock", "orders", "oversold", "left", "lost", "duplicates", "retries",
-		"seconds", "orders/s", "hand-overs\nbetween", "processes\nwithin"}
+		"seconds", "orders/s", "hand-overs\nbetween", "hand-overs\nwithin"}
 	t.AppendHeader(header)
 	var columns []table.ColumnConfig
 	for i := 2; i <= len(header); i++ {

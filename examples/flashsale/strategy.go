@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/interlock-go/interlock"
@@ -28,6 +29,8 @@ type shop struct {
 	client *interlock.Client                 // nil until then
 	lock   string                            // its name
 	items  int                               // segments of the stock
+
+	retries atomic.Int64 // sales that began again
 }
 
 // sell serves a buyer: an order, or nothing is left.
@@ -172,7 +175,11 @@ func optimistic(s *shop) (sell, error) {
 	}
 	return func(ctx context.Context, buyer int) (sold bool, err error) {
 		o := order{buyer: buyer, worker: s.worker}
+		calls := 0
 		err = items.Retry(ctx, 10, func(ctx context.Context) error {
+			if calls++; calls > 1 {
+				s.retries.Add(1)
+			}
 			var left int
 			version, err := items.Read(ctx, s.db, o.item, rowlock.Columns{"stock": &left})
 			if err != nil || left <= 0 {

@@ -9,9 +9,9 @@ import (
 	"os"
 	"os/signal"
 	"sync"
-	"sync/atomic"
 
 	"github.com/interlock-go/interlock"
+	_ "github.com/interlock-go/interlock/backend/sqlitelock" // the default of Config.URL
 
 	"golang.org/x/sync/errgroup"
 )
@@ -88,7 +88,6 @@ func work(in io.Reader, say func(message) error) (retries int, err error) {
 		cancel(errors.New("the parent process is gone"))
 	}()
 
-	var again atomic.Int64
 	buyers, ctx := errgroup.WithContext(ctx)
 	for b := j.Worker - 1; b < j.Buyers; b += j.Workers {
 		buyers.Go(func() error {
@@ -101,10 +100,10 @@ func work(in io.Reader, say func(message) error) (retries int, err error) {
 				if !another(err) || ctx.Err() != nil {
 					return fmt.Errorf("buyer %d: %w", b, err)
 				}
-				again.Add(1)
+				s.retries.Add(1)
 			}
 		})
 	}
 	err = buyers.Wait()
-	return int(again.Load()), err
+	return int(s.retries.Load()), err
 }

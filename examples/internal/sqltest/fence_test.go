@@ -87,7 +87,7 @@ func TestALateWriteIsRefusedOnceTheNextHolderHasRead(t *testing.T) {
 				if err := check(tx, token); err != nil {
 					return errors.Join(err, tx.Rollback())
 				}
-				exec(t, tx, "UPDATE items SET stock = ? WHERE id = 1", stock)
+				must(t, tx, "UPDATE items SET stock = ? WHERE id = 1", stock)
 				return tx.Commit()
 			}
 			seenByOld := read(old, 7)

@@ -68,7 +68,7 @@ func TestBeginLeavesTheWriteLockToOneTransaction(t *testing.T) {
 				}
 				begun <- err
 			}()
-			exec(t, tx, "UPDATE items SET stock = 99 WHERE id = 1")
+			must(t, tx, "UPDATE items SET stock = 99 WHERE id = 1")
 			commit(t, tx)
 			if err := <-begun; err != nil {
 				t.Error("the transaction that waited:", err)
@@ -111,7 +111,7 @@ func TestLockInTheCallersTransaction(t *testing.T) {
 			if err := items.Lock(ctx, other, 1); !errors.Is(err, rowlock.ErrBusy) {
 				t.Errorf("held by another: got %v, want ErrBusy", err)
 			}
-			exec(t, holder, "UPDATE items SET stock = 99 WHERE id = 1")
+			must(t, holder, "UPDATE items SET stock = 99 WHERE id = 1")
 			commit(t, holder)
 
 			fresh := begin(t, b)
@@ -133,7 +133,7 @@ func TestLockAfterAnOutdatedReadIsAConflict(t *testing.T) {
 	a, b := open(t, file), open(t, file)
 	tx := begin(t, a)
 	number(t, tx, "SELECT stock FROM items WHERE id = 1")
-	exec(t, b, "UPDATE items SET stock = 99 WHERE id = 1")
+	must(t, b, "UPDATE items SET stock = 99 WHERE id = 1")
 	if err := items.Lock(ctx, tx, 1); !errors.Is(err, rowlock.ErrConflict) {
 		t.Errorf("got %v, want ErrConflict", err)
 	}
@@ -159,18 +159,18 @@ func TestWriteOnlyIfTheVersionStands(t *testing.T) {
 	}
 	// A value that comes back is not a version that comes back.
 	stock, version = read()
-	exec(t, db, "UPDATE items SET stock = stock - 1, version = version + 1 WHERE id = 1")
-	exec(t, db, "UPDATE items SET stock = stock + 1, version = version + 1 WHERE id = 1")
+	must(t, db, "UPDATE items SET stock = stock - 1, version = version + 1 WHERE id = 1")
+	must(t, db, "UPDATE items SET stock = stock + 1, version = version + 1 WHERE id = 1")
 	if err := items.Write(ctx, db, 1, version, rowlock.Columns{"stock": stock - 1}); !errors.Is(err, rowlock.ErrConflict) {
 		t.Errorf("the value went and came back: got %v, want ErrConflict", err)
 	}
 	// Nor is a row that comes back the row that was read.
 	stock, version = read()
-	exec(t, db, "DELETE FROM items WHERE id = 1")
+	must(t, db, "DELETE FROM items WHERE id = 1")
 	if err := items.Write(ctx, db, 1, version, rowlock.Columns{"stock": stock - 1}); !errors.Is(err, rowlock.ErrConflict) {
 		t.Errorf("the row was deleted: got %v, want ErrConflict", err)
 	}
-	exec(t, db, "INSERT INTO items VALUES (1, ?, ?)", stock, rowlock.FirstVersion())
+	must(t, db, "INSERT INTO items VALUES (1, ?, ?)", stock, rowlock.FirstVersion())
 	if err := items.Write(ctx, db, 1, version, rowlock.Columns{"stock": stock - 1}); !errors.Is(err, rowlock.ErrConflict) {
 		t.Errorf("the row was deleted and inserted again: got %v, want ErrConflict", err)
 	}
@@ -192,7 +192,7 @@ func TestWriteAfterAnOutdatedReadOfItsTransactionIsAConflict(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	exec(t, b, "UPDATE items SET stock = 99 WHERE id = 2")
+	must(t, b, "UPDATE items SET stock = 99 WHERE id = 2")
 	if err := items.Write(ctx, tx, 1, version, rowlock.Columns{"stock": 0}); !errors.Is(err, rowlock.ErrConflict) {
 		t.Errorf("got %v, want ErrConflict", err)
 	}

@@ -14,7 +14,7 @@ func newFile(t *testing.T, journal string, statements ...string) string {
 	file := "file:" + filepath.ToSlash(filepath.Join(t.TempDir(), "shop.db")) + "?_pragma=journal_mode(" + journal + ")"
 	db := open(t, file)
 	for _, s := range statements {
-		exec(t, db, s)
+		must(t, db, s)
 	}
 	return file
 }
@@ -38,7 +38,7 @@ type execer interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
-func exec(t *testing.T, e execer, query string, args ...any) {
+func must(t *testing.T, e execer, query string, args ...any) {
 	t.Helper()
 	if _, err := e.ExecContext(context.Background(), query, args...); err != nil {
 		t.Fatalf("%s: %v", query, err)
