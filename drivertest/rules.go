@@ -94,4 +94,9 @@ var rules = []rule{
 	endedContext,
 	cancelledAwaits,
 	unreachableBackend,
+	model,
+	concurrentLocks,
+	concurrentReadersAndWriters,
+	concurrentPermits,
+	concurrentCells,
 }

@@ -1,0 +1,230 @@
+package drivertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// history records what concurrent clients did, on one logical clock, for a check
+// that some order explains it all.
+type history struct {
+	clock atomic.Int64
+	mu    sync.Mutex
+	all   []porcupine.Operation
+}
+
+func (h *history) record(client int, input any, call func() (output any, err error)) error {
+	begin := h.clock.Add(1)
+	output, err := call()
+	end := h.clock.Add(1)
+	if err != nil {
+		return err
+	}
+	h.mu.Lock()
+	h.all = append(h.all, porcupine.Operation{ClientId: client, Input: input, Call: begin, Output: output, Return: end})
+	h.mu.Unlock()
+	return nil
+}
+
+func (h *history) check(t *T, m porcupine.Model) {
+	t.Helper()
+	if !porcupine.CheckOperations(m, h.all) {
+		t.Fatalf("no order explains what the clients saw:\n%v", h.all)
+	}
+}
+
+// lockStep is a grant or a release of some units; a grant returns its token.
+type lockStep struct {
+	units   int64
+	acquire bool
+}
+
+type lockState struct {
+	used  int64
+	token uint64 // of the last exclusive grant
+}
+
+// lockModel is a lock of a capacity, of which an exclusive grant takes all.
+func lockModel(capacity int64) porcupine.Model {
+	return porcupine.Model{
+		Init: func() any { return lockState{} },
+		Step: func(state, input, output any) (bool, any) {
+			s, in := state.(lockState), input.(lockStep)
+			if !in.acquire {
+				s.used -= in.units
+				return s.used >= 0, s
+			}
+			s.used += in.units
+			if in.units == capacity {
+				token := output.(uint64)
+				if token <= s.token {
+					return false, s
+				}
+				s.token = token
+			}
+			return s.used <= capacity, s
+		},
+	}
+}
+
+const concurrently = "All methods may be called concurrently."
+
+// lockHistory lets clients acquire and release, and checks what they saw.
+func lockHistory(t *T, capacity int64, request func() driver.Request) {
+	const workers = 6
+	clients := []*client{t.client(), t.client(), t.client()}
+	h := &history{}
+	times := t.size(40, 15)
+	t.parallel(workers, func(i int) error {
+		c := clients[i%len(clients)]
+		for range times {
+			r := request()
+			var tk driver.Ticket
+			err := h.record(i, lockStep{r.Units, true}, func() (any, error) {
+				var err error
+				if tk, err = c.Join(t.ctx, r); err != nil {
+					return nil, err
+				}
+				if !r.NoWait && rand.IntN(4) == 0 { // give up, then come back
+					ctx, cancel := context.WithCancel(t.ctx)
+					cancel()
+					if _, err := c.Await(ctx, tk); err != nil && !errors.Is(err, context.Canceled) {
+						return nil, err
+					}
+				}
+				tk, err = c.Await(t.ctx, tk)
+				return tk.Token, err
+			})
+			if errors.Is(err, driver.ErrBusy) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			err = h.record(i, lockStep{r.Units, false}, func() (any, error) { return nil, c.Leave(t.ctx, tk, true) })
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	h.check(t, lockModel(capacity))
+	t.stands(clients[0].driver, "q", nil, nil)
+}
+
+var concurrentLocks = rule{
+	name:      "ConcurrentLocks",
+	says:      []string{theRule, concurrently, tokensGrow},
+	exclusive: true,
+	across:    true,
+	check: func(t *T) {
+		lockHistory(t, t.shape.capacity, func() driver.Request {
+			r := t.exclusive("q")
+			r.NoWait = rand.IntN(4) == 0
+			return r
+		})
+	},
+}
+
+var concurrentReadersAndWriters = rule{
+	name: "ConcurrentReadersAndWriters",
+	says: []string{theRule, concurrently, tokensGrow},
+	check: func(t *T) {
+		lockHistory(t, driver.RWCapacity, func() driver.Request {
+			if rand.IntN(3) == 0 {
+				return writer("q")
+			}
+			return reader("q")
+		})
+	},
+}
+
+var concurrentPermits = rule{
+	name: "ConcurrentPermits",
+	says: []string{theRule, concurrently},
+	check: func(t *T) {
+		lockHistory(t, 5, func() driver.Request { return permits("q", 1+rand.Int64N(5), 5) })
+	},
+}
+
+type cellStep struct {
+	swap driver.Swap
+	load bool
+}
+
+type cellResult struct {
+	cell     string // its value, "" if it does not exist
+	version  uint64
+	conflict bool
+}
+
+// cellModel is a versioned value.
+var cellModel = porcupine.Model{
+	Init: func() any { return cellResult{} },
+	Step: func(state, input, output any) (bool, any) {
+		s, in, out := state.(cellResult), input.(cellStep), output.(cellResult)
+		switch {
+		case in.load:
+			return out == s, s
+		case out.conflict:
+			return in.swap.Version != s.version, s
+		default:
+			return in.swap.Version == s.version && out.version > s.version, cellResult{cell: string(in.swap.Value), version: out.version}
+		}
+	},
+}
+
+var concurrentCells = rule{
+	name:   "ConcurrentCells",
+	says:   []string{swapSays, concurrently, "Repeated with the same ID within SwapMemory it changes nothing more and returns the first result."},
+	across: true,
+	check: func(t *T) {
+		const workers = 6
+		drivers := []driver.Driver{t.driver(), t.driver(), t.driver()}
+		h := &history{}
+		times := t.size(60, 20)
+		t.parallel(workers, func(i int) error {
+			d := drivers[i%len(drivers)]
+			var seen driver.Cell
+			for n := range times {
+				if rand.IntN(2) == 0 {
+					err := h.record(i, cellStep{load: true}, func() (_ any, err error) {
+						seen, err = d.Load(t.ctx, "c")
+						return cellResult{cell: string(seen.Value), version: seen.Version}, err
+					})
+					if err != nil {
+						return err
+					}
+				}
+				s := set("c", seen.Version, fmt.Sprintf("%d by %d", n, i))
+				if rand.IntN(4) == 0 {
+					s = remove("c", seen.Version)
+				}
+				err := h.record(i, cellStep{swap: s}, func() (any, error) {
+					c, err := d.Swap(t.ctx, s)
+					for range rand.IntN(3) { // as if the reply had been lost
+						c, err = d.Swap(t.ctx, s)
+					}
+					if errors.Is(err, driver.ErrConflict) {
+						return cellResult{conflict: true}, nil
+					}
+					seen = c
+					return cellResult{cell: string(c.Value), version: c.Version}, err
+				})
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		h.check(t, cellModel)
+	},
+}

@@ -1,0 +1,338 @@
+package drivertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"pgregory.net/rapid"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// Random steps of a few sessions on one queue, each compared with the rule.
+var model = rule{
+	name: "RandomSteps",
+	says: []string{theRule, "Release, cancellation, expiry and eviction are one verb: leave the queue.", firstCome, tokensGrow},
+	check: func(t *T) {
+		drivers := []driver.Driver{t.driver(), t.driver()}
+		run := 0
+		rapid.Check(t, func(r *rapid.T) {
+			run++
+			m := &machine{
+				t: r, ctx: t.ctx, drivers: drivers,
+				queue:    fmt.Sprintf("run %d", run),
+				capacity: rapid.Int64Range(1, 6).Draw(r, "capacity"),
+				gone:     map[string]driver.Request{},
+			}
+			for i := range m.sessions {
+				m.open(i)
+			}
+			r.Repeat(map[string]func(*rapid.T){
+				"":               m.compare,
+				"join":           m.join,
+				"join again":     m.joinAgain,
+				"join when gone": m.joinGone,
+				"leave":          m.leave,
+				"leave again":    m.leaveGone,
+				"shrink":         m.shrink,
+				"keep":           m.keep,
+				"ask":            m.ask,
+				"renew":          m.renew,
+				"close session":  m.close,
+				"mismatch":       m.mismatch,
+			})
+			for i := range m.sessions {
+				if err := m.sessions[i].Close(m.ctx); err != nil {
+					r.Fatalf("Close: %v", err)
+				}
+			}
+		})
+	},
+}
+
+// machine is the rule, beside the sessions that are to keep it.
+type machine struct {
+	t        *rapid.T
+	ctx      context.Context
+	drivers  []driver.Driver
+	sessions [3]driver.Session
+
+	queue    string
+	capacity int64
+	tickets  []*place // in the order of Join
+	gone     map[string]driver.Request
+	left     []string // the IDs in gone, in order
+	token    uint64   // of the last exclusive grant
+}
+
+type place struct {
+	driver.Request
+	session int
+	held    bool
+	token   uint64
+	fixed   bool
+	evicted bool
+}
+
+func (p *place) ticket() driver.Ticket { return driver.Ticket{ID: p.ID, Queue: p.Queue} }
+
+func (m *machine) open(i int) {
+	s, err := m.drivers[i%len(m.drivers)].Open(m.ctx, driver.SessionOptions{TTL: 10 * limit})
+	if err != nil {
+		m.t.Fatalf("Open: %v", err)
+	}
+	m.sessions[i] = s
+}
+
+// fits reports whether the last of the places is held, by the rule.
+func (m *machine) fits(places []*place) bool {
+	var sum int64
+	for _, p := range places {
+		sum += p.Units
+	}
+	return sum <= m.capacity
+}
+
+// some draws one of the tickets.
+func (m *machine) some(t *rapid.T) *place {
+	if len(m.tickets) == 0 {
+		t.Skip("the queue is empty")
+	}
+	return m.tickets[rapid.IntRange(0, len(m.tickets)-1).Draw(t, "place")]
+}
+
+func (m *machine) remove(p *place) {
+	m.tickets = slices.DeleteFunc(m.tickets, func(q *place) bool { return q == p })
+	m.gone[p.ID] = p.Request
+	m.left = append(m.left, p.ID)
+}
+
+// compare reads the queue and grants by the rule.
+func (m *machine) compare(t *rapid.T) {
+	q, err := m.drivers[1].Follow(m.ctx, m.queue, "")
+	if err != nil {
+		t.Fatalf("Follow: %v", err)
+	}
+	if len(q.Members) != len(m.tickets) {
+		t.Fatalf("%d tickets stand, and the queue has %+v", len(m.tickets), q.Members)
+	}
+	for i, p := range m.tickets {
+		got := q.Members[i]
+		held := m.fits(m.tickets[:i+1])
+		if got.ID != p.ID || got.Units != p.Units || got.Held != held || got.Held != (got.Token != 0) || got.Fixed && !p.fixed {
+			t.Fatalf("place %d of capacity %d is %+v; by the rule it is %+v, held %v", i, m.capacity, got, *p, held)
+		}
+		switch {
+		case p.held && got.Token != p.token:
+			t.Fatalf("the token of place %d became %d after %d", i, got.Token, p.token)
+		case held && !p.held && p.Units == m.capacity:
+			if got.Token <= m.token {
+				t.Fatalf("the exclusive grant after that with token %d has token %d", m.token, got.Token)
+			}
+			m.token = got.Token
+		}
+		p.held, p.token = held, got.Token
+	}
+}
+
+func (m *machine) join(t *rapid.T) {
+	i := rapid.IntRange(0, len(m.sessions)-1).Draw(t, "session")
+	p := &place{session: i, Request: driver.Request{
+		ID: newID(), Queue: m.queue, Kind: driver.Semaphore, Capacity: m.capacity,
+		Units:  rapid.Int64Range(1, m.capacity).Draw(t, "units"),
+		NoWait: rapid.IntRange(0, 3).Draw(t, "no wait") == 0,
+		Retry:  rapid.Bool().Draw(t, "retry"),
+	}}
+	if rapid.IntRange(0, 5).Draw(t, "hold") == 0 {
+		p.Hold, p.fixed = 10*limit, true
+	}
+	held := m.fits(append(slices.Clone(m.tickets), p))
+	got, err := m.sessions[i].Join(m.ctx, p.Request)
+	if p.NoWait && !held {
+		if !errors.Is(err, driver.ErrBusy) {
+			t.Fatalf("Join with NoWait: %+v, %v; it must be ErrBusy", got, err)
+		}
+		return
+	}
+	if err != nil || got.Held != held {
+		t.Fatalf("Join: %+v, %v; by the rule held is %v", got, err, held)
+	}
+	m.tickets = append(m.tickets, p)
+}
+
+func (m *machine) joinAgain(t *rapid.T) {
+	p := m.some(t)
+	r := again(p.Request)
+	if rapid.IntRange(0, 3).Draw(t, "no wait") == 0 {
+		r.NoWait = true
+	}
+	got, err := m.sessions[p.session].Join(m.ctx, r)
+	if r.NoWait && !p.held {
+		if !errors.Is(err, driver.ErrBusy) {
+			t.Fatalf("Join with NoWait of a ticket that waits: %+v, %v", got, err)
+		}
+		m.tickets = slices.DeleteFunc(m.tickets, func(q *place) bool { return q == p })
+		return // it has left, and may be refused or served when it comes again
+	}
+	if err != nil || got.Held != p.held || got.Token != p.token {
+		t.Fatalf("Join, repeated: %+v, %v, not %+v", got, err, *p)
+	}
+}
+
+func (m *machine) someGone(t *rapid.T) driver.Request {
+	if len(m.left) == 0 {
+		t.Skip("nobody has left")
+	}
+	return m.gone[m.left[rapid.IntRange(0, len(m.left)-1).Draw(t, "gone")]]
+}
+
+func (m *machine) joinGone(t *rapid.T) {
+	r := m.someGone(t)
+	r.Retry = rapid.Bool().Draw(t, "retry")
+	i := rapid.IntRange(0, len(m.sessions)-1).Draw(t, "session")
+	if got, err := m.sessions[i].Join(m.ctx, r); !errors.Is(err, driver.ErrGone) {
+		t.Fatalf("Join of a ticket that has left: %+v, %v", got, err)
+	}
+}
+
+func (m *machine) leave(t *rapid.T) {
+	p := m.some(t)
+	s := m.sessions[p.session]
+	if p.held && p.fixed && rapid.Bool().Draw(t, "foreign") {
+		s = m.sessions[(p.session+1)%len(m.sessions)]
+	}
+	if err := s.Leave(m.ctx, p.ticket(), rapid.Bool().Draw(t, "clean")); err != nil {
+		t.Fatalf("Leave: %v", err)
+	}
+	m.remove(p)
+}
+
+func (m *machine) leaveGone(t *rapid.T) {
+	r := m.someGone(t)
+	tk := driver.Ticket{ID: r.ID, Queue: r.Queue}
+	if err := m.sessions[0].Leave(m.ctx, tk, true); !errors.Is(err, driver.ErrGone) {
+		t.Fatalf("Leave of a ticket that has left: %v", err)
+	}
+	if err := m.sessions[1].Shrink(m.ctx, tk, 1); !errors.Is(err, driver.ErrGone) {
+		t.Fatalf("Shrink of a ticket that has left: %v", err)
+	}
+	if err := m.sessions[2].Keep(m.ctx, tk, limit); !errors.Is(err, driver.ErrGone) {
+		t.Fatalf("Keep of a ticket that has left: %v", err)
+	}
+}
+
+func (m *machine) shrink(t *rapid.T) {
+	p := m.some(t)
+	units := rapid.Int64Range(1, m.capacity).Draw(t, "units")
+	if err := m.sessions[p.session].Shrink(m.ctx, p.ticket(), units); err != nil {
+		t.Fatalf("Shrink: %v", err)
+	}
+	p.Units = min(p.Units, units)
+}
+
+func (m *machine) keep(t *rapid.T) {
+	p := m.some(t)
+	if !p.held || p.evicted {
+		t.Skip("it waits, or cannot be kept any longer")
+	}
+	s := m.sessions[p.session]
+	if p.fixed && rapid.Bool().Draw(t, "foreign") {
+		s = m.sessions[(p.session+1)%len(m.sessions)]
+	}
+	if err := s.Keep(m.ctx, p.ticket(), 10*limit); err != nil {
+		t.Fatalf("Keep: %v", err)
+	}
+	p.fixed = true
+}
+
+func (m *machine) ask(t *rapid.T) {
+	p := m.some(t)
+	what := rapid.SampledFrom([]driver.Demand{driver.Revoke, driver.Evict, driver.Force}).Draw(t, "what")
+	d := m.drivers[rapid.IntRange(0, 1).Draw(t, "driver")]
+	if err := d.Ask(m.ctx, m.queue, p.ID, what); err != nil {
+		t.Fatalf("Ask: %v", err)
+	}
+	switch {
+	case what == driver.Force, what == driver.Evict && !p.held:
+		m.remove(p)
+	case what == driver.Evict:
+		p.evicted = true
+	}
+}
+
+func (m *machine) renew(t *rapid.T) {
+	i := rapid.IntRange(0, len(m.sessions)-1).Draw(t, "session")
+	var known []driver.Ticket
+	want := map[string][]driver.State{}
+	for _, p := range m.tickets {
+		if p.session != i {
+			continue
+		}
+		switch named := rapid.Bool().Draw(t, "named"); {
+		case named && p.evicted:
+			want[p.ID] = []driver.State{driver.Evicted}
+			known = append(known, p.ticket())
+		case named:
+			want[p.ID] = []driver.State{driver.Kept}
+			known = append(known, p.ticket())
+		case p.held && p.fixed: // needs nobody
+		case p.evicted:
+			want[p.ID] = []driver.State{driver.Stray, driver.Evicted}
+		default:
+			want[p.ID] = []driver.State{driver.Stray}
+		}
+	}
+	if len(m.left) > 0 {
+		id := m.left[rapid.IntRange(0, len(m.left)-1).Draw(t, "gone")]
+		known = append(known, driver.Ticket{ID: id, Queue: m.queue})
+		want[id] = []driver.State{driver.Gone}
+	}
+	answer, err := m.sessions[i].Renew(m.ctx, known)
+	if err != nil || len(answer) != len(want) {
+		t.Fatalf("Renew of %+v: %+v, %v; it must be %v", known, answer, err, want)
+	}
+	for _, r := range answer {
+		if !slices.Contains(want[r.ID], r.State) {
+			t.Fatalf("Renew says %+v; it must be one of %v", r, want[r.ID])
+		}
+	}
+}
+
+func (m *machine) close(t *rapid.T) {
+	if rapid.IntRange(0, 2).Draw(t, "really") != 0 {
+		t.Skip("not so often")
+	}
+	i := rapid.IntRange(0, len(m.sessions)-1).Draw(t, "session")
+	if err := m.sessions[i].Close(m.ctx); err != nil {
+		t.Fatalf("Close: %v", err)
+	}
+	for _, p := range slices.Clone(m.tickets) {
+		if p.session == i && !(p.held && p.fixed) {
+			m.remove(p)
+		}
+	}
+	m.open(i)
+	for _, p := range slices.Clone(m.tickets) {
+		if p.session == i { // it has stayed, and any session may leave it
+			if err := m.sessions[i].Leave(m.ctx, p.ticket(), true); err != nil {
+				t.Fatalf("Leave of a ticket with a fixed end, of a closed session: %v", err)
+			}
+			m.remove(p)
+		}
+	}
+}
+
+func (m *machine) mismatch(t *rapid.T) {
+	if len(m.tickets) == 0 {
+		t.Skip("an empty queue has no kind")
+	}
+	r := permits(m.queue, 1, m.capacity+1)
+	if rapid.Bool().Draw(t, "kind") {
+		r.Kind, r.Capacity = driver.Barrier, m.capacity
+	}
+	if _, err := m.sessions[0].Join(m.ctx, r); !errors.Is(err, driver.ErrMismatch) {
+		t.Fatalf("Join of another kind or capacity: %v", err)
+	}
+}
