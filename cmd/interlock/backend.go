@@ -92,7 +92,7 @@ func (o *options) open(ctx context.Context, opts ...interlock.ClientOption) (*in
 		if errors.Is(err, interlock.ErrInvalid) {
 			code = exitUsage
 		}
-		return nil, b, &exitError{code, fmt.Errorf("%w (from %s)", err, b.source)}
+		return nil, b, failed(code, fmt.Errorf("%w (from %s)", err, b.source))
 	}
 	return c, b, nil
 }

@@ -34,17 +34,17 @@ exits with 1 if a check fails.`,
 			if err != nil {
 				return err
 			}
-			failed := 0
+			fails := 0
 			for _, f := range findings {
 				if f.Status == driver.Fail {
-					failed++
+					fails++
 				}
 			}
 			if err := o.report(cmd, b, findings); err != nil {
 				return err
 			}
-			if failed > 0 {
-				return &exitError{exitFailed, fmt.Errorf("doctor: %d of %d checks failed", failed, len(findings))}
+			if fails > 0 {
+				return failed(exitFailed, fmt.Errorf("doctor: %d of %d checks failed", fails, len(findings)))
 			}
 			return nil
 		},

@@ -24,8 +24,9 @@ const (
 
 // exitError ends the program with a code. A nil err prints nothing.
 type exitError struct {
-	code int
-	err  error
+	code        int
+	err         error
+	interrupted bool // a terminal's Ctrl-C ended the job
 }
 
 func (e *exitError) Error() string {
@@ -36,8 +37,10 @@ func (e *exitError) Error() string {
 }
 func (e *exitError) Unwrap() error { return e.err }
 
+func failed(code int, err error) error { return &exitError{code: code, err: err} }
+
 func usage(format string, args ...any) error {
-	return &exitError{exitUsage, fmt.Errorf(format, args...)}
+	return failed(exitUsage, fmt.Errorf(format, args...))
 }
 
 // signalled is the cause of a context that a signal has ended.
@@ -55,6 +58,9 @@ func exitCode(root *cobra.Command, err error) int {
 	code := exitFailed
 	switch {
 	case errors.As(err, &exit):
+		if exit.interrupted {
+			interruptSelf()
+		}
 		if code = exit.code; exit.err == nil {
 			return code
 		}

@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/cmd/interlock/internal/guard"
@@ -118,11 +119,8 @@ func (j *job) run(cmd *cobra.Command) error {
 			return err
 		}
 		stop() // from now on the guard handles signals
-		code, err := j.guarded(c, lease, renewed, doubt)
-		if err == nil || !j.again || !errors.Is(err, interlock.ErrLost) {
-			if err == nil && code != 0 {
-				err = &exitError{code: code}
-			}
+		err = j.guarded(c, lease, renewed, doubt)
+		if !j.again || !errors.Is(err, interlock.ErrLost) {
 			return err
 		}
 		ctx, stop = untilSignal(cmd.Context())
@@ -143,13 +141,13 @@ func (j *job) acquire(ctx context.Context, lock *interlock.Lock) (*interlock.Lea
 		j.say.tell("busy", "", "%s is busy", j.name)
 		return nil, &exitError{code: j.busy}
 	case errors.Is(err, interlock.ErrInvalid), errors.Is(err, interlock.ErrMismatch):
-		return nil, &exitError{exitUsage, err}
+		return nil, failed(exitUsage, err)
 	}
-	return nil, &exitError{exitUnreachable, err}
+	return nil, failed(exitUnreachable, err)
 }
 
 // guarded runs the job under the lease and releases it when nobody is left.
-func (j *job) guarded(c *interlock.Client, lease *interlock.Lease, renewed <-chan struct{}, doubt <-chan error) (int, error) {
+func (j *job) guarded(c *interlock.Client, lease *interlock.Lease, renewed <-chan struct{}, doubt <-chan error) error {
 	run, err := guard.Start(guard.Spec{
 		Args:     j.args,
 		Env:      j.environment(lease),
@@ -160,9 +158,9 @@ func (j *job) guarded(c *interlock.Client, lease *interlock.Lease, renewed <-cha
 	})
 	if err != nil {
 		if released := lease.Release(); errors.Is(released, interlock.ErrLost) {
-			return 0, &exitError{exitLost, fmt.Errorf("%w before the job was started", released)}
+			return failed(exitLost, fmt.Errorf("%w before the job was started", released))
 		}
-		return 0, startFailed(err)
+		return startFailed(err)
 	}
 	done, revoked := lease.Done(), lease.Revoked()
 wait:
@@ -200,18 +198,22 @@ wait:
 			lost = fmt.Errorf("%w: it was not renewed in time", interlock.ErrLost)
 		}
 		j.say.tell("lost", "", "lost %s, the job was ended", j.name)
-		return 0, &exitError{exitLost, fmt.Errorf("run %s: the job was ended: %w", j.name, lost)}
+		return failed(exitLost, fmt.Errorf("run %s: the job was ended: %w", j.name, lost))
 	case errors.Is(released, interlock.ErrLost):
 		j.say.tell("lost", "", "lost %s as the job ended", j.name)
-		return 0, &exitError{exitLost, fmt.Errorf("%w, as the job ended (its status was %d)", released, result.ExitCode())}
+		return failed(exitLost, fmt.Errorf("%w, as the job ended (its status was %d)", released, result.ExitCode()))
 	case released != nil:
-		return 0, &exitError{exitUnreachable, released}
+		return failed(exitUnreachable, released)
 	}
 	if result.Cause == guard.GuardDied {
 		j.say.warn("the guard of %s was killed, and the job with it", j.name)
 	}
 	j.say.tell("ended", strconv.Itoa(result.ExitCode()), "the job ended with status %d, %s is released", result.ExitCode(), j.name)
-	return result.ExitCode(), nil
+	if code := result.ExitCode(); code != 0 {
+		atTerminal := term.IsTerminal(int(os.Stdin.Fd()))
+		return &exitError{code: code, interrupted: result.Signal == syscall.SIGINT && atTerminal}
+	}
+	return nil
 }
 
 // deadline is when the lease ends, on the clock that guards use.
@@ -235,7 +237,7 @@ func (j *job) environment(l *interlock.Lease) []string {
 func startFailed(err error) error {
 	var s *guard.StartError
 	if errors.As(err, &s) {
-		return &exitError{s.Code, fmt.Errorf("cannot run %w", err)}
+		return failed(s.Code, fmt.Errorf("cannot run %w", err))
 	}
 	return err
 }

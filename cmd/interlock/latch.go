@@ -28,7 +28,7 @@ func latchSet(o *options) *cobra.Command {
 			return o.with(cmd, func(ctx context.Context, c *interlock.Client) error {
 				set, err := c.Latch(args[0]).Set(ctx, n)
 				if err == nil && !set {
-					return &exitError{exitBusy, fmt.Errorf("latch %s is set already (interlock latch reset %s frees it)", args[0], args[0])}
+					return failed(exitBusy, fmt.Errorf("latch %s is set already (interlock latch reset %s frees it)", args[0], args[0]))
 				}
 				return err
 			})

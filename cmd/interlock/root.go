@@ -85,7 +85,7 @@ func group(use, short string, subs ...*cobra.Command) *cobra.Command {
 		}
 		return nil
 	}, RunE: func(cmd *cobra.Command, _ []string) error {
-		return &exitError{exitUsage, errors.New(cmd.CommandPath() + " needs a command (see --help)")}
+		return failed(exitUsage, errors.New(cmd.CommandPath()+" needs a command (see --help)"))
 	}}
 	c.AddCommand(subs...)
 	return c

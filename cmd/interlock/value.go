@@ -108,7 +108,7 @@ func (o *options) change(cmd *cobra.Command, v *interlock.Value[[]byte], ctx con
 	if cmd.Flags().Changed("version") {
 		got, err := do(version)
 		if isConflict(err) {
-			return 0, &exitError{exitBusy, err}
+			return 0, failed(exitBusy, err)
 		}
 		return got, err
 	}

@@ -1,0 +1,4 @@
+package main
+
+// interruptSelf does nothing: windows has no such signals.
+func interruptSelf() {}
