@@ -155,8 +155,9 @@ type Session interface {
 
 	// Keep makes a held ticket end d from now, sooner or later than it would have,
 	// and whatever its session does. It also serves tickets of other sessions, by
-	// their ID, if they have a fixed end already. A ticket that does not stand:
-	// ErrGone.
+	// their ID, if they have a fixed end already. A ticket that was joined without
+	// Hold ends cleanly then: its holder is done and only keeps others out. A
+	// ticket that does not stand: ErrGone.
 	Keep(ctx context.Context, t Ticket, d time.Duration) error
 
 	// Leave takes the ticket out of its queue and grants whoever is next in the

@@ -100,7 +100,7 @@ func (w *World) expire() {
 	for w.alarms.due(w.now) {
 		a := heap.Pop(&w.alarms).(*alarm)
 		if a.ticket != nil {
-			w.leave(a.ticket, false)
+			w.leave(a.ticket, a.ticket.hold == 0) // kept by a holder that was done
 			continue
 		}
 		s := a.session
