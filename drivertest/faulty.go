@@ -49,14 +49,6 @@ func lostReply(ctx context.Context, call func(context.Context) error) error {
 // lostCall fails before the effect.
 func lostCall(context.Context, func(context.Context) error) error { return errLost }
 
-// repeated makes the effect happen two times, as a network that repeats a message
-// does, and loses both replies.
-func repeated(ctx context.Context, call func(context.Context) error) error {
-	call(ctx)
-	call(ctx)
-	return errLost
-}
-
 // cancelled makes the call with a context that has ended before.
 func cancelled(ctx context.Context, call func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)

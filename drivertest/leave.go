@@ -61,9 +61,9 @@ var leftStaysLeft = rule{
 		a, b := t.client(), t.client()
 		refused := func(about string, c *client, r driver.Request) {
 			t.Helper()
-			for _, r := range []driver.Request{r, again(r), again(nowait(r))} {
+			for _, r := range []driver.Request{again(r), again(nowait(r))} {
 				if tk, err := c.Join(t.ctx, r); !errors.Is(err, driver.ErrGone) {
-					t.Fatalf("Join of a ticket that has left %s (Retry %v): %+v, %v", about, r.Retry, tk, err)
+					t.Fatalf("Join of a ticket that has left %s (NoWait %v): %+v, %v", about, r.NoWait, tk, err)
 				}
 			}
 		}

@@ -209,10 +209,3 @@ var lostCalls = rule{
 	says:  []string{leavesOpen},
 	check: func(t *T) { play(t, "call lost", lostCall) },
 }
-
-// An effect that comes twice counts once.
-var repeatedCalls = rule{
-	name:  "RepeatedCalls",
-	says:  []string{leavesOpen},
-	check: func(t *T) { play(t, "call repeated", repeated) },
-}

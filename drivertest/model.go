@@ -24,7 +24,6 @@ var model = rule{
 				t: r, ctx: t.ctx, drivers: drivers,
 				queue:    fmt.Sprintf("run %d", run),
 				capacity: rapid.Int64Range(1, 6).Draw(r, "capacity"),
-				gone:     map[string]driver.Request{},
 			}
 			for i := range m.sessions {
 				m.open(i)
@@ -62,8 +61,7 @@ type machine struct {
 	queue    string
 	capacity int64
 	tickets  []*place // in the order of Join
-	gone     map[string]driver.Request
-	left     []string // the IDs in gone, in order
+	gone     []*place // of sessions that are open
 	token    uint64   // of the last exclusive grant
 }
 
@@ -105,8 +103,7 @@ func (m *machine) some(t *rapid.T) *place {
 
 func (m *machine) remove(p *place) {
 	m.tickets = slices.DeleteFunc(m.tickets, func(q *place) bool { return q == p })
-	m.gone[p.ID] = p.Request
-	m.left = append(m.left, p.ID)
+	m.gone = append(m.gone, p)
 }
 
 // compare reads the queue and grants by the rule.
@@ -181,18 +178,16 @@ func (m *machine) joinAgain(t *rapid.T) {
 	}
 }
 
-func (m *machine) someGone(t *rapid.T) driver.Request {
-	if len(m.left) == 0 {
+func (m *machine) someGone(t *rapid.T) *place {
+	if len(m.gone) == 0 {
 		t.Skip("nobody has left")
 	}
-	return m.gone[m.left[rapid.IntRange(0, len(m.left)-1).Draw(t, "gone")]]
+	return m.gone[rapid.IntRange(0, len(m.gone)-1).Draw(t, "gone")]
 }
 
 func (m *machine) joinGone(t *rapid.T) {
-	r := m.someGone(t)
-	r.Retry = rapid.Bool().Draw(t, "retry")
-	i := rapid.IntRange(0, len(m.sessions)-1).Draw(t, "session")
-	if got, err := m.sessions[i].Join(m.ctx, r); !errors.Is(err, driver.ErrGone) {
+	p := m.someGone(t)
+	if got, err := m.sessions[p.session].Join(m.ctx, again(p.Request)); !errors.Is(err, driver.ErrGone) {
 		t.Fatalf("Join of a ticket that has left: %+v, %v", got, err)
 	}
 }
@@ -210,15 +205,15 @@ func (m *machine) leave(t *rapid.T) {
 }
 
 func (m *machine) leaveGone(t *rapid.T) {
-	r := m.someGone(t)
-	tk := driver.Ticket{ID: r.ID, Queue: r.Queue}
-	if err := m.sessions[0].Leave(m.ctx, tk, true); !errors.Is(err, driver.ErrGone) {
+	p := m.someGone(t)
+	s := m.sessions[p.session]
+	if err := s.Leave(m.ctx, p.ticket(), true); !errors.Is(err, driver.ErrGone) {
 		t.Fatalf("Leave of a ticket that has left: %v", err)
 	}
-	if err := m.sessions[1].Shrink(m.ctx, tk, 1); !errors.Is(err, driver.ErrGone) {
+	if err := s.Shrink(m.ctx, p.ticket(), 1); !errors.Is(err, driver.ErrGone) {
 		t.Fatalf("Shrink of a ticket that has left: %v", err)
 	}
-	if err := m.sessions[2].Keep(m.ctx, tk, limit); !errors.Is(err, driver.ErrGone) {
+	if err := s.Keep(m.ctx, p.ticket(), limit); !errors.Is(err, driver.ErrGone) {
 		t.Fatalf("Keep of a ticket that has left: %v", err)
 	}
 }
@@ -284,10 +279,11 @@ func (m *machine) renew(t *rapid.T) {
 			want[p.ID] = []driver.State{driver.Stray}
 		}
 	}
-	if len(m.left) > 0 {
-		id := m.left[rapid.IntRange(0, len(m.left)-1).Draw(t, "gone")]
-		known = append(known, driver.Ticket{ID: id, Queue: m.queue})
-		want[id] = []driver.State{driver.Gone}
+	for _, p := range m.gone {
+		if p.session == i && rapid.IntRange(0, 3).Draw(t, "gone") == 0 {
+			known = append(known, p.ticket())
+			want[p.ID] = []driver.State{driver.Gone}
+		}
 	}
 	answer, err := m.sessions[i].Renew(m.ctx, known)
 	if err != nil || len(answer) != len(want) {
@@ -308,20 +304,20 @@ func (m *machine) close(t *rapid.T) {
 	if err := m.sessions[i].Close(m.ctx); err != nil {
 		t.Fatalf("Close: %v", err)
 	}
-	for _, p := range slices.Clone(m.tickets) {
-		if p.session == i && !(p.held && p.fixed) {
-			m.remove(p)
-		}
-	}
 	m.open(i)
 	for _, p := range slices.Clone(m.tickets) {
-		if p.session == i { // it has stayed, and any session may leave it
+		if p.session != i {
+			continue
+		}
+		if p.held && p.fixed { // it has stayed, and any session may leave it
 			if err := m.sessions[i].Leave(m.ctx, p.ticket(), true); err != nil {
 				t.Fatalf("Leave of a ticket with a fixed end, of a closed session: %v", err)
 			}
-			m.remove(p)
 		}
+		m.remove(p)
 	}
+	// A Join can come late to the session that sent it, and that one is over.
+	m.gone = slices.DeleteFunc(m.gone, func(p *place) bool { return p.session == i })
 }
 
 func (m *machine) mismatch(t *rapid.T) {

@@ -89,7 +89,6 @@ var rules = []rule{
 	processesThatDie,
 	lostReplies,
 	lostCalls,
-	repeatedCalls,
 	cancellation,
 	endedContext,
 	cancelledAwaits,

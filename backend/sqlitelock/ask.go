@@ -8,7 +8,7 @@ import (
 	"github.com/interlock-go/interlock/driver"
 )
 
-var errDemand = driver.Permanent(errors.New("ask: only Revoke, Evict and Force can be asked for"))
+var errDemand = driver.Invalid(errors.New("ask: only Revoke, Evict and Force can be asked for"))
 
 func (d *Driver) Ask(ctx context.Context, queue, id string, what driver.Demand) error {
 	if what != driver.Revoke && what != driver.Evict && what != driver.Force {
@@ -17,7 +17,7 @@ func (d *Driver) Ask(ctx context.Context, queue, id string, what driver.Demand) 
 	if err := checkID(id); err != nil {
 		return err
 	}
-	if err := checkName(queue); err != nil {
+	if err := driver.CheckName(queue); err != nil {
 		return err
 	}
 	if err := d.sweepDue(ctx); err != nil {
@@ -58,15 +58,17 @@ func (d *Driver) Ask(ctx context.Context, queue, id string, what driver.Demand) 
 			return t.save(q)
 		default:
 			m.Evict = append(m.Evict, n)
-			if p.flags |= evicted; p.is(fixed) {
-				if err := t.shorten(p); err != nil {
-					return err
-				}
-			} else if p.ends == 0 {
-				if p.ends, err = t.end(p); err != nil {
-					return err
-				}
+			ttl, expires, err := t.lease(p.sid)
+			if err != nil {
+				return err
 			}
+			if p.flags |= evicted; p.is(fixed) {
+				if ttl == 0 { // the session is over
+					ttl = defaultTTL
+				}
+				p.shorten(t.now.add(ttl))
+			}
+			p.ends = p.end(ttl, expires)
 			p.flags &^= stray
 		}
 		if err := t.update(q, p); err != nil {
@@ -76,29 +78,21 @@ func (d *Driver) Ask(ctx context.Context, queue, id string, what driver.Demand) 
 	})
 }
 
-// shorten makes a fixed end come after one TTL of its session at most.
-func (t *tx) shorten(p *place) error {
-	ttl, _, err := t.lease(p.sid)
-	if err != nil {
-		return err
-	}
-	if ttl == 0 { // the session is over
-		ttl = defaultTTL
-	}
-	if latest := t.now.add(ttl); p.ends > latest {
+// shorten makes a fixed end come at a moment at the latest.
+func (p *place) shorten(latest moment) {
+	if p.ends > latest {
 		p.wall -= int64(p.ends - latest)
 		p.ends = latest
 	}
-	return nil
 }
 
 // Raise is committed synchronously: the floor outlasts a power loss.
 func (d *Driver) Raise(ctx context.Context, queue string, floor uint64) error {
-	if err := checkName(queue); err != nil {
+	if err := driver.CheckName(queue); err != nil {
 		return err
 	}
 	if floor >= driver.MaxToken-1 {
-		return driver.Permanent(fmt.Errorf("raise: no token is larger than %d", floor))
+		return driver.Invalid(fmt.Errorf("raise: no token is larger than %d", floor))
 	}
 	return d.change(ctx, durable, func(t *tx) error {
 		q, err := t.queue(queue)

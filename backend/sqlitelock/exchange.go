@@ -48,7 +48,7 @@ func (d *Driver) changes(ctx context.Context, sync bool, f func(*tx) error) (ope
 	for len(t.unsent) > 0 {
 		q := t.unsent[0]
 		t = &tx{d: d}
-		err := d.transact(ctx, fast, t, func(t *tx) error { return t.resume(q) })
+		err := d.transact(d.ctx, fast, t, func(t *tx) error { return t.resume(q) })
 		d.send(t.letters)
 		if err != nil {
 			break // Renew of those who wait goes on
@@ -166,18 +166,15 @@ func (t *tx) countOpened() error {
 
 const never = moment(1<<63 - 1)
 
-// checkName refuses a name that is not allowed.
-func checkName(name string) error { return driver.Permanent(driver.CheckName(name)) }
-
 // checkID refuses an ID that is none.
 func checkID(id string) error {
 	if len(id) == 32 {
 		for _, c := range []byte(id) {
 			if (c < '0' || c > '9') && (c < 'a' || c > 'f') && (c < 'A' || c > 'F') {
-				return driver.Permanent(fmt.Errorf("ID %q is not 32 hexadecimal digits", id))
+				return driver.Invalid(fmt.Errorf("ID %q is not 32 hexadecimal digits", id))
 			}
 		}
 		return nil
 	}
-	return driver.Permanent(fmt.Errorf("ID %q is not 32 hexadecimal digits", id))
+	return driver.Invalid(fmt.Errorf("ID %q is not 32 hexadecimal digits", id))
 }

@@ -32,8 +32,6 @@ func (f *file) explain(err error) error {
 		return permanent("may not be used")
 	case sqlite.ResultFull:
 		return fmt.Errorf("%s cannot grow: the disk or quota is full: %w", f.path, err)
-	case sqlite.ResultError:
-		return permanent("has not the tables that it should have")
 	}
 	return fmt.Errorf("%s: %w", f.path, err)
 }

@@ -17,7 +17,7 @@ import (
 const lookAgain = 10 * time.Second
 
 func (d *Driver) Follow(ctx context.Context, queue, after string) (driver.Queue, error) {
-	if err := checkName(queue); err != nil {
+	if err := driver.CheckName(queue); err != nil {
 		return driver.Queue{}, err
 	}
 	return await(ctx, d, "queue", queue,

@@ -35,16 +35,16 @@ func checkRequest(r *driver.Request) error {
 	if err := checkID(r.ID); err != nil {
 		return err
 	}
-	if err := checkName(r.Queue); err != nil {
+	if err := driver.CheckName(r.Queue); err != nil {
 		return err
 	}
 	switch {
 	case r.Kind == "":
-		return driver.Permanent(errors.New("the request has no kind"))
+		return driver.Invalid(errors.New("the request has no kind"))
 	case r.Units < 1 || r.Units > r.Capacity:
-		return driver.Permanent(fmt.Errorf("%d units of a capacity of %d can never be granted", r.Units, r.Capacity))
+		return driver.Invalid(fmt.Errorf("%d units of a capacity of %d can never be granted", r.Units, r.Capacity))
 	case r.Hold < 0:
-		return driver.Permanent(fmt.Errorf("hold of %v is negative", r.Hold))
+		return driver.Invalid(fmt.Errorf("hold of %v is negative", r.Hold))
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ func (s *session) mayHaveBeen(t driver.Ticket) bool {
 
 func (s *session) Shrink(ctx context.Context, t driver.Ticket, units int64) error {
 	if units < 1 {
-		return driver.Permanent(fmt.Errorf("%d units: at least 1 must stay", units))
+		return driver.Invalid(fmt.Errorf("%d units: at least 1 must stay", units))
 	}
 	return s.alter(ctx, t, fast, false, func(x *tx, q *queue, p *place) error {
 		if p == nil {
@@ -66,7 +66,7 @@ func (s *session) Shrink(ctx context.Context, t driver.Ticket, units int64) erro
 
 func (s *session) Keep(ctx context.Context, t driver.Ticket, in time.Duration) error {
 	if in <= 0 {
-		return driver.Permanent(fmt.Errorf("keep for %v: it must be longer than 0", in))
+		return driver.Invalid(fmt.Errorf("keep for %v: it must be longer than 0", in))
 	}
 	proof := driver.Now()
 	err := s.alter(ctx, t, durable, true, func(x *tx, q *queue, p *place) error {
@@ -74,10 +74,13 @@ func (s *session) Keep(ctx context.Context, t driver.Ticket, in time.Duration) e
 			return driver.ErrGone
 		}
 		if !q.held(p) {
-			return driver.Permanent(errors.New("keep: the ticket is not held"))
+			return driver.Invalid(errors.New("keep: the ticket is not held"))
 		}
 		if p.is(evicted) && p.ends < x.now.add(min(in, maxHold)) {
 			return driver.ErrGone // nothing makes an evicted ticket last longer
+		}
+		if !p.is(fixed) {
+			p.flags |= kept
 		}
 		x.fix(p, in)
 		if p.owner == "" {
@@ -97,7 +100,7 @@ func (s *session) Keep(ctx context.Context, t driver.Ticket, in time.Duration) e
 }
 
 // errNothing undoes an exchange that has nothing to change.
-var errNothing = errors.New("nothing to change")
+var errNothing = driver.Permanent(errors.New("nothing to change"))
 
 // alter changes a ticket of this session, or with others a fixed one of another
 // session, and grants whoever fits then. For a ticket that does not stand f gets
@@ -106,7 +109,7 @@ func (s *session) alter(ctx context.Context, tk driver.Ticket, sync, others bool
 	if err := checkID(tk.ID); err != nil {
 		return err
 	}
-	if err := checkName(tk.Queue); err != nil {
+	if err := driver.CheckName(tk.Queue); err != nil {
 		return err
 	}
 	n, err := s.d.number(ctx, tk.Queue, tk.ID)

@@ -19,8 +19,9 @@ type message struct {
 	Revoke    []int64 `json:"revoke,omitempty"`
 	Evict     []int64 `json:"evict,omitempty"`
 	Gone      []int64 `json:"gone,omitempty"`
-	Changed   bool    `json:"c,omitempty"` // the queue
-	Cell      string  `json:"v,omitempty"` // this cell has changed
+	Over      int64   `json:"over,omitempty"` // this session is
+	Changed   bool    `json:"c,omitempty"`    // the queue
+	Cell      string  `json:"v,omitempty"`    // this cell has changed
 	Look      bool    `json:"look,omitempty"`
 }
 

@@ -66,7 +66,7 @@ func (s *session) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Re
 		answer = append(answer, r)
 	}
 	for _, t := range strays {
-		if _, ok := found[t.id]; ok {
+		if f, ok := found[t.id]; ok && f.flags&fixed == 0 {
 			answer = append(answer, driver.Renewed{ID: t.id, Queue: t.queue, State: driver.Stray})
 		}
 	}
@@ -125,9 +125,11 @@ func (t *tx) strand(strays []*ticket) error {
 		if p == nil || p.ends != 0 {
 			continue
 		}
-		if p.ends, err = t.end(p); err != nil {
+		ttl, expires, err := t.lease(p.sid)
+		if err != nil {
 			return err
 		}
+		p.ends = p.end(ttl, expires)
 		p.flags |= stray
 		if err := t.update(q, p); err != nil {
 			return err
@@ -289,7 +291,7 @@ func (ts *tickets) settle(t *ticket, q *queue, p *place, proof driver.Instant) {
 		if p.is(fixed) {
 			t.hold, t.proof = true, proof
 		}
-		if q.waiting > 0 && !t.told {
+		if q.waiting > 0 {
 			t.signal(driver.Wanted)
 		}
 	}
@@ -305,7 +307,7 @@ func (ts *tickets) settle(t *ticket, q *queue, p *place, proof driver.Instant) {
 // end is anything to this one.
 func (d *Driver) foreign(ctx context.Context, k driver.Ticket) (st driver.State, proof driver.Instant, err error) {
 	st = driver.Gone
-	if checkID(k.ID) != nil || checkName(k.Queue) != nil {
+	if checkID(k.ID) != nil || driver.CheckName(k.Queue) != nil {
 		return st, 0, nil
 	}
 	err = d.view(ctx, func(c conn, now moment) error {

@@ -93,5 +93,6 @@ const (
 	fixed   = 1 << iota // it ends at its own end, whatever its session does
 	evicted             // it is not renewed any more
 	revoked             // its holder was asked to give it up
+	kept                // joined without a fixed time: its end is a clean one
 	stray               // its caller does not know of it, so it is not renewed
 )

@@ -52,7 +52,7 @@ func (d *Driver) Open(ctx context.Context, o driver.SessionOptions) (driver.Sess
 		return nil, err
 	}
 	if o.TTL < 0 {
-		return nil, driver.Permanent(fmt.Errorf("TTL of %v is negative", o.TTL))
+		return nil, driver.Invalid(fmt.Errorf("TTL of %v is negative", o.TTL))
 	}
 	s := &session{d: d, id: newID(), ttl: defaultTTL, owner: o.Owner}
 	if o.TTL > 0 {
@@ -110,9 +110,13 @@ func (s *session) Close(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = s.d.sweep(ctx)
+	if err = s.d.sweep(ctx); err != nil {
+		// It is over already, whether or not the caller tries again.
+		s.d.background(func(ctx context.Context) { _ = s.d.sweep(ctx) })
+		return err
+	}
 	s.end()
-	return err
+	return nil
 }
 
 func (s *session) isOver() bool {

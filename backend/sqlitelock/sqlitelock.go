@@ -14,13 +14,13 @@ func init() { driver.Register("sqlite", open) }
 func open(ctx context.Context, u *driver.URL) (driver.Driver, error) {
 	mode := u.Int("mode", 8, defaultMode)
 	if err := u.Check(); err != nil {
-		return nil, driver.Permanent(err)
+		return nil, err
 	}
 	if len(u.Hosts) > 0 || u.User != nil {
-		return nil, driver.Permanent(errors.New("sqlite: the URL has a host; write sqlite:relative.db or sqlite:///absolute/locks.db"))
+		return nil, driver.Invalid(errors.New("sqlite: the URL has a host; write sqlite:relative.db or sqlite:///absolute/locks.db"))
 	}
 	if mode < 0 || mode > 0o777 {
-		return nil, driver.Permanent(fmt.Errorf("sqlite: mode=%o is not between 0 and 777", mode))
+		return nil, driver.Invalid(fmt.Errorf("sqlite: mode=%o is not between 0 and 777", mode))
 	}
 	return New(ctx, u.Path, Mode(fs.FileMode(mode)))
 }

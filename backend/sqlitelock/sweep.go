@@ -11,8 +11,8 @@ import (
 // silent is a session of which something has ended because it was not renewed, or
 // that is over.
 type silent struct {
-	sid     int64
-	id      string
+	sid int64
+	address
 	ttl     time.Duration
 	expires moment // 0: it is over
 
@@ -78,10 +78,7 @@ func (d *Driver) sweep(ctx context.Context) error {
 		return err
 	}
 	for _, s := range over {
-		if mine := d.session(s.sid); mine != nil {
-			mine.end()
-		}
-		d.file.folder.bury(s.id)
+		d.file.folder.bury(s.session)
 	}
 	d.alarm.expect(due)
 	return nil
@@ -91,8 +88,8 @@ func (d *Driver) sweep(ctx context.Context) error {
 // have.
 func (c conn) ended(now moment) (sessions []*silent, victims []victim, err error) {
 	bySID := map[int64]*silent{}
-	err = c.all("SELECT sid, id, ttl, expires FROM session WHERE expires <= ?", func(r *sqlite.Stmt) bool {
-		s := &silent{r.ColumnInt64(0), r.ColumnText(1), time.Duration(r.ColumnInt64(2)), moment(r.ColumnInt64(3)), never}
+	err = c.all("SELECT sid, post, id, ttl, expires FROM session WHERE expires <= ?", func(r *sqlite.Stmt) bool {
+		s := &silent{r.ColumnInt64(0), address{r.ColumnText(1), r.ColumnText(2)}, time.Duration(r.ColumnInt64(3)), moment(r.ColumnInt64(4)), never}
 		sessions = append(sessions, s)
 		bySID[s.sid] = s
 		return true
@@ -154,16 +151,18 @@ func (t *tx) takeOut(victims []victim) error {
 		if p == nil {
 			continue
 		}
-		end, err := t.end(p)
+		ttl, expires, err := t.lease(p.sid)
 		if err != nil {
 			return err
 		}
-		if end > t.now {
+		if p.end(ttl, expires) > t.now {
 			continue
 		}
-		m := t.tell(p.sid, q.name)
-		m.Gone = append(m.Gone, p.n)
-		if err := t.remove(q, p, false); err != nil {
+		if expires != 0 { // else the session is told as a whole
+			m := t.tell(p.sid, q.name)
+			m.Gone = append(m.Gone, p.n)
+		}
+		if err := t.remove(q, p, p.is(kept)); err != nil {
 			return err
 		}
 	}
@@ -179,21 +178,20 @@ func (t *tx) takeOut(victims []victim) error {
 }
 
 // end is the moment at which a ticket ends unless it is renewed.
-func (t *tx) end(p *place) (moment, error) {
-	if p.is(fixed) {
-		return p.ends, nil
-	}
-	ttl, expires, err := t.lease(p.sid)
+func (p *place) end(ttl time.Duration, expires moment) moment {
 	switch {
-	case err != nil || expires == 0:
-		return 0, err
+	case p.is(fixed):
+		return p.ends
+	case expires == 0:
+		return 0
 	case p.ends != 0:
-		return p.ends, nil
+		return p.ends
 	}
-	return max(expires, p.since.add(ttl)), nil
+	return max(expires, p.since.add(ttl))
 }
 
-// lease reads the TTL of a session and when it expires; 0 if it is over.
+// lease reads the TTL of a session and the moment before which nothing of it
+// ends; 0 if it is over.
 func (c conn) lease(sid int64) (ttl time.Duration, expires moment, err error) {
 	_, err = c.one("SELECT ttl, expires FROM session WHERE sid = ?", func(s *sqlite.Stmt) {
 		ttl, expires = time.Duration(s.ColumnInt64(0)), moment(s.ColumnInt64(1))
@@ -211,6 +209,7 @@ func (t *tx) settle(sessions []*silent) (over []*silent, err error) {
 			}
 			if t.Changes() > 0 {
 				over = append(over, s)
+				t.letters = append(t.letters, letter{to: s.address, body: message{Over: s.sid}})
 			}
 		} else if err := t.exec("UPDATE session SET expires = ? WHERE sid = ? AND expires = ?", s.first, s.sid, s.expires); err != nil {
 			return nil, err

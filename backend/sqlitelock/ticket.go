@@ -23,7 +23,6 @@ type ticket struct {
 	token     uint64
 	inherited bool
 	proof     driver.Instant // of its own; its session may have a later one
-	told      bool           // that somebody waits behind it
 	bell      chan struct{}  // closed at the next change; nil while nobody listens
 }
 
@@ -159,6 +158,11 @@ func (d *Driver) receive(m message) {
 	if m.Changed {
 		d.bells.ring("queue", m.Queue)
 	}
+	if m.Over != 0 {
+		if s := d.session(m.Over); s != nil {
+			s.end()
+		}
+	}
 	if m.Cell != "" {
 		d.bells.ring("cell", m.Cell)
 	}
@@ -203,9 +207,6 @@ func (t *ticket) granted(token uint64, inherited bool) {
 // signal queues a signal for the ticket's session, unless the same one is still
 // to be delivered. The lock is held.
 func (t *ticket) signal(demand driver.Demand) {
-	if demand == driver.Wanted {
-		t.told = true
-	}
 	s, sig := t.owner, driver.Signal{Demand: demand, Queue: t.queue, ID: t.id}
 	if s.over || slices.Contains(s.signals, sig) {
 		return

@@ -140,12 +140,21 @@ func Run(ctx context.Context, c Config) (results []Result, err error) {
 	for i, strategy := range c.Strategies {
 		result, err := sale{Config: c, strategy: strategy, number: i + 1, dir: dir}.run(ctx)
 		if err != nil {
-			if ctx.Err() != nil {
-				err = context.Cause(ctx)
+			if err := ended(ctx); err != nil {
+				return results, fmt.Errorf("flash sale: %s: %w", strategy, err)
 			}
 			return results, fmt.Errorf("flash sale: %s: %w", strategy, err)
 		}
 		results = append(results, result)
 	}
 	return results, nil
+}
+
+// ended is nil before the end of ctx, then why it ended.
+func ended(ctx context.Context) error {
+	err, cause := ctx.Err(), context.Cause(ctx)
+	if err == nil || errors.Is(cause, err) {
+		return cause
+	}
+	return fmt.Errorf("%w: %w", err, cause)
 }

@@ -80,7 +80,7 @@ func (s sale) sell(ctx context.Context, r *Result, j job) (confirmed map[int]boo
 	for readied, finished := 0, 0; finished < s.Workers; {
 		select {
 		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+			return nil, ended(ctx)
 		case <-tick.C:
 			report()
 		case e := <-crew.events:
