@@ -1,0 +1,47 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strings"
+)
+
+// machine says what the figures were measured on.
+func machine(w io.Writer) {
+	fmt.Fprintf(w, "CPU: %d × %s; memory: %s; kernel: %s; %s\n", runtime.NumCPU(),
+		field("/proc/cpuinfo", "model name"), field("/proc/meminfo", "MemTotal"), firstLine("/proc/sys/kernel/osrelease"), runtime.Version())
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, d := range info.Deps {
+			if strings.Contains(d.Path, "sqlite") && d.Replace == nil {
+				fmt.Fprintf(w, "%s %s\n", d.Path, d.Version)
+			}
+		}
+	}
+}
+
+func field(file, name string) string {
+	f, err := os.Open(file)
+	if err != nil {
+		return "unknown"
+	}
+	defer f.Close()
+	for s := bufio.NewScanner(f); s.Scan(); {
+		if k, v, ok := strings.Cut(s.Text(), ":"); ok && strings.TrimSpace(k) == name {
+			return strings.TrimSpace(v)
+		}
+	}
+	return "unknown"
+}
+
+func firstLine(file string) string {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return "unknown"
+	}
+	line, _, _ := strings.Cut(string(b), "\n")
+	return line
+}
