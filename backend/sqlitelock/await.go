@@ -11,7 +11,8 @@ func (s *session) Await(ctx context.Context, t driver.Ticket) (driver.Ticket, er
 		return driver.Ticket{}, err
 	}
 	ts := &s.d.tickets
-	for attending := false; ; attending = true {
+	attending, sure := false, false
+	for {
 		ts.mu.Lock()
 		mine := ts.byID[t.ID]
 		switch {
@@ -24,12 +25,15 @@ func (s *session) Await(ctx context.Context, t driver.Ticket) (driver.Ticket, er
 		case mine.state == held:
 			got := mine.report()
 			ts.mu.Unlock()
-			if got.Proof != 0 {
+			if sure && got.Proof != 0 {
 				return got, nil
 			}
-			if err := s.d.look(ctx, []*ticket{mine}); err != nil { // how long it holds
+			// It was held before this call, and may have been taken away; or it has
+			// just begun to hold for a fixed time, which the file knows.
+			if err := s.d.look(ctx, []*ticket{mine}); err != nil {
 				return driver.Ticket{}, err
 			}
+			sure = true
 			continue
 		}
 		if mine.bell == nil {
@@ -38,6 +42,7 @@ func (s *session) Await(ctx context.Context, t driver.Ticket) (driver.Ticket, er
 		bell := mine.bell
 		ts.mu.Unlock()
 		if !attending {
+			attending, sure = true, true // what comes now is news
 			defer s.d.attend()()
 		}
 		select {
