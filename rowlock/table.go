@@ -51,7 +51,8 @@ func Wait(d time.Duration) Option {
 // On SQLite it is a BEGIN IMMEDIATE: SQLite has no row locks, only one write
 // lock for the database file, and Begin waits until the transaction has it. Then
 // every read and write of the transaction is of the latest state, and nobody
-// else writes to any table until it ends; readers go on. Waiters try again every
+// else writes to any table until it ends, not even if its process is stopped in
+// the middle; readers go on. Waiters try again every
 // few milliseconds, in no order, each with a connection of its own: the size of
 // the pool bounds how many of a process do. A connection that is set to begin
 // every transaction with BEGIN IMMEDIATE waits one busy_timeout at each try. Where the file is not in WAL mode, give each

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"sync/atomic"
@@ -85,7 +86,14 @@ func stop(file string) error {
 	if err := os.Rename(temporary, file); err != nil {
 		return err
 	}
-	return syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+	continued := make(chan os.Signal, 1)
+	signal.Notify(continued, syscall.SIGCONT)
+	defer signal.Stop(continued)
+	if err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err != nil {
+		return err
+	}
+	<-continued // the call may return before the process is stopped
+	return nil
 }
 
 // A worker reads the stock and is stopped until the others have sold all of it.
