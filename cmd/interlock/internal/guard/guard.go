@@ -108,6 +108,10 @@ type Result struct {
 
 	// Signal is the signal that ended the command, or 0.
 	Signal syscall.Signal
+
+	// Interrupted means that the command died by Ctrl-C or Ctrl-\ at the
+	// terminal, or as if it had.
+	Interrupted bool
 }
 
 // ExitCode is the job's status as a shell shows it: the command's exit code, or
@@ -117,6 +121,16 @@ func (r Result) ExitCode() int {
 		return 128 + int(r.Signal)
 	}
 	return r.Code
+}
+
+// Raise ends this process by the signal by which the command was interrupted,
+// if it was, and otherwise does nothing. A program calls it last before it
+// exits: a shell shows the status 128+n either way, but ends its loop or list
+// of commands only for a process that died by the signal itself.
+func (r Result) Raise() {
+	if r.Interrupted {
+		raise(r.Signal)
+	}
 }
 
 // A StartError means that the command could not be run, and that nothing of it

@@ -89,6 +89,7 @@ func program() int {
 				fmt.Fprintln(os.Stderr, "cause:", r.Cause)
 				return 79
 			}
+			r.Raise()
 			return r.ExitCode()
 		}
 	}

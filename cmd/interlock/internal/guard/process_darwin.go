@@ -28,9 +28,19 @@ func jobAttr(group int) *syscall.SysProcAttr {
 // the runtime remembers it.
 func ignored(s syscall.Signal) bool { return signal.Ignored(s) }
 
-// stopSelf stops this process. SIGSTOP stands for every stop signal: the
-// default action of the others cannot be had back once they were caught.
-func stopSelf(syscall.Signal) { unix.Kill(unix.Getpid(), unix.SIGSTOP) }
+// actOn does to this process what signal s does by default: stops it, in which
+// case it returns when the process was continued, or ends it. SIGSTOP stands
+// for every stop signal: the default action of the others cannot be had back
+// once they were caught.
+func actOn(s syscall.Signal) {
+	switch s {
+	case unix.SIGSTOP, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU:
+		s = unix.SIGSTOP
+	default:
+		signal.Reset(s)
+	}
+	unix.Kill(unix.Getpid(), s)
+}
 
 // orphaned tells whether nobody outside this process group could continue it.
 func orphaned() bool {

@@ -49,8 +49,9 @@ func ignored(s syscall.Signal) bool {
 	return false
 }
 
-// stopSelf stops this process by signal s and returns when it was continued.
-func stopSelf(s syscall.Signal) {
+// actOn does to this process what signal s does by default: stops it, in which
+// case it returns when the process was continued, or ends it.
+func actOn(s syscall.Signal) {
 	// A signal to the calling thread takes effect before the call returns. Go's
 	// handler, once installed, is never removed again: set the default action
 	// around the call. The kernel's struct sigaction is of at most 32 bytes, its

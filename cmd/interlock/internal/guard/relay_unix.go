@@ -81,7 +81,16 @@ func (j *Job) suspendSelf(s syscall.Signal) {
 		j.send(order{Kind: contJob})
 		return
 	}
-	stopSelf(s)
+	// The job may be a shell with a group of its own in front. Whoever continues
+	// this process puts this process's group there.
+	inFront := groupOf(j.pid)
+	if inFront == unix.Getpgrp() || inFront != foregroundGroup() {
+		inFront = 0
+	}
+	actOn(s)
+	if inFront != 0 && inForeground() {
+		setForegroundGroup(inFront)
+	}
 	j.resume()
 }
 

@@ -148,8 +148,11 @@ func start(s Spec) (*Job, error) {
 		j.mu.Lock()
 		orderW.Close()
 		j.mu.Unlock()
-		if j.result.Cause != Ended {
+		switch s := j.result.Signal; {
+		case j.result.Cause != Ended:
 			j.terminal.restore()
+		case j.group != 0 && (s == unix.SIGINT || s == unix.SIGQUIT):
+			j.result.Interrupted = true
 		}
 		close(j.done)
 	}()
@@ -318,6 +321,12 @@ func (j *Job) checkGuard() {
 		j.hung = true
 		unix.Kill(j.guardPid, unix.SIGKILL)
 	}
+}
+
+// raise ends this process by a signal.
+func raise(s syscall.Signal) {
+	unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}) // the job has dumped its own
+	actOn(s)
 }
 
 // wait reaps a child of this process.

@@ -27,17 +27,33 @@ func terminalFd() (int, bool) {
 	return 0, false
 }
 
-// inForeground tells whether this process is in the foreground group of its
-// terminal: the one to which the terminal sends signals.
-func inForeground() bool {
+// foregroundGroup is the process group to which the terminal sends signals, or
+// 0 if this process has no terminal.
+func foregroundGroup() int {
 	tty, err := os.OpenFile("/dev/tty", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
-		return false
+		return 0
 	}
 	defer tty.Close()
 	group, err := unix.IoctlGetInt(int(tty.Fd()), unix.TIOCGPGRP)
-	return err == nil && group == unix.Getpgrp()
+	if err != nil {
+		return 0
+	}
+	return group
 }
+
+// setForegroundGroup hands the terminal on to another process group.
+func setForegroundGroup(group int) error {
+	tty, err := os.OpenFile("/dev/tty", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		return err
+	}
+	defer tty.Close()
+	return unix.IoctlSetPointerInt(int(tty.Fd()), unix.TIOCSPGRP, group)
+}
+
+// inForeground tells whether the terminal's signals go to this process.
+func inForeground() bool { return foregroundGroup() == unix.Getpgrp() }
 
 // terminal is the state of the terminal before the job had it.
 type terminal struct {
@@ -64,17 +80,13 @@ func (t terminal) restore() {
 	if t.modes == nil {
 		return
 	}
-	group, err := unix.IoctlGetInt(t.fd, unix.TIOCGPGRP)
-	if err != nil {
-		return
-	}
-	if group != unix.Getpgrp() {
-		if unix.Kill(-group, 0) != unix.ESRCH {
+	if group := foregroundGroup(); group != unix.Getpgrp() {
+		if group == 0 || unix.Kill(-group, 0) != unix.ESRCH {
 			return
 		}
 		// The job's own shell was in front, and is gone.
 		signal.Ignore(unix.SIGTTOU)
-		if unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, unix.Getpgrp()) != nil {
+		if setForegroundGroup(unix.Getpgrp()) != nil {
 			return
 		}
 	}

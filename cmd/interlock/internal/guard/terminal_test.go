@@ -1,0 +1,312 @@
+//go:build linux
+
+package guard_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+	"golang.org/x/sys/unix"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// a session is an interactive shell on a pseudo-terminal. In it, $G runs a
+// command under guard.
+type session struct {
+	*run
+	tty *os.File
+
+	mu   sync.Mutex
+	seen bytes.Buffer // since the last expect
+}
+
+func newSession(t *testing.T, shell ...string) *session {
+	t.Helper()
+	if _, err := exec.LookPath(shell[0]); err != nil {
+		t.Fatal(err)
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &session{run: command(t)}
+	s.Cmd = exec.Command(shell[0], shell[1:]...)
+	s.Env = append(os.Environ(), mark+"="+s.mark, "PS1=$ ", "ENV=", "HISTFILE=", "TERM=dumb", "G=env "+asProgram+"=1 "+exe)
+	if s.tty, err = pty.Start(s.Cmd); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		s.tty.Close()
+		s.Process.Kill()
+		s.Wait()
+		eventually(t, "the session's processes are gone", func() bool {
+			for pid := range s.processes() {
+				unix.Kill(pid, unix.SIGHUP)
+			}
+			return len(s.processes()) == 0
+		})
+	})
+	go func() {
+		for buf := make([]byte, 4096); ; {
+			n, err := s.tty.Read(buf)
+			s.mu.Lock()
+			s.seen.Write(bytes.ReplaceAll(buf[:n], []byte("\r"), nil))
+			s.mu.Unlock()
+			if err != nil {
+				return
+			}
+		}
+	}()
+	s.expect(`\$ $`)
+	return s
+}
+
+func (s *session) send(text string) {
+	s.t.Helper()
+	if _, err := s.tty.Write([]byte(text)); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// expect waits until the terminal shows something that matches, and forgets
+// all that it showed up to there.
+func (s *session) expect(pattern string) string {
+	s.t.Helper()
+	re := regexp.MustCompile(pattern)
+	for end := time.Now().Add(time.Minute); ; time.Sleep(2 * time.Millisecond) {
+		s.mu.Lock()
+		text := s.seen.String()
+		if at := re.FindStringIndex(text); at != nil {
+			s.seen.Next(at[1])
+			s.mu.Unlock()
+			return text[:at[1]]
+		}
+		s.mu.Unlock()
+		if time.Now().After(end) {
+			var left strings.Builder
+			for pid, line := range s.processes() {
+				fmt.Fprintf(&left, "\n%d %s %s", pid, state(pid), line)
+			}
+			s.t.Fatalf("the terminal never showed %q, but %q; processes:%s", pattern, text, left.String())
+		}
+	}
+}
+
+// shells runs a test in the shells that people have.
+func shells(t *testing.T, f func(t *testing.T, s *session)) {
+	for name, shell := range map[string][]string{
+		"bash": {"bash", "--norc", "--noprofile", "--noediting", "-i"},
+		"sh":   {"dash", "-i"},
+	} {
+		t.Run(name, func(t *testing.T) { f(t, newSession(t, shell...)) })
+	}
+}
+
+const (
+	ctrlC = "\x03"
+	ctrlZ = "\x1a"
+	ctrlD = "\x04"
+)
+
+func TestJobReadsTheTerminal(t *testing.T) {
+	shells(t, func(t *testing.T, s *session) {
+		s.send("$G sh -c 'read x; echo got $x; read x </dev/tty; echo got $x; exit 5'; echo code $?\n")
+		s.send("some words\n")
+		s.expect("got some words\n")
+		s.send("more\n")
+		s.expect("got more\n")
+		s.expect("code 5\n")
+	})
+}
+
+func TestJobReadsTheTerminalWhileItsInputIsAPipe(t *testing.T) {
+	shells(t, func(t *testing.T, s *session) {
+		s.send("echo piped | $G sh -c 'read x; echo got $x; read x </dev/tty; echo got $x'; echo code $?\n")
+		s.expect("got piped\n")
+		s.send("words\n")
+		s.expect("got words\n")
+		s.expect("code 0\n")
+	})
+}
+
+func TestCtrlCEndsTheJob(t *testing.T) {
+	shells(t, func(t *testing.T, s *session) {
+		s.send("$G cat\nready\n")
+		s.expect(`(?s)ready\n.*ready\n`) // the echo, and the job
+		s.send(ctrlC)
+		s.expect(`\^C\n\$ $`)
+		s.send("echo code $?\n")
+		s.expect("code 130\n")
+	})
+}
+
+func TestCtrlCEndsTheLoopAroundTheJob(t *testing.T) {
+	shells(t, func(t *testing.T, s *session) {
+		s.send("while :; do $G cat; done\nready\n")
+		s.expect(`(?s)ready\n.*ready\n`) // the echo, and the job
+		s.send(ctrlC)
+		s.expect(`\^C\n\$ $`)
+	})
+}
+
+func TestCtrlCIsDeliveredOnce(t *testing.T) {
+	shells(t, func(t *testing.T, s *session) {
+		s.send(`$G bash -c 'trap "echo caught" INT; echo ready; while read -r x; do echo line $x; done'; echo code $?` + "\n")
+		s.expect("ready\n")
+		s.send(ctrlC)
+		s.expect("caught\n")
+		s.send("a\n") // whatever would have been forwarded has been by now
+		if got := s.expect("line a\n"); strings.Contains(got, "caught") {
+			t.Errorf("the job was interrupted twice: %q", got)
+		}
+		s.send(ctrlD)
+		s.expect(`code \d+\n`)
+	})
+}
+
+func TestCtrlZStopsAndFgContinues(t *testing.T) {
+	shells(t, func(t *testing.T, s *session) {
+		s.send("$G sh -c 'echo ready; read x; echo got $x; exit 4'; echo code $?\n")
+		s.expect("ready\n")
+		for range 3 {
+			s.send(ctrlZ)
+			s.expect(`Stopped|Suspended`)
+			s.send("echo prompt; jobs\n")
+			s.expect(`\nprompt\n(.*\n)?.*(Stopped|Suspended)`)
+			s.send("fg; echo code $?\n")
+			s.expect(`echo code .*\n.*read x`)
+		}
+		s.send("words\n")
+		s.expect("got words\n")
+		s.expect("code 4\n")
+	})
+}
+
+func TestBgContinuesAJob(t *testing.T) {
+	shells(t, func(t *testing.T, s *session) {
+		s.send("$G sh -c 'echo ready; sleep 0.3; while [ ! -e /proc/self/nothing ]; do sleep 0.05; kill -0 $PPID && echo alive; done'\n")
+		s.expect("ready\n")
+		s.send(ctrlZ)
+		s.expect(`Stopped|Suspended`)
+		s.send("echo cut\n")
+		s.expect(`\ncut\n`)
+		s.send("bg\n")
+		s.expect(`alive\n`)
+		s.send("kill %1; wait %1; echo code $?\n")
+		s.expect(`code 143\n`)
+	})
+}
+
+func TestJobThatCatchesTheStopIsNotLeftBehind(t *testing.T) {
+	shells(t, func(t *testing.T, s *session) {
+		s.send(`$G bash -c 'trap "echo not now" TSTP; echo ready; while read -r x; do echo line $x; done'; echo code $?` + "\n")
+		s.expect("ready\n")
+		s.send(ctrlZ + "a\n")
+		s.expect("line a\n")
+		s.send(ctrlD)
+		s.expect(`code \d+\n`)
+	})
+}
+
+func TestSuspendedJobThatLostItsLeaseDoesNotContinue(t *testing.T) {
+	shells(t, func(t *testing.T, s *session) {
+		s.send(testTTL + `=2s $G bash -c 'trap "echo con""tinued" CONT; echo ready; while :; do sleep 0.01; done'` + "\n")
+		s.expect("ready\n")
+		s.send(ctrlZ)
+		s.expect(`Stopped|Suspended`)
+		eventually(t, "the job is gone", func() bool {
+			for _, line := range s.processes() {
+				if strings.HasPrefix(line, "bash -c") || strings.HasPrefix(line, "interlock-guard") {
+					return false
+				}
+			}
+			return true
+		})
+		s.send("fg; echo code $?\n")
+		if got := s.expect("code 79\n"); strings.Contains(got, "continued") {
+			t.Errorf("the job ran without a lease: %q", got)
+		}
+	})
+}
+
+func TestJobWithoutTerminalButInItsForegroundIsInterruptedAsAWhole(t *testing.T) {
+	shells(t, func(t *testing.T, s *session) {
+		s.send("$G bash -c '(echo ready >/dev/tty; exec cat /dev/zero) | cat' </dev/null >/dev/null 2>&1; echo code $?\n")
+		s.expect("ready\n")
+		s.send(ctrlC)
+		s.expect("code 130\n")
+	})
+}
+
+func TestJobWithoutTerminalIsStoppedAndContinued(t *testing.T) {
+	shells(t, func(t *testing.T, s *session) {
+		s.send("$G sh -c 'echo ready >/dev/tty; while :; do sleep 0.01; echo alive >/dev/tty; done' </dev/null >/dev/null 2>&1; echo code $?\n")
+		s.expect("alive\n")
+		s.send(ctrlZ)
+		s.expect(`Stopped|Suspended`)
+		s.send("echo c''ut\n")
+		s.expect(`cut\n`)
+		s.send("fg; echo code $?\n")
+		s.expect("alive\n")
+		s.send(ctrlC)
+		s.expect("code 130\n")
+	})
+}
+
+func TestPipelineEndsWithTheJob(t *testing.T) {
+	shells(t, func(t *testing.T, s *session) {
+		s.send("$G sh -c 'echo one; echo two' | cat; echo code $?\n")
+		s.expect("one\ntwo\ncode 0\n")
+		s.send("$G cat | cat\nready\n")
+		s.expect(`(?s)ready\n.*ready\n`) // the echo, and the job
+		s.send(ctrlC)
+		s.expect(`\^C\n\$ $`)
+	})
+}
+
+func TestAnInteractiveShellWorksAsAJob(t *testing.T) {
+	shells(t, func(t *testing.T, s *session) {
+		s.send("PS1='inner> ' $G bash --norc --noprofile --noediting -i; echo code $?\n")
+		s.expect("inner> $")
+		s.send("sleep 1000\n")
+		s.expect("sleep 1000\n")
+		s.send(ctrlZ)
+		s.expect(`Stopped(.*\n)*inner> $`)
+		s.send("suspend -f\n")
+		s.expect(`Stopped(.*\n)*.*\$ $`)
+		s.send("fg; echo code $?\n")
+		s.expect("inner> $")
+		s.send("fg\n")
+		s.expect("sleep 1000\n")
+		s.send(ctrlC)
+		s.expect(`\^C\ninner> $`)
+		s.send("exit 9\n")
+		s.expect("code 9\n")
+		s.send("echo still here\n")
+		s.expect("\nstill here\n")
+	})
+}
+
+func TestTerminalIsLeftAsItWasFound(t *testing.T) {
+	shells(t, func(t *testing.T, s *session) {
+		s.send("stty -a; echo be''fore\n")
+		want := s.expect("before\n")
+		deadline := driver.Now().Add(2 * time.Second)
+		s.send(fmt.Sprintf("%s=2s %s=%d $G sh -c 'trap : TERM; stty raw -echo; while :; do sleep 0.01; done'; stty -a; echo af''ter\n", testTTL, onlyDeadline, deadline))
+		s.expect("cause: lost\n")
+		got := s.expect("after\n")
+		_, want, _ = strings.Cut(want, "\n") // without the echo of the command
+		if want, got := strings.TrimSuffix(want, "before\n"), strings.TrimSuffix(got, "after\n"); got != want {
+			t.Errorf("before:\n%s\nafter:\n%s", want, got)
+		}
+	})
+}
