@@ -38,10 +38,13 @@ lint:
 	$(TOOLS) $(GO) build -o ../../bin/staticcheck honnef.co/go/tools/cmd/staticcheck
 	bin/staticcheck work
 	$(TOOLS) ../../bin/staticcheck ./...
+	cd bench && GOWORK=off ../bin/staticcheck ./...
 
-# Each module is what its users see: without the workspace.
+# Each module as its users see it: without the workspace. Bench stays outside
+# it, since what it is compared with bends versions.
+MODULES = $$($(GO) list -m -f '{{.Dir}}') "$$PWD/bench"
 alone:
-	@for dir in $$($(GO) list -m -f '{{.Dir}}'); do \
+	@for dir in $(MODULES); do \
 		cd "$$dir"; export GOWORK=off; echo "$$($(GO) list -m)"; \
 		$(GO) mod tidy -diff | sed -n 1,30p || { echo "run there: GOWORK=off go mod tidy" >&2; exit 1; }; \
 		$(GO) build ./...; $(GO) vet ./...; \
@@ -67,11 +70,12 @@ soak:
 	CGO_ENABLED=1 $(GO) test -race -count=$(COUNT) -timeout=0 $(TESTFLAGS) work
 
 bench:
-	$(GO) test -run='^$$' -bench=. -benchmem $(TESTFLAGS) work
+	cd bench && GOWORK=off $(GO) run . $(BENCHFLAGS)
 
-# The replace directives by which modules find their siblings.
+# Writes what the modules need of each other into every go.mod and go.sum.
 modules:
 	$(TOOLS) $(GO) run ./replaces
+	@for dir in $(MODULES); do cd "$$dir"; GOWORK=off $(GO) mod tidy; done
 
 # A release is a commit beside the branch, with a tag for every module:
 # make release VERSION=v1.2.3

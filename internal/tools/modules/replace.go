@@ -20,6 +20,9 @@ func (t *Tree) Problems() ([]string, error) {
 		used[m.Dir] = true
 		problems = append(problems, t.problems(m)...)
 	}
+	for _, m := range t.Outside {
+		problems = append(problems, t.problems(m)...)
+	}
 	for _, dir := range dirs {
 		if slices.Contains(outside, dir) || used[dir] {
 			continue
@@ -72,7 +75,7 @@ func (t *Tree) problems(m Module) []string {
 // Replace writes into every go.mod the replace directives for its siblings, and
 // requires these without a real version.
 func (t *Tree) Replace() error {
-	for _, m := range t.Modules {
+	for _, m := range slices.Concat(t.Modules, t.Outside) {
 		if len(t.problems(m)) == 0 {
 			continue
 		}

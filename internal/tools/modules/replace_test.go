@@ -121,6 +121,9 @@ func TestProblemsAreNoticedAndMended(t *testing.T) {
 			want: "c/go.mod: go.work does not use it", person: true},
 		{name: "module path that is not its place", changes: edit("a/go.mod", "module example.com/x/a", "module example.com/x/z"),
 			want: "a/go.mod: module path is example.com/x/z, must be example.com/x/a", person: true},
+		{name: "module outside that needs a sibling", changes: map[string]string{"bench/go.mod": "module example.com/x/bench\n\ngo 1.25.0\n\nrequire example.com/x/a v0.0.0\n"},
+			want: "bench/go.mod: no right replacement of example.com/x"},
+		{name: "module outside that needs none", changes: map[string]string{"bench/go.mod": "module example.com/x/bench\n\ngo 1.25.0\n"}},
 		{name: "modules in testdata do not count", changes: map[string]string{"a/testdata/go.mod": "module m\n"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -20,15 +20,16 @@ import (
 // directive leads to, whatever its version.
 const unversioned = "v0.0.0"
 
-// outside lists the modules that stay out of go.work, because the versions
+// outside lists the modules that may stay out of go.work, because the versions
 // that they need would bend those of all others.
 var outside = []string{"internal/tools", "bench", "lab"}
 
-// Tree is a checkout: the modules that its go.work lists.
+// Tree is a checkout.
 type Tree struct {
 	Root    string   // the directory
 	Path    string   // of the module in the root directory
-	Modules []Module // the root module first
+	Modules []Module // those that go.work lists, the root module first
+	Outside []Module // those that it does not list, but that need siblings
 }
 
 // Module is one of them.
@@ -64,6 +65,15 @@ func Read(root string) (*Tree, error) {
 		return nil, errors.New("go.work does not use the root module: it needs the line \"use .\"")
 	}
 	t.Path = t.Modules[0].Path()
+	for _, dir := range outside {
+		switch m, err := t.read(dir); {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return nil, err
+		case slices.ContainsFunc(m.File.Require, func(r *modfile.Require) bool { return t.sibling(r.Mod.Path) }):
+			t.Outside = append(t.Outside, m)
+		}
+	}
 	return t, nil
 }
 
