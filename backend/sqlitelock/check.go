@@ -2,8 +2,255 @@ package sqlitelock
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"zombiezen.com/go/sqlite"
 )
 
-func (d *Driver) Check(ctx context.Context) []driver.Finding { return nil }
+// Check looks at the file, which takes as long as reading all of it once.
+func (d *Driver) Check(ctx context.Context) []driver.Finding {
+	var all []driver.Finding
+	for _, c := range []struct {
+		name  string
+		check func(*Driver, context.Context) driver.Finding
+	}{
+		{"file", (*Driver).checkFile},
+		{"file system", (*Driver).checkFilesystem},
+		{"sharing", (*Driver).checkSharing},
+		{"disk space", (*Driver).checkSpace},
+		{"journal", (*Driver).checkJournal},
+		{"integrity", (*Driver).checkIntegrity},
+		{"writing", (*Driver).checkWriting},
+		{"clock", (*Driver).checkClock},
+		{"messages", (*Driver).checkMessages},
+		{"sessions", (*Driver).checkSessions},
+	} {
+		f := c.check(d, ctx)
+		f.Check = c.name
+		all = append(all, f)
+	}
+	return all
+}
+
+const (
+	everyLock = "every lock: without the file none can be acquired or renewed"
+	exclusion = "exclusion: two could hold one lock"
+)
+
+func fine(format string, args ...any) driver.Finding {
+	return driver.Finding{Status: driver.OK, Detail: fmt.Sprintf(format, args...)}
+}
+
+func failed(err error, promise, remedy string) driver.Finding {
+	return driver.Finding{Status: driver.Fail, Detail: err.Error(), Promise: promise, Remedy: remedy}
+}
+
+func (d *Driver) checkFile(context.Context) driver.Finding {
+	if err := d.file.same(); err != nil {
+		return failed(err, exclusion, "stop all programs that use the file, then start them again")
+	}
+	if err := writable(d.file.path); err != nil {
+		return failed(err, everyLock, "give this user the right to write "+d.file.path)
+	}
+	st, err := os.Stat(d.file.path)
+	if err != nil {
+		return failed(err, everyLock, "look at the permissions of the folder")
+	}
+	if n := hardLinks(st); n > 1 {
+		return failed(fmt.Errorf("%s has %d names (hard links)", d.file.path, n), exclusion, "remove all names but one")
+	}
+	return fine("%s, %d bytes, mode %04o", d.file.path, st.Size(), st.Mode().Perm())
+}
+
+func (d *Driver) checkFilesystem(context.Context) driver.Finding {
+	kind, err := filesystem(filepath.Dir(d.file.path))
+	switch {
+	case err != nil:
+		return failed(err, everyLock, "look at the permissions of the folder")
+	case kind.network:
+		return failed(fmt.Errorf("%s is a network file system", kind.name), exclusion, "use a local disk, or a server backend")
+	case kind.unknown:
+		return driver.Finding{
+			Status:  driver.Warn,
+			Detail:  kind.name + ", which may be local or not",
+			Promise: exclusion + ", if other machines see this file",
+			Remedy:  "make sure that the file is on a disk of this machine",
+		}
+	}
+	return fine("%s", kind.name)
+}
+
+// checkSharing looks whether all who may write the file can write what is made
+// beside it.
+func (d *Driver) checkSharing(context.Context) driver.Finding {
+	if d.file.mode&0o060 == 0 {
+		return fine("for one user only")
+	}
+	dir := filepath.Dir(d.file.path)
+	st, err := os.Stat(dir)
+	if err != nil {
+		return failed(err, everyLock, "look at the permissions of the folder")
+	}
+	if st.Mode()&os.ModeSetgid == 0 {
+		return driver.Finding{
+			Status:  driver.Warn,
+			Detail:  fmt.Sprintf("mode %04o shares the file with its group, but new files in %s get the group of whoever makes them", d.file.mode, dir),
+			Promise: "sharing: another user may be refused",
+			Remedy:  "chmod g+ws " + dir,
+		}
+	}
+	return fine("with the group of %s", dir)
+}
+
+func (d *Driver) checkSpace(context.Context) driver.Finding {
+	const low, needed = 64 << 20, 8 << 20
+	free, err := space(filepath.Dir(d.file.path))
+	switch {
+	case errors.Is(err, errors.ErrUnsupported):
+		return fine("not known on this system")
+	case err != nil:
+		return failed(err, everyLock, "look at the permissions of the folder")
+	}
+	f := fine("%d MiB free", free>>20)
+	if free < low {
+		f.Status, f.Promise, f.Remedy = driver.Warn, "every lock: with a full disk none can be acquired or renewed", "free some space, or move the file"
+	}
+	if free < needed {
+		f.Status = driver.Fail
+	}
+	return f
+}
+
+func (d *Driver) checkJournal(ctx context.Context) driver.Finding {
+	mode, version := "", ""
+	err := d.view(ctx, func(c conn, _ moment) error {
+		if _, err := c.one("PRAGMA journal_mode", func(s *sqlite.Stmt) { mode = s.ColumnText(0) }); err != nil {
+			return err
+		}
+		_, err := c.one("SELECT sqlite_version()", func(s *sqlite.Stmt) { version = s.ColumnText(0) })
+		return err
+	})
+	switch {
+	case err != nil:
+		return failed(err, everyLock, "see the error")
+	case mode != "wal":
+		return driver.Finding{
+			Status:  driver.Fail,
+			Detail:  "the journal mode was changed to " + mode,
+			Promise: "speed, and that reading waits for nobody",
+			Remedy:  "stop all who use the file, then run: sqlite3 " + d.file.path + " 'PRAGMA journal_mode = WAL'",
+		}
+	}
+	return fine("write-ahead log, SQLite %s; grants are committed without, cells with synchronisation", version)
+}
+
+func (d *Driver) checkIntegrity(ctx context.Context) driver.Finding {
+	var wrong []string
+	err := d.view(ctx, func(c conn, _ moment) error {
+		wrong = wrong[:0]
+		return c.all("PRAGMA quick_check(5)", func(s *sqlite.Stmt) bool {
+			if text := s.ColumnText(0); text != "ok" {
+				wrong = append(wrong, text)
+			}
+			return true
+		})
+	})
+	if err == nil && len(wrong) > 0 {
+		err = errors.New(strings.Join(wrong, "; "))
+	}
+	if err != nil {
+		return failed(err, exclusion, "stop all who use the file, move it away and start again; locks need no backup")
+	}
+	return fine("SQLite finds nothing wrong")
+}
+
+func (d *Driver) checkWriting(ctx context.Context) driver.Finding {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	start := time.Now()
+	if err := d.change(ctx, fast, func(t *tx) error { return t.exec("UPDATE file SET opened = opened") }); err != nil {
+		return failed(err, everyLock, "see the error: it names who keeps the file locked, if that is the reason")
+	}
+	return fine("one transaction took %v", time.Since(start).Round(time.Microsecond))
+}
+
+func (d *Driver) checkClock(context.Context) driver.Finding {
+	if !steady {
+		return driver.Finding{
+			Status:  driver.Warn,
+			Detail:  "leases are counted by " + d.clock.String(),
+			Promise: "exclusion, while the clock is set forward by more than a lease's margin",
+			Remedy:  "let the clock be slewed, not stepped",
+		}
+	}
+	return fine("leases are counted by %s, which no step of the wall clock moves", d.clock)
+}
+
+// checkMessages sends one to itself.
+func (d *Driver) checkMessages(ctx context.Context) driver.Finding {
+	slow := driver.Finding{
+		Status:  driver.Warn,
+		Promise: fmt.Sprintf("speed: waiters look at the file every %v instead of being woken", pollEvery),
+		Remedy:  "make sure that sockets can be made in " + d.file.folder.path,
+	}
+	if d.post.name == "" {
+		slow.Detail = "this driver has no socket to be woken by"
+		return slow
+	}
+	start := time.Now()
+	name := "check/" + newID()
+	bell := d.bells.listen("cell", name)
+	defer d.bells.ring("cell", name)
+	if err := d.post.test(message{Cell: name}); err != nil {
+		slow.Detail = err.Error()
+		return slow
+	}
+	select {
+	case <-bell:
+		return fine("one took %v", time.Since(start).Round(time.Microsecond))
+	case <-ctx.Done():
+		slow.Detail = ctx.Err().Error()
+	case <-time.After(5 * time.Second):
+		slow.Detail = "one did not arrive within 5 s"
+	}
+	return slow
+}
+
+func (d *Driver) checkSessions(ctx context.Context) driver.Finding {
+	var all []string
+	err := d.view(ctx, func(c conn, _ moment) error {
+		all = all[:0]
+		return c.all("SELECT id FROM session", func(s *sqlite.Stmt) bool {
+			all = append(all, s.ColumnText(0))
+			return true
+		})
+	})
+	if err != nil {
+		return failed(err, everyLock, "see the error")
+	}
+	dead, missing := 0, 0
+	for _, id := range all {
+		grave, gone := d.file.folder.dead(id)
+		if grave != nil {
+			grave.Close()
+			dead++
+		}
+		if gone {
+			missing++
+		}
+	}
+	f := fine("%d, of them %d of dead processes, whose locks go to the next who asks", len(all), dead)
+	if missing > 0 {
+		f.Status = driver.Warn
+		f.Detail = fmt.Sprintf("%d, of them %d whose files in %s were removed", len(all), missing, d.file.folder.path)
+		f.Promise = "speed: the death of these is only noticed by their TTL"
+		f.Remedy = "keep programs that clean up away from the folder"
+	}
+	return f
+}

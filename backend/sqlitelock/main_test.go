@@ -1,9 +1,15 @@
 package sqlitelock_test
 
 import (
+	"os"
 	"testing"
 
 	"github.com/interlock-go/interlock/drivertest"
 )
 
-func TestMain(m *testing.M) { drivertest.Main(m) }
+func TestMain(m *testing.M) {
+	if path := os.Getenv(asPuppet); path != "" {
+		os.Exit(servePuppet(path))
+	}
+	drivertest.Main(m)
+}

@@ -179,3 +179,12 @@ func (p *post) close() {
 func (p *post) deserted(name string) bool {
 	return errors.Is(p.send(name, []byte("{}")), syscall.ECONNREFUSED)
 }
+
+// test sends a message to this driver itself.
+func (p *post) test(m message) error {
+	data, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	return p.send(p.name, data)
+}

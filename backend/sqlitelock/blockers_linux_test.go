@@ -1,0 +1,3 @@
+package sqlitelock_test
+
+const blockersAreKnown = true

@@ -1,0 +1,5 @@
+//go:build !linux
+
+package sqlitelock_test
+
+const blockersAreKnown = false

@@ -1,0 +1,307 @@
+//go:build unix
+
+package sqlitelock_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// The TTLs here are an hour and nothing is renewed, so only what is said by the
+// test's name can let the next one in.
+
+func file(t testing.TB) string { return filepath.Join(t.TempDir(), "locks.db") }
+
+func within(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func join(t testing.TB, s driver.Session, r driver.Request, held bool) driver.Ticket {
+	t.Helper()
+	got, err := s.Join(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Held != held {
+		t.Fatalf("Join: held %v", got.Held)
+	}
+	return got
+}
+
+func await(t testing.TB, s driver.Session, tk driver.Ticket) driver.Ticket {
+	t.Helper()
+	got, err := s.Await(within(t), tk)
+	if err != nil {
+		t.Fatalf("Await: %v", err)
+	}
+	return got
+}
+
+func TestDeathOfAHolderIsNoticedAtOnce(t *testing.T) {
+	path := file(t)
+	p := newPuppet(t, path)
+	p.must("open", "open", time.Hour)
+	p.must("held", "join", "q")
+	s := session(t, open(t, path), time.Hour)
+	next := join(t, s, mutex("q"), false)
+	if !testing.Short() {
+		time.Sleep(50 * time.Millisecond) // most often it waits by now; both must work
+	}
+	p.cmd.Process.Kill()
+	if got := await(t, s, next); !got.Inherited {
+		t.Error("the next holder does not know that the last one died")
+	}
+}
+
+func TestDeathIsNoticedByAnAttempt(t *testing.T) {
+	path := file(t)
+	p := newPuppet(t, path)
+	p.must("open", "open", time.Hour)
+	p.must("held", "join", "q")
+	p.kill()
+	s := session(t, open(t, path), time.Hour)
+	r := mutex("q")
+	r.NoWait = true
+	join(t, s, r, true)
+}
+
+func TestDeathOfAWaiterIsNoticedAtOnce(t *testing.T) {
+	path := file(t)
+	s := session(t, open(t, path), time.Hour)
+	front := join(t, s, mutex("q"), true)
+	p := newPuppet(t, path)
+	p.must("open", "open", time.Hour)
+	p.must("waits", "join", "q")
+	last := join(t, s, mutex("q"), false)
+	p.kill()
+	if err := s.Leave(t.Context(), front, true); err != nil {
+		t.Fatal(err)
+	}
+	await(t, s, last)
+}
+
+func TestAChildThatInheritsLivenessKeepsTheSession(t *testing.T) {
+	path := file(t)
+	p := newPuppet(t, path)
+	p.must("open", "open", time.Hour)
+	p.must("held", "join", "q")
+	child, err := strconv.Atoi(p.do("bequeath"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { syscall.Kill(child, syscall.SIGKILL) })
+	p.kill()
+
+	s := session(t, open(t, path), time.Hour)
+	try := func() error {
+		r := mutex("q")
+		r.NoWait = true
+		_, err := s.Join(t.Context(), r)
+		return err
+	}
+	for range 20 {
+		if err := try(); !errors.Is(err, driver.ErrBusy) {
+			t.Fatalf("Join while a child has the session's files: %v", err)
+		}
+	}
+	next := join(t, s, mutex("q"), false)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := s.Await(ctx, next); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("Await while a child has the session's files: %v", err)
+	}
+	syscall.Kill(child, syscall.SIGKILL)
+	await(t, s, next)
+}
+
+func TestOtherChildrenDoNotKeepTheSession(t *testing.T) {
+	path := file(t)
+	d := open(t, path)
+	join(t, session(t, d, time.Hour), mutex("q"), true)
+	child := newPuppet(t, file(t)) // started while the session's files are open
+	child.must("open", "open", time.Hour)
+	p := newPuppet(t, path)
+	p.must("open", "open", time.Hour)
+	p.must("waits", "join", "q")
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	p.must("held", "await", "q")
+	child.must("held", "join", "here")
+}
+
+func TestAStoppedHolderIsReplacedAtItsTTL(t *testing.T) {
+	path := file(t)
+	p := newPuppet(t, path)
+	const ttl = time.Second
+	s := session(t, open(t, path), time.Hour)
+	p.must("open", "open", ttl)
+	before := driver.Now()
+	p.must("held", "join", "q")
+	joined := driver.Now()
+	next := join(t, s, mutex("q"), false)
+	p.stop("stop")
+	await(t, s, next)
+	now := driver.Now()
+	if early := before.Add(ttl).Sub(now); early > 0 {
+		t.Errorf("the next one holds %v before the TTL has passed", early)
+	}
+	t.Logf("held %v after the TTL", now.Sub(joined.Add(ttl)))
+	p.resume()
+	if got := p.answer(); got != "resumed" {
+		t.Fatal(got)
+	}
+	p.must(driver.ErrSession.Error(), "renew")
+	p.must(driver.ErrSession.Error(), "leave", "q")
+	if err := s.Leave(t.Context(), next, true); err != nil {
+		t.Errorf("the one that was let in has lost its place: %v", err)
+	}
+}
+
+func TestAStoppedWriter(t *testing.T) {
+	for _, where := range []string{"stop-in-turn", "stop-in-transaction"} {
+		t.Run(where, func(t *testing.T) {
+			path := file(t)
+			d := open(t, path)
+			s := session(t, d, time.Hour)
+			held := join(t, s, mutex("q"), true)
+			p := newPuppet(t, path)
+			p.must("open", "open", time.Hour)
+			p.stop(where)
+
+			for range 3 {
+				ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+				_, err := s.Join(ctx, mutex("q"))
+				cancel()
+				if !errors.Is(err, context.DeadlineExceeded) || driver.IsPermanent(err) {
+					t.Fatalf("Join while a writer is stopped: %v", err)
+				}
+				who := fmt.Sprintf("process %d", p.cmd.Process.Pid)
+				if blockersAreKnown && (!strings.Contains(err.Error(), who) || !strings.Contains(err.Error(), "stopped")) {
+					t.Fatalf("the error does not say who keeps the file locked, %s: %v", who, err)
+				}
+			}
+			if q, err := d.Follow(within(t), "q", ""); err != nil || len(q.Members) != 1 {
+				t.Fatalf("reading waits for a writer: %+v, %v", q, err)
+			}
+			p.resume()
+			if got := p.answer(); got != "resumed" {
+				t.Fatal(got)
+			}
+			if err := s.Leave(within(t), held, true); err != nil {
+				t.Fatal(err)
+			}
+			join(t, s, mutex("q"), true)
+		})
+	}
+}
+
+// A message that finds the socket full is not lost.
+func TestAFullSocketIsServedLater(t *testing.T) {
+	path := file(t)
+	s := session(t, open(t, path), time.Hour)
+	const many = 40 // a socket takes some ten messages on many systems
+	var fronts []driver.Ticket
+	p := newPuppet(t, path)
+	p.must("open", "open", time.Hour)
+	for i := range many {
+		q := fmt.Sprint("q", i)
+		fronts = append(fronts, join(t, s, mutex(q), true))
+		p.must("waits", "join", q)
+	}
+	p.stop("stop")
+	for _, f := range fronts {
+		if err := s.Leave(t.Context(), f, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.resume()
+	if got := p.answer(); got != "resumed" {
+		t.Fatal(got)
+	}
+	for i := range many {
+		p.must("held", "await", fmt.Sprint("q", i))
+	}
+}
+
+// Processes are killed at any instruction, again and again: no two ever hold at
+// the same time, tokens grow, the others go on at once, and the file stays sound.
+func TestKilledAtAnyInstruction(t *testing.T) {
+	kills := 100
+	if testing.Short() {
+		kills = 20
+	}
+	if n, err := strconv.Atoi(os.Getenv("SQLITELOCK_KILLS")); err == nil {
+		kills = n
+	}
+	path, log := file(t), filepath.Join(t.TempDir(), "log")
+	if err := os.WriteFile(log, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	start := func() *puppet {
+		p := newPuppet(t, path)
+		p.send("cycle", "q", log)
+		return p
+	}
+	workers := []*puppet{start(), start(), start()}
+	size := func() int64 {
+		st, err := os.Stat(log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return st.Size()
+	}
+	for range kills {
+		for before, end := size(), time.Now().Add(limit); size() < before+200; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal("the others do not go on")
+			}
+		}
+		time.Sleep(rand.N(3 * time.Millisecond)) // any instruction is right
+		i := rand.IntN(len(workers))
+		workers[i].kill()
+		workers[i] = start()
+	}
+	for _, w := range workers {
+		w.kill()
+	}
+	f, err := os.Open(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	grants, last, owner := 0, uint64(0), ""
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		var token uint64
+		var pid, what string
+		fmt.Sscan(lines.Text(), &token, &pid, &what)
+		switch {
+		case what == "begin" && token <= last:
+			t.Fatalf("the token %d after %d", token, last)
+		case what == "begin": // the one before has ended, or was killed
+			grants, last, owner = grants+1, token, pid
+		case token != last || pid != owner:
+			t.Fatalf("%s has the token %d, and then %s ends with %d", owner, last, pid, token)
+		}
+	}
+	for _, f := range open(t, path).Check(t.Context()) {
+		if f.Status == driver.Fail {
+			t.Errorf("after %d kills: %+v", kills, f)
+		}
+	}
+	t.Logf("%d kills, %d grants", kills, grants)
+}

@@ -1,0 +1,252 @@
+//go:build unix
+
+package sqlitelock_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/interlock-go/interlock/backend/sqlitelock"
+	"github.com/interlock-go/interlock/driver"
+	"zombiezen.com/go/sqlite"
+)
+
+// asPuppet is set, to the path of the file, in copies of the test binary that are
+// clients in processes of their own and do what they are told.
+const asPuppet = "SQLITELOCK_TEST_PUPPET"
+
+// limit bounds every wait for something that must happen.
+const limit = time.Minute
+
+// puppet is a client in another process.
+type puppet struct {
+	t   testing.TB
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Reader
+}
+
+func newPuppet(t testing.TB, path string) *puppet {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &puppet{t: t, cmd: exec.Command(self)}
+	p.cmd.Env = append(os.Environ(), asPuppet+"="+path, "GORACE=atexit_sleep_ms=0")
+	p.cmd.Stderr = os.Stderr
+	if p.in, err = p.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.out = bufio.NewReader(out)
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.kill)
+	return p
+}
+
+// send tells the puppet to do something.
+func (p *puppet) send(command string, args ...any) {
+	p.t.Helper()
+	if _, err := fmt.Fprintln(p.in, append([]any{command}, args...)...); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// answer waits until it is done.
+func (p *puppet) answer() string {
+	p.t.Helper()
+	line := make(chan string, 1)
+	go func() {
+		s, _ := p.out.ReadString('\n')
+		line <- strings.TrimSpace(s)
+	}()
+	select {
+	case s := <-line:
+		return s
+	case <-time.After(limit):
+		p.t.Fatal("the other process does not answer")
+		return ""
+	}
+}
+
+func (p *puppet) do(command string, args ...any) string {
+	p.t.Helper()
+	p.send(command, args...)
+	return p.answer()
+}
+
+func (p *puppet) must(want, command string, args ...any) {
+	p.t.Helper()
+	if got := p.do(command, args...); got != want {
+		p.t.Fatalf("%s in another process: %q, not %q", command, got, want)
+	}
+}
+
+func (p *puppet) kill() {
+	p.cmd.Process.Kill()
+	p.cmd.Wait()
+}
+
+// stop has the process stop itself, so that it is at a known place.
+func (p *puppet) stop(command string) {
+	p.t.Helper()
+	p.send(command)
+	var ws syscall.WaitStatus
+	for !ws.Stopped() {
+		if _, err := syscall.Wait4(p.cmd.Process.Pid, &ws, syscall.WUNTRACED, nil); err != nil && err != syscall.EINTR {
+			p.t.Fatal(err)
+		}
+	}
+}
+
+func (p *puppet) resume() {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func servePuppet(path string) int {
+	if path == "sit" { // a child that only lives
+		time.Sleep(10 * limit)
+		return 0
+	}
+	ctx := context.Background()
+	d, err := sqlitelock.New(ctx, path)
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	var s driver.Session
+	tickets := map[string]driver.Ticket{}
+	known := func() (all []driver.Ticket) {
+		for _, t := range tickets {
+			all = append(all, t)
+		}
+		return all
+	}
+	say := func(text string, err error) {
+		for _, e := range []error{driver.ErrGone, driver.ErrSession, driver.ErrBusy} {
+			if errors.Is(err, e) {
+				err = e
+			}
+		}
+		if err != nil {
+			text = err.Error()
+		}
+		fmt.Println(strings.ReplaceAll(text, "\n", " "))
+	}
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		var command, arg, arg2 string
+		fmt.Sscan(in.Text(), &command, &arg, &arg2)
+		switch command {
+		case "open":
+			ttl, _ := time.ParseDuration(arg)
+			s, err = d.Open(ctx, driver.SessionOptions{TTL: ttl})
+			say("open", err)
+		case "join":
+			r := mutex(arg)
+			r.Hold, _ = time.ParseDuration(arg2)
+			t, err := s.Join(ctx, r)
+			tickets[arg] = t
+			say(map[bool]string{true: "held", false: "waits"}[t.Held], err)
+		case "await":
+			t, err := s.Await(ctx, tickets[arg])
+			say(map[bool]string{true: "held", false: "waits"}[t.Held], err)
+		case "leave":
+			say("left", s.Leave(ctx, tickets[arg], true))
+		case "renew":
+			_, err := s.Renew(ctx, known())
+			say("renewed", err)
+		case "bequeath": // to a child
+			c := exec.Command(os.Args[0])
+			c.Env = append(os.Environ(), asPuppet+"=sit")
+			c.ExtraFiles = s.Liveness()
+			err := c.Start()
+			say(fmt.Sprint(c.Process.Pid), err)
+		case "stop":
+			syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+			say("resumed", nil)
+		case "stop-in-turn":
+			f, err := os.OpenFile(path+"-interlock/turn", os.O_RDWR, 0)
+			if err == nil {
+				err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX)
+			}
+			syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+			f.Close()
+			say("resumed", err)
+		case "stop-in-transaction":
+			say("resumed", stopInTransaction(path))
+		case "cycle":
+			say("done", cycle(d, arg, arg2))
+		default:
+			say("", fmt.Errorf("unknown command %q", command))
+		}
+	}
+	return 0
+}
+
+func stopInTransaction(path string) error {
+	c, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	for _, sql := range []string{"BEGIN IMMEDIATE", "UPDATE file SET opened = opened + 1", "", "COMMIT"} {
+		if sql == "" {
+			syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+			continue
+		}
+		stmt, err := c.Prepare(sql)
+		if err != nil {
+			return err
+		}
+		if _, err := stmt.Step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cycle acquires and releases for ever. While it holds, it has a line in the log
+// for the token that is not followed by its end.
+func cycle(d driver.Driver, queue, log string) error {
+	ctx := context.Background()
+	f, err := os.OpenFile(log, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return err
+	}
+	s, err := d.Open(ctx, driver.SessionOptions{TTL: time.Hour})
+	if err != nil {
+		return err
+	}
+	for {
+		t, err := s.Join(ctx, mutex(queue))
+		if err == nil {
+			t, err = s.Await(ctx, t)
+		}
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(f, "%d %d begin\n", t.Token, os.Getpid())
+		fmt.Fprintf(f, "%d %d end\n", t.Token, os.Getpid())
+		if err := s.Leave(ctx, t, true); err != nil {
+			return err
+		}
+	}
+}
