@@ -160,7 +160,10 @@ func (t *ticket) wind() (deadline driver.Instant) {
 // close releases the ticket, or leaves it to its fixed end. One that is lost
 // ends with the session.
 func (t *ticket) close() {
+	now := t.c.d.Now()
 	t.mu.Lock()
+	after := t.judge(now)
+	defer after()
 	switch t.state {
 	case ticketHeld:
 	case ticketLost:
@@ -177,7 +180,6 @@ func (t *ticket) close() {
 	}
 	var ends []func()
 	var keep time.Duration
-	now := t.c.d.Now()
 	for _, l := range t.leases {
 		keep = max(keep, l.keep(now))
 		ends = append(ends, l.end(fate))

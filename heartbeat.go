@@ -59,13 +59,15 @@ func (n *session) renew(limit time.Duration) error {
 		return err
 	}
 	for _, r := range answer {
-		t := asked[r.ID]
-		delete(asked, r.ID)
-		switch {
-		case r.State == driver.Stray:
+		if r.State == driver.Stray {
 			if n.c.ticket(r.ID) == nil { // else its Join crossed this renewal, or it is being left
 				n.leaveStray(driver.Ticket{ID: r.ID, Queue: r.Queue})
 			}
+			continue
+		}
+		t := asked[r.ID]
+		delete(asked, r.ID)
+		switch {
 		case t == nil:
 		case r.State == driver.Kept:
 			t.extend(r.Proof)

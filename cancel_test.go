@@ -1,0 +1,316 @@
+package interlock_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/backend/memlock"
+)
+
+// kinds are the ways to acquire, each with its own path.
+func kinds(c *interlock.Client) map[string]*interlock.Lock {
+	return map[string]*interlock.Lock{
+		"mutex":     c.Mutex("mutex"),
+		"strict":    c.Mutex("strict", interlock.StrictOrder()),
+		"sticky":    c.Mutex("sticky", interlock.Sticky()),
+		"hold":      c.Mutex("hold", interlock.Hold(time.Minute)),
+		"at least":  c.Mutex("at least", interlock.AtLeast(time.Nanosecond)),
+		"reader":    c.RWMutex("reader").Reader(),
+		"writer":    c.RWMutex("writer").Writer(),
+		"semaphore": c.Semaphore("semaphore", 2, interlock.Weight(2)),
+		"candidate": c.Election("election").Candidate("me"),
+	}
+}
+
+func TestAContextThatHasEndedNeverAcquires(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a := join(t, memlock.NewWorld())
+		own := errors.New("own")
+		over, cancel := context.WithCancelCause(ctx)
+		cancel(own)
+		for name, l := range kinds(a.Client) {
+			for range 100 {
+				_, err := l.Acquire(over)
+				wantErr(t, err, own)
+				_, err = l.TryAcquire(over)
+				wantErr(t, err, own)
+				err = l.Do(over, func(context.Context) error { t.Error(name, "runs"); return nil })
+				wantErr(t, err, own)
+			}
+		}
+		nothingLeft(t, a)
+	})
+}
+
+func TestACancelledWaitLeavesNoTrace(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		locks := kinds(b.Client)
+		for name, l := range kinds(a.Client) {
+			if name == "reader" {
+				l = a.RWMutex("reader").Writer()
+			}
+			holder := acquire(t, l)
+			waiting, cancel := context.WithCancel(ctx)
+			waits := async(waiting, locks[name])
+			if r, done := got(waits); done {
+				t.Fatalf("%s: does not wait: %+v", name, r)
+			}
+			cancel()
+			wantErr(t, (<-waits).err, context.Canceled)
+			ok(t, holder.Release())
+			synctest.Wait()
+			if name == "sticky" {
+				time.Sleep(2 * ttl)
+			}
+		}
+		time.Sleep(time.Second) // what AtLeast keeps
+		nothingLeft(t, a, b)
+	})
+}
+
+// Whichever call of the acquire is under way when its context ends: nothing
+// stands afterwards, and the next one gets the lock.
+func TestAnAcquireCanBeCancelledAtEveryPoint(t *testing.T) {
+	for _, method := range []string{"Join", "Await"} {
+		for _, when := range []string{"before", "after"} {
+			for _, late := range []string{"delivered", "lost"} {
+				t.Run(method+" "+when+" "+late, func(t *testing.T) {
+					simulated(t, func(t *testing.T) {
+						a, b := pair(t)
+						for name, l := range kinds(a.Client) {
+							other := kinds(b.Client)[name]
+							if name == "reader" {
+								other = b.RWMutex(name).Writer()
+							}
+							var holder *interlock.Lease
+							if method == "Await" {
+								holder = acquire(t, other)
+							}
+							point := a.faults().Before(method, 1)
+							if when == "after" {
+								point = a.faults().After(method, 1)
+							}
+							hung := point.Hang()
+							waiting, cancel := context.WithCancel(ctx)
+							waits := async(waiting, l)
+							synctest.Wait()
+							if holder != nil {
+								ok(t, holder.Release())
+							}
+							<-hung.Reached()
+							cancel()
+							wantErr(t, (<-waits).err, context.Canceled)
+							synctest.Wait()
+							if late == "delivered" {
+								hung.Deliver()
+							} else {
+								hung.Lose()
+							}
+							next := acquire(t, other)
+							ok(t, next.Release())
+							time.Sleep(2 * ttl)
+						}
+						nothingLeft(t, a, b)
+					})
+				})
+			}
+		}
+	}
+}
+
+// A driver of a line that gives up passes its place at the backend on to the
+// goroutine behind it, before clients that came later.
+func TestACancelledDriverPassesItsPlaceOn(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		w := memlock.NewWorld()
+		a, b, c := join(t, w), join(t, w), join(t, w)
+		holder := acquire(t, c.Mutex("m"))
+		first, cancel := context.WithCancel(ctx)
+		drives := async(first, a.Mutex("m"))
+		synctest.Wait()
+		behind := async(ctx, a.Mutex("m"))
+		synctest.Wait()
+		remote := async(ctx, b.Mutex("m"))
+		synctest.Wait()
+		cancel()
+		wantErr(t, (<-drives).err, context.Canceled)
+		synctest.Wait()
+		ok(t, holder.Release())
+		r, done := got(behind)
+		if !done {
+			t.Fatal("the place was lost")
+		}
+		ok(t, r.err)
+		if _, done := got(remote); done {
+			t.Fatal("two holders")
+		}
+		ok(t, r.lease.Release())
+		r = <-remote
+		ok(t, r.err)
+		ok(t, r.lease.Release())
+		nothingLeft(t, a, b, c)
+	})
+}
+
+// All of a line's goroutines may give up in any order, at any moment.
+func TestALineSurvivesCancellations(t *testing.T) {
+	for _, opts := range [][]interlock.Option{nil, {interlock.Sticky()}, {interlock.StrictOrder()}} {
+		simulated(t, func(t *testing.T) {
+			a, b := pair(t)
+			judge := &referee{t: t}
+			run := func(m member, delay time.Duration) {
+				bounded, cancel := context.WithTimeout(ctx, delay)
+				defer cancel()
+				lease, err := m.Mutex("m", opts...).Acquire(bounded)
+				if err != nil {
+					wantErr(t, err, context.DeadlineExceeded)
+					return
+				}
+				judge.enter(lease)
+				time.Sleep(3 * time.Millisecond)
+				judge.leave(lease)
+				if err := lease.Release(); err != nil {
+					t.Error(err)
+				}
+			}
+			for i := range 500 {
+				m := a
+				if i%3 == 0 {
+					m = b
+				}
+				time.Sleep(time.Duration(i%7) * time.Millisecond)
+				go run(m, time.Duration(1+i*7919%40)*time.Millisecond)
+			}
+			time.Sleep(3 * ttl)
+			if n := judge.count(); n < 100 {
+				t.Errorf("%d grants", n)
+			}
+			nothingLeft(t, a, b)
+		})
+	}
+}
+
+func TestTryAcquireMakesOneBoundedTry(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		for name, l := range kinds(a.Client) {
+			other := kinds(b.Client)[name]
+			if name == "reader" {
+				other = b.RWMutex(name).Writer()
+			}
+			holder := acquire(t, other)
+			began, exchanges := time.Now(), a.Exchanges()
+			_, err := l.TryAcquire(ctx)
+			wantErr(t, err, interlock.ErrBusy)
+			_, err = l.With(interlock.Wait(0)).Acquire(ctx)
+			wantErr(t, err, interlock.ErrBusy)
+			if d := time.Since(began); d != 0 {
+				t.Errorf("%s: busy after %v", name, d)
+			}
+			if n := a.Exchanges() - exchanges; n > 2 {
+				t.Errorf("%s: %d exchanges for two tries", name, n)
+			}
+			ok(t, holder.Release())
+		}
+		a.faults().Before("Join", 0).Fail()
+		_, err := a.Mutex("fails").TryAcquire(ctx)
+		wantErr(t, err, memlock.ErrFailed)
+		a.faults().Clear()
+		a.faults().Before("Join", 0).Hang()
+		began := time.Now()
+		_, err = a.Mutex("hangs").TryAcquire(ctx)
+		wantErr(t, err, context.DeadlineExceeded)
+		if d := time.Since(began); d > ttl/2 {
+			t.Errorf("tried for %v", d)
+		}
+		a.faults().Clear()
+		time.Sleep(3 * ttl)
+		nothingLeft(t, a, b)
+	})
+}
+
+// A try does not stand in line, neither at the backend nor in the process.
+func TestTryAcquireDoesNotWaitInTheProcess(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		holder := acquire(t, b.RWMutex("rw").Writer())
+		waits := async(ctx, a.RWMutex("rw").Reader())
+		synctest.Wait()
+		_, err := a.RWMutex("rw").Reader().TryAcquire(ctx)
+		wantErr(t, err, interlock.ErrBusy)
+		ok(t, holder.Release())
+		r := <-waits
+		ok(t, r.err)
+		beside, err := a.RWMutex("rw").Reader().TryAcquire(ctx)
+		ok(t, err)
+		ok(t, beside.Release())
+		ok(t, r.lease.Release())
+		nothingLeft(t, a, b)
+	})
+}
+
+func TestWaitBoundsTheWaitAlone(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		holder := acquire(t, a.Mutex("m"))
+		began := time.Now()
+		_, err := b.Mutex("m", interlock.Wait(time.Second)).Acquire(ctx)
+		wantErr(t, err, interlock.ErrBusy)
+		if d := time.Since(began); d != time.Second {
+			t.Errorf("busy after %v", d)
+		}
+		ok(t, holder.Release())
+		ok(t, b.Mutex("m", interlock.Wait(time.Second)).Do(ctx, func(held context.Context) error {
+			time.Sleep(time.Minute)
+			return held.Err()
+		}))
+		nothingLeft(t, a, b)
+	})
+}
+
+// Acquire goes on while the backend cannot be reached; the error tells why it
+// was in vain.
+func TestAcquireGoesOnUntilItsContextEnds(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a := join(t, memlock.NewWorld())
+		a.faults().Before("Join", 0).Fail()
+		bounded, cancel := context.WithTimeout(ctx, time.Hour)
+		defer cancel()
+		_, err := a.Mutex("m").Acquire(bounded)
+		wantErr(t, err, context.DeadlineExceeded)
+		wantErr(t, err, memlock.ErrFailed)
+		waits := async(ctx, a.Mutex("m"))
+		time.Sleep(time.Minute)
+		a.faults().Clear()
+		r := <-waits
+		ok(t, r.err)
+		ok(t, r.lease.Release())
+		nothingLeft(t, a)
+	})
+}
+
+func TestOpenFailsAtOnce(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		d := memlock.New()
+		d.Faults().Cut()
+		began := time.Now()
+		_, err := interlock.New(ctx, d)
+		wantErr(t, err, memlock.ErrCut)
+		if d := time.Since(began); d != 0 {
+			t.Errorf("failed after %v", d)
+		}
+		d.Faults().Heal()
+		d.Faults().Before("Open", 1).Hang()
+		_, err = interlock.New(ctx, d)
+		wantErr(t, err, context.DeadlineExceeded)
+		if d := time.Since(began); d > ttl {
+			t.Errorf("failed after %v", d)
+		}
+		ok(t, d.Close())
+	})
+}

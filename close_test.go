@@ -1,0 +1,316 @@
+package interlock_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/backend/memlock"
+)
+
+func TestCloseReleasesWhatIsHeld(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		var leases []*interlock.Lease
+		for name, l := range kinds(a.Client) {
+			if name == "hold" {
+				continue
+			}
+			lease := acquire(t, l)
+			bound, cancel := lease.Bind(ctx)
+			defer cancel()
+			defer func() { wantErr(t, context.Cause(bound), interlock.ErrClosed) }()
+			leases = append(leases, lease)
+		}
+		began := time.Now()
+		ok(t, a.Close())
+		if d := time.Since(began); d > time.Millisecond {
+			t.Errorf("closed after %v", d)
+		}
+		for _, lease := range leases {
+			wantErr(t, lease.Err(), interlock.ErrReleased)
+			ok(t, lease.Release())
+		}
+		time.Sleep(time.Second)
+		nothingLeft(t, b)
+		_, err := a.Mutex("m").Acquire(ctx)
+		wantErr(t, err, interlock.ErrClosed)
+		wantErr(t, a.Close(), interlock.ErrClosed)
+		wantErr(t, a.Latch("l").Wait(ctx), interlock.ErrClosed)
+		_, err = a.Adopt(ctx, "m", leases[0].ID())
+		wantErr(t, err, interlock.ErrClosed)
+	})
+}
+
+func TestCloseEndsEveryWait(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		var waits []<-chan result
+		for name, l := range kinds(a.Client) {
+			acquire(t, kinds(b.Client)[name].With())
+			if name == "reader" {
+				l = a.RWMutex("reader").Writer()
+			}
+			waits = append(waits, async(ctx, l), async(ctx, l), async(ctx, l))
+		}
+		others := make(chan error, 6)
+		go func() { others <- a.Latch("l").Wait(ctx) }()
+		go func() { ok(t, a.Barrier("b").Set(ctx)); others <- a.Barrier("b").Wait(ctx) }()
+		go func() { _, err := a.DoubleBarrier("d", 2).Enter(ctx); others <- err }()
+		go func() {
+			for _, err := range interlock.NewValue[int](a.Client, "v").Watch(ctx) {
+				if err != nil {
+					others <- err
+				}
+			}
+		}()
+		go func() {
+			for _, err := range a.Follow(ctx, "f") {
+				if err != nil {
+					others <- err
+				}
+			}
+		}()
+		go func() {
+			for _, err := range a.Election("e").Observe(ctx) {
+				if err != nil {
+					others <- err
+				}
+			}
+		}()
+		synctest.Wait()
+		ok(t, a.Close())
+		for _, w := range waits {
+			wantErr(t, (<-w).err, interlock.ErrClosed)
+		}
+		for range cap(others) {
+			wantErr(t, <-others, interlock.ErrClosed)
+		}
+	})
+}
+
+// Close ends the contexts of running functions, and releases their locks when
+// they have returned.
+func TestCloseWaitsForRunningFunctions(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		began := time.Now()
+		done := make(chan error, 1)
+		go func() {
+			done <- a.Mutex("m", interlock.Robust()).Do(ctx, func(held context.Context) error {
+				<-held.Done()
+				wantErr(t, context.Cause(held), interlock.ErrClosed)
+				time.Sleep(5 * time.Second)
+				lease, _ := a.Mutex("m").Held(held)
+				ok(t, lease.Err())
+				return nil
+			})
+		}()
+		synctest.Wait()
+		next := async(ctx, b.Mutex("m", interlock.Robust()))
+		ok(t, a.Close())
+		if d := time.Since(began); d != 5*time.Second {
+			t.Errorf("closed after %v", d)
+		}
+		ok(t, <-done)
+		r := <-next
+		ok(t, r.err)
+		if r.lease.Inherited() {
+			t.Error("inherited after a clean end")
+		}
+		ok(t, r.lease.Release())
+	})
+}
+
+// A function that does not return is waited for until its deadline; the next
+// holder is told that the work is half done.
+func TestCloseWaitsNoLongerThanTheLeaseLasts(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		began := time.Now()
+		release := make(chan struct{})
+		done := make(chan error, 1)
+		go func() {
+			done <- a.Mutex("m", interlock.Robust()).Do(ctx, func(context.Context) error { <-release; return nil })
+		}()
+		synctest.Wait()
+		next := async(ctx, b.Mutex("m", interlock.Robust()))
+		ok(t, a.Close())
+		if d := time.Since(began); d < ttl/2 || d > ttl {
+			t.Errorf("closed after %v", d)
+		}
+		r := <-next
+		ok(t, r.err)
+		if !r.lease.Inherited() {
+			t.Error("not told that the work is half done")
+		}
+		close(release)
+		wantErr(t, <-done, interlock.ErrLost)
+		ok(t, r.lease.Release())
+	})
+}
+
+// The lock of an evicted function that is still running does not pass on just
+// because its client is closed.
+func TestCloseWaitsForAnEvictedFunction(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		running := false
+		done := make(chan error, 1)
+		id := make(chan string, 1)
+		go func() {
+			done <- a.Mutex("m").Do(ctx, func(held context.Context) error {
+				running = true
+				defer func() { running = false }()
+				lease, _ := a.Mutex("m").Held(held)
+				id <- lease.ID()
+				time.Sleep(5 * time.Second)
+				return nil
+			})
+		}()
+		ok(t, b.Evict(ctx, "m", <-id, false))
+		next := async(ctx, b.Mutex("m"))
+		synctest.Wait()
+		go a.Close()
+		r := <-next
+		ok(t, r.err)
+		if running {
+			t.Error("two at work")
+		}
+		wantErr(t, <-done, interlock.ErrEvicted)
+		ok(t, r.lease.Release())
+	})
+}
+
+func TestLeasesOfHoldOutliveTheClient(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		lease := acquire(t, a.Mutex("m", interlock.Hold(time.Hour)))
+		ok(t, a.Close())
+		wantErr(t, lease.Err(), interlock.ErrClosed)
+		wantErr(t, lease.Release(), interlock.ErrClosed)
+		_, err := b.Mutex("m").TryAcquire(ctx)
+		wantErr(t, err, interlock.ErrBusy)
+		began := time.Now()
+		next := acquire(t, b.Mutex("m"))
+		if d := time.Since(began); d > time.Hour || d < 59*time.Minute {
+			t.Errorf("it stayed for %v", d)
+		}
+		ok(t, next.Release())
+	})
+}
+
+// Close takes about a TTL at most, whatever hangs.
+func TestCloseEndsThoughTheBackendHangs(t *testing.T) {
+	for name, fail := range map[string]func(*memlock.Faults){
+		"hangs":   func(f *memlock.Faults) { f.Before("", 0).Hang() },
+		"fails":   func(f *memlock.Faults) { f.Before("", 0).Fail() },
+		"is cut":  func(f *memlock.Faults) { f.Cut() },
+		"expires": func(f *memlock.Faults) { f.Expire() },
+		"sticks":  func(f *memlock.Faults) { f.Before("Renew", 0).Stick(); f.Before("Join", 0).Stick() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulated(t, func(t *testing.T) {
+				w := memlock.NewWorld()
+				d, b := w.Driver(), join(t, w)
+				a, err := interlock.New(ctx, d)
+				ok(t, err)
+				var leases []*interlock.Lease
+				for name, l := range kinds(a) {
+					if name != "hold" {
+						leases = append(leases, acquire(t, l))
+					}
+				}
+				fail(d.Faults())
+				joining := async(ctx, a.Mutex("other"))
+				time.Sleep(ttl / 2)
+				began := time.Now()
+				err = a.Close()
+				if d := time.Since(began); d > 2*ttl {
+					t.Errorf("closed after %v", d)
+				}
+				if r := <-joining; r.err == nil && r.lease.Err() == nil {
+					t.Error("held after Close")
+				}
+				for _, lease := range leases {
+					if lease.Err() == nil {
+						t.Error("held after Close")
+					}
+				}
+				if name == "hangs" || name == "fails" || name == "is cut" {
+					if err == nil {
+						t.Error("Close reports no error")
+					}
+				}
+				time.Sleep(2 * ttl)
+				nothingLeft(t, b)
+			})
+		})
+	}
+}
+
+// A Release that is under way when the client is closed counts as clean.
+func TestCloseWaitsForAReleaseUnderWay(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		l := a.Mutex("m", interlock.Robust())
+		lease := acquire(t, l)
+		hung := a.faults().Before("Leave", 1).Hang()
+		released := make(chan error, 1)
+		go func() { released <- lease.Release() }()
+		<-hung.Reached()
+		time.AfterFunc(time.Second, hung.Deliver)
+		ok(t, a.Close())
+		ok(t, <-released)
+		next := acquire(t, b.Mutex("m", interlock.Robust()))
+		if next.Inherited() {
+			t.Error("inherited after a clean release")
+		}
+		ok(t, next.Release())
+	})
+}
+
+func TestCloseWithEverythingInFlight(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		w := memlock.NewWorld()
+		b := join(t, w)
+		judge := &referee{t: t}
+		for round := range 30 {
+			a := join(t, w)
+			ends := make(chan struct{})
+			const workers = 20
+			for i := range workers {
+				go func() {
+					defer func() { ends <- struct{}{} }()
+					for name, l := range kinds(a.Client) {
+						if name == "hold" {
+							continue
+						}
+						_ = l.Do(ctx, func(held context.Context) error {
+							if name == "mutex" {
+								lease, _ := l.Held(held)
+								judge.enter(lease)
+								defer judge.leave(lease)
+							}
+							time.Sleep(time.Duration(i) * time.Millisecond / 10)
+							return nil
+						})
+					}
+				}()
+			}
+			time.Sleep(time.Duration(round) * time.Millisecond)
+			ok(t, a.Close())
+			for range workers {
+				<-ends
+			}
+			lease := acquire(t, b.Mutex("mutex"))
+			judge.enter(lease)
+			judge.leave(lease)
+			ok(t, lease.Release())
+		}
+		time.Sleep(time.Second)
+		nothingLeft(t, b)
+	})
+}

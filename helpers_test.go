@@ -1,0 +1,168 @@
+package interlock_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/backend/memlock"
+)
+
+const ttl = 15 * time.Second
+
+var ctx = context.Background()
+
+// simulated runs the test in simulated time. It fails if a goroutine is left
+// when the test has ended and its clients are closed.
+func simulated(t *testing.T, f func(*testing.T)) {
+	t.Helper()
+	synctest.Test(t, f)
+}
+
+// member is a client together with the driver that its faults are asked of.
+type member struct {
+	*interlock.Client
+	d *memlock.Driver
+}
+
+func (m member) faults() *memlock.Faults { return m.d.Faults() }
+
+// join makes a client of the world, which is closed with the test.
+func join(t testing.TB, w *memlock.World, opts ...interlock.ClientOption) member {
+	t.Helper()
+	d := w.Driver()
+	c, err := interlock.New(context.Background(), d, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		d.Faults().Clear()
+		d.Faults().Heal()
+		if err := c.Close(); err != nil && !errors.Is(err, interlock.ErrClosed) {
+			t.Error(err)
+		}
+	})
+	return member{c, d}
+}
+
+func pair(t testing.TB, opts ...interlock.ClientOption) (a, b member) {
+	w := memlock.NewWorld()
+	return join(t, w, opts...), join(t, w, opts...)
+}
+
+func ok(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantErr(t testing.TB, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Fatalf("got %v, want %v", err, want)
+	}
+}
+
+func acquire(t testing.TB, l *interlock.Lock) *interlock.Lease {
+	t.Helper()
+	lease, err := l.Acquire(ctx)
+	ok(t, err)
+	return lease
+}
+
+// result is what an acquire in another goroutine comes to.
+type result struct {
+	lease *interlock.Lease
+	err   error
+	at    time.Time
+}
+
+// async acquires in the background.
+func async(ctx context.Context, l *interlock.Lock) <-chan result {
+	c := make(chan result, 1)
+	go func() {
+		lease, err := l.Acquire(ctx)
+		c <- result{lease, err, time.Now()}
+	}()
+	return c
+}
+
+// got reports whether the result is there once nothing moves any more.
+func got(c <-chan result) (result, bool) {
+	synctest.Wait()
+	select {
+	case r := <-c:
+		return r, true
+	default:
+		return result{}, false
+	}
+}
+
+func ended(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// referee notices when two hold what one may hold.
+type referee struct {
+	t      testing.TB
+	mu     sync.Mutex
+	holder *interlock.Lease
+	token  uint64
+	grants int
+}
+
+func (r *referee) enter(l *interlock.Lease) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if l.Err() != nil {
+		return // lost on the way
+	}
+	if r.holder != nil && r.holder.Err() == nil {
+		r.t.Errorf("two holders: tokens %d and %d", r.holder.Token(), l.Token())
+	}
+	if l.Token() <= r.token || l.Token() >= 1<<63 {
+		r.t.Errorf("token %d after %d", l.Token(), r.token)
+	}
+	r.holder, r.token = l, l.Token()
+	r.grants++
+}
+
+func (r *referee) leave(l *interlock.Lease) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.holder == l {
+		r.holder = nil
+	}
+}
+
+func (r *referee) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.grants
+}
+
+// nothingLeft asserts that the clients remember nothing and that no ticket
+// stands in the world.
+func nothingLeft(t testing.TB, members ...member) {
+	t.Helper()
+	synctest.Wait()
+	for _, m := range members {
+		if tickets, lines, writers := m.Sizes(); tickets+lines+writers > 0 {
+			t.Errorf("left behind: %d tickets, %d lines, %d writers", tickets, lines, writers)
+		}
+		for q, err := range m.Queues(ctx, "") {
+			ok(t, err)
+			t.Errorf("left behind: %+v", q)
+		}
+	}
+}

@@ -1,0 +1,285 @@
+package interlock_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/backend/memlock"
+)
+
+// However the backend fails the holder, the holder knows before anybody else
+// can hold the lock.
+func TestLossComesBeforeTheGainOfAnother(t *testing.T) {
+	for name, fail := range map[string]func(*memlock.Faults){
+		"every call hangs":                       func(f *memlock.Faults) { f.Before("", 0).Hang() },
+		"every call hangs, whatever its context": func(f *memlock.Faults) { f.Before("Renew", 0).Stick(); f.Before("Leave", 0).Hang() },
+		"every reply hangs":                      func(f *memlock.Faults) { f.After("", 0).Hang() },
+		"every call fails":                       func(f *memlock.Faults) { f.Before("", 0).Fail() },
+		"cut off":                                func(f *memlock.Faults) { f.Cut() },
+		"renewals fail":                          func(f *memlock.Faults) { f.Before("Renew", 0).Fail() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulated(t, func(t *testing.T) {
+				a, b := pair(t)
+				lease := acquire(t, a.Mutex("m"))
+				bound, cancel := lease.Bind(ctx)
+				defer cancel()
+				time.Sleep(ttl) // some renewals
+				ok(t, lease.Err())
+
+				began := time.Now()
+				fail(a.faults())
+				next := async(ctx, b.Mutex("m"))
+				<-bound.Done()
+				if lost := time.Since(began); lost > ttl {
+					t.Errorf("lost after %v", lost)
+				}
+				wantErr(t, context.Cause(bound), interlock.ErrLost)
+				wantErr(t, lease.Err(), interlock.ErrLost)
+				if !ended(lease.Done()) {
+					t.Error("Done is open")
+				}
+				told := time.Now()
+				r := <-next
+				ok(t, r.err)
+				if gap := r.at.Sub(told); gap < ttl/20 {
+					t.Errorf("the next one holds %v after the loss", gap)
+				}
+				if r.at.Sub(began) > 2*ttl {
+					t.Errorf("the next one waited for %v", r.at.Sub(began))
+				}
+				ok(t, r.lease.Release())
+			})
+		})
+	}
+}
+
+// A lease of a process that was stopped is judged at its next call, not when a
+// timer gets round to it.
+func TestAStoppedProcessIsToldAtItsNextCall(t *testing.T) {
+	for name, ask := range map[string]func(*interlock.Lease) error{
+		"Err":       func(l *interlock.Lease) error { return l.Err() },
+		"Release":   func(l *interlock.Lease) error { return l.Release() },
+		"Downgrade": func(l *interlock.Lease) error { return l.Downgrade(ctx) },
+		"Done": func(l *interlock.Lease) error {
+			if ended(l.Done()) {
+				return interlock.ErrLost
+			}
+			return nil
+		},
+		"Remaining": func(l *interlock.Lease) error {
+			if l.Remaining() == 0 {
+				return interlock.ErrLost
+			}
+			return nil
+		},
+		"Bind": func(l *interlock.Lease) error {
+			bound, cancel := l.Bind(ctx)
+			defer cancel()
+			return context.Cause(bound)
+		},
+		"Held": func(l *interlock.Lease) error { return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulated(t, func(t *testing.T) {
+				d := &stopped{Driver: memlock.New()}
+				c, err := interlock.New(ctx, d)
+				ok(t, err)
+				defer c.Close()
+				l := c.RWMutex("rw").Writer()
+				lease := acquire(t, l)
+				bound, cancel := lease.Bind(ctx)
+				defer cancel()
+				d.jump(ttl)
+				if name == "Held" {
+					if _, held := l.Held(bound); held {
+						t.Error("held")
+					}
+					return
+				}
+				wantErr(t, ask(lease), interlock.ErrLost)
+			})
+		})
+	}
+}
+
+// A renewal that was under way while the deadline passed does not bring the
+// lease back.
+func TestALostLeaseStaysLost(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a := join(t, memlock.NewWorld())
+		lease := acquire(t, a.Mutex("m"))
+		hung := a.faults().After("Renew", 1).Stick()
+		<-hung.Reached()
+		time.Sleep(ttl)
+		wantErr(t, lease.Err(), interlock.ErrLost)
+		hung.Deliver()
+		synctest.Wait()
+		wantErr(t, lease.Err(), interlock.ErrLost)
+		wantErr(t, lease.Release(), interlock.ErrLost)
+		wantErr(t, lease.Release(), interlock.ErrLost)
+	})
+}
+
+// The deadline counts from the proof that comes with the grant, not from its
+// arrival.
+func TestTheDeadlineCountsFromTheProof(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a := join(t, memlock.NewWorld())
+		hung := a.faults().After("Join", 1).Hang()
+		got := async(ctx, a.Mutex("m"))
+		<-hung.Reached()
+		time.Sleep(3 * time.Second)
+		hung.Deliver()
+		r := <-got
+		ok(t, r.err)
+		if left, most := r.lease.Remaining(), ttl-3*time.Second; left >= most {
+			t.Errorf("%v remain, at most %v were granted", left, most)
+		}
+		before := r.lease.Deadline()
+		time.Sleep(ttl)
+		ok(t, r.lease.Err())
+		if after := r.lease.Deadline(); !after.After(before) {
+			t.Errorf("the deadline %v did not move from %v", after, before)
+		}
+		ok(t, r.lease.Release())
+	})
+}
+
+// A grant whose news took longer than it lasts is not taken.
+func TestAGrantThatComesTooLateIsNotTaken(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		w := memlock.NewWorld()
+		a, b := join(t, w), join(t, w)
+		hung := a.faults().After("Join", 1).Stick()
+		got := async(ctx, a.Mutex("m", interlock.StrictOrder()))
+		<-hung.Reached()
+		time.Sleep(ttl + time.Second)
+		other := acquire(t, b.Mutex("m"))
+		hung.Deliver()
+		synctest.Wait()
+		select {
+		case r := <-got:
+			t.Fatalf("acquired beside the holder: %+v", r)
+		default:
+		}
+		ok(t, other.Release())
+		r := <-got
+		ok(t, r.err)
+		ok(t, r.lease.Release())
+		nothingLeft(t, a, b)
+	})
+}
+
+// From the first failed renewal to the deadline a lease is in doubt.
+func TestALeaseIsInDoubtFromTheFirstFailedRenewal(t *testing.T) {
+	for name, fail := range map[string]func(*memlock.Faults){
+		"renewal fails":  func(f *memlock.Faults) { f.Before("Renew", 1).Fail() },
+		"reply lost":     func(f *memlock.Faults) { f.After("Renew", 1).Fail() },
+		"renewal hangs":  func(f *memlock.Faults) { f.Before("Renew", 1).Hang() },
+		"renewal sticks": func(f *memlock.Faults) { h := f.Before("Renew", 1).Stick(); time.AfterFunc(12*time.Second, h.Deliver) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulated(t, func(t *testing.T) {
+				a := join(t, memlock.NewWorld())
+				lease := acquire(t, a.Mutex("m"))
+				fail(a.faults())
+				for !lease.InDoubt() {
+					if lease.Err() != nil {
+						t.Fatal("lost without being in doubt before")
+					}
+					time.Sleep(time.Second / 10)
+				}
+				for lease.InDoubt() {
+					time.Sleep(time.Second / 10)
+				}
+				ok(t, lease.Err()) // the next renewal succeeded
+				ok(t, lease.Release())
+				if lease.InDoubt() {
+					t.Error("in doubt after the end")
+				}
+			})
+		})
+	}
+}
+
+// The signal that a connection is in doubt does not wait for the heartbeat.
+func TestACutConnectionIsInDoubtAtOnce(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a := join(t, memlock.NewWorld())
+		lease := acquire(t, a.Mutex("m"))
+		a.faults().Cut()
+		synctest.Wait()
+		if !lease.InDoubt() {
+			t.Error("not in doubt")
+		}
+		a.faults().Heal()
+		time.Sleep(ttl / 2)
+		ok(t, lease.Err())
+		if lease.InDoubt() {
+			t.Error("in doubt still")
+		}
+	})
+}
+
+// A log that blocks delays no loss.
+func TestABlockedObserverDelaysNoLoss(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		release := make(chan struct{})
+		a := join(t, memlock.NewWorld(), interlock.Observe(func(_ context.Context, e interlock.Event) {
+			if e.Kind == interlock.EventLost || e.Kind == interlock.EventInDoubt {
+				<-release
+			}
+		}))
+		first, second := acquire(t, a.Mutex("1")), acquire(t, a.Mutex("2"))
+		a.faults().Before("Renew", 0).Fail()
+		time.Sleep(ttl)
+		synctest.Wait()
+		for _, l := range []*interlock.Lease{first, second} {
+			if !ended(l.Done()) {
+				t.Error("not told")
+			}
+		}
+		close(release)
+	})
+}
+
+// What is lost passes on as soon as its holder has acknowledged the loss.
+func TestALossThatIsAcknowledgedPassesTheLockOn(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		err := a.Mutex("m").Do(ctx, func(held context.Context) error {
+			a.faults().Before("Renew", 0).Fail()
+			<-held.Done()
+			return nil
+		})
+		wantErr(t, err, interlock.ErrLost)
+		synctest.Wait()
+		lease, err := b.Mutex("m").TryAcquire(ctx)
+		ok(t, err)
+		ok(t, lease.Release())
+		nothingLeft(t, a, b)
+	})
+}
+
+func TestDoJoinsTheErrors(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a := join(t, memlock.NewWorld())
+		own := errors.New("own")
+		err := a.Mutex("m").Do(ctx, func(held context.Context) error {
+			a.faults().Expire()
+			<-held.Done()
+			return own
+		})
+		wantErr(t, err, own)
+		wantErr(t, err, interlock.ErrLost)
+		err = a.Mutex("m").Do(ctx, func(context.Context) error { return own })
+		if err != own {
+			t.Errorf("got %v, want the function's own error", err)
+		}
+	})
+}

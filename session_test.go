@@ -1,0 +1,325 @@
+package interlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/backend/memlock"
+	"github.com/interlock-go/interlock/driver"
+)
+
+// One heartbeat serves all leases, waiting ones too: three exchanges per TTL.
+func TestOneHeartbeatForAllLeases(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		const leases = 10_000
+		var held []*interlock.Lease
+		for i := range leases {
+			held = append(held, acquire(t, a.Mutex(fmt.Sprint("held/", i))))
+		}
+		var waits []<-chan result
+		for i := range 100 {
+			waits = append(waits, async(ctx, b.Mutex(fmt.Sprint("held/", i))))
+		}
+		synctest.Wait()
+		before, beforeB := a.Exchanges(), b.Exchanges()
+		time.Sleep(10 * ttl)
+		if n := a.Exchanges() - before; n < 28 || n > 31 {
+			t.Errorf("%d exchanges in ten TTLs for %d leases", n, leases)
+		}
+		if n := b.Exchanges() - beforeB; n < 28 || n > 31 {
+			t.Errorf("%d exchanges in ten TTLs for %d waiters", n, len(waits))
+		}
+		for _, lease := range held {
+			ok(t, lease.Err())
+			ok(t, lease.Release())
+		}
+		for _, w := range waits {
+			r := <-w
+			ok(t, r.err)
+			ok(t, r.lease.Release())
+		}
+		nothingLeft(t, a, b)
+	})
+}
+
+// A ticket that the client has given up is not renewed with the others, and is
+// given back when the backend reports it.
+func TestOnlyKnownTicketsAreRenewed(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		keeps := acquire(t, a.Mutex("keeps"))
+		late := a.faults().Before("Join", 1).Hang()
+		a.faults().Before("Leave", 0).Fail()
+		short, cancel := context.WithCancel(ctx)
+		waits := async(short, a.Mutex("m", interlock.StrictOrder()))
+		<-late.Reached()
+		cancel()
+		wantErr(t, (<-waits).err, context.Canceled)
+		late.Deliver() // the ticket is at the backend now
+		synctest.Wait()
+		began := time.Now()
+		next := acquire(t, b.Mutex("m"))
+		if d := time.Since(began); d > ttl {
+			t.Errorf("a ticket that was given up stood for %v", d)
+		}
+		ok(t, next.Release())
+		a.faults().Clear()
+		ok(t, keeps.Err())
+		ok(t, keeps.Release())
+		time.Sleep(2 * ttl)
+		nothingLeft(t, a, b)
+	})
+}
+
+func TestAStrayTicketIsLeft(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		d := &thief{Driver: memlock.New()}
+		c, err := interlock.New(ctx, d)
+		ok(t, err)
+		defer c.Close()
+		// A ticket of this session that its client knows nothing of.
+		_, err = d.session.Join(ctx, driver.Request{
+			ID: "00112233445566778899aabbccddeeff", Queue: "m", Kind: driver.Mutex, Units: 1, Capacity: 1,
+		})
+		ok(t, err)
+		began := time.Now()
+		lease := acquire(t, c.Mutex("m"))
+		if d := time.Since(began); d > ttl/2 {
+			t.Errorf("the stray ticket stood for %v", d)
+		}
+		ok(t, lease.Release())
+	})
+}
+
+// thief keeps the session that its client opens.
+type thief struct {
+	*memlock.Driver
+	session driver.Session
+}
+
+func (d *thief) Open(ctx context.Context, o driver.SessionOptions) (driver.Session, error) {
+	s, err := d.Driver.Open(ctx, o)
+	d.session = s
+	return s, err
+}
+
+// A dead session is replaced: what it held is lost and says so, and who waited
+// waits again.
+func TestAClientOutlivesItsSessions(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		w := memlock.NewWorld()
+		var rejoined, sessions, lost atomic.Int32
+		a := join(t, w, interlock.Observe(func(_ context.Context, e interlock.Event) {
+			switch e.Kind {
+			case interlock.EventRejoined:
+				rejoined.Add(1)
+			case interlock.EventSession:
+				sessions.Add(1)
+			case interlock.EventLost:
+				lost.Add(1)
+			}
+		}))
+		b := join(t, w)
+		mine := acquire(t, a.Mutex("mine"))
+		fixed := acquire(t, a.Mutex("fixed", interlock.Hold(time.Hour)))
+		holder := acquire(t, b.Mutex("m"))
+		waits := []<-chan result{
+			async(ctx, a.Mutex("m")), async(ctx, a.Mutex("m")), async(ctx, a.Mutex("m", interlock.StrictOrder())),
+		}
+		synctest.Wait()
+		a.faults().Expire()
+		synctest.Wait()
+		wantErr(t, mine.Err(), interlock.ErrLost)
+		ok(t, fixed.Err())
+		ok(t, acquire(t, a.Mutex("mine")).Release())
+		time.Sleep(time.Second)
+		ok(t, holder.Release())
+		var served sync.WaitGroup
+		for _, w := range waits {
+			served.Go(func() {
+				if r := <-w; r.err != nil || r.lease.Release() != nil {
+					t.Error("not served")
+				}
+			})
+		}
+		served.Wait()
+		if rejoined.Load() != 2 || sessions.Load() != 1 || lost.Load() != 1 {
+			t.Errorf("%d rejoined, %d sessions, %d lost", rejoined.Load(), sessions.Load(), lost.Load())
+		}
+		ok(t, fixed.Release())
+		nothingLeft(t, a, b)
+	})
+}
+
+// A grant that arrives when its session is over is not taken, though its time
+// has not run out.
+func TestAGrantOfADeadSessionIsNotTaken(t *testing.T) {
+	for _, opts := range [][]interlock.Option{nil, {interlock.StrictOrder()}} {
+		simulated(t, func(t *testing.T) {
+			a, b := pair(t)
+			hung := a.faults().After("Join", 1).Stick()
+			waits := async(ctx, a.Mutex("m", opts...))
+			<-hung.Reached()
+			a.faults().Expire()
+			synctest.Wait()
+			other := acquire(t, b.Mutex("m"))
+			hung.Deliver()
+			if r, done := got(waits); done {
+				t.Fatalf("two holders: %+v", r)
+			}
+			time.Sleep(2 * time.Second)
+			ok(t, other.Release())
+			r := <-waits
+			ok(t, r.err)
+			ok(t, r.lease.Release())
+			nothingLeft(t, a, b)
+		})
+	}
+}
+
+// While there is no session, acquires wait for one, and tries fail in time with
+// the reason.
+func TestWithoutASessionAcquireWaits(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a := join(t, memlock.NewWorld())
+		a.faults().Before("Open", 0).Fail()
+		a.faults().Expire()
+		synctest.Wait()
+		time.Sleep(time.Second)
+		_, err := a.Mutex("m").TryAcquire(ctx)
+		wantErr(t, err, context.DeadlineExceeded)
+		wantErr(t, err, memlock.ErrFailed)
+		waits := async(ctx, a.Mutex("m"))
+		time.Sleep(time.Minute)
+		a.faults().Clear()
+		r := <-waits
+		ok(t, r.err)
+		ok(t, r.lease.Release())
+	})
+}
+
+// Sessions may die at any moment, and calls may fail: two never hold, and
+// everybody is served.
+func TestSessionsThatDieUnderLoad(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		w := memlock.NewWorld()
+		judge := &referee{t: t}
+		var members []member
+		var wg sync.WaitGroup
+		for i := range 4 {
+			m := join(t, w)
+			members = append(members, m)
+			for j := range 5 {
+				opts := [][]interlock.Option{nil, {interlock.StrictOrder()}, {interlock.Sticky()}}[(i+j)%3]
+				l := m.Mutex("m", opts...)
+				wg.Go(func() {
+					for range 40 {
+						lease, err := l.Acquire(ctx)
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						time.Sleep(1) // the news of a session's end has arrived then
+						judge.enter(lease)
+						time.Sleep(10 * time.Millisecond)
+						judge.leave(lease)
+						if err := lease.Release(); err != nil && !errors.Is(err, interlock.ErrLost) {
+							t.Error(err)
+						}
+					}
+				})
+			}
+		}
+		done := make(chan struct{})
+		go func() {
+			wg.Wait()
+			close(done)
+		}()
+		for i := 0; !ended(done); i++ {
+			time.Sleep(177 * time.Millisecond)
+			members[i%4].faults().Expire()
+			members[(i+1)%4].faults().After("", 1+i%3).Fail()
+			members[(i+2)%4].faults().Before("", 1+i%5).Fail()
+		}
+		for _, m := range members {
+			m.faults().Clear()
+		}
+		time.Sleep(3 * ttl)
+		nothingLeft(t, members...)
+	})
+}
+
+// A backend that grants another TTL than was asked for is taken at its word.
+func TestTheGrantedTTLCounts(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		w := memlock.NewWorld()
+		c, err := interlock.New(ctx, &short{w.Driver()})
+		ok(t, err)
+		defer c.Close()
+		if c.TTL() != 3*time.Second {
+			t.Errorf("TTL %v", c.TTL())
+		}
+		lease := acquire(t, c.Mutex("m"))
+		if left := lease.Remaining(); left > 3*time.Second {
+			t.Errorf("%v remain", left)
+		}
+		time.Sleep(time.Minute)
+		ok(t, lease.Err())
+		ok(t, lease.Release())
+	})
+}
+
+// short grants three seconds.
+type short struct{ *memlock.Driver }
+
+func (d *short) Open(ctx context.Context, o driver.SessionOptions) (driver.Session, error) {
+	o.TTL = 3 * time.Second
+	return d.Driver.Open(ctx, o)
+}
+
+// A part of the backend that cannot be asked endangers its own leases alone.
+func TestAnUnreachablePartDoubtsItsOwnLeases(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		d := &partial{Driver: memlock.New()}
+		c, err := interlock.New(ctx, d)
+		ok(t, err)
+		defer c.Close()
+		good, bad := acquire(t, c.Mutex("good")), acquire(t, c.Mutex("bad"))
+		time.Sleep(ttl / 2)
+		if good.InDoubt() || !bad.InDoubt() {
+			t.Errorf("in doubt: good %v, bad %v", good.InDoubt(), bad.InDoubt())
+		}
+		time.Sleep(2 * ttl)
+		ok(t, good.Err())
+		wantErr(t, bad.Err(), interlock.ErrLost)
+		ok(t, good.Release())
+	})
+}
+
+// partial cannot ask about the queue "bad".
+type partial struct{ *memlock.Driver }
+
+func (d *partial) Open(ctx context.Context, o driver.SessionOptions) (driver.Session, error) {
+	s, err := d.Driver.Open(ctx, o)
+	return &partialSession{s}, err
+}
+
+type partialSession struct{ driver.Session }
+
+func (s *partialSession) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
+	var asked []driver.Ticket
+	for _, k := range known {
+		if k.Queue != "bad" {
+			asked = append(asked, k)
+		}
+	}
+	return s.Session.Renew(ctx, asked)
+}
