@@ -77,6 +77,40 @@ func TestBeginLeavesTheWriteLockToOneTransaction(t *testing.T) {
 	}
 }
 
+func TestABeginThatFailedLeavesItsConnectionClean(t *testing.T) {
+	for _, journal := range journals {
+		t.Run(journal, func(t *testing.T) {
+			ctx, file, items := t.Context(), newItems(t, journal), items(t)
+			a, b := open(t, file), open(t, file)
+			b.SetMaxOpenConns(1)
+			tx, err := items.Begin(ctx, a)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 20 { // so that the context ends at different steps
+				short, cancel := context.WithTimeout(ctx, time.Millisecond)
+				if _, err := items.Begin(short, b); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("got %v, want the context's error", err)
+				}
+				cancel()
+				if _, err := items.Begin(ctx, b, rowlock.Wait(time.Millisecond)); !errors.Is(err, rowlock.ErrBusy) {
+					t.Errorf("got %v, want ErrBusy", err)
+				}
+			}
+			commit(t, tx)
+			must(t, b, "UPDATE items SET stock = 98 WHERE id = 1") // in no transaction, so it is seen at once
+			if got := number(t, a, "SELECT stock FROM items WHERE id = 1"); got != 98 {
+				t.Errorf("stock: got %d, want 98", got)
+			}
+			tx, err = items.Begin(ctx, b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			commit(t, tx)
+		})
+	}
+}
+
 // A connection's busy_timeout must not become the wait of a call that has a
 // shorter one, nor make it deaf to its context.
 func TestBeginDoesNotWaitForBusyTimeout(t *testing.T) {
@@ -242,6 +276,14 @@ func TestMisspeltNamesAreErrors(t *testing.T) {
 		v, err := rowlock.NewVersioned(rowlock.SQLite, names[0], names[1], names[2])
 		if err != nil {
 			t.Fatal(err)
+		}
+		if names[2] == "version" {
+			if _, err := v.Begin(ctx, db); err == nil || errors.Is(err, rowlock.ErrBusy) {
+				t.Errorf("Begin, %v: got %v, want an error that names the mistake", names, err)
+			}
+			if err := v.Lock(ctx, begin(t, db), 1); err == nil || errors.Is(err, sql.ErrNoRows) {
+				t.Errorf("Lock, %v: got %v, want an error that names the mistake", names, err)
+			}
 		}
 		if err := v.Write(ctx, db, 1, 1, nil); err == nil || errors.Is(err, rowlock.ErrConflict) {
 			t.Errorf("Write, %v: got %v, want an error that names the mistake", names, err)
