@@ -183,12 +183,12 @@ func TestAStoppedWriter(t *testing.T) {
 			p.must("open", "open", time.Hour)
 			p.stop(where)
 
-			for range 3 {
+			for i := range 3 {
 				ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 				_, err := s.Join(ctx, mutex("q"))
 				cancel()
 				if !errors.Is(err, context.DeadlineExceeded) || driver.IsPermanent(err) {
-					t.Fatalf("Join while a writer is stopped: %v", err)
+					t.Fatalf("Join %d while a writer is stopped: %v", i, err)
 				}
 				who := fmt.Sprintf("process %d", p.cmd.Process.Pid)
 				if blockersAreKnown && (!strings.Contains(err.Error(), who) || !strings.Contains(err.Error(), "stopped")) {

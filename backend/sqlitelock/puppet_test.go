@@ -119,6 +119,7 @@ func (p *puppet) resume() {
 	if err := p.cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		p.t.Fatal(err)
 	}
+	p.send("go")
 }
 
 func servePuppet(path string) int {
@@ -151,7 +152,14 @@ func servePuppet(path string) int {
 		}
 		fmt.Println(strings.ReplaceAll(text, "\n", " "))
 	}
-	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+	in := bufio.NewScanner(os.Stdin)
+	// stop may return before the signal has reached this thread, so it waits for
+	// the word as well.
+	stop := func() {
+		syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+		in.Scan()
+	}
+	for in.Scan() {
 		var command, arg, arg2 string
 		fmt.Sscan(in.Text(), &command, &arg, &arg2)
 		switch command {
@@ -180,18 +188,18 @@ func servePuppet(path string) int {
 			err := c.Start()
 			say(fmt.Sprint(c.Process.Pid), err)
 		case "stop":
-			syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+			stop()
 			say("resumed", nil)
 		case "stop-in-turn":
 			f, err := os.OpenFile(path+"-interlock/turn", os.O_RDWR, 0)
 			if err == nil {
 				err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX)
 			}
-			syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+			stop()
 			f.Close()
 			say("resumed", err)
 		case "stop-in-transaction":
-			say("resumed", stopInTransaction(path))
+			say("resumed", stopInTransaction(path, stop))
 		case "cycle":
 			say("done", cycle(d, arg, arg2))
 		default:
@@ -201,7 +209,7 @@ func servePuppet(path string) int {
 	return 0
 }
 
-func stopInTransaction(path string) error {
+func stopInTransaction(path string, stop func()) error {
 	c, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)
 	if err != nil {
 		return err
@@ -209,7 +217,7 @@ func stopInTransaction(path string) error {
 	defer c.Close()
 	for _, sql := range []string{"BEGIN IMMEDIATE", "UPDATE file SET opened = opened + 1", "", "COMMIT"} {
 		if sql == "" {
-			syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+			stop()
 			continue
 		}
 		stmt, err := c.Prepare(sql)
