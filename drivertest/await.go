@@ -17,7 +17,7 @@ var awaitReturnsOnceHeld = rule{
 		a, b := t.client(), t.client()
 		held := a.hold(t.exclusive("q"))
 		a.await(held) // it is already
-		for range t.size(60, 10) {
+		for i := range t.size(60, 10) {
 			// The grant may come before, during or after the beginning of Await.
 			next := b.wait(t.exclusive("q"))
 			done := make(chan error, 1)
@@ -25,6 +25,9 @@ var awaitReturnsOnceHeld = rule{
 				_, err := b.Await(t.ctx, next)
 				done <- err
 			})
+			if i%4 == 0 {
+				time.Sleep(time.Millisecond)
+			}
 			a.leave(held)
 			if err := <-done; err != nil {
 				t.Fatalf("Await: %v", err)

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync/atomic"
+	"time"
 
 	"github.com/interlock-go/interlock/driver"
 )
@@ -193,6 +195,7 @@ var cellContention = rule{
 					if err != nil {
 						return err
 					}
+					time.Sleep(rand.N(50 * time.Microsecond)) // let the others in between
 					_, err = drivers[i].Swap(t.ctx, set("c", c.Version, string(c.Value)+"."))
 					if err == nil {
 						break

@@ -178,27 +178,44 @@ func (t *T) stands(d driver.Driver, queue string, held, waiting []driver.Ticket)
 	}
 }
 
-// awaitNotBefore waits until the ticket is held, which must not be the case
-// before the instant until which another one is guaranteed.
-func (c *client) awaitNotBefore(tk driver.Ticket, until driver.Instant, why string) driver.Ticket {
-	c.t.Helper()
-	got := c.await(tk)
-	if early := until.Sub(c.driver.Now()); early > 0 {
-		c.t.Fatalf("the next ticket is held %v before the end of the one in front, %s", early, why)
-	}
-	return got
+// A claim is a ticket that gets its turn when the one in front runs out.
+type claim struct {
+	driver.Ticket
+	c    *client
+	done chan struct{}
+	held driver.Instant // when it was, at the latest
+	err  error
 }
 
-// behind joins a queue in which a mortal ticket is in front, held until the
-// instant at least, and keeps the session alive.
-func (c *client) behind(r driver.Request, until driver.Instant) driver.Ticket {
+// behind joins a queue in which a mortal ticket is in front, and notes when it
+// is held.
+func (c *client) behind(r driver.Request) *claim {
 	c.t.Helper()
-	tk := c.join(r)
-	if early := until.Sub(c.driver.Now()); tk.Held && early > 0 {
-		c.t.Fatalf("Join is held %v before the end of the ticket in front", early)
+	k := &claim{Ticket: c.join(r), c: c, done: make(chan struct{})}
+	c.beat(k.Ticket)
+	c.t.calls.Go(func() {
+		defer close(k.done)
+		var got driver.Ticket
+		if got, k.err = c.Await(c.t.ctx, k.Ticket); k.err == nil {
+			k.Ticket = got
+		}
+		k.held = c.driver.Now()
+	})
+	return k
+}
+
+// notBefore waits until the ticket is held, which must not have been before the
+// instant until which another one is guaranteed.
+func (k *claim) notBefore(until driver.Instant, why string) driver.Ticket {
+	k.c.t.Helper()
+	<-k.done
+	if k.err != nil {
+		k.c.t.Fatalf("Await behind a ticket %s: %v", why, k.err)
 	}
-	c.beat(tk)
-	return tk
+	if early := until.Sub(k.held); early > 0 {
+		k.c.t.Fatalf("the next ticket is held %v before the end of the one in front, %s", early, why)
+	}
+	return k.Ticket
 }
 
 // A lease is a held ticket of a mortal session, kept by renewals.

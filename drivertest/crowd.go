@@ -3,6 +3,7 @@ package drivertest
 import (
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/interlock-go/interlock/driver"
 )
@@ -63,6 +64,7 @@ var crowdOfReaders = rule{
 		last := clients[0].wait(writer("q"))
 		t.parallel(n+1, func(i int) error {
 			if i == n {
+				time.Sleep(time.Millisecond) // some wait already
 				return clients[0].Leave(t.ctx, w, true)
 			}
 			if _, err := clients[i%3].Await(t.ctx, readers[i]); err != nil {

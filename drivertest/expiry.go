@@ -17,11 +17,11 @@ var expiryOfAHeldTicket = rule{
 	check: func(t *T) {
 		a, b, c := t.mortal(), t.client(), t.client()
 		held := a.lease(a.hold(t.exclusive("q")))
-		next := b.behind(t.exclusive("q"), held.end())
+		next := b.behind(t.exclusive("q"))
 		last := c.wait(t.exclusive("q"))
-		b.awaitNotBefore(next, held.end(), "which nobody renewed")
+		next.notBefore(held.end(), "which nobody renewed")
 		c.waits(last)
-		t.stands(c.driver, "q", []driver.Ticket{next}, []driver.Ticket{last})
+		t.stands(c.driver, "q", []driver.Ticket{next.Ticket}, []driver.Ticket{last})
 
 		// Whoever held it is told so, and cannot take it from the next one.
 		if answer, err := a.Renew(t.ctx, []driver.Ticket{held.ticket}); err == nil {
@@ -34,7 +34,7 @@ var expiryOfAHeldTicket = rule{
 		if err := a.Leave(t.ctx, held.ticket, true); !errors.Is(err, driver.ErrGone) && !errors.Is(err, driver.ErrSession) {
 			t.Fatalf("Leave of a ticket that has run out: %v", err)
 		}
-		t.stands(c.driver, "q", []driver.Ticket{next}, []driver.Ticket{last})
+		t.stands(c.driver, "q", []driver.Ticket{next.Ticket}, []driver.Ticket{last})
 	},
 }
 
@@ -73,9 +73,9 @@ var expiryOfManyInARow = rule{
 				t.Fatalf("Join: %v", err)
 			}
 		}
-		next := a.behind(t.exclusive("q"), held.end())
+		next := a.behind(t.exclusive("q"))
 		start := a.driver.Now()
-		a.awaitNotBefore(next, held.end(), "which nobody renewed")
+		next.notBefore(held.end(), "which nobody renewed")
 		t.Logf("51 tickets of a dead session passed in %v (TTL %v)", a.driver.Now().Sub(start), dead.TTL())
 	},
 }
@@ -88,10 +88,10 @@ var renewExtends = rule{
 		t.inTime(func() bool {
 			a := t.mortal()
 			held := a.lease(a.hold(t.exclusive("q")))
-			next := b.behind(t.exclusive("q"), held.end())
+			next := b.behind(t.exclusive("q"))
 			ok := held.renewFor(5*a.TTL()/2, nil)
-			b.awaitNotBefore(next, held.end(), "which was renewed")
-			b.leave(next)
+			next.notBefore(held.end(), "which was renewed")
+			b.leave(next.Ticket)
 			return ok
 		})
 	},
@@ -130,9 +130,8 @@ var proof = rule{
 		b, front := t.client(), t.client()
 		type entry struct {
 			why   string
-			queue string
 			lease *lease
-			next  driver.Ticket
+			next  *claim
 		}
 		var entries []entry
 		check := func(why string, l *lease) {
@@ -141,7 +140,7 @@ var proof = rule{
 			if l.proof > now || l.proof < now.Add(-limit) {
 				t.Fatalf("the proof %v is not in the time of the driver, where it is %v", l.proof, now)
 			}
-			entries = append(entries, entry{why, l.ticket.Queue, l, b.behind(t.exclusive(l.ticket.Queue), l.end())})
+			entries = append(entries, entry{why, l, b.behind(t.exclusive(l.ticket.Queue))})
 		}
 		for i := range 4 { // at different parts of a TTL
 			part := t.TTL * time.Duration(i) / 4
@@ -180,7 +179,7 @@ var proof = rule{
 			})
 		}
 		for _, e := range entries {
-			b.awaitNotBefore(e.next, e.lease.end(), "by its proof "+e.why)
+			e.next.notBefore(e.lease.end(), "by its proof "+e.why)
 		}
 	},
 }

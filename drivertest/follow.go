@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
@@ -49,6 +50,7 @@ var follow = rule{
 					from = got.Version
 				}
 			})
+			time.Sleep(2 * time.Millisecond) // so that it waits; if not, the rule is easier to keep
 			do()
 			if err := <-done; err != nil {
 				t.Fatalf("Follow, waiting until %s: %v", step, err)
@@ -127,6 +129,7 @@ var followNeverMissesTheLast = rule{
 					}
 				}
 				for range 10 {
+					time.Sleep(rand.N(200 * time.Microsecond))
 					tk, err := a.Join(t.ctx, permits("q", 2, 3))
 					if err != nil {
 						return err

@@ -145,8 +145,8 @@ var lostMessages = rule{
 		if err := <-evicted; !errors.Is(err, driver.ErrGone) {
 			t.Fatalf("Await of an evicted ticket after Renew: %v", err)
 		}
-		b.signal(driver.Revoke, other, next)
-		b.signal(driver.Wanted, other, next)
+		b.signal(driver.Revoke, other, next, big)
+		b.signal(driver.Wanted, other, next, big)
 		b.leave(other)
 		c.await(last)
 		c.leave(small)

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/anishathalye/porcupine"
 
@@ -109,6 +110,7 @@ func lockHistory(t *T, capacity int64, request func() driver.Request) {
 			if err != nil {
 				return err
 			}
+			time.Sleep(rand.N(100 * time.Microsecond))
 			err = h.record(i, lockStep{r.Units, false}, func() (any, error) { return nil, c.Leave(t.ctx, tk, true) })
 			if err != nil {
 				return err

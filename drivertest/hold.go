@@ -24,8 +24,8 @@ var holdEndsByItself = rule{
 		a, b := t.client(), t.client()
 		held := a.hold(t.fixed("q", t.TTL/2))
 		a.beat(held)
-		next := b.behind(t.exclusive("q"), held.Proof.Add(t.TTL/2))
-		b.awaitNotBefore(next, held.Proof.Add(t.TTL/2), "by its Hold")
+		next := b.behind(t.exclusive("q"))
+		next.notBefore(held.Proof.Add(t.TTL/2), "by its Hold")
 		if r, ok := a.renew(held)[held.ID]; !ok || r.State != driver.Gone {
 			t.Fatalf("Renew of a ticket whose Hold has ended: %+v", r)
 		}
@@ -57,13 +57,13 @@ var holdOutlivesItsSession = rule{
 			t.Fatalf("Close of the driver: %v", err)
 		}
 
-		var next []driver.Ticket
+		var next []*claim
 		all := []driver.Ticket{first, second, third}
 		for _, tk := range all {
-			next = append(next, b.behind(t.exclusive(tk.Queue), tk.Proof.Add(d)))
+			next = append(next, b.behind(t.exclusive(tk.Queue)))
 		}
 		for i, tk := range all {
-			b.awaitNotBefore(next[i], tk.Proof.Add(d), "by its Hold, in the queue "+tk.Queue)
+			next[i].notBefore(tk.Proof.Add(d), "by its Hold, in the queue "+tk.Queue)
 		}
 	},
 }
@@ -75,12 +75,11 @@ var holdBeginsWithTheGrant = rule{
 		a, b := t.client(), t.client()
 		front := b.hold(t.exclusive("q"))
 		waiting := a.wait(t.fixed("q", t.TTL))
-		next := b.wait(t.exclusive("q"))
-		b.beat(next)
+		next := b.behind(t.exclusive("q"))
 		time.Sleep(t.TTL / 2)
 		b.leave(front)
 		got := a.await(waiting)
-		b.awaitNotBefore(next, got.Proof.Add(t.TTL), "by its Hold")
+		next.notBefore(got.Proof.Add(t.TTL), "by its Hold")
 	},
 }
 
@@ -89,51 +88,51 @@ var keep = rule{
 	says: []string{"Keep makes a held ticket end d from now, sooner or later than it would have, and whatever its session does."},
 	check: func(t *T) {
 		b := t.client()
-		later := t.client()
-		longer := later.hold(t.fixed("later", t.TTL/4))
-		until := later.driver.Now().Add(2 * t.TTL)
-		err := later.Keep(t.ctx, longer, 2*t.TTL)
-		if errors.Is(err, driver.ErrGone) && later.driver.Now() >= longer.Proof.Add(t.TTL/4) {
-			t.Logf("this machine paused; the Hold ended before Keep")
-			until = 0
-		} else if err != nil {
-			t.Fatalf("Keep: %v", err)
+		type entry struct {
+			next *claim
+			end  driver.Instant
 		}
-
-		sooner := t.client()
-		shorter := sooner.hold(t.fixed("sooner", 10*limit))
-		sooner.beat(shorter)
-		soon := sooner.driver.Now().Add(t.TTL / 2)
-		for range 2 { // a repetition counts from its own time
-			if err := sooner.Keep(t.ctx, shorter, t.TTL/2); err != nil && sooner.driver.Now() < soon {
-				t.Fatalf("Keep: %v", err)
+		var entries []entry
+		// keep gives the ticket an end, which counts from now.
+		keep := func(a *client, held driver.Ticket, d time.Duration) {
+			t.Helper()
+			next := b.behind(t.exclusive(held.Queue))
+			before := a.driver.Now()
+			if err := a.Keep(t.ctx, held, d); err != nil {
+				t.Fatalf("Keep of %q: %v", held.Queue, err)
 			}
+			entries = append(entries, entry{next, before.Add(d)})
 		}
+		a := t.client()
+		later := a.hold(t.fixed("later", limit))
+		if err := a.Keep(t.ctx, later, 3*limit); err != nil {
+			t.Fatalf("Keep for longer: %v", err)
+		}
+		sooner := a.hold(t.fixed("sooner", 10*limit))
+		plain := a.hold(t.exclusive("plain"))
+		a.beat(sooner, plain)
+		keep(a, sooner, t.TTL/2)
+		keep(a, plain, t.TTL)
 
-		renewed := t.client()
-		plain := renewed.hold(t.exclusive("plain"))
-		renewed.beat(plain)
-		plainEnd := renewed.driver.Now().Add(t.TTL)
-		if err := renewed.Keep(t.ctx, plain, t.TTL); err != nil {
-			t.Fatalf("Keep of a ticket without a fixed end: %v", err)
+		again := a.hold(t.fixed("again", t.TTL))
+		err := a.Keep(t.ctx, again, 10*limit)
+		if err != nil && a.driver.Now() < again.Proof.Add(t.TTL) {
+			t.Fatalf("Keep of a ticket before its end: %v", err)
+		}
+		if err == nil { // else this machine has paused
+			keep(a, again, 2*t.TTL)
 		}
 
 		closed := t.client()
-		left := closed.hold(t.exclusive("closed"))
-		leftEnd := closed.driver.Now().Add(2 * t.TTL)
-		if err := closed.Keep(t.ctx, left, 2*t.TTL); err != nil {
-			t.Fatalf("Keep of a ticket without a fixed end: %v", err)
-		}
+		keep(closed, closed.hold(t.exclusive("closed")), 2*t.TTL)
 		if err := closed.Close(t.ctx); err != nil {
 			t.Fatalf("Close: %v", err)
 		}
-
-		for _, c := range []struct {
-			queue string
-			end   driver.Instant
-		}{{"later", until}, {"sooner", soon}, {"plain", plainEnd}, {"closed", leftEnd}} {
-			next := b.behind(t.exclusive(c.queue), c.end)
-			b.awaitNotBefore(next, c.end, "by Keep, in the queue "+c.queue)
+		for _, e := range entries {
+			e.next.notBefore(e.end, "by Keep, in the queue "+e.next.Queue)
+		}
+		if m := t.snapshot(b.driver, "later").Members; len(m) != 1 || !m[0].Fixed || m[0].Left < limit {
+			t.Fatalf("a ticket that was kept for longer is %+v", m)
 		}
 	},
 }
@@ -159,12 +158,11 @@ var keepByAnotherSession = rule{
 		if m := t.snapshot(b.driver, "plain").Members[0]; m.Fixed {
 			t.Fatalf("another session gave the ticket a fixed end: %+v", m)
 		}
-		next := b.wait(t.exclusive("fixed"))
-		b.beat(next)
+		next := b.behind(t.exclusive("fixed"))
 		end := b.driver.Now().Add(t.TTL / 2)
 		if err := b.Keep(t.ctx, driver.Ticket{ID: fixed.ID, Queue: "fixed"}, t.TTL/2); err != nil {
 			t.Fatalf("Keep of another session's ticket: %v", err)
 		}
-		b.awaitNotBefore(next, end, "by Keep of another session")
+		next.notBefore(end, "by Keep of another session")
 	},
 }

@@ -51,6 +51,7 @@ var noWait = rule{
 		if _, err := b.Join(t.ctx, busy); !errors.Is(err, driver.ErrBusy) {
 			t.Fatalf("Join with NoWait of a held queue: %v", err)
 		}
+		t.stands(b.driver, "q", []driver.Ticket{first}, nil)
 		if _, err := b.Join(t.ctx, again(busy)); !errors.Is(err, driver.ErrBusy) {
 			t.Fatalf("Join with NoWait of a held queue, repeated: %v", err)
 		}

@@ -1,6 +1,7 @@
 package drivertest
 
 import (
+	"flag"
 	"io"
 	"net/rpc"
 	"os"
@@ -15,6 +16,7 @@ const asClient = "INTERLOCK_DRIVERTEST_CLIENT"
 // binary that the suite starts it serves as a client in another process.
 func Main(m *testing.M) {
 	if os.Getenv(asClient) == "" {
+		flag.Set("rapid.nofailfile", "true") // its seed is enough to see a failure again
 		os.Exit(m.Run())
 	}
 	server := rpc.NewServer()

@@ -50,8 +50,8 @@ var stoppedProcess = rule{
 		} else if err != nil {
 			t.Fatalf("stop a process: %v", err)
 		}
-		next := b.behind(t.exclusive("q"), held.end())
-		got := b.awaitNotBefore(next, held.end(), "whose process is stopped")
+		next := b.behind(t.exclusive("q"))
+		got := next.notBefore(held.end(), "whose process is stopped")
 		if err := other.process.resume(); err != nil {
 			t.Fatalf("resume a process: %v", err)
 		}

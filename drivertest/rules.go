@@ -93,6 +93,7 @@ var rules = []rule{
 	endedContext,
 	cancelledAwaits,
 	unreachableBackend,
+	check,
 	model,
 	concurrentLocks,
 	concurrentReadersAndWriters,

@@ -105,8 +105,8 @@ var sessionDeath = rule{
 		a, b := t.mortal(), t.client()
 		held := a.lease(a.join(t.exclusive("q")))
 		stray := a.join(t.exclusive("r"))
-		next := b.behind(t.exclusive("q"), held.end())
-		b.awaitNotBefore(next, held.end(), "which nobody renewed")
+		next := b.behind(t.exclusive("q"))
+		next.notBefore(held.end(), "which nobody renewed")
 		t.eventually("all tickets of a dead session leave", func() bool { return len(t.snapshot(b.driver, "r").Members) == 0 })
 		answer, err := a.Renew(t.ctx, []driver.Ticket{held.ticket, stray})
 		if err != nil && !errors.Is(err, driver.ErrSession) {

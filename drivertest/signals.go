@@ -162,7 +162,7 @@ var evictionOfAHeldTicket = rule{
 			if !held.renewFor(1, nil) {
 				return false
 			}
-			next := b.behind(t.exclusive("q"), held.end())
+			next := b.behind(t.exclusive("q"))
 			err := c.driver.Ask(t.ctx, "q", held.ticket.ID, driver.Evict)
 			ok := c.driver.Now() < held.end()
 			if ok && err != nil {
@@ -181,8 +181,8 @@ var evictionOfAHeldTicket = rule{
 				}
 				time.Sleep(t.TTL / 5)
 			}
-			b.awaitNotBefore(next, held.end(), "which was evicted")
-			b.leave(next)
+			next.notBefore(held.end(), "which was evicted")
+			b.leave(next.Ticket)
 			return ok
 		})
 
@@ -238,12 +238,9 @@ var evictionOfAFixedTicket = rule{
 		if err := b.driver.Ask(t.ctx, "short", short.ID, driver.Evict); err != nil && b.driver.Now() < short.Proof.Add(t.TTL/2) {
 			t.Fatalf("Ask: %v", err)
 		}
-		for _, c := range []struct {
-			queue string
-			end   driver.Instant
-		}{{"short", short.Proof.Add(t.TTL / 2)}, {"long", asked.Add(a.TTL())}} {
-			next := b.behind(t.exclusive(c.queue), c.end)
-			b.awaitNotBefore(next, c.end, "which was evicted, in the queue "+c.queue)
-		}
+		end := asked.Add(a.TTL())
+		first, second := b.behind(t.exclusive("short")), b.behind(t.exclusive("long"))
+		first.notBefore(short.Proof.Add(t.TTL/2), "which was evicted and has a fixed end")
+		second.notBefore(end, "which was evicted and has a fixed end")
 	},
 }

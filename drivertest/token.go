@@ -55,8 +55,7 @@ var tokensOfExclusiveGrants = rule{
 		fixed := a.hold(t.fixed("q", t.TTL/10))
 		k.next(fixed, "with a fixed end")
 		next := t.client()
-		waiting = next.behind(t.exclusive("q"), 0)
-		k.next(next.await(waiting), "after the end of a Hold")
+		k.next(next.behind(t.exclusive("q")).notBefore(0, "with a Hold"), "after the end of a Hold")
 	},
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"time"
 
 	"github.com/interlock-go/interlock/driver"
 )
@@ -37,6 +39,7 @@ var watch = rule{
 					seen <- result{c, err}
 				})
 			}
+			time.Sleep(2 * time.Millisecond) // so that they wait; if not, the rule is easier to keep
 			want := t.swap(b, s)
 			for range cap(seen) {
 				if r := <-seen; r.err != nil || r.c.Version != want.Version || r.c.Exists != want.Exists || string(r.c.Value) != string(want.Value) {
@@ -76,6 +79,7 @@ var watchNeverMissesTheLast = rule{
 			t.parallel(len(watchers)+1, func(i int) error {
 				if i == len(watchers) {
 					for n := range burst {
+						time.Sleep(rand.N(200 * time.Microsecond))
 						c, err := writer.Swap(t.ctx, set("c", version, fmt.Sprintf("%d/%d", round, n)))
 						if err != nil {
 							return err

@@ -1,0 +1,37 @@
+package drivertest
+
+import (
+	"github.com/interlock-go/interlock/driver"
+)
+
+var check = rule{
+	name: "Check",
+	says: []string{"Check examines whether the backend can be reached and is configured so that its promises hold."},
+	check: func(t *T) {
+		findings := t.driver().Check(t.ctx)
+		if len(findings) == 0 {
+			t.Fatalf("Check found nothing out")
+		}
+		for _, f := range findings {
+			if f.Check == "" || f.Detail == "" {
+				t.Fatalf("a finding without a subject or a detail: %+v", f)
+			}
+			switch f.Status {
+			case driver.OK:
+				if f.Promise != "" || f.Remedy != "" {
+					t.Fatalf("nothing is wrong, and yet there is a remedy: %+v", f)
+				}
+			case driver.Warn, driver.Fail:
+				if f.Promise == "" || f.Remedy == "" {
+					t.Fatalf("something is wrong, and no promise or no remedy is named: %+v", f)
+				}
+				if f.Status == driver.Fail {
+					t.Fatalf("the backend under test fails its own examination: %+v", f)
+				}
+			default:
+				t.Fatalf("a finding of no known status: %+v", f)
+			}
+			t.Logf("%s: %s: %s %s", f.Status, f.Check, f.Detail, f.Remedy)
+		}
+	},
+}

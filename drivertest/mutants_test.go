@@ -1,0 +1,973 @@
+package drivertest
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"iter"
+	"math"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+var errOpaque = errors.New("something went wrong")
+
+// mutants are drivers that break a promise, each with rules that must notice.
+var mutants = []struct {
+	name  string
+	bites string // names of rules
+	m     mutant
+}{
+	{"grants two", "Exclusion ExclusionWithinASession PrefixOfTheQueue ReadersAndWriters RandomSteps Neighbours", mutant{
+		join: func(s *brokenSession, ctx context.Context, r driver.Request) (driver.Ticket, error) {
+			tk, err := s.plainJoin(ctx, r)
+			if err == nil && !tk.Held {
+				tk.Held, tk.Token = true, 1<<30
+			}
+			return tk, err
+		},
+	}},
+	{"Await returns early", "Exclusion Crowd Order ConcurrentLocks ConcurrentReadersAndWriters ConcurrentPermits ReadersAndWriters CrowdOfReaders", mutant{
+		await: func(s *brokenSession, ctx context.Context, t driver.Ticket) (driver.Ticket, error) {
+			if got, ok := s.peek(t); ok {
+				return got, nil
+			}
+			t.Held, t.Token, t.Proof = true, uint64(s.n.next()), s.d.Now()
+			return t, nil
+		},
+	}},
+	{"one session is one holder", "ExclusionWithinASession", mutant{
+		join: func(s *brokenSession, ctx context.Context, r driver.Request) (driver.Ticket, error) {
+			tk, err := s.plainJoin(ctx, r)
+			if err == nil && !tk.Held && !s.n.once("holder "+s.Session.ID()+r.Queue) {
+				tk.Held, tk.Token = true, 1<<30
+			}
+			if tk.Held {
+				s.n.once("holder " + s.Session.ID() + r.Queue)
+			}
+			return tk, err
+		},
+	}},
+	{"sums run over", "LargestCapacity", mutant{
+		join: func(s *brokenSession, ctx context.Context, r driver.Request) (driver.Ticket, error) {
+			if r.Units > math.MaxInt64/2 {
+				r.Units /= 4
+			}
+			return s.plainJoin(ctx, r)
+		},
+	}},
+	{"weights do not count", "PrefixOfTheQueue ConcurrentPermits NoWaitKeepsOrder", mutant{
+		join: func(s *brokenSession, ctx context.Context, r driver.Request) (driver.Ticket, error) {
+			if r.Capacity > 1 && r.Units < r.Capacity {
+				r.Units = 1
+			}
+			return s.plainJoin(ctx, r)
+		},
+	}},
+	{"a held ticket waits again", "HeldStaysHeld JoinIsIdempotent LostReplies", mutant{
+		join: func(s *brokenSession, ctx context.Context, r driver.Request) (driver.Ticket, error) {
+			tk, err := s.plainJoin(ctx, r)
+			if r.Retry {
+				tk.Held, tk.Token = false, 0
+			}
+			return tk, err
+		},
+	}},
+	{"the last two waiters change places", "Order Crowd RandomSteps", mutant{
+		join: func(s *brokenSession, ctx context.Context, r driver.Request) (driver.Ticket, error) {
+			tk, err := s.plainJoin(ctx, r)
+			if err == nil && !tk.Held && !r.Retry {
+				key := s.Session.ID() + r.Queue
+				s.n.mu.Lock()
+				last := s.n.last[key]
+				s.n.last[key] = r.ID
+				s.n.mu.Unlock()
+				if _, held := s.peek(driver.Ticket{ID: last, Queue: r.Queue}); last != "" && !held {
+					s.n.swap(last, r.ID)
+				}
+			}
+			return tk, err
+		},
+	}},
+	{"NoWait passes who waits", "NoBarging NoWaitKeepsOrder NoWait RandomSteps", mutant{
+		join: func(s *brokenSession, ctx context.Context, r driver.Request) (driver.Ticket, error) {
+			tk, err := s.plainJoin(ctx, r)
+			if r.NoWait && errors.Is(err, driver.ErrBusy) {
+				return driver.Ticket{ID: r.ID, Queue: r.Queue, Held: true, Token: 1 << 40}, nil
+			}
+			return tk, err
+		},
+	}},
+	{"NoWait waits", "NoWait NoWaitKeepsOrder RandomSteps LostCalls", mutant{
+		join: func(s *brokenSession, ctx context.Context, r driver.Request) (driver.Ticket, error) {
+			tk, err := s.plainJoin(ctx, r)
+			if r.NoWait && errors.Is(err, driver.ErrBusy) && !r.Retry {
+				r.NoWait = false
+				s.plainJoin(ctx, r)
+			}
+			return tk, err
+		},
+	}},
+	{"a mismatch is not noticed", "Mismatch RandomSteps", mutant{
+		join: func(s *brokenSession, ctx context.Context, r driver.Request) (driver.Ticket, error) {
+			tk, err := s.plainJoin(ctx, r)
+			if errors.Is(err, driver.ErrMismatch) {
+				return driver.Ticket{ID: r.ID, Queue: r.Queue}, nil
+			}
+			return tk, err
+		},
+	}},
+	{"impossible requests are bent", "ImpossibleRequests", mutant{
+		join: func(s *brokenSession, ctx context.Context, r driver.Request) (driver.Ticket, error) {
+			r.Capacity = max(r.Capacity, 1)
+			r.Units = min(max(r.Units, 1), r.Capacity)
+			return s.plainJoin(ctx, r)
+		},
+	}},
+	{"Join forgets its ID", "JoinIsIdempotent LostReplies Cancellation NoWait RandomSteps HangingBackend", mutant{
+		join: func(s *brokenSession, ctx context.Context, r driver.Request) (driver.Ticket, error) {
+			if r.Retry {
+				s.n.rename(r.ID)
+			}
+			return s.plainJoin(ctx, r)
+		},
+	}},
+	{"a repeated Join must find something", "LostCalls", mutant{
+		join: func(s *brokenSession, ctx context.Context, r driver.Request) (driver.Ticket, error) {
+			if r.Retry && s.n.once("joined "+r.ID) {
+				return driver.Ticket{}, driver.ErrGone
+			}
+			tk, err := s.plainJoin(ctx, r)
+			s.n.once("joined " + r.ID)
+			return tk, err
+		},
+	}},
+	{"who has left may come again", "LeaveBeforeItsJoin LeftStaysLeft RandomSteps", mutant{
+		join: func(s *brokenSession, ctx context.Context, r driver.Request) (driver.Ticket, error) {
+			tk, err := s.plainJoin(ctx, r)
+			if errors.Is(err, driver.ErrGone) {
+				s.n.rename(r.ID)
+				return s.plainJoin(ctx, r)
+			}
+			return tk, err
+		},
+	}},
+	{"Leave always succeeds", "LeaveIsIdempotent Force RandomSteps", mutant{
+		leave: func(s *brokenSession, ctx context.Context, t driver.Ticket, clean bool) error {
+			err := s.Session.Leave(ctx, s.real(t), clean)
+			if errors.Is(err, driver.ErrGone) {
+				return nil
+			}
+			return err
+		},
+	}},
+	{"Leave takes its time", "LeaveGrantsTheNext RandomSteps SessionClose", mutant{
+		leave: func(s *brokenSession, ctx context.Context, t driver.Ticket, clean bool) error {
+			time.AfterFunc(time.Second, func() { s.Session.Leave(context.WithoutCancel(ctx), s.real(t), clean) })
+			return nil
+		},
+		close: func(s *brokenSession, ctx context.Context) error {
+			time.AfterFunc(time.Second, func() { s.Session.Close(context.WithoutCancel(ctx)) })
+			return nil
+		},
+	}},
+	{"anybody may leave anything", "LeaveOfAnotherSession", mutant{
+		leave: func(s *brokenSession, ctx context.Context, t driver.Ticket, clean bool) error {
+			s.n.mu.Lock()
+			owner := s.n.owner[t.ID]
+			s.n.mu.Unlock()
+			if owner == nil {
+				owner = s
+			}
+			return owner.Session.Leave(ctx, s.real(t), clean)
+		},
+	}},
+	{"only the owner may leave and keep", "LeaveOfAnotherSession KeepByAnotherSession RandomSteps LostReplies", mutant{
+		leave: func(s *brokenSession, ctx context.Context, t driver.Ticket, clean bool) error {
+			if !s.owns(t) {
+				return driver.ErrGone
+			}
+			return s.Session.Leave(ctx, s.real(t), clean)
+		},
+		keep: func(s *brokenSession, ctx context.Context, t driver.Ticket, d time.Duration) error {
+			if !s.owns(t) {
+				return driver.ErrGone
+			}
+			return s.Session.Keep(ctx, s.real(t), d)
+		},
+	}},
+	{"Await misses the grant", "AwaitReturnsOnceHeld Order Crowd CrowdOfReaders", mutant{
+		await: func(s *brokenSession, ctx context.Context, t driver.Ticket) (driver.Ticket, error) {
+			if got, ok := s.peek(t); ok && got.Held {
+				return got, nil
+			}
+			<-ctx.Done()
+			return driver.Ticket{}, ctx.Err()
+		},
+	}},
+	{"Await misses the grant once in a while", "Crowd", mutant{
+		await: func(s *brokenSession, ctx context.Context, t driver.Ticket) (driver.Ticket, error) {
+			if s.n.next()%40 != 0 {
+				return s.plainAwait(ctx, t)
+			}
+			if got, ok := s.peek(t); ok && got.Held {
+				return got, nil
+			}
+			<-ctx.Done()
+			return driver.Ticket{}, ctx.Err()
+		},
+	}},
+	{"Await leaves when its context ends", "AwaitDoesNotLeave CancelledAwaits", mutant{
+		await: func(s *brokenSession, ctx context.Context, t driver.Ticket) (driver.Ticket, error) {
+			got, err := s.plainAwait(ctx, t)
+			if ctx.Err() != nil && err != nil {
+				s.Session.Leave(context.WithoutCancel(ctx), s.real(t), true)
+			}
+			return got, err
+		},
+	}},
+	{"Await waits for who has gone", "AwaitOfAGoneTicket EvictionOfAWaitingTicket Force", mutant{
+		await: func(s *brokenSession, ctx context.Context, t driver.Ticket) (driver.Ticket, error) {
+			got, err := s.plainAwait(ctx, t)
+			if errors.Is(err, driver.ErrGone) {
+				<-ctx.Done()
+				return driver.Ticket{}, ctx.Err()
+			}
+			return got, err
+		},
+	}},
+	{"Await polls", "IdleWaiters HandOverCost", mutant{
+		await: func(s *brokenSession, ctx context.Context, t driver.Ticket) (driver.Ticket, error) {
+			done := make(chan struct{})
+			defer close(done)
+			go func() {
+				for {
+					select {
+					case <-done:
+						return
+					case <-time.After(100 * time.Millisecond):
+						s.d.spend(1)
+					}
+				}
+			}()
+			return s.plainAwait(ctx, t)
+		},
+	}},
+	{"everybody looks at every hand-over", "HandOverCost", mutant{
+		await: func(s *brokenSession, ctx context.Context, t driver.Ticket) (driver.Ticket, error) {
+			waiting.Add(1)
+			defer waiting.Add(-1)
+			return s.plainAwait(ctx, t)
+		},
+		leave: func(s *brokenSession, ctx context.Context, t driver.Ticket, clean bool) error {
+			s.d.spend(int(waiting.Load()))
+			return s.Session.Leave(ctx, s.real(t), clean)
+		},
+	}},
+	{"Join reads the whole queue", "BoundedExchanges", mutant{
+		join: func(s *brokenSession, ctx context.Context, r driver.Request) (driver.Ticket, error) {
+			s.d.spend(s.n.next())
+			return s.plainJoin(ctx, r)
+		},
+	}},
+	{"Shrink goes to the end of the line", "Shrink", mutant{
+		shrink: func(s *brokenSession, ctx context.Context, t driver.Ticket, units int64) error {
+			q, err := s.d.Driver.Follow(ctx, t.Queue, "")
+			if err != nil {
+				return err
+			}
+			for _, m := range q.Members {
+				if m.ID == s.n.real(t.ID) && !m.Held && units < m.Units && units > 0 {
+					s.Session.Leave(ctx, s.real(t), true)
+					_, err := s.Session.Join(ctx, driver.Request{ID: s.n.rename(t.ID), Queue: q.Name, Kind: q.Kind, Units: units, Capacity: q.Capacity})
+					return err
+				}
+			}
+			return s.Session.Shrink(ctx, s.real(t), units)
+		},
+	}},
+	{"Shrink grants nobody", "Shrink LostReplies RandomSteps Follow", mutant{
+		shrink: func(s *brokenSession, ctx context.Context, t driver.Ticket, units int64) error { return nil },
+	}},
+	{"Shrink minds to grow", "ShrinkNeverGrows RandomSteps", mutant{
+		shrink: func(s *brokenSession, ctx context.Context, t driver.Ticket, units int64) error {
+			q, err := s.d.Driver.Follow(ctx, t.Queue, "")
+			if err != nil {
+				return err
+			}
+			for _, m := range q.Members {
+				if m.ID == s.n.real(t.ID) && units >= m.Units {
+					return driver.ErrInvalid
+				}
+			}
+			return s.Session.Shrink(ctx, s.real(t), units)
+		},
+	}},
+	{"nothing expires", "ExpiryOfAHeldTicket ExpiryOfAWaitingTicket ExpiryOfManyInARow SessionDeath RenewOnlyWhatIsKnown Proof Inherited CloseWithOpenSessions Follow", mutant{
+		open: func(d *broken, ctx context.Context, o driver.SessionOptions) (driver.Session, error) {
+			asked := o.TTL
+			o.TTL = 100 * limit
+			s, err := d.session(ctx, o)
+			if err != nil {
+				return nil, err
+			}
+			s.Session = &ttl{s.Session, asked}
+			return s, nil
+		},
+	}},
+	{"all expires too early", "ExpiryOfAHeldTicket ExpiryOfAWaitingTicket Proof RenewExtends RenewOfAWaitingTicket EvictionOfAHeldTicket RenewOfAStray", mutant{
+		open: func(d *broken, ctx context.Context, o driver.SessionOptions) (driver.Session, error) {
+			asked := o.TTL
+			o.TTL = asked / 5
+			s, err := d.session(ctx, o)
+			if err != nil {
+				return nil, err
+			}
+			s.Session = &ttl{s.Session, asked}
+			return s, nil
+		},
+	}},
+	{"proofs from the future", "Proof", mutant{
+		join: func(s *brokenSession, ctx context.Context, r driver.Request) (driver.Ticket, error) {
+			tk, err := s.plainJoin(ctx, r)
+			tk.Proof = tk.Proof.Add(time.Second)
+			return tk, err
+		},
+	}},
+	{"Renew does nothing", "RenewExtends RenewOfAWaitingTicket RenewOfAStray RenewOfAGoneTicket EvictionOfAHeldTicket", mutant{
+		renew: func(s *brokenSession, ctx context.Context, known []driver.Ticket) (answer []driver.Renewed, _ error) {
+			for _, t := range known {
+				answer = append(answer, driver.Renewed{ID: t.ID, Queue: t.Queue, State: driver.Kept, Proof: s.d.Now()})
+			}
+			return answer, nil
+		},
+	}},
+	{"Renew extends all", "RenewOnlyWhatIsKnown", mutant{
+		renew: func(s *brokenSession, ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
+			answer, err := s.plainRenew(ctx, known)
+			for _, r := range answer {
+				if r.State == driver.Stray {
+					known = append(known, driver.Ticket{ID: r.ID, Queue: r.Queue})
+				}
+			}
+			s.plainRenew(ctx, known)
+			return answer, err
+		},
+	}},
+	{"Renew hides strays", "RenewOnlyWhatIsKnown RenewOfAStray RandomSteps", mutant{
+		renew: func(s *brokenSession, ctx context.Context, known []driver.Ticket) (rest []driver.Renewed, err error) {
+			answer, err := s.plainRenew(ctx, known)
+			for _, r := range answer {
+				if r.State != driver.Stray {
+					rest = append(rest, r)
+				}
+			}
+			return rest, err
+		},
+	}},
+	{"once a stray, always a stray", "RenewOfAStray", mutant{
+		renew: func(s *brokenSession, ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
+			var rest []driver.Ticket
+			s.n.mu.Lock()
+			for _, t := range known {
+				if !s.n.seen["stray "+t.ID] {
+					rest = append(rest, t)
+				}
+			}
+			s.n.mu.Unlock()
+			answer, err := s.plainRenew(ctx, rest)
+			for _, r := range answer {
+				if r.State == driver.Stray {
+					s.n.once("stray " + r.ID)
+				}
+			}
+			return answer, err
+		},
+	}},
+	{"Renew hides who has gone", "RenewOfAGoneTicket HoldEndsByItself Force RandomSteps", mutant{
+		renew: func(s *brokenSession, ctx context.Context, known []driver.Ticket) (rest []driver.Renewed, err error) {
+			answer, err := s.plainRenew(ctx, known)
+			for _, r := range answer {
+				if r.State != driver.Gone {
+					rest = append(rest, r)
+				}
+			}
+			return rest, err
+		},
+	}},
+	{"Renew goes through the tickets one by one", "RenewInAFewExchanges IdleWaiters", mutant{
+		renew: func(s *brokenSession, ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
+			s.d.spend(len(known))
+			return s.plainRenew(ctx, known)
+		},
+	}},
+	{"Renew says ErrGone when the session is over", "SessionClose SessionDeath", mutant{
+		renew: func(s *brokenSession, ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
+			answer, err := s.plainRenew(ctx, known)
+			if errors.Is(err, driver.ErrSession) {
+				return nil, errOpaque
+			}
+			for _, r := range answer {
+				if r.State == driver.Gone {
+					return nil, errOpaque
+				}
+			}
+			return answer, err
+		},
+	}},
+	{"Hold is forgotten", "HoldEndsByItself HoldOutlivesItsSession SessionClose Snapshots LeftStaysLeft", mutant{
+		join: func(s *brokenSession, ctx context.Context, r driver.Request) (driver.Ticket, error) {
+			r.Hold = 0
+			return s.plainJoin(ctx, r)
+		},
+	}},
+	{"Hold begins with the Join", "HoldBeginsWithTheGrant", mutant{
+		await: func(s *brokenSession, ctx context.Context, t driver.Ticket) (driver.Ticket, error) {
+			begin := s.d.Now()
+			got, err := s.plainAwait(ctx, t)
+			if waited := s.d.Now().Sub(begin); err == nil && s.n.once("hold "+t.ID) {
+				if q, _ := s.d.Driver.Follow(ctx, t.Queue, ""); q.Members[0].Fixed {
+					s.Session.Keep(ctx, t, q.Members[0].Left-max(waited, 4*time.Second))
+				}
+			}
+			return got, err
+		},
+	}},
+	{"Keep does nothing", "Keep KeepByAnotherSession LeaveOfAnotherSession", mutant{
+		keep: func(s *brokenSession, ctx context.Context, t driver.Ticket, d time.Duration) error { return nil },
+	}},
+	{"Keep only prolongs", "Keep KeepByAnotherSession", mutant{
+		keep: func(s *brokenSession, ctx context.Context, t driver.Ticket, d time.Duration) error {
+			return s.Session.Keep(ctx, t, max(d, 5*limit))
+		},
+	}},
+	{"nobody is wanted", "Wanted WantedReaders", mutant{
+		signals: func(s *brokenSession, ctx context.Context) (driver.Signal, error) {
+			for {
+				if g, err := s.Session.Signals(ctx); err != nil || g.Demand != driver.Wanted {
+					return g, err
+				}
+			}
+		},
+	}},
+	{"only the first is wanted", "WantedReaders", mutant{
+		signals: func(s *brokenSession, ctx context.Context) (driver.Signal, error) {
+			for {
+				g, err := s.Session.Signals(ctx)
+				if err != nil || g.Demand != driver.Wanted || s.n.once("wanted "+g.Queue) {
+					return g, err
+				}
+			}
+		},
+	}},
+	{"everybody is always wanted", "Wanted", mutant{
+		signals: func(s *brokenSession, ctx context.Context) (driver.Signal, error) {
+			s.n.mu.Lock()
+			defer s.n.mu.Unlock()
+			for id, owner := range s.n.owner {
+				if owner == s && ctx.Err() == nil {
+					return driver.Signal{Demand: driver.Wanted, Queue: "q", ID: id}, nil
+				}
+			}
+			return driver.Signal{}, ctx.Err()
+		},
+	}},
+	{"Ask is not delivered", "Ask", mutant{
+		signals: func(s *brokenSession, ctx context.Context) (driver.Signal, error) {
+			for {
+				if g, err := s.Session.Signals(ctx); err != nil || g.Demand == driver.Wanted {
+					return g, err
+				}
+			}
+		},
+	}},
+	{"Ask does not say who has gone", "Ask", mutant{
+		ask: func(d *broken, ctx context.Context, queue, id string, what driver.Demand) error {
+			err := d.Driver.Ask(ctx, queue, id, what)
+			if errors.Is(err, driver.ErrGone) {
+				return nil
+			}
+			return err
+		},
+	}},
+	{"Force asks politely", "Force RandomSteps LeftStaysLeft", mutant{
+		ask: func(d *broken, ctx context.Context, queue, id string, what driver.Demand) error {
+			if what == driver.Force {
+				what = driver.Revoke
+			}
+			return d.Driver.Ask(ctx, queue, id, what)
+		},
+	}},
+	{"Evict takes away at once", "EvictionOfAHeldTicket EvictionOfAFixedTicket Ask RandomSteps", mutant{
+		ask: func(d *broken, ctx context.Context, queue, id string, what driver.Demand) error {
+			if what == driver.Evict {
+				what = driver.Force
+			}
+			return d.Driver.Ask(ctx, queue, id, what)
+		},
+	}},
+	{"Evict does nothing", "EvictionOfAHeldTicket EvictionOfAWaitingTicket RandomSteps", mutant{
+		ask: func(d *broken, ctx context.Context, queue, id string, what driver.Demand) error {
+			if what == driver.Evict {
+				what = driver.Revoke
+			}
+			return d.Driver.Ask(ctx, queue, id, what)
+		},
+	}},
+	{"one token for all", "TokensOfExclusiveGrants TokensOfWriters TokensOverRestart Raise ConcurrentLocks", mutant{
+		join: func(s *brokenSession, ctx context.Context, r driver.Request) (driver.Ticket, error) {
+			return seven(s.plainJoin(ctx, r))
+		},
+		await: func(s *brokenSession, ctx context.Context, t driver.Ticket) (driver.Ticket, error) {
+			return seven(s.plainAwait(ctx, t))
+		},
+	}},
+	{"tokens change while they are held", "TokenStays JoinIsIdempotent", mutant{
+		await: func(s *brokenSession, ctx context.Context, t driver.Ticket) (driver.Ticket, error) {
+			got, err := s.plainAwait(ctx, t)
+			got.Token += uint64(s.n.next())
+			return got, err
+		},
+	}},
+	{"Raise is forgotten", "Raise LostReplies", mutant{
+		raise: func(d *broken, ctx context.Context, queue string, floor uint64) error { return nil },
+	}},
+	{"nobody inherits", "Inherited InheritedAmongReaders InheritedIsRepeated SessionClose CloseWithOpenSessions", mutant{
+		join: func(s *brokenSession, ctx context.Context, r driver.Request) (driver.Ticket, error) {
+			return heir(false)(s.plainJoin(ctx, r))
+		},
+		await: func(s *brokenSession, ctx context.Context, t driver.Ticket) (driver.Ticket, error) {
+			return heir(false)(s.plainAwait(ctx, t))
+		},
+	}},
+	{"everybody inherits", "Inherited InheritedAmongReaders", mutant{
+		join: func(s *brokenSession, ctx context.Context, r driver.Request) (driver.Ticket, error) {
+			return heir(true)(s.plainJoin(ctx, r))
+		},
+		await: func(s *brokenSession, ctx context.Context, t driver.Ticket) (driver.Ticket, error) {
+			return heir(true)(s.plainAwait(ctx, t))
+		},
+	}},
+	{"Inherited is told once", "InheritedIsRepeated", mutant{
+		await: func(s *brokenSession, ctx context.Context, t driver.Ticket) (driver.Ticket, error) {
+			got, err := s.plainAwait(ctx, t)
+			got.Inherited = got.Inherited && s.n.once("heir "+t.ID)
+			return got, err
+		},
+	}},
+	{"sessions of one name", "SessionIDs", mutant{
+		id: func(s *brokenSession) string { return "session" },
+	}},
+	{"a closed session keeps its tickets", "SessionClose RandomSteps LostReplies", mutant{
+		close: func(s *brokenSession, ctx context.Context) error { return nil },
+	}},
+	{"a closed session drops its fixed tickets", "SessionClose HoldOutlivesItsSession RandomSteps KeepByAnotherSession Keep", mutant{
+		close: func(s *brokenSession, ctx context.Context) error {
+			s.n.mu.Lock()
+			var own []string
+			for id, owner := range s.n.owner {
+				if owner == s {
+					own = append(own, id)
+				}
+			}
+			s.n.mu.Unlock()
+			for q := range s.d.Driver.Queues(ctx, "") {
+				for _, id := range own {
+					s.d.Driver.Ask(ctx, q.Name, id, driver.Force)
+				}
+			}
+			return s.Session.Close(ctx)
+		},
+	}},
+	{"a closed driver works on", "CloseEndsCalls", mutant{
+		shut: func(d *broken) error { return nil },
+	}},
+	{"a session leaves a goroutine behind", "NoLeftovers", mutant{
+		open: func(d *broken, ctx context.Context, o driver.SessionOptions) (driver.Session, error) {
+			go time.Sleep(100 * limit)
+			return d.session(ctx, o)
+		},
+	}},
+	{"the last writer wins", "SwapComparesVersions DeletedCells CellContention ConcurrentCells", mutant{
+		swap: func(d *broken, ctx context.Context, s driver.Swap) (driver.Cell, error) {
+			for {
+				c, err := d.Driver.Swap(ctx, s)
+				if !errors.Is(err, driver.ErrConflict) {
+					return c, err
+				}
+				now, err := d.Driver.Load(ctx, s.Name)
+				if err != nil {
+					return c, err
+				}
+				s.ID, s.Version = newID(), now.Version
+			}
+		},
+	}},
+	{"a deleted cell never was", "DeletedCells ConcurrentCells Watch", mutant{
+		load: func(d *broken, ctx context.Context, name string) (driver.Cell, error) {
+			c, err := d.Driver.Load(ctx, name)
+			if !c.Exists {
+				c = driver.Cell{}
+			}
+			return c, err
+		},
+		swap: func(d *broken, ctx context.Context, s driver.Swap) (driver.Cell, error) {
+			if s.Version == 0 {
+				if c, err := d.Driver.Load(ctx, s.Name); err == nil && !c.Exists {
+					s.Version = c.Version
+				}
+			}
+			c, err := d.Driver.Swap(ctx, s)
+			if s.Delete {
+				c.Version = 1
+			}
+			return c, err
+		},
+	}},
+	{"Swap forgets its ID", "SwapIsIdempotent LostReplies ConcurrentCells", mutant{
+		swap: func(d *broken, ctx context.Context, s driver.Swap) (driver.Cell, error) {
+			s.ID = newID()
+			return d.Driver.Swap(ctx, s)
+		},
+	}},
+	{"a repeated Swap returns what is there now", "SwapIsIdempotent", mutant{
+		swap: func(d *broken, ctx context.Context, s driver.Swap) (driver.Cell, error) {
+			c, err := d.Driver.Swap(ctx, s)
+			if err == nil && !d.n.once("swap "+s.ID) {
+				return d.Driver.Load(ctx, s.Name)
+			}
+			return c, err
+		},
+	}},
+	{"large values are cut", "CellSize", mutant{
+		swap: func(d *broken, ctx context.Context, s driver.Swap) (driver.Cell, error) {
+			if len(s.Value) > 60000 {
+				s.Value = s.Value[:60000]
+			}
+			return d.Driver.Swap(ctx, s)
+		},
+	}},
+	{"Watch sees nothing that comes later", "Watch WatchNeverMissesTheLast", mutant{
+		watch: func(d *broken, ctx context.Context, name string, after uint64) (driver.Cell, error) {
+			if c, err := d.Driver.Load(ctx, name); err != nil || c.Version != after {
+				return c, err
+			}
+			<-ctx.Done()
+			return driver.Cell{}, ctx.Err()
+		},
+	}},
+	{"Watch looks, then listens", "WatchNeverMissesTheLast", mutant{
+		watch: func(d *broken, ctx context.Context, name string, after uint64) (driver.Cell, error) {
+			c, err := d.Driver.Load(ctx, name)
+			if err != nil || c.Version != after {
+				return c, err
+			}
+			time.Sleep(5 * time.Millisecond)
+			c, err = d.Driver.Load(ctx, name) // what came between is lost
+			if err != nil {
+				return c, err
+			}
+			return d.Driver.Watch(ctx, name, c.Version)
+		},
+	}},
+	{"Watch returns at once", "Watch", mutant{
+		watch: func(d *broken, ctx context.Context, name string, after uint64) (driver.Cell, error) {
+			return d.Driver.Load(ctx, name)
+		},
+	}},
+	{"Follow sees nothing that comes later", "Follow FollowNeverMissesTheLast", mutant{
+		follow: func(d *broken, ctx context.Context, queue, after string) (driver.Queue, error) {
+			if q, err := d.plainFollow(ctx, queue, ""); err != nil || q.Version != after {
+				return q, err
+			}
+			<-ctx.Done()
+			return driver.Queue{}, ctx.Err()
+		},
+	}},
+	{"snapshots tell nothing", "Snapshots", mutant{
+		follow: func(d *broken, ctx context.Context, queue, after string) (driver.Queue, error) {
+			q, err := d.plainFollow(ctx, queue, after)
+			for i := range q.Members {
+				q.Members[i].Note, q.Members[i].Owner = nil, ""
+			}
+			return q, err
+		},
+	}},
+	{"Queues in no order", "Queues ManyQueues Names", mutant{
+		queues: func(d *broken, ctx context.Context, prefix string) iter.Seq2[driver.Queue, error] {
+			return func(yield func(driver.Queue, error) bool) {
+				var all []driver.Queue
+				for q, err := range d.Driver.Queues(ctx, prefix) {
+					if err != nil {
+						yield(q, err)
+						return
+					}
+					all = append([]driver.Queue{q}, all...)
+				}
+				for _, q := range all {
+					if !yield(q, nil) {
+						return
+					}
+				}
+			}
+		},
+	}},
+	{"Queues of any case", "Queues", mutant{
+		queues: func(d *broken, ctx context.Context, prefix string) iter.Seq2[driver.Queue, error] {
+			return func(yield func(driver.Queue, error) bool) {
+				for q, err := range d.Driver.Queues(ctx, "") {
+					if strings.HasPrefix(strings.ToLower(q.Name), strings.ToLower(prefix)) && !yield(q, err) {
+						return
+					}
+				}
+			}
+		},
+	}},
+	{"Queues gives up after a page", "ManyQueues", mutant{
+		queues: func(d *broken, ctx context.Context, prefix string) iter.Seq2[driver.Queue, error] {
+			return func(yield func(driver.Queue, error) bool) {
+				n := 0
+				for q, err := range d.Driver.Queues(ctx, prefix) {
+					if n++; n > 250 || !yield(q, err) {
+						return
+					}
+				}
+			}
+		},
+	}},
+	{"names of any case", "Names NamesOfCells", mutant{
+		join: func(s *brokenSession, ctx context.Context, r driver.Request) (driver.Ticket, error) {
+			queue := r.Queue
+			r.Queue = strings.ToLower(r.Queue)
+			tk, err := s.plainJoin(ctx, r)
+			tk.Queue = queue
+			return tk, err
+		},
+		swap: func(d *broken, ctx context.Context, s driver.Swap) (driver.Cell, error) {
+			s.Name = strings.ToLower(s.Name)
+			return d.Driver.Swap(ctx, s)
+		},
+	}},
+	{"names without their end", "Neighbours", mutant{
+		join: func(s *brokenSession, ctx context.Context, r driver.Request) (driver.Ticket, error) {
+			queue := r.Queue
+			r.Queue, _, _ = strings.Cut(r.Queue, "/")
+			tk, err := s.plainJoin(ctx, r)
+			tk.Queue = queue
+			return tk, err
+		},
+	}},
+	{"cells are queues", "NamesOfCells", mutant{
+		swap: func(d *broken, ctx context.Context, s driver.Swap) (driver.Cell, error) {
+			if o, err := d.Driver.Open(ctx, driver.SessionOptions{TTL: limit}); err == nil {
+				o.Join(ctx, driver.Request{ID: newID(), Queue: s.Name, Kind: driver.Mutex, Units: 1, Capacity: 1})
+			}
+			return d.Driver.Swap(ctx, s)
+		},
+	}},
+	{"cancellation without a reason", "EndedContext Cancellation HangingBackend AwaitDoesNotLeave", mutant{
+		join: func(s *brokenSession, ctx context.Context, r driver.Request) (driver.Ticket, error) {
+			tk, err := s.plainJoin(ctx, r)
+			if err != nil && ctx.Err() != nil {
+				err = errOpaque
+			}
+			return tk, err
+		},
+		await: func(s *brokenSession, ctx context.Context, t driver.Ticket) (driver.Ticket, error) {
+			got, err := s.plainAwait(ctx, t)
+			if err != nil && ctx.Err() != nil {
+				err = errOpaque
+			}
+			return got, err
+		},
+	}},
+	{"calls do not mind the context", "EndedContext", mutant{
+		leave: func(s *brokenSession, ctx context.Context, t driver.Ticket, clean bool) error {
+			return s.Session.Leave(context.WithoutCancel(ctx), s.real(t), clean)
+		},
+	}},
+	{"a backend that is not there is open", "UnreachableBackend", mutant{
+		world: func(w *World) { w.Unreachable = func(context.Context) error { return nil } },
+	}},
+	{"Renew repairs nothing", "LostMessages", mutant{
+		world: func(w *World) { deaf(w, false) },
+	}},
+	{"Check finds nothing out", "Check", mutant{
+		check: func(d *broken, ctx context.Context) []driver.Finding { return nil },
+	}},
+	{"Check always fails", "Check", mutant{
+		check: func(d *broken, ctx context.Context) []driver.Finding {
+			return []driver.Finding{{Check: "all", Status: driver.Fail}}
+		},
+	}},
+}
+
+var waiting atomic.Int64
+
+func (s *brokenSession) owns(t driver.Ticket) bool {
+	s.n.mu.Lock()
+	defer s.n.mu.Unlock()
+	return s.n.owner[t.ID] == s
+}
+
+func seven(t driver.Ticket, err error) (driver.Ticket, error) {
+	if t.Token != 0 {
+		t.Token = 7
+	}
+	return t, err
+}
+
+func heir(is bool) func(driver.Ticket, error) (driver.Ticket, error) {
+	return func(t driver.Ticket, err error) (driver.Ticket, error) {
+		t.Inherited = is && t.Held
+		return t, err
+	}
+}
+
+// ttl says that it has another TTL than it has.
+type ttl struct {
+	driver.Session
+	said time.Duration
+}
+
+func (s *ttl) TTL() time.Duration { return s.said }
+
+// deaf makes a world in which messages can be lost: what Await learns while they
+// are, it learns with the next Renew, or never.
+func deaf(w *World, repairs bool) {
+	var mu sync.Mutex
+	lost, heard := false, make(chan struct{})
+	open := w.Open
+	w.Open = func(ctx context.Context) (driver.Driver, error) {
+		d, err := open(ctx)
+		if err != nil {
+			return nil, err
+		}
+		m := &mutant{
+			await: func(s *brokenSession, ctx context.Context, t driver.Ticket) (driver.Ticket, error) {
+				got, err := s.plainAwait(ctx, t)
+				mu.Lock()
+				wait := lost && ctx.Err() == nil
+				mu.Unlock()
+				if wait {
+					select {
+					case <-heard:
+					case <-ctx.Done():
+						return driver.Ticket{}, ctx.Err()
+					}
+				}
+				return got, err
+			},
+			renew: func(s *brokenSession, ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
+				mu.Lock()
+				if lost && repairs {
+					lost = false
+					close(heard)
+				}
+				mu.Unlock()
+				return s.plainRenew(ctx, known)
+			},
+		}
+		return &broken{Driver: d, m: m, n: newNotes()}, nil
+	}
+	w.LoseMessages = func() func() {
+		lost = true
+		return func() { time.Sleep(time.Second) }
+	}
+}
+
+// inPeace are the rules that need more than memory; they are tried elsewhere.
+func inPeace(r rule) bool { return r.processes }
+
+// The suite bites: each of the mutants fails the rules that it breaks, and each
+// rule is failed by a mutant.
+func TestMutantsFail(t *testing.T) {
+	quick(t)
+	bitten := map[string]bool{}
+	for _, mutant := range mutants {
+		t.Run(mutant.name, func(t *testing.T) {
+			b := Backend{World: mutant.m.breed(memory), TTL: 10 * time.Second, Simulated: true}
+			for name := range strings.FieldsSeq(mutant.bites) {
+				r, ok := find(name)
+				if !ok {
+					t.Errorf("there is no rule %s", name)
+					continue
+				}
+				failure := ""
+				for _, v := range r.variants("") {
+					synctest.Test(t, func(t *testing.T) {
+						if f := r.verdict(t, b, v); f != "" {
+							failure = f
+						}
+						time.Sleep(200 * limit) // what it has left behind ends
+					})
+					if failure != "" {
+						break
+					}
+				}
+				if failure == "" {
+					t.Errorf("%s does not notice", name)
+					continue
+				}
+				if !strings.Contains(failure, r.says[0]) && !strings.HasPrefix(failure, "panic") {
+					t.Errorf("%s does not say which promise was broken: %s", name, failure)
+				}
+				t.Logf("%s: %s", name, strings.SplitN(failure, "\n", 2)[0])
+				bitten[name] = true
+			}
+		})
+	}
+	for _, r := range rules {
+		if !bitten[r.name] && !inPeace(r) {
+			t.Errorf("no mutant fails the rule %s", r.name)
+		}
+	}
+}
+
+// A driver that is wrapped without being broken passes: what the mutants fail,
+// they fail by their mutation.
+func TestAWrappedDriverPasses(t *testing.T) {
+	quick(t)
+	whole := mutant{world: func(w *World) {
+		w.Unreachable = func(context.Context) error { return errOpaque }
+		deaf(w, true)
+	}}
+	b := Backend{World: whole.breed(memory), TTL: 10 * time.Second, Simulated: true}
+	for _, r := range rules {
+		if inPeace(r) {
+			continue
+		}
+		for _, v := range r.variants("") {
+			synctest.Test(t, func(t *testing.T) {
+				if f := r.verdict(t, b, v); f != "" {
+					t.Errorf("%s: %s", r.name, f)
+				}
+			})
+		}
+	}
+}
+
+func find(name string) (rule, bool) {
+	for _, r := range rules {
+		if r.name == name {
+			return r, true
+		}
+	}
+	return rule{}, false
+}
+
+// quick keeps rapid from looking for a smaller example of a failure that is
+// expected.
+func quick(t *testing.T) {
+	old := flag.Lookup("rapid.shrinktime").Value.String()
+	if err := flag.Set("rapid.shrinktime", "0s"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { flag.Set("rapid.shrinktime", old) })
+}
