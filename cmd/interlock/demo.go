@@ -39,6 +39,11 @@ locks elsewhere; by default they are in a file of their own, beside the database
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
+			for name, n := range map[string]int{"stock": c.Stock, "buyers": c.Buyers, "workers": c.Workers} {
+				if n < 1 {
+					return usage("--%s %d: at least 1 is needed", name, n)
+				}
+			}
 			c.URL = o.url
 			show := progress(cmd.ErrOrStderr())
 			c.Progress = show.report

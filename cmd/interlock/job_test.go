@@ -26,7 +26,7 @@ func testJob() {
 	case "step":
 		step(file)
 	case "stay":
-		stay(file)
+		stay(file, os.Args[3])
 	case "note":
 		note(file, os.Args[3])
 	case "hard":
@@ -52,15 +52,24 @@ func step(file string) {
 	must(os.WriteFile(file, []byte(strconv.Itoa(n+1)), 0o600))
 }
 
-// stay is in a folder for a moment, and writes how many are.
-func stay(dir string) {
+// stay is in a folder for a moment, and writes how many are. Until the folder
+// has once been as full as it may be, it waits for that.
+func stay(dir, full string) {
+	want, err := strconv.Atoi(full)
+	must(err)
 	me := filepath.Join(dir, "in-"+strconv.Itoa(os.Getpid()))
+	marker := filepath.Join(dir, "was-full")
 	must(os.WriteFile(me, nil, 0o600))
-	for range 5 {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		in, err := filepath.Glob(filepath.Join(dir, "in-*"))
 		must(err)
 		fmt.Println(len(in))
-		time.Sleep(2 * time.Millisecond)
+		if len(in) >= want {
+			must(os.WriteFile(marker, nil, 0o600))
+		}
+		if _, err := os.Stat(marker); err == nil {
+			break
+		}
 	}
 	must(os.Remove(me))
 }

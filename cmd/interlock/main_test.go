@@ -20,7 +20,20 @@ import (
 func TestMain(m *testing.M) {
 	guard.Main()
 	flashsale.WorkerMain()
-	testscript.Main(m, map[string]func(){"interlock": main, "job": testJob})
+	testscript.Main(tests{m}, map[string]func(){"interlock": main, "job": testJob})
+}
+
+// tests has a folder for what the tests build.
+type tests struct{ m *testing.M }
+
+var binDir string
+
+func (t tests) Run() int {
+	var err error
+	binDir, err = os.MkdirTemp("", "interlock-test-")
+	must(err)
+	defer os.RemoveAll(binDir)
+	return t.m.Run()
 }
 
 // Each script is a user's session with the shell; the file's name says what it
