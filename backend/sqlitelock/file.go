@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -27,6 +29,9 @@ type file struct {
 	reading chan struct{}
 }
 
+// longest is what SQLite can use, less the ends of its log's name.
+const longest = 500
+
 // making keeps the descriptor with which a file is made from being closed while
 // SQLite has the same file open in this process: that would drop its locks.
 var making sync.Mutex
@@ -35,6 +40,9 @@ var making sync.Mutex
 func openFile(ctx context.Context, path string, mode fs.FileMode) (_ *file, err error) {
 	if path, err = resolve(path); err != nil {
 		return nil, driver.Permanent(err)
+	}
+	if len(path) > longest {
+		return nil, driver.Permanent(fmt.Errorf("%s is too long for SQLite: at most %d bytes", path, longest))
 	}
 	f := &file{path: path, mode: mode, reading: make(chan struct{}, 1)}
 	empty, err := f.examine(ctx)
@@ -66,10 +74,10 @@ func openFile(ctx context.Context, path string, mode fs.FileMode) (_ *file, err 
 	if f.id, err = identify(path); err != nil {
 		return nil, driver.Permanent(err)
 	}
-	if f.write, err = f.connect(ctx, sqlite.OpenReadWrite); err != nil {
+	if f.write, err = f.connect(ctx); err != nil {
 		return nil, err
 	}
-	if f.read, err = f.connect(ctx, sqlite.OpenReadWrite); err != nil {
+	if f.read, err = f.connect(ctx); err != nil {
 		return nil, err
 	}
 	if err := f.same(); err != nil {
@@ -133,22 +141,41 @@ func (f *file) examine(ctx context.Context) (empty bool, err error) {
 	if st.Size() == 0 {
 		return true, nil
 	}
-	c, err := f.connect(ctx, sqlite.OpenReadOnly)
-	if errors.Is(err, errEmpty) {
+	switch err := f.glance(); {
+	case errors.Is(err, errEmpty) && st.Size() < smallest:
+		return false, driver.Permanent(fmt.Errorf("%s is no SQLite database; name another file", f.path))
+	case errors.Is(err, errEmpty):
 		return true, nil
-	}
-	if err != nil {
+	default:
 		return false, err
 	}
-	return false, c.Close()
+}
+
+// smallest is the size of the smallest database; SQLite would overwrite what is
+// smaller.
+const smallest = 512
+
+// glance looks who made the file, without locks and without leaving a log beside
+// it. What was changed lately may still be in a log, so this only refuses.
+func (f *file) glance() error {
+	uri := url.URL{Scheme: "file", Path: filepath.ToSlash(f.path), RawQuery: "mode=ro&immutable=1"}
+	if !strings.HasPrefix(uri.Path, "/") { // C:/locks.db
+		uri.Path = "/" + uri.Path
+	}
+	raw, err := sqlite.OpenConn(uri.String(), sqlite.OpenReadOnly|sqlite.OpenURI)
+	if err != nil {
+		return f.explain(err)
+	}
+	defer raw.Close()
+	return f.explain(f.verify(conn{raw}))
 }
 
 var errEmpty = errors.New("the file has no tables")
 
 // connect opens a connection and makes sure that the file is ours.
-func (f *file) connect(ctx context.Context, flags sqlite.OpenFlags) (conn, error) {
+func (f *file) connect(ctx context.Context) (conn, error) {
 	making.Lock()
-	raw, err := sqlite.OpenConn(f.path, flags)
+	raw, err := sqlite.OpenConn(f.path, sqlite.OpenReadWrite)
 	making.Unlock()
 	if err != nil {
 		return conn{}, f.explain(err)
@@ -156,7 +183,7 @@ func (f *file) connect(ctx context.Context, flags sqlite.OpenFlags) (conn, error
 	c := conn{raw}
 	c.SetBusyTimeout(0)
 	err = f.retry(ctx, func() error { return f.verify(c) })
-	if err == nil && flags&sqlite.OpenReadWrite != 0 {
+	if err == nil {
 		err = c.exec("PRAGMA synchronous = NORMAL")
 	}
 	if err != nil {
@@ -169,12 +196,15 @@ func (f *file) connect(ctx context.Context, flags sqlite.OpenFlags) (conn, error
 // verify reads who made the file, and in which layout.
 func (f *file) verify(c conn) error {
 	var app, version, tables int64
-	for sql, v := range map[string]*int64{
-		"PRAGMA application_id":              &app,
-		"PRAGMA user_version":                &version,
-		"SELECT count(*) FROM sqlite_schema": &tables,
+	for _, q := range []struct {
+		sql    string
+		result *int64
+	}{
+		{"PRAGMA application_id", &app},
+		{"PRAGMA user_version", &version},
+		{"SELECT count(*) FROM sqlite_schema", &tables},
 	} {
-		if _, err := c.one(sql, func(s *sqlite.Stmt) { *v = s.ColumnInt64(0) }); err != nil {
+		if _, err := c.one(q.sql, func(s *sqlite.Stmt) { *q.result = s.ColumnInt64(0) }); err != nil {
 			return err
 		}
 	}

@@ -22,35 +22,6 @@ import (
 // The TTLs here are an hour and nothing is renewed, so only what is said by the
 // test's name can let the next one in.
 
-func file(t testing.TB) string { return filepath.Join(t.TempDir(), "locks.db") }
-
-func within(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-func join(t testing.TB, s driver.Session, r driver.Request, held bool) driver.Ticket {
-	t.Helper()
-	got, err := s.Join(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got.Held != held {
-		t.Fatalf("Join: held %v", got.Held)
-	}
-	return got
-}
-
-func await(t testing.TB, s driver.Session, tk driver.Ticket) driver.Ticket {
-	t.Helper()
-	got, err := s.Await(within(t), tk)
-	if err != nil {
-		t.Fatalf("Await: %v", err)
-	}
-	return got
-}
-
 func TestDeathOfAHolderIsNoticedAtOnce(t *testing.T) {
 	path := file(t)
 	p := newPuppet(t, path)

@@ -24,8 +24,8 @@ import (
 // clients in processes of their own and do what they are told.
 const asPuppet = "SQLITELOCK_TEST_PUPPET"
 
-// limit bounds every wait for something that must happen.
-const limit = time.Minute
+// asNobody is set in puppets of the superuser that are not to have its rights.
+const asNobody = "SQLITELOCK_TEST_NOBODY"
 
 // puppet is a client in another process.
 type puppet struct {
@@ -126,6 +126,13 @@ func servePuppet(path string) int {
 	if path == "sit" { // a child that only lives
 		time.Sleep(10 * limit)
 		return 0
+	}
+	if os.Getenv(asNobody) != "" && os.Getuid() == 0 {
+		const nobody = 65534
+		if err := errors.Join(syscall.Setgroups(nil), syscall.Setgid(nobody), syscall.Setuid(nobody)); err != nil {
+			fmt.Println(err)
+			return 1
+		}
 	}
 	ctx := context.Background()
 	d, err := sqlitelock.New(ctx, path)

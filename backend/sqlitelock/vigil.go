@@ -20,6 +20,7 @@ type vigil struct {
 	mu      sync.Mutex
 	watched map[int64]*wake
 	opened  int64 // how many sessions had ever been opened when they were listed
+	wanted  int64 // how many there must have been, so that none is missed
 	listing bool
 	closed  bool
 }
@@ -29,20 +30,20 @@ type vigil struct {
 func (v *vigil) attend(opened int64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.listing || v.closed || v.opened == opened {
+	v.wanted = max(v.wanted, opened)
+	if v.listing || v.closed || v.opened >= v.wanted {
 		return
 	}
-	v.listing = v.d.background(v.list)
+	v.listing = v.d.background(func(ctx context.Context) {
+		for v.list(ctx) {
+		}
+	})
 }
 
-// list begins to watch the sessions that are new.
-func (v *vigil) list(ctx context.Context) {
+// list begins to watch the sessions that are new. It reports whether there may be
+// more meanwhile.
+func (v *vigil) list(ctx context.Context) (more bool) {
 	d := v.d
-	defer func() {
-		v.mu.Lock()
-		v.listing = false
-		v.mu.Unlock()
-	}()
 	var all []peer
 	var opened int64
 	err := d.view(ctx, func(c conn, _ moment) error {
@@ -56,7 +57,10 @@ func (v *vigil) list(ctx context.Context) {
 		})
 	})
 	if err != nil {
-		return
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		v.listing = false // the next who waits tries again
+		return false
 	}
 	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	var new []peer
@@ -74,6 +78,10 @@ func (v *vigil) list(ctx context.Context) {
 	for _, p := range new {
 		v.watch(ctx, p)
 	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.listing = v.opened < v.wanted
+	return v.listing
 }
 
 // peer is a session of another driver.
@@ -125,8 +133,15 @@ func (v *vigil) close() {
 
 // suspect looks whether a session is dead that has lost its socket. Its lock may
 // take a moment longer to go, and while somebody else sees to it, this one waits
-// in case they die as well.
+// in case they die as well. Whoever died may have committed something and not
+// told of it any more.
 func (d *Driver) suspect(ctx context.Context, p peer) {
+	d.bury(ctx, p)
+	d.bells.ringAll()
+	_ = d.look(ctx, nil)
+}
+
+func (d *Driver) bury(ctx context.Context, p peer) {
 	for pause := time.Millisecond; pause < time.Second && ctx.Err() == nil; pause *= 2 {
 		if swept, missing := d.probe(ctx, p); swept || missing {
 			return

@@ -1,0 +1,118 @@
+//go:build unix
+
+package sqlitelock_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// The permissions are those that were asked for, whatever the umask, for all
+// files that are made.
+func TestPermissions(t *testing.T) {
+	for _, c := range []struct {
+		url          string
+		file, folder fs.FileMode
+	}{
+		{"", 0o600, 0o700},
+		{"?mode=0660", 0o660, 0o770},
+		{"?mode=640", 0o640, 0o750},
+	} {
+		t.Run(c.url, func(t *testing.T) {
+			defer syscall.Umask(syscall.Umask(0o077))
+			path := file(t)
+			u, err := driver.ParseURL("sqlite://" + path + c.url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			d, err := driver.OpenURL(t.Context(), u)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer d.Close()
+			join(t, session(t, d, time.Hour), mutex("q"), true)
+			seen := 0
+			err = filepath.Walk(filepath.Dir(path), func(p string, info fs.FileInfo, err error) error {
+				want := c.file
+				switch {
+				case err != nil || p == filepath.Dir(path):
+					return err
+				case info.IsDir():
+					want = c.folder
+				}
+				seen++
+				if got := info.Mode().Perm(); got != want {
+					t.Errorf("%s has mode %04o, not %04o", filepath.Base(p), got, want)
+				}
+				return nil
+			})
+			if err != nil || seen < 8 { // three of the database, the folder, four in it
+				t.Errorf("%d files, %v", seen, err)
+			}
+		})
+	}
+}
+
+// The sockets and lock files follow an existing database, not the option.
+func TestPermissionsOfAnExistingFile(t *testing.T) {
+	path := file(t)
+	open(t, path)
+	u, err := driver.ParseURL("sqlite://" + path + "?mode=0666")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := driver.OpenURL(t.Context(), u)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	for _, pattern := range []string{path, path + "-interlock/*"} {
+		all, _ := filepath.Glob(pattern)
+		for _, p := range all {
+			if st, err := os.Stat(p); err != nil || st.Mode().Perm() != 0o600 {
+				t.Errorf("%s: %v, %v", p, st.Mode(), err)
+			}
+		}
+	}
+}
+
+// What one user may not write, an error says to that user.
+func TestWithoutTheRightToWrite(t *testing.T) {
+	for name, deny := range map[string]func(path string) error{
+		"the file": func(path string) error { return os.Chmod(path, 0o444) },
+		"the folder": func(path string) error {
+			if err := os.RemoveAll(path + "-interlock"); err != nil {
+				return err
+			}
+			return os.Chmod(filepath.Dir(path), 0o555)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := file(t)
+			for dir, mode := range map[string]fs.FileMode{filepath.Dir(path): 0o777, filepath.Dir(filepath.Dir(path)): 0o755} {
+				if err := os.Chmod(dir, mode); err != nil {
+					t.Fatal(err)
+				}
+			}
+			d := open(t, path)
+			if err := d.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if err := deny(path); err != nil {
+				t.Fatal(err)
+			}
+			defer os.Chmod(filepath.Dir(path), 0o777)
+			t.Setenv(asNobody, "1")
+			if got := newPuppet(t, path).answer(); !strings.Contains(got, path) || !strings.Contains(got, "permission denied") {
+				t.Errorf("the error is %q", got)
+			}
+		})
+	}
+}
