@@ -114,8 +114,8 @@ func Reentrant() Option { return func(c *lockConfig) { c.reentrant = true } }
 func Robust() Option { return func(c *lockConfig) { c.robust = true } }
 
 // Sticky keeps the backend's lock after the last local release until somebody
-// else wants it, or it was idle for a TTL, so that the next local acquire is
-// free of exchanges.
+// else waits for it, or it was idle for a TTL, so that the next local acquire is
+// free of exchanges. A TryAcquire elsewhere does not wait, and finds it busy.
 func Sticky() Option { return func(c *lockConfig) { c.sticky = true } }
 
 // StrictOrder serves all waiters of all processes in the order of their calls:

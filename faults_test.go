@@ -1,0 +1,228 @@
+package interlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/backend/memlock"
+)
+
+// Whichever call of a client fails, before or after it had its effect, or
+// hangs: two never hold, nobody waits for ever, and nothing is left behind.
+func TestAnyCallMayFail(t *testing.T) {
+	const calls = 45
+	for name, opts := range map[string][]interlock.Option{
+		"shared": nil, "strict": {interlock.StrictOrder()}, "sticky": {interlock.Sticky()},
+		"robust": {interlock.Robust(), interlock.StrictOrder()},
+	} {
+		for fault, arm := range map[string]func(p memlock.Point){
+			"fails": func(p memlock.Point) { p.Fail() },
+			"hangs": func(p memlock.Point) {
+				h := p.Hang()
+				time.AfterFunc(10*ttl, h.Lose) // one that waits for others has no bound of its own
+			},
+			"is slow": func(p memlock.Point) {
+				h := p.Hang()
+				time.AfterFunc(7*time.Second, h.Deliver)
+			},
+		} {
+			for _, after := range []bool{false, true} {
+				t.Run(fmt.Sprint(name, " ", fault, " ", after), func(t *testing.T) {
+					for k := 1; k <= calls; k++ {
+						simulated(t, func(t *testing.T) {
+							scenario(t, opts, func(f *memlock.Faults) {
+								if after {
+									arm(f.After("", k))
+								} else {
+									arm(f.Before("", k))
+								}
+							})
+						})
+						if t.Failed() {
+							t.Fatalf("at call %d", k)
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+// scenario has three clients contend for a mutex, one of which runs into
+// faults.
+func scenario(t *testing.T, opts []interlock.Option, arm func(*memlock.Faults)) {
+	w := memlock.NewWorld()
+	judge := &referee{t: t}
+	var members []member
+	for range 3 {
+		members = append(members, join(t, w))
+	}
+	arm(members[0].faults())
+	var wg sync.WaitGroup
+	for i, m := range members {
+		for range 2 {
+			wg.Go(func() {
+				for j := range 3 {
+					lease, err := m.Mutex("m", opts...).Acquire(ctx)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					judge.enter(lease)
+					time.Sleep(time.Duration(1+i+j) * time.Second)
+					judge.leave(lease)
+					if err := lease.Release(); err != nil && (i > 0 || !errors.Is(err, interlock.ErrLost)) {
+						t.Error(err)
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+	if n := judge.count(); n < 16 { // a grant may be lost on its way
+		t.Errorf("%d grants", n)
+	}
+	members[0].faults().Clear()
+	time.Sleep(4 * ttl)
+	nothingLeft(t, members...)
+}
+
+// A lost reply to any call of a session loses no update of a value and no
+// count of a latch, and doubles none.
+func TestLostRepliesDoNotDoubleChanges(t *testing.T) {
+	for k := 1; k <= 12; k++ {
+		for _, after := range []bool{false, true} {
+			simulated(t, func(t *testing.T) {
+				a := join(t, memlock.NewWorld())
+				v := interlock.NewValue[int](a.Client, "v")
+				latch := a.Latch("l")
+				_, err := latch.Set(ctx, 10)
+				ok(t, err)
+				for _, method := range []string{"Swap", "Load"} {
+					if after {
+						a.faults().After(method, k).Fail()
+					} else {
+						a.faults().Before(method, k).Hang()
+					}
+				}
+				for i := range 5 {
+					got, err := v.Update(ctx, func(n int) (int, error) { return n + 1, nil })
+					ok(t, err)
+					left, err := latch.CountDown(ctx)
+					ok(t, err)
+					if got != i+1 || left != int64(9-i) {
+						t.Errorf("call %d: value %d, latch %d in round %d", k, got, left, i)
+					}
+				}
+			})
+		}
+	}
+}
+
+// A call that was lost before Release, Downgrade or Extend had its effect, or
+// after it, is made again.
+func TestLostRepliesAreOvercome(t *testing.T) {
+	for method, do := range map[string]func(t *testing.T, a member) error{
+		"Leave": func(t *testing.T, a member) error { return acquire(t, a.Mutex("m")).Release() },
+		"Shrink": func(t *testing.T, a member) error {
+			lease := acquire(t, a.RWMutex("m").Writer())
+			return errors.Join(lease.Downgrade(ctx), lease.Release())
+		},
+		"Keep": func(t *testing.T, a member) error {
+			lease := acquire(t, a.Mutex("m", interlock.Hold(time.Hour)))
+			return errors.Join(lease.Extend(ctx, 2*time.Hour), lease.Release())
+		},
+		"Ask": func(t *testing.T, a member) error {
+			lease := acquire(t, a.Mutex("m"))
+			err := a.Revoke(ctx, "m", lease.ID())
+			<-lease.Revoked()
+			return errors.Join(err, lease.Release())
+		},
+		"Raise": func(t *testing.T, a member) error {
+			err := a.RaiseToken(ctx, "m", 1<<40)
+			lease := acquire(t, a.Mutex("m"))
+			if lease.Token() <= 1<<40 {
+				t.Errorf("token %d", lease.Token())
+			}
+			return errors.Join(err, lease.Release())
+		},
+	} {
+		for _, after := range []bool{false, true} {
+			t.Run(fmt.Sprint(method, " ", after), func(t *testing.T) {
+				simulated(t, func(t *testing.T) {
+					a := join(t, memlock.NewWorld())
+					if after {
+						a.faults().After(method, 1).Fail()
+						a.faults().After(method, 1).Hang()
+					} else {
+						a.faults().Before(method, 1).Fail()
+						a.faults().Before(method, 1).Hang()
+					}
+					ok(t, do(t, a))
+					if n := a.faults().Waiting(); n > 0 {
+						t.Errorf("%d faults were not reached", n)
+					}
+					nothingLeft(t, a)
+				})
+			})
+		}
+	}
+}
+
+// A Release that cannot reach the backend ends when the lease has run out, and
+// says so.
+func TestReleaseEndsWithTheLease(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		lease := acquire(t, a.Mutex("m"))
+		a.faults().Before("Leave", 0).Hang()
+		began := time.Now()
+		wantErr(t, lease.Release(), interlock.ErrLost)
+		if d := time.Since(began); d > ttl {
+			t.Errorf("took %v", d)
+		}
+		next := acquire(t, b.Mutex("m"))
+		if d := time.Since(began); d > ttl+time.Second {
+			t.Errorf("the lock passed on after %v", d)
+		}
+		ok(t, next.Release())
+		a.faults().Clear()
+		nothingLeft(t, a, b)
+	})
+}
+
+// A Release that could not be made known is not taken for a clean one later on.
+func TestAnUnconfirmedUncleanReleaseStaysUnclean(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		a.faults().Before("Leave", 0).Fail()
+		waits := async(ctx, b.Mutex("m", interlock.Robust()))
+		synctest.Wait()
+		r := <-waits
+		ok(t, r.err)
+		waitsA := make(chan error, 1)
+		go func() {
+			waitsA <- func() (err error) {
+				defer func() { _ = recover() }()
+				return a.Mutex("m", interlock.Robust()).Do(ctx, func(context.Context) error { panic("half done") })
+			}()
+		}()
+		synctest.Wait()
+		again := async(ctx, b.Mutex("m", interlock.Robust(), interlock.StrictOrder()))
+		synctest.Wait()
+		ok(t, r.lease.Release())
+		r = <-again
+		ok(t, r.err)
+		if !r.lease.Inherited() {
+			t.Error("not told")
+		}
+		ok(t, r.lease.Release())
+		<-waitsA
+	})
+}

@@ -1,0 +1,379 @@
+package interlock_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/backend/memlock"
+)
+
+// Goroutines of one client pay for one acquire at the backend together.
+func TestGoroutinesOfOneClientShareATicket(t *testing.T) {
+	for name, opts := range map[string][]interlock.Option{"shared": nil, "strict": {interlock.StrictOrder()}} {
+		simulated(t, func(t *testing.T) {
+			a := join(t, memlock.NewWorld())
+			judge := &referee{t: t}
+			holder := acquire(t, a.Mutex("m", opts...))
+			const n = 100
+			before := a.Exchanges()
+			var wg sync.WaitGroup
+			for range n {
+				wg.Go(func() {
+					if err := a.Mutex("m", opts...).Do(ctx, func(held context.Context) error {
+						lease, _ := a.Mutex("m").Held(held)
+						judge.enter(lease)
+						defer judge.leave(lease)
+						return nil
+					}); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			synctest.Wait()
+			ok(t, holder.Release())
+			wg.Wait()
+			exchanges := a.Exchanges() - before
+			if name == "shared" && exchanges > 2 || name == "strict" && exchanges < 2*n {
+				t.Errorf("%s: %d exchanges for %d grants", name, exchanges, n)
+			}
+			nothingLeft(t, a)
+		})
+	}
+}
+
+// While another client waits, goroutines hand a lock on among themselves only
+// so often, and only so long.
+func TestHandOverIsBoundedWhileOthersWait(t *testing.T) {
+	for name, work := range map[string]time.Duration{"in number": time.Microsecond, "in time": 30 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			simulated(t, func(t *testing.T) {
+				a, b := pair(t)
+				judge := &referee{t: t}
+				stop := make(chan struct{})
+				var wg sync.WaitGroup
+				for range 10 {
+					wg.Go(func() {
+						for !ended(stop) {
+							lease, err := a.Mutex("m").Acquire(ctx)
+							if err != nil {
+								t.Error(err)
+								return
+							}
+							judge.enter(lease)
+							time.Sleep(work)
+							judge.leave(lease)
+							_ = lease.Release()
+						}
+					})
+				}
+				for range 20 {
+					time.Sleep(7 * time.Millisecond)
+					before, began := judge.count(), time.Now()
+					lease := acquire(t, b.Mutex("m"))
+					judge.enter(lease)
+					if n := judge.count() - before; n > interlock.MaxHandovers+2 {
+						t.Errorf("%d grants to others meanwhile", n)
+					}
+					if d := time.Since(began); d > 200*time.Millisecond {
+						t.Errorf("waited for %v", d)
+					}
+					judge.leave(lease)
+					ok(t, lease.Release())
+				}
+				close(stop)
+				wg.Wait()
+				nothingLeft(t, a, b)
+			})
+		})
+	}
+}
+
+// The bound in time holds though the backend never tells that somebody waits.
+func TestHandOverIsBoundedWithoutTheSignal(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		a.faults().Before("Signals", 0).Hang()
+		stop := make(chan struct{})
+		var wg sync.WaitGroup
+		for range 3 {
+			wg.Go(func() {
+				for !ended(stop) {
+					_ = a.Mutex("m").Do(ctx, func(context.Context) error { time.Sleep(time.Millisecond); return nil })
+				}
+			})
+		}
+		time.Sleep(time.Second)
+		began := time.Now()
+		lease := acquire(t, b.Mutex("m"))
+		if d := time.Since(began); d > 200*time.Millisecond {
+			t.Errorf("waited for %v", d)
+		}
+		ok(t, lease.Release())
+		close(stop)
+		wg.Wait()
+	})
+}
+
+// Tickets of these are never shared: who came first at the backend is served
+// first, whatever its process.
+func TestSomeLocksAreNeverHandedOver(t *testing.T) {
+	for name, lock := range map[string]func(*interlock.Client) *interlock.Lock{
+		"strict":    func(c *interlock.Client) *interlock.Lock { return c.Mutex("m", interlock.StrictOrder()) },
+		"hold":      func(c *interlock.Client) *interlock.Lock { return c.Mutex("m", interlock.Hold(time.Hour)) },
+		"at least":  func(c *interlock.Client) *interlock.Lock { return c.Mutex("m", interlock.AtLeast(1)) },
+		"permits":   func(c *interlock.Client) *interlock.Lock { return c.Semaphore("m", 1) },
+		"candidate": func(c *interlock.Client) *interlock.Lock { return c.Election("m").Candidate("") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulated(t, func(t *testing.T) {
+				a, b := pair(t)
+				holder := acquire(t, lock(a.Client))
+				var waits []<-chan result
+				for i := range 6 {
+					m := a
+					if i%2 == 0 {
+						m = b
+					}
+					waits = append(waits, async(ctx, lock(m.Client)))
+					synctest.Wait()
+				}
+				ok(t, holder.Release())
+				tokens := map[uint64]bool{holder.BackendToken(): true}
+				for i, w := range waits {
+					r := <-w
+					ok(t, r.err)
+					for _, later := range waits[i+1:] {
+						if _, done := got(later); done {
+							t.Fatal("out of order")
+						}
+					}
+					if tokens[r.lease.BackendToken()] {
+						t.Error("a ticket served two")
+					}
+					tokens[r.lease.BackendToken()] = true
+					ok(t, r.lease.Release())
+				}
+				time.Sleep(time.Second)
+				nothingLeft(t, a, b)
+			})
+		})
+	}
+}
+
+// A sticky lock costs no exchange while nobody else wants it, is recalled at
+// once when somebody does, and is not kept for ever.
+func TestSticky(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		l := a.Mutex("m", interlock.Sticky())
+		ok(t, acquire(t, l).Release())
+		before := a.Exchanges()
+		for range 1000 {
+			ok(t, acquire(t, l).Release())
+			lease, err := l.TryAcquire(ctx)
+			ok(t, err)
+			ok(t, lease.Release())
+		}
+		if n := a.Exchanges() - before; n > 0 {
+			t.Errorf("%d exchanges", n)
+		}
+		began := time.Now()
+		lease := acquire(t, b.Mutex("m"))
+		if d := time.Since(began); d > 0 {
+			t.Errorf("recalled after %v", d)
+		}
+		waits := async(ctx, l)
+		synctest.Wait()
+		ok(t, lease.Release())
+		r := <-waits
+		ok(t, r.err)
+		waiting := async(ctx, b.Mutex("m"))
+		synctest.Wait()
+		ok(t, r.lease.Release()) // wanted meanwhile: not kept
+		r = <-waiting
+		ok(t, r.err)
+		ok(t, r.lease.Release())
+
+		ok(t, acquire(t, l).Release())
+		time.Sleep(2 * ttl)
+		nothingLeft(t, a, b)
+	})
+}
+
+// An idle sticky lock is not handed out when it may be lost.
+func TestAnIdleStickyLockIsJudged(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		l := a.Mutex("m", interlock.Sticky())
+		for name, fail := range map[string]func(){
+			"lost":     func() { a.faults().Before("Renew", 0).Fail(); time.Sleep(2 * ttl) },
+			"in doubt": func() { a.faults().Before("Renew", 2).Fail(); time.Sleep(6 * time.Second) },
+			"evicted": func() {
+				for q, err := range b.Queues(ctx, "") {
+					ok(t, err)
+					ok(t, b.Evict(ctx, q.Name, q.Holders[0].ID, false))
+				}
+				synctest.Wait()
+			},
+			"revoked": func() {
+				for q, err := range b.Queues(ctx, "") {
+					ok(t, err)
+					ok(t, b.Revoke(ctx, q.Name, q.Holders[0].ID))
+				}
+				synctest.Wait()
+			},
+			"expired": func() { a.faults().Expire(); synctest.Wait() },
+		} {
+			first := acquire(t, l)
+			ok(t, first.Release())
+			fail()
+			a.faults().Clear()
+			again := acquire(t, l)
+			if again.BackendToken() == first.BackendToken() && name != "in doubt" {
+				t.Errorf("%s: the ticket was kept", name)
+			}
+			ok(t, again.Release())
+			time.Sleep(3 * ttl)
+			nothingLeft(t, a, b)
+		}
+	})
+}
+
+// 4,096 local grants have a number; then the ticket goes back.
+func TestTokensGrowOverLocalGrants(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a := join(t, memlock.NewWorld())
+		for name, opts := range map[string][]interlock.Option{
+			"handed over": nil, "sticky": {interlock.Sticky()}, "strict": {interlock.StrictOrder()},
+		} {
+			judge := &referee{t: t}
+			l := a.Mutex(name, opts...)
+			tickets := map[uint64]int{}
+			for range 2*interlock.MaxGrants + 10 {
+				lease, err := l.TryAcquire(ctx) // it never finds its own ticket in the way
+				ok(t, err)
+				judge.enter(lease)
+				judge.leave(lease)
+				tickets[lease.BackendToken()]++
+				if lease.Token()>>interlock.TokenBits != lease.BackendToken() {
+					t.Fatalf("token %d of backend token %d", lease.Token(), lease.BackendToken())
+				}
+				ok(t, lease.Release())
+			}
+			for token, n := range tickets {
+				if n > interlock.MaxGrants {
+					t.Errorf("ticket %d served %d times", token, n)
+				}
+			}
+		}
+		time.Sleep(2 * ttl)
+		nothingLeft(t, a)
+	})
+}
+
+// Readers share one ticket, in the same way; a shared ticket is used up too.
+func TestReadersOfOneClientShareATicket(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a := join(t, memlock.NewWorld())
+		l := a.RWMutex("rw").Reader()
+		first := acquire(t, l)
+		before := a.Exchanges()
+		var leases []*interlock.Lease
+		for range 100 {
+			leases = append(leases, acquire(t, l))
+		}
+		if n := a.Exchanges() - before; n > 0 {
+			t.Errorf("%d exchanges", n)
+		}
+		ok(t, first.Release())
+		for _, lease := range leases {
+			ok(t, lease.Err())
+			ok(t, lease.Release())
+		}
+		nothingLeft(t, a)
+	})
+}
+
+// A new reader does not join the readers of its client while a writer waits:
+// neither one of another client, nor one of its own.
+func TestAReaderDoesNotPassAWaitingWriter(t *testing.T) {
+	for _, own := range []bool{true, false} {
+		for _, opts := range [][]interlock.Option{nil, {interlock.StrictOrder()}, {interlock.Robust()}} {
+			simulated(t, func(t *testing.T) {
+				a, b := pair(t)
+				m := b
+				if own {
+					m = a
+				}
+				reader := a.RWMutex("rw").Reader()
+				first := acquire(t, reader)
+				writes := async(ctx, m.RWMutex("rw", opts...).Writer())
+				synctest.Wait()
+				reads := async(ctx, reader)
+				if _, done := got(reads); done {
+					t.Fatal("a reader has passed the writer")
+				}
+				_, err := reader.TryAcquire(ctx)
+				wantErr(t, err, interlock.ErrBusy)
+				ok(t, first.Release())
+				w := <-writes
+				ok(t, w.err)
+				if _, done := got(reads); done {
+					t.Fatal("a reader beside a writer")
+				}
+				ok(t, w.lease.Release())
+				r := <-reads
+				ok(t, r.err)
+				ok(t, r.lease.Release())
+				nothingLeft(t, a, b)
+			})
+		}
+	}
+}
+
+// Readers and writers of several clients, in all mixtures: no writer beside
+// anybody, and everybody is served.
+func TestReadersAndWritersUnderLoad(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		w := memlock.NewWorld()
+		members := []member{join(t, w), join(t, w), join(t, w)}
+		var mu sync.Mutex
+		readers, writers := 0, 0
+		count := func(n *int, by int) {
+			mu.Lock()
+			defer mu.Unlock()
+			*n += by
+			if writers > 1 || writers > 0 && readers > 0 {
+				t.Errorf("%d writers and %d readers", writers, readers)
+			}
+		}
+		var wg sync.WaitGroup
+		for i := range 30 {
+			opts := [][]interlock.Option{nil, {interlock.StrictOrder()}, {interlock.Sticky()}, {interlock.Robust()}}[i%4]
+			rw := members[i%3].RWMutex("rw", opts...)
+			wg.Go(func() {
+				for j := range 30 {
+					l, n := rw.Reader(), &readers
+					if (i+j)%5 == 0 {
+						l, n = rw.Writer(), &writers
+					}
+					if err := l.Do(ctx, func(context.Context) error {
+						count(n, 1)
+						time.Sleep(time.Millisecond)
+						count(n, -1)
+						return nil
+					}); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		time.Sleep(3 * ttl)
+		nothingLeft(t, members...)
+	})
+}

@@ -1,0 +1,253 @@
+package interlock_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/backend/memlock"
+)
+
+func TestHoldEndsAtItsTime(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		const hold = time.Minute
+		lease := acquire(t, a.Mutex("m", interlock.Hold(hold)))
+		bound, cancel := lease.Bind(ctx)
+		defer cancel()
+		began := time.Now()
+		next := async(ctx, b.Mutex("m"))
+		<-bound.Done()
+		told := time.Since(began)
+		r := <-next
+		ok(t, r.err)
+		if gain := r.at.Sub(began); gain != hold || told >= gain || told < hold*8/10 {
+			t.Errorf("lost after %v, passed on after %v", told, gain)
+		}
+		wantErr(t, lease.Release(), interlock.ErrLost)
+		ok(t, r.lease.Release())
+		nothingLeft(t, a, b)
+	})
+}
+
+// A waiter for a Hold is renewed like any other, its time runs from the grant.
+func TestHoldCountsFromTheGrant(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		holder := acquire(t, a.Mutex("m"))
+		waits := async(ctx, b.Mutex("m", interlock.Hold(time.Minute)))
+		time.Sleep(time.Hour)
+		ok(t, holder.Release())
+		r := <-waits
+		ok(t, r.err)
+		time.Sleep(50 * time.Second)
+		ok(t, r.lease.Err())
+		ok(t, r.lease.Release())
+		nothingLeft(t, a, b)
+	})
+}
+
+func TestExtendMovesTheEnd(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		lease := acquire(t, a.Mutex("m", interlock.Hold(time.Minute)))
+		time.Sleep(30 * time.Second)
+		ok(t, lease.Extend(ctx, time.Hour))
+		time.Sleep(50 * time.Minute)
+		ok(t, lease.Err())
+		ok(t, lease.Extend(ctx, time.Minute))
+		began := time.Now()
+		next := acquire(t, b.Mutex("m"))
+		if d := time.Since(began); d != time.Minute {
+			t.Errorf("passed on after %v", d)
+		}
+		wantErr(t, lease.Extend(ctx, time.Hour), interlock.ErrLost)
+		wantErr(t, next.Extend(ctx, time.Hour), interlock.ErrInvalid)
+		ok(t, next.Release())
+		short := acquire(t, a.Mutex("m", interlock.Hold(time.Minute)))
+		wantErr(t, short.Extend(ctx, 0), interlock.ErrInvalid)
+		ok(t, short.Release())
+		nothingLeft(t, a, b)
+	})
+}
+
+// When it is not known whether a shortening took effect, the lease ends at the
+// earlier time.
+func TestAnAmbiguousExtendCountsAsTheEarlierEnd(t *testing.T) {
+	for name, point := range map[string]func(*memlock.Faults) memlock.Point{
+		"after":  func(f *memlock.Faults) memlock.Point { return f.After("Keep", 0) },
+		"before": func(f *memlock.Faults) memlock.Point { return f.Before("Keep", 0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulated(t, func(t *testing.T) {
+				a, b := pair(t)
+				lease := acquire(t, a.Mutex("m", interlock.Hold(time.Hour)))
+				point(a.faults()).Fail()
+				short, cancel := context.WithTimeout(ctx, time.Second)
+				defer cancel()
+				wantErr(t, lease.Extend(short, 10*time.Second), context.DeadlineExceeded)
+				next := async(ctx, b.Mutex("m"))
+				<-lease.Done()
+				if _, done := got(next); done {
+					t.Error("the next one held before the loss")
+				}
+				r := <-next
+				ok(t, r.err)
+				ok(t, r.lease.Release())
+			})
+		})
+	}
+}
+
+// A lease of Hold can be extended and released by whoever knows its ID.
+func TestAdopt(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		lock := a.Semaphore("s", 3, interlock.Weight(2), interlock.Hold(time.Minute))
+		lease := acquire(t, lock)
+		adopted, err := b.Adopt(ctx, "s", lease.ID())
+		ok(t, err)
+		if adopted.Token() != lease.Token() || adopted.ID() != lease.ID() {
+			t.Errorf("adopted %s with token %d, want %s with %d", adopted.ID(), adopted.Token(), lease.ID(), lease.Token())
+		}
+		ok(t, adopted.Extend(ctx, time.Hour))
+		time.Sleep(30 * time.Minute)
+		ok(t, adopted.Err())
+		_, err = a.Semaphore("s", 3, interlock.Weight(2)).TryAcquire(ctx)
+		wantErr(t, err, interlock.ErrBusy)
+		ok(t, adopted.Release())
+		other := acquire(t, a.Semaphore("s", 3, interlock.Weight(2)))
+		_, err = b.Adopt(ctx, "s", other.ID())
+		wantErr(t, err, interlock.ErrInvalid)
+		_, err = b.Adopt(ctx, "s", lease.ID())
+		wantErr(t, err, interlock.ErrLost)
+		ok(t, other.Release())
+		nothingLeft(t, a, b)
+	})
+}
+
+// Adopting a lease of one's own gives a second handle; releasing one releases
+// the lock.
+func TestAdoptAnOwnLease(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a := join(t, memlock.NewWorld())
+		lease := acquire(t, a.Mutex("m", interlock.Hold(time.Minute)))
+		var again *interlock.Lease
+		for range 2 * interlock.MaxGrants {
+			var err error
+			again, err = a.Adopt(ctx, "m", lease.ID())
+			ok(t, err)
+			if again.Token() != lease.Token() {
+				t.Fatalf("token %d, want %d", again.Token(), lease.Token())
+			}
+		}
+		ok(t, again.Extend(ctx, time.Hour))
+		time.Sleep(2 * time.Minute)
+		ok(t, lease.Err())
+		ok(t, again.Release())
+		wantErr(t, lease.Err(), interlock.ErrLost)
+		wantErr(t, lease.Release(), interlock.ErrLost)
+		_, err := a.Adopt(ctx, "m", lease.ID())
+		wantErr(t, err, interlock.ErrLost)
+		nothingLeft(t, a)
+	})
+}
+
+// Two that adopt one lease at once share it.
+func TestAdoptTwiceAtOnce(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		lease := acquire(t, a.Mutex("m", interlock.Hold(time.Minute)))
+		slow := b.faults().After("Follow", 1).Hang()
+		adopted := make(chan *interlock.Lease, 2)
+		for range 2 {
+			go func() {
+				l, err := b.Adopt(ctx, "m", lease.ID())
+				if err != nil {
+					t.Error(err)
+				}
+				adopted <- l
+			}()
+		}
+		synctest.Wait()
+		slow.Deliver()
+		first, second := <-adopted, <-adopted
+		ok(t, first.Err())
+		ok(t, second.Err())
+		ok(t, first.Release())
+		wantErr(t, second.Release(), interlock.ErrLost)
+		nothingLeft(t, b)
+	})
+}
+
+// A lease of Hold is none of its session's business.
+func TestHoldOutlivesTheSession(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		lease := acquire(t, a.Mutex("m", interlock.Hold(time.Hour)))
+		a.faults().Expire()
+		time.Sleep(time.Minute)
+		ok(t, lease.Extend(ctx, time.Hour))
+		_, err := b.Mutex("m").TryAcquire(ctx)
+		wantErr(t, err, interlock.ErrBusy)
+		ok(t, lease.Release())
+		nothingLeft(t, a, b)
+	})
+}
+
+// Releasing a long Hold does not wait for its end if the backend is away.
+func TestReleasingAHoldIsTriedForATTL(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a := join(t, memlock.NewWorld())
+		lease := acquire(t, a.Mutex("m", interlock.Hold(time.Hour)))
+		a.faults().Before("Leave", 0).Fail()
+		began := time.Now()
+		wantErr(t, lease.Release(), memlock.ErrFailed)
+		if d := time.Since(began); d > 2*ttl {
+			t.Errorf("tried for %v", d)
+		}
+	})
+}
+
+func TestAtLeastKeepsOthersOut(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		began := time.Now()
+		lease := acquire(t, a.Mutex("m", interlock.AtLeast(time.Minute)))
+		time.Sleep(10 * time.Second)
+		ok(t, lease.Release())
+		wantErr(t, lease.Err(), interlock.ErrReleased)
+		_, err := b.Mutex("m").TryAcquire(ctx)
+		wantErr(t, err, interlock.ErrBusy)
+		_, err = a.Mutex("m").TryAcquire(ctx)
+		wantErr(t, err, interlock.ErrBusy)
+		next := acquire(t, b.Mutex("m", interlock.Robust()))
+		if d := time.Since(began); d != time.Minute {
+			t.Errorf("kept out for %v", d)
+		}
+		if next.Inherited() {
+			t.Error("inherited after a clean release")
+		}
+		ok(t, next.Release())
+
+		long := acquire(t, a.Mutex("m", interlock.AtLeast(time.Minute)))
+		time.Sleep(2 * time.Minute)
+		ok(t, long.Release())
+		next, err = b.Mutex("m").TryAcquire(ctx)
+		ok(t, err)
+		ok(t, next.Release())
+
+		closed := acquire(t, a.Mutex("m", interlock.AtLeast(time.Minute)))
+		began = time.Now()
+		ok(t, a.Close())
+		wantErr(t, closed.Err(), interlock.ErrReleased)
+		next = acquire(t, b.Mutex("m"))
+		if d := time.Since(began); d != time.Minute {
+			t.Errorf("kept out for %v after Close", d)
+		}
+		ok(t, next.Release())
+		nothingLeft(t, b)
+	})
+}
