@@ -43,7 +43,7 @@ func openDriver(ctx context.Context, path string, c config) (*Driver, error) {
 	if err != nil {
 		return nil, driver.Permanent(err)
 	}
-	f, err := openFile(ctx, path, c.mode)
+	f, err := openFile(ctx, path, c)
 	if err != nil {
 		return nil, err
 	}

@@ -37,19 +37,19 @@ const longest = 500
 var making sync.Mutex
 
 // openFile opens the file, and makes it if there is none.
-func openFile(ctx context.Context, path string, mode fs.FileMode) (_ *file, err error) {
+func openFile(ctx context.Context, path string, c config) (_ *file, err error) {
 	if path, err = resolve(path); err != nil {
 		return nil, driver.Permanent(err)
 	}
 	if len(path) > longest {
 		return nil, driver.Permanent(fmt.Errorf("%s is too long for SQLite: at most %d bytes", path, longest))
 	}
-	f := &file{path: path, mode: mode, reading: make(chan struct{}, 1)}
+	f := &file{path: path, mode: c.mode, reading: make(chan struct{}, 1)}
 	empty, err := f.examine(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if f.folder, err = openFolder(path+"-interlock", f.mode); err != nil {
+	if f.folder, err = openFolder(path+"-interlock", f.mode, !c.noSockets); err != nil {
 		return nil, driver.Permanent(err)
 	}
 	defer func() {

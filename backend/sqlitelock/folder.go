@@ -16,7 +16,7 @@ type folder struct {
 	free  func()
 }
 
-func openFolder(path string, mode fs.FileMode) (folder, error) {
+func openFolder(path string, mode fs.FileMode, sockets bool) (folder, error) {
 	search := (mode & 0o444) >> 2 // who may read may search
 	if err := os.Mkdir(path, 0o700); err == nil {
 		if err := os.Chmod(path, mode|search|0o700); err != nil {
@@ -31,7 +31,9 @@ func openFolder(path string, mode fs.FileMode) (folder, error) {
 		return folder{}, fmt.Errorf("%s is not a directory; remove it", path)
 	}
 	f := folder{path: path, mode: mode}
-	f.short, f.free = shorten(path)
+	if sockets {
+		f.short, f.free = shorten(path)
+	}
 	return f, nil
 }
 

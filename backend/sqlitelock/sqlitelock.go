@@ -28,7 +28,10 @@ func open(ctx context.Context, u *driver.URL) (driver.Driver, error) {
 // Option changes how a file is opened.
 type Option func(*config)
 
-type config struct{ mode fs.FileMode }
+type config struct {
+	mode      fs.FileMode
+	noSockets bool // for tests
+}
 
 const defaultMode = 0o600
 

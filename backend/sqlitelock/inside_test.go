@@ -1,0 +1,464 @@
+package sqlitelock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+	"zombiezen.com/go/sqlite"
+)
+
+const limit = time.Minute
+
+func newFile(t testing.TB) string { return filepath.Join(t.TempDir(), "locks.db") }
+
+func start(t testing.TB, path string, opts ...Option) *Driver {
+	t.Helper()
+	d, err := New(t.Context(), path, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return d.(*Driver)
+}
+
+func begin(t testing.TB, d *Driver) *session {
+	t.Helper()
+	s, err := d.Open(t.Context(), driver.SessionOptions{TTL: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.(*session)
+}
+
+func mutex(queue string) driver.Request {
+	return driver.Request{ID: newID(), Queue: queue, Kind: driver.Mutex, Units: 1, Capacity: 1}
+}
+
+func (s *session) mustJoin(t testing.TB, r driver.Request, held bool) driver.Ticket {
+	t.Helper()
+	got, err := s.Join(t.Context(), r)
+	if err != nil || got.Held != held {
+		t.Fatalf("Join: %+v, %v", got, err)
+	}
+	return got
+}
+
+func (s *session) mustAwait(t testing.TB, tk driver.Ticket) driver.Ticket {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	got, err := s.Await(ctx, tk)
+	if err != nil {
+		t.Fatalf("Await: %v", err)
+	}
+	return got
+}
+
+func (s *session) mustLeave(t testing.TB, tk driver.Ticket) {
+	t.Helper()
+	if err := s.Leave(t.Context(), tk, true); err != nil {
+		t.Fatalf("Leave: %v", err)
+	}
+}
+
+// sql changes the file behind the driver's back.
+func sql(t testing.TB, d *Driver, text string) {
+	t.Helper()
+	if err := d.change(t.Context(), fast, func(x *tx) error { return x.exec(text) }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func number(t testing.TB, d *Driver, text string) (n int64) {
+	t.Helper()
+	if err := d.view(t.Context(), func(c conn, _ moment) error {
+		_, err := c.one(text, func(s *sqlite.Stmt) { n = s.ColumnInt64(0) })
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// After a reboot no session is left, fixed ends count on by the wall clock, and
+// tokens grow.
+func TestReboot(t *testing.T) {
+	path := newFile(t)
+	d := start(t, path)
+	s := begin(t, d)
+	plain := s.mustJoin(t, mutex("plain"), true)
+	s.mustJoin(t, mutex("plain"), false)
+	fixedRequest := mutex("fixed")
+	fixedRequest.Hold = time.Hour
+	s.mustJoin(t, fixedRequest, true)
+	over := mutex("over")
+	over.Hold = time.Hour
+	s.mustJoin(t, over, true)
+	// The machine was off for half an hour, and counts from zero again.
+	sql(t, d, "UPDATE ticket SET wall = wall - 1800000000000 WHERE queue = 'fixed'")
+	sql(t, d, "UPDATE ticket SET wall = wall - 7200000000000 WHERE queue = 'over'")
+	sql(t, d, "UPDATE ticket SET ends = ends - 999000000000000, since = since - 999000000000000")
+	sql(t, d, "UPDATE session SET expires = expires - 999000000000000")
+	sql(t, d, "UPDATE file SET boot = 'an earlier one'")
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	after := start(t, path)
+	if after.clock.boot == "" {
+		t.Skip("this system does not tell boots apart")
+	}
+	next := begin(t, after)
+	got := next.mustJoin(t, mutex("plain"), true)
+	if got.Token <= plain.Token || !got.Inherited {
+		t.Errorf("after token %d: %+v", plain.Token, got)
+	}
+	next.mustJoin(t, mutex("over"), true)
+	q, err := after.Follow(t.Context(), "fixed", "")
+	if err != nil || len(q.Members) != 1 {
+		t.Fatalf("the fixed one: %+v, %v", q, err)
+	}
+	m := q.Members[0]
+	if !m.Fixed || m.Left > 30*time.Minute || m.Left < 29*time.Minute {
+		t.Errorf("half an hour of it is left: %+v", m)
+	}
+	if ago := time.Since(m.Since); ago < 29*time.Minute || ago > 31*time.Minute {
+		t.Errorf("it was joined half an hour ago: %v", ago)
+	}
+}
+
+// Tokens of a queue grow even if the wall clock falls back, and if the queue's
+// row was removed meanwhile.
+func TestTokensGrowWhenTheClockFallsBack(t *testing.T) {
+	d := start(t, newFile(t))
+	s := begin(t, d)
+	first := s.mustJoin(t, mutex("q"), true)
+	s.mustLeave(t, first)
+	ahead := int64(time.Hour / (10 * time.Microsecond))
+	sql(t, d, fmt.Sprintf("UPDATE queue SET last = last + %d, granted = granted + %d", ahead, ahead)) // as if it had been an hour later
+	second := s.mustJoin(t, mutex("q"), true)
+	if second.Token <= first.Token+uint64(ahead) {
+		t.Errorf("%d after %d", second.Token, first.Token+uint64(ahead))
+	}
+	s.mustLeave(t, second)
+
+	sql(t, d, "UPDATE queue SET since = -9000000000000000")
+	d.forgetQueues(t.Context())
+	if n := number(t, d, "SELECT count(*) FROM queue"); n != 0 {
+		t.Fatalf("%d idle queues are kept", n)
+	}
+	third := s.mustJoin(t, mutex("q"), true)
+	if third.Token <= second.Token {
+		t.Errorf("%d after %d and the removal of the row", third.Token, second.Token)
+	}
+	other := s.mustJoin(t, mutex("other"), true)
+	if other.Token <= second.Token {
+		t.Errorf("a new queue starts with %d below the floor %d", other.Token, second.Token)
+	}
+}
+
+// What must be remembered of an empty queue is not forgotten.
+func TestQueuesThatAreKept(t *testing.T) {
+	d := start(t, newFile(t))
+	s := begin(t, d)
+	if err := s.Leave(t.Context(), s.mustJoin(t, mutex("unclean"), true), false); err != nil {
+		t.Fatal(err)
+	}
+	s.mustJoin(t, mutex("in use"), true)
+	s.mustLeave(t, s.mustJoin(t, mutex("recent"), true))
+	s.mustLeave(t, s.mustJoin(t, mutex("idle"), true))
+	sql(t, d, "UPDATE queue SET since = -9000000000000000 WHERE name <> 'recent'")
+	d.forgetQueues(t.Context())
+	if n := number(t, d, "SELECT count(*) FROM queue WHERE name = 'idle'"); n != 0 {
+		t.Error("the idle one is kept")
+	}
+	if n := number(t, d, "SELECT count(*) FROM queue"); n != 3 {
+		t.Errorf("%d queues are left, not 3", n)
+	}
+	if got := s.mustJoin(t, mutex("unclean"), true); !got.Inherited {
+		t.Error("forgotten that the last holder did not leave cleanly")
+	}
+}
+
+// A full disk or quota is told at once; it loses nothing, and Leave needs no
+// space.
+func TestFullDisk(t *testing.T) {
+	d := start(t, newFile(t))
+	s := begin(t, d)
+	held := s.mustJoin(t, mutex("q"), true)
+	next := s.mustJoin(t, mutex("q"), false)
+	pages := number(t, d, "PRAGMA page_count")
+	if _, err := d.file.write.one(fmt.Sprintf("PRAGMA max_page_count = %d", pages), func(*sqlite.Stmt) {}); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	joined := []driver.Ticket{}
+	for i := 0; err == nil && i < 10000; i++ {
+		r := mutex(fmt.Sprint("filler", i))
+		r.Note = make([]byte, 500)
+		var got driver.Ticket
+		if got, err = s.Join(t.Context(), r); err == nil {
+			joined = append(joined, got)
+		}
+	}
+	if !full(err) || !driver.IsPermanent(err) || !strings.Contains(err.Error(), "full") {
+		t.Fatalf("Join on a full disk: %v", err)
+	}
+	if answer, err := s.Renew(t.Context(), append(joined, held, next)); err != nil {
+		t.Errorf("Renew: %v", err)
+	} else {
+		for _, r := range answer {
+			if r.State != driver.Kept {
+				t.Errorf("%+v", r)
+			}
+		}
+	}
+	s.mustLeave(t, held)
+	s.mustAwait(t, next)
+	s.mustLeave(t, next)
+	for _, tk := range joined {
+		s.mustLeave(t, tk)
+	}
+	s.mustJoin(t, mutex("q"), true)
+}
+
+// A writer that leaves many readers behind grants them in several short
+// transactions, without anybody's help.
+func TestManyReadersAfterAWriter(t *testing.T) {
+	d := start(t, newFile(t))
+	s, other := begin(t, d), begin(t, start(t, d.file.path))
+	rw := func(units int64) driver.Request {
+		return driver.Request{ID: newID(), Queue: "q", Kind: driver.RWMutex, Units: units, Capacity: driver.RWCapacity}
+	}
+	writer := s.mustJoin(t, rw(driver.RWCapacity), true)
+	var readers []driver.Ticket
+	const many = 5*batch + 1
+	for range many {
+		readers = append(readers, other.mustJoin(t, rw(1), false))
+	}
+	last := s.mustJoin(t, rw(driver.RWCapacity), false)
+	before := d.Exchanges()
+	s.mustLeave(t, writer)
+	if used := d.Exchanges() - before; used < many/batch || used > many/batch+3 {
+		t.Errorf("%d readers were let in by %d exchanges, each at most %d", many, used, batch)
+	}
+	for _, r := range readers {
+		other.mustAwait(t, r)
+	}
+	for _, r := range readers {
+		other.mustLeave(t, r)
+	}
+	s.mustAwait(t, last)
+}
+
+// Somebody who died between two of these transactions leaves the rest to the next
+// Renew.
+func TestUnfinishedGrantsGoOn(t *testing.T) {
+	d := start(t, newFile(t))
+	s := begin(t, d)
+	held := s.mustJoin(t, mutex("q"), true)
+	next := s.mustJoin(t, mutex("q"), false)
+	err := d.change(t.Context(), fast, func(x *tx) error { // leaves without a grant
+		q, p, err := x.find(d.tickets.get(held.ID))
+		if err == nil {
+			err = x.remove(q, p, true)
+		}
+		if err == nil {
+			err = x.save(q)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Renew(t.Context(), []driver.Ticket{next}); err != nil {
+		t.Fatal(err)
+	}
+	s.mustAwait(t, next)
+}
+
+// Without sockets the file is looked at; waking up takes longer, that is all.
+func TestWithoutSockets(t *testing.T) {
+	path := newFile(t)
+	without := func(c *config) { c.noSockets = true }
+	a, b := start(t, path, without), start(t, path, without)
+	if a.post.name != "" {
+		t.Fatal("there is a socket")
+	}
+	s, other := begin(t, a), begin(t, b)
+	held := s.mustJoin(t, mutex("q"), true)
+	next := other.mustJoin(t, mutex("q"), false)
+	got := make(chan error, 2)
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	go func() {
+		_, err := other.Await(ctx, next)
+		got <- err
+	}()
+	go func() {
+		_, err := b.Watch(ctx, "c", 0)
+		got <- err
+	}()
+	s.mustLeave(t, held)
+	if _, err := a.Swap(t.Context(), driver.Swap{ID: newID(), Name: "c"}); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := <-got; err != nil {
+			t.Error(err)
+		}
+	}
+	// A death is noticed by Renew.
+	last := other.mustJoin(t, mutex("r"), true)
+	mine := s.mustJoin(t, mutex("r"), false)
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_ = last
+	if _, err := s.Renew(t.Context(), []driver.Ticket{mine}); err != nil {
+		t.Fatal(err)
+	}
+	s.mustAwait(t, mine)
+}
+
+// The turn is not lost on somebody who does not wait for it any more, and those
+// of one process line up.
+func TestTurn(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "turn")
+	both := make([]*turn, 2)
+	for i := range both {
+		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		both[i] = newTurn(f)
+	}
+	a, b := both[0], both[1]
+	if err := a.take(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		if err := b.take(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("two have the turn: %v", err)
+		}
+		cancel()
+	}
+	a.pass()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	if err := a.take(ctx); err != nil { // b's sleeper had it, and gave it back
+		t.Fatal(err)
+	}
+	a.pass()
+
+	const rounds = 2000
+	var inside, turns atomic.Int64
+	done := make(chan error, 8)
+	for i := range cap(done) {
+		go func() {
+			var err error
+			for n := range rounds {
+				ctx, cancel := ctx, context.CancelFunc(func() {})
+				if n%3 == 0 { // some give up
+					ctx, cancel = context.WithTimeout(ctx, 50*time.Microsecond)
+				}
+				if both[i%2].take(ctx) == nil {
+					if inside.Add(1) != 1 {
+						err = errors.New("two have the turn")
+					}
+					turns.Add(1)
+					inside.Add(-1)
+					both[i%2].pass()
+				} else if n%3 != 0 {
+					err = errors.New("the turn never came")
+				}
+				cancel()
+			}
+			done <- err
+		}()
+	}
+	for range cap(done) {
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("%d turns", turns.Load())
+}
+
+// A socket that somebody has removed is made again by Renew.
+func TestARemovedSocketIsMadeAgain(t *testing.T) {
+	d := start(t, newFile(t))
+	s := begin(t, d)
+	other := begin(t, start(t, d.file.path))
+	socket := d.file.folder.file(d.post.name)
+	if err := os.Remove(socket); err != nil {
+		t.Skip(err) // there are no sockets here
+	}
+	if _, err := s.Renew(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	held := other.mustJoin(t, mutex("q"), true)
+	next := s.mustJoin(t, mutex("q"), false)
+	other.mustLeave(t, held)
+	s.mustAwait(t, next)
+}
+
+// The files of those who died are cleared away, and no others.
+func TestLeftovers(t *testing.T) {
+	d := start(t, newFile(t))
+	begin(t, d)
+	dead := start(t, d.file.path)
+	left := begin(t, dead)
+	for _, f := range left.life.files() {
+		f.Close()
+	}
+	sql(t, d, fmt.Sprintf("DELETE FROM session WHERE sid = %d", left.sid))
+	all, err := filepath.Glob(d.file.folder.file("*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range all {
+		if err := os.Chtimes(f, time.Time{}, time.Now().Add(-time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.clearFolder(t.Context())
+	now, err := filepath.Glob(d.file.folder.file("*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range now {
+		if strings.Contains(f, left.id) {
+			t.Errorf("%s is left", f)
+		}
+	}
+	if len(now) < len(all)-2 {
+		t.Errorf("of %v only %v is left", all, now)
+	}
+}
+
+func TestRecent(t *testing.T) {
+	var r recent
+	r.put("a", time.Hour)
+	if !r.has("a") || r.has("b") {
+		t.Error("wrong at once")
+	}
+	r.turned = r.turned.Add(-time.Hour)
+	if r.put("b", time.Minute); !r.has("a") || !r.has("b") {
+		t.Error("forgotten after its time, not twice its time")
+	}
+	r.turned = r.turned.Add(-time.Hour)
+	if !r.has("b") || r.has("a") {
+		t.Error("kept for more than twice its time")
+	}
+}
