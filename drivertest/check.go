@@ -1,14 +1,25 @@
 package drivertest
 
 import (
+	"context"
+
 	"github.com/interlock-go/interlock/driver"
 )
 
 var check = rule{
 	name: "Check",
-	says: []string{"Check examines whether the backend can be reached and is configured so that its promises hold."},
+	says: []string{
+		"Check examines whether the backend can be reached and is configured so that its promises hold. It reports what it found out even when something failed.",
+		"what was looked at", "what was found", "the promise that this affects; \"\" if OK", "what to do; \"\" if OK",
+	},
 	check: func(t *T) {
-		findings := t.driver().Check(t.ctx)
+		d := t.driver()
+		ctx, cancel := context.WithCancel(t.ctx)
+		cancel()
+		if len(d.Check(ctx)) == 0 {
+			t.Fatalf("Check tells nothing when its context has ended")
+		}
+		findings := d.Check(t.ctx)
 		if len(findings) == 0 {
 			t.Fatalf("Check found nothing out")
 		}

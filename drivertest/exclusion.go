@@ -10,7 +10,7 @@ const theRule = "A ticket is held if and only if the units of all tickets of its
 
 var exclusion = rule{
 	name:      "Exclusion",
-	says:      []string{theRule},
+	says:      []string{theRule, "Join puts a ticket at the end of a queue and reports whether it is held."},
 	exclusive: true,
 	across:    true,
 	check: func(t *T) {

@@ -158,6 +158,10 @@ var snapshots = rule{
 		"Member is a ticket as inspection shows it.",
 		"from Queue.Read: how long it stands if nothing renews it",
 		"it has a fixed end, which Left counts to",
+		"the local time before it was read",
+		"for Follow; never \"\"",
+		"of the Join, by the backend's clock",
+		"who and why, a candidate's value; shown by inspection",
 	},
 	check: func(t *T) {
 		d := t.driver()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -38,7 +39,11 @@ func (h *history) record(client int, input any, call func() (output any, err err
 func (h *history) check(t *T, m porcupine.Model) {
 	t.Helper()
 	if !porcupine.CheckOperations(m, h.all) {
-		t.Fatalf("no order explains what the clients saw:\n%v", h.all)
+		var lines strings.Builder
+		for _, o := range h.all {
+			fmt.Fprintf(&lines, "\n\t%d-%d client %d: %v: %v", o.Call, o.Return, o.ClientId, o.Input, o.Output)
+		}
+		t.Fatalf("no order explains what the clients saw:%s", lines.String())
 	}
 }
 
@@ -162,6 +167,13 @@ type cellStep struct {
 	load bool
 }
 
+func (s cellStep) String() string {
+	if s.load {
+		return "load"
+	}
+	return fmt.Sprintf("swap version %d for %q, delete %v", s.swap.Version, s.swap.Value, s.swap.Delete)
+}
+
 type cellResult struct {
 	cell     string // its value, "" if it does not exist
 	version  uint64
@@ -179,7 +191,11 @@ var cellModel = porcupine.Model{
 		case out.conflict:
 			return in.swap.Version != s.version, s
 		default:
-			return in.swap.Version == s.version && out.version > s.version, cellResult{cell: string(in.swap.Value), version: out.version}
+			next := cellResult{version: out.version}
+			if !in.swap.Delete {
+				next.cell = string(in.swap.Value)
+			}
+			return in.swap.Version == s.version && out.version > s.version, next
 		}
 	},
 }

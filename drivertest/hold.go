@@ -166,3 +166,19 @@ var keepByAnotherSession = rule{
 		next.notBefore(end, "by Keep of another session")
 	},
 }
+
+var keptTicketsEndCleanly = rule{
+	name: "KeptTicketsEndCleanly",
+	says: []string{"A ticket that was joined without Hold ends cleanly then: its holder is done and only keeps others out."},
+	check: func(t *T) {
+		a, b := t.client(), t.client()
+		held := a.hold(t.exclusive("q"))
+		next := b.behind(t.exclusive("q"))
+		if err := a.Keep(t.ctx, held, t.TTL/4); err != nil {
+			t.Fatalf("Keep: %v", err)
+		}
+		if got := next.notBefore(0, "that was kept"); got.Inherited {
+			t.Fatalf("the next holder inherits from one that was kept after its work was done")
+		}
+	},
+}

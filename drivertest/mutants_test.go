@@ -340,7 +340,7 @@ var mutants = []struct {
 			return tk, err
 		},
 	}},
-	{"Renew does nothing", "RenewExtends RenewOfAWaitingTicket RenewOfAStray RenewOfAGoneTicket EvictionOfAHeldTicket", mutant{
+	{"Renew does nothing", "RenewExtends RenewOfAWaitingTicket RenewOfAStray RenewSaysWhatBecame EvictionOfAHeldTicket", mutant{
 		renew: func(s *brokenSession, ctx context.Context, known []driver.Ticket) (answer []driver.Renewed, _ error) {
 			for _, t := range known {
 				answer = append(answer, driver.Renewed{ID: t.ID, Queue: t.Queue, State: driver.Kept, Proof: s.d.Now()})
@@ -390,7 +390,7 @@ var mutants = []struct {
 			return answer, err
 		},
 	}},
-	{"Renew hides who has gone", "RenewOfAGoneTicket HoldEndsByItself Force RandomSteps", mutant{
+	{"Renew hides who has gone", "RenewSaysWhatBecame HoldEndsByItself Force RandomSteps", mutant{
 		renew: func(s *brokenSession, ctx context.Context, known []driver.Ticket) (rest []driver.Renewed, err error) {
 			answer, err := s.plainRenew(ctx, known)
 			for _, r := range answer {
@@ -546,7 +546,7 @@ var mutants = []struct {
 			return heir(false)(s.plainAwait(ctx, t))
 		},
 	}},
-	{"everybody inherits", "Inherited InheritedAmongReaders", mutant{
+	{"everybody inherits", "Inherited InheritedAmongReaders KeptTicketsEndCleanly", mutant{
 		join: func(s *brokenSession, ctx context.Context, r driver.Request) (driver.Ticket, error) {
 			return heir(true)(s.plainJoin(ctx, r))
 		},
@@ -643,6 +643,14 @@ var mutants = []struct {
 				return d.Driver.Load(ctx, s.Name)
 			}
 			return c, err
+		},
+	}},
+	{"names of cells are no longer than others", "LongNamesOfCells", mutant{
+		swap: func(d *broken, ctx context.Context, s driver.Swap) (driver.Cell, error) {
+			if err := driver.CheckName(s.Name); err != nil {
+				return driver.Cell{}, err
+			}
+			return d.Driver.Swap(ctx, s)
 		},
 	}},
 	{"large values are cut", "CellSize", mutant{

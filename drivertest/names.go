@@ -107,3 +107,19 @@ var neighbours = rule{
 		}
 	},
 }
+
+var longNamesOfCells = rule{
+	name: "LongNamesOfCells",
+	says: []string{"Names of queues satisfy [CheckName]; those of cells do so too, but for 16 bytes more."},
+	check: func(t *T) {
+		d, other := t.driver(), t.driver()
+		for _, name := range edges() {
+			long := "0123456789abcde/" + name
+			c := t.swap(d, set(long, 0, "v"))
+			t.is(other, long, c)
+			if got, err := d.Watch(t.ctx, long, 0); err != nil || got.Version != c.Version {
+				t.Fatalf("Watch of a long name: %s, %v", show(got), err)
+			}
+		}
+	},
+}

@@ -83,17 +83,27 @@ var renewOfAStray = rule{
 	},
 }
 
-var renewOfAGoneTicket = rule{
-	name: "RenewOfAGoneTicket",
-	says: []string{"Renew extends the tickets that the caller knows of, and no others, by one TTL, all in one exchange or in a few, and says of each what became of it."},
+var renewSaysWhatBecame = rule{
+	name: "RenewSaysWhatBecame",
+	says: []string{
+		"Renew extends the tickets that the caller knows of, and no others, by one TTL, all in one exchange or in a few, and says of each what became of it.",
+		"A ticket with a fixed end is never Stray: it needs nobody to renew it.",
+		"stands, and is extended", "does not stand any more", "stands, but is not extended any more", "stands, but the caller did not name it",
+	},
 	check: func(t *T) {
 		a, b := t.client(), t.client()
 		stays, left := a.hold(t.exclusive("q")), a.hold(t.exclusive("r"))
 		waits := a.wait(t.exclusive("q"))
+		a.hold(t.fixed("needs nobody", 10*limit))
 		foreign := b.hold(t.exclusive("s"))
 		never := driver.Ticket{ID: newID(), Queue: "q"}
 		a.leave(left)
-		answer := a.renew(stays, left, waits, never)
+		evicted := a.hold(t.exclusive("evicted"))
+		if err := b.driver.Ask(t.ctx, "evicted", evicted.ID, driver.Evict); err != nil {
+			t.Fatalf("Ask: %v", err)
+		}
+		unnamed := a.hold(t.exclusive("unnamed"))
+		answer := a.renew(stays, left, waits, never, evicted)
 		for _, c := range []struct {
 			about string
 			tk    driver.Ticket
@@ -103,12 +113,14 @@ var renewOfAGoneTicket = rule{
 			{"waiting", waits, driver.Kept},
 			{"that has left", left, driver.Gone},
 			{"that never was", never, driver.Gone},
+			{"that was evicted", evicted, driver.Evicted},
+			{"that was not named", unnamed, driver.Stray},
 		} {
 			if r, ok := answer[c.tk.ID]; !ok || r.State != c.want || r.Queue != c.tk.Queue {
 				t.Fatalf("Renew of a ticket %s: %+v, known %v; the state must be %v", c.about, r, ok, c.want)
 			}
 		}
-		if r, ok := answer[foreign.ID]; ok || len(answer) != 4 {
+		if r, ok := answer[foreign.ID]; ok || len(answer) != 6 {
 			t.Fatalf("Renew reports what it was not asked for: %+v, %+v", r, answer)
 		}
 	},

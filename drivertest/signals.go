@@ -89,7 +89,7 @@ var wantedReaders = rule{
 
 var ask = rule{
 	name: "Ask",
-	says: []string{"Ask sends Revoke or Evict to the ticket, or removes it at once (Force).", "A ticket that does not stand: ErrGone."},
+	says: []string{"Ask sends Revoke or Evict to the ticket, or removes it at once (Force).", "A ticket that does not stand: ErrGone.", "please give it up", "it is not renewed any more"},
 	check: func(t *T) {
 		a, b := t.client(), t.client()
 		held := a.hold(t.exclusive("q"))
