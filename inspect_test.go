@@ -1,0 +1,93 @@
+package interlock_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/backend/memlock"
+)
+
+func TestQueuesShowHoldersAndWaiters(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		w := memlock.NewWorld()
+		a := join(t, w, interlock.Owner("a"), interlock.Prefix("app/"))
+		b := join(t, w, interlock.Owner("b"), interlock.Prefix("app/"))
+		other := join(t, w, interlock.Prefix("other/"))
+		lease := acquire(t, a.Semaphore("jobs/1", 3, interlock.Weight(2), interlock.Note("indexing")))
+		fixed := acquire(t, a.Mutex("jobs/2", interlock.Hold(time.Hour)))
+		waits := async(ctx, b.Semaphore("jobs/1", 3, interlock.Weight(3)))
+		acquire(t, other.Mutex("jobs/3"))
+		acquire(t, a.Mutex("else"))
+		synctest.Wait()
+		var names []string
+		for q, err := range b.Queues(ctx, "jobs/") {
+			ok(t, err)
+			names = append(names, q.Name)
+			if q.Name != "jobs/1" {
+				continue
+			}
+			if q.Kind != "semaphore" || q.Capacity != 3 || len(q.Holders) != 1 || len(q.Waiters) != 1 {
+				t.Fatalf("%+v", q)
+			}
+			h, w := q.Holders[0], q.Waiters[0]
+			if h.Owner != "a" || h.Note != "indexing" || h.Units != 2 || h.Token != lease.Token() || h.Fixed {
+				t.Errorf("%+v", h)
+			}
+			if w.Owner != "b" || w.Units != 3 || w.Token != 0 {
+				t.Errorf("%+v", w)
+			}
+			if d := h.Until.Sub(time.Now()); d != ttl {
+				t.Errorf("it stands for %v", d)
+			}
+		}
+		if len(names) != 2 || names[0] != "jobs/1" || names[1] != "jobs/2" {
+			t.Errorf("queues %v", names)
+		}
+		ok(t, lease.Release())
+		r := <-waits
+		ok(t, r.err)
+		ok(t, r.lease.Release())
+		ok(t, fixed.Release())
+	})
+}
+
+// Follow may skip states, but never misses the last.
+func TestFollowNeverMissesTheLastState(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		follow, stop := context.WithCancel(ctx)
+		last := make(chan interlock.Queue, 1)
+		ends := make(chan struct{})
+		go func() {
+			defer close(ends)
+			for q, err := range b.Follow(follow, "m") {
+				if err != nil {
+					t.Error(err)
+				}
+				select {
+				case <-last:
+				default:
+				}
+				last <- q
+			}
+		}()
+		for range 50 {
+			lease := acquire(t, a.Mutex("m"))
+			synctest.Wait()
+			if q := <-last; len(q.Holders) != 1 || q.Holders[0].Token != lease.Token() || q.Name != "m" {
+				t.Fatalf("%+v", q)
+			}
+			b.faults().After("Follow", 1).Fail() // it starts again by itself
+			ok(t, lease.Release())
+			time.Sleep(time.Second)
+			if q := <-last; len(q.Holders) != 0 {
+				t.Fatalf("%+v", q)
+			}
+		}
+		stop()
+		<-ends
+	})
+}
