@@ -27,7 +27,7 @@
 //
 // A cell is a versioned value of at most [MaxCell] bytes, with
 // compare-and-swap and watch. Queues and cells have separate name spaces. Names
-// of queues satisfy [CheckName]; those of cells do so too, but for 16 bytes more.
+// of queues satisfy [CheckName], those of cells [CheckCell].
 //
 // # Calls
 //

@@ -11,21 +11,26 @@ import (
 const (
 	maxName    = 512
 	maxSegment = 200
+	cellMore   = 16 // room for what keeps the names of several primitives apart
 )
 
-// CheckName reports why a name of a queue or a cell is refused (ErrInvalid),
-// the same on every backend. A name is UTF-8, 1 to 512 bytes, in segments of at most 200
+// CheckName reports why the name of a queue is refused (ErrInvalid), the same
+// on every backend. A name is UTF-8, 1 to 512 bytes, in segments of at most 200
 // bytes joined by "/", none of them empty, "." or "..". It has no braces (they
 // choose the slot of a Redis key), and no control, surrogate, private-use or
 // non-character code points (ZooKeeper refuses these).
-func CheckName(name string) error { return Invalid(checkName(name)) }
+func CheckName(name string) error { return Invalid(checkName(name, 0)) }
 
-func checkName(name string) error {
+// CheckCell is CheckName for the name of a cell, which, like each of its
+// segments, may have 16 bytes more.
+func CheckCell(name string) error { return Invalid(checkName(name, cellMore)) }
+
+func checkName(name string, more int) error {
 	if name == "" {
 		return errors.New("name is empty")
 	}
-	if len(name) > maxName {
-		return fmt.Errorf("name has %d bytes, at most %d are allowed", len(name), maxName)
+	if len(name) > maxName+more {
+		return fmt.Errorf("name has %d bytes, at most %d are allowed", len(name), maxName+more)
 	}
 	if !utf8.ValidString(name) {
 		return fmt.Errorf("name %q is not UTF-8", name)
@@ -36,8 +41,8 @@ func checkName(name string) error {
 			return fmt.Errorf("name %q has an empty segment", name)
 		case segment == "." || segment == "..":
 			return fmt.Errorf("name %q has the segment %q", name, segment)
-		case len(segment) > maxSegment:
-			return fmt.Errorf("name has a segment of %d bytes, at most %d are allowed", len(segment), maxSegment)
+		case len(segment) > maxSegment+more:
+			return fmt.Errorf("name has a segment of %d bytes, at most %d are allowed", len(segment), maxSegment+more)
 		}
 	}
 	for _, r := range name {

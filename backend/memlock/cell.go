@@ -18,7 +18,7 @@ func (d *Driver) Load(ctx context.Context, name string) (driver.Cell, error) {
 }
 
 func (d *Driver) load(name string) (driver.Cell, error) {
-	if err := driver.CheckName(name); err != nil {
+	if err := driver.CheckCell(name); err != nil {
 		return driver.Cell{}, err
 	}
 	return copied(d.world.cells[name]), nil
@@ -40,7 +40,7 @@ func (d *Driver) swap(s driver.Swap) (driver.Cell, error) {
 	if err != nil {
 		return driver.Cell{}, err
 	}
-	if err := driver.CheckName(s.Name); err != nil {
+	if err := driver.CheckCell(s.Name); err != nil {
 		return driver.Cell{}, err
 	}
 	if !s.Delete && len(s.Value) > driver.MaxCell {
@@ -72,7 +72,7 @@ type watch struct {
 }
 
 func (d *Driver) Watch(ctx context.Context, name string, after uint64) (driver.Cell, error) {
-	if err := driver.CheckName(name); err != nil {
+	if err := driver.CheckCell(name); err != nil {
 		return driver.Cell{}, err
 	}
 	d.listen(d.world.watches, name)

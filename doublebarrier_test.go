@@ -1,0 +1,252 @@
+package interlock_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/backend/memlock"
+)
+
+// enter enters in the background.
+func enter(ctx context.Context, b *interlock.DoubleBarrier) <-chan result {
+	c := make(chan result, 1)
+	go func() {
+		lease, err := b.Enter(ctx)
+		c <- result{lease, err, time.Now()}
+	}()
+	return c
+}
+
+func TestMembersEnterAndLeaveTogether(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		members := []*interlock.DoubleBarrier{a.DoubleBarrier("d", 3), b.DoubleBarrier("d", 3), a.DoubleBarrier("d", 3)}
+		var enters []<-chan result
+		for i, m := range members {
+			for _, e := range enters {
+				if _, done := got(e); done {
+					t.Fatalf("entered with %d of 3", i)
+				}
+			}
+			enters = append(enters, enter(ctx, m))
+		}
+		var leaves []<-chan error
+		for i, e := range enters {
+			for _, l := range leaves {
+				synctest.Wait()
+				if len(l) > 0 {
+					t.Fatalf("left with %d of 3", i)
+				}
+			}
+			r := <-e
+			ok(t, r.err)
+			left := make(chan error, 1)
+			go func() { left <- members[i].Leave(ctx, r.lease) }()
+			leaves = append(leaves, left)
+		}
+		for _, l := range leaves {
+			ok(t, <-l)
+		}
+		nothingLeft(t, a, b)
+	})
+}
+
+// Whoever comes while a round is full waits for the next.
+func TestALateMemberWaitsForTheNextRound(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		d, e := a.DoubleBarrier("d", 2), b.DoubleBarrier("d", 2)
+		first, second := enter(ctx, d), enter(ctx, e)
+		one, two := <-first, <-second
+		ok(t, one.err)
+		ok(t, two.err)
+		third, fourth := enter(ctx, d), enter(ctx, e)
+		for _, w := range []<-chan result{third, fourth} {
+			if _, done := got(w); done {
+				t.Fatal("entered a full round")
+			}
+		}
+		left := make(chan error, 1)
+		go func() { left <- d.Leave(ctx, one.lease) }()
+		if _, done := got(third); done {
+			t.Fatal("entered before the round was over")
+		}
+		ok(t, e.Leave(ctx, two.lease))
+		ok(t, <-left)
+		for _, w := range []<-chan result{third, fourth} {
+			r := <-w
+			ok(t, r.err)
+			ok(t, r.lease.Release())
+		}
+		nothingLeft(t, a, b)
+	})
+}
+
+// A member that dies, or gives up, before the round is full does not count.
+func TestAMemberThatDiesOutsideDoesNotCount(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		w := memlock.NewWorld()
+		a, b, c := join(t, w), join(t, w), join(t, w)
+		dying, end := context.WithCancel(ctx)
+		dies := enter(dying, a.DoubleBarrier("d", 3))
+		giving, cancel := context.WithCancel(ctx)
+		gives := enter(giving, b.DoubleBarrier("d", 3))
+		synctest.Wait()
+		a.faults().Before("", 0).Hang()
+		cancel()
+		wantErr(t, (<-gives).err, context.Canceled)
+		time.Sleep(2 * ttl)
+		enters := []<-chan result{enter(ctx, b.DoubleBarrier("d", 3)), enter(ctx, c.DoubleBarrier("d", 3))}
+		for _, e := range enters {
+			if _, done := got(e); done {
+				t.Fatal("a dead member was counted")
+			}
+		}
+		enters = append(enters, enter(ctx, c.DoubleBarrier("d", 3)))
+		for _, e := range enters {
+			r := <-e
+			ok(t, r.err)
+			ok(t, r.lease.Release())
+		}
+		end()
+		if r := <-dies; r.err == nil {
+			t.Error("the dead member entered")
+		}
+	})
+}
+
+// One that dies inside counts as having left.
+func TestAMemberThatDiesInsideHasLeft(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		dies, lives := enter(ctx, a.DoubleBarrier("d", 2)), enter(ctx, b.DoubleBarrier("d", 2))
+		dead, alive := <-dies, <-lives
+		ok(t, dead.err)
+		ok(t, alive.err)
+		left := make(chan error, 1)
+		go func() { left <- b.DoubleBarrier("d", 2).Leave(ctx, alive.lease) }()
+		synctest.Wait()
+		if len(left) > 0 {
+			t.Fatal("left alone")
+		}
+		a.faults().Before("Renew", 0).Fail()
+		ok(t, <-left)
+		wantErr(t, a.DoubleBarrier("d", 2).Leave(ctx, dead.lease), interlock.ErrLost)
+	})
+}
+
+func TestMembersMustAgreeOnTheirNumber(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		first, second := enter(ctx, a.DoubleBarrier("d", 2)), enter(ctx, a.DoubleBarrier("d", 2))
+		one, two := <-first, <-second
+		ok(t, one.err)
+		_, err := b.DoubleBarrier("d", 3).Enter(ctx)
+		wantErr(t, err, interlock.ErrMismatch)
+		ok(t, one.lease.Release())
+		ok(t, two.lease.Release())
+		for _, n := range []int{0, -1, interlock.MaxMembers + 1} {
+			_, err := a.DoubleBarrier("d", n).Enter(ctx)
+			wantErr(t, err, interlock.ErrInvalid)
+		}
+		nothingLeft(t, a, b)
+	})
+}
+
+// Over many rounds with members that die at random, each round has exactly its
+// members, and no two rounds overlap.
+func TestRoundsDoNotLeakIntoEachOther(t *testing.T) {
+	for seed := range 10 {
+		simulated(t, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(uint64(seed), 1))
+			w := memlock.NewWorld()
+			const members, size = 7, 3
+			var mu sync.Mutex
+			inside := map[*interlock.Lease]bool{}
+			// No more than a round's members are ever inside.
+			count := func() {
+				n := 0
+				for lease := range inside {
+					if lease.Err() == nil {
+						n++
+					}
+				}
+				if n > size {
+					t.Errorf("%d of %d are inside", n, size)
+				}
+			}
+			var wg sync.WaitGroup
+			rounds := 0
+			for i := range members {
+				m := join(t, w, interlock.TTL(time.Second))
+				pause := make([]time.Duration, 30)
+				for j := range pause {
+					pause[j] = time.Duration(random.IntN(50)) * time.Millisecond
+				}
+				dies := random.IntN(len(pause))
+				wg.Go(func() {
+					d := m.DoubleBarrier("d", size)
+					for j, p := range pause {
+						time.Sleep(p)
+						bounded, cancel := context.WithTimeout(ctx, 10*time.Second)
+						lease, err := d.Enter(bounded)
+						cancel()
+						if err != nil {
+							continue // too few are left at the end, or it died
+						}
+						mu.Lock()
+						inside[lease] = true
+						rounds++
+						count()
+						mu.Unlock()
+						time.Sleep(p)
+						if j == dies {
+							m.faults().Expire()
+							time.Sleep(1)
+						}
+						mu.Lock()
+						delete(inside, lease)
+						mu.Unlock()
+						_ = d.Leave(ctx, lease)
+					}
+				})
+				_ = i
+			}
+			wg.Wait()
+			if rounds < 100 {
+				t.Errorf("seed %d: %d entries", seed, rounds)
+			}
+		})
+	}
+}
+
+func TestManyMembers(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		w := memlock.NewWorld()
+		a, b := join(t, w), join(t, w)
+		const n = 50
+		var wg sync.WaitGroup
+		for i := range n {
+			d := []member{a, b}[i%2].DoubleBarrier("d", n)
+			wg.Go(func() {
+				for range 3 {
+					lease, err := d.Enter(ctx)
+					if err == nil {
+						err = d.Leave(ctx, lease)
+					}
+					if err != nil {
+						t.Error(fmt.Errorf("member %d: %w", i, err))
+					}
+				}
+			})
+		}
+		wg.Wait()
+		nothingLeft(t, a, b)
+	})
+}

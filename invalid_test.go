@@ -1,0 +1,142 @@
+package interlock_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/backend/memlock"
+)
+
+// What can never succeed fails at once, without an exchange.
+func TestImpossibleRequestsFailAtOnce(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a := join(t, memlock.NewWorld())
+		before := a.Exchanges()
+		for name, l := range map[string]*interlock.Lock{
+			"empty name":            a.Mutex(""),
+			"empty segment":         a.Mutex("a//b"),
+			"dot":                   a.Mutex("a/./b"),
+			"dots":                  a.Mutex(".."),
+			"braces":                a.Mutex("a{b}"),
+			"control character":     a.Mutex("a\x00"),
+			"not UTF-8":             a.Mutex("a\xff"),
+			"surrogate":             a.Mutex("a\xed\xa0\x80"),
+			"private use":           a.Mutex("a\ue000"),
+			"non-character":         a.Mutex("a\ufdd0"),
+			"long segment":          a.Mutex(strings.Repeat("a", 201)),
+			"long name":             a.Mutex(strings.Repeat("a/", 256) + "a"),
+			"no permits":            a.Semaphore("s", 0),
+			"weight over capacity":  a.Semaphore("s", 2, interlock.Weight(3)),
+			"weight of nothing":     a.Semaphore("s", 2, interlock.Weight(-1)),
+			"too many permits":      a.Semaphore("s", 1<<40),
+			"weight of a mutex":     a.Mutex("m", interlock.Weight(1)),
+			"hold for nothing":      a.Mutex("m", interlock.Hold(0)),
+			"at least less":         a.Mutex("m", interlock.AtLeast(-1)),
+			"at least over hold":    a.Mutex("m", interlock.Hold(1), interlock.AtLeast(2)),
+			"sticky and strict":     a.Mutex("m", interlock.Sticky(), interlock.StrictOrder()),
+			"sticky permits":        a.Semaphore("s", 2, interlock.Sticky()),
+			"no stripes":            a.Striped("s", 0).For("key"),
+			"too many stripes":      a.Striped("s", interlock.MaxStripes+1).For("key"),
+			"with the wrong option": a.Mutex("m").With(interlock.Weight(2)),
+		} {
+			_, err := l.Acquire(ctx)
+			wantErr(t, err, interlock.ErrInvalid)
+			_, err = l.TryAcquire(ctx)
+			wantErr(t, err, interlock.ErrInvalid)
+			wantErr(t, l.Do(ctx, func(context.Context) error { t.Error(name); return nil }), interlock.ErrInvalid)
+		}
+		_, err := interlock.NewValue[int](a.Client, "a//b").Set(ctx, 1, 0)
+		wantErr(t, err, interlock.ErrInvalid)
+		wantErr(t, a.Barrier("").Set(ctx), interlock.ErrInvalid)
+		wantErr(t, a.Revoke(ctx, "", "x"), interlock.ErrInvalid)
+		if n := a.Exchanges() - before; n > 0 {
+			t.Errorf("%d exchanges", n)
+		}
+	})
+}
+
+func TestNamesAreTakenAsTheyAre(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a := join(t, memlock.NewWorld())
+		for _, name := range []string{
+			"a", "a/b", "a.b", "Grüße/世界", "a b", "-", "*", "%2f", `\`, "a:b@c", "…",
+			strings.Repeat("a", 200), strings.Repeat("a/", 255) + "a",
+		} {
+			lease := acquire(t, a.Mutex(name))
+			if lease.Name() != name {
+				t.Errorf("%q became %q", name, lease.Name())
+			}
+			if _, err := interlock.NewValue[int](a.Client, name).Set(ctx, 1, 0); err != nil {
+				t.Error(err)
+			}
+			ok(t, lease.Release())
+		}
+	})
+}
+
+func TestOpenRefusesWrongURLs(t *testing.T) {
+	for _, url := range []string{
+		"", "mem", "nowhere:", "mem:?unknown=1", "mem:?ttl=soon", "mem:?ttl=1ms", "mem:?ttl=48h",
+		"mem:?prefix=a//", "mem://host", "mem:?owner=a&owner=b",
+	} {
+		if c, err := interlock.Open(ctx, url); err == nil {
+			t.Errorf("%q was opened", url)
+			_ = c.Close()
+		} else {
+			wantErr(t, err, interlock.ErrInvalid)
+		}
+	}
+	c, err := interlock.Open(ctx, "mem:?ttl=3s&prefix=app/&owner=me")
+	ok(t, err)
+	defer c.Close()
+	if c.TTL() != 3*time.Second {
+		t.Errorf("TTL %v", c.TTL())
+	}
+	lease := acquire(t, c.Mutex("m"))
+	for q, err := range c.Queues(ctx, "") {
+		ok(t, err)
+		if q.Name != "m" || q.Holders[0].Owner != "me" {
+			t.Errorf("%+v", q)
+		}
+	}
+	ok(t, lease.Release())
+}
+
+// A URL with a name is one world for the whole process.
+func TestClientsOfOneURLMeet(t *testing.T) {
+	url := fmt.Sprintf("mem:%s", t.Name())
+	a, err := interlock.Open(ctx, url)
+	ok(t, err)
+	defer a.Close()
+	b, err := interlock.Open(ctx, url)
+	ok(t, err)
+	defer b.Close()
+	lease := acquire(t, a.Mutex("m"))
+	_, err = b.Mutex("m").TryAcquire(ctx)
+	wantErr(t, err, interlock.ErrBusy)
+	ok(t, lease.Release())
+}
+
+// A key has the same stripe in every process and version.
+func TestStripesOfKeys(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		s := a.Striped("items", 16)
+		if s.Len() != 16 || s.Stripe(3).Name() != "items/3" {
+			t.Errorf("%d stripes, one is %s", s.Len(), s.Stripe(3).Name())
+		}
+		for key, want := range map[string]string{"": "items/5", "a": "items/12", "order-1": s.For("order-1").Name()} {
+			if got := s.For(key).Name(); got != want {
+				t.Errorf("key %q has stripe %s, want %s", key, got, want)
+			}
+			lease := acquire(t, s.For(key))
+			_, err := b.Striped("items", 16).For(key).TryAcquire(ctx)
+			wantErr(t, err, interlock.ErrBusy)
+			ok(t, lease.Release())
+		}
+	})
+}
