@@ -1,0 +1,410 @@
+package interlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/interlock-go/interlock"
+	_ "github.com/interlock-go/interlock/backend/memlock"
+)
+
+// open opens a client of a backend that these examples have to themselves.
+func open() *interlock.Client {
+	c, err := interlock.Open(context.Background(), "mem:")
+	if err != nil {
+		panic(err)
+	}
+	return c
+}
+
+func Example() {
+	ctx := context.Background()
+	c, err := interlock.Open(ctx, "mem:")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer c.Close()
+
+	err = c.Mutex("report").Do(ctx, func(ctx context.Context) error {
+		fmt.Println("nobody else writes the report")
+		return ctx.Err() // ends if the lock is lost
+	})
+	fmt.Println(err)
+	// Output:
+	// nobody else writes the report
+	// <nil>
+}
+
+func ExampleLock_Acquire() {
+	ctx := context.Background()
+	c := open()
+	defer c.Close()
+
+	wait, cancel := context.WithTimeout(ctx, time.Minute) // bounds the wait only
+	defer cancel()
+	lease, err := c.Mutex("report").Acquire(wait)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("held:", lease.Err() == nil, "token:", lease.Token() > 0)
+	fmt.Println("released:", lease.Release() == nil)
+	// Output:
+	// held: true token: true
+	// released: true
+}
+
+func ExampleLock_TryAcquire() {
+	ctx := context.Background()
+	c := open()
+	defer c.Close()
+
+	lease, _ := c.Mutex("report").Acquire(ctx)
+	defer lease.Release()
+	_, err := c.Mutex("report").TryAcquire(ctx)
+	fmt.Println(errors.Is(err, interlock.ErrBusy), err)
+	// Output: true interlock: acquire report: busy
+}
+
+func ExampleLock_Held() {
+	ctx := context.Background()
+	c := open()
+	defer c.Close()
+
+	report := c.Mutex("report")
+	write := func(ctx context.Context) error {
+		lease, held := report.Held(ctx)
+		if !held {
+			return errors.New("acquire the report first")
+		}
+		fmt.Println("writing with a token:", lease.Token() > 0)
+		return nil
+	}
+	fmt.Println(write(ctx))
+	_ = report.Do(ctx, write)
+	// Output:
+	// acquire the report first
+	// writing with a token: true
+}
+
+func ExampleWait() {
+	ctx := context.Background()
+	c := open()
+	defer c.Close()
+
+	lease, _ := c.Mutex("report").Acquire(ctx)
+	defer lease.Release()
+	_, err := c.Mutex("report", interlock.Wait(time.Millisecond)).Acquire(ctx)
+	fmt.Println(errors.Is(err, interlock.ErrBusy))
+	// Output: true
+}
+
+func ExampleReentrant() {
+	ctx := context.Background()
+	c := open()
+	defer c.Close()
+
+	report := c.Mutex("report", interlock.Reentrant())
+	err := report.Do(ctx, func(ctx context.Context) error {
+		return report.Do(ctx, func(ctx context.Context) error {
+			fmt.Println("the same holder")
+			return nil
+		})
+	})
+	fmt.Println(err)
+	// Output:
+	// the same holder
+	// <nil>
+}
+
+func ExampleRobust() {
+	ctx := context.Background()
+	c := open()
+	defer c.Close()
+
+	ledger := c.Mutex("ledger", interlock.Robust())
+	func() {
+		defer func() { _ = recover() }()
+		_ = ledger.Do(ctx, func(ctx context.Context) error { panic("between two writes") })
+	}()
+	_ = ledger.Do(ctx, func(ctx context.Context) error {
+		if lease, _ := ledger.Held(ctx); lease.Inherited() {
+			fmt.Println("repair the ledger first")
+		}
+		return nil
+	})
+	// Output: repair the ledger first
+}
+
+// A permit that is taken by one process and given back by another.
+func ExampleClient_Adopt() {
+	ctx := context.Background()
+	web, worker := openShared("adopt"), openShared("adopt")
+	defer web.Close()
+	defer worker.Close()
+
+	permit, _ := web.Semaphore("exports", 3, interlock.Hold(10*time.Minute)).Acquire(ctx)
+	id := permit.ID() // goes to the worker with the job
+
+	adopted, err := worker.Adopt(ctx, "exports", id)
+	fmt.Println(err)
+	fmt.Println(adopted.Extend(ctx, time.Hour))
+	fmt.Println(adopted.Release())
+	// Output:
+	// <nil>
+	// <nil>
+	// <nil>
+}
+
+// openShared opens one of several clients.
+func openShared(name string) *interlock.Client {
+	c, err := interlock.Open(context.Background(), "mem:"+name)
+	if err != nil {
+		panic(err)
+	}
+	return c
+}
+
+func ExampleAtLeast() {
+	ctx := context.Background()
+	here, there := openShared("nightly"), openShared("nightly")
+	defer here.Close()
+	defer there.Close()
+
+	// Every machine starts the job at about midnight; one of them runs it.
+	job := func(c *interlock.Client) error {
+		nightly := c.Mutex("backup", interlock.AtLeast(time.Minute), interlock.Wait(0))
+		return nightly.Do(ctx, func(ctx context.Context) error {
+			fmt.Println("the backup runs")
+			return nil
+		})
+	}
+	fmt.Println(job(here))
+	fmt.Println(errors.Is(job(there), interlock.ErrBusy))
+	// Output:
+	// the backup runs
+	// <nil>
+	// true
+}
+
+func ExampleClient_Semaphore() {
+	ctx := context.Background()
+	c := open()
+	defer c.Close()
+
+	exports := c.Semaphore("exports", 3)
+	two, _ := exports.With(interlock.Weight(2)).Acquire(ctx)
+	one, _ := exports.Acquire(ctx)
+	_, err := exports.TryAcquire(ctx)
+	fmt.Println(errors.Is(err, interlock.ErrBusy))
+	_ = one.Release()
+	_ = two.Release()
+	// Output: true
+}
+
+func ExampleLease_Downgrade() {
+	ctx := context.Background()
+	c := open()
+	defer c.Close()
+
+	config := c.RWMutex("config")
+	lease, _ := config.Writer().Acquire(ctx)
+	// change it …
+	_ = lease.Downgrade(ctx) // … and go on reading what was written
+	reader, err := config.Reader().TryAcquire(ctx)
+	fmt.Println(err)
+	_ = reader.Release()
+	_ = lease.Release()
+	// Output: <nil>
+}
+
+func ExampleClient_RWMutex() {
+	ctx := context.Background()
+	c := open()
+	defer c.Close()
+
+	config := c.RWMutex("config")
+	one, _ := config.Reader().Acquire(ctx)
+	two, _ := config.Reader().Acquire(ctx)
+	_, err := config.Writer().TryAcquire(ctx)
+	fmt.Println(errors.Is(err, interlock.ErrBusy))
+	_ = one.Release()
+	_ = two.Release()
+	// Output: true
+}
+
+func ExampleClient_Striped() {
+	ctx := context.Background()
+	c := open()
+	defer c.Close()
+
+	items := c.Striped("items", 64)
+	err := items.For("item-4711").Do(ctx, func(ctx context.Context) error {
+		fmt.Println("one of 64 locks is held")
+		return nil
+	})
+	fmt.Println(err)
+	// Output:
+	// one of 64 locks is held
+	// <nil>
+}
+
+func ExampleElection_Lead() {
+	ctx := context.Background()
+	c := open()
+	defer c.Close()
+
+	err := c.Election("scheduler").Lead(ctx, "10.0.0.7:8080", func(ctx context.Context) error {
+		for m, err := range c.Election("scheduler").Observe(ctx) {
+			fmt.Println("the leader is", m.Note, err)
+			break
+		}
+		return nil // resigns
+	})
+	fmt.Println(err)
+	// Output:
+	// the leader is 10.0.0.7:8080 <nil>
+	// <nil>
+}
+
+func ExampleLatch() {
+	ctx := context.Background()
+	c := open()
+	defer c.Close()
+
+	ready := c.Latch("workers-ready")
+	_, _ = ready.Set(ctx, 3)
+	for range 3 {
+		go func() { _, _ = ready.CountDown(ctx) }()
+	}
+	fmt.Println(ready.Wait(ctx))
+	// Output: <nil>
+}
+
+func ExampleBarrier() {
+	ctx := context.Background()
+	c := open()
+	defer c.Close()
+
+	maintenance := c.Barrier("maintenance")
+	_ = maintenance.Set(ctx)
+	go func() { _ = maintenance.Remove(ctx) }()
+	fmt.Println(maintenance.Wait(ctx))
+	// Output: <nil>
+}
+
+func ExampleDoubleBarrier() {
+	ctx := context.Background()
+	c := open()
+	defer c.Close()
+
+	done := make(chan error)
+	for range 3 {
+		go func() {
+			phase := c.DoubleBarrier("phase", 3)
+			lease, err := phase.Enter(ctx) // all three begin together …
+			if err == nil {
+				err = phase.Leave(ctx, lease) // … and end together
+			}
+			done <- err
+		}()
+	}
+	for range 3 {
+		fmt.Println(<-done)
+	}
+	// Output:
+	// <nil>
+	// <nil>
+	// <nil>
+}
+
+func ExampleValue() {
+	ctx := context.Background()
+	c := open()
+	defer c.Close()
+
+	type limits struct{ PerMinute int }
+	v := interlock.NewValue[limits](c, "limits")
+	_, _ = v.Set(ctx, limits{PerMinute: 100}, 0) // creates it
+	now, err := v.Update(ctx, func(l limits) (limits, error) {
+		l.PerMinute *= 2
+		return l, nil
+	})
+	fmt.Println(now.PerMinute, err)
+	// Output: 200 <nil>
+}
+
+func ExampleClient_Queues() {
+	ctx := context.Background()
+	c := open()
+	defer c.Close()
+
+	lease, _ := c.Mutex("jobs/report", interlock.Note("monthly")).Acquire(ctx)
+	defer lease.Release()
+	for q, err := range c.Queues(ctx, "jobs/") {
+		fmt.Println(q.Name, q.Holders[0].Note, err)
+	}
+	// Output: jobs/report monthly <nil>
+}
+
+func ExampleClient_Follow() {
+	ctx := context.Background()
+	c := open()
+	defer c.Close()
+
+	lease, _ := c.Mutex("report").Acquire(ctx)
+	for q, err := range c.Follow(ctx, "report") {
+		fmt.Println(len(q.Holders), err)
+		if len(q.Holders) == 0 {
+			break
+		}
+		_ = lease.Release()
+	}
+	// Output:
+	// 1 <nil>
+	// 0 <nil>
+}
+
+// A holder that listens gives the lock up when it is asked to.
+func ExampleClient_Revoke() {
+	ctx := context.Background()
+	c := open()
+	defer c.Close()
+
+	lease, _ := c.Mutex("report").Acquire(ctx)
+	go func() { _ = c.Revoke(ctx, "report", lease.ID()) }()
+	<-lease.Revoked()
+	fmt.Println(lease.Release())
+	// Output: <nil>
+}
+
+func ExampleClient_Evict() {
+	ctx := context.Background()
+	c := open()
+	defer c.Close()
+
+	err := c.Mutex("report").Do(ctx, func(held context.Context) error {
+		lease, _ := c.Mutex("report").Held(held)
+		_ = c.Evict(ctx, "report", lease.ID(), false)
+		<-held.Done()
+		return nil // now the lock passes on
+	})
+	fmt.Println(errors.Is(err, interlock.ErrEvicted))
+	// Output: true
+}
+
+func ExampleObserve() {
+	ctx := context.Background()
+	c, _ := interlock.Open(ctx, "mem:", interlock.Observe(func(_ context.Context, e interlock.Event) {
+		fmt.Println(e.Kind, e.Name)
+	}))
+	defer c.Close()
+
+	_ = c.Mutex("report").Do(ctx, func(context.Context) error { return nil })
+	// Output:
+	// acquired report
+	// released report
+}
