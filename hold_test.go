@@ -73,6 +73,47 @@ func TestExtendMovesTheEnd(t *testing.T) {
 	})
 }
 
+// Whatever another process does with it, the lease is told in time: before
+// anybody else can hold the lock if it was evicted.
+func TestALeaseOfHoldIsToldThatItHasEnded(t *testing.T) {
+	for name, end := range map[string]func(t *testing.T, b member, id string) (told time.Duration){
+		"released elsewhere": func(t *testing.T, b member, id string) time.Duration {
+			adopted, err := b.Adopt(ctx, "m", id)
+			ok(t, err)
+			ok(t, adopted.Release())
+			return ttl / 3
+		},
+		"evicted": func(t *testing.T, b member, id string) time.Duration {
+			ok(t, b.Evict(ctx, "m", id, false))
+			return ttl / 3
+		},
+	} {
+		for _, replaced := range []bool{false, true} {
+			t.Run(name, func(t *testing.T) {
+				simulated(t, func(t *testing.T) {
+					a, b := pair(t)
+					lease := acquire(t, a.Mutex("m", interlock.Hold(time.Hour)))
+					if replaced {
+						a.faults().Expire()
+						time.Sleep(time.Second)
+					}
+					began := time.Now()
+					told := end(t, b, lease.ID())
+					<-lease.Done()
+					if d := time.Since(began); d > told {
+						t.Errorf("told after %v", d)
+					}
+					wantErr(t, lease.Release(), interlock.ErrLost)
+					next, err := b.Mutex("m", interlock.Wait(time.Second)).Acquire(ctx)
+					ok(t, err)
+					ok(t, next.Release())
+					nothingLeft(t, a, b)
+				})
+			})
+		}
+	}
+}
+
 // When it is not known whether a shortening took effect, the lease ends at the
 // earlier time.
 func TestAnAmbiguousExtendCountsAsTheEarlierEnd(t *testing.T) {

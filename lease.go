@@ -18,11 +18,12 @@ import (
 // backend can give the lock to another. Every method judges that anew, so that
 // a process that was stopped for a while is told at its next call.
 type Lease struct {
-	t    *ticket
-	lock *Lock
-	g    *grant
-	ctx  context.Context // of the acquire, for events; nil if nobody observes
-	own  grant           // what g points to, unless the lease is nested
+	t      *ticket
+	lock   *Lock
+	g      *grant
+	ctx    context.Context // of the acquire, for events; nil if nobody observes
+	unseen bool            // its acquire was cancelled: nobody has it
+	own    grant           // what g points to, unless the lease is nested
 
 	once   sync.Once
 	result error

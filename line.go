@@ -150,7 +150,14 @@ func (n *line) beginDriving() (old *ticket, ok bool) {
 }
 
 // next serves those whose turn it is, or has one of them drive. n.mu is held.
-func (n *line) next(now driver.Instant) {
+func (n *line) next() {
+	if !n.waiters.empty() && !n.driving {
+		n.nextAt(n.c.d.Now())
+	}
+	n.retire()
+}
+
+func (n *line) nextAt(now driver.Instant) {
 	for !n.waiters.empty() && !n.driving {
 		w := n.waiters.first
 		if w.lease = n.serve(w.ctx, w.lock, now); w.lease == nil {
@@ -162,7 +169,6 @@ func (n *line) next(now driver.Instant) {
 		n.waiters.remove(w)
 		w.ready <- struct{}{}
 	}
-	n.retire()
 }
 
 // drive obtains a ticket for the line, after giving back the old one, if any.
@@ -186,9 +192,8 @@ func (n *line) drive(ctx context.Context, l *Lock, old *ticket, try bool) (*Leas
 			n.mu.Unlock()
 			return nil, err
 		}
-		now := n.c.d.Now()
-		lease, err := t.grant(ctx, l, now)
-		if err != nil && !try { // the process was stopped just then
+		lease, err := t.grant(ctx, l, t.since)
+		if err != nil && !try { // it was lost just then
 			n.mu.Unlock()
 			t = nil
 			continue
@@ -197,7 +202,7 @@ func (n *line) drive(ctx context.Context, l *Lock, old *ticket, try bool) (*Leas
 		if err == nil {
 			n.t = t
 		}
-		n.next(now)
+		n.next()
 		n.mu.Unlock()
 		return lease, err
 	}
@@ -230,7 +235,7 @@ func (n *line) stopDriving(ctx context.Context, t *ticket) {
 	default:
 		n.pending = t
 	}
-	n.next(n.c.d.Now())
+	n.next()
 }
 
 // giveUp withdraws a waiter. What it was just given goes to the next.
@@ -242,6 +247,7 @@ func (n *line) giveUp(w *turn, why error) error {
 		n.waiters.remove(w)
 		n.retire()
 	case w.lease != nil:
+		w.lease.unseen = true
 		n.c.background(func() { _ = w.lease.Release() })
 	default:
 		if w.old != nil {
@@ -266,7 +272,7 @@ func (n *line) release(t *ticket, clean bool, now driver.Instant) error {
 		return t.leave(clean)
 	}
 	if clean && t.usable(n, now) {
-		if n.next(now); n.t != t || t.inUse() {
+		if n.nextAt(now); n.t != t || t.inUse() {
 			n.mu.Unlock()
 			return nil
 		}
@@ -288,7 +294,7 @@ func (n *line) giveBack(t *ticket, clean bool) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.driving = false
-	n.next(n.c.d.Now())
+	n.next()
 	return err
 }
 
@@ -298,7 +304,7 @@ func (n *line) lost(t *ticket) {
 	defer n.mu.Unlock()
 	if n.t == t {
 		n.t, n.idle = nil, false
-		n.next(n.c.d.Now())
+		n.next()
 	}
 }
 

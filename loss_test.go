@@ -107,6 +107,27 @@ func TestAStoppedProcessIsToldAtItsNextCall(t *testing.T) {
 	}
 }
 
+// It is not told at its next call only: contexts end soon after the process
+// goes on, though its timers have stood still.
+func TestContextsEndSoonAfterASuspension(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		d := &stopped{Driver: memlock.New()}
+		c, err := interlock.New(ctx, d)
+		ok(t, err)
+		defer c.Close()
+		lease := acquire(t, c.Mutex("m"))
+		bound, cancel := lease.Bind(ctx)
+		defer cancel()
+		time.Sleep(time.Second)
+		began := time.Now()
+		d.jump(time.Hour)
+		<-bound.Done()
+		if d := time.Since(began); d > time.Second {
+			t.Errorf("ended after %v", d)
+		}
+	})
+}
+
 // A renewal that was under way while the deadline passed does not bring the
 // lease back.
 func TestALostLeaseStaysLost(t *testing.T) {

@@ -51,7 +51,7 @@ func (l *Lease) releaseOnce(clean bool) error {
 	if !over {
 		return nil
 	}
-	if t.c.cfg.observed() {
+	if t.c.cfg.observed() && !l.unseen {
 		t.c.emit(l.ctx, Event{Kind: EventReleased, Name: t.name, Token: l.Token(), Took: now.Sub(g.since)})
 	}
 	switch {

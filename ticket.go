@@ -316,11 +316,12 @@ func (t *ticket) fixed() bool { return t.req.Hold > 0 && t.state == ticketHeld }
 
 // renewable reports whether a renewal of session n is to name the ticket. One
 // whose Join has no answer yet is not named: the backend may not know it, and
-// its absence would prove nothing.
+// its absence would prove nothing. One with a fixed end is named, whatever
+// session it is of, to hear whether somebody else has ended it.
 func (t *ticket) renewable(n *session) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.sess == n && !t.fixed() && (t.state == ticketQueued || t.state == ticketHeld)
+	return t.fixed() || t.sess == n && (t.state == ticketQueued || t.state == ticketHeld)
 }
 
 // diesWith reports whether the end of session n is the ticket's.

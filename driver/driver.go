@@ -172,8 +172,9 @@ type Session interface {
 	// TTL, all in one exchange or in a few, and says of each what became of it. A
 	// ticket of this session that is not in known is not extended, and is
 	// reported as Stray; once a later call names it, it is extended again (a Join
-	// and a Renew can cross). A ticket with a fixed end is never Stray: it needs
-	// nobody to renew it. A known ticket that is not in the answer could not be
+	// and a Renew can cross). A ticket with a fixed end is not extended and never
+	// Stray: it needs nobody to renew it; but any session that names it is told
+	// what became of it. A known ticket that is not in the answer could not be
 	// asked about. Renew also repairs whatever a lost message left undone: a
 	// grant that Await was not told of, a signal that was not delivered.
 	// ErrSession means that all tickets without a fixed end are gone.
