@@ -183,7 +183,7 @@ func TestRoundsDoNotLeakIntoEachOther(t *testing.T) {
 			}
 			var wg sync.WaitGroup
 			rounds := 0
-			for i := range members {
+			for range members {
 				m := join(t, w, interlock.TTL(time.Second))
 				pause := make([]time.Duration, 30)
 				for j := range pause {
@@ -200,6 +200,7 @@ func TestRoundsDoNotLeakIntoEachOther(t *testing.T) {
 						if err != nil {
 							continue // too few are left at the end, or it died
 						}
+						time.Sleep(time.Nanosecond) // the news of a session's end has arrived then
 						mu.Lock()
 						inside[lease] = true
 						rounds++
@@ -208,7 +209,7 @@ func TestRoundsDoNotLeakIntoEachOther(t *testing.T) {
 						time.Sleep(p)
 						if j == dies {
 							m.faults().Expire()
-							time.Sleep(1)
+							time.Sleep(time.Nanosecond)
 						}
 						mu.Lock()
 						delete(inside, lease)
@@ -216,7 +217,6 @@ func TestRoundsDoNotLeakIntoEachOther(t *testing.T) {
 						_ = d.Leave(ctx, lease)
 					}
 				})
-				_ = i
 			}
 			wg.Wait()
 			if rounds < 100 {

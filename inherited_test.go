@@ -19,43 +19,43 @@ func TestInherited(t *testing.T) {
 		inherited bool
 	}{
 		"released": {func(a member) {
-			_ = a.Mutex("m", robust).Do(ctx, func(context.Context) error { time.Sleep(1); return nil })
+			_ = a.Mutex("m", robust).Do(ctx, func(context.Context) error { time.Sleep(time.Nanosecond); return nil })
 		}, false},
 		"an error": {func(a member) {
-			_ = a.Mutex("m", robust).Do(ctx, func(context.Context) error { time.Sleep(1); return context.Canceled })
+			_ = a.Mutex("m", robust).Do(ctx, func(context.Context) error { time.Sleep(time.Nanosecond); return context.Canceled })
 		}, false},
 		"a panic": {func(a member) {
 			defer func() { _ = recover() }()
-			_ = a.Mutex("m", robust).Do(ctx, func(context.Context) error { time.Sleep(1); panic("half done") })
+			_ = a.Mutex("m", robust).Do(ctx, func(context.Context) error { time.Sleep(time.Nanosecond); panic("half done") })
 		}, true},
 		"a panic in a nested Do": {func(a member) {
 			l := a.Mutex("m", robust, interlock.Reentrant())
 			_ = l.Do(ctx, func(held context.Context) error {
 				defer func() { _ = recover() }()
-				return l.Do(held, func(context.Context) error { time.Sleep(1); panic("half done") })
+				return l.Do(held, func(context.Context) error { time.Sleep(time.Nanosecond); panic("half done") })
 			})
 		}, true},
 		"the goroutine ends": {func(a member) {
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
-				_ = a.Mutex("m", robust).Do(ctx, func(context.Context) error { time.Sleep(1); runtime.Goexit(); return nil })
+				_ = a.Mutex("m", robust).Do(ctx, func(context.Context) error { time.Sleep(time.Nanosecond); runtime.Goexit(); return nil })
 			}()
 			<-done
 		}, true},
 		"death": {func(a member) {
 			_, _ = a.Mutex("m", robust).Acquire(ctx)
-			time.Sleep(1)
+			time.Sleep(time.Nanosecond)
 			a.faults().Cut()
 		}, true},
 		"the session's end": {func(a member) {
 			_, _ = a.Mutex("m", robust).Acquire(ctx)
-			time.Sleep(1)
+			time.Sleep(time.Nanosecond)
 			a.faults().Expire()
 		}, true},
 		"a writer's panic": {func(a member) {
 			defer func() { _ = recover() }()
-			_ = a.Mutex("m", robust, interlock.StrictOrder()).Do(ctx, func(context.Context) error { time.Sleep(1); panic("half done") })
+			_ = a.Mutex("m", robust, interlock.StrictOrder()).Do(ctx, func(context.Context) error { time.Sleep(time.Nanosecond); panic("half done") })
 		}, true},
 	} {
 		for _, own := range []bool{true, false} {
