@@ -40,7 +40,8 @@ var awaitReturnsOnceHeld = rule{
 var awaitOfAGoneTicket = rule{
 	name: "AwaitOfAGoneTicket",
 	says: []string{"A ticket that does not stand (any more): ErrGone."},
-	check: func(t *T) {
+
+	exclusive: true, check: func(t *T) {
 		a, b := t.client(), t.client()
 		a.gone(driver.Ticket{ID: newID(), Queue: "q"})
 		held := a.hold(t.exclusive("q"))
@@ -64,7 +65,8 @@ var awaitOfAGoneTicket = rule{
 var awaitDoesNotLeave = rule{
 	name: "AwaitDoesNotLeave",
 	says: []string{"Returning for another reason, such as the end of ctx, does not leave the queue."},
-	check: func(t *T) {
+
+	exclusive: true, check: func(t *T) {
 		a, b := t.client(), t.client()
 		held := a.hold(t.exclusive("q"))
 		next := b.wait(t.exclusive("q"))

@@ -41,6 +41,9 @@ type Backend struct {
 	// Unsupported names the rules that the backend cannot keep, each with the
 	// reason.
 	Unsupported map[string]string
+
+	limit time.Duration // for rules that are to fail; else the package's
+	small bool          // as with -short
 }
 
 // World is one backend in which several clients meet.

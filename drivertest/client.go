@@ -180,11 +180,12 @@ func (t *T) stands(d driver.Driver, queue string, held, waiting []driver.Ticket)
 
 // A claim is a ticket that gets its turn when the one in front runs out.
 type claim struct {
-	driver.Ticket
-	c    *client
-	done chan struct{}
-	held driver.Instant // when it was, at the latest
-	err  error
+	driver.Ticket // as Join returned it
+	c             *client
+	done          chan struct{}
+	got           driver.Ticket  // as Await did
+	held          driver.Instant // when that was
+	err           error
 }
 
 // behind joins a queue in which a mortal ticket is in front, and notes when it
@@ -195,10 +196,7 @@ func (c *client) behind(r driver.Request) *claim {
 	c.beat(k.Ticket)
 	c.t.calls.Go(func() {
 		defer close(k.done)
-		var got driver.Ticket
-		if got, k.err = c.Await(c.t.ctx, k.Ticket); k.err == nil {
-			k.Ticket = got
-		}
+		k.got, k.err = c.Await(c.t.ctx, k.Ticket)
 		k.held = c.driver.Now()
 	})
 	return k
@@ -215,7 +213,7 @@ func (k *claim) notBefore(until driver.Instant, why string) driver.Ticket {
 	if early := until.Sub(k.held); early > 0 {
 		k.c.t.Fatalf("the next ticket is held %v before the end of the one in front, %s", early, why)
 	}
-	return k.Ticket
+	return k.got
 }
 
 // A lease is a held ticket of a mortal session, kept by renewals.

@@ -41,7 +41,8 @@ var expiryOfAHeldTicket = rule{
 var expiryOfAWaitingTicket = rule{
 	name: "ExpiryOfAWaitingTicket",
 	says: []string{expires},
-	check: func(t *T) {
+
+	exclusive: true, check: func(t *T) {
 		a, b, c := t.client(), t.mortal(), t.client()
 		held := a.hold(t.exclusive("q"))
 		joined := b.driver.Now()

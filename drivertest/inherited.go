@@ -113,7 +113,8 @@ var inheritedAmongReaders = rule{
 var inheritedIsRepeated = rule{
 	name: "InheritedIsRepeated",
 	says: []string{inheritedSays, "Repeated with the same ID it finds its own ticket, held or waiting, and never makes a second."},
-	check: func(t *T) {
+
+	exclusive: true, check: func(t *T) {
 		a, b := t.client(), t.client()
 		held := a.hold(t.exclusive("q"))
 		r := t.exclusive("q")

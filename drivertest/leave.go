@@ -37,7 +37,8 @@ var leaveIsIdempotent = rule{
 var leaveBeforeItsJoin = rule{
 	name: "LeaveBeforeItsJoin",
 	says: []string{lateJoin, "A ticket that has left, or that was left before this Join arrived: ErrGone, for at least one TTL."},
-	check: func(t *T) {
+
+	exclusive: true, check: func(t *T) {
 		a := t.client()
 		for _, request := range []driver.Request{
 			t.exclusive("q"), again(t.exclusive("q")), nowait(t.exclusive("q")), again(nowait(t.exclusive("q"))),
@@ -57,7 +58,8 @@ var leaveBeforeItsJoin = rule{
 var leftStaysLeft = rule{
 	name: "LeftStaysLeft",
 	says: []string{"A ticket that has left, or that was left before this Join arrived: ErrGone, for at least one TTL."},
-	check: func(t *T) {
+
+	exclusive: true, check: func(t *T) {
 		a, b := t.client(), t.client()
 		refused := func(about string, c *client, r driver.Request) {
 			t.Helper()
@@ -116,7 +118,8 @@ var leaveGrantsTheNext = rule{
 var foreignLeave = rule{
 	name: "LeaveOfAnotherSession",
 	says: []string{"It also serves tickets of other sessions, by their ID, if they have a fixed end."},
-	check: func(t *T) {
+
+	exclusive: true, check: func(t *T) {
 		a, b := t.client(), t.client()
 		r := t.exclusive("q")
 		r.Hold = 10 * limit

@@ -199,9 +199,10 @@ func scenario(t *T, drivers [3]driver.Driver, f *faults, name string) {
 }
 
 var lostReplies = rule{
-	name:  "LostReplies",
-	says:  []string{leavesOpen},
-	check: func(t *T) { play(t, "reply lost", lostReply) },
+	name: "LostReplies",
+	says: []string{leavesOpen},
+
+	exclusive: true, check: func(t *T) { play(t, "reply lost", lostReply) },
 }
 
 var lostCalls = rule{

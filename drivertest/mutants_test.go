@@ -6,6 +6,7 @@ import (
 	"flag"
 	"iter"
 	"math"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -806,6 +807,9 @@ var mutants = []struct {
 	{"Renew repairs nothing", "LostMessages", mutant{
 		world: func(w *World) { deaf(w, false) },
 	}},
+	{"lives in another file", "", mutant{
+		liveness: func(s *brokenSession) []*os.File { return []*os.File{os.Stderr} },
+	}},
 	{"Check finds nothing out", "Check", mutant{
 		check: func(d *broken, ctx context.Context) []driver.Finding { return nil },
 	}},
@@ -900,7 +904,7 @@ func TestMutantsFail(t *testing.T) {
 	bitten := map[string]bool{}
 	for _, mutant := range mutants {
 		t.Run(mutant.name, func(t *testing.T) {
-			b := Backend{World: mutant.m.breed(memory), TTL: 10 * time.Second, Simulated: true}
+			b := Backend{World: mutant.m.breed(memory), TTL: 10 * time.Second, Simulated: true, small: true}
 			for name := range strings.FieldsSeq(mutant.bites) {
 				r, ok := find(name)
 				if !ok {
@@ -938,6 +942,42 @@ func TestMutantsFail(t *testing.T) {
 	}
 }
 
+// The rules about processes bite, too.
+func TestMutantsFailAcrossProcesses(t *testing.T) {
+	across := map[string]string{
+		"KilledProcess":          "nobody inherits",
+		"StoppedProcess":         "all expires too early",
+		"CountingProcesses":      "Await returns early",
+		"ProcessesThatAreKilled": "Await returns early",
+		"ProcessesThatDie":       "all expires too early",
+		"Liveness":               "lives in another file",
+	}
+	for _, r := range rules {
+		if !r.processes {
+			continue
+		}
+		t.Run(r.name, func(t *testing.T) {
+			for _, mutant := range mutants {
+				if mutant.name != across[r.name] {
+					continue
+				}
+				world := serve(mutant.m.breed(memory))
+				if mutant.m.liveness != nil { // files stay on this side of the socket
+					world = mutant.m.breed(serve(memory))
+				}
+				b := Backend{World: world, TTL: 300 * time.Millisecond, limit: 5 * time.Second}
+				failure := r.verdict(t, b, r.variants("")[0])
+				if failure == "" {
+					t.Errorf("%s does not notice: %s", r.name, mutant.name)
+				}
+				t.Log(strings.SplitN(failure, "\n", 2)[0])
+				return
+			}
+			t.Errorf("there is no mutant %q", across[r.name])
+		})
+	}
+}
+
 // A driver that is wrapped without being broken passes: what the mutants fail,
 // they fail by their mutation.
 func TestAWrappedDriverPasses(t *testing.T) {
@@ -946,7 +986,7 @@ func TestAWrappedDriverPasses(t *testing.T) {
 		w.Unreachable = func(context.Context) error { return errOpaque }
 		deaf(w, true)
 	}}
-	b := Backend{World: whole.breed(memory), TTL: 10 * time.Second, Simulated: true}
+	b := Backend{World: whole.breed(memory), TTL: 10 * time.Second, Simulated: true, small: true}
 	for _, r := range rules {
 		if inPeace(r) {
 			continue

@@ -97,89 +97,101 @@ var countingProcesses = rule{
 // each, no two ever hold at the same time, and the others go on.
 var processesThatDie = rule{
 	name:      "ProcessesThatDie",
-	says:      []string{theRule, tokensGrow},
+	says:      []string{theRule, expires, tokensGrow},
 	processes: true,
-	check: func(t *T) {
-		const processes = 4
-		file := filepath.Join(t.TempDir(), "log")
-		if err := os.WriteFile(file, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		ended := make(chan error, 100)
-		started := 0
-		start := func() *remote {
-			d := t.elsewhere()
-			started++
-			t.calls.Go(func() {
-				_, err := d.do(t.ctx, Call{Op: "Log", Work: Work{Request: t.exclusive("q"), File: file, Times: 1 << 30, TTL: t.TTL}})
-				ended <- err
-			})
-			return d
-		}
-		workers := make([]*remote, processes)
-		for i := range workers {
-			workers[i] = start()
-		}
-		grants := func() int {
-			all, err := spans(file)
-			if err != nil {
-				t.Fatalf("the log: %v", err)
-			}
-			return len(all)
-		}
-		goesOn := func(what string) {
-			t.Helper()
-			before := grants()
-			t.eventually("the others go on after "+what, func() bool {
-				time.Sleep(10 * time.Millisecond)
-				return grants() >= before+3
-			})
-		}
-		goesOn("the start")
-		for round := range t.size(8, 3) {
-			time.Sleep(rand.N(30 * time.Millisecond)) // any instruction is right
-			i := rand.IntN(processes)
-			if round%4 != 3 {
-				workers[i].process.kill()
-				goesOn("a process was killed")
-				workers[i] = start()
-				continue
-			}
-			if err := workers[i].process.stop(); errors.Is(err, errors.ErrUnsupported) {
-				continue
-			} else if err != nil {
-				t.Fatalf("stop a process: %v", err)
-			}
-			time.Sleep(t.TTL)
-			goesOn("a process was stopped")
-			if err := workers[i].process.resume(); err != nil {
-				t.Fatalf("resume a process: %v", err)
-			}
-			goesOn("it was resumed")
-		}
-		for _, w := range workers {
-			w.process.kill()
-		}
-		for range started {
-			var failed *remoteError
-			if err := <-ended; errors.As(err, &failed) {
-				t.Fatalf("a process that worked under the lock: %v", err)
-			}
-		}
+	check:     func(t *T) { disturb(t, (*process).stop, nil, nil, (*process).stop) },
+}
+
+var processesThatAreKilled = rule{
+	name:      "ProcessesThatAreKilled",
+	says:      []string{theRule, expires, tokensGrow},
+	processes: true,
+	check:     func(t *T) { disturb(t, nil) },
+}
+
+// disturb lets processes work under one lock, and now and then stops one of them
+// past its TTL, or kills it if there is no stop.
+func disturb(t *T, stops ...func(*process) error) {
+	const processes = 4
+	file := filepath.Join(t.TempDir(), "log")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 100)
+	started := 0
+	start := func() *remote {
+		d := t.elsewhere()
+		started++
+		t.calls.Go(func() {
+			_, err := d.do(t.ctx, Call{Op: "Log", Work: Work{Request: t.exclusive("q"), File: file, Times: 1 << 30, TTL: t.TTL}})
+			ended <- err
+		})
+		return d
+	}
+	workers := make([]*remote, processes)
+	for i := range workers {
+		workers[i] = start()
+	}
+	grants := func() int {
 		all, err := spans(file)
 		if err != nil {
 			t.Fatalf("the log: %v", err)
 		}
-		slices.SortFunc(all, func(a, b span) int { return cmp.Compare(a.first, b.first) })
-		for i := 1; i < len(all); i++ {
-			a, b := all[i-1], all[i]
-			if a.last >= b.first {
-				t.Fatalf("%s holds until %d by its own account, and %s from %d", a.id, a.last, b.id, b.first)
-			}
-			if a.token >= b.token {
-				t.Fatalf("the grant after the one with token %d has token %d", a.token, b.token)
-			}
+		return len(all)
+	}
+	goesOn := func(what string) {
+		t.Helper()
+		before := grants()
+		t.eventually("the others go on after "+what, func() bool {
+			time.Sleep(10 * time.Millisecond)
+			return grants() >= before+3
+		})
+	}
+	goesOn("the start")
+	for round := range t.size(8, 3) {
+		time.Sleep(rand.N(30 * time.Millisecond)) // any instruction is right
+		i := rand.IntN(processes)
+		stop := stops[round%len(stops)]
+		if stop == nil {
+			workers[i].process.kill()
+			goesOn("a process was killed")
+			workers[i] = start()
+			continue
 		}
-		t.Logf("%d grants", len(all))
-	},
+		if err := stop(workers[i].process); errors.Is(err, errors.ErrUnsupported) {
+			continue // on a system without signals
+		} else if err != nil {
+			t.Fatalf("stop a process: %v", err)
+		}
+		time.Sleep(t.TTL)
+		goesOn("a process was stopped")
+		if err := workers[i].process.resume(); err != nil {
+			t.Fatalf("resume a process: %v", err)
+		}
+		goesOn("it was resumed")
+	}
+	for _, w := range workers {
+		w.process.kill()
+	}
+	for range started {
+		var failed *remoteError
+		if err := <-ended; errors.As(err, &failed) {
+			t.Fatalf("a process that worked under the lock: %v", err)
+		}
+	}
+	all, err := spans(file)
+	if err != nil {
+		t.Fatalf("the log: %v", err)
+	}
+	slices.SortFunc(all, func(a, b span) int { return cmp.Compare(a.first, b.first) })
+	for i := 1; i < len(all); i++ {
+		a, b := all[i-1], all[i]
+		if a.last >= b.first {
+			t.Fatalf("%s holds until %d by its own account, and %s from %d", a.id, a.last, b.id, b.first)
+		}
+		if a.token >= b.token {
+			t.Fatalf("the grant after the one with token %d has token %d", a.token, b.token)
+		}
+	}
+	t.Logf("%d grants", len(all))
 }

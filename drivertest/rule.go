@@ -1,6 +1,7 @@
 package drivertest
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"sync"
@@ -65,7 +66,7 @@ func (r rule) variants(url string) []variant {
 // run checks the rule in a new world.
 func (r rule) run(tb testing.TB, b Backend, v variant) {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(b.limit, limit))
 	t := &T{TB: tb, Backend: b, rule: r, shape: v.shape, world: b.World(tb), ctx: ctx}
 	if v.processes {
 		t.world = t.world.inProcesses()
@@ -165,7 +166,7 @@ func (t *T) broken() string {
 
 // size returns a number of repetitions: fewer with -short.
 func (t *T) size(n, short int) int {
-	if testing.Short() {
+	if testing.Short() || t.small {
 		return short
 	}
 	return n

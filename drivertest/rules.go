@@ -88,6 +88,7 @@ var rules = []rule{
 	killedProcess,
 	stoppedProcess,
 	countingProcesses,
+	processesThatAreKilled,
 	processesThatDie,
 	liveness,
 	lostReplies,

@@ -37,7 +37,8 @@ var sessionClose = rule{
 		"Once a session is over every method returns ErrSession.",
 	},
 	across: true,
-	check: func(t *T) {
+
+	exclusive: true, check: func(t *T) {
 		a, b := t.client(), t.client()
 		held := a.hold(t.exclusive("held"))
 		front := b.hold(t.exclusive("waiting"))

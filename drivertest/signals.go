@@ -90,7 +90,8 @@ var wantedReaders = rule{
 var ask = rule{
 	name: "Ask",
 	says: []string{"Ask sends Revoke or Evict to the ticket, or removes it at once (Force).", "A ticket that does not stand: ErrGone.", "please give it up", "it is not renewed any more"},
-	check: func(t *T) {
+
+	exclusive: true, check: func(t *T) {
 		a, b := t.client(), t.client()
 		held := a.hold(t.exclusive("q"))
 		for _, what := range []driver.Demand{driver.Revoke, driver.Evict} {
@@ -120,7 +121,8 @@ var force = rule{
 	name:   "Force",
 	says:   []string{"it is taken away at once: unsafe; for Ask only"},
 	across: true,
-	check: func(t *T) {
+
+	exclusive: true, check: func(t *T) {
 		a, b, c := t.client(), t.client(), t.client()
 		held := a.hold(t.exclusive("q"))
 		next := b.wait(t.exclusive("q"))
@@ -152,7 +154,8 @@ var force = rule{
 var evictionOfAHeldTicket = rule{
 	name: "EvictionOfAHeldTicket",
 	says: []string{"An evicted ticket that is held is not renewed any more: it leaves when its session leaves it, or when its TTL has run out, whichever comes first"},
-	check: func(t *T) {
+
+	exclusive: true, check: func(t *T) {
 		b, c := t.client(), t.client()
 
 		// Its session goes on renewing it in vain.

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/interlock-go/interlock/backend/memlock"
 	"github.com/interlock-go/interlock/driver"
 )
 
@@ -29,35 +28,40 @@ func dialSocket(path string) (driver.Driver, error) {
 	return d, d.dial(context.Background(), "")
 }
 
-func serveMemory(t testing.TB) World {
-	path := filepath.Join(t.TempDir(), "s")
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	world := memlock.NewWorld()
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			client := newRemoteClient()
-			client.driver = world.Driver()
-			server := rpc.NewServer()
-			if err := server.RegisterName("Client", client); err != nil {
-				panic(err)
-			}
-			go func() {
-				server.ServeConn(conn)
-				client.driver.Close()
-			}()
+// serve puts the world behind a socket.
+func serve(world func(testing.TB) World) func(testing.TB) World {
+	return func(t testing.TB) World {
+		path := filepath.Join(t.TempDir(), "s")
+		l, err := net.Listen("unix", path)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}()
-	return World{
-		Open: func(context.Context) (driver.Driver, error) { return dialSocket(path) },
-		URL:  "socket://" + path,
+		t.Cleanup(func() { l.Close() })
+		open := world(t).Open
+		go func() {
+			for {
+				conn, err := l.Accept()
+				if err != nil {
+					return
+				}
+				client := newRemoteClient()
+				if client.driver, err = open(context.Background()); err != nil {
+					panic(err)
+				}
+				server := rpc.NewServer()
+				if err := server.RegisterName("Client", client); err != nil {
+					panic(err)
+				}
+				go func() {
+					server.ServeConn(conn)
+					client.driver.Close()
+				}()
+			}
+		}()
+		return World{
+			Open: func(context.Context) (driver.Driver, error) { return dialSocket(path) },
+			URL:  "socket://" + path,
+		}
 	}
 }
 
@@ -68,5 +72,5 @@ var behindASocket = map[string]string{
 }
 
 func TestMemlockBehindASocket(t *testing.T) {
-	Run(t, Backend{World: serveMemory, Unsupported: behindASocket, TTL: 300 * time.Millisecond})
+	Run(t, Backend{World: serve(memory), Unsupported: behindASocket, TTL: 300 * time.Millisecond})
 }
