@@ -25,9 +25,7 @@ func (s *session) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Re
 	if err := s.extend(ctx, strays); err != nil {
 		return nil, err
 	}
-	d.tickets.mu.Lock()
-	s.proof = proof
-	d.tickets.mu.Unlock()
+	d.tickets.proven(s, proof, strays)
 
 	answer := make([]driver.Renewed, 0, len(known)+len(strays))
 	foreign := map[string]bool{}
@@ -75,6 +73,7 @@ func (s *session) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Re
 		if err != nil {
 			return nil, err
 		}
+		d.tickets.foundAgain(kept)
 		for i := range answer {
 			if _, asked := kept[answer[i].ID]; asked && !kept[answer[i].ID] {
 				answer[i].State, answer[i].Proof = driver.Gone, 0
@@ -83,6 +82,30 @@ func (s *session) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Re
 	}
 	d.upkeep(ctx)
 	return answer, nil
+}
+
+// proven takes note of a renewal, which proves nothing for the strays: what they
+// have of earlier ones stays theirs.
+func (ts *tickets) proven(s *session, proof driver.Instant, strays []*ticket) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	for _, t := range strays {
+		if !t.stray && !t.hold {
+			t.stray, t.proof = true, max(t.proof, s.proof)
+		}
+	}
+	s.proof = proof
+}
+
+// foundAgain takes note of strays that a Renew has extended after all.
+func (ts *tickets) foundAgain(kept map[string]bool) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	for id, ok := range kept {
+		if t := ts.byID[id]; t != nil && ok {
+			t.stray = false
+		}
+	}
 }
 
 // extend renews the session, and gives the strays the end that they have without

@@ -20,6 +20,7 @@ type ticket struct {
 	state     state
 	standing  bool // its Join is through
 	unsure    bool // the commit failed in a way that leaves it open
+	stray     bool // the last Renew did not extend it
 	token     uint64
 	inherited bool
 	proof     driver.Instant // of its own; its session may have a later one
@@ -146,7 +147,7 @@ func (t *ticket) report() driver.Ticket {
 	r := driver.Ticket{ID: t.id, Queue: t.queue, Held: t.state == held}
 	if r.Held {
 		r.Token, r.Inherited, r.Proof = t.token, t.inherited, t.proof
-		if !t.hold {
+		if !t.hold && !t.stray {
 			r.Proof = max(r.Proof, t.owner.proof)
 		}
 	}
