@@ -48,7 +48,7 @@ var mismatch = rule{
 
 var impossibleRequests = rule{
 	name: "ImpossibleRequests",
-	says: []string{"1 <= Units <= Capacity", "CheckName reports why a name of a queue or a cell is refused (ErrInvalid), the same on every backend."},
+	says: []string{"1 <= Units <= Capacity", "CheckName reports why the name of a queue is refused (ErrInvalid), the same on every backend."},
 	check: func(t *T) {
 		a := t.client()
 		for _, c := range []struct {

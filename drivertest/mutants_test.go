@@ -402,6 +402,30 @@ var mutants = []struct {
 			return rest, err
 		},
 	}},
+	{"Renew knows only its own tickets", "RenewOfFixedTickets", mutant{
+		renew: func(s *brokenSession, ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
+			var own []driver.Ticket
+			for _, t := range known {
+				if s.owns(t) {
+					own = append(own, t)
+				}
+			}
+			return s.plainRenew(ctx, own)
+		},
+	}},
+	{"anybody may renew anything", "RenewByAnotherSession", mutant{
+		renew: func(s *brokenSession, ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
+			for _, t := range known {
+				s.n.mu.Lock()
+				owner := s.n.owner[t.ID]
+				s.n.mu.Unlock()
+				if owner != nil && owner != s {
+					owner.plainRenew(ctx, []driver.Ticket{t})
+				}
+			}
+			return s.plainRenew(ctx, known)
+		},
+	}},
 	{"Renew goes through the tickets one by one", "RenewInAFewExchanges IdleWaiters", mutant{
 		renew: func(s *brokenSession, ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
 			s.d.spend(len(known))

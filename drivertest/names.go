@@ -110,11 +110,17 @@ var neighbours = rule{
 
 var longNamesOfCells = rule{
 	name: "LongNamesOfCells",
-	says: []string{"Names of queues satisfy [CheckName]; those of cells do so too, but for 16 bytes more."},
+	says: []string{"Names of queues satisfy [CheckName], those of cells [CheckCell].", "CheckCell is CheckName for the name of a cell, which, like each of its segments, may have 16 bytes more."},
 	check: func(t *T) {
 		d, other := t.driver(), t.driver()
+		var names []string
 		for _, name := range edges() {
-			long := "0123456789abcde/" + name
+			names = append(names, "0123456789abcde/"+name, "0123456789abcdef"+name)
+		}
+		for _, long := range names {
+			if err := driver.CheckCell(long); err != nil {
+				t.Fatalf("the suite is wrong: %v", err)
+			}
 			c := t.swap(d, set(long, 0, "v"))
 			t.is(other, long, c)
 			if got, err := d.Watch(t.ctx, long, 0); err != nil || got.Version != c.Version {

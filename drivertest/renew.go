@@ -87,7 +87,7 @@ var renewSaysWhatBecame = rule{
 	name: "RenewSaysWhatBecame",
 	says: []string{
 		"Renew extends the tickets that the caller knows of, and no others, by one TTL, all in one exchange or in a few, and says of each what became of it.",
-		"A ticket with a fixed end is never Stray: it needs nobody to renew it.",
+		"A ticket with a fixed end is not extended and never Stray: it needs nobody to renew it",
 		"stands, and is extended", "does not stand any more", "stands, but is not extended any more", "stands, but the caller did not name it",
 	},
 	check: func(t *T) {
@@ -123,6 +123,57 @@ var renewSaysWhatBecame = rule{
 		if r, ok := answer[foreign.ID]; ok || len(answer) != 6 {
 			t.Fatalf("Renew reports what it was not asked for: %+v, %+v", r, answer)
 		}
+	},
+}
+
+var renewOfFixedTickets = rule{
+	name: "RenewOfFixedTickets",
+	says: []string{"A ticket with a fixed end is not extended and never Stray: it needs nobody to renew it; but any session that names it is told what became of it."},
+	check: func(t *T) {
+		a, b := t.client(), t.client()
+		stays, left := a.hold(t.fixed("stays", 10*limit)), a.hold(t.fixed("left", 10*limit))
+		ends := a.hold(t.fixed("ends", t.TTL/2))
+		next := b.behind(t.exclusive("ends"))
+		state := func(c *client, tk driver.Ticket, want driver.State) {
+			t.Helper()
+			if r, ok := c.renew(tk)[tk.ID]; !ok || r.State != want {
+				t.Fatalf("Renew of a ticket with a fixed end in %q: %+v, told %v; the state must be %v", tk.Queue, r, ok, want)
+			}
+		}
+		if got := a.renew(); len(got) != 0 {
+			t.Fatalf("Renew reports tickets with a fixed end that were not named: %+v", got)
+		}
+		state(a, stays, driver.Kept)
+		state(b, stays, driver.Kept)
+		a.leave(left)
+		state(a, left, driver.Gone)
+		state(b, left, driver.Gone)
+		if err := a.Close(t.ctx); err != nil {
+			t.Fatalf("Close: %v", err)
+		}
+		state(b, stays, driver.Kept)
+		if err := b.driver.Ask(t.ctx, "stays", stays.ID, driver.Evict); err != nil {
+			t.Fatalf("Ask: %v", err)
+		}
+		state(b, stays, driver.Evicted)
+
+		stop := b.beat(ends, next.Ticket) // in vain
+		next.notBefore(ends.Proof.Add(t.TTL/2), "by its Hold")
+		stop()
+		state(b, ends, driver.Gone)
+	},
+}
+
+var renewByAnotherSession = rule{
+	name: "RenewByAnotherSession",
+	says: []string{"A ticket belongs to the session that joined it and stands as long as that session renews it"},
+	check: func(t *T) {
+		a, b := t.mortal(), t.client()
+		held := a.lease(a.hold(t.exclusive("q")))
+		next := b.behind(t.exclusive("q"))
+		stop := b.beat(held.ticket, next.Ticket) // in vain
+		next.notBefore(held.end(), "which its own session did not renew")
+		stop()
 	},
 }
 

@@ -39,6 +39,8 @@ var rules = []rule{
 	renewOnlyWhatIsKnown,
 	renewOfAStray,
 	renewSaysWhatBecame,
+	renewOfFixedTickets,
+	renewByAnotherSession,
 	renewInAFewExchanges,
 	holdEndsByItself,
 	holdOutlivesItsSession,
