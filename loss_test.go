@@ -171,6 +171,23 @@ func TestTheDeadlineCountsFromTheProof(t *testing.T) {
 	})
 }
 
+// So it does with every renewal.
+func TestARenewalCountsFromItsProof(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a := join(t, memlock.NewWorld())
+		lease := acquire(t, a.Mutex("m"))
+		hung := a.faults().After("Renew", 1).Hang()
+		<-hung.Reached()
+		time.Sleep(4 * time.Second)
+		hung.Deliver()
+		synctest.Wait()
+		if left, most := lease.Remaining(), ttl-4*time.Second; left >= most || lease.InDoubt() {
+			t.Errorf("%v remain, at most %v were granted; in doubt %v", left, most, lease.InDoubt())
+		}
+		ok(t, lease.Release())
+	})
+}
+
 // A grant whose news took longer than it lasts is not taken.
 func TestAGrantThatComesTooLateIsNotTaken(t *testing.T) {
 	simulated(t, func(t *testing.T) {
