@@ -99,6 +99,7 @@ func (d *Driver) Close() error {
 		return nil
 	}
 	d.cancel()
+	close(d.file.closing)
 	d.vigil.close()
 	d.alarm.stop()
 	d.post.close()
@@ -130,22 +131,20 @@ func (d *Driver) background(f func(context.Context)) bool {
 	return true
 }
 
-// address finds out where a session is reached; false if it is over.
-func (d *Driver) address(sid int64) (address, bool) {
+// address finds out where a session is reached; the zero address if it is over.
+func (t *tx) address(sid int64) (a address, err error) {
+	d := t.d
 	d.mu.Lock()
 	a, ok := d.addresses[sid]
 	d.mu.Unlock()
 	if ok {
-		return a, true
+		return a, nil
 	}
-	err := d.view(d.ctx, func(c conn, _ moment) (err error) {
-		ok, err = c.one("SELECT post, id FROM session WHERE sid = ?", func(s *sqlite.Stmt) {
-			a = address{s.ColumnText(0), s.ColumnText(1)}
-		}, sid)
-		return err
-	})
+	ok, err = t.one("SELECT post, id FROM session WHERE sid = ?", func(s *sqlite.Stmt) {
+		a = address{s.ColumnText(0), s.ColumnText(1)}
+	}, sid)
 	if err != nil || !ok {
-		return address{}, false
+		return address{}, err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -153,7 +152,7 @@ func (d *Driver) address(sid int64) (address, bool) {
 		clear(d.addresses)
 	}
 	d.addresses[sid] = a
-	return a, true
+	return a, nil
 }
 
 // session finds a session of this driver.

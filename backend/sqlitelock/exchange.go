@@ -16,6 +16,7 @@ type tx struct {
 	now     moment
 	letters []letter // sent after the commit
 	unsent  []string // queues whose grants go on in another exchange
+	lasting bool     // it must outlast a power loss
 	commits bool     // false as long as it is certain that nothing was committed
 }
 
@@ -88,9 +89,15 @@ func (d *Driver) transact(ctx context.Context, sync bool, t *tx, f func(*tx) err
 	t.now = d.clock.now()
 	err := f(t)
 	if err == nil {
+		err = t.addressed()
+	}
+	if err == nil {
 		t.commits = true
 		if err = c.exec("COMMIT"); err == nil {
-			return nil
+			if t.lasting && !sync {
+				err = c.exec("PRAGMA wal_checkpoint") // which synchronises
+			}
+			return d.file.explain(err)
 		}
 	}
 	if !c.AutocommitEnabled() {

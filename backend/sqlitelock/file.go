@@ -18,15 +18,15 @@ import (
 
 // file is the database file with the folder beside it.
 type file struct {
-	path   string // absolute, without symbolic links
-	mode   fs.FileMode
-	id     fileID // of the file when it was opened
-	folder folder
-	turn   *turn
-	write  conn // used in turn
-	read   conn // used with reading
-	// reading has one token for the read connection.
-	reading chan struct{}
+	path    string // absolute, without symbolic links
+	mode    fs.FileMode
+	id      fileID // of the file when it was opened
+	folder  folder
+	turn    *turn
+	write   conn          // used in turn
+	read    conn          // used while reading is full
+	reading chan struct{} // full while somebody reads
+	closing chan struct{} // closed when nobody is to wait any more
 }
 
 // longest is what SQLite can use, less the ends of its log's name.
@@ -44,7 +44,7 @@ func openFile(ctx context.Context, path string, c config) (_ *file, err error) {
 	if len(path) > longest {
 		return nil, driver.Permanent(fmt.Errorf("%s is too long for SQLite: at most %d bytes", path, longest))
 	}
-	f := &file{path: path, mode: c.mode, reading: make(chan struct{}, 1)}
+	f := &file{path: path, mode: c.mode, reading: make(chan struct{}, 1), closing: make(chan struct{})}
 	empty, err := f.examine(ctx)
 	if err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func openFile(ctx context.Context, path string, c config) (_ *file, err error) {
 	if err != nil {
 		return nil, driver.Permanent(err)
 	}
-	f.turn = newTurn(t)
+	f.turn = newTurn(t, f.closing)
 	if err := f.turn.take(ctx); err != nil {
 		return nil, f.stuck(err)
 	}
@@ -244,7 +244,16 @@ func (f *file) make(ctx context.Context) error {
 		if mode != "wal" {
 			return driver.Permanent(fmt.Errorf("%s cannot have a write-ahead log here (journal mode %s): the file system lacks shared memory", f.path, mode))
 		}
-		return script(c, fmt.Sprintf("BEGIN IMMEDIATE; %s; PRAGMA application_id = %d; PRAGMA user_version = %d; COMMIT", schema, applicationID, layout))
+		if err := c.exec("BEGIN IMMEDIATE"); err != nil {
+			return err
+		}
+		if err = f.verify(c); errors.Is(err, errEmpty) {
+			err = script(c, fmt.Sprintf("%s; PRAGMA application_id = %d; PRAGMA user_version = %d; COMMIT", schema, applicationID, layout))
+		}
+		if !c.AutocommitEnabled() {
+			err = errors.Join(err, c.exec("ROLLBACK"))
+		}
+		return err
 	})
 }
 
@@ -261,7 +270,7 @@ func (f *file) create() error {
 	return errors.Join(n.Chmod(f.mode), n.Close()) // Chmod because of the umask
 }
 
-// script runs several statements, all or nothing.
+// script runs several statements.
 func script(c conn, sql string) error {
 	for sql != "" {
 		s, rest, err := c.PrepareTransient(sql)
@@ -270,9 +279,6 @@ func script(c conn, sql string) error {
 			s.Finalize()
 		}
 		if err != nil {
-			if !c.AutocommitEnabled() {
-				_ = c.exec("ROLLBACK")
-			}
 			return err
 		}
 		sql = sql[len(sql)-rest:]
@@ -296,6 +302,8 @@ func (f *file) retry(ctx context.Context, try func() error) error {
 		case <-time.After(pause):
 		case <-ctx.Done():
 			return f.stuck(ctx.Err())
+		case <-f.closing:
+			return errClosed
 		}
 	}
 }

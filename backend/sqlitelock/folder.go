@@ -19,7 +19,11 @@ type folder struct {
 func openFolder(path string, mode fs.FileMode, sockets bool) (folder, error) {
 	search := (mode & 0o444) >> 2 // who may read may search
 	if err := os.Mkdir(path, 0o700); err == nil {
-		if err := os.Chmod(path, mode|search|0o700); err != nil {
+		made, err := os.Stat(path)
+		if err == nil { // whatever the umask; the group of the files is inherited
+			err = os.Chmod(path, mode|search|0o700|made.Mode()&fs.ModeSetgid)
+		}
+		if err != nil {
 			return folder{}, err
 		}
 	} else if !errors.Is(err, fs.ErrExist) {

@@ -340,7 +340,7 @@ func TestTurn(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer f.Close()
-		both[i] = newTurn(f)
+		both[i] = newTurn(f, nil)
 	}
 	a, b := both[0], both[1]
 	if err := a.take(t.Context()); err != nil {

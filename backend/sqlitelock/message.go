@@ -61,18 +61,26 @@ func (t *tx) tellWatchers(what, name string, m message) error {
 	return err
 }
 
+// addressed finds out where the letters go.
+func (t *tx) addressed() (err error) {
+	for i := range t.letters {
+		if l := &t.letters[i]; l.sid != 0 {
+			if l.to, err = t.address(l.sid); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // send delivers what a transaction had to tell.
 func (d *Driver) send(letters []letter) {
 	for _, l := range letters {
-		if l.sid != 0 {
-			to, ok := d.address(l.sid)
-			if !ok {
-				continue // the session is over
-			}
-			l.to = to
-		}
-		if l.to.post == d.post.name {
+		switch l.to.post {
+		case d.post.name:
 			d.receive(l.body)
+			continue
+		case "": // the session is over, or has no socket
 			continue
 		}
 		data, err := json.Marshal(l.body)

@@ -83,6 +83,20 @@ func TestPermissionsOfAnExistingFile(t *testing.T) {
 	}
 }
 
+// A folder that gives its group to what is made in it does so for all files.
+func TestTheGroupIsInherited(t *testing.T) {
+	path := file(t)
+	dir := filepath.Dir(path)
+	if err := os.Chmod(dir, 0o770|fs.ModeSetgid); err != nil {
+		t.Fatal(err)
+	}
+	open(t, path)
+	st, err := os.Stat(path + "-interlock")
+	if err != nil || st.Mode()&fs.ModeSetgid == 0 {
+		t.Errorf("%v, %v", st.Mode(), err)
+	}
+}
+
 // What one user may not write, an error says to that user.
 func TestWithoutTheRightToWrite(t *testing.T) {
 	for name, deny := range map[string]func(path string) error{

@@ -327,6 +327,7 @@ func (t *tx) fix(p *place, in time.Duration) {
 	p.ends = t.now.add(in)
 	p.wall = time.Now().Add(in).UnixNano()
 	p.flags = p.flags&^stray | fixed
+	t.lasting = true
 }
 
 // tellWanted has the holders told that somebody waits. Those beyond the first

@@ -11,7 +11,8 @@ import (
 // it is free, and it is free when its owner is dead.
 type turn struct {
 	file *os.File
-	slot chan struct{} // full while somebody in this process has the turn or is next
+	done <-chan struct{} // closed when nobody is to wait any more
+	slot chan struct{}   // full while somebody in this process has the turn or is next
 
 	mu     sync.Mutex
 	asleep bool       // a goroutine waits in the kernel
@@ -19,8 +20,8 @@ type turn struct {
 	got    chan error // its result
 }
 
-func newTurn(f *os.File) *turn {
-	return &turn{file: f, slot: make(chan struct{}, 1), got: make(chan error, 1)}
+func newTurn(f *os.File, done <-chan struct{}) *turn {
+	return &turn{file: f, done: done, slot: make(chan struct{}, 1), got: make(chan error, 1)}
 }
 
 // take waits until it is this caller's turn or ctx ends. A wait in the kernel
@@ -31,6 +32,8 @@ func (t *turn) take(ctx context.Context) error {
 	case t.slot <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
+	case <-t.done:
+		return errClosed
 	}
 	t.mu.Lock()
 	if !t.asleep {
@@ -44,10 +47,13 @@ func (t *turn) take(ctx context.Context) error {
 	t.want = true
 	t.mu.Unlock()
 
+	why := errClosed
 	select {
 	case err := <-t.got:
 		return t.taken(err)
 	case <-ctx.Done():
+		why = ctx.Err()
+	case <-t.done:
 	}
 	t.mu.Lock()
 	t.want = false
@@ -57,7 +63,7 @@ func (t *turn) take(ctx context.Context) error {
 		return t.taken(err)
 	default:
 		<-t.slot
-		return ctx.Err()
+		return why
 	}
 }
 

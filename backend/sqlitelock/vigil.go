@@ -23,6 +23,8 @@ type vigil struct {
 	wanted  int64 // how many there must have been, so that none is missed
 	listing bool
 	closed  bool
+
+	suspects map[string]bool // those whose messages were refused, while they are looked after
 }
 
 // attend watches the sessions that there are, of which opened were ever opened.
@@ -175,7 +177,21 @@ func (d *Driver) abandoned(to address) {
 	if to.session == "" {
 		return
 	}
-	d.background(func(ctx context.Context) {
+	v := &d.vigil
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.suspects[to.session] {
+		return
+	}
+	if v.suspects == nil {
+		v.suspects = map[string]bool{}
+	}
+	v.suspects[to.session] = d.background(func(ctx context.Context) {
+		defer func() {
+			v.mu.Lock()
+			defer v.mu.Unlock()
+			delete(v.suspects, to.session)
+		}()
 		sid := int64(0)
 		err := d.view(ctx, func(c conn, _ moment) error {
 			_, err := c.one("SELECT sid FROM session WHERE id = ?", func(s *sqlite.Stmt) { sid = s.ColumnInt64(0) }, to.session)
