@@ -167,7 +167,11 @@ func (f *file) glance() error {
 		return f.explain(err)
 	}
 	defer raw.Close()
-	return f.explain(f.verify(conn{raw}))
+	err = f.verify(conn{raw})
+	if sqlite.ErrCode(err).ToPrimary() == sqlite.ResultCorrupt {
+		return nil // its log is just being written back; connect looks again, with locks
+	}
+	return f.explain(err)
 }
 
 var errEmpty = errors.New("the file has no tables")
