@@ -47,6 +47,9 @@ var expiryOfAWaitingTicket = rule{
 		held := a.hold(t.exclusive("q"))
 		joined := b.driver.Now()
 		next := b.wait(t.exclusive("q"))
+		if _, err := b.Join(t.ctx, t.fixed("q", 10*limit)); err != nil && b.driver.Now() < joined.Add(b.TTL()) {
+			t.Fatalf("Join: %v", err)
+		}
 		last := c.wait(t.exclusive("q"))
 		c.beat(last)
 		t.eventually("a waiting ticket runs out", func() bool { return len(t.snapshot(c.driver, "q").Members) == 2 })

@@ -195,9 +195,8 @@ func (s *RemoteClient) do(ctx context.Context, d driver.Driver, session driver.S
 
 // remoteError is an error of the other process.
 type remoteError struct {
-	message   string
-	known     error
-	permanent bool
+	message string
+	known   error // nil if it is none of knownErrors
 }
 
 func (e *remoteError) Error() string { return e.message }

@@ -43,6 +43,7 @@ var sessionClose = rule{
 		held := a.hold(t.exclusive("held"))
 		front := b.hold(t.exclusive("waiting"))
 		waiting := a.wait(t.exclusive("waiting"))
+		a.wait(t.fixed("waiting", 10*limit)) // its time would begin with the grant
 		fixed := a.hold(t.fixed("fixed", 10*limit))
 		next := b.wait(t.exclusive("held"))
 		sibling := t.session(a.driver, 10*limit)
