@@ -131,3 +131,33 @@ func BenchmarkHandOver(b *testing.B) {
 		})
 	}
 }
+
+// What a short-lived process pays: everything from opening the file to closing it.
+func BenchmarkOpenLockClose(b *testing.B) {
+	path := filepath.Join(b.TempDir(), "locks.db")
+	open(b, path)
+	ctx := context.Background()
+	for b.Loop() {
+		d, err := sqlitelock.New(ctx, path)
+		if err != nil {
+			b.Fatal(err)
+		}
+		s, err := d.Open(ctx, driver.SessionOptions{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		t, err := s.Join(ctx, mutex("q"))
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := s.Leave(ctx, t, true); err != nil {
+			b.Fatal(err)
+		}
+		if err := s.Close(ctx); err != nil {
+			b.Fatal(err)
+		}
+		if err := d.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -59,12 +59,13 @@ func (d *Driver) changes(ctx context.Context, sync bool, f func(*tx) error) (ope
 }
 
 func (d *Driver) transact(ctx context.Context, sync bool, t *tx, f func(*tx) error) error {
-	wait, cancel := ctx, func() {}
-	if _, ok := ctx.Deadline(); !ok {
-		wait, cancel = context.WithTimeout(ctx, patience)
+	if d.closed.Load() {
+		return errClosed
 	}
-	defer cancel()
-	if err := d.file.turn.take(wait); err != nil {
+	if err := d.file.turn.take(ctx); err != nil {
+		if d.closed.Load() {
+			return errClosed
+		}
 		return d.file.stuck(err)
 	}
 	defer d.file.turn.pass()
@@ -83,7 +84,7 @@ func (d *Driver) transact(ctx context.Context, sync bool, t *tx, f func(*tx) err
 		}
 		defer c.exec("PRAGMA synchronous = NORMAL")
 	}
-	if err := d.begin(wait, c); err != nil {
+	if err := d.begin(ctx, c); err != nil {
 		return err
 	}
 	t.now = d.clock.now()
@@ -95,9 +96,9 @@ func (d *Driver) transact(ctx context.Context, sync bool, t *tx, f func(*tx) err
 		t.commits = true
 		if err = c.exec("COMMIT"); err == nil {
 			if t.lasting && !sync {
-				err = c.exec("PRAGMA wal_checkpoint") // which synchronises
+				_ = c.exec("PRAGMA wal_checkpoint") // which synchronises
 			}
-			return d.file.explain(err)
+			return nil
 		}
 	}
 	if !c.AutocommitEnabled() {

@@ -188,7 +188,7 @@ func (f *file) connect(ctx context.Context) (conn, error) {
 	c.SetBusyTimeout(0)
 	err = f.retry(ctx, func() error { return f.verify(c) })
 	if err == nil {
-		err = c.exec("PRAGMA synchronous = NORMAL")
+		err = f.explain(c.exec("PRAGMA synchronous = NORMAL"))
 	}
 	if err != nil {
 		c.Close()
@@ -210,6 +210,9 @@ func (f *file) verify(c conn) error {
 	} {
 		if _, err := c.one(q.sql, func(s *sqlite.Stmt) { *q.result = s.ColumnInt64(0) }); err != nil {
 			return err
+		}
+		if app == applicationID && version == layout {
+			return nil
 		}
 	}
 	switch {

@@ -135,6 +135,24 @@ func (ts *tickets) of(s *session) []*ticket {
 	return own
 }
 
+// waitsIn names some of the queues in which tickets wait.
+func (ts *tickets) waitsIn() (queues []string) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	for name, of := range ts.places {
+		if len(queues) == 16 {
+			break
+		}
+		for _, t := range of {
+			if t.state == waiting {
+				queues = append(queues, name)
+				break
+			}
+		}
+	}
+	return queues
+}
+
 func (t *ticket) ring() {
 	if t.bell != nil {
 		close(t.bell)

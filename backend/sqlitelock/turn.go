@@ -24,17 +24,45 @@ func newTurn(f *os.File, done <-chan struct{}) *turn {
 	return &turn{file: f, done: done, slot: make(chan struct{}, 1), got: make(chan error, 1)}
 }
 
-// take waits until it is this caller's turn or ctx ends. A wait in the kernel
-// cannot be broken off, so a goroutine does it and, if nobody wants the turn any
-// more when it comes, gives it back.
+// take waits until it is this caller's turn, ctx ends or patience does. A wait in
+// the kernel cannot be broken off, so a goroutine does it and, if nobody wants the
+// turn any more when it comes, gives it back.
 func (t *turn) take(ctx context.Context) error {
+	first := false
 	select {
 	case t.slot <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.done:
-		return errClosed
+		first = true
+		if ok, err := t.try(); ok || err != nil {
+			return t.taken(err)
+		}
+	default:
 	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if !first {
+		select {
+		case t.slot <- struct{}{}:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-t.done:
+			return errClosed
+		}
+	}
+	return t.wait(ctx)
+}
+
+// try takes the turn if nobody has it.
+func (t *turn) try() (bool, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.asleep {
+		return false, nil
+	}
+	return tryLock(t.file)
+}
+
+// wait waits for the turn; this caller has the slot.
+func (t *turn) wait(ctx context.Context) error {
 	t.mu.Lock()
 	if !t.asleep {
 		if ok, err := tryLock(t.file); ok || err != nil {

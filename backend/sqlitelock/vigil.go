@@ -3,6 +3,7 @@ package sqlitelock
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -48,15 +49,21 @@ func (v *vigil) list(ctx context.Context) (more bool) {
 	d := v.d
 	var all []peer
 	var opened int64
+	waitsIn := d.tickets.waitsIn()
 	err := d.view(ctx, func(c conn, _ moment) error {
 		all = all[:0]
 		if _, err := c.one("SELECT opened FROM file", func(s *sqlite.Stmt) { opened = s.ColumnInt64(0) }); err != nil {
 			return err
 		}
-		return c.all("SELECT sid, id FROM session WHERE expires > 0", func(s *sqlite.Stmt) bool {
+		err := c.all("SELECT sid, id FROM session WHERE expires > 0", func(s *sqlite.Stmt) bool {
 			all = append(all, peer{s.ColumnInt64(0), s.ColumnText(1)})
 			return true
 		})
+		rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+		if len(all) <= maxWatched || err != nil {
+			return err
+		}
+		return c.inFront(all, waitsIn)
 	})
 	if err != nil {
 		v.mu.Lock()
@@ -64,7 +71,6 @@ func (v *vigil) list(ctx context.Context) (more bool) {
 		v.listing = false // the next who waits tries again
 		return false
 	}
-	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	var new []peer
 	v.mu.Lock()
 	v.opened = opened
@@ -84,6 +90,29 @@ func (v *vigil) list(ctx context.Context) (more bool) {
 	defer v.mu.Unlock()
 	v.listing = v.opened < v.wanted
 	return v.listing
+}
+
+// inFront sorts the sessions first that stand in front in these queues.
+func (c conn) inFront(all []peer, queues []string) error {
+	front := map[int64]bool{}
+	for _, q := range queues {
+		if err := c.all("SELECT sid FROM ticket WHERE queue = ? ORDER BY n LIMIT ?", func(s *sqlite.Stmt) bool {
+			front[s.ColumnInt64(0)] = true
+			return true
+		}, q, maxWatched); err != nil {
+			return err
+		}
+	}
+	slices.SortStableFunc(all, func(a, b peer) int {
+		switch {
+		case front[a.sid] == front[b.sid]:
+			return 0
+		case front[a.sid]:
+			return -1
+		}
+		return 1
+	})
+	return nil
 }
 
 // peer is a session of another driver.
