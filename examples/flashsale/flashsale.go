@@ -109,13 +109,14 @@ func (c Config) withDefaults() (Config, error) {
 }
 
 // Run sells the stock once with each strategy and returns what came of it, in
-// the order of c.Strategies. That a strategy oversold is a result, not an error;
+// the order of c.Strategies. A configuration that makes no sense is
+// [driver.ErrInvalid]. That a strategy oversold is a result, not an error;
 // see [Check]. If ctx ends or a worker fails, the workers are killed, and Run
 // returns the results so far with the error.
 func Run(ctx context.Context, c Config) (results []Result, err error) {
 	c, err = c.withDefaults()
 	if err != nil {
-		return nil, fmt.Errorf("flash sale: %w", err)
+		return nil, fmt.Errorf("flash sale: %w", driver.Invalid(err))
 	}
 	if os.Getenv(workerVariable) != "" {
 		return nil, fmt.Errorf("flash sale: %s is set: this is a worker process, whose main should have begun with flashsale.WorkerMain()", workerVariable)
