@@ -32,9 +32,14 @@ func (n notebook) writing(t *testing.T) {
 	})
 }
 
+// dieHard is what each process of such a job does. The role "at once" dies as
+// every program does.
 func dieHard() {
-	signal.Ignore(unix.SIGTERM, unix.SIGHUP, unix.SIGINT)
 	n := notebook(os.Args[1])
+	if os.Getenv(asDie) == "at once" {
+		n.writeOn()
+	}
+	signal.Ignore(unix.SIGTERM, unix.SIGHUP, unix.SIGINT)
 	spawn := func(role string) {
 		c := exec.Command("/proc/self/exe", os.Args[1])
 		for _, v := range os.Environ() {
@@ -66,6 +71,10 @@ func dieHard() {
 		n.write()
 		os.Exit(0)
 	}
+	n.writeOn()
+}
+
+func (n notebook) writeOn() {
 	for {
 		n.write()
 		time.Sleep(time.Millisecond)

@@ -236,6 +236,13 @@ func (n notebook) read(t *testing.T) (writers map[int]bool, last driver.Instant)
 	return writers, last
 }
 
+// grows waits until somebody writes a line.
+func (n notebook) grows(t *testing.T) {
+	t.Helper()
+	_, before := n.read(t)
+	eventually(t, "the job writes", func() bool { _, last := n.read(t); return last > before })
+}
+
 // liveness is a file whose lock is held until the last process that has
 // inherited it is gone.
 type liveness struct {

@@ -42,6 +42,7 @@ type guard struct {
 	pid     int            // the command
 	ended   bool           // the command has
 	stopped syscall.Signal // what the command is stopped by, or 0
+	stops   int            // how often it was stopped
 	told    bool           // hasStopped was reported, and no answer came yet: reports must not fill the pipe
 	asked   bool           // everybody was sent SIGTERM
 	killing bool
@@ -257,12 +258,12 @@ func (g *guard) obey(o order) {
 		g.told = false
 		g.reap()
 		if g.stopped != 0 {
-			g.reports.Encode(report{Kind: isStopped, Signal: g.stopped})
+			g.reports.Encode(report{Kind: isStopped, Signal: g.stopped, N: g.stops})
 		}
 	case contJob:
 		g.reap()
 		switch {
-		case g.stopped == 0 || g.killing:
+		case g.stopped == 0 || g.stops != o.N || g.killing:
 		case g.Group == 0:
 			unix.Kill(-g.pid, unix.SIGCONT)
 		default:
@@ -276,9 +277,10 @@ func (g *guard) commandIs(ws syscall.WaitStatus) {
 	switch {
 	case ws.Stopped():
 		g.stopped = ws.StopSignal()
+		g.stops++
 		if !g.told {
 			g.told = true
-			g.reports.Encode(report{Kind: hasStopped, Signal: g.stopped})
+			g.reports.Encode(report{Kind: hasStopped})
 		}
 	case ws.Continued():
 		g.stopped = 0

@@ -78,7 +78,7 @@ func (j *Job) suspendSelf(s syscall.Signal) {
 		if byTerminal {
 			j.send(order{Kind: sendSignal, Signal: unix.SIGHUP, Group: true})
 		}
-		j.send(order{Kind: contJob})
+		j.send(order{Kind: contJob, N: int(j.stops.Load())})
 		return
 	}
 	// The job may be a shell with a group of its own in front. Whoever continues
@@ -106,7 +106,7 @@ func (j *Job) resume() {
 	case j.judge != nil && j.judge() != nil:
 		j.Kill()
 	default:
-		j.send(order{Kind: contJob})
+		j.send(order{Kind: contJob, N: int(j.stops.Load())})
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -35,6 +36,7 @@ type Job struct {
 	hung     bool        // the guard should have been at it and was not
 	backup   *time.Timer // checks that it is
 
+	stops   atomic.Int64 // how often the command was stopped, as far as we know
 	suspend chan syscall.Signal
 	done    chan struct{}
 	result  Result
@@ -260,6 +262,7 @@ func (j *Job) follow(reports *gob.Decoder) {
 		case hasStopped:
 			j.send(order{Kind: askStopped})
 		case isStopped:
+			j.stops.Store(int64(r.N))
 			select {
 			case j.suspend <- r.Signal:
 			default: // already at it

@@ -23,6 +23,7 @@ import (
 // command under guard.
 type session struct {
 	*run
+	exe string
 	tty *os.File
 
 	mu   sync.Mutex
@@ -38,7 +39,7 @@ func newSession(t *testing.T, shell ...string) *session {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &session{run: command(t)}
+	s := &session{run: command(t), exe: exe}
 	s.Cmd = exec.Command(shell[0], shell[1:]...)
 	s.Env = append(os.Environ(), mark+"="+s.mark, "PS1=$ ", "ENV=", "HISTFILE=", "TERM=dumb", "G=env "+asProgram+"=1 "+exe)
 	if s.tty, err = pty.Start(s.Cmd); err != nil {
@@ -48,12 +49,12 @@ func newSession(t *testing.T, shell ...string) *session {
 		s.tty.Close()
 		s.Process.Kill()
 		s.Wait()
-		eventually(t, "the session's processes are gone", func() bool {
-			for pid := range s.processes() {
-				unix.Kill(pid, unix.SIGHUP)
+		for pid, line := range s.processes() {
+			if !strings.HasPrefix(line, "interlock-guard") {
+				unix.Kill(pid, unix.SIGKILL)
 			}
-			return len(s.processes()) == 0
-		})
+		}
+		eventually(t, "the session's processes are gone", func() bool { return len(s.processes()) == 0 })
 	})
 	go func() {
 		for buf := make([]byte, 4096); ; {
@@ -99,6 +100,30 @@ func (s *session) expect(pattern string) string {
 			s.t.Fatalf("the terminal never showed %q, but %q; processes:%s", pattern, text, left.String())
 		}
 	}
+}
+
+// inFront waits until a process whose command line begins so runs in the
+// terminal's foreground: what the terminal sends before that goes elsewhere.
+func (s *session) inFront(command string) {
+	s.t.Helper()
+	eventually(s.t, command+" in the foreground", func() bool {
+		front, err := unix.IoctlGetInt(int(s.tty.Fd()), unix.TIOCGPGRP)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		for pid, line := range s.processes() {
+			group, _ := unix.Getpgid(pid)
+			if strings.HasPrefix(line, command) && group == front && state(pid) != "T" {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// writer is the command line of a job that writes into the notebook.
+func (s *session) writer(n notebook) string {
+	return fmt.Sprintf("$G env '%s=at once' %s %s", asDie, s.exe, n)
 }
 
 // shells runs a test in the shells that people have.
@@ -178,13 +203,14 @@ func TestCtrlZStopsAndFgContinues(t *testing.T) {
 		s.send("$G sh -c 'echo ready; read x; echo got $x; exit 4'; echo code $?\n")
 		s.expect("ready\n")
 		for range 3 {
+			s.inFront("sh -c")
 			s.send(ctrlZ)
-			s.expect(`Stopped|Suspended`)
-			s.send("echo prompt; jobs\n")
-			s.expect(`\nprompt\n(.*\n)?.*(Stopped|Suspended)`)
+			s.expect(`\[1\].*(Stopped|Suspended)`)
+			s.send("echo pr''ompt; jobs\n")
+			s.expect(`prompt\n(.*\n)?.*(Stopped|Suspended)`)
 			s.send("fg; echo code $?\n")
-			s.expect(`echo code .*\n.*read x`)
 		}
+		s.inFront("sh -c")
 		s.send("words\n")
 		s.expect("got words\n")
 		s.expect("code 4\n")
@@ -193,14 +219,13 @@ func TestCtrlZStopsAndFgContinues(t *testing.T) {
 
 func TestBgContinuesAJob(t *testing.T) {
 	shells(t, func(t *testing.T, s *session) {
-		s.send("$G sh -c 'echo ready; sleep 0.3; while [ ! -e /proc/self/nothing ]; do sleep 0.05; kill -0 $PPID && echo alive; done'\n")
-		s.expect("ready\n")
+		n := newNotebook(t)
+		s.send(s.writer(n) + "\n")
+		n.grows(t)
 		s.send(ctrlZ)
-		s.expect(`Stopped|Suspended`)
-		s.send("echo cut\n")
-		s.expect(`\ncut\n`)
+		s.expect(`\[1\].*(Stopped|Suspended)`)
 		s.send("bg\n")
-		s.expect(`alive\n`)
+		n.grows(t)
 		s.send("kill %1; wait %1; echo code $?\n")
 		s.expect(`code 143\n`)
 	})
@@ -222,7 +247,7 @@ func TestSuspendedJobThatLostItsLeaseDoesNotContinue(t *testing.T) {
 		s.send(testTTL + `=2s $G bash -c 'trap "echo con""tinued" CONT; echo ready; while :; do sleep 0.01; done'` + "\n")
 		s.expect("ready\n")
 		s.send(ctrlZ)
-		s.expect(`Stopped|Suspended`)
+		s.expect(`\[1\].*(Stopped|Suspended)`)
 		eventually(t, "the job is gone", func() bool {
 			for _, line := range s.processes() {
 				if strings.HasPrefix(line, "bash -c") || strings.HasPrefix(line, "interlock-guard") {
@@ -249,14 +274,14 @@ func TestJobWithoutTerminalButInItsForegroundIsInterruptedAsAWhole(t *testing.T)
 
 func TestJobWithoutTerminalIsStoppedAndContinued(t *testing.T) {
 	shells(t, func(t *testing.T, s *session) {
-		s.send("$G sh -c 'echo ready >/dev/tty; while :; do sleep 0.01; echo alive >/dev/tty; done' </dev/null >/dev/null 2>&1; echo code $?\n")
-		s.expect("alive\n")
+		n := newNotebook(t)
+		s.send(s.writer(n) + " </dev/null >/dev/null 2>&1; echo code $?\n")
+		n.grows(t)
 		s.send(ctrlZ)
-		s.expect(`Stopped|Suspended`)
-		s.send("echo c''ut\n")
-		s.expect(`cut\n`)
+		s.expect(`\[1\].*(Stopped|Suspended)`)
 		s.send("fg; echo code $?\n")
-		s.expect("alive\n")
+		s.inFront(s.exe + " env")
+		n.grows(t)
 		s.send(ctrlC)
 		s.expect("code 130\n")
 	})
@@ -278,7 +303,7 @@ func TestAnInteractiveShellWorksAsAJob(t *testing.T) {
 		s.send("PS1='inner> ' $G bash --norc --noprofile --noediting -i; echo code $?\n")
 		s.expect("inner> $")
 		s.send("sleep 1000\n")
-		s.expect("sleep 1000\n")
+		s.inFront("sleep 1000")
 		s.send(ctrlZ)
 		s.expect(`Stopped(.*\n)*inner> $`)
 		s.send("suspend -f\n")
@@ -286,13 +311,13 @@ func TestAnInteractiveShellWorksAsAJob(t *testing.T) {
 		s.send("fg; echo code $?\n")
 		s.expect("inner> $")
 		s.send("fg\n")
-		s.expect("sleep 1000\n")
+		s.inFront("sleep 1000")
 		s.send(ctrlC)
 		s.expect(`\^C\ninner> $`)
 		s.send("exit 9\n")
 		s.expect("code 9\n")
-		s.send("echo still here\n")
-		s.expect("\nstill here\n")
+		s.send("echo st''ill here\n")
+		s.expect("still here\n")
 	})
 }
 

@@ -25,6 +25,7 @@ type order struct {
 	At     driver.Instant // setDeadline: on the shared clock
 	Signal syscall.Signal // sendSignal
 	Group  bool           // sendSignal: to the whole process group
+	N      int            // contJob
 }
 
 type orderKind int
@@ -36,14 +37,14 @@ const (
 	stopJob               // ask every process of the job to end
 	killJob               // kill every process of the job
 	askStopped            // report isStopped if the command is still stopped
-	contJob               // continue the stopped job
+	contJob               // continue the job that was stopped for the Nth time
 )
 
 type report struct {
 	Kind   reportKind
-	N      int            // started: pid; ended: wait status or exit code
+	N      int            // started: pid; isStopped: how often so far; ended: wait status or exit code
 	Errno  syscall.Errno  // failed
-	Signal syscall.Signal // hasStopped, isStopped
+	Signal syscall.Signal // isStopped
 }
 
 type reportKind int
