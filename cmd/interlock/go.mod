@@ -10,21 +10,19 @@ replace (
 )
 
 require (
+	github.com/creack/pty v1.1.24
 	github.com/interlock-go/interlock v0.0.0
 	github.com/interlock-go/interlock/backend/sqlitelock v0.0.0
 	github.com/interlock-go/interlock/examples v0.0.0
 	github.com/jedib0t/go-pretty/v6 v6.8.3
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.9
+	go.uber.org/goleak v1.3.0
 	golang.org/x/sys v0.47.0
 	golang.org/x/term v0.45.0
 )
 
-require (
-	github.com/creack/pty v1.1.24 // indirect
-	go.uber.org/goleak v1.3.0 // indirect
-	golang.org/x/tools v0.48.0 // indirect
-)
+require golang.org/x/tools v0.48.0 // indirect
 
 require (
 	github.com/dustin/go-humanize v1.0.1 // indirect
