@@ -88,7 +88,6 @@ func (t *ticket) adopt(ctx context.Context, lock *Lock) (*Lease, error) {
 	}
 	l := &Lease{own: grant{since: now, units: t.req.Units}}
 	l.g = &l.own
-	t.grants = max(t.grants, 1)
 	t.live++
 	t.attach(l, ctx, lock)
 	return l, nil

@@ -123,6 +123,48 @@ func TestAnAcquireCanBeCancelledAtEveryPoint(t *testing.T) {
 	}
 }
 
+// A grant that was under way when the context ended is given back.
+func TestAGrantThatRacedWithACancellationIsGivenBack(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		for name, l := range kinds(a.Client) {
+			hung := a.faults().After("Join", 1).Stick()
+			waiting, cancel := context.WithCancel(ctx)
+			waits := async(waiting, l)
+			<-hung.Reached()
+			cancel()
+			hung.Deliver()
+			wantErr(t, (<-waits).err, context.Canceled)
+			began := time.Now()
+			next := acquire(t, kinds(b.Client)[name])
+			if d := time.Since(began); d > 0 {
+				t.Errorf("%s: given back after %v", name, d)
+			}
+			ok(t, next.Release())
+		}
+		time.Sleep(2 * ttl) // what is sticky
+		nothingLeft(t, a, b)
+	})
+}
+
+// So is one that came from a goroutine of the same process.
+func TestAHandOverThatRacedWithACancellationIsGivenBack(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a := join(t, memlock.NewWorld())
+		l := a.Mutex("m")
+		for range 100 {
+			holder := acquire(t, l)
+			waiting, cancel := context.WithCancel(ctx)
+			waits := async(waiting, l)
+			synctest.Wait()
+			cancel()
+			ok(t, holder.Release())
+			wantErr(t, (<-waits).err, context.Canceled)
+		}
+		nothingLeft(t, a)
+	})
+}
+
 // A driver of a line that gives up passes its place at the backend on to the
 // goroutine behind it, before clients that came later.
 func TestACancelledDriverPassesItsPlaceOn(t *testing.T) {

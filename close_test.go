@@ -81,7 +81,11 @@ func TestCloseEndsEveryWait(t *testing.T) {
 			}
 		}()
 		synctest.Wait()
+		began := time.Now()
 		ok(t, a.Close())
+		if d := time.Since(began); d > time.Millisecond {
+			t.Errorf("closed after %v", d)
+		}
 		for _, w := range waits {
 			wantErr(t, (<-w).err, interlock.ErrClosed)
 		}
@@ -102,8 +106,11 @@ func TestCloseWaitsForRunningFunctions(t *testing.T) {
 			done <- a.Mutex("m", interlock.Robust()).Do(ctx, func(held context.Context) error {
 				<-held.Done()
 				wantErr(t, context.Cause(held), interlock.ErrClosed)
-				time.Sleep(5 * time.Second)
 				lease, _ := a.Mutex("m").Held(held)
+				late, cancel := lease.Bind(ctx)
+				defer cancel()
+				wantErr(t, context.Cause(late), interlock.ErrClosed)
+				time.Sleep(5 * time.Second)
 				ok(t, lease.Err())
 				return nil
 			})
