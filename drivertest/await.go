@@ -41,7 +41,8 @@ var awaitOfAGoneTicket = rule{
 	name: "AwaitOfAGoneTicket",
 	says: []string{"A ticket that does not stand (any more): ErrGone."},
 
-	exclusive: true, check: func(t *T) {
+	exclusive: true,
+	check: func(t *T) {
 		a, b := t.client(), t.client()
 		a.gone(driver.Ticket{ID: newID(), Queue: "q"})
 		held := a.hold(t.exclusive("q"))
@@ -66,7 +67,8 @@ var awaitDoesNotLeave = rule{
 	name: "AwaitDoesNotLeave",
 	says: []string{"Returning for another reason, such as the end of ctx, does not leave the queue."},
 
-	exclusive: true, check: func(t *T) {
+	exclusive: true,
+	check: func(t *T) {
 		a, b := t.client(), t.client()
 		held := a.hold(t.exclusive("q"))
 		next := b.wait(t.exclusive("q"))

@@ -80,7 +80,8 @@ var cancelledAwaits = rule{
 	name: "CancelledAwaits",
 	says: []string{"Returning for another reason, such as the end of ctx, does not leave the queue."},
 
-	exclusive: true, check: func(t *T) {
+	exclusive: true,
+	check: func(t *T) {
 		a, b := t.client(), t.client()
 		held := a.hold(t.exclusive("q"))
 		for range t.size(100, 20) {

@@ -15,6 +15,7 @@ type client struct {
 	driver.Session
 	driver driver.Driver
 	t      *T
+	opened driver.Instant
 }
 
 // client opens a session that outlives the rule without renewing anything.
@@ -31,17 +32,21 @@ func (t *T) mortal() *client {
 
 func (t *T) session(d driver.Driver, ttl time.Duration) *client {
 	t.Helper()
+	opened := d.Now()
 	s, err := d.Open(t.ctx, driver.SessionOptions{TTL: ttl, Owner: "drivertest"})
 	if err != nil {
 		t.Fatalf("Open: %v", err)
 	}
-	return &client{Session: s, driver: d, t: t}
+	return &client{Session: s, driver: d, t: t, opened: opened}
 }
 
 // join puts a ticket into its queue.
 func (c *client) join(r driver.Request) driver.Ticket {
 	c.t.Helper()
 	tk, err := c.Join(c.t.ctx, r)
+	if errors.Is(err, driver.ErrSession) {
+		c.t.inTime(c.driver, c.opened.Add(c.TTL()))
+	}
 	if err != nil {
 		c.t.Fatalf("Join: %v", err)
 	}
@@ -225,13 +230,20 @@ type lease struct {
 
 func (c *client) lease(tk driver.Ticket) *lease { return &lease{c, tk, tk.Proof} }
 
+// leaseOfWaiting joins a queue in which another one is in front. Like a grant,
+// the Join is proof for one TTL.
+func (c *client) leaseOfWaiting(r driver.Request) *lease {
+	c.t.Helper()
+	now := c.driver.Now()
+	return &lease{c, c.wait(r), now}
+}
+
 // end is the instant until which the backend guarantees the ticket.
 func (l *lease) end() driver.Instant { return l.proof.Add(l.TTL()) }
 
-// renewFor renews the ticket again and again for d. It reports false if this
-// machine was so slow that the ticket may have run out meanwhile; if it cannot
-// have run out, it must have been kept.
-func (l *lease) renewFor(d time.Duration, each func(answer map[string]driver.Renewed)) (inTime bool) {
+// renewFor renews the ticket again and again for d. A renewal in time must keep
+// it.
+func (l *lease) renewFor(d time.Duration, each func(answer map[string]driver.Renewed)) {
 	l.t.Helper()
 	for stop := l.driver.Now().Add(d); l.driver.Now() < stop; {
 		answer, err := l.Renew(l.t.ctx, []driver.Ticket{l.ticket})
@@ -242,9 +254,7 @@ func (l *lease) renewFor(d time.Duration, each func(answer map[string]driver.Ren
 		r, ok := states[l.ticket.ID]
 		now := l.driver.Now()
 		if err != nil || !ok || r.State != driver.Kept {
-			if now >= l.end() {
-				return false
-			}
+			l.t.inTime(l.driver, l.end())
 			l.t.Fatalf("Renew in time, %v before the end: %+v, %v", l.end().Sub(now), r, err)
 		}
 		if r.Proof > now {
@@ -256,17 +266,4 @@ func (l *lease) renewFor(d time.Duration, each func(answer map[string]driver.Ren
 		}
 		time.Sleep(l.t.TTL / 4)
 	}
-	return true
-}
-
-// inTime repeats an attempt that this machine was too slow for.
-func (t *T) inTime(attempt func() bool) {
-	t.Helper()
-	for range 10 {
-		if attempt() {
-			return
-		}
-		t.Logf("this machine paused for longer than the TTL of %v; again", t.TTL)
-	}
-	t.Fatalf("this machine pauses for longer than the TTL of %v all the time", t.TTL)
 }

@@ -42,14 +42,13 @@ var expiryOfAWaitingTicket = rule{
 	name: "ExpiryOfAWaitingTicket",
 	says: []string{expires},
 
-	exclusive: true, check: func(t *T) {
+	exclusive: true,
+	check: func(t *T) {
 		a, b, c := t.client(), t.mortal(), t.client()
 		held := a.hold(t.exclusive("q"))
 		joined := b.driver.Now()
 		next := b.wait(t.exclusive("q"))
-		if _, err := b.Join(t.ctx, t.fixed("q", 10*limit)); err != nil && b.driver.Now() < joined.Add(b.TTL()) {
-			t.Fatalf("Join: %v", err)
-		}
+		b.wait(t.fixed("q", 10*limit)) // its end would begin with the grant
 		last := c.wait(t.exclusive("q"))
 		c.beat(last)
 		t.eventually("a waiting ticket runs out", func() bool { return len(t.snapshot(c.driver, "q").Members) == 2 })
@@ -73,9 +72,7 @@ var expiryOfManyInARow = rule{
 		dead, a := t.mortal(), t.client()
 		held := dead.lease(dead.join(t.exclusive("q")))
 		for range 50 {
-			if _, err := dead.Join(t.ctx, t.exclusive("q")); err != nil && !errors.Is(err, driver.ErrSession) {
-				t.Fatalf("Join: %v", err)
-			}
+			dead.join(t.exclusive("q"))
 		}
 		next := a.behind(t.exclusive("q"))
 		start := a.driver.Now()
@@ -88,16 +85,11 @@ var renewExtends = rule{
 	name: "RenewExtends",
 	says: []string{"A ticket belongs to the session that joined it and stands as long as that session renews it"},
 	check: func(t *T) {
-		b := t.client()
-		t.inTime(func() bool {
-			a := t.mortal()
-			held := a.lease(a.hold(t.exclusive("q")))
-			next := b.behind(t.exclusive("q"))
-			ok := held.renewFor(5*a.TTL()/2, nil)
-			next.notBefore(held.end(), "which was renewed")
-			b.leave(next.Ticket)
-			return ok
-		})
+		a, b := t.mortal(), t.client()
+		held := a.lease(a.hold(t.exclusive("q")))
+		next := b.behind(t.exclusive("q"))
+		held.renewFor(5*a.TTL()/2, nil)
+		next.notBefore(held.end(), "which was renewed")
 	},
 }
 
@@ -105,22 +97,15 @@ var renewOfAWaitingTicket = rule{
 	name: "RenewOfAWaitingTicket",
 	says: []string{"A ticket belongs to the session that joined it and stands as long as that session renews it"},
 	check: func(t *T) {
-		b := t.client()
+		a, b := t.mortal(), t.client()
 		front := b.hold(t.exclusive("q"))
-		t.inTime(func() bool {
-			a := t.mortal()
-			now := a.driver.Now()
-			tk := a.wait(t.exclusive("q"))
-			waiting := &lease{a, tk, now}
-			if !waiting.renewFor(5*a.TTL()/2, nil) {
-				return false
-			}
-			b.leave(front)
-			if _, err := a.Await(t.ctx, tk); err != nil && a.driver.Now() < waiting.end() {
-				t.Fatalf("Await of a ticket that was renewed while it waited: %v", err)
-			}
-			return true
-		})
+		waiting := a.leaseOfWaiting(t.exclusive("q"))
+		waiting.renewFor(5*a.TTL()/2, nil)
+		b.leave(front)
+		if _, err := a.Await(t.ctx, waiting.ticket); err != nil {
+			t.inTime(a.driver, waiting.end())
+			t.Fatalf("Await of a ticket that was renewed while it waited: %v", err)
+		}
 	},
 }
 
@@ -150,37 +135,26 @@ var proof = rule{
 			part := t.TTL * time.Duration(i) / 4
 			queue := func(s string) string { return fmt.Sprintf("%s%d", s, i) }
 
-			a := t.mortal()
-			check("from Join", a.lease(a.hold(t.exclusive(queue("join")))))
+			joins := t.mortal()
+			check("from Join", joins.lease(joins.hold(t.exclusive(queue("join")))))
 
-			t.inTime(func() bool {
-				a := t.mortal()
-				l := a.lease(a.hold(t.exclusive(queue("renew"))))
-				time.Sleep(part)
-				if !l.renewFor(1, nil) {
-					return false
-				}
-				check("from Renew", l)
-				return true
-			})
+			renews := t.mortal()
+			held := renews.lease(renews.hold(t.exclusive(queue("renew"))))
+			time.Sleep(part)
+			held.renewFor(1, nil)
+			check("from Renew", held)
 
-			t.inTime(func() bool {
-				a := t.mortal()
-				held := front.hold(t.exclusive(queue("await")))
-				joined := a.driver.Now()
-				waiting := a.wait(t.exclusive(queue("await")))
-				time.Sleep(part)
-				front.leave(held)
-				got, err := a.Await(t.ctx, waiting)
-				if err != nil {
-					if a.driver.Now() < joined.Add(a.TTL()) {
-						t.Fatalf("Await: %v", err)
-					}
-					return false
-				}
-				check("from Await", a.lease(got))
-				return true
-			})
+			awaits := t.mortal()
+			first := front.hold(t.exclusive(queue("await")))
+			waiting := awaits.leaseOfWaiting(t.exclusive(queue("await")))
+			time.Sleep(part)
+			front.leave(first)
+			got, err := awaits.Await(t.ctx, waiting.ticket)
+			if err != nil {
+				t.inTime(awaits.driver, waiting.end())
+				t.Fatalf("Await: %v", err)
+			}
+			check("from Await", awaits.lease(got))
 		}
 		for _, e := range entries {
 			e.next.notBefore(e.lease.end(), "by its proof "+e.why)

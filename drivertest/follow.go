@@ -96,9 +96,7 @@ var follow = rule{
 		alive := t.client()
 		alive.beat()
 		after("a dead session's ticket has left", func() {
-			if _, err := d.Join(t.ctx, permits("q", 1, 5)); err != nil {
-				t.Fatalf("Join: %v", err)
-			}
+			d.join(permits("q", 1, 5))
 			time.Sleep(t.TTL)
 		}, members())
 	},
@@ -169,7 +167,7 @@ var snapshots = rule{
 		if err != nil {
 			t.Fatalf("Open: %v", err)
 		}
-		a := &client{s, d, t}
+		a := &client{s, d, t, 0}
 		b := t.client()
 		r1, r2, r3 := permits("q", 2, 5), permits("q", 3, 5), permits("q", 1, 5)
 		r1.Note = []byte("a note: \x00\xff ü")

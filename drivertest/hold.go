@@ -115,13 +115,11 @@ var keep = rule{
 		keep(a, plain, t.TTL)
 
 		again := a.hold(t.fixed("again", t.TTL))
-		err := a.Keep(t.ctx, again, 10*limit)
-		if err != nil && a.driver.Now() < again.Proof.Add(t.TTL) {
+		if err := a.Keep(t.ctx, again, 10*limit); err != nil {
+			t.inTime(a.driver, again.Proof.Add(t.TTL))
 			t.Fatalf("Keep of a ticket before its end: %v", err)
 		}
-		if err == nil { // else this machine has paused
-			keep(a, again, 2*t.TTL)
-		}
+		keep(a, again, 2*t.TTL)
 
 		closed := t.client()
 		keep(closed, closed.hold(t.exclusive("closed")), 2*t.TTL)

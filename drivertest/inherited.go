@@ -11,7 +11,7 @@ const inheritedSays = "Inherited says that the last exclusive holder of the queu
 // deaths are the ways in which an exclusive holder ends without leaving cleanly.
 var deaths = []struct {
 	name string
-	die  func(t *T, a *client, held driver.Ticket)
+	die  func(t *T, a *client, held driver.Ticket) // nil: it is not renewed
 }{
 	{"left uncleanly", func(t *T, a *client, held driver.Ticket) {
 		if err := a.Leave(t.ctx, held, false); err != nil {
@@ -28,7 +28,7 @@ var deaths = []struct {
 			t.Fatalf("Ask: %v", err)
 		}
 	}},
-	{"not renewed", func(t *T, a *client, held driver.Ticket) {}},
+	{"not renewed", nil},
 }
 
 var inherited = rule{
@@ -47,9 +47,12 @@ var inherited = rule{
 				if !waits {
 					queue += ", nobody waiting"
 				}
-				a := t.mortal()
-				held := a.join(t.exclusive(queue))
-				if !held.Held || held.Inherited {
+				a := t.client()
+				if d.die == nil {
+					a = t.mortal()
+				}
+				held := a.hold(t.exclusive(queue))
+				if held.Inherited {
 					t.Fatalf("the first holder of the queue %q: %+v", queue, held)
 				}
 				var heir driver.Ticket
@@ -57,7 +60,9 @@ var inherited = rule{
 					heir = b.join(t.exclusive(queue))
 					b.beat(heir)
 				}
-				d.die(t, a, held)
+				if d.die != nil {
+					d.die(t, a, held)
+				}
 				if !waits {
 					t.eventually("the holder is gone", func() bool { return len(t.snapshot(b.driver, queue).Members) == 0 })
 					heir = b.join(t.exclusive(queue))
@@ -114,7 +119,8 @@ var inheritedIsRepeated = rule{
 	name: "InheritedIsRepeated",
 	says: []string{inheritedSays, "Repeated with the same ID it finds its own ticket, held or waiting, and never makes a second."},
 
-	exclusive: true, check: func(t *T) {
+	exclusive: true,
+	check: func(t *T) {
 		a, b := t.client(), t.client()
 		held := a.hold(t.exclusive("q"))
 		r := t.exclusive("q")

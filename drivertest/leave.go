@@ -38,7 +38,8 @@ var leaveBeforeItsJoin = rule{
 	name: "LeaveBeforeItsJoin",
 	says: []string{lateJoin, "A ticket that has left, or that was left before this Join arrived: ErrGone, for at least one TTL."},
 
-	exclusive: true, check: func(t *T) {
+	exclusive: true,
+	check: func(t *T) {
 		a := t.client()
 		for _, request := range []driver.Request{
 			t.exclusive("q"), again(t.exclusive("q")), nowait(t.exclusive("q")), again(nowait(t.exclusive("q"))),
@@ -59,7 +60,8 @@ var leftStaysLeft = rule{
 	name: "LeftStaysLeft",
 	says: []string{"A ticket that has left, or that was left before this Join arrived: ErrGone, for at least one TTL."},
 
-	exclusive: true, check: func(t *T) {
+	exclusive: true,
+	check: func(t *T) {
 		a, b := t.client(), t.client()
 		refused := func(about string, c *client, r driver.Request) {
 			t.Helper()
@@ -119,7 +121,8 @@ var foreignLeave = rule{
 	name: "LeaveOfAnotherSession",
 	says: []string{"It also serves tickets of other sessions, by their ID, if they have a fixed end."},
 
-	exclusive: true, check: func(t *T) {
+	exclusive: true,
+	check: func(t *T) {
 		a, b := t.client(), t.client()
 		r := t.exclusive("q")
 		r.Hold = 10 * limit

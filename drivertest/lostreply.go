@@ -202,7 +202,8 @@ var lostReplies = rule{
 	name: "LostReplies",
 	says: []string{leavesOpen},
 
-	exclusive: true, check: func(t *T) { play(t, "reply lost", lostReply) },
+	exclusive: true,
+	check:     func(t *T) { play(t, "reply lost", lostReply) },
 }
 
 var lostCalls = rule{

@@ -11,53 +11,43 @@ var renewOnlyWhatIsKnown = rule{
 		"A ticket of this session that is not in known is not extended, and is reported as Stray",
 	},
 	check: func(t *T) {
-		b := t.client()
-		t.inTime(func() bool {
-			a := t.mortal()
-			known := a.lease(a.join(t.exclusive("known")))
-			forgotten := a.lease(a.join(t.exclusive("forgotten")))
-			if !known.ticket.Held || !forgotten.ticket.Held {
-				t.Fatalf("two queues, and both are not held at once")
-			}
-			next := b.behind(t.exclusive("known"))
-			heir := b.behind(t.exclusive("forgotten"))
-			seen := false
-			look := func(answer map[string]driver.Renewed) {
-				if r, ok := answer[forgotten.ticket.ID]; ok {
-					seen = true
-					if r.State != driver.Stray {
-						t.Fatalf("Renew reports a ticket that was not named as %v", r.State)
-					}
+		a, b := t.mortal(), t.client()
+		known := a.lease(a.hold(t.exclusive("known")))
+		forgotten := a.lease(a.hold(t.exclusive("forgotten")))
+		next := b.behind(t.exclusive("known"))
+		heir := b.behind(t.exclusive("forgotten"))
+		seen := false
+		look := func(answer map[string]driver.Renewed) {
+			if r, ok := answer[forgotten.ticket.ID]; ok {
+				seen = true
+				if r.State != driver.Stray {
+					t.Fatalf("Renew reports a ticket that was not named as %v", r.State)
 				}
 			}
-			// The other runs out while this one is renewed.
-			ok := true
-			for start := a.driver.Now(); ok; {
-				ok = known.renewFor(a.TTL()/2, look)
-				select {
-				case <-heir.done:
-				default:
-					if a.driver.Now().Sub(start) > 100*a.TTL() {
-						t.Fatalf("a ticket that is not named still stands after 100 times its TTL")
-					}
-					continue
-				}
-				break
-			}
-			if !seen && ok {
-				t.Fatalf("Renew did not report a ticket that was not named")
-			}
-			heir.notBefore(forgotten.end(), "which nobody renewed")
-			if ok {
-				if r, still := a.renew(known.ticket)[forgotten.ticket.ID]; still {
-					t.Fatalf("Renew reports a ticket that has run out and was not named: %+v", r)
+		}
+		// The other runs out while this one is renewed.
+		start := a.driver.Now()
+		for runsOut := false; !runsOut; {
+			known.renewFor(a.TTL()/2, look)
+			select {
+			case <-heir.done:
+				runsOut = true
+			default:
+				if a.driver.Now().Sub(start) > 100*a.TTL() {
+					t.Fatalf("a ticket that is not named still stands after 100 times its TTL")
 				}
 			}
-			next.notBefore(known.end(), "which was renewed")
-			b.leave(next.Ticket)
-			b.leave(heir.Ticket)
-			return ok
+		}
+		if !seen {
+			t.Fatalf("Renew did not report a ticket that was not named")
+		}
+		heir.notBefore(forgotten.end(), "which nobody renewed")
+		known.renewFor(1, func(answer map[string]driver.Renewed) {
+			if r, still := answer[forgotten.ticket.ID]; still {
+				t.Fatalf("Renew reports a ticket that has run out and was not named: %+v", r)
+			}
 		})
+		next.notBefore(known.end(), "which was renewed")
 	},
 }
 
@@ -65,21 +55,16 @@ var renewOfAStray = rule{
 	name: "RenewOfAStray",
 	says: []string{"once a later call names it, it is extended again (a Join and a Renew can cross)."},
 	check: func(t *T) {
-		b := t.client()
-		t.inTime(func() bool {
-			a := t.mortal()
-			held := a.lease(a.hold(t.exclusive("q")))
-			next := b.behind(t.exclusive("q"))
-			stray, err := a.Renew(t.ctx, nil)
-			inTime := a.driver.Now() < held.end()
-			if inTime && (err != nil || len(stray) != 1 || stray[0].ID != held.ticket.ID || stray[0].State != driver.Stray) {
-				t.Fatalf("Renew that does not name the only ticket: %+v, %v", stray, err)
-			}
-			ok := inTime && held.renewFor(2*a.TTL(), nil)
-			next.notBefore(held.end(), "which was renewed")
-			b.leave(next.Ticket)
-			return ok
-		})
+		a, b := t.mortal(), t.client()
+		held := a.lease(a.hold(t.exclusive("q")))
+		next := b.behind(t.exclusive("q"))
+		stray, err := a.Renew(t.ctx, nil)
+		if err != nil || len(stray) != 1 || stray[0].ID != held.ticket.ID || stray[0].State != driver.Stray {
+			t.inTime(a.driver, held.end())
+			t.Fatalf("Renew that does not name the only ticket: %+v, %v", stray, err)
+		}
+		held.renewFor(2*a.TTL(), nil)
+		next.notBefore(held.end(), "which was renewed")
 	},
 }
 

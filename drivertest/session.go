@@ -38,7 +38,8 @@ var sessionClose = rule{
 	},
 	across: true,
 
-	exclusive: true, check: func(t *T) {
+	exclusive: true,
+	check: func(t *T) {
 		a, b := t.client(), t.client()
 		held := a.hold(t.exclusive("held"))
 		front := b.hold(t.exclusive("waiting"))

@@ -91,7 +91,8 @@ var ask = rule{
 	name: "Ask",
 	says: []string{"Ask sends Revoke or Evict to the ticket, or removes it at once (Force).", "A ticket that does not stand: ErrGone.", "please give it up", "it is not renewed any more"},
 
-	exclusive: true, check: func(t *T) {
+	exclusive: true,
+	check: func(t *T) {
 		a, b := t.client(), t.client()
 		held := a.hold(t.exclusive("q"))
 		for _, what := range []driver.Demand{driver.Revoke, driver.Evict} {
@@ -122,7 +123,8 @@ var force = rule{
 	says:   []string{"it is taken away at once: unsafe; for Ask only"},
 	across: true,
 
-	exclusive: true, check: func(t *T) {
+	exclusive: true,
+	check: func(t *T) {
 		a, b, c := t.client(), t.client(), t.client()
 		held := a.hold(t.exclusive("q"))
 		next := b.wait(t.exclusive("q"))
@@ -155,39 +157,29 @@ var evictionOfAHeldTicket = rule{
 	name: "EvictionOfAHeldTicket",
 	says: []string{"An evicted ticket that is held is not renewed any more: it leaves when its session leaves it, or when its TTL has run out, whichever comes first"},
 
-	exclusive: true, check: func(t *T) {
-		b, c := t.client(), t.client()
+	exclusive: true,
+	check: func(t *T) {
+		b, c, m := t.client(), t.client(), t.mortal()
 
 		// Its session goes on renewing it in vain.
-		t.inTime(func() bool {
-			a := t.mortal()
-			held := a.lease(a.hold(t.exclusive("q")))
-			if !held.renewFor(1, nil) {
-				return false
+		lost := m.lease(m.hold(t.exclusive("r")))
+		lost.renewFor(1, nil)
+		heir := b.behind(t.exclusive("r"))
+		if err := c.driver.Ask(t.ctx, "r", lost.ticket.ID, driver.Evict); err != nil {
+			t.inTime(c.driver, lost.end())
+			t.Fatalf("Ask: %v", err)
+		}
+		for {
+			answer, err := m.Renew(t.ctx, []driver.Ticket{lost.ticket})
+			if errors.Is(err, driver.ErrSession) || err == nil && len(answer) == 1 && answer[0].State == driver.Gone {
+				break
 			}
-			next := b.behind(t.exclusive("q"))
-			err := c.driver.Ask(t.ctx, "q", held.ticket.ID, driver.Evict)
-			ok := c.driver.Now() < held.end()
-			if ok && err != nil {
-				t.Fatalf("Ask: %v", err)
+			if err != nil || len(answer) != 1 || answer[0].State != driver.Evicted {
+				t.Fatalf("Renew of an evicted ticket: %+v, %v", answer, err)
 			}
-			for ok {
-				answer, err := a.Renew(t.ctx, []driver.Ticket{held.ticket})
-				if errors.Is(err, driver.ErrSession) || err == nil && answer[0].State == driver.Gone {
-					if a.driver.Now() < held.end() {
-						t.Fatalf("an evicted ticket that was held left before its TTL")
-					}
-					break
-				}
-				if err != nil || answer[0].State != driver.Evicted {
-					t.Fatalf("Renew of an evicted ticket: %+v, %v", answer, err)
-				}
-				time.Sleep(t.TTL / 5)
-			}
-			next.notBefore(held.end(), "which was evicted")
-			b.leave(next.Ticket)
-			return ok
-		})
+			time.Sleep(t.TTL / 5)
+		}
+		heir.notBefore(lost.end(), "which was evicted")
 
 		// Its session leaves it: the next one comes at once.
 		a := t.client()
@@ -238,7 +230,8 @@ var evictionOfAFixedTicket = rule{
 		if err := b.driver.Ask(t.ctx, "long", long.ID, driver.Evict); err != nil {
 			t.Fatalf("Ask: %v", err)
 		}
-		if err := b.driver.Ask(t.ctx, "short", short.ID, driver.Evict); err != nil && b.driver.Now() < short.Proof.Add(t.TTL/2) {
+		if err := b.driver.Ask(t.ctx, "short", short.ID, driver.Evict); err != nil {
+			t.inTime(b.driver, short.Proof.Add(t.TTL/2))
 			t.Fatalf("Ask: %v", err)
 		}
 		end := asked.Add(a.TTL())
