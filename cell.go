@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/interlock-go/interlock/driver"
 )
@@ -106,7 +107,7 @@ func (v cell) await(ctx context.Context, ok func(driver.Cell) (bool, error)) (dr
 // change swaps the cell to what f makes of it, again whenever somebody else
 // was faster, until ctx ends.
 func (v cell) change(ctx context.Context, f func(driver.Cell) (driver.Swap, error)) (driver.Cell, error) {
-	var b backoff
+	b := backoff{most: 100 * time.Millisecond} // others are fast, the backend is not ill
 	for {
 		got, err := v.load(ctx)
 		if err != nil {

@@ -48,7 +48,7 @@ func start(ctx context.Context, d driver.Driver, cfg clientConfig) (*Client, err
 		reaper:   newReaper(),
 	}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
-	call := bound(ctx, callTimeout(cfg.ttl))
+	call := bound(ctx, openTimeout)
 	defer call.release()
 	s, err := d.Open(call, driver.SessionOptions{TTL: cfg.ttl, Owner: cfg.owner})
 	if err != nil {
@@ -89,5 +89,8 @@ func (c *Client) background(f func()) {
 // call bounds one exchange: a third of the TTL is a heartbeat's time, and a
 // reply that has not come by then is taken for lost.
 func (c *Client) call(ctx context.Context) *bounded { return bound(ctx, callTimeout(c.cfg.ttl)) }
+
+// openTimeout bounds the opening of a session by a backend that does not answer.
+const openTimeout = 10 * time.Second
 
 func callTimeout(ttl time.Duration) time.Duration { return max(ttl/3, time.Second) }

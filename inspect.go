@@ -112,7 +112,8 @@ func (c *Client) named(name string) cell {
 }
 
 // Revoke asks the holder of a lease or ticket to give it up: its
-// [Lease.Revoked] is closed. Nothing happens if it does not listen.
+// [Lease.Revoked] is closed. Nothing happens if it does not listen. ErrLost:
+// there is no such lease or ticket any more.
 func (c *Client) Revoke(ctx context.Context, name, id string) error {
 	return c.ask(ctx, "revoke", name, id, driver.Revoke)
 }
@@ -120,7 +121,8 @@ func (c *Client) Revoke(ctx context.Context, name, id string) error {
 // Evict takes a lease or a place in line away. The holder's lease is lost at
 // once, and the lock passes on when the holder has released it or its TTL has
 // run out. With force it passes on at once, while the holder may still be at
-// work: unsafe, unless the resource checks tokens.
+// work: unsafe, unless the resource checks tokens. A waiter lines up again at
+// the end. ErrLost: there is no such lease or ticket any more.
 func (c *Client) Evict(ctx context.Context, name, id string, force bool) error {
 	if force {
 		return c.ask(ctx, "evict", name, id, driver.Force)

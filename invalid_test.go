@@ -41,6 +41,8 @@ func TestImpossibleRequestsFailAtOnce(t *testing.T) {
 			"sticky permits":        a.Semaphore("s", 2, interlock.Sticky()),
 			"no stripes":            a.Striped("s", 0).For("key"),
 			"too many stripes":      a.Striped("s", interlock.MaxStripes+1).For("key"),
+			"permits, with more":    a.Semaphore("s", 1<<40).With(interlock.Note("")),
+			"stripes, with more":    a.Striped("s", 0).For("key").With(interlock.Note("")),
 			"with the wrong option": a.Mutex("m").With(interlock.Weight(2)),
 		} {
 			_, err := l.Acquire(ctx)

@@ -20,6 +20,7 @@ type Lock struct {
 	units    int64
 	capacity int64
 	cfg      lockConfig
+	wrong    error // what With cannot mend
 	err      error // why it cannot be acquired
 }
 
@@ -36,11 +37,11 @@ func (c *Client) Mutex(name string, opts ...Option) *Lock {
 // Semaphore is a lock with so many permits; see [Weight] for acquiring several
 // at once. Users of one name must agree on their number: ErrMismatch.
 func (c *Client) Semaphore(name string, permits int64, opts ...Option) *Lock {
-	l := c.lock(driver.Semaphore, name, 1, permits, opts)
-	if l.err == nil && (permits < 1 || permits > driver.RWCapacity) {
-		l.err = driver.Invalid(fmt.Errorf("a semaphore of %d permits: 1 to %d are possible", permits, driver.RWCapacity))
+	l := &Lock{c: c, name: name, queue: c.cfg.prefix + name, kind: driver.Semaphore, units: 1, capacity: permits}
+	if permits < 1 || permits > driver.RWCapacity {
+		l.wrong = fmt.Errorf("a semaphore of %d permits: 1 to %d are possible", permits, driver.RWCapacity)
 	}
-	return l
+	return l.With(opts...)
 }
 
 // With returns a copy of the lock with further options.
@@ -63,6 +64,8 @@ func (l *Lock) check() error {
 	}
 	c := l.cfg
 	switch {
+	case l.wrong != nil:
+		return l.wrong
 	case c.err != nil:
 		return c.err
 	case c.weight != 0 && l.kind != driver.Semaphore:

@@ -107,7 +107,8 @@ func AtLeast(d time.Duration) Option {
 func Weight(n int64) Option { return func(c *lockConfig) { c.weight = n } }
 
 // Reentrant makes an acquire with a context that holds the lock already
-// succeed at once, and count: the lock is released when all its leases are.
+// succeed at once, and count: the lock is released when all its leases are. More
+// permits of a semaphore than the context holds are acquired beside those.
 func Reentrant() Option { return func(c *lockConfig) { c.reentrant = true } }
 
 // Robust makes [Lease.Inherited] known. On some backends it costs one read.

@@ -9,7 +9,10 @@ import (
 // backoff spaces the repetitions of a failed call: exponential from 5 ms to
 // one second, with full jitter, so that the clients of a backend that comes
 // back do not arrive together.
-type backoff struct{ next time.Duration }
+type backoff struct {
+	next time.Duration
+	most time.Duration // 0: backoffMax
+}
 
 const (
 	backoffMin = 5 * time.Millisecond
@@ -17,7 +20,11 @@ const (
 )
 
 func (b *backoff) sleep(ctx context.Context) error {
-	b.next = min(max(2*b.next, backoffMin), backoffMax)
+	most := b.most
+	if most == 0 {
+		most = backoffMax
+	}
+	b.next = min(max(2*b.next, backoffMin), most)
 	return sleep(ctx, b.next/2+rand.N(b.next))
 }
 

@@ -128,7 +128,7 @@ func (c *Client) reopen(old *session) {
 	var b backoff
 	began := c.d.Now()
 	for {
-		call := c.call(c.ctx)
+		call := bound(c.ctx, openTimeout)
 		s, err := c.d.Open(call, driver.SessionOptions{TTL: c.cfg.ttl, Owner: c.cfg.owner})
 		call.release()
 		switch {

@@ -3,8 +3,6 @@ package interlock
 import (
 	"fmt"
 	"hash/fnv"
-
-	"github.com/interlock-go/interlock/driver"
 )
 
 // Striped is one lock cut into n, so that work on different keys rarely waits.
@@ -18,11 +16,11 @@ const MaxStripes = 1 << 16
 func (c *Client) Striped(name string, n int, opts ...Option) *Striped {
 	s := &Striped{}
 	for i := range max(1, min(n, MaxStripes)) {
-		l := c.Mutex(fmt.Sprintf("%s/%d", name, i), opts...)
-		if l.err == nil && (n < 1 || n > MaxStripes) {
-			l.err = driver.Invalid(fmt.Errorf("%d stripes: 1 to %d are possible", n, MaxStripes))
+		l := c.Mutex(fmt.Sprintf("%s/%d", name, i))
+		if n < 1 || n > MaxStripes {
+			l.wrong = fmt.Errorf("%d stripes: 1 to %d are possible", n, MaxStripes)
 		}
-		s.stripes = append(s.stripes, l)
+		s.stripes = append(s.stripes, l.With(opts...))
 	}
 	return s
 }
