@@ -50,7 +50,7 @@ func TestACrowdIsDrained(t *testing.T) {
 // What a client remembers does not grow with the names that it has used.
 func TestNoGrowthOverManyNames(t *testing.T) {
 	a := join(t, memlock.NewWorld())
-	names := 1_000_000
+	names := 300_000
 	if testing.Short() {
 		names = 10_000
 	}

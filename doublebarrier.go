@@ -22,6 +22,7 @@ type DoubleBarrier struct {
 	c       *Client
 	lock    *Lock
 	members int
+	note    string // tells the others how many this one waits for
 	cell    cell
 }
 
@@ -37,10 +38,10 @@ type round struct {
 // of members: ErrMismatch.
 func (c *Client) DoubleBarrier(name string, members int) *DoubleBarrier {
 	b := &DoubleBarrier{
-		c: c, members: members,
-		lock: c.lock(driver.Barrier, name, 1, driver.RWCapacity, nil),
+		c: c, members: members, note: fmt.Sprintf("one of %d", members),
 		cell: c.cell("round", name),
 	}
+	b.lock = c.lock(driver.Barrier, name, 1, driver.RWCapacity, []Option{Note(b.note)})
 	if b.lock.err == nil && (members < 1 || members > MaxMembers) {
 		b.lock.err = driver.Invalid(fmt.Errorf("a barrier of %d members: 1 to %d are possible", members, MaxMembers))
 	}
@@ -48,7 +49,8 @@ func (c *Client) DoubleBarrier(name string, members int) *DoubleBarrier {
 }
 
 // Enter waits until a round is full with this member in it. If ctx ends first,
-// the member does not count. The lease ends if the member is taken for dead;
+// the member does not count; if it ends just as the round fills, it counts as
+// having left. The lease ends if the member is taken for dead;
 // Leave it, or Release it to leave without waiting for the others.
 func (b *DoubleBarrier) Enter(ctx context.Context) (*Lease, error) {
 	lease, err := b.lock.Acquire(ctx)
@@ -80,20 +82,21 @@ func (b *DoubleBarrier) Leave(ctx context.Context, l *Lease) error {
 // starting the next round if that can be done.
 func (b *DoubleBarrier) entered(ctx context.Context, l *Lease) (bool, error) {
 	for {
-		now, cell, standing, err := b.look(ctx)
+		now, cell, queue, err := b.look(ctx)
 		if err != nil {
 			return false, err
 		}
 		id := l.t.req.ID
+		if err := b.agree(queue, id); err != nil {
+			return false, err
+		}
 		if slices.Contains(now.Members, id) {
 			return true, nil
 		}
-		if anyOf(now.Members, standing) {
-			if len(now.Members) != b.members {
-				return false, fmt.Errorf("%w: others say %d members, not %d", ErrMismatch, len(now.Members), b.members)
-			}
+		if anyOf(now.Members, ids(queue)) {
 			return false, nil
 		}
+		standing := ids(slices.DeleteFunc(queue, func(m driver.Member) bool { return string(m.Note) != b.note }))
 		if len(standing) < b.members || !slices.Contains(standing[:b.members], id) {
 			return false, nil
 		}
@@ -109,18 +112,27 @@ func (b *DoubleBarrier) entered(ctx context.Context, l *Lease) (bool, error) {
 	}
 }
 
+// agree reports whether the one who came first wants as many members. Whoever
+// does not is about to leave, and does not count.
+func (b *DoubleBarrier) agree(queue []driver.Member, id string) error {
+	if len(queue) > 0 && queue[0].ID != id && string(queue[0].Note) != b.note {
+		return fmt.Errorf("%w: who came first is %s, this one is %s", ErrMismatch, queue[0].Note, b.note)
+	}
+	return nil
+}
+
 // left reports whether the round of the lease's ticket is over.
 func (b *DoubleBarrier) left(ctx context.Context, l *Lease) (bool, error) {
-	now, _, standing, err := b.look(ctx)
+	now, _, queue, err := b.look(ctx)
 	if err != nil {
 		return false, err
 	}
-	return !slices.Contains(now.Members, l.t.req.ID) || !anyOf(now.Members, standing), nil
+	return !slices.Contains(now.Members, l.t.req.ID) || !anyOf(now.Members, ids(queue)), nil
 }
 
 // look reads the round and then the queue, in this order: a member of the
 // round that is not in the queue has therefore left.
-func (b *DoubleBarrier) look(ctx context.Context) (now round, cell driver.Cell, standing []string, err error) {
+func (b *DoubleBarrier) look(ctx context.Context) (now round, cell driver.Cell, queue []driver.Member, err error) {
 	if cell, err = b.cell.load(ctx); err != nil {
 		return now, cell, nil, err
 	}
@@ -130,10 +142,15 @@ func (b *DoubleBarrier) look(ctx context.Context) (now round, cell driver.Cell, 
 		}
 	}
 	q, err := b.queue(ctx, "")
-	for _, m := range q.Members {
-		standing = append(standing, m.ID)
+	return now, cell, q.Members, err
+}
+
+func ids(queue []driver.Member) []string {
+	ids := make([]string, 0, len(queue))
+	for _, m := range queue {
+		ids = append(ids, m.ID)
 	}
-	return now, cell, standing, err
+	return ids
 }
 
 func (b *DoubleBarrier) queue(ctx context.Context, after string) (q driver.Queue, err error) {

@@ -151,11 +151,21 @@ func TestMembersMustAgreeOnTheirNumber(t *testing.T) {
 		wantErr(t, err, interlock.ErrMismatch)
 		ok(t, one.lease.Release())
 		ok(t, two.lease.Release())
+		early := enter(ctx, a.DoubleBarrier("d", 3)) // before any round is full
+		synctest.Wait()
+		_, err = b.DoubleBarrier("d", 2).Enter(ctx)
+		wantErr(t, err, interlock.ErrMismatch)
+		if _, done := got(early); done {
+			t.Fatal("entered with two of three")
+		}
+		for range 2 {
+			enter(ctx, a.DoubleBarrier("d", 3))
+		}
+		ok(t, (<-early).err)
 		for _, n := range []int{0, -1, interlock.MaxMembers + 1} {
 			_, err := a.DoubleBarrier("d", n).Enter(ctx)
 			wantErr(t, err, interlock.ErrInvalid)
 		}
-		nothingLeft(t, a, b)
 	})
 }
 
