@@ -42,10 +42,19 @@ func newSession(t *testing.T, shell ...string) *session {
 	s := &session{run: command(t), exe: exe}
 	s.Cmd = exec.Command(shell[0], shell[1:]...)
 	s.Env = append(os.Environ(), mark+"="+s.mark, "PS1=$ ", "ENV=", "HISTFILE=", "TERM=dumb", "G=env "+asProgram+"=1 "+exe)
+	s.open()
+	s.expect(`\$ $`)
+	return s
+}
+
+// open starts the session's command on a new terminal.
+func (s *session) open() {
+	s.t.Helper()
+	var err error
 	if s.tty, err = pty.Start(s.Cmd); err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	s.t.Cleanup(func() {
 		s.tty.Close()
 		s.Process.Kill()
 		s.Wait()
@@ -54,7 +63,7 @@ func newSession(t *testing.T, shell ...string) *session {
 				unix.Kill(pid, unix.SIGKILL)
 			}
 		}
-		eventually(t, "the session's processes are gone", func() bool { return len(s.processes()) == 0 })
+		eventually(s.t, "the session's processes are gone", func() bool { return len(s.processes()) == 0 })
 	})
 	go func() {
 		for buf := make([]byte, 4096); ; {
@@ -67,8 +76,6 @@ func newSession(t *testing.T, shell ...string) *session {
 			}
 		}
 	}()
-	s.expect(`\$ $`)
-	return s
 }
 
 func (s *session) send(text string) {
@@ -334,4 +341,53 @@ func TestTerminalIsLeftAsItWasFound(t *testing.T) {
 			t.Errorf("before:\n%s\nafter:\n%s", want, got)
 		}
 	})
+}
+
+func TestJobAtATerminalIsGoneHoweverItsGroupIsTreated(t *testing.T) {
+	for name, signal := range map[string]unix.Signal{"killed": unix.SIGKILL, "stopped": unix.SIGSTOP} {
+		t.Run(name, func(t *testing.T) {
+			const ttl = 5 * time.Second
+			n := newNotebook(t)
+			s := newSession(t, "bash", "--norc", "--noprofile", "--noediting", "-i")
+			s.send(fmt.Sprintf("%s=%v $G env %s=command %s %s\n", testTTL, ttl, asDie, s.exe, n))
+			s.inFront(s.exe + " env")
+			n.writing(t)
+			group := 0
+			for pid, line := range s.processes() {
+				if strings.HasPrefix(line, s.exe+" env") {
+					group = pid
+				}
+			}
+			if err := unix.Kill(-group, signal); err != nil {
+				t.Fatal(err)
+			}
+			deadline := driver.Now().Add(ttl)
+			eventually(t, "the job is gone", func() bool {
+				left := s.processes()
+				delete(left, s.Process.Pid)
+				delete(left, group)
+				return len(left) == 0
+			})
+			if _, last := n.read(t); last >= deadline {
+				t.Errorf("the job wrote %v after it had to be gone", last.Sub(deadline))
+			}
+		})
+	}
+}
+
+func TestCtrlZHasNoEffectWhereNobodyCouldContinueTheJob(t *testing.T) {
+	// The program leads the session itself, as a terminal emulator starts it.
+	s := &session{run: command(t, "cat")}
+	s.SysProcAttr = nil
+	s.Stdout, s.Stderr = nil, nil
+	s.open()
+	s.inFront("cat")
+	s.send(ctrlZ)
+	s.expect(`\^Z`)
+	s.send("words\n")
+	s.expect("words\nwords\n")
+	s.send(ctrlD)
+	if code := s.wait(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
 }
