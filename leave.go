@@ -3,6 +3,7 @@ package interlock
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
@@ -104,9 +105,15 @@ func (t *ticket) expireAt(end driver.Instant) {
 	t.c.lookAt(end)
 }
 
+// released is written before a ticket goes back and read after one is granted:
+// what a holder did happens before what the next holder of this process does, in
+// the sense of Go's memory model, also where the two meet in the backend only.
+var released atomic.Uint64
+
 // repeat makes the call until it has an answer, or the limit has passed:
 // ErrLost, unless the ticket outlives its session.
 func (t *ticket) repeat(limit driver.Instant, call func(context.Context, driver.Session) error) error {
+	released.Add(1)
 	var b backoff
 	var last error
 	for first := true; ; first = false {

@@ -291,6 +291,7 @@ func (t *ticket) hold(tk driver.Ticket) error {
 	if t.req.Hold > 0 {
 		ttl, spare = t.req.Hold, margin(t.req.Hold)
 	}
+	released.Load()
 	now := t.c.d.Now()
 	t.c.mu.Lock()
 	defer t.c.mu.Unlock()
