@@ -13,7 +13,7 @@ var awaitReturnsOnceHeld = rule{
 	says:      []string{"Await returns once the ticket is held."},
 	exclusive: true,
 	across:    true,
-	check: func(t *T) {
+	check: func(t *trial) {
 		a, b := t.client(), t.client()
 		held := a.hold(t.exclusive("q"))
 		a.await(held) // it is already
@@ -42,7 +42,7 @@ var awaitOfAGoneTicket = rule{
 	says: []string{"A ticket that does not stand (any more): ErrGone."},
 
 	exclusive: true,
-	check: func(t *T) {
+	check: func(t *trial) {
 		a, b := t.client(), t.client()
 		a.gone(driver.Ticket{ID: newID(), Queue: "q"})
 		held := a.hold(t.exclusive("q"))
@@ -68,7 +68,7 @@ var awaitDoesNotLeave = rule{
 	says: []string{"Returning for another reason, such as the end of ctx, does not leave the queue."},
 
 	exclusive: true,
-	check: func(t *T) {
+	check: func(t *trial) {
 		a, b := t.client(), t.client()
 		held := a.hold(t.exclusive("q"))
 		next := b.wait(t.exclusive("q"))

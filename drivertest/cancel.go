@@ -12,7 +12,7 @@ import (
 var cancellation = rule{
 	name: "Cancellation",
 	says: []string{wrapsTheEnd, leavesOpen},
-	check: func(t *T) {
+	check: func(t *trial) {
 		play(t, "cancelled before", cancelled)
 		for n := range t.size(4, 2) {
 			play(t, fmt.Sprintf("cancelled at look %d", n+1), cancelledAtLook(n+1))
@@ -26,7 +26,7 @@ var cancellation = rule{
 var endedContext = rule{
 	name: "EndedContext",
 	says: []string{wrapsTheEnd},
-	check: func(t *T) {
+	check: func(t *trial) {
 		a, b := t.client(), t.client()
 		held := a.hold(t.exclusive("q"))
 		waiting := b.wait(t.exclusive("q"))
@@ -81,7 +81,7 @@ var cancelledAwaits = rule{
 	says: []string{"Returning for another reason, such as the end of ctx, does not leave the queue."},
 
 	exclusive: true,
-	check: func(t *T) {
+	check: func(t *trial) {
 		a, b := t.client(), t.client()
 		held := a.hold(t.exclusive("q"))
 		for range t.size(100, 20) {

@@ -22,7 +22,7 @@ func remove(name string, version uint64) driver.Swap {
 }
 
 // swap changes a cell that must be at s.Version.
-func (t *T) swap(d driver.Driver, s driver.Swap) driver.Cell {
+func (t *trial) swap(d driver.Driver, s driver.Swap) driver.Cell {
 	t.Helper()
 	c, err := d.Swap(t.ctx, s)
 	if err != nil {
@@ -34,7 +34,7 @@ func (t *T) swap(d driver.Driver, s driver.Swap) driver.Cell {
 	return c
 }
 
-func (t *T) conflict(d driver.Driver, s driver.Swap) {
+func (t *trial) conflict(d driver.Driver, s driver.Swap) {
 	t.Helper()
 	if c, err := d.Swap(t.ctx, s); !errors.Is(err, driver.ErrConflict) {
 		t.Fatalf("Swap of %q at version %d: %s, %v; it must be ErrConflict", s.Name, s.Version, show(c), err)
@@ -42,7 +42,7 @@ func (t *T) conflict(d driver.Driver, s driver.Swap) {
 }
 
 // is checks what a cell holds.
-func (t *T) is(d driver.Driver, name string, want driver.Cell) {
+func (t *trial) is(d driver.Driver, name string, want driver.Cell) {
 	t.Helper()
 	got, err := d.Load(t.ctx, name)
 	if err != nil {
@@ -60,7 +60,7 @@ func show(c driver.Cell) string {
 var swapComparesVersions = rule{
 	name: "SwapComparesVersions",
 	says: []string{swapSays, "A cell that was never set has version 0.", "never set; grows with every change", "the version to replace; 0 creates a cell that was never set"},
-	check: func(t *T) {
+	check: func(t *trial) {
 		a, b := t.driver(), t.driver()
 		t.is(a, "c", driver.Cell{})
 		t.conflict(a, set("c", 1, "from nothing"))
@@ -81,7 +81,7 @@ var swapComparesVersions = rule{
 var deletedCells = rule{
 	name: "DeletedCells",
 	says: []string{"A deleted cell keeps its version, so that a version never comes back.", "the cell does not exist afterwards; Value is ignored", swapSays},
-	check: func(t *T) {
+	check: func(t *trial) {
 		a, b := t.driver(), t.driver()
 		seen := map[uint64]bool{0: true}
 		fresh := func(c driver.Cell) driver.Cell {
@@ -113,7 +113,7 @@ var swapIsIdempotent = rule{
 		"Repeated with the same ID within SwapMemory it changes nothing more and returns the first result.",
 		"SwapMemory is how long, at least, a backend recognises a [Swap] that is repeated with the same ID.",
 	},
-	check: func(t *T) {
+	check: func(t *trial) {
 		a, b := t.driver(), t.driver()
 		repeat := func(d driver.Driver, s driver.Swap, first driver.Cell) {
 			t.Helper()
@@ -151,7 +151,7 @@ var swapIsIdempotent = rule{
 var cellSize = rule{
 	name: "CellSize",
 	says: []string{"A value of more than MaxCell bytes is refused with ErrTooLarge.", "A cell is a versioned value of at most [MaxCell] bytes, with compare-and-swap and watch."},
-	check: func(t *T) {
+	check: func(t *trial) {
 		d := t.driver()
 		every := make([]byte, driver.MaxCell)
 		for i := range every {
@@ -189,7 +189,7 @@ var cellContention = rule{
 	name:   "CellContention",
 	says:   []string{swapSays},
 	across: true,
-	check: func(t *T) {
+	check: func(t *trial) {
 		const clients = 6
 		each := t.size(40, 10)
 		drivers := make([]driver.Driver, clients)

@@ -12,7 +12,7 @@ var check = rule{
 		"Check examines whether the backend can be reached and is configured so that its promises hold. It reports what it found out even when something failed.",
 		"what was looked at", "what was found", "the promise that this affects; \"\" if OK", "what to do; \"\" if OK",
 	},
-	check: func(t *T) {
+	check: func(t *trial) {
 		d := t.driver()
 		ctx, cancel := context.WithCancel(t.ctx)
 		cancel()

@@ -14,23 +14,23 @@ import (
 type client struct {
 	driver.Session
 	driver driver.Driver
-	t      *T
+	t      *trial
 	opened driver.Instant
 }
 
 // client opens a session that outlives the rule without renewing anything.
-func (t *T) client() *client {
+func (t *trial) client() *client {
 	t.Helper()
 	return t.session(t.driver(), 10*limit)
 }
 
 // mortal opens a session that dies soon if it renews nothing.
-func (t *T) mortal() *client {
+func (t *trial) mortal() *client {
 	t.Helper()
 	return t.session(t.driver(), t.TTL)
 }
 
-func (t *T) session(d driver.Driver, ttl time.Duration) *client {
+func (t *trial) session(d driver.Driver, ttl time.Duration) *client {
 	t.Helper()
 	opened := d.Now()
 	s, err := d.Open(t.ctx, driver.SessionOptions{TTL: ttl, Owner: "drivertest"})
@@ -160,7 +160,7 @@ func (c *client) beat(known ...driver.Ticket) (stop func()) {
 }
 
 // snapshot reads a queue.
-func (t *T) snapshot(d driver.Driver, queue string) driver.Queue {
+func (t *trial) snapshot(d driver.Driver, queue string) driver.Queue {
 	t.Helper()
 	q, err := d.Follow(t.ctx, queue, "")
 	if err != nil {
@@ -170,7 +170,7 @@ func (t *T) snapshot(d driver.Driver, queue string) driver.Queue {
 }
 
 // stands checks who is in the queue, in order, held ones in front.
-func (t *T) stands(d driver.Driver, queue string, held, waiting []driver.Ticket) {
+func (t *trial) stands(d driver.Driver, queue string, held, waiting []driver.Ticket) {
 	t.Helper()
 	q := t.snapshot(d, queue)
 	want := append(append([]driver.Ticket{}, held...), waiting...)

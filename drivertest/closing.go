@@ -15,7 +15,7 @@ const closeFrees = "Close ends every call under way and frees what the driver ho
 var closeEndsCalls = rule{
 	name: "CloseEndsCalls",
 	says: []string{closeFrees},
-	check: func(t *T) {
+	check: func(t *trial) {
 		d, err := t.world.Open(t.ctx)
 		if err != nil {
 			t.Fatalf("open a driver: %v", err)
@@ -84,7 +84,7 @@ var closeEndsCalls = rule{
 var closeWithoutSessions = rule{
 	name: "CloseWithOpenSessions",
 	says: []string{"Sessions that were not closed end as if their process had died."},
-	check: func(t *T) {
+	check: func(t *trial) {
 		d, err := t.world.Open(t.ctx)
 		if err != nil {
 			t.Fatalf("open a driver: %v", err)
@@ -108,7 +108,7 @@ var noLeftovers = rule{
 	name:  "NoLeftovers",
 	says:  []string{closeFrees},
 	alone: true,
-	check: func(t *T) {
+	check: func(t *trial) {
 		a := t.client()
 		a.hold(t.exclusive("q"))
 		round := func() {

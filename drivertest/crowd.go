@@ -12,7 +12,7 @@ import (
 var crowd = rule{
 	name: "Crowd",
 	says: []string{firstCome, "Await returns once the ticket is held."},
-	check: func(t *T) {
+	check: func(t *trial) {
 		const sessions = 8
 		var clients []*client
 		for i := range sessions {
@@ -53,7 +53,7 @@ var crowd = rule{
 var crowdOfReaders = rule{
 	name: "CrowdOfReaders",
 	says: []string{theRule, "Await returns once the ticket is held."},
-	check: func(t *T) {
+	check: func(t *trial) {
 		clients := []*client{t.client(), t.client(), t.client()}
 		n := t.size(2000, 300)
 		w := clients[0].hold(writer("q"))

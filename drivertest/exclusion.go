@@ -13,7 +13,7 @@ var exclusion = rule{
 	says:      []string{theRule, "Join puts a ticket at the end of a queue and reports whether it is held."},
 	exclusive: true,
 	across:    true,
-	check: func(t *T) {
+	check: func(t *trial) {
 		a, b := t.client(), t.client()
 		first := a.hold(t.exclusive("q"))
 		second := b.wait(t.exclusive("q"))
@@ -39,7 +39,7 @@ var exclusionWithinASession = rule{
 	name:      "ExclusionWithinASession",
 	says:      []string{theRule},
 	exclusive: true,
-	check: func(t *T) {
+	check: func(t *trial) {
 		a := t.client()
 		first := a.hold(t.exclusive("q"))
 		second := a.wait(t.exclusive("q"))
@@ -57,7 +57,7 @@ var exclusionWithinASession = rule{
 var prefixOfTheQueue = rule{
 	name: "PrefixOfTheQueue",
 	says: []string{theRule},
-	check: func(t *T) {
+	check: func(t *trial) {
 		for _, c := range []struct {
 			about    string
 			capacity int64
@@ -98,7 +98,7 @@ var prefixOfTheQueue = rule{
 var readersAndWriters = rule{
 	name: "ReadersAndWriters",
 	says: []string{theRule, "A mutex is a queue of capacity 1 with tickets of 1 unit; a semaphore of n has capacity n; a read-write lock has [RWCapacity], of which a reader takes 1 and a writer all."},
-	check: func(t *T) {
+	check: func(t *trial) {
 		a, b := t.client(), t.client()
 		r1, r2 := a.hold(reader("q")), b.hold(reader("q"))
 		w1 := a.wait(writer("q"))
@@ -123,7 +123,7 @@ var readersAndWriters = rule{
 var largestCapacity = rule{
 	name: "LargestCapacity",
 	says: []string{theRule},
-	check: func(t *T) {
+	check: func(t *trial) {
 		a, b := t.client(), t.client()
 		const most = math.MaxInt64
 		first := a.hold(permits("q", most, most))
@@ -147,7 +147,7 @@ var heldStaysHeld = rule{
 	name:      "HeldStaysHeld",
 	says:      []string{"Grants are strictly first come, first served, and a ticket that is held stays held until it leaves."},
 	exclusive: true,
-	check: func(t *T) {
+	check: func(t *trial) {
 		a, b := t.client(), t.client()
 		r := t.exclusive("q")
 		first := a.hold(r)

@@ -14,7 +14,7 @@ var expiryOfAHeldTicket = rule{
 	name:      "ExpiryOfAHeldTicket",
 	says:      []string{expires},
 	exclusive: true,
-	check: func(t *T) {
+	check: func(t *trial) {
 		a, b, c := t.mortal(), t.client(), t.client()
 		held := a.lease(a.hold(t.exclusive("q")))
 		next := b.behind(t.exclusive("q"))
@@ -43,7 +43,7 @@ var expiryOfAWaitingTicket = rule{
 	says: []string{expires},
 
 	exclusive: true,
-	check: func(t *T) {
+	check: func(t *trial) {
 		a, b, c := t.client(), t.mortal(), t.client()
 		held := a.hold(t.exclusive("q"))
 		joined := b.driver.Now()
@@ -68,7 +68,7 @@ var expiryOfAWaitingTicket = rule{
 var expiryOfManyInARow = rule{
 	name: "ExpiryOfManyInARow",
 	says: []string{expires, firstCome},
-	check: func(t *T) {
+	check: func(t *trial) {
 		dead, a := t.mortal(), t.client()
 		held := dead.lease(dead.join(t.exclusive("q")))
 		for range 50 {
@@ -84,7 +84,7 @@ var expiryOfManyInARow = rule{
 var renewExtends = rule{
 	name: "RenewExtends",
 	says: []string{"A ticket belongs to the session that joined it and stands as long as that session renews it"},
-	check: func(t *T) {
+	check: func(t *trial) {
 		a, b := t.mortal(), t.client()
 		held := a.lease(a.hold(t.exclusive("q")))
 		next := b.behind(t.exclusive("q"))
@@ -96,7 +96,7 @@ var renewExtends = rule{
 var renewOfAWaitingTicket = rule{
 	name: "RenewOfAWaitingTicket",
 	says: []string{"A ticket belongs to the session that joined it and stands as long as that session renews it"},
-	check: func(t *T) {
+	check: func(t *trial) {
 		a, b := t.mortal(), t.client()
 		front := b.hold(t.exclusive("q"))
 		waiting := a.leaseOfWaiting(t.exclusive("q"))
@@ -115,7 +115,7 @@ var proof = rule{
 	name:   "Proof",
 	says:   []string{"Proof is the local time from which the backend guarantees a held ticket for the session's TTL, or for its Hold: no other ticket takes its place before.", "Now reads the steady clock that all proofs of this driver are in: the function [Now], unless the driver lives in simulated time."},
 	across: true,
-	check: func(t *T) {
+	check: func(t *trial) {
 		b, front := t.client(), t.client()
 		type entry struct {
 			why   string

@@ -16,7 +16,7 @@ var follow = rule{
 	name:   "Follow",
 	says:   []string{followSays, "A queue without tickets is empty, not an error."},
 	across: true,
-	check: func(t *T) {
+	check: func(t *trial) {
 		a, b := t.client(), t.client()
 		watcher := t.driver()
 		q := t.snapshot(watcher, "q")
@@ -106,7 +106,7 @@ var followNeverMissesTheLast = rule{
 	name:   "FollowNeverMissesTheLast",
 	says:   []string{followSays},
 	across: true,
-	check: func(t *T) {
+	check: func(t *trial) {
 		a, b := t.client(), t.client()
 		watchers := []driver.Driver{t.driver(), t.driver(), a.driver}
 		for range t.size(10, 3) {
@@ -161,7 +161,7 @@ var snapshots = rule{
 		"of the Join, by the backend's clock",
 		"who and why, a candidate's value; shown by inspection",
 	},
-	check: func(t *T) {
+	check: func(t *trial) {
 		d := t.driver()
 		s, err := d.Open(t.ctx, driver.SessionOptions{TTL: limit, Owner: "an owner: ü"})
 		if err != nil {

@@ -12,7 +12,7 @@ var hangingBackend = rule{
 	name:  "HangingBackend",
 	says:  []string{wrapsTheEnd, leavesOpen},
 	alone: true, // a world may hang the clients of others, too
-	check: func(t *T) {
+	check: func(t *trial) {
 		if t.world.Hang == nil {
 			t.Fatalf("World.Hang is not set; list HangingBackend as unsupported, with the reason")
 		}
@@ -85,7 +85,7 @@ var hangingBackend = rule{
 var unreachableBackend = rule{
 	name: "UnreachableBackend",
 	says: []string{"It fails at once, with the reason, if the backend cannot be reached."},
-	check: func(t *T) {
+	check: func(t *trial) {
 		if t.world.Unreachable == nil {
 			t.Fatalf("World.Unreachable is not set; list UnreachableBackend as unsupported, with the reason")
 		}
@@ -108,7 +108,7 @@ var lostMessages = rule{
 	name:  "LostMessages",
 	says:  []string{"Renew also repairs whatever a lost message left undone: a grant that Await was not told of, a signal that was not delivered."},
 	alone: true, // a world may lose the messages of others, too
-	check: func(t *T) {
+	check: func(t *trial) {
 		if t.world.LoseMessages == nil {
 			t.Fatalf("World.LoseMessages is not set; list LostMessages as unsupported, with the reason")
 		}

@@ -36,7 +36,7 @@ func (h *history) record(client int, input any, call func() (output any, err err
 	return nil
 }
 
-func (h *history) check(t *T, m porcupine.Model) {
+func (h *history) check(t *trial, m porcupine.Model) {
 	t.Helper()
 	if !porcupine.CheckOperations(m, h.all) {
 		var lines strings.Builder
@@ -84,7 +84,7 @@ func lockModel(capacity int64) porcupine.Model {
 const concurrently = "All methods may be called concurrently."
 
 // lockHistory lets clients acquire and release, and checks what they saw.
-func lockHistory(t *T, capacity int64, request func() driver.Request) {
+func lockHistory(t *trial, capacity int64, request func() driver.Request) {
 	const workers = 6
 	clients := []*client{t.client(), t.client(), t.client()}
 	h := &history{}
@@ -132,7 +132,7 @@ var concurrentLocks = rule{
 	says:      []string{theRule, concurrently, tokensGrow},
 	exclusive: true,
 	across:    true,
-	check: func(t *T) {
+	check: func(t *trial) {
 		lockHistory(t, t.shape.capacity, func() driver.Request {
 			r := t.exclusive("q")
 			r.NoWait = rand.IntN(4) == 0
@@ -144,7 +144,7 @@ var concurrentLocks = rule{
 var concurrentReadersAndWriters = rule{
 	name: "ConcurrentReadersAndWriters",
 	says: []string{theRule, concurrently, tokensGrow},
-	check: func(t *T) {
+	check: func(t *trial) {
 		lockHistory(t, driver.RWCapacity, func() driver.Request {
 			if rand.IntN(3) == 0 {
 				return writer("q")
@@ -157,7 +157,7 @@ var concurrentReadersAndWriters = rule{
 var concurrentPermits = rule{
 	name: "ConcurrentPermits",
 	says: []string{theRule, concurrently},
-	check: func(t *T) {
+	check: func(t *trial) {
 		lockHistory(t, 5, func() driver.Request { return permits("q", 1+rand.Int64N(5), 5) })
 	},
 }
@@ -204,7 +204,7 @@ var concurrentCells = rule{
 	name:   "ConcurrentCells",
 	says:   []string{swapSays, concurrently, "Repeated with the same ID within SwapMemory it changes nothing more and returns the first result."},
 	across: true,
-	check: func(t *T) {
+	check: func(t *trial) {
 		const workers = 6
 		drivers := []driver.Driver{t.driver(), t.driver(), t.driver()}
 		h := &history{}

@@ -10,7 +10,7 @@ import (
 const fixedEnd = "The exception is a held ticket with a fixed end ([Request].Hold, [Session.Keep]): it ends at that time, whatever its session does."
 
 // fixed asks for the queue for a fixed time.
-func (t *T) fixed(queue string, d time.Duration) driver.Request {
+func (t *trial) fixed(queue string, d time.Duration) driver.Request {
 	r := t.exclusive(queue)
 	r.Hold = d
 	return r
@@ -20,7 +20,7 @@ var holdEndsByItself = rule{
 	name:      "HoldEndsByItself",
 	says:      []string{fixedEnd},
 	exclusive: true,
-	check: func(t *T) {
+	check: func(t *trial) {
 		a, b := t.client(), t.client()
 		held := a.hold(t.fixed("q", t.TTL/2))
 		a.beat(held)
@@ -35,7 +35,7 @@ var holdEndsByItself = rule{
 var holdOutlivesItsSession = rule{
 	name: "HoldOutlivesItsSession",
 	says: []string{fixedEnd},
-	check: func(t *T) {
+	check: func(t *trial) {
 		b := t.client()
 		d := 5 * t.TTL / 2
 		unrenewed := t.mortal()
@@ -71,7 +71,7 @@ var holdOutlivesItsSession = rule{
 var holdBeginsWithTheGrant = rule{
 	name: "HoldBeginsWithTheGrant",
 	says: []string{"0: as long as it is renewed; else it ends this long after the grant"},
-	check: func(t *T) {
+	check: func(t *trial) {
 		a, b := t.client(), t.client()
 		front := b.hold(t.exclusive("q"))
 		waiting := a.wait(t.fixed("q", t.TTL))
@@ -86,7 +86,7 @@ var holdBeginsWithTheGrant = rule{
 var keep = rule{
 	name: "Keep",
 	says: []string{"Keep makes a held ticket end d from now, sooner or later than it would have, and whatever its session does."},
-	check: func(t *T) {
+	check: func(t *trial) {
 		b := t.client()
 		type entry struct {
 			next *claim
@@ -139,7 +139,7 @@ var keepByAnotherSession = rule{
 	name:   "KeepByAnotherSession",
 	says:   []string{"It also serves tickets of other sessions, by their ID, if they have a fixed end already.", "A ticket that does not stand: ErrGone."},
 	across: true,
-	check: func(t *T) {
+	check: func(t *trial) {
 		a, b := t.client(), t.client()
 		fixed, plain := a.hold(t.fixed("fixed", 10*limit)), a.hold(t.exclusive("plain"))
 		if err := a.Close(t.ctx); err != nil {
@@ -168,7 +168,7 @@ var keepByAnotherSession = rule{
 var keptTicketsEndCleanly = rule{
 	name: "KeptTicketsEndCleanly",
 	says: []string{"A ticket that was joined without Hold ends cleanly then: its holder is done and only keeps others out."},
-	check: func(t *T) {
+	check: func(t *trial) {
 		a, b := t.client(), t.client()
 		held := a.hold(t.exclusive("q"))
 		next := b.behind(t.exclusive("q"))

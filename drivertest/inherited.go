@@ -11,19 +11,19 @@ const inheritedSays = "Inherited says that the last exclusive holder of the queu
 // deaths are the ways in which an exclusive holder ends without leaving cleanly.
 var deaths = []struct {
 	name string
-	die  func(t *T, a *client, held driver.Ticket) // nil: it is not renewed
+	die  func(t *trial, a *client, held driver.Ticket) // nil: it is not renewed
 }{
-	{"left uncleanly", func(t *T, a *client, held driver.Ticket) {
+	{"left uncleanly", func(t *trial, a *client, held driver.Ticket) {
 		if err := a.Leave(t.ctx, held, false); err != nil {
 			t.Fatalf("Leave: %v", err)
 		}
 	}},
-	{"session closed", func(t *T, a *client, held driver.Ticket) {
+	{"session closed", func(t *trial, a *client, held driver.Ticket) {
 		if err := a.Close(t.ctx); err != nil {
 			t.Fatalf("Close: %v", err)
 		}
 	}},
-	{"taken by force", func(t *T, a *client, held driver.Ticket) {
+	{"taken by force", func(t *trial, a *client, held driver.Ticket) {
 		if err := t.driver().Ask(t.ctx, held.Queue, held.ID, driver.Force); err != nil {
 			t.Fatalf("Ask: %v", err)
 		}
@@ -36,7 +36,7 @@ var inherited = rule{
 	says:      []string{inheritedSays},
 	exclusive: true,
 	across:    true,
-	check: func(t *T) {
+	check: func(t *trial) {
 		if held := t.client().hold(t.exclusive("new")); held.Inherited {
 			t.Fatalf("the first holder of all inherits")
 		}
@@ -86,7 +86,7 @@ var inherited = rule{
 var inheritedAmongReaders = rule{
 	name: "InheritedAmongReaders",
 	says: []string{inheritedSays, "Not clean means that the work under an exclusive ticket may be half done: the next one is told so (Inherited)."},
-	check: func(t *T) {
+	check: func(t *trial) {
 		a, b := t.client(), t.client()
 		r := a.hold(reader("q"))
 		w := b.wait(writer("q"))
@@ -120,7 +120,7 @@ var inheritedIsRepeated = rule{
 	says: []string{inheritedSays, "Repeated with the same ID it finds its own ticket, held or waiting, and never makes a second."},
 
 	exclusive: true,
-	check: func(t *T) {
+	check: func(t *trial) {
 		a, b := t.client(), t.client()
 		held := a.hold(t.exclusive("q"))
 		r := t.exclusive("q")

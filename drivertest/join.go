@@ -10,7 +10,7 @@ var joinIsIdempotent = rule{
 	name:      "JoinIsIdempotent",
 	says:      []string{"Repeated with the same ID it finds its own ticket, held or waiting, and never makes a second."},
 	exclusive: true,
-	check: func(t *T) {
+	check: func(t *trial) {
 		a, b := t.client(), t.client()
 		r1, r2, r3 := t.exclusive("q"), t.exclusive("q"), t.exclusive("q")
 		first := a.hold(r1)
@@ -40,7 +40,7 @@ var noWait = rule{
 		"a NoWait ticket that is already in the queue is reported if held and leaves otherwise.",
 	},
 	exclusive: true,
-	check: func(t *T) {
+	check: func(t *trial) {
 		a, b := t.client(), t.client()
 		r := nowait(t.exclusive("q"))
 		first := a.hold(r)
@@ -75,7 +75,7 @@ var noWait = rule{
 var noWaitKeepsOrder = rule{
 	name: "NoWaitKeepsOrder",
 	says: []string{"Held by others and NoWait: ErrBusy, and no ticket stands", firstCome},
-	check: func(t *T) {
+	check: func(t *trial) {
 		a, b := t.client(), t.client()
 		first := a.hold(permits("q", 3, 5))
 		small := b.hold(nowait(permits("q", 1, 5)))

@@ -13,7 +13,7 @@ var leaveIsIdempotent = rule{
 	says:      []string{lateJoin},
 	exclusive: true,
 	across:    true,
-	check: func(t *T) {
+	check: func(t *trial) {
 		a, b := t.client(), t.client()
 		first := a.hold(t.exclusive("q"))
 		second := b.wait(t.exclusive("q"))
@@ -39,7 +39,7 @@ var leaveBeforeItsJoin = rule{
 	says: []string{lateJoin, "A ticket that has left, or that was left before this Join arrived: ErrGone, for at least one TTL."},
 
 	exclusive: true,
-	check: func(t *T) {
+	check: func(t *trial) {
 		a := t.client()
 		for _, request := range []driver.Request{
 			t.exclusive("q"), again(t.exclusive("q")), nowait(t.exclusive("q")), again(nowait(t.exclusive("q"))),
@@ -61,7 +61,7 @@ var leftStaysLeft = rule{
 	says: []string{"A ticket that has left, or that was left before this Join arrived: ErrGone, for at least one TTL."},
 
 	exclusive: true,
-	check: func(t *T) {
+	check: func(t *trial) {
 		a, b := t.client(), t.client()
 		refused := func(about string, c *client, r driver.Request) {
 			t.Helper()
@@ -104,7 +104,7 @@ var leftStaysLeft = rule{
 var leaveGrantsTheNext = rule{
 	name: "LeaveGrantsTheNext",
 	says: []string{"Leave takes the ticket out of its queue and grants whoever is next in the same exchange."},
-	check: func(t *T) {
+	check: func(t *trial) {
 		a, b := t.client(), t.client()
 		first := a.hold(writer("q"))
 		var readers []driver.Ticket
@@ -122,7 +122,7 @@ var foreignLeave = rule{
 	says: []string{"It also serves tickets of other sessions, by their ID, if they have a fixed end."},
 
 	exclusive: true,
-	check: func(t *T) {
+	check: func(t *trial) {
 		a, b := t.client(), t.client()
 		r := t.exclusive("q")
 		r.Hold = 10 * limit

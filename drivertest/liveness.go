@@ -13,7 +13,7 @@ var liveness = rule{
 	name:      "Liveness",
 	says:      []string{"Liveness returns the open files whose last close, in whatever process, is this session's death; a child that inherits them keeps the session from ending early."},
 	processes: true,
-	check: func(t *T) {
+	check: func(t *trial) {
 		d, err := t.world.Open(t.ctx)
 		if err != nil {
 			t.Fatalf("open a driver: %v", err)

@@ -15,7 +15,7 @@ const (
 
 // play runs the scenario with a fault at each of its calls in turn, and repeats
 // every call that was struck, as callers do.
-func play(t *T, about string, strike fault) {
+func play(t *trial, about string, strike fault) {
 	t.Helper()
 	drivers := [3]driver.Driver{t.driver(), t.driver(), t.driver()}
 	for k := 1; ; k++ {
@@ -30,7 +30,7 @@ func play(t *T, about string, strike fault) {
 
 // scenario uses every method, and says after every step what must be true
 // whether or not a call was struck.
-func scenario(t *T, drivers [3]driver.Driver, f *faults, name string) {
+func scenario(t *trial, drivers [3]driver.Driver, f *faults, name string) {
 	fail := func(format string, args ...any) {
 		t.Helper()
 		t.Fatalf("%s, struck at %s: %s", name, f.hit, fmt.Sprintf(format, args...))
@@ -203,11 +203,11 @@ var lostReplies = rule{
 	says: []string{leavesOpen},
 
 	exclusive: true,
-	check:     func(t *T) { play(t, "reply lost", lostReply) },
+	check:     func(t *trial) { play(t, "reply lost", lostReply) },
 }
 
 var lostCalls = rule{
 	name:  "LostCalls",
 	says:  []string{leavesOpen},
-	check: func(t *T) { play(t, "call lost", lostCall) },
+	check: func(t *trial) { play(t, "call lost", lostCall) },
 }

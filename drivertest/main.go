@@ -3,9 +3,10 @@ package drivertest
 import (
 	"flag"
 	"io"
-	"net/rpc"
 	"os"
 	"testing"
+
+	"github.com/interlock-go/interlock/drivertest/internal/remote"
 )
 
 // asClient is set in the environment of the copies of the test binary that
@@ -19,14 +20,11 @@ func Main(m *testing.M) {
 		flag.Set("rapid.nofailfile", "true") // its seed is enough to see a failure again
 		os.Exit(m.Run())
 	}
-	server := rpc.NewServer()
-	if err := server.RegisterName("Client", newRemoteClient()); err != nil {
-		panic(err)
-	}
-	server.ServeConn(stdio{os.Stdin, os.Stdout}) // until the suite hangs up
+	remote.Serve(stdio{os.Stdin, os.Stdout}, nil, works)
 	os.Exit(0)
 }
 
+// stdio is a connection over two pipes.
 type stdio struct {
 	io.Reader
 	io.WriteCloser

@@ -9,7 +9,7 @@ import (
 var mismatch = rule{
 	name: "Mismatch",
 	says: []string{"A queue that has tickets of another kind or capacity: ErrMismatch."},
-	check: func(t *T) {
+	check: func(t *trial) {
 		a, b := t.client(), t.client()
 		requests := map[string]func() driver.Request{
 			"mutex": func() driver.Request {
@@ -49,7 +49,7 @@ var mismatch = rule{
 var impossibleRequests = rule{
 	name: "ImpossibleRequests",
 	says: []string{"1 <= Units <= Capacity", "CheckName reports why the name of a queue is refused (ErrInvalid), the same on every backend."},
-	check: func(t *T) {
+	check: func(t *trial) {
 		a := t.client()
 		for _, c := range []struct {
 			about string

@@ -15,7 +15,7 @@ import (
 var model = rule{
 	name: "RandomSteps",
 	says: []string{theRule, "Release, cancellation, expiry and eviction are one verb: leave the queue.", firstCome, tokensGrow},
-	check: func(t *T) {
+	check: func(t *trial) {
 		drivers := []driver.Driver{t.driver(), t.driver()}
 		run := 0
 		rapid.Check(t, func(r *rapid.T) {

@@ -30,7 +30,7 @@ func edges() []string {
 var names = rule{
 	name: "Names",
 	says: []string{"A name is UTF-8, 1 to 512 bytes, in segments of at most 200 bytes joined by \"/\", none of them empty, \".\" or \"..\"."},
-	check: func(t *T) {
+	check: func(t *trial) {
 		a, b := t.client(), t.client()
 		names := edges()
 		held := map[string]driver.Ticket{}
@@ -55,7 +55,7 @@ var names = rule{
 var namesOfCells = rule{
 	name: "NamesOfCells",
 	says: []string{"Queues and cells have separate name spaces."},
-	check: func(t *T) {
+	check: func(t *trial) {
 		a := t.client()
 		d := t.driver()
 		names := edges()
@@ -87,7 +87,7 @@ var neighbours = rule{
 	name:      "Neighbours",
 	says:      []string{theRule},
 	exclusive: true,
-	check: func(t *T) {
+	check: func(t *trial) {
 		a, b := t.client(), t.client()
 		chain := []string{"foo", "foo/bar", "foo/bar/baz", "fo", "foo/b"}
 		var held, next []driver.Ticket
@@ -111,7 +111,7 @@ var neighbours = rule{
 var longNamesOfCells = rule{
 	name: "LongNamesOfCells",
 	says: []string{"Names of queues satisfy [CheckName], those of cells [CheckCell].", "CheckCell is CheckName for the name of a cell, which, like each of its segments, may have 16 bytes more."},
-	check: func(t *T) {
+	check: func(t *trial) {
 		d, other := t.driver(), t.driver()
 		var names []string
 		for _, name := range edges() {

@@ -14,7 +14,7 @@ var order = rule{
 	says:      []string{firstCome},
 	exclusive: true,
 	across:    true,
-	check: func(t *T) {
+	check: func(t *trial) {
 		clients := []*client{t.client(), t.client(), t.client()}
 		first := clients[0].hold(t.exclusive("q"))
 		n := t.size(60, 15)
@@ -50,7 +50,7 @@ var noBarging = rule{
 	name:      "NoBarging",
 	says:      []string{firstCome},
 	exclusive: true,
-	check: func(t *T) {
+	check: func(t *trial) {
 		a, b := t.client(), t.client()
 		held := a.hold(t.exclusive("q"))
 		for range t.size(50, 10) {

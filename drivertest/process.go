@@ -4,18 +4,18 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"net/rpc"
 	"os"
 	"os/exec"
 	"sync"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/drivertest/internal/remote"
 )
 
 // process is a copy of the test binary that serves as another client.
 type process struct {
 	cmd  *exec.Cmd
-	rpc  *rpc.Client
+	conn stdio
 	once sync.Once
 	done error
 	log  bytes.Buffer
@@ -31,25 +31,22 @@ func startProcess(files ...*os.File) (*process, error) {
 	p.cmd.Env = append(os.Environ(), asClient+"=1", "GORACE="+os.Getenv("GORACE")+" atexit_sleep_ms=0")
 	p.cmd.Stderr = &p.log
 	p.cmd.ExtraFiles = files
-	in, err := p.cmd.StdinPipe()
-	if err != nil {
+	if p.conn.WriteCloser, err = p.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
-	out, err := p.cmd.StdoutPipe()
-	if err != nil {
+	if p.conn.Reader, err = p.cmd.StdoutPipe(); err != nil {
 		return nil, err
 	}
 	if err := p.cmd.Start(); err != nil {
 		return nil, err
 	}
-	p.rpc = rpc.NewClient(stdio{out, in})
 	return p, nil
 }
 
-// end hangs up, and the process exits.
-func (p *process) end() error {
+// wait waits until the process has exited, which it does when its driver has
+// hung up.
+func (p *process) wait() error {
 	p.once.Do(func() {
-		p.rpc.Close()
 		if err := p.cmd.Wait(); err != nil {
 			p.done = errors.New("client process: " + err.Error() + "\n" + p.log.String())
 		}
@@ -61,13 +58,13 @@ func (p *process) end() error {
 func (p *process) kill() {
 	p.once.Do(func() {
 		p.cmd.Process.Kill()
-		p.rpc.Close()
+		p.conn.Close()
 		p.cmd.Wait()
 	})
 }
 
 // process starts another process, which ends with the rule.
-func (t *T) process(files ...*os.File) *process {
+func (t *trial) process(files ...*os.File) *process {
 	t.Helper()
 	p, err := startProcess(files...)
 	if err != nil {
@@ -77,14 +74,23 @@ func (t *T) process(files ...*os.File) *process {
 	return p
 }
 
+// elsewhere is a driver in a process of its own.
+type elsewhere struct {
+	*remote.Driver
+	process *process
+}
+
+func (d *elsewhere) Close() error { return errors.Join(d.Driver.Close(), d.process.wait()) }
+
 // elsewhere opens a driver in a process of its own.
-func (t *T) elsewhere() *remote {
+func (t *trial) elsewhere() *elsewhere {
 	t.Helper()
-	d, err := t.process().dial(t.ctx, t.world.URL)
+	p := t.process()
+	d, err := remote.Dial(t.ctx, p.conn, t.world.URL)
 	if err != nil {
 		t.Fatalf("open %s in another process: %v", t.world.URL, err)
 	}
-	return d
+	return &elsewhere{d, p}
 }
 
 // inProcesses makes every client of the world a process.
@@ -95,12 +101,12 @@ func (w World) inProcesses() World {
 		if err != nil {
 			return nil, err
 		}
-		d, err := p.dial(ctx, url)
+		d, err := remote.Dial(ctx, p.conn, url)
 		if err != nil {
 			p.kill()
 			return nil, err
 		}
-		return d, nil
+		return &elsewhere{d, p}, nil
 	}
 	return w
 }

@@ -11,13 +11,14 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/drivertest/internal/remote"
 )
 
 var killedProcess = rule{
 	name:      "KilledProcess",
 	says:      []string{expires, inheritedSays},
 	processes: true,
-	check: func(t *T) {
+	check: func(t *trial) {
 		b, c := t.client(), t.client()
 		holder, waiter := t.elsewhere(), t.elsewhere()
 		t.session(holder, t.TTL).hold(t.exclusive("held"))
@@ -41,7 +42,7 @@ var stoppedProcess = rule{
 	name:      "StoppedProcess",
 	says:      []string{expires, "Proof is the local time from which the backend guarantees a held ticket for the session's TTL, or for its Hold: no other ticket takes its place before."},
 	processes: true,
-	check: func(t *T) {
+	check: func(t *trial) {
 		b, other := t.client(), t.elsewhere()
 		a := t.session(other, t.TTL)
 		held := a.lease(a.hold(t.exclusive("q")))
@@ -71,20 +72,19 @@ var countingProcesses = rule{
 	says:      []string{theRule},
 	exclusive: true,
 	processes: true,
-	check: func(t *T) {
+	check: func(t *trial) {
 		const processes = 4
 		times := t.size(100, 25)
 		file := filepath.Join(t.TempDir(), "number")
 		if err := os.WriteFile(file, []byte("0"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		drivers := make([]*remote, processes)
+		drivers := make([]*elsewhere, processes)
 		for i := range drivers {
 			drivers[i] = t.elsewhere()
 		}
 		t.parallel(processes, func(i int) error {
-			_, err := drivers[i].do(t.ctx, Call{Op: "Count", Work: Work{Request: t.exclusive("q"), File: file, Times: times}})
-			return err
+			return drivers[i].Work(t.ctx, "count", task{Request: t.exclusive("q"), File: file, Times: times})
 		})
 		text, err := os.ReadFile(file)
 		if got := string(text); err != nil || got != strconv.Itoa(processes*times) {
@@ -99,19 +99,19 @@ var processesThatDie = rule{
 	name:      "ProcessesThatDie",
 	says:      []string{theRule, expires, tokensGrow},
 	processes: true,
-	check:     func(t *T) { disturb(t, (*process).stop, nil, nil, (*process).stop) },
+	check:     func(t *trial) { disturb(t, (*process).stop, nil, nil, (*process).stop) },
 }
 
 var processesThatAreKilled = rule{
 	name:      "ProcessesThatAreKilled",
 	says:      []string{theRule, expires, tokensGrow},
 	processes: true,
-	check:     func(t *T) { disturb(t, nil) },
+	check:     func(t *trial) { disturb(t, nil) },
 }
 
 // disturb lets processes work under one lock, and now and then stops one of them
 // past its TTL, or kills it if there is no stop.
-func disturb(t *T, stops ...func(*process) error) {
+func disturb(t *trial, stops ...func(*process) error) {
 	const processes = 4
 	file := filepath.Join(t.TempDir(), "log")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -119,16 +119,15 @@ func disturb(t *T, stops ...func(*process) error) {
 	}
 	ended := make(chan error, 100)
 	started := 0
-	start := func() *remote {
+	start := func() *elsewhere {
 		d := t.elsewhere()
 		started++
 		t.calls.Go(func() {
-			_, err := d.do(t.ctx, Call{Op: "Log", Work: Work{Request: t.exclusive("q"), File: file, Times: 1 << 30, TTL: t.TTL}})
-			ended <- err
+			ended <- d.Work(t.ctx, "log", task{Request: t.exclusive("q"), File: file, TTL: t.TTL})
 		})
 		return d
 	}
-	workers := make([]*remote, processes)
+	workers := make([]*elsewhere, processes)
 	for i := range workers {
 		workers[i] = start()
 	}
@@ -174,7 +173,7 @@ func disturb(t *T, stops ...func(*process) error) {
 		w.process.kill()
 	}
 	for range started {
-		var failed *remoteError
+		var failed *remote.Error
 		if err := <-ended; errors.As(err, &failed) {
 			t.Fatalf("a process that worked under the lock: %v", err)
 		}

@@ -12,7 +12,7 @@ import (
 const queuesSays = "Queues lists the queues that have at least one ticket and whose names begin with prefix, in the order of their names."
 
 // list reads the names of the queues with the prefix.
-func (t *T) list(d driver.Driver, prefix string) []string {
+func (t *trial) list(d driver.Driver, prefix string) []string {
 	t.Helper()
 	var names []string
 	for q, err := range d.Queues(t.ctx, prefix) {
@@ -30,7 +30,7 @@ func (t *T) list(d driver.Driver, prefix string) []string {
 var queues = rule{
 	name: "Queues",
 	says: []string{queuesSays},
-	check: func(t *T) {
+	check: func(t *trial) {
 		a := t.client()
 		d := t.driver()
 		if got := t.list(d, ""); len(got) != 0 {
@@ -99,7 +99,7 @@ var queues = rule{
 var manyQueues = rule{
 	name: "ManyQueues",
 	says: []string{queuesSays},
-	check: func(t *T) {
+	check: func(t *trial) {
 		a := t.client()
 		var names []string
 		for i := range t.size(1200, 300) {

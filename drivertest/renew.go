@@ -10,7 +10,7 @@ var renewOnlyWhatIsKnown = rule{
 		"Renew extends the tickets that the caller knows of, and no others, by one TTL, all in one exchange or in a few, and says of each what became of it.",
 		"A ticket of this session that is not in known is not extended, and is reported as Stray",
 	},
-	check: func(t *T) {
+	check: func(t *trial) {
 		a, b := t.mortal(), t.client()
 		known := a.lease(a.hold(t.exclusive("known")))
 		forgotten := a.lease(a.hold(t.exclusive("forgotten")))
@@ -54,7 +54,7 @@ var renewOnlyWhatIsKnown = rule{
 var renewOfAStray = rule{
 	name: "RenewOfAStray",
 	says: []string{"once a later call names it, it is extended again (a Join and a Renew can cross)."},
-	check: func(t *T) {
+	check: func(t *trial) {
 		a, b := t.mortal(), t.client()
 		held := a.lease(a.hold(t.exclusive("q")))
 		next := b.behind(t.exclusive("q"))
@@ -75,7 +75,7 @@ var renewSaysWhatBecame = rule{
 		"A ticket with a fixed end is not extended and never Stray: it needs nobody to renew it",
 		"stands, and is extended", "does not stand any more", "stands, but is not extended any more", "stands, but the caller did not name it",
 	},
-	check: func(t *T) {
+	check: func(t *trial) {
 		a, b := t.client(), t.client()
 		stays, left := a.hold(t.exclusive("q")), a.hold(t.exclusive("r"))
 		waits := a.wait(t.exclusive("q"))
@@ -114,7 +114,7 @@ var renewSaysWhatBecame = rule{
 var renewOfFixedTickets = rule{
 	name: "RenewOfFixedTickets",
 	says: []string{"A ticket with a fixed end is not extended and never Stray: it needs nobody to renew it; but any session that names it is told what became of it."},
-	check: func(t *T) {
+	check: func(t *trial) {
 		a, b := t.client(), t.client()
 		stays, left := a.hold(t.fixed("stays", 10*limit)), a.hold(t.fixed("left", 10*limit))
 		ends := a.hold(t.fixed("ends", t.TTL/2))
@@ -152,7 +152,7 @@ var renewOfFixedTickets = rule{
 var renewByAnotherSession = rule{
 	name: "RenewByAnotherSession",
 	says: []string{"A ticket belongs to the session that joined it and stands as long as that session renews it"},
-	check: func(t *T) {
+	check: func(t *trial) {
 		a, b := t.mortal(), t.client()
 		held := a.lease(a.hold(t.exclusive("q")))
 		next := b.behind(t.exclusive("q"))
@@ -165,7 +165,7 @@ var renewByAnotherSession = rule{
 var renewInAFewExchanges = rule{
 	name: "RenewInAFewExchanges",
 	says: []string{"all in one exchange or in a few"},
-	check: func(t *T) {
+	check: func(t *trial) {
 		a := t.client()
 		var known []driver.Ticket
 		n := t.size(500, 100)

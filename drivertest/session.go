@@ -9,7 +9,7 @@ import (
 var sessionIDs = rule{
 	name: "SessionIDs",
 	says: []string{"ID names the session; it is unlike that of any other, ever.", "TTL is what the backend granted, not what was asked for."},
-	check: func(t *T) {
+	check: func(t *trial) {
 		seen := map[string]bool{}
 		for range 3 {
 			d := t.driver()
@@ -39,7 +39,7 @@ var sessionClose = rule{
 	across: true,
 
 	exclusive: true,
-	check: func(t *T) {
+	check: func(t *trial) {
 		a, b := t.client(), t.client()
 		held := a.hold(t.exclusive("held"))
 		front := b.hold(t.exclusive("waiting"))
@@ -104,7 +104,7 @@ var sessionClose = rule{
 var sessionDeath = rule{
 	name: "SessionDeath",
 	says: []string{"ErrSession means that all tickets without a fixed end are gone."},
-	check: func(t *T) {
+	check: func(t *trial) {
 		a, b := t.mortal(), t.client()
 		held := a.lease(a.join(t.exclusive("q")))
 		stray := a.join(t.exclusive("r"))

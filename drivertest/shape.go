@@ -30,7 +30,7 @@ func newID() string {
 }
 
 // exclusive asks for the whole queue, in the shape that is under check.
-func (t *T) exclusive(queue string) driver.Request {
+func (t *trial) exclusive(queue string) driver.Request {
 	return driver.Request{ID: newID(), Queue: queue, Kind: t.shape.kind, Units: t.shape.units, Capacity: t.shape.capacity, Robust: true}
 }
 

@@ -9,7 +9,7 @@ import (
 var shrink = rule{
 	name: "Shrink",
 	says: []string{"Shrink reduces a ticket to fewer units, at least 1, without giving up its place, and grants whoever now fits."},
-	check: func(t *T) {
+	check: func(t *trial) {
 		a, b := t.client(), t.client()
 		w := a.hold(writer("q"))
 		r1, r2 := b.wait(reader("q")), b.wait(reader("q"))
@@ -47,7 +47,7 @@ var shrink = rule{
 var shrinkNeverGrows = rule{
 	name: "ShrinkNeverGrows",
 	says: []string{"Asking for as many or more changes nothing.", "A ticket that does not stand: ErrGone."},
-	check: func(t *T) {
+	check: func(t *trial) {
 		a := t.client()
 		tk := a.hold(permits("q", 3, 10))
 		units := func(want int64) {

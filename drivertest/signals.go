@@ -45,7 +45,7 @@ var wanted = rule{
 	says:      []string{"another ticket waits behind this held one; not for Ask", delivered},
 	exclusive: true,
 	across:    true,
-	check: func(t *T) {
+	check: func(t *trial) {
 		a, b, c := t.client(), t.client(), t.client()
 		first := a.hold(t.exclusive("q"))
 		second := b.wait(t.exclusive("q"))
@@ -76,7 +76,7 @@ var wanted = rule{
 var wantedReaders = rule{
 	name: "WantedReaders",
 	says: []string{"another ticket waits behind this held one; not for Ask", delivered},
-	check: func(t *T) {
+	check: func(t *trial) {
 		a, b, c := t.client(), t.client(), t.client()
 		r1, r2, r3 := a.hold(reader("q")), b.hold(reader("q")), a.hold(reader("q"))
 		w := c.wait(writer("q"))
@@ -92,7 +92,7 @@ var ask = rule{
 	says: []string{"Ask sends Revoke or Evict to the ticket, or removes it at once (Force).", "A ticket that does not stand: ErrGone.", "please give it up", "it is not renewed any more"},
 
 	exclusive: true,
-	check: func(t *T) {
+	check: func(t *trial) {
 		a, b := t.client(), t.client()
 		held := a.hold(t.exclusive("q"))
 		for _, what := range []driver.Demand{driver.Revoke, driver.Evict} {
@@ -124,7 +124,7 @@ var force = rule{
 	across: true,
 
 	exclusive: true,
-	check: func(t *T) {
+	check: func(t *trial) {
 		a, b, c := t.client(), t.client(), t.client()
 		held := a.hold(t.exclusive("q"))
 		next := b.wait(t.exclusive("q"))
@@ -158,7 +158,7 @@ var evictionOfAHeldTicket = rule{
 	says: []string{"An evicted ticket that is held is not renewed any more: it leaves when its session leaves it, or when its TTL has run out, whichever comes first"},
 
 	exclusive: true,
-	check: func(t *T) {
+	check: func(t *trial) {
 		b, c, m := t.client(), t.client(), t.mortal()
 
 		// Its session goes on renewing it in vain.
@@ -197,7 +197,7 @@ var evictionOfAHeldTicket = rule{
 var evictionOfAWaitingTicket = rule{
 	name: "EvictionOfAWaitingTicket",
 	says: []string{"An evicted ticket that waits leaves at once."},
-	check: func(t *T) {
+	check: func(t *trial) {
 		a, b, c := t.client(), t.client(), t.client()
 		held := a.hold(permits("q", 1, 5))
 		big := b.wait(permits("q", 5, 5))
@@ -223,7 +223,7 @@ var evictionOfAWaitingTicket = rule{
 var evictionOfAFixedTicket = rule{
 	name: "EvictionOfAFixedTicket",
 	says: []string{"one with a fixed end is not shortened by more than that."},
-	check: func(t *T) {
+	check: func(t *trial) {
 		a, b := t.mortal(), t.client()
 		long, short := a.hold(t.fixed("long", 10*limit)), a.hold(t.fixed("short", t.TTL/2))
 		asked := b.driver.Now()

@@ -3,12 +3,12 @@ package drivertest
 import (
 	"context"
 	"net"
-	"net/rpc"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/drivertest/internal/remote"
 )
 
 // A world in memory behind a socket, so that the rules about processes have
@@ -20,12 +20,11 @@ func init() {
 }
 
 func dialSocket(path string) (driver.Driver, error) {
-	c, err := rpc.Dial("unix", path)
+	conn, err := net.Dial("unix", path)
 	if err != nil {
 		return nil, err
 	}
-	d := &remote{rpc: c}
-	return d, d.dial(context.Background(), "")
+	return remote.Dial(context.Background(), conn, "")
 }
 
 // serve puts the world behind a socket.
@@ -44,18 +43,11 @@ func serve(world func(testing.TB) World) func(testing.TB) World {
 				if err != nil {
 					return
 				}
-				client := newRemoteClient()
-				if client.driver, err = open(context.Background()); err != nil {
+				d, err := open(context.Background())
+				if err != nil {
 					panic(err)
 				}
-				server := rpc.NewServer()
-				if err := server.RegisterName("Client", client); err != nil {
-					panic(err)
-				}
-				go func() {
-					server.ServeConn(conn)
-					client.driver.Close()
-				}()
+				go remote.Serve(conn, d, nil)
 			}
 		}()
 		return World{

@@ -8,7 +8,7 @@ const tokensGrow = "A later exclusive grant of the same queue (one whose units a
 
 // tokens checks that every grant has a larger token than the last.
 type tokens struct {
-	t    *T
+	t    *trial
 	last uint64
 }
 
@@ -24,7 +24,7 @@ var tokensOfExclusiveGrants = rule{
 	name:      "TokensOfExclusiveGrants",
 	says:      []string{"Token numbers the grant, 0 < Token < MaxToken; 0 while waiting.", tokensGrow},
 	exclusive: true,
-	check: func(t *T) {
+	check: func(t *trial) {
 		k := &tokens{t: t}
 		a, b := t.client(), t.client()
 		for range 3 {
@@ -64,7 +64,7 @@ var tokensOverRestart = rule{
 	name:   "TokensOverRestart",
 	says:   []string{tokensGrow},
 	across: true,
-	check: func(t *T) {
+	check: func(t *trial) {
 		k := &tokens{t: t}
 		for i := range 4 {
 			d, err := t.world.Open(t.ctx)
@@ -94,7 +94,7 @@ var tokensOverRestart = rule{
 var tokensOfWriters = rule{
 	name: "TokensOfWriters",
 	says: []string{tokensGrow},
-	check: func(t *T) {
+	check: func(t *trial) {
 		k := &tokens{t: t}
 		a, b := t.client(), t.client()
 		for range 5 {
@@ -116,7 +116,7 @@ var tokensOfWriters = rule{
 var tokenStays = rule{
 	name: "TokenStays",
 	says: []string{"Token numbers the grant, 0 < Token < MaxToken; 0 while waiting."},
-	check: func(t *T) {
+	check: func(t *trial) {
 		a, b := t.client(), t.client()
 		r := writer("q")
 		held := a.hold(r)
@@ -151,7 +151,7 @@ var raise = rule{
 	name:      "Raise",
 	says:      []string{"Raise makes every later token of the queue larger than floor."},
 	exclusive: true,
-	check: func(t *T) {
+	check: func(t *trial) {
 		k := &tokens{t: t}
 		a, b := t.client(), t.client()
 		raise := func(floor uint64) {

@@ -16,7 +16,7 @@ var watch = rule{
 	name:   "Watch",
 	says:   []string{watchSays},
 	across: true,
-	check: func(t *T) {
+	check: func(t *trial) {
 		a, b := t.driver(), t.driver()
 		quiet := func(after uint64) {
 			t.Helper()
@@ -69,7 +69,7 @@ var watchNeverMissesTheLast = rule{
 	name:   "WatchNeverMissesTheLast",
 	says:   []string{watchSays},
 	across: true,
-	check: func(t *T) {
+	check: func(t *trial) {
 		writer := t.driver()
 		watchers := []driver.Driver{t.driver(), t.driver(), writer}
 		rounds, burst := t.size(15, 3), 10

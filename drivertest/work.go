@@ -2,6 +2,7 @@ package drivertest
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -12,18 +13,33 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/drivertest/internal/remote"
 )
 
-// Work is what a process does under a lock, to a file that nothing else protects.
-type Work struct {
+// A task is what a process does under a lock, to a file that nothing else
+// protects.
+type task struct {
 	Request driver.Request // but for its ID
 	File    string
 	Times   int
 	TTL     time.Duration
 }
 
+// works are the tasks by the names under which other processes are given them.
+var works = map[string]remote.Work{"count": served(count), "log": served(work)}
+
+func served(do func(context.Context, driver.Driver, task) error) remote.Work {
+	return func(ctx context.Context, d driver.Driver, args []byte) error {
+		var w task
+		if err := json.Unmarshal(args, &w); err != nil {
+			return err
+		}
+		return do(ctx, d, w)
+	}
+}
+
 // count adds one to the number in the file, again and again.
-func count(ctx context.Context, d driver.Driver, w Work) error {
+func count(ctx context.Context, d driver.Driver, w task) error {
 	s, err := d.Open(ctx, driver.SessionOptions{TTL: 10 * limit})
 	if err != nil {
 		return err
@@ -67,30 +83,28 @@ func stamp() int64 {
 
 // work writes a line for every moment at which it holds the lock by its own
 // account: before its last proof plus the TTL. It may be killed or stopped at
-// any of them. After Times grants it ends.
-func work(ctx context.Context, d driver.Driver, w Work) error {
+// any of them, and ends with its context.
+func work(ctx context.Context, d driver.Driver, w task) error {
 	log, err := os.OpenFile(w.File, os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	for done := 0; done < w.Times; {
-		n, err := workInSession(ctx, d, w, log, w.Times-done)
-		done += n
-		if err != nil && !errors.Is(err, driver.ErrSession) && !errors.Is(err, driver.ErrGone) {
+	for {
+		err := workInSession(ctx, d, w, log)
+		if !errors.Is(err, driver.ErrSession) && !errors.Is(err, driver.ErrGone) {
 			return err
 		}
 	}
-	return nil
 }
 
-// workInSession works until the session is over, and says how often.
-func workInSession(ctx context.Context, d driver.Driver, w Work, log *os.File, times int) (done int, err error) {
+// workInSession works until the session is over, or a ticket is.
+func workInSession(ctx context.Context, d driver.Driver, w task, log *os.File) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	s, err := d.Open(ctx, driver.SessionOptions{TTL: w.TTL})
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer s.Close(context.WithoutCancel(ctx))
 	var current atomic.Pointer[driver.Ticket]
@@ -117,7 +131,7 @@ func workInSession(ctx context.Context, d driver.Driver, w Work, log *os.File, t
 			}
 		}
 	}()
-	for ; done < times; done++ {
+	for {
 		r := w.Request
 		r.ID = newID()
 		current.Store(&driver.Ticket{ID: r.ID, Queue: r.Queue})
@@ -129,24 +143,23 @@ func workInSession(ctx context.Context, d driver.Driver, w Work, log *os.File, t
 			if cause := context.Cause(ctx); cause != nil {
 				err = cause
 			}
-			return done, err
+			return err
 		}
 		proof.Store(int64(tk.Proof)) // what a Renew said while it waited is older
 		for range 5 {
 			at := stamp()
 			if d.Now() >= driver.Instant(proof.Load()).Add(s.TTL()) {
-				return done, driver.ErrGone
+				return driver.ErrGone
 			}
 			if _, err := fmt.Fprintf(log, "%s %d %d\n", tk.ID, tk.Token, at); err != nil {
-				return done, err
+				return err
 			}
 			time.Sleep(200 * time.Microsecond)
 		}
 		if err := s.Leave(ctx, tk, true); err != nil {
-			return done, err
+			return err
 		}
 	}
-	return done, nil
 }
 
 // A span is the time in which somebody worked under one grant.

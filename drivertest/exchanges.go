@@ -12,7 +12,7 @@ import (
 var idleWaiters = rule{
 	name: "IdleWaiters",
 	says: []string{"While it waits it causes no exchanges but those of Renew and of its own grant.", "Exchanges counts the exchanges with the backend so far, heartbeats included: a round trip to a server, a transaction on a file."},
-	check: func(t *T) {
+	check: func(t *trial) {
 		holder := t.client()
 		first := holder.hold(t.exclusive("q"))
 		clients := []*client{t.client(), t.client(), t.client(), t.client()}
@@ -84,7 +84,7 @@ var idleWaiters = rule{
 var boundedExchanges = rule{
 	name: "BoundedExchanges",
 	says: []string{"Every method is a bounded number of exchanges with the backend and waits for no other client, except Await, Signals, Watch and Follow, which wait until their context ends."},
-	check: func(t *T) {
+	check: func(t *trial) {
 		const most = 12 // far more than needed, and far less than one for each waiter
 		a, b := t.client(), t.client()
 		n := t.size(1000, 200)
@@ -129,7 +129,7 @@ var boundedExchanges = rule{
 var handOverCost = rule{
 	name: "HandOverCost",
 	says: []string{"While it waits it causes no exchanges but those of Renew and of its own grant.", "Leave takes the ticket out of its queue and grants whoever is next in the same exchange."},
-	check: func(t *T) {
+	check: func(t *trial) {
 		for _, n := range []int{10, t.size(1000, 200)} {
 			clients := []*client{t.client(), t.client(), t.client()}
 			queue := fmt.Sprintf("of %d", n)
