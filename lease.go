@@ -73,13 +73,18 @@ func (t *ticket) grant(ctx context.Context, lock *Lock, now driver.Instant) (*Le
 	if t.winding {
 		return nil, ErrClosed
 	}
+	return t.newLease(ctx, lock, now), nil
+}
+
+// newLease makes a lease of a new turn. t.mu is held.
+func (t *ticket) newLease(ctx context.Context, lock *Lock, now driver.Instant) *Lease {
 	l := &Lease{own: grant{number: t.grants, since: now, units: t.req.Units}}
 	l.own.inherited = t.grants == 0 && t.tk.Inherited
 	l.g = &l.own
 	t.grants++
 	t.live++
 	t.attach(l, ctx, lock)
-	return l, nil
+	return l
 }
 
 // attach makes l a lease of the ticket. t.mu is held.

@@ -122,15 +122,16 @@ func (n *line) acquire(ctx context.Context, l *Lock, try bool) (lease *Lease, ha
 // serve grants from the ticket at hand, if that can serve now. n.mu is held.
 func (n *line) serve(ctx context.Context, l *Lock, now driver.Instant) *Lease {
 	t := n.t
-	if t == nil || !t.usable(n, now) || !n.shared && t.inUse() {
+	if t == nil || n.writerWaits() {
 		return nil
 	}
-	lease, err := t.grant(ctx, l, now)
-	if err != nil {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.usable(n, now) || t.winding || !n.shared && t.live > 0 {
 		return nil
 	}
 	n.idle = false
-	return lease
+	return t.newLease(ctx, l, now)
 }
 
 // beginDriving lets the caller drive, after serve has failed, if nothing stands
@@ -263,7 +264,11 @@ func (n *line) giveUp(w *turn, why error) error {
 // release is called when the last lease of a grant is over.
 func (n *line) release(t *ticket, clean bool, now driver.Instant) error {
 	n.mu.Lock()
-	if t.endGrant() > 0 {
+	t.mu.Lock()
+	t.live--
+	live, usable, wanted := t.live, t.usable(n, now), t.wanted
+	t.mu.Unlock()
+	if live > 0 {
 		n.mu.Unlock()
 		return nil
 	}
@@ -271,12 +276,12 @@ func (n *line) release(t *ticket, clean bool, now driver.Instant) error {
 		n.mu.Unlock()
 		return t.leave(clean)
 	}
-	if clean && t.usable(n, now) {
+	if clean && usable && !n.writerWaits() {
 		if n.nextAt(now); n.t != t || t.inUse() {
 			n.mu.Unlock()
 			return nil
 		}
-		if n.sticky && !t.isWanted() {
+		if n.sticky && !wanted {
 			n.idle, n.idleSince = true, now
 			n.mu.Unlock()
 			return nil
@@ -318,13 +323,9 @@ func (n *line) recall(t *ticket, idle time.Duration) {
 	}
 }
 
-// usable reports whether the ticket may serve another lease of the line.
+// usable reports whether the ticket may serve another lease of the line, as far
+// as it knows itself. t.mu is held.
 func (t *ticket) usable(n *line, now driver.Instant) bool {
-	if n.shared && t.c.writerWaits(n.key.queue) {
-		return false // it came before
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	switch {
 	case t.state != ticketHeld || now >= t.deadline || t.doubt || t.revoked:
 		return false
@@ -337,19 +338,14 @@ func (t *ticket) usable(n *line, now driver.Instant) bool {
 }
 
 // writerWaits reports whether this client has a ticket for the writer's side,
-// which can only wait while readers hold the lock.
-func (c *Client) writerWaits(queue string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.writers[queue] > 0
-}
-
-// endGrant returns how many grants are left.
-func (t *ticket) endGrant() int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.live--
-	return t.live
+// which can only wait while readers hold the lock, and came before new ones.
+func (n *line) writerWaits() bool {
+	if !n.shared {
+		return false
+	}
+	n.c.mu.Lock()
+	defer n.c.mu.Unlock()
+	return n.c.writers[n.key.queue] > 0
 }
 
 func (t *ticket) inUse() bool {
@@ -362,10 +358,4 @@ func (t *ticket) isHeld() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.state == ticketHeld
-}
-
-func (t *ticket) isWanted() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.wanted
 }
