@@ -125,20 +125,18 @@ func (s *session) isOver() bool {
 	return s.over
 }
 
-// end takes note that the session is over.
+// end takes note that the session is over, and its tickets with it.
 func (s *session) end() {
 	ts := &s.d.tickets
-	for _, t := range ts.of(s) {
-		ts.mu.Lock()
-		if !(t.hold && t.state == held) {
-			ts.end(t)
-		}
-		ts.mu.Unlock()
-	}
 	ts.mu.Lock()
 	first := !s.over
 	s.over = true
 	s.ring()
+	for _, t := range ts.byID {
+		if t.owner == s && !(t.hold && t.state == held) {
+			ts.end(t)
+		}
+	}
 	ts.mu.Unlock()
 	if first {
 		s.d.mu.Lock()
