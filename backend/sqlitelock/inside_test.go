@@ -462,3 +462,74 @@ func TestRecent(t *testing.T) {
 		t.Error("kept for more than twice its time")
 	}
 }
+
+// With more sessions than one driver watches, it watches those in front of it.
+func TestDeathAmongManySessions(t *testing.T) {
+	d := start(t, newFile(t))
+	crowd := start(t, d.file.path)
+	var holder *session
+	for i := range maxWatched + 100 {
+		s := begin(t, crowd)
+		if i == maxWatched/2 {
+			holder = s
+			holder.mustJoin(t, mutex("q"), true)
+		}
+	}
+	s := begin(t, d)
+	next := s.mustJoin(t, mutex("q"), false)
+	got := make(chan error, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	go func() {
+		_, err := s.Await(ctx, next)
+		got <- err
+	}()
+	d.vigil.mu.Lock()
+	for len(d.vigil.watched) < maxWatched && ctx.Err() == nil {
+		d.vigil.mu.Unlock()
+		time.Sleep(time.Millisecond)
+		d.vigil.mu.Lock()
+	}
+	d.vigil.mu.Unlock()
+	holder.life.close() // as if its process had died
+	if err := <-got; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Whoever dies between the commit of a grant and its message is seen to die, and
+// the next one looks.
+func TestDeathBetweenCommitAndMessage(t *testing.T) {
+	d := start(t, newFile(t))
+	dying := start(t, d.file.path)
+	first, s := begin(t, dying), begin(t, d)
+	held := first.mustJoin(t, mutex("q"), true)
+	next := s.mustJoin(t, mutex("q"), false)
+	got := make(chan error, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	go func() {
+		_, err := s.Await(ctx, next)
+		got <- err
+	}()
+	for watched := 0; watched == 0 && ctx.Err() == nil; time.Sleep(time.Millisecond) {
+		d.vigil.mu.Lock()
+		watched = len(d.vigil.watched)
+		d.vigil.mu.Unlock()
+	}
+	x := &tx{d: dying}
+	err := dying.transact(ctx, fast, x, func(x *tx) error {
+		q, p, err := x.find(dying.tickets.get(held.ID))
+		if err == nil {
+			err = errors.Join(x.remove(q, p, true), x.grant(q), x.save(q))
+		}
+		return err
+	})
+	if err != nil || len(x.letters) != 1 {
+		t.Fatalf("%d letters, %v", len(x.letters), err)
+	}
+	first.life.close() // dead before it sends the letter
+	if err := <-got; err != nil {
+		t.Fatal(err)
+	}
+}
