@@ -1,0 +1,125 @@
+package interlock_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/backend/memlock"
+)
+
+// eventually waits for a condition without a bound of its own in time.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for began := time.Now(); !ok(); time.Sleep(time.Millisecond) {
+		if time.Since(began) > time.Minute {
+			t.Fatal("in vain: ", what)
+		}
+	}
+}
+
+// In real time, on real processors: acquires of two clients whose contexts end
+// at any moment. One holds at a time, and nothing is left behind.
+func TestRealCancellations(t *testing.T) {
+	for name, opts := range map[string][]interlock.Option{
+		"shared": nil, "sticky": {interlock.Sticky()}, "strict": {interlock.StrictOrder()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, b := pair(t)
+			counter, grants := 0, 0 // unprotected, but for the lock
+			var wg sync.WaitGroup
+			for i := range 100 {
+				l := []member{a, b}[i%2].Mutex("m", opts...)
+				wg.Go(func() {
+					for range 50 {
+						bounded, cancel := context.WithTimeout(ctx, rand.N(300*time.Microsecond))
+						lease, err := l.Acquire(bounded)
+						if err == nil {
+							counter++
+							if counter != 1 {
+								t.Error("two holders")
+							}
+							grants++
+							counter--
+							if err := lease.Release(); err != nil {
+								t.Error(err)
+							}
+						} else if !errors.Is(err, context.DeadlineExceeded) {
+							t.Error(err)
+						}
+						cancel()
+					}
+				})
+			}
+			wg.Wait()
+			lease := acquire(t, b.Mutex("m"))
+			if grants == 0 {
+				t.Error("nobody was served")
+			}
+			ok(t, lease.Release())
+			lease = acquire(t, a.Mutex("m")) // recalls what is sticky
+			ok(t, lease.Release())
+			eventually(t, "an empty client", func() bool {
+				for _, m := range []member{a, b} {
+					if tickets, lines, writers := m.Sizes(); tickets+lines+writers > 0 {
+						return false
+					}
+				}
+				return true
+			})
+		})
+	}
+}
+
+// Readers and writers, downgrades, tries and a Close in the midst of it.
+func TestRealReadersAndWriters(t *testing.T) {
+	w := memlock.NewWorld()
+	for range 5 {
+		a, b := join(t, w), join(t, w)
+		value := 0 // of b, whose leases no Close ends; unprotected, but for the lock
+		var wg sync.WaitGroup
+		for i := range 40 {
+			rw := []member{a, b}[i%2].RWMutex("rw")
+			mine := i%2 == 1
+			wg.Go(func() {
+				for j := range 50 {
+					var lease *interlock.Lease
+					var err error
+					switch (i + j) % 4 {
+					case 0:
+						if lease, err = rw.Writer().Acquire(ctx); err == nil {
+							if mine {
+								value++
+							}
+							err = lease.Downgrade(ctx)
+						}
+					case 1:
+						lease, err = rw.Reader().TryAcquire(ctx)
+					default:
+						lease, err = rw.Reader().Acquire(ctx)
+					}
+					switch {
+					case err == nil:
+						if mine && value < 0 {
+							t.Error(value)
+						}
+						err = lease.Release()
+					case errors.Is(err, interlock.ErrBusy), errors.Is(err, interlock.ErrClosed):
+						err = nil
+					}
+					if err != nil && !errors.Is(err, interlock.ErrReleased) && !errors.Is(err, interlock.ErrLost) {
+						t.Error(err)
+					}
+					if j == 25 && i == 1 {
+						go a.Close()
+					}
+				}
+			})
+		}
+		wg.Wait()
+	}
+}
