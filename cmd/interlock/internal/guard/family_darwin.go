@@ -67,13 +67,13 @@ const watchEvery = 100 * time.Millisecond
 // empty tells whether nobody is alive.
 func (f *family) empty() bool { return len(f.members()) == 0 }
 
-// signal sends s to every member that it finds and returns how many it found.
-func (f *family) signal(s syscall.Signal) (found int) {
+// signal sends s to every member that it finds, and returns them.
+func (f *family) signal(s syscall.Signal) (found []int) {
 	if f.grouped {
 		unix.Kill(-f.command, s)
 	}
-	for _, pid := range f.members() {
-		found++
+	found = f.members()
+	for _, pid := range found {
 		if g, err := unix.Getpgid(pid); s == unix.SIGKILL || !f.grouped || err != nil || g != f.command {
 			unix.Kill(pid, s)
 		}
@@ -81,24 +81,15 @@ func (f *family) signal(s syscall.Signal) (found int) {
 	return found
 }
 
-// kill kills all it can find, again and again while there is somebody new.
-// It returns true when nobody is left.
+// kill kills all it can find. It returns true when nobody is left.
 func (f *family) kill(reap func() (gone bool)) bool {
-	for range 100 {
-		found := f.signal(unix.SIGKILL)
-		if reap() {
-			return true
-		}
-		if found == 0 {
-			break
-		}
-	}
-	return false
+	f.signal(unix.SIGKILL)
+	return reap()
 }
 
 // exterminate kills the whole family and returns when nobody is left.
 func (f *family) exterminate() {
-	for f.signal(unix.SIGKILL) > 0 {
+	for len(f.signal(unix.SIGKILL)) > 0 {
 		time.Sleep(2 * time.Millisecond)
 	}
 }

@@ -19,10 +19,11 @@ import (
 type family struct {
 	command int  // the pid of the command
 	grouped bool // the command leads a process group of its own, and is not reaped yet
+	killed  map[int]bool
 }
 
 func newFamily(command int, grouped bool) *family {
-	return &family{command, grouped}
+	return &family{command, grouped, map[int]bool{}}
 }
 
 // watchEvery is 0: the kernel tells of every end, orphans included.
@@ -31,10 +32,10 @@ const watchEvery = 0
 // empty is asked when this process has no child left.
 func (f *family) empty() bool { return true }
 
-// signal sends s to every member that it finds and returns how many it found.
-// Members that are born or lose their parent meanwhile can be missed: a caller
-// that wants all of them repeats it.
-func (f *family) signal(s syscall.Signal) (found int) {
+// signal sends s to every member that it finds, and returns them. Members that are born or lose
+// their parent meanwhile can be missed: a caller that wants all of them repeats
+// it.
+func (f *family) signal(s syscall.Signal) (found []int) {
 	sent := map[int]bool{}
 	if f.grouped {
 		// One call for the whole group, which no fork can escape.
@@ -50,7 +51,7 @@ func (f *family) signal(s syscall.Signal) (found int) {
 			}
 			sent[child] = true
 			if f.signalOne(child, parent, me, s) {
-				found++
+				found = append(found, child)
 			}
 			todo = append(todo, child)
 		}
@@ -136,16 +137,18 @@ func scanForChildren(pid int) (children []int) {
 	return children
 }
 
-// kill kills all it can find, again and again while there is somebody new.
-// It returns true when nobody is left.
+// kill kills all it can find, again and again while there is somebody new: a
+// process that forks must not win by speed. It returns true when nobody is
+// left. Whoever else is left is dying, or cannot be killed yet.
 func (f *family) kill(reap func() (gone bool)) bool {
-	for range 100 {
-		found := f.signal(unix.SIGKILL)
+	for news := true; news; {
+		news = false
+		for _, pid := range f.signal(unix.SIGKILL) {
+			news = news || !f.killed[pid]
+			f.killed[pid] = true
+		}
 		if reap() {
 			return true
-		}
-		if found == 0 {
-			break // the rest is dying
 		}
 	}
 	return false

@@ -148,9 +148,16 @@ func (e *StartError) Unwrap() error { return e.Err }
 // without an error, the command has been executed.
 //
 // From then on, until Wait returns, Start also takes over the signals of this
-// process: HUP, INT, QUIT, TERM, USR1, USR2 and WINCH go to the command, except
-// where the terminal has delivered them to it already; when the terminal stops
-// the job, this process stops too. The caller should catch none of them itself.
+// process: HUP, INT, QUIT, TERM, USR1, USR2 and WINCH go to the command; when
+// the terminal stops the job, this process stops too. The caller should catch
+// none of them itself. What a terminal sends, it sends to the job as well if the
+// job is in this process's group: so HUP, INT, QUIT and WINCH are not sent on
+// then while that group is in the foreground, not even if somebody sent them to
+// this process alone.
+//
+// Signals that the caller ignores stay ignored in the job, as under nohup: HUP
+// and INT, and on Linux those of terminal stops; of others Go's runtime forgets
+// it.
 //
 // The process must have no children of its own while the job runs: if the
 // guard is killed, all children that are left are taken for the job's.
@@ -167,6 +174,9 @@ func (j *Job) Wait() Result {
 
 // Done is closed when nobody of the job is left.
 func (j *Job) Done() <-chan struct{} { return j.done }
+
+// Ended is closed when the command itself has ended. Descendants may be left.
+func (j *Job) Ended() <-chan struct{} { return j.ended }
 
 // Pid is the process id of the command.
 func (j *Job) Pid() int { return j.pid }

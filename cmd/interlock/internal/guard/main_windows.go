@@ -184,14 +184,22 @@ func (f *family) empty() bool {
 	return err == nil && len(pids) == 0
 }
 
+var isProcessInJob = windows.NewLazySystemDLL("kernel32.dll").NewProc("IsProcessInJob")
+
 func (f *family) kill() {
 	pids, _ := f.others()
 	for _, pid := range pids {
-		h, err := windows.OpenProcess(windows.PROCESS_TERMINATE, false, pid)
+		h, err := windows.OpenProcess(windows.PROCESS_TERMINATE|windows.PROCESS_QUERY_LIMITED_INFORMATION, false, pid)
 		if err != nil {
 			continue
 		}
-		windows.TerminateProcess(h, 1)
+		// The pid may have become another's since the list was made; what the
+		// handle stands for cannot.
+		var ours int32
+		isProcessInJob.Call(uintptr(h), uintptr(f.handle), uintptr(unsafe.Pointer(&ours)))
+		if ours != 0 {
+			windows.TerminateProcess(h, 1)
+		}
 		windows.CloseHandle(h)
 	}
 }

@@ -53,6 +53,13 @@ func (j *Job) forward(s syscall.Signal) {
 		j.resume()
 		return
 	case unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTSTP, unix.SIGWINCH:
+		select {
+		case <-j.ended:
+			// What is left may have left the terminal, too.
+			j.send(order{Kind: sendSignal, Signal: s})
+			return
+		default:
+		}
 		if inForeground() {
 			if j.group == 0 {
 				j.send(order{Kind: sendSignal, Signal: s, Group: true})

@@ -38,6 +38,7 @@ type Job struct {
 
 	stops   atomic.Int64 // how often the command was stopped, as far as we know
 	suspend chan syscall.Signal
+	ended   chan struct{}
 	done    chan struct{}
 	result  Result
 }
@@ -57,6 +58,7 @@ func start(s Spec) (*Job, error) {
 		judge:    s.Judge,
 		schedule: schedule{ttl: s.TTL, deadline: s.Deadline},
 		suspend:  make(chan syscall.Signal, 1),
+		ended:    make(chan struct{}),
 		done:     make(chan struct{}),
 	}
 	if hasTerminal() {
@@ -254,6 +256,7 @@ func (j *Job) follow(reports *gob.Decoder) {
 			}
 			if !commandEnded {
 				j.result.Signal = unix.SIGKILL
+				defer close(j.ended)
 			}
 			newFamily(j.pid, j.group == 0 && !commandEnded).exterminate()
 			return
@@ -269,6 +272,7 @@ func (j *Job) follow(reports *gob.Decoder) {
 			}
 		case ended:
 			commandEnded = true
+			close(j.ended)
 			ws := syscall.WaitStatus(r.N)
 			if ws.Signaled() {
 				j.result.Signal = ws.Signal()

@@ -24,6 +24,7 @@ type Job struct {
 	orders *gob.Encoder
 	pipe   *os.File
 
+	ended  chan struct{}
 	done   chan struct{}
 	result Result
 }
@@ -112,7 +113,7 @@ func start(s Spec) (*Job, error) {
 	}
 	reportW.Close()
 
-	j := &Job{pipe: orderW, orders: gob.NewEncoder(orderW), done: make(chan struct{})}
+	j := &Job{pipe: orderW, orders: gob.NewEncoder(orderW), ended: make(chan struct{}), done: make(chan struct{})}
 	reports := gob.NewDecoder(reportR)
 	var first report
 	if err := j.orders.Encode(c); err != nil {
@@ -150,11 +151,17 @@ func (j *Job) follow(reports *gob.Decoder, command *os.Process) {
 				command.Wait()
 			}
 			j.result.Cause = GuardDied
+			select {
+			case <-j.ended:
+			default:
+				close(j.ended)
+			}
 			return
 		}
 		switch r.Kind {
 		case ended:
 			j.result.Code = r.N
+			close(j.ended)
 		case losing:
 			j.result.Cause = Lost
 		case gone:
