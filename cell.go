@@ -39,10 +39,12 @@ func (v cell) retry(ctx context.Context, f func(context.Context) error) error {
 		}
 		err := f(ctx)
 		switch {
-		case err == nil || driver.IsPermanent(err):
-			return err
+		case err == nil:
+			return nil
 		case v.c.ctx.Err() != nil:
 			return ErrClosed
+		case driver.IsPermanent(err):
+			return err
 		}
 		if b.sleep(ctx) != nil {
 			return because(ctx, err)

@@ -86,6 +86,13 @@ func (c *Client) background(f func()) {
 	}
 }
 
+// isClosed reports whether Close has given up what was under way.
+func (c *Client) isClosed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.closed
+}
+
 // call bounds one exchange: a third of the TTL is a heartbeat's time, and a
 // reply that has not come by then is taken for lost.
 func (c *Client) call(ctx context.Context) *bounded { return bound(ctx, callTimeout(c.cfg.ttl)) }

@@ -46,9 +46,11 @@ func (l *Lease) downgrade(ctx context.Context) error {
 			t.shrunk = true
 			t.mu.Unlock()
 			return l.Err()
-		case isGone(err) || isSessionOver(err):
+		case (isGone(err) || isSessionOver(err)) && t.c.ctx.Err() == nil:
 			t.gone(err)
 			return ErrLost
+		case t.c.ctx.Err() != nil:
+			return ErrClosed
 		case driver.IsPermanent(err):
 			return err
 		}

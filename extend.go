@@ -51,7 +51,9 @@ func (l *Lease) extend(ctx context.Context, d time.Duration) error {
 		case isGone(err):
 			t.gone(err)
 			return ErrLost
-		case driver.IsPermanent(err) && !isSessionOver(err), errors.Is(err, ErrClosed):
+		case t.c.ctx.Err() != nil:
+			return ErrClosed
+		case driver.IsPermanent(err) && !isSessionOver(err):
 			return err
 		}
 		if b.sleep(ctx) != nil {

@@ -131,7 +131,12 @@ func (t *ticket) repeat(limit driver.Instant, call func(context.Context, driver.
 		case isGone(err) && !first:
 			return nil // an earlier call took effect, its reply was lost
 		case isSessionOver(err) && t.req.Hold > 0: // the next session will do
-		case driver.IsPermanent(err), errors.Is(err, ErrClosed):
+		case errors.Is(err, ErrClosed):
+			return err
+		case driver.IsPermanent(err):
+			if t.c.isClosed() && !isGone(err) && !isSessionOver(err) {
+				return ErrClosed // the end of its session has released it
+			}
 			return err
 		}
 		last = err
