@@ -2,38 +2,11 @@ package sqlitelock
 
 import (
 	"context"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/interlock-go/interlock/driver"
 	"zombiezen.com/go/sqlite"
 )
-
-// checkCell refuses a name that no cell can have. It may be a little longer than
-// that of a queue.
-func checkCell(name string) error {
-	const more = 16
-	if len(name) > 512+more {
-		return driver.CheckName(name)
-	}
-	for segment := range strings.SplitSeq(name, "/") {
-		for len(segment) > 200 && len(segment) <= 200+more {
-			cut := 100
-			for !utf8.RuneStart(segment[cut]) {
-				cut--
-			}
-			if err := driver.CheckName(segment[:cut]); err != nil {
-				return err
-			}
-			segment = segment[cut:]
-		}
-		if err := driver.CheckName(segment); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // cell reads a cell. Value is a copy.
 func (c conn) cell(name string) (cell driver.Cell, watched bool, err error) {
@@ -48,7 +21,7 @@ func (c conn) cell(name string) (cell driver.Cell, watched bool, err error) {
 }
 
 func (d *Driver) Load(ctx context.Context, name string) (driver.Cell, error) {
-	if err := checkCell(name); err != nil {
+	if err := driver.CheckCell(name); err != nil {
 		return driver.Cell{}, err
 	}
 	var cell driver.Cell
@@ -63,7 +36,7 @@ func (d *Driver) Swap(ctx context.Context, s driver.Swap) (driver.Cell, error) {
 	if err := checkID(s.ID); err != nil {
 		return driver.Cell{}, err
 	}
-	if err := checkCell(s.Name); err != nil {
+	if err := driver.CheckCell(s.Name); err != nil {
 		return driver.Cell{}, err
 	}
 	if !s.Delete && len(s.Value) > driver.MaxCell {
@@ -132,7 +105,7 @@ func (t *tx) remember(id string, version int64) error {
 }
 
 func (d *Driver) Watch(ctx context.Context, name string, after uint64) (driver.Cell, error) {
-	if err := checkCell(name); err != nil {
+	if err := driver.CheckCell(name); err != nil {
 		return driver.Cell{}, err
 	}
 	return await(ctx, d, "cell", name,

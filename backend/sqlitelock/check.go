@@ -154,12 +154,17 @@ func (d *Driver) checkIntegrity(ctx context.Context) driver.Finding {
 	var wrong []string
 	err := d.view(ctx, func(c conn, _ moment) error {
 		wrong = wrong[:0]
-		return c.all("PRAGMA quick_check(5)", func(s *sqlite.Stmt) bool {
-			if text := s.ColumnText(0); text != "ok" {
-				wrong = append(wrong, text)
+		for _, sql := range append([]string{"PRAGMA quick_check(5)"}, invariants...) {
+			if err := c.all(sql, func(s *sqlite.Stmt) bool {
+				if text := s.ColumnText(0); text != "ok" {
+					wrong = append(wrong, text)
+				}
+				return true
+			}); err != nil {
+				return err
 			}
-			return true
-		})
+		}
+		return nil
 	})
 	if err == nil && len(wrong) > 0 {
 		err = errors.New(strings.Join(wrong, "; "))
@@ -167,7 +172,20 @@ func (d *Driver) checkIntegrity(ctx context.Context) driver.Finding {
 	if err != nil {
 		return failed(err, exclusion, "stop all who use the file, move it away and start again; locks need no backup")
 	}
-	return fine("SQLite finds nothing wrong")
+	return fine("the file is sound, and so are the queues in it")
+}
+
+// invariants return a line for each queue that is wrong in itself, and for each
+// ticket that nobody would ever take out.
+var invariants = []string{
+	`SELECT 'queue ' || name || ' is miscounted' FROM queue q WHERE used > capacity
+	OR tickets <> (SELECT count(*) FROM ticket t WHERE t.queue = q.name) + (id IS NOT NULL)
+	OR waiting <> (SELECT count(*) FROM ticket t WHERE t.queue = q.name AND t.n > q.granted)
+	OR used <> (SELECT coalesce(sum(t.units), 0) FROM ticket t WHERE t.queue = q.name AND t.n <= q.granted) + iif(id IS NULL, 0, units)
+	LIMIT 5`,
+	`SELECT 'ticket ' || id || ' has no queue' FROM ticket WHERE queue NOT IN (SELECT name FROM queue) LIMIT 5`,
+	`SELECT 'ticket ' || id || ' has no session' FROM ticket WHERE flags & 1 = 0 AND sid NOT IN (SELECT sid FROM session) LIMIT 5`,
+	`SELECT 'ticket ' || id || ' has no session' FROM queue WHERE id IS NOT NULL AND sid NOT IN (SELECT sid FROM session) LIMIT 5`,
 }
 
 func (d *Driver) checkWriting(ctx context.Context) driver.Finding {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"strconv"
@@ -313,10 +314,38 @@ func cycle(d driver.Driver, queue, log string) error {
 		if err != nil {
 			return err
 		}
+		aside(ctx, s)
 		fmt.Fprintf(f, "%d %d begin\n", t.Token, os.Getpid())
 		fmt.Fprintf(f, "%d %d end\n", t.Token, os.Getpid())
 		if err := s.Leave(ctx, t, true); err != nil {
 			return err
 		}
 	}
+}
+
+// aside does a bit of everything else, to be killed in the middle of it.
+func aside(ctx context.Context, s driver.Session) {
+	r := driver.Request{ID: newID(), Queue: "rw", Kind: driver.RWMutex, Units: 1, Capacity: driver.RWCapacity}
+	if rand.N(3) == 0 {
+		r.Units = r.Capacity
+	}
+	if rand.N(8) == 0 {
+		r.Hold = 20 * time.Millisecond
+	}
+	t, err := s.Join(ctx, r)
+	if err != nil {
+		return
+	}
+	switch rand.N(6) {
+	case 0:
+		_ = s.Shrink(ctx, t, 1)
+	case 1:
+		if t.Held {
+			_ = s.Keep(ctx, t, 20*time.Millisecond)
+			return
+		}
+	case 2:
+		_, _ = s.Renew(ctx, nil) // it is a stray
+	}
+	_ = s.Leave(ctx, t, rand.N(2) == 0)
 }
