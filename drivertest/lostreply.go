@@ -19,6 +19,7 @@ func play(t *trial, about string, strike fault) {
 	t.Helper()
 	drivers := [3]driver.Driver{t.driver(), t.driver(), t.driver()}
 	for k := 1; ; k++ {
+		t.allow()
 		f := &faults{k: k, fault: strike}
 		scenario(t, drivers, f, fmt.Sprintf("%s/%d", about, k))
 		if f.calls < k {

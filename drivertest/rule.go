@@ -1,8 +1,6 @@
 package drivertest
 
 import (
-	"cmp"
-	"context"
 	"testing"
 )
 
@@ -54,8 +52,8 @@ func (r rule) run(tb testing.TB, b Backend, v variant) {
 
 func (r rule) attempt(tb testing.TB, b Backend, v variant) (inTime bool) {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(b.limit, limit))
-	t := &trial{TB: tb, Backend: b, rule: r, shape: v.shape, world: b.World(tb), ctx: ctx}
+	t := &trial{TB: tb, Backend: b, rule: r, shape: v.shape, world: b.World(tb)}
+	t.allow()
 	if v.processes {
 		t.world = t.world.inProcesses()
 	}
@@ -69,7 +67,7 @@ func (r rule) attempt(tb testing.TB, b Backend, v variant) (inTime bool) {
 		}
 	}()
 	defer func() {
-		cancel()
+		t.cancel()
 		for _, c := range t.closers {
 			if err := c(); err != nil {
 				t.Errorf("Close: %v", err)

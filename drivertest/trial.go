@@ -1,6 +1,7 @@
 package drivertest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -11,8 +12,8 @@ import (
 	"github.com/interlock-go/interlock/driver"
 )
 
-// limit bounds every wait for something that must happen. It is far more than
-// any backend needs, so that a busy machine breaks no rule.
+// limit bounds the waits of a rule for what must happen. It is far more than any
+// backend needs, so that a busy machine breaks no rule.
 const limit = time.Minute
 
 // A trial is a rule under check: it fails with the sentence that was broken.
@@ -23,7 +24,9 @@ type trial struct {
 	rule  rule
 	shape shape
 	world World
-	ctx   context.Context // ends with the rule
+
+	ctx    context.Context // ends with the rule, or after the limit
+	cancel context.CancelFunc
 
 	closers []func() error
 	calls   sync.WaitGroup
@@ -48,6 +51,14 @@ func (t *trial) broken() string {
 		b.WriteString("\n\t“" + s + "”")
 	}
 	return b.String()
+}
+
+// allow gives the rule the whole limit, from now.
+func (t *trial) allow() {
+	if t.cancel != nil {
+		t.cancel()
+	}
+	t.ctx, t.cancel = context.WithTimeout(context.Background(), cmp.Or(t.limit, limit))
 }
 
 // size returns a number of repetitions: fewer with -short.
