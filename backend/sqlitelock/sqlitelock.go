@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
+	"strings"
 
 	"github.com/interlock-go/interlock/driver"
 )
@@ -22,7 +24,11 @@ func open(ctx context.Context, u *driver.URL) (driver.Driver, error) {
 	if mode < 0 || mode > 0o777 {
 		return nil, driver.Invalid(fmt.Errorf("sqlite: mode=%o is not between 0 and 777", mode))
 	}
-	return New(ctx, u.Path, Mode(fs.FileMode(mode)))
+	path := u.Path
+	if filepath.VolumeName(strings.TrimPrefix(path, "/")) != "" { // sqlite:///C:/locks.db
+		path = strings.TrimPrefix(path, "/")
+	}
+	return New(ctx, path, Mode(fs.FileMode(mode)))
 }
 
 // Option changes how a file is opened.
