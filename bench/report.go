@@ -28,8 +28,6 @@ func (r *report) line(cells ...string) {
 	fmt.Fprintln(r.w, "|")
 }
 
-func (r *report) say(format string, args ...any) { fmt.Fprintf(r.w, "\n"+format+"\n", args...) }
-
 // contender does n units of work and returns how long that took.
 type contender struct {
 	name string
