@@ -116,7 +116,7 @@ func command(t *testing.T, args ...string) *run {
 	r.Cmd = exec.Command("/proc/self/exe", args...)
 	r.Env = append(os.Environ(), asProgram+"=1", mark+"="+r.mark)
 	r.Stdout, r.Stderr = &r.out, &r.errors
-	r.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	r.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL} // also if the test is killed
 	t.Cleanup(func() {
 		if left := r.processes(); len(left) > 0 {
 			t.Errorf("left over: %v", left)
