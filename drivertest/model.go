@@ -20,6 +20,7 @@ var model = rule{
 		run := 0
 		rapid.Check(t, func(r *rapid.T) {
 			run++
+			t.allow()
 			m := &machine{
 				t: r, ctx: t.ctx, drivers: drivers,
 				queue:    fmt.Sprintf("run %d", run),

@@ -61,10 +61,14 @@ func (t *trial) allow() {
 	t.ctx, t.cancel = context.WithTimeout(context.Background(), cmp.Or(t.limit, limit))
 }
 
-// size returns a number of repetitions: fewer with -short.
+// size returns a number of repetitions: fewer with -short, and under the race
+// detector.
 func (t *trial) size(n, short int) int {
-	if testing.Short() || t.small {
+	switch {
+	case testing.Short() || t.small:
 		return short
+	case slow:
+		return max(short, n/3)
 	}
 	return n
 }
