@@ -226,6 +226,7 @@ var concurrentCells = rule{
 				if rand.IntN(4) == 0 {
 					s = remove("c", seen.Version)
 				}
+				time.Sleep(rand.N(50 * time.Microsecond)) // let the others in between
 				err := h.record(i, cellStep{swap: s}, func() (any, error) {
 					c, err := d.Swap(t.ctx, s)
 					for range rand.IntN(3) { // as if the reply had been lost

@@ -214,7 +214,7 @@ var mutants = []struct {
 	}},
 	{"Await misses the grant once in a while", "Crowd", mutant{
 		await: func(s *brokenSession, ctx context.Context, t driver.Ticket) (driver.Ticket, error) {
-			if s.n.next()%40 != 0 {
+			if s.n.next()%10 != 0 {
 				return s.plainAwait(ctx, t)
 			}
 			if got, ok := s.peek(t); ok && got.Held {
@@ -1037,7 +1037,7 @@ func find(name string) (rule, bool) {
 // quick keeps rapid from looking for a smaller example of a failure that is
 // expected, and lets it look long enough for one.
 func quick(t *testing.T) {
-	for name, value := range map[string]string{"rapid.shrinktime": "0s", "rapid.checks": "500"} {
+	for name, value := range map[string]string{"rapid.shrinktime": "0s", "rapid.checks": "2500"} {
 		old := flag.Lookup(name).Value.String()
 		if err := flag.Set(name, value); err != nil {
 			t.Fatal(err)
