@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/cmd/interlock/internal/guard"
 )
 
 // Exit codes. A job's own code passes through; sysexits.h gives those of 64 and
@@ -24,9 +25,9 @@ const (
 
 // exitError ends the program with a code. A nil err prints nothing.
 type exitError struct {
-	code        int
-	err         error
-	interrupted bool // a terminal's Ctrl-C ended the job
+	code int
+	err  error
+	job  guard.Result // of a job that ended by itself
 }
 
 func (e *exitError) Error() string {
@@ -58,9 +59,7 @@ func exitCode(root *cobra.Command, err error) int {
 	code := exitFailed
 	switch {
 	case errors.As(err, &exit):
-		if exit.interrupted {
-			interruptSelf()
-		}
+		exit.job.Raise()
 		if code = exit.code; exit.err == nil {
 			return code
 		}

@@ -10,9 +10,9 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/cmd/interlock/internal/guard"
@@ -146,6 +146,10 @@ func (j *job) acquire(ctx context.Context, lock *interlock.Lock) (*interlock.Lea
 	return nil, failed(exitUnreachable, err)
 }
 
+// leftoversAfter is how long after the command its children may end before
+// somebody wonders why the lock is kept.
+const leftoversAfter = 200 * time.Millisecond
+
 // guarded runs the job under the lease and releases it when nobody is left.
 func (j *job) guarded(c *interlock.Client, lease *interlock.Lease, renewed <-chan struct{}, doubt <-chan error) error {
 	run, err := guard.Start(guard.Spec{
@@ -162,12 +166,17 @@ func (j *job) guarded(c *interlock.Client, lease *interlock.Lease, renewed <-cha
 		}
 		return startFailed(err)
 	}
-	done, revoked := lease.Done(), lease.Revoked()
+	done, revoked, ended := lease.Done(), lease.Revoked(), run.Ended()
+	var stays <-chan time.Time
 wait:
 	for {
 		select {
 		case <-run.Done():
 			break wait
+		case <-ended:
+			ended, stays = nil, time.After(leftoversAfter)
+		case <-stays:
+			j.say.tell("leftovers", "", "the command has ended; %s is kept until what it has started has ended too", j.name)
 		case <-renewed:
 			if lease.Err() == nil {
 				run.Deadline(deadline(lease))
@@ -210,8 +219,7 @@ wait:
 	}
 	j.say.tell("ended", strconv.Itoa(result.ExitCode()), "the job ended with status %d, %s is released", result.ExitCode(), j.name)
 	if code := result.ExitCode(); code != 0 {
-		atTerminal := term.IsTerminal(int(os.Stdin.Fd()))
-		return &exitError{code: code, interrupted: result.Signal == syscall.SIGINT && atTerminal}
+		return &exitError{code: code, job: result}
 	}
 	return nil
 }

@@ -1,4 +1,0 @@
-package main
-
-// interruptSelf does nothing: windows has no such signals.
-func interruptSelf() {}
