@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"net"
 	"os"
+
+	"github.com/interlock-go/interlock/internal/flock"
 )
 
 // life is what proves that a session lives: a lock on a file, and a socket by
@@ -29,7 +31,7 @@ func live(f folder, id string) (*life, error) {
 	if l.lock, err = f.create(id + lockSuffix); err != nil {
 		return nil, err
 	}
-	if ok, err := tryLock(l.lock); err != nil || !ok {
+	if ok, err := flock.Try(l.lock); err != nil || !ok {
 		l.remove()
 		return nil, errors.Join(errors.New("cannot lock a new file"), err)
 	}
@@ -92,7 +94,7 @@ func (f folder) dead(id string) (grave *os.File, missing bool) {
 	if err != nil {
 		return nil, errors.Is(err, fs.ErrNotExist)
 	}
-	if ok, err := tryLock(file); err != nil || !ok {
+	if ok, err := flock.Try(file); err != nil || !ok {
 		file.Close()
 		return nil, false
 	}

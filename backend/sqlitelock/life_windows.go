@@ -4,6 +4,8 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+
+	"github.com/interlock-go/interlock/internal/flock"
 )
 
 // life is what proves that a session lives: a lock on a file. It cannot be
@@ -22,7 +24,7 @@ func live(f folder, id string) (*life, error) {
 		return nil, err
 	}
 	l := &life{f, id, file}
-	if ok, err := tryLock(file); err != nil || !ok {
+	if ok, err := flock.Try(file); err != nil || !ok {
 		l.remove()
 		return nil, errors.Join(errors.New("cannot lock a new file"), err)
 	}
@@ -51,7 +53,7 @@ func (f folder) dead(id string) (grave *os.File, missing bool) {
 	if err != nil {
 		return nil, errors.Is(err, fs.ErrNotExist)
 	}
-	if ok, err := tryLock(file); err != nil || !ok {
+	if ok, err := flock.Try(file); err != nil || !ok {
 		file.Close()
 		return nil, false
 	}

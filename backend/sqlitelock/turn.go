@@ -4,6 +4,8 @@ import (
 	"context"
 	"os"
 	"sync"
+
+	"github.com/interlock-go/interlock/internal/flock"
 )
 
 // turn lets one transaction at a time write to the file, over all processes. It
@@ -58,14 +60,14 @@ func (t *turn) try() (bool, error) {
 	if t.asleep {
 		return false, nil
 	}
-	return tryLock(t.file)
+	return flock.Try(t.file)
 }
 
 // wait waits for the turn; this caller has the slot.
 func (t *turn) wait(ctx context.Context) error {
 	t.mu.Lock()
 	if !t.asleep {
-		if ok, err := tryLock(t.file); ok || err != nil {
+		if ok, err := flock.Try(t.file); ok || err != nil {
 			t.mu.Unlock()
 			return t.taken(err)
 		}
@@ -103,7 +105,7 @@ func (t *turn) taken(err error) error {
 }
 
 func (t *turn) sleep() {
-	err := lock(t.file)
+	err := flock.Lock(t.file)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.asleep = false
@@ -111,12 +113,12 @@ func (t *turn) sleep() {
 		t.want = false
 		t.got <- err
 	} else if err == nil {
-		unlock(t.file)
+		_ = flock.Unlock(t.file)
 	}
 }
 
 // pass ends the turn.
 func (t *turn) pass() {
-	unlock(t.file)
+	_ = flock.Unlock(t.file)
 	<-t.slot
 }

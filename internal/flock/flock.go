@@ -25,7 +25,7 @@ func Open(ctx context.Context, path string) (*os.File, error) {
 			break
 		}
 		var got bool
-		if got, err = try(f); err != nil {
+		if got, err = Try(f); err != nil {
 			err = fmt.Errorf("lock %s: %w", path, err)
 			break
 		}

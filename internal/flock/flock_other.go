@@ -7,4 +7,9 @@ import (
 	"os"
 )
 
-func try(*os.File) (bool, error) { return false, errors.ErrUnsupported }
+// Try, Lock and Unlock do not exist on this system.
+func Try(*os.File) (bool, error) { return false, errors.ErrUnsupported }
+
+func Lock(*os.File) error { return errors.ErrUnsupported }
+
+func Unlock(*os.File) error { return errors.ErrUnsupported }

@@ -8,24 +8,36 @@ import (
 	"syscall"
 )
 
-// try takes the lock if it is free.
-func try(f *os.File) (bool, error) {
+// Try takes the exclusive lock if it is free. The lock belongs to the open file:
+// it ends when the last descriptor is closed, in whatever process.
+func Try(f *os.File) (bool, error) {
+	err := flock(f, syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Lock waits for the exclusive lock. Nothing but getting it ends the wait.
+func Lock(f *os.File) error { return flock(f, syscall.LOCK_EX) }
+
+// Unlock gives the lock back.
+func Unlock(f *os.File) error { return flock(f, syscall.LOCK_UN) }
+
+func flock(f *os.File, how int) error {
 	c, err := f.SyscallConn()
 	if err != nil {
-		return false, err
+		return err
 	}
 	var locked error
 	if err := c.Control(func(fd uintptr) {
 		for {
-			if locked = syscall.Flock(int(fd), syscall.LOCK_EX|syscall.LOCK_NB); !errors.Is(locked, syscall.EINTR) {
+			if locked = syscall.Flock(int(fd), how); !errors.Is(locked, syscall.EINTR) {
 				return
 			}
 		}
 	}); err != nil {
-		return false, err
+		return err
 	}
-	if errors.Is(locked, syscall.EWOULDBLOCK) {
-		return false, nil
-	}
-	return locked == nil, os.NewSyscallError("flock", locked)
+	return os.NewSyscallError("flock", locked)
 }

@@ -7,7 +7,11 @@ import (
 	"unsafe"
 )
 
-var lockFileEx = syscall.NewLazyDLL("kernel32.dll").NewProc("LockFileEx")
+var (
+	kernel32   = syscall.NewLazyDLL("kernel32.dll")
+	lockFile   = kernel32.NewProc("LockFileEx")
+	unlockFile = kernel32.NewProc("UnlockFileEx")
+)
 
 const (
 	failImmediately = 1
@@ -15,24 +19,46 @@ const (
 	lockViolation   = syscall.Errno(33) // ERROR_LOCK_VIOLATION
 )
 
-// try takes the lock if it is free. On Windows a locked byte cannot be read, so
-// the lock is on one that lies far behind the end.
-func try(f *os.File) (bool, error) {
+// Try takes the exclusive lock if it is free. The lock ends with its process.
+func Try(f *os.File) (bool, error) {
+	err := call(f, func(fd uintptr, at *syscall.Overlapped) (uintptr, uintptr, error) {
+		return lockFile.Call(fd, failImmediately|exclusive, 0, 1, 0, uintptr(unsafe.Pointer(at)))
+	})
+	if errors.Is(err, lockViolation) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Lock waits for the exclusive lock. Nothing but getting it ends the wait.
+func Lock(f *os.File) error {
+	return call(f, func(fd uintptr, at *syscall.Overlapped) (uintptr, uintptr, error) {
+		return lockFile.Call(fd, exclusive, 0, 1, 0, uintptr(unsafe.Pointer(at)))
+	})
+}
+
+// Unlock gives the lock back.
+func Unlock(f *os.File) error {
+	return call(f, func(fd uintptr, at *syscall.Overlapped) (uintptr, uintptr, error) {
+		return unlockFile.Call(fd, 0, 1, 0, uintptr(unsafe.Pointer(at)))
+	})
+}
+
+// call locks one byte. A locked byte cannot be read, so it is one that lies far
+// behind the end.
+func call(f *os.File, lock func(uintptr, *syscall.Overlapped) (uintptr, uintptr, error)) error {
 	c, err := f.SyscallConn()
 	if err != nil {
-		return false, err
+		return err
 	}
 	var locked error
 	if err := c.Control(func(fd uintptr) {
 		at := syscall.Overlapped{OffsetHigh: 1 << 30}
-		if ok, _, errno := lockFileEx.Call(fd, failImmediately|exclusive, 0, 1, 0, uintptr(unsafe.Pointer(&at))); ok == 0 {
+		if ok, _, errno := lock(fd, &at); ok == 0 {
 			locked = errno
 		}
 	}); err != nil {
-		return false, err
+		return err
 	}
-	if errors.Is(locked, lockViolation) {
-		return false, nil
-	}
-	return locked == nil, os.NewSyscallError("LockFileEx", locked)
+	return os.NewSyscallError("LockFileEx", locked)
 }
