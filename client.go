@@ -34,6 +34,7 @@ type Client struct {
 	bodies   int // running functions of Do
 
 	reaper reaper
+	spare  spareTurns
 }
 
 // start opens the first session and everything that runs until Close.

@@ -28,6 +28,9 @@ func (c *Client) Close() error {
 	c.mu.Unlock()
 
 	c.cancel(ErrClosed) // ends waiting, the heartbeat and the signals
+	for _, n := range c.allLines() {
+		n.dismiss()
+	}
 	var last driver.Instant
 	for _, t := range c.allTickets() {
 		last = max(last, t.wind())
@@ -105,6 +108,12 @@ func (c *Client) leaveAll() {
 	}
 	close(tickets)
 	wg.Wait()
+}
+
+func (c *Client) allLines() []*line {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Collect(maps.Values(c.lines))
 }
 
 func (c *Client) allTickets() []*ticket {

@@ -30,6 +30,7 @@ type line struct {
 	pending   *ticket        // obtained or queued, its driver has given up
 	driving   bool           // somebody obtains a ticket, or gives one back
 	dead      bool           // not in Client.lines any more
+	closed    bool           // nobody waits any more: the client is closed
 }
 
 // lineKey holds all that tickets must have in common to be shared.
@@ -57,7 +58,7 @@ func (c *Client) line(l *Lock) *line {
 		c.mu.Lock()
 		n := c.lines[key]
 		if n == nil {
-			n = &line{c: c, key: key, shared: !l.exclusive(), sticky: l.cfg.sticky}
+			n = &line{c: c, key: key, shared: !l.exclusive(), sticky: l.cfg.sticky, closed: c.closing}
 			c.lines[key] = n
 		}
 		c.mu.Unlock()
@@ -95,28 +96,40 @@ func (n *line) acquire(ctx context.Context, l *Lock, try bool) (lease *Lease, ha
 			return lease, false, err
 		}
 	}
-	if try {
+	switch {
+	case try:
 		n.mu.Unlock()
 		return nil, false, ErrBusy
+	case n.closed:
+		n.mu.Unlock()
+		return nil, false, ErrClosed
 	}
-	w := &turn{ctx: ctx, lock: l, ready: make(chan struct{}, 1)}
+	w := n.c.spare.get(ctx, l)
 	n.waiters.push(w)
 	n.mu.Unlock()
-	select {
-	case <-w.ready:
-	case <-ctx.Done():
-		return nil, false, n.giveUp(w, context.Cause(ctx))
-	case <-n.c.ctx.Done():
-		return nil, false, n.giveUp(w, ErrClosed)
+	if done := ctx.Done(); done == nil {
+		<-w.ready
+	} else {
+		select {
+		case <-w.ready:
+		case <-done:
+			return nil, false, n.giveUp(w, context.Cause(ctx))
+		}
 	}
-	if w.lease == nil {
-		lease, err = n.drive(ctx, l, w.old, false)
+	switch {
+	case w.closed:
+		return nil, false, ErrClosed
+	case w.lease == nil:
+		old := w.old
+		n.c.spare.put(w)
+		lease, err = n.drive(ctx, l, old, false)
 		return lease, false, err
-	}
-	if ctx.Err() != nil { // both were ready: a cancelled context acquires nothing
+	case ctx.Err() != nil: // both were ready: a cancelled context acquires nothing
 		return nil, false, n.giveUp(w, context.Cause(ctx))
 	}
-	return w.lease, true, nil
+	lease = w.lease
+	n.c.spare.put(w)
+	return lease, true, nil
 }
 
 // serve grants from the ticket at hand, if that can serve now. n.mu is held.
@@ -247,6 +260,7 @@ func (n *line) giveUp(w *turn, why error) error {
 	case w.waiting:
 		n.waiters.remove(w)
 		n.retire()
+	case w.closed:
 	case w.lease != nil:
 		w.lease.unseen = true
 		n.c.background(func() { _ = w.lease.Release() })
@@ -259,6 +273,21 @@ func (n *line) giveUp(w *turn, why error) error {
 		n.stopDriving(w.ctx, t)
 	}
 	return why
+}
+
+// dismiss tells all who wait that the client is closed. It spares them watching
+// for that: a channel that all of them watch is what they would contend for.
+func (n *line) dismiss() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.closed = true
+	for !n.waiters.empty() {
+		w := n.waiters.first
+		n.waiters.remove(w)
+		w.closed = true
+		w.ready <- struct{}{}
+	}
+	n.retire()
 }
 
 // release is called when the last lease of a grant is over.

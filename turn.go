@@ -1,6 +1,9 @@
 package interlock
 
-import "context"
+import (
+	"context"
+	"sync"
+)
 
 // turn is one goroutine that waits in a line.
 type turn struct {
@@ -11,8 +14,28 @@ type turn struct {
 	// Guarded by line.mu until it is its turn.
 	prev, next *turn
 	waiting    bool
+	closed     bool    // the client is closed
 	lease      *Lease  // its lease; nil: it drives
 	old        *ticket // of one who drives: to be given back first
+}
+
+// spareTurns are those of one client: the channels of a simulated world cannot
+// be used in another.
+type spareTurns struct{ pool sync.Pool }
+
+func (s *spareTurns) get(ctx context.Context, l *Lock) *turn {
+	w, ok := s.pool.Get().(*turn)
+	if !ok {
+		w = &turn{ready: make(chan struct{}, 1)}
+	}
+	w.ctx, w.lock = ctx, l
+	return w
+}
+
+// put is called by the waiter, after it has received from ready.
+func (s *spareTurns) put(w *turn) {
+	*w = turn{ready: w.ready}
+	s.pool.Put(w)
 }
 
 // turns are those who wait, first come, first served.

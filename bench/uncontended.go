@@ -33,7 +33,7 @@ func uncontended(ctx context.Context, r *report) error {
 		return err
 	}
 	defer d.Close()
-	s, err := d.Open(ctx, driver.SessionOptions{TTL: interlock.DefaultTTL})
+	s, err := d.Open(ctx, driver.SessionOptions{TTL: time.Hour}) // nobody renews it here
 	if err != nil {
 		return err
 	}
