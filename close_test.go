@@ -95,6 +95,38 @@ func TestCloseEndsEveryWait(t *testing.T) {
 	})
 }
 
+// Those who wait for a goroutine of the same process need not wait for it to
+// return.
+func TestCloseEndsTheWaitBehindARunningFunction(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, _ := pair(t)
+		for _, l := range []*interlock.Lock{a.Mutex("m"), a.RWMutex("rw").Writer()} {
+			inside, leave := make(chan struct{}), make(chan struct{})
+			go func() {
+				_ = l.Do(ctx, func(context.Context) error {
+					close(inside)
+					<-leave
+					return nil
+				})
+			}()
+			<-inside
+			defer close(leave)
+		}
+		waits := []<-chan result{async(ctx, a.Mutex("m")), async(ctx, a.Mutex("m")), async(ctx, a.RWMutex("rw").Writer())}
+		synctest.Wait()
+		go a.Close() // waits for the functions
+		began := time.Now()
+		for _, w := range waits {
+			wantErr(t, (<-w).err, interlock.ErrClosed)
+		}
+		if d := time.Since(began); d > time.Millisecond {
+			t.Errorf("they waited for %v", d)
+		}
+		_, err := a.Mutex("m").Acquire(ctx)
+		wantErr(t, err, interlock.ErrClosed)
+	})
+}
+
 // Close ends the contexts of running functions, and releases their locks when
 // they have returned.
 func TestCloseWaitsForRunningFunctions(t *testing.T) {
