@@ -13,10 +13,10 @@ TOOLS := cd internal/tools && GOWORK=off
 # A look at the working tree, to be compared with a later one.
 LOOK := { git status --porcelain && git diff; } 2>&1
 
-.PHONY: test check fmt lint alone cross unit install modules bench soak release clean
+.PHONY: test packages check fmt lint alone cross unit install modules bench soak release clean
 
 # Whatever the tests do, the working tree is afterwards as it was before.
-test:
+test: packages
 	@before="$$($(LOOK))"; \
 	$(MAKE) --no-print-directory check; \
 	after="$$($(LOOK))"; \
@@ -28,6 +28,9 @@ check:
 		$(MAKE) --no-print-directory $$step; \
 		echo "== make $$step: $$((SECONDS - start)) s"; \
 	done
+
+packages:
+	@.ci/packages
 
 fmt:
 	@files="$$(gofmt -l .)"; test -z "$$files" || { echo "not formatted (gofmt -w):"; echo "$$files"; exit 1; } >&2
