@@ -70,7 +70,7 @@ else it exits with 75. VALUE - reads standard input.`,
 			return o.with(cmd, func(ctx context.Context, c *interlock.Client) error {
 				v := interlock.NewValue[[]byte](c, args[0])
 				set := func(over uint64) (uint64, error) { return v.Set(ctx, data, over) }
-				got, err := o.change(cmd, v, ctx, version, set)
+				got, err := change(ctx, cmd, v, version, set)
 				if err == nil {
 					fmt.Fprintln(cmd.OutOrStdout(), got)
 				}
@@ -94,7 +94,7 @@ still, else it exits with 75.`,
 			return o.with(cmd, func(ctx context.Context, c *interlock.Client) error {
 				v := interlock.NewValue[[]byte](c, args[0])
 				del := func(over uint64) (uint64, error) { return 0, v.Delete(ctx, over) }
-				_, err := o.change(cmd, v, ctx, version, del)
+				_, err := change(ctx, cmd, v, version, del)
 				return err
 			})
 		},
@@ -104,7 +104,7 @@ still, else it exits with 75.`,
 }
 
 // change replaces the version that the user gave, or else whichever is current.
-func (o *options) change(cmd *cobra.Command, v *interlock.Value[[]byte], ctx context.Context, version uint64, do func(uint64) (uint64, error)) (uint64, error) {
+func change(ctx context.Context, cmd *cobra.Command, v *interlock.Value[[]byte], version uint64, do func(uint64) (uint64, error)) (uint64, error) {
 	if cmd.Flags().Changed("version") {
 		got, err := do(version)
 		if isConflict(err) {
