@@ -53,11 +53,13 @@ alone:
 		$(GO) build -o /dev/null ./...; $(GO) vet ./...; \
 	done
 
-# Vet compiles the tests too.
+# Vet compiles the tests too. Nobody runs what is built here, so it is not
+# optimized, which saves a third of the time.
+PLAIN := -gcflags='all=-N -l'
 cross:
 	@for target in $(TARGETS); do \
 		export GOOS=$${target%/*} GOARCH=$${target#*/} CGO_ENABLED=0; echo $$target; \
-		$(GO) build -o /dev/null work; $(GO) vet work; \
+		$(GO) build $(PLAIN) -o /dev/null work; $(GO) vet $(PLAIN) work; \
 	done
 
 unit:
