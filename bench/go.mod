@@ -2,14 +2,6 @@ module github.com/interlock-go/interlock/bench
 
 go 1.25.0
 
-replace (
-	github.com/interlock-go/interlock => ..
-	github.com/interlock-go/interlock/backend/sqlitelock => ../backend/sqlitelock
-	github.com/interlock-go/interlock/cmd/interlock => ../cmd/interlock
-	github.com/interlock-go/interlock/drivertest => ../drivertest
-	github.com/interlock-go/interlock/examples => ../examples
-)
-
 require (
 	github.com/interlock-go/interlock v0.0.0
 	github.com/interlock-go/interlock/backend/sqlitelock v0.0.0
@@ -28,3 +20,15 @@ require (
 	modernc.org/memory v1.12.1 // indirect
 	modernc.org/sqlite v1.59.0 // indirect
 )
+
+replace github.com/interlock-go/interlock => ..
+
+replace github.com/interlock-go/interlock/backend/redislock => ../backend/redislock
+
+replace github.com/interlock-go/interlock/backend/sqlitelock => ../backend/sqlitelock
+
+replace github.com/interlock-go/interlock/cmd/interlock => ../cmd/interlock
+
+replace github.com/interlock-go/interlock/drivertest => ../drivertest
+
+replace github.com/interlock-go/interlock/examples => ../examples

@@ -39,6 +39,8 @@ func Schemes() []string {
 // missing one can tell what to import.
 var known = map[string]string{
 	"mem":    "memlock",
+	"redis":  "redislock",
+	"rediss": "redislock",
 	"sqlite": "sqlitelock",
 }
 

@@ -2,13 +2,6 @@ module github.com/interlock-go/interlock/examples
 
 go 1.25.0
 
-replace (
-	github.com/interlock-go/interlock => ..
-	github.com/interlock-go/interlock/backend/sqlitelock => ../backend/sqlitelock
-	github.com/interlock-go/interlock/cmd/interlock => ../cmd/interlock
-	github.com/interlock-go/interlock/drivertest => ../drivertest
-)
-
 require (
 	github.com/interlock-go/interlock v0.0.0
 	github.com/interlock-go/interlock/backend/sqlitelock v0.0.0
@@ -33,3 +26,13 @@ require (
 	modernc.org/memory v1.12.1 // indirect
 	zombiezen.com/go/sqlite v1.4.2 // indirect
 )
+
+replace github.com/interlock-go/interlock/backend/redislock => ../backend/redislock
+
+replace github.com/interlock-go/interlock/backend/sqlitelock => ../backend/sqlitelock
+
+replace github.com/interlock-go/interlock/cmd/interlock => ../cmd/interlock
+
+replace github.com/interlock-go/interlock/drivertest => ../drivertest
+
+replace github.com/interlock-go/interlock => ..

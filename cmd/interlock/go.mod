@@ -2,13 +2,6 @@ module github.com/interlock-go/interlock/cmd/interlock
 
 go 1.25.0
 
-replace (
-	github.com/interlock-go/interlock => ../..
-	github.com/interlock-go/interlock/backend/sqlitelock => ../../backend/sqlitelock
-	github.com/interlock-go/interlock/drivertest => ../../drivertest
-	github.com/interlock-go/interlock/examples => ../../examples
-)
-
 require (
 	github.com/creack/pty v1.1.24
 	github.com/interlock-go/interlock v0.0.0
@@ -42,3 +35,13 @@ require (
 	modernc.org/sqlite v1.59.0 // indirect
 	zombiezen.com/go/sqlite v1.4.2 // indirect
 )
+
+replace github.com/interlock-go/interlock/backend/redislock => ../../backend/redislock
+
+replace github.com/interlock-go/interlock/backend/sqlitelock => ../../backend/sqlitelock
+
+replace github.com/interlock-go/interlock/drivertest => ../../drivertest
+
+replace github.com/interlock-go/interlock/examples => ../../examples
+
+replace github.com/interlock-go/interlock => ../..

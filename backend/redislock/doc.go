@@ -1,0 +1,2 @@
+// Package redislock runs Interlock on Redis.
+package redislock

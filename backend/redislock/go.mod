@@ -1,0 +1,24 @@
+module github.com/interlock-go/interlock/backend/redislock
+
+go 1.25.0
+
+replace (
+	github.com/interlock-go/interlock => ../..
+	github.com/interlock-go/interlock/backend/sqlitelock => ../sqlitelock
+	github.com/interlock-go/interlock/cmd/interlock => ../../cmd/interlock
+	github.com/interlock-go/interlock/drivertest => ../../drivertest
+	github.com/interlock-go/interlock/examples => ../../examples
+)
+
+require (
+	github.com/interlock-go/interlock/drivertest v0.0.0
+	github.com/redis/rueidis v1.0.79
+)
+
+require (
+	github.com/anishathalye/porcupine v1.3.1 // indirect
+	github.com/interlock-go/interlock v0.0.0 // indirect
+	go.uber.org/goleak v1.3.0 // indirect
+	golang.org/x/sys v0.47.0 // indirect
+	pgregory.net/rapid v1.3.0 // indirect
+)

@@ -1,0 +1,5 @@
+package redislock
+
+import "github.com/redis/rueidis"
+
+var _ rueidis.Client
