@@ -53,6 +53,10 @@ import (
 // same on every backend.
 const RWCapacity = 1 << 30
 
+// MaxCapacity is the largest capacity: some backends count with floating point
+// numbers, which are exact up to here.
+const MaxCapacity = 1<<53 - 1
+
 // MaxCell is the largest value of a cell, in bytes.
 const MaxCell = 64 << 10
 
@@ -217,7 +221,7 @@ type Request struct {
 	ID              string // 32 hexadecimal digits, chosen at random by the caller
 	Queue           string
 	Kind            Kind
-	Units, Capacity int64         // 1 <= Units <= Capacity
+	Units, Capacity int64         // 1 <= Units <= Capacity <= MaxCapacity
 	NoWait          bool          // ErrBusy instead of standing in line
 	Hold            time.Duration // 0: as long as it is renewed; else it ends this long after the grant
 	Robust          bool          // Ticket.Inherited is wanted

@@ -1,8 +1,6 @@
 package drivertest
 
 import (
-	"math"
-
 	"github.com/interlock-go/interlock/driver"
 )
 
@@ -125,7 +123,7 @@ var largestCapacity = rule{
 	says: []string{theRule},
 	check: func(t *trial) {
 		a, b := t.client(), t.client()
-		const most = math.MaxInt64
+		const most = driver.MaxCapacity
 		first := a.hold(permits("q", most, most))
 		second := b.wait(permits("q", most, most))
 		third := a.wait(permits("q", most, most))

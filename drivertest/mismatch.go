@@ -48,7 +48,7 @@ var mismatch = rule{
 
 var impossibleRequests = rule{
 	name: "ImpossibleRequests",
-	says: []string{"1 <= Units <= Capacity", "CheckName reports why the name of a queue is refused (ErrInvalid), the same on every backend."},
+	says: []string{"1 <= Units <= Capacity <= MaxCapacity", "CheckName reports why the name of a queue is refused (ErrInvalid), the same on every backend."},
 	check: func(t *trial) {
 		a := t.client()
 		for _, c := range []struct {
@@ -60,6 +60,9 @@ var impossibleRequests = rule{
 			{"more units than capacity", permits("q", 6, 5)},
 			{"no capacity", permits("q", 0, 0)},
 			{"negative capacity", permits("q", -1, -1)},
+			{"too large a capacity", permits("q", 1, driver.MaxCapacity+1)},
+			{"no kind", driver.Request{ID: newID(), Queue: "q", Units: 1, Capacity: 5}},
+			{"a negative hold", driver.Request{ID: newID(), Queue: "q", Kind: driver.Semaphore, Units: 1, Capacity: 5, Hold: -1}},
 			{"empty name", permits("", 1, 5)},
 			{"a dot", permits("a/../b", 1, 5)},
 			{"not UTF-8", permits("a\xff", 1, 5)},

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"flag"
 	"iter"
-	"math"
 	"os"
 	"strings"
 	"sync"
@@ -57,7 +56,7 @@ var mutants = []struct {
 	}},
 	{"sums run over", "LargestCapacity", mutant{
 		join: func(s *brokenSession, ctx context.Context, r driver.Request) (driver.Ticket, error) {
-			if r.Units > math.MaxInt64/2 {
+			if r.Units > driver.MaxCapacity/2 {
 				r.Units /= 4
 			}
 			return s.plainJoin(ctx, r)

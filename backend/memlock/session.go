@@ -47,11 +47,8 @@ func (s *session) join(r driver.Request) (driver.Ticket, error) {
 	if err != nil {
 		return driver.Ticket{}, err
 	}
-	if r.Units < 1 || r.Units > r.Capacity {
-		return driver.Ticket{}, driver.Invalid(fmt.Errorf("%d units of a capacity of %d can never be granted", r.Units, r.Capacity))
-	}
-	if r.Hold < 0 {
-		return driver.Ticket{}, driver.Invalid(fmt.Errorf("hold of %v is negative", r.Hold))
+	if err := driver.CheckRequest(&r); err != nil {
+		return driver.Ticket{}, err
 	}
 	if t := w.tickets[k]; t != nil {
 		return s.rejoin(t, &r)

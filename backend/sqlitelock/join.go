@@ -3,7 +3,6 @@ package sqlitelock
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/interlock-go/interlock/driver"
 )
@@ -38,15 +37,7 @@ func checkRequest(r *driver.Request) error {
 	if err := driver.CheckName(r.Queue); err != nil {
 		return err
 	}
-	switch {
-	case r.Kind == "":
-		return driver.Invalid(errors.New("the request has no kind"))
-	case r.Units < 1 || r.Units > r.Capacity:
-		return driver.Invalid(fmt.Errorf("%d units of a capacity of %d can never be granted", r.Units, r.Capacity))
-	case r.Hold < 0:
-		return driver.Invalid(fmt.Errorf("hold of %v is negative", r.Hold))
-	}
-	return nil
+	return driver.CheckRequest(r)
 }
 
 func (s *session) join(ctx context.Context, r driver.Request) (got driver.Ticket, err error) {

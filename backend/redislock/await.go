@@ -1,0 +1,81 @@
+package redislock
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// Await waits for news of the grant. The first in line has a timer too: it looks
+// when the holder's time is over, since nobody sends news of a death.
+func (s *session) Await(ctx context.Context, t driver.Ticket) (driver.Ticket, error) {
+	var timer *time.Timer
+	for {
+		if err := s.usable(ctx); err != nil {
+			return driver.Ticket{}, err
+		}
+		s.d.mu.Lock()
+		p := s.places[t.ID]
+		if p == nil || p.q.name != t.Queue || p.state == gone {
+			s.d.mu.Unlock()
+			return driver.Ticket{}, driver.ErrGone
+		}
+		if p.state == held && !p.told {
+			p.told = true
+			t := p.ticket()
+			s.d.mu.Unlock()
+			return s.confirm(ctx, p, t)
+		}
+		in := time.Duration(math.MaxInt64)
+		switch {
+		case p.state == unknown, p.state == held:
+			in = 0 // what was heard of it is not news
+		case p.again > 0:
+			in = max(0, p.again.Sub(s.d.Now()))
+		}
+		news := p.next()
+		s.d.mu.Unlock()
+
+		if in <= 0 {
+			if err := s.look(ctx, p); err != nil {
+				return driver.Ticket{}, err
+			}
+			s.d.mu.Lock()
+			p.told = false
+			s.d.mu.Unlock()
+			continue
+		}
+		if timer == nil {
+			timer = time.NewTimer(in)
+			defer timer.Stop()
+		} else {
+			timer.Reset(in)
+		}
+		select {
+		case <-news:
+		case <-timer.C:
+		case <-ctx.Done():
+		case <-s.over:
+		case <-s.d.ctx.Done():
+		}
+	}
+}
+
+// look asks the server about one ticket, which also has it pass on what a dead
+// holder has left.
+func (s *session) look(ctx context.Context, p *place) error {
+	sent := s.d.Now()
+	answer, err := s.d.runN(ctx, call{renewScript, p.q.keys, []string{s.id, s.ttlUS, "0", p.id}}, 6)
+	if err != nil {
+		return err
+	}
+	s.seen(p.q, []string{p.id}, 0, sent, answer)
+	if answer[0] == stateGone {
+		s.d.mu.Lock()
+		defer s.d.mu.Unlock()
+		s.d.ended(p)
+	}
+	return nil
+}

@@ -1,0 +1,121 @@
+package redislock
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	"github.com/redis/rueidis"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// cellKeys are the keys of a cell: itself, its followers.
+func (d *Driver) cellKeys(name string) (cell, followers string, err error) {
+	if err := driver.CheckCell(name); err != nil {
+		return "", "", err
+	}
+	base := "interlock:{" + d.prefix + name + "}:"
+	return base + "c", base + "cf", nil
+}
+
+func (d *Driver) Load(ctx context.Context, name string) (driver.Cell, error) {
+	if err := d.usable(ctx); err != nil {
+		return driver.Cell{}, err
+	}
+	key, _, err := d.cellKeys(name)
+	if err != nil {
+		return driver.Cell{}, err
+	}
+	d.exchanges.Add(1)
+	m, err := d.client.Do(ctx, d.client.B().Hmget().Key(key).Field("version", "exists", "value").Build()).ToMessage()
+	if err != nil {
+		return driver.Cell{}, d.failed(ctx, err)
+	}
+	return decodeCell(m)
+}
+
+func decodeCell(m rueidis.RedisMessage) (driver.Cell, error) {
+	parts, err := m.ToArray()
+	if err != nil || len(parts) != 3 {
+		return driver.Cell{}, errors.Join(errAnswer, err)
+	}
+	if parts[0].IsNil() {
+		return driver.Cell{}, nil
+	}
+	text, err := parts[0].ToString()
+	if err != nil {
+		return driver.Cell{}, errors.Join(errAnswer, err)
+	}
+	c := driver.Cell{}
+	if c.Version, err = strconv.ParseUint(text, 10, 64); err != nil {
+		return driver.Cell{}, errors.Join(errAnswer, err)
+	}
+	if exists, _ := parts[1].ToString(); exists == "1" {
+		c.Exists = true
+		if c.Value, err = parts[2].AsBytes(); err != nil {
+			return driver.Cell{}, errors.Join(errAnswer, err)
+		}
+	}
+	return c, nil
+}
+
+func (d *Driver) Swap(ctx context.Context, s driver.Swap) (driver.Cell, error) {
+	if err := d.usable(ctx); err != nil {
+		return driver.Cell{}, err
+	}
+	if err := checkID(s.ID); err != nil {
+		return driver.Cell{}, err
+	}
+	key, followers, err := d.cellKeys(s.Name)
+	if err != nil {
+		return driver.Cell{}, err
+	}
+	value := ""
+	if !s.Delete {
+		if len(s.Value) > driver.MaxCell {
+			return driver.Cell{}, driver.ErrTooLarge
+		}
+		value = string(s.Value)
+	}
+	memo := "interlock:{" + d.prefix + s.Name + "}:s:" + s.ID
+	version, err := d.run1(ctx, call{swapScript, []string{key, memo, followers}, []string{strconv.FormatUint(s.Version, 10), digit(!s.Delete), value}})
+	if err != nil {
+		return driver.Cell{}, err
+	}
+	if version < 0 {
+		return driver.Cell{}, driver.ErrConflict
+	}
+	c := driver.Cell{Version: uint64(version), Exists: !s.Delete}
+	if c.Exists {
+		c.Value = []byte(value)
+	}
+	return c, nil
+}
+
+func (d *Driver) Watch(ctx context.Context, name string, after uint64) (driver.Cell, error) {
+	key, followers, err := d.cellKeys(name)
+	if err != nil {
+		return driver.Cell{}, err
+	}
+	c, err := d.Load(ctx, name)
+	if err != nil || c.Version != after {
+		return c, err
+	}
+	f, release := d.follower("cell " + name)
+	defer release()
+	for {
+		news := d.news(f)
+		m, err := d.run(ctx, call{watchScript, []string{key, followers}, []string{d.member(f), micros(followFor)}})
+		if err != nil {
+			return driver.Cell{}, err
+		}
+		c, err := decodeCell(m)
+		if err != nil || c.Version != after {
+			return c, err
+		}
+		if err := d.heed(ctx, news, followAgain); err != nil {
+			return driver.Cell{}, err
+		}
+	}
+}

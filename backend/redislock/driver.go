@@ -1,0 +1,141 @@
+package redislock
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// Driver is a client of one server, or of a Cluster.
+type Driver struct {
+	*config
+	client rueidis.Client
+	id     string // names the channel to which news are sent
+
+	ctx       context.Context // ends with Close
+	cancel    context.CancelFunc
+	tasks     sync.WaitGroup
+	exchanges atomic.Uint64
+	numbers   atomic.Uint64 // of tickets and followers
+	sessions  atomic.Uint64
+	queues    queues
+	line      line
+
+	mu        sync.Mutex
+	places    map[uint64]*place    // by number
+	followers map[string]*follower // by what they follow
+	heeded    map[uint64]*follower // the same, by number
+	settling  map[string]bool      // queues that are being settled
+}
+
+func newDriver(ctx context.Context, client rueidis.Client, c *config) (*Driver, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	var id [12]byte
+	_, _ = rand.Read(id[:]) // never fails
+	d := &Driver{
+		config: c, client: client, id: base64.RawURLEncoding.EncodeToString(id[:]),
+		places: map[uint64]*place{}, followers: map[string]*follower{}, heeded: map[uint64]*follower{},
+		settling: map[string]bool{},
+	}
+	d.ctx, d.cancel = context.WithCancel(context.Background())
+	d.line.init()
+	d.tasks.Go(d.listen)
+	if err := d.line.await(ctx); err != nil {
+		d.stop()
+		return nil, explain(err)
+	}
+	return d, nil
+}
+
+// Now is the local steady clock.
+func (d *Driver) Now() driver.Instant { return driver.Now() }
+
+// Exchanges counts round trips: a script, or a pipeline of scripts.
+func (d *Driver) Exchanges() uint64 { return d.exchanges.Load() }
+
+const (
+	minTTL = 100 * time.Millisecond
+	maxTTL = 30 * 24 * time.Hour
+	// maxHold keeps times of the server in the range in which a Lua number is exact.
+	maxHold = 100 * 365 * 24 * time.Hour
+)
+
+// Open starts a session, of which the server knows nothing but its tickets.
+func (d *Driver) Open(ctx context.Context, o driver.SessionOptions) (driver.Session, error) {
+	if err := d.usable(ctx); err != nil {
+		return nil, err
+	}
+	if o.TTL <= 0 {
+		return nil, driver.Invalid(fmt.Errorf("redis: the TTL of %v is not positive", o.TTL))
+	}
+	d.exchanges.Add(1)
+	if err := d.client.Do(ctx, d.client.B().Ping().Build()).Error(); err != nil {
+		return nil, d.failed(ctx, err)
+	}
+	if err := d.line.await(ctx); err != nil {
+		return nil, d.failed(ctx, err)
+	}
+	return newSession(d, d.id+"."+strconv.FormatUint(d.sessions.Add(1), 10), min(max(o.TTL, minTTL), maxTTL), o.Owner), nil
+}
+
+// Close ends calls under way; tickets of open sessions run out.
+func (d *Driver) Close() error {
+	if d.ctx.Err() != nil {
+		return errClosed
+	}
+	d.stop()
+	return nil
+}
+
+func (d *Driver) stop() {
+	d.cancel()
+	d.conns.close()
+	d.tasks.Wait()
+	if d.own {
+		d.client.Close()
+	}
+}
+
+// background runs what nobody waits for, until the driver is closed.
+func (d *Driver) background(f func(ctx context.Context)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.ctx.Err() == nil {
+		d.tasks.Go(func() { f(d.ctx) })
+	}
+}
+
+// settle goes on with what one script may not do alone.
+func (d *Driver) settle(q *queue) {
+	d.mu.Lock()
+	under := d.settling[q.name]
+	d.settling[q.name] = true
+	d.mu.Unlock()
+	if under {
+		return
+	}
+	d.background(func(ctx context.Context) {
+		defer func() {
+			d.mu.Lock()
+			delete(d.settling, q.name)
+			d.mu.Unlock()
+		}()
+		for {
+			answer, err := d.runN(ctx, call{renewScript, q.keys, []string{"-", "0", "0"}}, 2)
+			if err != nil || answer[0] == 0 { // else somebody's heartbeat goes on
+				return
+			}
+		}
+	})
+}

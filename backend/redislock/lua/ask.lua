@@ -1,0 +1,25 @@
+-- ARGV: id, what: r (revoke), e (evict) or x (take away).
+local DONE, GONE = 1, -2
+local id, what = ARGV[1], ARGV[2]
+local r = load(id)
+if sweep(id) then r = nil end
+local code = GONE
+if r then
+	code = DONE
+	if what == 'x' or what == 'e' and r.token == 0 then
+		remove(r, false)
+		bury(id, r.ttl)
+		send(r.session, 'x ' .. r.number)
+	else
+		flag(r, what)
+		if r ~= q.lone then put(r) end
+		changed = true
+		send(r.session, what .. ' ' .. r.number)
+		if what == 'e' and is(r, 'f') then
+			local stop = now + math.min(left(r), r.ttl)
+			if r == q.lone then r.stop = stop else ends(id, stop) end
+		end
+	end
+end
+grant()
+return { code, finish() }

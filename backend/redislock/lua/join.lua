@@ -1,0 +1,58 @@
+-- ARGV: id, kind, units, capacity, TTL, Hold, flags, session, number, the rest of
+-- the record, NoWait, Retry. Returns a code, whether there is more to do, the time;
+-- of a waiting ticket when to look again; of a held one its token, whether it
+-- inherits, and how long it stands if it has a fixed end.
+local id, kind, units, capacity, ttl, hold =
+	ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
+local nowait = ARGV[11] == '1'
+local HELD, WAITS, BUSY, GONE, MISMATCH, USEDUP = 1, 2, -1, -2, -3, -4
+
+local r = load(ARGV[12] == '1' and id)
+if sweep(id) then r = nil end
+if budget < MOST then grant() end
+
+local function reply(code, a, b, c)
+	return { code, finish(), now, a or 0, b or 0, c or -1 }
+end
+
+local function standing()
+	if r.token == 0 then return reply(WAITS, look(id)) end
+	return reply(HELD, r.token, is(r, 'i') and 1 or 0, is(r, 'f') and left(r) or -1)
+end
+
+if q.left > now then
+	local refused = call('ZSCORE', LEFT, id)
+	if refused and tonumber(refused) > now then return reply(GONE) end
+end
+if (q.used > 0 or q.waiting > 0) and (q.kind ~= kind or q.capacity ~= capacity) then return reply(MISMATCH) end
+if r then
+	r = granted(r)
+	if r.session ~= ARGV[8] and not is(r, 'f') or left(r) <= 0 then return reply(GONE) end
+	if nowait and r.token == 0 then
+		remove(r, true)
+		grant()
+		return reply(BUSY)
+	end
+	if not is(r, 'f') and not is(r, 'e') then extend(r, ttl) end
+	return standing()
+end
+if q.used == 0 and q.waiting == 0 then q.kind, q.capacity = kind, capacity end
+local fits = q.waiting == 0 and units <= q.capacity - q.used and clear(now + (hold > 0 and hold or ttl))
+if nowait and not fits then return reply(BUSY) end
+if math.max(q.last, math.floor(now / 10)) + q.waiting + 2 >= 2 ^ 51 then return reply(USEDUP) end
+
+q.seq = q.seq + 1
+r = {
+	id = id, seq = int(q.seq), units = units, token = 0, flags = ARGV[7], since = int(now),
+	ttl = ttl, hold = hold, session = ARGV[8], number = ARGV[9], rest = ARGV[10],
+}
+if fits then
+	if hold == 0 then ends(id, now + ttl) end
+	admit(r)
+else
+	ends(id, now + ttl)
+	wait(r)
+	put(r)
+	if q.waiting == 1 then want() end
+end
+return standing()

@@ -1,0 +1,345 @@
+-- What the scripts about a queue share. Each begins with this text, works on q,
+-- and ends with finish().
+--
+-- A queue is the hash QUEUE: under 'state' what is true of all, and under its ID
+-- a record of each ticket. WAITING orders those that wait by their number, ENDS
+-- all by the time at which they end if nobody renews them. A queue of which
+-- nothing must be remembered but the last token is not there at all; one with a
+-- single exclusive ticket may be lone (see take.lua), until something else is to
+-- be known of it.
+--
+-- Times are microseconds of the server's clock.
+
+local LOCK, TOKEN, QUEUE, WAITING, ENDS, LEFT, FOLLOWERS = unpack(KEYS)
+
+local MARKER = 'interlock' -- in LOCK while somebody holds: other libraries stay out
+local FOREVER = 9e15
+local MEMORY = 3600 * 1e6  -- how long the last token is kept, and all of a queue that is left to itself
+local MOST = 100           -- tickets that one script grants or removes
+
+local call = redis.call
+local clock = call('TIME')
+local now = clock[1] * 1000000 + clock[2]
+local budget = MOST
+local changed = false
+local records = {}  -- of tickets, to be written by finish
+local messages = {} -- channel, text, …: to be sent by finish
+local winners = {}
+local q
+
+local function int(n) return string.format('%.0f', n) end
+
+-- A record is one line: number, units, token (0 while waiting), flags, time of
+-- the Join, TTL of the session, Hold, session, the client's number, and what only
+-- clients read. Flags: h joined with Hold, f has a fixed end, o wants to know
+-- whether it inherits, i inherits, r was asked to go, e is evicted.
+local function parse(id, text)
+	local seq, units, token, flags, since, ttl, hold, session, number, rest =
+		string.match(text, '^(%d+) (%d+) (%d+) (%S+) (%d+) (%d+) (%d+) (%S+) (%d+)(.*)$')
+	return {
+		id = id, seq = seq, units = tonumber(units), token = tonumber(token), flags = flags, since = since,
+		ttl = tonumber(ttl), hold = tonumber(hold), session = session, number = number, rest = rest,
+	}
+end
+
+local function record(r)
+	return table.concat({
+		r.seq, int(r.units), int(r.token), r.flags, r.since, int(r.ttl), int(r.hold), r.session, r.number,
+	}, ' ') .. r.rest
+end
+
+local function put(r)
+	records[r.id] = r
+	changed = true
+end
+
+local function is(r, flag) return string.find(r.flags, flag, 1, true) end
+
+local function flag(r, f)
+	if not is(r, f) then r.flags = r.flags .. f end
+end
+
+-- lone is the queue of a ticket that take.lua granted, or of none.
+local function lone()
+	q = {
+		kind = '-', capacity = 0, used = 0, waiting = 0, last = 0, seq = 0, mark = '=',
+		next = FOREVER, keep = 0, shown = 0, followed = 0, left = 0,
+	}
+	local token = call('GET', TOKEN)
+	if token then
+		q.mark, q.last = string.sub(token, 1, 1), tonumber(string.sub(token, 2))
+		if q.mark == 'q' then q.mark = '?' end -- the queue was lost
+	end
+	local holder = redis.pcall('GET', LOCK)
+	if type(holder) ~= 'string' then return end
+	local id, session, flags, number, kind, capacity, ttl, hold, rest =
+		string.match(holder, '^interlock (%S+) (%S+) (%S+) (%d+) (%S+) (%d+) (%d+) (%d+)(.*)$')
+	if not id then return end
+	q.kind, q.capacity, q.used, q.seq = kind, tonumber(capacity), tonumber(capacity), 1
+	if q.last == 0 then q.last = math.floor(now / 10) end -- TOKEN was lost
+	q.lone = {
+		id = id, seq = '1', units = q.capacity, token = q.last, flags = flags, since = int(q.last * 10),
+		ttl = tonumber(ttl), hold = tonumber(hold), session = session, number = number, rest = rest,
+	}
+	if q.lone.hold > 0 then flag(q.lone, 'hf') end
+	local left = call('PTTL', LOCK)
+	q.lone.stop = now + (left < 0 and q.lone.ttl or (left + 1) * 1000)
+	q.next = q.lone.stop
+end
+
+-- load reads the queue, and the ticket.
+local function load(id)
+	local found = call('HMGET', QUEUE, 'state', id or 'state')
+	if not found[1] then
+		lone()
+		if q.lone and q.lone.id == id then return q.lone end
+		return nil
+	end
+	local kind, capacity, used, waiting, last, seq, mark, next, keep, shown, followed, left =
+		string.match(found[1], '^(%S+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+	q = {
+		kind = kind, capacity = tonumber(capacity), used = tonumber(used), waiting = tonumber(waiting),
+		last = tonumber(last), seq = tonumber(seq), mark = mark, next = tonumber(next), keep = tonumber(keep),
+		shown = tonumber(shown), followed = tonumber(followed), left = tonumber(left), stored = true,
+	}
+	if id and found[2] then return parse(id, found[2]) end
+	return nil
+end
+
+local function ends(id, at)
+	if q.used == 0 and q.waiting == 0 then q.newends = true end
+	call('ZADD', ENDS, int(at), id)
+	q.next = math.min(q.next, at)
+	q.final = math.max(q.final or 0, at)
+end
+
+local function wait(r)
+	if q.waiting == 0 then q.newwaiting = true end
+	call('ZADD', WAITING, r.seq, r.id)
+	q.waiting = q.waiting + 1
+end
+
+-- bury has a Join of this ID refused that is still to arrive.
+local function bury(id, span)
+	if not q.pruned then
+		q.pruned = true
+		local old = call('ZRANGEBYSCORE', LEFT, '-inf', int(now), 'LIMIT', 0, 2 * MOST)
+		if #old > 0 then call('ZREM', LEFT, unpack(old)) end
+	end
+	call('ZADD', LEFT, int(now + span), id)
+	if now + span > q.left then
+		q.left = now + span
+		call('PEXPIREAT', LEFT, int(q.left / 1000 + 1))
+	end
+	changed = true
+end
+
+local function remove(r, clean)
+	if r.token > 0 then
+		q.used = q.used - r.units
+		if r.units == q.capacity then q.mark = clean and '=' or '!' end
+	else
+		call('ZREM', WAITING, r.id)
+		q.waiting = q.waiting - 1
+	end
+	if r == q.lone then
+		q.lone = nil
+		call('DEL', LOCK)
+	else
+		records[r.id] = nil
+		call('HDEL', QUEUE, r.id)
+		call('ZREM', ENDS, r.id)
+	end
+	changed = true
+end
+
+-- sweep removes tickets whose time is over, and reports whether id was one.
+local function sweep(id)
+	if now < q.next or not q.stored then return false end
+	local dead = call('ZRANGEBYSCORE', ENDS, '-inf', int(now), 'LIMIT', 0, budget)
+	local hit = false
+	if #dead > 0 then
+		local found = call('HMGET', QUEUE, unpack(dead))
+		for i, d in ipairs(dead) do
+			local r = parse(d, found[i])
+			-- Who was kept without Hold was done, and only kept others out.
+			remove(r, is(r, 'f') and not is(r, 'h'))
+			bury(d, r.ttl)
+			hit = hit or d == id
+		end
+		budget = budget - #dead
+	end
+	local first = call('ZRANGE', ENDS, 0, 0, 'WITHSCORES')
+	q.next = first[2] and tonumber(first[2]) or FOREVER
+	changed = true
+	return hit
+end
+
+local PUBLIC = { mutex = true, rwmutex = true, election = true }
+
+-- clear reports whether no other library has the lock, and keeps them out until
+-- at least stop.
+local function clear(stop)
+	if not PUBLIC[q.kind] or q.shown >= stop then return true end
+	if q.shown <= now then
+		local other = redis.pcall('GET', LOCK)
+		if other and other ~= MARKER then
+			q.blocked = true
+			return false
+		end
+	end
+	q.shown = now + (stop - now) * 1.5
+	call('SET', LOCK, MARKER, 'PX', int((q.shown - now) / 1000 + 1))
+	return true
+end
+
+-- extend has the ticket stand for one TTL from now.
+local function extend(r, ttl)
+	if r == q.lone then
+		r.stop = now + ttl
+		call('PEXPIRE', LOCK, int(ttl / 1000 + 2))
+	else
+		ends(r.id, now + ttl)
+		if r.token > 0 then clear(now + ttl) end
+		changed = true
+	end
+end
+
+-- admit lets the ticket hold.
+local function admit(r)
+	q.last = math.max(q.last + 1, math.floor(now / 10))
+	r.token = q.last
+	if q.mark == '!' or q.mark == '?' and is(r, 'o') then flag(r, 'i') end
+	if r.hold > 0 then
+		flag(r, 'f')
+		ends(r.id, now + r.hold)
+	end
+	q.used = q.used + r.units
+	put(r)
+end
+
+local function send(session, text)
+	messages[#messages + 1] = 'interlock:' .. string.match(session, '^[^.]*')
+	messages[#messages + 1] = text
+end
+
+-- grant lets in whoever fits, in order.
+local function grant()
+	while q.waiting > 0 and q.used < q.capacity and budget > 0 do
+		local id = call('ZRANGE', WAITING, 0, 0)[1]
+		local r = records[id] or parse(id, call('HGET', QUEUE, id))
+		if r.units > q.capacity - q.used then break end
+		local stop = now + (r.hold > 0 and r.hold or r.ttl)
+		if not clear(stop) then break end
+		call('ZREM', WAITING, id)
+		q.waiting = q.waiting - 1
+		admit(r)
+		winners[#winners + 1] = r
+		budget = budget - 1
+	end
+end
+
+-- want tells those who hold that somebody waits.
+local function want()
+	local ids = call('ZRANGE', ENDS, 0, MOST)
+	local found = call('HMGET', QUEUE, unpack(ids))
+	local numbers = {}
+	for i, id in ipairs(ids) do
+		local r = found[i] and parse(id, found[i])
+		if r and r.token > 0 then
+			numbers[r.session] = (numbers[r.session] or 'w') .. ' ' .. r.number
+		end
+	end
+	if q.lone then numbers[q.lone.session] = 'w ' .. q.lone.number end
+	for session, text in pairs(numbers) do send(session, text) end
+end
+
+-- granted is the ticket as it is after grant.
+local function granted(r)
+	for _, w in ipairs(winners) do
+		if r and w.id == r.id then return w end
+	end
+	return r
+end
+
+-- left is how long a ticket stands if nothing extends it.
+local function left(r)
+	return (r == q.lone and r.stop or tonumber(call('ZSCORE', ENDS, r.id) or 0)) - now
+end
+
+-- look says when a client should look again for the sake of a waiting ticket:
+-- in so many microseconds, 0 soon, since another library has the lock; -1 not at
+-- all, since it is not the first.
+local function look(id)
+	if q.waiting == 0 or call('ZRANGE', WAITING, 0, 0)[1] ~= id then return -1 end
+	if q.blocked then return 0 end
+	return math.max(1, q.next - now)
+end
+
+local function follow()
+	local followers = call('ZRANGEBYSCORE', FOLLOWERS, int(now), '+inf', 'LIMIT', 0, MOST)
+	for _, f in ipairs(followers) do
+		local session, number = string.match(f, '^(%S+) (%d+)$')
+		send(session, 'f ' .. number)
+	end
+end
+
+-- store writes the queue, with the ticket that was lone.
+local function store()
+	if q.lone then
+		ends(q.lone.id, q.lone.stop)
+		put(q.lone)
+		q.shown = q.lone.stop - 2000 -- not later than it really is
+		call('SET', LOCK, MARKER, 'KEEPTTL')
+		q.lone = nil
+	end
+	local final = math.max(q.final or 0, now, q.last * 10)
+	local push = not q.stored
+	if final + MEMORY > q.keep then
+		q.keep = final + 2 * MEMORY
+		push = true
+	end
+	local fields = { 'state', table.concat({
+		q.kind, int(q.capacity), int(q.used), int(q.waiting), int(q.last), int(q.seq), q.mark,
+		int(q.next), int(q.keep), int(q.shown), int(q.followed), int(q.left),
+	}, ' ') }
+	for id, r in pairs(records) do
+		fields[#fields + 1] = id
+		fields[#fields + 1] = record(r)
+	end
+	call('HSET', QUEUE, unpack(fields))
+	local at = int(q.keep / 1000)
+	if push then
+		call('SET', TOKEN, 'q0', 'PXAT', at)
+		call('PEXPIREAT', QUEUE, at)
+	end
+	if push or q.newends then call('PEXPIREAT', ENDS, at) end
+	if push or q.newwaiting then call('PEXPIREAT', WAITING, at) end
+end
+
+-- finish writes what has changed and sends the news. It reports whether there is
+-- more to do than one script may.
+local function finish()
+	if changed then
+		if q.followed > now then follow() end
+		if q.used == 0 and q.waiting == 0 and q.shown > now then
+			if redis.pcall('GET', LOCK) == MARKER then call('DEL', LOCK) end
+			q.shown = 0
+		end
+		if q.used == 0 and q.waiting == 0 and q.left <= now and q.followed <= now then
+			if q.stored then call('DEL', QUEUE, WAITING, ENDS) end
+			local ahead = math.max(0, q.last * 10 - now)
+			call('SET', TOKEN, q.mark .. int(q.last), 'PX', int((MEMORY + ahead) / 1000))
+			q.empty = true
+		else
+			store()
+		end
+	end
+	for _, r in ipairs(winners) do
+		send(r.session, r.number .. ' ' .. int(r.token) ..
+			(is(r, 'i') and ' i' or ' -') .. (q.waiting > 0 and 'w' or '') ..
+			(r.hold > 0 and ' ' .. int(now) or ''))
+	end
+	for i = 1, #messages, 2 do call('PUBLISH', messages[i], messages[i + 1]) end
+	return budget <= 0 and 1 or 0
+end

@@ -1,0 +1,63 @@
+package redislock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// Option changes how a server is used.
+type Option func(*config)
+
+type config struct {
+	prefix   string
+	replicas int
+	confirm  time.Duration // how long replicas may take
+	own      bool          // the client is closed with the driver
+	conns    conns         // of an own client
+}
+
+// Prefix is put in front of the names of all locks and values. Programs that are
+// to meet use the same.
+func Prefix(p string) Option { return func(c *config) { c.prefix = p } }
+
+// Replicas has a grant count only when n replicas have confirmed that they know of
+// it, within the given time. If they do not, it is undone, and Acquire tries again
+// until its context ends. It costs a round trip to the replicas for each grant.
+func Replicas(n int, within time.Duration) Option {
+	return func(c *config) { c.replicas, c.confirm = n, within }
+}
+
+const defaultConfirm = time.Second
+
+func (c *config) check() error {
+	switch {
+	case strings.ContainsAny(c.prefix, "{}"):
+		return driver.Invalid(errors.New("redis: the prefix has a brace, which chooses the slot of a key"))
+	case c.replicas < 0:
+		return driver.Invalid(fmt.Errorf("redis: replicas=%d is negative", c.replicas))
+	case c.replicas > 0 && c.confirm < time.Millisecond:
+		return driver.Invalid(fmt.Errorf("redis: replica_timeout=%v is less than a millisecond", c.confirm))
+	}
+	return nil
+}
+
+// New uses a client that the program has already; Close of the driver leaves it
+// open. The client must speak RESP3 or allow a connection to be dedicated to a
+// subscription; grants arrive on such a connection.
+func New(ctx context.Context, client rueidis.Client, opts ...Option) (driver.Driver, error) {
+	c := &config{confirm: defaultConfirm}
+	for _, o := range opts {
+		o(c)
+	}
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	return newDriver(ctx, client, c)
+}

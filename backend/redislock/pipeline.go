@@ -1,0 +1,88 @@
+package redislock
+
+import (
+	"context"
+	"errors"
+
+	"github.com/redis/rueidis"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+var errShort = errors.New("redis: the answer of a script is too short")
+
+// each runs the calls in pipelines, and hands over the numbers of each answer with
+// the local time before the call was sent.
+func (d *Driver) each(ctx context.Context, calls []call, done func(i int, answer []int64, sent driver.Instant, err error)) {
+	d.eachMessage(ctx, calls, func(i int, sent driver.Instant, m rueidis.RedisMessage, err error) {
+		answer, err := d.answer(ctx, m, err)
+		done(i, answer, sent, err)
+	})
+}
+
+// eachMessage is each for any answer. In a Cluster every node gets its part, and
+// one that cannot be reached fails only its own.
+func (d *Driver) eachMessage(ctx context.Context, calls []call, done func(i int, sent driver.Instant, m rueidis.RedisMessage, err error)) {
+	for at := 0; at < len(calls); at += perPipeline {
+		part := calls[at:min(at+perPipeline, len(calls))]
+		sent := d.Now()
+		again := d.pipeline(ctx, part, call.byHash, func(i int, m rueidis.RedisMessage, err error) bool {
+			if err != nil && unknownScript(err) {
+				return false
+			}
+			done(at+i, sent, m, err)
+			return true
+		})
+		if len(again) == 0 {
+			continue
+		}
+		full := make([]call, len(again))
+		for k, i := range again {
+			full[k] = part[i]
+		}
+		sent = d.Now()
+		d.pipeline(ctx, full, call.inFull, func(k int, m rueidis.RedisMessage, err error) bool {
+			done(at+again[k], sent, m, err)
+			return true
+		})
+	}
+}
+
+func (d *Driver) answer(ctx context.Context, m rueidis.RedisMessage, err error) ([]int64, error) {
+	if err != nil {
+		return nil, d.failed(ctx, err)
+	}
+	if n, err := m.ToInt64(); err == nil {
+		return []int64{n}, nil
+	}
+	return numbers(m, 1)
+}
+
+// pipeline returns the indices of the calls that take has refused.
+func (d *Driver) pipeline(ctx context.Context, calls []call, form func(call, rueidis.Builder) rueidis.Completed, take func(i int, m rueidis.RedisMessage, err error) bool) (refused []int) {
+	if err := d.usable(ctx); err != nil {
+		for i := range calls {
+			take(i, rueidis.RedisMessage{}, err)
+		}
+		return nil
+	}
+	var conn interface {
+		B() rueidis.Builder
+		DoMulti(ctx context.Context, multi ...rueidis.Completed) []rueidis.RedisResult
+	} = d.client
+	if line := d.line.get(); line != nil && d.client.Mode() != rueidis.ClientModeCluster {
+		conn = line // not behind others' calls
+	}
+	commands := make([]rueidis.Completed, len(calls))
+	for i, c := range calls {
+		commands[i] = form(c, conn.B())
+	}
+	d.exchanges.Add(1)
+	for i, r := range conn.DoMulti(ctx, commands...) {
+		m, err := r.ToMessage()
+		if !take(i, m, err) {
+			refused = append(refused, i)
+		}
+	}
+	return refused
+}

@@ -1,0 +1,49 @@
+package redislock
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// queue is what is kept of a queue from call to call: the names of its keys, and
+// a guess.
+type queue struct {
+	name string
+	keys []string    // as the scripts expect them
+	busy atomic.Bool // take.lua would probably be in vain
+}
+
+// queues keeps what was used last, so that it need not be made for each call.
+type queues struct {
+	mu  sync.RWMutex
+	all map[string]*queue
+}
+
+const mostQueues = 4096
+
+func (q *queues) get(name string) *queue {
+	q.mu.RLock()
+	defer q.mu.RUnlock()
+	return q.all[name]
+}
+
+func (q *queues) add(name, prefix string) *queue {
+	base := "interlock:{" + prefix + name + "}:"
+	n := &queue{name: name, keys: []string{
+		prefix + name, base + "t", base + "q", base + "w", base + "e", base + "x", base + "f",
+	}}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if old := q.all[name]; old != nil {
+		return old
+	}
+	if q.all == nil || len(q.all) >= mostQueues {
+		q.all = map[string]*queue{}
+	}
+	q.all[name] = n
+	return n
+}
+
+// Parts of the keys, for scripts that need fewer.
+func (q *queue) loneKeys() []string { return q.keys[:2] }
+func (q *queue) takeKeys() []string { return q.keys[:3] }

@@ -1,5 +1,0 @@
-package redislock
-
-import "github.com/redis/rueidis"
-
-var _ rueidis.Client

@@ -1,0 +1,253 @@
+package redislock
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+const (
+	perScript   = 100 // tickets in one script, which bounds its time
+	perPipeline = 500 // scripts in one exchange
+)
+
+// group is what Renew asks about one queue in one script: the first of the IDs are
+// extended.
+type group struct {
+	q      *queue
+	ids    []string
+	extend int
+}
+
+// Renew sends a script for each queue, all in a few pipelines.
+func (s *session) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
+	if err := s.usable(ctx); err != nil {
+		return nil, err
+	}
+	lone, groups, err := s.groups(known)
+	if err != nil {
+		return nil, err
+	}
+	var answer []driver.Renewed
+	var failed error
+	tried, missed := len(lone)+len(groups), 0
+
+	calls := make([]call, len(lone))
+	for i, p := range lone {
+		calls[i] = call{extendScript, p.q.loneKeys(), []string{s.head(p.id), millis(s.ttl)}}
+	}
+	s.d.each(ctx, calls, func(i int, got []int64, sent driver.Instant, err error) {
+		p := lone[i]
+		switch {
+		case err != nil:
+			failed = err
+			missed++
+		case got[0] == 0:
+			tried++
+			groups = append(groups, group{p.q, []string{p.id}, 1})
+		default:
+			s.d.mu.Lock()
+			p.proof = max(p.proof, sent)
+			s.d.mu.Unlock()
+			answer = append(answer, driver.Renewed{ID: p.id, Queue: p.q.name, State: driver.Kept, Proof: sent})
+		}
+	})
+
+	calls = make([]call, len(groups))
+	for i, g := range groups {
+		calls[i] = call{renewScript, g.q.keys, append([]string{s.id, s.ttlUS, strconv.Itoa(g.extend)}, g.ids...)}
+	}
+	s.d.each(ctx, calls, func(i int, got []int64, sent driver.Instant, err error) {
+		g := groups[i]
+		if err == nil && len(got) < 4*len(g.ids)+2 {
+			err = errShort
+		}
+		if err != nil {
+			failed = err
+			missed++
+			return
+		}
+		answer = append(answer, s.seen(g.q, g.ids, g.extend, sent, got)...)
+	})
+	if missed > 0 && missed == tried {
+		return nil, failed // nothing could be reached
+	}
+	return answer, nil
+}
+
+// groups sorts what Renew has to ask: tickets that are probably still lone, and
+// the others by their queues, with those of this session that are not named.
+func (s *session) groups(known []driver.Ticket) (lone []*place, all []group, err error) {
+	s.d.mu.Lock()
+	defer s.d.mu.Unlock()
+	named := make(map[string]bool, len(known))
+	extend, look := map[*queue][]string{}, map[*queue][]string{}
+	var order []*queue
+	add := func(m map[*queue][]string, q *queue, id string) {
+		if len(extend[q]) == 0 && len(look[q]) == 0 {
+			order = append(order, q)
+		}
+		m[q] = append(m[q], id)
+	}
+	for _, t := range known {
+		if named[t.ID] {
+			continue
+		}
+		named[t.ID] = true
+		if p := s.places[t.ID]; p != nil && p.q.name == t.Queue {
+			if p.lone && p.state == held && !p.fixed {
+				lone = append(lone, p)
+			} else {
+				add(extend, p.q, p.id)
+			}
+			continue
+		}
+		if err := checkID(t.ID); err != nil {
+			return nil, nil, err
+		}
+		q, err := s.d.queue(t.Queue)
+		if err != nil {
+			return nil, nil, err
+		}
+		add(extend, q, t.ID)
+	}
+	for id, p := range s.places {
+		if !named[id] && !p.fixed {
+			add(look, p.q, id)
+		}
+	}
+	for _, q := range order {
+		ids := append(extend[q], look[q]...)
+		for at := 0; at < len(ids); at += perScript {
+			part := ids[at:min(at+perScript, len(ids))]
+			all = append(all, group{q, part, min(max(len(extend[q])-at, 0), len(part))})
+		}
+	}
+	return lone, all, nil
+}
+
+// What renew.lua says of a ticket.
+const (
+	stateGone = iota
+	stateWaits
+	stateHeld
+	stateFixed
+	stateEvicted
+
+	tellWanted   = 1
+	tellInherits = 2
+	tellRevoke   = 4
+)
+
+// seen takes note of what renew.lua has answered.
+func (s *session) seen(q *queue, ids []string, extended int, sent driver.Instant, got []int64) []driver.Renewed {
+	server := got[len(got)-1]
+	if got[len(got)-2] != 0 {
+		s.d.settle(q)
+	}
+	s.d.mu.Lock()
+	defer s.d.mu.Unlock()
+	var answer []driver.Renewed
+	for i, id := range ids {
+		state, token, tell, again := got[4*i], got[4*i+1], got[4*i+2], got[4*i+3]
+		p := s.places[id]
+		if p != nil && (p.q != q && p.q.name != q.name) {
+			p = nil
+		}
+		r := driver.Renewed{ID: id, Queue: q.name}
+		named := i < extended
+		switch state {
+		case stateGone:
+			r.State = driver.Gone
+			if p != nil && (named || p.state != unknown) { // else its Join may be under way
+				s.d.ended(p)
+			}
+		case stateEvicted:
+			r.State = driver.Evicted
+		default:
+			r.State, r.Proof = driver.Kept, sent
+		}
+		if p != nil && state != stateGone {
+			p.lone = false
+			p.sent, p.server = sent, server
+			switch {
+			case state == stateFixed:
+				p.fixed = true
+				p.proof = sent.Add(time.Duration(again)*time.Microsecond - p.hold)
+				r.Proof = p.proof
+			case state != stateEvicted && named:
+				p.proof = max(p.proof, sent)
+			}
+			switch {
+			case token > 0 && p.state != held:
+				p.isHeld(uint64(token), tell&tellInherits != 0)
+			case state == stateWaits:
+				p.state = waiting
+				p.lookAfter(s.d.Now(), again)
+			}
+			if tell&tellWanted != 0 {
+				s.signals.add(driver.Wanted, p)
+			}
+			if tell&tellRevoke != 0 {
+				s.signals.add(driver.Revoke, p)
+			}
+			if state == stateEvicted {
+				s.signals.add(driver.Evict, p)
+			}
+		}
+		switch {
+		case named:
+			answer = append(answer, r)
+		case state != stateGone && state != stateFixed:
+			answer = append(answer, driver.Renewed{ID: id, Queue: q.name, State: driver.Stray})
+		}
+	}
+	return answer
+}
+
+// repair looks at every ticket that waits, after news may have been missed.
+func (d *Driver) repair() {
+	d.mu.Lock()
+	type look struct {
+		s   *session
+		q   *queue
+		ids []string
+	}
+	index := map[*session]map[*queue]*look{}
+	var looks []*look
+	for _, p := range d.places {
+		if p.state == held || p.state == gone {
+			continue
+		}
+		if index[p.s] == nil {
+			index[p.s] = map[*queue]*look{}
+		}
+		l := index[p.s][p.q]
+		if l == nil || len(l.ids) == perScript {
+			l = &look{p.s, p.q, nil}
+			index[p.s][p.q] = l
+			looks = append(looks, l)
+		}
+		l.ids = append(l.ids, p.id)
+	}
+	for _, f := range d.followers {
+		f.changed()
+	}
+	d.mu.Unlock()
+	if len(looks) == 0 {
+		return
+	}
+	d.background(func(ctx context.Context) {
+		calls := make([]call, len(looks))
+		for i, l := range looks {
+			calls[i] = call{renewScript, l.q.keys, append([]string{l.s.id, l.s.ttlUS, "0"}, l.ids...)}
+		}
+		d.each(ctx, calls, func(i int, got []int64, sent driver.Instant, err error) {
+			if err == nil && len(got) >= 4*len(looks[i].ids)+2 {
+				looks[i].s.seen(looks[i].q, looks[i].ids, 0, sent, got)
+			}
+		})
+	})
+}

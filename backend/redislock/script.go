@@ -1,0 +1,155 @@
+package redislock
+
+import (
+	"context"
+	"crypto/sha1"
+	_ "embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+
+	"github.com/redis/rueidis"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+var (
+	//go:embed lua/queue.lua
+	queueText string
+	//go:embed lua/take.lua
+	takeText string
+	//go:embed lua/drop.lua
+	dropText string
+	//go:embed lua/extend.lua
+	extendText string
+	//go:embed lua/join.lua
+	joinText string
+	//go:embed lua/leave.lua
+	leaveText string
+	//go:embed lua/renew.lua
+	renewText string
+	//go:embed lua/shrink.lua
+	shrinkText string
+	//go:embed lua/keep.lua
+	keepText string
+	//go:embed lua/ask.lua
+	askText string
+	//go:embed lua/raise.lua
+	raiseText string
+	//go:embed lua/follow.lua
+	followText string
+	//go:embed lua/swap.lua
+	swapText string
+	//go:embed lua/watch.lua
+	watchText string
+)
+
+var (
+	takeScript   = newScript(takeText)
+	dropScript   = newScript(dropText)
+	extendScript = newScript(extendText)
+	joinScript   = newScript(queueText + joinText)
+	leaveScript  = newScript(queueText + leaveText)
+	renewScript  = newScript(queueText + renewText)
+	shrinkScript = newScript(queueText + shrinkText)
+	keepScript   = newScript(queueText + keepText)
+	askScript    = newScript(queueText + askText)
+	raiseScript  = newScript(queueText + raiseText)
+	followScript = newScript(queueText + followText)
+	swapScript   = newScript(swapText)
+	watchScript  = newScript(watchText)
+)
+
+// script is sent by its hash, and in full when the server does not know it, which
+// may be at any time.
+type script struct{ text, hash string }
+
+func newScript(text string) *script {
+	sum := sha1.Sum([]byte(text))
+	return &script{text, hex.EncodeToString(sum[:])}
+}
+
+// call is one script to be run.
+type call struct {
+	script *script
+	keys   []string
+	args   []string
+}
+
+func (c call) byHash(b rueidis.Builder) rueidis.Completed {
+	return b.Evalsha().Sha1(c.script.hash).Numkeys(int64(len(c.keys))).Key(c.keys...).Arg(c.args...).Build()
+}
+
+func (c call) inFull(b rueidis.Builder) rueidis.Completed {
+	return b.Eval().Script(c.script.text).Numkeys(int64(len(c.keys))).Key(c.keys...).Arg(c.args...).Build()
+}
+
+func unknownScript(err error) bool {
+	e, ok := rueidis.IsRedisErr(err)
+	return ok && e.IsNoScript()
+}
+
+// run executes one script.
+func (d *Driver) run(ctx context.Context, c call) (rueidis.RedisMessage, error) {
+	if err := d.usable(ctx); err != nil {
+		return rueidis.RedisMessage{}, err
+	}
+	d.exchanges.Add(1)
+	m, err := d.client.Do(ctx, c.byHash(d.client.B())).ToMessage()
+	if err != nil && unknownScript(err) {
+		d.exchanges.Add(1)
+		m, err = d.client.Do(ctx, c.inFull(d.client.B())).ToMessage()
+	}
+	return m, d.failed(ctx, err)
+}
+
+// run1 executes a script that returns a number.
+func (d *Driver) run1(ctx context.Context, c call) (int64, error) {
+	m, err := d.run(ctx, c)
+	if err != nil {
+		return 0, err
+	}
+	return m.AsInt64()
+}
+
+// runN executes a script that returns at least n numbers.
+func (d *Driver) runN(ctx context.Context, c call, n int) ([]int64, error) {
+	m, err := d.run(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return numbers(m, n)
+}
+
+func numbers(m rueidis.RedisMessage, n int) ([]int64, error) {
+	all, err := m.AsIntSlice()
+	if err == nil && len(all) < n {
+		err = fmt.Errorf("redis: the script answers %d numbers, not %d", len(all), n)
+	}
+	return all, err
+}
+
+var errClosed = driver.Permanent(errors.New("redis: the driver is closed"))
+
+func (d *Driver) usable(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if d.ctx.Err() != nil {
+		return errClosed
+	}
+	return nil
+}
+
+// failed makes an error say what has happened.
+func (d *Driver) failed(ctx context.Context, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, rueidis.ErrClosing), d.ctx.Err() != nil:
+		return errClosed
+	}
+	return fmt.Errorf("redis: %w", explain(err))
+}

@@ -1,0 +1,145 @@
+package redislock
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+func init() {
+	driver.Register("redis", open)
+	driver.Register("rediss", open)
+}
+
+// open connects to redis://user:password@host:port/database?options.
+func open(ctx context.Context, u *driver.URL) (driver.Driver, error) {
+	c := &config{
+		prefix:   u.Text("prefix", ""),
+		replicas: int(u.Int("replicas", 10, 0)),
+		confirm:  u.Duration("replica_timeout", defaultConfirm),
+		own:      true,
+	}
+	o, err := clientOption(u)
+	if err = errors.Join(u.Check(), err, c.check()); err != nil {
+		return nil, err
+	}
+	client, err := dial(ctx, o, &c.conns)
+	if err != nil {
+		return nil, fmt.Errorf("redis: connect to %s: %w", strings.Join(o.InitAddress, ", "), explain(err))
+	}
+	d, err := newDriver(ctx, client, c)
+	if err != nil {
+		return nil, fmt.Errorf("redis: connect to %s: %w", strings.Join(o.InitAddress, ", "), err)
+	}
+	return d, nil
+}
+
+func clientOption(u *driver.URL) (rueidis.ClientOption, error) {
+	o := rueidis.ClientOption{
+		// One connection for calls (in a cluster, to each node), which a single
+		// caller uses without a hand-over to other goroutines. Another one is
+		// dedicated to grants.
+		PipelineMultiplex:  -1,
+		DisableCache:       true,
+		DisableRetry:       true, // the core repeats calls, with the same identity
+		ClientName:         u.Text("client_name", "interlock"),
+		ReadBufferEachConn: 64 << 10, WriteBufferEachConn: 64 << 10,
+		Dialer:           net.Dialer{Timeout: u.Duration("dial_timeout", 5*time.Second), KeepAlive: time.Second},
+		ConnWriteTimeout: u.Duration("timeout", 10*time.Second),
+	}
+	if u.User != nil {
+		o.Username = u.User.Username()
+		o.Password, _ = u.User.Password()
+	}
+	db := strings.Trim(u.Path, "/")
+	if db != "" {
+		n, err := strconv.Atoi(db)
+		if err != nil || n < 0 {
+			return o, driver.Invalid(fmt.Errorf("redis: the database %q of the URL is no number", db))
+		}
+		o.SelectDB = n
+	}
+	port := "6379"
+	if master := u.Text("master", ""); master != "" {
+		port = "26379"
+		o.Sentinel = rueidis.SentinelOption{
+			MasterSet: master,
+			Username:  u.Text("sentinel_user", ""),
+			Password:  u.Text("sentinel_password", ""),
+			Dialer:    o.Dialer,
+		}
+	}
+	hosts := u.Hosts
+	if len(hosts) == 0 {
+		hosts = []string{"127.0.0.1"}
+	}
+	for _, h := range hosts {
+		if _, _, err := net.SplitHostPort(h); err != nil {
+			h = net.JoinHostPort(strings.Trim(h, "[]"), port)
+		}
+		o.InitAddress = append(o.InitAddress, h)
+	}
+	var err error
+	if o.TLSConfig, err = tlsConfig(u); err != nil {
+		return o, driver.Invalid(err)
+	}
+	if o.Sentinel.MasterSet != "" {
+		o.Sentinel.TLSConfig = o.TLSConfig
+	}
+	return o, nil
+}
+
+// tlsConfig reads the options of rediss:.
+func tlsConfig(u *driver.URL) (*tls.Config, error) {
+	if u.Scheme != "rediss" {
+		return nil, nil
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: u.Text("server_name", "")}
+	if path := u.Text("ca", ""); path != "" {
+		pem, err := os.ReadFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("redis: ca: %w", err)
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("redis: ca: no certificate in %s", path)
+		}
+	}
+	cert, key := u.Text("cert", ""), u.Text("key", "")
+	if (cert == "") != (key == "") {
+		return nil, errors.New("redis: cert and key belong together")
+	}
+	if cert != "" {
+		pair, err := tls.LoadX509KeyPair(cert, key)
+		if err != nil {
+			return nil, fmt.Errorf("redis: cert: %w", err)
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c, nil
+}
+
+// explain says what a refusal means to whoever wrote the URL.
+func explain(err error) error {
+	text := err.Error()
+	switch {
+	case strings.HasPrefix(text, "WRONGPASS"), strings.HasPrefix(text, "NOAUTH"), strings.HasPrefix(text, "ERR AUTH"), strings.HasPrefix(text, "ERR invalid password"):
+		return driver.Permanent(fmt.Errorf("%w (user and password of the URL)", err))
+	case strings.HasPrefix(text, "NOPERM"):
+		return driver.Permanent(fmt.Errorf("%w (the rights that Interlock needs are in its documentation)", err))
+	case strings.Contains(text, "cluster support disabled") || strings.Contains(text, "unknown command 'CLUSTER'"):
+		return driver.Permanent(fmt.Errorf("%w (several hosts mean a Cluster; with Sentinels, add ?master=name)", err))
+	}
+	return err
+}
