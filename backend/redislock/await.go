@@ -63,19 +63,21 @@ func (s *session) Await(ctx context.Context, t driver.Ticket) (driver.Ticket, er
 	}
 }
 
+// ask asks about one ticket, and with extend = 1 extends it.
+func (s *session) ask(ctx context.Context, p *place, extend int) (driver.State, error) {
+	g := group{s: s, q: p.q, ids: []string{p.id}, extend: extend}
+	sent := s.d.Now()
+	got, err := s.d.runN(ctx, g.call(), 6)
+	became, err := g.seen(sent, got, err)
+	if len(became) == 0 {
+		return driver.Kept, err
+	}
+	return became[0].State, err
+}
+
 // look asks the server about one ticket, which also has it pass on what a dead
 // holder has left.
 func (s *session) look(ctx context.Context, p *place) error {
-	sent := s.d.Now()
-	answer, err := s.d.runN(ctx, call{renewScript, p.q.keys, []string{s.id, s.ttlUS, "0", p.id}}, 6)
-	if err != nil {
-		return err
-	}
-	s.seen(p.q, []string{p.id}, 0, sent, answer)
-	if answer[0] == stateGone {
-		s.d.mu.Lock()
-		defer s.d.mu.Unlock()
-		s.d.ended(p)
-	}
-	return nil
+	_, err := s.ask(ctx, p, 0)
+	return err
 }

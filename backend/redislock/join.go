@@ -42,6 +42,12 @@ func (s *session) Join(ctx context.Context, r driver.Request) (driver.Ticket, er
 	return t, err
 }
 
+func (s *session) isHeld(p *place) bool {
+	s.d.mu.Lock()
+	defer s.d.mu.Unlock()
+	return p.state == held
+}
+
 func (s *session) stood(p *place) bool {
 	s.d.mu.Lock()
 	defer s.d.mu.Unlock()
@@ -54,16 +60,13 @@ func (s *session) rejoin(ctx context.Context, p *place, r *driver.Request) (driv
 	if p.q.name != r.Queue {
 		return driver.Ticket{}, driver.ErrMismatch
 	}
-	sent := s.d.Now()
-	answer, err := s.d.runN(ctx, call{renewScript, p.q.keys, []string{s.id, s.ttlUS, "1", p.id}}, 6)
-	if err != nil {
-		return driver.Ticket{}, err
-	}
-	s.seen(p.q, []string{p.id}, 1, sent, answer)
+	became, err := s.ask(ctx, p, 1)
 	switch {
-	case answer[0] == stateGone:
+	case err != nil:
+		return driver.Ticket{}, err
+	case became == driver.Gone:
 		return driver.Ticket{}, driver.ErrGone
-	case r.NoWait && answer[1] == 0:
+	case r.NoWait && !s.isHeld(p):
 		if err := s.leave(ctx, p.id, p.q, true); err != nil && !errors.Is(err, driver.ErrGone) {
 			return driver.Ticket{}, err
 		}

@@ -16,9 +16,11 @@ const (
 // group is what Renew asks about one queue in one script: the first of the IDs are
 // extended.
 type group struct {
-	q      *queue
-	ids    []string
-	extend int
+	s        *session
+	q        *queue
+	ids      []string
+	extend   int
+	doubtful map[string]bool // their Join may arrive later than the question
 }
 
 // Renew sends a script for each queue, all in a few pipelines.
@@ -46,7 +48,7 @@ func (s *session) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Re
 			missed++
 		case got[0] == 0:
 			tried++
-			groups = append(groups, group{p.q, []string{p.id}, 1})
+			groups = append(groups, group{s: s, q: p.q, ids: []string{p.id}, extend: 1})
 		default:
 			s.d.mu.Lock()
 			p.proof = max(p.proof, sent)
@@ -57,19 +59,15 @@ func (s *session) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Re
 
 	calls = make([]call, len(groups))
 	for i, g := range groups {
-		calls[i] = call{renewScript, g.q.keys, append([]string{s.id, s.ttlUS, strconv.Itoa(g.extend)}, g.ids...)}
+		calls[i] = g.call()
 	}
 	s.d.each(ctx, calls, func(i int, got []int64, sent driver.Instant, err error) {
-		g := groups[i]
-		if err == nil && len(got) < 4*len(g.ids)+2 {
-			err = errShort
-		}
+		became, err := groups[i].seen(sent, got, err)
 		if err != nil {
 			failed = err
 			missed++
-			return
 		}
-		answer = append(answer, s.seen(g.q, g.ids, g.extend, sent, got)...)
+		answer = append(answer, became...)
 	})
 	if missed > 0 && missed == tried {
 		return nil, failed // nothing could be reached
@@ -84,6 +82,7 @@ func (s *session) groups(known []driver.Ticket) (lone []*place, all []group, err
 	defer s.d.mu.Unlock()
 	named := make(map[string]bool, len(known))
 	extend, look := map[*queue][]string{}, map[*queue][]string{}
+	doubtful := map[string]bool{}
 	var order []*queue
 	add := func(m map[*queue][]string, q *queue, id string) {
 		if len(extend[q]) == 0 && len(look[q]) == 0 {
@@ -116,13 +115,14 @@ func (s *session) groups(known []driver.Ticket) (lone []*place, all []group, err
 	for id, p := range s.places {
 		if !named[id] && !p.fixed {
 			add(look, p.q, id)
+			doubtful[id] = p.state == unknown
 		}
 	}
 	for _, q := range order {
 		ids := append(extend[q], look[q]...)
 		for at := 0; at < len(ids); at += perScript {
 			part := ids[at:min(at+perScript, len(ids))]
-			all = append(all, group{q, part, min(max(len(extend[q])-at, 0), len(part))})
+			all = append(all, group{s, q, part, min(max(len(extend[q])-at, 0), len(part)), doubtful})
 		}
 	}
 	return lone, all, nil
@@ -141,8 +141,19 @@ const (
 	tellRevoke   = 4
 )
 
+func (g group) call() call {
+	return call{renewScript, g.q.keys, append([]string{g.s.id, g.s.ttlUS, strconv.Itoa(g.extend)}, g.ids...)}
+}
+
 // seen takes note of what renew.lua has answered.
-func (s *session) seen(q *queue, ids []string, extended int, sent driver.Instant, got []int64) []driver.Renewed {
+func (g group) seen(sent driver.Instant, got []int64, err error) ([]driver.Renewed, error) {
+	if err == nil && len(got) < 4*len(g.ids)+2 {
+		err = errShort
+	}
+	if err != nil {
+		return nil, err
+	}
+	s, q := g.s, g.q
 	server := got[len(got)-1]
 	if got[len(got)-2] != 0 {
 		s.d.settle(q)
@@ -150,18 +161,18 @@ func (s *session) seen(q *queue, ids []string, extended int, sent driver.Instant
 	s.d.mu.Lock()
 	defer s.d.mu.Unlock()
 	var answer []driver.Renewed
-	for i, id := range ids {
+	for i, id := range g.ids {
 		state, token, tell, again := got[4*i], got[4*i+1], got[4*i+2], got[4*i+3]
 		p := s.places[id]
 		if p != nil && (p.q != q && p.q.name != q.name) {
 			p = nil
 		}
 		r := driver.Renewed{ID: id, Queue: q.name}
-		named := i < extended
+		named := i < g.extend
 		switch state {
 		case stateGone:
 			r.State = driver.Gone
-			if p != nil && (named || p.state != unknown) { // else its Join may be under way
+			if p != nil && !g.doubtful[id] {
 				s.d.ended(p)
 			}
 		case stateEvicted:
@@ -183,7 +194,7 @@ func (s *session) seen(q *queue, ids []string, extended int, sent driver.Instant
 			switch {
 			case token > 0 && p.state != held:
 				p.isHeld(uint64(token), tell&tellInherits != 0)
-			case state == stateWaits:
+			case state == stateWaits && p.state != held: // else the news of its grant was faster
 				p.state = waiting
 				p.lookAfter(s.d.Now(), again)
 			}
@@ -204,50 +215,44 @@ func (s *session) seen(q *queue, ids []string, extended int, sent driver.Instant
 			answer = append(answer, driver.Renewed{ID: id, Queue: q.name, State: driver.Stray})
 		}
 	}
-	return answer
+	return answer, nil
 }
 
 // repair looks at every ticket that waits, after news may have been missed.
 func (d *Driver) repair() {
 	d.mu.Lock()
-	type look struct {
-		s   *session
-		q   *queue
-		ids []string
-	}
-	index := map[*session]map[*queue]*look{}
-	var looks []*look
+	open := map[*session]map[*queue]*group{}
+	var all []*group
 	for _, p := range d.places {
 		if p.state == held || p.state == gone {
 			continue
 		}
-		if index[p.s] == nil {
-			index[p.s] = map[*queue]*look{}
+		if open[p.s] == nil {
+			open[p.s] = map[*queue]*group{}
 		}
-		l := index[p.s][p.q]
-		if l == nil || len(l.ids) == perScript {
-			l = &look{p.s, p.q, nil}
-			index[p.s][p.q] = l
-			looks = append(looks, l)
+		g := open[p.s][p.q]
+		if g == nil || len(g.ids) == perScript {
+			g = &group{s: p.s, q: p.q, doubtful: map[string]bool{}}
+			open[p.s][p.q] = g
+			all = append(all, g)
 		}
-		l.ids = append(l.ids, p.id)
+		g.ids = append(g.ids, p.id)
+		g.doubtful[p.id] = p.state == unknown
 	}
 	for _, f := range d.followers {
 		f.changed()
 	}
 	d.mu.Unlock()
-	if len(looks) == 0 {
+	if len(all) == 0 {
 		return
 	}
 	d.background(func(ctx context.Context) {
-		calls := make([]call, len(looks))
-		for i, l := range looks {
-			calls[i] = call{renewScript, l.q.keys, append([]string{l.s.id, l.s.ttlUS, "0"}, l.ids...)}
+		calls := make([]call, len(all))
+		for i, g := range all {
+			calls[i] = g.call()
 		}
 		d.each(ctx, calls, func(i int, got []int64, sent driver.Instant, err error) {
-			if err == nil && len(got) >= 4*len(looks[i].ids)+2 {
-				looks[i].s.seen(looks[i].q, looks[i].ids, 0, sent, got)
-			}
+			_, _ = all[i].seen(sent, got, err) // else the next heartbeat asks
 		})
 	})
 }
