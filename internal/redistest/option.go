@@ -14,8 +14,10 @@ type settings struct {
 	lines    [][]string
 	users    []string
 	tls      bool
+	ca       *authority // nil: one of its own
 	sentinel bool
 	cluster  bool
+	replicas int
 	fake     bool
 	offset   time.Duration
 }
@@ -49,6 +51,8 @@ func (s *settings) file(dir string) string {
 	lines := [][]string{{"bind", "127.0.0.1"}, {"protected-mode", "yes"}, {"dir", dir}}
 	if !s.sentinel {
 		lines = append(lines,
+			[]string{"masteruser", admin},
+			[]string{"masterauth", adminPassword},
 			[]string{"save", ""},
 			[]string{"enable-debug-command", "yes"},
 			[]string{"repl-diskless-sync-delay", "0"}) // else a replica waits for others

@@ -159,7 +159,7 @@ func (s *Server) launch() error {
 // awaitReady waits until this process answers, and not one that has its port.
 func (s *Server) awaitReady(p *process) error {
 	pid := fmt.Sprintf("\nprocess_id:%d\r", p.cmd.Process.Pid)
-	_, err := until(func() (bool, error) {
+	err := until(func() (bool, error) {
 		if p.ended() {
 			text := s.Log()
 			if strings.Contains(text, "Address already in use") {
@@ -182,18 +182,15 @@ func (s *Server) awaitReady(p *process) error {
 // errSlow ends a wait that should have been over long ago.
 var errSlow = errors.New("nothing has happened for 30 seconds")
 
-// until looks again and again until there is a result or an error, and says
-// how long that took.
-func until(ready func() (bool, error)) (time.Duration, error) {
+// until looks again and again until there is a result or an error.
+func until(ready func() (bool, error)) error {
 	began := time.Now()
 	for pause := time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
-		ok, err := ready()
-		spent := time.Since(began)
-		switch {
-		case ok || err != nil:
-			return spent, err
-		case spent > 30*time.Second:
-			return spent, errSlow
+		if ok, err := ready(); ok || err != nil {
+			return err
+		}
+		if time.Since(began) > 30*time.Second {
+			return errSlow
 		}
 		time.Sleep(pause)
 	}

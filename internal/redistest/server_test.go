@@ -31,6 +31,13 @@ func expect(t *testing.T, what string, got, want any) {
 	}
 }
 
+func same(t *testing.T, what string, got, want *redistest.Server) {
+	t.Helper()
+	if got != want {
+		t.Fatalf("%s: got %s, want %s", what, got.Addr, want.Addr)
+	}
+}
+
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for began := time.Now(); !ok(); time.Sleep(time.Millisecond) {

@@ -23,13 +23,16 @@ func TLS() Option { return func(s *settings) { s.tls = true } }
 // prepareTLS makes the authority and both certificates, and returns the lines
 // of the configuration that name them.
 func (s *Server) prepareTLS() (string, error) {
-	s.CA, s.ClientCert, s.ClientKey = s.path("ca.crt"), s.path("client.crt"), s.path("client.key")
-	serverCert, serverKey := s.path("server.crt"), s.path("server.key")
-	ca, err := newAuthority(s.CA)
-	if err != nil {
-		return "", err
+	ca, err := s.set.ca, error(nil)
+	if ca == nil {
+		if ca, err = newAuthority(s.path("ca.crt")); err != nil {
+			return "", err
+		}
 	}
-	if err := ca.issue(serverCert, serverKey, x509.ExtKeyUsageServerAuth); err != nil {
+	s.CA, s.ClientCert, s.ClientKey = ca.path, s.path("client.crt"), s.path("client.key")
+	serverCert, serverKey := s.path("server.crt"), s.path("server.key")
+	// The nodes of a cluster are clients of each other.
+	if err := ca.issue(serverCert, serverKey, x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth); err != nil {
 		return "", err
 	}
 	if err := ca.issue(s.ClientCert, s.ClientKey, x509.ExtKeyUsageClientAuth); err != nil {
@@ -41,11 +44,13 @@ func (s *Server) prepareTLS() (string, error) {
 	}
 	s.secure = &tls.Config{RootCAs: x509.NewCertPool(), Certificates: []tls.Certificate{own}}
 	s.secure.RootCAs.AddCert(ca.cert)
-	return fmt.Sprintf("port 0\ntls-port %d\ntls-ca-cert-file %s\ntls-cert-file %s\ntls-key-file %s\n",
+	return fmt.Sprintf("port 0\ntls-port %d\ntls-replication yes\ntls-cluster yes\n"+
+		"tls-ca-cert-file %s\ntls-cert-file %s\ntls-key-file %s\n",
 		s.Port, quote(s.CA), quote(serverCert), quote(serverKey)), nil
 }
 
 type authority struct {
+	path string
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
 }
@@ -55,7 +60,10 @@ func newAuthority(path string) (*authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	template := template(1, "redistest authority")
+	template, err := template("redistest authority")
+	if err != nil {
+		return nil, err
+	}
 	template.IsCA, template.BasicConstraintsValid = true, true
 	template.KeyUsage = x509.KeyUsageCertSign
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
@@ -66,18 +74,21 @@ func newAuthority(path string) (*authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &authority{cert, key}, writePEM(path, "CERTIFICATE", der)
+	return &authority{path, cert, key}, writePEM(path, "CERTIFICATE", der)
 }
 
 // issue writes a certificate for this machine, and its key.
-func (a *authority) issue(certPath, keyPath string, usage x509.ExtKeyUsage) error {
+func (a *authority) issue(certPath, keyPath string, usage ...x509.ExtKeyUsage) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return err
 	}
-	template := template(2+int64(usage), "localhost")
+	template, err := template("localhost")
+	if err != nil {
+		return err
+	}
 	template.KeyUsage = x509.KeyUsageDigitalSignature
-	template.ExtKeyUsage = []x509.ExtKeyUsage{usage}
+	template.ExtKeyUsage = usage
 	template.DNSNames = []string{"localhost"}
 	template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
@@ -95,14 +106,18 @@ func (a *authority) issue(certPath, keyPath string, usage x509.ExtKeyUsage) erro
 }
 
 // template is valid long enough for a server whose clock is stepped.
-func template(serial int64, name string) *x509.Certificate {
+func template(name string) (*x509.Certificate, error) {
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 64))
+	if err != nil {
+		return nil, err
+	}
 	const years = 10 * 365 * 24 * time.Hour
 	return &x509.Certificate{
-		SerialNumber: big.NewInt(serial),
+		SerialNumber: serial,
 		Subject:      pkix.Name{CommonName: name},
 		NotBefore:    time.Now().Add(-years),
 		NotAfter:     time.Now().Add(years),
-	}
+	}, nil
 }
 
 func writePEM(path, kind string, der []byte) error {

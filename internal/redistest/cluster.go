@@ -1,0 +1,202 @@
+package redistest
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"testing"
+)
+
+// Cluster is a Redis cluster.
+type Cluster struct {
+	Nodes []*Server // the masters, in the order of their slots, then the replicas
+}
+
+const slots = 16384
+
+// Replicas gives every master of a cluster so many replicas.
+func Replicas(n int) Option { return func(s *settings) { s.replicas = n } }
+
+// StartCluster starts a cluster that ends with the test. The options are those
+// of every node; Config("cluster-node-timeout", milliseconds) says how fast a
+// dead node is noticed. A cluster takes more than two seconds to start, since
+// its masters refuse to serve earlier.
+func StartCluster(t testing.TB, masters int, opts ...Option) *Cluster {
+	t.Helper()
+	c, err := RunCluster(t.TempDir(), masters, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range c.Nodes {
+		s.belongTo(t)
+	}
+	return c
+}
+
+// RunCluster starts a cluster with its data in dir. The caller has to Stop it.
+func RunCluster(dir string, masters int, opts ...Option) (*Cluster, error) {
+	if masters < 1 || masters > slots {
+		return nil, fmt.Errorf("a cluster of %d masters: want 1 to %d", masters, slots)
+	}
+	var set settings
+	for _, opt := range opts {
+		opt(&set)
+	}
+	trust, err := oneAuthority(dir, opts)
+	if err != nil {
+		return nil, err
+	}
+	all := append([]Option{
+		func(s *settings) { s.cluster = true },
+		Config("cluster-enabled", "yes"),
+		Config("cluster-announce-ip", "127.0.0.1"),
+		Config("cluster-node-timeout", "2000"),
+		trust,
+	}, opts...)
+	nodes, err := runAll(dir, "node", masters*(1+set.replicas), func(int) []Option { return all })
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{Nodes: nodes}
+	if err := c.form(masters); err != nil {
+		c.Stop()
+		return nil, err
+	}
+	return c, nil
+}
+
+// Stop ends all nodes.
+func (c *Cluster) Stop() { stopAll(c.Nodes) }
+
+// Addrs are the addresses of all nodes.
+func (c *Cluster) Addrs() []string { return addrs(c.Nodes) }
+
+// form makes one cluster of the nodes.
+func (c *Cluster) form(masters int) error {
+	first := func(i int) string { return strconv.Itoa(i * slots / masters) }
+	last := func(i int) string { return strconv.Itoa((i+1)*slots/masters - 1) }
+	for i, s := range c.Nodes[:masters] {
+		// With an epoch of its own no node has to wait for another to find one.
+		if _, err := s.Do("CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1)); err != nil {
+			return err
+		}
+		if _, err := s.Do("CLUSTER", "ADDSLOTSRANGE", first(i), last(i)); err != nil {
+			return err
+		}
+	}
+	for i, s := range c.Nodes {
+		for _, other := range c.Nodes[:i] {
+			_, err := s.Do("CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(other.Port), strconv.Itoa(other.busPort))
+			if err != nil {
+				return err
+			}
+		}
+	}
+	for i, s := range c.Nodes[masters:] {
+		if err := s.replicate(c.Nodes[i%masters]); err != nil {
+			return err
+		}
+	}
+	known := fmt.Sprint("cluster_known_nodes:", len(c.Nodes))
+	for i, s := range c.Nodes {
+		err := until(func() (bool, error) {
+			return s.says([]string{"CLUSTER", "INFO"}, "cluster_state:ok", known) && (i < masters || s.inSync()), nil
+		})
+		if err != nil {
+			return fmt.Errorf("the node on %s is in no cluster: %w\n%s", s.Addr, err, s.Log())
+		}
+	}
+	return nil
+}
+
+// replicate makes s a replica, as soon as it has heard of its master.
+func (s *Server) replicate(master *Server) error {
+	id, err := master.Do("CLUSTER", "MYID")
+	if err != nil {
+		return err
+	}
+	var answer error
+	if err = until(func() (bool, error) {
+		_, answer = s.Do("CLUSTER", "REPLICATE", id.(string))
+		return answer == nil, nil
+	}); err != nil {
+		return answer
+	}
+	return nil
+}
+
+// Owner is the master that serves a key.
+func (c *Cluster) Owner(key string) *Server {
+	c.Nodes[0].helper()
+	asked := c.anyNode()
+	port, err := asked.owner(asked.must("CLUSTER", "KEYSLOT", key).(int64))
+	asked.check("find the owner of "+key, err)
+	i := slices.IndexFunc(c.Nodes, func(s *Server) bool { return s.Port == port })
+	if i < 0 {
+		asked.fail("key %s belongs to nobody", key)
+	}
+	return c.Nodes[i]
+}
+
+// owner is the port of the master that serves a slot, as this node sees it; 0
+// if it knows none.
+func (s *Server) owner(slot int64) (int, error) {
+	answer, err := s.Do("CLUSTER", "SLOTS")
+	if err != nil {
+		return 0, err
+	}
+	for _, entry := range answer.([]any) {
+		r := entry.([]any) // first and last slot, master, replicas
+		if r[0].(int64) <= slot && slot <= r[1].(int64) {
+			return int(r[2].([]any)[1].(int64)), nil
+		}
+	}
+	return 0, nil
+}
+
+// anyNode is one that answers.
+func (c *Cluster) anyNode() *Server {
+	for _, s := range c.Nodes {
+		if s.says([]string{"CLUSTER", "INFO"}, "cluster_state:ok") {
+			return s
+		}
+	}
+	return c.Nodes[0]
+}
+
+// Move moves the slot of a key, with all its keys, to another master, and
+// returns when all nodes know. A client that has asked the cluster before is
+// redirected.
+func (c *Cluster) Move(key string, to *Server) {
+	to.helper()
+	from := c.Owner(key)
+	if from == to {
+		return
+	}
+	n := to.must("CLUSTER", "KEYSLOT", key).(int64)
+	slot := strconv.FormatInt(n, 10)
+	fromID, toID := from.must("CLUSTER", "MYID").(string), to.must("CLUSTER", "MYID").(string)
+	to.must("CLUSTER", "SETSLOT", slot, "IMPORTING", fromID)
+	from.must("CLUSTER", "SETSLOT", slot, "MIGRATING", toID)
+	for {
+		keys := from.must("CLUSTER", "GETKEYSINSLOT", slot, "100").([]any)
+		if len(keys) == 0 {
+			break
+		}
+		migrate := []string{"MIGRATE", "127.0.0.1", strconv.Itoa(to.Port), "", "0", "5000",
+			"AUTH2", admin, adminPassword, "KEYS"}
+		for _, key := range keys {
+			migrate = append(migrate, key.(string))
+		}
+		from.must(migrate...)
+	}
+	to.must("CLUSTER", "SETSLOT", slot, "NODE", toID)
+	from.must("CLUSTER", "SETSLOT", slot, "NODE", toID)
+	for _, s := range c.Nodes {
+		err := until(func() (bool, error) {
+			port, err := s.owner(n)
+			return port == to.Port, err
+		})
+		s.check("hear that slot "+slot+" has moved", err)
+	}
+}
