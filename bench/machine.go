@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 )
 
@@ -16,12 +17,15 @@ func machine(w io.Writer) {
 		field("/proc/cpuinfo", "model name"), field("/proc/meminfo", "MemTotal"), firstLine("/proc/sys/kernel/osrelease"), runtime.Version())
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, d := range info.Deps {
-			if strings.Contains(d.Path, "sqlite") && d.Replace == nil {
+			if d.Replace == nil && slices.ContainsFunc(measured, func(part string) bool { return strings.Contains(d.Path, part) }) {
 				fmt.Fprintf(w, "%s %s\n", d.Path, d.Version)
 			}
 		}
 	}
 }
+
+// measured are parts of the names of the modules whose versions matter.
+var measured = []string{"sqlite", "redis", "redsync", "rueidis"}
 
 func field(file, name string) string {
 	f, err := os.Open(file)

@@ -6,57 +6,120 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
+	"os/signal"
 	"slices"
 	"strings"
+	"time"
+
+	"github.com/interlock-go/interlock/bench/redis"
+	"github.com/interlock-go/interlock/bench/workload"
 )
 
-// workload is one measurement.
-type workload struct {
-	name string
-	what string
-	run  func(ctx context.Context, r *report) error
+// measurement is one workload on one backend.
+type measurement struct {
+	backend, name string
+	what          string
+	run           func(ctx context.Context, r *report) error
 }
 
-var workloads = []workload{
-	{"uncontended", "one goroutine, one name: acquire and release", uncontended},
-	{"goroutines", "10,000 goroutines of one process, one name", goroutines},
-	{"crowd", "10, 100, 1,000 waiters in 8 processes, one name, StrictOrder", crowd},
+func (m measurement) String() string { return m.backend + "/" + m.name }
+
+// chosen reports whether an argument means it: the whole name, the backend or
+// the workload.
+func (m measurement) chosen(args []string) bool {
+	return len(args) == 0 || slices.ContainsFunc(args, func(a string) bool {
+		return a == m.String() || a == m.backend || a == m.name
+	})
 }
 
-var repeat = flag.Int("repeat", 3, "repetitions of each measurement, alternating; the median counts")
+var (
+	repeat  = flag.Int("repeat", 3, "repetitions of each measurement, alternating; the median counts")
+	timed   = flag.Duration("time", time.Second, "how long each contender runs in W1 to W4")
+	limit   = flag.Duration("limit", 15*time.Second, "how long those who wait may take to get through")
+	waiters = flag.Int("waiters", 1000, "waiters of W5: 1000, 5000, 10000")
+	clients = flag.Int("clients", 1000, "clients that the waiters of W5 share, if they are more")
+	leases  = flag.Int("leases", 10000, "leases of W8")
+	only    = flag.String("only", "", "a regular expression for the names of contenders")
+	list    = flag.Bool("list", false, "list workloads and contenders")
+	asJSON  = flag.Bool("json", false, "raw results instead of tables, a JSON object each")
+	atRedis = flag.String("redis", "", "the URL of a Redis that is running; else one is started")
+)
 
 func main() {
 	if os.Getenv(crowdVariable) != "" {
 		exit(crowdProcess())
 	}
-	var names []string
-	for _, w := range workloads {
-		names = append(names, w.name)
+	if h := os.Getenv(workload.HolderVariable); h != "" {
+		exit(hold(h))
 	}
 	flag.Usage = func() {
-		fmt.Fprintf(flag.CommandLine.Output(), "usage: bench [-repeat N] [WORKLOAD]…\nworkloads: %s\n", strings.Join(names, " "))
+		fmt.Fprintf(flag.CommandLine.Output(), "usage: bench [OPTION]… [BACKEND | WORKLOAD | BACKEND/WORKLOAD]…\n")
+		flag.PrintDefaults()
 	}
 	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	exit(bench(ctx))
+}
+
+func bench(ctx context.Context) error {
+	all := slices.Clone(onSQLite)
+	var suites []*suite
+	for _, b := range backends() {
+		s, err := newSuite(b)
+		if err != nil {
+			return err
+		}
+		defer s.close()
+		suites = append(suites, s)
+		all = append(all, s.measurements()...)
+	}
 	for _, arg := range flag.Args() {
-		if !slices.Contains(names, arg) {
-			exit(fmt.Errorf("unknown workload %q; there are %s", arg, strings.Join(names, ", ")))
+		if !slices.ContainsFunc(all, func(m measurement) bool { return m.chosen([]string{arg}) }) {
+			return fmt.Errorf("unknown workload %q; -list lists them", arg)
 		}
 	}
-	machine(os.Stdout)
-	for _, w := range workloads {
-		if flag.NArg() > 0 && !slices.Contains(flag.Args(), w.name) {
-			continue
-		}
-		fmt.Printf("\n## %s: %s\n\n", w.name, w.what)
-		r := newReport(os.Stdout)
-		if err := w.run(context.Background(), r); err != nil {
-			exit(fmt.Errorf("%s: %w", w.name, err))
+	all = slices.DeleteFunc(all, func(m measurement) bool { return !m.chosen(flag.Args()) })
+	if *list {
+		listAll(all, suites)
+		return nil
+	}
+	r := newReport(os.Stdout, *asJSON)
+	machine(r.comments())
+	for _, m := range all {
+		r.title(m.String(), m.what)
+		if err := m.run(ctx, r); err != nil {
+			return fmt.Errorf("%s: %w", m, err)
 		}
 	}
-	exit(nil)
+	var wrong []string
+	for _, s := range suites {
+		wrong = append(wrong, s.wrong...)
+	}
+	if len(wrong) > 0 {
+		return fmt.Errorf("wrong results of our lock:\n%s", strings.Join(wrong, "\n"))
+	}
+	return nil
+}
+
+func backends() []workload.Backend { return []workload.Backend{redis.Backend(*atRedis)} }
+
+// hold is what a process does whose death is timed.
+func hold(what string) error {
+	var h workload.Holder
+	if err := json.Unmarshal([]byte(what), &h); err != nil {
+		return err
+	}
+	for _, b := range backends() {
+		if b.Name == h.Backend {
+			return h.Hold(context.Background(), b.Contenders(h.URL))
+		}
+	}
+	return fmt.Errorf("no backend %q", h.Backend)
 }
 
 func exit(err error) {

@@ -1,18 +1,45 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"slices"
+	"strconv"
 	"time"
+
+	"github.com/interlock-go/interlock/bench/workload"
 )
 
-// report prints lines of a Markdown table as they are measured.
-type report struct{ w io.Writer }
+// report prints lines of Markdown tables as they are measured, or JSON.
+type report struct {
+	w     io.Writer
+	json  bool
+	about string   // the measurement
+	head  []string // of the table
+}
 
-func newReport(w io.Writer) *report { return &report{w} }
+func newReport(w io.Writer, json bool) *report { return &report{w: w, json: json} }
+
+// comments is where text goes that is no result.
+func (r *report) comments() io.Writer {
+	if r.json {
+		return os.Stderr
+	}
+	return r.w
+}
+
+func (r *report) title(name, what string) {
+	r.about = name
+	fmt.Fprintf(r.comments(), "\n## %s: %s\n\n", name, what)
+}
 
 func (r *report) header(cells ...string) {
+	r.head = cells
+	if r.json {
+		return
+	}
 	r.line(cells...)
 	rule := make([]string, len(cells))
 	for i := range rule {
@@ -22,10 +49,139 @@ func (r *report) header(cells ...string) {
 }
 
 func (r *report) line(cells ...string) {
+	if r.json {
+		line := map[string]string{"measurement": r.about}
+		for i, c := range cells {
+			line[r.head[i]] = c
+		}
+		r.object(line)
+		return
+	}
 	for _, c := range cells {
 		fmt.Fprintf(r.w, "| %s ", c)
 	}
 	fmt.Fprintln(r.w, "|")
+}
+
+func (r *report) object(v any) { _ = json.NewEncoder(r.w).Encode(v) }
+
+// raw prints one repetition.
+func (r *report) raw(one workload.Result) {
+	if r.json {
+		r.object(one)
+	}
+}
+
+// results prints the medians of a workload as a table.
+func (r *report) results(w workload.Workload, contenders []workload.Contender, medians []workload.Result, beside string) {
+	if r.json {
+		return
+	}
+	peer, compared := workload.Result{}, false
+	if beside != "" {
+		peer, compared = workload.Beside(w, medians, beside)
+	}
+	head := []string{"contender"}
+	for i, c := range w.Columns {
+		head = append(head, c.Figure)
+		if i == 0 && compared {
+			head = append(head, "× "+peer.Contender)
+		}
+	}
+	head = append(head, w.Checks...)
+	r.header(append(head, "settings")...)
+	for i, m := range medians {
+		cells := []string{m.Contender}
+		for j, c := range w.Columns {
+			cells = append(cells, figure(m, c))
+			if j == 0 && compared {
+				cells = append(cells, ratioOf(m, peer, c))
+			}
+		}
+		for _, check := range w.Checks {
+			cells = append(cells, verdict(m, check))
+		}
+		settings := contenders[i].Settings
+		if m.Failed != "" {
+			settings = "failed: " + m.Failed
+		}
+		r.line(append(cells, settings)...)
+	}
+	for _, m := range medians {
+		for _, wrong := range m.Wrong {
+			fmt.Fprintf(r.w, "\n%s: %s\n", m.Contender, wrong)
+		}
+	}
+}
+
+func figure(m workload.Result, c workload.Column) string {
+	v, ok := m.Figures[c.Figure]
+	if !ok {
+		return "–"
+	}
+	return strconv.FormatFloat(v, 'f', c.Decimals, 64)
+}
+
+func ratioOf(m, peer workload.Result, c workload.Column) string {
+	v, ok := m.Figures[c.Figure]
+	if !ok {
+		return "–"
+	}
+	return fmt.Sprintf("%.2f", workload.Ratio(v, peer.Figures[c.Figure], c.Less))
+}
+
+func verdict(m workload.Result, check string) string {
+	switch {
+	case m.Failed != "":
+		return "–"
+	case check == workload.Served && m.Stuck != "":
+		return "**" + m.Stuck + " left**"
+	case check == workload.Served:
+		return "yes"
+	case check == workload.Order && !slices.Contains(m.Checked, check):
+		return "–"
+	case check == workload.Kept && len(m.Wrong) > 0:
+		return "**lost some**"
+	case len(m.Wrong) > 0:
+		return "**broken**"
+	}
+	return "ok"
+}
+
+// goals prints what was to be reached.
+func (r *report) goals(verdicts []workload.Verdict) {
+	if len(verdicts) == 0 {
+		return
+	}
+	fmt.Fprintln(r.comments())
+	for _, v := range verdicts {
+		fmt.Fprintln(r.comments(), "- "+goal(v))
+	}
+}
+
+func goal(v workload.Verdict) string {
+	bound := fmt.Sprintf("at least %g", v.AtLeast)
+	if v.AtMost != 0 {
+		bound = fmt.Sprintf("at most %g", v.AtMost)
+	}
+	what := fmt.Sprintf("%s, %s: %s", v.Who, v.Figure, bound)
+	switch {
+	case v.Peer != "":
+		what += " × " + v.Peer
+	case len(v.Of) > 0:
+		what += " × " + v.Of[0]
+	}
+	if !v.Known {
+		return what + ": not measured"
+	}
+	more, end := "", "reached"
+	if v.AtBest {
+		more = "more than "
+	}
+	if !v.Reached {
+		end = "**not reached**"
+	}
+	return fmt.Sprintf("%s: %s%.2f, %s", what, more, v.Value, end)
 }
 
 // contender does n units of work and returns how long that took.

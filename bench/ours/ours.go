@@ -1,0 +1,81 @@
+// Package ours makes contenders of Interlock itself, on whatever backend.
+package ours
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/bench/workload"
+)
+
+// Default is the name of the contender with no options.
+const Default = "interlock"
+
+// All are the public API, with and without options, and the driver beneath it.
+func All(url string) []workload.Contender {
+	return []workload.Contender{
+		library(url, Default, "Acquire, Release", "W1 W2 W3 W4 W4-hold W5 W8 W9"),
+		library(url, "interlock, StrictOrder", "no hand-over inside the process", "W1 W2 W3 W4 W5", interlock.StrictOrder()),
+		library(url, "interlock, Sticky", "keeps the lock until another client wants it", "W1 W2 W3 W4", interlock.Sticky()),
+		{
+			Name: "interlock, driver", Settings: "Join, Await, Leave; no heartbeat; only Await can be cancelled", Ours: true,
+			Takes: strings.Fields("W1 W2 W3 W4"),
+			Open:  func(ctx context.Context, _ workload.Options) (workload.Client, error) { return openDriver(ctx, url) },
+		},
+	}
+}
+
+func library(url, name, settings, takes string, opts ...interlock.Option) workload.Contender {
+	return workload.Contender{
+		Name: name, Settings: settings, Ours: true, Takes: strings.Fields(takes),
+		Open: func(ctx context.Context, o workload.Options) (workload.Client, error) {
+			c, err := interlock.Open(ctx, url, interlock.TTL(o.TTL))
+			if err != nil {
+				return nil, err
+			}
+			return client{c, opts}, nil
+		},
+	}
+}
+
+type client struct {
+	*interlock.Client
+	opts []interlock.Option
+}
+
+func (c client) Lock(name string) workload.Lock {
+	l := c.Mutex(name, c.opts...)
+	return func(ctx context.Context) (workload.Held, error) {
+		got, err := l.Acquire(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return lease{got}, nil
+	}
+}
+
+// Waiting lists the tickets that wait, in order.
+func (c client) Waiting(ctx context.Context, name string) (ids []string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	for q, err := range c.Follow(ctx, name) {
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range q.Waiters {
+			ids = append(ids, m.ID)
+		}
+		return ids, nil
+	}
+	return nil, ctx.Err()
+}
+
+type lease struct{ *interlock.Lease }
+
+// Ticket is what others see of the lease.
+func (l lease) Ticket() string {
+	id, _, _ := strings.Cut(l.ID(), ".")
+	return id
+}

@@ -1,0 +1,195 @@
+package workload
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// shape is who competes for what.
+type shape struct {
+	clients, workers, names int
+	hold, think             time.Duration
+}
+
+var pairs = []Column{
+	{Figure: "pairs/s"}, {Figure: "client CPU µs", Decimals: 1}, {Figure: "server CPU µs", Decimals: 1},
+}
+
+var handOffs = []Column{
+	{Figure: "hand-offs/s"}, {Figure: "grants/s"},
+	{Figure: "gap p50 µs", Decimals: 1}, {Figure: "gap p99 µs", Decimals: 1}, {Figure: "p99/p50", Decimals: 1},
+	{Figure: "fewest/most", Decimals: 2}, {Figure: "Jain", Decimals: 3},
+	{Figure: "client CPU µs", Decimals: 1}, {Figure: "server CPU µs", Decimals: 1},
+}
+
+// worker is one goroutine that acquires and releases.
+type worker struct {
+	id      int
+	lock    Lock
+	arena   *arena
+	s       shape
+	grants  int64 // within the time
+	handed  int64
+	gaps    []time.Duration
+	wrong   []error
+	failure error
+}
+
+// work goes on until stop, and then until it has the lock once more or ctx ends.
+func (w *worker) work(ctx context.Context, stop *atomic.Bool) {
+	for !stop.Load() {
+		h, err := w.lock(ctx)
+		now := time.Now()
+		if err != nil {
+			w.failure = fmt.Errorf("acquire: %w", err)
+			return
+		}
+		v, gap, handed, err := w.arena.enter(w.id, h, now)
+		if err != nil {
+			w.wrong = append(w.wrong, err)
+		}
+		if !stop.Load() {
+			w.grants++
+			if handed {
+				w.handed++
+				w.gaps = append(w.gaps, gap)
+			}
+		}
+		if w.s.hold > 0 {
+			time.Sleep(w.s.hold)
+		}
+		if err := v.leave(time.Now()); err != nil {
+			w.wrong = append(w.wrong, err)
+		}
+		if err := h.Release(); err != nil {
+			w.failure = fmt.Errorf("release: %w", err)
+			return
+		}
+		if w.s.think > 0 {
+			time.Sleep(w.s.think)
+		}
+	}
+}
+
+func run(s shape) func(ctx context.Context, c Contender, e Env) Result {
+	return func(ctx context.Context, c Contender, e Env) Result {
+		r := newResult(c, e)
+		if err := contest(ctx, c, e, s, &r); err != nil {
+			r.Failed = err.Error()
+		}
+		return r
+	}
+}
+
+func contest(ctx context.Context, c Contender, e Env, s shape, r *Result) error {
+	clients, end, err := begin(ctx, c, s.clients, ttl)
+	if err != nil {
+		return err
+	}
+	defer end()
+	name := newName()
+	arenas := make([]arena, s.names)
+	workers := make([]*worker, s.workers)
+	for i := range workers {
+		at := i % s.names
+		workers[i] = &worker{id: i, s: s, arena: &arenas[at], lock: clients[i%s.clients].Lock(fmt.Sprintf("%s/%d", name, at))}
+	}
+	// Connections are made and scripts are loaded before the clock runs.
+	err = together(s.workers, s.workers, func(i int) error {
+		h, err := clients[i%s.clients].Lock(fmt.Sprintf("%s/warm/%d", name, i))(ctx)
+		if err != nil {
+			return err
+		}
+		return h.Release()
+	})
+	if err != nil {
+		return err
+	}
+
+	var stop atomic.Bool
+	began, err := e.cost(ctx)
+	if err != nil {
+		return err
+	}
+	all, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var wg sync.WaitGroup
+	var left atomic.Int64
+	left.Store(int64(s.workers))
+	for _, w := range workers {
+		mine, cancel := context.WithCancel(all) // as each request of a server has its own
+		wg.Go(func() {
+			defer cancel()
+			w.work(mine, &stop)
+			left.Add(-1)
+		})
+	}
+	time.Sleep(e.Time)
+	stop.Store(true)
+	took, cpu, server, err := began.since(ctx)
+	if err != nil {
+		return err
+	}
+	late := time.AfterFunc(e.Limit, func() {
+		if n := left.Load(); n > 0 {
+			r.Stuck = fmt.Sprintf("%d of %d", n, s.workers)
+		}
+		cancel()
+	})
+	wg.Wait()
+	late.Stop()
+	summarize(r, workers, took, cpu, server)
+	return nil
+}
+
+func summarize(r *Result, workers []*worker, took, cpu time.Duration, server Usage) {
+	var grants, handed int64
+	var each []int64
+	var gaps []time.Duration
+	for _, w := range workers {
+		grants += w.grants
+		handed += w.handed
+		each = append(each, w.grants)
+		gaps = append(gaps, w.gaps...)
+		for _, err := range w.wrong {
+			r.wrong("%v", err)
+		}
+		if w.failure != nil && r.Stuck == "" {
+			r.wrong("%v", w.failure)
+		}
+	}
+	r.set("pairs/s", float64(grants)/took.Seconds())
+	r.set("grants/s", float64(grants)/took.Seconds())
+	r.set("hand-offs/s", float64(handed)/took.Seconds())
+	r.set("client CPU µs", micros(cpu)/float64(grants))
+	r.set("server CPU µs", micros(server.CPU)/float64(grants))
+	setGaps(r, gaps)
+	r.set("fewest/most", float64(slices.Min(each))/float64(slices.Max(each)))
+	r.set("Jain", jain(each))
+}
+
+func setGaps(r *Result, gaps []time.Duration) {
+	if len(gaps) == 0 {
+		return
+	}
+	slices.Sort(gaps)
+	p50, p99 := gaps[len(gaps)/2], gaps[len(gaps)*99/100]
+	r.set("gap p50 µs", micros(p50))
+	r.set("gap p99 µs", micros(p99))
+	r.set("p99/p50", float64(p99)/float64(p50))
+}
+
+// jain is Jain's index of fairness: 1 if all have got the same, 1/n if one has
+// got everything.
+func jain(each []int64) float64 {
+	var sum, squares float64
+	for _, x := range each {
+		sum += float64(x)
+		squares += float64(x) * float64(x)
+	}
+	return sum * sum / (float64(len(each)) * squares)
+}

@@ -1,0 +1,213 @@
+package workload
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+)
+
+var drained = []Column{
+	{Figure: "drain s", Decimals: 3, Less: true}, {Figure: "drained"}, {Figure: "hand-offs/s"},
+	{Figure: "gap p50 µs", Decimals: 1}, {Figure: "gap p99 µs", Decimals: 1},
+	{Figure: "scripts/hand-off", Decimals: 2}, {Figure: "bytes sent/hand-off", Decimals: 0},
+	{Figure: "commands while queued/s"},
+}
+
+// waiter is one of the crowd.
+type waiter struct {
+	ticket  string
+	at      time.Time // of the grant
+	gap     time.Duration
+	wrong   []error
+	failure error
+}
+
+// drain lines up waiters behind one holder and times how long it takes, from
+// its release, until the last of them had the lock.
+func drain(ctx context.Context, c Contender, e Env) Result {
+	r := newResult(c, e)
+	if err := drainCrowd(ctx, c, e, &r); err != nil {
+		r.Failed = err.Error()
+	}
+	return r
+}
+
+func drainCrowd(ctx context.Context, c Contender, e Env, r *Result) error {
+	clients, end, err := begin(ctx, c, min(e.Waiters, e.Clients)+1, ttl)
+	if err != nil {
+		return err
+	}
+	defer end()
+	name := newName()
+	holder, clients := clients[0], clients[1:]
+	a := &arena{worker: -1}
+	first, err := holder.Lock(name)(ctx)
+	if err != nil {
+		return err
+	}
+	v, _, _, _ := a.enter(-1, first, time.Now())
+
+	started, err := e.cost(ctx)
+	if err != nil {
+		return err
+	}
+	all, cancel := context.WithCancel(ctx)
+	defer cancel()
+	crowd := make([]waiter, e.Waiters)
+	done := make(chan int, e.Waiters)
+	var ready atomic.Int64
+	for i := range crowd {
+		mine, cancel := context.WithCancel(all)
+		go func() {
+			defer cancel()
+			ready.Add(1)
+			crowd[i].wait(mine, i, clients[i%len(clients)].Lock(name), a)
+			done <- i
+		}()
+	}
+	lined, err := lineUp(ctx, e, holder, len(clients), name, &ready, started)
+	if err != nil {
+		return err
+	}
+	queued, err := e.cost(ctx)
+	if err != nil {
+		return err
+	}
+	time.Sleep(settle)
+	_, _, idle, err := queued.since(ctx)
+	if err != nil {
+		return err
+	}
+	r.set("commands while queued/s", float64(idle.Commands)/settle.Seconds())
+
+	began, err := e.cost(ctx)
+	if err != nil {
+		return err
+	}
+	if err := v.leave(time.Now()); err != nil {
+		r.wrong("%v", err)
+	}
+	if err := first.Release(); err != nil {
+		return fmt.Errorf("the first release: %w", err)
+	}
+	limit := time.NewTimer(e.Limit)
+	defer limit.Stop()
+	through := 0
+wait:
+	for through < e.Waiters {
+		select {
+		case <-done:
+			through++
+		case <-limit.C:
+			r.Stuck = fmt.Sprintf("%d of %d", e.Waiters-through, e.Waiters)
+			break wait
+		}
+	}
+	took, _, server, err := began.since(ctx)
+	if err != nil {
+		return err
+	}
+	cancel()
+	for range e.Waiters - through {
+		<-done
+	}
+	r.set("drain s", took.Seconds())
+	r.set("drained", float64(through))
+	r.set("hand-offs/s", float64(through)/took.Seconds())
+	r.set("scripts/hand-off", float64(server.Scripts)/float64(through))
+	r.set("bytes sent/hand-off", float64(server.Sent)/float64(through))
+	judge(r, crowd, lined)
+	return nil
+}
+
+// settle is how long those who wait are watched before anything is released:
+// what they send then is their polling.
+const settle = 300 * time.Millisecond
+
+// lineUp returns once all wait, and if the contender knows it, who waits in
+// which order: tickets, of which goroutines of one client may share one. Of
+// other contenders every waiter has sent something.
+func lineUp(ctx context.Context, e Env, holder Client, clients int, name string, ready *atomic.Int64, started cost) ([]string, error) {
+	l, knows := holder.(lining)
+	for same, before := 0, 0; ; time.Sleep(20 * time.Millisecond) {
+		if time.Since(started.at) > e.Limit {
+			return nil, fmt.Errorf("the waiters are not in line after %v", e.Limit)
+		}
+		if ready.Load() < int64(e.Waiters) {
+			continue
+		}
+		if !knows {
+			_, _, u, err := started.since(ctx)
+			if err != nil || u.Commands >= int64(e.Waiters) {
+				return nil, err
+			}
+			continue
+		}
+		lined, err := l.Waiting(ctx, name)
+		switch {
+		case err != nil || len(lined) == e.Waiters:
+			return lined, err
+		case len(lined) != before:
+			same, before = 0, len(lined)
+		case len(lined) >= clients:
+			if same++; same == 10 {
+				return lined, nil
+			}
+		}
+	}
+}
+
+func (w *waiter) wait(ctx context.Context, i int, lock Lock, a *arena) {
+	h, err := lock(ctx)
+	w.at = time.Now()
+	if err != nil {
+		w.failure = fmt.Errorf("acquire: %w", err)
+		return
+	}
+	v, gap, _, err := a.enter(i, h, w.at)
+	w.gap = gap
+	if err != nil {
+		w.wrong = append(w.wrong, err)
+	}
+	if id, ok := h.(identified); ok {
+		w.ticket = id.Ticket()
+	}
+	if err := v.leave(time.Now()); err != nil {
+		w.wrong = append(w.wrong, err)
+	}
+	if err := h.Release(); err != nil {
+		w.failure = fmt.Errorf("release: %w", err)
+	}
+}
+
+func judge(r *Result, crowd []waiter, lined []string) {
+	var gaps []time.Duration
+	served := make([]*waiter, 0, len(crowd))
+	for i := range crowd {
+		w := &crowd[i]
+		for _, err := range w.wrong {
+			r.wrong("%v", err)
+		}
+		switch {
+		case w.failure == nil:
+			gaps = append(gaps, w.gap)
+			served = append(served, w)
+		case r.Stuck == "":
+			r.wrong("%v", w.failure)
+		}
+	}
+	setGaps(r, gaps)
+	if lined == nil || len(served) != len(lined) {
+		return
+	}
+	r.Checked = append(r.Checked, Order)
+	slices.SortFunc(served, func(a, b *waiter) int { return a.at.Compare(b.at) })
+	for i, w := range served {
+		if w.ticket != lined[i] {
+			r.wrong("number %d in line was not number %d to be served", i, i)
+			return
+		}
+	}
+}

@@ -1,0 +1,80 @@
+package workload
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Result is what one contender did in one repetition of a workload.
+type Result struct {
+	Backend    string             `json:"backend"`
+	Workload   string             `json:"workload"`
+	Contender  string             `json:"contender"`
+	Ours       bool               `json:"ours"`
+	Repetition int                `json:"repetition"`
+	Figures    map[string]float64 `json:"figures,omitempty"`
+
+	// Checked names what was looked at: exclusion, order and so on.
+	Checked []string `json:"checked,omitempty"`
+	// Wrong is what the lock must never do.
+	Wrong []string `json:"wrong,omitempty"`
+	// Stuck says who was still waiting when the limit was reached.
+	Stuck string `json:"stuck,omitempty"`
+	// Failed is why there are no figures.
+	Failed string `json:"failed,omitempty"`
+}
+
+// Bad reports whether the contender did something wrong.
+func (r *Result) Bad() bool { return len(r.Wrong) > 0 || r.Stuck != "" || r.Failed != "" }
+
+func (r *Result) set(figure string, value float64) {
+	if math.IsNaN(value) || math.IsInf(value, 0) {
+		return // there was nothing to divide by
+	}
+	if r.Figures == nil {
+		r.Figures = map[string]float64{}
+	}
+	r.Figures[figure] = value
+}
+
+// wrong notes a mistake; of many, the first ones say enough.
+func (r *Result) wrong(format string, args ...any) {
+	if len(r.Wrong) < 5 {
+		r.Wrong = append(r.Wrong, fmt.Sprintf(format, args...))
+	}
+}
+
+// Column is a figure as the table of a workload shows it.
+type Column struct {
+	Figure   string
+	Decimals int
+	Less     bool // less is better
+}
+
+// Median merges the repetitions of one contender: each figure is the median of
+// its own, each mistake counts.
+func Median(results []Result) Result {
+	m := results[0]
+	m.Figures, m.Wrong, m.Stuck, m.Failed = nil, nil, "", ""
+	values := map[string][]float64{}
+	for _, r := range results {
+		for figure, value := range r.Figures {
+			values[figure] = append(values[figure], value)
+		}
+		for _, w := range r.Wrong {
+			m.wrong("%s", w)
+		}
+		if r.Stuck != "" {
+			m.Stuck = r.Stuck
+		}
+		if r.Failed != "" {
+			m.Failed = r.Failed
+		}
+	}
+	for figure, v := range values {
+		slices.Sort(v)
+		m.set(figure, v[len(v)/2])
+	}
+	return m
+}
