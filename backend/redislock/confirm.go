@@ -2,10 +2,55 @@ package redislock
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/interlock-go/interlock/driver"
 )
 
+// confirm makes sure that replicas know of a grant, if that is asked for. WAIT
+// speaks of the writes of its own connection only, and cannot be part of a script;
+// so the winner writes a note, which comes after the grant, and waits for that.
+// A grant that is not confirmed is given back as if it had not been.
 func (s *session) confirm(ctx context.Context, p *place, t driver.Ticket) (driver.Ticket, error) {
-	return t, nil
+	if s.d.replicas == 0 {
+		return t, nil
+	}
+	err := s.d.replicated(ctx, p.q)
+	if err == nil {
+		return t, nil
+	}
+	undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.d.patience)
+	defer cancel()
+	// Who follows inherits what this ticket would have.
+	if left := s.leave(undo, p.id, p.q, !t.Inherited); left != nil && !errors.Is(left, driver.ErrGone) {
+		err = errors.Join(err, left) // it runs out, unless it is asked for again
+	}
+	return driver.Ticket{}, err
+}
+
+// replicated waits until enough replicas have what was written about the queue.
+func (d *Driver) replicated(ctx context.Context, q *queue) error {
+	if err := d.usable(ctx); err != nil {
+		return err
+	}
+	conn, release := d.client.Dedicate()
+	defer release()
+	note := call{noteScript, q.noteKeys(), nil}
+	d.exchanges.Add(2)
+	err := conn.Do(ctx, note.byHash(conn.B())).Error()
+	if err != nil && unknownScript(err) {
+		err = conn.Do(ctx, note.inFull(conn.B())).Error()
+	}
+	if err != nil {
+		return d.failed(ctx, err)
+	}
+	n, err := conn.Do(ctx, conn.B().Wait().Numreplicas(int64(d.replicas)).Timeout(d.patience.Milliseconds()).Build()).AsInt64()
+	switch {
+	case err != nil:
+		return d.failed(ctx, err)
+	case n < int64(d.replicas):
+		return fmt.Errorf("redis: %d of %d replicas have confirmed the grant within %v", n, d.replicas, d.patience)
+	}
+	return nil
 }

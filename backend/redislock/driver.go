@@ -28,7 +28,7 @@ type Driver struct {
 	numbers   atomic.Uint64 // of tickets and followers
 	sessions  atomic.Uint64
 	queues    queues
-	line      line
+	feed      feed
 
 	mu        sync.Mutex
 	places    map[uint64]*place    // by number
@@ -49,9 +49,9 @@ func newDriver(ctx context.Context, client rueidis.Client, c *config) (*Driver, 
 		settling: map[string]bool{},
 	}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
-	d.line.init()
+	d.feed.init()
 	d.tasks.Go(d.listen)
-	if err := d.line.await(ctx); err != nil {
+	if err := d.feed.await(ctx); err != nil {
 		d.stop()
 		return nil, explain(err)
 	}
@@ -83,7 +83,7 @@ func (d *Driver) Open(ctx context.Context, o driver.SessionOptions) (driver.Sess
 	if err := d.client.Do(ctx, d.client.B().Ping().Build()).Error(); err != nil {
 		return nil, d.failed(ctx, err)
 	}
-	if err := d.line.await(ctx); err != nil {
+	if err := d.feed.await(ctx); err != nil {
 		return nil, d.failed(ctx, err)
 	}
 	return newSession(d, d.id+"."+strconv.FormatUint(d.sessions.Add(1), 10), min(max(o.TTL, minTTL), maxTTL), o.Owner), nil

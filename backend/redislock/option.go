@@ -18,7 +18,7 @@ type Option func(*config)
 type config struct {
 	prefix   string
 	replicas int
-	confirm  time.Duration // how long replicas may take
+	patience time.Duration // how long replicas may take
 	own      bool          // the client is closed with the driver
 	conns    conns         // of an own client
 }
@@ -31,10 +31,10 @@ func Prefix(p string) Option { return func(c *config) { c.prefix = p } }
 // it, within the given time. If they do not, it is undone, and Acquire tries again
 // until its context ends. It costs a round trip to the replicas for each grant.
 func Replicas(n int, within time.Duration) Option {
-	return func(c *config) { c.replicas, c.confirm = n, within }
+	return func(c *config) { c.replicas, c.patience = n, within }
 }
 
-const defaultConfirm = time.Second
+const defaultPatience = time.Second
 
 func (c *config) check() error {
 	switch {
@@ -42,8 +42,8 @@ func (c *config) check() error {
 		return driver.Invalid(errors.New("redis: the prefix has a brace, which chooses the slot of a key"))
 	case c.replicas < 0:
 		return driver.Invalid(fmt.Errorf("redis: replicas=%d is negative", c.replicas))
-	case c.replicas > 0 && c.confirm < time.Millisecond:
-		return driver.Invalid(fmt.Errorf("redis: replica_timeout=%v is less than a millisecond", c.confirm))
+	case c.replicas > 0 && c.patience < time.Millisecond:
+		return driver.Invalid(fmt.Errorf("redis: replica_timeout=%v is less than a millisecond", c.patience))
 	}
 	return nil
 }
@@ -52,7 +52,7 @@ func (c *config) check() error {
 // open. The client must speak RESP3 or allow a connection to be dedicated to a
 // subscription; grants arrive on such a connection.
 func New(ctx context.Context, client rueidis.Client, opts ...Option) (driver.Driver, error) {
-	c := &config{confirm: defaultConfirm}
+	c := &config{patience: defaultPatience}
 	for _, o := range opts {
 		o(c)
 	}

@@ -66,13 +66,8 @@ func (d *Driver) pipeline(ctx context.Context, calls []call, form func(call, rue
 		}
 		return nil
 	}
-	var conn interface {
-		B() rueidis.Builder
-		DoMulti(ctx context.Context, multi ...rueidis.Completed) []rueidis.RedisResult
-	} = d.client
-	if line := d.line.get(); line != nil && d.client.Mode() != rueidis.ClientModeCluster {
-		conn = line // not behind others' calls
-	}
+	conn, release := d.heart()
+	defer release()
 	commands := make([]rueidis.Completed, len(calls))
 	for i, c := range calls {
 		commands[i] = form(c, conn.B())
@@ -85,4 +80,20 @@ func (d *Driver) pipeline(ctx context.Context, calls []call, form func(call, rue
 		}
 	}
 	return refused
+}
+
+// heart is a connection of its own for heartbeats: calls do not wait behind long
+// pipelines, and the connection for calls keeps its shorter way for single callers.
+// In a Cluster the client knows which node is to get what.
+func (d *Driver) heart() (conn multi, release func()) {
+	if d.client.Mode() == rueidis.ClientModeCluster {
+		return d.client, func() {}
+	}
+	return d.client.Dedicate()
+}
+
+type multi interface {
+	B() rueidis.Builder
+	Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult
+	DoMulti(ctx context.Context, multi ...rueidis.Completed) []rueidis.RedisResult
 }

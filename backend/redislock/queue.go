@@ -44,6 +44,9 @@ func (q *queues) add(name, prefix string) *queue {
 	return n
 }
 
+// noteKeys are those of a note that replicas are to have.
+func (q *queue) noteKeys() []string { return []string{"interlock:{" + q.keys[0] + "}:n"} }
+
 // Parts of the keys, for scripts that need fewer.
 func (q *queue) loneKeys() []string { return q.keys[:2] }
 func (q *queue) takeKeys() []string { return q.keys[:3] }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/redis/rueidis"
 )
 
 const (
@@ -40,14 +41,20 @@ func (s *session) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Re
 	for i, p := range lone {
 		calls[i] = call{extendScript, p.q.loneKeys(), []string{s.head(p.id), millis(s.ttl)}}
 	}
+	alone := len(groups) == 0
+	if alone && tried > 0 {
+		calls = append(calls, s.d.echo()...)
+	}
 	s.d.each(ctx, calls, func(i int, got []int64, sent driver.Instant, err error) {
+		if i == len(lone) {
+			return // the echo
+		}
 		p := lone[i]
 		switch {
 		case err != nil:
 			failed = err
 			missed++
 		case got[0] == 0:
-			tried++
 			groups = append(groups, group{s: s, q: p.q, ids: []string{p.id}, extend: 1})
 		default:
 			s.d.mu.Lock()
@@ -61,7 +68,13 @@ func (s *session) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Re
 	for i, g := range groups {
 		calls[i] = g.call()
 	}
+	if !alone {
+		calls = append(calls, s.d.echo()...)
+	}
 	s.d.each(ctx, calls, func(i int, got []int64, sent driver.Instant, err error) {
+		if i == len(groups) {
+			return // the echo
+		}
 		became, err := groups[i].seen(sent, got, err)
 		if err != nil {
 			failed = err
@@ -71,6 +84,17 @@ func (s *session) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Re
 	})
 	if missed > 0 && missed == tried {
 		return nil, failed // nothing could be reached
+	}
+	// A renewal that a failover would lose proves nothing. In a Cluster there is no
+	// such proof for all nodes in a few exchanges.
+	if s.d.replicas > 0 && len(known) > 0 && s.d.client.Mode() != rueidis.ClientModeCluster {
+		q, err := s.d.queue(known[0].Queue)
+		if err == nil {
+			err = s.d.replicated(ctx, q)
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
 	return answer, nil
 }

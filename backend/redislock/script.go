@@ -58,6 +58,8 @@ var (
 	followScript = newScript(queueText + followText)
 	swapScript   = newScript(swapText)
 	watchScript  = newScript(watchText)
+	noteScript   = newScript("return redis.call('SET', KEYS[1], '', 'PX', 1000)")
+	echoScript   = newScript("return redis.call('PUBLISH', ARGV[1], ARGV[2])")
 )
 
 // script is sent by its hash, and in full when the server does not know it, which

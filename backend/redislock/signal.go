@@ -80,6 +80,7 @@ func (s *session) Signals(ctx context.Context) (driver.Signal, error) {
 //	e NUMBER                   it is not renewed any more
 //	x NUMBER                   it is gone
 //	f NUMBER                   what is followed has changed
+//	p NUMBER                   the echo of a heartbeat
 //
 // It runs where the connection is read and waits for nothing.
 func (d *Driver) hear(message string) {
@@ -101,6 +102,9 @@ func (d *Driver) hear(message string) {
 		if f := d.heeded[number]; f != nil {
 			f.changed()
 		}
+	case "p":
+		number, _ := strconv.ParseUint(rest, 10, 64)
+		d.feed.hear(number)
 	default:
 		d.granted(what, rest)
 	}

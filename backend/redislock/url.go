@@ -27,7 +27,7 @@ func open(ctx context.Context, u *driver.URL) (driver.Driver, error) {
 	c := &config{
 		prefix:   u.Text("prefix", ""),
 		replicas: int(u.Int("replicas", 10, 0)),
-		confirm:  u.Duration("replica_timeout", defaultConfirm),
+		patience: u.Duration("replica_timeout", defaultPatience),
 		own:      true,
 	}
 	o, err := clientOption(u)

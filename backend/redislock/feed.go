@@ -1,0 +1,160 @@
+package redislock
+
+import (
+	"context"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// feed is the connection to which the server sends news without being asked:
+// grants, signals, changes of what is followed.
+//
+// It may die without notice, or live on with a server that is not the master any
+// more. So every heartbeat sends an echo by its own connection, and a feed that has
+// not brought the last one by the next heartbeat is replaced.
+type feed struct {
+	mu    sync.Mutex
+	conn  rueidis.DedicatedClient // nil while there is none
+	drop  context.CancelFunc      // ends conn
+	err   error                   // why there is none
+	tried chan struct{}           // closed by the next attempt
+	sent  uint64                  // the last echo that was sent since conn is there
+	since time.Time               // when that was
+	heard uint64                  // the last that was heard
+}
+
+func (f *feed) init() { f.tried = make(chan struct{}) }
+
+// is notes the outcome of an attempt.
+func (f *feed) is(conn rueidis.DedicatedClient, drop context.CancelFunc, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.conn, f.drop, f.err = conn, drop, err
+	f.sent, f.heard = 0, 0
+	close(f.tried)
+	f.tried = make(chan struct{})
+}
+
+// echoPatience is how long an echo may take.
+const echoPatience = time.Second
+
+// echo notes that the n-th echo is sent, and reports false if there is none to be
+// sent now. It gives up a connection that did not bring the last one.
+func (f *feed) echo(n uint64) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case f.conn == nil:
+		return false
+	case f.sent == f.heard:
+		f.sent, f.since = n, time.Now()
+		return true
+	case time.Since(f.since) > echoPatience:
+		f.conn = nil
+		f.drop()
+	}
+	return false
+}
+
+func (f *feed) hear(n uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if n == f.sent {
+		f.heard = n
+	}
+}
+
+// echo has the server send a message to this client, if that is of use now. The key
+// chooses a node.
+func (d *Driver) echo() []call {
+	n := d.numbers.Add(1)
+	if !d.feed.echo(n) {
+		return nil
+	}
+	text := "p " + strconv.FormatUint(n, 10)
+	return []call{{echoScript, []string{"interlock:{" + d.id + "}"}, []string{d.channel(), text}}}
+}
+
+// await waits until there is a feed, and fails with the next attempt that
+// does.
+func (f *feed) await(ctx context.Context) error {
+	f.mu.Lock()
+	conn, tried := f.conn, f.tried
+	f.mu.Unlock()
+	if conn != nil {
+		return nil
+	}
+	select {
+	case <-tried:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.err
+}
+
+// listen keeps the feed up until the driver is closed.
+func (d *Driver) listen() {
+	const least, most = 5 * time.Millisecond, time.Second
+	pause := least
+	for d.ctx.Err() == nil {
+		began := time.Now()
+		err := d.listenOnce()
+		if d.ctx.Err() != nil {
+			return
+		}
+		d.feed.is(nil, nil, err)
+		if time.Since(began) > most {
+			pause = least
+		}
+		select {
+		case <-d.ctx.Done():
+		case <-time.After(pause/2 + rand.N(pause)):
+		}
+		pause = min(2*pause, most)
+	}
+}
+
+func (d *Driver) listenOnce() error {
+	ctx, drop := context.WithCancel(d.ctx)
+	defer drop()
+	conn, release := d.client.Dedicate()
+	defer release()
+	subscribed := make(chan struct{}, 1)
+	ended := conn.SetPubSubHooks(rueidis.PubSubHooks{
+		OnMessage: func(m rueidis.PubSubMessage) { d.hear(m.Message) },
+		OnSubscription: func(rueidis.PubSubSubscription) {
+			select {
+			case subscribed <- struct{}{}:
+			default:
+			}
+		},
+	})
+	if err := conn.Do(ctx, conn.B().Subscribe().Channel(d.channel()).Build()).Error(); err != nil {
+		return err
+	}
+	select {
+	case <-subscribed:
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	d.feed.is(conn, drop, nil)
+	d.repair()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+		conn.Close()
+		return ctx.Err()
+	}
+}
+
+// channel is where scripts send what is for this client.
+func (d *Driver) channel() string { return "interlock:" + d.id }
