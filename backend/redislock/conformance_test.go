@@ -5,11 +5,11 @@ import (
 	"crypto/rand"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	_ "github.com/interlock-go/interlock/backend/redislock"
+	"github.com/redis/rueidis"
+
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/drivertest"
 	"github.com/interlock-go/interlock/internal/redistest"
@@ -19,9 +19,53 @@ func TestMain(m *testing.M) { drivertest.Main(m) }
 
 func TestConformance(t *testing.T) {
 	s := redistest.Start(t)
+	conform(t, []*redistest.Server{s}, "redis://"+s.Addr, rueidis.ClientOption{InitAddress: []string{s.Addr}})
+}
+
+func TestConformanceInACluster(t *testing.T) {
+	c := redistest.StartCluster(t, 3)
+	conform(t, c.Nodes, "redis://"+strings.Join(c.Addrs(), ","), rueidis.ClientOption{InitAddress: c.Addrs()})
+}
+
+func TestConformanceBehindSentinels(t *testing.T) {
+	s := redistest.StartSentinel(t)
+	conform(t, s.Nodes, "redis://"+strings.Join(s.SentinelAddrs(), ",")+"?master="+s.Name,
+		rueidis.ClientOption{InitAddress: s.SentinelAddrs(), Sentinel: rueidis.SentinelOption{MasterSet: s.Name}})
+}
+
+// conform runs the suite on servers that all rules share, each rule behind a prefix
+// of its own. Clients in this process bring a client of Redis of their own, which
+// reaches each server through a proxy, so that rules can disturb it; those in other
+// processes use the URL.
+func conform(t *testing.T, servers []*redistest.Server, url string, o rueidis.ClientOption) {
+	separator := "?"
+	if strings.Contains(url, "?") {
+		separator = "&"
+	}
 	drivertest.Run(t, drivertest.Backend{
-		TTL:   time.Second,
-		World: func(t testing.TB) drivertest.World { return single(t, s) },
+		TTL: time.Second,
+		World: func(t testing.TB) drivertest.World {
+			prefix := "w" + rand.Text() + "/"
+			via := &proxies{t: t}
+			t.Cleanup(func() {
+				for _, s := range servers {
+					leakedNothing(t, s, prefix)
+				}
+			})
+			return drivertest.World{
+				Open:         func(ctx context.Context) (driver.Driver, error) { return openVia(ctx, via, o, prefix) },
+				URL:          url + separator + "prefix=" + prefix,
+				Hang:         via.hang,
+				LoseMessages: via.loseMessages,
+				Unreachable: func(ctx context.Context) error {
+					d, err := openURL(ctx, "redis://127.0.0.1:1")
+					if err == nil {
+						d.Close()
+					}
+					return err
+				},
+			}
+		},
 	})
 }
 
@@ -31,36 +75,6 @@ func openURL(ctx context.Context, url string) (driver.Driver, error) {
 		return nil, err
 	}
 	return driver.OpenURL(ctx, u)
-}
-
-// single is a world of its own on a server that others use too: behind a prefix,
-// and, for the rules that hang it, behind a proxy.
-func single(t testing.TB, s *redistest.Server) drivertest.World {
-	prefix := "w" + rand.Text() + "/"
-	url := func(addr string) string { return "redis://" + addr + "?prefix=" + prefix }
-	var once sync.Once
-	var proxy *redistest.Proxy
-	p := func() *redistest.Proxy {
-		once.Do(func() { proxy = redistest.NewProxy(t, s.Addr) })
-		return proxy
-	}
-	t.Cleanup(func() { leakedNothing(t, s, prefix) })
-	return drivertest.World{
-		Open: func(ctx context.Context) (driver.Driver, error) { return openURL(ctx, url(p().Addr)) },
-		URL:  url(s.Addr),
-		Hang: func() (resume func()) { p().Hang(); return p().Resume },
-		LoseMessages: func() (resume func()) {
-			p().DropPushes(true)
-			return func() { p().DropPushes(false) }
-		},
-		Unreachable: func(ctx context.Context) error {
-			d, err := openURL(ctx, "redis://127.0.0.1:1")
-			if err == nil {
-				d.Close()
-			}
-			return err
-		},
-	}
 }
 
 // leakedNothing makes sure that every key goes away by itself, but for cells that

@@ -1,0 +1,104 @@
+package redislock_test
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"sync"
+	"testing"
+
+	"github.com/redis/rueidis"
+
+	"github.com/interlock-go/interlock/backend/redislock"
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/redistest"
+)
+
+// proxies stand between the clients of a test and each server that these dial.
+type proxies struct {
+	t testing.TB
+
+	mu       sync.Mutex
+	all      map[string]*redistest.Proxy
+	hanging  bool
+	deafened bool
+}
+
+func (p *proxies) dial(ctx context.Context, addr string, dialer *net.Dialer, _ *tls.Config) (net.Conn, error) {
+	return dialer.DialContext(ctx, "tcp", p.of(addr).Addr)
+}
+
+func (p *proxies) of(addr string) *redistest.Proxy {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.all[addr] == nil {
+		if p.all == nil {
+			p.all = map[string]*redistest.Proxy{}
+		}
+		proxy := redistest.NewProxy(p.t, addr)
+		if p.hanging {
+			proxy.Hang()
+		}
+		proxy.DropPushes(p.deafened)
+		p.all[addr] = proxy
+	}
+	return p.all[addr]
+}
+
+func (p *proxies) each(f func(*redistest.Proxy)) {
+	for _, proxy := range p.all {
+		f(proxy)
+	}
+}
+
+func (p *proxies) hang() (resume func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.hanging = true
+	p.each((*redistest.Proxy).Hang)
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.hanging = false
+		p.each((*redistest.Proxy).Resume)
+	}
+}
+
+func (p *proxies) loseMessages() (resume func()) {
+	set := func(lose bool) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.deafened = lose
+		p.each(func(proxy *redistest.Proxy) { proxy.DropPushes(lose) })
+	}
+	set(true)
+	return func() { set(false) }
+}
+
+// ownClient is a driver that closes the client that its program has made.
+type ownClient struct {
+	driver.Driver
+	client rueidis.Client
+}
+
+func (d ownClient) Close() error {
+	err := d.Driver.Close()
+	d.client.Close()
+	return err
+}
+
+// openVia opens a driver on a client of Redis of the test's own.
+func openVia(ctx context.Context, p *proxies, o rueidis.ClientOption, prefix string) (driver.Driver, error) {
+	o.DialCtxFn = p.dial
+	o.DisableCache = true
+	client, err := rueidis.NewClient(o)
+	if err != nil {
+		return nil, err
+	}
+	d, err := redislock.New(ctx, client, redislock.Prefix(prefix))
+	if err != nil {
+		client.Close()
+		return nil, err
+	}
+	return ownClient{d, client}, nil
+}
