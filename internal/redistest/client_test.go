@@ -28,12 +28,16 @@ func dial(t *testing.T, addr string) *client {
 	return &client{t, conn}
 }
 
-func (c *client) send(command string) {
+// send sends the commands at once.
+func (c *client) send(commands ...string) {
 	c.t.Helper()
-	args := strings.Fields(command)
-	b := fmt.Appendf(nil, "*%d\r\n", len(args))
-	for _, arg := range args {
-		b = fmt.Appendf(b, "$%d\r\n%s\r\n", len(arg), arg)
+	var b []byte
+	for _, command := range commands {
+		args := strings.Fields(command)
+		b = fmt.Appendf(b, "*%d\r\n", len(args))
+		for _, arg := range args {
+			b = fmt.Appendf(b, "$%d\r\n%s\r\n", len(arg), arg)
+		}
 	}
 	if _, err := c.Write(b); err != nil {
 		c.t.Fatal(err)

@@ -2,11 +2,13 @@ package redistest_test
 
 import (
 	"bufio"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/interlock-go/interlock/internal/redistest"
@@ -26,15 +28,19 @@ func TestNoOrphans(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	kill := sync.OnceFunc(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	defer kill()
 	addr, err := bufio.NewReader(out).ReadString('\n')
-	addr = strings.TrimSpace(addr)
-	conn := dial(t, addr)
-	conn.expect("PING", pong)
-	_ = cmd.Process.Kill()
-	_ = cmd.Wait()
 	if err != nil {
 		t.Fatal(err)
 	}
+	addr = strings.TrimSpace(addr)
+	conn := dial(t, addr)
+	conn.expect("PING", pong)
+	kill()
 	conn.ended()
 	eventually(t, "nobody listens", func() bool {
 		conn, err := net.Dial("tcp", addr)
@@ -43,6 +49,40 @@ func TestNoOrphans(t *testing.T) {
 		}
 		return err != nil
 	})
+}
+
+// Nothing is left in this process when servers and proxies have ended.
+func TestNoLeaks(t *testing.T) {
+	before := runtime.NumGoroutine()
+	s, err := redistest.Run(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := redistest.RunProxy(s.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn := dial(t, p.Addr)
+	conn.expect("PING", pong)
+	p.Hang()
+	p.Refuse(true)
+	p.Close()
+	p.Refuse(false) // too late
+	conn.ended()
+	s.Kill()
+	s.Restart()
+	s.Stop()
+	eventually(t, "no goroutines left", func() bool { return runtime.NumGoroutine() <= before })
+}
+
+func TestManyAtOnce(t *testing.T) {
+	for range 10 {
+		t.Run("", func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t)
+			expect(t, "PING", do(t, s, "PING"), "PONG")
+		})
+	}
 }
 
 func TestMain(m *testing.M) {
@@ -61,7 +101,6 @@ func TestMain(m *testing.M) {
 	if _, err := s.Do("PING"); err != nil {
 		panic(err)
 	}
-	println := func(text string) { _, _ = os.Stdout.WriteString(text + "\n") }
-	println(s.Addr)
+	fmt.Println(s.Addr)
 	select {}
 }

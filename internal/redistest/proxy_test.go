@@ -1,6 +1,7 @@
 package redistest_test
 
 import (
+	"io"
 	"net"
 	"strings"
 	"testing"
@@ -129,10 +130,8 @@ func TestLoseRepliesTo(t *testing.T) {
 	conn := dial(t, p.Addr)
 	conn.hello3()
 	p.LoseRepliesTo(func(request []string) bool { return len(request) == 3 && request[2] == "unlucky" })
-	for _, command := range []string{"SUBSCRIBE a b", "SUBSCRIBE forbidden", "GET x", "UNSUBSCRIBE", "GET x",
-		"SUBSCRIBE c", "SET x lucky", "SET x unlucky", "SET x pipelined"} {
-		conn.send(command)
-	}
+	conn.send("SUBSCRIBE a b", "SUBSCRIBE forbidden", "GET x", "UNSUBSCRIBE", "GET x",
+		"SUBSCRIBE c", "SET x lucky", "SET x unlucky", "SET x pipelined")
 	push := func(kind, channel, n string) string {
 		return strings.ReplaceAll(">3 $"+kind+" $1 "+channel+" :"+n+" ", " ", "\r\n")
 	}
@@ -140,7 +139,7 @@ func TestLoseRepliesTo(t *testing.T) {
 	conn.read("-NOPERM this user has no permissions to access one of the channels used as arguments\r\n")
 	conn.read("_\r\n")
 	b := make([]byte, len(push("11 unsubscribe", "a", "1"))*2)
-	if _, err := conn.Read(b); err != nil { // in any order
+	if _, err := io.ReadFull(conn, b); err != nil { // in any order
 		t.Fatal(err)
 	}
 	conn.read("_\r\n" + push("9 subscribe", "c", "1") + "+OK\r\n")

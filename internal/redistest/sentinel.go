@@ -60,7 +60,7 @@ func (s *Sentinels) start(dir string, opts []Option) error {
 		func(set *settings) { set.sentinel, set.tls = true, master.set.tls },
 		Config("sentinel", "monitor", s.Name, "127.0.0.1", port, "2"),
 		Config("sentinel", "down-after-milliseconds", s.Name, "1000"),
-		Config("sentinel", "failover-timeout", s.Name, "3000"),
+		Config("sentinel", "failover-timeout", s.Name, "2000"),
 		Config("sentinel", "auth-user", s.Name, admin),
 		Config("sentinel", "auth-pass", s.Name, adminPassword),
 		Config("sentinel", "announce-ip", "127.0.0.1"),
@@ -70,9 +70,10 @@ func (s *Sentinels) start(dir string, opts []Option) error {
 		return err
 	}
 	for _, server := range s.Sentinels {
-		// By default they tell each other every two, and ask the servers every ten seconds.
-		if _, err := server.Do("SENTINEL", "DEBUG", "INFO-PERIOD", "100", "PUBLISH-PERIOD", "100",
-			"ASK-PERIOD", "100", "PING-PERIOD", "100"); err != nil {
+		// By default they tell each other every two, and ask the servers every ten
+		// seconds. The time between pings has to stay: five times that long they
+		// believe what a replica has said, which they ask every second in a failover.
+		if _, err := server.Do("SENTINEL", "DEBUG", "INFO-PERIOD", "100", "PUBLISH-PERIOD", "100"); err != nil {
 			return err
 		}
 	}
