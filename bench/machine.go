@@ -13,8 +13,8 @@ import (
 
 // machine says what the figures were measured on.
 func machine(w io.Writer) {
-	fmt.Fprintf(w, "CPU: %d × %s; memory: %s; kernel: %s; %s\n", runtime.NumCPU(),
-		field("/proc/cpuinfo", "model name"), field("/proc/meminfo", "MemTotal"), firstLine("/proc/sys/kernel/osrelease"), runtime.Version())
+	fmt.Fprintf(w, "CPU: %d × %s; memory: %s; kernel: %s; load: %s; %s\n", runtime.NumCPU(),
+		field("/proc/cpuinfo", "model name"), field("/proc/meminfo", "MemTotal"), firstLine("/proc/sys/kernel/osrelease"), firstLine("/proc/loadavg"), runtime.Version())
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, d := range info.Deps {
 			if d.Replace == nil && slices.ContainsFunc(measured, func(part string) bool { return strings.Contains(d.Path, part) }) {

@@ -175,11 +175,14 @@ func goal(v workload.Verdict) string {
 		return what + ": not measured"
 	}
 	more, end := "", "reached"
-	if v.AtBest {
-		more = "more than "
-	}
 	if !v.Reached {
 		end = "**not reached**"
+	}
+	if v.AtBest {
+		more = "more than "
+		if !v.Reached {
+			end = "not shown (-limit is too short)"
+		}
 	}
 	return fmt.Sprintf("%s: %s%.2f, %s", what, more, v.Value, end)
 }

@@ -67,10 +67,13 @@ func (s *suite) run(ctx context.Context, w workload.Workload, r *report) error {
 	results := make([][]workload.Result, len(contenders))
 	for n := range *repeat {
 		for i, c := range contenders {
-			if n > 0 && (results[i][0].Failed != "" || w.Once && results[i][0].Stuck != "") {
+			if n > 0 && (results[i][0].Failed != "" || results[i][0].Stuck != "") {
 				continue
 			}
 			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if err := s.server.Clear(ctx); err != nil {
 				return err
 			}
 			progress("%s/%s: %s, %d of %d", s.Name, w.Name, c.Name, n+1, *repeat)

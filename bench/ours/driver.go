@@ -17,6 +17,8 @@ type session struct {
 }
 
 func openDriver(ctx context.Context, url string) (workload.Client, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second) // as the library does
+	defer cancel()
 	u, err := driver.ParseURL(url)
 	if err != nil {
 		return nil, err

@@ -10,14 +10,17 @@ import (
 	"github.com/interlock-go/interlock/bench/workload"
 )
 
-// Default is the name of the contender with no options.
-const Default = "interlock"
+// The contender with no options, and the one in which every waiter has a ticket.
+const (
+	Default = "interlock"
+	Strict  = "interlock, StrictOrder"
+)
 
 // All are the public API, with and without options, and the driver beneath it.
 func All(url string) []workload.Contender {
 	return []workload.Contender{
 		library(url, Default, "Acquire, Release", "W1 W2 W3 W4 W4-hold W5 W8 W9"),
-		library(url, "interlock, StrictOrder", "no hand-over inside the process", "W1 W2 W3 W4 W5", interlock.StrictOrder()),
+		library(url, Strict, "no hand-over inside the process", "W1 W2 W3 W4 W5", interlock.StrictOrder()),
 		library(url, "interlock, Sticky", "keeps the lock until another client wants it", "W1 W2 W3 W4", interlock.Sticky()),
 		{
 			Name: "interlock, driver", Settings: "Join, Await, Leave; no heartbeat; only Await can be cancelled", Ours: true,

@@ -87,8 +87,8 @@ var goals = []workload.Goal{
 	{Workload: "W5", Who: ours.Default, Figure: seconds, Of: []string{redsyncName}, AtLeast: 8},
 	{Workload: "W5", Who: ours.Default, Figure: seconds, Of: []string{publishRetry}, AtLeast: 80},
 	{Workload: "W5", Who: ours.Default, Figure: seconds, Of: []string{rueidislockAll}, AtLeast: 80},
-	{Workload: "W5", Who: ours.Default, Figure: "scripts/hand-off", AtMost: 1.1},
-	{Workload: "W5", Who: ours.Default, Figure: "bytes sent/hand-off", AtMost: 100},
+	{Workload: "W5", Who: ours.Strict, Figure: "scripts/hand-off", AtMost: 1.1},
+	{Workload: "W5", Who: ours.Strict, Figure: "bytes sent/hand-off", AtMost: 100},
 	{Workload: "W8", Who: ours.Default, Figure: "exchanges/interval", AtMost: 100},
 	{Workload: "W9", Who: ours.Default, Figure: "from the grant, TTLs", AtMost: 1.1},
 }

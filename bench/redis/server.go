@@ -17,7 +17,7 @@ import (
 // server is a Redis that was started here, or one that was running already.
 type server struct {
 	url    string
-	stop   func()
+	stop   func() // nil if it was not started here
 	admin  *redis.Client
 	asked  int64 // questions of usage, which are not its use
 	sent   int64 // bytes of the answers
@@ -26,7 +26,7 @@ type server struct {
 
 // start runs a server without persistence, unless there is one at url.
 func start(ctx context.Context, url string) (workload.Server, error) {
-	s := &server{url: url, stop: func() {}}
+	s := &server{url: url}
 	if url == "" {
 		dir, err := os.MkdirTemp("", "bench-redis-")
 		if err != nil {
@@ -45,7 +45,7 @@ func start(ctx context.Context, url string) (workload.Server, error) {
 	}
 	opt, err := redis.ParseURL(s.url)
 	if err != nil {
-		s.stop()
+		s.end()
 		return nil, err
 	}
 	opt.Protocol, opt.PoolSize = 2, 1 // its bytes can be counted
@@ -70,8 +70,24 @@ func (s *server) About() []string {
 
 func (s *server) Close() error {
 	err := s.admin.Close()
-	s.stop()
+	s.end()
 	return err
+}
+
+func (s *server) end() {
+	if s.stop != nil {
+		s.stop()
+	}
+}
+
+// Clear deletes everything, unless others may use the server. Keys that wait
+// for their end would delay that of others.
+func (s *server) Clear(ctx context.Context) error {
+	if s.stop == nil {
+		return nil
+	}
+	s.asked++
+	return s.admin.FlushAll(ctx).Err()
 }
 
 var sections = []string{"stats", "cpu", "commandstats"}

@@ -75,6 +75,7 @@ type Server interface {
 	URL() string
 	About() []string // version and settings
 	Usage(ctx context.Context) (Usage, error)
+	Clear(ctx context.Context) error // of what earlier contenders have left, if it is ours
 	Close() error
 }
 

@@ -35,7 +35,8 @@ func drain(ctx context.Context, c Contender, e Env) Result {
 }
 
 func drainCrowd(ctx context.Context, c Contender, e Env, r *Result) error {
-	clients, end, err := begin(ctx, c, min(e.Waiters, e.Clients)+1, ttl)
+	// Who does not renew must still hold when all are in line.
+	clients, end, err := begin(ctx, c, min(e.Waiters, e.Clients)+1, ttl+e.Limit)
 	if err != nil {
 		return err
 	}

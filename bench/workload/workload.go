@@ -14,9 +14,6 @@ type Workload struct {
 	Columns []Column // the first is the one that is compared
 	Checks  []string // what the table says of correctness
 	Run     func(ctx context.Context, c Contender, e Env) Result
-
-	// Once: who does not get through within the limit is not run again.
-	Once bool
 }
 
 // Env is where a workload runs and how long.
@@ -56,7 +53,7 @@ func All() []Workload {
 			Run:     run(shape{clients: 16, workers: 16, names: 1, hold: time.Millisecond, think: time.Millisecond}),
 			Columns: handOffs, Checks: []string{Exclusion, Served}},
 		{Name: "W5", What: "clients wait for one name and are drained to the very last one", Run: drain,
-			Columns: drained, Checks: []string{Exclusion, Order, Served}, Once: true},
+			Columns: drained, Checks: []string{Exclusion, Order, Served}},
 		{Name: "W8", What: "one client keeps many leases alive: what that costs per TTL", Run: keepAlive,
 			Columns: alive, Checks: []string{Kept}},
 		{Name: "W9", What: "a holder is killed by SIGKILL: when the next one holds", Run: death,

@@ -19,6 +19,9 @@ type still struct{ commands int64 }
 func (s *still) URL() string     { return "mem:bench" }
 func (s *still) About() []string { return nil }
 func (s *still) Close() error    { return nil }
+
+func (s *still) Clear(context.Context) error { return nil }
+
 func (s *still) Usage(context.Context) (workload.Usage, error) {
 	s.commands += 1000
 	return workload.Usage{Commands: s.commands}, nil
