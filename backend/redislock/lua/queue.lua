@@ -67,8 +67,8 @@ local function lone()
 	}
 	local token = call('GET', TOKEN)
 	if token then
-		q.mark, q.last = string.sub(token, 1, 1), tonumber(string.sub(token, 2))
-		if q.mark == 'q' then q.mark = '?' end -- the queue was lost
+		local mark, last = string.match(token, '^q?(.)(%d+)$')
+		q.mark, q.last = mark, tonumber(last)
 	end
 	local holder = redis.pcall('GET', LOCK)
 	if type(holder) ~= 'string' then return end
@@ -293,11 +293,17 @@ local function store()
 		call('SET', LOCK, MARKER, 'KEEPTTL')
 		q.lone = nil
 	end
-	local final = math.max(q.final or 0, now, q.last * 10)
-	local push = not q.stored
-	if final + MEMORY > q.keep then
-		q.keep = final + 2 * MEMORY
-		push = true
+	local idle = q.used == 0 and q.waiting == 0
+	local ahead = math.max(0, q.last * 10 - now) -- by which the tokens have left the clock behind
+	local push = not q.stored or idle
+	if idle then
+		q.keep = math.max(q.left, q.followed)
+	else
+		local final = math.max(q.final or 0, now) + ahead
+		if final + MEMORY > q.keep then
+			q.keep = final + 2 * MEMORY
+			push = true
+		end
 	end
 	local fields = { 'state', table.concat({
 		q.kind, int(q.capacity), int(q.used), int(q.waiting), int(q.last), int(q.seq), q.mark,
@@ -308,9 +314,9 @@ local function store()
 		fields[#fields + 1] = record(r)
 	end
 	call('HSET', QUEUE, unpack(fields))
-	local at = int(q.keep / 1000)
+	local at = int(q.keep / 1000 + 1)
 	if push then
-		call('SET', TOKEN, 'q0', 'PXAT', at)
+		call('SET', TOKEN, 'q' .. q.mark .. int(q.last), 'PX', int((q.keep - now + MEMORY + ahead) / 1000))
 		call('PEXPIREAT', QUEUE, at)
 	end
 	if push or q.newends then call('PEXPIREAT', ENDS, at) end

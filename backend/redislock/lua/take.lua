@@ -1,7 +1,7 @@
 -- The short way to an exclusive lock that nobody has and nobody waits for: LOCK
 -- holds the ticket and ends with it. TOKEN holds the last token behind a mark:
 -- '=' its holder left cleanly, '!' it did not, or holds and wants its successor to
--- know if it does not; '?' nobody wants to know; 'q' there is a queue.
+-- know if it does not; '?' nobody wants to know. A 'q' before it: there is a queue.
 --
 -- ARGV: the ticket up to its flags, flags, the rest, TTL in ms, mark.
 -- Returns the token, negative if the lock is inherited, or 0: use join.lua.
@@ -13,14 +13,11 @@ if not call('SET', LOCK, ARGV[1] .. ARGV[2] .. ARGV[3], 'NX', 'PX', ARGV[4]) the
 local token = clock[1] * 100000 + math.floor(clock[2] / 10)
 local last = call('SET', TOKEN, ARGV[5] .. string.format('%.0f', token), 'PX', ARGV[4] + MEMORY, 'GET')
 if not last then return token end
-local mark, number = string.sub(last, 1, 1), tonumber(string.sub(last, 2))
-local queue = mark == 'q' and call('PTTL', QUEUE) or -2
-if queue ~= -2 then
-	call('SET', TOKEN, last, 'PX', queue)
-	call('DEL', LOCK)
-	return 0
-elseif number >= token then
-	call('SET', TOKEN, last, 'PX', string.format('%.0f', MEMORY + (number - token) / 100 + 1))
+local queue = string.sub(last, 1, 1) == 'q' and call('PTTL', QUEUE) or -2
+local mark, number = string.match(last, '^q?(.)(%d+)$')
+local ahead = tonumber(number) - token
+if queue ~= -2 or ahead >= 0 then
+	call('SET', TOKEN, last, 'PX', string.format('%.0f', math.max(queue, 0) + math.max(ahead, 0) / 100 + MEMORY))
 	call('DEL', LOCK)
 	return 0
 elseif ARGV[5] == '!' and mark ~= '=' then
