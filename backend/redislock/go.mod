@@ -11,13 +11,13 @@ replace (
 )
 
 require (
+	github.com/interlock-go/interlock v0.0.0
 	github.com/interlock-go/interlock/drivertest v0.0.0
 	github.com/redis/rueidis v1.0.79
 )
 
 require (
 	github.com/anishathalye/porcupine v1.3.1 // indirect
-	github.com/interlock-go/interlock v0.0.0 // indirect
 	go.uber.org/goleak v1.3.0 // indirect
 	golang.org/x/sys v0.47.0 // indirect
 	pgregory.net/rapid v1.3.0 // indirect
