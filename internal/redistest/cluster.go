@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
+	"time"
 )
 
 // Cluster is a Redis cluster.
@@ -84,29 +86,64 @@ func (c *Cluster) form(masters int) error {
 			return err
 		}
 	}
-	for i, s := range c.Nodes {
-		for _, other := range c.Nodes[:i] {
-			_, err := s.Do("CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(other.Port), strconv.Itoa(other.busPort))
-			if err != nil {
-				return err
-			}
-		}
+	if err := c.meet(); err != nil {
+		return err
 	}
 	for i, s := range c.Nodes[masters:] {
 		if err := s.replicate(c.Nodes[i%masters]); err != nil {
 			return err
 		}
 	}
-	known := fmt.Sprint("cluster_known_nodes:", len(c.Nodes))
 	for i, s := range c.Nodes {
 		err := until(func() (bool, error) {
-			return s.says([]string{"CLUSTER", "INFO"}, "cluster_state:ok", known) && (i < masters || s.inSync()), nil
+			return s.says([]string{"CLUSTER", "INFO"}, "cluster_state:ok") && (i < masters || s.inSync()), nil
 		})
 		if err != nil {
 			return fmt.Errorf("the node on %s is in no cluster: %w\n%s", s.Addr, err, s.Log())
 		}
 	}
 	return nil
+}
+
+// meet introduces all nodes to each other.
+func (c *Cluster) meet() error {
+	var met time.Time
+	return until(func() (bool, error) {
+		if !slices.ContainsFunc(c.Nodes, func(s *Server) bool { return s.linked() < len(c.Nodes) }) {
+			return true, nil
+		}
+		if time.Since(met) < 2*time.Second { // a handshake that has not succeeded by then is given up
+			return false, nil
+		}
+		met = time.Now()
+		for i, s := range c.Nodes {
+			for _, other := range c.Nodes[:i] {
+				_, err := s.Do("CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(other.Port), strconv.Itoa(other.busPort))
+				if err != nil {
+					return false, err
+				}
+			}
+		}
+		return false, nil
+	})
+}
+
+// linked is how many nodes of the cluster this node is connected to, and itself.
+func (s *Server) linked() int {
+	answer, err := s.Do("CLUSTER", "NODES")
+	text, ok := answer.(string)
+	if err != nil || !ok {
+		return 0
+	}
+	n := 0
+	for line := range strings.Lines(text) {
+		// id, address, flags, master, ping sent, pong received, epoch, link, slots
+		f := strings.Fields(line)
+		if len(f) >= 8 && f[7] == "connected" && !strings.Contains(f[2], "handshake") {
+			n++
+		}
+	}
+	return n
 }
 
 // replicate makes s a replica, as soon as it has heard of its master.

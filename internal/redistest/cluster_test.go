@@ -43,7 +43,7 @@ func TestCluster(t *testing.T) {
 func TestClusterWithReplicas(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 3, redistest.Replicas(1), redistest.TLS(),
-		redistest.Config("cluster-node-timeout", "500"), redistest.Users("default off"))
+		redistest.Config("cluster-node-timeout", "1000"), redistest.Users("default off"))
 	old := c.Owner("key")
 	do(t, old, "SET", "key", "x")
 	expect(t, "written to a replica", do(t, old, "WAIT", "1", "5000"), int64(1))

@@ -213,12 +213,11 @@ func TestTLS(t *testing.T) {
 	if _, err := tls.Dial("tcp", s.Addr, &tls.Config{ServerName: "localhost"}); err == nil {
 		t.Error("the certificate is accepted without its authority")
 	}
+	// The server notices after the handshake of the client, and may reset the
+	// connection before its reason has been read.
 	bare, err := tls.Dial("tcp", s.Addr, &tls.Config{RootCAs: roots, ServerName: "localhost"})
 	if err == nil {
 		defer bare.Close()
-		_, err = bare.Read(make([]byte, 1))
-	}
-	if err == nil || !strings.Contains(err.Error(), "certificate") {
-		t.Errorf("without a certificate of its own: got %v, want a refusal", err)
+		(&client{t: t, Conn: bare}).ended()
 	}
 }
