@@ -7,6 +7,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -67,6 +68,9 @@ func main() {
 }
 
 func bench(ctx context.Context) error {
+	if min(*repeat, *waiters, *clients, *leases) < 1 || min(*timed, *limit) <= 0 {
+		return errors.New("-repeat, -waiters, -clients, -leases, -time and -limit have to be positive")
+	}
 	all := slices.Clone(onSQLite)
 	var suites []*suite
 	for _, b := range backends() {
