@@ -20,13 +20,28 @@ func (s *session) confirm(ctx context.Context, p *place, t driver.Ticket) (drive
 	if err == nil {
 		return t, nil
 	}
-	undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.d.patience)
-	defer cancel()
-	// Who follows inherits what this ticket would have.
-	if left := s.leave(undo, p.id, p.q, !t.Inherited); left != nil && !errors.Is(left, driver.ErrGone) {
-		err = errors.Join(err, left) // it runs out, unless it is asked for again
+	if undo := s.undo(ctx, p, t); undo != nil {
+		err = errors.Join(err, undo) // the ticket runs out, unless it is asked for again
 	}
 	return driver.Ticket{}, err
+}
+
+// undo takes the ticket out as if it had never been granted: whoever follows
+// inherits what it would have, and a Join with its ID is welcome.
+func (s *session) undo(ctx context.Context, p *place, t driver.Ticket) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.d.patience)
+	defer cancel()
+	answer, err := s.d.runN(ctx, call{leaveScript, p.q.keys, []string{p.id, s.id, digit(!t.Inherited), "0", "0"}}, 3)
+	if err != nil {
+		return err
+	}
+	if answer[2] != 0 {
+		s.d.settle(p.q)
+	}
+	s.d.mu.Lock()
+	defer s.d.mu.Unlock()
+	s.d.forget(p)
+	return nil
 }
 
 // replicated waits until enough replicas have what was written about the queue.

@@ -14,6 +14,7 @@ require (
 	github.com/interlock-go/interlock v0.0.0
 	github.com/interlock-go/interlock/drivertest v0.0.0
 	github.com/redis/rueidis v1.0.79
+	golang.org/x/sync v0.22.0
 )
 
 require (

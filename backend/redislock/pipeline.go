@@ -3,8 +3,10 @@ package redislock
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"github.com/redis/rueidis"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/interlock-go/interlock/driver"
 )
@@ -21,31 +23,53 @@ func (d *Driver) each(ctx context.Context, calls []call, done func(i int, answer
 }
 
 // eachMessage is each for any answer. In a Cluster every node gets its part, and
-// one that cannot be reached fails only its own.
+// one that cannot be reached fails only its own: all pipelines are under way at the
+// same time, since each ends only with its slowest node.
 func (d *Driver) eachMessage(ctx context.Context, calls []call, done func(i int, sent driver.Instant, m rueidis.RedisMessage, err error)) {
+	parallel := 1
+	if d.client.Mode() == rueidis.ClientModeCluster {
+		parallel = 64
+	}
+	var group errgroup.Group
+	group.SetLimit(parallel)
+	var mu sync.Mutex
 	for at := 0; at < len(calls); at += perPipeline {
 		part := calls[at:min(at+perPipeline, len(calls))]
-		sent := d.Now()
-		again := d.pipeline(ctx, part, call.byHash, func(i int, m rueidis.RedisMessage, err error) bool {
-			if err != nil && unknownScript(err) {
-				return false
-			}
-			done(at+i, sent, m, err)
-			return true
-		})
-		if len(again) == 0 {
-			continue
-		}
-		full := make([]call, len(again))
-		for k, i := range again {
-			full[k] = part[i]
-		}
-		sent = d.Now()
-		d.pipeline(ctx, full, call.inFull, func(k int, m rueidis.RedisMessage, err error) bool {
-			done(at+again[k], sent, m, err)
-			return true
+		group.Go(func() error {
+			d.part(ctx, part, func(i int, sent driver.Instant, m rueidis.RedisMessage, err error) {
+				mu.Lock()
+				defer mu.Unlock()
+				done(at+i, sent, m, err)
+			})
+			return nil
 		})
 	}
+	_ = group.Wait()
+}
+
+// part runs the calls of one pipeline, and once more those of which the server did
+// not know the script.
+func (d *Driver) part(ctx context.Context, calls []call, done func(i int, sent driver.Instant, m rueidis.RedisMessage, err error)) {
+	sent := d.Now()
+	again := d.pipeline(ctx, calls, call.byHash, func(i int, m rueidis.RedisMessage, err error) bool {
+		if err != nil && unknownScript(err) {
+			return false
+		}
+		done(i, sent, m, err)
+		return true
+	})
+	if len(again) == 0 {
+		return
+	}
+	full := make([]call, len(again))
+	for k, i := range again {
+		full[k] = calls[i]
+	}
+	sent = d.Now()
+	d.pipeline(ctx, full, call.inFull, func(k int, m rueidis.RedisMessage, err error) bool {
+		done(again[k], sent, m, err)
+		return true
+	})
 }
 
 func (d *Driver) answer(ctx context.Context, m rueidis.RedisMessage, err error) ([]int64, error) {

@@ -33,6 +33,13 @@ func (s *session) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Re
 	if err != nil {
 		return nil, err
 	}
+	if s.d.client.Mode() == rueidis.ClientModeCluster {
+		// A dead node must not keep the answers of the others back for so long that
+		// their leases run out.
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, s.ttl/6)
+		defer cancel()
+	}
 	var answer []driver.Renewed
 	var failed error
 	tried, missed := len(lone)+len(groups), 0

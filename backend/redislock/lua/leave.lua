@@ -1,5 +1,5 @@
--- ARGV: id, session, clean, for how long to refuse a Join of this ID (0: there is
--- none under way), the same if there is no ticket.
+-- ARGV: id, session, clean, for how long to refuse a Join of this ID that is still
+-- to arrive, the same if there is no ticket. 0: no Join is refused.
 local LEFT_IT, GONE = 1, -2
 local id = ARGV[1]
 local r = load(id)
@@ -9,7 +9,7 @@ if r and (r.session == ARGV[2] or is(r, 'f')) then
 	code = LEFT_IT
 	remove(r, ARGV[3] == '1')
 	if ARGV[4] ~= '0' then bury(id, tonumber(ARGV[4])) end
-elseif not r then
+elseif not r and ARGV[5] ~= '0' then
 	bury(id, tonumber(ARGV[5]))
 end
 grant()

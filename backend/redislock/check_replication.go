@@ -1,0 +1,100 @@
+package redislock
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// replica is one as its master sees it.
+type replica struct {
+	addr   string
+	online bool
+	behind int64         // bytes
+	silent time.Duration // since it has said how far it is
+}
+
+func (n *node) replicas() []replica {
+	var all []replica
+	end, _ := n.number("master_repl_offset")
+	for i := 0; ; i++ {
+		text, ok := n.info["slave"+strconv.Itoa(i)]
+		if !ok {
+			return all
+		}
+		f := map[string]string{}
+		for part := range strings.SplitSeq(text, ",") {
+			k, v, _ := strings.Cut(part, "=")
+			f[k] = v
+		}
+		r := replica{addr: f["ip"] + ":" + f["port"], online: f["state"] == "online"}
+		if at, err := strconv.ParseInt(f["offset"], 10, 64); err == nil {
+			r.behind = max(0, end-at)
+		}
+		if s, err := strconv.ParseInt(f["lag"], 10, 64); err == nil {
+			r.silent = time.Duration(s) * time.Second
+		}
+		all = append(all, r)
+	}
+}
+
+// checkReplication says what a failover may lose, and whether the replicas that
+// grants wait for are there.
+func (d *Driver) checkReplication(_ context.Context, n *node) finding {
+	if n.infoErr != nil || n.isReplica() {
+		return finding{}
+	}
+	all := n.replicas()
+	online := 0
+	var late, shown []string
+	for _, r := range all {
+		text := fmt.Sprintf("%s, %d bytes behind", r.addr, r.behind)
+		shown = append(shown, text)
+		switch {
+		case !r.online:
+			late = append(late, r.addr+" is not in sync")
+		case r.silent > 10*time.Second:
+			online++
+			late = append(late, fmt.Sprintf("%s was last heard of %v ago", r.addr, r.silent))
+		default:
+			online++
+		}
+	}
+	required, _ := n.setting("min-replicas-to-write")
+	const afterFailover = "exclusion, after a failover: grants that the new master has not received are given to others, " +
+		"and their holders are told by their next heartbeat only (a third of a TTL at most)"
+	switch {
+	case online < d.replicas:
+		return fail(everyLock+" with replicas="+strconv.Itoa(d.replicas),
+			"connect more replicas, or lower replicas in the URL", "%d replicas are in sync", online)
+	case int64(online) < required:
+		return fail(everyLock, "connect more replicas, or lower min-replicas-to-write",
+			"%d replicas are in sync, and min-replicas-to-write is %d", online, required)
+	case len(late) > 0:
+		return warn(afterFailover, "look at the replicas and their network", "%s", strings.Join(late, "; "))
+	case online > 0 && d.replicas == 0:
+		return warn(afterFailover,
+			"add ?replicas=1 (or more) to the URL: a grant then counts when so many replicas have it; "+
+				"and set min-replicas-to-write, so that a master that is cut off stops granting",
+			"asynchronous: %s; min-replicas-to-write is %s", strings.Join(shown, "; "), orUnknown(n.config["min-replicas-to-write"]))
+	case online > d.replicas:
+		return fine("a grant counts when %d of %d replicas have it; a failover chooses the one that has most: %s",
+			d.replicas, online, strings.Join(shown, "; "))
+	case online > 0:
+		return fine("a grant counts when all replicas have it: %s", strings.Join(shown, "; "))
+	case d.client.Mode() != rueidis.ClientModeStandalone:
+		return warn("that locks go on when the master dies: nobody can take its place", "connect a replica", "no replica")
+	}
+	return fine("no replica, so nothing is lost by a failover")
+}
+
+func orUnknown(s string) string {
+	if s == "" {
+		return "not known"
+	}
+	return s
+}

@@ -1,0 +1,103 @@
+package redislock
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+func (d *Driver) checkServer(_ context.Context, n *node) finding {
+	const slow = 100 * time.Millisecond
+	switch {
+	case n.err != nil:
+		return unreachable(n.err)
+	case n.trip > slow:
+		return warn("speed: each grant and each release takes that long at least",
+			"use a server nearby", "it answers in %v", short(n.trip))
+	}
+	return fine("it answers in %v", short(n.trip))
+}
+
+// lacks is what is missed in a server of an older version.
+var lacks = []struct {
+	major, minor int
+	what         string
+}{
+	{6, 0, "RESP3, by which news and answers share a connection, KEEPTTL and users with rights"},
+	{6, 2, "SET with GET and PXAT"},
+}
+
+func (d *Driver) checkVersion(_ context.Context, n *node) finding {
+	product, version := "Redis", n.hello["version"]
+	if v := n.info["redis_version"]; v != "" && version == "" {
+		version = v
+	}
+	for key, value := range n.info {
+		switch name, ok := strings.CutSuffix(key, "_version"); {
+		case !ok:
+		case name == "valkey":
+			product, version = "Valkey", value
+		case name == "dragonfly", name == "keydb", name == "garnet", name == "kvrocks":
+			product, version = strings.ToUpper(name[:1])+name[1:], value
+		}
+	}
+	if s := n.hello["server"]; s != "" && s != "redis" && product == "Redis" {
+		product = strings.ToUpper(s[:1]) + s[1:]
+	}
+	const upgrade = "use Redis 6.2 or later, or Valkey"
+	if product != "Redis" && product != "Valkey" {
+		return warn("all: they are tested with Redis", "use Redis 6.2 or later, or Valkey", "%s %s", product, version)
+	}
+	if version == "" {
+		return warn("every lock, if it is too old", upgrade, "the server does not say its version")
+	}
+	major, minor := parseVersion(version)
+	var missing []string
+	for _, l := range lacks {
+		if major < l.major || major == l.major && minor < l.minor {
+			missing = append(missing, l.what)
+		}
+	}
+	if len(missing) > 0 {
+		return fail(everyLock, upgrade, "%s %s does not have %s", product, version, strings.Join(missing, ", nor "))
+	}
+	return fine("%s %s", product, version)
+}
+
+func parseVersion(s string) (major, minor int) {
+	parts := strings.SplitN(s, ".", 3)
+	major, _ = strconv.Atoi(strings.TrimPrefix(parts[0], "v"))
+	if len(parts) > 1 {
+		minor, _ = strconv.Atoi(parts[1])
+	}
+	return major, minor
+}
+
+// checkMode makes sure that the client takes the server for what it is.
+func (d *Driver) checkMode(_ context.Context, n *node) finding {
+	mode := n.hello["mode"]
+	if mode == "" {
+		mode = n.info["redis_mode"]
+	}
+	own := d.client.Mode()
+	switch {
+	case mode == "sentinel":
+		return fail(everyLock, "add ?master=NAME to the URL, the name by which the Sentinels know the master",
+			"this is a Sentinel, which keeps no data")
+	case mode == "cluster" && own != rueidis.ClientModeCluster:
+		return fail(everyLock, "give the user +cluster|slots +cluster|shards",
+			"it is a node of a Cluster, but did not tell so when it was asked for the slots")
+	case own == rueidis.ClientModeCluster:
+		return fine("a Cluster")
+	case n.isReplica():
+		return fail(everyLock+"; or, if it takes writes, exclusion: its master does not know of them",
+			"name the master, or the Sentinels and ?master=NAME",
+			"it is a replica of %s:%s", n.info["master_host"], n.info["master_port"])
+	case own == rueidis.ClientModeSentinel:
+		return fine("the master %s, named by Sentinels", n.addr)
+	}
+	return fine("one server")
+}

@@ -1,0 +1,259 @@
+package redislock_test
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/redistest"
+)
+
+const crowdSize = 10_000
+
+// session opens a driver with one session.
+func session(t *testing.T, url string, ttl time.Duration) (driver.Driver, driver.Session) {
+	t.Helper()
+	d, err := openURL(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	s, err := d.Open(t.Context(), driver.SessionOptions{TTL: ttl})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d, s
+}
+
+func request(queue string, units, capacity int64) driver.Request {
+	var id [16]byte
+	_, _ = rand.Read(id[:])
+	kind := driver.Mutex
+	if capacity > 1 {
+		kind = driver.RWMutex
+	}
+	return driver.Request{ID: hex.EncodeToString(id[:]), Queue: queue, Kind: kind, Units: units, Capacity: capacity}
+}
+
+// joinMany joins n times, many at once.
+func joinMany(t *testing.T, s driver.Session, n int, r func() driver.Request) []driver.Ticket {
+	t.Helper()
+	all := make([]driver.Ticket, n)
+	const at = 50
+	var wg sync.WaitGroup
+	for k := range at {
+		wg.Go(func() {
+			for i := k; i < n; i += at {
+				var err error
+				if all[i], err = s.Join(t.Context(), r()); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+	return all
+}
+
+// effort counts the commands that scripts have run on the server, and the scripts.
+func effort(t *testing.T, s *redistest.Server) (commands, scripts int) {
+	t.Helper()
+	for line := range strings.Lines(do(t, s, "INFO", "commandstats").(string)) {
+		var calls int
+		name, rest, ok := strings.Cut(strings.TrimPrefix(line, "cmdstat_"), ":calls=")
+		if _, err := fmt.Sscanf(rest, "%d,", &calls); !ok || err != nil {
+			continue
+		}
+		switch name {
+		case "evalsha", "eval":
+			scripts += calls
+		case "info", "ping":
+		default:
+			commands += calls
+		}
+	}
+	return commands, scripts
+}
+
+// Promise: what an operation costs does not grow with the number of those who wait,
+// be it at the end of the line, in the middle of it, or at its head.
+func TestWorkDoesNotGrowWithTheLine(t *testing.T) {
+	s := redistest.Start(t)
+	_, a := session(t, s.URL(), time.Hour)
+	cost := map[int]int{}
+	for _, n := range []int{10, crowdSize} {
+		queue := fmt.Sprintf("of %d", n)
+		held, err := a.Join(t.Context(), request(queue, 1, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		line := joinMany(t, a, n, func() driver.Request { return request(queue, 1, 1) })
+		before, _ := effort(t, s)
+		const rounds = 3
+		for i := range rounds {
+			if _, err := a.Join(t.Context(), request(queue, 1, 1)); err != nil { // at the end
+				t.Fatal(err)
+			}
+			if err := a.Leave(t.Context(), line[n/2+i], true); err != nil { // in the middle
+				t.Fatal(err)
+			}
+			if err := a.Leave(t.Context(), held, true); err != nil { // in front
+				t.Fatal(err)
+			}
+			// Who is next depends on the order in which they came; the queue knows.
+			held = first(t, s, queue)
+		}
+		after, _ := effort(t, s)
+		cost[n] = (after - before) / rounds
+		t.Logf("%d commands for three operations beside %d who wait", cost[n], n)
+	}
+	if cost[crowdSize] > cost[10]+10 {
+		t.Errorf("three operations cost %d commands beside 10 who wait, and %d beside %d", cost[10], cost[crowdSize], crowdSize)
+	}
+}
+
+// first is the ticket that holds, by what the queue says.
+func first(t *testing.T, s *redistest.Server, queue string) driver.Ticket {
+	t.Helper()
+	d, err := openURL(t.Context(), s.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	q, err := d.Follow(t.Context(), queue, "")
+	if err != nil || len(q.Members) == 0 || !q.Members[0].Held {
+		t.Fatalf("nobody holds %q: %v", queue, err)
+	}
+	return driver.Ticket{ID: q.Members[0].ID, Queue: queue}
+}
+
+// Promise: whatever happens, a script does a bounded amount of work: a writer that
+// leaves thousands of readers behind, and thousands of dead waiters at the head.
+func TestNoScriptDoesEverything(t *testing.T) {
+	s := redistest.Start(t)
+	da, a := session(t, s.URL(), time.Hour)
+	w, err := a.Join(t.Context(), request("readers", driver.RWCapacity, driver.RWCapacity))
+	if err != nil {
+		t.Fatal(err)
+	}
+	readers := joinMany(t, a, crowdSize, func() driver.Request { return request("readers", 1, driver.RWCapacity) })
+
+	_, dead := session(t, s.URL(), 3*time.Second)
+	if _, err := a.Join(t.Context(), request("dead", 1, 1)); err != nil {
+		t.Fatal(err)
+	}
+	joinMany(t, dead, crowdSize/4, func() driver.Request { return request("dead", 1, 1) })
+	last, err := a.Join(t.Context(), request("dead", 1, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	heaviest := func(what string, do func()) {
+		t.Helper()
+		commands, scripts := effort(t, s)
+		do()
+		c, n := effort(t, s)
+		t.Logf("%s: %d commands in %d scripts", what, c-commands, n-scripts)
+		// A hundred tickets are a few hundred commands.
+		if most := 1000 * (n - scripts); c-commands > most || n-scripts < 20 {
+			t.Errorf("%s: %d commands in %d scripts", what, c-commands, n-scripts)
+		}
+	}
+	heaviest("10,000 readers let in", func() {
+		if err := a.Leave(t.Context(), w, true); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range readers {
+			if _, err := a.Await(t.Context(), r); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	heaviest("2,500 dead removed", func() {
+		for { // until all of them are over
+			q, err := da.Follow(t.Context(), "dead", "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(q.Members) == 2 {
+				if err := a.Leave(t.Context(), driver.Ticket{ID: q.Members[0].ID, Queue: "dead"}, true); err != nil {
+					t.Fatal(err)
+				}
+				break
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		if _, err := a.Await(t.Context(), last); err != nil {
+			t.Fatal(err)
+		}
+		for began := time.Now(); do(t, s, "ZCARD", "interlock:{dead}:e") != int64(1); time.Sleep(5 * time.Millisecond) {
+			if time.Since(began) > time.Minute {
+				t.Fatal("the dead are not removed")
+			}
+		}
+	})
+}
+
+// Promise: ten thousand leases are renewed in a few pipelines.
+func TestRenewalOfTenThousandLeases(t *testing.T) {
+	c := redistest.StartCluster(t, 3)
+	d, a := session(t, "redis://"+strings.Join(c.Addrs(), ","), 2*time.Minute)
+	n := 0
+	var mu sync.Mutex
+	known := joinMany(t, a, crowdSize, func() driver.Request {
+		mu.Lock()
+		defer mu.Unlock()
+		n++
+		return request(fmt.Sprintf("q%d", n), 1, 1)
+	})
+	before := d.Exchanges()
+	answer, err := a.Renew(t.Context(), known)
+	if err != nil || len(answer) != len(known) {
+		t.Fatalf("Renew of %d answers for %d: %v", len(known), len(answer), err)
+	}
+	for _, r := range answer {
+		if r.State != driver.Kept {
+			t.Fatalf("Renew: %+v", r)
+		}
+	}
+	if used := d.Exchanges() - before; used > 100 {
+		t.Errorf("%d renewals took %d exchanges", len(known), used)
+	}
+
+	// A dead shard loses only its own, and is lost only for them.
+	dead := c.Nodes[1]
+	dead.Pause()
+	defer dead.Resume()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	answer, err = a.Renew(ctx, known)
+	if err != nil {
+		t.Fatalf("Renew with one of three shards dead: %v", err)
+	}
+	kept := map[string]bool{}
+	for _, r := range answer {
+		if r.State != driver.Kept {
+			t.Fatalf("Renew with one of three shards dead: %+v", r)
+		}
+		kept[r.Queue] = true
+	}
+	for i := range 20 {
+		name := fmt.Sprintf("q%d", i+1)
+		if mine := c.Owner(name) == dead; kept[name] == mine {
+			t.Errorf("%q is on the dead shard: %v, renewed: %v", name, mine, kept[name])
+		}
+	}
+	if len(answer) < len(known)/2 {
+		t.Errorf("only %d of %d renewed with one of three shards dead", len(answer), len(known))
+	}
+	t.Logf("%d of %d renewed with one of three shards dead", len(answer), len(known))
+}

@@ -1,0 +1,76 @@
+package redislock_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/redistest"
+)
+
+// Promise: with replicas=n a grant counts only when n replicas have it; otherwise it
+// is undone as if it had not been. That goes for hand-overs too.
+func TestGrantsThatReplicasMustConfirm(t *testing.T) {
+	s := redistest.StartSentinel(t)
+	master, replica := s.Master(), s.Replica()
+	url := master.URL() + "?replica_timeout=300ms&replicas="
+	one := opener(t, url+"1", interlock.TTL(10*time.Second))
+	a, b := one(), one()
+	plain := opener(t, master.URL(), interlock.TTL(10*time.Second))()
+
+	l := acquire(t, a.Mutex("q", interlock.StrictOrder(), interlock.Robust()))
+	next := make(chan *interlock.Lease)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		l, err := b.Mutex("q", interlock.StrictOrder(), interlock.Robust()).Acquire(ctx)
+		if err != nil {
+			t.Error(err)
+		}
+		next <- l
+	}()
+	waiting(t, a, "q", 1)
+
+	replica.Pause()
+	release(t, l) // the hand-over is not confirmed, and undone
+	if _, err := a.Mutex("other", interlock.Robust()).TryAcquire(t.Context()); err == nil {
+		t.Fatal("a grant counts although no replica has it")
+	} else {
+		t.Log(err)
+	}
+	select {
+	case <-next:
+		t.Fatal("a hand-over counts although no replica has it")
+	case <-time.After(500 * time.Millisecond):
+	}
+	// Undone, it keeps out nobody who does not ask for replicas.
+	other := acquire(t, plain.Mutex("other", interlock.Robust()))
+	if other.Inherited() {
+		t.Error("a grant that was undone looks like a holder who died")
+	}
+	release(t, other)
+
+	replica.Resume()
+	l = <-next
+	if l.Inherited() {
+		t.Error("a hand-over that was undone looks like a holder who died")
+	}
+	release(t, l)
+	release(t, acquire(t, a.Mutex("other")))
+}
+
+// Promise: with more replicas than there are, nothing is granted, and the error says
+// why.
+func TestMoreReplicasThanThereAre(t *testing.T) {
+	s := redistest.Start(t)
+	c := opener(t, s.URL()+"?replicas=1&replica_timeout=20ms", interlock.TTL(time.Second))()
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	_, err := c.Mutex("q").Acquire(ctx)
+	if err == nil {
+		t.Fatal("granted without a replica")
+	}
+	t.Log(err)
+	onlyTokens(t, s)
+}

@@ -1,0 +1,157 @@
+package redislock_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/redistest"
+)
+
+// Promise: a lock that another library has taken by SET NX PX is respected, and
+// waited for by one waiter at most, who asks now and then.
+func TestALockOfAnotherLibraryIsRespected(t *testing.T) {
+	s := redistest.Start(t)
+	open := opener(t, s.URL(), interlock.TTL(10*time.Second))
+	a, b := open(), open()
+	for _, lock := range []struct {
+		name string
+		get  func(*interlock.Client) *interlock.Lock
+	}{
+		{"a", func(c *interlock.Client) *interlock.Lock { return c.Mutex("a", interlock.StrictOrder()) }},
+		{"b", func(c *interlock.Client) *interlock.Lock { return c.RWMutex("b", interlock.StrictOrder()).Writer() }},
+		{"c", func(c *interlock.Client) *interlock.Lock { return c.RWMutex("c", interlock.StrictOrder()).Reader() }},
+	} {
+		do(t, s, "SET", lock.name, "of another library", "NX", "PX", "60000")
+		if _, err := lock.get(a).TryAcquire(t.Context()); !errors.Is(err, interlock.ErrBusy) {
+			t.Fatalf("TryAcquire of %q, which another library has: %v", lock.name, err)
+		}
+		got := make(chan error, 20)
+		for i := range cap(got) {
+			c := []*interlock.Client{a, b}[i%2]
+			go func() {
+				l, err := lock.get(c).Acquire(t.Context())
+				if err == nil {
+					err = l.Release()
+				}
+				got <- err
+			}()
+		}
+		waiting(t, a, lock.name, cap(got))
+
+		// One of them asks, at most every 2 ms, less often after a while.
+		before, began := a.Exchanges()+b.Exchanges(), time.Now()
+		time.Sleep(time.Second)
+		used, most := a.Exchanges()+b.Exchanges()-before, uint64(time.Since(began)/(20*time.Millisecond))
+		if used == 0 || used > most {
+			t.Errorf("%d waiters for another library's lock took %d exchanges in %v", cap(got), used, time.Since(began))
+		}
+		select {
+		case err := <-got:
+			t.Fatalf("%q was acquired beside another library: %v", lock.name, err)
+		default:
+		}
+		do(t, s, "DEL", lock.name)
+		for range cap(got) {
+			if err := <-got; err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// Promise: while a lock is held, SET NX of another library fails, in each form that
+// the lock can have, and succeeds afterwards.
+func TestAnotherLibraryRespectsALock(t *testing.T) {
+	s := redistest.Start(t)
+	open := opener(t, s.URL(), interlock.TTL(10*time.Second))
+	a, b := open(), open()
+	taken := func(name, when string, want bool) {
+		t.Helper()
+		got := do(t, s, "SET", name, "of another library", "NX", "PX", "60000") == nil
+		if got != want {
+			t.Errorf("SET NX of %q, %s: taken %v", name, when, got)
+		}
+		if !got {
+			do(t, s, "DEL", name)
+		}
+	}
+	for name, get := range map[string]func(*interlock.Client) *interlock.Lock{
+		"mutex": func(c *interlock.Client) *interlock.Lock { return c.Mutex("mutex", interlock.StrictOrder()) },
+		"writer": func(c *interlock.Client) *interlock.Lock {
+			return c.RWMutex("writer", interlock.StrictOrder()).Writer()
+		},
+		"reader": func(c *interlock.Client) *interlock.Lock {
+			return c.RWMutex("reader", interlock.StrictOrder()).Reader()
+		},
+	} {
+		l := acquire(t, get(a))
+		taken(name, "held alone", true)
+		next := make(chan *interlock.Lease)
+		writer := func() *interlock.Lock { // waits behind any of them
+			if name == "mutex" {
+				return b.Mutex(name, interlock.StrictOrder())
+			}
+			return b.RWMutex(name, interlock.StrictOrder()).Writer()
+		}
+		go func() { next <- acquire(t, writer()) }()
+		waiting(t, a, name, 1)
+		taken(name, "held, with one who waits", true)
+		release(t, l)
+		l = <-next
+		taken(name, "handed over", true)
+		release(t, l)
+		taken(name, "released", false)
+		release(t, acquire(t, get(a)))
+	}
+}
+
+func do(t *testing.T, s *redistest.Server, args ...string) any {
+	t.Helper()
+	v, err := s.Do(args...)
+	if err != nil {
+		t.Fatalf("%v: %v", args, err)
+	}
+	return v
+}
+
+func acquire(t *testing.T, l *interlock.Lock) *interlock.Lease {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	lease, err := l.Acquire(ctx)
+	if err != nil {
+		t.Errorf("Acquire: %v", err)
+		return nil
+	}
+	return lease
+}
+
+func release(t *testing.T, l *interlock.Lease) {
+	t.Helper()
+	if err := l.Release(); err != nil {
+		t.Fatalf("Release: %v", err)
+	}
+}
+
+// waiting waits until so many wait for the lock.
+func waiting(t *testing.T, c *interlock.Client, name string, n int) {
+	t.Helper()
+	for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(2 * time.Millisecond) {
+		got := 0
+		for q, err := range c.Queues(t.Context(), name) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if q.Name == name {
+				got = len(q.Waiters)
+			}
+		}
+		if got >= n {
+			return
+		}
+	}
+	t.Fatalf("there are not %d who wait for %q", n, name)
+}

@@ -1,0 +1,91 @@
+package redislock_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/redistest"
+)
+
+// tokens takes both forms of a lock, and makes sure that tokens only grow.
+type growing struct {
+	t    *testing.T
+	last map[string]uint64
+}
+
+func (g *growing) with(when string, c *interlock.Client) {
+	g.t.Helper()
+	if g.last == nil {
+		g.last = map[string]uint64{}
+	}
+	for name, l := range map[string]*interlock.Lock{
+		"lone":    c.Mutex("lone", interlock.StrictOrder()),
+		"robust":  c.Mutex("robust", interlock.StrictOrder(), interlock.Robust()),
+		"permits": c.Semaphore("permits", 3, interlock.Weight(3)),
+		"raised":  c.Mutex("raised", interlock.StrictOrder()),
+	} {
+		lease := acquire(g.t, l)
+		if lease.Token() <= g.last[name] {
+			g.t.Fatalf("%s: the token of %q is %d after %d", when, name, lease.Token(), g.last[name])
+		}
+		g.last[name] = lease.Token()
+		release(g.t, lease)
+	}
+}
+
+// Promise: tokens grow over a restart with an empty data set.
+func TestTokensGrowOverALossOfAllData(t *testing.T) {
+	s := redistest.Start(t)
+	c := opener(t, s.URL())()
+	g := &growing{t: t}
+	for range 3 {
+		g.with("after a restart", c)
+		s.Kill()
+		s.Restart() // it keeps nothing
+	}
+}
+
+// Promise: tokens grow when the server's clock is set back, in each form of a lock
+// and over deaths of holders, and locks work all the same.
+func TestTokensGrowWhenTheClockIsSetBack(t *testing.T) {
+	s := redistest.Start(t, redistest.FakeTime(0))
+	open := opener(t, s.URL())
+	c := open()
+	g := &growing{t: t}
+	g.with("before", c)
+	if err := c.RaiseToken(t.Context(), "raised", 1<<62); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []time.Duration{-30 * time.Minute, -time.Hour, 10 * time.Second, -24 * time.Hour} {
+		s.StepClock(step)
+		g.with("after a step of "+step.String(), c)
+		g.with("again", open())
+	}
+}
+
+// Promise: tokens grow over a failover to a replica that misses the last writes.
+func TestTokensGrowOverAFailover(t *testing.T) {
+	s := redistest.StartSentinel(t)
+	url := "redis://" + strings.Join(s.SentinelAddrs(), ",") + "?master=" + s.Name
+	c := opener(t, url, interlock.TTL(5*time.Second))()
+	g := &growing{t: t}
+	g.with("before", c)
+
+	old := s.Master()
+	replica := s.Replica()
+	if _, err := replica.Do("REPLICAOF", "NO", "ONE"); err != nil { // it misses what follows
+		t.Log(err)
+	}
+	for range 20 {
+		g.with("while the replica falls behind", c)
+	}
+	const key = "interlock:{lone}:t"
+	if has, lacks := do(t, old, "GET", key), do(t, replica, "GET", key); has == lacks {
+		t.Fatalf("the replica misses nothing: %v", has)
+	}
+	old.Kill()
+	s.WaitFailover(old)
+	g.with("after the failover", c)
+}
