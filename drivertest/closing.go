@@ -137,7 +137,7 @@ var noLeftovers = rule{
 		for range t.size(20, 5) {
 			round()
 		}
-		if err := goleak.Find(before); err != nil {
+		if err := leaked(before); err != nil {
 			t.Fatalf("%d goroutines became %d: %v", goroutines, runtime.NumGoroutine(), err)
 		}
 	},

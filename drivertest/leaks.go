@@ -11,15 +11,20 @@ import (
 // old connections a few seconds after they have replaced them.
 const leakLimit = 15 * time.Second
 
+// leaked reports the goroutines that go on running, but for those that did before.
+func leaked(before goleak.Option) error {
+	err := goleak.Find(before)
+	for began := time.Now(); err != nil && time.Since(began) < leakLimit; err = goleak.Find(before) {
+		time.Sleep(100 * time.Millisecond)
+	}
+	return err
+}
+
 // noLeaks fails the test if more goroutines run some time after its end than do now.
 func noLeaks(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	t.Cleanup(func() {
-		err := goleak.Find(before)
-		for began := time.Now(); err != nil && time.Since(began) < leakLimit; err = goleak.Find(before) {
-			time.Sleep(100 * time.Millisecond)
-		}
-		if err != nil {
+		if err := leaked(before); err != nil {
 			t.Errorf("goroutines are left after every driver was closed: %v\nbroken promise of package driver:\n\t“%s”", err, closeFrees)
 		}
 	})
