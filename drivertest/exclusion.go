@@ -120,7 +120,7 @@ var readersAndWriters = rule{
 // Sums of units must not run over.
 var largestCapacity = rule{
 	name: "LargestCapacity",
-	says: []string{theRule},
+	says: []string{theRule, "MaxCapacity is the largest capacity: some backends count with floating point numbers, which are exact up to here."},
 	check: func(t *trial) {
 		a, b := t.client(), t.client()
 		const most = driver.MaxCapacity

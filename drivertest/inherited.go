@@ -6,7 +6,7 @@ import (
 	"github.com/interlock-go/interlock/driver"
 )
 
-const inheritedSays = "Inherited says that the last exclusive holder of the queue died or did not leave cleanly. With Request.Robust it is certain for a ticket that waited when that happened; else it may be wrong to the safe side."
+const inheritedSays = "Inherited says that the last exclusive holder of the queue died or did not leave cleanly. With Request.Robust it is certain for a ticket that waited when that happened; else it may be wrong to the safe side. Without Robust it may be missing."
 
 // deaths are the ways in which an exclusive holder ends without leaving cleanly.
 var deaths = []struct {
