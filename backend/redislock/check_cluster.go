@@ -1,6 +1,7 @@
 package redislock
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -23,11 +24,11 @@ type topology struct {
 }
 
 func (n *node) askTopology(ctx context.Context, d *Driver) (t topology) {
-	info, err := n.do(ctx, d, "CLUSTER", "INFO").ToString()
+	info, err := n.text(ctx, d, "CLUSTER", "INFO")
 	if err != nil {
 		return topology{err: err}
 	}
-	nodes, err := n.do(ctx, d, "CLUSTER", "NODES").ToString()
+	nodes, err := n.text(ctx, d, "CLUSTER", "NODES")
 	if err != nil {
 		return topology{err: err}
 	}
@@ -113,19 +114,20 @@ func (d *Driver) checkCluster(_ context.Context, n *node) finding {
 	}
 	full := n.config["cluster-require-full-coverage"]
 	missing, count := t.gaps()
-	what := ""
-	if count > 0 {
-		what = fmt.Sprintf("%d of %d slots are not served (%s)", count, slotsInAll, missing)
-	}
+	var parts []string
 	if len(t.dead) > 0 {
-		what = strings.Join(t.dead, ", ") + " does not answer the others; " + what
+		parts = append(parts, strings.Join(t.dead, ", ")+" does not answer the others")
 	}
+	if count > 0 {
+		parts = append(parts, fmt.Sprintf("%d of %d slots are not served (%s)", count, slotsInAll, missing))
+	}
+	what := strings.Join(parts, "; ")
 	const repair = "start the master again, or have a replica take its place; then redis-cli --cluster check, and --cluster fix"
 	switch {
 	case t.state != "ok":
 		return fail(everyLock+" until the Cluster is whole"+
 			coverage(full, "; with cluster-require-full-coverage no the other slots would go on"),
-			repair, "cluster_state is %s; %s", t.state, orUnknown(what))
+			repair, "cluster_state is %s; %s", t.state, cmp.Or(what, "why is not known"))
 	case count > 0:
 		return fail("the locks in these slots: none of them can be acquired or renewed", repair, "%s", what)
 	case len(t.absent) > 0:

@@ -99,7 +99,7 @@ func (d *Driver) checkConnections(_ context.Context, n *node) finding {
 	idle, _ := n.setting("timeout")
 	buffer, small := pubsubLimit(n.config["client-output-buffer-limit"])
 	switch {
-	case known && limited && clients >= most/10*9:
+	case known && limited && 10*clients >= 9*most:
 		return warn("every lock of programs that connect anew, once there are too many connections",
 			"raise maxclients, or share clients: one needs about three connections",
 			"%d of %d", clients, most)

@@ -68,6 +68,12 @@ func (n *node) do(ctx context.Context, d *Driver, words ...string) rueidis.Redis
 	return n.client.Do(ctx, n.client.B().Arbitrary(words...).Build())
 }
 
+// text asks for a longer text.
+func (n *node) text(ctx context.Context, d *Driver, words ...string) (string, error) {
+	s, err := n.do(ctx, d, words...).ToString()
+	return strings.TrimPrefix(s, "txt:"), err // its type, in RESP3
+}
+
 // ask fails if the node does not answer. What it refuses stays unknown.
 func (n *node) ask(ctx context.Context, d *Driver) error {
 	began := time.Now()
@@ -83,7 +89,7 @@ func (n *node) ask(ctx context.Context, d *Driver) error {
 		return err
 	}
 	var text string
-	if text, n.infoErr = n.do(ctx, d, "INFO").ToString(); n.infoErr != nil && !answered(n.infoErr) {
+	if text, n.infoErr = n.text(ctx, d, "INFO"); n.infoErr != nil && !answered(n.infoErr) {
 		return n.infoErr
 	}
 	n.info = lines(text)

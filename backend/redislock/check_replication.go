@@ -1,6 +1,7 @@
 package redislock
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -50,10 +51,10 @@ func (d *Driver) checkReplication(_ context.Context, n *node) finding {
 	}
 	all := n.replicas()
 	online := 0
-	var late, shown []string
+	behind := int64(0)
+	var late []string
 	for _, r := range all {
-		text := fmt.Sprintf("%s, %d bytes behind", r.addr, r.behind)
-		shown = append(shown, text)
+		behind = max(behind, r.behind)
 		switch {
 		case !r.online:
 			late = append(late, r.addr+" is not in sync")
@@ -64,37 +65,30 @@ func (d *Driver) checkReplication(_ context.Context, n *node) finding {
 			online++
 		}
 	}
+	shown := fmt.Sprintf("%d in sync, %d bytes behind at most", online, behind)
 	required, _ := n.setting("min-replicas-to-write")
 	const afterFailover = "exclusion, after a failover: grants that the new master has not received are given to others, " +
 		"and their holders are told by their next heartbeat only (a third of a TTL at most)"
 	switch {
 	case online < d.replicas:
 		return fail(everyLock+" with replicas="+strconv.Itoa(d.replicas),
-			"connect more replicas, or lower replicas in the URL", "%d replicas are in sync", online)
+			"connect more replicas, or lower replicas in the URL", "%s", shown)
 	case int64(online) < required:
 		return fail(everyLock, "connect more replicas, or lower min-replicas-to-write",
-			"%d replicas are in sync, and min-replicas-to-write is %d", online, required)
+			"%s, and min-replicas-to-write is %d", shown, required)
 	case len(late) > 0:
 		return warn(afterFailover, "look at the replicas and their network", "%s", strings.Join(late, "; "))
 	case online > 0 && d.replicas == 0:
 		return warn(afterFailover,
 			"add ?replicas=1 (or more) to the URL: a grant then counts when so many replicas have it; "+
 				"and set min-replicas-to-write, so that a master that is cut off stops granting",
-			"asynchronous: %s; min-replicas-to-write is %s", strings.Join(shown, "; "), orUnknown(n.config["min-replicas-to-write"]))
+			"asynchronous: %s; min-replicas-to-write is %s", shown, cmp.Or(n.config["min-replicas-to-write"], "not known"))
 	case online > d.replicas:
-		return fine("a grant counts when %d of %d replicas have it; a failover chooses the one that has most: %s",
-			d.replicas, online, strings.Join(shown, "; "))
+		return fine("%s; a grant counts when %d have it, and a failover prefers the one that has most", shown, d.replicas)
 	case online > 0:
-		return fine("a grant counts when all replicas have it: %s", strings.Join(shown, "; "))
+		return fine("%s; a grant counts when all have it", shown)
 	case d.client.Mode() != rueidis.ClientModeStandalone:
 		return warn("that locks go on when the master dies: nobody can take its place", "connect a replica", "no replica")
 	}
 	return fine("no replica, so nothing is lost by a failover")
-}
-
-func orUnknown(s string) string {
-	if s == "" {
-		return "not known"
-	}
-	return s
 }

@@ -83,16 +83,16 @@ func (d *Driver) scratch(n *node) (*queue, rueidis.Client) {
 	return new(queues).add("doctor/"+rand.Text(), d.prefix), d.client
 }
 
-// serves reports whether locks are kept on this node.
-func (n *node) serves() bool {
+// serves reports whether this client keeps locks on this node.
+func (d *Driver) serves(n *node) bool {
 	if n.topology.state != "" {
 		return slices.Contains(n.topology.own[:], true)
 	}
-	return !n.isReplica()
+	return !n.isReplica() && d.takenFor(n)
 }
 
 func (n *node) try(ctx context.Context, d *Driver) (t trial) {
-	if !n.serves() {
+	if !d.serves(n) {
 		return t
 	}
 	note := func(command string, err error) {
@@ -145,7 +145,7 @@ const wholeLine = "docs/redis.md has the whole line"
 func (d *Driver) checkRights(_ context.Context, n *node) finding {
 	t := n.rights
 	switch {
-	case !n.serves():
+	case !d.serves(n):
 		return finding{}
 	case t.keys != nil:
 		return fail(everyLock, "give the user ~interlock:*; "+wholeLine, "%v", t.keys)
@@ -167,7 +167,7 @@ func (d *Driver) checkRights(_ context.Context, n *node) finding {
 func (d *Driver) checkWriting(_ context.Context, n *node) finding {
 	t := n.rights
 	switch {
-	case !n.serves():
+	case !d.serves(n):
 		return finding{}
 	case t.writing != nil:
 		return fail(everyLock, "see the error: it names the reason", "%v", t.writing)
@@ -188,7 +188,7 @@ func (d *Driver) checkListing(_ context.Context, n *node) finding {
 
 // checkMessages sends one to this client.
 func (d *Driver) checkMessages(ctx context.Context, n *node) finding {
-	if !n.serves() {
+	if !d.serves(n) {
 		return finding{}
 	}
 	slow := func(err error) finding {

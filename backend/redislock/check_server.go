@@ -1,6 +1,7 @@
 package redislock
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 	"strings"
@@ -31,10 +32,7 @@ var lacks = []struct {
 }
 
 func (d *Driver) checkVersion(_ context.Context, n *node) finding {
-	product, version := "Redis", n.hello["version"]
-	if v := n.info["redis_version"]; v != "" && version == "" {
-		version = v
-	}
+	product, version := "Redis", cmp.Or(n.hello["version"], n.info["redis_version"])
 	for key, value := range n.info {
 		switch name, ok := strings.CutSuffix(key, "_version"); {
 		case !ok:
@@ -49,7 +47,7 @@ func (d *Driver) checkVersion(_ context.Context, n *node) finding {
 	}
 	const upgrade = "use Redis 6.2 or later, or Valkey"
 	if product != "Redis" && product != "Valkey" {
-		return warn("all: they are tested with Redis", "use Redis 6.2 or later, or Valkey", "%s %s", product, version)
+		return warn("all: they are tested with Redis", upgrade, "%s %s", product, version)
 	}
 	if version == "" {
 		return warn("every lock, if it is too old", upgrade, "the server does not say its version")
@@ -76,20 +74,21 @@ func parseVersion(s string) (major, minor int) {
 	return major, minor
 }
 
-// checkMode makes sure that the client takes the server for what it is.
+func (n *node) mode() string { return cmp.Or(n.hello["mode"], n.info["redis_mode"]) }
+
+// takenFor reports whether the client takes the server for what it is.
+func (d *Driver) takenFor(n *node) bool {
+	return n.mode() != "sentinel" && (n.mode() != "cluster" || d.client.Mode() == rueidis.ClientModeCluster)
+}
+
 func (d *Driver) checkMode(_ context.Context, n *node) finding {
-	mode := n.hello["mode"]
-	if mode == "" {
-		mode = n.info["redis_mode"]
-	}
-	own := d.client.Mode()
-	switch {
-	case mode == "sentinel":
+	switch own := d.client.Mode(); {
+	case n.mode() == "sentinel":
 		return fail(everyLock, "add ?master=NAME to the URL, the name by which the Sentinels know the master",
 			"this is a Sentinel, which keeps no data")
-	case mode == "cluster" && own != rueidis.ClientModeCluster:
+	case !d.takenFor(n):
 		return fail(everyLock, "give the user +cluster|slots +cluster|shards",
-			"it is a node of a Cluster, but did not tell so when it was asked for the slots")
+			"it is a node of a Cluster, but the client was not told when it asked for the slots")
 	case own == rueidis.ClientModeCluster:
 		return fine("a Cluster")
 	case n.isReplica():
