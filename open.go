@@ -15,6 +15,7 @@ import (
 //	sqlite:locks.db          a file, relative to the working directory
 //	sqlite:///var/lib/l.db   a file
 //	mem:                     memory of this client; mem:name, of this process
+//	redis://host:6379        a Redis server, also with Sentinels or in a Cluster
 //
 // Every URL takes the options ttl, prefix and owner. Open fails at once, with
 // the reason, if the URL is wrong or the backend cannot be reached; ctx bounds
