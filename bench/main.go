@@ -39,7 +39,7 @@ func (m measurement) chosen(args []string) bool {
 
 var (
 	repeat  = flag.Int("repeat", 3, "repetitions of each measurement, alternating; the median counts")
-	timed   = flag.Duration("time", time.Second, "how long each contender runs in W1 to W4")
+	timed   = flag.Duration("time", time.Second, "how long each contender runs in W1 to W4, in each repetition")
 	limit   = flag.Duration("limit", 15*time.Second, "how long those who wait may take to get through")
 	waiters = flag.Int("waiters", 1000, "waiters of W5: 1000, 5000, 10000")
 	clients = flag.Int("clients", 1000, "clients that the waiters of W5 share, if they are more")
