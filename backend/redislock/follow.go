@@ -3,9 +3,11 @@ package redislock
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
 	"hash/fnv"
 	"iter"
+	"math"
 	"net/url"
 	"slices"
 	"strconv"
@@ -183,26 +185,32 @@ func decode(m rueidis.RedisMessage) (driver.Queue, error) {
 	return q, nil
 }
 
-// decodeRecord reads what queue.lua calls a record.
-func decodeRecord(text string) (m driver.Member, seq int64, err error) {
-	f := strings.SplitN(text, " ", 11)
-	if len(f) != 11 {
+// decodeRecord reads what queue.lua calls a record: numbers as big-endian doubles,
+// then strings that end with a zero byte.
+func decodeRecord(packed string) (m driver.Member, seq int64, err error) {
+	const numbers = 7
+	var n [numbers]float64
+	if len(packed) < 8*numbers {
 		return m, 0, errAnswer
 	}
-	seq, err1 := strconv.ParseInt(f[0], 10, 64)
-	units, err2 := strconv.ParseInt(f[1], 10, 64)
-	token, err3 := strconv.ParseUint(f[2], 10, 64)
-	since, err4 := strconv.ParseInt(f[4], 10, 64)
-	owner, err5 := url.QueryUnescape(f[9])
-	note, err6 := url.QueryUnescape(f[10])
+	for i := range n {
+		n[i] = math.Float64frombits(binary.BigEndian.Uint64([]byte(packed[8*i : 8*i+8])))
+	}
+	text := strings.Split(packed[8*numbers:], "\x00") // flags, session, rest, nothing
+	if len(text) != 4 {
+		return m, 0, errAnswer
+	}
+	ownerText, noteText, _ := strings.Cut(strings.TrimPrefix(text[2], " "), " ")
+	owner, err1 := url.QueryUnescape(ownerText)
+	note, err2 := url.QueryUnescape(noteText)
 	m = driver.Member{
-		Owner: owner, Units: units, Held: token > 0, Token: token,
-		Since: time.UnixMicro(since), Fixed: strings.Contains(f[3], "f"),
+		Owner: owner, Units: int64(n[1]), Held: n[2] > 0, Token: uint64(n[2]),
+		Since: time.UnixMicro(int64(n[3])), Fixed: strings.Contains(text[0], "f"),
 	}
 	if note != "" {
 		m.Note = []byte(note)
 	}
-	return m, seq, errors.Join(err1, err2, err3, err4, err5, err6)
+	return m, int64(n[0]), errors.Join(err1, err2)
 }
 
 // version tells states of a queue apart by what they show, so that nothing need be

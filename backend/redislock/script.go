@@ -14,6 +14,12 @@ import (
 )
 
 var (
+	//go:embed lua/format.lua
+	formatText string
+	//go:embed lua/append.lua
+	appendText string
+	//go:embed lua/pass.lua
+	passText string
 	//go:embed lua/queue.lua
 	queueText string
 	//go:embed lua/take.lua
@@ -48,14 +54,14 @@ var (
 	takeScript   = newScript(takeText)
 	dropScript   = newScript(dropText)
 	extendScript = newScript(extendText)
-	joinScript   = newScript(queueText + joinText)
-	leaveScript  = newScript(queueText + leaveText)
-	renewScript  = newScript(queueText + renewText)
-	shrinkScript = newScript(queueText + shrinkText)
-	keepScript   = newScript(queueText + keepText)
-	askScript    = newScript(queueText + askText)
-	raiseScript  = newScript(queueText + raiseText)
-	followScript = newScript(queueText + followText)
+	joinScript   = newScript(formatText + appendText + queueText + joinText)
+	leaveScript  = newScript(formatText + passText + queueText + leaveText)
+	renewScript  = newScript(formatText + queueText + renewText)
+	shrinkScript = newScript(formatText + queueText + shrinkText)
+	keepScript   = newScript(formatText + queueText + keepText)
+	askScript    = newScript(formatText + queueText + askText)
+	raiseScript  = newScript(formatText + queueText + raiseText)
+	followScript = newScript(formatText + queueText + followText)
 	swapScript   = newScript(swapText)
 	watchScript  = newScript(watchText)
 	noteScript   = newScript("return redis.call('SET', KEYS[1], '', 'PX', 1000)")

@@ -9,12 +9,12 @@ if r then
 	if what == 'x' or what == 'e' and r.token == 0 then
 		remove(r, false)
 		bury(id, r.ttl)
-		send(r.session, 'x ' .. r.number)
+		send(r.session, 'x ' .. int(r.number))
 	else
 		flag(r, what)
 		if r ~= q.lone then put(r) end
 		changed = true
-		send(r.session, what .. ' ' .. r.number)
+		send(r.session, what .. ' ' .. int(r.number))
 		if what == 'e' and is(r, 'f') then
 			local stop = now + math.min(left(r), r.ttl)
 			if r == q.lone then r.stop = stop else ends(id, stop) end

@@ -15,8 +15,9 @@ local function reply(code, a, b, c)
 	return { code, finish(), now, a or 0, b or 0, c or -1 }
 end
 
+local again -- known without a look
 local function standing()
-	if r.token == 0 then return reply(WAITS, look(id)) end
+	if r.token == 0 then return reply(WAITS, again or look(id)) end
 	return reply(HELD, r.token, is(r, 'i') and 1 or 0, is(r, 'f') and left(r) or -1)
 end
 
@@ -43,8 +44,8 @@ if math.max(q.last, math.floor(now / 10)) + q.waiting + 2 >= 2 ^ 51 then return 
 
 q.seq = q.seq + 1
 r = {
-	id = id, seq = int(q.seq), units = units, token = 0, flags = ARGV[7], since = int(now),
-	ttl = ttl, hold = hold, session = ARGV[8], number = ARGV[9], rest = ARGV[10],
+	id = id, seq = q.seq, units = units, token = 0, flags = ARGV[7], since = now,
+	ttl = ttl, hold = hold, session = ARGV[8], number = tonumber(ARGV[9]), rest = ARGV[10],
 }
 if fits then
 	if hold == 0 then ends(id, now + ttl) end
@@ -53,6 +54,6 @@ else
 	ends(id, now + ttl)
 	wait(r)
 	put(r)
-	if q.waiting == 1 then want() end
+	if q.waiting == 1 then want() else again = -1 end
 end
 return standing()

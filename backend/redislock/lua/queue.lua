@@ -27,25 +27,22 @@ local messages = {} -- channel, text, …: to be sent by finish
 local winners = {}
 local q
 
-local function int(n) return string.format('%.0f', n) end
+local function int(n) return string.format('%d', n) end
 
--- A record is one line: number, units, token (0 while waiting), flags, time of
--- the Join, TTL of the session, Hold, session, the client's number, and what only
--- clients read. Flags: h joined with Hold, f has a fixed end, o wants to know
--- whether it inherits, i inherits, r was asked to go, e is evicted.
-local function parse(id, text)
-	local seq, units, token, flags, since, ttl, hold, session, number, rest =
-		string.match(text, '^(%d+) (%d+) (%d+) (%S+) (%d+) (%d+) (%d+) (%S+) (%d+)(.*)$')
+-- A record: number, units, token (0 while waiting), time of the Join, TTL of the
+-- session, Hold, the client's number, flags, session, and what only clients read.
+-- Flags: h joined with Hold, f has a fixed end, o wants to know whether it inherits,
+-- i inherits, r was asked to go, e is evicted.
+local function parse(id, packed)
+	local seq, units, token, since, ttl, hold, number, flags, session, rest = struct.unpack(RECORD, packed)
 	return {
-		id = id, seq = seq, units = tonumber(units), token = tonumber(token), flags = flags, since = since,
-		ttl = tonumber(ttl), hold = tonumber(hold), session = session, number = number, rest = rest,
+		id = id, seq = seq, units = units, token = token, since = since, ttl = ttl, hold = hold,
+		number = number, flags = flags, session = session, rest = rest,
 	}
 end
 
 local function record(r)
-	return table.concat({
-		r.seq, int(r.units), int(r.token), r.flags, r.since, int(r.ttl), int(r.hold), r.session, r.number,
-	}, ' ') .. r.rest
+	return struct.pack(RECORD, r.seq, r.units, r.token, r.since, r.ttl, r.hold, r.number, r.flags, r.session, r.rest)
 end
 
 local function put(r)
@@ -78,8 +75,8 @@ local function lone()
 	q.kind, q.capacity, q.used, q.seq = kind, tonumber(capacity), tonumber(capacity), 1
 	if q.last == 0 then q.last = math.floor(now / 10) end -- TOKEN was lost
 	q.lone = {
-		id = id, seq = '1', units = q.capacity, token = q.last, flags = flags, since = int(q.last * 10),
-		ttl = tonumber(ttl), hold = tonumber(hold), session = session, number = number, rest = rest,
+		id = id, seq = 1, units = q.capacity, token = q.last, flags = flags, since = q.last * 10,
+		ttl = tonumber(ttl), hold = tonumber(hold), session = session, number = tonumber(number), rest = rest,
 	}
 	if q.lone.hold > 0 then flag(q.lone, 'hf') end
 	local left = call('PTTL', LOCK)
@@ -95,12 +92,11 @@ local function load(id)
 		if q.lone and q.lone.id == id then return q.lone end
 		return nil
 	end
-	local kind, capacity, used, waiting, last, seq, mark, next, keep, shown, followed, left =
-		string.match(found[1], '^(%S+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+	local capacity, used, waiting, last, seq, next, keep, shown, followed, left, mark, kind =
+		struct.unpack(STATE, found[1])
 	q = {
-		kind = kind, capacity = tonumber(capacity), used = tonumber(used), waiting = tonumber(waiting),
-		last = tonumber(last), seq = tonumber(seq), mark = mark, next = tonumber(next), keep = tonumber(keep),
-		shown = tonumber(shown), followed = tonumber(followed), left = tonumber(left), stored = true,
+		kind = kind, capacity = capacity, used = used, waiting = waiting, last = last, seq = seq, mark = mark,
+		next = next, keep = keep, shown = shown, followed = followed, left = left, stored = true,
 	}
 	if id and found[2] then return parse(id, found[2]) end
 	return nil
@@ -115,7 +111,7 @@ end
 
 local function wait(r)
 	if q.waiting == 0 then q.newwaiting = true end
-	call('ZADD', WAITING, r.seq, r.id)
+	call('ZADD', WAITING, int(r.seq), r.id)
 	q.waiting = q.waiting + 1
 end
 
@@ -226,12 +222,15 @@ end
 -- grant lets in whoever fits, in order.
 local function grant()
 	while q.waiting > 0 and q.used < q.capacity and budget > 0 do
-		local id = call('ZRANGE', WAITING, 0, 0)[1]
+		local alone = q.used == 0 -- then anybody fits
+		local id = alone and call('ZPOPMIN', WAITING)[1] or call('ZRANGE', WAITING, 0, 0)[1]
 		local r = records[id] or parse(id, call('HGET', QUEUE, id))
 		if r.units > q.capacity - q.used then break end
-		local stop = now + (r.hold > 0 and r.hold or r.ttl)
-		if not clear(stop) then break end
-		call('ZREM', WAITING, id)
+		if not clear(now + (r.hold > 0 and r.hold or r.ttl)) then
+			if alone then call('ZADD', WAITING, int(r.seq), id) end
+			break
+		end
+		if not alone then call('ZREM', WAITING, id) end
 		q.waiting = q.waiting - 1
 		admit(r)
 		winners[#winners + 1] = r
@@ -247,10 +246,10 @@ local function want()
 	for i, id in ipairs(ids) do
 		local r = found[i] and parse(id, found[i])
 		if r and r.token > 0 then
-			numbers[r.session] = (numbers[r.session] or 'w') .. ' ' .. r.number
+			numbers[r.session] = (numbers[r.session] or 'w') .. ' ' .. int(r.number)
 		end
 	end
-	if q.lone then numbers[q.lone.session] = 'w ' .. q.lone.number end
+	if q.lone then numbers[q.lone.session] = 'w ' .. int(q.lone.number) end
 	for session, text in pairs(numbers) do send(session, text) end
 end
 
@@ -271,7 +270,7 @@ end
 -- in so many microseconds, 0 soon, since another library has the lock; -1 not at
 -- all, since it is not the first.
 local function look(id)
-	if q.waiting == 0 or call('ZRANGE', WAITING, 0, 0)[1] ~= id then return -1 end
+	if q.waiting ~= 1 and call('ZRANGE', WAITING, 0, 0)[1] ~= id then return -1 end
 	if q.blocked then return 0 end
 	return math.max(1, q.next - now)
 end
@@ -305,10 +304,8 @@ local function store()
 			push = true
 		end
 	end
-	local fields = { 'state', table.concat({
-		q.kind, int(q.capacity), int(q.used), int(q.waiting), int(q.last), int(q.seq), q.mark,
-		int(q.next), int(q.keep), int(q.shown), int(q.followed), int(q.left),
-	}, ' ') }
+	local fields = { 'state', struct.pack(STATE,
+		q.capacity, q.used, q.waiting, q.last, q.seq, q.next, q.keep, q.shown, q.followed, q.left, q.mark, q.kind) }
 	for id, r in pairs(records) do
 		fields[#fields + 1] = id
 		fields[#fields + 1] = record(r)
@@ -342,9 +339,8 @@ local function finish()
 		end
 	end
 	for _, r in ipairs(winners) do
-		send(r.session, r.number .. ' ' .. int(r.token) ..
-			(is(r, 'i') and ' i' or ' -') .. (q.waiting > 0 and 'w' or '') ..
-			(r.hold > 0 and ' ' .. int(now) or ''))
+		send(r.session, string.format('%d %d %s%s%s', r.number, r.token,
+			is(r, 'i') and 'i' or '-', q.waiting > 0 and 'w' or '', r.hold > 0 and ' ' .. int(now) or ''))
 	end
 	for i = 1, #messages, 2 do call('PUBLISH', messages[i], messages[i + 1]) end
 	return budget <= 0 and 1 or 0
