@@ -24,6 +24,7 @@ type Driver struct {
 	ctx       context.Context // ends with Close
 	cancel    context.CancelFunc
 	tasks     sync.WaitGroup
+	closed    atomic.Bool
 	exchanges atomic.Uint64
 	numbers   atomic.Uint64 // of tickets and followers
 	sessions  atomic.Uint64
@@ -91,7 +92,7 @@ func (d *Driver) Open(ctx context.Context, o driver.SessionOptions) (driver.Sess
 
 // Close ends calls under way; tickets of open sessions run out.
 func (d *Driver) Close() error {
-	if d.ctx.Err() != nil {
+	if d.closed.Swap(true) {
 		return errClosed
 	}
 	d.stop()
@@ -99,6 +100,7 @@ func (d *Driver) Close() error {
 }
 
 func (d *Driver) stop() {
+	d.closed.Store(true)
 	d.cancel()
 	d.conns.close()
 	d.tasks.Wait()

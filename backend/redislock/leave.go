@@ -84,7 +84,7 @@ func (p *place) mark(clean bool) string {
 func (s *session) hasLeft(p *place, id string) {
 	s.d.mu.Lock()
 	defer s.d.mu.Unlock()
-	s.left.add(s.d.Now(), id)
+	s.left.add(id)
 	if p != nil {
 		s.d.ended(p)
 	}

@@ -107,5 +107,5 @@ func (d *Driver) forget(p *place) {
 // ended is forget for a ticket that has stood and must not come back.
 func (d *Driver) ended(p *place) {
 	d.forget(p)
-	p.s.left.add(d.Now(), p.id)
+	p.s.left.add(p.id)
 }

@@ -3,35 +3,33 @@ package redislock
 import (
 	"encoding/hex"
 	"time"
-
-	"github.com/interlock-go/interlock/driver"
 )
 
 // recent remembers IDs for at least span, and at most about twice as long. It
 // forgets whole generations, so that nothing is spent on single ones.
 type recent struct {
 	span       time.Duration
-	since      driver.Instant // when the young generation began
+	since      time.Time // when the young generation began
 	young, old map[[16]byte]struct{}
 }
 
-func (r *recent) has(now driver.Instant, id string) bool {
-	r.age(now)
+func (r *recent) has(id string) bool {
+	r.age(time.Now())
 	k := key(id)
 	_, young := r.young[k]
 	_, old := r.old[k]
 	return young || old
 }
 
-func (r *recent) add(now driver.Instant, id string) {
-	r.age(now)
+func (r *recent) add(id string) {
+	r.age(time.Now())
 	if r.young == nil {
 		r.young = map[[16]byte]struct{}{}
 	}
 	r.young[key(id)] = struct{}{}
 }
 
-func (r *recent) age(now driver.Instant) {
+func (r *recent) age(now time.Time) {
 	switch age := now.Sub(r.since); {
 	case age < r.span:
 	case age < 2*r.span:

@@ -97,11 +97,8 @@ func unknownScript(err error) bool {
 	return ok && e.IsNoScript()
 }
 
-// run executes one script.
+// run executes one script. Its callers have looked whether ctx has ended.
 func (d *Driver) run(ctx context.Context, c call) (rueidis.RedisMessage, error) {
-	if err := d.usable(ctx); err != nil {
-		return rueidis.RedisMessage{}, err
-	}
 	d.exchanges.Add(1)
 	m, err := d.client.Do(ctx, c.byHash(d.client.B())).ToMessage()
 	if err != nil && unknownScript(err) {
@@ -143,7 +140,7 @@ func (d *Driver) usable(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if d.ctx.Err() != nil {
+	if d.closed.Load() {
 		return errClosed
 	}
 	return nil

@@ -11,13 +11,17 @@ local MEMORY = 3600 * 1000
 local clock = call('TIME')
 if not call('SET', LOCK, ARGV[1] .. ARGV[2] .. ARGV[3], 'NX', 'PX', ARGV[4]) then return 0 end
 local token = clock[1] * 100000 + math.floor(clock[2] / 10)
-local last = call('SET', TOKEN, ARGV[5] .. string.format('%.0f', token), 'PX', ARGV[4] + MEMORY, 'GET')
+local last = call('SET', TOKEN, ARGV[5] .. string.format('%d', token), 'PX', ARGV[4] + MEMORY, 'GET')
 if not last then return token end
-local queue = string.sub(last, 1, 1) == 'q' and call('PTTL', QUEUE) or -2
-local mark, number = string.match(last, '^q?(.)(%d+)$')
-local ahead = tonumber(number) - token
+local queue = -2
+local mark = string.sub(last, 1, 1)
+if mark == 'q' then
+	queue = call('PTTL', QUEUE)
+	mark = string.sub(last, 2, 2)
+end
+local ahead = tonumber(string.match(last, '%d+')) - token
 if queue ~= -2 or ahead >= 0 then
-	call('SET', TOKEN, last, 'PX', string.format('%.0f', math.max(queue, 0) + math.max(ahead, 0) / 100 + MEMORY))
+	call('SET', TOKEN, last, 'PX', string.format('%d', math.max(queue, 0) + math.max(ahead, 0) / 100 + MEMORY))
 	call('DEL', LOCK)
 	return 0
 elseif ARGV[5] == '!' and mark ~= '=' then
