@@ -27,8 +27,7 @@ func (d *Driver) Load(ctx context.Context, name string) (driver.Cell, error) {
 	if err != nil {
 		return driver.Cell{}, err
 	}
-	d.exchanges.Add(1)
-	m, err := d.client.Do(ctx, d.client.B().Hmget().Key(key).Field("version", "exists", "value").Build()).ToMessage()
+	m, err := d.do(ctx, d.client.B().Hmget().Key(key).Field("version", "exists", "value").Build())
 	if err != nil {
 		return driver.Cell{}, d.failed(ctx, err)
 	}

@@ -48,19 +48,38 @@ var settings = []string{
 // examine asks all nodes at once.
 func (d *Driver) examine(ctx context.Context) []*node {
 	var nodes []*node
+	var mu sync.Mutex
 	var all sync.WaitGroup
 	for addr, client := range d.client.Nodes() {
-		n := &node{addr: addr, client: client}
-		nodes = append(nodes, n)
 		all.Go(func() {
-			ctx, cancel := context.WithTimeout(ctx, checkPatience)
-			defer cancel()
-			n.err = d.failed(ctx, n.ask(ctx, d))
+			n := d.examineOne(ctx, addr, client)
+			mu.Lock()
+			defer mu.Unlock()
+			nodes = append(nodes, n)
 		})
 	}
 	all.Wait()
 	slices.SortFunc(nodes, func(a, b *node) int { return cmp.Compare(a.addr, b.addr) })
 	return nodes
+}
+
+func (d *Driver) examineOne(ctx context.Context, addr string, client rueidis.Client) *node {
+	ctx, cancel := context.WithTimeout(ctx, checkPatience)
+	defer cancel()
+	done := make(chan *node, 1)
+	go func() {
+		n := &node{addr: addr, client: client}
+		n.err = d.failed(ctx, n.ask(ctx, d))
+		done <- n
+	}()
+	select {
+	case n := <-done:
+		return n
+	case <-ctx.Done(): // a client may see only the deadline
+		return &node{addr: addr, client: client, err: ctx.Err()}
+	case <-d.ctx.Done():
+		return &node{addr: addr, client: client, err: errClosed}
+	}
 }
 
 func (n *node) do(ctx context.Context, d *Driver, words ...string) rueidis.RedisResult {

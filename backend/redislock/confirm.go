@@ -16,7 +16,7 @@ func (s *session) confirm(ctx context.Context, p *place, t driver.Ticket) (drive
 	if s.d.replicas == 0 {
 		return t, nil
 	}
-	err := s.d.replicated(ctx, p.q)
+	err := s.d.replicated(ctx, p.q, p.id)
 	if err == nil {
 		return t, nil
 	}
@@ -31,7 +31,7 @@ func (s *session) confirm(ctx context.Context, p *place, t driver.Ticket) (drive
 func (s *session) undo(ctx context.Context, p *place, t driver.Ticket) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.d.patience)
 	defer cancel()
-	answer, err := s.d.runN(ctx, call{leaveScript, p.q.keys, []string{p.id, s.id, digit(!t.Inherited), "0", "0"}}, 3)
+	answer, err := s.d.runN(ctx, call{leaveScript, p.q.keys, []string{p.id, s.id, digit(!t.Inherited), "0", "0", "0"}}, 3)
 	if err != nil {
 		return err
 	}
@@ -44,21 +44,25 @@ func (s *session) undo(ctx context.Context, p *place, t driver.Ticket) error {
 	return nil
 }
 
-// replicated waits until enough replicas have what was written about the queue.
-func (d *Driver) replicated(ctx context.Context, q *queue) error {
-	if err := d.usable(ctx); err != nil {
+// replicated waits until enough replicas have what was written about the queue, the
+// grant of the ticket included.
+func (d *Driver) replicated(ctx context.Context, q *queue, id string) error {
+	conn, release, err := d.dedicate(ctx)
+	if err != nil {
 		return err
 	}
-	conn, release := d.client.Dedicate()
 	defer release()
-	note := call{noteScript, q.noteKeys(), nil}
+	note := call{noteScript, q.noteKeys(), []string{id}}
 	d.exchanges.Add(2)
-	err := conn.Do(ctx, note.byHash(conn.B())).Error()
+	there, err := conn.Do(ctx, note.byHash(conn.B())).AsInt64()
 	if err != nil && unknownScript(err) {
-		err = conn.Do(ctx, note.inFull(conn.B())).Error()
+		there, err = conn.Do(ctx, note.inFull(conn.B())).AsInt64()
 	}
 	if err != nil {
 		return d.failed(ctx, err)
+	}
+	if there == 0 {
+		return errors.New("redis: the master that can be reached does not know of the grant")
 	}
 	n, err := conn.Do(ctx, conn.B().Wait().Numreplicas(int64(d.replicas)).Timeout(d.patience.Milliseconds()).Build()).AsInt64()
 	switch {

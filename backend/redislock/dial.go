@@ -5,12 +5,14 @@ import (
 	"crypto/tls"
 	"net"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/redis/rueidis"
 )
 
-// conns are the open connections of a client of our own, so that Close can end
-// calls to a server that does not answer.
+// conns are the open connections of a client of our own, so that calls to a server
+// that does not answer can be ended: by Close, or with their context.
 type conns struct {
 	mu     sync.Mutex
 	open   map[*conn]struct{}
@@ -19,7 +21,51 @@ type conns struct {
 
 type conn struct {
 	net.Conn
-	of *conns
+	of      *conns
+	bounded atomic.Bool // a single caller uses it, until a deadline
+	reading atomic.Bool
+}
+
+func (c *conn) SetDeadline(t time.Time) error {
+	c.bounded.Store(!t.IsZero())
+	return c.Conn.SetDeadline(t)
+}
+
+func (c *conn) Read(b []byte) (int, error) {
+	c.reading.Store(true)
+	defer c.reading.Store(false)
+	return c.Conn.Read(b)
+}
+
+// slow is how long a call takes before anybody watches whether its context ends: a
+// single caller reads its answer itself, until its deadline, and sees nothing else.
+const slow = 50 * time.Millisecond
+
+// watch interrupts calls by single callers when ctx ends, until stop.
+func (s *conns) watch(ctx context.Context) (stop func()) {
+	ended := make(chan struct{})
+	timer := time.AfterFunc(slow, func() {
+		select {
+		case <-ctx.Done():
+			s.interrupt()
+		case <-ended:
+		}
+	})
+	return func() {
+		if !timer.Stop() {
+			close(ended)
+		}
+	}
+}
+
+func (s *conns) interrupt() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.open {
+		if c.bounded.Load() && c.reading.Load() {
+			_ = c.Conn.SetReadDeadline(time.Unix(1, 0))
+		}
+	}
 }
 
 func (c *conn) Close() error {
@@ -40,7 +86,7 @@ func (s *conns) dial(ctx context.Context, addr string, dialer *net.Dialer, confi
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{raw, s}
+	c := &conn{Conn: raw, of: s}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {

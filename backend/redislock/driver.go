@@ -80,8 +80,7 @@ func (d *Driver) Open(ctx context.Context, o driver.SessionOptions) (driver.Sess
 	if o.TTL <= 0 {
 		return nil, driver.Invalid(fmt.Errorf("redis: the TTL of %v is not positive", o.TTL))
 	}
-	d.exchanges.Add(1)
-	if err := d.client.Do(ctx, d.client.B().Ping().Build()).Error(); err != nil {
+	if _, err := d.do(ctx, d.client.B().Ping().Build()); err != nil {
 		return nil, d.failed(ctx, err)
 	}
 	if err := d.feed.await(ctx); err != nil {

@@ -123,7 +123,10 @@ func (d *Driver) listen() {
 func (d *Driver) listenOnce() error {
 	ctx, drop := context.WithCancel(d.ctx)
 	defer drop()
-	conn, release := d.client.Dedicate()
+	conn, release, err := d.dedicate(ctx)
+	if err != nil {
+		return err
+	}
 	defer release()
 	subscribed := make(chan struct{}, 1)
 	ended := conn.SetPubSubHooks(rueidis.PubSubHooks{

@@ -94,13 +94,13 @@ func (s *session) take(q *queue, r *driver.Request) (*place, error) {
 	s.d.mu.Lock()
 	defer s.d.mu.Unlock()
 	if p := s.places[r.ID]; p != nil {
-		r.Retry, p.sure = true, false
+		r.Retry, p.sure, p.joined = true, false, s.d.Now()
 		return p, nil
 	}
 	if r.Retry && s.left.has(r.ID) {
 		return nil, driver.ErrGone
 	}
-	p := &place{number: s.d.numbers.Add(1), id: r.ID, q: q, s: s, hold: min(r.Hold, maxHold), robust: r.Robust}
+	p := &place{number: s.d.numbers.Add(1), id: r.ID, q: q, s: s, hold: min(r.Hold, maxHold), robust: r.Robust, joined: s.d.Now()}
 	s.places[r.ID], s.d.places[p.number] = p, p
 	return p, nil
 }
@@ -173,9 +173,12 @@ func (s *session) joined(p *place, r *driver.Request, sent driver.Instant, answe
 		p.told = p.state == held // the news of its grant may have been faster
 		return p.ticket(), nil
 	}
-	if left := answer[5]; left >= 0 {
-		p.fixed = true
-		p.proof = sent.Add(time.Duration(left)*time.Microsecond - p.hold)
+	if left := time.Duration(answer[5]) * time.Microsecond; left >= 0 { // nothing extends it
+		span := s.ttl
+		if p.fixed = len(answer) > 6 && answer[6] == 1; p.fixed {
+			span = p.hold
+		}
+		p.proof = min(sent, sent.Add(left-span))
 	}
 	p.isHeld(uint64(answer[3]), answer[4] != 0)
 	p.told = true
@@ -185,16 +188,12 @@ func (s *session) joined(p *place, r *driver.Request, sent driver.Instant, answe
 // joinLone takes the short way, which only an exclusive lock has that nobody else
 // wants. It reports false if that was not open.
 func (s *session) joinLone(ctx context.Context, p *place, r *driver.Request, flags, rest string) (driver.Ticket, bool, error) {
-	mark := "?"
-	if r.Robust {
-		mark = "!"
-	}
 	span := s.ttl
 	if p.hold > 0 {
 		span = p.hold
 	}
 	sent := s.d.Now()
-	token, err := s.d.run1(ctx, call{takeScript, p.q.takeKeys(), []string{s.head(r.ID), flags, rest, millis(span), mark}})
+	token, err := s.d.run1(ctx, call{takeScript, p.q.takeKeys(), []string{s.head(r.ID), flags, rest, millis(span), p.robustMark()}})
 	if err != nil || token == 0 {
 		return driver.Ticket{}, false, err
 	}

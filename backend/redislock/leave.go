@@ -29,9 +29,9 @@ func (s *session) leave(ctx context.Context, id string, q *queue, clean bool) er
 		return driver.ErrGone
 	}
 	lone := p != nil && p.lone && p.state == held
-	c := call{leaveScript, q.keys, []string{id, s.id, digit(clean), s.ttlUS, s.ttlUS}}
+	c := call{leaveScript, q.keys, []string{id, s.id, digit(clean), s.ttlUS, s.ttlUS, "0"}}
 	if p != nil {
-		c = p.leaving(clean)
+		c = p.leaving(clean, false)
 		p.sure = false
 	}
 	s.d.mu.Unlock()
@@ -60,14 +60,14 @@ func (s *session) leave(ctx context.Context, id string, q *queue, clean bool) er
 	return codeError(answer[0])
 }
 
-// leaving is the script that takes the ticket out. A Join that may still be under
-// way is refused when it arrives.
-func (p *place) leaving(clean bool) call {
+// leaving is the script that takes the ticket out, unless it has a fixed end and is
+// to stay then. A Join that may still be under way is refused when it arrives.
+func (p *place) leaving(clean, unlessFixed bool) call {
 	refuse := p.s.ttlUS
 	if p.sure {
 		refuse = "0"
 	}
-	return call{leaveScript, p.q.keys, []string{p.id, p.s.id, digit(clean), refuse, p.s.ttlUS}}
+	return call{leaveScript, p.q.keys, []string{p.id, p.s.id, digit(clean), refuse, p.s.ttlUS, digit(unlessFixed)}}
 }
 
 // mark is what take.lua finds after this ticket, if that must be written.

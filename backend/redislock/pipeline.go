@@ -90,7 +90,13 @@ func (d *Driver) pipeline(ctx context.Context, calls []call, form func(call, rue
 		}
 		return nil
 	}
-	conn, release := d.heart()
+	conn, release, err := d.heart(ctx)
+	if err != nil {
+		for i := range calls {
+			take(i, rueidis.RedisMessage{}, err)
+		}
+		return nil
+	}
 	defer release()
 	commands := make([]rueidis.Completed, len(calls))
 	for i, c := range calls {
@@ -109,15 +115,40 @@ func (d *Driver) pipeline(ctx context.Context, calls []call, form func(call, rue
 // heart is a connection of its own for heartbeats: calls do not wait behind long
 // pipelines, and the connection for calls keeps its shorter way for single callers.
 // In a Cluster the client knows which node is to get what.
-func (d *Driver) heart() (conn multi, release func()) {
+func (d *Driver) heart(ctx context.Context) (conn multi, release func(), err error) {
 	if d.client.Mode() == rueidis.ClientModeCluster {
-		return d.client, func() {}
+		return d.client, func() {}, nil
 	}
-	return d.client.Dedicate()
+	return d.dedicate(ctx)
 }
 
 type multi interface {
 	B() rueidis.Builder
 	Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult
 	DoMulti(ctx context.Context, multi ...rueidis.Completed) []rueidis.RedisResult
+}
+
+// dedicate is Dedicate that ends with ctx: the client may have to dial first, and to
+// ask the server when the connection is given back.
+func (d *Driver) dedicate(ctx context.Context) (rueidis.DedicatedClient, func(), error) {
+	type dedicated struct {
+		conn    rueidis.DedicatedClient
+		release func()
+	}
+	got := make(chan dedicated, 1)
+	go func() {
+		conn, release := d.client.Dedicate()
+		got <- dedicated{conn, release}
+	}()
+	select {
+	case c := <-got:
+		return c.conn, func() { go c.release() }, nil
+	case <-ctx.Done():
+	case <-d.ctx.Done():
+	}
+	go func() { (<-got).release() }()
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err
+	}
+	return nil, nil, errClosed
 }

@@ -17,9 +17,10 @@ type place struct {
 
 	// Guarded by Driver.mu.
 	state     state
-	told      bool // Join or Await has said that it is held
-	lone      bool // granted by take.lua
-	sure      bool // no Join can be under way any more
+	joined    driver.Instant // when a Join was sent last
+	told      bool           // Join or Await has said that it is held
+	lone      bool           // granted by take.lua
+	sure      bool           // no Join can be under way any more
 	token     uint64
 	inherited bool
 	fixed     bool           // it has a fixed end
@@ -88,10 +89,11 @@ func (p *place) lookAfter(now driver.Instant, us int64) {
 	p.changed()
 }
 
-// dated returns the local time that is at most that of an instant of the server,
-// by a reading of its clock that was made after the local time sent.
+// dated returns the local time that is at most that of an instant of the server, by
+// a reading of its clock that was made after the local time sent. It has passed,
+// whatever the server's clock says.
 func (p *place) dated(server int64) driver.Instant {
-	return p.sent.Add(time.Duration(server-p.server) * time.Microsecond)
+	return min(driver.Now(), p.sent.Add(time.Duration(server-p.server)*time.Microsecond))
 }
 
 // forget ends what is known of a ticket. Driver.mu is held.
@@ -108,4 +110,12 @@ func (d *Driver) forget(p *place) {
 func (d *Driver) ended(p *place) {
 	d.forget(p)
 	p.s.left.add(p.id)
+}
+
+// robustMark is what TOKEN begins with while a lone ticket stands.
+func (p *place) robustMark() string {
+	if p.robust {
+		return "!"
+	}
+	return "?"
 }

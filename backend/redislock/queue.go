@@ -45,7 +45,9 @@ func (q *queues) add(name, prefix string) *queue {
 }
 
 // noteKeys are those of a note that replicas are to have.
-func (q *queue) noteKeys() []string { return []string{"interlock:{" + q.keys[0] + "}:n"} }
+func (q *queue) noteKeys() []string {
+	return []string{q.keys[0], q.keys[2], "interlock:{" + q.keys[0] + "}:n"}
+}
 
 // Parts of the keys, for scripts that need fewer.
 func (q *queue) loneKeys() []string { return q.keys[:2] }

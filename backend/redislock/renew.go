@@ -46,7 +46,7 @@ func (s *session) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Re
 
 	calls := make([]call, len(lone))
 	for i, p := range lone {
-		calls[i] = call{extendScript, p.q.loneKeys(), []string{s.head(p.id), millis(s.ttl)}}
+		calls[i] = call{extendScript, p.q.loneKeys(), []string{s.head(p.id), millis(s.ttl), p.robustMark()}}
 	}
 	alone := len(groups) == 0
 	if alone && tried > 0 {
@@ -92,18 +92,28 @@ func (s *session) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Re
 	if missed > 0 && missed == tried {
 		return nil, failed // nothing could be reached
 	}
-	// A renewal that a failover would lose proves nothing. In a Cluster there is no
-	// such proof for all nodes in a few exchanges.
-	if s.d.replicas > 0 && len(known) > 0 && s.d.client.Mode() != rueidis.ClientModeCluster {
-		q, err := s.d.queue(known[0].Queue)
-		if err == nil {
-			err = s.d.replicated(ctx, q)
-		}
-		if err != nil {
-			return nil, err
-		}
+	if err := s.renewalsReplicated(ctx, answer); err != nil {
+		return nil, err
 	}
 	return answer, nil
+}
+
+// renewalsReplicated makes sure, if that is asked for, that a failover would not
+// lose renewals: such a one proves nothing. In a Cluster it would take an exchange
+// for each queue to know that.
+func (s *session) renewalsReplicated(ctx context.Context, answer []driver.Renewed) error {
+	if s.d.replicas == 0 || s.d.client.Mode() == rueidis.ClientModeCluster {
+		return nil
+	}
+	for _, r := range answer {
+		if r.State != driver.Kept {
+			continue
+		}
+		if p := s.place(r.ID); p != nil && s.isHeld(p) {
+			return s.d.replicated(ctx, p.q, p.id)
+		}
+	}
+	return nil
 }
 
 // groups sorts what Renew has to ask: tickets that are probably still lone, and
@@ -143,10 +153,15 @@ func (s *session) groups(known []driver.Ticket) (lone []*place, all []group, err
 		}
 		add(extend, q, t.ID)
 	}
+	now := s.d.Now()
 	for id, p := range s.places {
-		if !named[id] && !p.fixed {
+		switch {
+		case named[id]:
+		case !p.fixed:
 			add(look, p.q, id)
-			doubtful[id] = p.state == unknown
+			doubtful[id] = p.state == unknown && now.Sub(p.joined) < 2*s.ttl
+		case p.state == held && now.Sub(p.proof) > p.hold+2*s.ttl: // it ended by itself
+			s.d.ended(p)
 		}
 	}
 	for _, q := range order {
@@ -217,7 +232,7 @@ func (g group) seen(sent driver.Instant, got []int64, err error) ([]driver.Renew
 			switch {
 			case state == stateFixed:
 				p.fixed = true
-				p.proof = sent.Add(time.Duration(again)*time.Microsecond - p.hold)
+				p.proof = min(sent, sent.Add(time.Duration(again)*time.Microsecond-p.hold))
 				r.Proof = p.proof
 			case state != stateEvicted && named:
 				p.proof = max(p.proof, sent)
@@ -249,6 +264,8 @@ func (g group) seen(sent driver.Instant, got []int64, err error) ([]driver.Renew
 	return answer, nil
 }
 
+const repairTimeout = 5 * time.Second
+
 // repair looks at every ticket that waits, after news may have been missed.
 func (d *Driver) repair() {
 	d.mu.Lock()
@@ -278,6 +295,8 @@ func (d *Driver) repair() {
 		return
 	}
 	d.background(func(ctx context.Context) {
+		ctx, cancel := context.WithTimeout(ctx, repairTimeout)
+		defer cancel()
 		calls := make([]call, len(all))
 		for i, g := range all {
 			calls[i] = g.call()

@@ -44,6 +44,8 @@ var (
 	raiseText string
 	//go:embed lua/follow.lua
 	followText string
+	//go:embed lua/note.lua
+	noteText string
 	//go:embed lua/swap.lua
 	swapText string
 	//go:embed lua/watch.lua
@@ -64,7 +66,7 @@ var (
 	followScript = newScript(formatText + queueText + followText)
 	swapScript   = newScript(swapText)
 	watchScript  = newScript(watchText)
-	noteScript   = newScript("return redis.call('SET', KEYS[1], '', 'PX', 1000)")
+	noteScript   = newScript(formatText + noteText)
 	echoScript   = newScript("return redis.call('PUBLISH', ARGV[1], ARGV[2])")
 )
 
@@ -99,13 +101,30 @@ func unknownScript(err error) bool {
 
 // run executes one script. Its callers have looked whether ctx has ended.
 func (d *Driver) run(ctx context.Context, c call) (rueidis.RedisMessage, error) {
-	d.exchanges.Add(1)
-	m, err := d.client.Do(ctx, c.byHash(d.client.B())).ToMessage()
+	m, err := d.do(ctx, c.byHash(d.client.B()))
 	if err != nil && unknownScript(err) {
-		d.exchanges.Add(1)
-		m, err = d.client.Do(ctx, c.inFull(d.client.B())).ToMessage()
+		m, err = d.do(ctx, c.inFull(d.client.B()))
 	}
 	return m, d.failed(ctx, err)
+}
+
+// do sends a command, and returns with its answer or when ctx or the driver ends.
+func (d *Driver) do(ctx context.Context, cmd rueidis.Completed) (rueidis.RedisMessage, error) {
+	d.exchanges.Add(1)
+	if d.own {
+		defer d.conns.watch(ctx)()
+		return d.client.Do(ctx, cmd).ToMessage()
+	}
+	done := make(chan rueidis.RedisResult, 1)
+	go func() { done <- d.client.Do(ctx, cmd) }()
+	select {
+	case r := <-done:
+		return r.ToMessage()
+	case <-ctx.Done():
+		return rueidis.RedisMessage{}, ctx.Err()
+	case <-d.ctx.Done():
+		return rueidis.RedisMessage{}, errClosed
+	}
 }
 
 // run1 executes a script that returns a number.

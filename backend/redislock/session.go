@@ -136,7 +136,7 @@ func (s *session) Close(ctx context.Context) error {
 			continue
 		}
 		places = append(places, p)
-		calls = append(calls, p.leaving(false))
+		calls = append(calls, p.leaving(false, true))
 	}
 	s.d.mu.Unlock()
 	if len(calls) == 0 {

@@ -79,6 +79,7 @@ func (s *session) Signals(ctx context.Context) (driver.Signal, error) {
 //	r NUMBER                   please give it up
 //	e NUMBER                   it is not renewed any more
 //	x NUMBER                   it is gone
+//	l NUMBER                   it is the first in line now: look when to look
 //	f NUMBER                   what is followed has changed
 //	p NUMBER                   the echo of a heartbeat
 //
@@ -86,7 +87,7 @@ func (s *session) Signals(ctx context.Context) (driver.Signal, error) {
 func (d *Driver) hear(message string) {
 	what, rest, _ := strings.Cut(message, " ")
 	switch what {
-	case "w", "r", "e", "x":
+	case "w", "r", "e", "x", "l":
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		for n := range strings.SplitSeq(rest, " ") {
@@ -118,6 +119,10 @@ func (d *Driver) demanded(what string, p *place) {
 		p.s.signals.add(driver.Revoke, p)
 	case "e":
 		p.s.signals.add(driver.Evict, p)
+	case "l":
+		if p.state == waiting {
+			p.lookAfter(d.Now(), 1)
+		}
 	case "x":
 		p.s.signals.add(driver.Evict, p)
 		d.ended(p)

@@ -56,7 +56,7 @@ func clientOption(u *driver.URL) (rueidis.ClientOption, error) {
 		ClientName:         u.Text("client_name", "interlock"),
 		ReadBufferEachConn: 64 << 10, WriteBufferEachConn: 64 << 10,
 		Dialer:           net.Dialer{Timeout: u.Duration("dial_timeout", 5*time.Second), KeepAlive: time.Second},
-		ConnWriteTimeout: u.Duration("timeout", 10*time.Second),
+		ConnWriteTimeout: u.Duration("timeout", 3*time.Second),
 	}
 	if u.User != nil {
 		o.Username = u.User.Username()

@@ -2,7 +2,7 @@
 local DONE, GONE = 1, -2
 local id, what = ARGV[1], ARGV[2]
 local r = load(id)
-if sweep(id) then r = nil end
+if sweep(id) or q.dropped then r = nil end
 local code = GONE
 if r then
 	code = DONE

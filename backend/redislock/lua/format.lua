@@ -1,3 +1,3 @@
 -- State and records are packed by struct: text would take most of a script's time.
-local STATE = '>ddddddddddss'
+local STATE = '>dddddddddddss'
 local RECORD = '>dddddddsss'

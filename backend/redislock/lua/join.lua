@@ -1,24 +1,27 @@
 -- ARGV: id, kind, units, capacity, TTL, Hold, flags, session, number, the rest of
 -- the record, NoWait, Retry. Returns a code, whether there is more to do, the time;
 -- of a waiting ticket when to look again; of a held one its token, whether it
--- inherits, and how long it stands if it has a fixed end.
+-- inherits, how long it stands if nothing can extend it, and whether its end is
+-- fixed.
 local id, kind, units, capacity, ttl, hold =
 	ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local nowait = ARGV[11] == '1'
 local HELD, WAITS, BUSY, GONE, MISMATCH, USEDUP = 1, 2, -1, -2, -3, -4
 
-local r = load(ARGV[12] == '1' and id)
+local r = load(id)
 if sweep(id) then r = nil end
 if budget < MOST then grant() end
+if q.dropped then r = nil end
 
 local function reply(code, a, b, c)
-	return { code, finish(), now, a or 0, b or 0, c or -1 }
+	return { code, finish(), now, a or 0, b or 0, c or -1, r and is(r, 'f') and 1 or 0 }
 end
 
 local again -- known without a look
 local function standing()
 	if r.token == 0 then return reply(WAITS, again or look(id)) end
-	return reply(HELD, r.token, is(r, 'i') and 1 or 0, is(r, 'f') and left(r) or -1)
+	local bounded = is(r, 'f') or is(r, 'e')
+	return reply(HELD, r.token, is(r, 'i') and 1 or 0, bounded and left(r) or -1)
 end
 
 if q.left > now then
@@ -43,6 +46,7 @@ if nowait and not fits then return reply(BUSY) end
 if math.max(q.last, math.floor(now / 10)) + q.waiting + 2 >= 2 ^ 51 then return reply(USEDUP) end
 
 q.seq = q.seq + 1
+q.longest = math.max(q.longest, ttl)
 r = {
 	id = id, seq = q.seq, units = units, token = 0, flags = ARGV[7], since = now,
 	ttl = ttl, hold = hold, session = ARGV[8], number = tonumber(ARGV[9]), rest = ARGV[10],

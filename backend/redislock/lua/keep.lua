@@ -2,7 +2,7 @@
 local DONE, GONE, NOTHELD = 1, -2, -5
 local id = ARGV[1]
 local r = load(id)
-if sweep(id) then r = nil end
+if sweep(id) or q.dropped then r = nil end
 grant()
 r = granted(r)
 local code = DONE

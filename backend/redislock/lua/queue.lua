@@ -15,6 +15,7 @@ local LOCK, TOKEN, QUEUE, WAITING, ENDS, LEFT, FOLLOWERS = unpack(KEYS)
 local MARKER = 'interlock' -- in LOCK while somebody holds: other libraries stay out
 local FOREVER = 9e15
 local MEMORY = 3600 * 1e6  -- how long the last token is kept, and all of a queue that is left to itself
+local LONG = 30 * 24 * MEMORY -- how long it is known that a holder did not leave cleanly
 local MOST = 100           -- tickets that one script grants or removes
 
 local call = redis.call
@@ -60,8 +61,9 @@ end
 local function lone()
 	q = {
 		kind = '-', capacity = 0, used = 0, waiting = 0, last = 0, seq = 0, mark = '=',
-		next = FOREVER, keep = 0, shown = 0, followed = 0, left = 0,
+		next = FOREVER, keep = 0, shown = 0, followed = 0, left = 0, longest = 0,
 	}
+	call('DEL', WAITING, ENDS) -- of a queue that was lost
 	local token = call('GET', TOKEN)
 	if token then
 		local mark, last = string.match(token, '^q?(.)(%d+)$')
@@ -69,6 +71,7 @@ local function lone()
 	end
 	local holder = redis.pcall('GET', LOCK)
 	if type(holder) ~= 'string' then return end
+	if holder == MARKER then q.orphan = true end -- somebody holds of whom nothing is known
 	local id, session, flags, number, kind, capacity, ttl, hold, rest =
 		string.match(holder, '^interlock (%S+) (%S+) (%S+) (%d+) (%S+) (%d+) (%d+) (%d+)(.*)$')
 	if not id then return end
@@ -92,11 +95,11 @@ local function load(id)
 		if q.lone and q.lone.id == id then return q.lone end
 		return nil
 	end
-	local capacity, used, waiting, last, seq, next, keep, shown, followed, left, mark, kind =
+	local capacity, used, waiting, last, seq, next, keep, shown, followed, left, longest, mark, kind =
 		struct.unpack(STATE, found[1])
 	q = {
 		kind = kind, capacity = capacity, used = used, waiting = waiting, last = last, seq = seq, mark = mark,
-		next = next, keep = keep, shown = shown, followed = followed, left = left, stored = true,
+		next = next, keep = keep, shown = shown, followed = followed, left = left, longest = longest, stored = true,
 	}
 	if id and found[2] then return parse(id, found[2]) end
 	return nil
@@ -122,11 +125,9 @@ local function bury(id, span)
 		local old = call('ZRANGEBYSCORE', LEFT, '-inf', int(now), 'LIMIT', 0, 2 * MOST)
 		if #old > 0 then call('ZREM', LEFT, unpack(old)) end
 	end
-	call('ZADD', LEFT, int(now + span), id)
-	if now + span > q.left then
-		q.left = now + span
-		call('PEXPIREAT', LEFT, int(q.left / 1000 + 1))
-	end
+	call('ZADD', LEFT, 'GT', int(now + span), id)
+	q.left = math.max(q.left, now + span)
+	call('PEXPIREAT', LEFT, int(q.left / 1000 + 1))
 	changed = true
 end
 
@@ -135,6 +136,7 @@ local function remove(r, clean)
 		q.used = q.used - r.units
 		if r.units == q.capacity then q.mark = clean and '=' or '!' end
 	else
+		if call('ZRANGE', WAITING, 0, 0)[1] == r.id then q.headless = true end
 		call('ZREM', WAITING, r.id)
 		q.waiting = q.waiting - 1
 	end
@@ -149,6 +151,17 @@ local function remove(r, clean)
 	changed = true
 end
 
+-- drop gives up a queue of which the server has lost a part, such as a key that it
+-- has evicted. LOCK stays, and keeps everybody out until who held is over.
+local function drop()
+	local last = q.last
+	call('DEL', QUEUE)
+	records, winners = {}, {}
+	lone()
+	q.last, q.mark, q.dropped = math.max(q.last, last), '!', true
+	changed = true
+end
+
 -- sweep removes tickets whose time is over, and reports whether id was one.
 local function sweep(id)
 	if now < q.next or not q.stored then return false end
@@ -156,6 +169,12 @@ local function sweep(id)
 	local hit = false
 	if #dead > 0 then
 		local found = call('HMGET', QUEUE, unpack(dead))
+		for i in ipairs(dead) do
+			if not found[i] then
+				drop()
+				return true
+			end
+		end
 		for i, d in ipairs(dead) do
 			local r = parse(d, found[i])
 			-- Who was kept without Hold was done, and only kept others out.
@@ -164,6 +183,10 @@ local function sweep(id)
 			hit = hit or d == id
 		end
 		budget = budget - #dead
+	end
+	if call('ZCARD', ENDS) ~= call('HLEN', QUEUE) - 1 then
+		drop()
+		return true
 	end
 	local first = call('ZRANGE', ENDS, 0, 0, 'WITHSCORES')
 	q.next = first[2] and tonumber(first[2]) or FOREVER
@@ -179,7 +202,7 @@ local function clear(stop)
 	if not PUBLIC[q.kind] or q.shown >= stop then return true end
 	if q.shown <= now then
 		local other = redis.pcall('GET', LOCK)
-		if other and other ~= MARKER then
+		if other and (other ~= MARKER or q.orphan) then
 			q.blocked = true
 			return false
 		end
@@ -194,6 +217,7 @@ local function extend(r, ttl)
 	if r == q.lone then
 		r.stop = now + ttl
 		call('PEXPIRE', LOCK, int(ttl / 1000 + 2))
+		call('PEXPIRE', TOKEN, int((ttl + (is(r, 'o') and LONG or MEMORY)) / 1000))
 	else
 		ends(r.id, now + ttl)
 		if r.token > 0 then clear(now + ttl) end
@@ -222,19 +246,19 @@ end
 -- grant lets in whoever fits, in order.
 local function grant()
 	while q.waiting > 0 and q.used < q.capacity and budget > 0 do
-		local alone = q.used == 0 -- then anybody fits
-		local id = alone and call('ZPOPMIN', WAITING)[1] or call('ZRANGE', WAITING, 0, 0)[1]
-		local r = records[id] or parse(id, call('HGET', QUEUE, id))
+		local id = call('ZRANGE', WAITING, 0, 0)[1]
+		local found = id and (records[id] or call('HGET', QUEUE, id))
+		if not found then return drop() end
+		local r = records[id] or parse(id, found)
 		if r.units > q.capacity - q.used then break end
-		if not clear(now + (r.hold > 0 and r.hold or r.ttl)) then
-			if alone then call('ZADD', WAITING, int(r.seq), id) end
-			break
-		end
-		if not alone then call('ZREM', WAITING, id) end
+		if not clear(now + (r.hold > 0 and r.hold or r.ttl)) then break end
+		call('ZREM', WAITING, id)
 		q.waiting = q.waiting - 1
 		admit(r)
 		winners[#winners + 1] = r
 		budget = budget - 1
+		-- The heartbeat of who is next may come too late to notice its death.
+		if r.hold > 0 or r.ttl < q.longest then q.headless = true end
 	end
 end
 
@@ -276,7 +300,7 @@ local function look(id)
 end
 
 local function follow()
-	local followers = call('ZRANGEBYSCORE', FOLLOWERS, int(now), '+inf', 'LIMIT', 0, MOST)
+	local followers = call('ZRANGEBYSCORE', FOLLOWERS, int(now), '+inf', 'LIMIT', 0, 10 * MOST)
 	for _, f in ipairs(followers) do
 		local session, number = string.match(f, '^(%S+) (%d+)$')
 		send(session, 'f ' .. number)
@@ -305,7 +329,7 @@ local function store()
 		end
 	end
 	local fields = { 'state', struct.pack(STATE,
-		q.capacity, q.used, q.waiting, q.last, q.seq, q.next, q.keep, q.shown, q.followed, q.left, q.mark, q.kind) }
+		q.capacity, q.used, q.waiting, q.last, q.seq, q.next, q.keep, q.shown, q.followed, q.left, q.longest, q.mark, q.kind) }
 	for id, r in pairs(records) do
 		fields[#fields + 1] = id
 		fields[#fields + 1] = record(r)
@@ -313,7 +337,9 @@ local function store()
 	call('HSET', QUEUE, unpack(fields))
 	local at = int(q.keep / 1000 + 1)
 	if push then
-		call('SET', TOKEN, 'q' .. q.mark .. int(q.last), 'PX', int((q.keep - now + MEMORY + ahead) / 1000))
+		-- If the queue is lost while somebody holds, that one did not leave cleanly.
+		local mark, memory = idle and q.mark or '?', (not idle or q.mark == '!') and LONG or MEMORY
+		call('SET', TOKEN, 'q' .. mark .. int(q.last), 'PX', int((q.keep - now + memory + ahead) / 1000))
 		call('PEXPIREAT', QUEUE, at)
 	end
 	if push or q.newends then call('PEXPIREAT', ENDS, at) end
@@ -332,10 +358,19 @@ local function finish()
 		if q.used == 0 and q.waiting == 0 and q.left <= now and q.followed <= now then
 			if q.stored then call('DEL', QUEUE, WAITING, ENDS) end
 			local ahead = math.max(0, q.last * 10 - now)
-			call('SET', TOKEN, q.mark .. int(q.last), 'PX', int((MEMORY + ahead) / 1000))
+			local memory = q.mark == '!' and LONG or MEMORY
+			call('SET', TOKEN, q.mark .. int(q.last), 'PX', int((memory + ahead) / 1000))
 			q.empty = true
 		else
 			store()
+		end
+	end
+	if q.headless and q.waiting > 0 then
+		local id = call('ZRANGE', WAITING, 0, 0)[1]
+		local found = id and call('HGET', QUEUE, id)
+		if found then
+			local r = parse(id, found)
+			send(r.session, 'l ' .. int(r.number))
 		end
 	end
 	for _, r in ipairs(winners) do

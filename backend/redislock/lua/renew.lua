@@ -9,6 +9,9 @@ local ids = {}
 for i = 4, #ARGV do ids[#ids + 1] = ARGV[i] end
 
 load(ids[1])
+-- A first write that needs no memory: with that the server lets the others through
+-- when its memory is full, and nobody loses what he has.
+if count > 0 and q.keep > now then call('PEXPIREAT', QUEUE, int(q.keep / 1000 + 1)) end
 sweep()
 local tickets = {}
 if q.lone then
@@ -18,6 +21,11 @@ elseif q.stored and #ids > 0 then
 	for i, id in ipairs(ids) do
 		local r = found[i] and parse(id, found[i])
 		local at = r and call('ZSCORE', ENDS, id)
+		if r and not at then
+			drop()
+			tickets = {}
+			break
+		end
 		if at and tonumber(at) > now and (r.session == session or is(r, 'f')) then tickets[id] = r end
 	end
 end
@@ -26,6 +34,7 @@ for i = 1, math.min(count, #ids) do
 	if r and not is(r, 'f') and not is(r, 'e') then extend(r, ttl) end
 end
 grant()
+if q.dropped then tickets = {} end
 for _, w in ipairs(winners) do
 	if tickets[w.id] then tickets[w.id] = w end
 end

@@ -1,7 +1,7 @@
 -- ARGV: id, session, units.
 local id, units = ARGV[1], tonumber(ARGV[3])
 local r = load(id)
-if sweep(id) then r = nil end
+if sweep(id) or q.dropped then r = nil end
 if not r or r.session ~= ARGV[2] then
 	grant()
 	return { -2, finish() }

@@ -28,7 +28,7 @@ else
 end
 call('SET', MEMO, int(new), 'PX', SWAPS)
 if cell[2] and tonumber(cell[2]) > now then
-	for _, f in ipairs(call('ZRANGEBYSCORE', FOLLOWERS, int(now), '+inf', 'LIMIT', 0, 100)) do
+	for _, f in ipairs(call('ZRANGEBYSCORE', FOLLOWERS, int(now), '+inf', 'LIMIT', 0, 1000)) do
 		local channel, number = string.match(f, '^(%S+) (%d+)$')
 		call('PUBLISH', 'interlock:' .. channel, 'f ' .. number)
 	end

@@ -7,7 +7,7 @@
 -- Returns the token, negative if the lock is inherited, or 0: use join.lua.
 local LOCK, TOKEN, QUEUE = unpack(KEYS)
 local call = redis.call
-local MEMORY = 3600 * 1000
+local MEMORY = 3600 * 1000 * (ARGV[5] == '!' and 30 * 24 or 1) -- as in queue.lua
 local clock = call('TIME')
 if not call('SET', LOCK, ARGV[1] .. ARGV[2] .. ARGV[3], 'NX', 'PX', ARGV[4]) then return 0 end
 local token = clock[1] * 100000 + math.floor(clock[2] / 10)
