@@ -8,6 +8,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -16,38 +17,77 @@ import (
 	"github.com/interlock-go/interlock/internal/redistest"
 )
 
-// documented are the rights that docs/redis.md names: those that every use needs,
-// and those that some uses need besides.
-func documented(t *testing.T) (base []string, more map[string][]string) {
+// documented are the rights that docs/redis.md names.
+type documented struct {
+	base      []string            // that every use needs
+	more      map[string][]string // that some uses need besides
+	sentinels []string
+}
+
+func documentedRights(t *testing.T) documented {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/redis.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	command := regexp.MustCompile(`(?s)redis-cli ACL SETUSER app (.*?)\n` + "```").FindSubmatch(text)
-	if command == nil {
-		t.Fatal("docs/redis.md has no ACL SETUSER command")
-	}
-	for _, word := range strings.Fields(string(command[1])) {
-		if word = strings.Trim(word, `'\`); word != "" {
-			base = append(base, word)
+	command := func(name string) (words []string) {
+		t.Helper()
+		found := regexp.MustCompile("(?s)\n" + name + " ACL SETUSER app (.*?)\n```").FindSubmatch(text)
+		if found == nil {
+			t.Fatalf("docs/redis.md has no command %s ACL SETUSER app", name)
 		}
+		for _, word := range strings.Fields(string(found[1])) {
+			if word = strings.Trim(word, `'\`); word != "" {
+				words = append(words, word)
+			}
+		}
+		return words
 	}
-	more = map[string][]string{}
+	d := documented{command("redis-cli"), map[string][]string{}, command("redis-cli -p 26379")}
 	for _, row := range regexp.MustCompile("(?m)^\\| (.*) \\| `([+][^`]*)` \\|$").FindAllStringSubmatch(string(text), -1) {
-		more[strings.ReplaceAll(row[1], "`", "")] = strings.Fields(strings.ReplaceAll(row[2], `\|`, "|"))
+		d.more[strings.ReplaceAll(row[1], "`", "")] = strings.Fields(strings.ReplaceAll(row[2], `\|`, "|"))
 	}
-	return base, more
+	return d
 }
 
-// withRights makes a user, and returns the URL for it.
-func withRights(t *testing.T, s *redistest.Server, rights ...string) string {
+// with are the rights of a use, which has to be documented.
+func (d documented) with(t *testing.T, uses ...string) []string {
+	t.Helper()
+	all := slices.Clone(d.base)
+	for _, use := range uses {
+		if d.more[use] == nil {
+			t.Fatalf("docs/redis.md names no rights for %q", use)
+		}
+		all = append(all, d.more[use]...)
+	}
+	return all
+}
+
+// without calls f for each of the rights with all others.
+func without(t *testing.T, all, each []string, f func(t *testing.T, others []string)) {
+	t.Helper()
+	for _, right := range each {
+		if i := slices.Index(all, right); strings.ContainsAny(right[:1], "+~&") {
+			t.Run(right, func(t *testing.T) { f(t, slices.Delete(slices.Clone(all), i, i+1)) })
+		}
+	}
+}
+
+// user makes one on all servers, and returns the beginning of the URL for it.
+func user(t *testing.T, rights []string, servers ...*redistest.Server) string {
 	t.Helper()
 	name := "u" + strings.ToLower(rand.Text())
-	if _, err := s.Do(append([]string{"ACL", "SETUSER", name}, rights...)...); err != nil {
-		t.Fatal(err)
+	for _, s := range servers {
+		if _, err := s.Do(append([]string{"ACL", "SETUSER", name}, rights...)...); err != nil {
+			t.Fatal(err)
+		}
 	}
-	return "redis://" + name + ":secret@" + s.Addr + "?prefix=app/"
+	return "redis://" + name + ":secret@"
+}
+
+func withRights(t *testing.T, s *redistest.Server, rights ...string) (url string) {
+	t.Helper()
+	return user(t, rights, s) + s.Addr + "?prefix=app/"
 }
 
 func newID() string {
@@ -56,21 +96,22 @@ func newID() string {
 	return fmt.Sprintf("%x", b)
 }
 
-// world is a few clients with a common fate: the first error ends all.
+// use is what a program can do with locks and values, in two clients.
 type use struct {
-	ctx  context.Context
-	d    [2]driver.Driver
-	s    [2]driver.Session
-	name string
+	ctx   context.Context
+	owner func(key string) *redistest.Server
+	d     [2]driver.Driver
+	s     [2]driver.Session
+	name  string // of a queue or a cell
 }
 
 func mutex(name string) driver.Request {
 	return driver.Request{ID: newID(), Queue: name, Kind: driver.Mutex, Units: 1, Capacity: 1}
 }
 
-// useAll does once whatever a program can do with locks and values.
-func useAll(ctx context.Context, url string) error {
-	u := &use{ctx: ctx}
+// useAll does everything once, until the first error.
+func useAll(ctx context.Context, url string, owner func(key string) *redistest.Server) error {
+	u := &use{ctx: ctx, owner: owner}
 	for i := range u.d {
 		d, err := openURL(ctx, url)
 		if err != nil {
@@ -222,47 +263,62 @@ func (u *use) fixed() error {
 	return u.s[1].Leave(u.ctx, t, false)
 }
 
+// followed waits until somebody follows what is kept under a key. The result comes
+// early if that has failed.
+func (u *use) followed(key string, result chan error) error {
+	key = "interlock:{app/" + u.name + "}:" + key
+	for u.ctx.Err() == nil {
+		select {
+		case err := <-result:
+			result <- err
+			return err
+		default:
+		}
+		if n, err := u.owner(key).Do("EXISTS", key); err != nil || n == int64(1) {
+			return err
+		}
+	}
+	return u.ctx.Err()
+}
+
 func (u *use) follow() error {
 	empty, err := u.d[1].Follow(u.ctx, u.name, "")
 	if err != nil {
 		return err
 	}
-	changed := make(chan error, 1)
-	ctx, cancel := context.WithCancel(u.ctx)
-	defer cancel()
+	result := make(chan error, 1)
 	go func() {
-		q, err := u.d[1].Follow(ctx, u.name, empty.Version)
+		q, err := u.d[1].Follow(u.ctx, u.name, empty.Version)
 		if err == nil && len(q.Members) != 1 {
 			err = fmt.Errorf("followed: %+v", q)
 		}
-		changed <- err
+		result <- err
 	}()
+	if err := u.followed("f", result); err != nil {
+		return err
+	}
 	t, err := u.s[0].Join(u.ctx, mutex(u.name))
 	if err != nil {
 		return err
 	}
-	if err := <-changed; err != nil {
-		return err
-	}
-	return u.s[0].Leave(u.ctx, t, true)
+	return errors.Join(<-result, u.s[0].Leave(u.ctx, t, true))
 }
 
 func (u *use) values() error {
+	result := make(chan error, 1)
+	go func() {
+		_, err := u.d[1].Watch(u.ctx, u.name, 0)
+		result <- err
+	}()
+	if err := u.followed("cf", result); err != nil {
+		return err
+	}
 	c, err := u.d[0].Swap(u.ctx, driver.Swap{ID: newID(), Name: u.name, Value: []byte("a")})
 	if err != nil {
 		return err
 	}
-	changed := make(chan error, 1)
-	ctx, cancel := context.WithCancel(u.ctx)
-	defer cancel()
-	go func() {
-		_, err := u.d[1].Watch(ctx, u.name, c.Version)
-		changed <- err
-	}()
-	if _, err := u.d[0].Swap(u.ctx, driver.Swap{ID: newID(), Name: u.name, Version: c.Version, Delete: true}); err != nil {
-		return err
-	}
-	if err := <-changed; err != nil {
+	_, err = u.d[0].Swap(u.ctx, driver.Swap{ID: newID(), Name: u.name, Version: c.Version, Delete: true})
+	if err := errors.Join(<-result, err); err != nil {
 		return err
 	}
 	_, err = u.d[0].Load(u.ctx, u.name)
@@ -278,31 +334,251 @@ func (u *use) end() error {
 	return u.s[0].Close(u.ctx)
 }
 
+// refusedAtOnce makes sure that a missing right is found out without delay, and that
+// the error says so.
+func refusedAtOnce(t *testing.T, began time.Time, err error) {
+	t.Helper()
+	switch took := time.Since(began); {
+	case err == nil:
+		t.Error("all goes well without it")
+	case took > 2*time.Second:
+		t.Errorf("after %v: %v", took, err)
+	case !strings.Contains(err.Error(), "NOPERM") && !strings.Contains(err.Error(), "can't run this command"):
+		t.Errorf("what is missing? %v", err)
+	case strings.Contains(err.Error(), "NOPERM") && !driver.IsPermanent(err):
+		t.Errorf("not permanent: %v", err)
+	}
+}
+
 // The rights that are documented are enough, and none of them is too much.
 func TestLeastRights(t *testing.T) {
 	s := redistest.Start(t)
-	base, _ := documented(t)
-	if err := useAll(t.Context(), withRights(t, s, base...)); err != nil {
-		t.Fatalf("with all rights that docs/redis.md asks for: %v", err)
+	owner := func(string) *redistest.Server { return s }
+	d := documentedRights(t)
+	if err := useAll(t.Context(), withRights(t, s, d.base...), owner); err != nil {
+		t.Fatal(err)
 	}
-	for i, right := range base {
-		if !strings.ContainsAny(right[:1], "+~&") {
-			continue
+	without(t, d.base, d.base, func(t *testing.T, others []string) {
+		s.FlushScripts()
+		url := withRights(t, s, others...)
+		began := time.Now()
+		refusedAtOnce(t, began, useAll(t.Context(), url, owner))
+	})
+}
+
+// What the client sends besides, and may be refused, is noted by the server.
+func TestRightsThatNothingIsRefused(t *testing.T) {
+	s := redistest.Start(t)
+	owner := func(string) *redistest.Server { return s }
+	d := documentedRights(t)
+	refused := func(rights []string) string {
+		t.Helper()
+		if _, err := s.Do("ACL", "LOG", "RESET"); err != nil {
+			t.Fatal(err)
 		}
-		t.Run(right, func(t *testing.T) {
-			url := withRights(t, s, slices.Delete(slices.Clone(base), i, i+1)...)
-			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-			defer cancel()
-			began := time.Now()
-			err := useAll(ctx, url)
-			t.Logf("%v %v permanent=%v", time.Since(began), err, driver.IsPermanent(err))
-			if err == nil {
-				t.Error("all goes well without it")
+		if err := useAll(t.Context(), withRights(t, s, rights...), owner); err != nil {
+			t.Error(err)
+		}
+		return refusals(t, s)
+	}
+	all := d.with(t, "a quiet ACL LOG")
+	if r := refused(all); r != "" {
+		t.Errorf("with all rights: %s", r)
+	}
+	without(t, all, d.more["a quiet ACL LOG"], func(t *testing.T, others []string) {
+		if refused(others) == "" {
+			t.Error("nothing is refused without it")
+		}
+	})
+}
+
+// refusals are what the server has noted.
+func refusals(t *testing.T, s *redistest.Server) string {
+	t.Helper()
+	log, err := s.Do("ACL", "LOG")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(log.([]any)) == 0 {
+		return ""
+	}
+	return fmt.Sprint(log)
+}
+
+func TestRightsOfSomeUses(t *testing.T) {
+	s := redistest.Start(t)
+	d := documentedRights(t)
+
+	list := func(url string) error {
+		d, err := openURL(t.Context(), url)
+		if err != nil {
+			return err
+		}
+		defer d.Close()
+		for _, err := range d.Queues(t.Context(), "") {
+			return err
+		}
+		return nil
+	}
+	all := d.with(t, "interlock ls")
+	if err := list(withRights(t, s, all...)); err != nil {
+		t.Error(err)
+	}
+	without(t, all, d.more["interlock ls"], func(t *testing.T, others []string) {
+		refusedAtOnce(t, time.Now(), list(withRights(t, s, others...)))
+	})
+
+	warns := func(url string) (subjects []string) {
+		for _, f := range examine(t, url).all {
+			if f.Status != driver.OK && f.Check != "persistence" {
+				subjects = append(subjects, f.Check)
 			}
+		}
+		return subjects
+	}
+	all = d.with(t, "interlock ls", "interlock doctor")
+	if w := warns(withRights(t, s, all...)); len(w) > 0 {
+		t.Errorf("with all rights doctor warns of %q", w)
+	}
+	without(t, all, d.more["interlock doctor"], func(t *testing.T, others []string) {
+		if w := warns(withRights(t, s, others...)); !slices.Equal(w, []string{"configuration"}) {
+			t.Errorf("doctor warns of %q", w)
+		}
+	})
+
+	alone := func(url string) error {
+		d, err := openURL(t.Context(), url)
+		if err != nil {
+			return err
+		}
+		defer d.Close()
+		s, err := d.Open(t.Context(), driver.SessionOptions{TTL: time.Minute})
+		if err != nil {
+			return err
+		}
+		_, err = s.Join(t.Context(), mutex("x"+rand.Text()))
+		return err
+	}
+	replica := redistest.Start(t, redistest.Config("replicaof", "127.0.0.1", strconv.Itoa(s.Port)))
+	eventually(t, "the replica is in sync", func() bool {
+		info, err := s.Do("INFO", "replication")
+		return err == nil && strings.Contains(fmt.Sprint(info), "port="+strconv.Itoa(replica.Port)+",state=online")
+	})
+	for _, use := range []struct {
+		name string
+		url  func(url string) string
+	}{
+		{"?replicas=n", func(url string) string { return url + "&replicas=1" }},
+		{"a database other than 0", func(url string) string { return strings.Replace(url, "?", "/3?", 1) }},
+	} {
+		all = d.with(t, use.name)
+		if err := alone(use.url(withRights(t, s, all...))); err != nil {
+			t.Errorf("%s: %v", use.name, err)
+		}
+		without(t, all, d.more[use.name], func(t *testing.T, others []string) {
+			refusedAtOnce(t, time.Now(), alone(use.url(withRights(t, s, others...))))
 		})
 	}
-	l, _ := s.Do("ACL", "LOG")
-	for _, e := range l.([]any) {
-		t.Log(e)
+}
+
+func leastRightsInACluster(t *testing.T, c *redistest.Cluster) {
+	d := documentedRights(t)
+	addrs := strings.Join(c.Addrs(), ",")
+	url := func(rights []string) string { return user(t, rights, c.Nodes...) + addrs + "?prefix=app/" }
+	all := d.with(t, "a Cluster")
+	if err := useAll(t.Context(), url(all), c.Owner); err != nil {
+		t.Fatal(err)
 	}
+
+	// A slot on its way to another node.
+	key := "app/" + rand.Text()
+	from := c.Owner(key)
+	to := c.Nodes[(slices.Index(c.Nodes, from)+1)%len(c.Nodes)]
+	ask := func(s *redistest.Server, words ...string) string {
+		t.Helper()
+		answer, err := s.Do(words...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprint(answer)
+	}
+	slot := ask(from, "CLUSTER", "KEYSLOT", key)
+	ask(to, "CLUSTER", "SETSLOT", slot, "IMPORTING", ask(from, "CLUSTER", "MYID"))
+	ask(from, "CLUSTER", "SETSLOT", slot, "MIGRATING", ask(to, "CLUSTER", "MYID"))
+	defer ask(from, "CLUSTER", "SETSLOT", slot, "STABLE")
+	defer ask(to, "CLUSTER", "SETSLOT", slot, "STABLE")
+	moving := func(url string, patience time.Duration) error {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		d, err := openURL(ctx, url)
+		if err != nil {
+			return err
+		}
+		defer d.Close()
+		_, err = d.Load(ctx, strings.TrimPrefix(key, "app/"))
+		return err
+	}
+	if err := moving(url(all), time.Minute); err != nil {
+		t.Error(err)
+	}
+	without(t, all, d.more["a Cluster"], func(t *testing.T, others []string) {
+		url := url(others)
+		switch {
+		case !slices.Contains(others, "+cluster|shards"):
+			t.Skip("of Redis 8")
+		case !slices.Contains(others, "+asking"):
+			// The client is sent to and fro until the slot has moved.
+			if err := moving(url, 100*time.Millisecond); err == nil {
+				t.Error("all goes well without it")
+			}
+			examine(t, url).has("rights", driver.Fail, "+asking")
+		default:
+			refusedAtOnce(t, time.Now(), moving(url, time.Minute))
+		}
+	})
+
+	all = d.with(t, "a Cluster", "interlock ls", "interlock doctor", "interlock doctor in a Cluster")
+	examine(t, url(all)).has("cluster", driver.OK)
+	without(t, all, d.more["interlock doctor in a Cluster"], func(t *testing.T, others []string) {
+		examine(t, url(others)).has("cluster", driver.Warn, "cannot be seen")
+	})
+}
+
+func TestLeastRightsBehindSentinels(t *testing.T) {
+	s := redistest.StartSentinel(t)
+	d := documentedRights(t)
+	url := func(rights, ofSentinels []string) string {
+		own := strings.TrimSuffix(strings.TrimPrefix(user(t, ofSentinels, s.Sentinels...), "redis://"), ":secret@")
+		return user(t, rights, s.Nodes...) + strings.Join(s.SentinelAddrs(), ",") +
+			"?prefix=app/&master=" + s.Name + "&sentinel_user=" + own + "&sentinel_password=secret"
+	}
+	owner := func(string) *redistest.Server { return s.Nodes[0] }
+	all := d.with(t, "Sentinels")
+	if err := useAll(t.Context(), url(all, d.sentinels), owner); err != nil {
+		t.Fatal(err)
+	}
+	for _, sentinel := range s.Sentinels {
+		if r := refusals(t, sentinel); r != "" {
+			t.Errorf("with all rights: %s", r)
+		}
+	}
+	without(t, all, d.more["Sentinels"], func(t *testing.T, others []string) {
+		refusedAtOnce(t, time.Now(), useAll(t.Context(), url(others, d.sentinels), owner))
+	})
+	without(t, d.sentinels, d.sentinels, func(t *testing.T, others []string) {
+		for _, sentinel := range s.Sentinels {
+			if _, err := sentinel.Do("ACL", "LOG", "RESET"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d, err := openURL(t.Context(), url(all, others))
+		if err != nil {
+			refusedAtOnce(t, time.Now(), err)
+			return
+		}
+		defer d.Close()
+		eventually(t, "it is refused", func() bool {
+			return slices.ContainsFunc(s.Sentinels, func(s *redistest.Server) bool { return refusals(t, s) != "" })
+		})
+	})
 }

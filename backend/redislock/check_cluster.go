@@ -23,6 +23,8 @@ type topology struct {
 	moving   bool
 }
 
+func (t *topology) known() bool { return t.state != "" }
+
 func (n *node) askTopology(ctx context.Context, d *Driver) (t topology) {
 	info, err := n.text(ctx, d, "CLUSTER", "INFO")
 	if err != nil {
@@ -109,7 +111,7 @@ func (d *Driver) checkCluster(_ context.Context, n *node) finding {
 		return warn("every lock whose slot is not served", "give the user +cluster|info +cluster|nodes",
 			"its state cannot be seen: %v", t.err)
 	}
-	if t.state == "" {
+	if !t.known() {
 		return finding{} // not a Cluster
 	}
 	full := n.config["cluster-require-full-coverage"]

@@ -43,8 +43,10 @@ try('HGET', key, 'a')
 if there then try('HSET', key, 'a', 'b') end
 try('HDEL', key, 'a')
 try('HGETALL', key)
+try('HLEN', key)
 if there then try('ZADD', key, 1, 'a') end
 try('ZREM', key, 'a')
+try('ZCARD', key)
 try('ZRANGE', key, 0, 0)
 try('ZRANGEBYSCORE', key, 0, 0)
 try('ZREMRANGEBYSCORE', key, 0, 0)
@@ -72,20 +74,25 @@ type trial struct {
 
 // scratch is a queue for trials, which the node serves.
 func (d *Driver) scratch(n *node) (*queue, rueidis.Client) {
-	for i := range 1 << 20 {
-		name := "doctor/" + rand.Text() + strconv.Itoa(i)
-		key := "{" + d.prefix + name + "}"
-		probe := n.client.B().Get().Key(key).Build()
-		if n.topology.state == "" || n.topology.own[probe.Slot()&(slotsInAll-1)] {
-			return new(queues).add(name, d.prefix), n.client
+	name := "doctor/" + rand.Text()
+	switch {
+	case d.client.Mode() != rueidis.ClientModeCluster:
+		return new(queues).add(name, d.prefix), n.client
+	case !n.topology.known():
+		return new(queues).add(name, d.prefix), d.client
+	}
+	for i := 0; ; i++ {
+		q := new(queues).add(name+strconv.Itoa(i), d.prefix)
+		probe := n.client.B().Get().Key(q.keys[0]).Build()
+		if n.topology.own[probe.Slot()%slotsInAll] {
+			return q, n.client
 		}
 	}
-	return new(queues).add("doctor/"+rand.Text(), d.prefix), d.client
 }
 
 // serves reports whether this client keeps locks on this node.
 func (d *Driver) serves(n *node) bool {
-	if n.topology.state != "" {
+	if n.topology.known() {
 		return slices.Contains(n.topology.own[:], true)
 	}
 	return !n.isReplica() && d.takenFor(n)
@@ -128,7 +135,7 @@ func (n *node) try(ctx context.Context, d *Driver) (t trial) {
 	if d.replicas > 0 {
 		note("wait", n.do(ctx, d, "WAIT", "0", "1").Error())
 	}
-	if n.topology.state != "" {
+	if d.client.Mode() == rueidis.ClientModeCluster {
 		note("asking", n.do(ctx, d, "ASKING").Error())
 	}
 	t.listing = n.do(ctx, d, "SCAN", "0", "MATCH", q.keys[1]).Error()
@@ -207,15 +214,21 @@ func (d *Driver) checkMessages(ctx context.Context, n *node) finding {
 	began := time.Now()
 	d.exchanges.Add(1)
 	hello := call{echoScript, q.keys[1:2], []string{d.channel(), "f " + strconv.FormatUint(f.number, 10)}}
-	if err := client.Do(ctx, hello.inFull(client.B())).Error(); err != nil {
-		return slow(err)
-	}
-	select {
-	case <-news:
-		return fine("one took %v", short(time.Since(began)))
-	case <-d.ctx.Done():
-		return slow(errClosed)
-	case <-ctx.Done():
-		return slow(fmt.Errorf("none arrived: %w", ctx.Err()))
+	sent := make(chan error, 1)
+	go func() { sent <- client.Do(ctx, hello.inFull(client.B())).Error() }()
+	for {
+		select {
+		case err := <-sent:
+			if err != nil {
+				return slow(err)
+			}
+			sent = nil
+		case <-news:
+			return fine("one took %v", short(time.Since(began)))
+		case <-d.ctx.Done():
+			return slow(errClosed)
+		case <-ctx.Done():
+			return slow(fmt.Errorf("none arrived: %w", ctx.Err()))
+		}
 	}
 }

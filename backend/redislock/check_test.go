@@ -1,0 +1,445 @@
+package redislock_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/redistest"
+)
+
+// examined is what Check has found.
+type examined struct {
+	t   *testing.T
+	all []driver.Finding
+}
+
+func examine(t *testing.T, url string) examined {
+	t.Helper()
+	d, err := openURL(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	return examineWith(t, t.Context(), d)
+}
+
+func examineWith(t *testing.T, ctx context.Context, d driver.Driver) examined {
+	t.Helper()
+	all := d.Check(ctx)
+	for _, f := range all {
+		if f.Check == "" || f.Detail == "" || (f.Status == driver.OK) != (f.Promise == "" && f.Remedy == "") {
+			t.Errorf("a finding with too much or too little: %+v", f)
+		}
+	}
+	return examined{t, all}
+}
+
+func (e examined) has(check string, status driver.Status, words ...string) {
+	e.t.Helper()
+	for _, f := range e.all {
+		if f.Check != check || f.Status != status {
+			continue
+		}
+		all := true
+		for _, w := range words {
+			all = all && strings.Contains(f.Detail+"\n"+f.Promise+"\n"+f.Remedy, w)
+		}
+		if all {
+			return
+		}
+	}
+	e.t.Errorf("no finding %s: %s with %q among", status, check, words)
+	for _, f := range e.all {
+		e.t.Errorf("\t%s: %s: %s; affects: %s; remedy: %s", f.Status, f.Check, f.Detail, f.Promise, f.Remedy)
+	}
+}
+
+// failsOnly makes sure that nothing else is found to have failed.
+func (e examined) failsOnly(checks ...string) {
+	e.t.Helper()
+	allowed := map[string]bool{}
+	for _, c := range checks {
+		allowed[c] = true
+	}
+	for _, f := range e.all {
+		if f.Status == driver.Fail && !allowed[f.Check] {
+			e.t.Errorf("%s fails: %s", f.Check, f.Detail)
+		}
+	}
+}
+
+func configure(t *testing.T, s *redistest.Server, key, value string) {
+	t.Helper()
+	if _, err := s.Do("CONFIG", "SET", key, value); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestCheckOfConfigurations(t *testing.T) {
+	s := redistest.Start(t)
+	url := "redis://" + s.Addr
+	for _, c := range []struct {
+		settings []string // key=value
+		options  string
+		check    string
+		status   driver.Status
+		words    []string
+		fails    []string // other checks
+	}{
+		{nil, "", "server", driver.OK, []string{"answers in"}, nil},
+		{nil, "", "version", driver.OK, []string{"Redis "}, nil},
+		{nil, "", "mode", driver.OK, []string{"one server"}, nil},
+		{nil, "", "rights", driver.OK, nil, nil},
+		{nil, "", "writing", driver.OK, nil, nil},
+		{nil, "", "messages", driver.OK, []string{"one took"}, nil},
+		{nil, "", "clock", driver.OK, []string{"±"}, nil},
+
+		{nil, "", "persistence", driver.Warn, []string{"nothing is saved", "exclusion"}, nil},
+		{[]string{"save=3600 1"}, "", "persistence", driver.Warn, []string{"snapshots only", "3600 1"}, nil},
+		{[]string{"appendonly=yes", "appendfsync=no"}, "", "persistence", driver.Warn, []string{"appendfsync no"}, nil},
+		{[]string{"appendonly=yes", "appendfsync=everysec"}, "", "persistence", driver.Warn, []string{"two seconds"}, nil},
+		{[]string{"appendonly=yes", "appendfsync=always"}, "", "persistence", driver.OK, []string{"always"}, nil},
+		{[]string{"appendonly=yes", "appendfsync=always", "no-appendfsync-on-rewrite=yes"}, "", "persistence", driver.Warn, []string{"rewritten"}, nil},
+
+		{nil, "", "memory", driver.OK, []string{"without a limit"}, nil},
+		{[]string{"maxmemory=1gb"}, "", "memory", driver.OK, []string{"1024.0 MiB", "noeviction"}, nil},
+		{[]string{"maxmemory-policy=allkeys-lru"}, "", "memory", driver.Warn, []string{"allkeys-lru", "exclusion"}, nil},
+		{[]string{"maxmemory-policy=volatile-ttl"}, "", "memory", driver.Warn, []string{"volatile-ttl", "exclusion"}, nil},
+		{[]string{"maxmemory-policy=allkeys-lru", "maxmemory=1gb"}, "", "memory", driver.Fail, []string{"allkeys-lru", "exclusion"}, nil},
+		{[]string{"maxmemory=100kb"}, "", "memory", driver.Fail, []string{"0.1 MiB"}, []string{"writing"}},
+		{[]string{"maxmemory=100kb"}, "", "writing", driver.Fail, []string{"OOM"}, []string{"memory"}},
+
+		{nil, "", "replication", driver.OK, []string{"no replica"}, nil},
+		{nil, "?replicas=1", "replication", driver.Fail, []string{"0 in sync", "replicas=1"}, nil},
+		{[]string{"min-replicas-to-write=1"}, "", "replication", driver.Fail, []string{"min-replicas-to-write is 1"}, []string{"writing"}},
+		{[]string{"min-replicas-to-write=1"}, "", "writing", driver.Fail, []string{"NOREPLICAS"}, []string{"replication"}},
+
+		{nil, "", "connections", driver.OK, []string{"of 10000"}, nil},
+		{[]string{"client-output-buffer-limit=pubsub 1000 0 0"}, "", "connections", driver.Warn, []string{"1000 bytes", "speed"}, nil},
+		{[]string{"timeout=5"}, "", "connections", driver.Warn, []string{"idle for 5 s"}, nil},
+		{nil, "", "scripts", driver.OK, []string{"5s"}, nil},
+		{[]string{"lua-time-limit=0"}, "", "scripts", driver.OK, []string{"without end"}, nil},
+		{[]string{"lua-time-limit=10"}, "", "scripts", driver.Warn, []string{"10ms"}, nil},
+	} {
+		t.Run(c.check+" "+string(c.status)+" "+strings.Join(c.settings, " ")+c.options, func(t *testing.T) {
+			for _, setting := range c.settings {
+				key, value, _ := strings.Cut(setting, "=")
+				old, err := s.Do("CONFIG", "GET", key)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer configure(t, s, key, fmt.Sprint(old.([]any)[1]))
+				configure(t, s, key, value)
+			}
+			e := examine(t, url+c.options)
+			e.has(c.check, c.status, c.words...)
+			e.failsOnly(append(c.fails, c.check)...)
+		})
+	}
+	if keys := s.Keys(); len(keys) > 0 {
+		t.Errorf("Check has left %q", keys)
+	}
+}
+
+func TestCheckOfAnAlmostFullMemory(t *testing.T) {
+	s := redistest.Start(t)
+	if _, err := s.Do("SETRANGE", "big", "32000000", "x"); err != nil {
+		t.Fatal(err)
+	}
+	info, err := s.Do("INFO", "memory")
+	if err != nil {
+		t.Fatal(err)
+	}
+	used, err := strconv.Atoi(regexp.MustCompile(`used_memory:(\d+)`).FindStringSubmatch(info.(string))[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	configure(t, s, "maxmemory", strconv.Itoa(used+used/19)) // 95 %; connections need some
+	examine(t, "redis://"+s.Addr).has("memory", driver.Warn, "noeviction", "refuses to write")
+}
+
+func TestCheckWithManyConnections(t *testing.T) {
+	s := redistest.Start(t, redistest.Config("maxclients", "20"))
+	for range 16 {
+		c, err := net.Dial("tcp", s.Addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if _, err := fmt.Fprint(c, "PING\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Read(make([]byte, 7)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	examine(t, "redis://"+s.Addr).has("connections", driver.Warn, "of 20", "maxclients")
+}
+
+func TestCheckOfReplicas(t *testing.T) {
+	master := redistest.Start(t)
+	replica := redistest.Start(t, redistest.Config("replicaof", "127.0.0.1", strconv.Itoa(master.Port)))
+	eventually(t, "the replica is in sync", func() bool {
+		info, err := master.Do("INFO", "replication")
+		return err == nil && strings.Contains(fmt.Sprint(info), "state=online")
+	})
+	e := examine(t, "redis://"+master.Addr)
+	e.has("replication", driver.Warn, "asynchronous", "1 in sync", "min-replicas-to-write is 0", "?replicas=1")
+	e.has("persistence", driver.Warn, "also those of the replicas")
+	examine(t, "redis://"+master.Addr+"?replicas=1").has("replication", driver.OK, "when all have it")
+	examine(t, "redis://"+master.Addr+"?replicas=2").has("replication", driver.Fail, "1 in sync", "lower replicas in the URL")
+	examine(t, "redis://"+replica.Addr).has("mode", driver.Fail, "a replica of 127.0.0.1:"+strconv.Itoa(master.Port))
+
+	replica.Kill()
+	eventually(t, "the replica is given up", func() bool {
+		info, err := master.Do("INFO", "replication")
+		return err == nil && strings.Contains(fmt.Sprint(info), "connected_slaves:0")
+	})
+	examine(t, "redis://"+master.Addr+"?replicas=1").has("replication", driver.Fail, "0 in sync")
+}
+
+// What the user may not see is a warning, what it may not do a failure.
+func TestCheckWithoutRights(t *testing.T) {
+	s := redistest.Start(t)
+	all := []string{"on", ">secret", "~*", "&*", "+@all"}
+	e := examine(t, withRights(t, s, append(all, "-config")...))
+	e.has("configuration", driver.Warn, "CONFIG GET", "appendfsync", "NOPERM", "+config|get")
+	e.has("memory", driver.OK, "without a limit")
+	e.has("persistence", driver.Warn, "cannot be seen")
+	e.failsOnly()
+	e = examine(t, withRights(t, s, append(all, "-config", "-info")...))
+	e.has("configuration", driver.Warn, "INFO", "CONFIG GET", "+info")
+	e.has("version", driver.OK, "Redis")
+	e.failsOnly()
+	e = examine(t, withRights(t, s, append(all, "-scan")...))
+	e.has("listing", driver.Warn, "interlock ls", "+scan")
+	e.failsOnly()
+	e = examine(t, withRights(t, s, append(all, "-zadd", "-hset")...))
+	e.has("rights", driver.Fail, "refused: hset, zadd", "+hset +zadd")
+	e.failsOnly("rights")
+	e = examine(t, withRights(t, s, append(all, "-eval")...))
+	e.has("rights", driver.Fail, "eval")
+	e = examine(t, withRights(t, s, append(all, "-wait")...)+"&replicas=1")
+	e.has("rights", driver.Fail, "+wait")
+	e = examine(t, withRights(t, s, append(all, "resetkeys", "~app/*")...))
+	e.has("rights", driver.Fail, "~interlock:*")
+	e = examine(t, withRights(t, s, append(all, "resetkeys", "~interlock:*", "~other/*")...))
+	e.has("rights", driver.Fail, "begin with app/", "~app/*")
+	url := withRights(t, s, append(all, "resetkeys", "~interlock:*", "~app/*")...)
+	e = examine(t, strings.TrimSuffix(url, "?prefix=app/"))
+	e.has("rights", driver.Warn, "~PREFIX*")
+	e.failsOnly()
+
+	renamed := redistest.Start(t, redistest.Config("rename-command", "ZADD", ""), redistest.Config("rename-command", "CONFIG", ""))
+	e = examine(t, "redis://"+renamed.Addr)
+	e.has("rights", driver.Fail, "zadd")
+	e.has("configuration", driver.Warn, "CONFIG GET")
+}
+
+// What trialScript tries, what scripts call and what is documented as a right is the same.
+func TestCheckTriesEveryCommand(t *testing.T) {
+	words := func(pattern string, paths ...string) []string {
+		t.Helper()
+		var all []string
+		for _, path := range paths {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range regexp.MustCompile(pattern).FindAllSubmatch(text, -1) {
+				all = append(all, strings.ToLower(string(m[1])))
+			}
+		}
+		slices.Sort(all)
+		return slices.Compact(all)
+	}
+	scripts, err := filepath.Glob("lua/*.lua")
+	if err != nil {
+		t.Fatal(err)
+	}
+	called := words(`call\('(\w+)'`, append(scripts, "script.go")...)
+	if tried := words(`try\('(\w+)'`, "check_rights.go"); !slices.Equal(tried, called) {
+		t.Errorf("scripts call %q, trialScript tries %q", called, tried)
+	}
+	var rights []string
+	for _, right := range documentedRights(t).base {
+		name, ok := strings.CutPrefix(right, "+")
+		if ok && !slices.Contains([]string{"ping", "eval", "evalsha", "subscribe"}, name) {
+			rights = append(rights, name)
+		}
+	}
+	slices.Sort(rights)
+	if !slices.Equal(rights, called) {
+		t.Errorf("scripts call %q, docs/redis.md gives %q", called, rights)
+	}
+}
+
+func TestCheckOfAServerThatIsGone(t *testing.T) {
+	s := redistest.Start(t)
+	d, err := openURL(t.Context(), "redis://"+s.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	s.Pause()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	examineWith(t, ctx, d).has("server", driver.Fail, "deadline")
+	ctx, cancel = context.WithCancel(t.Context())
+	time.AfterFunc(50*time.Millisecond, cancel)
+	began := time.Now()
+	examineWith(t, ctx, d).has("server", driver.Fail, "cancel")
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("it took %v to notice the end of its context", took)
+	}
+	s.Resume()
+	s.Kill()
+	e := examineWith(t, t.Context(), d)
+	e.has("server", driver.Fail, "every lock", "see that the server runs")
+	if len(e.all) != 1 {
+		t.Errorf("a dead server has told %+v", e.all)
+	}
+	s.Restart()
+	eventually(t, "it is well again", func() bool { return d.Check(t.Context())[0].Status == driver.OK })
+}
+
+func TestCheckOfAWrongClock(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("on Linux only")
+	}
+	s := redistest.Start(t, redistest.FakeTime(-3*time.Second))
+	examine(t, "redis://"+s.Addr).has("clock", driver.Warn, "-3", "set forward")
+}
+
+func TestInACluster(t *testing.T) {
+	opts := []redistest.Option{redistest.Config("cluster-node-timeout", "500")}
+	if runtime.GOOS == "linux" {
+		opts = append(opts, redistest.FakeTime(0))
+	}
+	c := redistest.StartCluster(t, 3, opts...)
+	t.Run("least rights", func(t *testing.T) { leastRightsInACluster(t, c) })
+	t.Run("check", func(t *testing.T) { checkOfACluster(t, c) })
+}
+
+func checkOfACluster(t *testing.T, c *redistest.Cluster) {
+	first, second, third := c.Nodes[0], c.Nodes[1], c.Nodes[2]
+	url := "redis://" + strings.Join(c.Addrs(), ",")
+	everywhere := func(args ...string) {
+		t.Helper()
+		for _, s := range c.Nodes {
+			if _, err := s.Do(args...); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	e := examine(t, url)
+	e.has("mode", driver.OK, "a Cluster")
+	e.has("cluster", driver.OK, "3 masters", "full-coverage")
+	e.has("replication", driver.Warn, "no replica")
+	e.has("server", driver.OK, first.Addr, second.Addr, third.Addr)
+	e.has("rights", driver.OK)
+	e.has("messages", driver.OK)
+	e.failsOnly()
+
+	if runtime.GOOS == "linux" {
+		second.StepClock(2 * time.Second)
+		e = examine(t, url)
+		e.has("clock", driver.Fail, second.Addr+" is 2", "slewing")
+		e.failsOnly("clock")
+		second.StepClock(-2 * time.Second)
+	}
+
+	configure(t, third, "maxmemory-policy", "allkeys-lru")
+	e = examine(t, url)
+	e.has("memory of "+third.Addr, driver.Warn, "allkeys-lru")
+	e.has("memory", driver.OK, first.Addr, second.Addr)
+	configure(t, third, "maxmemory-policy", "noeviction")
+
+	// Rights are each node's own.
+	everywhere("ACL", "SETUSER", "u", "on", ">secret", "~*", "&*", "+@all")
+	if _, err := second.Do("ACL", "SETUSER", "u", "-zadd"); err != nil {
+		t.Fatal(err)
+	}
+	asUser := strings.Replace(url, "//", "//u:secret@", 1)
+	e = examine(t, asUser)
+	e.has("rights of "+second.Addr, driver.Fail, "+zadd")
+	e.has("rights", driver.OK, first.Addr, third.Addr)
+	e.failsOnly("rights of " + second.Addr)
+	everywhere("ACL", "SETUSER", "u", "+zadd", "-cluster|info")
+	examine(t, asUser).has("cluster", driver.Warn, "cannot be seen", "+cluster|info")
+	everywhere("ACL", "SETUSER", "u", "-cluster")
+	examine(t, "redis://u:secret@"+first.Addr).has("mode", driver.Fail, "+cluster|slots")
+
+	// A slot that nobody serves.
+	everywhere("CONFIG", "SET", "cluster-require-full-coverage", "no")
+	everywhere("CLUSTER", "DELSLOTS", "100")
+	e = examine(t, url)
+	e.has("cluster", driver.Fail, "1 of 16384 slots", "(100)", "in these slots")
+	e.failsOnly("cluster")
+	everywhere("CONFIG", "SET", "cluster-require-full-coverage", "yes")
+	everywhere("CLUSTER", "DELSLOTS", "101") // they look at the setting again
+	eventually(t, "all nodes stop", func() bool {
+		for _, s := range c.Nodes {
+			if info, err := s.Do("CLUSTER", "INFO"); err != nil || !strings.Contains(fmt.Sprint(info), "cluster_state:fail") {
+				return false
+			}
+		}
+		return true
+	})
+	examine(t, url).has("cluster", driver.Fail, "cluster_state is fail", "every lock")
+	everywhere("CONFIG", "SET", "cluster-require-full-coverage", "no")
+
+	d, err := openURL(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	third.Kill()
+	eventually(t, "the others notice", func() bool {
+		nodes, err := first.Do("CLUSTER", "NODES")
+		return err == nil && regexp.MustCompile(`:`+strconv.Itoa(third.Port)+`\S* master,fail `).MatchString(fmt.Sprint(nodes))
+	})
+	e = examineWith(t, t.Context(), d)
+	e.has("server of "+third.Addr, driver.Fail)
+	e.has("cluster", driver.Fail, third.Addr+" does not answer the others", "-16383")
+	e.has("server", driver.OK, first.Addr)
+}
+
+func TestCheckBehindSentinels(t *testing.T) {
+	s := redistest.StartSentinel(t)
+	url := "redis://" + strings.Join(s.SentinelAddrs(), ",")
+	e := examine(t, url+"?master="+s.Name)
+	e.has("mode", driver.OK, s.Master().Addr, "Sentinels")
+	e.has("replication", driver.Warn, "1 in sync")
+	e.failsOnly()
+	e = examine(t, "redis://"+s.SentinelAddrs()[0])
+	e.has("mode", driver.Fail, "?master=NAME")
+	e.failsOnly("mode")
+	s.Replica().Kill()
+	eventually(t, "the master notices", func() bool {
+		info, err := s.Master().Do("INFO", "replication")
+		return err == nil && strings.Contains(fmt.Sprint(info), "connected_slaves:0")
+	})
+	examine(t, url+"?master="+s.Name).has("replication", driver.Warn, "no replica", "take its place")
+}
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !ok(); {
+		if time.Now().After(end) {
+			t.Fatalf("never: %s", what)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
