@@ -1,11 +1,13 @@
 package redislock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -136,7 +138,12 @@ func (s *session) Close(ctx context.Context) error {
 			continue
 		}
 		places = append(places, p)
-		calls = append(calls, p.leaving(false, true))
+	}
+	// Those that wait leave first, or they would be granted what the others leave. One
+	// that is held may have got a fixed end by a Keep without an answer.
+	slices.SortFunc(places, func(a, b *place) int { return cmp.Compare(a.state, b.state) })
+	for _, p := range places {
+		calls = append(calls, p.leaving(false, p.state == held))
 	}
 	s.d.mu.Unlock()
 	if len(calls) == 0 {
