@@ -13,9 +13,8 @@ func (d *Driver) checkPersistence(_ context.Context, n *node) finding {
 	if n.infoErr != nil {
 		return finding{} // see checkVisible
 	}
-	const promise = "exclusion, when the server comes back without its last writes: a grant that is lost is given to another, " +
-		"and its holder is told by its next heartbeat only (a third of its TTL at most); " +
-		"values, latches and leases of a fixed time are lost too; tokens grow all the same, by the clock"
+	const promise = "exclusion, when the server comes back without its last writes: who holds is forgotten, " +
+		"and is told by its next heartbeat only; values are lost too"
 	const wait = ", or let it start again no sooner than the longest TTL after its end"
 	if n.info["aof_enabled"] == "1" {
 		sync := n.config["appendfsync"]

@@ -67,8 +67,8 @@ func (d *Driver) checkReplication(_ context.Context, n *node) finding {
 	}
 	shown := fmt.Sprintf("%d in sync, %d bytes behind at most", online, behind)
 	required, _ := n.setting("min-replicas-to-write")
-	const afterFailover = "exclusion, after a failover: grants that the new master has not received are given to others, " +
-		"and their holders are told by their next heartbeat only (a third of a TTL at most)"
+	const afterFailover = "exclusion, after a failover: a holder whose grant the new master has not received is forgotten, " +
+		"and is told by its next heartbeat only"
 	switch {
 	case online < d.replicas:
 		return fail(everyLock+" with replicas="+strconv.Itoa(d.replicas),
