@@ -77,12 +77,12 @@ func (d *Driver) scratch(n *node) (*queue, rueidis.Client) {
 	name := "doctor/" + rand.Text()
 	switch {
 	case d.client.Mode() != rueidis.ClientModeCluster:
-		return new(queues).add(name, d.prefix), n.client
+		return new(queues).add(d.allNames+name, d.prefix), n.client
 	case !n.topology.known():
-		return new(queues).add(name, d.prefix), d.client
+		return new(queues).add(d.allNames+name, d.prefix), d.client
 	}
 	for i := 0; ; i++ {
-		q := new(queues).add(name+strconv.Itoa(i), d.prefix)
+		q := new(queues).add(d.allNames+name+strconv.Itoa(i), d.prefix)
 		probe := n.client.B().Get().Key(q.keys[0]).Build()
 		if n.topology.own[probe.Slot()%slotsInAll] {
 			return q, n.client
@@ -161,8 +161,8 @@ func (d *Driver) checkRights(_ context.Context, n *node) finding {
 		commands := slices.Compact(t.commands)
 		return fail(everyLock, "give the user +"+strings.Join(commands, " +")+"; "+wholeLine,
 			"refused: %s (%v)", strings.Join(commands, ", "), t.why)
-	case t.lock != nil && refused(t.lock.Error()) && d.prefix != "":
-		return fail(everyLock, "give the user ~"+d.prefix+"*", "keys that begin with %s: %v", d.prefix, t.lock)
+	case t.lock != nil && refused(t.lock.Error()) && d.allNames != "":
+		return fail(everyLock, "give the user ~"+d.allNames+"*", "keys that begin with %s: %v", d.allNames, t.lock)
 	case t.lock != nil && refused(t.lock.Error()):
 		return warn("the locks whose names the user's rights do not cover",
 			"give the user ~PREFIX*, and add ?prefix=PREFIX to the URL", "a lock called doctor/…: %v", t.lock)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/interlock-go/interlock/backend/redislock"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/drivertest"
 	"github.com/interlock-go/interlock/internal/redistest"
@@ -54,7 +55,7 @@ func conform(t *testing.T, servers []*redistest.Server, url string, o rueidis.Cl
 			})
 			return drivertest.World{
 				Open:         func(ctx context.Context) (driver.Driver, error) { return openVia(ctx, via, o, prefix) },
-				URL:          url + separator + "prefix=" + prefix,
+				URL:          strings.Replace(url, "redis:", "redisworld:", 1) + separator + "prefix=" + prefix,
 				Hang:         via.hang,
 				LoseMessages: via.loseMessages,
 				Unreachable: func(ctx context.Context) error {
@@ -74,8 +75,11 @@ func openURL(ctx context.Context, url string) (driver.Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	return driver.OpenURL(ctx, u)
+	return redislock.OpenBehind(ctx, u)
 }
+
+// Other processes of a world open it by this scheme.
+func init() { driver.Register("redisworld", redislock.OpenBehind) }
 
 // leakedNothing makes sure that every key goes away by itself, but for cells that
 // exist.

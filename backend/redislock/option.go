@@ -2,9 +2,7 @@ package redislock
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -16,16 +14,13 @@ import (
 type Option func(*config)
 
 type config struct {
-	prefix   string
+	prefix   string // of all keys; tests keep apart by it
+	allNames string // what all names begin with, if the client said so: to examine rights
 	replicas int
 	patience time.Duration // how long replicas may take
 	own      bool          // the client is closed with the driver
 	conns    conns         // of an own client
 }
-
-// Prefix is put in front of the names of all locks and values. Programs that are
-// to meet use the same.
-func Prefix(p string) Option { return func(c *config) { c.prefix = p } }
 
 // Replicas has a grant count only when n replicas have confirmed that they know of
 // it, within the given time. If they do not, it is undone, and Acquire tries again
@@ -38,8 +33,6 @@ const defaultPatience = time.Second
 
 func (c *config) check() error {
 	switch {
-	case strings.ContainsAny(c.prefix, "{}"):
-		return driver.Invalid(errors.New("redis: the prefix has a brace, which chooses the slot of a key"))
 	case c.replicas < 0:
 		return driver.Invalid(fmt.Errorf("redis: replicas=%d is negative", c.replicas))
 	case c.replicas > 0 && c.patience < time.Millisecond:

@@ -95,7 +95,7 @@ func openVia(ctx context.Context, p *proxies, o rueidis.ClientOption, prefix str
 	if err != nil {
 		return nil, err
 	}
-	d, err := redislock.New(ctx, client, redislock.Prefix(prefix))
+	d, err := redislock.New(ctx, client, redislock.KeyPrefix(prefix))
 	if err != nil {
 		client.Close()
 		return nil, err

@@ -155,3 +155,17 @@ func waiting(t *testing.T, c *interlock.Client, name string, n int) {
 	}
 	t.Fatalf("there are not %d who wait for %q", n, name)
 }
+
+// Promise: the name of a lock, behind the prefix of the URL, is the server's key.
+func TestTheNameOfALockIsTheKey(t *testing.T) {
+	s := redistest.Start(t)
+	c := opener(t, s.URL()+"?prefix=app/")()
+	l := acquire(t, c.Mutex("nightly"))
+	if got := do(t, s, "EXISTS", "app/nightly"); got != int64(1) {
+		t.Errorf("a lock that is held has no key of its name; there are %q", s.Keys())
+	}
+	release(t, l)
+	if got := do(t, s, "EXISTS", "app/nightly"); got != int64(0) {
+		t.Error("the key of a lock stays after its release")
+	}
+}

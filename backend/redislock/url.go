@@ -24,8 +24,13 @@ func init() {
 
 // open connects to redis://user:password@host:port/database?options.
 func open(ctx context.Context, u *driver.URL) (driver.Driver, error) {
+	return openBehind(ctx, u, "")
+}
+
+func openBehind(ctx context.Context, u *driver.URL, prefix string) (driver.Driver, error) {
 	c := &config{
-		prefix:   u.Text("prefix", ""),
+		prefix:   prefix,
+		allNames: u.Text("prefix", ""),
 		replicas: int(u.Int("replicas", 10, 0)),
 		patience: u.Duration("replica_timeout", defaultPatience),
 		own:      true,
