@@ -13,6 +13,7 @@ import (
 
 	"github.com/interlock-go/interlock/cmd/interlock/internal/guard"
 	"github.com/interlock-go/interlock/examples/flashsale"
+	"github.com/interlock-go/interlock/internal/redistest"
 )
 
 // The test binary is the command itself when it is started as interlock, as a
@@ -39,10 +40,32 @@ func (t tests) Run() int {
 // Each script is a user's session with the shell; the file's name says what it
 // shows.
 func TestScripts(t *testing.T) {
+	runScripts(t, func(dir string) string {
+		return "sqlite:" + filepath.ToSlash(filepath.Join(dir, "locks.db")) + "?ttl=2s"
+	}, "testdata/script/*.txtar")
+}
+
+// Those that are not about where the locks are show the same on a server.
+func TestScriptsOnRedis(t *testing.T) {
+	s := redistest.Start(t)
+	runScripts(t, func(dir string) string {
+		return s.URL() + "?ttl=2s&prefix=" + filepath.Base(dir) + "/"
+	}, "testdata/script/coordinate.txtar", "testdata/script/e*.txtar", "testdata/script/run_*.txtar")
+}
+
+func runScripts(t *testing.T, url func(dir string) string, patterns ...string) {
+	var files []string
+	for _, p := range patterns {
+		found, err := filepath.Glob(p)
+		if err != nil || len(found) == 0 {
+			t.Fatalf("no scripts %s: %v", p, err)
+		}
+		files = append(files, found...)
+	}
 	testscript.Run(t, testscript.Params{
-		Dir: "testdata/script",
+		Files: files,
 		Setup: func(e *testscript.Env) error {
-			e.Setenv("INTERLOCK_URL", "sqlite:"+filepath.ToSlash(filepath.Join(e.WorkDir, "locks.db"))+"?ttl=2s")
+			e.Setenv("INTERLOCK_URL", url(e.WorkDir))
 			e.Setenv("HOME", e.WorkDir)
 			e.Setenv("XDG_STATE_HOME", "")
 			return os.MkdirAll(filepath.Join(e.WorkDir, "tmp"), 0o700)
