@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
@@ -345,7 +346,7 @@ func refusedAtOnce(t *testing.T, began time.Time, err error) {
 		t.Errorf("after %v: %v", took, err)
 	case !strings.Contains(err.Error(), "NOPERM") && !strings.Contains(err.Error(), "can't run this command"):
 		t.Errorf("what is missing? %v", err)
-	case strings.Contains(err.Error(), "NOPERM") && !driver.IsPermanent(err):
+	case !driver.IsPermanent(err):
 		t.Errorf("not permanent: %v", err)
 	}
 }
@@ -403,6 +404,25 @@ func refusals(t *testing.T, s *redistest.Server) string {
 		return ""
 	}
 	return fmt.Sprint(log)
+}
+
+// The library does not repeat what is refused.
+func TestARefusalIsNotRepeated(t *testing.T) {
+	s := redistest.Start(t)
+	d := documentedRights(t)
+	for _, right := range []string{"+evalsha", "+set", "+time", "~app/*"} {
+		i := slices.Index(d.base, right)
+		c, err := interlock.Open(t.Context(), withRights(t, s, slices.Delete(slices.Clone(d.base), i, i+1)...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		began := time.Now()
+		_, err = c.Mutex("x").Acquire(ctx)
+		refusedAtOnce(t, began, err)
+	}
 }
 
 func TestRightsOfSomeUses(t *testing.T) {

@@ -3,6 +3,8 @@ package redislock
 import (
 	"context"
 	"crypto/tls"
+	"errors"
+	"fmt"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -17,6 +19,20 @@ type conns struct {
 	mu     sync.Mutex
 	open   map[*conn]struct{}
 	closed bool
+	life   context.Context // ends with close, and with it every attempt to connect
+	end    context.CancelFunc
+}
+
+func (s *conns) living() context.Context {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.life == nil {
+		s.life, s.end = context.WithCancel(context.Background())
+		if s.closed {
+			s.end()
+		}
+	}
+	return s.life
 }
 
 type conn struct {
@@ -76,12 +92,18 @@ func (c *conn) Close() error {
 }
 
 func (s *conns) dial(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.living(), cancel)()
 	var raw net.Conn
 	var err error
 	if config != nil {
 		raw, err = (&tls.Dialer{NetDialer: dialer, Config: config}).DialContext(ctx, "tcp", addr)
 	} else {
 		raw, err = dialer.DialContext(ctx, "tcp", addr)
+	}
+	if config != nil && errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("TLS: %w (a server without TLS does not answer: write redis://)", err)
 	}
 	if err != nil {
 		return nil, err
@@ -103,6 +125,9 @@ func (s *conns) dial(ctx context.Context, addr string, dialer *net.Dialer, confi
 func (s *conns) close() {
 	s.mu.Lock()
 	s.closed = true
+	if s.end != nil {
+		s.end()
+	}
 	open := s.open
 	s.open = nil
 	s.mu.Unlock()

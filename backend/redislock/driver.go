@@ -52,11 +52,17 @@ func newDriver(ctx context.Context, client rueidis.Client, c *config) (*Driver, 
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	d.feed.init()
 	d.tasks.Go(d.listen)
-	if err := d.feed.await(ctx); err != nil {
-		d.stop()
-		return nil, explain(err)
+	for attempts := 1; ; attempts++ {
+		err := d.feed.await(ctx)
+		if err == nil {
+			return d, nil
+		}
+		// In a Cluster the next attempt probably takes another node.
+		if err = explain(err); client.Mode() != rueidis.ClientModeCluster || driver.IsPermanent(err) || ctx.Err() != nil || attempts == 10 {
+			d.stop()
+			return nil, err
+		}
 	}
-	return d, nil
 }
 
 // Now is the local steady clock.

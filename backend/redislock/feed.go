@@ -2,7 +2,9 @@ package redislock
 
 import (
 	"context"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -76,7 +78,7 @@ func (d *Driver) echo() []call {
 		return nil
 	}
 	text := "p " + strconv.FormatUint(n, 10)
-	return []call{{echoScript, []string{"interlock:{" + d.id + "}"}, []string{d.channel(), text}}}
+	return []call{{echoScript, []string{"interlock:{" + d.prefix + d.allNames + d.id + "}"}, []string{d.channel(), text}}}
 }
 
 // await waits until there is a feed, and fails with the next attempt that
@@ -120,10 +122,21 @@ func (d *Driver) listen() {
 	}
 }
 
+// anyNode is where the feed of this client is. In a Cluster the client itself would
+// choose the same node for most programs, and a dead one again and again.
+func (d *Driver) anyNode() rueidis.Client {
+	if d.client.Mode() == rueidis.ClientModeCluster {
+		if nodes := slices.Collect(maps.Values(d.client.Nodes())); len(nodes) > 0 {
+			return nodes[rand.N(len(nodes))]
+		}
+	}
+	return d.client
+}
+
 func (d *Driver) listenOnce() error {
 	ctx, drop := context.WithCancel(d.ctx)
 	defer drop()
-	conn, release, err := d.dedicate(ctx)
+	conn, release, err := d.dedicate(ctx, d.anyNode())
 	if err != nil {
 		return err
 	}

@@ -119,7 +119,7 @@ func (d *Driver) heart(ctx context.Context) (conn multi, release func(), err err
 	if d.client.Mode() == rueidis.ClientModeCluster {
 		return d.client, func() {}, nil
 	}
-	return d.dedicate(ctx)
+	return d.dedicate(ctx, d.client)
 }
 
 type multi interface {
@@ -130,14 +130,14 @@ type multi interface {
 
 // dedicate is Dedicate that ends with ctx: the client may have to dial first, and to
 // ask the server when the connection is given back.
-func (d *Driver) dedicate(ctx context.Context) (rueidis.DedicatedClient, func(), error) {
+func (d *Driver) dedicate(ctx context.Context, client rueidis.Client) (rueidis.DedicatedClient, func(), error) {
 	type dedicated struct {
 		conn    rueidis.DedicatedClient
 		release func()
 	}
 	got := make(chan dedicated, 1)
 	go func() {
-		conn, release := d.client.Dedicate()
+		conn, release := client.Dedicate()
 		got <- dedicated{conn, release}
 	}()
 	select {

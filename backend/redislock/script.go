@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/redis/rueidis"
 
@@ -174,6 +175,9 @@ func (d *Driver) failed(ctx context.Context, err error) error {
 		return ctx.Err()
 	case errors.Is(err, rueidis.ErrClosing), d.ctx.Err() != nil:
 		return errClosed
+	}
+	if d.client.Mode() == rueidis.ClientModeStandalone && strings.HasPrefix(err.Error(), "MOVED ") {
+		err = driver.Permanent(fmt.Errorf("%w (a node of a Cluster: the user needs +cluster|slots, or the URL several hosts)", err))
 	}
 	return fmt.Errorf("redis: %w", explain(err))
 }

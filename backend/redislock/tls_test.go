@@ -77,7 +77,7 @@ func TestTLS(t *testing.T) {
 		{"another authority", at("rediss", "ca", other.CA, "cert", s.ClientCert, "key", s.ClientKey), false, []string{s.Addr, "unknown authority"}},
 		{"a certificate of another authority", at("rediss", "ca", s.CA, "cert", other.ClientCert, "key", other.ClientKey), false, []string{s.Addr}},
 		{"no certificate", at("rediss", "ca", s.CA), false, []string{s.Addr}},
-		{"no TLS", at("redis"), false, []string{s.Addr}},
+		{"no TLS", at("redis"), false, []string{s.Addr, "write rediss://"}},
 
 		{"a file that is not there", at("rediss", "ca", "/no/such/file"), true, []string{"ca:", "/no/such/file"}},
 		{"a file that is none", at("rediss", "ca", broken), true, []string{"no certificate in", broken}},
@@ -138,6 +138,15 @@ func TestPasswords(t *testing.T) {
 		if !driver.IsPermanent(err) {
 			t.Errorf("not permanent: %v", err)
 		}
+	}
+	says(t, openOnce(t, "rediss://"+s.Addr+"?dial_timeout=200ms"), "without TLS does not answer")
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	_, err := openURL(ctx, "rediss://"+s.Addr)
+	says(t, err, "deadline")
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("it took %v to notice the end of the context", took)
 	}
 	says(t, openOnce(t, "redis://plain:s3cret%@"+s.Addr), "%25")
 	says(t, openOnce(t, "redis://plain:s3cret@"+s.Addr+"/16"), "DB index is out of range")

@@ -6,10 +6,13 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -41,7 +44,7 @@ func openBehind(ctx context.Context, u *driver.URL, prefix string) (driver.Drive
 	}
 	client, err := dial(ctx, o, &c.conns)
 	if err != nil {
-		return nil, fmt.Errorf("redis: connect to %s: %w", strings.Join(o.InitAddress, ", "), explain(err))
+		return nil, fmt.Errorf("redis: connect to %s: %w", strings.Join(o.InitAddress, ", "), aboutTLS(u, explain(err)))
 	}
 	d, err := newDriver(ctx, client, c)
 	if err != nil {
@@ -135,16 +138,40 @@ func tlsConfig(u *driver.URL) (*tls.Config, error) {
 	return c, nil
 }
 
-// explain says what a refusal means to whoever wrote the URL.
+// explain says what a refusal means to whoever wrote the URL, and that it will be
+// the same next time.
 func explain(err error) error {
-	text := err.Error()
+	has := func(parts ...string) bool {
+		return slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(err.Error(), p) })
+	}
+	hint := ""
 	switch {
-	case strings.HasPrefix(text, "WRONGPASS"), strings.HasPrefix(text, "NOAUTH"), strings.HasPrefix(text, "ERR AUTH"), strings.HasPrefix(text, "ERR invalid password"):
-		return driver.Permanent(fmt.Errorf("%w (user and password of the URL)", err))
-	case strings.HasPrefix(text, "NOPERM"):
-		return driver.Permanent(fmt.Errorf("%w (the rights that Interlock needs are in its documentation)", err))
-	case strings.Contains(text, "cluster support disabled") || strings.Contains(text, "unknown command 'CLUSTER'"):
-		return driver.Permanent(fmt.Errorf("%w (several hosts mean a Cluster; with Sentinels, add ?master=name)", err))
+	case has("WRONGPASS", "NOAUTH", "ERR AUTH", "invalid password"):
+		hint = "user and password of the URL"
+	case has("NOPERM", "user executing the script can't"): // Redis 7.0 says the latter inside scripts
+		hint = "interlock doctor names the rights that are missing"
+	case has("cluster support disabled", "unknown command 'CLUSTER'"):
+		hint = "several hosts mean a Cluster; with Sentinels, add ?master=name"
+	case has("unknown command 'SENTINEL'"):
+		hint = "?master=name needs the hosts of Sentinels"
+	case has("unknown command 'EVAL"):
+		hint = "if this is a Sentinel, add ?master=name"
+	case has("SELECT is not allowed in cluster mode", "DB index is out of range"):
+		hint = "the database of the URL"
+	default:
+		return err
+	}
+	return driver.Permanent(fmt.Errorf("%w (%s)", err, hint))
+}
+
+// aboutTLS says what may be behind a connection that ends before it has begun.
+func aboutTLS(u *driver.URL, err error) error {
+	cut := errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+	switch {
+	case cut && u.Scheme == "redis":
+		return fmt.Errorf("%w (if the server expects TLS, write rediss://)", err)
+	case cut:
+		return fmt.Errorf("%w (if the server wants a certificate, add ?cert=…&key=…)", err)
 	}
 	return err
 }
