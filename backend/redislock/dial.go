@@ -122,18 +122,25 @@ func (s *conns) dial(ctx context.Context, addr string, dialer *net.Dialer, confi
 	return c, nil
 }
 
-func (s *conns) close() {
+// reset has the client connect anew: a name may lead to another server now.
+func (s *conns) reset() {
 	s.mu.Lock()
-	s.closed = true
-	if s.end != nil {
-		s.end()
-	}
 	open := s.open
 	s.open = nil
 	s.mu.Unlock()
 	for c := range open {
 		c.Conn.Close()
 	}
+}
+
+func (s *conns) close() {
+	s.mu.Lock()
+	s.closed = true
+	if s.end != nil {
+		s.end()
+	}
+	s.mu.Unlock()
+	s.reset()
 }
 
 // dial is rueidis.NewClient that ends with ctx.

@@ -176,6 +176,9 @@ func (d *Driver) failed(ctx context.Context, err error) error {
 	case errors.Is(err, rueidis.ErrClosing), d.ctx.Err() != nil:
 		return errClosed
 	}
+	if d.own && strings.HasPrefix(err.Error(), "READONLY ") {
+		d.conns.reset() // it was the master until now
+	}
 	if d.client.Mode() == rueidis.ClientModeStandalone && strings.HasPrefix(err.Error(), "MOVED ") {
 		err = driver.Permanent(fmt.Errorf("%w (a node of a Cluster: the user needs +cluster|slots, or the URL several hosts)", err))
 	}

@@ -1,0 +1,62 @@
+package redislock_test
+
+import (
+	"io"
+	"net"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/redistest"
+)
+
+// endpoint is a name that leads to the master, as managed servers have one: new
+// connections go where it points, old ones stay.
+func endpoint(t *testing.T, to *atomic.Pointer[string]) (addr string) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			from, err := l.Accept()
+			if err != nil {
+				return
+			}
+			server, err := net.Dial("tcp", *to.Load())
+			if err != nil {
+				from.Close()
+				continue
+			}
+			go func() { _, _ = io.Copy(server, from); server.Close(); from.Close() }()
+			go func() { _, _ = io.Copy(from, server); server.Close(); from.Close() }()
+		}
+	}()
+	return l.Addr().String()
+}
+
+// Promise: when the name of a server leads to another master, and the old one stays as
+// a replica that answers, locks go on on the new one.
+func TestAMasterThatBecomesAReplicaIsLeft(t *testing.T) {
+	old, next := redistest.Start(t), redistest.Start(t)
+	var to atomic.Pointer[string]
+	to.Store(&old.Addr)
+	c := opener(t, "redis://"+endpoint(t, &to), interlock.TTL(3*time.Second))()
+	held := acquire(t, c.Mutex("held", interlock.StrictOrder()))
+	release(t, acquire(t, c.Mutex("other")))
+
+	to.Store(&next.Addr)
+	do(t, old, "REPLICAOF", "127.0.0.1", strconv.Itoa(next.Port))
+	release(t, acquire(t, c.Mutex("other")))
+	if got := do(t, next, "EXISTS", "interlock:{other}:t"); got != int64(1) {
+		t.Error("the lock was not taken on the new master")
+	}
+	select {
+	case <-held.Done(): // the new master knows nothing of it
+	case <-time.After(time.Minute):
+		t.Error("a lease that a failover has lost is not lost")
+	}
+}
