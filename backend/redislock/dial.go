@@ -53,27 +53,6 @@ func (c *conn) Read(b []byte) (int, error) {
 	return c.Conn.Read(b)
 }
 
-// slow is how long a call takes before anybody watches whether its context ends: a
-// single caller reads its answer itself, until its deadline, and sees nothing else.
-const slow = 50 * time.Millisecond
-
-// watch interrupts calls by single callers when ctx ends, until stop.
-func (s *conns) watch(ctx context.Context) (stop func()) {
-	ended := make(chan struct{})
-	timer := time.AfterFunc(slow, func() {
-		select {
-		case <-ctx.Done():
-			s.interrupt()
-		case <-ended:
-		}
-	})
-	return func() {
-		if !timer.Stop() {
-			close(ended)
-		}
-	}
-}
-
 func (s *conns) interrupt() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -30,6 +30,7 @@ type Driver struct {
 	sessions  atomic.Uint64
 	queues    queues
 	feed      feed
+	watch     watch
 
 	mu        sync.Mutex
 	places    map[uint64]*place    // by number

@@ -113,7 +113,7 @@ func (d *Driver) run(ctx context.Context, c call) (rueidis.RedisMessage, error) 
 func (d *Driver) do(ctx context.Context, cmd rueidis.Completed) (rueidis.RedisMessage, error) {
 	d.exchanges.Add(1)
 	if d.own {
-		defer d.conns.watch(ctx)()
+		defer d.watch.end(d.watch.begin(ctx, d))
 		return d.client.Do(ctx, cmd).ToMessage()
 	}
 	done := make(chan rueidis.RedisResult, 1)
