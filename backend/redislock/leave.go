@@ -29,11 +29,6 @@ func (s *session) leave(ctx context.Context, id string, q *queue, clean bool) er
 		return driver.ErrGone
 	}
 	lone := p != nil && p.lone && p.state == held
-	c := call{leaveScript, q.keys, []string{id, s.id, digit(clean), s.ttlUS, s.ttlUS, "0"}}
-	if p != nil {
-		c = p.leaving(clean, false)
-		p.sure = false
-	}
 	s.d.mu.Unlock()
 	if lone {
 		ok, err := s.d.run1(ctx, call{dropScript, q.loneKeys(), []string{s.head(id), p.mark(clean)}})
@@ -45,6 +40,13 @@ func (s *session) leave(ctx context.Context, id string, q *queue, clean bool) er
 			return nil
 		}
 		q.busy.Store(true)
+	}
+	c := call{leaveScript, q.keys, []string{id, s.id, digit(clean), s.ttlUS, s.ttlUS, "0"}}
+	if p != nil {
+		s.d.mu.Lock()
+		c = p.leaving(clean, false)
+		p.sure = false
+		s.d.mu.Unlock()
 	}
 	answer, err := s.d.runN(ctx, c, 3)
 	if err != nil {
