@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/interlock-go/interlock/internal/testserver"
 )
 
 // Cluster is a Redis cluster.
@@ -95,7 +97,7 @@ func (c *Cluster) form(masters int) error {
 		}
 	}
 	for i, s := range c.Nodes {
-		err := until(func() (bool, error) {
+		err := testserver.Until(func() (bool, error) {
 			return s.says([]string{"CLUSTER", "INFO"}, "cluster_state:ok") && (i < masters || s.inSync()), nil
 		})
 		if err != nil {
@@ -108,7 +110,7 @@ func (c *Cluster) form(masters int) error {
 // meet introduces all nodes to each other.
 func (c *Cluster) meet() error {
 	var met time.Time
-	return until(func() (bool, error) {
+	return testserver.Until(func() (bool, error) {
 		if !slices.ContainsFunc(c.Nodes, func(s *Server) bool { return s.linked() < len(c.Nodes) }) {
 			return true, nil
 		}
@@ -153,7 +155,7 @@ func (s *Server) replicate(master *Server) error {
 		return err
 	}
 	var answer error
-	if err = until(func() (bool, error) {
+	if err = testserver.Until(func() (bool, error) {
 		_, answer = s.Do("CLUSTER", "REPLICATE", id.(string))
 		return answer == nil, nil
 	}); err != nil {
@@ -230,7 +232,7 @@ func (c *Cluster) Move(key string, to *Server) {
 	to.must("CLUSTER", "SETSLOT", slot, "NODE", toID)
 	from.must("CLUSTER", "SETSLOT", slot, "NODE", toID)
 	for _, s := range c.Nodes {
-		err := until(func() (bool, error) {
+		err := testserver.Until(func() (bool, error) {
 			port, err := s.owner(n)
 			return port == to.Port, err
 		})

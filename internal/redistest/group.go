@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+
+	"github.com/interlock-go/interlock/internal/testserver"
 )
 
 // runAll starts n servers at once, in folders of their own. Either all of them
@@ -47,7 +49,7 @@ func oneAuthority(dir string, opts []Option) (Option, error) {
 	if !set.tls {
 		return func(*settings) {}, nil
 	}
-	ca, err := newAuthority(filepath.Join(dir, "ca.crt"))
+	ca, err := testserver.NewAuthority(filepath.Join(dir, "ca.crt"))
 	return func(s *settings) { s.ca = ca }, err
 }
 

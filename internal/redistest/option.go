@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/interlock-go/interlock/internal/testserver"
 )
 
 // Option changes how a server is started.
@@ -14,7 +16,7 @@ type settings struct {
 	lines    [][]string
 	users    []string
 	tls      bool
-	ca       *authority // nil: one of its own
+	ca       *testserver.Authority // nil: one of its own
 	sentinel bool
 	cluster  bool
 	replicas int

@@ -5,6 +5,8 @@ import (
 	"net"
 	"strconv"
 	"testing"
+
+	"github.com/interlock-go/interlock/internal/testserver"
 )
 
 // Sentinels are a master and its replica, watched by three sentinels, of which
@@ -78,7 +80,7 @@ func (s *Sentinels) start(dir string, opts []Option) error {
 		}
 	}
 	for _, server := range s.Sentinels {
-		if err := until(func() (bool, error) { return s.complete(server), nil }); err != nil {
+		if err := testserver.Until(func() (bool, error) { return s.complete(server), nil }); err != nil {
 			return fmt.Errorf("the sentinel on %s does not know all others: %w\n%s", server.Addr, err, server.Log())
 		}
 	}
@@ -159,7 +161,7 @@ func (s *Sentinels) Replica() *Server {
 func (s *Sentinels) WaitFailover(old *Server) *Server {
 	s.Nodes[0].helper()
 	var master *Server
-	err := until(func() (bool, error) {
+	err := testserver.Until(func() (bool, error) {
 		master = nil
 		for _, sentinel := range s.Sentinels {
 			if _, err := sentinel.Do("PING"); err != nil {

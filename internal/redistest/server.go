@@ -10,7 +10,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
+
+	"github.com/interlock-go/interlock/internal/testserver"
 )
 
 // Server is one Redis server, or one sentinel.
@@ -30,7 +31,7 @@ type Server struct {
 	release []func() // of the ports
 
 	mu      sync.Mutex // makes starts and ends one after the other
-	process *process
+	process *testserver.Process
 }
 
 // Start starts a server that ends with the test. If the test fails, it shows
@@ -96,7 +97,7 @@ func (s *Server) prepare() error {
 	if s.Port, err = s.reserve(); err != nil {
 		return err
 	}
-	s.Addr = address(s.Port)
+	s.Addr = testserver.Address(s.Port)
 	text := s.set.file(s.Dir)
 	if s.set.tls {
 		lines, err := s.prepareTLS()
@@ -122,7 +123,7 @@ func (s *Server) prepare() error {
 }
 
 func (s *Server) reserve() (int, error) {
-	port, release, err := reserve()
+	port, release, err := testserver.Reserve()
 	if err == nil {
 		s.release = append(s.release, release)
 	}
@@ -149,18 +150,17 @@ func (s *Server) launch() error {
 	if s.clock != nil {
 		cmd.Env = append(cmd.Env, s.clock.env()...)
 	}
-	if s.process, err = start(cmd); err != nil {
-		s.process = nil
+	if s.process, err = testserver.Begin(cmd); err != nil {
 		return err
 	}
 	return s.awaitReady(s.process)
 }
 
 // awaitReady waits until this process answers, and not one that has its port.
-func (s *Server) awaitReady(p *process) error {
-	pid := fmt.Sprintf("\nprocess_id:%d\r", p.cmd.Process.Pid)
-	err := until(func() (bool, error) {
-		if p.ended() {
+func (s *Server) awaitReady(p *testserver.Process) error {
+	pid := fmt.Sprintf("\nprocess_id:%d\r", p.Pid())
+	err := testserver.Until(func() (bool, error) {
+		if p.Ended() {
 			text := s.Log()
 			if strings.Contains(text, "Address already in use") {
 				return false, fmt.Errorf("%s: %w", s.Addr, errPortTaken)
@@ -173,27 +173,10 @@ func (s *Server) awaitReady(p *process) error {
 		_, err := s.Do("PING")
 		return err == nil, nil
 	})
-	if errors.Is(err, errSlow) {
+	if errors.Is(err, testserver.ErrSlow) {
 		err = fmt.Errorf("redis-server does not answer:\n%s", s.Log())
 	}
 	return err
-}
-
-// errSlow ends a wait that should have been over long ago.
-var errSlow = errors.New("nothing has happened for 30 seconds")
-
-// until looks again and again until there is a result or an error.
-func until(ready func() (bool, error)) error {
-	began := time.Now()
-	for pause := time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
-		if ok, err := ready(); ok || err != nil {
-			return err
-		}
-		if time.Since(began) > 30*time.Second {
-			return errSlow
-		}
-		time.Sleep(pause)
-	}
 }
 
 // Stop ends the server at once, for good: it does not save its data.
@@ -201,7 +184,7 @@ func (s *Server) Stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.process != nil {
-		s.process.kill()
+		s.process.Kill()
 	}
 	for _, release := range s.release {
 		release()
@@ -213,7 +196,7 @@ func (s *Server) Stop() {
 func (s *Server) Kill() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.process.kill()
+	s.process.Kill()
 }
 
 // Restart starts the server on the same port, with the data that it has saved:
@@ -223,7 +206,7 @@ func (s *Server) Restart() {
 	s.helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.process.terminate()
+	s.process.Terminate()
 	if err := s.launch(); err != nil {
 		s.fail("restart: %v", err)
 	}
@@ -233,22 +216,22 @@ func (s *Server) Restart() {
 // stay, and nobody answers on them.
 func (s *Server) Pause() {
 	s.helper()
-	s.check("pause", pause(s.running()))
+	s.check("pause", s.running().Pause())
 }
 
 // Resume lets a paused server go on.
 func (s *Server) Resume() {
 	s.helper()
-	s.check("resume", resume(s.running()))
+	s.check("resume", s.running().Resume())
 }
 
 // Pid is the process id, which changes with a Restart.
-func (s *Server) Pid() int { return s.running().Pid }
+func (s *Server) Pid() int { return s.running().Pid() }
 
-func (s *Server) running() *os.Process {
+func (s *Server) running() *testserver.Process {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.process.cmd.Process
+	return s.process
 }
 
 // URL is redis://127.0.0.1:port, or rediss:// with TLS.
@@ -260,14 +243,7 @@ func (s *Server) URL() string {
 }
 
 // Log is the end of what the server has said.
-func (s *Server) Log() string {
-	b, err := os.ReadFile(s.path("log"))
-	if err != nil {
-		return err.Error()
-	}
-	const most = 8 << 10
-	return string(b[max(0, len(b)-most):])
-}
+func (s *Server) Log() string { return testserver.Tail(s.path("log")) }
 
 func (s *Server) helper() {
 	if s.t != nil {

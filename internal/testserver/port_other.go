@@ -1,14 +1,14 @@
 //go:build !linux
 
-package redistest
+package testserver
 
 import (
 	"fmt"
 	"net"
 )
 
-// reserve returns a port of the loopback interface that was free just now.
-func reserve() (port int, release func(), err error) {
+// Reserve returns a port of the loopback interface that was free just now.
+func Reserve() (port int, release func(), err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return 0, nil, fmt.Errorf("find a free port: %w", err)

@@ -1,4 +1,4 @@
-package redistest
+package testserver
 
 import (
 	"fmt"
@@ -6,11 +6,11 @@ import (
 	"syscall"
 )
 
-// reserve returns a port of the loopback interface that is nobody else's until
+// Reserve returns a port of the loopback interface that is nobody else's until
 // release is called: a socket is bound to it, but does not listen. Another one
 // that says SO_REUSEADDR can listen there, and so can its successors; nobody is
 // given the port by chance in between.
-func reserve() (port int, release func(), err error) {
+func Reserve() (port int, release func(), err error) {
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return 0, nil, fmt.Errorf("reserve a port: %w", os.NewSyscallError("socket", err))

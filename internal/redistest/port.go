@@ -1,8 +1,0 @@
-package redistest
-
-import (
-	"net"
-	"strconv"
-)
-
-func address(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }

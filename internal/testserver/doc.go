@@ -1,0 +1,4 @@
+// Package testserver is what the launchers of real servers for tests have in
+// common: processes that end with the test process, ports that nobody else is
+// given, certificates, and a proxy that disturbs connections.
+package testserver

@@ -1,0 +1,161 @@
+package testserver
+
+import (
+	"errors"
+	"net"
+	"sync"
+	"time"
+)
+
+// Proxy stands between clients and a server, on a loopback port of its own,
+// and disturbs the connections.
+type Proxy struct {
+	Addr string
+
+	target    string
+	release   func() // of the port
+	filters   func() (requests, replies Filter)
+	toClients counter
+	toServer  counter
+	running   sync.WaitGroup
+
+	mu       sync.Mutex
+	listener net.Listener // nil while connections are refused
+	links    map[*link]struct{}
+	open     chan struct{} // closed while bytes flow
+	closed   bool
+}
+
+// RunProxy starts a proxy for the server at the address target. Each new
+// connection gets filters of its own; without filters everything passes. The
+// caller has to Close the proxy.
+func RunProxy(target string, filters func() (requests, replies Filter)) (*Proxy, error) {
+	if filters == nil {
+		filters = func() (requests, replies Filter) { return all, all }
+	}
+	p := &Proxy{target: target, filters: filters, links: map[*link]struct{}{}, open: make(chan struct{})}
+	close(p.open)
+	port, release, err := Reserve()
+	if err != nil {
+		return nil, err
+	}
+	p.Addr, p.release = Address(port), release
+	if err := p.listen(); err != nil {
+		release()
+		return nil, err
+	}
+	return p, nil
+}
+
+func all(read []byte) Passed { return Passed{Bytes: read} }
+
+// listen starts to accept; p.mu is held, or nobody knows p yet.
+func (p *Proxy) listen() error {
+	l, err := net.Listen("tcp", p.Addr)
+	if err != nil {
+		return err
+	}
+	p.listener = l
+	p.running.Go(func() { p.accept(l) })
+	return nil
+}
+
+func (p *Proxy) accept(l net.Listener) {
+	for {
+		client, err := l.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			time.Sleep(time.Millisecond) // out of files, most likely
+			continue
+		}
+		k := &link{proxy: p, client: client, gone: make(chan struct{})}
+		p.mu.Lock()
+		if p.listener != l {
+			_ = client.Close()
+		} else {
+			p.links[k] = struct{}{}
+			p.running.Go(k.run)
+		}
+		p.mu.Unlock()
+	}
+}
+
+// Close ends the proxy and all its connections.
+func (p *Proxy) Close() {
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+	p.Refuse(true)
+	p.Cut()
+	p.running.Wait()
+	p.release()
+}
+
+// Hang holds back all bytes in both directions, and the end of connections
+// too, until Resume. Connections stay, and new ones are accepted.
+func (p *Proxy) Hang() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-p.open:
+		p.open = make(chan struct{})
+	default:
+	}
+}
+
+// Resume lets the bytes flow again, first those that were held back.
+func (p *Proxy) Resume() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-p.open:
+	default:
+		close(p.open)
+	}
+}
+
+func (p *Proxy) gate() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.open
+}
+
+// Cut closes all connections that there are.
+func (p *Proxy) Cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for k := range p.links {
+		k.cut()
+	}
+}
+
+// Connections is how many connections of clients there are.
+func (p *Proxy) Connections() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.links)
+}
+
+// Refuse lets all attempts to connect fail, as if nobody listened, or lets
+// them succeed again. Connections that there are stay.
+func (p *Proxy) Refuse(yes bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case yes && p.listener != nil:
+		_ = p.listener.Close()
+		p.listener = nil
+	case !yes && p.listener == nil && !p.closed:
+		if err := p.listen(); err != nil {
+			panic("proxy for " + p.target + ": listen again: " + err.Error())
+		}
+	}
+}
+
+// ToClients is what has passed from the server to the clients.
+func (p *Proxy) ToClients() Traffic { return p.toClients.read() }
+
+// ToServer is what has passed from the clients to the server.
+func (p *Proxy) ToServer() Traffic { return p.toServer.read() }

@@ -1,0 +1,34 @@
+package testserver
+
+import (
+	"errors"
+	"os"
+	"time"
+)
+
+// ErrSlow ends a wait that should have been over long ago.
+var ErrSlow = errors.New("nothing has happened for 30 seconds")
+
+// Until looks again and again until there is a result or an error.
+func Until(ready func() (bool, error)) error {
+	began := time.Now()
+	for pause := time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
+		if ok, err := ready(); ok || err != nil {
+			return err
+		}
+		if time.Since(began) > 30*time.Second {
+			return ErrSlow
+		}
+		time.Sleep(pause)
+	}
+}
+
+// Tail is the end of a file: what a server has said last.
+func Tail(path string) string {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	const most = 8 << 10
+	return string(b[max(0, len(b)-most):])
+}

@@ -1,0 +1,72 @@
+package zktest
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// answerWithin is how long a server that serves may take to answer one word.
+const answerWithin = 10 * time.Second
+
+// Ask sends one of the words of four letters that a server answers without a
+// session: srvr, mntr, cons, dump, wchs and others.
+func (s *Server) Ask(word string) (string, error) {
+	return s.askWithin(answerWithin, word)
+}
+
+func (s *Server) askWithin(d time.Duration, word string) (string, error) {
+	answer, err := s.exchange(d, word)
+	if err != nil {
+		return "", fmt.Errorf("ZooKeeper on %s: %s: %w", s.Addr, word, err)
+	}
+	return answer, nil
+}
+
+func (s *Server) exchange(d time.Duration, word string) (string, error) {
+	if len(word) != 4 {
+		return "", fmt.Errorf("%q has not four letters", word)
+	}
+	conn, err := net.DialTimeout("tcp", s.Addr, d)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(d)); err != nil {
+		return "", err
+	}
+	if _, err := io.WriteString(conn, word); err != nil {
+		return "", err
+	}
+	answer, err := io.ReadAll(conn)
+	return string(answer), err
+}
+
+// Serving says whether the server serves clients now. One of an ensemble does
+// only while it has a leader.
+func (s *Server) Serving() bool {
+	answer, err := s.Ask("srvr")
+	return err == nil && strings.Contains(answer, "\nMode: ")
+}
+
+// Figure is a figure of the word mntr: packets_sent, znode_count, watch_count,
+// num_alive_connections and many more. The question itself is a packet received.
+func (s *Server) Figure(name string) float64 {
+	s.helper()
+	answer, err := s.Ask("mntr")
+	s.check("figures", err)
+	for line := range strings.Lines(answer) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		if key != "zk_"+name {
+			continue
+		}
+		figure, err := strconv.ParseFloat(value, 64)
+		s.check("figure "+name, err)
+		return figure
+	}
+	s.fail("no figure %s in:\n%s", name, answer)
+	return 0
+}

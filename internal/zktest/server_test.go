@@ -1,0 +1,106 @@
+package zktest_test
+
+import (
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/interlock-go/interlock/internal/zktest"
+)
+
+// ask ends the test if the server does not answer.
+func ask(t *testing.T, s *zktest.Server, word string) string {
+	t.Helper()
+	answer, err := s.Ask(word)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer
+}
+
+func TestConfig(t *testing.T) {
+	for name, c := range map[string]struct {
+		opts []zktest.Option
+		want []string
+	}{
+		"default": {nil, []string{"tickTime=200", "minSessionTimeout=400", "maxSessionTimeout=40000", "maxClientCnxns=0"}},
+		"changed": {
+			[]zktest.Option{zktest.Tick(100 * time.Millisecond), zktest.Config("minSessionTimeout", "1500"), zktest.Config("maxClientCnxns", "60")},
+			[]string{"tickTime=100", "minSessionTimeout=1500", "maxSessionTimeout=20000", "maxClientCnxns=60"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			answer := ask(t, zktest.Start(t, c.opts...), "conf")
+			for _, want := range c.want {
+				if !strings.Contains(answer, "\n"+want+"\n") {
+					t.Errorf("no %q in:\n%s", want, answer)
+				}
+			}
+		})
+	}
+	_, err := zktest.Run(t.TempDir(), zktest.Config("tickTime", "soon"))
+	if err == nil || !strings.Contains(err.Error(), `"soon"`) {
+		t.Errorf("got %v, want the server's own complaint", err)
+	}
+}
+
+func TestWithoutTheBinary(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	_, err := zktest.Run(t.TempDir())
+	if err == nil || !strings.Contains(err.Error(), "install zookeeper") {
+		t.Errorf("got %v, want what to install", err)
+	}
+}
+
+func TestAsk(t *testing.T) {
+	s := zktest.Start(t)
+	if got := ask(t, s, "ruok"); got != "imok" {
+		t.Errorf("got %q, want imok", got)
+	}
+	if got := s.Figure("znode_count"); got != 5 {
+		t.Errorf("got %v nodes, want the 5 that are always there", got)
+	}
+	before := s.Figure("packets_received")
+	ask(t, s, "ruok")
+	if got := s.Figure("packets_received"); got <= before {
+		t.Errorf("got %v packets after %v", got, before)
+	}
+	if _, err := s.Ask("stats"); err == nil {
+		t.Error("a word of five letters")
+	}
+}
+
+// A port stays with its server while that is down.
+func TestPortIsKept(t *testing.T) {
+	s := zktest.Start(t)
+	addr, pid := s.Addr, s.Pid()
+	s.Kill()
+	if s.Alive() || s.Serving() {
+		t.Error("alive after it was killed")
+	}
+	for range 200 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+	}
+	s.Restart()
+	if s.Addr != addr || s.Pid() == pid || !s.Alive() {
+		t.Error("got another address, the same process, or none")
+	}
+}
+
+func TestStop(t *testing.T) {
+	s, err := zktest.Run(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Pause()
+	s.Stop()
+	s.Stop()
+	if _, err := net.Dial("tcp", s.Addr); err == nil {
+		t.Error("it still listens")
+	}
+}
