@@ -1,6 +1,7 @@
 package zktest
 
 import (
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -30,7 +31,7 @@ func (s *Server) exchange(d time.Duration, word string) (string, error) {
 	if len(word) != 4 {
 		return "", fmt.Errorf("%q has not four letters", word)
 	}
-	conn, err := net.DialTimeout("tcp", s.Addr, d)
+	conn, err := s.dial(d)
 	if err != nil {
 		return "", err
 	}
@@ -43,6 +44,14 @@ func (s *Server) exchange(d time.Duration, word string) (string, error) {
 	}
 	answer, err := io.ReadAll(conn)
 	return string(answer), err
+}
+
+func (s *Server) dial(within time.Duration) (net.Conn, error) {
+	dialer := &net.Dialer{Timeout: within}
+	if s.secure != nil {
+		return tls.DialWithDialer(dialer, "tcp", s.Addr, s.secure)
+	}
+	return dialer.Dial("tcp", s.Addr)
 }
 
 // Serving says whether the server serves clients now. One of an ensemble does

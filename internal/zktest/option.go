@@ -1,6 +1,8 @@
 package zktest
 
 import (
+	"crypto/sha1"
+	"encoding/base64"
 	"fmt"
 	"strconv"
 	"strings"
@@ -14,6 +16,8 @@ type settings struct {
 	lines   [][2]string
 	jvm     []string
 	durable bool
+	tls     bool
+	plain   bool // beside TLS
 }
 
 // Config adds a line to the server's configuration file. A later line
@@ -48,6 +52,26 @@ func Tick(d time.Duration) Option {
 		Config("minSessionTimeout", strconv.FormatInt(2*ms, 10))(s)
 		Config("maxSessionTimeout", strconv.FormatInt(200*ms, 10))(s)
 	}
+}
+
+// Superuser names a user of the scheme "digest" who may do everything.
+func Superuser(name, password string) Option {
+	sum := sha1.Sum([]byte(name + ":" + password))
+	return Config("DigestAuthenticationProvider.superDigest", name+":"+base64.StdEncoding.EncodeToString(sum[:]))
+}
+
+// MaxBuffer sets how many bytes of data a request or a node may have, about.
+// It is a million otherwise.
+func MaxBuffer(bytes int) Option { return Property("jute.maxbuffer", strconv.Itoa(bytes)) }
+
+// TTLNodes enables nodes that vanish a time after their last change. How often
+// the server looks for them is what Containers says.
+func TTLNodes() Option { return Config("extendedTypesEnabled", "true") }
+
+// Containers sets how often the server looks for containers that have become
+// empty, which is once a minute otherwise.
+func Containers(every time.Duration) Option {
+	return Property("znode.container.checkIntervalMs", strconv.FormatInt(every.Milliseconds(), 10))
 }
 
 // file is the text of the configuration file, without the addresses.

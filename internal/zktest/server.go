@@ -1,6 +1,7 @@
 package zktest
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"os"
@@ -20,8 +21,12 @@ type Server struct {
 	Port int
 	Dir  string // its data, its configuration and its log
 
+	// With TLS: files in PEM form.
+	CA, ClientCert, ClientKey string
+
 	t       testing.TB // nil: none
 	set     settings
+	secure  *tls.Config
 	release []func() // of the ports
 
 	mu      sync.Mutex // makes starts and ends one after the other
@@ -79,9 +84,13 @@ func Run(dir string, opts ...Option) (*Server, error) {
 	return nil, err
 }
 
-// jars are the server, which names its libraries itself, and a log on the
-// standard error.
-var jars = []string{"/usr/share/java/zookeeper.jar", "/usr/share/java/slf4j-simple.jar"}
+// jars are the server, which names most of its libraries itself, what it lacks
+// for TLS, and a log on the standard error.
+var jars = []string{
+	"/usr/share/java/zookeeper.jar",
+	"/usr/share/java/netty-codec.jar",
+	"/usr/share/java/slf4j-simple.jar",
+}
 
 func installed() error {
 	_, err := exec.LookPath("java")
@@ -91,7 +100,7 @@ func installed() error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("install zookeeper (on Debian: apt-get install zookeeper): %w", err)
+		return fmt.Errorf("install ZooKeeper (on Debian: apt-get install libzookeeper-java default-jre-headless): %w", err)
 	}
 	return nil
 }
@@ -107,9 +116,19 @@ func (s *Server) prepare() error {
 	}
 	s.Addr = testserver.Address(s.Port)
 	text := s.set.file(s.path("data"))
-	text += fmt.Sprintf("clientPortAddress=127.0.0.1\nclientPort=%d\n", s.Port)
+	if s.set.tls {
+		lines, err := s.prepareTLS()
+		if err != nil {
+			return err
+		}
+		text += lines
+	} else {
+		text += fmt.Sprintf(plainPort, s.Port)
+	}
 	return os.WriteFile(s.path("zoo.cfg"), []byte(text), 0o600)
 }
+
+const plainPort = "clientPortAddress=127.0.0.1\nclientPort=%d\n"
 
 func (s *Server) reserve() (int, error) {
 	port, release, err := testserver.Reserve()

@@ -48,7 +48,7 @@ func TestConfig(t *testing.T) {
 func TestWithoutTheBinary(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	_, err := zktest.Run(t.TempDir())
-	if err == nil || !strings.Contains(err.Error(), "install zookeeper") {
+	if err == nil || !strings.Contains(err.Error(), "install ZooKeeper") {
 		t.Errorf("got %v, want what to install", err)
 	}
 }
@@ -103,4 +103,48 @@ func TestStop(t *testing.T) {
 	if _, err := net.Dial("tcp", s.Addr); err == nil {
 		t.Error("it still listens")
 	}
+}
+
+// Sessions and nodes survive a restart, unless the server has lost its data.
+func TestRestart(t *testing.T) {
+	s := zktest.Start(t)
+	c := connect(t, s.Addr)
+	c.create("/a", ephemeral)
+	s.Restart()
+	c, ok := c.resume(s.Addr)
+	if !ok || !c.exists("/a") {
+		t.Fatal("the session or its node is gone")
+	}
+	s.RestartEmpty()
+	if _, ok := c.resume(s.Addr); ok {
+		t.Error("the session is still there")
+	}
+	if connect(t, s.Addr).exists("/a") {
+		t.Error("the node is still there")
+	}
+}
+
+func TestPause(t *testing.T) {
+	s := zktest.Start(t)
+	c := connect(t, s.Addr)
+	s.Pause()
+	if !s.Alive() {
+		t.Error("got dead, want paused")
+	}
+	c.sendAs(-2, opPing, nil)
+	c.silent()
+	s.Resume()
+	c.reply(-2)
+}
+
+// A session that nobody keeps ends, and takes its nodes along.
+func TestSessionsEnd(t *testing.T) {
+	s := zktest.Start(t)
+	short, long := dial(t, s.Addr), connect(t, s.Addr)
+	short.open(time.Millisecond)
+	if short.timeout != 400*time.Millisecond || long.timeout != 40*time.Second {
+		t.Errorf("got %v and %v, want 400ms and 40s", short.timeout, long.timeout)
+	}
+	short.create("/a", ephemeral)
+	eventually(t, "the node is gone", func() bool { return !long.exists("/a") })
 }

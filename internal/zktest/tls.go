@@ -1,0 +1,43 @@
+package zktest
+
+import (
+	"fmt"
+
+	"github.com/interlock-go/interlock/internal/testserver"
+)
+
+// TLS makes the server listen with TLS only, and accept only clients that show
+// a certificate of its own authority. Config("ssl.clientAuth", "none") accepts
+// all. The server's certificate is for localhost and 127.0.0.1.
+func TLS() Option { return func(s *settings) { s.tls = true } }
+
+// PlainToo lets a server with TLS accept connections without it as well, on
+// the same port.
+func PlainToo() Option { return func(s *settings) { s.plain = true } }
+
+// prepareTLS makes the authority and both certificates, and returns the lines
+// of the configuration that name them.
+func (s *Server) prepareTLS() (string, error) {
+	ca, err := testserver.NewAuthority(s.path("ca.pem")) // Java knows by the name what is in it
+	if err != nil {
+		return "", err
+	}
+	s.CA, s.ClientCert, s.ClientKey = ca.Path, s.path("client.crt"), s.path("client.key")
+	own := s.path("server.pem")
+	if err := ca.IssueOne(own, testserver.ForServer); err != nil {
+		return "", err
+	}
+	if err := ca.Issue(s.ClientCert, s.ClientKey, testserver.ForClient); err != nil {
+		return "", err
+	}
+	if s.secure, err = ca.ClientConfig(s.ClientCert, s.ClientKey); err != nil {
+		return "", err
+	}
+	ports := "secureClientPortAddress=127.0.0.1\nsecureClientPort=%d\n"
+	if s.set.plain {
+		ports = plainPort + "client.portUnification=true\n" +
+			"authProvider.x509=org.apache.zookeeper.server.auth.X509AuthenticationProvider\n"
+	}
+	return fmt.Sprintf(ports+"serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory\n"+
+		"ssl.keyStore.location=%s\nssl.trustStore.location=%s\n", s.Port, escape(own), escape(ca.Path)), nil
+}
