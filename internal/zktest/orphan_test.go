@@ -63,16 +63,26 @@ func TestMain(m *testing.M) {
 	select {}
 }
 
-// Nothing is left in this process when servers have ended.
+// Nothing is left in this process when servers and proxies have ended.
 func TestNoLeaks(t *testing.T) {
 	before := runtime.NumGoroutine()
 	s, err := zktest.Run(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := connect(t, s.Addr)
-	s.Kill()
+	p, err := zktest.RunProxy(s.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := connect(t, p.Addr)
+	h := p.HoldReplies(zktest.With())
+	c.send(opExists, watched("/", false))
+	<-h.Held()
+	p.Hang()
+	p.Close()
 	c.ended()
+	h.Release()
+	s.Kill()
 	s.Restart()
 	s.Stop()
 	eventually(t, "no goroutines left", func() bool { return runtime.NumGoroutine() <= before })
