@@ -62,8 +62,10 @@ cross:
 		$(GO) build $(PLAIN) -o /dev/null work; $(GO) vet $(PLAIN) work; \
 	done
 
+# What failed and what was skipped is said again at the end.
 unit:
-	CGO_ENABLED=1 $(GO) test -race $(TESTFLAGS) work
+	$(TOOLS) $(GO) build -o ../../bin/gotestsum gotest.tools/gotestsum
+	CGO_ENABLED=1 bin/gotestsum --format pkgname -- -race $(TESTFLAGS) work
 
 # The modules of this tree as a release: tagged, packed, installed, used.
 install:
