@@ -1,0 +1,6 @@
+package zkpeer
+
+var (
+	ClassPath = classPath
+	Tool      = tool
+)

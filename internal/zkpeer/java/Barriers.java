@@ -1,0 +1,58 @@
+import java.util.concurrent.TimeUnit;
+import org.apache.curator.framework.recipes.barriers.DistributedBarrier;
+import org.apache.curator.framework.recipes.barriers.DistributedDoubleBarrier;
+
+/** Barriers are the operations of both kinds of barriers. */
+final class Barriers {
+    private Barriers() { }
+
+    static Object run(Session s, Request r) throws Exception {
+        return r.op().startsWith("double") ? both(s, r) : one(s, r);
+    }
+
+    private static Object one(Session s, Request r) throws Exception {
+        DistributedBarrier barrier = new DistributedBarrier(s.client, r.path());
+        switch (r.op()) {
+            case "barrier.set":
+                barrier.setBarrier();
+                return null;
+            case "barrier.remove":
+                barrier.removeBarrier();
+                return null;
+            case "barrier.wait":
+                if (r.has("timeout")) {
+                    return barrier.waitOnBarrier(r.number("timeout"), TimeUnit.MILLISECONDS);
+                }
+                barrier.waitOnBarrier();
+                return true;
+            default:
+                throw new UnsupportedOperationException(r.op());
+        }
+    }
+
+    /** Each thread is a member. */
+    private static Object both(Session s, Request r) throws Exception {
+        String key = "doublebarrier " + r.path() + " " + r.thread();
+        int members = r.number("members");
+        DistributedDoubleBarrier barrier =
+                s.recipe(key, () -> new DistributedDoubleBarrier(s.client, r.path(), members));
+        long timeout = r.number("timeout", -1);
+        switch (r.op()) {
+            case "doublebarrier.enter":
+                if (timeout >= 0) {
+                    return barrier.enter(timeout, TimeUnit.MILLISECONDS);
+                }
+                barrier.enter();
+                return true;
+            case "doublebarrier.leave":
+                s.forget(key); // its node is gone, and so is its name
+                if (timeout >= 0) {
+                    return barrier.leave(timeout, TimeUnit.MILLISECONDS);
+                }
+                barrier.leave();
+                return true;
+            default:
+                throw new UnsupportedOperationException(r.op());
+        }
+    }
+}

@@ -1,0 +1,41 @@
+/** Operations finds what a request asks for. */
+final class Operations {
+    private Operations() { }
+
+    static Object run(Clients clients, Request r) throws Exception {
+        String family = r.op().split("\\.")[0];
+        switch (family) {
+            case "contest":
+            case "crowd":
+                return Contests.run(clients, r);
+            case "close":
+                clients.close();
+                return null;
+            default:
+        }
+        Session s = clients.session(r.session());
+        switch (family) {
+            case "connect":
+                return null;
+            case "id":
+                return s.id();
+            case "expire":
+                s.expire();
+                return null;
+            case "abandon":
+                s.abandon();
+                return null;
+            case "lock":
+                return Locks.run(s, r);
+            case "latch":
+                return Latches.run(s, r);
+            case "selector":
+                return Selector.run(s, r);
+            case "barrier":
+            case "doublebarrier":
+                return Barriers.run(s, r);
+            default:
+                throw new UnsupportedOperationException(r.op());
+        }
+    }
+}

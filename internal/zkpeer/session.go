@@ -1,0 +1,118 @@
+package zkpeer
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+)
+
+// Session is a client with a connection of its own. It is its own first thread.
+type Session struct {
+	*firstThread
+	peer *Peer
+	name string
+
+	mu     sync.Mutex
+	events []Event // that nobody has awaited
+	more   chan struct{}
+}
+
+// Event is something that a session was told.
+type Event struct {
+	Name    string `json:"event"`
+	Session string `json:"session"`
+	Path    string `json:"path"`
+}
+
+// Events. The first ones are those of a connection; the others have the path of
+// the lock.
+const (
+	Connected   = "CONNECTED"   // with kazoo: again as well
+	Suspended   = "SUSPENDED"   // the connection is lost
+	Reconnected = "RECONNECTED" // Curator only
+	Lost        = "LOST"        // the session is lost
+
+	Revoked   = "REVOKE" // somebody asks for a lock back
+	Leader    = "LEADER"
+	NotLeader = "NOT_LEADER"
+)
+
+// Thread does one thing after the other.
+type Thread struct {
+	session *Session
+	name    string
+}
+
+// Session returns another session of the peer. It is opened when it is used first.
+func (p *Peer) Session(name string) *Session { return p.session("session " + name) }
+
+func (p *Peer) session(name string) *Session {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.sessions[name]
+	if s == nil {
+		s = &Session{peer: p, name: name, more: make(chan struct{})}
+		s.firstThread = s.thread("first")
+		p.sessions[name] = s
+	}
+	return s
+}
+
+// Thread returns another thread of the session.
+func (s *Session) Thread(name string) *Thread { return s.thread("thread " + name) }
+
+func (s *Session) thread(name string) *Thread { return &Thread{s, name} }
+
+// control is a thread that nobody else uses, for what must not wait for others.
+func (s *Session) control() *Thread { return s.thread("control") }
+
+// ID is the id of the session on the server.
+func (s *Session) ID() (id int64, err error) {
+	err = s.control().brief("id", nil, &id)
+	return id, err
+}
+
+// Expire ends the session on the server, with all its nodes. The peer learns it
+// afterwards, and opens a new session.
+func (s *Session) Expire() error { return s.control().brief("expire", nil, nil) }
+
+// Abandon closes the connection and leaves the session on the server, with all
+// its nodes, until it times out there. The peer opens a new session at once.
+func (s *Session) Abandon() error { return s.control().brief("abandon", nil, nil) }
+
+// Await waits for an event that nobody has awaited yet.
+func (s *Session) Await(ctx context.Context, name string) (Event, error) {
+	for {
+		s.mu.Lock()
+		i := slices.IndexFunc(s.events, func(e Event) bool { return e.Name == name })
+		if i >= 0 {
+			e := s.events[i]
+			s.events = slices.Delete(s.events, i, i+1)
+			s.mu.Unlock()
+			return e, nil
+		}
+		all, more := slices.Clone(s.events), s.more
+		s.mu.Unlock()
+		select {
+		case <-more:
+		case <-s.peer.process.done:
+			return Event{}, s.peer.gone("await " + name)
+		case <-ctx.Done():
+			return Event{}, fmt.Errorf("%s: no event %s among %v: %w", s.peer.what, name, all, context.Cause(ctx))
+		}
+	}
+}
+
+func (s *Session) happened(e Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.events = append(s.events, e)
+	close(s.more)
+	s.more = make(chan struct{})
+}
+
+// Interrupt makes the thread give up what it waits for, which then returns an
+// error: a thread of Curator is interrupted, a lock or an election of kazoo is
+// cancelled.
+func (t *Thread) Interrupt() error { return t.brief("interrupt", nil, nil) }
