@@ -37,7 +37,7 @@ func NewProxy(t testing.TB, target string) *Proxy {
 func RunProxy(target string) (*Proxy, error) {
 	p := &Proxy{}
 	var err error
-	p.Proxy, err = testserver.RunProxy(target, p.filters)
+	p.Proxy, err = testserver.RunProxy(target, testserver.ProxyOptions{Filters: p.filters})
 	if err != nil {
 		return nil, err
 	}

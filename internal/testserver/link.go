@@ -4,6 +4,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // A Filter decides what becomes of the bytes of one direction of a connection.
@@ -26,6 +27,9 @@ type Traffic struct {
 	Bytes  int64
 	Frames int64 // whole messages
 }
+
+// Pass is the Filter that lets everything through.
+func Pass(read []byte) Passed { return Passed{Bytes: read} }
 
 type counter struct{ bytes, frames atomic.Int64 }
 
@@ -56,12 +60,12 @@ func (k *link) run() {
 	if !k.pass() {
 		return
 	}
-	server, err := net.Dial("tcp", p.target)
+	server, err := k.dial()
 	if err != nil {
 		return
 	}
 	defer server.Close()
-	requests, replies := p.filters()
+	requests, replies := p.options.Filters()
 	var both sync.WaitGroup
 	both.Go(func() { k.pump(server, k.client, requests, &p.toServer) })
 	both.Go(func() { k.pump(k.client, server, replies, &p.toClients) })
@@ -73,6 +77,21 @@ func (k *link) run() {
 		_ = k.client.Close()
 		_ = server.Close()
 		<-ended
+	}
+}
+
+// dial connects to the server.
+func (k *link) dial() (net.Conn, error) {
+	for began := time.Now(); ; {
+		server, err := net.Dial("tcp", k.proxy.target)
+		if err == nil || time.Since(began) >= k.proxy.options.Patience {
+			return server, err
+		}
+		select {
+		case <-k.gone:
+			return nil, err
+		case <-time.After(10 * time.Millisecond):
+		}
 	}
 }
 

@@ -13,8 +13,8 @@ type Proxy struct {
 	Addr string
 
 	target    string
+	options   ProxyOptions
 	release   func() // of the port
-	filters   func() (requests, replies Filter)
 	toClients counter
 	toServer  counter
 	running   sync.WaitGroup
@@ -26,14 +26,23 @@ type Proxy struct {
 	closed   bool
 }
 
-// RunProxy starts a proxy for the server at the address target. Each new
-// connection gets filters of its own; without filters everything passes. The
-// caller has to Close the proxy.
-func RunProxy(target string, filters func() (requests, replies Filter)) (*Proxy, error) {
-	if filters == nil {
-		filters = func() (requests, replies Filter) { return all, all }
+// ProxyOptions are what a proxy does with connections.
+type ProxyOptions struct {
+	// Filters makes the filters of a new connection. Without it everything passes.
+	Filters func() (requests, replies Filter)
+
+	// Patience is for how long a new connection waits for a server that does not
+	// listen yet. Without it the connection is closed at once.
+	Patience time.Duration
+}
+
+// RunProxy starts a proxy for the server at the address target. The caller has
+// to Close it.
+func RunProxy(target string, options ProxyOptions) (*Proxy, error) {
+	if options.Filters == nil {
+		options.Filters = func() (requests, replies Filter) { return Pass, Pass }
 	}
-	p := &Proxy{target: target, filters: filters, links: map[*link]struct{}{}, open: make(chan struct{})}
+	p := &Proxy{target: target, options: options, links: map[*link]struct{}{}, open: make(chan struct{})}
 	close(p.open)
 	port, release, err := Reserve()
 	if err != nil {
@@ -46,8 +55,6 @@ func RunProxy(target string, filters func() (requests, replies Filter)) (*Proxy,
 	}
 	return p, nil
 }
-
-func all(read []byte) Passed { return Passed{Bytes: read} }
 
 // listen starts to accept; p.mu is held, or nobody knows p yet.
 func (p *Proxy) listen() error {

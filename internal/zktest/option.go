@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/interlock-go/interlock/internal/testserver"
 )
 
 // Option changes how a server is started.
@@ -17,7 +19,8 @@ type settings struct {
 	jvm     []string
 	durable bool
 	tls     bool
-	plain   bool // beside TLS
+	plain   bool                  // beside TLS
+	ca      *testserver.Authority // nil: one of its own
 }
 
 // Config adds a line to the server's configuration file. A later line

@@ -87,3 +87,19 @@ func TestNoLeaks(t *testing.T) {
 	s.Stop()
 	eventually(t, "no goroutines left", func() bool { return runtime.NumGoroutine() <= before })
 }
+
+func TestNoLeaksOfEnsembles(t *testing.T) {
+	before := runtime.NumGoroutine()
+	e, err := zktest.RunEnsemble(t.TempDir(), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Freeze(e.Leader())
+	e.Stop()
+	eventually(t, "no goroutines left", func() bool { return runtime.NumGoroutine() <= before })
+	for _, s := range e.Servers {
+		if s.Alive() {
+			t.Errorf("the server on %s is alive", s.Addr)
+		}
+	}
+}

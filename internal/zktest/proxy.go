@@ -43,7 +43,7 @@ func NewProxy(t testing.TB, target string) *Proxy {
 func RunProxy(target string) (*Proxy, error) {
 	p := &Proxy{requests: map[Op]int{}}
 	var err error
-	if p.Proxy, err = testserver.RunProxy(target, p.filters); err != nil {
+	if p.Proxy, err = testserver.RunProxy(target, testserver.ProxyOptions{Filters: p.filters}); err != nil {
 		return nil, err
 	}
 	return p, nil

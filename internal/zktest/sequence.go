@@ -19,6 +19,9 @@ import (
 // survive. It is for a server alone.
 func (s *Server) SetSequence(path string, n int32) {
 	s.helper()
+	if s.peer != nil {
+		s.fail("set the sequence of %s: the server belongs to an ensemble", path)
+	}
 	s.Kill()
 	s.check("set the sequence of "+path, s.logSequence(path, n))
 	s.Restart()

@@ -26,6 +26,7 @@ type Server struct {
 
 	t       testing.TB // nil: none
 	set     settings
+	peer    *peer // nil: it is no part of an ensemble
 	secure  *tls.Config
 	release []func() // of the ports
 
@@ -62,13 +63,10 @@ func Run(dir string, opts ...Option) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{Dir: dir}
-	for _, opt := range opts {
-		opt(&s.set)
-	}
 	if err := installed(); err != nil {
 		return nil, err
 	}
+	s := newServer(dir, opts)
 	for range 10 {
 		if err = s.prepare(); err == nil {
 			err = s.launch()
@@ -82,6 +80,14 @@ func Run(dir string, opts ...Option) (*Server, error) {
 		}
 	}
 	return nil, err
+}
+
+func newServer(dir string, opts []Option) *Server {
+	s := &Server{Dir: dir}
+	for _, opt := range opts {
+		opt(&s.set)
+	}
+	return s
 }
 
 // jars are the server, which names most of its libraries itself, what it lacks
@@ -125,6 +131,9 @@ func (s *Server) prepare() error {
 	} else {
 		text += fmt.Sprintf(plainPort, s.Port)
 	}
+	if s.peer != nil {
+		text += s.peer.lines
+	}
 	return os.WriteFile(s.path("zoo.cfg"), []byte(text), 0o600)
 }
 
@@ -142,6 +151,11 @@ func (s *Server) path(name string) string { return filepath.Join(s.Dir, name) }
 
 // launch starts the process and waits until it serves.
 func (s *Server) launch() error {
+	if s.peer != nil {
+		if err := s.peer.name(s.path("data")); err != nil {
+			return err
+		}
+	}
 	log, err := os.OpenFile(s.path("log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package zktest
 
 import (
 	"fmt"
+	"path/filepath"
 
 	"github.com/interlock-go/interlock/internal/testserver"
 )
@@ -18,9 +19,11 @@ func PlainToo() Option { return func(s *settings) { s.plain = true } }
 // prepareTLS makes the authority and both certificates, and returns the lines
 // of the configuration that name them.
 func (s *Server) prepareTLS() (string, error) {
-	ca, err := testserver.NewAuthority(s.path("ca.pem")) // Java knows by the name what is in it
-	if err != nil {
-		return "", err
+	ca, err := s.set.ca, error(nil)
+	if ca == nil {
+		if ca, err = newAuthority(s.Dir); err != nil {
+			return "", err
+		}
 	}
 	s.CA, s.ClientCert, s.ClientKey = ca.Path, s.path("client.crt"), s.path("client.key")
 	own := s.path("server.pem")
@@ -40,4 +43,8 @@ func (s *Server) prepareTLS() (string, error) {
 	}
 	return fmt.Sprintf(ports+"serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory\n"+
 		"ssl.keyStore.location=%s\nssl.trustStore.location=%s\n", s.Port, escape(own), escape(ca.Path)), nil
+}
+
+func newAuthority(dir string) (*testserver.Authority, error) {
+	return testserver.NewAuthority(filepath.Join(dir, "ca.pem")) // Java knows by the name what is in it
 }
