@@ -2,14 +2,6 @@ module github.com/interlock-go/interlock/backend/redislock
 
 go 1.25.0
 
-replace (
-	github.com/interlock-go/interlock => ../..
-	github.com/interlock-go/interlock/backend/sqlitelock => ../sqlitelock
-	github.com/interlock-go/interlock/cmd/interlock => ../../cmd/interlock
-	github.com/interlock-go/interlock/drivertest => ../../drivertest
-	github.com/interlock-go/interlock/examples => ../../examples
-)
-
 require (
 	github.com/interlock-go/interlock v0.0.0
 	github.com/interlock-go/interlock/drivertest v0.0.0
@@ -23,3 +15,15 @@ require (
 	golang.org/x/sys v0.47.0 // indirect
 	pgregory.net/rapid v1.3.0 // indirect
 )
+
+replace github.com/interlock-go/interlock/examples => ../../examples
+
+replace github.com/interlock-go/interlock => ../..
+
+replace github.com/interlock-go/interlock/backend/sqlitelock => ../sqlitelock
+
+replace github.com/interlock-go/interlock/backend/zklock => ../zklock
+
+replace github.com/interlock-go/interlock/cmd/interlock => ../../cmd/interlock
+
+replace github.com/interlock-go/interlock/drivertest => ../../drivertest

@@ -40,12 +40,14 @@ require (
 	zombiezen.com/go/sqlite v1.4.2 // indirect
 )
 
+replace github.com/interlock-go/interlock => ../..
+
 replace github.com/interlock-go/interlock/backend/redislock => ../../backend/redislock
 
 replace github.com/interlock-go/interlock/backend/sqlitelock => ../../backend/sqlitelock
 
+replace github.com/interlock-go/interlock/backend/zklock => ../../backend/zklock
+
 replace github.com/interlock-go/interlock/drivertest => ../../drivertest
 
 replace github.com/interlock-go/interlock/examples => ../../examples
-
-replace github.com/interlock-go/interlock => ../..

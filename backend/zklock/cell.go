@@ -1,0 +1,224 @@
+package zklock
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// A cell is a node whose data begins with a letter: a value follows, or none
+// exists. Its version is the transaction that changed it last, which never comes
+// back. Each Swap makes, in the same transaction, a node of its ID, by which it is
+// recognised if it is repeated.
+const (
+	cellValue   = 'v'
+	cellDeleted = 'd'
+)
+
+func (d *Driver) cellPath(name string) (string, error) {
+	if err := driver.CheckCell(name); err != nil {
+		return "", err
+	}
+	return d.aside("cells", flat(name)), nil
+}
+
+func cellOf(c content) driver.Cell {
+	out := driver.Cell{Version: uint64(c.stat.Mzxid)}
+	if len(c.data) > 0 && c.data[0] == cellValue {
+		out.Exists, out.Value = true, c.data[1:]
+	}
+	return out
+}
+
+func (d *Driver) Load(ctx context.Context, name string) (driver.Cell, error) {
+	path, err := d.cellPath(name)
+	if err != nil {
+		return driver.Cell{}, err
+	}
+	l, err := d.link(ctx)
+	if err != nil {
+		return driver.Cell{}, err
+	}
+	ctx, cancel := d.bound(ctx)
+	defer cancel()
+	// A server that lags behind would return an older value than another client has seen.
+	if err := l.sync(ctx, path); err != nil {
+		return driver.Cell{}, d.failed(err)
+	}
+	c, err := l.get(ctx, path)
+	if errors.Is(err, zk.ErrNoNode) {
+		return driver.Cell{}, nil
+	}
+	if err != nil {
+		return driver.Cell{}, d.failed(err)
+	}
+	return cellOf(c), nil
+}
+
+func (d *Driver) Swap(ctx context.Context, w driver.Swap) (driver.Cell, error) {
+	path, err := d.cellPath(w.Name)
+	if err != nil {
+		return driver.Cell{}, err
+	}
+	if err := checkID(w.ID); err != nil {
+		return driver.Cell{}, err
+	}
+	if len(w.Value) > driver.MaxCell && !w.Delete {
+		return driver.Cell{}, driver.ErrTooLarge
+	}
+	l, err := d.link(ctx)
+	if err != nil {
+		return driver.Cell{}, err
+	}
+	ctx, cancel := d.bound(ctx)
+	defer cancel()
+	c, err := d.swap(ctx, l, path, &w)
+	d.forgetSwaps(l)
+	return c, d.failed(err)
+}
+
+func (d *Driver) swap(ctx context.Context, l *link, path string, w *driver.Swap) (driver.Cell, error) {
+	marker := d.aside("swaps", w.ID)
+	data := []byte{cellDeleted}
+	if !w.Delete {
+		data = append([]byte{cellValue}, w.Value...)
+	}
+	for attempts := 0; ; attempts++ {
+		if done, err := l.get(ctx, marker); err == nil {
+			return result(done, w), nil
+		} else if !errors.Is(err, zk.ErrNoNode) {
+			return driver.Cell{}, err
+		}
+		c, err := l.get(ctx, path)
+		remember := &zk.CreateRequest{Path: marker, Acl: d.acl, Flags: zk.FlagPersistent}
+		var change any
+		switch {
+		case errors.Is(err, zk.ErrNoNode) && w.Version == 0:
+			change = &zk.CreateRequest{Path: path, Data: data, Acl: d.acl, Flags: zk.FlagPersistent}
+		case errors.Is(err, zk.ErrNoNode):
+			return driver.Cell{}, driver.ErrConflict
+		case err != nil:
+			return driver.Cell{}, err
+		case uint64(c.stat.Mzxid) != w.Version:
+			// The server may lag behind, or this Swap was done just now.
+			if attempts > 0 {
+				return driver.Cell{}, driver.ErrConflict
+			}
+			if err := l.sync(ctx, path); err != nil {
+				return driver.Cell{}, err
+			}
+			continue
+		default:
+			change = &zk.SetDataRequest{Path: path, Data: data, Version: c.stat.Version}
+		}
+		_, err = l.multi(ctx, remember, change)
+		switch {
+		case err == nil:
+			done, err := l.get(ctx, marker)
+			if err != nil {
+				return driver.Cell{}, err
+			}
+			d.remember(w.ID)
+			return result(done, w), nil
+		case errors.Is(err, zk.ErrNoNode) && attempts < 5:
+			if err := d.lay(ctx, l, d.aside("swaps"), false); err != nil {
+				return driver.Cell{}, err
+			}
+			if err := d.lay(ctx, l, d.aside("cells"), false); err != nil {
+				return driver.Cell{}, err
+			}
+		case errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrBadVersion):
+			// Somebody was faster, perhaps this Swap itself.
+			if attempts > 5 {
+				return driver.Cell{}, driver.ErrConflict
+			}
+		default:
+			return driver.Cell{}, err
+		}
+	}
+}
+
+// result is what a Swap has done: the marker has its transaction.
+func result(marker content, w *driver.Swap) driver.Cell {
+	c := driver.Cell{Version: uint64(marker.stat.Czxid), Exists: !w.Delete}
+	if c.Exists {
+		c.Value = w.Value
+	}
+	return c
+}
+
+// swapped is a Swap whose marker is removed when nobody repeats it any more.
+type swapped struct {
+	id string
+	at driver.Instant
+}
+
+func (d *Driver) remember(id string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.swaps = append(d.swaps, swapped{id, d.Now()})
+}
+
+// forgetSwaps removes markers that are old enough.
+func (d *Driver) forgetSwaps(l *link) {
+	before := d.Now().Add(-driver.SwapMemory - 10*time.Second)
+	d.mu.Lock()
+	n := 0
+	for n < len(d.swaps) && d.swaps[n].at < before {
+		n++
+	}
+	old := d.swaps[:n]
+	d.swaps = d.swaps[n:]
+	d.mu.Unlock()
+	if n == 0 {
+		return
+	}
+	d.background(func(ctx context.Context) {
+		for _, s := range old {
+			if err := l.remove(ctx, d.aside("swaps", s.id)); err != nil && !errors.Is(err, zk.ErrNoNode) {
+				return
+			}
+		}
+	})
+}
+
+func (d *Driver) Watch(ctx context.Context, name string, after uint64) (found driver.Cell, err error) {
+	path, err := d.cellPath(name)
+	if err != nil {
+		return found, err
+	}
+	err = d.retrying(ctx, func(ctx context.Context, l *link) (bool, error) {
+		bell := make(chan struct{}, 1)
+		w := l.tap.watch(path, false, bell)
+		defer l.tap.ignore(w)
+		c, err := call(ctx, func() (content, error) {
+			there, stat, _, err := l.conn.ExistsW(path)
+			if err == nil && !there {
+				return content{}, nil
+			}
+			return content{stat: stat}, err
+		}, nil)
+		if err != nil {
+			return false, err
+		}
+		if c.stat != nil {
+			if c, err = l.get(ctx, path); err != nil {
+				if errors.Is(err, zk.ErrNoNode) {
+					return false, nil
+				}
+				return false, err
+			}
+			if found = cellOf(c); found.Version != after {
+				return true, nil
+			}
+		} else if found = (driver.Cell{}); after != 0 {
+			return true, nil
+		}
+		return false, pause(ctx, bell, 0)
+	})
+	return found, err
+}

@@ -1,0 +1,301 @@
+package zklock
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// A ticket changes by another node taking its place in one transaction, with
+// the same number. Whoever watches it first sees its data change, and so does not
+// take it for gone.
+func (d *Driver) replace(ctx context.Context, l *link, q *lane, n name, next string, data []byte, flags int32) error {
+	path := q.path + "/" + n.node
+	_, err := l.multi(ctx,
+		&zk.SetDataRequest{Path: path, Version: -1},
+		&zk.DeleteRequest{Path: path, Version: -1},
+		&zk.CreateRequest{Path: q.path + "/" + next, Data: data, Acl: d.acl, Flags: flags})
+	return err
+}
+
+// numbered returns the name of the ticket with other marks.
+func numbered(n name, stem string) string {
+	at := len(n.node) - 10
+	if n.number < 0 {
+		at--
+	}
+	return stem + n.node[at:]
+}
+
+// Shrink gives the ticket another name. As with Curator, a writer that becomes a
+// reader keeps its number.
+func (s *session) Shrink(ctx context.Context, t driver.Ticket, units int64) error {
+	if err := s.usable(ctx); err != nil {
+		return err
+	}
+	if units < 1 {
+		return driver.Invalid(errors.New("shrink to less than one unit"))
+	}
+	p := s.place(t.ID)
+	if p == nil || p.q.name != t.Queue {
+		return driver.ErrGone
+	}
+	limit := ctx
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	p.await.Lock()
+	defer p.await.Unlock()
+	s.mu.Lock()
+	n := p.n
+	s.mu.Unlock()
+	if n.node == "" {
+		return s.failed(limit, zk.ErrConnectionClosed)
+	}
+	if units >= n.units {
+		return nil
+	}
+	flags := int32(zk.FlagEphemeral)
+	if n.until != 0 {
+		flags = zk.FlagPersistent
+	}
+	return s.failed(limit, s.rename(ctx, p, flags, func(n name) name {
+		n.units = min(n.units, units)
+		return n
+	}))
+}
+
+func stemOf(n *name, id string) string {
+	return stem(id, n.kind, n.units, n.capacity, n.marks()...)
+}
+
+// rename replaces the node of a ticket of this session by one that next names.
+func (s *session) rename(ctx context.Context, p *place, flags int32, next func(name) name) error {
+	for range 5 {
+		s.mu.Lock()
+		n, own, token := p.n, p.own, p.got.Token
+		p.own = nil
+		s.mu.Unlock()
+		s.l.tap.ignore(own)
+		to := next(n)
+		to.node = numbered(to, stemOf(&to, p.req.ID))
+		if to.node == n.node {
+			return nil
+		}
+		c, err := s.l.get(ctx, p.q.path+"/"+n.node)
+		if err == nil {
+			err = s.d.replace(ctx, s.l, p.q, n, to.node, succeed(c, token, p.meta()), flags)
+		}
+		if errors.Is(err, zk.ErrNoNode) {
+			// Another has changed it, or this was done by a call without an answer.
+			if err := s.relocate(ctx, p); err != nil {
+				return err
+			}
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		s.mu.Lock()
+		p.n = to
+		s.mu.Unlock()
+		return nil
+	}
+	return zk.ErrBadVersion
+}
+
+// relocate finds the node of the ticket.
+func (s *session) relocate(ctx context.Context, p *place) error {
+	found, err := s.l.list(ctx, p.q.path, false)
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return err
+	}
+	all := parseAll(found.names)
+	i, ok := all.place(p.req.ID)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !ok {
+		p.forget()
+		return driver.ErrGone
+	}
+	p.n = all[i]
+	return nil
+}
+
+// succeed is the data of a node that takes the place of another.
+func succeed(c content, token uint64, fallback []byte) []byte {
+	m, ok := decode(c.data)
+	if !ok {
+		_ = json.Unmarshal(fallback, &m)
+	}
+	if m.Token == 0 {
+		m.Token = token
+	}
+	if m.Token == 0 {
+		m.Token = uint64(c.stat.Czxid)
+	}
+	if m.Joined == 0 {
+		m.Joined, m.Zxid = c.stat.Ctime, uint64(c.stat.Czxid)
+	}
+	b, _ := json.Marshal(m)
+	return b
+}
+
+// decode reads the data of a ticket's node; ok is false if it is another
+// library's.
+func decode(data []byte) (m meta, ok bool) {
+	return m, strings.HasPrefix(string(data), "{") && json.Unmarshal(data, &m) == nil
+}
+
+// fix gives a ticket that is about to be held its end: a node that does not go
+// with the session. It counts from before the server's clock is read.
+func (s *session) fix(ctx context.Context, p *place, hold time.Duration, kept, wanted bool) error {
+	now, sent, by, err := s.d.clock(ctx, s.l)
+	if err != nil {
+		return err
+	}
+	err = s.rename(ctx, p, zk.FlagPersistent, func(n name) name {
+		n.until, n.kept = now+ceil(hold), kept
+		return n
+	})
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p.fixed, p.kept, p.end = true, kept, by.Add(time.Duration(ceil(hold))*time.Millisecond)
+	p.got.Proof = sent
+	if p.state == waiting {
+		p.isHeld(wanted)
+	}
+	return nil
+}
+
+// ceil returns milliseconds.
+func ceil(d time.Duration) int64 { return int64((d+time.Millisecond-1)/time.Millisecond) + 1 }
+
+func (s *session) Keep(ctx context.Context, t driver.Ticket, d time.Duration) error {
+	if err := s.usable(ctx); err != nil {
+		return err
+	}
+	if d < 0 {
+		return driver.Invalid(errors.New("keep for less than nothing"))
+	}
+	if err := checkID(t.ID); err != nil {
+		return err
+	}
+	q, err := s.d.lane(t.Queue)
+	if err != nil {
+		return err
+	}
+	limit := ctx
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	if p := s.place(t.ID); p != nil && p.q == q {
+		p.await.Lock()
+		defer p.await.Unlock()
+		if p.known() != held {
+			return errNotHeld
+		}
+		return s.failed(limit, s.fix(ctx, p, d, p.req.Hold == 0, false))
+	}
+	return s.failed(limit, s.d.refix(ctx, s.l, q, t.ID, func(n *name, now int64, _ meta) { n.until = now + ceil(d) }))
+}
+
+var errNotHeld = driver.Invalid(errors.New("keep: the ticket is not held"))
+
+// refix changes the end of a ticket that has one, whoever's it is.
+func (d *Driver) refix(ctx context.Context, l *link, q *lane, id string, change func(n *name, now int64, m meta)) error {
+	for range 5 {
+		found, err := l.list(ctx, q.path, false)
+		if errors.Is(err, zk.ErrNoNode) {
+			return driver.ErrGone
+		}
+		if err != nil {
+			return err
+		}
+		all, err := d.standing(ctx, l, q, parseAll(found.names))
+		if err != nil {
+			return err
+		}
+		i, ok := all.place(id)
+		if !ok || all[i].until == 0 {
+			return driver.ErrGone
+		}
+		n := all[i]
+		c, err := l.get(ctx, q.path+"/"+n.node)
+		if errors.Is(err, zk.ErrNoNode) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		now, _, _, err := d.clock(ctx, l)
+		if err != nil {
+			return err
+		}
+		m, _ := decode(c.data)
+		next := n
+		change(&next, now, m)
+		next.node = numbered(n, stemOf(&next, id))
+		if next.node == n.node {
+			return nil
+		}
+		err = d.replace(ctx, l, q, n, next.node, succeed(c, 0, nil), zk.FlagPersistent)
+		if !errors.Is(err, zk.ErrNoNode) {
+			return err
+		}
+	}
+	return driver.ErrGone
+}
+
+// clock reads the clock of the server, in milliseconds, between sent and by.
+func (d *Driver) clock(ctx context.Context, l *link) (now int64, sent, by driver.Instant, err error) {
+	path := d.aside("clock")
+	for range 5 {
+		sent = d.Now()
+		stat, err := l.set(ctx, path, nil, -1)
+		if err == nil {
+			return stat.Mtime, sent, d.Now(), nil
+		}
+		if !errors.Is(err, zk.ErrNoNode) {
+			return 0, 0, 0, err
+		}
+		if err := d.lay(ctx, l, path, false); err != nil {
+			return 0, 0, 0, err
+		}
+	}
+	return 0, 0, 0, zk.ErrNoNode
+}
+
+// standing removes tickets whose fixed end has passed, for their holders may be
+// dead.
+func (d *Driver) standing(ctx context.Context, l *link, q *lane, all line) (line, error) {
+	fixed := false
+	for _, n := range all {
+		fixed = fixed || n.until != 0
+	}
+	if !fixed {
+		return all, nil
+	}
+	now, _, _, err := d.clock(ctx, l)
+	if err != nil {
+		return nil, err
+	}
+	rest := make(line, 0, len(all))
+	for _, n := range all {
+		if n.until == 0 || n.until > now {
+			rest = append(rest, n)
+			continue
+		}
+		if err := d.take(ctx, l, q, n, n.kept && n.exclusive()); err != nil && !errors.Is(err, zk.ErrNoNode) {
+			return nil, err
+		}
+	}
+	return rest, nil
+}

@@ -1,0 +1,158 @@
+package zklock
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+func init() {
+	driver.Register("zk", open)
+	driver.Register("zks", open)
+}
+
+type config struct {
+	hosts    []string
+	root     string // in front of all nodes; "" or "/…"
+	auth     string // user:password of the scheme digest
+	acl      []zk.ACL
+	patience time.Duration // for a session
+	dial     func(network, address string, timeout time.Duration) (net.Conn, error)
+	given    *link // the program's own connection
+}
+
+// Option changes how ZooKeeper is used.
+type Option func(*config)
+
+// Root puts all nodes below a path, which is made if it is not there.
+func Root(path string) Option { return func(c *config) { c.root = strings.TrimRight(path, "/") } }
+
+// ACL is what the nodes that are made allow to whom; everything to everybody
+// by default.
+func ACL(acl []zk.ACL) Option { return func(c *config) { c.acl = acl } }
+
+// New uses a client that the program has already, and that was connected through
+// tap. Close of the driver leaves it open. All sessions of the driver are the
+// client's session, whose timeout the program has chosen.
+func New(ctx context.Context, conn *zk.Conn, tap *Tap, opts ...Option) (driver.Driver, error) {
+	if conn == nil || tap == nil {
+		return nil, driver.Invalid(errors.New("zookeeper: New needs a client and the Tap that it was connected through"))
+	}
+	c := &config{acl: zk.WorldACL(zk.PermAll), given: &link{conn: conn, tap: tap}}
+	for _, o := range opts {
+		o(c)
+	}
+	if err := c.given.wait(ctx); err != nil {
+		return nil, fmt.Errorf("zookeeper: the client has no session, or was not connected through this Tap: %w", err)
+	}
+	return newDriver(c), nil
+}
+
+// open reads zk://user:password@host:port,host:port/path?options. It connects
+// with the first session.
+func open(_ context.Context, u *driver.URL) (driver.Driver, error) {
+	c := &config{
+		root:     strings.TrimRight(u.Path, "/"),
+		patience: u.Duration("timeout", 5*time.Second),
+	}
+	for _, h := range u.Hosts {
+		if _, _, err := net.SplitHostPort(h); err != nil {
+			h = net.JoinHostPort(strings.Trim(h, "[]"), "2181")
+		}
+		c.hosts = append(c.hosts, h)
+	}
+	if len(c.hosts) == 0 {
+		c.hosts = []string{"127.0.0.1:2181"}
+	}
+	if u.User != nil {
+		password, _ := u.User.Password()
+		c.auth = u.User.Username() + ":" + password
+	}
+	var errs []error
+	c.acl, errs = acls(u, errs)
+	if c.root != "" {
+		for segment := range strings.SplitSeq(c.root[1:], "/") {
+			if segment == "" || segment == "." || segment == ".." {
+				errs = append(errs, fmt.Errorf("zookeeper: the path %q of the URL has an empty or dotted part", c.root))
+			}
+		}
+	}
+	if c.patience <= 0 {
+		errs = append(errs, errors.New("zookeeper: timeout must be positive"))
+	}
+	t, err := tlsConfig(u)
+	errs = append(errs, err)
+	if t != nil {
+		c.dial = func(network, address string, timeout time.Duration) (net.Conn, error) {
+			return tls.DialWithDialer(&net.Dialer{Timeout: timeout}, network, address, t)
+		}
+	}
+	if err := driver.Invalid(errors.Join(errs...)); err != nil {
+		return nil, err
+	}
+	if err := u.Check(); err != nil {
+		return nil, err
+	}
+	return newDriver(c), nil
+}
+
+// acls reads who may use the nodes that are made: everybody, or the user of the
+// URL, or everybody to read and the user to change.
+func acls(u *driver.URL, errs []error) ([]zk.ACL, []error) {
+	def := "world"
+	if u.User != nil {
+		def = "creator"
+	}
+	switch acl := u.Text("acl", def); {
+	case acl == "world":
+		return zk.WorldACL(zk.PermAll), errs
+	case u.User == nil && (acl == "creator" || acl == "read"):
+		return nil, append(errs, fmt.Errorf("zookeeper: acl=%s needs a user in the URL", acl))
+	case acl == "creator":
+		return zk.AuthACL(zk.PermAll), errs
+	case acl == "read":
+		return append(zk.AuthACL(zk.PermAll), zk.WorldACL(zk.PermRead)...), errs
+	default:
+		return nil, append(errs, fmt.Errorf("zookeeper: acl=%s is none of world, creator, read", acl))
+	}
+}
+
+// tlsConfig reads the options of zks:.
+func tlsConfig(u *driver.URL) (*tls.Config, error) {
+	if u.Scheme != "zks" {
+		return nil, nil
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: u.Text("server_name", "")}
+	if path := u.Text("ca", ""); path != "" {
+		pem, err := os.ReadFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("zookeeper: ca: %w", err)
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("zookeeper: ca: no certificate in %s", path)
+		}
+	}
+	cert, key := u.Text("cert", ""), u.Text("key", "")
+	if (cert == "") != (key == "") {
+		return nil, errors.New("zookeeper: cert and key belong together")
+	}
+	if cert != "" {
+		pair, err := tls.LoadX509KeyPair(cert, key)
+		if err != nil {
+			return nil, fmt.Errorf("zookeeper: cert: %w", err)
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c, nil
+}

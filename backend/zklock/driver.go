@@ -1,0 +1,287 @@
+package zklock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// Driver is a client of one ensemble. Each session has a connection of its own,
+// unless the program gave one for all.
+type Driver struct {
+	*config
+	ctx      context.Context // ends with Close
+	cancel   context.CancelFunc
+	tasks    sync.WaitGroup
+	numbers  atomic.Uint64 // of sessions
+	retired  atomic.Uint64 // exchanges of connections that are closed
+	dialling sync.Mutex    // of spare
+
+	mu       sync.Mutex
+	closed   bool
+	sessions map[*session]struct{}
+	spare    *link // for calls without a session
+	lanes    map[string]*lane
+	swaps    []swapped // that may be forgotten, oldest first
+	floors   floors
+}
+
+// lane is what is known of a queue.
+type lane struct {
+	name, path string
+
+	mu        sync.Mutex
+	contended bool // the last one who joined had to wait
+	foreign   bool // the data of the node belongs to somebody else
+	denied    bool // the data of the node may not be written
+}
+
+func newDriver(c *config) *Driver {
+	d := &Driver{config: c, sessions: map[*session]struct{}{}, lanes: map[string]*lane{}}
+	d.ctx, d.cancel = context.WithCancel(context.Background())
+	return d
+}
+
+// Now is the local steady clock.
+func (d *Driver) Now() driver.Instant { return driver.Now() }
+
+// Exchanges counts requests, those by which the client keeps its connections
+// alive included.
+func (d *Driver) Exchanges() uint64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	sum := d.retired.Load()
+	if d.given != nil {
+		return sum + d.given.tap.exchanges.Load()
+	}
+	for s := range d.sessions {
+		sum += s.l.tap.exchanges.Load()
+	}
+	if d.spare != nil {
+		sum += d.spare.tap.exchanges.Load()
+	}
+	return sum
+}
+
+var errClosed = driver.Permanent(errors.New("zookeeper: the driver is closed"))
+
+func (d *Driver) usable(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if d.ctx.Err() != nil {
+		return errClosed
+	}
+	return nil
+}
+
+// bound ends a call's context with the driver, too.
+func (d *Driver) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(d.ctx, cancel)
+	return ctx, func() { stop(); cancel() }
+}
+
+// Open starts a session.
+func (d *Driver) Open(ctx context.Context, o driver.SessionOptions) (driver.Session, error) {
+	if err := d.usable(ctx); err != nil {
+		return nil, err
+	}
+	if o.TTL <= 0 {
+		return nil, driver.Invalid(fmt.Errorf("zookeeper: the TTL of %v is not positive", o.TTL))
+	}
+	ctx, cancel := d.bound(ctx)
+	defer cancel()
+	l := d.given
+	if l == nil {
+		var err error
+		if l, err = d.dialled(ctx, min(max(o.TTL, time.Millisecond), maxTTL)); err != nil {
+			return nil, d.failed(err)
+		}
+	} else if err := l.wait(ctx); err != nil {
+		return nil, d.failed(err)
+	}
+	s, err := newSession(ctx, d, l, o)
+	if err != nil {
+		d.retire(l)
+		return nil, d.failed(err)
+	}
+	return s, nil
+}
+
+const maxTTL = 24 * 24 * time.Hour // the protocol counts milliseconds in 31 bits
+
+// retire closes a connection of our own.
+func (d *Driver) retire(l *link) {
+	if l.own {
+		l.close()
+		d.retired.Add(l.tap.exchanges.Load())
+	}
+}
+
+// link returns a connection for a call that needs no session.
+func (d *Driver) link(ctx context.Context) (*link, error) {
+	if err := d.usable(ctx); err != nil {
+		return nil, err
+	}
+	if d.given != nil {
+		return d.given, nil
+	}
+	if l := d.present(); l != nil {
+		return l, nil
+	}
+	d.dialling.Lock()
+	defer d.dialling.Unlock()
+	if l := d.present(); l != nil {
+		return l, nil
+	}
+	ctx, cancel := d.bound(ctx)
+	defer cancel()
+	l, err := d.dialled(ctx, 10*time.Second)
+	if err != nil {
+		return nil, d.failed(err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		go l.close()
+		return nil, errClosed
+	}
+	d.spare = l
+	return l, nil
+}
+
+func (d *Driver) present() *link {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for s := range d.sessions {
+		if id, _ := s.l.tap.state(); id == s.zk {
+			return s.l
+		}
+	}
+	return d.spare
+}
+
+// Close ends calls under way. Sessions that are open end.
+func (d *Driver) Close() error {
+	d.mu.Lock()
+	if d.closed {
+		d.mu.Unlock()
+		return errClosed
+	}
+	d.closed = true
+	var open []*session
+	for s := range d.sessions {
+		open = append(open, s)
+	}
+	spare := d.spare
+	d.mu.Unlock()
+	d.cancel()
+	var closing sync.WaitGroup
+	for _, s := range open {
+		closing.Go(func() { s.end(true) })
+	}
+	if spare != nil {
+		closing.Go(spare.close)
+	}
+	closing.Wait()
+	d.tasks.Wait()
+	return nil
+}
+
+// background runs what nobody waits for, until the driver is closed.
+func (d *Driver) background(f func(ctx context.Context)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.closed {
+		d.tasks.Go(func() { f(d.ctx) })
+	}
+}
+
+// failed makes an error of the client one of the driver.
+func (d *Driver) failed(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case d.ctx.Err() != nil:
+		return errClosed
+	case errors.Is(err, zk.ErrNoAuth), errors.Is(err, zk.ErrAuthFailed), errors.Is(err, zk.ErrInvalidACL):
+		return driver.Permanent(fmt.Errorf("zookeeper: %w (user and password of the URL, and the ACLs of the nodes)", err))
+	}
+	return err
+}
+
+func (d *Driver) lane(queue string) (*lane, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if q := d.lanes[queue]; q != nil {
+		return q, nil
+	}
+	if err := driver.CheckName(queue); err != nil {
+		return nil, err
+	}
+	if len(d.lanes) > 100_000 {
+		clear(d.lanes)
+	}
+	q := &lane{name: queue, path: d.node(queue)}
+	d.lanes[queue] = q
+	return q, nil
+}
+
+// place returns the path of something that is not a queue.
+func (c *config) aside(parts ...string) string {
+	p := c.root + "/" + reserved
+	for _, part := range parts {
+		p += "/" + part
+	}
+	return p
+}
+
+// lay makes a node and those above it. Queues are containers, which the server
+// removes when they are empty.
+func (d *Driver) lay(ctx context.Context, l *link, path string, container bool) error {
+	flag := int32(zk.FlagPersistent)
+	if container {
+		flag = zk.FlagContainer
+	}
+	_, err := call(ctx, func() (string, error) {
+		if container {
+			return l.conn.CreateContainer(path, nil, flag, d.acl)
+		}
+		return l.conn.Create(path, nil, flag, d.acl)
+	}, nil)
+	switch {
+	case err == nil || errors.Is(err, zk.ErrNodeExists):
+		return nil
+	case errors.Is(err, zk.ErrNoNode):
+		above := parent(path)
+		if above == "" {
+			return err
+		}
+		// What is above the names is not ours to remove.
+		if err := d.lay(ctx, l, above, container && len(above) > len(d.root)); err != nil {
+			return err
+		}
+		return d.lay(ctx, l, path, container)
+	}
+	return err
+}
+
+func parent(path string) string {
+	for i := len(path) - 1; i > 0; i-- {
+		if path[i] == '/' {
+			return path[:i]
+		}
+	}
+	return ""
+}
+
+func hexID(session int64) string { return strconv.FormatUint(uint64(session), 16) }

@@ -1,0 +1,289 @@
+package zklock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// again is how soon a call that waits tries again after a lost connection.
+const again = 50 * time.Millisecond
+
+// retrying runs a look of a call that waits, on whatever connection there is, until it
+// is done or fails for good.
+func (d *Driver) retrying(ctx context.Context, look func(ctx context.Context, l *link) (done bool, err error)) error {
+	limit := ctx
+	ctx, cancel := d.bound(ctx)
+	defer cancel()
+	connected := false
+	for {
+		l, err := d.link(ctx)
+		if err == nil {
+			connected = true
+			var done bool
+			if done, err = look(ctx, l); err == nil {
+				if done {
+					return nil
+				}
+				continue
+			}
+		}
+		if e := d.usable(limit); e != nil {
+			return e
+		}
+		if err = d.failed(err); !connected || driver.IsPermanent(err) {
+			return err
+		}
+		select {
+		case <-time.After(again):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// pause waits for a watch, for at most most if that is not 0.
+func pause(ctx context.Context, bell chan struct{}, most time.Duration) error {
+	var timer <-chan time.Time
+	if most > 0 {
+		t := time.NewTimer(most)
+		defer t.Stop()
+		timer = t.C
+	}
+	select {
+	case <-bell:
+	case <-timer:
+	case <-ctx.Done():
+	}
+	return ctx.Err()
+}
+
+func (d *Driver) Follow(ctx context.Context, queue, after string) (found driver.Queue, err error) {
+	q, err := d.lane(queue)
+	if err != nil {
+		return found, err
+	}
+	cache := map[string]driver.Member{}
+	err = d.retrying(ctx, func(ctx context.Context, l *link) (bool, error) {
+		bell := make(chan struct{}, 1)
+		var w *watch
+		if after != "" {
+			w = l.tap.watch(q.path, true, bell)
+			defer func() { l.tap.ignore(w) }()
+		}
+		all, version, read, err := d.lineup(ctx, l, q, w != nil)
+		if err != nil {
+			return false, err
+		}
+		if version != after {
+			found, err = d.members(ctx, l, q, all, cache)
+			found.Version, found.Read = version, read
+			return err == nil, err
+		}
+		most := time.Duration(0)
+		if len(all) == 0 {
+			most = 250 * time.Millisecond // there may be no node to watch
+		}
+		for _, n := range all {
+			if n.until != 0 {
+				most = 250 * time.Millisecond
+			}
+		}
+		return false, pause(ctx, bell, most)
+	})
+	return found, err
+}
+
+// lineup lists a queue. The names of tickets say all that makes states differ.
+func (d *Driver) lineup(ctx context.Context, l *link, q *lane, watch bool) (all line, version string, read driver.Instant, err error) {
+	read = d.Now()
+	c, err := l.list(ctx, q.path, watch)
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return nil, "", 0, err
+	}
+	if all, err = d.standing(ctx, l, q, parseAll(c.names)); err != nil {
+		return nil, "", 0, err
+	}
+	h := fnv.New128a()
+	for _, n := range all {
+		_, _ = h.Write([]byte(n.node + "\n"))
+	}
+	return all, fmt.Sprintf("%x", h.Sum(nil)), read, nil
+}
+
+// members reads the nodes of tickets, several at a time.
+func (d *Driver) members(ctx context.Context, l *link, q *lane, all line, cache map[string]driver.Member) (driver.Queue, error) {
+	found := driver.Queue{Name: q.name}
+	var now int64
+	members := make([]driver.Member, len(all))
+	there := make([]bool, len(all))
+	errs := make([]error, len(all))
+	for _, n := range all {
+		if n.until != 0 {
+			var err error
+			if now, _, _, err = d.clock(ctx, l); err != nil {
+				return found, err
+			}
+			break
+		}
+	}
+	var reads sync.WaitGroup
+	slots := make(chan struct{}, 16)
+	for i, n := range all {
+		if m, ok := cache[n.node]; ok {
+			members[i], there[i] = m, true
+			continue
+		}
+		slots <- struct{}{}
+		reads.Go(func() {
+			defer func() { <-slots }()
+			c, err := l.get(ctx, q.path+"/"+n.node)
+			switch {
+			case errors.Is(err, zk.ErrNoNode):
+			case err != nil:
+				errs[i] = err
+			default:
+				members[i], there[i] = member(&n, c), true
+			}
+		})
+	}
+	reads.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return found, err
+	}
+	for i, n := range all {
+		if !there[i] {
+			continue // it has just left
+		}
+		m := members[i]
+		cache[n.node] = m
+		if all.holds(i) {
+			add, err := d.floor(ctx, l, q, m.Token)
+			if err != nil {
+				return found, err
+			}
+			m.Held = true
+			if !m.Fixed || m.Token == 0 {
+				m.Token += add
+			}
+		} else {
+			m.Token = 0
+		}
+		if n.until != 0 {
+			m.Fixed, m.Left = true, max(time.Duration(n.until-now)*time.Millisecond, 0)
+		}
+		found.Kind, found.Capacity = n.kind, n.capacity
+		found.Members = append(found.Members, m)
+	}
+	return found, nil
+}
+
+// member is what is known of a ticket. Another library's has no ID; its data, if
+// it is text, is who it is.
+func member(n *name, c content) driver.Member {
+	m, ours := decode(c.data)
+	if !ours {
+		m.Owner = strings.ToValidUTF8(string(c.data), "\uFFFD")
+	}
+	out := driver.Member{
+		ID: n.id, Owner: m.Owner, Note: m.Note, Units: n.units, Token: uint64(c.stat.Czxid),
+		Since: time.UnixMilli(c.stat.Ctime), Left: m.TTL,
+	}
+	if m.Joined != 0 {
+		out.Since = time.UnixMilli(m.Joined)
+	}
+	if m.Token != 0 {
+		out.Token = m.Token
+	}
+	return out
+}
+
+// Queues walks through the nodes.
+func (d *Driver) Queues(ctx context.Context, prefix string) iter.Seq2[driver.Queue, error] {
+	return func(yield func(driver.Queue, error) bool) {
+		l, err := d.link(ctx)
+		if err != nil {
+			yield(driver.Queue{}, err)
+			return
+		}
+		ctx, cancel := d.bound(ctx)
+		defer cancel()
+		root := d.root
+		if root == "" {
+			root = "/"
+		}
+		names, err := d.walk(ctx, l, root, "", prefix)
+		if err != nil {
+			yield(driver.Queue{}, d.failed(err))
+			return
+		}
+		slices.Sort(names)
+		for _, name := range names {
+			q, err := d.lane(name)
+			if err != nil {
+				continue // it is no name of ours
+			}
+			all, version, read, err := d.lineup(ctx, l, q, false)
+			if err == nil && len(all) == 0 {
+				continue
+			}
+			var found driver.Queue
+			if err == nil {
+				found, err = d.members(ctx, l, q, all, map[string]driver.Member{})
+				found.Version, found.Read = version, read
+			}
+			if err == nil && len(found.Members) == 0 {
+				continue
+			}
+			if !yield(found, d.failed(err)) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// walk returns the names below a node that have tickets.
+func (d *Driver) walk(ctx context.Context, l *link, path, name, prefix string) (names []string, err error) {
+	c, err := l.list(ctx, path, false)
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	tickets := false
+	for _, node := range c.names {
+		if _, ok := parse(node); ok {
+			tickets = true
+			continue
+		}
+		if name == "" && (node == reserved || path == "/" && node == "zookeeper") {
+			continue
+		}
+		next := unescape(node)
+		if name != "" {
+			next = name + "/" + next
+		}
+		if !strings.HasPrefix(next, prefix) && !strings.HasPrefix(prefix, next+"/") {
+			continue
+		}
+		more, err := d.walk(ctx, l, strings.TrimRight(path, "/")+"/"+node, next, prefix)
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, more...)
+	}
+	if tickets && name != "" && strings.HasPrefix(name, prefix) {
+		names = append(names, name)
+	}
+	return names, nil
+}

@@ -1,0 +1,20 @@
+module github.com/interlock-go/interlock/backend/zklock
+
+go 1.25.0
+
+require (
+	github.com/go-zookeeper/zk v1.0.4
+	github.com/interlock-go/interlock v0.0.0
+)
+
+replace github.com/interlock-go/interlock/cmd/interlock => ../../cmd/interlock
+
+replace github.com/interlock-go/interlock/drivertest => ../../drivertest
+
+replace github.com/interlock-go/interlock/examples => ../../examples
+
+replace github.com/interlock-go/interlock => ../..
+
+replace github.com/interlock-go/interlock/backend/redislock => ../redislock
+
+replace github.com/interlock-go/interlock/backend/sqlitelock => ../sqlitelock

@@ -1,0 +1,482 @@
+package zklock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+func (s *session) Join(ctx context.Context, r driver.Request) (driver.Ticket, error) {
+	if err := s.usable(ctx); err != nil {
+		return driver.Ticket{}, err
+	}
+	if err := errors.Join(checkID(r.ID), driver.CheckRequest(&r)); err != nil {
+		return driver.Ticket{}, err
+	}
+	q, err := s.d.lane(r.Queue)
+	if err != nil {
+		return driver.Ticket{}, err
+	}
+	limit := ctx
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	t, err := s.join(ctx, q, r)
+	if err != nil {
+		return driver.Ticket{}, s.failed(limit, err)
+	}
+	return t, nil
+}
+
+func (s *session) join(ctx context.Context, q *lane, r driver.Request) (driver.Ticket, error) {
+	s.mu.Lock()
+	if s.left.has(r.ID) {
+		s.mu.Unlock()
+		return driver.Ticket{}, driver.ErrGone
+	}
+	p := s.places[r.ID]
+	fresh := p == nil
+	if fresh {
+		p = &place{s: s, q: q, req: r, news: make(chan struct{}), extended: s.d.Now()}
+		s.places[r.ID] = p
+	}
+	s.mu.Unlock()
+	if p.q != q {
+		return driver.Ticket{}, driver.Invalid(fmt.Errorf("zookeeper: the ID %s is in use in the queue %q", r.ID, p.q.name))
+	}
+	p.await.Lock() // two calls with one ID
+	defer p.await.Unlock()
+	if fresh && r.NoWait {
+		if err := s.precheck(ctx, p); err != nil {
+			s.drop(p)
+			return driver.Ticket{}, err
+		}
+	}
+	var err error
+	if p.known() == joining {
+		err = s.stand(ctx, p, fresh && !r.Retry)
+	} else {
+		err = s.look(ctx, p)
+	}
+	if err != nil {
+		return driver.Ticket{}, err
+	}
+	if p.known() == waiting && r.NoWait {
+		if err := s.quit(ctx, p, false); err != nil && !errors.Is(err, driver.ErrGone) {
+			return driver.Ticket{}, err
+		}
+		return driver.Ticket{}, driver.ErrBusy
+	}
+	return p.ticket()
+}
+
+func (p *place) known() state {
+	p.s.mu.Lock()
+	defer p.s.mu.Unlock()
+	return p.state
+}
+
+// ticket is what a caller is told.
+func (p *place) ticket() (driver.Ticket, error) {
+	p.s.mu.Lock()
+	defer p.s.mu.Unlock()
+	switch p.state {
+	case gone:
+		return driver.Ticket{}, driver.ErrGone
+	case held:
+		t := p.got
+		if !p.fixed {
+			t.Proof = p.s.l.tap.proven()
+		}
+		return t, nil
+	}
+	return driver.Ticket{ID: p.req.ID, Queue: p.q.name}, nil
+}
+
+// drop forgets a ticket of which nothing stands.
+func (s *session) drop(p *place) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p.state = gone
+	delete(s.places, p.req.ID)
+	p.changed()
+}
+
+// precheck spares a ticket that must not wait the writes, if others stand.
+func (s *session) precheck(ctx context.Context, p *place) error {
+	found, err := s.l.list(ctx, p.q.path, false)
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	all, err := s.d.standing(ctx, s.l, p.q, parseAll(found.names))
+	if err != nil {
+		return err
+	}
+	all = append(all, p.wish())
+	if i := len(all) - 1; i > 0 {
+		if _, other := all.other(i); other {
+			return driver.ErrMismatch
+		}
+		if !all.holds(i) {
+			return driver.ErrBusy
+		}
+	}
+	return nil
+}
+
+func (p *place) wish() name {
+	return name{id: p.req.ID, kind: p.req.Kind, units: p.req.Units, capacity: p.req.Capacity}
+}
+
+// stand puts the ticket into the queue, or finds it there, and looks who is in
+// front.
+func (s *session) stand(ctx context.Context, p *place, first bool) error {
+	if !first {
+		if found, err := s.find(ctx, p); err != nil || found {
+			return err
+		}
+	}
+	for attempts := 0; ; attempts++ {
+		err := s.create(ctx, p)
+		if errors.Is(err, zk.ErrNoNode) && attempts < 10 {
+			// A container that is empty goes away at any time.
+			if err = s.d.lay(ctx, s.l, p.q.path, true); err == nil {
+				continue
+			}
+		}
+		if err != nil && sure(err) {
+			s.drop(p)
+		}
+		return err
+	}
+}
+
+// sure reports whether an error means that nothing was done.
+func sure(err error) bool {
+	return errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNoAuth) || errors.Is(err, zk.ErrInvalidACL) ||
+		errors.Is(err, zk.ErrBadArguments) || errors.Is(err, zk.ErrAuthFailed)
+}
+
+// find looks for a ticket whose creation had no answer. One of an earlier
+// session of ours is about to go away, and is not this one.
+func (s *session) find(ctx context.Context, p *place) (bool, error) {
+	found, err := s.l.list(ctx, p.q.path, false)
+	if errors.Is(err, zk.ErrNoNode) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	all := parseAll(found.names)
+	i, ok := all.place(p.req.ID)
+	if !ok {
+		return false, nil
+	}
+	n := all[i]
+	c, err := s.l.get(ctx, p.q.path+"/"+n.node)
+	if errors.Is(err, zk.ErrNoNode) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if c.stat.EphemeralOwner != s.zk && n.until == 0 {
+		if err := s.l.remove(ctx, p.q.path+"/"+n.node); err != nil && !errors.Is(err, zk.ErrNoNode) {
+			return false, err
+		}
+		return false, nil
+	}
+	if err := p.stands(n, uint64(c.stat.Czxid)); err != nil {
+		return false, err
+	}
+	return true, s.look(ctx, p)
+}
+
+// stands notes the node of the ticket.
+func (p *place) stands(n name, zxid uint64) error {
+	p.s.mu.Lock()
+	defer p.s.mu.Unlock()
+	if p.state != joining {
+		return nil
+	}
+	if zxid == 0 || zxid >= driver.MaxToken {
+		return driver.Permanent(fmt.Errorf("zookeeper: the transaction %d is no token: the ensemble has elected too many leaders", zxid))
+	}
+	p.state, p.n, p.zxid = waiting, n, zxid
+	return nil
+}
+
+// create makes the node and, in the same round trip, looks whether anybody else
+// is there.
+func (s *session) create(ctx context.Context, p *place) error {
+	stem := p.q.path + "/" + stem(p.req.ID, p.req.Kind, p.req.Units, p.req.Capacity)
+	data := p.meta()
+	p.q.mu.Lock()
+	contended := p.q.contended
+	p.q.mu.Unlock()
+	type look struct {
+		content
+		children
+		err error
+	}
+	looked := make(chan look, 1)
+	go func() {
+		var l look
+		if contended {
+			l.children, l.err = s.l.list(ctx, p.q.path, false)
+		} else {
+			l.content, l.err = s.l.get(ctx, p.q.path)
+		}
+		looked <- l
+	}()
+	made := func(path string, err error) {
+		if err != nil {
+			return
+		}
+		zxid := s.l.tap.taken(path)
+		n, ok := parse(path[strings.LastIndexByte(path, '/')+1:])
+		if !ok || p.stands(n, uint64(zxid)) != nil || p.known() == gone {
+			// Nobody waits for it any more.
+			s.d.background(func(ctx context.Context) { s.purge(ctx, path) })
+		}
+	}
+	path, err := call(ctx, func() (string, error) {
+		return s.l.conn.Create(stem, data, zk.FlagEphemeralSequential, s.d.acl)
+	}, made)
+	if err != nil {
+		return err
+	}
+	made(path, nil)
+	if p.known() == joining {
+		return fmt.Errorf("zookeeper: the node %s is none of a ticket", path)
+	}
+	l := <-looked
+	switch {
+	case l.err != nil:
+		return s.look(ctx, p)
+	case contended:
+		if err := s.judge(ctx, p, l.children); !errors.Is(err, errStale) {
+			return err
+		}
+		return s.look(ctx, p)
+	}
+	return s.glance(ctx, p, l.content)
+}
+
+// purge removes a node, sooner or later.
+func (s *session) purge(ctx context.Context, path string) {
+	for {
+		err := s.l.remove(ctx, path)
+		if err == nil || errors.Is(err, zk.ErrNoNode) || s.usable(ctx) != nil {
+			return
+		}
+		select {
+		case <-time.After(s.ttl / 8):
+		case <-ctx.Done():
+			return
+		case <-s.over:
+			return
+		}
+	}
+}
+
+// The data of a queue's node: the number of the last exclusive ticket that was
+// held and left cleanly.
+const markLetter = 'R'
+
+func markOf(n int32) []byte { return strconv.AppendInt([]byte{markLetter}, int64(n), 10) }
+
+// ours reports whether data was written by us, or by nobody.
+func ours(data []byte) bool {
+	if len(data) == 0 {
+		return true
+	}
+	_, ok := marked(data)
+	return ok
+}
+
+func marked(data []byte) (number int32, ok bool) {
+	if len(data) < 2 || data[0] != markLetter {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(string(data[1:]), 10, 32)
+	return int32(n), err == nil
+}
+
+// made returns how many children a node has ever had, which is the number that
+// the next sequential one gets. ZooKeeper reports twice that, less the children
+// that there are. It counts in 31 bits here: the next one wraps around.
+func made(stat *zk.Stat) uint32 {
+	return (uint32(stat.Cversion) + uint32(stat.NumChildren)) / 2
+}
+
+// in reports whether what was read of the queue is as new as the ticket.
+func (n *name) in(stat *zk.Stat) bool {
+	return (made(stat)-uint32(n.number)-1)&(1<<31-1) < 1<<30
+}
+
+// glance sees from the node of the queue whether the ticket is held: it is alone,
+// or the mark says that the one in front has held and left, and so have
+// all before.
+func (s *session) glance(ctx context.Context, p *place, c content) error {
+	p.q.mu.Lock()
+	p.q.foreign = !ours(c.data)
+	p.q.mu.Unlock()
+	if p.n.in(c.stat) {
+		number, ok := marked(c.data)
+		before := ok && number == p.n.number-1
+		if c.stat.NumChildren == 1 || before {
+			s.mu.Lock()
+			p.based, p.heir = true, !before && p.n.number != 0
+			s.mu.Unlock()
+			return s.grant(ctx, p, false)
+		}
+	}
+	return s.look(ctx, p)
+}
+
+// look lists the queue and sees whether the ticket is held.
+func (s *session) look(ctx context.Context, p *place) error {
+	for {
+		found, err := s.l.list(ctx, p.q.path, false)
+		if errors.Is(err, zk.ErrNoNode) {
+			s.mu.Lock()
+			p.forget()
+			s.mu.Unlock()
+			return driver.ErrGone
+		}
+		if err != nil {
+			return err
+		}
+		if err := s.judge(ctx, p, found); !errors.Is(err, errStale) {
+			return err
+		}
+	}
+}
+
+var errStale = errors.New("zookeeper: the list of tickets is older than the ticket")
+
+// judge sees from a list whether the ticket is held.
+func (s *session) judge(ctx context.Context, p *place, found children) error {
+	all, err := s.d.standing(ctx, s.l, p.q, parseAll(found.names))
+	if err != nil {
+		return err
+	}
+	i, ok := all.place(p.req.ID)
+	if !ok {
+		if !p.n.in(found.stat) {
+			return errStale
+		}
+		s.mu.Lock()
+		p.forget()
+		s.mu.Unlock()
+		return driver.ErrGone
+	}
+	p.q.mu.Lock()
+	p.q.contended = i > 0
+	p.q.mu.Unlock()
+	s.mu.Lock()
+	p.n = all[i] // a ticket with a fixed end may have got another one
+	was := p.state
+	s.mu.Unlock()
+	if was == held {
+		return nil
+	}
+	if n, other := all.other(i); other {
+		if err := s.quit(ctx, p, false); err != nil && !errors.Is(err, driver.ErrGone) {
+			return err
+		}
+		return fmt.Errorf("%w: the ticket %s is in front", driver.ErrMismatch, n.node)
+	}
+	holds := all.holds(i)
+	s.mu.Lock()
+	p.line = append(line(nil), all[:i+1]...)
+	if e, ok := all.exclusiveBefore(i); ok {
+		p.last = e
+	} else if p.last.node != "" && i > 0 && before(all[0].number, p.last.number) {
+		p.last = name{} // it left while it waited
+	}
+	reads := p.req.Robust && (holds || !p.based)
+	s.mu.Unlock()
+	if reads {
+		if err := s.inherit(ctx, p, all[:i], holds); err != nil {
+			return err
+		}
+	}
+	if !holds {
+		return nil
+	}
+	return s.grant(ctx, p, !all.holds(len(all)-1))
+}
+
+// inherit finds out whether the last exclusive holder has left cleanly: the last
+// one that was seen in front; if there was none, one who had gone before.
+func (s *session) inherit(ctx context.Context, p *place, front line, holds bool) error {
+	c, err := s.l.get(ctx, p.q.path)
+	if err != nil {
+		return err
+	}
+	number, ok := marked(c.data)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !p.based {
+		// Those between the mark and this ticket who are gone may have been holders.
+		since := p.n.number
+		if ok {
+			since = p.n.number - number - 1
+		}
+		p.based, p.heir = true, since > int32(len(front))
+	}
+	if _, stands := front.place(p.last.id); holds && p.last.node != "" && !stands {
+		p.heir = !ok || number != p.last.number
+	}
+	return nil
+}
+
+// grant notes that the ticket is held. s.look has found it in the queue.
+func (s *session) grant(ctx context.Context, p *place, wanted bool) error {
+	add, err := s.d.floor(ctx, s.l, p.q, p.zxid)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	if p.state != waiting {
+		s.mu.Unlock()
+		return nil
+	}
+	p.got = driver.Ticket{ID: p.req.ID, Queue: p.q.name, Held: true, Token: p.zxid + add, Inherited: p.heir, Proof: s.l.tap.proven()}
+	if p.got.Token >= driver.MaxToken {
+		s.mu.Unlock()
+		return errUsedUp
+	}
+	hold := p.req.Hold
+	if hold == 0 {
+		p.isHeld(wanted)
+	}
+	s.mu.Unlock()
+	if hold == 0 {
+		return nil
+	}
+	return s.fix(ctx, p, hold, false, wanted)
+}
+
+var errUsedUp = driver.Permanent(errors.New("zookeeper: the tokens of this queue are used up"))
+
+// isHeld notes a grant; s.mu is held.
+func (p *place) isHeld(wanted bool) {
+	p.state, p.line = held, nil
+	if wanted {
+		p.told = true
+		p.s.signals.add(driver.Wanted, p.q.name, p.req.ID)
+	}
+	p.changed()
+}

@@ -1,0 +1,243 @@
+package zklock
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// A ticket that is held for longer than this is watched: by others, its end;
+// by this session, whether anybody waits. Shorter ones are spared the cost.
+const settled = 20 * time.Millisecond
+
+// keep does what nobody asks for, once for all tickets: it removes those that
+// have not been renewed or have ended, and notices who waits behind them.
+func (s *session) keep() {
+	ctx, cancel := s.within(s.d.ctx)
+	defer cancel()
+	lanes := map[*lane]*watch{}
+	defer func() {
+		for _, w := range lanes {
+			s.l.tap.ignore(w)
+		}
+	}()
+	for {
+		timer := time.NewTimer(s.rest())
+		select {
+		case <-s.bell:
+		case <-timer.C:
+		case <-s.over:
+			timer.Stop()
+			s.end(false)
+			return
+		case <-s.d.ctx.Done():
+			timer.Stop()
+			return
+		}
+		timer.Stop()
+		if id, _ := s.l.tap.state(); id != s.zk {
+			if id != 0 {
+				s.isOver()
+			}
+			select { // nothing can be done now
+			case <-time.After(5 * time.Millisecond):
+			case <-s.over:
+			case <-s.d.ctx.Done():
+			}
+			continue
+		}
+		s.read(ctx)
+		s.sweep(ctx)
+		s.heed(ctx, lanes)
+	}
+}
+
+// rest is how long the keeper sleeps.
+func (s *session) rest() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.places {
+		if p.state == held && !p.told && !p.fixed && p.own == nil {
+			return settled
+		}
+	}
+	return min(max(s.ttl/20, settled), 250*time.Millisecond)
+}
+
+// sweep removes the tickets whose time is over.
+func (s *session) sweep(ctx context.Context) {
+	now := s.d.Now()
+	var over []*place
+	s.mu.Lock()
+	for _, p := range s.places {
+		end := p.extended.Add(s.ttl)
+		if p.fixed || p.evicted {
+			end = p.end
+		}
+		if p.doomed || now >= end {
+			p.doomed = true
+			over = append(over, p)
+		}
+	}
+	s.mu.Unlock()
+	for _, p := range over {
+		p := p
+		s.mu.Lock()
+		node := p.n.node
+		s.mu.Unlock()
+		if node == "" {
+			s.mu.Lock()
+			p.forget() // if it is made after all, it is removed then
+			s.mu.Unlock()
+			continue
+		}
+		if err := s.expire(ctx, p); err != nil {
+			return
+		}
+	}
+}
+
+func (s *session) expire(ctx context.Context, p *place) error {
+	if p.fixed && !p.evicted {
+		now, _, _, err := s.d.clock(ctx, s.l)
+		if err != nil {
+			return err
+		}
+		if left := p.n.until - now; left > 0 {
+			s.mu.Lock()
+			p.end, p.doomed = s.d.Now().Add(time.Duration(left)*time.Millisecond), false
+			s.mu.Unlock()
+			return nil
+		}
+	}
+	err := s.quit(ctx, p, p.kept)
+	if errors.Is(err, driver.ErrGone) {
+		return nil
+	}
+	return err
+}
+
+// heed watches the queues of tickets that have been held for some time, until
+// somebody waits behind them, and the tickets themselves.
+func (s *session) heed(ctx context.Context, lanes map[*lane]*watch) {
+	now := s.d.Now()
+	watched := map[*lane]bool{}
+	var unseen []*place
+	s.mu.Lock()
+	for _, p := range s.places {
+		if p.state != held || p.n.node == "" {
+			continue
+		}
+		if p.own == nil || p.ownFired() {
+			unseen = append(unseen, p)
+		}
+		if !p.told {
+			watched[p.q] = true
+		}
+	}
+	s.mu.Unlock()
+	for q, w := range lanes {
+		if !watched[q] {
+			s.l.tap.ignore(w)
+			delete(lanes, q)
+		}
+	}
+	began := now
+	for q := range watched {
+		if w := lanes[q]; w != nil {
+			if _, fired := w.fired(); !fired {
+				continue
+			}
+		}
+		w := s.l.tap.watch(q.path, true, s.bell)
+		found, err := s.l.list(ctx, q.path, true)
+		if err != nil {
+			s.l.tap.ignore(w)
+			delete(lanes, q)
+			if !errors.Is(err, zk.ErrNoNode) {
+				return
+			}
+			continue
+		}
+		lanes[q] = w
+		s.wanted(q, parseAll(found.names))
+		if s.d.Now().Sub(began) > s.ttl/10 {
+			ring(s.bell) // the rest after what is urgent
+			return
+		}
+	}
+	for _, p := range unseen {
+		s.attend(ctx, p)
+		if s.d.Now().Sub(began) > s.ttl/10 {
+			ring(s.bell)
+			return
+		}
+	}
+}
+
+func (p *place) ownFired() bool {
+	_, fired := p.own.fired()
+	return fired
+}
+
+// wanted signals that somebody waits behind tickets of this session.
+func (s *session) wanted(q *lane, all line) {
+	if len(all) == 0 || all.holds(len(all)-1) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, n := range all {
+		p := s.places[n.id]
+		if p == nil || p.q != q || p.state != held || p.told {
+			continue
+		}
+		for j := i + 1; j < len(all); j++ {
+			if !all.holds(j) {
+				p.told = true
+				s.signals.add(driver.Wanted, q.name, n.id)
+				break
+			}
+		}
+	}
+}
+
+// attend watches the node of a held ticket: it may be removed, or, as Curator does
+// it, be asked for by its data.
+func (s *session) attend(ctx context.Context, p *place) {
+	s.mu.Lock()
+	node, path := p.n.node, p.path()
+	s.mu.Unlock()
+	w := s.l.tap.watch(path, false, s.bell)
+	c, err := s.l.see(ctx, path)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p.state != held || p.n.node != node {
+		s.l.tap.ignore(w)
+		return
+	}
+	if errors.Is(err, zk.ErrNoNode) {
+		s.l.tap.ignore(w)
+		s.d.background(func(ctx context.Context) {
+			if err := s.look(ctx, p); errors.Is(err, driver.ErrGone) {
+				s.signals.add(driver.Evict, p.q.name, p.req.ID)
+			}
+		})
+		return
+	}
+	if err != nil {
+		s.l.tap.ignore(w)
+		return
+	}
+	p.own = w
+	if string(c.data) == revocation {
+		s.signals.add(driver.Revoke, p.q.name, p.req.ID)
+	}
+}
+
+// revocation is what Curator writes into the node of a ticket to have it given up.
+const revocation = "__REVOKE__"

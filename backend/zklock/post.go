@@ -1,0 +1,196 @@
+package zklock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// Demands for tickets are put into a node of their session, a line each:
+//
+//	<demand> <ID> <queue>
+//
+// so that a session watches one node, however many tickets it has.
+var verbs = map[string]driver.Demand{"revoke": driver.Revoke, "evict": driver.Evict, "force": driver.Force}
+
+func letter(what driver.Demand, queue, id string) string {
+	for verb, d := range verbs {
+		if d == what {
+			return fmt.Sprintf("%s %s %s\n", verb, id, queue)
+		}
+	}
+	return ""
+}
+
+// read takes what was put into the session's node, and watches it.
+func (s *session) read(ctx context.Context) {
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	s.mu.Lock()
+	if s.letters != nil {
+		if _, fired := s.letters.fired(); !fired {
+			s.mu.Unlock()
+			return
+		}
+	}
+	w := s.l.tap.watch(s.post, false, s.bell)
+	s.letters = w
+	s.mu.Unlock()
+	c, err := s.l.see(ctx, s.post)
+	if err != nil {
+		s.l.tap.ignore(w)
+		s.mu.Lock()
+		if s.letters == w {
+			s.letters = nil
+		}
+		s.mu.Unlock()
+		if errors.Is(err, zk.ErrNoNode) {
+			_ = s.openPost(ctx)
+			ring(s.bell)
+		}
+		return
+	}
+	if len(c.data) == 0 {
+		return
+	}
+	for line := range strings.SplitSeq(string(c.data), "\n") {
+		verb, rest, _ := strings.Cut(line, " ")
+		id, queue, ok := strings.Cut(rest, " ")
+		if what := verbs[verb]; ok && what != 0 {
+			s.demanded(what, queue, id)
+		}
+	}
+	// If more has come meanwhile, it stays, and all of it is read again.
+	_, _ = s.l.set(ctx, s.post, nil, c.stat.Version)
+}
+
+func (s *session) demanded(what driver.Demand, queue, id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.places[id]
+	if p == nil || p.q.name != queue {
+		return
+	}
+	switch what {
+	case driver.Force:
+		s.signals.add(driver.Evict, queue, id)
+		p.forget()
+	case driver.Evict:
+		s.signals.add(driver.Evict, queue, id)
+		if p.state == held && !p.evicted && !p.fixed {
+			p.evicted, p.end = true, p.extended.Add(s.ttl)
+		}
+	default:
+		s.signals.add(what, queue, id)
+	}
+}
+
+func (d *Driver) Ask(ctx context.Context, queue, id string, what driver.Demand) error {
+	if what != driver.Revoke && what != driver.Evict && what != driver.Force {
+		return driver.Invalid(fmt.Errorf("zookeeper: demand %d cannot be asked for", what))
+	}
+	if err := checkID(id); err != nil {
+		return err
+	}
+	q, err := d.lane(queue)
+	if err != nil {
+		return err
+	}
+	l, err := d.link(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := d.bound(ctx)
+	defer cancel()
+	return d.failed(d.ask(ctx, l, q, id, what))
+}
+
+func (d *Driver) ask(ctx context.Context, l *link, q *lane, id string, what driver.Demand) error {
+	found, err := l.list(ctx, q.path, false)
+	if errors.Is(err, zk.ErrNoNode) {
+		return driver.ErrGone
+	}
+	if err != nil {
+		return err
+	}
+	all, err := d.standing(ctx, l, q, parseAll(found.names))
+	if err != nil {
+		return err
+	}
+	i, ok := all.place(id)
+	if !ok {
+		return driver.ErrGone
+	}
+	n := all[i]
+	path := q.path + "/" + n.node
+	c, err := l.get(ctx, path)
+	if errors.Is(err, zk.ErrNoNode) {
+		return driver.ErrGone
+	}
+	if err != nil {
+		return err
+	}
+	switch remove := what == driver.Force || what == driver.Evict && !all.holds(i); {
+	case remove:
+		err = l.remove(ctx, path)
+		if errors.Is(err, zk.ErrNoNode) {
+			return driver.ErrGone
+		}
+		if err != nil {
+			return err
+		}
+		what = driver.Force
+	case what == driver.Evict && n.until != 0:
+		return d.refix(ctx, l, q, id, func(n *name, now int64, m meta) {
+			n.until, n.evicted = min(n.until, now+ceil(m.TTL)), true
+		})
+	}
+	if _, own := decode(c.data); !own && what != driver.Force {
+		_, err := l.set(ctx, path, []byte(revocation), -1)
+		return err
+	}
+	if c.stat.EphemeralOwner == 0 {
+		return nil // its session may be gone
+	}
+	err = d.send(ctx, l, c.stat.EphemeralOwner, letter(what, q.name, id))
+	if what == driver.Force && errors.Is(err, zk.ErrNoNode) {
+		return nil
+	}
+	return err
+}
+
+// send puts a letter into the nodes of a session.
+func (d *Driver) send(ctx context.Context, l *link, session int64, letter string) error {
+	found, err := l.list(ctx, d.aside("post"), false)
+	if err != nil {
+		return err
+	}
+	err = zk.ErrNoNode
+	for _, node := range found.names {
+		if !strings.HasPrefix(node, hexID(session)+"-") {
+			continue
+		}
+		if e := d.append(ctx, l, d.aside("post", node), letter); !errors.Is(e, zk.ErrNoNode) {
+			err = e
+		}
+	}
+	return err
+}
+
+func (d *Driver) append(ctx context.Context, l *link, path, letter string) error {
+	for {
+		c, err := l.get(ctx, path)
+		if err != nil {
+			return err
+		}
+		_, err = l.set(ctx, path, append(c.data, letter...), c.stat.Version)
+		if !errors.Is(err, zk.ErrBadVersion) {
+			return err
+		}
+	}
+}

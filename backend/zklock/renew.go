@@ -1,0 +1,103 @@
+package zklock
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// Renew asks the leader, for a follower that has lost it answers everything
+// else by itself, while the leader lets the session expire. What it proves is
+// an earlier exchange: see Tap.passed.
+func (s *session) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
+	if err := s.usable(ctx); err != nil {
+		return nil, err
+	}
+	limit := ctx
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	if s.l.own {
+		// A server that does not answer is left while there is time for another.
+		stuck := time.AfterFunc(s.ttl/4, s.l.tap.drop)
+		defer stuck.Stop()
+	}
+	began := s.d.Now()
+	root := s.d.root
+	if root == "" {
+		root = "/"
+	}
+	if err := s.l.sync(ctx, root); err != nil {
+		return nil, s.failed(limit, err)
+	}
+	proof := s.l.tap.proven()
+	s.read(ctx) // what was put there before the sync has been announced
+	named := make(map[string]bool, len(known))
+	var answers []driver.Renewed
+	others := map[string][]driver.Ticket{}
+	s.mu.Lock()
+	for _, t := range known {
+		named[t.ID] = true
+		p := s.places[t.ID]
+		switch {
+		case p == nil || p.q.name != t.Queue || p.fixed:
+			others[t.Queue] = append(others[t.Queue], t)
+		case p.evicted:
+			answers = append(answers, driver.Renewed{ID: t.ID, Queue: t.Queue, State: driver.Evicted})
+		case p.doomed:
+			answers = append(answers, driver.Renewed{ID: t.ID, Queue: t.Queue, State: driver.Gone})
+		default:
+			p.extended = max(p.extended, began)
+			answers = append(answers, driver.Renewed{ID: t.ID, Queue: t.Queue, State: driver.Kept, Proof: proof})
+		}
+	}
+	for id, p := range s.places {
+		if !named[id] && !p.fixed && !p.doomed && p.state != joining {
+			answers = append(answers, driver.Renewed{ID: id, Queue: p.q.name, State: driver.Stray})
+		}
+	}
+	s.mu.Unlock()
+	for queue, tickets := range others {
+		more, err := s.others(ctx, queue, tickets)
+		if err != nil {
+			return nil, s.failed(limit, err)
+		}
+		answers = append(answers, more...)
+	}
+	return answers, nil
+}
+
+// others finds out what became of tickets with a fixed end, which others may change.
+// No other ticket that is not of this session stands here.
+func (s *session) others(ctx context.Context, queue string, tickets []driver.Ticket) ([]driver.Renewed, error) {
+	q, err := s.d.lane(queue)
+	if err != nil {
+		return nil, err
+	}
+	found, err := s.l.list(ctx, q.path, false)
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return nil, err
+	}
+	all, err := s.d.standing(ctx, s.l, q, parseAll(found.names))
+	if err != nil {
+		return nil, err
+	}
+	var answers []driver.Renewed
+	for _, t := range tickets {
+		r := driver.Renewed{ID: t.ID, Queue: t.Queue, State: driver.Gone}
+		if i, ok := all.place(t.ID); ok && all[i].until != 0 {
+			r.State, r.Proof = driver.Kept, s.l.tap.proven()
+			if p := s.place(t.ID); p != nil {
+				r.Proof = p.got.Proof
+			}
+			if all[i].evicted {
+				r.State = driver.Evicted
+			}
+		}
+		answers = append(answers, r)
+	}
+	return answers, nil
+}

@@ -1,0 +1,304 @@
+package zklock
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// session is the tickets of one session of ZooKeeper.
+type session struct {
+	d       *Driver
+	l       *link
+	zk      int64 // the session of ZooKeeper
+	id      string
+	ttl     time.Duration
+	owner   string
+	over    chan struct{}
+	once    sync.Once
+	stop    func() // of listening
+	signals signals
+	bell    chan struct{} // of the keeper
+	post    string        // where demands for its tickets are put
+	reading sync.Mutex    // of post
+	letters *watch        // of post
+
+	mu     sync.Mutex
+	places map[string]*place // by ID of the ticket
+	left   recent
+}
+
+// place is a ticket of this session.
+type place struct {
+	s   *session
+	q   *lane
+	req driver.Request
+
+	// Guarded by session.mu.
+	state    state
+	n        name // as it is on the server; n.node is "" until that is known
+	zxid     uint64
+	line     line // the tickets in front that may still stand, as they were last seen
+	last     name // the last exclusive ticket that was in front
+	heir     bool // the last exclusive holder may have died
+	based    bool // heir was found out when the ticket came
+	got      driver.Ticket
+	extended driver.Instant
+	end      driver.Instant // of a ticket that is fixed or evicted
+	evicted  bool
+	fixed    bool
+	kept     bool // it was given its end by Keep: its holder is done
+	told     bool // that another waits
+	doomed   bool // it is to be removed as soon as possible
+	news     chan struct{}
+	own      *watch // of its node
+	await    sync.Mutex
+}
+
+type state uint8
+
+const (
+	joining state = iota // whether it stands is not known
+	waiting
+	held
+	gone
+)
+
+// meta is the data of a ticket's node.
+type meta struct {
+	Owner string        `json:"owner"`
+	Note  []byte        `json:"note,omitempty"`
+	TTL   time.Duration `json:"ttl"` // nanoseconds
+
+	// Of a node that has taken the place of an earlier one of the same ticket.
+	Token  uint64 `json:"token,string,omitempty"`
+	Joined int64  `json:"joined,omitempty"` // milliseconds
+	Zxid   uint64 `json:"zxid,string,omitempty"`
+}
+
+func newSession(ctx context.Context, d *Driver, l *link, o driver.SessionOptions) (*session, error) {
+	zkid, ttl := l.tap.state()
+	if zkid == 0 {
+		return nil, zk.ErrConnectionClosed
+	}
+	number := d.numbers.Add(1)
+	s := &session{
+		d: d, l: l, zk: zkid, ttl: ttl, owner: o.Owner,
+		id:   fmt.Sprintf("%s.%d.%d", hexID(zkid), l.tap.proven(), number),
+		over: make(chan struct{}), signals: newSignals(), bell: make(chan struct{}, 1),
+		places: map[string]*place{}, left: recent{span: ttl},
+	}
+	s.post = d.aside("post", hexID(zkid)+"-"+strconv.FormatUint(number, 10))
+	s.stop = l.tap.listen(&listener{connected: s.connected, disconnected: func() {
+		s.signals.add(driver.Doubt, "", "")
+		ring(s.bell)
+	}})
+	if now, _ := l.tap.state(); now != zkid {
+		s.stop()
+		return nil, zk.ErrConnectionClosed
+	}
+	if err := s.openPost(ctx); err != nil {
+		s.stop()
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		s.stop()
+		return nil, errClosed
+	}
+	d.sessions[s] = struct{}{}
+	d.tasks.Go(s.keep)
+	return s, nil
+}
+
+func (s *session) openPost(ctx context.Context) error {
+	for range 5 {
+		_, err := call(ctx, func() (string, error) {
+			return s.l.conn.Create(s.post, nil, zk.FlagEphemeral, s.d.acl)
+		}, nil)
+		if errors.Is(err, zk.ErrNoNode) {
+			if err = s.d.lay(ctx, s.l, parent(s.post), false); err == nil {
+				continue
+			}
+		}
+		if err != nil && !errors.Is(err, zk.ErrNodeExists) {
+			return err
+		}
+		return nil
+	}
+	return zk.ErrNoNode
+}
+
+func (s *session) ID() string           { return s.id }
+func (s *session) TTL() time.Duration   { return s.ttl }
+func (s *session) Liveness() []*os.File { return nil }
+
+// connected hears of a connection that has a session.
+func (s *session) connected(now int64) {
+	if now != s.zk {
+		s.isOver()
+		return
+	}
+	ring(s.bell)
+}
+
+func (s *session) isOver() {
+	s.once.Do(func() { close(s.over) })
+	ring(s.bell)
+}
+
+// usable reports why the session cannot be used.
+func (s *session) usable(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if s.d.ctx.Err() != nil {
+		return errClosed
+	}
+	select {
+	case <-s.over:
+		return driver.ErrSession
+	default:
+	}
+	return nil
+}
+
+// within ends a call's context with the session and the driver, too.
+func (s *session) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := s.d.bound(ctx)
+	done := make(chan struct{})
+	go func() {
+		select {
+		case <-s.over:
+			cancel()
+		case <-done:
+		}
+	}()
+	return ctx, func() { close(done); cancel() }
+}
+
+// failed makes an error of a call one of the session.
+func (s *session) failed(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	if e := s.usable(ctx); e != nil {
+		return e
+	}
+	if errors.Is(err, zk.ErrSessionExpired) {
+		s.isOver()
+		return driver.ErrSession
+	}
+	return s.d.failed(err)
+}
+
+func (s *session) place(id string) *place {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.places[id]
+}
+
+func (p *place) path() string { return p.q.path + "/" + p.n.node }
+
+func (p *place) meta() []byte {
+	m := meta{Owner: p.s.owner, Note: p.req.Note, TTL: p.s.ttl}
+	b, _ := json.Marshal(m) // cannot fail
+	return b
+}
+
+// forget ends the ticket here; s.mu is held.
+func (p *place) forget() {
+	if p.state == gone {
+		return
+	}
+	p.state = gone
+	delete(p.s.places, p.req.ID)
+	p.s.left.add(p.req.ID)
+	p.s.l.tap.ignore(p.own)
+	close(p.news)
+	p.news = make(chan struct{})
+}
+
+// changed wakes Await; s.mu is held.
+func (p *place) changed() {
+	close(p.news)
+	p.news = make(chan struct{})
+}
+
+func checkID(id string) error {
+	ok := len(id) == 32
+	for i := 0; ok && i < len(id); i++ {
+		c := id[i]
+		ok = '0' <= c && c <= '9' || 'a' <= c && c <= 'f'
+	}
+	if !ok {
+		return driver.Invalid(fmt.Errorf("zookeeper: the ID %q is not 32 hexadecimal digits", id))
+	}
+	return nil
+}
+
+// Close ends the session. Its tickets go with the connection, or, if that is
+// the program's, one by one.
+func (s *session) Close(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if s.d.ctx.Err() != nil {
+		return errClosed
+	}
+	select {
+	case <-s.over:
+		s.end(false)
+		return driver.ErrSession
+	default:
+	}
+	if !s.l.own {
+		if err := s.abandon(ctx); err != nil {
+			return s.d.failed(err)
+		}
+	}
+	s.end(true)
+	return nil
+}
+
+// end frees what the session holds here.
+func (s *session) end(bool) {
+	s.isOver()
+	s.stop()
+	s.d.mu.Lock()
+	_, open := s.d.sessions[s]
+	delete(s.d.sessions, s)
+	s.d.mu.Unlock()
+	if open {
+		s.d.retire(s.l)
+	}
+}
+
+// abandon removes the session's nodes.
+func (s *session) abandon(ctx context.Context) error {
+	var paths []string
+	s.mu.Lock()
+	for _, p := range s.places {
+		if !p.fixed && p.n.node != "" {
+			paths = append(paths, p.path())
+		}
+	}
+	s.mu.Unlock()
+	paths = append(paths, s.post)
+	for _, path := range paths {
+		if err := s.l.remove(ctx, path); err != nil && !errors.Is(err, zk.ErrNoNode) {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,221 @@
+package zklock
+
+import (
+	"encoding/binary"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// Tap listens to the connections of a client of ZooKeeper, which keeps to
+// itself what locks depend on: the timeout that the server granted, the
+// transaction of each reply, when a session was last proven, and the end of a
+// connection. A program that brings its own client gives it Tap.Dial:
+//
+//	tap := zklock.NewTap(nil)
+//	conn, _, err := zk.Connect(hosts, timeout, zk.WithDialer(tap.Dial))
+//	…
+//	d, err := zklock.New(ctx, conn, tap)
+type Tap struct {
+	dial      func(network, address string, timeout time.Duration) (net.Conn, error)
+	exchanges atomic.Uint64
+
+	mu        sync.Mutex
+	session   int64 // of the present connection; 0 between connections
+	wire      *wire // the present connection
+	timeout   time.Duration
+	proof     driver.Instant   // the session was alive at the leader then
+	heard     []heard          // exchanges that may become proofs, oldest first
+	created   map[string]int64 // by path: the transaction of a create that nobody has asked for
+	watched   map[string][]*watch
+	listeners map[*listener]struct{}
+}
+
+// heard is an exchange with the server: its request was sent at, and had
+// reached the server by.
+type heard struct{ sent, by driver.Instant }
+
+// listener is told of what happens to a connection. Its functions run where the
+// connection is read, and wait for nothing.
+type listener struct {
+	connected    func(session int64) // 0: the server says that the session is over
+	disconnected func()
+}
+
+// NewTap makes a Tap for one client. It connects by dial, or by TCP if dial is nil.
+func NewTap(dial func(network, address string, timeout time.Duration) (net.Conn, error)) *Tap {
+	if dial == nil {
+		dial = net.DialTimeout
+	}
+	return &Tap{dial: dial, created: map[string]int64{}, watched: map[string][]*watch{}, listeners: map[*listener]struct{}{}}
+}
+
+// Dial connects to a server; it is for zk.WithDialer.
+func (t *Tap) Dial(network, address string, timeout time.Duration) (net.Conn, error) {
+	c, err := t.dial(network, address, timeout)
+	if err != nil {
+		return nil, err
+	}
+	return newWire(t, c), nil
+}
+
+func (t *Tap) listen(l *listener) (stop func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.listeners[l] = struct{}{}
+	return func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		delete(t.listeners, l)
+	}
+}
+
+// state returns the session of the present connection, 0 if there is none, and
+// the timeout that the server granted.
+func (t *Tap) state() (session int64, timeout time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.session, t.timeout
+}
+
+// proven returns the time from which the leader guarantees the session.
+func (t *Tap) proven() driver.Instant {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.proof
+}
+
+// passed notes that a request that was sent at has passed the leader. A follower
+// tells its leader which sessions are alive when the leader pings it, every half
+// tick, and both in order: so what had reached the follower half a tick before
+// this request was sent has been told. A session is at least two ticks long.
+func (t *Tap) passed(sent driver.Instant) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	before := sent.Add(-t.timeout / 4)
+	for len(t.heard) > 0 && t.heard[0].by <= before {
+		t.proof = max(t.proof, t.heard[0].sent)
+		t.heard = t.heard[1:]
+	}
+}
+
+// answered notes an exchange.
+func (t *Tap) answered(sent, by driver.Instant) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if n := len(t.heard); n > 0 && by.Sub(t.heard[n-1].by) < t.timeout/32 {
+		return
+	}
+	t.heard = append(t.heard, heard{sent, by})
+}
+
+// opened notes that a server has accepted the session. It has asked the leader.
+func (t *Tap) opened(w *wire, sent driver.Instant, session int64, timeout time.Duration) {
+	t.mu.Lock()
+	t.wire, t.session, t.timeout, t.proof = w, session, timeout, max(t.proof, sent)
+	t.heard = nil
+	told := t.snapshot()
+	t.mu.Unlock()
+	for _, l := range told {
+		l.connected(session)
+	}
+}
+
+// expired notes that a server says that the session is over.
+func (t *Tap) expired() {
+	t.mu.Lock()
+	told := t.snapshot()
+	t.mu.Unlock()
+	for _, l := range told {
+		l.connected(0)
+	}
+}
+
+// ended notes the end of a connection, which the client may not have seen yet.
+func (t *Tap) ended(w *wire) {
+	t.mu.Lock()
+	if t.wire != w {
+		t.mu.Unlock()
+		return
+	}
+	t.wire, t.session = nil, 0
+	told := t.snapshot()
+	t.mu.Unlock()
+	for _, l := range told {
+		if l.disconnected != nil {
+			l.disconnected()
+		}
+	}
+	t.invalidate()
+}
+
+func (t *Tap) snapshot() []*listener {
+	all := make([]*listener, 0, len(t.listeners))
+	for l := range t.listeners {
+		all = append(all, l)
+	}
+	return all
+}
+
+// drop ends the present connection, so that the client goes to another server.
+func (t *Tap) drop() {
+	t.mu.Lock()
+	w := t.wire
+	t.mu.Unlock()
+	if w != nil {
+		_ = w.Close()
+	}
+}
+
+// taken returns, once, the transaction that created the node.
+func (t *Tap) taken(path string) int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	zxid := t.created[path]
+	delete(t.created, path)
+	return zxid
+}
+
+const (
+	opCreate    = 1
+	opPing      = 11
+	opSync      = 9
+	xidEvent    = -1
+	xidPing     = -2
+	maxHandover = 64 << 20 // no answer is longer
+)
+
+// replied notes a reply.
+func (t *Tap) replied(r sent, zxid int64, failed bool, body []byte) {
+	now := driver.Now()
+	t.answered(r.at, now)
+	if failed {
+		return
+	}
+	switch r.op {
+	case opSync:
+		t.passed(r.at)
+	case opCreate:
+		if path, ok := text(body); ok && strings.Contains(path, "/_c_") {
+			t.mu.Lock()
+			t.created[path] = zxid
+			t.mu.Unlock()
+		}
+	}
+}
+
+// text reads a string as ZooKeeper sends it: its length, then its bytes.
+func text(b []byte) (string, bool) {
+	if len(b) < 4 {
+		return "", false
+	}
+	n := int(int32(binary.BigEndian.Uint32(b)))
+	if n < 0 || n > len(b)-4 {
+		return "", false
+	}
+	return string(b[4 : 4+n]), true
+}

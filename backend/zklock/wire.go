@@ -1,0 +1,163 @@
+package zklock
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// wire is a connection whose messages are looked at as they pass. Each message
+// is preceded by its length in four bytes. The client writes each message with one
+// call, and reads from one goroutine.
+type wire struct {
+	net.Conn
+	tap  *Tap
+	in   *bufio.Reader
+	rest []byte // of the message that the client is reading
+
+	mu      sync.Mutex
+	asked   bool           // the session
+	askedAt driver.Instant // when
+	ready   bool           // the session was granted
+	sent    map[int32]sent // requests without an answer
+	once    sync.Once
+}
+
+type sent struct {
+	op int32
+	at driver.Instant
+}
+
+func newWire(t *Tap, c net.Conn) *wire {
+	return &wire{Conn: c, tap: t, in: bufio.NewReaderSize(c, 16<<10), sent: map[int32]sent{}}
+}
+
+func (w *wire) Close() error {
+	w.once.Do(func() { w.tap.ended(w) })
+	return w.Conn.Close()
+}
+
+func (w *wire) Write(p []byte) (int, error) {
+	w.note(p)
+	n, err := w.Conn.Write(p)
+	if err != nil {
+		w.once.Do(func() { w.tap.ended(w) })
+	}
+	return n, err
+}
+
+func (w *wire) note(p []byte) {
+	w.tap.exchanges.Add(1)
+	now := driver.Now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.asked {
+		w.asked, w.askedAt = true, now
+		return
+	}
+	if len(p) < 12 {
+		return
+	}
+	xid, op := int32(binary.BigEndian.Uint32(p[4:])), int32(binary.BigEndian.Uint32(p[8:]))
+	w.sent[xid] = sent{op, now}
+}
+
+// handshake bounds the time in which a server has to grant the session. The
+// client itself would wait for several times the timeout of the session, for
+// example for a follower that has lost its leader.
+const handshake = 3 * time.Second
+
+// SetReadDeadline is called by the client before each read.
+func (w *wire) SetReadDeadline(d time.Time) error {
+	w.mu.Lock()
+	ready := w.ready
+	w.mu.Unlock()
+	if !ready && !d.IsZero() {
+		patience := handshake
+		if _, timeout := w.tap.state(); timeout > 0 {
+			patience = max(timeout/4, 100*time.Millisecond)
+		}
+		if soon := time.Now().Add(min(patience, handshake)); soon.Before(d) {
+			d = soon
+		}
+	}
+	return w.Conn.SetReadDeadline(d)
+}
+
+var errMessage = errors.New("zookeeper: a message of the server has an impossible length")
+
+func (w *wire) Read(p []byte) (int, error) {
+	if len(w.rest) == 0 {
+		if err := w.next(); err != nil {
+			w.once.Do(func() { w.tap.ended(w) })
+			return 0, err
+		}
+	}
+	n := copy(p, w.rest)
+	w.rest = w.rest[n:]
+	return n, nil
+}
+
+// next reads a message and looks at it.
+func (w *wire) next() error {
+	head, err := w.in.Peek(4)
+	if err != nil {
+		return err
+	}
+	n := int(int32(binary.BigEndian.Uint32(head)))
+	if n < 0 || n > maxHandover {
+		return errMessage
+	}
+	message := make([]byte, 4+n)
+	if _, err := io.ReadFull(w.in, message); err != nil {
+		return err
+	}
+	w.look(message[4:])
+	w.rest = message
+	return nil
+}
+
+func (w *wire) look(m []byte) {
+	w.mu.Lock()
+	ready, at := w.ready, w.askedAt
+	w.ready = true
+	w.mu.Unlock()
+	if !ready {
+		// protocol version, timeout, session
+		if len(m) < 16 {
+			return
+		}
+		timeout := time.Duration(int32(binary.BigEndian.Uint32(m[4:]))) * time.Millisecond
+		if session := int64(binary.BigEndian.Uint64(m[8:])); session != 0 {
+			w.tap.opened(w, at, session, timeout)
+		} else {
+			w.tap.expired()
+		}
+		return
+	}
+	if len(m) < 16 {
+		return
+	}
+	xid, zxid, code := int32(binary.BigEndian.Uint32(m)), int64(binary.BigEndian.Uint64(m[4:])), binary.BigEndian.Uint32(m[12:])
+	if xid == xidEvent {
+		if len(m) >= 24 {
+			if path, ok := text(m[24:]); ok {
+				w.tap.event(int32(binary.BigEndian.Uint32(m[16:])), path)
+			}
+		}
+		return
+	}
+	w.mu.Lock()
+	r, ok := w.sent[xid]
+	delete(w.sent, xid)
+	w.mu.Unlock()
+	if ok {
+		w.tap.replied(r, zxid, code != 0, m[16:])
+	}
+}
