@@ -5,11 +5,14 @@ go 1.25.0
 require (
 	github.com/bsm/redislock v0.9.4
 	github.com/go-redsync/redsync/v4 v4.17.0
+	github.com/go-zookeeper/zk v1.0.4
 	github.com/interlock-go/interlock v0.0.0
 	github.com/interlock-go/interlock/backend/redislock v0.0.0
 	github.com/interlock-go/interlock/backend/sqlitelock v0.0.0
 	github.com/redis/go-redis/v9 v9.22.0
 	github.com/redis/rueidis v1.0.79
+	github.com/vishvananda/netlink v1.3.1
+	golang.org/x/sys v0.47.0
 	zombiezen.com/go/sqlite v1.4.2
 )
 
@@ -20,9 +23,9 @@ require (
 	github.com/mattn/go-isatty v0.0.24 // indirect
 	github.com/ncruces/go-strftime v1.0.0 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
+	github.com/vishvananda/netns v0.0.5 // indirect
 	go.uber.org/atomic v1.11.0 // indirect
 	golang.org/x/sync v0.22.0 // indirect
-	golang.org/x/sys v0.47.0 // indirect
 	modernc.org/libc v1.75.7 // indirect
 	modernc.org/mathutil v1.7.1 // indirect
 	modernc.org/memory v1.12.1 // indirect
@@ -34,6 +37,8 @@ replace github.com/interlock-go/interlock => ..
 replace github.com/interlock-go/interlock/backend/redislock => ../backend/redislock
 
 replace github.com/interlock-go/interlock/backend/sqlitelock => ../backend/sqlitelock
+
+replace github.com/interlock-go/interlock/backend/zklock => ../backend/zklock
 
 replace github.com/interlock-go/interlock/cmd/interlock => ../cmd/interlock
 

@@ -18,6 +18,7 @@ import (
 
 	"github.com/interlock-go/interlock/bench/redis"
 	"github.com/interlock-go/interlock/bench/workload"
+	"github.com/interlock-go/interlock/bench/zookeeper"
 )
 
 // measurement is one workload on one backend.
@@ -110,7 +111,9 @@ func bench(ctx context.Context) error {
 	return nil
 }
 
-func backends() []workload.Backend { return []workload.Backend{redis.Backend(*atRedis)} }
+func backends() []workload.Backend {
+	return []workload.Backend{redis.Backend(*atRedis), zookeeper.Backend()}
+}
 
 // hold is what a process does whose death is timed.
 func hold(what string) error {

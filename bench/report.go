@@ -81,6 +81,9 @@ func (r *report) results(w workload.Workload, contenders []workload.Contender, m
 	if beside != "" {
 		peer, compared = workload.Beside(w, medians, beside)
 	}
+	w.Columns = slices.DeleteFunc(slices.Clone(w.Columns), func(c workload.Column) bool {
+		return !slices.ContainsFunc(medians, func(m workload.Result) bool { _, known := m.Figures[c.Figure]; return known })
+	})
 	head := []string{"contender"}
 	for i, c := range w.Columns {
 		head = append(head, c.Figure)

@@ -99,17 +99,17 @@ func (s *server) Usage(ctx context.Context) (u workload.Usage, err error) {
 		return u, err
 	}
 	info := parse(text)
-	number := func(key string) int64 {
-		n, e := strconv.ParseInt(info[key], 10, 64)
+	number := func(key string) float64 {
+		n, e := strconv.ParseFloat(info[key], 64)
 		if e != nil && err == nil {
 			err = fmt.Errorf("INFO: %s: %w", key, e)
 		}
 		return n
 	}
-	u.Sent = number("total_net_output_bytes") - s.sent
+	u.Sent = number("total_net_output_bytes") - float64(s.sent)
 	s.gotten += questionBytes() // this one is read already, its answer is not written yet
-	u.Received = number("total_net_input_bytes") - s.gotten
-	u.Commands = number("total_commands_processed") - s.asked
+	u.Received = number("total_net_input_bytes") - float64(s.gotten)
+	u.Commands = number("total_commands_processed") - float64(s.asked)
 	for _, key := range []string{"used_cpu_sys", "used_cpu_user"} {
 		seconds, e := strconv.ParseFloat(info[key], 64)
 		if e != nil && err == nil {
@@ -119,7 +119,7 @@ func (s *server) Usage(ctx context.Context) (u workload.Usage, err error) {
 	}
 	for _, script := range []string{"eval", "evalsha", "eval_ro", "evalsha_ro", "fcall", "fcall_ro"} {
 		calls, _, _ := strings.Cut(strings.TrimPrefix(info["cmdstat_"+script], "calls="), ",")
-		n, _ := strconv.ParseInt(calls, 10, 64) // it is not there before the first call
+		n, _ := strconv.ParseFloat(calls, 64) // it is not there before the first call
 		u.Scripts += n
 	}
 	s.asked++

@@ -3,6 +3,7 @@ package workload
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -11,7 +12,7 @@ const aliveTTL = 6 * time.Second
 
 var alive = []Column{
 	{Figure: "exchanges/interval", Decimals: 1, Less: true}, {Figure: "commands/TTL"}, {Figure: "scripts/TTL"},
-	{Figure: "KiB to server/TTL"}, {Figure: "KiB from server/TTL"},
+	{Figure: "KiB to server/TTL", Decimals: 1}, {Figure: "KiB from server/TTL", Decimals: 1},
 	{Figure: "client CPU ms/TTL", Decimals: 1}, {Figure: "server CPU ms/TTL", Decimals: 1},
 }
 
@@ -74,15 +75,18 @@ func keepLeases(ctx context.Context, c Contender, e Env, r *Result) error {
 		r.wrong("release: %v", err) // it was lost meanwhile
 	}
 	const intervals = 3 // of a TTL
-	if counts {
+	switch {
+	case counts:
 		r.set("exchanges/interval", float64(after-before)/intervals)
-	} else {
-		r.set("exchanges/interval", float64(server.Scripts)/intervals)
+	case !math.IsNaN(server.Scripts):
+		r.set("exchanges/interval", server.Scripts/intervals)
+	default:
+		r.set("exchanges/interval", server.Commands/intervals)
 	}
-	r.set("commands/TTL", float64(server.Commands))
-	r.set("scripts/TTL", float64(server.Scripts))
-	r.set("KiB to server/TTL", float64(server.Received)/1024)
-	r.set("KiB from server/TTL", float64(server.Sent)/1024)
+	r.set("commands/TTL", server.Commands)
+	r.set("scripts/TTL", server.Scripts)
+	r.set("KiB to server/TTL", server.Received/1024)
+	r.set("KiB from server/TTL", server.Sent/1024)
 	r.set("client CPU ms/TTL", micros(cpu)/1000)
 	r.set("server CPU ms/TTL", micros(server.CPU)/1000)
 	return nil

@@ -16,6 +16,9 @@ type Contender struct {
 	Ours     bool     // what it does wrong is an error of this project
 	Takes    []string // the names of its workloads
 	Open     func(ctx context.Context, o Options) (Client, error)
+
+	// Elsewhere runs W1 to W5 where Open is of no use: in another process.
+	Elsewhere Elsewhere
 }
 
 // Options say what a client is opened for.
@@ -80,11 +83,12 @@ type Server interface {
 }
 
 // Usage is what a server has done so far, apart from answering that question.
+// Numbers that are not known are NaN.
 type Usage struct {
 	CPU            time.Duration
-	Sent, Received int64 // bytes
-	Commands       int64 // those within scripts too
-	Scripts        int64
+	Sent, Received float64 // bytes
+	Commands       float64 // those within scripts too
+	Scripts        float64
 }
 
 func (u Usage) sub(v Usage) Usage {

@@ -9,10 +9,11 @@ import (
 	"time"
 )
 
-// shape is who competes for what.
-type shape struct {
-	clients, workers, names int
-	hold, think             time.Duration
+// Shape is who competes for what: worker i uses client i modulo Clients, and name
+// i modulo Names.
+type Shape struct {
+	Clients, Workers, Names int
+	Hold, Think             time.Duration
 }
 
 var pairs = []Column{
@@ -31,10 +32,9 @@ type worker struct {
 	id      int
 	lock    Lock
 	arena   *arena
-	s       shape
-	grants  int64 // within the time
-	handed  int64
-	gaps    []time.Duration
+	s       Shape
+	grants  int64           // within the time
+	gaps    []time.Duration // of the hand-offs among them
 	wrong   []error
 	failure error
 }
@@ -55,12 +55,11 @@ func (w *worker) work(ctx context.Context, stop *atomic.Bool) {
 		if !stop.Load() {
 			w.grants++
 			if handed {
-				w.handed++
 				w.gaps = append(w.gaps, gap)
 			}
 		}
-		if w.s.hold > 0 {
-			time.Sleep(w.s.hold)
+		if w.s.Hold > 0 {
+			time.Sleep(w.s.Hold)
 		}
 		if err := v.leave(time.Now()); err != nil {
 			w.wrong = append(w.wrong, err)
@@ -69,38 +68,41 @@ func (w *worker) work(ctx context.Context, stop *atomic.Bool) {
 			w.failure = fmt.Errorf("release: %w", err)
 			return
 		}
-		if w.s.think > 0 {
-			time.Sleep(w.s.think)
+		if w.s.Think > 0 {
+			time.Sleep(w.s.Think)
 		}
 	}
 }
 
-func run(s shape) func(ctx context.Context, c Contender, e Env) Result {
+func run(s Shape) func(ctx context.Context, c Contender, e Env) Result {
 	return func(ctx context.Context, c Contender, e Env) Result {
-		r := newResult(c, e)
-		if err := contest(ctx, c, e, s, &r); err != nil {
+		r, f := newResult(c, e), contest
+		if c.Elsewhere != nil {
+			f = contestElsewhere
+		}
+		if err := f(ctx, c, e, s, &r); err != nil {
 			r.Failed = err.Error()
 		}
 		return r
 	}
 }
 
-func contest(ctx context.Context, c Contender, e Env, s shape, r *Result) error {
-	clients, end, err := begin(ctx, c, s.clients, ttl)
+func contest(ctx context.Context, c Contender, e Env, s Shape, r *Result) error {
+	clients, end, err := begin(ctx, c, s.Clients, ttl)
 	if err != nil {
 		return err
 	}
 	defer end()
 	name := newName()
-	arenas := make([]arena, s.names)
-	workers := make([]*worker, s.workers)
+	arenas := make([]arena, s.Names)
+	workers := make([]*worker, s.Workers)
 	for i := range workers {
-		at := i % s.names
-		workers[i] = &worker{id: i, s: s, arena: &arenas[at], lock: clients[i%s.clients].Lock(fmt.Sprintf("%s/%d", name, at))}
+		at := i % s.Names
+		workers[i] = &worker{id: i, s: s, arena: &arenas[at], lock: clients[i%s.Clients].Lock(fmt.Sprintf("%s/%d", name, at))}
 	}
 	// Connections are made and scripts are loaded before the clock runs.
-	err = together(s.workers, s.workers, func(i int) error {
-		h, err := clients[i%s.clients].Lock(fmt.Sprintf("%s/warm/%d", name, i))(ctx)
+	err = together(s.Workers, s.Workers, func(i int) error {
+		h, err := clients[i%s.Clients].Lock(fmt.Sprintf("%s/warm/%d", name, i))(ctx)
 		if err != nil {
 			return err
 		}
@@ -119,7 +121,7 @@ func contest(ctx context.Context, c Contender, e Env, s shape, r *Result) error 
 	defer cancel()
 	var wg sync.WaitGroup
 	var left atomic.Int64
-	left.Store(int64(s.workers))
+	left.Store(int64(s.Workers))
 	for _, w := range workers {
 		mine, cancel := context.WithCancel(all) // as each request of a server has its own
 		wg.Go(func() {
@@ -136,40 +138,43 @@ func contest(ctx context.Context, c Contender, e Env, s shape, r *Result) error 
 	}
 	late := time.AfterFunc(e.Limit, func() {
 		if n := left.Load(); n > 0 {
-			r.Stuck = fmt.Sprintf("%d of %d", n, s.workers)
+			r.Stuck = fmt.Sprintf("%d of %d", n, s.Workers)
 		}
 		cancel()
 	})
 	wg.Wait()
 	late.Stop()
-	summarize(r, workers, took, cpu, server)
+	f := Figures{Took: took, CPU: cpu}
+	for _, w := range workers {
+		f.Each = append(f.Each, w.grants)
+		f.Gaps = append(f.Gaps, w.gaps...)
+		for _, err := range w.wrong {
+			f.Wrong = append(f.Wrong, err.Error())
+		}
+		if w.failure != nil && r.Stuck == "" {
+			f.Wrong = append(f.Wrong, w.failure.Error())
+		}
+	}
+	summarize(r, f, server)
 	return nil
 }
 
-func summarize(r *Result, workers []*worker, took, cpu time.Duration, server Usage) {
-	var grants, handed int64
-	var each []int64
-	var gaps []time.Duration
-	for _, w := range workers {
-		grants += w.grants
-		handed += w.handed
-		each = append(each, w.grants)
-		gaps = append(gaps, w.gaps...)
-		for _, err := range w.wrong {
-			r.wrong("%v", err)
-		}
-		if w.failure != nil && r.Stuck == "" {
-			r.wrong("%v", w.failure)
-		}
+func summarize(r *Result, f Figures, server Usage) {
+	for _, wrong := range f.Wrong {
+		r.wrong("%s", wrong)
 	}
-	r.set("pairs/s", float64(grants)/took.Seconds())
-	r.set("grants/s", float64(grants)/took.Seconds())
-	r.set("hand-offs/s", float64(handed)/took.Seconds())
-	r.set("client CPU µs", micros(cpu)/float64(grants))
+	var grants int64
+	for _, n := range f.Each {
+		grants += n
+	}
+	r.set("pairs/s", float64(grants)/f.Took.Seconds())
+	r.set("grants/s", float64(grants)/f.Took.Seconds())
+	r.set("hand-offs/s", float64(len(f.Gaps))/f.Took.Seconds())
+	r.set("client CPU µs", micros(f.CPU)/float64(grants))
 	r.set("server CPU µs", micros(server.CPU)/float64(grants))
-	setGaps(r, gaps)
-	r.set("fewest/most", float64(slices.Min(each))/float64(slices.Max(each)))
-	r.set("Jain", jain(each))
+	setGaps(r, f.Gaps)
+	r.set("fewest/most", float64(slices.Min(f.Each))/float64(slices.Max(f.Each)))
+	r.set("Jain", jain(f.Each))
 }
 
 func setGaps(r *Result, gaps []time.Duration) {

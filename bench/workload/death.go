@@ -135,7 +135,8 @@ func (h Holder) start(ctx context.Context) (p process, granted time.Time, err er
 		return p, granted, err
 	}
 	p.cmd = exec.CommandContext(ctx, self)
-	p.cmd.Env = append(os.Environ(), HolderVariable+"="+string(what))
+	// What it cannot remove any more goes with the folder of its file.
+	p.cmd.Env = append(os.Environ(), HolderVariable+"="+string(what), "TMPDIR="+filepath.Dir(h.File))
 	p.cmd.Stderr = os.Stderr
 	if _, err := p.cmd.StdinPipe(); err != nil { // it ends with this process
 		return p, granted, err

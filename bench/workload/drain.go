@@ -11,7 +11,8 @@ import (
 var drained = []Column{
 	{Figure: "drain s", Decimals: 3, Less: true}, {Figure: "drained"}, {Figure: "hand-offs/s"},
 	{Figure: "gap p50 µs", Decimals: 1}, {Figure: "gap p99 µs", Decimals: 1},
-	{Figure: "scripts/hand-off", Decimals: 2}, {Figure: "bytes sent/hand-off", Decimals: 0},
+	{Figure: "commands/hand-off", Decimals: 2, Less: true}, {Figure: "scripts/hand-off", Decimals: 2, Less: true},
+	{Figure: "bytes sent/hand-off", Less: true},
 	{Figure: "commands while queued/s"},
 }
 
@@ -27,8 +28,11 @@ type waiter struct {
 // drain lines up waiters behind one holder and times how long it takes, from
 // its release, until the last of them had the lock.
 func drain(ctx context.Context, c Contender, e Env) Result {
-	r := newResult(c, e)
-	if err := drainCrowd(ctx, c, e, &r); err != nil {
+	r, f := newResult(c, e), drainCrowd
+	if c.Elsewhere != nil {
+		f = drainElsewhere
+	}
+	if err := f(ctx, c, e, &r); err != nil {
 		r.Failed = err.Error()
 	}
 	return r
@@ -72,17 +76,9 @@ func drainCrowd(ctx context.Context, c Contender, e Env, r *Result) error {
 	if err != nil {
 		return err
 	}
-	queued, err := e.cost(ctx)
-	if err != nil {
+	if err := watchIdle(ctx, e, r); err != nil {
 		return err
 	}
-	time.Sleep(settle)
-	_, _, idle, err := queued.since(ctx)
-	if err != nil {
-		return err
-	}
-	r.set("commands while queued/s", float64(idle.Commands)/settle.Seconds())
-
 	began, err := e.cost(ctx)
 	if err != nil {
 		return err
@@ -114,18 +110,37 @@ wait:
 	for range e.Waiters - through {
 		<-done
 	}
+	setDrained(r, through, took, server)
+	judge(r, crowd, lined)
+	return nil
+}
+
+func setDrained(r *Result, through int, took time.Duration, server Usage) {
 	r.set("drain s", took.Seconds())
 	r.set("drained", float64(through))
 	r.set("hand-offs/s", float64(through)/took.Seconds())
-	r.set("scripts/hand-off", float64(server.Scripts)/float64(through))
-	r.set("bytes sent/hand-off", float64(server.Sent)/float64(through))
-	judge(r, crowd, lined)
-	return nil
+	r.set("commands/hand-off", server.Commands/float64(through))
+	r.set("scripts/hand-off", server.Scripts/float64(through))
+	r.set("bytes sent/hand-off", server.Sent/float64(through))
 }
 
 // settle is how long those who wait are watched before anything is released:
 // what they send then is their polling.
 const settle = 300 * time.Millisecond
+
+func watchIdle(ctx context.Context, e Env, r *Result) error {
+	queued, err := e.cost(ctx)
+	if err != nil {
+		return err
+	}
+	time.Sleep(settle)
+	_, _, idle, err := queued.since(ctx)
+	if err != nil {
+		return err
+	}
+	r.set("commands while queued/s", idle.Commands/settle.Seconds())
+	return nil
+}
 
 // lineUp returns once all wait, and if the contender knows it, who waits in
 // which order: tickets, of which goroutines of one client may share one. Of
@@ -141,7 +156,7 @@ func lineUp(ctx context.Context, e Env, holder Client, clients int, name string,
 		}
 		if !knows {
 			_, _, u, err := started.since(ctx)
-			if err != nil || u.Commands >= int64(e.Waiters) {
+			if err != nil || u.Commands >= float64(e.Waiters) {
 				return nil, err
 			}
 			continue

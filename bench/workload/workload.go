@@ -42,16 +42,16 @@ const ttl = 15 * time.Second
 // All lists the workloads in order.
 func All() []Workload {
 	return []Workload{
-		{Name: "W1", What: "one goroutine, one name: acquire and release", Run: run(shape{clients: 1, workers: 1, names: 1}),
+		{Name: "W1", What: "one goroutine, one name: acquire and release", Run: run(Shape{Clients: 1, Workers: 1, Names: 1}),
 			Timed: true, Columns: pairs, Checks: []string{Exclusion}},
-		{Name: "W2", What: "64 goroutines of one client, each its own name", Run: run(shape{clients: 1, workers: 64, names: 64}),
+		{Name: "W2", What: "64 goroutines of one client, each its own name", Run: run(Shape{Clients: 1, Workers: 64, Names: 64}),
 			Timed: true, Columns: pairs, Checks: []string{Exclusion}},
-		{Name: "W3", What: "64 goroutines of one client, one name, empty critical section", Run: run(shape{clients: 1, workers: 64, names: 1}),
+		{Name: "W3", What: "64 goroutines of one client, one name, empty critical section", Run: run(Shape{Clients: 1, Workers: 64, Names: 1}),
 			Timed: true, Columns: handOffs, Checks: []string{Exclusion, Served}},
-		{Name: "W4", What: "16 clients with connections of their own, one name, empty critical section", Run: run(shape{clients: 16, workers: 16, names: 1}),
+		{Name: "W4", What: "16 clients with connections of their own, one name, empty critical section", Run: run(Shape{Clients: 16, Workers: 16, Names: 1}),
 			Timed: true, Columns: handOffs, Checks: []string{Exclusion, Served}},
 		{Name: "W4-hold", What: "as W4, each holds for 1 ms and thinks for 1 ms",
-			Run:   run(shape{clients: 16, workers: 16, names: 1, hold: time.Millisecond, think: time.Millisecond}),
+			Run:   run(Shape{Clients: 16, Workers: 16, Names: 1, Hold: time.Millisecond, Think: time.Millisecond}),
 			Timed: true, Columns: handOffs, Checks: []string{Exclusion, Served}},
 		{Name: "W5", What: "clients wait for one name and are drained to the very last one", Run: drain,
 			Columns: drained, Checks: []string{Exclusion, Order, Served}},

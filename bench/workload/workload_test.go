@@ -14,7 +14,7 @@ import (
 )
 
 // still is a server of which nothing is asked.
-type still struct{ commands int64 }
+type still struct{ commands float64 }
 
 func (s *still) URL() string     { return "mem:bench" }
 func (s *still) About() []string { return nil }
