@@ -9,6 +9,7 @@ require (
 	github.com/interlock-go/interlock v0.0.0
 	github.com/interlock-go/interlock/backend/redislock v0.0.0
 	github.com/interlock-go/interlock/backend/sqlitelock v0.0.0
+	github.com/interlock-go/interlock/backend/zklock v0.0.0
 	github.com/redis/go-redis/v9 v9.22.0
 	github.com/redis/rueidis v1.0.79
 	github.com/vishvananda/netlink v1.3.1

@@ -5,6 +5,7 @@ import (
 	"context"
 	"strings"
 
+	_ "github.com/interlock-go/interlock/backend/zklock"
 	"github.com/interlock-go/interlock/bench/ours"
 	"github.com/interlock-go/interlock/bench/workload"
 )
