@@ -92,8 +92,12 @@ func work(ctx context.Context, d driver.Driver, w task) error {
 	defer log.Close()
 	for {
 		err := workInSession(ctx, d, w, log)
-		if !errors.Is(err, driver.ErrSession) && !errors.Is(err, driver.ErrGone) {
+		over := errors.Is(err, driver.ErrSession) || errors.Is(err, driver.ErrGone)
+		if ctx.Err() != nil || !over && driver.IsPermanent(err) {
 			return err
+		}
+		if !over { // a connection that was lost while the process was stopped, for example
+			time.Sleep(w.TTL / 100)
 		}
 	}
 }

@@ -59,13 +59,11 @@ func (s *session) Await(ctx context.Context, t driver.Ticket) (driver.Ticket, er
 
 // awaiting is a call of Await.
 type awaiting struct {
-	s      *session
-	p      *place
-	bell   chan struct{}
-	on     map[string]*watch // by node
-	listed bool              // p.line is of this connection
-	ends   bool              // a ticket in front has a fixed end
-	end0   driver.Instant
+	s    *session
+	p    *place
+	bell chan struct{}
+	on   map[string]*watch // by node
+	end0 driver.Instant    // of the first fixed end in front
 }
 
 func (a *awaiting) end() {
@@ -74,25 +72,23 @@ func (a *awaiting) end() {
 	}
 }
 
-// step looks where the ticket stands, if that is not known, and waits for the next
-// change.
+// step finds out where the ticket stands, if that is not known, and waits for the
+// next change.
 func (a *awaiting) step(ctx context.Context) error {
 	a.p.await.Lock()
-	err := a.prepare(ctx)
+	v, err := a.prepare(ctx)
 	a.p.await.Unlock()
-	if err != nil || a.p.known() != waiting {
-		a.listed = false
+	if v == nil || err != nil {
 		return err
 	}
 	a.s.mu.Lock()
-	news := a.p.news
-	state := a.p.state
+	news, state := a.p.news, a.p.state
 	a.s.mu.Unlock()
 	if state != waiting {
 		return nil
 	}
 	var timer <-chan time.Time
-	if a.ends {
+	if v.ends {
 		t := time.NewTimer(max(a.end0.Sub(a.s.d.Now()), time.Millisecond))
 		defer t.Stop()
 		timer = t.C
@@ -101,63 +97,73 @@ func (a *awaiting) step(ctx context.Context) error {
 	case <-a.bell:
 	case <-news:
 	case <-timer:
-		a.listed = false
+		a.forget()
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 	a.p.await.Lock()
 	defer a.p.await.Unlock()
-	if a.p.known() != waiting {
-		return nil
-	}
-	return a.react(ctx)
+	return a.react(ctx, v)
 }
 
-// prepare has all watches set that the ticket needs.
-func (a *awaiting) prepare(ctx context.Context) error {
-	for a.p.known() == waiting {
-		if !a.listed {
-			if err := a.s.look(ctx, a.p); err != nil || a.p.known() != waiting {
-				return err
-			}
-			a.listed = true
-		}
-		again, err := a.watch(ctx)
-		if err != nil {
-			return err
-		}
-		if !again {
-			return nil
-		}
-		a.listed = false
+// view returns what is known of the line in front; nil if it has to be listed.
+func (a *awaiting) view() *view {
+	a.s.mu.Lock()
+	defer a.s.mu.Unlock()
+	if a.p.epoch != a.s.l.tap.epoch.Load() {
+		return nil
 	}
-	return nil
+	return a.p.view
+}
+
+// forget has the line listed again.
+func (a *awaiting) forget() {
+	a.s.mu.Lock()
+	defer a.s.mu.Unlock()
+	a.p.view = nil
+}
+
+// prepare has all watches set that the ticket needs. It returns nil once the
+// ticket does not wait any more.
+func (a *awaiting) prepare(ctx context.Context) (*view, error) {
+	for a.p.known() == waiting {
+		v := a.view()
+		if v == nil {
+			if err := a.s.look(ctx, a.p); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		changed, err := a.watch(ctx, v)
+		if err != nil {
+			return nil, err
+		}
+		if !changed {
+			return v, nil
+		}
+		a.forget()
+	}
+	return nil, nil
 }
 
 // watch sets the watches that are missing. It reports whether something has changed
 // meanwhile.
-func (a *awaiting) watch(ctx context.Context) (again bool, err error) {
+func (a *awaiting) watch(ctx context.Context, v *view) (changed bool, err error) {
 	a.s.mu.Lock()
-	l := a.p.line
-	own := a.p.n.node
+	want := map[string]bool{a.p.n.node: true}
 	a.s.mu.Unlock()
-	if len(l) == 0 {
-		return true, nil
-	}
-	i := len(l) - 1
-	want := map[string]bool{own: true}
-	a.ends = false
-	for _, n := range l.obstacles(i) {
-		want[n.node] = true
-		if n.until != 0 {
-			if err := a.until(ctx, n); err != nil {
+	a.end0 = 0
+	for _, o := range v.obstacles {
+		want[o.node] = true
+		if o.until != 0 {
+			if err := a.until(ctx, &o.name); err != nil {
 				return false, err
 			}
 		}
 	}
-	if i >= 2 && l[i].exclusive() && l[i-1].exclusive() {
-		want[l[i-2].node] = true
+	if v.next.node != "" {
+		want[v.next.node] = true
 	}
 	for node, w := range a.on {
 		if _, fired := w.fired(); fired || !want[node] {
@@ -179,7 +185,7 @@ func (a *awaiting) watch(ctx context.Context) (again bool, err error) {
 		a.on[node] = a.s.l.tap.watch(path, false, a.bell)
 		n++
 		go func() {
-			_, err := a.s.l.spot(ctx, path)
+			_, err := a.s.l.see(ctx, path)
 			results <- result{node, err}
 		}()
 	}
@@ -189,99 +195,115 @@ func (a *awaiting) watch(ctx context.Context) (again bool, err error) {
 			a.s.l.tap.ignore(a.on[r.node])
 			delete(a.on, r.node)
 		}
-		if errors.Is(r.err, zk.ErrNoNode) {
-			again = true
-		} else if r.err != nil {
-			err = r.err
+		switch {
+		case errors.Is(r.err, zk.ErrNoNode) && r.node == v.next.node:
+			// It tells only that the mark is to be read.
+			err = errors.Join(err, a.advance(ctx, v))
+		case errors.Is(r.err, zk.ErrNoNode):
+			changed = true
+		case r.err != nil:
+			err = errors.Join(err, r.err)
 		}
 	}
-	return again, err
+	return changed || a.view() != v, err
 }
 
 // until notes when, by the local clock, a ticket with a fixed end may be removed.
-func (a *awaiting) until(ctx context.Context, n name) error {
+func (a *awaiting) until(ctx context.Context, n *name) error {
 	now, _, by, err := a.s.d.clock(ctx, a.s.l)
 	if err != nil {
 		return err
 	}
 	end := by.Add(time.Duration(n.until-now+1) * time.Millisecond)
-	if !a.ends || end < a.end0 {
-		a.ends, a.end0 = true, end
+	if a.end0 == 0 || end < a.end0 {
+		a.end0 = end
 	}
 	return nil
 }
 
 // react draws conclusions from the watches that have fired.
-func (a *awaiting) react(ctx context.Context) error {
-	a.s.mu.Lock()
-	l := a.p.line
-	own := a.p.n.node
-	a.s.mu.Unlock()
-	i := len(l) - 1
-	if i < 1 {
-		a.listed = false
+func (a *awaiting) react(ctx context.Context, v *view) error {
+	if a.p.known() != waiting || a.view() != v {
 		return nil
 	}
+	a.s.mu.Lock()
+	own := a.p.n.node
+	a.s.mu.Unlock()
 	for node, w := range a.on {
 		what, fired := w.fired()
 		if !fired {
 			continue
 		}
 		delete(a.on, node)
-		switch {
-		case what == nodeDeleted && node != own && l[i-1].node == node && !a.gone(own):
-			if i == 1 && !a.p.req.Robust {
-				return a.s.grant(ctx, a.p, false) // it was the only one in front
+		if what != nodeDeleted || node == own {
+			a.forget()
+			continue
+		}
+		if node == v.next.node {
+			if err := a.advance(ctx, v); err != nil {
+				return err
 			}
-			return a.marked(ctx, l, i-1)
-		case what == nodeDeleted && i >= 2 && l[i-2].node == node && node != own:
-			return a.marked(ctx, l, i-2)
-		default:
-			a.listed = false
+		}
+		for _, o := range v.obstacles {
+			if o.node == node {
+				return a.passed(ctx, v, o, own)
+			}
 		}
 	}
 	return nil
 }
 
-// gone reports whether the watch of a node has fired.
-func (a *awaiting) gone(node string) bool {
-	w := a.on[node]
-	if w == nil {
-		return true
-	}
-	_, fired := w.fired()
-	return fired
-}
-
-// marked reads whether the ticket at j, which has gone, was held and left
-// cleanly. Then all before it have gone, too.
-func (a *awaiting) marked(ctx context.Context, l line, j int) error {
-	a.listed = false
-	if !l[j].exclusive() || a.p.req.Robust {
-		return nil
-	}
-	c, err := a.s.l.get(ctx, a.p.q.path)
-	if err != nil {
-		if errors.Is(err, zk.ErrNoNode) {
-			return nil
+// passed sees whether the ticket is held after an obstacle has left: for sure if
+// nothing else was in the way, or if the obstacle was held, after which nobody
+// before it is left.
+func (a *awaiting) passed(ctx context.Context, v *view, o obstacle, own string) error {
+	robust := a.p.req.Robust // has to read what is known of the last holder anyway
+	granted := o.enough && !robust
+	if !granted && !robust && o.fits && o.exclusive() {
+		var err error
+		if granted, err = a.marked(ctx, &o.name); err != nil {
+			a.forget()
+			return err
 		}
-		return err
 	}
-	number, ok := marked(c.data)
-	if !ok || number != l[j].number {
-		return nil
+	if w := a.on[own]; w == nil || a.view() != v {
+		granted = false
+	} else if _, fired := w.fired(); fired {
+		granted = false
 	}
-	a.s.mu.Lock()
-	if a.p.state != waiting || len(a.p.line) != len(l) {
-		a.s.mu.Unlock()
-		return nil
-	}
-	rest := append(line(nil), l[j+1:]...)
-	a.p.line = rest
-	a.s.mu.Unlock()
-	if rest.holds(len(rest)-1) && !a.gone(a.p.n.node) {
+	if granted {
 		return a.s.grant(ctx, a.p, false)
 	}
-	a.listed = true
+	a.forget()
 	return nil
+}
+
+// advance sees whether the only obstacle holds, now that the ticket in front of it
+// has left. Its end will then be enough.
+func (a *awaiting) advance(ctx context.Context, v *view) error {
+	held, err := a.marked(ctx, &v.next)
+	a.s.mu.Lock()
+	defer a.s.mu.Unlock()
+	switch {
+	case err != nil || a.p.view != v:
+	case held:
+		v.obstacles[0].enough, v.next = true, name{}
+	default:
+		a.p.view = nil
+	}
+	return err
+}
+
+// marked reports whether a ticket that has gone was held and left cleanly, and
+// was the last to do so.
+func (a *awaiting) marked(ctx context.Context, n *name) (bool, error) {
+	c, err := a.s.l.get(ctx, a.p.q.path)
+	if errors.Is(err, zk.ErrNoNode) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	number, ok := marked(c.data)
+	return ok && number == n.number, nil
 }

@@ -201,7 +201,7 @@ func (d *Driver) Watch(ctx context.Context, name string, after uint64) (found dr
 				return content{}, nil
 			}
 			return content{stat: stat}, err
-		}, nil)
+		})
 		if err != nil {
 			return false, err
 		}

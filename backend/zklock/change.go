@@ -102,7 +102,8 @@ func (s *session) rename(ctx context.Context, p *place, flags int32, next func(n
 			return err
 		}
 		s.mu.Lock()
-		p.n = to
+		p.n, p.view = to, nil
+		p.changed()
 		s.mu.Unlock()
 		return nil
 	}
@@ -199,6 +200,11 @@ func (s *session) Keep(ctx context.Context, t driver.Ticket, d time.Duration) er
 	if p := s.place(t.ID); p != nil && p.q == q {
 		p.await.Lock()
 		defer p.await.Unlock()
+		if p.known() == waiting {
+			if err := s.look(ctx, p); err != nil {
+				return s.failed(limit, err)
+			}
+		}
 		if p.known() != held {
 			return errNotHeld
 		}
@@ -224,7 +230,7 @@ func (d *Driver) refix(ctx context.Context, l *link, q *lane, id string, change 
 			return err
 		}
 		i, ok := all.place(id)
-		if !ok || all[i].until == 0 {
+		if !ok {
 			return driver.ErrGone
 		}
 		n := all[i]
@@ -234,6 +240,9 @@ func (d *Driver) refix(ctx context.Context, l *link, q *lane, id string, change 
 		}
 		if err != nil {
 			return err
+		}
+		if !all.fixed(i, c) {
+			return driver.ErrGone
 		}
 		now, _, _, err := d.clock(ctx, l)
 		if err != nil {
@@ -252,6 +261,13 @@ func (d *Driver) refix(ctx context.Context, l *link, q *lane, id string, change 
 		}
 	}
 	return driver.ErrGone
+}
+
+// fixed reports whether the ticket at i has a fixed end, or gets one as soon as its
+// session notices that it is held.
+func (l line) fixed(i int, c content) bool {
+	m, ok := decode(c.data)
+	return l[i].until != 0 || ok && m.Hold && l.holds(i)
 }
 
 // clock reads the clock of the server, in milliseconds, between sent and by.

@@ -257,7 +257,7 @@ func (d *Driver) lay(ctx context.Context, l *link, path string, container bool) 
 			return l.conn.CreateContainer(path, nil, flag, d.acl)
 		}
 		return l.conn.Create(path, nil, flag, d.acl)
-	}, nil)
+	})
 	switch {
 	case err == nil || errors.Is(err, zk.ErrNodeExists):
 		return nil

@@ -82,6 +82,10 @@ func (p *place) known() state {
 	return p.state
 }
 
+// proof is of the session, whose end takes the ticket, and of the ticket, which
+// this session removes if it is not renewed; s.mu is held.
+func (p *place) proof() driver.Instant { return min(p.s.l.tap.proven(), p.extended) }
+
 // ticket is what a caller is told.
 func (p *place) ticket() (driver.Ticket, error) {
 	p.s.mu.Lock()
@@ -92,7 +96,7 @@ func (p *place) ticket() (driver.Ticket, error) {
 	case held:
 		t := p.got
 		if !p.fixed {
-			t.Proof = p.s.l.tap.proven()
+			t.Proof = p.proof()
 		}
 		return t, nil
 	}
@@ -141,6 +145,9 @@ func (p *place) wish() name {
 // front.
 func (s *session) stand(ctx context.Context, p *place, first bool) error {
 	if !first {
+		if err := p.settled(ctx); err != nil {
+			return err
+		}
 		if found, err := s.find(ctx, p); err != nil || found {
 			return err
 		}
@@ -157,6 +164,22 @@ func (s *session) stand(ctx context.Context, p *place, first bool) error {
 			s.drop(p)
 		}
 		return err
+	}
+}
+
+// settled waits until no creation is under way.
+func (p *place) settled(ctx context.Context) error {
+	p.s.mu.Lock()
+	flight := p.flight
+	p.s.mu.Unlock()
+	if flight == nil {
+		return nil
+	}
+	select {
+	case <-flight:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 
@@ -238,26 +261,23 @@ func (s *session) create(ctx context.Context, p *place) error {
 		}
 		looked <- l
 	}()
-	made := func(path string, err error) {
-		if err != nil {
-			return
-		}
-		zxid := s.l.tap.taken(path)
-		n, ok := parse(path[strings.LastIndexByte(path, '/')+1:])
-		if !ok || p.stands(n, uint64(zxid)) != nil || p.known() == gone {
-			// Nobody waits for it any more.
-			s.d.background(func(ctx context.Context) { s.purge(ctx, path) })
-		}
-	}
-	path, err := call(ctx, func() (string, error) {
-		return s.l.conn.Create(stem, data, zk.FlagEphemeralSequential, s.d.acl)
-	}, made)
-	if err != nil {
+	if err := ctx.Err(); err != nil {
 		return err
 	}
-	made(path, nil)
-	if p.known() == joining {
-		return fmt.Errorf("zookeeper: the node %s is none of a ticket", path)
+	flight := make(chan struct{})
+	s.mu.Lock()
+	p.flight = flight
+	s.mu.Unlock()
+	_, err := run(ctx, func() (string, error) {
+		defer close(flight)
+		path, err := s.l.conn.Create(stem, data, zk.FlagEphemeralSequential, s.d.acl)
+		if err == nil {
+			err = s.made(p, path)
+		}
+		return path, err
+	})
+	if err != nil {
+		return err
 	}
 	l := <-looked
 	switch {
@@ -270,6 +290,21 @@ func (s *session) create(ctx context.Context, p *place) error {
 		return s.look(ctx, p)
 	}
 	return s.glance(ctx, p, l.content)
+}
+
+// made notes the node that was created, perhaps when nobody waits for it any
+// more.
+func (s *session) made(p *place, path string) error {
+	zxid := s.l.tap.taken(path)
+	n, ok := parse(path[strings.LastIndexByte(path, '/')+1:])
+	if !ok {
+		return driver.Permanent(fmt.Errorf("zookeeper: the node %s is none of a ticket", path))
+	}
+	err := p.stands(n, uint64(zxid))
+	if err != nil || p.known() == gone {
+		s.d.background(func(ctx context.Context) { s.purge(ctx, path) })
+	}
+	return err
 }
 
 // purge removes a node, sooner or later.
@@ -399,7 +434,9 @@ func (s *session) judge(ctx context.Context, p *place, found children) error {
 	}
 	holds := all.holds(i)
 	s.mu.Lock()
-	p.line = append(line(nil), all[:i+1]...)
+	if !holds {
+		p.view, p.epoch = all.view(i), found.epoch
+	}
 	if e, ok := all.exclusiveBefore(i); ok {
 		p.last = e
 	} else if p.last.node != "" && i > 0 && before(all[0].number, p.last.number) {
@@ -453,7 +490,7 @@ func (s *session) grant(ctx context.Context, p *place, wanted bool) error {
 		s.mu.Unlock()
 		return nil
 	}
-	p.got = driver.Ticket{ID: p.req.ID, Queue: p.q.name, Held: true, Token: p.zxid + add, Inherited: p.heir, Proof: s.l.tap.proven()}
+	p.got = driver.Ticket{ID: p.req.ID, Queue: p.q.name, Held: true, Token: p.zxid + add, Inherited: p.heir, Proof: p.proof()}
 	if p.got.Token >= driver.MaxToken {
 		s.mu.Unlock()
 		return errUsedUp
@@ -473,7 +510,7 @@ var errUsedUp = driver.Permanent(errors.New("zookeeper: the tokens of this queue
 
 // isHeld notes a grant; s.mu is held.
 func (p *place) isHeld(wanted bool) {
-	p.state, p.line = held, nil
+	p.state, p.view = held, nil
 	if wanted {
 		p.told = true
 		p.s.signals.add(driver.Wanted, p.q.name, p.req.ID)

@@ -107,8 +107,15 @@ func (d *Driver) dismiss(ctx context.Context, l *link, q *lane, id string, clean
 		return err
 	}
 	i, ok := all.place(id)
-	if !ok || all[i].until == 0 {
+	if !ok {
 		return driver.ErrGone
+	}
+	c, err := l.get(ctx, q.path+"/"+all[i].node)
+	if errors.Is(err, zk.ErrNoNode) || err == nil && !all.fixed(i, c) {
+		return driver.ErrGone
+	}
+	if err != nil {
+		return err
 	}
 	err = d.take(ctx, l, q, all[i], clean && all[i].exclusive())
 	if errors.Is(err, zk.ErrNoNode) {

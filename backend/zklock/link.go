@@ -24,48 +24,31 @@ type quiet struct{}
 func (quiet) Printf(string, ...any) {}
 
 // call runs a call of the client, which knows no context, until ctx ends. The
-// call then goes on: what it did is told to late, if that isn't nil.
-func call[T any](ctx context.Context, f func() (T, error), late func(T, error)) (T, error) {
-	type result struct {
-		v   T
-		err error
-	}
+// call then goes on by itself.
+func call[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	if err := ctx.Err(); err != nil {
 		var none T
 		return none, err
 	}
-	if ctx.Done() == nil {
-		return f()
+	return run(ctx, f)
+}
+
+// run is call that makes the call even if ctx has ended.
+func run[T any](ctx context.Context, f func() (T, error)) (T, error) {
+	type result struct {
+		v   T
+		err error
 	}
 	done := make(chan result, 1)
-	gone := make(chan struct{})
 	go func() {
 		v, err := f()
-		select {
-		case done <- result{v, err}:
-		default:
-		}
-		if late != nil {
-			select {
-			case <-gone:
-				late(v, err)
-			default:
-			}
-		}
+		done <- result{v, err}
 	}()
 	select {
 	case r := <-done:
 		return r.v, r.err
 	case <-ctx.Done():
-		close(gone)
 		var none T
-		select {
-		case r := <-done: // it was just done
-			if late != nil && r.err == nil {
-				late(r.v, r.err)
-			}
-		default:
-		}
 		return none, ctx.Err()
 	}
 }
@@ -79,7 +62,7 @@ func (l *link) get(ctx context.Context, path string) (content, error) {
 	return call(ctx, func() (content, error) {
 		data, stat, err := l.conn.Get(path)
 		return content{data, stat}, err
-	}, nil)
+	})
 }
 
 // see reads a node and has w told of its next change.
@@ -87,31 +70,25 @@ func (l *link) see(ctx context.Context, path string) (content, error) {
 	return call(ctx, func() (content, error) {
 		data, stat, _, err := l.conn.GetW(path)
 		return content{data, stat}, err
-	}, nil)
-}
-
-// spot has watches of the node told of its end, and reports whether it is there.
-func (l *link) spot(ctx context.Context, path string) (*zk.Stat, error) {
-	return call(ctx, func() (*zk.Stat, error) {
-		_, stat, _, err := l.conn.GetW(path) // not exists, which would watch for a node that does not come back
-		return stat, err
-	}, nil)
+	})
 }
 
 type children struct {
 	names []string
 	stat  *zk.Stat
+	epoch uint64 // the connection that they were read on, at the latest
 }
 
 func (l *link) list(ctx context.Context, path string, watch bool) (children, error) {
 	return call(ctx, func() (children, error) {
+		epoch := l.tap.epoch.Load()
 		if watch {
 			names, stat, _, err := l.conn.ChildrenW(path)
-			return children{names, stat}, err
+			return children{names, stat, epoch}, err
 		}
 		names, stat, err := l.conn.Children(path)
-		return children{names, stat}, err
-	}, nil)
+		return children{names, stat, epoch}, err
+	})
 }
 
 func (l *link) multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
@@ -123,21 +100,21 @@ func (l *link) multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error
 			}
 		}
 		return answers, err
-	}, nil)
+	})
 }
 
 func (l *link) remove(ctx context.Context, path string) error {
-	_, err := call(ctx, func() (struct{}, error) { return struct{}{}, l.conn.Delete(path, -1) }, nil)
+	_, err := call(ctx, func() (struct{}, error) { return struct{}{}, l.conn.Delete(path, -1) })
 	return err
 }
 
 func (l *link) set(ctx context.Context, path string, data []byte, version int32) (*zk.Stat, error) {
-	return call(ctx, func() (*zk.Stat, error) { return l.conn.Set(path, data, version) }, nil)
+	return call(ctx, func() (*zk.Stat, error) { return l.conn.Set(path, data, version) })
 }
 
 // sync waits until the server has caught up with the leader.
 func (l *link) sync(ctx context.Context, path string) error {
-	_, err := call(ctx, func() (string, error) { return l.conn.Sync(path) }, nil)
+	_, err := call(ctx, func() (string, error) { return l.conn.Sync(path) })
 	return err
 }
 
@@ -178,7 +155,7 @@ func (c *config) dialled(ctx context.Context, ttl time.Duration) (*link, error) 
 		return nil, failures.explain(err)
 	}
 	if c.auth != "" {
-		if _, err := call(ctx, func() (struct{}, error) { return struct{}{}, conn.AddAuth("digest", []byte(c.auth)) }, nil); err != nil {
+		if _, err := call(ctx, func() (struct{}, error) { return struct{}{}, conn.AddAuth("digest", []byte(c.auth)) }); err != nil {
 			go conn.Close()
 			return nil, fmt.Errorf("zookeeper: the user of the URL: %w", err)
 		}

@@ -82,7 +82,7 @@ func (s *session) demanded(what driver.Demand, queue, id string) {
 		p.forget()
 	case driver.Evict:
 		s.signals.add(driver.Evict, queue, id)
-		if p.state == held && !p.evicted && !p.fixed {
+		if !p.evicted && !p.fixed {
 			p.evicted, p.end = true, p.extended.Add(s.ttl)
 		}
 	default:

@@ -33,8 +33,10 @@ func (s *session) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Re
 	if err := s.l.sync(ctx, root); err != nil {
 		return nil, s.failed(limit, err)
 	}
-	proof := s.l.tap.proven()
 	s.read(ctx) // what was put there before the sync has been announced
+	if err := s.holds(ctx); err != nil {
+		return nil, s.failed(limit, err)
+	}
 	named := make(map[string]bool, len(known))
 	var answers []driver.Renewed
 	others := map[string][]driver.Ticket{}
@@ -51,7 +53,7 @@ func (s *session) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Re
 			answers = append(answers, driver.Renewed{ID: t.ID, Queue: t.Queue, State: driver.Gone})
 		default:
 			p.extended = max(p.extended, began)
-			answers = append(answers, driver.Renewed{ID: t.ID, Queue: t.Queue, State: driver.Kept, Proof: proof})
+			answers = append(answers, driver.Renewed{ID: t.ID, Queue: t.Queue, State: driver.Kept, Proof: p.proof()})
 		}
 	}
 	for id, p := range s.places {

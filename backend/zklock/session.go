@@ -47,10 +47,12 @@ type place struct {
 	state    state
 	n        name // as it is on the server; n.node is "" until that is known
 	zxid     uint64
-	line     line // the tickets in front that may still stand, as they were last seen
-	last     name // the last exclusive ticket that was in front
-	heir     bool // the last exclusive holder may have died
-	based    bool // heir was found out when the ticket came
+	view     *view         // of the line in front, as it was last seen
+	epoch    uint64        // the connection that view is of
+	flight   chan struct{} // closed when the last try to create the node is over
+	last     name          // the last exclusive ticket that was in front
+	heir     bool          // the last exclusive holder may have died
+	based    bool          // heir was found out when the ticket came
 	got      driver.Ticket
 	extended driver.Instant
 	end      driver.Instant // of a ticket that is fixed or evicted
@@ -78,6 +80,7 @@ type meta struct {
 	Owner string        `json:"owner"`
 	Note  []byte        `json:"note,omitempty"`
 	TTL   time.Duration `json:"ttl"` // nanoseconds
+	Hold  bool          `json:"hold,omitempty"`
 
 	// Of a node that has taken the place of an earlier one of the same ticket.
 	Token  uint64 `json:"token,string,omitempty"`
@@ -125,7 +128,7 @@ func (s *session) openPost(ctx context.Context) error {
 	for range 5 {
 		_, err := call(ctx, func() (string, error) {
 			return s.l.conn.Create(s.post, nil, zk.FlagEphemeral, s.d.acl)
-		}, nil)
+		})
 		if errors.Is(err, zk.ErrNoNode) {
 			if err = s.d.lay(ctx, s.l, parent(s.post), false); err == nil {
 				continue
@@ -211,7 +214,7 @@ func (s *session) place(id string) *place {
 func (p *place) path() string { return p.q.path + "/" + p.n.node }
 
 func (p *place) meta() []byte {
-	m := meta{Owner: p.s.owner, Note: p.req.Note, TTL: p.s.ttl}
+	m := meta{Owner: p.s.owner, Note: p.req.Note, TTL: p.s.ttl, Hold: p.req.Hold > 0}
 	b, _ := json.Marshal(m) // cannot fail
 	return b
 }
@@ -262,12 +265,43 @@ func (s *session) Close(ctx context.Context) error {
 		return driver.ErrSession
 	default:
 	}
+	limit := ctx
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	if err := s.holds(ctx); err != nil {
+		return s.failed(limit, err)
+	}
 	if !s.l.own {
 		if err := s.abandon(ctx); err != nil {
-			return s.d.failed(err)
+			return s.failed(limit, err)
 		}
 	}
 	s.end(true)
+	return nil
+}
+
+// holds gives an end to tickets with a Hold that are held, but that nobody has
+// asked for since.
+func (s *session) holds(ctx context.Context) error {
+	var unsure []*place
+	s.mu.Lock()
+	for _, p := range s.places {
+		if p.state == waiting && p.req.Hold > 0 {
+			unsure = append(unsure, p)
+		}
+	}
+	s.mu.Unlock()
+	for _, p := range unsure {
+		p.await.Lock()
+		var err error
+		if p.known() == waiting {
+			err = s.look(ctx, p)
+		}
+		p.await.Unlock()
+		if err != nil && !errors.Is(err, driver.ErrGone) && !errors.Is(err, driver.ErrMismatch) {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -23,6 +23,7 @@ import (
 type Tap struct {
 	dial      func(network, address string, timeout time.Duration) (net.Conn, error)
 	exchanges atomic.Uint64
+	epoch     atomic.Uint64 // of connections
 
 	mu        sync.Mutex
 	session   int64 // of the present connection; 0 between connections
@@ -143,6 +144,7 @@ func (t *Tap) ended(w *wire) {
 		return
 	}
 	t.wire, t.session = nil, 0
+	t.epoch.Add(1)
 	told := t.snapshot()
 	t.mu.Unlock()
 	for _, l := range told {

@@ -3,6 +3,7 @@ package zklock
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -165,7 +166,7 @@ func (l line) place(id string) (int, bool) {
 func (l line) holds(i int) bool {
 	var sum int64
 	for _, n := range l[:i+1] {
-		sum += n.units
+		sum = add(sum, n.units)
 		if sum > l[i].capacity {
 			return false
 		}
@@ -173,25 +174,59 @@ func (l line) holds(i int) bool {
 	return true
 }
 
-// obstacles returns tickets in front of i of which one has to leave before i can
-// be held: the nearest ones whose units together are too many, without those
-// that do not matter.
-func (l line) obstacles(i int) line {
-	free := l[i].capacity - l[i].units
-	var sum int64
-	var found line
-	for j := i - 1; j >= 0 && sum <= free; j-- {
-		sum += l[j].units
-		found = append(found, l[j])
+// A view is what a ticket that waits keeps of the line in front of it.
+type view struct {
+	obstacles []obstacle // one of them has to leave before the ticket can be held
+	next      name       // the ticket in front of an only obstacle, if both are exclusive
+	ends      bool       // an obstacle has a fixed end
+}
+
+type obstacle struct {
+	name
+	enough bool // the ticket is held once this one has left
+	fits   bool // the ticket is held once this one and all before it have left
+}
+
+// view returns what the ticket at i, which is not held, has to watch: the
+// nearest tickets whose units together are too many, without those that do not
+// matter.
+func (l line) view(i int) *view {
+	var all, sum int64
+	for _, n := range l[:i+1] {
+		all = add(all, n.units)
 	}
-	found = slices.DeleteFunc(found, func(n name) bool {
-		if sum-n.units > free {
-			sum -= n.units
+	capacity := l[i].capacity
+	free := capacity - l[i].units
+	after := l[i].units
+	v := &view{}
+	for j := i - 1; j >= 0 && sum <= free; j-- {
+		n := l[j]
+		sum = add(sum, n.units)
+		v.obstacles = append(v.obstacles, obstacle{n, all < math.MaxInt64 && all-n.units <= capacity, after <= capacity})
+		after = add(after, n.units)
+	}
+	v.obstacles = slices.DeleteFunc(v.obstacles, func(o obstacle) bool {
+		if sum-o.units > free {
+			sum -= o.units
 			return true
 		}
 		return false
 	})
-	return found
+	for _, o := range v.obstacles {
+		v.ends = v.ends || o.until != 0
+	}
+	if len(v.obstacles) == 1 && i >= 2 && l[i].exclusive() && l[i-1].exclusive() && l[i-2].exclusive() {
+		v.next = l[i-2]
+	}
+	return v
+}
+
+// add adds units, of which other libraries' names may claim any number.
+func add(a, b int64) int64 {
+	if b > math.MaxInt64-a {
+		return math.MaxInt64
+	}
+	return a + b
 }
 
 // exclusiveBefore returns the nearest exclusive ticket in front of i.
