@@ -41,6 +41,8 @@ var known = map[string]string{
 	"mem":    "memlock",
 	"redis":  "redislock",
 	"rediss": "redislock",
+	"zk":     "zklock",
+	"zks":    "zklock",
 	"sqlite": "sqlitelock",
 }
 

@@ -5,13 +5,17 @@ go 1.25.0
 require (
 	github.com/interlock-go/interlock v0.0.0
 	github.com/interlock-go/interlock/backend/sqlitelock v0.0.0
+	github.com/interlock-go/interlock/backend/zklock v0.0.0
 	github.com/jedib0t/go-pretty/v6 v6.8.3
 	go.uber.org/goleak v1.3.0
 	golang.org/x/sync v0.22.0
 	modernc.org/sqlite v1.59.0
 )
 
-require github.com/redis/rueidis v1.0.79 // indirect
+require (
+	github.com/go-zookeeper/zk v1.0.4 // indirect
+	github.com/redis/rueidis v1.0.79 // indirect
+)
 
 require (
 	github.com/dustin/go-humanize v1.0.1 // indirect

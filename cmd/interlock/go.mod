@@ -16,6 +16,7 @@ require (
 )
 
 require (
+	github.com/go-zookeeper/zk v1.0.4 // indirect
 	github.com/redis/rueidis v1.0.79 // indirect
 	golang.org/x/tools v0.48.0 // indirect
 )
@@ -25,6 +26,7 @@ require (
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/interlock-go/interlock/backend/redislock v0.0.0
+	github.com/interlock-go/interlock/backend/zklock v0.0.0
 	github.com/mattn/go-isatty v0.0.24 // indirect
 	github.com/mattn/go-runewidth v0.0.16 // indirect
 	github.com/ncruces/go-strftime v1.0.0 // indirect

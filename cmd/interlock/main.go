@@ -11,6 +11,7 @@ import (
 	_ "github.com/interlock-go/interlock/backend/memlock"
 	_ "github.com/interlock-go/interlock/backend/redislock"
 	_ "github.com/interlock-go/interlock/backend/sqlitelock"
+	_ "github.com/interlock-go/interlock/backend/zklock"
 )
 
 func main() { os.Exit(run(os.Args[1:])) }

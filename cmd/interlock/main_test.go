@@ -14,6 +14,7 @@ import (
 	"github.com/interlock-go/interlock/cmd/interlock/internal/guard"
 	"github.com/interlock-go/interlock/examples/flashsale"
 	"github.com/interlock-go/interlock/internal/redistest"
+	"github.com/interlock-go/interlock/internal/zktest"
 )
 
 // The test binary is the command itself when it is started as interlock, as a
@@ -50,8 +51,17 @@ func TestScriptsOnRedis(t *testing.T) {
 	s := redistest.Start(t)
 	runScripts(t, func(dir string) string {
 		return s.URL() + "?ttl=2s&prefix=" + filepath.Base(dir) + "/"
-	}, "testdata/script/coordinate.txtar", "testdata/script/e*.txtar", "testdata/script/run_*.txtar")
+	}, onServers...)
 }
+
+func TestScriptsOnZooKeeper(t *testing.T) {
+	s := zktest.Start(t)
+	runScripts(t, func(dir string) string {
+		return "zk://" + s.Addr + "/" + filepath.Base(dir) + "?ttl=2s"
+	}, onServers...)
+}
+
+var onServers = []string{"testdata/script/coordinate.txtar", "testdata/script/e*.txtar", "testdata/script/run_*.txtar"}
 
 func runScripts(t *testing.T, url func(dir string) string, patterns ...string) {
 	var files []string

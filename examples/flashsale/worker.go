@@ -13,6 +13,7 @@ import (
 	"github.com/interlock-go/interlock"
 	_ "github.com/interlock-go/interlock/backend/redislock"
 	_ "github.com/interlock-go/interlock/backend/sqlitelock" // the default of Config.URL
+	_ "github.com/interlock-go/interlock/backend/zklock"
 
 	"golang.org/x/sync/errgroup"
 )

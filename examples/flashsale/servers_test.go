@@ -4,12 +4,20 @@ import (
 	"testing"
 
 	"github.com/interlock-go/interlock/internal/redistest"
+	"github.com/interlock-go/interlock/internal/zktest"
 )
 
 func TestEightWorkersSellExactlyTheStockWithLocksOnRedis(t *testing.T) {
-	s := redistest.Start(t)
+	sellsExactly(t, redistest.Start(t).URL())
+}
+
+func TestEightWorkersSellExactlyTheStockWithLocksOnZooKeeper(t *testing.T) {
+	sellsExactly(t, "zk://"+zktest.Start(t).Addr)
+}
+
+func sellsExactly(t *testing.T, url string) {
 	results, err := Run(t.Context(), Config{
-		Stock: 40, Buyers: 200, Workers: 8, URL: s.URL(),
+		Stock: 40, Buyers: 200, Workers: 8, URL: url,
 		Strategies: []string{"none", "mutex", "fenced", "striped"},
 	})
 	if err != nil {
