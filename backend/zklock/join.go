@@ -248,14 +248,14 @@ func (s *session) create(ctx context.Context, p *place) error {
 	p.q.mu.Unlock()
 	type look struct {
 		content
-		children
+		all *listing
 		err error
 	}
 	looked := make(chan look, 1)
 	go func() {
 		var l look
 		if contended {
-			l.children, l.err = s.l.list(ctx, p.q.path, false)
+			l.all, l.err = s.listed(ctx, p.q)
 		} else {
 			l.content, l.err = s.l.get(ctx, p.q.path)
 		}
@@ -284,7 +284,7 @@ func (s *session) create(ctx context.Context, p *place) error {
 	case l.err != nil:
 		return s.look(ctx, p)
 	case contended:
-		if err := s.judge(ctx, p, l.children); !errors.Is(err, errStale) {
+		if err := s.judge(ctx, p, l.all); !errors.Is(err, errStale) {
 			return err
 		}
 		return s.look(ctx, p)
@@ -382,7 +382,7 @@ func (s *session) glance(ctx context.Context, p *place, c content) error {
 // look lists the queue and sees whether the ticket is held.
 func (s *session) look(ctx context.Context, p *place) error {
 	for {
-		found, err := s.l.list(ctx, p.q.path, false)
+		found, err := s.listed(ctx, p.q)
 		if errors.Is(err, zk.ErrNoNode) {
 			s.mu.Lock()
 			p.forget()
@@ -401,11 +401,8 @@ func (s *session) look(ctx context.Context, p *place) error {
 var errStale = errors.New("zookeeper: the list of tickets is older than the ticket")
 
 // judge sees from a list whether the ticket is held.
-func (s *session) judge(ctx context.Context, p *place, found children) error {
-	all, err := s.d.standing(ctx, s.l, p.q, parseAll(found.names))
-	if err != nil {
-		return err
-	}
+func (s *session) judge(ctx context.Context, p *place, found *listing) error {
+	all := found.all
 	i, ok := all.place(p.req.ID)
 	if !ok {
 		if !p.n.in(found.stat) {
@@ -435,7 +432,7 @@ func (s *session) judge(ctx context.Context, p *place, found children) error {
 	holds := all.holds(i)
 	s.mu.Lock()
 	if !holds {
-		p.view, p.epoch = all.view(i), found.epoch
+		p.view, p.epoch = all.view(i), found.at
 	}
 	if e, ok := all.exclusiveBefore(i); ok {
 		p.last = e

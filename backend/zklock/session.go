@@ -32,9 +32,10 @@ type session struct {
 	reading sync.Mutex    // of post
 	letters *watch        // of post
 
-	mu     sync.Mutex
-	places map[string]*place // by ID of the ticket
-	left   recent
+	mu       sync.Mutex
+	places   map[string]*place // by ID of the ticket
+	left     recent
+	listings map[*lane]*listings
 }
 
 // place is a ticket of this session.
@@ -98,7 +99,7 @@ func newSession(ctx context.Context, d *Driver, l *link, o driver.SessionOptions
 		d: d, l: l, zk: zkid, ttl: ttl, owner: o.Owner,
 		id:   fmt.Sprintf("%s.%d.%d", hexID(zkid), l.tap.proven(), number),
 		over: make(chan struct{}), signals: newSignals(), bell: make(chan struct{}, 1),
-		places: map[string]*place{}, left: recent{span: ttl},
+		places: map[string]*place{}, listings: map[*lane]*listings{}, left: recent{span: ttl},
 	}
 	s.post = d.aside("post", hexID(zkid)+"-"+strconv.FormatUint(number, 10))
 	s.stop = l.tap.listen(&listener{connected: s.connected, disconnected: func() {
