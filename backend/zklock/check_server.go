@@ -1,0 +1,175 @@
+package zklock
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+func checkConnection(ctx context.Context, e *exam) finding {
+	if e.err != nil {
+		return unreachable(e.err)
+	}
+	const slow = 100 * time.Millisecond
+	trip, err := e.trip(ctx)
+	_, timeout := e.l.tap.state()
+	if err != nil {
+		return unreachable(err)
+	}
+	detail := fmt.Sprintf("%s has granted a session of %v; a write takes %v", e.l.conn.Server(), timeout, short(trip))
+	if trip > slow {
+		return warn("speed: each grant and each release takes that long at least",
+			"use servers nearby, with a disk of their own for the log", "%s", detail)
+	}
+	return fine("%s", detail)
+}
+
+// trip is how long a round trip to the leader takes.
+func (e *exam) trip(ctx context.Context) (time.Duration, error) {
+	if e.trial.trip != 0 {
+		return e.trial.trip, nil
+	}
+	began := e.d.Now()
+	err := e.l.sync(ctx, e.root())
+	return e.d.Now().Sub(began), err
+}
+
+func (e *exam) root() string { return cmp.Or(e.d.root, "/") }
+
+// checkServers looks at the servers that the URL names.
+func checkServers(_ context.Context, e *exam) finding {
+	var bad, good []string
+	for _, s := range e.servers {
+		yes, known := s.serves()
+		switch {
+		case s.err != nil:
+			bad = append(bad, fmt.Sprintf("%s cannot be reached: %v", s.addr, s.err))
+		case known && !yes:
+			bad = append(bad, s.addr+" does not serve: it has no quorum")
+		case s.mode != "":
+			good = append(good, s.addr+" is "+s.mode)
+		default:
+			good = append(good, s.addr+" answers")
+		}
+	}
+	switch {
+	case len(bad) > 0:
+		return warn(goesOn+": there are fewer to go to", "start them, or correct the URL; with TLS only, it begins with zks:",
+			"%s", strings.Join(append(bad, good...), "; "))
+	case len(good) > 0:
+		return fine("%s", strings.Join(good, "; "))
+	}
+	return finding{}
+}
+
+func checkVersion(_ context.Context, e *exam) finding {
+	const older = "containers, which do away with the nodes of locks that nobody uses: a lock cannot be made"
+	version := ""
+	for _, s := range e.servers {
+		v, _, _ := strings.Cut(s.version, ",")
+		v, _, _ = strings.Cut(v, "-")
+		if v == "" {
+			continue
+		}
+		if major, minor := parseVersion(v); major < 3 || major == 3 && minor < 5 {
+			return fail("every lock: there are no "+older, "use ZooKeeper 3.5.1 or later", "%s is ZooKeeper %s", s.addr, v)
+		}
+		if version == "" || versionLess(v, version) {
+			version = v
+		}
+	}
+	switch {
+	case version != "":
+		return fine("ZooKeeper %s", version)
+	case e.members != nil:
+		return fine("ZooKeeper 3.5 or later")
+	}
+	return finding{}
+}
+
+func parseVersion(v string) (major, minor int) {
+	a, rest, _ := strings.Cut(v, ".")
+	b, _, _ := strings.Cut(rest, ".")
+	major, _ = strconv.Atoi(a)
+	minor, _ = strconv.Atoi(b)
+	return major, minor
+}
+
+func versionLess(a, b string) bool {
+	a1, a2 := parseVersion(a)
+	b1, b2 := parseVersion(b)
+	return a1 < b1 || a1 == b1 && a2 < b2
+}
+
+// members are the servers of an ensemble; none of one that stands alone.
+type members struct{ voters, observers int }
+
+// askEnsemble reads the node that says who belongs to the ensemble, which all
+// may read, from 3.5 on.
+func (e *exam) askEnsemble(ctx context.Context) {
+	if c, err := e.l.get(ctx, "/zookeeper/config"); err == nil {
+		e.members = parseMembers(string(c.data))
+	}
+}
+
+func parseMembers(text string) *members {
+	m := &members{}
+	for key, value := range pairs(text, "=") {
+		switch {
+		case !strings.HasPrefix(key, "server."):
+		case strings.Contains(value, ":observer"):
+			m.observers++
+		default:
+			m.voters++
+		}
+	}
+	return m
+}
+
+// fatal returns err if nothing can be asked any more.
+func fatal(err error) error {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, zk.ErrConnectionClosed) ||
+		errors.Is(err, zk.ErrSessionExpired) || errors.Is(err, zk.ErrClosing) {
+		return err
+	}
+	return nil
+}
+
+func checkQuorum(_ context.Context, e *exam) finding {
+	if e.err != nil {
+		return finding{}
+	}
+	alone := e.members != nil && e.members.voters == 0
+	synced, voters := -1, 0
+	for _, s := range e.servers {
+		alone = alone || s.mode == "standalone"
+		if n, err := strconv.Atoi(s.figures["zk_synced_followers"]); err == nil {
+			synced = n
+		}
+	}
+	if e.members != nil {
+		voters = e.members.voters
+	}
+	const three = "use an ensemble of three servers, or five"
+	switch {
+	case alone:
+		return warn(goesOn+": there is no other", three, "one server that stands alone")
+	case voters == 0:
+		return finding{}
+	case voters < 3:
+		return warn(goesOn+": those that are left are no majority", three, "%d servers that vote", voters)
+	case synced >= 0 && synced < voters-1:
+		return warn(goesOn+": fewer may die", "start the others, and look at their logs",
+			"%d of %d followers keep up with the leader", synced, voters-1)
+	case e.d.given == nil && len(e.servers) < 2:
+		return warn(goesOn+": this program does not know the others", "name all servers in the URL: zk://host1,host2,host3",
+			"%d servers vote, and the URL names one", voters)
+	}
+	return fine("%d servers vote, of which %d may be missing", voters, (voters-1)/2)
+}

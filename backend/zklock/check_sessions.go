@@ -1,0 +1,90 @@
+package zklock
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// usual is the TTL that programs ask for which do not choose one.
+const usual = 15 * time.Second
+
+// checkSessions finds out which TTLs are granted. Each server has limits of its
+// own for the sessions that it opens.
+func checkSessions(ctx context.Context, e *exam) finding {
+	if e.err != nil {
+		return finding{}
+	}
+	lo, hi, told := e.limits()
+	exactly := true
+	if !told {
+		var err error
+		if lo, hi, exactly, err = e.tryLimits(ctx); err != nil {
+			return warn("that a lock is passed on in time when its holder dies", "see the logs of the servers",
+				"which TTLs are granted could not be found out: %v", err)
+		}
+	}
+	from := lo.String()
+	if !exactly {
+		from = "at most " + from
+	}
+	detail := fmt.Sprintf("TTLs from %s to %v are granted; what is asked for beyond is cut to that", from, hi)
+	switch {
+	case lo > usual:
+		return warn("that a lock is passed on within the usual TTL when its holder dies: it takes longer",
+			"lower minSessionTimeout or tickTime, on all servers", "%s, and the usual one is %v", detail, usual)
+	case hi < usual:
+		return warn("that a lock outlasts an interruption of the usual TTL: it is lost sooner",
+			"raise maxSessionTimeout or tickTime, on all servers", "%s, and the usual one is %v", detail, usual)
+	}
+	return fine("%s", detail)
+}
+
+// limits are those that all servers have in common which tell theirs.
+func (e *exam) limits() (lo, hi time.Duration, told bool) {
+	for _, s := range e.servers {
+		a, err1 := strconv.Atoi(s.conf["minSessionTimeout"])
+		b, err2 := strconv.Atoi(s.conf["maxSessionTimeout"])
+		if err1 != nil || err2 != nil {
+			continue
+		}
+		least, most := time.Duration(a)*time.Millisecond, time.Duration(b)*time.Millisecond
+		if !told || least > lo {
+			lo = least
+		}
+		if !told || most < hi {
+			hi = most
+		}
+		told = true
+	}
+	return lo, hi, told
+}
+
+// shortest is asked for in order to see what is granted instead. The client gives
+// up a handshake that takes longer than about seven times that.
+const shortest = 100 * time.Millisecond
+
+func (e *exam) tryLimits(ctx context.Context) (lo, hi time.Duration, exactly bool, err error) {
+	for _, ask := range []struct {
+		ttl     time.Duration
+		granted *time.Duration
+	}{{shortest, &lo}, {maxTTL, &hi}} {
+		l, err := e.another().dialled(ctx, ask.ttl)
+		if err != nil {
+			return 0, 0, false, err
+		}
+		_, *ask.granted = l.tap.state()
+		l.close()
+	}
+	return lo, hi, lo > shortest, nil
+}
+
+// another is for connections beside the one that is examined. The program's own
+// client does not tell who its user is.
+func (e *exam) another() *config {
+	if e.d.given == nil {
+		return e.d.config
+	}
+	return &config{hosts: []string{e.l.conn.Server()}, dial: e.l.tap.dial, patience: 5 * time.Second}
+}
