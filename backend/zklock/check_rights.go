@@ -63,9 +63,7 @@ func (e *exam) try(ctx context.Context) {
 		return l.conn.Create(path+"/trial-", nil, zk.FlagEphemeralSequential, d.acl)
 	})
 	if t.ticket = err; err == nil {
-		began := d.Now()
 		_, t.mark = l.multi(ctx, &zk.SetDataRequest{Path: path, Data: markOf(0), Version: -1}, &zk.DeleteRequest{Path: child, Version: -1})
-		t.trip = d.Now().Sub(began)
 		if t.mark != nil {
 			t.ticket = l.remove(ctx, child)
 		}
@@ -95,6 +93,9 @@ func (e *exam) readClock(ctx context.Context) {
 		}
 		trip := time.Since(sent)
 		t.zxid = stat.Mzxid
+		if t.trip == 0 || trip < t.trip {
+			t.trip = trip
+		}
 		if uncertain := trip/2 + time.Millisecond; !t.clock.known || uncertain < t.clock.uncertain {
 			t.clock = clockReading{time.UnixMilli(stat.Mtime).Sub(sent.Add(trip / 2)), uncertain, true}
 		}

@@ -1,0 +1,246 @@
+package zklock_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/zktest"
+)
+
+func someID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:])
+	return fmt.Sprintf("%x", b)
+}
+
+func aMutex(name string) driver.Request {
+	return driver.Request{ID: someID(), Queue: name, Kind: driver.Mutex, Units: 1, Capacity: 1}
+}
+
+// useOnce does everything once: two sessions hand a lock on, a lease gets a
+// fixed end, a value is set and deleted, tokens are raised.
+func useOnce(t *testing.T, url string) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	defer cancel()
+	d, err := openURL(ctx, url)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return useDriver(ctx, d)
+}
+
+func useDriver(ctx context.Context, d driver.Driver) error {
+	a, err := d.Open(ctx, driver.SessionOptions{TTL: 10 * time.Second})
+	if err != nil {
+		return err
+	}
+	b, err := d.Open(ctx, driver.SessionOptions{TTL: 10 * time.Second})
+	if err != nil {
+		return err
+	}
+	held, err := a.Join(ctx, aMutex("a/b"))
+	if err != nil {
+		return fmt.Errorf("join: %w", err)
+	}
+	waits, err := b.Join(ctx, aMutex("a/b"))
+	if err != nil || !held.Held || waits.Held {
+		return fmt.Errorf("join behind it: %w", err)
+	}
+	if err := a.Leave(ctx, held, true); err != nil {
+		return fmt.Errorf("leave: %w", err)
+	}
+	if waits, err = b.Await(ctx, waits); err != nil || !waits.Held || waits.Token <= held.Token {
+		return fmt.Errorf("await %+v after %+v: %w", waits, held, err)
+	}
+	if err := d.Ask(ctx, "a/b", waits.ID, driver.Revoke); err != nil {
+		return fmt.Errorf("revoke: %w", err)
+	}
+	if _, err := b.Renew(ctx, []driver.Ticket{waits}); err != nil {
+		return fmt.Errorf("renew: %w", err)
+	}
+	if err := b.Keep(ctx, waits, time.Minute); err != nil {
+		return fmt.Errorf("keep: %w", err)
+	}
+	if err := a.Leave(ctx, waits, true); err != nil {
+		return fmt.Errorf("leave another's: %w", err)
+	}
+	if err := d.Raise(ctx, "a/b", waits.Token+100); err != nil {
+		return fmt.Errorf("raise: %w", err)
+	}
+	cell, err := d.Load(ctx, "v")
+	if err != nil {
+		return fmt.Errorf("load: %w", err)
+	}
+	if cell, err = d.Swap(ctx, driver.Swap{ID: someID(), Name: "v", Value: []byte("x"), Version: cell.Version}); err != nil {
+		return fmt.Errorf("swap: %w", err)
+	}
+	if _, err = d.Swap(ctx, driver.Swap{ID: someID(), Name: "v", Delete: true, Version: cell.Version}); err != nil {
+		return fmt.Errorf("delete: %w", err)
+	}
+	if err := a.Close(ctx); err != nil {
+		return fmt.Errorf("close: %w", err)
+	}
+	return b.Close(ctx)
+}
+
+// atOnce makes sure that an error came soon, has the words, and no secret.
+func atOnce(t *testing.T, f func() error, words ...string) error {
+	t.Helper()
+	began := time.Now()
+	err := f()
+	if err == nil {
+		t.Fatal("it works")
+	}
+	for _, w := range words {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("%q is not said: %v", w, err)
+		}
+	}
+	if strings.Contains(err.Error(), "s3cret") {
+		t.Errorf("the password is shown: %v", err)
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("it took %v: %v", took, err)
+	}
+	return err
+}
+
+// What a user makes, others may not use. A wrong password makes somebody else of
+// the user, which ZooKeeper does not say; the first node that is refused does.
+func TestUser(t *testing.T) {
+	s := zktest.Start(t)
+	at := func(user *url.Userinfo, rest string) string { return "zk://" + user.String() + "@" + s.Addr + rest }
+	alice := url.UserPassword("alice", "s3cret")
+	if err := useOnce(t, at(alice, "/ours")); err != nil {
+		t.Fatal(err)
+	}
+	if err := useOnce(t, at(alice, "/ours?acl=creator")); err != nil {
+		t.Fatal(err)
+	}
+	strange := url.UserPassword("bob", `s3cret p@ss:w/ö?r#d%&+"'\`)
+	if err := useOnce(t, at(strange, "/strange")); err != nil {
+		t.Fatal(err)
+	}
+	if err := useOnce(t, at(strange, "/strange")); err != nil {
+		t.Fatal(err)
+	}
+	for _, wrong := range []string{
+		at(url.UserPassword("alice", "s3cret2"), "/ours"),
+		at(url.UserPassword("bob", "s3cret"), "/ours"),
+		"zk://" + s.Addr + "/ours",
+	} {
+		err := atOnce(t, func() error { return useOnce(t, wrong) }, "not authenticated", "user and password of the URL")
+		if !driver.IsPermanent(err) {
+			t.Errorf("not permanent: %v", err)
+		}
+	}
+	for _, path := range []string{"/ours/a/b", "/ours/_interlock/cells"} {
+		acl, _, err := peek(t, s.Addr, "alice:s3cret").GetACL(path)
+		if errors.Is(err, zk.ErrNoNode) {
+			continue // a container that was empty
+		}
+		if err != nil || len(acl) != 1 || acl[0].Scheme != "digest" || acl[0].Perms != zk.PermAll {
+			t.Errorf("%s: %v %v", path, acl, err)
+		}
+	}
+}
+
+func TestACLs(t *testing.T) {
+	s := zktest.Start(t)
+	user := "zk://alice:s3cret@" + s.Addr
+	for acl, wants := range map[string]struct {
+		read, write error
+	}{
+		"world":   {nil, nil},
+		"read":    {nil, zk.ErrNoAuth},
+		"creator": {zk.ErrNoAuth, zk.ErrNoAuth},
+	} {
+		if err := useOnce(t, user+"/"+acl+"?acl="+acl); err != nil {
+			t.Errorf("acl=%s: %v", acl, err)
+		}
+		other := peek(t, s.Addr, "")
+		path := "/" + acl + "/_interlock/cells/v"
+		if _, _, err := other.Get(path); !errors.Is(err, wants.read) {
+			t.Errorf("acl=%s: reading %s: %v", acl, path, err)
+		}
+		if _, err := other.Set(path, []byte("d"), -1); !errors.Is(err, wants.write) {
+			t.Errorf("acl=%s: writing %s: %v", acl, path, err)
+		}
+	}
+	if err := useOnce(t, "zk://"+s.Addr+"/world"); err != nil {
+		t.Errorf("another user of acl=world: %v", err)
+	}
+	for _, c := range [][]string{
+		{"zk://" + s.Addr + "?acl=creator", "acl=creator needs a user"},
+		{"zk://" + s.Addr + "?acl=read", "acl=read needs a user"},
+		{user + "?acl=no", "acl=no is none of world, creator, read"},
+		{user + "/a//b", "empty or dotted"},
+		{user + "/a/../b", "empty or dotted"},
+		{user + "?timeout=0s", "timeout must be positive"},
+		{user + "?password=s3cret", "unknown option password"},
+		{"zk://alice:s3cret%@" + s.Addr, "%25"},
+	} {
+		err := atOnce(t, func() error { return useOnce(t, c[0]) }, c[1])
+		if !errors.Is(err, driver.ErrInvalid) {
+			t.Errorf("not invalid: %v", err)
+		}
+	}
+}
+
+// Without the right to write to the node of a queue, a release cannot be marked
+// there. Locks work without; a ticket then counts everybody who was before it as
+// dead.
+func TestQueueThatMayNotBeWritten(t *testing.T) {
+	s := zktest.Start(t)
+	owner := peek(t, s.Addr, "owner:x")
+	for _, path := range []string{"/a", "/a/b"} {
+		acl := append(zk.AuthACL(zk.PermAll), zk.WorldACL(zk.PermCreate|zk.PermDelete|zk.PermRead)...)
+		if _, err := owner.Create(path, nil, 0, acl); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		if err := useOnce(t, "zk://"+s.Addr); err != nil {
+			t.Fatal(err)
+		}
+	}
+	data, _, err := owner.Get("/a/b")
+	if err != nil || len(data) != 0 {
+		t.Errorf("the node of the queue has %q: %v", data, err)
+	}
+	left, _, err := owner.Children("/a/b")
+	if err != nil || len(left) != 0 {
+		t.Errorf("tickets are left: %q %v", left, err)
+	}
+}
+
+// The data of a queue's node that somebody else has written stay.
+func TestForeignDataOfAQueueStay(t *testing.T) {
+	s := zktest.Start(t)
+	c := peek(t, s.Addr, "")
+	for _, path := range []string{"/a", "/a/b"} {
+		if _, err := c.Create(path, []byte("mine"), 0, zk.WorldACL(zk.PermAll)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		if err := useOnce(t, "zk://"+s.Addr); err != nil {
+			t.Fatal(err)
+		}
+	}
+	data, _, err := c.Get("/a/b")
+	if err != nil || string(data) != "mine" {
+		t.Errorf("the node of the queue has %q: %v", data, err)
+	}
+}

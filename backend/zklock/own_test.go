@@ -1,0 +1,118 @@
+package zklock_test
+
+import (
+	"context"
+	"log"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/interlock-go/interlock/backend/zklock"
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/zktest"
+)
+
+// A program that has a connection already keeps its locks there.
+func ExampleNew() {
+	ctx := context.Background()
+	tap := zklock.NewTap(nil)
+	conn, _, err := zk.Connect([]string{"zk1:2181", "zk2:2181", "zk3:2181"}, 15*time.Second, zk.WithDialer(tap.Dial))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer conn.Close()
+	d, err := zklock.New(ctx, conn, tap, zklock.Root("/locks"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer d.Close()
+	// locks, err := interlock.New(ctx, d)
+}
+
+// ownConn is a program's own connection.
+func ownConn(t *testing.T, addr string) (*zk.Conn, *zklock.Tap) {
+	t.Helper()
+	tap := zklock.NewTap(nil)
+	conn, _, err := zk.Connect([]string{addr}, 10*time.Second, zk.WithDialer(tap.Dial), zk.WithLogInfo(false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	return conn, tap
+}
+
+// The driver leaves the program's connection open, and nothing else behind.
+func TestOwnConnection(t *testing.T) {
+	s := zktest.Start(t, zktest.Durable())
+	conn, tap := ownConn(t, s.Addr)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	d, err := zklock.New(ctx, conn, tap, zklock.Root("/ours"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	session, err := d.Open(ctx, driver.SessionOptions{TTL: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := session.TTL(); got != 10*time.Second {
+		t.Errorf("the TTL is %v, not that of the client", got)
+	}
+	if _, err := session.Join(ctx, aMutex("left/behind")); err != nil {
+		t.Fatal(err)
+	}
+	if err := session.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if left, _, err := conn.Children("/ours/left/behind"); err == nil && len(left) != 0 {
+		t.Errorf("tickets are left: %q", left)
+	}
+	if err := useDriver(ctx, d); err != nil {
+		t.Error(err)
+	}
+	e := examineWith(t, ctx, d)
+	e.connected("session of 10s")
+	e.has("servers", driver.OK, s.Addr+" is standalone")
+	e.has("sessions", driver.OK, "from 400ms to 40s")
+	e.has("rights", driver.OK, "the user of the client", "/ours")
+	e.only("quorum")
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := conn.Get("/"); err != nil {
+		t.Errorf("the program's connection: %v", err)
+	}
+}
+
+// Its user, if it has one, is the program's, too.
+func TestOwnConnectionWithAUser(t *testing.T) {
+	s := zktest.Start(t)
+	conn, tap := ownConn(t, s.Addr)
+	if err := conn.AddAuth("digest", []byte("alice:s3cret")); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	d, err := zklock.New(ctx, conn, tap, zklock.Root("/ours"), zklock.ACL(zk.AuthACL(zk.PermAll)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if err := useDriver(ctx, d); err != nil {
+		t.Error(err)
+	}
+	examineWith(t, ctx, d).has("access", driver.OK, "only the user")
+	atOnce(t, func() error { return useOnce(t, "zk://"+s.Addr+"/ours") }, "not authenticated")
+}
+
+func TestOwnConnectionThatIsNone(t *testing.T) {
+	s := zktest.Start(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if _, err := zklock.New(ctx, nil, nil); !driver.IsPermanent(err) {
+		t.Errorf("no client: %v", err)
+	}
+	conn, _ := ownConn(t, s.Addr)
+	atOnce(t, func() error { _, err := zklock.New(ctx, conn, zklock.NewTap(nil)); return err }, "through this Tap")
+}
