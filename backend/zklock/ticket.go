@@ -2,7 +2,6 @@ package zklock
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -14,27 +13,39 @@ import (
 // A ticket's name says all that decides who holds, so that one list of names is
 // enough:
 //
-//	_c_<UUID>-lock-<number>                        mutex
+//	_c_<UUID>-mutex-lock-<number>                  mutex
 //	_c_<UUID>-election-lock-<number>               election
 //	_c_<UUID>-permits3of8-lock-<number>            semaphore
 //	_c_<UUID>-member-lock-<number>                 double barrier
 //	_c_<UUID>-__READ__<number>, -__WRIT__<number>  read-write lock
 //
 // with -until<milliseconds> after the UUID if it has a fixed end, by the clock of
-// the server, and with -kept or -evicted if it was given that end. Curator sorts by what follows the last "lock-", or the
-// word of a read-write lock, and does not look at the rest.
+// the server, and with -kept or -evicted if it was given that end. Curator sorts by
+// what follows the last "lock-", or the word of a read-write lock, and does not look
+// at the rest. Other words before the number: see layout.
 type name struct {
 	node            string
-	id              string // 32 hexadecimal digits; "" if it is not a UUID
+	id              string // 32 hexadecimal digits; "" if it has none
+	layout          layout
 	number          int32
 	kind            driver.Kind
 	units, capacity int64
+	plain           bool  // of another library, which may mean it as a mutex or as an election
 	until           int64 // 0: it has no fixed end
 	kept            bool  // the holder of a ticket with a fixed end is done
 	evicted         bool  // the end of a ticket that had a fixed one was moved up
 }
 
 func (n *name) exclusive() bool { return n.units == n.capacity }
+
+// takes is how much of a capacity the ticket takes. A lock of another library
+// takes all of it, for its name does not say how much that is.
+func (n *name) takes(capacity int64) int64 {
+	if n.plain && n.exclusive() {
+		return capacity
+	}
+	return n.units
+}
 
 func (n *name) marks() (marks []string) {
 	if n.until != 0 {
@@ -56,78 +67,46 @@ func uuid(id string) string {
 	return id[:8] + "-" + id[8:12] + "-" + id[12:16] + "-" + id[16:20] + "-" + id[20:]
 }
 
-// stem is the name of a ticket but for its number.
+// stem is the name of a ticket but for its number, in Curator's layout.
 func stem(id string, kind driver.Kind, units, capacity int64, marks ...string) string {
-	var b strings.Builder
-	b.WriteString("_c_" + uuid(id) + "-")
-	for _, m := range marks {
-		b.WriteString(m + "-")
-	}
-	switch {
-	case kind == driver.RWMutex && units == capacity:
-		b.WriteString("__WRIT__")
-	case kind == driver.RWMutex:
-		b.WriteString("__READ__")
-	case kind == driver.Mutex:
-		b.WriteString("lock-")
-	case kind == driver.Election:
-		b.WriteString("election-lock-")
-	case kind == driver.Barrier:
-		b.WriteString("member-lock-")
-	default:
-		fmt.Fprintf(&b, "permits%dof%d-lock-", units, capacity)
-	}
-	return b.String()
+	return layout{}.stem(id, kind, units, capacity, marks...)
 }
 
 // parse reads the name of a ticket, whoever has made it.
 func parse(node string) (n name, ok bool) {
-	at := len(node) - 10
-	if at < 1 {
+	head, word, number, ok := split(node)
+	if !ok {
 		return n, false
 	}
-	if node[at-1] == '-' && at > 1 && !strings.HasSuffix(node[:at], "lock-") {
-		at--
+	n = name{node: node, number: number, kind: word.kind, units: 1, capacity: 1, layout: word.layout}
+	if n.kind == driver.RWMutex {
+		n.capacity = driver.RWCapacity
+		if word.exclusive {
+			n.units = driver.RWCapacity
+		}
 	}
-	number, err := strconv.ParseInt(node[at:], 10, 32)
-	if err != nil {
-		return n, false
-	}
-	head := node[:at]
-	n = name{node: node, number: int32(number), units: 1, capacity: 1}
-	switch {
-	case strings.HasSuffix(head, "lock-"):
-		n.kind, head = driver.Mutex, strings.TrimSuffix(head, "lock-")
-	case strings.HasSuffix(head, "__READ__"):
-		n.kind, n.capacity, head = driver.RWMutex, driver.RWCapacity, strings.TrimSuffix(head, "__READ__")
-	case strings.HasSuffix(head, "__WRIT__"):
-		n.kind, n.units, n.capacity = driver.RWMutex, driver.RWCapacity, driver.RWCapacity
-		head = strings.TrimSuffix(head, "__WRIT__")
-	default:
-		return n, false
-	}
-	rest, protected := strings.CutPrefix(head, "_c_")
-	if !protected {
+	head, ours := strings.CutPrefix(head, "_c_")
+	n.id, head = identity(head)
+	n.plain = n.kind != driver.RWMutex
+	if !ours || n.id == "" {
 		return n, true // of another library
 	}
-	if len(rest) < 37 {
-		return n, true
-	}
-	if id := strings.ReplaceAll(rest[:36], "-", ""); len(id) == 32 {
-		n.id = id
-	}
-	for mark := range strings.SplitSeq(rest[37:], "-") {
+	for mark := range strings.SplitSeq(head, "-") {
 		switch {
+		case mark == "mutex":
+			n.plain = false
 		case mark == "election":
-			n.kind = driver.Election
+			n.kind, n.plain = driver.Election, false
+		case mark == "write":
+			n.kind, n.units, n.capacity, n.plain = driver.RWMutex, driver.RWCapacity, driver.RWCapacity, false
 		case mark == "member":
-			n.kind, n.capacity = driver.Barrier, driver.RWCapacity
+			n.kind, n.capacity, n.plain = driver.Barrier, driver.RWCapacity, false
 		case strings.HasPrefix(mark, "permits"):
 			units, capacity, _ := strings.Cut(mark[len("permits"):], "of")
 			u, err1 := strconv.ParseInt(units, 10, 64)
 			c, err2 := strconv.ParseInt(capacity, 10, 64)
 			if err1 == nil && err2 == nil {
-				n.kind, n.units, n.capacity = driver.Semaphore, u, c
+				n.kind, n.units, n.capacity, n.plain = driver.Semaphore, u, c, false
 			}
 		case mark == "kept":
 			n.kept = true
@@ -138,6 +117,43 @@ func parse(node string) (n name, ok bool) {
 		}
 	}
 	return n, true
+}
+
+// split cuts a name before its word and before its number, which has ten places,
+// or eleven with the sign of a large negative one.
+func split(node string) (head string, w word, number int32, ok bool) {
+	for _, at := range []int{len(node) - 10, len(node) - 11} {
+		if at < 1 {
+			break
+		}
+		n, err := strconv.ParseInt(node[at:], 10, 32)
+		if err != nil || node[at] == '+' {
+			continue
+		}
+		for _, w := range words {
+			if head, ok := strings.CutSuffix(node[:at], w.text); ok {
+				return head, w, int32(n), true
+			}
+		}
+	}
+	return "", w, 0, false
+}
+
+// identity reads the UUID that a name begins with, which some write without dashes.
+func identity(head string) (id, rest string) {
+	for _, n := range []int{36, 32} {
+		if len(head) < n {
+			continue
+		}
+		id := head[:n]
+		if n == 36 {
+			id = strings.ReplaceAll(id, "-", "")
+		}
+		if checkID(id) == nil {
+			return id, strings.TrimPrefix(head[n:], "-")
+		}
+	}
+	return "", head
 }
 
 // line is the tickets of a queue, in their order.
@@ -166,7 +182,7 @@ func (l line) place(id string) (int, bool) {
 func (l line) holds(i int) bool {
 	var sum int64
 	for _, n := range l[:i+1] {
-		sum = add(sum, n.units)
+		sum = add(sum, n.takes(l[i].capacity))
 		if sum > l[i].capacity {
 			return false
 		}
@@ -192,22 +208,23 @@ type obstacle struct {
 // matter.
 func (l line) view(i int) *view {
 	var all, sum int64
-	for _, n := range l[:i+1] {
-		all = add(all, n.units)
-	}
 	capacity := l[i].capacity
+	for _, n := range l[:i+1] {
+		all = add(all, n.takes(capacity))
+	}
 	free := capacity - l[i].units
 	after := l[i].units
 	v := &view{}
 	for j := i - 1; j >= 0 && sum <= free; j-- {
 		n := l[j]
-		sum = add(sum, n.units)
-		v.obstacles = append(v.obstacles, obstacle{n, all < math.MaxInt64 && all-n.units <= capacity, after <= capacity})
-		after = add(after, n.units)
+		takes := n.takes(capacity)
+		sum = add(sum, takes)
+		v.obstacles = append(v.obstacles, obstacle{n, all < math.MaxInt64 && all-takes <= capacity, after <= capacity})
+		after = add(after, takes)
 	}
 	v.obstacles = slices.DeleteFunc(v.obstacles, func(o obstacle) bool {
-		if sum-o.units > free {
-			sum -= o.units
+		if takes := o.takes(capacity); sum-takes > free {
+			sum -= takes
 			return true
 		}
 		return false
@@ -239,17 +256,16 @@ func (l line) exclusiveBefore(i int) (name, bool) {
 	return name{}, false
 }
 
-// other returns a ticket in front of i of another kind or capacity. A mutex of
-// another library may be meant as an election.
+// other returns a ticket in front of i of another kind or capacity. What another
+// library calls a lock may be meant as an election, and kazoo's as a writer.
 func (l line) other(i int) (name, bool) {
 	for _, n := range l[:i] {
 		same := n.kind == l[i].kind && n.capacity == l[i].capacity
-		if !same && !(n.kind == driver.Mutex && l[i].kind == driver.Election && n.foreign()) {
+		meant := n.plain && n.kind == driver.Mutex &&
+			(l[i].kind == driver.Election || l[i].kind == driver.RWMutex && n.layout.kazoo)
+		if !same && !meant {
 			return n, true
 		}
 	}
 	return name{}, false
 }
-
-// foreign can only be said of names that we would not make.
-func (n *name) foreign() bool { return n.id == "" }
