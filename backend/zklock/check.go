@@ -17,6 +17,8 @@ func (d *Driver) Check(ctx context.Context) []driver.Finding {
 	}
 	ctx, cancel := d.bound(ctx)
 	defer cancel()
+	ctx, stop := context.WithTimeout(ctx, time.Minute) // for servers that do not answer
+	defer stop()
 	e := &exam{d: d}
 	e.l, e.err = d.link(ctx)
 	e.servers = e.askAll(ctx)

@@ -262,8 +262,8 @@ func TestCheckOfRights(t *testing.T) {
 
 func TestCheckOfNothing(t *testing.T) {
 	e := examine(t, "zk://127.0.0.1:1")
-	e.has("connection", driver.Fail, "127.0.0.1:1", "refused")
-	e.has("servers", driver.Warn, "127.0.0.1:1 cannot be reached")
+	e.has("connection", driver.Fail, "127.0.0.1:1")
+	e.has("servers", driver.Warn, "127.0.0.1:1 cannot be reached", "refused")
 	d, err := openURL(t.Context(), "zk://127.0.0.1:1")
 	if err != nil {
 		t.Fatal(err)
@@ -283,4 +283,26 @@ func TestCheckWithTLS(t *testing.T) {
 	e.has("servers", driver.OK, "standalone")
 	e.has("persistence", driver.OK)
 	e.only("quorum")
+}
+
+func TestCheckOfAServerThatHangs(t *testing.T) {
+	s := zktest.Start(t)
+	via := zktest.NewProxy(t, s.Addr)
+	d, err := openURL(t.Context(), "zk://"+via.Addr+"/locks")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	examineWith(t, t.Context(), d).connected("session of 10s")
+	via.Hang()
+	defer via.Resume()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	began := time.Now()
+	e := examineWith(t, ctx, d)
+	e.has("connection", driver.Fail, "every lock")
+	e.has("servers", driver.Warn, via.Addr+" cannot be reached")
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("it took %v", took)
+	}
 }

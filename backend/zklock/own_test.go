@@ -116,3 +116,33 @@ func TestOwnConnectionThatIsNone(t *testing.T) {
 	conn, _ := ownConn(t, s.Addr)
 	atOnce(t, func() error { _, err := zklock.New(ctx, conn, zklock.NewTap(nil)); return err }, "through this Tap")
 }
+
+// Without the right to write, a release is not marked, and doctor says so.
+func TestMarksThatAreDenied(t *testing.T) {
+	s := zktest.Start(t)
+	conn, tap := ownConn(t, s.Addr)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	acl := zk.WorldACL(zk.PermRead | zk.PermCreate | zk.PermDelete)
+	d, err := zklock.New(ctx, conn, tap, zklock.Root("/ours"), zklock.ACL(acl))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	examineWith(t, ctx, d).has("marks", driver.Warn, "cannot be marked", "Inherited")
+	session, err := d.Open(ctx, driver.SessionOptions{TTL: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		r := aMutex("a")
+		r.Robust = true
+		got, err := session.Join(ctx, r)
+		if err != nil || !got.Held || got.Inherited != (i > 0) {
+			t.Fatalf("grant %d: %+v %v", i, got, err)
+		}
+		if err := session.Leave(ctx, got, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
