@@ -4,7 +4,6 @@ package ours
 import (
 	"context"
 	"strings"
-	"time"
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/bench/workload"
@@ -61,8 +60,6 @@ func (c client) Lock(name string) workload.Lock {
 
 // Waiting lists the tickets that wait, in order.
 func (c client) Waiting(ctx context.Context, name string) (ids []string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
 	for q, err := range c.Follow(ctx, name) {
 		if err != nil {
 			return nil, err

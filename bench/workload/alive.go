@@ -54,7 +54,8 @@ func keepLeases(ctx context.Context, c Contender, e Env, r *Result) error {
 	if counts {
 		exchanges = counter.Exchanges
 	}
-	time.Sleep(aliveTTL / 6) // between two heartbeats
+	// Whatever is done once for each lease is over by then, and it is between two heartbeats.
+	time.Sleep(aliveTTL + aliveTTL/6)
 	began, err := e.cost(ctx)
 	if err != nil {
 		return err

@@ -147,10 +147,15 @@ func watchIdle(ctx context.Context, e Env, r *Result) error {
 // other contenders every waiter has sent something.
 func lineUp(ctx context.Context, e Env, holder Client, clients int, name string, ready *atomic.Int64, started cost) ([]string, error) {
 	l, knows := holder.(lining)
-	for same, before := 0, 0; ; time.Sleep(20 * time.Millisecond) {
-		if time.Since(started.at) > e.Limit {
-			return nil, fmt.Errorf("the waiters are not in line after %v", e.Limit)
+	late := fmt.Errorf("the waiters are not in line after %v", e.Limit)
+	ctx, cancel := context.WithTimeoutCause(ctx, e.Limit, late)
+	defer cancel()
+	pause := time.Duration(0)
+	for same, before := 0, 0; ; time.Sleep(pause) {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
 		}
+		pause = 20 * time.Millisecond
 		if ready.Load() < int64(e.Waiters) {
 			continue
 		}
@@ -161,8 +166,12 @@ func lineUp(ctx context.Context, e Env, holder Client, clients int, name string,
 			}
 			continue
 		}
+		began := time.Now()
 		lined, err := l.Waiting(ctx, name)
+		pause = max(pause, time.Since(began)) // looking is work too
 		switch {
+		case err != nil && ctx.Err() != nil:
+			return nil, context.Cause(ctx)
 		case err != nil || len(lined) == e.Waiters:
 			return lined, err
 		case len(lined) != before:

@@ -23,6 +23,9 @@ type curator struct {
 // At first it locks for warmFirst, then for warmAgain before each workload.
 const warmFirst, warmAgain = 5 * time.Second, 300 * time.Millisecond
 
+// mostClients is for how many W5 has clients: each takes several threads and files.
+const mostClients = 1000
+
 // ready returns a JVM that is warm.
 func (c *curator) ready(ctx context.Context) (*zkpeer.Peer, error) {
 	c.mu.Lock()
@@ -91,7 +94,7 @@ func (c *curator) Crowd(ctx context.Context, waiters, clients int, limit time.Du
 	if err != nil {
 		return nil, err
 	}
-	made, err := peer.Crowd(ctx, waiters, clients, limit)
+	made, err := peer.Crowd(ctx, waiters, min(clients, mostClients), limit)
 	if err != nil {
 		return nil, err
 	}

@@ -56,8 +56,8 @@ func (s *server) Close() error {
 	return os.RemoveAll(s.Dir)
 }
 
-// URL leads to a path of ours. The peers use its server only.
-func (s *server) URL() string { return "zk://" + s.Addr + "/interlock" }
+// URL has no path: all have the same ones, which the server repeats in what it sends.
+func (s *server) URL() string { return "zk://" + s.Addr }
 
 func (s *server) About() []string {
 	stat, _ := s.Ask("srvr")
