@@ -75,9 +75,11 @@ func (a *awaiting) end() {
 // step finds out where the ticket stands, if that is not known, and waits for the
 // next change.
 func (a *awaiting) step(ctx context.Context) error {
-	a.p.await.Lock()
+	if err := a.p.await.take(ctx); err != nil {
+		return err
+	}
 	v, err := a.prepare(ctx)
-	a.p.await.Unlock()
+	a.p.await.give()
 	if v == nil || err != nil {
 		return err
 	}
@@ -102,8 +104,10 @@ func (a *awaiting) step(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	a.p.await.Lock()
-	defer a.p.await.Unlock()
+	if err := a.p.await.take(ctx); err != nil {
+		return err
+	}
+	defer a.p.await.give()
 	return a.react(ctx, v)
 }
 

@@ -49,8 +49,10 @@ func (s *session) Shrink(ctx context.Context, t driver.Ticket, units int64) erro
 	limit := ctx
 	ctx, cancel := s.within(ctx)
 	defer cancel()
-	p.await.Lock()
-	defer p.await.Unlock()
+	if err := p.await.take(ctx); err != nil {
+		return s.failed(limit, err)
+	}
+	defer p.await.give()
 	s.mu.Lock()
 	n := p.n
 	s.mu.Unlock()
@@ -160,8 +162,14 @@ func (s *session) fix(ctx context.Context, p *place, hold time.Duration, kept, w
 	if err != nil {
 		return err
 	}
+	s.mu.Lock()
+	evicted := p.evicted
+	if evicted {
+		hold = max(min(hold, p.end.Sub(sent)), 0)
+	}
+	s.mu.Unlock()
 	err = s.rename(ctx, p, zk.FlagPersistent, func(n name) name {
-		n.until, n.kept = now+ceil(hold), kept
+		n.until, n.kept, n.evicted = now+ceil(hold), kept, n.evicted || evicted
 		return n
 	})
 	if err != nil {
@@ -198,8 +206,10 @@ func (s *session) Keep(ctx context.Context, t driver.Ticket, d time.Duration) er
 	ctx, cancel := s.within(ctx)
 	defer cancel()
 	if p := s.place(t.ID); p != nil && p.q == q {
-		p.await.Lock()
-		defer p.await.Unlock()
+		if err := p.await.take(ctx); err != nil {
+			return s.failed(limit, err)
+		}
+		defer p.await.give()
 		if p.known() == waiting {
 			if err := s.look(ctx, p); err != nil {
 				return s.failed(limit, err)
@@ -218,14 +228,7 @@ var errNotHeld = driver.Invalid(errors.New("keep: the ticket is not held"))
 // refix changes the end of a ticket that has one, whoever's it is.
 func (d *Driver) refix(ctx context.Context, l *link, q *lane, id string, change func(n *name, now int64, m meta)) error {
 	for range 5 {
-		found, err := l.list(ctx, q.path, false)
-		if errors.Is(err, zk.ErrNoNode) {
-			return driver.ErrGone
-		}
-		if err != nil {
-			return err
-		}
-		all, err := d.standing(ctx, l, q, parseAll(found.names))
+		all, err := d.line(ctx, l, q)
 		if err != nil {
 			return err
 		}
@@ -309,9 +312,30 @@ func (d *Driver) standing(ctx context.Context, l *link, q *lane, all line) (line
 			rest = append(rest, n)
 			continue
 		}
-		if err := d.take(ctx, l, q, n, n.kept && n.exclusive()); err != nil && !errors.Is(err, zk.ErrNoNode) {
+		err := d.take(ctx, l, q, n, n.kept && n.exclusive())
+		if errors.Is(err, zk.ErrNoNode) {
+			return nil, errStale // it may have got another end meanwhile
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
 	return rest, nil
+}
+
+// line lists the tickets that stand in a queue, none if there is no node.
+func (d *Driver) line(ctx context.Context, l *link, q *lane) (line, error) {
+	for {
+		found, err := l.list(ctx, q.path, false)
+		if errors.Is(err, zk.ErrNoNode) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		all, err := d.standing(ctx, l, q, parseAll(found.names))
+		if !errors.Is(err, errStale) {
+			return all, err
+		}
+	}
 }

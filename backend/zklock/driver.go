@@ -21,7 +21,6 @@ type Driver struct {
 	ctx      context.Context // ends with Close
 	cancel   context.CancelFunc
 	tasks    sync.WaitGroup
-	numbers  atomic.Uint64 // of sessions
 	retired  atomic.Uint64 // exchanges of connections that are closed
 	dialling sync.Mutex    // of spare
 
@@ -31,7 +30,6 @@ type Driver struct {
 	spare    *link // for calls without a session
 	lanes    map[string]*lane
 	swaps    []swapped // that may be forgotten, oldest first
-	floors   floors
 }
 
 // lane is what is known of a queue.
@@ -184,10 +182,17 @@ func (d *Driver) Close() error {
 	}
 	spare := d.spare
 	d.mu.Unlock()
+	for _, s := range open {
+		if !s.l.own { // the program's connection, and with it the nodes, would stay
+			ctx, cancel := context.WithTimeout(d.ctx, s.ttl)
+			_ = s.abandon(ctx)
+			cancel()
+		}
+	}
 	d.cancel()
 	var closing sync.WaitGroup
 	for _, s := range open {
-		closing.Go(func() { s.end(true) })
+		closing.Go(func() { s.end() })
 	}
 	if spare != nil {
 		closing.Go(spare.close)

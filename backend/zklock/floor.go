@@ -18,7 +18,6 @@ import (
 // before it, so no ticket that was joined after a Raise is granted without it.
 type floors struct {
 	mu sync.Mutex
-	of *link
 	w  *watch
 	by map[string][]addition // by flat name of the queue
 }
@@ -39,10 +38,10 @@ func added(all []addition, zxid uint64) (add uint64) {
 }
 
 func (d *Driver) floor(ctx context.Context, l *link, q *lane, zxid uint64) (uint64, error) {
-	f := &d.floors
+	f := &l.floors
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if _, fired := f.w.fired(); fired || f.w == nil || f.of != l {
+	if _, fired := f.w.fired(); fired || f.w == nil {
 		if err := d.readFloors(ctx, l); err != nil {
 			return 0, err
 		}
@@ -52,13 +51,11 @@ func (d *Driver) floor(ctx context.Context, l *link, q *lane, zxid uint64) (uint
 
 // readFloors reads all of them; floors.mu is held.
 func (d *Driver) readFloors(ctx context.Context, l *link) error {
-	f := &d.floors
+	f := &l.floors
 	path := d.aside("floors")
 	for {
-		if f.of != nil {
-			f.of.tap.ignore(f.w)
-		}
-		f.of, f.w = l, l.tap.watch(path, false, make(chan struct{}, 1))
+		l.tap.ignore(f.w)
+		f.w = l.tap.watch(path, false, make(chan struct{}, 1))
 		c, err := l.see(ctx, path)
 		if errors.Is(err, zk.ErrNoNode) {
 			if err = d.lay(ctx, l, path, false); err == nil {
@@ -111,11 +108,7 @@ func (d *Driver) raise(ctx context.Context, l *link, q *lane, floor uint64) erro
 		}
 		// Tickets that are held keep their tokens.
 		lowest, after := uint64(now.Mzxid), uint64(0)
-		found, err := l.list(ctx, q.path, false)
-		if err != nil && !errors.Is(err, zk.ErrNoNode) {
-			return err
-		}
-		all, err := d.standing(ctx, l, q, parseAll(found.names))
+		all, err := d.line(ctx, l, q)
 		if err != nil {
 			return err
 		}

@@ -105,12 +105,15 @@ func (d *Driver) Follow(ctx context.Context, queue, after string) (found driver.
 
 // lineup lists a queue. The names of tickets say all that makes states differ.
 func (d *Driver) lineup(ctx context.Context, l *link, q *lane, watch bool) (all line, version string, read driver.Instant, err error) {
-	read = d.Now()
-	c, err := l.list(ctx, q.path, watch)
-	if err != nil && !errors.Is(err, zk.ErrNoNode) {
-		return nil, "", 0, err
+	err = errStale
+	for errors.Is(err, errStale) {
+		var c children
+		read = d.Now()
+		if c, err = l.list(ctx, q.path, watch); err == nil {
+			all, err = d.standing(ctx, l, q, parseAll(c.names))
+		}
 	}
-	if all, err = d.standing(ctx, l, q, parseAll(c.names)); err != nil {
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return nil, "", 0, err
 	}
 	h := fnv.New128a()

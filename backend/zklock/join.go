@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -31,6 +32,9 @@ func (s *session) Join(ctx context.Context, r driver.Request) (driver.Ticket, er
 	if err != nil {
 		return driver.Ticket{}, s.failed(limit, err)
 	}
+	if err := s.usable(limit); err != nil {
+		return driver.Ticket{}, err
+	}
 	return t, nil
 }
 
@@ -43,15 +47,17 @@ func (s *session) join(ctx context.Context, q *lane, r driver.Request) (driver.T
 	p := s.places[r.ID]
 	fresh := p == nil
 	if fresh {
-		p = &place{s: s, q: q, req: r, news: make(chan struct{}), extended: s.d.Now()}
+		p = &place{s: s, q: q, req: r, news: make(chan struct{}), await: make(turn, 1), extended: s.d.Now()}
 		s.places[r.ID] = p
 	}
 	s.mu.Unlock()
 	if p.q != q {
 		return driver.Ticket{}, driver.Invalid(fmt.Errorf("zookeeper: the ID %s is in use in the queue %q", r.ID, p.q.name))
 	}
-	p.await.Lock() // two calls with one ID
-	defer p.await.Unlock()
+	if err := p.await.take(ctx); err != nil { // two calls with one ID
+		return driver.Ticket{}, err
+	}
+	defer p.await.give()
 	if fresh && r.NoWait {
 		if err := s.precheck(ctx, p); err != nil {
 			s.drop(p)
@@ -114,14 +120,7 @@ func (s *session) drop(p *place) {
 
 // precheck spares a ticket that must not wait the writes, if others stand.
 func (s *session) precheck(ctx context.Context, p *place) error {
-	found, err := s.l.list(ctx, p.q.path, false)
-	if errors.Is(err, zk.ErrNoNode) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	all, err := s.d.standing(ctx, s.l, p.q, parseAll(found.names))
+	all, err := s.d.line(ctx, s.l, p.q)
 	if err != nil {
 		return err
 	}
@@ -156,7 +155,8 @@ func (s *session) stand(ctx context.Context, p *place, first bool) error {
 		err := s.create(ctx, p)
 		if errors.Is(err, zk.ErrNoNode) && attempts < 10 {
 			// A container that is empty goes away at any time.
-			if err = s.d.lay(ctx, s.l, p.q.path, true); err == nil {
+			// What a Robust ticket wants to know must not go with it.
+			if err = s.d.lay(ctx, s.l, p.q.path, !p.req.Robust); err == nil {
 				continue
 			}
 		}
@@ -192,19 +192,10 @@ func sure(err error) bool {
 // find looks for a ticket whose creation had no answer. One of an earlier
 // session of ours is about to go away, and is not this one.
 func (s *session) find(ctx context.Context, p *place) (bool, error) {
-	found, err := s.l.list(ctx, p.q.path, false)
-	if errors.Is(err, zk.ErrNoNode) {
-		return false, nil
-	}
-	if err != nil {
+	n, err := s.search(ctx, p)
+	if n == nil || err != nil {
 		return false, err
 	}
-	all := parseAll(found.names)
-	i, ok := all.place(p.req.ID)
-	if !ok {
-		return false, nil
-	}
-	n := all[i]
 	c, err := s.l.get(ctx, p.q.path+"/"+n.node)
 	if errors.Is(err, zk.ErrNoNode) {
 		return false, nil
@@ -218,7 +209,7 @@ func (s *session) find(ctx context.Context, p *place) (bool, error) {
 		}
 		return false, nil
 	}
-	if err := p.stands(n, uint64(c.stat.Czxid)); err != nil {
+	if err := p.stands(*n, uint64(c.stat.Czxid)); err != nil {
 		return false, err
 	}
 	return true, s.look(ctx, p)
@@ -301,26 +292,38 @@ func (s *session) made(p *place, path string) error {
 		return driver.Permanent(fmt.Errorf("zookeeper: the node %s is none of a ticket", path))
 	}
 	err := p.stands(n, uint64(zxid))
-	if err != nil || p.known() == gone {
+	if n.number == math.MaxInt32 {
+		err = errNumbers
+	}
+	now, _ := s.l.tap.state()
+	if err != nil || p.known() == gone || now != s.zk {
 		s.d.background(func(ctx context.Context) { s.purge(ctx, path) })
 	}
 	return err
 }
 
+// ZooKeeper gives the last number again and again, until the node that counts is
+// made anew.
+var errNumbers = errors.New("zookeeper: the sequence numbers of the queue are used up; they begin again once it has been empty")
+
 // purge removes a node, sooner or later.
 func (s *session) purge(ctx context.Context, path string) {
 	for {
 		err := s.l.remove(ctx, path)
-		if err == nil || errors.Is(err, zk.ErrNoNode) || s.usable(ctx) != nil {
-			return
+		if err == nil || errors.Is(err, zk.ErrNoNode) || ctx.Err() != nil {
+			break
+		}
+		if s.l.own && s.usable(ctx) != nil {
+			return // it goes with its session
 		}
 		select {
 		case <-time.After(s.ttl / 8):
 		case <-ctx.Done():
 			return
-		case <-s.over:
-			return
 		}
+	}
+	if n, _ := parse(path[strings.LastIndexByte(path, '/')+1:]); n.number == math.MaxInt32 {
+		_ = s.l.remove(ctx, parent(path)) // refused as long as it has children
 	}
 }
 
@@ -405,7 +408,7 @@ func (s *session) judge(ctx context.Context, p *place, found *listing) error {
 	all := found.all
 	i, ok := all.place(p.req.ID)
 	if !ok {
-		if !p.n.in(found.stat) {
+		if !p.n.in(found.stat) && uint64(found.stat.Czxid) < p.zxid {
 			return errStale
 		}
 		s.mu.Lock()

@@ -32,7 +32,7 @@ func (s *session) keep() {
 		case <-timer.C:
 		case <-s.over:
 			timer.Stop()
-			s.end(false)
+			s.end()
 			return
 		case <-s.d.ctx.Done():
 			timer.Stop()
@@ -90,9 +90,9 @@ func (s *session) sweep(ctx context.Context) {
 		node := p.n.node
 		s.mu.Unlock()
 		if node == "" {
-			s.mu.Lock()
-			p.forget() // if it is made after all, it is removed then
-			s.mu.Unlock()
+			if err := s.quit(ctx, p, false); err != nil && !errors.Is(err, driver.ErrGone) {
+				return
+			}
 			continue
 		}
 		if err := s.expire(ctx, p); err != nil {
@@ -102,19 +102,22 @@ func (s *session) sweep(ctx context.Context) {
 }
 
 func (s *session) expire(ctx context.Context, p *place) error {
-	if p.fixed && !p.evicted {
+	s.mu.Lock()
+	fixed, until, kept := p.fixed, p.n.until, p.kept
+	s.mu.Unlock()
+	if fixed {
 		now, _, _, err := s.d.clock(ctx, s.l)
 		if err != nil {
 			return err
 		}
-		if left := p.n.until - now; left > 0 {
+		if left := until - now; left > 0 {
 			s.mu.Lock()
 			p.end, p.doomed = s.d.Now().Add(time.Duration(left)*time.Millisecond), false
 			s.mu.Unlock()
 			return nil
 		}
 	}
-	err := s.quit(ctx, p, p.kept)
+	err := s.quit(ctx, p, kept)
 	if errors.Is(err, driver.ErrGone) {
 		return nil
 	}

@@ -33,7 +33,7 @@ func (s *session) Leave(ctx context.Context, t driver.Ticket, clean bool) error 
 }
 
 // quit takes the ticket out of its queue. A ticket whose creation had no answer is
-// looked for; if the creation arrives later, its node is removed then.
+// looked for once nothing more can come of that.
 func (s *session) quit(ctx context.Context, p *place, clean bool) error {
 	s.mu.Lock()
 	n, was, mark := p.n, p.state, clean && p.state == held && p.n.exclusive()
@@ -42,25 +42,32 @@ func (s *session) quit(ctx context.Context, p *place, clean bool) error {
 		return driver.ErrGone
 	}
 	if n.node == "" {
-		found, err := s.l.list(ctx, p.q.path, false)
-		if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		if err := p.settled(ctx); err != nil {
 			return err
 		}
-		all := parseAll(found.names)
-		i, ok := all.place(p.req.ID)
-		if !ok {
+		found, err := s.search(ctx, p)
+		if err != nil {
+			return err
+		}
+		if found == nil {
 			s.mu.Lock()
 			p.forget()
 			s.mu.Unlock()
 			return driver.ErrGone
 		}
-		n = all[i]
+		n = *found
 	}
 	err := s.d.take(ctx, s.l, p.q, n, mark)
-	if errors.Is(err, zk.ErrNoNode) && n.until != 0 { // it may have got another end
-		if err = s.d.dismiss(ctx, s.l, p.q, p.req.ID, clean); errors.Is(err, driver.ErrGone) {
-			err = zk.ErrNoNode
+	for tries := 0; errors.Is(err, zk.ErrNoNode) && tries < 5; tries++ {
+		// It may have another name, from a call without an answer or by somebody else.
+		found, e := s.search(ctx, p)
+		if e != nil {
+			return e
 		}
+		if found == nil {
+			break
+		}
+		err = s.d.take(ctx, s.l, p.q, *found, mark)
 	}
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return err
@@ -72,6 +79,23 @@ func (s *session) quit(ctx context.Context, p *place, clean bool) error {
 		return driver.ErrGone
 	}
 	return nil
+}
+
+// search looks for the node of a ticket whose creation had no answer. The server may
+// be another one than was asked to create it, and not know of it yet.
+func (s *session) search(ctx context.Context, p *place) (*name, error) {
+	if err := s.l.sync(ctx, p.q.path); err != nil {
+		return nil, err
+	}
+	found, err := s.l.list(ctx, p.q.path, false)
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return nil, err
+	}
+	all := parseAll(found.names)
+	if i, ok := all.place(p.req.ID); ok {
+		return &all[i], nil
+	}
+	return nil, nil
 }
 
 // take removes a ticket's node. With mark, it leaves word that an exclusive
@@ -95,14 +119,7 @@ func (d *Driver) take(ctx context.Context, l *link, q *lane, n name, mark bool) 
 
 // dismiss removes a ticket of another session, which must have a fixed end.
 func (d *Driver) dismiss(ctx context.Context, l *link, q *lane, id string, clean bool) error {
-	found, err := l.list(ctx, q.path, false)
-	if errors.Is(err, zk.ErrNoNode) {
-		return driver.ErrGone
-	}
-	if err != nil {
-		return err
-	}
-	all, err := d.standing(ctx, l, q, parseAll(found.names))
+	all, err := d.line(ctx, l, q)
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,8 @@ type link struct {
 	conn *zk.Conn
 	tap  *Tap
 	own  bool // else the program's
+
+	floors floors
 }
 
 // quiet keeps the client from writing to the program's log.

@@ -50,10 +50,13 @@ func (s *session) list(q *lane, l *listing) {
 	ctx, cancel := s.within(context.Background())
 	defer cancel()
 	for l != nil {
-		c, err := s.l.list(ctx, q.path, false)
-		if err == nil {
-			l.stat, l.at = c.stat, c.epoch
-			l.all, err = s.d.standing(ctx, s.l, q, parseAll(c.names))
+		err := errStale
+		for errors.Is(err, errStale) {
+			var c children
+			if c, err = s.l.list(ctx, q.path, false); err == nil {
+				l.stat, l.at = c.stat, c.epoch
+				l.all, err = s.d.standing(ctx, s.l, q, parseAll(c.names))
+			}
 		}
 		if l.err = err; err != nil && !errors.Is(err, zk.ErrNoNode) {
 			l.err = s.failed(context.Background(), err)

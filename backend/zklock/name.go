@@ -15,6 +15,10 @@ func escape(segment string, first bool) string {
 	if strings.HasPrefix(segment, "_c_") || first && (segment == "zookeeper" || segment == reserved) {
 		return fmt.Sprintf("%%%02X", segment[0]) + escapeRest(segment[1:])
 	}
+	if _, ticket := parse(segment); ticket { // it ends with a digit
+		last := len(segment) - 1
+		return escapeRest(segment[:last]) + fmt.Sprintf("%%%02X", segment[last])
+	}
 	return escapeRest(segment)
 }
 

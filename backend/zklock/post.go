@@ -111,14 +111,7 @@ func (d *Driver) Ask(ctx context.Context, queue, id string, what driver.Demand) 
 }
 
 func (d *Driver) ask(ctx context.Context, l *link, q *lane, id string, what driver.Demand) error {
-	found, err := l.list(ctx, q.path, false)
-	if errors.Is(err, zk.ErrNoNode) {
-		return driver.ErrGone
-	}
-	if err != nil {
-		return err
-	}
-	all, err := d.standing(ctx, l, q, parseAll(found.names))
+	all, err := d.line(ctx, l, q)
 	if err != nil {
 		return err
 	}
@@ -137,9 +130,15 @@ func (d *Driver) ask(ctx context.Context, l *link, q *lane, id string, what driv
 	}
 	switch remove := what == driver.Force || what == driver.Evict && !all.holds(i); {
 	case remove:
-		err = l.remove(ctx, path)
+		ops := []any{&zk.DeleteRequest{Path: path, Version: -1}}
+		if what == driver.Evict { // only as long as it waits
+			for _, o := range all.view(i).obstacles {
+				ops = append(ops, &zk.CheckVersionRequest{Path: q.path + "/" + o.node, Version: -1})
+			}
+		}
+		_, err = l.multi(ctx, ops...)
 		if errors.Is(err, zk.ErrNoNode) {
-			return driver.ErrGone
+			return d.ask(ctx, l, q, id, what) // the line has changed
 		}
 		if err != nil {
 			return err

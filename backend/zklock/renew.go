@@ -2,10 +2,7 @@ package zklock
 
 import (
 	"context"
-	"errors"
 	"time"
-
-	"github.com/go-zookeeper/zk"
 
 	"github.com/interlock-go/interlock/driver"
 )
@@ -79,11 +76,7 @@ func (s *session) others(ctx context.Context, queue string, tickets []driver.Tic
 	if err != nil {
 		return nil, err
 	}
-	found, err := s.l.list(ctx, q.path, false)
-	if err != nil && !errors.Is(err, zk.ErrNoNode) {
-		return nil, err
-	}
-	all, err := s.d.standing(ctx, s.l, q, parseAll(found.names))
+	all, err := s.d.line(ctx, s.l, q)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +86,9 @@ func (s *session) others(ctx context.Context, queue string, tickets []driver.Tic
 		if i, ok := all.place(t.ID); ok && all[i].until != 0 {
 			r.State, r.Proof = driver.Kept, s.l.tap.proven()
 			if p := s.place(t.ID); p != nil {
+				s.mu.Lock()
 				r.Proof = p.got.Proof
+				s.mu.Unlock()
 			}
 			if all[i].evicted {
 				r.State = driver.Evicted

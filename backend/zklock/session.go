@@ -64,7 +64,7 @@ type place struct {
 	doomed   bool // it is to be removed as soon as possible
 	news     chan struct{}
 	own      *watch // of its node
-	await    sync.Mutex
+	await    turn   // of calls that find out where the ticket stands
 }
 
 type state uint8
@@ -94,7 +94,7 @@ func newSession(ctx context.Context, d *Driver, l *link, o driver.SessionOptions
 	if zkid == 0 {
 		return nil, zk.ErrConnectionClosed
 	}
-	number := d.numbers.Add(1)
+	number := l.tap.numbers.Add(1)
 	s := &session{
 		d: d, l: l, zk: zkid, ttl: ttl, owner: o.Owner,
 		id:   fmt.Sprintf("%s.%d.%d", hexID(zkid), l.tap.proven(), number),
@@ -149,7 +149,8 @@ func (s *session) Liveness() []*os.File { return nil }
 
 // connected hears of a connection that has a session.
 func (s *session) connected(now int64) {
-	if now != s.zk {
+	// A server may grant less than the one before, whose word proofs rely on.
+	if _, timeout := s.l.tap.state(); now != s.zk || timeout < s.ttl {
 		s.isOver()
 		return
 	}
@@ -262,7 +263,7 @@ func (s *session) Close(ctx context.Context) error {
 	}
 	select {
 	case <-s.over:
-		s.end(false)
+		s.end()
 		return driver.ErrSession
 	default:
 	}
@@ -277,7 +278,7 @@ func (s *session) Close(ctx context.Context) error {
 			return s.failed(limit, err)
 		}
 	}
-	s.end(true)
+	s.end()
 	return nil
 }
 
@@ -293,12 +294,14 @@ func (s *session) holds(ctx context.Context) error {
 	}
 	s.mu.Unlock()
 	for _, p := range unsure {
-		p.await.Lock()
-		var err error
+		err := p.await.take(ctx)
+		if err != nil {
+			return err
+		}
 		if p.known() == waiting {
 			err = s.look(ctx, p)
 		}
-		p.await.Unlock()
+		p.await.give()
 		if err != nil && !errors.Is(err, driver.ErrGone) && !errors.Is(err, driver.ErrMismatch) {
 			return err
 		}
@@ -307,33 +310,54 @@ func (s *session) holds(ctx context.Context) error {
 }
 
 // end frees what the session holds here.
-func (s *session) end(bool) {
+func (s *session) end() {
 	s.isOver()
 	s.stop()
 	s.d.mu.Lock()
 	_, open := s.d.sessions[s]
 	delete(s.d.sessions, s)
+	counted := s.l.tap.exchanges.Load()
+	if open && s.l.own {
+		s.d.retired.Add(counted)
+	}
 	s.d.mu.Unlock()
-	if open {
-		s.d.retire(s.l)
+	if open && s.l.own {
+		s.l.close()
+		s.d.retired.Add(s.l.tap.exchanges.Load() - counted)
 	}
 }
 
 // abandon removes the session's nodes.
 func (s *session) abandon(ctx context.Context) error {
-	var paths []string
+	var places []*place
 	s.mu.Lock()
 	for _, p := range s.places {
-		if !p.fixed && p.n.node != "" {
-			paths = append(paths, p.path())
+		if !p.fixed {
+			places = append(places, p)
 		}
 	}
 	s.mu.Unlock()
-	paths = append(paths, s.post)
-	for _, path := range paths {
-		if err := s.l.remove(ctx, path); err != nil && !errors.Is(err, zk.ErrNoNode) {
+	for _, p := range places {
+		if err := s.quit(ctx, p, false); err != nil && !errors.Is(err, driver.ErrGone) {
 			return err
 		}
 	}
+	if err := s.l.remove(ctx, s.post); err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return err
+	}
 	return nil
 }
+
+// turn is a mutex that heeds contexts.
+type turn chan struct{}
+
+func (t turn) take(ctx context.Context) error {
+	select {
+	case t <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (t turn) give() { <-t }

@@ -24,6 +24,7 @@ type Tap struct {
 	dial      func(network, address string, timeout time.Duration) (net.Conn, error)
 	exchanges atomic.Uint64
 	epoch     atomic.Uint64 // of connections
+	numbers   atomic.Uint64 // of sessions of drivers
 
 	mu        sync.Mutex
 	session   int64 // of the present connection; 0 between connections
@@ -93,11 +94,12 @@ func (t *Tap) proven() driver.Instant {
 // passed notes that a request that was sent at has passed the leader. A follower
 // tells its leader which sessions are alive when the leader pings it, every half
 // tick, and both in order: so what had reached the follower half a tick before
-// this request was sent has been told. A session is at least two ticks long.
+// this request was sent has been told. A session is at least two ticks long, so
+// half a tick is at most a quarter of it; some more is for the leader's delays.
 func (t *Tap) passed(sent driver.Instant) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	before := sent.Add(-t.timeout / 4)
+	before := sent.Add(-t.timeout * 3 / 10)
 	for len(t.heard) > 0 && t.heard[0].by <= before {
 		t.proof = max(t.proof, t.heard[0].sent)
 		t.heard = t.heard[1:]
@@ -110,6 +112,9 @@ func (t *Tap) answered(sent, by driver.Instant) {
 	defer t.mu.Unlock()
 	if n := len(t.heard); n > 0 && by.Sub(t.heard[n-1].by) < t.timeout/32 {
 		return
+	}
+	if len(t.heard) > 64 { // nobody renews
+		t.heard = t.heard[1:]
 	}
 	t.heard = append(t.heard, heard{sent, by})
 }

@@ -160,22 +160,40 @@ func identity(head string) (id, rest string) {
 type line []name
 
 func parseAll(nodes []string) line {
-	var all line
+	// There may be thousands, and they are large: only their numbers are moved.
+	type key struct {
+		number int32
+		at     int
+	}
+	names := make(line, 0, len(nodes))
+	keys := make([]key, 0, len(nodes))
 	for _, node := range nodes {
 		if n, ok := parse(node); ok {
-			all = append(all, n)
+			keys = append(keys, key{n.number, len(names)})
+			names = append(names, n)
 		}
 	}
-	slices.SortFunc(all, func(a, b name) int {
-		return cmp.Or(cmp.Compare(a.number-b.number, 0), cmp.Compare(a.node, b.node))
+	slices.SortFunc(keys, func(a, b key) int {
+		if a.number != b.number {
+			return cmp.Compare(a.number-b.number, 0)
+		}
+		return cmp.Compare(names[a.at].node, names[b.at].node)
 	})
+	all := make(line, len(keys))
+	for i, k := range keys {
+		all[i] = names[k.at]
+	}
 	return all
 }
 
-// place returns where the ticket stands.
+// place returns where the ticket stands. Those who ask stand at the end, mostly.
 func (l line) place(id string) (int, bool) {
-	i := slices.IndexFunc(l, func(n name) bool { return n.id == id })
-	return i, i >= 0
+	for i := len(l) - 1; i >= 0; i-- {
+		if l[i].id == id {
+			return i, true
+		}
+	}
+	return -1, false
 }
 
 // holds reports whether the ticket at i is held.

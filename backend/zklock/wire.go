@@ -65,7 +65,9 @@ func (w *wire) note(p []byte) {
 		return
 	}
 	xid, op := int32(binary.BigEndian.Uint32(p[4:])), int32(binary.BigEndian.Uint32(p[8:]))
-	w.sent[xid] = sent{op, now}
+	if _, unanswered := w.sent[xid]; !unanswered { // all pings have the same number
+		w.sent[xid] = sent{op, now}
+	}
 }
 
 // handshake bounds the time in which a server has to grant the session. The
