@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -26,10 +27,7 @@ func (d *Driver) replace(ctx context.Context, l *link, q *lane, n name, next str
 
 // numbered returns the name of the ticket with other marks.
 func numbered(n name, stem string) string {
-	at := len(n.node) - 10
-	if n.number < 0 {
-		at--
-	}
+	at := len(n.node) - len(fmt.Sprintf("%010d", n.number))
 	return stem + n.node[at:]
 }
 
@@ -73,7 +71,7 @@ func (s *session) Shrink(ctx context.Context, t driver.Ticket, units int64) erro
 }
 
 func stemOf(n *name, id string) string {
-	return stem(id, n.kind, n.units, n.capacity, n.marks()...)
+	return n.layout.stem(id, n.kind, n.units, n.capacity, n.marks()...)
 }
 
 // rename replaces the node of a ticket of this session by one that next names.

@@ -26,6 +26,7 @@ type config struct {
 	root     string // in front of all nodes; "" or "/…"
 	auth     string // user:password of the scheme digest
 	acl      []zk.ACL
+	names    layout
 	patience time.Duration // for a session
 	dial     func(network, address string, timeout time.Duration) (net.Conn, error)
 	given    *link // the program's own connection
@@ -40,6 +41,13 @@ func Root(path string) Option { return func(c *config) { c.root = strings.TrimRi
 // ACL is what the nodes that are made allow to whom; everything to everybody
 // by default.
 func ACL(acl []zk.ACL) Option { return func(c *config) { c.acl = acl } }
+
+// Kazoo gives mutexes, elections and read-write locks the names of kazoo, which
+// Curator does not respect.
+func Kazoo() Option { return func(c *config) { c.names.kazoo = true } }
+
+// Latch gives elections the names of Curator's LeaderLatch.
+func Latch() Option { return func(c *config) { c.names.latch = true } }
 
 // New uses a client that the program has already, and that was connected through
 // tap. Close of the driver leaves it open. All sessions of the driver are the
@@ -80,6 +88,7 @@ func open(_ context.Context, u *driver.URL) (driver.Driver, error) {
 	}
 	var errs []error
 	c.acl, errs = acls(u, errs)
+	c.names, errs = layouts(u, errs)
 	if c.root != "" {
 		for segment := range strings.SplitSeq(c.root[1:], "/") {
 			if segment == "" || segment == "." || segment == ".." {

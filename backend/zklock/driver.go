@@ -38,8 +38,17 @@ type lane struct {
 
 	mu        sync.Mutex
 	contended bool // the last one who joined had to wait
-	foreign   bool // the data of the node belongs to somebody else
+	seen      bool // the data of the node was read
+	foreign   bool // it belongs to somebody else
 	denied    bool // the data of the node may not be written
+}
+
+// learn notes whose the data of the node is, and reports whether it is ours.
+func (q *lane) learn(data []byte) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.seen, q.foreign = true, !ours(data)
+	return !q.foreign
 }
 
 func newDriver(c *config) *Driver {

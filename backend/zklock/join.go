@@ -232,7 +232,7 @@ func (p *place) stands(n name, zxid uint64) error {
 // create makes the node and, in the same round trip, looks whether anybody else
 // is there.
 func (s *session) create(ctx context.Context, p *place) error {
-	stem := p.q.path + "/" + stem(p.req.ID, p.req.Kind, p.req.Units, p.req.Capacity)
+	stem := p.q.path + "/" + s.d.names.stem(p.req.ID, p.req.Kind, p.req.Units, p.req.Capacity)
 	data := p.meta()
 	p.q.mu.Lock()
 	contended := p.q.contended
@@ -366,9 +366,7 @@ func (n *name) in(stat *zk.Stat) bool {
 // or the mark says that the one in front has held and left, and so have
 // all before.
 func (s *session) glance(ctx context.Context, p *place, c content) error {
-	p.q.mu.Lock()
-	p.q.foreign = !ours(c.data)
-	p.q.mu.Unlock()
+	p.q.learn(c.data)
 	if p.n.in(c.stat) {
 		number, ok := marked(c.data)
 		before := ok && number == p.n.number-1

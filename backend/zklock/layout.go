@@ -21,6 +21,25 @@ type layout struct {
 	kazoo, latch bool
 }
 
+// layouts reads the options of a URL.
+func layouts(u *driver.URL, errs []error) (l layout, _ []error) {
+	switch names := u.Text("layout", "curator"); names {
+	case "curator":
+	case "kazoo":
+		l.kazoo = true
+	default:
+		errs = append(errs, fmt.Errorf("zookeeper: layout=%s is none of curator, kazoo", names))
+	}
+	switch names := u.Text("election", "selector"); names {
+	case "selector":
+	case "latch":
+		l.latch = true
+	default:
+		errs = append(errs, fmt.Errorf("zookeeper: election=%s is none of selector, latch", names))
+	}
+	return l, errs
+}
+
 // word is what comes before the number.
 type word struct {
 	text      string

@@ -104,7 +104,15 @@ func (d *Driver) take(ctx context.Context, l *link, q *lane, n name, mark bool) 
 	path := q.path + "/" + n.node
 	q.mu.Lock()
 	mark = mark && !q.foreign && !q.denied
+	seen := q.seen
 	q.mu.Unlock()
+	if mark && !seen {
+		c, err := l.get(ctx, q.path)
+		if err != nil {
+			return err
+		}
+		mark = q.learn(c.data)
+	}
 	if mark {
 		_, err := l.multi(ctx, &zk.SetDataRequest{Path: q.path, Data: markOf(n.number), Version: -1}, &zk.DeleteRequest{Path: path, Version: -1})
 		if !errors.Is(err, zk.ErrNoAuth) {

@@ -153,8 +153,9 @@ func (c *config) dialled(ctx context.Context, ttl time.Duration) (*link, error) 
 	stop := failures.await(len(c.hosts), cancel)
 	defer stop()
 	if err := l.wait(ctx); err != nil {
+		err = failures.explain(err) // before the end of the connection counts as a failure
 		go conn.Close()
-		return nil, failures.explain(err)
+		return nil, err
 	}
 	if c.auth != "" {
 		if _, err := call(ctx, func() (struct{}, error) { return struct{}{}, conn.AddAuth("digest", []byte(c.auth)) }); err != nil {

@@ -67,11 +67,6 @@ func uuid(id string) string {
 	return id[:8] + "-" + id[8:12] + "-" + id[12:16] + "-" + id[16:20] + "-" + id[20:]
 }
 
-// stem is the name of a ticket but for its number, in Curator's layout.
-func stem(id string, kind driver.Kind, units, capacity int64, marks ...string) string {
-	return layout{}.stem(id, kind, units, capacity, marks...)
-}
-
 // parse reads the name of a ticket, whoever has made it.
 func parse(node string) (n name, ok bool) {
 	head, word, number, ok := split(node)

@@ -1,0 +1,97 @@
+package zklock_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/zkpeer"
+	"github.com/interlock-go/interlock/internal/zktest"
+)
+
+// With layout=kazoo, a kazoo with default settings and we respect each other.
+func TestKazooLayout(t *testing.T) {
+	s := zktest.Start(t)
+	python := zkpeer.Kazoo(t, s.Addr)
+	const kazoo = "?layout=kazoo"
+	c := program(t, s.Addr, kazoo)
+	t.Run("mutex", func(t *testing.T) { alternate(t, c, python, "/m") })
+	t.Run("count", func(t *testing.T) {
+		countTogether(t, python, "/count", program(t, s.Addr, kazoo), program(t, s.Addr, kazoo))
+	})
+	t.Run("readWrite", func(t *testing.T) { readWrite(t, c, python, "/rw") })
+	t.Run("election", func(t *testing.T) { elect(t, c, python.Selector("/leader", "peer")) })
+	t.Run("fixed end", func(t *testing.T) { heldForATime(t, c, python.Mutex("/fixed")) })
+	t.Run("downgrade", func(t *testing.T) { downgraded(t, c, python, "/down") })
+}
+
+// A ticket that has got a fixed end still keeps kazoo out.
+func heldForATime(t *testing.T, c *interlock.Client, theirs *zkpeer.Lock) {
+	lease, err := c.Mutex("fixed", interlock.Hold(20*time.Second)).Acquire(limited(t))
+	noError(t, err)
+	isTaken(t, theirs)
+	noError(t, lease.Release())
+	noError(t, theirs.Acquire(limited(t)))
+	noError(t, theirs.Release())
+}
+
+func downgraded(t *testing.T, c *interlock.Client, peer *zkpeer.Peer, path string) {
+	lease, err := c.RWMutex(path[1:]).Writer().Acquire(limited(t))
+	noError(t, err)
+	isTaken(t, peer.Read(path))
+	noError(t, lease.Downgrade(limited(t)))
+	noError(t, peer.Read(path).Acquire(limited(t)))
+	isTaken(t, peer.Thread("w").Write(path))
+	noError(t, peer.Read(path).Release())
+	noError(t, lease.Release())
+}
+
+// With election=latch, LeaderLatches of Curator are candidates as ours are.
+func TestLatchLayout(t *testing.T) {
+	s := zktest.Start(t)
+	java := zkpeer.Curator(t, s.Addr)
+	c, ctx := program(t, s.Addr, "?election=latch"), limited(t)
+	e := c.Election("leader")
+	lease, err := e.Campaign(ctx, "ours")
+	noError(t, err)
+	for term := range 8 {
+		theirs := java.Latch("/leader", fmt.Sprint("theirs ", term))
+		noError(t, theirs.Start())
+		watchQueue(t, c, "leader", func(q interlock.Queue) bool { return len(q.Waiters) == 1 })
+		if leads, err := theirs.Leads(); leads || err != nil {
+			t.Fatalf("two lead (%v)", err)
+		}
+		noError(t, lease.Release())
+		noError(t, theirs.Await(ctx))
+		q := watchQueue(t, c, "leader", func(q interlock.Queue) bool { return len(q.Holders) == 1 })
+		if !strings.HasPrefix(q.Holders[0].Owner, "theirs") {
+			t.Errorf("%+v", q)
+		}
+		got := inBackground(func() (*interlock.Lease, error) { return e.Campaign(ctx, "ours") })
+		watchQueue(t, c, "leader", func(q interlock.Queue) bool { return len(q.Waiters) == 1 })
+		all, err := theirs.Participants()
+		noError(t, err)
+		if len(all) != 2 || !all[0].Leader || all[1].Leader {
+			t.Errorf("%+v", all)
+		}
+		select {
+		case <-got:
+			t.Fatal("two lead")
+		default:
+		}
+		noError(t, theirs.Close())
+		lease = leased(t, got)
+	}
+	noError(t, lease.Release())
+}
+
+func TestLayoutsThatThereAreNot(t *testing.T) {
+	for _, options := range []string{"layout=netflix", "election=coin"} {
+		_, err := interlock.Open(limited(t), "zk://127.0.0.1:1/?"+options)
+		if err == nil || !strings.Contains(err.Error(), options) {
+			t.Errorf("%s: %v", options, err)
+		}
+	}
+}
