@@ -174,7 +174,7 @@ var evictionOfAHeldTicket = rule{
 			if errors.Is(err, driver.ErrSession) || err == nil && len(answer) == 1 && answer[0].State == driver.Gone {
 				break
 			}
-			if err != nil || len(answer) != 1 || answer[0].State != driver.Evicted {
+			if driver.IsPermanent(err) || err == nil && (len(answer) != 1 || answer[0].State != driver.Evicted) {
 				t.Fatalf("Renew of an evicted ticket: %+v, %v", answer, err)
 			}
 			time.Sleep(t.TTL / 5)

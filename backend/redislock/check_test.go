@@ -383,12 +383,25 @@ func checkOfACluster(t *testing.T, c *redistest.Cluster) {
 
 	// A slot that nobody serves.
 	everywhere("CONFIG", "SET", "cluster-require-full-coverage", "no")
-	everywhere("CLUSTER", "DELSLOTS", "100")
+	unserved := func(slot, left string) {
+		t.Helper()
+		// A node that hears from the owner just after it was told believes the owner.
+		eventually(t, "nobody serves slot "+slot, func() bool {
+			all := true
+			for _, s := range c.Nodes {
+				_, _ = s.Do("CLUSTER", "DELSLOTS", slot) // refused where it is unserved already
+				info, err := s.Do("CLUSTER", "INFO")
+				all = all && err == nil && strings.Contains(fmt.Sprint(info), "cluster_slots_assigned:"+left)
+			}
+			return all
+		})
+	}
+	unserved("100", "16383")
 	e = examine(t, url)
 	e.has("cluster", driver.Fail, "1 of 16384 slots", "(100)", "in these slots")
 	e.failsOnly("cluster")
 	everywhere("CONFIG", "SET", "cluster-require-full-coverage", "yes")
-	everywhere("CLUSTER", "DELSLOTS", "101") // they look at the setting again
+	unserved("101", "16382") // they look at the setting again
 	eventually(t, "all nodes stop", func() bool {
 		for _, s := range c.Nodes {
 			if info, err := s.Do("CLUSTER", "INFO"); err != nil || !strings.Contains(fmt.Sprint(info), "cluster_state:fail") {
@@ -407,8 +420,13 @@ func checkOfACluster(t *testing.T, c *redistest.Cluster) {
 	defer d.Close()
 	third.Kill()
 	eventually(t, "the others notice", func() bool {
-		nodes, err := first.Do("CLUSTER", "NODES")
-		return err == nil && regexp.MustCompile(`:`+strconv.Itoa(third.Port)+`\S* master,fail `).MatchString(fmt.Sprint(nodes))
+		gone := regexp.MustCompile(`:` + strconv.Itoa(third.Port) + `\S* master,fail `)
+		for _, s := range []*redistest.Server{first, second} {
+			if nodes, err := s.Do("CLUSTER", "NODES"); err != nil || !gone.MatchString(fmt.Sprint(nodes)) {
+				return false
+			}
+		}
+		return true
 	})
 	e = examineWith(t, t.Context(), d)
 	e.has("server of "+third.Addr, driver.Fail)
