@@ -95,11 +95,11 @@ func (t *Tap) proven() driver.Instant {
 // tells its leader which sessions are alive when the leader pings it, every half
 // tick, and both in order: so what had reached the follower half a tick before
 // this request was sent has been told. A session is at least two ticks long, so
-// half a tick is at most a quarter of it; some more is for the leader's delays.
+// half a tick is at most a quarter of it.
 func (t *Tap) passed(sent driver.Instant) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	before := sent.Add(-t.timeout * 3 / 10)
+	before := sent.Add(-t.timeout / 4)
 	for len(t.heard) > 0 && t.heard[0].by <= before {
 		t.proof = max(t.proof, t.heard[0].sent)
 		t.heard = t.heard[1:]
