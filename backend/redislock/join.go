@@ -97,7 +97,7 @@ func (s *session) take(q *queue, r *driver.Request) (*place, error) {
 		r.Retry, p.sure, p.joined = true, false, s.d.Now()
 		return p, nil
 	}
-	if r.Retry && s.left.has(r.ID) {
+	if r.Retry && s.left.Has(r.ID) {
 		return nil, driver.ErrGone
 	}
 	p := &place{number: s.d.numbers.Add(1), id: r.ID, q: q, s: s, hold: min(r.Hold, maxHold), robust: r.Robust, joined: s.d.Now()}
@@ -154,7 +154,7 @@ func (s *session) joined(p *place, r *driver.Request, sent driver.Instant, answe
 	defer s.d.mu.Unlock()
 	if err := codeError(code); err != nil {
 		if s.d.forget(p); code == codeGone {
-			s.left.add(r.ID)
+			s.left.Add(r.ID)
 		}
 		return driver.Ticket{}, err
 	}

@@ -86,7 +86,7 @@ func (p *place) mark(clean bool) string {
 func (s *session) hasLeft(p *place, id string) {
 	s.d.mu.Lock()
 	defer s.d.mu.Unlock()
-	s.left.add(id)
+	s.left.Add(id)
 	if p != nil {
 		s.d.ended(p)
 	}

@@ -109,7 +109,7 @@ func (d *Driver) forget(p *place) {
 // ended is forget for a ticket that has stood and must not come back.
 func (d *Driver) ended(p *place) {
 	d.forget(p)
-	p.s.left.add(p.id)
+	p.s.left.Add(p.id)
 }
 
 // robustMark is what TOKEN begins with while a lone ticket stands.

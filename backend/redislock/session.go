@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/recent"
 )
 
 // session is the places of one heartbeat. The server knows it only as a part of
@@ -28,14 +29,14 @@ type session struct {
 	once sync.Once
 
 	places  map[string]*place // by ID of the ticket; guarded by Driver.mu
-	left    recent            // IDs that need no tombstone; guarded by Driver.mu
+	left    recent.IDs        // IDs that need no tombstone; guarded by Driver.mu
 	signals signals
 }
 
 func newSession(d *Driver, id string, ttl time.Duration, owner string) *session {
 	return &session{
 		d: d, id: id, ttl: ttl, ttlUS: micros(ttl), owner: url.QueryEscape(owner),
-		over: make(chan struct{}), places: map[string]*place{}, left: recent{span: ttl}, signals: newSignals(),
+		over: make(chan struct{}), places: map[string]*place{}, left: recent.IDs{Span: ttl}, signals: newSignals(),
 	}
 }
 

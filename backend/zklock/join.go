@@ -40,7 +40,7 @@ func (s *session) Join(ctx context.Context, r driver.Request) (driver.Ticket, er
 
 func (s *session) join(ctx context.Context, q *lane, r driver.Request) (driver.Ticket, error) {
 	s.mu.Lock()
-	if s.left.has(r.ID) {
+	if s.left.Has(r.ID) {
 		s.mu.Unlock()
 		return driver.Ticket{}, driver.ErrGone
 	}

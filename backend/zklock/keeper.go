@@ -85,16 +85,6 @@ func (s *session) sweep(ctx context.Context) {
 	}
 	s.mu.Unlock()
 	for _, p := range over {
-		p := p
-		s.mu.Lock()
-		node := p.n.node
-		s.mu.Unlock()
-		if node == "" {
-			if err := s.quit(ctx, p, false); err != nil && !errors.Is(err, driver.ErrGone) {
-				return
-			}
-			continue
-		}
 		if err := s.expire(ctx, p); err != nil {
 			return
 		}

@@ -27,7 +27,7 @@ func (s *session) Leave(ctx context.Context, t driver.Ticket, clean bool) error 
 		return s.failed(limit, s.quit(ctx, p, clean))
 	}
 	s.mu.Lock()
-	s.left.add(t.ID)
+	s.left.Add(t.ID)
 	s.mu.Unlock()
 	return s.failed(limit, s.d.dismiss(ctx, s.l, q, t.ID, clean))
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/recent"
 )
 
 // session is the tickets of one session of ZooKeeper.
@@ -34,7 +35,7 @@ type session struct {
 
 	mu       sync.Mutex
 	places   map[string]*place // by ID of the ticket
-	left     recent
+	left     recent.IDs
 	listings map[*lane]*listings
 }
 
@@ -99,7 +100,7 @@ func newSession(ctx context.Context, d *Driver, l *link, o driver.SessionOptions
 		d: d, l: l, zk: zkid, ttl: ttl, owner: o.Owner,
 		id:   fmt.Sprintf("%s.%d.%d", hexID(zkid), l.tap.proven(), number),
 		over: make(chan struct{}), signals: newSignals(), bell: make(chan struct{}, 1),
-		places: map[string]*place{}, listings: map[*lane]*listings{}, left: recent{span: ttl},
+		places: map[string]*place{}, listings: map[*lane]*listings{}, left: recent.IDs{Span: ttl},
 	}
 	s.post = d.aside("post", hexID(zkid)+"-"+strconv.FormatUint(number, 10))
 	s.stop = l.tap.listen(&listener{connected: s.connected, disconnected: func() {
@@ -228,7 +229,7 @@ func (p *place) forget() {
 	}
 	p.state = gone
 	delete(p.s.places, p.req.ID)
-	p.s.left.add(p.req.ID)
+	p.s.left.Add(p.req.ID)
 	p.s.l.tap.ignore(p.own)
 	close(p.news)
 	p.news = make(chan struct{})

@@ -1,19 +1,22 @@
-package zklock
+// Package recent remembers the tickets that backends have seen leave.
+package recent
 
 import (
 	"encoding/hex"
 	"time"
 )
 
-// recent remembers IDs for at least span, and at most about twice as long. It
-// forgets whole generations, so that nothing is spent on single ones.
-type recent struct {
-	span       time.Duration
+// IDs remembers IDs of 32 hexadecimal digits for at least Span, and at most about
+// twice as long. It forgets whole generations, so that nothing is spent on single
+// ones.
+type IDs struct {
+	Span       time.Duration
 	since      time.Time // when the young generation began
 	young, old map[[16]byte]struct{}
 }
 
-func (r *recent) has(id string) bool {
+// Has reports whether the ID is remembered.
+func (r *IDs) Has(id string) bool {
 	r.age(time.Now())
 	k := key(id)
 	_, young := r.young[k]
@@ -21,7 +24,8 @@ func (r *recent) has(id string) bool {
 	return young || old
 }
 
-func (r *recent) add(id string) {
+// Add remembers the ID from now on.
+func (r *IDs) Add(id string) {
 	r.age(time.Now())
 	if r.young == nil {
 		r.young = map[[16]byte]struct{}{}
@@ -29,10 +33,10 @@ func (r *recent) add(id string) {
 	r.young[key(id)] = struct{}{}
 }
 
-func (r *recent) age(now time.Time) {
+func (r *IDs) age(now time.Time) {
 	switch age := now.Sub(r.since); {
-	case age < r.span:
-	case age < 2*r.span:
+	case age < r.Span:
+	case age < 2*r.Span:
 		r.old, r.young, r.since = r.young, nil, now
 	default:
 		r.old, r.young, r.since = nil, nil, now
