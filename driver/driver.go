@@ -194,7 +194,8 @@ type Session interface {
 	Liveness() []*os.File
 
 	// Close ends the session at once. Its waiting tickets leave; its held tickets
-	// leave uncleanly, except those with a fixed end, which stay.
+	// leave uncleanly, except those with a fixed end, which stay. A grant that no
+	// call on the session has returned yet may count as waiting: nobody uses it.
 	Close(ctx context.Context) error
 }
 

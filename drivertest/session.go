@@ -34,6 +34,7 @@ var sessionClose = rule{
 	name: "SessionClose",
 	says: []string{
 		"Close ends the session at once. Its waiting tickets leave; its held tickets leave uncleanly, except those with a fixed end, which stay.",
+		"A grant that no call on the session has returned yet may count as waiting: nobody uses it.",
 		"Once a session is over every method returns ErrSession.",
 	},
 	across: true,
