@@ -3,6 +3,7 @@ package zklock
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -170,7 +171,12 @@ func (a *awaiting) watch(ctx context.Context, v *view) (changed bool, err error)
 		want[v.next.node] = true
 	}
 	for node, w := range a.on {
-		if _, fired := w.fired(); fired || !want[node] {
+		what, fired := w.fired()
+		if fired && what == nodeDeleted && want[node] {
+			ring(a.bell) // it came while something else was looked at
+			continue
+		}
+		if fired || !want[node] {
 			a.s.l.tap.ignore(w)
 			delete(a.on, node)
 		}
@@ -261,9 +267,9 @@ func (a *awaiting) react(ctx context.Context, v *view) error {
 // nothing else was in the way, or if the obstacle was held, after which nobody
 // before it is left.
 func (a *awaiting) passed(ctx context.Context, v *view, o obstacle, own string) error {
-	robust := a.p.req.Robust // has to read what is known of the last holder anyway
+	robust := a.p.req.Robust // has to know how the last holder left
 	granted := o.enough && !robust
-	if !granted && !robust && o.fits && o.exclusive() {
+	if !granted && o.fits && o.exclusive() {
 		var err error
 		if granted, err = a.marked(ctx, &o.name); err != nil {
 			a.forget()
@@ -276,6 +282,11 @@ func (a *awaiting) passed(ctx context.Context, v *view, o obstacle, own string) 
 		granted = false
 	}
 	if granted {
+		if robust {
+			a.s.mu.Lock()
+			a.p.based, a.p.heir = true, false
+			a.s.mu.Unlock()
+		}
 		return a.s.grant(ctx, a.p, false)
 	}
 	a.forget()
@@ -283,9 +294,9 @@ func (a *awaiting) passed(ctx context.Context, v *view, o obstacle, own string) 
 }
 
 // advance sees whether the only obstacle holds, now that the ticket in front of it
-// has left. Its end will then be enough.
+// has left, or has held and left as well. Its end will then be enough.
 func (a *awaiting) advance(ctx context.Context, v *view) error {
-	held, err := a.marked(ctx, &v.next)
+	held, err := a.marked(ctx, &v.next, &v.obstacles[0].name)
 	a.s.mu.Lock()
 	defer a.s.mu.Unlock()
 	switch {
@@ -298,9 +309,9 @@ func (a *awaiting) advance(ctx context.Context, v *view) error {
 	return err
 }
 
-// marked reports whether a ticket that has gone was held and left cleanly, and
-// was the last to do so.
-func (a *awaiting) marked(ctx context.Context, n *name) (bool, error) {
+// marked reports whether one of the tickets was held and left cleanly, and was the
+// last to do so.
+func (a *awaiting) marked(ctx context.Context, names ...*name) (bool, error) {
 	c, err := a.s.l.get(ctx, a.p.q.path)
 	if errors.Is(err, zk.ErrNoNode) {
 		return false, nil
@@ -309,5 +320,5 @@ func (a *awaiting) marked(ctx context.Context, n *name) (bool, error) {
 		return false, err
 	}
 	number, ok := marked(c.data)
-	return ok && number == n.number, nil
+	return ok && slices.ContainsFunc(names, func(n *name) bool { return n.number == number }), nil
 }

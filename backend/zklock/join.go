@@ -508,7 +508,7 @@ var errUsedUp = driver.Permanent(errors.New("zookeeper: the tokens of this queue
 
 // isHeld notes a grant; s.mu is held.
 func (p *place) isHeld(wanted bool) {
-	p.state, p.view = held, nil
+	p.state, p.view, p.since = held, nil, p.s.d.Now()
 	if wanted {
 		p.told = true
 		p.s.signals.add(driver.Wanted, p.q.name, p.req.ID)

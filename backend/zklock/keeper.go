@@ -60,12 +60,18 @@ func (s *session) keep() {
 func (s *session) rest() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	rest := min(max(s.ttl/20, settled), 250*time.Millisecond)
+	now := s.d.Now()
 	for _, p := range s.places {
 		if p.state == held && !p.told && !p.fixed && p.own == nil {
-			return settled
+			left := p.since.Add(settled).Sub(now)
+			if left <= 0 { // it could not be watched yet
+				left = settled
+			}
+			rest = min(rest, left)
 		}
 	}
-	return min(max(s.ttl/20, settled), 250*time.Millisecond)
+	return rest
 }
 
 // sweep removes the tickets whose time is over.
@@ -122,7 +128,7 @@ func (s *session) heed(ctx context.Context, lanes map[*lane]*watch) {
 	var unseen []*place
 	s.mu.Lock()
 	for _, p := range s.places {
-		if p.state != held || p.n.node == "" {
+		if p.state != held || p.n.node == "" || now.Sub(p.since) < settled {
 			continue
 		}
 		if p.own == nil || p.ownFired() {

@@ -56,6 +56,7 @@ type place struct {
 	heir     bool          // the last exclusive holder may have died
 	based    bool          // heir was found out when the ticket came
 	got      driver.Ticket
+	since    driver.Instant // of the grant
 	extended driver.Instant
 	end      driver.Instant // of a ticket that is fixed or evicted
 	evicted  bool
