@@ -9,7 +9,8 @@ import (
 )
 
 // heartbeat renews everything in one call, every third of the TTL. After a
-// failure it tries again sooner.
+// failure it tries again sooner, and so it does when an answer came late or
+// proved little: a lease needs the next proof a third of the TTL before it ends.
 func (n *session) heartbeat() {
 	const beats = 3
 	every := n.ttl / beats
@@ -21,8 +22,9 @@ func (n *session) heartbeat() {
 		began := n.c.d.Now()
 		// A call that does not even return when its time is over is a failure too.
 		stuck := time.AfterFunc(every+every/beats, func() { n.doubt(errNoAnswer) })
-		err := n.renew(every)
+		first, err := n.renew(every)
 		stuck.Stop()
+		now := n.c.d.Now()
 		switch {
 		case n.ctx.Err() != nil:
 			return
@@ -33,8 +35,12 @@ func (n *session) heartbeat() {
 			n.doubt(err)
 			next = every / 4
 		default:
-			n.c.emit(n.ctx, Event{Kind: EventRenewed, Took: n.c.d.Now().Sub(began)})
-			next = every
+			n.c.emit(n.ctx, Event{Kind: EventRenewed, Took: now.Sub(began)})
+			next = every - now.Sub(began)
+			if first != 0 {
+				next = min(next, first.Sub(now)-every)
+			}
+			next = max(next, every/4)
 		}
 	}
 }
@@ -45,8 +51,9 @@ var (
 )
 
 // renew names the tickets that count, and no others: one that was given up must
-// not live on because the session does.
-func (n *session) renew(limit time.Duration) error {
+// not live on because the session does. It returns when the first of the leases
+// ends that the answer has extended, 0 if there is none.
+func (n *session) renew(limit time.Duration) (first driver.Instant, err error) {
 	asked := n.known()
 	known := make([]driver.Ticket, 0, len(asked))
 	for _, t := range asked {
@@ -56,7 +63,7 @@ func (n *session) renew(limit time.Duration) error {
 	defer cancel()
 	answer, err := n.s.Renew(ctx, known)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	for _, r := range answer {
 		if r.State == driver.Stray {
@@ -70,7 +77,9 @@ func (n *session) renew(limit time.Duration) error {
 		switch {
 		case t == nil:
 		case r.State == driver.Kept:
-			t.extend(r.Proof)
+			if end := t.extend(r.Proof); end != 0 && (first == 0 || end < first) {
+				first = end
+			}
 			t.recall(n.ttl)
 		case r.State == driver.Gone:
 			t.gone(errors.New("the backend has forgotten it"))
@@ -81,7 +90,7 @@ func (n *session) renew(limit time.Duration) error {
 	for _, t := range asked {
 		t.doubted(errNotReached)
 	}
-	return nil
+	return first, nil
 }
 
 // known lists the tickets that count, by their IDs.

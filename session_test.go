@@ -285,6 +285,56 @@ func (d *short) Open(ctx context.Context, o driver.SessionOptions) (driver.Sessi
 	return d.Driver.Open(ctx, o)
 }
 
+// A lease outlives heartbeats that prove little, or that are answered late: the
+// next ones come sooner.
+func TestHeartbeatsMakeUpForTime(t *testing.T) {
+	for name, s := range map[string]slack{
+		"old proofs":   {old: ttl * 6 / 10},
+		"late answers": {late: ttl * 3 / 10},
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulated(t, func(t *testing.T) {
+				s.Driver = memlock.New()
+				c, err := interlock.New(ctx, &s)
+				ok(t, err)
+				defer c.Close()
+				l := acquire(t, c.Mutex("m"))
+				time.Sleep(10 * ttl)
+				ok(t, l.Err())
+				ok(t, l.Release())
+			})
+		})
+	}
+}
+
+// slack proves every other time what was so a while ago, or answers late.
+type slack struct {
+	*memlock.Driver
+	old, late time.Duration
+}
+
+func (d *slack) Open(ctx context.Context, o driver.SessionOptions) (driver.Session, error) {
+	s, err := d.Driver.Open(ctx, o)
+	return &slackSession{Session: s, d: d}, err
+}
+
+type slackSession struct {
+	driver.Session
+	d     *slack
+	beats int
+}
+
+func (s *slackSession) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
+	answer, err := s.Session.Renew(ctx, known)
+	time.Sleep(s.d.late)
+	if s.beats++; s.beats%2 == 1 {
+		for i := range answer {
+			answer[i].Proof = answer[i].Proof.Add(-s.d.old)
+		}
+	}
+	return answer, err
+}
+
 // A part of the backend that cannot be asked endangers its own leases alone.
 func TestAnUnreachablePartDoubtsItsOwnLeases(t *testing.T) {
 	simulated(t, func(t *testing.T) {
