@@ -35,6 +35,7 @@ func (s *session) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Re
 		return nil, s.failed(limit, err)
 	}
 	named := make(map[string]bool, len(known))
+	s.renewed.Store(int64(began))
 	var answers []driver.Renewed
 	others := map[string][]driver.Ticket{}
 	s.mu.Lock()

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -29,6 +30,7 @@ type session struct {
 	stop    func() // of listening
 	signals signals
 	bell    chan struct{} // of the keeper
+	renewed atomic.Int64  // when Renew was last called: a driver.Instant
 	post    string        // where demands for its tickets are put
 	reading sync.Mutex    // of post
 	letters *watch        // of post

@@ -32,6 +32,7 @@ type Tap struct {
 	timeout   time.Duration
 	proof     driver.Instant   // the session was alive at the leader then
 	heard     []heard          // exchanges that may become proofs, oldest first
+	last      driver.Instant   // the last answer
 	created   map[string]int64 // by path: the transaction of a create that nobody has asked for
 	watched   map[string][]*watch
 	listeners map[*listener]struct{}
@@ -110,6 +111,7 @@ func (t *Tap) passed(sent driver.Instant) {
 func (t *Tap) answered(sent, by driver.Instant) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.last = by
 	if n := len(t.heard); n > 0 && by.Sub(t.heard[n-1].by) < t.timeout/32 {
 		return
 	}
@@ -117,6 +119,13 @@ func (t *Tap) answered(sent, by driver.Instant) {
 		t.heard = t.heard[1:]
 	}
 	t.heard = append(t.heard, heard{sent, by})
+}
+
+// silent is how long the server has answered nothing.
+func (t *Tap) silent() time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return driver.Now().Sub(t.last)
 }
 
 // opened notes that a server has accepted the session. It has asked the leader.
