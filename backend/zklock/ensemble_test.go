@@ -3,6 +3,10 @@ package zklock_test
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -21,50 +25,141 @@ func client(t testing.TB, s *zktest.Server, options string) *interlock.Client {
 	return c
 }
 
-// A follower whose link to the leader is frozen goes on answering its clients,
-// while the leader gives their locks away: they have to give up before.
+// Promise: a holder knows of its loss before another holds. A follower whose link to
+// the leader is frozen goes on answering its clients, while the leader gives their
+// locks away: they have to give up before. The shortest session is two ticks.
 func TestHolderBehindAFrozenFollowerGivesUpBeforeTheNextOneHolds(t *testing.T) {
-	e := zktest.StartEnsemble(t, 3, zktest.Config("syncLimit", "30"))
-	follower := e.Followers()[0]
-	for round := range 8 {
-		a, b := client(t, follower, "ttl=1s"), client(t, e.Leader(), "ttl=1s")
-		lease, err := a.Mutex("job").Acquire(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		// At different parts of a heartbeat.
-		time.Sleep(time.Duration(round) * 45 * time.Millisecond)
-		gaveUp := make(chan time.Time, 1)
-		go func() {
-			<-lease.Done()
-			gaveUp <- time.Now()
-		}()
-		e.Freeze(follower)
-		next, err := b.Mutex("job").Acquire(t.Context())
-		got := time.Now()
-		if err != nil {
-			t.Fatal(err)
-		}
-		select {
-		case at := <-gaveUp:
-			t.Logf("round %d: given up %v before the next one got it", round, got.Sub(at))
-		default:
-			t.Fatalf("round %d: two hold: the one behind the frozen follower has %v left", round, lease.Remaining())
-		}
-		if !errors.Is(lease.Err(), interlock.ErrLost) {
-			t.Errorf("the lease ended with %v", lease.Err())
-		}
-		if next.Token() <= lease.Token() {
-			t.Errorf("the token %d follows %d", next.Token(), lease.Token())
-		}
-		if err := next.Release(); err != nil {
-			t.Error(err)
-		}
-		e.Thaw(follower)
-		e.Followers() // wait until it is back
-		a.Close()
-		b.Close()
+	rounds := repeated(t, "ZKLOCK_FREEZES", 3)
+	for _, c := range []struct {
+		name      string
+		tick, ttl time.Duration
+		heartbeat bool // freeze in the middle of one
+	}{
+		{"five ticks", 200 * time.Millisecond, time.Second, false},
+		{"two ticks", 500 * time.Millisecond, time.Second, false},
+		{"in the middle of a heartbeat", 500 * time.Millisecond, time.Second, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			e := zktest.StartEnsemble(t, 3, zktest.Tick(c.tick), zktest.Config("initLimit", "100"), zktest.Config("syncLimit", "60"))
+			var gaps []time.Duration
+			for range rounds {
+				freeze := freezeAtAnyTime
+				if c.heartbeat {
+					freeze = freezeInHeartbeat
+				}
+				gaps = append(gaps, frozen(t, e, c.ttl, freeze))
+			}
+			slices.Sort(gaps)
+			t.Logf("%d rounds: given up before the next one held by %v at least, %v in the middle, %v at most",
+				rounds, gaps[0], gaps[rounds/2], gaps[rounds-1])
+		})
 	}
+}
+
+// repeated is how often a test is repeated: several times as often as usual if the
+// environment says so.
+func repeated(t *testing.T, variable string, usual int) int {
+	t.Helper()
+	text := os.Getenv(variable)
+	if text == "" {
+		return usual
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		t.Fatalf("%s=%q is no number of repetitions", variable, text)
+	}
+	return n
+}
+
+// frozen freezes the follower of a holder, and returns how long before the next one
+// held the lock it was given up.
+func frozen(t *testing.T, e *zktest.Ensemble, ttl time.Duration, freeze func(*zktest.Proxy, *interlock.Lease, func())) time.Duration {
+	t.Helper()
+	follower, leader := e.Followers()[0], e.Leader()
+	via := zktest.NewProxy(t, follower.Addr)
+	defer via.Close()
+	options := "ttl=" + ttl.String()
+	a, err := interlock.Open(t.Context(), "zk://"+via.Addr+"/app?"+options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	b := client(t, leader, options)
+	defer b.Close()
+	lease, err := a.Mutex("job").Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	gaveUp := make(chan time.Time, 1)
+	go func() {
+		<-lease.Done()
+		gaveUp <- time.Now()
+	}()
+	freeze(via, lease, func() { e.Freeze(follower) })
+	next, err := b.Mutex("job").Acquire(t.Context())
+	got := time.Now()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var gap time.Duration
+	select {
+	case at := <-gaveUp:
+		gap = got.Sub(at)
+		t.Logf("given up %v before the next one got it", gap)
+	default:
+		t.Fatalf("two hold: the one behind the frozen follower has %v left", lease.Remaining())
+	}
+	if !errors.Is(lease.Err(), interlock.ErrLost) {
+		t.Errorf("the lease ended with %v", lease.Err())
+	}
+	if next.Token() <= lease.Token() {
+		t.Errorf("the token %d follows %d", next.Token(), lease.Token())
+	}
+	if err := next.Release(); err != nil {
+		t.Error(err)
+	}
+	e.Thaw(follower)
+	e.Followers() // wait until it is back
+	return gap
+}
+
+func freezeAtAnyTime(_ *zktest.Proxy, _ *interlock.Lease, freeze func()) {
+	time.Sleep(rand.N(800 * time.Millisecond))
+	freeze()
+}
+
+// freezeInHeartbeat freezes the link while the follower has not got a heartbeat
+// yet, asks the leader, or has the leader's answer, which is late.
+func freezeInHeartbeat(via *zktest.Proxy, lease *interlock.Lease, freeze func()) {
+	time.Sleep(rand.N(500 * time.Millisecond)) // not always the first one
+	isSync := zktest.With(zktest.OpSync)
+	beats := make(chan zktest.Frame, 1)
+	var seen <-chan zktest.Frame = beats
+	release := func() {}
+	switch rand.IntN(3) {
+	case 0:
+		h := via.HoldRequests(isSync)
+		seen, release = h.Held(), h.Release
+	case 1:
+		h := via.HoldReplies(isSync)
+		seen, release = h.Held(), h.Release
+	default:
+		via.Observe(func(f zktest.Frame) {
+			if !f.Reply && isSync(f) {
+				select {
+				case beats <- f:
+				default:
+				}
+			}
+		})
+	}
+	select {
+	case <-seen:
+	case <-lease.Done(): // this machine has paused
+	}
+	freeze()
+	release()
 }
 
 // A client of several servers goes to another one in time, and keeps its lock.
