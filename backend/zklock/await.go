@@ -144,10 +144,13 @@ func (a *awaiting) prepare(ctx context.Context) (*view, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !changed {
-			return v, nil
+		if changed {
+			a.forget()
+			continue
 		}
-		a.forget()
+		// What the grant needs is read while there is time.
+		_, err = a.s.d.floor(ctx, a.s.l, a.p.q, 0)
+		return v, err
 	}
 	return nil, nil
 }
@@ -319,6 +322,7 @@ func (a *awaiting) marked(ctx context.Context, names ...*name) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	a.p.q.learn(c.data)
 	number, ok := marked(c.data)
 	return ok && slices.ContainsFunc(names, func(n *name) bool { return n.number == number }), nil
 }
