@@ -17,9 +17,9 @@ func (s *Server) Do(args ...string) (any, error) {
 }
 
 func (s *Server) must(args ...string) any {
-	s.helper()
+	s.Helper()
 	answer, err := s.Do(args...)
-	s.check(args[0], err)
+	s.Check(args[0], err)
 	return answer
 }
 
@@ -27,19 +27,19 @@ func (s *Server) must(args ...string) any {
 // or "pubsub", and returns how many there were. A connection that has
 // subscribed to anything is of the latter kind only.
 func (s *Server) KillConnections(kind string) int {
-	s.helper()
+	s.Helper()
 	return int(s.must("CLIENT", "KILL", "TYPE", kind).(int64))
 }
 
 // FlushScripts makes the server forget all scripts.
 func (s *Server) FlushScripts() {
-	s.helper()
+	s.Helper()
 	s.must("SCRIPT", "FLUSH", "SYNC")
 }
 
 // Keys lists all keys, sorted.
 func (s *Server) Keys() []string {
-	s.helper()
+	s.Helper()
 	var keys []string
 	for cursor := "0"; ; {
 		page := s.must("SCAN", cursor, "COUNT", "1000").([]any)

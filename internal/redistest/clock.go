@@ -19,8 +19,8 @@ func FakeTime(offset time.Duration) Option {
 // command on. A Restart keeps it.
 func (s *Server) StepClock(d time.Duration) {
 	if s.clock == nil {
-		s.helper()
-		s.check("step the clock", errors.New("the server was started without FakeTime"))
+		s.Helper()
+		s.Check("step the clock", errors.New("the server was started without FakeTime"))
 	}
 	s.clock.step(d)
 }

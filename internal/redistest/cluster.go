@@ -32,7 +32,7 @@ func StartCluster(t testing.TB, masters int, opts ...Option) *Cluster {
 		t.Fatal(err)
 	}
 	for _, s := range c.Nodes {
-		s.belongTo(t)
+		s.BelongTo(t)
 	}
 	return c
 }
@@ -166,13 +166,13 @@ func (s *Server) replicate(master *Server) error {
 
 // Owner is the master that serves a key.
 func (c *Cluster) Owner(key string) *Server {
-	c.Nodes[0].helper()
+	c.Nodes[0].Helper()
 	asked := c.anyNode()
 	port, err := asked.owner(asked.must("CLUSTER", "KEYSLOT", key).(int64))
-	asked.check("find the owner of "+key, err)
+	asked.Check("find the owner of "+key, err)
 	i := slices.IndexFunc(c.Nodes, func(s *Server) bool { return s.Port == port })
 	if i < 0 {
-		asked.fail("key %s belongs to nobody", key)
+		asked.Fail("key %s belongs to nobody", key)
 	}
 	return c.Nodes[i]
 }
@@ -207,7 +207,7 @@ func (c *Cluster) anyNode() *Server {
 // returns when all nodes know. A client that has asked the cluster before is
 // redirected.
 func (c *Cluster) Move(key string, to *Server) {
-	to.helper()
+	to.Helper()
 	from := c.Owner(key)
 	if from == to {
 		return
@@ -236,6 +236,6 @@ func (c *Cluster) Move(key string, to *Server) {
 			port, err := s.owner(n)
 			return port == to.Port, err
 		})
-		s.check("hear that slot "+slot+" has moved", err)
+		s.Check("hear that slot "+slot+" has moved", err)
 	}
 }

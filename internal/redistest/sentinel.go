@@ -26,7 +26,7 @@ func StartSentinel(t testing.TB, opts ...Option) *Sentinels {
 		t.Fatal(err)
 	}
 	for _, server := range append(s.Nodes, s.Sentinels...) {
-		server.belongTo(t)
+		server.BelongTo(t)
 	}
 	return s
 }
@@ -122,13 +122,13 @@ func (s *Sentinels) SentinelAddrs() []string { return addrs(s.Sentinels) }
 
 // Master is the server that a sentinel calls the master now.
 func (s *Sentinels) Master() *Server {
-	s.Nodes[0].helper()
+	s.Nodes[0].Helper()
 	for _, sentinel := range s.Sentinels {
 		if master := s.masterOf(sentinel); master != nil {
 			return master
 		}
 	}
-	s.Nodes[0].fail("no sentinel knows the master")
+	s.Nodes[0].Fail("no sentinel knows the master")
 	return nil
 }
 
@@ -149,7 +149,7 @@ func (s *Sentinels) masterOf(sentinel *Server) *Server {
 
 // Replica is the server that is not the master.
 func (s *Sentinels) Replica() *Server {
-	s.Nodes[0].helper()
+	s.Nodes[0].Helper()
 	if s.Master() == s.Nodes[0] {
 		return s.Nodes[1]
 	}
@@ -159,7 +159,7 @@ func (s *Sentinels) Replica() *Server {
 // WaitFailover waits until all sentinels that answer call another server than
 // old the master, and it takes writes, and returns it.
 func (s *Sentinels) WaitFailover(old *Server) *Server {
-	s.Nodes[0].helper()
+	s.Nodes[0].Helper()
 	var master *Server
 	err := testserver.Until(func() (bool, error) {
 		master = nil
@@ -176,7 +176,7 @@ func (s *Sentinels) WaitFailover(old *Server) *Server {
 		return master != nil && master.says([]string{"INFO", "replication"}, "role:master"), nil
 	})
 	if err != nil {
-		old.fail("it is still the master: %v", err)
+		old.Fail("it is still the master: %v", err)
 	}
 	return master
 }

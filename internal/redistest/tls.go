@@ -16,12 +16,12 @@ func TLS() Option { return func(s *settings) { s.tls = true } }
 func (s *Server) prepareTLS() (string, error) {
 	ca, err := s.set.ca, error(nil)
 	if ca == nil {
-		if ca, err = testserver.NewAuthority(s.path("ca.crt")); err != nil {
+		if ca, err = testserver.NewAuthority(s.Path("ca.crt")); err != nil {
 			return "", err
 		}
 	}
-	s.CA, s.ClientCert, s.ClientKey = ca.Path, s.path("client.crt"), s.path("client.key")
-	serverCert, serverKey := s.path("server.crt"), s.path("server.key")
+	s.CA, s.ClientCert, s.ClientKey = ca.Path, s.Path("client.crt"), s.Path("client.key")
+	serverCert, serverKey := s.Path("server.crt"), s.Path("server.key")
 	// The nodes of a cluster are clients of each other.
 	if err := ca.Issue(serverCert, serverKey, testserver.ForServer, testserver.ForClient); err != nil {
 		return "", err

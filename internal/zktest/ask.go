@@ -64,18 +64,18 @@ func (s *Server) Serving() bool {
 // Figure is a figure of the word mntr: packets_sent, znode_count, watch_count,
 // num_alive_connections and many more. The question itself is a packet received.
 func (s *Server) Figure(name string) float64 {
-	s.helper()
+	s.Helper()
 	answer, err := s.Ask("mntr")
-	s.check("figures", err)
+	s.Check("figures", err)
 	for line := range strings.Lines(answer) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), "\t")
 		if key != "zk_"+name {
 			continue
 		}
 		figure, err := strconv.ParseFloat(value, 64)
-		s.check("figure "+name, err)
+		s.Check("figure "+name, err)
 		return figure
 	}
-	s.fail("no figure %s in:\n%s", name, answer)
+	s.Fail("no figure %s in:\n%s", name, answer)
 	return 0
 }

@@ -33,7 +33,7 @@ func StartEnsemble(t testing.TB, n int, opts ...Option) *Ensemble {
 	}
 	t.Cleanup(e.Stop)
 	for _, s := range e.Servers {
-		s.belongTo(t)
+		s.BelongTo(t)
 	}
 	return e
 }
@@ -71,10 +71,10 @@ func (e *Ensemble) start(dir string, n int, opts []Option) error {
 		}
 		e.Servers = append(e.Servers, s)
 		s.peer = &peer{id: i + 1}
-		if s.peer.quorum, err = s.reserve(); err != nil {
+		if s.peer.quorum, err = s.Reserve(); err != nil {
 			return err
 		}
-		if s.peer.election, err = s.reserve(); err != nil {
+		if s.peer.election, err = s.Reserve(); err != nil {
 			return err
 		}
 	}
@@ -82,11 +82,11 @@ func (e *Ensemble) start(dir string, n int, opts []Option) error {
 		return err
 	}
 	for _, s := range e.Servers {
-		if err := s.prepare(); err != nil {
+		if err := s.Prepare(); err != nil {
 			return err
 		}
 	}
-	if err := each(e.Servers, (*Server).launch); err != nil {
+	if err := each(e.Servers, func(s *Server) error { return s.Launch() }); err != nil {
 		return err
 	}
 	_, err = e.leader()
@@ -135,15 +135,15 @@ func (e *Ensemble) Addrs() []string {
 // Leader waits until all servers that are alive and not frozen serve, under
 // one leader, and returns it.
 func (e *Ensemble) Leader() *Server {
-	e.Servers[0].helper()
+	e.Servers[0].Helper()
 	leader, err := e.leader()
-	e.Servers[0].check("wait for a leader", err)
+	e.Servers[0].Check("wait for a leader", err)
 	return leader
 }
 
 // Followers waits like Leader, and returns the others that serve.
 func (e *Ensemble) Followers() []*Server {
-	e.Servers[0].helper()
+	e.Servers[0].Helper()
 	leader := e.Leader()
 	var list []*Server
 	for _, s := range e.members() {
@@ -201,7 +201,7 @@ func (s *Server) mode() string {
 
 // KillLeader ends the leader with SIGKILL and returns it.
 func (e *Ensemble) KillLeader() *Server {
-	e.Servers[0].helper()
+	e.Servers[0].Helper()
 	leader := e.Leader()
 	leader.Kill()
 	return leader
@@ -210,9 +210,9 @@ func (e *Ensemble) KillLeader() *Server {
 // Restart starts servers again, all at once, with their data, and waits until
 // they serve. Those that still run end in good order before.
 func (e *Ensemble) Restart(servers ...*Server) {
-	e.Servers[0].helper()
-	again := func(s *Server) error { return s.again(func() error { return nil }) }
-	e.Servers[0].check("restart", each(servers, again))
+	e.Servers[0].Helper()
+	again := func(s *Server) error { return s.Again(nil) }
+	e.Servers[0].Check("restart", each(servers, again))
 }
 
 // Freeze holds back all that passes between a server and the others. Their

@@ -18,19 +18,19 @@ import (
 // server is killed, gets it written into its log, and starts again; sessions
 // survive. It is for a server alone.
 func (s *Server) SetSequence(path string, n int32) {
-	s.helper()
+	s.Helper()
 	if s.peer != nil {
-		s.fail("set the sequence of %s: the server belongs to an ensemble", path)
+		s.Fail("set the sequence of %s: the server belongs to an ensemble", path)
 	}
 	s.Kill()
-	s.check("set the sequence of "+path, s.logSequence(path, n))
+	s.Check("set the sequence of "+path, s.logSequence(path, n))
 	s.Restart()
 }
 
 // logSequence logs that a node was created under path as the n-th, and deleted:
 // what the log says about the parent goes into the parent.
 func (s *Server) logSequence(path string, n int32) error {
-	logs, err := filepath.Glob(s.path("data/version-2/log.*"))
+	logs, err := filepath.Glob(s.Path("data/version-2/log.*"))
 	if err != nil {
 		return err
 	}

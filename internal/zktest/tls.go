@@ -25,8 +25,8 @@ func (s *Server) prepareTLS() (string, error) {
 			return "", err
 		}
 	}
-	s.CA, s.ClientCert, s.ClientKey = ca.Path, s.path("client.crt"), s.path("client.key")
-	own := s.path("server.pem")
+	s.CA, s.ClientCert, s.ClientKey = ca.Path, s.Path("client.crt"), s.Path("client.key")
+	own := s.Path("server.pem")
 	if err := ca.IssueOne(own, testserver.ForServer); err != nil {
 		return "", err
 	}
