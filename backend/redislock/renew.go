@@ -245,13 +245,13 @@ func (g group) seen(sent driver.Instant, got []int64, err error) ([]driver.Renew
 				p.lookAfter(s.d.Now(), again)
 			}
 			if tell&tellWanted != 0 {
-				s.signals.add(driver.Wanted, p)
+				p.signal(driver.Wanted)
 			}
 			if tell&tellRevoke != 0 {
-				s.signals.add(driver.Revoke, p)
+				p.signal(driver.Revoke)
 			}
 			if state == stateEvicted {
-				s.signals.add(driver.Evict, p)
+				p.signal(driver.Evict)
 			}
 		}
 		switch {

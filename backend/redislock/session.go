@@ -14,6 +14,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/recent"
+	"github.com/interlock-go/interlock/internal/signals"
 )
 
 // session is the places of one heartbeat. The server knows it only as a part of
@@ -30,13 +31,13 @@ type session struct {
 
 	places  map[string]*place // by ID of the ticket; guarded by Driver.mu
 	left    recent.IDs        // IDs that need no tombstone; guarded by Driver.mu
-	signals signals
+	signals *signals.Queue
 }
 
 func newSession(d *Driver, id string, ttl time.Duration, owner string) *session {
 	return &session{
 		d: d, id: id, ttl: ttl, ttlUS: micros(ttl), owner: url.QueryEscape(owner),
-		over: make(chan struct{}), places: map[string]*place{}, left: recent.IDs{Span: ttl}, signals: newSignals(),
+		over: make(chan struct{}), places: map[string]*place{}, left: recent.IDs{Span: ttl}, signals: signals.New(),
 	}
 }
 

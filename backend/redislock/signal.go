@@ -4,72 +4,12 @@ import (
 	"context"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/interlock-go/interlock/driver"
 )
 
-// signals are what a session has not been told yet, each once.
-type signals struct {
-	mu    sync.Mutex
-	queue []driver.Signal
-	has   map[driver.Signal]bool
-	bell  chan struct{}
-}
-
-func newSignals() signals {
-	return signals{has: map[driver.Signal]bool{}, bell: make(chan struct{}, 1)}
-}
-
-func (s *signals) add(demand driver.Demand, p *place) {
-	g := driver.Signal{Demand: demand, Queue: p.q.name, ID: p.id}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.has[g] {
-		return
-	}
-	s.has[g] = true
-	s.queue = append(s.queue, g)
-	s.ring()
-}
-
-func (s *signals) ring() {
-	select {
-	case s.bell <- struct{}{}:
-	default:
-	}
-}
-
-func (s *signals) take() (driver.Signal, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.queue) == 0 {
-		return driver.Signal{}, false
-	}
-	g := s.queue[0]
-	s.queue = s.queue[1:]
-	delete(s.has, g)
-	if len(s.queue) > 0 {
-		s.ring() // for another caller
-	}
-	return g, true
-}
-
 func (s *session) Signals(ctx context.Context) (driver.Signal, error) {
-	for {
-		if err := s.usable(ctx); err != nil {
-			return driver.Signal{}, err
-		}
-		if g, ok := s.signals.take(); ok {
-			return g, nil
-		}
-		select {
-		case <-s.signals.bell:
-		case <-ctx.Done():
-		case <-s.over:
-		case <-s.d.ctx.Done():
-		}
-	}
+	return s.signals.Next(ctx, s.usable, s.over, s.d.ctx.Done())
 }
 
 // hear reads a message that a script has sent to this client:
@@ -111,20 +51,22 @@ func (d *Driver) hear(message string) {
 	}
 }
 
+func (p *place) signal(demand driver.Demand) { p.s.signals.Add(demand, p.q.name, p.id) }
+
 func (d *Driver) demanded(what string, p *place) {
 	switch what {
 	case "w":
-		p.s.signals.add(driver.Wanted, p)
+		p.signal(driver.Wanted)
 	case "r":
-		p.s.signals.add(driver.Revoke, p)
+		p.signal(driver.Revoke)
 	case "e":
-		p.s.signals.add(driver.Evict, p)
+		p.signal(driver.Evict)
 	case "l":
 		if p.state == waiting {
 			p.lookAfter(d.Now(), 1)
 		}
 	case "x":
-		p.s.signals.add(driver.Evict, p)
+		p.signal(driver.Evict)
 		d.ended(p)
 	}
 }
@@ -152,6 +94,6 @@ func (d *Driver) granted(who, rest string) {
 	}
 	p.isHeld(token, strings.Contains(flags, "i"))
 	if strings.Contains(flags, "w") {
-		p.s.signals.add(driver.Wanted, p)
+		p.signal(driver.Wanted)
 	}
 }

@@ -511,7 +511,7 @@ func (p *place) isHeld(wanted bool) {
 	p.state, p.view, p.since = held, nil, p.s.d.Now()
 	if wanted {
 		p.told = true
-		p.s.signals.add(driver.Wanted, p.q.name, p.req.ID)
+		p.s.signals.Add(driver.Wanted, p.q.name, p.req.ID)
 	}
 	p.changed()
 }

@@ -215,7 +215,7 @@ func (s *session) wanted(q *lane, all line) {
 		for j := i + 1; j < len(all); j++ {
 			if !all.holds(j) {
 				p.told = true
-				s.signals.add(driver.Wanted, q.name, n.id)
+				s.signals.Add(driver.Wanted, q.name, n.id)
 				break
 			}
 		}
@@ -240,7 +240,7 @@ func (s *session) attend(ctx context.Context, p *place) {
 		s.l.tap.ignore(w)
 		s.d.background(func(ctx context.Context) {
 			if err := s.look(ctx, p); errors.Is(err, driver.ErrGone) {
-				s.signals.add(driver.Evict, p.q.name, p.req.ID)
+				s.signals.Add(driver.Evict, p.q.name, p.req.ID)
 			}
 		})
 		return
@@ -251,7 +251,7 @@ func (s *session) attend(ctx context.Context, p *place) {
 	}
 	p.own = w
 	if string(c.data) == revocation {
-		s.signals.add(driver.Revoke, p.q.name, p.req.ID)
+		s.signals.Add(driver.Revoke, p.q.name, p.req.ID)
 	}
 }
 

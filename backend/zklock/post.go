@@ -78,15 +78,15 @@ func (s *session) demanded(what driver.Demand, queue, id string) {
 	}
 	switch what {
 	case driver.Force:
-		s.signals.add(driver.Evict, queue, id)
+		s.signals.Add(driver.Evict, queue, id)
 		p.forget()
 	case driver.Evict:
-		s.signals.add(driver.Evict, queue, id)
+		s.signals.Add(driver.Evict, queue, id)
 		if !p.evicted && !p.fixed {
 			p.evicted, p.end = true, p.extended.Add(s.ttl)
 		}
 	default:
-		s.signals.add(what, queue, id)
+		s.signals.Add(what, queue, id)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/recent"
+	"github.com/interlock-go/interlock/internal/signals"
 )
 
 // session is the tickets of one session of ZooKeeper.
@@ -28,7 +29,7 @@ type session struct {
 	over    chan struct{}
 	once    sync.Once
 	stop    func() // of listening
-	signals signals
+	signals *signals.Queue
 	bell    chan struct{} // of the keeper
 	renewed atomic.Int64  // when Renew was last called: a driver.Instant
 	post    string        // where demands for its tickets are put
@@ -102,12 +103,12 @@ func newSession(ctx context.Context, d *Driver, l *link, o driver.SessionOptions
 	s := &session{
 		d: d, l: l, zk: zkid, ttl: ttl, owner: o.Owner,
 		id:   fmt.Sprintf("%s.%d.%d", hexID(zkid), l.tap.proven(), number),
-		over: make(chan struct{}), signals: newSignals(), bell: make(chan struct{}, 1),
+		over: make(chan struct{}), signals: signals.New(), bell: make(chan struct{}, 1),
 		places: map[string]*place{}, listings: map[*lane]*listings{}, left: recent.IDs{Span: ttl},
 	}
 	s.post = d.aside("post", hexID(zkid)+"-"+strconv.FormatUint(number, 10))
 	s.stop = l.tap.listen(&listener{connected: s.connected, disconnected: func() {
-		s.signals.add(driver.Doubt, "", "")
+		s.signals.Add(driver.Doubt, "", "")
 		ring(s.bell)
 	}})
 	if now, _ := l.tap.state(); now != zkid {
