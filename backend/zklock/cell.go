@@ -195,18 +195,13 @@ func (d *Driver) Watch(ctx context.Context, name string, after uint64) (found dr
 		bell := make(chan struct{}, 1)
 		w := l.tap.watch(path, false, bell)
 		defer l.tap.ignore(w)
-		c, err := call(ctx, func() (content, error) {
-			there, stat, _, err := l.conn.ExistsW(path)
-			if err == nil && !there {
-				return content{}, nil
-			}
-			return content{stat: stat}, err
-		})
+		stat, err := l.exists(ctx, path)
 		if err != nil {
 			return false, err
 		}
-		if c.stat != nil {
-			if c, err = l.get(ctx, path); err != nil {
+		if stat != nil {
+			c, err := l.get(ctx, path)
+			if err != nil {
 				if errors.Is(err, zk.ErrNoNode) {
 					return false, nil
 				}

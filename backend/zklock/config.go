@@ -50,13 +50,14 @@ func Kazoo() Option { return func(c *config) { c.names.kazoo = true } }
 func Latch() Option { return func(c *config) { c.names.latch = true } }
 
 // New uses a client that the program has already, and that was connected through
-// tap. Close of the driver leaves it open. All sessions of the driver are the
+// tap. Close of the driver leaves it open, and removes what the driver has there, for which it
+// waits for two timeouts if no server answers. All sessions of the driver are the
 // client's session, whose timeout the program has chosen.
 func New(ctx context.Context, conn *zk.Conn, tap *Tap, opts ...Option) (driver.Driver, error) {
 	if conn == nil || tap == nil {
 		return nil, driver.Invalid(errors.New("zookeeper: New needs a client and the Tap that it was connected through"))
 	}
-	c := &config{acl: zk.WorldACL(zk.PermAll), given: &link{conn: conn, tap: tap}}
+	c := &config{acl: zk.WorldACL(zk.PermAll), given: newLink(conn, tap, false)}
 	for _, o := range opts {
 		o(c)
 	}

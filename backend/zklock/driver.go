@@ -191,13 +191,6 @@ func (d *Driver) Close() error {
 	}
 	spare := d.spare
 	d.mu.Unlock()
-	for _, s := range open {
-		if !s.l.own { // the program's connection, and with it the nodes, would stay
-			ctx, cancel := context.WithTimeout(d.ctx, s.ttl)
-			_ = s.abandon(ctx)
-			cancel()
-		}
-	}
 	d.cancel()
 	var closing sync.WaitGroup
 	for _, s := range open {
@@ -211,13 +204,15 @@ func (d *Driver) Close() error {
 	return nil
 }
 
-// background runs what nobody waits for, until the driver is closed.
-func (d *Driver) background(f func(ctx context.Context)) {
+// background runs what nobody waits for, until the driver is closed. Afterwards it
+// does nothing.
+func (d *Driver) background(f func(ctx context.Context)) (begun bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.closed {
 		d.tasks.Go(func() { f(d.ctx) })
 	}
+	return !d.closed
 }
 
 // failed makes an error of the client one of the driver.

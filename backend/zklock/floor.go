@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
+	"math"
 
 	"github.com/go-zookeeper/zk"
 
@@ -17,9 +17,9 @@ import (
 // watches for more. An event that is older than the reply to a Join has arrived
 // before it, so no ticket that was joined after a Raise is granted without it.
 type floors struct {
-	mu sync.Mutex
-	w  *watch
-	by map[string][]addition // by flat name of the queue
+	turn turn
+	w    *watch
+	by   map[string][]addition // by flat name of the queue
 }
 
 // addition is made to the token of tickets whose transaction is later than After.
@@ -37,10 +37,27 @@ func added(all []addition, zxid uint64) (add uint64) {
 	return add
 }
 
+// raised returns the additions with one more, and without those that no ticket needs:
+// those that it hides, and those of tickets before the oldest one that stands.
+func raised(have []addition, last addition, oldest uint64) (next []addition) {
+	for i, a := range have {
+		following := last
+		if i+1 < len(have) {
+			following = have[i+1]
+		}
+		if a.After < last.After && following.After >= oldest {
+			next = append(next, a)
+		}
+	}
+	return append(next, last)
+}
+
 func (d *Driver) floor(ctx context.Context, l *link, q *lane, zxid uint64) (uint64, error) {
 	f := &l.floors
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	if err := f.turn.take(ctx); err != nil {
+		return 0, err
+	}
+	defer f.turn.give()
 	if _, fired := f.w.fired(); fired || f.w == nil {
 		if err := d.readFloors(ctx, l); err != nil {
 			return 0, err
@@ -49,7 +66,7 @@ func (d *Driver) floor(ctx context.Context, l *link, q *lane, zxid uint64) (uint
 	return added(f.by[flat(q.name)], zxid), nil
 }
 
-// readFloors reads all of them; floors.mu is held.
+// readFloors reads all of them; it is the turn of the caller.
 func (d *Driver) readFloors(ctx context.Context, l *link) error {
 	f := &l.floors
 	path := d.aside("floors")
@@ -107,7 +124,7 @@ func (d *Driver) raise(ctx context.Context, l *link, q *lane, floor uint64) erro
 			return err
 		}
 		// Tickets that are held keep their tokens.
-		lowest, after := uint64(now.Mzxid), uint64(0)
+		lowest, after, oldest := uint64(now.Mzxid), uint64(0), uint64(math.MaxUint64)
 		all, err := d.line(ctx, l, q)
 		if err != nil {
 			return err
@@ -121,6 +138,7 @@ func (d *Driver) raise(ctx context.Context, l *link, q *lane, floor uint64) erro
 				return err
 			}
 			zxid := joined(c)
+			oldest = min(oldest, zxid)
 			if all.holds(i) {
 				after = max(after, zxid)
 				continue
@@ -147,11 +165,7 @@ func (d *Driver) raise(ctx context.Context, l *link, q *lane, floor uint64) erro
 		if floor < lowest+added(have, lowest) {
 			return nil
 		}
-		next := append(have, addition{after, floor + 1 - lowest})
-		if len(next) > 4 { // older ones are of tickets that have gone long since
-			next = next[len(next)-4:]
-		}
-		by[flat(q.name)] = next
+		by[flat(q.name)] = raised(have, addition{after, floor + 1 - lowest}, oldest)
 		data, err := json.Marshal(by)
 		if err != nil {
 			return err

@@ -261,9 +261,13 @@ func (s *session) create(ctx context.Context, p *place) error {
 	s.mu.Unlock()
 	_, err := run(ctx, func() (string, error) {
 		defer close(flight)
+		s.l.tap.expect(stem)
 		path, err := s.l.conn.Create(stem, data, zk.FlagEphemeralSequential, s.d.acl)
+		zxid := s.l.tap.taken(stem)
 		if err == nil {
-			err = s.made(p, path)
+			err = s.made(p, path, zxid)
+		} else if !sure(err) {
+			s.unsure(p)
 		}
 		return path, err
 	})
@@ -285,8 +289,7 @@ func (s *session) create(ctx context.Context, p *place) error {
 
 // made notes the node that was created, perhaps when nobody waits for it any
 // more.
-func (s *session) made(p *place, path string) error {
-	zxid := s.l.tap.taken(path)
+func (s *session) made(p *place, path string, zxid int64) error {
 	n, ok := parse(path[strings.LastIndexByte(path, '/')+1:])
 	if !ok {
 		return driver.Permanent(fmt.Errorf("zookeeper: the node %s is none of a ticket", path))
@@ -295,11 +298,33 @@ func (s *session) made(p *place, path string) error {
 	if n.number == math.MaxInt32 {
 		err = errNumbers
 	}
-	now, _ := s.l.tap.state()
-	if err != nil || p.known() == gone || now != s.zk {
-		s.d.background(func(ctx context.Context) { s.purge(ctx, path) })
+	if now, _ := s.l.tap.state(); err != nil || p.known() == gone || now != s.zk || s.isEnded() {
+		s.clear(func(ctx context.Context) { s.purge(ctx, path) })
 	}
 	return err
+}
+
+// unsure removes what may have come of a create without an answer once the session is
+// over: if the program's client sent it in its next session, it would stay.
+func (s *session) unsure(p *place) {
+	if s.l.own || !s.isEnded() {
+		return // then it was sent in this session
+	}
+	s.clear(func(ctx context.Context) {
+		for {
+			found, err := s.search(ctx, p)
+			if err == nil && found != nil {
+				s.purge(ctx, p.q.path+"/"+found.node)
+			}
+			if err == nil || ctx.Err() != nil {
+				return
+			}
+			select {
+			case <-time.After(s.ttl / 8):
+			case <-ctx.Done():
+			}
+		}
+	})
 }
 
 // ZooKeeper gives the last number again and again, until the node that counts is

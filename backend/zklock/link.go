@@ -20,6 +20,10 @@ type link struct {
 	floors floors
 }
 
+func newLink(conn *zk.Conn, tap *Tap, own bool) *link {
+	return &link{conn: conn, tap: tap, own: own, floors: floors{turn: make(turn, 1)}}
+}
+
 // quiet keeps the client from writing to the program's log.
 type quiet struct{}
 
@@ -70,8 +74,22 @@ func (l *link) get(ctx context.Context, path string) (content, error) {
 // see reads a node and has w told of its next change.
 func (l *link) see(ctx context.Context, path string) (content, error) {
 	return call(ctx, func() (content, error) {
-		data, stat, _, err := l.conn.GetW(path)
+		l.tap.arm(opGetData, path)
+		data, stat, err := l.conn.Get(path)
 		return content{data, stat}, err
+	})
+}
+
+// exists looks for a node and has w told when it is made, changed or removed. Its
+// stat is nil if there is none.
+func (l *link) exists(ctx context.Context, path string) (*zk.Stat, error) {
+	return call(ctx, func() (*zk.Stat, error) {
+		l.tap.arm(opExists, path)
+		there, stat, err := l.conn.Exists(path)
+		if !there {
+			stat = nil
+		}
+		return stat, err
 	})
 }
 
@@ -85,8 +103,7 @@ func (l *link) list(ctx context.Context, path string, watch bool) (children, err
 	return call(ctx, func() (children, error) {
 		epoch := l.tap.epoch.Load()
 		if watch {
-			names, stat, _, err := l.conn.ChildrenW(path)
-			return children{names, stat, epoch}, err
+			l.tap.arm(opGetChildren2, path)
 		}
 		names, stat, err := l.conn.Children(path)
 		return children{names, stat, epoch}, err
@@ -147,7 +164,7 @@ func (c *config) dialled(ctx context.Context, ttl time.Duration) (*link, error) 
 	if err != nil {
 		return nil, driver.Invalid(fmt.Errorf("zookeeper: %w", err))
 	}
-	l := &link{conn: conn, tap: tap, own: true}
+	l := newLink(conn, tap, true)
 	ctx, cancel := context.WithTimeout(ctx, c.patience)
 	defer cancel()
 	stop := failures.await(len(c.hosts), cancel)

@@ -167,6 +167,15 @@ func (s *session) isOver() {
 	ring(s.bell)
 }
 
+func (s *session) isEnded() bool {
+	select {
+	case <-s.over:
+		return true
+	default:
+		return false
+	}
+}
+
 // usable reports why the session cannot be used.
 func (s *session) usable(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
@@ -175,10 +184,8 @@ func (s *session) usable(ctx context.Context) error {
 	if s.d.ctx.Err() != nil {
 		return errClosed
 	}
-	select {
-	case <-s.over:
+	if s.isEnded() {
 		return driver.ErrSession
-	default:
 	}
 	return nil
 }
@@ -266,11 +273,9 @@ func (s *session) Close(ctx context.Context) error {
 	if s.d.ctx.Err() != nil {
 		return errClosed
 	}
-	select {
-	case <-s.over:
+	if s.isEnded() {
 		s.end()
 		return driver.ErrSession
-	default:
 	}
 	limit := ctx
 	ctx, cancel := s.within(ctx)
@@ -329,6 +334,44 @@ func (s *session) end() {
 	if open && s.l.own {
 		s.l.close()
 		s.d.retired.Add(s.l.tap.exchanges.Load() - counted)
+	}
+	if open && !s.l.own {
+		s.clear(s.vacate)
+	}
+}
+
+// vacate is abandon that is repeated as long as the session of ZooKeeper may go on.
+func (s *session) vacate(ctx context.Context) {
+	for {
+		if now, _ := s.l.tap.state(); now != 0 && now != s.zk {
+			return
+		}
+		if err := s.abandon(ctx); err == nil {
+			return
+		}
+		select {
+		case <-time.After(s.ttl / 8):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// clear runs what removes nodes that nobody waits for. Those on the program's connection
+// would outlive the driver, which then goes on until they have gone with the session.
+func (s *session) clear(f func(ctx context.Context)) {
+	run := f
+	if !s.l.own {
+		run = func(context.Context) {
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			stop := context.AfterFunc(s.d.ctx, func() { time.AfterFunc(2*s.ttl, cancel) })
+			defer stop()
+			f(ctx)
+		}
+	}
+	if !s.d.background(run) {
+		run(s.d.ctx)
 	}
 }
 

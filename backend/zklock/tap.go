@@ -3,7 +3,6 @@ package zklock
 import (
 	"encoding/binary"
 	"net"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,8 +32,9 @@ type Tap struct {
 	proof     driver.Instant   // the session was alive at the leader then
 	heard     []heard          // exchanges that may become proofs, oldest first
 	last      driver.Instant   // the last answer
-	created   map[string]int64 // by path: the transaction of a create that nobody has asked for
+	created   map[string]int64 // by path without the number: the transactions of creates under way
 	watched   map[string][]*watch
+	armed     map[aim]int // watches that requests have still to set
 	listeners map[*listener]struct{}
 }
 
@@ -54,7 +54,7 @@ func NewTap(dial func(network, address string, timeout time.Duration) (net.Conn,
 	if dial == nil {
 		dial = net.DialTimeout
 	}
-	return &Tap{dial: dial, created: map[string]int64{}, watched: map[string][]*watch{}, listeners: map[*listener]struct{}{}}
+	return &Tap{dial: dial, created: map[string]int64{}, watched: map[string][]*watch{}, armed: map[aim]int{}, listeners: map[*listener]struct{}{}}
 }
 
 // Dial connects to a server; it is for zk.WithDialer.
@@ -187,21 +187,31 @@ func (t *Tap) drop() {
 	}
 }
 
-// taken returns, once, the transaction that created the node.
-func (t *Tap) taken(path string) int64 {
+// expect has the transaction of a create noted, for taken.
+func (t *Tap) expect(stem string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	zxid := t.created[path]
-	delete(t.created, path)
+	t.created[stem] = 0
+}
+
+// taken returns the transaction that created the node, 0 if there was no answer.
+func (t *Tap) taken(stem string) int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	zxid := t.created[stem]
+	delete(t.created, stem)
 	return zxid
 }
 
 const (
-	opCreate    = 1
-	opPing      = 11
-	opSync      = 9
+	opCreate       = 1
+	opExists       = 3
+	opGetData      = 4
+	opSync         = 9
+	opGetChildren2 = 12
+
+	digits      = 10 // of a sequence number
 	xidEvent    = -1
-	xidPing     = -2
 	maxHandover = 64 << 20 // no answer is longer
 )
 
@@ -216,9 +226,12 @@ func (t *Tap) replied(r sent, zxid int64, failed bool, body []byte) {
 	case opSync:
 		t.passed(r.at)
 	case opCreate:
-		if path, ok := text(body); ok && strings.Contains(path, "/_c_") {
+		if path, ok := text(body); ok && len(path) > digits {
+			stem := path[:len(path)-digits]
 			t.mu.Lock()
-			t.created[path] = zxid
+			if _, expected := t.created[stem]; expected {
+				t.created[stem] = zxid
+			}
 			t.mu.Unlock()
 		}
 	}

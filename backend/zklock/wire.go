@@ -44,30 +44,31 @@ func (w *wire) Close() error {
 }
 
 func (w *wire) Write(p []byte) (int, error) {
-	w.note(p)
-	n, err := w.Conn.Write(p)
+	n, err := w.Conn.Write(w.note(p))
 	if err != nil {
 		w.once.Do(func() { w.tap.ended(w) })
 	}
 	return n, err
 }
 
-func (w *wire) note(p []byte) {
+// note looks at a request, and returns it as it is to be sent.
+func (w *wire) note(p []byte) []byte {
 	w.tap.exchanges.Add(1)
 	now := driver.Now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.asked {
 		w.asked, w.askedAt = true, now
-		return
+		return p
 	}
 	if len(p) < 12 {
-		return
+		return p
 	}
 	xid, op := int32(binary.BigEndian.Uint32(p[4:])), int32(binary.BigEndian.Uint32(p[8:]))
 	if _, unanswered := w.sent[xid]; !unanswered { // all pings have the same number
 		w.sent[xid] = sent{op, now}
 	}
+	return w.tap.armedAs(w, op, p)
 }
 
 // handshake bounds the time in which a server has to grant the session. The

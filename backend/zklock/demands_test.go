@@ -1,0 +1,102 @@
+package zklock_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/interlock-go/interlock/backend/zklock"
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/zktest"
+)
+
+// Promise: a ticket with Hold that is evicted before its session has noticed the grant
+// stands for a TTL, not for its whole time.
+func TestEvictBeforeTheGrantIsNoticed(t *testing.T) {
+	s := zktest.Start(t)
+	d := opened(t, s.Addr)
+	a, b := session(t, d, time.Second), session(t, d, time.Second)
+	raw := connected(t, s.Addr)
+	for { // unless the TTL of the ticket is over before it is asked about
+		h := holds(t, a, aMutex("q"))
+		r := aMutex("q")
+		r.Hold = time.Hour
+		k := join(t, b, r)
+		noError(t, a.Leave(limited(t), h, true))
+		if err := d.Ask(limited(t), "q", k.ID, driver.Evict); err != nil {
+			continue
+		}
+		g, err := b.Signals(limited(t))
+		for err == nil && g.Demand != driver.Evict {
+			g, err = b.Signals(limited(t))
+		}
+		noError(t, err)
+		got, err := b.Await(limited(t), k)
+		if err != nil || !got.Held {
+			continue
+		}
+		beat(t, b, k)
+		empties(t, raw)
+		return
+	}
+}
+
+// Promise: drivers that share a connection are told apart: their sessions have IDs of
+// their own, and demands reach the session that is meant.
+func TestTwoDriversOnOneConnection(t *testing.T) {
+	s := zktest.Start(t)
+	tap := zklock.NewTap(nil)
+	conn, _, err := zk.Connect([]string{s.Addr}, 10*time.Second, zk.WithDialer(tap.Dial), zk.WithLogInfo(false))
+	noError(t, err)
+	t.Cleanup(conn.Close)
+	var all []driver.Session
+	for range 2 {
+		d, err := zklock.New(limited(t), conn, tap, zklock.Root("/a"))
+		noError(t, err)
+		defer d.Close()
+		all = append(all, session(t, d, 10*time.Second))
+	}
+	if all[0].ID() == all[1].ID() {
+		t.Errorf("two sessions have the ID %s", all[0].ID())
+	}
+	d := opened(t, s.Addr)
+	queues := []string{"q", "r"}
+	var held []driver.Ticket
+	for i, x := range all {
+		held = append(held, holds(t, x, aMutex(queues[i])))
+	}
+	for range 5 {
+		for i, x := range all {
+			noError(t, d.Ask(limited(t), queues[i], held[i].ID, driver.Revoke))
+			if _, err := x.Renew(limited(t), held[i:i+1]); err != nil {
+				t.Fatal(err)
+			}
+			if g, err := x.Signals(limited(t)); err != nil || g.ID != held[i].ID || g.Demand != driver.Revoke {
+				t.Fatalf("session %d: %+v %v", i, g, err)
+			}
+		}
+	}
+}
+
+// Promise: a Robust ticket is told of a holder's death however long the queue was empty:
+// its node stays.
+func TestRobustQueueOutlivesItsTickets(t *testing.T) {
+	s := zktest.Start(t, zktest.Containers(50*time.Millisecond))
+	d := opened(t, s.Addr)
+	a, b := session(t, d, time.Second), session(t, d, 20*time.Second)
+	r := aMutex("q")
+	r.Robust = true
+	holds(t, a, r)
+	holds(t, a, aMutex("brief"))
+	noError(t, a.Close(limited(t))) // uncleanly
+	raw := connected(t, s.Addr)
+	until(t, "the server has removed containers", func() bool {
+		there, _, err := raw.Exists("/a/brief")
+		return err == nil && !there
+	})
+	r.ID = someID()
+	if k := holds(t, b, r); !k.Inherited {
+		t.Errorf("the last holder died, and %+v is not told", k)
+	}
+}

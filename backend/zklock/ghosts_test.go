@@ -1,0 +1,210 @@
+package zklock_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/zktest"
+)
+
+// Promise: a Join whose answer was lost, and which nobody repeats or leaves, is removed
+// once its ticket has not been renewed for a TTL.
+func TestAJoinThatNobodyRepeatsIsRemoved(t *testing.T) {
+	s := zktest.Start(t)
+	via := zktest.NewProxy(t, s.Addr)
+	a := session(t, opened(t, via.Addr), time.Second)
+	warm(t, a, "q")
+	via.LoseReplies(1, zktest.OpCreate)
+	if _, err := a.Join(limited(t), aMutex("q")); err == nil {
+		t.Fatal("the answer was not lost")
+	}
+	raw := connected(t, s.Addr)
+	if len(nodes(t, raw, "/a/q")) != 1 {
+		t.Fatal("the ticket does not stand")
+	}
+	beat(t, a)
+	empties(t, raw)
+}
+
+// Promise: a ticket whose node got another name by a call without an answer leaves
+// all the same.
+func TestATicketWithAnotherNameThanKnownLeaves(t *testing.T) {
+	s := zktest.Start(t)
+	for what, change := range map[string]func(ctx context.Context, a driver.Session, k driver.Ticket) error{
+		"shrunk": func(ctx context.Context, a driver.Session, k driver.Ticket) error { return a.Shrink(ctx, k, 1) },
+		"kept":   func(ctx context.Context, a driver.Session, k driver.Ticket) error { return a.Keep(ctx, k, time.Hour) },
+		"held for an hour": func(ctx context.Context, a driver.Session, k driver.Ticket) error {
+			r := writer("q", k.ID)
+			r.Hold = time.Hour
+			_, err := a.Join(ctx, r)
+			return err
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			via := zktest.NewProxy(t, s.Addr)
+			a := session(t, opened(t, via.Addr), 10*time.Second)
+			warm(t, a, "q")
+			k := driver.Ticket{ID: someID(), Queue: "q"}
+			if what != "held for an hour" {
+				holds(t, a, writer("q", k.ID))
+			}
+			via.LoseReplies(1, zktest.OpMulti)
+			if err := change(limited(t), a, k); err == nil {
+				t.Fatal("the answer was not lost")
+			}
+			_ = quit(t, a, k)
+			empties(t, connected(t, s.Addr))
+		})
+	}
+}
+
+// writer asks for a ticket that can become a reader's.
+func writer(queue, id string) driver.Request {
+	return driver.Request{ID: id, Queue: queue, Kind: driver.RWMutex, Units: driver.RWCapacity, Capacity: driver.RWCapacity}
+}
+
+// Promise: a Join with Hold that is cancelled while its ticket gets its fixed end does not
+// stand for that long once it was left.
+func TestACancelledHoldLeaves(t *testing.T) {
+	s := zktest.Start(t)
+	via := zktest.NewProxy(t, s.Addr)
+	a := session(t, opened(t, via.Addr), 10*time.Second)
+	ctx, cancel := context.WithCancel(t.Context())
+	hold := via.HoldReplies(zktest.With(zktest.OpMulti))
+	go func() {
+		<-hold.Held()
+		cancel()
+	}()
+	r := aMutex("q")
+	r.Hold = time.Hour
+	if _, err := a.Join(ctx, r); !errors.Is(err, context.Canceled) {
+		t.Fatalf("Join: %v", err)
+	}
+	hold.Release()
+	_ = quit(t, a, driver.Ticket{ID: r.ID, Queue: "q"})
+	empties(t, connected(t, s.Addr))
+}
+
+// Promise: what Close of a driver or of a session leaves on the program's own connection
+// is nothing, even of a Join without an answer.
+func TestOwnConnectionIsLeftClean(t *testing.T) {
+	s := zktest.Start(t)
+	for what, end := range map[string]func(d driver.Driver, a driver.Session) error{
+		"driver closed":  func(d driver.Driver, _ driver.Session) error { return d.Close() },
+		"session closed": func(_ driver.Driver, a driver.Session) error { return a.Close(context.Background()) },
+	} {
+		for _, lost := range []bool{false, true} {
+			name := what
+			if lost {
+				name += ", an answer lost"
+			}
+			t.Run(name, func(t *testing.T) {
+				via := zktest.NewProxy(t, s.Addr)
+				d, _ := given(t, 10*time.Second, via.Addr)
+				a := session(t, d, 10*time.Second)
+				warm(t, a, "q")
+				if lost {
+					via.LoseReplies(1, zktest.OpCreate)
+				}
+				if _, err := a.Join(limited(t), aMutex("q")); (err != nil) != lost {
+					t.Fatal(err)
+				}
+				until(t, "it closes", func() bool { return end(d, a) == nil })
+				empties(t, connected(t, s.Addr))
+			})
+		}
+	}
+}
+
+// Promise: a Join that is under way when the driver is closed leaves nothing on the program's
+// own connection.
+func TestOwnConnectionIsLeftCleanOfAJoinUnderWay(t *testing.T) {
+	s := zktest.Start(t)
+	via := zktest.NewProxy(t, s.Addr)
+	d, _ := given(t, time.Second, via.Addr)
+	a := session(t, d, time.Second)
+	warm(t, a, "q")
+	hold := via.HoldReplies(zktest.With(zktest.OpCreate))
+	ended := make(chan error)
+	go func() { _, err := a.Join(context.Background(), aMutex("q")); ended <- err }()
+	<-hold.Held()
+	noError(t, d.Close())
+	if err := <-ended; err == nil {
+		t.Error("it was served after Close")
+	}
+	hold.Release()
+	empties(t, connected(t, s.Addr))
+}
+
+// Promise: a Join that waits for a connection, and is sent in the next session of the
+// program's client, leaves no ticket there, even if its answer is lost.
+func TestJoinsOfASessionThatIsOverLeaveNothing(t *testing.T) {
+	s := zktest.Start(t)
+	raw := connected(t, s.Addr)
+	inTheNextSession(t, s.Addr, raw, 0)
+	for range 10 { // sometimes the client gives up what waits
+		if inTheNextSession(t, s.Addr, raw, 1000) > 0 {
+			return
+		}
+	}
+	t.Error("no answer was lost")
+}
+
+// inTheNextSession joins again and again until the program's client has another session,
+// and returns how many answers were lost then.
+func inTheNextSession(t *testing.T, addr string, raw *zk.Conn, lose int) (lost int) {
+	var vias []*zktest.Proxy
+	var addrs []string
+	for range 4 {
+		vias = append(vias, zktest.NewProxy(t, addr))
+		addrs = append(addrs, vias[len(vias)-1].Addr)
+	}
+	d, conn := given(t, time.Second, addrs...)
+	defer conn.Close()
+	defer d.Close()
+	a := session(t, d, time.Second)
+	warm(t, a, "q")
+	was := conn.SessionID()
+	const post = "/a/_interlock/post"
+	until(t, "there is one session", func() bool { return len(nodes(t, raw, post)) == 1 })
+	for _, via := range vias {
+		via.Hang()
+	}
+	joins, ended := 0, make(chan error)
+	more := func() { // so that some wait in the client at any time
+		joins++
+		go func() {
+			_, err := a.Join(context.Background(), aMutex("q"))
+			ended <- err
+		}()
+	}
+	until(t, "the server ends the session", func() bool {
+		more()
+		return len(nodes(t, raw, post)) == 0
+	})
+	for _, via := range vias {
+		via.LoseReplies(lose, zktest.OpCreate)
+		via.Resume()
+	}
+	until(t, "the client has another session", func() bool {
+		more()
+		return conn.SessionID() != was && conn.SessionID() != 0
+	})
+	for range joins {
+		if err := <-ended; err == nil {
+			t.Error("a Join of a session that is over was served")
+		}
+	}
+	until(t, "the client has sent all that waited", func() bool { _, _, err := conn.Get("/"); return err == nil })
+	for _, via := range vias {
+		via.LoseReplies(0)
+		lost += via.Lost()
+	}
+	empties(t, raw)
+	return lost
+}

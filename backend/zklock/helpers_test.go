@@ -1,0 +1,132 @@
+package zklock_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/interlock-go/interlock/backend/zklock"
+	"github.com/interlock-go/interlock/driver"
+)
+
+// opened is a driver of the servers at addr, whose nodes are below /a.
+func opened(t *testing.T, addr string) driver.Driver {
+	t.Helper()
+	d, err := openURL(t.Context(), "zk://"+addr+"/a")
+	noError(t, err)
+	t.Cleanup(func() { _ = d.Close() })
+	return d
+}
+
+func session(t *testing.T, d driver.Driver, ttl time.Duration) driver.Session {
+	t.Helper()
+	s, err := d.Open(limited(t), driver.SessionOptions{TTL: ttl})
+	noError(t, err)
+	return s
+}
+
+// given is a driver on a connection of the program's own.
+func given(t *testing.T, ttl time.Duration, addrs ...string) (driver.Driver, *zk.Conn) {
+	t.Helper()
+	tap := zklock.NewTap(nil)
+	conn, _, err := zk.Connect(addrs, ttl, zk.WithDialer(tap.Dial), zk.WithLogInfo(false))
+	noError(t, err)
+	t.Cleanup(conn.Close)
+	d, err := zklock.New(limited(t), conn, tap, zklock.Root("/a"))
+	noError(t, err)
+	t.Cleanup(func() { _ = d.Close() })
+	return d, conn
+}
+
+func join(t *testing.T, s driver.Session, r driver.Request) driver.Ticket {
+	t.Helper()
+	got, err := s.Join(limited(t), r)
+	noError(t, err)
+	return got
+}
+
+// holds is a join that must be served at once.
+func holds(t *testing.T, s driver.Session, r driver.Request) driver.Ticket {
+	t.Helper()
+	got := join(t, s, r)
+	if !got.Held {
+		t.Fatalf("not held: %+v", got)
+	}
+	return got
+}
+
+// warm makes the queue's node, so that a Join is one create and no more.
+func warm(t *testing.T, s driver.Session, queue string) {
+	t.Helper()
+	noError(t, s.Leave(limited(t), holds(t, s, aMutex(queue)), true))
+}
+
+// beat renews the tickets, and no others, until the test ends.
+func beat(t *testing.T, s driver.Session, known ...driver.Ticket) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			_, _ = s.Renew(ctx, known)
+			select {
+			case <-time.After(s.TTL() / 5):
+			case <-ctx.Done():
+			}
+		}
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+}
+
+// quit repeats a Leave until it is known what came of it.
+func quit(t *testing.T, s driver.Session, k driver.Ticket) error {
+	t.Helper()
+	for ctx := limited(t); ; {
+		short, cancel := context.WithTimeout(ctx, time.Second)
+		err := s.Leave(short, k, true)
+		cancel()
+		if err == nil || errors.Is(err, driver.ErrGone) {
+			return err
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("Leave: %v", err)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+func nodes(t *testing.T, c *zk.Conn, path string) []string {
+	t.Helper()
+	names, _, err := c.Children(path)
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		t.Fatal(err)
+	}
+	return names
+}
+
+// until waits for a condition.
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); !ok(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("it is not so that %s", what)
+		}
+	}
+}
+
+// empties waits until no ticket is in the queue /a/q.
+func empties(t *testing.T, c *zk.Conn) {
+	t.Helper()
+	var left []string
+	for end := time.Now().Add(15 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		if left = nodes(t, c, "/a/q"); len(left) == 0 {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("this stays for as long as its client lives: %q", left)
+		}
+	}
+}

@@ -1,0 +1,181 @@
+package zklock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/zktest"
+)
+
+// Promise: a waiter that is granted while somebody evicts it keeps what it was
+// granted until its TTL is over: nobody holds beside it.
+func TestEvictDoesNotTakeWhatWasGrantedMeanwhile(t *testing.T) {
+	s := zktest.Start(t)
+	d := opened(t, s.Addr)
+	a, b := session(t, d, 20*time.Second), session(t, d, 20*time.Second)
+	h := holds(t, a, aMutex("q"))
+	w := join(t, b, aMutex("q"))
+	via := zktest.NewProxy(t, s.Addr)
+	op := opened(t, via.Addr)
+	hold := via.HoldRequests(zktest.With(zktest.OpDelete, zktest.OpMulti))
+	asked := make(chan error, 1)
+	go func() { asked <- op.Ask(limited(t), "q", w.ID, driver.Evict) }()
+	<-hold.Held()
+	noError(t, a.Leave(limited(t), h, true))
+	got, err := b.Await(limited(t), w)
+	if err != nil || !got.Held {
+		t.Fatal(got, err)
+	}
+	hold.Release()
+	noError(t, <-asked)
+	if left := nodes(t, connected(t, s.Addr), "/a/q"); len(left) != 1 {
+		t.Fatalf("it was told that it holds, and stands no more: %q", left)
+	}
+}
+
+// Promise: a holder whose fixed end is moved while another looks for those whose end has
+// passed goes on to hold alone.
+func TestKeepWhileAnotherLooksForWhatHasEnded(t *testing.T) {
+	s := zktest.Start(t)
+	d := opened(t, s.Addr)
+	a := session(t, d, 20*time.Second)
+	via := zktest.NewProxy(t, s.Addr)
+	b := session(t, opened(t, via.Addr), 20*time.Second)
+	for span := 500 * time.Millisecond; ; span *= 2 {
+		r := aMutex("q")
+		r.Hold = span
+		h := holds(t, a, r)
+		hold := via.HoldRequests(zktest.With(zktest.OpSetData)) // it reads the clock
+		joined := make(chan driver.Ticket, 1)
+		go func() {
+			got, err := b.Join(limited(t), aMutex("q"))
+			if err != nil {
+				t.Error(err)
+			}
+			joined <- got
+		}()
+		<-hold.Held()
+		err := a.Keep(limited(t), h, 20*time.Second)
+		time.Sleep(span + span/4) // until the first end has passed
+		hold.Release()
+		got := <-joined
+		if errors.Is(err, driver.ErrGone) { // too late for this span
+			_ = quit(t, b, got)
+			continue
+		}
+		noError(t, err)
+		if got.Held {
+			t.Fatalf("two hold: %q", nodes(t, connected(t, s.Addr), "/a/q"))
+		}
+		return
+	}
+}
+
+// Promise: a session for which a server grants less than before proves nothing by
+// its old timeout.
+func TestAShorterTimeoutEndsTheSession(t *testing.T) {
+	for _, whose := range []string{"own", "given"} {
+		t.Run(whose, func(t *testing.T) {
+			s := zktest.Start(t)
+			d := opened(t, s.Addr)
+			if whose == "given" {
+				d, _ = given(t, 10*time.Second, s.Addr)
+			}
+			a := session(t, d, 10*time.Second)
+			h := holds(t, a, aMutex("q"))
+			f, err := os.OpenFile(filepath.Join(s.Dir, "zoo.cfg"), os.O_APPEND|os.O_WRONLY, 0)
+			noError(t, err)
+			_, err = fmt.Fprintf(f, "\nmaxSessionTimeout=1000\n")
+			noError(t, errors.Join(err, f.Close()))
+			s.Restart()
+			until(t, "the session is over", func() bool {
+				answers, err := a.Renew(limited(t), []driver.Ticket{h})
+				if err == nil && slices.ContainsFunc(answers, func(r driver.Renewed) bool { return r.Proof > h.Proof }) {
+					t.Fatalf("a session of 1 s proves %v: %+v", a.TTL(), answers)
+				}
+				return errors.Is(err, driver.ErrSession)
+			})
+			empties(t, connected(t, s.Addr)) // also on a connection that goes on
+		})
+	}
+}
+
+// Promise: when the sequence numbers of a queue are used up, nobody holds with the
+// last one, which ZooKeeper gives again and again; numbering begins anew.
+func TestLastSequenceNumber(t *testing.T) {
+	s := zktest.Start(t)
+	d := opened(t, s.Addr)
+	a := session(t, d, 40*time.Second)
+	h := holds(t, a, aMutex("q"))
+	s.SetSequence("/a/q", 1<<31-3)
+	raw := connected(t, s.Addr)
+	_ = quit(t, a, h)
+	var last driver.Ticket
+	refused := false
+	for i := range 6 {
+		r := aMutex("q")
+		r.ID = fmt.Sprintf("%x", 15-i) + r.ID[1:] // by its ID, it would be in front of those before it
+		got, err := a.Join(limited(t), r)
+		switch {
+		case err != nil && strings.Contains(err.Error(), "sequence numbers"):
+			refused = true
+			until(t, "the node is made anew", func() bool { return len(nodes(t, raw, "/a/q")) == 0 })
+			continue
+		case err != nil || !got.Held || got.Token <= last.Token:
+			t.Fatalf("grant %d after %+v: %+v %v", i, last, got, err)
+		}
+		last = got
+		for _, n := range nodes(t, raw, "/a/q") {
+			if strings.HasSuffix(n, "2147483647") {
+				t.Fatalf("the last number holds: %q", n)
+			}
+		}
+		noError(t, a.Leave(limited(t), got, true))
+	}
+	if !refused {
+		t.Error("the last number was not refused")
+	}
+	if n := nodes(t, raw, "/a/q"); len(n) > 0 {
+		t.Errorf("left: %q", n)
+	}
+}
+
+// Promise: those who get the last number while others hold and wait do not stand, and
+// those who stand are served in their order.
+func TestLastSequenceNumberBehindOthers(t *testing.T) {
+	s := zktest.Start(t)
+	d := opened(t, s.Addr)
+	a := session(t, d, 40*time.Second)
+	h := holds(t, a, aMutex("q"))
+	s.SetSequence("/a/q", 1<<31-2)
+	raw := connected(t, s.Addr)
+	var w driver.Ticket
+	until(t, "one more gets in line", func() bool { // the server has just come back
+		r := aMutex("q")
+		got, err := a.Join(limited(t), r)
+		w = driver.Ticket{ID: r.ID, Queue: "q"}
+		if err != nil {
+			_ = quit(t, a, w)
+		}
+		return err == nil && !got.Held
+	})
+	for range 5 {
+		if got, err := a.Join(limited(t), aMutex("q")); err == nil {
+			t.Fatalf("the last number stands: %+v", got)
+		}
+	}
+	until(t, "two stand", func() bool { return len(nodes(t, raw, "/a/q")) == 2 })
+	noError(t, a.Leave(limited(t), h, true))
+	if got, err := a.Await(limited(t), w); err != nil || !got.Held {
+		t.Fatalf("%+v %v", got, err)
+	}
+	noError(t, a.Leave(context.Background(), w, true))
+}
