@@ -224,23 +224,3 @@ func TestQueueThatMayNotBeWritten(t *testing.T) {
 		t.Errorf("tickets are left: %q %v", left, err)
 	}
 }
-
-// The data of a queue's node that somebody else has written stay.
-func TestForeignDataOfAQueueStay(t *testing.T) {
-	s := zktest.Start(t)
-	c := peek(t, s.Addr, "")
-	for _, path := range []string{"/a", "/a/b"} {
-		if _, err := c.Create(path, []byte("mine"), 0, zk.WorldACL(zk.PermAll)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for range 2 {
-		if err := useOnce(t, "zk://"+s.Addr); err != nil {
-			t.Fatal(err)
-		}
-	}
-	data, _, err := c.Get("/a/b")
-	if err != nil || string(data) != "mine" {
-		t.Errorf("the node of the queue has %q: %v", data, err)
-	}
-}

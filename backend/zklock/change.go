@@ -310,7 +310,7 @@ func (d *Driver) standing(ctx context.Context, l *link, q *lane, all line) (line
 			rest = append(rest, n)
 			continue
 		}
-		err := d.take(ctx, l, q, n, n.kept && n.exclusive())
+		err := d.take(ctx, l, q, n, n.kept && n.exclusive(), freshEdition)
 		if errors.Is(err, zk.ErrNoNode) {
 			return nil, errStale // it may have got another end meanwhile
 		}

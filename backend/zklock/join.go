@@ -47,7 +47,7 @@ func (s *session) join(ctx context.Context, q *lane, r driver.Request) (driver.T
 	p := s.places[r.ID]
 	fresh := p == nil
 	if fresh {
-		p = &place{s: s, q: q, req: r, news: make(chan struct{}), await: make(turn, 1), extended: s.d.Now()}
+		p = &place{s: s, q: q, req: r, news: make(chan struct{}), await: make(turn, 1), extended: s.d.Now(), edition: anyEdition}
 		s.places[r.ID] = p
 	}
 	s.mu.Unlock()
@@ -398,6 +398,7 @@ func (s *session) glance(ctx context.Context, p *place, c content) error {
 		if c.stat.NumChildren == 1 || before {
 			s.mu.Lock()
 			p.based, p.heir = true, !before && p.n.number != 0
+			p.edition = edition(c.stat.Version)
 			s.mu.Unlock()
 			return s.grant(ctx, p, false)
 		}
@@ -457,7 +458,9 @@ func (s *session) judge(ctx context.Context, p *place, found *listing) error {
 	}
 	holds := all.holds(i)
 	s.mu.Lock()
-	if !holds {
+	if holds {
+		p.edition = edition(found.stat.Version)
+	} else {
 		p.view, p.epoch = all.view(i), found.at
 	}
 	if e, ok := all.exclusiveBefore(i); ok {

@@ -180,6 +180,7 @@ func (s *session) heed(ctx context.Context, lanes map[*lane]*watch) {
 			continue
 		}
 		lanes[q] = w
+		s.edit(q, edition(found.stat.Version))
 		s.wanted(q, parseAll(found.names))
 		if s.d.Now().Sub(began) > s.ttl/10 {
 			ring(s.bell) // the rest after what is urgent
@@ -191,6 +192,17 @@ func (s *session) heed(ctx context.Context, lanes map[*lane]*watch) {
 		if s.d.Now().Sub(began) > s.ttl/10 {
 			ring(s.bell)
 			return
+		}
+	}
+}
+
+// edit notes which edition of the queue's node is ours, for those who do not know.
+func (s *session) edit(q *lane, e edition) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.places {
+		if p.q == q && p.state == held && p.edition == anyEdition {
+			p.edition = e
 		}
 	}
 }

@@ -36,7 +36,7 @@ func (s *session) Leave(ctx context.Context, t driver.Ticket, clean bool) error 
 // looked for once nothing more can come of that.
 func (s *session) quit(ctx context.Context, p *place, clean bool) error {
 	s.mu.Lock()
-	n, was, mark := p.n, p.state, clean && p.state == held && p.n.exclusive()
+	n, was, mark, ours := p.n, p.state, clean && p.state == held && p.n.exclusive(), p.edition
 	s.mu.Unlock()
 	if was == gone {
 		return driver.ErrGone
@@ -57,7 +57,7 @@ func (s *session) quit(ctx context.Context, p *place, clean bool) error {
 		}
 		n = *found
 	}
-	err := s.d.take(ctx, s.l, p.q, n, mark)
+	err := s.d.take(ctx, s.l, p.q, n, mark, ours)
 	for tries := 0; errors.Is(err, zk.ErrNoNode) && tries < 5; tries++ {
 		// It may have another name, from a call without an answer or by somebody else.
 		found, e := s.search(ctx, p)
@@ -67,7 +67,7 @@ func (s *session) quit(ctx context.Context, p *place, clean bool) error {
 		if found == nil {
 			break
 		}
-		err = s.d.take(ctx, s.l, p.q, *found, mark)
+		err = s.d.take(ctx, s.l, p.q, *found, mark, ours)
 	}
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return err
@@ -98,29 +98,50 @@ func (s *session) search(ctx context.Context, p *place) (*name, error) {
 	return nil, nil
 }
 
+// edition is the version of a queue's node whose data may be overwritten.
+type edition int32
+
+const (
+	// anyEdition: nobody has looked since the ticket was granted. What somebody else has
+	// written since is lost: to look first would take another round trip for each
+	// hand-over.
+	anyEdition edition = -1
+	// freshEdition: the one that is there when it is read.
+	freshEdition edition = -2
+)
+
 // take removes a ticket's node. With mark, it leaves word that an exclusive
-// ticket was held and has left cleanly.
-func (d *Driver) take(ctx context.Context, l *link, q *lane, n name, mark bool) error {
+// ticket was held and has left cleanly, unless the data there are not ours.
+func (d *Driver) take(ctx context.Context, l *link, q *lane, n name, mark bool, e edition) error {
 	path := q.path + "/" + n.node
 	q.mu.Lock()
 	mark = mark && !q.foreign && !q.denied
-	seen := q.seen
-	q.mu.Unlock()
-	if mark && !seen {
-		c, err := l.get(ctx, q.path)
-		if err != nil {
-			return err
-		}
-		mark = q.learn(c.data)
+	if !q.seen {
+		e = freshEdition
 	}
-	if mark {
-		_, err := l.multi(ctx, &zk.SetDataRequest{Path: q.path, Data: markOf(n.number), Version: -1}, &zk.DeleteRequest{Path: path, Version: -1})
-		if !errors.Is(err, zk.ErrNoAuth) {
+	q.mu.Unlock()
+	for tries := 0; mark && tries < 5; tries++ {
+		if e == freshEdition {
+			c, err := l.get(ctx, q.path)
+			if err != nil {
+				return err
+			}
+			if !q.learn(c.data) {
+				break
+			}
+			e = edition(c.stat.Version)
+		}
+		_, err := l.multi(ctx, &zk.SetDataRequest{Path: q.path, Data: markOf(n.number), Version: int32(e)}, &zk.DeleteRequest{Path: path, Version: -1})
+		if errors.Is(err, zk.ErrNoAuth) {
+			q.mu.Lock()
+			q.denied = true
+			q.mu.Unlock()
+			break
+		}
+		if !errors.Is(err, zk.ErrBadVersion) {
 			return err
 		}
-		q.mu.Lock()
-		q.denied = true
-		q.mu.Unlock()
+		e = freshEdition
 	}
 	return l.remove(ctx, path)
 }
@@ -142,7 +163,7 @@ func (d *Driver) dismiss(ctx context.Context, l *link, q *lane, id string, clean
 	if err != nil {
 		return err
 	}
-	err = d.take(ctx, l, q, all[i], clean && all[i].exclusive())
+	err = d.take(ctx, l, q, all[i], clean && all[i].exclusive(), freshEdition)
 	if errors.Is(err, zk.ErrNoNode) {
 		return driver.ErrGone
 	}
