@@ -3,6 +3,9 @@ package zklock
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -76,12 +79,17 @@ func (d *Driver) Swap(ctx context.Context, w driver.Swap) (driver.Cell, error) {
 	}
 	ctx, cancel := d.bound(ctx)
 	defer cancel()
-	c, err := d.swap(ctx, l, path, &w)
+	done, err := d.swap(ctx, l, path, &w)
 	d.forgetSwaps(l)
-	return c, d.failed(err)
+	if err != nil {
+		return driver.Cell{}, d.failed(err)
+	}
+	d.sweepSwaps(ctx, l, done.Ctime)
+	return result(done, &w), nil
 }
 
-func (d *Driver) swap(ctx context.Context, l *link, path string, w *driver.Swap) (driver.Cell, error) {
+// swap returns the state of the marker, whose transaction is that of the change.
+func (d *Driver) swap(ctx context.Context, l *link, path string, w *driver.Swap) (*zk.Stat, error) {
 	marker := d.aside("swaps", w.ID)
 	data := []byte{cellDeleted}
 	if !w.Delete {
@@ -89,9 +97,9 @@ func (d *Driver) swap(ctx context.Context, l *link, path string, w *driver.Swap)
 	}
 	for attempts := 0; ; attempts++ {
 		if done, err := l.get(ctx, marker); err == nil {
-			return result(done, w), nil
+			return done.stat, nil
 		} else if !errors.Is(err, zk.ErrNoNode) {
-			return driver.Cell{}, err
+			return nil, err
 		}
 		c, err := l.get(ctx, path)
 		remember := &zk.CreateRequest{Path: marker, Acl: d.acl, Flags: zk.FlagPersistent}
@@ -100,16 +108,16 @@ func (d *Driver) swap(ctx context.Context, l *link, path string, w *driver.Swap)
 		case errors.Is(err, zk.ErrNoNode) && w.Version == 0:
 			change = &zk.CreateRequest{Path: path, Data: data, Acl: d.acl, Flags: zk.FlagPersistent}
 		case errors.Is(err, zk.ErrNoNode):
-			return driver.Cell{}, driver.ErrConflict
+			return nil, driver.ErrConflict
 		case err != nil:
-			return driver.Cell{}, err
+			return nil, err
 		case uint64(c.stat.Mzxid) != w.Version:
 			// The server may lag behind, or this Swap was done just now.
 			if attempts > 0 {
-				return driver.Cell{}, driver.ErrConflict
+				return nil, driver.ErrConflict
 			}
 			if err := l.sync(ctx, path); err != nil {
-				return driver.Cell{}, err
+				return nil, err
 			}
 			continue
 		default:
@@ -120,31 +128,31 @@ func (d *Driver) swap(ctx context.Context, l *link, path string, w *driver.Swap)
 		case err == nil:
 			done, err := l.get(ctx, marker)
 			if err != nil {
-				return driver.Cell{}, err
+				return nil, err
 			}
 			d.remember(w.ID)
-			return result(done, w), nil
+			return done.stat, nil
 		case errors.Is(err, zk.ErrNoNode) && attempts < 5:
 			if err := d.lay(ctx, l, d.aside("swaps"), false); err != nil {
-				return driver.Cell{}, err
+				return nil, err
 			}
 			if err := d.lay(ctx, l, d.aside("cells"), false); err != nil {
-				return driver.Cell{}, err
+				return nil, err
 			}
 		case errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrBadVersion):
 			// Somebody was faster, perhaps this Swap itself.
 			if attempts > 5 {
-				return driver.Cell{}, driver.ErrConflict
+				return nil, driver.ErrConflict
 			}
 		default:
-			return driver.Cell{}, err
+			return nil, err
 		}
 	}
 }
 
-// result is what a Swap has done: the marker has its transaction.
-func result(marker content, w *driver.Swap) driver.Cell {
-	c := driver.Cell{Version: uint64(marker.stat.Czxid), Exists: !w.Delete}
+// result is what a Swap has done.
+func result(marker *zk.Stat, w *driver.Swap) driver.Cell {
+	c := driver.Cell{Version: uint64(marker.Czxid), Exists: !w.Delete}
 	if c.Exists {
 		c.Value = w.Value
 	}
@@ -165,7 +173,7 @@ func (d *Driver) remember(id string) {
 
 // forgetSwaps removes markers that are old enough.
 func (d *Driver) forgetSwaps(l *link) {
-	before := d.Now().Add(-driver.SwapMemory - 10*time.Second)
+	before := d.Now().Add(-d.memory)
 	d.mu.Lock()
 	n := 0
 	for n < len(d.swaps) && d.swaps[n].at < before {
@@ -184,6 +192,67 @@ func (d *Driver) forgetSwaps(l *link) {
 			}
 		}
 	})
+}
+
+const (
+	sweepEvery = time.Minute
+	sweepMost  = 64 // markers that are looked at: those of clients that are at work are many
+	sweepFirst = 250 * time.Millisecond
+)
+
+// sweepSwaps removes some markers of clients that have ended. The clock is the server's:
+// it dates the markers. The first Swap of a client waits for it, for a moment, since many
+// clients end after one.
+func (d *Driver) sweepSwaps(ctx context.Context, l *link, present int64) {
+	d.mu.Lock()
+	now := d.Now()
+	first := d.swept == 0
+	due := first || now.Sub(d.swept) > sweepEvery
+	if due {
+		d.swept = now
+	}
+	d.mu.Unlock()
+	if !due {
+		return
+	}
+	done := make(chan struct{})
+	if !d.background(func(ctx context.Context) { defer close(done); d.removeSwaps(ctx, l, present) }) || !first {
+		return
+	}
+	select {
+	case <-done:
+	case <-time.After(sweepFirst):
+	case <-ctx.Done():
+	}
+}
+
+func (d *Driver) removeSwaps(ctx context.Context, l *link, present int64) {
+	all, err := l.list(ctx, d.aside("swaps"), false)
+	if err != nil {
+		return
+	}
+	d.mu.Lock()
+	own := make(map[string]bool, len(d.swaps))
+	for _, s := range d.swaps {
+		own[s.id] = true
+	}
+	d.mu.Unlock()
+	all.names = slices.DeleteFunc(all.names, func(id string) bool { return own[id] })
+	rand.Shuffle(len(all.names), func(i, j int) { all.names[i], all.names[j] = all.names[j], all.names[i] })
+	oldest := present - d.memory.Milliseconds()
+	var looks sync.WaitGroup
+	slots := make(chan struct{}, 16)
+	for _, name := range all.names[:min(len(all.names), sweepMost)] {
+		slots <- struct{}{}
+		looks.Go(func() {
+			defer func() { <-slots }()
+			path := d.aside("swaps", name)
+			if c, err := l.get(ctx, path); err == nil && c.stat.Ctime < oldest {
+				_ = l.remove(ctx, path)
+			}
+		})
+	}
+	looks.Wait()
 }
 
 func (d *Driver) Watch(ctx context.Context, name string, after uint64) (found driver.Cell, err error) {

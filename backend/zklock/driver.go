@@ -29,7 +29,9 @@ type Driver struct {
 	sessions map[*session]struct{}
 	spare    *link // for calls without a session
 	lanes    map[string]*lane
-	swaps    []swapped // that may be forgotten, oldest first
+	memory   time.Duration  // of swaps
+	swaps    []swapped      // that may be forgotten, oldest first
+	swept    driver.Instant // when markers of others were looked at
 }
 
 // lane is what is known of a queue.
@@ -52,7 +54,7 @@ func (q *lane) learn(data []byte) bool {
 }
 
 func newDriver(c *config) *Driver {
-	d := &Driver{config: c, sessions: map[*session]struct{}{}, lanes: map[string]*lane{}}
+	d := &Driver{config: c, sessions: map[*session]struct{}{}, lanes: map[string]*lane{}, memory: driver.SwapMemory + 10*time.Second}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	return d
 }
