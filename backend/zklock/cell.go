@@ -107,16 +107,14 @@ func (d *Driver) swap(ctx context.Context, l *link, path string, w *driver.Swap)
 		switch {
 		case errors.Is(err, zk.ErrNoNode) && w.Version == 0:
 			change = &zk.CreateRequest{Path: path, Data: data, Acl: d.acl, Flags: zk.FlagPersistent}
-		case errors.Is(err, zk.ErrNoNode):
-			return nil, driver.ErrConflict
-		case err != nil:
+		case err != nil && !errors.Is(err, zk.ErrNoNode):
 			return nil, err
-		case uint64(c.stat.Mzxid) != w.Version:
+		case err != nil || uint64(c.stat.Mzxid) != w.Version:
 			// The server may lag behind, or this Swap was done just now.
 			if attempts > 0 {
 				return nil, driver.ErrConflict
 			}
-			if err := l.sync(ctx, path); err != nil {
+			if err := l.catchUp(ctx, path); err != nil {
 				return nil, err
 			}
 			continue
@@ -264,25 +262,33 @@ func (d *Driver) Watch(ctx context.Context, name string, after uint64) (found dr
 		bell := make(chan struct{}, 1)
 		w := l.tap.watch(path, false, bell)
 		defer l.tap.ignore(w)
-		stat, err := l.exists(ctx, path)
-		if err != nil {
-			return false, err
+		found, err = watched(ctx, l, path)
+		if err == nil && found.Version < after {
+			// A server that lags behind shows an older value than the caller has seen.
+			if err = l.catchUp(ctx, path); err == nil {
+				found, err = watched(ctx, l, path)
+			}
 		}
-		if stat != nil {
-			c, err := l.get(ctx, path)
-			if err != nil {
-				if errors.Is(err, zk.ErrNoNode) {
-					return false, nil
-				}
-				return false, err
-			}
-			if found = cellOf(c); found.Version != after {
-				return true, nil
-			}
-		} else if found = (driver.Cell{}); after != 0 {
-			return true, nil
+		if errors.Is(err, zk.ErrNoNode) {
+			return false, nil
+		}
+		if err != nil || found.Version != after {
+			return err == nil, err
 		}
 		return false, pause(ctx, bell, 0)
 	})
 	return found, err
+}
+
+// watched reads a cell and has the server watch it, also one that was never set.
+func watched(ctx context.Context, l *link, path string) (driver.Cell, error) {
+	stat, err := l.exists(ctx, path)
+	if err != nil || stat == nil {
+		return driver.Cell{}, err
+	}
+	c, err := l.get(ctx, path)
+	if err != nil {
+		return driver.Cell{}, err
+	}
+	return cellOf(c), nil
 }

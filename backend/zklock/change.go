@@ -209,7 +209,7 @@ func (s *session) Keep(ctx context.Context, t driver.Ticket, d time.Duration) er
 		}
 		defer p.await.give()
 		if p.known() == waiting {
-			if err := s.look(ctx, p); err != nil {
+			if err := s.recheck(ctx, p); err != nil {
 				return s.failed(limit, err)
 			}
 		}
@@ -226,6 +226,10 @@ var errNotHeld = driver.Invalid(errors.New("keep: the ticket is not held"))
 // refix changes the end of a ticket that has one, whoever's it is.
 func (d *Driver) refix(ctx context.Context, l *link, q *lane, id string, change func(n *name, now int64, m meta)) error {
 	for range 5 {
+		now, _, _, err := d.clock(ctx, l) // after this write the server is up to date
+		if err != nil {
+			return err
+		}
 		all, err := d.line(ctx, l, q)
 		if err != nil {
 			return err
@@ -245,10 +249,6 @@ func (d *Driver) refix(ctx context.Context, l *link, q *lane, id string, change 
 		if !all.fixed(i, c) {
 			return driver.ErrGone
 		}
-		now, _, _, err := d.clock(ctx, l)
-		if err != nil {
-			return err
-		}
 		m, _ := decode(c.data)
 		next := n
 		change(&next, now, m)
@@ -261,7 +261,7 @@ func (d *Driver) refix(ctx context.Context, l *link, q *lane, id string, change 
 			return err
 		}
 	}
-	return driver.ErrGone
+	return zk.ErrBadVersion
 }
 
 // fixed reports whether the ticket at i has a fixed end, or gets one as soon as its
@@ -319,6 +319,19 @@ func (d *Driver) standing(ctx context.Context, l *link, q *lane, all line) (line
 		}
 	}
 	return rest, nil
+}
+
+// certain repeats a look that was refused once the server has caught up: it may have
+// shown an older state than other clients have seen.
+func (d *Driver) certain(ctx context.Context, l *link, q *lane, look func() error) error {
+	err := look()
+	if errors.Is(err, driver.ErrGone) || errors.Is(err, driver.ErrBusy) || errors.Is(err, driver.ErrMismatch) {
+		if err := l.catchUp(ctx, q.path); err != nil {
+			return err
+		}
+		return look()
+	}
+	return err
 }
 
 // line lists the tickets that stand in a queue, none if there is no node.

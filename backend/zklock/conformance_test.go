@@ -3,10 +3,10 @@ package zklock_test
 import (
 	"context"
 	"crypto/rand"
+	"strings"
 	"testing"
 	"time"
 
-	"github.com/interlock-go/interlock/backend/zklock"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/drivertest"
 	"github.com/interlock-go/interlock/internal/zktest"
@@ -25,32 +25,49 @@ var cannot = map[string]string{
 }
 
 // conform runs the suite on servers that all rules share, each rule behind a path
-// of its own. Clients in this process reach them through a proxy of the rule.
-func conform(t *testing.T, addr string) {
+// of its own. Clients in this process reach them through proxies of the rule.
+func conform(t *testing.T, addrs ...string) {
 	drivertest.Run(t, drivertest.Backend{
 		TTL:         time.Second,
 		Unsupported: cannot,
-		World: func(t testing.TB) drivertest.World {
-			root := "/w" + rand.Text()
-			via := zktest.NewProxy(t, addr)
-			return drivertest.World{
-				Open: func(ctx context.Context) (driver.Driver, error) {
-					return openURL(ctx, "zk://"+via.Addr+root)
-				},
-				URL:  "zk://" + addr + root,
-				Hang: func() func() { via.Hang(); return via.Resume },
-				Unreachable: func(ctx context.Context) error {
-					d, err := openURL(ctx, "zk://127.0.0.1:1")
-					if err != nil {
-						return err
-					}
-					defer d.Close()
-					_, err = d.Open(ctx, driver.SessionOptions{TTL: time.Second})
-					return err
-				},
+		World:       func(t testing.TB) drivertest.World { return world(t, "zk", addrs) },
+	})
+}
+
+// world is a path of its own on the servers.
+func world(t testing.TB, scheme string, addrs []string) drivertest.World {
+	path := "/w" + rand.Text()
+	var proxies []*zktest.Proxy
+	var near []string
+	for _, addr := range addrs {
+		p := zktest.NewProxy(t, addr)
+		proxies, near = append(proxies, p), append(near, p.Addr)
+	}
+	return drivertest.World{
+		Open: func(ctx context.Context) (driver.Driver, error) {
+			return openURL(ctx, scheme+"://"+strings.Join(near, ",")+path)
+		},
+		URL: scheme + "://" + strings.Join(addrs, ",") + path,
+		Hang: func() func() {
+			for _, p := range proxies {
+				p.Hang()
+			}
+			return func() {
+				for _, p := range proxies {
+					p.Resume()
+				}
 			}
 		},
-	})
+		Unreachable: func(ctx context.Context) error {
+			d, err := openURL(ctx, scheme+"://127.0.0.1:1")
+			if err != nil {
+				return err
+			}
+			defer d.Close()
+			_, err = d.Open(ctx, driver.SessionOptions{TTL: time.Second})
+			return err
+		},
+	}
 }
 
 func openURL(ctx context.Context, url string) (driver.Driver, error) {
@@ -58,5 +75,5 @@ func openURL(ctx context.Context, url string) (driver.Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	return zklock.Open(ctx, u)
+	return driver.OpenURL(ctx, u)
 }

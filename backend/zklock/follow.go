@@ -74,6 +74,11 @@ func (d *Driver) Follow(ctx context.Context, queue, after string) (found driver.
 	}
 	cache := map[string]driver.Member{}
 	err = d.retrying(ctx, func(ctx context.Context, l *link) (bool, error) {
+		if after == "" {
+			if err := l.catchUp(ctx, q.path); err != nil {
+				return false, err
+			}
+		}
 		bell := make(chan struct{}, 1)
 		var w *watch
 		if after != "" {
@@ -223,6 +228,10 @@ func (d *Driver) Queues(ctx context.Context, prefix string) iter.Seq2[driver.Que
 		root := d.root
 		if root == "" {
 			root = "/"
+		}
+		if err := l.catchUp(ctx, root); err != nil {
+			yield(driver.Queue{}, d.failed(err))
+			return
 		}
 		names, err := d.walk(ctx, l, root, "", prefix)
 		if err != nil {

@@ -59,15 +59,18 @@ func (s *session) join(ctx context.Context, q *lane, r driver.Request) (driver.T
 	}
 	defer p.await.give()
 	if fresh && r.NoWait {
-		if err := s.precheck(ctx, p); err != nil {
+		if err := s.d.certain(ctx, s.l, q, func() error { return s.precheck(ctx, p) }); err != nil {
 			s.drop(p)
 			return driver.Ticket{}, err
 		}
 	}
 	var err error
-	if p.known() == joining {
+	switch p.known() {
+	case joining:
 		err = s.stand(ctx, p, fresh && !r.Retry)
-	} else {
+	case waiting:
+		err = s.recheck(ctx, p)
+	default:
 		err = s.look(ctx, p)
 	}
 	if err != nil {
@@ -402,6 +405,14 @@ func (s *session) glance(ctx context.Context, p *place, c content) error {
 			s.mu.Unlock()
 			return s.grant(ctx, p, false)
 		}
+	}
+	return s.look(ctx, p)
+}
+
+// recheck is look after all that any client has seen done.
+func (s *session) recheck(ctx context.Context, p *place) error {
+	if err := s.l.catchUp(ctx, p.q.path); err != nil {
+		return err
 	}
 	return s.look(ctx, p)
 }

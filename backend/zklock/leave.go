@@ -29,7 +29,7 @@ func (s *session) Leave(ctx context.Context, t driver.Ticket, clean bool) error 
 	s.mu.Lock()
 	s.left.Add(t.ID)
 	s.mu.Unlock()
-	return s.failed(limit, s.d.dismiss(ctx, s.l, q, t.ID, clean))
+	return s.failed(limit, s.d.certain(ctx, s.l, q, func() error { return s.d.dismiss(ctx, s.l, q, t.ID, clean) }))
 }
 
 // quit takes the ticket out of its queue. A ticket whose creation had no answer is
@@ -81,10 +81,10 @@ func (s *session) quit(ctx context.Context, p *place, clean bool) error {
 	return nil
 }
 
-// search looks for the node of a ticket whose creation had no answer. The server may
-// be another one than was asked to create it, and not know of it yet.
+// search looks for the node of a ticket whose creation had no answer. It may still be
+// under way: it is before the transaction that this begins with, or was refused.
 func (s *session) search(ctx context.Context, p *place) (*name, error) {
-	if err := s.l.sync(ctx, p.q.path); err != nil {
+	if err := s.l.catchUp(ctx, p.q.path); err != nil {
 		return nil, err
 	}
 	found, err := s.l.list(ctx, p.q.path, false)

@@ -2,6 +2,7 @@ package zklock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -134,6 +135,17 @@ func (l *link) set(ctx context.Context, path string, data []byte, version int32)
 // sync waits until the server has caught up with the leader.
 func (l *link) sync(ctx context.Context, path string) error {
 	_, err := call(ctx, func() (string, error) { return l.conn.Sync(path) })
+	return err
+}
+
+// catchUp waits until the server shows all that any client has seen before: the
+// reply to a transaction comes after all earlier ones. A sync is not enough, since the
+// leader may answer its own clients before it shows what its followers show already.
+func (l *link) catchUp(ctx context.Context, path string) error {
+	_, err := l.multi(ctx, &zk.CheckVersionRequest{Path: path, Version: -1})
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil
+	}
 	return err
 }
 

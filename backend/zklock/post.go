@@ -107,7 +107,7 @@ func (d *Driver) Ask(ctx context.Context, queue, id string, what driver.Demand) 
 	}
 	ctx, cancel := d.bound(ctx)
 	defer cancel()
-	return d.failed(d.ask(ctx, l, q, id, what))
+	return d.failed(d.certain(ctx, l, q, func() error { return d.ask(ctx, l, q, id, what) }))
 }
 
 func (d *Driver) ask(ctx context.Context, l *link, q *lane, id string, what driver.Demand) error {

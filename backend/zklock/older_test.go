@@ -1,0 +1,288 @@
+package zklock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/zktest"
+)
+
+// Promise: no call tells of an older state than another client has seen, or
+// refuses because of one. A follower that lags behind answers reads by itself.
+func TestNoCallTellsOfAnOlderState(t *testing.T) {
+	e := zktest.StartEnsemble(t, 3)
+	follower, leader := e.Followers()[0], e.Leader()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	open := func(s *zktest.Server) (driver.Driver, driver.Session) {
+		d, err := openURL(ctx, "zk://"+s.Addr+"/lag")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { d.Close() })
+		session, err := d.Open(ctx, driver.SessionOptions{TTL: 30 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d, session
+	}
+	near, a := open(leader)
+	far, b := open(follower)
+
+	join := func(r driver.Request) driver.Ticket {
+		t.Helper()
+		got, err := a.Join(ctx, r)
+		if err != nil || !got.Held {
+			t.Fatalf("Join at the leader: %+v, %v", got, err)
+		}
+		return got
+	}
+	fixed := func(queue string) driver.Request {
+		r := aMutex(queue)
+		r.Hold = time.Hour
+		return r
+	}
+	swap := func(d driver.Driver, version uint64) (driver.Cell, error) {
+		return d.Swap(ctx, driver.Swap{ID: someID(), Name: "c", Version: version, Value: []byte("v")})
+	}
+	must := func(c driver.Cell, err error) driver.Cell {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("Swap at the leader: %v", err)
+		}
+		return c
+	}
+
+	// Each case prepares something that both servers know, changes it at the
+	// leader, and calls through the follower.
+	var before, now driver.Ticket
+	var again driver.Request
+	var was, is driver.Cell
+	for _, c := range []struct {
+		name            string
+		prepare, change func(queue string)
+		call            func(queue string) error
+	}{
+		{"Join with NoWait",
+			func(q string) { before = join(aMutex(q)) },
+			func(string) {
+				if err := a.Leave(ctx, before, true); err != nil {
+					t.Fatal(err)
+				}
+			},
+			func(q string) error {
+				r := aMutex(q)
+				r.NoWait = true
+				_, err := b.Join(ctx, r)
+				return err
+			}},
+		{"Join that is repeated",
+			func(q string) {
+				before = join(aMutex(q))
+				again = aMutex(q)
+				if got, err := b.Join(ctx, again); err != nil || got.Held {
+					t.Fatal(got, err)
+				}
+				again.Retry = true
+			},
+			func(string) {
+				if err := a.Leave(ctx, before, true); err != nil {
+					t.Fatal(err)
+				}
+			},
+			func(string) error {
+				got, err := b.Join(ctx, again)
+				if err == nil && !got.Held {
+					err = errors.New("it waits")
+				}
+				return err
+			}},
+		{"Join with NoWait of another kind",
+			func(q string) {
+				r := aMutex(q)
+				r.Kind, r.Capacity = driver.Semaphore, 5
+				before = join(r)
+			},
+			func(string) {
+				if err := a.Leave(ctx, before, true); err != nil {
+					t.Fatal(err)
+				}
+			},
+			func(q string) error {
+				r := aMutex(q)
+				r.NoWait = true
+				_, err := b.Join(ctx, r)
+				return err
+			}},
+		{"Keep of another session's ticket",
+			func(q string) { before = join(aMutex(q)) },
+			func(string) {
+				if err := a.Keep(ctx, before, time.Hour); err != nil {
+					t.Fatal(err)
+				}
+			},
+			func(string) error { return b.Keep(ctx, before, time.Minute) }},
+		{"Leave of another session's ticket", nil,
+			func(q string) { now = join(fixed(q)) },
+			func(string) error { return b.Leave(ctx, now, true) }},
+		{"Renew of another session's ticket", nil,
+			func(q string) { now = join(fixed(q)) },
+			func(string) error {
+				answer, err := b.Renew(ctx, []driver.Ticket{now})
+				for _, r := range answer {
+					if r.ID == now.ID && r.State == driver.Kept {
+						return nil
+					}
+				}
+				return fmt.Errorf("%+v, %w", answer, err)
+			}},
+		{"Revoke", nil,
+			func(q string) { now = join(aMutex(q)) },
+			func(q string) error { return far.Ask(ctx, q, now.ID, driver.Revoke) }},
+		{"Evict", nil,
+			func(q string) { now = join(fixed(q)) },
+			func(q string) error { return far.Ask(ctx, q, now.ID, driver.Evict) }},
+		{"Force", nil,
+			func(q string) { now = join(aMutex(q)) },
+			func(q string) error { return far.Ask(ctx, q, now.ID, driver.Force) }},
+		{"Follow", nil,
+			func(q string) { now = join(aMutex(q)) },
+			func(q string) error {
+				got, err := far.Follow(ctx, q, "")
+				if err == nil && len(got.Members) != 1 {
+					err = fmt.Errorf("the queue is %+v", got)
+				}
+				return err
+			}},
+		{"Queues", nil,
+			func(q string) { now = join(aMutex(q)) },
+			func(q string) error {
+				for got, err := range far.Queues(ctx, q) {
+					if err != nil || got.Name == q {
+						return err
+					}
+				}
+				return errors.New("the queue is not among them")
+			}},
+		{"Load",
+			func(string) { was = must(swap(near, is.Version)) },
+			func(string) { is = must(swap(near, was.Version)) },
+			func(string) error {
+				got, err := far.Load(ctx, "c")
+				if err == nil && got.Version != is.Version {
+					err = fmt.Errorf("version %d after %d", got.Version, is.Version)
+				}
+				return err
+			}},
+		{"Watch",
+			func(string) { was = must(swap(near, is.Version)) },
+			func(string) { is = must(swap(near, was.Version)) },
+			func(string) error {
+				soon, cancel := context.WithTimeout(ctx, time.Second)
+				defer cancel()
+				if got, err := far.Watch(soon, "c", is.Version); !errors.Is(err, context.DeadlineExceeded) {
+					return fmt.Errorf("version %d after %d, %v", got.Version, is.Version, err)
+				}
+				return nil
+			}},
+		{"Swap of a new value",
+			func(string) {},
+			func(q string) {
+				got, err := near.Swap(ctx, driver.Swap{ID: someID(), Name: q})
+				was = must(got, err)
+			},
+			func(q string) error {
+				_, err := far.Swap(ctx, driver.Swap{ID: someID(), Name: q, Version: was.Version})
+				return err
+			}},
+		{"Swap",
+			func(string) { was = must(swap(near, is.Version)) },
+			func(string) { is = must(swap(near, was.Version)) },
+			func(string) (err error) {
+				is, err = swap(far, is.Version)
+				return err
+			}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			queue := someID()
+			if c.prepare != nil {
+				c.prepare(queue)
+			}
+			if _, err := far.Load(ctx, "c"); err != nil { // the follower has caught up
+				t.Fatal(err)
+			}
+			e.Freeze(follower)
+			c.change(queue)
+			called := make(chan error, 1)
+			go func() { called <- c.call(queue) }()
+			select {
+			case err := <-called: // without the leader
+				called <- err
+			case <-time.After(200 * time.Millisecond):
+			}
+			e.Thaw(follower)
+			if err := <-called; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// Promise: a Join that is repeated never makes a second ticket. The creation may
+// still be under way, in a server that the client has left.
+func TestCreationThatIsStillUnderWayMakesNoSecondTicket(t *testing.T) {
+	e := zktest.StartEnsemble(t, 3)
+	followers := e.Followers()
+	left, right := zktest.NewProxy(t, followers[0].Addr), zktest.NewProxy(t, followers[1].Addr)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	right.Refuse(true)
+	d, err := openURL(ctx, "zk://"+left.Addr+","+right.Addr+"/lag")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	s, err := d.Open(ctx, driver.SessionOptions{TTL: 30 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	front, err := s.Join(ctx, aMutex("q")) // all nodes are there
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Freeze(followers[0])
+	r := aMutex("q")
+	first, giveUp := context.WithTimeout(ctx, 200*time.Millisecond)
+	defer giveUp()
+	if _, err := s.Join(first, r); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("Join that is not passed on: %v", err)
+	}
+	right.Refuse(false)
+	left.Refuse(true)
+	left.Cut()
+	r.Retry = true
+	for {
+		_, err := s.Join(ctx, r)
+		if err == nil {
+			break
+		}
+		if driver.IsPermanent(err) || ctx.Err() != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	e.Thaw(followers[0])
+	e.Followers()
+	// What it had to pass on was refused, or this ticket is it.
+	q, err := d.Follow(ctx, "q", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(q.Members) != 2 || q.Members[0].ID != front.ID || q.Members[1].ID != r.ID {
+		t.Errorf("two tickets are to stand: %+v", q.Members)
+	}
+}
