@@ -198,12 +198,17 @@ func (a *awaiting) watch(ctx context.Context, v *view) (changed bool, err error)
 		a.on[node] = a.s.l.tap.watch(path, false, a.bell)
 		n++
 		go func() {
-			_, err := a.s.l.see(ctx, path)
+			_, _, _, err := a.s.l.conn.GetW(path)
 			results <- result{node, err}
 		}()
 	}
 	for range n {
-		r := <-results
+		var r result
+		select {
+		case r = <-results:
+		case <-ctx.Done():
+			return false, ctx.Err()
+		}
 		if r.err != nil {
 			a.s.l.tap.ignore(a.on[r.node])
 			delete(a.on, r.node)

@@ -27,6 +27,8 @@ type session struct {
 	ttl     time.Duration
 	owner   string
 	over    chan struct{}
+	ctx     context.Context // ends with the session, or the driver
+	cancel  context.CancelFunc
 	once    sync.Once
 	stop    func() // of listening
 	signals *signals.Queue
@@ -107,6 +109,7 @@ func newSession(ctx context.Context, d *Driver, l *link, o driver.SessionOptions
 		over: make(chan struct{}), signals: signals.New(), bell: make(chan struct{}, 1),
 		places: map[string]*place{}, listings: map[*lane]*listings{}, left: recent.IDs{Span: ttl},
 	}
+	s.ctx, s.cancel = context.WithCancel(d.ctx)
 	s.post = d.aside("post", hexID(zkid)+"-"+strconv.FormatUint(number, 10))
 	s.stop = l.tap.listen(&listener{connected: s.connected, disconnected: func() {
 		s.signals.Add(driver.Doubt, "", "")
@@ -114,16 +117,19 @@ func newSession(ctx context.Context, d *Driver, l *link, o driver.SessionOptions
 	}})
 	if now, _ := l.tap.state(); now != zkid {
 		s.stop()
+		s.cancel()
 		return nil, zk.ErrConnectionClosed
 	}
 	if err := s.openPost(ctx); err != nil {
 		s.stop()
+		s.cancel()
 		return nil, err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
 		s.stop()
+		s.cancel()
 		return nil, errClosed
 	}
 	d.sessions[s] = struct{}{}
@@ -164,7 +170,7 @@ func (s *session) connected(now int64) {
 }
 
 func (s *session) isOver() {
-	s.once.Do(func() { close(s.over) })
+	s.once.Do(func() { close(s.over); s.cancel() })
 	ring(s.bell)
 }
 
@@ -193,16 +199,9 @@ func (s *session) usable(ctx context.Context) error {
 
 // within ends a call's context with the session and the driver, too.
 func (s *session) within(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := s.d.bound(ctx)
-	done := make(chan struct{})
-	go func() {
-		select {
-		case <-s.over:
-			cancel()
-		case <-done:
-		}
-	}()
-	return ctx, func() { close(done); cancel() }
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(s.ctx, cancel)
+	return ctx, func() { stop(); cancel() }
 }
 
 // failed makes an error of a call one of the session.
