@@ -25,7 +25,7 @@ func (s *session) Await(ctx context.Context, t driver.Ticket) (driver.Ticket, er
 	limit := ctx
 	ctx, cancel := s.within(ctx)
 	defer cancel()
-	a := &awaiting{s: s, p: p, bell: make(chan struct{}, 1), on: map[string]*watch{}}
+	a := &awaiting{s: s, p: p, since: s.d.Now(), bell: make(chan struct{}, 1), on: map[string]*watch{}}
 	defer a.end()
 	pause := 10 * time.Millisecond
 	for verified := false; ; {
@@ -65,6 +65,9 @@ type awaiting struct {
 	bell chan struct{}
 	on   map[string]*watch // by node
 	end0 driver.Instant    // of the first fixed end in front
+
+	since   driver.Instant
+	settled bool // it has waited for so long that its own node is watched, too
 }
 
 func (a *awaiting) end() {
@@ -96,11 +99,20 @@ func (a *awaiting) step(ctx context.Context) error {
 		defer t.Stop()
 		timer = t.C
 	}
+	var settle <-chan time.Time
+	if !a.settled {
+		t := time.NewTimer(settled - a.s.d.Now().Sub(a.since))
+		defer t.Stop()
+		settle = t.C
+	}
 	select {
 	case <-a.bell:
 	case <-news:
 	case <-timer:
 		a.forget()
+		return nil
+	case <-settle:
+		a.settled = true
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -110,6 +122,14 @@ func (a *awaiting) step(ctx context.Context) error {
 	}
 	defer a.p.await.give()
 	return a.react(ctx, v)
+}
+
+// own is the node of the ticket. Who takes it away tells its session (see ask), so
+// that it is watched only when somebody may have removed it by hand.
+func (a *awaiting) own() string {
+	a.s.mu.Lock()
+	defer a.s.mu.Unlock()
+	return a.p.n.node
 }
 
 // view returns what is known of the line in front; nil if it has to be listed.
@@ -158,9 +178,10 @@ func (a *awaiting) prepare(ctx context.Context) (*view, error) {
 // watch sets the watches that are missing. It reports whether something has changed
 // meanwhile.
 func (a *awaiting) watch(ctx context.Context, v *view) (changed bool, err error) {
-	a.s.mu.Lock()
-	want := map[string]bool{a.p.n.node: true}
-	a.s.mu.Unlock()
+	want := map[string]bool{}
+	if a.settled {
+		want[a.own()] = true
+	}
 	a.end0 = 0
 	for _, o := range v.obstacles {
 		want[o.node] = true
@@ -198,7 +219,7 @@ func (a *awaiting) watch(ctx context.Context, v *view) (changed bool, err error)
 		a.on[node] = a.s.l.tap.watch(path, false, a.bell)
 		n++
 		go func() {
-			_, _, _, err := a.s.l.conn.GetW(path)
+			_, err := a.s.l.see(context.Background(), path)
 			results <- result{node, err}
 		}()
 	}
@@ -244,9 +265,7 @@ func (a *awaiting) react(ctx context.Context, v *view) error {
 	if a.p.known() != waiting || a.view() != v {
 		return nil
 	}
-	a.s.mu.Lock()
-	own := a.p.n.node
-	a.s.mu.Unlock()
+	own := a.own()
 	for node, w := range a.on {
 		what, fired := w.fired()
 		if !fired {
@@ -284,12 +303,7 @@ func (a *awaiting) passed(ctx context.Context, v *view, o obstacle, own string) 
 			return err
 		}
 	}
-	if w := a.on[own]; w == nil || a.view() != v {
-		granted = false
-	} else if _, fired := w.fired(); fired {
-		granted = false
-	}
-	if granted {
+	if _, fired := a.on[own].fired(); granted && !fired && a.s.heeded() && a.view() == v {
 		if robust {
 			a.s.mu.Lock()
 			a.p.based, a.p.heir = true, false

@@ -42,6 +42,9 @@ func call[T any](ctx context.Context, f func() (T, error)) (T, error) {
 
 // run is call that makes the call even if ctx has ended.
 func run[T any](ctx context.Context, f func() (T, error)) (T, error) {
+	if ctx.Done() == nil {
+		return f()
+	}
 	type result struct {
 		v   T
 		err error

@@ -39,7 +39,7 @@ func (s *session) read(ctx context.Context) {
 		}
 	}
 	w := s.l.tap.watch(s.post, false, s.bell)
-	s.letters = w
+	s.letters, s.heard = w, false
 	s.mu.Unlock()
 	c, err := s.l.see(ctx, s.post)
 	if err != nil {
@@ -55,6 +55,11 @@ func (s *session) read(ctx context.Context) {
 		}
 		return
 	}
+	defer func() {
+		s.mu.Lock()
+		s.heard = true
+		s.mu.Unlock()
+	}()
 	if len(c.data) == 0 {
 		return
 	}
@@ -67,6 +72,15 @@ func (s *session) read(ctx context.Context) {
 	}
 	// If more has come meanwhile, it stays, and all of it is read again.
 	_, _ = s.l.set(ctx, s.post, nil, c.stat.Version)
+}
+
+// heeded reports whether every demand that has been made so far is known, as far as
+// events tell: they come in the order of what has happened.
+func (s *session) heeded() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, fired := s.letters.fired()
+	return s.heard && !fired
 }
 
 func (s *session) demanded(what driver.Demand, queue, id string) {
@@ -136,60 +150,71 @@ func (d *Driver) ask(ctx context.Context, l *link, q *lane, id string, what driv
 				ops = append(ops, &zk.CheckVersionRequest{Path: q.path + "/" + o.node, Version: -1})
 			}
 		}
-		_, err = l.multi(ctx, ops...)
-		if errors.Is(err, zk.ErrNoNode) {
-			return d.ask(ctx, l, q, id, what) // the line has changed
-		}
+		// Who waits hears of it before it could be granted.
+		letters, err := d.letters(ctx, l, c.stat.EphemeralOwner, letter(driver.Force, q.name, id))
 		if err != nil {
 			return err
 		}
-		what = driver.Force
+		_, err = l.multi(ctx, append(ops, letters...)...)
+		if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion) {
+			return d.ask(ctx, l, q, id, what) // the line has changed
+		}
+		return err
 	case what == driver.Evict && n.until != 0:
 		return d.refix(ctx, l, q, id, func(n *name, now int64, m meta) {
 			n.until, n.evicted = min(n.until, now+ceil(m.TTL)), true
 		})
 	}
-	if _, own := decode(c.data); !own && what != driver.Force {
+	if _, own := decode(c.data); !own {
 		_, err := l.set(ctx, path, []byte(revocation), -1)
 		return err
 	}
 	if c.stat.EphemeralOwner == 0 {
 		return nil // its session may be gone
 	}
-	err = d.send(ctx, l, c.stat.EphemeralOwner, letter(what, q.name, id))
-	if what == driver.Force && errors.Is(err, zk.ErrNoNode) {
-		return nil
-	}
-	return err
+	return d.send(ctx, l, c.stat.EphemeralOwner, letter(what, q.name, id))
 }
 
 // send puts a letter into the nodes of a session.
 func (d *Driver) send(ctx context.Context, l *link, session int64, letter string) error {
-	found, err := l.list(ctx, d.aside("post"), false)
-	if err != nil {
-		return err
+	for {
+		letters, err := d.letters(ctx, l, session, letter)
+		if err != nil {
+			return err
+		}
+		if len(letters) == 0 {
+			return zk.ErrNoNode
+		}
+		_, err = l.multi(ctx, letters...)
+		if !errors.Is(err, zk.ErrBadVersion) && !errors.Is(err, zk.ErrNoNode) {
+			return err
+		}
 	}
-	err = zk.ErrNoNode
+}
+
+// letters returns what puts a letter into the nodes of a session, of which each of our
+// sessions on its connection has one.
+func (d *Driver) letters(ctx context.Context, l *link, session int64, letter string) (ops []any, err error) {
+	if session == 0 {
+		return nil, nil
+	}
+	found, err := l.list(ctx, d.aside("post"), false)
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return nil, err
+	}
 	for _, node := range found.names {
 		if !strings.HasPrefix(node, hexID(session)+"-") {
 			continue
 		}
-		if e := d.append(ctx, l, d.aside("post", node), letter); !errors.Is(e, zk.ErrNoNode) {
-			err = e
-		}
-	}
-	return err
-}
-
-func (d *Driver) append(ctx context.Context, l *link, path, letter string) error {
-	for {
+		path := d.aside("post", node)
 		c, err := l.get(ctx, path)
+		if errors.Is(err, zk.ErrNoNode) {
+			continue
+		}
 		if err != nil {
-			return err
+			return nil, err
 		}
-		_, err = l.set(ctx, path, append(c.data, letter...), c.stat.Version)
-		if !errors.Is(err, zk.ErrBadVersion) {
-			return err
-		}
+		ops = append(ops, &zk.SetDataRequest{Path: path, Data: append(c.data, letter...), Version: c.stat.Version})
 	}
+	return ops, nil
 }

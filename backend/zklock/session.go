@@ -37,6 +37,7 @@ type session struct {
 	post    string        // where demands for its tickets are put
 	reading sync.Mutex    // of post
 	letters *watch        // of post
+	heard   bool          // what post held when it was last watched; guarded by mu
 
 	mu       sync.Mutex
 	places   map[string]*place // by ID of the ticket
@@ -133,6 +134,7 @@ func newSession(ctx context.Context, d *Driver, l *link, o driver.SessionOptions
 		return nil, errClosed
 	}
 	d.sessions[s] = struct{}{}
+	ring(s.bell) // to read post
 	d.tasks.Go(s.keep)
 	return s, nil
 }
