@@ -57,6 +57,29 @@ var words = []word{
 	{"__rlock__", driver.RWMutex, false, layout{kazoo: true}},
 }
 
+// checkShape refuses what a name could not say: only permits have a number in it.
+func checkShape(r *driver.Request) error {
+	one, capacity := int64(1), int64(1)
+	switch r.Kind {
+	case driver.Semaphore:
+		return nil
+	case driver.Mutex, driver.Election:
+	case driver.Barrier:
+		capacity = driver.RWCapacity
+	case driver.RWMutex:
+		capacity = driver.RWCapacity
+		if r.Units == capacity {
+			one = capacity
+		}
+	default:
+		return driver.Invalid(fmt.Errorf("zookeeper: tickets of the kind %q have no name", r.Kind))
+	}
+	if r.Units != one || r.Capacity != capacity {
+		return driver.Invalid(fmt.Errorf("zookeeper: %d units of %d are none of a %s, which has %d of %d", r.Units, r.Capacity, r.Kind, one, capacity))
+	}
+	return nil
+}
+
 // stem is the name of a ticket but for its number.
 func (l layout) stem(id string, kind driver.Kind, units, capacity int64, marks ...string) string {
 	var b strings.Builder

@@ -12,14 +12,17 @@ const reserved = "_interlock"
 // escape makes a segment of a name the name of a node. What ZooKeeper refuses,
 // and what would be mistaken for something else, is written as %XX.
 func escape(segment string, first bool) string {
+	var node string
 	if strings.HasPrefix(segment, "_c_") || first && (segment == "zookeeper" || segment == reserved) {
-		return fmt.Sprintf("%%%02X", segment[0]) + escapeRest(segment[1:])
+		node = fmt.Sprintf("%%%02X", segment[0]) + escapeRest(segment[1:])
+	} else {
+		node = escapeRest(segment)
 	}
-	if _, ticket := parse(segment); ticket { // it ends with a digit
-		last := len(segment) - 1
-		return escapeRest(segment[:last]) + fmt.Sprintf("%%%02X", segment[last])
+	if _, ticket := parse(node); ticket { // it ends with a digit
+		last := len(node) - 1
+		node = node[:last] + fmt.Sprintf("%%%02X", node[last])
 	}
-	return escapeRest(segment)
+	return node
 }
 
 func escapeRest(s string) string {

@@ -100,7 +100,7 @@ func parse(node string) (n name, ok bool) {
 			units, capacity, _ := strings.Cut(mark[len("permits"):], "of")
 			u, err1 := strconv.ParseInt(units, 10, 64)
 			c, err2 := strconv.ParseInt(capacity, 10, 64)
-			if err1 == nil && err2 == nil {
+			if err1 == nil && err2 == nil && 1 <= u && u <= c {
 				n.kind, n.units, n.capacity, n.plain = driver.Semaphore, u, c, false
 			}
 		case mark == "kept":

@@ -1,0 +1,169 @@
+package zklock
+
+import (
+	"encoding/hex"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+var kinds = []driver.Kind{driver.Mutex, driver.RWMutex, driver.Semaphore, driver.Election, driver.Barrier}
+
+// Promise: every name that is allowed is a path that ZooKeeper allows, another one than
+// that of any other name, and no part of it is taken for a ticket or for what is reserved.
+func FuzzNames(f *testing.F) {
+	for _, name := range []string{
+		"a", "a/b", "_interlock", "_interlock/cells", "a/_interlock", "zookeeper", "zookeeper/quota", "a/zookeeper", "%zookeeper",
+		"%7Aookeeper", "_c_x", "%5Fc_x", "a%2Fb", "a%", "%", "%%", "%2", "100%", "%ZZ", "%zz", "lock-0000000001", "a/block-0000000001",
+		"_c_/__READ__0000000001", "_c_o__READ__0000000001", "lock--0000000001", "lock-00000000%31", "__lock__0000000001", "latch-2147483647", "x__rlock__9999999999",
+		"lock-0000000001/x", "\u00a0", "\u200b", "ö", "日本", "😀/lock-0000000001", "\U000e0001", "~", " ", ".a", "a.", "...",
+	} {
+		f.Add(name, name+"1")
+		f.Add(name, "%"+name)
+	}
+	c := &config{root: "/locks"}
+	f.Fuzz(func(t *testing.T, a, b string) {
+		if driver.CheckName(a) == nil {
+			path := c.node(a)
+			if got := named(path[len(c.root)+1:]); got != a {
+				t.Errorf("%q is %q, which is %q", a, path, got)
+			}
+			for i, segment := range strings.Split(path[len(c.root)+1:], "/") {
+				if _, ok := parse(segment); ok || strings.HasPrefix(segment, "_c_") {
+					t.Errorf("%q: %q is taken for a ticket", a, segment)
+				}
+				if i == 0 && (segment == reserved || segment == "zookeeper") {
+					t.Errorf("%q: %q is reserved", a, segment)
+				}
+				allowed(t, segment)
+			}
+			if b != a && driver.CheckName(b) == nil && c.node(b) == path {
+				t.Errorf("%q and %q are both %q", a, b, path)
+			}
+		}
+		if driver.CheckCell(a) == nil {
+			segment := flat(a)
+			if strings.Contains(segment, "/") {
+				t.Errorf("the cell %q is %q", a, segment)
+			}
+			allowed(t, segment)
+			if b != a && driver.CheckCell(b) == nil && flat(b) == segment {
+				t.Errorf("the cells %q and %q are both %q", a, b, segment)
+			}
+		}
+	})
+}
+
+func named(path string) string {
+	parts := strings.Split(path, "/")
+	for i := range parts {
+		parts[i] = unescape(parts[i])
+	}
+	return strings.Join(parts, "/")
+}
+
+// allowed checks what PathUtils.validatePath does.
+func allowed(t *testing.T, segment string) {
+	if segment == "" || segment == "." || segment == ".." {
+		t.Errorf("the segment %q", segment)
+	}
+	for _, r := range segment {
+		if r == 0 || r <= 0x1f || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0 {
+			t.Errorf("%q has %U", segment, r)
+		}
+	}
+}
+
+// Promise: whatever children a node has, their names are read without harm, and what is
+// added up of them does not run over.
+func FuzzParse(f *testing.F) {
+	id := "0123456789abcdef0123456789abcdef"
+	for _, node := range []string{
+		"", "-", "lock-", "lock-0000000001", "0000000001", "lock--2147483648", "lock-+000000001", "lock- 000000001", "lock-99999999999",
+		"_c_" + uuid(id) + "-lock-0000000001", "_c_" + uuid(id) + "-mutex-lock-0000000001", "_c_" + id + "-lock-0000000001",
+		id + "-lock-0000000001", uuid(id) + "__lock__0000000001", "_c_" + uuid(id) + "-write-__lock__0000000001",
+		"_c_" + uuid(id) + "-permits3of8-lock-0000000001", "_c_" + uuid(id) + "-permits-3of8-lock-0000000001",
+		"_c_" + uuid(id) + "-permits99999999999999999999of8-lock-0000000001", "_c_" + uuid(id) + "-permitsof-lock-0000000001",
+		"_c_" + uuid(id) + "-permits9223372036854775807of1-lock-0000000001", "_c_" + uuid(id) + "-permits+0of0-lock-0000000001",
+		"_c_" + uuid(id) + "-until-kept-evicted-lock-0000000001", "_c_" + uuid(id) + "-until99999999999999999999-lock-0000000001",
+		"_c_" + uuid(id) + "-member-__WRIT__0000000001", "_c_ZZ" + uuid(id)[2:] + "-lock-0000000001", "\xff\xfelock-0000000001",
+	} {
+		f.Add(node, "_c_"+uuid(id)+"-permits3of8-lock-0000000002")
+	}
+	f.Fuzz(func(t *testing.T, a, b string) {
+		n, ok := parse(a)
+		if !ok {
+			return
+		}
+		if n.node != a || n.id != "" && checkID(n.id) != nil || n.units < 1 || n.units > n.capacity {
+			t.Fatalf("%q is %+v", a, n)
+		}
+		all := parseAll([]string{b, a, b, a})
+		for i := range all {
+			if _, other := all.other(i); !all.holds(i) && !other {
+				if v := all.view(i); len(v.obstacles) == 0 {
+					t.Fatalf("%q waits for nobody in %+v", all[i].node, all)
+				}
+			}
+			_, _ = all.exclusiveBefore(i)
+		}
+	})
+}
+
+// Promise: the name of a ticket says all that was put into it, in every layout, and
+// Curator and kazoo find its number.
+func FuzzStem(f *testing.F) {
+	for i := range kinds {
+		for l := range byte(4) {
+			f.Add([]byte("0123456789abcdef"), byte(i), l, int64(3), int64(8), int64(0), int32(0), false, false)
+			f.Add([]byte{0xff}, byte(i), l, int64(1), int64(math.MaxInt64), int64(1<<41), int32(math.MaxInt32), true, false)
+			f.Add([]byte{}, byte(i), l, int64(driver.MaxCapacity), int64(driver.MaxCapacity), int64(1), int32(7), true, true)
+		}
+	}
+	f.Fuzz(func(t *testing.T, id []byte, kind, l byte, units, capacity, end int64, number int32, kept, evicted bool) {
+		var raw [16]byte
+		copy(raw[:], id)
+		want := name{id: hex.EncodeToString(raw[:]), kind: kinds[int(kind)%len(kinds)], number: number & math.MaxInt32, until: end & math.MaxInt64}
+		want.kept, want.evicted = kept && want.until != 0, evicted && want.until != 0
+		r := driver.Request{ID: want.id, Kind: want.kind, Units: units, Capacity: capacity}
+		if driver.CheckRequest(&r) != nil || checkShape(&r) != nil {
+			switch r.Kind {
+			case driver.Semaphore:
+				return
+			case driver.RWMutex:
+				r.Units, r.Capacity = 1, driver.RWCapacity
+				if units&1 == 0 {
+					r.Units = r.Capacity
+				}
+			case driver.Barrier:
+				r.Units, r.Capacity = 1, driver.RWCapacity
+			default:
+				r.Units, r.Capacity = 1, 1
+			}
+		}
+		if driver.CheckRequest(&r) != nil || checkShape(&r) != nil {
+			t.Fatalf("%+v has no name", r)
+		}
+		want.units, want.capacity = r.Units, r.Capacity
+		names := layout{kazoo: l&1 != 0, latch: l&2 != 0}
+		want.node = names.stem(want.id, want.kind, want.units, want.capacity, want.marks()...) + fmt.Sprintf("%010d", want.number)
+		got, ok := parse(want.node)
+		if want.layout = got.layout; !ok || got != want {
+			t.Fatalf("%q is %+v, not %+v", want.node, got, want)
+		}
+		if names.kazoo != got.layout.kazoo && want.kind != driver.Semaphore && want.kind != driver.Barrier && !(names.latch && want.kind == driver.Election) {
+			t.Errorf("%q is not kazoo's: %+v", want.node, got)
+		}
+		if again := stemOf(&got, got.id); numbered(got, again) != want.node {
+			t.Errorf("%q is renamed to %q", want.node, numbered(got, again))
+		}
+		for _, word := range []string{"lock-", "__READ__", "__WRIT__", "latch-", "__lock__", "__rlock__"} {
+			if at := strings.LastIndex(want.node, word); at >= 0 && len(want.node)-at-len(word) != 10 {
+				t.Errorf("%q: behind %s is no number", want.node, word)
+			}
+		}
+	})
+}
