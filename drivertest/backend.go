@@ -42,8 +42,15 @@ type Backend struct {
 	// reason.
 	Unsupported map[string]string
 
+	// Shape is the only one in which rules about mutual exclusion are checked:
+	// mutex, writers, all permits or election. Empty: each of them. It is for
+	// another layout of one kind, beside a run that checks them all.
+	Shape string
+
+	// Small has rules repeat as little as with -short.
+	Small bool
+
 	limit time.Duration // for rules that are to fail; else the package's
-	small bool          // as with -short
 }
 
 // World is one backend in which several clients meet.

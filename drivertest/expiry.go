@@ -48,7 +48,9 @@ var expiryOfAWaitingTicket = rule{
 		held := a.hold(t.exclusive("q"))
 		joined := b.driver.Now()
 		next := b.wait(t.exclusive("q"))
-		b.wait(t.fixed("q", 10*limit)) // its end would begin with the grant
+		if t.fixes() {
+			b.wait(t.fixed("q", 10*limit)) // its end would begin with the grant
+		}
 		last := c.wait(t.exclusive("q"))
 		c.beat(last)
 		t.eventually("a waiting ticket runs out", func() bool { return len(t.snapshot(c.driver, "q").Members) == 2 })

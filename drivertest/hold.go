@@ -16,6 +16,13 @@ func (t *trial) fixed(queue string, d time.Duration) driver.Request {
 	return r
 }
 
+// fixes reports whether tickets can have a fixed end. Rules about other things do
+// without one where they cannot.
+func (t *trial) fixes() bool {
+	_, cannot := t.Unsupported["HoldEndsByItself"]
+	return !cannot
+}
+
 var holdEndsByItself = rule{
 	name:      "HoldEndsByItself",
 	says:      []string{fixedEnd},

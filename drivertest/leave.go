@@ -92,6 +92,9 @@ var leftStaysLeft = rule{
 		refused("by eviction", b, r5)
 
 		// An ended Hold, too.
+		if !t.fixes() {
+			return
+		}
 		r6 := t.exclusive("r")
 		r6.Hold = t.TTL / 4
 		sixth := a.hold(r6)

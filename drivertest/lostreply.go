@@ -145,8 +145,10 @@ func scenario(t *trial, drivers [3]driver.Driver, f *faults, name string) {
 	try(func(bool) error { return da.Ask(ctx, queue, second.ID, driver.Revoke) })
 	leave(a, third)
 	t.stands(plain, queue, []driver.Ticket{second}, nil)
-	try(func(bool) error { return b.Keep(ctx, second, 10*limit) })
-	try(func(bool) error { return a.Keep(ctx, second, 9*limit) })
+	if t.fixes() {
+		try(func(bool) error { return b.Keep(ctx, second, 10*limit) })
+		try(func(bool) error { return a.Keep(ctx, second, 9*limit) })
+	}
 	try(func(bool) error { return da.Ask(ctx, queue, second.ID, driver.Force) }, driver.ErrGone)
 	t.stands(plain, queue, nil, nil)
 

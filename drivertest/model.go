@@ -24,6 +24,7 @@ var model = rule{
 			m := &machine{
 				t: r, ctx: t.ctx, drivers: drivers,
 				queue:    fmt.Sprintf("run %d", run),
+				fixes:    t.fixes(),
 				capacity: rapid.Int64Range(1, 6).Draw(r, "capacity"),
 			}
 			for i := range m.sessions {
@@ -60,6 +61,7 @@ type machine struct {
 	sessions [3]driver.Session
 
 	queue    string
+	fixes    bool
 	capacity int64
 	tickets  []*place // in the order of Join
 	gone     []*place // of sessions that are open
@@ -144,7 +146,7 @@ func (m *machine) join(t *rapid.T) {
 		NoWait: rapid.IntRange(0, 3).Draw(t, "no wait") == 0,
 		Retry:  rapid.Bool().Draw(t, "retry"),
 	}}
-	if rapid.IntRange(0, 5).Draw(t, "hold") == 0 {
+	if m.fixes && rapid.IntRange(0, 5).Draw(t, "hold") == 0 {
 		p.Hold, p.fixed = 10*limit, true
 	}
 	held := m.fits(append(slices.Clone(m.tickets), p))
@@ -233,7 +235,7 @@ func (m *machine) shrink(t *rapid.T) {
 
 func (m *machine) keep(t *rapid.T) {
 	p := m.some(t)
-	if !p.held || p.evicted {
+	if !p.held || p.evicted || !m.fixes {
 		t.Skip("it waits, or cannot be kept any longer")
 	}
 	s := m.sessions[p.session]

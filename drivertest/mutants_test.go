@@ -927,7 +927,7 @@ func TestMutantsFail(t *testing.T) {
 	bitten := map[string]bool{}
 	for _, mutant := range mutants {
 		t.Run(mutant.name, func(t *testing.T) {
-			b := Backend{World: mutant.m.breed(memory), TTL: 10 * time.Second, Simulated: true, small: true}
+			b := Backend{World: mutant.m.breed(memory), TTL: 10 * time.Second, Simulated: true, Small: true}
 			for name := range strings.FieldsSeq(mutant.bites) {
 				r, ok := find(name)
 				if !ok {
@@ -935,7 +935,7 @@ func TestMutantsFail(t *testing.T) {
 					continue
 				}
 				failure := ""
-				for _, v := range r.variants("") {
+				for _, v := range r.variants("", "") {
 					synctest.Test(t, func(t *testing.T) {
 						if f := r.verdict(t, b, v); f != "" {
 							failure = f
@@ -989,7 +989,7 @@ func TestMutantsFailAcrossProcesses(t *testing.T) {
 					world = mutant.m.breed(serve(memory))
 				}
 				b := Backend{World: world, TTL: 300 * time.Millisecond, limit: 5 * time.Second}
-				failure := r.verdict(t, b, r.variants("")[0])
+				failure := r.verdict(t, b, r.variants("", "")[0])
 				if failure == "" {
 					t.Errorf("%s does not notice: %s", r.name, mutant.name)
 				}
@@ -1009,12 +1009,12 @@ func TestAWrappedDriverPasses(t *testing.T) {
 		w.Unreachable = func(context.Context) error { return errOpaque }
 		deaf(w, true)
 	}}
-	b := Backend{World: whole.breed(memory), TTL: 10 * time.Second, Simulated: true, small: true}
+	b := Backend{World: whole.breed(memory), TTL: 10 * time.Second, Simulated: true, Small: true}
 	for _, r := range rules {
 		if inPeace(r) {
 			continue
 		}
-		for _, v := range r.variants("") {
+		for _, v := range r.variants("", "") {
 			synctest.Test(t, func(t *testing.T) {
 				if f := r.verdict(t, b, v); f != "" {
 					t.Errorf("%s: %s", r.name, f)

@@ -79,7 +79,9 @@ var renewSaysWhatBecame = rule{
 		a, b := t.client(), t.client()
 		stays, left := a.hold(t.exclusive("q")), a.hold(t.exclusive("r"))
 		waits := a.wait(t.exclusive("q"))
-		a.hold(t.fixed("needs nobody", 10*limit))
+		if t.fixes() {
+			a.hold(t.fixed("needs nobody", 10*limit))
+		}
 		foreign := b.hold(t.exclusive("s"))
 		never := driver.Ticket{ID: newID(), Queue: "q"}
 		a.leave(left)

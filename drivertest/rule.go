@@ -23,16 +23,19 @@ type variant struct {
 	processes bool // each client is a process
 }
 
-func (r rule) variants(url string) []variant {
+func (r rule) variants(url, shape string) []variant {
 	var all []variant
 	for _, s := range shapes {
+		if shape != "" && s.name != shape {
+			continue
+		}
 		all = append(all, variant{name: s.name, shape: s})
 		if !r.exclusive || testing.Short() {
 			break
 		}
 	}
 	if r.across && url != "" {
-		all = append(all, variant{"in processes", shapes[0], true})
+		all = append(all, variant{"in processes", all[0].shape, true})
 	}
 	return all
 }

@@ -1,6 +1,7 @@
 package drivertest
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 )
@@ -22,7 +23,7 @@ func Run(t *testing.T, b Backend) {
 			if r.processes && url == "" {
 				t.Skip("all clients of this backend are in one process")
 			}
-			variants := r.variants(url)
+			variants := r.variants(url, b.Shape)
 			if len(variants) == 1 {
 				r.runIn(t, b, variants[0])
 				return
@@ -50,6 +51,9 @@ func checkConfig(t *testing.T, b Backend) {
 	t.Helper()
 	if b.World == nil || b.TTL <= 0 {
 		t.Fatal("drivertest: Backend needs World and TTL")
+	}
+	if b.Shape != "" && !slices.ContainsFunc(shapes, func(s shape) bool { return s.name == b.Shape }) {
+		t.Fatalf("drivertest: there is no shape %q", b.Shape)
 	}
 	known := map[string]bool{}
 	for _, r := range rules {

@@ -145,6 +145,9 @@ var force = rule{
 			t.Fatalf("Ask: %v", err)
 		}
 		c.gone(last)
+		if !t.fixes() {
+			return
+		}
 		fixed := a.hold(t.fixed("fixed", 10*limit))
 		if err := b.driver.Ask(t.ctx, "fixed", fixed.ID, driver.Force); err != nil {
 			t.Fatalf("Ask: %v", err)

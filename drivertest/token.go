@@ -52,6 +52,9 @@ var tokensOfExclusiveGrants = rule{
 		k.next(got, "after the session was closed")
 		a.leave(got)
 
+		if !t.fixes() {
+			return
+		}
 		fixed := a.hold(t.fixed("q", t.TTL/10))
 		k.next(fixed, "with a fixed end")
 		next := t.client()

@@ -65,7 +65,7 @@ func (t *trial) allow() {
 // detector.
 func (t *trial) size(n, short int) int {
 	switch {
-	case testing.Short() || t.small:
+	case testing.Short() || t.Small:
 		return short
 	case slow:
 		return max(short, n/3)

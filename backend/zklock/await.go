@@ -22,6 +22,9 @@ func (s *session) Await(ctx context.Context, t driver.Ticket) (driver.Ticket, er
 	if p == nil || p.q.name != t.Queue {
 		return driver.Ticket{}, driver.ErrGone
 	}
+	if p.q.leases != nil {
+		return s.awaitLeases(ctx, p)
+	}
 	limit := ctx
 	ctx, cancel := s.within(ctx)
 	defer cancel()
@@ -152,7 +155,7 @@ func (a *awaiting) forget() {
 // prepare has all watches set that the ticket needs. It returns nil once the
 // ticket does not wait any more.
 func (a *awaiting) prepare(ctx context.Context) (*view, error) {
-	for a.p.known() == waiting {
+	for a.p.known() == waiting && !a.p.lends() {
 		v := a.view()
 		if v == nil {
 			if err := a.s.look(ctx, a.p); err != nil {
@@ -178,9 +181,10 @@ func (a *awaiting) prepare(ctx context.Context) (*view, error) {
 // watch sets the watches that are missing. It reports whether something has changed
 // meanwhile.
 func (a *awaiting) watch(ctx context.Context, v *view) (changed bool, err error) {
+	own := a.own()
 	want := map[string]bool{}
 	if a.settled {
-		want[a.own()] = true
+		want[own] = true
 	}
 	a.end0 = 0
 	for _, o := range v.obstacles {
@@ -219,7 +223,10 @@ func (a *awaiting) watch(ctx context.Context, v *view) (changed bool, err error)
 		a.on[node] = a.s.l.tap.watch(path, false, a.bell)
 		n++
 		go func() {
-			_, err := a.s.l.see(context.Background(), path)
+			c, err := a.s.l.see(context.Background(), path)
+			if err == nil && node == own {
+				a.p.seen(c)
+			}
 			results <- result{node, err}
 		}()
 	}
@@ -294,7 +301,7 @@ func (a *awaiting) react(ctx context.Context, v *view) error {
 // nothing else was in the way, or if the obstacle was held, after which nobody
 // before it is left.
 func (a *awaiting) passed(ctx context.Context, v *view, o obstacle, own string) error {
-	robust := a.p.req.Robust // has to know how the last holder left
+	robust := a.p.reads() // has to know how the last holder left
 	granted := o.enough && !robust
 	if !granted && o.fits && o.exclusive() {
 		var err error

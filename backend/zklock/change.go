@@ -57,6 +57,9 @@ func (s *session) Shrink(ctx context.Context, t driver.Ticket, units int64) erro
 	if n.node == "" {
 		return s.failed(limit, zk.ErrConnectionClosed)
 	}
+	if p.q.leases != nil {
+		return s.failed(limit, s.shrinkLoan(ctx, p, units))
+	}
 	if units >= n.units {
 		return nil
 	}
@@ -71,6 +74,9 @@ func (s *session) Shrink(ctx context.Context, t driver.Ticket, units int64) erro
 }
 
 func stemOf(n *name, id string) string {
+	if n.limit != 0 {
+		return n.layout.stem(id, n.kind, n.wants, n.limit)
+	}
 	return n.layout.stem(id, n.kind, n.units, n.capacity, n.marks()...)
 }
 
@@ -203,7 +209,10 @@ func (s *session) Keep(ctx context.Context, t driver.Ticket, d time.Duration) er
 	limit := ctx
 	ctx, cancel := s.within(ctx)
 	defer cancel()
-	if p := s.place(t.ID); p != nil && p.q == q {
+	if p := s.place(t.ID); p != nil && p.q.name == q.name {
+		if p.q.leases != nil {
+			return errFixedLease
+		}
 		if err := p.await.take(ctx); err != nil {
 			return s.failed(limit, err)
 		}
@@ -337,14 +346,14 @@ func (d *Driver) certain(ctx context.Context, l *link, q *lane, look func() erro
 // line lists the tickets that stand in a queue, none if there is no node.
 func (d *Driver) line(ctx context.Context, l *link, q *lane) (line, error) {
 	for {
-		found, err := l.list(ctx, q.path, false)
+		all, err := d.tickets(ctx, l, q, false)
 		if errors.Is(err, zk.ErrNoNode) {
 			return nil, nil
 		}
 		if err != nil {
 			return nil, err
 		}
-		all, err := d.standing(ctx, l, q, parseAll(found.names))
+		all, err = d.standing(ctx, l, q, all)
 		if !errors.Is(err, errStale) {
 			return all, err
 		}

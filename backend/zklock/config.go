@@ -49,6 +49,10 @@ func Kazoo() Option { return func(c *config) { c.names.kazoo = true } }
 // Latch gives elections the names of Curator's LeaderLatch.
 func Latch() Option { return func(c *config) { c.names.latch = true } }
 
+// Leases lays out semaphores as Curator's InterProcessSemaphoreV2. Their permits
+// cannot have a fixed end, and a ticket has at most 1000.
+func Leases() Option { return func(c *config) { c.names.leases = true } }
+
 // New uses a client that the program has already, and that was connected through
 // tap. Close of the driver leaves it open, and removes what the driver has there, for which it
 // waits for two timeouts if no server answers. All sessions of the driver are the

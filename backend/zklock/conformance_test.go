@@ -3,6 +3,8 @@ package zklock_test
 import (
 	"context"
 	"crypto/rand"
+	"maps"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -19,10 +21,43 @@ func TestConformance(t *testing.T) {
 	conform(t, s.Addr)
 }
 
+// With semaphore=curator, semaphores keep the promises, except those that are listed.
+// The rules have their full size if ZKLOCK_LEASES is set.
+func TestConformanceOfLeases(t *testing.T) {
+	s := zktest.Start(t, zktest.Config("maxSessionTimeout", "1200000"))
+	never := maps.Clone(cannot)
+	maps.Copy(never, cannotLend)
+	drivertest.Run(t, drivertest.Backend{
+		TTL:         time.Second,
+		Unsupported: never,
+		Shape:       "all permits",
+		Small:       os.Getenv("ZKLOCK_LEASES") == "",
+		World:       func(t testing.TB) drivertest.World { return world(t, "zk", []string{s.Addr}, curators) },
+	})
+}
+
 // cannot lists the rules that ZooKeeper cannot keep.
 var cannot = map[string]string{
 	"LostMessages": "events come over the connection that replies come over, in order: none is lost without it",
 }
+
+// cannotLend lists the rules that semaphores in Curator's layout cannot keep besides.
+var cannotLend = map[string]string{
+	"LargestCapacity":        "each unit of a ticket is a node",
+	"HandOverCost":           "two nodes are handed over, one after the other: seven exchanges instead of six",
+	"HoldEndsByItself":       unfixed,
+	"HoldOutlivesItsSession": unfixed,
+	"HoldBeginsWithTheGrant": unfixed,
+	"Keep":                   unfixed,
+	"KeepByAnotherSession":   unfixed,
+	"KeptTicketsEndCleanly":  unfixed,
+	"LeaveOfAnotherSession":  unfixed,
+	"RenewOfFixedTickets":    unfixed,
+	"RenewByAnotherSession":  unfixed,
+	"EvictionOfAFixedTicket": unfixed,
+}
+
+const unfixed = "a lease ends with its session, never at a fixed time: nobody else would remove it"
 
 // conform runs the suite on servers that all rules share, each rule behind a path
 // of its own. Clients in this process reach them through proxies of the rule.
@@ -30,12 +65,12 @@ func conform(t *testing.T, addrs ...string) {
 	drivertest.Run(t, drivertest.Backend{
 		TTL:         time.Second,
 		Unsupported: cannot,
-		World:       func(t testing.TB) drivertest.World { return world(t, "zk", addrs) },
+		World:       func(t testing.TB) drivertest.World { return world(t, "zk", addrs, "") },
 	})
 }
 
 // world is a path of its own on the servers.
-func world(t testing.TB, scheme string, addrs []string) drivertest.World {
+func world(t testing.TB, scheme string, addrs []string, options string) drivertest.World {
 	path := "/w" + rand.Text()
 	var proxies []*zktest.Proxy
 	var near []string
@@ -45,9 +80,9 @@ func world(t testing.TB, scheme string, addrs []string) drivertest.World {
 	}
 	return drivertest.World{
 		Open: func(ctx context.Context) (driver.Driver, error) {
-			return openURL(ctx, scheme+"://"+strings.Join(near, ",")+path)
+			return openURL(ctx, scheme+"://"+strings.Join(near, ",")+path+options)
 		},
-		URL: scheme + "://" + strings.Join(addrs, ",") + path,
+		URL: scheme + "://" + strings.Join(addrs, ",") + path + options,
 		Hang: func() func() {
 			for _, p := range proxies {
 				p.Hang()

@@ -37,12 +37,14 @@ type Driver struct {
 // lane is what is known of a queue.
 type lane struct {
 	name, path string
+	leases     *lane // of a semaphore in Curator's layout: where its units are
 
 	mu        sync.Mutex
-	contended bool // the last one who joined had to wait
-	seen      bool // the data of the node was read
-	foreign   bool // it belongs to somebody else
-	denied    bool // the data of the node may not be written
+	lending   *lane // where semaphores of the name are, if not here
+	contended bool  // the last one who joined had to wait
+	seen      bool  // the data of the node was read
+	foreign   bool  // it belongs to somebody else
+	denied    bool  // the data of the node may not be written
 }
 
 // learn notes whose the data of the node is, and reports whether it is ours.

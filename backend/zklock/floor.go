@@ -130,7 +130,10 @@ func (d *Driver) raise(ctx context.Context, l *link, q *lane, floor uint64) erro
 			return err
 		}
 		for i, n := range all {
-			c, err := l.get(ctx, q.path+"/"+n.node)
+			if n.foreign {
+				continue // it has no token
+			}
+			c, err := l.ticket(ctx, q, &n)
 			if errors.Is(err, zk.ErrNoNode) {
 				continue
 			}
@@ -178,7 +181,9 @@ func (d *Driver) raise(ctx context.Context, l *link, q *lane, floor uint64) erro
 
 // joined is the transaction of a ticket's first node.
 func joined(c content) uint64 {
-	if m, ok := decode(c.data); ok && m.Joined != 0 && m.Zxid != 0 {
+	if m, ok := decode(c.data); ok && m.Lent != 0 {
+		return m.Lent
+	} else if ok && m.Joined != 0 && m.Zxid != 0 {
 		return m.Zxid
 	}
 	return uint64(c.stat.Czxid)

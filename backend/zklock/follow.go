@@ -80,12 +80,13 @@ func (d *Driver) Follow(ctx context.Context, queue, after string) (found driver.
 			}
 		}
 		bell := make(chan struct{}, 1)
-		var w *watch
 		if after != "" {
-			w = l.tap.watch(q.path, true, bell)
-			defer func() { l.tap.ignore(w) }()
+			for _, path := range d.folders(q) {
+				w := l.tap.watch(path, true, bell)
+				defer l.tap.ignore(w)
+			}
 		}
-		all, version, read, err := d.lineup(ctx, l, q, w != nil)
+		all, version, read, err := d.lineup(ctx, l, q, after != "")
 		if err != nil {
 			return false, err
 		}
@@ -112,10 +113,9 @@ func (d *Driver) Follow(ctx context.Context, queue, after string) (found driver.
 func (d *Driver) lineup(ctx context.Context, l *link, q *lane, watch bool) (all line, version string, read driver.Instant, err error) {
 	err = errStale
 	for errors.Is(err, errStale) {
-		var c children
 		read = d.Now()
-		if c, err = l.list(ctx, q.path, watch); err == nil {
-			all, err = d.standing(ctx, l, q, parseAll(c.names))
+		if all, err = d.tickets(ctx, l, q, watch); err == nil {
+			all, err = d.standing(ctx, l, q, all)
 		}
 	}
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
@@ -123,7 +123,7 @@ func (d *Driver) lineup(ctx context.Context, l *link, q *lane, watch bool) (all 
 	}
 	h := fnv.New128a()
 	for _, n := range all {
-		_, _ = h.Write([]byte(n.node + "\n"))
+		_, _ = h.Write([]byte(n.shown() + "\n"))
 	}
 	return all, fmt.Sprintf("%x", h.Sum(nil)), read, nil
 }
@@ -154,7 +154,7 @@ func (d *Driver) members(ctx context.Context, l *link, q *lane, all line, cache 
 		slots <- struct{}{}
 		reads.Go(func() {
 			defer func() { <-slots }()
-			c, err := l.get(ctx, q.path+"/"+n.node)
+			c, err := l.ticket(ctx, q, &n)
 			switch {
 			case errors.Is(err, zk.ErrNoNode):
 			case err != nil:
@@ -209,6 +209,9 @@ func member(n *name, c content) driver.Member {
 	if m.Joined != 0 {
 		out.Since = time.UnixMilli(m.Joined)
 	}
+	if m.Lent != 0 {
+		out.Token = m.Lent
+	}
 	if m.Token != 0 {
 		out.Token = m.Token
 	}
@@ -239,7 +242,7 @@ func (d *Driver) Queues(ctx context.Context, prefix string) iter.Seq2[driver.Que
 			return
 		}
 		slices.Sort(names)
-		for _, name := range names {
+		for _, name := range slices.Compact(names) {
 			q, err := d.lane(name)
 			if err != nil {
 				continue // it is no name of ours
@@ -293,6 +296,9 @@ func (d *Driver) walk(ctx context.Context, l *link, path, name, prefix string) (
 			return nil, err
 		}
 		names = append(names, more...)
+	}
+	if semaphore, ok := d.semaphoreOf(name, c.names); ok {
+		name, tickets = semaphore, true
 	}
 	if tickets && name != "" && strings.HasPrefix(name, prefix) {
 		names = append(names, name)

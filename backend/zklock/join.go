@@ -21,7 +21,10 @@ func (s *session) Join(ctx context.Context, r driver.Request) (driver.Ticket, er
 	if err := errors.Join(checkID(r.ID), driver.CheckRequest(&r), checkShape(&r)); err != nil {
 		return driver.Ticket{}, err
 	}
-	q, err := s.d.lane(r.Queue)
+	q, err := s.d.laneOf(r.Queue, r.Kind)
+	if err == nil && q.leases != nil {
+		err = checkLoan(&r)
+	}
 	if err != nil {
 		return driver.Ticket{}, err
 	}
@@ -29,6 +32,9 @@ func (s *session) Join(ctx context.Context, r driver.Request) (driver.Ticket, er
 	ctx, cancel := s.within(ctx)
 	defer cancel()
 	t, err := s.join(ctx, q, r)
+	if p := s.place(r.ID); err == nil && p != nil && q.leases != nil {
+		t, err = s.linger(ctx, p, r.NoWait)
+	}
 	if err != nil {
 		return driver.Ticket{}, s.failed(limit, err)
 	}
@@ -47,11 +53,11 @@ func (s *session) join(ctx context.Context, q *lane, r driver.Request) (driver.T
 	p := s.places[r.ID]
 	fresh := p == nil
 	if fresh {
-		p = &place{s: s, q: q, req: r, news: make(chan struct{}), await: make(turn, 1), extended: s.d.Now(), edition: anyEdition}
+		p = &place{s: s, q: q, req: r, news: make(chan struct{}), await: make(turn, 1), extended: s.d.Now(), edition: anyEdition, loan: loan{units: r.Units}}
 		s.places[r.ID] = p
 	}
 	s.mu.Unlock()
-	if p.q != q {
+	if p.q.name != q.name {
 		return driver.Ticket{}, driver.Invalid(fmt.Errorf("zookeeper: the ID %s is in use in the queue %q", r.ID, p.q.name))
 	}
 	if err := p.await.take(ctx); err != nil { // two calls with one ID
@@ -76,7 +82,7 @@ func (s *session) join(ctx context.Context, q *lane, r driver.Request) (driver.T
 	if err != nil {
 		return driver.Ticket{}, err
 	}
-	if p.known() == waiting && r.NoWait {
+	if p.known() == waiting && r.NoWait && q.leases == nil {
 		if err := s.quit(ctx, p, false); err != nil && !errors.Is(err, driver.ErrGone) {
 			return driver.Ticket{}, err
 		}
@@ -123,7 +129,11 @@ func (s *session) drop(p *place) {
 
 // precheck spares a ticket that must not wait the writes, if others stand.
 func (s *session) precheck(ctx context.Context, p *place) error {
-	all, err := s.d.line(ctx, s.l, p.q)
+	q, err := s.d.lane(p.q.name)
+	if err != nil {
+		return err
+	}
+	all, err := s.d.line(ctx, s.l, q)
 	if err != nil {
 		return err
 	}
@@ -140,7 +150,11 @@ func (s *session) precheck(ctx context.Context, p *place) error {
 }
 
 func (p *place) wish() name {
-	return name{id: p.req.ID, kind: p.req.Kind, units: p.req.Units, capacity: p.req.Capacity}
+	n := name{id: p.req.ID, kind: p.req.Kind, units: p.req.Units, capacity: p.req.Capacity}
+	if p.q.leases != nil {
+		n.limit = p.req.Capacity
+	}
+	return n
 }
 
 // stand puts the ticket into the queue, or finds it there, and looks who is in
@@ -229,6 +243,9 @@ func (p *place) stands(n name, zxid uint64) error {
 		return driver.Permanent(fmt.Errorf("zookeeper: the transaction %d is no token: the ensemble has elected too many leaders", zxid))
 	}
 	p.state, p.n, p.zxid = waiting, n, zxid
+	if p.q.leases != nil {
+		p.s.d.background(func(ctx context.Context) { p.s.pursue(ctx, p) })
+	}
 	return nil
 }
 
@@ -398,7 +415,7 @@ func (s *session) glance(ctx context.Context, p *place, c content) error {
 	if p.n.in(c.stat) {
 		number, ok := marked(c.data)
 		before := ok && number == p.n.number-1
-		if c.stat.NumChildren == 1 || before {
+		if c.stat.NumChildren == 1 || before && !s.d.names.leases {
 			s.mu.Lock()
 			p.based, p.heir = true, !before && p.n.number != 0
 			p.edition = edition(c.stat.Version)
@@ -419,6 +436,9 @@ func (s *session) recheck(ctx context.Context, p *place) error {
 
 // look lists the queue and sees whether the ticket is held.
 func (s *session) look(ctx context.Context, p *place) error {
+	if p.lends() {
+		return s.borrowed(ctx, p)
+	}
 	for {
 		found, err := s.listed(ctx, p.q)
 		if errors.Is(err, zk.ErrNoNode) {
@@ -461,7 +481,14 @@ func (s *session) judge(ctx context.Context, p *place, found *listing) error {
 	if was == held {
 		return nil
 	}
-	if n, other := all.other(i); other {
+	n, other := all.other(i)
+	if found.lent && !other {
+		var err error
+		if n, other, err = s.d.semaphoreAt(ctx, s.l, p.q); err != nil {
+			return err
+		}
+	}
+	if other {
 		if err := s.quit(ctx, p, false); err != nil && !errors.Is(err, driver.ErrGone) {
 			return err
 		}
@@ -473,13 +500,14 @@ func (s *session) judge(ctx context.Context, p *place, found *listing) error {
 		p.edition = edition(found.stat.Version)
 	} else {
 		p.view, p.epoch = all.view(i), found.at
+		p.loan.asked = all.asked(i)
 	}
 	if e, ok := all.exclusiveBefore(i); ok {
 		p.last = e
 	} else if p.last.node != "" && i > 0 && before(all[0].number, p.last.number) {
 		p.last = name{} // it left while it waited
 	}
-	reads := p.req.Robust && (holds || !p.based)
+	reads := p.reads() && (holds || !p.based)
 	s.mu.Unlock()
 	if reads {
 		if err := s.inherit(ctx, p, all[:i], holds); err != nil {
@@ -491,6 +519,9 @@ func (s *session) judge(ctx context.Context, p *place, found *listing) error {
 	}
 	return s.grant(ctx, p, !all.holds(len(all)-1))
 }
+
+// reads reports whether the ticket has to know how those in front of it have left.
+func (p *place) reads() bool { return p.req.Robust && p.q.leases == nil }
 
 // inherit finds out whether the last exclusive holder has left cleanly: the last
 // one that was seen in front; if there was none, one who had gone before.
@@ -518,6 +549,13 @@ func (s *session) inherit(ctx context.Context, p *place, front line, holds bool)
 
 // grant notes that the ticket is held. s.look has found it in the queue.
 func (s *session) grant(ctx context.Context, p *place, wanted bool) error {
+	if p.q.leases != nil {
+		return s.isFirst(ctx, p)
+	}
+	return s.granted(ctx, p, wanted)
+}
+
+func (s *session) granted(ctx context.Context, p *place, wanted bool) error {
 	add, err := s.d.floor(ctx, s.l, p.q, p.zxid)
 	if err != nil {
 		return err

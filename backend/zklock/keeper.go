@@ -169,8 +169,8 @@ func (s *session) heed(ctx context.Context, lanes map[*lane]*watch) {
 				continue
 			}
 		}
-		w := s.l.tap.watch(q.path, true, s.bell)
-		found, err := s.l.list(ctx, q.path, true)
+		w := s.l.tap.watch(q.crowd(), true, s.bell)
+		found, err := s.l.list(ctx, q.crowd(), true)
 		if err != nil {
 			s.l.tap.ignore(w)
 			delete(lanes, q)
@@ -180,8 +180,12 @@ func (s *session) heed(ctx context.Context, lanes map[*lane]*watch) {
 			continue
 		}
 		lanes[q] = w
-		s.edit(q, edition(found.stat.Version))
-		s.wanted(q, parseAll(found.names))
+		if q.leases != nil {
+			s.leasesWanted(q, len(found.names))
+		} else {
+			s.edit(q, edition(found.stat.Version))
+			s.wanted(q, parseAll(found.names))
+		}
 		if s.d.Now().Sub(began) > s.ttl/10 {
 			ring(s.bell) // the rest after what is urgent
 			return

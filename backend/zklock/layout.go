@@ -17,8 +17,10 @@ import (
 //
 // Kazoo looks at the word and the number only, so that the marks stay possible.
 // It has nothing like our semaphores and double barriers, which keep their names.
+// Curator's semaphores have a layout of their own: see leases.go.
 type layout struct {
 	kazoo, latch bool
+	leases       bool // semaphores are Curator's
 }
 
 // layouts reads the options of a URL.
@@ -36,6 +38,13 @@ func layouts(u *driver.URL, errs []error) (l layout, _ []error) {
 		l.latch = true
 	default:
 		errs = append(errs, fmt.Errorf("zookeeper: election=%s is none of selector, latch", names))
+	}
+	switch names := u.Text("semaphore", "interlock"); names {
+	case "interlock":
+	case "curator":
+		l.leases = true
+	default:
+		errs = append(errs, fmt.Errorf("zookeeper: semaphore=%s is none of interlock, curator", names))
 	}
 	return l, errs
 }
@@ -108,6 +117,8 @@ func (l layout) stem(id string, kind driver.Kind, units, capacity int64, marks .
 		b.WriteString("election-" + lock)
 	case kind == driver.Barrier:
 		b.WriteString("member-lock-")
+	case l.leases:
+		fmt.Fprintf(&b, "leases%dof%d-lock-", units, capacity)
 	default:
 		fmt.Fprintf(&b, "permits%dof%d-lock-", units, capacity)
 	}

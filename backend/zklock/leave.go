@@ -23,7 +23,7 @@ func (s *session) Leave(ctx context.Context, t driver.Ticket, clean bool) error 
 	limit := ctx
 	ctx, cancel := s.within(ctx)
 	defer cancel()
-	if p := s.place(t.ID); p != nil && p.q == q {
+	if p := s.place(t.ID); p != nil && p.q.name == q.name {
 		return s.failed(limit, s.quit(ctx, p, clean))
 	}
 	s.mu.Lock()
@@ -35,6 +35,9 @@ func (s *session) Leave(ctx context.Context, t driver.Ticket, clean bool) error 
 // quit takes the ticket out of its queue. A ticket whose creation had no answer is
 // looked for once nothing more can come of that.
 func (s *session) quit(ctx context.Context, p *place, clean bool) error {
+	if p.q.leases != nil {
+		return s.giveBack(ctx, p, clean)
+	}
 	s.mu.Lock()
 	n, was, mark, ours := p.n, p.state, clean && p.state == held && p.n.exclusive(), p.edition
 	s.mu.Unlock()

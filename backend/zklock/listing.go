@@ -12,6 +12,7 @@ import (
 type listing struct {
 	done chan struct{}
 	all  line // nobody changes it
+	lent bool // there are folders of a semaphore
 	stat *zk.Stat
 	at   uint64 // the connection
 	err  error
@@ -54,7 +55,7 @@ func (s *session) list(q *lane, l *listing) {
 		for errors.Is(err, errStale) {
 			var c children
 			if c, err = s.l.list(ctx, q.path, false); err == nil {
-				l.stat, l.at = c.stat, c.epoch
+				l.stat, l.at, l.lent = c.stat, c.epoch, s.d.lent(c.names)
 				l.all, err = s.d.standing(ctx, s.l, q, parseAll(c.names))
 			}
 		}

@@ -94,6 +94,7 @@ func (s *session) demanded(what driver.Demand, queue, id string) {
 	case driver.Force:
 		s.signals.Add(driver.Evict, queue, id)
 		p.forget()
+		s.scrap(p)
 	case driver.Evict:
 		s.signals.Add(driver.Evict, queue, id)
 		if !p.evicted && !p.fixed {
@@ -135,7 +136,7 @@ func (d *Driver) ask(ctx context.Context, l *link, q *lane, id string, what driv
 	}
 	n := all[i]
 	path := q.path + "/" + n.node
-	c, err := l.get(ctx, path)
+	c, err := l.ticket(ctx, q, &n)
 	if errors.Is(err, zk.ErrNoNode) {
 		return driver.ErrGone
 	}
@@ -144,7 +145,10 @@ func (d *Driver) ask(ctx context.Context, l *link, q *lane, id string, what driv
 	}
 	switch remove := what == driver.Force || what == driver.Evict && !all.holds(i); {
 	case remove:
-		ops := []any{&zk.DeleteRequest{Path: path, Version: -1}}
+		var ops []any
+		for _, node := range n.nodes() {
+			ops = append(ops, &zk.DeleteRequest{Path: q.path + "/" + node, Version: -1})
+		}
 		if what == driver.Evict { // only as long as it waits
 			for _, o := range all.view(i).obstacles {
 				ops = append(ops, &zk.CheckVersionRequest{Path: q.path + "/" + o.node, Version: -1})

@@ -74,6 +74,7 @@ type place struct {
 	news     chan struct{}
 	own      *watch // of its node
 	await    turn   // of calls that find out where the ticket stands
+	loan     loan
 }
 
 type state uint8
@@ -96,6 +97,8 @@ type meta struct {
 	Token  uint64 `json:"token,string,omitempty"`
 	Joined int64  `json:"joined,omitempty"` // milliseconds
 	Zxid   uint64 `json:"zxid,string,omitempty"`
+
+	Lent uint64 `json:"lent,string,omitempty"` // of a lease: the transaction of the ticket
 }
 
 func newSession(ctx context.Context, d *Driver, l *link, o driver.SessionOptions) (*session, error) {
@@ -227,10 +230,18 @@ func (s *session) place(id string) *place {
 	return s.places[id]
 }
 
-func (p *place) path() string { return p.q.path + "/" + p.n.node }
+func (p *place) path() string {
+	if p.loan.fits {
+		return p.q.leases.path + "/" + p.loan.nodes[0]
+	}
+	return p.q.path + "/" + p.n.node
+}
 
 func (p *place) meta() []byte {
 	m := meta{Owner: p.s.owner, Note: p.req.Note, TTL: p.s.ttl, Hold: p.req.Hold > 0}
+	if p.loan.begun {
+		m.Joined, m.Lent = p.loan.since, p.zxid
+	}
 	b, _ := json.Marshal(m) // cannot fail
 	return b
 }

@@ -30,10 +30,13 @@ type name struct {
 	number          int32
 	kind            driver.Kind
 	units, capacity int64
-	plain           bool  // of another library, which may mean it as a mutex or as an election
-	until           int64 // 0: it has no fixed end
-	kept            bool  // the holder of a ticket with a fixed end is done
-	evicted         bool  // the end of a ticket that had a fixed one was moved up
+	wants, limit    int64    // of a semaphore in Curator's layout, where the ticket stands alone; see leases.go
+	foreign         bool     // of Curator, in that layout: how many there may be it does not say
+	more            []string // its other nodes
+	plain           bool     // of another library, which may mean it as a mutex or as an election
+	until           int64    // 0: it has no fixed end
+	kept            bool     // the holder of a ticket with a fixed end is done
+	evicted         bool     // the end of a ticket that had a fixed one was moved up
 }
 
 func (n *name) exclusive() bool { return n.units == n.capacity }
@@ -102,6 +105,13 @@ func parse(node string) (n name, ok bool) {
 			c, err2 := strconv.ParseInt(capacity, 10, 64)
 			if err1 == nil && err2 == nil && 1 <= u && u <= c {
 				n.kind, n.units, n.capacity, n.plain = driver.Semaphore, u, c, false
+			}
+		case strings.HasPrefix(mark, "leases"):
+			units, limit, _ := strings.Cut(mark[len("leases"):], "of")
+			u, err1 := strconv.ParseInt(units, 10, 64)
+			c, err2 := strconv.ParseInt(limit, 10, 64)
+			if err1 == nil && err2 == nil {
+				n.kind, n.wants, n.limit, n.plain, n.layout.leases = driver.Semaphore, u, c, false, true
 			}
 		case mark == "kept":
 			n.kept = true
@@ -273,9 +283,9 @@ func (l line) exclusiveBefore(i int) (name, bool) {
 // library calls a lock may be meant as an election, and kazoo's as a writer.
 func (l line) other(i int) (name, bool) {
 	for _, n := range l[:i] {
-		same := n.kind == l[i].kind && n.capacity == l[i].capacity
+		same := n.kind == l[i].kind && (n.foreign || n.capacity == l[i].capacity && n.limit == l[i].limit)
 		meant := n.plain && n.kind == driver.Mutex &&
-			(l[i].kind == driver.Election || l[i].kind == driver.RWMutex && n.layout.kazoo)
+			(l[i].kind == driver.Election || l[i].kind == driver.RWMutex && n.layout.kazoo || l[i].limit != 0)
 		if !same && !meant {
 			return n, true
 		}

@@ -1,0 +1,334 @@
+package zklock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/zkpeer"
+	"github.com/interlock-go/interlock/internal/zktest"
+)
+
+const curators = "?semaphore=curator"
+
+// Promise: with semaphore=curator, programs in Go and in Java share the permits of
+// one semaphore.
+func TestSemaphoreOfCurator(t *testing.T) {
+	s := zktest.Start(t)
+	java := zkpeer.Curator(t, s.Addr)
+	c := program(t, s.Addr, curators)
+	t.Run("each waits for the other", func(t *testing.T) { shareOne(t, c, java) })
+	t.Run("several permits", func(t *testing.T) { shareSeveral(t, c, java) })
+	t.Run("mutex", func(t *testing.T) { semaphoreMutex(t, s.Addr, java) })
+	t.Run("never more than there are", func(t *testing.T) { shareThree(t, s.Addr, java) })
+	t.Run("inspection", func(t *testing.T) { inspectShared(t, c, java) })
+	t.Run("nothing is left behind", func(t *testing.T) { nothingLent(t, c, connected(t, s.Addr), java) })
+}
+
+// shareOne: permits are taken by both, and whoever waits is served by the other.
+func shareOne(t *testing.T, c *interlock.Client, java *zkpeer.Peer) {
+	ctx, sem := limited(t), c.Semaphore("two", 2)
+	one, two := java.Thread("1").Semaphore("/two", 2), java.Thread("2").Semaphore("/two", 2)
+	ours, err := sem.Acquire(ctx)
+	noError(t, err)
+	noError(t, one.Acquire(ctx))
+	isBusy(t, sem)
+	isTaken(t, two)
+
+	done := peerInBackground(func() error { return two.Acquire(ctx) })
+	watchQueue(t, c, "two", func(q interlock.Queue) bool { return len(q.Waiters) == 1 })
+	noError(t, ours.Release())
+	noError(t, <-done)
+
+	got := inBackground(func() (*interlock.Lease, error) { return sem.Acquire(ctx) })
+	watchQueue(t, c, "two", func(q interlock.Queue) bool { return len(q.Waiters) == 1 })
+	noError(t, one.Release())
+	ours = leased(t, got)
+
+	// In the order in which they came, whoever they are.
+	done = peerInBackground(func() error { return one.Acquire(ctx) })
+	watchQueue(t, c, "two", func(q interlock.Queue) bool { return len(q.Waiters) == 1 })
+	got = inBackground(func() (*interlock.Lease, error) { return c.Semaphore("two", 2).Acquire(ctx) })
+	watchQueue(t, c, "two", func(q interlock.Queue) bool { return len(q.Waiters) == 2 })
+	noError(t, two.Release())
+	noError(t, <-done)
+	isTaken(t, two) // it stands behind ours
+	noError(t, one.Release())
+	noError(t, leased(t, got).Release())
+	noError(t, ours.Release())
+}
+
+// shareSeveral: a ticket of several permits is granted as one, and may give back some.
+func shareSeveral(t *testing.T, c *interlock.Client, java *zkpeer.Peer) {
+	ctx := limited(t)
+	theirs := java.Semaphore("/five", 5)
+	noError(t, theirs.AcquireUnits(ctx, 3))
+	isBusy(t, c.Semaphore("five", 5, interlock.Weight(3)))
+	ours, err := c.Semaphore("five", 5, interlock.Weight(2)).TryAcquire(ctx)
+	noError(t, err)
+	isTaken(t, java.Thread("b").Semaphore("/five", 5))
+	all := inBackground(func() (*interlock.Lease, error) {
+		return c.Semaphore("five", 5, interlock.Weight(5)).Acquire(ctx)
+	})
+	watchQueue(t, c, "five", func(q interlock.Queue) bool { return len(q.Waiters) == 1 })
+	noError(t, theirs.Release())
+	noError(t, ours.Release())
+	whole := leased(t, all)
+	isTaken(t, theirs)
+	token := whole.Token()
+	noError(t, whole.Release())
+	noError(t, theirs.AcquireUnits(ctx, 5))
+	isBusy(t, c.Semaphore("five", 5))
+	noError(t, theirs.Release())
+	whole, err = c.Semaphore("five", 5, interlock.Weight(5)).Acquire(ctx)
+	noError(t, err)
+	if whole.Token() <= token {
+		t.Errorf("token %d after %d", whole.Token(), token)
+	}
+	noError(t, whole.Release())
+}
+
+// semaphoreMutex: a semaphore of one permit is Curator's InterProcessSemaphoreMutex.
+func semaphoreMutex(t *testing.T, addr string, java *zkpeer.Peer) {
+	ctx := limited(t)
+	file := filepath.Join(t.TempDir(), "number")
+	noError(t, zkpeer.NewCount(file))
+	done := make(chan error)
+	for range 2 {
+		c := program(t, addr, curators)
+		go func() {
+			done <- repeat(additions, func() error {
+				lease, err := c.Semaphore("one", 1).Acquire(ctx)
+				if err != nil {
+					return err
+				}
+				return errors.Join(zkpeer.Increment(file), lease.Release())
+			})
+		}()
+	}
+	for _, th := range []*zkpeer.Thread{java.Session("a").Thread("1"), java.Session("b").Thread("1")} {
+		go func() { done <- th.SemaphoreMutex("/one").Count(ctx, file, additions) }()
+	}
+	for range 4 {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	n, err := zkpeer.ReadCount(file)
+	noError(t, err)
+	if n != 4*additions {
+		t.Errorf("%d additions, the number is %d", 4*additions, n)
+	}
+}
+
+func repeat(n int, f func() error) error {
+	for range n {
+		if err := f(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shareThree counts how many hold at once. A holder is counted from after its
+// acquisition until before its release, so that never too many are.
+func shareThree(t *testing.T, addr string, java *zkpeer.Peer) {
+	const permits, rounds = 3, 15
+	ctx := limited(t)
+	var holders, most atomic.Int64
+	var mixed atomic.Bool
+	var theirs atomic.Int64
+	hold := func(java bool) {
+		n := holders.Add(1)
+		if java {
+			theirs.Add(1)
+		}
+		if j := theirs.Load(); j > 0 && j < n {
+			mixed.Store(true)
+		}
+		for {
+			m := most.Load()
+			if n <= m || most.CompareAndSwap(m, n) {
+				break
+			}
+		}
+		for range 2000 { // until it was seen once that all permits are taken
+			time.Sleep(time.Millisecond)
+			if most.Load() >= permits {
+				break
+			}
+		}
+		if java {
+			theirs.Add(-1)
+		}
+		holders.Add(-1)
+	}
+	done := make(chan error)
+	clients := []*interlock.Client{program(t, addr, curators), program(t, addr, curators)}
+	const each = 4
+	for i := range each {
+		go func() {
+			done <- repeat(rounds, func() error {
+				lease, err := clients[i%2].Semaphore("three", permits).Acquire(ctx)
+				if err != nil {
+					return err
+				}
+				hold(false)
+				return lease.Release()
+			})
+		}()
+		go func() {
+			th := java.Session(fmt.Sprint("s", i%2)).Thread(fmt.Sprint("three ", i)).Semaphore("/three", permits)
+			done <- repeat(rounds, func() error {
+				if err := th.Acquire(ctx); err != nil {
+					return err
+				}
+				hold(true)
+				return th.Release()
+			})
+		}()
+	}
+	for range 2 * each {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	if got := most.Load(); got != permits || !mixed.Load() {
+		t.Errorf("%d held at once, of %d permits, of both: %v", got, permits, mixed.Load())
+	}
+}
+
+// inspectShared: each ticket is one member, in the order of grants, those of Curator
+// too.
+func inspectShared(t *testing.T, c *interlock.Client, java *zkpeer.Peer) {
+	ctx := limited(t)
+	a, err := c.Semaphore("seen", 4, interlock.Weight(2), interlock.Note("ours")).Acquire(ctx)
+	noError(t, err)
+	noError(t, java.Thread("1").Semaphore("/seen", 4).Acquire(ctx))
+	b := inBackground(func() (*interlock.Lease, error) {
+		return c.Semaphore("seen", 4, interlock.Weight(3)).Acquire(ctx)
+	})
+	watchQueue(t, c, "seen", func(q interlock.Queue) bool { return len(q.Waiters) == 1 })
+	done := peerInBackground(func() error { return java.Thread("2").Semaphore("/seen", 4).Acquire(ctx) })
+	q := watchQueue(t, c, "seen", func(q interlock.Queue) bool { return len(q.Waiters) == 2 })
+	if len(q.Holders) != 2 || q.Holders[0].Note != "ours" || q.Holders[0].Units != 2 || q.Holders[1].Units != 1 || q.Waiters[0].Units != 3 {
+		t.Errorf("%+v", q)
+	}
+	if q.Kind != string(driver.Semaphore) || q.Capacity != 4 {
+		t.Errorf("a %s of %d", q.Kind, q.Capacity)
+	}
+	var names []string
+	for q, err := range c.Queues(ctx, "seen") {
+		noError(t, err)
+		names = append(names, q.Name)
+	}
+	if len(names) != 1 || names[0] != "seen" {
+		t.Errorf("queues %q", names)
+	}
+	noError(t, a.Release())
+	noError(t, leased(t, b).Release())
+	noError(t, <-done)
+	noError(t, java.Thread("1").Semaphore("/seen", 4).Release())
+	noError(t, java.Thread("2").Semaphore("/seen", 4).Release())
+}
+
+// nothingLent: what gives up or is refused leaves no node.
+func nothingLent(t *testing.T, c *interlock.Client, conn *zk.Conn, java *zkpeer.Peer) {
+	ctx := limited(t)
+	theirs := java.Semaphore("/left", 2)
+	noError(t, theirs.AcquireUnits(ctx, 2))
+	isBusy(t, c.Semaphore("left", 2))
+	short, cancel := context.WithCancel(ctx)
+	first := inBackground(func() (*interlock.Lease, error) { return c.Semaphore("left", 2).Acquire(short) })
+	watchQueue(t, c, "left", func(q interlock.Queue) bool { return len(q.Waiters) == 1 })
+	second := inBackground(func() (*interlock.Lease, error) {
+		return c.Semaphore("left", 2, interlock.Weight(2)).Acquire(short)
+	})
+	watchQueue(t, c, "left", func(q interlock.Queue) bool { return len(q.Waiters) == 2 })
+	cancel()
+	for _, got := range []<-chan acquisition{first, second} {
+		if o := <-got; !errors.Is(o.err, context.Canceled) {
+			t.Errorf("%v", o.err)
+		}
+	}
+	watchQueue(t, c, "left", func(q interlock.Queue) bool { return len(q.Waiters) == 0 })
+	for folder, want := range map[string]int{"/left/locks": 0, "/left/leases": 2} {
+		nodes, _, err := conn.Children(folder)
+		noError(t, err)
+		if len(nodes) != want {
+			t.Errorf("%s has %q", folder, nodes)
+		}
+	}
+	noError(t, theirs.Release())
+}
+
+// Promise: the permits of a program that was killed come free for the others when
+// its session ends, whichever language they are in.
+func TestSemaphoreOfCuratorWhenOneDies(t *testing.T) {
+	s := zktest.Start(t)
+	t.Run("theirs", func(t *testing.T) {
+		java := zkpeer.Curator(t, s.Addr, zkpeer.SessionTimeout(2*time.Second))
+		c, ctx := program(t, s.Addr, curators), limited(t)
+		noError(t, java.Thread("1").Semaphore("/theirs", 2).AcquireUnits(ctx, 2))
+		waiter := java.Thread("2").Semaphore("/theirs", 2)
+		go func() { _ = waiter.Acquire(ctx) }() // dies while it waits in front of ours
+		watchQueue(t, c, "theirs", func(q interlock.Queue) bool { return len(q.Waiters) == 1 })
+		got := inBackground(func() (*interlock.Lease, error) {
+			return c.Semaphore("theirs", 2, interlock.Weight(2)).Acquire(ctx)
+		})
+		watchQueue(t, c, "theirs", func(q interlock.Queue) bool { return len(q.Waiters) == 2 })
+		java.Kill()
+		noError(t, leased(t, got).Release())
+	})
+	t.Run("ours", func(t *testing.T) {
+		java := zkpeer.Curator(t, s.Addr)
+		ctx := limited(t)
+		via := zktest.NewProxy(t, s.Addr)
+		dead, err := interlock.Open(ctx, "zk://"+via.Addr+"/"+curators, interlock.TTL(2*time.Second))
+		noError(t, err)
+		defer dead.Close()
+		_, err = dead.Semaphore("ours", 2, interlock.Weight(2)).Acquire(ctx)
+		noError(t, err)
+		theirs := java.Semaphore("/ours", 2)
+		isTaken(t, theirs)
+		done := peerInBackground(func() error { return theirs.AcquireUnits(ctx, 2) })
+		via.Hang()
+		defer via.Resume()
+		noError(t, <-done)
+		noError(t, theirs.Release())
+	})
+}
+
+// Promise: what leases cannot be is refused with the reason.
+func TestLeasesThatCannotBe(t *testing.T) {
+	s := zktest.Start(t)
+	c, ctx := program(t, s.Addr, curators), limited(t)
+	_, err := c.Semaphore("s", 2, interlock.Hold(time.Minute)).Acquire(ctx)
+	if !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "semaphore=curator") {
+		t.Errorf("Hold: %v", err)
+	}
+	_, err = c.Semaphore("s", 5000, interlock.Weight(2000)).Acquire(ctx)
+	if !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "1000") {
+		t.Errorf("2000 permits: %v", err)
+	}
+	lease, err := c.Semaphore("s", 5000, interlock.Weight(1000)).Acquire(ctx)
+	noError(t, err)
+	noError(t, lease.Release())
+	for _, other := range []*interlock.Lock{c.Semaphore("s", 3), c.Mutex("s")} {
+		held, err := c.Semaphore("s", 2).Acquire(ctx)
+		noError(t, err)
+		if _, err := other.Acquire(ctx); !errors.Is(err, driver.ErrMismatch) {
+			t.Errorf("another size or kind: %v", err)
+		}
+		noError(t, held.Release())
+	}
+}
