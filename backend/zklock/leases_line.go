@@ -135,7 +135,7 @@ func merge(locks, leases line) line {
 	// A ticket of Curator has another UUID in locks than in leases. Its lease is the
 	// last, and one too many if the limit is known.
 	if len(locks) > 0 && locks[0].limit == 0 && total > 0 && leases[total-1].limit == 0 && (limit == 0 || total > limit) {
-		leases[total-1].more = append(leases[total-1].more, "locks/"+locks[0].node)
+		leases[total-1].more += " locks/" + locks[0].node
 		locks = locks[1:]
 		if limit == 0 {
 			limit = max(total-1, 1)
@@ -150,7 +150,7 @@ func merge(locks, leases line) line {
 		i, again := at[n.id]
 		if again && n.limit != 0 {
 			all[i].units++
-			all[i].more = append(all[i].more, "leases/"+n.node)
+			all[i].more += " leases/" + n.node
 			continue
 		}
 		if n.limit != 0 {
@@ -165,7 +165,7 @@ func merge(locks, leases line) line {
 	for _, n := range locks {
 		node := "locks/" + n.node
 		if i, again := at[n.id]; again && n.id != "" {
-			all[i].more = append(all[i].more, node)
+			all[i].more += " " + node
 			continue
 		}
 		all = append(all, name{
@@ -249,4 +249,6 @@ func (q *lane) crowd() string {
 }
 
 // nodes are all nodes of the ticket.
-func (n *name) nodes() []string { return append([]string{n.node}, n.more...) }
+func (n *name) nodes() []string {
+	return append([]string{n.node}, strings.Fields(n.more)...)
+}

@@ -30,13 +30,13 @@ type name struct {
 	number          int32
 	kind            driver.Kind
 	units, capacity int64
-	wants, limit    int64    // of a semaphore in Curator's layout, where the ticket stands alone; see leases.go
-	foreign         bool     // of Curator, in that layout: how many there may be it does not say
-	more            []string // its other nodes
-	plain           bool     // of another library, which may mean it as a mutex or as an election
-	until           int64    // 0: it has no fixed end
-	kept            bool     // the holder of a ticket with a fixed end is done
-	evicted         bool     // the end of a ticket that had a fixed one was moved up
+	wants, limit    int64  // of a semaphore in Curator's layout, where the ticket stands alone; see leases.go
+	foreign         bool   // of Curator, in that layout: how many there may be it does not say
+	more            string // its other nodes, each with a space in front
+	plain           bool   // of another library, which may mean it as a mutex or as an election
+	until           int64  // 0: it has no fixed end
+	kept            bool   // the holder of a ticket with a fixed end is done
+	evicted         bool   // the end of a ticket that had a fixed one was moved up
 }
 
 func (n *name) exclusive() bool { return n.units == n.capacity }
