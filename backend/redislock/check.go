@@ -2,25 +2,24 @@ package redislock
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/doctor"
 )
 
 // Check examines the server, in a Cluster every node. What it may not see is a
 // warning, and keeps it from nothing else.
 func (d *Driver) Check(ctx context.Context) []driver.Finding {
 	if err := d.usable(ctx); err != nil {
-		return []driver.Finding{unreachable(err).of("server")}
+		return []driver.Finding{doctor.Of("server", unreachable(err))}
 	}
 	nodes := d.examine(ctx)
 	var all []driver.Finding
 	for _, c := range []struct {
 		name string
-		of   func(context.Context, *node) finding
+		of   func(context.Context, *node) driver.Finding
 	}{
 		{"server", d.checkServer},
 		{"version", d.checkVersion},
@@ -37,7 +36,7 @@ func (d *Driver) Check(ctx context.Context) []driver.Finding {
 		{"scripts", d.checkScripts},
 		{"configuration", d.checkVisible},
 	} {
-		found := map[*node]finding{}
+		found := map[*node]driver.Finding{}
 		for _, n := range nodes {
 			if n.err == nil || c.name == "server" {
 				found[n] = c.of(ctx, n)
@@ -48,45 +47,23 @@ func (d *Driver) Check(ctx context.Context) []driver.Finding {
 	return append(all, checkClocks(nodes)...)
 }
 
-// finding is a driver.Finding without its subject. The zero value has nothing to say.
-type finding struct {
-	status                  driver.Status
-	detail, promise, remedy string
-}
-
-func (f finding) of(subject string) driver.Finding {
-	return driver.Finding{Check: subject, Status: f.status, Detail: f.detail, Promise: f.promise, Remedy: f.remedy}
-}
-
 const (
 	everyLock = "every lock: none can be acquired or renewed"
 	exclusion = "exclusion: two could hold one lock"
 )
 
-func fine(format string, args ...any) finding {
-	return finding{status: driver.OK, detail: fmt.Sprintf(format, args...)}
-}
-
-func warn(promise, remedy, format string, args ...any) finding {
-	return finding{driver.Warn, fmt.Sprintf(format, args...), promise, remedy}
-}
-
-func fail(promise, remedy, format string, args ...any) finding {
-	return finding{driver.Fail, fmt.Sprintf(format, args...), promise, remedy}
-}
-
-func unreachable(err error) finding {
-	return fail(everyLock, "see that the server runs, and that the URL names it", "%v", err)
+func unreachable(err error) driver.Finding {
+	return doctor.Fail(everyLock, "see that the server runs, and that the URL names it", "%v", err)
 }
 
 // merge says once what is true of several nodes.
-func merge(subject string, nodes []*node, found map[*node]finding) []driver.Finding {
-	var order []finding
-	who := map[finding][]string{}
+func merge(subject string, nodes []*node, found map[*node]driver.Finding) []driver.Finding {
+	var order []driver.Finding
+	who := map[driver.Finding][]string{}
 	said := 0
 	for _, n := range nodes {
 		f := found[n]
-		if f == (finding{}) {
+		if f == (driver.Finding{}) {
 			continue
 		}
 		said++
@@ -101,26 +78,15 @@ func merge(subject string, nodes []*node, found map[*node]finding) []driver.Find
 		where := strings.Join(who[f], ", ")
 		switch {
 		case len(who[f]) == said:
-			all = append(all, f.of(subject))
-		case f.status == driver.OK:
-			good = append(good, where+": "+f.detail)
+			all = append(all, doctor.Of(subject, f))
+		case f.Status == driver.OK:
+			good = append(good, where+": "+f.Detail)
 		default:
-			all = append(all, f.of(subject+" of "+where))
+			all = append(all, doctor.Of(subject+" of "+where, f))
 		}
 	}
 	if len(good) > 0 {
-		all = slices.Insert(all, 0, fine("%s", strings.Join(good, "; ")).of(subject))
+		all = slices.Insert(all, 0, doctor.Of(subject, doctor.Fine("%s", strings.Join(good, "; "))))
 	}
 	return all
-}
-
-// short leaves out digits that nobody needs.
-func short(t time.Duration) time.Duration {
-	switch {
-	case t.Abs() < time.Millisecond:
-		return t.Round(time.Microsecond)
-	case t.Abs() < time.Second:
-		return t.Round(100 * time.Microsecond)
-	}
-	return t.Round(time.Millisecond)
 }

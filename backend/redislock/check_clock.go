@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/doctor"
 )
 
 // checkClocks compares the clocks by which leases are measured: those of all nodes,
@@ -33,20 +34,20 @@ func checkClocks(nodes []*node) []driver.Finding {
 		worst = first
 	}
 	const slew = "have NTP keep the clocks of all machines, by slewing, not by steps"
-	f := fine("differs from that of this machine by %v ± %v", short(worst.clock.ahead), short(worst.clock.uncertain))
+	f := doctor.Fine("differs from that of this machine by %v ± %v", doctor.Short(worst.clock.ahead), doctor.Short(worst.clock.uncertain))
 	switch {
 	case between-unsure > byNodes:
-		f = warn("exclusion, when a lock moves to another node by a failover or a move of its slot: its lease ends earlier there, by the difference",
-			slew, "that of %s is %v ± %v ahead of that of %s", last.addr, short(between), short(unsure), first.addr)
+		f = doctor.Warn("exclusion, when a lock moves to another node by a failover or a move of its slot: its lease ends earlier there, by the difference",
+			slew, "that of %s is %v ± %v ahead of that of %s", last.addr, doctor.Short(between), doctor.Short(unsure), first.addr)
 		if between-unsure > muchByNodes {
-			f.status = driver.Fail
+			f.Status = driver.Fail
 		}
 	case worst.clock.ahead.Abs()-worst.clock.uncertain > byUs:
-		f = warn("exclusion, if it is the server's clock that is wrong, and is set forward by more than the margin of a lease (a tenth of its TTL, a second at most)",
-			slew, "differs from that of this machine by %v ± %v", short(worst.clock.ahead), short(worst.clock.uncertain))
+		f = doctor.Warn("exclusion, if it is the server's clock that is wrong, and is set forward by more than the margin of a lease (a tenth of its TTL, a second at most)",
+			slew, "differs from that of this machine by %v ± %v", doctor.Short(worst.clock.ahead), doctor.Short(worst.clock.uncertain))
 	case first != last:
-		f = fine("those of the nodes differ by %v ± %v, from that of this machine by %v at most",
-			short(between), short(unsure), short(worst.clock.ahead.Abs()))
+		f = doctor.Fine("those of the nodes differ by %v ± %v, from that of this machine by %v at most",
+			doctor.Short(between), doctor.Short(unsure), doctor.Short(worst.clock.ahead.Abs()))
 	}
-	return []driver.Finding{f.of("clock")}
+	return []driver.Finding{doctor.Of("clock", f)}
 }

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/doctor"
 )
 
 const slotsInAll = 1 << 14
@@ -105,14 +108,14 @@ func (t *topology) gaps() (text string, n int) {
 	return strings.Join(parts, ", "), n
 }
 
-func (d *Driver) checkCluster(_ context.Context, n *node) finding {
+func (d *Driver) checkCluster(_ context.Context, n *node) driver.Finding {
 	t := &n.topology
 	if t.err != nil {
-		return warn("every lock whose slot is not served", "give the user +cluster|info +cluster|nodes",
+		return doctor.Warn("every lock whose slot is not served", "give the user +cluster|info +cluster|nodes",
 			"its state cannot be seen: %v", t.err)
 	}
 	if !t.known() {
-		return finding{} // not a Cluster
+		return driver.Finding{} // not a Cluster
 	}
 	full := n.config["cluster-require-full-coverage"]
 	missing, count := t.gaps()
@@ -127,23 +130,23 @@ func (d *Driver) checkCluster(_ context.Context, n *node) finding {
 	const repair = "start the master again, or have a replica take its place; then redis-cli --cluster check, and --cluster fix"
 	switch {
 	case t.state != "ok":
-		return fail(everyLock+" until the Cluster is whole"+
+		return doctor.Fail(everyLock+" until the Cluster is whole"+
 			coverage(full, "; with cluster-require-full-coverage no the other slots would go on"),
 			repair, "cluster_state is %s; %s", t.state, cmp.Or(what, "why is not known"))
 	case count > 0:
-		return fail("the locks in these slots: none of them can be acquired or renewed", repair, "%s", what)
+		return doctor.Fail("the locks in these slots: none of them can be acquired or renewed", repair, "%s", what)
 	case len(t.absent) > 0:
-		return warn("that locks go on when a master dies: its replica is missing", "start the replica again",
+		return doctor.Warn("that locks go on when a master dies: its replica is missing", "start the replica again",
 			"%s, a replica, does not answer the others", strings.Join(t.absent, ", "))
 	case t.masters < 3:
-		return warn("that locks go on when a master dies: the others are not the majority that a failover needs",
+		return doctor.Warn("that locks go on when a master dies: the others are not the majority that a failover needs",
 			"use three masters or more", "%d masters with slots", t.masters)
 	}
 	detail := fmt.Sprintf("%d masters serve all slots, with %d replicas", t.masters, t.replicas)
 	if t.moving {
 		detail += "; slots are being moved"
 	}
-	return fine("%s", detail+coverage(full, "; one slot that is not served stops all (cluster-require-full-coverage)"))
+	return doctor.Fine("%s", detail+coverage(full, "; one slot that is not served stops all (cluster-require-full-coverage)"))
 }
 
 func coverage(full, text string) string {

@@ -11,6 +11,9 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/doctor"
 )
 
 // node is what a server says of itself.
@@ -212,10 +215,10 @@ func (n *node) isReplica() bool {
 }
 
 // checkVisible says what could not be examined.
-func (d *Driver) checkVisible(_ context.Context, n *node) finding {
+func (d *Driver) checkVisible(_ context.Context, n *node) driver.Finding {
 	err := errors.Join(n.infoErr, n.configErr)
 	if err == nil {
-		return finding{}
+		return driver.Finding{}
 	}
 	var what []string
 	if n.infoErr != nil {
@@ -224,7 +227,7 @@ func (d *Driver) checkVisible(_ context.Context, n *node) finding {
 	if n.configErr != nil {
 		what = append(what, "CONFIG GET ("+strings.Join(settings, ", ")+")")
 	}
-	return warn("those that depend on what cannot be seen",
+	return doctor.Warn("those that depend on what cannot be seen",
 		"give the user +info +config|get, or look yourself", "%s cannot be seen: %s",
 		strings.Join(what, " and "), strings.ReplaceAll(err.Error(), "\n", "; "))
 }

@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/doctor"
 )
 
 // replica is one as its master sees it.
@@ -45,9 +48,9 @@ func (n *node) replicas() []replica {
 
 // checkReplication says what a failover may lose, and whether the replicas that
 // grants wait for are there.
-func (d *Driver) checkReplication(_ context.Context, n *node) finding {
+func (d *Driver) checkReplication(_ context.Context, n *node) driver.Finding {
 	if n.infoErr != nil || n.isReplica() {
-		return finding{}
+		return driver.Finding{}
 	}
 	all := n.replicas()
 	online := 0
@@ -71,24 +74,24 @@ func (d *Driver) checkReplication(_ context.Context, n *node) finding {
 		"and is told by its next heartbeat only"
 	switch {
 	case online < d.replicas:
-		return fail(everyLock+" with replicas="+strconv.Itoa(d.replicas),
+		return doctor.Fail(everyLock+" with replicas="+strconv.Itoa(d.replicas),
 			"connect more replicas, or lower replicas in the URL", "%s", shown)
 	case int64(online) < required:
-		return fail(everyLock, "connect more replicas, or lower min-replicas-to-write",
+		return doctor.Fail(everyLock, "connect more replicas, or lower min-replicas-to-write",
 			"%s, and min-replicas-to-write is %d", shown, required)
 	case len(late) > 0:
-		return warn(afterFailover, "look at the replicas and their network", "%s", strings.Join(late, "; "))
+		return doctor.Warn(afterFailover, "look at the replicas and their network", "%s", strings.Join(late, "; "))
 	case online > 0 && d.replicas == 0:
-		return warn(afterFailover,
+		return doctor.Warn(afterFailover,
 			"add ?replicas=1 (or more) to the URL: a grant then counts when so many replicas have it; "+
 				"and set min-replicas-to-write, so that a master that is cut off stops granting",
 			"asynchronous: %s; min-replicas-to-write is %s", shown, cmp.Or(n.config["min-replicas-to-write"], "not known"))
 	case online > d.replicas:
-		return fine("%s; a grant counts when %d have it, and a failover prefers the one that has most", shown, d.replicas)
+		return doctor.Fine("%s; a grant counts when %d have it, and a failover prefers the one that has most", shown, d.replicas)
 	case online > 0:
-		return fine("%s; a grant counts when all have it", shown)
+		return doctor.Fine("%s; a grant counts when all have it", shown)
 	case d.client.Mode() != rueidis.ClientModeStandalone:
-		return warn("that locks go on when the master dies: nobody can take its place", "connect a replica", "no replica")
+		return doctor.Warn("that locks go on when the master dies: nobody can take its place", "connect a replica", "no replica")
 	}
-	return fine("no replica, so nothing is lost by a failover")
+	return doctor.Fine("no replica, so nothing is lost by a failover")
 }

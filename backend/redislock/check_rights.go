@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/doctor"
 )
 
 // trialScript tries every command that our scripts use. It finds out more than the
@@ -149,57 +152,57 @@ func aboutKeys(err error) bool {
 
 const wholeLine = "docs/redis.md has the whole line"
 
-func (d *Driver) checkRights(_ context.Context, n *node) finding {
+func (d *Driver) checkRights(_ context.Context, n *node) driver.Finding {
 	t := n.rights
 	switch {
 	case !d.serves(n):
-		return finding{}
+		return driver.Finding{}
 	case t.keys != nil:
-		return fail(everyLock, "give the user ~interlock:*; "+wholeLine, "%v", t.keys)
+		return doctor.Fail(everyLock, "give the user ~interlock:*; "+wholeLine, "%v", t.keys)
 	case len(t.commands) > 0:
 		slices.Sort(t.commands)
 		commands := slices.Compact(t.commands)
-		return fail(everyLock, "give the user +"+strings.Join(commands, " +")+"; "+wholeLine,
+		return doctor.Fail(everyLock, "give the user +"+strings.Join(commands, " +")+"; "+wholeLine,
 			"refused: %s (%v)", strings.Join(commands, ", "), t.why)
 	case t.lock != nil && refused(t.lock.Error()) && d.allNames != "":
-		return fail(everyLock, "give the user ~"+d.allNames+"*", "keys that begin with %s: %v", d.allNames, t.lock)
+		return doctor.Fail(everyLock, "give the user ~"+d.allNames+"*", "keys that begin with %s: %v", d.allNames, t.lock)
 	case t.lock != nil && refused(t.lock.Error()):
-		return warn("the locks whose names the user's rights do not cover",
+		return doctor.Warn("the locks whose names the user's rights do not cover",
 			"give the user ~PREFIX*, and add ?prefix=PREFIX to the URL", "a lock called doctor/…: %v", t.lock)
 	}
-	return fine("all commands are allowed")
+	return doctor.Fine("all commands are allowed")
 }
 
 // checkWriting says why the server takes no writes, such as a full disk.
-func (d *Driver) checkWriting(_ context.Context, n *node) finding {
+func (d *Driver) checkWriting(_ context.Context, n *node) driver.Finding {
 	t := n.rights
 	switch {
 	case !d.serves(n):
-		return finding{}
+		return driver.Finding{}
 	case t.writing != nil:
-		return fail(everyLock, "see the error: it names the reason", "%v", t.writing)
+		return doctor.Fail(everyLock, "see the error: it names the reason", "%v", t.writing)
 	case t.lock != nil && !refused(t.lock.Error()):
-		return fail(everyLock, "see the error: it names the reason", "%v", t.lock)
+		return doctor.Fail(everyLock, "see the error: it names the reason", "%v", t.lock)
 	case t.keys != nil || len(t.commands) > 0:
-		return finding{}
+		return driver.Finding{}
 	}
-	return fine("it is possible")
+	return doctor.Fine("it is possible")
 }
 
-func (d *Driver) checkListing(_ context.Context, n *node) finding {
+func (d *Driver) checkListing(_ context.Context, n *node) driver.Finding {
 	if err := n.rights.listing; err != nil {
-		return warn("inspection: interlock ls shows nothing", "give the user +scan", "%v", err)
+		return doctor.Warn("inspection: interlock ls shows nothing", "give the user +scan", "%v", err)
 	}
-	return finding{}
+	return driver.Finding{}
 }
 
 // checkMessages sends one to this client.
-func (d *Driver) checkMessages(ctx context.Context, n *node) finding {
+func (d *Driver) checkMessages(ctx context.Context, n *node) driver.Finding {
 	if !d.serves(n) {
-		return finding{}
+		return driver.Finding{}
 	}
-	slow := func(err error) finding {
-		return warn("speed: who waits is not told of a grant, and finds out by its next heartbeat",
+	slow := func(err error) driver.Finding {
+		return doctor.Warn("speed: who waits is not told of a grant, and finds out by its next heartbeat",
 			"give the user +subscribe +publish and &interlock:*, and look at the network", "%v", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkPatience)
@@ -224,7 +227,7 @@ func (d *Driver) checkMessages(ctx context.Context, n *node) finding {
 			}
 			sent = nil
 		case <-news:
-			return fine("one took %v", short(time.Since(began)))
+			return doctor.Fine("one took %v", doctor.Short(time.Since(began)))
 		case <-d.ctx.Done():
 			return slow(errClosed)
 		case <-ctx.Done():

@@ -8,18 +8,21 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/doctor"
 )
 
-func (d *Driver) checkServer(_ context.Context, n *node) finding {
+func (d *Driver) checkServer(_ context.Context, n *node) driver.Finding {
 	const slow = 100 * time.Millisecond
 	switch {
 	case n.err != nil:
 		return unreachable(n.err)
 	case n.trip > slow:
-		return warn("speed: each grant and each release takes that long at least",
-			"use a server nearby", "it answers in %v", short(n.trip))
+		return doctor.Warn("speed: each grant and each release takes that long at least",
+			"use a server nearby", "it answers in %v", doctor.Short(n.trip))
 	}
-	return fine("it answers in %v", short(n.trip))
+	return doctor.Fine("it answers in %v", doctor.Short(n.trip))
 }
 
 // lacks is what is missed in a server of an older version.
@@ -31,7 +34,7 @@ var lacks = []struct {
 	{6, 2, "SET with GET and PXAT"},
 }
 
-func (d *Driver) checkVersion(_ context.Context, n *node) finding {
+func (d *Driver) checkVersion(_ context.Context, n *node) driver.Finding {
 	product, version := "Redis", cmp.Or(n.hello["version"], n.info["redis_version"])
 	for key, value := range n.info {
 		switch name, ok := strings.CutSuffix(key, "_version"); {
@@ -47,10 +50,10 @@ func (d *Driver) checkVersion(_ context.Context, n *node) finding {
 	}
 	const upgrade = "use Redis 6.2 or later, or Valkey"
 	if product != "Redis" && product != "Valkey" {
-		return warn("all: they are tested with Redis", upgrade, "%s %s", product, version)
+		return doctor.Warn("all: they are tested with Redis", upgrade, "%s %s", product, version)
 	}
 	if version == "" {
-		return warn("every lock, if it is too old", upgrade, "the server does not say its version")
+		return doctor.Warn("every lock, if it is too old", upgrade, "the server does not say its version")
 	}
 	major, minor := parseVersion(version)
 	var missing []string
@@ -60,9 +63,9 @@ func (d *Driver) checkVersion(_ context.Context, n *node) finding {
 		}
 	}
 	if len(missing) > 0 {
-		return fail(everyLock, upgrade, "%s %s does not have %s", product, version, strings.Join(missing, ", nor "))
+		return doctor.Fail(everyLock, upgrade, "%s %s does not have %s", product, version, strings.Join(missing, ", nor "))
 	}
-	return fine("%s %s", product, version)
+	return doctor.Fine("%s %s", product, version)
 }
 
 func parseVersion(s string) (major, minor int) {
@@ -81,22 +84,22 @@ func (d *Driver) takenFor(n *node) bool {
 	return n.mode() != "sentinel" && (n.mode() != "cluster" || d.client.Mode() == rueidis.ClientModeCluster)
 }
 
-func (d *Driver) checkMode(_ context.Context, n *node) finding {
+func (d *Driver) checkMode(_ context.Context, n *node) driver.Finding {
 	switch own := d.client.Mode(); {
 	case n.mode() == "sentinel":
-		return fail(everyLock, "add ?master=NAME to the URL, the name by which the Sentinels know the master",
+		return doctor.Fail(everyLock, "add ?master=NAME to the URL, the name by which the Sentinels know the master",
 			"this is a Sentinel, which keeps no data")
 	case !d.takenFor(n):
-		return fail(everyLock, "give the user +cluster|slots +cluster|shards",
+		return doctor.Fail(everyLock, "give the user +cluster|slots +cluster|shards",
 			"it is a node of a Cluster, but the client was not told when it asked for the slots")
 	case own == rueidis.ClientModeCluster:
-		return fine("a Cluster")
+		return doctor.Fine("a Cluster")
 	case n.isReplica():
-		return fail(everyLock+"; or, if it takes writes, exclusion: its master does not know of them",
+		return doctor.Fail(everyLock+"; or, if it takes writes, exclusion: its master does not know of them",
 			"name the master, or the Sentinels and ?master=NAME",
 			"it is a replica of %s:%s", n.info["master_host"], n.info["master_port"])
 	case own == rueidis.ClientModeSentinel:
-		return fine("the master %s, named by Sentinels", n.addr)
+		return doctor.Fine("the master %s, named by Sentinels", n.addr)
 	}
-	return fine("one server")
+	return doctor.Fine("one server")
 }

@@ -15,14 +15,12 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/doctor/doctortest"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
 
 // examined is what Check has found.
-type examined struct {
-	t   *testing.T
-	all []driver.Finding
-}
+type examined struct{ doctortest.Report }
 
 func examine(t *testing.T, url string) examined {
 	t.Helper()
@@ -36,45 +34,19 @@ func examine(t *testing.T, url string) examined {
 
 func examineWith(t *testing.T, ctx context.Context, d driver.Driver) examined {
 	t.Helper()
-	all := d.Check(ctx)
-	for _, f := range all {
-		if f.Check == "" || f.Detail == "" || (f.Status == driver.OK) != (f.Promise == "" && f.Remedy == "") {
-			t.Errorf("a finding with too much or too little: %+v", f)
-		}
-	}
-	return examined{t, all}
-}
-
-func (e examined) has(check string, status driver.Status, words ...string) {
-	e.t.Helper()
-	for _, f := range e.all {
-		if f.Check != check || f.Status != status {
-			continue
-		}
-		all := true
-		for _, w := range words {
-			all = all && strings.Contains(f.Detail+"\n"+f.Promise+"\n"+f.Remedy, w)
-		}
-		if all {
-			return
-		}
-	}
-	e.t.Errorf("no finding %s: %s with %q among", status, check, words)
-	for _, f := range e.all {
-		e.t.Errorf("\t%s: %s: %s; affects: %s; remedy: %s", f.Status, f.Check, f.Detail, f.Promise, f.Remedy)
-	}
+	return examined{doctortest.Examine(t, ctx, d)}
 }
 
 // failsOnly makes sure that nothing else is found to have failed.
 func (e examined) failsOnly(checks ...string) {
-	e.t.Helper()
+	e.T.Helper()
 	allowed := map[string]bool{}
 	for _, c := range checks {
 		allowed[c] = true
 	}
-	for _, f := range e.all {
+	for _, f := range e.All {
 		if f.Status == driver.Fail && !allowed[f.Check] {
-			e.t.Errorf("%s fails: %s", f.Check, f.Detail)
+			e.T.Errorf("%s fails: %s", f.Check, f.Detail)
 		}
 	}
 }
@@ -143,7 +115,7 @@ func TestCheckOfConfigurations(t *testing.T) {
 				configure(t, s, key, value)
 			}
 			e := examine(t, url+c.options)
-			e.has(c.check, c.status, c.words...)
+			e.Has(c.check, c.status, c.words...)
 			e.failsOnly(append(c.fails, c.check)...)
 		})
 	}
@@ -166,7 +138,7 @@ func TestCheckOfAnAlmostFullMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	configure(t, s, "maxmemory", strconv.Itoa(used+used/19)) // 95 %; connections need some
-	examine(t, "redis://"+s.Addr).has("memory", driver.Warn, "noeviction", "refuses to write")
+	examine(t, "redis://"+s.Addr).Has("memory", driver.Warn, "noeviction", "refuses to write")
 }
 
 func TestCheckWithManyConnections(t *testing.T) {
@@ -184,7 +156,7 @@ func TestCheckWithManyConnections(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	examine(t, "redis://"+s.Addr).has("connections", driver.Warn, "of 20", "maxclients")
+	examine(t, "redis://"+s.Addr).Has("connections", driver.Warn, "of 20", "maxclients")
 }
 
 func TestCheckOfReplicas(t *testing.T) {
@@ -195,18 +167,18 @@ func TestCheckOfReplicas(t *testing.T) {
 		return err == nil && strings.Contains(fmt.Sprint(info), "state=online")
 	})
 	e := examine(t, "redis://"+master.Addr)
-	e.has("replication", driver.Warn, "asynchronous", "1 in sync", "min-replicas-to-write is 0", "?replicas=1")
-	e.has("persistence", driver.Warn, "also those of the replicas")
-	examine(t, "redis://"+master.Addr+"?replicas=1").has("replication", driver.OK, "when all have it")
-	examine(t, "redis://"+master.Addr+"?replicas=2").has("replication", driver.Fail, "1 in sync", "lower replicas in the URL")
-	examine(t, "redis://"+replica.Addr).has("mode", driver.Fail, "a replica of 127.0.0.1:"+strconv.Itoa(master.Port))
+	e.Has("replication", driver.Warn, "asynchronous", "1 in sync", "min-replicas-to-write is 0", "?replicas=1")
+	e.Has("persistence", driver.Warn, "also those of the replicas")
+	examine(t, "redis://"+master.Addr+"?replicas=1").Has("replication", driver.OK, "when all have it")
+	examine(t, "redis://"+master.Addr+"?replicas=2").Has("replication", driver.Fail, "1 in sync", "lower replicas in the URL")
+	examine(t, "redis://"+replica.Addr).Has("mode", driver.Fail, "a replica of 127.0.0.1:"+strconv.Itoa(master.Port))
 
 	replica.Kill()
 	eventually(t, "the replica is given up", func() bool {
 		info, err := master.Do("INFO", "replication")
 		return err == nil && strings.Contains(fmt.Sprint(info), "connected_slaves:0")
 	})
-	examine(t, "redis://"+master.Addr+"?replicas=1").has("replication", driver.Fail, "0 in sync")
+	examine(t, "redis://"+master.Addr+"?replicas=1").Has("replication", driver.Fail, "0 in sync")
 }
 
 // What the user may not see is a warning, what it may not do a failure.
@@ -214,37 +186,37 @@ func TestCheckWithoutRights(t *testing.T) {
 	s := redistest.Start(t)
 	all := []string{"on", ">secret", "~*", "&*", "+@all"}
 	e := examine(t, withRights(t, s, append(all, "-config")...))
-	e.has("configuration", driver.Warn, "CONFIG GET", "appendfsync", "NOPERM", "+config|get")
-	e.has("memory", driver.OK, "without a limit")
-	e.has("persistence", driver.Warn, "cannot be seen")
+	e.Has("configuration", driver.Warn, "CONFIG GET", "appendfsync", "NOPERM", "+config|get")
+	e.Has("memory", driver.OK, "without a limit")
+	e.Has("persistence", driver.Warn, "cannot be seen")
 	e.failsOnly()
 	e = examine(t, withRights(t, s, append(all, "-config", "-info")...))
-	e.has("configuration", driver.Warn, "INFO", "CONFIG GET", "+info")
-	e.has("version", driver.OK, "Redis")
+	e.Has("configuration", driver.Warn, "INFO", "CONFIG GET", "+info")
+	e.Has("version", driver.OK, "Redis")
 	e.failsOnly()
 	e = examine(t, withRights(t, s, append(all, "-scan")...))
-	e.has("listing", driver.Warn, "interlock ls", "+scan")
+	e.Has("listing", driver.Warn, "interlock ls", "+scan")
 	e.failsOnly()
 	e = examine(t, withRights(t, s, append(all, "-zadd", "-hset")...))
-	e.has("rights", driver.Fail, "refused: hset, zadd", "+hset +zadd")
+	e.Has("rights", driver.Fail, "refused: hset, zadd", "+hset +zadd")
 	e.failsOnly("rights")
 	e = examine(t, withRights(t, s, append(all, "-eval")...))
-	e.has("rights", driver.Fail, "eval")
+	e.Has("rights", driver.Fail, "eval")
 	e = examine(t, withRights(t, s, append(all, "-wait")...)+"&replicas=1")
-	e.has("rights", driver.Fail, "+wait")
+	e.Has("rights", driver.Fail, "+wait")
 	e = examine(t, withRights(t, s, append(all, "resetkeys", "~app/*")...))
-	e.has("rights", driver.Fail, "~interlock:*")
+	e.Has("rights", driver.Fail, "~interlock:*")
 	e = examine(t, withRights(t, s, append(all, "resetkeys", "~interlock:*", "~other/*")...))
-	e.has("rights", driver.Fail, "begin with app/", "~app/*")
+	e.Has("rights", driver.Fail, "begin with app/", "~app/*")
 	url := withRights(t, s, append(all, "resetkeys", "~interlock:*", "~app/*")...)
 	e = examine(t, strings.TrimSuffix(url, "?prefix=app/"))
-	e.has("rights", driver.Warn, "~PREFIX*")
+	e.Has("rights", driver.Warn, "~PREFIX*")
 	e.failsOnly()
 
 	renamed := redistest.Start(t, redistest.Config("rename-command", "ZADD", ""), redistest.Config("rename-command", "CONFIG", ""))
 	e = examine(t, "redis://"+renamed.Addr)
-	e.has("rights", driver.Fail, "zadd")
-	e.has("configuration", driver.Warn, "CONFIG GET")
+	e.Has("rights", driver.Fail, "zadd")
+	e.Has("configuration", driver.Warn, "CONFIG GET")
 }
 
 // What trialScript tries, what scripts call and what is documented as a right is the same.
@@ -295,20 +267,20 @@ func TestCheckOfAServerThatIsGone(t *testing.T) {
 	s.Pause()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	examineWith(t, ctx, d).has("server", driver.Fail, "deadline")
+	examineWith(t, ctx, d).Has("server", driver.Fail, "deadline")
 	ctx, cancel = context.WithCancel(t.Context())
 	time.AfterFunc(50*time.Millisecond, cancel)
 	began := time.Now()
-	examineWith(t, ctx, d).has("server", driver.Fail, "context") // its own, or that of the call before
+	examineWith(t, ctx, d).Has("server", driver.Fail, "context") // its own, or that of the call before
 	if took := time.Since(began); took > 2*time.Second {
 		t.Errorf("it took %v to notice the end of its context", took)
 	}
 	s.Resume()
 	s.Kill()
 	e := examineWith(t, t.Context(), d)
-	e.has("server", driver.Fail, "every lock", "see that the server runs")
-	if len(e.all) != 1 {
-		t.Errorf("a dead server has told %+v", e.all)
+	e.Has("server", driver.Fail, "every lock", "see that the server runs")
+	if len(e.All) != 1 {
+		t.Errorf("a dead server has told %+v", e.All)
 	}
 	s.Restart()
 	eventually(t, "it is well again", func() bool { return d.Check(t.Context())[0].Status == driver.OK })
@@ -319,7 +291,7 @@ func TestCheckOfAWrongClock(t *testing.T) {
 		t.Skip("on Linux only")
 	}
 	s := redistest.Start(t, redistest.FakeTime(-3*time.Second))
-	examine(t, "redis://"+s.Addr).has("clock", driver.Warn, "-3", "set forward")
+	examine(t, "redis://"+s.Addr).Has("clock", driver.Warn, "-3", "set forward")
 }
 
 func TestInACluster(t *testing.T) {
@@ -344,26 +316,26 @@ func checkOfACluster(t *testing.T, c *redistest.Cluster) {
 		}
 	}
 	e := examine(t, url)
-	e.has("mode", driver.OK, "a Cluster")
-	e.has("cluster", driver.OK, "3 masters", "full-coverage")
-	e.has("replication", driver.Warn, "no replica")
-	e.has("server", driver.OK, first.Addr, second.Addr, third.Addr)
-	e.has("rights", driver.OK)
-	e.has("messages", driver.OK)
+	e.Has("mode", driver.OK, "a Cluster")
+	e.Has("cluster", driver.OK, "3 masters", "full-coverage")
+	e.Has("replication", driver.Warn, "no replica")
+	e.Has("server", driver.OK, first.Addr, second.Addr, third.Addr)
+	e.Has("rights", driver.OK)
+	e.Has("messages", driver.OK)
 	e.failsOnly()
 
 	if runtime.GOOS == "linux" {
 		second.StepClock(2 * time.Second)
 		e = examine(t, url)
-		e.has("clock", driver.Fail, second.Addr+" is 2", "slewing")
+		e.Has("clock", driver.Fail, second.Addr+" is 2", "slewing")
 		e.failsOnly("clock")
 		second.StepClock(-2 * time.Second)
 	}
 
 	configure(t, third, "maxmemory-policy", "allkeys-lru")
 	e = examine(t, url)
-	e.has("memory of "+third.Addr, driver.Warn, "allkeys-lru")
-	e.has("memory", driver.OK, first.Addr, second.Addr)
+	e.Has("memory of "+third.Addr, driver.Warn, "allkeys-lru")
+	e.Has("memory", driver.OK, first.Addr, second.Addr)
 	configure(t, third, "maxmemory-policy", "noeviction")
 
 	// Rights are each node's own.
@@ -373,13 +345,13 @@ func checkOfACluster(t *testing.T, c *redistest.Cluster) {
 	}
 	asUser := strings.Replace(url, "//", "//u:secret@", 1)
 	e = examine(t, asUser)
-	e.has("rights of "+second.Addr, driver.Fail, "+zadd")
-	e.has("rights", driver.OK, first.Addr, third.Addr)
+	e.Has("rights of "+second.Addr, driver.Fail, "+zadd")
+	e.Has("rights", driver.OK, first.Addr, third.Addr)
 	e.failsOnly("rights of " + second.Addr)
 	everywhere("ACL", "SETUSER", "u", "+zadd", "-cluster|info")
-	examine(t, asUser).has("cluster", driver.Warn, "cannot be seen", "+cluster|info")
+	examine(t, asUser).Has("cluster", driver.Warn, "cannot be seen", "+cluster|info")
 	everywhere("ACL", "SETUSER", "u", "-cluster")
-	examine(t, "redis://u:secret@"+first.Addr).has("mode", driver.Fail, "+cluster|slots")
+	examine(t, "redis://u:secret@"+first.Addr).Has("mode", driver.Fail, "+cluster|slots")
 
 	// A slot that nobody serves.
 	everywhere("CONFIG", "SET", "cluster-require-full-coverage", "no")
@@ -398,7 +370,7 @@ func checkOfACluster(t *testing.T, c *redistest.Cluster) {
 	}
 	unserved("100", "16383")
 	e = examine(t, url)
-	e.has("cluster", driver.Fail, "1 of 16384 slots", "(100)", "in these slots")
+	e.Has("cluster", driver.Fail, "1 of 16384 slots", "(100)", "in these slots")
 	e.failsOnly("cluster")
 	everywhere("CONFIG", "SET", "cluster-require-full-coverage", "yes")
 	unserved("101", "16382") // they look at the setting again
@@ -410,7 +382,7 @@ func checkOfACluster(t *testing.T, c *redistest.Cluster) {
 		}
 		return true
 	})
-	examine(t, url).has("cluster", driver.Fail, "cluster_state is fail", "every lock")
+	examine(t, url).Has("cluster", driver.Fail, "cluster_state is fail", "every lock")
 	everywhere("CONFIG", "SET", "cluster-require-full-coverage", "no")
 
 	d, err := openURL(t.Context(), url)
@@ -429,27 +401,27 @@ func checkOfACluster(t *testing.T, c *redistest.Cluster) {
 		return true
 	})
 	e = examineWith(t, t.Context(), d)
-	e.has("server of "+third.Addr, driver.Fail)
-	e.has("cluster", driver.Fail, third.Addr+" does not answer the others", "-16383")
-	e.has("server", driver.OK, first.Addr)
+	e.Has("server of "+third.Addr, driver.Fail)
+	e.Has("cluster", driver.Fail, third.Addr+" does not answer the others", "-16383")
+	e.Has("server", driver.OK, first.Addr)
 }
 
 func TestCheckBehindSentinels(t *testing.T) {
 	s := redistest.StartSentinel(t)
 	url := "redis://" + strings.Join(s.SentinelAddrs(), ",")
 	e := examine(t, url+"?master="+s.Name)
-	e.has("mode", driver.OK, s.Master().Addr, "Sentinels")
-	e.has("replication", driver.Warn, "1 in sync")
+	e.Has("mode", driver.OK, s.Master().Addr, "Sentinels")
+	e.Has("replication", driver.Warn, "1 in sync")
 	e.failsOnly()
 	e = examine(t, "redis://"+s.SentinelAddrs()[0])
-	e.has("mode", driver.Fail, "?master=NAME")
+	e.Has("mode", driver.Fail, "?master=NAME")
 	e.failsOnly("mode")
 	s.Replica().Kill()
 	eventually(t, "the master notices", func() bool {
 		info, err := s.Master().Do("INFO", "replication")
 		return err == nil && strings.Contains(fmt.Sprint(info), "connected_slaves:0")
 	})
-	examine(t, url+"?master="+s.Name).has("replication", driver.Warn, "no replica", "take its place")
+	examine(t, url+"?master="+s.Name).Has("replication", driver.Warn, "no replica", "take its place")
 }
 
 func eventually(t *testing.T, what string, ok func() bool) {

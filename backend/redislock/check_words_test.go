@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/doctor"
 )
 
 func TestCheckOfVersions(t *testing.T) {
@@ -26,11 +27,11 @@ func TestCheckOfVersions(t *testing.T) {
 		{nil, nil, driver.Warn, []string{"does not say"}},
 	} {
 		f := d.checkVersion(t.Context(), &node{hello: c.hello, info: c.info})
-		if f.status != c.status {
+		if f.Status != c.status {
 			t.Errorf("%v %v: %+v", c.hello, c.info, f)
 		}
 		for _, w := range c.words {
-			if !strings.Contains(f.detail+f.remedy, w) {
+			if !strings.Contains(f.Detail+f.Remedy, w) {
 				t.Errorf("%q is not in %+v", w, f)
 			}
 		}
@@ -40,16 +41,16 @@ func TestCheckOfVersions(t *testing.T) {
 // What several nodes have in common is said once.
 func TestMerge(t *testing.T) {
 	a, b, c := &node{addr: "a"}, &node{addr: "b"}, &node{addr: "c"}
-	bad := warn("a promise", "a remedy", "bad")
+	bad := doctor.Warn("a promise", "a remedy", "bad")
 	for _, test := range []struct {
-		found map[*node]finding
+		found map[*node]driver.Finding
 		want  string
 	}{
 		{nil, ""},
-		{map[*node]finding{a: fine("x"), b: fine("x"), c: fine("x")}, "ok s: x"},
-		{map[*node]finding{a: fine("x"), b: fine("y"), c: fine("x")}, "ok s: a, c: x; b: y"},
-		{map[*node]finding{a: bad, c: bad}, "warn s: bad"},
-		{map[*node]finding{a: bad, b: fine("x"), c: bad}, "ok s: b: x\nwarn s of a, c: bad"},
+		{map[*node]driver.Finding{a: doctor.Fine("x"), b: doctor.Fine("x"), c: doctor.Fine("x")}, "ok s: x"},
+		{map[*node]driver.Finding{a: doctor.Fine("x"), b: doctor.Fine("y"), c: doctor.Fine("x")}, "ok s: a, c: x; b: y"},
+		{map[*node]driver.Finding{a: bad, c: bad}, "warn s: bad"},
+		{map[*node]driver.Finding{a: bad, b: doctor.Fine("x"), c: bad}, "ok s: b: x\nwarn s of a, c: bad"},
 	} {
 		var got []string
 		for _, f := range merge("s", []*node{a, b, c}, test.found) {

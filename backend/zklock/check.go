@@ -2,10 +2,10 @@ package zklock
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/doctor"
 )
 
 // Check examines the ensemble, and each server that can be reached. What servers
@@ -13,7 +13,7 @@ import (
 // where that is possible.
 func (d *Driver) Check(ctx context.Context) []driver.Finding {
 	if err := d.usable(ctx); err != nil {
-		return []driver.Finding{unreachable(err).of("connection")}
+		return []driver.Finding{doctor.Of("connection", unreachable(err))}
 	}
 	ctx, cancel := d.bound(ctx)
 	defer cancel()
@@ -32,7 +32,7 @@ func (d *Driver) Check(ctx context.Context) []driver.Finding {
 	var all []driver.Finding
 	for _, c := range []struct {
 		subject string
-		of      func(context.Context, *exam) finding
+		of      func(context.Context, *exam) driver.Finding
 	}{
 		{"connection", checkConnection},
 		{"servers", checkServers},
@@ -49,8 +49,8 @@ func (d *Driver) Check(ctx context.Context) []driver.Finding {
 		{"persistence", checkPersistence},
 		{"configuration", checkVisible},
 	} {
-		if f := c.of(ctx, e); f != (finding{}) {
-			all = append(all, f.of(c.subject))
+		if f := c.of(ctx, e); f != (driver.Finding{}) {
+			all = append(all, doctor.Of(c.subject, f))
 		}
 	}
 	return all
@@ -66,44 +66,11 @@ type exam struct {
 	trial   trial
 }
 
-// finding is a driver.Finding without its subject. The zero value has nothing to say.
-type finding struct {
-	status                  driver.Status
-	detail, promise, remedy string
-}
-
-func (f finding) of(subject string) driver.Finding {
-	return driver.Finding{Check: subject, Status: f.status, Detail: f.detail, Promise: f.promise, Remedy: f.remedy}
-}
-
 const (
 	everyLock = "every lock: none can be acquired or renewed"
 	goesOn    = "that locks go on when a server dies"
 )
 
-func fine(format string, args ...any) finding {
-	return finding{status: driver.OK, detail: fmt.Sprintf(format, args...)}
-}
-
-func warn(promise, remedy, format string, args ...any) finding {
-	return finding{driver.Warn, fmt.Sprintf(format, args...), promise, remedy}
-}
-
-func fail(promise, remedy, format string, args ...any) finding {
-	return finding{driver.Fail, fmt.Sprintf(format, args...), promise, remedy}
-}
-
-func unreachable(err error) finding {
-	return fail(everyLock, "see that the servers run and have a quorum, and that the URL names them (zks: with TLS)", "%v", err)
-}
-
-// short leaves out digits that nobody needs.
-func short(t time.Duration) time.Duration {
-	switch {
-	case t.Abs() < time.Millisecond:
-		return t.Round(time.Microsecond)
-	case t.Abs() < time.Second:
-		return t.Round(100 * time.Microsecond)
-	}
-	return t.Round(time.Millisecond)
+func unreachable(err error) driver.Finding {
+	return doctor.Fail(everyLock, "see that the servers run and have a quorum, and that the URL names them (zks: with TLS)", "%v", err)
 }

@@ -10,58 +10,59 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/doctor"
 )
 
-func checkLarge(_ context.Context, e *exam) finding {
+func checkLarge(_ context.Context, e *exam) driver.Finding {
 	switch err := e.trial.large; {
 	case e.err != nil || !e.trial.wide:
-		return finding{}
+		return driver.Finding{}
 	case errors.Is(err, zk.ErrNoAuth):
-		return finding{} // see checkMarks
+		return driver.Finding{} // see checkMarks
 	case err != nil:
-		return warn("values and long lines: a server ends the connection of who sends a longer message",
+		return doctor.Warn("values and long lines: a server ends the connection of who sends a longer message",
 			"leave jute.maxbuffer at its default of a million bytes, or at 128 KiB at least, on all servers",
 			"a value of %d bytes is not accepted: %v", driver.MaxCell, err)
 	}
-	return fine("up to %d bytes are accepted", driver.MaxCell)
+	return doctor.Fine("up to %d bytes are accepted", driver.MaxCell)
 }
 
 // checkClock compares the leader's clock with ours, by which nothing is measured, but
 // which shows a clock that somebody is going to correct.
-func checkClock(_ context.Context, e *exam) finding {
+func checkClock(_ context.Context, e *exam) driver.Finding {
 	c := e.trial.clock
 	if e.err != nil || !c.known {
-		return finding{}
+		return driver.Finding{}
 	}
 	if c.ahead.Abs()-c.uncertain > time.Second {
-		return warn("leases of a fixed time (Hold, AtLeast, Keep), if the leader's clock is the wrong one and is corrected, or another leader's differs: they end that much sooner or later; all others are not measured by it",
+		return doctor.Warn("leases of a fixed time (Hold, AtLeast, Keep), if the leader's clock is the wrong one and is corrected, or another leader's differs: they end that much sooner or later; all others are not measured by it",
 			"have NTP keep the clocks of all servers, by slewing, not by steps",
-			"that of the leader differs from that of this machine by %v ± %v", short(c.ahead), short(c.uncertain))
+			"that of the leader differs from that of this machine by %v ± %v", doctor.Short(c.ahead), doctor.Short(c.uncertain))
 	}
-	return fine("that of the leader differs from that of this machine by %v ± %v", short(c.ahead), short(c.uncertain))
+	return doctor.Fine("that of the leader differs from that of this machine by %v ± %v", doctor.Short(c.ahead), doctor.Short(c.uncertain))
 }
 
 // checkTokens looks how many leaders there have been: their number is the upper
 // part of each transaction.
-func checkTokens(_ context.Context, e *exam) finding {
+func checkTokens(_ context.Context, e *exam) driver.Finding {
 	if e.err != nil || e.trial.zxid == 0 {
-		return finding{}
+		return driver.Finding{}
 	}
 	const most = driver.MaxToken >> 32
 	leaders := uint64(e.trial.zxid) >> 32
 	const remedy = "start a new ensemble before that, stop the programs meanwhile, and raise the tokens of resources that check them to what they have seen"
 	switch {
 	case leaders >= most:
-		return fail(everyLock+": its token would be too large", remedy, "the ensemble has elected %d leaders, and %d is the limit", leaders, most)
+		return doctor.Fail(everyLock+": its token would be too large", remedy, "the ensemble has elected %d leaders, and %d is the limit", leaders, most)
 	case leaders > most/10*9:
-		return warn("every lock, once the limit is reached", remedy, "the ensemble has elected %d leaders, and %d is the limit", leaders, most)
+		return doctor.Warn("every lock, once the limit is reached", remedy, "the ensemble has elected %d leaders, and %d is the limit", leaders, most)
 	}
-	return fine("the ensemble has elected %d leaders, of %d that leave room for tokens", leaders, most)
+	return doctor.Fine("the ensemble has elected %d leaders, of %d that leave room for tokens", leaders, most)
 }
 
 // checkPersistence sees from the figures whether servers wait for their disks: how
 // often they have, and how many changes they have written.
-func checkPersistence(_ context.Context, e *exam) finding {
+func checkPersistence(_ context.Context, e *exam) driver.Finding {
 	var never []string
 	slowest, seen := 0.0, false
 	for _, s := range e.servers {
@@ -83,12 +84,12 @@ func checkPersistence(_ context.Context, e *exam) finding {
 	}
 	switch {
 	case len(never) > 0:
-		return warn("exclusion, tokens and values, when machines lose their power together: what was granted last is forgotten, and tokens may come back",
+		return doctor.Warn("exclusion, tokens and values, when machines lose their power together: what was granted last is forgotten, and tokens may come back",
 			"take forceSync=no out of the configuration of all servers",
 			"%s writes without waiting for the disk", strings.Join(never, ", "))
 	case seen:
-		return fine("changes are on disk before they are confirmed, which takes %s ms on average",
+		return doctor.Fine("changes are on disk before they are confirmed, which takes %s ms on average",
 			strconv.FormatFloat(slowest, 'f', 1, 64))
 	}
-	return finding{}
+	return driver.Finding{}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/doctor"
 )
 
 // trial is what came of doing what locks do.
@@ -150,9 +151,9 @@ func (e *exam) cleanUp(ctx context.Context) {
 	}
 }
 
-func checkRights(_ context.Context, e *exam) finding {
+func checkRights(_ context.Context, e *exam) driver.Finding {
 	if e.err != nil {
-		return finding{}
+		return driver.Finding{}
 	}
 	t, root := &e.trial, e.root()
 	who := "everybody"
@@ -173,18 +174,18 @@ func checkRights(_ context.Context, e *exam) finding {
 	} {
 		switch {
 		case errors.Is(c.err, zk.ErrNoAuth):
-			return fail(everyLock, fmt.Sprintf("give %s create, delete, read and write (crdw) on %s and on what is below %s, or correct user and password: %s",
+			return doctor.Fail(everyLock, fmt.Sprintf("give %s create, delete, read and write (crdw) on %s and on what is below %s, or correct user and password: %s",
 				who, root, e.d.aside(), wrong), "%s may not %s", who, c.what)
 		case c.err != nil:
-			return fail(everyLock, "see the logs of the servers", "cannot %s: %v", c.what, c.err)
+			return doctor.Fail(everyLock, "see the logs of the servers", "cannot %s: %v", c.what, c.err)
 		}
 	}
 	if len(t.others) > 0 {
-		return fail("every lock and value: all programs that share a path share these nodes, too",
+		return doctor.Fail("every lock and value: all programs that share a path share these nodes, too",
 			"use one user for all, or ?acl=world; setAcl changes what is there already",
 			"%s may not use %s, which another user has made", who, strings.Join(t.others, ", "))
 	}
-	return fine("%s may make, write and remove nodes in %s", who, root)
+	return doctor.Fine("%s may make, write and remove nodes in %s", who, root)
 }
 
 // refusal is err if it says that the user may not.
@@ -195,34 +196,34 @@ func refusal(err error) error {
 	return nil
 }
 
-func checkMarks(_ context.Context, e *exam) finding {
+func checkMarks(_ context.Context, e *exam) driver.Finding {
 	switch err := e.trial.mark; {
 	case err == nil || e.err != nil:
-		return finding{}
+		return driver.Finding{}
 	case errors.Is(err, zk.ErrNoAuth):
-		return warn("Inherited, which is then true whenever a lock was used by others before, and speed: waiters list the queue at every grant",
+		return doctor.Warn("Inherited, which is then true whenever a lock was used by others before, and speed: waiters list the queue at every grant",
 			"let the ACL of new nodes include write (w)",
 			"a release cannot be marked in the node of its queue")
 	default:
-		return fail(everyLock, "see the logs of the servers", "a release fails: %v", err)
+		return doctor.Fail(everyLock, "see the logs of the servers", "a release fails: %v", err)
 	}
 }
 
-func checkContainers(_ context.Context, e *exam) finding {
+func checkContainers(_ context.Context, e *exam) driver.Finding {
 	switch err := e.trial.container; {
 	case e.err != nil || e.trial.rest != nil || refusal(err) != nil:
 	case err != nil:
-		return fail(everyLock, "use ZooKeeper 3.5.1 or later", "nodes of the kind that queues are cannot be made: %v", err)
+		return doctor.Fail(everyLock, "use ZooKeeper 3.5.1 or later", "nodes of the kind that queues are cannot be made: %v", err)
 	case e.trial.path != "":
-		return fine("queues that nobody uses vanish by themselves")
+		return doctor.Fine("queues that nobody uses vanish by themselves")
 	}
-	return finding{}
+	return driver.Finding{}
 }
 
 // checkAccess sees who may change what only the user of the URL is meant to.
-func checkAccess(ctx context.Context, e *exam) finding {
+func checkAccess(ctx context.Context, e *exam) driver.Finding {
 	if e.err != nil {
-		return finding{}
+		return driver.Finding{}
 	}
 	var open []string
 	for _, path := range []string{e.root(), e.d.aside()} {
@@ -246,10 +247,10 @@ func checkAccess(ctx context.Context, e *exam) finding {
 	}
 	switch {
 	case world:
-		return fine("new nodes may be changed by everybody who reaches the servers (acl=world)")
+		return doctor.Fine("new nodes may be changed by everybody who reaches the servers (acl=world)")
 	case len(open) > 0:
-		return warn("exclusion against those who are not meant to take part: they can make the nodes of locks before you do, and be the ones who own them",
+		return doctor.Warn("exclusion against those who are not meant to take part: they can make the nodes of locks before you do, and be the ones who own them",
 			"setAcl "+open[0]+" auth::cdrwa, as that user", "everybody may change %s", strings.Join(open, ", "))
 	}
-	return fine("only the user may change nodes")
+	return doctor.Fine("only the user may change nodes")
 }

@@ -10,9 +10,12 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/doctor"
 )
 
-func checkConnection(ctx context.Context, e *exam) finding {
+func checkConnection(ctx context.Context, e *exam) driver.Finding {
 	if e.err != nil {
 		return unreachable(e.err)
 	}
@@ -26,18 +29,18 @@ func checkConnection(ctx context.Context, e *exam) finding {
 		trip = time.Since(began)
 	}
 	_, timeout := e.l.tap.state()
-	detail := fmt.Sprintf("%s has granted a session of %v; the leader answers in %v", e.l.conn.Server(), timeout, short(trip))
+	detail := fmt.Sprintf("%s has granted a session of %v; the leader answers in %v", e.l.conn.Server(), timeout, doctor.Short(trip))
 	if trip > slow {
-		return warn("speed: each grant and each release takes that long at least",
+		return doctor.Warn("speed: each grant and each release takes that long at least",
 			"use servers nearby, with a disk of their own for the log", "%s", detail)
 	}
-	return fine("%s", detail)
+	return doctor.Fine("%s", detail)
 }
 
 func (e *exam) root() string { return cmp.Or(e.d.root, "/") }
 
 // checkServers looks at the servers that the URL names.
-func checkServers(_ context.Context, e *exam) finding {
+func checkServers(_ context.Context, e *exam) driver.Finding {
 	var bad, good []string
 	for _, s := range e.servers {
 		yes, known := s.serves()
@@ -54,15 +57,15 @@ func checkServers(_ context.Context, e *exam) finding {
 	}
 	switch {
 	case len(bad) > 0:
-		return warn(goesOn+": there are fewer to go to", "start them, or correct the URL; with TLS only, it begins with zks:",
+		return doctor.Warn(goesOn+": there are fewer to go to", "start them, or correct the URL; with TLS only, it begins with zks:",
 			"%s", strings.Join(append(bad, good...), "; "))
 	case len(good) > 0:
-		return fine("%s", strings.Join(good, "; "))
+		return doctor.Fine("%s", strings.Join(good, "; "))
 	}
-	return finding{}
+	return driver.Finding{}
 }
 
-func checkVersion(_ context.Context, e *exam) finding {
+func checkVersion(_ context.Context, e *exam) driver.Finding {
 	const older = "containers, which do away with the nodes of locks that nobody uses: a lock cannot be made"
 	version := ""
 	for _, s := range e.servers {
@@ -72,7 +75,7 @@ func checkVersion(_ context.Context, e *exam) finding {
 			continue
 		}
 		if major, minor := parseVersion(v); major < 3 || major == 3 && minor < 5 {
-			return fail("every lock: there are no "+older, "use ZooKeeper 3.5.1 or later", "%s is ZooKeeper %s", s.addr, v)
+			return doctor.Fail("every lock: there are no "+older, "use ZooKeeper 3.5.1 or later", "%s is ZooKeeper %s", s.addr, v)
 		}
 		if version == "" || versionLess(v, version) {
 			version = v
@@ -80,11 +83,11 @@ func checkVersion(_ context.Context, e *exam) finding {
 	}
 	switch {
 	case version != "":
-		return fine("ZooKeeper %s", version)
+		return doctor.Fine("ZooKeeper %s", version)
 	case e.members != nil:
-		return fine("ZooKeeper 3.5 or later")
+		return doctor.Fine("ZooKeeper 3.5 or later")
 	}
-	return finding{}
+	return driver.Finding{}
 }
 
 func parseVersion(v string) (major, minor int) {
@@ -135,9 +138,9 @@ func fatal(err error) error {
 	return nil
 }
 
-func checkQuorum(_ context.Context, e *exam) finding {
+func checkQuorum(_ context.Context, e *exam) driver.Finding {
 	if e.err != nil {
-		return finding{}
+		return driver.Finding{}
 	}
 	alone := e.members != nil && e.members.voters == 0
 	synced, voters := -1, 0
@@ -153,17 +156,17 @@ func checkQuorum(_ context.Context, e *exam) finding {
 	const three = "use an ensemble of three servers, or five"
 	switch {
 	case alone:
-		return warn(goesOn+": there is no other", three, "one server that stands alone")
+		return doctor.Warn(goesOn+": there is no other", three, "one server that stands alone")
 	case voters == 0:
-		return finding{}
+		return driver.Finding{}
 	case voters < 3:
-		return warn(goesOn+": those that are left are no majority", three, "%d servers that vote", voters)
+		return doctor.Warn(goesOn+": those that are left are no majority", three, "%d servers that vote", voters)
 	case synced >= 0 && synced < voters-1:
-		return warn(goesOn+": fewer may die", "start the others, and look at their logs",
+		return doctor.Warn(goesOn+": fewer may die", "start the others, and look at their logs",
 			"%d of %d followers keep up with the leader", synced, voters-1)
 	case e.d.given == nil && len(e.servers) < 2:
-		return warn(goesOn+": this program does not know the others", "name all servers in the URL: zk://host1,host2,host3",
+		return doctor.Warn(goesOn+": this program does not know the others", "name all servers in the URL: zk://host1,host2,host3",
 			"%d servers vote, and the URL names one", voters)
 	}
-	return fine("%d servers vote, of which %d may be missing", voters, (voters-1)/2)
+	return doctor.Fine("%d servers vote, of which %d may be missing", voters, (voters-1)/2)
 }

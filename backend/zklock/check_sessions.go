@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/doctor"
 )
 
 // usual is the TTL that programs ask for which do not choose one.
@@ -12,16 +15,16 @@ const usual = 15 * time.Second
 
 // checkSessions finds out which TTLs are granted. Each server has limits of its
 // own for the sessions that it opens.
-func checkSessions(ctx context.Context, e *exam) finding {
+func checkSessions(ctx context.Context, e *exam) driver.Finding {
 	if e.err != nil {
-		return finding{}
+		return driver.Finding{}
 	}
 	lo, hi, told := e.limits()
 	exactly := true
 	if !told {
 		var err error
 		if lo, hi, exactly, err = e.tryLimits(ctx); err != nil {
-			return warn("that a lock is passed on in time when its holder dies", "see the logs of the servers",
+			return doctor.Warn("that a lock is passed on in time when its holder dies", "see the logs of the servers",
 				"which TTLs are granted could not be found out: %v", err)
 		}
 	}
@@ -32,13 +35,13 @@ func checkSessions(ctx context.Context, e *exam) finding {
 	detail := fmt.Sprintf("TTLs from %s to %v are granted; what is asked for beyond is cut to that", from, hi)
 	switch {
 	case lo > usual:
-		return warn("that a lock is passed on within the usual TTL when its holder dies: it takes longer",
+		return doctor.Warn("that a lock is passed on within the usual TTL when its holder dies: it takes longer",
 			"lower minSessionTimeout or tickTime, on all servers", "%s, and the usual one is %v", detail, usual)
 	case hi < usual:
-		return warn("that a lock outlasts an interruption of the usual TTL: it is lost sooner",
+		return doctor.Warn("that a lock outlasts an interruption of the usual TTL: it is lost sooner",
 			"raise maxSessionTimeout or tickTime, on all servers", "%s, and the usual one is %v", detail, usual)
 	}
-	return fine("%s", detail)
+	return doctor.Fine("%s", detail)
 }
 
 // limits are those that all servers have in common which tell theirs.

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/doctor"
 )
 
 // server is one server, and what it tells without a session.
@@ -135,7 +138,7 @@ func (s *server) serves() (yes, known bool) {
 	return s.mode != "", s.err == nil
 }
 
-func checkVisible(_ context.Context, e *exam) finding {
+func checkVisible(_ context.Context, e *exam) driver.Finding {
 	var hidden []string
 	for _, word := range []string{"srvr", "conf", "mntr"} {
 		for _, s := range e.servers {
@@ -146,8 +149,8 @@ func checkVisible(_ context.Context, e *exam) finding {
 		}
 	}
 	if len(hidden) == 0 {
-		return finding{}
+		return driver.Finding{}
 	}
-	return fine("%s may not be asked (4lw.commands.whitelist): something may be wrong that is not seen here",
+	return doctor.Fine("%s may not be asked (4lw.commands.whitelist): something may be wrong that is not seen here",
 		strings.Join(hidden, ", "))
 }

@@ -73,9 +73,9 @@ func TestOwnConnection(t *testing.T) {
 	}
 	e := examineWith(t, ctx, d)
 	e.connected("session of 10s")
-	e.has("servers", driver.OK, s.Addr+" is standalone")
-	e.has("sessions", driver.OK, "from 400ms to 40s")
-	e.has("rights", driver.OK, "the user of the client", "/ours")
+	e.Has("servers", driver.OK, s.Addr+" is standalone")
+	e.Has("sessions", driver.OK, "from 400ms to 40s")
+	e.Has("rights", driver.OK, "the user of the client", "/ours")
 	e.only("quorum")
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
@@ -102,7 +102,7 @@ func TestOwnConnectionWithAUser(t *testing.T) {
 	if err := useDriver(ctx, d); err != nil {
 		t.Error(err)
 	}
-	examineWith(t, ctx, d).has("access", driver.OK, "only the user")
+	examineWith(t, ctx, d).Has("access", driver.OK, "only the user")
 	atOnce(t, func() error { return useOnce(t, "zk://"+s.Addr+"/ours") }, "not authenticated")
 }
 
@@ -129,7 +129,7 @@ func TestMarksThatAreDenied(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	examineWith(t, ctx, d).has("marks", driver.Warn, "cannot be marked", "Inherited")
+	examineWith(t, ctx, d).Has("marks", driver.Warn, "cannot be marked", "Inherited")
 	session, err := d.Open(ctx, driver.SessionOptions{TTL: time.Second})
 	if err != nil {
 		t.Fatal(err)

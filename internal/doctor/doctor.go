@@ -1,0 +1,41 @@
+// Package doctor words what drivers find out about their backends.
+package doctor
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// Fine is a finding that affects no promise.
+func Fine(format string, args ...any) driver.Finding {
+	return driver.Finding{Status: driver.OK, Detail: fmt.Sprintf(format, args...)}
+}
+
+// Warn is a finding that weakens a promise, or may do so.
+func Warn(promise, remedy, format string, args ...any) driver.Finding {
+	return driver.Finding{Status: driver.Warn, Detail: fmt.Sprintf(format, args...), Promise: promise, Remedy: remedy}
+}
+
+// Fail is a finding that breaks a promise.
+func Fail(promise, remedy, format string, args ...any) driver.Finding {
+	return driver.Finding{Status: driver.Fail, Detail: fmt.Sprintf(format, args...), Promise: promise, Remedy: remedy}
+}
+
+// Of is the finding with what was looked at.
+func Of(check string, f driver.Finding) driver.Finding {
+	f.Check = check
+	return f
+}
+
+// Short leaves out digits that nobody needs.
+func Short(t time.Duration) time.Duration {
+	switch {
+	case t.Abs() < time.Millisecond:
+		return t.Round(time.Microsecond)
+	case t.Abs() < time.Second:
+		return t.Round(100 * time.Microsecond)
+	}
+	return t.Round(time.Millisecond)
+}
