@@ -258,14 +258,16 @@ func (d *Driver) Watch(ctx context.Context, name string, after uint64) (found dr
 	if err != nil {
 		return found, err
 	}
+	first := true
 	err = d.retrying(ctx, func(ctx context.Context, l *link) (bool, error) {
 		bell := make(chan struct{}, 1)
 		w := l.tap.watch(path, false, bell)
 		defer l.tap.ignore(w)
 		found, err = watched(ctx, l, path)
-		if err == nil && found.Version < after {
-			// A server that lags behind shows an older value than the caller has seen.
-			if err = l.catchUp(ctx, path); err == nil {
+		if err == nil && found.Version != after && (first || found.Version < after) {
+			// A server that lags behind shows an older value than the caller may have seen.
+			first = false
+			if err = l.sync(ctx, path); err == nil {
 				found, err = watched(ctx, l, path)
 			}
 		}

@@ -94,7 +94,7 @@ func world(t testing.TB, scheme string, addrs []string, options string) driverte
 			}
 		},
 		Unreachable: func(ctx context.Context) error {
-			d, err := openURL(ctx, scheme+"://127.0.0.1:1")
+			d, err := openURL(ctx, "zk://127.0.0.1:1")
 			if err != nil {
 				return err
 			}

@@ -30,6 +30,7 @@ type session struct {
 	ctx     context.Context // ends with the session, or the driver
 	cancel  context.CancelFunc
 	once    sync.Once
+	ending  sync.Once
 	stop    func() // of listening
 	signals *signals.Queue
 	bell    chan struct{} // of the keeper
@@ -302,7 +303,7 @@ func (s *session) Close(ctx context.Context) error {
 		}
 	}
 	s.end()
-	return nil
+	return s.tidy(limit)
 }
 
 // holds gives an end to tickets with a Hold that are held, but that nobody has
@@ -333,7 +334,9 @@ func (s *session) holds(ctx context.Context) error {
 }
 
 // end frees what the session holds here.
-func (s *session) end() {
+func (s *session) end() { s.ending.Do(s.free) } // whoever comes second waits
+
+func (s *session) free() {
 	s.isOver()
 	s.stop()
 	s.d.mu.Lock()

@@ -24,6 +24,7 @@ type Tap struct {
 	exchanges atomic.Uint64
 	epoch     atomic.Uint64 // of connections
 	numbers   atomic.Uint64 // of sessions of drivers
+	closed    atomic.Bool   // a server has ended the session, for the client asked it to
 
 	mu        sync.Mutex
 	session   int64 // of the present connection; 0 between connections
@@ -209,6 +210,7 @@ const (
 	opGetData      = 4
 	opSync         = 9
 	opGetChildren2 = 12
+	opClose        = -11
 
 	digits      = 10 // of a sequence number
 	xidEvent    = -1
@@ -225,6 +227,8 @@ func (t *Tap) replied(r sent, zxid int64, failed bool, body []byte) {
 	switch r.op {
 	case opSync:
 		t.passed(r.at)
+	case opClose:
+		t.closed.Store(true)
 	case opCreate:
 		if path, ok := text(body); ok && len(path) > digits {
 			stem := path[:len(path)-digits]

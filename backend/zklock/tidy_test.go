@@ -1,0 +1,61 @@
+package zklock_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/zktest"
+)
+
+// Promise: Close ends the session at once, its tickets leave. That the connection is
+// lost just then, so that no server hears of it, changes nothing.
+func TestCloseWithoutAConnectionLeavesNoTicket(t *testing.T) {
+	s := zktest.Start(t, zktest.Config("maxSessionTimeout", "1200000"))
+	via := zktest.NewProxy(t, s.Addr)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	open := func(addr string) (driver.Driver, driver.Session) {
+		d, err := openURL(ctx, "zk://"+addr+"/tidy")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { d.Close() })
+		s, err := d.Open(ctx, driver.SessionOptions{TTL: 20 * time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d, s
+	}
+	_, a := open(via.Addr)
+	d, b := open(s.Addr)
+	if _, err := a.Join(ctx, aMutex("q")); err != nil {
+		t.Fatal(err)
+	}
+	next, err := b.Join(ctx, aMutex("q"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	via.Refuse(true)
+	via.Cut()
+	closed := make(chan error, 1)
+	go func() { closed <- a.Close(ctx) }()
+	time.Sleep(100 * time.Millisecond)
+	select {
+	case err := <-closed:
+		t.Fatalf("Close without a server: %v", err)
+	default:
+	}
+	via.Refuse(false)
+	if err := <-closed; err != nil {
+		t.Fatal(err)
+	}
+	q, err := d.Follow(ctx, "q", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(q.Members) != 1 || q.Members[0].ID != next.ID {
+		t.Errorf("a session that was closed has tickets: %+v", q.Members)
+	}
+}
