@@ -334,7 +334,7 @@ func (m *machine) mismatch(t *rapid.T) {
 	}
 	r := permits(m.queue, 1, m.capacity+1)
 	if rapid.Bool().Draw(t, "kind") {
-		r.Kind, r.Capacity = driver.Barrier, m.capacity
+		r.Kind, r.Capacity = driver.Barrier, driver.RWCapacity
 	}
 	if _, err := m.sessions[0].Join(m.ctx, r); !errors.Is(err, driver.ErrMismatch) {
 		t.Fatalf("Join of another kind or capacity: %v", err)

@@ -38,6 +38,9 @@ func cellOf(c content) driver.Cell {
 }
 
 func (d *Driver) Load(ctx context.Context, name string) (driver.Cell, error) {
+	if path, ok := d.barrier(name); ok {
+		return d.loadBarrier(ctx, path)
+	}
 	path, err := d.cellPath(name)
 	if err != nil {
 		return driver.Cell{}, err
@@ -63,7 +66,11 @@ func (d *Driver) Load(ctx context.Context, name string) (driver.Cell, error) {
 }
 
 func (d *Driver) Swap(ctx context.Context, w driver.Swap) (driver.Cell, error) {
-	path, err := d.cellPath(w.Name)
+	path, isBarrier := d.barrier(w.Name)
+	var err error
+	if !isBarrier {
+		path, err = d.cellPath(w.Name)
+	}
 	if err != nil {
 		return driver.Cell{}, err
 	}
@@ -79,6 +86,11 @@ func (d *Driver) Swap(ctx context.Context, w driver.Swap) (driver.Cell, error) {
 	}
 	ctx, cancel := d.bound(ctx)
 	defer cancel()
+	if isBarrier {
+		c, err := d.swapBarrier(ctx, l, path, &w)
+		d.forgetSwaps(l)
+		return c, d.failed(err)
+	}
 	done, err := d.swap(ctx, l, path, &w)
 	d.forgetSwaps(l)
 	if err != nil {
@@ -254,6 +266,9 @@ func (d *Driver) removeSwaps(ctx context.Context, l *link, present int64) {
 }
 
 func (d *Driver) Watch(ctx context.Context, name string, after uint64) (found driver.Cell, err error) {
+	if path, ok := d.barrier(name); ok {
+		return d.watchBarrier(ctx, path, after)
+	}
 	path, err := d.cellPath(name)
 	if err != nil {
 		return found, err

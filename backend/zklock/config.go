@@ -53,6 +53,10 @@ func Latch() Option { return func(c *config) { c.names.latch = true } }
 // cannot have a fixed end, and a ticket has at most 1000.
 func Leases() Option { return func(c *config) { c.names.leases = true } }
 
+// Barriers lays out barriers as Curator's DistributedBarrier. A name of a barrier
+// cannot be that of anything else then, nor be above other names.
+func Barriers() Option { return func(c *config) { c.names.barriers = true } }
+
 // New uses a client that the program has already, and that was connected through
 // tap. Close of the driver leaves it open, and removes what the driver has there, for which it
 // waits for two timeouts if no server answers. All sessions of the driver are the

@@ -21,6 +21,7 @@ import (
 type layout struct {
 	kazoo, latch bool
 	leases       bool // semaphores are Curator's
+	barriers     bool // barriers are Curator's
 }
 
 // layouts reads the options of a URL.
@@ -45,6 +46,13 @@ func layouts(u *driver.URL, errs []error) (l layout, _ []error) {
 		l.leases = true
 	default:
 		errs = append(errs, fmt.Errorf("zookeeper: semaphore=%s is none of interlock, curator", names))
+	}
+	switch names := u.Text("barrier", "interlock"); names {
+	case "interlock":
+	case "curator":
+		l.barriers = true
+	default:
+		errs = append(errs, fmt.Errorf("zookeeper: barrier=%s is none of interlock, curator", names))
 	}
 	return l, errs
 }

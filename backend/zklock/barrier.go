@@ -1,0 +1,132 @@
+package zklock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// With barrier=curator, the cell of a barrier is the node at its name, as in Curator's
+// DistributedBarrier: the barrier is closed as long as the node exists.
+
+// sharedBarrier is in front of the name of such a cell. No name that was given has it.
+const sharedBarrier = "\x1fbarrier/"
+
+// Shared names the cell of a barrier that Curator shares.
+func (d *Driver) Shared(what, name string) (string, bool) {
+	return sharedBarrier + name, d.names.barriers && what == "barrier"
+}
+
+// barrier returns the node of a barrier whose cell has this name.
+func (d *Driver) barrier(cell string) (path string, ok bool) {
+	name, ok := strings.CutPrefix(cell, sharedBarrier)
+	if !ok || !d.names.barriers || driver.CheckName(name) != nil {
+		return "", false
+	}
+	return d.node(name), true
+}
+
+// containers have this in place of the session that owns them.
+const containerOwner = -1 << 63
+
+// barrierOf reads a barrier. A node that something else has made is none: a queue, or a
+// node above others.
+func barrierOf(path string, stat *zk.Stat) (driver.Cell, error) {
+	switch {
+	case stat == nil:
+		return driver.Cell{}, nil
+	case stat.EphemeralOwner == containerOwner || stat.NumChildren > 0:
+		return driver.Cell{}, driver.Permanent(fmt.Errorf("zookeeper: %s is no barrier: other names are there, or below it", path))
+	}
+	return driver.Cell{Version: uint64(stat.Czxid), Exists: true}, nil
+}
+
+func (d *Driver) loadBarrier(ctx context.Context, path string) (driver.Cell, error) {
+	l, err := d.link(ctx)
+	if err != nil {
+		return driver.Cell{}, err
+	}
+	ctx, cancel := d.bound(ctx)
+	defer cancel()
+	if err := l.catchUp(ctx, path); err != nil {
+		return driver.Cell{}, d.failed(err)
+	}
+	stat, err := l.exists(ctx, path)
+	if err != nil {
+		return driver.Cell{}, d.failed(err)
+	}
+	return barrierOf(path, stat)
+}
+
+// swapBarrier makes or removes the node, and in the same transaction a marker by which a
+// repetition is known.
+func (d *Driver) swapBarrier(ctx context.Context, l *link, path string, w *driver.Swap) (driver.Cell, error) {
+	marker := d.aside("swaps", w.ID)
+	for attempts := 0; ; attempts++ {
+		if err := l.catchUp(ctx, path); err != nil {
+			return driver.Cell{}, err
+		}
+		if done, err := l.get(ctx, marker); err == nil {
+			return driver.Cell{Version: uint64(done.stat.Czxid), Exists: !w.Delete}, nil
+		} else if !errors.Is(err, zk.ErrNoNode) {
+			return driver.Cell{}, err
+		}
+		stat, err := l.exists(ctx, path)
+		if err != nil {
+			return driver.Cell{}, err
+		}
+		now, err := barrierOf(path, stat)
+		if err != nil {
+			return driver.Cell{}, err
+		}
+		if now.Version != w.Version || now.Exists != w.Delete {
+			return driver.Cell{}, driver.ErrConflict
+		}
+		var change any = &zk.CreateRequest{Path: path, Acl: d.acl, Flags: zk.FlagPersistent}
+		if w.Delete {
+			change = &zk.DeleteRequest{Path: path, Version: stat.Version}
+		}
+		_, err = l.multi(ctx, &zk.CreateRequest{Path: marker, Acl: d.acl, Flags: zk.FlagPersistent}, change)
+		switch {
+		case err == nil:
+			d.remember(w.ID)
+		case errors.Is(err, zk.ErrNoNode) && attempts < 5: // what is above may be missing
+			if err := d.lay(ctx, l, d.aside("swaps"), false); err != nil {
+				return driver.Cell{}, err
+			}
+			if above := parent(path); above != "" {
+				if err := d.lay(ctx, l, above, len(above) > len(d.root)); err != nil {
+					return driver.Cell{}, err
+				}
+			}
+		case errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNotEmpty):
+			if attempts > 5 {
+				return driver.Cell{}, driver.ErrConflict
+			}
+		default:
+			return driver.Cell{}, err
+		}
+	}
+}
+
+func (d *Driver) watchBarrier(ctx context.Context, path string, after uint64) (found driver.Cell, err error) {
+	err = d.retrying(ctx, func(ctx context.Context, l *link) (bool, error) {
+		bell := make(chan struct{}, 1)
+		w := l.tap.watch(path, false, bell)
+		defer l.tap.ignore(w)
+		stat, err := l.exists(ctx, path)
+		if err != nil {
+			return false, err
+		}
+		if found, err = barrierOf(path, stat); err != nil || found.Version != after {
+			return err == nil, err
+		}
+		return false, pause(ctx, bell, 0)
+	})
+	return found, err
+}
