@@ -11,3 +11,10 @@ var Open = open
 
 // RememberSwaps has a driver forget swaps after another time than a client may rely on.
 func RememberSwaps(d driver.Driver, memory time.Duration) { d.(*Driver).memory = memory }
+
+// MostWeight has sessions of small servers refuse tickets in time.
+func MostWeight(bytes int) (restore func()) {
+	was := mostWeight
+	mostWeight = bytes
+	return func() { mostWeight = was }
+}

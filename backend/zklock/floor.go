@@ -170,7 +170,7 @@ func (d *Driver) raise(ctx context.Context, l *link, q *lane, floor uint64) erro
 		}
 		by[flat(q.name)] = raised(have, addition{after, floor + 1 - lowest}, oldest)
 		data, err := json.Marshal(by)
-		if err != nil {
+		if err := errors.Join(err, checkData(path, data)); err != nil {
 			return err
 		}
 		if _, err = l.set(ctx, path, data, c.stat.Version); !errors.Is(err, zk.ErrBadVersion) {

@@ -53,6 +53,10 @@ func (s *session) join(ctx context.Context, q *lane, r driver.Request) (driver.T
 	p := s.places[r.ID]
 	fresh := p == nil
 	if fresh {
+		if err := s.roomFor(q, &r); err != nil {
+			s.mu.Unlock()
+			return driver.Ticket{}, err
+		}
 		p = &place{s: s, q: q, req: r, news: make(chan struct{}), await: make(turn, 1), extended: s.d.Now(), edition: anyEdition, loan: loan{units: r.Units}}
 		s.places[r.ID] = p
 	}
@@ -124,6 +128,7 @@ func (s *session) drop(p *place) {
 	defer s.mu.Unlock()
 	p.state = gone
 	delete(s.places, p.req.ID)
+	s.l.tap.lighten(s.zk, p.weight())
 	p.changed()
 }
 

@@ -218,7 +218,11 @@ func (d *Driver) letters(ctx context.Context, l *link, session int64, letter str
 		if err != nil {
 			return nil, err
 		}
-		ops = append(ops, &zk.SetDataRequest{Path: path, Data: append(c.data, letter...), Version: c.stat.Version})
+		data := append(c.data, letter...)
+		if err := checkData(path, data); err != nil {
+			return nil, err
+		}
+		ops = append(ops, &zk.SetDataRequest{Path: path, Data: data, Version: c.stat.Version})
 	}
 	return ops, nil
 }

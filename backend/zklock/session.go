@@ -255,6 +255,7 @@ func (p *place) forget() {
 	p.state = gone
 	delete(p.s.places, p.req.ID)
 	p.s.left.Add(p.req.ID)
+	p.s.l.tap.lighten(p.s.zk, p.weight())
 	p.s.l.tap.ignore(p.own)
 	close(p.news)
 	p.news = make(chan struct{})

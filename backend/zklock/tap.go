@@ -37,6 +37,8 @@ type Tap struct {
 	watched   map[string][]*watch
 	armed     map[aim]int // watches that requests have still to set
 	listeners map[*listener]struct{}
+	bearer    int64 // the session that weight is of
+	weight    int   // of its tickets
 }
 
 // heard is an exchange with the server: its request was sent at, and had
