@@ -18,7 +18,7 @@ func (s *session) Join(ctx context.Context, r driver.Request) (driver.Ticket, er
 	if err := s.usable(ctx); err != nil {
 		return driver.Ticket{}, err
 	}
-	if err := errors.Join(checkID(r.ID), driver.CheckRequest(&r), checkShape(&r)); err != nil {
+	if err := errors.Join(checkID(r.ID), driver.CheckRequest(&r)); err != nil {
 		return driver.Ticket{}, err
 	}
 	q, err := s.d.laneOf(r.Queue, r.Kind)
@@ -45,6 +45,12 @@ func (s *session) Join(ctx context.Context, r driver.Request) (driver.Ticket, er
 }
 
 func (s *session) join(ctx context.Context, q *lane, r driver.Request) (driver.Ticket, error) {
+	if err := checkShape(&r); err != nil {
+		if e := s.precheck(ctx, &place{s: s, q: q, req: r}); errors.Is(e, driver.ErrMismatch) {
+			return driver.Ticket{}, e
+		}
+		return driver.Ticket{}, err
+	}
 	s.mu.Lock()
 	if s.left.Has(r.ID) {
 		s.mu.Unlock()
