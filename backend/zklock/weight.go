@@ -29,7 +29,11 @@ func checkData(path string, data []byte) error {
 // weight is what a ticket adds to that transaction.
 func weight(c *config, q *lane, r *driver.Request) int {
 	const more = 4 + digits // the length, and the number
-	return len(q.path) + 1 + len(c.names.stem(r.ID, r.Kind, r.Units, r.Capacity)) + more
+	one := len(q.path) + 1 + len(c.names.stem(r.ID, r.Kind, r.Units, r.Capacity)) + more
+	if q.leases != nil { // a node for each unit
+		return one * int(1+min(r.Units, int64(mostWeight)))
+	}
+	return one
 }
 
 func (p *place) weight() int { return weight(p.s.d.config, p.q, &p.req) }
