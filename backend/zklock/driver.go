@@ -1,6 +1,7 @@
 package zklock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -226,8 +227,11 @@ func (d *Driver) failed(err error) error {
 		return nil
 	case d.ctx.Err() != nil:
 		return errClosed
+	case driver.IsPermanent(err):
+		return err
 	case errors.Is(err, zk.ErrNoAuth), errors.Is(err, zk.ErrAuthFailed), errors.Is(err, zk.ErrInvalidACL):
-		return driver.Permanent(fmt.Errorf("zookeeper: %w (user and password of the URL, and the ACLs of the nodes)", err))
+		return driver.Permanent(fmt.Errorf("zookeeper: %w (user and password of the URL, and the ACLs of the nodes: cdrw is needed on %s and below; interlock doctor tells what is missing)",
+			err, cmp.Or(d.root, "/")))
 	}
 	return err
 }

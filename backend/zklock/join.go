@@ -90,6 +90,7 @@ func (s *session) join(ctx context.Context, q *lane, r driver.Request) (driver.T
 		err = s.look(ctx, p)
 	}
 	if err != nil {
+		s.withdraw(ctx, p, err)
 		return driver.Ticket{}, err
 	}
 	if p.known() == waiting && r.NoWait && q.leases == nil {
@@ -188,10 +189,23 @@ func (s *session) stand(ctx context.Context, p *place, first bool) error {
 				continue
 			}
 		}
-		if err != nil && sure(err) {
+		if err != nil && sure(err) && p.known() == joining {
 			s.drop(p)
 		}
 		return err
+	}
+}
+
+// withdraw removes a ticket that waits where a look at its queue is refused, for good:
+// nobody asks about it again.
+func (s *session) withdraw(ctx context.Context, p *place, why error) {
+	if !driver.IsPermanent(s.d.failed(why)) || p.known() != waiting {
+		return
+	}
+	if err := s.quit(ctx, p, false); err != nil && !errors.Is(err, driver.ErrGone) {
+		s.mu.Lock()
+		p.doomed = true
+		s.mu.Unlock()
 	}
 }
 

@@ -108,7 +108,7 @@ func (s *session) sweep(ctx context.Context) {
 	}
 	s.mu.Unlock()
 	for _, p := range over {
-		if err := s.expire(ctx, p); err != nil {
+		if err := s.expire(ctx, p); fatal(err) != nil {
 			return
 		}
 	}

@@ -1,0 +1,204 @@
+package zklock_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/zktest"
+)
+
+// account is who holds, by the word of the holders themselves.
+type account struct {
+	t                *testing.T
+	mu               sync.Mutex
+	writers, readers map[string]driver.Ticket
+	last             uint64
+}
+
+func (a *account) enter(r driver.Request, k driver.Ticket) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	writes := r.Units > 1
+	if len(a.writers) > 0 || writes && len(a.readers) > 0 {
+		a.t.Errorf("%+v beside %v %v", k, a.writers, a.readers)
+	}
+	if !writes {
+		a.readers[k.ID] = k
+		return
+	}
+	if k.Token <= a.last {
+		a.t.Errorf("token %d after %d", k.Token, a.last)
+	}
+	a.last, a.writers[k.ID] = k.Token, k
+}
+
+func (a *account) exit(k driver.Ticket) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.writers, k.ID)
+	delete(a.readers, k.ID)
+}
+
+// Promise: connections that are cut, calls that are cancelled at any moment and an operator
+// who evicts those who wait leave one writer at a time or readers alone, tokens that
+// grow, nobody who waits for ever, and no ticket behind. ZKLOCK_CYCLES makes it longer.
+func TestChaos(t *testing.T) {
+	cycles := 20
+	if n, err := strconv.Atoi(os.Getenv("ZKLOCK_CYCLES")); err == nil {
+		cycles = n
+	}
+	s := zktest.Start(t, zktest.Tick(time.Second))
+	raw := connected(t, s.Addr)
+	a := &account{t: t, writers: map[string]driver.Ticket{}, readers: map[string]driver.Ticket{}}
+	done := make(chan struct{})
+	var workers, mischief sync.WaitGroup
+	var grants, evicted atomic.Int64
+	operator := opened(t, s.Addr)
+	for range 4 {
+		via := zktest.NewProxy(t, s.Addr)
+		session := session(t, opened(t, via.Addr), 20*time.Second)
+		w := &worker{account: a, s: session, known: map[string]driver.Ticket{}, grants: &grants}
+		mischief.Go(func() { w.renew(done) })
+		mischief.Go(func() {
+			for ended(done, time.Duration(rand.IntN(1500))*time.Millisecond) == nil {
+				via.Cut()
+			}
+		})
+		for range 3 {
+			workers.Go(func() {
+				for range cycles {
+					w.once()
+				}
+			})
+		}
+	}
+	mischief.Go(func() {
+		for ended(done, 20*time.Millisecond) == nil {
+			evicted.Add(evict(operator))
+		}
+	})
+	workers.Wait()
+	close(done)
+	mischief.Wait()
+	t.Logf("%d grants, %d evictions", grants.Load(), evicted.Load())
+	if grants.Load() == 0 {
+		t.Error("nobody has held")
+	}
+	empties(t, raw)
+}
+
+func ended(done <-chan struct{}, pause time.Duration) error {
+	select {
+	case <-done:
+		return context.Canceled
+	case <-time.After(pause):
+		return nil
+	}
+}
+
+// worker is a session and its tickets.
+type worker struct {
+	*account
+	s      driver.Session
+	grants *atomic.Int64
+
+	mu    sync.Mutex
+	known map[string]driver.Ticket
+}
+
+func (w *worker) renew(done <-chan struct{}) {
+	for ended(done, w.s.TTL()/40) == nil {
+		var known []driver.Ticket
+		w.mu.Lock()
+		for _, k := range w.known {
+			known = append(known, k)
+		}
+		w.mu.Unlock()
+		if _, err := w.s.Renew(context.Background(), known); errors.Is(err, driver.ErrSession) {
+			w.t.Error("a session is lost")
+			return
+		}
+	}
+}
+
+func (w *worker) note(k driver.Ticket, stands bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if delete(w.known, k.ID); stands {
+		w.known[k.ID] = k
+	}
+}
+
+// once waits for the lock, holds it for a moment, and leaves; or gives up before.
+func (w *worker) once() {
+	r := writer("q", someID())
+	if r.Robust = rand.IntN(3) == 0; rand.IntN(4) == 0 {
+		r.Units = 1
+	}
+	w.note(driver.Ticket{ID: r.ID, Queue: "q"}, true)
+	patience := 60 * time.Second
+	if rand.IntN(3) == 0 {
+		patience = time.Duration(rand.IntN(20000)) * time.Microsecond
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	k, err := w.acquire(ctx, r)
+	switch {
+	case err == nil:
+		w.grants.Add(1)
+		w.enter(r, k)
+		time.Sleep(time.Duration(rand.IntN(3000)) * time.Microsecond)
+		w.exit(k)
+	case patience > time.Second && !errors.Is(err, driver.ErrGone):
+		w.t.Errorf("it has waited for %v: %v", patience, err)
+	}
+	for err = errors.ErrUnsupported; err != nil && !errors.Is(err, driver.ErrGone); {
+		if err = w.s.Leave(context.Background(), driver.Ticket{ID: r.ID, Queue: "q"}, true); errors.Is(err, driver.ErrSession) {
+			w.t.Error("a session is lost")
+			break
+		}
+	}
+	w.note(driver.Ticket{ID: r.ID}, false)
+}
+
+func (w *worker) acquire(ctx context.Context, r driver.Request) (k driver.Ticket, err error) {
+	for k, err = w.s.Join(ctx, r); ; {
+		switch {
+		case err == nil && k.Held || errors.Is(err, driver.ErrGone) || errors.Is(err, driver.ErrSession):
+			return k, err
+		case ctx.Err() != nil:
+			return k, ctx.Err()
+		case err == nil:
+			k, err = w.s.Await(ctx, k)
+		default:
+			time.Sleep(5 * time.Millisecond)
+			r.Retry = true
+			k, err = w.s.Join(ctx, r)
+		}
+	}
+}
+
+// evict removes one who waits, unless it is served at that moment.
+func evict(d driver.Driver) int64 {
+	q, err := d.Follow(context.Background(), "q", "")
+	if err != nil {
+		return 0
+	}
+	q.Members = slices.DeleteFunc(q.Members, func(m driver.Member) bool { return m.Held })
+	if len(q.Members) == 0 {
+		return 0
+	}
+	if d.Ask(context.Background(), "q", q.Members[rand.IntN(len(q.Members))].ID, driver.Evict) != nil {
+		return 0
+	}
+	return 1
+}
