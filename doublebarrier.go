@@ -29,11 +29,6 @@ type DoubleBarrier struct {
 // MaxMembers is the largest number of members of a double barrier.
 const MaxMembers = 1000
 
-// round is what the cell holds: the tickets that entered together.
-type round struct {
-	Members []string `json:"members"`
-}
-
 // DoubleBarrier makes a double barrier. All its users must agree on the number
 // of members: ErrMismatch.
 func (c *Client) DoubleBarrier(name string, members int) *DoubleBarrier {
@@ -96,11 +91,11 @@ func (b *DoubleBarrier) entered(ctx context.Context, l *Lease) (bool, error) {
 		if anyOf(now.Members, ids(queue)) {
 			return false, nil
 		}
-		standing := ids(slices.DeleteFunc(queue, func(m driver.Member) bool { return string(m.Note) != b.note }))
+		standing := ids(slices.DeleteFunc(queue, func(m driver.Member) bool { return !b.agrees(m) }))
 		if len(standing) < b.members || !slices.Contains(standing[:b.members], id) {
 			return false, nil
 		}
-		next, err := json.Marshal(round{standing[:b.members]})
+		next, err := json.Marshal(driver.Round{Members: standing[:b.members]})
 		if err != nil {
 			return false, err
 		}
@@ -112,10 +107,16 @@ func (b *DoubleBarrier) entered(ctx context.Context, l *Lease) (bool, error) {
 	}
 }
 
+// agrees reports whether a member waits for as many. One of another library has no
+// note, and does not say.
+func (b *DoubleBarrier) agrees(m driver.Member) bool {
+	return len(m.Note) == 0 || string(m.Note) == b.note
+}
+
 // agree reports whether the one who came first wants as many members. Whoever
 // does not is about to leave, and does not count.
 func (b *DoubleBarrier) agree(queue []driver.Member, id string) error {
-	if len(queue) > 0 && queue[0].ID != id && string(queue[0].Note) != b.note {
+	if len(queue) > 0 && queue[0].ID != id && !b.agrees(queue[0]) {
 		return fmt.Errorf("%w: who came first is %s, this one is %s", ErrMismatch, queue[0].Note, b.note)
 	}
 	return nil
@@ -132,7 +133,7 @@ func (b *DoubleBarrier) left(ctx context.Context, l *Lease) (bool, error) {
 
 // look reads the round and then the queue, in this order: a member of the
 // round that is not in the queue has therefore left.
-func (b *DoubleBarrier) look(ctx context.Context) (now round, cell driver.Cell, queue []driver.Member, err error) {
+func (b *DoubleBarrier) look(ctx context.Context) (now driver.Round, cell driver.Cell, queue []driver.Member, err error) {
 	if cell, err = b.cell.load(ctx); err != nil {
 		return now, cell, nil, err
 	}

@@ -17,9 +17,15 @@ import (
 // sharedBarrier is in front of the name of such a cell. No name that was given has it.
 const sharedBarrier = "\x1fbarrier/"
 
-// Shared names the cell of a barrier that Curator shares.
+// Shared names the cell of a barrier or a double barrier that Curator shares.
 func (d *Driver) Shared(what, name string) (string, bool) {
-	return sharedBarrier + name, d.names.barriers && what == "barrier"
+	switch what {
+	case "barrier":
+		return sharedBarrier + name, d.names.barriers
+	case "round":
+		return sharedRound + name, d.names.barriers
+	}
+	return "", false
 }
 
 // barrier returns the node of a barrier whose cell has this name.

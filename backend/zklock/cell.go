@@ -41,6 +41,9 @@ func (d *Driver) Load(ctx context.Context, name string) (driver.Cell, error) {
 	if path, ok := d.barrier(name); ok {
 		return d.loadBarrier(ctx, path)
 	}
+	if q, ok := d.roundOf(name); ok {
+		return d.loadRound(ctx, q)
+	}
 	path, err := d.cellPath(name)
 	if err != nil {
 		return driver.Cell{}, err
@@ -67,8 +70,9 @@ func (d *Driver) Load(ctx context.Context, name string) (driver.Cell, error) {
 
 func (d *Driver) Swap(ctx context.Context, w driver.Swap) (driver.Cell, error) {
 	path, isBarrier := d.barrier(w.Name)
+	round, isRound := d.roundOf(w.Name)
 	var err error
-	if !isBarrier {
+	if !isBarrier && !isRound {
 		path, err = d.cellPath(w.Name)
 	}
 	if err != nil {
@@ -86,6 +90,10 @@ func (d *Driver) Swap(ctx context.Context, w driver.Swap) (driver.Cell, error) {
 	}
 	ctx, cancel := d.bound(ctx)
 	defer cancel()
+	if isRound {
+		c, err := d.beginRound(ctx, l, round, &w)
+		return c, d.failed(err)
+	}
 	if isBarrier {
 		c, err := d.swapBarrier(ctx, l, path, &w)
 		d.forgetSwaps(l)
@@ -268,6 +276,9 @@ func (d *Driver) removeSwaps(ctx context.Context, l *link, present int64) {
 func (d *Driver) Watch(ctx context.Context, name string, after uint64) (found driver.Cell, err error) {
 	if path, ok := d.barrier(name); ok {
 		return d.watchBarrier(ctx, path, after)
+	}
+	if q, ok := d.roundOf(name); ok {
+		return d.watchRound(ctx, q, after)
 	}
 	path, err := d.cellPath(name)
 	if err != nil {

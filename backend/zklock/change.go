@@ -210,8 +210,11 @@ func (s *session) Keep(ctx context.Context, t driver.Ticket, d time.Duration) er
 	ctx, cancel := s.within(ctx)
 	defer cancel()
 	if p := s.place(t.ID); p != nil && p.q.name == q.name {
-		if p.q.leases != nil {
+		switch {
+		case p.q.leases != nil:
 			return errFixedLease
+		case p.q.meets:
+			return errFixedMember
 		}
 		if err := p.await.take(ctx); err != nil {
 			return s.failed(limit, err)

@@ -30,6 +30,7 @@ type Driver struct {
 	sessions map[*session]struct{}
 	spare    *link // for calls without a session
 	lanes    map[string]*lane
+	meetings meetings
 	memory   time.Duration  // of swaps
 	swaps    []swapped      // that may be forgotten, oldest first
 	swept    driver.Instant // when markers of others were looked at
@@ -39,9 +40,11 @@ type Driver struct {
 type lane struct {
 	name, path string
 	leases     *lane // of a semaphore in Curator's layout: where its units are
+	meets      bool  // a double barrier in Curator's layout
 
 	mu        sync.Mutex
 	lending   *lane // where semaphores of the name are, if not here
+	meeting   *lane // for double barriers of the name, if they have another layout
 	contended bool  // the last one who joined had to wait
 	seen      bool  // the data of the node was read
 	foreign   bool  // it belongs to somebody else

@@ -1,6 +1,7 @@
 package zklock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -192,6 +193,9 @@ func (d *Driver) members(ctx context.Context, l *link, q *lane, all line, cache 
 		found.Kind, found.Capacity = n.kind, n.capacity
 		found.Members = append(found.Members, m)
 	}
+	if d.names.barriers && found.Kind == driver.Barrier { // its nodes have no numbers
+		slices.SortFunc(found.Members, func(a, b driver.Member) int { return cmp.Compare(a.Token, b.Token) })
+	}
 	return found, nil
 }
 
@@ -296,6 +300,9 @@ func (d *Driver) walk(ctx context.Context, l *link, path, name, prefix string) (
 			return nil, err
 		}
 		names = append(names, more...)
+	}
+	if _, ok := memberID(path[strings.LastIndexByte(path, '/')+1:]); ok && d.names.barriers && c.stat.EphemeralOwner != 0 && c.stat.EphemeralOwner != containerOwner {
+		name, tickets = name[:max(strings.LastIndexByte(name, '/'), 0)], true
 	}
 	if semaphore, ok := d.semaphoreOf(name, c.names); ok {
 		name, tickets = semaphore, true

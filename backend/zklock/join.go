@@ -22,8 +22,8 @@ func (s *session) Join(ctx context.Context, r driver.Request) (driver.Ticket, er
 		return driver.Ticket{}, err
 	}
 	q, err := s.d.laneOf(r.Queue, r.Kind)
-	if err == nil && q.leases != nil {
-		err = checkLoan(&r)
+	if err == nil {
+		err = checkLoan(q, &r)
 	}
 	if err != nil {
 		return driver.Ticket{}, err
@@ -172,6 +172,9 @@ func (p *place) wish() name {
 // stand puts the ticket into the queue, or finds it there, and looks who is in
 // front.
 func (s *session) stand(ctx context.Context, p *place, first bool) error {
+	if p.q.meets {
+		return s.enroll(ctx, p)
+	}
 	if !first {
 		if err := p.settled(ctx); err != nil {
 			return err
@@ -463,6 +466,9 @@ func (s *session) recheck(ctx context.Context, p *place) error {
 func (s *session) look(ctx context.Context, p *place) error {
 	if p.lends() {
 		return s.borrowed(ctx, p)
+	}
+	if p.q.meets {
+		return s.attendance(ctx, p)
 	}
 	for {
 		found, err := s.listed(ctx, p.q)

@@ -45,20 +45,31 @@ type loan struct {
 // laneOf returns where tickets of a kind stand.
 func (d *Driver) laneOf(queue string, kind driver.Kind) (*lane, error) {
 	q, err := d.lane(queue)
-	if err != nil || kind != driver.Semaphore || !d.names.leases {
+	lends, meets := kind == driver.Semaphore && d.names.leases, kind == driver.Barrier && d.names.barriers
+	if err != nil || !lends && !meets {
 		return q, err
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if meets {
+		if q.meeting == nil {
+			q.meeting = &lane{name: queue, path: q.path, meets: true}
+		}
+		return q.meeting, nil
+	}
 	if q.lending == nil {
 		q.lending = &lane{name: queue, path: q.path + "/locks", leases: &lane{name: queue, path: q.path + "/leases"}}
 	}
 	return q.lending, nil
 }
 
-// checkLoan refuses what leases cannot be.
-func checkLoan(r *driver.Request) error {
+// checkLoan refuses what leases and members in Curator's layout cannot be.
+func checkLoan(q *lane, r *driver.Request) error {
 	switch {
+	case q.meets && r.Hold > 0:
+		return errFixedMember
+	case q.leases == nil:
+		return nil
 	case r.Hold > 0:
 		return errFixedLease
 	case r.Units > mostLeases:

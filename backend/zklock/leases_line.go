@@ -96,6 +96,13 @@ func (d *Driver) tickets(ctx context.Context, l *link, q *lane, watch bool) (lin
 		return nil, err
 	}
 	all := parseAll(c.names)
+	if d.names.barriers {
+		members, err := d.attendees(ctx, l, q, c.names)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, members...)
+	}
 	if !d.names.leases {
 		return all, nil
 	}

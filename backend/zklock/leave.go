@@ -38,6 +38,9 @@ func (s *session) quit(ctx context.Context, p *place, clean bool) error {
 	if p.q.leases != nil {
 		return s.giveBack(ctx, p, clean)
 	}
+	if p.q.meets {
+		return s.withdraw(ctx, p)
+	}
 	s.mu.Lock()
 	n, was, mark, ours := p.n, p.state, clean && p.state == held && p.n.exclusive(), p.edition
 	s.mu.Unlock()

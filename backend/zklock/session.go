@@ -76,6 +76,7 @@ type place struct {
 	own      *watch // of its node
 	await    turn   // of calls that find out where the ticket stands
 	loan     loan
+	round    uint64 // of a double barrier in Curator's layout that the ticket is in
 }
 
 type state uint8
@@ -98,6 +99,8 @@ type meta struct {
 	Token  uint64 `json:"token,string,omitempty"`
 	Joined int64  `json:"joined,omitempty"` // milliseconds
 	Zxid   uint64 `json:"zxid,string,omitempty"`
+
+	Leaving bool `json:"leaving,omitempty"` // of the member of a double barrier: it has left, and stays for others
 
 	Lent uint64 `json:"lent,string,omitempty"` // of a lease: the transaction of the ticket
 }

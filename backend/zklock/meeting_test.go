@@ -1,0 +1,139 @@
+package zklock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/zkpeer"
+	"github.com/interlock-go/interlock/internal/zktest"
+)
+
+const barriers = "?barrier=curator"
+
+// guest is a member of a double barrier, in Go or in Java.
+type guest struct {
+	name         string
+	enter, leave func(context.Context) error
+}
+
+func ourGuest(name string, c *interlock.Client, path string, n int) guest {
+	b := c.DoubleBarrier(path[1:], n)
+	var lease *interlock.Lease
+	return guest{name, func(ctx context.Context) (err error) {
+		lease, err = b.Enter(ctx)
+		return err
+	}, func(ctx context.Context) error { return b.Leave(ctx, lease) }}
+}
+
+func theirGuest(name string, th *zkpeer.Thread, path string, n int) guest {
+	b := th.DoubleBarrier(path, n)
+	return guest{name, b.Enter, b.Leave}
+}
+
+// step has them do something one after the other, in any order, and makes sure that
+// nobody is done before the last one has begun.
+func step(t *testing.T, ctx context.Context, what string, all []guest, f func(guest) func(context.Context) error) {
+	t.Helper()
+	type result struct {
+		name string
+		err  error
+	}
+	done := make(chan result, len(all))
+	for i, k := range rand.Perm(len(all)) {
+		if i == len(all)-1 {
+			select {
+			case r := <-done:
+				t.Fatalf("%s is done to %s before %s (%v)", r.name, what, all[k].name, r.err)
+			case <-time.After(30 * time.Millisecond):
+			}
+		}
+		go func() { done <- result{all[k].name, f(all[k])(ctx)} }()
+	}
+	for range all {
+		if r := <-done; r.err != nil {
+			t.Fatalf("%s: %s: %v", r.name, what, r.err)
+		}
+	}
+}
+
+func entering(g guest) func(context.Context) error { return g.enter }
+func going(g guest) func(context.Context) error    { return g.leave }
+
+// Promise: with barrier=curator, members in Go and in Java enter together and leave
+// together, round after round.
+func TestDoubleBarrierOfCurator(t *testing.T) {
+	s := zktest.Start(t)
+	java := zkpeer.Curator(t, s.Addr)
+	ctx := limited(t)
+	a, b := program(t, s.Addr, barriers), program(t, s.Addr, barriers)
+	for _, mix := range []struct{ ours, theirs int }{{1, 1}, {2, 2}, {3, 1}, {1, 3}, {3, 0}} {
+		t.Run(fmt.Sprintf("%d and %d", mix.ours, mix.theirs), func(t *testing.T) {
+			path := fmt.Sprintf("/rounds/of-%d-%d", mix.ours, mix.theirs)
+			var all []guest
+			for i := range mix.ours {
+				all = append(all, ourGuest(fmt.Sprint("ours ", i), []*interlock.Client{a, b}[i%2], path, mix.ours+mix.theirs))
+			}
+			for i := range mix.theirs {
+				th := java.Session(fmt.Sprint("session ", i%2)).Thread(fmt.Sprint(path, i))
+				all = append(all, theirGuest(fmt.Sprint("theirs ", i), th, path, mix.ours+mix.theirs))
+			}
+			for range 4 {
+				step(t, ctx, "enter", all, entering)
+				step(t, ctx, "leave", all, going)
+			}
+		})
+	}
+}
+
+// Promise: a member that dies does not hang the others, whoever they are, waiting or
+// inside.
+func TestDoubleBarrierOfCuratorWhenOneDies(t *testing.T) {
+	s := zktest.Start(t)
+	ctx := limited(t)
+	c := program(t, s.Addr, barriers)
+	t.Run("theirs", func(t *testing.T) {
+		dies := zkpeer.Curator(t, s.Addr, zkpeer.SessionTimeout(2*time.Second))
+		java := zkpeer.Curator(t, s.Addr)
+		const path = "/theirs"
+		stay := []guest{ourGuest("ours", c, path, 3), theirGuest("theirs", java.Thread("x"), path, 3)}
+		step(t, ctx, "enter", append(stay, theirGuest("dead", dies.Thread("x"), path, 3)), entering)
+		dies.Kill()
+		step(t, ctx, "leave", stay, going)
+	})
+	t.Run("ours", func(t *testing.T) {
+		java := zkpeer.Curator(t, s.Addr)
+		via := zktest.NewProxy(t, s.Addr)
+		dead, err := interlock.Open(ctx, "zk://"+via.Addr+"/"+barriers, interlock.TTL(2*time.Second))
+		noError(t, err)
+		defer dead.Close()
+		const path = "/ours"
+		stay := []guest{ourGuest("ours", c, path, 3), theirGuest("theirs", java.Thread("x"), path, 3)}
+		step(t, ctx, "enter", append(stay, ourGuest("dead", dead, path, 3)), entering)
+		via.Hang()
+		defer via.Resume()
+		step(t, ctx, "leave", stay, going)
+	})
+	t.Run("before the round", func(t *testing.T) {
+		java := zkpeer.Curator(t, s.Addr)
+		short, cancel := context.WithCancel(ctx)
+		gone := make(chan error, 1)
+		go func() { gone <- ourGuest("gone", c, "/before", 2).enter(short) }()
+		watchQueue(t, c, "before", func(q interlock.Queue) bool { return len(q.Holders) == 1 })
+		cancel()
+		if err := <-gone; !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		all := []guest{ourGuest("ours", c, "/before", 2), theirGuest("theirs", java.Thread("x"), "/before", 2)}
+		step(t, ctx, "enter", all, entering)
+		if q := watchQueue(t, c, "before", func(interlock.Queue) bool { return true }); len(q.Holders) != 2 || q.Kind != string(driver.Barrier) {
+			t.Errorf("%+v", q)
+		}
+		step(t, ctx, "leave", all, going)
+	})
+}
