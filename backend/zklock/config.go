@@ -53,8 +53,10 @@ func Latch() Option { return func(c *config) { c.names.latch = true } }
 // cannot have a fixed end, and a ticket has at most 1000.
 func Leases() Option { return func(c *config) { c.names.leases = true } }
 
-// Barriers lays out barriers as Curator's DistributedBarrier. A name of a barrier
-// cannot be that of anything else then, nor be above other names.
+// Barriers lays out barriers as Curator's DistributedBarrier, and double barriers as its
+// DistributedDoubleBarrier. A name of a barrier cannot be that of anything else then,
+// nor be above other names. Who comes to a double barrier while a round goes on is in
+// it at once.
 func Barriers() Option { return func(c *config) { c.names.barriers = true } }
 
 // New uses a client that the program has already, and that was connected through

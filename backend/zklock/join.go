@@ -443,7 +443,7 @@ func (s *session) glance(ctx context.Context, p *place, c content) error {
 	if p.n.in(c.stat) {
 		number, ok := marked(c.data)
 		before := ok && number == p.n.number-1
-		if c.stat.NumChildren == 1 || before && !s.d.names.leases {
+		if c.stat.NumChildren == 1 || before && !s.d.names.leases && !s.d.names.barriers {
 			s.mu.Lock()
 			p.based, p.heir = true, !before && p.n.number != 0
 			p.edition = edition(c.stat.Version)
@@ -515,7 +515,7 @@ func (s *session) judge(ctx context.Context, p *place, found *listing) error {
 	n, other := all.other(i)
 	if found.lent && !other {
 		var err error
-		if n, other, err = s.d.semaphoreAt(ctx, s.l, p.q); err != nil {
+		if n, other, err = s.d.lentAt(ctx, s.l, p.q); err != nil {
 			return err
 		}
 	}

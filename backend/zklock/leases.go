@@ -201,7 +201,13 @@ func (s *session) otherKind(ctx context.Context, q *lane) (name, bool, error) {
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return name{}, false, err
 	}
-	if all := parseAll(c.names); len(all) > 0 {
+	all := parseAll(c.names)
+	if len(all) == 0 && s.d.names.barriers {
+		if all, err = s.d.attendees(ctx, s.l, &lane{path: parent(q.path)}, c.names); err != nil {
+			return name{}, false, err
+		}
+	}
+	if len(all) > 0 {
 		return all[0], true, nil
 	}
 	return name{}, false, nil

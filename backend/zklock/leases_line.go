@@ -230,21 +230,28 @@ func (d *Driver) semaphoreOf(folder string, nodes []string) (string, bool) {
 	return name, ok && len(parseAll(nodes)) > 0
 }
 
-// lent reports whether a queue's children tell that it may be a semaphore.
+// lent reports whether a queue's children tell that it may be a semaphore or a double
+// barrier in Curator's layout.
 func (d *Driver) lent(nodes []string) bool {
-	return d.names.leases && (slices.Contains(nodes, "locks") || slices.Contains(nodes, "leases"))
+	return d.names.leases && (slices.Contains(nodes, "locks") || slices.Contains(nodes, "leases")) ||
+		d.names.barriers && slices.ContainsFunc(nodes, func(n string) bool { _, ok := memberID(n); return ok })
 }
 
-// semaphoreAt finds a ticket of a semaphore where one of another kind is to be.
-func (d *Driver) semaphoreAt(ctx context.Context, l *link, q *lane) (name, bool, error) {
+// lentAt finds a ticket in one of these layouts where one of another kind is to be.
+func (d *Driver) lentAt(ctx context.Context, l *link, q *lane) (name, bool, error) {
 	if q.leases != nil {
 		return name{}, false, nil // it is the folder of one
 	}
-	all, err := d.semaphore(ctx, l, q, false)
-	if err != nil || len(all) == 0 {
-		return name{}, false, err
+	all, err := d.tickets(ctx, l, q, false)
+	for _, n := range all {
+		if _, meets := memberID(n.node); meets || n.layout.leases {
+			return n, true, nil
+		}
 	}
-	return all[0], true, nil
+	if errors.Is(err, zk.ErrNoNode) {
+		err = nil
+	}
+	return name{}, false, err
 }
 
 // crowd is the folder whose children tell whether somebody waits.

@@ -18,7 +18,7 @@ import (
 	"github.com/interlock-go/interlock/internal/zktest"
 )
 
-const curators = "?semaphore=curator"
+const curators = "?semaphore=curator&barrier=curator"
 
 // Promise: with semaphore=curator, programs in Go and in Java share the permits of
 // one semaphore.
@@ -175,18 +175,24 @@ func shareThree(t *testing.T, addr string, java *zkpeer.Peer) {
 	done := make(chan error)
 	clients := []*interlock.Client{program(t, addr, curators), program(t, addr, curators)}
 	const each = 4
+	var busy atomic.Int64 // of theirs
+	busy.Store(each)
 	for i := range each {
-		go func() {
-			done <- repeat(rounds, func() error {
+		go func() { // as long as there is somebody to share with
+			for {
 				lease, err := clients[i%2].Semaphore("three", permits).Acquire(ctx)
-				if err != nil {
-					return err
+				if err == nil {
+					hold(false)
+					err = lease.Release()
 				}
-				hold(false)
-				return lease.Release()
-			})
+				if err != nil || busy.Load() == 0 {
+					done <- err
+					return
+				}
+			}
 		}()
 		go func() {
+			defer busy.Add(-1)
 			th := java.Session(fmt.Sprint("s", i%2)).Thread(fmt.Sprint("three ", i)).Semaphore("/three", permits)
 			done <- repeat(rounds, func() error {
 				if err := th.Acquire(ctx); err != nil {

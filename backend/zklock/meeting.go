@@ -121,7 +121,13 @@ func (s *session) prepare(ctx context.Context, q *lane) error {
 	if err != nil {
 		return err
 	}
-	if all := parseAll(c.names); len(all) > 0 {
+	all := parseAll(c.names)
+	if len(all) == 0 && s.d.names.leases && s.d.lent(c.names) {
+		if all, err = s.d.semaphore(ctx, s.l, q, false); err != nil {
+			return err
+		}
+	}
+	if len(all) > 0 {
 		return fmt.Errorf("%w: the ticket %s is there", driver.ErrMismatch, all[0].node)
 	}
 	if slices.Contains(c.names, ready) && !slices.ContainsFunc(c.names, func(n string) bool { _, ok := memberID(n); return ok }) {
