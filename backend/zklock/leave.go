@@ -39,7 +39,7 @@ func (s *session) quit(ctx context.Context, p *place, clean bool) error {
 		return s.giveBack(ctx, p, clean)
 	}
 	if p.q.meets {
-		return s.withdraw(ctx, p)
+		return s.depart(ctx, p)
 	}
 	s.mu.Lock()
 	n, was, mark, ours := p.n, p.state, clean && p.state == held && p.n.exclusive(), p.edition

@@ -165,8 +165,8 @@ func leaving(c content) bool {
 	return ok && m.Leaving
 }
 
-// withdraw takes a member out. The lowest stays until it is alone.
-func (s *session) withdraw(ctx context.Context, p *place) error {
+// depart takes a member out. The lowest stays until it is alone.
+func (s *session) depart(ctx context.Context, p *place) error {
 	if err := p.settled(ctx); err != nil {
 		return err
 	}
