@@ -33,7 +33,7 @@ func (s *session) Await(ctx context.Context, t driver.Ticket) (driver.Ticket, er
 	pause := 10 * time.Millisecond
 	for verified := false; ; {
 		if !verified && p.known() == held { // nothing has told, perhaps, that it was taken away
-			if err := s.look(ctx, p); err != nil && !errors.Is(err, driver.ErrGone) {
+			if err := s.verify(ctx, p); err != nil && !errors.Is(err, driver.ErrGone) {
 				return driver.Ticket{}, s.failed(limit, err)
 			}
 		}

@@ -462,6 +462,19 @@ func (s *session) recheck(ctx context.Context, p *place) error {
 	return s.look(ctx, p)
 }
 
+// verify looks whether a ticket that is held still stands. Somebody else may have
+// found out that it does not: then that is told there.
+func (s *session) verify(ctx context.Context, p *place) error {
+	if err := p.await.take(ctx); err != nil {
+		return err
+	}
+	defer p.await.give()
+	if p.known() != held {
+		return nil
+	}
+	return s.look(ctx, p)
+}
+
 // look lists the queue and sees whether the ticket is held.
 func (s *session) look(ctx context.Context, p *place) error {
 	if p.lends() {

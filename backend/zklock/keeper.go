@@ -255,7 +255,7 @@ func (s *session) attend(ctx context.Context, p *place) {
 	if errors.Is(err, zk.ErrNoNode) {
 		s.l.tap.ignore(w)
 		s.d.background(func(ctx context.Context) {
-			if err := s.look(ctx, p); errors.Is(err, driver.ErrGone) {
+			if err := s.verify(ctx, p); errors.Is(err, driver.ErrGone) {
 				s.signals.Add(driver.Evict, p.q.name, p.req.ID)
 			}
 		})

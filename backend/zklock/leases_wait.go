@@ -89,7 +89,7 @@ func (a *awaiting) borrow(ctx context.Context) error {
 func (s *session) awaitLeases(ctx context.Context, p *place) (driver.Ticket, error) {
 	if p.known() == held { // nothing has told, perhaps, that it was taken away
 		inner, cancel := s.within(ctx)
-		err := s.look(inner, p)
+		err := s.verify(inner, p)
 		cancel()
 		if err != nil && !errors.Is(err, driver.ErrGone) {
 			return driver.Ticket{}, s.failed(ctx, err)
