@@ -14,7 +14,7 @@ import (
 // Promise: who lacks a right is told so at once, and what to do, and leaves no ticket that
 // it could remove.
 func TestRightsThatAreMissing(t *testing.T) {
-	s := zktest.Start(t)
+	s := zktest.Start(t, zktest.Tick(2*time.Second))
 	owner := peek(t, s.Addr, "owner:x")
 	all := func(perms int32) []zk.ACL {
 		return append(zk.AuthACL(zk.PermAll), zk.WorldACL(perms)...)
@@ -33,7 +33,7 @@ func TestRightsThatAreMissing(t *testing.T) {
 			}
 		}
 		node("/a/q", perms)
-		return session(t, opened(t, s.Addr), time.Second)
+		return session(t, opened(t, s.Addr), 40*time.Second)
 	}
 	clear := func(what string, f func() error) {
 		t.Helper()
