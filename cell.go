@@ -18,16 +18,10 @@ type cell struct {
 	err  error  // a wrong name
 }
 
-// The primitives that are made of cells keep apart by a first segment, so that
-// a latch and a value may have the same name. A driver may know another place.
+// The primitives that are made of cells keep apart by a last segment, so that
+// a latch and a value may have the same name.
 func (c *Client) cell(what, name string) cell {
-	key := c.cfg.prefix + what + "/" + name
-	if d, ok := c.d.(driver.Sharing); ok {
-		if shared, ok := d.Shared(what, c.cfg.prefix+name); ok {
-			key = shared
-		}
-	}
-	return cell{c: c, name: name, key: key, err: driver.CheckName(c.cfg.prefix + name)}
+	return cell{c: c, name: name, key: c.cfg.prefix + name + "/" + what, err: driver.CheckName(c.cfg.prefix + name)}
 }
 
 // retry repeats f until it succeeds, fails for good, or ctx ends.

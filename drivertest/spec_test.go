@@ -115,6 +115,8 @@ var unchecked = []struct {
 		"Driver is one backend, opened by one client",
 		"Open starts a session",
 		"Load reads a cell",
+		"The last segment of a cell's name says what it is for",
+		"barrier, latch, round (see [Round]) or value",
 		"Session is a client's standing with a backend",
 		"its tickets die with it",
 		"Signals returns the next signal",

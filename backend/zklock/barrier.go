@@ -14,23 +14,9 @@ import (
 // With barrier=curator, the cell of a barrier is the node at its name, as in Curator's
 // DistributedBarrier: the barrier is closed as long as the node exists.
 
-// sharedBarrier is in front of the name of such a cell. No name that was given has it.
-const sharedBarrier = "\x1fbarrier/"
-
-// Shared names the cell of a barrier or a double barrier that Curator shares.
-func (d *Driver) Shared(what, name string) (string, bool) {
-	switch what {
-	case "barrier":
-		return sharedBarrier + name, d.names.barriers
-	case "round":
-		return sharedRound + name, d.names.barriers
-	}
-	return "", false
-}
-
 // barrier returns the node of a barrier whose cell has this name.
 func (d *Driver) barrier(cell string) (path string, ok bool) {
-	name, ok := strings.CutPrefix(cell, sharedBarrier)
+	name, ok := strings.CutSuffix(cell, "/barrier")
 	if !ok || !d.names.barriers || driver.CheckName(name) != nil {
 		return "", false
 	}

@@ -305,12 +305,10 @@ func (s *session) endRound(ctx context.Context, q *lane, path string) error {
 	return err
 }
 
-// sharedRound is in front of the name of the cell of a round. Its value is made of
-// what stands: who is in the round, and those of this driver who have left it.
-const sharedRound = "\x1fround/"
-
+// roundOf returns the queue of a double barrier whose round the cell holds. The value is
+// made of what stands: who is in the round, and those of this driver who have left it.
 func (d *Driver) roundOf(cell string) (*lane, bool) {
-	name, ok := strings.CutPrefix(cell, sharedRound)
+	name, ok := strings.CutSuffix(cell, "/round")
 	if !ok || !d.names.barriers {
 		return nil, false
 	}
