@@ -28,7 +28,7 @@ func (s *session) Await(ctx context.Context, t driver.Ticket) (driver.Ticket, er
 	limit := ctx
 	ctx, cancel := s.within(ctx)
 	defer cancel()
-	a := &awaiting{s: s, p: p, since: s.d.Now(), bell: make(chan struct{}, 1), on: map[string]*watch{}}
+	a := &awaiting{s: s, p: p, bell: make(chan struct{}, 1), on: map[string]*watch{}}
 	defer a.end()
 	pause := 10 * time.Millisecond
 	for verified := false; ; {
@@ -68,9 +68,6 @@ type awaiting struct {
 	bell chan struct{}
 	on   map[string]*watch // by node
 	end0 driver.Instant    // of the first fixed end in front
-
-	since   driver.Instant
-	settled bool // it has waited for so long that its own node is watched, too
 }
 
 func (a *awaiting) end() {
@@ -102,20 +99,11 @@ func (a *awaiting) step(ctx context.Context) error {
 		defer t.Stop()
 		timer = t.C
 	}
-	var settle <-chan time.Time
-	if !a.settled {
-		t := time.NewTimer(settled - a.s.d.Now().Sub(a.since))
-		defer t.Stop()
-		settle = t.C
-	}
 	select {
 	case <-a.bell:
 	case <-news:
 	case <-timer:
 		a.forget()
-		return nil
-	case <-settle:
-		a.settled = true
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -127,8 +115,7 @@ func (a *awaiting) step(ctx context.Context) error {
 	return a.react(ctx, v)
 }
 
-// own is the node of the ticket. Who takes it away tells its session (see ask), so
-// that it is watched only when somebody may have removed it by hand.
+// own is the node of the ticket.
 func (a *awaiting) own() string {
 	a.s.mu.Lock()
 	defer a.s.mu.Unlock()
@@ -182,10 +169,7 @@ func (a *awaiting) prepare(ctx context.Context) (*view, error) {
 // meanwhile.
 func (a *awaiting) watch(ctx context.Context, v *view) (changed bool, err error) {
 	own := a.own()
-	want := map[string]bool{}
-	if a.settled {
-		want[own] = true
-	}
+	want := map[string]bool{own: true} // somebody may remove it by hand
 	a.end0 = 0
 	for _, o := range v.obstacles {
 		want[o.node] = true
@@ -310,7 +294,7 @@ func (a *awaiting) passed(ctx context.Context, v *view, o obstacle, own string) 
 			return err
 		}
 	}
-	if _, fired := a.on[own].fired(); granted && !fired && a.s.heeded() && a.view() == v {
+	if _, fired := a.on[own].fired(); granted && a.on[own] != nil && !fired && a.view() == v {
 		if robust {
 			a.s.mu.Lock()
 			a.p.based, a.p.heir = true, false

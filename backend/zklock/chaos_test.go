@@ -7,10 +7,13 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/go-zookeeper/zk"
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/zktest"
@@ -49,7 +52,7 @@ func (a *account) exit(k driver.Ticket) {
 }
 
 // Promise: connections that are cut, calls that are cancelled at any moment and an operator
-// who evicts those who wait leave one writer at a time or readers alone, tokens that
+// who evicts those who wait, or removes them by hand, leave one writer at a time or readers alone, tokens that
 // grow, nobody who waits for ever, and no ticket behind. ZKLOCK_CYCLES makes it longer.
 func TestChaos(t *testing.T) {
 	cycles := 20
@@ -61,7 +64,7 @@ func TestChaos(t *testing.T) {
 	a := &account{t: t, writers: map[string]driver.Ticket{}, readers: map[string]driver.Ticket{}}
 	done := make(chan struct{})
 	var workers, mischief sync.WaitGroup
-	var grants, evicted atomic.Int64
+	var grants, evicted, removed atomic.Int64
 	operator := opened(t, s.Addr)
 	for range 4 {
 		via := zktest.NewProxy(t, s.Addr)
@@ -86,10 +89,15 @@ func TestChaos(t *testing.T) {
 			evicted.Add(evict(operator))
 		}
 	})
+	mischief.Go(func() {
+		for ended(done, 20*time.Millisecond) == nil {
+			removed.Add(removeByHand(raw))
+		}
+	})
 	workers.Wait()
 	close(done)
 	mischief.Wait()
-	t.Logf("%d grants, %d evictions", grants.Load(), evicted.Load())
+	t.Logf("%d grants, %d evictions, %d removed by hand", grants.Load(), evicted.Load(), removed.Load())
 	if grants.Load() == 0 {
 		t.Error("nobody has held")
 	}
@@ -198,6 +206,27 @@ func evict(d driver.Driver) int64 {
 		return 0
 	}
 	if d.Ask(context.Background(), "q", q.Members[rand.IntN(len(q.Members))].ID, driver.Evict) != nil {
+		return 0
+	}
+	return 1
+}
+
+// removeByHand deletes the node of one who waits, as long as all in front of it stand.
+func removeByHand(c *zk.Conn) int64 {
+	line, _, err := c.Children("/a/q")
+	if err != nil || len(line) < 2 {
+		return 0
+	}
+	slices.SortFunc(line, func(a, b string) int { return strings.Compare(a[len(a)-10:], b[len(b)-10:]) })
+	i := 1 + rand.IntN(len(line)-1)
+	if !slices.ContainsFunc(line[:i+1], func(n string) bool { return strings.Contains(n, "__WRIT__") }) {
+		return 0 // it holds
+	}
+	var ops []any
+	for _, n := range line[:i] {
+		ops = append(ops, &zk.CheckVersionRequest{Path: "/a/q/" + n, Version: -1})
+	}
+	if _, err := c.Multi(append(ops, &zk.DeleteRequest{Path: "/a/q/" + line[i], Version: -1})...); err != nil {
 		return 0
 	}
 	return 1

@@ -39,7 +39,7 @@ func (s *session) read(ctx context.Context) {
 		}
 	}
 	w := s.l.tap.watch(s.post, false, s.bell)
-	s.letters, s.heard = w, false
+	s.letters = w
 	s.mu.Unlock()
 	c, err := s.l.see(ctx, s.post)
 	if err != nil {
@@ -55,11 +55,6 @@ func (s *session) read(ctx context.Context) {
 		}
 		return
 	}
-	defer func() {
-		s.mu.Lock()
-		s.heard = true
-		s.mu.Unlock()
-	}()
 	if len(c.data) == 0 {
 		return
 	}
@@ -72,15 +67,6 @@ func (s *session) read(ctx context.Context) {
 	}
 	// If more has come meanwhile, it stays, and all of it is read again.
 	_, _ = s.l.set(ctx, s.post, nil, c.stat.Version)
-}
-
-// heeded reports whether every demand that has been made so far is known, as far as
-// events tell: they come in the order of what has happened.
-func (s *session) heeded() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	_, fired := s.letters.fired()
-	return s.heard && !fired
 }
 
 func (s *session) demanded(what driver.Demand, queue, id string) {
@@ -154,7 +140,6 @@ func (d *Driver) ask(ctx context.Context, l *link, q *lane, id string, what driv
 				ops = append(ops, &zk.CheckVersionRequest{Path: q.path + "/" + o.node, Version: -1})
 			}
 		}
-		// Who waits hears of it before it could be granted.
 		letters, err := d.letters(ctx, l, c.stat.EphemeralOwner, letter(driver.Force, q.name, id))
 		if err != nil {
 			return err

@@ -38,7 +38,6 @@ type session struct {
 	post    string        // where demands for its tickets are put
 	reading sync.Mutex    // of post
 	letters *watch        // of post
-	heard   bool          // what post held when it was last watched; guarded by mu
 
 	mu       sync.Mutex
 	places   map[string]*place // by ID of the ticket
