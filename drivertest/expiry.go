@@ -24,14 +24,19 @@ var expiryOfAHeldTicket = rule{
 		t.stands(c.driver, "q", []driver.Ticket{next.Ticket}, []driver.Ticket{last})
 
 		// Whoever held it is told so, and cannot take it from the next one.
-		if answer, err := a.Renew(t.ctx, []driver.Ticket{held.ticket}); err == nil {
+		var answer []driver.Renewed
+		if err := t.known(func() (err error) {
+			answer, err = a.Renew(t.ctx, []driver.Ticket{held.ticket})
+			return err
+		}); err == nil {
 			if len(answer) != 1 || answer[0].State != driver.Gone {
 				t.Fatalf("Renew of a ticket that has run out: %+v", answer)
 			}
 		} else if !errors.Is(err, driver.ErrSession) {
 			t.Fatalf("Renew of a ticket that has run out: %v", err)
 		}
-		if err := a.Leave(t.ctx, held.ticket, true); !errors.Is(err, driver.ErrGone) && !errors.Is(err, driver.ErrSession) {
+		leave := func() error { return a.Leave(t.ctx, held.ticket, true) }
+		if err := t.known(leave); !errors.Is(err, driver.ErrGone) && !errors.Is(err, driver.ErrSession) {
 			t.Fatalf("Leave of a ticket that has run out: %v", err)
 		}
 		t.stands(c.driver, "q", []driver.Ticket{next.Ticket}, []driver.Ticket{last})

@@ -76,10 +76,19 @@ var hangingBackend = rule{
 		resume()
 
 		// What became of the calls is open; repeated, they have happened once.
-		if err := a.Leave(t.ctx, held, true); err != nil && !errors.Is(err, driver.ErrGone) {
+		leave := func() error { return a.Leave(t.ctx, held, true) }
+		if err := t.known(leave); err != nil && !errors.Is(err, driver.ErrGone) {
 			t.Fatalf("Leave, repeated: %v", err)
 		}
 		b.await(waiting)
+		for name, call := range map[string]func() error{
+			"Join": func() error { _, err := a.Join(t.ctx, again(request)); return err },
+			"Swap": func() error { _, err := a.driver.Swap(t.ctx, cell); return err },
+		} {
+			if err := t.known(call); err != nil {
+				t.Fatalf("%s, repeated: %v", name, err)
+			}
+		}
 		a.hold(again(request))
 		t.swap(a.driver, cell)
 	},

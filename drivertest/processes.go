@@ -56,11 +56,16 @@ var stoppedProcess = rule{
 		if err := other.process.resume(); err != nil {
 			t.Fatalf("resume a process: %v", err)
 		}
-		answer, err := a.Renew(t.ctx, []driver.Ticket{held.ticket})
+		var answer []driver.Renewed
+		err := t.known(func() (err error) {
+			answer, err = a.Renew(t.ctx, []driver.Ticket{held.ticket})
+			return err
+		})
 		if !errors.Is(err, driver.ErrSession) && (err != nil || len(answer) != 1 || answer[0].State != driver.Gone) {
 			t.Fatalf("Renew of a process that was stopped for longer than its TTL: %+v, %v", answer, err)
 		}
-		if err := a.Leave(t.ctx, held.ticket, true); !errors.Is(err, driver.ErrGone) && !errors.Is(err, driver.ErrSession) {
+		leave := func() error { return a.Leave(t.ctx, held.ticket, true) }
+		if err := t.known(leave); !errors.Is(err, driver.ErrGone) && !errors.Is(err, driver.ErrSession) {
 			t.Fatalf("Leave of a process that was stopped for longer than its TTL: %v", err)
 		}
 		t.stands(b.driver, "q", []driver.Ticket{got}, nil)
