@@ -40,7 +40,6 @@ func TestHolderBehindAFrozenFollowerGivesUpBeforeTheNextOneHolds(t *testing.T) {
 		{"in the middle of a heartbeat", 500 * time.Millisecond, time.Second, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
 			e := zktest.StartEnsemble(t, 3, zktest.Tick(c.tick), zktest.Config("initLimit", "100"), zktest.Config("syncLimit", "60"))
 			var gaps []time.Duration
 			for range rounds {

@@ -7,7 +7,7 @@ import (
 )
 
 // ErrSlow ends a wait that should have been over long ago.
-var ErrSlow = errors.New("nothing has happened for 30 seconds")
+var ErrSlow = errors.New("nothing has happened for two minutes")
 
 // Until looks again and again until there is a result or an error.
 func Until(ready func() (bool, error)) error {
@@ -16,7 +16,7 @@ func Until(ready func() (bool, error)) error {
 		if ok, err := ready(); ok || err != nil {
 			return err
 		}
-		if time.Since(began) > 30*time.Second {
+		if time.Since(began) > 2*time.Minute {
 			return ErrSlow
 		}
 		time.Sleep(pause)

@@ -109,6 +109,8 @@ func (s *settings) command(file string) []string {
 	args := []string{
 		"-Xmx256m", "-Xshare:auto", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
 		"-Djava.net.preferIPv4Stack=true",
+		// Servers that miss each other's votes would say them again after up to a minute.
+		"-Dzookeeper.fastleader.maxNotificationInterval=500",
 		"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
 		"-Dorg.slf4j.simpleLogger.showDateTime=true",
 		"-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
