@@ -43,6 +43,8 @@ func (s *session) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Re
 		named[t.ID] = true
 		p := s.places[t.ID]
 		switch {
+		case p == nil && s.left.Has(t.ID): // while the sync was under way, perhaps with thousands of others
+			answers = append(answers, driver.Renewed{ID: t.ID, Queue: t.Queue, State: driver.Gone})
 		case p == nil || p.q.name != t.Queue || p.fixed:
 			others[t.Queue] = append(others[t.Queue], t)
 		case p.evicted:
