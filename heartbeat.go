@@ -22,7 +22,7 @@ func (n *session) heartbeat() {
 		began := n.c.d.Now()
 		// A call that does not even return when its time is over is a failure too.
 		stuck := time.AfterFunc(every+every/beats, func() { n.doubt(errNoAnswer) })
-		first, err := n.renew(every)
+		err := n.renew(every)
 		stuck.Stop()
 		now := n.c.d.Now()
 		switch {
@@ -37,7 +37,7 @@ func (n *session) heartbeat() {
 		default:
 			n.c.emit(n.ctx, Event{Kind: EventRenewed, Took: now.Sub(began)})
 			next = every - now.Sub(began)
-			if first != 0 {
+			if first := n.firstEnd(); first != 0 {
 				next = min(next, first.Sub(now)-every)
 			}
 			next = max(next, every/4)
@@ -51,9 +51,8 @@ var (
 )
 
 // renew names the tickets that count, and no others: one that was given up must
-// not live on because the session does. It returns when the first of the leases
-// ends that the answer has extended, 0 if there is none.
-func (n *session) renew(limit time.Duration) (first driver.Instant, err error) {
+// not live on because the session does.
+func (n *session) renew(limit time.Duration) error {
 	asked := n.known()
 	known := make([]driver.Ticket, 0, len(asked))
 	for _, t := range asked {
@@ -63,7 +62,7 @@ func (n *session) renew(limit time.Duration) (first driver.Instant, err error) {
 	defer cancel()
 	answer, err := n.s.Renew(ctx, known)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	for _, r := range answer {
 		if r.State == driver.Stray {
@@ -77,9 +76,7 @@ func (n *session) renew(limit time.Duration) (first driver.Instant, err error) {
 		switch {
 		case t == nil:
 		case r.State == driver.Kept:
-			if end := t.extend(r.Proof); end != 0 && (first == 0 || end < first) {
-				first = end
-			}
+			t.extend(r.Proof)
 			t.recall(n.ttl)
 		case r.State == driver.Gone:
 			t.gone(errors.New("the backend has forgotten it"))
@@ -90,7 +87,20 @@ func (n *session) renew(limit time.Duration) (first driver.Instant, err error) {
 	for _, t := range asked {
 		t.doubted(errNotReached)
 	}
-	return first, nil
+	return nil
+}
+
+// firstEnd is when the first of the tickets that are held ends, 0 if there is none. One
+// that was granted while a renewal was under way was not named by it.
+func (n *session) firstEnd() (first driver.Instant) {
+	for _, t := range n.known() {
+		t.mu.Lock()
+		if t.state == ticketHeld && !t.fixed() && (first == 0 || t.end < first) {
+			first = t.end
+		}
+		t.mu.Unlock()
+	}
+	return first
 }
 
 // known lists the tickets that count, by their IDs.

@@ -8,9 +8,8 @@ import (
 	"github.com/interlock-go/interlock/driver"
 )
 
-// extend moves the deadline of a ticket that was renewed. It returns until when
-// the backend guarantees it now, 0 if that is not up to renewals.
-func (t *ticket) extend(proof driver.Instant) (end driver.Instant) {
+// extend moves the deadline of a ticket that was renewed.
+func (t *ticket) extend(proof driver.Instant) {
 	now := t.c.d.Now()
 	t.mu.Lock()
 	after := t.judge(now)
@@ -18,11 +17,9 @@ func (t *ticket) extend(proof driver.Instant) (end driver.Instant) {
 		t.end = max(t.end, proof.Add(t.sess.ttl))
 		t.deadline = t.end.Add(-t.sess.margin)
 		t.doubt = false
-		end = t.end
 	}
 	t.mu.Unlock()
 	after()
-	return end
 }
 
 // doubted notes that the ticket may be lost soon.
