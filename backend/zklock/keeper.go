@@ -183,8 +183,9 @@ func (s *session) heed(ctx context.Context, lanes map[*lane]*watch) {
 		if q.leases != nil {
 			s.leasesWanted(q, len(found.names))
 		} else {
-			s.edit(q, edition(found.stat.Version))
-			s.wanted(q, parseAll(found.names))
+			all := parseAll(found.names)
+			s.edit(q, all, edition(found.stat.Version))
+			s.wanted(q, all)
 		}
 		if s.d.Now().Sub(began) > s.ttl/10 {
 			ring(s.bell) // the rest after what is urgent
@@ -201,11 +202,11 @@ func (s *session) heed(ctx context.Context, lanes map[*lane]*watch) {
 }
 
 // edit notes which edition of the queue's node is ours, for those who do not know.
-func (s *session) edit(q *lane, e edition) {
+func (s *session) edit(q *lane, all line, e edition) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, p := range s.places {
-		if p.q == q && p.state == held && p.edition == anyEdition {
+	for _, n := range all {
+		if p := s.places[n.id]; p != nil && p.q == q && p.state == held && p.edition == anyEdition {
 			p.edition = e
 		}
 	}
