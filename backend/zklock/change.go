@@ -116,21 +116,19 @@ func (s *session) rename(ctx context.Context, p *place, flags int32, next func(n
 	return zk.ErrBadVersion
 }
 
-// relocate finds the node of the ticket.
+// relocate notes the node that the ticket has now.
 func (s *session) relocate(ctx context.Context, p *place) error {
-	found, err := s.l.list(ctx, p.q.path, false)
-	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+	found, err := s.locate(ctx, p)
+	if err != nil {
 		return err
 	}
-	all := parseAll(found.names)
-	i, ok := all.place(p.req.ID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !ok {
+	if found == nil {
 		p.forget()
 		return driver.ErrGone
 	}
-	p.n = all[i]
+	p.n = *found
 	return nil
 }
 

@@ -93,6 +93,11 @@ func (s *session) search(ctx context.Context, p *place) (*name, error) {
 	if err := s.l.catchUp(ctx, p.q.path); err != nil {
 		return nil, err
 	}
+	return s.locate(ctx, p)
+}
+
+// locate finds the node of the ticket, nil if there is none.
+func (s *session) locate(ctx context.Context, p *place) (*name, error) {
 	found, err := s.l.list(ctx, p.q.path, false)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return nil, err
