@@ -825,3 +825,41 @@ func TestCloseEndsCallsOfAForeignClient(t *testing.T) {
 		t.Error("Join still hangs 3s after Close")
 	}
 }
+
+// Promise: a lease does not end sooner because the script that finds another in
+// line behind it was slow. Here the script has the remains of a lost queue to remove.
+func TestASlowScriptTakesNothingFromTheLease(t *testing.T) {
+	s := redistest.Start(t)
+	const ttl = 10 * time.Second
+	_, a := session(t, s.URL(), ttl)
+	_, b := session(t, s.URL(), ttl)
+	warm(t, b)
+	held, err := a.Join(t.Context(), exclusive("q"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	do(t, s, "EVAL", `for i = 1, 400000 do redis.call('ZADD', KEYS[1], i, i) end`, "1", "interlock:{q}:w")
+	end, ok := do(t, s, "EVAL", `
+		local left = redis.call('PTTL', 'q')
+		local now = redis.call('TIME')
+		return now[1] * 1000000 + now[2] + left * 1000`, "0").(int64)
+	if !ok {
+		t.Fatal("the end of the lone ticket is unknown")
+	}
+	began := time.Now()
+	if _, err := b.Join(t.Context(), exclusive("q")); err != nil {
+		t.Fatal(err)
+	}
+	took := time.Since(began)
+	score, ok := do(t, s, "ZSCORE", "interlock:{q}:e", held.ID).(string)
+	if !ok {
+		t.Fatal("the ticket in front has no end")
+	}
+	got, err := strconv.ParseFloat(score, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lost := time.Duration(end-int64(got)) * time.Microsecond; lost > 0 {
+		t.Errorf("the lease in front ends %v sooner after a Join that took %v", lost, took)
+	}
+}

@@ -83,7 +83,8 @@ local function lone()
 	}
 	if q.lone.hold > 0 then flag(q.lone, 'hf') end
 	local left = call('PTTL', LOCK)
-	q.lone.stop = now + (left < 0 and q.lone.ttl or (left + 1) * 1000)
+	local read = call('TIME') -- after it: until 7.2 time goes on while a script runs, and left was less than this
+	q.lone.stop = left < 0 and now + q.lone.ttl or read[1] * 1000000 + read[2] + (left + 1) * 1000
 	q.next = q.lone.stop
 end
 
