@@ -1,6 +1,7 @@
 package testserver
 
 import (
+	"os"
 	"os/exec"
 	"runtime"
 	"time"
@@ -58,9 +59,12 @@ const patience = 5 * time.Second
 
 // Terminate lets the process end in good order, which one that is paused can
 // only after it goes on.
-func (p *Process) Terminate() {
+func (p *Process) Terminate() { p.end(terminate) }
+
+// end lets the process end by itself, and ends it if that takes too long.
+func (p *Process) end(ask func(*os.Process) error) {
 	_ = p.Resume()
-	_ = terminate(p.cmd.Process)
+	_ = ask(p.cmd.Process)
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	select {

@@ -38,10 +38,23 @@ type Program struct {
 	// Ready returns what finds out whether the process serves, and not another one
 	// that has its port.
 	Ready func(pid int) func() (bool, error)
+
+	// Terminate asks the process to end in good order, soon, whoever is connected;
+	// nil: SIGTERM does.
+	Terminate func(*os.Process) error
+
+	// Quit asks the process to end at once, without leaving anything behind in the
+	// system; nil: SIGKILL does.
+	Quit func(*os.Process) error
 }
 
 // NewServer makes a server that does not run yet.
-func NewServer(dir string, p Program) *Server { return &Server{Dir: dir, program: p} }
+func NewServer(dir string, p Program) *Server {
+	if p.Terminate == nil {
+		p.Terminate = terminate
+	}
+	return &Server{Dir: dir, program: p}
+}
 
 // errPortTaken: between the choice of a port and its use somebody else has got it.
 var errPortTaken = errors.New("the port is taken")
@@ -140,7 +153,11 @@ func (s *Server) BelongTo(t testing.TB) {
 func (s *Server) Stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.process != nil {
+	switch {
+	case s.process == nil:
+	case s.program.Quit != nil && !s.process.Ended():
+		s.process.end(s.program.Quit)
+	default:
 		s.process.Kill()
 	}
 	for _, release := range s.release {
@@ -163,7 +180,7 @@ func (s *Server) Restart() {
 func (s *Server) Again(meanwhile func() error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.process.Terminate()
+	s.process.end(s.program.Terminate)
 	if meanwhile != nil {
 		if err := meanwhile(); err != nil {
 			return err

@@ -1,0 +1,48 @@
+package pgtest
+
+import "github.com/interlock-go/interlock/internal/testserver"
+
+// Kill ends the server with all its processes by SIGKILL. Nothing that was not
+// written to files is left. It can be started again with Restart.
+func (s *Server) Kill() {
+	s.Helper()
+	// A server that is stopped starts no more processes.
+	if s.Alive() {
+		s.Pause()
+	}
+	all := children(s.Pid())
+	for _, pid := range all {
+		kill(pid)
+	}
+	s.Server.Kill()
+	s.Check("kill", testserver.Until(func() (bool, error) {
+		for _, pid := range all {
+			if runs(pid) {
+				return false, nil
+			}
+		}
+		return true, nil
+	}))
+}
+
+// KillBackends ends the processes that serve connections for which the condition
+// holds, a condition on pg_stat_activity, by SIGKILL: the server then ends all
+// other connections too, and recovers. It returns how many these were, once the
+// server serves again.
+func (s *Server) KillBackends(where string) int {
+	s.Helper()
+	all := s.Backends(where)
+	for _, pid := range all {
+		kill(pid)
+	}
+	s.Check("recover", testserver.Until(func() (bool, error) {
+		for _, pid := range all {
+			if !reaped(pid) { // the server does not know yet
+				return false, nil
+			}
+		}
+		_, err := s.Exec(Database, "SELECT 1")
+		return err == nil, nil
+	}))
+	return len(all)
+}

@@ -1,0 +1,33 @@
+package pgtest
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Exec runs SQL as the superuser, over a connection of its own, and returns the
+// rows: a line for each, with a bar between columns.
+func (s *Server) Exec(database, sql string) (string, error) {
+	cmd := exec.Command(filepath.Join(s.bin, "psql"), "--no-psqlrc", "--quiet", "--no-align", "--tuples-only",
+		"--set", "ON_ERROR_STOP=1", "--host", s.Dir, "--port", strconv.Itoa(s.Port), "--username", Superuser, "--dbname", database)
+	s.user.use(cmd)
+	cmd.Dir = s.Dir
+	cmd.Stdin = strings.NewReader(sql)
+	var out, failed strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &failed
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("postgres on %s: %s: %w: %s", s.Addr, sql, err, failed.String())
+	}
+	return strings.TrimSuffix(out.String(), "\n"), nil
+}
+
+// SQL is Exec in the database that is there from the start.
+func (s *Server) SQL(sql string) string {
+	s.Helper()
+	out, err := s.Exec(Database, sql)
+	s.Check("SQL", err)
+	return out
+}
