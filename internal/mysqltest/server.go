@@ -1,0 +1,149 @@
+package mysqltest
+
+import (
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/interlock-go/interlock/internal/testserver"
+)
+
+// What every server has from the start.
+const (
+	Database = "locks"
+	User     = "app" // may do everything in the database, and nothing else
+	Password = "secret"
+)
+
+// Server is one MariaDB server. A Restart keeps its data.
+type Server struct {
+	*testserver.Server
+
+	// With TLS: files in PEM form.
+	CA, ClientCert, ClientKey string
+
+	set settings
+}
+
+// Start starts a server that ends with the test. If the test fails, it shows
+// the server's log.
+func Start(t testing.TB, opts ...Option) *Server {
+	t.Helper()
+	s, err := Run(t.TempDir(), opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.BelongTo(t)
+	return s
+}
+
+// Run starts a server with its data in dir, which has to exist. The caller has
+// to Stop it.
+func Run(dir string, opts ...Option) (*Server, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{}
+	for _, opt := range opts {
+		opt(&s.set)
+	}
+	s.Server = testserver.NewServer(dir, testserver.Program{
+		Name: "mariadbd", Configure: s.configure, Command: s.command, Ready: s.ready,
+	})
+	if err := s.Run(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Names of files in the server's folder, which the server runs in: the path of a
+// socket has to be short.
+const (
+	config = "my.cnf"
+	data   = "data"
+	socket = "../socket" // seen from the data
+	pid    = "server.pid"
+)
+
+func (s *Server) configure() error {
+	lines := []string{
+		line("datadir", s.Path(data)), line("socket", socket), line("pid_file", s.Path(pid)), line("port", strconv.Itoa(s.Port)),
+	}
+	if s.set.tls {
+		more, err := s.prepareTLS()
+		if err != nil {
+			return err
+		}
+		lines = append(lines, more...)
+	}
+	if err := os.WriteFile(s.Path(config), []byte(s.set.file(lines...)), 0o600); err != nil {
+		return err
+	}
+	return copyTables(s.Path(data))
+}
+
+func (s *Server) command() (*exec.Cmd, error) {
+	path, err := find("mariadbd")
+	if err != nil {
+		return nil, err
+	}
+	return exec.Command(path, append([]string{"--defaults-file=" + s.Path(config)}, asRoot()...)...), nil
+}
+
+// asRoot is what a server wants to be told before it runs as root.
+func asRoot() []string {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	return []string{"--user=root"}
+}
+
+// find finds a program of the server, which may be where only root looks.
+func find(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	if err == nil {
+		return path, nil
+	}
+	for _, dir := range []string{"/usr/sbin", "/usr/local/sbin", "/usr/libexec"} {
+		if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("install mariadb-server (on Debian: apt-get install mariadb-server): %w", err)
+}
+
+func (s *Server) ready(id int) func() (bool, error) {
+	return func() (bool, error) {
+		text, err := os.ReadFile(s.Path(pid))
+		if err != nil || strings.TrimSpace(string(text)) != strconv.Itoa(id) {
+			return false, nil
+		}
+		_, err = s.Query("SELECT 1")
+		return err == nil, nil
+	}
+}
+
+// URL is mysql://user:password@127.0.0.1:port/database.
+func (s *Server) URL() string { return s.URLOf(User, Password) }
+
+// URLOf is the URL for another user.
+func (s *Server) URLOf(user, password string) string { return urlOf(s.Addr, user, password) }
+
+func urlOf(addr, user, password string) string {
+	u := url.URL{Scheme: "mysql", User: url.UserPassword(user, password), Host: addr, Path: "/" + Database}
+	return u.String()
+}
+
+// DSN is what github.com/go-sql-driver/mysql calls the same.
+func (s *Server) DSN() string { return s.DSNOf(User, Password) }
+
+// DSNOf is the DSN for another user.
+func (s *Server) DSNOf(user, password string) string {
+	return fmt.Sprintf("%s:%s@tcp(%s)/%s", user, password, s.Addr, Database)
+}
