@@ -924,6 +924,7 @@ func inPeace(r rule) bool { return r.processes }
 // rule is failed by a mutant.
 func TestMutantsFail(t *testing.T) {
 	quick(t)
+	oneProcessor(t)
 	bitten := map[string]bool{}
 	for _, mutant := range mutants {
 		t.Run(mutant.name, func(t *testing.T) {
@@ -1005,6 +1006,7 @@ func TestMutantsFailAcrossProcesses(t *testing.T) {
 // they fail by their mutation.
 func TestAWrappedDriverPasses(t *testing.T) {
 	quick(t)
+	oneProcessor(t)
 	whole := mutant{world: func(w *World) {
 		w.Unreachable = func(context.Context) error { return errOpaque }
 		deaf(w, true)

@@ -1,6 +1,7 @@
 package drivertest
 
 import (
+	"runtime"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -15,6 +16,9 @@ func Run(t *testing.T, b Backend) {
 		url = b.World(t).URL
 	}
 	noLeaks(t)
+	if b.Simulated {
+		oneProcessor(t)
+	}
 	for _, r := range rules {
 		t.Run(r.name, func(t *testing.T) {
 			if reason, ok := b.Unsupported[r.name]; ok {
@@ -33,6 +37,13 @@ func Run(t *testing.T, b Backend) {
 			}
 		})
 	}
+}
+
+// oneProcessor is for tests in bubbles of synctest: the race detector crashes when
+// two goroutines of a bubble run timers at the same moment (golang/go#78156).
+func oneProcessor(t testing.TB) {
+	before := runtime.GOMAXPROCS(1)
+	t.Cleanup(func() { runtime.GOMAXPROCS(before) })
 }
 
 // runIn runs the rule beside others or alone, in real or in simulated time.
