@@ -12,8 +12,9 @@
 //
 //   - Every exchange is one short transaction. One that changes tickets locks the
 //     row of their queue first; if it changes several queues, in the order of their
-//     names; and rows of sessions after those of queues, in the order of their IDs.
-//     It reads nothing that it relies on before it has the lock.
+//     names. A row of a session is locked after those of queues, and only Renew and
+//     End, of their own session, wait for that. Nothing is relied on that was read
+//     before the lock was there.
 //   - A ticket is held if and only if its number is at most the last granted number
 //     of its queue, so that a grant changes no ticket.
 //   - Time is that of the database server.

@@ -62,13 +62,13 @@ type Store interface {
 
 	// Read reads a queue without the tickets that have ended. If channel is not
 	// empty, the client that listens there is told of the next change after that
-	// state. Version is left to the caller.
-	Read(ctx context.Context, queue, channel string) (driver.Queue, error)
+	// state. Version and Queue.Read are left to the caller.
+	Read(ctx context.Context, queue, channel string) (Reading, error)
 
 	// List reads queues that have tickets and whose names begin with prefix and are
 	// larger than after, in the order of their bytes: a bounded number. It returns
 	// the name to go on after; "" if there are no more.
-	List(ctx context.Context, prefix, after string) (queues []driver.Queue, next string, err error)
+	List(ctx context.Context, prefix, after string) (queues []Reading, next string, err error)
 
 	// Load reads a cell. If channel is not empty, the client that listens there is
 	// told of the next change after that version.
@@ -169,6 +169,12 @@ type Renewal struct {
 // Renewed is the answer, in the order of Renewal.Look.
 type Renewed struct {
 	Standings []Standing
+}
+
+// Reading is a queue as it was at a time of the server's clock.
+type Reading struct {
+	driver.Queue
+	At time.Time
 }
 
 // Event is something that the database has sent without being asked.

@@ -1,0 +1,71 @@
+package sqlqueue
+
+import (
+	"context"
+	"fmt"
+	"iter"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// Ask asks for a ticket, or takes it away.
+func (d *Driver) Ask(ctx context.Context, queue, id string, what driver.Demand) error {
+	if err := d.usable(ctx); err != nil {
+		return err
+	}
+	if what != driver.Revoke && what != driver.Evict && what != driver.Force {
+		return errDemand
+	}
+	if err := checkRef(Ref{queue, id}); err != nil {
+		return err
+	}
+	left, err := ask(ctx, d, func(ctx context.Context) (Left, error) { return d.store.Ask(ctx, queue, id, what) })
+	if err == nil && left.More {
+		d.settle(queue)
+	}
+	return err
+}
+
+// Raise makes later tokens larger.
+func (d *Driver) Raise(ctx context.Context, queue string, floor uint64) error {
+	if err := d.usable(ctx); err != nil {
+		return err
+	}
+	if err := driver.CheckName(queue); err != nil {
+		return err
+	}
+	if floor >= driver.MaxToken-1 {
+		return driver.Invalid(fmt.Errorf("raise: no token is larger than %d", floor))
+	}
+	return d.do(ctx, func(ctx context.Context) error { return d.store.Raise(ctx, queue, floor) })
+}
+
+// Queues lists queues.
+func (d *Driver) Queues(ctx context.Context, prefix string) iter.Seq2[driver.Queue, error] {
+	return func(yield func(driver.Queue, error) bool) {
+		type page struct {
+			all  []Reading
+			next string
+		}
+		after := ""
+		for {
+			sent := driver.Now()
+			p, err := ask(ctx, d, func(ctx context.Context) (p page, err error) {
+				p.all, p.next, err = d.store.List(ctx, prefix, after)
+				return p, err
+			})
+			if err != nil {
+				yield(driver.Queue{}, err)
+				return
+			}
+			for _, r := range p.all {
+				if len(r.Members) > 0 && !yield(r.at(sent), nil) {
+					return
+				}
+			}
+			if after = p.next; after == "" {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,95 @@
+package sqlqueue
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// Await waits for news of the grant. The first in line has a timer too: it looks
+// when the holder's time is over, since nobody sends news of a death.
+func (s *session) Await(ctx context.Context, t driver.Ticket) (driver.Ticket, error) {
+	defer s.d.attend()()
+	var timer *time.Timer
+	for {
+		if err := s.usable(ctx); err != nil {
+			return driver.Ticket{}, err
+		}
+		s.d.mu.Lock()
+		p := s.places[t.ID]
+		if p == nil || p.queue != t.Queue || p.state == gone {
+			s.d.mu.Unlock()
+			return driver.Ticket{}, driver.ErrGone
+		}
+		if p.state == held && !p.told && (p.proof != 0 || p.hold == 0) {
+			p.told = true
+			t := p.ticket()
+			s.d.mu.Unlock()
+			return t, nil
+		}
+		in := time.Duration(math.MaxInt64)
+		first := false
+		switch {
+		case p.state == unknown, p.state == held:
+			in = 0 // what was heard of it is not news
+		case p.again > 0:
+			in, first = max(0, p.again.Sub(driver.Now())), true
+		}
+		news := p.next()
+		s.d.mu.Unlock()
+
+		if in <= 0 {
+			if err := s.lookNow(ctx, p, first); err != nil {
+				return driver.Ticket{}, err
+			}
+			continue
+		}
+		if timer == nil {
+			timer = time.NewTimer(in)
+			defer timer.Stop()
+		} else {
+			timer.Reset(in)
+		}
+		select {
+		case <-news:
+		case <-timer.C:
+		case <-ctx.Done():
+		case <-s.over:
+		case <-s.d.ctx.Done():
+		}
+	}
+}
+
+// lookNow asks about a ticket, after it has had taken out what has ended in front
+// of the first in line.
+func (s *session) lookNow(ctx context.Context, p *place, first bool) error {
+	if first {
+		if err := s.d.settleAll(ctx, p.queue); err != nil {
+			return err
+		}
+	}
+	if err := s.look(ctx, p); err != nil {
+		return err
+	}
+	s.d.mu.Lock()
+	defer s.d.mu.Unlock()
+	p.told = false
+	if p.state == unknown && p.joining == 0 { // no Join of it has arrived
+		s.d.forget(p)
+	}
+	return nil
+}
+
+// look asks what has become of one ticket.
+func (s *session) look(ctx context.Context, p *place) error { return s.lookAt(ctx, []Ref{p.ref()}) }
+
+func (s *session) lookAt(ctx context.Context, refs []Ref) error {
+	sent := driver.Now()
+	got, err := ask(ctx, s.d, func(ctx context.Context) (Renewed, error) { return s.d.store.Look(ctx, s.id, refs) })
+	if err == nil {
+		s.see(refs, got, sent)
+	}
+	return err
+}

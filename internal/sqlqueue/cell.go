@@ -1,0 +1,62 @@
+package sqlqueue
+
+import (
+	"context"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// Load reads a cell.
+func (d *Driver) Load(ctx context.Context, name string) (driver.Cell, error) {
+	if err := d.usable(ctx); err != nil {
+		return driver.Cell{}, err
+	}
+	if err := driver.CheckCell(name); err != nil {
+		return driver.Cell{}, err
+	}
+	return d.load(ctx, name, "")
+}
+
+func (d *Driver) load(ctx context.Context, name, channel string) (driver.Cell, error) {
+	return ask(ctx, d, func(ctx context.Context) (driver.Cell, error) { return d.store.Load(ctx, name, channel) })
+}
+
+// Swap changes a cell.
+func (d *Driver) Swap(ctx context.Context, s driver.Swap) (driver.Cell, error) {
+	if err := d.usable(ctx); err != nil {
+		return driver.Cell{}, err
+	}
+	if err := checkID(s.ID); err != nil {
+		return driver.Cell{}, err
+	}
+	if err := driver.CheckCell(s.Name); err != nil {
+		return driver.Cell{}, err
+	}
+	if s.Delete {
+		s.Value = nil
+	} else if len(s.Value) > driver.MaxCell {
+		return driver.Cell{}, driver.ErrTooLarge
+	}
+	return ask(ctx, d, func(ctx context.Context) (driver.Cell, error) { return d.store.Swap(ctx, s) })
+}
+
+// Watch waits for another version of a cell.
+func (d *Driver) Watch(ctx context.Context, name string, after uint64) (driver.Cell, error) {
+	c, err := d.Load(ctx, name)
+	if err != nil || c.Version != after {
+		return c, err
+	}
+	defer d.attend()()
+	f, release := d.follower("cell " + name)
+	defer release()
+	for {
+		news := d.news(f)
+		c, err := d.load(ctx, name, d.channel)
+		if err != nil || c.Version != after {
+			return c, err
+		}
+		if err := d.heed(ctx, news, followAgain); err != nil {
+			return driver.Cell{}, err
+		}
+	}
+}

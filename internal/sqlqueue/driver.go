@@ -1,0 +1,167 @@
+package sqlqueue
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// Driver is a client of one database.
+type Driver struct {
+	store   Store
+	channel string // where the database sends news for this client
+
+	ctx       context.Context // ends with Close
+	cancel    context.CancelFunc
+	tasks     sync.WaitGroup
+	exchanges atomic.Uint64
+	wake      wake
+
+	mu        sync.Mutex
+	places    map[string]*place    // by ID of the ticket
+	followers map[string]*follower // by what they follow
+	settling  map[string]bool      // queues that are being settled
+}
+
+// New makes a driver, which closes the store with itself. The channel is where the
+// store sends news for this client: NewChannel makes one.
+func New(store Store, channel string) *Driver {
+	d := &Driver{
+		store: store, channel: channel,
+		places: map[string]*place{}, followers: map[string]*follower{}, settling: map[string]bool{},
+	}
+	d.ctx, d.cancel = context.WithCancel(context.Background())
+	d.wake.init()
+	return d
+}
+
+// NewChannel makes the name of a channel that no other client has.
+func NewChannel() string { return "interlock_" + random()[:24] }
+
+func random() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+// Now is the local steady clock.
+func (d *Driver) Now() driver.Instant { return driver.Now() }
+
+// Exchanges counts transactions.
+func (d *Driver) Exchanges() uint64 { return d.exchanges.Load() }
+
+const (
+	minTTL = 100 * time.Millisecond
+	maxTTL = 30 * 24 * time.Hour
+	// maxHold keeps times in microseconds far from the end of 64 bits.
+	maxHold = 100 * 365 * 24 * time.Hour
+)
+
+// Open starts a session.
+func (d *Driver) Open(ctx context.Context, o driver.SessionOptions) (driver.Session, error) {
+	if o.TTL <= 0 {
+		return nil, driver.Invalid(fmt.Errorf("the TTL of %v is not positive", o.TTL))
+	}
+	s := newSession(d, random(), min(max(o.TTL, minTTL), maxTTL), o.Owner)
+	s.proof = d.Now()
+	err := d.do(ctx, func(ctx context.Context) error {
+		return d.store.Begin(ctx, Session{ID: s.id, TTL: s.ttl, Owner: o.Owner, Channel: d.channel})
+	})
+	if err != nil {
+		return nil, err
+	}
+	d.wake.beat(s.ttl / 3)
+	return s, nil
+}
+
+// Check examines the database.
+func (d *Driver) Check(ctx context.Context) []driver.Finding { return d.store.Check(ctx) }
+
+// Close ends calls under way; tickets of open sessions run out.
+func (d *Driver) Close() error {
+	d.mu.Lock()
+	closed := d.ctx.Err() != nil
+	d.cancel()
+	d.mu.Unlock()
+	if closed {
+		return errClosed
+	}
+	d.tasks.Wait()
+	d.store.Close()
+	return nil
+}
+
+// do makes one exchange, which ends with ctx or the driver.
+func (d *Driver) do(ctx context.Context, exchange func(context.Context) error) error {
+	if err := d.usable(ctx); err != nil {
+		return err
+	}
+	d.exchanges.Add(1)
+	call, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(d.ctx, cancel)()
+	return d.failed(ctx, exchange(call))
+}
+
+// ask is do with a result.
+func ask[T any](ctx context.Context, d *Driver, exchange func(context.Context) (T, error)) (T, error) {
+	var result T
+	err := d.do(ctx, func(ctx context.Context) (err error) {
+		result, err = exchange(ctx)
+		return err
+	})
+	return result, err
+}
+
+// background runs what nobody waits for, until the driver is closed.
+func (d *Driver) background(f func(ctx context.Context)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.task(f)
+}
+
+// task is background while d.mu is held.
+func (d *Driver) task(f func(ctx context.Context)) {
+	if d.ctx.Err() == nil {
+		d.tasks.Go(func() { f(d.ctx) })
+	}
+}
+
+// backgroundTimeout bounds what nobody waits for; a heartbeat finds what it has
+// left undone.
+const backgroundTimeout = 10 * time.Second
+
+// settle goes on with what one exchange may not do alone.
+func (d *Driver) settle(queue string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.settling[queue] {
+		return
+	}
+	d.settling[queue] = true
+	d.task(func(ctx context.Context) {
+		defer func() {
+			d.mu.Lock()
+			delete(d.settling, queue)
+			d.mu.Unlock()
+		}()
+		ctx, cancel := context.WithTimeout(ctx, backgroundTimeout)
+		defer cancel()
+		_ = d.settleAll(ctx, queue) // else somebody's heartbeat goes on
+	})
+}
+
+func (d *Driver) settleAll(ctx context.Context, queue string) error {
+	for {
+		more, err := ask(ctx, d, func(ctx context.Context) (bool, error) { return d.store.Settle(ctx, queue) })
+		if err != nil || !more {
+			return err
+		}
+	}
+}

@@ -1,0 +1,65 @@
+package sqlqueue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+var (
+	errClosed = driver.Permanent(errors.New("the driver is closed"))
+	errDemand = driver.Invalid(errors.New("ask: only Revoke, Evict and Force can be asked for"))
+
+	// ErrNotHeld is what Keep of a ticket that waits returns.
+	ErrNotHeld = driver.Invalid(errors.New("keep: the ticket is not held"))
+
+	// ErrTokens is what Join and Raise return when there are no larger tokens.
+	ErrTokens = driver.Permanent(errors.New("the tokens of this queue are used up"))
+)
+
+// usable reports why the driver cannot be used.
+func (d *Driver) usable(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if d.ctx.Err() != nil {
+		return errClosed
+	}
+	return nil
+}
+
+// failed makes an error of the store say what has happened.
+func (d *Driver) failed(ctx context.Context, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case driver.IsPermanent(err): // a sentinel, most of the time
+		return err
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case d.ctx.Err() != nil:
+		return errClosed
+	}
+	return d.store.Explain(err)
+}
+
+func checkID(id string) error {
+	ok := len(id) == 32
+	for i := 0; ok && i < len(id); i++ {
+		c := id[i]
+		ok = '0' <= c && c <= '9' || 'a' <= c && c <= 'f'
+	}
+	if !ok {
+		return driver.Invalid(fmt.Errorf("the ID %q is not 32 hexadecimal digits", id))
+	}
+	return nil
+}
+
+func checkRef(t Ref) error {
+	if err := checkID(t.ID); err != nil {
+		return err
+	}
+	return driver.CheckName(t.Queue)
+}

@@ -1,0 +1,42 @@
+package sqlqueue
+
+import "github.com/interlock-go/interlock/driver"
+
+// hear takes note of what the database has sent. It waits for nothing.
+func (d *Driver) hear(e Event) {
+	if e.What == Bell {
+		d.background(d.repair)
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch e.What {
+	case QueueChanged:
+		d.change("queue " + e.Queue)
+	case CellChanged:
+		d.change("cell " + e.Cell)
+	}
+	p := d.places[e.ID]
+	if p == nil {
+		return
+	}
+	switch e.What {
+	case Granted:
+		if p.hold > 0 && !p.fixed { // only the database knows since when
+			p.fixed, p.own, p.proof = true, true, 0
+		}
+		p.isHeld(e.Ticket.Token, e.Ticket.Inherited)
+		if e.Ticket.Wanted {
+			p.signal(driver.Wanted)
+		}
+	case WaitsFirst:
+		if p.state == waiting {
+			p.lookAfter(max(e.Ticket.Again, 1))
+		}
+	case Asked:
+		p.signal(e.Ask)
+	case Removed:
+		p.signal(driver.Evict)
+		d.ended(p)
+	}
+}

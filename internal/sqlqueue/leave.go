@@ -1,0 +1,101 @@
+package sqlqueue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+func (s *session) Leave(ctx context.Context, t driver.Ticket, clean bool) error {
+	if err := s.usable(ctx); err != nil {
+		return err
+	}
+	l := Leave{Ref: Ref{t.Queue, t.ID}, Session: s.id, Clean: clean}
+	if err := checkRef(l.Ref); err != nil {
+		return err
+	}
+	l.Refuse = s.refuse(l.Ref)
+	left, err := ask(ctx, s.d, func(ctx context.Context) (Left, error) { return s.d.store.Leave(ctx, l) })
+	if err == nil && left.More {
+		defer s.d.settle(t.Queue)
+	}
+	if err == nil || errors.Is(err, driver.ErrGone) {
+		s.hasLeft(l.Ref)
+	}
+	return s.heard(err)
+}
+
+// refuse is for how long a Join with the ID of a ticket that does not stand is to be
+// refused: a Join of this session may still be under way.
+func (s *session) refuse(t Ref) time.Duration {
+	s.d.mu.Lock()
+	defer s.d.mu.Unlock()
+	p := s.d.places[t.ID]
+	switch {
+	case p == nil && s.left.Has(t.ID),
+		p != nil && (p.s != s || p.queue != t.Queue),
+		p != nil && p.joining == 0 && !p.doubt:
+		return 0
+	}
+	return s.ttl
+}
+
+func (s *session) hasLeft(t Ref) {
+	s.d.mu.Lock()
+	defer s.d.mu.Unlock()
+	p := s.d.places[t.ID]
+	switch {
+	case p == nil:
+		s.left.Add(t.ID)
+	case p.queue == t.Queue && (p.s == s || p.fixed):
+		s.d.ended(p)
+	}
+}
+
+func (s *session) Shrink(ctx context.Context, t driver.Ticket, units int64) error {
+	if err := s.usable(ctx); err != nil {
+		return err
+	}
+	if units < 1 {
+		return driver.Invalid(fmt.Errorf("%d units: at least 1 must stay", units))
+	}
+	ref := Ref{t.Queue, t.ID}
+	if err := checkRef(ref); err != nil {
+		return err
+	}
+	left, err := ask(ctx, s.d, func(ctx context.Context) (Left, error) {
+		return s.d.store.Shrink(ctx, s.id, ref, units)
+	})
+	if err == nil && left.More {
+		s.d.settle(t.Queue)
+	}
+	return s.heard(err)
+}
+
+func (s *session) Keep(ctx context.Context, t driver.Ticket, in time.Duration) error {
+	if err := s.usable(ctx); err != nil {
+		return err
+	}
+	if in <= 0 {
+		return driver.Invalid(fmt.Errorf("keep for %v: it must be longer than 0", in))
+	}
+	in = min(in, maxHold)
+	ref := Ref{t.Queue, t.ID}
+	if err := checkRef(ref); err != nil {
+		return err
+	}
+	sent := driver.Now()
+	err := s.d.do(ctx, func(ctx context.Context) error { return s.d.store.Keep(ctx, s.id, s.owner, ref, in) })
+	if err != nil {
+		return s.heard(err)
+	}
+	s.d.mu.Lock()
+	defer s.d.mu.Unlock()
+	if p := s.d.places[t.ID]; p != nil {
+		p.fixed, p.own, p.stray, p.hold, p.proof = true, true, false, in, sent
+	}
+	return nil
+}

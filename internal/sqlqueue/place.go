@@ -1,0 +1,142 @@
+package sqlqueue
+
+import (
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// place is what this client knows of a ticket. All of it but the first fields is
+// guarded by Driver.mu.
+type place struct {
+	id, queue string
+	s         *session
+
+	state     state
+	joined    driver.Instant // when a Join was sent last
+	joining   int            // Joins under way
+	doubt     bool           // a Join without an answer may still come
+	told      bool           // Join or Await has said that it is held
+	token     uint64
+	inherited bool
+	hold      time.Duration // the length of its fixed time, if it has, or gets, one
+	fixed     bool          // it has a fixed end
+	own       bool          // it has an end of its own, which the session does not move
+	stray     bool          // that is so because a Renew did not name it
+	proof     driver.Instant
+	again     driver.Instant // when to look at the queue again for its sake; 0: need not
+	news      chan struct{}  // closed at the next change; nil if nobody waits for it
+}
+
+type state uint8
+
+const (
+	unknown state = iota // its Join has no answer
+	waiting
+	held
+	gone
+)
+
+func (p *place) ref() Ref { return Ref{p.queue, p.id} }
+
+// proven is the local time from which the ticket is proven to stand.
+func (p *place) proven() driver.Instant {
+	if p.own {
+		return p.proof
+	}
+	return max(p.proof, p.s.proof)
+}
+
+func (p *place) ticket() driver.Ticket {
+	t := driver.Ticket{ID: p.id, Queue: p.queue}
+	if p.state == held {
+		t.Held, t.Token, t.Inherited, t.Proof = true, p.token, p.inherited, p.proven()
+	}
+	return t
+}
+
+// changed wakes Await.
+func (p *place) changed() {
+	if p.news != nil {
+		close(p.news)
+		p.news = nil
+	}
+}
+
+// next returns what is closed at the next change.
+func (p *place) next() <-chan struct{} {
+	if p.news == nil {
+		p.news = make(chan struct{})
+	}
+	return p.news
+}
+
+func (p *place) isHeld(token uint64, inherited bool) {
+	if p.state == gone {
+		return
+	}
+	p.state, p.token, p.inherited, p.again = held, token, inherited, 0
+	p.changed()
+}
+
+// seen takes note of what the database said of a ticket that stands, in answer to a
+// question that was sent then.
+func (p *place) seen(st Standing, sent driver.Instant) {
+	if p.fixed = st.Fixed; st.Fixed && st.Hold > 0 {
+		p.hold = st.Hold
+	}
+	switch {
+	case st.Fixed || st.Evicted || st.Stray:
+		span := p.s.ttl
+		if st.Fixed {
+			span = p.hold
+		}
+		p.own, p.stray = true, st.Stray
+		p.proof = min(sent, sent.Add(st.Left-span))
+	case p.own:
+		p.own, p.stray = false, false
+	}
+	switch {
+	case st.State == Held && p.state != held:
+		p.isHeld(st.Token, st.Inherited)
+	case st.State == Waits && p.state != held: // else the news of its grant was faster
+		p.state = waiting
+		p.lookAfter(st.Again)
+	}
+	if st.Wanted {
+		p.signal(driver.Wanted)
+	}
+	if st.Revoked {
+		p.signal(driver.Revoke)
+	}
+	if st.Evicted {
+		p.signal(driver.Evict)
+	}
+}
+
+// lookAfter notes what an exchange said about when to look again.
+func (p *place) lookAfter(in time.Duration) {
+	p.again = 0
+	if in > 0 {
+		p.again = driver.Now().Add(in + time.Millisecond)
+	}
+	p.changed()
+}
+
+func (p *place) signal(demand driver.Demand) { p.s.signals.Add(demand, p.queue, p.id) }
+
+// forget ends what is known of a ticket. Driver.mu is held.
+func (d *Driver) forget(p *place) {
+	p.state = gone
+	p.changed()
+	if d.places[p.id] == p {
+		delete(d.places, p.id)
+		delete(p.s.places, p.id)
+	}
+}
+
+// ended is forget for a ticket that has stood and must not come back.
+func (d *Driver) ended(p *place) {
+	d.forget(p)
+	p.s.left.Add(p.id)
+}

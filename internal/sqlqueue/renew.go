@@ -1,0 +1,228 @@
+package sqlqueue
+
+import (
+	"context"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// perLook bounds the tickets of one exchange, and so its time.
+const perLook = 1000
+
+// Renew extends the session in one exchange, which also reads what has become of
+// tickets; if these are many, others read the rest.
+func (s *session) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
+	if err := s.usable(ctx); err != nil {
+		return nil, err
+	}
+	named, r, err := s.renewal(known)
+	if err != nil {
+		return nil, err
+	}
+	look := r.Look
+	r.Look = look[:min(len(look), perLook)]
+	sent := driver.Now()
+	first, err := ask(ctx, s.d, func(ctx context.Context) (Renewed, error) { return s.d.store.Renew(ctx, s.id, r) })
+	if err != nil {
+		return nil, s.heard(err)
+	}
+	s.renewed(sent, r)
+	found := s.see(r.Look, first, sent)
+	for at := perLook; at < len(look); at += perLook {
+		part := look[at:min(at+perLook, len(look))]
+		sent := driver.Now()
+		read, err := ask(ctx, s.d, func(ctx context.Context) (Renewed, error) { return s.d.store.Look(ctx, s.id, part) })
+		if err != nil {
+			break // nothing is said of the rest
+		}
+		maps.Copy(found, s.see(part, read, sent))
+	}
+	if err := s.unstrand(ctx, named, found); err != nil {
+		return nil, err
+	}
+	s.tidy()
+	return s.answer(named, look, found, sent), nil
+}
+
+// renewal sorts what a heartbeat has to do: tickets of this session that are not
+// named become strays, those that are named are none any more.
+func (s *session) renewal(known []driver.Ticket) (named map[Ref]bool, r Renewal, err error) {
+	named = make(map[Ref]bool, len(known))
+	s.d.mu.Lock()
+	defer s.d.mu.Unlock()
+	ids := make(map[string]bool, len(known))
+	for _, t := range known {
+		ref := Ref{t.Queue, t.ID}
+		if named[ref] {
+			continue
+		}
+		if err := checkRef(ref); err != nil {
+			return nil, r, err
+		}
+		named[ref], ids[t.ID] = true, true
+		r.Look = append(r.Look, ref)
+		if p := s.places[t.ID]; p != nil && p.stray {
+			r.Again = append(r.Again, ref)
+		}
+	}
+	now := driver.Now()
+	for id, p := range s.places {
+		switch {
+		case ids[id]:
+		case p.fixed && p.state == held && now.Sub(p.proof) > p.hold+2*s.ttl: // it has ended by itself
+			s.d.ended(p)
+		case p.fixed:
+		default:
+			r.Strand = append(r.Strand, p.ref())
+			r.Look = append(r.Look, p.ref())
+		}
+	}
+	return named, r, nil
+}
+
+// renewed takes note of a renewal, which proves nothing for those that it was not
+// for: what they have of earlier ones stays theirs.
+func (s *session) renewed(sent driver.Instant, r Renewal) {
+	s.d.mu.Lock()
+	defer s.d.mu.Unlock()
+	for _, t := range r.Strand {
+		if p := s.places[t.ID]; p != nil && !p.own {
+			p.proof = p.proven()
+			p.own, p.stray = true, true
+		}
+	}
+	s.proof = max(s.proof, sent)
+}
+
+// seen is what was found out about a ticket.
+type seen struct {
+	Standing
+	proof    driver.Instant
+	underWay bool // its Join may arrive later than the question
+}
+
+// see takes note of what an exchange has said about tickets.
+func (s *session) see(asked []Ref, got Renewed, sent driver.Instant) map[Ref]seen {
+	found := make(map[Ref]seen, len(asked))
+	for i, st := range got.Standings[:min(len(asked), len(got.Standings))] {
+		found[asked[i]] = s.d.see(asked[i], st, s, sent)
+		if st.More {
+			s.d.settle(asked[i].Queue)
+		}
+	}
+	return found
+}
+
+func (d *Driver) see(t Ref, st Standing, s *session, sent driver.Instant) seen {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	p := d.places[t.ID]
+	if p == nil || p.s != s || p.queue != t.Queue {
+		if st.Fixed {
+			return seen{st, min(sent, sent.Add(st.Left-st.Hold)), false}
+		}
+		return seen{Standing: st}
+	}
+	if st.State == Gone {
+		underWay := p.state == unknown && (p.joining > 0 || sent.Sub(p.joined) < 2*s.ttl)
+		if !underWay && p.joined < sent {
+			d.ended(p)
+		}
+		return seen{st, 0, underWay}
+	}
+	p.seen(st, sent)
+	return seen{st, p.proven(), false}
+}
+
+// unstrand has tickets extended again that were found to be strays, though the
+// caller knows them.
+func (s *session) unstrand(ctx context.Context, named map[Ref]bool, found map[Ref]seen) error {
+	var r Renewal
+	for t := range named {
+		if st, ok := found[t]; ok && st.State != Gone && st.Stray {
+			r.Again, r.Look = append(r.Again, t), append(r.Look, t)
+		}
+	}
+	if len(r.Again) == 0 {
+		return nil
+	}
+	sent := driver.Now()
+	again, err := ask(ctx, s.d, func(ctx context.Context) (Renewed, error) { return s.d.store.Renew(ctx, s.id, r) })
+	if err != nil {
+		return s.heard(err)
+	}
+	maps.Copy(found, s.see(r.Look, again, sent))
+	return nil
+}
+
+func (s *session) answer(named map[Ref]bool, asked []Ref, found map[Ref]seen, sent driver.Instant) []driver.Renewed {
+	answer := make([]driver.Renewed, 0, len(asked))
+	for _, t := range asked {
+		st, ok := found[t]
+		r := driver.Renewed{ID: t.ID, Queue: t.Queue}
+		switch {
+		case !ok:
+			continue
+		case !named[t]:
+			if st.State == Gone || st.Fixed {
+				continue
+			}
+			r.State = driver.Stray
+		case st.underWay:
+			continue
+		case st.State == Gone:
+			r.State = driver.Gone
+		case st.Evicted:
+			r.State = driver.Evicted
+		case st.Stray:
+			continue // it could not be extended, and tells the next time
+		case st.Fixed:
+			r.State, r.Proof = driver.Kept, st.proof
+		default:
+			r.State, r.Proof = driver.Kept, sent
+		}
+		answer = append(answer, r)
+	}
+	return answer
+}
+
+// tidied is when a session has tidied up last.
+type tidied struct {
+	sync.Mutex
+	next time.Time
+}
+
+const tidyEvery = time.Minute
+
+// tidy removes, now and then, what dead clients have left.
+func (s *session) tidy() {
+	s.tidied.Lock()
+	defer s.tidied.Unlock()
+	now := time.Now()
+	due := !s.tidied.next.IsZero() && now.After(s.tidied.next)
+	if due || s.tidied.next.IsZero() {
+		s.tidied.next = now.Add(tidyEvery/2 + rand.N(tidyEvery))
+	}
+	if !due {
+		return
+	}
+	s.d.background(func(ctx context.Context) {
+		ctx, cancel := context.WithTimeout(ctx, backgroundTimeout)
+		defer cancel()
+		queues, err := ask(ctx, s.d, s.d.store.Tidy)
+		if err != nil {
+			return // the next one tries again
+		}
+		slices.Sort(queues)
+		for _, q := range slices.Compact(queues) {
+			if s.d.settleAll(ctx, q) != nil {
+				return
+			}
+		}
+	})
+}
