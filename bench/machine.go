@@ -25,7 +25,7 @@ func machine(w io.Writer) {
 }
 
 // measured are parts of the names of the modules whose versions matter.
-var measured = []string{"zookeeper", "sqlite", "redis", "redsync", "rueidis"}
+var measured = []string{"zookeeper", "sqlite", "redis", "redsync", "rueidis", "pgx", "go-sql-driver"}
 
 func field(file, name string) string {
 	f, err := os.Open(file)

@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/interlock-go/interlock/bench/mariadb"
+	"github.com/interlock-go/interlock/bench/postgres"
 	"github.com/interlock-go/interlock/bench/redis"
 	"github.com/interlock-go/interlock/bench/workload"
 	"github.com/interlock-go/interlock/bench/zookeeper"
@@ -40,16 +42,18 @@ func (m measurement) chosen(args []string) bool {
 }
 
 var (
-	repeat  = flag.Int("repeat", 3, "repetitions of each measurement, alternating; the median counts")
-	timed   = flag.Duration("time", time.Second, "how long each contender runs in W1 to W4, in each repetition")
-	limit   = flag.Duration("limit", 15*time.Second, "how long those who wait may take to get through")
-	waiters = flag.Int("waiters", 1000, "waiters of W5: 1000, 5000, 10000")
-	clients = flag.Int("clients", 1000, "clients that the waiters of W5 share, if they are more")
-	leases  = flag.Int("leases", 10000, "leases of W8")
-	only    = flag.String("only", "", "a regular expression for the names of contenders")
-	list    = flag.Bool("list", false, "list workloads and contenders")
-	asJSON  = flag.Bool("json", false, "raw results instead of tables, a JSON object each")
-	atRedis = flag.String("redis", "", "the URL of a Redis that is running; else one is started")
+	repeat     = flag.Int("repeat", 3, "repetitions of each measurement, alternating; the median counts")
+	timed      = flag.Duration("time", time.Second, "how long each contender runs in W1 to W4, in each repetition")
+	limit      = flag.Duration("limit", 15*time.Second, "how long those who wait may take to get through")
+	waiters    = flag.Int("waiters", 1000, "waiters of W5: 1000, 5000, 10000")
+	clients    = flag.Int("clients", 1000, "clients that the waiters of W5 share, if they are more")
+	leases     = flag.Int("leases", 10000, "leases of W8")
+	only       = flag.String("only", "", "a regular expression for the names of contenders")
+	list       = flag.Bool("list", false, "list workloads and contenders")
+	asJSON     = flag.Bool("json", false, "raw results instead of tables, a JSON object each")
+	atRedis    = flag.String("redis", "", "the URL of a Redis that is running; else one is started")
+	atPostgres = flag.String("postgres", "", "the URL of a PostgreSQL that is running; else one is started")
+	atMariaDB  = flag.String("mariadb", "", "the URL of a MariaDB that is running; else one is started")
 )
 
 func main() {
@@ -113,7 +117,7 @@ func bench(ctx context.Context) error {
 }
 
 func backends() []workload.Backend {
-	return []workload.Backend{redis.Backend(*atRedis), zookeeper.Backend()}
+	return []workload.Backend{redis.Backend(*atRedis), zookeeper.Backend(), postgres.Backend(*atPostgres, connections()), mariadb.Backend(*atMariaDB, connections())}
 }
 
 // hold is what a process does whose death is timed.
@@ -137,3 +141,6 @@ func exit(err error) {
 	}
 	os.Exit(0)
 }
+
+// connections are enough for all clients of W5, of which some have several.
+func connections() int { return 100 + *waiters + 3*min(*waiters, *clients) }

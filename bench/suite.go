@@ -66,7 +66,7 @@ func (s *suite) run(ctx context.Context, w workload.Workload, r *report) error {
 	}
 	e := workload.Env{
 		Backend: s.Name, Server: s.server, Time: *timed, Limit: *limit,
-		Waiters: *waiters, Clients: *clients, Leases: *leases,
+		Waiters: *waiters, Clients: *clients, Leases: *leases, Settle: s.Settle,
 	}
 	rounds := *repeat
 	if w.Timed {
@@ -79,6 +79,12 @@ func (s *suite) run(ctx context.Context, w workload.Workload, r *report) error {
 		for i, c := range contenders {
 			if n > 0 && (results[i][0].Failed != "" || results[i][0].Stuck != "") {
 				continue
+			}
+			e := e
+			if w.Timed && c.Least > e.Time {
+				if e.Time = c.Least; n%slicesOfTime > 0 {
+					continue
+				}
 			}
 			if err := ctx.Err(); err != nil {
 				return err

@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"fmt"
+	"math"
 	"os"
 	"strconv"
 	"strings"
@@ -106,6 +107,7 @@ func (s *server) Usage(ctx context.Context) (u workload.Usage, err error) {
 		}
 		return n
 	}
+	u.Transactions = math.NaN()
 	u.Sent = number("total_net_output_bytes") - float64(s.sent)
 	s.gotten += questionBytes() // this one is read already, its answer is not written yet
 	u.Received = number("total_net_input_bytes") - float64(s.gotten)

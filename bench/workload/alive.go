@@ -12,7 +12,7 @@ const aliveTTL = 6 * time.Second
 
 var alive = []Column{
 	{Figure: "exchanges/interval", Decimals: 1, Less: true}, {Figure: "commands/TTL"}, {Figure: "scripts/TTL"},
-	{Figure: "KiB to server/TTL", Decimals: 1}, {Figure: "KiB from server/TTL", Decimals: 1},
+	{Figure: "transactions/TTL"}, {Figure: "KiB to server/TTL", Decimals: 1}, {Figure: "KiB from server/TTL", Decimals: 1},
 	{Figure: "client CPU ms/TTL", Decimals: 1}, {Figure: "server CPU ms/TTL", Decimals: 1},
 }
 
@@ -86,10 +86,13 @@ func keepLeases(ctx context.Context, c Contender, e Env, r *Result) error {
 	}
 	r.set("commands/TTL", server.Commands)
 	r.set("scripts/TTL", server.Scripts)
+	r.set("transactions/TTL", server.Transactions)
 	r.set("KiB to server/TTL", server.Received/1024)
 	r.set("KiB from server/TTL", server.Sent/1024)
 	r.set("client CPU ms/TTL", micros(cpu)/1000)
-	r.set("server CPU ms/TTL", micros(server.CPU)/1000)
+	if server.CPU > 0 {
+		r.set("server CPU ms/TTL", micros(server.CPU)/1000)
+	}
 	return nil
 }
 

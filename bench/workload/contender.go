@@ -17,6 +17,10 @@ type Contender struct {
 	Takes    []string // the names of its workloads
 	Open     func(ctx context.Context, o Options) (Client, error)
 
+	// Least is how long it has to run in W1 to W4 at a time before its figures mean
+	// something.
+	Least time.Duration
+
 	// Elsewhere runs W1 to W5 where Open is of no use: in another process.
 	Elsewhere Elsewhere
 }
@@ -59,6 +63,11 @@ type (
 		Waiting(ctx context.Context, name string) ([]string, error)
 	}
 	identified interface{ Ticket() string }
+
+	// queueing is a Client that knows only how many wait.
+	queueing interface {
+		Queued(ctx context.Context, name string) (int, error)
+	}
 )
 
 // Backend is what contenders compete on.
@@ -68,6 +77,10 @@ type Backend struct {
 	Contenders func(url string) []Contender
 	Beside     map[string]string // by workload: the contender that a ratio is of; or BestPeer
 	Goals      []Goal
+
+	// Settle is how long the waiters of W5 wait before anything is released; 0: not
+	// long.
+	Settle time.Duration
 }
 
 // BestPeer stands for the fastest contender that is not ours.
@@ -83,16 +96,20 @@ type Server interface {
 }
 
 // Usage is what a server has done so far, apart from answering that question.
-// Numbers that are not known are NaN.
+// Numbers that are not known are NaN; CPU is 0 then.
 type Usage struct {
 	CPU            time.Duration
 	Sent, Received float64 // bytes
 	Commands       float64 // those within scripts too
 	Scripts        float64
+	Transactions   float64 // those that write
 }
 
 func (u Usage) sub(v Usage) Usage {
-	return Usage{u.CPU - v.CPU, u.Sent - v.Sent, u.Received - v.Received, u.Commands - v.Commands, u.Scripts - v.Scripts}
+	return Usage{
+		CPU: u.CPU - v.CPU, Sent: u.Sent - v.Sent, Received: u.Received - v.Received,
+		Commands: u.Commands - v.Commands, Scripts: u.Scripts - v.Scripts, Transactions: u.Transactions - v.Transactions,
+	}
 }
 
 // Goal is what one of ours is to reach: a ratio to peers of the same run, or a

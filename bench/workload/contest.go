@@ -17,11 +17,12 @@ type Shape struct {
 }
 
 var pairs = []Column{
-	{Figure: "pairs/s"}, {Figure: "client CPU µs", Decimals: 1}, {Figure: "server CPU µs", Decimals: 1},
+	{Figure: "pairs/s"}, {Figure: "commands/grant", Decimals: 2}, {Figure: "transactions/grant", Decimals: 2},
+	{Figure: "client CPU µs", Decimals: 1}, {Figure: "server CPU µs", Decimals: 1},
 }
 
 var handOffs = []Column{
-	{Figure: "hand-offs/s"}, {Figure: "grants/s"},
+	{Figure: "hand-offs/s"}, {Figure: "grants/s"}, {Figure: "commands/grant", Decimals: 2}, {Figure: "transactions/grant", Decimals: 2},
 	{Figure: "gap p50 µs", Decimals: 1}, {Figure: "gap p99 µs", Decimals: 1}, {Figure: "p99/p50", Decimals: 1},
 	{Figure: "fewest/most", Decimals: 2}, {Figure: "Jain", Decimals: 3},
 	{Figure: "client CPU µs", Decimals: 1}, {Figure: "server CPU µs", Decimals: 1},
@@ -171,7 +172,11 @@ func summarize(r *Result, f Figures, server Usage) {
 	r.set("grants/s", float64(grants)/f.Took.Seconds())
 	r.set("hand-offs/s", float64(len(f.Gaps))/f.Took.Seconds())
 	r.set("client CPU µs", micros(f.CPU)/float64(grants))
-	r.set("server CPU µs", micros(server.CPU)/float64(grants))
+	if server.CPU > 0 {
+		r.set("server CPU µs", micros(server.CPU)/float64(grants))
+	}
+	r.set("commands/grant", server.Commands/float64(grants))
+	r.set("transactions/grant", server.Transactions/float64(grants))
 	setGaps(r, f.Gaps)
 	r.set("fewest/most", float64(slices.Min(f.Each))/float64(slices.Max(f.Each)))
 	r.set("Jain", jain(f.Each))

@@ -12,6 +12,7 @@ var drained = []Column{
 	{Figure: "drain s", Decimals: 3, Less: true}, {Figure: "drained"}, {Figure: "hand-offs/s"},
 	{Figure: "gap p50 µs", Decimals: 1}, {Figure: "gap p99 µs", Decimals: 1},
 	{Figure: "commands/hand-off", Decimals: 2, Less: true}, {Figure: "scripts/hand-off", Decimals: 2, Less: true},
+	{Figure: "transactions/hand-off", Decimals: 2, Less: true},
 	{Figure: "bytes sent/hand-off", Less: true},
 	{Figure: "commands while queued/s"},
 }
@@ -121,11 +122,12 @@ func setDrained(r *Result, through int, took time.Duration, server Usage) {
 	r.set("hand-offs/s", float64(through)/took.Seconds())
 	r.set("commands/hand-off", server.Commands/float64(through))
 	r.set("scripts/hand-off", server.Scripts/float64(through))
+	r.set("transactions/hand-off", server.Transactions/float64(through))
 	r.set("bytes sent/hand-off", server.Sent/float64(through))
 }
 
-// settle is how long those who wait are watched before anything is released:
-// what they send then is their polling.
+// settle is how long those who wait are watched at least before anything is
+// released: what they send then is their polling.
 const settle = 300 * time.Millisecond
 
 func watchIdle(ctx context.Context, e Env, r *Result) error {
@@ -133,18 +135,18 @@ func watchIdle(ctx context.Context, e Env, r *Result) error {
 	if err != nil {
 		return err
 	}
-	time.Sleep(settle)
-	_, _, idle, err := queued.since(ctx)
+	time.Sleep(max(settle, e.Settle))
+	took, _, idle, err := queued.since(ctx)
 	if err != nil {
 		return err
 	}
-	r.set("commands while queued/s", idle.Commands/settle.Seconds())
+	r.set("commands while queued/s", idle.Commands/took.Seconds())
 	return nil
 }
 
 // lineUp returns once all wait, and if the contender knows it, who waits in
 // which order: tickets, of which goroutines of one client may share one. Of
-// other contenders every waiter has sent something.
+// contenders that do not know who waits, every waiter has sent something.
 func lineUp(ctx context.Context, e Env, holder Client, clients int, name string, ready *atomic.Int64, started cost) ([]string, error) {
 	l, knows := holder.(lining)
 	late := fmt.Errorf("the waiters are not in line after %v", e.Limit)
@@ -157,6 +159,13 @@ func lineUp(ctx context.Context, e Env, holder Client, clients int, name string,
 		}
 		pause = 20 * time.Millisecond
 		if ready.Load() < int64(e.Waiters) {
+			continue
+		}
+		if q, ok := holder.(queueing); ok {
+			n, err := q.Queued(ctx, name)
+			if err != nil || n >= e.Waiters {
+				return nil, err
+			}
 			continue
 		}
 		if !knows {

@@ -26,6 +26,7 @@ type Env struct {
 	Waiters int           // W5
 	Clients int           // W5: of which there are at most so many
 	Leases  int           // W8
+	Settle  time.Duration // W5: how long the crowd waits before the release
 }
 
 // What is checked.

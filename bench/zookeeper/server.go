@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/interlock-go/interlock/bench/kernel"
 	"github.com/interlock-go/interlock/bench/workload"
 	"github.com/interlock-go/interlock/internal/zktest"
 )
@@ -20,7 +21,7 @@ import (
 // server is a ZooKeeper that was started here.
 type server struct {
 	*zktest.Server
-	traffic *traffic
+	traffic *kernel.Traffic
 
 	mu    sync.Mutex
 	asked float64 // questions of usage, which are not its use
@@ -43,7 +44,7 @@ func start(ctx context.Context) (*server, error) {
 		_ = os.RemoveAll(dir)
 		return nil, err
 	}
-	s := &server{Server: running, traffic: newTraffic(running.Port)}
+	s := &server{Server: running, traffic: kernel.NewTraffic(running.Port, 0)}
 	if err := warmUp(ctx, s.URL()); err != nil {
 		_ = s.Close()
 		return nil, err
@@ -66,7 +67,7 @@ func (s *server) About() []string {
 		"ZooKeeper " + version + ", one server, heap of 1 GiB, forceSync=no (writes do not wait for the disk), tickTime " + tick.String(),
 		"Curator " + curatorVersion() + "; " + javaVersion(),
 	}
-	if _, _, err := s.traffic.read(); err != nil {
+	if _, _, err := s.traffic.Read(); err != nil {
 		about = append(about, "bytes are not counted: "+err.Error())
 	}
 	return about
@@ -96,9 +97,9 @@ func curatorVersion() string {
 func (s *server) Usage(context.Context) (u workload.Usage, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	u.CPU = cpuOf(s.Pid())
-	u.Scripts = math.NaN()
-	if u.Sent, u.Received, err = s.traffic.read(); err != nil {
+	u.CPU = kernel.CPU(s.Pid())
+	u.Scripts, u.Transactions = math.NaN(), math.NaN()
+	if u.Sent, u.Received, err = s.traffic.Read(); err != nil {
 		u.Sent, u.Received = math.NaN(), math.NaN()
 	}
 	s.asked++

@@ -1,59 +1,21 @@
 package zookeeper
 
 import (
-	"slices"
 	"testing"
 	"time"
 
+	"github.com/interlock-go/interlock/bench/trial"
 	"github.com/interlock-go/interlock/bench/workload"
 	"github.com/interlock-go/interlock/internal/zktest"
 )
 
-func startBackend(t *testing.T) (workload.Backend, workload.Server) {
-	t.Helper()
-	b := Backend()
-	s, err := b.Start(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return b, s
-}
-
-// W9 starts the program again, which a test is not.
 func TestAllDoNothingWrong(t *testing.T) {
-	b, s := startBackend(t)
-	e := workload.Env{
-		Backend: b.Name, Server: s, Time: 100 * time.Millisecond, Limit: 30 * time.Second,
-		Waiters: 50, Clients: 20, Leases: 100,
-	}
-	for _, w := range workload.All() {
-		for _, c := range b.Contenders(s.URL()) {
-			if w.Name == "W9" || !slices.Contains(c.Takes, w.Name) {
-				continue
-			}
-			t.Run(w.Name+"/"+c.Name, func(t *testing.T) {
-				if err := s.Clear(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-				r := w.Run(t.Context(), c, e)
-				if r.Bad() || len(r.Figures) == 0 {
-					t.Errorf("%+v", r)
-				}
-				if w.Name == "W5" && (r.Figures["drained"] != 50 || r.Figures[bytesSent] <= 0) {
-					t.Errorf("%+v", r)
-				}
-			})
-		}
-	}
+	b := Backend()
+	trial.All(t, b, trial.Start(t, b))
 }
 
 func TestClearLeavesNothing(t *testing.T) {
-	_, s := startBackend(t)
+	s := trial.Start(t, Backend())
 	conn, err := connect(t.Context(), s.URL(), time.Minute)
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +35,7 @@ func TestClearLeavesNothing(t *testing.T) {
 // A proxy sees every byte, which takes time: it is to show that the kernel counts
 // the same.
 func TestBytesAreThoseOnTheWire(t *testing.T) {
-	_, s := startBackend(t)
+	s := trial.Start(t, Backend())
 	z := s.(closing)
 	proxy := zktest.NewProxy(t, z.Addr)
 	before, err := s.Usage(t.Context())
