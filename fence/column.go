@@ -9,29 +9,31 @@ import (
 // Column keeps the largest token in a column of the very row that it protects:
 // a 64-bit integer, 0 or NULL before the first check.
 type Column struct {
+	d                  Dialect
 	table, raise, seen string
 }
 
 // NewColumn describes the column token of a table whose rows are named by the
 // column key, which must be unique.
 func NewColumn(d Dialect, table, key, token string) (*Column, error) {
-	tab, err := d.table(table)
+	tab, err := d.Table(table)
 	if err != nil {
 		return nil, fmt.Errorf("fence: %w", err)
 	}
-	k, err := d.column(key)
+	k, err := d.Column(key)
 	if err != nil {
 		return nil, fmt.Errorf("fence: %w", err)
 	}
-	tok, err := d.column(token)
+	tok, err := d.Column(token)
 	if err != nil {
 		return nil, fmt.Errorf("fence: %w", err)
 	}
 	return &Column{
+		d:     d,
 		table: table,
 		raise: fmt.Sprintf("UPDATE %s SET %s = %s WHERE %s = %s AND coalesce(%s, 0) <= %s",
-			tab, tok, d.param(1), k, d.param(2), tok, d.param(3)),
-		seen: fmt.Sprintf("SELECT coalesce(%s, 0) FROM %s WHERE %s = %s", tok, tab, k, d.param(1)),
+			tab, tok, d.Param(1), k, d.Param(2), tok, d.Param(3)),
+		seen: fmt.Sprintf("SELECT coalesce(%s, 0) FROM %s WHERE %s = %s", tok, tab, k, d.Param(1)) + d.latest(),
 	}, nil
 }
 
@@ -49,7 +51,13 @@ func (c *Column) Check(ctx context.Context, tx *sql.Tx, key any, g Grant) error 
 	if err != nil {
 		return fmt.Errorf("fence %s: %w", resource, err)
 	}
-	return verdict(done, resource, token, func() *sql.Row {
-		return tx.QueryRowContext(ctx, c.seen, key)
-	})
+	switch n, err := done.RowsAffected(); {
+	case err != nil:
+		return fmt.Errorf("fence %s: %w", resource, err)
+	case n > 1:
+		return fmt.Errorf("fence %s: %d rows have this key; it must name one", resource, n)
+	case n == 1 && c.d.counts():
+		return nil
+	}
+	return verdict(tx.QueryRowContext(ctx, c.seen, key), resource, token)
 }

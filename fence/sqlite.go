@@ -7,17 +7,9 @@ import "github.com/interlock-go/interlock/internal/ident"
 // transaction that has read before, SQLite refuses it with SQLITE_BUSY if
 // somebody else has written since, and the transaction has to begin again:
 // check first, or begin with BEGIN IMMEDIATE.
-var SQLite Dialect = sqlite{}
+var SQLite Dialect = sqlite{ident.SQLite}
 
-type sqlite struct{}
-
-// SQLite takes a misspelt name in double quotes for a text, and would compare
-// that with the token; backticks always mean a name.
-const mark = '`'
-
-func (sqlite) table(name string) (string, error)  { return ident.Table(name, mark) }
-func (sqlite) column(name string) (string, error) { return ident.Column(name, mark) }
-func (sqlite) param(int) string                   { return "?" }
+type sqlite struct{ ident.Syntax }
 
 func (sqlite) create(table string) string {
 	return `CREATE TABLE IF NOT EXISTS ` + table + ` (resource TEXT PRIMARY KEY, token INTEGER NOT NULL) WITHOUT ROWID`
@@ -25,5 +17,8 @@ func (sqlite) create(table string) string {
 
 func (sqlite) raise(table string) string {
 	return `INSERT INTO ` + table + ` AS seen (resource, token) VALUES (?, ?)
-		ON CONFLICT (resource) DO UPDATE SET token = excluded.token WHERE seen.token <= excluded.token`
+		ON CONFLICT (resource) DO UPDATE SET token = excluded.token WHERE seen.token <= ?`
 }
+
+func (sqlite) latest() string { return "" }
+func (sqlite) counts() bool   { return true }

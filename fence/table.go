@@ -19,28 +19,33 @@ const maxResource = 512
 //
 //	resource (primary key), token (64 bits)
 type Table struct {
+	d                   Dialect
 	create, raise, seen string
 }
 
 // NewTable describes the table of the given name, such as [DefaultTable].
 func NewTable(d Dialect, name string) (*Table, error) {
-	table, err := d.table(name)
+	table, err := d.Table(name)
 	if err != nil {
 		return nil, fmt.Errorf("fence: %w", err)
 	}
 	return &Table{
+		d:      d,
 		create: d.create(table),
 		raise:  d.raise(table),
-		seen:   "SELECT token FROM " + table + " WHERE resource = " + d.param(1),
+		seen:   "SELECT token FROM " + table + " WHERE resource = " + d.Param(1) + d.latest(),
 	}, nil
 }
 
 // Create makes the table if it does not exist.
 func (t *Table) Create(ctx context.Context, db *sql.DB) error {
-	if _, err := db.ExecContext(ctx, t.create); err != nil {
-		return fmt.Errorf("fence: create the table: %w", err)
+	var err error
+	for range 2 { // PostgreSQL fails if another makes it at the same moment; then it is there
+		if _, err = db.ExecContext(ctx, t.create); err == nil {
+			return nil
+		}
 	}
-	return nil
+	return fmt.Errorf("fence: create the table: %w", err)
 }
 
 // Check refuses the grant with ErrStale if the resource has seen a larger
@@ -58,33 +63,33 @@ func (t *Table) Check(ctx context.Context, tx *sql.Tx, resource string, g Grant)
 	if err != nil {
 		return err
 	}
-	done, err := tx.ExecContext(ctx, t.raise, resource, token)
+	done, err := tx.ExecContext(ctx, t.raise, resource, token, token)
 	if err != nil {
 		return fmt.Errorf("fence %s: %w", resource, err)
 	}
-	return verdict(done, resource, token, func() *sql.Row {
-		return tx.QueryRowContext(ctx, t.seen, resource)
-	})
+	n, err := done.RowsAffected()
+	if err != nil {
+		return fmt.Errorf("fence %s: %w", resource, err)
+	}
+	if t.d.counts() && n == 1 {
+		return nil
+	}
+	return verdict(tx.QueryRowContext(ctx, t.seen, resource), resource, token)
 }
 
-// verdict says what became of a statement that stores the token unless a
-// larger one is there.
-func verdict(done sql.Result, resource string, token int64, seen func() *sql.Row) error {
-	n, err := done.RowsAffected()
-	switch {
+// verdict looks which token a statement has left that stores one unless a larger
+// one is there.
+func verdict(row *sql.Row, resource string, token int64) error {
+	var seen int64
+	switch err := row.Scan(&seen); {
+	case errors.Is(err, sql.ErrNoRows):
+		return fmt.Errorf("fence: no row %s to keep the token in: %w", resource, err)
 	case err != nil:
 		return fmt.Errorf("fence %s: %w", resource, err)
-	case n == 1:
-		return nil
-	case n > 1:
-		return fmt.Errorf("fence %s: %d rows have this key; it must name one", resource, n)
+	case seen > token:
+		return &StaleError{Resource: resource, Token: uint64(token), Seen: uint64(seen)}
+	case seen < token:
+		return fmt.Errorf("fence %s: the row holds %d and has not taken token %d: it was replaced meanwhile; begin the transaction again", resource, seen, token)
 	}
-	var larger int64
-	if err := seen().Scan(&larger); err != nil {
-		if errors.Is(err, sql.ErrNoRows) {
-			return fmt.Errorf("fence: no row %s to keep the token in: %w", resource, err)
-		}
-		return fmt.Errorf("fence %s: %w", resource, err)
-	}
-	return &StaleError{Resource: resource, Token: uint64(token), Seen: uint64(larger)}
+	return nil
 }

@@ -4,90 +4,82 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"time"
+
+	"github.com/interlock-go/interlock/internal/rows"
 )
 
 // Table is a table whose rows are locked by their key.
-type Table struct {
-	dialect   Dialect
-	name      string // as the caller gave it
-	table     string // quoted
-	key       string // quoted
-	hasRowSQL string
-}
+type Table struct{ rows *rows.Table }
 
 // NewTable describes a table, whose name may be qualified (schema.table), and
-// the column of its primary key, or of another unique key.
-func NewTable(d Dialect, table, key string) (*Table, error) {
-	t := &Table{dialect: d, name: table}
-	var err error
-	if t.table, err = d.table(table); err != nil {
-		return nil, fmt.Errorf("rowlock: %w", err)
-	}
-	if t.key, err = d.column(key); err != nil {
-		return nil, fmt.Errorf("rowlock: %w", err)
-	}
-	t.hasRowSQL = fmt.Sprintf("SELECT 1 FROM %s WHERE %s = %s", t.table, t.key, d.param(1))
-	return t, nil
-}
-
-// Option changes one call.
-type Option func(*config)
-
-type config struct{ wait time.Duration }
-
-// forever is the wait of a call without the option Wait.
-const forever = time.Duration(-1)
-
-// Wait bounds the wait for a lock, after which the call fails with ErrBusy; 0
-// and less fail at once. Without it, only the context bounds the wait.
-func Wait(d time.Duration) Option {
-	return func(c *config) { c.wait = max(d, 0) }
-}
-
-// Begin starts a transaction in which rows of the table can be locked. As with
-// sql.DB.BeginTx, the transaction is rolled back when ctx ends.
-//
-// On SQLite it is a BEGIN IMMEDIATE: SQLite has no row locks, only one write
-// lock for the database file, and Begin waits until the transaction has it. Then
-// every read and write of the transaction is of the latest state, and nobody
-// else writes to any table until it ends, not even if its process is stopped in
-// the middle; readers go on. Waiters try again every
-// few milliseconds, in no order, each with a connection of its own: the size of
-// the pool bounds how many of a process do. A connection that is set to begin
-// every transaction with BEGIN IMMEDIATE waits one busy_timeout at each try. Where the file is not in WAL mode, give each
-// connection a busy_timeout: a commit there waits for readers, and a waiter is
-// one for a moment.
-func (t *Table) Begin(ctx context.Context, db Beginner, opts ...Option) (*sql.Tx, error) {
-	c := config{wait: forever}
-	for _, o := range opts {
-		o(&c)
-	}
-	tx, err := t.dialect.begin(ctx, db, t, c.wait)
+// the columns of its primary key, or of another unique key.
+func NewTable(d Dialect, table string, key ...string) (*Table, error) {
+	t, err := rows.NewTable(d.rows, table, key)
 	if err != nil {
-		return nil, fmt.Errorf("rowlock: begin: %w", t.dialect.explain(err))
+		return nil, fmt.Errorf("rowlock: %w", err)
 	}
-	return tx, nil
+	return &Table{t}, nil
 }
 
 // Lock locks the row for the rest of the transaction, which is the caller's own
-// or one of [Table.Begin]. What the transaction reads of it afterwards is the
-// latest state, and stays it. A row that does not exist: sql.ErrNoRows. After
-// another error the transaction is of no more use: roll it back.
+// or one of [Table.Begin]. Nobody else can change the row then. A row that does
+// not exist: sql.ErrNoRows.
 //
-// On SQLite the lock is the write lock of the database file. A transaction of
-// Begin has it, and Lock only looks whether the row exists. Any other takes it
-// now, and waits as long as the connection's busy_timeout, then fails with
-// ErrBusy. If the transaction has read before and somebody else has written
-// since, Lock fails at once, with ErrConflict (or ErrBusy, where the driver does
-// not tell): so lock before reading.
-func (t *Table) Lock(ctx context.Context, tx *sql.Tx, key any) error {
-	found, err := t.dialect.lock(ctx, tx, t, key)
+// Lock before reading. What was read before may be outdated, and on MySQL and
+// MariaDB even what a plain SELECT reads afterwards: in a transaction of
+// REPEATABLE READ, their default, all such reads are of the moment of the first.
+// [Table.LockAndRead] always reads the latest state; transactions of Begin and Do
+// are READ COMMITTED. PostgreSQL fails with ErrConflict where a transaction of
+// REPEATABLE READ or SERIALIZABLE would have to read two states.
+//
+// On MySQL and MariaDB, in REPEATABLE READ, a row that does not exist leaves a
+// lock on the gap where it would be: others cannot insert there until the
+// transaction ends, and two that both looked and then insert deadlock.
+//
+// SQLite has no row locks: the lock is the write lock of the database file, for
+// every row and table, until the transaction ends. A transaction of Begin has
+// it, and Lock only looks whether the row exists. Any other takes it now, and
+// waits as long as the connection's busy_timeout, then fails with ErrBusy. If the
+// transaction has read before and somebody else has written since, Lock fails at
+// once, with ErrConflict (or ErrBusy, where the driver does not tell).
+func (t *Table) Lock(ctx context.Context, tx *sql.Tx, key any, opts ...Option) error {
+	return t.LockAndRead(ctx, tx, key, nil, opts...)
+}
+
+// LockAndRead is Lock, and reads columns of the row in the same statement.
+func (t *Table) LockAndRead(ctx context.Context, tx *sql.Tx, key any, into Columns, opts ...Option) error {
+	err := t.rows.Lock(ctx, connOf(tx), rowsKey(key), rows.Columns(into), configOf(opts))
 	if err != nil {
-		return fmt.Errorf("rowlock: lock %s/%v: %w", t.name, key, t.dialect.explain(err))
-	}
-	if !found {
-		return fmt.Errorf("rowlock: lock %s/%v: %w", t.name, key, sql.ErrNoRows)
+		return fmt.Errorf("rowlock: %w", err)
 	}
 	return nil
+}
+
+// LockFree locks up to n of the rows that nobody else has locked, without
+// waiting, and returns their keys: it tries the keys in their order, leaves out
+// what is locked or does not exist, and stops when it has n. It suits workers who
+// each take some of many jobs, and buyers of any free seat.
+//
+// On SQLite it is a Lock of the first n rows that exist.
+func (t *Table) LockFree(ctx context.Context, tx *sql.Tx, n int, keys []any, opts ...Option) (locked []any, err error) {
+	given := make([]any, len(keys))
+	for i, key := range keys {
+		given[i] = rowsKey(key)
+	}
+	free, err := t.rows.LockFree(ctx, connOf(tx), n, given, configOf(opts))
+	if err != nil {
+		return nil, fmt.Errorf("rowlock: %w", err)
+	}
+	for _, i := range free {
+		locked = append(locked, keys[i])
+	}
+	return locked, nil
+}
+
+// rowsKey lets a Key be known as such.
+func rowsKey(key any) any {
+	if parts, ok := key.(Key); ok {
+		return rows.Key(parts)
+	}
+	return key
 }

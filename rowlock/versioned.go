@@ -2,12 +2,10 @@ package rowlock
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
-	"slices"
-	"strings"
+
+	"github.com/interlock-go/interlock/internal/rows"
 )
 
 // Versioned is a table each of whose rows has a version: a column of 64-bit
@@ -15,44 +13,34 @@ import (
 // the rows without [Versioned.Write] must increase it as well.
 type Versioned struct {
 	Table
-	version string // quoted
 }
 
-// NewVersioned describes a table, whose name may be qualified (schema.table),
-// the column of its unique key, and the column of the version.
-func NewVersioned(d Dialect, table, key, version string) (*Versioned, error) {
-	t, err := NewTable(d, table, key)
+// NewVersioned describes the column of a table that holds the versions.
+func NewVersioned(t *Table, column string) (*Versioned, error) {
+	v, err := t.rows.WithVersion(column)
 	if err != nil {
-		return nil, err
-	}
-	v := &Versioned{Table: *t}
-	if v.version, err = d.column(version); err != nil {
 		return nil, fmt.Errorf("rowlock: %w", err)
 	}
-	return v, nil
+	return &Versioned{Table{v}}, nil
 }
 
 // FirstVersion is a version for a row that is about to be inserted. It is drawn
 // at random from 1 to 2^52, so that a row that was deleted and inserted again
-// under the same key is not taken for the one that was read before.
+// under the same key is not taken for the one that was read before. The default
+// of the column can do the same for those who do not know of versions:
+//
+//	PostgreSQL  DEFAULT (1 + floor(random() * 4503599627370496))
+//	MySQL       DEFAULT (1 + floor(rand() * 4503599627370496))
+//	SQLite      DEFAULT (1 + (random() & 4503599627370495))
 func FirstVersion() int64 { return 1 + rand.Int64N(1<<52) }
-
-// Columns are some columns of a row by their names: for [Versioned.Read] with
-// pointers to scan into, for [Versioned.Write] with their new values.
-type Columns map[string]any
 
 // Read reads columns of a row together with the version that they belong to.
 // Only what was read with the version is protected by it. A row that does not
 // exist: sql.ErrNoRows.
 func (v *Versioned) Read(ctx context.Context, q Queryer, key any, into Columns) (version int64, err error) {
-	names, dest, err := v.split(into)
+	version, err = v.rows.Read(ctx, conn{q: q}, rowsKey(key), rows.Columns(into))
 	if err != nil {
-		return 0, fmt.Errorf("rowlock: read %s/%v: %w", v.name, key, err)
-	}
-	query := fmt.Sprintf("SELECT %s FROM %s WHERE %s = %s",
-		strings.Join(append(names, v.version), ", "), v.table, v.key, v.dialect.param(1))
-	if err := q.QueryRowContext(ctx, query, key).Scan(append(dest, &version)...); err != nil {
-		return 0, fmt.Errorf("rowlock: read %s/%v: %w", v.name, key, v.dialect.explain(err))
+		return 0, fmt.Errorf("rowlock: %w", err)
 	}
 	return version, nil
 }
@@ -62,47 +50,25 @@ func (v *Versioned) Read(ctx context.Context, q Queryer, key any, into Columns) 
 // nothing and returns ErrConflict. In a transaction the row stays locked until
 // the end, so further writes of the transaction belong to the same change.
 //
+// After a conflict the row has to be read in a new transaction: in the same one,
+// MySQL and MariaDB may go on showing the old version, and PostgreSQL may refuse.
+//
 // On SQLite, a transaction whose first statement is a Read may find its Write
 // refused, with ErrConflict, whatever row somebody else has written to since:
 // read outside of the transaction that writes.
 func (v *Versioned) Write(ctx context.Context, e Execer, key any, version int64, values Columns) error {
-	names, args, err := v.split(values)
+	err := v.rows.Write(ctx, conn{e: e}, rowsKey(key), version, rows.Columns(values))
 	if err != nil {
-		return fmt.Errorf("rowlock: write %s/%v: %w", v.name, key, err)
-	}
-	var set strings.Builder
-	for i, name := range names {
-		fmt.Fprintf(&set, "%s = %s, ", name, v.dialect.param(i+1))
-	}
-	query := fmt.Sprintf("UPDATE %s SET %s%s = %s + 1 WHERE %s = %s AND %s = %s", v.table, &set, v.version, v.version,
-		v.key, v.dialect.param(len(names)+1), v.version, v.dialect.param(len(names)+2))
-	done, err := e.ExecContext(ctx, query, append(args, key, version)...)
-	if err != nil {
-		return fmt.Errorf("rowlock: write %s/%v: %w", v.name, key, v.dialect.explain(err))
-	}
-	switch n, err := done.RowsAffected(); {
-	case err != nil:
-		return fmt.Errorf("rowlock: write %s/%v: %w", v.name, key, err)
-	case n == 0:
-		return fmt.Errorf("rowlock: write %s/%v: %w: version %d does not stand any more", v.name, key, ErrConflict, version)
-	case n > 1:
-		return fmt.Errorf("rowlock: write %s/%v: %d rows have this key; it must name one", v.name, key, n)
+		return fmt.Errorf("rowlock: %w", err)
 	}
 	return nil
 }
 
-// split returns the quoted names in a fixed order, so that databases see the
-// same statement each time, and what belongs to them.
-func (v *Versioned) split(c Columns) (names []string, values []any, err error) {
-	for _, name := range slices.Sorted(maps.Keys(c)) {
-		quoted, err := v.dialect.column(name)
-		if err != nil {
-			return nil, nil, err
-		}
-		if strings.EqualFold(quoted, v.version) {
-			return nil, nil, errors.New("the version is not among the columns: it is read and written by itself")
-		}
-		names, values = append(names, quoted), append(values, c[name])
+// Delete removes a row if its version is still the given one. Otherwise it is
+// like a Write.
+func (v *Versioned) Delete(ctx context.Context, e Execer, key any, version int64) error {
+	if err := v.rows.Delete(ctx, conn{e: e}, rowsKey(key), version); err != nil {
+		return fmt.Errorf("rowlock: %w", err)
 	}
-	return names, values, nil
+	return nil
 }

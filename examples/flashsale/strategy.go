@@ -169,7 +169,11 @@ func striped(s *shop) (sell, error) {
 }
 
 func optimistic(s *shop) (sell, error) {
-	items, err := rowlock.NewVersioned(rowlock.SQLite, "items", "id", "version")
+	table, err := rowlock.NewTable(rowlock.SQLite, "items", "id")
+	if err != nil {
+		return nil, err
+	}
+	items, err := rowlock.NewVersioned(table, "version")
 	if err != nil {
 		return nil, err
 	}

@@ -31,7 +31,9 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	os.Exit(m.Run())
+	status := m.Run()
+	stopServers()
+	os.Exit(status)
 }
 
 // sellTooLate is the worst holder there is: it takes the lock, reads the stock,

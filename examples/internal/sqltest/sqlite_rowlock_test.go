@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
@@ -21,7 +20,7 @@ func newItems(t *testing.T, journal string) (file string) {
 }
 
 func items(t *testing.T) *rowlock.Versioned {
-	v, err := rowlock.NewVersioned(rowlock.SQLite, "items", "id", "version")
+	v, err := newVersioned(rowlock.SQLite, "items", "id", "version")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,49 +172,6 @@ func TestLockAfterAnOutdatedReadIsAConflict(t *testing.T) {
 	}
 }
 
-func TestWriteOnlyIfTheVersionStands(t *testing.T) {
-	ctx, items := t.Context(), items(t)
-	db := open(t, newItems(t, "WAL"))
-	read := func() (stock int, version int64) {
-		t.Helper()
-		version, err := items.Read(ctx, db, 1, rowlock.Columns{"stock": &stock})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return stock, version
-	}
-	stock, version := read()
-	if err := items.Write(ctx, db, 1, version, rowlock.Columns{"stock": stock - 1}); err != nil {
-		t.Fatal(err)
-	}
-	if err := items.Write(ctx, db, 1, version, rowlock.Columns{"stock": stock - 2}); !errors.Is(err, rowlock.ErrConflict) {
-		t.Errorf("a second write with one version: got %v, want ErrConflict", err)
-	}
-	// A value that comes back is not a version that comes back.
-	stock, version = read()
-	must(t, db, "UPDATE items SET stock = stock - 1, version = version + 1 WHERE id = 1")
-	must(t, db, "UPDATE items SET stock = stock + 1, version = version + 1 WHERE id = 1")
-	if err := items.Write(ctx, db, 1, version, rowlock.Columns{"stock": stock - 1}); !errors.Is(err, rowlock.ErrConflict) {
-		t.Errorf("the value went and came back: got %v, want ErrConflict", err)
-	}
-	// Nor is a row that comes back the row that was read.
-	stock, version = read()
-	must(t, db, "DELETE FROM items WHERE id = 1")
-	if err := items.Write(ctx, db, 1, version, rowlock.Columns{"stock": stock - 1}); !errors.Is(err, rowlock.ErrConflict) {
-		t.Errorf("the row was deleted: got %v, want ErrConflict", err)
-	}
-	must(t, db, "INSERT INTO items VALUES (1, ?, ?)", stock, rowlock.FirstVersion())
-	if err := items.Write(ctx, db, 1, version, rowlock.Columns{"stock": stock - 1}); !errors.Is(err, rowlock.ErrConflict) {
-		t.Errorf("the row was deleted and inserted again: got %v, want ErrConflict", err)
-	}
-	if got, _ := read(); got != stock {
-		t.Errorf("a refused write has changed the stock: got %d, want %d", got, stock)
-	}
-	if _, err := items.Read(ctx, db, 7, rowlock.Columns{"stock": &stock}); !errors.Is(err, sql.ErrNoRows) {
-		t.Errorf("no such row: got %v, want sql.ErrNoRows", err)
-	}
-}
-
 func TestWriteAfterAnOutdatedReadOfItsTransactionIsAConflict(t *testing.T) {
 	ctx, items := t.Context(), items(t)
 	file := newItems(t, "WAL")
@@ -273,7 +229,7 @@ func TestRetryCallsAgainOnConflictsOnlyAndOnlySoOften(t *testing.T) {
 func TestMisspeltNamesAreErrors(t *testing.T) {
 	ctx, db := t.Context(), open(t, newItems(t, "WAL"))
 	for _, names := range [][3]string{{"itemz", "id", "version"}, {"items", "idd", "version"}, {"items", "id", "verzion"}} {
-		v, err := rowlock.NewVersioned(rowlock.SQLite, names[0], names[1], names[2])
+		v, err := newVersioned(rowlock.SQLite, names[0], names[1], names[2])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -299,8 +255,8 @@ func TestMisspeltNamesAreErrors(t *testing.T) {
 		t.Error("Write of the version itself: want an error")
 	}
 	for _, names := range [][3]string{{"", "id", "version"}, {"items", "", "version"}, {"items", "id", ""}} {
-		if _, err := rowlock.NewVersioned(rowlock.SQLite, names[0], names[1], names[2]); err == nil {
-			t.Errorf("NewVersioned%q: want an error", names)
+		if _, err := newVersioned(rowlock.SQLite, names[0], names[1], names[2]); err == nil {
+			t.Errorf("%q: want an error", names)
 		}
 	}
 }
@@ -311,7 +267,7 @@ func TestNamesCannotBecomeSQL(t *testing.T) {
 		"CREATE TABLE items (id INTEGER PRIMARY KEY)",
 		"CREATE TABLE `order` (`group` INTEGER PRIMARY KEY, `x`` = 0; DROP TABLE items; --` INTEGER, `select` INTEGER NOT NULL)",
 		"INSERT INTO `order` VALUES (1, 0, 1)"))
-	v, err := rowlock.NewVersioned(rowlock.SQLite, "main.order", "group", "select")
+	v, err := newVersioned(rowlock.SQLite, "main.order", "group", "select")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -323,59 +279,4 @@ func TestNamesCannotBecomeSQL(t *testing.T) {
 		t.Errorf("got %d, version %d, %v; want 5, version 2", got, version, err)
 	}
 	number(t, db, "SELECT count(*) FROM items")
-}
-
-// Several processes count a row down at once, each in its own way; no step may
-// be lost, and none may fail because of the others.
-func TestNoChangeIsLost(t *testing.T) {
-	const clients, steps = 6, 15
-	items := items(t)
-	optimistic := func(ctx context.Context, db *sql.DB) error {
-		return items.Retry(ctx, 10000, func(ctx context.Context) error {
-			var stock int
-			version, err := items.Read(ctx, db, 1, rowlock.Columns{"stock": &stock})
-			if err != nil {
-				return err
-			}
-			return items.Write(ctx, db, 1, version, rowlock.Columns{"stock": stock - 1})
-		})
-	}
-	pessimistic := func(ctx context.Context, db *sql.DB) error {
-		tx, err := items.Begin(ctx, db)
-		if err != nil {
-			return err
-		}
-		defer tx.Rollback()
-		if err := items.Lock(ctx, tx, 1); err != nil {
-			return err
-		}
-		var stock int
-		if err := tx.QueryRowContext(ctx, "SELECT stock FROM items WHERE id = 1").Scan(&stock); err != nil {
-			return err
-		}
-		if _, err := tx.ExecContext(ctx, "UPDATE items SET stock = ?, version = version + 1 WHERE id = 1", stock-1); err != nil {
-			return err
-		}
-		return tx.Commit()
-	}
-	for name, step := range map[string]func(context.Context, *sql.DB) error{"optimistic": optimistic, "pessimistic": pessimistic} {
-		t.Run(name, func(t *testing.T) {
-			file := newItems(t, "WAL")
-			var clientsDone sync.WaitGroup
-			for range clients {
-				db := open(t, file)
-				clientsDone.Go(func() {
-					for range steps {
-						if err := step(t.Context(), db); err != nil {
-							t.Error(err)
-						}
-					}
-				})
-			}
-			clientsDone.Wait()
-			if got := number(t, open(t, file), "SELECT stock FROM items WHERE id = 1"); got != 100-clients*steps {
-				t.Errorf("stock: got %d, want %d", got, 100-clients*steps)
-			}
-		})
-	}
 }

@@ -1,0 +1,242 @@
+package sqltest
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	_ "github.com/go-sql-driver/mysql"
+	_ "github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/interlock-go/interlock/fence"
+	"github.com/interlock-go/interlock/internal/mysqltest"
+	"github.com/interlock-go/interlock/internal/pgtest"
+	"github.com/interlock-go/interlock/internal/testserver"
+	"github.com/interlock-go/interlock/rowlock"
+)
+
+// database is a kind of database, and its way to say what the tests need.
+type database struct {
+	name    string
+	rows    rowlock.Dialect
+	fence   fence.Dialect
+	numbers bool   // placeholders are $1
+	random  string // the default of a version that FirstVersion proposes
+	create  func(t *testing.T) *instance
+}
+
+// instance is a database of one test.
+type instance struct {
+	*database
+	open func(t *testing.T) *sql.DB // with a pool of its own, as in another process
+
+	// waiting is how many wait for a lock; nil where that cannot be seen.
+	waiting func() string
+}
+
+// awaitWaiter returns when somebody waits for a lock.
+func (d *instance) awaitWaiter(t *testing.T) {
+	t.Helper()
+	d.await(t, func(waiting string) bool { return waiting != "0" })
+}
+
+// awaitNoWaiter returns when nobody does any more.
+func (d *instance) awaitNoWaiter(t *testing.T) {
+	t.Helper()
+	d.await(t, func(waiting string) bool { return waiting == "0" })
+}
+
+func (d *instance) await(t *testing.T, done func(waiting string) bool) {
+	t.Helper()
+	if d.waiting == nil {
+		return
+	}
+	if err := testserver.Until(func() (bool, error) { return done(strings.TrimSpace(d.waiting())), nil }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// servers are all that have row locks; databases has SQLite as well.
+var (
+	servers   = []*database{postgres, mariadb, mariadbFoundRows}
+	databases = append([]*database{sqlite}, servers...)
+)
+
+var sqlite = &database{
+	name: "SQLite", rows: rowlock.SQLite, fence: fence.SQLite, random: "(1 + (random() & 4503599627370495))",
+	create: func(t *testing.T) *instance {
+		file := newFile(t, "WAL") + "&_pragma=busy_timeout(60000)"
+		return &instance{open: func(t *testing.T) *sql.DB { return open(t, file) }}
+	},
+}
+
+var postgres = &database{
+	name: "PostgreSQL", rows: rowlock.PostgreSQL, fence: fence.PostgreSQL, numbers: true, random: "(1 + floor(random() * 4503599627370496))",
+	create: func(t *testing.T) *instance {
+		s := postgresServer(t)
+		name := newName()
+		s.SQL("CREATE DATABASE " + name)
+		address := inDatabase(t, s.URL(), name)
+		return &instance{
+			open:    func(t *testing.T) *sql.DB { return openWith(t, "pgx", address) },
+			waiting: func() string { return s.SQL("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'") },
+		}
+	},
+}
+
+func inDatabase(t *testing.T, server, name string) string {
+	t.Helper()
+	u, err := url.Parse(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.Path = "/" + name
+	return u.String()
+}
+
+var mariadb = newMariaDB("MariaDB", "")
+
+// mariadbFoundRows counts the rows that a statement finds, not those that it
+// changes.
+var mariadbFoundRows = newMariaDB("MariaDB, counting found rows", "?clientFoundRows=true")
+
+func newMariaDB(name, options string) *database {
+	return &database{
+		name: name, rows: rowlock.MySQL, fence: fence.MySQL, random: "(1 + floor(rand() * 4503599627370496))",
+		create: func(t *testing.T) *instance {
+			s := mariaServer(t)
+			name := newName()
+			s.Do("CREATE DATABASE " + name + "; GRANT ALL ON " + name + ".* TO " + mysqltest.User)
+			dsn := strings.Replace(s.DSN(), "/"+mysqltest.Database, "/"+name, 1) + options
+			return &instance{
+				open: func(t *testing.T) *sql.DB { return openWith(t, "mysql", dsn) },
+				waiting: func() string {
+					return s.Do("SELECT count(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'")
+				},
+			}
+		},
+	}
+}
+
+var names atomic.Int64
+
+func newName() string { return fmt.Sprintf("test%d", names.Add(1)) }
+
+func openWith(t *testing.T, driver, dsn string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open(driver, dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return db
+}
+
+// each runs a test on each database, which has run the statements.
+func each(t *testing.T, kinds []*database, test func(t *testing.T, d *instance), statements ...string) {
+	for _, kind := range kinds {
+		t.Run(kind.name, func(t *testing.T) {
+			d := kind.create(t)
+			d.database = kind
+			db := d.open(t)
+			for _, s := range statements {
+				must(t, db, d.sql(s))
+			}
+			test(t, d)
+		})
+	}
+}
+
+// sql writes a statement in the way of the database: ? for an argument, RANDOM
+// for the default of a version.
+func (d *database) sql(s string) string {
+	s = strings.ReplaceAll(s, "RANDOM", d.random)
+	for n := 1; d.numbers && strings.Contains(s, "?"); n++ {
+		s = strings.Replace(s, "?", fmt.Sprintf("$%d", n), 1)
+	}
+	return s
+}
+
+func newVersioned(d rowlock.Dialect, table, key, version string) (*rowlock.Versioned, error) {
+	t, err := rowlock.NewTable(d, table, key)
+	if err != nil {
+		return nil, err
+	}
+	return rowlock.NewVersioned(t, version)
+}
+
+// The servers are started by the first test that wants them, and serve all.
+var (
+	started struct {
+		sync.Mutex
+		postgres *pgtest.Server
+		mariadb  *mysqltest.Server
+		dirs     []string
+	}
+)
+
+func postgresServer(t *testing.T) *pgtest.Server {
+	t.Helper()
+	started.Lock()
+	defer started.Unlock()
+	if started.postgres == nil {
+		s, err := pgtest.Run(serverDir(t), pgtest.Config("deadlock_timeout", "20ms"), pgtest.Config("max_connections", "200"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		started.postgres = s
+	}
+	return started.postgres
+}
+
+func mariaServer(t *testing.T) *mysqltest.Server {
+	t.Helper()
+	started.Lock()
+	defer started.Unlock()
+	if started.mariadb == nil {
+		s, err := mysqltest.Run(serverDir(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		started.mariadb = s
+	}
+	return started.mariadb
+}
+
+func serverDir(t *testing.T) string {
+	dir, err := os.MkdirTemp("", "sqltest-")
+	if err == nil {
+		started.dirs = append(started.dirs, dir)
+		err = os.Chmod(dir, 0o755) // a server that may not run as root looks into it
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func stopServers() {
+	started.Lock()
+	defer started.Unlock()
+	if started.postgres != nil {
+		started.postgres.Stop()
+	}
+	if started.mariadb != nil {
+		started.mariadb.Stop()
+	}
+	for _, dir := range started.dirs {
+		if err := os.RemoveAll(dir); err != nil && !errors.Is(err, os.ErrNotExist) {
+			fmt.Fprintln(os.Stderr, err)
+		}
+	}
+}
