@@ -1,0 +1,59 @@
+package sqltest
+
+import (
+	"database/sql"
+	"errors"
+	"testing"
+
+	"github.com/interlock-go/interlock/internal/mysqltest"
+	"github.com/interlock-go/interlock/rowlock"
+)
+
+// Promise: where the server rolls the whole transaction back because of one lock
+// that was busy, the transaction has ended here too: nothing that its caller goes on
+// to write is committed.
+func TestATransactionThatTheServerHasEndedHasEnded(t *testing.T) {
+	s := mysqltest.Start(t, mysqltest.Config("innodb_rollback_on_timeout", "ON"))
+	db := openWith(t, "mysql", s.DSN())
+	must(t, db, "CREATE TABLE items (id INTEGER PRIMARY KEY, stock INTEGER NOT NULL)")
+	must(t, db, "INSERT INTO items VALUES (1, 100), (2, 100)")
+	items, err := rowlock.NewTable(rowlock.MySQL, "items", "id")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := begin(t, db), begin(t, db)
+	if err := items.Lock(t.Context(), a, 1); err != nil {
+		t.Fatal(err)
+	}
+	must(t, b, "UPDATE items SET stock = 7 WHERE id = 2")
+	if err := items.Lock(t.Context(), b, 1, rowlock.Wait(0)); !errors.Is(err, rowlock.ErrBusy) {
+		t.Errorf("got %v, want ErrBusy", err)
+	}
+	if _, err := b.Exec("UPDATE items SET stock = 8 WHERE id = 2"); !errors.Is(err, sql.ErrTxDone) {
+		t.Errorf("a statement afterwards: got %v, want sql.ErrTxDone", err)
+	}
+	if got := number(t, db, "SELECT stock FROM items WHERE id = 2"); got != 100 {
+		t.Errorf("the stock is %d, want all of the transaction gone: 100", got)
+	}
+}
+
+// Promise: on a server that does not let a transaction lock what has changed since
+// its snapshot, that is a conflict.
+func TestARowThatHasChangedSinceTheSnapshotIsAConflict(t *testing.T) {
+	eachWithItems(t, []*database{mariadb}, func(t *testing.T, d *instance, items *rowlock.Versioned) {
+		db := d.open(t)
+		tx := begin(t, db)
+		must(t, tx, "SET innodb_snapshot_isolation = ON")
+		number(t, tx, "SELECT stock FROM items WHERE id = 1")
+		must(t, tx, "UPDATE items SET stock = 7 WHERE id = 2")
+		must(t, db, "UPDATE items SET stock = 99 WHERE id = 1")
+		if err := items.Lock(t.Context(), tx, 1); !errors.Is(err, rowlock.ErrConflict) {
+			t.Errorf("got %v, want ErrConflict", err)
+		}
+		_, _ = tx.Exec("UPDATE items SET stock = 8 WHERE id = 3") // by a caller who does not look at errors
+		_ = tx.Commit()
+		if n := number(t, db, "SELECT count(*) FROM items WHERE stock IN (7, 8)"); n != 0 {
+			t.Errorf("%d changes of the failed transaction were committed", n)
+		}
+	})
+}

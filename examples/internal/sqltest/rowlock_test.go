@@ -1,0 +1,764 @@
+package sqltest
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/interlock-go/interlock/rowlock"
+)
+
+// The items that most tests lock.
+var itemStatements = []string{
+	"CREATE TABLE items (id INTEGER PRIMARY KEY, stock INTEGER NOT NULL, version BIGINT NOT NULL DEFAULT RANDOM)",
+	"INSERT INTO items (id, stock) VALUES (1, 100), (2, 100), (3, 100)",
+}
+
+func eachWithItems(t *testing.T, kinds []*database, test func(t *testing.T, d *instance, items *rowlock.Versioned)) {
+	each(t, kinds, func(t *testing.T, d *instance) {
+		items, err := newVersioned(d.rows, "items", "id", "version")
+		if err != nil {
+			t.Fatal(err)
+		}
+		test(t, d, items)
+	}, itemStatements...)
+}
+
+// locker locks one thing, the same each time.
+type locker func(ctx context.Context, tx *sql.Tx, opts ...rowlock.Option) error
+
+// eachLocker runs a test with a row and with a name.
+func eachLocker(t *testing.T, kinds []*database, test func(t *testing.T, d *instance, lock locker)) {
+	t.Run("row", func(t *testing.T) {
+		eachWithItems(t, kinds, func(t *testing.T, d *instance, items *rowlock.Versioned) {
+			test(t, d, func(ctx context.Context, tx *sql.Tx, opts ...rowlock.Option) error {
+				return items.Lock(ctx, tx, 1, opts...)
+			})
+		})
+	})
+	t.Run("name", func(t *testing.T) {
+		eachWithItems(t, kinds, func(t *testing.T, d *instance, _ *rowlock.Versioned) {
+			names := newNames(t, d)
+			test(t, d, func(ctx context.Context, tx *sql.Tx, opts ...rowlock.Option) error {
+				return names.Lock(ctx, tx, "stock of the year", opts...)
+			})
+		})
+	})
+}
+
+func newNames(t *testing.T, d *instance) *rowlock.Names {
+	t.Helper()
+	names, err := rowlock.NewNames(d.rows, rowlock.DefaultNames)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := names.Create(t.Context(), d.open(t)); err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+// Promise: a lock keeps others out until the transaction ends, by commit or by
+// rollback. Who does not wait, or not for ever, gets ErrBusy and goes on in its
+// transaction.
+func TestALockKeepsOthersOutUntilItsTransactionEnds(t *testing.T) {
+	for i, end := range []func(*sql.Tx) error{(*sql.Tx).Commit, (*sql.Tx).Rollback} {
+		waits := []time.Duration{-1, 0, 1, 30 * time.Millisecond, 1010 * time.Millisecond}[:5-i] // the long one once
+		eachLocker(t, servers, func(t *testing.T, d *instance, lock locker) {
+			ctx := t.Context()
+			a, b := begin(t, d.open(t)), begin(t, d.open(t))
+			if err := lock(ctx, a); err != nil {
+				t.Fatal(err)
+			}
+			if err := lock(ctx, a, rowlock.Wait(0)); err != nil {
+				t.Error("once more in the same transaction:", err)
+			}
+			must(t, b, "UPDATE items SET stock = 7 WHERE id = 2")
+			for _, wait := range waits {
+				began := time.Now()
+				if err := lock(ctx, b, rowlock.Wait(wait)); !errors.Is(err, rowlock.ErrBusy) {
+					t.Fatalf("Wait(%v): got %v, want ErrBusy", wait, err)
+				}
+				if took := time.Since(began); took < wait {
+					t.Errorf("Wait(%v): failed after %v", wait, took)
+				}
+			}
+			if got := number(t, b, "SELECT stock FROM items WHERE id = 2"); got != 7 {
+				t.Errorf("what the transaction had written before: got %d, want 7", got)
+			}
+			if err := end(a); err != nil {
+				t.Fatal(err)
+			}
+			if err := lock(ctx, b, rowlock.Wait(0)); err != nil {
+				t.Error("after the end:", err)
+			}
+			commit(t, b)
+		})
+	}
+}
+
+// Promise: who waits gets the lock when its transaction's end frees it.
+func TestWhoWaitsGetsTheLock(t *testing.T) {
+	for _, opts := range [][]rowlock.Option{nil, {rowlock.Wait(time.Minute)}, {rowlock.Shared()}} {
+		eachLocker(t, servers, func(t *testing.T, d *instance, lock locker) {
+			a, b := begin(t, d.open(t)), begin(t, d.open(t))
+			if err := lock(t.Context(), a); err != nil {
+				t.Fatal(err)
+			}
+			var ended atomic.Bool
+			got := make(chan error, 1)
+			go func() {
+				err := lock(t.Context(), b, opts...)
+				if err == nil && !ended.Load() {
+					err = errors.New("two hold the lock")
+				}
+				got <- err
+			}()
+			d.awaitWaiter(t)
+			ended.Store(true)
+			commit(t, a)
+			if err := <-got; err != nil {
+				t.Fatal(err)
+			}
+			commit(t, b)
+		})
+	}
+}
+
+// Promise: shared locks share, and keep the others out.
+func TestSharedLocksShare(t *testing.T) {
+	eachLocker(t, servers, func(t *testing.T, d *instance, lock locker) {
+		ctx := t.Context()
+		a, b, c := begin(t, d.open(t)), begin(t, d.open(t)), begin(t, d.open(t))
+		for _, tx := range []*sql.Tx{a, b} {
+			for _, opts := range [][]rowlock.Option{{}, {rowlock.Wait(0)}, {rowlock.Wait(time.Minute)}} {
+				if err := lock(ctx, tx, append(opts, rowlock.Shared())...); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		commit(t, a)
+		for _, wait := range []time.Duration{0, time.Second} {
+			if err := lock(ctx, c, rowlock.Wait(wait)); !errors.Is(err, rowlock.ErrBusy) {
+				t.Errorf("while it is shared: got %v, want ErrBusy", err)
+			}
+		}
+		commit(t, b)
+		if err := lock(ctx, c, rowlock.Wait(0)); err != nil {
+			t.Error("when nobody shares it any more:", err)
+		}
+		d1 := begin(t, d.open(t))
+		for _, wait := range []time.Duration{0, 30 * time.Millisecond} {
+			if err := lock(ctx, d1, rowlock.Shared(), rowlock.Wait(wait)); !errors.Is(err, rowlock.ErrBusy) {
+				t.Errorf("shared, while it is not: got %v, want ErrBusy", err)
+			}
+		}
+	})
+}
+
+// Promise: what is read under the lock is the latest state, and nobody changes it.
+func TestWhatIsReadUnderTheLockIsTheLatest(t *testing.T) {
+	eachWithItems(t, databases, func(t *testing.T, d *instance, items *rowlock.Versioned) {
+		ctx, a, b := t.Context(), d.open(t), d.open(t)
+		holder, err := items.Begin(ctx, a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer holder.Rollback()
+		var stock int
+		if err := items.LockAndRead(ctx, holder, 1, rowlock.Columns{"stock": &stock}); err != nil || stock != 100 {
+			t.Fatalf("got %d, %v; want 100", stock, err)
+		}
+		read := make(chan error, 1)
+		go func() {
+			tx, err := items.Begin(ctx, b)
+			if err == nil {
+				defer tx.Rollback()
+				// On the servers another read comes first.
+				if _, err := tx.Exec("SELECT 1 FROM items"); err != nil {
+					read <- err
+					return
+				}
+				var locked int
+				err = items.LockAndRead(ctx, tx, 1, rowlock.Columns{"stock": &locked})
+				if plain := number(t, tx, "SELECT stock FROM items WHERE id = 1"); err == nil && (locked != 99 || plain != 99) {
+					err = fmt.Errorf("read %d with the lock and %d under it, want 99", locked, plain)
+				}
+			}
+			read <- err
+		}()
+		d.awaitWaiter(t)
+		must(t, holder, "UPDATE items SET stock = 99 WHERE id = 1")
+		commit(t, holder)
+		if err := <-read; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Promise: LockAndRead reads the latest state in any transaction of MariaDB, also
+// in one whose plain reads are of an earlier moment.
+func TestLockAndReadIsNotBoundToTheSnapshot(t *testing.T) {
+	eachWithItems(t, []*database{mariadb}, func(t *testing.T, d *instance, items *rowlock.Versioned) {
+		tx := begin(t, d.open(t))
+		number(t, tx, "SELECT stock FROM items WHERE id = 1")
+		must(t, d.open(t), "UPDATE items SET stock = 99 WHERE id = 1")
+		if got := number(t, tx, "SELECT stock FROM items WHERE id = 1"); got != 100 {
+			t.Fatalf("a plain read: got %d, want the snapshot's 100, or this shows nothing", got)
+		}
+		var stock int
+		if err := items.LockAndRead(t.Context(), tx, 1, rowlock.Columns{"stock": &stock}); err != nil || stock != 99 {
+			t.Errorf("got %d, %v; want 99", stock, err)
+		}
+	})
+}
+
+// Promise: a row that does not exist is sql.ErrNoRows, and the transaction goes on.
+func TestARowThatDoesNotExistIsErrNoRows(t *testing.T) {
+	eachWithItems(t, databases, func(t *testing.T, d *instance, items *rowlock.Versioned) {
+		tx := begin(t, d.open(t))
+		for _, opts := range [][]rowlock.Option{nil, {rowlock.Wait(0)}, {rowlock.Wait(time.Minute)}, {rowlock.Shared()}} {
+			if err := items.Lock(t.Context(), tx, 9, opts...); !errors.Is(err, sql.ErrNoRows) || rowlock.Retryable(err) {
+				t.Errorf("got %v, want sql.ErrNoRows", err)
+			}
+		}
+		if err := items.Lock(t.Context(), tx, 1, rowlock.Wait(0)); err != nil {
+			t.Error(err)
+		}
+		commit(t, tx)
+	})
+}
+
+// Promise: a row that was deleted and inserted again while a call waited for it is
+// found; one that was only deleted is not.
+func TestALockThatWaitedFindsTheRowThatIsThereNow(t *testing.T) {
+	for _, again := range []bool{true, false} {
+		for _, opts := range [][]rowlock.Option{nil, {rowlock.Wait(time.Minute)}} {
+			eachWithItems(t, servers, func(t *testing.T, d *instance, items *rowlock.Versioned) {
+				a, b := begin(t, d.open(t)), begin(t, d.open(t))
+				must(t, a, "DELETE FROM items WHERE id = 1")
+				type result struct {
+					stock int
+					err   error
+				}
+				done := make(chan result, 1)
+				go func() {
+					var r result
+					r.err = items.LockAndRead(t.Context(), b, 1, rowlock.Columns{"stock": &r.stock}, opts...)
+					done <- r
+				}()
+				d.awaitWaiter(t)
+				if again {
+					must(t, a, "INSERT INTO items (id, stock) VALUES (1, 55)")
+				}
+				commit(t, a)
+				r := <-done
+				if again && (r.err != nil || r.stock != 55) {
+					t.Errorf("inserted again: got %d, %v; want 55", r.stock, r.err)
+				}
+				if !again && !errors.Is(r.err, sql.ErrNoRows) {
+					t.Errorf("deleted: got %v, want sql.ErrNoRows", r.err)
+				}
+			})
+		}
+	}
+}
+
+// Promise: LockFree takes what is free, in the order of the keys, and no more than
+// asked for.
+func TestLockFreeTakesWhatIsFree(t *testing.T) {
+	eachWithItems(t, servers, func(t *testing.T, d *instance, items *rowlock.Versioned) {
+		ctx := t.Context()
+		a, b, c := begin(t, d.open(t)), begin(t, d.open(t)), begin(t, d.open(t))
+		if err := items.Lock(ctx, a, 2); err != nil {
+			t.Fatal(err)
+		}
+		all := []any{9, 2, 3, 1}
+		if got, err := items.LockFree(ctx, b, 1, all); err != nil || !slices.Equal(got, []any{3}) {
+			t.Errorf("one of %v while 2 is locked: got %v, %v; want 3", all, got, err)
+		}
+		if got, err := items.LockFree(ctx, c, 2, all); err != nil || !slices.Equal(got, []any{1}) {
+			t.Errorf("two of %v while 2 and 3 are locked: got %v, %v; want 1", all, got, err)
+		}
+		if got, err := items.LockFree(ctx, c, 2, []any{2, 3}); err != nil || len(got) != 0 {
+			t.Errorf("nothing is free: got %v, %v; want none", got, err)
+		}
+		commit(t, a)
+		commit(t, b)
+		if got, err := items.LockFree(ctx, c, 3, all); err != nil || !slices.Equal(got, []any{2, 3, 1}) {
+			t.Errorf("all are free: got %v, %v; want 2, 3 and its own 1", got, err)
+		}
+		if _, err := items.LockFree(ctx, c, 0, all); err == nil {
+			t.Error("none of them: want an error")
+		}
+	})
+}
+
+// Promise: a key may have several columns.
+func TestAKeyOfSeveralColumns(t *testing.T) {
+	each(t, databases, func(t *testing.T, d *instance) {
+		ctx, db := t.Context(), d.open(t)
+		table, err := rowlock.NewTable(d.rows, "shelves", "shop", "place")
+		if err != nil {
+			t.Fatal(err)
+		}
+		shelves, err := rowlock.NewVersioned(table, "version")
+		if err != nil {
+			t.Fatal(err)
+		}
+		key := rowlock.Key{1, "b"}
+		var stock int
+		version, err := shelves.Read(ctx, db, key, rowlock.Columns{"stock": &stock})
+		if err != nil || stock != 20 {
+			t.Fatalf("got %d, %v; want 20", stock, err)
+		}
+		if err := shelves.Write(ctx, db, key, version, rowlock.Columns{"stock": 19}); err != nil {
+			t.Fatal(err)
+		}
+		err = shelves.Do(ctx, db, 1, func(ctx context.Context, tx *sql.Tx) error {
+			if err := shelves.LockAndRead(ctx, tx, key, rowlock.Columns{"stock": &stock}); err != nil {
+				return err
+			}
+			got, err := shelves.LockFree(ctx, tx, 1, []any{rowlock.Key{3, "b"}, rowlock.Key{2, "b"}})
+			if err == nil && (len(got) != 1 || !slices.Equal(got[0].(rowlock.Key), rowlock.Key{2, "b"})) {
+				err = fmt.Errorf("got %v, want 2/b", got)
+			}
+			return err
+		})
+		if err != nil || stock != 19 {
+			t.Errorf("got %d, %v; want 19", stock, err)
+		}
+		err = shelves.Do(ctx, db, 1, func(ctx context.Context, tx *sql.Tx) error { return shelves.Lock(ctx, tx, rowlock.Key{1, "c"}) })
+		if !errors.Is(err, sql.ErrNoRows) {
+			t.Errorf("no such row: got %v, want sql.ErrNoRows", err)
+		}
+		for _, wrong := range []any{1, rowlock.Key{1}, rowlock.Key{1, "b", 2}, rowlock.Key{}} {
+			if err := shelves.Write(ctx, db, wrong, version+1, nil); err == nil || rowlock.Retryable(err) {
+				t.Errorf("key %v: got %v, want an error that says what is wrong", wrong, err)
+			}
+		}
+		if err := shelves.Delete(ctx, db, key, version); !errors.Is(err, rowlock.ErrConflict) {
+			t.Errorf("Delete of an old version: got %v, want ErrConflict", err)
+		}
+		if err := shelves.Delete(ctx, db, key, version+1); err != nil {
+			t.Error(err)
+		}
+		if n := number(t, db, "SELECT count(*) FROM shelves"); n != 2 {
+			t.Errorf("%d rows are left, want 2", n)
+		}
+	}, "CREATE TABLE shelves (shop INTEGER, place VARCHAR(10), stock INTEGER NOT NULL, version BIGINT NOT NULL DEFAULT RANDOM, PRIMARY KEY (shop, place))",
+		"INSERT INTO shelves (shop, place, stock) VALUES (1, 'a', 10), (1, 'b', 20), (2, 'b', 30)")
+}
+
+// Promise: the settings of a transaction are afterwards as before.
+func TestWaitLeavesSettingsAsTheyWere(t *testing.T) {
+	setting := map[bool][2]string{
+		true:  {"SET LOCAL lock_timeout = 54321", "SELECT replace(current_setting('lock_timeout'), 'ms', '')"},
+		false: {"SET innodb_lock_wait_timeout = 54321", "SELECT @@innodb_lock_wait_timeout"},
+	}
+	eachLocker(t, servers, func(t *testing.T, d *instance, lock locker) {
+		s := setting[d.numbers]
+		a, b := begin(t, d.open(t)), begin(t, d.open(t))
+		must(t, b, s[0])
+		check := func(when string) {
+			t.Helper()
+			if got := number(t, b, s[1]); got != 54321 {
+				t.Errorf("after %s: got %d, want 54321", when, got)
+			}
+		}
+		if err := lock(t.Context(), a); err != nil {
+			t.Fatal(err)
+		}
+		if err := lock(t.Context(), b, rowlock.Wait(1001*time.Millisecond)); !errors.Is(err, rowlock.ErrBusy) {
+			t.Errorf("got %v, want ErrBusy", err)
+		}
+		check("ErrBusy")
+		got := make(chan error, 1)
+		go func() { got <- lock(t.Context(), b, rowlock.Wait(time.Minute)) }()
+		d.awaitWaiter(t)
+		commit(t, a)
+		if err := <-got; err != nil {
+			t.Error(err)
+		}
+		check("a wait")
+		if err := lock(t.Context(), b, rowlock.Wait(time.Minute)); err != nil {
+			t.Error(err)
+		}
+		check("no wait")
+	})
+}
+
+// Promise: after a call whose context ended while it waited, its connection or
+// the next one from the pool is sane, nobody waits on the server for ever, and
+// nothing that the transaction had done is left.
+func TestACancelledWaitLeavesNothingBehind(t *testing.T) {
+	for _, opts := range [][]rowlock.Option{nil, {rowlock.Wait(2 * time.Second)}} {
+		eachLocker(t, servers, func(t *testing.T, d *instance, lock locker) {
+			a, pool := begin(t, d.open(t)), d.open(t)
+			pool.SetMaxOpenConns(1)
+			if err := lock(t.Context(), a); err != nil {
+				t.Fatal(err)
+			}
+			b := begin(t, pool)
+			must(t, b, "UPDATE items SET stock = 7 WHERE id = 2")
+			ctx, cancel := context.WithCancel(t.Context())
+			got := make(chan error, 1)
+			go func() { got <- lock(ctx, b, opts...) }()
+			d.awaitWaiter(t)
+			cancel()
+			if err := <-got; !errors.Is(err, context.Canceled) || rowlock.Retryable(err) {
+				t.Errorf("got %v, want the context's error", err)
+			}
+			_ = b.Rollback() // its connection may be gone
+			commit(t, a)
+			d.awaitNoWaiter(t)
+			next := begin(t, pool)
+			if err := lock(t.Context(), next); err != nil {
+				t.Fatal("the next transaction:", err)
+			}
+			if got := number(t, next, "SELECT stock FROM items WHERE id = 2"); got != 100 {
+				t.Errorf("the lost transaction has left a stock of %d, want 100", got)
+			}
+			commit(t, next)
+		})
+	}
+}
+
+// Promise: a deadlock ends one of those who wait for each other, and Do does its
+// work again.
+func TestTheVictimOfADeadlockBeginsAgain(t *testing.T) {
+	eachWithItems(t, servers, func(t *testing.T, d *instance, items *rowlock.Versioned) {
+		ctx, db := t.Context(), d.open(t)
+		var calls atomic.Int64
+		var both, all sync.WaitGroup
+		both.Add(2)
+		for _, keys := range [][]int{{1, 2}, {2, 1}} {
+			var meet sync.Once
+			all.Go(func() {
+				err := items.Do(ctx, db, 10, func(ctx context.Context, tx *sql.Tx) error {
+					calls.Add(1)
+					for i, key := range keys {
+						if err := items.Lock(ctx, tx, key); err != nil {
+							return err
+						}
+						if _, err := tx.ExecContext(ctx, d.sql("UPDATE items SET stock = stock - 1 WHERE id = ?"), key); err != nil {
+							return err
+						}
+						if i == 0 {
+							meet.Do(func() { both.Done(); both.Wait() })
+						}
+					}
+					return nil
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if n := calls.Load(); n < 3 {
+			t.Errorf("%d calls, so there was no deadlock and this shows nothing", n)
+		}
+		if sum := number(t, db, "SELECT sum(stock) FROM items"); sum != 296 {
+			t.Errorf("the stocks are %d, want each transaction's two pieces taken once: 296", sum)
+		}
+	})
+}
+
+// Promise: what a caller goes on to write after a deadlock is not committed.
+func TestNothingIsWrittenAfterADeadlock(t *testing.T) {
+	eachWithItems(t, servers, func(t *testing.T, d *instance, items *rowlock.Versioned) {
+		ctx, db := t.Context(), d.open(t)
+		txs := []*sql.Tx{begin(t, db), begin(t, db)}
+		for i, tx := range txs {
+			if err := items.Lock(ctx, tx, i+1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		errs := make([]error, 2)
+		var both sync.WaitGroup
+		for i, tx := range txs {
+			both.Go(func() {
+				if errs[i] = items.Lock(ctx, tx, 2-i); errs[i] != nil {
+					// A caller who does not look at errors.
+					_, _ = tx.Exec("UPDATE items SET stock = 0 WHERE id = 3")
+					_ = tx.Commit()
+				} else {
+					errs[i] = tx.Rollback()
+				}
+			})
+		}
+		both.Wait()
+		if (errs[0] == nil) == (errs[1] == nil) || !errors.Is(errors.Join(errs...), rowlock.ErrDeadlock) {
+			t.Fatalf("got %v and %v, want one ErrDeadlock", errs[0], errs[1])
+		}
+		if got := number(t, db, "SELECT stock FROM items WHERE id = 3"); got != 100 {
+			t.Errorf("the stock is %d: a statement after the deadlock was committed", got)
+		}
+	})
+}
+
+// Promise: a write counts even if it changes nothing but the version, whatever the
+// client counts; and only if the version stands.
+func TestWriteOnlyIfTheVersionStands(t *testing.T) {
+	eachWithItems(t, databases, func(t *testing.T, d *instance, items *rowlock.Versioned) {
+		ctx, db := t.Context(), d.open(t)
+		read := func() (stock int, version int64) {
+			t.Helper()
+			version, err := items.Read(ctx, db, 1, rowlock.Columns{"stock": &stock})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return stock, version
+		}
+		stock, version := read()
+		if err := items.Write(ctx, db, 1, version, rowlock.Columns{"stock": stock}); err != nil {
+			t.Fatal(err)
+		}
+		if err := items.Write(ctx, db, 1, version, rowlock.Columns{"stock": stock - 2}); !errors.Is(err, rowlock.ErrConflict) {
+			t.Errorf("a second write with one version: got %v, want ErrConflict", err)
+		}
+		// A value that comes back is not a version that comes back.
+		stock, version = read()
+		must(t, db, "UPDATE items SET stock = stock - 1, version = version + 1 WHERE id = 1")
+		must(t, db, "UPDATE items SET stock = stock + 1, version = version + 1 WHERE id = 1")
+		if err := items.Write(ctx, db, 1, version, rowlock.Columns{"stock": stock - 1}); !errors.Is(err, rowlock.ErrConflict) {
+			t.Errorf("the value went and came back: got %v, want ErrConflict", err)
+		}
+		// Nor is a row that comes back the row that was read.
+		for _, insert := range []string{
+			"INSERT INTO items (id, stock, version) VALUES (1, 100, " + strconv.FormatInt(rowlock.FirstVersion(), 10) + ")",
+			"INSERT INTO items (id, stock) VALUES (1, 100)", // by one who does not know of versions
+		} {
+			stock, version = read()
+			must(t, db, "DELETE FROM items WHERE id = 1")
+			if err := items.Write(ctx, db, 1, version, rowlock.Columns{"stock": stock - 1}); !errors.Is(err, rowlock.ErrConflict) {
+				t.Errorf("the row was deleted: got %v, want ErrConflict", err)
+			}
+			must(t, db, insert)
+			if err := items.Write(ctx, db, 1, version, rowlock.Columns{"stock": stock - 1}); !errors.Is(err, rowlock.ErrConflict) {
+				t.Errorf("the row was deleted and inserted again: got %v, want ErrConflict", err)
+			}
+		}
+		if got, _ := read(); got != stock {
+			t.Errorf("a refused write has changed the stock: got %d, want %d", got, stock)
+		}
+		if _, err := items.Read(ctx, db, 7, rowlock.Columns{"stock": &stock}); !errors.Is(err, sql.ErrNoRows) {
+			t.Errorf("no such row: got %v, want sql.ErrNoRows", err)
+		}
+	})
+}
+
+// Promise: a row of that version stays locked until the transaction that has
+// written it ends; who has read the same version meets the conflict then.
+func TestTwoWhoHaveReadTheSameVersion(t *testing.T) {
+	eachWithItems(t, servers, func(t *testing.T, d *instance, items *rowlock.Versioned) {
+		ctx, a, b := t.Context(), begin(t, d.open(t)), begin(t, d.open(t))
+		version, err := items.Read(ctx, a, 1, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v, err := items.Read(ctx, b, 1, nil); err != nil || v != version {
+			t.Fatalf("got %d, %v; want %d", v, err, version)
+		}
+		if err := items.Write(ctx, a, 1, version, rowlock.Columns{"stock": 1}); err != nil {
+			t.Fatal(err)
+		}
+		got := make(chan error, 1)
+		go func() { got <- items.Write(ctx, b, 1, version, rowlock.Columns{"stock": 2}) }()
+		d.awaitWaiter(t)
+		commit(t, a)
+		if err := <-got; !errors.Is(err, rowlock.ErrConflict) {
+			t.Errorf("got %v, want ErrConflict", err)
+		}
+		if err := b.Rollback(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Promise: a serialization failure is a conflict, of a statement or of a commit, and
+// is retried.
+func TestASerializationFailureIsAConflict(t *testing.T) {
+	eachWithItems(t, []*database{postgres}, func(t *testing.T, d *instance, items *rowlock.Versioned) {
+		ctx, db := t.Context(), d.open(t)
+		calls := 0
+		err := items.Retry(ctx, 3, func(ctx context.Context) error {
+			calls++
+			tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelSerializable})
+			if err != nil {
+				return err
+			}
+			defer tx.Rollback()
+			sum := number(t, tx, "SELECT sum(stock) FROM items")
+			if calls == 1 { // write skew: two that each read all and change another row
+				other, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelSerializable})
+				if err != nil {
+					return err
+				}
+				defer other.Rollback()
+				number(t, other, "SELECT sum(stock) FROM items")
+				must(t, other, "UPDATE items SET stock = stock + 1 WHERE id = 2")
+				commit(t, other)
+			}
+			if _, err := tx.ExecContext(ctx, "UPDATE items SET stock = $1 WHERE id = 1", sum); err != nil {
+				return err
+			}
+			return tx.Commit()
+		})
+		if err != nil || calls != 2 {
+			t.Errorf("got %v after %d calls, want success at the second", err, calls)
+		}
+		if got := number(t, db, "SELECT stock FROM items WHERE id = 1"); got != 301 {
+			t.Errorf("got %d, want the sum with the other's change: 301", got)
+		}
+
+		tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tx.Rollback()
+		number(t, tx, "SELECT stock FROM items WHERE id = 1")
+		must(t, db, "UPDATE items SET stock = 5 WHERE id = 1")
+		if err := items.Lock(ctx, tx, 1); !errors.Is(err, rowlock.ErrConflict) {
+			t.Errorf("Lock of a row that has changed since the snapshot: got %v, want ErrConflict", err)
+		}
+	})
+}
+
+// Promise: names exclude only themselves, are told apart by tables, and need
+// no more than Create, which many may call.
+func TestNamesExcludeOnlyThemselves(t *testing.T) {
+	each(t, servers, func(t *testing.T, d *instance) {
+		ctx := t.Context()
+		var all sync.WaitGroup
+		sets := make([]*rowlock.Names, 8)
+		for i := range sets {
+			db := d.open(t)
+			var err error
+			if sets[i], err = rowlock.NewNames(d.rows, "names"); err != nil {
+				t.Fatal(err)
+			}
+			all.Go(func() {
+				if err := sets[i].Create(ctx, db); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		others := newNames(t, d)
+		a, b := begin(t, d.open(t)), begin(t, d.open(t))
+		if err := sets[0].Lock(ctx, a, "x"); err != nil {
+			t.Fatal(err)
+		}
+		if err := sets[1].Lock(ctx, b, "x", rowlock.Wait(0)); !errors.Is(err, rowlock.ErrBusy) {
+			t.Errorf("the same name: got %v, want ErrBusy", err)
+		}
+		for _, name := range []string{"X", "x ", "y", "größe", string([]byte{0, 255})} {
+			if err := sets[1].Lock(ctx, b, name, rowlock.Wait(0)); err != nil {
+				t.Errorf("%q: %v", name, err)
+			}
+		}
+		if err := others.Lock(ctx, b, "x", rowlock.Wait(0)); err != nil {
+			t.Errorf("the same name of another table: %v", err)
+		}
+		if err := sets[1].Create(ctx, d.open(t)); err != nil {
+			t.Errorf("Create while names are locked: %v", err)
+		}
+		if err := sets[1].Lock(ctx, b, ""); err == nil {
+			t.Error("the empty name: want an error")
+		}
+		commit(t, a)
+		if err := sets[1].Lock(ctx, b, "x", rowlock.Wait(0)); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Promise: many who change a row at once lose no step, whichever way they do it,
+// and none fails because of the others.
+func TestNoChangeIsLost(t *testing.T) {
+	const clients, steps = 8, 10
+	ways := map[string]func(d *instance, items *rowlock.Versioned, names *rowlock.Names) func(context.Context, *sql.DB) error{
+		"optimistic": func(d *instance, items *rowlock.Versioned, _ *rowlock.Names) func(context.Context, *sql.DB) error {
+			return func(ctx context.Context, db *sql.DB) error {
+				return items.Retry(ctx, 10000, func(ctx context.Context) error {
+					var stock int
+					version, err := items.Read(ctx, db, 1, rowlock.Columns{"stock": &stock})
+					if err != nil {
+						return err
+					}
+					return items.Write(ctx, db, 1, version, rowlock.Columns{"stock": stock - 1})
+				})
+			}
+		},
+		"pessimistic": func(d *instance, items *rowlock.Versioned, _ *rowlock.Names) func(context.Context, *sql.DB) error {
+			return func(ctx context.Context, db *sql.DB) error {
+				return items.Do(ctx, db, 10, func(ctx context.Context, tx *sql.Tx) error {
+					var stock int
+					if err := items.LockAndRead(ctx, tx, 1, rowlock.Columns{"stock": &stock}, rowlock.Wait(time.Minute)); err != nil {
+						return err
+					}
+					_, err := tx.ExecContext(ctx, d.sql("UPDATE items SET stock = ?, version = version + 1 WHERE id = 1"), stock-1)
+					return err
+				})
+			}
+		},
+		"impatient": func(d *instance, items *rowlock.Versioned, _ *rowlock.Names) func(context.Context, *sql.DB) error {
+			return func(ctx context.Context, db *sql.DB) error {
+				return items.Do(ctx, db, 10000, func(ctx context.Context, tx *sql.Tx) error {
+					var stock int
+					if err := items.LockAndRead(ctx, tx, 1, rowlock.Columns{"stock": &stock}, rowlock.Wait(0)); err != nil {
+						return err
+					}
+					_, err := tx.ExecContext(ctx, d.sql("UPDATE items SET stock = ?, version = version + 1 WHERE id = 1"), stock-1)
+					return err
+				})
+			}
+		},
+		"a name": func(d *instance, _ *rowlock.Versioned, names *rowlock.Names) func(context.Context, *sql.DB) error {
+			return func(ctx context.Context, db *sql.DB) error {
+				return names.Do(ctx, db, 10, func(ctx context.Context, tx *sql.Tx) error {
+					if err := names.Lock(ctx, tx, "items"); err != nil {
+						return err
+					}
+					var stock int
+					if err := tx.QueryRowContext(ctx, "SELECT stock FROM items WHERE id = 1").Scan(&stock); err != nil {
+						return err
+					}
+					_, err := tx.ExecContext(ctx, d.sql("UPDATE items SET stock = ? WHERE id = 1"), stock-1)
+					return err
+				})
+			}
+		},
+	}
+	for name, way := range ways {
+		t.Run(name, func(t *testing.T) {
+			eachWithItems(t, databases, func(t *testing.T, d *instance, items *rowlock.Versioned) {
+				step := way(d, items, newNames(t, d))
+				var all sync.WaitGroup
+				for range clients {
+					db := d.open(t)
+					all.Go(func() {
+						for range steps {
+							if err := step(t.Context(), db); err != nil {
+								t.Error(err)
+							}
+						}
+					})
+				}
+				all.Wait()
+				if got := number(t, d.open(t), "SELECT stock FROM items WHERE id = 1"); got != 100-clients*steps {
+					t.Errorf("stock: got %d, want %d", got, 100-clients*steps)
+				}
+			})
+		})
+	}
+}
