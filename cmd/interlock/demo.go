@@ -34,7 +34,12 @@ same steps in its own way, and sells exactly the stock:
   pessimistic  by a transaction that locks the row before it reads
 
 The exit status is 0 if every strategy but none sold exactly the stock. --url puts the
-locks elsewhere; by default they are in a file of their own, beside the database.`,
+locks elsewhere; by default they are in a file of their own, beside the database. The
+shop's tables are in SQLite files, or on the server of --database, where they get names
+of their own and are removed at the end:
+
+  --database postgres://user:password@host:5432/database
+  --database mysql://user:password@host:3306/database      (MariaDB too)`,
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := untilSignal(cmd.Context())
@@ -73,7 +78,8 @@ locks elsewhere; by default they are in a file of their own, beside the database
 	cmd.Flags().IntVar(&c.Buyers, "buyers", 1000, "buyers, who want one piece each")
 	cmd.Flags().IntVar(&c.Workers, "workers", 4, "processes that sell")
 	cmd.Flags().StringSliceVar(&c.Strategies, "strategy", flashsale.Strategies(), "only these strategies")
-	cmd.Flags().StringVar(&c.Dir, "dir", "", "keep the databases in a new folder here")
+	cmd.Flags().StringVar(&c.Database, "database", "", "the `URL` of a PostgreSQL, MySQL or MariaDB server for the shop")
+	cmd.Flags().StringVar(&c.Dir, "dir", "", "keep the SQLite files in a new folder here")
 	return cmd
 }
 

@@ -5,10 +5,10 @@ import "context"
 // audit counts in the database what was sold, and compares it with the orders
 // that were confirmed to their buyers.
 func (s *store) audit(ctx context.Context, r *Result, confirmed map[int]bool) error {
-	if err := s.db.QueryRowContext(ctx, "SELECT sum(stock) FROM items").Scan(&r.Left); err != nil {
+	if err := s.db.QueryRowContext(ctx, s.sql("SELECT sum(stock) FROM items")).Scan(&r.Left); err != nil {
 		return err
 	}
-	rows, err := s.db.QueryContext(ctx, "SELECT buyer, worker FROM orders ORDER BY number")
+	rows, err := s.db.QueryContext(ctx, s.sql("SELECT buyer, worker FROM orders ORDER BY number"))
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,8 @@
 // Package flashsale sells a small stock to many buyers at once, from several
 // processes, and counts what went wrong.
 //
-// The stock and the orders are in a real SQLite database. To serve a buyer, a
+// The stock and the orders are in a real database: a SQLite file, or a PostgreSQL,
+// MySQL or MariaDB server. To serve a buyer, a
 // worker process reads the stock, works for a moment, and writes what is left
 // together with the order. Two that read the same number both sell the same
 // piece: the stock is oversold. Each strategy protects these same steps in its
@@ -39,7 +40,8 @@ type Config struct {
 	Work       time.Duration  // the pause between reading and writing, for every strategy; default 1ms
 	Strategies []string       // default Strategies()
 	URL        string         // of the locks; default a SQLite file beside the databases
-	Dir        string         // gets a new folder with the databases, which stays; default a temporary one, which goes
+	Database   string         // the URL of the shop's database, where tables are made and removed; default SQLite files
+	Dir        string         // gets a new folder with the SQLite files, which stays; default a temporary one, which goes
 	Progress   func(Progress) // called ten times a second or so, never twice at once
 }
 
@@ -103,6 +105,11 @@ func (c Config) withDefaults() (Config, error) {
 		}
 		if u.Scheme == "mem" {
 			return c, fmt.Errorf("the locks: %s is the memory of one process, and the workers are several", u)
+		}
+	}
+	if c.Database != "" {
+		if err := (place{URL: c.Database}).check(); err != nil {
+			return c, fmt.Errorf("the database: %w", err)
 		}
 	}
 	return c, nil

@@ -244,7 +244,7 @@ func TestWorkersDoNotStartWorkers(t *testing.T) {
 
 func TestTheStockIsCutIntoEqualSegments(t *testing.T) {
 	for _, c := range []struct{ stock, segments int }{{100, 8}, {8, 8}, {9, 8}, {15, 8}, {1, 1}, {7, 3}} {
-		db, err := openStore(filepath.Join(t.TempDir(), "shop.db"), 1)
+		db, err := openStore(t.Context(), place{File: filepath.Join(t.TempDir(), "shop.db")}, 1)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,7 +14,7 @@ type job struct {
 	Buyers   int
 	Items    int
 	Work     time.Duration
-	Database string
+	Shop     place
 	URL      string
 	Lock     string
 }

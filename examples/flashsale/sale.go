@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -22,14 +23,17 @@ func (s sale) run(ctx context.Context) (r Result, err error) {
 	if s.strategy == "striped" {
 		items = min(segments, s.Stock)
 	}
-	database := filepath.Join(s.dir, s.strategy+".db")
-	db, err := openStore(database, 1)
+	shop := place{File: filepath.Join(s.dir, s.strategy+".db")}
+	if s.Database != "" {
+		shop = place{URL: s.Database, Prefix: "flash_sale_" + strings.ToLower(rand.Text()[:12]) + "_"}
+	}
+	db, err := openStore(ctx, shop, 1)
 	if err != nil {
 		return Result{}, err
 	}
-	defer func() { err = errors.Join(err, db.close()) }()
+	defer func() { err = errors.Join(err, db.remove(ctx), db.close()) }()
 	if err := db.fill(ctx, s.Stock, items); err != nil {
-		return Result{}, fmt.Errorf("make %s: %w", database, err)
+		return Result{}, fmt.Errorf("make the tables in %v: %w", shop, err)
 	}
 
 	r = Result{Strategy: s.strategy, Stock: s.Stock, Buyers: s.Buyers, Workers: s.Workers}
@@ -39,7 +43,7 @@ func (s sale) run(ctx context.Context) (r Result, err error) {
 		Buyers:   s.Buyers,
 		Items:    items,
 		Work:     s.Work,
-		Database: database,
+		Shop:     shop,
 		URL:      s.URL,
 		Lock:     "flash-sale/" + rand.Text(), // whoever else sells at the same backend has another
 	})

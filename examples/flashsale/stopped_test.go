@@ -38,7 +38,7 @@ func stopsBeforeItWrites(fenced bool) func(*shop) (sell, error) {
 			return nil, err
 		}
 		lock := locks.Mutex(s.lock)
-		tokens, err := fence.NewColumn(fence.SQLite, "items", "id", "token")
+		tokens, err := fence.NewColumn(s.fence, s.itemsTable, "id", "token")
 		if err != nil {
 			return nil, err
 		}

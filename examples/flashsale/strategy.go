@@ -48,7 +48,7 @@ var strategies = map[string]func(*shop) (sell, error){
 // another reports errors of a sale that did not take place, and may at another try:
 // somebody was faster, or the lock was lost.
 func another(err error) bool {
-	for _, e := range []error{rowlock.ErrConflict, rowlock.ErrBusy, fence.ErrStale, interlock.ErrLost} {
+	for _, e := range []error{rowlock.ErrConflict, rowlock.ErrBusy, rowlock.ErrDeadlock, fence.ErrStale, interlock.ErrLost} {
 		if errors.Is(err, e) {
 			return true
 		}
@@ -126,7 +126,7 @@ func fenced(s *shop) (sell, error) {
 		return nil, err
 	}
 	lock := locks.Mutex(s.lock)
-	tokens, err := fence.NewColumn(fence.SQLite, "items", "id", "token")
+	tokens, err := fence.NewColumn(s.fence, s.itemsTable, "id", "token")
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +169,7 @@ func striped(s *shop) (sell, error) {
 }
 
 func optimistic(s *shop) (sell, error) {
-	table, err := rowlock.NewTable(rowlock.SQLite, "items", "id")
+	table, err := rowlock.NewTable(s.rows, s.itemsTable, "id")
 	if err != nil {
 		return nil, err
 	}
@@ -206,7 +206,7 @@ func optimistic(s *shop) (sell, error) {
 }
 
 func pessimistic(s *shop) (sell, error) {
-	items, err := rowlock.NewTable(rowlock.SQLite, "items", "id")
+	items, err := rowlock.NewTable(s.rows, s.itemsTable, "id")
 	if err != nil {
 		return nil, err
 	}

@@ -62,7 +62,7 @@ func work(in io.Reader, say func(message) error) (retries int, err error) {
 	defer cancel(nil)
 
 	s := &shop{worker: j.Worker, work: j.Work, lock: j.Lock, items: j.Items}
-	if s.store, err = openStore(j.Database, connections); err != nil {
+	if s.store, err = openStore(ctx, j.Shop, connections); err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()

@@ -82,4 +82,3 @@ func (sqlite) Meaning(err error) error {
 }
 
 func (sqlite) Ended(error) bool { return false }
-

@@ -21,6 +21,7 @@ func main() {
 	flag.IntVar(&c.Buyers, "buyers", 1000, "buyers, each of whom wants one")
 	flag.IntVar(&c.Workers, "workers", 4, "processes that sell")
 	flag.StringVar(&c.URL, "url", "", "where the locks are (default a SQLite file)")
+	flag.StringVar(&c.Database, "database", "", "postgres:// or mysql:// URL of the shop's database (default a SQLite file)")
 	flag.Func("strategy", "one more strategy to use (default all)", func(s string) error { c.Strategies = append(c.Strategies, s); return nil })
 	flag.Parse()
 
