@@ -2,6 +2,7 @@ package workload
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -109,6 +110,9 @@ func contest(ctx context.Context, c Contender, e Env, s Shape, r *Result) error 
 		}
 		return h.Release()
 	})
+	if err == nil && s.Names < s.Workers {
+		err = waitOnce(ctx, clients, s, name+"/warm")
+	}
 	if err != nil {
 		return err
 	}
@@ -159,6 +163,26 @@ func contest(ctx context.Context, c Contender, e Env, s Shape, r *Result) error 
 	summarize(r, f, server)
 	return nil
 }
+
+// waitOnce has everybody wait for a moment: some open a connection for that.
+func waitOnce(ctx context.Context, clients []Client, s Shape, name string) error {
+	h, err := clients[0].Lock(name)(ctx)
+	if err != nil {
+		return err
+	}
+	released := make(chan error, 1)
+	time.AfterFunc(warmth, func() { released <- h.Release() })
+	err = together(s.Workers, s.Workers, func(i int) error {
+		h, err := clients[i%s.Clients].Lock(name)(ctx)
+		if err != nil {
+			return err
+		}
+		return h.Release()
+	})
+	return errors.Join(<-released, err)
+}
+
+const warmth = 200 * time.Millisecond
 
 func summarize(r *Result, f Figures, server Usage) {
 	for _, wrong := range f.Wrong {
