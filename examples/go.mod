@@ -40,6 +40,12 @@ require (
 	zombiezen.com/go/sqlite v1.4.2 // indirect
 )
 
+replace github.com/interlock-go/interlock/rowlock/pgxrow => ../rowlock/pgxrow
+
+replace github.com/interlock-go/interlock => ..
+
+replace github.com/interlock-go/interlock/backend/redislock => ../backend/redislock
+
 replace github.com/interlock-go/interlock/backend/sqlitelock => ../backend/sqlitelock
 
 replace github.com/interlock-go/interlock/backend/zklock => ../backend/zklock
@@ -47,7 +53,3 @@ replace github.com/interlock-go/interlock/backend/zklock => ../backend/zklock
 replace github.com/interlock-go/interlock/cmd/interlock => ../cmd/interlock
 
 replace github.com/interlock-go/interlock/drivertest => ../drivertest
-
-replace github.com/interlock-go/interlock => ..
-
-replace github.com/interlock-go/interlock/backend/redislock => ../backend/redislock

@@ -59,3 +59,5 @@ replace github.com/interlock-go/interlock/backend/zklock => ../../backend/zklock
 replace github.com/interlock-go/interlock/drivertest => ../../drivertest
 
 replace github.com/interlock-go/interlock/examples => ../../examples
+
+replace github.com/interlock-go/interlock/rowlock/pgxrow => ../../rowlock/pgxrow
