@@ -50,8 +50,11 @@ replace github.com/interlock-go/interlock/rowlock/pgxrow => ../rowlock/pgxrow
 
 replace github.com/interlock-go/interlock => ..
 
+replace github.com/interlock-go/interlock/backend/pglock => ../backend/pglock
+
 replace github.com/interlock-go/interlock/backend/redislock => ../backend/redislock
 
 replace github.com/interlock-go/interlock/backend/sqlitelock => ../backend/sqlitelock
 
 replace github.com/interlock-go/interlock/backend/zklock => ../backend/zklock
+

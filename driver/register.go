@@ -38,12 +38,14 @@ func Schemes() []string {
 // known names the packages of this project's backends, so that the error for a
 // missing one can tell what to import.
 var known = map[string]string{
-	"mem":    "memlock",
-	"redis":  "redislock",
-	"rediss": "redislock",
-	"zk":     "zklock",
-	"zks":    "zklock",
-	"sqlite": "sqlitelock",
+	"mem":        "memlock",
+	"postgres":   "pglock",
+	"postgresql": "pglock",
+	"redis":      "redislock",
+	"rediss":     "redislock",
+	"zk":         "zklock",
+	"zks":        "zklock",
+	"sqlite":     "sqlitelock",
 }
 
 // OpenURL opens the driver of the URL's scheme.

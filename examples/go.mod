@@ -53,3 +53,7 @@ replace github.com/interlock-go/interlock/backend/zklock => ../backend/zklock
 replace github.com/interlock-go/interlock/cmd/interlock => ../cmd/interlock
 
 replace github.com/interlock-go/interlock/drivertest => ../drivertest
+
+
+replace github.com/interlock-go/interlock/backend/pglock => ../backend/pglock
+

@@ -29,3 +29,8 @@ replace github.com/interlock-go/interlock/backend/sqlitelock => ../sqlitelock
 replace github.com/interlock-go/interlock/backend/zklock => ../zklock
 
 replace github.com/interlock-go/interlock/cmd/interlock => ../../cmd/interlock
+
+
+
+
+replace github.com/interlock-go/interlock/backend/pglock => ../pglock

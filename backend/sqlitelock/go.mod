@@ -36,4 +36,6 @@ replace github.com/interlock-go/interlock/rowlock/pgxrow => ../../rowlock/pgxrow
 
 replace github.com/interlock-go/interlock => ../..
 
+replace github.com/interlock-go/interlock/backend/pglock => ../pglock
+
 replace github.com/interlock-go/interlock/backend/redislock => ../redislock

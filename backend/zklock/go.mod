@@ -16,6 +16,8 @@ require (
 
 replace github.com/interlock-go/interlock => ../..
 
+replace github.com/interlock-go/interlock/backend/pglock => ../pglock
+
 replace github.com/interlock-go/interlock/backend/redislock => ../redislock
 
 replace github.com/interlock-go/interlock/backend/sqlitelock => ../sqlitelock

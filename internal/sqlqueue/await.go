@@ -8,7 +8,7 @@ import (
 	"github.com/interlock-go/interlock/driver"
 )
 
-// Await waits for news of the grant. The first in line has a timer too: it looks
+// Await waits for news of the grant. Those near the front have a timer too: they look
 // when the holder's time is over, since nobody sends news of a death.
 func (s *session) Await(ctx context.Context, t driver.Ticket) (driver.Ticket, error) {
 	defer s.d.attend()()
@@ -63,7 +63,7 @@ func (s *session) Await(ctx context.Context, t driver.Ticket) (driver.Ticket, er
 }
 
 // lookNow asks about a ticket, after it has had taken out what has ended in front
-// of the first in line.
+// of it.
 func (s *session) lookNow(ctx context.Context, p *place, first bool) error {
 	if first {
 		if err := s.d.settleAll(ctx, p.queue); err != nil {

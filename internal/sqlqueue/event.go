@@ -31,7 +31,7 @@ func (d *Driver) hear(e Event) {
 		}
 	case WaitsFirst:
 		if p.state == waiting {
-			p.lookAfter(max(e.Ticket.Again, 1))
+			p.lookAfter(Standing{Again: max(e.Ticket.Again, 1)})
 		}
 	case Asked:
 		p.signal(e.Ask)

@@ -101,7 +101,7 @@ func (p *place) seen(st Standing, sent driver.Instant) {
 		p.isHeld(st.Token, st.Inherited)
 	case st.State == Waits && p.state != held: // else the news of its grant was faster
 		p.state = waiting
-		p.lookAfter(st.Again)
+		p.lookAfter(st)
 	}
 	if st.Wanted {
 		p.signal(driver.Wanted)
@@ -114,11 +114,12 @@ func (p *place) seen(st Standing, sent driver.Instant) {
 	}
 }
 
-// lookAfter notes what an exchange said about when to look again.
-func (p *place) lookAfter(in time.Duration) {
+// lookAfter notes when to look whether what holds has ended: the first in line at
+// once, those behind it one after the other, since those in front may be dead, too.
+func (p *place) lookAfter(st Standing) {
 	p.again = 0
-	if in > 0 {
-		p.again = driver.Now().Add(in + time.Millisecond)
+	if st.Again > 0 {
+		p.again = driver.Now().Add(st.Again + time.Millisecond + time.Duration(st.Ahead)*p.s.ttl/160)
 	}
 	p.changed()
 }

@@ -154,8 +154,9 @@ type Standing struct {
 	Fixed     bool
 	Left      time.Duration // until its end, if that is its own: Fixed, Evicted or Stray
 	Hold      time.Duration // the length of the fixed time that ends then
-	Again     time.Duration // of the first one that waits: when to look at the queue again; 0: need not
-	More      bool          // the queue is to be settled
+	Again     time.Duration // of one that waits near the front: when something that holds ends; 0: not known
+	Ahead     int           // how many wait in front of it, if Again is known
+	More      bool          // the queue is to be settled: one that holds has ended, or the first in line fits
 }
 
 // Renewal is what a heartbeat is to do. It takes all locks of queues before that of

@@ -1,0 +1,92 @@
+package pglock_test
+
+import (
+	"context"
+	"crypto/rand"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/interlock-go/interlock/backend/pglock"
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/drivertest"
+	"github.com/interlock-go/interlock/internal/pgtest"
+)
+
+func TestMain(m *testing.M) { drivertest.Main(m) }
+
+func TestConformance(t *testing.T) {
+	s := pgtest.Start(t)
+	conform(t, s, "")
+}
+
+// conform runs the suite on one server, each rule in a schema of its own. Clients in
+// this process bring a pool of their own, which reaches the server through a proxy, so
+// that rules can disturb it; those in other processes use the URL.
+func conform(t *testing.T, s *pgtest.Server, options string) {
+	drivertest.Run(t, drivertest.Backend{
+		TTL: time.Second,
+		World: func(t testing.TB) drivertest.World {
+			schema := "w" + strings.ToLower(rand.Text())
+			proxy := pgtest.NewProxy(t, s.Addr)
+			via := strings.Replace(s.URL(), s.Addr, proxy.Addr, 1)
+			return drivertest.World{
+				Open: func(ctx context.Context) (driver.Driver, error) {
+					return openPool(ctx, via, pglock.In(pglock.Schema{Name: schema}))
+				},
+				URL:  s.URL() + "&schema=" + schema + options,
+				Hang: func() func() { proxy.Hang(); return proxy.Resume },
+				LoseMessages: func() func() {
+					proxy.DropNotifications(true)
+					return func() { proxy.DropNotifications(false) }
+				},
+				Unreachable: func(ctx context.Context) error {
+					d, err := openURL(ctx, "postgres://postgres@127.0.0.1:1/postgres?sslmode=disable")
+					if err == nil {
+						d.Close()
+					}
+					return err
+				},
+			}
+		},
+	})
+}
+
+// ownPool is a driver that closes the pool that its program has made.
+type ownPool struct {
+	driver.Driver
+	pool *pgxpool.Pool
+}
+
+func (d ownPool) Close() error {
+	err := d.Driver.Close()
+	d.pool.Close()
+	return err
+}
+
+func openPool(ctx context.Context, url string, opts ...pglock.Option) (driver.Driver, error) {
+	pool, err := pgxpool.New(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	d, err := pglock.New(ctx, pool, opts...)
+	if err != nil {
+		pool.Close()
+		return nil, err
+	}
+	return ownPool{d, pool}, nil
+}
+
+func openURL(ctx context.Context, text string) (driver.Driver, error) {
+	if _, err := url.Parse(text); err != nil {
+		return nil, err
+	}
+	u, err := driver.ParseURL(text)
+	if err != nil {
+		return nil, err
+	}
+	return driver.OpenURL(ctx, u)
+}

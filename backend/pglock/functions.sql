@@ -1,0 +1,906 @@
+-- One function for each exchange. What they share comes first. A function that
+-- changes tickets locks the row of their queue before it reads anything that it
+-- relies on: in a transaction that only reads what is committed, each statement sees
+-- what was committed before it began, so what comes after the lock is what counts.
+--
+-- NOW_US stands for the time, PLANS for the settings that make plans not depend on
+-- how large the tables were when a connection first used them, DURABLE for what a
+-- transaction does whose effects must outlast a crash, and, if the tables of locks
+-- are logged, COMMITTED for the same and LAZY for what one does whose effects need
+-- not: what a crash loses is always the last, so it can only lose that a ticket was
+-- left, whose session then does not name it any more.
+--
+-- Codes: 1 held, 2 waits, -1 busy, -2 gone, -3 other kind or capacity, -4 tokens used
+-- up, -5 not held, -6 session over.
+
+-- The grace after a crash, and where numbers of new rows begin.
+CREATE FUNCTION @revive() RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+	m @meta;
+	now bigint;
+BEGIN
+	SELECT * INTO STRICT m FROM @meta r WHERE r.one FOR UPDATE;
+	PERFORM FROM @sentinel r WHERE r.one;
+	IF FOUND THEN -- somebody else was faster
+		RETURN;
+	END IF;
+	DURABLE
+	now := NOW_US;
+	UPDATE @meta SET incarnation = m.incarnation + 1, high = greatest(m.high, now / 10) + 60000000 WHERE one;
+	INSERT INTO @sentinel(incarnation, safe, floor)
+		VALUES (m.incarnation + 1, CASE WHEN m.incarnation = 0 THEN 0 ELSE now + m.longest + m.longest / 100 END, m.high);
+END $$;
+
+-- Makes the row of a queue, with the tickets of a fixed end that it had before a
+-- crash.
+CREATE FUNCTION @make(p_queue text) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+	x @sentinel;
+	f @fixed;
+	base bigint;
+	k bigint := 0;
+	now bigint := NOW_US;
+BEGIN
+	SELECT * INTO x FROM @sentinel r WHERE r.one;
+	IF NOT FOUND THEN
+		PERFORM @revive();
+		SELECT * INTO STRICT x FROM @sentinel r WHERE r.one;
+	END IF;
+	base := greatest(x.floor, coalesce((SELECT r.floor FROM @floor r WHERE r.queue = p_queue), 0));
+	INSERT INTO @queue(name, kind, capacity, last, granted, shift, used, tickets, waiting, unclean, watched, frozen, slow)
+		VALUES (p_queue, '', 0, base, base, 0, 0, 0, 0, x.incarnation > 1, false, x.safe, x.safe)
+		ON CONFLICT DO NOTHING;
+	IF NOT FOUND THEN
+		RETURN;
+	END IF;
+	FOR f IN SELECT * FROM @fixed r WHERE r.queue = p_queue AND r.ends > now ORDER BY r.token LOOP
+		k := k + 1;
+		INSERT INTO @ticket(queue, n, id, units, session, since, note, hold, ends, flags, owner, token)
+			VALUES (p_queue, base + k, f.id, f.units, f.session, f.since, f.note, f.hold, f.ends, f.flags, f.owner, f.token)
+			ON CONFLICT DO NOTHING;
+		UPDATE @queue q SET kind = f.kind, capacity = f.capacity, last = greatest(base + k, f.token), granted = greatest(base + k, f.token),
+			used = q.used + f.units, tickets = q.tickets + 1 WHERE q.name = p_queue;
+	END LOOP;
+END $$;
+
+-- Locks the row of a queue, which is made if there is none.
+CREATE FUNCTION @lock(p_queue text) RETURNS @queue LANGUAGE plpgsql AS $$
+DECLARE
+	q @queue;
+BEGIN
+	LOOP
+		SELECT * INTO q FROM @queue r WHERE r.name = p_queue FOR UPDATE;
+		IF FOUND THEN
+			RETURN q;
+		END IF;
+		PERFORM @make(p_queue);
+	END LOOP;
+END $$;
+
+-- Writes the row of a queue, and tells those who follow it.
+CREATE FUNCTION @save(q @queue) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+	c text;
+BEGIN
+	IF q.watched THEN
+		FOR c IN DELETE FROM @watch w WHERE w.what = 'queue' AND w.name = q.name RETURNING w.channel LOOP
+			PERFORM pg_notify(c, 'q ' || q.name);
+		END LOOP;
+	END IF;
+	UPDATE @queue r SET kind = q.kind, capacity = q.capacity, last = q.last, granted = q.granted, shift = q.shift,
+		used = q.used, tickets = q.tickets, waiting = q.waiting, unclean = q.unclean, watched = false, frozen = q.frozen,
+		slow = q.slow, id = q.id, units = q.units, session = q.session, since = q.since, note = q.note
+		WHERE r.name = q.name;
+END $$;
+
+-- The ticket that is kept in the row of its queue.
+CREATE FUNCTION @lone(q @queue) RETURNS @ticket LANGUAGE plpgsql AS $$
+DECLARE
+	t @ticket;
+BEGIN
+	IF q.id IS NOT NULL THEN
+		t.queue := q.name; t.n := q.granted; t.id := q.id; t.units := q.units; t.session := q.session;
+		t.since := q.since; t.note := q.note; t.hold := 0; t.flags := 0;
+	END IF;
+	RETURN t;
+END $$;
+
+-- Gives that ticket a row of its own.
+CREATE FUNCTION @unfold(q @queue) RETURNS @queue LANGUAGE plpgsql AS $$
+BEGIN
+	IF q.id IS NOT NULL THEN
+		INSERT INTO @ticket(queue, n, id, units, session, since, note, hold, flags)
+			VALUES (q.name, q.granted, q.id, q.units, q.session, q.since, q.note, 0, 0);
+		q.id := NULL; q.units := NULL; q.session := NULL; q.note := NULL;
+	END IF;
+	RETURN q;
+END $$;
+
+-- When a ticket ends unless it is renewed.
+CREATE FUNCTION @ends(t @ticket) RETURNS bigint LANGUAGE plpgsql STABLE AS $$
+DECLARE
+	s @session;
+BEGIN
+	IF t.flags & 1 <> 0 THEN
+		RETURN t.ends;
+	END IF;
+	SELECT * INTO s FROM @session r WHERE r.id = t.session;
+	IF NOT FOUND OR s.expires = 0 THEN
+		RETURN 0;
+	END IF;
+	RETURN coalesce(t.ends, greatest(s.expires, t.since + s.ttl));
+END $$;
+
+-- Whether a ticket has ended. If that is so because its session has, this is made
+-- certain: the session is not renewed any more. It does not wait for the session's
+-- row: whoever has locked it is just renewing it, most likely.
+CREATE FUNCTION @ended(t @ticket, now bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+	s @session;
+BEGIN
+	IF t.ends IS NOT NULL AND t.ends <= now THEN
+		RETURN true;
+	ELSIF t.flags & 1 <> 0 THEN
+		RETURN false;
+	END IF;
+	SELECT * INTO s FROM @session r WHERE r.id = t.session;
+	IF NOT FOUND OR s.expires = 0 THEN
+		RETURN true;
+	ELSIF t.ends IS NOT NULL OR greatest(s.expires, t.since + s.ttl) > now THEN
+		RETURN false;
+	ELSIF s.over THEN
+		RETURN true;
+	END IF;
+	PERFORM FROM @session r WHERE r.id = t.session AND r.expires <= now FOR UPDATE SKIP LOCKED;
+	IF FOUND THEN
+		UPDATE @session r SET over = true WHERE r.id = t.session;
+		RETURN true;
+	END IF;
+	RETURN EXISTS (SELECT FROM @session r WHERE r.id = t.session AND r.over);
+END $$;
+
+-- Sends to the client of a session.
+CREATE FUNCTION @tell(p_session uuid, message text) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+	c text;
+BEGIN
+	SELECT r.channel INTO c FROM @session r WHERE r.id = p_session;
+	IF c <> '' THEN
+		PERFORM pg_notify(c, message);
+	END IF;
+END $$;
+
+-- Takes a ticket out.
+CREATE FUNCTION @remove(q @queue, t @ticket, clean boolean) RETURNS @queue LANGUAGE plpgsql AS $$
+BEGIN
+	IF q.id = t.id THEN
+		q.id := NULL; q.units := NULL; q.session := NULL; q.note := NULL;
+	ELSE
+		DELETE FROM @ticket r WHERE r.queue = q.name AND r.n = t.n;
+		IF t.flags & 1 <> 0 THEN
+			DELETE FROM @fixed r WHERE r.id = t.id;
+		END IF;
+	END IF;
+	q.tickets := q.tickets - 1;
+	IF t.n > q.granted THEN
+		q.waiting := q.waiting - 1;
+	ELSE
+		q.used := q.used - t.units;
+		IF t.units = q.capacity THEN
+			q.unclean := NOT clean;
+		END IF;
+	END IF;
+	IF q.tickets = 0 THEN
+		q.last := q.last + q.shift; q.granted := q.last; q.shift := 0;
+	END IF;
+	RETURN q;
+END $$;
+
+-- Gives a held ticket, which has a row, a fixed end.
+CREATE FUNCTION @fix(q @queue, t @ticket, p_hold bigint, p_owner text, p_flags integer, now bigint) RETURNS @ticket LANGUAGE plpgsql AS $$
+BEGIN
+	DURABLE
+	t.hold := p_hold; t.ends := now + p_hold; t.flags := (t.flags & ~16) | 1 | p_flags; t.owner := coalesce(t.owner, p_owner);
+	UPDATE @ticket r SET hold = t.hold, ends = t.ends, flags = t.flags, owner = t.owner WHERE r.queue = t.queue AND r.n = t.n;
+	INSERT INTO @fixed(id, queue, kind, capacity, units, session, since, note, hold, ends, flags, owner, token)
+		VALUES (t.id, q.name, q.kind, q.capacity, t.units, t.session, t.since, t.note, t.hold, t.ends, t.flags, coalesce(t.owner, ''), coalesce(t.token, t.n + q.shift))
+		ON CONFLICT (id) DO UPDATE SET units = excluded.units, hold = excluded.hold, ends = excluded.ends, flags = excluded.flags;
+	RETURN t;
+END $$;
+
+-- When something that holds ends next: not later than that.
+CREATE FUNCTION @due(q @queue, now bigint) RETURNS bigint LANGUAGE plpgsql STABLE AS $$
+DECLARE
+	own bigint;
+	other bigint;
+BEGIN
+	IF q.frozen > now THEN
+		RETURN q.frozen;
+	ELSIF q.id IS NOT NULL THEN
+		RETURN @ends(@lone(q));
+	END IF;
+	SELECT min(t.ends) INTO own FROM @ticket t WHERE t.queue = q.name AND t.ends IS NOT NULL;
+	IF q.tickets - q.waiting <= 64 THEN
+		SELECT min(greatest(s.expires, t.since + s.ttl)) INTO other FROM @ticket t JOIN @session s ON s.id = t.session
+			WHERE t.queue = q.name AND t.n <= q.granted AND t.ends IS NULL;
+	ELSE
+		SELECT s.expires INTO other FROM @session s
+			WHERE EXISTS (SELECT FROM @ticket t WHERE t.session = s.id AND t.queue = q.name AND t.n <= q.granted AND t.ends IS NULL)
+			ORDER BY s.expires LIMIT 1;
+	END IF;
+	RETURN coalesce(least(own, other), now + 60000000);
+END $$;
+
+-- Grants whoever fits now, in order, and tells them. Those that have ended are taken
+-- out instead. If many do, the rest is left to another exchange.
+CREATE FUNCTION @grant(INOUT q @queue, OUT more boolean, now bigint) LANGUAGE plpgsql AS $$
+DECLARE
+	t @ticket;
+	winners uuid[] := '{}';
+	tokens bigint[] := '{}';
+	sessions uuid[] := '{}';
+	dead integer := 0;
+	soon bigint;
+	got record;
+	v_more boolean := false;
+BEGIN
+	more := false;
+	IF q.waiting = 0 OR q.used >= q.capacity OR q.frozen > now THEN
+		RETURN;
+	END IF;
+	FOR t IN SELECT * FROM @ticket w WHERE w.queue = q.name AND w.n > q.granted ORDER BY w.n LOOP
+		IF @ended(t, now) THEN
+			q := @remove(q, t, true);
+			dead := dead + 1;
+		ELSIF t.units > q.capacity - q.used THEN
+			-- The first in line looks again by itself: with its next heartbeat, unless that
+			-- may be too late.
+			soon := @due(q, now) - now;
+			PERFORM pg_notify(s.channel, 'f ' || t.id || ' ' || soon) FROM @session s WHERE s.id = t.session AND s.channel <> '' AND soon < s.ttl / 2;
+			EXIT;
+		ELSIF cardinality(winners) >= 200 OR dead >= 200 THEN
+			more := true;
+			v_more := true;
+			EXIT;
+		ELSE
+			q.granted := t.n;
+			q.used := q.used + t.units;
+			q.waiting := q.waiting - 1;
+			IF t.hold > 0 THEN
+				t := @fix(q, t, t.hold, NULL, 0, now);
+			END IF;
+			winners := winners || t.id;
+			tokens := tokens || coalesce(t.token, t.n + q.shift);
+			sessions := sessions || t.session;
+		END IF;
+	END LOOP;
+	IF cardinality(winners) = 1 THEN
+		PERFORM @tell(sessions[1], 'g ' || winners[1] || ' ' || tokens[1] || CASE WHEN q.unclean THEN ' i' ELSE ' -' END || CASE WHEN q.waiting > 0 THEN 'w' ELSE '' END);
+	ELSIF cardinality(winners) > 1 THEN
+		FOR got IN SELECT s.channel, string_agg('g ' || w.id || ' ' || w.token || CASE WHEN q.unclean THEN ' i' ELSE ' -' END
+					|| CASE WHEN q.waiting > 0 AND NOT v_more THEN 'w' ELSE '' END, E'\n' ORDER BY w.i) AS text
+				FROM unnest(winners, tokens, sessions) WITH ORDINALITY AS w(id, token, session, i) JOIN @session s ON s.id = w.session
+				WHERE s.channel <> '' GROUP BY s.channel, w.i / 80 LOOP
+			PERFORM pg_notify(got.channel, got.text);
+		END LOOP;
+	END IF;
+END $$;
+
+-- Takes out what has ended, and grants whoever is next.
+CREATE FUNCTION @sweep(INOUT q @queue, OUT more boolean, OUT changed boolean, now bigint) LANGUAGE plpgsql AS $$
+DECLARE
+	t @ticket;
+	k integer := 0;
+	tickets bigint := q.tickets;
+	granted bigint := q.granted;
+	got record;
+BEGIN
+	more := false;
+	IF q.id IS NOT NULL THEN
+		t := @lone(q);
+		IF @ended(t, now) THEN
+			q := @remove(q, t, false);
+		END IF;
+	ELSIF q.tickets > 0 THEN
+		FOR t IN SELECT * FROM @ticket r WHERE r.queue = q.name AND r.ends <= now ORDER BY r.ends LIMIT 200 LOOP
+			q := @remove(q, t, t.flags & 8 <> 0);
+			k := k + 1;
+		END LOOP;
+		IF q.tickets - q.waiting <= 64 THEN
+			FOR t IN SELECT r.* FROM @ticket r WHERE r.queue = q.name AND r.n <= q.granted LOOP
+				IF @ended(t, now) THEN
+					q := @remove(q, t, t.flags & 8 <> 0);
+				END IF;
+			END LOOP;
+		ELSE
+			FOR t IN SELECT r.* FROM @session s JOIN @ticket r ON r.session = s.id AND r.queue = q.name AND r.n <= q.granted
+					WHERE s.expires <= now LIMIT 200 LOOP
+				IF @ended(t, now) THEN
+					q := @remove(q, t, t.flags & 8 <> 0);
+					k := k + 1;
+				END IF;
+			END LOOP;
+		END IF;
+		more := k >= 200;
+		got := @grant(q, now);
+		q := got.q;
+		more := more OR got.more;
+	END IF;
+	changed := tickets <> q.tickets OR granted <> q.granted;
+END $$;
+
+-- Tells the first hundred of those who hold that somebody waits.
+CREATE FUNCTION @want(q @queue) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM pg_notify(s.channel, 'w ' || t.id)
+		FROM (SELECT r.id, r.session FROM @ticket r WHERE r.queue = q.name AND r.n <= q.granted ORDER BY r.n LIMIT 100) t
+		JOIN @session s ON s.id = t.session WHERE s.channel <> '';
+END $$;
+
+-- What is said of a ticket: code, token, inherits, wanted, flags, microseconds until
+-- its own end, length of its fixed time, microseconds until something that holds ends,
+-- whether the queue is to be settled, how many wait in front of it. Those far behind
+-- are not told when something ends, and that only if it has: they need not look.
+CREATE FUNCTION @standing(q @queue, t @ticket, due bigint, now bigint) RETURNS bigint[] LANGUAGE plpgsql STABLE AS $$
+DECLARE
+	most constant integer := 16;
+	held boolean := t.n <= q.granted;
+	own boolean := t.flags & 19 <> 0;
+	ahead bigint := 0;
+	again bigint := 0;
+	more integer := 0;
+BEGIN
+	IF NOT held THEN
+		ahead := (SELECT count(*) FROM (SELECT FROM @ticket r WHERE r.queue = q.name AND r.n > q.granted AND r.n < t.n ORDER BY r.n LIMIT most) x);
+		IF ahead < most THEN
+			again := greatest(due - now, 1);
+		END IF;
+		IF due <= now OR ahead = 0 AND t.units <= q.capacity - q.used AND q.frozen <= now THEN
+			more := 1;
+		END IF;
+	END IF;
+	RETURN ARRAY[CASE WHEN held THEN 1 ELSE 2 END, CASE WHEN held THEN coalesce(t.token, t.n + q.shift) ELSE 0 END,
+		CASE WHEN held AND q.unclean THEN 1 ELSE 0 END, CASE WHEN held AND q.waiting > 0 THEN 1 ELSE 0 END, t.flags,
+		CASE WHEN own THEN t.ends - now ELSE 0 END, t.hold, again, more, ahead];
+END $$;
+
+-- Whether a session is not over.
+CREATE FUNCTION @alive(p_session uuid, now bigint) RETURNS boolean LANGUAGE plpgsql STABLE AS $$
+BEGIN
+	RETURN EXISTS (SELECT FROM @session s WHERE s.id = p_session AND NOT s.over AND s.expires > now);
+END $$;
+
+-- Raises what tokens stay below, long before they come near.
+CREATE FUNCTION @raise_high(now bigint) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+	IF (SELECT m.high FROM @meta m WHERE m.one) < now / 10 + 30000000 THEN
+		PERFORM FROM @meta m WHERE m.one FOR UPDATE SKIP LOCKED;
+		IF FOUND THEN
+			DURABLE
+			UPDATE @meta m SET high = greatest(m.high, now / 10) + 60000000 WHERE m.one;
+		END IF;
+	END IF;
+END $$;
+
+CREATE FUNCTION @begin(p_session uuid, p_ttl bigint, p_owner text, p_channel text) RETURNS bigint[] LANGUAGE plpgsql PLANS AS $$
+DECLARE
+	now bigint := NOW_US;
+BEGIN
+	COMMITTED
+	IF (SELECT m.longest FROM @meta m WHERE m.one) < p_ttl THEN
+		DURABLE
+		UPDATE @meta m SET longest = greatest(m.longest, p_ttl) WHERE m.one;
+	END IF;
+	PERFORM @raise_high(now);
+	INSERT INTO @session(id, channel, owner, ttl, expires, over) VALUES (p_session, p_channel, p_owner, p_ttl, NOW_US + p_ttl, false);
+	RETURN ARRAY[1];
+END $$;
+
+CREATE FUNCTION @end(p_session uuid) RETURNS SETOF text LANGUAGE plpgsql PLANS AS $$
+BEGIN
+	COMMITTED
+	UPDATE @session s SET expires = 0, over = true WHERE s.id = p_session;
+	RETURN QUERY SELECT DISTINCT t.queue::text FROM @ticket t WHERE t.session = p_session AND t.flags & 1 = 0;
+END $$;
+
+CREATE FUNCTION @join(p_queue text, p_kind text, p_capacity bigint, p_id uuid, p_units bigint, p_session uuid, p_owner text,
+	p_note bytea, p_hold bigint, nowait boolean, retry boolean) RETURNS bigint[] LANGUAGE plpgsql PLANS AS $$
+DECLARE
+	now bigint := NOW_US;
+	q @queue;
+	t @ticket;
+	token bigint;
+	dirty boolean;
+	swept boolean := false;
+	more boolean := false;
+	again bigint := 0;
+	fits boolean;
+	got record;
+BEGIN
+	COMMITTED
+	-- The short way: nobody else is there.
+	IF p_hold = 0 AND NOT retry THEN
+		UPDATE @queue r SET kind = p_kind, capacity = p_capacity, last = greatest(r.last + 1, now / 10), granted = greatest(r.last + 1, now / 10),
+			used = p_units, tickets = 1, id = p_id, units = p_units, session = p_session, since = now, note = p_note
+			WHERE r.name = p_queue AND r.tickets = 0 AND r.slow <= now AND NOT r.watched AND r.last < 2251799813685246
+				AND EXISTS (SELECT FROM @session s WHERE s.id = p_session AND NOT s.over AND s.expires > now)
+			RETURNING r.last, r.unclean INTO token, swept;
+		IF FOUND THEN
+			RETURN ARRAY[1, token, swept::integer, 0, 0, 0, 0, 0, 0, 0];
+		END IF;
+	END IF;
+	q := @lock(p_queue);
+	now := NOW_US;
+	IF NOT @alive(p_session, now) THEN
+		RETURN ARRAY[-6];
+	ELSIF q.slow > now AND EXISTS (SELECT FROM @refused r WHERE r.id = p_id AND r.until > now) THEN
+		RETURN ARRAY[-2];
+	END IF;
+	IF retry THEN
+		IF q.id = p_id THEN
+			t := @lone(q);
+		ELSE
+			SELECT * INTO t FROM @ticket r WHERE r.id = p_id;
+		END IF;
+		IF t.id IS NOT NULL THEN
+			IF t.session <> p_session OR @ended(t, now) THEN
+				RETURN ARRAY[-2];
+			ELSIF t.queue <> p_queue OR q.kind <> p_kind OR q.capacity <> p_capacity THEN
+				RETURN ARRAY[-3];
+			END IF;
+			RETURN @standing(q, t, @due(q, now), now);
+		END IF;
+	END IF;
+	IF q.tickets > 0 AND (q.kind <> p_kind OR q.capacity <> p_capacity OR q.waiting > 0 OR p_units > q.capacity - q.used) THEN
+		got := @sweep(q, now); q := got.q; more := got.more; swept := got.changed;
+	END IF;
+	IF q.tickets > 0 AND (q.kind <> p_kind OR q.capacity <> p_capacity) THEN
+		IF swept THEN
+			PERFORM @save(q);
+		END IF;
+		RETURN ARRAY[CASE WHEN more THEN -7 ELSE -3 END];
+	END IF;
+	fits := q.frozen <= now AND q.waiting = 0 AND p_units <= p_capacity - q.used;
+	IF NOT fits AND nowait THEN
+		IF swept THEN
+			PERFORM @save(q);
+		END IF;
+		RETURN ARRAY[CASE WHEN more THEN -7 ELSE -1 END];
+	END IF;
+	q.kind := p_kind; q.capacity := p_capacity;
+	token := greatest(q.last + 1, now / 10 - q.shift);
+	IF token + q.shift >= 2251799813685247 THEN
+		RETURN ARRAY[-4];
+	END IF;
+	q := @unfold(q);
+	q.last := token;
+	q.tickets := q.tickets + 1;
+	IF fits THEN
+		q.granted := token;
+		q.used := q.used + p_units;
+	ELSE
+		IF q.waiting = 0 THEN
+			PERFORM @want(q);
+		END IF;
+		q.waiting := q.waiting + 1;
+	END IF;
+	IF fits AND q.tickets = 1 AND p_hold = 0 THEN
+		q.id := p_id; q.units := p_units; q.session := p_session; q.since := now; q.note := p_note;
+		PERFORM @save(q);
+		RETURN ARRAY[1, token, q.unclean::integer, 0, 0, 0, 0, 0, 0, 0];
+	END IF;
+	INSERT INTO @ticket(queue, n, id, units, session, since, note, hold, flags, owner)
+		VALUES (p_queue, token, p_id, p_units, p_session, now, p_note, p_hold, 0, CASE WHEN p_hold > 0 THEN p_owner END)
+		RETURNING * INTO t;
+	IF fits AND p_hold > 0 THEN
+		t := @fix(q, t, p_hold, p_owner, 0, now);
+	END IF;
+	PERFORM @save(q);
+	IF NOT fits AND q.waiting = 1 THEN
+		again := greatest(@due(q, now) - now, 1);
+	END IF;
+	RETURN ARRAY[CASE WHEN fits THEN 1 ELSE 2 END, CASE WHEN fits THEN token + q.shift ELSE 0 END, (fits AND q.unclean)::integer, 0,
+		t.flags, CASE WHEN t.flags & 1 <> 0 THEN t.ends - now ELSE 0 END, p_hold, again, more::integer, 0];
+END $$;
+
+-- Finds a ticket that a session may change, in a queue that is locked.
+CREATE FUNCTION @find(q @queue, p_session uuid, p_id uuid, others boolean, now bigint, OUT t @ticket, OUT code bigint) LANGUAGE plpgsql AS $$
+BEGIN
+	IF q.id = p_id THEN
+		t := @lone(q);
+	ELSE
+		SELECT * INTO t FROM @ticket r WHERE r.id = p_id AND r.queue = q.name;
+	END IF;
+	code := 0;
+	IF t.id IS NOT NULL AND t.flags & 1 <> 0 AND (others OR t.session = p_session) THEN
+		IF t.ends <= now THEN
+			code := -2;
+		END IF;
+	ELSIF NOT @alive(p_session, now) THEN
+		code := -6;
+	ELSIF t.id IS NULL OR t.session <> p_session OR @ended(t, now) THEN
+		code := -2;
+	END IF;
+END $$;
+
+CREATE FUNCTION @leave(p_queue text, p_id uuid, p_session uuid, clean boolean, refuse bigint) RETURNS bigint[] LANGUAGE plpgsql PLANS AS $$
+DECLARE
+	now bigint := NOW_US;
+	q @queue;
+	t @ticket;
+	code bigint;
+	more boolean := false;
+	got record;
+BEGIN
+	LAZY
+	-- The short way: nobody else is there.
+	UPDATE @queue r SET tickets = 0, used = 0, id = NULL, units = NULL, session = NULL, note = NULL,
+		unclean = CASE WHEN r.units = r.capacity THEN NOT clean ELSE r.unclean END
+		WHERE r.name = p_queue AND r.id = p_id AND r.session = p_session AND NOT r.watched
+			AND EXISTS (SELECT FROM @session s WHERE s.id = p_session AND NOT s.over AND s.expires > now);
+	IF FOUND THEN
+		RETURN ARRAY[1, 0];
+	END IF;
+	IF refuse > 0 THEN
+		q := @lock(p_queue);
+	ELSE
+		SELECT * INTO q FROM @queue r WHERE r.name = p_queue FOR UPDATE;
+		IF NOT FOUND THEN
+			RETURN ARRAY[CASE WHEN @alive(p_session, now) THEN -2 ELSE -6 END, 0];
+		END IF;
+	END IF;
+	now := NOW_US;
+	got := @find(q, p_session, p_id, true, now); t := got.t; code := got.code;
+	IF code < 0 THEN
+		IF code = -2 AND refuse > 0 AND (t.id IS NULL OR t.session = p_session) THEN
+			INSERT INTO @refused(id, until) VALUES (p_id, now + refuse) ON CONFLICT (id) DO UPDATE SET until = excluded.until;
+			q.slow := greatest(q.slow, now + refuse);
+			UPDATE @queue r SET slow = q.slow WHERE r.name = p_queue;
+		END IF;
+		IF t.id IS NOT NULL AND code = -2 THEN -- it has ended, and may be in the way
+			more := true;
+		END IF;
+		RETURN ARRAY[code, more::integer];
+	END IF;
+	IF t.session <> p_session THEN
+		PERFORM @tell(t.session, 'x ' || t.id);
+	END IF;
+	q := @remove(q, t, clean);
+	got := @grant(q, now); q := got.q; more := got.more;
+	PERFORM @save(q);
+	RETURN ARRAY[1, more::integer];
+END $$;
+
+CREATE FUNCTION @shrink(p_queue text, p_id uuid, p_session uuid, p_units bigint) RETURNS bigint[] LANGUAGE plpgsql PLANS AS $$
+DECLARE
+	now bigint;
+	q @queue;
+	t @ticket;
+	code bigint;
+	more boolean := false;
+	got record;
+BEGIN
+	LAZY
+	q := @lock(p_queue);
+	now := NOW_US;
+	got := @find(q, p_session, p_id, false, now); t := got.t; code := got.code;
+	IF code < 0 OR p_units >= t.units THEN
+		RETURN ARRAY[CASE WHEN code < 0 THEN code ELSE 1 END, 0];
+	END IF;
+	IF t.n <= q.granted THEN
+		q.used := q.used - (t.units - p_units);
+		IF t.units = q.capacity THEN
+			q.unclean := false; -- the exclusive hold has ended well
+		END IF;
+	END IF;
+	IF q.id = t.id THEN
+		q.units := p_units;
+	ELSE
+		UPDATE @ticket r SET units = p_units WHERE r.queue = p_queue AND r.n = t.n;
+		IF t.flags & 1 <> 0 THEN
+			UPDATE @fixed r SET units = p_units WHERE r.id = t.id;
+		END IF;
+	END IF;
+	got := @grant(q, now); q := got.q; more := got.more;
+	PERFORM @save(q);
+	RETURN ARRAY[1, more::integer];
+END $$;
+
+CREATE FUNCTION @keep(p_queue text, p_id uuid, p_session uuid, p_owner text, p_hold bigint) RETURNS bigint[] LANGUAGE plpgsql PLANS AS $$
+DECLARE
+	now bigint;
+	q @queue;
+	t @ticket;
+	code bigint;
+	got record;
+BEGIN
+	q := @lock(p_queue);
+	now := NOW_US;
+	got := @find(q, p_session, p_id, true, now); t := got.t; code := got.code;
+	IF code < 0 THEN
+		RETURN ARRAY[code];
+	ELSIF t.n > q.granted THEN
+		RETURN ARRAY[-5];
+	ELSIF t.flags & 2 <> 0 AND t.ends < now + p_hold THEN
+		RETURN ARRAY[-2]; -- nothing makes an evicted ticket last longer
+	END IF;
+	q := @unfold(q);
+	PERFORM @fix(q, t, p_hold, p_owner, CASE WHEN t.flags & 1 = 0 THEN 8 ELSE 0 END, now);
+	PERFORM @save(q);
+	-- The first in line may wait for a later end.
+	PERFORM pg_notify(s.channel, 'f ' || w.id || ' 1')
+		FROM (SELECT r.id, r.session FROM @ticket r WHERE r.queue = p_queue AND r.n > q.granted ORDER BY r.n LIMIT 1) w
+		JOIN @session s ON s.id = w.session WHERE s.channel <> '';
+	RETURN ARRAY[1];
+END $$;
+
+CREATE FUNCTION @settle(p_queue text) RETURNS bigint[] LANGUAGE plpgsql PLANS AS $$
+DECLARE
+	q @queue;
+	got record;
+BEGIN
+	COMMITTED
+	SELECT * INTO q FROM @queue r WHERE r.name = p_queue FOR UPDATE;
+	IF NOT FOUND THEN
+		RETURN ARRAY[0];
+	END IF;
+	got := @sweep(q, NOW_US); q := got.q;
+	IF got.changed THEN
+		PERFORM @save(q);
+	END IF;
+	RETURN ARRAY[got.more::integer];
+END $$;
+
+CREATE FUNCTION @ask(p_queue text, p_id uuid, what text) RETURNS bigint[] LANGUAGE plpgsql PLANS AS $$
+DECLARE
+	now bigint;
+	q @queue;
+	t @ticket;
+	p_ttl bigint;
+	more boolean := false;
+	got record;
+BEGIN
+	COMMITTED
+	SELECT * INTO q FROM @queue r WHERE r.name = p_queue FOR UPDATE;
+	IF NOT FOUND THEN
+		RETURN ARRAY[-2, 0];
+	END IF;
+	now := NOW_US;
+	IF q.id = p_id THEN
+		t := @lone(q);
+	ELSE
+		SELECT * INTO t FROM @ticket r WHERE r.id = p_id AND r.queue = p_queue;
+	END IF;
+	IF t.id IS NULL THEN
+		RETURN ARRAY[-2, 0];
+	ELSIF @ended(t, now) THEN
+		RETURN ARRAY[-2, 1];
+	END IF;
+	IF what = 'r' THEN
+		q := @unfold(q);
+		UPDATE @ticket r SET flags = r.flags | 4 WHERE r.queue = p_queue AND r.n = t.n;
+		PERFORM @tell(t.session, 'r ' || t.id);
+	ELSIF what = 'x' OR t.n > q.granted THEN
+		PERFORM @tell(t.session, 'x ' || t.id);
+		q := @remove(q, t, false);
+		got := @grant(q, now); q := got.q; more := got.more;
+	ELSE
+		q := @unfold(q);
+		IF t.flags & 1 <> 0 THEN
+			SELECT s.ttl INTO p_ttl FROM @session s WHERE s.id = t.session;
+			t.ends := least(t.ends, now + coalesce(p_ttl, 15000000));
+			UPDATE @fixed r SET ends = t.ends, flags = t.flags | 2 WHERE r.id = t.id;
+		ELSE
+			t.ends := @ends(t);
+		END IF;
+		UPDATE @ticket r SET ends = t.ends, flags = (t.flags & ~16) | 2 WHERE r.queue = p_queue AND r.n = t.n;
+		PERFORM @tell(t.session, 'e ' || t.id);
+		PERFORM pg_notify(s.channel, 'f ' || w.id || ' 1')
+			FROM (SELECT r.id, r.session FROM @ticket r WHERE r.queue = p_queue AND r.n > q.granted ORDER BY r.n LIMIT 1) w
+			JOIN @session s ON s.id = w.session WHERE s.channel <> '';
+	END IF;
+	PERFORM @save(q);
+	RETURN ARRAY[1, more::integer];
+END $$;
+
+CREATE FUNCTION @raise(p_queue text, p_floor bigint) RETURNS bigint[] LANGUAGE plpgsql PLANS AS $$
+DECLARE
+	q @queue;
+	lift bigint;
+BEGIN
+	DURABLE
+	q := @lock(p_queue);
+	INSERT INTO @floor AS f (queue, floor) VALUES (p_queue, p_floor) ON CONFLICT (queue) DO UPDATE SET floor = greatest(f.floor, excluded.floor);
+	IF q.tickets = 0 THEN
+		q.last := greatest(q.last, p_floor); q.granted := q.last;
+		PERFORM @save(q);
+		RETURN ARRAY[1];
+	END IF;
+	-- Those that hold keep the tokens that they have; those that wait get larger
+	-- ones than their numbers say.
+	lift := p_floor - (q.granted + q.shift);
+	IF lift <= 0 THEN
+		RETURN ARRAY[1];
+	ELSIF q.last + q.shift + lift >= 2251799813685247 THEN
+		RETURN ARRAY[-4];
+	END IF;
+	q := @unfold(q);
+	UPDATE @ticket t SET token = t.n + q.shift WHERE t.queue = p_queue AND t.n <= q.granted AND t.token IS NULL;
+	q.shift := q.shift + lift;
+	PERFORM @save(q);
+	RETURN ARRAY[1];
+END $$;
+
+-- Reads what has become of tickets: a row for each, as of standing.
+CREATE FUNCTION @look(p_session uuid, queues text[], ids uuid[]) RETURNS SETOF bigint[] LANGUAGE plpgsql STABLE PLANS AS $$
+DECLARE
+	now bigint := NOW_US;
+	q @queue;
+	t @ticket;
+	due bigint;
+BEGIN
+	FOR i IN 1 .. coalesce(cardinality(ids), 0) LOOP
+		IF q.name IS NULL OR q.name <> queues[i] THEN
+			SELECT * INTO q FROM @queue r WHERE r.name = queues[i];
+			due := CASE WHEN q.waiting > 0 THEN @due(q, now) ELSE now END;
+		END IF;
+		IF q.id = ids[i] THEN
+			t := @lone(q);
+		ELSE
+			SELECT * INTO t FROM @ticket r WHERE r.id = ids[i] AND r.queue = queues[i];
+		END IF;
+		IF t.id IS NULL OR t.flags & 1 = 0 AND t.session <> p_session OR @ends(t) <= now THEN
+			RETURN NEXT ARRAY[-2];
+		ELSE
+			RETURN NEXT @standing(q, t, due, now);
+		END IF;
+	END LOOP;
+END $$;
+
+CREATE FUNCTION @renew(p_session uuid, strand_queues text[], strand_ids uuid[], again_queues text[], again_ids uuid[],
+	look_queues text[], look_ids uuid[]) RETURNS SETOF bigint[] LANGUAGE plpgsql PLANS AS $$
+DECLARE
+	now bigint;
+	v_queue text;
+	q @queue;
+	t @ticket;
+BEGIN
+	COMMITTED
+	IF cardinality(strand_ids) + cardinality(again_ids) > 0 THEN
+		FOR v_queue IN SELECT DISTINCT u.queue COLLATE "C" AS queue FROM unnest(strand_queues || again_queues) u(queue) ORDER BY 1 LOOP
+			SELECT * INTO q FROM @queue r WHERE r.name = v_queue FOR UPDATE;
+			CONTINUE WHEN NOT FOUND;
+			now := NOW_US;
+			IF q.id = ANY (strand_ids) AND q.session = p_session THEN
+				q := @unfold(q);
+				UPDATE @queue r SET id = NULL, units = NULL, session = NULL, note = NULL WHERE r.name = v_queue;
+			END IF;
+			FOR t IN SELECT r.* FROM unnest(strand_ids) u(id) JOIN @ticket r ON r.id = u.id
+					WHERE r.queue = v_queue AND r.session = p_session AND r.ends IS NULL LOOP
+				UPDATE @ticket r SET ends = @ends(t), flags = r.flags | 16 WHERE r.queue = t.queue AND r.n = t.n;
+			END LOOP;
+			UPDATE @ticket r SET ends = NULL, flags = r.flags & ~16 WHERE r.id = ANY (again_ids) AND r.queue = v_queue
+				AND r.session = p_session AND r.flags & 16 <> 0 AND r.ends > now;
+		END LOOP;
+	END IF;
+	now := NOW_US;
+	UPDATE @session s SET expires = greatest(s.expires, now + s.ttl) WHERE s.id = p_session AND NOT s.over AND s.expires > now;
+	IF NOT FOUND THEN
+		RETURN NEXT ARRAY[-6];
+		RETURN;
+	END IF;
+	PERFORM @raise_high(now);
+	RETURN NEXT ARRAY[1];
+	RETURN QUERY SELECT * FROM @look(p_session, look_queues, look_ids);
+END $$;
+
+-- Reads queues: a row for each ticket, in order.
+CREATE FUNCTION @read(p_names text[], p_channel text) RETURNS TABLE(name text, kind text, capacity bigint, at bigint, id uuid, owner text,
+	note bytea, units bigint, held boolean, token bigint, since bigint, ends bigint, fixed boolean) LANGUAGE plpgsql PLANS AS $$
+DECLARE
+	now bigint;
+BEGIN
+	IF p_channel <> '' THEN
+		PERFORM @lock(p_names[1]);
+		UPDATE @queue q SET watched = true WHERE q.name = p_names[1];
+		INSERT INTO @watch(what, name, channel, since) VALUES ('queue', p_names[1], p_channel, NOW_US) ON CONFLICT DO NOTHING;
+	END IF;
+	now := NOW_US;
+	RETURN QUERY
+		SELECT q.name::text, q.kind, q.capacity, now, t.id, coalesce(t.owner, s.owner, ''), t.note, t.units, t.n <= q.granted,
+			CASE WHEN t.n <= q.granted THEN coalesce(t.token, t.n + q.shift) ELSE 0 END, t.since,
+			CASE WHEN t.flags & 1 <> 0 THEN t.ends WHEN s.id IS NULL OR s.expires = 0 THEN 0 ELSE coalesce(t.ends, greatest(s.expires, t.since + s.ttl)) END,
+			t.flags & 1 <> 0
+		FROM unnest(p_names) WITH ORDINALITY u(name, i)
+		JOIN @queue q ON q.name = u.name
+		CROSS JOIN LATERAL (
+			SELECT q.granted AS n, q.id, q.units, q.session, q.since, q.note, NULL::bigint AS ends, 0 AS flags, NULL::text AS owner, NULL::bigint AS token
+				WHERE q.id IS NOT NULL
+			UNION ALL
+			SELECT r.n, r.id, r.units, r.session, r.since, r.note, r.ends, r.flags, r.owner, r.token FROM @ticket r WHERE r.queue = q.name
+		) t
+		LEFT JOIN @session s ON s.id = t.session
+		ORDER BY u.i, t.n;
+END $$;
+
+-- The names of queues that have tickets.
+CREATE FUNCTION @names(prefix text, after text) RETURNS SETOF text LANGUAGE plpgsql STABLE PLANS AS $$
+BEGIN
+	RETURN QUERY SELECT q.name::text FROM @queue q
+		WHERE q.name > after AND q.name >= prefix AND starts_with(q.name, prefix) AND q.tickets > 0
+		ORDER BY q.name LIMIT 100;
+END $$;
+
+-- Whoever watches a cell and whoever changes it take turns.
+CREATE FUNCTION @turn(p_name text) RETURNS void LANGUAGE sql AS $$
+	SELECT pg_advisory_xact_lock(hashtextextended('@cell ' || p_name, 0))
+$$;
+
+CREATE FUNCTION @load(p_name text, p_channel text) RETURNS TABLE(version bigint, present boolean, value bytea) LANGUAGE plpgsql PLANS AS $$
+BEGIN
+	IF p_channel <> '' THEN
+		PERFORM @turn(p_name);
+		INSERT INTO @watch(what, name, channel, since) VALUES ('cell', p_name, p_channel, NOW_US) ON CONFLICT DO NOTHING;
+	END IF;
+	RETURN QUERY SELECT c.version, c.present, c.value FROM @cell c WHERE c.name = p_name;
+END $$;
+
+CREATE FUNCTION @swap(p_id uuid, p_name text, p_version bigint, p_present boolean, p_value bytea) RETURNS bigint[] LANGUAGE plpgsql PLANS AS $$
+DECLARE
+	now bigint;
+	was bigint;
+	made bigint;
+	c text;
+BEGIN
+	PERFORM @turn(p_name);
+	DURABLE
+	now := NOW_US;
+	SELECT r.version INTO made FROM @swap r WHERE r.id = p_id;
+	IF FOUND THEN
+		RETURN ARRAY[made];
+	END IF;
+	SELECT r.version INTO was FROM @cell r WHERE r.name = p_name;
+	was := coalesce(was, 0);
+	IF p_version < was THEN
+		RETURN ARRAY[0]; -- and for ever
+	ELSIF p_version > was THEN
+		INSERT INTO @swap(id, at, version) VALUES (p_id, now, 0);
+		RETURN ARRAY[0];
+	END IF;
+	made := greatest(was + 1, now / 10);
+	INSERT INTO @cell(name, version, present, value) VALUES (p_name, made, p_present, p_value)
+		ON CONFLICT (name) DO UPDATE SET version = excluded.version, present = excluded.present, value = excluded.value;
+	INSERT INTO @swap(id, at, version) VALUES (p_id, now, made);
+	FOR c IN DELETE FROM @watch w WHERE w.what = 'cell' AND w.name = p_name RETURNING w.channel LOOP
+		PERFORM pg_notify(c, 'c ' || p_name);
+	END LOOP;
+	RETURN ARRAY[made];
+END $$;
+
+-- Removes what nobody needs any more, a bounded number of rows, and returns queues in
+-- which tickets have ended.
+CREATE FUNCTION @tidy() RETURNS SETOF text LANGUAGE plpgsql PLANS AS $$
+DECLARE
+	now bigint := NOW_US;
+	hour constant bigint := 3600000000;
+BEGIN
+	DELETE FROM @refused r WHERE r.id IN (SELECT o.id FROM @refused o WHERE o.until < now - 60000000 LIMIT 1000 FOR UPDATE SKIP LOCKED);
+	DELETE FROM @watch w WHERE (w.what, w.name, w.channel) IN (SELECT o.what, o.name, o.channel FROM @watch o WHERE o.since < now - hour LIMIT 1000 FOR UPDATE SKIP LOCKED);
+	DELETE FROM @swap s WHERE s.id IN (SELECT o.id FROM @swap o WHERE o.at < now - 300000000 LIMIT 1000 FOR UPDATE SKIP LOCKED);
+	DELETE FROM @fixed f WHERE f.id IN (SELECT o.id FROM @fixed o WHERE o.ends < now - 24 * hour LIMIT 1000 FOR UPDATE SKIP LOCKED);
+	DELETE FROM @session s WHERE s.id IN (
+		SELECT o.id FROM @session o WHERE o.expires + 2 * o.ttl < now - 60000000
+			AND NOT EXISTS (SELECT FROM @ticket t WHERE t.session = o.id) LIMIT 100 FOR UPDATE SKIP LOCKED);
+	-- A row that is made anew begins above all that are removed.
+	WITH idle AS (
+		SELECT q.name FROM @queue q WHERE q.tickets = 0 AND NOT q.watched AND q.slow <= now
+			AND q.last < (now - CASE WHEN q.unclean THEN 168 * hour ELSE hour END) / 10 LIMIT 100 FOR UPDATE SKIP LOCKED
+	), gone AS (
+		DELETE FROM @queue q USING idle WHERE q.name = idle.name RETURNING q.last
+	)
+	UPDATE @sentinel x SET floor = greatest(x.floor, (SELECT max(gone.last) FROM gone)) WHERE x.one AND EXISTS (SELECT FROM gone);
+	RETURN QUERY SELECT DISTINCT d.queue::text FROM (
+		(SELECT t.queue FROM @ticket t WHERE t.ends <= now LIMIT 100)
+		UNION ALL
+		(SELECT t.queue FROM @session s JOIN @ticket t ON t.session = s.id AND t.ends IS NULL WHERE s.expires <= now LIMIT 100)) d;
+END $$;

@@ -1,0 +1,34 @@
+module github.com/interlock-go/interlock/backend/pglock
+
+go 1.25.0
+
+require (
+	github.com/interlock-go/interlock v0.0.0
+	github.com/interlock-go/interlock/drivertest v0.0.0-00010101000000-000000000000
+	github.com/jackc/pgx/v5 v5.12.0
+)
+
+require (
+	github.com/anishathalye/porcupine v1.3.1 // indirect
+	github.com/jackc/pgpassfile v1.0.0 // indirect
+	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
+	github.com/jackc/puddle/v2 v2.2.3 // indirect
+	go.uber.org/goleak v1.3.0 // indirect
+	golang.org/x/sync v0.22.0 // indirect
+	golang.org/x/text v0.41.0 // indirect
+	pgregory.net/rapid v1.3.0 // indirect
+)
+
+replace github.com/interlock-go/interlock/cmd/interlock => ../../cmd/interlock
+
+replace github.com/interlock-go/interlock/drivertest => ../../drivertest
+
+replace github.com/interlock-go/interlock/examples => ../../examples
+
+replace github.com/interlock-go/interlock => ../..
+
+replace github.com/interlock-go/interlock/backend/redislock => ../redislock
+
+replace github.com/interlock-go/interlock/backend/sqlitelock => ../sqlitelock
+
+replace github.com/interlock-go/interlock/backend/zklock => ../zklock

@@ -1,0 +1,151 @@
+package pglock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/sqlqueue"
+)
+
+// lookEvery is how often it is made sure that the connection for news still leads to
+// the server.
+const lookEvery = 5 * time.Second
+
+var errSilent = fmt.Errorf("postgres: there is a pooler in between, and no direct URL: %w", errors.ErrUnsupported)
+
+// Listen brings what is sent to the channel, over a connection of its own.
+func (s *store) Listen(ctx context.Context, channel string, up func(), hear func(sqlqueue.Event)) error {
+	if s.silent {
+		return errSilent
+	}
+	conn, err := s.dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = conn.Close(ctx)
+	}()
+	if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{channel}.Sanitize()); err != nil {
+		return err
+	}
+	up()
+	for {
+		wait, cancel := context.WithTimeout(ctx, lookEvery)
+		n, err := conn.WaitForNotification(wait)
+		cancel()
+		switch {
+		case err == nil:
+			for line := range strings.SplitSeq(n.Payload, "\n") {
+				if e, ok := event(line); ok {
+					hear(e)
+				}
+			}
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case wait.Err() == nil || conn.IsClosed():
+			return err
+		default:
+			ping, cancel := context.WithTimeout(ctx, lookEvery)
+			err := conn.Ping(ping)
+			cancel()
+			if err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// dial opens the connection for news.
+func (s *store) dial(ctx context.Context) (*pgx.Conn, error) {
+	if s.listen != nil {
+		return pgx.ConnectConfig(ctx, s.listen.Copy())
+	}
+	pool := s.pool.Config()
+	c := pool.ConnConfig.Copy()
+	if pool.BeforeConnect != nil {
+		if err := pool.BeforeConnect(ctx, c); err != nil {
+			return nil, err
+		}
+	}
+	return pgx.ConnectConfig(ctx, c)
+}
+
+// event reads what functions send:
+//
+//	g ID TOKEN FLAGS  granted; flags i: inherits, w: another waits behind
+//	f ID TIME         it is the first in line: look after so many microseconds
+//	w ID              another waits behind it
+//	r ID              please give it up
+//	e ID              it is not renewed any more
+//	x ID              it is gone
+//	q NAME            a queue has changed
+//	c NAME            a cell has changed
+func event(line string) (e sqlqueue.Event, ok bool) {
+	what, rest, _ := strings.Cut(line, " ")
+	switch what {
+	case "q":
+		return sqlqueue.Event{What: sqlqueue.QueueChanged, Queue: rest}, true
+	case "c":
+		return sqlqueue.Event{What: sqlqueue.CellChanged, Cell: rest}, true
+	}
+	fields := strings.Fields(rest)
+	if len(fields) == 0 {
+		return e, false
+	}
+	e.ID = strings.ReplaceAll(fields[0], "-", "")
+	switch {
+	case what == "g" && len(fields) == 3:
+		token, err := strconv.ParseUint(fields[1], 10, 64)
+		e.What = sqlqueue.Granted
+		e.Ticket = sqlqueue.Standing{State: sqlqueue.Held, Token: token, Inherited: strings.Contains(fields[2], "i"), Wanted: strings.Contains(fields[2], "w")}
+		return e, err == nil
+	case what == "f" && len(fields) == 2:
+		again, err := strconv.ParseInt(fields[1], 10, 64)
+		e.What, e.Ticket.Again = sqlqueue.WaitsFirst, us(again)
+		return e, err == nil
+	case what == "w":
+		e.What, e.Ask = sqlqueue.Asked, driver.Wanted
+	case what == "r":
+		e.What, e.Ask = sqlqueue.Asked, driver.Revoke
+	case what == "e":
+		e.What, e.Ask = sqlqueue.Asked, driver.Evict
+	case what == "x":
+		e.What = sqlqueue.Removed
+	default:
+		return e, false // of a later version
+	}
+	return e, true
+}
+
+// hears makes sure that what is sent through the pool arrives where this client would
+// listen.
+func (s *store) hears(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	conn, err := s.dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	name := sqlqueue.NewChannel()
+	if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{name}.Sanitize()); err != nil {
+		return err
+	}
+	if _, err := s.pool.Exec(ctx, "SELECT pg_notify($1::text, '')", pgx.QueryExecModeExec, name); err != nil {
+		return err
+	}
+	_, err = conn.WaitForNotification(ctx)
+	if err != nil {
+		return fmt.Errorf("nothing that is sent to it arrives (does it lead to another database, or to a pooler?): %w", err)
+	}
+	return nil
+}

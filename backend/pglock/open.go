@@ -1,0 +1,110 @@
+package pglock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// oldest is the oldest version of PostgreSQL that has all that functions use.
+const oldest = 120000
+
+// open finds out what is at the other end, and makes the tables if they are not
+// there.
+func (s *store) open(ctx context.Context) error {
+	if err := s.meet(ctx); err != nil {
+		return s.Explain(err)
+	}
+	if err := s.migrate(ctx); err != nil {
+		return s.Explain(err)
+	}
+	s.silent = s.pooled && s.listen == nil
+	if s.listen != nil {
+		if err := s.hears(ctx); err != nil {
+			return fmt.Errorf("postgres: direct: %w", explain(err))
+		}
+	}
+	return nil
+}
+
+// meet finds out who answers.
+func (s *store) meet(ctx context.Context) error {
+	c, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Release()
+	var pid uint32
+	var standby bool
+	var isolation, readOnly string
+	err = c.QueryRow(ctx, `SELECT pg_backend_pid(), pg_is_in_recovery(), current_setting('transaction_isolation'),
+		current_setting('transaction_read_only'), current_setting('server_version_num')::int`, pgx.QueryExecModeExec).
+		Scan(&pid, &standby, &isolation, &readOnly, &s.version)
+	switch {
+	case err != nil:
+		return err
+	case s.version < oldest:
+		return driver.Permanent(fmt.Errorf("PostgreSQL %d is too old: 12 is needed", s.version/10000))
+	case standby:
+		return driver.Permanent(errors.New("this server is a standby, where nothing can be changed: name the primary, or both (host1,host2)"))
+	case readOnly == "on":
+		return driver.Permanent(errors.New("transactions are read-only here (default_transaction_read_only)"))
+	case isolation != "read committed":
+		return driver.Permanent(fmt.Errorf("transactions are %s here, which would make locks fail under load: ALTER ROLE %s SET default_transaction_isolation = 'read committed'",
+			isolation, pgx.Identifier{c.Conn().Config().User}.Sanitize()))
+	}
+	// A pooler that hands out connections of its own says another process id than
+	// the server. It may not know statements that were prepared.
+	if s.pooled = pid != c.Conn().PgConn().PID(); s.pooled {
+		s.mode = pgx.QueryExecModeExec
+	}
+	return nil
+}
+
+// Explain says what an error means for whoever wrote the URL.
+func (s *store) Explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("postgres: %w", explain(err))
+}
+
+func explain(err error) error {
+	var pg *pgconn.PgError
+	hint, permanent := "", true
+	switch {
+	case errors.As(err, &pg):
+		switch {
+		case strings.HasPrefix(pg.Code, "28"):
+			hint = "user and password of the URL, and pg_hba.conf of the server"
+		case pg.Code == "3D000":
+			hint = "the database of the URL"
+		case pg.Code == "42501":
+			hint = "interlock doctor names the rights that are missing"
+		case pg.Code == "3F000", pg.Code == "42P01", pg.Code == "42883":
+			hint = "the tables or functions of Interlock are not there any more"
+		case pg.Code == "25006":
+			hint, permanent = "it is a standby now", false
+		case pg.Code == "53300":
+			hint, permanent = "max_connections of the server; pool_max_conns=… of the URL needs less", false
+		}
+	case strings.Contains(err.Error(), "server refused TLS connection"):
+		hint = "sslmode=disable does without TLS"
+	case strings.Contains(err.Error(), "x509: "):
+		hint = "sslrootcert=file names the authority of the server"
+	}
+	if hint == "" {
+		return err
+	}
+	err = fmt.Errorf("%w (%s)", err, hint)
+	if permanent {
+		err = driver.Permanent(err)
+	}
+	return err
+}

@@ -1,0 +1,71 @@
+package pglock
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/sqlqueue"
+)
+
+// Option changes how a database is used.
+type Option func(*config)
+
+type config struct {
+	schema  Schema
+	kind    string // logged or unlogged, if that was asked for
+	direct  string
+	ownPool bool
+	listen  *pgx.ConnConfig // of the connection for news, if direct says it
+}
+
+// In has the driver use the tables of a schema. If they are there already, they have
+// to be of its kind.
+func In(s Schema) Option {
+	return func(c *config) {
+		c.schema, c.kind = s, "unlogged"
+		if s.Logged {
+			c.kind = "logged"
+		}
+	}
+}
+
+// Direct is the URL of the connection on which news arrive, for programs whose pool
+// leads to a pooler.
+func Direct(url string) Option { return func(c *config) { c.direct = url } }
+
+func (c *config) check() error {
+	if err := c.schema.check(); err != nil {
+		return err
+	}
+	if c.direct == "" {
+		return nil
+	}
+	var err error
+	c.listen, err = directConfig(c.direct)
+	return err
+}
+
+// New uses a pool that the program has already; Close of the driver leaves it open.
+// While somebody waits the driver opens one connection more, outside the pool.
+func New(ctx context.Context, pool *pgxpool.Pool, opts ...Option) (driver.Driver, error) {
+	c := &config{}
+	for _, o := range opts {
+		o(c)
+	}
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	return newDriver(ctx, pool, c)
+}
+
+func newDriver(ctx context.Context, pool *pgxpool.Pool, c *config) (driver.Driver, error) {
+	s := newStore(pool, c)
+	if err := s.open(ctx); err != nil {
+		s.cancel()
+		return nil, err
+	}
+	return sqlqueue.New(s, s.channel), nil
+}

@@ -1,0 +1,99 @@
+package pglock
+
+import (
+	"context"
+	"encoding/hex"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/sqlqueue"
+)
+
+func (s *store) Read(ctx context.Context, queue, channel string) (sqlqueue.Reading, error) {
+	all, err := s.read(ctx, []string{queue}, s.heard(channel))
+	if err != nil || len(all) == 0 {
+		return sqlqueue.Reading{Queue: driver.Queue{Name: queue}}, err
+	}
+	return all[0], nil
+}
+
+// read reads queues, without those that have no tickets.
+func (s *store) read(ctx context.Context, names []string, channel string) ([]sqlqueue.Reading, error) {
+	r, err := s.query(ctx, "read", names, channel)
+	if err != nil {
+		return nil, err
+	}
+	var (
+		all                []sqlqueue.Reading
+		name, kind         string
+		capacity, at       int64
+		m                  driver.Member
+		id                 pgUUID
+		token, since, ends int64
+	)
+	_, err = pgx.ForEachRow(r, []any{&name, &kind, &capacity, &at, &id, &m.Owner, &m.Note, &m.Units, &m.Held, &token, &since, &ends, &m.Fixed}, func() error {
+		if ends <= at {
+			return nil
+		}
+		if len(all) == 0 || all[len(all)-1].Name != name {
+			all = append(all, sqlqueue.Reading{At: time.UnixMicro(at), Queue: driver.Queue{Name: name, Kind: driver.Kind(kind), Capacity: capacity}})
+		}
+		q := &all[len(all)-1]
+		one := m
+		one.ID, one.Token, one.Since, one.Left = hex.EncodeToString(id[:]), uint64(token), time.UnixMicro(since), us(ends-at)
+		q.Members = append(q.Members, one)
+		m = driver.Member{}
+		return nil
+	})
+	return all, err
+}
+
+// pgUUID is how pgx scans a uuid.
+type pgUUID = [16]byte
+
+func (s *store) List(ctx context.Context, prefix, after string) ([]sqlqueue.Reading, string, error) {
+	names, err := rows[string](ctx, s, "names", prefix, after)
+	if err != nil || len(names) == 0 {
+		return nil, "", err
+	}
+	all, err := s.read(ctx, names, "")
+	return all, names[len(names)-1], err
+}
+
+func (s *store) Load(ctx context.Context, name, channel string) (driver.Cell, error) {
+	r, err := s.query(ctx, "load", name, s.heard(channel))
+	if err != nil {
+		return driver.Cell{}, err
+	}
+	var c driver.Cell
+	var v int64
+	_, err = pgx.ForEachRow(r, []any{&v, &c.Exists, &c.Value}, func() error {
+		c.Version = uint64(v)
+		return nil
+	})
+	if c.Exists && c.Value == nil {
+		c.Value = []byte{}
+	}
+	return c, err
+}
+
+func (s *store) Swap(ctx context.Context, w driver.Swap) (driver.Cell, error) {
+	value := w.Value
+	if !w.Delete && value == nil {
+		value = []byte{}
+	}
+	got, err := s.numbers(ctx, "swap", 1, w.ID, w.Name, int64(min(w.Version, 1<<63-1)), !w.Delete, value)
+	if err != nil {
+		return driver.Cell{}, err
+	}
+	if got[0] == 0 {
+		return driver.Cell{}, driver.ErrConflict
+	}
+	c := driver.Cell{Version: uint64(got[0]), Exists: !w.Delete}
+	if c.Exists {
+		c.Value = append([]byte{}, w.Value...)
+	}
+	return c, nil
+}

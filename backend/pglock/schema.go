@@ -1,0 +1,128 @@
+package pglock
+
+import (
+	_ "embed"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+//go:embed schema.sql
+var tables string
+
+//go:embed functions.sql
+var functions string
+
+// version is that of the tables and functions. A database with a later one is
+// refused.
+const version = 1
+
+// Schema says where the tables are, and of what kind.
+type Schema struct {
+	Name   string // of the schema; "interlock" if empty
+	Prefix string // of the names of all tables and functions
+
+	// Logged has PostgreSQL write locks to its log, and wait for the disk with each
+	// grant. Without it they are in unlogged tables, which are several times as fast,
+	// and which a crash of the server empties: then nothing is granted for the
+	// longest TTL that was ever asked for, so that nobody holds a lock twice.
+	// Values and leases of a fixed time are always logged.
+	Logged bool
+}
+
+const defaultSchema = "interlock"
+
+// plain is what names may be made of, so that they mean the same in quotes and
+// without, in identifiers and in texts.
+var plain = regexp.MustCompile(`^[a-z_][a-z0-9_]*$`)
+
+const (
+	maxSchema = 63
+	maxPrefix = 40 // leaves room for the names of indexes
+)
+
+func (s *Schema) check() error {
+	if s.Name == "" {
+		s.Name = defaultSchema
+	}
+	switch {
+	case !plain.MatchString(s.Name) || len(s.Name) > maxSchema:
+		return driver.Invalid(fmt.Errorf("postgres: schema=%q: up to %d of a to z, 0 to 9 and _ are allowed, no digit first", s.Name, maxSchema))
+	case s.Prefix != "" && !plain.MatchString(s.Prefix) || len(s.Prefix) > maxPrefix:
+		return driver.Invalid(fmt.Errorf("postgres: table_prefix=%q: up to %d of a to z, 0 to 9 and _ are allowed, no digit first", s.Prefix, maxPrefix))
+	}
+	return nil
+}
+
+// SQL is what makes the schema with its tables and functions, to be run once, by a
+// user who may, in one transaction. The roles named, none or more, are given the
+// rights that programs need.
+func (s Schema) SQL(roles ...string) (string, error) {
+	if err := s.check(); err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "CREATE SCHEMA IF NOT EXISTS \"%s\";\n", s.Name)
+	b.WriteString(s.body())
+	for _, role := range roles {
+		b.WriteString(s.grants(role))
+	}
+	return b.String(), nil
+}
+
+// body is SQL without the schema itself.
+func (s Schema) body() string { return s.expand(tables + "\n" + functions) }
+
+// grants gives a role what it needs: the rights to use what is there.
+func (s Schema) grants(role string) string {
+	who := `"` + strings.ReplaceAll(role, `"`, `""`) + `"`
+	var b strings.Builder
+	fmt.Fprintf(&b, "GRANT USAGE ON SCHEMA \"%s\" TO %s;\n", s.Name, who)
+	for _, t := range tableName.FindAllStringSubmatch(tables, -1) {
+		fmt.Fprintf(&b, "GRANT SELECT, INSERT, UPDATE, DELETE ON %s TO %s;\n", s.name(t[1]), who)
+	}
+	return b.String()
+}
+
+var (
+	tableName = regexp.MustCompile(`CREATE (?:LOCKING )?TABLE @(\w+)`)
+	reference = regexp.MustCompile(`@(\w+)`)
+)
+
+// name is a table or function, for SQL.
+func (s Schema) name(of string) string { return `"` + s.Name + `"."` + s.Prefix + of + `"` }
+
+const (
+	nowUS = `(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`
+
+	// A plan that was made while a table was small reads all of it when it is large.
+	// Without such plans there is nothing to choose. Costs that are meant to deter
+	// would start a compiler.
+	plans = `SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_sort = off SET jit = off`
+
+	durable = `IF current_setting('synchronous_commit') = 'off' THEN PERFORM set_config('synchronous_commit', 'on', true); END IF;`
+	lazy    = `PERFORM set_config('synchronous_commit', 'off', true);`
+)
+
+// expand fills in what stands for something else in the SQL of this package.
+func (s Schema) expand(sql string) string {
+	locking, unlogged, committed, leaving := "UNLOGGED ", "true", "", ""
+	if s.Logged {
+		locking, unlogged, committed, leaving = "", "false", durable, lazy
+	}
+	sql = reference.ReplaceAllStringFunc(sql, func(ref string) string { return s.name(ref[1:]) })
+	return strings.NewReplacer(
+		"UNLOGGED?", unlogged, "LOCKING TABLE", locking+"TABLE",
+		"NOW_US", nowUS, " PLANS AS", " "+plans+" AS",
+		"\tDURABLE\n", "\t"+durable+"\n", "\tCOMMITTED\n", lineIf(committed), "\tLAZY\n", lineIf(leaving),
+	).Replace(sql)
+}
+
+func lineIf(text string) string {
+	if text == "" {
+		return ""
+	}
+	return "\t" + text + "\n"
+}

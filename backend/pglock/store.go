@@ -1,0 +1,134 @@
+package pglock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/sqlqueue"
+)
+
+// store is the exchanges with one database: each is a call of one function.
+type store struct {
+	*config
+	pool    *pgxpool.Pool
+	channel string
+	ctx     context.Context // ends with Close
+	cancel  context.CancelFunc
+	calls   map[string]string // the SQL of each function
+
+	pooled   bool // there is a pooler in between
+	version  int  // of the server
+	silent   bool // news cannot be received
+	mode     pgx.QueryExecMode
+	unlogged bool
+}
+
+func newStore(pool *pgxpool.Pool, c *config) *store {
+	s := &store{config: c, pool: pool, channel: sqlqueue.NewChannel(), calls: map[string]string{}, mode: pool.Config().ConnConfig.DefaultQueryExecMode}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	for name, types := range map[string][]string{
+		"begin":  {"uuid", "bigint", "text", "text"},
+		"end":    {"uuid"},
+		"join":   {"text", "text", "bigint", "uuid", "bigint", "uuid", "text", "bytea", "bigint", "boolean", "boolean"},
+		"leave":  {"text", "uuid", "uuid", "boolean", "bigint"},
+		"shrink": {"text", "uuid", "uuid", "bigint"},
+		"keep":   {"text", "uuid", "uuid", "text", "bigint"},
+		"settle": {"text"},
+		"ask":    {"text", "uuid", "text"},
+		"raise":  {"text", "bigint"},
+		"look":   {"uuid", "text[]", "uuid[]"},
+		"renew":  {"uuid", "text[]", "uuid[]", "text[]", "uuid[]", "text[]", "uuid[]"},
+		"names":  {"text", "text"},
+		"swap":   {"uuid", "text", "bigint", "boolean", "bytea"},
+		"tidy":   {},
+		"load":   {"text", "text"},
+		"read":   {"text[]", "text"},
+	} {
+		s.calls[name] = c.schema.call(name, types)
+	}
+	return s
+}
+
+// call is the SQL that calls a function. The types are said, since a pooler may not
+// let the server be asked for them.
+func (s Schema) call(name string, types []string) string {
+	args := ""
+	for i, t := range types {
+		if i > 0 {
+			args += ", "
+		}
+		args += "$" + strconv.Itoa(i+1) + "::" + t
+	}
+	call := s.name(name) + "(" + args + ")"
+	if name == "load" || name == "read" {
+		return "SELECT * FROM " + call
+	}
+	return "SELECT " + call
+}
+
+// query calls a function that returns rows.
+func (s *store) query(ctx context.Context, name string, args ...any) (pgx.Rows, error) {
+	return s.pool.Query(ctx, s.calls[name], append([]any{s.mode}, args...)...)
+}
+
+// numbers calls a function that returns a code and more.
+func (s *store) numbers(ctx context.Context, name string, least int, args ...any) ([]int64, error) {
+	var got []int64
+	if err := s.pool.QueryRow(ctx, s.calls[name], append([]any{s.mode}, args...)...).Scan(&got); err != nil {
+		return nil, err
+	}
+	if len(got) == 0 || got[0] >= 0 && len(got) < least {
+		return nil, fmt.Errorf("postgres: %s has answered %d numbers", name, len(got))
+	}
+	if got[0] < 0 {
+		return got, codeError(got[0])
+	}
+	return got, nil
+}
+
+// rows calls a function that returns a list.
+func rows[T any](ctx context.Context, s *store, name string, args ...any) ([]T, error) {
+	r, err := s.query(ctx, name, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(r, pgx.RowTo[T])
+}
+
+// errMore is the code of a Join that has to be repeated: it has taken out as much as
+// one exchange may.
+var errMore = errors.New("postgres: there is more to be taken out")
+
+func codeError(code int64) error {
+	switch code {
+	case -1:
+		return driver.ErrBusy
+	case -2:
+		return driver.ErrGone
+	case -3:
+		return driver.ErrMismatch
+	case -4:
+		return sqlqueue.ErrTokens
+	case -5:
+		return sqlqueue.ErrNotHeld
+	case -6:
+		return driver.ErrSession
+	case -7:
+		return errMore
+	}
+	return fmt.Errorf("postgres: a function has returned the code %d", code)
+}
+
+// Close leaves a pool open that belongs to the program.
+func (s *store) Close() {
+	s.cancel()
+	if s.ownPool {
+		s.pool.Close()
+	}
+}

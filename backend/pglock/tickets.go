@@ -1,0 +1,152 @@
+package pglock
+
+import (
+	"context"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/sqlqueue"
+)
+
+func (s *store) Begin(ctx context.Context, o sqlqueue.Session) error {
+	_, err := s.numbers(ctx, "begin", 1, o.ID, o.TTL.Microseconds(), text(o.Owner), s.heard(o.Channel))
+	return err
+}
+
+// heard is the channel, if anybody can listen to it.
+func (s *store) heard(channel string) string {
+	if s.silent {
+		return ""
+	}
+	return channel
+}
+
+// text leaves out what the database cannot store in a text.
+func text(t string) string {
+	out := make([]rune, 0, len(t))
+	for _, r := range t { // what is not UTF-8 becomes U+FFFD
+		if r != 0 {
+			out = append(out, r)
+		}
+	}
+	return string(out)
+}
+
+func (s *store) End(ctx context.Context, session string) ([]string, error) {
+	return rows[string](ctx, s, "end", session)
+}
+
+func (s *store) Join(ctx context.Context, j sqlqueue.Join) (sqlqueue.Standing, error) {
+	for {
+		got, err := s.numbers(ctx, "join", standingNumbers, j.Queue, string(j.Kind), j.Capacity, j.ID, j.Units, j.Session, text(j.Owner),
+			j.Note, j.Hold.Microseconds(), j.NoWait, j.Retry)
+		if err == errMore {
+			continue
+		}
+		if err != nil {
+			return sqlqueue.Standing{}, err
+		}
+		return standing(got), nil
+	}
+}
+
+// Flags of a ticket.
+const (
+	fixed = 1 << iota
+	evicted
+	revoked
+	_ // kept
+	stray
+)
+
+const standingNumbers = 10
+
+// standing reads what the function of that name returns.
+func standing(n []int64) sqlqueue.Standing {
+	if len(n) < standingNumbers {
+		return sqlqueue.Standing{}
+	}
+	state := sqlqueue.Held
+	if n[0] == 2 {
+		state = sqlqueue.Waits
+	}
+	return sqlqueue.Standing{
+		State: state, Token: uint64(n[1]), Inherited: n[2] != 0, Wanted: n[3] != 0,
+		Fixed: n[4]&fixed != 0, Evicted: n[4]&evicted != 0, Revoked: n[4]&revoked != 0, Stray: n[4]&stray != 0,
+		Left: us(n[5]), Hold: us(n[6]), Again: us(n[7]), More: n[8] != 0, Ahead: int(n[9]),
+	}
+}
+
+func us(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
+
+func left(got []int64) sqlqueue.Left { return sqlqueue.Left{More: len(got) > 1 && got[1] != 0} }
+
+func (s *store) Leave(ctx context.Context, l sqlqueue.Leave) (sqlqueue.Left, error) {
+	got, err := s.numbers(ctx, "leave", 2, l.Queue, l.ID, l.Session, l.Clean, l.Refuse.Microseconds())
+	return left(got), err
+}
+
+func (s *store) Shrink(ctx context.Context, session string, t sqlqueue.Ref, units int64) (sqlqueue.Left, error) {
+	got, err := s.numbers(ctx, "shrink", 2, t.Queue, t.ID, session, units)
+	return left(got), err
+}
+
+func (s *store) Keep(ctx context.Context, session, owner string, t sqlqueue.Ref, d time.Duration) error {
+	_, err := s.numbers(ctx, "keep", 1, t.Queue, t.ID, session, text(owner), max(d.Microseconds(), 1))
+	return err
+}
+
+func (s *store) Renew(ctx context.Context, session string, r sqlqueue.Renewal) (sqlqueue.Renewed, error) {
+	strandQueues, strandIDs := split(r.Strand)
+	againQueues, againIDs := split(r.Again)
+	lookQueues, lookIDs := split(r.Look)
+	got, err := rows[[]int64](ctx, s, "renew", session, strandQueues, strandIDs, againQueues, againIDs, lookQueues, lookIDs)
+	if err != nil {
+		return sqlqueue.Renewed{}, err
+	}
+	if len(got) == 0 || len(got[0]) == 0 || got[0][0] < 0 {
+		return sqlqueue.Renewed{}, driver.ErrSession
+	}
+	return standings(got[1:]), nil
+}
+
+func (s *store) Look(ctx context.Context, session string, tickets []sqlqueue.Ref) (sqlqueue.Renewed, error) {
+	queues, ids := split(tickets)
+	got, err := rows[[]int64](ctx, s, "look", session, queues, ids)
+	return standings(got), err
+}
+
+func standings(got [][]int64) sqlqueue.Renewed {
+	var r sqlqueue.Renewed
+	for _, n := range got {
+		r.Standings = append(r.Standings, standing(n))
+	}
+	return r
+}
+
+// split makes two columns, which are never nil: that would be NULL.
+func split(tickets []sqlqueue.Ref) (queues, ids []string) {
+	queues, ids = make([]string, len(tickets)), make([]string, len(tickets))
+	for i, t := range tickets {
+		queues[i], ids[i] = t.Queue, t.ID
+	}
+	return queues, ids
+}
+
+func (s *store) Settle(ctx context.Context, queue string) (bool, error) {
+	got, err := s.numbers(ctx, "settle", 1, queue)
+	return err == nil && got[0] != 0, err
+}
+
+func (s *store) Ask(ctx context.Context, queue, id string, what driver.Demand) (sqlqueue.Left, error) {
+	letter := map[driver.Demand]string{driver.Revoke: "r", driver.Evict: "e", driver.Force: "x"}[what]
+	got, err := s.numbers(ctx, "ask", 2, queue, id, letter)
+	return left(got), err
+}
+
+func (s *store) Raise(ctx context.Context, queue string, floor uint64) error {
+	_, err := s.numbers(ctx, "raise", 1, queue, int64(floor))
+	return err
+}
+
+func (s *store) Tidy(ctx context.Context) ([]string, error) { return rows[string](ctx, s, "tidy") }

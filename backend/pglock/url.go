@@ -1,0 +1,98 @@
+package pglock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+func init() {
+	driver.Register("postgres", open)
+	driver.Register("postgresql", open)
+}
+
+// forwarded are the options that libpq and pgx know, and that make sense here.
+var forwarded = []string{
+	"host", "port", "user", "password", "dbname", "passfile", "service", "servicefile",
+	"sslmode", "sslrootcert", "sslcert", "sslkey", "sslpassword", "sslsni", "sslnegotiation", "ssl_min_protocol_version", "ssl_max_protocol_version",
+	"krbsrvname", "krbspn", "channel_binding", "require_auth",
+	"application_name", "connect_timeout", "target_session_attrs",
+	"pool_max_conns", "pool_min_conns", "pool_max_conn_lifetime", "pool_max_conn_idle_time",
+}
+
+// open connects to postgres://user:password@host:port/database?options.
+func open(ctx context.Context, u *driver.URL) (driver.Driver, error) {
+	c := &config{
+		schema:  Schema{Name: u.Text("schema", ""), Prefix: u.Text("table_prefix", "")},
+		direct:  u.Text("direct", ""),
+		ownPool: true,
+	}
+	switch durability := u.Text("durability", ""); durability {
+	case "":
+	case "logged", "unlogged":
+		c.kind, c.schema.Logged = durability, durability == "logged"
+	default:
+		return nil, driver.Invalid(fmt.Errorf("postgres: durability=%s: it is logged or unlogged", durability))
+	}
+	_ = u.Text("prefix", "") // of all names, which the client puts before them
+	text, several := connectionString(u)
+	if err := errors.Join(u.Check(), c.check()); err != nil {
+		return nil, err
+	}
+	pool, err := pgxpool.ParseConfig(text)
+	if err != nil {
+		return nil, driver.Invalid(fmt.Errorf("postgres: %w", err))
+	}
+	if several && pool.ConnConfig.ValidateConnect == nil { // one of them is the primary
+		text += "&target_session_attrs=read-write"
+		if pool, err = pgxpool.ParseConfig(text); err != nil {
+			return nil, driver.Invalid(fmt.Errorf("postgres: %w", err))
+		}
+	}
+	if pool.ConnConfig.RuntimeParams["application_name"] == "" {
+		pool.ConnConfig.RuntimeParams["application_name"] = "interlock"
+	}
+	// The pool opens what is needed, and finds out about broken connections by using
+	// them: callers repeat.
+	p, err := pgxpool.NewWithConfig(ctx, pool)
+	if err != nil {
+		return nil, fmt.Errorf("postgres: %w", err)
+	}
+	d, err := newDriver(ctx, p, c)
+	if err != nil {
+		p.Close()
+		return nil, err
+	}
+	return d, nil
+}
+
+// connectionString is the URL as pgx reads it, without the options of this package.
+func connectionString(u *driver.URL) (text string, several bool) {
+	q := url.Values{}
+	for _, key := range forwarded {
+		if v := u.Text(key, "\x00"); v != "\x00" {
+			q.Set(key, v)
+		}
+	}
+	p := url.URL{Scheme: "postgres", User: u.User, Host: strings.Join(u.Hosts, ","), Path: u.Path, RawQuery: q.Encode()}
+	if p.RawQuery == "" {
+		p.ForceQuery = true
+	}
+	return p.String(), len(u.Hosts) > 1
+}
+
+// directConfig is that of the connection on which news arrive.
+func directConfig(text string) (*pgx.ConnConfig, error) {
+	c, err := pgx.ParseConfig(text)
+	if err != nil {
+		return nil, driver.Invalid(fmt.Errorf("postgres: direct: %w", err))
+	}
+	return c, nil
+}
