@@ -4,7 +4,7 @@ go 1.25.0
 
 require (
 	github.com/interlock-go/interlock v0.0.0
-	github.com/interlock-go/interlock/drivertest v0.0.0-00010101000000-000000000000
+	github.com/interlock-go/interlock/drivertest v0.0.0
 	github.com/jackc/pgx/v5 v5.12.0
 )
 
@@ -19,12 +19,6 @@ require (
 	pgregory.net/rapid v1.3.0 // indirect
 )
 
-replace github.com/interlock-go/interlock/cmd/interlock => ../../cmd/interlock
-
-replace github.com/interlock-go/interlock/drivertest => ../../drivertest
-
-replace github.com/interlock-go/interlock/examples => ../../examples
-
 replace github.com/interlock-go/interlock => ../..
 
 replace github.com/interlock-go/interlock/backend/redislock => ../redislock
@@ -32,3 +26,9 @@ replace github.com/interlock-go/interlock/backend/redislock => ../redislock
 replace github.com/interlock-go/interlock/backend/sqlitelock => ../sqlitelock
 
 replace github.com/interlock-go/interlock/backend/zklock => ../zklock
+
+replace github.com/interlock-go/interlock/cmd/interlock => ../../cmd/interlock
+
+replace github.com/interlock-go/interlock/drivertest => ../../drivertest
+
+replace github.com/interlock-go/interlock/examples => ../../examples

@@ -13,6 +13,7 @@ import (
 
 	"github.com/interlock-go/interlock/cmd/interlock/internal/guard"
 	"github.com/interlock-go/interlock/examples/flashsale"
+	"github.com/interlock-go/interlock/internal/pgtest"
 	"github.com/interlock-go/interlock/internal/redistest"
 	"github.com/interlock-go/interlock/internal/zktest"
 )
@@ -60,6 +61,13 @@ func TestScriptsOnZooKeeper(t *testing.T) {
 		// Each heartbeat proves only the one before: a short TTL would be a matter of luck
 		// on a busy machine.
 		return "zk://" + s.Addr + "/" + filepath.Base(dir) + "?ttl=8s"
+	}, onServers...)
+}
+
+func TestScriptsOnPostgreSQL(t *testing.T) {
+	s := pgtest.Start(t)
+	runScripts(t, func(dir string) string {
+		return s.URL() + "&ttl=2s&prefix=" + filepath.Base(dir) + "/"
 	}, onServers...)
 }
 
