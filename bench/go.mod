@@ -57,4 +57,3 @@ replace github.com/interlock-go/interlock/backend/redislock => ../backend/redisl
 replace github.com/interlock-go/interlock/backend/sqlitelock => ../backend/sqlitelock
 
 replace github.com/interlock-go/interlock/backend/zklock => ../backend/zklock
-

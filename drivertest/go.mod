@@ -23,6 +23,4 @@ replace github.com/interlock-go/interlock/backend/zklock => ../backend/zklock
 
 replace github.com/interlock-go/interlock/cmd/interlock => ../cmd/interlock
 
-
 replace github.com/interlock-go/interlock/rowlock/pgxrow => ../rowlock/pgxrow
-

@@ -55,6 +55,4 @@ replace github.com/interlock-go/interlock/cmd/interlock => ../cmd/interlock
 
 replace github.com/interlock-go/interlock/drivertest => ../drivertest
 
-
 replace github.com/interlock-go/interlock/backend/pglock => ../backend/pglock
-

@@ -19,6 +19,8 @@ require (
 	pgregory.net/rapid v1.3.0 // indirect
 )
 
+replace github.com/interlock-go/interlock/rowlock/pgxrow => ../../rowlock/pgxrow
+
 replace github.com/interlock-go/interlock => ../..
 
 replace github.com/interlock-go/interlock/backend/redislock => ../redislock

@@ -30,7 +30,4 @@ replace github.com/interlock-go/interlock/backend/zklock => ../zklock
 
 replace github.com/interlock-go/interlock/cmd/interlock => ../../cmd/interlock
 
-
-
-
 replace github.com/interlock-go/interlock/backend/pglock => ../pglock

@@ -58,6 +58,7 @@ replace github.com/interlock-go/interlock/drivertest => ../../drivertest
 replace github.com/interlock-go/interlock/examples => ../../examples
 
 replace github.com/interlock-go/interlock/rowlock/pgxrow => ../../rowlock/pgxrow
+
 replace github.com/interlock-go/interlock => ../..
 
 replace github.com/interlock-go/interlock/backend/pglock => ../../backend/pglock
