@@ -98,9 +98,10 @@ const (
 	nowUS = `(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`
 
 	// A plan that was made while a table was small reads all of it when it is large.
-	// Without such plans there is nothing to choose. Costs that are meant to deter
-	// would start a compiler.
-	plans = `SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_sort = off SET jit = off`
+	// Without such plans there is nothing to choose, and nothing to be gained by making
+	// new ones for the arguments of each call, as every connection does at first. Costs
+	// that are meant to deter would start a compiler.
+	plans = `SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_sort = off SET jit = off`
 
 	durable = `IF current_setting('synchronous_commit') = 'off' THEN PERFORM set_config('synchronous_commit', 'on', true); END IF;`
 	lazy    = `PERFORM set_config('synchronous_commit', 'off', true);`
