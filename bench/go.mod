@@ -8,6 +8,7 @@ require (
 	github.com/go-sql-driver/mysql v1.10.1
 	github.com/go-zookeeper/zk v1.0.4
 	github.com/interlock-go/interlock v0.0.0
+	github.com/interlock-go/interlock/backend/pglock v0.0.0
 	github.com/interlock-go/interlock/backend/redislock v0.0.0
 	github.com/interlock-go/interlock/backend/sqlitelock v0.0.0
 	github.com/interlock-go/interlock/backend/zklock v0.0.0
