@@ -3,7 +3,6 @@ package pglock_test
 import (
 	"context"
 	"crypto/rand"
-	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -43,16 +42,18 @@ func conform(t *testing.T, s *pgtest.Server, options string) {
 					proxy.DropNotifications(true)
 					return func() { proxy.DropNotifications(false) }
 				},
-				Unreachable: func(ctx context.Context) error {
-					d, err := openURL(ctx, "postgres://postgres@127.0.0.1:1/postgres?sslmode=disable")
-					if err == nil {
-						d.Close()
-					}
-					return err
-				},
+				Unreachable: unreachable,
 			}
 		},
 	})
+}
+
+func unreachable(ctx context.Context) error {
+	d, err := openURL(ctx, "postgres://postgres@127.0.0.1:1/postgres?sslmode=disable")
+	if err == nil {
+		d.Close()
+	}
+	return err
 }
 
 // ownPool is a driver that closes the pool that its program has made.
@@ -81,9 +82,6 @@ func openPool(ctx context.Context, url string, opts ...pglock.Option) (driver.Dr
 }
 
 func openURL(ctx context.Context, text string) (driver.Driver, error) {
-	if _, err := url.Parse(text); err != nil {
-		return nil, err
-	}
 	u, err := driver.ParseURL(text)
 	if err != nil {
 		return nil, err

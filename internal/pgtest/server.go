@@ -125,11 +125,13 @@ func (s *Server) configure() error {
 }
 
 // write makes a file that the server may read.
-func (s *Server) write(name, text string) error {
-	if err := os.WriteFile(s.Path(name), []byte(text), 0o600); err != nil {
+func (s *Server) write(name, text string) error { return writeFor(s.user, s.Path(name), text) }
+
+func writeFor(user account, path, text string) error {
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		return err
 	}
-	return s.user.own(s.Path(name))
+	return user.own(path)
 }
 
 func (s *Server) command() (*exec.Cmd, error) {

@@ -102,3 +102,21 @@ func TestTLS(t *testing.T) {
 		t.Errorf("without TLS: %s", out)
 	}
 }
+
+// Promise: a pooler gives its clients connections of the server, another one for each
+// transaction if it likes.
+func TestPooler(t *testing.T) {
+	s := pgtest.Start(t)
+	p := pgtest.StartPooler(t, s, "default_pool_size = 1")
+	var pids []string
+	for range 2 {
+		out, err := exec.Command("psql", "--no-psqlrc", "-Atc", "SELECT pg_backend_pid()", p.URL()).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s%v", out, err)
+		}
+		pids = append(pids, string(out))
+	}
+	if pids[0] != pids[1] {
+		t.Errorf("two clients, one after the other, have the connections %s and %s of a pool of one", pids[0], pids[1])
+	}
+}

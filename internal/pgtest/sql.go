@@ -2,6 +2,7 @@ package pgtest
 
 import (
 	"fmt"
+	"net/url"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -11,8 +12,14 @@ import (
 // Exec runs SQL as the superuser, over a connection of its own, and returns the
 // rows: a line for each, with a bar between columns.
 func (s *Server) Exec(database, sql string) (string, error) {
-	cmd := exec.Command(filepath.Join(s.bin, "psql"), "--no-psqlrc", "--quiet", "--no-align", "--tuples-only",
-		"--set", "ON_ERROR_STOP=1", "--host", s.Dir, "--port", strconv.Itoa(s.Port), "--username", Superuser, "--dbname", database)
+	return s.psql("postgres:///"+url.PathEscape(database)+"?"+url.Values{
+		"host": {s.Dir}, "port": {strconv.Itoa(s.Port)}, "user": {Superuser},
+	}.Encode(), sql)
+}
+
+func (s *Server) psql(target, sql string) (string, error) {
+	cmd := exec.Command(filepath.Join(s.bin, "psql"), "--no-psqlrc", "--quiet", "--no-align", "--tuples-only", "--no-password",
+		"--set", "ON_ERROR_STOP=1", target)
 	s.user.use(cmd)
 	cmd.Dir = s.Dir
 	cmd.Stdin = strings.NewReader(sql)
