@@ -41,7 +41,7 @@ func (s *store) migrate(ctx context.Context) error {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) && pg.Code == "42501" {
 		return driver.Permanent(fmt.Errorf("the tables of Interlock are not in the schema %s, and this user may not make them (%w): "+
-			"have somebody run what pglock.Schema.SQL prints", s.schema.Name, err))
+			"have somebody run what interlock schema prints (pglock.Schema.SQL)", s.schema.Name, err))
 	}
 	s.unlogged = !s.schema.Logged
 	return err

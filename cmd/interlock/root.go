@@ -51,7 +51,7 @@ serves all processes of this machine that this user runs.`,
 		}
 	}
 	add("job", newRun(o), newElect(o))
-	add("look", newLs(o), newShow(o), newWatch(o), newRevoke(o), newEvict(o), newDoctor(o))
+	add("look", newLs(o), newShow(o), newWatch(o), newRevoke(o), newEvict(o), newDoctor(o), newSchema(o))
 	add("share", newObserve(o), newLatch(o), newBarrier(o), newValue(o))
 	root.AddCommand(newDemo(o), newVersion(o))
 	return root

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/interlock-go/interlock/backend/pglock"
+	"github.com/interlock-go/interlock/driver"
+)
+
+// schemas write, by the scheme of the URL, the SQL that makes a backend's tables, and
+// gives users the rights that programs need.
+var schemas = map[string]func(u *driver.URL, users []string) (string, error){
+	"postgres":   schemaOfPostgres,
+	"postgresql": schemaOfPostgres,
+}
+
+func schemaOfPostgres(u *driver.URL, users []string) (string, error) {
+	return pglock.Schema{
+		Name: u.Text("schema", ""), Prefix: u.Text("table_prefix", ""), Logged: u.Text("durability", "") == "logged",
+	}.SQL(users...)
+}
+
+func newSchema(o *options) *cobra.Command {
+	var users []string
+	cmd := &cobra.Command{
+		Use:   "schema",
+		Short: "Print the SQL that makes a backend's tables",
+		Long: `Schema prints the SQL that makes the tables and functions of a backend that is a database:
+for a database whose users may not make tables, and for people who want to read it first.
+Nothing is connected to; of the URL only its scheme matters, and what its options say of
+the names of tables. Otherwise the tables are made when they are first needed.`,
+		Example: `  interlock schema --url postgres://host/db --grant app | psql -1 postgres://admin@host/db`,
+		Args:    exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			b, err := o.backend()
+			if err != nil {
+				return err
+			}
+			u, err := driver.ParseURL(b.url)
+			if err != nil {
+				return usage("%s: %w", b.source, err)
+			}
+			write, ok := schemas[u.Scheme]
+			if !ok {
+				return usage("%s has no tables that somebody else could make (from %s)", b.shown(), b.source)
+			}
+			sql, err := write(u, users)
+			if err != nil {
+				return usage("%s: %w", b.source, err)
+			}
+			_, err = io.WriteString(cmd.OutOrStdout(), sql)
+			return err
+		},
+	}
+	cmd.Flags().StringArrayVar(&users, "grant", nil, "user who gets the rights that programs need; may be repeated")
+	return cmd
+}
