@@ -126,10 +126,13 @@ func event(line string) (e sqlqueue.Event, ok bool) {
 	return e, true
 }
 
+// newsPatience is how long a message may take to arrive.
+const newsPatience = 5 * time.Second
+
 // hears makes sure that what is sent through the pool arrives where this client would
 // listen.
-func (s *store) hears(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+func (s *store) hears(outer context.Context) error {
+	ctx, cancel := context.WithTimeout(outer, newsPatience)
 	defer cancel()
 	conn, err := s.dial(ctx)
 	if err != nil {
@@ -143,9 +146,8 @@ func (s *store) hears(ctx context.Context) error {
 	if _, err := s.pool.Exec(ctx, "SELECT pg_notify($1::text, '')", pgx.QueryExecModeExec, name); err != nil {
 		return err
 	}
-	_, err = conn.WaitForNotification(ctx)
-	if err != nil {
-		return fmt.Errorf("nothing that is sent to it arrives (does it lead to another database, or to a pooler?): %w", err)
+	if _, err = conn.WaitForNotification(ctx); err == nil || outer.Err() != nil {
+		return err
 	}
-	return nil
+	return driver.Permanent(fmt.Errorf("nothing that is sent to it arrives (does it lead to another database, or to a pooler?): %w", err))
 }

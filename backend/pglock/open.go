@@ -18,8 +18,13 @@ const oldest = 120000
 // open finds out what is at the other end, and makes the tables if they are not
 // there.
 func (s *store) open(ctx context.Context) error {
-	if err := s.meet(ctx); err != nil {
+	peer, err := s.meet(ctx)
+	if err != nil {
 		return s.Explain(err)
+	}
+	s.peer = peer
+	if s.pooled {
+		s.mode = pgx.QueryExecModeExec
 	}
 	if err := s.migrate(ctx); err != nil {
 		return s.Explain(err)
@@ -33,11 +38,17 @@ func (s *store) open(ctx context.Context) error {
 	return nil
 }
 
-// meet finds out who answers.
-func (s *store) meet(ctx context.Context) error {
+// peer is what is known of who answers.
+type peer struct {
+	version int  // of the server
+	pooled  bool // there is a pooler in between
+}
+
+// meet finds out who answers, and whether it can be used.
+func (s *store) meet(ctx context.Context) (p peer, err error) {
 	c, err := s.pool.Acquire(ctx)
 	if err != nil {
-		return err
+		return p, err
 	}
 	defer c.Release()
 	var pid uint32
@@ -45,26 +56,24 @@ func (s *store) meet(ctx context.Context) error {
 	var isolation, readOnly string
 	err = c.QueryRow(ctx, `SELECT pg_backend_pid(), pg_is_in_recovery(), current_setting('transaction_isolation'),
 		current_setting('transaction_read_only'), current_setting('server_version_num')::int`, pgx.QueryExecModeExec).
-		Scan(&pid, &standby, &isolation, &readOnly, &s.version)
-	switch {
-	case err != nil:
-		return err
-	case s.version < oldest:
-		return driver.Permanent(fmt.Errorf("PostgreSQL %d is too old: 12 is needed", s.version/10000))
-	case standby:
-		return driver.Permanent(errors.New("this server is a standby, where nothing can be changed: name the primary, or both (host1,host2)"))
-	case readOnly == "on":
-		return driver.Permanent(errors.New("transactions are read-only here (default_transaction_read_only)"))
-	case isolation != "read committed":
-		return driver.Permanent(fmt.Errorf("transactions are %s here, which would make locks fail under load: ALTER ROLE %s SET default_transaction_isolation = 'read committed'",
-			isolation, pgx.Identifier{c.Conn().Config().User}.Sanitize()))
-	}
+		Scan(&pid, &standby, &isolation, &readOnly, &p.version)
 	// A pooler that hands out connections of its own says another process id than
 	// the server. It may not know statements that were prepared.
-	if s.pooled = pid != c.Conn().PgConn().PID(); s.pooled {
-		s.mode = pgx.QueryExecModeExec
+	p.pooled = pid != c.Conn().PgConn().PID()
+	switch {
+	case err != nil:
+		return p, err
+	case p.version < oldest:
+		return p, driver.Permanent(fmt.Errorf("PostgreSQL %d is too old: 12 is needed", p.version/10000))
+	case standby:
+		return p, driver.Permanent(errors.New("this server is a standby, where nothing can be changed: name the primary, or both (host1,host2)"))
+	case readOnly == "on":
+		return p, driver.Permanent(errors.New("transactions are read-only here (default_transaction_read_only)"))
+	case isolation != "read committed":
+		return p, driver.Permanent(fmt.Errorf("transactions are %s here, which would make calls fail under load: ALTER ROLE %s SET default_transaction_isolation = 'read committed'",
+			isolation, pgx.Identifier{c.Conn().Config().User}.Sanitize()))
 	}
-	return nil
+	return p, nil
 }
 
 // Explain says what an error means for whoever wrote the URL.

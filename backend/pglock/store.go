@@ -22,8 +22,7 @@ type store struct {
 	cancel  context.CancelFunc
 	calls   map[string]string // the SQL of each function
 
-	pooled   bool // there is a pooler in between
-	version  int  // of the server
+	peer
 	silent   bool // news cannot be received
 	mode     pgx.QueryExecMode
 	unlogged bool

@@ -3,6 +3,8 @@ package pgtest
 import (
 	"strconv"
 	"strings"
+
+	"github.com/interlock-go/interlock/internal/testserver"
 )
 
 // Backends are the process ids of those that serve connections of clients for
@@ -28,3 +30,6 @@ func (s *Server) Terminate(where string) int {
 	s.Check("terminate", err)
 	return n
 }
+
+// Until looks again and again until there is a result or an error.
+func Until(ready func() (bool, error)) error { return testserver.Until(ready) }

@@ -42,9 +42,10 @@ func New(store Store, channel string) *Driver {
 }
 
 // NewChannel makes the name of a channel that no other client has.
-func NewChannel() string { return "interlock_" + random()[:24] }
+func NewChannel() string { return "interlock_" + NewID()[:24] }
 
-func random() string {
+// NewID makes the ID of a session.
+func NewID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails
 	return hex.EncodeToString(b[:])
@@ -68,7 +69,7 @@ func (d *Driver) Open(ctx context.Context, o driver.SessionOptions) (driver.Sess
 	if o.TTL <= 0 {
 		return nil, driver.Invalid(fmt.Errorf("the TTL of %v is not positive", o.TTL))
 	}
-	s := newSession(d, random(), min(max(o.TTL, minTTL), maxTTL), o.Owner)
+	s := newSession(d, NewID(), min(max(o.TTL, minTTL), maxTTL), o.Owner)
 	s.proof = d.Now()
 	err := d.do(ctx, func(ctx context.Context) error {
 		return d.store.Begin(ctx, Session{ID: s.id, TTL: s.ttl, Owner: o.Owner, Channel: d.channel})

@@ -1,0 +1,70 @@
+package pglock_test
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/interlock-go/interlock/internal/pgtest"
+)
+
+// Promise: connections use TLS as the URL says, and passwords; what is wrong with
+// either is said.
+func TestTLSAndPasswords(t *testing.T) {
+	s := pgtest.Start(t, pgtest.TLS(), pgtest.Passwords(),
+		pgtest.Setup("ALTER ROLE postgres PASSWORD 'secret'"))
+	useful(t, opened(t, s.URLOf("postgres", "secret")))
+	if n := s.SQL("SELECT count(*) FROM pg_stat_ssl s JOIN pg_stat_activity a USING (pid) WHERE a.application_name = 'interlock' AND NOT s.ssl"); n != "0" {
+		t.Errorf("%s connections without TLS", n)
+	}
+
+	if why := refused(t, s.URLOf("postgres", "wrong")); !strings.Contains(why, "user and password of the URL") {
+		t.Error(why)
+	} else if strings.Contains(why, "wrong") {
+		t.Errorf("the password is shown: %s", why)
+	}
+	set := func(q url.Values) string {
+		u, err := url.Parse(s.URLOf("postgres", "secret"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		u.RawQuery = q.Encode()
+		return u.String()
+	}
+	if why := refused(t, set(url.Values{"sslmode": {"disable"}})); !strings.Contains(why, "pg_hba.conf") {
+		t.Error(why)
+	}
+	if why := refused(t, set(url.Values{"sslmode": {"verify-full"}})); !strings.Contains(why, "sslrootcert=") {
+		t.Error(why)
+	}
+	plain := pgtest.Start(t)
+	if why := refused(t, strings.Replace(plain.URL(), "sslmode=disable", "sslmode=require", 1)); !strings.Contains(why, "sslmode=disable") {
+		t.Error(why)
+	}
+}
+
+// Promise: no connection of a client is left when it is closed.
+func TestConnectionsEndWithTheDriver(t *testing.T) {
+	s := pgtest.Start(t)
+	d, err := openURL(t.Context(), s.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := session(t, d), session(t, d)
+	held := acquire(t, a, "q", 1)
+	waits := join(t, b, request("q", 1))
+	got := make(chan error, 1)
+	go func() { _, err := b.Await(t.Context(), waits); got <- err }()
+	if err := a.Leave(t.Context(), held, true); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-got; err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := pgtest.Until(func() (bool, error) { return len(s.Backends("application_name = 'interlock'")) == 0, nil }); err != nil {
+		t.Errorf("connections are left: %v", err)
+	}
+}

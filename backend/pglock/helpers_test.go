@@ -1,0 +1,58 @@
+package pglock_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+const ttl = 5 * time.Second
+
+func session(t testing.TB, d driver.Driver) driver.Session {
+	t.Helper()
+	s, err := d.Open(context.Background(), driver.SessionOptions{TTL: ttl, Owner: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+var ids atomic.Int64
+
+func newID() string { return fmt.Sprintf("%032x", ids.Add(1)) }
+
+// request is for a ticket of one unit.
+func request(queue string, capacity int64) driver.Request {
+	kind := driver.Semaphore
+	if capacity == 1 {
+		kind = driver.Mutex
+	}
+	return driver.Request{ID: newID(), Queue: queue, Kind: kind, Units: 1, Capacity: capacity}
+}
+
+func join(t testing.TB, s driver.Session, r driver.Request) driver.Ticket {
+	t.Helper()
+	k, err := s.Join(context.Background(), r)
+	if err != nil {
+		t.Fatalf("Join: %v", err)
+	}
+	return k
+}
+
+// acquire joins a queue and waits for the grant.
+func acquire(t testing.TB, s driver.Session, queue string, capacity int64) driver.Ticket {
+	t.Helper()
+	k := join(t, s, request(queue, capacity))
+	if k.Held {
+		return k
+	}
+	k, err := s.Await(t.Context(), k)
+	if err != nil {
+		t.Fatalf("Await: %v", err)
+	}
+	return k
+}

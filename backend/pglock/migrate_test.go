@@ -1,0 +1,161 @@
+package pglock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/interlock-go/interlock/backend/pglock"
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/pgtest"
+)
+
+// refused opens a URL that has to be refused, for good, and returns why.
+func refused(t *testing.T, url string) string {
+	t.Helper()
+	d, err := openURL(t.Context(), url)
+	if err == nil {
+		d.Close()
+		t.Fatalf("%s is not refused", url)
+	}
+	if !driver.IsPermanent(err) {
+		t.Errorf("%s would be tried again: %v", url, err)
+	}
+	return err.Error()
+}
+
+// opened opens a URL for the length of a test.
+func opened(t *testing.T, url string) driver.Driver {
+	t.Helper()
+	d, err := openURL(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Close() })
+	return d
+}
+
+func TestSchema(t *testing.T) {
+	s := pgtest.Start(t, pgtest.User("app", ""), pgtest.User("stranger", ""))
+
+	// Promise: the tables are made by whoever comes first, however many come at once.
+	t.Run("made once by many at once", func(t *testing.T) {
+		var all sync.WaitGroup
+		for range 16 {
+			all.Go(func() {
+				d, err := openURL(t.Context(), s.URL()+"&schema=many")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer d.Close()
+				if _, err := d.Load(t.Context(), "a/value"); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if n := s.SQL("SELECT count(*) FROM many.meta"); n != "1" {
+			t.Errorf("%s rows in meta", n)
+		}
+	})
+
+	// Promise: schema and prefix of the tables are to be chosen; several can be in one
+	// schema.
+	t.Run("two in one schema", func(t *testing.T) {
+		a, b := opened(t, s.URL()+"&schema=both&table_prefix=a_"), opened(t, s.URL()+"&schema=both&table_prefix=b_")
+		swap := driver.Swap{ID: strings.Repeat("1", 32), Name: "x/value", Value: []byte("a")}
+		if _, err := a.Swap(t.Context(), swap); err != nil {
+			t.Fatal(err)
+		}
+		if c, err := b.Load(t.Context(), "x/value"); err != nil || c.Version != 0 {
+			t.Errorf("the other one has it, too: %v, %v", c, err)
+		}
+	})
+
+	// Promise: a user who may not make tables is told so, and can use those that
+	// somebody else has made from what is printed.
+	t.Run("printed for somebody else to run", func(t *testing.T) {
+		url := s.URLOf("app", "") + "&schema=theirs"
+		if why := refused(t, url); !strings.Contains(why, "may not make them") {
+			t.Error(why)
+		}
+		sql, err := pglock.Schema{Name: "theirs"}.SQL("app")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.SQL("BEGIN;" + sql + "COMMIT;")
+		useful(t, opened(t, url))
+	})
+
+	// Promise: a user without rights is refused with the reason, which doctor names.
+	t.Run("without rights", func(t *testing.T) {
+		opened(t, s.URL()+"&schema=closed")
+		if why := refused(t, s.URLOf("stranger", "")+"&schema=closed"); !strings.Contains(why, "permission denied") {
+			t.Error(why)
+		}
+	})
+
+	// Promise: tables of another version or kind are refused, not used.
+	t.Run("of another kind", func(t *testing.T) {
+		opened(t, s.URL()+"&schema=kind&durability=logged")
+		if why := refused(t, s.URL()+"&schema=kind&durability=unlogged"); !strings.Contains(why, "are logged") {
+			t.Error(why)
+		}
+		useful(t, opened(t, s.URL()+"&schema=kind"))
+		s.SQL("UPDATE kind.meta SET version = 99")
+		if why := refused(t, s.URL()+"&schema=kind"); !strings.Contains(why, "version 99") {
+			t.Error(why)
+		}
+	})
+}
+
+// useful takes a lock and leaves it.
+func useful(t *testing.T, d driver.Driver) {
+	t.Helper()
+	ctx := t.Context()
+	a := session(t, d)
+	k := acquire(t, a, "q", 1)
+	if err := a.Leave(ctx, k, true); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Promise: what is wrong with a URL is said at once.
+func TestWrongURLs(t *testing.T) {
+	for url, want := range map[string]string{
+		"postgres://h/d?schema=A-b":        "schema=",
+		"postgres://h/d?table_prefix=9":    "table_prefix=",
+		"postgres://h/d?durability=maybe":  "durability=",
+		"postgres://h/d?direct=gopher://x": "direct",
+		"postgres://h/d?sslmode=perhaps":   "sslmode",
+		"postgres://h/d?colour=red":        "colour",
+	} {
+		if _, err := openURL(context.Background(), url); err == nil || !strings.Contains(err.Error(), want) || !errors.Is(err, driver.ErrInvalid) {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+}
+
+// Promise: settings under which locks could not be kept are refused at once.
+func TestUnfitServers(t *testing.T) {
+	s := pgtest.Start(t, pgtest.Setup("CREATE ROLE strict LOGIN SUPERUSER; ALTER ROLE strict SET default_transaction_isolation = 'serializable'; "+
+		"CREATE ROLE reader LOGIN SUPERUSER; ALTER ROLE reader SET default_transaction_read_only = on"))
+	for user, want := range map[string]string{"strict": "read committed", "reader": "read-only"} {
+		if why := refused(t, s.URLOf(user, "")); !strings.Contains(why, want) {
+			t.Errorf("%s: %s", user, why)
+		}
+	}
+	if why := refused(t, strings.Replace(s.URL(), "/postgres?", "/nowhere?", 1)); !strings.Contains(why, "the database of the URL") {
+		t.Error(why)
+	}
+	if why := refused(t, s.URL()+fmt.Sprintf("&direct=postgres://postgres@%s/template1?sslmode=disable", s.Addr)); !strings.Contains(why, "another database") {
+		t.Error(why)
+	}
+}
