@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	_ "github.com/go-sql-driver/mysql"
 	_ "github.com/jackc/pgx/v5/stdlib"
@@ -28,7 +29,11 @@ type database struct {
 	fence   fence.Dialect
 	numbers bool   // placeholders are $1
 	random  string // the default of a version that FirstVersion proposes
-	create  func(t *testing.T) *instance
+
+	// bounded is a short wait that the server itself bounds.
+	bounded time.Duration
+
+	create func(t *testing.T) *instance
 }
 
 // instance is a database of one test.
@@ -79,6 +84,7 @@ var sqlite = &database{
 
 var postgres = &database{
 	name: "PostgreSQL", rows: rowlock.PostgreSQL, fence: fence.PostgreSQL, numbers: true, random: "(1 + floor(random() * 4503599627370496))",
+	bounded: 20 * time.Millisecond,
 	create: func(t *testing.T) *instance {
 		s := postgresServer(t)
 		name := newName()
@@ -110,6 +116,7 @@ var mariadbFoundRows = newMariaDB("MariaDB, counting found rows", "?clientFoundR
 func newMariaDB(name, options string) *database {
 	return &database{
 		name: name, rows: rowlock.MySQL, fence: fence.MySQL, random: "(1 + floor(rand() * 4503599627370496))",
+		bounded: time.Second,
 		create: func(t *testing.T) *instance {
 			s := mariaServer(t)
 			name := newName()

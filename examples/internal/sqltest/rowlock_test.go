@@ -70,7 +70,6 @@ func newNames(t *testing.T, d *instance) *rowlock.Names {
 // transaction.
 func TestALockKeepsOthersOutUntilItsTransactionEnds(t *testing.T) {
 	for i, end := range []func(*sql.Tx) error{(*sql.Tx).Commit, (*sql.Tx).Rollback} {
-		waits := []time.Duration{-1, 0, 1, 30 * time.Millisecond, 1010 * time.Millisecond}[:5-i] // the long one once
 		eachLocker(t, servers, func(t *testing.T, d *instance, lock locker) {
 			ctx := t.Context()
 			a, b := begin(t, d.open(t)), begin(t, d.open(t))
@@ -81,7 +80,8 @@ func TestALockKeepsOthersOutUntilItsTransactionEnds(t *testing.T) {
 				t.Error("once more in the same transaction:", err)
 			}
 			must(t, b, "UPDATE items SET stock = 7 WHERE id = 2")
-			for _, wait := range waits {
+			waits := []time.Duration{-1, 0, 1, 30 * time.Millisecond, d.bounded + 10*time.Millisecond}
+			for _, wait := range waits[:5-i] { // the long one once
 				began := time.Now()
 				if err := lock(ctx, b, rowlock.Wait(wait)); !errors.Is(err, rowlock.ErrBusy) {
 					t.Fatalf("Wait(%v): got %v, want ErrBusy", wait, err)
@@ -145,7 +145,7 @@ func TestSharedLocksShare(t *testing.T) {
 			}
 		}
 		commit(t, a)
-		for _, wait := range []time.Duration{0, time.Second} {
+		for _, wait := range []time.Duration{0, d.bounded} {
 			if err := lock(ctx, c, rowlock.Wait(wait)); !errors.Is(err, rowlock.ErrBusy) {
 				t.Errorf("while it is shared: got %v, want ErrBusy", err)
 			}
@@ -376,7 +376,7 @@ func TestWaitLeavesSettingsAsTheyWere(t *testing.T) {
 		if err := lock(t.Context(), a); err != nil {
 			t.Fatal(err)
 		}
-		if err := lock(t.Context(), b, rowlock.Wait(1001*time.Millisecond)); !errors.Is(err, rowlock.ErrBusy) {
+		if err := lock(t.Context(), b, rowlock.Wait(d.bounded+time.Millisecond)); !errors.Is(err, rowlock.ErrBusy) {
 			t.Errorf("got %v, want ErrBusy", err)
 		}
 		check("ErrBusy")
