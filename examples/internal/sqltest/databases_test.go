@@ -77,7 +77,8 @@ var (
 var sqlite = &database{
 	name: "SQLite", rows: rowlock.SQLite, fence: fence.SQLite, random: "(1 + (random() & 4503599627370495))",
 	create: func(t *testing.T) *instance {
-		file := newFile(t, "WAL") + "&_pragma=busy_timeout(60000)"
+		// The first pragma comes first: to set the journal mode may have to wait.
+		file := strings.Replace(newFile(t, "WAL"), "?", "?_pragma=busy_timeout(60000)&", 1)
 		return &instance{open: func(t *testing.T) *sql.DB { return open(t, file) }}
 	},
 }

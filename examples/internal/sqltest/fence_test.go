@@ -226,6 +226,37 @@ func TestColumnNamesOneRow(t *testing.T) {
 	}, "CREATE TABLE items (id INTEGER, token BIGINT)", "INSERT INTO items VALUES (1, 0), (2, 0), (2, 0)")
 }
 
+// Promise: a check sees the latest token, also in a transaction that has read an older
+// one before.
+func TestACheckSeesTheLatestToken(t *testing.T) {
+	eachFence(t, func(t *testing.T, d *instance, check checker) {
+		db := d.open(t)
+		first := begin(t, db)
+		if err := check(first, fence.Token(5)); err != nil {
+			t.Fatal(err)
+		}
+		commit(t, first)
+		old := begin(t, db)
+		number(t, old, "SELECT stock FROM items WHERE id = 1") // from now on MariaDB reads this moment
+		next := begin(t, db)
+		if err := check(next, fence.Token(9)); err != nil {
+			t.Fatal(err)
+		}
+		commit(t, next)
+		var stale *fence.StaleError
+		err := check(old, fence.Token(7))
+		if d.database == sqlite { // refuses it because of the old read
+			if err == nil {
+				t.Error("the check was accepted")
+			}
+			return
+		}
+		if !errors.As(err, &stale) || stale.Seen != 9 {
+			t.Errorf("got %v, want it refused because of token 9", err)
+		}
+	})
+}
+
 // Promise: of many holders at once, the last word is the largest token's, and
 // nobody fails for another reason than that.
 func TestManyCheckAtOnce(t *testing.T) {
