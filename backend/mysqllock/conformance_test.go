@@ -1,0 +1,126 @@
+package mysqllock_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/interlock-go/interlock/backend/mysqllock"
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/drivertest"
+	"github.com/interlock-go/interlock/internal/mysqltest"
+)
+
+func TestMain(m *testing.M) { drivertest.Main(m) }
+
+func TestConformance(t *testing.T) {
+	conform(t, mysqltest.Start(t))
+}
+
+// conform runs the suite on a server that all rules share, each rule with tables of
+// its own, which the next one gets if they were left empty.
+func conform(t *testing.T, s *mysqltest.Server) {
+	var pool prefixes
+	drivertest.Run(t, drivertest.Backend{
+		TTL:   time.Second,
+		World: func(t testing.TB) drivertest.World { return world(t, s, &pool) },
+	})
+}
+
+func world(t testing.TB, s *mysqltest.Server, pool *prefixes) drivertest.World {
+	prefix := pool.get()
+	t.Cleanup(func() {
+		if !t.Failed() {
+			empty(t, s, prefix)
+			pool.put(prefix)
+		}
+	})
+	proxy := mysqltest.NewProxy(t, s)
+	return drivertest.World{
+		Open: func(ctx context.Context) (driver.Driver, error) { return open(ctx, proxy.URL()+"?prefix="+prefix) },
+		URL:  s.URL() + "?prefix=" + prefix,
+		Hang: func() (resume func()) {
+			proxy.Hang()
+			return proxy.Resume
+		},
+		LoseMessages: func() (resume func()) { return loseNews(t, s, prefix) },
+		Unreachable: func(ctx context.Context) error {
+			d, err := open(ctx, "mysql://127.0.0.1:1/locks")
+			if err == nil {
+				d.Close()
+			}
+			return err
+		},
+	}
+}
+
+func open(ctx context.Context, url string) (driver.Driver, error) {
+	u, err := driver.ParseURL(url)
+	if err != nil {
+		return nil, err
+	}
+	return driver.OpenURL(ctx, u)
+}
+
+// prefixes are of tables that are there and empty: to make some takes half a second.
+type prefixes struct {
+	mu   sync.Mutex
+	free []string
+	made int
+}
+
+func (p *prefixes) get() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n := len(p.free); n > 0 {
+		prefix := p.free[n-1]
+		p.free = p.free[:n-1]
+		return prefix
+	}
+	p.made++
+	return fmt.Sprintf("w%d_", p.made)
+}
+
+func (p *prefixes) put(prefix string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.free = append(p.free, prefix)
+}
+
+var tables = []string{"queues", "tickets", "sessions", "news", "watches", "refused", "cells", "swaps"}
+
+func empty(t testing.TB, s *mysqltest.Server, prefix string) {
+	if s.Do("SHOW TABLES LIKE '"+strings.ReplaceAll(prefix, "_", `\_`)+"%'") == "" {
+		return // the rule has opened nothing
+	}
+	var sql strings.Builder
+	for _, table := range tables {
+		fmt.Fprintf(&sql, "DELETE FROM %s%s;", prefix, table)
+	}
+	s.Do(sql.String())
+}
+
+// loseNews has the procedure that reads news throw them away.
+func loseNews(t testing.TB, s *mysqltest.Server, prefix string) (resume func()) {
+	all, err := mysqllock.Schema(prefix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hear := ""
+	for _, statement := range all {
+		if strings.Contains(statement, "PROCEDURE "+prefix+"v1_hear(") {
+			hear = statement
+		}
+	}
+	if hear == "" {
+		t.Fatal("which procedure reads the news?")
+	}
+	replace := func(sql string) {
+		s.Do("DROP PROCEDURE " + prefix + "v1_hear;\nDELIMITER //\n" + strings.ReplaceAll(sql, "CREATE PROCEDURE", "CREATE DEFINER=`app`@`%` PROCEDURE") + "//\n")
+	}
+	replace(strings.Replace(hear, "COMMIT;", "DELETE FROM "+prefix+"news WHERE channel = p_channel; COMMIT;", 1))
+	return func() { replace(hear) }
+}

@@ -1,0 +1,179 @@
+package mysqllock
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	interlock "github.com/interlock-go/interlock/driver"
+)
+
+// address is one server, in the form of the MySQL driver.
+type address struct{ network, addr string }
+
+// addresses are the servers of a URL.
+func addresses(u *interlock.URL) []address {
+	if socket := u.Text("socket", ""); socket != "" {
+		return []address{{"unix", socket}}
+	}
+	hosts := u.Hosts
+	if len(hosts) == 0 {
+		hosts = []string{"127.0.0.1"}
+	}
+	var all []address
+	for _, h := range hosts {
+		if _, _, err := net.SplitHostPort(h); err != nil {
+			h = net.JoinHostPort(strings.Trim(h, "[]"), "3306")
+		}
+		all = append(all, address{"tcp", h})
+	}
+	return all
+}
+
+// connector connects to the first server of several that answers and can be written to.
+type connector struct {
+	each []driver.Connector
+	of   driver.Driver
+}
+
+func newConnector(c *mysql.Config, all []address) (*connector, error) {
+	k := &connector{}
+	for _, a := range all {
+		one := c.Clone()
+		one.Net, one.Addr = a.network, a.addr
+		next, err := mysql.NewConnector(one)
+		if err != nil {
+			return nil, interlock.Invalid(fmt.Errorf("mysql: %w", err))
+		}
+		k.each, k.of = append(k.each, next), next.Driver()
+	}
+	return k, nil
+}
+
+func (k *connector) Driver() driver.Driver { return k.of }
+
+func (k *connector) Connect(ctx context.Context) (driver.Conn, error) {
+	if len(k.each) == 1 {
+		return k.each[0].Connect(ctx)
+	}
+	var all []error
+	for _, one := range k.each {
+		conn, err := one.Connect(ctx)
+		if err == nil {
+			if err = writable(ctx, conn); err == nil {
+				return conn, nil
+			}
+			_ = conn.Close()
+		}
+		all = append(all, err)
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, errors.Join(all...)
+}
+
+// errReadOnly is a server that only follows another one.
+var errReadOnly = errors.New("the server is read-only")
+
+func writable(ctx context.Context, conn driver.Conn) error {
+	rows, err := conn.(driver.QueryerContext).QueryContext(ctx, "SELECT @@global.read_only + 0", nil)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	values := make([]driver.Value, 1)
+	if err := rows.Next(values); err != nil {
+		return err
+	}
+	if fmt.Sprintf("%s", values[0]) == "0" || values[0] == int64(0) {
+		return nil
+	}
+	return errReadOnly
+}
+
+// quiet is where the MySQL driver says what its errors say as well.
+type quiet struct{}
+
+func (quiet) Print(...any) {}
+
+// configure reads the options of a URL.
+func configure(u *interlock.URL) (*mysql.Config, error) {
+	c := mysql.NewConfig()
+	c.InterpolateParams = true // one round trip for each statement
+	c.Logger = quiet{}
+	c.Params = map[string]string{"autocommit": "1"}
+	c.DBName = strings.Trim(u.Path, "/")
+	if u.User != nil {
+		c.User = u.User.Username()
+		c.Passwd, _ = u.User.Password()
+	}
+	if c.DBName == "" {
+		return nil, interlock.Invalid(errors.New("mysql: the URL names no database: mysql://user@host/database"))
+	}
+	c.Timeout = u.Duration("dial_timeout", 5*time.Second)
+	var err error
+	c.TLS, err = tlsConfig(u)
+	if err != nil {
+		return nil, interlock.Invalid(err)
+	}
+	if c.TLS != nil && c.TLS.InsecureSkipVerify {
+		c.AllowFallbackToPlaintext = false
+	}
+	return c, nil
+}
+
+// tlsConfig reads the options that are about TLS: without any there is none.
+func tlsConfig(u *interlock.URL) (*tls.Config, error) {
+	mode := u.Text("tls", "")
+	name, ca, cert, key := u.Text("server_name", ""), u.Text("ca", ""), u.Text("cert", ""), u.Text("key", "")
+	switch {
+	case mode == "" && name+ca+cert+key != "":
+		mode = "true"
+	case mode == "" || mode == "false":
+		if name+ca+cert+key != "" {
+			return nil, errors.New("mysql: tls=false and options for TLS")
+		}
+		return nil, nil
+	case mode != "true" && mode != "skip-verify":
+		return nil, fmt.Errorf("mysql: tls=%s is none of true, false and skip-verify", mode)
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: name, InsecureSkipVerify: mode == "skip-verify"}
+	if ca != "" {
+		pem, err := os.ReadFile(ca)
+		if err != nil {
+			return nil, fmt.Errorf("mysql: ca: %w", err)
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("mysql: ca: no certificate in %s", ca)
+		}
+	}
+	if (cert == "") != (key == "") {
+		return nil, errors.New("mysql: cert and key belong together")
+	}
+	if cert != "" {
+		pair, err := tls.LoadX509KeyPair(cert, key)
+		if err != nil {
+			return nil, fmt.Errorf("mysql: cert: %w", err)
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c, nil
+}
+
+// discard closes a connection of a pool for good: the server undoes what is open on it.
+func discard(conn *sql.Conn) {
+	_ = conn.Raw(func(any) error { return driver.ErrBadConn })
+	_ = conn.Close()
+}

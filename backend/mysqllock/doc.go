@@ -1,0 +1,2 @@
+// Package mysqllock runs Interlock on MariaDB and MySQL.
+package mysqllock

@@ -1,0 +1,66 @@
+package mysqllock
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// number reports whether the server has refused a statement with one of these.
+func number(err error, numbers ...uint16) bool {
+	var e *mysql.MySQLError
+	return errors.As(err, &e) && slices.Contains(numbers, e.Number)
+}
+
+// Errors of the server.
+const (
+	erDeadlock        = 1213
+	erLockWaitTimeout = 1205
+	erCheckRead       = 1020 // MariaDB: the row is newer than the transaction's view of it
+	erNoSuchTable     = 1146
+	erNoSuchProcedure = 1305
+	erNoSuchThread    = 1094
+	erInterrupted     = 1317
+	erTimedOut        = 1969 // MariaDB: max_statement_time
+	erTimedOutToo     = 3024 // MySQL: max_execution_time
+)
+
+// undone reports whether an exchange has certainly had no effect, since it got into
+// the way of another one.
+func undone(err error) bool { return number(err, erDeadlock, erLockWaitTimeout, erCheckRead) }
+
+// missing reports whether the tables or procedures are not there.
+func missing(err error) bool { return number(err, erNoSuchTable, erNoSuchProcedure) }
+
+// Explain says what an error means to whoever wrote the URL, and marks it if it will be
+// the same next time.
+func (s *store) Explain(err error) error {
+	hint := ""
+	switch {
+	case driver.IsPermanent(err):
+		return err
+	case number(err, 1045, 1698, 1524, 1251):
+		hint = "user and password of the URL"
+	case number(err, 1044, 1049):
+		hint = "the database of the URL, and the user's rights in it"
+	case number(err, 1142, 1143, 1227, 1370, 1410):
+		hint = "interlock doctor names the rights that are missing"
+	case missing(err):
+		hint = "the tables or procedures are missing"
+	case number(err, 1290, 1836, 1792):
+		hint = "the server is read-only: a replica?"
+	case number(err, 1366, 1406):
+		hint = "a value does not fit its column"
+	case errors.Is(err, mysql.ErrNoTLS):
+		hint = "the server has no TLS: without it, leave tls out"
+	case number(err, 3159):
+		hint = "add tls=true"
+	default:
+		return err
+	}
+	return driver.Permanent(fmt.Errorf("%w (%s)", err, hint))
+}

@@ -1,0 +1,30 @@
+module github.com/interlock-go/interlock/backend/mysqllock
+
+go 1.25.0
+
+require (
+	github.com/go-sql-driver/mysql v1.10.1
+	github.com/interlock-go/interlock v0.0.0
+	github.com/interlock-go/interlock/drivertest v0.0.0
+)
+
+require (
+	filippo.io/edwards25519 v1.2.0 // indirect
+	github.com/anishathalye/porcupine v1.3.1 // indirect
+	go.uber.org/goleak v1.3.0 // indirect
+	pgregory.net/rapid v1.3.0 // indirect
+)
+
+replace github.com/interlock-go/interlock/backend/redislock => ../redislock
+
+replace github.com/interlock-go/interlock/backend/sqlitelock => ../sqlitelock
+
+replace github.com/interlock-go/interlock/backend/zklock => ../zklock
+
+replace github.com/interlock-go/interlock/cmd/interlock => ../../cmd/interlock
+
+replace github.com/interlock-go/interlock/drivertest => ../../drivertest
+
+replace github.com/interlock-go/interlock/examples => ../../examples
+
+replace github.com/interlock-go/interlock => ../..

@@ -1,0 +1,189 @@
+package mysqllock
+
+import (
+	"context"
+	"database/sql"
+	"encoding/hex"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/sqlqueue"
+)
+
+// perLook bounds the tickets of one statement.
+const perLook = 250
+
+// Look reads what has become of tickets.
+func (s *store) Look(ctx context.Context, session string, tickets []sqlqueue.Ref) (sqlqueue.Renewed, error) {
+	all := make([]sqlqueue.Standing, len(tickets))
+	for at := 0; at < len(tickets); at += perLook {
+		to := min(at+perLook, len(tickets))
+		if err := s.look(ctx, session, tickets[at:to], all[at:to]); err != nil {
+			return sqlqueue.Renewed{}, err
+		}
+	}
+	return sqlqueue.Renewed{Standings: all}, nil
+}
+
+// Flags of a ticket, see sql/tables.sql.
+const (
+	fixed   = 1
+	evicted = 2
+	revoked = 4
+	stray   = 16
+)
+
+// A holder ends with its session, unless it has an end of its own.
+const (
+	asked = `SELECT r.i, {now}, q.capacity, q.granted, q.shift, q.used, q.waiting, q.unclean,
+	q.id = r.id, COALESCE(t.session, q.session), COALESCE(t.since, q.since),
+	t.n, t.units, t.hold, t.ends, COALESCE(t.flags, 0), t.token, s.ends, s.ttl, s.gone,
+	IF(t.n > q.granted, (SELECT MIN(n) FROM {p}tickets f WHERE f.queue = q.no AND f.n > q.granted) = t.n, 0) AS first,
+	IF(t.n > q.granted AND (SELECT MIN(n) FROM {p}tickets f WHERE f.queue = q.no AND f.n > q.granted) = t.n,
+		(SELECT MIN(COALESCE(h.ends, GREATEST(hs.ends, h.since + hs.ttl), 0))
+			FROM {p}tickets h LEFT JOIN {p}sessions hs ON hs.id = h.session WHERE h.queue = q.no AND h.n <= q.granted), NULL)
+FROM (`
+	each  = `SELECT ? AS i, ? AS name, ? AS id`
+	found = `) r
+	JOIN {p}queues q ON q.name = r.name
+	LEFT JOIN {p}tickets t ON t.id = r.id AND t.queue = q.no
+	LEFT JOIN {p}sessions s ON s.id = COALESCE(t.session, q.session)
+WHERE t.id IS NOT NULL OR q.id = r.id`
+)
+
+func (s *store) look(ctx context.Context, session string, tickets []sqlqueue.Ref, into []sqlqueue.Standing) error {
+	args := make([]any, 0, 3*len(tickets))
+	for i, t := range tickets {
+		args = append(args, i, []byte(t.Queue), id(t.ID))
+	}
+	return s.rows(ctx, asked+list(len(tickets), each, " UNION ALL ")+found, args, func() { clear(into) }, func(r *sql.Rows) error {
+		var i int
+		var now, capacity, granted, shift, used, waiting, since, flags int64
+		var unclean, first bool
+		var lone sql.NullBool
+		var holder []byte
+		var n, units, hold, ends, token, sessionEnds, ttl, over, firstEnd sql.NullInt64
+		err := r.Scan(&i, &now, &capacity, &granted, &shift, &used, &waiting, &unclean, &lone, &holder, &since,
+			&n, &units, &hold, &ends, &flags, &token, &sessionEnds, &ttl, &over, &first, &firstEnd)
+		if err != nil {
+			return err
+		}
+		if flags&fixed == 0 && hex.EncodeToString(holder) != session {
+			return nil
+		}
+		end := ends.Int64
+		if !ends.Valid && sessionEnds.Valid {
+			end = max(sessionEnds.Int64, since+ttl.Int64)
+		}
+		if end <= now {
+			return nil
+		}
+		if lone.Bool {
+			n.Int64 = granted
+		}
+		st := sqlqueue.Standing{State: sqlqueue.Waits, Revoked: flags&revoked != 0, Evicted: flags&evicted != 0, Stray: flags&stray != 0, Fixed: flags&fixed != 0}
+		if ends.Valid {
+			st.Left, st.Hold = micros(end-now), micros(hold.Int64)
+		}
+		if n.Int64 <= granted {
+			st.State, st.Token, st.Inherited, st.Wanted = sqlqueue.Held, uint64(n.Int64+shift), unclean, waiting > 0
+			if token.Valid {
+				st.Token = uint64(token.Int64)
+			}
+		} else if first {
+			st.Again = micros(max(1, firstEnd.Int64-now))
+			st.More = units.Int64 <= capacity-used
+		}
+		into[i] = st
+		return nil
+	})
+}
+
+// perList bounds the queues of one statement.
+const perList = 100
+
+const (
+	queues = `SELECT {now}, q.name, q.no, q.kind, q.capacity, q.granted, q.shift, q.used, COALESCE(t.id, q.id), COALESCE(t.session, q.session),
+	COALESCE(t.since, q.since), COALESCE(t.note, q.note), t.n, t.units, t.ends, COALESCE(t.flags, 0), t.token, COALESCE(t.owner, s.owner), s.ends, s.ttl
+FROM (SELECT * FROM {p}queues WHERE `
+	members = `) q
+	LEFT JOIN {p}tickets t ON t.queue = q.no
+	LEFT JOIN {p}sessions s ON s.id = COALESCE(t.session, q.session)
+ORDER BY q.name, t.n`
+)
+
+// read reads queues with their members, and the name of the last one.
+func (s *store) read(ctx context.Context, where string, args ...any) (all []sqlqueue.Reading, last string, count int, err error) {
+	err = s.rows(ctx, queues+where+members, args, func() { all, last, count = nil, "", 0 }, func(r *sql.Rows) error {
+		var now, no, capacity, granted, shift, used, since, flags int64
+		var name, kind, ticket, holder, note, owner []byte
+		var n, units, ends, token, sessionEnds, ttl sql.NullInt64
+		err := r.Scan(&now, &name, &no, &kind, &capacity, &granted, &shift, &used, &ticket, &holder, &since, &note, &n, &units, &ends, &flags, &token, &owner, &sessionEnds, &ttl)
+		if err != nil {
+			return err
+		}
+		if string(name) != last {
+			last = string(name)
+			count++
+			all = append(all, sqlqueue.Reading{
+				Queue: driver.Queue{Name: last, Kind: driver.Kind(kind), Capacity: capacity},
+				At:    time.UnixMicro(now),
+			})
+		}
+		q := &all[len(all)-1]
+		if ticket == nil {
+			return nil
+		}
+		end := ends.Int64
+		if !ends.Valid && sessionEnds.Valid {
+			end = max(sessionEnds.Int64, since+ttl.Int64)
+		}
+		if end <= now {
+			return nil
+		}
+		if !n.Valid { // it is kept in the queue's row
+			n.Int64, units.Int64 = granted, used
+		}
+		m := driver.Member{
+			ID: hex.EncodeToString(ticket), Owner: string(owner), Note: note, Units: units.Int64, Held: n.Int64 <= granted,
+			Since: time.UnixMicro(since), Left: micros(end - now), Fixed: flags&fixed != 0,
+		}
+		if len(note) == 0 {
+			m.Note = nil
+		}
+		if m.Held {
+			m.Token = uint64(n.Int64 + shift)
+			if token.Valid {
+				m.Token = uint64(token.Int64)
+			}
+		}
+		q.Members = append(q.Members, m)
+		return nil
+	})
+	return all, last, count, err
+}
+
+func (s *store) Read(ctx context.Context, queue, channel string) (sqlqueue.Reading, error) {
+	if channel != "" {
+		if _, err := s.exec(ctx, "CALL {p}watch(5,?,?)", []byte(queue), []byte(channel)); err != nil {
+			return sqlqueue.Reading{}, err
+		}
+	}
+	all, _, _, err := s.read(ctx, "name = ?", []byte(queue))
+	if err != nil {
+		return sqlqueue.Reading{}, err
+	}
+	if len(all) == 0 {
+		all = append(all, sqlqueue.Reading{Queue: driver.Queue{Name: queue}, At: time.Now()})
+	}
+	return all[0], nil
+}
+
+func (s *store) List(ctx context.Context, prefix, after string) ([]sqlqueue.Reading, string, error) {
+	all, last, count, err := s.read(ctx, "name >= ? AND name > ? AND LEFT(name, ?) = ? AND tickets > 0 ORDER BY name LIMIT ?",
+		[]byte(prefix), []byte(after), len(prefix), []byte(prefix), perList)
+	if count < perList {
+		last = ""
+	}
+	return all, last, err
+}

@@ -1,0 +1,81 @@
+package mysqllock
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/sqlqueue"
+)
+
+func init() {
+	driver.Register("mysql", open)
+	driver.Register("mariadb", open)
+}
+
+// open connects to mysql://user:password@host:port/database?options.
+func open(ctx context.Context, u *driver.URL) (driver.Driver, error) {
+	prefix := u.Text("prefix", DefaultPrefix)
+	conns := u.Int("max_connections", 10, 16)
+	all := addresses(u)
+	c, err := configure(u)
+	if err := errors.Join(u.Check(), err, checkPrefix(prefix)); err != nil {
+		return nil, err
+	}
+	if conns < 4 {
+		return nil, driver.Invalid(fmt.Errorf("mysql: max_connections=%d: at least 4 are needed, of which two wait", conns))
+	}
+	k, err := newConnector(c, all)
+	if err != nil {
+		return nil, err
+	}
+	db := sql.OpenDB(k)
+	db.SetMaxOpenConns(int(conns))
+	db.SetMaxIdleConns(int(conns))
+	db.SetConnMaxIdleTime(30 * time.Second)
+	d, err := start(ctx, &store{db: db, own: true, prefix: prefix})
+	if err != nil {
+		db.Close()
+		return nil, fmt.Errorf("mysql: %s: %w", all[0].addr, err)
+	}
+	return d, nil
+}
+
+// Option changes how a database is used.
+type Option func(*store)
+
+// Prefix is what the names of tables and procedures begin with, instead of
+// [DefaultPrefix].
+func Prefix(prefix string) Option { return func(s *store) { s.prefix = prefix } }
+
+// New uses a pool of connections that the program has already, made with
+// github.com/go-sql-driver/mysql; Close of the driver leaves it open. Add
+// interpolateParams=true to its DSN: otherwise every exchange takes three round trips.
+// While something waits two connections of the pool are kept.
+func New(ctx context.Context, db *sql.DB, opts ...Option) (driver.Driver, error) {
+	s := &store{db: db, prefix: DefaultPrefix}
+	for _, o := range opts {
+		o(s)
+	}
+	if err := checkPrefix(s.prefix); err != nil {
+		return nil, err
+	}
+	var auto int
+	if err := db.QueryRowContext(ctx, "SELECT @@autocommit + 0").Scan(&auto); err != nil {
+		return nil, s.Explain(err)
+	}
+	if auto == 0 {
+		return nil, driver.Invalid(errors.New("mysql: connections of the pool do not commit by themselves: add autocommit=1 to the DSN"))
+	}
+	return start(ctx, s)
+}
+
+func start(ctx context.Context, s *store) (driver.Driver, error) {
+	if err := s.ready(ctx); err != nil {
+		return nil, err
+	}
+	return sqlqueue.New(s, sqlqueue.NewChannel()), nil
+}

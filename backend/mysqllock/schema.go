@@ -1,0 +1,161 @@
+package mysqllock
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// layout is the version of tables and procedures. It is in the names of procedures,
+// so that clients of two versions can use one database while they are replaced.
+const layout = 1
+
+// most bounds what one exchange grants or removes.
+const most = 100
+
+// defaultTTL is for how long an evicted ticket whose session is gone may go on.
+const defaultTTL = 15 * time.Second
+
+//go:embed sql/*.sql
+var texts embed.FS
+
+// DefaultPrefix is what the names of tables and procedures begin with.
+const DefaultPrefix = "interlock_"
+
+var wellNamed = regexp.MustCompile(`^[0-9A-Za-z_$]*$`)
+
+func checkPrefix(prefix string) error {
+	if !wellNamed.MatchString(prefix) || len(prefix) > 32 {
+		return driver.Invalid(fmt.Errorf("mysql: the prefix %q is not made of at most 32 letters, digits and _", prefix))
+	}
+	return nil
+}
+
+// Schema returns the statements that make the tables and procedures, which a client
+// executes by itself if it may and if they are not there. Each is to be sent alone;
+// the delimiter of people's clients is not part of them.
+func Schema(prefix string) ([]string, error) {
+	if err := checkPrefix(prefix); err != nil {
+		return nil, err
+	}
+	var all []string
+	for _, name := range []string{"tables", "inner", "join", "leave", "change", "session"} {
+		text, err := texts.ReadFile("sql/" + name + ".sql")
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, split(expand(string(text), prefix))...)
+	}
+	return all, nil
+}
+
+// Script is Schema for the command line client of the server.
+func Script(prefix string) (string, error) {
+	all, err := Schema(prefix)
+	if err != nil {
+		return "", err
+	}
+	return "DELIMITER //\n\n" + strings.Join(all, "\n//\n\n") + "\n//\n\nDELIMITER ;\n", nil
+}
+
+// clock is the server's, in microseconds. It does not depend on time zones.
+const clock = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
+
+// procedure is where the name of a procedure begins: {p} before a name that is called
+// or created.
+var procedure = regexp.MustCompile(`\b(PROCEDURE|CALL) \{p\}`)
+
+func expand(text, prefix string) string {
+	text = procedure.ReplaceAllString(text, "$1 "+routines(prefix))
+	return strings.NewReplacer(
+		"{p}", prefix,
+		"{now}", clock,
+		"{most}", strconv.Itoa(most),
+		"{layout}", strconv.Itoa(layout),
+		"{maxtoken}", strconv.FormatInt(driver.MaxToken, 10),
+		"{swapmemory}", strconv.FormatInt((2*driver.SwapMemory).Microseconds(), 10),
+		"{defaultttl}", strconv.FormatInt(defaultTTL.Microseconds(), 10),
+		"{wanted}", strconv.Itoa(int(driver.Wanted)),
+		"{revoke}", strconv.Itoa(int(driver.Revoke)),
+		"{evict}", strconv.Itoa(int(driver.Evict)),
+		"{force}", strconv.Itoa(int(driver.Force)),
+	).Replace(text)
+}
+
+func routines(prefix string) string { return fmt.Sprintf("%sv%d_", prefix, layout) }
+
+// A statement ends with a semicolon at the end of a line that does not begin with a
+// space: what is inside of procedures is indented.
+var end = regexp.MustCompile(`(?m)^(END|\).*|[A-Z][^\t\n]*);$`)
+
+func split(text string) []string {
+	var all []string
+	for {
+		at := end.FindStringIndex(text)
+		if at == nil {
+			return all
+		}
+		all = append(all, strings.TrimSpace(text[:at[1]-1]))
+		text = text[at[1]:]
+	}
+}
+
+// ready makes sure that tables and procedures are there.
+func (s *store) ready(ctx context.Context) error {
+	found, err := s.layout(ctx)
+	if err == nil && found == layout {
+		return nil
+	}
+	if err != nil && !missing(err) {
+		return s.Explain(err)
+	}
+	if err := s.create(ctx); err != nil {
+		return s.Explain(err)
+	}
+	return nil
+}
+
+// layout is that of the tables; an error that is missing if they or the procedures are
+// not there.
+func (s *store) layout(ctx context.Context) (found int, err error) {
+	err = s.row(ctx, "CALL {p}hello()", nil, &found)
+	if err == nil && found != layout {
+		err = driver.Permanent(fmt.Errorf("mysql: the tables %s* have layout %d; this version needs %d", s.prefix, found, layout))
+	}
+	return found, err
+}
+
+// create makes what is missing. Clients that start at once do so one after the other.
+func (s *store) create(ctx context.Context) error {
+	all, err := Schema(s.prefix)
+	if err != nil {
+		return err
+	}
+	conn, err := s.db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { discard(conn) }()
+	var got sql.NullInt64
+	lock := "interlock_schema_" + s.prefix
+	if err := conn.QueryRowContext(ctx, "SELECT GET_LOCK(CONCAT(?, LEFT(MD5(DATABASE()), 12)), 60)", lock[:min(len(lock), 50)]).Scan(&got); err != nil {
+		return err
+	}
+	if got.Int64 != 1 {
+		return errors.New("mysql: another client has been making the tables for a minute")
+	}
+	for _, statement := range all {
+		if _, err := conn.ExecContext(ctx, statement); err != nil && !number(err, 1304) { // the procedure is there
+			return fmt.Errorf("%s: %w", strings.SplitN(statement, "(", 2)[0], err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,224 @@
+-- Exchanges that are seldom: the ticket gets a row of its own first. Code 0 done, -2 gone,
+-- -4 the session is over, -5 the tokens are used up, -6 not held.
+
+-- finds a ticket that stands in a queue, which it locks; p_n is NULL if there is none. Of
+-- other sessions it finds what the mask of flags says; all if that is -1.
+CREATE PROCEDURE {p}find(p_queue VARBINARY(512), p_id BINARY(16), p_session BINARY(16), p_mask INT,
+	OUT p_no BIGINT, OUT p_n BIGINT, OUT p_now BIGINT, OUT p_more TINYINT)
+SQL SECURITY INVOKER
+BEGIN
+	DECLARE v_swept BIGINT DEFAULT 0;
+	DECLARE v_flags INT;
+	DECLARE v_holder BINARY(16);
+	DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
+	SET @interlock_ring = NULL, p_no = NULL, p_n = NULL, p_more = 0;
+	SELECT no INTO p_no FROM {p}queues WHERE name = p_queue FOR UPDATE;
+	SET p_now = {now};
+	IF p_no IS NOT NULL THEN
+		CALL {p}sweep(p_queue, p_now, v_swept);
+		IF v_swept > 0 THEN
+			CALL {p}grant(p_queue, p_now, 1, p_more);
+			CALL {p}shown(p_no, p_now);
+		END IF;
+		CALL {p}unfold(p_queue);
+		SELECT n, session, flags INTO p_n, v_holder, v_flags FROM {p}tickets WHERE id = p_id AND queue = p_no;
+		IF p_mask <> -1 AND v_holder <> p_session AND v_flags & p_mask = 0 THEN SET p_n = NULL; END IF;
+	END IF;
+END;
+
+-- says whether a session is over.
+CREATE PROCEDURE {p}over(p_session BINARY(16), p_now BIGINT, OUT p_over TINYINT) SQL SECURITY INVOKER
+BEGIN
+	SET p_over = NOT EXISTS (SELECT 1 FROM {p}sessions WHERE id = p_session AND gone = 0 AND ends > p_now);
+END;
+
+CREATE PROCEDURE {p}shrink(p_queue VARBINARY(512), p_id BINARY(16), p_session BINARY(16), p_units BIGINT) SQL SECURITY INVOKER
+exchange: BEGIN
+	DECLARE v_no, v_n, v_now, v_units BIGINT;
+	DECLARE v_more, v_over, v_first TINYINT DEFAULT 0;
+	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
+	START TRANSACTION;
+	CALL {p}find(p_queue, p_id, p_session, 0, v_no, v_n, v_now, v_more);
+	CALL {p}over(p_session, v_now, v_over);
+	IF v_over OR v_n IS NULL THEN
+		COMMIT;
+		CALL {p}ring();
+		SELECT IF(v_over, -4, -2), v_more;
+		LEAVE exchange;
+	END IF;
+	SELECT units INTO v_units FROM {p}tickets WHERE queue = v_no AND n = v_n;
+	IF p_units < v_units THEN
+		UPDATE {p}tickets SET units = p_units WHERE queue = v_no AND n = v_n;
+		SELECT MIN(t.n) = v_n INTO v_first FROM {p}tickets t JOIN {p}queues q ON q.name = p_queue WHERE t.queue = v_no AND t.n > q.granted;
+		-- an exclusive hold has ended well
+		UPDATE {p}queues SET unclean = IF(v_n <= granted AND v_units = capacity, 0, unclean),
+			used = IF(v_n <= granted, used - v_units + p_units, used) WHERE name = p_queue;
+		CALL {p}grant(p_queue, v_now, COALESCE(v_first, 0), v_more);
+		CALL {p}shown(v_no, v_now);
+	END IF;
+	COMMIT;
+	CALL {p}ring();
+	SELECT 0, v_more;
+END;
+
+CREATE PROCEDURE {p}keep(p_queue VARBINARY(512), p_id BINARY(16), p_session BINARY(16), p_owner VARBINARY(1024), p_for BIGINT) SQL SECURITY INVOKER
+exchange: BEGIN
+	DECLARE v_no, v_n, v_now, v_granted, v_flags, v_ends BIGINT;
+	DECLARE v_more, v_over TINYINT DEFAULT 0;
+	DECLARE v_code INT DEFAULT 0;
+	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
+	START TRANSACTION;
+	CALL {p}find(p_queue, p_id, p_session, 1, v_no, v_n, v_now, v_more);
+	CALL {p}over(p_session, v_now, v_over);
+	IF v_n IS NULL THEN
+		SET v_code = IF(v_over, -4, -2);
+	ELSE
+		SELECT granted INTO v_granted FROM {p}queues WHERE name = p_queue;
+		SELECT flags, ends INTO v_flags, v_ends FROM {p}tickets WHERE queue = v_no AND n = v_n;
+		IF v_flags & 1 = 0 AND v_over THEN
+			SET v_code = -4;
+		ELSEIF v_n > v_granted THEN
+			SET v_code = -6;
+		ELSEIF v_flags & 2 <> 0 AND v_ends < v_now + p_for THEN
+			SET v_code = -2; -- nothing makes an evicted ticket last longer
+		ELSE
+			UPDATE {p}tickets SET flags = (flags & ~16) | 1 | IF(flags & 1, 0, 8), hold = p_for, ends = v_now + p_for,
+				owner = COALESCE(owner, p_owner) WHERE queue = v_no AND n = v_n;
+			CALL {p}shown(v_no, v_now);
+		END IF;
+	END IF;
+	COMMIT;
+	CALL {p}ring();
+	SELECT v_code, v_more;
+END;
+
+CREATE PROCEDURE {p}ask(p_queue VARBINARY(512), p_id BINARY(16), p_what TINYINT) SQL SECURITY INVOKER
+exchange: BEGIN
+	DECLARE v_no, v_n, v_now, v_granted, v_units, v_flags, v_ends, v_sends, v_ttl, v_since BIGINT;
+	DECLARE v_more, v_first TINYINT DEFAULT 0;
+	DECLARE v_session BINARY(16);
+	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
+	DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
+	START TRANSACTION;
+	CALL {p}find(p_queue, p_id, NULL, -1, v_no, v_n, v_now, v_more);
+	IF v_n IS NULL THEN
+		COMMIT;
+		CALL {p}ring();
+		SELECT -2, v_more;
+		LEAVE exchange;
+	END IF;
+	SELECT granted INTO v_granted FROM {p}queues WHERE name = p_queue;
+	SELECT units, flags, ends, session, since INTO v_units, v_flags, v_ends, v_session, v_since FROM {p}tickets WHERE queue = v_no AND n = v_n;
+	IF p_what = {revoke} THEN
+		UPDATE {p}tickets SET flags = flags | 4 WHERE queue = v_no AND n = v_n;
+		CALL {p}tell(v_session, 3, p_id, {revoke}, v_now);
+	ELSEIF p_what = {force} OR v_n > v_granted THEN
+		IF v_n > v_granted THEN
+			SELECT MIN(n) = v_n INTO v_first FROM {p}tickets WHERE queue = v_no AND n > v_granted;
+		END IF;
+		DELETE FROM {p}tickets WHERE queue = v_no AND n = v_n;
+		CALL {p}out(p_queue, v_n, v_units, 0);
+		CALL {p}tell(v_session, 4, p_id, 0, v_now);
+		CALL {p}grant(p_queue, v_now, v_first, v_more);
+	ELSE
+		SELECT ends, ttl INTO v_sends, v_ttl FROM {p}sessions WHERE id = v_session;
+		IF v_flags & 1 THEN
+			SET v_ends = LEAST(v_ends, v_now + IF(v_ttl > 0, v_ttl, {defaultttl}));
+		ELSE
+			SET v_ends = COALESCE(v_ends, GREATEST(v_sends, v_since + v_ttl));
+		END IF;
+		UPDATE {p}tickets SET flags = (flags & ~16) | 2, ends = v_ends WHERE queue = v_no AND n = v_n;
+		CALL {p}tell(v_session, 3, p_id, {evict}, v_now);
+	END IF;
+	CALL {p}shown(v_no, v_now);
+	COMMIT;
+	CALL {p}ring();
+	SELECT 0, v_more;
+END;
+
+CREATE PROCEDURE {p}raise(p_queue VARBINARY(512), p_floor BIGINT) SQL SECURITY INVOKER
+exchange: BEGIN
+	DECLARE v_no, v_last, v_granted, v_shift, v_tickets, v_lift BIGINT;
+	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
+	START TRANSACTION;
+	CALL {p}make(p_queue);
+	SELECT no, last, granted, shift, tickets INTO v_no, v_last, v_granted, v_shift, v_tickets FROM {p}queues WHERE name = p_queue FOR UPDATE;
+	IF v_tickets = 0 THEN
+		UPDATE {p}queues SET granted = GREATEST(v_last, p_floor), last = GREATEST(v_last, p_floor) WHERE name = p_queue;
+	ELSE
+		-- Those that hold keep the tokens that they have; those that wait get larger ones
+		-- than their numbers say.
+		SET v_lift = p_floor - (v_granted + v_shift);
+		IF v_last + v_shift + v_lift >= {maxtoken} THEN
+			ROLLBACK;
+			SELECT -5, 0;
+			LEAVE exchange;
+		END IF;
+		IF v_lift > 0 THEN
+			CALL {p}unfold(p_queue);
+			UPDATE {p}tickets SET token = n + v_shift WHERE queue = v_no AND n <= v_granted AND token IS NULL;
+			UPDATE {p}queues SET shift = v_shift + v_lift WHERE name = p_queue;
+		END IF;
+	END IF;
+	COMMIT;
+	SELECT 0, 0;
+END;
+
+-- gives a ticket the end of its own that it has without the renewal that follows.
+CREATE PROCEDURE {p}strand(p_queue VARBINARY(512), p_id BINARY(16), p_session BINARY(16)) SQL SECURITY INVOKER
+BEGIN
+	DECLARE v_no, v_n, v_now, v_ends, v_ttl BIGINT;
+	DECLARE v_more TINYINT DEFAULT 0;
+	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
+	DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
+	START TRANSACTION;
+	CALL {p}find(p_queue, p_id, p_session, 0, v_no, v_n, v_now, v_more);
+	IF v_n IS NOT NULL THEN
+		SELECT ends, ttl INTO v_ends, v_ttl FROM {p}sessions WHERE id = p_session;
+		UPDATE {p}tickets SET ends = GREATEST(COALESCE(v_ends, 0), since + COALESCE(v_ttl, 0)), flags = flags | 16
+			WHERE queue = v_no AND n = v_n AND ends IS NULL;
+	END IF;
+	COMMIT;
+	CALL {p}ring();
+	SELECT 0, v_more;
+END;
+
+-- takes the own end from a ticket that was a stray, unless it has passed.
+CREATE PROCEDURE {p}unstrand(p_queue VARBINARY(512), p_id BINARY(16), p_session BINARY(16)) SQL SECURITY INVOKER
+BEGIN
+	DECLARE v_no, v_n, v_now BIGINT;
+	DECLARE v_more, v_over TINYINT DEFAULT 0;
+	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
+	START TRANSACTION;
+	CALL {p}find(p_queue, p_id, p_session, 0, v_no, v_n, v_now, v_more);
+	CALL {p}over(p_session, v_now, v_over);
+	IF v_n IS NOT NULL AND NOT v_over THEN
+		UPDATE {p}tickets SET ends = NULL, flags = flags & ~16 WHERE queue = v_no AND n = v_n AND flags & 16 <> 0;
+	END IF;
+	COMMIT;
+	CALL {p}ring();
+	SELECT 0, v_more;
+END;
+
+-- takes out what has ended and grants whoever is next.
+CREATE PROCEDURE {p}settle(p_queue VARBINARY(512)) SQL SECURITY INVOKER
+BEGIN
+	DECLARE v_no, v_now, v_before, v_after BIGINT;
+	DECLARE v_swept BIGINT DEFAULT 0;
+	DECLARE v_more TINYINT DEFAULT 0;
+	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
+	DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
+	SET @interlock_ring = NULL;
+	START TRANSACTION;
+	SELECT no, granted INTO v_no, v_before FROM {p}queues WHERE name = p_queue FOR UPDATE;
+	IF v_no IS NOT NULL THEN
+		SET v_now = {now};
+		CALL {p}sweep(p_queue, v_now, v_swept);
+		CALL {p}grant(p_queue, v_now, v_swept > 0, v_more);
+		SELECT granted INTO v_after FROM {p}queues WHERE name = p_queue;
+		IF v_swept > 0 OR v_after <> v_before THEN CALL {p}shown(v_no, v_now); END IF;
+	END IF;
+	COMMIT;
+	CALL {p}ring();
+	SELECT 0, v_more OR v_swept >= {most};
+END;

@@ -1,0 +1,133 @@
+-- Code 0 held, 1 waits, 2 stands already; below 0 no ticket stands: -1 busy, -2 gone,
+-- -3 mismatch, -4 the session is over, -5 the tokens are used up.
+CREATE PROCEDURE {p}join(
+	p_queue VARBINARY(512), p_id BINARY(16), p_kind VARBINARY(64), p_units BIGINT, p_capacity BIGINT,
+	p_nowait TINYINT, p_hold BIGINT, p_retry TINYINT, p_session BINARY(16), p_owner VARBINARY(1024), p_note MEDIUMBLOB)
+SQL SECURITY INVOKER
+exchange: BEGIN
+	DECLARE v_no, v_capacity, v_last, v_granted, v_shift, v_used, v_tickets, v_waiting, v_unclean, v_now, v_n, v_ends, v_gone BIGINT;
+	DECLARE v_swept, v_again BIGINT DEFAULT 0;
+	DECLARE v_watched, v_fits, v_more TINYINT DEFAULT 0;
+	DECLARE v_kind VARBINARY(64);
+	DECLARE v_id, v_holder BINARY(16);
+	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
+	DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
+	SET @interlock_ring = NULL;
+
+	START TRANSACTION;
+	SELECT no, kind, capacity, last, granted, shift, used, tickets, waiting, unclean, watched, id
+		INTO v_no, v_kind, v_capacity, v_last, v_granted, v_shift, v_used, v_tickets, v_waiting, v_unclean, v_watched, v_id
+		FROM {p}queues WHERE name = p_queue FOR UPDATE;
+	IF v_no IS NULL THEN
+		ROLLBACK; -- of the gap that it has locked
+		START TRANSACTION;
+		CALL {p}make(p_queue);
+		SELECT no, kind, capacity, last, granted, shift, used, tickets, waiting, unclean, watched, id
+			INTO v_no, v_kind, v_capacity, v_last, v_granted, v_shift, v_used, v_tickets, v_waiting, v_unclean, v_watched, v_id
+			FROM {p}queues WHERE name = p_queue FOR UPDATE;
+	END IF;
+	SET v_now = {now};
+	IF EXISTS (SELECT 1 FROM {p}refused WHERE id = p_id AND until > v_now) THEN
+		ROLLBACK;
+		SELECT -2, 0, 0, 0, 0;
+		LEAVE exchange;
+	END IF;
+	SELECT ends, gone INTO v_ends, v_gone FROM {p}sessions WHERE id = p_session LOCK IN SHARE MODE;
+	IF v_ends IS NULL OR v_gone OR v_ends <= v_now THEN
+		ROLLBACK;
+		SELECT -4, 0, 0, 0, 0;
+		LEAVE exchange;
+	END IF;
+	IF p_retry AND (v_id = p_id OR EXISTS (SELECT 1 FROM {p}tickets WHERE id = p_id)) THEN
+		SELECT session INTO v_holder FROM {p}tickets WHERE id = p_id;
+		ROLLBACK;
+		IF v_id = p_id OR EXISTS (SELECT 1 FROM {p}tickets WHERE id = p_id AND queue = v_no) THEN
+			IF v_kind = p_kind AND v_capacity = p_capacity THEN
+				SELECT 2, 0, 0, 0, 0;
+				LEAVE exchange;
+			END IF;
+		END IF;
+		SELECT -3, 0, 0, 0, 0;
+		LEAVE exchange;
+	END IF;
+
+	IF v_tickets > 0 AND (v_kind <> p_kind OR v_capacity <> p_capacity OR v_waiting > 0 OR p_units > v_capacity - v_used) THEN
+		CALL {p}sweep(p_queue, v_now, v_swept);
+		IF v_swept > 0 THEN
+			CALL {p}grant(p_queue, v_now, 1, v_more);
+			CALL {p}shown(v_no, v_now);
+			SELECT last, granted, shift, used, tickets, waiting, unclean, watched, id
+				INTO v_last, v_granted, v_shift, v_used, v_tickets, v_waiting, v_unclean, v_watched, v_id
+				FROM {p}queues WHERE name = p_queue;
+		END IF;
+		IF v_tickets > 0 THEN
+			IF v_kind <> p_kind OR v_capacity <> p_capacity THEN
+				COMMIT;
+				CALL {p}ring();
+				SELECT -3, 0, 0, 0, v_more;
+				LEAVE exchange;
+			END IF;
+			IF p_nowait AND (v_waiting > 0 OR p_units > v_capacity - v_used) THEN
+				COMMIT;
+				CALL {p}ring();
+				SELECT -1, 0, 0, 0, v_more;
+				LEAVE exchange;
+			END IF;
+		END IF;
+	END IF;
+	SET v_fits = v_tickets = 0 OR v_waiting = 0 AND p_units <= v_capacity - v_used;
+	SET v_n = GREATEST(v_last + 1, v_now DIV 10 - v_shift);
+	IF v_n + v_shift >= {maxtoken} THEN
+		ROLLBACK;
+		SELECT -5, 0, 0, 0, 0;
+		LEAVE exchange;
+	END IF;
+	IF v_tickets = 0 AND p_hold = 0 THEN
+		UPDATE {p}queues SET kind = p_kind, capacity = p_capacity, last = v_n, granted = v_n, used = p_units, tickets = 1,
+			id = p_id, session = p_session, since = v_now, note = p_note WHERE name = p_queue;
+	ELSE
+		IF v_id IS NOT NULL THEN CALL {p}unfold(p_queue); END IF;
+		INSERT INTO {p}tickets(queue, n, id, units, session, since, hold, ends, flags, owner, note)
+			VALUES (v_no, v_n, p_id, p_units, p_session, v_now, p_hold, IF(v_fits AND p_hold > 0, v_now + p_hold, NULL),
+				v_fits AND p_hold > 0, IF(p_hold > 0, p_owner, NULL), p_note);
+		IF v_fits THEN
+			UPDATE {p}queues SET kind = p_kind, capacity = p_capacity, last = v_n, granted = v_n,
+				used = IF(v_tickets = 0, 0, used) + p_units, tickets = v_tickets + 1, since = v_now WHERE name = p_queue;
+		ELSE
+			UPDATE {p}queues SET last = v_n, tickets = tickets + 1, waiting = waiting + 1 WHERE name = p_queue;
+			IF v_waiting = 0 THEN
+				CALL {p}again(v_no, v_granted, v_now, v_again);
+				CALL {p}want(v_no, v_granted, v_now);
+			END IF;
+		END IF;
+	END IF;
+	IF v_watched THEN CALL {p}shown(v_no, v_now); END IF;
+	COMMIT;
+	IF @interlock_ring IS NOT NULL THEN CALL {p}ring(); END IF;
+	SELECT NOT v_fits, v_n + v_shift, v_unclean, v_again, v_more;
+END;
+
+-- makes the row of a queue, whose numbers begin above those that it may have had.
+CREATE PROCEDURE {p}make(p_name VARBINARY(512)) SQL SECURITY INVOKER
+BEGIN
+	DECLARE v_floor BIGINT;
+	SELECT floor INTO v_floor FROM {p}meta WHERE one = 1;
+	INSERT INTO {p}queues(name, kind, capacity, last, granted, since) VALUES (p_name, '', 0, v_floor, v_floor, {now})
+		ON DUPLICATE KEY UPDATE name = p_name;
+END;
+
+-- tells holders that somebody waits. Those beyond the first hundred learn it by their renewals.
+CREATE PROCEDURE {p}want(p_no BIGINT, p_granted BIGINT, p_now BIGINT) SQL SECURITY INVOKER
+BEGIN
+	DECLARE v_id, v_session BINARY(16);
+	DECLARE v_done INT DEFAULT 0;
+	DECLARE holders CURSOR FOR SELECT id, session FROM {p}tickets WHERE queue = p_no AND n <= p_granted ORDER BY n LIMIT {most};
+	DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_done = 1;
+	OPEN holders;
+	each_one: LOOP
+		FETCH holders INTO v_id, v_session;
+		IF v_done THEN LEAVE each_one; END IF;
+		CALL {p}tell(v_session, 3, v_id, {wanted}, p_now);
+	END LOOP;
+	CLOSE holders;
+END;

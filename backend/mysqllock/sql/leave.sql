@@ -1,0 +1,72 @@
+-- Code 0 done, -2 gone, -4 the session is over.
+CREATE PROCEDURE {p}leave(p_queue VARBINARY(512), p_id BINARY(16), p_session BINARY(16), p_clean TINYINT, p_refuse BIGINT)
+SQL SECURITY INVOKER
+exchange: BEGIN
+	DECLARE v_no, v_capacity, v_last, v_granted, v_shift, v_waiting, v_unclean, v_used, v_now, v_n, v_units, v_ends, v_gone, v_since, v_ttl, v_flags, v_own BIGINT;
+	DECLARE v_swept BIGINT DEFAULT 0;
+	DECLARE v_watched, v_more, v_first TINYINT DEFAULT 0;
+	DECLARE v_id, v_holder BINARY(16);
+	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
+	DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
+	SET @interlock_ring = NULL;
+
+	START TRANSACTION;
+	SELECT no, capacity, last, granted, shift, used, waiting, unclean, watched, id, session, since
+		INTO v_no, v_capacity, v_last, v_granted, v_shift, v_used, v_waiting, v_unclean, v_watched, v_id, v_holder, v_since
+		FROM {p}queues WHERE name = p_queue FOR UPDATE;
+	IF v_no IS NULL AND p_refuse > 0 THEN -- a Join that is under way must wait for what is written here
+		ROLLBACK;
+		START TRANSACTION;
+		CALL {p}make(p_queue);
+		SELECT no, capacity, last, granted, shift, used, waiting, unclean, watched, id, session, since
+			INTO v_no, v_capacity, v_last, v_granted, v_shift, v_used, v_waiting, v_unclean, v_watched, v_id, v_holder, v_since
+			FROM {p}queues WHERE name = p_queue FOR UPDATE;
+	END IF;
+	SET v_now = {now};
+	SELECT ends, ttl, gone INTO v_ends, v_ttl, v_gone FROM {p}sessions WHERE id = p_session;
+	SET v_gone = v_ends IS NULL OR v_gone OR v_ends <= v_now;
+
+	IF v_id = p_id AND v_holder = p_session THEN
+		IF NOT v_gone THEN
+			IF v_used = v_capacity THEN SET v_unclean = NOT p_clean; END IF;
+			SET v_last = v_last + v_shift;
+			UPDATE {p}queues SET last = v_last, granted = v_last, shift = 0, used = 0, tickets = 0, unclean = v_unclean,
+				id = NULL, session = NULL, note = NULL WHERE name = p_queue;
+			IF v_watched THEN CALL {p}shown(v_no, v_now); END IF;
+			COMMIT;
+			IF @interlock_ring IS NOT NULL THEN CALL {p}ring(); END IF;
+			SELECT 0, 0;
+			LEAVE exchange;
+		END IF;
+	ELSE
+		SELECT n, units, session, ends, flags INTO v_n, v_units, v_holder, v_own, v_flags FROM {p}tickets WHERE id = p_id AND queue = v_no;
+	END IF;
+	IF v_n IS NULL OR v_holder <> p_session AND v_flags & 1 = 0 OR v_gone AND v_flags & 1 = 0 OR v_own <= v_now THEN
+		IF v_no IS NOT NULL THEN
+			CALL {p}sweep(p_queue, v_now, v_swept);
+			IF v_swept > 0 THEN
+				CALL {p}grant(p_queue, v_now, 1, v_more);
+				CALL {p}shown(v_no, v_now);
+			END IF;
+		END IF;
+		IF p_refuse > 0 AND NOT v_gone THEN
+			INSERT INTO {p}refused(id, until) VALUES (p_id, v_now + p_refuse) ON DUPLICATE KEY UPDATE until = GREATEST(until, VALUES(until));
+		END IF;
+		COMMIT;
+		CALL {p}ring();
+		SELECT IF(v_gone, -4, -2), v_more;
+		LEAVE exchange;
+	END IF;
+
+	IF v_n > v_granted THEN
+		SELECT MIN(n) = v_n INTO v_first FROM {p}tickets WHERE queue = v_no AND n > v_granted;
+	END IF;
+	DELETE FROM {p}tickets WHERE queue = v_no AND n = v_n;
+	CALL {p}out(p_queue, v_n, v_units, p_clean);
+	IF v_holder <> p_session THEN CALL {p}tell(v_holder, 4, p_id, 0, v_now); END IF;
+	IF v_waiting > 0 THEN CALL {p}grant(p_queue, v_now, v_first, v_more); END IF;
+	IF v_watched THEN CALL {p}shown(v_no, v_now); END IF;
+	COMMIT;
+	IF @interlock_ring IS NOT NULL THEN CALL {p}ring(); END IF;
+	SELECT 0, v_more;
+END;

@@ -1,0 +1,291 @@
+package mysqllock
+
+import (
+	"context"
+	"database/sql"
+	"encoding/hex"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/sqlqueue"
+)
+
+// store is the exchanges of package sqlqueue with one database.
+type store struct {
+	db     *sql.DB
+	own    bool // the pool is closed with the driver
+	prefix string
+	walk   walk
+}
+
+func (s *store) Close() {
+	if s.own {
+		_ = s.db.Close()
+	}
+}
+
+func (s *store) sql(text string) string { return expand(text, s.prefix) }
+
+// tries bounds how often an exchange is made again that has got into the way of another.
+const tries = 20
+
+// exchange gives f a connection until it has succeeded, or has had an effect that
+// nobody knows. A connection on which something has failed is not used again: a
+// procedure that was killed leaves its transaction open.
+func (s *store) exchange(ctx context.Context, f func(*sql.Conn) error) error {
+	for try := 1; ; try++ {
+		conn, err := s.db.Conn(ctx)
+		if err != nil {
+			return err
+		}
+		if err = f(conn); err == nil {
+			_ = conn.Close()
+			return nil
+		}
+		discard(conn)
+		if !undone(err) || try == tries {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(rand.N(time.Duration(try) * time.Millisecond)):
+		}
+	}
+}
+
+// row makes an exchange that answers with one row.
+func (s *store) row(ctx context.Context, text string, args []any, into ...any) error {
+	text = s.sql(text)
+	return s.exchange(ctx, func(c *sql.Conn) error { return c.QueryRowContext(ctx, text, args...).Scan(into...) })
+}
+
+// exec makes an exchange that answers with nothing.
+func (s *store) exec(ctx context.Context, text string, args ...any) (changed int64, err error) {
+	text = s.sql(text)
+	err = s.exchange(ctx, func(c *sql.Conn) error {
+		r, err := c.ExecContext(ctx, text, args...)
+		if err == nil {
+			changed, err = r.RowsAffected()
+		}
+		return err
+	})
+	return changed, err
+}
+
+// rows makes an exchange that answers with several rows.
+func (s *store) rows(ctx context.Context, text string, args []any, begin func(), each func(*sql.Rows) error) error {
+	text = s.sql(text)
+	return s.exchange(ctx, func(c *sql.Conn) error {
+		begin()
+		rows, err := c.QueryContext(ctx, text, args...)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			if err := each(rows); err != nil {
+				return err
+			}
+		}
+		return rows.Err()
+	})
+}
+
+// names reads queues.
+func (s *store) names(ctx context.Context, text string, args ...any) (all []string, err error) {
+	err = s.rows(ctx, text, args, func() { all = nil }, func(r *sql.Rows) error {
+		var name []byte
+		err := r.Scan(&name)
+		all = append(all, string(name))
+		return err
+	})
+	return all, err
+}
+
+// call is a procedure that answers with a code and whether there is more to do.
+func (s *store) call(ctx context.Context, text string, args ...any) (left sqlqueue.Left, err error) {
+	var code int
+	if err := s.row(ctx, text, args, &code, &left.More); err != nil {
+		return left, err
+	}
+	return left, verdict(code)
+}
+
+// verdict is what a procedure's code means.
+func verdict(code int) error {
+	switch code {
+	case -1:
+		return driver.ErrBusy
+	case -2:
+		return driver.ErrGone
+	case -3:
+		return driver.ErrMismatch
+	case -4:
+		return driver.ErrSession
+	case -5:
+		return sqlqueue.ErrTokens
+	case -6:
+		return sqlqueue.ErrNotHeld
+	}
+	return nil
+}
+
+// id is an ID as the tables have it. Bytes, unlike strings, have no character set.
+func id(s string) []byte {
+	b, err := hex.DecodeString(s)
+	if err != nil {
+		return []byte(s) // as long as no ID: nothing is found
+	}
+	return b
+}
+
+func (s *store) Begin(ctx context.Context, n sqlqueue.Session) error {
+	_, err := s.exec(ctx, "CALL {p}begin(?,?,?,?)", id(n.ID), n.TTL.Microseconds(), cut(n.Owner), []byte(n.Channel))
+	return err
+}
+
+func cut(owner string) []byte { return []byte(owner)[:min(len(owner), 1024)] }
+
+func (s *store) End(ctx context.Context, session string) ([]string, error) {
+	return s.names(ctx, "CALL {p}end(?)", id(session))
+}
+
+func (s *store) Join(ctx context.Context, j sqlqueue.Join) (st sqlqueue.Standing, err error) {
+	if len(j.Kind) > 64 {
+		return st, driver.Invalid(fmt.Errorf("the kind %.20q… has more than 64 bytes", j.Kind))
+	}
+	var code int
+	var token uint64
+	var again int64
+	hold := ceil(j.Hold)
+	err = s.row(ctx, "CALL {p}join(?,?,?,?,?,?,?,?,?,?,?)", []any{
+		[]byte(j.Queue), id(j.ID), []byte(j.Kind), j.Units, j.Capacity, j.NoWait, hold, j.Retry, id(j.Session), cut(j.Owner), notNil(j.Note),
+	}, &code, &token, &st.Inherited, &again, &st.More)
+	if err != nil {
+		return st, err
+	}
+	switch code {
+	case 0:
+		st.State, st.Token = sqlqueue.Held, token
+		if hold > 0 {
+			st.Fixed, st.Left, st.Hold = true, micros(hold), micros(hold)
+		}
+	case 1:
+		st.State, st.Inherited, st.Again = sqlqueue.Waits, false, micros(again)
+	case 2:
+		found, err := s.Look(ctx, j.Session, []sqlqueue.Ref{{Queue: j.Queue, ID: j.ID}})
+		if err != nil {
+			return st, err
+		}
+		if st = found.Standings[0]; st.State == sqlqueue.Gone {
+			return st, driver.ErrGone
+		}
+	}
+	return st, verdict(code)
+}
+
+func notNil(b []byte) []byte {
+	if b == nil {
+		return []byte{}
+	}
+	return b
+}
+
+func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
+
+// ceil is a time in microseconds, not less than it was.
+func ceil(d time.Duration) int64 { return (d + time.Microsecond - 1).Microseconds() }
+
+func (s *store) Leave(ctx context.Context, l sqlqueue.Leave) (sqlqueue.Left, error) {
+	return s.call(ctx, "CALL {p}leave(?,?,?,?,?)", []byte(l.Queue), id(l.ID), id(l.Session), l.Clean, ceil(l.Refuse))
+}
+
+func (s *store) Shrink(ctx context.Context, session string, t sqlqueue.Ref, units int64) (sqlqueue.Left, error) {
+	return s.call(ctx, "CALL {p}shrink(?,?,?,?)", []byte(t.Queue), id(t.ID), id(session), units)
+}
+
+func (s *store) Keep(ctx context.Context, session, owner string, t sqlqueue.Ref, d time.Duration) error {
+	_, err := s.call(ctx, "CALL {p}keep(?,?,?,?,?)", []byte(t.Queue), id(t.ID), id(session), cut(owner), ceil(d))
+	return err
+}
+
+func (s *store) Ask(ctx context.Context, queue, ticket string, what driver.Demand) (sqlqueue.Left, error) {
+	return s.call(ctx, "CALL {p}ask(?,?,?)", []byte(queue), id(ticket), int(what))
+}
+
+func (s *store) Raise(ctx context.Context, queue string, floor uint64) error {
+	_, err := s.call(ctx, "CALL {p}raise(?,?)", []byte(queue), floor)
+	return err
+}
+
+func (s *store) Settle(ctx context.Context, queue string) (more bool, err error) {
+	left, err := s.call(ctx, "CALL {p}settle(?)", []byte(queue))
+	return left.More, err
+}
+
+// Renew is one statement that extends the session, and one that reads; one more for
+// each stray, of which there are few.
+func (s *store) Renew(ctx context.Context, session string, r sqlqueue.Renewal) (sqlqueue.Renewed, error) {
+	for _, t := range r.Strand {
+		if _, err := s.call(ctx, "CALL {p}strand(?,?,?)", []byte(t.Queue), id(t.ID), id(session)); err != nil {
+			return sqlqueue.Renewed{}, err
+		}
+	}
+	changed, err := s.exec(ctx, "UPDATE {p}sessions SET ends = {now} + ttl WHERE id = ? AND gone = 0 AND ends > {now}", id(session))
+	if err != nil {
+		return sqlqueue.Renewed{}, err
+	}
+	if changed == 0 {
+		return sqlqueue.Renewed{}, driver.ErrSession
+	}
+	for _, t := range r.Again {
+		if _, err := s.call(ctx, "CALL {p}unstrand(?,?,?)", []byte(t.Queue), id(t.ID), id(session)); err != nil {
+			return sqlqueue.Renewed{}, err
+		}
+	}
+	return s.Look(ctx, session, r.Look)
+}
+
+func (s *store) Swap(ctx context.Context, w driver.Swap) (driver.Cell, error) {
+	c := driver.Cell{Exists: !w.Delete}
+	if c.Exists {
+		c.Value = append([]byte{}, w.Value...)
+	}
+	var conflict bool
+	err := s.row(ctx, "CALL {p}swap(?,?,?,?,?)", []any{id(w.ID), []byte(w.Name), w.Version, c.Exists, notNil(c.Value)}, &conflict, &c.Version)
+	switch {
+	case err != nil:
+		return driver.Cell{}, err
+	case conflict:
+		return driver.Cell{}, driver.ErrConflict
+	}
+	return c, nil
+}
+
+func (s *store) Load(ctx context.Context, name, channel string) (c driver.Cell, err error) {
+	if channel != "" {
+		if _, err := s.exec(ctx, "CALL {p}watch(6,?,?)", []byte(name), []byte(channel)); err != nil {
+			return c, err
+		}
+	}
+	err = s.rows(ctx, "SELECT version, present, value FROM {p}cells WHERE name = ?", []any{[]byte(name)},
+		func() { c = driver.Cell{} },
+		func(r *sql.Rows) error {
+			var value []byte
+			err := r.Scan(&c.Version, &c.Exists, &value)
+			if c.Exists {
+				c.Value = notNil(value)
+			}
+			return err
+		})
+	return c, err
+}
+
+// list is n times text, with commas between.
+func list(n int, text, between string) string {
+	return strings.TrimSuffix(strings.Repeat(text+between, n), between)
+}
