@@ -40,8 +40,10 @@ func world(t testing.TB, s *mysqltest.Server, pool *prefixes) drivertest.World {
 	})
 	proxy := mysqltest.NewProxy(t, s)
 	return drivertest.World{
-		Open: func(ctx context.Context) (driver.Driver, error) { return open(ctx, proxy.URL()+"?prefix="+prefix) },
-		URL:  s.URL() + "?prefix=" + prefix,
+		Open: func(ctx context.Context) (driver.Driver, error) {
+			return open(ctx, proxy.URL()+"?table_prefix="+prefix)
+		},
+		URL: s.URL() + "?table_prefix=" + prefix,
 		Hang: func() (resume func()) {
 			proxy.Hang()
 			return proxy.Resume

@@ -33,15 +33,16 @@ const (
 	stray   = 16
 )
 
-// A holder ends with its session, unless it has an end of its own.
+// Those near the front, which are {most} at most, learn when a holder ends: its session
+// does, unless it has an end of its own.
 const (
 	asked = `SELECT r.i, {now}, q.capacity, q.granted, q.shift, q.used, q.waiting, q.unclean,
 	q.id = r.id, COALESCE(t.session, q.session), COALESCE(t.since, q.since),
 	t.n, t.units, t.hold, t.ends, COALESCE(t.flags, 0), t.token, s.ends, s.ttl, s.gone,
-	IF(t.n > q.granted, (SELECT MIN(n) FROM {p}tickets f WHERE f.queue = q.no AND f.n > q.granted) = t.n, 0) AS first,
-	IF(t.n > q.granted AND (SELECT MIN(n) FROM {p}tickets f WHERE f.queue = q.no AND f.n > q.granted) = t.n,
-		(SELECT MIN(COALESCE(h.ends, GREATEST(hs.ends, h.since + hs.ttl), 0))
-			FROM {p}tickets h LEFT JOIN {p}sessions hs ON hs.id = h.session WHERE h.queue = q.no AND h.n <= q.granted), NULL)
+	IF(t.n > q.granted AND t.n < COALESCE((SELECT n FROM {p}tickets f WHERE f.queue = q.no AND f.n > q.granted ORDER BY n LIMIT {most}, 1), t.n + 1),
+		(SELECT COUNT(*) FROM {p}tickets f WHERE f.queue = q.no AND f.n > q.granted AND f.n < t.n), NULL) AS ahead,
+	IF(t.n > q.granted, (SELECT MIN(COALESCE(h.ends, GREATEST(hs.ends, h.since + hs.ttl), 0))
+		FROM {p}tickets h LEFT JOIN {p}sessions hs ON hs.id = h.session WHERE h.queue = q.no AND h.n <= q.granted), NULL) AS due
 FROM (`
 	each  = `SELECT ? AS i, ? AS name, ? AS id`
 	found = `) r
@@ -59,22 +60,19 @@ func (s *store) look(ctx context.Context, session string, tickets []sqlqueue.Ref
 	return s.rows(ctx, asked+list(len(tickets), each, " UNION ALL ")+found, args, func() { clear(into) }, func(r *sql.Rows) error {
 		var i int
 		var now, capacity, granted, shift, used, waiting, since, flags int64
-		var unclean, first bool
+		var unclean bool
 		var lone sql.NullBool
 		var holder []byte
-		var n, units, hold, ends, token, sessionEnds, ttl, over, firstEnd sql.NullInt64
+		var n, units, hold, ends, token, sessionEnds, ttl, over, ahead, due sql.NullInt64
 		err := r.Scan(&i, &now, &capacity, &granted, &shift, &used, &waiting, &unclean, &lone, &holder, &since,
-			&n, &units, &hold, &ends, &flags, &token, &sessionEnds, &ttl, &over, &first, &firstEnd)
+			&n, &units, &hold, &ends, &flags, &token, &sessionEnds, &ttl, &over, &ahead, &due)
 		if err != nil {
 			return err
 		}
 		if flags&fixed == 0 && hex.EncodeToString(holder) != session {
 			return nil
 		}
-		end := ends.Int64
-		if !ends.Valid && sessionEnds.Valid {
-			end = max(sessionEnds.Int64, since+ttl.Int64)
-		}
+		end := endOf(flags, ends, sessionEnds, since, ttl)
 		if end <= now {
 			return nil
 		}
@@ -90,13 +88,24 @@ func (s *store) look(ctx context.Context, session string, tickets []sqlqueue.Ref
 			if token.Valid {
 				st.Token = uint64(token.Int64)
 			}
-		} else if first {
-			st.Again = micros(max(1, firstEnd.Int64-now))
-			st.More = units.Int64 <= capacity-used
+		} else if ahead.Valid {
+			st.Ahead, st.Again = int(ahead.Int64), micros(max(1, due.Int64-now))
+			st.More = due.Int64 <= now || ahead.Int64 == 0 && units.Int64 <= capacity-used
 		}
 		into[i] = st
 		return nil
 	})
+}
+
+// endOf is the moment at which a ticket ends unless it is renewed.
+func endOf(flags int64, ends, sessionEnds sql.NullInt64, since int64, ttl sql.NullInt64) int64 {
+	switch {
+	case flags&fixed == 0 && sessionEnds.Int64 == 0: // of a session that was closed
+		return 0
+	case ends.Valid:
+		return ends.Int64
+	}
+	return max(sessionEnds.Int64, since+ttl.Int64)
 }
 
 // perList bounds the queues of one statement.
@@ -134,10 +143,7 @@ func (s *store) read(ctx context.Context, where string, args ...any) (all []sqlq
 		if ticket == nil {
 			return nil
 		}
-		end := ends.Int64
-		if !ends.Valid && sessionEnds.Valid {
-			end = max(sessionEnds.Int64, since+ttl.Int64)
-		}
+		end := endOf(flags, ends, sessionEnds, since, ttl)
 		if end <= now {
 			return nil
 		}

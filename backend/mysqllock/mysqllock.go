@@ -18,7 +18,8 @@ func init() {
 
 // open connects to mysql://user:password@host:port/database?options.
 func open(ctx context.Context, u *driver.URL) (driver.Driver, error) {
-	prefix := u.Text("prefix", DefaultPrefix)
+	prefix := u.Text("table_prefix", DefaultTablePrefix)
+	_ = u.Text("prefix", "") // of all names, which the client puts before them
 	conns := u.Int("max_connections", 10, 16)
 	all := addresses(u)
 	c, err := configure(u)
@@ -47,16 +48,16 @@ func open(ctx context.Context, u *driver.URL) (driver.Driver, error) {
 // Option changes how a database is used.
 type Option func(*store)
 
-// Prefix is what the names of tables and procedures begin with, instead of
-// [DefaultPrefix].
-func Prefix(prefix string) Option { return func(s *store) { s.prefix = prefix } }
+// TablePrefix is what the names of tables and procedures begin with, instead of
+// [DefaultTablePrefix].
+func TablePrefix(prefix string) Option { return func(s *store) { s.prefix = prefix } }
 
 // New uses a pool of connections that the program has already, made with
 // github.com/go-sql-driver/mysql; Close of the driver leaves it open. Add
 // interpolateParams=true to its DSN: otherwise every exchange takes three round trips.
 // While something waits two connections of the pool are kept.
 func New(ctx context.Context, db *sql.DB, opts ...Option) (driver.Driver, error) {
-	s := &store{db: db, prefix: DefaultPrefix}
+	s := &store{db: db, prefix: DefaultTablePrefix}
 	for _, o := range opts {
 		o(s)
 	}

@@ -27,8 +27,8 @@ const defaultTTL = 15 * time.Second
 //go:embed sql/*.sql
 var texts embed.FS
 
-// DefaultPrefix is what the names of tables and procedures begin with.
-const DefaultPrefix = "interlock_"
+// DefaultTablePrefix is what the names of tables and procedures begin with.
+const DefaultTablePrefix = "interlock_"
 
 var wellNamed = regexp.MustCompile(`^[0-9A-Za-z_$]*$`)
 

@@ -72,8 +72,9 @@ const (
 )
 
 func (s *Server) configure() error {
+	// A server removes other servers' files from a folder for temporary ones when it starts.
 	lines := []string{
-		line("datadir", s.Path(data)), line("socket", socket), line("pid_file", s.Path(pid)), line("port", strconv.Itoa(s.Port)),
+		line("datadir", s.Path(data)), line("tmpdir", s.Dir), line("socket", socket), line("pid_file", s.Path(pid)), line("port", strconv.Itoa(s.Port)),
 	}
 	if s.set.tls {
 		more, err := s.prepareTLS()

@@ -110,7 +110,7 @@ BEGIN
 		(SELECT n, id, units, flags, session, 1 FROM {p}tickets WHERE queue = v_no AND ends <= p_now ORDER BY n LIMIT {most})
 		UNION ALL
 		(SELECT STRAIGHT_JOIN t.n, t.id, t.units, t.flags, t.session, 0 FROM {p}sessions s JOIN {p}tickets t ON t.session = s.id AND t.queue = v_no
-			WHERE s.ends <= p_now AND t.ends IS NULL AND t.since + s.ttl <= p_now ORDER BY t.session, t.n LIMIT {most});
+			WHERE s.ends <= p_now AND (t.ends IS NULL AND t.since + s.ttl <= p_now OR s.ends = 0 AND t.flags & 1 = 0) ORDER BY t.session, t.n LIMIT {most});
 	DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_done = 1;
 
 	SELECT no, id, session, since, used, granted INTO v_no, v_id, v_session, v_since, v_used, v_granted FROM {p}queues WHERE name = p_name;
@@ -177,7 +177,7 @@ BEGIN
 		END IF;
 		SET v_channel = NULL, v_session_ends = 0, v_ttl = 0;
 		SELECT channel, ends, ttl INTO v_channel, v_session_ends, v_ttl FROM {p}sessions WHERE id = v_session;
-		IF COALESCE(v_ends, GREATEST(v_session_ends, v_since + v_ttl)) <= p_now AND NOT v_swept THEN
+		IF (v_session_ends = 0 OR COALESCE(v_ends, GREATEST(v_session_ends, v_since + v_ttl)) <= p_now) AND NOT v_swept THEN
 			-- nothing is granted to the dead
 			UPDATE {p}queues SET granted = v_granted, used = v_used, waiting = v_waiting WHERE name = p_name;
 			CALL {p}sweep(p_name, p_now, v_swept);

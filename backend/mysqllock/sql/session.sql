@@ -6,7 +6,8 @@ BEGIN
 	COMMIT;
 END;
 
--- ends a session, and returns the queues that are to be settled.
+-- ends a session, and returns the queues that are to be settled. An end of 0 says that
+-- tickets with an end of their own end, too, unless it is a fixed one.
 CREATE PROCEDURE {p}end(p_session BINARY(16)) SQL SECURITY INVOKER
 BEGIN
 	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
@@ -123,7 +124,7 @@ BEGIN
 
 	SELECT q.name FROM {p}tickets t JOIN {p}queues q ON q.no = t.queue WHERE t.ends <= v_now
 		UNION SELECT STRAIGHT_JOIN q.name FROM {p}sessions s JOIN {p}tickets t ON t.session = s.id JOIN {p}queues q ON q.no = t.queue
-			WHERE s.ends <= v_now AND t.ends IS NULL AND t.since + s.ttl <= v_now
+			WHERE s.ends <= v_now AND (t.ends IS NULL AND t.since + s.ttl <= v_now OR s.ends = 0 AND t.flags & 1 = 0)
 		UNION SELECT q.name FROM {p}queues q LEFT JOIN {p}sessions s ON s.id = q.session
 			WHERE q.no > p_after AND q.no <= p_after + p_many AND q.id IS NOT NULL AND (s.id IS NULL OR s.ends <= v_now AND q.since + s.ttl <= v_now)
 		LIMIT {most};
