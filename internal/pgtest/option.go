@@ -52,6 +52,7 @@ func (s *settings) file(port int, dir string) string {
 		"unix_socket_permissions = 0700",
 		"max_connections = 200", "shared_buffers = '32MB'", "dynamic_shared_memory_type = posix",
 		"fsync = off", "max_wal_size = '64MB'", "min_wal_size = '2MB'",
+		"wal_level = replica", "max_wal_senders = 4", "hot_standby = on",
 		"log_line_prefix = '%m [%p] %u@%d '", "logging_collector = off", "log_checkpoints = off",
 		"restart_after_crash = on", "timezone = 'UTC'", "log_timezone = 'UTC'",
 	}
@@ -67,7 +68,7 @@ func (s *settings) hba() string {
 	if s.tls {
 		way = "hostssl"
 	}
-	return "local all " + Superuser + " trust\n" +
+	return "local all,replication " + Superuser + " trust\n" +
 		way + " all all 127.0.0.1/32 " + how + "\n" +
 		way + " replication all 127.0.0.1/32 " + how + "\n"
 }

@@ -16,6 +16,7 @@ type Proxy struct {
 
 	drop    atomic.Bool
 	dropped atomic.Int64
+	passed  atomic.Int64
 }
 
 // NewProxy starts a proxy for the server at the address target. It ends with the test.
@@ -38,6 +39,9 @@ func (p *Proxy) DropNotifications(yes bool) { p.drop.Store(yes) }
 // Dropped is how many notifications were dropped.
 func (p *Proxy) Dropped() int { return int(p.dropped.Load()) }
 
+// Notifications is how many have passed.
+func (p *Proxy) Notifications() int { return int(p.passed.Load()) }
+
 // filters are those of one connection. What the server sends is messages: a letter,
 // and the length of the rest in four bytes, these included.
 func (p *Proxy) filters() (requests, replies testserver.Filter) {
@@ -52,6 +56,9 @@ func (p *Proxy) filters() (requests, replies testserver.Filter) {
 			if buf[0] == 'A' && p.drop.Load() {
 				p.dropped.Add(1)
 			} else {
+				if buf[0] == 'A' {
+					p.passed.Add(1)
+				}
 				out.Bytes = append(out.Bytes, buf[:n]...)
 				out.Frames++
 			}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -63,8 +64,7 @@ func Run(dir string, opts ...Option) (*Server, error) {
 	}
 	s.Server = testserver.NewServer(dir, testserver.Program{
 		Name: "postgres", Configure: s.configure, Command: s.command, Ready: s.serves,
-		Terminate: func(p *os.Process) error { return p.Signal(os.Interrupt) },
-		Quit:      func(p *os.Process) error { return p.Signal(syscall.SIGQUIT) },
+		Terminate: interrupt, Quit: quit,
 	})
 	if err := s.initdb(); err != nil {
 		return nil, err
@@ -80,6 +80,9 @@ func Run(dir string, opts ...Option) (*Server, error) {
 	}
 	return s, nil
 }
+
+func interrupt(p *os.Process) error { return p.Signal(os.Interrupt) }
+func quit(p *os.Process) error      { return p.Signal(syscall.SIGQUIT) }
 
 // binaries finds the folder of the server's programs, which Debian keeps out of
 // the path, the newest version first.
@@ -145,7 +148,7 @@ func (s *Server) serves(pid int) func() (bool, error) {
 	return func() (bool, error) {
 		b, err := os.ReadFile(s.Path("data/postmaster.pid"))
 		lines := strings.Split(string(b), "\n")
-		if err != nil || len(lines) < 8 || lines[0] != fmt.Sprint(pid) || strings.TrimSpace(lines[7]) != "ready" {
+		if err != nil || len(lines) < 8 || lines[0] != fmt.Sprint(pid) || !slices.Contains([]string{"ready", "standby"}, strings.TrimSpace(lines[7])) {
 			return false, nil
 		}
 		_, err = s.Exec(Database, "SELECT 1")

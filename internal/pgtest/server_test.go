@@ -120,3 +120,22 @@ func TestPooler(t *testing.T) {
 		t.Errorf("two clients, one after the other, have the connections %s and %s of a pool of one", pids[0], pids[1])
 	}
 }
+
+// Promise: a standby receives what is committed on its primary, and takes its place
+// when it is promoted.
+func TestStandby(t *testing.T) {
+	s := pgtest.Start(t)
+	standby := pgtest.StartStandby(t, s)
+	s.SQL("CREATE TABLE a(n int); INSERT INTO a VALUES (7)")
+	if err := pgtest.Until(func() (bool, error) {
+		out, err := standby.Exec(pgtest.Database, "SELECT n FROM a")
+		return err == nil && out == "7", nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	s.Kill()
+	standby.Promote()
+	if got := standby.SQL("INSERT INTO a VALUES (8) RETURNING n"); got != "8" {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,189 @@
+package pglock_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/pgtest"
+)
+
+// crowd puts tickets into a queue, fast.
+func crowd(t *testing.T, s driver.Session, n int, r func() driver.Request) []driver.Ticket {
+	t.Helper()
+	all := make([]driver.Ticket, n)
+	const at = 8
+	errs := make(chan error, at)
+	for w := range at {
+		go func() {
+			for i := w; i < n; i += at {
+				k, err := s.Join(context.Background(), r())
+				if err != nil {
+					errs <- err
+					return
+				}
+				all[i] = k
+			}
+			errs <- nil
+		}()
+	}
+	for range at {
+		if err := <-errs; err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all
+}
+
+// Promise: what a call costs does not grow with the length of the queue: no table is
+// read from one end to the other, by connections that have made their plans while the
+// tables were empty.
+func TestNoTableIsScanned(t *testing.T) {
+	s := pgtest.Start(t, pgtest.Config("autovacuum", "off"))
+	d := opened(t, s.URL()+"&pool_max_conns=2")
+	open := func() driver.Session {
+		s, err := d.Open(t.Context(), driver.SessionOptions{TTL: time.Hour, Owner: "test"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	a, b := open(), open()
+	steps := func() {
+		for _, queue := range []string{"line", "crowd", "other"} {
+			capacity := int64(1)
+			if queue == "crowd" {
+				capacity = 1500
+			}
+			k := join(t, a, request(queue, capacity))
+			if _, err := a.Renew(t.Context(), []driver.Ticket{k}); err != nil {
+				t.Fatal(err)
+			}
+			if err := a.Leave(t.Context(), k, true); err != nil {
+				t.Fatal(err)
+			}
+			k = join(t, a, request(queue, capacity))
+			if err := d.Ask(t.Context(), queue, k.ID, driver.Force); err != nil {
+				t.Fatal(err)
+			}
+			busy := request(queue, capacity)
+			busy.NoWait = true
+			if k, err := a.Join(t.Context(), busy); err == nil {
+				if err := a.Leave(t.Context(), k, true); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	for range 10 { // plans are made, some of them anew after a few calls
+		steps()
+	}
+	line := crowd(t, b, 2000, func() driver.Request { return request("line", 1) })
+	crowd(t, b, 2000, func() driver.Request { return request("crowd", 1500) })
+	scans := func() string {
+		s.SQL("SELECT pg_stat_force_next_flush()")
+		return s.SQL("SELECT relname, seq_scan FROM pg_stat_user_tables WHERE relname IN ('queue', 'ticket', 'session', 'refused', 'fixed', 'watch', 'cell') ORDER BY 1")
+	}
+	quiet := func() string { // counts arrive a moment later
+		var last string
+		if err := pgtest.Until(func() (bool, error) {
+			now := scans()
+			same := now == last
+			last = now
+			time.Sleep(20 * time.Millisecond)
+			return same, nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return last
+	}
+	before := quiet()
+	steps()
+	slices.SortFunc(line, func(x, y driver.Ticket) int { return int(x.Token) - int(y.Token) })
+	held := line[slices.IndexFunc(line, func(k driver.Ticket) bool { return k.Held })]
+	if err := b.Leave(t.Context(), held, true); err != nil {
+		t.Fatal(err)
+	}
+	if after := quiet(); after != before {
+		t.Errorf("tables were read as a whole:\n%s\nthen\n%s", before, after)
+	}
+}
+
+// Promise: one connection more than the pool's is there while somebody waits, and it
+// listens; while a lock is only held there is none.
+func TestConnectionForNewsWhileSomebodyWaits(t *testing.T) {
+	s := pgtest.Start(t)
+	d := opened(t, s.URL()+"&pool_max_conns=1")
+	listening := func() int { return len(s.Backends("query LIKE 'LISTEN%' OR query = '-- ping'")) }
+	a := session(t, d)
+	held := acquire(t, a, "q", 1)
+	if n := len(s.Backends("application_name = 'interlock'")); n != 1 || listening() != 0 {
+		t.Errorf("a lock is held: %d connections, %d listen", n, listening())
+	}
+	b := session(t, d)
+	waits := join(t, b, request("q", 1))
+	got := make(chan error, 1)
+	go func() { _, err := b.Await(t.Context(), waits); got <- err }()
+	if err := pgtest.Until(func() (bool, error) { return listening() == 1, nil }); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(s.Backends("application_name = 'interlock'")); n != 2 {
+		t.Errorf("somebody waits: %d connections", n)
+	}
+	if err := a.Leave(t.Context(), held, true); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-got; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Promise: nobody is sent news that is not his: of 20 clients that wait, each is
+// notified of its own grant only.
+func TestNewsGoToTheWinner(t *testing.T) {
+	s := pgtest.Start(t)
+	proxies := make([]*pgtest.Proxy, 20)
+	sessions := make([]driver.Session, len(proxies))
+	waits := make([]driver.Ticket, len(proxies))
+	holder := session(t, opened(t, s.URL()))
+	held := acquire(t, holder, "q", 1)
+	got := make(chan int, len(proxies))
+	for i := range proxies {
+		proxies[i] = pgtest.NewProxy(t, s.Addr)
+		d := opened(t, strings.Replace(s.URL(), s.Addr, proxies[i].Addr, 1)+"&pool_max_conns=1")
+		sessions[i] = session(t, d)
+		waits[i] = join(t, sessions[i], request("q", 1))
+		go func() {
+			_, err := sessions[i].Await(t.Context(), waits[i])
+			if err != nil {
+				t.Error(err)
+			}
+			got <- i
+		}()
+	}
+	if err := pgtest.Until(func() (bool, error) { return len(s.Backends("query LIKE 'LISTEN%'")) == len(proxies), nil }); err != nil {
+		t.Fatal(err)
+	}
+	if err := holder.Leave(t.Context(), held, true); err != nil {
+		t.Fatal(err)
+	}
+	for want := range proxies {
+		i := <-got
+		if i != want {
+			t.Fatalf("%d is served, not %d", i, want)
+		}
+		if err := sessions[i].Leave(t.Context(), waits[i], true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, p := range proxies {
+		// Its grant, that another one waits behind it, and what it looks after as the
+		// first in line.
+		if n := p.Notifications(); n < 1 || n > 3 {
+			t.Errorf("client %d was sent %d notifications", i, n)
+		}
+	}
+}
