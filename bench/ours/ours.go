@@ -17,23 +17,29 @@ const (
 
 // All are the public API, with and without options, and the driver beneath it.
 func All(url string) []workload.Contender {
+	return AllAt(func() string { return url })
+}
+
+// AllAt asks for the URL of each client.
+func AllAt(url func() string) []workload.Contender {
 	return []workload.Contender{
-		library(url, Default, "Acquire, Release", "W1 W2 W3 W4 W4-hold W5 W8 W9"),
-		library(url, Strict, "no hand-over inside the process", "W1 W2 W3 W4 W5", interlock.StrictOrder()),
-		library(url, "interlock, Sticky", "keeps the lock until another client wants it", "W1 W2 W3 W4", interlock.Sticky()),
+		Library(url, Default, "Acquire, Release", "W1 W2 W3 W4 W4-hold W5 W8 W9"),
+		Library(url, Strict, "no hand-over inside the process", "W1 W2 W3 W4 W5", interlock.StrictOrder()),
+		Library(url, "interlock, Sticky", "keeps the lock until another client wants it", "W1 W2 W3 W4", interlock.Sticky()),
 		{
 			Name: "interlock, driver", Settings: "Join, Await, Leave; no heartbeat; only Await can be cancelled", Ours: true,
 			Takes: strings.Fields("W1 W2 W3 W4"),
-			Open:  func(ctx context.Context, _ workload.Options) (workload.Client, error) { return openDriver(ctx, url) },
+			Open:  func(ctx context.Context, _ workload.Options) (workload.Client, error) { return openDriver(ctx, url()) },
 		},
 	}
 }
 
-func library(url, name, settings, takes string, opts ...interlock.Option) workload.Contender {
+// Library is the public API with some options.
+func Library(url func() string, name, settings, takes string, opts ...interlock.Option) workload.Contender {
 	return workload.Contender{
 		Name: name, Settings: settings, Ours: true, Takes: strings.Fields(takes),
 		Open: func(ctx context.Context, o workload.Options) (workload.Client, error) {
-			c, err := interlock.Open(ctx, url, interlock.TTL(o.TTL))
+			c, err := interlock.Open(ctx, url(), interlock.TTL(o.TTL))
 			if err != nil {
 				return nil, err
 			}

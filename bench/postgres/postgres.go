@@ -3,9 +3,13 @@ package postgres
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
+	"github.com/interlock-go/interlock"
 	_ "github.com/interlock-go/interlock/backend/pglock"
 	"github.com/interlock-go/interlock/bench/ours"
 	"github.com/interlock-go/interlock/bench/row"
@@ -17,6 +21,8 @@ const (
 	bareMore     = "bare row, 16 connections"
 	polledRow    = "row, polled"
 	advisoryName = "advisory"
+	ownListener  = "interlock, listeners"
+	logged       = "interlock, logged"
 )
 
 // Backend is a server that is started here, or the one at url.
@@ -52,7 +58,37 @@ func contenders(url string) []workload.Contender {
 		{Name: polledRow, Settings: "the same; asks again every second, as libraries on PostgreSQL do",
 			Takes: strings.Fields("W4 W4-hold W5 W9"), Least: 3 * time.Second, Open: row.Open(openRows(url, 0), time.Second)},
 	}
-	return append(peers, ours.All(url)...)
+	all := append(peers, ours.AllAt(processes(url))...)
+	for i := range all {
+		if all[i].Ours {
+			all[i].Takes = slices.DeleteFunc(all[i].Takes, func(w string) bool { return w == "W5" })
+		}
+	}
+	here := func() string { return url }
+	all = append(all,
+		ours.Library(here, ours.Default, "Acquire, Release; one listener for the process, as clients with one URL have", "W5"),
+		ours.Library(here, ours.Strict, "no hand-over inside the process", "W5", interlock.StrictOrder()),
+		ours.Library(processes(url), ownListener, "as if each were a process; its connections are named apart", "W5"),
+		ours.Library(func() string { return with(url, "durability=logged&schema=logged") }, logged, "grants are written to the log: durability=logged", "W1 W2 W4 W5"),
+	)
+	for i := range all {
+		all[i].Rehearsed = all[i].Ours
+	}
+	return all
+}
+
+// processes gives each client a URL of its own, so that it shares nothing with
+// others of this process.
+func processes(url string) func() string {
+	var n atomic.Int64
+	return func() string { return with(url, fmt.Sprintf("application_name=bench-%d", n.Add(1))) }
+}
+
+func with(url, options string) string {
+	if strings.Contains(url, "?") {
+		return url + "&" + options
+	}
+	return url + "?" + options
 }
 
 const perPair, perHandOff, seconds = "pairs/s", "hand-offs/s", "drain s"

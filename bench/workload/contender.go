@@ -21,6 +21,10 @@ type Contender struct {
 	// something.
 	Least time.Duration
 
+	// Rehearsed: in W5 everybody waits once before. The server prepares for each
+	// connection what a hand-over takes when it is first done there.
+	Rehearsed bool
+
 	// Elsewhere runs W1 to W5 where Open is of no use: in another process.
 	Elsewhere Elsewhere
 }

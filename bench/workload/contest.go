@@ -103,7 +103,7 @@ func contest(ctx context.Context, c Contender, e Env, s Shape, r *Result) error 
 		workers[i] = &worker{id: i, s: s, arena: &arenas[at], lock: clients[i%s.Clients].Lock(fmt.Sprintf("%s/%d", name, at))}
 	}
 	// Connections are made and scripts are loaded before the clock runs.
-	err = together(s.Workers, s.Workers, func(i int) error {
+	err = together(s.Workers, min(s.Workers, 64), func(i int) error {
 		h, err := clients[i%s.Clients].Lock(fmt.Sprintf("%s/warm/%d", name, i))(ctx)
 		if err != nil {
 			return err

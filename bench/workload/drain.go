@@ -47,6 +47,22 @@ func drainCrowd(ctx context.Context, c Contender, e Env, r *Result) error {
 	}
 	defer end()
 	name := newName()
+	// Connections are made and scripts are loaded before.
+	err = together(len(clients), 32, func(i int) error {
+		h, err := clients[i].Lock(fmt.Sprintf("%s/warm/%d", name, i))(ctx)
+		if err != nil {
+			return err
+		}
+		return h.Release()
+	})
+	if err != nil {
+		return err
+	}
+	if c.Rehearsed {
+		if err := waitOnce(ctx, clients, Shape{Clients: len(clients), Workers: len(clients)}, name+"/warm"); err != nil {
+			return err
+		}
+	}
 	holder, clients := clients[0], clients[1:]
 	a := &arena{worker: -1}
 	first, err := holder.Lock(name)(ctx)
