@@ -140,8 +140,8 @@ CREATE PROCEDURE {p}raise(p_queue VARBINARY(512), p_floor BIGINT) SQL SECURITY I
 exchange: BEGIN
 	DECLARE v_no, v_last, v_granted, v_shift, v_tickets, v_lift BIGINT;
 	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
-	START TRANSACTION;
 	CALL {p}make(p_queue);
+	START TRANSACTION;
 	SELECT no, last, granted, shift, tickets INTO v_no, v_last, v_granted, v_shift, v_tickets FROM {p}queues WHERE name = p_queue FOR UPDATE;
 	IF v_tickets = 0 THEN
 		UPDATE {p}queues SET granted = GREATEST(v_last, p_floor), last = GREATEST(v_last, p_floor) WHERE name = p_queue;

@@ -20,8 +20,8 @@ exchange: BEGIN
 		FROM {p}queues WHERE name = p_queue FOR UPDATE;
 	IF v_no IS NULL THEN
 		ROLLBACK; -- of the gap that it has locked
-		START TRANSACTION;
 		CALL {p}make(p_queue);
+		START TRANSACTION;
 		SELECT no, kind, capacity, last, granted, shift, used, tickets, waiting, unclean, watched, id
 			INTO v_no, v_kind, v_capacity, v_last, v_granted, v_shift, v_used, v_tickets, v_waiting, v_unclean, v_watched, v_id
 			FROM {p}queues WHERE name = p_queue FOR UPDATE;
@@ -107,13 +107,16 @@ exchange: BEGIN
 	SELECT NOT v_fits, v_n + v_shift, v_unclean, v_again, v_more;
 END;
 
--- makes the row of a queue, whose numbers begin above those that it may have had.
+-- makes the row of a queue, whose numbers begin above those that it may have had. It is
+-- a transaction of its own: one that has read something before it has the queue's lock
+-- would go on seeing the tickets that stood then.
 CREATE PROCEDURE {p}make(p_name VARBINARY(512)) SQL SECURITY INVOKER
 BEGIN
 	DECLARE v_floor BIGINT;
 	SELECT floor INTO v_floor FROM {p}meta WHERE one = 1;
 	INSERT INTO {p}queues(name, kind, capacity, last, granted, since) VALUES (p_name, '', 0, v_floor, v_floor, {now})
 		ON DUPLICATE KEY UPDATE name = p_name;
+	COMMIT;
 END;
 
 -- tells holders that somebody waits. Those beyond the first hundred learn it by their renewals.

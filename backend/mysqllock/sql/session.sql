@@ -28,9 +28,9 @@ BEGIN
 	DECLARE v_watched TINYINT;
 	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
 	DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
+	IF p_what = 5 THEN CALL {p}make(p_name); END IF;
 	START TRANSACTION;
 	IF p_what = 5 THEN
-		CALL {p}make(p_name);
 		UPDATE {p}queues SET watched = 1 WHERE name = p_name;
 	ELSE
 		INSERT INTO {p}cells(name, version, present, watched) VALUES (p_name, 0, 0, 1) ON DUPLICATE KEY UPDATE watched = 1;
