@@ -41,6 +41,8 @@ var known = map[string]string{
 	"mem":        "memlock",
 	"postgres":   "pglock",
 	"postgresql": "pglock",
+	"mysql":      "mysqllock",
+	"mariadb":    "mysqllock",
 	"redis":      "redislock",
 	"rediss":     "redislock",
 	"zk":         "zklock",

@@ -26,6 +26,7 @@ require (
 require (
 	github.com/dustin/go-humanize v1.0.1 // indirect
 	github.com/google/uuid v1.6.0 // indirect
+	github.com/interlock-go/interlock/backend/mysqllock v0.0.0
 	github.com/interlock-go/interlock/backend/pglock v0.0.0
 	github.com/interlock-go/interlock/backend/redislock v0.0.0
 	github.com/mattn/go-isatty v0.0.24 // indirect

@@ -31,6 +31,7 @@ require (
 	github.com/dustin/go-humanize v1.0.1 // indirect
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
+	github.com/interlock-go/interlock/backend/mysqllock v0.0.0
 	github.com/interlock-go/interlock/backend/pglock v0.0.0
 	github.com/interlock-go/interlock/backend/redislock v0.0.0
 	github.com/interlock-go/interlock/backend/zklock v0.0.0

@@ -13,6 +13,7 @@ import (
 
 	"github.com/interlock-go/interlock/cmd/interlock/internal/guard"
 	"github.com/interlock-go/interlock/examples/flashsale"
+	"github.com/interlock-go/interlock/internal/mysqltest"
 	"github.com/interlock-go/interlock/internal/pgtest"
 	"github.com/interlock-go/interlock/internal/redistest"
 	"github.com/interlock-go/interlock/internal/zktest"
@@ -68,6 +69,13 @@ func TestScriptsOnPostgreSQL(t *testing.T) {
 	s := pgtest.Start(t)
 	runScripts(t, func(dir string) string {
 		return s.URL() + "&ttl=2s&prefix=" + filepath.Base(dir) + "/"
+	}, onServers...)
+}
+
+func TestScriptsOnMariaDB(t *testing.T) {
+	s := mysqltest.Start(t)
+	runScripts(t, func(dir string) string {
+		return s.URL() + "?ttl=2s&prefix=" + filepath.Base(dir) + "/"
 	}, onServers...)
 }
 

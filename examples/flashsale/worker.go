@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/interlock-go/interlock"
+	_ "github.com/interlock-go/interlock/backend/mysqllock"
 	_ "github.com/interlock-go/interlock/backend/pglock"
 	_ "github.com/interlock-go/interlock/backend/redislock"
 	_ "github.com/interlock-go/interlock/backend/sqlitelock" // the default of Config.URL
