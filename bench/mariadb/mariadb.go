@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	_ "github.com/interlock-go/interlock/backend/mysqllock"
 	"github.com/interlock-go/interlock/bench/ours"
 	"github.com/interlock-go/interlock/bench/row"
 	"github.com/interlock-go/interlock/bench/workload"
