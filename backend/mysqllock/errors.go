@@ -48,7 +48,7 @@ func (s *store) Explain(err error) error {
 	case number(err, 1044, 1049):
 		hint = "the database of the URL, and the user's rights in it"
 	case number(err, 1142, 1143, 1227, 1370, 1410):
-		hint = "interlock doctor names the rights that are missing"
+		hint = "interlock doctor names the rights that are missing, interlock schema prints what makes the tables"
 	case missing(err):
 		hint = "the tables or procedures are missing"
 	case number(err, 1290, 1836, 1792):

@@ -57,13 +57,31 @@ func Schema(prefix string) ([]string, error) {
 	return all, nil
 }
 
-// Script is Schema for the command line client of the server.
-func Script(prefix string) (string, error) {
+// Script is Schema for the command line client of the server. The users named, none or
+// more, each as user or user@host, are given the rights that programs need.
+func Script(prefix string, users ...string) (string, error) {
 	all, err := Schema(prefix)
 	if err != nil {
 		return "", err
 	}
+	for _, user := range users {
+		for _, of := range made.FindAllStringSubmatch(strings.Join(all, "\n"), -1) {
+			all = append(all, "GRANT "+map[string]string{"TABLE": "SELECT, INSERT, UPDATE, DELETE ON ", "PROCEDURE": "EXECUTE ON PROCEDURE "}[of[1]]+
+				of[2]+" TO "+account(user))
+		}
+	}
 	return "DELIMITER //\n\n" + strings.Join(all, "\n//\n\n") + "\n//\n\nDELIMITER ;\n", nil
+}
+
+var made = regexp.MustCompile(`(?m)^CREATE (TABLE|PROCEDURE) (?:IF NOT EXISTS )?(\w+)\(`)
+
+func account(user string) string {
+	name, host, _ := strings.Cut(user, "@")
+	if host == "" {
+		host = "%"
+	}
+	quote := func(s string) string { return "'" + strings.NewReplacer(`\`, `\\`, "'", "''").Replace(s) + "'" }
+	return quote(name) + "@" + quote(host)
 }
 
 // clock is the server's, in microseconds. It does not depend on time zones.

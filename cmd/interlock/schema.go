@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/interlock-go/interlock/backend/mysqllock"
 	"github.com/interlock-go/interlock/backend/pglock"
 	"github.com/interlock-go/interlock/driver"
 )
@@ -14,12 +15,18 @@ import (
 var schemas = map[string]func(u *driver.URL, users []string) (string, error){
 	"postgres":   schemaOfPostgres,
 	"postgresql": schemaOfPostgres,
+	"mysql":      schemaOfMySQL,
+	"mariadb":    schemaOfMySQL,
 }
 
 func schemaOfPostgres(u *driver.URL, users []string) (string, error) {
 	return pglock.Schema{
 		Name: u.Text("schema", ""), Prefix: u.Text("table_prefix", ""), Logged: u.Text("durability", "") == "logged",
 	}.SQL(users...)
+}
+
+func schemaOfMySQL(u *driver.URL, users []string) (string, error) {
+	return mysqllock.Script(u.Text("table_prefix", mysqllock.DefaultTablePrefix), users...)
 }
 
 func newSchema(o *options) *cobra.Command {
@@ -31,8 +38,9 @@ func newSchema(o *options) *cobra.Command {
 for a database whose users may not make tables, and for people who want to read it first.
 Nothing is connected to; of the URL only its scheme matters, and what its options say of
 the names of tables. Otherwise the tables are made when they are first needed.`,
-		Example: `  interlock schema --url postgres://host/db --grant app | psql -1 postgres://admin@host/db`,
-		Args:    exactly(),
+		Example: `  interlock schema --url postgres://host/db --grant app | psql -1 postgres://admin@host/db
+  interlock schema --url mysql://host/db --grant app | mariadb -h host -u admin -p db`,
+		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			b, err := o.backend()
 			if err != nil {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/interlock-go/interlock/internal/mysqltest"
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
 
@@ -37,17 +38,32 @@ func usable(t *testing.T, url string) {
 	}
 }
 
-// Promise: with what schema prints, a user can lock who may not make tables.
-func TestSchemaForAUserOfPostgreSQLWhoMayNotMakeTables(t *testing.T) {
-	s := pgtest.Start(t, pgtest.User("app", "secret"))
-	s.SQL("REVOKE CREATE ON DATABASE " + pgtest.Database + " FROM PUBLIC")
-	url := s.URLOf("app", "secret")
+// refused makes sure that nothing is there to work with, and that the command says how
+// to change that.
+func refused(t *testing.T, url string) {
+	t.Helper()
 	root := newRoot()
 	root.SetOut(&bytes.Buffer{})
 	root.SetArgs([]string{"ls", "--url", url})
 	if err := root.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), "interlock schema") {
 		t.Errorf("without tables the command says %v, not what to do", err)
 	}
+}
+
+// Promise: with what schema prints, a user can lock who may not make tables.
+func TestSchemaForAUserOfPostgreSQLWhoMayNotMakeTables(t *testing.T) {
+	s := pgtest.Start(t, pgtest.Durable(), pgtest.User("app", "secret"))
+	s.SQL("REVOKE CREATE ON DATABASE " + pgtest.Database + " FROM PUBLIC")
+	url := s.URLOf("app", "secret")
+	refused(t, url)
 	s.SQL(schema(t, "--url", url, "--grant", "app"))
+	usable(t, url)
+}
+
+func TestSchemaForAUserOfMariaDBWhoMayNotMakeTables(t *testing.T) {
+	s := mysqltest.Start(t, mysqltest.Synced())
+	s.Do("CREATE USER limited@'%' IDENTIFIED BY 'secret'; GRANT USAGE ON *.* TO limited@'%'")
+	url := s.URLOf("limited", "secret")
+	s.Do(schema(t, "--url", url, "--grant", "limited"))
 	usable(t, url)
 }
