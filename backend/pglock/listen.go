@@ -20,48 +20,29 @@ const lookEvery = 5 * time.Second
 
 var errSilent = fmt.Errorf("postgres: there is a pooler in between, and no direct URL: %w", errors.ErrUnsupported)
 
-// Listen brings what is sent to the channel, over a connection of its own.
+// Listen brings what is sent to the channel, over a connection that others share.
 func (s *store) Listen(ctx context.Context, channel string, up func(), hear func(sqlqueue.Event)) error {
 	if s.silent {
 		return errSilent
 	}
-	conn, err := s.dial(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		_ = conn.Close(ctx)
-	}()
-	if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{channel}.Sanitize()); err != nil {
-		return err
-	}
-	up()
-	for {
-		wait, cancel := context.WithTimeout(ctx, lookEvery)
-		n, err := conn.WaitForNotification(wait)
-		cancel()
-		switch {
-		case err == nil:
-			for line := range strings.SplitSeq(n.Payload, "\n") {
-				if e, ok := event(line); ok {
-					hear(e)
-				}
-			}
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case wait.Err() == nil || conn.IsClosed():
-			return err
-		default:
-			ping, cancel := context.WithTimeout(ctx, lookEvery)
-			err := conn.Ping(ping)
-			cancel()
-			if err != nil {
-				return err
+	return listen(ctx, s.leadsTo(), s.dial, channel, up, func(payload string) {
+		for line := range strings.SplitSeq(payload, "\n") {
+			if e, ok := event(line); ok {
+				hear(e)
 			}
 		}
+	})
+}
+
+// leadsTo is the same for all whose dial leads to the same place.
+func (s *store) leadsTo() any {
+	switch {
+	case s.listen != nil:
+		return s.listen.ConnString()
+	case s.ownPool:
+		return s.pool.Config().ConnString()
 	}
+	return s.pool
 }
 
 // dial opens the connection for news.

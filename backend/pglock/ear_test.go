@@ -1,0 +1,89 @@
+package pglock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/interlock-go/interlock/internal/pgtest"
+)
+
+// Promise: however many clients a process has, it listens on one connection, as long
+// as one of them listens; each hears what is sent to it, and nothing after it has
+// ended.
+func TestClientsOfAProcessShareOneEar(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Start(t)
+	dial := func(ctx context.Context) (*pgx.Conn, error) {
+		return pgx.Connect(ctx, server.URL()+"&application_name=ear")
+	}
+	const many = 100
+	type one struct {
+		up, lost chan error
+		heard    chan string
+		end      context.CancelFunc
+	}
+	all := make([]one, many)
+	for i := range all {
+		ctx, end := context.WithCancel(t.Context())
+		c := one{make(chan error, 1), make(chan error, 1), make(chan string, 10), end}
+		go func() {
+			c.lost <- listen(ctx, server.URL(), dial, channelOf(i), func() { c.up <- nil }, func(text string) { c.heard <- text })
+		}()
+		all[i] = c
+	}
+	for _, c := range all {
+		<-c.up
+	}
+	if n := len(server.Backends("application_name = 'ear'")); n != 1 {
+		t.Errorf("%d connections", n)
+	}
+	for i := range all {
+		server.SQL(fmt.Sprintf("NOTIFY %q, '%d'", channelOf(i), i))
+		if got := <-all[i].heard; got != fmt.Sprint(i) {
+			t.Errorf("%d has heard %q", i, got)
+		}
+		if i == many/2 {
+			break
+		}
+	}
+	for _, c := range all[1:] {
+		c.end()
+		if err := <-c.lost; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	}
+	server.SQL(fmt.Sprintf("NOTIFY %q, 'late'; NOTIFY %q, 'last'", channelOf(1), channelOf(0)))
+	if got := <-all[0].heard; got != "last" {
+		t.Errorf("heard %q", got)
+	}
+	select {
+	case got := <-all[1].heard:
+		t.Errorf("heard %q after the end", got)
+	default:
+	}
+	// A lost connection is an error for everybody, and the next one makes another.
+	server.Terminate("application_name = 'ear'")
+	if err := <-all[0].lost; err == nil {
+		t.Error("no error")
+	}
+	ctx, end := context.WithCancel(t.Context())
+	up, lost := make(chan error, 1), make(chan error, 1)
+	go func() {
+		lost <- listen(ctx, server.URL(), dial, channelOf(0), func() { up <- nil }, func(string) {})
+	}()
+	<-up
+	end()
+	<-lost
+	for began := time.Now(); len(server.Backends("application_name = 'ear'")) > 0; time.Sleep(time.Millisecond) {
+		if time.Since(began) > 20*time.Second {
+			t.Fatal("the connection stays")
+		}
+	}
+}
+
+func channelOf(i int) string { return fmt.Sprintf("channel_%d", i) }
