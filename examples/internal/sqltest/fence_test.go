@@ -310,5 +310,5 @@ func TestTheTableIsCreatedByManyAtOnce(t *testing.T) {
 			})
 		}
 		all.Wait()
-	})
+	}, "CREATE TABLE items (id INTEGER)") // many that make a file of SQLite and set its journal mode at once can fail at that
 }
