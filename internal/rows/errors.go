@@ -1,6 +1,7 @@
 package rows
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"reflect"
@@ -31,11 +32,21 @@ func Retryable(err error) bool {
 // fail explains an error of a statement that ran in tx. A transaction that the
 // database has rolled back is ended here too: otherwise what its caller goes on
 // to write in it would be committed, each statement by itself.
-func fail(d Dialect, tx Conn, err error) error {
-	if err != nil && d.Ended(err) {
+//
+// When a context ends, drivers have many ways to say that their connection is
+// gone; then the context is why.
+func fail(ctx context.Context, d Dialect, tx Conn, err error) error {
+	if err == nil || isNone(err) {
+		return err
+	}
+	if d.Ended(err) {
 		tx.End()
 	}
-	return Explain(d, err)
+	err = Explain(d, err)
+	if ended := ctx.Err(); ended != nil && !Retryable(err) && !errors.Is(err, ended) {
+		return &explained{ended, err}
+	}
+	return err
 }
 
 // state is the SQLSTATE that a driver for PostgreSQL tells, or "".

@@ -46,7 +46,7 @@ func (n *Names) Create(ctx context.Context, db Conn) error {
 func (n *Names) Lock(ctx context.Context, tx Conn, name string, c Config) error {
 	err := errors.New("the name is empty")
 	if name != "" {
-		err = fail(n.d, tx, n.d.LockName(ctx, tx, n, name, c))
+		err = fail(ctx, n.d, tx, n.d.LockName(ctx, tx, n, name, c))
 	}
 	if err != nil {
 		return fmt.Errorf("lock the name %q: %w", name, err)

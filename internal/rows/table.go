@@ -87,7 +87,7 @@ func (t *Table) lock(ctx context.Context, tx Conn, key any, into Columns, c Conf
 		Args:   args,
 		Into:   dest,
 	}
-	return fail(t.D, tx, t.D.LockRow(ctx, tx, r, c))
+	return fail(ctx, t.D, tx, t.D.LockRow(ctx, tx, r, c))
 }
 
 // LockFree locks up to n of the rows, without waiting, and returns which of the
@@ -120,7 +120,7 @@ func (t *Table) Read(ctx context.Context, q Conn, key any, into Columns) (versio
 		var args []any
 		if where, args, err = t.where(key, 1); err == nil {
 			query := "SELECT " + strings.Join(append(names, t.version), ", ") + where
-			err = fail(t.D, q, q.Row(ctx, query, args, append(dest, &version)...))
+			err = fail(ctx, t.D, q, q.Row(ctx, query, args, append(dest, &version)...))
 		}
 	}
 	if err != nil {
@@ -161,7 +161,7 @@ func (t *Table) change(ctx context.Context, e Conn, verb, head string, args []an
 	n, err := e.Exec(ctx, query, args...)
 	switch {
 	case err != nil:
-		return fmt.Errorf("%s %s: %w", verb, t.row(key), fail(t.D, e, err))
+		return fmt.Errorf("%s %s: %w", verb, t.row(key), fail(ctx, t.D, e, err))
 	case n == 0:
 		return fmt.Errorf("%s %s: %w: version %d does not stand any more", verb, t.row(key), ErrConflict, version)
 	case n > 1:

@@ -72,6 +72,9 @@ func (d *instance) await(t *testing.T, done func(waiting string) bool) {
 var (
 	servers   = []*database{postgres, mariadb}
 	databases = []*database{sqlite, postgres, mariadb, mariadbFoundRows}
+
+	// pooled is for what a pooler between could spoil.
+	pooled = []*database{postgres, pgbouncer, mariadb}
 )
 
 var sqlite = &database{
@@ -83,28 +86,41 @@ var sqlite = &database{
 	},
 }
 
-var postgres = &database{
-	name: "PostgreSQL", rows: rowlock.PostgreSQL, fence: fence.PostgreSQL, numbers: true, random: "(1 + floor(random() * 4503599627370496))",
-	bounded: 20 * time.Millisecond,
-	create: func(t *testing.T) *instance {
-		s := postgresServer(t)
-		name := newName()
-		s.SQL("CREATE DATABASE " + name)
-		address := inDatabase(t, s.URL(), name)
-		return &instance{
-			open:    func(t *testing.T) *sql.DB { return openWith(t, "pgx", address) },
-			waiting: func() string { return s.SQL("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'") },
-		}
-	},
+var postgres = newPostgres("PostgreSQL", func(_ *testing.T, s *pgtest.Server) string { return s.URL() }, "")
+
+// pgbouncer gives each transaction another connection to the server, and keeps no
+// prepared statements.
+var pgbouncer = newPostgres("PostgreSQL through PgBouncer", func(t *testing.T, s *pgtest.Server) string {
+	return pgtest.StartPooler(t, s).URL()
+}, "default_query_exec_mode=exec")
+
+func newPostgres(name string, address func(*testing.T, *pgtest.Server) string, option string) *database {
+	return &database{
+		name: name, rows: rowlock.PostgreSQL, fence: fence.PostgreSQL, numbers: true, random: "(1 + floor(random() * 4503599627370496))",
+		bounded: 20 * time.Millisecond,
+		create: func(t *testing.T) *instance {
+			s := postgresServer(t)
+			name := newName()
+			s.SQL("CREATE DATABASE " + name)
+			url := inDatabase(t, address(t, s), name, option)
+			return &instance{
+				open:    func(t *testing.T) *sql.DB { return openWith(t, "pgx", url) },
+				waiting: func() string { return s.SQL("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'") },
+			}
+		},
+	}
 }
 
-func inDatabase(t *testing.T, server, name string) string {
+func inDatabase(t *testing.T, server, name, option string) string {
 	t.Helper()
 	u, err := url.Parse(server)
 	if err != nil {
 		t.Fatal(err)
 	}
 	u.Path = "/" + name
+	if option != "" {
+		u.RawQuery += "&" + option
+	}
 	return u.String()
 }
 

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"sync"
@@ -70,7 +71,7 @@ func newNames(t *testing.T, d *instance) *rowlock.Names {
 // transaction.
 func TestALockKeepsOthersOutUntilItsTransactionEnds(t *testing.T) {
 	for i, end := range []func(*sql.Tx) error{(*sql.Tx).Commit, (*sql.Tx).Rollback} {
-		eachLocker(t, servers, func(t *testing.T, d *instance, lock locker) {
+		eachLocker(t, pooled, func(t *testing.T, d *instance, lock locker) {
 			ctx := t.Context()
 			a, b := begin(t, d.open(t)), begin(t, d.open(t))
 			if err := lock(ctx, a); err != nil {
@@ -363,7 +364,7 @@ func TestWaitLeavesSettingsAsTheyWere(t *testing.T) {
 		true:  {"SET LOCAL lock_timeout = 54321", "SELECT replace(current_setting('lock_timeout'), 'ms', '')"},
 		false: {"SET innodb_lock_wait_timeout = 54321", "SELECT @@innodb_lock_wait_timeout"},
 	}
-	eachLocker(t, servers, func(t *testing.T, d *instance, lock locker) {
+	eachLocker(t, pooled, func(t *testing.T, d *instance, lock locker) {
 		s := setting[d.numbers]
 		a, b := begin(t, d.open(t)), begin(t, d.open(t))
 		must(t, b, s[0])
@@ -400,7 +401,7 @@ func TestWaitLeavesSettingsAsTheyWere(t *testing.T) {
 // nothing that the transaction had done is left.
 func TestACancelledWaitLeavesNothingBehind(t *testing.T) {
 	for _, opts := range [][]rowlock.Option{nil, {rowlock.Wait(2 * time.Second)}} {
-		eachLocker(t, servers, func(t *testing.T, d *instance, lock locker) {
+		eachLocker(t, pooled, func(t *testing.T, d *instance, lock locker) {
 			a, pool := begin(t, d.open(t)), d.open(t)
 			pool.SetMaxOpenConns(1)
 			if err := lock(t.Context(), a); err != nil {
@@ -434,7 +435,7 @@ func TestACancelledWaitLeavesNothingBehind(t *testing.T) {
 // Promise: a deadlock ends one of those who wait for each other, and Do does its
 // work again.
 func TestTheVictimOfADeadlockBeginsAgain(t *testing.T) {
-	eachWithItems(t, servers, func(t *testing.T, d *instance, items *rowlock.Versioned) {
+	eachWithItems(t, pooled, func(t *testing.T, d *instance, items *rowlock.Versioned) {
 		ctx, db := t.Context(), d.open(t)
 		var calls atomic.Int64
 		var both, all sync.WaitGroup
@@ -761,4 +762,46 @@ func TestNoChangeIsLost(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Promise: wherever in a call its context ends, also the transaction's own, the pool
+// has a connection without a transaction, and with its settings, afterwards.
+func TestACallThatIsCancelledAnywhereLeavesThePoolClean(t *testing.T) {
+	setting := map[bool]string{true: "SHOW lock_timeout", false: "SELECT @@innodb_lock_wait_timeout"}
+	eachLocker(t, servers, func(t *testing.T, d *instance, lock locker) {
+		a, pool := begin(t, d.open(t)), d.open(t)
+		pool.SetMaxOpenConns(1)
+		text := func() (s string) {
+			t.Helper()
+			if err := pool.QueryRow(setting[d.numbers]).Scan(&s); err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+		want := text()
+		if err := lock(t.Context(), a); err != nil {
+			t.Fatal(err)
+		}
+		for range 30 {
+			ctx, cancel := context.WithTimeout(t.Context(), rand.N(4*time.Millisecond))
+			tx, err := pool.BeginTx(ctx, nil)
+			if err == nil {
+				if err := lock(ctx, tx, rowlock.Wait(time.Minute)); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("got %v, want the context's error", err)
+				}
+				_ = tx.Rollback()
+			} else if !errors.Is(err, context.DeadlineExceeded) {
+				t.Error(err)
+			}
+			cancel()
+			if got := text(); got != want {
+				t.Fatalf("the setting is %s, want %s", got, want)
+			}
+		}
+		must(t, pool, "UPDATE items SET stock = 7 WHERE id = 2")
+		if got := number(t, d.open(t), "SELECT stock FROM items WHERE id = 2"); got != 7 {
+			t.Errorf("a statement of the pool is not committed at once: the stock is %d, want 7", got)
+		}
+		commit(t, a)
+	})
 }
