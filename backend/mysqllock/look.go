@@ -39,10 +39,10 @@ const (
 	asked = `SELECT r.i, {now}, q.capacity, q.granted, q.shift, q.used, q.waiting, q.unclean,
 	q.id = r.id, COALESCE(t.session, q.session), COALESCE(t.since, q.since),
 	t.n, t.units, t.hold, t.ends, COALESCE(t.flags, 0), t.token, s.ends, s.ttl, s.gone,
-	IF(t.n > q.granted AND t.n < COALESCE((SELECT n FROM {p}tickets f WHERE f.queue = q.no AND f.n > q.granted ORDER BY n LIMIT {most}, 1), t.n + 1),
-		(SELECT COUNT(*) FROM {p}tickets f WHERE f.queue = q.no AND f.n > q.granted AND f.n < t.n), NULL) AS ahead,
+	IF(t.n > q.granted AND t.n < COALESCE((SELECT n FROM {p}tickets f FORCE INDEX (PRIMARY) WHERE f.queue = q.no AND f.n > q.granted ORDER BY n LIMIT {most}, 1), t.n + 1),
+		(SELECT COUNT(*) FROM {p}tickets f FORCE INDEX (PRIMARY) WHERE f.queue = q.no AND f.n > q.granted AND f.n < t.n), NULL) AS ahead,
 	IF(t.n > q.granted, (SELECT MIN(COALESCE(h.ends, GREATEST(hs.ends, h.since + hs.ttl), 0))
-		FROM {p}tickets h LEFT JOIN {p}sessions hs ON hs.id = h.session WHERE h.queue = q.no AND h.n <= q.granted), NULL) AS due
+		FROM {p}tickets h FORCE INDEX (PRIMARY) LEFT JOIN {p}sessions hs ON hs.id = h.session WHERE h.queue = q.no AND h.n <= q.granted), NULL) AS due
 FROM (`
 	each  = `SELECT ? AS i, ? AS name, ? AS id`
 	found = `) r

@@ -49,7 +49,7 @@ exchange: BEGIN
 	SELECT units INTO v_units FROM {p}tickets WHERE queue = v_no AND n = v_n;
 	IF p_units < v_units THEN
 		UPDATE {p}tickets SET units = p_units WHERE queue = v_no AND n = v_n;
-		SELECT MIN(t.n) = v_n INTO v_first FROM {p}tickets t JOIN {p}queues q ON q.name = p_queue WHERE t.queue = v_no AND t.n > q.granted;
+		SELECT MIN(t.n) = v_n INTO v_first FROM {p}tickets t FORCE INDEX (PRIMARY) JOIN {p}queues q ON q.name = p_queue WHERE t.queue = v_no AND t.n > q.granted;
 		-- an exclusive hold has ended well
 		UPDATE {p}queues SET unclean = IF(v_n <= granted AND v_units = capacity, 0, unclean),
 			used = IF(v_n <= granted, used - v_units + p_units, used) WHERE name = p_queue;
@@ -114,7 +114,7 @@ exchange: BEGIN
 		CALL {p}tell(v_session, 3, p_id, {revoke}, v_now);
 	ELSEIF p_what = {force} OR v_n > v_granted THEN
 		IF v_n > v_granted THEN
-			SELECT MIN(n) = v_n INTO v_first FROM {p}tickets WHERE queue = v_no AND n > v_granted;
+			SELECT MIN(n) = v_n INTO v_first FROM {p}tickets FORCE INDEX (PRIMARY) WHERE queue = v_no AND n > v_granted;
 		END IF;
 		DELETE FROM {p}tickets WHERE queue = v_no AND n = v_n;
 		CALL {p}out(p_queue, v_n, v_units, 0);

@@ -107,9 +107,9 @@ BEGIN
 	DECLARE v_id, v_session BINARY(16);
 	DECLARE v_done INT DEFAULT 0;
 	DECLARE ended CURSOR FOR
-		(SELECT n, id, units, flags, session, 1 FROM {p}tickets WHERE queue = v_no AND ends <= p_now ORDER BY n LIMIT {most})
+		(SELECT n, id, units, flags, session, 1 FROM {p}tickets FORCE INDEX (own_end) WHERE queue = v_no AND ends <= p_now ORDER BY n LIMIT {most})
 		UNION ALL
-		(SELECT STRAIGHT_JOIN t.n, t.id, t.units, t.flags, t.session, 0 FROM {p}sessions s JOIN {p}tickets t ON t.session = s.id AND t.queue = v_no
+		(SELECT STRAIGHT_JOIN t.n, t.id, t.units, t.flags, t.session, 0 FROM {p}sessions s FORCE INDEX (ends) JOIN {p}tickets t FORCE INDEX (session) ON t.session = s.id AND t.queue = v_no
 			WHERE s.ends <= p_now AND (t.ends IS NULL AND t.since + s.ttl <= p_now OR s.ends = 0 AND t.flags & 1 = 0) ORDER BY t.session, t.n LIMIT {most});
 	DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_done = 1;
 
@@ -151,7 +151,7 @@ END;
 CREATE PROCEDURE {p}again(p_no BIGINT, p_granted BIGINT, p_now BIGINT, OUT p_again BIGINT) SQL SECURITY INVOKER
 BEGIN
 	SELECT GREATEST(1, MIN(COALESCE(t.ends, GREATEST(s.ends, t.since + s.ttl), 0)) - p_now) INTO p_again
-		FROM {p}tickets t LEFT JOIN {p}sessions s ON s.id = t.session WHERE t.queue = p_no AND t.n <= p_granted;
+		FROM {p}tickets t FORCE INDEX (PRIMARY) LEFT JOIN {p}sessions s ON s.id = t.session WHERE t.queue = p_no AND t.n <= p_granted;
 END;
 
 -- lets in whoever fits, in order, {most} at most, and has them told. If the first in
@@ -169,7 +169,7 @@ BEGIN
 		FROM {p}queues WHERE name = p_name;
 	let_in: WHILE v_waiting > 0 DO
 		SELECT n, id, units, hold, session, since, ends INTO v_n, v_id, v_units, v_hold, v_session, v_since, v_ends
-			FROM {p}tickets WHERE queue = v_no AND n > v_granted ORDER BY n LIMIT 1;
+			FROM {p}tickets FORCE INDEX (PRIMARY) WHERE queue = v_no AND n > v_granted ORDER BY n LIMIT 1;
 		IF v_units > v_capacity - v_used THEN LEAVE let_in; END IF;
 		IF v_in = {most} THEN
 			SET p_more = 1;
@@ -205,7 +205,7 @@ BEGIN
 		UPDATE {p}queues SET granted = v_granted, used = v_used, waiting = v_waiting WHERE name = p_name;
 	END IF;
 	IF p_head AND v_waiting > 0 AND NOT p_more THEN
-		SELECT id, session INTO v_id, v_session FROM {p}tickets WHERE queue = v_no AND n > v_granted ORDER BY n LIMIT 1;
+		SELECT id, session INTO v_id, v_session FROM {p}tickets FORCE INDEX (PRIMARY) WHERE queue = v_no AND n > v_granted ORDER BY n LIMIT 1;
 		CALL {p}again(v_no, v_granted, p_now, v_again);
 		CALL {p}tell(v_session, 2, v_id, v_again, p_now);
 	END IF;

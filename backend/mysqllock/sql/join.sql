@@ -124,7 +124,7 @@ CREATE PROCEDURE {p}want(p_no BIGINT, p_granted BIGINT, p_now BIGINT) SQL SECURI
 BEGIN
 	DECLARE v_id, v_session BINARY(16);
 	DECLARE v_done INT DEFAULT 0;
-	DECLARE holders CURSOR FOR SELECT id, session FROM {p}tickets WHERE queue = p_no AND n <= p_granted ORDER BY n LIMIT {most};
+	DECLARE holders CURSOR FOR SELECT id, session FROM {p}tickets FORCE INDEX (PRIMARY) WHERE queue = p_no AND n <= p_granted ORDER BY n LIMIT {most};
 	DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_done = 1;
 	OPEN holders;
 	each_one: LOOP

@@ -59,7 +59,7 @@ exchange: BEGIN
 	END IF;
 
 	IF v_n > v_granted THEN
-		SELECT MIN(n) = v_n INTO v_first FROM {p}tickets WHERE queue = v_no AND n > v_granted;
+		SELECT MIN(n) = v_n INTO v_first FROM {p}tickets FORCE INDEX (PRIMARY) WHERE queue = v_no AND n > v_granted;
 	END IF;
 	DELETE FROM {p}tickets WHERE queue = v_no AND n = v_n;
 	CALL {p}out(p_queue, v_n, v_units, p_clean);
