@@ -81,8 +81,14 @@ func (s *store) Explain(err error) error {
 	if err == nil {
 		return nil
 	}
+	var pg *pgconn.PgError
+	if s.ownPool && errors.As(err, &pg) && pg.Code == readOnlyTransaction {
+		s.pool.Reset() // it was the primary until now: new connections lead to the other one
+	}
 	return fmt.Errorf("postgres: %w", explain(err))
 }
+
+const readOnlyTransaction = "25006"
 
 func explain(err error) error {
 	var pg *pgconn.PgError
@@ -98,7 +104,7 @@ func explain(err error) error {
 			hint = "interlock doctor names the rights that are missing"
 		case pg.Code == "3F000", pg.Code == "42P01", pg.Code == "42883":
 			hint = "the tables or functions of Interlock are not there any more"
-		case pg.Code == "25006":
+		case pg.Code == readOnlyTransaction:
 			hint, permanent = "it is a standby now", false
 		case pg.Code == "53300":
 			hint, permanent = "max_connections of the server; pool_max_conns=… of the URL needs less", false

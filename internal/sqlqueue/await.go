@@ -76,8 +76,8 @@ func (s *session) lookNow(ctx context.Context, p *place, first bool) error {
 	s.d.mu.Lock()
 	defer s.d.mu.Unlock()
 	p.told = false
-	if p.state == unknown && p.joining == 0 { // no Join of it has arrived
-		s.d.forget(p)
+	if p.state == unknown && p.joining == 0 { // no Join of it has arrived so far
+		return driver.ErrGone
 	}
 	return nil
 }
@@ -86,10 +86,11 @@ func (s *session) lookNow(ctx context.Context, p *place, first bool) error {
 func (s *session) look(ctx context.Context, p *place) error { return s.lookAt(ctx, []Ref{p.ref()}) }
 
 func (s *session) lookAt(ctx context.Context, refs []Ref) error {
+	asked := s.d.asking(refs)
 	sent := driver.Now()
 	got, err := ask(ctx, s.d, func(ctx context.Context) (Renewed, error) { return s.d.store.Look(ctx, s.id, refs) })
 	if err == nil {
-		s.see(refs, got, sent)
+		s.see(asked, got, sent, 0)
 	}
 	return err
 }

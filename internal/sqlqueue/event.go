@@ -23,7 +23,7 @@ func (d *Driver) hear(e Event) {
 	switch e.What {
 	case Granted:
 		if p.hold > 0 && !p.fixed { // only the database knows since when
-			p.fixed, p.own, p.proof = true, true, 0
+			p.fixed, p.proof = true, 0
 		}
 		p.isHeld(e.Ticket.Token, e.Ticket.Inherited)
 		if e.Ticket.Wanted {

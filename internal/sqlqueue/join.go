@@ -79,6 +79,7 @@ func (s *session) rejoin(ctx context.Context, p *place, r *driver.Request) (driv
 }
 
 func (s *session) join(ctx context.Context, p *place, r *driver.Request) (driver.Ticket, error) {
+	renewed := s.lastRenewal()
 	sent := driver.Now()
 	st, err := ask(ctx, s.d, func(ctx context.Context) (Standing, error) {
 		return s.d.store.Join(ctx, Join{Request: *r, Session: s.id, Owner: s.owner})
@@ -105,10 +106,23 @@ func (s *session) join(ctx context.Context, p *place, r *driver.Request) (driver
 	if err != nil {
 		return driver.Ticket{}, err
 	}
-	if !p.own && !r.Retry {
-		p.proof = max(p.proof, sent)
-	}
 	p.seen(st, sent)
+	switch own := st.Evicted || st.Stray; {
+	case own:
+		p.prove(sent.Add(min(st.Left-s.ttl, 0)))
+	case r.Retry: // it may have come long ago
+		p.prove(renewed)
+	default:
+		p.prove(sent)
+	}
 	p.told = p.state == held // the news of its grant may have been faster
 	return p.ticket(), nil
+}
+
+// lastRenewal is when a renewal of the session was sent that is known to have
+// succeeded.
+func (s *session) lastRenewal() driver.Instant {
+	s.d.mu.Lock()
+	defer s.d.mu.Unlock()
+	return s.proof
 }

@@ -95,7 +95,7 @@ func (s *session) Keep(ctx context.Context, t driver.Ticket, in time.Duration) e
 	s.d.mu.Lock()
 	defer s.d.mu.Unlock()
 	if p := s.d.places[t.ID]; p != nil {
-		p.fixed, p.own, p.stray, p.hold, p.proof = true, true, false, in, sent
+		p.fixed, p.stray, p.hold, p.proof = true, false, in, sent
 	}
 	return nil
 }

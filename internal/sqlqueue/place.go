@@ -19,11 +19,10 @@ type place struct {
 	told      bool           // Join or Await has said that it is held
 	token     uint64
 	inherited bool
-	hold      time.Duration // the length of its fixed time, if it has, or gets, one
-	fixed     bool          // it has a fixed end
-	own       bool          // it has an end of its own, which the session does not move
-	stray     bool          // that is so because a Renew did not name it
-	proof     driver.Instant
+	hold      time.Duration  // the length of its fixed time, if it has, or gets, one
+	fixed     bool           // it has a fixed end
+	stray     bool           // a Renew may have given it an end of its own
+	proof     driver.Instant // the local time from which it is proven to stand: see prove
 	again     driver.Instant // when to look at the queue again for its sake; 0: need not
 	news      chan struct{}  // closed at the next change; nil if nobody waits for it
 }
@@ -39,18 +38,10 @@ const (
 
 func (p *place) ref() Ref { return Ref{p.queue, p.id} }
 
-// proven is the local time from which the ticket is proven to stand.
-func (p *place) proven() driver.Instant {
-	if p.own {
-		return p.proof
-	}
-	return max(p.proof, p.s.proof)
-}
-
 func (p *place) ticket() driver.Ticket {
 	t := driver.Ticket{ID: p.id, Queue: p.queue}
 	if p.state == held {
-		t.Held, t.Token, t.Inherited, t.Proof = true, p.token, p.inherited, p.proven()
+		t.Held, t.Token, t.Inherited, t.Proof = true, p.token, p.inherited, p.proof
 	}
 	return t
 }
@@ -85,16 +76,8 @@ func (p *place) seen(st Standing, sent driver.Instant) {
 	if p.fixed = st.Fixed; st.Fixed && st.Hold > 0 {
 		p.hold = st.Hold
 	}
-	switch {
-	case st.Fixed || st.Evicted || st.Stray:
-		span := p.s.ttl
-		if st.Fixed {
-			span = p.hold
-		}
-		p.own, p.stray = true, st.Stray
-		p.proof = min(sent, sent.Add(st.Left-span))
-	case p.own:
-		p.own, p.stray = false, false
+	if st.Fixed {
+		p.proof = min(sent, sent.Add(st.Left-p.hold))
 	}
 	switch {
 	case st.State == Held && p.state != held:
@@ -111,6 +94,17 @@ func (p *place) seen(st Standing, sent driver.Instant) {
 	}
 	if st.Evicted {
 		p.signal(driver.Evict)
+	}
+}
+
+// prove takes note of an exchange that has extended the ticket, or has found an end that
+// is at least one TTL after then. What was proven once stays so: a later exchange that
+// does not extend the ticket leaves it the end that it has. So every ticket has a proof
+// of its own, and none follows from a renewal of the session that was not seen to be for
+// this ticket, too.
+func (p *place) prove(sent driver.Instant) {
+	if !p.fixed {
+		p.proof = max(p.proof, sent)
 	}
 }
 

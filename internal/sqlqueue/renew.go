@@ -26,21 +26,25 @@ func (s *session) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Re
 	}
 	look := r.Look
 	r.Look = look[:min(len(look), perLook)]
+	asked := s.d.asking(r.Look)
+	s.strand(r)
 	sent := driver.Now()
 	first, err := ask(ctx, s.d, func(ctx context.Context) (Renewed, error) { return s.d.store.Renew(ctx, s.id, r) })
 	if err != nil {
 		return nil, s.heard(err)
 	}
-	s.renewed(sent, r)
-	found := s.see(r.Look, first, sent)
+	s.renewed(sent)
+	found := s.see(asked, first, sent, sent)
 	for at := perLook; at < len(look); at += perLook {
 		part := look[at:min(at+perLook, len(look))]
+		renewed := sent
+		asked := s.d.asking(part)
 		sent := driver.Now()
 		read, err := ask(ctx, s.d, func(ctx context.Context) (Renewed, error) { return s.d.store.Look(ctx, s.id, part) })
 		if err != nil {
 			break // nothing is said of the rest
 		}
-		maps.Copy(found, s.see(part, read, sent))
+		maps.Copy(found, s.see(asked, read, sent, renewed))
 	}
 	if err := s.unstrand(ctx, named, found); err != nil {
 		return nil, err
@@ -85,17 +89,26 @@ func (s *session) renewal(known []driver.Ticket) (named map[Ref]bool, r Renewal,
 	return named, r, nil
 }
 
-// renewed takes note of a renewal, which proves nothing for those that it was not
-// for: what they have of earlier ones stays theirs.
-func (s *session) renewed(sent driver.Instant, r Renewal) {
+// strand takes note, before it is known whether it arrives, of a renewal that is to
+// give tickets an end of their own.
+func (s *session) strand(r Renewal) {
 	s.d.mu.Lock()
 	defer s.d.mu.Unlock()
 	for _, t := range r.Strand {
-		if p := s.places[t.ID]; p != nil && !p.own {
-			p.proof = p.proven()
-			p.own, p.stray = true, true
+		if p := s.places[t.ID]; p != nil {
+			p.stray = true
 		}
 	}
+	for _, t := range r.Again {
+		if p := s.places[t.ID]; p != nil {
+			p.stray = false // if it does not arrive, the next one finds that it is
+		}
+	}
+}
+
+func (s *session) renewed(sent driver.Instant) {
+	s.d.mu.Lock()
+	defer s.d.mu.Unlock()
 	s.proof = max(s.proof, sent)
 }
 
@@ -106,19 +119,49 @@ type seen struct {
 	underWay bool // its Join may arrive later than the question
 }
 
-// see takes note of what an exchange has said about tickets.
-func (s *session) see(asked []Ref, got Renewed, sent driver.Instant) map[Ref]seen {
-	found := make(map[Ref]seen, len(asked))
-	for i, st := range got.Standings[:min(len(asked), len(got.Standings))] {
-		found[asked[i]] = s.d.see(asked[i], st, s, sent)
+// question is about tickets. Those whose Join had no answer when it was asked may
+// come later, and so may those of which nothing was known then: that they do not stand
+// means nothing.
+type question struct {
+	refs []Ref
+	open map[Ref]*place
+}
+
+// asking notes what is known before a question is sent.
+func (d *Driver) asking(refs []Ref) question {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	q := question{refs, make(map[Ref]*place, len(refs))}
+	now := driver.Now()
+	for _, t := range refs {
+		p := d.places[t.ID]
+		if p == nil || p.queue != t.Queue {
+			continue
+		}
+		if p.state != unknown || p.joining == 0 && now.Sub(p.joined) > 2*p.s.ttl {
+			q.open[t] = p
+		}
+	}
+	return q
+}
+
+// see takes note of what an exchange has said about tickets, after the session was
+// renewed; 0 if it was not.
+func (s *session) see(asked question, got Renewed, sent, renewed driver.Instant) map[Ref]seen {
+	found := make(map[Ref]seen, len(asked.refs))
+	for i, st := range got.Standings[:min(len(asked.refs), len(got.Standings))] {
+		t := asked.refs[i]
+		found[t] = s.d.see(t, st, s, sent, renewed, asked.open[t])
 		if st.More {
-			s.d.settle(asked[i].Queue)
+			s.d.settle(t.Queue)
 		}
 	}
 	return found
 }
 
-func (d *Driver) see(t Ref, st Standing, s *session, sent driver.Instant) seen {
+// see takes note of what was said of one ticket. The place that was there when the
+// question was asked can be seen to be gone, and no other.
+func (d *Driver) see(t Ref, st Standing, s *session, sent, renewed driver.Instant, open *place) seen {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	p := d.places[t.ID]
@@ -129,14 +172,16 @@ func (d *Driver) see(t Ref, st Standing, s *session, sent driver.Instant) seen {
 		return seen{Standing: st}
 	}
 	if st.State == Gone {
-		underWay := p.state == unknown && (p.joining > 0 || sent.Sub(p.joined) < 2*s.ttl)
-		if !underWay && p.joined < sent {
+		if p == open {
 			d.ended(p)
 		}
-		return seen{st, 0, underWay}
+		return seen{st, 0, p != open}
 	}
 	p.seen(st, sent)
-	return seen{st, p.proven(), false}
+	if !st.Evicted && !st.Stray {
+		p.prove(renewed)
+	}
+	return seen{st, p.proof, false}
 }
 
 // unstrand has tickets extended again that were found to be strays, though the
@@ -151,12 +196,13 @@ func (s *session) unstrand(ctx context.Context, named map[Ref]bool, found map[Re
 	if len(r.Again) == 0 {
 		return nil
 	}
+	asked := s.d.asking(r.Look)
 	sent := driver.Now()
 	again, err := ask(ctx, s.d, func(ctx context.Context) (Renewed, error) { return s.d.store.Renew(ctx, s.id, r) })
 	if err != nil {
 		return s.heard(err)
 	}
-	maps.Copy(found, s.see(r.Look, again, sent))
+	maps.Copy(found, s.see(asked, again, sent, sent))
 	return nil
 }
 

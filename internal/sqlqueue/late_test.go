@@ -1,0 +1,118 @@
+package sqlqueue
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// staged is a store of which a test decides when it answers what.
+type staged struct {
+	Store
+	join  func() (Standing, error)
+	renew func(Renewal) (Renewed, error)
+	leave func(Leave) (Left, error)
+}
+
+func (s staged) Begin(context.Context, Session) error                          { return nil }
+func (s staged) Join(context.Context, Join) (Standing, error)                  { return s.join() }
+func (s staged) Leave(_ context.Context, l Leave) (Left, error)                { return s.leave(l) }
+func (s staged) Explain(err error) error                                       { return err }
+func (s staged) Close()                                                        {}
+func (s staged) Renew(_ context.Context, _ string, r Renewal) (Renewed, error) { return s.renew(r) }
+
+func stage(t *testing.T, s staged) *session {
+	t.Helper()
+	d := New(s, NewChannel())
+	t.Cleanup(func() { _ = d.Close() })
+	opened, err := d.Open(t.Context(), driver.SessionOptions{TTL: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return opened.(*session)
+}
+
+var mutex = driver.Request{ID: NewID(), Queue: "q", Kind: driver.Mutex, Units: 1, Capacity: 1}
+
+// Promise: a heartbeat that was asked about a ticket before its Join arrived, and is
+// answered after the Join, does not make it forgotten: what a session has forgotten it
+// would extend for ever.
+func TestAHeartbeatThatCrossesAJoin(t *testing.T) {
+	asked, joined := make(chan struct{}), make(chan struct{})
+	first := true
+	s := stage(t, staged{
+		join: func() (Standing, error) {
+			<-asked
+			return Standing{State: Held, Token: 7}, nil
+		},
+		renew: func(r Renewal) (Renewed, error) {
+			if first {
+				first = false
+				if len(r.Strand) != 1 {
+					t.Errorf("stranded: %v", r.Strand)
+				}
+				close(asked)
+				<-joined
+				return Renewed{Standings: make([]Standing, len(r.Look))}, nil // none stands
+			}
+			if len(r.Strand) != 1 || r.Strand[0].ID != mutex.ID {
+				t.Errorf("then stranded: %v", r.Strand)
+			}
+			return Renewed{Standings: []Standing{{State: Held, Token: 7, Stray: true, Left: time.Minute}}}, nil
+		},
+	})
+	go func() {
+		defer close(joined)
+		if k, err := s.Join(context.Background(), mutex); err != nil || !k.Held {
+			t.Errorf("Join: %v, %v", k, err)
+		}
+	}()
+	for { // until the Join is under way
+		s.d.mu.Lock()
+		under := len(s.places)
+		s.d.mu.Unlock()
+		if under == 1 {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	if _, err := s.Renew(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.Renew(t.Context(), nil)
+	if err != nil || len(got) != 1 || got[0].State != driver.Stray {
+		t.Errorf("the next heartbeat: %v, %v", got, err)
+	}
+}
+
+// Promise: a Join without an answer may still arrive: a Leave has it refused, and as
+// long as it is not left its ticket is a stray.
+func TestAJoinWithoutAnAnswer(t *testing.T) {
+	var refused time.Duration
+	s := stage(t, staged{
+		join:  func() (Standing, error) { return Standing{}, context.DeadlineExceeded },
+		leave: func(l Leave) (Left, error) { refused = l.Refuse; return Left{}, driver.ErrGone },
+		renew: func(r Renewal) (Renewed, error) {
+			if len(r.Strand) != 1 {
+				t.Errorf("stranded: %v", r.Strand)
+			}
+			return Renewed{Standings: make([]Standing, len(r.Look))}, nil
+		},
+	})
+	if _, err := s.Join(t.Context(), mutex); err == nil {
+		t.Fatal("Join succeeds")
+	}
+	for range 2 {
+		if _, err := s.Renew(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Leave(t.Context(), driver.Ticket{ID: mutex.ID, Queue: mutex.Queue}, true); err != driver.ErrGone {
+		t.Errorf("Leave: %v", err)
+	}
+	if refused < s.ttl {
+		t.Errorf("its Join is refused for %v", refused)
+	}
+}
