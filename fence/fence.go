@@ -8,7 +8,7 @@
 //
 //   - [Table] keeps the largest token of each resource in a table of its own,
 //     [Column] in the very row that is written; both check inside the caller's
-//     transaction.
+//     transaction, on PostgreSQL, MySQL, MariaDB and SQLite.
 //   - [File] keeps it in a file, for resources that several processes of one
 //     machine share; [Highest] in memory, for a resource that one process owns.
 //

@@ -13,7 +13,9 @@ import (
 // sql.DB.BeginTx, the transaction is rolled back when ctx ends.
 //
 // On PostgreSQL, MySQL and MariaDB it is a transaction of READ COMMITTED, in
-// which what is read after a Lock is the latest state. Nothing is waited for.
+// which what is read after a Lock is the latest state. Nothing is waited for. A
+// MySQL whose binlog_format is STATEMENT refuses writes in it: lock in a
+// transaction of your own there.
 //
 // On SQLite it is a BEGIN IMMEDIATE: Begin waits until the transaction has the
 // write lock of the file. Then every read and write of the transaction is of the
@@ -33,7 +35,7 @@ func (t *Table) Begin(ctx context.Context, db Beginner, opts ...Option) (*sql.Tx
 // database's error that means it, all of it is done again, as by [Table.Retry].
 //
 // f must return every error of the transaction, and do nothing outside of it
-// that cannot be done twice. An error of the commit that says nothing of what
+// that cannot be done twice. The options are those of Begin. An error of the commit that says nothing of what
 // became of it, such as a broken connection, is returned.
 func (t *Table) Do(ctx context.Context, db Beginner, calls int, f func(ctx context.Context, tx *sql.Tx) error, opts ...Option) error {
 	return do(ctx, db, t.rows, calls, f, configOf(opts))

@@ -66,6 +66,23 @@ func sellsExactlyInDatabase(t *testing.T, database string) {
 	}
 }
 
+// Promise: where the locks are has nothing to do with where the shop is.
+func TestTheLocksAndTheShopAreApart(t *testing.T) {
+	pg, maria := pgtest.Start(t).URL(), mysqltest.Start(t).URL()
+	for url, database := range map[string]string{pg: maria, maria: pg} {
+		tempDir(t)
+		results, err := Run(t.Context(), Config{
+			Stock: 20, Buyers: 60, Workers: 8, URL: url, Database: database, Strategies: []string{"mutex", "fenced"},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := Check(results); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // Promise: a database that cannot be used is an error at once that says why and shows
 // no password.
 func TestADatabaseThatCannotBeUsedIsAnError(t *testing.T) {
