@@ -2,19 +2,192 @@ package mysqllock
 
 import (
 	"context"
+	"database/sql"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/doctor"
 )
 
-// everyLock is the promise that a server keeps that can be reached.
-const everyLock = "every lock: none can be acquired or renewed"
+const (
+	everyLock = "every lock: none can be acquired or renewed"
+	exclusion = "exclusion: two could hold one lock"
+	waking    = "speed: waiters are woken as soon as a lock is free"
+	speed     = "speed"
+)
 
-// Check examines the server.
+// Check examines the server, and what of it this user may use.
 func (s *store) Check(ctx context.Context) []driver.Finding {
-	var version string
-	if err := s.row(ctx, "SELECT VERSION()", nil, &version); err != nil {
-		return []driver.Finding{doctor.Of("server", doctor.Fail(everyLock, "see that the server runs, and that the URL names it", "%v", err))}
+	began := time.Now()
+	v, err := s.variables(ctx)
+	if err != nil {
+		return []driver.Finding{doctor.Of("server", doctor.Fail(everyLock, "see that the server runs, and that the URL names it", "%v", s.Explain(err)))}
 	}
-	return []driver.Finding{doctor.Of("server", doctor.Fine("%s", version))}
+	all := []driver.Finding{doctor.Of("server", checkTrip(time.Since(began)))}
+	for _, c := range []struct {
+		name string
+		of   func(context.Context, variables) driver.Finding
+	}{
+		{"version", checkVersion},
+		{"tables", s.checkTables},
+		{"writing", s.checkWriting},
+		{"power", checkPower},
+		{"cluster", checkCluster},
+		{"waking", s.checkWaking},
+		{"connections", s.checkConnections},
+		{"clock", s.checkClock},
+	} {
+		all = append(all, doctor.Of(c.name, c.of(ctx, v)))
+	}
+	return all
+}
+
+// variables are settings of the server, by their names in lower case.
+type variables map[string]string
+
+func (v variables) on(name string) bool { return v[name] == "ON" || v[name] == "1" }
+
+func (s *store) variables(ctx context.Context) (v variables, err error) {
+	err = s.rows(ctx, "SHOW GLOBAL VARIABLES", nil, func() { v = variables{} }, func(r *sql.Rows) error {
+		var name, value string
+		err := r.Scan(&name, &value)
+		v[strings.ToLower(name)] = value
+		return err
+	})
+	return v, err
+}
+
+func checkTrip(trip time.Duration) driver.Finding {
+	const slow = 200 * time.Millisecond
+	if trip > slow {
+		return doctor.Warn(speed+": each grant and each release takes that long at least", "use a server nearby", "it answers in %v", doctor.Short(trip))
+	}
+	return doctor.Fine("it answers in %v", doctor.Short(trip))
+}
+
+func checkVersion(_ context.Context, v variables) driver.Finding {
+	text := v["version"]
+	var major, minor int
+	_, _ = fmt.Sscanf(text, "%d.%d", &major, &minor)
+	maria := strings.Contains(text, "MariaDB")
+	switch {
+	case maria && (major < 10 || major == 10 && minor < 6), !maria && major < 8:
+		return doctor.Warn(everyLock, "use MariaDB 10.6 or MySQL 8.0, or a later one", "version %s is older than what this was written for", text)
+	case !maria:
+		return doctor.Warn("all: nothing of this was tested on it", "run your own tests before you rely on it", "version %s: the tests use MariaDB 10.11", text)
+	}
+	return doctor.Fine("version %s (the tests use MariaDB 10.11)", text)
+}
+
+func (s *store) checkTables(ctx context.Context, _ variables) driver.Finding {
+	if _, err := s.layout(ctx); err != nil {
+		return doctor.Fail(everyLock, "have them made by somebody who may (mysqllock.Script has the statements), and grant EXECUTE, SELECT, INSERT, UPDATE and DELETE", "%v", err)
+	}
+	var engine string
+	err := s.row(ctx, "SELECT COALESCE(GROUP_CONCAT(table_name), '') FROM information_schema.tables WHERE table_schema = DATABASE() AND engine <> 'InnoDB' AND table_name IN (?,?,?,?)",
+		[]any{s.prefix + "queues", s.prefix + "tickets", s.prefix + "sessions", s.prefix + "cells"}, &engine)
+	switch {
+	case err != nil:
+		return doctor.Warn(exclusion, "see the error", "what the tables are made of is not known: %v", err)
+	case engine != "":
+		return doctor.Fail(exclusion, "ALTER TABLE … ENGINE=InnoDB", "tables without transactions: %s", engine)
+	}
+	return doctor.Fine("the tables %s* are there", s.prefix)
+}
+
+// checkWriting changes a cell that nobody uses.
+func (s *store) checkWriting(ctx context.Context, v variables) driver.Finding {
+	if v.on("read_only") || v.on("innodb_read_only") || v.on("super_read_only") {
+		return doctor.Fail(everyLock, "name the primary in the URL", "the server is read-only")
+	}
+	_, err := s.Swap(ctx, driver.Swap{ID: strings.Repeat("0", 32), Name: "interlock/doctor/value", Version: driver.MaxToken})
+	if err != nil && err != driver.ErrConflict { // which is written, too
+		return doctor.Fail(everyLock, "GRANT EXECUTE, SELECT, INSERT, UPDATE, DELETE ON the database", "%v", err)
+	}
+	return doctor.Fine("this user may change the tables")
+}
+
+// checkPower is about what a server forgets that has confirmed it.
+func checkPower(_ context.Context, v variables) driver.Finding {
+	promise := exclusion + ", and tokens could be given twice, when the server comes back from a crash"
+	switch v["innodb_flush_log_at_trx_commit"] {
+	case "0":
+		return doctor.Warn(promise, "SET GLOBAL innodb_flush_log_at_trx_commit = 1", "a crash of the server loses the last second, grants included (innodb_flush_log_at_trx_commit = 0)")
+	case "2", "3":
+		return doctor.Warn(strings.Replace(promise, "a crash", "a power loss", 1), "SET GLOBAL innodb_flush_log_at_trx_commit = 1",
+			"a power loss loses the last second, grants included (innodb_flush_log_at_trx_commit = %s)", v["innodb_flush_log_at_trx_commit"])
+	}
+	if m := v["innodb_flush_method"]; m == "nosync" || v.on("debug_no_sync") {
+		return doctor.Warn(promise, "set another innodb_flush_method", "the server does not wait for its disk (%s)", m)
+	}
+	return doctor.Fine("what the server has confirmed is on its disk")
+}
+
+func checkCluster(_ context.Context, v variables) driver.Finding {
+	if v.on("wsrep_on") {
+		return doctor.Warn(exclusion+" while a node is cut off; and waiters look again and again, instead of being woken",
+			"send all clients to the same node, and see that wsrep_sync_wait is 7 if they cannot be",
+			"a node of a Galera cluster (wsrep_on)")
+	}
+	return doctor.Fine("not a node of a Galera cluster")
+}
+
+// checkWaking rings a bell of its own.
+func (s *store) checkWaking(ctx context.Context, _ variables) driver.Finding {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	conn, err := s.db.Conn(ctx)
+	if err != nil {
+		return doctor.Warn(waking, "see the error", "%v", err)
+	}
+	defer discard(conn)
+	name := fmt.Sprintf("interlock_doctor_%d", time.Now().UnixNano())
+	var id, ok sql.NullInt64
+	if err := conn.QueryRowContext(ctx, "SELECT CONNECTION_ID(), GET_LOCK(?, 0)", name).Scan(&id, &ok); err != nil {
+		return doctor.Warn(waking, "see the error: without GET_LOCK waiters look again and again", "%v", err)
+	}
+	var seen sql.NullInt64
+	if err := s.row(ctx, "SELECT IS_USED_LOCK(?)", []any{name}, &seen); err != nil || seen != id {
+		return doctor.Warn(waking, "use a connection to one server, without a proxy that spreads statements",
+			"a lock that one connection has is not seen by another (%v)", err)
+	}
+	if _, err := s.exec(ctx, "KILL QUERY "+strconv.FormatInt(id.Int64, 10)); err != nil {
+		return doctor.Warn(waking, "let all clients use the same user", "the statement of another connection may not be ended: %v", err)
+	}
+	return doctor.Fine("those that wait can be woken")
+}
+
+func (s *store) checkConnections(ctx context.Context, v variables) driver.Finding {
+	most := s.db.Stats().MaxOpenConnections
+	if most > 0 && most < 4 {
+		return doctor.Warn(waking, "SetMaxOpenConns(4) or more", "the pool has %d connections, of which two would wait", most)
+	}
+	var name string
+	var used int
+	if err := s.row(ctx, "SHOW GLOBAL STATUS LIKE 'Threads_connected'", nil, &name, &used); err != nil {
+		return doctor.Warn(everyLock, "see the error", "%v", err)
+	}
+	limit, _ := strconv.Atoi(v["max_connections"])
+	if limit > 0 && used*10 > limit*9 {
+		return doctor.Warn(everyLock, "raise max_connections", "%d of %d connections of the server are used", used, limit)
+	}
+	return doctor.Fine("%d of %d connections of the server are used", used, limit)
+}
+
+// checkClock compares the server's clock with that of this machine.
+func (s *store) checkClock(ctx context.Context, _ variables) driver.Finding {
+	var at int64
+	began := time.Now()
+	if err := s.row(ctx, "SELECT {now}", nil, &at); err != nil {
+		return doctor.Warn(speed, "see the error", "%v", err)
+	}
+	off := time.UnixMicro(at).Sub(began.Add(time.Since(began) / 2))
+	if off.Abs() > time.Second {
+		return doctor.Warn("when leases end: the server's clock must not be set forward while leases run", "let both machines follow the same time servers",
+			"the server's clock differs from this machine's by %v", doctor.Short(off))
+	}
+	return doctor.Fine("the server's clock differs from this machine's by %v", doctor.Short(off))
 }

@@ -34,7 +34,7 @@ var wellNamed = regexp.MustCompile(`^[0-9A-Za-z_$]*$`)
 
 func checkPrefix(prefix string) error {
 	if !wellNamed.MatchString(prefix) || len(prefix) > 32 {
-		return driver.Invalid(fmt.Errorf("mysql: the prefix %q is not made of at most 32 letters, digits and _", prefix))
+		return driver.Invalid(fmt.Errorf("mysql: table_prefix=%q is not made of at most 32 letters, digits and _", prefix))
 	}
 	return nil
 }

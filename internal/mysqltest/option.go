@@ -17,7 +17,7 @@ type settings struct {
 // Config adds a line to the server's configuration file: "wait_timeout", "5". A
 // later line overrides an earlier one; without a value it is a switch.
 func Config(key string, value ...string) Option {
-	return func(s *settings) { s.lines = append(s.lines, line(key, strings.Join(value, ","))) }
+	return func(s *settings) { s.lines = append(s.lines, line(key, value...)) }
 }
 
 // Without Synced or Lazy a server writes every commit to its files, but does not
@@ -39,7 +39,7 @@ func (s *settings) file(lines ...string) string {
 	all := []string{
 		"[mariadbd]\n",
 		line("bind_address", "127.0.0.1"),
-		line("skip_name_resolve", ""),
+		line("skip_name_resolve"),
 		// Small and quick.
 		line("innodb_log_file_size", logSize),
 		line("innodb_buffer_pool_size", "24M"),
@@ -51,15 +51,16 @@ func (s *settings) file(lines ...string) string {
 		line("max_connections", "2000"),
 	}
 	if !s.synced {
-		all = append(all, line("debug_no_sync", ""))
+		all = append(all, line("debug_no_sync"))
 	}
 	all = append(append(all, lines...), s.lines...)
 	return strings.Join(all, "")
 }
 
-func line(key, value string) string {
-	if value == "" {
+func line(key string, value ...string) string {
+	if len(value) == 0 {
 		return key + "\n"
 	}
-	return fmt.Sprintf("%s=\"%s\"\n", key, strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(value))
+	text := strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(strings.Join(value, ","))
+	return fmt.Sprintf("%s=\"%s\"\n", key, text)
 }

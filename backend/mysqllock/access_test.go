@@ -1,0 +1,206 @@
+package mysqllock_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/interlock-go/interlock/backend/mysqllock"
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/mysqltest"
+)
+
+// handsOver makes sure that a lock goes from one client to another that waits, sooner
+// than a heartbeat would find out.
+func handsOver(t *testing.T, one, other driver.Driver, queue string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	o := driver.SessionOptions{TTL: 10 * time.Minute}
+	a, err := one.Open(ctx, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close(ctx)
+	b, err := other.Open(ctx, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close(ctx)
+	held, err := a.Join(ctx, mutex(queue, 1))
+	if err != nil || !held.Held {
+		t.Fatal(held, err)
+	}
+	next, err := b.Join(ctx, mutex(queue, 2))
+	if err != nil || next.Held {
+		t.Fatal(next, err)
+	}
+	got := make(chan error, 1)
+	go func() {
+		_, err := b.Await(ctx, next)
+		got <- err
+	}()
+	if err := a.Leave(ctx, held, true); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-got; err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Leave(ctx, next, true); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func opened(t *testing.T, url string) driver.Driver {
+	t.Helper()
+	d, err := open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+// Promise: a user that may not make tables or procedures uses those that somebody else
+// has made with the statements that are printed.
+func TestUserWithFewRights(t *testing.T) {
+	s := mysqltest.Start(t)
+	s.Do("CREATE USER few@'%' IDENTIFIED BY 'pw'; GRANT SELECT, INSERT, UPDATE, DELETE, EXECUTE ON locks.* TO few@'%'")
+	few := s.URLOf("few", "pw")
+	_, err := open(t.Context(), few)
+	if err == nil || !driver.IsPermanent(err) || !strings.Contains(err.Error(), "rights") {
+		t.Fatalf("got %v, want what is missing", err)
+	}
+	script, err := mysqllock.Script(mysqllock.DefaultTablePrefix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Do(script)
+	handsOver(t, opened(t, few), opened(t, few), "few")
+}
+
+// Promise: clients that start at once make the tables once.
+func TestManyStartAtOnce(t *testing.T) {
+	s := mysqltest.Start(t)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			d, err := open(t.Context(), s.URL())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			d.Close()
+		})
+	}
+	all.Wait()
+	handsOver(t, opened(t, s.URL()), opened(t, s.URL()), "many")
+}
+
+// Promise: settings of a server and of sessions that programs choose change nothing.
+func TestSettings(t *testing.T) {
+	for _, settings := range [][]mysqltest.Option{
+		{mysqltest.Config("sql_mode", "ANSI", "TRADITIONAL", "NO_BACKSLASH_ESCAPES", "PAD_CHAR_TO_FULL_LENGTH"), mysqltest.Config("transaction_isolation", "READ-COMMITTED")},
+		{mysqltest.Config("sql_mode", ""), mysqltest.Config("transaction_isolation", "SERIALIZABLE"), mysqltest.Config("default_time_zone", "+05:30")},
+		{mysqltest.Config("autocommit", "0"), mysqltest.Config("wait_timeout", "2"), mysqltest.Config("max_statement_time", "3")},
+		{mysqltest.Config("log_bin", "binlog"), mysqltest.Config("server_id", "1"), mysqltest.Config("binlog_format", "STATEMENT"), mysqltest.Config("character_set_server", "latin1")},
+	} {
+		t.Run("", func(t *testing.T) {
+			t.Parallel()
+			s := mysqltest.Start(t, settings...)
+			one, other := opened(t, s.URL()), opened(t, s.URL())
+			for i := range 5 {
+				handsOver(t, one, other, fmt.Sprint("é\\'\"", i))
+			}
+		})
+	}
+}
+
+// Promise: the program's own pool serves, and is left open.
+func TestOwnPool(t *testing.T) {
+	s := mysqltest.Start(t)
+	for _, options := range []string{"", "?interpolateParams=true&parseTime=true&clientFoundRows=true"} {
+		db, err := sql.Open("mysql", s.DSN()+options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		one, err := mysqllock.New(t.Context(), db, mysqllock.TablePrefix("own_"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		other, err := mysqllock.New(t.Context(), db, mysqllock.TablePrefix("own_"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		handsOver(t, one, other, "own"+options)
+		one.Close()
+		other.Close()
+		if err := db.Ping(); err != nil {
+			t.Error(err)
+		}
+	}
+	db, err := sql.Open("mysql", s.DSN()+"?autocommit=0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := mysqllock.New(t.Context(), db); err == nil || !strings.Contains(err.Error(), "autocommit=1") {
+		t.Errorf("got %v, want what to add", err)
+	}
+}
+
+// Promise: connections are encrypted and checked as the URL says.
+func TestTLS(t *testing.T) {
+	s := mysqltest.Start(t, mysqltest.TLS(), mysqltest.Config("require_secure_transport", "ON"), mysqltest.Config("plugin_load_add", "auth_ed25519"))
+	ca := url.QueryEscape(s.CA)
+	handsOver(t, opened(t, s.URL()+"?ca="+ca), opened(t, s.URL()+"?tls=skip-verify"), "tls")
+	s.Do("CREATE USER cert@'%' IDENTIFIED BY 'pw' REQUIRE X509; GRANT ALL ON locks.* TO cert@'%'; " +
+		"CREATE USER ed@'%' IDENTIFIED VIA ed25519 USING PASSWORD('pw'); GRANT ALL ON locks.* TO ed@'%'")
+	opened(t, s.URLOf("cert", "pw")+"?ca="+ca+"&cert="+url.QueryEscape(s.ClientCert)+"&key="+url.QueryEscape(s.ClientKey))
+	opened(t, s.URLOf("ed", "pw")+"?ca="+ca)
+	for _, wrong := range []string{s.URL(), s.URL() + "?tls=true", s.URLOf("cert", "pw") + "?ca=" + ca, s.URLOf("ed", "other") + "?ca=" + ca} {
+		d, err := open(t.Context(), wrong)
+		if err == nil {
+			d.Close()
+			t.Errorf("%s is let in", wrong)
+		}
+	}
+}
+
+// Promise: a wrong URL is refused with the reason, and a password is never shown.
+func TestWrongURLs(t *testing.T) {
+	s := mysqltest.Start(t)
+	at := "mysql://app:secret@" + s.Addr
+	for wrong, says := range map[string]string{
+		at + "/":      "names no database",
+		at + "/other": "database of the URL",
+		"mysql://app:secre7@" + s.Addr + "/locks": "user and password",
+		at + "/locks?table_prefix=a-b":            "table_prefix",
+		at + "/locks?tls=maybe":                   "tls=maybe",
+		at + "/locks?ca=/nowhere":                 "ca",
+		at + "/locks?cert=x":                      "belong together",
+		at + "/locks?nonsense=1":                  "nonsense",
+		at + "/locks?max_connections=2":           "at least 4",
+	} {
+		_, err := open(t.Context(), wrong)
+		if err == nil || !driver.IsPermanent(err) || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "secre") {
+			t.Errorf("%s: got %v, want %q", wrong, err, says)
+		}
+	}
+	if _, err := open(t.Context(), at+"/locks?tls=true"); err == nil || !strings.Contains(err.Error(), "TLS") {
+		t.Errorf("without TLS: %v", err)
+	}
+}
+
+// Promise: of several hosts the one that can be written to is used.
+func TestSeveralHosts(t *testing.T) {
+	reader, writer := mysqltest.Start(t, mysqltest.Config("read_only", "ON")), mysqltest.Start(t)
+	u := "mariadb://app:secret@127.0.0.1:1," + reader.Addr + "," + writer.Addr + "/locks"
+	handsOver(t, opened(t, u), opened(t, writer.URL()), "several")
+}

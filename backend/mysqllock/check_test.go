@@ -1,0 +1,47 @@
+package mysqllock_test
+
+import (
+	"testing"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/doctor/doctortest"
+	"github.com/interlock-go/interlock/internal/mysqltest"
+)
+
+func examined(t *testing.T, url string) doctortest.Report {
+	t.Helper()
+	d, err := open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	return doctortest.Examine(t, t.Context(), d)
+}
+
+// Promise: the doctor says what of a server weakens a promise, and names the remedy.
+func TestDoctor(t *testing.T) {
+	s := mysqltest.Start(t)
+	r := examined(t, s.URL())
+	for _, check := range []string{"server", "version", "tables", "writing", "power", "cluster", "waking", "connections", "clock"} {
+		r.Has(check, driver.OK)
+	}
+	s.Set("innodb_flush_log_at_trx_commit", "2")
+	examined(t, s.URL()).Has("power", driver.Warn, "power loss", "innodb_flush_log_at_trx_commit = 1")
+	s.Set("innodb_flush_log_at_trx_commit", "0")
+	examined(t, s.URL()).Has("power", driver.Warn, "a crash of the server")
+	s.Set("read_only", "1")
+	examined(t, s.URL()).Has("writing", driver.Fail, "read-only", "primary")
+	s.Set("read_only", "0")
+	s.Do("ALTER TABLE interlock_cells ENGINE=MyISAM")
+	examined(t, s.URL()).Has("tables", driver.Fail, "interlock_cells", "InnoDB")
+	s.Do("DROP PROCEDURE interlock_v1_hello; ALTER TABLE interlock_cells ENGINE=InnoDB")
+	d, err := open(t.Context(), s.URL()) // it makes what is missing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	s.Do("DROP PROCEDURE interlock_v1_hello")
+	doctortest.Examine(t, t.Context(), d).Has("tables", driver.Fail, "EXECUTE")
+	s.Kill()
+	doctortest.Examine(t, t.Context(), d).Has("server", driver.Fail, "see that the server runs")
+}
