@@ -18,7 +18,7 @@ import (
 func TestMain(m *testing.M) { drivertest.Main(m) }
 
 func TestConformance(t *testing.T) {
-	s := pgtest.Start(t)
+	s := pgtest.Start(t, pgtest.Durable()) // else it would not pass its examination
 	conform(t, s, "")
 }
 
