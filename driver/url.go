@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -81,6 +82,9 @@ func userinfo(name, password string, has bool) (*url.Userinfo, error) {
 	return url.UserPassword(name, password), nil
 }
 
+// secret is the password within a URL, and rather too much than too little.
+var secret = regexp.MustCompile(`(://[^:@]*):.*@`)
+
 // String returns the URL with its password hidden.
 func (u *URL) String() string {
 	var b strings.Builder
@@ -101,6 +105,11 @@ func (u *URL) String() string {
 		for k := range shown {
 			if strings.Contains(strings.ToLower(k), "password") {
 				shown[k] = []string{"xxxxx"}
+				continue
+			}
+			shown[k] = slices.Clone(shown[k])
+			for i, v := range shown[k] { // an option may be a URL, too
+				shown[k][i] = secret.ReplaceAllString(v, "$1:xxxxx@")
 			}
 		}
 		b.WriteString("?" + shown.Encode())

@@ -1,0 +1,94 @@
+package pglock_test
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/interlock-go/interlock/backend/pglock"
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/pgtest"
+)
+
+// Promise: a pool of the program's own will do however it sends queries, and is still
+// open when the driver is closed.
+func TestPoolsThatProgramsHave(t *testing.T) {
+	s := pgtest.Start(t)
+	for _, mode := range []pgx.QueryExecMode{
+		pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol,
+	} {
+		t.Run(mode.String(), func(t *testing.T) {
+			c, err := pgxpool.ParseConfig(s.URL())
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.ConnConfig.DefaultQueryExecMode = mode
+			pool, err := pgxpool.NewWithConfig(t.Context(), c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer pool.Close()
+			d, err := pglock.New(t.Context(), pool)
+			if err != nil {
+				t.Fatal(err)
+			}
+			handOver(t, d)
+			everything(t, d)
+			if err := d.Close(); err != nil {
+				t.Error(err)
+			}
+			if err := pool.Ping(t.Context()); err != nil {
+				t.Errorf("the pool: %v", err)
+			}
+		})
+	}
+}
+
+// everything sends arguments and reads answers of all types.
+func everything(t *testing.T, d driver.Driver) {
+	t.Helper()
+	ctx := t.Context()
+	value := []byte{0, 1, '\'', '\\', 255}
+	cell, err := d.Swap(ctx, driver.Swap{ID: newID(), Name: "it's a \\ name/value", Version: last(t, d, "it's a \\ name/value"), Value: value})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := d.Load(ctx, "it's a \\ name/value"); err != nil || got.Version != cell.Version || !bytes.Equal(got.Value, value) {
+		t.Errorf("Load: %v, %v", got, err)
+	}
+	a, err := d.Open(ctx, driver.SessionOptions{TTL: time.Minute, Owner: "it's \\ me"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := request("it's a \\ queue", 3)
+	r.Note, r.Hold = value, time.Hour
+	k := join(t, a, r)
+	if got, err := a.Renew(ctx, []driver.Ticket{k}); err != nil || len(got) != 1 || got[0].State != driver.Kept {
+		t.Errorf("Renew: %v, %v", got, err)
+	}
+	q, err := d.Follow(ctx, r.Queue, "")
+	if err != nil || len(q.Members) != 1 {
+		t.Fatalf("Follow: %v, %v", q, err)
+	}
+	if m := q.Members[0]; m.ID != k.ID || !bytes.Equal(m.Note, value) || m.Owner != "it's \\ me" || !m.Fixed || m.Token != k.Token {
+		t.Errorf("Follow: %+v", m)
+	}
+	if err := a.Leave(ctx, k, true); err != nil {
+		t.Error(err)
+	}
+	if err := a.Close(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+func last(t *testing.T, d driver.Driver, cell string) uint64 {
+	t.Helper()
+	c, err := d.Load(t.Context(), cell)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.Version
+}
