@@ -5,19 +5,20 @@
 --
 -- NOW_US stands for the time, PLANS for the settings that make plans not depend on
 -- how large the tables were when a connection first used them, DURABLE for what a
--- transaction does whose effects must outlast a crash, and, if the tables of locks
--- are logged, COMMITTED for the same and LAZY for what one does whose effects need
--- not: what a crash loses is always the last, so it can only lose that a ticket was
--- left, whose session then does not name it any more.
+-- transaction does whose effects must outlast a crash, and COMMITTED for the same if
+-- the tables of locks are logged: even that a ticket was left must not be forgotten,
+-- since it would come back as one that its session does not know and yet keeps.
 --
 -- Codes: 1 held, 2 waits, -1 busy, -2 gone, -3 other kind or capacity, -4 tokens used
 -- up, -5 not held, -6 session over.
 
--- The grace after a crash, and where numbers of new rows begin.
+-- The grace after a crash, and where numbers of new rows begin. Queues that have
+-- tickets of a fixed end get their rows at once: their holders need not line up again.
 CREATE FUNCTION @revive() RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
 	m @meta;
 	now bigint;
+	v_queue text;
 BEGIN
 	SELECT * INTO STRICT m FROM @meta r WHERE r.one FOR UPDATE;
 	PERFORM FROM @sentinel r WHERE r.one;
@@ -29,6 +30,9 @@ BEGIN
 	UPDATE @meta SET incarnation = m.incarnation + 1, high = greatest(m.high, now / 10) + 60000000 WHERE one;
 	INSERT INTO @sentinel(incarnation, safe, floor)
 		VALUES (m.incarnation + 1, CASE WHEN m.incarnation = 0 THEN 0 ELSE now + m.longest + m.longest / 100 END, m.high);
+	FOR v_queue IN SELECT DISTINCT r.queue FROM @fixed r WHERE r.ends > now ORDER BY r.queue LOOP
+		PERFORM @make(v_queue);
+	END LOOP;
 END $$;
 
 -- Makes the row of a queue, with the tickets of a fixed end that it had before a
@@ -47,8 +51,8 @@ BEGIN
 		SELECT * INTO STRICT x FROM @sentinel r WHERE r.one;
 	END IF;
 	base := greatest(x.floor, coalesce((SELECT r.floor FROM @floor r WHERE r.queue = p_queue), 0));
-	INSERT INTO @queue(name, kind, capacity, last, granted, shift, used, tickets, waiting, unclean, watched, frozen, slow)
-		VALUES (p_queue, '', 0, base, base, 0, 0, 0, 0, x.incarnation > 1, false, x.safe, x.safe)
+	INSERT INTO @queue(name, kind, capacity, last, granted, shift, most, used, tickets, waiting, unclean, watched, frozen, slow)
+		VALUES (p_queue, '', 0, base, base, 0, 0, 0, 0, 0, x.incarnation > 1, false, x.safe, x.safe)
 		ON CONFLICT DO NOTHING;
 	IF NOT FOUND THEN
 		RETURN;
@@ -61,6 +65,23 @@ BEGIN
 		UPDATE @queue q SET kind = f.kind, capacity = f.capacity, last = greatest(base + k, f.token), granted = greatest(base + k, f.token),
 			used = q.used + f.units, tickets = q.tickets + 1 WHERE q.name = p_queue;
 	END LOOP;
+END $$;
+
+-- Has a token written down before it is given out, so that those after a crash are
+-- larger. Tokens near the clock are provided for by one row; those that are far
+-- ahead, since a floor was raised or the clock was set back, each queue by itself.
+CREATE FUNCTION @provide(q @queue, token bigint, now bigint) RETURNS @queue LANGUAGE plpgsql AS $$
+BEGIN
+	SELECT m.high INTO q.most FROM @meta m WHERE m.one;
+	IF token >= q.most AND token < now / 10 + 30000000 THEN
+		DURABLE
+		UPDATE @meta m SET high = greatest(m.high, now / 10 + 60000000) WHERE m.one RETURNING m.high INTO q.most;
+	ELSIF token >= q.most THEN
+		DURABLE
+		INSERT INTO @floor AS f (queue, floor) VALUES (q.name, least(token + 1000000, 2251799813685247))
+			ON CONFLICT (queue) DO UPDATE SET floor = greatest(f.floor, excluded.floor) RETURNING f.floor INTO q.most;
+	END IF;
+	RETURN q;
 END $$;
 
 -- Locks the row of a queue, which is made if there is none.
@@ -88,7 +109,7 @@ BEGIN
 		END LOOP;
 	END IF;
 	UPDATE @queue r SET kind = q.kind, capacity = q.capacity, last = q.last, granted = q.granted, shift = q.shift,
-		used = q.used, tickets = q.tickets, waiting = q.waiting, unclean = q.unclean, watched = false, frozen = q.frozen,
+		most = q.most, used = q.used, tickets = q.tickets, waiting = q.waiting, unclean = q.unclean, watched = false, frozen = q.frozen,
 		slow = q.slow, id = q.id, units = q.units, session = q.session, since = q.since, note = q.note
 		WHERE r.name = q.name;
 END $$;
@@ -178,6 +199,7 @@ BEGIN
 	ELSE
 		DELETE FROM @ticket r WHERE r.queue = q.name AND r.n = t.n;
 		IF t.flags & 1 <> 0 THEN
+			DURABLE
 			DELETE FROM @fixed r WHERE r.id = t.id;
 		END IF;
 	END IF;
@@ -392,6 +414,10 @@ BEGIN
 		UPDATE @meta m SET longest = greatest(m.longest, p_ttl) WHERE m.one;
 	END IF;
 	PERFORM @raise_high(now);
+	PERFORM FROM @sentinel r WHERE r.one;
+	IF NOT FOUND THEN
+		PERFORM @revive();
+	END IF;
 	INSERT INTO @session(id, channel, owner, ttl, expires, over) VALUES (p_session, p_channel, p_owner, p_ttl, NOW_US + p_ttl, false);
 	RETURN ARRAY[1];
 END $$;
@@ -423,6 +449,7 @@ BEGIN
 		UPDATE @queue r SET kind = p_kind, capacity = p_capacity, last = greatest(r.last + 1, now / 10), granted = greatest(r.last + 1, now / 10),
 			used = p_units, tickets = 1, id = p_id, units = p_units, session = p_session, since = now, note = p_note
 			WHERE r.name = p_queue AND r.tickets = 0 AND r.slow <= now AND NOT r.watched AND r.last < 2251799813685246
+				AND greatest(r.last + 1, now / 10) < r.most
 				AND EXISTS (SELECT FROM @session s WHERE s.id = p_session AND NOT s.over AND s.expires > now)
 			RETURNING r.last, r.unclean INTO token, swept;
 		IF FOUND THEN
@@ -486,6 +513,8 @@ BEGIN
 	token := greatest(q.last + 1, now / 10 - q.shift);
 	IF token + q.shift >= 2251799813685247 THEN
 		RETURN ARRAY[-4];
+	ELSIF token + q.shift >= q.most THEN
+		q := @provide(q, token + q.shift, now);
 	END IF;
 	q := @unfold(q);
 	q.last := token;
@@ -548,7 +577,7 @@ DECLARE
 	more boolean := false;
 	got record;
 BEGIN
-	LAZY
+	COMMITTED
 	-- The short way: nobody else is there.
 	UPDATE @queue r SET tickets = 0, used = 0, id = NULL, units = NULL, session = NULL, note = NULL,
 		unclean = CASE WHEN r.units = r.capacity THEN NOT clean ELSE r.unclean END
@@ -621,7 +650,7 @@ DECLARE
 	more boolean := false;
 	got record;
 BEGIN
-	LAZY
+	COMMITTED
 	q := @lock(p_queue);
 	now := NOW_US;
 	got := @find(q, p_session, p_id, false, now); t := got.t; code := got.code;
@@ -732,6 +761,8 @@ BEGIN
 			t.ends := least(t.ends, now + coalesce(p_ttl, 15000000));
 			UPDATE @fixed r SET ends = t.ends, flags = t.flags | 2 WHERE r.id = t.id;
 		ELSE
+			-- A renewal of the session that is under way may have promised more.
+			PERFORM FROM @session s WHERE s.id = t.session FOR UPDATE;
 			t.ends := @ends(t);
 		END IF;
 		UPDATE @ticket r SET ends = t.ends, flags = (t.flags & ~16) | 2 WHERE r.queue = p_queue AND r.n = t.n;
@@ -768,6 +799,9 @@ BEGIN
 	q := @unfold(q);
 	UPDATE @ticket t SET token = t.n + q.shift WHERE t.queue = p_queue AND t.n <= q.granted AND t.token IS NULL;
 	q.shift := q.shift + lift;
+	IF q.last + q.shift >= q.most THEN
+		q := @provide(q, q.last + q.shift, NOW_US);
+	END IF;
 	PERFORM @save(q);
 	RETURN ARRAY[1];
 END $$;
@@ -790,7 +824,9 @@ BEGIN
 		ELSE
 			SELECT * INTO t FROM @ticket r WHERE r.id = ids[i] AND r.queue = queues[i];
 		END IF;
-		IF t.id IS NULL OR t.flags & 1 = 0 AND t.session <> p_session OR @ends(t) <= now THEN
+		IF t.id IS NULL AND NOT EXISTS (SELECT FROM @sentinel r WHERE r.one) THEN
+			RAISE 'interlock: after a crash, a new session has to begin first';
+		ELSIF t.id IS NULL OR t.flags & 1 = 0 AND t.session <> p_session OR @ends(t) <= now THEN
 			RETURN NEXT ARRAY[-2];
 		ELSE
 			RETURN NEXT @standing(q, t, due, now);
@@ -802,6 +838,7 @@ CREATE FUNCTION @renew(p_session uuid, strand_queues text[], strand_ids uuid[], 
 	look_queues text[], look_ids uuid[]) RETURNS SETOF bigint[] LANGUAGE plpgsql PLANS AS $$
 DECLARE
 	now bigint;
+	locked text[] := '{}';
 	v_queue text;
 	q @queue;
 	t @ticket;
@@ -809,9 +846,16 @@ BEGIN
 	COMMITTED
 	IF cardinality(strand_ids) + cardinality(again_ids) > 0 THEN
 		FOR v_queue IN SELECT DISTINCT u.queue COLLATE "C" AS queue FROM unnest(strand_queues || again_queues) u(queue) ORDER BY 1 LOOP
-			SELECT * INTO q FROM @queue r WHERE r.name = v_queue FOR UPDATE;
-			CONTINUE WHEN NOT FOUND;
-			now := NOW_US;
+			PERFORM FROM @queue r WHERE r.name = v_queue FOR UPDATE;
+			IF FOUND THEN
+				locked := locked || v_queue;
+			END IF;
+		END LOOP;
+		-- Another renewal that is under way may have promised more.
+		PERFORM FROM @session s WHERE s.id = p_session FOR UPDATE;
+		now := NOW_US;
+		FOREACH v_queue IN ARRAY locked LOOP
+			SELECT * INTO STRICT q FROM @queue r WHERE r.name = v_queue;
 			IF q.id = ANY (strand_ids) AND q.session = p_session THEN
 				q := @unfold(q);
 				UPDATE @queue r SET id = NULL, units = NULL, session = NULL, note = NULL WHERE r.name = v_queue;
@@ -942,6 +986,9 @@ BEGIN
 	UPDATE @sentinel x SET floor = greatest(x.floor, (SELECT max(gone.last) FROM gone)) WHERE x.one AND EXISTS (SELECT FROM gone);
 	RETURN QUERY SELECT DISTINCT d.queue::text FROM (
 		(SELECT t.queue FROM @ticket t WHERE t.ends <= now LIMIT 100)
+		UNION ALL
+		(SELECT q.name FROM @queue q LEFT JOIN @session s ON s.id = q.session
+			WHERE q.id IS NOT NULL AND (s.id IS NULL OR greatest(s.expires, q.since + s.ttl) <= now) LIMIT 100)
 		UNION ALL
 		(SELECT t.queue FROM @session s JOIN @ticket t ON t.session = s.id AND t.ends IS NULL WHERE s.expires <= now LIMIT 100)) d;
 END $$;

@@ -104,20 +104,19 @@ const (
 	plans = `SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_sort = off SET jit = off`
 
 	durable = `IF current_setting('synchronous_commit') = 'off' THEN PERFORM set_config('synchronous_commit', 'on', true); END IF;`
-	lazy    = `PERFORM set_config('synchronous_commit', 'off', true);`
 )
 
 // expand fills in what stands for something else in the SQL of this package.
 func (s Schema) expand(sql string) string {
-	locking, unlogged, committed, leaving := "UNLOGGED ", "true", "", ""
+	locking, unlogged, committed := "UNLOGGED ", "true", ""
 	if s.Logged {
-		locking, unlogged, committed, leaving = "", "false", durable, lazy
+		locking, unlogged, committed = "", "false", durable
 	}
 	sql = reference.ReplaceAllStringFunc(sql, func(ref string) string { return s.name(ref[1:]) })
 	return strings.NewReplacer(
 		"UNLOGGED?", unlogged, "LOCKING TABLE", locking+"TABLE",
 		"NOW_US", nowUS, " PLANS AS", " "+plans+" AS",
-		"\tDURABLE\n", "\t"+durable+"\n", "\tCOMMITTED\n", lineIf(committed), "\tLAZY\n", lineIf(leaving),
+		"\tDURABLE\n", "\t"+durable+"\n", "\tCOMMITTED\n", lineIf(committed),
 	).Replace(sql)
 }
 

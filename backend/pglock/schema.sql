@@ -8,7 +8,7 @@ CREATE TABLE @meta(                -- one row
 	version     integer NOT NULL,
 	unlogged    boolean NOT NULL,
 	incarnation bigint NOT NULL,   -- how often the unlogged tables were found empty
-	high        bigint NOT NULL,   -- no token as large as this was given out
+	high        bigint NOT NULL,   -- no token as large as this was given out, but in queues that have a larger floor
 	longest     bigint NOT NULL    -- the longest TTL of all sessions ever
 );
 INSERT INTO @meta VALUES (true, 1, UNLOGGED?, 0, 0, 0);
@@ -37,6 +37,7 @@ CREATE LOCKING TABLE @queue(
 	last        bigint NOT NULL,   -- the largest number that was given out
 	granted     bigint NOT NULL,   -- tickets up to this number are held
 	shift       bigint NOT NULL,   -- token = number + shift
+	most        bigint NOT NULL,   -- all tokens are smaller; larger ones need to be provided for a crash first
 	used        bigint NOT NULL,   -- units of the held tickets
 	tickets     bigint NOT NULL,
 	waiting     bigint NOT NULL,   -- how many of them wait
@@ -100,7 +101,7 @@ CREATE TABLE @fixed(               -- tickets with a fixed end, which outlast a 
 );
 CREATE INDEX ON @fixed (queue);
 
-CREATE TABLE @floor(               -- tokens that later ones must exceed
+CREATE TABLE @floor(               -- tokens that those after a crash must exceed
 	queue       text COLLATE "C" PRIMARY KEY,
 	floor       bigint NOT NULL
 );

@@ -134,4 +134,21 @@ func (d *Driver) forget(p *place) {
 func (d *Driver) ended(p *place) {
 	d.forget(p)
 	p.s.left.Add(p.id)
+	if p.doubt || p.joining > 0 {
+		p.s.orphan(p.ref(), latest)
+	}
+}
+
+// latest is how much later than it was given up a Join may arrive: networks send it
+// again and again for so long.
+const latest = 20 * time.Minute
+
+// maxOrphans bounds what heartbeats carry.
+const maxOrphans = perLook
+
+// orphan has heartbeats name a ticket for some time. Driver.mu is held.
+func (s *session) orphan(t Ref, span time.Duration) {
+	if len(s.orphans) < maxOrphans {
+		s.orphans[t] = max(s.orphans[t], driver.Now().Add(span))
+	}
 }

@@ -86,6 +86,13 @@ func (s *session) renewal(known []driver.Ticket) (named map[Ref]bool, r Renewal,
 			r.Look = append(r.Look, p.ref())
 		}
 	}
+	for t, until := range s.orphans {
+		if now > until || ids[t.ID] || s.places[t.ID] != nil {
+			delete(s.orphans, t)
+			continue
+		}
+		r.Strand, r.Look = append(r.Strand, t), append(r.Look, t)
+	}
 	return named, r, nil
 }
 
@@ -174,6 +181,7 @@ func (d *Driver) see(t Ref, st Standing, s *session, sent, renewed driver.Instan
 	if st.State == Gone {
 		if p == open {
 			d.ended(p)
+			s.orphan(t, 2*s.ttl) // a renewal that is committed late may have kept it
 		}
 		return seen{st, 0, p != open}
 	}

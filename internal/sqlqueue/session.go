@@ -28,12 +28,16 @@ type session struct {
 	places map[string]*place // by ID of the ticket
 	left   recent.IDs        // of tickets that have left
 	closed bool              // Close has succeeded
+
+	// Tickets that are not known here any more, but may still stand or come, and
+	// until when heartbeats name them, so that they are strays.
+	orphans map[Ref]driver.Instant
 }
 
 func newSession(d *Driver, id string, ttl time.Duration, owner string) *session {
 	return &session{
 		d: d, id: id, ttl: ttl, owner: owner,
-		over: make(chan struct{}), places: map[string]*place{}, left: recent.IDs{Span: ttl}, signals: signals.New(),
+		over: make(chan struct{}), places: map[string]*place{}, orphans: map[Ref]driver.Instant{}, left: recent.IDs{Span: ttl}, signals: signals.New(),
 	}
 }
 

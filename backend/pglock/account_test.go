@@ -1,0 +1,167 @@
+package pglock_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/interlock-go/interlock"
+)
+
+// scaled is a count that an environment variable makes larger.
+func scaled(variable string, count int) int {
+	if n, err := strconv.Atoi(os.Getenv(variable)); err == nil {
+		return n
+	}
+	return count
+}
+
+// account is who holds one lock, by the word of the holders themselves: at most one at
+// a time, and tokens that grow.
+type account struct {
+	t       *testing.T
+	grants  *atomic.Int64
+	mu      sync.Mutex
+	holder  *interlock.Lease
+	token   uint64
+	backend uint64
+	granted func(token uint64, at time.Time) // told of each grant of the backend
+}
+
+// enter notes a holder. The one before it must have ended by its own account.
+func (a *account) enter(l *interlock.Lease) {
+	at := time.Now()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if l.Err() != nil {
+		return // lost meanwhile, and it knows
+	}
+	a.grants.Add(1)
+	if h := a.holder; h != nil && h.Err() == nil {
+		a.t.Errorf("%q is held with the tokens %d and %d at once", l.Name(), h.Token(), l.Token())
+	}
+	if l.Token() <= a.token {
+		a.t.Errorf("%q has the token %d after %d", l.Name(), l.Token(), a.token)
+	}
+	if b := l.BackendToken(); b != a.backend {
+		if a.backend = b; a.granted != nil {
+			a.granted(b, at)
+		}
+	}
+	a.holder, a.token = l, l.Token()
+}
+
+func (a *account) exit(l *interlock.Lease) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.holder == l {
+		a.holder = nil
+	}
+}
+
+// work holds the lock again and again, often for a moment, sometimes for longer, and
+// gives up waiting now and then, until it is told to stop.
+func (a *account) work(lock *interlock.Lock, stop <-chan struct{}) {
+	for !ended(stop) {
+		ctx, cancel := context.WithCancel(context.Background())
+		if rand.IntN(10) == 0 {
+			ctx, cancel = context.WithTimeout(ctx, rand.N(20*time.Millisecond))
+		}
+		l, err := lock.Acquire(ctx)
+		gaveUp := ctx.Err() != nil
+		cancel()
+		switch {
+		case err != nil && gaveUp:
+			continue
+		case err != nil:
+			a.t.Errorf("%q: %v", lock.Name(), err)
+			return
+		}
+		a.enter(l)
+		switch rand.IntN(8) {
+		case 0:
+			time.Sleep(rand.N(20 * time.Millisecond))
+		case 1, 2, 3:
+			time.Sleep(rand.N(time.Millisecond))
+		}
+		a.exit(l)
+		_ = l.Release() // what is lost is lost
+	}
+}
+
+func ended(done <-chan struct{}) bool {
+	select {
+	case <-done:
+		return true
+	default:
+		return false
+	}
+}
+
+// load is clients that work under two locks.
+type load struct {
+	t       *testing.T
+	grants  atomic.Int64
+	stop    chan struct{}
+	workers sync.WaitGroup
+}
+
+// startLoad starts each client's goroutines on both locks, one of them in strict
+// order. Each grant of the database is told to granted, unless that is nil.
+func startLoad(t *testing.T, clients []*interlock.Client, each int, granted func(token uint64, at time.Time)) *load {
+	w := &load{t: t, stop: make(chan struct{})}
+	one, two := &account{t: t, grants: &w.grants, granted: granted}, &account{t: t, grants: &w.grants, granted: granted}
+	for _, c := range clients {
+		for range each {
+			w.workers.Go(func() { one.work(c.Mutex("load/one"), w.stop) })
+			w.workers.Go(func() { two.work(c.Mutex("load/two", interlock.StrictOrder()), w.stop) })
+		}
+	}
+	return w
+}
+
+// goesOn waits for more grants.
+func (w *load) goesOn() {
+	w.t.Helper()
+	before := w.grants.Load()
+	until(w.t, "the load goes on", func() bool { return w.grants.Load() >= before+10 })
+}
+
+// end lets everybody hold and leave once more: nobody may be left waiting.
+func (w *load) end() {
+	w.t.Helper()
+	close(w.stop)
+	all := make(chan struct{})
+	go func() { w.workers.Wait(); close(all) }()
+	until(w.t, "everybody who waits is served", func() bool { return ended(all) })
+}
+
+// until waits for a condition.
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for began := time.Now(); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Since(began) > time.Minute {
+			t.Fatalf("it is not so that %s", what)
+		}
+	}
+}
+
+// clients are some, each with connections of its own.
+func clients(t *testing.T, n int, url string, opts ...interlock.ClientOption) []*interlock.Client {
+	t.Helper()
+	all := make([]*interlock.Client, n)
+	for i := range all {
+		var err error
+		if all[i], err = interlock.Open(t.Context(), url, append(opts, interlock.Owner(fmt.Sprint("client ", i)))...); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = all[i].Close() })
+	}
+	return all
+}
