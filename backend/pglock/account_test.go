@@ -2,6 +2,7 @@ package pglock_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/pgtest"
 )
 
 // scaled is a count that an environment variable makes larger.
@@ -65,19 +67,26 @@ func (a *account) exit(l *interlock.Lease) {
 	}
 }
 
-// work holds the lock again and again, often for a moment, sometimes for longer, and
-// gives up waiting now and then, until it is told to stop.
+// work holds the lock again and again, often for a moment, sometimes for longer, now
+// and then for a fixed time, tries only, or gives up waiting, until it is told to stop.
 func (a *account) work(lock *interlock.Lock, stop <-chan struct{}) {
 	for !ended(stop) {
 		ctx, cancel := context.WithCancel(context.Background())
 		if rand.IntN(10) == 0 {
 			ctx, cancel = context.WithTimeout(ctx, rand.N(20*time.Millisecond))
 		}
-		l, err := lock.Acquire(ctx)
+		acquire, tries := lock.Acquire, false
+		switch rand.IntN(20) {
+		case 0:
+			acquire, tries = lock.TryAcquire, true
+		case 1:
+			acquire = lock.With(interlock.Hold(time.Second)).Acquire
+		}
+		l, err := acquire(ctx)
 		gaveUp := ctx.Err() != nil
 		cancel()
 		switch {
-		case err != nil && gaveUp:
+		case err != nil && (gaveUp || tries || errors.Is(err, interlock.ErrEvicted)):
 			continue
 		case err != nil:
 			a.t.Errorf("%q: %v", lock.Name(), err)
@@ -164,4 +173,16 @@ func clients(t *testing.T, n int, url string, opts ...interlock.ClientOption) []
 		t.Cleanup(func() { _ = all[i].Close() })
 	}
 	return all
+}
+
+// showTables shows who stands where, if the test fails.
+func showTables(t *testing.T, s *pgtest.Server) {
+	t.Cleanup(func() {
+		if t.Failed() && s.Alive() {
+			for _, table := range []string{"sentinel", "meta", "session", "queue", "ticket WHERE hold = 0"} {
+				t.Logf("%s:\n%s", table, s.SQL("SELECT * FROM interlock."+table))
+			}
+			t.Logf("now: %s", s.SQL("SELECT extract(epoch FROM now()) * 1000000"))
+		}
+	})
 }

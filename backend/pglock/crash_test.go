@@ -59,6 +59,7 @@ func crashes(t *testing.T, unlogged bool) {
 	s := pgtest.Start(t, pgtest.Durable(), pgtest.Config("max_connections", "60"))
 	url := s.URL() + "&durability=" + map[bool]string{true: "unlogged", false: "logged"}[unlogged]
 	all := clients(t, 3, url, interlock.TTL(ttl))
+	showTables(t, s)
 	keep := newKept(t, all[0], all[1])
 	var g grants
 	load := startLoad(t, all, 2, g.note)
