@@ -1,0 +1,60 @@
+package pglock_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/pgtest"
+)
+
+// Promise: after a failover to a standby, whose unlogged tables are empty, nobody is
+// granted anything before every lease of before has run out, tokens go on above those
+// of before, and what the standby has received of fixed leases, values and floors is as
+// it was.
+func TestFailover(t *testing.T) {
+	t.Parallel()
+	s := pgtest.Start(t)
+	standby := pgtest.StartStandby(t, s)
+	failover(t, s, standby, true)
+}
+
+// Promise: the same when a backup is restored that is older than leases are.
+func TestOlderBackup(t *testing.T) {
+	t.Parallel()
+	s := pgtest.Start(t)
+	noError(t, clients(t, 1, s.URL())[0].Close()) // the tables are there
+	backup := pgtest.StartStandby(t, s)
+	backup.Kill()
+	failover(t, s, backup, false)
+}
+
+func failover(t *testing.T, s, to *pgtest.Server, follows bool) {
+	const ttl = time.Second
+	url := strings.Replace(s.URL(), s.Addr, s.Addr+","+to.Addr, 1)
+	all := clients(t, 2, url, interlock.TTL(ttl))
+	var g grants
+	load := startLoad(t, all, 2, g.note)
+	load.goesOn()
+	keep := newKept(t, all[0], all[1])
+	if follows {
+		keep.change()
+		lsn := s.SQL("SELECT pg_current_wal_flush_lsn()")
+		until(t, "the standby has received it", func() bool {
+			return to.SQL("SELECT pg_last_wal_replay_lsn() >= '"+lsn+"'") == "t"
+		})
+	}
+	began := time.Now()
+	s.Kill()
+	if !follows {
+		to.Restart()
+	}
+	to.Promote()
+	g.checkGrace(t, to, began, ttl)
+	if follows {
+		keep.check()
+	}
+	load.goesOn()
+	load.end()
+}
