@@ -1,0 +1,59 @@
+package pglock_test
+
+import (
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/pgtest"
+)
+
+// Promise: how many rows a call reads does not depend on how many tickets its queue
+// has. PGLOCK_TICKETS makes the longest one longer.
+func TestRowsReadAreFlat(t *testing.T) {
+	s := pgtest.Start(t, pgtest.Config("autovacuum", "off"))
+	d := opened(t, s.URL()+"&pool_max_conns=1")
+	own := short(t, d, time.Hour)
+	read := func() int {
+		t.Helper()
+		time.Sleep(1100 * time.Millisecond) // a connection reports once a second, with its next transaction
+		_, err := d.Load(t.Context(), "another/value")
+		noError(t, err)
+		n, err := strconv.Atoi(s.SQL("SELECT sum(coalesce(idx_tup_fetch, 0) + seq_tup_read) FROM pg_stat_user_tables WHERE schemaname = 'interlock'"))
+		noError(t, err)
+		return n
+	}
+	measure := func(queue string, tickets int) (rows []int) {
+		others := opened(t, s.URL())
+		line := crowd(t, short(t, others, time.Hour), tickets, func() driver.Request { return request(queue, 1) })
+		held := line[slices.IndexFunc(line, func(k driver.Ticket) bool { return k.Held })]
+		noError(t, others.Close()) // its connections report
+		until(t, "its connections have ended", func() bool { return len(s.Backends(ours)) == 1 })
+		r := request(queue, 1)
+		k := driver.Ticket{ID: r.ID, Queue: queue}
+		before := read()
+		for _, call := range []func() error{
+			func() error { _, err := own.Join(t.Context(), r); return err },
+			func() error { r.Retry = true; _, err := own.Join(t.Context(), r); return err },
+			func() error { _, err := own.Renew(t.Context(), []driver.Ticket{k}); return err },
+			func() error { return own.Leave(t.Context(), k, true) },
+			func() error { return d.Ask(t.Context(), queue, held.ID, driver.Force) },
+		} {
+			noError(t, call())
+			now := read()
+			rows = append(rows, now-before)
+			before = now
+		}
+		return rows
+	}
+	few := measure("few", 5)
+	many := measure("many", scaled("PGLOCK_TICKETS", 1000))
+	t.Logf("rows read by a Join, a look, a Renew, the Leave of the last, and taking out the first: %v among 5 tickets, %v among many", few, many)
+	for i := range few {
+		if many[i] > few[i]+30 { // a look counts those in front, up to a bound
+			t.Errorf("call %d reads %d rows among 5 tickets and %d among many", i, few[i], many[i])
+		}
+	}
+}
