@@ -27,6 +27,7 @@ type Driver struct {
 	places    map[string]*place    // by ID of the ticket
 	followers map[string]*follower // by what they follow
 	settling  map[string]bool      // queues that are being settled
+	repairs   int                  // how often all that waited was looked at
 }
 
 // New makes a driver, which closes the store with itself. The channel is where the

@@ -79,7 +79,7 @@ func (s *session) rejoin(ctx context.Context, p *place, r *driver.Request) (driv
 }
 
 func (s *session) join(ctx context.Context, p *place, r *driver.Request) (driver.Ticket, error) {
-	renewed := s.lastRenewal()
+	renewed, repairs := s.lastRenewal()
 	sent := driver.Now()
 	st, err := ask(ctx, s.d, func(ctx context.Context) (Standing, error) {
 		return s.d.store.Join(ctx, Join{Request: *r, Session: s.id, Owner: s.owner})
@@ -116,13 +116,16 @@ func (s *session) join(ctx context.Context, p *place, r *driver.Request) (driver
 		p.prove(sent)
 	}
 	p.told = p.state == held // the news of its grant may have been faster
+	if p.state == waiting && s.d.repairs != repairs {
+		p.again = driver.Now() // the news may have come before anybody listened, and the look after that, too early
+	}
 	return p.ticket(), nil
 }
 
 // lastRenewal is when a renewal of the session was sent that is known to have
-// succeeded.
-func (s *session) lastRenewal() driver.Instant {
+// succeeded, and how often this client has looked at all that waited.
+func (s *session) lastRenewal() (proof driver.Instant, repairs int) {
 	s.d.mu.Lock()
 	defer s.d.mu.Unlock()
-	return s.proof
+	return s.proof, s.d.repairs
 }

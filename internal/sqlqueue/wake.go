@@ -181,6 +181,7 @@ func (d *Driver) poll(ctx context.Context) {
 // after news may have been missed.
 func (d *Driver) repair(ctx context.Context) {
 	d.mu.Lock()
+	d.repairs++
 	open := map[*session][]Ref{}
 	for _, p := range d.places {
 		if p.state == waiting || p.state == unknown && p.joining == 0 {

@@ -1,0 +1,88 @@
+package sqlqueue
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// heard is a store that can be listened to and looked at.
+type heard struct {
+	staged
+	up     chan struct{} // from now on it listens
+	looked chan []Ref
+}
+
+func (h heard) Listen(ctx context.Context, _ string, up func(), _ func(Event)) error {
+	<-h.up
+	up()
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (h heard) Look(_ context.Context, _ string, refs []Ref) (Renewed, error) {
+	var r Renewed
+	for range refs {
+		r.Standings = append(r.Standings, Standing{State: Held, Token: 7})
+	}
+	h.looked <- refs
+	return r, nil
+}
+
+func (h heard) Settle(context.Context, string) (bool, error) { return false, nil }
+
+// Promise: a ticket whose grant was sent before this client listened, and whose Join is
+// answered only after the client had looked at all that waits, is looked at once more.
+func TestListeningBeginsWhileAJoinIsUnderWay(t *testing.T) {
+	h := heard{up: make(chan struct{}), looked: make(chan []Ref, 100)}
+	answer := make(chan struct{})
+	h.join = func() (Standing, error) { <-answer; return Standing{State: Waits}, nil }
+	d := New(h, NewChannel())
+	t.Cleanup(func() { _ = d.Close() })
+	s, err := d.Open(t.Context(), driver.SessionOptions{TTL: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	leave := d.attend() // somebody else waits
+	defer leave()
+	joined := make(chan driver.Ticket)
+	go func() {
+		k, err := s.Join(context.Background(), mutex)
+		if err != nil {
+			t.Error(err)
+		}
+		joined <- k
+	}()
+	looks := func() (n int) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return d.repairs
+	}
+	for { // until the Join is under way
+		d.mu.Lock()
+		under := len(d.places)
+		d.mu.Unlock()
+		if under == 1 {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	close(h.up)
+	for {
+		d.wake.mu.Lock()
+		up := d.wake.up
+		d.wake.mu.Unlock()
+		if before := looks(); up && before > 0 {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	close(answer)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if k, err := s.Await(ctx, <-joined); err != nil || !k.Held {
+		t.Errorf("it waits for ever: %+v, %v", k, err)
+	}
+}
