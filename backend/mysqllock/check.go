@@ -112,14 +112,15 @@ func (s *store) checkWriting(ctx context.Context, v variables) driver.Finding {
 
 // checkPower is about what a server forgets that has confirmed it.
 func checkPower(_ context.Context, v variables) driver.Finding {
-	promise := exclusion + ", and tokens could be given twice, when the server comes back from a crash"
+	promise := "speed: after a crash nothing is granted for the longest TTL; and leases of a fixed time, values and latches of the last second are forgotten"
 	switch v["innodb_flush_log_at_trx_commit"] {
 	case "0":
-		return doctor.Warn(promise, "SET GLOBAL innodb_flush_log_at_trx_commit = 1", "a crash of the server loses the last second, grants included (innodb_flush_log_at_trx_commit = 0)")
+		return doctor.Warn(promise, "SET GLOBAL innodb_flush_log_at_trx_commit = 1, and the same in its configuration", "a crash of the server loses the last second (innodb_flush_log_at_trx_commit = 0)")
 	case "2", "3":
-		return doctor.Warn(strings.Replace(promise, "a crash", "a power loss", 1), "SET GLOBAL innodb_flush_log_at_trx_commit = 1",
-			"a power loss loses the last second, grants included (innodb_flush_log_at_trx_commit = %s)", v["innodb_flush_log_at_trx_commit"])
+		return doctor.Warn(promise, "SET GLOBAL innodb_flush_log_at_trx_commit = 1, and the same in its configuration",
+			"a power loss loses the last second (innodb_flush_log_at_trx_commit = %s)", v["innodb_flush_log_at_trx_commit"])
 	}
+	promise = exclusion + ", after a power loss"
 	if m := v["innodb_flush_method"]; m == "nosync" || v.on("debug_no_sync") {
 		return doctor.Warn(promise, "set another innodb_flush_method", "the server does not wait for its disk (%s)", m)
 	}

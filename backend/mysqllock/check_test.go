@@ -28,7 +28,7 @@ func TestDoctor(t *testing.T) {
 	s.Set("innodb_flush_log_at_trx_commit", "2")
 	examined(t, s.URL()).Has("power", driver.Warn, "power loss", "innodb_flush_log_at_trx_commit = 1")
 	s.Set("innodb_flush_log_at_trx_commit", "0")
-	examined(t, s.URL()).Has("power", driver.Warn, "a crash of the server")
+	examined(t, s.URL()).Has("power", driver.Warn, "a crash of the server", "longest TTL")
 	s.Set("read_only", "1")
 	examined(t, s.URL()).Has("writing", driver.Fail, "read-only", "primary")
 	s.Set("read_only", "0")

@@ -78,6 +78,9 @@ func (l *listener) open(ctx context.Context) error {
 			return err
 		}
 		*c = conn
+		if err := l.store.greet(ctx, conn); err != nil {
+			return err
+		}
 		for _, set := range []string{"wait_timeout = 86400", "max_statement_time = 0", "max_execution_time = 0"} {
 			_, err := conn.ExecContext(ctx, "SET SESSION "+set)
 			if err != nil && !number(err, 1193) { // one of the last two is unknown

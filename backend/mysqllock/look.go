@@ -10,6 +10,9 @@ import (
 	"github.com/interlock-go/interlock/internal/sqlqueue"
 )
 
+// lookSoon is when the first in line looks again though nobody holds.
+const lookSoon = 200 * time.Millisecond
+
 // perLook bounds the tickets of one statement.
 const perLook = 250
 
@@ -88,6 +91,8 @@ func (s *store) look(ctx context.Context, session string, tickets []sqlqueue.Ref
 			if token.Valid {
 				st.Token = uint64(token.Int64)
 			}
+		} else if ahead.Valid && !due.Valid { // nothing is granted for a while, or somebody is about to
+			st.Ahead, st.Again, st.More = int(ahead.Int64), lookSoon, ahead.Int64 == 0
 		} else if ahead.Valid {
 			st.Ahead, st.Again = int(ahead.Int64), micros(max(1, due.Int64-now))
 			st.More = due.Int64 <= now || ahead.Int64 == 0 && units.Int64 <= capacity-used

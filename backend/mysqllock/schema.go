@@ -171,7 +171,8 @@ func (s *store) create(ctx context.Context) error {
 		return errors.New("mysql: another client has been making the tables for a minute")
 	}
 	for _, statement := range all {
-		if _, err := conn.ExecContext(ctx, statement); err != nil && !number(err, 1304) { // the procedure is there
+		// The procedure is there, or there are no tables in memory (Group Replication).
+		if _, err := conn.ExecContext(ctx, statement); err != nil && !number(err, 1304, 3161) {
 			return fmt.Errorf("%s: %w", strings.SplitN(statement, "(", 2)[0], err)
 		}
 	}

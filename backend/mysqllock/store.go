@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
@@ -19,6 +20,9 @@ type store struct {
 	own    bool // the pool is closed with the driver
 	prefix string
 	walk   walk
+
+	mu      sync.Mutex
+	greeted map[any]bool // connections, as the MySQL driver has them
 }
 
 func (s *store) Close() {
@@ -41,7 +45,10 @@ func (s *store) exchange(ctx context.Context, f func(*sql.Conn) error) error {
 		if err != nil {
 			return err
 		}
-		if err = f(conn); err == nil {
+		if err = s.greet(ctx, conn); err == nil {
+			err = f(conn)
+		}
+		if err == nil {
 			_ = conn.Close()
 			return nil
 		}
@@ -56,6 +63,38 @@ func (s *store) exchange(ctx context.Context, f func(*sql.Conn) error) error {
 		}
 	}
 }
+
+// greet has a server that comes back from a crash end what it may have forgotten, before
+// anything else is said on a connection: none of those from before is left.
+func (s *store) greet(ctx context.Context, conn *sql.Conn) error {
+	var this any
+	if err := conn.Raw(func(c any) error { this = c; return nil }); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	known := s.greeted[this]
+	s.mu.Unlock()
+	if known {
+		return nil
+	}
+	if _, err := conn.ExecContext(ctx, s.sql("CALL {p}recover()")); err != nil {
+		if missing(err) {
+			return nil // the tables are still to be made
+		}
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.greeted == nil || len(s.greeted) >= mostGreeted {
+		s.greeted = map[any]bool{}
+	}
+	s.greeted[this] = true
+	return nil
+}
+
+// mostGreeted bounds the connections that are remembered; those that were forgotten are
+// greeted again.
+const mostGreeted = 500
 
 // row makes an exchange that answers with one row.
 func (s *store) row(ctx context.Context, text string, args []any, into ...any) error {

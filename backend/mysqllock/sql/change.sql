@@ -37,6 +37,7 @@ exchange: BEGIN
 	DECLARE v_no, v_n, v_now, v_units BIGINT;
 	DECLARE v_more, v_over, v_first TINYINT DEFAULT 0;
 	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
+	CALL {p}recover();
 	START TRANSACTION;
 	CALL {p}find(p_queue, p_id, p_session, 0, v_no, v_n, v_now, v_more);
 	CALL {p}over(p_session, v_now, v_over);
@@ -67,6 +68,7 @@ exchange: BEGIN
 	DECLARE v_more, v_over TINYINT DEFAULT 0;
 	DECLARE v_code INT DEFAULT 0;
 	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
+	CALL {p}recover();
 	START TRANSACTION;
 	CALL {p}find(p_queue, p_id, p_session, 1, v_no, v_n, v_now, v_more);
 	CALL {p}over(p_session, v_now, v_over);
@@ -99,6 +101,7 @@ exchange: BEGIN
 	DECLARE v_session BINARY(16);
 	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
 	DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
+	CALL {p}recover();
 	START TRANSACTION;
 	CALL {p}find(p_queue, p_id, NULL, -1, v_no, v_n, v_now, v_more);
 	IF v_n IS NULL THEN
@@ -171,6 +174,7 @@ BEGIN
 	DECLARE v_more TINYINT DEFAULT 0;
 	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
 	DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
+	CALL {p}recover();
 	START TRANSACTION;
 	CALL {p}find(p_queue, p_id, p_session, 0, v_no, v_n, v_now, v_more);
 	IF v_n IS NOT NULL THEN
@@ -189,6 +193,7 @@ BEGIN
 	DECLARE v_no, v_n, v_now BIGINT;
 	DECLARE v_more, v_over TINYINT DEFAULT 0;
 	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
+	CALL {p}recover();
 	START TRANSACTION;
 	CALL {p}find(p_queue, p_id, p_session, 0, v_no, v_n, v_now, v_more);
 	CALL {p}over(p_session, v_now, v_over);
@@ -209,6 +214,7 @@ BEGIN
 	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
 	DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
 	SET @interlock_ring = NULL;
+	CALL {p}recover();
 	START TRANSACTION;
 	SELECT no, granted INTO v_no, v_before FROM {p}queues WHERE name = p_queue FOR UPDATE;
 	IF v_no IS NOT NULL THEN

@@ -110,7 +110,7 @@ BEGIN
 		(SELECT n, id, units, flags, session, 1 FROM {p}tickets FORCE INDEX (own_end) WHERE queue = v_no AND ends <= p_now ORDER BY n LIMIT {most})
 		UNION ALL
 		(SELECT STRAIGHT_JOIN t.n, t.id, t.units, t.flags, t.session, 0 FROM {p}sessions s FORCE INDEX (ends) JOIN {p}tickets t FORCE INDEX (session) ON t.session = s.id AND t.queue = v_no
-			WHERE s.ends <= p_now AND (t.ends IS NULL AND t.since + s.ttl <= p_now OR s.ends = 0 AND t.flags & 1 = 0) ORDER BY t.session, t.n LIMIT {most});
+			WHERE s.ends <= p_now AND (t.ends IS NULL AND t.since + s.ttl <= p_now OR s.ends = 0 AND t.flags & 1 = 0 AND t.ends > p_now) ORDER BY t.session, t.n LIMIT {most});
 	DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_done = 1;
 
 	SELECT no, id, session, since, used, granted INTO v_no, v_id, v_session, v_since, v_used, v_granted FROM {p}queues WHERE name = p_name;
@@ -139,9 +139,11 @@ BEGIN
 			END IF;
 			SET v_done = 0;
 			DELETE FROM {p}tickets WHERE queue = v_no AND n = v_n;
-			CALL {p}out(p_name, v_n, v_units, v_flags & 8 <> 0);
-			CALL {p}tell(v_session, 4, v_id, 0, p_now);
-			SET p_swept = p_swept + 1;
+			IF ROW_COUNT() = 1 THEN -- else it was counted out already
+				CALL {p}out(p_name, v_n, v_units, v_flags & 8 <> 0);
+				CALL {p}tell(v_session, 4, v_id, 0, p_now);
+				SET p_swept = p_swept + 1;
+			END IF;
 		END LOOP;
 		CLOSE ended;
 	END IF;
@@ -154,20 +156,50 @@ BEGIN
 		FROM {p}tickets t FORCE INDEX (PRIMARY) LEFT JOIN {p}sessions s ON s.id = t.session WHERE t.queue = p_no AND t.n <= p_granted;
 END;
 
+-- A server that does not write its log with each commit may have forgotten grants and
+-- releases when it comes back from a crash. So the first connection after that ends all
+-- sessions, and takes back their news; nothing is granted until whoever held has been told
+-- or has run out of time.
+CREATE PROCEDURE {p}recover() SQL SECURITY INVOKER
+BEGIN
+	DECLARE v_longest BIGINT;
+	IF @@GLOBAL.innodb_flush_log_at_trx_commit <> 1 THEN
+		IF NOT EXISTS (SELECT 1 FROM {p}boot WHERE one = 1) THEN
+			START TRANSACTION;
+			UPDATE {p}sessions SET gone = 1, ends = 0, ttl = 0;
+			DELETE FROM {p}news;
+			SELECT longest INTO v_longest FROM {p}meta WHERE one = 1;
+			COMMIT;
+			INSERT IGNORE INTO {p}boot VALUES (1, {now} + v_longest);
+		END IF;
+	END IF;
+END;
+
+-- until when nothing is granted.
+CREATE PROCEDURE {p}frozen(p_now BIGINT, OUT p_until BIGINT) SQL SECURITY INVOKER
+BEGIN
+	DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
+	SET p_until = 0;
+	IF @@GLOBAL.innodb_flush_log_at_trx_commit <> 1 THEN
+		SELECT until INTO p_until FROM {p}boot WHERE one = 1;
+	END IF;
+END;
+
 -- lets in whoever fits, in order, {most} at most, and has them told. If the first in
 -- line is another one without a grant, p_head is 1.
 CREATE PROCEDURE {p}grant(p_name VARBINARY(512), p_now BIGINT, p_head TINYINT, OUT p_more TINYINT) SQL SECURITY INVOKER
 BEGIN
-	DECLARE v_no, v_capacity, v_granted, v_shift, v_used, v_waiting, v_unclean, v_n, v_units, v_hold, v_again, v_since, v_ends, v_session_ends, v_ttl BIGINT;
+	DECLARE v_no, v_capacity, v_granted, v_shift, v_used, v_waiting, v_unclean, v_n, v_units, v_hold, v_again, v_since, v_ends, v_session_ends, v_ttl, v_frozen BIGINT;
 	DECLARE v_swept BIGINT DEFAULT 0;
 	DECLARE v_id, v_session BINARY(16);
 	DECLARE v_channel VARBINARY(64);
 	DECLARE v_in INT DEFAULT 0;
 	DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
 	SET p_more = 0;
+	CALL {p}frozen(p_now, v_frozen);
 	SELECT no, capacity, granted, shift, used, waiting, unclean INTO v_no, v_capacity, v_granted, v_shift, v_used, v_waiting, v_unclean
 		FROM {p}queues WHERE name = p_name;
-	let_in: WHILE v_waiting > 0 DO
+	let_in: WHILE v_waiting > 0 AND v_frozen <= p_now DO
 		SELECT n, id, units, hold, session, since, ends INTO v_n, v_id, v_units, v_hold, v_session, v_since, v_ends
 			FROM {p}tickets FORCE INDEX (PRIMARY) WHERE queue = v_no AND n > v_granted ORDER BY n LIMIT 1;
 		IF v_units > v_capacity - v_used THEN LEAVE let_in; END IF;
@@ -207,7 +239,7 @@ BEGIN
 	IF p_head AND v_waiting > 0 AND NOT p_more THEN
 		SELECT id, session INTO v_id, v_session FROM {p}tickets FORCE INDEX (PRIMARY) WHERE queue = v_no AND n > v_granted ORDER BY n LIMIT 1;
 		CALL {p}again(v_no, v_granted, p_now, v_again);
-		CALL {p}tell(v_session, 2, v_id, v_again, p_now);
+		CALL {p}tell(v_session, 2, v_id, GREATEST(COALESCE(v_again, 1), v_frozen - p_now), p_now);
 	END IF;
 END;
 

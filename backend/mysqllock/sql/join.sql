@@ -5,7 +5,7 @@ CREATE PROCEDURE {p}join(
 	p_nowait TINYINT, p_hold BIGINT, p_retry TINYINT, p_session BINARY(16), p_owner VARBINARY(1024), p_note MEDIUMBLOB)
 SQL SECURITY INVOKER
 exchange: BEGIN
-	DECLARE v_no, v_capacity, v_last, v_granted, v_shift, v_used, v_tickets, v_waiting, v_unclean, v_now, v_n, v_ends, v_gone BIGINT;
+	DECLARE v_no, v_capacity, v_last, v_granted, v_shift, v_used, v_tickets, v_waiting, v_unclean, v_now, v_n, v_ends, v_gone, v_frozen BIGINT;
 	DECLARE v_swept, v_again BIGINT DEFAULT 0;
 	DECLARE v_watched, v_fits, v_more TINYINT DEFAULT 0;
 	DECLARE v_kind VARBINARY(64);
@@ -13,6 +13,7 @@ exchange: BEGIN
 	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
 	DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
 	SET @interlock_ring = NULL;
+	CALL {p}recover();
 
 	START TRANSACTION;
 	SELECT no, kind, capacity, last, granted, shift, used, tickets, waiting, unclean, watched, id
@@ -67,22 +68,23 @@ exchange: BEGIN
 				SELECT -3, 0, 0, 0, v_more;
 				LEAVE exchange;
 			END IF;
-			IF p_nowait AND (v_waiting > 0 OR p_units > v_capacity - v_used) THEN
-				COMMIT;
-				CALL {p}ring();
-				SELECT -1, 0, 0, 0, v_more;
-				LEAVE exchange;
-			END IF;
 		END IF;
 	END IF;
-	SET v_fits = v_tickets = 0 OR v_waiting = 0 AND p_units <= v_capacity - v_used;
+	CALL {p}frozen(v_now, v_frozen);
+	SET v_fits = v_frozen <= v_now AND (v_tickets = 0 OR v_waiting = 0 AND p_units <= v_capacity - v_used);
+	IF p_nowait AND NOT v_fits THEN
+		COMMIT;
+		CALL {p}ring();
+		SELECT -1, 0, 0, 0, v_more;
+		LEAVE exchange;
+	END IF;
 	SET v_n = GREATEST(v_last + 1, v_now DIV 10 - v_shift);
 	IF v_n + v_shift >= {maxtoken} THEN
 		ROLLBACK;
 		SELECT -5, 0, 0, 0, 0;
 		LEAVE exchange;
 	END IF;
-	IF v_tickets = 0 AND p_hold = 0 THEN
+	IF v_fits AND v_tickets = 0 AND p_hold = 0 THEN
 		UPDATE {p}queues SET kind = p_kind, capacity = p_capacity, last = v_n, granted = v_n, used = p_units, tickets = 1,
 			id = p_id, session = p_session, since = v_now, note = p_note WHERE name = p_queue;
 	ELSE
@@ -94,9 +96,11 @@ exchange: BEGIN
 			UPDATE {p}queues SET kind = p_kind, capacity = p_capacity, last = v_n, granted = v_n,
 				used = IF(v_tickets = 0, 0, used) + p_units, tickets = v_tickets + 1, since = v_now WHERE name = p_queue;
 		ELSE
-			UPDATE {p}queues SET last = v_n, tickets = tickets + 1, waiting = waiting + 1 WHERE name = p_queue;
+			UPDATE {p}queues SET kind = p_kind, capacity = p_capacity, last = v_n, tickets = tickets + 1, waiting = waiting + 1
+				WHERE name = p_queue;
 			IF v_waiting = 0 THEN
 				CALL {p}again(v_no, v_granted, v_now, v_again);
+				SET v_again = GREATEST(COALESCE(v_again, 1), v_frozen - v_now);
 				CALL {p}want(v_no, v_granted, v_now);
 			END IF;
 		END IF;

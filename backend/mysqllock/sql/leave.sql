@@ -9,6 +9,7 @@ exchange: BEGIN
 	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
 	DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
 	SET @interlock_ring = NULL;
+	CALL {p}recover();
 
 	START TRANSACTION;
 	SELECT no, capacity, last, granted, shift, used, waiting, unclean, watched, id, session, since

@@ -3,6 +3,7 @@ CREATE PROCEDURE {p}begin(p_session BINARY(16), p_ttl BIGINT, p_owner VARBINARY(
 BEGIN
 	INSERT INTO {p}sessions(id, ends, ttl, owner, channel) VALUES (p_session, {now} + p_ttl, p_ttl, p_owner, p_channel)
 		ON DUPLICATE KEY UPDATE id = p_session;
+	UPDATE {p}meta SET longest = p_ttl WHERE one = 1 AND longest < p_ttl;
 	COMMIT;
 END;
 

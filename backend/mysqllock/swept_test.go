@@ -1,0 +1,69 @@
+package mysqllock_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/mysqltest"
+)
+
+// Promise: a ticket that has ended for two reasons at once, its own end and that of its
+// session, is counted out once: else more could hold than fit.
+func TestEndedForTwoReasons(t *testing.T) {
+	s := mysqltest.Start(t)
+	_, gone := session(t, s.URL())
+	_, stays := session(t, s.URL())
+	permit := func(n int, units int64) driver.Request {
+		return driver.Request{ID: newID(n), Queue: "q", Kind: driver.Semaphore, Units: units, Capacity: 3}
+	}
+	for n, who := range []driver.Session{gone, stays, stays} {
+		if tk, err := who.Join(t.Context(), permit(n+1, 1)); err != nil || !tk.Held {
+			t.Fatal(tk, err)
+		}
+	}
+	s.Do("UPDATE interlock_tickets SET ends = 1, flags = 16 WHERE id = UNHEX('" + newID(1) + "');" +
+		"UPDATE interlock_sessions SET gone = 1, ends = 0, ttl = 0 WHERE id = UNHEX('" + gone.ID() + "')")
+	many := permit(4, 2)
+	many.NoWait = true
+	if tk, err := stays.Join(t.Context(), many); !errors.Is(err, driver.ErrBusy) {
+		t.Errorf("two permits are given while one is free: %+v, %v", tk, err)
+	}
+	if tk, err := stays.Join(t.Context(), permit(5, 1)); err != nil || !tk.Held {
+		t.Errorf("the free permit is not given: %+v, %v", tk, err)
+	}
+}
+
+// Promise: clients that use a name for the first time at once stand in one line, at every
+// level of isolation: nobody goes on seeing what stood before he had the lock.
+func TestNewQueueOfMany(t *testing.T) {
+	s := mysqltest.Start(t)
+	const clients, names = 4, 25
+	sessions := make([]driver.Session, clients)
+	for i := range sessions {
+		_, sessions[i] = session(t, s.URL())
+	}
+	for name := range names {
+		queue := "new/" + newID(name)
+		tickets := make(chan driver.Ticket, clients)
+		for i, who := range sessions {
+			go func() {
+				tk, err := who.Join(t.Context(), mutex(queue, name*100+i+1))
+				if err != nil {
+					t.Error(err)
+				}
+				tickets <- tk
+			}()
+		}
+		held := 0
+		for range clients {
+			if tk := <-tickets; tk.Held {
+				held++
+			}
+		}
+		if got := s.Do("SELECT COUNT(*) FROM interlock_tickets t JOIN interlock_queues q ON q.no = t.queue WHERE q.name = '" + queue +
+			"' AND q.tickets = 4 AND q.waiting = 3 AND q.used = 1"); held != 1 || got != "4" {
+			t.Fatalf("%d of %d hold, and %s tickets are counted", held, clients, got)
+		}
+	}
+}
