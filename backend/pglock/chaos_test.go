@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,12 +27,28 @@ func TestChaos(t *testing.T) {
 	chaos(t, s, s.Addr, s.URL(), nil, nil)
 }
 
-// Promise: the same behind a pooler, and when that dies and comes back.
+// Promise: the same behind a pooler, which dies and is started again.
 func TestChaosBehindAPooler(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Start(t)
 	p := pgtest.StartPooler(t, s)
-	chaos(t, s, p.Addr, p.URL()+"&direct="+url.QueryEscape(s.URL()), func() { p.Kill(); p.Restart() }, p.Kill)
+	over, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-over:
+				return
+			case <-time.After(50 * time.Millisecond):
+			}
+			if !p.Alive() {
+				_ = p.Again(nil)
+			}
+		}
+	}()
+	stop := sync.OnceFunc(func() { close(over); <-ended; p.Kill() })
+	defer stop()
+	chaos(t, s, p.Addr, p.URL()+"&direct="+url.QueryEscape(s.URL()), p.Kill, stop)
 }
 
 func chaos(t *testing.T, s *pgtest.Server, addr, base string, more, last func()) {

@@ -25,7 +25,7 @@ type Schema struct {
 	Prefix string // of the names of all tables and functions
 
 	// Logged has PostgreSQL write locks to its log, and wait for the disk with each
-	// grant. Without it they are in unlogged tables, which are several times as fast,
+	// grant and release. Without it they are in unlogged tables, which are several times as fast,
 	// and which a crash of the server empties: then nothing is granted for the
 	// longest TTL that was ever asked for, so that nobody holds a lock twice.
 	// Values and leases of a fixed time are always logged.
