@@ -36,11 +36,8 @@ func (s *store) Listen(ctx context.Context, channel string, up func(), hear func
 
 // leadsTo is the same for all whose dial leads to the same place.
 func (s *store) leadsTo() any {
-	switch {
-	case s.listen != nil:
+	if s.listen != nil {
 		return s.listen.ConnString()
-	case s.ownPool:
-		return s.pool.Config().ConnString()
 	}
 	return s.pool
 }

@@ -82,8 +82,8 @@ func (s *store) Explain(err error) error {
 		return nil
 	}
 	var pg *pgconn.PgError
-	if s.ownPool && errors.As(err, &pg) && pg.Code == readOnlyTransaction {
-		s.pool.Reset() // it was the primary until now: new connections lead to the other one
+	if s.pool.own && errors.As(err, &pg) && pg.Code == readOnlyTransaction {
+		s.pool.renew() // it was the primary until now: new connections lead to the other one
 	}
 	return fmt.Errorf("postgres: %w", explain(err))
 }

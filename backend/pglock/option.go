@@ -14,11 +14,10 @@ import (
 type Option func(*config)
 
 type config struct {
-	schema  Schema
-	kind    string // logged or unlogged, if that was asked for
-	direct  string
-	ownPool bool
-	listen  *pgx.ConnConfig // of the connection for news, if direct says it
+	schema Schema
+	kind   string // logged or unlogged, if that was asked for
+	direct string
+	listen *pgx.ConnConfig // of the connection for news, if direct says it
 }
 
 // In has the driver use the tables of a schema. If they are there already, they have
@@ -49,7 +48,8 @@ func (c *config) check() error {
 }
 
 // New uses a pool that the program has already; Close of the driver leaves it open.
-// While somebody waits the driver opens one connection more, outside the pool.
+// While somebody waits the driver opens one connection more, outside the pool; and for
+// heartbeats up to two, if calls that wait for others leave them none.
 func New(ctx context.Context, pool *pgxpool.Pool, opts ...Option) (driver.Driver, error) {
 	c := &config{}
 	for _, o := range opts {
@@ -58,13 +58,13 @@ func New(ctx context.Context, pool *pgxpool.Pool, opts ...Option) (driver.Driver
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	return newDriver(ctx, pool, c)
+	return newDriver(ctx, poolOf(pool), c)
 }
 
-func newDriver(ctx context.Context, pool *pgxpool.Pool, c *config) (driver.Driver, error) {
+func newDriver(ctx context.Context, pool *pool, c *config) (driver.Driver, error) {
 	s := newStore(pool, c)
 	if err := s.open(ctx); err != nil {
-		s.cancel()
+		s.Close()
 		return nil, err
 	}
 	return sqlqueue.New(s, s.channel), nil

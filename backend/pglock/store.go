@@ -7,7 +7,6 @@ import (
 	"strconv"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/sqlqueue"
@@ -16,7 +15,7 @@ import (
 // store is the exchanges with one database: each is a call of one function.
 type store struct {
 	*config
-	pool    *pgxpool.Pool
+	pool    *pool
 	channel string
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc
@@ -28,7 +27,7 @@ type store struct {
 	unlogged bool
 }
 
-func newStore(pool *pgxpool.Pool, c *config) *store {
+func newStore(pool *pool, c *config) *store {
 	s := &store{config: c, pool: pool, channel: sqlqueue.NewChannel(), calls: map[string]string{}, mode: pool.Config().ConnConfig.DefaultQueryExecMode}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	for name, types := range map[string][]string{
@@ -93,11 +92,19 @@ func (s *store) numbers(ctx context.Context, name string, least int, args ...any
 
 // rows calls a function that returns a list.
 func rows[T any](ctx context.Context, s *store, name string, args ...any) ([]T, error) {
-	r, err := s.query(ctx, name, args...)
+	return rowsOf[T](ctx, s, s.pool, name, args...)
+}
+
+func rowsOf[T any](ctx context.Context, s *store, on connection, name string, args ...any) ([]T, error) {
+	r, err := on.Query(ctx, s.calls[name], append([]any{s.mode}, args...)...)
 	if err != nil {
 		return nil, err
 	}
 	return pgx.CollectRows(r, pgx.RowTo[T])
+}
+
+type connection interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
 // errMore is the code of a Join that has to be repeated: it has taken out as much as
@@ -124,10 +131,8 @@ func codeError(code int64) error {
 	return fmt.Errorf("postgres: a function has returned the code %d", code)
 }
 
-// Close leaves a pool open that belongs to the program.
+// Close leaves a pool open that others use.
 func (s *store) Close() {
 	s.cancel()
-	if s.ownPool {
-		s.pool.Close()
-	}
+	s.pool.leave()
 }

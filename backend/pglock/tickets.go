@@ -100,7 +100,12 @@ func (s *store) Renew(ctx context.Context, session string, r sqlqueue.Renewal) (
 	strandQueues, strandIDs := split(r.Strand)
 	againQueues, againIDs := split(r.Again)
 	lookQueues, lookIDs := split(r.Look)
-	got, err := rows[[]int64](ctx, s, "renew", session, strandQueues, strandIDs, againQueues, againIDs, lookQueues, lookIDs)
+	c, err := s.pool.urgent(ctx)
+	if err != nil {
+		return sqlqueue.Renewed{}, err
+	}
+	defer c.Release()
+	got, err := rowsOf[[]int64](ctx, s, c, "renew", session, strandQueues, strandIDs, againQueues, againIDs, lookQueues, lookIDs)
 	if err != nil {
 		return sqlqueue.Renewed{}, err
 	}

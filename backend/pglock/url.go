@@ -30,9 +30,8 @@ var forwarded = []string{
 // open connects to postgres://user:password@host:port/database?options.
 func open(ctx context.Context, u *driver.URL) (driver.Driver, error) {
 	c := &config{
-		schema:  Schema{Name: u.Text("schema", ""), Prefix: u.Text("table_prefix", "")},
-		direct:  u.Text("direct", ""),
-		ownPool: true,
+		schema: Schema{Name: u.Text("schema", ""), Prefix: u.Text("table_prefix", "")},
+		direct: u.Text("direct", ""),
 	}
 	switch durability := u.Text("durability", ""); durability {
 	case "":
@@ -59,18 +58,11 @@ func open(ctx context.Context, u *driver.URL) (driver.Driver, error) {
 	if pool.ConnConfig.RuntimeParams["application_name"] == "" {
 		pool.ConnConfig.RuntimeParams["application_name"] = "interlock"
 	}
-	// The pool opens what is needed, and finds out about broken connections by using
-	// them: callers repeat.
-	p, err := pgxpool.NewWithConfig(ctx, pool)
+	p, err := poolTo(pool, text)
 	if err != nil {
 		return nil, fmt.Errorf("postgres: %w", err)
 	}
-	d, err := newDriver(ctx, p, c)
-	if err != nil {
-		p.Close()
-		return nil, err
-	}
-	return d, nil
+	return newDriver(ctx, p, c)
 }
 
 // connectionString is the URL as pgx reads it, without the options of this package.

@@ -1,0 +1,140 @@
+package pglock
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// A pool is the connections of all clients of this process that have the same URL, or
+// that were given the same pool. A new connection is slow: the server reads each
+// function for it once.
+type pool struct {
+	*pgxpool.Pool
+	own   bool // it was made here, and ends with its last user
+	place any  // its key in pools
+	users int  // guarded by pools.mu
+
+	mu      sync.Mutex
+	reserve *pgxpool.Pool // for heartbeats; nil until one has needed it
+}
+
+// pools are those of this process.
+var pools = struct {
+	mu  sync.Mutex
+	all map[any]*pool
+}{all: map[any]*pool{}}
+
+// address tells apart what a connection string, which need not say everything, leads
+// to.
+type address struct {
+	text, host, user, password, database string
+	port                                 uint16
+}
+
+// poolTo returns the pool of a configuration, until it is left. ParseConfig has made
+// the configuration of nothing but the text and the surroundings.
+func poolTo(c *pgxpool.Config, text string) (*pool, error) {
+	o := c.ConnConfig
+	return share(address{text, o.Host, o.User, o.Password, o.Database, o.Port}, true, func() (*pgxpool.Pool, error) {
+		// It opens what is needed, and finds out about broken connections by using them:
+		// callers repeat.
+		return pgxpool.NewWithConfig(context.Background(), c)
+	})
+}
+
+// poolOf is one that belongs to the program.
+func poolOf(p *pgxpool.Pool) *pool {
+	shared, _ := share(p, false, func() (*pgxpool.Pool, error) { return p, nil }) // never fails
+	return shared
+}
+
+func share(place any, own bool, open func() (*pgxpool.Pool, error)) (*pool, error) {
+	pools.mu.Lock()
+	defer pools.mu.Unlock()
+	p := pools.all[place]
+	if p == nil {
+		made, err := open()
+		if err != nil {
+			return nil, err
+		}
+		p = &pool{Pool: made, own: own, place: place}
+		pools.all[place] = p
+	}
+	p.users++
+	return p, nil
+}
+
+// leave closes it after its last user, unless it belongs to the program.
+func (p *pool) leave() {
+	pools.mu.Lock()
+	p.users--
+	last := p.users == 0
+	if last {
+		delete(pools.all, p.place)
+	}
+	pools.mu.Unlock()
+	if !last {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.reserve != nil {
+		p.reserve.Close()
+	}
+	if p.own {
+		p.Close()
+	}
+}
+
+const (
+	// patience is how long a heartbeat waits for a connection while all are in use.
+	patience = 20 * time.Millisecond
+	// reserved bounds the connections of heartbeats that have waited for so long.
+	reserved = 2
+)
+
+// urgent returns a connection for a heartbeat, which must not wait until those have
+// theirs who wait for locks: if the pool has none soon, another one is opened beside
+// it, and kept for a while.
+func (p *pool) urgent(ctx context.Context) (*pgxpool.Conn, error) {
+	soon, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	conn, err := p.Acquire(soon)
+	if err == nil || soon.Err() == nil || ctx.Err() != nil {
+		return conn, err
+	}
+	r, err := p.beside()
+	if err != nil {
+		return nil, err
+	}
+	return r.Acquire(ctx)
+}
+
+func (p *pool) beside() (*pgxpool.Pool, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.reserve == nil {
+		c := p.Config()
+		c.MaxConns, c.MinConns, c.MinIdleConns = reserved, 0, 0
+		c.MaxConnIdleTime, c.HealthCheckPeriod = 30*time.Second, 15*time.Second
+		r, err := pgxpool.NewWithConfig(context.Background(), c)
+		if err != nil {
+			return nil, err
+		}
+		p.reserve = r
+	}
+	return p.reserve, nil
+}
+
+// renew has new connections made, which may lead elsewhere.
+func (p *pool) renew() {
+	p.Reset()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.reserve != nil {
+		p.reserve.Reset()
+	}
+}

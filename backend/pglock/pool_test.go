@@ -1,0 +1,130 @@
+package pglock_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/interlock-go/interlock/backend/pglock"
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/pgtest"
+)
+
+// Promise: a lease is renewed though all connections of the pool are taken by calls
+// that do not get on, whether the pool is the driver's own or the program's.
+func TestHeartbeatsDoNotQueueForAConnection(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Start(t)
+	const connections = 2
+	url := fmt.Sprintf("%s&pool_max_conns=%d", server.URL(), connections)
+	program, err := pgxpool.New(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(program.Close)
+	for name, open := range map[string]func() (driver.Driver, error){
+		"own pool":     func() (driver.Driver, error) { return openURL(t.Context(), url) },
+		"program's":    func() (driver.Driver, error) { return pglock.New(t.Context(), program) },
+		"program's, 2": func() (driver.Driver, error) { return pglock.New(t.Context(), program) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, err := open()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer d.Close()
+			holds, joins := session(t, d), session(t, d)
+			held := acquire(t, holds, "held "+name, 1)
+			if err := joins.Leave(t.Context(), acquire(t, joins, "stuck", 1), true); err != nil {
+				t.Fatal(err)
+			}
+			raw, err := pgx.Connect(t.Context(), server.URL())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer raw.Close(context.Background())
+			if _, err := raw.Exec(t.Context(), "BEGIN; SELECT FROM interlock.queue WHERE name = 'stuck' FOR UPDATE"); err != nil {
+				t.Fatal(err)
+			}
+			const calls = 5 * connections
+			done := make(chan error, calls)
+			for range calls {
+				go func() { _, err := joins.Join(t.Context(), request("stuck", calls)); done <- err }()
+			}
+			if err := pgtest.Until(func() (bool, error) { return len(server.Backends("wait_event_type = 'Lock'")) == connections, nil }); err != nil {
+				t.Fatal(err)
+			}
+			for range 3 {
+				got, err := holds.Renew(t.Context(), []driver.Ticket{held})
+				if err != nil || len(got) != 1 || got[0].State != driver.Kept {
+					t.Fatalf("Renew: %v, %v", got, err)
+				}
+			}
+			if len(done) > 0 {
+				t.Fatalf("a call got on: %v", <-done)
+			}
+			if _, err := raw.Exec(t.Context(), "COMMIT"); err != nil {
+				t.Fatal(err)
+			}
+			for range calls {
+				if err := <-done; err != nil {
+					t.Error(err)
+				}
+			}
+			if err := joins.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	// What was opened for heartbeats is closed with its last user.
+	program.Close()
+	if err := pgtest.Until(func() (bool, error) { return len(server.Backends("state IS NOT NULL AND pid <> pg_backend_pid()")) == 0, nil }); err != nil {
+		t.Error(err)
+	}
+}
+
+// Promise: clients of a process with one URL share one pool, which the last of them
+// closes; those with another URL have another one.
+func TestClientsOfAProcessShareOnePool(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Start(t)
+	url := server.URL() + "&application_name=one&pool_max_conns=2"
+	var all []driver.Driver
+	for i := range 20 {
+		d := opened(t, url)
+		s := session(t, d)
+		if err := s.Leave(t.Context(), acquire(t, s, fmt.Sprint(i), 1), true); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, d)
+	}
+	other := session(t, opened(t, server.URL()+"&application_name=other"))
+	if n := len(server.Backends("application_name = 'one'")); n < 1 || n > 2 {
+		t.Errorf("%d connections", n)
+	}
+	if n := len(server.Backends("application_name = 'other'")); n != 1 {
+		t.Errorf("%d connections of another URL", n)
+	}
+	last := session(t, all[0])
+	for _, d := range all[1:] {
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if d.Close() == nil {
+			t.Error("closed twice")
+		}
+	}
+	acquire(t, last, "last", 1)
+	if err := all[0].Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := pgtest.Until(func() (bool, error) { return len(server.Backends("application_name = 'one'")) == 0, nil }); err != nil {
+		t.Error(err)
+	}
+	acquire(t, other, "other", 1)
+	again := session(t, opened(t, url))
+	acquire(t, again, "again", 1)
+}
