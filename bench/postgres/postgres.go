@@ -4,6 +4,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	neturl "net/url"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -21,6 +22,7 @@ const (
 	bareMore     = "bare row, 16 connections"
 	polledRow    = "row, polled"
 	advisoryName = "advisory"
+	ownPool      = "interlock, pools"
 	ownListener  = "interlock, listeners"
 	logged       = "interlock, logged"
 )
@@ -66,8 +68,9 @@ func contenders(url string) []workload.Contender {
 	}
 	here := func() string { return url }
 	all = append(all,
-		ours.Library(here, ours.Default, "Acquire, Release; one listener for the process, as clients with one URL have", "W5"),
+		ours.Library(here, ours.Default, "Acquire, Release; one pool and one listener for the process, as clients with one URL have", "W5"),
 		ours.Library(here, ours.Strict, "no hand-over inside the process", "W5", interlock.StrictOrder()),
+		ours.Library(pools(url), ownPool, "a pool for each client, and one listener for the process", "W5"),
 		ours.Library(processes(url), ownListener, "as if each were a process; its connections are named apart", "W5"),
 		ours.Library(func() string { return with(url, "durability=logged&schema=logged") }, logged, "grants are written to the log: durability=logged", "W1 W2 W4 W5"),
 	)
@@ -82,6 +85,12 @@ func contenders(url string) []workload.Contender {
 func processes(url string) func() string {
 	var n atomic.Int64
 	return func() string { return with(url, fmt.Sprintf("application_name=bench-%d", n.Add(1))) }
+}
+
+// pools gives each client a pool of its own, and has all listen on one connection.
+func pools(url string) func() string {
+	each, direct := processes(url), "direct="+neturl.QueryEscape(url)
+	return func() string { return with(each(), direct) }
 }
 
 func with(url, options string) string {
