@@ -463,7 +463,7 @@ BEGIN
 	now := NOW_US;
 	-- The short way to the end of a line, in which those in front look after who holds.
 	IF q.waiting > 0 AND q.kind = p_kind AND q.capacity = p_capacity AND p_hold = 0 AND NOT retry AND NOT nowait
-			AND q.slow <= now AND NOT q.watched AND greatest(q.last + 1 + q.shift, now / 10) < 2251799813685247 THEN
+			AND q.slow <= now AND NOT q.watched AND greatest(q.last + 1 + q.shift, now / 10) < q.most THEN
 		token := greatest(q.last + 1, now / 10 - q.shift);
 		INSERT INTO @ticket(queue, n, id, units, session, since, note, hold, flags)
 			SELECT p_queue, token, p_id, p_units, p_session, now, p_note, 0, 0
