@@ -67,7 +67,7 @@ cross:
 # there are processors run side by side.
 unit:
 	$(TOOLS) $(GO) build -o ../../bin/gotestsum gotest.tools/gotestsum
-	CGO_ENABLED=1 bin/gotestsum --format pkgname -- -race -p $$(($$(nproc) + 1)) $(TESTFLAGS) work
+	CGO_ENABLED=1 bin/gotestsum --format pkgname -- -race -p $$(($$(nproc) + 1)) -timeout 30m $(TESTFLAGS) work
 
 # The modules of this tree as a release: tagged, packed, installed, used.
 install:
