@@ -34,6 +34,28 @@ func TestEndedForTwoReasons(t *testing.T) {
 	}
 }
 
+// Promise: a ticket whose session was closed ends, also if it was the only one of its
+// queue and others that fit have joined before anybody looked.
+func TestOnlyTicketOfAClosedSession(t *testing.T) {
+	s := mysqltest.Start(t)
+	_, gone := session(t, s.URL())
+	_, stays := session(t, s.URL())
+	permit := func(n int, units int64) driver.Request {
+		return driver.Request{ID: newID(n), Queue: "q", Kind: driver.Semaphore, Units: units, Capacity: 3}
+	}
+	if tk, err := gone.Join(t.Context(), permit(1, 1)); err != nil || !tk.Held {
+		t.Fatal(tk, err)
+	}
+	if err := gone.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 3 {
+		if tk, err := stays.Join(t.Context(), permit(n+2, 1)); err != nil || !tk.Held {
+			t.Errorf("permit %d is not given: %+v, %v", n+1, tk, err)
+		}
+	}
+}
+
 // Promise: clients that use a name for the first time at once stand in one line, at every
 // level of isolation: nobody goes on seeing what stood before he had the lock.
 func TestNewQueueOfMany(t *testing.T) {

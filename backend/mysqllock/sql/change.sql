@@ -141,10 +141,21 @@ END;
 
 CREATE PROCEDURE {p}raise(p_queue VARBINARY(512), p_floor BIGINT) SQL SECURITY INVOKER
 exchange: BEGIN
-	DECLARE v_no, v_last, v_granted, v_shift, v_tickets, v_lift BIGINT;
+	DECLARE v_no, v_last, v_granted, v_shift, v_tickets, v_lift, v_now BIGINT;
+	DECLARE v_swept BIGINT DEFAULT 0;
+	DECLARE v_more TINYINT DEFAULT 0;
 	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
 	CALL {p}make(p_queue);
+	SET @interlock_ring = NULL;
+	CALL {p}recover();
 	START TRANSACTION;
+	SELECT no INTO v_no FROM {p}queues WHERE name = p_queue FOR UPDATE;
+	SET v_now = {now};
+	CALL {p}sweep(p_queue, v_now, v_swept);
+	IF v_swept > 0 THEN
+		CALL {p}grant(p_queue, v_now, 1, v_more);
+		CALL {p}shown(v_no, v_now);
+	END IF;
 	SELECT no, last, granted, shift, tickets INTO v_no, v_last, v_granted, v_shift, v_tickets FROM {p}queues WHERE name = p_queue FOR UPDATE;
 	IF v_tickets = 0 THEN
 		UPDATE {p}queues SET granted = GREATEST(v_last, p_floor), last = GREATEST(v_last, p_floor) WHERE name = p_queue;
@@ -164,7 +175,8 @@ exchange: BEGIN
 		END IF;
 	END IF;
 	COMMIT;
-	SELECT 0, 0;
+	CALL {p}ring();
+	SELECT 0, v_more;
 END;
 
 -- gives a ticket the end of its own that it has without the renewal that follows.

@@ -66,7 +66,8 @@ BEGIN
 	END IF;
 END;
 
--- gives the only ticket a row of its own.
+-- gives the only ticket a row of its own. It comes after a sweep: the session of a ticket
+-- with a row of its own is there.
 CREATE PROCEDURE {p}unfold(p_name VARBINARY(512)) SQL SECURITY INVOKER
 BEGIN
 	DECLARE v_no, v_granted, v_used, v_since BIGINT;
@@ -115,7 +116,8 @@ BEGIN
 
 	SELECT no, id, session, since, used, granted INTO v_no, v_id, v_session, v_since, v_used, v_granted FROM {p}queues WHERE name = p_name;
 	IF v_id IS NOT NULL THEN
-		SELECT ends, ttl INTO v_ends, v_ttl FROM {p}sessions WHERE id = v_session;
+		-- Locked, for the end of the session removes it if it sees no row of a ticket.
+		SELECT ends, ttl INTO v_ends, v_ttl FROM {p}sessions WHERE id = v_session LOCK IN SHARE MODE;
 		IF v_ends IS NULL OR v_ends <= p_now AND v_since + v_ttl <= p_now THEN
 			SET v_ends = NULL;
 			SELECT ends INTO v_ends FROM {p}sessions WHERE id = v_session FOR UPDATE; -- was it renewed meanwhile?

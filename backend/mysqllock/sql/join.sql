@@ -52,7 +52,7 @@ exchange: BEGIN
 		LEAVE exchange;
 	END IF;
 
-	IF v_tickets > 0 AND (v_kind <> p_kind OR v_capacity <> p_capacity OR v_waiting > 0 OR p_units > v_capacity - v_used) THEN
+	IF v_tickets > 0 AND (v_id IS NOT NULL OR v_kind <> p_kind OR v_capacity <> p_capacity OR v_waiting > 0 OR p_units > v_capacity - v_used) THEN
 		CALL {p}sweep(p_queue, v_now, v_swept);
 		IF v_swept > 0 THEN
 			CALL {p}grant(p_queue, v_now, 1, v_more);
