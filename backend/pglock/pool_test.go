@@ -81,7 +81,9 @@ func TestHeartbeatsDoNotQueueForAConnection(t *testing.T) {
 	}
 	// What was opened for heartbeats is closed with its last user.
 	program.Close()
-	if err := pgtest.Until(func() (bool, error) { return len(server.Backends("state IS NOT NULL AND pid <> pg_backend_pid()")) == 0, nil }); err != nil {
+	if err := pgtest.Until(func() (bool, error) {
+		return len(server.Backends("state IS NOT NULL AND pid <> pg_backend_pid()")) == 0, nil
+	}); err != nil {
 		t.Error(err)
 	}
 }
