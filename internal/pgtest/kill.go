@@ -1,6 +1,11 @@
 package pgtest
 
-import "github.com/interlock-go/interlock/internal/testserver"
+import (
+	"bytes"
+	"os"
+
+	"github.com/interlock-go/interlock/internal/testserver"
+)
 
 // Kill ends the server with all its processes by SIGKILL. Nothing that was not
 // written to files is left. It can be started again with Restart.
@@ -28,10 +33,11 @@ func (s *Server) Kill() {
 // KillBackends ends the processes that serve connections for which the condition
 // holds, a condition on pg_stat_activity, by SIGKILL: the server then ends all
 // other connections too, and recovers. It returns how many these were, once the
-// server serves again.
+// server serves again; 0 if all had just ended by themselves.
 func (s *Server) KillBackends(where string) int {
 	s.Helper()
 	all := s.Backends(where)
+	before := s.crashes()
 	for _, pid := range all {
 		kill(pid)
 	}
@@ -44,5 +50,15 @@ func (s *Server) KillBackends(where string) int {
 		_, err := s.Exec(Database, "SELECT 1")
 		return err == nil, nil
 	}))
+	if s.crashes() == before {
+		return 0
+	}
 	return len(all)
+}
+
+// crashes is how often the server has seen a process of its own killed.
+func (s *Server) crashes() int {
+	log, err := os.ReadFile(s.Path("log"))
+	s.Check("read the log", err)
+	return bytes.Count(log, []byte("was terminated by signal 9"))
 }
