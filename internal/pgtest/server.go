@@ -66,7 +66,7 @@ func Run(dir string, opts ...Option) (*Server, error) {
 		Name: "postgres", Configure: s.configure, Command: s.command, Ready: s.serves,
 		Terminate: interrupt, Quit: quit,
 	})
-	if err := s.initdb(); err != nil {
+	if err := s.makeData(); err != nil {
 		return nil, err
 	}
 	if err := s.Server.Run(); err != nil {
@@ -100,18 +100,6 @@ func binaries() (string, error) {
 }
 
 func (s *Server) data() string { return s.Path("data") }
-
-// initdb makes the data folder. It does not wait for the disk.
-func (s *Server) initdb() error {
-	cmd := exec.Command(filepath.Join(s.bin, "initdb"), "--no-sync", "--pgdata", s.data(), "--username", Superuser,
-		"--auth", "trust", "--locale", "C", "--encoding", "UTF8", "--wal-segsize", "1")
-	cmd.Dir = s.Dir
-	s.user.use(cmd)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("initdb: %w\n%s", err, out)
-	}
-	return nil
-}
 
 func (s *Server) configure() error {
 	secure := ""
