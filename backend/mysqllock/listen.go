@@ -22,7 +22,8 @@ import (
 //
 // A ring while nothing is parked would be lost. So news are read over the anchor when
 // it is known that the wait has begun: the parked statement first takes a third lock,
-// by turns one of two.
+// each time one of another name. A ring may end a statement before it has given up that
+// of the one before, so that the name says nothing about another statement.
 
 // parkFor bounds a wait, so that a server soon forgets a client that has vanished.
 const parkFor = 10 * time.Minute
@@ -40,7 +41,10 @@ func (s *store) Listen(ctx context.Context, channel string, up func(), hear func
 	if err := l.open(ctx); err != nil {
 		return err
 	}
-	for turn := 0; ; turn = 1 - turn {
+	for turn := 1; ; turn++ {
+		if err := l.free(ctx); err != nil {
+			return err
+		}
 		woken := l.park(ctx, turn)
 		begun, err := l.readUntilParked(ctx, turn, woken)
 		if err != nil {
@@ -69,6 +73,7 @@ type listener struct {
 	parking        chan error // of the statement that is parked; nil: none is
 	unpark         context.CancelFunc
 	told           map[int64]bool // news that are still in the table
+	turns          []int          // whose locks the parked connection may have
 }
 
 func (l *listener) open(ctx context.Context) error {
@@ -78,7 +83,7 @@ func (l *listener) open(ctx context.Context) error {
 			return err
 		}
 		*c = conn
-		if err := l.store.greet(ctx, conn); err != nil {
+		if _, err := l.store.greet(ctx, conn); err != nil {
 			return err
 		}
 		for _, set := range []string{"wait_timeout = 86400", "max_statement_time = 0", "max_execution_time = 0"} {
@@ -117,11 +122,21 @@ func (l *listener) park(ctx context.Context, turn int) <-chan error {
 	done := make(chan error, 1)
 	ctx, cancel := context.WithCancel(ctx)
 	l.parking, l.unpark = done, cancel
+	free, args := "", []any{}
+	for _, old := range l.turns {
+		free += "RELEASE_LOCK(?), "
+		args = append(args, l.turn(old))
+	}
+	text, args := "SELECT "+free+"GET_LOCK(?, 0), GET_LOCK(?, ?)", append(args, l.turn(turn), l.channel+":anchor", int(parkFor.Seconds()))
+	into := make([]any, len(l.turns)+2)
+	for i := range into {
+		into[i] = new(sql.NullInt64)
+	}
+	l.turns = append(l.turns, turn)
 	go func() {
 		defer cancel()
-		var freed, begun, ended sql.NullInt64
-		err := l.parked.QueryRowContext(ctx, "SELECT RELEASE_LOCK(?), GET_LOCK(?, 0), GET_LOCK(?, ?)",
-			l.turn(1-turn), l.turn(turn), l.channel+":anchor", int(parkFor.Seconds())).Scan(&freed, &begun, &ended)
+		err := l.parked.QueryRowContext(ctx, text, args...).Scan(into...)
+		ended := into[len(into)-1].(*sql.NullInt64)
 		switch {
 		case number(err, erInterrupted, erTimedOut, erTimedOutToo):
 			err = nil
@@ -134,6 +149,29 @@ func (l *listener) park(ctx context.Context, turn int) <-chan error {
 	return done
 }
 
+// mostTurns is how many statements in a row may have ended before it was seen that they
+// had begun.
+const mostTurns = 16
+
+// free gives up the locks of former turns, if they have become many.
+func (l *listener) free(ctx context.Context) error {
+	if len(l.turns) < mostTurns {
+		return nil
+	}
+	for i, turn := range l.turns {
+		_, err := l.parked.ExecContext(ctx, "DO RELEASE_LOCK(?)", l.turn(turn))
+		if number(err, erInterrupted) {
+			l.turns = l.turns[i:]
+			return nil // the next time
+		}
+		if err != nil {
+			return err
+		}
+	}
+	l.turns = nil
+	return nil
+}
+
 func (l *listener) turn(n int) string { return fmt.Sprint(l.channel, ":", n) }
 
 // readUntilParked brings the news, again and again until the wait has begun, or has
@@ -141,6 +179,9 @@ func (l *listener) turn(n int) string { return fmt.Sprint(l.channel, ":", n) }
 func (l *listener) readUntilParked(ctx context.Context, turn int, woken <-chan error) (begun bool, err error) {
 	for pause := 50 * time.Microsecond; ; pause = min(2*pause, 20*time.Millisecond) {
 		parked, err := l.read(ctx, turn)
+		if parked {
+			l.turns = []int{turn} // it has given up the others first
+		}
 		if parked || err != nil {
 			return parked, err
 		}
@@ -155,6 +196,9 @@ func (l *listener) readUntilParked(ctx context.Context, turn int, woken <-chan e
 	}
 }
 
+// perHear is how many news are read at once.
+const perHear = 1000
+
 // read brings the news that there are, and says whether the wait had begun before.
 func (l *listener) read(ctx context.Context, turn int) (parked bool, err error) {
 	rows, err := l.anchor.QueryContext(ctx, l.store.sql("CALL {p}hear(?,?)"), []byte(l.channel), l.turn(turn))
@@ -162,8 +206,9 @@ func (l *listener) read(ctx context.Context, turn int) (parked bool, err error) 
 		return false, err
 	}
 	defer rows.Close()
-	fresh := 0
+	read := 0
 	for rows.Next() {
+		read++
 		var k sql.NullInt64
 		var what int
 		var ticket, name []byte
@@ -179,13 +224,13 @@ func (l *listener) read(ctx context.Context, turn int) (parked bool, err error) 
 			continue
 		}
 		l.told[k.Int64] = true
-		fresh++
 		l.hear(event(what, ticket, name, token, flags))
 	}
 	if err := rows.Err(); err != nil {
 		return false, err
 	}
 	_ = rows.Close()
+	parked = parked && read <= perHear // else there may be more
 	if len(l.told) >= forgetAt {
 		return parked, l.forget(ctx)
 	}

@@ -97,6 +97,7 @@ func expand(text, prefix string) string {
 		"{p}", prefix,
 		"{now}", clock,
 		"{most}", strconv.Itoa(most),
+		"{perhear}", strconv.Itoa(perHear),
 		"{layout}", strconv.Itoa(layout),
 		"{maxtoken}", strconv.FormatInt(driver.MaxToken, 10),
 		"{swapmemory}", strconv.FormatInt((2*driver.SwapMemory).Microseconds(), 10),

@@ -20,9 +20,10 @@ type store struct {
 	own    bool // the pool is closed with the driver
 	prefix string
 	walk   walk
+	crowds crowds
 
 	mu      sync.Mutex
-	greeted map[any]bool // connections, as the MySQL driver has them
+	greeted map[any]bool // connections, as the MySQL driver has them; true: they may take the short way
 }
 
 func (s *store) Close() {
@@ -40,13 +41,19 @@ const tries = 20
 // nobody knows. A connection on which something has failed is not used again: a
 // procedure that was killed leaves its transaction open.
 func (s *store) exchange(ctx context.Context, f func(*sql.Conn) error) error {
+	return s.exchangeIf(ctx, func(conn *sql.Conn, _ bool) error { return f(conn) })
+}
+
+// exchangeIf also says whether the connection may take the short way.
+func (s *store) exchangeIf(ctx context.Context, f func(conn *sql.Conn, short bool) error) error {
 	for try := 1; ; try++ {
 		conn, err := s.db.Conn(ctx)
 		if err != nil {
 			return err
 		}
-		if err = s.greet(ctx, conn); err == nil {
-			err = f(conn)
+		short, err := s.greet(ctx, conn)
+		if err == nil {
+			err = f(conn, short)
 		}
 		if err == nil {
 			_ = conn.Close()
@@ -65,31 +72,37 @@ func (s *store) exchange(ctx context.Context, f func(*sql.Conn) error) error {
 }
 
 // greet has a server that comes back from a crash end what it may have forgotten, before
-// anything else is said on a connection: none of those from before is left.
-func (s *store) greet(ctx context.Context, conn *sql.Conn) error {
+// anything else is said on a connection: none of those from before is left. It reports
+// whether the server has forgotten nothing, or nobody who holds may have been forgotten
+// any more: the short way does not look for that.
+func (s *store) greet(ctx context.Context, conn *sql.Conn) (short bool, err error) {
 	var this any
 	if err := conn.Raw(func(c any) error { this = c; return nil }); err != nil {
-		return err
+		return false, err
 	}
 	s.mu.Lock()
-	known := s.greeted[this]
+	short, known := s.greeted[this]
 	s.mu.Unlock()
 	if known {
-		return nil
+		return short, nil
 	}
-	if _, err := conn.ExecContext(ctx, s.sql("CALL {p}recover()")); err != nil {
-		if missing(err) {
-			return nil // the tables are still to be made
-		}
-		return err
+	err = conn.QueryRowContext(ctx, s.sql("SELECT @@GLOBAL.innodb_flush_log_at_trx_commit = 1 OR COALESCE((SELECT until <= {now} FROM {p}boot WHERE one = 1), 0)")).Scan(&short)
+	if err == nil && !short {
+		_, err = conn.ExecContext(ctx, s.sql("CALL {p}recover()"))
+	}
+	if missing(err) {
+		return false, nil // the tables are still to be made
+	}
+	if err != nil {
+		return false, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.greeted == nil || len(s.greeted) >= mostGreeted {
 		s.greeted = map[any]bool{}
 	}
-	s.greeted[this] = true
-	return nil
+	s.greeted[this] = short
+	return short, nil
 }
 
 // mostGreeted bounds the connections that are remembered; those that were forgotten are
@@ -105,14 +118,26 @@ func (s *store) row(ctx context.Context, text string, args []any, into ...any) e
 // exec makes an exchange that answers with nothing.
 func (s *store) exec(ctx context.Context, text string, args ...any) (changed int64, err error) {
 	text = s.sql(text)
-	err = s.exchange(ctx, func(c *sql.Conn) error {
-		r, err := c.ExecContext(ctx, text, args...)
-		if err == nil {
-			changed, err = r.RowsAffected()
-		}
+	var made result
+	err = s.exchange(ctx, func(c *sql.Conn) error { return made.read(c.ExecContext(ctx, text, args...)) })
+	return made.changed, err
+}
+
+// result is what a statement has changed.
+type result struct {
+	changed int64
+	id      int64 // the value of LAST_INSERT_ID, if anything was
+}
+
+func (r *result) read(got sql.Result, err error) error {
+	if err != nil {
 		return err
-	})
-	return changed, err
+	}
+	if r.id, err = got.LastInsertId(); err != nil {
+		return err
+	}
+	r.changed, err = got.RowsAffected()
+	return err
 }
 
 // rows makes an exchange that answers with several rows.
@@ -197,8 +222,14 @@ func (s *store) Join(ctx context.Context, j sqlqueue.Join) (st sqlqueue.Standing
 	if len(j.Kind) > 64 {
 		return st, driver.Invalid(fmt.Errorf("the kind %.20q… has more than 64 bytes", j.Kind))
 	}
+	token, short, err := s.shortJoin(ctx, &j)
+	if err != nil {
+		return st, err
+	}
+	if short {
+		return sqlqueue.Standing{State: sqlqueue.Held, Token: token}, nil
+	}
 	var code int
-	var token uint64
 	var again int64
 	hold := ceil(j.Hold)
 	err = s.row(ctx, "CALL {p}join(?,?,?,?,?,?,?,?,?,?,?)", []any{
@@ -206,6 +237,9 @@ func (s *store) Join(ctx context.Context, j sqlqueue.Join) (st sqlqueue.Standing
 	}, &code, &token, &st.Inherited, &again, &st.More)
 	if err != nil {
 		return st, err
+	}
+	if code == 1 || code == -1 {
+		s.crowds.add(j.Queue)
 	}
 	switch code {
 	case 0:
@@ -240,6 +274,9 @@ func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond 
 func ceil(d time.Duration) int64 { return (d + time.Microsecond - 1).Microseconds() }
 
 func (s *store) Leave(ctx context.Context, l sqlqueue.Leave) (sqlqueue.Left, error) {
+	if done, err := s.shortLeave(ctx, &l); done || err != nil {
+		return sqlqueue.Left{}, err
+	}
 	return s.call(ctx, "CALL {p}leave(?,?,?,?,?)", []byte(l.Queue), id(l.ID), id(l.Session), l.Clean, ceil(l.Refuse))
 }
 

@@ -252,5 +252,5 @@ BEGIN
 	COMMIT; -- of what connections that do not commit by themselves have read before
 	SET v_held = IS_USED_LOCK(p_lock) IS NOT NULL;
 	SELECT NULL AS k, v_held AS what, NULL AS id, NULL AS name, 0 AS token, 0 AS flags
-		UNION ALL (SELECT k, what, id, name, token, flags FROM {p}news WHERE channel = p_channel ORDER BY k LIMIT 1000);
+		UNION ALL (SELECT k, what, id, name, token, flags FROM {p}news WHERE channel = p_channel ORDER BY k LIMIT {perhear});
 END;

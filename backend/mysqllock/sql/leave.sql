@@ -2,14 +2,15 @@
 CREATE PROCEDURE {p}leave(p_queue VARBINARY(512), p_id BINARY(16), p_session BINARY(16), p_clean TINYINT, p_refuse BIGINT)
 SQL SECURITY INVOKER
 exchange: BEGIN
-	DECLARE v_no, v_capacity, v_last, v_granted, v_shift, v_waiting, v_unclean, v_used, v_now, v_n, v_units, v_ends, v_gone, v_since, v_ttl, v_flags, v_own BIGINT;
+	DECLARE v_no, v_capacity, v_last, v_granted, v_shift, v_waiting, v_unclean, v_used, v_now, v_n, v_units, v_ends, v_gone, v_since, v_ttl, v_flags, v_own, v_heir, v_hold, v_thread BIGINT;
 	DECLARE v_swept BIGINT DEFAULT 0;
 	DECLARE v_watched, v_more, v_first TINYINT DEFAULT 0;
-	DECLARE v_id, v_holder BINARY(16);
+	DECLARE v_id, v_holder, v_heir_id BINARY(16);
+	DECLARE v_channel VARBINARY(64);
 	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
 	DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
 	SET @interlock_ring = NULL;
-	CALL {p}recover();
+	IF @@GLOBAL.innodb_flush_log_at_trx_commit <> 1 THEN CALL {p}recover(); END IF;
 
 	START TRANSACTION;
 	SELECT no, capacity, last, granted, shift, used, waiting, unclean, watched, id, session, since
@@ -26,6 +27,39 @@ exchange: BEGIN
 	SET v_now = {now};
 	SELECT ends, ttl, gone INTO v_ends, v_ttl, v_gone FROM {p}sessions WHERE id = p_session;
 	SET v_gone = v_ends IS NULL OR v_gone OR v_ends <= v_now;
+	IF p_refuse > 0 AND NOT v_gone THEN -- also if the ticket stands: a Join that was sent twice may come twice
+		INSERT INTO {p}refused(id, until) VALUES (p_id, v_now + p_refuse) ON DUPLICATE KEY UPDATE until = GREATEST(until, VALUES(until));
+		UPDATE {p}queues SET slow = GREATEST(slow, v_now + p_refuse) WHERE name = p_queue;
+	END IF;
+
+	-- The short way from the only holder to the first in line, if that one is alive.
+	IF v_id IS NULL AND v_waiting > 0 AND v_used = v_capacity AND p_refuse = 0 AND NOT v_gone AND NOT v_watched
+			AND @@GLOBAL.innodb_flush_log_at_trx_commit = 1 THEN
+		SELECT n, id, units, hold, session, ends INTO v_heir, v_heir_id, v_units, v_hold, v_holder, v_own
+			FROM {p}tickets FORCE INDEX (PRIMARY) WHERE queue = v_no AND n > v_granted ORDER BY n LIMIT 1;
+		IF v_units = v_capacity AND v_hold = 0 AND v_own IS NULL THEN
+			SELECT channel INTO v_channel FROM {p}sessions WHERE id = v_holder AND gone = 0 AND ends > v_now;
+			IF v_channel IS NOT NULL THEN
+				DELETE FROM {p}tickets WHERE id = p_id AND queue = v_no AND session = p_session AND n <= v_granted AND units = v_capacity AND ends IS NULL;
+				IF ROW_COUNT() = 1 THEN
+					UPDATE {p}queues SET granted = v_heir, tickets = tickets - 1, waiting = waiting - 1, unclean = NOT p_clean WHERE name = p_queue;
+					INSERT INTO {p}news(channel, at, what, id, token, flags)
+						VALUES (v_channel, v_now, 1, v_heir_id, v_heir + v_shift, (NOT p_clean) | IF(v_waiting > 1, 2, 0));
+					COMMIT;
+					BEGIN
+						DECLARE CONTINUE HANDLER FOR SQLEXCEPTION BEGIN END; -- it has ended, or is another user's
+						SET v_thread = IS_USED_LOCK(CONCAT(CONVERT(v_channel USING utf8mb4), ':parked'));
+						IF v_thread IS NOT NULL THEN
+							KILL QUERY v_thread;
+						END IF;
+					END;
+					SELECT 0, 0;
+					LEAVE exchange;
+				END IF;
+			END IF;
+		END IF;
+		SET v_holder = NULL, v_units = NULL, v_own = NULL;
+	END IF;
 
 	IF v_id = p_id AND v_holder = p_session THEN
 		IF NOT v_gone THEN
@@ -49,9 +83,6 @@ exchange: BEGIN
 				CALL {p}grant(p_queue, v_now, 1, v_more);
 				CALL {p}shown(v_no, v_now);
 			END IF;
-		END IF;
-		IF p_refuse > 0 AND NOT v_gone THEN
-			INSERT INTO {p}refused(id, until) VALUES (p_id, v_now + p_refuse) ON DUPLICATE KEY UPDATE until = GREATEST(until, VALUES(until));
 		END IF;
 		COMMIT;
 		CALL {p}ring();

@@ -1,0 +1,101 @@
+package mysqllock_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/interlock-go/interlock/internal/mysqltest"
+)
+
+// Promise: no news are lost, whenever somebody rings: not even if the statement that
+// waits has just begun, or has not yet. There are no heartbeats here that would find
+// out what was lost.
+func TestRingsAtAnyMoment(t *testing.T) {
+	s := mysqltest.Start(t)
+	const clients = 3
+	urls := s.URL() + "?max_connections=8"
+	bell, err := sql.Open("mysql", s.DSN())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bell.Close()
+	var all sync.WaitGroup
+	done := make(chan struct{})
+	failed := make(chan error, clients)
+	for c := range clients {
+		_, one := session(t, urls)
+		all.Go(func() {
+			for n := range cycles(60) {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				ticket, err := one.Join(ctx, mutex("ring", c*1_000_000+n+1))
+				if err == nil && !ticket.Held {
+					ticket, err = one.Await(ctx, ticket)
+				}
+				if err == nil {
+					err = one.Leave(ctx, ticket, true)
+				}
+				cancel()
+				if err != nil {
+					failed <- fmt.Errorf("client %d, number %d: %w", c, n, err)
+					return
+				}
+			}
+		})
+	}
+	var rings sync.WaitGroup
+	var rung atomic.Int64
+	ring := func() {
+		for {
+			select {
+			case <-done:
+				return
+			default:
+			}
+			threads, err := bell.Query("SELECT IS_USED_LOCK(CONCAT(CONVERT(channel USING utf8mb4), ':parked')) FROM interlock_sessions")
+			if err != nil {
+				continue
+			}
+			for threads.Next() {
+				var thread sql.NullInt64
+				if threads.Scan(&thread) == nil && thread.Valid {
+					_, _ = bell.Exec(fmt.Sprint("KILL QUERY ", thread.Int64)) // as anybody may who has news
+					rung.Add(1)
+				}
+			}
+			threads.Close()
+		}
+	}
+	for range 3 {
+		rings.Go(ring)
+	}
+	all.Wait()
+	close(done)
+	rings.Wait()
+	select {
+	case err := <-failed:
+		t.Fatal(err)
+	default:
+	}
+	// Each has the lock that says which statement waits, and none that says so of another.
+	locks := ""
+	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		locks = s.Do(`SELECT GROUP_CONCAT(n) FROM (SELECT (SELECT COUNT(*) FROM seq_0_to_20000
+			WHERE IS_USED_LOCK(CONCAT(CONVERT(channel USING utf8mb4), ':', seq)) IS NOT NULL) n FROM interlock_sessions) x`)
+		if !strings.Contains(locks, "2") || time.Since(began) > 5*time.Second { // they listen for ten seconds more
+			break
+		}
+	}
+	if strings.Trim(locks, "1,") != "" {
+		t.Errorf("locks of statements by client: %s", locks)
+	}
+	t.Logf("%d rings", rung.Load())
+	if rung.Load() == 0 {
+		t.Error("nobody rang")
+	}
+}

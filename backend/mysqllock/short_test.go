@@ -1,0 +1,168 @@
+package mysqllock_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/mysqltest"
+)
+
+// locked holds the row of a queue until unlock is called.
+func locked(t *testing.T, s *mysqltest.Server, queue string) (unlock func()) {
+	t.Helper()
+	db, err := sql.Open("mysql", s.DSN())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	tx, err := db.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec("UPDATE interlock_queues SET watched = 1 - watched WHERE name = ?", queue); err != nil {
+		t.Fatal(err)
+	}
+	return func() { _ = tx.Rollback() }
+}
+
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for began := time.Now(); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Since(began) > time.Minute {
+			t.Fatal(what)
+		}
+	}
+}
+
+func waitsForRow(t *testing.T, s *mysqltest.Server) {
+	t.Helper()
+	until(t, "nobody waits for the row", func() bool {
+		return s.Do("SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'") == "1"
+	})
+}
+
+// Promise: a heartbeat does not wait for a Join or a Leave that waits for its queue.
+func TestHeartbeatBesideWaiting(t *testing.T) {
+	s := mysqltest.Start(t)
+	_, one := session(t, s.URL())
+	leave, err := one.Join(t.Context(), mutex("beside", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, call := range []func(context.Context) error{
+		func(ctx context.Context) error { return one.Leave(ctx, leave, true) },
+		func(ctx context.Context) error { _, err := one.Join(ctx, mutex("beside", 2)); return err },
+	} {
+		unlock := locked(t, s, "beside")
+		called := make(chan error, 1)
+		go func() { called <- call(t.Context()) }()
+		waitsForRow(t, s)
+		if _, err := one.Renew(t.Context(), []driver.Ticket{leave}); err != nil {
+			t.Fatal(err)
+		}
+		if len(called) > 0 {
+			t.Error("the call did not wait for the row")
+		}
+		unlock()
+		if err := <-called; err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Promise: a Join that was abandoned and comes after its ticket was left makes no ticket,
+// whether that had stood or not.
+func TestLateJoin(t *testing.T) {
+	s := mysqltest.Start(t)
+	_, one := session(t, s.URL())
+	for n, stands := range []bool{false, true} {
+		r, other := mutex("late", n+1), mutex("late", n+100)
+		r.Queue += fmt.Sprint("/", stands)
+		other.Queue = r.Queue
+		pair := func() {
+			t.Helper()
+			got, err := one.Join(t.Context(), other)
+			if err != nil || !got.Held {
+				t.Fatal(got, err)
+			}
+			if err := one.Leave(t.Context(), got, true); err != nil {
+				t.Fatal(err)
+			}
+			other.ID = newID(n + 200)
+		}
+		pair() // makes the queue
+		if stands {
+			unlock := locked(t, s, r.Queue)
+			ctx, cancel := context.WithCancel(t.Context())
+			called := make(chan error, 1)
+			go func() { _, err := one.Join(ctx, r); called <- err }()
+			waitsForRow(t, s)
+			cancel()
+			if err := <-called; !errors.Is(err, context.Canceled) {
+				t.Fatal(err)
+			}
+			unlock()
+			until(t, "the Join does not come", func() bool {
+				return s.Do("SELECT tickets FROM interlock_queues WHERE name = '"+r.Queue+"'") == "1"
+			})
+		}
+		if err := one.Leave(t.Context(), driver.Ticket{Queue: r.Queue, ID: r.ID}, true); stands != (err == nil) || !stands && !errors.Is(err, driver.ErrGone) {
+			t.Fatal(err)
+		}
+		if got, err := one.Join(t.Context(), r); !errors.Is(err, driver.ErrGone) {
+			t.Errorf("it stood: %v; the late Join has got %+v, %v", stands, got, err)
+		}
+		pair()
+	}
+}
+
+// Promise: while nobody else is there a lock costs two statements, one commit each.
+func TestAloneIsCheap(t *testing.T) {
+	s := mysqltest.Start(t, mysqltest.Config("innodb_monitor_enable", "trx_rw_commits"))
+	_, one := session(t, s.URL())
+	pair := func(n int) {
+		ticket, err := one.Join(t.Context(), mutex("alone", n))
+		if err != nil || !ticket.Held {
+			t.Fatal(ticket, err)
+		}
+		if err := one.Leave(t.Context(), ticket, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pair(1)
+	const times = 50
+	commits := "SELECT count FROM information_schema.innodb_metrics WHERE name = 'trx_rw_commits'"
+	s.Do("INSERT INTO interlock_sessions(id, ends, ttl, owner, channel) SELECT UNHEX(MD5(seq)), 1 << 60, 1000000, '', '' FROM seq_1_to_1000; ANALYZE TABLE interlock_sessions")
+	rows := counted(t, s, `handler\_read\_%`)
+	calls, asked, before := counted(t, s, "com\\_call\\_procedure"), counted(t, s, "questions"), s.Do(commits)
+	for n := range times {
+		pair(n + 2)
+	}
+	if n := counted(t, s, `handler\_read\_%`) - rows; n > 10*times {
+		t.Errorf("%d rows read for %d pairs", n, times)
+	}
+	if n := counted(t, s, "com\\_call\\_procedure") - calls; n > 0 {
+		t.Errorf("%d calls of procedures", n)
+	}
+	if n := counted(t, s, "questions") - asked; n > 2*times+20 {
+		t.Errorf("%d statements for %d pairs", n, times)
+	}
+	if n := number(t, s.Do(commits)) - number(t, before); n > 2*times+10 {
+		t.Errorf("%d commits for %d pairs", n, times)
+	}
+}
+
+func number(t *testing.T, text string) int {
+	t.Helper()
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
