@@ -78,5 +78,13 @@ func start(ctx context.Context, s *store) (driver.Driver, error) {
 	if err := s.ready(ctx); err != nil {
 		return nil, err
 	}
-	return sqlqueue.New(s, sqlqueue.NewChannel()), nil
+	d := sqlqueue.New(s, sqlqueue.NewChannel())
+	if most := s.db.Stats().MaxOpenConnections; most > 0 {
+		d.Limit(max(1, most-reserved))
+	}
+	return d, nil
 }
+
+// reserved are the connections that calls leave to others: two listen, one is for
+// heartbeats.
+const reserved = 3

@@ -22,6 +22,7 @@ type Driver struct {
 	tasks     sync.WaitGroup
 	exchanges atomic.Uint64
 	wake      wake
+	calls     chan struct{} // has room for as many as may be under way; nil: any number
 
 	mu        sync.Mutex
 	places    map[string]*place    // by ID of the ticket
@@ -41,6 +42,10 @@ func New(store Store, channel string) *Driver {
 	d.wake.init()
 	return d
 }
+
+// Limit has so many calls at most use connections at once, before there were any, so
+// that heartbeats need not wait until those have theirs who wait for locks.
+func (d *Driver) Limit(calls int) { d.calls = make(chan struct{}, calls) }
 
 // NewChannel makes the name of a channel that no other client has.
 func NewChannel() string { return "interlock_" + NewID()[:24] }
@@ -104,12 +109,29 @@ func (d *Driver) do(ctx context.Context, exchange func(context.Context) error) e
 	if err := d.usable(ctx); err != nil {
 		return err
 	}
-	d.exchanges.Add(1)
 	call, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(d.ctx, cancel)()
+	if d.calls != nil && !isHeartbeat(ctx) {
+		select {
+		case d.calls <- struct{}{}:
+			defer func() { <-d.calls }()
+		case <-call.Done():
+			return d.failed(ctx, call.Err())
+		}
+	}
+	d.exchanges.Add(1)
 	return d.failed(ctx, exchange(call))
 }
+
+// heartbeat marks exchanges for which a connection is kept free.
+type heartbeat struct{}
+
+func withHeartbeat(ctx context.Context) context.Context {
+	return context.WithValue(ctx, heartbeat{}, true)
+}
+
+func isHeartbeat(ctx context.Context) bool { return ctx.Value(heartbeat{}) != nil }
 
 // ask is do with a result.
 func ask[T any](ctx context.Context, d *Driver, exchange func(context.Context) (T, error)) (T, error) {

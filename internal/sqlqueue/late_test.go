@@ -2,6 +2,7 @@ package sqlqueue
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -50,7 +51,7 @@ func TestAHeartbeatThatCrossesAJoin(t *testing.T) {
 		renew: func(r Renewal) (Renewed, error) {
 			if first {
 				first = false
-				if len(r.Strand) != 1 {
+				if len(r.Strand) != 0 { // it would wait for what the Join waits for
 					t.Errorf("stranded: %v", r.Strand)
 				}
 				close(asked)
@@ -115,4 +116,51 @@ func TestAJoinWithoutAnAnswer(t *testing.T) {
 	if refused < s.ttl {
 		t.Errorf("its Join is refused for %v", refused)
 	}
+}
+
+// Promise: a heartbeat does not wait for a connection behind calls.
+func TestAHeartbeatBesideManyCalls(t *testing.T) {
+	joining, done := make(chan struct{}), make(chan struct{})
+	s := stage(t, staged{
+		join: func() (Standing, error) {
+			joining <- struct{}{}
+			<-done
+			return Standing{State: Held, Token: 7}, nil
+		},
+		renew: func(Renewal) (Renewed, error) { return Renewed{}, nil },
+	})
+	s.d.Limit(2)
+	var all sync.WaitGroup
+	for range 5 {
+		r := mutex
+		r.ID = NewID()
+		all.Go(func() {
+			if _, err := s.Join(t.Context(), r); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for range 2 {
+		<-joining
+	}
+	if _, err := s.Renew(t.Context(), nil); err != nil {
+		t.Error(err)
+	}
+	select {
+	case <-joining:
+		t.Error("more calls at once than there are connections for")
+	default:
+	}
+	waits, cancel := context.WithCancel(t.Context())
+	cancel()
+	r := mutex
+	r.ID = NewID()
+	if _, err := s.Join(waits, r); err != context.Canceled {
+		t.Errorf("a call that waits for others: %v", err)
+	}
+	close(done)
+	for range 3 {
+		<-joining
+	}
+	all.Wait()
 }

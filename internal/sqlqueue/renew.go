@@ -24,6 +24,7 @@ func (s *session) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Re
 	if err != nil {
 		return nil, err
 	}
+	ctx = withHeartbeat(ctx)
 	look := r.Look
 	r.Look = look[:min(len(look), perLook)]
 	asked := s.d.asking(r.Look)
@@ -54,7 +55,9 @@ func (s *session) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Re
 }
 
 // renewal sorts what a heartbeat has to do: tickets of this session that are not
-// named become strays, those that are named are none any more.
+// named become strays, those that are named are none any more. Those whose Join is under
+// way are left alone until it has been for one TTL: there may be many, each of which
+// waits for its queue.
 func (s *session) renewal(known []driver.Ticket) (named map[Ref]bool, r Renewal, err error) {
 	named = make(map[Ref]bool, len(known))
 	s.d.mu.Lock()
@@ -78,6 +81,7 @@ func (s *session) renewal(known []driver.Ticket) (named map[Ref]bool, r Renewal,
 	for id, p := range s.places {
 		switch {
 		case ids[id]:
+		case p.joining > 0 && now.Sub(p.joined) < s.ttl: // its Join will say how it stands
 		case p.fixed && p.state == held && now.Sub(p.proof) > p.hold+2*s.ttl: // it has ended by itself
 			s.d.ended(p)
 		case p.fixed:
