@@ -62,12 +62,10 @@ cross:
 		$(GO) build $(PLAIN) -o /dev/null work; $(GO) vet $(PLAIN) work; \
 	done
 
-# What failed and what was skipped is said again at the end. Tests of backends
-# wait for servers and for leases to end most of the time, so that one more than
-# there are processors run side by side.
+# What failed and what was skipped is said again at the end.
 unit:
 	$(TOOLS) $(GO) build -o ../../bin/gotestsum gotest.tools/gotestsum
-	CGO_ENABLED=1 bin/gotestsum --format pkgname -- -race -p $$(($$(nproc) + 1)) -timeout 30m $(TESTFLAGS) work
+	CGO_ENABLED=1 bin/gotestsum --format pkgname -- -race -timeout 30m $(TESTFLAGS) work
 
 # The modules of this tree as a release: tagged, packed, installed, used.
 install:
