@@ -27,7 +27,7 @@ type Driver struct {
 	mu        sync.Mutex
 	places    map[string]*place    // by ID of the ticket
 	followers map[string]*follower // by what they follow
-	settling  map[string]bool      // queues that are being settled
+	settling  map[string]bool      // queues that are being settled; true: and are to be once more
 	repairs   int                  // how often all that waited was looked at
 }
 
@@ -161,23 +161,30 @@ func (d *Driver) task(f func(ctx context.Context)) {
 // left undone.
 const backgroundTimeout = 10 * time.Second
 
-// settle goes on with what one exchange may not do alone.
+// settle goes on with what one exchange may not do alone. Whatever asks for it while it
+// is under way has it done once more: the exchange may have read the queue before.
 func (d *Driver) settle(queue string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.settling[queue] {
+	if _, under := d.settling[queue]; under {
+		d.settling[queue] = true
 		return
 	}
-	d.settling[queue] = true
+	d.settling[queue] = false
 	d.task(func(ctx context.Context) {
-		defer func() {
-			d.mu.Lock()
-			delete(d.settling, queue)
-			d.mu.Unlock()
-		}()
 		ctx, cancel := context.WithTimeout(ctx, backgroundTimeout)
 		defer cancel()
-		_ = d.settleAll(ctx, queue) // else somebody's heartbeat goes on
+		for {
+			err := d.settleAll(ctx, queue)
+			d.mu.Lock()
+			if err != nil || !d.settling[queue] { // after an error, somebody's heartbeat goes on
+				delete(d.settling, queue)
+				d.mu.Unlock()
+				return
+			}
+			d.settling[queue] = false
+			d.mu.Unlock()
+		}
 	})
 }
 

@@ -69,8 +69,8 @@ func (s *session) isOver() bool {
 	}
 }
 
-// end has every later call fail. It reports whether this is the first to do so.
-func (s *session) end() (first bool) {
+// end has every later call fail.
+func (s *session) end() {
 	s.once.Do(func() {
 		close(s.over)
 		s.d.mu.Lock()
@@ -78,9 +78,7 @@ func (s *session) end() (first bool) {
 		for _, p := range s.places {
 			p.changed()
 		}
-		first = true
 	})
-	return first
 }
 
 // heard takes note of an error that says that the session is over.
@@ -97,11 +95,11 @@ func (s *session) Close(ctx context.Context) error {
 	if err := s.d.usable(ctx); err != nil {
 		return err
 	}
-	first := s.end()
+	s.end()
 	s.d.mu.Lock()
 	closed := s.closed
 	s.d.mu.Unlock()
-	if closed || !first && !s.isOver() {
+	if closed {
 		return driver.ErrSession
 	}
 	queues, err := ask(ctx, s.d, func(ctx context.Context) ([]string, error) { return s.d.store.End(ctx, s.id) })

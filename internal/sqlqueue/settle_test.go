@@ -1,0 +1,38 @@
+package sqlqueue
+
+import (
+	"context"
+	"testing"
+)
+
+// settler is a store of which a test sees, and ends, every settling.
+type settler struct {
+	staged
+	begun, end chan struct{}
+}
+
+func (s settler) Settle(context.Context, string) (bool, error) {
+	s.begun <- struct{}{}
+	<-s.end
+	return false, nil
+}
+
+// Promise: a queue that is to be settled while it is being settled is settled once more:
+// what happened meanwhile may not have been seen.
+func TestSettlingBesideSettling(t *testing.T) {
+	store := settler{begun: make(chan struct{}), end: make(chan struct{})}
+	d := New(store, NewChannel())
+	t.Cleanup(func() { _ = d.Close() })
+	d.settle("q")
+	<-store.begun
+	for range 3 {
+		d.settle("q")
+	}
+	store.end <- struct{}{}
+	<-store.begun // once more
+	store.end <- struct{}{}
+	d.tasks.Wait() // and not again
+	if len(d.settling) != 0 {
+		t.Errorf("still being settled: %v", d.settling)
+	}
+}
