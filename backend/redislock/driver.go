@@ -13,6 +13,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/coalesce"
 )
 
 // Driver is a client of one server, or of a Cluster.
@@ -26,7 +27,8 @@ type Driver struct {
 	tasks     sync.WaitGroup
 	closed    atomic.Bool
 	exchanges atomic.Uint64
-	numbers   atomic.Uint64 // of tickets and followers
+	settling  coalesce.Tasks // by name of the queue
+	numbers   atomic.Uint64  // of tickets and followers
 	sessions  atomic.Uint64
 	queues    queues
 	feed      feed
@@ -36,7 +38,6 @@ type Driver struct {
 	places    map[uint64]*place    // by number
 	followers map[string]*follower // by what they follow
 	heeded    map[uint64]*follower // the same, by number
-	settling  map[string]bool      // queues that are being settled
 }
 
 func newDriver(ctx context.Context, client rueidis.Client, c *config) (*Driver, error) {
@@ -48,7 +49,6 @@ func newDriver(ctx context.Context, client rueidis.Client, c *config) (*Driver, 
 	d := &Driver{
 		config: c, client: client, id: base64.RawURLEncoding.EncodeToString(id[:]),
 		places: map[uint64]*place{}, followers: map[string]*follower{}, heeded: map[uint64]*follower{},
-		settling: map[string]bool{},
 	}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	d.feed.init()
@@ -126,24 +126,17 @@ func (d *Driver) background(f func(ctx context.Context)) {
 
 // settle goes on with what one script may not do alone.
 func (d *Driver) settle(q *queue) {
-	d.mu.Lock()
-	under := d.settling[q.name]
-	d.settling[q.name] = true
-	d.mu.Unlock()
-	if under {
+	if !d.settling.Begin(q.name) {
 		return
 	}
 	d.background(func(ctx context.Context) {
-		defer func() {
-			d.mu.Lock()
-			delete(d.settling, q.name)
-			d.mu.Unlock()
-		}()
-		for {
+		for more := true; more; {
 			answer, err := d.runN(ctx, call{renewScript, q.keys, []string{"-", "0", "0"}}, 2)
-			if err != nil || answer[0] == 0 { // else somebody's heartbeat goes on
+			if err != nil { // somebody's heartbeat goes on
+				d.settling.End(q.name)
 				return
 			}
+			more = answer[0] != 0 || d.settling.More(q.name)
 		}
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/coalesce"
 )
 
 // Driver is a client of one database.
@@ -21,13 +22,13 @@ type Driver struct {
 	cancel    context.CancelFunc
 	tasks     sync.WaitGroup
 	exchanges atomic.Uint64
+	settling  coalesce.Tasks // by name of the queue
 	wake      wake
 	calls     chan struct{} // has room for as many as may be under way; nil: any number
 
 	mu        sync.Mutex
 	places    map[string]*place    // by ID of the ticket
 	followers map[string]*follower // by what they follow
-	settling  map[string]bool      // queues that are being settled; true: and are to be once more
 	repairs   int                  // how often all that waited was looked at
 }
 
@@ -36,7 +37,7 @@ type Driver struct {
 func New(store Store, channel string) *Driver {
 	d := &Driver{
 		store: store, channel: channel,
-		places: map[string]*place{}, followers: map[string]*follower{}, settling: map[string]bool{},
+		places: map[string]*place{}, followers: map[string]*follower{},
 	}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	d.wake.init()
@@ -161,29 +162,19 @@ func (d *Driver) task(f func(ctx context.Context)) {
 // left undone.
 const backgroundTimeout = 10 * time.Second
 
-// settle goes on with what one exchange may not do alone. Whatever asks for it while it
-// is under way has it done once more: the exchange may have read the queue before.
+// settle goes on with what one exchange may not do alone.
 func (d *Driver) settle(queue string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if _, under := d.settling[queue]; under {
-		d.settling[queue] = true
+	if !d.settling.Begin(queue) {
 		return
 	}
-	d.settling[queue] = false
-	d.task(func(ctx context.Context) {
+	d.background(func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, backgroundTimeout)
 		defer cancel()
-		for {
-			err := d.settleAll(ctx, queue)
-			d.mu.Lock()
-			if err != nil || !d.settling[queue] { // after an error, somebody's heartbeat goes on
-				delete(d.settling, queue)
-				d.mu.Unlock()
+		for more := true; more; more = d.settling.More(queue) {
+			if d.settleAll(ctx, queue) != nil { // somebody's heartbeat goes on
+				d.settling.End(queue)
 				return
 			}
-			d.settling[queue] = false
-			d.mu.Unlock()
 		}
 	})
 }

@@ -32,7 +32,7 @@ func TestSettlingBesideSettling(t *testing.T) {
 	<-store.begun // once more
 	store.end <- struct{}{}
 	d.tasks.Wait() // and not again
-	if len(d.settling) != 0 {
-		t.Errorf("still being settled: %v", d.settling)
+	if !d.settling.Begin("q") {
+		t.Error("it is still being settled")
 	}
 }
