@@ -172,30 +172,11 @@ func (s *store) names(ctx context.Context, text string, args ...any) (all []stri
 
 // call is a procedure that answers with a code and whether there is more to do.
 func (s *store) call(ctx context.Context, text string, args ...any) (left sqlqueue.Left, err error) {
-	var code int
+	var code int64
 	if err := s.row(ctx, text, args, &code, &left.More); err != nil {
 		return left, err
 	}
-	return left, verdict(code)
-}
-
-// verdict is what a procedure's code means.
-func verdict(code int) error {
-	switch code {
-	case -1:
-		return driver.ErrBusy
-	case -2:
-		return driver.ErrGone
-	case -3:
-		return driver.ErrMismatch
-	case -4:
-		return driver.ErrSession
-	case -5:
-		return sqlqueue.ErrTokens
-	case -6:
-		return sqlqueue.ErrNotHeld
-	}
-	return nil
+	return left, sqlqueue.Verdict(code)
 }
 
 // id is an ID as the tables have it. Bytes, unlike strings, have no character set.
@@ -229,8 +210,7 @@ func (s *store) Join(ctx context.Context, j sqlqueue.Join) (st sqlqueue.Standing
 	if short {
 		return sqlqueue.Standing{State: sqlqueue.Held, Token: token}, nil
 	}
-	var code int
-	var again int64
+	var code, again int64
 	hold := ceil(j.Hold)
 	err = s.row(ctx, "CALL {p}join(?,?,?,?,?,?,?,?,?,?,?)", []any{
 		[]byte(j.Queue), id(j.ID), []byte(j.Kind), j.Units, j.Capacity, j.NoWait, hold, j.Retry, id(j.Session), cut(j.Owner), notNil(j.Note),
@@ -238,18 +218,18 @@ func (s *store) Join(ctx context.Context, j sqlqueue.Join) (st sqlqueue.Standing
 	if err != nil {
 		return st, err
 	}
-	if code == 1 || code == -1 {
+	if code == joinWaits || code == sqlqueue.CodeBusy {
 		s.crowds.add(j.Queue)
 	}
 	switch code {
-	case 0:
+	case joinHeld:
 		st.State, st.Token = sqlqueue.Held, token
 		if hold > 0 {
 			st.Fixed, st.Left, st.Hold = true, micros(hold), micros(hold)
 		}
-	case 1:
+	case joinWaits:
 		st.State, st.Inherited, st.Again = sqlqueue.Waits, false, micros(again)
-	case 2:
+	case joinStands:
 		found, err := s.Look(ctx, j.Session, []sqlqueue.Ref{{Queue: j.Queue, ID: j.ID}})
 		if err != nil {
 			return st, err
@@ -257,9 +237,18 @@ func (s *store) Join(ctx context.Context, j sqlqueue.Join) (st sqlqueue.Standing
 		if st = found.Standings[0]; st.State == sqlqueue.Gone {
 			return st, driver.ErrGone
 		}
+	default:
+		return st, sqlqueue.Verdict(code)
 	}
-	return st, verdict(code)
+	return st, nil
 }
+
+// The answers of the procedure join that are no errors.
+const (
+	joinHeld = iota
+	joinWaits
+	joinStands
+)
 
 func notNil(b []byte) []byte {
 	if b == nil {

@@ -2,13 +2,11 @@ package pglock
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/sqlqueue"
 )
 
@@ -85,7 +83,7 @@ func (s *store) numbers(ctx context.Context, name string, least int, args ...any
 		return nil, fmt.Errorf("postgres: %s has answered %d numbers", name, len(got))
 	}
 	if got[0] < 0 {
-		return got, codeError(got[0])
+		return got, sqlqueue.Verdict(got[0])
 	}
 	return got, nil
 }
@@ -105,30 +103,6 @@ func rowsOf[T any](ctx context.Context, s *store, on connection, name string, ar
 
 type connection interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}
-
-// errMore is the code of a Join that has to be repeated: it has taken out as much as
-// one exchange may.
-var errMore = errors.New("postgres: there is more to be taken out")
-
-func codeError(code int64) error {
-	switch code {
-	case -1:
-		return driver.ErrBusy
-	case -2:
-		return driver.ErrGone
-	case -3:
-		return driver.ErrMismatch
-	case -4:
-		return sqlqueue.ErrTokens
-	case -5:
-		return sqlqueue.ErrNotHeld
-	case -6:
-		return driver.ErrSession
-	case -7:
-		return errMore
-	}
-	return fmt.Errorf("postgres: a function has returned the code %d", code)
 }
 
 // Close leaves a pool open that others use.

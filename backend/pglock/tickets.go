@@ -40,7 +40,7 @@ func (s *store) Join(ctx context.Context, j sqlqueue.Join) (sqlqueue.Standing, e
 	for {
 		got, err := s.numbers(ctx, "join", standingNumbers, j.Queue, string(j.Kind), j.Capacity, j.ID, j.Units, j.Session, text(j.Owner),
 			j.Note, j.Hold.Microseconds(), j.NoWait, j.Retry)
-		if err == errMore {
+		if err == sqlqueue.ErrMore {
 			continue
 		}
 		if err != nil {

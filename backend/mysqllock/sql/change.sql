@@ -1,5 +1,5 @@
--- Exchanges that are seldom: the ticket gets a row of its own first. Code 0 done, -2 gone,
--- -4 the session is over, -5 the tokens are used up, -6 not held.
+-- Exchanges that are seldom: the ticket gets a row of its own first. They answer with a
+-- code of package sqlqueue, see join.sql.
 
 -- finds a ticket that stands in a queue, which it locks; p_n is NULL if there is none. Of
 -- other sessions it finds what the mask of flags says; all if that is -1.
@@ -44,7 +44,7 @@ exchange: BEGIN
 	IF v_over OR v_n IS NULL THEN
 		COMMIT;
 		CALL {p}ring();
-		SELECT IF(v_over, -4, -2), v_more;
+		SELECT IF(v_over, -6, -2), v_more;
 		LEAVE exchange;
 	END IF;
 	SELECT units INTO v_units FROM {p}tickets WHERE queue = v_no AND n = v_n;
@@ -73,14 +73,14 @@ exchange: BEGIN
 	CALL {p}find(p_queue, p_id, p_session, 1, v_no, v_n, v_now, v_more);
 	CALL {p}over(p_session, v_now, v_over);
 	IF v_n IS NULL THEN
-		SET v_code = IF(v_over, -4, -2);
+		SET v_code = IF(v_over, -6, -2);
 	ELSE
 		SELECT granted INTO v_granted FROM {p}queues WHERE name = p_queue;
 		SELECT flags, ends INTO v_flags, v_ends FROM {p}tickets WHERE queue = v_no AND n = v_n;
 		IF v_flags & 1 = 0 AND v_over THEN
-			SET v_code = -4;
-		ELSEIF v_n > v_granted THEN
 			SET v_code = -6;
+		ELSEIF v_n > v_granted THEN
+			SET v_code = -5;
 		ELSEIF v_flags & 2 <> 0 AND v_ends < v_now + p_for THEN
 			SET v_code = -2; -- nothing makes an evicted ticket last longer
 		ELSE
@@ -165,7 +165,7 @@ exchange: BEGIN
 		SET v_lift = p_floor - (v_granted + v_shift);
 		IF v_last + v_shift + v_lift >= {maxtoken} THEN
 			ROLLBACK;
-			SELECT -5, 0;
+			SELECT -4, 0;
 			LEAVE exchange;
 		END IF;
 		IF v_lift > 0 THEN

@@ -1,5 +1,6 @@
--- Code 0 held, 1 waits, 2 stands already; below 0 no ticket stands: -1 busy, -2 gone,
--- -3 mismatch, -4 the session is over, -5 the tokens are used up.
+-- Code 0 held, 1 waits, 2 stands already; below 0 no ticket stands, with a code of package
+-- sqlqueue: -1 busy, -2 gone, -3 mismatch, -4 the tokens are used up, -6 the session is over;
+-- -5, not held, is none of Join's.
 CREATE PROCEDURE {p}join(
 	p_queue VARBINARY(512), p_id BINARY(16), p_kind VARBINARY(64), p_units BIGINT, p_capacity BIGINT,
 	p_nowait TINYINT, p_hold BIGINT, p_retry TINYINT, p_session BINARY(16), p_owner VARBINARY(1024), p_note MEDIUMBLOB)
@@ -36,7 +37,7 @@ exchange: BEGIN
 	SELECT ends, gone INTO v_ends, v_gone FROM {p}sessions WHERE id = p_session LOCK IN SHARE MODE;
 	IF v_ends IS NULL OR v_gone OR v_ends <= v_now THEN
 		ROLLBACK;
-		SELECT -4, 0, 0, 0, 0;
+		SELECT -6, 0, 0, 0, 0;
 		LEAVE exchange;
 	END IF;
 	-- The short way to the end of a line, in which those in front look after who holds.
@@ -92,7 +93,7 @@ exchange: BEGIN
 	SET v_n = GREATEST(v_last + 1, v_now DIV 10 - v_shift);
 	IF v_n + v_shift >= {maxtoken} THEN
 		ROLLBACK;
-		SELECT -5, 0, 0, 0, 0;
+		SELECT -4, 0, 0, 0, 0;
 		LEAVE exchange;
 	END IF;
 	IF v_fits AND v_tickets = 0 AND p_hold = 0 THEN

@@ -1,4 +1,4 @@
--- Code 0 done, -2 gone, -4 the session is over.
+-- Code 0 done, -2 gone, -6 the session is over.
 CREATE PROCEDURE {p}leave(p_queue VARBINARY(512), p_id BINARY(16), p_session BINARY(16), p_clean TINYINT, p_refuse BIGINT)
 SQL SECURITY INVOKER
 exchange: BEGIN
@@ -86,7 +86,7 @@ exchange: BEGIN
 		END IF;
 		COMMIT;
 		CALL {p}ring();
-		SELECT IF(v_gone, -4, -2), v_more;
+		SELECT IF(v_gone, -6, -2), v_more;
 		LEAVE exchange;
 	END IF;
 
