@@ -220,7 +220,7 @@ const (
 
 // Request asks for a ticket.
 type Request struct {
-	ID              string // 32 hexadecimal digits, chosen at random by the caller
+	ID              string // chosen at random by the caller; satisfies [CheckID]
 	Queue           string
 	Kind            Kind
 	Units, Capacity int64         // 1 <= Units <= Capacity <= MaxCapacity
@@ -296,7 +296,7 @@ type Cell struct {
 
 // Swap changes a cell.
 type Swap struct {
-	ID      string // 32 hexadecimal digits, chosen at random by the caller
+	ID      string // chosen at random by the caller; satisfies [CheckID]
 	Name    string
 	Version uint64 // the version to replace; 0 creates a cell that was never set
 	Value   []byte

@@ -20,3 +20,17 @@ func CheckRequest(r *Request) error {
 	}
 	return nil
 }
+
+// CheckID reports why an ID is refused (ErrInvalid), the same on every backend: it is 32
+// hexadecimal digits, in lower case.
+func CheckID(id string) error {
+	ok := len(id) == 32
+	for i := 0; ok && i < len(id); i++ {
+		c := id[i]
+		ok = '0' <= c && c <= '9' || 'a' <= c && c <= 'f'
+	}
+	if !ok {
+		return Invalid(fmt.Errorf("the ID %q is not 32 hexadecimal digits, in lower case", id))
+	}
+	return nil
+}

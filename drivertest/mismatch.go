@@ -2,6 +2,7 @@ package drivertest
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/interlock-go/interlock/driver"
 )
@@ -48,7 +49,8 @@ var mismatch = rule{
 
 var impossibleRequests = rule{
 	name: "ImpossibleRequests",
-	says: []string{"1 <= Units <= Capacity <= MaxCapacity", "CheckName reports why the name of a queue is refused (ErrInvalid), the same on every backend."},
+	says: []string{"1 <= Units <= Capacity <= MaxCapacity", "CheckName reports why the name of a queue is refused (ErrInvalid), the same on every backend.",
+		"satisfies [CheckID]", "CheckID reports why an ID is refused (ErrInvalid), the same on every backend: it is 32 hexadecimal digits, in lower case."},
 	check: func(t *trial) {
 		a := t.client()
 		for _, c := range []struct {
@@ -67,6 +69,11 @@ var impossibleRequests = rule{
 			{"a dot", permits("a/../b", 1, 5)},
 			{"not UTF-8", permits("a\xff", 1, 5)},
 			{"a control character", permits("a\x00b", 1, 5)},
+			{"no ID", named("", permits("q", 1, 5))},
+			{"a short ID", named(newID()[:31], permits("q", 1, 5))},
+			{"a long ID", named(newID()+"0", permits("q", 1, 5))},
+			{"an ID in upper case", named(strings.Repeat("A", 32), permits("q", 1, 5))},
+			{"an ID of other letters", named(strings.Repeat("g", 32), permits("q", 1, 5))},
 		} {
 			if tk, err := a.Join(t.ctx, c.r); err == nil {
 				t.Fatalf("Join with %s returned %+v", c.about, tk)
@@ -75,6 +82,17 @@ var impossibleRequests = rule{
 			}
 		}
 		t.stands(a.driver, "q", nil, nil)
+		for _, id := range []string{"", newID()[:31], strings.Repeat("A", 32)} {
+			for what, err := range map[string]error{
+				"Leave": a.Leave(t.ctx, driver.Ticket{ID: id, Queue: "q"}, true),
+				"Ask":   a.driver.Ask(t.ctx, "q", id, driver.Revoke),
+				"Swap":  swapError(a.driver.Swap(t.ctx, driver.Swap{ID: id, Name: "c", Value: []byte("v")})),
+			} {
+				if !errors.Is(err, driver.ErrInvalid) {
+					t.Fatalf("%s with the ID %q: %v; it must be ErrInvalid", what, id, err)
+				}
+			}
+		}
 		for _, name := range []string{"", "a/../b", "a\xff", "a\x00b"} {
 			if _, err := a.driver.Swap(t.ctx, driver.Swap{ID: newID(), Name: name, Value: []byte("v")}); !errors.Is(err, driver.ErrInvalid) {
 				t.Fatalf("Swap of the cell %q: %v; it must be ErrInvalid", name, err)
@@ -85,3 +103,10 @@ var impossibleRequests = rule{
 		}
 	},
 }
+
+func named(id string, r driver.Request) driver.Request {
+	r.ID = id
+	return r
+}
+
+func swapError(_ driver.Cell, err error) error { return err }

@@ -142,7 +142,7 @@ var unchecked = []struct {
 		"the caller does, once, for all of them",
 		"An error marked by [Permanent] will be the same next time and is not repeated",
 		"The request must have Retry set if the ID may have been sent before",
-		"32 hexadecimal digits, chosen at random by the caller",
+		"chosen at random by the caller",
 		"this ID may have been sent before", "look for it",
 	}},
 	{"cannot be seen from outside", []string{

@@ -1,8 +1,6 @@
 package memlock
 
 import (
-	"fmt"
-
 	"github.com/interlock-go/interlock/driver"
 )
 
@@ -12,12 +10,12 @@ type id [16]byte
 func parseID(s string) (id, error) {
 	var v id
 	if len(s) != 2*len(v) {
-		return v, wrongID(s)
+		return v, driver.CheckID(s)
 	}
 	for i := range v {
 		hi, lo := digit(s[2*i]), digit(s[2*i+1])
 		if hi|lo > 15 {
-			return v, wrongID(s)
+			return v, driver.CheckID(s)
 		}
 		v[i] = hi<<4 | lo
 	}
@@ -30,12 +28,6 @@ func digit(c byte) byte {
 		return c - '0'
 	case 'a' <= c && c <= 'f':
 		return c - 'a' + 10
-	case 'A' <= c && c <= 'F':
-		return c - 'A' + 10
 	}
 	return 0xFF
-}
-
-func wrongID(s string) error {
-	return driver.Invalid(fmt.Errorf("ID %q is not 32 hexadecimal digits", s))
 }

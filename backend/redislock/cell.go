@@ -63,7 +63,7 @@ func (d *Driver) Swap(ctx context.Context, s driver.Swap) (driver.Cell, error) {
 	if err := d.usable(ctx); err != nil {
 		return driver.Cell{}, err
 	}
-	if err := checkID(s.ID); err != nil {
+	if err := driver.CheckID(s.ID); err != nil {
 		return driver.Cell{}, err
 	}
 	key, followers, err := d.cellKeys(s.Name)

@@ -33,7 +33,7 @@ func (s *session) Keep(ctx context.Context, t driver.Ticket, d time.Duration) er
 
 // change runs a script about one ticket, and takes note of its success.
 func (s *session) change(ctx context.Context, t driver.Ticket, c *script, arg string, done func(*place)) error {
-	if err := checkID(t.ID); err != nil {
+	if err := driver.CheckID(t.ID); err != nil {
 		return err
 	}
 	q, err := s.d.queue(t.Queue)
@@ -71,7 +71,7 @@ func (d *Driver) Ask(ctx context.Context, queue, id string, what driver.Demand) 
 	if letter == "" {
 		return errDemand
 	}
-	if err := checkID(id); err != nil {
+	if err := driver.CheckID(id); err != nil {
 		return err
 	}
 	q, err := d.queue(queue)

@@ -79,7 +79,7 @@ func (s *session) rejoin(ctx context.Context, p *place, r *driver.Request) (driv
 }
 
 func (s *session) check(r *driver.Request) (*queue, error) {
-	if err := checkID(r.ID); err != nil {
+	if err := driver.CheckID(r.ID); err != nil {
 		return nil, err
 	}
 	if err := driver.CheckRequest(r); err != nil {

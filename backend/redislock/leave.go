@@ -11,7 +11,7 @@ func (s *session) Leave(ctx context.Context, t driver.Ticket, clean bool) error 
 	if err := s.usable(ctx); err != nil {
 		return err
 	}
-	if err := checkID(t.ID); err != nil {
+	if err := driver.CheckID(t.ID); err != nil {
 		return err
 	}
 	q, err := s.d.queue(t.Queue)

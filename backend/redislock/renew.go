@@ -144,7 +144,7 @@ func (s *session) groups(known []driver.Ticket) (lone []*place, all []group, err
 			}
 			continue
 		}
-		if err := checkID(t.ID); err != nil {
+		if err := driver.CheckID(t.ID); err != nil {
 			return nil, nil, err
 		}
 		q, err := s.d.queue(t.Queue)

@@ -77,18 +77,6 @@ func (d *Driver) queue(name string) (*queue, error) {
 	return d.queues.add(name, d.prefix), nil
 }
 
-func checkID(id string) error {
-	ok := len(id) == 32
-	for i := 0; ok && i < len(id); i++ {
-		c := id[i]
-		ok = '0' <= c && c <= '9' || 'a' <= c && c <= 'f'
-	}
-	if !ok {
-		return driver.Invalid(fmt.Errorf("redis: the ID %q is not 32 hexadecimal digits", id))
-	}
-	return nil
-}
-
 // What scripts return instead of a ticket.
 const (
 	codeHeld     = 1

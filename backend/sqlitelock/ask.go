@@ -14,7 +14,7 @@ func (d *Driver) Ask(ctx context.Context, queue, id string, what driver.Demand) 
 	if what != driver.Revoke && what != driver.Evict && what != driver.Force {
 		return errDemand
 	}
-	if err := checkID(id); err != nil {
+	if err := driver.CheckID(id); err != nil {
 		return err
 	}
 	if err := driver.CheckName(queue); err != nil {

@@ -33,7 +33,7 @@ func (d *Driver) Load(ctx context.Context, name string) (driver.Cell, error) {
 }
 
 func (d *Driver) Swap(ctx context.Context, s driver.Swap) (driver.Cell, error) {
-	if err := checkID(s.ID); err != nil {
+	if err := driver.CheckID(s.ID); err != nil {
 		return driver.Cell{}, err
 	}
 	if err := driver.CheckCell(s.Name); err != nil {

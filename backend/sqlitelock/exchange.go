@@ -3,7 +3,6 @@ package sqlitelock
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/interlock-go/interlock/driver"
 	"zombiezen.com/go/sqlite"
@@ -173,16 +172,3 @@ func (t *tx) countOpened() error {
 }
 
 const never = moment(1<<63 - 1)
-
-// checkID refuses an ID that is none.
-func checkID(id string) error {
-	if len(id) == 32 {
-		for _, c := range []byte(id) {
-			if (c < '0' || c > '9') && (c < 'a' || c > 'f') && (c < 'A' || c > 'F') {
-				return driver.Invalid(fmt.Errorf("ID %q is not 32 hexadecimal digits", id))
-			}
-		}
-		return nil
-	}
-	return driver.Invalid(fmt.Errorf("ID %q is not 32 hexadecimal digits", id))
-}

@@ -31,7 +31,7 @@ func (s *session) Join(ctx context.Context, r driver.Request) (driver.Ticket, er
 }
 
 func checkRequest(r *driver.Request) error {
-	if err := checkID(r.ID); err != nil {
+	if err := driver.CheckID(r.ID); err != nil {
 		return err
 	}
 	if err := driver.CheckName(r.Queue); err != nil {

@@ -106,7 +106,7 @@ var errNothing = driver.Permanent(errors.New("nothing to change"))
 // session, and grants whoever fits then. For a ticket that does not stand f gets
 // nil.
 func (s *session) alter(ctx context.Context, tk driver.Ticket, sync, others bool, f func(*tx, *queue, *place) error) error {
-	if err := checkID(tk.ID); err != nil {
+	if err := driver.CheckID(tk.ID); err != nil {
 		return err
 	}
 	if err := driver.CheckName(tk.Queue); err != nil {

@@ -330,7 +330,7 @@ func (ts *tickets) settle(t *ticket, q *queue, p *place, proof driver.Instant) {
 // end is anything to this one.
 func (d *Driver) foreign(ctx context.Context, k driver.Ticket) (st driver.State, proof driver.Instant, err error) {
 	st = driver.Gone
-	if checkID(k.ID) != nil || driver.CheckName(k.Queue) != nil {
+	if driver.CheckID(k.ID) != nil || driver.CheckName(k.Queue) != nil {
 		return st, 0, nil
 	}
 	err = d.view(ctx, func(c conn, now moment) error {

@@ -78,7 +78,7 @@ func (d *Driver) Swap(ctx context.Context, w driver.Swap) (driver.Cell, error) {
 	if err != nil {
 		return driver.Cell{}, err
 	}
-	if err := checkID(w.ID); err != nil {
+	if err := driver.CheckID(w.ID); err != nil {
 		return driver.Cell{}, err
 	}
 	if len(w.Value) > driver.MaxCell && !w.Delete {

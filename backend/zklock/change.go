@@ -197,7 +197,7 @@ func (s *session) Keep(ctx context.Context, t driver.Ticket, d time.Duration) er
 	if d < 0 {
 		return driver.Invalid(errors.New("keep for less than nothing"))
 	}
-	if err := checkID(t.ID); err != nil {
+	if err := driver.CheckID(t.ID); err != nil {
 		return err
 	}
 	q, err := s.d.lane(t.Queue)

@@ -98,7 +98,7 @@ func FuzzParse(f *testing.F) {
 		if !ok {
 			return
 		}
-		if n.node != a || n.id != "" && checkID(n.id) != nil || n.units < 1 || n.units > n.capacity {
+		if n.node != a || n.id != "" && driver.CheckID(n.id) != nil || n.units < 1 || n.units > n.capacity {
 			t.Fatalf("%q is %+v", a, n)
 		}
 		all := parseAll([]string{b, a, b, a})

@@ -18,7 +18,7 @@ func (s *session) Join(ctx context.Context, r driver.Request) (driver.Ticket, er
 	if err := s.usable(ctx); err != nil {
 		return driver.Ticket{}, err
 	}
-	if err := errors.Join(checkID(r.ID), driver.CheckRequest(&r)); err != nil {
+	if err := errors.Join(driver.CheckID(r.ID), driver.CheckRequest(&r)); err != nil {
 		return driver.Ticket{}, err
 	}
 	q, err := s.d.laneOf(r.Queue, r.Kind)

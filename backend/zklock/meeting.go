@@ -48,7 +48,7 @@ func memberID(node string) (string, bool) {
 		return "", false
 	}
 	id := strings.ReplaceAll(strings.ToLower(node), "-", "")
-	return id, checkID(id) == nil
+	return id, driver.CheckID(id) == nil
 }
 
 // enroll makes the node of a member, or finds it.
@@ -375,7 +375,7 @@ func (d *Driver) beginRound(ctx context.Context, l *link, q *lane, w *driver.Swa
 	path := q.path + "/" + ready
 	var ops []any
 	for _, id := range next.Members {
-		if checkID(id) != nil {
+		if driver.CheckID(id) != nil {
 			return driver.Cell{}, driver.ErrConflict
 		}
 		ops = append(ops, &zk.CheckVersionRequest{Path: q.path + "/" + uuid(id), Version: -1})

@@ -95,7 +95,7 @@ func (d *Driver) Ask(ctx context.Context, queue, id string, what driver.Demand) 
 	if what != driver.Revoke && what != driver.Evict && what != driver.Force {
 		return driver.Invalid(fmt.Errorf("zookeeper: demand %d cannot be asked for", what))
 	}
-	if err := checkID(id); err != nil {
+	if err := driver.CheckID(id); err != nil {
 		return err
 	}
 	q, err := d.lane(queue)

@@ -269,18 +269,6 @@ func (p *place) changed() {
 	p.news = make(chan struct{})
 }
 
-func checkID(id string) error {
-	ok := len(id) == 32
-	for i := 0; ok && i < len(id); i++ {
-		c := id[i]
-		ok = '0' <= c && c <= '9' || 'a' <= c && c <= 'f'
-	}
-	if !ok {
-		return driver.Invalid(fmt.Errorf("zookeeper: the ID %q is not 32 hexadecimal digits", id))
-	}
-	return nil
-}
-
 // Close ends the session. Its tickets go with the connection, or, if that is
 // the program's, one by one.
 func (s *session) Close(ctx context.Context) error {

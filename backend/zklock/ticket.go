@@ -154,7 +154,7 @@ func identity(head string) (id, rest string) {
 		if n == 36 {
 			id = strings.ReplaceAll(id, "-", "")
 		}
-		if checkID(id) == nil {
+		if driver.CheckID(id) == nil {
 			return id, strings.TrimPrefix(head[n:], "-")
 		}
 	}

@@ -3,7 +3,6 @@ package sqlqueue
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/interlock-go/interlock/driver"
 )
@@ -49,20 +48,8 @@ func (d *Driver) failed(ctx context.Context, err error) error {
 	return d.store.Explain(err)
 }
 
-func checkID(id string) error {
-	ok := len(id) == 32
-	for i := 0; ok && i < len(id); i++ {
-		c := id[i]
-		ok = '0' <= c && c <= '9' || 'a' <= c && c <= 'f'
-	}
-	if !ok {
-		return driver.Invalid(fmt.Errorf("the ID %q is not 32 hexadecimal digits", id))
-	}
-	return nil
-}
-
 func checkRef(t Ref) error {
-	if err := checkID(t.ID); err != nil {
+	if err := driver.CheckID(t.ID); err != nil {
 		return err
 	}
 	return driver.CheckName(t.Queue)
