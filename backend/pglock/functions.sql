@@ -430,7 +430,7 @@ BEGIN
 END $$;
 
 CREATE FUNCTION @join(p_queue text, p_kind text, p_capacity bigint, p_id uuid, p_units bigint, p_session uuid, p_owner text,
-	p_note bytea, p_hold bigint, nowait boolean, retry boolean) RETURNS bigint[] LANGUAGE plpgsql PLANS AS $$
+	p_note bytea, p_hold bigint, nowait boolean, retry boolean, crowded boolean) RETURNS bigint[] LANGUAGE plpgsql PLANS AS $$
 DECLARE
 	now bigint := NOW_US;
 	q @queue;
@@ -444,8 +444,8 @@ DECLARE
 	got record;
 BEGIN
 	COMMITTED
-	-- The short way: nobody else is there.
-	IF p_hold = 0 AND NOT retry THEN
+	-- The short way: nobody else is there. It is a vain one in a crowd.
+	IF p_hold = 0 AND NOT retry AND NOT crowded THEN
 		UPDATE @queue r SET kind = p_kind, capacity = p_capacity, last = greatest(r.last + 1, now / 10), granted = greatest(r.last + 1, now / 10),
 			used = p_units, tickets = 1, id = p_id, units = p_units, session = p_session, since = now, note = p_note
 			WHERE r.name = p_queue AND r.tickets = 0 AND r.slow <= now AND NOT r.watched AND r.last < 2251799813685246
@@ -467,7 +467,8 @@ BEGIN
 		token := greatest(q.last + 1, now / 10 - q.shift);
 		INSERT INTO @ticket(queue, n, id, units, session, since, note, hold, flags)
 			SELECT p_queue, token, p_id, p_units, p_session, now, p_note, 0, 0
-			FROM @session s WHERE s.id = p_session AND NOT s.over AND s.expires > now;
+			FROM @session s WHERE s.id = p_session AND NOT s.over AND s.expires > now
+			ON CONFLICT (id) DO NOTHING;
 		IF FOUND THEN
 			UPDATE @queue r SET last = token, tickets = q.tickets + 1, waiting = q.waiting + 1 WHERE r.name = p_queue;
 			RETURN ARRAY[2, 0, 0, 0, 0, 0, 0, 0, 0, 0];
@@ -478,20 +479,20 @@ BEGIN
 	ELSIF q.slow > now AND EXISTS (SELECT FROM @refused r WHERE r.id = p_id AND r.until > now) THEN
 		RETURN ARRAY[-2];
 	END IF;
-	IF retry THEN
-		IF q.id = p_id THEN
-			t := @lone(q);
-		ELSE
-			SELECT * INTO t FROM @ticket r WHERE r.id = p_id;
+	-- The ticket may stand though this is no repetition: one that was sent after this
+	-- may have come before it.
+	IF q.id = p_id THEN
+		t := @lone(q);
+	ELSE
+		SELECT * INTO t FROM @ticket r WHERE r.id = p_id;
+	END IF;
+	IF t.id IS NOT NULL THEN
+		IF t.session <> p_session OR @ended(t, now) THEN
+			RETURN ARRAY[-2];
+		ELSIF t.queue <> p_queue OR q.kind <> p_kind OR q.capacity <> p_capacity THEN
+			RETURN ARRAY[-3];
 		END IF;
-		IF t.id IS NOT NULL THEN
-			IF t.session <> p_session OR @ended(t, now) THEN
-				RETURN ARRAY[-2];
-			ELSIF t.queue <> p_queue OR q.kind <> p_kind OR q.capacity <> p_capacity THEN
-				RETURN ARRAY[-3];
-			END IF;
-			RETURN @standing(q, t, @due(q, now), now);
-		END IF;
+		RETURN @standing(q, t, @due(q, now), now);
 	END IF;
 	IF q.tickets > 0 AND (q.kind <> p_kind OR q.capacity <> p_capacity OR q.waiting > 0 OR p_units > q.capacity - q.used) THEN
 		got := @sweep(q, now); q := got.q; more := got.more; swept := got.changed;
@@ -567,7 +568,10 @@ BEGIN
 	END IF;
 END $$;
 
-CREATE FUNCTION @leave(p_queue text, p_id uuid, p_session uuid, clean boolean, refuse bigint) RETURNS bigint[] LANGUAGE plpgsql PLANS AS $$
+-- Returns, after the code, whether the queue is to be settled and whether others are
+-- in it. A Join of the ticket that comes later is refused for so long: also if the
+-- ticket stands, since one that was sent twice may come twice.
+CREATE FUNCTION @leave(p_queue text, p_id uuid, p_session uuid, clean boolean, refuse bigint, crowded boolean) RETURNS bigint[] LANGUAGE plpgsql PLANS AS $$
 DECLARE
 	heir record;
 	now bigint := NOW_US;
@@ -578,26 +582,28 @@ DECLARE
 	got record;
 BEGIN
 	COMMITTED
-	-- The short way: nobody else is there.
-	UPDATE @queue r SET tickets = 0, used = 0, id = NULL, units = NULL, session = NULL, note = NULL,
-		unclean = CASE WHEN r.units = r.capacity THEN NOT clean ELSE r.unclean END
-		WHERE r.name = p_queue AND r.id = p_id AND r.session = p_session AND NOT r.watched
-			AND EXISTS (SELECT FROM @session s WHERE s.id = p_session AND NOT s.over AND s.expires > now);
-	IF FOUND THEN
-		RETURN ARRAY[1, 0];
+	-- The short way: nobody else is there. It is a vain one in a crowd.
+	IF refuse = 0 AND NOT crowded THEN
+		UPDATE @queue r SET tickets = 0, used = 0, id = NULL, units = NULL, session = NULL, note = NULL,
+			unclean = CASE WHEN r.units = r.capacity THEN NOT clean ELSE r.unclean END
+			WHERE r.name = p_queue AND r.id = p_id AND r.session = p_session AND NOT r.watched
+				AND EXISTS (SELECT FROM @session s WHERE s.id = p_session AND NOT s.over AND s.expires > now);
+		IF FOUND THEN
+			RETURN ARRAY[1, 0, 0];
+		END IF;
 	END IF;
 	IF refuse > 0 THEN
 		q := @lock(p_queue);
 	ELSE
 		SELECT * INTO q FROM @queue r WHERE r.name = p_queue FOR UPDATE;
 		IF NOT FOUND THEN
-			RETURN ARRAY[CASE WHEN @alive(p_session, now) THEN -2 ELSE -6 END, 0];
+			RETURN ARRAY[CASE WHEN @alive(p_session, now) THEN -2 ELSE -6 END, 0, 0];
 		END IF;
 	END IF;
 	now := NOW_US;
 	-- The short way from the only holder to the first in line, unless whoever is first
 	-- then has to be told of an early end, as grant does.
-	IF q.waiting > 0 AND q.id IS NULL AND q.used = q.capacity AND q.frozen <= now AND NOT q.watched THEN
+	IF refuse = 0 AND q.waiting > 0 AND q.id IS NULL AND q.used = q.capacity AND q.frozen <= now AND NOT q.watched THEN
 		SELECT h.n, h.id, h.token, s.channel INTO heir
 			FROM (SELECT w.* FROM @ticket w WHERE w.queue = p_queue AND w.n > q.granted ORDER BY w.n LIMIT 1) h
 			JOIN @session s ON s.id = h.session
@@ -616,21 +622,21 @@ BEGIN
 					PERFORM pg_notify(heir.channel, 'g ' || heir.id || ' ' || coalesce(heir.token, heir.n + q.shift)
 						|| CASE WHEN clean THEN ' -' ELSE ' i' END || CASE WHEN q.waiting > 1 THEN 'w' ELSE '' END);
 				END IF;
-				RETURN ARRAY[1, 0];
+				RETURN ARRAY[1, 0, 1];
 			END IF;
 		END IF;
 	END IF;
 	got := @find(q, p_session, p_id, true, now); t := got.t; code := got.code;
+	IF refuse > 0 AND (code = 0 OR code = -2) AND (t.id IS NULL OR t.session = p_session) THEN
+		INSERT INTO @refused(id, until) VALUES (p_id, now + refuse) ON CONFLICT (id) DO UPDATE SET until = excluded.until;
+		q.slow := greatest(q.slow, now + refuse);
+		UPDATE @queue r SET slow = q.slow WHERE r.name = p_queue;
+	END IF;
 	IF code < 0 THEN
-		IF code = -2 AND refuse > 0 AND (t.id IS NULL OR t.session = p_session) THEN
-			INSERT INTO @refused(id, until) VALUES (p_id, now + refuse) ON CONFLICT (id) DO UPDATE SET until = excluded.until;
-			q.slow := greatest(q.slow, now + refuse);
-			UPDATE @queue r SET slow = q.slow WHERE r.name = p_queue;
-		END IF;
 		IF t.id IS NOT NULL AND code = -2 THEN -- it has ended, and may be in the way
 			more := true;
 		END IF;
-		RETURN ARRAY[code, more::integer];
+		RETURN ARRAY[code, more::integer, 1];
 	END IF;
 	IF t.session <> p_session THEN
 		PERFORM @tell(t.session, 'x ' || t.id);
@@ -638,7 +644,7 @@ BEGIN
 	q := @remove(q, t, clean);
 	got := @grant(q, now); q := got.q; more := got.more;
 	PERFORM @save(q);
-	RETURN ARRAY[1, more::integer];
+	RETURN ARRAY[1, more::integer, (q.tickets > 0)::integer];
 END $$;
 
 CREATE FUNCTION @shrink(p_queue text, p_id uuid, p_session uuid, p_units bigint) RETURNS bigint[] LANGUAGE plpgsql PLANS AS $$

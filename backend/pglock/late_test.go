@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -264,6 +265,88 @@ func TestJoinThatIsCommittedAfterItWasGivenUp(t *testing.T) {
 			t.Fatal(err)
 		}
 		noError(t, b.Leave(t.Context(), acquire(t, b, "q", 1), true))
+	}
+}
+
+// Promise: a Join that was abandoned and comes after its ticket was left makes no ticket,
+// whether that had stood or not, and whoever else is there.
+func TestLateJoin(t *testing.T) {
+	s := pgtest.Start(t)
+	a, b := session(t, opened(t, s.URL())), session(t, opened(t, s.URL()))
+	for _, c := range []struct {
+		name          string
+		stood, others bool
+	}{{"alone", true, false}, {"before others", true, true}, {"behind others", false, true}, {"nowhere", false, false}} {
+		r := request(c.name, 1)
+		k := driver.Ticket{ID: r.ID, Queue: r.Queue}
+		var other driver.Ticket
+		if c.others && !c.stood {
+			other = join(t, b, request(c.name, 1))
+		} else {
+			noError(t, b.Leave(t.Context(), join(t, b, request(c.name, 1)), true)) // makes the queue
+		}
+		if c.stood || c.others {
+			giveUp(t, s, a, r)
+		}
+		if c.others && c.stood {
+			other = join(t, b, request(c.name, 1))
+		}
+		if err := a.Leave(t.Context(), k, true); (c.stood || c.others) != (err == nil) || err != nil && !errors.Is(err, driver.ErrGone) {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		if got, err := a.Join(t.Context(), r); !errors.Is(err, driver.ErrGone) {
+			t.Errorf("%s: the late Join has got %+v, %v", c.name, got, err)
+		}
+		if c.others {
+			noError(t, b.Leave(t.Context(), other, true))
+		}
+		if k := join(t, b, request(c.name, 1)); !k.Held {
+			t.Errorf("%s: somebody is in the way", c.name)
+		}
+	}
+}
+
+// giveUp sends a Join that is given up, and comes in spite of that.
+func giveUp(t *testing.T, s *pgtest.Server, a driver.Session, r driver.Request) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := a.Join(ctx, r); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	arrive(s, a, r, false)
+}
+
+// arrive is what the server does when a Join arrives.
+func arrive(s *pgtest.Server, a driver.Session, r driver.Request, retry bool) (answer string) {
+	return s.SQL(fmt.Sprintf("SELECT interlock.join('%s', '%s', %d, '%s', 1, '%s', '', NULL, 0, false, %v, false)", r.Queue, r.Kind, r.Capacity, r.ID, a.ID(), retry))
+}
+
+// Promise: a Join that comes after the one that has repeated it finds the ticket of
+// that, and makes no error in the server's log.
+func TestJoinThatIsOvertakenByItsRepetition(t *testing.T) {
+	s := pgtest.Start(t)
+	a, b := session(t, opened(t, s.URL())), session(t, opened(t, s.URL()))
+	code := func(answer string) string { code, _, _ := strings.Cut(answer, ","); return code }
+	for _, place := range []string{"the only one", "first in line", "in line", "one of many"} {
+		capacity := int64(1)
+		if place == "one of many" {
+			capacity = 5
+		}
+		switch place {
+		case "in line":
+			join(t, b, request(place, capacity))
+			fallthrough
+		case "first in line", "one of many":
+			join(t, b, request(place, capacity))
+		}
+		r := request(place, capacity)
+		if first, late := arrive(s, a, r, true), arrive(s, a, r, false); code(first) != code(late) {
+			t.Errorf("%s: it got %s, the late one %s", place, first, late)
+		}
+	}
+	if log := s.Log(); strings.Contains(log, "ERROR") {
+		t.Error(log)
 	}
 }
 

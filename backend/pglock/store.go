@@ -21,6 +21,7 @@ type store struct {
 
 	peer
 	silent   bool // news cannot be received
+	crowds   crowds
 	mode     pgx.QueryExecMode
 	unlogged bool
 }
@@ -31,8 +32,8 @@ func newStore(pool *pool, c *config) *store {
 	for name, types := range map[string][]string{
 		"begin":  {"uuid", "bigint", "text", "text"},
 		"end":    {"uuid"},
-		"join":   {"text", "text", "bigint", "uuid", "bigint", "uuid", "text", "bytea", "bigint", "boolean", "boolean"},
-		"leave":  {"text", "uuid", "uuid", "boolean", "bigint"},
+		"join":   {"text", "text", "bigint", "uuid", "bigint", "uuid", "text", "bytea", "bigint", "boolean", "boolean", "boolean"},
+		"leave":  {"text", "uuid", "uuid", "boolean", "bigint", "boolean"},
 		"shrink": {"text", "uuid", "uuid", "bigint"},
 		"keep":   {"text", "uuid", "uuid", "text", "bigint"},
 		"settle": {"text"},

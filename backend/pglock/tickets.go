@@ -39,14 +39,18 @@ func (s *store) End(ctx context.Context, session string) ([]string, error) {
 func (s *store) Join(ctx context.Context, j sqlqueue.Join) (sqlqueue.Standing, error) {
 	for {
 		got, err := s.numbers(ctx, "join", standingNumbers, j.Queue, string(j.Kind), j.Capacity, j.ID, j.Units, j.Session, text(j.Owner),
-			j.Note, j.Hold.Microseconds(), j.NoWait, j.Retry)
+			j.Note, j.Hold.Microseconds(), j.NoWait, j.Retry, s.crowds.has(j.Queue))
 		if err == sqlqueue.ErrMore {
 			continue
 		}
 		if err != nil {
 			return sqlqueue.Standing{}, err
 		}
-		return standing(got), nil
+		st := standing(got)
+		if st.State == sqlqueue.Waits {
+			s.crowds.note(j.Queue, true)
+		}
+		return st, nil
 	}
 }
 
@@ -82,7 +86,10 @@ func us(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
 func left(got []int64) sqlqueue.Left { return sqlqueue.Left{More: len(got) > 1 && got[1] != 0} }
 
 func (s *store) Leave(ctx context.Context, l sqlqueue.Leave) (sqlqueue.Left, error) {
-	got, err := s.numbers(ctx, "leave", 2, l.Queue, l.ID, l.Session, l.Clean, l.Refuse.Microseconds())
+	got, err := s.numbers(ctx, "leave", 3, l.Queue, l.ID, l.Session, l.Clean, l.Refuse.Microseconds(), s.crowds.has(l.Queue))
+	if err == nil {
+		s.crowds.note(l.Queue, got[2] != 0)
+	}
 	return left(got), err
 }
 
