@@ -104,12 +104,22 @@ func TestManyStartAtOnce(t *testing.T) {
 
 // Promise: settings of a server and of sessions that programs choose change nothing.
 func TestSettings(t *testing.T) {
-	for _, settings := range [][]mysqltest.Option{
+	limit := mysqltest.Config("max_statement_time", "3")
+	if !mysqltest.MariaDB() {
+		limit = mysqltest.Config("max_execution_time", "3000")
+	}
+	all := [][]mysqltest.Option{
 		{mysqltest.Config("sql_mode", "ANSI", "TRADITIONAL", "NO_BACKSLASH_ESCAPES", "PAD_CHAR_TO_FULL_LENGTH"), mysqltest.Config("transaction_isolation", "READ-COMMITTED")},
 		{mysqltest.Config("sql_mode", ""), mysqltest.Config("transaction_isolation", "SERIALIZABLE"), mysqltest.Config("default_time_zone", "+05:30")},
-		{mysqltest.Config("autocommit", "0"), mysqltest.Config("wait_timeout", "2"), mysqltest.Config("max_statement_time", "3")},
+		{mysqltest.Config("autocommit", "0"), mysqltest.Config("wait_timeout", "2"), limit},
 		{mysqltest.Config("log_bin", "binlog"), mysqltest.Config("server_id", "1"), mysqltest.Config("binlog_format", "STATEMENT"), mysqltest.Config("character_set_server", "latin1")},
-	} {
+	}
+	if !mysqltest.MariaDB() {
+		all = append(all,
+			[]mysqltest.Option{mysqltest.Config("gtid_mode", "ON"), mysqltest.Config("enforce_gtid_consistency", "ON"), mysqltest.Config("sql_require_primary_key", "ON")},
+			[]mysqltest.Option{mysqltest.Config("sql_generate_invisible_primary_key", "ON"), mysqltest.Config("partial_revokes", "ON"), mysqltest.Config("lower_case_table_names", "0")})
+	}
+	for _, settings := range all {
 		t.Run("", func(t *testing.T) {
 			t.Parallel()
 			s := mysqltest.Start(t, settings...)
@@ -157,11 +167,16 @@ func TestOwnPool(t *testing.T) {
 
 // Promise: connections are encrypted and checked as the URL says.
 func TestTLS(t *testing.T) {
-	s := mysqltest.Start(t, mysqltest.TLS(), mysqltest.Config("require_secure_transport", "ON"), mysqltest.Config("plugin_load_add", "auth_ed25519"))
+	// What servers ask of users beside the passwords that their clients hash in the usual way.
+	plugin, other := mysqltest.Config("plugin_load_add", "auth_ed25519"), "VIA ed25519 USING PASSWORD('pw')"
+	if !mysqltest.MariaDB() {
+		plugin, other = mysqltest.Config("skip_name_resolve"), "WITH caching_sha2_password BY 'pw'"
+	}
+	s := mysqltest.Start(t, mysqltest.TLS(), mysqltest.Config("require_secure_transport", "ON"), plugin)
 	ca := url.QueryEscape(s.CA)
 	handsOver(t, opened(t, s.URL()+"?ca="+ca), opened(t, s.URL()+"?tls=skip-verify"), "tls")
 	s.Do("CREATE USER cert@'%' IDENTIFIED BY 'pw' REQUIRE X509; GRANT ALL ON locks.* TO cert@'%'; " +
-		"CREATE USER ed@'%' IDENTIFIED VIA ed25519 USING PASSWORD('pw'); GRANT ALL ON locks.* TO ed@'%'")
+		"CREATE USER ed@'%' IDENTIFIED " + other + "; GRANT ALL ON locks.* TO ed@'%'")
 	opened(t, s.URLOf("cert", "pw")+"?ca="+ca+"&cert="+url.QueryEscape(s.ClientCert)+"&key="+url.QueryEscape(s.ClientKey))
 	opened(t, s.URLOf("ed", "pw")+"?ca="+ca)
 	for _, wrong := range []string{s.URL(), s.URL() + "?tls=true", s.URLOf("cert", "pw") + "?ca=" + ca, s.URLOf("ed", "other") + "?ca=" + ca} {

@@ -76,10 +76,8 @@ func checkVersion(_ context.Context, v variables) driver.Finding {
 	switch {
 	case maria && (major < 10 || major == 10 && minor < 6), !maria && major < 8:
 		return doctor.Warn(everyLock, "use MariaDB 10.6 or MySQL 8.0, or a later one", "version %s is older than what this was written for", text)
-	case !maria:
-		return doctor.Warn("all: nothing of this was tested on it", "run your own tests before you rely on it", "version %s: the tests use MariaDB 10.11", text)
 	}
-	return doctor.Fine("version %s (the tests use MariaDB 10.11)", text)
+	return doctor.Fine("version %s (tested with MariaDB 10.11 and MySQL 9.7)", text)
 }
 
 func (s *store) checkTables(ctx context.Context, _ variables) driver.Finding {
@@ -121,6 +119,10 @@ func checkPower(_ context.Context, v variables) driver.Finding {
 			"a power loss loses the last second (innodb_flush_log_at_trx_commit = %s)", v["innodb_flush_log_at_trx_commit"])
 	}
 	promise = exclusion + ", after a power loss"
+	if v.on("log_bin") && v["sync_binlog"] != "1" {
+		return doctor.Warn(promise, "SET GLOBAL sync_binlog = 1, and the same in its configuration",
+			"after a power loss the server takes back what its binary log has not on the disk (sync_binlog = %s)", v["sync_binlog"])
+	}
 	if m := v["innodb_flush_method"]; m == "nosync" || v.on("debug_no_sync") {
 		return doctor.Warn(promise, "set another innodb_flush_method", "the server does not wait for its disk (%s)", m)
 	}

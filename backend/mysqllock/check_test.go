@@ -20,11 +20,13 @@ func examined(t *testing.T, url string) doctortest.Report {
 
 // Promise: the doctor says what of a server weakens a promise, and names the remedy.
 func TestDoctor(t *testing.T) {
-	s := mysqltest.Start(t)
+	s := mysqltest.Start(t, mysqltest.Synced(), mysqltest.Config("log_bin", "binlog"), mysqltest.Config("server_id", "1"), mysqltest.Config("sync_binlog", "1"))
 	r := examined(t, s.URL())
 	for _, check := range []string{"server", "version", "tables", "writing", "power", "cluster", "waking", "connections", "clock"} {
 		r.Has(check, driver.OK)
 	}
+	s.Set("sync_binlog", "0")
+	examined(t, s.URL()).Has("power", driver.Warn, "power loss", "sync_binlog = 1")
 	s.Set("innodb_flush_log_at_trx_commit", "2")
 	examined(t, s.URL()).Has("power", driver.Warn, "power loss", "innodb_flush_log_at_trx_commit = 1")
 	s.Set("innodb_flush_log_at_trx_commit", "0")

@@ -85,7 +85,7 @@ func TestRingsAtAnyMoment(t *testing.T) {
 	// Each has the lock that says which statement waits, and none that says so of another.
 	locks := ""
 	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
-		locks = s.Do(`SELECT GROUP_CONCAT(n) FROM (SELECT (SELECT COUNT(*) FROM seq_0_to_20000
+		locks = s.Do(`SELECT GROUP_CONCAT(n) FROM (SELECT (SELECT COUNT(*) FROM ` + sequence(20000) + ` numbers
 			WHERE IS_USED_LOCK(CONCAT(CONVERT(channel USING utf8mb4), ':', seq)) IS NOT NULL) n FROM interlock_sessions) x`)
 		if !strings.Contains(locks, "2") || time.Since(began) > 5*time.Second { // they listen for ten seconds more
 			break

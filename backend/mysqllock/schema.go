@@ -165,7 +165,7 @@ func (s *store) create(ctx context.Context) error {
 	defer func() { discard(conn) }()
 	var got sql.NullInt64
 	lock := "interlock_schema_" + s.prefix
-	if err := conn.QueryRowContext(ctx, "SELECT GET_LOCK(CONCAT(?, LEFT(MD5(DATABASE()), 12)), 60)", lock[:min(len(lock), 50)]).Scan(&got); err != nil {
+	if err := conn.QueryRowContext(ctx, "SELECT GET_LOCK(CONCAT(?, LEFT(SHA2(DATABASE(), 256), 12)), 60)", lock[:min(len(lock), 50)]).Scan(&got); err != nil {
 		return err
 	}
 	if got.Int64 != 1 {

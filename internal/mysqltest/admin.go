@@ -67,3 +67,16 @@ func (s *Server) KillConnections(where string) int {
 	}
 	return killed
 }
+
+// Status sums up what the server counts under names like this one.
+func (s *Server) Status(like string) int {
+	s.Helper()
+	sum := 0
+	for _, row := range strings.Split(s.Do("SHOW GLOBAL STATUS LIKE '"+like+"'"), "\n") {
+		_, value, _ := strings.Cut(row, "\t")
+		n, err := strconv.Atoi(value)
+		s.Check("the status "+row, err)
+		sum += n
+	}
+	return sum
+}

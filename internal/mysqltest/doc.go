@@ -1,5 +1,5 @@
-// Package mysqltest starts real MariaDB servers for tests and benchmarks, and
-// disturbs them and the connections to them.
+// Package mysqltest starts real servers of MariaDB, or of MySQL, for tests and
+// benchmarks, and disturbs them and the connections to them. [Variable] chooses.
 //
 // Servers listen on free ports of the loopback interface only, keep their data
 // in a temporary folder, and end with the test; on Linux also with the test

@@ -35,24 +35,19 @@ func Lazy() Option { return Config("innodb_flush_log_at_trx_commit", "0") }
 func TLS() Option { return func(s *settings) { s.tls = true } }
 
 // file is the text of the configuration file.
-func (s *settings) file(lines ...string) string {
+func (s *settings) file(kind program, lines ...string) string {
 	all := []string{
-		"[mariadbd]\n",
+		"[mysqld]\n",
 		line("bind_address", "127.0.0.1"),
 		line("skip_name_resolve"),
 		// Small and quick.
-		line("innodb_log_file_size", logSize),
 		line("innodb_buffer_pool_size", "24M"),
 		line("innodb_buffer_pool_dump_at_shutdown", "OFF"),
 		line("innodb_buffer_pool_load_at_startup", "OFF"),
-		line("innodb_temp_data_file_path", "ibtmp1:1M:autoextend"),
-		line("aria_pagecache_buffer_size", "1M"),
 		line("key_buffer_size", "64K"),
 		line("max_connections", "2000"),
 	}
-	if !s.synced {
-		all = append(all, line("debug_no_sync"))
-	}
+	all = append(all, kind.settings(s.synced)...)
 	all = append(append(all, lines...), s.lines...)
 	return strings.Join(all, "")
 }

@@ -20,14 +20,15 @@ const (
 	Password = "secret"
 )
 
-// Server is one MariaDB server. A Restart keeps its data.
+// Server is one server of MariaDB or MySQL. A Restart keeps its data.
 type Server struct {
 	*testserver.Server
 
 	// With TLS: files in PEM form.
 	CA, ClientCert, ClientKey string
 
-	set settings
+	set  settings
+	kind program
 }
 
 // Start starts a server that ends with the test. If the test fails, it shows
@@ -49,12 +50,16 @@ func Run(dir string, opts ...Option) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{}
+	kind, err := installed()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{kind: kind}
 	for _, opt := range opts {
 		opt(&s.set)
 	}
 	s.Server = testserver.NewServer(dir, testserver.Program{
-		Name: "mariadbd", Configure: s.configure, Command: s.command, Ready: s.ready,
+		Name: kind.name(), Configure: s.configure, Command: s.command, Ready: s.ready,
 	})
 	if err := s.Run(); err != nil {
 		return nil, err
@@ -83,40 +88,14 @@ func (s *Server) configure() error {
 		}
 		lines = append(lines, more...)
 	}
-	if err := os.WriteFile(s.Path(config), []byte(s.set.file(lines...)), 0o600); err != nil {
+	if err := os.WriteFile(s.Path(config), []byte(s.set.file(s.kind, lines...)), 0o600); err != nil {
 		return err
 	}
 	return copyTables(s.Path(data))
 }
 
 func (s *Server) command() (*exec.Cmd, error) {
-	path, err := find("mariadbd")
-	if err != nil {
-		return nil, err
-	}
-	return exec.Command(path, append([]string{"--defaults-file=" + s.Path(config)}, asRoot()...)...), nil
-}
-
-// asRoot is what a server wants to be told before it runs as root.
-func asRoot() []string {
-	if os.Geteuid() != 0 {
-		return nil
-	}
-	return []string{"--user=root"}
-}
-
-// find finds a program of the server, which may be where only root looks.
-func find(name string) (string, error) {
-	path, err := exec.LookPath(name)
-	if err == nil {
-		return path, nil
-	}
-	for _, dir := range []string{"/usr/sbin", "/usr/local/sbin", "/usr/libexec"} {
-		if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
-			return path, nil
-		}
-	}
-	return "", fmt.Errorf("install mariadb-server (on Debian: apt-get install mariadb-server): %w", err)
+	return exec.Command(s.kind.path, append([]string{"--defaults-file=" + s.Path(config)}, asRoot()...)...), nil
 }
 
 func (s *Server) ready(id int) func() (bool, error) {

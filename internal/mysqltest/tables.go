@@ -1,11 +1,10 @@
 package mysqltest
 
 import (
-	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 )
 
@@ -23,7 +22,7 @@ var newTables = sync.OnceValues(func() (files, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	install, err := find("mariadb-install-db")
+	kind, err := installed()
 	if err != nil {
 		return nil, err
 	}
@@ -32,15 +31,10 @@ var newTables = sync.OnceValues(func() (files, error) {
 		return nil, err
 	}
 	folder := filepath.Join(dir, data)
-	cmd := exec.Command(install, append([]string{
-		"--no-defaults", "--datadir=" + folder, "--skip-test-db", "--skip-name-resolve", "--auth-root-authentication-method=normal",
-		"--extra-file=" + begin, "--debug-no-sync", "--innodb-log-file-size=" + logSize,
-	}, asRoot()...)...)
-	cmd.Dir = dir
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("mariadb-install-db: %w\n%s", err, out)
+	if err := kind.install(dir, folder, begin); err != nil {
+		return nil, err
 	}
-	return read(folder)
+	return read(kind, folder)
 })
 
 // first is the SQL that makes the database and the user. The server that reads it
@@ -51,16 +45,19 @@ CREATE USER ` + User + `@'%' IDENTIFIED BY '` + Password + `';
 GRANT ALL ON ` + Database + `.* TO ` + User + `@'%';
 `
 
-func read(folder string) (files, error) {
+func read(kind program, folder string) (files, error) {
 	all := files{}
 	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
 		if d.IsDir() {
-			if d.Name() == "sys" { // views of other tables, for people
+			if d.Name() == "sys" && kind.maria { // views of other tables, for people
 				return filepath.SkipDir
 			}
+			return nil
+		}
+		if strings.HasSuffix(path, "-cert.pem") || d.Name() == "ca.pem" || d.Name() == "auto.cnf" { // TLS that was not asked for, and an ID
 			return nil
 		}
 		name, err := filepath.Rel(folder, path)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -142,7 +143,7 @@ func newMariaDB(name, options string) *database {
 			return &instance{
 				open: func(t *testing.T) *sql.DB { return openWith(t, "mysql", dsn) },
 				waiting: func() string {
-					return s.Do("SELECT variable_value FROM information_schema.global_status WHERE variable_name = 'Innodb_row_lock_current_waits'")
+					return strconv.Itoa(s.Status("Innodb\\_row\\_lock\\_current\\_waits"))
 				},
 			}
 		},
