@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/backoff"
 )
 
 // cell is a versioned value at the backend, with lost replies and an
@@ -29,7 +30,7 @@ func (v cell) retry(ctx context.Context, f func(context.Context) error) error {
 	if v.err != nil {
 		return v.err
 	}
-	var b backoff
+	var b backoff.Backoff
 	for {
 		if v.c.ctx.Err() != nil {
 			return ErrClosed
@@ -46,7 +47,7 @@ func (v cell) retry(ctx context.Context, f func(context.Context) error) error {
 		case driver.IsPermanent(err):
 			return err
 		}
-		if b.sleep(ctx) != nil {
+		if b.Sleep(ctx) != nil {
 			return because(ctx, err)
 		}
 	}
@@ -109,7 +110,7 @@ func (v cell) await(ctx context.Context, ok func(driver.Cell) (bool, error)) (dr
 // change swaps the cell to what f makes of it, again whenever somebody else
 // was faster, until ctx ends.
 func (v cell) change(ctx context.Context, f func(driver.Cell) (driver.Swap, error)) (driver.Cell, error) {
-	b := backoff{most: 100 * time.Millisecond} // others are fast, the backend is not ill
+	b := backoff.Backoff{Most: 100 * time.Millisecond} // others are fast, the backend is not ill
 	for {
 		got, err := v.load(ctx)
 		if err != nil {
@@ -124,7 +125,7 @@ func (v cell) change(ctx context.Context, f func(driver.Cell) (driver.Swap, erro
 		if !isConflict(err) {
 			return got, err
 		}
-		if b.sleep(ctx) != nil {
+		if b.Sleep(ctx) != nil {
 			return got, context.Cause(ctx)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/backoff"
 )
 
 // Downgrade turns a writer's lease into a reader's, without letting another
@@ -21,7 +22,7 @@ func (l *Lease) Downgrade(ctx context.Context) error {
 
 func (l *Lease) downgrade(ctx context.Context) error {
 	t := l.t
-	var b backoff
+	var b backoff.Backoff
 	for {
 		unlock := l.locked()
 		err, shared, nested := l.err, t.shrunk || t.req.Units < t.req.Capacity, l.g.leases > 1
@@ -54,7 +55,7 @@ func (l *Lease) downgrade(ctx context.Context) error {
 		case driver.IsPermanent(err):
 			return err
 		}
-		if b.sleep(ctx) != nil {
+		if b.Sleep(ctx) != nil {
 			return because(ctx, err)
 		}
 	}

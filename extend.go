@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/backoff"
 )
 
 // Extend makes a lease of Hold end d from now, sooner or later than before. An
@@ -31,7 +32,7 @@ func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 
 func (l *Lease) extend(ctx context.Context, d time.Duration) error {
 	t := l.t
-	var b backoff
+	var b backoff.Backoff
 	for {
 		if err := l.Err(); err != nil {
 			return err
@@ -56,7 +57,7 @@ func (l *Lease) extend(ctx context.Context, d time.Duration) error {
 		case driver.IsPermanent(err) && !isSessionOver(err):
 			return err
 		}
-		if b.sleep(ctx) != nil {
+		if b.Sleep(ctx) != nil {
 			return because(ctx, err)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/backoff"
 )
 
 // heartbeat renews everything in one call, every third of the TTL. After a
@@ -16,7 +17,7 @@ func (n *session) heartbeat() {
 	every := n.ttl / beats
 	next := every
 	for {
-		if sleep(n.ctx, next) != nil {
+		if backoff.Sleep(n.ctx, next) != nil {
 			return
 		}
 		began := n.c.d.Now()

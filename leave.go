@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/backoff"
 )
 
 // abandon gives up a ticket that was not obtained, or cannot be used. It leaves
@@ -114,7 +115,7 @@ var released atomic.Uint64
 // ErrLost, unless the ticket outlives its session.
 func (t *ticket) repeat(limit driver.Instant, call func(context.Context, driver.Session) error) error {
 	released.Add(1)
-	var b backoff
+	var b backoff.Backoff
 	var last error
 	for first := true; ; first = false {
 		left := limit.Sub(t.c.d.Now())
@@ -140,7 +141,7 @@ func (t *ticket) repeat(limit driver.Instant, call func(context.Context, driver.
 			return err
 		}
 		last = err
-		_ = b.sleep(context.Background())
+		_ = b.Sleep(context.Background())
 	}
 }
 

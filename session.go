@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/backoff"
 )
 
 // session is one life of the client at the backend: it renews what the client
@@ -125,7 +126,7 @@ func (n *session) over(err error) {
 // reopen replaces the session old by a new one, for as long as that takes.
 func (c *Client) reopen(old *session) {
 	c.closeSession(old.s)
-	var b backoff
+	var b backoff.Backoff
 	began := c.d.Now()
 	for {
 		call := bound(c.ctx, openTimeout)
@@ -142,7 +143,7 @@ func (c *Client) reopen(old *session) {
 		c.mu.Lock()
 		c.sessErr = err
 		c.mu.Unlock()
-		if b.sleep(c.ctx) != nil {
+		if b.Sleep(c.ctx) != nil {
 			return
 		}
 	}
@@ -157,12 +158,12 @@ func (c *Client) closeSession(s driver.Session) {
 
 // listen delivers signals to their tickets.
 func (n *session) listen() {
-	var b backoff
+	var b backoff.Backoff
 	for n.ctx.Err() == nil {
 		sig, err := n.s.Signals(n.ctx)
 		switch {
 		case err == nil:
-			b = backoff{}
+			b = backoff.Backoff{}
 			n.deliver(sig)
 		case n.ctx.Err() != nil:
 			return
@@ -170,7 +171,7 @@ func (n *session) listen() {
 			n.over(err)
 			return
 		default:
-			_ = b.sleep(n.ctx)
+			_ = b.Sleep(n.ctx)
 		}
 	}
 }

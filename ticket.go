@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/backoff"
 )
 
 // ticket is a place in a queue of the backend, together with the local leases
@@ -163,7 +164,7 @@ func (c *Client) ticket(id string) *ticket {
 // overcome until ctx ends; with try it makes one try. The ticket that comes
 // with an error may stand at the backend: obtain it again, or abandon it.
 func (l *Lock) obtain(ctx context.Context, n *line, t *ticket, try bool) (*ticket, error) {
-	var b backoff
+	var b backoff.Backoff
 	var last error
 	for {
 		if t == nil {
@@ -202,7 +203,7 @@ func (l *Lock) obtain(ctx context.Context, n *line, t *ticket, try bool) (*ticke
 			return t, err
 		}
 		last = err
-		if b.sleep(ctx) != nil {
+		if b.Sleep(ctx) != nil {
 			return t, because(ctx, last)
 		}
 	}

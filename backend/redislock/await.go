@@ -6,12 +6,14 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/backoff"
 )
 
 // Await waits for news of the grant. The first in line has a timer too: it looks
 // when the holder's time is over, since nobody sends news of a death.
 func (s *session) Await(ctx context.Context, t driver.Ticket) (driver.Ticket, error) {
 	var timer *time.Timer
+	var pauses backoff.Backoff
 	for {
 		if err := s.usable(ctx); err != nil {
 			return driver.Ticket{}, err
@@ -39,13 +41,18 @@ func (s *session) Await(ctx context.Context, t driver.Ticket) (driver.Ticket, er
 		s.d.mu.Unlock()
 
 		if in <= 0 {
-			if err := s.look(ctx, p); err != nil {
+			err := s.look(ctx, p)
+			if driver.IsPermanent(err) {
 				return driver.Ticket{}, err
 			}
-			s.d.mu.Lock()
-			p.told = false
-			s.d.mu.Unlock()
-			continue
+			if err == nil {
+				s.d.mu.Lock()
+				p.told = false
+				s.d.mu.Unlock()
+				pauses = backoff.Backoff{}
+				continue
+			}
+			in = pauses.Next()
 		}
 		if timer == nil {
 			timer = time.NewTimer(in)

@@ -8,6 +8,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/follow"
 )
 
 // cellKeys are the keys of a cell: itself, its followers.
@@ -98,23 +99,14 @@ func (d *Driver) Watch(ctx context.Context, name string, after uint64) (driver.C
 		return driver.Cell{}, err
 	}
 	c, err := d.Load(ctx, name)
-	if err != nil || c.Version != after {
+	if err == nil && c.Version != after || driver.IsPermanent(err) {
 		return c, err
 	}
-	f, release := d.follower("cell " + name)
-	defer release()
-	for {
-		news := d.news(f)
-		m, err := d.run(ctx, call{watchScript, []string{key, followers}, []string{d.member(f), micros(followFor)}})
+	return d.topics.Cell(ctx, name, after, func(t *follow.Topic) (driver.Cell, error) {
+		m, err := d.run(ctx, call{watchScript, []string{key, followers}, []string{d.member(t), micros(followFor)}})
 		if err != nil {
 			return driver.Cell{}, err
 		}
-		c, err := decodeCell(m)
-		if err != nil || c.Version != after {
-			return c, err
-		}
-		if err := d.heed(ctx, news, followAgain); err != nil {
-			return driver.Cell{}, err
-		}
-	}
+		return decodeCell(m)
+	})
 }

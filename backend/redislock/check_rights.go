@@ -210,13 +210,13 @@ func (d *Driver) checkMessages(ctx context.Context, n *node) driver.Finding {
 	if err := d.feed.await(ctx); err != nil {
 		return slow(err)
 	}
-	f, release := d.follower("check")
+	t, release := d.topics.Topic("check")
 	defer release()
-	news := d.news(f)
+	news := t.News()
 	q, client := d.scratch(n)
 	began := time.Now()
 	d.exchanges.Add(1)
-	hello := call{echoScript, q.keys[1:2], []string{d.channel(), "f " + strconv.FormatUint(f.number, 10)}}
+	hello := call{echoScript, q.keys[1:2], []string{d.channel(), "f " + strconv.FormatUint(t.Number, 10)}}
 	sent := make(chan error, 1)
 	go func() { sent <- client.Do(ctx, hello.inFull(client.B())).Error() }()
 	for {

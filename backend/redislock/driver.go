@@ -14,6 +14,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/coalesce"
+	"github.com/interlock-go/interlock/internal/follow"
 )
 
 // Driver is a client of one server, or of a Cluster.
@@ -28,16 +29,15 @@ type Driver struct {
 	closed    atomic.Bool
 	exchanges atomic.Uint64
 	settling  coalesce.Tasks // by name of the queue
-	numbers   atomic.Uint64  // of tickets and followers
+	numbers   atomic.Uint64  // of tickets
 	sessions  atomic.Uint64
 	queues    queues
 	feed      feed
 	watch     watch
+	topics    *follow.Topics
 
-	mu        sync.Mutex
-	places    map[uint64]*place    // by number
-	followers map[string]*follower // by what they follow
-	heeded    map[uint64]*follower // the same, by number
+	mu     sync.Mutex
+	places map[uint64]*place // by number
 }
 
 func newDriver(ctx context.Context, client rueidis.Client, c *config) (*Driver, error) {
@@ -48,9 +48,11 @@ func newDriver(ctx context.Context, client rueidis.Client, c *config) (*Driver, 
 	_, _ = rand.Read(id[:]) // never fails
 	d := &Driver{
 		config: c, client: client, id: base64.RawURLEncoding.EncodeToString(id[:]),
-		places: map[uint64]*place{}, followers: map[string]*follower{}, heeded: map[uint64]*follower{},
+		places: map[uint64]*place{},
 	}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
+	d.topics = follow.New(d.usable, d.ctx.Done())
+	d.topics.Keep = idleTopics
 	d.feed.init()
 	d.tasks.Go(d.listen)
 	for attempts := 1; ; attempts++ {

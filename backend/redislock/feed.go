@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/interlock-go/interlock/internal/backoff"
 )
 
 // feed is the connection to which the server sends news without being asked:
@@ -102,8 +104,7 @@ func (f *feed) await(ctx context.Context) error {
 
 // listen keeps the feed up until the driver is closed.
 func (d *Driver) listen() {
-	const least, most = 5 * time.Millisecond, time.Second
-	pause := least
+	var pauses backoff.Backoff
 	for d.ctx.Err() == nil {
 		began := time.Now()
 		err := d.listenOnce()
@@ -111,14 +112,10 @@ func (d *Driver) listen() {
 			return
 		}
 		d.feed.is(nil, nil, err)
-		if time.Since(began) > most {
-			pause = least
+		if time.Since(began) > time.Second {
+			pauses = backoff.Backoff{}
 		}
-		select {
-		case <-d.ctx.Done():
-		case <-time.After(pause/2 + rand.N(pause)):
-		}
-		pause = min(2*pause, most)
+		_ = pauses.Sleep(d.ctx)
 	}
 }
 

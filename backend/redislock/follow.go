@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"hash/fnv"
 	"iter"
 	"math"
 	"net/url"
@@ -17,70 +16,17 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/follow"
 )
-
-// A follower is told when something changes: scripts send it a message as long as
-// it has said lately that it wants to know. One serves all calls of this client.
-type follower struct {
-	what   string
-	number uint64
-	refs   int
-	news   chan struct{} // closed at the next change; guarded by Driver.mu
-}
 
 const (
-	followFor   = 40 * time.Second // how long the server remembers a follower
-	followAgain = 15 * time.Second // after this it looks itself, whatever it has heard
-	idleMost    = 256              // followers that nobody uses are kept for the next call
+	followFor  = 40 * time.Second // how long the server remembers who follows
+	idleTopics = 256              // those that nobody follows are kept for the next call
 )
 
-func (f *follower) changed() {
-	close(f.news)
-	f.news = make(chan struct{})
-}
-
-// follower returns the one for what is followed, until release.
-func (d *Driver) follower(what string) (f *follower, release func()) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	f = d.followers[what]
-	if f == nil {
-		f = &follower{what: what, number: d.numbers.Add(1), news: make(chan struct{})}
-		d.followers[what], d.heeded[f.number] = f, f
-	}
-	f.refs++
-	return f, func() {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		if f.refs--; f.refs == 0 && len(d.followers) > idleMost && d.followers[what] == f {
-			delete(d.followers, what)
-			delete(d.heeded, f.number)
-		}
-	}
-}
-
-// member is how scripts know the follower.
-func (d *Driver) member(f *follower) string {
-	return d.id + " " + strconv.FormatUint(f.number, 10)
-}
-
-func (d *Driver) news(f *follower) <-chan struct{} {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return f.news
-}
-
-// heed waits for news, for d at most.
-func (d *Driver) heed(ctx context.Context, news <-chan struct{}, most time.Duration) error {
-	timer := time.NewTimer(most)
-	defer timer.Stop()
-	select {
-	case <-news:
-	case <-timer.C:
-	case <-ctx.Done():
-	case <-d.ctx.Done():
-	}
-	return d.usable(ctx)
+// member is how scripts know who follows.
+func (d *Driver) member(t *follow.Topic) string {
+	return d.id + " " + strconv.FormatUint(t.Number, 10)
 }
 
 func (d *Driver) Follow(ctx context.Context, queue, after string) (driver.Queue, error) {
@@ -91,30 +37,12 @@ func (d *Driver) Follow(ctx context.Context, queue, after string) (driver.Queue,
 	if err != nil {
 		return driver.Queue{}, err
 	}
-	if after == "" { // whoever only looks is not told of changes
-		return d.read(ctx, q, "")
-	}
-	f, release := d.follower("queue " + queue)
-	defer release()
-	for {
-		news := d.news(f)
-		began := d.Now()
-		all, err := d.read(ctx, q, d.member(f))
-		if err != nil || all.Version != after {
-			return all, err
+	return d.topics.Queue(ctx, queue, after, func(t *follow.Topic) (driver.Queue, error) {
+		if after == "" { // whoever only looks is not told of changes
+			return d.read(ctx, q, "")
 		}
-		again := followAgain
-		for _, m := range all.Members { // a death is a change of which nobody sends news
-			again = min(again, m.Left+time.Millisecond)
-		}
-		// A long queue that changes all the time is not read all the time.
-		if err := d.heed(ctx, nil, min(2*d.Now().Sub(began), time.Second)); err != nil {
-			return driver.Queue{}, err
-		}
-		if err := d.heed(ctx, news, again); err != nil {
-			return driver.Queue{}, err
-		}
-	}
+		return d.read(ctx, q, d.member(t))
+	})
 }
 
 // read reads a queue, and has its changes told to who.
@@ -132,7 +60,7 @@ func (d *Driver) read(ctx context.Context, q *queue, who string) (driver.Queue, 
 	return all, err
 }
 
-var errAnswer = errors.New("redis: a script's answer cannot be read")
+var errAnswer = driver.Permanent(errors.New("redis: a script's answer cannot be read"))
 
 // decode reads the answer of follow.lua.
 func decode(m rueidis.RedisMessage) (driver.Queue, error) {
@@ -181,7 +109,7 @@ func decode(m rueidis.RedisMessage) (driver.Queue, error) {
 	for _, m := range members {
 		q.Members = append(q.Members, m.Member)
 	}
-	q.Version = version(q, now)
+	q.Version = follow.Version(q, time.UnixMicro(now))
 	return q, nil
 }
 
@@ -211,27 +139,6 @@ func decodeRecord(packed string) (m driver.Member, seq int64, err error) {
 		m.Note = []byte(note)
 	}
 	return m, int64(n[0]), errors.Join(err1, err2)
-}
-
-// version tells states of a queue apart by what they show, so that nothing need be
-// counted in Redis. An end that only moves with renewals is no part of it.
-func version(q driver.Queue, now int64) string {
-	if len(q.Members) == 0 {
-		return "empty"
-	}
-	h := fnv.New64a()
-	write := func(s string) { h.Write([]byte(s)); h.Write([]byte{0}) }
-	write(string(q.Kind))
-	write(strconv.FormatInt(q.Capacity, 10))
-	for _, m := range q.Members {
-		write(m.ID)
-		write(strconv.FormatInt(m.Units, 10))
-		write(strconv.FormatUint(m.Token, 10))
-		if m.Fixed {
-			write(strconv.FormatInt(now+m.Left.Microseconds(), 10))
-		}
-	}
-	return strconv.FormatUint(h.Sum64(), 36)
 }
 
 // Queues looks through the names of all keys, a part of them at a time, on every

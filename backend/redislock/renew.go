@@ -287,10 +287,8 @@ func (d *Driver) repair() {
 		g.ids = append(g.ids, p.id)
 		g.doubtful[p.id] = p.state == unknown
 	}
-	for _, f := range d.followers {
-		f.changed()
-	}
 	d.mu.Unlock()
+	d.topics.AllChanged()
 	if len(all) == 0 {
 		return
 	}

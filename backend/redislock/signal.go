@@ -38,11 +38,7 @@ func (d *Driver) hear(message string) {
 		}
 	case "f":
 		number, _ := strconv.ParseUint(rest, 10, 64)
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		if f := d.heeded[number]; f != nil {
-			f.changed()
-		}
+		d.topics.Changed(number)
 	case "p":
 		number, _ := strconv.ParseUint(rest, 10, 64)
 		d.feed.hear(number)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/backoff"
 )
 
 // Await waits for news of the grant. Those near the front have a timer too: they look
@@ -13,6 +14,7 @@ import (
 func (s *session) Await(ctx context.Context, t driver.Ticket) (driver.Ticket, error) {
 	defer s.d.attend()()
 	var timer *time.Timer
+	var pauses backoff.Backoff
 	for {
 		if err := s.usable(ctx); err != nil {
 			return driver.Ticket{}, err
@@ -41,10 +43,15 @@ func (s *session) Await(ctx context.Context, t driver.Ticket) (driver.Ticket, er
 		s.d.mu.Unlock()
 
 		if in <= 0 {
-			if err := s.lookNow(ctx, p, first); err != nil {
+			err := s.lookNow(ctx, p, first)
+			if driver.IsPermanent(err) {
 				return driver.Ticket{}, err
 			}
-			continue
+			if err == nil {
+				pauses = backoff.Backoff{}
+				continue
+			}
+			in = pauses.Next()
 		}
 		if timer == nil {
 			timer = time.NewTimer(in)

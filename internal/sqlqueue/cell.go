@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/follow"
 )
 
 // Load reads a cell.
@@ -43,20 +44,11 @@ func (d *Driver) Swap(ctx context.Context, s driver.Swap) (driver.Cell, error) {
 // Watch waits for another version of a cell.
 func (d *Driver) Watch(ctx context.Context, name string, after uint64) (driver.Cell, error) {
 	c, err := d.Load(ctx, name)
-	if err != nil || c.Version != after {
+	if err == nil && c.Version != after || driver.IsPermanent(err) {
 		return c, err
 	}
 	defer d.attend()()
-	f, release := d.follower("cell " + name)
-	defer release()
-	for {
-		news := d.news(f)
-		c, err := d.load(ctx, name, d.channel)
-		if err != nil || c.Version != after {
-			return c, err
-		}
-		if err := d.heed(ctx, news, followAgain); err != nil {
-			return driver.Cell{}, err
-		}
-	}
+	return d.topics.Cell(ctx, name, after, func(*follow.Topic) (driver.Cell, error) {
+		return d.load(ctx, name, d.channel)
+	})
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/coalesce"
+	"github.com/interlock-go/interlock/internal/follow"
 )
 
 // Driver is a client of one database.
@@ -24,12 +25,12 @@ type Driver struct {
 	exchanges atomic.Uint64
 	settling  coalesce.Tasks // by name of the queue
 	wake      wake
+	topics    *follow.Topics
 	calls     chan struct{} // has room for as many as may be under way; nil: any number
 
-	mu        sync.Mutex
-	places    map[string]*place    // by ID of the ticket
-	followers map[string]*follower // by what they follow
-	repairs   int                  // how often all that waited was looked at
+	mu      sync.Mutex
+	places  map[string]*place // by ID of the ticket
+	repairs int               // how often all that waited was looked at
 }
 
 // New makes a driver, which closes the store with itself. The channel is where the
@@ -37,9 +38,10 @@ type Driver struct {
 func New(store Store, channel string) *Driver {
 	d := &Driver{
 		store: store, channel: channel,
-		places: map[string]*place{}, followers: map[string]*follower{},
+		places: map[string]*place{},
 	}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
+	d.topics = follow.New(d.usable, d.ctx.Done())
 	d.wake.init()
 	return d
 }

@@ -12,9 +12,9 @@ func (d *Driver) hear(e Event) {
 	defer d.mu.Unlock()
 	switch e.What {
 	case QueueChanged:
-		d.change("queue " + e.Queue)
+		d.topics.QueueChanged(e.Queue)
 	case CellChanged:
-		d.change("cell " + e.Cell)
+		d.topics.CellChanged(e.Cell)
 	}
 	p := d.places[e.ID]
 	if p == nil {

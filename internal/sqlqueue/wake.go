@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/interlock-go/interlock/internal/backoff"
 )
 
 // wake is what wakes those who wait: news from the database, for which one
@@ -26,8 +28,6 @@ const (
 	linger      = 10 * time.Second // for how long it listens for nobody
 	leastLook   = 5 * time.Millisecond
 	mostLook    = 5 * time.Second
-	leastRetry  = 5 * time.Millisecond
-	mostRetry   = time.Second
 	lookTimeout = 5 * time.Second
 )
 
@@ -116,7 +116,7 @@ func (w *wake) idle(ctx context.Context) {
 
 // listen keeps a connection for news.
 func (d *Driver) listen(ctx context.Context) {
-	pause := leastRetry
+	var pauses backoff.Backoff
 	for ctx.Err() == nil {
 		began := time.Now()
 		d.exchanges.Add(1)
@@ -129,14 +129,10 @@ func (d *Driver) listen(ctx context.Context) {
 		if never {
 			return
 		}
-		if time.Since(began) > mostRetry {
-			pause = leastRetry
+		if time.Since(began) > time.Second {
+			pauses = backoff.Backoff{}
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause/2 + rand.N(pause)):
-		}
-		pause = min(2*pause, mostRetry)
+		_ = pauses.Sleep(ctx)
 	}
 }
 
@@ -188,10 +184,8 @@ func (d *Driver) repair(ctx context.Context) {
 			open[p.s] = append(open[p.s], p.ref())
 		}
 	}
-	for _, f := range d.followers {
-		f.changed()
-	}
 	d.mu.Unlock()
+	d.topics.AllChanged()
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	for s, all := range open {
