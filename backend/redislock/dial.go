@@ -38,14 +38,26 @@ func (s *conns) living() context.Context {
 type conn struct {
 	net.Conn
 	of      *conns
-	bounded atomic.Bool // a single caller uses it, until a deadline
+	uses    atomic.Int32              // the first is the greeting of the server
+	until   atomic.Pointer[time.Time] // the deadline of the single caller who uses it; zero if there is none
 	reading atomic.Bool
 }
 
 func (c *conn) SetDeadline(t time.Time) error {
-	c.bounded.Store(!t.IsZero())
+	c.uses.Add(1)
+	c.until.Store(&t)
 	return c.Conn.SetDeadline(t)
 }
+
+// hasSingleCaller reports whether one waits for an answer, and until when.
+func (c *conn) hasSingleCaller() (until time.Time, ok bool) {
+	if t := c.until.Load(); t != nil {
+		until = *t
+	}
+	return until, !until.IsZero() && c.reading.Load()
+}
+
+func (c *conn) interrupt() { _ = c.Conn.SetReadDeadline(time.Unix(1, 0)) }
 
 func (c *conn) Read(b []byte) (int, error) {
 	c.reading.Store(true)
@@ -53,12 +65,21 @@ func (c *conn) Read(b []byte) (int, error) {
 	return c.Conn.Read(b)
 }
 
-func (s *conns) interrupt() {
+// interrupt ends the connection of the single caller who has the deadline. If there is
+// none, the caller waits for a connection: those end to which no server has said a word.
+func (s *conns) interrupt(deadline time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	found := false
 	for c := range s.open {
-		if c.bounded.Load() && c.reading.Load() {
-			_ = c.Conn.SetReadDeadline(time.Unix(1, 0))
+		if until, ok := c.hasSingleCaller(); ok && until.Equal(deadline) {
+			found = true
+			c.interrupt()
+		}
+	}
+	for c := range s.open {
+		if _, ok := c.hasSingleCaller(); ok && !found && c.uses.Load() == 1 {
+			c.interrupt()
 		}
 	}
 }

@@ -19,6 +19,7 @@ type config struct {
 	replicas int
 	patience time.Duration // how long replicas may take
 	own      bool          // the client is closed with the driver
+	timeout  time.Duration // of an own client, for calls
 	conns    conns         // of an own client
 }
 

@@ -113,8 +113,14 @@ func (d *Driver) run(ctx context.Context, c call) (rueidis.RedisMessage, error) 
 func (d *Driver) do(ctx context.Context, cmd rueidis.Completed) (rueidis.RedisMessage, error) {
 	d.exchanges.Add(1)
 	if d.own {
-		defer d.watch.end(d.watch.begin(ctx, d))
-		return d.client.Do(ctx, cmd).ToMessage()
+		c := watchable(ctx, d.timeout)
+		d.watch.begin(c, d)
+		defer d.watch.end(c)
+		m, err := d.client.Do(c, cmd).ToMessage()
+		if c.sooner && errors.Is(err, context.DeadlineExceeded) {
+			err = errTimeout
+		}
+		return m, err
 	}
 	done := make(chan rueidis.RedisResult, 1)
 	go func() { done <- d.client.Do(ctx, cmd) }()
@@ -153,6 +159,8 @@ func numbers(m rueidis.RedisMessage, n int) ([]int64, error) {
 	}
 	return all, err
 }
+
+var errTimeout = errors.New("no answer within the timeout of the URL")
 
 var errClosed = driver.Permanent(errors.New("redis: the driver is closed"))
 

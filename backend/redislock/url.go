@@ -42,6 +42,7 @@ func openBehind(ctx context.Context, u *driver.URL, prefix string) (driver.Drive
 	if err = errors.Join(u.Check(), err, c.check()); err != nil {
 		return nil, err
 	}
+	c.timeout = o.ConnWriteTimeout
 	client, err := dial(ctx, o, &c.conns)
 	if err != nil {
 		return nil, fmt.Errorf("redis: connect to %s: %w", strings.Join(o.InitAddress, ", "), aboutTLS(u, explain(err)))

@@ -10,13 +10,37 @@ import (
 // caller reads its answer itself, until its deadline, and sees nothing else. It looks
 // at intervals, and only while there are calls; a timer for each would cost more
 // than the call.
+//
+// The answer may come later, so the connection ends with the call, and with it those
+// that queue for it. Calls on other connections, such as heartbeats, go on.
 type watch struct {
 	mu      sync.Mutex
 	calls   map[*watched]struct{}
 	running bool
 }
 
-type watched struct{ ctx context.Context }
+// watched is the context of a call. Its deadline is that of the connection while the
+// call reads from it, and says so whose connection it is.
+type watched struct {
+	context.Context
+	deadline time.Time // zero if there is none
+	sooner   bool      // it is before that of the context
+}
+
+func (c *watched) Deadline() (time.Time, bool) { return c.deadline, !c.deadline.IsZero() }
+
+// watchable is the context with a deadline that the client of Redis keeps, which it
+// does if it is not later than its own timeout.
+func watchable(ctx context.Context, timeout time.Duration) *watched {
+	c := &watched{Context: ctx}
+	if deadline, ok := ctx.Deadline(); ok {
+		c.deadline = deadline
+		if own := time.Now().Add(timeout); timeout > 0 && deadline.After(own) {
+			c.deadline, c.sooner = own, true
+		}
+	}
+	return c
+}
 
 const (
 	watchEvery = 50 * time.Millisecond
@@ -24,8 +48,7 @@ const (
 )
 
 // begin has a call watched until end.
-func (w *watch) begin(ctx context.Context, d *Driver) *watched {
-	c := &watched{ctx}
+func (w *watch) begin(c *watched, d *Driver) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.calls == nil {
@@ -36,7 +59,6 @@ func (w *watch) begin(ctx context.Context, d *Driver) *watched {
 		w.running = true
 		d.background(d.watchCalls)
 	}
-	return c
 }
 
 func (w *watch) end(c *watched) {
@@ -45,12 +67,15 @@ func (w *watch) end(c *watched) {
 	delete(w.calls, c)
 }
 
-// look reports whether there are calls, and whether the context of one has ended.
-func (w *watch) look() (calls, ended bool) {
+// look reports whether there are calls, and the deadlines of those whose context has
+// ended.
+func (w *watch) look() (calls bool, ended []time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for c := range w.calls {
-		ended = ended || c.ctx.Err() != nil
+		if c.Err() != nil {
+			ended = append(ended, c.deadline)
+		}
 	}
 	return len(w.calls) > 0, ended
 }
@@ -73,8 +98,8 @@ func (d *Driver) watchCalls(ctx context.Context) {
 			return
 		}
 		calls, ended := d.watch.look()
-		if ended {
-			d.conns.interrupt()
+		for _, deadline := range ended {
+			d.conns.interrupt(deadline)
 		}
 		if idle++; calls {
 			idle = 0
