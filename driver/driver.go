@@ -34,9 +34,10 @@
 //
 // Every method is a bounded number of exchanges with the backend and waits for
 // no other client, except Await, Signals, Watch and Follow, which wait until
-// their context ends. Drivers do not retry, except inside these four: the
-// caller does, once, for all of them. A method whose context has ended returns
-// an error that wraps the context's. All methods may be called concurrently.
+// their context ends. An error that passes, such as a lost connection, ends none
+// of these four. Drivers do not retry, except inside them: the caller does, once,
+// for all of them. A method whose context has ended returns an error that wraps
+// the context's. All methods may be called concurrently.
 //
 // An error that is none of the package's sentinels leaves open whether the
 // call took effect; the caller repeats it with the same identity. An error

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"time"
 
 	"github.com/interlock-go/interlock/driver"
 )
@@ -102,6 +104,86 @@ var cancelledAwaits = rule{
 			})
 			b.await(next)
 			a, b, held = b, a, next
+		}
+	},
+}
+
+// The contexts of others end again and again, in the middle of their calls, which some
+// clients of servers can only end together with the connection.
+var waitsGoOn = rule{
+	name: "WaitsGoOn",
+	says: []string{"An error that passes, such as a lost connection, ends none of these four."},
+	check: func(t *trial) {
+		a, b := t.client(), t.client()
+		held := a.hold(t.exclusive("q"))
+		waiting := b.wait(t.exclusive("q"))
+		other := b.hold(t.exclusive("r"))
+		cell := t.swap(a.driver, set("c", 0, "v"))
+		before := t.snapshot(a.driver, "q")
+		waits := map[string]func() error{
+			"Await": func() error { _, err := b.Await(t.ctx, waiting); return err },
+			"Signals": func() error {
+				s, err := b.Signals(t.ctx)
+				if err == nil && (s.Demand != driver.Revoke || s.ID != other.ID) {
+					err = fmt.Errorf("the signal is %+v", s)
+				}
+				return err
+			},
+			"Watch": func() error {
+				c, err := b.driver.Watch(t.ctx, "c", cell.Version)
+				if err == nil && string(c.Value) != "w" {
+					err = fmt.Errorf("the cell is %s", show(c))
+				}
+				return err
+			},
+			"Follow": func() error {
+				q, err := b.driver.Follow(t.ctx, "q", before.Version)
+				if err == nil && q.Version == before.Version {
+					err = errors.New("nothing has changed")
+				}
+				return err
+			},
+		}
+		type result struct {
+			name string
+			err  error
+		}
+		results := make(chan result, len(waits))
+		for name, wait := range waits {
+			t.calls.Go(func() { results <- result{name, wait()} })
+		}
+		for i := range t.size(30, 10) {
+			ctx, cancel := context.WithTimeout(t.ctx, rand.N(2*time.Millisecond))
+			if i%3 == 0 {
+				cancel()
+			}
+			t.parallel(3, func(i int) error { // whatever becomes of these calls
+				switch i {
+				case 0:
+					_, _ = b.driver.Load(ctx, "c")
+				case 1:
+					_, _ = b.driver.Follow(ctx, "q", before.Version)
+				case 2:
+					_, _ = b.Renew(ctx, []driver.Ticket{waiting, other})
+				}
+				return nil
+			})
+			cancel()
+		}
+		select {
+		case r := <-results:
+			t.Fatalf("%s returned before anything has happened: %v", r.name, r.err)
+		default:
+		}
+		t.swap(a.driver, set("c", cell.Version, "w"))
+		a.leave(held)
+		if err := a.driver.Ask(t.ctx, "r", other.ID, driver.Revoke); err != nil {
+			t.Fatalf("Ask: %v", err)
+		}
+		for range waits {
+			if r := <-results; r.err != nil {
+				t.Fatalf("%s, beside calls whose context has ended: %v", r.name, r.err)
+			}
 		}
 	},
 }

@@ -708,6 +708,31 @@ var mutants = []struct {
 			return d.Driver.Watch(ctx, name, c.Version)
 		},
 	}},
+	{"the end of a context ends a Watch beside it", "WaitsGoOn", mutant{
+		load: func(d *broken, ctx context.Context, name string) (driver.Cell, error) {
+			c, err := d.Driver.Load(ctx, name)
+			if err != nil {
+				d.n.once("connection lost")
+			}
+			return c, err
+		},
+		watch: func(d *broken, ctx context.Context, name string, after uint64) (driver.Cell, error) {
+			for {
+				look, cancel := context.WithTimeout(ctx, time.Millisecond)
+				c, err := d.Driver.Watch(look, name, after)
+				cancel()
+				if err == nil || ctx.Err() != nil {
+					return c, err
+				}
+				d.n.mu.Lock()
+				lost := d.n.seen["connection lost"]
+				d.n.mu.Unlock()
+				if lost {
+					return driver.Cell{}, errOpaque
+				}
+			}
+		},
+	}},
 	{"Watch returns at once", "Watch", mutant{
 		watch: func(d *broken, ctx context.Context, name string, after uint64) (driver.Cell, error) {
 			return d.Driver.Load(ctx, name)

@@ -98,6 +98,7 @@ var rules = []rule{
 	cancellation,
 	endedContext,
 	cancelledAwaits,
+	waitsGoOn,
 	unreachableBackend,
 	check,
 	model,

@@ -146,7 +146,7 @@ var unchecked = []struct {
 		"this ID may have been sent before", "look for it",
 	}},
 	{"cannot be seen from outside", []string{
-		"Drivers do not retry, except inside these four",
+		"Drivers do not retry, except inside them",
 		"It is part of the queue's identity and may choose a layout that is shared with other programs, never the rule",
 		"A known ticket that is not in the answer could not be asked about",
 		"the connection is in doubt, all tickets are concerned",
