@@ -32,6 +32,9 @@ func (s *session) Join(ctx context.Context, r driver.Request) (driver.Ticket, er
 	ctx, cancel := s.within(ctx)
 	defer cancel()
 	t, err := s.join(ctx, q, r)
+	if errors.Is(err, driver.ErrGone) && s.hasRefused(r.ID) {
+		err = driver.ErrMismatch
+	}
 	if p := s.place(r.ID); err == nil && p != nil && q.leases != nil {
 		t, err = s.linger(ctx, p, r.NoWait)
 	}
@@ -197,6 +200,20 @@ func (s *session) stand(ctx context.Context, p *place, first bool) error {
 		}
 		return err
 	}
+}
+
+// refuse notes that a ticket is about to be removed because there are others of another
+// kind. If the answer to that is lost, whoever repeats the Join is told so all the same.
+func (s *session) refuse(p *place) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refused.Add(p.req.ID)
+}
+
+func (s *session) hasRefused(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.refused.Has(id)
 }
 
 // withdraw removes a ticket that waits where a look at its queue is refused, for good:
@@ -533,6 +550,7 @@ func (s *session) judge(ctx context.Context, p *place, found *listing) error {
 		}
 	}
 	if other {
+		s.refuse(p)
 		if err := s.quit(ctx, p, false); err != nil && !errors.Is(err, driver.ErrGone) {
 			return err
 		}

@@ -168,6 +168,7 @@ func (s *session) lend(ctx context.Context, p *place, watch bool) (bool, error) 
 	case !all.have(nodes):
 		err = driver.ErrGone // somebody has taken some away
 	case mismatch:
+		s.refuse(p)
 		err = fmt.Errorf("%w: the ticket %s is there", driver.ErrMismatch, other.node)
 	}
 	if err != nil {

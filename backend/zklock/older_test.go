@@ -62,6 +62,17 @@ func TestNoCallTellsOfAnOlderState(t *testing.T) {
 	var before, now driver.Ticket
 	var again driver.Request
 	var was, is driver.Cell
+	left := func(string) {
+		if err := a.Leave(ctx, before, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	isGone := func(err error) error {
+		if !errors.Is(err, driver.ErrGone) {
+			return fmt.Errorf("the ticket has left, and not ErrGone is said: %w", err)
+		}
+		return nil
+	}
 	for _, c := range []struct {
 		name            string
 		prepare, change func(queue string)
@@ -149,6 +160,27 @@ func TestNoCallTellsOfAnOlderState(t *testing.T) {
 		{"Force", nil,
 			func(q string) { now = join(aMutex(q)) },
 			func(q string) error { return far.Ask(ctx, q, now.ID, driver.Force) }},
+		{"Revoke of a ticket that has left",
+			func(q string) { before = join(aMutex(q)) }, left,
+			func(q string) error { return isGone(far.Ask(ctx, q, before.ID, driver.Revoke)) }},
+		{"Revoke of a fixed ticket that has left",
+			func(q string) { before = join(fixed(q)) }, left,
+			func(q string) error { return isGone(far.Ask(ctx, q, before.ID, driver.Revoke)) }},
+		{"Evict of a ticket that has left",
+			func(q string) { before = join(aMutex(q)) }, left,
+			func(q string) error { return isGone(far.Ask(ctx, q, before.ID, driver.Evict)) }},
+		{"Evict of a fixed ticket that has left",
+			func(q string) { before = join(fixed(q)) }, left,
+			func(q string) error { return isGone(far.Ask(ctx, q, before.ID, driver.Evict)) }},
+		{"Force of a ticket that has left",
+			func(q string) { before = join(aMutex(q)) }, left,
+			func(q string) error { return isGone(far.Ask(ctx, q, before.ID, driver.Force)) }},
+		{"Leave of another session's ticket that has left",
+			func(q string) { before = join(fixed(q)) }, left,
+			func(string) error { return isGone(b.Leave(ctx, before, true)) }},
+		{"Keep of another session's ticket that has left",
+			func(q string) { before = join(fixed(q)) }, left,
+			func(string) error { return isGone(b.Keep(ctx, before, time.Minute)) }},
 		{"Follow", nil,
 			func(q string) { now = join(aMutex(q)) },
 			func(q string) error {

@@ -156,29 +156,29 @@ func (d *Driver) ask(ctx context.Context, l *link, q *lane, id string, what driv
 	}
 	if _, own := decode(c.data); !own {
 		_, err := l.set(ctx, path, []byte(revocation), -1)
+		if errors.Is(err, zk.ErrNoNode) {
+			return driver.ErrGone
+		}
 		return err
 	}
-	if c.stat.EphemeralOwner == 0 {
-		return nil // its session may be gone
-	}
-	return d.send(ctx, l, c.stat.EphemeralOwner, letter(what, q.name, id))
-}
-
-// send puts a letter into the nodes of a session.
-func (d *Driver) send(ctx context.Context, l *link, session int64, letter string) error {
-	for {
-		letters, err := d.letters(ctx, l, session, letter)
+	// The line may be older than what other clients have seen: that the ticket stands
+	// is for the leader to say.
+	ops := []any{&zk.CheckVersionRequest{Path: path, Version: -1}}
+	if c.stat.EphemeralOwner != 0 { // else its session may be gone
+		letters, err := d.letters(ctx, l, c.stat.EphemeralOwner, letter(what, q.name, id))
 		if err != nil {
 			return err
 		}
 		if len(letters) == 0 {
 			return zk.ErrNoNode
 		}
-		_, err = l.multi(ctx, letters...)
-		if !errors.Is(err, zk.ErrBadVersion) && !errors.Is(err, zk.ErrNoNode) {
-			return err
-		}
+		ops = append(ops, letters...)
 	}
+	_, err = l.multi(ctx, ops...)
+	if errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNoNode) {
+		return d.ask(ctx, l, q, id, what) // the ticket has changed, or other letters have come
+	}
+	return err
 }
 
 // letters returns what puts a letter into the nodes of a session, of which each of our

@@ -42,6 +42,7 @@ type session struct {
 	mu       sync.Mutex
 	places   map[string]*place // by ID of the ticket
 	left     recent.IDs
+	refused  recent.IDs // there were tickets of another kind
 	listings map[*lane]*listings
 }
 
@@ -114,7 +115,7 @@ func newSession(ctx context.Context, d *Driver, l *link, o driver.SessionOptions
 		d: d, l: l, zk: zkid, ttl: ttl, owner: o.Owner,
 		id:   fmt.Sprintf("%s.%d.%d", hexID(zkid), l.tap.proven(), number),
 		over: make(chan struct{}), signals: signals.New(), bell: make(chan struct{}, 1),
-		places: map[string]*place{}, listings: map[*lane]*listings{}, left: recent.IDs{Span: ttl},
+		places: map[string]*place{}, listings: map[*lane]*listings{}, left: recent.IDs{Span: ttl}, refused: recent.IDs{Span: ttl},
 	}
 	s.ctx, s.cancel = context.WithCancel(d.ctx)
 	s.post = d.aside("post", hexID(zkid)+"-"+strconv.FormatUint(number, 10))
