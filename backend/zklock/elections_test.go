@@ -39,6 +39,7 @@ var longDuringElections = []string{
 // in each shape, if ZKLOCK_ELECTIONS is all, or quiet: then nobody is killed.
 func TestConformanceDuringElections(t *testing.T) {
 	e := zktest.StartEnsemble(t, 3, zktest.Config("maxSessionTimeout", "1200000"))
+	t.Setenv(ledgerVariable, t.TempDir())
 	never := maps.Clone(cannot)
 	mode, scheme, shape, pause := os.Getenv("ZKLOCK_ELECTIONS"), steadyScheme, "", 8*time.Second
 	switch mode {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"sync"
+	"os"
+	"path/filepath"
+	"testing"
 	"time"
 
 	"github.com/interlock-go/interlock/backend/zklock"
@@ -47,17 +49,48 @@ func steadily(ctx context.Context, call func(again bool) error) error {
 	}
 }
 
-// left are the IDs of tickets that are known to have left. Of others a repeated call
-// cannot know whether it was its first try that took effect.
-var left sync.Map
+// A ledger is what the steady drivers of all processes of a test know of tickets: a file
+// for each fact.
+type ledger string
+
+const ledgerVariable = "ZKLOCK_TEST_LEDGER"
+
+func tickets() ledger { return ledger(os.Getenv(ledgerVariable)) }
+
+// The words of the ledger.
+const (
+	sent = "sent" // its Join
+	left = "left" // it does not stand any more
+)
+
+func (l ledger) note(word, id string) {
+	if l == "" {
+		panic("no " + ledgerVariable)
+	}
+	if err := os.WriteFile(filepath.Join(string(l), word+id), nil, 0o600); err != nil {
+		panic(err)
+	}
+}
+
+func (l ledger) has(word, id string) bool {
+	_, err := os.Stat(filepath.Join(string(l), word+id))
+	return err == nil
+}
+
+// removed reports whether an earlier try of a call may have made the ticket go, and
+// nothing else is known to have.
+func (l ledger) removed(again bool, id string, err error) bool {
+	return again && errors.Is(err, driver.ErrGone) && l.has(sent, id) && !l.has(left, id)
+}
 
 // leaving forgives that a ticket has gone if an earlier try may have done it.
 func leaving(again bool, id string, err error) error {
-	_, known := left.Load(id)
+	l := tickets()
+	removed := l.removed(again, id, err)
 	if err == nil || errors.Is(err, driver.ErrGone) {
-		left.Store(id, true)
+		l.note(left, id)
 	}
-	if again && !known && errors.Is(err, driver.ErrGone) {
+	if removed {
 		return nil
 	}
 	return err
@@ -119,7 +152,7 @@ func (d steady) Ask(ctx context.Context, queue, id string, what driver.Demand) e
 	return steadily(ctx, func(again bool) error {
 		err := d.Driver.Ask(ctx, queue, id, what)
 		if what != driver.Force {
-			if again && what == driver.Evict && errors.Is(err, driver.ErrGone) {
+			if what == driver.Evict && tickets().removed(again, id, err) {
 				return nil // it waited
 			}
 			return err
@@ -135,10 +168,11 @@ func (d steady) Raise(ctx context.Context, queue string, floor uint64) error {
 type steadySession struct{ driver.Session }
 
 func (s steadySession) Join(ctx context.Context, r driver.Request) (t driver.Ticket, err error) {
+	tickets().note(sent, r.ID)
 	err = steadily(ctx, func(again bool) (err error) {
 		r.Retry = r.Retry || again
 		t, err = s.Session.Join(ctx, r)
-		if again && r.NoWait && errors.Is(err, driver.ErrGone) {
+		if r.NoWait && tickets().removed(again, r.ID, err) {
 			return driver.ErrBusy // it had to wait, and has left
 		}
 		return err
@@ -181,4 +215,76 @@ func (s steadySession) Close(ctx context.Context) error {
 		}
 		return err
 	})
+}
+
+// a flaky session loses the answer to the first try of each call.
+type flakySession struct {
+	driver.Session
+	err  error
+	lost bool
+}
+
+func (s *flakySession) answer() error {
+	if s.lost = !s.lost; s.lost {
+		return errors.New("the connection was lost")
+	}
+	return s.err
+}
+
+func (s *flakySession) Join(context.Context, driver.Request) (driver.Ticket, error) {
+	return driver.Ticket{}, s.answer()
+}
+func (s *flakySession) Leave(context.Context, driver.Ticket, bool) error { return s.answer() }
+
+type flakyDriver struct {
+	driver.Driver
+	s *flakySession
+}
+
+func (d flakyDriver) Ask(context.Context, string, string, driver.Demand) error { return d.s.answer() }
+
+// Promise: what the conformance suite is told while servers come and go is what the driver
+// says. A refusal is forgiven only if the first try, whose answer was lost, may have worked.
+func TestSteadyDriversForgiveNoMoreThanTheyMust(t *testing.T) {
+	t.Setenv(ledgerVariable, t.TempDir())
+	flaky := &flakySession{err: driver.ErrGone}
+	s, d := steadySession{flaky}, steady{flakyDriver{s: flaky}}
+	is := func(about string, err, want error) {
+		t.Helper()
+		if !errors.Is(err, want) {
+			t.Errorf("%s: %v, not %v", about, err, want)
+		}
+	}
+	ctx := limited(t)
+	leave := func(id string) error { return s.Leave(ctx, driver.Ticket{ID: id}, true) }
+	ask := func(id string, what driver.Demand) error { return d.Ask(ctx, "q", id, what) }
+	join := func(id string, noWait bool) error {
+		_, err := s.Join(ctx, driver.Request{ID: id, NoWait: noWait})
+		return err
+	}
+	never := someID()
+	is("a Leave of a ticket that never was", leave(never), driver.ErrGone)
+	is("a Join that comes after its Leave", join(never, false), driver.ErrGone)
+	is("a Join with NoWait that comes after its Leave", join(never, true), driver.ErrGone)
+	for _, what := range []driver.Demand{driver.Revoke, driver.Evict, driver.Force} {
+		is("a demand for a ticket that never was", ask(someID(), what), driver.ErrGone)
+	}
+	is("a Join with NoWait that had to wait", join(someID(), true), driver.ErrBusy)
+
+	for _, remove := range []func(id string) error{
+		leave,
+		func(id string) error { return ask(id, driver.Force) },
+	} {
+		flaky.err = nil
+		id := someID()
+		is("a Join", join(id, false), nil)
+		flaky.err = driver.ErrGone
+		is("an Evict", ask(id, driver.Evict), nil)
+		is("a Revoke", ask(id, driver.Revoke), driver.ErrGone)
+		is("what removes a ticket", remove(id), nil)
+		is("a Leave after that", leave(id), driver.ErrGone)
+		is("a Force after that", ask(id, driver.Force), driver.ErrGone)
+		is("an Evict after that", ask(id, driver.Evict), driver.ErrGone)
+		is("a Join after that", join(id, false), driver.ErrGone)
+	}
 }
