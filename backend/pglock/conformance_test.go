@@ -3,6 +3,10 @@ package pglock_test
 import (
 	"context"
 	"crypto/rand"
+	"flag"
+	"os"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,8 +19,14 @@ import (
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
 
-func TestMain(m *testing.M) { drivertest.Main(m) }
+func TestMain(m *testing.M) {
+	// Most tests wait most of the time, for servers and for the ends of leases.
+	_ = flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))) // unless the command line says how many
+	drivertest.Main(m)
+}
 
+// Promise: it keeps every rule of package driver. PGLOCK_CONFORMANCE=full repeats what
+// is repeated as often as on other backends.
 func TestConformance(t *testing.T) {
 	s := pgtest.Start(t, pgtest.Durable()) // else it would not pass its examination
 	conform(t, s, "")
@@ -27,7 +37,8 @@ func TestConformance(t *testing.T) {
 // that rules can disturb it; those in other processes use the URL.
 func conform(t *testing.T, s *pgtest.Server, options string) {
 	drivertest.Run(t, drivertest.Backend{
-		TTL: time.Second,
+		TTL:   time.Second,
+		Small: os.Getenv("PGLOCK_CONFORMANCE") != "full",
 		World: func(t testing.TB) drivertest.World {
 			schema := "w" + strings.ToLower(rand.Text())
 			proxy := pgtest.NewProxy(t, s.Addr)

@@ -14,6 +14,7 @@ import (
 // last, also if they have waited for long, and each costs a bounded number of
 // exchanges: its Join, its Leave, and few more. PGLOCK_WAITERS makes it longer.
 func TestLongLine(t *testing.T) {
+	t.Parallel()
 	n := scaled("PGLOCK_WAITERS", 200)
 	s := pgtest.Start(t)
 	const of = 5 // clients

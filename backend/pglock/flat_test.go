@@ -13,14 +13,19 @@ import (
 // Promise: how many rows a call reads does not depend on how many tickets its queue
 // has. PGLOCK_TICKETS makes the longest one longer.
 func TestRowsReadAreFlat(t *testing.T) {
+	t.Parallel()
 	s := pgtest.Start(t, pgtest.Config("autovacuum", "off"))
-	d := opened(t, s.URL()+"&pool_max_conns=1")
+	d, err := openPool(t.Context(), s.URL()+"&pool_max_conns=1")
+	noError(t, err)
+	t.Cleanup(func() { _ = d.Close() })
 	own := short(t, d, time.Hour)
 	read := func() int {
 		t.Helper()
-		time.Sleep(1100 * time.Millisecond) // a connection reports once a second, with its next transaction
-		_, err := d.Load(t.Context(), "another/value")
-		noError(t, err)
+		if _, err := d.(ownPool).pool.Exec(t.Context(), "SELECT pg_stat_force_next_flush()"); err != nil { // older than version 15
+			time.Sleep(1100 * time.Millisecond) // a connection reports once a second, with its next transaction
+			_, err := d.Load(t.Context(), "another/value")
+			noError(t, err)
+		}
 		n, err := strconv.Atoi(s.SQL("SELECT sum(coalesce(idx_tup_fetch, 0) + seq_tup_read) FROM pg_stat_user_tables WHERE schemaname = 'interlock'"))
 		noError(t, err)
 		return n
@@ -30,7 +35,7 @@ func TestRowsReadAreFlat(t *testing.T) {
 		line := crowd(t, short(t, others, time.Hour), tickets, func() driver.Request { return request(queue, 1) })
 		held := line[slices.IndexFunc(line, func(k driver.Ticket) bool { return k.Held })]
 		noError(t, others.Close()) // its connections report
-		until(t, "its connections have ended", func() bool { return len(s.Backends(ours)) == 1 })
+		until(t, "its connections have ended", func() bool { return len(s.Backends(ours)) == 0 })
 		r := request(queue, 1)
 		k := driver.Ticket{ID: r.ID, Queue: queue}
 		before := read()

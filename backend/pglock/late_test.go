@@ -125,6 +125,7 @@ func checkExclusion(t *testing.T, r renewal, ttl time.Duration, next driver.Inst
 // Promise: a holder who is evicted while a renewal is being committed keeps what that
 // renewal promises.
 func TestEvictWhileARenewalIsCommitted(t *testing.T) {
+	t.Parallel()
 	const ttl = 2 * time.Second
 	s := pgtest.Start(t)
 	d := opened(t, s.URL())
@@ -151,6 +152,7 @@ func TestEvictWhileARenewalIsCommitted(t *testing.T) {
 // Promise: while a renewal is being committed nobody takes its tickets out, however
 // late that is; once it is committed, what it promises holds.
 func TestRenewalThatIsCommittedLate(t *testing.T) {
+	t.Parallel()
 	const ttl = time.Second
 	s := pgtest.Start(t)
 	d := opened(t, s.URL())
@@ -180,6 +182,7 @@ func TestRenewalThatIsCommittedLate(t *testing.T) {
 // Promise: who takes out the tickets of a session that has ended ends it for good,
 // however late that is committed: its renewal is told so.
 func TestTakingOutThatIsCommittedLate(t *testing.T) {
+	t.Parallel()
 	const ttl = time.Second
 	s := pgtest.Start(t)
 	d := opened(t, s.URL())
@@ -203,6 +206,7 @@ func TestTakingOutThatIsCommittedLate(t *testing.T) {
 // Promise: a ticket of which a client was told that it is gone, while a renewal that
 // keeps it is being committed, does not stand in the way of others.
 func TestGoneWhileARenewalIsCommitted(t *testing.T) {
+	t.Parallel()
 	const ttl = 2 * time.Second
 	s := pgtest.Start(t)
 	d, other := opened(t, s.URL()), opened(t, s.URL())
@@ -235,6 +239,7 @@ func TestGoneWhileARenewalIsCommitted(t *testing.T) {
 // Promise: a Join that its caller has given up and that is committed after that does
 // not stand in the way of others, be it before or after the Leave.
 func TestJoinThatIsCommittedAfterItWasGivenUp(t *testing.T) {
+	t.Parallel()
 	s := pgtest.Start(t)
 	d := opened(t, s.URL())
 	a, b := short(t, d, time.Second), session(t, d)
@@ -271,6 +276,7 @@ func TestJoinThatIsCommittedAfterItWasGivenUp(t *testing.T) {
 // Promise: a Join that was abandoned and comes after its ticket was left makes no ticket,
 // whether that had stood or not, and whoever else is there.
 func TestLateJoin(t *testing.T) {
+	t.Parallel()
 	s := pgtest.Start(t)
 	a, b := session(t, opened(t, s.URL())), session(t, opened(t, s.URL()))
 	for _, c := range []struct {
@@ -325,6 +331,7 @@ func arrive(s *pgtest.Server, a driver.Session, r driver.Request, retry bool) (a
 // Promise: a Join that comes after the one that has repeated it finds the ticket of
 // that, and makes no error in the server's log.
 func TestJoinThatIsOvertakenByItsRepetition(t *testing.T) {
+	t.Parallel()
 	s := pgtest.Start(t)
 	a, b := session(t, opened(t, s.URL())), session(t, opened(t, s.URL()))
 	code := func(answer string) string { code, _, _ := strings.Cut(answer, ","); return code }
@@ -353,6 +360,7 @@ func TestJoinThatIsOvertakenByItsRepetition(t *testing.T) {
 // Promise: a Join that a network delivers after the Leave, and later than a TTL, does
 // not stand in the way of others for longer than a TTL.
 func TestJoinThatArrivesLate(t *testing.T) {
+	t.Parallel()
 	const ttl = 2 * time.Second
 	s := pgtest.Start(t)
 	slow := pgtest.NewProxy(t, s.Addr)
@@ -398,6 +406,7 @@ func TestJoinThatArrivesLate(t *testing.T) {
 
 // Promise: a Leave while a Join is being committed serves it, too.
 func TestLeaveWhileAJoinIsCommitted(t *testing.T) {
+	t.Parallel()
 	s := pgtest.Start(t)
 	d := opened(t, s.URL())
 	a, b := session(t, d), session(t, opened(t, s.URL()))

@@ -39,6 +39,7 @@ func opened(t *testing.T, url string) driver.Driver {
 }
 
 func TestSchema(t *testing.T) {
+	t.Parallel()
 	s := pgtest.Start(t, pgtest.User("app", ""), pgtest.User("stranger", ""))
 
 	// Promise: the tables are made by whoever comes first, however many come at once.
@@ -145,6 +146,7 @@ func TestWrongURLs(t *testing.T) {
 
 // Promise: settings under which locks could not be kept are refused at once.
 func TestUnfitServers(t *testing.T) {
+	t.Parallel()
 	s := pgtest.Start(t, pgtest.Setup("CREATE ROLE strict LOGIN SUPERUSER; ALTER ROLE strict SET default_transaction_isolation = 'serializable'; "+
 		"CREATE ROLE reader LOGIN SUPERUSER; ALTER ROLE reader SET default_transaction_read_only = on"))
 	for user, want := range map[string]string{"strict": "read committed", "reader": "read-only"} {

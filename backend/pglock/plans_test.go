@@ -42,6 +42,7 @@ func crowd(t *testing.T, s driver.Session, n int, r func() driver.Request) []dri
 // read from one end to the other, by connections that have made their plans while the
 // tables were empty.
 func TestNoTableIsScanned(t *testing.T) {
+	t.Parallel()
 	s := pgtest.Start(t, pgtest.Config("autovacuum", "off"))
 	if d, err := openURL(t.Context(), s.URL()); err != nil {
 		t.Fatal(err)
@@ -118,6 +119,7 @@ func scans(t *testing.T, s *pgtest.Server) string {
 // Promise: one connection more than the pool's is there while somebody waits, and it
 // listens; while a lock is only held there is none.
 func TestConnectionForNewsWhileSomebodyWaits(t *testing.T) {
+	t.Parallel()
 	s := pgtest.Start(t)
 	d := opened(t, s.URL()+"&pool_max_conns=1")
 	listening := func() int { return len(s.Backends("query LIKE 'LISTEN%' OR query = '-- ping'")) }
@@ -147,6 +149,7 @@ func TestConnectionForNewsWhileSomebodyWaits(t *testing.T) {
 // Promise: nobody is sent news that is not his: of 20 clients that wait, each is
 // notified of its own grant only.
 func TestNewsGoToTheWinner(t *testing.T) {
+	t.Parallel()
 	s := pgtest.Start(t)
 	proxies := make([]*pgtest.Proxy, 20)
 	sessions := make([]driver.Session, len(proxies))
