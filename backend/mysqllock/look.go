@@ -36,16 +36,10 @@ const (
 	stray   = 16
 )
 
-// Those near the front, which are {most} at most, learn when a holder ends: its session
-// does, unless it has an end of its own.
 const (
-	asked = `SELECT r.i, {now}, q.capacity, q.granted, q.shift, q.used, q.waiting, q.unclean,
+	asked = `SELECT r.i, {now}, q.no, q.capacity, q.granted, q.shift, q.used, q.waiting, q.unclean,
 	q.id = r.id, COALESCE(t.session, q.session), COALESCE(t.since, q.since),
-	t.n, t.units, t.hold, t.ends, COALESCE(t.flags, 0), t.token, s.ends, s.ttl, s.gone,
-	IF(t.n > q.granted AND t.n < COALESCE((SELECT n FROM {p}tickets f FORCE INDEX (PRIMARY) WHERE f.queue = q.no AND f.n > q.granted ORDER BY n LIMIT {most}, 1), t.n + 1),
-		(SELECT COUNT(*) FROM {p}tickets f FORCE INDEX (PRIMARY) WHERE f.queue = q.no AND f.n > q.granted AND f.n < t.n), NULL) AS ahead,
-	IF(t.n > q.granted, (SELECT MIN(COALESCE(h.ends, GREATEST(hs.ends, h.since + hs.ttl), 0))
-		FROM {p}tickets h FORCE INDEX (PRIMARY) LEFT JOIN {p}sessions hs ON hs.id = h.session WHERE h.queue = q.no AND h.n <= q.granted), NULL) AS due
+	t.n, t.units, t.hold, t.ends, COALESCE(t.flags, 0), t.token, s.ends, s.ttl, s.gone
 FROM (`
 	each  = `SELECT ? AS i, ? AS name, ? AS id`
 	found = `) r
@@ -60,15 +54,16 @@ func (s *store) look(ctx context.Context, session string, tickets []sqlqueue.Ref
 	for i, t := range tickets {
 		args = append(args, i, []byte(t.Queue), id(t.ID))
 	}
-	return s.rows(ctx, asked+list(len(tickets), each, " UNION ALL ")+found, args, func() { clear(into) }, func(r *sql.Rows) error {
+	var waits []waiter
+	err := s.rows(ctx, asked+list(len(tickets), each, " UNION ALL ")+found, args, func() { clear(into); waits = nil }, func(r *sql.Rows) error {
 		var i int
-		var now, capacity, granted, shift, used, waiting, since, flags int64
+		var now, no, capacity, granted, shift, used, waiting, since, flags int64
 		var unclean bool
 		var lone sql.NullBool
 		var holder []byte
-		var n, units, hold, ends, token, sessionEnds, ttl, over, ahead, due sql.NullInt64
-		err := r.Scan(&i, &now, &capacity, &granted, &shift, &used, &waiting, &unclean, &lone, &holder, &since,
-			&n, &units, &hold, &ends, &flags, &token, &sessionEnds, &ttl, &over, &ahead, &due)
+		var n, units, hold, ends, token, sessionEnds, ttl, over sql.NullInt64
+		err := r.Scan(&i, &now, &no, &capacity, &granted, &shift, &used, &waiting, &unclean, &lone, &holder, &since,
+			&n, &units, &hold, &ends, &flags, &token, &sessionEnds, &ttl, &over)
 		if err != nil {
 			return err
 		}
@@ -91,15 +86,16 @@ func (s *store) look(ctx context.Context, session string, tickets []sqlqueue.Ref
 			if token.Valid {
 				st.Token = uint64(token.Int64)
 			}
-		} else if ahead.Valid && !due.Valid { // nothing is granted for a while, or somebody is about to
-			st.Ahead, st.Again, st.More = int(ahead.Int64), lookSoon, ahead.Int64 == 0
-		} else if ahead.Valid {
-			st.Ahead, st.Again = int(ahead.Int64), micros(max(1, due.Int64-now))
-			st.More = due.Int64 <= now || ahead.Int64 == 0 && units.Int64 <= capacity-used
+		} else {
+			waits = append(waits, waiter{i, line{no, granted}, n.Int64, now, units.Int64 <= capacity-used})
 		}
 		into[i] = st
 		return nil
 	})
+	if err != nil {
+		return err
+	}
+	return s.lookAhead(ctx, waits, into)
 }
 
 // endOf is the moment at which a ticket ends unless it is renewed.

@@ -43,7 +43,7 @@ func until(t *testing.T, what string, ok func() bool) {
 func waitsForRow(t *testing.T, s *mysqltest.Server) {
 	t.Helper()
 	until(t, "nobody waits for the row", func() bool {
-		return s.Do("SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'") == "1"
+		return s.Status(`innodb\_row\_lock\_current\_waits`) == 1
 	})
 }
 
@@ -139,12 +139,12 @@ func TestAloneIsCheap(t *testing.T) {
 	const times = 50
 	commits := "SELECT count FROM information_schema.innodb_metrics WHERE name = 'trx_rw_commits'"
 	s.Do("INSERT INTO interlock_sessions(id, ends, ttl, owner, channel) SELECT UNHEX(LPAD(HEX(seq), 32, '0')), 1 << 60, 1000000, '', '' FROM " + sequence(1000) + " numbers; ANALYZE TABLE interlock_sessions")
-	rows := s.Status(`handler\_read\_%`)
 	calls, asked, before := s.Status("com\\_call\\_procedure"), s.Status("questions"), s.Do(commits)
+	rows := reading(s)
 	for n := range times {
 		pair(n + 2)
 	}
-	if n := s.Status(`handler\_read\_%`) - rows; n > 10*times {
+	if n := rows(); n > 10*times {
 		t.Errorf("%d rows read for %d pairs", n, times)
 	}
 	if n := s.Status("com\\_call\\_procedure") - calls; n > 0 {

@@ -1,0 +1,99 @@
+package mysqllock
+
+import (
+	"context"
+	"database/sql"
+	"slices"
+
+	"github.com/interlock-go/interlock/internal/sqlqueue"
+)
+
+// line is a queue's number, and the largest number that was granted in it.
+type line struct{ no, granted int64 }
+
+// waiter is a ticket that waits, as one statement has seen it.
+type waiter struct {
+	i    int // which of the standings
+	line line
+	n    int64
+	now  int64
+	fits bool
+}
+
+// front is the beginning of a line.
+type front struct {
+	ns  []int64       // of the first {most} that wait
+	due sql.NullInt64 // when the first of those that hold ends
+}
+
+// lookAhead finds out who is near the front: {most} at most learn when a holder ends.
+// His session does, unless he has an end of his own.
+//
+// It is a statement of its own, with the numbers written into it: where they come from
+// another table, the server reads the whole line, and that for each ticket. A line that
+// has moved on meanwhile has them look once too often.
+func (s *store) lookAhead(ctx context.Context, waits []waiter, into []sqlqueue.Standing) error {
+	lines := map[line]*front{}
+	var order []line
+	for _, w := range waits {
+		if lines[w.line] == nil {
+			lines[w.line] = &front{}
+			order = append(order, w.line)
+		}
+	}
+	for some := range slices.Chunk(order, perAhead) {
+		if err := s.fronts(ctx, some, lines); err != nil {
+			return err
+		}
+	}
+	for _, w := range waits {
+		f := lines[w.line]
+		ahead, near := slices.BinarySearch(f.ns, w.n)
+		if !near {
+			continue
+		}
+		st := &into[w.i]
+		if st.Ahead = ahead; f.due.Valid {
+			st.Again = micros(max(1, f.due.Int64-w.now))
+			st.More = f.due.Int64 <= w.now || ahead == 0 && w.fits
+		} else { // nothing is granted for a while, or somebody is about to
+			st.Again, st.More = lookSoon, ahead == 0
+		}
+	}
+	return nil
+}
+
+// perAhead bounds the lines of one statement.
+const perAhead = 50
+
+const (
+	firstInLine = `(SELECT ? AS i, n, NULL AS due FROM {p}tickets FORCE INDEX (PRIMARY) WHERE queue = ? AND n > ? ORDER BY n LIMIT {most})`
+	firstToEnd  = `(SELECT ?, NULL, MIN(COALESCE(h.ends, GREATEST(s.ends, h.since + s.ttl), 0))
+	FROM {p}tickets h FORCE INDEX (PRIMARY) LEFT JOIN {p}sessions s ON s.id = h.session WHERE h.queue = ? AND h.n <= ?)`
+)
+
+func (s *store) fronts(ctx context.Context, lines []line, into map[line]*front) error {
+	var args []any
+	for i, l := range lines {
+		args = append(args, i, l.no, l.granted, i, l.no, l.granted)
+	}
+	text := list(len(lines), firstInLine+" UNION ALL "+firstToEnd, " UNION ALL ")
+	begin := func() {
+		for _, l := range lines {
+			*into[l] = front{}
+		}
+	}
+	return s.rows(ctx, text, args, begin, func(r *sql.Rows) error {
+		var i int
+		var n, due sql.NullInt64
+		if err := r.Scan(&i, &n, &due); err != nil {
+			return err
+		}
+		if f := into[lines[i]]; n.Valid {
+			f.ns = append(f.ns, n.Int64)
+		} else {
+			f.due = due
+		}
+		return nil
+	})
+}
