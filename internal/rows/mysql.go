@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/interlock-go/interlock/internal/ident"
@@ -36,10 +37,40 @@ func (d mysql) LockRow(ctx context.Context, tx Conn, r Row, c Config) error {
 	if d.Meaning(err) != ErrBusy || seconds == 0 || d.Ended(err) {
 		return err
 	}
-	return d.within(ctx, tx, int(seconds), func() error {
-		return d.lock(ctx, tx, r, fmt.Sprintf("%s /*M! WAIT %d */", clause, seconds))
-	})
+	return d.within(ctx, tx, r, clause, seconds*time.Second)
 }
+
+// within waits in the server's line, at least a second: MariaDB's by WAIT, and that of
+// MySQL, which has none, by a bound on the statement. A setting of the session would do
+// as well, but nobody could set it back if the transaction's own context ended meanwhile,
+// and the connection outlives the transaction.
+func (d mysql) within(ctx context.Context, tx Conn, r Row, clause string, wait time.Duration) error {
+	deadline := time.Now().Add(wait)
+	for {
+		bounded := r
+		bounded.Select = fmt.Sprintf("SELECT /*+ MAX_EXECUTION_TIME(%d) */", wait.Milliseconds()) + strings.TrimPrefix(r.Select, "SELECT")
+		err := d.lock(ctx, tx, bounded, fmt.Sprintf("%s /*M! WAIT %d */", clause, wait/time.Second))
+		switch n := number(err); {
+		case n == myTimedOut || n == myTimedOutToo:
+			return &outOfTime{err}
+		case n != myLockWaitTimeout || d.Ended(err):
+			return err
+		}
+		// The server's own bound, innodb_lock_wait_timeout, was shorter.
+		if wait = time.Until(deadline); wait <= 0 {
+			return err
+		}
+		if wait < time.Second {
+			return poll(ctx, d, wait, func() error { return d.lock(ctx, tx, r, clause+" NOWAIT") })
+		}
+	}
+}
+
+// outOfTime is the error of a statement that was to wait for a lock so long, and not
+// longer.
+type outOfTime struct{ error }
+
+func (e *outOfTime) Unwrap() error { return e.error }
 
 // lock notices a server that rolls back the whole transaction where others only
 // fail the statement.
@@ -63,22 +94,6 @@ var errUnknown = errors.New("the lock was not free, and whether the transaction 
 type rolledBack struct{ error }
 
 func (e *rolledBack) Unwrap() error { return e.error }
-
-// within runs f with a bound on MySQL, which knows no WAIT and has only a
-// setting of the session. It is set back whether or not ctx has ended, since the
-// connection outlives the transaction.
-func (mysql) within(ctx context.Context, tx Conn, seconds int, f func() error) error {
-	set := fmt.Sprintf("SET @interlock_rowlock = @@innodb_lock_wait_timeout /*!80001 , innodb_lock_wait_timeout = %d */", seconds)
-	if _, err := tx.Exec(ctx, set); err != nil {
-		return err
-	}
-	err := f()
-	back := "SET @interlock_rowlock = @interlock_rowlock /*!80001 , innodb_lock_wait_timeout = @interlock_rowlock */"
-	if _, failed := tx.Exec(context.WithoutCancel(ctx), back); failed != nil && err == nil {
-		return fmt.Errorf("set innodb_lock_wait_timeout to what it was: %w", failed)
-	}
-	return err
-}
 
 // LockName locks a row that stands for the name.
 func (d mysql) LockName(ctx context.Context, tx Conn, n *Names, name string, c Config) error {
@@ -117,10 +132,15 @@ const (
 	myDuplicate       = 1062
 	myLockWaitTimeout = 1205 // MariaDB also with NOWAIT
 	myDeadlock        = 1213
+	myTimedOutToo     = 1969 // MariaDB, if it reads the hint
+	myTimedOut        = 3024
 	myLockNoWait      = 3572
 )
 
 func (mysql) Meaning(err error) error {
+	if late := (*outOfTime)(nil); errors.As(err, &late) {
+		return ErrBusy
+	}
 	switch number(err) {
 	case myLockWaitTimeout, myLockNoWait:
 		return ErrBusy
