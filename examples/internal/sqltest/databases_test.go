@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/url"
 	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -101,12 +100,11 @@ func newPostgres(name string, address func(*testing.T, *pgtest.Server) string, o
 		bounded: 20 * time.Millisecond,
 		create: func(t *testing.T) *instance {
 			s := postgresServer(t)
-			name := newName()
-			s.SQL("CREATE DATABASE " + name)
+			name := postgresDatabase(t, s)
 			url := inDatabase(t, address(t, s), name, option)
 			return &instance{
 				open:    func(t *testing.T) *sql.DB { return openWith(t, "pgx", url) },
-				waiting: func() string { return s.SQL("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'") },
+				waiting: asker(t, "pgx", s.URL(), "SELECT 'waiting', count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"),
 			}
 		},
 	}
@@ -141,12 +139,52 @@ func newMariaDB(name, options string) *database {
 			s.Do("CREATE DATABASE " + name + "; GRANT ALL ON " + name + ".* TO " + mysqltest.User)
 			dsn := strings.Replace(s.DSN(), "/"+mysqltest.Database, "/"+name, 1) + options
 			return &instance{
-				open: func(t *testing.T) *sql.DB { return openWith(t, "mysql", dsn) },
-				waiting: func() string {
-					return strconv.Itoa(s.Status("Innodb\\_row\\_lock\\_current\\_waits"))
-				},
+				open:    func(t *testing.T) *sql.DB { return openWith(t, "mysql", dsn) },
+				waiting: asker(t, "mysql", s.DSN(), "SHOW GLOBAL STATUS LIKE 'Innodb\\_row\\_lock\\_current\\_waits'"),
 			}
 		},
+	}
+}
+
+// postgresDatabase is an empty database. The next test gets it emptied: to make one
+// takes long.
+func postgresDatabase(t *testing.T, s *pgtest.Server) string {
+	t.Helper()
+	started.Lock()
+	defer started.Unlock()
+	name := ""
+	if n := len(started.spare); n > 0 {
+		name, started.spare = started.spare[n-1], started.spare[:n-1]
+	} else {
+		name = newName()
+		s.SQL("CREATE DATABASE " + name)
+	}
+	t.Cleanup(func() {
+		if _, err := s.Exec(name, "SET lock_timeout = '10s'; DROP SCHEMA public CASCADE; CREATE SCHEMA public"); err != nil {
+			t.Error("something is left in the database:", err)
+			return
+		}
+		started.Lock()
+		defer started.Unlock()
+		started.spare = append(started.spare, name)
+	})
+	return name
+}
+
+// asker asks for a name and a value, over a connection of its own, and returns the
+// value.
+func asker(t *testing.T, driver, dsn, query string) func() string {
+	var db *sql.DB
+	return func() (value string) {
+		t.Helper()
+		if db == nil {
+			db = openWith(t, driver, dsn)
+		}
+		var name string
+		if err := db.QueryRow(query).Scan(&name, &value); err != nil {
+			t.Fatal(err)
+		}
+		return value
 	}
 }
 
@@ -206,6 +244,7 @@ var (
 	started struct {
 		sync.Mutex
 		postgres *pgtest.Server
+		spare    []string // empty databases of it
 		mariadb  *mysqltest.Server
 		dirs     []string
 	}
