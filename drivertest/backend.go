@@ -43,12 +43,17 @@ type Backend struct {
 	Unsupported map[string]string
 
 	// Shape is the only one in which rules about mutual exclusion are checked:
-	// mutex, writers, all permits or election. Empty: each of them. It is for
-	// another layout of one kind, beside a run that checks them all.
+	// mutex, writers, all permits or election. Empty: each of them. It is for a
+	// backend to which they are all the same, and for another layout of one kind,
+	// beside a run that checks them all.
 	Shape string
 
 	// Small has rules repeat as little as with -short.
 	Small bool
+
+	// Only names the rules that are checked. Empty: all. It is for another way to
+	// reach the same servers, beside a run that checks all.
+	Only []string
 
 	limit time.Duration // for rules that are to fail; else the package's
 }

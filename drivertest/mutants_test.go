@@ -1006,6 +1006,7 @@ func TestMutantsFailAcrossProcesses(t *testing.T) {
 			continue
 		}
 		t.Run(r.name, func(t *testing.T) {
+			t.Parallel()
 			for _, mutant := range mutants {
 				if mutant.name != across[r.name] {
 					continue

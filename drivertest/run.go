@@ -20,6 +20,9 @@ func Run(t *testing.T, b Backend) {
 		oneProcessor(t)
 	}
 	for _, r := range rules {
+		if len(b.Only) > 0 && !slices.Contains(b.Only, r.name) {
+			continue
+		}
 		t.Run(r.name, func(t *testing.T) {
 			if reason, ok := b.Unsupported[r.name]; ok {
 				t.Skipf("not supported: %s", reason)
@@ -69,6 +72,11 @@ func checkConfig(t *testing.T, b Backend) {
 	known := map[string]bool{}
 	for _, r := range rules {
 		known[r.name] = true
+	}
+	for _, name := range b.Only {
+		if !known[name] {
+			t.Errorf("drivertest: Only names %q, which is no rule", name)
+		}
 	}
 	for name, reason := range b.Unsupported {
 		if !known[name] {

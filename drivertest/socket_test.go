@@ -64,5 +64,5 @@ var behindASocket = map[string]string{
 }
 
 func TestMemlockBehindASocket(t *testing.T) {
-	Run(t, Backend{World: serve(memory), Unsupported: behindASocket, TTL: 300 * time.Millisecond})
+	Run(t, Backend{World: serve(memory), Unsupported: behindASocket, TTL: 300 * time.Millisecond, Shape: "mutex", Small: true})
 }

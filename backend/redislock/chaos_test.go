@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -142,6 +144,18 @@ func crowd(t *testing.T, open func() *interlock.Client, clients, each, cycles in
 	t.Logf("%d grants, %d of them lost", held.Load(), lost.Load())
 }
 
+// cycles is how often each has to hold: more often with REDISLOCK_CYCLES, a factor.
+func cycles(t *testing.T, n int) int {
+	if text := os.Getenv("REDISLOCK_CYCLES"); text != "" {
+		factor, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatalf("REDISLOCK_CYCLES: %v", err)
+		}
+		n *= factor
+	}
+	return n
+}
+
 func opener(t *testing.T, url string, opts ...interlock.ClientOption) func() *interlock.Client {
 	return func() *interlock.Client {
 		t.Helper()
@@ -158,7 +172,7 @@ func opener(t *testing.T, url string, opts ...interlock.ClientOption) func() *in
 // leave one holder at a time, nobody waiting, and no key behind but the tokens.
 func TestKilledConnectionsAndFlushedScripts(t *testing.T) {
 	s := redistest.Start(t)
-	crowd(t, opener(t, s.URL(), interlock.TTL(10*time.Second)), 4, 8, 40, func() {
+	crowd(t, opener(t, s.URL(), interlock.TTL(10*time.Second)), 4, 8, cycles(t, 10), func() {
 		switch rand.IntN(3) {
 		case 0:
 			s.KillConnections("normal")
@@ -175,7 +189,7 @@ func TestKilledConnectionsAndFlushedScripts(t *testing.T) {
 // a time and nobody waiting.
 func TestKilledServer(t *testing.T) {
 	s := redistest.Start(t, redistest.Durable())
-	crowd(t, opener(t, s.URL(), interlock.TTL(2*time.Second)), 4, 6, 30,
+	crowd(t, opener(t, s.URL(), interlock.TTL(2*time.Second)), 4, 6, cycles(t, 30),
 		func() { time.Sleep(300 * time.Millisecond); s.Kill(); s.Restart() },
 	)
 	onlyTokens(t, s)

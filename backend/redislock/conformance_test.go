@@ -20,54 +20,67 @@ func TestMain(m *testing.M) { drivertest.Main(m) }
 
 func TestConformance(t *testing.T) {
 	s := redistest.Start(t)
-	conform(t, []*redistest.Server{s}, "redis://"+s.Addr, rueidis.ClientOption{InitAddress: []string{s.Addr}})
+	conform(t, drivertest.Backend{}, []*redistest.Server{s}, "redis://"+s.Addr, rueidis.ClientOption{InitAddress: []string{s.Addr}})
 }
+
+// The keys of each script must be in one slot, and nodes be reached: what all scripts do
+// is checked on one server, in all shapes.
 
 func TestConformanceInACluster(t *testing.T) {
 	c := redistest.StartCluster(t, 3)
-	conform(t, c.Nodes, "redis://"+strings.Join(c.Addrs(), ","), rueidis.ClientOption{InitAddress: c.Addrs()})
+	conform(t, drivertest.Backend{Shape: "mutex", Small: true}, c.Nodes, "redis://"+strings.Join(c.Addrs(), ","), rueidis.ClientOption{InitAddress: c.Addrs()})
 }
 
+// The servers are as others. What differs is how clients find them, which every exchange
+// goes through: rules in which connections are made, cut and waited on, and those that
+// use every method.
 func TestConformanceBehindSentinels(t *testing.T) {
 	s := redistest.StartSentinel(t)
-	conform(t, s.Nodes, "redis://"+strings.Join(s.SentinelAddrs(), ",")+"?master="+s.Name,
+	conform(t, drivertest.Backend{Shape: "mutex", Small: true, Only: connections}, s.Nodes, "redis://"+strings.Join(s.SentinelAddrs(), ",")+"?master="+s.Name,
 		rueidis.ClientOption{InitAddress: s.SentinelAddrs(), Sentinel: rueidis.SentinelOption{MasterSet: s.Name}})
+}
+
+var connections = []string{
+	"NoLeftovers", "HangingBackend", "LostMessages", "CloseEndsCalls", "CloseWithOpenSessions",
+	"AwaitReturnsOnceHeld", "CancelledAwaits", "WaitsGoOn", "ExpiryOfAHeldTicket", "Proof", "RenewInAFewExchanges", "Wanted", "Ask",
+	"TokensOverRestart", "SessionClose", "SessionDeath", "Watch", "WatchNeverMissesTheLast", "Follow", "FollowNeverMissesTheLast",
+	"Queues", "IdleWaiters", "BoundedExchanges", "HandOverCost", "ProcessesThatAreKilled", "LostReplies", "Cancellation", "EndedContext",
+	"Check", "RandomSteps", "ConcurrentLocks", "ConcurrentReadersAndWriters", "ConcurrentPermits", "ConcurrentCells",
 }
 
 // conform runs the suite on servers that all rules share, each rule behind a prefix
 // of its own. Clients in this process bring a client of Redis of their own, which
 // reaches each server through a proxy, so that rules can disturb it; those in other
 // processes use the URL.
-func conform(t *testing.T, servers []*redistest.Server, url string, o rueidis.ClientOption) {
+func conform(t *testing.T, b drivertest.Backend, servers []*redistest.Server, url string, o rueidis.ClientOption) {
 	separator := "?"
 	if strings.Contains(url, "?") {
 		separator = "&"
 	}
-	drivertest.Run(t, drivertest.Backend{
-		TTL: time.Second,
-		World: func(t testing.TB) drivertest.World {
-			prefix := "w" + rand.Text() + "/"
-			via := &proxies{t: t}
-			t.Cleanup(func() {
-				for _, s := range servers {
-					leakedNothing(t, s, prefix)
-				}
-			})
-			return drivertest.World{
-				Open:         func(ctx context.Context) (driver.Driver, error) { return openVia(ctx, via, o, prefix) },
-				URL:          strings.Replace(url, "redis:", "redisworld:", 1) + separator + "prefix=" + prefix,
-				Hang:         via.hang,
-				LoseMessages: via.loseMessages,
-				Unreachable: func(ctx context.Context) error {
-					d, err := openURL(ctx, "redis://127.0.0.1:1")
-					if err == nil {
-						d.Close()
-					}
-					return err
-				},
+	b.TTL = time.Second
+	b.World = func(t testing.TB) drivertest.World {
+		prefix := "w" + rand.Text() + "/"
+		via := &proxies{t: t}
+		t.Cleanup(func() {
+			for _, s := range servers {
+				leakedNothing(t, s, prefix)
 			}
-		},
-	})
+		})
+		return drivertest.World{
+			Open:         func(ctx context.Context) (driver.Driver, error) { return openVia(ctx, via, o, prefix) },
+			URL:          strings.Replace(url, "redis:", "redisworld:", 1) + separator + "prefix=" + prefix,
+			Hang:         via.hang,
+			LoseMessages: via.loseMessages,
+			Unreachable: func(ctx context.Context) error {
+				d, err := openURL(ctx, "redis://127.0.0.1:1")
+				if err == nil {
+					d.Close()
+				}
+				return err
+			},
+		}
+	}
+	drivertest.Run(t, b)
 }
 
 func openURL(ctx context.Context, url string) (driver.Driver, error) {
