@@ -172,7 +172,7 @@ func TestMembersMustAgreeOnTheirNumber(t *testing.T) {
 // Over many rounds with members that die at random, each round has exactly its
 // members, and no two rounds overlap.
 func TestRoundsDoNotLeakIntoEachOther(t *testing.T) {
-	for seed := range 10 {
+	for seed := range 5 {
 		simulated(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(uint64(seed), 1))
 			w := memlock.NewWorld()

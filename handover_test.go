@@ -70,7 +70,7 @@ func TestHandOverIsBoundedWhileOthersWait(t *testing.T) {
 						}
 					})
 				}
-				for range 20 {
+				for range 8 {
 					time.Sleep(7 * time.Millisecond)
 					before, began := judge.count(), time.Now()
 					lease := acquire(t, b.Mutex("m"))

@@ -19,7 +19,7 @@ import (
 func TestOneHeartbeatForAllLeases(t *testing.T) {
 	simulated(t, func(t *testing.T) {
 		a, b := pair(t)
-		const leases = 10_000
+		const leases = 2000
 		var held []*interlock.Lease
 		for i := range leases {
 			held = append(held, acquire(t, a.Mutex(fmt.Sprint("held/", i))))

@@ -16,6 +16,7 @@ func TestConformance(t *testing.T) {
 	drivertest.Run(t, drivertest.Backend{
 		TTL:   time.Second,
 		World: newWorld,
+		Shape: "mutex", // what a queue is used as is only stored and compared
 		Unsupported: map[string]string{
 			"ProcessesThatDie": "a process that is stopped in the middle of a transaction keeps the file locked; processes that are killed are TestKilledAtAnyInstruction",
 			"HangingBackend":   "a file does not hang: reading never waits, and a writer that is stopped is TestAStoppedWriter",
