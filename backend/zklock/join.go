@@ -328,9 +328,9 @@ func (s *session) create(ctx context.Context, p *place) error {
 		defer close(flight)
 		s.l.tap.expect(stem)
 		path, err := s.l.conn.Create(stem, data, zk.FlagEphemeralSequential, s.d.acl)
-		zxid := s.l.tap.taken(stem)
+		c := s.l.tap.taken(stem)
 		if err == nil {
-			err = s.made(p, path, zxid)
+			err = s.made(p, path, c)
 		} else if !sure(err) {
 			s.unsure(p)
 		}
@@ -354,16 +354,16 @@ func (s *session) create(ctx context.Context, p *place) error {
 
 // made notes the node that was created, perhaps when nobody waits for it any
 // more.
-func (s *session) made(p *place, path string, zxid int64) error {
+func (s *session) made(p *place, path string, c creation) error {
 	n, ok := parse(path[strings.LastIndexByte(path, '/')+1:])
 	if !ok {
 		return driver.Permanent(fmt.Errorf("zookeeper: the node %s is none of a ticket", path))
 	}
-	err := p.stands(n, uint64(zxid))
+	err := p.stands(n, uint64(c.zxid))
 	if n.number == math.MaxInt32 {
 		err = errNumbers
 	}
-	if now, _ := s.l.tap.state(); err != nil || p.known() == gone || now != s.zk || s.isEnded() {
+	if err != nil || p.known() == gone || c.session != s.zk || s.isEnded() {
 		s.clear(func(ctx context.Context) { s.purge(ctx, path) })
 	}
 	return err

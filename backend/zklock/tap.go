@@ -30,10 +30,10 @@ type Tap struct {
 	session   int64 // of the present connection; 0 between connections
 	wire      *wire // the present connection
 	timeout   time.Duration
-	proof     driver.Instant   // the session was alive at the leader then
-	heard     []heard          // exchanges that may become proofs, oldest first
-	last      driver.Instant   // the last answer
-	created   map[string]int64 // by path without the number: the transactions of creates under way
+	proof     driver.Instant      // the session was alive at the leader then
+	heard     []heard             // exchanges that may become proofs, oldest first
+	last      driver.Instant      // the last answer
+	created   map[string]creation // by path without the number: creates under way
 	watched   map[string][]*watch
 	armed     map[aim]int // watches that requests have still to set
 	listeners map[*listener]struct{}
@@ -44,6 +44,9 @@ type Tap struct {
 // heard is an exchange with the server: its request was sent at, and had
 // reached the server by.
 type heard struct{ sent, by driver.Instant }
+
+// creation is a create: its transaction, and the session that made it.
+type creation struct{ zxid, session int64 }
 
 // listener is told of what happens to a connection. Its functions run where the
 // connection is read, and wait for nothing.
@@ -57,7 +60,7 @@ func NewTap(dial func(network, address string, timeout time.Duration) (net.Conn,
 	if dial == nil {
 		dial = net.DialTimeout
 	}
-	return &Tap{dial: dial, created: map[string]int64{}, watched: map[string][]*watch{}, armed: map[aim]int{}, listeners: map[*listener]struct{}{}}
+	return &Tap{dial: dial, created: map[string]creation{}, watched: map[string][]*watch{}, armed: map[aim]int{}, listeners: map[*listener]struct{}{}}
 }
 
 // Dial connects to a server; it is for zk.WithDialer.
@@ -194,16 +197,17 @@ func (t *Tap) drop() {
 func (t *Tap) expect(stem string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.created[stem] = 0
+	t.created[stem] = creation{}
 }
 
-// taken returns the transaction that created the node, 0 if there was no answer.
-func (t *Tap) taken(stem string) int64 {
+// taken returns what is known of a create, which is nothing if there was no answer. The
+// connection that the answer came over may have ended since.
+func (t *Tap) taken(stem string) creation {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	zxid := t.created[stem]
+	c := t.created[stem]
 	delete(t.created, stem)
-	return zxid
+	return c
 }
 
 const (
@@ -219,8 +223,8 @@ const (
 	maxHandover = 64 << 20 // no answer is longer
 )
 
-// replied notes a reply.
-func (t *Tap) replied(r sent, zxid int64, failed bool, body []byte) {
+// replied notes a reply to a session.
+func (t *Tap) replied(r sent, session, zxid int64, failed bool, body []byte) {
 	now := driver.Now()
 	t.answered(r.at, now)
 	if failed {
@@ -236,7 +240,7 @@ func (t *Tap) replied(r sent, zxid int64, failed bool, body []byte) {
 			stem := path[:len(path)-digits]
 			t.mu.Lock()
 			if _, expected := t.created[stem]; expected {
-				t.created[stem] = zxid
+				t.created[stem] = creation{zxid, session}
 			}
 			t.mu.Unlock()
 		}

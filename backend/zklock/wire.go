@@ -25,6 +25,7 @@ type wire struct {
 	asked   bool           // the session
 	askedAt driver.Instant // when
 	ready   bool           // the session was granted
+	session int64          // which
 	sent    map[int32]sent // requests without an answer
 	once    sync.Once
 }
@@ -138,6 +139,9 @@ func (w *wire) look(m []byte) {
 		}
 		timeout := time.Duration(int32(binary.BigEndian.Uint32(m[4:]))) * time.Millisecond
 		if session := int64(binary.BigEndian.Uint64(m[8:])); session != 0 {
+			w.mu.Lock()
+			w.session = session
+			w.mu.Unlock()
 			w.tap.opened(w, at, session, timeout)
 		} else {
 			w.tap.expired()
@@ -159,8 +163,9 @@ func (w *wire) look(m []byte) {
 	w.mu.Lock()
 	r, ok := w.sent[xid]
 	delete(w.sent, xid)
+	session := w.session
 	w.mu.Unlock()
 	if ok {
-		w.tap.replied(r, zxid, code != 0, m[16:])
+		w.tap.replied(r, session, zxid, code != 0, m[16:])
 	}
 }

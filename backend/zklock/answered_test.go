@@ -1,0 +1,92 @@
+package zklock_test
+
+import (
+	"encoding/binary"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/interlock-go/interlock/backend/zklock"
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/zktest"
+)
+
+// Promise: a ticket whose creation was answered stands, also if the connection ends with
+// that answer.
+func TestTicketStandsIfTheConnectionEndsWithItsAnswer(t *testing.T) {
+	s := zktest.Start(t)
+	var cut atomic.Bool // after the answer to the next create
+	tap := zklock.NewTap(func(network, addr string, timeout time.Duration) (net.Conn, error) {
+		c, err := net.DialTimeout(network, addr, timeout)
+		return &cutter{Conn: c, cut: &cut}, err
+	})
+	conn, _, err := zk.Connect([]string{s.Addr}, 20*time.Second, zk.WithDialer(tap.Dial), zk.WithLogInfo(false))
+	noError(t, err)
+	t.Cleanup(conn.Close)
+	d, err := zklock.New(limited(t), conn, tap, zklock.Root("/a"))
+	noError(t, err)
+	t.Cleanup(func() { _ = d.Close() })
+	a := session(t, d, 20*time.Second)
+	warm(t, a, "q")
+	for range 10 {
+		r := aMutex("q")
+		cut.Store(true)
+		var k driver.Ticket
+		until(t, "the Join is answered", func() bool {
+			k, err = a.Join(limited(t), r)
+			r.Retry = true
+			return err == nil || driver.IsPermanent(err)
+		})
+		if err != nil || !k.Held || cut.Load() {
+			t.Fatalf("the first in line got %+v, %v", k, err)
+		}
+		noError(t, quit(t, a, k))
+	}
+}
+
+// cutter ends its connection with the answer to a create.
+type cutter struct {
+	net.Conn
+	cut  *atomic.Bool
+	mu   sync.Mutex
+	xid  []byte // of the create
+	rest []byte // of the message that is read
+}
+
+func (c *cutter) Write(p []byte) (int, error) {
+	const create = 1
+	if len(p) > 12 && binary.BigEndian.Uint32(p[8:]) == create && c.cut.Swap(false) {
+		c.mu.Lock()
+		c.xid = append(c.xid, p[4:8]...)
+		c.mu.Unlock()
+	}
+	return c.Conn.Write(p)
+}
+
+// Read returns one message at a time.
+func (c *cutter) Read(p []byte) (int, error) {
+	if len(c.rest) == 0 {
+		head := make([]byte, 4)
+		if _, err := io.ReadFull(c.Conn, head); err != nil {
+			return 0, err
+		}
+		c.rest = append(head, make([]byte, binary.BigEndian.Uint32(head))...)
+		if _, err := io.ReadFull(c.Conn, c.rest[4:]); err != nil {
+			return 0, err
+		}
+		c.mu.Lock()
+		xid := string(c.xid)
+		c.mu.Unlock()
+		if xid != "" && len(c.rest) >= 8 && string(c.rest[4:8]) == xid {
+			_ = c.Conn.Close() // there is nothing more to be read
+		}
+	}
+	n := copy(p, c.rest)
+	c.rest = c.rest[n:]
+	return n, nil
+}
