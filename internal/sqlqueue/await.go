@@ -70,14 +70,22 @@ func (s *session) Await(ctx context.Context, t driver.Ticket) (driver.Ticket, er
 }
 
 // lookNow asks about a ticket, after it has had taken out what has ended in front
-// of it.
-func (s *session) lookNow(ctx context.Context, p *place, first bool) error {
+// of it. It gives up soon: a connection may lead nowhere, and what another one has
+// brought meanwhile is to be heeded.
+func (s *session) lookNow(outer context.Context, p *place, first bool) error {
+	ctx, cancel := context.WithTimeout(outer, lookTimeout)
+	defer cancel()
+	var err error
 	if first {
-		if err := s.d.settleAll(ctx, p.queue); err != nil {
-			return err
-		}
+		err = s.d.settleAll(ctx, p.queue)
 	}
-	if err := s.look(ctx, p); err != nil {
+	if err == nil {
+		err = s.look(ctx, p)
+	}
+	if err != nil && ctx.Err() != nil && outer.Err() == nil {
+		return nil
+	}
+	if err != nil {
 		return err
 	}
 	s.d.mu.Lock()
