@@ -201,7 +201,9 @@ func TestWrongURLs(t *testing.T) {
 		at + "/locks?ca=/nowhere":                 "ca",
 		at + "/locks?cert=x":                      "belong together",
 		at + "/locks?nonsense=1":                  "nonsense",
-		at + "/locks?max_connections=2":           "at least 4",
+		at + "/locks?galera=two":                  "one-node",
+		"mysql://app:secret@" + s.Addr + ",127.0.0.1:1/locks?galera=one-node": "several hosts",
+		at + "/locks?max_connections=2":                                       "at least 4",
 	} {
 		_, err := open(t.Context(), wrong)
 		if err == nil || !driver.IsPermanent(err) || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "secre") {

@@ -131,9 +131,8 @@ func checkPower(_ context.Context, v variables) driver.Finding {
 
 func checkCluster(_ context.Context, v variables) driver.Finding {
 	if v.on("wsrep_on") {
-		return doctor.Warn(exclusion+" while a node is cut off; and waiters look again and again, instead of being woken",
-			"send all clients to the same node, and see that wsrep_sync_wait is 7 if they cannot be",
-			"a node of a Galera cluster (wsrep_on)")
+		return doctor.Warn(exclusion, "see that all clients use this node, and another one only when it has failed: a proxy with one writer does that",
+			"a node of a Galera cluster (wsrep_on), said to be the only one that clients use (galera=one-node)")
 	}
 	return doctor.Fine("not a node of a Galera cluster")
 }

@@ -24,6 +24,7 @@ const (
 	erNoSuchTable     = 1146
 	erNoSuchProcedure = 1305
 	erNoSuchThread    = 1094
+	erUnknownVariable = 1193
 	erInterrupted     = 1317
 	erTimedOut        = 1969 // MariaDB: max_statement_time
 	erTimedOutToo     = 3024 // MySQL: max_execution_time

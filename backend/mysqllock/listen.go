@@ -88,24 +88,17 @@ func (l *listener) open(ctx context.Context) error {
 		}
 		for _, set := range []string{"wait_timeout = 86400", "max_statement_time = 0", "max_execution_time = 0"} {
 			_, err := conn.ExecContext(ctx, "SET SESSION "+set)
-			if err != nil && !number(err, 1193) { // one of the last two is unknown
+			if err != nil && !number(err, erUnknownVariable) { // one of the last two is unknown
 				return err
 			}
 		}
 	}
-	var galera, ok sql.NullInt64
+	var ok sql.NullInt64
 	if err := l.parked.QueryRowContext(ctx, "SELECT GET_LOCK(?, 0)", l.channel+":parked").Scan(&ok); err != nil {
 		return err
 	}
 	if ok.Int64 != 1 {
 		return errors.New("mysql: somebody else listens here")
-	}
-	err := l.anchor.QueryRowContext(ctx, "SELECT @@wsrep_on + 0").Scan(&galera)
-	if err != nil && !number(err, 1193) {
-		return err
-	}
-	if galera.Int64 != 0 {
-		return fmt.Errorf("locks of the server are not shared by the nodes of a cluster: %w", errors.ErrUnsupported)
 	}
 	if err := l.anchor.QueryRowContext(ctx, "SELECT GET_LOCK(?, 0)", l.channel+":anchor").Scan(&ok); err != nil {
 		return err

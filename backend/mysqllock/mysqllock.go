@@ -21,6 +21,7 @@ func open(ctx context.Context, u *driver.URL) (driver.Driver, error) {
 	prefix := u.Text("table_prefix", DefaultTablePrefix)
 	_ = u.Text("prefix", "") // of all names, which the client puts before them
 	conns := u.Int("max_connections", 10, 16)
+	galera := u.Text("galera", "")
 	all := addresses(u)
 	c, err := configure(u)
 	if err := errors.Join(u.Check(), err, checkPrefix(prefix)); err != nil {
@@ -28,6 +29,12 @@ func open(ctx context.Context, u *driver.URL) (driver.Driver, error) {
 	}
 	if conns < 4 {
 		return nil, driver.Invalid(fmt.Errorf("mysql: max_connections=%d: at least 4 are needed, of which two wait", conns))
+	}
+	switch {
+	case galera != "" && galera != "one-node":
+		return nil, driver.Invalid(fmt.Errorf("mysql: galera=%s: there is only galera=one-node", galera))
+	case galera != "" && len(all) > 1:
+		return nil, driver.Invalid(errors.New("mysql: galera=one-node and several hosts: connections could go to several nodes"))
 	}
 	k, err := newConnector(c, all)
 	if err != nil {
@@ -37,7 +44,7 @@ func open(ctx context.Context, u *driver.URL) (driver.Driver, error) {
 	db.SetMaxOpenConns(int(conns))
 	db.SetMaxIdleConns(int(conns))
 	db.SetConnMaxIdleTime(30 * time.Second)
-	d, err := start(ctx, &store{db: db, own: true, prefix: prefix})
+	d, err := start(ctx, &store{db: db, own: true, prefix: prefix, oneNode: galera != ""})
 	if err != nil {
 		db.Close()
 		return nil, fmt.Errorf("mysql: %s: %w", all[0].addr, err)
@@ -75,6 +82,9 @@ func New(ctx context.Context, db *sql.DB, opts ...Option) (driver.Driver, error)
 }
 
 func start(ctx context.Context, s *store) (driver.Driver, error) {
+	if err := s.refuseCluster(ctx); err != nil {
+		return nil, err
+	}
 	if err := s.ready(ctx); err != nil {
 		return nil, err
 	}

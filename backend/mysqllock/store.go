@@ -19,6 +19,9 @@ type store struct {
 	db     *sql.DB
 	own    bool // the pool is closed with the driver
 	prefix string
+
+	oneNode bool // of a Galera cluster, for all clients
+
 	walk   walk
 	crowds crowds
 
