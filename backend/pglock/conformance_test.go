@@ -19,9 +19,14 @@ import (
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
 
+var full = os.Getenv("PGLOCK_CONFORMANCE") == "full"
+
 func TestMain(m *testing.M) {
 	// Most tests wait most of the time, for servers and for the ends of leases.
 	_ = flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))) // unless the command line says how many
+	if !full {
+		_ = flag.Set("rapid.checks", "30")
+	}
 	drivertest.Main(m)
 }
 
@@ -38,7 +43,7 @@ func TestConformance(t *testing.T) {
 func conform(t *testing.T, s *pgtest.Server, options string) {
 	drivertest.Run(t, drivertest.Backend{
 		TTL:   time.Second,
-		Small: os.Getenv("PGLOCK_CONFORMANCE") != "full",
+		Small: !full,
 		World: func(t testing.TB) drivertest.World {
 			schema := "w" + strings.ToLower(rand.Text())
 			proxy := pgtest.NewProxy(t, s.Addr)

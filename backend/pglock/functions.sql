@@ -371,9 +371,15 @@ DECLARE
 	ahead bigint := 0;
 	again bigint := 0;
 	more integer := 0;
+	first @ticket;
 BEGIN
 	IF NOT held THEN
 		ahead := (SELECT count(*) FROM (SELECT FROM @ticket r WHERE r.queue = q.name AND r.n > q.granted AND r.n < t.n ORDER BY r.n LIMIT most) x);
+		-- While something is free the first in line, which does not fit, may be dead.
+		IF ahead > 0 AND q.used < q.capacity AND q.frozen <= now THEN
+			SELECT * INTO first FROM @ticket r WHERE r.queue = q.name AND r.n > q.granted ORDER BY r.n LIMIT 1;
+			due := least(due, @ends(first));
+		END IF;
 		IF ahead < most THEN
 			again := greatest(due - now, 1);
 		END IF;
