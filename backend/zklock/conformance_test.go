@@ -16,13 +16,14 @@ import (
 
 func TestMain(m *testing.M) { drivertest.Main(m) }
 
+// The rules have their full size if ZKLOCK_CONFORMANCE is full.
 func TestConformance(t *testing.T) {
 	s := zktest.Start(t, zktest.Config("maxSessionTimeout", "1200000"))
 	conform(t, s.Addr)
 }
 
 // With semaphore=curator, semaphores keep the promises, except those that are listed.
-// The rules have their full size if ZKLOCK_LEASES is set.
+// The rules have their full size if ZKLOCK_CONFORMANCE is full.
 func TestConformanceOfLeases(t *testing.T) {
 	s := zktest.Start(t, zktest.Config("maxSessionTimeout", "1200000"))
 	never := maps.Clone(cannot)
@@ -31,10 +32,12 @@ func TestConformanceOfLeases(t *testing.T) {
 		TTL:         time.Second,
 		Unsupported: never,
 		Shape:       "all permits",
-		Small:       os.Getenv("ZKLOCK_LEASES") == "",
+		Small:       small(),
 		World:       func(t testing.TB) drivertest.World { return world(t, "zk", []string{s.Addr}, curators) },
 	})
 }
+
+func small() bool { return os.Getenv("ZKLOCK_CONFORMANCE") != "full" }
 
 // cannot lists the rules that ZooKeeper cannot keep.
 var cannot = map[string]string{
@@ -65,6 +68,7 @@ func conform(t *testing.T, addrs ...string) {
 	drivertest.Run(t, drivertest.Backend{
 		TTL:         time.Second,
 		Unsupported: cannot,
+		Small:       small(),
 		World:       func(t testing.TB) drivertest.World { return world(t, "zk", addrs, "") },
 	})
 }

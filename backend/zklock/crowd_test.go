@@ -15,13 +15,11 @@ import (
 
 // Promise: thousands stand in line, each is served in its turn, down to the very
 // last, and what the server sends for a hand-off does not depend on how many they
-// are.
+// are. ZKLOCK_CROWD is how many, 1000 otherwise.
 func TestHandOffCostsTheSameInACrowd(t *testing.T) {
 	s := zktest.Start(t, zktest.Config("maxSessionTimeout", "1200000"))
-	most := map[bool]int{false: 5000, true: 1000}
-	if testing.Short() {
-		most[false] = 1000
-	}
+	n := repeated(t, "ZKLOCK_CROWD", 1000)
+	most := map[bool]int{false: n, true: n / 3}
 	for _, robust := range []bool{false, true} {
 		few, many := drained(t, s, 100, robust), drained(t, s, most[robust], robust)
 		if many > few*3/2 {

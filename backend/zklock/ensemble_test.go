@@ -29,25 +29,23 @@ func client(t testing.TB, s *zktest.Server, options string) *interlock.Client {
 // the leader is frozen goes on answering its clients, while the leader gives their
 // locks away: they have to give up before. The shortest session is two ticks.
 func TestHolderBehindAFrozenFollowerGivesUpBeforeTheNextOneHolds(t *testing.T) {
-	rounds := repeated(t, "ZKLOCK_FREEZES", 3)
+	t.Parallel()
+	rounds := repeated(t, "ZKLOCK_FREEZES", 2)
+	const tick = 500 * time.Millisecond
+	e := zktest.StartEnsemble(t, 3, zktest.Tick(tick), zktest.Config("initLimit", "100"), zktest.Config("syncLimit", "60"))
 	for _, c := range []struct {
-		name      string
-		tick, ttl time.Duration
-		heartbeat bool // freeze in the middle of one
+		name   string
+		ttl    time.Duration
+		freeze func(*zktest.Proxy, *interlock.Lease, func())
 	}{
-		{"five ticks", 200 * time.Millisecond, time.Second, false},
-		{"two ticks", 500 * time.Millisecond, time.Second, false},
-		{"in the middle of a heartbeat", 500 * time.Millisecond, time.Second, true},
+		{"five ticks", 5 * tick, freezeAtAnyTime},
+		{"two ticks", 2 * tick, freezeAtAnyTime},
+		{"in the middle of a heartbeat", 2 * tick, freezeInHeartbeat},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			e := zktest.StartEnsemble(t, 3, zktest.Tick(c.tick), zktest.Config("initLimit", "100"), zktest.Config("syncLimit", "60"))
 			var gaps []time.Duration
 			for range rounds {
-				freeze := freezeAtAnyTime
-				if c.heartbeat {
-					freeze = freezeInHeartbeat
-				}
-				gaps = append(gaps, frozen(t, e, c.ttl, freeze))
+				gaps = append(gaps, frozen(t, e, c.ttl, c.freeze))
 			}
 			slices.Sort(gaps)
 			t.Logf("%d rounds: given up before the next one held by %v at least, %v in the middle, %v at most",
@@ -163,6 +161,7 @@ func freezeInHeartbeat(via *zktest.Proxy, lease *interlock.Lease, freeze func())
 
 // A client of several servers goes to another one in time, and keeps its lock.
 func TestLockIsKeptWhenItsServerDies(t *testing.T) {
+	t.Parallel()
 	e := zktest.StartEnsemble(t, 3)
 	const ttl = 10 * time.Second
 	c, err := interlock.Open(t.Context(), "zk://"+strings.Join(e.Addrs(), ",")+"/app?ttl="+ttl.String())
@@ -174,7 +173,7 @@ func TestLockIsKeptWhenItsServerDies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 3 {
+	for range 2 {
 		dead := e.KillLeader()
 		killed := time.Now()
 		until(t, "the lease is renewed without the dead server", func() bool {

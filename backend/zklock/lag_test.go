@@ -12,6 +12,7 @@ import (
 // Promise: a client whose Join had no answer, and that has come to a server which has not
 // heard of it yet, leaves with its ticket, and makes no second one.
 func TestJoinThatTheNextServerHasNotHeardOf(t *testing.T) {
+	t.Parallel()
 	e := zktest.StartEnsemble(t, 4, zktest.Config("syncLimit", "50"))
 	leader, fs := e.Leader(), e.Followers()
 	via, other := zktest.NewProxy(t, leader.Addr), zktest.NewProxy(t, fs[0].Addr)

@@ -14,6 +14,7 @@ import (
 // Promise: no call tells of an older state than another client has seen, or
 // refuses because of one. A follower that lags behind answers reads by itself.
 func TestNoCallTellsOfAnOlderState(t *testing.T) {
+	t.Parallel()
 	e := zktest.StartEnsemble(t, 3)
 	follower, leader := e.Followers()[0], e.Leader()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -267,6 +268,7 @@ func TestNoCallTellsOfAnOlderState(t *testing.T) {
 // Promise: a Join that is repeated never makes a second ticket. The creation may
 // still be under way, in a server that the client has left.
 func TestCreationThatIsStillUnderWayMakesNoSecondTicket(t *testing.T) {
+	t.Parallel()
 	e := zktest.StartEnsemble(t, 3)
 	followers := e.Followers()
 	left, right := zktest.NewProxy(t, followers[0].Addr), zktest.NewProxy(t, followers[1].Addr)
