@@ -3,19 +3,18 @@ package mysqllock
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
 
 	interlock "github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/tlsoption"
 )
 
 // address is one server, in the form of the MySQL driver.
@@ -135,40 +134,23 @@ func configure(u *interlock.URL) (*mysql.Config, error) {
 
 // tlsConfig reads the options that are about TLS: without any there is none.
 func tlsConfig(u *interlock.URL) (*tls.Config, error) {
-	mode := u.Text("tls", "")
-	name, ca, cert, key := u.Text("server_name", ""), u.Text("ca", ""), u.Text("cert", ""), u.Text("key", "")
+	mode, others := u.Text("tls", ""), tlsoption.Any(u)
 	switch {
-	case mode == "" && name+ca+cert+key != "":
+	case mode == "" && others:
 		mode = "true"
 	case mode == "" || mode == "false":
-		if name+ca+cert+key != "" {
+		if others {
 			return nil, errors.New("mysql: tls=false and options for TLS")
 		}
 		return nil, nil
 	case mode != "true" && mode != "skip-verify":
 		return nil, fmt.Errorf("mysql: tls=%s is none of true, false and skip-verify", mode)
 	}
-	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: name, InsecureSkipVerify: mode == "skip-verify"}
-	if ca != "" {
-		pem, err := os.ReadFile(ca)
-		if err != nil {
-			return nil, fmt.Errorf("mysql: ca: %w", err)
-		}
-		c.RootCAs = x509.NewCertPool()
-		if !c.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("mysql: ca: no certificate in %s", ca)
-		}
+	c, err := tlsoption.Config(u)
+	if err != nil {
+		return nil, fmt.Errorf("mysql: %w", err)
 	}
-	if (cert == "") != (key == "") {
-		return nil, errors.New("mysql: cert and key belong together")
-	}
-	if cert != "" {
-		pair, err := tls.LoadX509KeyPair(cert, key)
-		if err != nil {
-			return nil, fmt.Errorf("mysql: cert: %w", err)
-		}
-		c.Certificates = []tls.Certificate{pair}
-	}
+	c.InsecureSkipVerify = mode == "skip-verify"
 	return c, nil
 }
 

@@ -3,12 +3,10 @@ package redislock
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +16,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/tlsoption"
 )
 
 func init() {
@@ -114,27 +113,9 @@ func tlsConfig(u *driver.URL) (*tls.Config, error) {
 	if u.Scheme != "rediss" {
 		return nil, nil
 	}
-	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: u.Text("server_name", "")}
-	if path := u.Text("ca", ""); path != "" {
-		pem, err := os.ReadFile(path)
-		if err != nil {
-			return nil, fmt.Errorf("redis: ca: %w", err)
-		}
-		c.RootCAs = x509.NewCertPool()
-		if !c.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("redis: ca: no certificate in %s", path)
-		}
-	}
-	cert, key := u.Text("cert", ""), u.Text("key", "")
-	if (cert == "") != (key == "") {
-		return nil, errors.New("redis: cert and key belong together")
-	}
-	if cert != "" {
-		pair, err := tls.LoadX509KeyPair(cert, key)
-		if err != nil {
-			return nil, fmt.Errorf("redis: cert: %w", err)
-		}
-		c.Certificates = []tls.Certificate{pair}
+	c, err := tlsoption.Config(u)
+	if err != nil {
+		return nil, fmt.Errorf("redis: %w", err)
 	}
 	return c, nil
 }

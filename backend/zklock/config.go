@@ -3,17 +3,16 @@ package zklock
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/tlsoption"
 )
 
 func init() {
@@ -152,27 +151,9 @@ func tlsConfig(u *driver.URL) (*tls.Config, error) {
 	if u.Scheme != "zks" {
 		return nil, nil
 	}
-	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: u.Text("server_name", "")}
-	if path := u.Text("ca", ""); path != "" {
-		pem, err := os.ReadFile(path)
-		if err != nil {
-			return nil, fmt.Errorf("zookeeper: ca: %w", err)
-		}
-		c.RootCAs = x509.NewCertPool()
-		if !c.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("zookeeper: ca: no certificate in %s", path)
-		}
-	}
-	cert, key := u.Text("cert", ""), u.Text("key", "")
-	if (cert == "") != (key == "") {
-		return nil, errors.New("zookeeper: cert and key belong together")
-	}
-	if cert != "" {
-		pair, err := tls.LoadX509KeyPair(cert, key)
-		if err != nil {
-			return nil, fmt.Errorf("zookeeper: cert: %w", err)
-		}
-		c.Certificates = []tls.Certificate{pair}
+	c, err := tlsoption.Config(u)
+	if err != nil {
+		return nil, fmt.Errorf("zookeeper: %w", err)
 	}
 	return c, nil
 }
