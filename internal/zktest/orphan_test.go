@@ -1,66 +1,26 @@
 package zktest_test
 
 import (
-	"bufio"
-	"fmt"
-	"net"
-	"os"
-	"os/exec"
 	"runtime"
-	"strings"
-	"sync"
 	"testing"
 
+	"github.com/interlock-go/interlock/internal/testserver"
 	"github.com/interlock-go/interlock/internal/zktest"
 )
 
 // A test process that is killed takes its servers with it.
 func TestNoOrphans(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("on Linux only")
-	}
-	cmd := exec.Command(os.Args[0], "-test.run=^TestNothing$")
-	cmd.Env = append(os.Environ(), "ZKTEST_ORPHAN="+t.TempDir())
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	kill := sync.OnceFunc(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	defer kill()
-	addr, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr = strings.TrimSpace(addr)
-	c := connect(t, addr)
-	kill()
-	c.ended()
-	eventually(t, "nobody listens", func() bool {
-		conn, err := net.Dial("tcp", addr)
-		if err == nil {
-			_ = conn.Close()
-		}
-		return err != nil
-	})
+	testserver.NoOrphans(t, func(addr string) (ended func()) { return connect(t, addr).ended })
 }
 
 func TestMain(m *testing.M) {
-	dir := os.Getenv("ZKTEST_ORPHAN")
-	if dir == "" {
-		os.Exit(m.Run())
-	}
-	s, err := zktest.Run(dir)
-	if err != nil {
-		panic(err)
-	}
-	fmt.Println(s.Addr)
-	select {}
+	testserver.Main(m, func(dir string) (addr string, err error) {
+		s, err := zktest.Run(dir)
+		if err != nil {
+			return "", err
+		}
+		return s.Addr, nil
+	})
 }
 
 // Nothing is left in this process when servers and proxies have ended.
