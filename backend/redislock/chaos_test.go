@@ -172,7 +172,7 @@ func opener(t *testing.T, url string, opts ...interlock.ClientOption) func() *in
 // leave one holder at a time, nobody waiting, and no key behind but the tokens.
 func TestKilledConnectionsAndFlushedScripts(t *testing.T) {
 	s := redistest.Start(t)
-	crowd(t, opener(t, s.URL(), interlock.TTL(10*time.Second)), 4, 8, cycles(t, 10), func() {
+	crowd(t, opener(t, s.URL(), interlock.TTL(3*time.Second)), 4, 8, cycles(t, 20), func() {
 		switch rand.IntN(3) {
 		case 0:
 			s.KillConnections("normal")
