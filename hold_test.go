@@ -292,3 +292,25 @@ func TestAtLeastKeepsOthersOut(t *testing.T) {
 		nothingLeft(t, b)
 	})
 }
+
+// Promise: a grant of Hold outlives its session also if nobody was told of it: if its
+// Join has no answer and the session ends, the client gives it back, and does not wait
+// behind itself until it ends.
+func TestHoldThatWasGrantedUnseenBeforeItsSessionEnded(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a := join(t, memlock.NewWorld())
+		lost := a.faults().After("Join", 1).Hang()
+		got := async(ctx, a.Mutex("m", interlock.Hold(24*time.Hour)))
+		synctest.Wait()
+		a.faults().Expire()
+		lost.Lose()
+		began := time.Now()
+		r := <-got
+		ok(t, r.err)
+		if d := r.at.Sub(began); d > 10*ttl {
+			t.Errorf("it has waited for %v", d)
+		}
+		ok(t, r.lease.Release())
+		nothingLeft(t, a)
+	})
+}

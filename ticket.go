@@ -214,9 +214,22 @@ var errLate = errors.New("the grant came too late")
 
 // rejoin forgets a ticket that does not stand any more.
 func (t *ticket) rejoin(ctx context.Context, err error) {
-	if t.drop() == ticketQueued {
+	if t.outlive(err) == ticketQueued {
 		t.c.emit(ctx, Event{Kind: EventRejoined, Name: t.name, Err: err})
 	}
+}
+
+// outlive is drop, but gives the ticket back if it may have been granted a fixed
+// time that nobody was told of: that does not end with the session.
+func (t *ticket) outlive(err error) (was ticketState) {
+	if t.req.Hold == 0 || !t.sent || isGone(err) {
+		return t.drop()
+	}
+	t.mu.Lock()
+	was = t.state
+	t.mu.Unlock()
+	t.abandon()
+	return was
 }
 
 // drop forgets the ticket and returns what it was.
