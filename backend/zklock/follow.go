@@ -15,9 +15,10 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/backoff"
 )
 
-// again is how soon a call that waits tries again after a lost connection.
+// again is how soon tasks in the background try again after an error.
 const again = 50 * time.Millisecond
 
 // retrying runs a look of a call that waits, on whatever connection there is, until it
@@ -26,29 +27,26 @@ func (d *Driver) retrying(ctx context.Context, look func(ctx context.Context, l 
 	limit := ctx
 	ctx, cancel := d.bound(ctx)
 	defer cancel()
-	connected := false
+	var pauses backoff.Backoff
 	for {
 		l, err := d.link(ctx)
 		if err == nil {
-			connected = true
 			var done bool
 			if done, err = look(ctx, l); err == nil {
 				if done {
 					return nil
 				}
+				pauses = backoff.Backoff{}
 				continue
 			}
 		}
 		if e := d.usable(limit); e != nil {
 			return e
 		}
-		if err = d.failed(err); !connected || driver.IsPermanent(err) {
+		if err = d.failed(err); driver.IsPermanent(err) {
 			return err
 		}
-		select {
-		case <-time.After(again):
-		case <-ctx.Done():
-		}
+		_ = pauses.Sleep(ctx)
 	}
 }
 
