@@ -22,45 +22,20 @@ func TestAllDoNothingWrong(t *testing.T) {
 // A pair is two statements and two transactions, questions of usage are none.
 func TestUsageIsThatOfContenders(t *testing.T) {
 	_, s := startServer(t)
-	c, err := contender(t, s, bareRow).Open(t.Context(), workload.Options{TTL: time.Minute, Clients: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	before, err := s.Usage(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
 	const n = 100
-	for range n {
-		h, err := c.Lock("a")(t.Context())
-		if err == nil {
-			_, _ = s.Usage(t.Context())
-			err = h.Release()
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+	commands, transactions := trial.Usage(t, s, trial.Contender(t, contenders(s.URL()), bareRow), n)
+	if commands != 2*n {
+		t.Errorf("%v statements", commands)
 	}
-	after, err := s.Usage(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := after.Commands - before.Commands; got != 2*n {
-		t.Errorf("%v statements", got)
-	}
-	if got := after.Transactions - before.Transactions; got != 2*n {
-		t.Errorf("%v transactions", got)
-	}
-	if after.CPU <= before.CPU || after.Sent <= before.Sent || after.Received <= before.Received {
-		t.Errorf("%+v after %+v", after, before)
+	if transactions != 2*n {
+		t.Errorf("%v transactions", transactions)
 	}
 }
 
 // Clear also ends those who still hold or wait.
 func TestClearLeavesNothing(t *testing.T) {
 	_, s := startServer(t)
-	c, err := contender(t, s, advisoryName).Open(t.Context(), workload.Options{TTL: time.Minute, Clients: 1})
+	c, err := trial.Contender(t, contenders(s.URL()), advisoryName).Open(t.Context(), workload.Options{TTL: time.Minute, Clients: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,15 +58,4 @@ func TestClearLeavesNothing(t *testing.T) {
 			t.Errorf("%s: %d, %v", query, n, err)
 		}
 	}
-}
-
-func contender(t *testing.T, s *server, name string) workload.Contender {
-	t.Helper()
-	for _, c := range contenders(s.URL()) {
-		if c.Name == name {
-			return c
-		}
-	}
-	t.Fatal("no contender ", name)
-	panic("unreachable")
 }

@@ -53,3 +53,49 @@ func All(t *testing.T, b workload.Backend, s workload.Server) {
 		}
 	}
 }
+
+// Contender returns the one of the name.
+func Contender(t *testing.T, all []workload.Contender, name string) workload.Contender {
+	t.Helper()
+	for _, c := range all {
+		if c.Name == name {
+			return c
+		}
+	}
+	t.Fatal("no contender ", name)
+	panic("unreachable")
+}
+
+// Usage is what n pairs of Lock and Release cost the server, without the questions of
+// usage that are asked meanwhile. It fails if they cost no time, or no bytes.
+func Usage(t *testing.T, s workload.Server, contender workload.Contender, n int) (commands, transactions float64) {
+	t.Helper()
+	c, err := contender.Open(t.Context(), workload.Options{TTL: time.Minute, Clients: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	usage := func() workload.Usage {
+		u, err := s.Usage(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return u
+	}
+	before := usage()
+	for range n {
+		h, err := c.Lock("a")(t.Context())
+		if err == nil {
+			usage()
+			err = h.Release()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	after := usage()
+	if after.CPU <= before.CPU || after.Sent <= before.Sent || after.Received <= before.Received {
+		t.Errorf("%+v after %+v", after, before)
+	}
+	return after.Commands - before.Commands, after.Transactions - before.Transactions
+}
