@@ -178,6 +178,11 @@ func (d deaf) Settle(ctx context.Context, _ string) (bool, error) {
 	return false, ctx.Err()
 }
 
+func (deaf) Look(ctx context.Context, _ string, _ []Ref) (Renewed, error) {
+	<-ctx.Done()
+	return Renewed{}, ctx.Err()
+}
+
 func (deaf) Listen(context.Context, string, func(), func(Event)) error { return errors.ErrUnsupported }
 
 // Promise: whoever waits, and asks over a connection that leads nowhere, hears what a
@@ -218,5 +223,48 @@ func TestALookWithoutAnAnswer(t *testing.T) {
 		}
 	case <-time.After(10 * lookTimeout):
 		t.Fatal("it waits for ever")
+	}
+}
+
+// listening is a store that can be listened to, and answers every look alike.
+type listening struct {
+	staged
+	says Standing
+}
+
+func (l listening) Listen(ctx context.Context, _ string, up func(), _ func(Event)) error {
+	up()
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (l listening) Look(_ context.Context, _ string, refs []Ref) (Renewed, error) {
+	all := make([]Standing, len(refs))
+	for i := range all {
+		all[i] = l.says
+	}
+	return Renewed{Standings: all}, nil
+}
+
+// Promise: what somebody has asked of a held ticket before its client listened is told
+// once it listens, and not by the next heartbeat only.
+func TestADemandBeforeTheClientListened(t *testing.T) {
+	t.Parallel()
+	d := New(listening{says: Standing{State: Held, Token: 7, Revoked: true}, staged: staged{
+		join: func() (Standing, error) { return Standing{State: Held, Token: 7}, nil },
+	}}, NewChannel())
+	t.Cleanup(func() { _ = d.Close() })
+	s, err := d.Open(t.Context(), driver.SessionOptions{TTL: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Join(t.Context(), mutex); err != nil {
+		t.Fatal(err)
+	}
+	defer d.attend()() // as whoever waits for something else
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if got, err := s.Signals(ctx); err != nil || got.Demand != driver.Revoke || got.ID != mutex.ID {
+		t.Errorf("got %+v, %v", got, err)
 	}
 }

@@ -122,7 +122,7 @@ func (d *Driver) listen(ctx context.Context) {
 		d.exchanges.Add(1)
 		err := d.store.Listen(ctx, d.channel, func() {
 			d.wake.is(true, false)
-			d.background(d.repair) // what was sent before was missed
+			d.background(d.repairAll) // what was sent before was missed
 		}, d.hear)
 		never := errors.Is(err, errors.ErrUnsupported)
 		d.wake.is(false, never)
@@ -173,14 +173,19 @@ func (d *Driver) poll(ctx context.Context) {
 	}
 }
 
+// repairAll also looks at what is held: somebody may want it.
+func (d *Driver) repairAll(ctx context.Context) { d.repairEach(ctx, true) }
+
 // repair looks at every ticket that waits and has whatever is followed read again,
 // after news may have been missed.
-func (d *Driver) repair(ctx context.Context) {
+func (d *Driver) repair(ctx context.Context) { d.repairEach(ctx, false) }
+
+func (d *Driver) repairEach(ctx context.Context, alsoHeld bool) {
 	d.mu.Lock()
 	d.repairs++
 	open := map[*session][]Ref{}
 	for _, p := range d.places {
-		if p.state == waiting || p.state == unknown && p.joining == 0 {
+		if p.state == waiting || p.state == unknown && p.joining == 0 || p.state == held && alsoHeld {
 			open[p.s] = append(open[p.s], p.ref())
 		}
 	}
