@@ -69,6 +69,7 @@ func opened(t *testing.T, url string) driver.Driver {
 // Promise: a user that may not make tables or procedures uses those that somebody else
 // has made with the statements that are printed.
 func TestUserWithFewRights(t *testing.T) {
+	t.Parallel()
 	s := mysqltest.Start(t)
 	s.Do("CREATE USER few@'%' IDENTIFIED BY 'pw'; GRANT SELECT, INSERT, UPDATE, DELETE, EXECUTE ON locks.* TO few@'%'")
 	few := s.URLOf("few", "pw")
@@ -86,6 +87,7 @@ func TestUserWithFewRights(t *testing.T) {
 
 // Promise: clients that start at once make the tables once.
 func TestManyStartAtOnce(t *testing.T) {
+	t.Parallel()
 	s := mysqltest.Start(t)
 	var all sync.WaitGroup
 	for range 8 {
@@ -104,6 +106,7 @@ func TestManyStartAtOnce(t *testing.T) {
 
 // Promise: settings of a server and of sessions that programs choose change nothing.
 func TestSettings(t *testing.T) {
+	t.Parallel()
 	limit := mysqltest.Config("max_statement_time", "3")
 	if !mysqltest.MariaDB() {
 		limit = mysqltest.Config("max_execution_time", "3000")
@@ -133,6 +136,7 @@ func TestSettings(t *testing.T) {
 
 // Promise: the program's own pool serves, and is left open.
 func TestOwnPool(t *testing.T) {
+	t.Parallel()
 	s := mysqltest.Start(t)
 	for _, options := range []string{"", "?interpolateParams=true&parseTime=true&clientFoundRows=true"} {
 		db, err := sql.Open("mysql", s.DSN()+options)
@@ -167,6 +171,7 @@ func TestOwnPool(t *testing.T) {
 
 // Promise: connections are encrypted and checked as the URL says.
 func TestTLS(t *testing.T) {
+	t.Parallel()
 	// What servers ask of users beside the passwords that their clients hash in the usual way.
 	plugin, other := mysqltest.Config("plugin_load_add", "auth_ed25519"), "VIA ed25519 USING PASSWORD('pw')"
 	if !mysqltest.MariaDB() {
@@ -190,6 +195,7 @@ func TestTLS(t *testing.T) {
 
 // Promise: a wrong URL is refused with the reason, and a password is never shown.
 func TestWrongURLs(t *testing.T) {
+	t.Parallel()
 	s := mysqltest.Start(t)
 	at := "mysql://app:secret@" + s.Addr
 	for wrong, says := range map[string]string{
@@ -217,6 +223,7 @@ func TestWrongURLs(t *testing.T) {
 
 // Promise: of several hosts the one that can be written to is used.
 func TestSeveralHosts(t *testing.T) {
+	t.Parallel()
 	reader, writer := mysqltest.Start(t, mysqltest.Config("read_only", "ON")), mysqltest.Start(t)
 	u := "mariadb://app:secret@127.0.0.1:1," + reader.Addr + "," + writer.Addr + "/locks"
 	handsOver(t, opened(t, u), opened(t, writer.URL()), "several")

@@ -137,6 +137,7 @@ func contend(t *testing.T, url string, ttl time.Duration, times int, disturb fun
 // Promise: connections that are killed or cut and statements that are interrupted, at
 // any moment, leave one holder at a time, nobody waiting, and no row of a ticket.
 func TestKilledConnections(t *testing.T) {
+	t.Parallel()
 	s := mysqltest.Start(t)
 	proxy := mysqltest.NewProxy(t, s)
 	contend(t, proxy.URL(), 10*time.Second, cycles(12), func() {
@@ -159,6 +160,7 @@ func TestKilledConnections(t *testing.T) {
 // Promise: a server that is killed and comes back with its data leaves one holder at
 // a time, nobody waiting, and no row of a ticket.
 func TestKilledServer(t *testing.T) {
+	t.Parallel()
 	s := mysqltest.Start(t)
 	contend(t, s.URL(), 1*time.Second, cycles(3), func() {
 		time.Sleep(rand.N(100 * time.Millisecond))
@@ -171,6 +173,7 @@ func TestKilledServer(t *testing.T) {
 // Promise: a server that has forgotten the last second when it comes back from a crash
 // grants nothing until those who hold are told: one holder at a time, and tokens grow.
 func TestKilledServerThatForgets(t *testing.T) {
+	t.Parallel()
 	const ttl = time.Second
 	s := mysqltest.Start(t, mysqltest.Lazy())
 	opened(t, s.URL())

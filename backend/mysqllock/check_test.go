@@ -20,6 +20,7 @@ func examined(t *testing.T, url string) doctortest.Report {
 
 // Promise: the doctor says what of a server weakens a promise, and names the remedy.
 func TestDoctor(t *testing.T) {
+	t.Parallel()
 	s := mysqltest.Start(t, mysqltest.Synced(), mysqltest.Config("log_bin", "binlog"), mysqltest.Config("server_id", "1"), mysqltest.Config("sync_binlog", "1"))
 	r := examined(t, s.URL())
 	for _, check := range []string{"server", "version", "tables", "writing", "power", "cluster", "waking", "connections", "clock"} {

@@ -53,10 +53,11 @@ func reading(s *mysqltest.Server) (rows func() int) {
 	return func() int { return count() - before - own }
 }
 
-// Promise: a thousand stand in line, each is served in its turn, down to the very last,
+// Promise: hundreds stand in line, each is served in its turn, down to the very last,
 // and a waiter costs a bounded number of statements and of rows read, however many there are.
 func TestCrowd(t *testing.T) {
-	const waiters, clients = 1000, 20
+	t.Parallel()
+	const waiters, clients = 400, 10
 	s := mysqltest.Start(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
@@ -108,6 +109,7 @@ func TestCrowd(t *testing.T) {
 // Promise: what a ticket costs does not depend on how many stand in its queue: when it
 // joins, when it leaves, and when its client looks after those near the front.
 func TestCostIsFlat(t *testing.T) {
+	t.Parallel()
 	s := mysqltest.Start(t)
 	_, one := session(t, s.URL())
 	const times = 20

@@ -17,6 +17,7 @@ import (
 // said to use the same one; then it serves as any other server does, and the doctor says
 // what that depends on.
 func TestGalera(t *testing.T) {
+	t.Parallel()
 	const library = "/usr/lib/galera/libgalera_smm.so"
 	if _, err := os.Stat(library); err != nil || !mysqltest.MariaDB() {
 		t.Skip("without Galera")

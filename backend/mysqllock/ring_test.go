@@ -17,6 +17,7 @@ import (
 // waits has just begun, or has not yet. There are no heartbeats here that would find
 // out what was lost.
 func TestRingsAtAnyMoment(t *testing.T) {
+	t.Parallel()
 	s := mysqltest.Start(t)
 	const clients = 3
 	urls := s.URL() + "?max_connections=8"

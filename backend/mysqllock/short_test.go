@@ -49,6 +49,7 @@ func waitsForRow(t *testing.T, s *mysqltest.Server) {
 
 // Promise: a heartbeat does not wait for a Join or a Leave that waits for its queue.
 func TestHeartbeatBesideWaiting(t *testing.T) {
+	t.Parallel()
 	s := mysqltest.Start(t)
 	_, one := session(t, s.URL())
 	leave, err := one.Join(t.Context(), mutex("beside", 1))
@@ -79,6 +80,7 @@ func TestHeartbeatBesideWaiting(t *testing.T) {
 // Promise: a Join that was abandoned and comes after its ticket was left makes no ticket,
 // whether that had stood or not.
 func TestLateJoin(t *testing.T) {
+	t.Parallel()
 	s := mysqltest.Start(t)
 	_, one := session(t, s.URL())
 	for n, stands := range []bool{false, true} {
@@ -124,6 +126,7 @@ func TestLateJoin(t *testing.T) {
 
 // Promise: while nobody else is there a lock costs two statements, one commit each.
 func TestAloneIsCheap(t *testing.T) {
+	t.Parallel()
 	s := mysqltest.Start(t, mysqltest.Config("innodb_monitor_enable", "trx_rw_commits"))
 	_, one := session(t, s.URL())
 	pair := func(n int) {

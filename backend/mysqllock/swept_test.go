@@ -11,6 +11,7 @@ import (
 // Promise: a ticket that has ended for two reasons at once, its own end and that of its
 // session, is counted out once: else more could hold than fit.
 func TestEndedForTwoReasons(t *testing.T) {
+	t.Parallel()
 	s := mysqltest.Start(t)
 	_, gone := session(t, s.URL())
 	_, stays := session(t, s.URL())
@@ -37,6 +38,7 @@ func TestEndedForTwoReasons(t *testing.T) {
 // Promise: a ticket whose session was closed ends, also if it was the only one of its
 // queue and others that fit have joined before anybody looked.
 func TestOnlyTicketOfAClosedSession(t *testing.T) {
+	t.Parallel()
 	s := mysqltest.Start(t)
 	_, gone := session(t, s.URL())
 	_, stays := session(t, s.URL())
@@ -59,6 +61,7 @@ func TestOnlyTicketOfAClosedSession(t *testing.T) {
 // Promise: clients that use a name for the first time at once stand in one line, at every
 // level of isolation: nobody goes on seeing what stood before he had the lock.
 func TestNewQueueOfMany(t *testing.T) {
+	t.Parallel()
 	s := mysqltest.Start(t)
 	const clients, names = 4, 25
 	sessions := make([]driver.Session, clients)
