@@ -18,7 +18,7 @@ const orphan = "TESTSERVER_ORPHAN"
 
 // Main is for TestMain of a package whose servers are tested by NoOrphans, in the copies
 // of which it runs one in a folder.
-func Main(m *testing.M, run func(dir string) (addr string, err error)) {
+func Main(m interface{ Run() int }, run func(dir string) (addr string, err error)) {
 	dir := os.Getenv(orphan)
 	if dir == "" {
 		os.Exit(m.Run())

@@ -7,7 +7,7 @@ import (
 )
 
 func TestBarrier(t *testing.T) {
-	both(t, func(t *testing.T, p *zkpeer.Peer, root string) {
+	shared(t, func(t *testing.T, p *zkpeer.Peer, root string) {
 		ctx := within(t)
 		mine, others := p.Barrier(root), p.Session("other").Barrier(root)
 		must(t, mine.Wait(ctx)) // there is none
@@ -22,7 +22,7 @@ func TestBarrier(t *testing.T) {
 }
 
 func TestDoubleBarrier(t *testing.T) {
-	both(t, func(t *testing.T, p *zkpeer.Peer, root string) {
+	shared(t, func(t *testing.T, p *zkpeer.Peer, root string) {
 		ctx := within(t)
 		for range 2 {
 			a, b := p.DoubleBarrier(root, 2), p.Session("other").DoubleBarrier(root, 2)

@@ -6,11 +6,10 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/internal/zkpeer"
-	"github.com/interlock-go/interlock/internal/zktest"
 )
 
 func TestContest(t *testing.T) {
-	p := zkpeer.Curator(t, zktest.Start(t).Addr)
+	p := curator(t)
 	ctx := within(t)
 	for _, test := range []struct {
 		name  string
@@ -28,10 +27,11 @@ func TestContest(t *testing.T) {
 			eventually(t, "everybody has had a turn", func() bool {
 				const long = 100 * time.Millisecond
 				f := get[zkpeer.Figures](t)(c.Run(ctx, long, 20*time.Second))
-				if len(f.Each) != test.shape.Workers || len(f.Wrong) > 0 || f.Stuck > 0 || f.Took < long || f.CPU == 0 {
+				if len(f.Each) != test.shape.Workers || len(f.Wrong) > 0 || f.Stuck > 0 || f.Took < long {
 					t.Fatalf("%+v", f)
 				}
-				return slices.Min(f.Each) > 0 && (len(f.Gaps) > 0) == test.gaps
+				// A process that hardly ran has used no time that is counted.
+				return slices.Min(f.Each) > 0 && f.CPU > 0 && (len(f.Gaps) > 0) == test.gaps
 			})
 			must(t, c.Close(ctx))
 		})
@@ -39,7 +39,7 @@ func TestContest(t *testing.T) {
 }
 
 func TestCrowd(t *testing.T) {
-	p := zkpeer.Curator(t, zktest.Start(t).Addr)
+	p := curator(t)
 	ctx := within(t)
 	c := get[*zkpeer.Crowd](t)(p.Crowd(ctx, 30, 5, 20*time.Second))
 	f := get[zkpeer.Figures](t)(c.Drain(ctx, 20*time.Second))

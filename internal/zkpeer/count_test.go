@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/interlock-go/interlock/internal/zkpeer"
-	"github.com/interlock-go/interlock/internal/zktest"
 )
 
 type counter func(ctx context.Context, file string, n int) error
@@ -37,9 +36,8 @@ func miscounted(t *testing.T, one, two counter) {
 }
 
 func TestCount(t *testing.T) {
-	addr := zktest.Start(t).Addr
-	curator, kazoo := zkpeer.Curator(t, addr), zkpeer.Kazoo(t, addr)
-	other := zkpeer.Curator(t, addr)
+	curator, kazoo := curator(t), kazoo(t)
+	other := zkpeer.Curator(t, server(t))
 	for _, test := range []struct {
 		name     string
 		lock     func(th *zkpeer.Thread) *zkpeer.Lock
@@ -63,8 +61,7 @@ func TestCount(t *testing.T) {
 
 // The count can tell: without a lock it is wrong, whoever counts.
 func TestCountIsWrongWithoutALock(t *testing.T) {
-	addr := zktest.Start(t).Addr
-	curator, kazoo := zkpeer.Curator(t, addr), zkpeer.Kazoo(t, addr)
+	curator, kazoo := curator(t), kazoo(t)
 	ours := func(_ context.Context, file string, n int) error {
 		for range n {
 			if err := zkpeer.Increment(file); err != nil {

@@ -5,11 +5,10 @@ import (
 	"testing"
 
 	"github.com/interlock-go/interlock/internal/zkpeer"
-	"github.com/interlock-go/interlock/internal/zktest"
 )
 
 func TestCurator(t *testing.T) {
-	p := zkpeer.Curator(t, zktest.Start(t).Addr)
+	p := curator(t)
 	t.Run("threads", func(t *testing.T) { threads(t, p) })
 	t.Run("downgrade", func(t *testing.T) { downgrade(t, p) })
 	t.Run("semaphoreMutex", func(t *testing.T) { semaphoreMutex(t, p) })

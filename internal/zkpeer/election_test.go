@@ -7,9 +7,9 @@ import (
 )
 
 func TestSelector(t *testing.T) {
-	both(t, func(t *testing.T, p *zkpeer.Peer, root string) {
+	shared(t, func(t *testing.T, shared *zkpeer.Peer, root string) {
 		ctx := within(t)
-		other := p.Session("other")
+		p, other := shared.Session("selector"), shared.Session("other")
 		a, b := p.Selector(root, "a"), other.Selector(root, "b")
 		must(t, a.Start())
 		must(t, a.Await(ctx))

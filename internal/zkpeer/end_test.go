@@ -13,11 +13,10 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/internal/zkpeer"
-	"github.com/interlock-go/interlock/internal/zktest"
 )
 
 func TestCloseEndsTheSessions(t *testing.T) {
-	addr := zktest.Start(t).Addr
+	addr := server(t)
 	other := zkpeer.Kazoo(t, addr, zkpeer.LockPatterns("-lock-"))
 	for _, p := range []*zkpeer.Peer{
 		zkpeer.Curator(t, addr, zkpeer.SessionTimeout(time.Minute)),
@@ -64,8 +63,7 @@ func TestPeerThatCannotStart(t *testing.T) {
 
 // A JVM that cannot start says so on its standard output, and that is shown.
 func TestLastWords(t *testing.T) {
-	s := zktest.Start(t)
-	_, err := zkpeer.RunCurator(t.TempDir(), s.Addr, zkpeer.JVM("-XX:Nonsense"))
+	_, err := zkpeer.RunCurator(t.TempDir(), server(t), zkpeer.JVM("-XX:Nonsense"))
 	if err == nil || !strings.Contains(err.Error(), "Nonsense") {
 		t.Errorf("started with a wrong flag: %v", err)
 	}
@@ -73,7 +71,7 @@ func TestLastWords(t *testing.T) {
 
 // Nothing is left in this process when peers have ended.
 func TestNoLeaks(t *testing.T) {
-	addr := zktest.Start(t).Addr
+	addr := server(t)
 	before := runtime.NumGoroutine()
 	for _, start := range []func(string, string, ...zkpeer.Option) (*zkpeer.Peer, error){zkpeer.RunCurator, zkpeer.RunKazoo} {
 		p := get[*zkpeer.Peer](t)(start(t.TempDir(), addr))
@@ -88,7 +86,7 @@ func TestNoOrphans(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("on Linux only")
 	}
-	addr := zktest.Start(t).Addr
+	addr := server(t)
 	cmd := exec.Command(os.Args[0], "-test.run=^TestNothing$")
 	cmd.Env = append(os.Environ(), "ZKPEER_ORPHAN="+addr, "ZKPEER_DIR="+t.TempDir())
 	out, err := cmd.StdoutPipe()
@@ -117,7 +115,7 @@ func alive(pid int) bool {
 func TestMain(m *testing.M) {
 	addr := os.Getenv("ZKPEER_ORPHAN")
 	if addr == "" {
-		os.Exit(m.Run())
+		os.Exit(sharing(m.Run))
 	}
 	dir := os.Getenv("ZKPEER_DIR")
 	curator, err1 := zkpeer.RunCurator(dir, addr)

@@ -5,19 +5,26 @@ import (
 	"testing"
 
 	"github.com/interlock-go/interlock/internal/zkpeer"
-	"github.com/interlock-go/interlock/internal/zktest"
 )
 
-// both runs a test with a peer of each library, on paths of its own: kazoo takes
-// every node for a lease that Curator has left where a semaphore was.
+// both runs a test with a peer of each library of its own, on paths of its own: kazoo
+// takes every node for a lease that Curator has left where a semaphore was.
 func both(t *testing.T, f func(t *testing.T, p *zkpeer.Peer, root string), opts ...zkpeer.Option) {
-	addr := zktest.Start(t).Addr
-	t.Run("Curator", func(t *testing.T) { f(t, zkpeer.Curator(t, addr, opts...), "/curator") })
-	t.Run("kazoo", func(t *testing.T) { f(t, zkpeer.Kazoo(t, addr, opts...), "/kazoo") })
+	addr := server(t)
+	t.Run("Curator", func(t *testing.T) { f(t, zkpeer.Curator(t, addr, opts...), root(t)) })
+	t.Run("kazoo", func(t *testing.T) { f(t, zkpeer.Kazoo(t, addr, opts...), root(t)) })
 }
 
+// shared is like both, with the peers that the tests share.
+func shared(t *testing.T, f func(t *testing.T, p *zkpeer.Peer, root string)) {
+	t.Run("Curator", func(t *testing.T) { f(t, curator(t), root(t)) })
+	t.Run("kazoo", func(t *testing.T) { f(t, kazoo(t), root(t)) })
+}
+
+func root(t *testing.T) string { return "/" + strings.ReplaceAll(t.Name(), "/", " ") }
+
 func TestLocks(t *testing.T) {
-	both(t, func(t *testing.T, p *zkpeer.Peer, root string) {
+	shared(t, func(t *testing.T, p *zkpeer.Peer, root string) {
 		t.Run("mutex", func(t *testing.T) { mutex(t, p, root+"/mutex") })
 		t.Run("handOver", func(t *testing.T) { handOver(t, p, root+"/handOver") })
 		t.Run("readWrite", func(t *testing.T) { readWrite(t, p, root+"/readWrite") })

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/internal/zkpeer"
-	"github.com/interlock-go/interlock/internal/zktest"
 )
 
 func TestSessions(t *testing.T) {
@@ -38,7 +37,7 @@ func abandon(t *testing.T, p *zkpeer.Peer, path string) {
 
 // A peer that is stopped loses its session, and learns it when it goes on.
 func TestPause(t *testing.T) {
-	addr := zktest.Start(t).Addr
+	addr := server(t)
 	other := zkpeer.Kazoo(t, addr, zkpeer.LockPatterns("-lock-"))
 	for name, p := range map[string]*zkpeer.Peer{
 		"Curator": zkpeer.Curator(t, addr, zkpeer.SessionTimeout(2*time.Second)),

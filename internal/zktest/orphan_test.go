@@ -14,7 +14,7 @@ func TestNoOrphans(t *testing.T) {
 }
 
 func TestMain(m *testing.M) {
-	testserver.Main(m, func(dir string) (addr string, err error) {
+	testserver.Main(sharing{m}, func(dir string) (addr string, err error) {
 		s, err := zktest.Run(dir)
 		if err != nil {
 			return "", err

@@ -13,9 +13,14 @@ import (
 	"github.com/interlock-go/interlock/internal/zktest"
 )
 
+// startWithProxy is a server that has nothing yet of what tests make, and a proxy.
 func startWithProxy(t *testing.T) (*zktest.Server, *zktest.Proxy) {
 	t.Helper()
-	s := zktest.Start(t)
+	s := shared(t)
+	c := connect(t, s.Addr)
+	for _, path := range []string{"/a", "/b", "/c", "/d"} {
+		c.reply(c.send(opDelete, body{}.string(path).int32(-1)))
+	}
 	return s, zktest.NewProxy(t, s.Addr)
 }
 
@@ -112,7 +117,8 @@ func TestLoseRequests(t *testing.T) {
 
 // The reply that opens a session can be lost as well.
 func TestLoseOpening(t *testing.T) {
-	s, p := startWithProxy(t)
+	s := zktest.Start(t)
+	p := zktest.NewProxy(t, s.Addr)
 	p.LoseReplies(1, zktest.OpConnect)
 	c := dial(t, p.Addr)
 	c.sendOpen(40 * time.Second)
