@@ -63,7 +63,7 @@ func TestNoTableIsScanned(t *testing.T) {
 		for _, queue := range []string{"line", "crowd", "other"} {
 			capacity := int64(1)
 			if queue == "crowd" {
-				capacity = 1500
+				capacity = 300
 			}
 			k := join(t, a, request(queue, capacity))
 			if _, err := a.Renew(t.Context(), []driver.Ticket{k}); err != nil {
@@ -91,8 +91,8 @@ func TestNoTableIsScanned(t *testing.T) {
 	for range 10 {          // plans are made, some of them anew after a few calls
 		steps()
 	}
-	line := crowd(t, b, 2000, func() driver.Request { return request("line", 1) })
-	crowd(t, b, 2000, func() driver.Request { return request("crowd", 1500) })
+	line := crowd(t, b, 500, func() driver.Request { return request("line", 1) })
+	crowd(t, b, 500, func() driver.Request { return request("crowd", 300) })
 	held := line[slices.IndexFunc(line, func(k driver.Ticket) bool { return k.Held })]
 	if err := b.Leave(t.Context(), held, true); err != nil {
 		t.Fatal(err)
