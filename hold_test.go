@@ -314,3 +314,28 @@ func TestHoldThatWasGrantedUnseenBeforeItsSessionEnded(t *testing.T) {
 		nothingLeft(t, a)
 	})
 }
+
+// Promise: a lock with Hold that was granted to somebody who had given up is given back as
+// soon as that is possible, and not kept for its whole time because the backend could not
+// be reached for longer than a TTL.
+func TestHoldThatNobodyWantsIsGivenBackAfterALongOutage(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		a.faults().After("Join", 1).Hang()
+		limited, cancel := context.WithCancel(ctx)
+		got := async(limited, a.Mutex("m", interlock.Hold(24*time.Hour)))
+		synctest.Wait()
+		a.faults().Before("", 0).Fail()
+		cancel()
+		wantErr(t, (<-got).err, context.Canceled)
+		time.Sleep(10 * ttl)
+		a.faults().Clear()
+		began := time.Now()
+		next := acquire(t, b.Mutex("m"))
+		if d := time.Since(began); d > 2*ttl {
+			t.Errorf("the next one waited for %v", d)
+		}
+		ok(t, next.Release())
+		nothingLeft(t, b)
+	})
+}

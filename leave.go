@@ -11,7 +11,7 @@ import (
 )
 
 // abandon gives up a ticket that was not obtained, or cannot be used. It leaves
-// in the background, with a context of its own.
+// in the background, with a context of its own, as long as it may stand.
 func (t *ticket) abandon() {
 	if t == nil {
 		return
@@ -23,7 +23,8 @@ func (t *ticket) abandon() {
 	t.mu.Lock()
 	t.state = ticketLeft
 	t.mu.Unlock()
-	t.c.background(func() { t.giveBack(t.c.d.Now().Add(t.sess.ttl), true) })
+	stands := max(t.sess.ttl, t.req.Hold)
+	t.c.background(func() { t.giveBack(t.c.d.Now().Add(stands), true) })
 }
 
 // acknowledge gives a lost ticket back to the backend: nobody works under it
