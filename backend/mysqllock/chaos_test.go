@@ -14,7 +14,9 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/mysqltest"
+	"github.com/interlock-go/interlock/internal/sqlqueue"
 )
 
 // account is what the holders of one lock say of themselves: one at a time, with tokens
@@ -196,6 +198,54 @@ func TestKilledServerThatForgets(t *testing.T) {
 		}
 	}
 	nothingLeft(t, s)
+}
+
+// Promise: a server that has a binary log and does not wait for it may have forgotten
+// grants when it comes back from a power loss: all sessions are ended, and nothing is
+// granted until those who held have been told or have run out. One that waits for its
+// binary log goes on as it was.
+func TestServerThatDoesNotWaitForItsBinaryLog(t *testing.T) {
+	t.Parallel()
+	const ttl = time.Second
+	for _, waits := range []string{"0", "1"} {
+		s := mysqltest.Start(t, mysqltest.Config("log_bin", "binlog"), mysqltest.Config("server_id", "1"), mysqltest.Config("sync_binlog", waits))
+		d := opened(t, s.URL())
+		s.Do("UPDATE interlock_meta SET longest = " + strconv.FormatInt(time.Hour.Microseconds(), 10))
+		a, err := d.Open(t.Context(), driver.SessionOptions{TTL: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := driver.Request{ID: sqlqueue.NewID(), Queue: "q", Kind: driver.Mutex, Units: 1, Capacity: 1}
+		held, err := a.Join(t.Context(), r)
+		if err != nil || !held.Held {
+			t.Fatal(held, err)
+		}
+		s.Kill()
+		s.Restart()
+		var kept []driver.Renewed
+		for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(10 * time.Millisecond) {
+			if kept, err = a.Renew(t.Context(), []driver.Ticket{held}); err == nil || driver.IsPermanent(err) {
+				break
+			}
+		}
+		if waits == "1" {
+			if err != nil || len(kept) != 1 || kept[0].State != driver.Kept {
+				t.Errorf("sync_binlog = 1: %+v, %v", kept, err)
+			}
+			continue
+		}
+		if !errors.Is(err, driver.ErrSession) {
+			t.Errorf("sync_binlog = 0: the holder's session goes on: %+v, %v", kept, err)
+		}
+		b, err := d.Open(t.Context(), driver.SessionOptions{TTL: ttl})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.ID, r.NoWait = sqlqueue.NewID(), true
+		if got, err := b.Join(t.Context(), r); !errors.Is(err, driver.ErrBusy) {
+			t.Errorf("sync_binlog = 0: granted at once: %+v, %v", got, err)
+		}
+	}
 }
 
 // nothingLeft waits until no ticket stands, though some clients may have given up one

@@ -118,11 +118,11 @@ func checkPower(_ context.Context, v variables) driver.Finding {
 		return doctor.Warn(promise, "SET GLOBAL innodb_flush_log_at_trx_commit = 1, and the same in its configuration",
 			"a power loss loses the last second (innodb_flush_log_at_trx_commit = %s)", v["innodb_flush_log_at_trx_commit"])
 	}
-	promise = exclusion + ", after a power loss"
 	if v.on("log_bin") && v["sync_binlog"] != "1" {
 		return doctor.Warn(promise, "SET GLOBAL sync_binlog = 1, and the same in its configuration",
 			"after a power loss the server takes back what its binary log has not on the disk (sync_binlog = %s)", v["sync_binlog"])
 	}
+	promise = exclusion + ", after a power loss"
 	if m := v["innodb_flush_method"]; m == "nosync" || v.on("debug_no_sync") {
 		return doctor.Warn(promise, "set another innodb_flush_method", "the server does not wait for its disk (%s)", m)
 	}

@@ -87,6 +87,11 @@ func account(user string) string {
 // clock is the server's, in microseconds. It does not depend on time zones.
 const clock = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
 
+// forgets says whether a server that lost its power may have forgotten what it had
+// confirmed: it comes back with what is in its log, and with a binary log with no more than
+// is in that.
+const forgets = "(@@GLOBAL.innodb_flush_log_at_trx_commit <> 1 OR @@GLOBAL.log_bin AND @@GLOBAL.sync_binlog <> 1)"
+
 // procedure is where the name of a procedure begins: {p} before a name that is called
 // or created.
 var procedure = regexp.MustCompile(`\b(PROCEDURE|CALL) \{p\}`)
@@ -96,6 +101,7 @@ func expand(text, prefix string) string {
 	return strings.NewReplacer(
 		"{p}", prefix,
 		"{now}", clock,
+		"{forgets}", forgets,
 		"{most}", strconv.Itoa(most),
 		"{perhear}", strconv.Itoa(perHear),
 		"{layout}", strconv.Itoa(layout),

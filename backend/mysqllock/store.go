@@ -89,7 +89,7 @@ func (s *store) greet(ctx context.Context, conn *sql.Conn) (short bool, err erro
 	if known {
 		return short, nil
 	}
-	err = conn.QueryRowContext(ctx, s.sql("SELECT @@GLOBAL.innodb_flush_log_at_trx_commit = 1 OR COALESCE((SELECT until <= {now} FROM {p}boot WHERE one = 1), 0)")).Scan(&short)
+	err = conn.QueryRowContext(ctx, s.sql("SELECT NOT {forgets} OR COALESCE((SELECT until <= {now} FROM {p}boot WHERE one = 1), 0)")).Scan(&short)
 	if err == nil && !short {
 		_, err = conn.ExecContext(ctx, s.sql("CALL {p}recover()"))
 	}

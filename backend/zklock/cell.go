@@ -55,7 +55,7 @@ func (d *Driver) Load(ctx context.Context, name string) (driver.Cell, error) {
 	ctx, cancel := d.bound(ctx)
 	defer cancel()
 	// A server that lags behind would return an older value than another client has seen.
-	if err := l.sync(ctx, path); err != nil {
+	if err := l.catchUp(ctx, path); err != nil {
 		return driver.Cell{}, d.failed(err)
 	}
 	c, err := l.get(ctx, path)
@@ -293,7 +293,7 @@ func (d *Driver) Watch(ctx context.Context, name string, after uint64) (found dr
 		if err == nil && found.Version != after && (first || found.Version < after) {
 			// A server that lags behind shows an older value than the caller may have seen.
 			first = false
-			if err = l.sync(ctx, path); err == nil {
+			if err = l.catchUp(ctx, path); err == nil {
 				found, err = watched(ctx, l, path)
 			}
 		}

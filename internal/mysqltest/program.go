@@ -72,7 +72,7 @@ func (p program) settings(synced bool) []string {
 		line("log_error_suppression_list", "MY-014089"), // that its log is small
 	}
 	if !synced {
-		all = append(all, line("innodb_flush_method", "nosync"), line("sync_binlog", "0"))
+		all = append(all, line("innodb_flush_method", "nosync"))
 	}
 	return all
 }

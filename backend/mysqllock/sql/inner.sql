@@ -165,7 +165,7 @@ END;
 CREATE PROCEDURE {p}recover() SQL SECURITY INVOKER
 BEGIN
 	DECLARE v_longest BIGINT;
-	IF @@GLOBAL.innodb_flush_log_at_trx_commit <> 1 THEN
+	IF {forgets} THEN
 		IF NOT EXISTS (SELECT 1 FROM {p}boot WHERE one = 1) THEN
 			START TRANSACTION;
 			UPDATE {p}sessions SET gone = 1, ends = 0, ttl = 0;
@@ -182,7 +182,7 @@ CREATE PROCEDURE {p}frozen(p_now BIGINT, OUT p_until BIGINT) SQL SECURITY INVOKE
 BEGIN
 	DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
 	SET p_until = 0;
-	IF @@GLOBAL.innodb_flush_log_at_trx_commit <> 1 THEN
+	IF {forgets} THEN
 		SELECT until INTO p_until FROM {p}boot WHERE one = 1;
 	END IF;
 END;

@@ -14,7 +14,7 @@ exchange: BEGIN
 	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
 	DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
 	SET @interlock_ring = NULL;
-	IF @@GLOBAL.innodb_flush_log_at_trx_commit <> 1 THEN CALL {p}recover(); END IF;
+	IF {forgets} THEN CALL {p}recover(); END IF;
 
 	START TRANSACTION;
 	SELECT no, kind, capacity, last, granted, shift, used, tickets, waiting, unclean, watched, slow, id

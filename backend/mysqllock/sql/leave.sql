@@ -10,7 +10,7 @@ exchange: BEGIN
 	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
 	DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
 	SET @interlock_ring = NULL;
-	IF @@GLOBAL.innodb_flush_log_at_trx_commit <> 1 THEN CALL {p}recover(); END IF;
+	IF {forgets} THEN CALL {p}recover(); END IF;
 
 	START TRANSACTION;
 	SELECT no, capacity, last, granted, shift, used, waiting, unclean, watched, id, session, since
@@ -34,7 +34,7 @@ exchange: BEGIN
 
 	-- The short way from the only holder to the first in line, if that one is alive.
 	IF v_id IS NULL AND v_waiting > 0 AND v_used = v_capacity AND p_refuse = 0 AND NOT v_gone AND NOT v_watched
-			AND @@GLOBAL.innodb_flush_log_at_trx_commit = 1 THEN
+			AND NOT {forgets} THEN
 		SELECT n, id, units, hold, session, ends INTO v_heir, v_heir_id, v_units, v_hold, v_holder, v_own
 			FROM {p}tickets FORCE INDEX (PRIMARY) WHERE queue = v_no AND n > v_granted ORDER BY n LIMIT 1;
 		IF v_units = v_capacity AND v_hold = 0 AND v_own IS NULL THEN
