@@ -242,10 +242,13 @@ func (c *client) leaseOfWaiting(r driver.Request) *lease {
 func (l *lease) end() driver.Instant { return l.proof.Add(l.TTL()) }
 
 // renewFor renews the ticket again and again for d. A renewal in time must keep
-// it.
+// it: before the ticket ends, and before its session does, which may have begun
+// earlier.
 func (l *lease) renewFor(d time.Duration, each func(answer map[string]driver.Renewed)) {
 	l.t.Helper()
+	extended := l.opened
 	for stop := l.driver.Now().Add(d); l.driver.Now() < stop; {
+		sent := l.driver.Now()
 		answer, err := l.Renew(l.t.ctx, []driver.Ticket{l.ticket})
 		states := map[string]driver.Renewed{}
 		for _, r := range answer {
@@ -253,6 +256,9 @@ func (l *lease) renewFor(d time.Duration, each func(answer map[string]driver.Ren
 		}
 		r, ok := states[l.ticket.ID]
 		now := l.driver.Now()
+		if errors.Is(err, driver.ErrSession) {
+			l.t.inTime(l.driver, extended.Add(l.TTL()))
+		}
 		if err != nil || !ok || r.State != driver.Kept {
 			l.t.inTime(l.driver, l.end())
 			l.t.Fatalf("Renew in time, %v before the end: %+v, %v", l.end().Sub(now), r, err)
@@ -261,6 +267,7 @@ func (l *lease) renewFor(d time.Duration, each func(answer map[string]driver.Ren
 			l.t.Fatalf("Renew returned the proof %v at %v", r.Proof, now)
 		}
 		l.proof = max(l.proof, r.Proof) // each is a promise
+		extended = sent
 		if each != nil {
 			each(states)
 		}

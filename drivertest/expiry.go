@@ -71,6 +71,24 @@ var expiryOfAWaitingTicket = rule{
 	},
 }
 
+// While something is free, whoever is first in line and needs more than that holds up
+// those behind who would fit: only as long as its session lives.
+var expiryOfAWaiterThatDoesNotFit = rule{
+	name: "ExpiryOfAWaiterThatDoesNotFit",
+	says: []string{expires, firstCome},
+	check: func(t *trial) {
+		a, dead, b := t.client(), t.mortal(), t.client()
+		held := a.hold(permits("q", 2, 3))
+		dead.wait(permits("q", 2, 3))
+		small := b.wait(permits("q", 1, 3))
+		b.beat(small)
+		start := b.driver.Now()
+		small = b.await(small)
+		t.Logf("a waiter of a dead session passed in %v (TTL %v)", b.driver.Now().Sub(start), dead.TTL())
+		t.stands(b.driver, "q", []driver.Ticket{held, small}, nil)
+	},
+}
+
 // Many waiters of a dead session in front hold up nobody for longer than one.
 var expiryOfManyInARow = rule{
 	name: "ExpiryOfManyInARow",

@@ -32,7 +32,7 @@ var rules = []rule{
 	shrinkNeverGrows,
 	expiryOfAHeldTicket,
 	expiryOfAWaitingTicket,
-	expiryOfManyInARow,
+	expiryOfManyInARow, expiryOfAWaiterThatDoesNotFit,
 	renewExtends,
 	renewOfAWaitingTicket,
 	proof,

@@ -4,12 +4,17 @@ import (
 	"context"
 	"database/sql"
 	"slices"
+	"strings"
 
 	"github.com/interlock-go/interlock/internal/sqlqueue"
 )
 
-// line is a queue's number, and the largest number that was granted in it.
-type line struct{ no, granted int64 }
+// line is a queue's number, the largest number that was granted in it, and whether
+// something is free there.
+type line struct {
+	no, granted int64
+	free        bool
+}
 
 // waiter is a ticket that waits, as one statement has seen it.
 type waiter struct {
@@ -24,6 +29,10 @@ type waiter struct {
 type front struct {
 	ns  []int64       // of the first {most} that wait
 	due sql.NullInt64 // when the first of those that hold ends
+
+	// When the first in line ends, while something is free that is too little for it: until
+	// then it is in the way of those behind.
+	head sql.NullInt64
 }
 
 // lookAhead finds out who is near the front: {most} at most learn when a holder ends.
@@ -53,9 +62,13 @@ func (s *store) lookAhead(ctx context.Context, waits []waiter, into []sqlqueue.S
 			continue
 		}
 		st := &into[w.i]
-		if st.Ahead = ahead; f.due.Valid {
-			st.Again = micros(max(1, f.due.Int64-w.now))
-			st.More = f.due.Int64 <= w.now || ahead == 0 && w.fits
+		due := f.due
+		if ahead > 0 && f.head.Valid && due.Valid {
+			due.Int64 = min(due.Int64, f.head.Int64)
+		}
+		if st.Ahead = ahead; due.Valid {
+			st.Again = micros(max(1, due.Int64-w.now))
+			st.More = due.Int64 <= w.now || ahead == 0 && w.fits
 		} else { // nothing is granted for a while, or somebody is about to
 			st.Again, st.More = lookSoon, ahead == 0
 		}
@@ -67,31 +80,44 @@ func (s *store) lookAhead(ctx context.Context, waits []waiter, into []sqlqueue.S
 const perAhead = 50
 
 const (
-	firstInLine = `(SELECT ? AS i, n, NULL AS due FROM {p}tickets FORCE INDEX (PRIMARY) WHERE queue = ? AND n > ? ORDER BY n LIMIT {most})`
-	firstToEnd  = `(SELECT ?, NULL, MIN(COALESCE(h.ends, GREATEST(s.ends, h.since + s.ttl), 0))
-	FROM {p}tickets h FORCE INDEX (PRIMARY) LEFT JOIN {p}sessions s ON s.id = h.session WHERE h.queue = ? AND h.n <= ?)`
+	firstInLine = `(SELECT ? AS i, n, NULL AS due, 0 AS waits FROM {p}tickets FORCE INDEX (PRIMARY) WHERE queue = ? AND n > ? ORDER BY n LIMIT {most})`
+	firstToEnd  = `(SELECT ?, NULL, MIN(` + endOfTicket + `), 0
+	FROM {p}tickets t FORCE INDEX (PRIMARY) LEFT JOIN {p}sessions s ON s.id = t.session WHERE t.queue = ? AND t.n <= ?)`
+	endOfFirst = `(SELECT ?, NULL, ` + endOfTicket + `, 1
+	FROM (SELECT * FROM {p}tickets FORCE INDEX (PRIMARY) WHERE queue = ? AND n > ? ORDER BY n LIMIT 1) t LEFT JOIN {p}sessions s ON s.id = t.session)`
+
+	endOfTicket = `COALESCE(t.ends, GREATEST(s.ends, t.since + s.ttl), 0)`
 )
 
 func (s *store) fronts(ctx context.Context, lines []line, into map[line]*front) error {
+	var parts []string
 	var args []any
 	for i, l := range lines {
+		parts = append(parts, firstInLine, firstToEnd)
 		args = append(args, i, l.no, l.granted, i, l.no, l.granted)
+		if l.free {
+			parts = append(parts, endOfFirst)
+			args = append(args, i, l.no, l.granted)
+		}
 	}
-	text := list(len(lines), firstInLine+" UNION ALL "+firstToEnd, " UNION ALL ")
 	begin := func() {
 		for _, l := range lines {
 			*into[l] = front{}
 		}
 	}
-	return s.rows(ctx, text, args, begin, func(r *sql.Rows) error {
+	return s.rows(ctx, strings.Join(parts, " UNION ALL "), args, begin, func(r *sql.Rows) error {
 		var i int
+		var waits bool
 		var n, due sql.NullInt64
-		if err := r.Scan(&i, &n, &due); err != nil {
+		if err := r.Scan(&i, &n, &due, &waits); err != nil {
 			return err
 		}
-		if f := into[lines[i]]; n.Valid {
+		switch f := into[lines[i]]; {
+		case n.Valid:
 			f.ns = append(f.ns, n.Int64)
-		} else {
+		case waits:
+			f.head = due
+		default:
 			f.due = due
 		}
 		return nil

@@ -87,7 +87,7 @@ func (s *store) look(ctx context.Context, session string, tickets []sqlqueue.Ref
 				st.Token = uint64(token.Int64)
 			}
 		} else {
-			waits = append(waits, waiter{i, line{no, granted}, n.Int64, now, units.Int64 <= capacity-used})
+			waits = append(waits, waiter{i, line{no, granted, used < capacity}, n.Int64, now, units.Int64 <= capacity-used})
 		}
 		into[i] = st
 		return nil
