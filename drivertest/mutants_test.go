@@ -309,7 +309,7 @@ var mutants = []struct {
 			return s.Session.Shrink(ctx, s.real(t), units)
 		},
 	}},
-	{"nothing expires", "ExpiryOfAHeldTicket ExpiryOfAWaitingTicket ExpiryOfManyInARow SessionDeath RenewOnlyWhatIsKnown Proof Inherited CloseWithOpenSessions Follow", mutant{
+	{"nothing expires", "ExpiryOfAHeldTicket ExpiryOfAWaitingTicket ExpiryOfManyInARow ExpiryOfAWaiterThatDoesNotFit SessionDeath RenewOnlyWhatIsKnown Proof Inherited CloseWithOpenSessions Follow", mutant{
 		open: func(d *broken, ctx context.Context, o driver.SessionOptions) (driver.Session, error) {
 			asked := o.TTL
 			o.TTL = 100 * limit

@@ -5,8 +5,10 @@ package main
 import (
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -37,6 +39,13 @@ func (t tests) Run() int {
 	binDir, err = os.MkdirTemp("", "interlock-test-")
 	must(err)
 	defer os.RemoveAll(binDir)
+	// Under nohup commands ignore, as they should, signals that tests send to them. What
+	// is caught here is not ignored there.
+	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT} {
+		if signal.Ignored(s) {
+			signal.Notify(make(chan os.Signal, 1), s)
+		}
+	}
 	return t.m.Run()
 }
 
