@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
@@ -25,6 +26,9 @@ type store struct {
 	walk   walk
 	crowds crowds
 
+	texts  sync.Map     // SQL with the names of this driver's tables, by what it was made of
+	texted atomic.Int64 // how many
+
 	mu      sync.Mutex
 	greeted map[any]bool // connections, as the MySQL driver has them; true: they may take the short way
 }
@@ -35,7 +39,22 @@ func (s *store) Close() {
 	}
 }
 
-func (s *store) sql(text string) string { return expand(text, s.prefix) }
+// mostTexts bounds the statements that are remembered: some are as long as what they
+// are asked about.
+const mostTexts = 500
+
+func (s *store) sql(text string) string {
+	if made, ok := s.texts.Load(text); ok {
+		return made.(string)
+	}
+	made := expand(text, s.prefix)
+	if s.texted.Add(1) > mostTexts {
+		s.texted.Store(0)
+		s.texts.Clear()
+	}
+	s.texts.Store(text, made)
+	return made
+}
 
 // tries bounds how often an exchange is made again that has got into the way of another.
 const tries = 20
