@@ -33,7 +33,7 @@ WHERE q.name = ? AND q.tickets = 0 AND q.granted = q.last AND q.shift = 0 AND q.
 WHERE q.name = ? AND q.id = ? AND q.session = ? AND q.shift = 0 AND q.watched = 0 AND ` + alive
 )
 
-// join makes a ticket that is held at once and alone.
+// shortJoin makes a ticket that is held at once and alone.
 func (s *store) shortJoin(ctx context.Context, j *sqlqueue.Join) (token uint64, ok bool, err error) {
 	if j.Retry || j.Hold > 0 || s.crowds.has(j.Queue) {
 		return 0, false, nil
