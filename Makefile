@@ -66,6 +66,7 @@ cross:
 unit:
 	$(TOOLS) $(GO) build -o ../../bin/gotestsum gotest.tools/gotestsum
 	CGO_ENABLED=1 bin/gotestsum --format pkgname -- -race -timeout 30m $(TESTFLAGS) work
+	cd bench && GOWORK=off $(GO) test $(TESTFLAGS) ./workload
 
 # The modules of this tree as a release: tagged, packed, installed, used.
 install:

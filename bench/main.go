@@ -45,6 +45,7 @@ var (
 	repeat     = flag.Int("repeat", 3, "repetitions of each measurement, alternating; the median counts")
 	timed      = flag.Duration("time", time.Second, "how long each contender runs in W1 to W4, in each repetition")
 	limit      = flag.Duration("limit", 15*time.Second, "how long those who wait may take to get through")
+	grace      = flag.Duration("grace", 2*time.Minute, "how much longer a contender may take in all before it is left behind as hung")
 	waiters    = flag.Int("waiters", 1000, "waiters of W5: 1000, 5000, 10000")
 	clients    = flag.Int("clients", 1000, "clients that the waiters of W5 share, if they are more")
 	leases     = flag.Int("leases", 10000, "leases of W8")
@@ -74,8 +75,8 @@ func main() {
 }
 
 func bench(ctx context.Context) error {
-	if min(*repeat, *waiters, *clients, *leases) < 1 || min(*timed, *limit) <= 0 {
-		return errors.New("-repeat, -waiters, -clients, -leases, -time and -limit have to be positive")
+	if min(*repeat, *waiters, *clients, *leases) < 1 || min(*timed, *limit, *grace) <= 0 {
+		return errors.New("-repeat, -waiters, -clients, -leases, -time, -limit and -grace have to be positive")
 	}
 	all := slices.Clone(onSQLite)
 	var suites []*suite

@@ -105,8 +105,11 @@ func (r *report) results(w workload.Workload, contenders []workload.Contender, m
 			cells = append(cells, verdict(m, check))
 		}
 		settings := contenders[i].Settings
-		if m.Failed != "" {
+		switch {
+		case m.Failed != "":
 			settings = "failed: " + m.Failed
+		case m.Hung != "":
+			settings = "hung: " + m.Hung
 		}
 		r.line(append(cells, settings)...)
 	}
@@ -137,6 +140,8 @@ func verdict(m workload.Result, check string) string {
 	switch {
 	case m.Failed != "":
 		return "–"
+	case m.Hung != "" && (len(m.Wrong) == 0 || check != workload.Exclusion):
+		return "**hung**"
 	case check == workload.Served && m.Stuck != "":
 		return "**" + m.Stuck + " left**"
 	case check == workload.Served:

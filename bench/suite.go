@@ -65,7 +65,7 @@ func (s *suite) run(ctx context.Context, w workload.Workload, r *report) error {
 		}
 	}
 	e := workload.Env{
-		Backend: s.Name, Server: s.server, Time: *timed, Limit: *limit,
+		Backend: s.Name, Server: s.server, Time: *timed, Limit: *limit, Grace: *grace,
 		Waiters: *waiters, Clients: *clients, Leases: *leases, Settle: s.Settle,
 	}
 	rounds := *repeat
@@ -77,7 +77,7 @@ func (s *suite) run(ctx context.Context, w workload.Workload, r *report) error {
 	results := make([][]workload.Result, len(contenders))
 	for n := range rounds {
 		for i, c := range contenders {
-			if n > 0 && (results[i][0].Failed != "" || results[i][0].Stuck != "") {
+			if slices.ContainsFunc(results[i], func(r workload.Result) bool { return !r.Finished() }) {
 				continue
 			}
 			e := e
@@ -117,6 +117,9 @@ func mistakes(m workload.Result) string {
 	all := slices.Clone(m.Wrong)
 	if m.Stuck != "" {
 		all = append(all, "left waiting: "+m.Stuck)
+	}
+	if m.Hung != "" {
+		all = append(all, "hung: "+m.Hung)
 	}
 	if m.Failed != "" {
 		all = append(all, m.Failed)

@@ -37,7 +37,7 @@ type worker struct {
 	s       Shape
 	grants  int64           // within the time
 	gaps    []time.Duration // of the hand-offs among them
-	wrong   []error
+	seen    *mistakes
 	failure error
 }
 
@@ -51,9 +51,7 @@ func (w *worker) work(ctx context.Context, stop *atomic.Bool) {
 			return
 		}
 		v, gap, handed, err := w.arena.enter(w.id, h, now)
-		if err != nil {
-			w.wrong = append(w.wrong, err)
-		}
+		w.seen.note(err)
 		if !stop.Load() {
 			w.grants++
 			if handed {
@@ -63,9 +61,7 @@ func (w *worker) work(ctx context.Context, stop *atomic.Bool) {
 		if w.s.Hold > 0 {
 			time.Sleep(w.s.Hold)
 		}
-		if err := v.leave(time.Now()); err != nil {
-			w.wrong = append(w.wrong, err)
-		}
+		w.seen.note(v.leave(time.Now()))
 		if err := h.Release(); err != nil {
 			w.failure = fmt.Errorf("release: %w", err)
 			return
@@ -100,7 +96,7 @@ func contest(ctx context.Context, c Contender, e Env, s Shape, r *Result) error 
 	workers := make([]*worker, s.Workers)
 	for i := range workers {
 		at := i % s.Names
-		workers[i] = &worker{id: i, s: s, arena: &arenas[at], lock: clients[i%s.Clients].Lock(fmt.Sprintf("%s/%d", name, at))}
+		workers[i] = &worker{id: i, s: s, seen: e.seen, arena: &arenas[at], lock: clients[i%s.Clients].Lock(fmt.Sprintf("%s/%d", name, at))}
 	}
 	// Connections are made and scripts are loaded before the clock runs.
 	err = together(s.Workers, min(s.Workers, 64), func(i int) error {
@@ -153,9 +149,6 @@ func contest(ctx context.Context, c Contender, e Env, s Shape, r *Result) error 
 	for _, w := range workers {
 		f.Each = append(f.Each, w.grants)
 		f.Gaps = append(f.Gaps, w.gaps...)
-		for _, err := range w.wrong {
-			f.Wrong = append(f.Wrong, err.Error())
-		}
 		if w.failure != nil && r.Stuck == "" {
 			f.Wrong = append(f.Wrong, w.failure.Error())
 		}

@@ -22,7 +22,6 @@ type waiter struct {
 	ticket  string
 	at      time.Time // of the grant
 	gap     time.Duration
-	wrong   []error
 	failure error
 }
 
@@ -85,7 +84,7 @@ func drainCrowd(ctx context.Context, c Contender, e Env, r *Result) error {
 		go func() {
 			defer cancel()
 			ready.Add(1)
-			crowd[i].wait(mine, i, clients[i%len(clients)].Lock(name), a)
+			crowd[i].wait(mine, i, clients[i%len(clients)].Lock(name), a, e.seen)
 			done <- i
 		}()
 	}
@@ -100,9 +99,7 @@ func drainCrowd(ctx context.Context, c Contender, e Env, r *Result) error {
 	if err != nil {
 		return err
 	}
-	if err := v.leave(time.Now()); err != nil {
-		r.wrong("%v", err)
-	}
+	e.seen.note(v.leave(time.Now()))
 	if err := first.Release(); err != nil {
 		return fmt.Errorf("the first release: %w", err)
 	}
@@ -209,7 +206,7 @@ func lineUp(ctx context.Context, e Env, holder Client, clients int, name string,
 	}
 }
 
-func (w *waiter) wait(ctx context.Context, i int, lock Lock, a *arena) {
+func (w *waiter) wait(ctx context.Context, i int, lock Lock, a *arena, seen *mistakes) {
 	h, err := lock(ctx)
 	w.at = time.Now()
 	if err != nil {
@@ -218,15 +215,11 @@ func (w *waiter) wait(ctx context.Context, i int, lock Lock, a *arena) {
 	}
 	v, gap, _, err := a.enter(i, h, w.at)
 	w.gap = gap
-	if err != nil {
-		w.wrong = append(w.wrong, err)
-	}
+	seen.note(err)
 	if id, ok := h.(identified); ok {
 		w.ticket = id.Ticket()
 	}
-	if err := v.leave(time.Now()); err != nil {
-		w.wrong = append(w.wrong, err)
-	}
+	seen.note(v.leave(time.Now()))
 	if err := h.Release(); err != nil {
 		w.failure = fmt.Errorf("release: %w", err)
 	}
@@ -237,9 +230,6 @@ func judge(r *Result, crowd []waiter, lined []string) {
 	served := make([]*waiter, 0, len(crowd))
 	for i := range crowd {
 		w := &crowd[i]
-		for _, err := range w.wrong {
-			r.wrong("%v", err)
-		}
 		switch {
 		case w.failure == nil:
 			gaps = append(gaps, w.gap)

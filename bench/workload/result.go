@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -21,12 +22,17 @@ type Result struct {
 	Wrong []string `json:"wrong,omitempty"`
 	// Stuck says who was still waiting when the limit was reached.
 	Stuck string `json:"stuck,omitempty"`
+	// Hung says after what time a contender was left behind that came to no end.
+	Hung string `json:"hung,omitempty"`
 	// Failed is why there are no figures.
 	Failed string `json:"failed,omitempty"`
 }
 
 // Bad reports whether the contender did something wrong.
-func (r *Result) Bad() bool { return len(r.Wrong) > 0 || r.Stuck != "" || r.Failed != "" }
+func (r *Result) Bad() bool { return len(r.Wrong) > 0 || !r.Finished() }
+
+// Finished reports whether the contender came to an end, with all that it was to do.
+func (r *Result) Finished() bool { return r.Stuck == "" && r.Hung == "" && r.Failed == "" }
 
 func (r *Result) set(figure string, value float64) {
 	if math.IsNaN(value) || math.IsInf(value, 0) {
@@ -38,9 +44,12 @@ func (r *Result) set(figure string, value float64) {
 	r.Figures[figure] = value
 }
 
-// wrong notes a mistake; of many, the first ones say enough.
+// enough are the first ones of many mistakes.
+const enough = 5
+
+// wrong notes a mistake.
 func (r *Result) wrong(format string, args ...any) {
-	if len(r.Wrong) < 5 {
+	if len(r.Wrong) < enough {
 		r.Wrong = append(r.Wrong, fmt.Sprintf(format, args...))
 	}
 }
@@ -56,7 +65,7 @@ type Column struct {
 // its own, each mistake counts.
 func Median(results []Result) Result {
 	m := results[0]
-	m.Figures, m.Wrong, m.Stuck, m.Failed = nil, nil, "", ""
+	m.Figures, m.Wrong, m.Stuck, m.Hung, m.Failed = nil, nil, "", "", ""
 	values := map[string][]float64{}
 	for _, r := range results {
 		for figure, value := range r.Figures {
@@ -65,12 +74,7 @@ func Median(results []Result) Result {
 		for _, w := range r.Wrong {
 			m.wrong("%s", w)
 		}
-		if r.Stuck != "" {
-			m.Stuck = r.Stuck
-		}
-		if r.Failed != "" {
-			m.Failed = r.Failed
-		}
+		m.Stuck, m.Hung, m.Failed = cmp.Or(r.Stuck, m.Stuck), cmp.Or(r.Hung, m.Hung), cmp.Or(r.Failed, m.Failed)
 	}
 	for figure, v := range values {
 		slices.Sort(v)

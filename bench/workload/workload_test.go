@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -33,6 +34,7 @@ func run(t *testing.T, name string, c workload.Contender) workload.Result {
 		if w.Name == name {
 			return w.Run(t.Context(), c, workload.Env{
 				Backend: "test", Server: &still{}, Time: 50 * time.Millisecond, Limit: 2 * time.Second,
+				Grace: time.Minute, Leases: 10,
 				Waiters: 100, Clients: 100,
 			})
 		}
@@ -65,6 +67,7 @@ type fake struct {
 	mu   sync.Mutex
 	free map[string]chan struct{}
 	bad  string
+	last atomic.Uint64 // token
 }
 
 func (f *fake) Open(context.Context, workload.Options) (workload.Client, error) { return f, nil }
@@ -82,7 +85,7 @@ func (f *fake) Lock(name string) workload.Lock {
 	return func(ctx context.Context) (workload.Held, error) {
 		select {
 		case <-free:
-			return &fakeHeld{f: f, free: free}, nil
+			return &fakeHeld{f: f, name: name, free: free}, nil
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
@@ -91,6 +94,7 @@ func (f *fake) Lock(name string) workload.Lock {
 
 type fakeHeld struct {
 	f    *fake
+	name string
 	free chan struct{}
 }
 
@@ -98,15 +102,14 @@ func (h *fakeHeld) Token() uint64 {
 	if h.f.bad == "token" {
 		return 7
 	}
-	return uint64(time.Now().UnixNano())
+	return h.f.last.Add(1)
 }
 
 func (h *fakeHeld) Release() error {
-	switch h.f.bad {
-	case "forgets":
-		h.f.bad = "forgotten"
+	switch {
+	case h.f.bad == "forgets" && !strings.Contains(h.name, "/warm"):
 		return nil // nobody is woken
-	case "lost":
+	case h.f.bad == "lost":
 		return errors.New("lost")
 	}
 	h.free <- struct{}{}
