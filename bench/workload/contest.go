@@ -107,7 +107,7 @@ func contest(ctx context.Context, c Contender, e Env, s Shape, r *Result) error 
 		return h.Release()
 	})
 	if err == nil && s.Names < s.Workers {
-		err = waitOnce(ctx, clients, s, name+"/warm")
+		err = waitOnce(ctx, clients, s, name+"/once")
 	}
 	if err != nil {
 		return err
@@ -158,6 +158,7 @@ func contest(ctx context.Context, c Contender, e Env, s Shape, r *Result) error 
 }
 
 // waitOnce has everybody wait for a moment: some open a connection for that.
+// On ZooKeeper no other lock may be below that of the name.
 func waitOnce(ctx context.Context, clients []Client, s Shape, name string) error {
 	h, err := clients[0].Lock(name)(ctx)
 	if err != nil {

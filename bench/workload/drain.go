@@ -58,7 +58,7 @@ func drainCrowd(ctx context.Context, c Contender, e Env, r *Result) error {
 		return err
 	}
 	if c.Rehearsed {
-		if err := waitOnce(ctx, clients, Shape{Clients: len(clients), Workers: len(clients)}, name+"/warm"); err != nil {
+		if err := waitOnce(ctx, clients, Shape{Clients: len(clients), Workers: len(clients)}, name+"/once"); err != nil {
 			return err
 		}
 	}
