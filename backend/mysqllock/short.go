@@ -47,7 +47,7 @@ func (s *store) shortJoin(ctx context.Context, j *sqlqueue.Join) (token uint64, 
 
 // shortLeave removes the only ticket of a queue, if no Join of it can come any more.
 func (s *store) shortLeave(ctx context.Context, l *sqlqueue.Leave) (ok bool, err error) {
-	if l.Refuse > 0 || s.crowds.has(l.Queue) {
+	if l.Refuse > 0 || l.Waited || s.crowds.has(l.Queue) { // who has waited has a row of its own
 		return false, nil
 	}
 	made, err := s.alone(ctx, shortLeave, !l.Clean, []byte(l.Queue), id(l.ID), id(l.Session), id(l.Session))

@@ -23,6 +23,7 @@ type Driver struct {
 	cancel    context.CancelFunc
 	tasks     sync.WaitGroup
 	exchanges atomic.Uint64
+	took      atomic.Int64   // the time of the last exchange that has succeeded, in nanoseconds
 	settling  coalesce.Tasks // by name of the queue
 	wake      wake
 	topics    *follow.Topics
@@ -124,7 +125,12 @@ func (d *Driver) do(ctx context.Context, exchange func(context.Context) error) e
 		}
 	}
 	d.exchanges.Add(1)
-	return d.failed(ctx, exchange(call))
+	began := driver.Now()
+	err := exchange(call)
+	if err == nil {
+		d.took.Store(int64(driver.Now().Sub(began)))
+	}
+	return d.failed(ctx, err)
 }
 
 // heartbeat marks exchanges for which a connection is kept free.

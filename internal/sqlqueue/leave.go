@@ -17,7 +17,7 @@ func (s *session) Leave(ctx context.Context, t driver.Ticket, clean bool) error 
 	if err := checkRef(l.Ref); err != nil {
 		return err
 	}
-	l.Refuse = s.refuse(l.Ref)
+	l.Refuse, l.Waited = s.leaving(l.Ref)
 	left, err := ask(ctx, s.d, func(ctx context.Context) (Left, error) { return s.d.store.Leave(ctx, l) })
 	if err == nil && left.More {
 		defer s.d.settle(t.Queue)
@@ -28,19 +28,21 @@ func (s *session) Leave(ctx context.Context, t driver.Ticket, clean bool) error 
 	return s.heard(err)
 }
 
-// refuse is for how long a Join with the ID of a ticket that does not stand is to be
-// refused: a Join of this session may still be under way.
-func (s *session) refuse(t Ref) time.Duration {
+// leaving says for how long a Join with the ID of a ticket that does not stand is to be
+// refused, since a Join of this session may still be under way, and whether the ticket
+// has waited.
+func (s *session) leaving(t Ref) (refuse time.Duration, waited bool) {
 	s.d.mu.Lock()
 	defer s.d.mu.Unlock()
 	p := s.d.places[t.ID]
+	waited = p != nil && p.waited
 	switch {
 	case p == nil && s.left.Has(t.ID),
 		p != nil && (p.s != s || p.queue != t.Queue),
 		p != nil && p.joining == 0 && !p.doubt:
-		return 0
+		return 0, waited
 	}
-	return s.ttl
+	return s.ttl, waited
 }
 
 func (s *session) hasLeft(t Ref) {

@@ -17,6 +17,7 @@ type place struct {
 	joining   int            // Joins under way
 	doubt     bool           // a Join without an answer may still come
 	told      bool           // Join or Await has said that it is held
+	waited    bool           // the database has said that it waits
 	token     uint64
 	inherited bool
 	hold      time.Duration  // the length of its fixed time, if it has, or gets, one
@@ -73,6 +74,7 @@ func (p *place) isHeld(token uint64, inherited bool) {
 // seen takes note of what the database said of a ticket that stands, in answer to a
 // question that was sent then.
 func (p *place) seen(st Standing, sent driver.Instant) {
+	p.waited = p.waited || st.State == Waits
 	if p.fixed = st.Fixed; st.Fixed && st.Hold > 0 {
 		p.hold = st.Hold
 	}

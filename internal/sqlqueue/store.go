@@ -124,6 +124,7 @@ type Leave struct {
 	Ref
 	Session string
 	Clean   bool
+	Waited  bool          // it was not granted by its Join: then others were there
 	Refuse  time.Duration // for how long a Join with this ID is refused if the ticket does not stand
 }
 

@@ -27,6 +27,7 @@ type wake struct {
 const (
 	linger      = 10 * time.Second // for how long it listens for nobody
 	leastLook   = 5 * time.Millisecond
+	share       = 10 // looks take at most one part in so many of the time
 	mostLook    = 5 * time.Second
 	lookTimeout = 5 * time.Second
 )
@@ -146,7 +147,8 @@ func (w *wake) is(up, never bool) {
 	w.never = w.never || never
 }
 
-// poll looks at what waits, less and less often, while nothing listens.
+// poll looks at what waits, less and less often, while nothing listens. Where exchanges
+// take long, many may be looking: each of them would make it slower for all.
 func (d *Driver) poll(ctx context.Context) {
 	w := &d.wake
 	pause := leastLook
@@ -160,7 +162,8 @@ func (d *Driver) poll(ctx context.Context) {
 		w.mu.Unlock()
 		var timer <-chan time.Time
 		if !rest {
-			timer = time.After(min(pause/2+rand.N(pause), most))
+			slow := share * time.Duration(d.took.Load())
+			timer = time.After(min(max(pause/2+rand.N(pause), slow), most))
 		}
 		select {
 		case <-timer:
