@@ -43,12 +43,13 @@ func (d *Driver) Swap(ctx context.Context, s driver.Swap) (driver.Cell, error) {
 
 // Watch waits for another version of a cell.
 func (d *Driver) Watch(ctx context.Context, name string, after uint64) (driver.Cell, error) {
-	c, err := d.Load(ctx, name)
+	var p patience
+	c, err := patiently(ctx, &p, func(ctx context.Context) (driver.Cell, error) { return d.Load(ctx, name) })
 	if err == nil && c.Version != after || driver.IsPermanent(err) {
 		return c, err
 	}
 	defer d.attend()()
 	return d.topics.Cell(ctx, name, after, func(*follow.Topic) (driver.Cell, error) {
-		return d.load(ctx, name, d.channel)
+		return patiently(ctx, &p, func(ctx context.Context) (driver.Cell, error) { return d.load(ctx, name, d.channel) })
 	})
 }

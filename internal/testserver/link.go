@@ -46,6 +46,7 @@ type link struct {
 	client  net.Conn
 	gone    chan struct{} // closed by cut
 	cutOnce sync.Once
+	frozen  atomic.Bool
 }
 
 func (k *link) run() {
@@ -99,7 +100,12 @@ func (k *link) dial() (net.Conn, error) {
 func (k *link) cut() { k.cutOnce.Do(func() { close(k.gone) }) }
 
 // pass waits while bytes are held back. It says no if the connection is cut.
-func (k *link) pass() bool { return k.wait(k.proxy.gate()) }
+func (k *link) pass() bool {
+	if k.frozen.Load() {
+		<-k.gone
+	}
+	return k.wait(k.proxy.gate())
+}
 
 func (k *link) wait(until <-chan struct{}) bool {
 	select {

@@ -112,6 +112,15 @@ func (p *Proxy) Hang() {
 	}
 }
 
+// Freeze is Hang for ever, for the connections that there are: new ones work.
+func (p *Proxy) Freeze() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for k := range p.links {
+		k.frozen.Store(true)
+	}
+}
+
 // Resume lets the bytes flow again, first those that were held back.
 func (p *Proxy) Resume() {
 	p.mu.Lock()
