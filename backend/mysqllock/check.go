@@ -156,7 +156,7 @@ func (s *store) checkWaking(ctx context.Context, _ variables) driver.Finding {
 		return doctor.Warn(waking, "use a connection to one server, without a proxy that spreads statements",
 			"a lock that one connection has is not seen by another (%v)", err)
 	}
-	if _, err := s.exec(ctx, "KILL QUERY "+strconv.FormatInt(id.Int64, 10)); err != nil {
+	if err := s.exec(ctx, "KILL QUERY "+strconv.FormatInt(id.Int64, 10)); err != nil {
 		return doctor.Warn(waking, "let all clients use the same user", "the statement of another connection may not be ended: %v", err)
 	}
 	return doctor.Fine("those that wait can be woken")

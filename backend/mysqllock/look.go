@@ -172,7 +172,7 @@ func (s *store) read(ctx context.Context, where string, args ...any) (all []sqlq
 
 func (s *store) Read(ctx context.Context, queue, channel string) (sqlqueue.Reading, error) {
 	if channel != "" {
-		if _, err := s.exec(ctx, "CALL {p}watch(5,?,?)", []byte(queue), []byte(channel)); err != nil {
+		if err := s.exec(ctx, "CALL {p}watch(5,?,?)", []byte(queue), []byte(channel)); err != nil {
 			return sqlqueue.Reading{}, err
 		}
 	}

@@ -18,19 +18,24 @@ import (
 // The statement does not know the time at which it gets the queue's lock, only that of
 // its beginning, with which it compares: so it can only refuse more, and say an earlier
 // time than is true. No column is computed from one that is set before it, since
-// sql_mode decides which value that has then. The session is looked up by a value that is
-// only known with the queue's row: were it locked before that, heartbeats would wait for
-// whatever this statement waits for.
+// sql_mode decides which value that has then.
 const (
-	alive = `(SELECT s.ends FROM {p}sessions s FORCE INDEX (PRIMARY) WHERE s.id = IF(q.tickets < 2, CAST(? AS BINARY), NULL) AND s.gone = 0 LOCK IN SHARE MODE) > {now}`
-
 	shortJoin = `UPDATE {p}queues q SET q.kind = ?, q.capacity = ?, q.used = ?, q.id = ?, q.session = ?, q.note = ?, q.tickets = 1, q.since = {now},
 	q.last = LAST_INSERT_ID(GREATEST(q.last + 1, {now} DIV 10)), q.granted = GREATEST(q.granted + 1, {now} DIV 10)
 WHERE q.name = ? AND q.tickets = 0 AND q.granted = q.last AND q.shift = 0 AND q.last < {maxtoken} - 2
-	AND q.unclean = 0 AND q.watched = 0 AND q.slow <= {now} AND ` + alive
+	AND q.unclean = 0 AND q.watched = 0 AND q.slow <= {now} AND `
 
 	shortLeave = `UPDATE {p}queues q SET q.unclean = IF(q.used = q.capacity, ?, q.unclean), q.used = 0, q.tickets = 0, q.id = NULL, q.session = NULL, q.note = NULL
-WHERE q.name = ? AND q.id = ? AND q.session = ? AND q.shift = 0 AND q.watched = 0 AND ` + alive
+WHERE q.name = ? AND q.id = ? AND q.session = ? AND q.shift = 0 AND q.watched = 0 AND `
+)
+
+// The end of both: the session is not over. It is looked up by a value that is only known
+// with the queue's row: were it locked before that, heartbeats would wait for whatever
+// this statement waits for. If this client knows an end that the session has at least, it
+// is not looked up: see lives.
+const (
+	looked = `(SELECT s.ends FROM {p}sessions s FORCE INDEX (PRIMARY) WHERE s.id = IF(q.tickets < 2, CAST(? AS BINARY), NULL) AND s.gone = 0 LOCK IN SHARE MODE) > {now}`
+	known  = `? > {now}`
 )
 
 // shortJoin makes a ticket that is held at once and alone.
@@ -38,7 +43,7 @@ func (s *store) shortJoin(ctx context.Context, j *sqlqueue.Join) (token uint64, 
 	if j.Retry || j.Hold > 0 || s.crowds.has(j.Queue) {
 		return 0, false, nil
 	}
-	made, err := s.alone(ctx, shortJoin, []byte(j.Kind), j.Capacity, j.Units, id(j.ID), id(j.Session), notNil(j.Note), []byte(j.Queue), id(j.Session))
+	made, err := s.alone(ctx, j.Session, shortJoin, []byte(j.Kind), j.Capacity, j.Units, id(j.ID), id(j.Session), notNil(j.Note), []byte(j.Queue))
 	if err != nil {
 		return 0, false, err
 	}
@@ -50,7 +55,7 @@ func (s *store) shortLeave(ctx context.Context, l *sqlqueue.Leave) (ok bool, err
 	if l.Refuse > 0 || l.Waited || s.crowds.has(l.Queue) { // who has waited has a row of its own
 		return false, nil
 	}
-	made, err := s.alone(ctx, shortLeave, !l.Clean, []byte(l.Queue), id(l.ID), id(l.Session), id(l.Session))
+	made, err := s.alone(ctx, l.Session, shortLeave, !l.Clean, []byte(l.Queue), id(l.ID), id(l.Session))
 	if err == nil && made.changed == 0 {
 		s.crowds.add(l.Queue)
 	}
@@ -59,13 +64,16 @@ func (s *store) shortLeave(ctx context.Context, l *sqlqueue.Leave) (ok bool, err
 
 // alone makes an exchange of one such statement, which changes nothing if the connection
 // may not take the short way.
-func (s *store) alone(ctx context.Context, text string, args ...any) (made result, err error) {
-	text = s.sql(text)
-	err = s.exchangeIf(ctx, func(c *sql.Conn, short bool) error {
-		if !short {
+func (s *store) alone(ctx context.Context, session, text string, args ...any) (made result, err error) {
+	err = s.exchangeIf(ctx, func(c *sql.Conn, l link) error {
+		if !l.short {
 			return nil
 		}
-		return made.read(c.ExecContext(ctx, text, args...))
+		condition, arg := looked, any(id(session))
+		if ends, ok := s.lives.ends(session, l.since); ok {
+			condition, arg = known, ends
+		}
+		return made.read(c.ExecContext(ctx, s.sql(text+condition), append(args, arg)...))
 	})
 	return made, err
 }

@@ -47,31 +47,42 @@ func waitsForRow(t *testing.T, s *mysqltest.Server) {
 	})
 }
 
-// Promise: a heartbeat does not wait for a Join or a Leave that waits for its queue.
+// Promise: a heartbeat does not wait for a Join or a Leave that waits for its queue, also on
+// connections that are new.
 func TestHeartbeatBesideWaiting(t *testing.T) {
 	t.Parallel()
 	s := mysqltest.Start(t)
-	_, one := session(t, s.URL())
-	leave, err := one.Join(t.Context(), mutex("beside", 1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, call := range []func(context.Context) error{
-		func(ctx context.Context) error { return one.Leave(ctx, leave, true) },
-		func(ctx context.Context) error { _, err := one.Join(ctx, mutex("beside", 2)); return err },
-	} {
-		unlock := locked(t, s, "beside")
-		called := make(chan error, 1)
-		go func() { called <- call(t.Context()) }()
-		waitsForRow(t, s)
-		if _, err := one.Renew(t.Context(), []driver.Ticket{leave}); err != nil {
-			t.Fatal(err)
+	_, kept := session(t, s.URL())
+	_, fresh := idle(t, s, -1, 20*time.Minute)
+	for n, one := range []driver.Session{kept, fresh} {
+		leave, err := one.Join(t.Context(), mutex("beside", 2*n+1))
+		if err != nil || !leave.Held {
+			t.Fatal(leave, err)
 		}
-		if len(called) > 0 {
-			t.Error("the call did not wait for the row")
+		var joined driver.Ticket
+		for _, call := range []func(context.Context) error{
+			func(ctx context.Context) error { return one.Leave(ctx, leave, true) },
+			func(ctx context.Context) (err error) {
+				joined, err = one.Join(ctx, mutex("beside", 2*n+2))
+				return err
+			},
+		} {
+			unlock := locked(t, s, "beside")
+			called := make(chan error, 1)
+			go func() { called <- call(t.Context()) }()
+			waitsForRow(t, s)
+			if _, err := one.Renew(t.Context(), []driver.Ticket{leave}); err != nil {
+				t.Fatal(err)
+			}
+			if len(called) > 0 {
+				t.Error("the call did not wait for the row")
+			}
+			unlock()
+			if err := <-called; err != nil {
+				t.Fatal(err)
+			}
 		}
-		unlock()
-		if err := <-called; err != nil {
+		if err := one.Leave(t.Context(), joined, true); err != nil {
 			t.Fatal(err)
 		}
 	}

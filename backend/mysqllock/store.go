@@ -25,12 +25,19 @@ type store struct {
 
 	walk   walk
 	crowds crowds
+	lives  lives
 
 	texts  sync.Map     // SQL with the names of this driver's tables, by what it was made of
 	texted atomic.Int64 // how many
 
 	mu      sync.Mutex
-	greeted map[any]bool // connections, as the MySQL driver has them; true: they may take the short way
+	greeted map[any]link // by connection, as the MySQL driver has it
+}
+
+// link is a connection that was greeted.
+type link struct {
+	since driver.Instant // it has been there since before then
+	short bool           // it may take the short way
 }
 
 func (s *store) Close() {
@@ -63,19 +70,19 @@ const tries = 20
 // nobody knows. A connection on which something has failed is not used again: a
 // procedure that was killed leaves its transaction open.
 func (s *store) exchange(ctx context.Context, f func(*sql.Conn) error) error {
-	return s.exchangeIf(ctx, func(conn *sql.Conn, _ bool) error { return f(conn) })
+	return s.exchangeIf(ctx, func(conn *sql.Conn, _ link) error { return f(conn) })
 }
 
-// exchangeIf also says whether the connection may take the short way.
-func (s *store) exchangeIf(ctx context.Context, f func(conn *sql.Conn, short bool) error) error {
+// exchangeIf also says what is known of the connection.
+func (s *store) exchangeIf(ctx context.Context, f func(*sql.Conn, link) error) error {
 	for try := 1; ; try++ {
 		conn, err := s.db.Conn(ctx)
 		if err != nil {
 			return err
 		}
-		short, err := s.greet(ctx, conn)
+		l, err := s.greet(ctx, conn)
 		if err == nil {
-			err = f(conn, short)
+			err = f(conn, l)
 		}
 		if err == nil {
 			_ = conn.Close()
@@ -94,37 +101,38 @@ func (s *store) exchangeIf(ctx context.Context, f func(conn *sql.Conn, short boo
 }
 
 // greet has a server that comes back from a crash end what it may have forgotten, before
-// anything else is said on a connection: none of those from before is left. It reports
-// whether the server has forgotten nothing, or nobody who holds may have been forgotten
-// any more: the short way does not look for that.
-func (s *store) greet(ctx context.Context, conn *sql.Conn) (short bool, err error) {
+// anything else is said on a connection: none of those from before is left. The
+// connection may take the short way if the server has forgotten nothing, or nobody who
+// holds may have been forgotten any more: that way does not look for it.
+func (s *store) greet(ctx context.Context, conn *sql.Conn) (l link, err error) {
 	var this any
 	if err := conn.Raw(func(c any) error { this = c; return nil }); err != nil {
-		return false, err
+		return link{}, err
 	}
 	s.mu.Lock()
-	short, known := s.greeted[this]
+	l, ok := s.greeted[this]
 	s.mu.Unlock()
-	if known {
-		return short, nil
+	if ok {
+		return l, nil
 	}
-	err = conn.QueryRowContext(ctx, s.sql("SELECT NOT {forgets} OR COALESCE((SELECT until <= {now} FROM {p}boot WHERE one = 1), 0)")).Scan(&short)
-	if err == nil && !short {
+	err = conn.QueryRowContext(ctx, s.sql("SELECT NOT {forgets} OR COALESCE((SELECT until <= {now} FROM {p}boot WHERE one = 1), 0)")).Scan(&l.short)
+	if err == nil && !l.short {
 		_, err = conn.ExecContext(ctx, s.sql("CALL {p}recover()"))
 	}
 	if missing(err) {
-		return false, nil // the tables are still to be made
+		return link{}, nil // the tables are still to be made
 	}
 	if err != nil {
-		return false, err
+		return link{}, err
 	}
+	l.since = driver.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.greeted == nil || len(s.greeted) >= mostGreeted {
-		s.greeted = map[any]bool{}
+		s.greeted = map[any]link{}
 	}
-	s.greeted[this] = short
-	return short, nil
+	s.greeted[this] = l
+	return l, nil
 }
 
 // mostGreeted bounds the connections that are remembered; those that were forgotten are
@@ -138,11 +146,12 @@ func (s *store) row(ctx context.Context, text string, args []any, into ...any) e
 }
 
 // exec makes an exchange that answers with nothing.
-func (s *store) exec(ctx context.Context, text string, args ...any) (changed int64, err error) {
+func (s *store) exec(ctx context.Context, text string, args ...any) error {
 	text = s.sql(text)
-	var made result
-	err = s.exchange(ctx, func(c *sql.Conn) error { return made.read(c.ExecContext(ctx, text, args...)) })
-	return made.changed, err
+	return s.exchange(ctx, func(c *sql.Conn) error {
+		_, err := c.ExecContext(ctx, text, args...)
+		return err
+	})
 }
 
 // result is what a statement has changed.
@@ -211,13 +220,23 @@ func id(s string) []byte {
 }
 
 func (s *store) Begin(ctx context.Context, n sqlqueue.Session) error {
-	_, err := s.exec(ctx, "CALL {p}begin(?,?,?,?)", id(n.ID), n.TTL.Microseconds(), cut(n.Owner), []byte(n.Channel))
+	text := s.sql("CALL {p}begin(?,?,?,?)")
+	var sent driver.Instant
+	var ends int64
+	err := s.exchange(ctx, func(c *sql.Conn) error {
+		sent = driver.Now()
+		return c.QueryRowContext(ctx, text, id(n.ID), n.TTL.Microseconds(), cut(n.Owner), []byte(n.Channel)).Scan(&ends)
+	})
+	if err == nil {
+		s.lives.begin(n.ID, n.TTL, sent, ends)
+	}
 	return err
 }
 
 func cut(owner string) []byte { return []byte(owner)[:min(len(owner), 1024)] }
 
 func (s *store) End(ctx context.Context, session string) ([]string, error) {
+	s.lives.end(session)
 	return s.names(ctx, "CALL {p}end(?)", id(session))
 }
 
@@ -322,13 +341,21 @@ func (s *store) Renew(ctx context.Context, session string, r sqlqueue.Renewal) (
 			return sqlqueue.Renewed{}, err
 		}
 	}
-	changed, err := s.exec(ctx, "UPDATE {p}sessions SET ends = {now} + ttl WHERE id = ? AND gone = 0 AND ends > {now}", id(session))
+	text := s.sql("UPDATE {p}sessions SET ends = LAST_INSERT_ID({now} + ttl) WHERE id = ? AND gone = 0 AND ends > {now}")
+	var sent driver.Instant
+	var made result
+	err := s.exchange(ctx, func(c *sql.Conn) error {
+		sent = driver.Now()
+		return made.read(c.ExecContext(ctx, text, id(session)))
+	})
 	if err != nil {
 		return sqlqueue.Renewed{}, err
 	}
-	if changed == 0 {
+	if made.changed == 0 {
+		s.lives.end(session)
 		return sqlqueue.Renewed{}, driver.ErrSession
 	}
+	s.lives.renewed(session, sent, made.id)
 	for _, t := range r.Again {
 		if _, err := s.call(ctx, "CALL {p}unstrand(?,?,?)", []byte(t.Queue), id(t.ID), id(session)); err != nil {
 			return sqlqueue.Renewed{}, err
@@ -355,7 +382,7 @@ func (s *store) Swap(ctx context.Context, w driver.Swap) (driver.Cell, error) {
 
 func (s *store) Load(ctx context.Context, name, channel string) (c driver.Cell, err error) {
 	if channel != "" {
-		if _, err := s.exec(ctx, "CALL {p}watch(6,?,?)", []byte(name), []byte(channel)); err != nil {
+		if err := s.exec(ctx, "CALL {p}watch(6,?,?)", []byte(name), []byte(channel)); err != nil {
 			return c, err
 		}
 	}

@@ -1,10 +1,11 @@
--- makes a session, once.
+-- makes a session, once, and returns its end.
 CREATE PROCEDURE {p}begin(p_session BINARY(16), p_ttl BIGINT, p_owner VARBINARY(1024), p_channel VARBINARY(64)) SQL SECURITY INVOKER
 BEGIN
 	INSERT INTO {p}sessions(id, ends, ttl, owner, channel) VALUES (p_session, {now} + p_ttl, p_ttl, p_owner, p_channel)
 		ON DUPLICATE KEY UPDATE id = p_session;
 	UPDATE {p}meta SET longest = p_ttl WHERE one = 1 AND longest < p_ttl;
 	COMMIT;
+	SELECT ends FROM {p}sessions WHERE id = p_session;
 END;
 
 -- ends a session, and returns the queues that are to be settled. An end of 0 says that

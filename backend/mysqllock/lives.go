@@ -1,0 +1,60 @@
+package mysqllock
+
+import (
+	"sync"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// lives are the sessions of this client that are known to be there, so that no exchange
+// has to ask for that: each with an end, by the server's clock, that was written for it.
+// What ends a session before that is its own Close, after which its client has no use for
+// what an exchange that was under way has got. A ticket of a session that is over is no
+// danger: it ends at the latest as it would if the session had ended with its beginning.
+//
+// A server's clock may be set back, and a server may be replaced by one that knows no such
+// session. So an end counts only until the TTL since it was asked for is over here, and
+// only on connections that were there before that.
+type lives struct {
+	mu  sync.Mutex
+	all map[string]life
+}
+
+type life struct {
+	ttl  time.Duration
+	sent driver.Instant // when the exchange began that wrote it
+	ends int64
+}
+
+func (l *lives) begin(session string, ttl time.Duration, sent driver.Instant, ends int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.all == nil {
+		l.all = map[string]life{}
+	}
+	l.all[session] = life{ttl, sent, ends}
+}
+
+func (l *lives) renewed(session string, sent driver.Instant, ends int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if of, ok := l.all[session]; ok && sent > of.sent {
+		l.all[session] = life{of.ttl, sent, ends}
+	}
+}
+
+func (l *lives) end(session string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.all, session)
+}
+
+// ends is an end that the session has at least, for a connection that has been there since
+// then.
+func (l *lives) ends(session string, since driver.Instant) (int64, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	of, ok := l.all[session]
+	return of.ends, ok && since < of.sent && driver.Now() < of.sent.Add(of.ttl)
+}

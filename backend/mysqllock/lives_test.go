@@ -1,0 +1,174 @@
+package mysqllock_test
+
+import (
+	"database/sql"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/interlock-go/interlock/backend/mysqllock"
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/mysqltest"
+)
+
+// oneConnection opens a session whose exchanges use the same connection as the pool, as
+// long as they come one after the other.
+func oneConnection(t *testing.T, s *mysqltest.Server, ttl time.Duration) (*sql.DB, driver.Session) {
+	t.Helper()
+	return idle(t, s, 1, ttl)
+}
+
+// idle opens a session over a pool that keeps so many connections at most.
+func idle(t *testing.T, s *mysqltest.Server, connections int, ttl time.Duration) (*sql.DB, driver.Session) {
+	t.Helper()
+	db, err := sql.Open("mysql", s.DSN())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	db.SetMaxIdleConns(connections)
+	d, err := mysqllock.New(t.Context(), db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	one, err := d.Open(t.Context(), driver.SessionOptions{TTL: ttl})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return db, one
+}
+
+// refused has a session that is over ask for a free lock.
+func refused(t *testing.T, s *mysqltest.Server, one driver.Session, n int) {
+	t.Helper()
+	if got, err := one.Join(t.Context(), mutex("q", n)); !errors.Is(err, driver.ErrSession) {
+		t.Errorf("a session that is over has got %+v, %v", got, err)
+	}
+	if n := s.Do("SELECT COALESCE(SUM(tickets), 0) FROM interlock_queues"); n != "0" {
+		t.Errorf("it has left %s tickets", n)
+	}
+}
+
+// Promise: a Join that is under way when its session is closed says that it is over, and
+// keeps nobody out.
+func TestCloseBesideJoin(t *testing.T) {
+	t.Parallel()
+	s := mysqltest.Start(t)
+	_, gone := session(t, s.URL())
+	_, stays := session(t, s.URL())
+	pair(t, gone, 1)
+	unlock := locked(t, s, "q")
+	joined := make(chan error, 1)
+	go func() { _, err := gone.Join(t.Context(), mutex("q", 2)); joined <- err }()
+	waitsForRow(t, s)
+	if err := gone.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	unlock()
+	if err := <-joined; !errors.Is(err, driver.ErrSession) {
+		t.Error(err)
+	}
+	r := mutex("q", 3)
+	r.NoWait = true
+	if got, err := stays.Join(t.Context(), r); err != nil || !got.Held {
+		t.Errorf("the next one has got %+v, %v", got, err)
+	}
+}
+
+// Promise: a Join that has waited until its session was over gives its ticket no more time
+// than was left when it was sent.
+func TestSessionEndsBesideJoin(t *testing.T) {
+	t.Parallel()
+	s := mysqltest.Start(t)
+	const ttl = 2 * time.Second
+	_, one := oneConnection(t, s, ttl)
+	_, other := session(t, s.URL())
+	pair(t, one, 1)
+	unlock := locked(t, s, "q")
+	type answer struct {
+		driver.Ticket
+		err error
+	}
+	joined := make(chan answer, 1)
+	go func() { got, err := one.Join(t.Context(), mutex("q", 2)); joined <- answer{got, err} }()
+	waitsForRow(t, s)
+	until(t, "the session does not end", func() bool {
+		return s.Do("UPDATE interlock_sessions SET gone = 1 WHERE id = UNHEX('"+one.ID()+"') AND ends <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)); SELECT gone FROM interlock_sessions WHERE id = UNHEX('"+one.ID()+"')") == "1"
+	})
+	unlock()
+	got := <-joined
+	r := mutex("q", 3)
+	r.NoWait = true
+	next, err := other.Join(t.Context(), r)
+	if err != nil && !errors.Is(err, driver.ErrBusy) {
+		t.Fatal(err)
+	}
+	if now := driver.Now(); err == nil && got.err == nil && now < got.Proof.Add(ttl) {
+		t.Errorf("%+v and %+v hold at once", got, next)
+	}
+}
+
+// Promise: a Join that comes to the server after the end of its session makes no ticket,
+// also if nobody has noticed that end.
+func TestJoinAfterEnd(t *testing.T) {
+	t.Parallel()
+	s := mysqltest.Start(t)
+	db, one := oneConnection(t, s, 10*time.Minute)
+	pair(t, one, 1)
+	if _, err := db.Exec("SET timestamp = UNIX_TIMESTAMP() + 3600"); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, s, one, 2)
+}
+
+// Promise: a session that has ended while the server's clock was further on is over, also
+// after that clock was set back.
+func TestClockSetBack(t *testing.T) {
+	t.Parallel()
+	s := mysqltest.Start(t)
+	const ttl = 500 * time.Millisecond
+	db, one := oneConnection(t, s, ttl)
+	began := time.Now()
+	s.Do("UPDATE interlock_sessions SET ends = 1 << 60") // however slow this is
+	pair(t, one, 1)
+	if _, err := db.Exec("SET timestamp = UNIX_TIMESTAMP() - 3600"); err != nil {
+		t.Fatal(err)
+	}
+	s.Do("DELETE FROM interlock_sessions")
+	time.Sleep(time.Until(began.Add(ttl)))
+	refused(t, s, one, 2)
+}
+
+// Promise: a server that knows nothing of a session, such as one that has taken the place
+// of another, gives it nothing.
+func TestServerWithoutTheSession(t *testing.T) {
+	t.Parallel()
+	s := mysqltest.Start(t)
+	_, one := oneConnection(t, s, 10*time.Minute)
+	pair(t, one, 1)
+	s.Do("DELETE FROM interlock_sessions")
+	s.KillConnections("user = '" + mysqltest.User + "'")
+	until(t, "it does not connect again", func() bool {
+		_, err := one.Join(t.Context(), mutex("q", 2))
+		if err == nil {
+			t.Fatal("it holds")
+		}
+		return errors.Is(err, driver.ErrSession)
+	})
+	if n := s.Do("SELECT SUM(tickets) FROM interlock_queues"); n != "0" {
+		t.Errorf("it has left %s tickets", n)
+	}
+}
+
+// pair makes the queue and leaves it empty.
+func pair(t *testing.T, one driver.Session, n int) {
+	t.Helper()
+	ticket, err := one.Join(t.Context(), mutex("q", n))
+	if err == nil {
+		err = one.Leave(t.Context(), ticket, true)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
