@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/backoff"
 )
 
 func (s *session) Await(ctx context.Context, t driver.Ticket) (driver.Ticket, error) {
@@ -12,6 +13,7 @@ func (s *session) Await(ctx context.Context, t driver.Ticket) (driver.Ticket, er
 	}
 	ts := &s.d.tickets
 	attending, sure := false, false
+	var pauses backoff.Backoff
 	for {
 		ts.mu.Lock()
 		mine := ts.byID[t.ID]
@@ -30,10 +32,13 @@ func (s *session) Await(ctx context.Context, t driver.Ticket) (driver.Ticket, er
 			}
 			// It was held before this call, and may have been taken away; or it has
 			// just begun to hold for a fixed time, which the file knows.
-			if err := s.d.look(ctx, []*ticket{mine}); err != nil {
+			err := s.d.look(ctx, []*ticket{mine})
+			if sure = err == nil; !sure {
+				err = s.d.outlast(ctx, err, &pauses)
+			}
+			if err != nil {
 				return driver.Ticket{}, err
 			}
-			sure = true
 			continue
 		}
 		if mine.bell == nil {

@@ -294,7 +294,7 @@ func script(c conn, sql string) error {
 }
 
 // patience bounds the wait for the file in a call whose context has no deadline.
-const patience = 30 * time.Second
+var patience = 30 * time.Second
 
 // retry repeats f while another connection keeps the file locked.
 func (f *file) retry(ctx context.Context, try func() error) error {
@@ -319,8 +319,11 @@ func (f *file) retry(ctx context.Context, try func() error) error {
 // after a replacement would not see our locks.
 func (f *file) same() error {
 	id, err := identify(f.path)
-	if err == nil && id == f.id {
+	switch {
+	case err == nil && id == f.id:
 		return nil
+	case err != nil && !errors.Is(err, fs.ErrNotExist): // the way to it is barred
+		return err
 	}
 	return driver.Permanent(fmt.Errorf("%s was removed or replaced while it was in use; its locks are void: stop all who use it, then start again", f.path))
 }

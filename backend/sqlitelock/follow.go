@@ -2,12 +2,14 @@ package sqlitelock
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/backoff"
 	"zombiezen.com/go/sqlite"
 )
 
@@ -40,25 +42,21 @@ func (d *Driver) Follow(ctx context.Context, queue, after string) (driver.Queue,
 }
 
 // await returns what read finds, as soon as it is ready. While it is not, watch
-// has this driver told of the next change, unless there was one meanwhile.
+// has this driver told of the next change, unless there was one meanwhile. Errors that
+// pass do not end it.
 func await[T any](ctx context.Context, d *Driver, what, name string, read func(conn, moment) (T, bool, error), watch func(*tx) (changed bool, err error)) (T, error) {
-	var none T
-	attending := false
-	for {
-		bell := d.bells.listen(what, name)
+	var got, none T
+	look := func() (ready, changed bool, err error) {
 		if err := d.sweepDue(ctx); err != nil {
-			return none, err
+			return false, false, err
 		}
-		var got T
-		ready := false
-		err := d.view(ctx, func(c conn, now moment) (err error) {
+		err = d.view(ctx, func(c conn, now moment) (err error) {
 			got, ready, err = read(c, now)
 			return err
 		})
 		if ready || err != nil {
-			return got, err
+			return ready, false, err
 		}
-		changed := false
 		err = d.change(ctx, fast, func(t *tx) (err error) {
 			if changed, err = watch(t); changed || err != nil {
 				return err
@@ -68,12 +66,24 @@ func await[T any](ctx context.Context, d *Driver, what, name string, read func(c
 			}
 			return t.exec("INSERT OR IGNORE INTO watch(what, name, post) VALUES (?,?,?)", what, name, d.post.name)
 		})
-		if err != nil {
-			return none, err
-		}
-		if changed {
+		return false, changed, err
+	}
+	attending := false
+	var pauses backoff.Backoff
+	for {
+		bell := d.bells.listen(what, name)
+		switch ready, changed, err := look(); {
+		case err != nil:
+			if err := d.outlast(ctx, err, &pauses); err != nil {
+				return none, err
+			}
+			continue
+		case ready:
+			return got, nil
+		case changed:
 			continue
 		}
+		pauses = backoff.Backoff{}
 		if !attending {
 			attending = true
 			defer d.attend()()
@@ -93,6 +103,21 @@ func await[T any](ctx context.Context, d *Driver, what, name string, read func(c
 		}
 		again.Stop()
 	}
+}
+
+// outlast waits before a call that waits tries again, unless the error ends the call.
+func (d *Driver) outlast(ctx context.Context, err error, pauses *backoff.Backoff) error {
+	if driver.IsPermanent(err) || ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return err
+	}
+	again := time.NewTimer(pauses.Next())
+	defer again.Stop()
+	select {
+	case <-again.C:
+	case <-ctx.Done():
+	case <-d.ctx.Done():
+	}
+	return nil
 }
 
 // sweepDue sweeps if something has ended by itself.

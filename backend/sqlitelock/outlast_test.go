@@ -1,0 +1,143 @@
+//go:build unix
+
+package sqlitelock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// Promise: no error that passes ends a call that waits, neither one that it begins with
+// nor one that comes while it waits: it goes on once the file can be used again.
+func TestErrorsThatPass(t *testing.T) {
+	defer func(before time.Duration) { patience = before }(patience)
+	patience = 20 * time.Millisecond
+	cannot := make(chan struct{}) // interrupts everything
+	close(cannot)
+	interrupt := func(d *Driver, why <-chan struct{}) {
+		alone(t, d, func() { d.file.write.SetInterrupt(why); d.file.read.SetInterrupt(why) })
+	}
+	for name, trouble := range map[string]func(t *testing.T, d *Driver) (over func()){
+		"reading and writing fail": func(_ *testing.T, d *Driver) func() {
+			interrupt(d, cannot)
+			return func() { interrupt(d, nil) }
+		},
+		"another program has locked the file for longer than anybody waits": func(t *testing.T, d *Driver) func() {
+			c, err := sqlite.OpenConn(d.file.path, sqlite.OpenReadWrite)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := (conn{c}).exec("BEGIN IMMEDIATE"); err != nil {
+				t.Fatal(err)
+			}
+			return func() { c.Close() }
+		},
+		"the way to the file is barred": func(t *testing.T, d *Driver) func() {
+			dir := filepath.Dir(d.file.path)
+			if err := errors.Join(os.Rename(dir, dir+" away"), os.Symlink(dir, dir)); err != nil {
+				t.Fatal(err)
+			}
+			return func() {
+				if err := errors.Join(os.Remove(dir), os.Rename(dir+" away", dir)); err != nil {
+					t.Error(err)
+				}
+			}
+		},
+		"the disk is full": func(t *testing.T, d *Driver) func() {
+			limited := func(pages int64) {
+				alone(t, d, func() {
+					if _, err := d.file.write.one(fmt.Sprintf("PRAGMA max_page_count = %d", pages), func(*sqlite.Stmt) {}); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			limited(number(t, d, "PRAGMA page_count"))
+			for n := 0; ; n++ {
+				err := d.change(t.Context(), fast, func(x *tx) error {
+					return x.exec("INSERT INTO watch(what, name, post) VALUES ('nothing', ?, '')", fmt.Sprintf("%d", n))
+				})
+				if full(err) {
+					return func() { limited(1 << 30) }
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+		},
+	} {
+		for _, begun := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, after the call has begun: %v", name, begun), func(t *testing.T) {
+				d := start(t, newFile(t))
+				s, other := begin(t, d), start(t, d.file.path)
+				writer := begin(t, other)
+				tk := s.mustJoin(t, mutex("held"), true)
+				ctx, cancel := context.WithTimeout(t.Context(), limit)
+				defer cancel()
+				done := make(chan error, 2)
+				calls := []func() error{
+					func() error { _, err := d.Watch(ctx, "a/value", 0); return err },
+					func() error {
+						q, err := d.Follow(ctx, "q", "empty")
+						if err == nil && len(q.Members) != 1 {
+							err = errors.New("nobody has joined")
+						}
+						return err
+					},
+				}
+				call := func() {
+					for _, c := range calls {
+						go func() { done <- c() }()
+					}
+				}
+				if begun {
+					call()
+					for number(t, other, "SELECT count(*) FROM watch WHERE name <> ''") < 2 {
+						time.Sleep(time.Millisecond)
+					}
+				}
+				over := trouble(t, d)
+				held := make(chan error, 1)
+				go func() { _, err := s.Await(ctx, tk); held <- err }()
+				if !begun {
+					call()
+				}
+				for before := d.Exchanges(); d.Exchanges() < before+12; time.Sleep(time.Millisecond) {
+					d.bells.ringAll()
+					select {
+					case err := <-done:
+						over()
+						t.Fatalf("a call returns before anything has happened: %v", err)
+					default:
+					}
+				}
+				over()
+				if _, err := other.Swap(ctx, driver.Swap{ID: newID(), Name: "a/value"}); err != nil {
+					t.Error(err)
+				}
+				writer.mustJoin(t, mutex("q"), true)
+				if err := errors.Join(<-done, <-done, <-held); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+}
+
+// alone calls f while the driver does not use its connections.
+func alone(t *testing.T, d *Driver, f func()) {
+	for d.file.turn.take(t.Context()) != nil {
+	}
+	defer d.file.turn.pass()
+	d.file.reading <- struct{}{}
+	defer func() { <-d.file.reading }()
+	f()
+}
