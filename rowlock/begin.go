@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/interlock-go/interlock/internal/backoff"
 	"github.com/interlock-go/interlock/internal/rows"
 )
 
@@ -104,9 +105,9 @@ func beginImmediate(ctx context.Context, db Beginner, t *rows.Table, wait time.D
 		switch {
 		case t.D.Meaning(err) == nil:
 		case wait == rows.Forever:
-			err = rows.Sleep(ctx, pause)
+			err = backoff.Sleep(ctx, pause)
 		case left > 0:
-			err = rows.Sleep(ctx, min(pause, left))
+			err = backoff.Sleep(ctx, min(pause, left))
 		default:
 			err = fmt.Errorf("%w: %w", ErrBusy, err)
 		}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"github.com/interlock-go/interlock/internal/backoff"
 )
 
 // Retry calls f until it returns something else than an error that is
@@ -21,28 +23,17 @@ func Retry(ctx context.Context, d Dialect, calls int, f func(context.Context) er
 		if try == calls-1 {
 			return fmt.Errorf("%d calls: %w", calls, err)
 		}
-		if ended := Sleep(ctx, Backoff(try, 100*time.Millisecond)); ended != nil {
-			return fmt.Errorf("%w after %d calls: %w", ended, try+1, err)
+		if backoff.Sleep(ctx, Backoff(try, 100*time.Millisecond)) != nil {
+			return fmt.Errorf("%w after %d calls: %w", ctx.Err(), try+1, err)
 		}
 	}
 }
 
-// Backoff is the pause after the try-th failure, from 0: random, so that those
-// who collided do not collide again.
+// Backoff is the pause after the try-th failure, from 0: of any length up to a bound, so
+// that those who collided do not collide again. It is shorter than those of package
+// backoff: nothing is ill, and somebody else will soon be done.
 func Backoff(try int, most time.Duration) time.Duration {
 	return 1 + rand.N(min(time.Millisecond<<min(try, 10), most))
-}
-
-// Sleep waits, or returns the error of the context.
-func Sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // poll repeats try, which does not wait, for so long while it is busy.
@@ -57,8 +48,8 @@ func poll(ctx context.Context, d Dialect, wait time.Duration, try func() error) 
 		if left <= 0 {
 			return err
 		}
-		if ended := Sleep(ctx, min(left, Backoff(i, 20*time.Millisecond))); ended != nil {
-			return ended
+		if backoff.Sleep(ctx, min(left, Backoff(i, 20*time.Millisecond))) != nil {
+			return ctx.Err()
 		}
 	}
 }
