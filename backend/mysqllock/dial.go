@@ -49,7 +49,7 @@ func newConnector(c *mysql.Config, all []address) (*connector, error) {
 	k := &connector{}
 	for _, a := range all {
 		one := c.Clone()
-		one.Net, one.Addr = a.network, a.addr
+		one.Net, one.Addr, one.DialFunc = a.network, a.addr, dial
 		next, err := mysql.NewConnector(one)
 		if err != nil {
 			return nil, interlock.Invalid(fmt.Errorf("mysql: %w", err))
@@ -63,11 +63,11 @@ func (k *connector) Driver() driver.Driver { return k.of }
 
 func (k *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	if len(k.each) == 1 {
-		return k.each[0].Connect(ctx)
+		return connect(ctx, k.each[0])
 	}
 	var all []error
 	for _, one := range k.each {
-		conn, err := one.Connect(ctx)
+		conn, err := connect(ctx, one)
 		if err == nil {
 			if err = writable(ctx, conn); err == nil {
 				return conn, nil
@@ -80,6 +80,28 @@ func (k *connector) Connect(ctx context.Context) (driver.Conn, error) {
 		}
 	}
 	return nil, errors.Join(all...)
+}
+
+func connect(ctx context.Context, one driver.Connector) (driver.Conn, error) {
+	c := &conn{}
+	made, err := one.Connect(context.WithValue(ctx, dialed{}, &c.net))
+	if err != nil {
+		return nil, err
+	}
+	c.complete = made.(complete)
+	return c, nil
+}
+
+// dialed is where dial leaves what it has connected.
+type dialed struct{}
+
+func dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	var d net.Dialer
+	made, err := d.DialContext(ctx, network, addr)
+	if err == nil {
+		*ctx.Value(dialed{}).(*net.Conn) = made
+	}
+	return made, err
 }
 
 // errReadOnly is a server that only follows another one.

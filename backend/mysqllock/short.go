@@ -3,6 +3,8 @@ package mysqllock
 import (
 	"context"
 	"database/sql"
+	sqldriver "database/sql/driver"
+	"errors"
 	"hash/maphash"
 	"sync/atomic"
 	"time"
@@ -69,13 +71,29 @@ func (s *store) alone(ctx context.Context, session, text string, args ...any) (m
 		if !l.short {
 			return nil
 		}
-		condition, arg := looked, any(id(session))
-		if ends, ok := s.lives.ends(session, l.since); ok {
-			condition, arg = known, ends
+		ends, ok := s.lives.ends(session, l.since)
+		if !ok {
+			return made.read(c.ExecContext(ctx, s.sql(text+looked), append(args, id(session))...))
 		}
-		return made.read(c.ExecContext(ctx, s.sql(text+condition), append(args, arg)...))
+		return made.quick(ctx, c, s.sql(text+known), append(args, ends))
 	})
 	return made, err
+}
+
+// quick is the result of one of a few texts, that of a prepared statement if the pool is
+// the store's.
+func (r *result) quick(ctx context.Context, c *sql.Conn, text string, args []any) error {
+	err := c.Raw(func(it any) error {
+		own, is := it.(*conn)
+		if !is {
+			return sqldriver.ErrSkip
+		}
+		return r.read(own.execQuick(ctx, text, args))
+	})
+	if errors.Is(err, sqldriver.ErrSkip) {
+		return r.read(c.ExecContext(ctx, text, args...))
+	}
+	return err
 }
 
 // crowds are queues in which others were met a moment ago, so that the short way is

@@ -31,7 +31,7 @@ type store struct {
 	texted atomic.Int64 // how many
 
 	mu      sync.Mutex
-	greeted map[any]link // by connection, as the MySQL driver has it
+	greeted map[any]link // by connection of a pool that is not the store's, as the MySQL driver has it
 }
 
 // link is a connection that was greeted.
@@ -109,9 +109,7 @@ func (s *store) greet(ctx context.Context, conn *sql.Conn) (l link, err error) {
 	if err := conn.Raw(func(c any) error { this = c; return nil }); err != nil {
 		return link{}, err
 	}
-	s.mu.Lock()
-	l, ok := s.greeted[this]
-	s.mu.Unlock()
+	l, ok := s.links(this)
 	if ok {
 		return l, nil
 	}
@@ -126,13 +124,34 @@ func (s *store) greet(ctx context.Context, conn *sql.Conn) (l link, err error) {
 		return link{}, err
 	}
 	l.since = driver.Now()
+	s.linked(this, l)
+	return l, nil
+}
+
+func (s *store) links(this any) (l link, ok bool) {
+	if own, is := this.(*conn); is {
+		if own.link == nil {
+			return l, false
+		}
+		return *own.link, true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l, ok = s.greeted[this]
+	return l, ok
+}
+
+func (s *store) linked(this any, l link) {
+	if own, is := this.(*conn); is {
+		own.link = &l
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.greeted == nil || len(s.greeted) >= mostGreeted {
 		s.greeted = map[any]link{}
 	}
 	s.greeted[this] = l
-	return l, nil
 }
 
 // mostGreeted bounds the connections that are remembered; those that were forgotten are

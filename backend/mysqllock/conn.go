@@ -1,0 +1,121 @@
+package mysqllock
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"net"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// conn is a connection of a pool of the store's own. It ends a statement whose context ends
+// as the MySQL driver does, by closing what it runs over, but does not wake a goroutine at
+// the beginning and at the end of each one. What the server has prepared stays as long as
+// the connection.
+type conn struct {
+	complete
+	net  net.Conn
+	dead bool // net was closed, or will be at once
+
+	link     *link // once it was greeted
+	quick    int   // statements that could have been prepared, so far
+	prepared map[string]driver.Stmt
+	refused  bool // the server prepares nothing
+}
+
+// complete is what the MySQL driver's connections can do.
+type complete interface {
+	driver.Conn
+	driver.ConnBeginTx
+	driver.ConnPrepareContext
+	driver.ExecerContext
+	driver.NamedValueChecker
+	driver.Pinger
+	driver.QueryerContext
+	driver.SessionResetter
+	driver.Validator
+}
+
+func (c *conn) IsValid() bool { return !c.dead && c.complete.IsValid() }
+
+func (c *conn) ExecContext(ctx context.Context, text string, args []driver.NamedValue) (made driver.Result, err error) {
+	err = c.until(ctx, func(ctx context.Context) (err error) {
+		made, err = c.complete.ExecContext(ctx, text, args)
+		return err
+	})
+	return made, err
+}
+
+// until makes a call that ends with the context, though it is not told of that.
+func (c *conn) until(ctx context.Context, call func(context.Context) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = c.net.Close() })
+	err := call(context.WithoutCancel(ctx))
+	if !stop() {
+		c.dead = true
+		if err != nil {
+			return ctx.Err()
+		}
+	}
+	return err
+}
+
+// worthPreparing is how many statements a connection makes before it has any prepared: a
+// server can keep a few thousand for all of its clients.
+const worthPreparing = 20
+
+// Errors of servers, and of proxies, that cannot prepare a statement, or have lost it.
+const (
+	erUnknownStatement = 1243
+	erNotPreparable    = 1295
+	erTooManyPrepared  = 1461
+	erPrepareAgain     = 1615
+)
+
+// execQuick executes one of a few texts, which the server has prepared if that pays.
+func (c *conn) execQuick(ctx context.Context, text string, args []any) (made driver.Result, err error) {
+	values := make([]driver.NamedValue, len(args))
+	for i, a := range args {
+		values[i] = driver.NamedValue{Ordinal: i + 1, Value: a}
+	}
+	err = c.until(ctx, func(ctx context.Context) error {
+		if s, err := c.statement(ctx, text); err != nil {
+			return err
+		} else if s != nil {
+			made, err = s.(driver.StmtExecContext).ExecContext(ctx, values)
+			if !number(err, erUnknownStatement, erNotPreparable, erTooManyPrepared, erPrepareAgain) {
+				return err
+			}
+			c.refused = true // it was not executed
+		}
+		made, err = c.complete.ExecContext(ctx, text, values)
+		return err
+	})
+	return made, err
+}
+
+// statement is nil if the text is to be sent as it is.
+func (c *conn) statement(ctx context.Context, text string) (driver.Stmt, error) {
+	if c.quick++; c.refused || c.quick <= worthPreparing {
+		return nil, nil
+	}
+	if s := c.prepared[text]; s != nil {
+		return s, nil
+	}
+	s, err := c.PrepareContext(ctx, text)
+	if refusal := (*mysql.MySQLError)(nil); errors.As(err, &refusal) {
+		c.refused = true
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if c.prepared == nil {
+		c.prepared = map[string]driver.Stmt{}
+	}
+	c.prepared[text] = s
+	return s, nil
+}
