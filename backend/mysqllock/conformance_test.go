@@ -111,18 +111,18 @@ func loseNews(t testing.TB, s *mysqltest.Server, prefix string) (resume func()) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	hear := ""
+	park := ""
 	for _, statement := range all {
-		if strings.Contains(statement, "PROCEDURE "+prefix+"v1_hear(") {
-			hear = statement
+		if strings.Contains(statement, "PROCEDURE "+prefix+"v1_park(") {
+			park = statement
 		}
 	}
-	if hear == "" {
+	if park == "" {
 		t.Fatal("which procedure reads the news?")
 	}
 	replace := func(sql string) {
-		s.Do("DROP PROCEDURE " + prefix + "v1_hear;\nDELIMITER //\n" + strings.ReplaceAll(sql, "CREATE PROCEDURE", "CREATE DEFINER=`app`@`%` PROCEDURE") + "//\n")
+		s.Do("DROP PROCEDURE " + prefix + "v1_park;\nDELIMITER //\n" + strings.ReplaceAll(sql, "CREATE PROCEDURE", "CREATE DEFINER=`app`@`%` PROCEDURE") + "//\n")
 	}
-	replace(strings.Replace(hear, "COMMIT;", "DELETE FROM "+prefix+"news WHERE channel = p_channel; COMMIT;", 1))
-	return func() { replace(hear) }
+	replace(strings.Replace(park, "SELECT COUNT(*)", "DELETE FROM "+prefix+"news WHERE channel = p_channel; SELECT COUNT(*)", 1))
+	return func() { replace(park) }
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
@@ -20,10 +21,9 @@ import (
 // long ago can never be that of a stranger. Nobody needs a right to end statements of
 // his own user.
 //
-// A ring while nothing is parked would be lost. So news are read over the anchor when
-// it is known that the wait has begun: the parked statement first takes a third lock,
-// each time one of another name. A ring may end a statement before it has given up that
-// of the one before, so that the name says nothing about another statement.
+// What is parked is the procedure park, which brings the news before it waits: so a ring
+// costs its receiver one statement. A ring that comes before the wait is not lost: see
+// sql/inner.sql.
 
 // parkFor bounds a wait, so that a server soon forgets a client that has vanished.
 const parkFor = 10 * time.Minute
@@ -36,31 +36,14 @@ func (s *store) Listen(ctx context.Context, channel string, up func(), hear func
 	if most := s.db.Stats().MaxOpenConnections; most > 0 && most < 4 {
 		return fmt.Errorf("the pool has %d connections, of which two would wait: %w", most, errors.ErrUnsupported)
 	}
-	l := &listener{store: s, channel: channel, hear: hear, told: map[int64]bool{}}
+	l := &listener{store: s, channel: channel, up: sync.OnceFunc(up), hear: hear, told: map[int64]bool{}}
 	defer l.close()
 	if err := l.open(ctx); err != nil {
 		return err
 	}
-	for turn := 1; ; turn++ {
-		if err := l.free(ctx); err != nil {
+	for {
+		if err := l.park(ctx); err != nil {
 			return err
-		}
-		woken := l.park(ctx, turn)
-		begun, err := l.readUntilParked(ctx, turn, woken)
-		if err != nil {
-			return err
-		}
-		if begun && up != nil {
-			up()
-			up = nil
-		}
-		select {
-		case err := <-woken:
-			if err != nil {
-				return err
-			}
-		case <-ctx.Done():
-			return ctx.Err()
 		}
 	}
 }
@@ -68,166 +51,78 @@ func (s *store) Listen(ctx context.Context, channel string, up func(), hear func
 type listener struct {
 	store          *store
 	channel        string
+	up             func()
 	hear           func(sqlqueue.Event)
 	anchor, parked *sql.Conn
-	parking        chan error // of the statement that is parked; nil: none is
-	unpark         context.CancelFunc
 	told           map[int64]bool // news that are still in the table
-	turns          []int          // whose locks the parked connection may have
 }
 
-func (l *listener) open(ctx context.Context) error {
-	for _, c := range []**sql.Conn{&l.anchor, &l.parked} {
-		conn, err := l.store.db.Conn(ctx)
-		if err != nil {
-			return err
-		}
-		*c = conn
-		if _, err := l.store.greet(ctx, conn); err != nil {
-			return err
-		}
-		for _, set := range []string{"wait_timeout = 86400", "max_statement_time = 0", "max_execution_time = 0"} {
-			_, err := conn.ExecContext(ctx, "SET SESSION "+set)
-			if err != nil && !number(err, erUnknownVariable) { // one of the last two is unknown
-				return err
-			}
-		}
-	}
-	var ok sql.NullInt64
-	if err := l.parked.QueryRowContext(ctx, "SELECT GET_LOCK(?, 0)", l.channel+":parked").Scan(&ok); err != nil {
+func (l *listener) open(ctx context.Context) (err error) {
+	if l.anchor, err = l.store.db.Conn(ctx); err != nil {
 		return err
 	}
-	if ok.Int64 != 1 {
-		return errors.New("mysql: somebody else listens here")
-	}
-	if err := l.anchor.QueryRowContext(ctx, "SELECT GET_LOCK(?, 0)", l.channel+":anchor").Scan(&ok); err != nil {
+	if _, err := l.anchor.ExecContext(ctx, l.calls("anchor")); err != nil {
 		return err
 	}
-	if ok.Int64 != 1 {
-		return errors.New("mysql: somebody else listens here")
-	}
-	return nil
+	l.parked, err = l.store.db.Conn(ctx)
+	return err
 }
 
-// park begins a wait. What it returns brings nil when it was ended by a ring, or has
-// lasted long.
-func (l *listener) park(ctx context.Context, turn int) <-chan error {
-	done := make(chan error, 1)
+// calls is a statement without arguments, which takes one exchange with any pool.
+func (l *listener) calls(procedure string) string {
+	return fmt.Sprintf("%s(X'%x')", l.store.sql("CALL {p}"+procedure), l.channel)
+}
+
+// park brings the news and waits, until a ring or until it has lasted long.
+func (l *listener) park(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
-	l.parking, l.unpark = done, cancel
-	free, args := "", []any{}
-	for _, old := range l.turns {
-		free += "RELEASE_LOCK(?), "
-		args = append(args, l.turn(old))
-	}
-	text, args := "SELECT "+free+"GET_LOCK(?, 0), GET_LOCK(?, ?)", append(args, l.turn(turn), l.channel+":anchor", int(parkFor.Seconds()))
-	into := make([]any, len(l.turns)+2)
-	for i := range into {
-		into[i] = new(sql.NullInt64)
-	}
-	l.turns = append(l.turns, turn)
-	go func() {
-		defer cancel()
-		err := l.parked.QueryRowContext(ctx, text, args...).Scan(into...)
-		ended := into[len(into)-1].(*sql.NullInt64)
-		switch {
-		case number(err, erInterrupted, erTimedOut, erTimedOutToo):
-			err = nil
-		case err == nil && ended.Int64 == 1:
-			err = errors.New("mysql: the other connection that listens was lost")
+	defer cancel()
+	rows, err := l.parked.QueryContext(ctx, l.calls("park"))
+	if err == nil {
+		err = l.read(ctx, rows)
+		if err != nil && !ended(err) {
+			cancel() // else Close would wait, too
 		}
-		done <- err
-		close(done)
-	}()
-	return done
-}
-
-// mostTurns is how many statements in a row may have ended before it was seen that they
-// had begun.
-const mostTurns = 16
-
-// free gives up the locks of former turns, if they have become many.
-func (l *listener) free(ctx context.Context) error {
-	if len(l.turns) < mostTurns {
+		_ = rows.Close()
+	}
+	if ended(err) {
 		return nil
 	}
-	for i, turn := range l.turns {
-		_, err := l.parked.ExecContext(ctx, "DO RELEASE_LOCK(?)", l.turn(turn))
-		if number(err, erInterrupted) {
-			l.turns = l.turns[i:]
-			return nil // the next time
-		}
-		if err != nil {
-			return err
-		}
-	}
-	l.turns = nil
-	return nil
+	return err
 }
 
-func (l *listener) turn(n int) string { return fmt.Sprint(l.channel, ":", n) }
-
-// readUntilParked brings the news, again and again until the wait has begun, or has
-// ended already.
-func (l *listener) readUntilParked(ctx context.Context, turn int, woken <-chan error) (begun bool, err error) {
-	for pause := 50 * time.Microsecond; ; pause = min(2*pause, 20*time.Millisecond) {
-		parked, err := l.read(ctx, turn)
-		if parked {
-			l.turns = []int{turn} // it has given up the others first
-		}
-		if parked || err != nil {
-			return parked, err
-		}
-		if len(woken) > 0 {
-			return false, nil
-		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return false, ctx.Err()
-		}
-	}
-}
+// ended reports whether the server has ended a statement early, and nothing is wrong.
+func ended(err error) bool { return number(err, erInterrupted, erTimedOut, erTimedOutToo) }
 
 // perHear is how many news are read at once.
 const perHear = 1000
 
-// read brings the news that there are, and says whether the wait had begun before.
-func (l *listener) read(ctx context.Context, turn int) (parked bool, err error) {
-	rows, err := l.anchor.QueryContext(ctx, l.store.sql("CALL {p}hear(?,?)"), []byte(l.channel), l.turn(turn))
-	if err != nil {
-		return false, err
-	}
-	defer rows.Close()
-	read := 0
+// read takes what park answers: the news, and nothing more when the wait is over.
+func (l *listener) read(ctx context.Context, rows *sql.Rows) error {
 	for rows.Next() {
-		read++
-		var k sql.NullInt64
+		var k, token, flags int64
 		var what int
 		var ticket, name []byte
-		var token, flags int64
 		if err := rows.Scan(&k, &what, &ticket, &name, &token, &flags); err != nil {
-			return false, err
+			return err
 		}
-		if !k.Valid {
-			parked = what == 1
+		if l.told[k] {
 			continue
 		}
-		if l.told[k.Int64] {
-			continue
-		}
-		l.told[k.Int64] = true
+		l.told[k] = true
 		l.hear(event(what, ticket, name, token, flags))
 	}
 	if err := rows.Err(); err != nil {
-		return false, err
+		return err
 	}
-	_ = rows.Close()
-	parked = parked && read <= perHear // else there may be more
+	l.up() // what is rung for from now on ends the wait
 	if len(l.told) >= forgetAt {
-		return parked, l.forget(ctx)
+		if err := l.forget(ctx); err != nil {
+			return err
+		}
 	}
-	return parked, nil
+	rows.NextResultSet()
+	return rows.Err()
 }
 
 func event(what int, ticket, name []byte, token, flags int64) sqlqueue.Event {
@@ -268,7 +163,7 @@ func (l *listener) forget(ctx context.Context) error {
 	return err
 }
 
-// close ends the wait by giving up the anchor, and both connections.
+// close gives up both connections; without the anchor, the wait of the other one ends.
 func (l *listener) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -277,11 +172,6 @@ func (l *listener) close() {
 			_ = l.forget(ctx) // else Tidy does
 		}
 		discard(l.anchor)
-	}
-	if l.parking != nil {
-		l.unpark()
-		for range l.parking { // until it is closed
-		}
 	}
 	if l.parked != nil {
 		discard(l.parked)

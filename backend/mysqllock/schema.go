@@ -104,6 +104,7 @@ func expand(text, prefix string) string {
 		"{forgets}", forgets,
 		"{most}", strconv.Itoa(most),
 		"{perhear}", strconv.Itoa(perHear),
+		"{parkfor}", strconv.Itoa(int(parkFor.Seconds())),
 		"{layout}", strconv.Itoa(layout),
 		"{maxtoken}", strconv.FormatInt(driver.MaxToken, 10),
 		"{swapmemory}", strconv.FormatInt((2*driver.SwapMemory).Microseconds(), 10),

@@ -245,12 +245,34 @@ BEGIN
 	END IF;
 END;
 
--- reads the news of a channel, after it has looked whether a lock is held.
-CREATE PROCEDURE {p}hear(p_channel VARBINARY(64), p_lock VARCHAR(64)) SQL SECURITY INVOKER
+-- has a connection hold the lock that the parked one waits for.
+CREATE PROCEDURE {p}anchor(p_channel VARBINARY(64)) SQL SECURITY INVOKER
 BEGIN
-	DECLARE v_held TINYINT;
-	COMMIT; -- of what connections that do not commit by themselves have read before
-	SET v_held = IS_USED_LOCK(p_lock) IS NOT NULL;
-	SELECT NULL AS k, v_held AS what, NULL AS id, NULL AS name, 0 AS token, 0 AS flags
-		UNION ALL (SELECT k, what, id, name, token, flags FROM {p}news WHERE channel = p_channel ORDER BY k LIMIT {perhear});
+	DECLARE v_got INT DEFAULT GET_LOCK(CONCAT(CONVERT(p_channel USING utf8mb4), ':anchor'), 0);
+	IF v_got IS NULL OR v_got <> 1 THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'somebody else listens here'; END IF;
+	SET SESSION wait_timeout = 86400;
+END;
+
+-- brings the news of a channel, and then waits until KILL QUERY ends it. A server can
+-- forget that it was to end a procedure, where a statement inside has just ended well. But
+-- what stands in conditions and assignments is no such statement: so news whose ring was
+-- forgotten are seen by the last condition, and from there on no ring is forgotten.
+CREATE PROCEDURE {p}park(p_channel VARBINARY(64)) SQL SECURITY INVOKER
+BEGIN
+	DECLARE v_name VARCHAR(64) DEFAULT CONVERT(p_channel USING utf8mb4);
+	DECLARE v_got INT;
+	DECLARE v_many BIGINT;
+	DECLARE v_which DECIMAL(65); -- others have another number or another sum
+	IF COALESCE(IS_USED_LOCK(CONCAT(v_name, ':parked')), 0) <> CONNECTION_ID() THEN
+		SET v_got = GET_LOCK(CONCAT(v_name, ':parked'), 0);
+		IF v_got IS NULL OR v_got <> 1 THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'somebody else listens here'; END IF;
+		SET SESSION autocommit = 1 /*M!100100 , @@SESSION.max_statement_time = 0 */ /*!80000 , @@SESSION.max_execution_time = 0 */;
+	END IF;
+	IF {forgets} THEN CALL {p}recover(); END IF;
+	SELECT COUNT(*), COALESCE(SUM(k + 1099511627776), 0) INTO v_many, v_which FROM {p}news WHERE channel = p_channel;
+	SELECT k, what, id, name, token, flags FROM {p}news WHERE channel = p_channel ORDER BY k LIMIT {perhear};
+	IF v_many <= {perhear} AND v_which = (SELECT COALESCE(SUM(k + 1099511627776), 0) FROM {p}news WHERE channel = p_channel) THEN
+		SET v_got = GET_LOCK(CONCAT(v_name, ':anchor'), {parkfor});
+		IF v_got = 1 THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'the other connection that listens was lost'; END IF;
+	END IF;
 END;
