@@ -24,13 +24,19 @@ var buildPlain = sync.OnceValue(func() error {
 	return os.Symlink(path, filepath.Join(binDir, "job"))
 })
 
-// cli is the command, on a backend of the test's own.
-func cli(t *testing.T, url string, args ...string) *exec.Cmd {
+// plainFolder is the folder in which that is.
+func plainFolder(t *testing.T) string {
 	t.Helper()
 	if err := buildPlain(); err != nil {
 		t.Fatal(err)
 	}
-	c := exec.Command(filepath.Join(binDir, "interlock"), args...)
+	return binDir
+}
+
+// cli is the command, on a backend of the test's own.
+func cli(t *testing.T, url string, args ...string) *exec.Cmd {
+	t.Helper()
+	c := exec.Command(filepath.Join(plainFolder(t), "interlock"), args...)
 	c.Env = append(os.Environ(), "INTERLOCK_URL="+url, "PATH="+binDir+":"+os.Getenv("PATH"))
 	c.Stderr = &bytes.Buffer{}
 	return c
@@ -42,12 +48,7 @@ func testURL(t *testing.T, options string) string {
 }
 
 // steps is how many each of eight processes makes.
-func steps() int {
-	if testing.Short() {
-		return 25
-	}
-	return 200
-}
+const steps = 40
 
 func TestReadModifyWriteUnderRunLosesNothing(t *testing.T) {
 	t.Parallel()
@@ -59,7 +60,7 @@ func TestReadModifyWriteUnderRunLosesNothing(t *testing.T) {
 	var wg sync.WaitGroup
 	for range processes {
 		wg.Go(func() {
-			for range steps() {
+			for range steps {
 				c := cli(t, url, "run", "number", "--", "job", "step", file)
 				if err := c.Run(); err != nil {
 					t.Errorf("%v: %s", err, c.Stderr)
@@ -73,7 +74,7 @@ func TestReadModifyWriteUnderRunLosesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := strconv.Itoa(processes * steps()); string(b) != want {
+	if want := strconv.Itoa(processes * steps); string(b) != want {
 		t.Errorf("the number is %s, not %s", b, want)
 	}
 }
@@ -87,7 +88,7 @@ func TestNeverMoreJobsThanPermitsAndAllPermitsAreUsed(t *testing.T) {
 	var wg sync.WaitGroup
 	for range processes {
 		wg.Go(func() {
-			for range steps() / 4 {
+			for range steps / 2 {
 				c := cli(t, url, "run", "--permits", fmt.Sprint(permits), "stay", "--", "job", "stay", dir, fmt.Sprint(permits))
 				out, err := c.Output()
 				if err != nil {

@@ -52,22 +52,25 @@ func (t tests) Run() int {
 // Each script is a user's session with the shell; the file's name says what it
 // shows.
 func TestScripts(t *testing.T) {
-	runScripts(t, func(dir string) string {
+	runScripts(t, "", func(dir string) string {
 		return "sqlite:" + filepath.ToSlash(filepath.Join(dir, "locks.db")) + "?ttl=2s"
 	}, "testdata/script/*.txtar")
 }
 
-// Those that are not about where the locks are show the same on a server.
+// Those that are not about where the locks are show the same on a server. The race
+// detector, with which each start of the command is slow, has seen them by then.
 func TestScriptsOnRedis(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
-	runScripts(t, func(dir string) string {
+	runScripts(t, plainFolder(t), func(dir string) string {
 		return s.URL() + "?ttl=2s&prefix=" + filepath.Base(dir) + "/"
 	}, onServers...)
 }
 
 func TestScriptsOnZooKeeper(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
-	runScripts(t, func(dir string) string {
+	runScripts(t, plainFolder(t), func(dir string) string {
 		// Each heartbeat proves only the one before: a short TTL would be a matter of luck
 		// on a busy machine.
 		return "zk://" + s.Addr + "/" + filepath.Base(dir) + "?ttl=8s"
@@ -75,22 +78,25 @@ func TestScriptsOnZooKeeper(t *testing.T) {
 }
 
 func TestScriptsOnPostgreSQL(t *testing.T) {
+	t.Parallel()
 	s := pgtest.Start(t)
-	runScripts(t, func(dir string) string {
+	runScripts(t, plainFolder(t), func(dir string) string {
 		return s.URL() + "&ttl=2s&prefix=" + filepath.Base(dir) + "/"
 	}, onServers...)
 }
 
 func TestScriptsOnMariaDB(t *testing.T) {
+	t.Parallel()
 	s := mysqltest.Start(t)
-	runScripts(t, func(dir string) string {
+	runScripts(t, plainFolder(t), func(dir string) string {
 		return s.URL() + "?ttl=2s&prefix=" + filepath.Base(dir) + "/"
 	}, onServers...)
 }
 
 var onServers = []string{"testdata/script/coordinate.txtar", "testdata/script/e*.txtar", "testdata/script/run_*.txtar"}
 
-func runScripts(t *testing.T, url func(dir string) string, patterns ...string) {
+// runScripts runs the command that is in the folder bin, if that is not "".
+func runScripts(t *testing.T, bin string, url func(dir string) string, patterns ...string) {
 	var files []string
 	for _, p := range patterns {
 		found, err := filepath.Glob(p)
@@ -104,6 +110,9 @@ func runScripts(t *testing.T, url func(dir string) string, patterns ...string) {
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("INTERLOCK_URL", url(e.WorkDir))
 			e.Setenv("HOME", e.WorkDir)
+			if bin != "" {
+				e.Setenv("PATH", bin+":"+e.Getenv("PATH"))
+			}
 			e.Setenv("XDG_STATE_HOME", "")
 			return os.MkdirAll(filepath.Join(e.WorkDir, "tmp"), 0o700)
 		},

@@ -52,6 +52,7 @@ func refused(t *testing.T, url string) {
 
 // Promise: with what schema prints, a user can lock who may not make tables.
 func TestSchemaForAUserOfPostgreSQLWhoMayNotMakeTables(t *testing.T) {
+	t.Parallel()
 	s := pgtest.Start(t, pgtest.Durable(), pgtest.User("app", "secret"))
 	s.SQL("REVOKE CREATE ON DATABASE " + pgtest.Database + " FROM PUBLIC")
 	url := s.URLOf("app", "secret")
@@ -61,6 +62,7 @@ func TestSchemaForAUserOfPostgreSQLWhoMayNotMakeTables(t *testing.T) {
 }
 
 func TestSchemaForAUserOfMariaDBWhoMayNotMakeTables(t *testing.T) {
+	t.Parallel()
 	s := mysqltest.Start(t, mysqltest.Synced())
 	s.Do("CREATE USER limited@'%' IDENTIFIED BY 'secret'; GRANT USAGE ON *.* TO limited@'%'")
 	url := s.URLOf("limited", "secret")
