@@ -38,7 +38,7 @@ const (
 
 const (
 	asked = `SELECT r.i, {now}, q.no, q.capacity, q.granted, q.shift, q.used, q.waiting, q.unclean,
-	q.id = r.id, COALESCE(t.session, q.session), COALESCE(t.since, q.since),
+	q.tickets > 0 AND q.id = r.id, COALESCE(t.session, q.session), COALESCE(t.since, q.since),
 	t.n, t.units, t.hold, t.ends, COALESCE(t.flags, 0), t.token, s.ends, s.ttl, s.gone
 FROM (`
 	each  = `SELECT ? AS i, ? AS name, ? AS id`
@@ -46,7 +46,7 @@ FROM (`
 	JOIN {p}queues q ON q.name = r.name
 	LEFT JOIN {p}tickets t ON t.id = r.id AND t.queue = q.no
 	LEFT JOIN {p}sessions s ON s.id = COALESCE(t.session, q.session)
-WHERE t.id IS NOT NULL OR q.id = r.id`
+WHERE t.id IS NOT NULL OR q.tickets > 0 AND q.id = r.id`
 )
 
 func (s *store) look(ctx context.Context, session string, tickets []sqlqueue.Ref, into []sqlqueue.Standing) error {
@@ -113,7 +113,7 @@ func endOf(flags int64, ends, sessionEnds sql.NullInt64, since int64, ttl sql.Nu
 const perList = 100
 
 const (
-	queues = `SELECT {now}, q.name, q.no, q.kind, q.capacity, q.granted, q.shift, q.used, COALESCE(t.id, q.id), COALESCE(t.session, q.session),
+	queues = `SELECT {now}, q.name, q.no, q.kind, q.capacity, q.granted, q.shift, q.used, COALESCE(t.id, IF(q.tickets > 0, q.id, NULL)), COALESCE(t.session, q.session),
 	COALESCE(t.since, q.since), COALESCE(t.note, q.note), t.n, t.units, t.ends, COALESCE(t.flags, 0), t.token, COALESCE(t.owner, s.owner), s.ends, s.ttl
 FROM (SELECT * FROM {p}queues WHERE `
 	members = `) q

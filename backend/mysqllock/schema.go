@@ -92,6 +92,10 @@ const clock = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
 // is in that.
 const forgets = "(@@GLOBAL.innodb_flush_log_at_trx_commit <> 1 OR @@GLOBAL.log_bin AND @@GLOBAL.sync_binlog <> 1)"
 
+// lone is the only ticket of a queue, if its row has it. What a ticket leaves there when it
+// leaves alone is not cleared: a row whose columns keep their lengths is changed in place.
+const lone = "IF(tickets > 0, id, NULL)"
+
 // procedure is where the name of a procedure begins: {p} before a name that is called
 // or created.
 var procedure = regexp.MustCompile(`\b(PROCEDURE|CALL) \{p\}`)
@@ -101,6 +105,7 @@ func expand(text, prefix string) string {
 	return strings.NewReplacer(
 		"{p}", prefix,
 		"{now}", clock,
+		"{lone}", lone,
 		"{forgets}", forgets,
 		"{most}", strconv.Itoa(most),
 		"{perhear}", strconv.Itoa(perHear),

@@ -27,8 +27,8 @@ const (
 WHERE q.name = ? AND q.tickets = 0 AND q.granted = q.last AND q.shift = 0 AND q.last < {maxtoken} - 2
 	AND q.unclean = 0 AND q.watched = 0 AND q.slow <= {now} AND `
 
-	shortLeave = `UPDATE {p}queues q SET q.unclean = IF(q.used = q.capacity, ?, q.unclean), q.used = 0, q.tickets = 0, q.id = NULL, q.session = NULL, q.note = NULL
-WHERE q.name = ? AND q.id = ? AND q.session = ? AND q.shift = 0 AND q.watched = 0 AND `
+	shortLeave = `UPDATE {p}queues q SET q.unclean = IF(q.used = q.capacity, ?, q.unclean), q.used = 0, q.tickets = 0
+WHERE q.name = ? AND q.tickets = 1 AND q.id = ? AND q.session = ? AND q.shift = 0 AND q.watched = 0 AND `
 )
 
 // The end of both: the session is not over. It is looked up by a value that is only known

@@ -3,6 +3,7 @@ package mysqllock_test
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/mysqltest"
@@ -90,5 +91,87 @@ func TestNewQueueOfMany(t *testing.T) {
 			"' AND q.tickets = 4 AND q.waiting = 3 AND q.used = 1"); held != 1 || got != "4" {
 			t.Fatalf("%d of %d hold, and %s tickets are counted", held, clients, got)
 		}
+	}
+}
+
+// Promise: a ticket that has left alone is gone for everybody, also when others come whose
+// tickets are kept elsewhere.
+func TestNothingIsLeftOfATicket(t *testing.T) {
+	t.Parallel()
+	s := mysqltest.Start(t)
+	d, one := session(t, s.URL())
+	use := func(queue string) {
+		t.Helper()
+		tk, err := one.Join(t.Context(), mutex(queue, 1))
+		if err == nil {
+			err = one.Leave(t.Context(), tk, true)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	members := func(queue string) (all string) {
+		t.Helper()
+		q, err := d.Follow(t.Context(), queue, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range q.Members {
+			all += m.ID[30:]
+		}
+		return all
+	}
+	gone := func(queue string) {
+		t.Helper()
+		old := driver.Ticket{Queue: queue, ID: newID(1)}
+		for name, err := range map[string]error{
+			"Leave":  one.Leave(t.Context(), old, true),
+			"Keep":   one.Keep(t.Context(), old, time.Minute),
+			"Shrink": one.Shrink(t.Context(), old, 1),
+			"Ask":    d.Ask(t.Context(), queue, old.ID, driver.Force),
+		} {
+			if !errors.Is(err, driver.ErrGone) {
+				t.Errorf("%s: %s: %v", queue, name, err)
+			}
+		}
+		if got, err := one.Renew(t.Context(), []driver.Ticket{old}); err != nil || len(got) == 0 || got[0].State != driver.Gone {
+			t.Errorf("%s: Renew: %+v, %v", queue, got, err)
+		}
+	}
+	use("empty") // makes its row
+	use("empty")
+	if got := members("empty"); got != "" {
+		t.Errorf("still there: %s", got)
+	}
+	gone("empty")
+	for queue, hold := range map[string]time.Duration{"alone": 0, "fixed": time.Hour} {
+		use(queue)
+		use(queue)
+		r := mutex(queue, 2)
+		r.Hold = hold
+		first, err := one.Join(t.Context(), r)
+		if err != nil || !first.Held {
+			t.Fatal(first, err)
+		}
+		second, err := one.Join(t.Context(), mutex(queue, 3))
+		if err != nil || second.Held {
+			t.Fatal(second, err)
+		}
+		if got := members(queue); got != "0203" {
+			t.Errorf("%s: %s are there", queue, got)
+		}
+		gone(queue)
+		if err := one.Leave(t.Context(), first, true); err != nil {
+			t.Fatal(err)
+		}
+		if second, err = one.Await(t.Context(), second); err != nil || !second.Held {
+			t.Fatal(second, err)
+		}
+		if err := one.Leave(t.Context(), second, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := s.Do("SELECT SUM(tickets + waiting + used) + (SELECT COUNT(*) FROM interlock_tickets) FROM interlock_queues"); got != "0" {
+		t.Errorf("%s are counted", got)
 	}
 }

@@ -73,7 +73,7 @@ BEGIN
 	DECLARE v_no, v_granted, v_used, v_since BIGINT;
 	DECLARE v_id, v_session BINARY(16);
 	DECLARE v_note MEDIUMBLOB;
-	SELECT no, granted, used, since, id, session, note INTO v_no, v_granted, v_used, v_since, v_id, v_session, v_note
+	SELECT no, granted, used, since, {lone}, session, note INTO v_no, v_granted, v_used, v_since, v_id, v_session, v_note
 		FROM {p}queues WHERE name = p_name;
 	IF v_id IS NOT NULL THEN
 		INSERT INTO {p}tickets(queue, n, id, units, session, since, hold, flags, note)
@@ -114,7 +114,7 @@ BEGIN
 			WHERE s.ends <= p_now AND (t.ends IS NULL AND t.since + s.ttl <= p_now OR s.ends = 0 AND t.flags & 1 = 0 AND t.ends > p_now) ORDER BY t.session, t.n LIMIT {most});
 	DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_done = 1;
 
-	SELECT no, id, session, since, used, granted INTO v_no, v_id, v_session, v_since, v_used, v_granted FROM {p}queues WHERE name = p_name;
+	SELECT no, {lone}, session, since, used, granted INTO v_no, v_id, v_session, v_since, v_used, v_granted FROM {p}queues WHERE name = p_name;
 	IF v_id IS NOT NULL THEN
 		-- Locked, for the end of the session removes it if it sees no row of a ticket.
 		SELECT ends, ttl INTO v_ends, v_ttl FROM {p}sessions WHERE id = v_session LOCK IN SHARE MODE;

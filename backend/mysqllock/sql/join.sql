@@ -17,14 +17,14 @@ exchange: BEGIN
 	IF {forgets} THEN CALL {p}recover(); END IF;
 
 	START TRANSACTION;
-	SELECT no, kind, capacity, last, granted, shift, used, tickets, waiting, unclean, watched, slow, id
+	SELECT no, kind, capacity, last, granted, shift, used, tickets, waiting, unclean, watched, slow, {lone}
 		INTO v_no, v_kind, v_capacity, v_last, v_granted, v_shift, v_used, v_tickets, v_waiting, v_unclean, v_watched, v_slow, v_id
 		FROM {p}queues WHERE name = p_queue FOR UPDATE;
 	IF v_no IS NULL THEN
 		ROLLBACK; -- of the gap that it has locked
 		CALL {p}make(p_queue);
 		START TRANSACTION;
-		SELECT no, kind, capacity, last, granted, shift, used, tickets, waiting, unclean, watched, slow, id
+		SELECT no, kind, capacity, last, granted, shift, used, tickets, waiting, unclean, watched, slow, {lone}
 			INTO v_no, v_kind, v_capacity, v_last, v_granted, v_shift, v_used, v_tickets, v_waiting, v_unclean, v_watched, v_slow, v_id
 			FROM {p}queues WHERE name = p_queue FOR UPDATE;
 	END IF;
@@ -69,7 +69,7 @@ exchange: BEGIN
 		IF v_swept > 0 THEN
 			CALL {p}grant(p_queue, v_now, 1, v_more);
 			CALL {p}shown(v_no, v_now);
-			SELECT last, granted, shift, used, tickets, waiting, unclean, watched, id
+			SELECT last, granted, shift, used, tickets, waiting, unclean, watched, {lone}
 				INTO v_last, v_granted, v_shift, v_used, v_tickets, v_waiting, v_unclean, v_watched, v_id
 				FROM {p}queues WHERE name = p_queue;
 		END IF;
@@ -106,10 +106,11 @@ exchange: BEGIN
 				v_fits AND p_hold > 0, IF(p_hold > 0, p_owner, NULL), p_note);
 		IF v_fits THEN
 			UPDATE {p}queues SET kind = p_kind, capacity = p_capacity, last = v_n, granted = v_n,
-				used = IF(v_tickets = 0, 0, used) + p_units, tickets = v_tickets + 1, since = v_now WHERE name = p_queue;
-		ELSE
-			UPDATE {p}queues SET kind = p_kind, capacity = p_capacity, last = v_n, tickets = tickets + 1, waiting = waiting + 1
+				used = IF(v_tickets = 0, 0, used) + p_units, tickets = v_tickets + 1, since = v_now, id = NULL, session = NULL, note = NULL
 				WHERE name = p_queue;
+		ELSE
+			UPDATE {p}queues SET kind = p_kind, capacity = p_capacity, last = v_n, tickets = tickets + 1, waiting = waiting + 1,
+				id = NULL, session = NULL, note = NULL WHERE name = p_queue;
 			IF v_waiting = 0 THEN
 				CALL {p}again(v_no, v_granted, v_now, v_again);
 				SET v_again = GREATEST(COALESCE(v_again, 1), v_frozen - v_now);

@@ -13,14 +13,14 @@ exchange: BEGIN
 	IF {forgets} THEN CALL {p}recover(); END IF;
 
 	START TRANSACTION;
-	SELECT no, capacity, last, granted, shift, used, waiting, unclean, watched, id, session, since
+	SELECT no, capacity, last, granted, shift, used, waiting, unclean, watched, {lone}, session, since
 		INTO v_no, v_capacity, v_last, v_granted, v_shift, v_used, v_waiting, v_unclean, v_watched, v_id, v_holder, v_since
 		FROM {p}queues WHERE name = p_queue FOR UPDATE;
 	IF v_no IS NULL AND p_refuse > 0 THEN -- a Join that is under way must wait for what is written here
 		ROLLBACK;
 		CALL {p}make(p_queue);
 		START TRANSACTION;
-		SELECT no, capacity, last, granted, shift, used, waiting, unclean, watched, id, session, since
+		SELECT no, capacity, last, granted, shift, used, waiting, unclean, watched, {lone}, session, since
 			INTO v_no, v_capacity, v_last, v_granted, v_shift, v_used, v_waiting, v_unclean, v_watched, v_id, v_holder, v_since
 			FROM {p}queues WHERE name = p_queue FOR UPDATE;
 	END IF;

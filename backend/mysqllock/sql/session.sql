@@ -21,7 +21,7 @@ BEGIN
 	COMMIT;
 	-- A queue whose only ticket ends has nobody who waits, but perhaps some who follow it.
 	SELECT q.name FROM {p}tickets t JOIN {p}queues q ON q.no = t.queue WHERE t.session = p_session AND t.flags & 1 = 0
-		UNION SELECT q.name FROM {p}watches w JOIN {p}queues q ON q.name = w.name WHERE w.what = 5 AND q.session = p_session;
+		UNION SELECT q.name FROM {p}watches w JOIN {p}queues q ON q.name = w.name WHERE w.what = 5 AND q.tickets > 0 AND q.session = p_session;
 END;
 
 -- has a client told of the next change.
@@ -128,7 +128,7 @@ BEGIN
 		UNION SELECT STRAIGHT_JOIN q.name FROM {p}sessions s JOIN {p}tickets t ON t.session = s.id JOIN {p}queues q ON q.no = t.queue
 			WHERE s.ends <= v_now AND (t.ends IS NULL AND t.since + s.ttl <= v_now OR s.ends = 0 AND t.flags & 1 = 0)
 		UNION SELECT q.name FROM {p}queues q LEFT JOIN {p}sessions s ON s.id = q.session
-			WHERE q.no > p_after AND q.no <= p_after + p_many AND q.id IS NOT NULL AND (s.id IS NULL OR s.ends <= v_now AND q.since + s.ttl <= v_now)
+			WHERE q.no > p_after AND q.no <= p_after + p_many AND q.tickets > 0 AND q.id IS NOT NULL AND (s.id IS NULL OR s.ends <= v_now AND q.since + s.ttl <= v_now)
 		LIMIT {most};
 END;
 

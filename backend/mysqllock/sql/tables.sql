@@ -14,7 +14,7 @@ CREATE TABLE IF NOT EXISTS {p}queues(
 	unclean  TINYINT         NOT NULL DEFAULT 0, -- the last exclusive holder did not leave cleanly
 	watched  TINYINT         NOT NULL DEFAULT 0, -- there may be rows in watches
 	slow     BIGINT          NOT NULL DEFAULT 0, -- until then there may be rows in refused
-	id       BINARY(16)      NULL,               -- the only ticket, if it is kept here; its number is granted
+	id       BINARY(16)      NULL,               -- the only ticket, if it is kept here; its number is granted. Without tickets: of the last one
 	session  BINARY(16)      NULL,
 	since    BIGINT          NOT NULL,           -- also of the last one that was kept here
 	note     MEDIUMBLOB      NULL
