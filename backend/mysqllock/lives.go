@@ -9,9 +9,11 @@ import (
 
 // lives are the sessions of this client that are known to be there, so that no exchange
 // has to ask for that: each with an end, by the server's clock, that was written for it.
-// What ends a session before that is its own Close, after which its client has no use for
-// what an exchange that was under way has got. A ticket of a session that is over is no
-// danger: it ends at the latest as it would if the session had ended with its beginning.
+//
+// Nothing ends a session before that but its own Close, whose client uses nothing that a
+// Join which was under way has got; such a ticket keeps nobody out. If the end comes while a
+// statement waits for its queue, the ticket stands for one TTL from when the statement
+// began, which is what its client counts on.
 //
 // A server's clock may be set back, and a server may be replaced by one that knows no such
 // session. So an end counts only until the TTL since it was asked for is over here, and
