@@ -8,47 +8,15 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/chaos"
 	"github.com/interlock-go/interlock/internal/mysqltest"
 	"github.com/interlock-go/interlock/internal/sqlqueue"
 )
-
-// account is what the holders of one lock say of themselves: one at a time, with tokens
-// that grow.
-type account struct {
-	mu     sync.Mutex
-	holder *interlock.Lease
-	last   uint64
-}
-
-func (a *account) enter(l *interlock.Lease) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	switch {
-	case l.Err() != nil: // lost meanwhile, and it knows
-		return nil
-	case a.holder != nil && a.holder.Err() == nil:
-		return fmt.Errorf("held with the tokens %d and %d at once", a.holder.Token(), l.Token())
-	case l.Token() <= a.last:
-		return fmt.Errorf("the token %d after %d", l.Token(), a.last)
-	}
-	a.holder, a.last = l, l.Token()
-	return nil
-}
-
-func (a *account) exit(l *interlock.Lease) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.holder == l {
-		a.holder = nil
-	}
-}
 
 // cycles is how often each of the goroutines of a test holds: MYSQLLOCK_CYCLES times as
 // often as by default.
@@ -59,90 +27,13 @@ func cycles(n int) int {
 	return n
 }
 
-// contend has goroutines of several clients hold two locks in turn, some with a wait
-// that is cut short, while disturb does what it does, each time after some have held.
-func contend(t *testing.T, url string, ttl time.Duration, times int, disturb func()) {
-	t.Helper()
-	const clients, each = 4, 6
-	var held, lost, disturbed atomic.Int64
-	accounts := []*account{{}, {}}
-	failed := make(chan error, clients*each+1)
-	done := make(chan struct{})
-	var workers sync.WaitGroup
-	for range clients {
-		c, err := interlock.Open(t.Context(), url, interlock.TTL(ttl))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { c.Close() })
-		for i := range each {
-			a := accounts[i%len(accounts)]
-			lock := c.Mutex(fmt.Sprint("chaos/", i%len(accounts)), interlock.StrictOrder())
-			workers.Go(func() {
-				for n := 0; n < times; {
-					wait, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-					hasty := rand.IntN(8) == 0
-					if hasty {
-						wait, cancel = context.WithTimeout(t.Context(), rand.N(20*time.Millisecond))
-					}
-					l, err := lock.Acquire(wait)
-					cancel()
-					if hasty && err != nil {
-						continue
-					}
-					if err == nil {
-						err = a.enter(l)
-					}
-					if err != nil {
-						failed <- err
-						return
-					}
-					n++
-					held.Add(1)
-					a.exit(l)
-					if err := l.Release(); errors.Is(err, interlock.ErrLost) {
-						lost.Add(1)
-					}
-				}
-			})
-		}
-	}
-	all := make(chan struct{})
-	go func() { workers.Wait(); close(all) }()
-	var mischief sync.WaitGroup
-	mischief.Go(func() {
-		for {
-			for before := held.Load(); held.Load() < before+10; {
-				select {
-				case <-done:
-					return
-				case <-time.After(time.Millisecond):
-				}
-			}
-			disturb()
-			disturbed.Add(1)
-		}
-	})
-	select {
-	case <-all:
-	case err := <-failed:
-		t.Error(err)
-	}
-	close(done)
-	mischief.Wait()
-	t.Logf("%d grants, %d of them lost, %d disturbances", held.Load(), lost.Load(), disturbed.Load())
-	if t.Failed() {
-		t.FailNow()
-	}
-}
-
 // Promise: connections that are killed or cut and statements that are interrupted, at
 // any moment, leave one holder at a time, nobody waiting, and no row of a ticket.
 func TestKilledConnections(t *testing.T) {
 	t.Parallel()
 	s := mysqltest.Start(t)
 	proxy := mysqltest.NewProxy(t, s)
-	contend(t, proxy.URL(), 10*time.Second, cycles(12), func() {
+	chaos.Run(t, chaos.Load{URL: proxy.URL(), TTL: 10 * time.Second, Clients: 4, Each: 6, Times: cycles(12)}, func() {
 		switch rand.IntN(4) {
 		case 0:
 			s.KillConnections("user = 'app'")
@@ -164,7 +55,7 @@ func TestKilledConnections(t *testing.T) {
 func TestKilledServer(t *testing.T) {
 	t.Parallel()
 	s := mysqltest.Start(t)
-	contend(t, s.URL(), 1*time.Second, cycles(3), func() {
+	chaos.Run(t, chaos.Load{URL: s.URL(), TTL: time.Second, Clients: 4, Each: 6, Times: cycles(3)}, func() {
 		time.Sleep(rand.N(100 * time.Millisecond))
 		s.Kill()
 		s.Restart()
@@ -181,7 +72,7 @@ func TestKilledServerThatForgets(t *testing.T) {
 	opened(t, s.URL())
 	s.Do("UPDATE interlock_meta SET longest = " + strconv.FormatInt(ttl.Microseconds(), 10))
 	time.Sleep(2 * time.Second) // the log is written once a second
-	contend(t, s.URL(), ttl, cycles(3), func() {
+	chaos.Run(t, chaos.Load{URL: s.URL(), TTL: ttl, Clients: 4, Each: 6, Times: cycles(3)}, func() {
 		time.Sleep(rand.N(100 * time.Millisecond))
 		s.Kill()
 		s.Restart()

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/chaos"
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
 
@@ -24,46 +25,27 @@ func scaled(variable string, count int) int {
 	return count
 }
 
-// account is who holds one lock, by the word of the holders themselves: at most one at
-// a time, and tokens that grow.
+// account is who holds one lock.
 type account struct {
+	chaos.Witness
 	t       *testing.T
 	grants  *atomic.Int64
-	mu      sync.Mutex
-	holder  *interlock.Lease
-	token   uint64
-	backend uint64
+	backend atomic.Uint64
 	granted func(token uint64, at time.Time) // told of each grant of the backend
 }
 
-// enter notes a holder. The one before it must have ended by its own account.
 func (a *account) enter(l *interlock.Lease) {
 	at := time.Now()
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if l.Err() != nil {
-		return // lost meanwhile, and it knows
+	holds, err := a.Enter(l)
+	if err != nil {
+		a.t.Error(err)
+	}
+	if !holds {
+		return
 	}
 	a.grants.Add(1)
-	if h := a.holder; h != nil && h.Err() == nil {
-		a.t.Errorf("%q is held with the tokens %d and %d at once", l.Name(), h.Token(), l.Token())
-	}
-	if l.Token() <= a.token {
-		a.t.Errorf("%q has the token %d after %d", l.Name(), l.Token(), a.token)
-	}
-	if b := l.BackendToken(); b != a.backend {
-		if a.backend = b; a.granted != nil {
-			a.granted(b, at)
-		}
-	}
-	a.holder, a.token = l, l.Token()
-}
-
-func (a *account) exit(l *interlock.Lease) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.holder == l {
-		a.holder = nil
+	if b := l.BackendToken(); a.backend.Swap(b) != b && a.granted != nil {
+		a.granted(b, at)
 	}
 }
 
@@ -99,7 +81,7 @@ func (a *account) work(lock *interlock.Lock, stop <-chan struct{}) {
 		case 1, 2, 3:
 			time.Sleep(rand.N(time.Millisecond))
 		}
-		a.exit(l)
+		a.Leave(l)
 		_ = l.Release() // what is lost is lost
 	}
 }

@@ -24,7 +24,7 @@ const (
 func TestChaos(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Start(t)
-	chaos(t, s, s.Addr, s.URL(), nil, nil)
+	disturbed(t, s, s.Addr, s.URL(), nil, nil)
 }
 
 // Promise: the same behind a pooler, which dies and is started again.
@@ -48,10 +48,10 @@ func TestChaosBehindAPooler(t *testing.T) {
 	}()
 	stop := sync.OnceFunc(func() { close(over); <-ended; p.Kill() })
 	defer stop()
-	chaos(t, s, p.Addr, p.URL()+"&direct="+url.QueryEscape(s.URL()), p.Kill, stop)
+	disturbed(t, s, p.Addr, p.URL()+"&direct="+url.QueryEscape(s.URL()), p.Kill, stop)
 }
 
-func chaos(t *testing.T, s *pgtest.Server, addr, base string, more, last func()) {
+func disturbed(t *testing.T, s *pgtest.Server, addr, base string, more, last func()) {
 	const ttl = 2 * time.Second
 	var all []*interlock.Client
 	var proxies []*pgtest.Proxy
