@@ -9,6 +9,11 @@
 -- the tables of locks are logged: even that a ticket was left must not be forgotten,
 -- since it would come back as one that its session does not know and yet keeps.
 --
+-- What is found by its id is compared in all else in a way that no index serves: IS
+-- TRUE, or a difference; and rows are joined by their ids LATERAL with a LIMIT of 1.
+-- While the server takes a table for a small one, all ways are equal to it, and it would
+-- read all sessions, or a whole line.
+--
 -- Codes: 1 held, 2 waits, -1 busy, -2 gone, -3 other kind or capacity, -4 tokens used
 -- up, -5 not held, -6 session over.
 
@@ -172,7 +177,7 @@ BEGIN
 	ELSIF s.over THEN
 		RETURN true;
 	END IF;
-	PERFORM FROM @session r WHERE r.id = t.session AND r.expires <= now FOR UPDATE SKIP LOCKED;
+	PERFORM FROM @session r WHERE r.id = t.session AND r.expires - now <= 0 FOR UPDATE SKIP LOCKED;
 	IF FOUND THEN
 		UPDATE @session r SET over = true WHERE r.id = t.session;
 		RETURN true;
@@ -243,7 +248,8 @@ BEGIN
 	END IF;
 	SELECT min(t.ends) INTO own FROM @ticket t WHERE t.queue = q.name AND t.ends IS NOT NULL;
 	IF q.tickets - q.waiting <= 64 THEN
-		SELECT min(greatest(s.expires, t.since + s.ttl)) INTO other FROM @ticket t JOIN @session s ON s.id = t.session
+		SELECT min(greatest(s.expires, t.since + s.ttl)) INTO other
+			FROM @ticket t CROSS JOIN LATERAL (SELECT r.expires, r.ttl FROM @session r WHERE r.id = t.session LIMIT 1) s
 			WHERE t.queue = q.name AND t.n <= q.granted AND t.ends IS NULL;
 	ELSE
 		SELECT s.expires INTO other FROM @session s
@@ -301,7 +307,8 @@ BEGIN
 	ELSIF cardinality(winners) > 1 THEN
 		FOR got IN SELECT s.channel, string_agg('g ' || w.id || ' ' || w.token || CASE WHEN q.unclean THEN ' i' ELSE ' -' END
 					|| CASE WHEN q.waiting > 0 AND NOT v_more THEN 'w' ELSE '' END, E'\n' ORDER BY w.i) AS text
-				FROM unnest(winners, tokens, sessions) WITH ORDINALITY AS w(id, token, session, i) JOIN @session s ON s.id = w.session
+				FROM unnest(winners, tokens, sessions) WITH ORDINALITY AS w(id, token, session, i)
+				CROSS JOIN LATERAL (SELECT r.channel FROM @session r WHERE r.id = w.session LIMIT 1) s
 				WHERE s.channel <> '' GROUP BY s.channel, w.i / 80 LOOP
 			PERFORM pg_notify(got.channel, got.text);
 		END LOOP;
@@ -356,7 +363,7 @@ CREATE FUNCTION @want(q @queue) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
 	PERFORM pg_notify(s.channel, 'w ' || t.id)
 		FROM (SELECT r.id, r.session FROM @ticket r WHERE r.queue = q.name AND r.n <= q.granted ORDER BY r.n LIMIT 100) t
-		JOIN @session s ON s.id = t.session WHERE s.channel <> '';
+		CROSS JOIN LATERAL (SELECT r.channel FROM @session r WHERE r.id = t.session LIMIT 1) s WHERE s.channel <> '';
 END $$;
 
 -- What is said of a ticket: code, token, inherits, wanted, flags, microseconds until
@@ -395,7 +402,7 @@ END $$;
 -- Whether a session is not over.
 CREATE FUNCTION @alive(p_session uuid, now bigint) RETURNS boolean LANGUAGE plpgsql STABLE AS $$
 BEGIN
-	RETURN EXISTS (SELECT FROM @session s WHERE s.id = p_session AND NOT s.over AND s.expires > now);
+	RETURN EXISTS (SELECT FROM @session s WHERE s.id = p_session AND NOT s.over AND s.expires - now > 0);
 END $$;
 
 -- Raises what tokens stay below, long before they come near.
@@ -456,10 +463,28 @@ BEGIN
 			used = p_units, tickets = 1, id = p_id, units = p_units, session = p_session, since = now, note = p_note
 			WHERE r.name = p_queue AND r.tickets = 0 AND r.slow <= now AND NOT r.watched AND r.last < 2251799813685246
 				AND greatest(r.last + 1, now / 10) < r.most
-				AND EXISTS (SELECT FROM @session s WHERE s.id = p_session AND NOT s.over AND s.expires > now)
+				AND EXISTS (SELECT FROM @session s WHERE s.id = p_session AND NOT s.over AND s.expires - now > 0)
 			RETURNING r.last, r.unclean INTO token, swept;
 		IF FOUND THEN
 			RETURN ARRAY[1, token, swept::integer, 0, 0, 0, 0, 0, 0, 0];
+		END IF;
+	END IF;
+	-- The short way to the end of a line, in which those in front look after who holds.
+	-- That it changes the row is what locks it.
+	IF p_hold = 0 AND NOT retry AND NOT nowait THEN
+		UPDATE @queue r SET last = greatest(r.last + 1, now / 10 - r.shift), tickets = r.tickets + 1, waiting = r.waiting + 1
+			WHERE r.name = p_queue AND r.waiting > 0 AND r.kind = p_kind AND r.capacity = p_capacity
+				AND r.slow <= now AND NOT r.watched AND greatest(r.last + 1 + r.shift, now / 10) < r.most
+				AND EXISTS (SELECT FROM @session s WHERE s.id = p_session AND NOT s.over AND s.expires - now > 0)
+			RETURNING r.last INTO token;
+		IF FOUND THEN
+			INSERT INTO @ticket(queue, n, id, units, session, since, note, hold, flags)
+				VALUES (p_queue, token, p_id, p_units, p_session, now, p_note, 0, 0)
+				ON CONFLICT (id) DO NOTHING;
+			IF FOUND THEN
+				RETURN '{2, 0, 0, 0, 0, 0, 0, 0, 0, 0}'::bigint[];
+			END IF;
+			UPDATE @queue r SET tickets = r.tickets - 1, waiting = r.waiting - 1 WHERE r.name = p_queue;
 		END IF;
 	END IF;
 	SELECT * INTO q FROM @queue r WHERE r.name = p_queue FOR UPDATE;
@@ -467,19 +492,6 @@ BEGIN
 		q := @lock(p_queue);
 	END IF;
 	now := NOW_US;
-	-- The short way to the end of a line, in which those in front look after who holds.
-	IF q.waiting > 0 AND q.kind = p_kind AND q.capacity = p_capacity AND p_hold = 0 AND NOT retry AND NOT nowait
-			AND q.slow <= now AND NOT q.watched AND greatest(q.last + 1 + q.shift, now / 10) < q.most THEN
-		token := greatest(q.last + 1, now / 10 - q.shift);
-		INSERT INTO @ticket(queue, n, id, units, session, since, note, hold, flags)
-			SELECT p_queue, token, p_id, p_units, p_session, now, p_note, 0, 0
-			FROM @session s WHERE s.id = p_session AND NOT s.over AND s.expires > now
-			ON CONFLICT (id) DO NOTHING;
-		IF FOUND THEN
-			UPDATE @queue r SET last = token, tickets = q.tickets + 1, waiting = q.waiting + 1 WHERE r.name = p_queue;
-			RETURN ARRAY[2, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-		END IF;
-	END IF;
 	IF NOT @alive(p_session, now) THEN
 		RETURN ARRAY[-6];
 	ELSIF q.slow > now AND EXISTS (SELECT FROM @refused r WHERE r.id = p_id AND r.until > now) THEN
@@ -560,7 +572,7 @@ BEGIN
 	IF q.id = p_id THEN
 		t := @lone(q);
 	ELSE
-		SELECT * INTO t FROM @ticket r WHERE r.id = p_id AND r.queue = q.name;
+		SELECT * INTO t FROM @ticket r WHERE r.id = p_id AND (r.queue = q.name) IS TRUE;
 	END IF;
 	code := 0;
 	IF t.id IS NOT NULL AND t.flags & 1 <> 0 AND (others OR t.session = p_session) THEN
@@ -579,9 +591,18 @@ END $$;
 -- ticket stands, since one that was sent twice may come twice.
 CREATE FUNCTION @leave(p_queue text, p_id uuid, p_session uuid, clean boolean, refuse bigint, crowded boolean) RETURNS bigint[] LANGUAGE plpgsql PLANS AS $$
 DECLARE
-	heir record;
 	now bigint := NOW_US;
 	q @queue;
+	v_granted bigint;
+	v_capacity bigint;
+	v_shift bigint;
+	v_waiting bigint;
+	heir bigint;
+	heir_id uuid;
+	heir_token bigint;
+	heir_session uuid;
+	heir_channel text;
+	fits boolean;
 	t @ticket;
 	code bigint;
 	more boolean := false;
@@ -593,9 +614,41 @@ BEGIN
 		UPDATE @queue r SET tickets = 0, used = 0, id = NULL, units = NULL, session = NULL, note = NULL,
 			unclean = CASE WHEN r.units = r.capacity THEN NOT clean ELSE r.unclean END
 			WHERE r.name = p_queue AND r.id = p_id AND r.session = p_session AND NOT r.watched
-				AND EXISTS (SELECT FROM @session s WHERE s.id = p_session AND NOT s.over AND s.expires > now);
+				AND EXISTS (SELECT FROM @session s WHERE s.id = p_session AND NOT s.over AND s.expires - now > 0);
 		IF FOUND THEN
-			RETURN ARRAY[1, 0, 0];
+			RETURN '{1, 0, 0}'::bigint[];
+		END IF;
+	END IF;
+	-- The short way from the only holder to the first in line, unless whoever is first
+	-- then has to be told of an early end, as grant does.
+	IF refuse = 0 THEN
+		SELECT r.granted, r.capacity, r.shift, r.waiting INTO v_granted, v_capacity, v_shift, v_waiting FROM @queue r
+			WHERE r.name = p_queue AND r.waiting > 0 AND r.id IS NULL AND r.used = r.capacity AND r.frozen <= now AND NOT r.watched
+			FOR UPDATE;
+		IF FOUND THEN
+			now := NOW_US;
+			SELECT w.n, w.id, w.token, w.session, w.units = v_capacity AND w.hold = 0 AND w.ends IS NULL INTO heir, heir_id, heir_token, heir_session, fits
+				FROM @ticket w WHERE w.queue = p_queue AND w.n > v_granted ORDER BY w.n LIMIT 1;
+			IF fits THEN
+				SELECT s.channel INTO heir_channel FROM @session s WHERE s.id = heir_session AND NOT s.over
+					AND s.expires - now > coalesce((SELECT f.ttl / 2 FROM @session f WHERE f.id =
+						(SELECT w.session FROM @ticket w WHERE w.queue = p_queue AND w.n > heir ORDER BY w.n LIMIT 1)), 0);
+				IF FOUND THEN
+					DELETE FROM @ticket r WHERE r.id = p_id AND (r.queue = p_queue AND r.session = p_session AND r.n <= v_granted
+						AND r.units = v_capacity AND r.ends IS NULL) IS TRUE
+						AND EXISTS (SELECT FROM @session s WHERE s.id = p_session AND NOT s.over AND s.expires - now > 0);
+				END IF;
+				fits := FOUND;
+			END IF;
+			IF fits THEN
+				UPDATE @queue r SET granted = heir, tickets = r.tickets - 1, waiting = r.waiting - 1, unclean = NOT clean
+					WHERE r.name = p_queue;
+				-- A condition costs less than a statement.
+				IF heir_channel <> '' AND pg_notify(heir_channel, 'g ' || heir_id || ' ' || coalesce(heir_token, heir + v_shift)
+						|| CASE WHEN clean THEN ' -' ELSE ' i' END || CASE WHEN v_waiting > 1 THEN 'w' ELSE '' END) IS NULL THEN
+				END IF;
+				RETURN '{1, 0, 1}'::bigint[];
+			END IF;
 		END IF;
 	END IF;
 	IF refuse > 0 THEN
@@ -607,31 +660,6 @@ BEGIN
 		END IF;
 	END IF;
 	now := NOW_US;
-	-- The short way from the only holder to the first in line, unless whoever is first
-	-- then has to be told of an early end, as grant does.
-	IF refuse = 0 AND q.waiting > 0 AND q.id IS NULL AND q.used = q.capacity AND q.frozen <= now AND NOT q.watched THEN
-		SELECT h.n, h.id, h.token, s.channel INTO heir
-			FROM (SELECT w.* FROM @ticket w WHERE w.queue = p_queue AND w.n > q.granted ORDER BY w.n LIMIT 1) h
-			JOIN @session s ON s.id = h.session
-			LEFT JOIN LATERAL (SELECT w.session FROM @ticket w WHERE w.queue = p_queue AND w.n > h.n ORDER BY w.n LIMIT 1) f ON true
-			LEFT JOIN @session fs ON fs.id = f.session
-			WHERE h.units = q.capacity AND h.hold = 0 AND h.ends IS NULL AND NOT s.over AND s.expires > now
-				AND s.expires - now >= coalesce(fs.ttl / 2, 0);
-		IF FOUND THEN
-			DELETE FROM @ticket r WHERE r.id = p_id AND r.queue = p_queue AND r.session = p_session AND r.n <= q.granted
-				AND r.units = q.capacity AND r.ends IS NULL
-				AND EXISTS (SELECT FROM @session s WHERE s.id = p_session AND NOT s.over AND s.expires > now);
-			IF FOUND THEN
-				UPDATE @queue r SET granted = heir.n, tickets = q.tickets - 1, waiting = q.waiting - 1, unclean = NOT clean
-					WHERE r.name = p_queue;
-				IF heir.channel <> '' THEN
-					PERFORM pg_notify(heir.channel, 'g ' || heir.id || ' ' || coalesce(heir.token, heir.n + q.shift)
-						|| CASE WHEN clean THEN ' -' ELSE ' i' END || CASE WHEN q.waiting > 1 THEN 'w' ELSE '' END);
-				END IF;
-				RETURN ARRAY[1, 0, 1];
-			END IF;
-		END IF;
-	END IF;
 	got := @find(q, p_session, p_id, true, now); t := got.t; code := got.code;
 	IF refuse > 0 AND (code = 0 OR code = -2) AND (t.id IS NULL OR t.session = p_session) THEN
 		INSERT INTO @refused(id, until) VALUES (p_id, now + refuse) ON CONFLICT (id) DO UPDATE SET until = excluded.until;
@@ -712,7 +740,7 @@ BEGIN
 	-- The first in line may wait for a later end.
 	PERFORM pg_notify(s.channel, 'f ' || w.id || ' 1')
 		FROM (SELECT r.id, r.session FROM @ticket r WHERE r.queue = p_queue AND r.n > q.granted ORDER BY r.n LIMIT 1) w
-		JOIN @session s ON s.id = w.session WHERE s.channel <> '';
+		CROSS JOIN LATERAL (SELECT r.channel FROM @session r WHERE r.id = w.session LIMIT 1) s WHERE s.channel <> '';
 	RETURN ARRAY[1];
 END $$;
 
@@ -751,7 +779,7 @@ BEGIN
 	IF q.id = p_id THEN
 		t := @lone(q);
 	ELSE
-		SELECT * INTO t FROM @ticket r WHERE r.id = p_id AND r.queue = p_queue;
+		SELECT * INTO t FROM @ticket r WHERE r.id = p_id AND (r.queue = p_queue) IS TRUE;
 	END IF;
 	IF t.id IS NULL THEN
 		RETURN ARRAY[-2, 0];
@@ -781,7 +809,7 @@ BEGIN
 		PERFORM @tell(t.session, 'e ' || t.id);
 		PERFORM pg_notify(s.channel, 'f ' || w.id || ' 1')
 			FROM (SELECT r.id, r.session FROM @ticket r WHERE r.queue = p_queue AND r.n > q.granted ORDER BY r.n LIMIT 1) w
-			JOIN @session s ON s.id = w.session WHERE s.channel <> '';
+			CROSS JOIN LATERAL (SELECT r.channel FROM @session r WHERE r.id = w.session LIMIT 1) s WHERE s.channel <> '';
 	END IF;
 	PERFORM @save(q);
 	RETURN ARRAY[1, more::integer];
@@ -834,7 +862,7 @@ BEGIN
 		IF q.id = ids[i] THEN
 			t := @lone(q);
 		ELSE
-			SELECT * INTO t FROM @ticket r WHERE r.id = ids[i] AND r.queue = queues[i];
+			SELECT * INTO t FROM @ticket r WHERE r.id = ids[i] AND (r.queue = queues[i]) IS TRUE;
 		END IF;
 		IF t.id IS NULL AND NOT EXISTS (SELECT FROM @sentinel r WHERE r.one) THEN
 			RAISE 'interlock: after a crash, a new session has to begin first';
@@ -872,16 +900,16 @@ BEGIN
 				q := @unfold(q);
 				UPDATE @queue r SET id = NULL, units = NULL, session = NULL, note = NULL WHERE r.name = v_queue;
 			END IF;
-			FOR t IN SELECT r.* FROM unnest(strand_ids) u(id) JOIN @ticket r ON r.id = u.id
+			FOR t IN SELECT r.* FROM unnest(strand_ids) u(id) CROSS JOIN LATERAL (SELECT * FROM @ticket r WHERE r.id = u.id LIMIT 1) r
 					WHERE r.queue = v_queue AND r.session = p_session AND r.ends IS NULL LOOP
 				UPDATE @ticket r SET ends = @ends(t), flags = r.flags | 16 WHERE r.queue = t.queue AND r.n = t.n;
 			END LOOP;
-			UPDATE @ticket r SET ends = NULL, flags = r.flags & ~16 WHERE r.id = ANY (again_ids) AND r.queue = v_queue
-				AND r.session = p_session AND r.flags & 16 <> 0 AND r.ends > now;
+			UPDATE @ticket r SET ends = NULL, flags = r.flags & ~16 WHERE r.id = ANY (again_ids) AND (r.queue = v_queue
+				AND r.session = p_session AND r.flags & 16 <> 0 AND r.ends > now) IS TRUE;
 		END LOOP;
 	END IF;
 	now := NOW_US;
-	UPDATE @session s SET expires = greatest(s.expires, now + s.ttl) WHERE s.id = p_session AND NOT s.over AND s.expires > now;
+	UPDATE @session s SET expires = greatest(s.expires, now + s.ttl) WHERE s.id = p_session AND NOT s.over AND s.expires - now > 0;
 	IF NOT FOUND THEN
 		RETURN NEXT ARRAY[-6];
 		RETURN;
@@ -909,14 +937,14 @@ BEGIN
 			CASE WHEN t.flags & 1 <> 0 THEN t.ends WHEN s.id IS NULL OR s.expires = 0 THEN 0 ELSE coalesce(t.ends, greatest(s.expires, t.since + s.ttl)) END,
 			t.flags & 1 <> 0
 		FROM unnest(p_names) WITH ORDINALITY u(name, i)
-		JOIN @queue q ON q.name = u.name
+		CROSS JOIN LATERAL (SELECT * FROM @queue r WHERE r.name = u.name LIMIT 1) q
 		CROSS JOIN LATERAL (
 			SELECT q.granted AS n, q.id, q.units, q.session, q.since, q.note, NULL::bigint AS ends, 0 AS flags, NULL::text AS owner, NULL::bigint AS token
 				WHERE q.id IS NOT NULL
 			UNION ALL
 			SELECT r.n, r.id, r.units, r.session, r.since, r.note, r.ends, r.flags, r.owner, r.token FROM @ticket r WHERE r.queue = q.name
 		) t
-		LEFT JOIN @session s ON s.id = t.session
+		LEFT JOIN LATERAL (SELECT * FROM @session r WHERE r.id = t.session LIMIT 1) s ON true
 		ORDER BY u.i, t.n;
 END $$;
 
