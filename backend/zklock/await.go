@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/backoff"
 )
 
 // Await watches the tickets of which one has to leave first, and the one in
@@ -25,19 +26,16 @@ func (s *session) Await(ctx context.Context, t driver.Ticket) (driver.Ticket, er
 	if p.q.leases != nil {
 		return s.awaitLeases(ctx, p)
 	}
+	if err := s.verified(ctx, p); err != nil {
+		return driver.Ticket{}, err
+	}
 	limit := ctx
 	ctx, cancel := s.within(ctx)
 	defer cancel()
 	a := &awaiting{s: s, p: p, bell: make(chan struct{}, 1), on: map[string]*watch{}}
 	defer a.end()
 	pause := 10 * time.Millisecond
-	for verified := false; ; {
-		if !verified && p.known() == held { // nothing has told, perhaps, that it was taken away
-			if err := s.verify(ctx, p); err != nil && !errors.Is(err, driver.ErrGone) {
-				return driver.Ticket{}, s.failed(limit, err)
-			}
-		}
-		verified = true
+	for {
 		switch p.known() {
 		case held, gone:
 			got, err := p.ticket()
@@ -59,6 +57,25 @@ func (s *session) Await(ctx context.Context, t driver.Ticket) (driver.Ticket, er
 		case <-ctx.Done():
 		}
 	}
+}
+
+// verified makes sure of a ticket that is held: nothing has told, perhaps, that it was
+// taken away. Errors that pass do not end that.
+func (s *session) verified(ctx context.Context, p *place) error {
+	inner, cancel := s.within(ctx)
+	defer cancel()
+	var pauses backoff.Backoff
+	for p.known() == held {
+		err := s.verify(inner, p)
+		if err == nil || errors.Is(err, driver.ErrGone) {
+			return nil
+		}
+		if err = s.failed(ctx, err); driver.IsPermanent(err) || inner.Err() != nil {
+			return err
+		}
+		_ = pauses.Sleep(inner)
+	}
+	return nil
 }
 
 // awaiting is a call of Await.

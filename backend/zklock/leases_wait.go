@@ -87,13 +87,8 @@ func (a *awaiting) borrow(ctx context.Context) error {
 
 // awaitLeases waits for pursue.
 func (s *session) awaitLeases(ctx context.Context, p *place) (driver.Ticket, error) {
-	if p.known() == held { // nothing has told, perhaps, that it was taken away
-		inner, cancel := s.within(ctx)
-		err := s.verify(inner, p)
-		cancel()
-		if err != nil && !errors.Is(err, driver.ErrGone) {
-			return driver.Ticket{}, s.failed(ctx, err)
-		}
+	if err := s.verified(ctx, p); err != nil {
+		return driver.Ticket{}, err
 	}
 	for {
 		s.mu.Lock()
