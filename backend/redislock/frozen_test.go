@@ -1,0 +1,32 @@
+package redislock_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/interlock-go/interlock/internal/redistest"
+)
+
+// Promise: Follow and Watch over a connection that leads nowhere any more, but has no
+// end, go on over another one after the timeout of the URL.
+func TestWaitingOverAFrozenConnection(t *testing.T) {
+	s := redistest.Start(t)
+	p := redistest.NewProxy(t, s.Addr)
+	d, err := openURL(t.Context(), "redis://"+p.Addr+"?timeout=200ms")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	done := make(chan error)
+	both := func() {
+		t.Helper()
+		go func() { _, err := d.Follow(t.Context(), "q", "other"); done <- err }()
+		go func() { _, err := d.Watch(t.Context(), "c", 1); done <- err }()
+		if err := errors.Join(<-done, <-done); err != nil {
+			t.Error(err)
+		}
+	}
+	both() // there are connections
+	p.Freeze()
+	both()
+}
