@@ -172,6 +172,7 @@ func TestWaitingAsksNothing(t *testing.T) {
 	ask("SET SESSION lock_wait_timeout = 30; FLUSH TABLES WITH READ LOCK; UNLOCK TABLES")
 
 	before = asked()
+	began := time.Now()
 	if err := holder.Leave(ctx, first, true); err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +183,8 @@ func TestWaitingAsksNothing(t *testing.T) {
 	}
 	handOff := float64(asked()-before) / clients
 	t.Logf("statements of each of %d clients: %.1f to begin, %.1f for a heartbeat, %.1f for a hand-off", clients, begun, beat, handOff)
-	if begun > 12 || beat > 4 || handOff > 3 {
+	listening := time.Since(began) < 5*time.Second // else some have ended that, which takes statements, too
+	if begun > 12 || beat > 1.5 || handOff > 3 && listening {
 		t.Error("waiting costs more statements")
 	}
 }

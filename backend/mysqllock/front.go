@@ -55,8 +55,14 @@ func (s *store) lookAhead(ctx context.Context, waits []waiter, into []sqlqueue.S
 			return err
 		}
 	}
+	near(waits, func(l line) *front { return lines[l] }, into)
+	return nil
+}
+
+// near says of those that are near the front when to look again.
+func near(waits []waiter, of func(line) *front, into []sqlqueue.Standing) {
 	for _, w := range waits {
-		f := lines[w.line]
+		f := of(w.line)
 		ahead, near := slices.BinarySearch(f.ns, w.n)
 		if !near {
 			continue
@@ -73,7 +79,6 @@ func (s *store) lookAhead(ctx context.Context, waits []waiter, into []sqlqueue.S
 			st.Again, st.More = lookSoon, ahead == 0
 		}
 	}
-	return nil
 }
 
 // perAhead bounds the lines of one statement.
@@ -106,20 +111,24 @@ func (s *store) fronts(ctx context.Context, lines []line, into map[line]*front) 
 		}
 	}
 	return s.rows(ctx, strings.Join(parts, " UNION ALL "), args, begin, func(r *sql.Rows) error {
-		var i int
-		var waits bool
-		var n, due sql.NullInt64
-		if err := r.Scan(&i, &n, &due, &waits); err != nil {
-			return err
-		}
-		switch f := into[lines[i]]; {
-		case n.Valid:
-			f.ns = append(f.ns, n.Int64)
-		case waits:
-			f.head = due
-		default:
-			f.due = due
-		}
-		return nil
+		return readFront(r, func(i int) *front { return into[lines[i]] })
 	})
+}
+
+func readFront(r *sql.Rows, of func(i int) *front) error {
+	var i int
+	var waits bool
+	var n, due sql.NullInt64
+	if err := r.Scan(&i, &n, &due, &waits); err != nil {
+		return err
+	}
+	switch f := of(i); {
+	case n.Valid:
+		f.ns = append(f.ns, n.Int64)
+	case waits:
+		f.head = due
+	default:
+		f.due = due
+	}
+	return nil
 }

@@ -18,6 +18,10 @@ const perLook = 250
 
 // Look reads what has become of tickets.
 func (s *store) Look(ctx context.Context, session string, tickets []sqlqueue.Ref) (sqlqueue.Renewed, error) {
+	if len(tickets) == 1 {
+		one, err := s.one(ctx, session, tickets[0], false)
+		return sqlqueue.Renewed{Standings: []sqlqueue.Standing{one}}, err
+	}
 	all := make([]sqlqueue.Standing, len(tickets))
 	for at := 0; at < len(tickets); at += perLook {
 		to := min(at+perLook, len(tickets))
@@ -54,48 +58,61 @@ func (s *store) look(ctx context.Context, session string, tickets []sqlqueue.Ref
 	for i, t := range tickets {
 		args = append(args, i, []byte(t.Queue), id(t.ID))
 	}
-	var waits []waiter
-	err := s.rows(ctx, asked+list(len(tickets), each, " UNION ALL ")+found, args, func() { clear(into); waits = nil }, func(r *sql.Rows) error {
-		var i int
-		var now, no, capacity, granted, shift, used, waiting, since, flags int64
-		var unclean bool
-		var lone sql.NullBool
-		var holder []byte
-		var n, units, hold, ends, token, sessionEnds, ttl, over sql.NullInt64
-		err := r.Scan(&i, &now, &no, &capacity, &granted, &shift, &used, &waiting, &unclean, &lone, &holder, &since,
-			&n, &units, &hold, &ends, &flags, &token, &sessionEnds, &ttl, &over)
-		if err != nil {
-			return err
-		}
-		if flags&fixed == 0 && hex.EncodeToString(holder) != session {
-			return nil
-		}
-		end := endOf(flags, ends, sessionEnds, since, ttl)
-		if end <= now {
-			return nil
-		}
-		if lone.Bool {
-			n.Int64 = granted
-		}
-		st := sqlqueue.Standing{State: sqlqueue.Waits, Revoked: flags&revoked != 0, Evicted: flags&evicted != 0, Stray: flags&stray != 0, Fixed: flags&fixed != 0}
-		if ends.Valid {
-			st.Left, st.Hold = micros(end-now), micros(hold.Int64)
-		}
-		if n.Int64 <= granted {
-			st.State, st.Token, st.Inherited, st.Wanted = sqlqueue.Held, uint64(n.Int64+shift), unclean, waiting > 0
-			if token.Valid {
-				st.Token = uint64(token.Int64)
-			}
-		} else {
-			waits = append(waits, waiter{i, line{no, granted, used < capacity}, n.Int64, now, units.Int64 <= capacity-used})
-		}
-		into[i] = st
-		return nil
-	})
+	l := &looking{session: session, into: into}
+	if err := s.rows(ctx, asked+list(len(tickets), each, " UNION ALL ")+found, args, l.begin, l.read); err != nil {
+		return err
+	}
+	return s.lookAhead(ctx, l.waits, into)
+}
+
+// looking is what is read of tickets of a session.
+type looking struct {
+	session string
+	into    []sqlqueue.Standing
+	waits   []waiter
+}
+
+func (l *looking) begin() {
+	clear(l.into)
+	l.waits = nil
+}
+
+func (l *looking) read(r *sql.Rows) error {
+	var i int
+	var now, no, capacity, granted, shift, used, waiting, since, flags int64
+	var unclean bool
+	var lone sql.NullBool
+	var holder []byte
+	var n, units, hold, ends, token, sessionEnds, ttl, over sql.NullInt64
+	err := r.Scan(&i, &now, &no, &capacity, &granted, &shift, &used, &waiting, &unclean, &lone, &holder, &since,
+		&n, &units, &hold, &ends, &flags, &token, &sessionEnds, &ttl, &over)
 	if err != nil {
 		return err
 	}
-	return s.lookAhead(ctx, waits, into)
+	if flags&fixed == 0 && hex.EncodeToString(holder) != l.session {
+		return nil
+	}
+	end := endOf(flags, ends, sessionEnds, since, ttl)
+	if end <= now {
+		return nil
+	}
+	if lone.Bool {
+		n.Int64 = granted
+	}
+	st := sqlqueue.Standing{State: sqlqueue.Waits, Revoked: flags&revoked != 0, Evicted: flags&evicted != 0, Stray: flags&stray != 0, Fixed: flags&fixed != 0}
+	if ends.Valid {
+		st.Left, st.Hold = micros(end-now), micros(hold.Int64)
+	}
+	if n.Int64 <= granted {
+		st.State, st.Token, st.Inherited, st.Wanted = sqlqueue.Held, uint64(n.Int64+shift), unclean, waiting > 0
+		if token.Valid {
+			st.Token = uint64(token.Int64)
+		}
+	} else {
+		l.waits = append(l.waits, waiter{i, line{no, granted, used < capacity}, n.Int64, now, units.Int64 <= capacity-used})
+	}
+	l.into[i] = st
+	return nil
 }
 
 // endOf is the moment at which a ticket ends unless it is renewed.

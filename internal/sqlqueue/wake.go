@@ -96,13 +96,14 @@ func (d *Driver) keepWatch(ctx context.Context) {
 func (w *wake) idle(ctx context.Context) {
 	timer := time.NewTimer(linger)
 	defer timer.Stop()
-	for {
+	for before := 1; ; {
 		w.mu.Lock()
 		waiting, changed := w.waiting, w.changed
 		w.mu.Unlock()
-		if waiting > 0 {
+		if before > 0 || waiting > 0 {
 			timer.Reset(linger)
 		}
+		before = waiting
 		select {
 		case <-changed:
 		case <-ctx.Done():

@@ -8,6 +8,30 @@ BEGIN
 	SELECT ends FROM {p}sessions WHERE id = p_session;
 END;
 
+-- extends a session, if it is to, and reads one ticket; if that waits, also the front of its
+-- line, with numbers that are known: see lookAhead.
+CREATE PROCEDURE {p}one(p_session BINARY(16), p_renew TINYINT, p_queue VARBINARY(512), p_id BINARY(16)) SQL SECURITY INVOKER
+exchange: BEGIN
+	DECLARE v_no, v_granted BIGINT;
+	DECLARE v_waits, v_free TINYINT DEFAULT 0;
+	DECLARE v_done TINYINT DEFAULT 1;
+	DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
+	IF p_renew THEN
+		UPDATE {p}sessions SET ends = LAST_INSERT_ID({now} + ttl) WHERE id = p_session AND gone = 0 AND ends > {now};
+		SET v_done = ROW_COUNT() > 0;
+	END IF;
+	SELECT v_done, LAST_INSERT_ID();
+	IF NOT v_done THEN LEAVE exchange; END IF;
+	SELECT q.no, q.granted, q.used < q.capacity, t.n > q.granted INTO v_no, v_granted, v_free, v_waits
+		FROM {p}queues q LEFT JOIN {p}tickets t ON t.id = p_id AND t.queue = q.no WHERE q.name = p_queue;
+	{asked};
+	IF v_waits AND v_free THEN
+		{front} UNION ALL {head};
+	ELSEIF v_waits THEN
+		{front};
+	END IF;
+END;
+
 -- ends a session, and returns the queues that are to be settled. An end of 0 says that
 -- tickets with an end of their own end, too, unless it is a fixed one.
 CREATE PROCEDURE {p}end(p_session BINARY(16)) SQL SECURITY INVOKER
