@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
@@ -188,42 +189,43 @@ func (deaf) Listen(context.Context, string, func(), func(Event)) error { return 
 // Promise: whoever waits, and asks over a connection that leads nowhere, hears what a
 // heartbeat has found out meanwhile over another one.
 func TestALookWithoutAnAnswer(t *testing.T) {
-	t.Parallel()
-	d := New(deaf{asked: make(chan struct{}, 100), staged: staged{
-		join: func() (Standing, error) { return Standing{State: Waits, Again: time.Millisecond}, nil },
-		renew: func(r Renewal) (Renewed, error) {
-			return Renewed{Standings: []Standing{{State: Held, Token: 7}}}, nil
-		},
-	}}, NewChannel())
-	t.Cleanup(func() { _ = d.Close() })
-	s, err := d.Open(t.Context(), driver.SessionOptions{TTL: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
-	k, err := s.Join(t.Context(), mutex)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := make(chan driver.Ticket)
-	go func() {
-		k, err := s.Await(t.Context(), k)
+	synctest.Test(t, func(t *testing.T) {
+		d := New(deaf{asked: make(chan struct{}, 100), staged: staged{
+			join: func() (Standing, error) { return Standing{State: Waits, Again: time.Millisecond}, nil },
+			renew: func(r Renewal) (Renewed, error) {
+				return Renewed{Standings: []Standing{{State: Held, Token: 7}}}, nil
+			},
+		}}, NewChannel())
+		t.Cleanup(func() { _ = d.Close() })
+		s, err := d.Open(t.Context(), driver.SessionOptions{TTL: time.Hour})
 		if err != nil {
-			t.Error(err)
+			t.Fatal(err)
 		}
-		got <- k
-	}()
-	<-d.store.(deaf).asked
-	if _, err := s.Renew(t.Context(), []driver.Ticket{k}); err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case k := <-got:
-		if !k.Held || k.Token != 7 {
-			t.Errorf("%+v", k)
+		k, err := s.Join(t.Context(), mutex)
+		if err != nil {
+			t.Fatal(err)
 		}
-	case <-time.After(10 * lookTimeout):
-		t.Fatal("it waits for ever")
-	}
+		got := make(chan driver.Ticket)
+		go func() {
+			k, err := s.Await(t.Context(), k)
+			if err != nil {
+				t.Error(err)
+			}
+			got <- k
+		}()
+		<-d.store.(deaf).asked
+		if _, err := s.Renew(t.Context(), []driver.Ticket{k}); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case k := <-got:
+			if !k.Held || k.Token != 7 {
+				t.Errorf("%+v", k)
+			}
+		case <-time.After(10 * lookTimeout):
+			t.Fatal("it waits for ever")
+		}
+	})
 }
 
 // listening is a store that can be listened to, and answers every look alike.
