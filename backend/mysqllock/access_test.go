@@ -16,7 +16,7 @@ import (
 )
 
 // handsOver makes sure that a lock goes from one client to another that waits, sooner
-// than a heartbeat would find out.
+// than a heartbeat would find out, and that heartbeats find both.
 func handsOver(t *testing.T, one, other driver.Driver, queue string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -39,6 +39,11 @@ func handsOver(t *testing.T, one, other driver.Driver, queue string) {
 	next, err := b.Join(ctx, mutex(queue, 2))
 	if err != nil || next.Held {
 		t.Fatal(next, err)
+	}
+	for of, ticket := range map[driver.Session]driver.Ticket{a: held, b: next} {
+		if all, err := of.Renew(ctx, []driver.Ticket{ticket}); err != nil || len(all) != 1 || all[0].State != driver.Kept {
+			t.Fatal(all, err)
+		}
 	}
 	got := make(chan error, 1)
 	go func() {

@@ -3,6 +3,7 @@ package mysqllock_test
 import (
 	"database/sql"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -138,6 +139,37 @@ func TestClockSetBack(t *testing.T) {
 	s.Do("DELETE FROM interlock_sessions")
 	time.Sleep(time.Until(began.Add(ttl)))
 	refused(t, s, one, 2)
+}
+
+// Promise: a heartbeat that comes at the same microsecond as another one, and so changes
+// nothing, does not take the session for one that is over; one that comes later than its
+// end does, also over a connection that has renewed others.
+func TestHeartbeatsAtOneTime(t *testing.T) {
+	t.Parallel()
+	s := mysqltest.Start(t)
+	for n := range 3 {
+		db, one := oneConnection(t, s, 10*time.Minute)
+		if _, err := db.Exec("SET timestamp = UNIX_TIMESTAMP()"); err != nil {
+			t.Fatal(err)
+		}
+		var all []driver.Ticket
+		for i := range n {
+			ticket, err := one.Join(t.Context(), mutex(fmt.Sprint("q", n), 10*n+i))
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, ticket)
+		}
+		for range 2 {
+			if got, err := one.Renew(t.Context(), all); err != nil || len(got) != n {
+				t.Errorf("with %d tickets: %+v, %v", n, got, err)
+			}
+		}
+		s.Do("DELETE FROM interlock_sessions")
+		if got, err := one.Renew(t.Context(), all); !errors.Is(err, driver.ErrSession) {
+			t.Errorf("with %d tickets, after the end: %+v, %v", n, got, err)
+		}
+	}
 }
 
 // Promise: a server that knows nothing of a session, such as one that has taken the place

@@ -176,7 +176,7 @@ func (s *store) exec(ctx context.Context, text string, args ...any) error {
 // result is what a statement has changed.
 type result struct {
 	changed int64
-	id      int64 // the value of LAST_INSERT_ID, if anything was
+	id      int64 // the value of LAST_INSERT_ID, if a row was found
 }
 
 func (r *result) read(got sql.Result, err error) error {
@@ -364,6 +364,7 @@ func (s *store) Renew(ctx context.Context, session string, r sqlqueue.Renewal) (
 			return sqlqueue.Renewed{}, err
 		}
 	}
+	// Where another one has written the same end, no row is changed, but one is found.
 	text := s.sql("UPDATE {p}sessions SET ends = LAST_INSERT_ID({now} + ttl) WHERE id = ? AND gone = 0 AND ends > {now}")
 	var sent driver.Instant
 	var made result
@@ -374,7 +375,7 @@ func (s *store) Renew(ctx context.Context, session string, r sqlqueue.Renewal) (
 	if err != nil {
 		return sqlqueue.Renewed{}, err
 	}
-	if made.changed == 0 {
+	if made.id == 0 {
 		s.lives.end(session)
 		return sqlqueue.Renewed{}, driver.ErrSession
 	}
