@@ -164,13 +164,44 @@ func TestOwnPool(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	db, err := sql.Open("mysql", s.DSN()+"?autocommit=0")
-	if err != nil {
+	dirty := "tx_isolation"
+	if !mysqltest.MariaDB() {
+		dirty = "transaction_isolation"
+	}
+	for options, want := range map[string]string{"?autocommit=0": "autocommit=1", "?" + dirty + "=%27READ-UNCOMMITTED%27": dirty + "='READ-COMMITTED'"} {
+		db, err := sql.Open("mysql", s.DSN()+options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		if _, err := mysqllock.New(t.Context(), db); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want what to add", options, err)
+		}
+	}
+}
+
+// Promise: on a server whose users read what others have not committed, a ticket is not
+// granted before that is committed.
+func TestUncommittedGrant(t *testing.T) {
+	t.Parallel()
+	s := mysqltest.Start(t, mysqltest.Config("transaction_isolation", "READ-UNCOMMITTED"))
+	_, one := session(t, s.URL())
+	_, other := session(t, s.URL())
+	if _, err := one.Join(t.Context(), mutex("q", 1)); err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close()
-	if _, err := mysqllock.New(t.Context(), db); err == nil || !strings.Contains(err.Error(), "autocommit=1") {
-		t.Errorf("got %v, want what to add", err)
+	waits, err := other.Join(t.Context(), mutex("q", 2))
+	if err != nil || waits.Held {
+		t.Fatal(waits, err)
+	}
+	defer uncommitted(t, s, "UPDATE interlock_queues SET granted = last")()
+	if _, err := other.Renew(t.Context(), []driver.Ticket{waits}); err != nil { // it looks at the ticket
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if got, err := other.Await(ctx, waits); err == nil {
+		t.Errorf("a ticket that may still not be granted is %+v", got)
 	}
 }
 

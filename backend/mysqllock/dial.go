@@ -82,6 +82,10 @@ func (k *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	return nil, errors.Join(all...)
 }
 
+// isolate follows another SET: a connection that reads what others have not committed yet
+// would take a ticket for granted that is not. Each kind of server reads one half of it.
+const isolate = " /*M!100000 , @@SESSION.tx_isolation = 'REPEATABLE-READ' */ /*!80000 , @@SESSION.transaction_isolation = 'REPEATABLE-READ' */"
+
 func connect(ctx context.Context, one driver.Connector) (driver.Conn, error) {
 	c := &conn{}
 	made, err := one.Connect(context.WithValue(ctx, dialed{}, &c.net))
@@ -133,7 +137,7 @@ func configure(u *interlock.URL) (*mysql.Config, error) {
 	c := mysql.NewConfig()
 	c.InterpolateParams = true // one round trip for each statement
 	c.Logger = quiet{}
-	c.Params = map[string]string{"autocommit": "1"}
+	c.Params = map[string]string{"autocommit": "1" + isolate}
 	c.DBName = strings.Trim(u.Path, "/")
 	if u.User != nil {
 		c.User = u.User.Username()

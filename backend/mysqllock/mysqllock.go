@@ -62,7 +62,8 @@ func TablePrefix(prefix string) Option { return func(s *store) { s.prefix = pref
 // New uses a pool of connections that the program has already, made with
 // github.com/go-sql-driver/mysql; Close of the driver leaves it open. Add
 // interpolateParams=true to its DSN: otherwise every exchange takes three round trips.
-// While something waits two connections of the pool are kept.
+// While something waits two connections of the pool are kept. Connections that do not
+// commit by themselves, or read what others have not committed, are refused.
 func New(ctx context.Context, db *sql.DB, opts ...Option) (driver.Driver, error) {
 	s := &store{db: db, prefix: DefaultTablePrefix}
 	for _, o := range opts {
@@ -72,11 +73,16 @@ func New(ctx context.Context, db *sql.DB, opts ...Option) (driver.Driver, error)
 		return nil, err
 	}
 	var auto int
-	if err := db.QueryRowContext(ctx, "SELECT @@autocommit + 0").Scan(&auto); err != nil {
+	var isolation string
+	err := db.QueryRowContext(ctx, "SELECT @@autocommit + 0, /*M!100000 @@tx_isolation */ /*!80000 @@transaction_isolation */").Scan(&auto, &isolation)
+	switch {
+	case err != nil:
 		return nil, s.Explain(err)
-	}
-	if auto == 0 {
+	case auto == 0:
 		return nil, driver.Invalid(errors.New("mysql: connections of the pool do not commit by themselves: add autocommit=1 to the DSN"))
+	case isolation == "READ-UNCOMMITTED":
+		return nil, driver.Invalid(errors.New("mysql: connections of the pool read what others have not committed: " +
+			"add tx_isolation='READ-COMMITTED' (MariaDB) or transaction_isolation='READ-COMMITTED' (MySQL), with its quotes escaped as %27, to the DSN"))
 	}
 	return start(ctx, s)
 }

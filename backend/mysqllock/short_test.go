@@ -16,6 +16,12 @@ import (
 // locked holds the row of a queue until unlock is called.
 func locked(t *testing.T, s *mysqltest.Server, queue string) (unlock func()) {
 	t.Helper()
+	return uncommitted(t, s, "UPDATE interlock_queues SET watched = 1 - watched WHERE name = ?", queue)
+}
+
+// uncommitted executes a statement in a transaction, which stays open until undo is called.
+func uncommitted(t *testing.T, s *mysqltest.Server, statement string, args ...any) (undo func()) {
+	t.Helper()
 	db, err := sql.Open("mysql", s.DSN())
 	if err != nil {
 		t.Fatal(err)
@@ -25,7 +31,7 @@ func locked(t *testing.T, s *mysqltest.Server, queue string) (unlock func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tx.Exec("UPDATE interlock_queues SET watched = 1 - watched WHERE name = ?", queue); err != nil {
+	if _, err := tx.Exec(statement, args...); err != nil {
 		t.Fatal(err)
 	}
 	return func() { _ = tx.Rollback() }
