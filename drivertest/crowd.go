@@ -26,16 +26,22 @@ var crowd = rule{
 		front := clients[0].hold(t.exclusive("q"))
 		tickets := make([]driver.Ticket, n)
 		for i := range n {
+			if i%100 == 0 {
+				t.allow() // whoever makes progress has time
+			}
 			tickets[i] = clients[i%sessions].wait(t.exclusive("q"))
 		}
+		t.allow()
+		ctx, progress := t.whileProgress()
 		var mu sync.Mutex
 		served := 0
 		clients[0].leave(front)
 		t.parallel(n, func(i int) error {
 			c := clients[i%sessions]
-			if _, err := c.Await(t.ctx, tickets[i]); err != nil {
+			if _, err := c.Await(ctx, tickets[i]); err != nil {
 				return fmt.Errorf("Await: %w", err)
 			}
+			progress()
 			mu.Lock()
 			turn := served
 			served++
@@ -43,8 +49,9 @@ var crowd = rule{
 			if turn != i {
 				return fmt.Errorf("served as the %dth", turn+1)
 			}
-			return c.Leave(t.ctx, tickets[i], true)
+			return c.Leave(ctx, tickets[i], true)
 		})
+		t.allow()
 		t.stands(clients[0].driver, "q", nil, nil)
 	},
 }

@@ -61,6 +61,16 @@ func (t *trial) allow() {
 	t.ctx, t.cancel = context.WithTimeout(context.Background(), cmp.Or(t.limit, limit))
 }
 
+// whileProgress returns a context that ends when progress was not called for the limit.
+func (t *trial) whileProgress() (ctx context.Context, progress func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
+	patience := cmp.Or(t.limit, limit)
+	timer := time.AfterFunc(patience, cancel)
+	t.Cleanup(func() { timer.Stop() })
+	return ctx, func() { timer.Reset(patience) }
+}
+
 // size returns a number of repetitions: fewer with -short, and under the race
 // detector.
 func (t *trial) size(n, short int) int {
