@@ -352,12 +352,19 @@ func (s *store) Settle(ctx context.Context, queue string) (more bool, err error)
 	return left.More, err
 }
 
-// Renew is one statement for one ticket, else one that extends the session, and two that
-// read; one more for each stray, of which there are few.
+// Renew is a statement for each of two tickets, else one that extends the session and two
+// that read: so no ticket costs more than one. It is one more for each stray, of which
+// there are few.
 func (s *store) Renew(ctx context.Context, session string, r sqlqueue.Renewal) (sqlqueue.Renewed, error) {
-	if len(r.Strand) == 0 && len(r.Again) == 0 && len(r.Look) == 1 {
-		one, err := s.one(ctx, session, r.Look[0], true)
-		return sqlqueue.Renewed{Standings: []sqlqueue.Standing{one}}, err
+	if n := len(r.Look); len(r.Strand) == 0 && len(r.Again) == 0 && (n == 1 || n == 2) {
+		all := make([]sqlqueue.Standing, n)
+		for i, t := range r.Look {
+			var err error
+			if all[i], err = s.one(ctx, session, t, i == 0); err != nil {
+				return sqlqueue.Renewed{}, err
+			}
+		}
+		return sqlqueue.Renewed{Standings: all}, nil
 	}
 	for _, t := range r.Strand {
 		if _, err := s.call(ctx, "CALL {p}strand(?,?,?)", []byte(t.Queue), id(t.ID), id(session)); err != nil {
