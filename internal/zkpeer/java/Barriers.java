@@ -1,3 +1,4 @@
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.recipes.barriers.DistributedBarrier;
 import org.apache.curator.framework.recipes.barriers.DistributedDoubleBarrier;
@@ -30,6 +31,16 @@ final class Barriers {
         }
     }
 
+    /**
+     * Waits until all that has happened so far was heard. What comes to a barrier late, when it
+     * is leaving already, it may take for the last other member's going.
+     */
+    private static void hear(Session s, String path) throws Exception {
+        CountDownLatch heard = new CountDownLatch(1);
+        s.client.checkExists().inBackground((client, event) -> client.runSafe(heard::countDown)).forPath(path);
+        heard.await();
+    }
+
     /** Each thread is a member. */
     private static Object both(Session s, Request r) throws Exception {
         String key = "doublebarrier " + r.path() + " " + r.thread();
@@ -39,11 +50,14 @@ final class Barriers {
         long timeout = r.number("timeout", -1);
         switch (r.op()) {
             case "doublebarrier.enter":
+                boolean entered = true;
                 if (timeout >= 0) {
-                    return barrier.enter(timeout, TimeUnit.MILLISECONDS);
+                    entered = barrier.enter(timeout, TimeUnit.MILLISECONDS);
+                } else {
+                    barrier.enter();
                 }
-                barrier.enter();
-                return true;
+                hear(s, r.path());
+                return entered;
             case "doublebarrier.leave":
                 s.forget(key); // its node is gone, and so is its name
                 if (timeout >= 0) {
