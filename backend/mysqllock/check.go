@@ -26,7 +26,7 @@ func (s *store) Check(ctx context.Context) []driver.Finding {
 	if err != nil {
 		return []driver.Finding{doctor.Of("server", doctor.Fail(everyLock, "see that the server runs, and that the URL names it", "%v", s.Explain(err)))}
 	}
-	all := []driver.Finding{doctor.Of("server", checkTrip(time.Since(began)))}
+	all := []driver.Finding{doctor.Of("server", doctor.Trip(time.Since(began)))}
 	for _, c := range []struct {
 		name string
 		of   func(context.Context, variables) driver.Finding
@@ -58,14 +58,6 @@ func (s *store) variables(ctx context.Context) (v variables, err error) {
 		return err
 	})
 	return v, err
-}
-
-func checkTrip(trip time.Duration) driver.Finding {
-	const slow = 200 * time.Millisecond
-	if trip > slow {
-		return doctor.Warn(speed+": each grant and each release takes that long at least", "use a server nearby", "it answers in %v", doctor.Short(trip))
-	}
-	return doctor.Fine("it answers in %v", doctor.Short(trip))
 }
 
 func checkVersion(_ context.Context, v variables) driver.Finding {

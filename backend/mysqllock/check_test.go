@@ -2,11 +2,15 @@ package mysqllock_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/doctor"
 	"github.com/interlock-go/interlock/internal/doctor/doctortest"
 	"github.com/interlock-go/interlock/internal/mysqltest"
 )
+
+func init() { doctor.SlowTrip = time.Hour }
 
 func examined(t *testing.T, url string) doctortest.Report {
 	t.Helper()

@@ -24,7 +24,7 @@ func (s *store) Check(ctx context.Context) []driver.Finding {
 	if err != nil {
 		return []driver.Finding{doctor.Of("server", doctor.Fail(everyLock, "see that the server runs, and that the URL names it", "%v", s.Explain(err)))}
 	}
-	all := []driver.Finding{doctor.Of("server", checkTrip(time.Since(began)))}
+	all := []driver.Finding{doctor.Of("server", doctor.Trip(time.Since(began)))}
 	for _, c := range []struct {
 		name string
 		of   func(context.Context) driver.Finding
@@ -45,14 +45,6 @@ func (s *store) Check(ctx context.Context) []driver.Finding {
 		all = append(all, doctor.Of(c.name, c.of(ctx)))
 	}
 	return all
-}
-
-func checkTrip(trip time.Duration) driver.Finding {
-	const slow = 100 * time.Millisecond
-	if trip > slow {
-		return doctor.Warn(speed+": each grant and each release takes that long at least", "use a server nearby", "it answers in %v", doctor.Short(trip))
-	}
-	return doctor.Fine("it answers in %v", doctor.Short(trip))
 }
 
 // row reads one row.

@@ -4,10 +4,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/doctor"
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
+
+func init() { doctor.SlowTrip = time.Hour }
 
 // finding is what doctor says about one thing.
 func finding(t *testing.T, d driver.Driver, check string) driver.Finding {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/redis/rueidis"
 
@@ -14,15 +13,10 @@ import (
 )
 
 func (d *Driver) checkServer(_ context.Context, n *node) driver.Finding {
-	const slow = 100 * time.Millisecond
-	switch {
-	case n.err != nil:
+	if n.err != nil {
 		return unreachable(n.err)
-	case n.trip > slow:
-		return doctor.Warn("speed: each grant and each release takes that long at least",
-			"use a server nearby", "it answers in %v", doctor.Short(n.trip))
 	}
-	return doctor.Fine("it answers in %v", doctor.Short(n.trip))
+	return doctor.Trip(n.trip)
 }
 
 // lacks is what is missed in a server of an older version.

@@ -15,9 +15,12 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/doctor"
 	"github.com/interlock-go/interlock/internal/doctor/doctortest"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
+
+func init() { doctor.SlowTrip = time.Hour }
 
 // examined is what Check has found.
 type examined struct{ doctortest.Report }

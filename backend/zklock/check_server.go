@@ -19,7 +19,6 @@ func checkConnection(ctx context.Context, e *exam) driver.Finding {
 	if e.err != nil {
 		return unreachable(e.err)
 	}
-	const slow = 100 * time.Millisecond
 	trip := e.trial.trip
 	if trip == 0 { // no write was possible
 		began := time.Now()
@@ -30,7 +29,7 @@ func checkConnection(ctx context.Context, e *exam) driver.Finding {
 	}
 	_, timeout := e.l.tap.state()
 	detail := fmt.Sprintf("%s has granted a session of %v; the leader answers in %v", e.l.conn.Server(), timeout, doctor.Short(trip))
-	if trip > slow {
+	if trip > doctor.SlowTrip {
 		return doctor.Warn("speed: each grant and each release takes that long at least",
 			"use servers nearby, with a disk of their own for the log", "%s", detail)
 	}
