@@ -82,10 +82,6 @@ func (k *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	return nil, errors.Join(all...)
 }
 
-// isolate follows another SET: a connection that reads what others have not committed yet
-// would take a ticket for granted that is not. Each kind of server reads one half of it.
-const isolate = " /*M!100000 , @@SESSION.tx_isolation = 'REPEATABLE-READ' */ /*!80000 , @@SESSION.transaction_isolation = 'REPEATABLE-READ' */"
-
 func connect(ctx context.Context, one driver.Connector) (driver.Conn, error) {
 	c := &conn{}
 	made, err := one.Connect(context.WithValue(ctx, dialed{}, &c.net))
@@ -131,6 +127,10 @@ func writable(ctx context.Context, conn driver.Conn) error {
 type quiet struct{}
 
 func (quiet) Print(...any) {}
+
+// isolate follows another SET: a connection that reads what others have not committed yet
+// would take a ticket for granted that is not. Each kind of server reads one half of it.
+const isolate = " /*M!100000 , @@SESSION.tx_isolation = 'REPEATABLE-READ' */ /*!80000 , @@SESSION.transaction_isolation = 'REPEATABLE-READ' */"
 
 // configure reads the options of a URL.
 func configure(u *interlock.URL) (*mysql.Config, error) {

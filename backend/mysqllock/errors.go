@@ -23,7 +23,6 @@ const (
 	erCheckRead       = 1020 // MariaDB: the row is newer than the transaction's view of it
 	erNoSuchTable     = 1146
 	erNoSuchProcedure = 1305
-	erNoSuchThread    = 1094
 	erUnknownVariable = 1193
 	erInterrupted     = 1317
 	erTimedOut        = 1969 // MariaDB: max_statement_time

@@ -56,8 +56,9 @@ func (s *store) one(ctx context.Context, session string, t sqlqueue.Ref, renew b
 	return st[0], nil
 }
 
-// The statements of look and fronts, for one ticket, with variables of the procedure.
+// The statements of Renew, look and fronts, for one ticket, with variables of the procedure.
 var (
+	extendOne  = fill(extend, "p_session")
 	askedOfOne = fill(asked+each+found, "0", "p_queue", "p_id")
 	frontOfOne = fill(firstInLine, "0", "v_no", "v_granted") + " UNION ALL " + fill(firstToEnd, "0", "v_no", "v_granted")
 	headOfOne  = fill(endOfFirst, "0", "v_no", "v_granted")

@@ -102,7 +102,7 @@ var procedure = regexp.MustCompile(`\b(PROCEDURE|CALL) \{p\}`)
 
 func expand(text, prefix string) string {
 	text = procedure.ReplaceAllString(text, "$1 "+routines(prefix))
-	text = strings.NewReplacer("{asked}", askedOfOne, "{front}", frontOfOne, "{head}", headOfOne).Replace(text)
+	text = strings.NewReplacer("{extend}", extendOne, "{asked}", askedOfOne, "{front}", frontOfOne, "{head}", headOfOne).Replace(text)
 	return strings.NewReplacer(
 		"{p}", prefix,
 		"{now}", clock,

@@ -40,12 +40,20 @@ const (
 	known  = `? > {now}`
 )
 
+// short is such a statement with each of these ends.
+type short struct{ looked, known string }
+
+var (
+	joinAlone  = short{shortJoin + looked, shortJoin + known}
+	leaveAlone = short{shortLeave + looked, shortLeave + known}
+)
+
 // shortJoin makes a ticket that is held at once and alone.
 func (s *store) shortJoin(ctx context.Context, j *sqlqueue.Join) (token uint64, ok bool, err error) {
 	if j.Retry || j.Hold > 0 || s.crowds.has(j.Queue) {
 		return 0, false, nil
 	}
-	made, err := s.alone(ctx, j.Session, shortJoin, []byte(j.Kind), j.Capacity, j.Units, id(j.ID), id(j.Session), notNil(j.Note), []byte(j.Queue))
+	made, err := s.alone(ctx, j.Session, joinAlone, []byte(j.Kind), j.Capacity, j.Units, id(j.ID), id(j.Session), notNil(j.Note), []byte(j.Queue))
 	if err != nil {
 		return 0, false, err
 	}
@@ -57,7 +65,7 @@ func (s *store) shortLeave(ctx context.Context, l *sqlqueue.Leave) (ok bool, err
 	if l.Refuse > 0 || l.Waited || s.crowds.has(l.Queue) { // who has waited has a row of its own
 		return false, nil
 	}
-	made, err := s.alone(ctx, l.Session, shortLeave, !l.Clean, []byte(l.Queue), id(l.ID), id(l.Session))
+	made, err := s.alone(ctx, l.Session, leaveAlone, !l.Clean, []byte(l.Queue), id(l.ID), id(l.Session))
 	if err == nil && made.changed == 0 {
 		s.crowds.add(l.Queue)
 	}
@@ -66,16 +74,16 @@ func (s *store) shortLeave(ctx context.Context, l *sqlqueue.Leave) (ok bool, err
 
 // alone makes an exchange of one such statement, which changes nothing if the connection
 // may not take the short way.
-func (s *store) alone(ctx context.Context, session, text string, args ...any) (made result, err error) {
+func (s *store) alone(ctx context.Context, session string, text short, args ...any) (made result, err error) {
 	err = s.exchangeIf(ctx, func(c *sql.Conn, l link) error {
 		if !l.short {
 			return nil
 		}
 		ends, ok := s.lives.ends(session, l.since)
 		if !ok {
-			return made.read(c.ExecContext(ctx, s.sql(text+looked), append(args, id(session))...))
+			return made.read(c.ExecContext(ctx, s.sql(text.looked), append(args, id(session))...))
 		}
-		return made.quick(ctx, c, s.sql(text+known), append(args, ends))
+		return made.quick(ctx, c, s.sql(text.known), append(args, ends))
 	})
 	return made, err
 }

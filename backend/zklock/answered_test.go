@@ -2,7 +2,6 @@ package zklock_test
 
 import (
 	"encoding/binary"
-	"io"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -23,7 +22,9 @@ func TestTicketStandsIfTheConnectionEndsWithItsAnswer(t *testing.T) {
 	var cut atomic.Bool // after the answer to the next create
 	tap := zklock.NewTap(func(network, addr string, timeout time.Duration) (net.Conn, error) {
 		c, err := net.DialTimeout(network, addr, timeout)
-		return &cutter{Conn: c, cut: &cut}, err
+		k := &cutter{messages: messages{Conn: c}, cut: &cut}
+		k.each = k.pass
+		return k, err
 	})
 	conn, _, err := zk.Connect([]string{s.Addr}, 20*time.Second, zk.WithDialer(tap.Dial), zk.WithLogInfo(false))
 	noError(t, err)
@@ -51,42 +52,27 @@ func TestTicketStandsIfTheConnectionEndsWithItsAnswer(t *testing.T) {
 
 // cutter ends its connection with the answer to a create.
 type cutter struct {
-	net.Conn
-	cut  *atomic.Bool
-	mu   sync.Mutex
-	xid  []byte // of the create
-	rest []byte // of the message that is read
+	messages
+	cut *atomic.Bool
+	mu  sync.Mutex
+	xid string // of the create
 }
 
 func (c *cutter) Write(p []byte) (int, error) {
 	const create = 1
 	if len(p) > 12 && binary.BigEndian.Uint32(p[8:]) == create && c.cut.Swap(false) {
 		c.mu.Lock()
-		c.xid = append(c.xid, p[4:8]...)
+		c.xid = string(p[4:8])
 		c.mu.Unlock()
 	}
 	return c.Conn.Write(p)
 }
 
-// Read returns one message at a time.
-func (c *cutter) Read(p []byte) (int, error) {
-	if len(c.rest) == 0 {
-		head := make([]byte, 4)
-		if _, err := io.ReadFull(c.Conn, head); err != nil {
-			return 0, err
-		}
-		c.rest = append(head, make([]byte, binary.BigEndian.Uint32(head))...)
-		if _, err := io.ReadFull(c.Conn, c.rest[4:]); err != nil {
-			return 0, err
-		}
-		c.mu.Lock()
-		xid := string(c.xid)
-		c.mu.Unlock()
-		if xid != "" && len(c.rest) >= 8 && string(c.rest[4:8]) == xid {
-			_ = c.Conn.Close() // there is nothing more to be read
-		}
+func (c *cutter) pass(message []byte) []byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.xid != "" && string(message[:4]) == c.xid {
+		_ = c.Conn.Close() // there is nothing more to be read
 	}
-	n := copy(p, c.rest)
-	c.rest = c.rest[n:]
-	return n, nil
+	return message
 }

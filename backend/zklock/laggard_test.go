@@ -2,7 +2,6 @@ package zklock_test
 
 import (
 	"encoding/binary"
-	"io"
 	"net"
 	"sync"
 	"testing"
@@ -23,7 +22,9 @@ func TestALookAtAServerThatLags(t *testing.T) {
 	var lag laggard
 	tap := zklock.NewTap(func(network, addr string, timeout time.Duration) (net.Conn, error) {
 		c, err := net.DialTimeout(network, addr, timeout)
-		return &lagging{Conn: c, laggard: &lag, asked: map[string]string{}}, err
+		k := &lagging{messages: messages{Conn: c}, laggard: &lag, asked: map[string]string{}}
+		k.each = k.pass
+		return k, err
 	})
 	conn, _, err := zk.Connect([]string{s.Addr}, 20*time.Second, zk.WithDialer(tap.Dial), zk.WithLogInfo(false))
 	noError(t, err)
@@ -119,11 +120,10 @@ func (l *laggard) answer(request string, now []byte) []byte {
 
 // lagging is a connection to it.
 type lagging struct {
-	net.Conn
+	messages
 	*laggard
 	mu    sync.Mutex
 	asked map[string]string // by xid
-	rest  []byte            // of the message that is read
 }
 
 func (c *lagging) Write(p []byte) (int, error) {
@@ -135,26 +135,12 @@ func (c *lagging) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// Read returns one message at a time.
-func (c *lagging) Read(p []byte) (int, error) {
-	if len(c.rest) == 0 {
-		var size [4]byte
-		if _, err := io.ReadFull(c.Conn, size[:]); err != nil {
-			return 0, err
-		}
-		body := make([]byte, binary.BigEndian.Uint32(size[:]))
-		if _, err := io.ReadFull(c.Conn, body); err != nil {
-			return 0, err
-		}
-		c.mu.Lock()
-		request, ok := c.asked[string(body[:4])]
-		c.mu.Unlock()
-		if ok && len(body) >= 12 {
-			body = append(body[:12:12], c.answer(request, body[12:])...)
-		}
-		c.rest = append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...)
+func (c *lagging) pass(message []byte) []byte {
+	c.mu.Lock()
+	request, ok := c.asked[string(message[:4])]
+	c.mu.Unlock()
+	if ok && len(message) >= 12 {
+		message = append(message[:12:12], c.answer(request, message[12:])...)
 	}
-	n := copy(p, c.rest)
-	c.rest = c.rest[n:]
-	return n, nil
+	return message
 }

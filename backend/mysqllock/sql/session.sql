@@ -17,8 +17,8 @@ exchange: BEGIN
 	DECLARE v_done TINYINT DEFAULT 1;
 	DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
 	IF p_renew THEN
-		DO LAST_INSERT_ID(0); -- another heartbeat may have written the same end: then a row is found, but not changed
-		UPDATE {p}sessions SET ends = LAST_INSERT_ID({now} + ttl) WHERE id = p_session AND gone = 0 AND ends > {now};
+		DO LAST_INSERT_ID(0); -- so that it tells whether a row is found
+		{extend};
 		SET v_done = LAST_INSERT_ID() > 0;
 	END IF;
 	SELECT v_done, LAST_INSERT_ID();
