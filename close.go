@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/backoff"
 )
 
 // Close ends waiting and every context that is bound to a lease, with the
@@ -46,11 +47,7 @@ func (c *Client) Close() error {
 	c.mu.Unlock()
 	var errs []error
 	if sess != nil {
-		call := bound(context.Background(), callTimeout(sess.ttl))
-		defer call.release()
-		if err := sess.s.Close(call); err != nil && !isSessionOver(err) {
-			errs = append(errs, err)
-		}
+		errs = append(errs, sess.close())
 	}
 	errs = append(errs, c.d.Close()) // ends calls that hang
 	c.reaper.stop()
@@ -59,6 +56,27 @@ func (c *Client) Close() error {
 		return fmt.Errorf("interlock: close: %w", err)
 	}
 	return nil
+}
+
+// closeTries is more than the connections of most pools, each of which may have been cut
+// since it was used last.
+const closeTries = 6
+
+// close ends the session, and tries again if that fails, though not for long: a session
+// that is not closed runs out.
+func (n *session) close() error {
+	call := bound(context.Background(), callTimeout(n.ttl))
+	defer call.release()
+	var b backoff.Backoff
+	for try := 1; ; try++ {
+		err := n.s.Close(call)
+		switch {
+		case err == nil || isSessionOver(err):
+			return nil
+		case driver.IsPermanent(err) || try == closeTries || b.Sleep(call) != nil:
+			return err
+		}
+	}
 }
 
 // await waits for ok, which is called with c.mu held, but not after the limit.

@@ -290,6 +290,28 @@ func TestCloseEndsThoughTheBackendHangs(t *testing.T) {
 	}
 }
 
+// A connection that was cut since it was used last costs Close a try, and is no error.
+func TestCloseTriesAgain(t *testing.T) {
+	for name, cut := range map[string]func(f *memlock.Faults, k int){
+		"before": func(f *memlock.Faults, k int) { f.Before("Close", k).Fail() },
+		"after":  func(f *memlock.Faults, k int) { f.After("Close", k).Fail() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulated(t, func(t *testing.T) {
+				d := memlock.NewWorld().Driver()
+				a, err := interlock.New(ctx, d)
+				ok(t, err)
+				lease := acquire(t, a.Mutex("m"))
+				ok(t, lease.Release())
+				for k := range 3 {
+					cut(d.Faults(), k+1)
+				}
+				ok(t, a.Close())
+			})
+		})
+	}
+}
+
 // A Release that is under way when the client is closed counts as clean.
 func TestCloseWaitsForAReleaseUnderWay(t *testing.T) {
 	simulated(t, func(t *testing.T) {
