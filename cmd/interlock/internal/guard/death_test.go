@@ -3,7 +3,10 @@
 package guard_test
 
 import (
+	"maps"
 	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -39,13 +42,13 @@ func TestJobIsGoneBeforeTheLivenessOfAKilledProgramIs(t *testing.T) {
 }
 
 func TestJobOfAStoppedProgramIsGoneByTheDeadline(t *testing.T) {
-	const ttl = 5 * time.Second
-	n := newNotebook(t)
-	r := hardToKill(t, n).with(testTTL, ttl.String()).start()
+	t.Parallel()
+	n, l := newNotebook(t), newLease(t)
+	r := hardToKill(t, n).under(l, longTTL).start()
 	n.writing(t)
+	deadline := l.ends(t, 5*time.Second)
 	r.Process.Signal(unix.SIGSTOP)
 	eventually(t, "stopped", func() bool { return state(r.Process.Pid) == "T" })
-	deadline := driver.Now().Add(ttl) // no later one can have been set
 	eventually(t, "the job is gone", func() bool { return len(r.processes()) <= 1 })
 	gone(t, r, n, deadline)
 
@@ -56,22 +59,25 @@ func TestJobOfAStoppedProgramIsGoneByTheDeadline(t *testing.T) {
 }
 
 func TestJobThatIsNotRenewedIsGoneByTheDeadline(t *testing.T) {
-	n := newNotebook(t)
-	r := hardToKill(t, n)
-	deadline := r.until(3 * time.Second)
-	if code := r.start().wait(); code != 79 {
+	t.Parallel()
+	n, l := newNotebook(t), newLease(t)
+	r := hardToKill(t, n).under(l, longTTL).start()
+	n.writing(t)
+	deadline := l.ends(t, 4*time.Second)
+	if code := r.wait(); code != 79 {
 		t.Errorf("exit code %d, want 79: the lease was lost", code)
 	}
 	gone(t, r, n, deadline)
-	if writers, _ := n.read(t); len(writers) == 0 {
-		t.Error("the job never ran")
-	}
 }
 
 func TestJobIsAskedToEndBeforeItIsKilled(t *testing.T) {
-	r := command(t, "sh", "-c", `trap 'echo asked; exit 5' TERM; while :; do sleep 0.01; done`)
-	r.until(2 * time.Second)
-	if code := r.start().wait(); code != 79 {
+	t.Parallel()
+	l, ready := newLease(t), filepath.Join(t.TempDir(), "ready")
+	r := command(t, "sh", "-c", `trap 'echo asked; exit 5' TERM; echo >"$0"; while :; do sleep 0.01; done`, ready)
+	r.under(l, longTTL).start()
+	eventually(t, "the job runs", func() bool { _, err := os.Stat(ready); return err == nil })
+	l.ends(t, 3*time.Second)
+	if code := r.wait(); code != 79 {
 		t.Errorf("exit code %d, want 79", code)
 	}
 	if got := r.out.String(); got != "asked\n" {
@@ -80,9 +86,19 @@ func TestJobIsAskedToEndBeforeItIsKilled(t *testing.T) {
 }
 
 func TestStoppedJobIsKilledAtTheDeadline(t *testing.T) {
-	r := command(t, "sh", "-c", `kill -STOP $$; echo continued`)
-	r.until(2 * time.Second)
-	if code := r.start().wait(); code != 79 {
+	t.Parallel()
+	l := newLease(t)
+	r := command(t, "sh", "-c", `kill -STOP $$; echo continued`).under(l, 2*time.Second).start()
+	eventually(t, "the job is stopped", func() bool {
+		for pid, line := range r.processes() {
+			if strings.HasPrefix(line, "sh -c") && state(pid) == "T" {
+				return true
+			}
+		}
+		return false
+	})
+	l.ends(t, time.Second)
+	if code := r.wait(); code != 79 {
 		t.Errorf("exit code %d, want 79", code)
 	}
 	if got := r.out.String(); got != "" {
@@ -105,11 +121,11 @@ func TestJobOfAKilledGuardIsKilledByTheProgram(t *testing.T) {
 }
 
 func TestJobOfAStoppedGuardIsGoneByTheDeadline(t *testing.T) {
-	n := newNotebook(t)
-	r := hardToKill(t, n)
-	deadline := r.until(5 * time.Second)
-	r.start()
+	t.Parallel()
+	n, l := newNotebook(t), newLease(t)
+	r := hardToKill(t, n).under(l, longTTL).start()
 	n.writing(t)
+	deadline := l.ends(t, 4*time.Second)
 	unix.Kill(r.guard(), unix.SIGSTOP)
 	if code := r.wait(); code != 79 {
 		t.Errorf("exit code %d, want 79", code)
@@ -119,7 +135,9 @@ func TestJobOfAStoppedGuardIsGoneByTheDeadline(t *testing.T) {
 
 func TestCommandDiesWithGuardAndProgram(t *testing.T) {
 	r := command(t, "sleep", "1000").start()
-	eventually(t, "the command runs", func() bool { return len(r.processes()) == 3 })
+	eventually(t, "the command runs", func() bool {
+		return len(r.processes()) == 3 && slices.Contains(slices.Collect(maps.Values(r.processes())), "sleep 1000 ")
+	})
 	g := r.guard()
 	r.Process.Signal(unix.SIGSTOP)
 	unix.Kill(g, unix.SIGKILL)

@@ -31,6 +31,8 @@ func TestMain(m *testing.M) {
 		os.Exit(program())
 	case os.Getenv(asDie) != "":
 		dieHard()
+	case os.Getenv(asListener) != "":
+		listen()
 	}
 	// With -race, programs would sleep for a second before they exit.
 	os.Setenv("GORACE", "atexit_sleep_ms=0")
@@ -40,9 +42,10 @@ func TestMain(m *testing.M) {
 const (
 	asProgram      = "GUARD_TEST_PROGRAM"
 	asDie          = "GUARD_TEST_DIE_HARD"
+	asListener     = "GUARD_TEST_LISTENER"
 	testTTL        = "GUARD_TEST_TTL"
 	killLeftovers  = "GUARD_TEST_KILL_LEFTOVERS"
-	onlyDeadline   = "GUARD_TEST_DEADLINE"
+	leaseFolder    = "GUARD_TEST_LEASE"
 	livenessNumber = "GUARD_TEST_LIVENESS"
 	mark           = "GUARD_TEST_MARK"
 )
@@ -55,14 +58,15 @@ func program() int {
 	if err != nil {
 		ttl = time.Hour
 	}
-	deadline := driver.Now().Add(ttl)
-	if t, err := strconv.ParseInt(os.Getenv(onlyDeadline), 10, 64); err == nil {
-		deadline = driver.Instant(t)
+	end := lease(os.Getenv(leaseFolder))
+	next := func() driver.Instant { return driver.Now().Add(ttl) }
+	if end != "" {
+		next = func() driver.Instant { return driver.Now().Add(time.Hour) }
 	}
 	spec := guard.Spec{
 		Args:          os.Args[1:],
 		TTL:           ttl,
-		Deadline:      deadline,
+		Deadline:      next(),
 		KillLeftovers: os.Getenv(killLeftovers) != "",
 	}
 	if fd, err := strconv.Atoi(os.Getenv(livenessNumber)); err == nil {
@@ -82,8 +86,13 @@ func program() int {
 	for {
 		select {
 		case <-renew.C:
-			if os.Getenv(onlyDeadline) == "" {
-				job.Deadline(driver.Now().Add(ttl))
+			if left, ok := end.left(); ok {
+				renew.Stop()
+				deadline := driver.Now().Add(left)
+				job.Deadline(deadline)
+				end.tell(deadline) // the guard knows it
+			} else {
+				job.Deadline(next())
 			}
 		case <-job.Done():
 			r := job.Wait()
@@ -133,12 +142,9 @@ func (r *run) with(name, value string) *run {
 	return r
 }
 
-// until gives the run a lease of ttl that is not renewed, and returns its
-// deadline.
-func (r *run) until(ttl time.Duration) driver.Instant {
-	deadline := driver.Now().Add(ttl)
-	r.with(testTTL, ttl.String()).with(onlyDeadline, strconv.FormatInt(int64(deadline), 10))
-	return deadline
+// under gives the run a lease that lasts until it is ended.
+func (r *run) under(l lease, ttl time.Duration) *run {
+	return r.with(testTTL, ttl.String()).with(leaseFolder, string(l))
 }
 
 func (r *run) start() *run {
@@ -227,6 +233,9 @@ func (n notebook) read(t *testing.T) (writers map[int]bool, last driver.Instant)
 	}
 	writers = map[int]bool{}
 	for line := range strings.Lines(string(data)) {
+		if !strings.HasSuffix(line, "\n") {
+			break // it is being written: at the end of a page it is there in part
+		}
 		var pid int
 		var at driver.Instant
 		if _, err := fmt.Sscan(line, &pid, &at); err != nil {

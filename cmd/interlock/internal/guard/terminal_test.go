@@ -15,8 +15,6 @@ import (
 
 	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
-
-	"github.com/interlock-go/interlock/driver"
 )
 
 // a session is an interactive shell on a pseudo-terminal. In it, $G runs a
@@ -128,6 +126,19 @@ func (s *session) inFront(command string) {
 	})
 }
 
+// program is the one that runs the job.
+func (s *session) program() *os.Process {
+	s.t.Helper()
+	for pid, line := range s.processes() {
+		if strings.HasPrefix(line, s.exe+" env") {
+			p, _ := os.FindProcess(pid)
+			return p
+		}
+	}
+	s.t.Fatal("no program is running")
+	return nil
+}
+
 // writer is the command line of a job that writes into the notebook.
 func (s *session) writer(n notebook) string {
 	return fmt.Sprintf("$G env '%s=at once' %s %s", asDie, s.exe, n)
@@ -192,16 +203,17 @@ func TestCtrlCEndsTheLoopAroundTheJob(t *testing.T) {
 
 func TestCtrlCIsDeliveredOnce(t *testing.T) {
 	shells(t, func(t *testing.T, s *session) {
-		s.send(`$G bash -c 'trap "echo caught" INT; echo ready; while read -r x; do echo line $x; done'; echo code $?` + "\n")
+		s.send(fmt.Sprintf("$G env %s=1 %s; echo code $?\n", asListener, s.exe))
 		s.expect("ready\n")
 		s.send(ctrlC)
-		s.expect("caught\n")
-		s.send("a\n") // whatever would have been forwarded has been by now
-		if got := s.expect("line a\n"); strings.Contains(got, "caught") {
+		s.expect("caught interrupt\n")
+		// Signals are passed on one after the other: behind this one nothing is under way.
+		s.program().Signal(unix.SIGUSR1)
+		if got := s.expect("caught user defined signal 1\n"); strings.Contains(got, "interrupt") {
 			t.Errorf("the job was interrupted twice: %q", got)
 		}
 		s.send(ctrlD)
-		s.expect(`code \d+\n`)
+		s.expect("code 0\n")
 	})
 }
 
@@ -250,8 +262,9 @@ func TestJobThatCatchesTheStopIsNotLeftBehind(t *testing.T) {
 }
 
 func TestSuspendedJobThatLostItsLeaseDoesNotContinue(t *testing.T) {
+	t.Parallel()
 	shells(t, func(t *testing.T, s *session) {
-		s.send(testTTL + `=2s $G bash -c 'trap "echo con""tinued" CONT; echo ready; while :; do sleep 0.01; done'` + "\n")
+		s.send(testTTL + `=4s $G bash -c 'trap "echo con""tinued" CONT; echo ready; while :; do sleep 0.01; done'` + "\n")
 		s.expect("ready\n")
 		s.send(ctrlZ)
 		s.expect(`\[1\].*(Stopped|Suspended)`)
@@ -329,11 +342,14 @@ func TestAnInteractiveShellWorksAsAJob(t *testing.T) {
 }
 
 func TestTerminalIsLeftAsItWasFound(t *testing.T) {
+	t.Parallel()
 	shells(t, func(t *testing.T, s *session) {
 		s.send("stty -a; echo be''fore\n")
 		want := s.expect("before\n")
-		deadline := driver.Now().Add(2 * time.Second)
-		s.send(fmt.Sprintf("%s=2s %s=%d $G sh -c 'trap : TERM; stty raw -echo; while :; do sleep 0.01; done'; stty -a; echo af''ter\n", testTTL, onlyDeadline, deadline))
+		l := newLease(t)
+		s.send(fmt.Sprintf("%s=2s %s=%s $G sh -c 'trap : TERM; stty raw -echo; echo re\"\"ady; while :; do sleep 0.01; done'; stty -a; echo af''ter\n", testTTL, leaseFolder, l))
+		s.expect("ready\n")
+		l.ends(t, time.Second)
 		s.expect("cause: lost\n")
 		got := s.expect("after\n")
 		_, want, _ = strings.Cut(want, "\n") // without the echo of the command
@@ -344,24 +360,20 @@ func TestTerminalIsLeftAsItWasFound(t *testing.T) {
 }
 
 func TestJobAtATerminalIsGoneHoweverItsGroupIsTreated(t *testing.T) {
+	t.Parallel()
 	for name, signal := range map[string]unix.Signal{"killed": unix.SIGKILL, "stopped": unix.SIGSTOP} {
 		t.Run(name, func(t *testing.T) {
-			const ttl = 5 * time.Second
-			n := newNotebook(t)
+			t.Parallel()
+			n, l := newNotebook(t), newLease(t)
 			s := newSession(t, "bash", "--norc", "--noprofile", "--noediting", "-i")
-			s.send(fmt.Sprintf("%s=%v $G env %s=command %s %s\n", testTTL, ttl, asDie, s.exe, n))
+			s.send(fmt.Sprintf("%s=%v %s=%s $G env %s=command %s %s\n", testTTL, longTTL, leaseFolder, l, asDie, s.exe, n))
 			s.inFront(s.exe + " env")
 			n.writing(t)
-			group := 0
-			for pid, line := range s.processes() {
-				if strings.HasPrefix(line, s.exe+" env") {
-					group = pid
-				}
-			}
+			group := s.program().Pid
+			deadline := l.ends(t, 5*time.Second)
 			if err := unix.Kill(-group, signal); err != nil {
 				t.Fatal(err)
 			}
-			deadline := driver.Now().Add(ttl)
 			eventually(t, "the job is gone", func() bool {
 				left := s.processes()
 				delete(left, s.Process.Pid)
