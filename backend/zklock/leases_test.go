@@ -161,9 +161,11 @@ func shareThree(t *testing.T, addr string, java *zkpeer.Peer) {
 				break
 			}
 		}
-		for range 2000 { // until it was seen once that all permits are taken
+		// Until it was seen once that all permits are taken, and once that both kinds have
+		// some: three of one kind wait for that in vain.
+		for range 2000 {
 			time.Sleep(time.Millisecond)
-			if most.Load() >= permits {
+			if most.Load() >= permits && mixed.Load() {
 				break
 			}
 		}
