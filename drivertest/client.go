@@ -241,13 +241,13 @@ func (c *client) leaseOfWaiting(r driver.Request) *lease {
 // end is the instant until which the backend guarantees the ticket.
 func (l *lease) end() driver.Instant { return l.proof.Add(l.TTL()) }
 
-// renewFor renews the ticket again and again for d. A renewal in time must keep
-// it: before the ticket ends, and before its session does, which may have begun
-// earlier.
+// renewFor renews the ticket again and again for d, at least once. A renewal in time
+// must keep it: before the ticket ends, and before its session does, which may have
+// begun earlier.
 func (l *lease) renewFor(d time.Duration, each func(answer map[string]driver.Renewed)) {
 	l.t.Helper()
 	extended := l.opened
-	for stop := l.driver.Now().Add(d); l.driver.Now() < stop; {
+	for stop := l.driver.Now().Add(d); ; time.Sleep(l.t.TTL / 4) {
 		sent := l.driver.Now()
 		answer, err := l.Renew(l.t.ctx, []driver.Ticket{l.ticket})
 		states := map[string]driver.Renewed{}
@@ -271,6 +271,8 @@ func (l *lease) renewFor(d time.Duration, each func(answer map[string]driver.Ren
 		if each != nil {
 			each(states)
 		}
-		time.Sleep(l.t.TTL / 4)
+		if now >= stop {
+			return
+		}
 	}
 }

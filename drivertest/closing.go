@@ -16,10 +16,7 @@ var closeEndsCalls = rule{
 	name: "CloseEndsCalls",
 	says: []string{closeFrees},
 	check: func(t *trial) {
-		d, err := t.world.Open(t.ctx)
-		if err != nil {
-			t.Fatalf("open a driver: %v", err)
-		}
+		d, shut := t.guest()
 		a, b := t.session(d, 10*limit), t.client()
 		b.hold(t.exclusive("q"))
 		waiting := a.wait(t.exclusive("q"))
@@ -53,7 +50,7 @@ var closeEndsCalls = rule{
 			t.calls.Go(func() { results <- result{name, call()} })
 		}
 		time.Sleep(20 * time.Millisecond) // most are under way; any moment is right
-		if err := d.Close(); err != nil {
+		if err := shut(); err != nil {
 			t.Fatalf("Close: %v", err)
 		}
 		for range calls {
@@ -85,16 +82,13 @@ var closeWithoutSessions = rule{
 	name: "CloseWithOpenSessions",
 	says: []string{"Sessions that were not closed end as if their process had died."},
 	check: func(t *trial) {
-		d, err := t.world.Open(t.ctx)
-		if err != nil {
-			t.Fatalf("open a driver: %v", err)
-		}
+		d, shut := t.guest()
 		a, b := t.session(d, t.TTL), t.client()
 		a.join(t.exclusive("q"))
 		a.join(t.exclusive("q"))
 		next := b.join(t.exclusive("q"))
 		b.beat(next)
-		if err := d.Close(); err != nil {
+		if err := shut(); err != nil {
 			t.Fatalf("Close: %v", err)
 		}
 		if got := b.await(next); !got.Inherited {
@@ -112,10 +106,7 @@ var noLeftovers = rule{
 		a := t.client()
 		a.hold(t.exclusive("q"))
 		round := func() {
-			d, err := t.world.Open(t.ctx)
-			if err != nil {
-				t.Fatalf("open a driver: %v", err)
-			}
+			d, shut := t.guest()
 			b := t.session(d, t.TTL)
 			waiting := b.join(t.exclusive("q"))
 			ctx, cancel := context.WithTimeout(t.ctx, time.Millisecond)
@@ -127,7 +118,7 @@ var noLeftovers = rule{
 				break
 			}
 			cancel()
-			if err := d.Close(); err != nil {
+			if err := shut(); err != nil {
 				t.Fatalf("Close: %v", err)
 			}
 		}

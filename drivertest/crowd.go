@@ -66,9 +66,13 @@ var crowdOfReaders = rule{
 		w := clients[0].hold(writer("q"))
 		readers := make([]driver.Ticket, n)
 		for i := range n {
+			if i%100 == 0 {
+				t.allow() // whoever makes progress has time
+			}
 			readers[i] = clients[i%3].wait(reader("q"))
 		}
 		last := clients[0].wait(writer("q"))
+		t.allow()
 		t.parallel(n+1, func(i int) error {
 			if i == n {
 				time.Sleep(time.Millisecond) // some wait already
@@ -79,6 +83,7 @@ var crowdOfReaders = rule{
 			}
 			return nil
 		})
+		t.allow()
 		clients[0].waits(last)
 		t.parallel(n, func(i int) error { return clients[i%3].Leave(t.ctx, readers[i], true) })
 		clients[0].await(last)

@@ -36,16 +36,7 @@ var idleWaiters = rule{
 			}
 			return sum
 		}
-		// Each Await may begin with a look of its own; then it is quiet.
-		last, quiet := count(), 0
-		t.eventually("the exchanges of idle waiters end", func() bool {
-			time.Sleep(100 * time.Millisecond)
-			now := count()
-			if quiet++; now != last {
-				last, quiet = now, 0
-			}
-			return quiet == 5
-		})
+		last := t.quiet(count)
 		time.Sleep(2 * time.Second)
 		if now := count(); now != last {
 			t.Fatalf("%d idle waiters caused %d exchanges in 2 s without a Renew", n, now-last)
@@ -79,6 +70,22 @@ var idleWaiters = rule{
 			}
 		}
 	},
+}
+
+// quiet waits until waiters that have just begun cause no more exchanges, and returns
+// their count: each Await may begin with a look of its own.
+func (t *trial) quiet(count func() uint64) uint64 {
+	t.Helper()
+	last, quiet := count(), 0
+	t.eventually("the exchanges of idle waiters end", func() bool {
+		time.Sleep(100 * time.Millisecond)
+		now := count()
+		if quiet++; now != last {
+			last, quiet = now, 0
+		}
+		return quiet == 5
+	})
+	return last
 }
 
 var boundedExchanges = rule{
@@ -153,13 +160,7 @@ var handOverCost = rule{
 				}
 				return sum
 			}
-			last := count()
-			t.eventually("the exchanges of idle waiters end", func() bool {
-				time.Sleep(200 * time.Millisecond)
-				before := last
-				last = count()
-				return last == before
-			})
+			last := t.quiet(count)
 			clients[0].leave(front)
 			const handOvers = 9
 			for i := range handOvers {

@@ -79,8 +79,12 @@ var expiryOfAWaiterThatDoesNotFit = rule{
 	check: func(t *trial) {
 		a, dead, b := t.client(), t.mortal(), t.client()
 		held := a.hold(permits("q", 2, 3))
-		dead.wait(permits("q", 2, 3))
-		small := b.wait(permits("q", 1, 3))
+		waiter := dead.leaseOfWaiting(permits("q", 2, 3))
+		small := b.join(permits("q", 1, 3))
+		if small.Held {
+			t.inTime(b.driver, waiter.end())
+			t.Fatalf("a ticket passed one that waited in front of it")
+		}
 		b.beat(small)
 		start := b.driver.Now()
 		small = b.await(small)
@@ -166,7 +170,7 @@ var proof = rule{
 			renews := t.mortal()
 			held := renews.lease(renews.hold(t.exclusive(queue("renew"))))
 			time.Sleep(part)
-			held.renewFor(1, nil)
+			held.renewFor(0, nil)
 			check("from Renew", held)
 
 			awaits := t.mortal()

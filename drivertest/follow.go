@@ -95,10 +95,12 @@ var follow = rule{
 		d := t.mortal()
 		alive := t.client()
 		alive.beat()
-		after("a dead session's ticket has left", func() {
-			d.join(permits("q", 1, 5))
-			time.Sleep(t.TTL)
-		}, members())
+		held := d.lease(d.join(permits("q", 1, 5)))
+		if q = t.snapshot(watcher, "q"); len(q.Members) != 1 {
+			t.inTime(d.driver, held.end())
+			t.Fatalf("the queue of one ticket is %+v", q)
+		}
+		after("a dead session's ticket has left", func() {}, members())
 	},
 }
 

@@ -54,13 +54,10 @@ var holdOutlivesItsSession = rule{
 			t.Fatalf("Close: %v", err)
 		}
 
-		drv, err := t.world.Open(t.ctx)
-		if err != nil {
-			t.Fatalf("open a driver: %v", err)
-		}
+		drv, shut := t.guest()
 		dead := t.session(drv, t.TTL)
 		third := dead.hold(t.fixed("dead", d))
-		if err := drv.Close(); err != nil {
+		if err := shut(); err != nil {
 			t.Fatalf("Close of the driver: %v", err)
 		}
 

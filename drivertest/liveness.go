@@ -14,21 +14,17 @@ var liveness = rule{
 	says:      []string{"Liveness returns the open files whose last close, in whatever process, is this session's death; a child that inherits them keeps the session from ending early."},
 	processes: true,
 	check: func(t *trial) {
-		d, err := t.world.Open(t.ctx)
-		if err != nil {
-			t.Fatalf("open a driver: %v", err)
-		}
+		d, shut := t.guest()
 		a, b := t.session(d, 10*limit), t.client()
 		files := a.Liveness()
 		if len(files) == 0 || runtime.GOOS == "windows" {
-			d.Close()
 			t.Skip("the sessions of this backend live in no file that a child can inherit")
 		}
 		held := a.hold(t.exclusive("q"))
 		next := b.wait(t.exclusive("q"))
 		b.beat(next)
 		child := t.process(files...)
-		if err := d.Close(); err != nil {
+		if err := shut(); err != nil {
 			t.Fatalf("Close: %v", err)
 		}
 		ctx, cancel := context.WithTimeout(t.ctx, 500*time.Millisecond)

@@ -166,7 +166,7 @@ var evictionOfAHeldTicket = rule{
 
 		// Its session goes on renewing it in vain.
 		lost := m.lease(m.hold(t.exclusive("r")))
-		lost.renewFor(1, nil)
+		lost.renewFor(0, nil)
 		heir := b.behind(t.exclusive("r"))
 		if err := c.driver.Ask(t.ctx, "r", lost.ticket.ID, driver.Evict); err != nil {
 			t.inTime(c.driver, lost.end())

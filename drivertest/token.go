@@ -70,10 +70,7 @@ var tokensOverRestart = rule{
 	check: func(t *trial) {
 		k := &tokens{t: t}
 		for i := range 4 {
-			d, err := t.world.Open(t.ctx)
-			if err != nil {
-				t.Fatalf("open a driver: %v", err)
-			}
+			d, shut := t.guest()
 			if dies := i%2 == 1; dies {
 				k.next(t.session(d, t.TTL).hold(t.exclusive("q")), "after all clients were closed and opened again")
 			} else {
@@ -87,7 +84,7 @@ var tokensOverRestart = rule{
 					t.Fatalf("Close: %v", err)
 				}
 			}
-			if err := d.Close(); err != nil {
+			if err := shut(); err != nil {
 				t.Fatalf("Close of the driver: %v", err)
 			}
 		}

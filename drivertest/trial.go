@@ -119,12 +119,20 @@ func (t *trial) soon() (context.Context, context.CancelFunc) {
 // driver opens another client of the world.
 func (t *trial) driver() driver.Driver {
 	t.Helper()
+	d, _ := t.guest()
+	return d
+}
+
+// guest opens another client of the world, which may leave before the rule ends.
+func (t *trial) guest() (d driver.Driver, leave func() error) {
+	t.Helper()
 	d, err := t.world.Open(t.ctx)
 	if err != nil {
 		t.Fatalf("open a driver: %v", err)
 	}
-	t.closers = append(t.closers, d.Close)
-	return d
+	leave = sync.OnceValue(d.Close)
+	t.closers = append(t.closers, leave)
+	return d, leave
 }
 
 var errPaused = errors.New("paused")

@@ -155,7 +155,7 @@ func workInSession(ctx context.Context, d driver.Driver, w task, log *os.File) e
 			if d.Now() >= driver.Instant(proof.Load()).Add(s.TTL()) {
 				return driver.ErrGone
 			}
-			if _, err := fmt.Fprintf(log, "%s %d %d\n", tk.ID, tk.Token, at); err != nil {
+			if _, err := fmt.Fprintf(log, lineFormat, tk.ID, tk.Token, at); err != nil {
 				return err
 			}
 			time.Sleep(200 * time.Microsecond)
@@ -173,8 +173,12 @@ type span struct {
 	first, last int64
 }
 
+// A line begins and ends with a mark: one that a killed process left half written, or
+// that is just being written, is not taken for another, nor are two for one.
+const lineFormat, lineEnd = "\n%s %d %d.", "."
+
 // spans reads what the workers wrote, one for each grant, in the order of the
-// file. A line that a killed process left half written does not count.
+// file. A line that is not whole does not count.
 func spans(file string) ([]span, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -182,9 +186,12 @@ func spans(file string) ([]span, error) {
 	}
 	var all []span
 	index := map[string]int{}
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.SplitSeq(string(text), "\n") {
+		if !strings.HasSuffix(line, lineEnd) {
+			continue
+		}
 		var s span
-		if n, err := fmt.Sscanf(line, "%s %d %d\n", &s.id, &s.token, &s.first); n != 3 || err != nil {
+		if n, err := fmt.Sscanf(line, lineFormat[1:], &s.id, &s.token, &s.first); n != 3 || err != nil {
 			return nil, fmt.Errorf("line %q: %v", line, err)
 		}
 		s.last = s.first

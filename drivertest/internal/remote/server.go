@@ -76,6 +76,9 @@ func (s *Server) Cancel(id uint64, _ *struct{}) error {
 }
 
 func (s *Server) do(ctx context.Context, d driver.Driver, session driver.Session, c Call, r *Reply) (err error) {
+	if d == nil && session == nil && c.Op != "Dial" { // a call that Close has overtaken
+		return errors.New("the driver is closed")
+	}
 	switch c.Op {
 	case "Dial":
 		if d == nil {
