@@ -29,6 +29,7 @@ func TestLongLine(t *testing.T) {
 		}
 		return sum
 	}
+	onlooker := opened(t, s.URL()) // whose exchanges do not count
 	front := join(t, sessions[0], request("q", 1))
 	began := exchanges()
 	var mu sync.Mutex
@@ -54,7 +55,7 @@ func TestLongLine(t *testing.T) {
 	}
 	var line []string
 	until(t, "all stand in line", func() bool {
-		q, err := drivers[0].Follow(t.Context(), "q", "")
+		q, err := onlooker.Follow(t.Context(), "q", "")
 		noError(t, err)
 		line = line[:0]
 		for _, m := range q.Members[1:] {

@@ -10,7 +10,8 @@ import (
 	"github.com/interlock-go/interlock/driver"
 )
 
-const ttl = 5 * time.Second
+// ttl is longer than any machine stands still: sessions of it need not be renewed.
+const ttl = time.Minute
 
 func session(t testing.TB, d driver.Driver) driver.Session {
 	t.Helper()

@@ -31,12 +31,17 @@ func newLate(t *testing.T, s *pgtest.Server, what, when string) *late {
 	t.Helper()
 	s.SQL(`CREATE OR REPLACE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_advisory_xact_lock_shared(1); RETURN NULL; END';
 		CREATE CONSTRAINT TRIGGER late AFTER ` + what + ` DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (` + when + `) EXECUTE FUNCTION wait()`)
+	l := &late{t, s, connect(t, s)}
+	l.exec("SELECT pg_advisory_lock(1)")
+	return l
+}
+
+func connect(t *testing.T, s *pgtest.Server) *pgx.Conn {
+	t.Helper()
 	conn, err := pgx.Connect(t.Context(), s.URL())
 	noError(t, err)
 	t.Cleanup(func() { _ = conn.Close(context.Background()) })
-	l := &late{t, s, conn}
-	l.exec("SELECT pg_advisory_lock(1)")
-	return l
+	return conn
 }
 
 func (l *late) exec(sql string) {
@@ -46,9 +51,12 @@ func (l *late) exec(sql string) {
 }
 
 // waits waits until so many transactions wait for a lock.
-func (l *late) waits(n int) {
-	l.t.Helper()
-	until(l.t, fmt.Sprint(n, " transactions wait"), func() bool { return len(l.s.Backends("wait_event_type = 'Lock'")) >= n })
+func (l *late) waits(n int) { l.t.Helper(); waiting(l.t, l.s, "wait_event_type = 'Lock'", n) }
+
+// waiting waits until there are so many connections for which the condition holds.
+func waiting(t *testing.T, s *pgtest.Server, where string, n int) {
+	t.Helper()
+	until(t, fmt.Sprint(n, " are there with ", where), func() bool { return len(s.Backends(where)) >= n })
 }
 
 // commit lets them commit.
@@ -77,7 +85,7 @@ func beat(t *testing.T, s driver.Session, known ...driver.Ticket) {
 		for ctx.Err() == nil {
 			_, _ = s.Renew(ctx, known)
 			select {
-			case <-time.After(s.TTL() / 10):
+			case <-time.After(min(s.TTL()/10, 100*time.Millisecond)):
 			case <-ctx.Done():
 			}
 		}
@@ -112,13 +120,53 @@ func renews(s driver.Session, known ...driver.Ticket) <-chan renewal {
 	return c
 }
 
-// checkExclusion: what a renewal has promised, nobody else had been granted.
-func checkExclusion(t *testing.T, r renewal, ttl time.Duration, next driver.Instant) {
+// begun is a renewal that has read the time, and waits for the row of its session.
+type begun struct {
+	answer <-chan renewal
+	id     string
+	tx     *late // has locked that row
+}
+
+// begins has a renewal begin, before the end of a session that a test chooses after that.
+func begins(t *testing.T, s *pgtest.Server, of driver.Session, known ...driver.Ticket) begun {
 	t.Helper()
-	for _, a := range r.answer {
-		if a.State == driver.Kept && next < a.Proof.Add(ttl) {
-			t.Errorf("the next one holds %v before the time that was promised to the one before it is over", a.Proof.Add(ttl).Sub(next))
+	s.SQL("UPDATE interlock.ticket SET since = 0") // how old tickets are keeps none of them
+	tx := &late{t, s, connect(t, s)}
+	tx.exec(fmt.Sprintf("BEGIN; SELECT FROM interlock.session WHERE id = '%s' FOR UPDATE", of.ID()))
+	b := begun{renews(of, known...), of.ID(), tx}
+	tx.waits(1)
+	return b
+}
+
+// ends has the session end, with what else is to be done in that transaction.
+func (b begun) ends(also string) {
+	b.tx.t.Helper()
+	b.tx.exec(fmt.Sprintf("UPDATE interlock.session SET expires = extract(epoch FROM clock_timestamp()) * 1000000 WHERE id = '%s'; %s; COMMIT", b.id, also))
+}
+
+// stands makes sure that a ticket is the only one that is held, and stands for as long as
+// a renewal has promised.
+func stands(t *testing.T, d driver.Driver, k driver.Ticket, r renewal, promised time.Duration) {
+	t.Helper()
+	noError(t, r.err)
+	q, err := d.Follow(t.Context(), k.Queue, "")
+	noError(t, err)
+	now := driver.Now()
+	for _, m := range q.Members {
+		if m.Held != (m.ID == k.ID) {
+			t.Errorf("held: %v, which one: %s, not %s", m.Held, m.ID, k.ID)
 		}
+		if m.ID != k.ID {
+			continue
+		}
+		for _, a := range r.answer {
+			if end := now.Add(m.Left); a.State == driver.Kept && end < a.Proof.Add(promised) {
+				t.Errorf("it ends %v before the time that was promised", a.Proof.Add(promised).Sub(end))
+			}
+		}
+	}
+	if len(r.answer) != 1 || r.answer[0].State != driver.Kept {
+		t.Errorf("the renewal says %+v", r.answer)
 	}
 }
 
@@ -126,15 +174,14 @@ func checkExclusion(t *testing.T, r renewal, ttl time.Duration, next driver.Inst
 // renewal promises.
 func TestEvictWhileARenewalIsCommitted(t *testing.T) {
 	t.Parallel()
-	const ttl = 2 * time.Second
 	s := pgtest.Start(t)
 	d := opened(t, s.URL())
-	a, b := short(t, d, ttl), short(t, d, ttl)
+	a, b := session(t, d), session(t, d)
 	k := join(t, a, request("q", 1))
-	waits := join(t, b, request("q", 1))
+	join(t, b, request("q", 1))
+	// As if it had been renewed half a TTL ago.
+	s.SQL("UPDATE interlock.session SET expires = expires - ttl / 2; UPDATE interlock.ticket SET since = 0")
 	l := newLate(t, s, "UPDATE ON interlock.session", fmt.Sprintf("NEW.id = '%s'", a.ID()))
-	beat(t, b, waits)
-	time.Sleep(ttl / 2)
 	renewed := renews(a, k)
 	l.waits(1)
 	asked := make(chan error, 1)
@@ -144,96 +191,86 @@ func TestEvictWhileARenewalIsCommitted(t *testing.T) {
 	})
 	l.commit()
 	noError(t, <-asked)
-	r := <-renewed
-	noError(t, r.err)
-	checkExclusion(t, r, ttl, granted(t, b, waits))
+	stands(t, d, k, <-renewed, ttl)
 }
 
 // Promise: while a renewal is being committed nobody takes its tickets out, however
 // late that is; once it is committed, what it promises holds.
 func TestRenewalThatIsCommittedLate(t *testing.T) {
 	t.Parallel()
-	const ttl = time.Second
 	s := pgtest.Start(t)
 	d := opened(t, s.URL())
-	a, b := short(t, d, ttl), short(t, d, ttl)
+	a, b := session(t, d), session(t, d)
 	k := join(t, a, request("q", 1))
-	waits := join(t, b, request("q", 1))
-	beat(t, b, waits)
-	l := newLate(t, s, "UPDATE ON interlock.session", fmt.Sprintf("NEW.id = '%s'", a.ID()))
-	renewed := renews(a, k)
-	l.waits(1)
-	got := make(chan driver.Instant, 1)
-	go func() { got <- granted(t, b, waits) }()
-	select {
-	case <-got:
-		t.Error("the next one holds while a renewal of the one before it is being committed")
-	case <-time.After(3 * ttl / 2):
+	join(t, b, request("q", 1))
+	l := newLate(t, s, "UPDATE ON interlock.session", "NEW.expires > OLD.expires")
+	r := begins(t, s, a, k)
+	r.ends("")
+	waiting(t, s, "wait_event = 'advisory'", 1)
+	// The end that others see has passed.
+	s.SQL("SET lock_timeout = '1min'; SELECT interlock.settle('q')")
+	if n := s.SQL("SELECT count(*) FROM interlock.session WHERE expires < extract(epoch FROM now()) * 1000000"); n != "1" {
+		t.Errorf("%s sessions have ended, as others see it", n)
 	}
 	l.commit()
-	r := <-renewed
-	if r.err == nil {
-		checkExclusion(t, r, ttl, <-got)
-	} else if !errors.Is(r.err, driver.ErrSession) {
-		t.Error(r.err)
-	}
+	stands(t, d, k, <-r.answer, ttl)
 }
 
 // Promise: who takes out the tickets of a session that has ended ends it for good,
 // however late that is committed: its renewal is told so.
 func TestTakingOutThatIsCommittedLate(t *testing.T) {
 	t.Parallel()
-	const ttl = time.Second
 	s := pgtest.Start(t)
 	d := opened(t, s.URL())
-	a, b := short(t, d, ttl), short(t, d, ttl)
+	a, b := session(t, d), session(t, d)
 	k := join(t, a, request("q", 1))
 	waits := join(t, b, request("q", 1))
-	beat(t, b, waits)
-	l := newLate(t, s, "UPDATE ON interlock.session", "NEW.over")
-	got := make(chan driver.Instant, 1)
-	go func() { got <- granted(t, b, waits) }()
-	l.waits(1)
-	renewed := renews(a, k)
-	l.waits(2)
-	l.commit()
-	if r := <-renewed; !errors.Is(r.err, driver.ErrSession) {
-		t.Errorf("the renewal of a session whose ticket is being taken out: %+v, %v", r.answer, r.err)
+	r := begins(t, s, a, k)
+	r.ends("SELECT interlock.settle('q')")
+	if r := <-r.answer; !errors.Is(r.err, driver.ErrSession) {
+		t.Errorf("the renewal of a session whose ticket is taken out: %+v, %v", r.answer, r.err)
 	}
-	<-got
+	granted(t, b, waits)
 }
 
 // Promise: a ticket of which a client was told that it is gone, while a renewal that
 // keeps it is being committed, does not stand in the way of others.
 func TestGoneWhileARenewalIsCommitted(t *testing.T) {
 	t.Parallel()
-	const ttl = 2 * time.Second
 	s := pgtest.Start(t)
 	d, other := opened(t, s.URL()), opened(t, s.URL())
-	a, b := short(t, d, ttl), short(t, other, ttl)
+	a, b := session(t, d), session(t, other)
 	h := join(t, b, request("q", 1))
-	beat(t, b, h)
 	r := request("q", 1)
 	k := join(t, a, r)
-	l := newLate(t, s, "UPDATE ON interlock.session", fmt.Sprintf("NEW.id = '%s'", a.ID()))
-	time.Sleep(ttl * 6 / 10)
-	renewed := renews(a, k)
-	l.waits(1)
-	time.Sleep(ttl * 6 / 10) // the end of the session, as others see it, has passed
-	r.Retry = true
-	_, gone := a.Join(t.Context(), r)
+	l := newLate(t, s, "UPDATE ON interlock.session", "NEW.expires > OLD.expires")
+	first := begins(t, s, a, k)
+	first.ends("")
+	waiting(t, s, "wait_event = 'advisory'", 1)
+	r.Retry = true // the end of the session, as others see it, has passed
+	if got, err := a.Join(t.Context(), r); !errors.Is(err, driver.ErrGone) {
+		t.Errorf("it was not told so: %+v, %v", got, err)
+	}
 	l.commit()
-	first := <-renewed
+	noError(t, (<-first.answer).err)
+	if n := s.SQL("SELECT count(*) FROM interlock.ticket WHERE id = '" + k.ID + "'"); n != "1" {
+		t.Errorf("%s such tickets stand", n)
+	}
 	noError(t, b.Leave(t.Context(), h, true))
-	if gone == nil || first.err != nil {
-		t.Skipf("it was not told so: %v; %v", gone, first.err)
-	}
 	beat(t, a)
-	w := join(t, b, request("q", 1))
-	beat(t, b, w)
-	if !w.Held {
-		granted(t, b, w)
+	runsOut(t, s, k.ID)
+	if w := join(t, b, request("q", 1)); !w.Held {
+		t.Error("it stands in the way after its end")
 	}
+}
+
+// runsOut waits until a ticket has an end of its own, within a TTL, and has that pass.
+func runsOut(t *testing.T, s *pgtest.Server, id string) {
+	t.Helper()
+	until(t, "the ticket has an end of its own, within a TTL", func() bool {
+		return s.SQL(fmt.Sprintf("SELECT ends <= extract(epoch FROM now()) * 1000000 + %d FROM interlock.ticket WHERE id = '%s'", ttl.Microseconds(), id)) == "t"
+	})
+	s.SQL("UPDATE interlock.ticket SET ends = 1 WHERE id = '" + id + "'")
 }
 
 // Promise: a Join that its caller has given up and that is committed after that does
@@ -242,7 +279,7 @@ func TestJoinThatIsCommittedAfterItWasGivenUp(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Start(t)
 	d := opened(t, s.URL())
-	a, b := short(t, d, time.Second), session(t, d)
+	a, b := session(t, d), session(t, d)
 	k := join(t, a, request("q", 1))
 	noError(t, a.Leave(t.Context(), k, true))
 	beat(t, a)
@@ -357,20 +394,37 @@ func TestJoinThatIsOvertakenByItsRepetition(t *testing.T) {
 	}
 }
 
+// noticed is a connection that tells when something was written to it.
+type noticed struct {
+	net.Conn
+	wrote chan struct{}
+}
+
+func (n noticed) Write(b []byte) (int, error) {
+	k, err := n.Conn.Write(b)
+	select {
+	case n.wrote <- struct{}{}:
+	default:
+	}
+	return k, err
+}
+
 // Promise: a Join that a network delivers after the Leave, and later than a TTL, does
 // not stand in the way of others for longer than a TTL.
 func TestJoinThatArrivesLate(t *testing.T) {
 	t.Parallel()
-	const ttl = 2 * time.Second
 	s := pgtest.Start(t)
 	slow := pgtest.NewProxy(t, s.Addr)
 	cfg, err := pgxpool.ParseConfig(s.URL())
 	noError(t, err)
 	var addr atomic.Value
 	addr.Store(slow.Addr)
+	wrote := make(chan struct{}, 1)
 	cfg.ConnConfig.DialFunc = func(ctx context.Context, network, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, network, addr.Load().(string))
+		conn, err := (&net.Dialer{}).DialContext(ctx, network, addr.Load().(string))
+		return noticed{conn, wrote}, err
 	}
+	cfg.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
 	cfg.MaxConns = 4 // one that hangs is in the way for some time
 	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
 	noError(t, err)
@@ -378,29 +432,34 @@ func TestJoinThatArrivesLate(t *testing.T) {
 	d, err := pglock.New(t.Context(), pool)
 	noError(t, err)
 	defer d.Close()
-	b := session(t, opened(t, s.URL()))
-	a := short(t, d, ttl)
+	a, b := session(t, d), session(t, opened(t, s.URL()))
 	noError(t, a.Leave(t.Context(), join(t, a, request("q", 1)), true)) // the statement is prepared
 	before := s.SQL("SELECT last FROM interlock.queue")
 	slow.Hang()
 	addr.Store(s.Addr)
-	ctx, cancel := context.WithTimeout(t.Context(), ttl/10)
+	for len(wrote) > 0 {
+		<-wrote
+	}
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	r := request("q", 1)
-	if _, err := a.Join(ctx, r); !errors.Is(err, context.DeadlineExceeded) {
+	joined := make(chan error, 1)
+	go func() { _, err := a.Join(ctx, r); joined <- err }()
+	<-wrote
+	cancel()
+	if err := <-joined; !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
 	beat(t, a)
 	if err := a.Leave(t.Context(), driver.Ticket{ID: r.ID, Queue: "q"}, true); !errors.Is(err, driver.ErrGone) {
 		t.Fatal(err)
 	}
-	time.Sleep(ttl + ttl/2)
+	s.SQL("UPDATE interlock.refused SET until = 1; UPDATE interlock.queue SET slow = 0") // a TTL has passed
 	slow.Resume()
 	until(t, "the Join has arrived", func() bool { return s.SQL("SELECT last FROM interlock.queue") != before })
-	w := join(t, b, request("q", 1))
-	beat(t, b, w)
-	if !w.Held {
-		granted(t, b, w)
+	runsOut(t, s, r.ID)
+	if w := join(t, b, request("q", 1)); !w.Held {
+		t.Error("it stands in the way after its end")
 	}
 }
 

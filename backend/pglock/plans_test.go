@@ -58,8 +58,9 @@ func TestNoTableIsScanned(t *testing.T) {
 		}
 		return s
 	}
-	a, b := open(), open()
+	b := open()
 	steps := func() {
+		a := open() // none gets so old that it tidies up, which reads tables that are small
 		for _, queue := range []string{"line", "crowd", "other"} {
 			capacity := int64(1)
 			if queue == "crowd" {
@@ -185,10 +186,13 @@ func TestNewsGoToTheWinner(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	until(t, "the news of all grants have arrived", func() bool {
+		return !slices.ContainsFunc(proxies, func(p *pgtest.Proxy) bool { return p.Notifications() == 0 })
+	})
 	for i, p := range proxies {
 		// Its grant, that another one waits behind it, and what it looks after as the
 		// first in line.
-		if n := p.Notifications(); n < 1 || n > 3 {
+		if n := p.Notifications(); n > 3 {
 			t.Errorf("client %d was sent %d notifications", i, n)
 		}
 	}
