@@ -24,7 +24,7 @@ func TestJobIsGoneBeforeTheNextOneRuns(t *testing.T) {
 		code    int
 	}{
 		{"when interlock is killed, long before the TTL has run out", "?ttl=10m", syscall.SIGKILL, -1},
-		{"when interlock is stopped past its TTL", "?ttl=2s", syscall.SIGSTOP, exitLost},
+		{"when interlock is stopped past its TTL", "?ttl=8s", syscall.SIGSTOP, exitLost},
 	} {
 		t.Run(rule.promise, func(t *testing.T) {
 			t.Parallel()

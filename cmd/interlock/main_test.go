@@ -50,10 +50,11 @@ func (t tests) Run() int {
 }
 
 // Each script is a user's session with the shell; the file's name says what it
-// shows.
+// shows. The TTLs are long: with a short one, a job would be lost whenever the machine
+// pauses.
 func TestScripts(t *testing.T) {
 	runScripts(t, "", func(dir string) string {
-		return "sqlite:" + filepath.ToSlash(filepath.Join(dir, "locks.db")) + "?ttl=2s"
+		return "sqlite:" + filepath.ToSlash(filepath.Join(dir, "locks.db")) + "?ttl=15s"
 	}, "testdata/script/*.txtar")
 }
 
@@ -63,7 +64,7 @@ func TestScriptsOnRedis(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	runScripts(t, plainFolder(t), func(dir string) string {
-		return s.URL() + "?ttl=2s&prefix=" + filepath.Base(dir) + "/"
+		return s.URL() + "?ttl=15s&prefix=" + filepath.Base(dir) + "/"
 	}, onServers...)
 }
 
@@ -71,9 +72,8 @@ func TestScriptsOnZooKeeper(t *testing.T) {
 	t.Parallel()
 	s := zktest.Start(t)
 	runScripts(t, plainFolder(t), func(dir string) string {
-		// Each heartbeat proves only the one before: a short TTL would be a matter of luck
-		// on a busy machine.
-		return "zk://" + s.Addr + "/" + filepath.Base(dir) + "?ttl=8s"
+		// Each heartbeat proves only the one before.
+		return "zk://" + s.Addr + "/" + filepath.Base(dir) + "?ttl=30s"
 	}, onServers...)
 }
 
@@ -81,7 +81,8 @@ func TestScriptsOnPostgreSQL(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Start(t)
 	runScripts(t, plainFolder(t), func(dir string) string {
-		return s.URL() + "&ttl=2s&prefix=" + filepath.Base(dir) + "/"
+		// Who holds hears of a demand with a heartbeat: the scripts wait for some.
+		return s.URL() + "&ttl=8s&prefix=" + filepath.Base(dir) + "/"
 	}, onServers...)
 }
 
@@ -89,7 +90,7 @@ func TestScriptsOnMariaDB(t *testing.T) {
 	t.Parallel()
 	s := mysqltest.Start(t)
 	runScripts(t, plainFolder(t), func(dir string) string {
-		return s.URL() + "?ttl=2s&prefix=" + filepath.Base(dir) + "/"
+		return s.URL() + "?ttl=8s&prefix=" + filepath.Base(dir) + "/"
 	}, onServers...)
 }
 

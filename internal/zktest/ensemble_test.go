@@ -54,9 +54,9 @@ func TestFreeze(t *testing.T) {
 	e := zktest.StartEnsemble(t, 3, zktest.Config("syncLimit", "30"))
 	follower, leader := e.Followers()[0], e.Leader()
 	c, direct := dial(t, follower.Addr), connect(t, leader.Addr)
-	c.open(time.Second)
+	c.open(2 * time.Second)
 	c.create("/a", ephemeral)
-	for range 30 { // longer than the session, which the pings keep
+	for range 50 { // longer than the session, which the pings keep
 		c.ping()
 		time.Sleep(50 * time.Millisecond)
 	}

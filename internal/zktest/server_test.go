@@ -141,10 +141,14 @@ func TestPause(t *testing.T) {
 func TestSessionsEnd(t *testing.T) {
 	s := zktest.Start(t)
 	short, long := dial(t, s.Addr), connect(t, s.Addr)
-	short.open(time.Millisecond)
+	short.sendOpen(time.Millisecond)
+	create := short.send(opCreate, node("/a", ephemeral)) // at once: the session is short
+	short.opened()
+	if code, _ := short.reply(create); code != 0 {
+		t.Fatalf("the node was not made: %d", code)
+	}
 	if short.timeout != 400*time.Millisecond || long.timeout != 40*time.Second {
 		t.Errorf("got %v and %v, want 400ms and 40s", short.timeout, long.timeout)
 	}
-	short.create("/a", ephemeral)
 	eventually(t, "the node is gone", func() bool { return !long.exists("/a") })
 }
