@@ -16,7 +16,7 @@ import (
 func TestEvictBeforeTheGrantIsNoticed(t *testing.T) {
 	s := zktest.Start(t)
 	d := opened(t, s.Addr)
-	a, b := session(t, d, time.Second), session(t, d, time.Second)
+	a, b := session(t, d, 3*time.Second), session(t, d, 3*time.Second)
 	raw := connected(t, s.Addr)
 	for { // unless the TTL of the ticket is over before it is asked about
 		h := holds(t, a, aMutex("q"))
@@ -25,6 +25,7 @@ func TestEvictBeforeTheGrantIsNoticed(t *testing.T) {
 		k := join(t, b, r)
 		noError(t, a.Leave(limited(t), h, true))
 		if err := d.Ask(limited(t), "q", k.ID, driver.Evict); err != nil {
+			_ = quit(t, b, k)
 			continue
 		}
 		g, err := b.Signals(limited(t))
@@ -34,6 +35,7 @@ func TestEvictBeforeTheGrantIsNoticed(t *testing.T) {
 		noError(t, err)
 		got, err := b.Await(limited(t), k)
 		if err != nil || !got.Held {
+			_ = quit(t, b, k)
 			continue
 		}
 		beat(t, b, k)
@@ -84,7 +86,7 @@ func TestTwoDriversOnOneConnection(t *testing.T) {
 func TestRobustQueueOutlivesItsTickets(t *testing.T) {
 	s := zktest.Start(t, zktest.Containers(50*time.Millisecond))
 	d := opened(t, s.Addr)
-	a, b := session(t, d, time.Second), session(t, d, 20*time.Second)
+	a, b := session(t, d, 20*time.Second), session(t, d, 20*time.Second)
 	r := aMutex("q")
 	r.Robust = true
 	holds(t, a, r)

@@ -17,13 +17,14 @@ import (
 func TestAJoinThatNobodyRepeatsIsRemoved(t *testing.T) {
 	s := zktest.Start(t)
 	via := zktest.NewProxy(t, s.Addr)
-	a := session(t, opened(t, via.Addr), time.Second)
+	raw := connected(t, s.Addr)
+	nodes(t, raw, "/") // it is connected
+	a := session(t, opened(t, via.Addr), 3*time.Second)
 	warm(t, a, "q")
 	via.LoseReplies(1, zktest.OpCreate)
 	if _, err := a.Join(limited(t), aMutex("q")); err == nil {
 		t.Fatal("the answer was not lost")
 	}
-	raw := connected(t, s.Addr)
 	if len(nodes(t, raw, "/a/q")) != 1 {
 		t.Fatal("the ticket does not stand")
 	}
@@ -154,13 +155,17 @@ func TestOwnConnectionIsLeftClean(t *testing.T) {
 func TestOwnConnectionIsLeftCleanOfAJoinUnderWay(t *testing.T) {
 	s := zktest.Start(t)
 	via := zktest.NewProxy(t, s.Addr)
-	d, _ := given(t, time.Second, via.Addr)
-	a := session(t, d, time.Second)
+	d, _ := given(t, 3*time.Second, via.Addr)
+	a := session(t, d, 3*time.Second)
 	warm(t, a, "q")
 	hold := via.HoldReplies(zktest.With(zktest.OpCreate))
 	ended := make(chan error)
 	go func() { _, err := a.Join(context.Background(), aMutex("q")); ended <- err }()
-	<-hold.Held()
+	select {
+	case <-hold.Held():
+	case err := <-ended:
+		t.Fatal("it was not under way: ", err)
+	}
 	noError(t, d.Close())
 	if err := <-ended; err == nil {
 		t.Error("it was served after Close")

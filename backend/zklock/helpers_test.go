@@ -110,7 +110,7 @@ func nodes(t *testing.T, c *zk.Conn, path string) []string {
 // until waits for a condition.
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !ok(); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("it is not so that %s", what)
 		}
@@ -121,7 +121,7 @@ func until(t *testing.T, what string, ok func() bool) {
 func empties(t *testing.T, c *zk.Conn) {
 	t.Helper()
 	var left []string
-	for end := time.Now().Add(15 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		if left = nodes(t, c, "/a/q"); len(left) == 0 {
 			return
 		}

@@ -169,6 +169,7 @@ func (s *session) heed(ctx context.Context, lanes map[*lane]*watch) {
 				continue
 			}
 		}
+		asked := s.d.Now()
 		w := s.l.tap.watch(q.crowd(), true, s.bell)
 		found, err := s.l.list(ctx, q.crowd(), true)
 		if err != nil {
@@ -184,7 +185,7 @@ func (s *session) heed(ctx context.Context, lanes map[*lane]*watch) {
 			s.leasesWanted(q, len(found.names))
 		} else {
 			all := parseAll(found.names)
-			s.edit(q, all, edition(found.stat.Version))
+			s.edit(q, all, edition(found.stat.Version), asked)
 			s.wanted(q, all)
 		}
 		if s.d.Now().Sub(began) > s.ttl/10 {
@@ -201,12 +202,13 @@ func (s *session) heed(ctx context.Context, lanes map[*lane]*watch) {
 	}
 }
 
-// edit notes which edition of the queue's node is ours, for those who do not know.
-func (s *session) edit(q *lane, all line, e edition) {
+// edit notes which edition of the queue's node is ours, for those who do not know, and who
+// held already when it was asked about: others were granted by a later one.
+func (s *session) edit(q *lane, all line, e edition, asked driver.Instant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, n := range all {
-		if p := s.places[n.id]; p != nil && p.q == q && p.state == held && p.edition == anyEdition {
+		if p := s.places[n.id]; p != nil && p.q == q && p.state == held && p.edition == anyEdition && p.since <= asked {
 			p.edition = e
 		}
 	}
