@@ -315,8 +315,9 @@ func cycle(d driver.Driver, queue, log string) error {
 			return err
 		}
 		aside(ctx, s)
-		fmt.Fprintf(f, "%d %d begin\n", t.Token, os.Getpid())
-		fmt.Fprintf(f, "%d %d end\n", t.Token, os.Getpid())
+		// Each in a line of its own, also after one that somebody who was killed has not ended.
+		fmt.Fprintf(f, "\n%d %d begin", t.Token, os.Getpid())
+		fmt.Fprintf(f, "\n%d %d end", t.Token, os.Getpid())
 		if err := s.Leave(ctx, t, true); err != nil {
 			return err
 		}
