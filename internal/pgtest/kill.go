@@ -11,9 +11,10 @@ import (
 // written to files is left. It can be started again with Restart.
 func (s *Server) Kill() {
 	s.Helper()
-	// A server that is stopped starts no more processes.
+	// A server that is stopped starts no more processes. The signal takes a moment.
 	if s.Alive() {
 		s.Pause()
+		s.Check("pause", testserver.Until(func() (bool, error) { return stopped(s.Pid()) || !s.Alive(), nil }))
 	}
 	all := children(s.Pid())
 	for _, pid := range all {

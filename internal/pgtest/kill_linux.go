@@ -24,13 +24,19 @@ func children(pid int) []int {
 }
 
 // runs says whether a process is more than an entry that nobody has read yet.
-func runs(pid int) bool {
+func runs(pid int) bool { return !strings.ContainsAny(state(pid), "ZX") }
+
+// stopped says whether a signal has stopped a process.
+func stopped(pid int) bool { return state(pid) == "T" }
+
+// state is a letter. That of a process that is not there is X.
+func state(pid int) string {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return false
+		return "X"
 	}
 	_, rest, _ := bytes.Cut(b, []byte(") "))
-	return len(rest) > 0 && rest[0] != 'Z' && rest[0] != 'X'
+	return string(rest[:min(1, len(rest))])
 }
 
 // reaped says whether the parent of a process knows that it has ended.

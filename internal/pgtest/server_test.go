@@ -51,7 +51,8 @@ func TestKilledBackend(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
-	for len(s.Backends("query LIKE '%pg_sleep%'")) == 0 {
+	if err := pgtest.Until(func() (bool, error) { return len(s.Backends("query LIKE '%pg_sleep%'")) > 0, nil }); err != nil {
+		t.Fatal(err)
 	}
 	if n := s.KillBackends("query LIKE '%pg_sleep%'"); n != 1 {
 		t.Errorf("killed %d", n)

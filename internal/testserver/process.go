@@ -54,8 +54,10 @@ func (p *Process) Kill() {
 	<-p.done
 }
 
-// patience is how long a server may take to end in good order.
-const patience = 5 * time.Second
+// patience is how long a server may take to end in good order, on a busy machine with a
+// slow disk. Of one that is killed instead, processes may be left that are in the way of
+// its next start.
+const patience = time.Minute
 
 // Terminate lets the process end in good order, which one that is paused can
 // only after it goes on.
