@@ -178,10 +178,10 @@ func (s *store) checkClock(ctx context.Context, _ variables) driver.Finding {
 	if err := s.row(ctx, "SELECT {now}", nil, &at); err != nil {
 		return doctor.Warn(speed, "see the error", "%v", err)
 	}
-	off := time.UnixMicro(at).Sub(began.Add(time.Since(began) / 2))
-	if off.Abs() > time.Second {
+	off, wrong := doctor.Ahead(time.UnixMicro(at), began, time.Now())
+	if off.Abs()-wrong > time.Second {
 		return doctor.Warn("when leases end: the server's clock must not be set forward while leases run", "let both machines follow the same time servers",
-			"the server's clock differs from this machine's by %v", doctor.Short(off))
+			"the server's clock differs from this machine's by %v ± %v", doctor.Short(off), doctor.Short(wrong))
 	}
-	return doctor.Fine("the server's clock differs from this machine's by %v", doctor.Short(off))
+	return doctor.Fine("the server's clock differs from this machine's by %v ± %v", doctor.Short(off), doctor.Short(wrong))
 }

@@ -82,11 +82,11 @@ func TestCloseBesideJoin(t *testing.T) {
 func TestSessionEndsBesideJoin(t *testing.T) {
 	t.Parallel()
 	s := mysqltest.Start(t)
-	const ttl = 2 * time.Second
-	_, one := oneConnection(t, s, ttl)
+	const ttl = 3 * time.Second
 	_, other := session(t, s.URL())
-	pair(t, one, 1)
+	pair(t, other, 1)
 	unlock := locked(t, s, "q")
+	_, one := oneConnection(t, s, ttl) // and at once
 	type answer struct {
 		driver.Ticket
 		err error

@@ -25,13 +25,15 @@ func TestRingsAtAnyMoment(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer bell.Close()
-	var all sync.WaitGroup
+	var all, rings sync.WaitGroup
+	var rung atomic.Int64
+	const least = 50 // rings, however slow those are who ring
 	done := make(chan struct{})
 	failed := make(chan error, clients)
 	for c := range clients {
 		_, one := session(t, urls)
 		all.Go(func() {
-			for n := range cycles(60) {
+			for n := 0; n < cycles(60) || rung.Load() < least; n++ {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				ticket, err := one.Join(ctx, mutex("ring", c*1_000_000+n+1))
 				if err == nil && !ticket.Held {
@@ -48,8 +50,6 @@ func TestRingsAtAnyMoment(t *testing.T) {
 			}
 		})
 	}
-	var rings sync.WaitGroup
-	var rung atomic.Int64
 	ring := func() {
 		for {
 			select {
@@ -83,7 +83,4 @@ func TestRingsAtAnyMoment(t *testing.T) {
 	default:
 	}
 	t.Logf("%d rings", rung.Load())
-	if rung.Load() == 0 {
-		t.Error("nobody rang")
-	}
 }

@@ -172,11 +172,10 @@ func (s *store) checkClock(ctx context.Context) driver.Finding {
 	if err := s.row(ctx, "SELECT "+nowUS, &micros); err != nil {
 		return s.failed("exclusion", err)
 	}
-	trip := time.Since(before)
-	ahead := time.UnixMicro(micros).Sub(before.Add(trip / 2))
-	if ahead.Abs()-trip/2 > much {
+	ahead, wrong := doctor.Ahead(time.UnixMicro(micros), before, time.Now())
+	if ahead.Abs()-wrong > much {
 		return doctor.Warn("exclusion, if somebody sets the server's clock forward: leases then end earlier, by the step",
-			"have NTP keep the clocks of both machines, by slewing, not by steps", "it is %v ± %v ahead of that of this machine", doctor.Short(ahead), doctor.Short(trip/2))
+			"have NTP keep the clocks of both machines, by slewing, not by steps", "it is %v ± %v ahead of that of this machine", doctor.Short(ahead), doctor.Short(wrong))
 	}
-	return doctor.Fine("differs from that of this machine by %v ± %v", doctor.Short(ahead), doctor.Short(trip/2))
+	return doctor.Fine("differs from that of this machine by %v ± %v", doctor.Short(ahead), doctor.Short(wrong))
 }

@@ -78,7 +78,7 @@ func TestRestart(t *testing.T) {
 
 func TestThreads(t *testing.T) {
 	t.Parallel()
-	s := mysqltest.Start(t)
+	s := mysqltest.Start(t, mysqltest.Config("connect_timeout", "600"))
 	conn, err := net.Dial("tcp", s.Addr)
 	if err != nil {
 		t.Fatal(err)
