@@ -160,7 +160,7 @@ func freezeInHeartbeat(via *zktest.Proxy, lease *interlock.Lease, freeze func())
 func TestLockIsKeptWhenItsServerDies(t *testing.T) {
 	t.Parallel()
 	e := zktest.StartEnsemble(t, 3)
-	const ttl = 10 * time.Second
+	const ttl = 15 * time.Second // of which a heartbeat proves ten, and an election may take five
 	c, err := interlock.Open(t.Context(), "zk://"+strings.Join(e.Addrs(), ",")+"/app?ttl="+ttl.String())
 	if err != nil {
 		t.Fatal(err)

@@ -88,7 +88,7 @@ func RunKazoo(dir, servers string, opts ...Option) (*Peer, error) {
 
 // slow is how long may pass until a peer is connected or has ended, and how long
 // what does not wait may take.
-const slow = 30 * time.Second
+const slow = 2 * time.Minute
 
 // run returns once the first session is there.
 func run(what, dir string, cmd *exec.Cmd) (*Peer, error) {

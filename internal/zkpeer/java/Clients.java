@@ -45,9 +45,9 @@ final class Clients {
     static void connect(Collection<CuratorFramework> clients) throws InterruptedException {
         clients.forEach(CuratorFramework::start);
         for (CuratorFramework client : clients) {
-            if (!client.blockUntilConnected(20, TimeUnit.SECONDS)) {
+            if (!client.blockUntilConnected(60, TimeUnit.SECONDS)) {
                 close(clients);
-                throw new IllegalStateException("no connection after 20 seconds");
+                throw new IllegalStateException("no connection after 60 seconds");
             }
         }
     }

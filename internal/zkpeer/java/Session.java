@@ -65,7 +65,7 @@ final class Session {
             }
         }, mine.getSessionId(), mine.getSessionPasswd());
         try {
-            if (!connected.await(20, TimeUnit.SECONDS)) {
+            if (!connected.await(60, TimeUnit.SECONDS)) {
                 throw new IllegalStateException("the second connection was not made");
             }
         } finally {

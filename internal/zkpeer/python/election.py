@@ -18,7 +18,7 @@ class Candidate:
 
     def start(self):
         with self.changed:
-            self.changed.wait_for(lambda: not self.running, 5)
+            self.changed.wait_for(lambda: not self.running, 60)
             if self.running:
                 raise RuntimeError("it is a candidate already")
             self.running, self.over = True, False
