@@ -198,7 +198,7 @@ func TestCheckOfAnEnsemble(t *testing.T) {
 		}
 	}
 	for began := time.Now(); rest.Serving(); time.Sleep(5 * time.Millisecond) {
-		if time.Since(began) > 20*time.Second {
+		if time.Since(began) > time.Minute {
 			t.Fatal("it goes on to serve")
 		}
 	}

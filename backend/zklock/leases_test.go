@@ -284,7 +284,8 @@ func nothingLent(t *testing.T, c *interlock.Client, conn *zk.Conn, java *zkpeer.
 func TestSemaphoreOfCuratorWhenOneDies(t *testing.T) {
 	s := zktest.Start(t)
 	t.Run("theirs", func(t *testing.T) {
-		java := zkpeer.Curator(t, s.Addr, zkpeer.SessionTimeout(2*time.Second))
+		t.Parallel()
+		java := zkpeer.Curator(t, s.Addr, zkpeer.SessionTimeout(5*time.Second))
 		c, ctx := program(t, s.Addr, curators), limited(t)
 		noError(t, java.Thread("1").Semaphore("/theirs", 2).AcquireUnits(ctx, 2))
 		waiter := java.Thread("2").Semaphore("/theirs", 2)
@@ -298,10 +299,11 @@ func TestSemaphoreOfCuratorWhenOneDies(t *testing.T) {
 		noError(t, leased(t, got).Release())
 	})
 	t.Run("ours", func(t *testing.T) {
+		t.Parallel()
 		java := zkpeer.Curator(t, s.Addr)
 		ctx := limited(t)
 		via := zktest.NewProxy(t, s.Addr)
-		dead, err := interlock.Open(ctx, "zk://"+via.Addr+"/"+curators, interlock.TTL(2*time.Second))
+		dead, err := interlock.Open(ctx, "zk://"+via.Addr+"/"+curators, interlock.TTL(5*time.Second))
 		noError(t, err)
 		defer dead.Close()
 		_, err = dead.Semaphore("ours", 2, interlock.Weight(2)).Acquire(ctx)

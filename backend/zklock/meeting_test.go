@@ -98,7 +98,8 @@ func TestDoubleBarrierOfCuratorWhenOneDies(t *testing.T) {
 	ctx := limited(t)
 	c := program(t, s.Addr, barriers)
 	t.Run("theirs", func(t *testing.T) {
-		dies := zkpeer.Curator(t, s.Addr, zkpeer.SessionTimeout(2*time.Second))
+		t.Parallel()
+		dies := zkpeer.Curator(t, s.Addr, zkpeer.SessionTimeout(5*time.Second))
 		java := zkpeer.Curator(t, s.Addr)
 		const path = "/theirs"
 		stay := []guest{ourGuest("ours", c, path, 3), theirGuest("theirs", java.Thread("x"), path, 3)}
@@ -107,9 +108,10 @@ func TestDoubleBarrierOfCuratorWhenOneDies(t *testing.T) {
 		step(t, ctx, "leave", stay, going)
 	})
 	t.Run("ours", func(t *testing.T) {
+		t.Parallel()
 		java := zkpeer.Curator(t, s.Addr)
 		via := zktest.NewProxy(t, s.Addr)
-		dead, err := interlock.Open(ctx, "zk://"+via.Addr+"/"+barriers, interlock.TTL(2*time.Second))
+		dead, err := interlock.Open(ctx, "zk://"+via.Addr+"/"+barriers, interlock.TTL(5*time.Second))
 		noError(t, err)
 		defer dead.Close()
 		const path = "/ours"
@@ -120,6 +122,7 @@ func TestDoubleBarrierOfCuratorWhenOneDies(t *testing.T) {
 		step(t, ctx, "leave", stay, going)
 	})
 	t.Run("before the round", func(t *testing.T) {
+		t.Parallel()
 		java := zkpeer.Curator(t, s.Addr)
 		short, cancel := context.WithCancel(ctx)
 		gone := make(chan error, 1)

@@ -15,7 +15,7 @@ import (
 // refuses because of one. A follower that lags behind answers reads by itself.
 func TestNoCallTellsOfAnOlderState(t *testing.T) {
 	t.Parallel()
-	e := zktest.StartEnsemble(t, 3)
+	e := zktest.StartEnsemble(t, 3, zktest.Config("syncLimit", "100")) // so long a test may pause
 	follower, leader := e.Followers()[0], e.Leader()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
