@@ -114,7 +114,7 @@ func mutex(name string) driver.Request {
 func useAll(ctx context.Context, url string, owner func(key string) *redistest.Server) error {
 	u := &use{ctx: ctx, owner: owner}
 	for i := range u.d {
-		d, err := openURL(ctx, url)
+		d, err := openURL(ctx, url+"&"+patient)
 		if err != nil {
 			return fmt.Errorf("connect: %w", err)
 		}
@@ -342,7 +342,7 @@ func refusedAtOnce(t *testing.T, began time.Time, err error) {
 	switch took := time.Since(began); {
 	case err == nil:
 		t.Error("all goes well without it")
-	case took > 2*time.Second:
+	case took > soon:
 		t.Errorf("after %v: %v", took, err)
 	case !strings.Contains(err.Error(), "NOPERM") && !strings.Contains(err.Error(), "can't run this command"):
 		t.Errorf("what is missing? %v", err)
@@ -387,8 +387,8 @@ func TestRightsThatNothingIsRefused(t *testing.T) {
 		t.Errorf("with all rights: %s", r)
 	}
 	without(t, all, d.more["a quiet ACL LOG"], func(t *testing.T, others []string) {
-		if refused(others) == "" {
-			t.Error("nothing is refused without it")
+		if refused(others) == "" { // the client may send the last of it when it has been closed
+			eventually(t, "something is refused without it", func() bool { return refusals(t, s) != "" })
 		}
 	})
 }
@@ -412,12 +412,12 @@ func TestARefusalIsNotRepeated(t *testing.T) {
 	d := documentedRights(t)
 	for _, right := range []string{"+evalsha", "+set", "+time", "~app/*"} {
 		i := slices.Index(d.base, right)
-		c, err := interlock.Open(t.Context(), withRights(t, s, slices.Delete(slices.Clone(d.base), i, i+1)...))
+		c, err := interlock.Open(t.Context(), withRights(t, s, slices.Delete(slices.Clone(d.base), i, i+1)...)+"&"+patient)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		began := time.Now()
 		_, err = c.Mutex("x").Acquire(ctx)
@@ -430,7 +430,7 @@ func TestRightsOfSomeUses(t *testing.T) {
 	d := documentedRights(t)
 
 	list := func(url string) error {
-		d, err := openURL(t.Context(), url)
+		d, err := openURL(t.Context(), url+"&"+patient)
 		if err != nil {
 			return err
 		}
@@ -467,7 +467,7 @@ func TestRightsOfSomeUses(t *testing.T) {
 	})
 
 	alone := func(url string) error {
-		d, err := openURL(t.Context(), url)
+		d, err := openURL(t.Context(), url+"&"+patient)
 		if err != nil {
 			return err
 		}
@@ -530,7 +530,7 @@ func leastRightsInACluster(t *testing.T, c *redistest.Cluster) {
 	moving := func(url string, patience time.Duration) error {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
-		d, err := openURL(ctx, url)
+		d, err := openURL(ctx, url+"&"+patient)
 		if err != nil {
 			return err
 		}

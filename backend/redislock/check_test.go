@@ -262,7 +262,7 @@ func TestCheckTriesEveryCommand(t *testing.T) {
 
 func TestCheckOfAServerThatIsGone(t *testing.T) {
 	s := redistest.Start(t)
-	d, err := openURL(t.Context(), "redis://"+s.Addr)
+	d, err := openURL(t.Context(), "redis://"+s.Addr+"?"+patient)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -275,9 +275,7 @@ func TestCheckOfAServerThatIsGone(t *testing.T) {
 	time.AfterFunc(50*time.Millisecond, cancel)
 	began := time.Now()
 	examineWith(t, ctx, d).Has("server", driver.Fail, "context") // its own, or that of the call before
-	if took := time.Since(began); took > 2*time.Second {
-		t.Errorf("it took %v to notice the end of its context", took)
-	}
+	inTime(t, "Check with a context that ended after 50ms", began, nil)
 	s.Resume()
 	s.Kill()
 	e := examineWith(t, t.Context(), d)
@@ -293,8 +291,8 @@ func TestCheckOfAWrongClock(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("on Linux only")
 	}
-	s := redistest.Start(t, redistest.FakeTime(-3*time.Second))
-	examine(t, "redis://"+s.Addr).Has("clock", driver.Warn, "-3", "set forward")
+	s := redistest.Start(t, redistest.FakeTime(-3500*time.Millisecond))
+	examine(t, "redis://"+s.Addr).Has("clock", driver.Warn, "-3.", "set forward")
 }
 
 func TestInACluster(t *testing.T) {
@@ -329,11 +327,11 @@ func checkOfACluster(t *testing.T, c *redistest.Cluster) {
 	e.failsOnly()
 
 	if runtime.GOOS == "linux" {
-		second.StepClock(2 * time.Second)
+		second.StepClock(2500 * time.Millisecond)
 		e = examine(t, url)
-		e.Has("clock", driver.Fail, second.Addr+" is 2", "slewing")
+		e.Has("clock", driver.Fail, second.Addr+" is 2.", "slewing")
 		e.failsOnly("clock")
-		second.StepClock(-2 * time.Second)
+		second.StepClock(-2500 * time.Millisecond)
 	}
 
 	configure(t, third, "maxmemory-policy", "allkeys-lru")

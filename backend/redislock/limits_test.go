@@ -144,7 +144,7 @@ func first(t *testing.T, s *redistest.Server, queue string) driver.Ticket {
 // Promise: whatever happens, a script does a bounded amount of work: a writer that
 // leaves thousands of readers behind, and thousands of dead waiters at the head.
 func TestNoScriptDoesEverything(t *testing.T) {
-	s := redistest.Start(t)
+	s := redistest.Start(t, redistest.FakeTime(0))
 	da, a := session(t, s.URL(), time.Hour)
 	w, err := a.Join(t.Context(), request("readers", driver.RWCapacity, driver.RWCapacity))
 	if err != nil {
@@ -152,7 +152,7 @@ func TestNoScriptDoesEverything(t *testing.T) {
 	}
 	readers := joinMany(t, a, crowdSize, func() driver.Request { return request("readers", 1, driver.RWCapacity) })
 
-	_, dead := session(t, s.URL(), 3*time.Second)
+	_, dead := session(t, s.URL(), 5*time.Minute)
 	if _, err := a.Join(t.Context(), request("dead", 1, 1)); err != nil {
 		t.Fatal(err)
 	}
@@ -161,6 +161,7 @@ func TestNoScriptDoesEverything(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.StepClock(10 * time.Minute) // the dead are over
 	heaviest := func(what string, do func()) {
 		t.Helper()
 		commands, scripts := effort(t, s)

@@ -17,7 +17,7 @@ import (
 // openOnce opens a driver and a session at a URL.
 func openOnce(t *testing.T, url string) error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	d, err := openURL(ctx, url)
 	if err != nil {
@@ -57,6 +57,7 @@ func TestTLS(t *testing.T) {
 	}
 	at := func(scheme string, options ...string) string {
 		q := url.Values{}
+		q.Set("dial_timeout", "1m")
 		for i := 0; i < len(options); i += 2 {
 			q.Set(options[i], options[i+1])
 		}
@@ -98,9 +99,7 @@ func TestTLS(t *testing.T) {
 			if errors.Is(err, driver.ErrInvalid) != c.invalid {
 				t.Errorf("invalid: %v: %v", !c.invalid, err)
 			}
-			if took := time.Since(began); took > 2*time.Second {
-				t.Errorf("it took %v", took)
-			}
+			inTime(t, "it", began, err)
 		})
 	}
 }
@@ -143,11 +142,9 @@ func TestPasswords(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	began := time.Now()
-	_, err := openURL(ctx, "rediss://"+s.Addr)
+	_, err := openURL(ctx, "rediss://"+s.Addr+"?"+patient)
 	says(t, err, "deadline")
-	if took := time.Since(began); took > 2*time.Second {
-		t.Errorf("it took %v to notice the end of the context", took)
-	}
+	inTime(t, "opening with a context of 100ms", began, err)
 	says(t, openOnce(t, "redis://plain:s3cret%@"+s.Addr), "%25")
 	says(t, openOnce(t, "redis://plain:s3cret@"+s.Addr+"/16"), "DB index is out of range")
 	says(t, openOnce(t, "redis://plain:s3cret@"+s.Addr+"/x"), "is no number")

@@ -149,14 +149,14 @@ func TestWaitsOutlastARestart(t *testing.T) {
 func TestTheEndOfAContextLeavesHeartbeatsAlone(t *testing.T) {
 	s := redistest.Start(t)
 	// With a deadline, always, a single caller reads its answer itself.
-	long, cancel := context.WithTimeout(t.Context(), time.Minute)
+	long, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	d, err := openURL(long, s.URL()+"?timeout=30s")
+	d, err := openURL(long, s.URL()+"?"+patient)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	a, err := d.Open(long, driver.SessionOptions{TTL: time.Minute})
+	a, err := d.Open(long, driver.SessionOptions{TTL: 10 * time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,9 +178,7 @@ func TestTheEndOfAContextLeavesHeartbeatsAlone(t *testing.T) {
 	if _, err := d.Load(ctx, "c"); !errors.Is(err, context.Canceled) {
 		t.Errorf("Load: %v", err)
 	}
-	if took := time.Since(began); took > 2*time.Second {
-		t.Errorf("Load took %v with a context that ended after 50ms", took)
-	}
+	inTime(t, "Load with a context that ended after 50ms", began, nil)
 	s.Resume()
 	if err := <-renewed; err != nil {
 		t.Errorf("Renew beside a call whose context has ended: %v", err)
