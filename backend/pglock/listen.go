@@ -124,7 +124,10 @@ func (s *store) hears(outer context.Context) error {
 	if _, err := s.pool.Exec(ctx, "SELECT pg_notify($1::text, '')", pgx.QueryExecModeExec, name); err != nil {
 		return err
 	}
-	if _, err = conn.WaitForNotification(ctx); err == nil || outer.Err() != nil {
+	// It has all of its time, however long it took to get here.
+	wait, stop := context.WithTimeout(outer, newsPatience)
+	defer stop()
+	if _, err = conn.WaitForNotification(wait); err == nil || outer.Err() != nil {
 		return err
 	}
 	return driver.Permanent(fmt.Errorf("nothing that is sent to it arrives (does it lead to another database, or to a pooler?): %w", err))

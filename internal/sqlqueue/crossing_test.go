@@ -37,8 +37,8 @@ func (h heard) Settle(context.Context, string) (bool, error) { return false, nil
 // answered only after the client had looked at all that waits, is looked at once more.
 func TestListeningBeginsWhileAJoinIsUnderWay(t *testing.T) {
 	h := heard{up: make(chan struct{}), looked: make(chan []Ref, 100)}
-	answer := make(chan struct{})
-	h.join = func() (Standing, error) { <-answer; return Standing{State: Waits}, nil }
+	asked, answer := make(chan struct{}), make(chan struct{})
+	h.join = func() (Standing, error) { close(asked); <-answer; return Standing{State: Waits}, nil }
 	d := New(h, NewChannel())
 	t.Cleanup(func() { _ = d.Close() })
 	s, err := d.Open(t.Context(), driver.SessionOptions{TTL: time.Hour})
@@ -60,27 +60,20 @@ func TestListeningBeginsWhileAJoinIsUnderWay(t *testing.T) {
 		defer d.mu.Unlock()
 		return d.repairs
 	}
-	for { // until the Join is under way
-		d.mu.Lock()
-		under := len(d.places)
-		d.mu.Unlock()
-		if under == 1 {
-			break
-		}
-		time.Sleep(time.Millisecond)
-	}
+	<-asked
+	before := looks()
 	close(h.up)
 	for {
 		d.wake.mu.Lock()
 		up := d.wake.up
 		d.wake.mu.Unlock()
-		if before := looks(); up && before > 0 {
+		if up && looks() > before {
 			break
 		}
 		time.Sleep(time.Millisecond)
 	}
 	close(answer)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if k, err := s.Await(ctx, <-joined); err != nil || !k.Held {
 		t.Errorf("it waits for ever: %+v, %v", k, err)

@@ -122,49 +122,58 @@ func TestAJoinWithoutAnAnswer(t *testing.T) {
 
 // Promise: a heartbeat does not wait for a connection behind calls.
 func TestAHeartbeatBesideManyCalls(t *testing.T) {
-	joining, done := make(chan struct{}), make(chan struct{})
-	s := stage(t, staged{
-		join: func() (Standing, error) {
-			joining <- struct{}{}
-			<-done
-			return Standing{State: Held, Token: 7}, nil
-		},
-		renew: func(Renewal) (Renewed, error) { return Renewed{}, nil },
-	})
-	s.d.Limit(2)
-	var all sync.WaitGroup
-	for range 5 {
-		r := mutex
-		r.ID = NewID()
-		all.Go(func() {
-			if _, err := s.Join(t.Context(), r); err != nil {
-				t.Error(err)
-			}
+	synctest.Test(t, func(t *testing.T) {
+		joining, done := make(chan struct{}), make(chan struct{})
+		s := stage(t, staged{
+			join: func() (Standing, error) {
+				joining <- struct{}{}
+				<-done
+				return Standing{State: Held, Token: 7}, nil
+			},
+			renew: func(Renewal) (Renewed, error) { return Renewed{}, nil },
 		})
-	}
-	for range 2 {
-		<-joining
-	}
-	if _, err := s.Renew(t.Context(), nil); err != nil {
-		t.Error(err)
-	}
-	select {
-	case <-joining:
-		t.Error("more calls at once than there are connections for")
-	default:
-	}
-	waits, cancel := context.WithCancel(t.Context())
-	cancel()
-	r := mutex
-	r.ID = NewID()
-	if _, err := s.Join(waits, r); err != context.Canceled {
-		t.Errorf("a call that waits for others: %v", err)
-	}
-	close(done)
-	for range 3 {
-		<-joining
-	}
-	all.Wait()
+		s.d.Limit(2)
+		join := func(ctx context.Context) error {
+			r := mutex
+			r.ID = NewID()
+			_, err := s.Join(ctx, r)
+			return err
+		}
+		var all sync.WaitGroup
+		for range 5 {
+			all.Go(func() {
+				if err := join(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		for range 2 {
+			<-joining
+		}
+		if _, err := s.Renew(t.Context(), nil); err != nil {
+			t.Error(err)
+		}
+		waits, cancel := context.WithCancel(t.Context())
+		givesUp := make(chan error, 1)
+		go func() { givesUp <- join(waits) }()
+		synctest.Wait()
+		select {
+		case <-joining:
+			t.Error("more calls at once than there are connections for")
+		case err := <-givesUp:
+			t.Errorf("a call did not wait: %v", err)
+		default:
+		}
+		cancel()
+		if err := <-givesUp; err != context.Canceled {
+			t.Errorf("a call that waits for others: %v", err)
+		}
+		close(done)
+		for range 3 {
+			<-joining
+		}
+		all.Wait()
+	})
 }
 
 // deaf is a store whose connection leads nowhere: looks have no answer.

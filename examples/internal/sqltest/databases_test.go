@@ -160,7 +160,7 @@ func postgresDatabase(t *testing.T, s *pgtest.Server) string {
 		s.SQL("CREATE DATABASE " + name)
 	}
 	t.Cleanup(func() {
-		if _, err := s.Exec(name, "SET lock_timeout = '10s'; DROP SCHEMA public CASCADE; CREATE SCHEMA public"); err != nil {
+		if _, err := s.Exec(name, "SET lock_timeout = '1min'; DROP SCHEMA public CASCADE; CREATE SCHEMA public"); err != nil {
 			t.Error("something is left in the database:", err)
 			return
 		}

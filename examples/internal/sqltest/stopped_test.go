@@ -15,6 +15,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/interlock-go/interlock"
 	_ "github.com/interlock-go/interlock/backend/sqlitelock"
@@ -107,7 +108,7 @@ func TestTheLateWriteOfAStoppedProcessIsRefused(t *testing.T) {
 	ctx := t.Context()
 	file := newFile(t, "WAL", "CREATE TABLE items (id INTEGER PRIMARY KEY, stock INTEGER NOT NULL)", "INSERT INTO items VALUES (1, 100)") +
 		"&_pragma=busy_timeout(60000)"
-	url := "sqlite://" + filepath.Join(t.TempDir(), "locks.db") + "?ttl=2s"
+	url := "sqlite://" + filepath.Join(t.TempDir(), "locks.db")
 	db := open(t, file)
 	tokens, err := fence.NewTable(fence.SQLite, fence.DefaultTable)
 	if err != nil {
@@ -117,7 +118,7 @@ func TestTheLateWriteOfAStoppedProcessIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	old := exec.Command(os.Args[0], url, file)
+	old := exec.Command(os.Args[0], url+"?ttl=2s", file)
 	old.Env = append(os.Environ(), seller+"=1")
 	old.Stderr = os.Stderr
 	in, err := old.StdinPipe()
@@ -152,7 +153,7 @@ func TestTheLateWriteOfAStoppedProcessIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	locks, err := interlock.Open(ctx, url)
+	locks, err := interlock.Open(ctx, url, interlock.TTL(time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}
