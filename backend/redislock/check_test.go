@@ -429,7 +429,7 @@ func TestCheckBehindSentinels(t *testing.T) {
 
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !ok(); {
+	for end := time.Now().Add(2 * time.Minute); !ok(); {
 		if time.Now().After(end) {
 			t.Fatalf("never: %s", what)
 		}

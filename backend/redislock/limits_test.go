@@ -238,7 +238,7 @@ func TestRenewalOfTenThousandLeases(t *testing.T) {
 	dead := c.Nodes[1]
 	dead.Pause()
 	defer dead.Resume()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	answer, err = a.Renew(ctx, known)
 	if err != nil {

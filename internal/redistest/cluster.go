@@ -18,12 +18,15 @@ type Cluster struct {
 
 const slots = 16384
 
+const nodeTimeout = "cluster-node-timeout"
+
 // Replicas gives every master of a cluster so many replicas.
 func Replicas(n int) Option { return func(s *settings) { s.replicas = n } }
 
 // StartCluster starts a cluster that ends with the test. The options are those
 // of every node; Config("cluster-node-timeout", milliseconds) says how fast a
-// dead node is noticed. A cluster takes more than two seconds to start, since
+// dead node is noticed: without it after a minute, so that a pause is not taken for a
+// death. A cluster takes more than two seconds to start, since
 // its masters refuse to serve earlier.
 func StartCluster(t testing.TB, masters int, opts ...Option) *Cluster {
 	t.Helper()
@@ -54,7 +57,7 @@ func RunCluster(dir string, masters int, opts ...Option) (*Cluster, error) {
 		func(s *settings) { s.cluster = true },
 		Config("cluster-enabled", "yes"),
 		Config("cluster-announce-ip", "127.0.0.1"),
-		Config("cluster-node-timeout", "2000"),
+		Config(nodeTimeout, "2000"), // while it forms: also of handshakes
 		trust,
 	}, opts...)
 	nodes, err := runAll(dir, "node", masters*(1+set.replicas), func(int) []Option { return all })
@@ -62,11 +65,25 @@ func RunCluster(dir string, masters int, opts ...Option) (*Cluster, error) {
 		return nil, err
 	}
 	c := &Cluster{Nodes: nodes}
-	if err := c.form(masters); err != nil {
+	err = c.form(masters)
+	if err == nil && !set.has(nodeTimeout) {
+		err = c.bear("60000")
+	}
+	if err != nil {
 		c.Stop()
 		return nil, err
 	}
 	return c, nil
+}
+
+// bear sets for how long nodes bear with one that does not answer.
+func (c *Cluster) bear(milliseconds string) error {
+	for _, s := range c.Nodes {
+		if _, err := s.Do("CONFIG", "SET", nodeTimeout, milliseconds); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Stop ends all nodes.

@@ -24,6 +24,11 @@ type settings struct {
 	offset   time.Duration
 }
 
+// has says whether a line of the configuration was added.
+func (s *settings) has(key string) bool {
+	return slices.ContainsFunc(s.lines, func(line []string) bool { return line[0] == key })
+}
+
 // Config adds a line to the server's configuration file. A later line
 // overrides an earlier one.
 func Config(key string, value ...string) Option {

@@ -18,7 +18,8 @@ type Sentinels struct {
 }
 
 // StartSentinel starts them; they end with the test. The options are those of
-// the master and the replica. A master that does not answer for a second is down.
+// the master and the replica. A master that is dead is replaced when WaitFailover waits
+// for it; nobody takes a pause for a death.
 func StartSentinel(t testing.TB, opts ...Option) *Sentinels {
 	t.Helper()
 	s, err := RunSentinel(t.TempDir(), opts...)
@@ -61,7 +62,7 @@ func (s *Sentinels) start(dir string, opts []Option) error {
 	watch := []Option{
 		func(set *settings) { set.sentinel, set.tls = true, master.set.tls },
 		Config("sentinel", "monitor", s.Name, "127.0.0.1", port, "2"),
-		Config("sentinel", "down-after-milliseconds", s.Name, "1000"),
+		Config("sentinel", "down-after-milliseconds", s.Name, "60000"),
 		Config("sentinel", "failover-timeout", s.Name, "2000"),
 		Config("sentinel", "auth-user", s.Name, admin),
 		Config("sentinel", "auth-pass", s.Name, adminPassword),
@@ -156,10 +157,14 @@ func (s *Sentinels) Replica() *Server {
 	return s.Nodes[0]
 }
 
-// WaitFailover waits until all sentinels that answer call another server than
-// old the master, and it takes writes, and returns it.
+// WaitFailover has the sentinels give up a master that does not answer for a second. It
+// waits until all sentinels that answer call another server than old the master, and it
+// takes writes, and returns it.
 func (s *Sentinels) WaitFailover(old *Server) *Server {
 	s.Nodes[0].Helper()
+	for _, sentinel := range s.Sentinels {
+		_, _ = sentinel.Do("SENTINEL", "SET", s.Name, "down-after-milliseconds", "1000") // one may be dead
+	}
 	var master *Server
 	err := testserver.Until(func() (bool, error) {
 		master = nil
