@@ -2,6 +2,7 @@ package testserver
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"net"
 	"os"
@@ -48,6 +49,8 @@ func NoOrphans(t *testing.T, use func(addr string) (ended func())) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var complaint bytes.Buffer
+	cmd.Stderr = &complaint
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +61,8 @@ func NoOrphans(t *testing.T, use func(addr string) (ended func())) {
 	defer kill()
 	addr, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
-		t.Fatal(err)
+		kill()
+		t.Fatalf("the copy of this program has told no address: %v\n%s", err, &complaint)
 	}
 	addr = strings.TrimSpace(addr)
 	ended := use(addr)
