@@ -46,12 +46,12 @@ func (s *session) undo(ctx context.Context, p *place, t driver.Ticket) error {
 
 // replicated waits until enough replicas have what was written about the queue, the
 // grant of the ticket included.
-func (d *Driver) replicated(ctx context.Context, q *queue, id string) error {
-	conn, release, err := d.dedicate(ctx, d.client)
+func (d *Driver) replicated(ctx context.Context, q *queue, id string) (err error) {
+	conn, err := d.dedicate(ctx, d.client)
 	if err != nil {
 		return err
 	}
-	defer release()
+	defer func() { conn.done(ctx, err) }()
 	note := call{noteScript, q.noteKeys(), []string{id}}
 	d.exchanges.Add(2)
 	there, err := conn.Do(ctx, note.byHash(conn.B())).AsInt64()

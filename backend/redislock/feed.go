@@ -22,19 +22,19 @@ import (
 // not brought the last one by the next heartbeat is replaced.
 type feed struct {
 	mu    sync.Mutex
-	conn  rueidis.DedicatedClient // nil while there is none
-	drop  context.CancelFunc      // ends conn
-	err   error                   // why there is none
-	tried chan struct{}           // closed by the next attempt
-	sent  uint64                  // the last echo that was sent since conn is there
-	since time.Time               // when that was
-	heard uint64                  // the last that was heard
+	conn  *dedicated         // nil while there is none
+	drop  context.CancelFunc // ends conn
+	err   error              // why there is none
+	tried chan struct{}      // closed by the next attempt
+	sent  uint64             // the last echo that was sent since conn is there
+	since time.Time          // when that was
+	heard uint64             // the last that was heard
 }
 
 func (f *feed) init() { f.tried = make(chan struct{}) }
 
 // is notes the outcome of an attempt.
-func (f *feed) is(conn rueidis.DedicatedClient, drop context.CancelFunc, err error) {
+func (f *feed) is(conn *dedicated, drop context.CancelFunc, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.conn, f.drop, f.err = conn, drop, err
@@ -133,11 +133,11 @@ func (d *Driver) anyNode() rueidis.Client {
 func (d *Driver) listenOnce() error {
 	ctx, drop := context.WithCancel(d.ctx)
 	defer drop()
-	conn, release, err := d.dedicate(ctx, d.anyNode())
+	conn, err := d.dedicate(ctx, d.anyNode())
 	if err != nil {
 		return err
 	}
-	defer release()
+	defer conn.end()
 	subscribed := make(chan struct{}, 1)
 	ended := conn.SetPubSubHooks(rueidis.PubSubHooks{
 		OnMessage: func(m rueidis.PubSubMessage) { d.hear(m.Message) },

@@ -90,14 +90,15 @@ func (d *Driver) pipeline(ctx context.Context, calls []call, form func(call, rue
 		}
 		return nil
 	}
-	conn, release, err := d.heart(ctx)
+	conn, done, err := d.heart(ctx)
 	if err != nil {
 		for i := range calls {
 			take(i, rueidis.RedisMessage{}, err)
 		}
 		return nil
 	}
-	defer release()
+	var failed error
+	defer func() { done(failed) }()
 	commands := make([]rueidis.Completed, len(calls))
 	for i, c := range calls {
 		commands[i] = form(c, conn.B())
@@ -105,6 +106,9 @@ func (d *Driver) pipeline(ctx context.Context, calls []call, form func(call, rue
 	d.exchanges.Add(1)
 	for i, r := range conn.DoMulti(ctx, commands...) {
 		m, err := r.ToMessage()
+		if err != nil && !unknownScript(err) {
+			failed = err
+		}
 		if !take(i, m, err) {
 			refused = append(refused, i)
 		}
@@ -115,11 +119,15 @@ func (d *Driver) pipeline(ctx context.Context, calls []call, form func(call, rue
 // heart is a connection of its own for heartbeats: calls do not wait behind long
 // pipelines, and the connection for calls keeps its shorter way for single callers.
 // In a Cluster the client knows which node is to get what.
-func (d *Driver) heart(ctx context.Context) (conn multi, release func(), err error) {
+func (d *Driver) heart(ctx context.Context) (conn multi, done func(error), err error) {
 	if d.client.Mode() == rueidis.ClientModeCluster {
-		return d.client, func() {}, nil
+		return d.client, func(error) {}, nil
 	}
-	return d.dedicate(ctx, d.client)
+	own, err := d.dedicate(ctx, d.client)
+	if err != nil {
+		return nil, nil, err
+	}
+	return own, func(err error) { own.done(ctx, err) }, nil
 }
 
 type multi interface {
@@ -128,27 +136,46 @@ type multi interface {
 	DoMulti(ctx context.Context, multi ...rueidis.Completed) []rueidis.RedisResult
 }
 
-// dedicate is Dedicate that ends with ctx: the client may have to dial first, and to
-// ask the server when the connection is given back.
-func (d *Driver) dedicate(ctx context.Context, client rueidis.Client) (rueidis.DedicatedClient, func(), error) {
-	type dedicated struct {
-		conn    rueidis.DedicatedClient
-		release func()
-	}
-	got := make(chan dedicated, 1)
+// dedicated is a connection with one user.
+//
+// The client of Redis unsubscribes from everything over a connection that it takes back
+// and that it reads in the background: as it does for subscriptions, and for calls without
+// a deadline. If the server answers BUSY to that, since somebody's script runs for long,
+// the client (1.0.79) loses count of the answers and panics. So only connections go back
+// that are certainly not like that, after calls that the server has answered.
+type dedicated struct {
+	rueidis.DedicatedClient
+	back func()
+}
+
+// dedicate is Dedicate that ends with ctx: the client may have to dial first.
+func (d *Driver) dedicate(ctx context.Context, client rueidis.Client) (*dedicated, error) {
+	got := make(chan *dedicated, 1)
 	go func() {
-		conn, release := client.Dedicate()
-		got <- dedicated{conn, release}
+		conn, back := client.Dedicate()
+		got <- &dedicated{conn, back}
 	}()
 	select {
 	case c := <-got:
-		return c.conn, func() { go c.release() }, nil
+		return c, nil
 	case <-ctx.Done():
 	case <-d.ctx.Done():
 	}
-	go func() { (<-got).release() }()
+	go func() { (<-got).Close() }()
 	if err := ctx.Err(); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	return nil, nil, errClosed
+	return nil, errClosed
 }
+
+// done gives the connection back after calls with ctx, or ends it. Neither waits for the
+// server.
+func (c *dedicated) done(ctx context.Context, err error) {
+	if _, bounded := ctx.Deadline(); bounded && err == nil {
+		go c.back()
+		return
+	}
+	c.end()
+}
+
+func (c *dedicated) end() { go c.Close() }
