@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// IDs remembers IDs of 32 hexadecimal digits for at least Span, and at most about
-// twice as long. It forgets whole generations, so that nothing is spent on single
+// IDs remembers IDs of 32 hexadecimal digits for at least Span, and at most three
+// times as long. It forgets whole generations, so that nothing is spent on single
 // ones.
 type IDs struct {
 	Span       time.Duration
