@@ -101,8 +101,7 @@ func (p program) install(dir, folder, begin string) error {
 		}
 		cmd = exec.Command(p.path, append([]string{"--defaults-file=" + file, "--initialize-insecure"}, asRoot()...)...)
 	}
-	// Of a folder for temporary files a server removes those of all others when it starts.
-	cmd.Dir, cmd.Env = dir, append(os.Environ(), "TMPDIR="+dir)
+	cmd.Dir = dir
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w\n%s", cmd.Path, err, out)
 	}
