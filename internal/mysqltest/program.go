@@ -77,9 +77,7 @@ func (p program) settings(synced bool) []string {
 	return all
 }
 
-// install makes the tables of a server that has never run, and runs the SQL of a file. A
-// server removes what others have in its folder for temporary files when it starts, so
-// this one has its own.
+// install makes the tables of a server that has never run, and runs the SQL of a file.
 func (p program) install(dir, folder, begin string) error {
 	var cmd *exec.Cmd
 	if p.maria {
@@ -91,10 +89,9 @@ func (p program) install(dir, folder, begin string) error {
 			"--no-defaults", "--datadir=" + folder, "--skip-test-db", "--skip-name-resolve", "--auth-root-authentication-method=normal",
 			"--extra-file=" + begin, "--debug-no-sync", "--innodb-log-file-size=" + logSize,
 		}, asRoot()...)...)
-		cmd.Env = append(os.Environ(), "TMPDIR="+dir)
 	} else {
 		file := filepath.Join(dir, config)
-		text := "[mysqld]\n" + line("datadir", folder) + line("tmpdir", dir) + line("init_file", begin) + line("innodb_flush_log_at_trx_commit", "0") +
+		text := "[mysqld]\n" + line("datadir", folder) + line("init_file", begin) + line("innodb_flush_log_at_trx_commit", "0") +
 			line("innodb_doublewrite", "OFF") + line("skip_log_bin") + strings.Join(p.settings(false), "")
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			return err

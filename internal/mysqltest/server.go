@@ -77,7 +77,7 @@ const (
 )
 
 func (s *Server) configure() error {
-	// As for install, the folder for temporary files is its own.
+	// A server removes other servers' files from a folder for temporary ones when it starts.
 	lines := []string{
 		line("datadir", s.Path(data)), line("tmpdir", s.Dir), line("socket", socket), line("pid_file", s.Path(pid)), line("port", strconv.Itoa(s.Port)),
 	}
