@@ -24,7 +24,7 @@ func TestFailover(t *testing.T) {
 func TestOlderBackup(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Start(t)
-	noError(t, clients(t, 1, s.URL())[0].Close()) // the tables are there
+	noError(t, clients(t, 1, s.URL(), interlock.TTL(time.Second))[0].Close()) // the tables are there
 	backup := pgtest.StartStandby(t, s)
 	backup.Kill()
 	failover(t, s, backup, false)
