@@ -118,8 +118,10 @@ func (j *job) run(cmd *cobra.Command) error {
 		if err != nil {
 			return err
 		}
-		stop() // from now on the guard handles signals
-		err = j.guarded(c, lease, renewed, doubt)
+		err = j.guarded(c, lease, renewed, doubt, func() error {
+			stop() // from now on the guard handles signals
+			return ended(ctx)
+		})
 		if !j.again || !errors.Is(err, interlock.ErrLost) {
 			return err
 		}
@@ -150,8 +152,9 @@ func (j *job) acquire(ctx context.Context, lock *interlock.Lock) (*interlock.Lea
 // somebody wonders why the lock is kept.
 const leftoversAfter = 200 * time.Millisecond
 
-// guarded runs the job under the lease and releases it when nobody is left.
-func (j *job) guarded(c *interlock.Client, lease *interlock.Lease, renewed <-chan struct{}, doubt <-chan error) error {
+// guarded runs the job under the lease and releases it when nobody is left. The job is not
+// begun if ready, which gives up the signals of this process, returns one that came before.
+func (j *job) guarded(c *interlock.Client, lease *interlock.Lease, renewed <-chan struct{}, doubt <-chan error, ready func() error) error {
 	run, err := guard.Start(guard.Spec{
 		Args:     j.args,
 		Env:      j.environment(lease),
@@ -159,6 +162,7 @@ func (j *job) guarded(c *interlock.Client, lease *interlock.Lease, renewed <-cha
 		Deadline: deadline(lease),
 		Liveness: lease.Liveness(),
 		Judge:    lease.Err,
+		Ready:    ready,
 	})
 	if err != nil {
 		if released := lease.Release(); errors.Is(released, interlock.ErrLost) {

@@ -2,13 +2,17 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 )
 
 // untilSignal returns a context that INT, TERM or HUP ends, with that signal as
-// the cause. Signals that the caller ignores, as under nohup, stay ignored.
+// the cause. Signals that the caller ignores, as under nohup, stay ignored. The
+// function gives the signals up and ends the context, with the cause of a signal that
+// came before.
 func untilSignal(ctx context.Context) (context.Context, func()) {
 	if ctx == nil {
 		ctx = context.Background()
@@ -20,15 +24,33 @@ func untilSignal(ctx context.Context) (context.Context, func()) {
 			signal.Notify(got, s)
 		}
 	}
+	over, ended := make(chan struct{}), make(chan struct{})
 	go func() {
+		defer close(ended)
 		select {
 		case s := <-got:
 			cancel(signalled{s.(syscall.Signal)})
-		case <-ctx.Done():
+		case <-over:
 		}
 	}()
-	return ctx, func() {
-		signal.Stop(got)
-		cancel(nil)
+	return ctx, sync.OnceFunc(func() {
+		signal.Stop(got) // no more will come
+		close(over)
+		<-ended
+		select {
+		case s := <-got: // the goroutine may have ended without it
+			cancel(signalled{s.(syscall.Signal)})
+		default:
+			cancel(nil)
+		}
+	})
+}
+
+// ended is the signal that has ended a context of untilSignal, nil if there was none.
+func ended(ctx context.Context) error {
+	var s signalled
+	if errors.As(context.Cause(ctx), &s) {
+		return s
 	}
+	return nil
 }

@@ -42,7 +42,6 @@ func TestJobIsGoneBeforeTheLivenessOfAKilledProgramIs(t *testing.T) {
 }
 
 func TestJobOfAStoppedProgramIsGoneByTheDeadline(t *testing.T) {
-	t.Parallel()
 	n, l := newNotebook(t), newLease(t)
 	r := hardToKill(t, n).under(l, longTTL).start()
 	n.writing(t)
@@ -59,7 +58,6 @@ func TestJobOfAStoppedProgramIsGoneByTheDeadline(t *testing.T) {
 }
 
 func TestJobThatIsNotRenewedIsGoneByTheDeadline(t *testing.T) {
-	t.Parallel()
 	n, l := newNotebook(t), newLease(t)
 	r := hardToKill(t, n).under(l, longTTL).start()
 	n.writing(t)
@@ -121,7 +119,6 @@ func TestJobOfAKilledGuardIsKilledByTheProgram(t *testing.T) {
 }
 
 func TestJobOfAStoppedGuardIsGoneByTheDeadline(t *testing.T) {
-	t.Parallel()
 	n, l := newNotebook(t), newLease(t)
 	r := hardToKill(t, n).under(l, longTTL).start()
 	n.writing(t)

@@ -77,6 +77,6 @@ func dieHard() {
 func (n notebook) writeOn() {
 	for {
 		n.write()
-		time.Sleep(time.Millisecond)
+		time.Sleep(5 * time.Millisecond)
 	}
 }

@@ -3,8 +3,10 @@
 package guard_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -67,6 +69,32 @@ func TestNothingRunsAfterTheDeadline(t *testing.T) {
 	}
 }
 
+// Promise: between the signals that are the caller's and those that go to the job there is
+// none that is lost.
+func TestNothingRunsIfTheCallerIsNotReady(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "ran")
+	why := errors.New("a signal has come")
+	_, err := guard.Start(guard.Spec{
+		Args: []string{"touch", file}, TTL: time.Hour, Deadline: driver.Now().Add(time.Hour),
+		Ready: func() error {
+			// It would end this process, and has come when the call returns, since a thread
+			// sends it to itself.
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			if err := unix.Tgkill(os.Getpid(), unix.Gettid(), unix.SIGUSR1); err != nil {
+				t.Error(err)
+			}
+			return why
+		},
+	})
+	if err != why {
+		t.Errorf("error %v, want %v", err, why)
+	}
+	if _, err := os.Stat(file); err == nil {
+		t.Error("the command ran")
+	}
+}
+
 func TestJobIsNotOverBeforeItsLeftoversAre(t *testing.T) {
 	fifo := filepath.Join(t.TempDir(), "fifo")
 	if err := unix.Mkfifo(fifo, 0o600); err != nil {
@@ -100,7 +128,6 @@ func TestLeftoversAreKilledOnRequest(t *testing.T) {
 }
 
 func TestLeftoversOfAnEndedCommandAreGoneByTheDeadline(t *testing.T) {
-	t.Parallel()
 	n, l := newNotebook(t), newLease(t)
 	exe, err := os.Executable()
 	if err != nil {

@@ -76,6 +76,18 @@ type Spec struct {
 	// even so: the guard is not stopped with it, and has killed it at the
 	// deadline.
 	Judge func() error
+
+	// Ready is called when Start has taken over the signals, before it starts anything.
+	// An error, because of a signal that came before, perhaps, is that of Start. Nil is
+	// always ready.
+	Ready func() error
+}
+
+func (s *Spec) ready() error {
+	if s.Ready == nil {
+		return nil
+	}
+	return s.Ready()
 }
 
 // Cause says why a job is over.

@@ -97,6 +97,9 @@ func start(s Spec) (*Job, error) {
 		return nil, err
 	}
 
+	if err := s.ready(); err != nil {
+		return fail(err)
+	}
 	files := append([]*os.File{orderR, reportW}, s.Liveness...)
 	base, fds, err := place(files)
 	if err != nil {

@@ -87,6 +87,9 @@ func start(s Spec) (*Job, error) {
 		return nil, err
 	}
 
+	if err := s.ready(); err != nil {
+		return fail(err)
+	}
 	c := config{
 		Path: path, Args: s.Args, Env: s.Env,
 		TTL: int64(s.TTL), Deadline: share(s.Deadline), KillLeftovers: s.KillLeftovers,

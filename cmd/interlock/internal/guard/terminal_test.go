@@ -360,10 +360,8 @@ func TestTerminalIsLeftAsItWasFound(t *testing.T) {
 }
 
 func TestJobAtATerminalIsGoneHoweverItsGroupIsTreated(t *testing.T) {
-	t.Parallel()
 	for name, signal := range map[string]unix.Signal{"killed": unix.SIGKILL, "stopped": unix.SIGSTOP} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			n, l := newNotebook(t), newLease(t)
 			s := newSession(t, "bash", "--norc", "--noprofile", "--noediting", "-i")
 			s.send(fmt.Sprintf("%s=%v %s=%s $G env %s=command %s %s\n", testTTL, longTTL, leaseFolder, l, asDie, s.exe, n))
