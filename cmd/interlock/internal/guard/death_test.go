@@ -3,17 +3,21 @@
 package guard_test
 
 import (
+	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/interlock-go/interlock/cmd/interlock/internal/guard"
 	"github.com/interlock-go/interlock/driver"
 )
 
@@ -179,6 +183,41 @@ func TestForkingFasterThanItIsKilledDoesNotHelpAJob(t *testing.T) {
 			r.wait()
 		})
 	}
+}
+
+// Promise: processes of a job that end in masses do not keep its guard from looking at the
+// time.
+func TestEndsAreCollectedInParts(t *testing.T) {
+	t.Parallel()
+	const children = 3*guard.PerReap + 1
+	c := exec.Command("/proc/self/exe")
+	c.Env = append(os.Environ(), asParent+"="+strconv.Itoa(children))
+	out, err := c.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.TrimSpace(string(out)); got != "3" {
+		t.Errorf("the ends of %d children are collected with %s breaks, want 3", children, got)
+	}
+}
+
+// parent waits until all of its children have ended, and collects them then.
+func parent(children int) {
+	var all []int
+	for range children {
+		pid, err := syscall.ForkExec("/bin/true", []string{"true"}, nil)
+		if err != nil {
+			panic(err)
+		}
+		all = append(all, pid)
+	}
+	for _, pid := range all {
+		for state(pid) != "Z" {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	fmt.Println(guard.ReapAll())
+	os.Exit(0)
 }
 
 // state is the letter that ps shows for a process.

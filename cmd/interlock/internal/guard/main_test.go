@@ -33,6 +33,9 @@ func TestMain(m *testing.M) {
 		dieHard()
 	case os.Getenv(asListener) != "":
 		listen()
+	case os.Getenv(asParent) != "":
+		n, _ := strconv.Atoi(os.Getenv(asParent))
+		parent(n)
 	}
 	// With -race, programs would sleep for a second before they exit.
 	os.Setenv("GORACE", "atexit_sleep_ms=0")
@@ -43,6 +46,7 @@ const (
 	asProgram      = "GUARD_TEST_PROGRAM"
 	asDie          = "GUARD_TEST_DIE_HARD"
 	asListener     = "GUARD_TEST_LISTENER"
+	asParent       = "GUARD_TEST_PARENT"
 	testTTL        = "GUARD_TEST_TTL"
 	killLeftovers  = "GUARD_TEST_KILL_LEFTOVERS"
 	leaseFolder    = "GUARD_TEST_LEASE"

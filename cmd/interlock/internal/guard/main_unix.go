@@ -46,6 +46,7 @@ type guard struct {
 	told    bool           // hasStopped was reported, and no answer came yet: reports must not fill the pipe
 	asked   bool           // everybody was sent SIGTERM
 	killing bool
+	more    bool           // there may be more ends of children to collect
 	alone   bool           // the program has died
 	end     driver.Instant // when alone: kill at the latest then
 }
@@ -161,17 +162,24 @@ func openFiles() (fds []int) {
 	return fds
 }
 
+// perReap is how many ends of children are collected before anything else is looked after:
+// a job may have them end faster than this process, which it leaves little time of the
+// processors, can collect them.
+const perReap = 100
+
 // run guards the job until nobody is left.
 func (g *guard) run(orders <-chan order, children <-chan os.Signal) {
-	var retry <-chan time.Time
+	atOnce := make(chan time.Time)
+	close(atOnce)
 	pause := time.Millisecond
 	for {
+		var retry <-chan time.Time
 		if g.reap() {
 			break
 		}
 		g.keepTime()
 		if g.killing {
-			if g.family.kill(g.reap) {
+			if g.family.kill(g.reapAll) {
 				break
 			}
 			retry = time.After(pause)
@@ -179,6 +187,9 @@ func (g *guard) run(orders <-chan order, children <-chan os.Signal) {
 		} else if watchEvery > 0 {
 			g.family.empty()
 			retry = time.After(watchEvery)
+		}
+		if g.more {
+			retry = atOnce
 		}
 		select {
 		case o, ok := <-orders:
@@ -306,7 +317,8 @@ func (g *guard) killLeftovers() {
 // reap collects what became of the children. It returns true when nobody is
 // left.
 func (g *guard) reap() (none bool) {
-	for {
+	g.more = false
+	for range perReap {
 		var ws syscall.WaitStatus
 		pid, err := syscall.Wait4(-1, &ws, unix.WNOHANG|unix.WUNTRACED|unix.WCONTINUED, nil)
 		switch {
@@ -317,6 +329,18 @@ func (g *guard) reap() (none bool) {
 			return false
 		case pid == g.pid && !g.ended:
 			g.commandIs(ws)
+		}
+	}
+	g.more = true
+	return false
+}
+
+// reapAll is for when all are being killed: the dead that are not collected are in the way
+// of finding those who are not.
+func (g *guard) reapAll() (none bool) {
+	for {
+		if none = g.reap(); none || !g.more {
+			return none
 		}
 	}
 }
