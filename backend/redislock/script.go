@@ -12,6 +12,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/deadline"
 )
 
 var (
@@ -179,8 +180,8 @@ func (d *Driver) failed(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case ctx.Err() != nil:
-		return ctx.Err()
+	case deadline.Err(ctx) != nil:
+		return deadline.Err(ctx)
 	case errors.Is(err, rueidis.ErrClosing), d.ctx.Err() != nil:
 		return errClosed
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/deadline"
 )
 
 var (
@@ -40,8 +41,8 @@ func (d *Driver) failed(ctx context.Context, err error) error {
 		return nil
 	case driver.IsPermanent(err): // a sentinel, most of the time
 		return err
-	case ctx.Err() != nil:
-		return ctx.Err()
+	case deadline.Err(ctx) != nil:
+		return deadline.Err(ctx)
 	case d.ctx.Err() != nil:
 		return errClosed
 	}
