@@ -2,12 +2,11 @@ package mysqllock_test
 
 import (
 	"bytes"
-	"io"
-	"net"
 	"sync/atomic"
 	"testing"
 
 	"github.com/interlock-go/interlock/internal/mysqltest"
+	"github.com/interlock-go/interlock/internal/testserver"
 )
 
 // Promise: a random number of the server that the MySQL driver misreads is no error.
@@ -18,68 +17,29 @@ func TestMisreadGreeting(t *testing.T) {
 	}
 	s := mysqltest.Start(t, mysqltest.Config("plugin_load_add", "auth_ed25519"))
 	s.Do("CREATE USER ed@'%' IDENTIFIED VIA ed25519 USING PASSWORD('pw'); GRANT ALL ON locks.* TO ed@'%'")
-	g := greetings{server: s.Addr}
-	addr := g.relay(t)
-	g.left.Store(1)
-	opened(t, "mysql://ed:pw@"+addr+"/locks")
-	if g.left.Load() > 0 {
-		t.Error("no greeting ended in 0")
+	var left atomic.Int64 // of the random numbers that will end in 0
+	misread := func(read []byte) testserver.Passed {
+		if bytes.Contains(read, []byte("client_ed25519\x00")) && left.Add(-1) >= 0 {
+			read[len(read)-1] = 0
+		}
+		return testserver.Passed{Bytes: read}
 	}
-	g.left.Store(1 << 30)
-	if d, err := open(t.Context(), "mysql://ed:pw@"+addr+"/locks"); err == nil {
-		d.Close()
-		t.Error("opened, with numbers that the server has never sent")
-	}
-}
-
-// greetings stands before a server, and lets random numbers that it greets with end in 0.
-type greetings struct {
-	server string
-	left   atomic.Int64 // how many will
-}
-
-func (g *greetings) relay(t *testing.T) (addr string) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	p, err := testserver.RunProxy(s.Addr, testserver.ProxyOptions{Filters: func() (requests, replies testserver.Filter) {
+		return func(read []byte) testserver.Passed { return testserver.Passed{Bytes: read} }, misread
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			client, err := l.Accept()
-			if err != nil {
-				return
-			}
-			server, err := net.Dial("tcp", g.server)
-			if err != nil {
-				client.Close()
-				continue
-			}
-			go func() {
-				defer server.Close()
-				io.Copy(server, client)
-			}()
-			go func() {
-				defer client.Close()
-				g.answers(client, server)
-			}()
-		}
-	}()
-	return l.Addr().String()
-}
-
-func (g *greetings) answers(client io.Writer, server io.Reader) {
-	data := make([]byte, 1<<16)
-	for {
-		n, err := server.Read(data)
-		if err != nil {
-			return
-		}
-		if bytes.Contains(data[:n], []byte("client_ed25519\x00")) && g.left.Add(-1) >= 0 {
-			data[n-1] = 0
-		}
-		if _, err := client.Write(data[:n]); err != nil {
-			return
-		}
+	t.Cleanup(p.Close)
+	u := "mysql://ed:pw@" + p.Addr + "/locks"
+	left.Store(1)
+	opened(t, u)
+	if left.Load() > 0 {
+		t.Error("no random number ended in 0")
+	}
+	left.Store(1 << 30)
+	if d, err := open(t.Context(), u); err == nil {
+		d.Close()
+		t.Error("opened, with numbers that the server has never sent")
 	}
 }
