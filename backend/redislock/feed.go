@@ -137,7 +137,7 @@ func (d *Driver) listenOnce() error {
 	if err != nil {
 		return err
 	}
-	defer conn.end()
+	defer conn.Close()
 	subscribed := make(chan struct{}, 1)
 	ended := conn.SetPubSubHooks(rueidis.PubSubHooks{
 		OnMessage: func(m rueidis.PubSubMessage) { d.hear(m.Message) },
@@ -164,7 +164,6 @@ func (d *Driver) listenOnce() error {
 	case err := <-ended:
 		return err
 	case <-ctx.Done():
-		conn.Close()
 		return ctx.Err()
 	}
 }

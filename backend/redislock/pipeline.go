@@ -173,9 +173,7 @@ func (d *Driver) dedicate(ctx context.Context, client rueidis.Client) (*dedicate
 func (c *dedicated) done(ctx context.Context, err error) {
 	if _, bounded := ctx.Deadline(); bounded && err == nil {
 		go c.back()
-		return
+	} else {
+		go c.Close()
 	}
-	c.end()
 }
-
-func (c *dedicated) end() { go c.Close() }

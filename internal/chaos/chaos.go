@@ -93,14 +93,8 @@ func Run(t *testing.T, load Load, disturb func()) {
 	}
 	close(done)
 	mischief.Wait()
-	for { // the last to end may have failed
-		select {
-		case err := <-failed:
-			t.Error(err)
-			continue
-		default:
-		}
-		break
+	for len(failed) > 0 { // the last to end may have failed
+		t.Error(<-failed)
 	}
 	t.Logf("%d grants, %d of them lost, %d disturbances", held.Load(), lost.Load(), disturbed.Load())
 	if t.Failed() {
