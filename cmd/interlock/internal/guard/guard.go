@@ -50,8 +50,8 @@ type Spec struct {
 	Env []string
 
 	// TTL is the length of the lease. It sets how long before a deadline the job
-	// is asked to end (a quarter, at most 10 s) and how long before it is killed
-	// (a tenth, at most 1 s).
+	// is asked to end (a sixth, at most 10 s) and how long before it is killed
+	// (a twentieth, at most 1 s).
 	TTL time.Duration
 
 	// Deadline is the first deadline, on the clock of [driver.Now].
@@ -194,7 +194,7 @@ func (j *Job) Ended() <-chan struct{} { return j.ended }
 func (j *Job) Pid() int { return j.pid }
 
 // Deadline sets a new deadline, on the clock of [driver.Now]. The job is asked
-// to end (SIGTERM) a quarter of the TTL before it, 10 s at most, and is gone by
+// to end (SIGTERM) a sixth of the TTL before it, 10 s at most, and is gone by
 // it.
 func (j *Job) Deadline(t driver.Instant) { j.setDeadline(t) }
 

@@ -14,7 +14,7 @@ import (
 
 // longTTL is one whose jobs are killed as long before the deadline as any, a second:
 // so long may a machine pause at that moment.
-const longTTL = 10 * time.Second
+const longTTL = 20 * time.Second
 
 // lease is a folder through which a test tells a program how long its lease still lasts,
 // once the job does what the test wants, and the program tells its deadline.
