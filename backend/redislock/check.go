@@ -13,7 +13,7 @@ import (
 // warning, and keeps it from nothing else.
 func (d *Driver) Check(ctx context.Context) []driver.Finding {
 	if err := d.usable(ctx); err != nil {
-		return []driver.Finding{doctor.Of("server", unreachable(err))}
+		return []driver.Finding{doctor.Of(whoAnswers, unreachable(err))}
 	}
 	nodes := d.examine(ctx)
 	var all []driver.Finding
@@ -21,7 +21,7 @@ func (d *Driver) Check(ctx context.Context) []driver.Finding {
 		name string
 		of   func(context.Context, *node) driver.Finding
 	}{
-		{"server", d.checkServer},
+		{whoAnswers, d.checkServer},
 		{"version", d.checkVersion},
 		{"mode", d.checkMode},
 		{"rights", d.checkRights},
@@ -38,7 +38,7 @@ func (d *Driver) Check(ctx context.Context) []driver.Finding {
 	} {
 		found := map[*node]driver.Finding{}
 		for _, n := range nodes {
-			if n.err == nil || c.name == "server" {
+			if n.err == nil || c.name == whoAnswers {
 				found[n] = c.of(ctx, n)
 			}
 		}
@@ -56,7 +56,11 @@ func unreachable(err error) driver.Finding {
 	return doctor.Fail(everyLock, "see that the server runs, and that the URL names it", "%v", err)
 }
 
-// merge says once what is true of several nodes.
+// whoAnswers is the check that says which nodes there are: it names each, also if all
+// are alike.
+const whoAnswers = "server"
+
+// merge says once what is true of several nodes, and names those that differ.
 func merge(subject string, nodes []*node, found map[*node]driver.Finding) []driver.Finding {
 	var order []driver.Finding
 	who := map[driver.Finding][]string{}
@@ -77,7 +81,7 @@ func merge(subject string, nodes []*node, found map[*node]driver.Finding) []driv
 	for _, f := range order {
 		where := strings.Join(who[f], ", ")
 		switch {
-		case len(who[f]) == said:
+		case len(who[f]) == said && (said == 1 || subject != whoAnswers):
 			all = append(all, doctor.Of(subject, f))
 		case f.Status == driver.OK:
 			good = append(good, where+": "+f.Detail)

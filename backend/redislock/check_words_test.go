@@ -38,22 +38,28 @@ func TestCheckOfVersions(t *testing.T) {
 	}
 }
 
-// What several nodes have in common is said once.
+// Promise: what several nodes have in common is said once; the check of the servers
+// names each node, also if all answer alike, to the microsecond.
 func TestMerge(t *testing.T) {
 	a, b, c := &node{addr: "a"}, &node{addr: "b"}, &node{addr: "c"}
 	bad := doctor.Warn("a promise", "a remedy", "bad")
 	for _, test := range []struct {
-		found map[*node]driver.Finding
-		want  string
+		found   map[*node]driver.Finding
+		subject string
+		want    string
 	}{
-		{nil, ""},
-		{map[*node]driver.Finding{a: doctor.Fine("x"), b: doctor.Fine("x"), c: doctor.Fine("x")}, "ok s: x"},
-		{map[*node]driver.Finding{a: doctor.Fine("x"), b: doctor.Fine("y"), c: doctor.Fine("x")}, "ok s: a, c: x; b: y"},
-		{map[*node]driver.Finding{a: bad, c: bad}, "warn s: bad"},
-		{map[*node]driver.Finding{a: bad, b: doctor.Fine("x"), c: bad}, "ok s: b: x\nwarn s of a, c: bad"},
+		{nil, "s", ""},
+		{map[*node]driver.Finding{a: doctor.Fine("x"), b: doctor.Fine("x"), c: doctor.Fine("x")}, "s", "ok s: x"},
+		{map[*node]driver.Finding{a: doctor.Fine("x"), b: doctor.Fine("y"), c: doctor.Fine("x")}, "s", "ok s: a, c: x; b: y"},
+		{map[*node]driver.Finding{a: bad, c: bad}, "s", "warn s: bad"},
+		{map[*node]driver.Finding{a: bad, b: doctor.Fine("x"), c: bad}, "s", "ok s: b: x\nwarn s of a, c: bad"},
+		{map[*node]driver.Finding{a: doctor.Fine("x"), b: doctor.Fine("x"), c: doctor.Fine("x")}, "server", "ok server: a, b, c: x"},
+		{map[*node]driver.Finding{a: doctor.Fine("x"), b: doctor.Fine("y"), c: doctor.Fine("x")}, "server", "ok server: a, c: x; b: y"},
+		{map[*node]driver.Finding{a: bad, b: bad, c: bad}, "server", "warn server of a, b, c: bad"},
+		{map[*node]driver.Finding{b: doctor.Fine("x")}, "server", "ok server: x"},
 	} {
 		var got []string
-		for _, f := range merge("s", []*node{a, b, c}, test.found) {
+		for _, f := range merge(test.subject, []*node{a, b, c}, test.found) {
 			got = append(got, string(f.Status)+" "+f.Check+": "+f.Detail)
 		}
 		if text := strings.Join(got, "\n"); text != test.want {
