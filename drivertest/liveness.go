@@ -33,7 +33,7 @@ var liveness = rule{
 			t.Fatalf("a child has inherited what keeps the session alive, and the next ticket is %+v, %v", got, err)
 		}
 		t.stands(b.driver, "q", []driver.Ticket{held}, []driver.Ticket{next})
-		child.kill()
+		child.Kill()
 		if got := b.await(next); !got.Inherited {
 			t.Fatalf("the next holder does not inherit from a session that died")
 		}
@@ -43,7 +43,7 @@ var liveness = rule{
 		t.session(other, 10*limit).hold(t.exclusive("r"))
 		next = b.wait(t.exclusive("r"))
 		b.beat(next)
-		other.process.kill()
+		other.process.Kill()
 		b.await(next)
 	},
 }

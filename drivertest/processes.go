@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/drivertest/internal/process"
 	"github.com/interlock-go/interlock/drivertest/internal/remote"
 )
 
@@ -28,8 +29,8 @@ var killedProcess = rule{
 		last := c.wait(t.exclusive("waiting"))
 		b.beat(next, front)
 		c.beat(last)
-		holder.process.kill()
-		waiter.process.kill()
+		holder.process.Kill()
+		waiter.process.Kill()
 		if got := b.await(next); !got.Inherited {
 			t.Fatalf("the next holder does not inherit from a process that was killed")
 		}
@@ -46,14 +47,14 @@ var stoppedProcess = rule{
 		b, other := t.client(), t.elsewhere()
 		a := t.session(other, t.TTL)
 		held := a.lease(a.hold(t.exclusive("q")))
-		if err := other.process.stop(); errors.Is(err, errors.ErrUnsupported) {
+		if err := other.process.Stop(); errors.Is(err, errors.ErrUnsupported) {
 			t.Skip("processes cannot be stopped on this system")
 		} else if err != nil {
 			t.Fatalf("stop a process: %v", err)
 		}
 		next := b.behind(t.exclusive("q"))
 		got := next.notBefore(held.end(), "whose process is stopped")
-		if err := other.process.resume(); err != nil {
+		if err := other.process.Resume(); err != nil {
 			t.Fatalf("resume a process: %v", err)
 		}
 		var answer []driver.Renewed
@@ -104,7 +105,7 @@ var processesThatDie = rule{
 	name:      "ProcessesThatDie",
 	says:      []string{theRule, expires, tokensGrow},
 	processes: true,
-	check:     func(t *trial) { disturb(t, (*process).stop, nil, nil, (*process).stop) },
+	check:     func(t *trial) { disturb(t, (*process.Process).Stop, nil, nil, (*process.Process).Stop) },
 }
 
 var processesThatAreKilled = rule{
@@ -116,7 +117,7 @@ var processesThatAreKilled = rule{
 
 // disturb lets processes work under one lock, and now and then stops one of them
 // past its TTL, or kills it if there is no stop.
-func disturb(t *trial, stops ...func(*process) error) {
+func disturb(t *trial, stops ...func(*process.Process) error) {
 	const processes = 4
 	file := filepath.Join(t.TempDir(), "log")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -157,7 +158,7 @@ func disturb(t *trial, stops ...func(*process) error) {
 		i := rand.IntN(processes)
 		stop := stops[round%len(stops)]
 		if stop == nil {
-			workers[i].process.kill()
+			workers[i].process.Kill()
 			goesOn("a process was killed")
 			workers[i] = start()
 			continue
@@ -169,13 +170,13 @@ func disturb(t *trial, stops ...func(*process) error) {
 		}
 		time.Sleep(t.TTL)
 		goesOn("a process was stopped")
-		if err := workers[i].process.resume(); err != nil {
+		if err := workers[i].process.Resume(); err != nil {
 			t.Fatalf("resume a process: %v", err)
 		}
 		goesOn("it was resumed")
 	}
 	for _, w := range workers {
-		w.process.kill()
+		w.process.Kill()
 	}
 	for range started {
 		var failed *remote.Error

@@ -2,56 +2,20 @@ package drivertest
 
 import (
 	"context"
-	"net"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
-	"github.com/interlock-go/interlock/drivertest/internal/remote"
+	"github.com/interlock-go/interlock/drivertest/internal/socket"
 )
 
-// A world in memory behind a socket, so that the rules about processes have
+// serve puts the world behind a socket, so that the rules about processes have
 // something to be tried on here.
-func init() {
-	driver.Register("socket", func(_ context.Context, u *driver.URL) (driver.Driver, error) {
-		return dialSocket(u.Path)
-	})
-}
-
-func dialSocket(path string) (driver.Driver, error) {
-	conn, err := net.Dial("unix", path)
-	if err != nil {
-		return nil, err
-	}
-	return remote.Dial(context.Background(), conn, "")
-}
-
-// serve puts the world behind a socket.
 func serve(world func(testing.TB) World) func(testing.TB) World {
 	return func(t testing.TB) World {
-		path := filepath.Join(t.TempDir(), "s")
-		l, err := net.Listen("unix", path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { l.Close() })
-		open := world(t).Open
-		go func() {
-			for {
-				conn, err := l.Accept()
-				if err != nil {
-					return
-				}
-				d, err := open(context.Background())
-				if err != nil {
-					panic(err)
-				}
-				go remote.Serve(conn, d, nil)
-			}
-		}()
+		path := socket.Serve(t, world(t).Open)
 		return World{
-			Open: func(context.Context) (driver.Driver, error) { return dialSocket(path) },
+			Open: func(ctx context.Context) (driver.Driver, error) { return socket.Dial(ctx, path) },
 			URL:  "socket://" + path,
 		}
 	}
