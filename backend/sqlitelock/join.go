@@ -46,13 +46,14 @@ func (s *session) join(ctx context.Context, r driver.Request) (got driver.Ticket
 	proof := driver.Now()
 	open, err := s.exchange(ctx, r.Hold > 0, func(t *tx) error {
 		mine, left = nil, nil
-		if ts.hasLeft(r.ID) {
+		old, gone := ts.known(r.ID)
+		if gone {
 			return driver.ErrGone
 		}
 		if err := s.check(t); err != nil {
 			return err
 		}
-		if old := ts.get(r.ID); old != nil {
+		if old != nil {
 			again, err := s.rejoin(t, old, &r)
 			if got = ts.report(old); again && r.NoWait && !got.Held {
 				left = old

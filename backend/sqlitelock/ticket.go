@@ -102,10 +102,12 @@ func (ts *tickets) end(t *ticket) {
 	ts.left.put(t.id, t.owner.ttl)
 }
 
-func (ts *tickets) hasLeft(id string) bool {
+// known finds a ticket, nil if there is none, and reports whether it has left. Both are
+// one look: a message may end the ticket at any time.
+func (ts *tickets) known(id string) (t *ticket, left bool) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
-	return ts.left.has(id)
+	return ts.byID[id], ts.left.has(id)
 }
 
 // standing leaves out tickets whose Join is under way.
