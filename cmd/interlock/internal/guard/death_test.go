@@ -108,6 +108,21 @@ func TestStoppedJobIsKilledAtTheDeadline(t *testing.T) {
 	}
 }
 
+// Promise: a command that ran is not taken for one that was not started, however soon its
+// guard is killed.
+func TestACommandThatKillsItsGuardAtOnceHasRun(t *testing.T) {
+	for range 20 {
+		ran := filepath.Join(t.TempDir(), "ran")
+		r := command(t, "sh", "-c", `: >"$0"; kill -KILL $PPID; sleep 1000`, ran).start()
+		if code := r.wait(); code != 79 || r.errors.String() != "cause: guard died\n" {
+			t.Fatalf("exit code %d, stderr %q: want 79, since the guard died", code, &r.errors)
+		}
+		if _, err := os.Stat(ran); err != nil {
+			t.Fatal("the command did not run")
+		}
+	}
+}
+
 func TestJobOfAKilledGuardIsKilledByTheProgram(t *testing.T) {
 	n, l := newNotebook(t), newLiveness(t)
 	r := l.pass(hardToKill(t, n))

@@ -60,12 +60,42 @@ func TestExitCodeIsTheOneOfAShell(t *testing.T) {
 
 func TestNothingRunsAfterTheDeadline(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "ran")
-	_, err := guard.Start(guard.Spec{Args: []string{"touch", file}, TTL: time.Second, Deadline: driver.Now()})
-	if err == nil || !strings.Contains(err.Error(), "deadline") {
-		t.Errorf("error %v, want one that names the deadline", err)
+	lost := errors.New("lost")
+	for want, renewed := range map[error]func() (driver.Instant, error){
+		guard.ErrLate: nil,
+		lost:          func() (driver.Instant, error) { return 0, lost },
+	} {
+		_, err := guard.Start(guard.Spec{
+			Args: []string{"touch", file}, TTL: time.Second, Deadline: driver.Now(), Renewed: renewed,
+		})
+		if err != want {
+			t.Errorf("error %v, want %v", err, want)
+		}
+		if _, err := os.Stat(file); err == nil {
+			t.Error("the command ran")
+		}
 	}
-	if _, err := os.Stat(file); err == nil {
-		t.Error("the command ran")
+}
+
+// Promise: a command that would be asked to end as soon as it is started is started when
+// the lease has been renewed.
+func TestACommandThatIsLateWaitsForARenewal(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	renewals := 0
+	job, err := guard.Start(guard.Spec{
+		Args: []string{"true"}, TTL: time.Hour, Deadline: driver.Now(),
+		Renewed: func() (driver.Instant, error) {
+			if renewals++; renewals < 3 {
+				return driver.Now().Add(time.Second), nil // that is too little as well
+			}
+			return driver.Now().Add(time.Hour), nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := job.Wait(); got != (guard.Result{}) || renewals != 3 {
+		t.Errorf("result %+v after %d renewals, want success after 3", got, renewals)
 	}
 }
 

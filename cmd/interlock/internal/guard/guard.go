@@ -33,6 +33,7 @@
 package guard
 
 import (
+	"errors"
 	"os"
 	"syscall"
 	"time"
@@ -77,10 +78,27 @@ type Spec struct {
 	// deadline.
 	Judge func() error
 
+	// Renewed is called by Start when too little is left before the deadline to start
+	// the command: the job would be asked to end at once. It waits until the lease is
+	// renewed and returns the new deadline; its error is that of Start. Nil: Start fails
+	// with ErrLate.
+	Renewed func() (driver.Instant, error)
+
 	// Ready is called when Start has taken over the signals, before it starts anything.
 	// An error, because of a signal that came before, perhaps, is that of Start. Nil is
 	// always ready.
 	Ready func() error
+}
+
+// ErrLate: the deadline is so near that the command was not started.
+var ErrLate = errors.New("guard: the deadline is too near to start the command")
+
+// renewed waits for a later deadline.
+func (s *Spec) renewed() (driver.Instant, error) {
+	if s.Renewed == nil {
+		return 0, ErrLate
+	}
+	return s.Renewed()
 }
 
 func (s *Spec) ready() error {
@@ -96,7 +114,7 @@ type Cause int
 const (
 	Ended     Cause = iota // by itself, or by a signal that was not the guard's
 	Lost                   // it was told to end, or killed, for the deadline's sake or by Stop or Kill
-	GuardDied              // the guard was killed, and the job with it
+	GuardDied              // the guard was killed, and the job with it, if it had begun
 )
 
 func (c Cause) String() string {
@@ -149,7 +167,7 @@ func (r Result) Raise() {
 // ran.
 type StartError struct {
 	Name string
-	Code int // as shells have it: 126 cannot be executed, 127 not found
+	Code int // as shells have it: 126 cannot be executed, 127 not found; 71 the system is short of something
 	Err  error
 }
 
@@ -157,7 +175,8 @@ func (e *StartError) Error() string { return e.Name + ": " + e.Err.Error() }
 func (e *StartError) Unwrap() error { return e.Err }
 
 // Start starts the guard, and the guard starts the job. When Start returns
-// without an error, the command has been executed.
+// without an error, the command has been executed. Only if the guard is killed in
+// that moment it is not known: then the job's result, soon, is GuardDied.
 //
 // From then on, until Wait returns, Start also takes over the signals of this
 // process: HUP, INT, QUIT, TERM, USR1, USR2 and WINCH go to the command; when
@@ -174,7 +193,8 @@ func (e *StartError) Unwrap() error { return e.Err }
 // The process must have no children of its own while the job runs: if the
 // guard is killed, all children that are left are taken for the job's.
 //
-// A command that cannot be run is a [*StartError].
+// A command that cannot be run is a [*StartError]. Every other error is of the system, of
+// Ready or of Renewed, or ErrLate.
 func Start(s Spec) (*Job, error) { return start(s) }
 
 // Wait waits until nobody of the job is left: the command, all its descendants

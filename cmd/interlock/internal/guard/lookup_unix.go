@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -56,8 +57,14 @@ func executable(path string) error {
 
 func startError(name string, err error) *StartError {
 	code := 126
-	if errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		code = 127
+	case slices.Contains(shortages, err):
+		code = 71
 	}
 	return &StartError{name, code, err}
 }
+
+// shortages say nothing about the command.
+var shortages = []error{syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE, syscall.EIO}

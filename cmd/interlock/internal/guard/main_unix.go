@@ -75,16 +75,28 @@ func guardJob(base int) int {
 
 	orders := gob.NewDecoder(in)
 	g := &guard{reports: gob.NewEncoder(out)}
-	if err := orders.Decode(&g.config); err != nil {
-		return 1 // the program died before the job began
+	err := becomeSubreaper()
+	if err == nil {
+		g.alarm, err = newAlarm()
 	}
-	g.schedule = schedule{ttl: time.Duration(g.config.TTL), deadline: g.config.Deadline}
-	if err := g.begin(); err != nil {
-		var errno syscall.Errno
-		if !errors.As(err, &errno) {
-			errno = unix.EIO
+	if err != nil {
+		g.reports.Encode(report{Kind: unable, Errno: errnoOf(err)})
+		return 1
+	}
+	for {
+		var c config // a new one: what is decoded into one that was used keeps parts of it
+		if err := orders.Decode(&c); err != nil {
+			return 1 // the program died, or has given up, before the job began
 		}
-		g.reports.Encode(report{Kind: failed, Errno: errno})
+		g.config = c
+		g.schedule = schedule{ttl: time.Duration(c.TTL), deadline: c.Deadline}
+		if now() < g.termAt() {
+			break
+		}
+		g.reports.Encode(report{Kind: late})
+	}
+	if err := g.begin(); err != nil {
+		g.reports.Encode(report{Kind: failed, Errno: errnoOf(err)})
 		return 1
 	}
 	g.reports.Encode(report{Kind: started, N: g.pid})
@@ -105,17 +117,16 @@ func guardJob(base int) int {
 	return 0
 }
 
+func errnoOf(err error) syscall.Errno {
+	var errno syscall.Errno
+	if !errors.As(err, &errno) {
+		errno = unix.EIO
+	}
+	return errno
+}
+
 // begin starts the command.
 func (g *guard) begin() (err error) {
-	if err := becomeSubreaper(); err != nil {
-		return err
-	}
-	if g.alarm, err = newAlarm(); err != nil {
-		return err
-	}
-	if now() >= g.termAt() {
-		return unix.ETIME
-	}
 	attr := &syscall.ProcAttr{Env: g.Env, Files: []uintptr{0, 1, 2}, Sys: jobAttr(g.Group)}
 	g.pid, err = syscall.ForkExec(g.Path, g.Args, attr)
 	if err == unix.ENOEXEC {

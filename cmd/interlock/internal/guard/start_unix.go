@@ -22,8 +22,8 @@ import (
 
 // Job is a command that runs under guard, with all its descendants.
 type Job struct {
-	pid      int
-	guardPid int
+	pid      int // unknown: the guard has ended before it told of the command
+	guardPid int // 0: it has been reaped
 	group    int // the process group that it shares with this process; 0: its own
 	judge    func() error
 	terminal terminal
@@ -43,6 +43,9 @@ type Job struct {
 	result  Result
 }
 
+// unknown is no process's pid.
+const unknown = -1
+
 func start(s Spec) (*Job, error) {
 	if len(s.Args) == 0 {
 		return nil, errors.New("guard: no command")
@@ -55,6 +58,7 @@ func start(s Spec) (*Job, error) {
 		s.Env = os.Environ()
 	}
 	j := &Job{
+		pid:      unknown,
 		judge:    s.Judge,
 		schedule: schedule{ttl: s.TTL, deadline: s.Deadline},
 		suspend:  make(chan syscall.Signal, 1),
@@ -120,21 +124,37 @@ func start(s Spec) (*Job, error) {
 		c.Liveness = append(c.Liveness, uintptr(base+2+i))
 	}
 	reports := gob.NewDecoder(reportR)
-	var first report
-	if err := j.orders.Encode(c); err != nil {
-		return fail(fmt.Errorf("guard: %w", err))
-	}
-	if err := reports.Decode(&first); err != nil {
-		return fail(errors.New("guard: it died before it started the command"))
-	}
-	switch first.Kind {
-	case started:
-		j.pid = first.N
-	case failed:
-		if first.Errno == unix.ETIME {
-			return fail(errors.New("guard: the deadline passed before the command was started"))
+first:
+	for {
+		var r report
+		_ = j.orders.Encode(c) // a guard that cannot read it has told why, or has died
+		err := reports.Decode(&r)
+		if err != nil {
+			ws := wait(j.guardPid)
+			j.guardPid = 0
+			if ws.Exited() {
+				newFamily(unknown, false).exterminate()
+				return fail(fmt.Errorf("guard: it ended with status %d before it started the command", ws.ExitStatus()))
+			}
+			// It was killed, perhaps by the command, which may do that as soon as it
+			// runs. So the command is taken for one that ran, and follow, which finds
+			// the same, ends what there is of it.
+			break
 		}
-		return fail(startError(s.Args[0], first.Errno))
+		switch r.Kind {
+		case started:
+			j.pid = r.N
+			break first
+		case failed:
+			return fail(startError(s.Args[0], r.Errno))
+		case unable:
+			return fail(fmt.Errorf("guard: cannot work: %w", r.Errno))
+		case late:
+			if s.Deadline, err = s.renewed(); err != nil {
+				return fail(err)
+			}
+			j.schedule.deadline, c.Deadline = s.Deadline, share(s.Deadline)
+		}
 	}
 
 	j.backup = time.AfterFunc(time.Hour, j.checkGuard)
@@ -261,7 +281,7 @@ func (j *Job) follow(reports *gob.Decoder) {
 				j.result.Signal = unix.SIGKILL
 				defer close(j.ended)
 			}
-			newFamily(j.pid, j.group == 0 && !commandEnded).exterminate()
+			newFamily(j.pid, j.group == 0 && j.pid != unknown && !commandEnded).exterminate()
 			return
 		}
 		switch r.Kind {
@@ -300,8 +320,10 @@ func (j *Job) relieveGuard() {
 	j.mu.Lock()
 	j.atIt = true // from now on its pid may be another's
 	j.mu.Unlock()
-	unix.Kill(j.guardPid, unix.SIGKILL)
-	wait(j.guardPid)
+	if j.guardPid != 0 {
+		unix.Kill(j.guardPid, unix.SIGKILL)
+		wait(j.guardPid)
+	}
 }
 
 func (j *Job) setDeadline(t driver.Instant) {
@@ -327,7 +349,7 @@ func (j *Job) armBackup() {
 func (j *Job) checkGuard() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if !j.atIt && driver.Now() >= j.schedule.killAt() {
+	if !j.atIt && j.guardPid != 0 && driver.Now() >= j.schedule.killAt() {
 		j.hung = true
 		unix.Kill(j.guardPid, unix.SIGKILL)
 	}
@@ -340,10 +362,10 @@ func raise(s syscall.Signal) {
 }
 
 // wait reaps a child of this process.
-func wait(pid int) {
+func wait(pid int) (ws unix.WaitStatus) {
 	for {
-		if _, err := unix.Wait4(pid, nil, 0, nil); err != unix.EINTR {
-			return
+		if _, err := unix.Wait4(pid, &ws, 0, nil); err != unix.EINTR {
+			return ws
 		}
 	}
 }

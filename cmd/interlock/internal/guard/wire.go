@@ -7,7 +7,8 @@ import (
 )
 
 // Two pipes connect the program with its guard. Each carries a stream of gob
-// values: first one config to the guard, then orders to it, and reports back.
+// values: first a config to the guard, another one each time that it is too late to
+// start the command, then orders to it, and reports back.
 
 type config struct {
 	Path          string
@@ -43,7 +44,7 @@ const (
 type report struct {
 	Kind   reportKind
 	N      int            // started: pid; isStopped: how often so far; ended: wait status or exit code
-	Errno  syscall.Errno  // failed
+	Errno  syscall.Errno  // failed, unable
 	Signal syscall.Signal // isStopped
 }
 
@@ -53,6 +54,8 @@ const (
 	_          reportKind = iota
 	started               // the command was executed
 	failed                // it could not be executed; the guard ends
+	unable                // the guard cannot do its work; it ends
+	late                  // the deadline is too near to start it; the guard awaits another config
 	hasStopped            // a signal stopped the command
 	isStopped             // the answer to askStopped
 	ended                 // the command ended; descendants may be left
