@@ -10,6 +10,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/backend/memlock"
+	"github.com/interlock-go/interlock/internal/bubble"
 )
 
 const ttl = 15 * time.Second
@@ -17,10 +18,11 @@ const ttl = 15 * time.Second
 var ctx = context.Background()
 
 // simulated runs the test in simulated time. It fails if a goroutine is left
-// when the test has ended and its clients are closed.
+// when the test has ended and its clients are closed, and if the test waits in
+// vain: see the package.
 func simulated(t *testing.T, f func(*testing.T)) {
 	t.Helper()
-	synctest.Test(t, f)
+	bubble.Run(t, f)
 }
 
 // member is a client together with the driver that its faults are asked of.

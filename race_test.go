@@ -22,6 +22,21 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
+// finish waits for goroutines in real time.
+func finish(t *testing.T, what string, wg *sync.WaitGroup) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		wg.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(time.Minute):
+		t.Fatal("in vain for a minute: ", what)
+	}
+}
+
 // In real time, on real processors: acquires of two clients whose contexts end
 // at any moment. One holds at a time, and nothing is left behind.
 func TestRealCancellations(t *testing.T) {
@@ -55,13 +70,14 @@ func TestRealCancellations(t *testing.T) {
 					}
 				})
 			}
-			wg.Wait()
-			lease := acquire(t, b.Mutex("m"))
+			finish(t, "acquires whose contexts end", &wg)
+			soon := interlock.Wait(time.Minute)
+			lease := acquire(t, b.Mutex("m", soon))
 			if grants == 0 {
 				t.Error("nobody was served")
 			}
 			ok(t, lease.Release())
-			lease = acquire(t, a.Mutex("m")) // recalls what is sticky
+			lease = acquire(t, a.Mutex("m", soon)) // recalls what is sticky
 			ok(t, lease.Release())
 			eventually(t, "an empty client", func() bool {
 				for _, m := range []member{a, b} {
@@ -120,6 +136,6 @@ func TestRealReadersAndWriters(t *testing.T) {
 				}
 			})
 		}
-		wg.Wait()
+		finish(t, "readers and writers", &wg)
 	}
 }

@@ -5,11 +5,11 @@ import (
 	"context"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/interlock-go/interlock/backend/memlock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/bubble"
 )
 
 func TestACellKeepsItsVersion(t *testing.T) {
@@ -49,7 +49,7 @@ func TestACellKeepsItsVersion(t *testing.T) {
 }
 
 func TestASwapThatIsRepeatedReturnsItsFirstResult(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Run(t, func(t *testing.T) {
 		ctx := t.Context()
 		d := memlock.New()
 		defer d.Close()
@@ -160,7 +160,7 @@ func TestWatchAndFollowNeverMissTheLast(t *testing.T) {
 }
 
 func TestAnUnchangedStateIsNotReported(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Run(t, func(t *testing.T) {
 		d := memlock.New()
 		defer d.Close()
 		s := open(t, d)
@@ -183,7 +183,7 @@ func TestAnUnchangedStateIsNotReported(t *testing.T) {
 }
 
 func TestASnapshotShowsWhatIsThere(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Run(t, func(t *testing.T) {
 		ctx := t.Context()
 		d := memlock.New()
 		defer d.Close()

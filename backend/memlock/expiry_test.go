@@ -3,18 +3,18 @@ package memlock_test
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/interlock-go/interlock/backend/memlock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/bubble"
 )
 
 // A bubble also shows that nothing stays behind: it fails if a goroutine is
 // left when its test has ended.
 func simulated(t *testing.T, name string, f func(*testing.T)) {
 	t.Helper()
-	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
+	t.Run(name, func(t *testing.T) { bubble.Run(t, f) })
 }
 
 // awaitAt asserts that the ticket is held exactly d after from.
@@ -170,7 +170,7 @@ func TestATicketEndsAtItsTime(t *testing.T) {
 }
 
 func TestAWaitingTicketThatIsNotRenewedLeaves(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Run(t, func(t *testing.T) {
 		d := memlock.New()
 		defer d.Close()
 		s := open(t, d)
@@ -196,7 +196,7 @@ func TestAWaitingTicketThatIsNotRenewedLeaves(t *testing.T) {
 // The holder and the first waiter end at the same time, as after a long stop of
 // the process: the waiter must not hold anything any more.
 func TestADeadWaiterIsNotGranted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Run(t, func(t *testing.T) {
 		w := memlock.NewWorld()
 		d := w.Driver()
 		defer d.Close()
@@ -215,7 +215,7 @@ func TestADeadWaiterIsNotGranted(t *testing.T) {
 }
 
 func TestAHoldBeginsWithTheGrant(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Run(t, func(t *testing.T) {
 		d := memlock.New()
 		defer d.Close()
 		s, err := d.Open(t.Context(), driver.SessionOptions{TTL: time.Hour})
@@ -234,7 +234,7 @@ func TestAHoldBeginsWithTheGrant(t *testing.T) {
 }
 
 func TestATicketThatHasLeftIsRefusedForOneTTL(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Run(t, func(t *testing.T) {
 		d := memlock.New()
 		defer d.Close()
 		s := open(t, d)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/interlock-go/interlock/backend/memlock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/bubble"
 )
 
 func TestAFault(t *testing.T) {
@@ -210,7 +211,7 @@ func TestAFault(t *testing.T) {
 }
 
 func TestAClientThatIsCutOff(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Run(t, func(t *testing.T) {
 		ctx := t.Context()
 		w := memlock.NewWorld()
 		d, other := w.Driver(), w.Driver()
@@ -266,7 +267,7 @@ func TestAClientThatIsCutOff(t *testing.T) {
 }
 
 func TestAnExpiredSessionIsOver(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Run(t, func(t *testing.T) {
 		ctx := t.Context()
 		d := memlock.New()
 		defer d.Close()

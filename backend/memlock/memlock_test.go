@@ -3,11 +3,11 @@ package memlock_test
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/interlock-go/interlock/backend/memlock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/bubble"
 )
 
 func TestAURLNamesAWorld(t *testing.T) {
@@ -168,7 +168,7 @@ func TestIdleWaitersCauseNoExchange(t *testing.T) {
 func TestASharedWorldThatIsIdleCanGoToAnotherBubble(t *testing.T) {
 	name := newID()
 	for range 3 {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Run(t, func(t *testing.T) {
 			d := memlock.Shared(name).Driver()
 			s := open(t, d)
 			join(t, s, mutex("q"))

@@ -8,10 +8,11 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/bubble"
 )
 
 func TestAWorldForgetsWhatNobodyNeeds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Run(t, func(t *testing.T) {
 		ctx := context.Background()
 		d := New()
 		s, err := d.Open(ctx, driver.SessionOptions{TTL: time.Second})

@@ -7,10 +7,10 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/bubble"
 )
 
 // check counts everything anew, and compares it with what the world knows by
@@ -76,7 +76,7 @@ func (w *World) check() error {
 func TestTheRuleHoldsWhateverHappens(t *testing.T) {
 	for seed := range uint64(200) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { anything(t, rand.New(rand.NewPCG(seed, 1))) })
+			bubble.Run(t, func(t *testing.T) { anything(t, rand.New(rand.NewPCG(seed, 1))) })
 		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/bubble"
 	"github.com/interlock-go/interlock/internal/follow"
 )
 
@@ -97,7 +98,7 @@ func TestWordOfAChangeWakes(t *testing.T) {
 			c.Changed(p.Number)
 		},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Run(t, func(t *testing.T) {
 			c := newClient()
 			one, two := c.watch(t.Context()), c.watch(t.Context())
 			c.CellChanged("d")
@@ -119,7 +120,7 @@ func TestWordOfAChangeWakes(t *testing.T) {
 
 // Promise: a change while the call looks is not missed.
 func TestAChangeDuringALook(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Run(t, func(t *testing.T) {
 		c := newClient()
 		began := time.Now()
 		got, err := c.Cell(t.Context(), "c", 0, func(p *follow.Topic) (driver.Cell, error) {
@@ -137,7 +138,7 @@ func TestAChangeDuringALook(t *testing.T) {
 
 // Promise: word that was lost is made up for by a look now and then.
 func TestLostWord(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Run(t, func(t *testing.T) {
 		c := newClient()
 		done := c.watch(t.Context())
 		c.version.Store(1)
@@ -151,7 +152,7 @@ func TestLostWord(t *testing.T) {
 // Promise: an error that passes ends no call that waits; it looks again, less and less
 // often.
 func TestAnErrorThatPasses(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Run(t, func(t *testing.T) {
 		c := newClient()
 		c.fail(errors.New("connection lost"))
 		done := c.watch(t.Context())
@@ -175,7 +176,7 @@ func TestAnErrorThatPasses(t *testing.T) {
 // context and the close of the client do, also between tries.
 func TestWhatEndsACall(t *testing.T) {
 	for name, state := range map[string]error{"waiting": nil, "trying again": errors.New("connection lost")} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Run(t, func(t *testing.T) {
 			c := newClient()
 			if state != nil {
 				c.fail(state)
@@ -194,7 +195,7 @@ func TestWhatEndsACall(t *testing.T) {
 			}
 		})
 	}
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Run(t, func(t *testing.T) {
 		c := newClient()
 		c.fail(driver.Permanent(errors.New("not allowed")))
 		if err := ended(t, c.watch(t.Context())); !driver.IsPermanent(err) {
@@ -206,7 +207,7 @@ func TestWhatEndsACall(t *testing.T) {
 // Promise: a queue is read again when a ticket may have ended, since nobody sends word
 // of a death, and not all the time if reading it takes long.
 func TestAQueueIsReadWhenATicketEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Run(t, func(t *testing.T) {
 		c := newClient()
 		began := time.Now()
 		var reads []time.Duration

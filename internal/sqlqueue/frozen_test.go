@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/backoff"
+	"github.com/interlock-go/interlock/internal/bubble"
 )
 
 // frozen is a store of which the first reads have no answer, and the others a late one.
@@ -60,7 +60,7 @@ func TestAReadWithoutAnAnswer(t *testing.T) {
 	}
 	for name, call := range calls {
 		for _, takes := range []time.Duration{0, 2 * lookTimeout} {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Run(t, func(t *testing.T) {
 				store := &frozen{silent: 3, takes: takes}
 				d := New(store, NewChannel())
 				defer d.Close()
@@ -73,7 +73,7 @@ func TestAReadWithoutAnAnswer(t *testing.T) {
 				}
 			})
 		}
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Run(t, func(t *testing.T) {
 			d := New(&frozen{silent: 1}, NewChannel())
 			defer d.Close()
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)

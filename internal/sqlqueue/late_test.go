@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/bubble"
 )
 
 // staged is a store of which a test decides when it answers what.
@@ -122,7 +123,7 @@ func TestAJoinWithoutAnAnswer(t *testing.T) {
 
 // Promise: a heartbeat does not wait for a connection behind calls.
 func TestAHeartbeatBesideManyCalls(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Run(t, func(t *testing.T) {
 		joining, done := make(chan struct{}), make(chan struct{})
 		s := stage(t, staged{
 			join: func() (Standing, error) {
@@ -198,7 +199,7 @@ func (deaf) Listen(context.Context, string, func(), func(Event)) error { return 
 // Promise: whoever waits, and asks over a connection that leads nowhere, hears what a
 // heartbeat has found out meanwhile over another one.
 func TestALookWithoutAnAnswer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Run(t, func(t *testing.T) {
 		d := New(deaf{asked: make(chan struct{}, 100), staged: staged{
 			join: func() (Standing, error) { return Standing{State: Waits, Again: time.Millisecond}, nil },
 			renew: func(r Renewal) (Renewed, error) {
