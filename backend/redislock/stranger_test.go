@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
 
@@ -168,4 +169,61 @@ func TestTheNameOfALockIsTheKey(t *testing.T) {
 	if got := do(t, s, "EXISTS", "app/nightly"); got != int64(0) {
 		t.Error("the key of a lock stays after its release")
 	}
+}
+
+// Promise: a lock stays closed to other libraries for as long as its holder renews it,
+// also while others wait for it, and whatever units it has.
+func TestAnotherLibraryRespectsALockThatIsRenewed(t *testing.T) {
+	s := redistest.Start(t, redistest.FakeTime(0))
+	const ttl = time.Minute
+	_, a := session(t, s.URL(), ttl)
+	_, b := session(t, s.URL(), ttl)
+	for name, first := range map[string]driver.Request{
+		"alone":  exclusive("alone"),
+		"queued": exclusive("queued"),
+		"reader": request("reader", 1, driver.RWCapacity),
+		"writer": request("writer", driver.RWCapacity, driver.RWCapacity),
+	} {
+		t.Run(name, func(t *testing.T) {
+			held, err := a.Join(t.Context(), first)
+			if err != nil || !held.Held {
+				t.Fatal(held, err)
+			}
+			var line []driver.Ticket
+			if name != "alone" {
+				w, err := b.Join(t.Context(), request(name, first.Capacity, first.Capacity))
+				if err != nil || w.Held {
+					t.Fatal(w, err)
+				}
+				line = append(line, w)
+			}
+			for i := range 12 { // four TTLs
+				s.StepClock(ttl / 3)
+				renew(t, a, held)
+				renew(t, b, line...)
+				if do(t, s, "SET", name, "of another library", "NX", "PX", "60000") != nil {
+					t.Fatalf("taken by another library after %v, although it is held and renewed", time.Duration(i+1)*ttl/3)
+				}
+			}
+		})
+	}
+}
+
+// renew makes sure that the tickets are kept, and returns what became of them.
+func renew(t *testing.T, s driver.Session, known ...driver.Ticket) map[string]driver.Renewed {
+	t.Helper()
+	answer, err := s.Renew(t.Context(), known)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]driver.Renewed{}
+	for _, r := range answer {
+		all[r.ID] = r
+	}
+	for _, tk := range known {
+		if r, ok := all[tk.ID]; !ok || r.State != driver.Kept {
+			t.Fatalf("Renew of %s: %+v", tk.ID, answer)
+		}
+	}
+	return all
 }

@@ -1,11 +1,13 @@
 package redislock_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
 
@@ -88,4 +90,64 @@ func TestTokensGrowOverAFailover(t *testing.T) {
 	old.Kill()
 	s.WaitFailover(old)
 	g.with("after the failover", c)
+}
+
+// Promise: tokens grow when the server's clock is set back by less than an hour some
+// time after the release, and a holder that did not leave cleanly is known of for weeks:
+// what a lock leaves behind when it is given back lives as long as that.
+func TestWhatAReleaseLeavesBehindLivesLong(t *testing.T) {
+	robust := func() driver.Request { r := exclusive("q"); r.Robust = true; return r }
+	for _, form := range []struct {
+		name string
+		busy bool // the queue takes its general form
+	}{{"lone", false}, {"general", true}} {
+		for _, clean := range []bool{true, false} {
+			for _, step := range []struct {
+				later, back time.Duration
+				inherited   bool // still known
+			}{
+				{10 * time.Second, 30 * time.Minute, true},
+				{30 * time.Minute, 50 * time.Minute, true},
+				{24 * time.Hour, 0, true},
+				{29 * 24 * time.Hour, 0, true},
+				{31 * 24 * time.Hour, 0, false},
+			} {
+				t.Run(fmt.Sprintf("%s/clean=%v/%v later and %v back", form.name, clean, step.later, step.back), func(t *testing.T) {
+					t.Parallel()
+					s := redistest.Start(t, redistest.FakeTime(0))
+					_, a := session(t, s.URL(), time.Minute)
+					_, b := session(t, s.URL(), time.Minute)
+					first, err := a.Join(t.Context(), robust())
+					if err != nil || !first.Held {
+						t.Fatal(first, err)
+					}
+					if form.busy {
+						next, err := b.Join(t.Context(), robust())
+						if err != nil {
+							t.Fatal(err)
+						}
+						if err := b.Leave(t.Context(), next, true); err != nil {
+							t.Fatal(err)
+						}
+					}
+					if err := a.Leave(t.Context(), first, clean); err != nil {
+						t.Fatal(err)
+					}
+					s.StepClock(step.later)
+					do(t, s, "EXISTS", "interlock:{q}:t") // the server removes it now, if its time is over
+					s.StepClock(-step.back)
+					second, err := b.Join(t.Context(), robust())
+					if err != nil || !second.Held {
+						t.Fatal(second, err)
+					}
+					if second.Token <= first.Token {
+						t.Errorf("the token is %d after %d", second.Token, first.Token)
+					}
+					if want := !clean && step.inherited; second.Inherited != want {
+						t.Errorf("inherited: %v, want %v", second.Inherited, want)
+					}
+				})
+			}
+		}
+	}
 }

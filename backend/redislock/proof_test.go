@@ -1,0 +1,132 @@
+package redislock_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/interlock-go/interlock/backend/redislock"
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/redistest"
+)
+
+// stamped is a connection that notes when a script was sent last.
+type stamped struct {
+	net.Conn
+	sent *atomic.Int64
+}
+
+func (c stamped) Write(b []byte) (int, error) {
+	if bytes.Contains(b, []byte("EVAL")) {
+		c.sent.Store(int64(driver.Now()))
+	}
+	return c.Conn.Write(b)
+}
+
+// Promise: a proof is a time before the script that it comes from was sent, whatever way
+// it is got. The server may have run the script at once, and the answer be late.
+func TestAProofIsFromBeforeTheRequest(t *testing.T) {
+	s := redistest.Start(t)
+	var last atomic.Int64
+	client, err := rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: []string{s.Addr}, DisableCache: true, PipelineMultiplex: -1,
+		DialCtxFn: func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			c, err := d.DialContext(ctx, "tcp", addr)
+			return stamped{c, &last}, err
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	d, err := redislock.New(t.Context(), client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	a, err := d.Open(t.Context(), driver.SessionOptions{TTL: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, b := session(t, s.URL(), time.Hour)
+
+	sent := func() driver.Instant { return driver.Instant(last.Load()) }
+	check := func(what string, proof, sent driver.Instant) {
+		t.Helper()
+		if proof == 0 || proof > sent {
+			t.Errorf("%s: the proof is %v later than the script was sent", what, proof.Sub(sent))
+		}
+	}
+	join := func(what string, r driver.Request) driver.Ticket {
+		t.Helper()
+		tk, err := a.Join(t.Context(), r)
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		if tk.Held {
+			check(what, tk.Proof, sent())
+		}
+		return tk
+	}
+	again := func(what string, r driver.Request) {
+		t.Helper()
+		r.Retry = true
+		join(what, r)
+	}
+	reader := func(queue string) driver.Request { return request(queue, 1, driver.RWCapacity) }
+
+	r := exclusive("lone")
+	tk := join("Join", r)
+	check("Renew", renew(t, a, tk)[tk.ID].Proof, sent())
+	again("Join of a ticket that is held", r)
+
+	r = reader("general")
+	tk = join("Join of a reader", r)
+	check("Renew of a reader", renew(t, a, tk)[tk.ID].Proof, sent())
+	again("Join of a reader that holds", r)
+
+	r = reader("fixed")
+	r.Hold = time.Hour
+	tk = join("Join with Hold", r)
+	granted := driver.Now()
+	time.Sleep(50 * time.Millisecond)
+	check("Renew of a ticket with a fixed end", renew(t, a, tk)[tk.ID].Proof, granted.Add(10*time.Millisecond))
+
+	for _, hold := range []time.Duration{0, time.Hour} {
+		front, err := b.Join(t.Context(), exclusive("handed over"))
+		if err != nil || !front.Held {
+			t.Fatal(front, err)
+		}
+		r = exclusive("handed over")
+		r.Hold = hold
+		waits := join("Join of a ticket that waits", r)
+		joined := sent()
+		if _, err := d.Follow(t.Context(), "handed over", ""); err != nil { // a later script
+			t.Fatal(err)
+		}
+		before := driver.Now()
+		if err := b.Leave(t.Context(), front, true); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		got, err := a.Await(ctx, waits)
+		cancel()
+		if err != nil {
+			t.Fatalf("Await: %v", err)
+		}
+		if hold == 0 {
+			check("Await", got.Proof, joined)
+		} else if got.Proof > driver.Now() || got.Proof < before.Add(-time.Second) {
+			t.Errorf("Await of a ticket with Hold: the proof is %v after the hand-over began", got.Proof.Sub(before))
+		}
+		if err := a.Leave(t.Context(), got, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
