@@ -104,6 +104,36 @@ var leftStaysLeft = rule{
 	},
 }
 
+// The end of a ticket is heard, by whatever way a backend has, while its Join is repeated.
+var leftWhileItsJoinIsRepeated = rule{
+	name: "LeftWhileItsJoinIsRepeated",
+	says: []string{"A ticket that has left, or that was left before this Join arrived: ErrGone, for at least one TTL."},
+
+	exclusive: true,
+	check: func(t *trial) {
+		a, b := t.client(), t.client()
+		for range t.size(100, 20) {
+			r := t.exclusive("q")
+			held := a.hold(r)
+			forced := make(chan error, 1)
+			t.calls.Go(func() { forced <- b.driver.Ask(t.ctx, "q", r.ID, driver.Force) })
+			for {
+				tk, err := a.Join(t.ctx, again(r))
+				if errors.Is(err, driver.ErrGone) {
+					break
+				}
+				if err != nil || tk.Token != held.Token && tk.Held {
+					t.Fatalf("Join of a ticket with token %d that is taken away: %+v, %v", held.Token, tk, err)
+				}
+			}
+			if err := <-forced; err != nil {
+				t.Fatalf("Ask to force: %v", err)
+			}
+			t.stands(a.driver, "q", nil, nil)
+		}
+	},
+}
+
 var leaveGrantsTheNext = rule{
 	name: "LeaveGrantsTheNext",
 	says: []string{"Leave takes the ticket out of its queue and grants whoever is next in the same exchange."},

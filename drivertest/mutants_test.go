@@ -148,7 +148,7 @@ var mutants = []struct {
 			return tk, err
 		},
 	}},
-	{"who has left may come again", "LeaveBeforeItsJoin LeftStaysLeft RandomSteps", mutant{
+	{"who has left may come again", "LeaveBeforeItsJoin LeftStaysLeft LeftWhileItsJoinIsRepeated RandomSteps", mutant{
 		join: func(s *brokenSession, ctx context.Context, r driver.Request) (driver.Ticket, error) {
 			tk, err := s.plainJoin(ctx, r)
 			if errors.Is(err, driver.ErrGone) {

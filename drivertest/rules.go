@@ -23,6 +23,7 @@ var rules = []rule{
 	leaveIsIdempotent,
 	leaveBeforeItsJoin,
 	leftStaysLeft,
+	leftWhileItsJoinIsRepeated,
 	leaveGrantsTheNext,
 	foreignLeave,
 	awaitReturnsOnceHeld,
