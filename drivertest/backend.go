@@ -71,6 +71,11 @@ type World struct {
 	// that cannot be made to hang lists the rule HangingBackend as unsupported.
 	Hang func() (resume func())
 
+	// Late makes answers late: what clients ask for happens, and they are not told
+	// before resume is called. A backend that cannot answer late lists the rule
+	// LateAnswers as unsupported.
+	Late func() (resume func())
+
 	// LoseMessages loses what the backend sends to its clients without being
 	// asked, such as the news of a grant, until resume is called; calls go on. A
 	// backend that sends nothing of the kind lists the rule LostMessages as

@@ -191,6 +191,7 @@ type claim struct {
 	got           driver.Ticket  // as Await did
 	held          driver.Instant // when that was
 	err           error
+	stop          func() // ends its renewals
 }
 
 // behind joins a queue in which a mortal ticket is in front, and notes when it
@@ -198,7 +199,7 @@ type claim struct {
 func (c *client) behind(r driver.Request) *claim {
 	c.t.Helper()
 	k := &claim{Ticket: c.join(r), c: c, done: make(chan struct{})}
-	c.beat(k.Ticket)
+	k.stop = c.beat(k.Ticket)
 	c.t.calls.Go(func() {
 		defer close(k.done)
 		k.got, k.err = c.Await(c.t.ctx, k.Ticket)

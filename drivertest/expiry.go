@@ -138,11 +138,13 @@ var renewOfAWaitingTicket = rule{
 	},
 }
 
+const proofSays = "Proof is the local time from which the backend guarantees a held ticket for the session's TTL, or for its Hold: no other ticket takes its place before."
+
 // The proof of a ticket is what its holder counts from; nobody else may hold
 // before it plus the TTL, however it was got.
 var proof = rule{
 	name:   "Proof",
-	says:   []string{"Proof is the local time from which the backend guarantees a held ticket for the session's TTL, or for its Hold: no other ticket takes its place before.", "Now reads the steady clock that all proofs of this driver are in: the function [Now], unless the driver lives in simulated time."},
+	says:   []string{proofSays, "Now reads the steady clock that all proofs of this driver are in: the function [Now], unless the driver lives in simulated time."},
 	across: true,
 	check: func(t *trial) {
 		b, front := t.client(), t.client()

@@ -29,18 +29,22 @@ func memory(testing.TB) World {
 			clients = append(clients, w.Driver())
 			return clients[len(clients)-1], nil
 		},
-		Hang: func() (resume func()) {
-			var hung []*memlock.Hung
-			for _, c := range clients {
-				hung = append(hung, c.Faults().Before("", 0).Hang())
-			}
-			return func() {
-				for i, c := range clients {
-					c.Faults().Clear()
-					hung[i].Deliver()
-				}
-			}
-		},
+		Hang: func() (resume func()) { return hang(clients, (*memlock.Faults).Before) },
+		Late: func() (resume func()) { return hang(clients, (*memlock.Faults).After) },
+	}
+}
+
+// hang holds back every call, or every reply.
+func hang(clients []*memlock.Driver, point func(f *memlock.Faults, method string, k int) memlock.Point) (resume func()) {
+	var hung []*memlock.Hung
+	for _, c := range clients {
+		hung = append(hung, point(c.Faults(), "", 0).Hang())
+	}
+	return func() {
+		for i, c := range clients {
+			c.Faults().Clear()
+			hung[i].Deliver()
+		}
 	}
 }
 

@@ -37,6 +37,7 @@ var rules = []rule{
 	renewExtends,
 	renewOfAWaitingTicket,
 	proof,
+	lateAnswers,
 	renewOnlyWhatIsKnown,
 	renewOfAStray,
 	renewSaysWhatBecame,

@@ -23,6 +23,7 @@ func serve(world func(testing.TB) World) func(testing.TB) World {
 
 var behindASocket = map[string]string{
 	"HangingBackend":     "the socket is only for rules about processes",
+	"LateAnswers":        "the socket is only for rules about processes",
 	"UnreachableBackend": "memory is always there",
 	"LostMessages":       "in one process no message is lost",
 }

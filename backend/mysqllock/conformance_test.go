@@ -48,6 +48,10 @@ func world(t testing.TB, s *mysqltest.Server, pool *prefixes) drivertest.World {
 			proxy.Hang()
 			return proxy.Resume
 		},
+		Late: func() (resume func()) {
+			proxy.Late()
+			return proxy.Resume
+		},
 		LoseMessages: func() (resume func()) { return loseNews(t, s, prefix) },
 		Unreachable: func(ctx context.Context) error {
 			d, err := open(ctx, "mysql://127.0.0.1:1/locks")

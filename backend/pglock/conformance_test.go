@@ -54,6 +54,7 @@ func conform(t *testing.T, s *pgtest.Server, options string) {
 				},
 				URL:  s.URL() + "&schema=" + schema + options,
 				Hang: func() func() { proxy.Hang(); return proxy.Resume },
+				Late: func() func() { proxy.Late(); return proxy.Resume },
 				LoseMessages: func() func() {
 					proxy.DropNotifications(true)
 					return func() { proxy.DropNotifications(false) }

@@ -70,6 +70,7 @@ func conform(t *testing.T, b drivertest.Backend, servers []*redistest.Server, ur
 			Open:         func(ctx context.Context) (driver.Driver, error) { return openVia(ctx, via, o, prefix) },
 			URL:          strings.Replace(url, "redis:", "redisworld:", 1) + separator + "prefix=" + prefix,
 			Hang:         via.hang,
+			Late:         via.late,
 			LoseMessages: via.loseMessages,
 			Unreachable: func(ctx context.Context) error {
 				d, err := openURL(ctx, "redis://127.0.0.1:1")

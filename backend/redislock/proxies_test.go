@@ -21,6 +21,7 @@ type proxies struct {
 	mu       sync.Mutex
 	all      map[string]*redistest.Proxy
 	hanging  bool
+	holding  bool // replies
 	deafened bool
 }
 
@@ -38,6 +39,9 @@ func (p *proxies) of(addr string) *redistest.Proxy {
 		proxy := redistest.NewProxy(p.t, addr)
 		if p.hanging {
 			proxy.Hang()
+		}
+		if p.holding {
+			proxy.Late()
 		}
 		proxy.DropPushes(p.deafened)
 		p.all[addr] = proxy
@@ -60,6 +64,19 @@ func (p *proxies) hang() (resume func()) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.hanging = false
+		p.each((*redistest.Proxy).Resume)
+	}
+}
+
+func (p *proxies) late() (resume func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.holding = true
+	p.each((*redistest.Proxy).Late)
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.holding = false
 		p.each((*redistest.Proxy).Resume)
 	}
 }

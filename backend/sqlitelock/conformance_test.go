@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,6 +27,10 @@ func TestConformance(t *testing.T) {
 
 func newWorld(t testing.TB) drivertest.World {
 	path := filepath.Join(t.TempDir(), "locks.db")
+	var late atomic.Pointer[chan struct{}] // closed: nothing is
+	open := make(chan struct{})
+	close(open)
+	late.Store(&open)
 	t.Cleanup(func() { // whatever the rule did, the file is sound
 		if _, err := os.Stat(path); err != nil {
 			return
@@ -43,8 +48,22 @@ func newWorld(t testing.TB) drivertest.World {
 		}
 	})
 	return drivertest.World{
-		Open:         func(ctx context.Context) (driver.Driver, error) { return sqlitelock.New(ctx, path) },
-		URL:          "sqlite://" + path,
+		Open: func(ctx context.Context) (driver.Driver, error) {
+			d, err := sqlitelock.New(ctx, path)
+			if err == nil {
+				sqlitelock.Late(t, d, func() <-chan struct{} { return *late.Load() })
+			}
+			return d, err
+		},
+		URL: "sqlite://" + path,
+		Late: func() (resume func()) {
+			held := make(chan struct{})
+			late.Store(&held)
+			return func() {
+				late.Store(&open)
+				close(held)
+			}
+		},
 		LoseMessages: func() (resume func()) { return loseMessages(t, path) },
 		Unreachable: func(ctx context.Context) error {
 			d, err := sqlitelock.New(ctx, filepath.Join(t.TempDir(), "missing", "locks.db"))

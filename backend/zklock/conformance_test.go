@@ -29,13 +29,16 @@ func TestConformanceOfLeases(t *testing.T) {
 	never := maps.Clone(cannot)
 	maps.Copy(never, cannotLend)
 	drivertest.Run(t, drivertest.Backend{
-		TTL:         time.Second,
+		TTL:         rulesTTL,
 		Unsupported: never,
 		Shape:       "all permits",
 		Small:       small(),
 		World:       func(t testing.TB) drivertest.World { return world(t, "zk", []string{s.Addr}, curators) },
 	})
 }
+
+// rulesTTL is that of the sessions that are to die.
+const rulesTTL = time.Second
 
 func small() bool { return os.Getenv("ZKLOCK_CONFORMANCE") != "full" }
 
@@ -66,7 +69,7 @@ const unfixed = "a lease ends with its session, never at a fixed time: nobody el
 // of its own. Clients in this process reach them through proxies of the rule.
 func conform(t *testing.T, addrs ...string) {
 	drivertest.Run(t, drivertest.Backend{
-		TTL:         time.Second,
+		TTL:         rulesTTL,
 		Unsupported: cannot,
 		Small:       small(),
 		World:       func(t testing.TB) drivertest.World { return world(t, "zk", addrs, "") },
@@ -86,16 +89,14 @@ func world(t testing.TB, scheme string, addrs []string, options string) driverte
 		Open: func(ctx context.Context) (driver.Driver, error) {
 			return openURL(ctx, scheme+"://"+strings.Join(near, ",")+path+options)
 		},
-		URL: scheme + "://" + strings.Join(addrs, ",") + path + options,
-		Hang: func() func() {
-			for _, p := range proxies {
-				p.Hang()
-			}
-			return func() {
-				for _, p := range proxies {
-					p.Resume()
-				}
-			}
+		URL:  scheme + "://" + strings.Join(addrs, ",") + path + options,
+		Hang: func() (resume func()) { return disturb(proxies, (*zktest.Proxy).Hang) },
+		Late: func() func() {
+			resume := disturb(proxies, (*zktest.Proxy).Late)
+			// A server that answers nothing for a quarter of the TTL is left, and then
+			// the answers are lost, not late.
+			early := time.AfterFunc(rulesTTL/5, resume)
+			return func() { early.Stop(); resume() }
 		},
 		Unreachable: func(ctx context.Context) error {
 			d, err := openURL(ctx, "zk://127.0.0.1:1")
@@ -106,6 +107,17 @@ func world(t testing.TB, scheme string, addrs []string, options string) driverte
 			_, err = d.Open(ctx, driver.SessionOptions{TTL: time.Second})
 			return err
 		},
+	}
+}
+
+func disturb(proxies []*zktest.Proxy, begin func(*zktest.Proxy)) (resume func()) {
+	for _, p := range proxies {
+		begin(p)
+	}
+	return func() {
+		for _, p := range proxies {
+			p.Resume()
+		}
 	}
 }
 

@@ -58,7 +58,7 @@ func (k *link) run() {
 		delete(p.links, k)
 		p.mu.Unlock()
 	}()
-	if !k.pass() {
+	if !k.pass(&p.requests) {
 		return
 	}
 	server, err := k.dial()
@@ -68,8 +68,8 @@ func (k *link) run() {
 	defer server.Close()
 	requests, replies := p.options.Filters()
 	var both sync.WaitGroup
-	both.Go(func() { k.pump(server, k.client, requests, &p.toServer) })
-	both.Go(func() { k.pump(k.client, server, replies, &p.toClients) })
+	both.Go(func() { k.pump(server, k.client, requests, &p.requests, &p.toServer) })
+	both.Go(func() { k.pump(k.client, server, replies, &p.replies, &p.toClients) })
 	ended := make(chan struct{})
 	go func() { both.Wait(); close(ended) }()
 	select {
@@ -100,11 +100,11 @@ func (k *link) dial() (net.Conn, error) {
 func (k *link) cut() { k.cutOnce.Do(func() { close(k.gone) }) }
 
 // pass waits while bytes are held back. It says no if the connection is cut.
-func (k *link) pass() bool {
+func (k *link) pass(direction *chan struct{}) bool {
 	if k.frozen.Load() {
 		<-k.gone
 	}
-	return k.wait(k.proxy.gate())
+	return k.wait(k.proxy.gate(direction))
 }
 
 func (k *link) wait(until <-chan struct{}) bool {
@@ -122,11 +122,11 @@ func (k *link) wait(until <-chan struct{}) bool {
 }
 
 // pump forwards one direction until it ends.
-func (k *link) pump(to, from net.Conn, filter Filter, count *counter) {
+func (k *link) pump(to, from net.Conn, filter Filter, direction *chan struct{}, count *counter) {
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(buf)
-		if !k.pass() || !k.forward(to, buf[:n], filter, count) {
+		if !k.pass(direction) || !k.forward(to, buf[:n], filter, direction, count) {
 			return
 		}
 		if err != nil {
@@ -139,7 +139,7 @@ func (k *link) pump(to, from net.Conn, filter Filter, count *counter) {
 }
 
 // forward passes on what was read. It says no if the connection is cut.
-func (k *link) forward(to net.Conn, read []byte, filter Filter, count *counter) bool {
+func (k *link) forward(to net.Conn, read []byte, filter Filter, direction *chan struct{}, count *counter) bool {
 	for {
 		passed := filter(read)
 		if len(passed.Bytes) > 0 {
@@ -155,7 +155,7 @@ func (k *link) forward(to net.Conn, read []byte, filter Filter, count *counter) 
 		if passed.Wait == nil {
 			return true
 		}
-		if !k.wait(passed.Wait) || !k.pass() {
+		if !k.wait(passed.Wait) || !k.pass(direction) {
 			return false
 		}
 		read = nil

@@ -22,7 +22,8 @@ type Proxy struct {
 	mu       sync.Mutex
 	listener net.Listener // nil while connections are refused
 	links    map[*link]struct{}
-	open     chan struct{} // closed while bytes flow
+	requests chan struct{} // closed while bytes flow to the server
+	replies  chan struct{} // closed while bytes flow to the clients
 	closed   bool
 }
 
@@ -42,8 +43,9 @@ func RunProxy(target string, options ProxyOptions) (*Proxy, error) {
 	if options.Filters == nil {
 		options.Filters = func() (requests, replies Filter) { return Pass, Pass }
 	}
-	p := &Proxy{target: target, options: options, links: map[*link]struct{}{}, open: make(chan struct{})}
-	close(p.open)
+	p := &Proxy{target: target, options: options, links: map[*link]struct{}{}, requests: make(chan struct{}), replies: make(chan struct{})}
+	close(p.requests)
+	close(p.replies)
 	port, release, err := Reserve()
 	if err != nil {
 		return nil, err
@@ -105,11 +107,16 @@ func (p *Proxy) Close() {
 func (p *Proxy) Hang() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	select {
-	case <-p.open:
-		p.open = make(chan struct{})
-	default:
-	}
+	shut(&p.requests)
+	shut(&p.replies)
+}
+
+// Late holds back what the server sends, until Resume: requests arrive, and their
+// replies are late.
+func (p *Proxy) Late() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	shut(&p.replies)
 }
 
 // Freeze is Hang for ever, for the connections that there are: new ones work.
@@ -125,17 +132,32 @@ func (p *Proxy) Freeze() {
 func (p *Proxy) Resume() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	open(p.requests)
+	open(p.replies)
+}
+
+// shut makes a gate that is open one that is not.
+func shut(gate *chan struct{}) {
 	select {
-	case <-p.open:
+	case <-*gate:
+		*gate = make(chan struct{})
 	default:
-		close(p.open)
 	}
 }
 
-func (p *Proxy) gate() <-chan struct{} {
+func open(gate chan struct{}) {
+	select {
+	case <-gate:
+	default:
+		close(gate)
+	}
+}
+
+// gate is that of one direction.
+func (p *Proxy) gate(direction *chan struct{}) <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.open
+	return *direction
 }
 
 // Cut closes all connections that there are.
