@@ -69,19 +69,17 @@ func TestBusyServer(t *testing.T) {
 		t.Error("opened on a busy server")
 	}
 	do(t, s, "SCRIPT", "KILL")
-	<-script
+	received(t, "the script that was killed", script)
 
 	if err := renew(bounded); err != nil {
-		t.Error(err)
+		t.Error("Renew after the script has ended: ", err)
 	}
 	waits, err := other.Join(t.Context(), exclusive("q"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := sess.Leave(t.Context(), held, true); err != nil {
-		t.Error(err)
+		t.Error("Leave after the script has ended: ", err)
 	}
-	if _, err := other.Await(bounded, waits); err != nil {
-		t.Error(err)
-	}
+	awaited(t, other, waits)
 }

@@ -1,7 +1,6 @@
 package redislock_test
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -20,13 +19,15 @@ func TestWaitingOverAFrozenConnection(t *testing.T) {
 		}
 	}
 	defer d.Close()
-	done := make(chan error)
+	done := make(chan error, 2)
 	both := func() {
 		t.Helper()
 		go func() { _, err := d.Follow(t.Context(), "q", "other"); done <- err }()
 		go func() { _, err := d.Watch(t.Context(), "c", 1); done <- err }()
-		if err := errors.Join(<-done, <-done); err != nil {
-			t.Error(err)
+		for range cap(done) {
+			if err := received(t, "Follow or Watch", done); err != nil {
+				t.Error(err)
+			}
 		}
 	}
 	both() // there are connections

@@ -32,6 +32,30 @@ func session(t *testing.T, url string, ttl time.Duration) (driver.Driver, driver
 	return d, s
 }
 
+// awaited waits until the ticket is held, for a minute at most.
+func awaited(t *testing.T, s driver.Session, tk driver.Ticket) driver.Ticket {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	got, err := s.Await(ctx, tk)
+	if err != nil {
+		t.Fatalf("the ticket %s of %q is not granted: %v", tk.ID, tk.Queue, err)
+	}
+	return got
+}
+
+// received waits for what a goroutine of the test sends, for a minute at most.
+func received[T any](t *testing.T, what string, from <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-from:
+		return v
+	case <-time.After(time.Minute):
+		t.Fatalf("a minute later still nothing of %s", what)
+		panic("not reached")
+	}
+}
+
 func request(queue string, units, capacity int64) driver.Request {
 	var id [16]byte
 	_, _ = rand.Read(id[:])
@@ -178,9 +202,7 @@ func TestNoScriptDoesEverything(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, r := range readers {
-			if _, err := a.Await(t.Context(), r); err != nil {
-				t.Fatal(err)
-			}
+			awaited(t, a, r)
 		}
 	})
 	heaviest("2,500 dead removed", func() {
@@ -197,9 +219,7 @@ func TestNoScriptDoesEverything(t *testing.T) {
 			}
 			time.Sleep(50 * time.Millisecond)
 		}
-		if _, err := a.Await(t.Context(), last); err != nil {
-			t.Fatal(err)
-		}
+		awaited(t, a, last)
 		for began := time.Now(); do(t, s, "ZCARD", "interlock:{dead}:e") != int64(1); time.Sleep(5 * time.Millisecond) {
 			if time.Since(began) > time.Minute {
 				t.Fatal("the dead are not removed")

@@ -114,12 +114,7 @@ func TestAProofIsFromBeforeTheRequest(t *testing.T) {
 		if err := b.Leave(t.Context(), front, true); err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		got, err := a.Await(ctx, waits)
-		cancel()
-		if err != nil {
-			t.Fatalf("Await: %v", err)
-		}
+		got := awaited(t, a, waits)
 		if hold == 0 {
 			check("Await", got.Proof, joined)
 		} else if got.Proof > driver.Now() || got.Proof < before.Add(-time.Second) {

@@ -115,10 +115,7 @@ func TestAnEvictedTicketThatIsFoundAgainProvesNoMore(t *testing.T) {
 		if _, err := b.Renew(t.Context(), []driver.Ticket{next}); err != nil { // and looks
 			t.Fatal(err)
 		}
-		if next, err = b.Await(t.Context(), next); err != nil {
-			t.Fatal(err)
-		}
-		_ = b.Leave(t.Context(), next, true)
+		_ = b.Leave(t.Context(), awaited(t, b, next), true)
 	}
 }
 
@@ -683,10 +680,7 @@ func TestAProofIsNeverInTheFuture(t *testing.T) {
 	if err := a.Leave(t.Context(), held, true); err != nil {
 		t.Fatal(err)
 	}
-	tk, err := b.Await(t.Context(), wait)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tk := awaited(t, b, wait)
 	if ahead := tk.Proof.Sub(driver.Now()); ahead > 0 {
 		t.Errorf("the proof of a grant that is here already is %v in the future", ahead)
 	}
@@ -799,10 +793,7 @@ func TestNoTokenIsBeyondTheLast(t *testing.T) {
 		all = append(all, tk)
 	}
 	for i, tk := range all {
-		tk, err := a.Await(t.Context(), tk)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tk := awaited(t, a, tk)
 		if tk.Token >= driver.MaxToken {
 			t.Fatalf("grant %d has the token %d, which is not below %d", i, tk.Token, uint64(driver.MaxToken))
 		}

@@ -20,7 +20,7 @@ func TestGrantsThatReplicasMustConfirm(t *testing.T) {
 	plain := opener(t, master.URL(), interlock.TTL(10*time.Second))()
 
 	l := acquire(t, a.Mutex("q", interlock.StrictOrder(), interlock.Robust()))
-	next := make(chan *interlock.Lease)
+	next := make(chan *interlock.Lease, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go func() {
@@ -52,7 +52,9 @@ func TestGrantsThatReplicasMustConfirm(t *testing.T) {
 	release(t, other)
 
 	replica.Resume()
-	l = <-next
+	if l = received(t, "the next holder", next); l == nil {
+		t.FailNow()
+	}
 	if l.Inherited() {
 		t.Error("a hand-over that was undone looks like a holder who died")
 	}

@@ -56,7 +56,7 @@ func TestALockOfAnotherLibraryIsRespected(t *testing.T) {
 		}
 		do(t, s, "DEL", lock.name)
 		for range cap(got) {
-			if err := <-got; err != nil {
+			if err := received(t, "an Acquire of what the other library has given back", got); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -90,7 +90,7 @@ func TestAnotherLibraryRespectsALock(t *testing.T) {
 	} {
 		l := acquire(t, get(a))
 		taken(name, "held alone", true)
-		next := make(chan *interlock.Lease)
+		next := make(chan *interlock.Lease, 1)
 		writer := func() *interlock.Lock { // waits behind any of them
 			if name == "mutex" {
 				return b.Mutex(name, interlock.StrictOrder())
@@ -101,7 +101,9 @@ func TestAnotherLibraryRespectsALock(t *testing.T) {
 		waiting(t, a, name, 1)
 		taken(name, "held, with one who waits", true)
 		release(t, l)
-		l = <-next
+		if l = received(t, "the next holder", next); l == nil {
+			t.FailNow()
+		}
 		taken(name, "handed over", true)
 		release(t, l)
 		taken(name, "released", false)

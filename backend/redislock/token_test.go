@@ -151,3 +151,65 @@ func TestWhatAReleaseLeavesBehindLivesLong(t *testing.T) {
 		}
 	}
 }
+
+// Promise: a lock that is held and renewed for longer than its token would be kept
+// without that is remembered as long as any other, after its release and after a death.
+func TestALockThatIsHeldForLongIsRemembered(t *testing.T) {
+	const ttl = time.Hour
+	for _, robust := range []bool{false, true} {
+		for _, queued := range []bool{false, true} {
+			t.Run(fmt.Sprintf("robust=%v/queued=%v", robust, queued), func(t *testing.T) {
+				t.Parallel()
+				s := redistest.Start(t, redistest.FakeTime(0))
+				_, a := session(t, s.URL(), ttl)
+				_, b := session(t, s.URL(), ttl)
+				r := exclusive("q")
+				r.Robust = robust
+				held, err := a.Join(t.Context(), r)
+				if err != nil || !held.Held {
+					t.Fatal(held, err)
+				}
+				var line []driver.Ticket
+				if queued {
+					next, err := b.Join(t.Context(), exclusive("q"))
+					if err != nil || next.Held {
+						t.Fatal(next, err)
+					}
+					line = append(line, next)
+				}
+				for range 12 {
+					s.StepClock(ttl / 2)
+					renew(t, a, held)
+					renew(t, b, line...)
+				}
+				for _, next := range line {
+					if err := b.Leave(t.Context(), next, true); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if robust { // and dies
+					s.StepClock(20 * 24 * time.Hour)
+				} else {
+					if err := a.Leave(t.Context(), held, true); err != nil {
+						t.Fatal(err)
+					}
+					s.StepClock(30 * time.Minute)
+					do(t, s, "EXISTS", "interlock:{q}:t")
+					s.StepClock(-8 * time.Hour) // to before the grant
+				}
+				r = exclusive("q")
+				r.Robust = robust
+				again, err := b.Join(t.Context(), r)
+				if err != nil || !again.Held {
+					t.Fatal(again, err)
+				}
+				if again.Token <= held.Token {
+					t.Errorf("the token is %d after %d", again.Token, held.Token)
+				}
+				if again.Inherited != robust {
+					t.Errorf("inherited: %v", again.Inherited)
+				}
+			})
+		}
+	}
+}

@@ -180,7 +180,7 @@ func TestTheEndOfAContextLeavesHeartbeatsAlone(t *testing.T) {
 	}
 	inTime(t, "Load with a context that ended after 50ms", began, nil)
 	s.Resume()
-	if err := <-renewed; err != nil {
+	if err := received(t, "Renew", renewed); err != nil {
 		t.Errorf("Renew beside a call whose context has ended: %v", err)
 	}
 }
