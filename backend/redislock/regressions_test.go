@@ -63,7 +63,7 @@ func warm(t *testing.T, s driver.Session) {
 }
 
 // Promise: a ticket that was evicted before its Join was repeated is guaranteed for as
-// long as the server keeps it, not for a TTL from then.
+// long as the server keeps it, not for a TTL from then, and the server keeps it no longer.
 func TestAnEvictedTicketThatIsFoundAgainProvesNoMore(t *testing.T) {
 	s := redistest.Start(t, redistest.FakeTime(0))
 	p := redistest.NewProxy(t, s.Addr)
@@ -106,6 +106,9 @@ func TestAnEvictedTicketThatIsFoundAgainProvesNoMore(t *testing.T) {
 		}
 		if len(q.Members) != 2 || q.Members[0].ID != r.ID {
 			t.Fatalf("the queue is %+v", q)
+		}
+		if left := q.Members[0].Left; left > ttl*2/3+time.Second {
+			t.Errorf("%s: the repeated Join has prolonged the ticket: it stands for %v", form, left)
 		}
 		end := driver.Now().Add(q.Members[0].Left) // or sooner: it was read some time ago
 		if over := tk.Proof.Add(ttl).Sub(end); over > 50*time.Millisecond {
@@ -330,6 +333,37 @@ func TestADeathIsInheritedLongAfter(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// Promise: whoever asks with Robust hears of the death of a holder who did not.
+func TestTheDeathOfAHolderWithoutRobustIsInherited(t *testing.T) {
+	for _, form := range []string{"lone", "general"} {
+		t.Run(form, func(t *testing.T) {
+			s := redistest.Start(t, redistest.FakeTime(0))
+			_, a := session(t, s.URL(), time.Minute)
+			_, b := session(t, s.URL(), time.Minute)
+			dead, err := a.Join(t.Context(), exclusive("q"))
+			if err != nil || !dead.Held {
+				t.Fatal(dead, err)
+			}
+			if form == "general" {
+				w, err := b.Join(t.Context(), exclusive("q"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := b.Leave(t.Context(), w, true); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s.StepClock(2 * time.Minute)
+			r := exclusive("q")
+			r.Robust = true
+			tk, err := b.Join(t.Context(), r)
+			if err != nil || !tk.Held || !tk.Inherited {
+				t.Errorf("the next holder: %+v %v", tk, err)
+			}
+		})
 	}
 }
 

@@ -213,3 +213,33 @@ func TestALockThatIsHeldForLongIsRemembered(t *testing.T) {
 		}
 	}
 }
+
+// Promise: an attempt that had no answer, on a server whose clock was set back, does not
+// have the last token forgotten sooner.
+func TestAnAttemptThatHadNoAnswerForgetsNoToken(t *testing.T) {
+	s := redistest.Start(t, redistest.FakeTime(0))
+	p := redistest.NewProxy(t, s.Addr)
+	_, a := session(t, "redis://"+p.Addr, time.Minute)
+	_, b := session(t, s.URL(), time.Minute)
+	warm(t, a)
+	first, err := a.Join(t.Context(), exclusive("q"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Leave(t.Context(), first, true); err != nil {
+		t.Fatal(err)
+	}
+	s.StepClock(-3 * time.Hour)
+	p.LoseReplies(1, "EVALSHA")
+	if _, err := a.Join(t.Context(), exclusive("q")); err == nil {
+		t.Fatal("the reply was not lost")
+	}
+	s.StepClock(2 * time.Hour)
+	second, err := b.Join(t.Context(), exclusive("q"))
+	if err != nil || !second.Held {
+		t.Fatal(second, err)
+	}
+	if second.Token <= first.Token {
+		t.Errorf("the token is %d after %d", second.Token, first.Token)
+	}
+}
