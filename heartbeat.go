@@ -3,23 +3,20 @@ package interlock
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
-	"github.com/interlock-go/interlock/internal/backoff"
 )
 
 // heartbeat renews everything in one call, every third of the TTL. After a
-// failure it tries again sooner, and so it does when an answer came late or
-// proved little: a lease needs the next proof a third of the TTL before it ends.
+// failure it tries again sooner, and so it does for a lease that an old proof or
+// a late answer has left little time: see rhythm.
 func (n *session) heartbeat() {
 	const beats = 3
 	every := n.ttl / beats
-	next := every
-	for {
-		if backoff.Sleep(n.ctx, next) != nil {
-			return
-		}
+	n.plan(every, every/4)
+	for n.rest() {
 		began := n.c.d.Now()
 		// A call that does not even return when its time is over is a failure too.
 		stuck := time.AfterFunc(every+every/beats, func() { n.doubt(errNoAnswer) })
@@ -34,14 +31,72 @@ func (n *session) heartbeat() {
 			return
 		case err != nil:
 			n.doubt(err)
-			next = every / 4
+			n.plan(0, every/4)
 		default:
 			n.c.emit(n.ctx, Event{Kind: EventRenewed, Took: now.Sub(began)})
-			next = every - now.Sub(began)
-			if first := n.firstEnd(); first != 0 {
-				next = min(next, first.Sub(now)-every)
-			}
-			next = max(next, every/4)
+			n.plan(every-now.Sub(began), every/4)
+		}
+	}
+}
+
+// rhythm is when the next heartbeat is due.
+type rhythm struct {
+	mu       sync.Mutex
+	at       driver.Instant
+	earliest driver.Instant
+	sooner   chan struct{} // at has moved
+}
+
+// plan has the next heartbeat come in so much time, sooner if a lease needs it, and
+// never before the pause is over, which spares the backend.
+func (n *session) plan(in, pause time.Duration) {
+	now := n.c.d.Now()
+	r := &n.rhythm
+	r.mu.Lock()
+	r.earliest = now.Add(pause)
+	r.at = max(now.Add(in), r.earliest)
+	r.mu.Unlock()
+	if first := n.firstEnd(); first != 0 {
+		n.hasten(first)
+	}
+}
+
+// hasten has the next heartbeat come while half of the TTL is left to a lease that
+// ends then. One that has just been granted may have less time than those before.
+func (n *session) hasten(end driver.Instant) {
+	r := &n.rhythm
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	due := max(end.Add(-n.margin-n.ttl/2), r.earliest)
+	if due >= r.at {
+		return
+	}
+	r.at = due
+	select {
+	case r.sooner <- struct{}{}:
+	default:
+	}
+}
+
+// rest waits until the next heartbeat is due. It reports false if the session has ended.
+func (n *session) rest() bool {
+	for {
+		n.rhythm.mu.Lock()
+		at := n.rhythm.at
+		n.rhythm.mu.Unlock()
+		left := at.Sub(n.c.d.Now())
+		if left <= 0 {
+			return n.ctx.Err() == nil
+		}
+		timer := time.NewTimer(left)
+		select {
+		case <-timer.C:
+		case <-n.rhythm.sooner:
+		case <-n.ctx.Done():
+		}
+		timer.Stop()
+		if n.ctx.Err() != nil {
+			return false
 		}
 	}
 }

@@ -16,6 +16,7 @@ type session struct {
 	s      driver.Session
 	ttl    time.Duration
 	margin time.Duration // by which a lease ends before the backend's TTL does
+	rhythm rhythm        // of heartbeats
 
 	ctx    context.Context // ends with the session, and when Close begins
 	cancel context.CancelCauseFunc
@@ -32,7 +33,7 @@ func margin(ttl time.Duration) time.Duration { return min(ttl/10, time.Second) }
 // install makes s the client's session and starts its heartbeat. It reports
 // false if the client is being closed.
 func (c *Client) install(s driver.Session) bool {
-	n := &session{c: c, s: s, ttl: s.TTL()}
+	n := &session{c: c, s: s, ttl: s.TTL(), rhythm: rhythm{sooner: make(chan struct{}, 1)}}
 	n.margin = margin(n.ttl)
 	n.ctx, n.cancel = context.WithCancelCause(c.ctx)
 	c.mu.Lock()

@@ -322,6 +322,9 @@ func (t *ticket) hold(tk driver.Ticket) error {
 		t.state, t.tk, t.since = ticketHeld, tk, now
 		t.end, t.deadline = end, end.Add(-spare)
 		t.c.lookAt(t.deadline)
+		if !t.fixed() {
+			t.sess.hasten(end)
+		}
 		return nil
 	}
 }

@@ -50,7 +50,6 @@ func (s *session) keep() {
 			}
 			continue
 		}
-		s.sample(ctx)
 		s.read(ctx)
 		s.sweep(ctx)
 		s.heed(ctx, lanes)
@@ -73,22 +72,6 @@ func (s *session) rest() time.Duration {
 		}
 	}
 	return rest
-}
-
-// sample asks for something between heartbeats: a heartbeat proves an answer that
-// came a quarter of the TTL before it, and that of the heartbeat before may have come
-// too late for that.
-func (s *session) sample(ctx context.Context) {
-	renewed := driver.Instant(s.renewed.Load())
-	if renewed == 0 || s.d.Now().Sub(renewed) > s.ttl/2 || s.l.tap.silent() < s.ttl/12 {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, s.ttl/4)
-	defer cancel()
-	_, _ = call(ctx, func() (struct{}, error) {
-		_, _, err := s.l.conn.Exists(s.post)
-		return struct{}{}, err
-	})
 }
 
 // sweep removes the tickets whose time is over.

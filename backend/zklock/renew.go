@@ -9,7 +9,7 @@ import (
 
 // Renew asks the leader, for a follower that has lost it answers everything
 // else by itself, while the leader lets the session expire. What it proves is
-// an earlier exchange: see Tap.passed.
+// an earlier exchange: see proof.go.
 func (s *session) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
 	if err := s.usable(ctx); err != nil {
 		return nil, err
@@ -23,11 +23,8 @@ func (s *session) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Re
 		defer stuck.Stop()
 	}
 	began := s.d.Now()
-	root := s.d.root
-	if root == "" {
-		root = "/"
-	}
-	if err := s.l.sync(ctx, root); err != nil {
+	s.renewed.Store(int64(began))
+	if err := s.sync(ctx); err != nil {
 		return nil, s.failed(limit, err)
 	}
 	s.read(ctx) // what was put there before the sync has been announced
@@ -35,7 +32,6 @@ func (s *session) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Re
 		return nil, s.failed(limit, err)
 	}
 	named := make(map[string]bool, len(known))
-	s.renewed.Store(int64(began))
 	var answers []driver.Renewed
 	others := map[string][]driver.Ticket{}
 	s.mu.Lock()

@@ -142,7 +142,9 @@ func newSession(ctx context.Context, d *Driver, l *link, o driver.SessionOptions
 	}
 	d.sessions[s] = struct{}{}
 	ring(s.bell) // to read post
+	s.renewed.Store(int64(d.Now()))
 	d.tasks.Go(s.keep)
+	d.tasks.Go(s.pulse)
 	return s, nil
 }
 

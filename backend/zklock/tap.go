@@ -30,9 +30,9 @@ type Tap struct {
 	session   int64 // of the present connection; 0 between connections
 	wire      *wire // the present connection
 	timeout   time.Duration
-	proof     driver.Instant      // the session was alive at the leader then
+	proof     driver.Instant      // see proof.go
 	heard     []heard             // exchanges that may become proofs, oldest first
-	last      driver.Instant      // the last answer
+	synced    driver.Instant      // the last sync was sent then
 	created   map[string]creation // by path without the number: creates under way
 	watched   map[string][]*watch
 	armed     map[aim]int // watches that requests have still to set
@@ -40,10 +40,6 @@ type Tap struct {
 	bearer    int64 // the session that weight is of
 	weight    int   // of its tickets
 }
-
-// heard is an exchange with the server: its request was sent at, and had
-// reached the server by.
-type heard struct{ sent, by driver.Instant }
 
 // creation is a create: its transaction, and the session that made it.
 type creation struct{ zxid, session int64 }
@@ -89,49 +85,6 @@ func (t *Tap) state() (session int64, timeout time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.session, t.timeout
-}
-
-// proven returns the time from which the leader guarantees the session.
-func (t *Tap) proven() driver.Instant {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.proof
-}
-
-// passed notes that a request that was sent at has passed the leader. A follower
-// tells its leader which sessions are alive when the leader pings it, every half
-// tick, and both in order: so what had reached the follower half a tick before
-// this request was sent has been told. A session is at least two ticks long, so
-// half a tick is at most a quarter of it.
-func (t *Tap) passed(sent driver.Instant) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	before := sent.Add(-t.timeout / 4)
-	for len(t.heard) > 0 && t.heard[0].by <= before {
-		t.proof = max(t.proof, t.heard[0].sent)
-		t.heard = t.heard[1:]
-	}
-}
-
-// answered notes an exchange.
-func (t *Tap) answered(sent, by driver.Instant) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.last = by
-	if n := len(t.heard); n > 0 && by.Sub(t.heard[n-1].by) < t.timeout/32 {
-		return
-	}
-	if len(t.heard) > 64 { // nobody renews
-		t.heard = t.heard[1:]
-	}
-	t.heard = append(t.heard, heard{sent, by})
-}
-
-// silent is how long the server has answered nothing.
-func (t *Tap) silent() time.Duration {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return driver.Now().Sub(t.last)
 }
 
 // opened notes that a server has accepted the session. It has asked the leader.

@@ -69,6 +69,9 @@ func (w *wire) note(p []byte) []byte {
 	if _, unanswered := w.sent[xid]; !unanswered { // all pings have the same number
 		w.sent[xid] = sent{op, now}
 	}
+	if op == opSync {
+		w.tap.syncing(now)
+	}
 	return w.tap.armedAs(w, op, p)
 }
 

@@ -1,0 +1,171 @@
+package zklock_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/zktest"
+)
+
+// usualTick is the tick of a server that is configured as Debian, and ZooKeeper's own
+// sample, do it. Sessions of such a server are 4 s long at least.
+const usualTick = 2 * time.Second
+
+// Promise: a lease of a healthy holder never has less than 0.4 of its TTL left, from its
+// grant on, at every TTL that a server with the usual tick grants.
+func TestAHealthyLeaseHasTime(t *testing.T) {
+	t.Parallel()
+	s := zktest.Start(t, zktest.Tick(usualTick))
+	for _, c := range []struct {
+		asked, granted time.Duration
+		periods        int
+	}{
+		{100 * time.Millisecond, 2 * usualTick, 5},
+		{6 * time.Second, 6 * time.Second, 5},
+		{15 * time.Second, 15 * time.Second, 2},
+	} {
+		t.Run(c.granted.String(), func(t *testing.T) {
+			t.Parallel()
+			calmly(t, c.granted/20, func() (late time.Duration, failed error) {
+				w := hold(t, s.Addr, c.asked, c.granted)
+				defer w.stop()
+				for end := time.Now().Add(time.Duration(c.periods) * c.granted); time.Now().Before(end); {
+					lease, err := w.client.Mutex(t.Name() + "/again").Acquire(limited(t))
+					noError(t, err)
+					w.has(lease.Remaining())
+					_ = lease.Release()
+					time.Sleep(c.granted / 14)
+				}
+				w.stop()
+				return w.late, w.had(c.granted * 4 / 10)
+			})
+		})
+	}
+}
+
+// Promise: a pause of the server of a fifth of the TTL costs nobody a lease, whenever it
+// comes: more than a sixth of the TTL is left, where a guard would end its job.
+func TestAPauseOfTheServerCostsNoLease(t *testing.T) {
+	t.Parallel()
+	const ttl, clients = 2 * usualTick, 8
+	s := zktest.Start(t, zktest.Tick(usualTick))
+	for i := range repeated(t, "ZKLOCK_PAUSES", 4) {
+		calmly(t, ttl/20, func() (late time.Duration, failed error) {
+			var all []*holder
+			for range clients {
+				all = append(all, hold(t, s.Addr, ttl, ttl))
+				time.Sleep(ttl / 29) // so that their heartbeats fall at different times
+			}
+			time.Sleep(ttl/2 + time.Duration(i%5)*ttl/31)
+			s.Pause()
+			time.Sleep(ttl / 5)
+			s.Resume()
+			time.Sleep(ttl)
+			for _, w := range all {
+				w.stop()
+				late = max(late, w.stalled)
+				if failed == nil {
+					failed = w.had(ttl / 6)
+				}
+			}
+			return late, failed
+		})
+	}
+}
+
+// calmly repeats what tells nothing because the machine itself was late, by more than the
+// bound, for what is a matter of milliseconds.
+func calmly(t *testing.T, bound time.Duration, try func() (late time.Duration, failed error)) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Minute); ; {
+		late, err := try()
+		if err == nil {
+			return
+		}
+		if late <= bound {
+			t.Fatalf("%v, and the machine was late by %v at most", err, late)
+		}
+		t.Logf("again: the machine was late by %v (%v)", late, err)
+		if time.Now().After(end) {
+			t.Skip("the machine is too slow to tell anything")
+		}
+	}
+}
+
+// holder is a client with a lease, and a sampler of what that has left.
+type holder struct {
+	client  *interlock.Client
+	lease   *interlock.Lease
+	sampler sync.WaitGroup
+	stop    func()
+
+	mu      sync.Mutex
+	least   time.Duration // that a lease had left
+	stalled time.Duration // by which a sample came too late at most: this process did not run
+	late    time.Duration // that, or the time that a renewal took
+}
+
+func hold(t *testing.T, addr string, asked, granted time.Duration) *holder {
+	t.Helper()
+	h := &holder{least: granted}
+	var err error
+	h.client, err = interlock.Open(t.Context(), fmt.Sprintf("zk://%s/app?ttl=%v", addr, asked), interlock.Observe(h.event))
+	noError(t, err)
+	if ttl := h.client.TTL(); ttl != granted {
+		t.Fatalf("the TTL is %v, not %v", ttl, granted)
+	}
+	h.lease, err = h.client.Mutex(fmt.Sprintf("%s/%p", t.Name(), h)).Acquire(limited(t))
+	noError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	h.stop = sync.OnceFunc(func() {
+		cancel()
+		h.sampler.Wait()
+		_ = h.client.Close()
+	})
+	t.Cleanup(h.stop)
+	h.sampler.Go(func() {
+		const every = 5 * time.Millisecond
+		for ctx.Err() == nil {
+			began := time.Now()
+			time.Sleep(every)
+			h.has(h.lease.Remaining())
+			h.slow(time.Since(began)-every, true)
+		}
+	})
+	return h
+}
+
+func (h *holder) event(_ context.Context, e interlock.Event) {
+	if e.Kind == interlock.EventRenewed {
+		h.slow(e.Took, false)
+	}
+}
+
+func (h *holder) slow(late time.Duration, stalled bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.late = max(h.late, late)
+	if stalled {
+		h.stalled = max(h.stalled, late)
+	}
+}
+
+func (h *holder) has(left time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.least = min(h.least, left)
+}
+
+// had reports a lease that had less left at some time.
+func (h *holder) had(least time.Duration) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.least < least {
+		return fmt.Errorf("a healthy lease had %v left at some time, %v is the least", h.least, least)
+	}
+	return nil
+}

@@ -1,0 +1,86 @@
+package interlock_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/backend/memlock"
+	"github.com/interlock-go/interlock/driver"
+)
+
+// Promise: a lease never has less than 0.4 of its TTL left, from its grant on, also where
+// the backend proves nothing younger than a third of the TTL; and where proofs are young
+// there are three heartbeats for each TTL.
+func TestHeartbeatsLeaveTime(t *testing.T) {
+	for _, c := range []struct {
+		name           string
+		old            time.Duration
+		beats, atLeast time.Duration
+	}{
+		{"old proofs", ttl / 3, 16, ttl * 4 / 10},
+		{"young proofs", 0, 4, ttl * 55 / 100},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			simulated(t, func(t *testing.T) {
+				beats := 0
+				cl, err := interlock.New(ctx, &aged{memlock.New(), c.old}, interlock.Observe(func(_ context.Context, e interlock.Event) {
+					if e.Kind == interlock.EventRenewed {
+						beats++
+					}
+				}))
+				ok(t, err)
+				defer cl.Close()
+				const periods = 30
+				idle := ttl / 10
+				for began := time.Now(); time.Since(began) < periods*ttl; idle += ttl / 30 {
+					time.Sleep(idle) // so that the next one is granted at another time between heartbeats
+					l := acquire(t, cl.Mutex("m"))
+					for range 80 {
+						if left := l.Remaining(); left < c.atLeast {
+							t.Fatalf("%v are left of %v, after %d heartbeats", left, ttl, beats)
+						}
+						time.Sleep(ttl / 100)
+					}
+					ok(t, l.Release())
+				}
+				synctest.Wait()
+				if beats > int((periods+2)*c.beats) {
+					t.Errorf("%d heartbeats in %d TTLs", beats, periods)
+				}
+			})
+		})
+	}
+}
+
+// aged proves what was so a while ago.
+type aged struct {
+	*memlock.Driver
+	old time.Duration
+}
+
+func (d *aged) Open(ctx context.Context, o driver.SessionOptions) (driver.Session, error) {
+	s, err := d.Driver.Open(ctx, o)
+	return &agedSession{s, d.old}, err
+}
+
+type agedSession struct {
+	driver.Session
+	old time.Duration
+}
+
+func (s *agedSession) Join(ctx context.Context, r driver.Request) (driver.Ticket, error) {
+	t, err := s.Session.Join(ctx, r)
+	t.Proof = t.Proof.Add(-s.old)
+	return t, err
+}
+
+func (s *agedSession) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
+	answer, err := s.Session.Renew(ctx, known)
+	for i := range answer {
+		answer[i].Proof = answer[i].Proof.Add(-s.old)
+	}
+	return answer, err
+}
