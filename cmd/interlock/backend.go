@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -87,30 +89,54 @@ func (o *options) open(ctx context.Context, opts ...interlock.ClientOption) (*in
 		return nil, b, usage("%s: %w", b.source, err)
 	}
 	c, err := interlock.Open(ctx, b.url, opts...)
-	if err != nil {
-		code := exitUnreachable
-		if errors.Is(err, interlock.ErrInvalid) {
-			code = exitUsage
-		}
-		return nil, b, failed(code, fmt.Errorf("%w (from %s)", err, b.source))
+	switch signal := ended(ctx); {
+	case err == nil:
+		return c, b, nil
+	case signal != nil:
+		return nil, b, signal
+	case errors.Is(err, interlock.ErrInvalid):
+		return nil, b, failed(exitUsage, fmt.Errorf("%w (from %s)", err, b.source))
 	}
-	return c, b, nil
+	return nil, b, failed(exitUnreachable, fmt.Errorf("%w (from %s)", err, b.source))
 }
 
-// with opens a client for the time of f.
+// with opens a client for the time of f, which does not wait for other clients: its
+// context ends when the backend has been waited for long enough.
 func (o *options) with(cmd *cobra.Command, f func(ctx context.Context, c *interlock.Client) error) error {
-	ctx, stop := untilSignal(cmd.Context())
+	return o.connect(cmd, patience, f)
+}
+
+// waits is with for commands that wait for other clients, and so for the backend: it
+// tells when that goes away and when it is back.
+func (o *options) waits(cmd *cobra.Command, f func(ctx context.Context, c *interlock.Client) error) error {
+	return o.connect(cmd, 0, f)
+}
+
+// connect opens a client for the time of f, which gets so much time; 0: until a signal.
+func (o *options) connect(cmd *cobra.Command, limit time.Duration, f func(ctx context.Context, c *interlock.Client) error) error {
+	signals, stop := untilSignal(cmd.Context())
 	defer stop()
+	ctx, cancel := answering(signals, cmp.Or(limit, patience))
+	defer cancel()
 	c, _, err := o.open(ctx)
 	if err != nil {
 		return err
 	}
+	if limit == 0 {
+		ctx = signals
+	}
+	k := newClient(c, cmd.Flags().Arg(0), func(_, text string) {
+		fmt.Fprintln(cmd.ErrOrStderr(), "interlock:", text)
+	})
+	unwatch := k.watch(ctx, time.Second)
 	err = f(ctx, c)
-	if closed := c.Close(); err == nil {
-		err = closed
+	unwatch()
+	closed := k.finish()
+	if err == nil {
+		return nil
 	}
-	if ctx.Err() != nil && err != nil {
-		return context.Cause(ctx)
+	if signal := ended(signals); signal != nil {
+		return signal
 	}
-	return err
+	return unanswered(err, cmp.Or(k.whyAway(), closed))
 }

@@ -33,7 +33,7 @@ func barrierWait(o *options) *cobra.Command {
 	cmd := &cobra.Command{Use: "wait NAME", Short: "Wait until a barrier is open", Args: exactly("NAME")}
 	d := waitFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return o.with(cmd, func(ctx context.Context, c *interlock.Client) error {
+		return o.waits(cmd, func(ctx context.Context, c *interlock.Client) error {
 			ctx, cancel := waiting(ctx, cmd, *d)
 			defer cancel()
 			return c.Barrier(args[0]).Wait(ctx)

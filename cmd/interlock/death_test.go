@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/interlock-go/interlock/internal/redistest"
 )
 
 // The job ignores TERM, forks, and leaves its session. Whatever happens to
@@ -136,4 +138,39 @@ func TestAtLeastKeepsOthersOutAfterAShortJob(t *testing.T) {
 	if err := cli(t, url, "run", "hourly", "--", "true").Run(); err != nil {
 		t.Errorf("after its time the lock is not free: %v", err)
 	}
+}
+
+// Promise: a lock that was gone when the job ended is lost, whatever its status was: it may
+// not have been alone.
+func TestALockThatIsGoneWhenTheJobEndsIsLost(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	p := redistest.NewProxy(t, s.Addr)
+	p.DropPushes(true) // nobody is told
+	r := start(t, "redis://"+p.Addr+"?"+longTTL, "run", "a", "--", "interlock", "--url", s.URL(), "evict", "--force", "a")
+	r.ends(exitLost, soon)
+	if text := r.stderr(); !strings.Contains(text, "as the job ended (its status was 0)") {
+		t.Errorf("it says %q", text)
+	}
+}
+
+// Promise: interlock ends no job because nobody reads any more what interlock says.
+func TestAReaderThatHasGoneEndsNoJob(t *testing.T) {
+	t.Parallel()
+	url := testURL(t, "?"+longTTL)
+	c := &started{Cmd: cli(t, url, "run", "--on-revoke", "USR1", "a", "-c",
+		`trap 'touch asked; exit 3' USR1; touch held; while :; do sleep 0.01; done`), t: t}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Stderr = w
+	c.begin()
+	_, _ = r.Close(), w.Close()
+	c.has("held")
+	if err := cli(t, url, "revoke", "a").Run(); err != nil { // interlock says so, then tells the job
+		t.Fatal(err)
+	}
+	c.has("asked")
+	c.ends(3, soon)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/examples/flashsale"
 )
 
@@ -68,8 +70,11 @@ of their own and are removed at the end:
 			case len(results) > 0:
 				flashsale.WriteTable(cmd.OutOrStdout(), results)
 			}
-			if err != nil {
+			switch {
+			case errors.Is(err, interlock.ErrInvalid):
 				return err
+			case err != nil:
+				return failed(exitUnreachable, err)
 			}
 			return flashsale.Check(results)
 		},

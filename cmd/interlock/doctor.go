@@ -24,13 +24,13 @@ func newDoctor(o *options) *cobra.Command {
 		Use:   "doctor",
 		Short: "Check that the backend can be reached and keeps its promises",
 		Long: `Doctor checks whether the backend can be reached, and is configured so that its promises
-hold: for each check ok, warn or fail, the promise that is affected, and the remedy. It
-exits with 1 if a check fails.`,
+hold: for each check ok, warn or fail, the promise that is affected, and the remedy.
+Exit status: 69 if the backend cannot be reached, 78 if a check fails.`,
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
-			findings, b, err := o.examine(ctx)
+			findings, b, unreachable, err := o.examine(ctx)
 			if err != nil {
 				return err
 			}
@@ -43,29 +43,44 @@ exits with 1 if a check fails.`,
 			if err := o.report(cmd, b, findings); err != nil {
 				return err
 			}
-			if fails > 0 {
-				return failed(exitFailed, fmt.Errorf("doctor: %d of %d checks failed", fails, len(findings)))
+			switch {
+			case unreachable:
+				return &exitError{code: exitUnreachable} // the finding says it
+			case fails > 0:
+				return failed(exitConfig, fmt.Errorf("doctor: %d of %d checks failed", fails, len(findings)))
 			}
 			return nil
 		},
 	}
 }
 
+// examinationTime is how long doctor has: its checks are some dozens of exchanges.
+const examinationTime = 3 * patience
+
 // examine makes a backend that cannot be opened a finding like any other.
-func (o *options) examine(ctx context.Context) ([]interlock.Finding, backend, error) {
-	c, b, err := o.open(ctx)
+func (o *options) examine(ctx context.Context) (findings []interlock.Finding, b backend, unreachable bool, err error) {
+	opening, cancel := answering(ctx, patience)
+	defer cancel()
+	c, b, err := o.open(opening)
 	if err == nil {
-		defer c.Close()
-		return append([]interlock.Finding{{Check: "open", Status: driver.OK, Detail: "TTL " + c.TTL().String()}}, c.Check(ctx)...), b, nil
+		defer within(lastWord, c.Close)
+		ctx, cancel := answering(ctx, examinationTime)
+		defer cancel()
+		findings = append(findings, interlock.Finding{Check: "open", Status: driver.OK, Detail: "TTL " + c.TTL().String()})
+		findings = append(findings, c.Check(ctx)...)
+		if signal := ended(ctx); signal != nil {
+			return nil, b, false, signal
+		}
+		return findings, b, ctx.Err() != nil, nil
 	}
 	var exit *exitError
 	if !errors.As(err, &exit) || exit.code != exitUnreachable {
-		return nil, b, err
+		return nil, b, false, err
 	}
 	return []interlock.Finding{{
 		Check: "open", Status: driver.Fail, Detail: trim(err),
 		Promise: "no lock can be acquired", Remedy: "see that " + b.shown() + " is right and can be reached",
-	}}, b, nil
+	}}, b, true, nil
 }
 
 func (o *options) report(cmd *cobra.Command, b backend, findings []interlock.Finding) error {

@@ -28,7 +28,7 @@ still wants the lock lines up again, at the end.`,
 					return err
 				}
 				if err := c.Evict(ctx, args[0], m.ID, force); err != nil {
-					return err
+					return absent(err)
 				}
 				fmt.Fprintf(cmd.ErrOrStderr(), "evicted %s from %s\n", plain(m.Owner), plain(args[0]))
 				return nil

@@ -1,9 +1,9 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -12,13 +12,17 @@ import (
 	"github.com/interlock-go/interlock/cmd/interlock/internal/guard"
 )
 
-// Exit codes. A job's own code passes through; sysexits.h gives those of 64 and
-// above.
+// Exit codes. A job's own code passes through, and nothing else exits with less than 64.
+// All but exitLost are those of sysexits.h.
 const (
-	exitFailed      = 1
 	exitUsage       = 64
+	exitAbsent      = 66 // nobody holds the lock, no latch is set
 	exitUnreachable = 69
+	exitInternal    = 70
+	exitSystem      = 71 // no process, pipe or memory is to be had
+	exitIO          = 74
 	exitBusy        = 75
+	exitConfig      = 78
 	exitLost        = 79
 	exitSignal      = 128 // plus the number of the signal
 )
@@ -54,9 +58,14 @@ func exitCode(root *cobra.Command, err error) int {
 	if err == nil {
 		return 0
 	}
-	var exit *exitError
-	var sig signalled
-	code := exitFailed
+	var (
+		exit    *exitError
+		sig     signalled
+		silence noAnswer
+		library *interlock.Error
+		file    *fs.PathError
+	)
+	code := exitInternal
 	switch {
 	case errors.As(err, &exit):
 		exit.job.Raise()
@@ -65,12 +74,18 @@ func exitCode(root *cobra.Command, err error) int {
 		}
 	case errors.As(err, &sig):
 		return exitSignal + int(sig.s)
-	case errors.Is(err, interlock.ErrBusy), errors.Is(err, context.DeadlineExceeded):
+	case errors.As(err, &silence):
+		code = exitUnreachable
+	case errors.Is(err, interlock.ErrBusy), errors.Is(err, interlock.ErrConflict):
 		code = exitBusy
 	case errors.Is(err, interlock.ErrLost):
 		code = exitLost
-	case errors.Is(err, interlock.ErrInvalid):
+	case errors.Is(err, interlock.ErrInvalid), errors.Is(err, interlock.ErrMismatch), errors.Is(err, interlock.ErrDeadlock):
 		code = exitUsage
+	case errors.As(err, &library):
+		code = exitUnreachable
+	case errors.As(err, &file):
+		code = exitIO
 	}
 	fmt.Fprintln(root.ErrOrStderr(), "interlock:", trim(err))
 	return code

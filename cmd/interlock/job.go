@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -31,8 +33,15 @@ type job struct {
 	options  []interlock.Option
 	lock     func(*interlock.Client) *interlock.Lock
 
-	say   *teller
-	entry string // of INTERLOCK_HELD
+	wait    time.Duration // 0: for ever, or not at all
+	atLeast time.Duration
+
+	say      *teller
+	c        *client
+	entry    string        // of INTERLOCK_HELD
+	acquired time.Time     // when this process learned of the grant
+	renewed  chan struct{} // has a value after each renewal
+	doubt    chan error    // has the reason when a renewal has failed
 }
 
 // job reads NAME -- COMMAND [ARG]…
@@ -81,18 +90,20 @@ func (j *job) run(cmd *cobra.Command) error {
 	if _, err := guard.LookPath(j.args[0]); err != nil {
 		return startFailed(err)
 	}
-	renewed := make(chan struct{}, 1)
-	doubt := make(chan error, 1)
+	// A reader of standard error that has gone must not end this process, and so the job.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	j.renewed = make(chan struct{}, 1)
+	j.doubt = make(chan error, 1)
 	opts := []interlock.ClientOption{interlock.Observe(func(_ context.Context, e interlock.Event) {
 		switch e.Kind {
 		case interlock.EventRenewed:
 			select {
-			case renewed <- struct{}{}:
+			case j.renewed <- struct{}{}:
 			default: // the one that is due will see this renewal too
 			}
 		case interlock.EventInDoubt:
 			select {
-			case doubt <- e.Err:
+			case j.doubt <- e.Err:
 			default:
 			}
 		}
@@ -101,12 +112,15 @@ func (j *job) run(cmd *cobra.Command) error {
 		opts = append(opts, interlock.TTL(j.flags.ttl))
 	}
 	ctx, stop := untilSignal(cmd.Context())
-	defer stop()
-	c, b, err := j.o.open(ctx, opts...)
+	defer func() { stop() }()
+	opening, cancel := answering(ctx, j.openTime())
+	c, b, err := j.o.open(opening, opts...)
+	cancel()
 	if err != nil {
 		return err
 	}
-	defer c.Close()
+	j.c = newClient(c, j.name, func(event, text string) { j.say.tell(event, "", "%s", text) })
+	defer j.c.finish()
 	j.say.tell("backend", "", "backend %s (%s), TTL %v", b.shown(), b.source, c.TTL())
 	j.entry = heldEntry(b, j.name)
 	if heldAlready(j.entry) {
@@ -118,28 +132,52 @@ func (j *job) run(cmd *cobra.Command) error {
 		if err != nil {
 			return err
 		}
-		err = j.guarded(c, lease, renewed, doubt, func() error {
+		err = j.guarded(ctx, lease, func() error {
 			stop() // from now on the guard handles signals
 			return ended(ctx)
 		})
 		if !j.again || !errors.Is(err, interlock.ErrLost) {
 			return err
 		}
+		j.say.warn("%s; waiting to lead again", trim(err))
 		ctx, stop = untilSignal(cmd.Context())
-		defer stop()
 	}
+}
+
+// openTime is how long the backend may take to be opened. One that is slow, but no slower
+// than most, is not away because somebody does not want to wait for the lock.
+func (j *job) openTime() time.Duration {
+	if j.wait == 0 {
+		return patience
+	}
+	return min(max(j.wait, lastWord), patience)
 }
 
 func (j *job) acquire(ctx context.Context, lock *interlock.Lock) (*interlock.Lease, error) {
 	j.say.tell("waiting", "", "waiting for %s", j.name)
+	every := pulse
+	if j.wait > 0 {
+		every = min(every, max(j.wait/4, pulse/10))
+	}
+	unwatch := j.c.watch(ctx, every)
 	lease, err := lock.Acquire(ctx)
+	unwatch()
+	select {
+	case <-j.doubt: // it was about the lease before
+	default:
+	}
 	switch {
 	case err == nil:
+		j.acquired = time.Now()
 		j.say.tell("acquired", strconv.FormatUint(lease.Token(), 10), "acquired %s, token %d", j.name, lease.Token())
 		return lease, nil
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case errors.Is(err, interlock.ErrBusy):
+		// It may be that nobody has answered. The end of the session shows it.
+		if away := cmp.Or(j.c.whyAway(), j.c.finish()); away != nil {
+			return nil, unanswered(err, away)
+		}
 		j.say.tell("busy", "", "%s is busy", j.name)
 		return nil, &exitError{code: j.busy}
 	case errors.Is(err, interlock.ErrInvalid), errors.Is(err, interlock.ErrMismatch):
@@ -154,38 +192,136 @@ const leftoversAfter = 200 * time.Millisecond
 
 // guarded runs the job under the lease and releases it when nobody is left. The job is not
 // begun if ready, which gives up the signals of this process, returns one that came before.
-func (j *job) guarded(c *interlock.Client, lease *interlock.Lease, renewed <-chan struct{}, doubt <-chan error, ready func() error) error {
-	run, err := guard.Start(guard.Spec{
-		Args:     j.args,
-		Env:      j.environment(lease),
-		TTL:      c.TTL(),
-		Deadline: deadline(lease),
-		Liveness: lease.Liveness(),
-		Judge:    lease.Err,
-		Ready:    ready,
-	})
+func (j *job) guarded(ctx context.Context, lease *interlock.Lease, ready func() error) error {
+	run, err := j.start(ctx, lease, ready)
 	if err != nil {
-		if released := lease.Release(); errors.Is(released, interlock.ErrLost) {
-			return failed(exitLost, fmt.Errorf("%w before the job was started", released))
+		lost := lease.Err()
+		if signal := ended(ctx); signal != nil {
+			_ = within(lastWord, lease.Release)
+			return signal
+		}
+		if released := within(lastWord, lease.Release); lost == nil && errors.Is(released, interlock.ErrLost) {
+			lost = released
+		}
+		if lost != nil {
+			j.say.tell("lost", "", "lost %s before the job was started", j.name)
+			return failed(exitLost, fmt.Errorf("run %s: %w, before the job was started", j.name, lost))
 		}
 		return startFailed(err)
 	}
+	why := j.follow(run, lease)
+	result := run.Wait()
+	if result.Cause == guard.Lost {
+		if err := lease.Err(); err != nil {
+			why = err
+		}
+		_ = within(lastWord, lease.Release)
+		j.say.tell("lost", "", "lost %s, the job was ended", j.name)
+		return failed(exitLost, fmt.Errorf("run %s: the job was ended: %w", j.name, why))
+	}
+	if lost := j.release(lease); lost != nil {
+		j.say.tell("lost", "", "lost %s as the job ended", j.name)
+		return failed(exitLost, fmt.Errorf("%w, as the job ended (its status was %d)", lost, result.ExitCode()))
+	}
+	if result.Cause == guard.GuardDied {
+		j.say.warn("the guard of %s was killed, and the job with it", j.name)
+	}
+	j.say.tell("ended", strconv.Itoa(result.ExitCode()), "the job ended with status %d", result.ExitCode())
+	if code := result.ExitCode(); code != 0 {
+		return &exitError{code: code, job: result}
+	}
+	return nil
+}
+
+// start starts the job, once enough is left of the lease: a grant that came late may have
+// used up most of it, and the job would be asked to end at once.
+func (j *job) start(ctx context.Context, lease *interlock.Lease, ready func() error) (*guard.Job, error) {
+	enough := j.c.TTL() / 3
+	left := lease.Remaining()
+	if left < enough {
+		var err error
+		if left, err = j.renewal(ctx, lease, enough); err != nil {
+			return nil, err
+		}
+	}
+	return guard.Start(guard.Spec{
+		Args:     j.args,
+		Env:      j.environment(lease),
+		TTL:      j.c.TTL(),
+		Deadline: driver.Now().Add(left),
+		Liveness: lease.Liveness(),
+		Judge:    lease.Err,
+		Ready:    ready,
+		Renewed: func() (driver.Instant, error) {
+			// Signals are for the job by now; it gets them when it has begun.
+			left, err := j.renewal(context.Background(), lease, enough)
+			return driver.Now().Add(left), err
+		},
+	})
+}
+
+// renewal waits until the lease has been renewed and enough is left of it.
+func (j *job) renewal(ctx context.Context, lease *interlock.Lease, enough time.Duration) (time.Duration, error) {
+	for {
+		select {
+		case <-j.renewed:
+			if left := lease.Remaining(); left >= enough {
+				return left, nil
+			}
+		case <-lease.Done():
+			return 0, lease.Err()
+		case <-ctx.Done():
+			return 0, context.Cause(ctx)
+		}
+	}
+}
+
+// follow stays with the job until nobody of it is left. It tells the guard of renewals,
+// the user of what happens, and the job of what others want of it. It returns why the lease
+// would have been lost if the guard has ended the job.
+func (j *job) follow(run *guard.Job, lease *interlock.Lease) (why error) {
+	// Renewals are passed on even while nobody reads what this process writes.
+	over, passed := make(chan struct{}), make(chan struct{})
+	steady := make(chan struct{}, 1)
+	go func() {
+		defer close(passed)
+		for {
+			select {
+			case <-j.renewed:
+				if lease.Err() == nil {
+					run.Deadline(deadline(lease))
+				}
+				select {
+				case steady <- struct{}{}:
+				default:
+				}
+			case <-over:
+				return
+			}
+		}
+	}()
+	defer func() { close(over); <-passed }()
+
+	why = fmt.Errorf("%w: it was not renewed in time", interlock.ErrLost)
+	inDoubt := false
 	done, revoked, ended := lease.Done(), lease.Revoked(), run.Ended()
 	var stays <-chan time.Time
-wait:
 	for {
 		select {
 		case <-run.Done():
-			break wait
+			return why
 		case <-ended:
 			ended, stays = nil, time.After(leftoversAfter)
 		case <-stays:
 			j.say.tell("leftovers", "", "the command has ended; %s is kept until what it has started has ended too", j.name)
-		case <-renewed:
-			if lease.Err() == nil {
-				run.Deadline(deadline(lease))
+		case <-steady:
+			if inDoubt && !lease.InDoubt() {
+				inDoubt = false
+				j.say.tell("back", "", "%s is certain again", j.name)
 			}
-		case err := <-doubt:
+		case err := <-j.doubt:
+			inDoubt = true
+			why = fmt.Errorf("%w: it was not renewed in time (%v)", interlock.ErrLost, err)
 			j.say.tell("in-doubt", "", "%s is in doubt: %v", j.name, err)
 		case <-revoked:
 			revoked = nil
@@ -202,29 +338,39 @@ wait:
 			}
 		}
 	}
-	result := run.Wait()
-	lost := lease.Err()
-	released := lease.Release()
-	switch {
-	case result.Cause == guard.Lost:
-		if lost == nil {
-			lost = fmt.Errorf("%w: it was not renewed in time", interlock.ErrLost)
+}
+
+// release gives the lock back after the job has ended. It returns an error if the lock was
+// lost before, so that the job may not have been alone; not if the backend does not answer.
+// Then the lock frees itself within a TTL, and nobody waits for that here.
+func (j *job) release(lease *interlock.Lease) (lost error) {
+	if err := lease.Err(); err != nil {
+		_ = within(lastWord, lease.Release)
+		return err
+	}
+	end := deadline(lease)
+	limit := lastWord
+	if lease.InDoubt() {
+		limit /= 4
+	}
+	if keep := time.Until(j.acquired.Add(j.atLeast)); keep > 0 {
+		// Others are kept out only if the backend hears of it.
+		limit = max(limit, min(keep, end.Sub(driver.Now())))
+		if lease.InDoubt() {
+			j.say.warn("the backend does not answer; trying for %v to keep %s as long as --at-least says", limit.Round(time.Second), j.name)
 		}
-		j.say.tell("lost", "", "lost %s, the job was ended", j.name)
-		return failed(exitLost, fmt.Errorf("run %s: the job was ended: %w", j.name, lost))
-	case errors.Is(released, interlock.ErrLost):
-		j.say.tell("lost", "", "lost %s as the job ended", j.name)
-		return failed(exitLost, fmt.Errorf("%w, as the job ended (its status was %d)", released, result.ExitCode()))
-	case released != nil:
-		return failed(exitUnreachable, released)
 	}
-	if result.Cause == guard.GuardDied {
-		j.say.warn("the guard of %s was killed, and the job with it", j.name)
+	err := within(limit, lease.Release)
+	switch {
+	case err == nil:
+		return nil
+	case !errors.Is(err, interlock.ErrLost):
+	case driver.Now() < end:
+		return err // the backend has said so
+	default:
+		err = errors.New("the lease ran out before the backend answered")
 	}
-	j.say.tell("ended", strconv.Itoa(result.ExitCode()), "the job ended with status %d, %s is released", result.ExitCode(), j.name)
-	if code := result.ExitCode(); code != 0 {
-		return &exitError{code: code, job: result}
-	}
+	j.say.tell("unreleased", "", "%s could not be given back (%s); it frees itself within %v", j.name, reason(err), j.c.TTL())
 	return nil
 }
 
@@ -248,8 +394,12 @@ func (j *job) environment(l *interlock.Lease) []string {
 // startFailed gives a command that cannot be run the exit code that shells do.
 func startFailed(err error) error {
 	var s *guard.StartError
-	if errors.As(err, &s) {
+	var sig signalled
+	switch {
+	case errors.As(err, &s):
 		return failed(s.Code, fmt.Errorf("cannot run %w", err))
+	case errors.As(err, &sig):
+		return err
 	}
-	return err
+	return failed(exitSystem, err)
 }

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -29,11 +30,22 @@ func testJob() {
 		stay(file, os.Args[3])
 	case "note":
 		note(file, os.Args[3])
+	case "stubborn":
+		stubborn(file)
 	case "hard":
 		hard(file, os.Args[3])
 	default:
 		must(fmt.Errorf("no such job: %s", verb))
 	}
+}
+
+// stubborn is a command that does not end when a signal tells it to.
+func stubborn(file string) {
+	ctx, _ := untilSignal(context.Background())
+	must(os.WriteFile(file, nil, 0o600))
+	<-ctx.Done()
+	must(os.WriteFile(file+"-again", nil, 0o600))
+	select {}
 }
 
 func must(err error) {

@@ -43,8 +43,12 @@ func latchCountDown(o *options) *cobra.Command {
 		Args:  exactly("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.with(cmd, func(ctx context.Context, c *interlock.Client) error {
-				left, err := c.Latch(args[0]).CountDown(ctx)
+				l := c.Latch(args[0])
+				left, err := l.CountDown(ctx)
 				if err != nil {
+					if _, set, wrong := l.Count(ctx); wrong == nil && !set {
+						return failed(exitAbsent, err)
+					}
 					return err
 				}
 				return o.count(cmd, args[0], left, true)
@@ -61,7 +65,7 @@ func latchWait(o *options) *cobra.Command {
 	}
 	d := waitFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return o.with(cmd, func(ctx context.Context, c *interlock.Client) error {
+		return o.waits(cmd, func(ctx context.Context, c *interlock.Client) error {
 			ctx, cancel := waiting(ctx, cmd, *d)
 			defer cancel()
 			return c.Latch(args[0]).Wait(ctx)

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"os"
 
 	"github.com/interlock-go/interlock/cmd/interlock/internal/guard"
@@ -24,5 +25,23 @@ func run(args []string) int {
 	flashsale.WorkerMain() // or a worker of the flash sale
 	root := newRoot()
 	root.SetArgs(args)
-	return exitCode(root, root.Execute())
+	out := &output{File: os.Stdout}
+	root.SetOut(out)
+	err := root.Execute()
+	if err == nil && out.err != nil {
+		err = failed(exitIO, out.err)
+	}
+	return exitCode(root, err)
+}
+
+// output is standard output. Whoever writes a table does not look whether that worked.
+type output struct {
+	*os.File
+	err error // the first
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	n, err := o.File.Write(b)
+	o.err = cmp.Or(o.err, err)
+	return n, err
 }

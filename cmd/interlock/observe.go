@@ -20,7 +20,7 @@ value that the leader campaigns with, and its owner; "-" if nobody leads.`,
 		Args:              exactly("NAME"),
 		ValidArgsFunction: completeNames(o),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.with(cmd, func(ctx context.Context, c *interlock.Client) error {
+			return o.waits(cmd, func(ctx context.Context, c *interlock.Client) error {
 				out := cmd.OutOrStdout()
 				for leader, err := range c.Election(args[0]).Observe(ctx) {
 					switch {
@@ -37,10 +37,14 @@ value that the leader campaigns with, and its owner; "-" if nobody leads.`,
 						if err := writeJSON(out, j); err != nil {
 							return err
 						}
-					case leader.ID == "":
-						fmt.Fprintln(out, time.Now().Format(time.TimeOnly), "-")
 					default:
-						fmt.Fprintln(out, time.Now().Format(time.TimeOnly), plain(leader.Note), plain(leader.Owner))
+						who := "-"
+						if leader.ID != "" {
+							who = plain(leader.Note) + " " + plain(leader.Owner)
+						}
+						if _, err := fmt.Fprintln(out, time.Now().Format(time.TimeOnly), who); err != nil {
+							return err
+						}
 					}
 					if once {
 						return nil

@@ -74,7 +74,7 @@ func current(ctx context.Context, c *interlock.Client, name string) (interlock.Q
 // pick finds the member that an ID, the beginning of one, or nothing means.
 func pick(q interlock.Queue, args []string) (interlock.Member, error) {
 	if len(q.Holders)+len(q.Waiters) == 0 {
-		return interlock.Member{}, fmt.Errorf("nobody holds %s or waits for it", q.Name)
+		return interlock.Member{}, failed(exitAbsent, fmt.Errorf("nobody holds %s or waits for it", q.Name))
 	}
 	if len(args) == 0 {
 		if len(q.Holders) == 1 {
@@ -91,7 +91,7 @@ func pick(q interlock.Queue, args []string) (interlock.Member, error) {
 	}
 	switch len(found) {
 	case 0:
-		return interlock.Member{}, fmt.Errorf("%s has no member %s (see interlock show %s)", q.Name, args[0], q.Name)
+		return interlock.Member{}, failed(exitAbsent, fmt.Errorf("%s has no member %s (see interlock show %s)", q.Name, args[0], q.Name))
 	case 1:
 		return found[0], nil
 	}
@@ -104,7 +104,7 @@ func completeNames(o *options) cobra.CompletionFunc {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveDefault
 		}
-		_ = o.with(cmd, func(ctx context.Context, c *interlock.Client) error {
+		_ = o.connect(cmd, lastWord, func(ctx context.Context, c *interlock.Client) error {
 			for q, err := range c.Queues(ctx, begin) {
 				if err != nil || len(names) == 100 {
 					return err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -25,7 +26,7 @@ out if there is one holder.`,
 					return err
 				}
 				if err := c.Revoke(ctx, args[0], m.ID); err != nil {
-					return err
+					return absent(err)
 				}
 				fmt.Fprintf(cmd.ErrOrStderr(), "asked %s to give %s up\n", plain(m.Owner), plain(args[0]))
 				return nil
@@ -39,6 +40,14 @@ func nameAndID(cmd *cobra.Command, args []string) error {
 		return exactly("NAME", "ID")(cmd, args)
 	}
 	return exactly("NAME")(cmd, args)
+}
+
+// absent gives somebody who has gone meanwhile the status of one who was not there.
+func absent(err error) error {
+	if errors.Is(err, interlock.ErrLost) {
+		return failed(exitAbsent, err)
+	}
+	return err
 }
 
 // picked reads the lock and finds the member that is meant.

@@ -54,6 +54,11 @@ serves all processes of this machine that this user runs.`,
 	add("look", newLs(o), newShow(o), newWatch(o), newRevoke(o), newEvict(o), newDoctor(o), newSchema(o))
 	add("share", newObserve(o), newLatch(o), newBarrier(o), newValue(o))
 	root.AddCommand(newDemo(o), newVersion(o))
+	root.InitDefaultCompletionCmd()
+	completion, _, _ := root.Find([]string{"completion"})
+	for _, c := range completion.Commands() {
+		c.Args = exactly()
+	}
 	return root
 }
 

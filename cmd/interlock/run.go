@@ -57,13 +57,16 @@ The job's environment has INTERLOCK_NAME, INTERLOCK_TOKEN (a number that grows w
 every grant) and INTERLOCK_HELD (by which a nested run of the same lock fails at once).
 
 Exit status: that of the command; 128+n if signal n ended it or the wait;
-  75  the lock was busy, or the time to wait ran out (-E changes it)
-  79  the lock was lost, and the job was ended
-  69  the backend could not be reached; the command did not run
   64  wrong usage
+  69  the backend did not answer, or refused; the command did not run
+  70  a fault of interlock itself
+  71  the system has no process or memory for the command, which did not run
+  75  the lock was busy, or the time to wait ran out (-E changes it)
+  79  the lock was lost; the job was ended, or was not started
  126  the command cannot be executed     127  it was not found
 --status-fd tells these from a command that exits with the same codes: it gets lines that
-begin with waiting, acquired, in-doubt, revoked, leftovers, lost, busy or ended.`,
+begin with waiting, away, back, acquired, in-doubt, revoked, leftovers, busy, lost,
+unreleased or ended.`,
 		Example: `  interlock run nightly -- ./backup.sh --full
   interlock run -n nightly -c 'pg_dump app | gzip > app.gz' || echo busy
   interlock run --permits 4 imports -- ./import.sh    at most 4 at once
@@ -87,10 +90,12 @@ begin with waiting, acquired, in-doubt, revoked, leftovers, lost, busy or ended.
 				return usage("-E %d: an exit status is 0 to 255", busy)
 			}
 			j.busy = busy
+			j.atLeast = atLeast
 			j.options = append(j.options, interlock.AtLeast(atLeast))
 			if try {
 				j.options = append(j.options, interlock.Wait(0))
 			} else if changed("wait") {
+				j.wait = wait
 				j.options = append(j.options, interlock.Wait(wait))
 			}
 			j.lock = func(c *interlock.Client) *interlock.Lock {

@@ -12,7 +12,7 @@ import (
 // untilSignal returns a context that INT, TERM or HUP ends, with that signal as
 // the cause. Signals that the caller ignores, as under nohup, stay ignored. The
 // function gives the signals up and ends the context, with the cause of a signal that
-// came before.
+// came before. A second signal ends the process at once.
 func untilSignal(ctx context.Context) (context.Context, func()) {
 	if ctx == nil {
 		ctx = context.Background()
@@ -27,10 +27,16 @@ func untilSignal(ctx context.Context) (context.Context, func()) {
 	over, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		select {
-		case s := <-got:
-			cancel(signalled{s.(syscall.Signal)})
-		case <-over:
+		for first := true; ; first = false {
+			select {
+			case s := <-got:
+				if !first {
+					os.Exit(exitSignal + int(s.(syscall.Signal)))
+				}
+				cancel(signalled{s.(syscall.Signal)})
+			case <-over:
+				return
+			}
 		}
 	}()
 	return ctx, sync.OnceFunc(func() {

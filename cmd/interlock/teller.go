@@ -34,6 +34,11 @@ func newTeller(err io.Writer, f *jobFlags, json bool) (*teller, error) {
 	return t, nil
 }
 
+// wrong are the events that people see without -v.
+var wrong = map[string]bool{
+	"away": true, "back": true, "in-doubt": true, "revoked": true, "busy": true, "unreleased": true,
+}
+
 // tell reports an event with its number, if it has one. People see what is
 // wrong, and with -v all.
 func (t *teller) tell(event, number, format string, args ...any) {
@@ -54,9 +59,8 @@ func (t *teller) tell(event, number, format string, args ...any) {
 	if t.status != nil && event != "backend" {
 		fmt.Fprintln(t.status, line)
 	}
-	wrong := event == "in-doubt" || event == "revoked" || event == "busy" && !t.quiet
 	switch {
-	case !t.verbose && !wrong:
+	case !t.verbose && (!wrong[event] || event == "busy" && t.quiet):
 	case t.json:
 		fmt.Fprintln(t.err, line)
 	default:

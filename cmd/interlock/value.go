@@ -64,7 +64,7 @@ else it exits with 75. VALUE - reads standard input.`,
 				var err error
 				// One byte more than fits shows that it is too much.
 				if data, err = io.ReadAll(io.LimitReader(cmd.InOrStdin(), interlock.MaxValue+1)); err != nil {
-					return err
+					return failed(exitIO, err)
 				}
 			}
 			return o.with(cmd, func(ctx context.Context, c *interlock.Client) error {
@@ -129,7 +129,7 @@ func valueWatch(o *options) *cobra.Command {
 		Short: "Write the value, and again after every change, until interrupted",
 		Args:  exactly("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.with(cmd, func(ctx context.Context, c *interlock.Client) error {
+			return o.waits(cmd, func(ctx context.Context, c *interlock.Client) error {
 				for val, err := range interlock.NewValue[[]byte](c, args[0]).Watch(ctx) {
 					if err != nil {
 						return err

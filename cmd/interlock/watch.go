@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,9 +20,9 @@ screen; elsewhere, and with --json, it writes one state after the other.`,
 		Args:              exactly("NAME"),
 		ValidArgsFunction: completeNames(o),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.with(cmd, func(ctx context.Context, c *interlock.Client) error {
+			return o.waits(cmd, func(ctx context.Context, c *interlock.Client) error {
 				out := cmd.OutOrStdout()
-				f, ok := out.(*os.File)
+				f, ok := out.(interface{ Fd() uintptr })
 				redraw := ok && !o.json && term.IsTerminal(int(f.Fd()))
 				for q, err := range c.Follow(ctx, args[0]) {
 					switch {
@@ -37,7 +36,9 @@ screen; elsewhere, and with --json, it writes one state after the other.`,
 					case redraw:
 						fmt.Fprint(out, "\x1b[H\x1b[2J")
 					}
-					fmt.Fprintf(out, "%s  ", time.Now().Format(time.TimeOnly))
+					if _, err := fmt.Fprintf(out, "%s  ", time.Now().Format(time.TimeOnly)); err != nil {
+						return err
+					}
 					showQueue(out, q)
 				}
 				return context.Cause(ctx)

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/driver"
+)
+
+const (
+	// patience is how long a command waits for the backend, unless waiting is what it
+	// is for.
+	patience = 10 * time.Second
+
+	// lastWord is how long a command that is done waits for the backend, to give back
+	// what it has there. What it cannot give back runs out within a TTL.
+	lastWord = 2 * time.Second
+
+	// pulse is the longest time between two looks at the backend of a command that waits.
+	pulse = 3 * time.Second
+)
+
+// noAnswer: the backend did not answer for so long.
+type noAnswer time.Duration
+
+func (n noAnswer) Error() string { return "no answer in " + time.Duration(n).String() }
+
+// answering bounds ctx by the time that the backend has for an answer.
+func answering(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, d, noAnswer(d))
+}
+
+// within returns what f returns, but does not wait longer than that for it.
+func within(d time.Duration, f func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-timer.C:
+		return noAnswer(d)
+	}
+}
+
+// client is that of one command. While the command waits for others, it looks whether
+// the backend still answers.
+type client struct {
+	*interlock.Client
+	name string // that the command is about
+	tell func(event, text string)
+
+	closing func() error
+
+	mu   sync.Mutex
+	away error // why the backend does not answer, nil if it does
+}
+
+// newClient makes the client of a command. The name is "", or no name of a lock, if the
+// command is not about one.
+func newClient(c *interlock.Client, name string, tell func(event, text string)) *client {
+	if driver.CheckName(name) != nil {
+		name = "interlock"
+	}
+	k := &client{Client: c, name: name, tell: tell}
+	k.closing = sync.OnceValue(func() error {
+		limit := lastWord
+		if k.whyAway() != nil {
+			limit /= 4
+		}
+		return within(limit, c.Close)
+	})
+	return k
+}
+
+// finish closes the client, but does not wait for a backend that is away. It returns the
+// same each time.
+func (k *client) finish() error { return k.closing() }
+
+// whyAway is why the backend does not answer, nil if it did when it was asked last.
+func (k *client) whyAway() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.away
+}
+
+// watch asks the backend for an answer every so often, until it is stopped, and tells
+// when it goes away and when it is back.
+func (k *client) watch(ctx context.Context, every time.Duration) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+			if err := k.ask(ctx, max(every, time.Second)); ctx.Err() == nil {
+				k.judge(err)
+			}
+		}
+	}()
+	return func() { cancel(); <-ended }
+}
+
+// ask makes one small exchange. A refusal is an answer.
+func (k *client) ask(ctx context.Context, limit time.Duration) error {
+	ctx, cancel := answering(ctx, limit)
+	defer cancel()
+	_, _, err := interlock.NewValue[[]byte](k.Client, k.name).Get(ctx)
+	if ctx.Err() == nil {
+		return nil
+	}
+	return err
+}
+
+// judge takes note of whether the backend has answered.
+func (k *client) judge(err error) {
+	k.mu.Lock()
+	was := k.away
+	k.away = err
+	k.mu.Unlock()
+	switch {
+	case err != nil && was == nil:
+		k.tell("away", "the backend does not answer: "+reason(err))
+	case err == nil && was != nil:
+		k.tell("back", "the backend answers again")
+	}
+}
+
+// unanswered says of a wait that has ended that the backend is away, if it is.
+func unanswered(err, away error) error {
+	var silence noAnswer
+	if away == nil || !errors.Is(err, interlock.ErrBusy) && !errors.As(err, &silence) {
+		return err
+	}
+	return failed(exitUnreachable, fmt.Errorf("gave up: the backend does not answer: %s", reason(away)))
+}
+
+// reason is an error without what the library was called for.
+func reason(err error) string {
+	var e *interlock.Error
+	if errors.As(err, &e) {
+		err = e.Err
+	}
+	return trim(err)
+}

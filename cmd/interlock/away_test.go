@@ -1,0 +1,347 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/interlock-go/interlock/internal/mysqltest"
+	"github.com/interlock-go/interlock/internal/pgtest"
+	"github.com/interlock-go/interlock/internal/redistest"
+	"github.com/interlock-go/interlock/internal/zktest"
+)
+
+// started is a command under way whose complaints can be read meanwhile.
+type started struct {
+	*exec.Cmd
+	t    *testing.T
+	over chan struct{} // closed when it has ended
+	err  error
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (s *started) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(b)
+}
+
+func (s *started) stderr() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
+// start starts the command, with a file status at descriptor 3. It does not outlive the
+// test.
+func start(t *testing.T, url string, args ...string) *started {
+	t.Helper()
+	s := &started{Cmd: cli(t, url, args...), t: t}
+	s.begin()
+	return s
+}
+
+func (s *started) begin() {
+	s.t.Helper()
+	if _, ok := s.Stderr.(*bytes.Buffer); ok {
+		s.Stderr = s
+	}
+	s.Dir = s.t.TempDir()
+	status, err := os.Create(filepath.Join(s.Dir, "status"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer status.Close()
+	s.ExtraFiles = []*os.File{status}
+	if err := s.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	s.over = make(chan struct{})
+	go func() {
+		s.err = s.Wait()
+		close(s.over)
+	}()
+	s.t.Cleanup(func() {
+		_ = s.Process.Kill()
+		<-s.over
+	})
+}
+
+// until waits for a condition as long as the command runs.
+func (s *started) until(what string, ok func() bool) {
+	s.t.Helper()
+	eventually(s.t, what, func() bool {
+		select {
+		case <-s.over:
+			if !ok() {
+				s.t.Fatalf("it has ended (%v) before %s: %s", s.err, what, s.stderr())
+			}
+			return true
+		default:
+			return ok()
+		}
+	})
+}
+
+// has waits until the job has made a file.
+func (s *started) has(name string) {
+	s.t.Helper()
+	s.until("there is a file "+name, func() bool {
+		_, err := os.Stat(filepath.Join(s.Dir, name))
+		return err == nil
+	})
+}
+
+// touch makes a file that the job waits for.
+func (s *started) touch(name string) {
+	s.t.Helper()
+	if err := os.WriteFile(filepath.Join(s.Dir, name), nil, 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// says waits until the command has complained so.
+func (s *started) says(text string) {
+	s.t.Helper()
+	s.until("it says "+text, func() bool { return strings.Contains(s.stderr(), text) })
+}
+
+// ends waits for the end, which must come within this time, with this status.
+func (s *started) ends(code int, in time.Duration) {
+	s.t.Helper()
+	select {
+	case <-s.over:
+	case <-time.After(in):
+		s.t.Fatalf("it has not ended in %v: %s", in, s.stderr())
+	}
+	var exit *exec.ExitError
+	if s.err != nil && !errors.As(s.err, &exit) {
+		s.t.Fatal(s.err)
+	}
+	if got := s.ProcessState.ExitCode(); got != code {
+		s.t.Fatalf("exit status %d, not %d: %s", got, code, s.stderr())
+	}
+}
+
+// waits waits until there is a second one in line.
+func waits(t *testing.T, url, name string) {
+	t.Helper()
+	eventually(t, "somebody waits", func() bool {
+		out, _ := cli(t, url, "show", "--json", name).Output()
+		return strings.Count(string(out), `"id"`) == 2
+	})
+}
+
+// a server that can go away.
+type server interface {
+	Kill()
+	Pause()
+	Resume()
+	Restart()
+}
+
+// behind is a server of many processes, which a signal to one does not stop.
+type behind struct {
+	*pgtest.Server
+	proxy *pgtest.Proxy
+}
+
+func (b behind) Pause()  { b.proxy.Hang() }
+func (b behind) Resume() { b.proxy.Resume() }
+
+// onEachServer runs a test on every backend that is a server. The URLs take more options.
+func onEachServer(t *testing.T, f func(t *testing.T, s server, url string)) {
+	for name, start := range map[string]func(*testing.T) (server, string){
+		"Redis": func(t *testing.T) (server, string) { s := redistest.Start(t); return s, s.URL() + "?" },
+		"ZooKeeper": func(t *testing.T) (server, string) {
+			s := zktest.Start(t, zktest.Tick(2*time.Second)) // as Debian configures it
+			return s, "zk://" + s.Addr + "/?"
+		},
+		"PostgreSQL": func(t *testing.T) (server, string) {
+			s := pgtest.Start(t)
+			p := pgtest.NewProxy(t, s.Addr)
+			return behind{s, p}, strings.Replace(s.URL(), s.Addr, p.Addr, 1) + "&"
+		},
+		"MariaDB": func(t *testing.T) (server, string) { s := mysqltest.Start(t); return s, s.URL() + "?" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, url := start(t)
+			f(t, s, url)
+		})
+	}
+}
+
+// Longer than any of these tests may take: what waits for a TTL to run out fails them.
+const longTTL = "ttl=2m"
+
+// soon is how long a command may take to end, and to be started, on a busy machine.
+const soon = 30 * time.Second
+
+// goings are the ways in which a server goes away, and how it comes back.
+var goings = []struct {
+	how        string
+	away, back func(server)
+}{
+	{"paused", server.Pause, server.Resume},
+	{"killed", server.Kill, server.Restart},
+}
+
+// Promise: a job that ends while its lease is valid is not reported as lost: interlock ends
+// at once with the job's status, and says that the lock could not be given back.
+func TestAJobThatHasSucceededIsNotLostWhenTheBackendGoesAway(t *testing.T) {
+	t.Parallel()
+	onEachServer(t, func(t *testing.T, s server, url string) {
+		for _, g := range goings {
+			r := start(t, url+longTTL, "run", g.how, "-c", `touch held; until test -e go; do sleep 0.01; done; exit 3`)
+			r.has("held")
+			g.away(s)
+			r.touch("go")
+			r.ends(3, soon)
+			text := r.stderr()
+			if strings.Count(text, "could not be given back") != 1 || strings.Contains(text, "lost") {
+				t.Errorf("%s: it says %q", g.how, text)
+			}
+			g.back(s)
+		}
+	})
+}
+
+// Promise: a wait that loses the backend says so when that begins, and ends in its time,
+// with 69 and the reason.
+func TestAWaitTellsThatTheBackendHasGoneAway(t *testing.T) {
+	t.Parallel()
+	onEachServer(t, func(t *testing.T, s server, url string) {
+		url += longTTL
+		for _, g := range goings {
+			holder := start(t, url, "run", g.how, "--", "job", "wait", "held")
+			holder.has("held")
+			w := start(t, url, "run", "-w", "8", g.how, "--", "true")
+			waits(t, url, g.how)
+			g.away(s)
+			w.says("the backend does not answer: no answer in ")
+			w.ends(exitUnreachable, soon)
+			if text := w.stderr(); !strings.Contains(text, "gave up") || strings.Contains(text, "busy") {
+				t.Errorf("%s: it says %q", g.how, text)
+			}
+			g.back(s)
+		}
+	})
+}
+
+// Promise: a wait outlasts the backend's absence, and says when that is over.
+func TestAWaitTellsThatTheBackendIsBack(t *testing.T) {
+	t.Parallel()
+	onEachServer(t, func(t *testing.T, s server, url string) {
+		url += longTTL
+		holder := start(t, url, "run", "a", "--", "job", "wait", "held")
+		holder.has("held")
+		w := start(t, url, "run", "--status-fd", "3", "a", "--", "true")
+		waits(t, url, "a")
+		s.Pause()
+		w.says("the backend does not answer")
+		s.Resume()
+		w.says("the backend answers again")
+		_ = holder.Process.Signal(syscall.SIGUSR1)
+		w.ends(0, soon)
+		lines, err := os.ReadFile(filepath.Join(w.Dir, "status"))
+		if got := strings.Join(strings.Fields(string(lines)), " "); err != nil || !regexp.MustCompile(`^waiting (away back )+acquired \d+ ended 0$`).MatchString(got) {
+			t.Errorf("its status is %q (%v)", got, err)
+		}
+	})
+}
+
+// Promise: a signal ends a wait also when the backend is away.
+func TestASignalEndsAWaitWithoutABackend(t *testing.T) {
+	t.Parallel()
+	onEachServer(t, func(t *testing.T, s server, url string) {
+		url += longTTL
+		holder := start(t, url, "run", "a", "--", "job", "wait", "held")
+		holder.has("held")
+		w := start(t, url, "run", "a", "--", "true")
+		waits(t, url, "a")
+		s.Pause()
+		_ = w.Process.Signal(syscall.SIGTERM)
+		w.ends(exitSignal+int(syscall.SIGTERM), soon)
+	})
+}
+
+// Promise: a second signal ends interlock at once, whatever it waits for.
+func TestASecondSignalEndsAllAtOnce(t *testing.T) {
+	t.Parallel()
+	c := &started{Cmd: cli(t, "", "stubborn", "caught"), t: t}
+	c.Path, c.Args[0] = filepath.Join(binDir, "job"), "job"
+	c.begin()
+	c.has("caught")
+	_ = c.Process.Signal(syscall.SIGTERM)
+	c.has("caught-again")
+	_ = c.Process.Signal(syscall.SIGINT)
+	c.ends(exitSignal+int(syscall.SIGINT), soon)
+}
+
+// Promise: no command waits for ever for a backend that does not answer: 69, and the reason.
+func TestEveryCommandGivesUpWithoutABackend(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	url := s.URL()
+	s.Pause()
+	all := map[string]*started{}
+	for _, command := range []string{
+		"run a -- true", "run -n a -- true", "run -w 1 a -- true", "elect a -- true",
+		"ls", "show a", "watch a", "revoke a", "evict a", "doctor", "observe a", "observe --once a",
+		"latch set a 1", "latch count-down a", "latch wait a", "latch wait -w 1 a", "latch show a", "latch reset a",
+		"barrier set a", "barrier remove a", "barrier wait a", "barrier show a",
+		"value get a", "value set a x", "value set --version 1 a x", "value delete a", "value watch a",
+	} {
+		all[command] = start(t, url, strings.Fields(command)...)
+	}
+	for command, c := range all {
+		c.ends(exitUnreachable, patience+soon)
+		if command == "doctor" {
+			continue // the finding says it
+		}
+		if text := c.stderr(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "open redis://") {
+			t.Errorf("%s says %q", command, text)
+		}
+	}
+}
+
+// Promise: so it is if the backend goes away later, and who waits for others says so and
+// goes on.
+func TestEveryCommandGivesUpWhenTheBackendGoesAway(t *testing.T) {
+	t.Parallel()
+	p := redistest.NewProxy(t, redistest.Start(t).Addr)
+	url := "redis://" + p.Addr
+	p.LoseRequests(1<<30, "HMGET") // all that reads a cell
+	watch := start(t, url, "value", "watch", "a")
+	all := map[string]*started{}
+	for _, command := range []string{
+		"latch show a", "latch count-down a", "latch wait -w 4 a", "barrier set a", "barrier wait -w 4 a",
+		"value get a", "value set a x", "value delete a",
+	} {
+		all[command] = start(t, url, strings.Fields(command)...)
+	}
+	for command, c := range all {
+		c.says("the backend does not answer")
+		c.ends(exitUnreachable, patience+soon)
+		if text := c.stderr(); !strings.Contains(text, "gave up") {
+			t.Errorf("%s says %q", command, text)
+		}
+	}
+	watch.says("the backend does not answer")
+	p.LoseRequests(0)
+	watch.says("the backend answers again")
+	_ = watch.Process.Signal(syscall.SIGTERM)
+	watch.ends(exitSignal+int(syscall.SIGTERM), soon)
+}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"syscall"
+	"testing"
+
+	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/cmd/interlock/internal/guard"
+)
+
+// Promise: the exit status says what went wrong, and less than 64 is always the job's own.
+func TestEachErrorHasItsExitStatus(t *testing.T) {
+	library := func(err error) error { return &interlock.Error{Op: "acquire", Name: "a", Err: err} }
+	for _, c := range []struct {
+		err  error
+		code int
+	}{
+		{nil, 0},
+		{library(interlock.ErrBusy), exitBusy},
+		{library(interlock.ErrConflict), exitBusy},
+		{library(interlock.ErrLost), exitLost},
+		{library(fmt.Errorf("%w: %w", interlock.ErrLost, interlock.ErrEvicted)), exitLost},
+		{library(interlock.ErrInvalid), exitUsage},
+		{library(interlock.ErrMismatch), exitUsage},
+		{library(interlock.ErrDeadlock), exitUsage},
+		{library(interlock.ErrClosed), exitUnreachable},
+		{library(context.DeadlineExceeded), exitUnreachable},
+		{library(errors.New("permission denied")), exitUnreachable},
+		{library(noAnswer(patience)), exitUnreachable},
+		{noAnswer(patience), exitUnreachable},
+		{&fs.PathError{Op: "write", Path: "/dev/stdout", Err: syscall.ENOSPC}, exitIO},
+		{usage("no"), exitUsage},
+		{failed(9, errors.New("busy")), 9},
+		{signalled{syscall.SIGTERM}, exitSignal + 15},
+		{errors.New("nobody thought of this"), exitInternal},
+		{startFailed(errors.New("fork: resource temporarily unavailable")), exitSystem},
+		{startFailed(&guard.StartError{Name: "a", Code: 127, Err: fs.ErrNotExist}), 127},
+		{startFailed(signalled{syscall.SIGHUP}), exitSignal + 1},
+		{absent(library(interlock.ErrLost)), exitAbsent},
+		{unanswered(library(interlock.ErrBusy), noAnswer(patience)), exitUnreachable},
+		{unanswered(library(interlock.ErrBusy), nil), exitBusy},
+		{unanswered(library(interlock.ErrInvalid), noAnswer(patience)), exitUsage},
+	} {
+		root := newRoot()
+		root.SetErr(&bytes.Buffer{})
+		if got := exitCode(root, c.err); got != c.code {
+			t.Errorf("%v: exit status %d, not %d", c.err, got, c.code)
+		}
+	}
+}
