@@ -210,6 +210,7 @@ func openWith(t *testing.T, driver, dsn string) *sql.DB {
 func each(t *testing.T, kinds []*database, test func(t *testing.T, d *instance), statements ...string) {
 	for _, kind := range kinds {
 		t.Run(kind.name, func(t *testing.T) {
+			defer watch(t)()
 			d := kind.create(t)
 			d.database = kind
 			db := d.open(t)

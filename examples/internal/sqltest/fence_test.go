@@ -123,7 +123,7 @@ func TestNoOtherCheckSucceedsBeforeTheTransactionEnds(t *testing.T) {
 		must(t, a, "UPDATE items SET stock = 99 WHERE id = 1")
 		ended.Store(true)
 		commit(t, a)
-		if err := <-checked; err != nil {
+		if err := receive(t, "the check of the larger token, after the first has ended", checked); err != nil {
 			t.Fatal(err)
 		}
 		if got := number(t, b, "SELECT stock FROM items WHERE id = 1"); got != 99 {
@@ -277,8 +277,8 @@ func TestManyCheckAtOnce(t *testing.T) {
 				defer tx.Rollback()
 				switch err := check(tx, token); {
 				case err == nil:
-					must(t, tx, d.sql("UPDATE items SET stock = ? WHERE id = 1"), int64(token))
-					if err := tx.Commit(); err != nil {
+					_, err := tx.ExecContext(t.Context(), d.sql("UPDATE items SET stock = ? WHERE id = 1"), int64(token))
+					if err := errors.Join(err, tx.Commit()); err != nil {
 						t.Error(err)
 					}
 				case token == holders || !errors.Is(err, fence.ErrStale):
@@ -286,7 +286,7 @@ func TestManyCheckAtOnce(t *testing.T) {
 				}
 			})
 		}
-		all.Wait()
+		waitFor(t, "many checks at once", &all)
 		if got := number(t, db, "SELECT stock FROM items WHERE id = 1"); got != holders {
 			t.Errorf("written by token %d, want the largest, %d", got, holders)
 		}
@@ -309,6 +309,6 @@ func TestTheTableIsCreatedByManyAtOnce(t *testing.T) {
 				}
 			})
 		}
-		all.Wait()
+		waitFor(t, "clients that create the table at once", &all)
 	}, "CREATE TABLE items (id INTEGER)") // many that make a file of SQLite and set its journal mode at once can fail at that
 }

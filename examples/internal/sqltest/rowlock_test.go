@@ -125,7 +125,7 @@ func TestWhoWaitsGetsTheLock(t *testing.T) {
 			d.awaitWaiter(t)
 			ended.Store(true)
 			commit(t, a)
-			if err := <-got; err != nil {
+			if err := receive(t, "the lock, after its holder has ended", got); err != nil {
 				t.Fatal(err)
 			}
 			commit(t, b)
@@ -187,9 +187,12 @@ func TestWhatIsReadUnderTheLockIsTheLatest(t *testing.T) {
 					read <- err
 					return
 				}
-				var locked int
+				var locked, plain int
 				err = items.LockAndRead(ctx, tx, 1, rowlock.Columns{"stock": &locked})
-				if plain := number(t, tx, "SELECT stock FROM items WHERE id = 1"); err == nil && (locked != 99 || plain != 99) {
+				if err == nil {
+					err = tx.QueryRowContext(ctx, "SELECT stock FROM items WHERE id = 1").Scan(&plain)
+				}
+				if err == nil && (locked != 99 || plain != 99) {
 					err = fmt.Errorf("read %d with the lock and %d under it, want 99", locked, plain)
 				}
 			}
@@ -198,7 +201,7 @@ func TestWhatIsReadUnderTheLockIsTheLatest(t *testing.T) {
 		d.awaitWaiter(t)
 		must(t, holder, "UPDATE items SET stock = 99 WHERE id = 1")
 		commit(t, holder)
-		if err := <-read; err != nil {
+		if err := receive(t, "what is read under the lock", read); err != nil {
 			t.Error(err)
 		}
 	})
@@ -260,7 +263,7 @@ func TestALockThatWaitedFindsTheRowThatIsThereNow(t *testing.T) {
 					must(t, a, "INSERT INTO items (id, stock) VALUES (1, 55)")
 				}
 				commit(t, a)
-				r := <-done
+				r := receive(t, "the row, after its holder has ended", done)
 				if again && (r.err != nil || r.stock != 55) {
 					t.Errorf("inserted again: got %d, %v; want 55", r.stock, r.err)
 				}
@@ -385,7 +388,7 @@ func TestWaitLeavesSettingsAsTheyWere(t *testing.T) {
 		go func() { got <- lock(t.Context(), b, rowlock.Wait(time.Minute)) }()
 		d.awaitWaiter(t)
 		commit(t, a)
-		if err := <-got; err != nil {
+		if err := receive(t, "the lock, after its holder has ended", got); err != nil {
 			t.Error(err)
 		}
 		check("a wait")
@@ -414,7 +417,7 @@ func TestACancelledWaitLeavesNothingBehind(t *testing.T) {
 			go func() { got <- lock(ctx, b, opts...) }()
 			d.awaitWaiter(t)
 			cancel()
-			if err := <-got; !errors.Is(err, context.Canceled) || rowlock.Retryable(err) {
+			if err := receive(t, "Lock whose context has ended", got); !errors.Is(err, context.Canceled) || rowlock.Retryable(err) {
 				t.Errorf("got %v, want the context's error", err)
 			}
 			_ = b.Rollback() // its connection may be gone
@@ -463,7 +466,7 @@ func TestTheVictimOfADeadlockBeginsAgain(t *testing.T) {
 				}
 			})
 		}
-		all.Wait()
+		waitFor(t, "two transactions that wait for each other", &all)
 		if n := calls.Load(); n < 3 {
 			t.Errorf("%d calls, so there was no deadlock and this shows nothing", n)
 		}
@@ -496,7 +499,7 @@ func TestNothingIsWrittenAfterADeadlock(t *testing.T) {
 				}
 			})
 		}
-		both.Wait()
+		waitFor(t, "two transactions that wait for each other", &both)
 		if (errs[0] == nil) == (errs[1] == nil) || !errors.Is(errors.Join(errs...), rowlock.ErrDeadlock) {
 			t.Fatalf("got %v and %v, want one ErrDeadlock", errs[0], errs[1])
 		}
@@ -576,7 +579,7 @@ func TestTwoWhoHaveReadTheSameVersion(t *testing.T) {
 		go func() { got <- items.Write(ctx, b, 1, version, rowlock.Columns{"stock": 2}) }()
 		d.awaitWaiter(t)
 		commit(t, a)
-		if err := <-got; !errors.Is(err, rowlock.ErrConflict) {
+		if err := receive(t, "Write of a row that was locked", got); !errors.Is(err, rowlock.ErrConflict) {
 			t.Errorf("got %v, want ErrConflict", err)
 		}
 		if err := b.Rollback(); err != nil {
@@ -653,7 +656,7 @@ func TestNamesExcludeOnlyThemselves(t *testing.T) {
 				}
 			})
 		}
-		all.Wait()
+		waitFor(t, "clients that create the table at once", &all)
 		others := newNames(t, d)
 		a, b := begin(t, d.open(t)), begin(t, d.open(t))
 		if err := sets[0].Lock(ctx, a, "x"); err != nil {
@@ -755,7 +758,7 @@ func TestNoChangeIsLost(t *testing.T) {
 						}
 					})
 				}
-				all.Wait()
+				waitFor(t, "clients that write one row at once", &all)
 				if got := number(t, d.open(t), "SELECT stock FROM items WHERE id = 1"); got != 100-clients*steps {
 					t.Errorf("stock: got %d, want %d", got, 100-clients*steps)
 				}

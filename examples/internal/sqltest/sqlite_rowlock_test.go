@@ -69,7 +69,7 @@ func TestBeginLeavesTheWriteLockToOneTransaction(t *testing.T) {
 			}()
 			must(t, tx, "UPDATE items SET stock = 99 WHERE id = 1")
 			commit(t, tx)
-			if err := <-begun; err != nil {
+			if err := receive(t, "Begin, after the holder has ended", begun); err != nil {
 				t.Error("the transaction that waited:", err)
 			}
 		})
