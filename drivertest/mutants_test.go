@@ -401,7 +401,7 @@ var mutants = []struct {
 			return rest, err
 		},
 	}},
-	{"once a stray, always a stray", "RenewOfAStray", mutant{
+	{"once a stray, always a stray", "RenewOfAStray StrayWithAnotherEnd", mutant{
 		renew: func(s *brokenSession, ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
 			var rest []driver.Ticket
 			s.n.mu.Lock()

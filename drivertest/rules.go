@@ -40,6 +40,7 @@ var rules = []rule{
 	lateAnswers,
 	renewOnlyWhatIsKnown,
 	renewOfAStray,
+	strayWithAnotherEnd,
 	renewSaysWhatBecame,
 	renewOfFixedTickets,
 	renewByAnotherSession,

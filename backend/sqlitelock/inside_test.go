@@ -62,6 +62,14 @@ func (s *session) mustAwait(t testing.TB, tk driver.Ticket) driver.Ticket {
 	return got
 }
 
+// because says what an error of another goroutine is about.
+func because(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
 func (s *session) mustLeave(t testing.TB, tk driver.Ticket) {
 	t.Helper()
 	if err := s.Leave(t.Context(), tk, true); err != nil {
@@ -301,11 +309,11 @@ func TestWithoutSockets(t *testing.T) {
 	defer cancel()
 	go func() {
 		_, err := other.Await(ctx, next)
-		got <- err
+		got <- because("Await after the holder has left", err)
 	}()
 	go func() {
 		_, err := b.Watch(ctx, "c", 0)
-		got <- err
+		got <- because("Watch of a cell that was changed", err)
 	}()
 	s.mustLeave(t, held)
 	if _, err := a.Swap(t.Context(), driver.Swap{ID: newID(), Name: "c"}); err != nil {
@@ -313,7 +321,7 @@ func TestWithoutSockets(t *testing.T) {
 	}
 	for range 2 {
 		if err := <-got; err != nil {
-			t.Error(err)
+			t.Errorf("nobody was woken: %v", err)
 		}
 	}
 	// A death is noticed by Renew.
@@ -485,15 +493,19 @@ func TestDeathAmongManySessions(t *testing.T) {
 		got <- err
 	}()
 	d.vigil.mu.Lock()
-	for len(d.vigil.watched) < maxWatched && ctx.Err() == nil {
+	for len(d.vigil.watched) < maxWatched {
+		watched := len(d.vigil.watched)
 		d.vigil.mu.Unlock()
+		if ctx.Err() != nil {
+			t.Fatalf("%d sessions are watched, not %d", watched, maxWatched)
+		}
 		time.Sleep(time.Millisecond)
 		d.vigil.mu.Lock()
 	}
 	d.vigil.mu.Unlock()
 	holder.life.close() // as if its process had died
 	if err := <-got; err != nil {
-		t.Fatal(err)
+		t.Fatalf("Await behind a holder that died, one of more sessions than are watched: %v", err)
 	}
 }
 
@@ -512,7 +524,10 @@ func TestDeathBetweenCommitAndMessage(t *testing.T) {
 		_, err := s.Await(ctx, next)
 		got <- err
 	}()
-	for watched := 0; watched == 0 && ctx.Err() == nil; time.Sleep(time.Millisecond) {
+	for watched := 0; watched == 0; time.Sleep(time.Millisecond) {
+		if ctx.Err() != nil {
+			t.Fatal("a waiter does not watch the session of the holder")
+		}
 		d.vigil.mu.Lock()
 		watched = len(d.vigil.watched)
 		d.vigil.mu.Unlock()
@@ -530,6 +545,6 @@ func TestDeathBetweenCommitAndMessage(t *testing.T) {
 	}
 	first.life.close() // dead before it sends the letter
 	if err := <-got; err != nil {
-		t.Fatal(err)
+		t.Fatalf("Await of a grant whose message was never sent, since the sender died: %v", err)
 	}
 }
