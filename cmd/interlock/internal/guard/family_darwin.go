@@ -81,6 +81,13 @@ func (f *family) signal(s syscall.Signal) (found []int) {
 	return found
 }
 
+// buried is called when a child was reaped.
+func (f *family) buried(pid int) {
+	if pid == f.command {
+		f.grouped = false
+	}
+}
+
 // kill kills all it can find. It returns true when nobody is left.
 func (f *family) kill(reap func() (gone bool)) bool {
 	f.signal(unix.SIGKILL)

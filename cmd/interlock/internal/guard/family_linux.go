@@ -17,13 +17,17 @@ import (
 // Only the goroutine that reaps the children may use it: until it reaps them,
 // a child's pid cannot become another's.
 type family struct {
-	command int  // the pid of the command
-	grouped bool // the command leads a process group of its own, and is not reaped yet
-	killed  map[int]bool
+	command int          // the pid of the command
+	led     bool         // the command led a process group of its own
+	grouped bool         // and is not reaped yet
+	session int          // of this process
+	killed  map[int]bool // children that are not reaped yet
+	others  map[int]bool // descendants that were killed
 }
 
 func newFamily(command int, grouped bool) *family {
-	return &family{command, grouped, map[int]bool{}}
+	session, _ := unix.Getsid(0)
+	return &family{command, grouped, grouped, session, map[int]bool{}, map[int]bool{}}
 }
 
 // watchEvery is 0: the kernel tells of every end, orphans included.
@@ -142,16 +146,72 @@ func scanForChildren(pid int) (children []int) {
 // left. Whoever else is left is dying, or cannot be killed yet.
 func (f *family) kill(reap func() (gone bool)) bool {
 	for news := true; news; {
-		news = false
+		// What forks and ends at full speed is killed only by who is faster: nothing is
+		// read of children, and all else comes when no child is new.
+		for news = f.killChildren(); news; news = f.killChildren() {
+			if reap() {
+				return true
+			}
+		}
 		for _, pid := range f.signal(unix.SIGKILL) {
-			news = news || !f.killed[pid]
-			f.killed[pid] = true
+			news = !f.killed[pid] && note(f.others, pid) || news
 		}
 		if reap() {
 			return true
 		}
 	}
 	return false
+}
+
+// killChildren kills the children of this process, and whole groups, which no fork can
+// escape, if all of their members are of this family. It tells whether a child was new.
+func (f *family) killChildren() (news bool) {
+	if f.grouped {
+		unix.Kill(-f.command, unix.SIGKILL)
+	}
+	groups := map[int]bool{}
+	for _, pid := range childrenOf(os.Getpid()) {
+		if !note(f.killed, pid) {
+			continue
+		}
+		news = true
+		if group, err := unix.Getpgid(pid); err == nil && !groups[group] && f.owns(pid, group) {
+			groups[group] = true
+			unix.Kill(-group, unix.SIGKILL)
+		}
+		unix.Kill(pid, unix.SIGKILL)
+	}
+	return news
+}
+
+// owns tells whether the group of a child has members of this family only: one of them
+// began it, or its session.
+func (f *family) owns(child, group int) bool {
+	if group <= 1 {
+		return false // of another namespace
+	}
+	if f.killed[group] || f.led && group == f.command {
+		return true
+	}
+	session, err := unix.Getsid(child)
+	return err == nil && session != f.session
+}
+
+// note adds a pid to a set, and tells whether that is new.
+func note(set map[int]bool, pid int) bool {
+	if set[pid] {
+		return false
+	}
+	set[pid] = true
+	return true
+}
+
+// buried is called when a child was reaped: its pid can become another's.
+func (f *family) buried(pid int) {
+	delete(f.killed, pid)
+	if pid == f.command {
+		f.grouped = false
+	}
 }
 
 // exterminate kills the whole family and returns when nobody is left.
@@ -162,9 +222,8 @@ func (f *family) exterminate() {
 			switch {
 			case err == unix.ECHILD:
 				return true
-			case err == unix.EINTR:
-			case pid == f.command:
-				f.grouped = false
+			case pid > 0:
+				f.buried(pid)
 			case pid == 0:
 				return false
 			}

@@ -31,6 +31,8 @@ func TestMain(m *testing.M) {
 		os.Exit(program())
 	case os.Getenv(asDie) != "":
 		dieHard()
+	case os.Getenv(asBomb) != "":
+		bomb(os.Getenv(asBomb))
 	case os.Getenv(asListener) != "":
 		listen()
 	case os.Getenv(asParent) != "":
@@ -45,6 +47,7 @@ func TestMain(m *testing.M) {
 const (
 	asProgram      = "GUARD_TEST_PROGRAM"
 	asDie          = "GUARD_TEST_DIE_HARD"
+	asBomb         = "GUARD_TEST_BOMB"
 	asListener     = "GUARD_TEST_LISTENER"
 	asParent       = "GUARD_TEST_PARENT"
 	testTTL        = "GUARD_TEST_TTL"

@@ -308,7 +308,6 @@ func (g *guard) commandIs(ws syscall.WaitStatus) {
 		g.stopped = 0
 	default:
 		g.ended, g.stopped = true, 0
-		g.family.grouped = false
 		g.reports.Encode(report{Kind: ended, N: int(ws)})
 		if g.KillLeftovers {
 			g.killLeftovers()
@@ -338,8 +337,13 @@ func (g *guard) reap() (none bool) {
 		case err == unix.EINTR:
 		case pid <= 0:
 			return false
-		case pid == g.pid && !g.ended:
-			g.commandIs(ws)
+		default:
+			if ws.Exited() || ws.Signaled() {
+				g.family.buried(pid)
+			}
+			if pid == g.pid && !g.ended {
+				g.commandIs(ws)
+			}
 		}
 	}
 	g.more = true
