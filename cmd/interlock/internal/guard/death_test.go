@@ -149,13 +149,114 @@ func TestJobOfAStoppedGuardIsGoneByTheDeadline(t *testing.T) {
 	gone(t, r, n, deadline)
 }
 
-func TestCommandDiesWithGuardAndProgram(t *testing.T) {
+// Promise: whoever is left of program, warden and guard ends the job, by the deadline, even
+// if the other two were killed or stopped.
+func TestOneOfThreeEndsTheJob(t *testing.T) {
+	type deed struct {
+		to     func(*run) int
+		signal unix.Signal
+	}
+	program, warden, guard := func(r *run) int { return r.Process.Pid }, (*run).warden, (*run).guard
+	for name, deeds := range map[string][]deed{
+		"program killed, guard killed":              {{program, unix.SIGKILL}, {guard, unix.SIGKILL}},
+		"guard killed, program killed":              {{guard, unix.SIGKILL}, {program, unix.SIGKILL}},
+		"program stopped, guard killed":             {{program, unix.SIGSTOP}, {guard, unix.SIGKILL}},
+		"program stopped, guard stopped":            {{program, unix.SIGSTOP}, {guard, unix.SIGSTOP}},
+		"program killed, guard stopped":             {{program, unix.SIGKILL}, {guard, unix.SIGSTOP}},
+		"program killed, warden killed":             {{program, unix.SIGKILL}, {warden, unix.SIGKILL}},
+		"program stopped, warden killed":            {{program, unix.SIGSTOP}, {warden, unix.SIGKILL}},
+		"program stopped, warden stopped":           {{program, unix.SIGSTOP}, {warden, unix.SIGSTOP}},
+		"warden killed, guard killed":               {{warden, unix.SIGKILL}, {guard, unix.SIGKILL}},
+		"warden stopped, guard killed":              {{warden, unix.SIGSTOP}, {guard, unix.SIGKILL}},
+		"warden killed, guard stopped":              {{warden, unix.SIGKILL}, {guard, unix.SIGSTOP}},
+		"warden stopped, guard stopped":             {{warden, unix.SIGSTOP}, {guard, unix.SIGSTOP}},
+		"program killed, guard killed a bit later":  {{program, unix.SIGKILL}, {nil, 0}, {guard, unix.SIGKILL}},
+		"guard killed, program killed a bit later":  {{guard, unix.SIGKILL}, {nil, 0}, {program, unix.SIGKILL}},
+		"guard killed, program stopped a bit later": {{guard, unix.SIGKILL}, {nil, 0}, {program, unix.SIGSTOP}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n, l := newNotebook(t), newLease(t)
+			r := hardToKill(t, n).under(l, longTTL).start()
+			n.writing(t)
+			var pids []int
+			for _, d := range deeds {
+				if d.to != nil {
+					pids = append(pids, d.to(r))
+				} else {
+					pids = append(pids, 0)
+				}
+			}
+			deadline := l.ends(t, 4*time.Second)
+			for i, d := range deeds {
+				if d.to == nil {
+					time.Sleep(10 * time.Millisecond)
+				} else if err := unix.Kill(pids[i], d.signal); err != nil && err != unix.ESRCH {
+					t.Fatal(err)
+				}
+			}
+			eventually(t, "the job is gone", func() bool {
+				left := r.processes()
+				delete(left, r.Process.Pid)
+				return len(left) == 0
+			})
+			gone(t, r, n, deadline)
+			r.Process.Signal(unix.SIGCONT)
+			if code := r.wait(); code != 79 && code != 128+9 {
+				t.Errorf("exit code %d, want 79, since the job was ended", code)
+			}
+		})
+	}
+}
+
+// Promise: a guard that is stopped goes on: the job gets the signals of the program.
+func TestAStoppedGuardGoesOn(t *testing.T) {
+	for name, stop := range map[string]func(r *run) []int{
+		"the guard":                func(r *run) []int { return []int{r.guard()} },
+		"the warden":               func(r *run) []int { return []int{r.warden()} },
+		"the warden and its guard": func(r *run) []int { return []int{r.warden(), r.guard()} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ready := filepath.Join(t.TempDir(), "ready")
+			r := command(t, "sh", "-c", `trap 'exit 7' TERM; : >"$0"; while :; do sleep 0.01; done`, ready).start()
+			eventually(t, "the job runs", func() bool { _, err := os.Stat(ready); return err == nil })
+			for _, pid := range stop(r) {
+				if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r.Process.Signal(unix.SIGTERM)
+			if code := r.wait(); code != 7 {
+				t.Errorf("exit code %d, want the 7 of the job", code)
+			}
+		})
+	}
+}
+
+// Promise: who kills the processes that are called like the program does not kill those
+// that end the job.
+func TestGuardAndWardenHaveNamesOfTheirOwn(t *testing.T) {
 	r := command(t, "sleep", "1000").start()
 	eventually(t, "the command runs", func() bool {
-		return len(r.processes()) == 3 && slices.Contains(slices.Collect(maps.Values(r.processes())), "sleep 1000 ")
+		return slices.Contains(slices.Collect(maps.Values(r.processes())), "sleep 1000 ")
 	})
-	g := r.guard()
+	for want, pid := range map[string]int{"lock-guard\n": r.guard(), "lock-warden\n": r.warden()} {
+		if name, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm"); string(name) != want {
+			t.Errorf("a process is called %q, not %q", name, want)
+		}
+	}
+	r.Process.Signal(unix.SIGTERM)
+	r.wait()
+}
+
+func TestCommandDiesWithGuardWardenAndProgram(t *testing.T) {
+	r := command(t, "sleep", "1000").start()
+	eventually(t, "the command runs", func() bool {
+		return len(r.processes()) == 4 && slices.Contains(slices.Collect(maps.Values(r.processes())), "sleep 1000 ")
+	})
+	g, w := r.guard(), r.warden()
 	r.Process.Signal(unix.SIGSTOP)
+	unix.Kill(w, unix.SIGKILL)
 	unix.Kill(g, unix.SIGKILL)
 	r.Process.Kill()
 	r.wait()

@@ -137,7 +137,7 @@ func TestJobIsNotOverBeforeItsLeftoversAre(t *testing.T) {
 				return false
 			}
 		}
-		return len(r.processes()) == 3
+		return len(r.processes()) == 4
 	})
 	if err := os.WriteFile(fifo, []byte("over\n"), 0); err != nil {
 		t.Fatal(err)

@@ -94,8 +94,11 @@ func (f *family) kill(reap func() (gone bool)) bool {
 	return reap()
 }
 
-// exterminate kills the whole family and returns when nobody is left.
-func (f *family) exterminate() {
+// exterminate kills the guard and the whole family, and returns when nobody is left.
+func (f *family) exterminate(guard int) {
+	if guard != 0 {
+		relieve(guard, 0)
+	}
 	for len(f.signal(unix.SIGKILL)) > 0 {
 		time.Sleep(2 * time.Millisecond)
 	}

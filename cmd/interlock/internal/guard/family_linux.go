@@ -21,13 +21,17 @@ type family struct {
 	led     bool         // the command led a process group of its own
 	grouped bool         // and is not reaped yet
 	session int          // of this process
+	warden  int          // a child that is to be left alone; 0: none
 	killed  map[int]bool // children that are not reaped yet
 	others  map[int]bool // descendants that were killed
 }
 
 func newFamily(command int, grouped bool) *family {
 	session, _ := unix.Getsid(0)
-	return &family{command, grouped, grouped, session, map[int]bool{}, map[int]bool{}}
+	return &family{
+		command: command, led: grouped, grouped: grouped, session: session,
+		killed: map[int]bool{}, others: map[int]bool{},
+	}
 }
 
 // watchEvery is 0: the kernel tells of every end, orphans included.
@@ -66,6 +70,9 @@ func (f *family) signal(s syscall.Signal) (found []int) {
 // signalOne sends s to a process that was seen to be a child of parent. It
 // returns false for one that has died.
 func (f *family) signalOne(pid, parent, me int, s syscall.Signal) bool {
+	if pid == f.warden {
+		return false
+	}
 	if parent == me {
 		state, err := readStat(pid)
 		if err != nil || state.state == 'Z' {
@@ -171,7 +178,7 @@ func (f *family) killChildren() (news bool) {
 	}
 	groups := map[int]bool{}
 	for _, pid := range childrenOf(os.Getpid()) {
-		if !note(f.killed, pid) {
+		if pid == f.warden || !note(f.killed, pid) {
 			continue
 		}
 		news = true
@@ -209,13 +216,18 @@ func note(set map[int]bool, pid int) bool {
 // buried is called when a child was reaped: its pid can become another's.
 func (f *family) buried(pid int) {
 	delete(f.killed, pid)
-	if pid == f.command {
+	switch pid {
+	case f.command:
 		f.grouped = false
+	case f.warden:
+		f.warden = 0
 	}
 }
 
-// exterminate kills the whole family and returns when nobody is left.
-func (f *family) exterminate() {
+// exterminate kills the whole family, and returns when nobody is left. The warden, which is
+// at it too if it can, is killed last.
+func (f *family) exterminate(warden int) {
+	f.warden = warden
 	reap := func() bool {
 		for {
 			pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)
@@ -230,6 +242,9 @@ func (f *family) exterminate() {
 		}
 	}
 	for !f.kill(reap) {
+		if len(f.signal(unix.SIGKILL)) == 0 {
+			f.warden = 0
+		}
 		time.Sleep(2 * time.Millisecond)
 	}
 }

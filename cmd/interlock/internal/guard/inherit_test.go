@@ -92,7 +92,7 @@ func TestJobHasNoDescriptorButTheCallersAndTheLivenessFiles(t *testing.T) {
 	}
 }
 
-func TestGuardHoldsNothingOfTheCallerButTheLivenessFiles(t *testing.T) {
+func TestGuardAndWardenHoldNothingOfTheCallerButTheLivenessFiles(t *testing.T) {
 	out, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -100,33 +100,37 @@ func TestGuardHoldsNothingOfTheCallerButTheLivenessFiles(t *testing.T) {
 	l := newLiveness(t)
 	r := command(t, "sh", "-c", `echo ready; exec sleep 1000`)
 	r.Stdout, r.Stderr = w, nil
-	r.ExtraFiles = []*os.File{w}
+	r.ExtraFiles = make([]*os.File, 250)
+	r.ExtraFiles[0], r.ExtraFiles[249] = w, w // the latter behind those of guard and warden
 	l.pass(r)
 	w.Close()
 	if _, err := io.ReadFull(out, make([]byte, 6)); err != nil {
 		t.Fatal(err)
 	}
-	g := "/proc/" + strconv.Itoa(r.guard())
 	pipe, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(int(out.Fd())))
 	if err != nil {
 		t.Fatal(err)
 	}
-	holds := func() (all []string, caller bool) {
-		entries, _ := os.ReadDir(g + "/fd")
-		for _, e := range entries {
-			file, _ := os.Readlink(g + "/fd/" + e.Name())
-			all = append(all, e.Name()+" "+file)
-			caller = caller || file == pipe
+	for name, pid := range map[string]int{"guard": r.guard(), "warden": r.warden()} {
+		proc := "/proc/" + strconv.Itoa(pid)
+		holds := func() (all []string, caller bool) {
+			entries, _ := os.ReadDir(proc + "/fd")
+			for _, e := range entries {
+				file, _ := os.Readlink(proc + "/fd/" + e.Name())
+				all = append(all, e.Name()+" "+file)
+				caller = caller || file == pipe
+			}
+			return all, caller
 		}
-		return all, caller
-	}
-	eventually(t, "the guard lets go of the caller's output", func() bool { _, caller := holds(); return !caller })
-	all, _ := holds()
-	if !strings.Contains(strings.Join(all, "\n"), l.path) {
-		t.Errorf("the guard does not hold %s: %v", l.path, all)
-	}
-	if dir, _ := os.Readlink(g + "/cwd"); dir != "/" {
-		t.Errorf("the guard stays in %s", dir)
+		eventually(t, "the "+name+" lets go of the caller's output", func() bool { _, caller := holds(); return !caller })
+		eventually(t, "the "+name+" leaves the caller's folder", func() bool {
+			dir, _ := os.Readlink(proc + "/cwd")
+			return dir == "/"
+		})
+		all, _ := holds()
+		if !strings.Contains(strings.Join(all, "\n"), l.path) {
+			t.Errorf("the %s does not hold %s: %v", name, l.path, all)
+		}
 	}
 	r.Process.Signal(unix.SIGTERM)
 	if _, err := io.ReadAll(out); err != nil { // ends when the last writer has

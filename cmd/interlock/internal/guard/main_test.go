@@ -195,14 +195,19 @@ func (r *run) processes() map[int]string {
 }
 
 // guard finds the guard of this run.
-func (r *run) guard() int {
+func (r *run) guard() int { r.t.Helper(); return r.named("lock-guard") }
+
+// warden finds the guard's warden.
+func (r *run) warden() int { r.t.Helper(); return r.named("lock-warden") }
+
+func (r *run) named(name string) int {
 	r.t.Helper()
 	for pid, line := range r.processes() {
-		if strings.HasPrefix(line, "interlock-guard ") {
+		if strings.HasPrefix(line, name+" ") {
 			return pid
 		}
 	}
-	r.t.Fatal("no guard is running")
+	r.t.Fatalf("no %s is running", name)
 	return 0
 }
 

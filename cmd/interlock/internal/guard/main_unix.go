@@ -18,15 +18,22 @@ import (
 )
 
 // Main is the guard itself. A program that uses [Start] calls it first thing in
-// main: in a process that was started as a guard it does not return, in every
-// other it does nothing.
+// main: in a process that was started as a guard or its warden it does not return,
+// in every other it does nothing.
 func Main() {
-	if len(os.Args) < 2 || os.Args[0] != guardName {
+	if len(os.Args) < 3 || os.Args[0] != guardName && os.Args[0] != wardenName {
 		return
 	}
 	base, err := strconv.Atoi(os.Args[1])
 	if err != nil {
 		return
+	}
+	end, err := strconv.Atoi(os.Args[2])
+	if err != nil {
+		return
+	}
+	if os.Args[0] == wardenName {
+		os.Exit(ward(base, end, os.Args[3:]))
 	}
 	os.Exit(guardJob(base))
 }
@@ -60,18 +67,11 @@ func guardJob(base int) int {
 	unix.CloseOnExec(base + 1)
 	in := os.NewFile(uintptr(base), "orders")
 	out := os.NewFile(uintptr(base+1), "reports")
-	for _, s := range []syscall.Signal{
-		unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2,
-		unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU, unix.SIGPIPE, unix.SIGALRM,
-	} {
-		// Not signal.Ignore: the job would inherit that.
-		if !ignored(s) {
-			signal.Notify(make(chan os.Signal, 1), s)
-		}
-	}
+	warden := os.Getppid()
+	holdSignals()
 	children := make(chan os.Signal, 1)
 	signal.Notify(children, unix.SIGCHLD)
-	nameProcess()
+	nameProcess(guardName)
 
 	orders := gob.NewDecoder(in)
 	g := &guard{reports: gob.NewEncoder(out)}
@@ -99,7 +99,7 @@ func guardJob(base int) int {
 		g.reports.Encode(report{Kind: failed, Errno: errnoOf(err)})
 		return 1
 	}
-	g.reports.Encode(report{Kind: started, N: g.pid})
+	g.reports.Encode(report{Kind: started, N: g.pid, Guard: os.Getpid()})
 	letGo(g.Liveness)
 
 	queue := make(chan order)
@@ -114,6 +114,7 @@ func guardJob(base int) int {
 		}
 	}()
 	g.run(queue, children)
+	dismiss(warden)
 	return 0
 }
 
@@ -141,6 +142,20 @@ func (g *guard) begin() (err error) {
 	return err
 }
 
+// holdSignals keeps signals that are meant for the program or the job from ending this
+// process.
+func holdSignals() {
+	for _, s := range []syscall.Signal{
+		unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2,
+		unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU, unix.SIGPIPE, unix.SIGALRM,
+	} {
+		// Not signal.Ignore: the job would inherit that.
+		if !ignored(s) {
+			signal.Notify(make(chan os.Signal, 1), s)
+		}
+	}
+}
+
 // letGo gives up what the caller passed on for the job only. Who waits for the
 // end of the job's output waits for the job, not for its guard.
 func letGo(keep []uintptr) {
@@ -155,7 +170,7 @@ func letGo(keep []uintptr) {
 		kept[int(fd)] = true
 	}
 	for _, fd := range openFiles() {
-		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 && !kept[fd] {
+		if inherited(fd) && !kept[fd] {
 			unix.Close(fd)
 		}
 	}

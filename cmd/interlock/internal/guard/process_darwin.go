@@ -18,7 +18,22 @@ func self() (string, error) { return os.Executable() }
 // becomeSubreaper does nothing: there are no subreapers.
 func becomeSubreaper() error { return nil }
 
-func nameProcess() {}
+func nameProcess(string) {}
+
+// A guard has no warden, who would inherit no orphans.
+const outermostName = guardName
+
+func ward(int, int, []string) int { return 1 }
+
+func attend(int) {}
+
+func dismiss(int) {}
+
+// relieve ends and reaps a guard that has nothing left to do.
+func relieve(guard, _ int) {
+	unix.Kill(guard, unix.SIGKILL)
+	wait(guard)
+}
 
 func jobAttr(group int) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pgid: group}

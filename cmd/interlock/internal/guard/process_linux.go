@@ -25,8 +25,8 @@ func becomeSubreaper() error {
 	return os.NewSyscallError("prctl(PR_SET_CHILD_SUBREAPER)", unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
 }
 
-// nameProcess makes the guard show by its name in ps and top.
-func nameProcess() { os.WriteFile("/proc/self/comm", []byte(guardName), 0) }
+// nameProcess makes this process show by its name in ps and top.
+func nameProcess(name string) { os.WriteFile("/proc/self/comm", []byte(name), 0) }
 
 // jobAttr puts the job into a process group, and lets the kernel kill it when
 // the thread that starts it ends.

@@ -22,15 +22,17 @@ import (
 
 // Job is a command that runs under guard, with all its descendants.
 type Job struct {
-	pid      int // unknown: the guard has ended before it told of the command
-	guardPid int // 0: it has been reaped
-	group    int // the process group that it shares with this process; 0: its own
-	judge    func() error
-	terminal terminal
+	pid       int // unknown: the guard has ended before it told of the command
+	guardPid  int // 0: not known
+	outermost int // the guard's warden, or the guard if it has none; 0: it has been reaped
+	group     int // the process group that it shares with this process; 0: its own
+	judge     func() error
+	terminal  terminal
 
 	mu       sync.Mutex
 	orders   *gob.Encoder
-	pipe     *os.File
+	pipe     *os.File // for orders
+	reports  *os.File
 	schedule schedule
 	atIt     bool        // the guard kills the job, or nobody is left to kill
 	hung     bool        // the guard should have been at it and was not
@@ -86,7 +88,7 @@ func start(s Spec) (*Job, error) {
 		return nil, err
 	}
 	defer reportW.Close()
-	j.pipe, j.orders = orderW, gob.NewEncoder(orderW)
+	j.pipe, j.orders, j.reports = orderW, gob.NewEncoder(orderW), reportR
 
 	// Signals are caught from here on, so that none is lost between the job's
 	// start and the first that is forwarded.
@@ -95,8 +97,8 @@ func start(s Spec) (*Job, error) {
 		signal.Stop(signals)
 		orderW.Close()
 		reportR.Close()
-		if j.guardPid != 0 {
-			wait(j.guardPid)
+		if j.outermost != 0 {
+			wait(j.outermost)
 		}
 		return nil, err
 	}
@@ -109,11 +111,12 @@ func start(s Spec) (*Job, error) {
 	if err != nil {
 		return fail(err)
 	}
-	if j.guardPid, err = spawn(base, fds, s.Args); err != nil {
+	if j.outermost, err = spawn(outermostName, base, fds, s.Args); err != nil {
 		return fail(fmt.Errorf("guard: cannot start: %w", err))
 	}
 	runtime.KeepAlive(files)
 	reportW.Close()
+	go attend(j.outermost)
 
 	c := config{
 		Path: path, Args: s.Args, Env: s.Env,
@@ -130,10 +133,10 @@ first:
 		_ = j.orders.Encode(c) // a guard that cannot read it has told why, or has died
 		err := reports.Decode(&r)
 		if err != nil {
-			ws := wait(j.guardPid)
-			j.guardPid = 0
+			ws := wait(j.outermost)
+			j.outermost = 0
 			if ws.Exited() {
-				newFamily(unknown, false).exterminate()
+				newFamily(unknown, false).exterminate(0)
 				return fail(fmt.Errorf("guard: it ended with status %d before it started the command", ws.ExitStatus()))
 			}
 			// It was killed, perhaps by the command, which may do that as soon as it
@@ -143,7 +146,7 @@ first:
 		}
 		switch r.Kind {
 		case started:
-			j.pid = r.N
+			j.pid, j.guardPid = r.N, r.Guard
 			break first
 		case failed:
 			return fail(startError(s.Args[0], r.Errno))
@@ -190,14 +193,13 @@ first:
 // inherit from us: the caller's own, which are small, stay untouched.
 const liveBase = 200
 
+// closed is a descriptor that a new process does not have.
+const closed = ^uintptr(0)
+
 // place finds room for the files from liveBase on and returns the table of
 // descriptors for the guard: those that the caller passed to this process as
 // they are, and the files at base and up.
 func place(files []*os.File) (base int, fds []uintptr, err error) {
-	inherited := func(fd int) bool {
-		flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
-		return err == nil && flags&unix.FD_CLOEXEC == 0
-	}
 	base = liveBase
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil && limit.Cur < uint64(2*(base+len(files))) {
@@ -208,7 +210,6 @@ func place(files []*os.File) (base int, fds []uintptr, err error) {
 			base, i = base+i+1, -1
 		}
 	}
-	const closed = ^uintptr(0)
 	for fd := range base {
 		if fd < 3 || inherited(fd) {
 			fds = append(fds, uintptr(fd))
@@ -228,17 +229,31 @@ func place(files []*os.File) (base int, fds []uintptr, err error) {
 	return base, fds, nil
 }
 
-// guardName is the guard's own argv[0], by which it knows itself.
-const guardName = "interlock-guard"
+// inherited tells whether a descriptor is open, and was passed to this process or is meant
+// to be passed on.
+func inherited(fd int) bool {
+	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
+	return err == nil && flags&unix.FD_CLOEXEC == 0
+}
 
-// spawn starts the guard, in a process group of its own: what the terminal, or
-// somebody's kill, does to the caller's group does not reach it.
-func spawn(base int, fds []uintptr, args []string) (int, error) {
+// The argv[0] by which guard and warden know themselves, and by which ps shows them. Who
+// kills all processes that are called like the program does not kill these with it.
+const (
+	guardName  = "lock-guard"
+	wardenName = "lock-warden"
+)
+
+// spawn starts a guard or a warden, in a process group of its own: what the terminal,
+// or somebody's kill, does to the caller's group does not reach it.
+//
+// The descriptors from base up are the pipes, of orders and of reports, and the liveness
+// files.
+func spawn(name string, base int, fds []uintptr, args []string) (int, error) {
 	exe, err := self()
 	if err != nil {
 		return 0, err
 	}
-	argv := append([]string{guardName, strconv.Itoa(base)}, args...) // the command is there for ps only
+	argv := append([]string{name, strconv.Itoa(base), strconv.Itoa(len(fds))}, args...) // the command is there for ps only
 	return syscall.ForkExec(exe, argv, &syscall.ProcAttr{
 		Env:   os.Environ(),
 		Files: fds,
@@ -264,24 +279,23 @@ func (j *Job) follow(reports *gob.Decoder) {
 	commandEnded := false
 	for {
 		var r report
-		err := reports.Decode(&r)
-		if err != nil || r.Kind == gone {
-			j.relieveGuard()
-		}
-		if err != nil {
-			// The guard died. Nothing of the job may live on: this process, which
-			// has inherited its children, does the guard's work.
+		if err := reports.Decode(&r); err != nil {
+			// The guard died, or hangs. Nothing of the job may live on: this process
+			// does the guard's work, beside the warden.
+			j.mu.Lock()
+			j.atIt = true
 			switch {
 			case j.hung:
 				j.result.Cause = Lost
 			case j.result.Cause == Ended:
 				j.result.Cause = GuardDied
 			}
+			j.mu.Unlock()
 			if !commandEnded {
 				j.result.Signal = unix.SIGKILL
 				defer close(j.ended)
 			}
-			newFamily(j.pid, j.group == 0 && j.pid != unknown && !commandEnded).exterminate()
+			newFamily(j.pid, j.group == 0 && j.pid != unknown && !commandEnded).exterminate(j.outermost)
 			return
 		}
 		switch r.Kind {
@@ -309,20 +323,12 @@ func (j *Job) follow(reports *gob.Decoder) {
 			j.atIt = true
 			j.mu.Unlock()
 		case gone:
+			j.mu.Lock()
+			j.atIt = true
+			j.mu.Unlock()
+			relieve(j.outermost, j.guardPid)
 			return
 		}
-	}
-}
-
-// relieveGuard ends the guard, which has nothing left to do or cannot do it,
-// and reaps it.
-func (j *Job) relieveGuard() {
-	j.mu.Lock()
-	j.atIt = true // from now on its pid may be another's
-	j.mu.Unlock()
-	if j.guardPid != 0 {
-		unix.Kill(j.guardPid, unix.SIGKILL)
-		wait(j.guardPid)
 	}
 }
 
@@ -344,14 +350,14 @@ func (j *Job) armBackup() {
 	}
 }
 
-// checkGuard ends a guard that should be killing the job and is not, because
-// somebody stopped it. Its pipe's end then makes this process take over.
+// checkGuard takes over from a guard that should be killing the job and is not, because
+// somebody keeps it stopped.
 func (j *Job) checkGuard() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if !j.atIt && j.guardPid != 0 && driver.Now() >= j.schedule.killAt() {
+	if !j.atIt && driver.Now() >= j.schedule.killAt() {
 		j.hung = true
-		unix.Kill(j.guardPid, unix.SIGKILL)
+		j.reports.Close()
 	}
 }
 

@@ -30,7 +30,7 @@ type Job struct {
 }
 
 // guardName is the guard's own argv[0], by which it knows itself.
-const guardName = "interlock-guard"
+const guardName = "lock-guard"
 
 // LookPath finds the file that a command names. A [*StartError] tells a command
 // that was not found from one that cannot be executed.

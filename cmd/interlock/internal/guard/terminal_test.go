@@ -57,7 +57,7 @@ func (s *session) open() {
 		s.Process.Kill()
 		s.Wait()
 		for pid, line := range s.processes() {
-			if !strings.HasPrefix(line, "interlock-guard") {
+			if !strings.HasPrefix(line, "lock-") {
 				unix.Kill(pid, unix.SIGKILL)
 			}
 		}
@@ -270,7 +270,7 @@ func TestSuspendedJobThatLostItsLeaseDoesNotContinue(t *testing.T) {
 		s.expect(`\[1\].*(Stopped|Suspended)`)
 		eventually(t, "the job is gone", func() bool {
 			for _, line := range s.processes() {
-				if strings.HasPrefix(line, "bash -c") || strings.HasPrefix(line, "interlock-guard") {
+				if strings.HasPrefix(line, "bash -c") || strings.HasPrefix(line, "lock-") {
 					return false
 				}
 			}

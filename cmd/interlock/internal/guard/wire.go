@@ -44,6 +44,7 @@ const (
 type report struct {
 	Kind   reportKind
 	N      int            // started: pid; isStopped: how often so far; ended: wait status or exit code
+	Guard  int            // started: the guard's pid
 	Errno  syscall.Errno  // failed, unable
 	Signal syscall.Signal // isStopped
 }
