@@ -390,6 +390,24 @@ var mutants = []struct {
 			return answer, err
 		},
 	}},
+	{"Renew revives what has ended", "WhatHasEndedIsNotRenewed RenewSaysWhatBecame", mutant{
+		renew: func(s *brokenSession, ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
+			answer, err := s.Session.Renew(ctx, known)
+			if errors.Is(err, driver.ErrSession) {
+				answer = nil
+				for _, t := range known {
+					answer = append(answer, driver.Renewed{ID: t.ID, Queue: t.Queue, State: driver.Gone})
+				}
+				err = nil
+			}
+			for i := range answer {
+				if r := &answer[i]; r.State == driver.Gone {
+					r.State, r.Proof = driver.Kept, s.d.Now()
+				}
+			}
+			return answer, err
+		},
+	}},
 	{"Renew hides strays", "RenewOnlyWhatIsKnown RenewOfAStray RandomSteps", mutant{
 		renew: func(s *brokenSession, ctx context.Context, known []driver.Ticket) (rest []driver.Renewed, err error) {
 			answer, err := s.plainRenew(ctx, known)

@@ -39,6 +39,7 @@ var rules = []rule{
 	proof,
 	lateAnswers,
 	renewOnlyWhatIsKnown,
+	whatHasEndedIsNotRenewed,
 	renewOfAStray,
 	strayWithAnotherEnd,
 	renewSaysWhatBecame,

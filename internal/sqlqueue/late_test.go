@@ -280,3 +280,30 @@ func TestADemandBeforeTheClientListened(t *testing.T) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 }
+
+// Promise: a Join that finds the ticket of an earlier one, whose answer was lost, proves
+// no more than the last renewal does: that one may have come long ago.
+func TestAJoinThatFindsItsTicket(t *testing.T) {
+	first := true
+	s := stage(t, staged{join: func() (Standing, error) {
+		if first {
+			first = false
+			return Standing{}, context.DeadlineExceeded
+		}
+		return Standing{State: Held, Token: 7}, nil
+	}})
+	renewed := driver.Now() // by Open
+	if _, err := s.Join(t.Context(), mutex); err == nil {
+		t.Fatal("a Join without an answer succeeds")
+	}
+	time.Sleep(time.Millisecond)
+	again := mutex
+	again.Retry = true
+	k, err := s.Join(t.Context(), again)
+	if err != nil || !k.Held {
+		t.Fatalf("Join, repeated: %+v, %v", k, err)
+	}
+	if k.Proof > renewed {
+		t.Errorf("it is proven to stand from %v after the last renewal", k.Proof.Sub(renewed))
+	}
+}

@@ -1,0 +1,112 @@
+package sqlitelock
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// A ticket whose fixed end has passed does not stand, though nobody has taken it out
+// yet.
+func TestAFixedEndThatHasPassed(t *testing.T) {
+	d := start(t, newFile(t))
+	s := begin(t, d)
+	for what, call := range map[string]func(driver.Ticket) error{
+		"Leave":  func(tk driver.Ticket) error { return s.Leave(t.Context(), tk, true) },
+		"Keep":   func(tk driver.Ticket) error { return s.Keep(t.Context(), tk, time.Hour) },
+		"Shrink": func(tk driver.Ticket) error { return s.Shrink(t.Context(), tk, 1) },
+	} {
+		r := mutex(what)
+		r.Hold = time.Millisecond
+		tk := s.mustJoin(t, r, true)
+		time.Sleep(2 * time.Millisecond)
+		if err := call(tk); !errors.Is(err, driver.ErrGone) {
+			t.Errorf("%s of a ticket whose end has passed: %v", what, err)
+		}
+		s.mustJoin(t, mutex(what), true)
+	}
+}
+
+// A Join that was called before its session was closed, and gets its turn after that,
+// makes no ticket: nobody would take it out.
+func TestAJoinThatComesAfterClose(t *testing.T) {
+	d := start(t, newFile(t))
+	for range 10 {
+		s := begin(t, d)
+		if err := d.file.turn.take(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		defer cancel()
+		closed, joined := make(chan error, 1), make(chan error, 1)
+		pause := func() { time.Sleep(2 * time.Millisecond) } // until it waits for its turn, which comes in this order
+		go func() { closed <- s.Close(ctx) }()
+		pause()
+		go func() {
+			_, err := s.Join(ctx, mutex("q"))
+			joined <- err
+		}()
+		pause()
+		d.file.turn.pass()
+		if err := <-joined; !errors.Is(err, driver.ErrSession) {
+			t.Errorf("Join after Close: %v", err)
+		}
+		if err := <-closed; err != nil {
+			t.Errorf("Close: %v", err)
+		}
+		if n := number(t, d, "SELECT count(*) FROM queue WHERE tickets > 0"); n != 0 {
+			t.Fatal("a ticket of a closed session stands")
+		}
+	}
+}
+
+// Numbers of queues that are made anew are above those of every queue that was
+// forgotten, in whatever order.
+func TestTheFloorIsThatOfTheLargest(t *testing.T) {
+	d := start(t, newFile(t))
+	s := begin(t, d)
+	largest := uint64(0)
+	for _, name := range []string{"a", "b", "c"} {
+		tk := s.mustJoin(t, mutex(name), true)
+		s.mustLeave(t, tk)
+		largest = tk.Token
+	}
+	const ahead = 1 << 40 // as if the clock had been far ahead when the first was used
+	largest += ahead
+	sql(t, d, "UPDATE queue SET last = last + 1099511627776, granted = granted + 1099511627776 WHERE name = 'a'")
+	for _, name := range []string{"a", "b", "c"} {
+		sql(t, d, "UPDATE queue SET since = -9000000000000000 WHERE name = '"+name+"'")
+		d.forgetQueues(t.Context())
+	}
+	if n := number(t, d, "SELECT count(*) FROM queue"); n != 0 {
+		t.Fatalf("%d idle queues are kept", n)
+	}
+	again := s.mustJoin(t, mutex("a"), true)
+	if again.Token+1<<20 < largest {
+		t.Errorf("the token %d of a queue that was forgotten, after about %d", again.Token, largest)
+	}
+}
+
+// A fixed time that begins with a grant is proven from the grant on, not from the Join
+// that waited for it: else its holder would be ended early.
+func TestAFixedTimeIsProvenFromItsGrant(t *testing.T) {
+	d := start(t, newFile(t))
+	for what, other := range map[string]*Driver{"in the process": d, "by a message": start(t, d.file.path)} {
+		s := begin(t, other)
+		front := s.mustJoin(t, mutex(what), true)
+		r := mutex(what)
+		r.Hold = time.Hour
+		waiter := begin(t, d)
+		tk := waiter.mustJoin(t, r, false)
+		time.Sleep(200 * time.Millisecond)
+		joined := driver.Now().Add(-100 * time.Millisecond)
+		s.mustLeave(t, front)
+		got := waiter.mustAwait(t, tk)
+		if got.Proof < joined || got.Proof > driver.Now() {
+			t.Errorf("granted %s: proven from %v on, 100 ms or more before the grant or after now", what, got.Proof.Sub(joined))
+		}
+	}
+}
