@@ -475,3 +475,78 @@ func TestNothingMakesAnEvictedTicketLastLonger(t *testing.T) {
 		}
 	})
 }
+
+// Promise: eviction does not make a ticket with a fixed end last longer.
+func TestAnEvictionProlongsNoFixedTime(t *testing.T) {
+	s := redistest.Start(t)
+	d, a := session(t, s.URL(), time.Hour)
+	for name, r := range map[string]driver.Request{
+		"alone":  exclusive("alone"),
+		"reader": request("reader", 1, driver.RWCapacity),
+	} {
+		r.Hold = time.Minute
+		held, err := a.Join(t.Context(), r)
+		if err != nil || !held.Held {
+			t.Fatal(held, err)
+		}
+		if err := d.Ask(t.Context(), name, held.ID, driver.Evict); err != nil {
+			t.Fatal(err)
+		}
+		q, err := d.Follow(t.Context(), name, "")
+		if err != nil || len(q.Members) != 1 {
+			t.Fatalf("%s: %+v %v", name, q, err)
+		}
+		if left := q.Members[0].Left; left > r.Hold+time.Second {
+			t.Errorf("%s: %v are left of a fixed time of %v", name, left, r.Hold)
+		}
+	}
+}
+
+// Promise: whoever shrinks an exclusive ticket has ended its exclusive work well, so that
+// nobody inherits from it.
+func TestAShrinkEndsTheExclusiveWorkWell(t *testing.T) {
+	s := redistest.Start(t)
+	_, a := session(t, s.URL(), time.Hour)
+	_, b := session(t, s.URL(), time.Hour)
+	writer := func() driver.Request {
+		r := request("q", driver.RWCapacity, driver.RWCapacity)
+		r.Robust = true
+		return r
+	}
+	x := &demand{t: t}
+	dies := x.join(a, writer())
+	second := x.join(a, writer())
+	third := x.join(b, writer())
+	x.leave(a, dies, false)
+	if second = awaited(t, a, second); !second.Inherited {
+		t.Error("not inherited from a holder that did not leave cleanly")
+	}
+	if err := a.Shrink(t.Context(), second, 1); err != nil {
+		t.Fatal(err)
+	}
+	x.leave(a, second, true)
+	if third = awaited(t, b, third); third.Inherited {
+		t.Error("inherited although the last writer went on as a reader, and has left")
+	}
+}
+
+// Promise: if the server has lost a part of a queue and the last token, whoever comes next
+// is told that the last holder may not have been done.
+func TestWhoeverHeldALostQueueMayNotHaveBeenDone(t *testing.T) {
+	s := redistest.Start(t, redistest.FakeTime(0))
+	_, a := session(t, s.URL(), time.Minute)
+	_, b := session(t, s.URL(), time.Minute)
+	x := &demand{t: t}
+	x.join(a, exclusive("q"))
+	x.join(b, exclusive("q"))
+	do(t, s, "DEL", "interlock:{q}:e", "interlock:{q}:t")
+	if _, err := a.Renew(t.Context(), nil); err != nil { // notices it
+		t.Fatal(err)
+	}
+	s.StepClock(2 * time.Minute)
+	r := exclusive("q")
+	r.Robust = true
+	if tk := x.join(b, r); !tk.Held || !tk.Inherited {
+		t.Errorf("the next ticket is %+v", tk)
+	}
+}

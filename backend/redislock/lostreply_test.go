@@ -48,3 +48,89 @@ func TestARepetitionWithNoWaitLeavesNothing(t *testing.T) {
 		t.Errorf("the queue is %+v", q.Members)
 	}
 }
+
+// Promise: a Join that the server did not get is made good by the next, though news were
+// lost and looked for in between.
+func TestALostJoinIsRepeatedAfterARepair(t *testing.T) {
+	s := redistest.Start(t)
+	p := redistest.NewProxy(t, s.Addr)
+	_, a := session(t, "redis://"+p.Addr, time.Hour)
+	warm(t, a)
+	for _, way := range []string{"a new connection for news", "a heartbeat"} {
+		r := exclusive(way)
+		p.LoseRequests(1, "EVALSHA")
+		if _, err := a.Join(t.Context(), r); err == nil {
+			t.Fatal("the request was not lost")
+		}
+		if way == "a heartbeat" {
+			if _, err := a.Renew(t.Context(), nil); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			_, before := effort(t, s)
+			s.KillConnections("pubsub")
+			for began := time.Now(); ; time.Sleep(time.Millisecond) {
+				if _, now := effort(t, s); now > before {
+					break
+				}
+				if time.Since(began) > soon {
+					t.Fatal("nothing is looked for over a new connection for news")
+				}
+			}
+			time.Sleep(50 * time.Millisecond) // so that the answer has come; if not, the test is easier to pass
+		}
+		r.Retry = true
+		if tk, err := a.Join(t.Context(), r); err != nil || !tk.Held {
+			t.Errorf("the Join that is repeated after %s: %+v, %v", way, tk, err)
+		}
+	}
+}
+
+// Promise: a ticket whose time was over does not come back when its Join is repeated.
+func TestATicketThatIsOverDoesNotComeBack(t *testing.T) {
+	s := redistest.Start(t, redistest.FakeTime(0))
+	p := redistest.NewProxy(t, s.Addr)
+	_, a := session(t, "redis://"+p.Addr, time.Minute)
+	_, b := session(t, s.URL(), time.Hour)
+	warm(t, a)
+	// All permits: no short way, so that one script is lost.
+	permits := func() driver.Request {
+		r := request("q", 3, 3)
+		r.Kind = driver.Semaphore
+		return r
+	}
+	front, err := b.Join(t.Context(), permits())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := permits()
+	p.LoseReplies(1, "EVALSHA")
+	if _, err := a.Join(t.Context(), r); err == nil {
+		t.Fatal("the reply was not lost")
+	}
+	s.StepClock(2 * time.Minute)
+	renew(t, b, front) // removes it
+	r.Retry = true
+	if tk, err := a.Join(t.Context(), r); !errors.Is(err, driver.ErrGone) {
+		t.Errorf("the Join of a ticket that is over: %+v, %v", tk, err)
+	}
+}
+
+// Promise: whoever knows the ID of another session's ticket cannot take it over by a Join.
+func TestAJoinDoesNotTakeOverAnothersTicket(t *testing.T) {
+	s := redistest.Start(t)
+	_, a := session(t, s.URL(), time.Hour)
+	_, b := session(t, s.URL(), time.Hour)
+	for name, r := range map[string]driver.Request{
+		"alone":  exclusive("alone"),
+		"reader": request("reader", 1, driver.RWCapacity),
+	} {
+		if tk, err := a.Join(t.Context(), r); err != nil || !tk.Held {
+			t.Fatal(tk, err)
+		}
+		r.Retry = true
+		if tk, err := b.Join(t.Context(), r); !errors.Is(err, driver.ErrGone) {
+			t.Errorf("%s: Join of another session's ticket: %+v, %v", name, tk, err)
+		}
+	}
+}

@@ -199,12 +199,17 @@ func TestAnotherLibraryRespectsALockThatIsRenewed(t *testing.T) {
 				}
 				line = append(line, w)
 			}
-			for i := range 12 { // four TTLs
-				s.StepClock(ttl / 3)
-				renew(t, a, held)
-				renew(t, b, line...)
-				if do(t, s, "SET", name, "of another library", "NX", "PX", "60000") != nil {
-					t.Fatalf("taken by another library after %v, although it is held and renewed", time.Duration(i+1)*ttl/3)
+			const step = ttl * 2 / 5
+			for i := range 10 { // four TTLs
+				s.StepClock(step)
+				for _, when := range []string{"before", "after"} {
+					if when == "after" {
+						renew(t, a, held)
+						renew(t, b, line...)
+					}
+					if do(t, s, "SET", name, "of another library", "NX", "PX", "60000") != nil {
+						t.Fatalf("taken by another library after %v, %s a renewal, although it is held", time.Duration(i+1)*step, when)
+					}
 				}
 			}
 		})
@@ -228,4 +233,27 @@ func renew(t *testing.T, s driver.Session, known ...driver.Ticket) map[string]dr
 		}
 	}
 	return all
+}
+
+// Promise: a lock of another library stays when a lock is given back whose own key is
+// gone, since somebody has deleted it.
+func TestALeaveKeepsTheKeyOfAnotherLibrary(t *testing.T) {
+	s := redistest.Start(t)
+	_, a := session(t, s.URL(), time.Minute)
+	for name, r := range map[string]driver.Request{
+		"alone":  exclusive("alone"),
+		"reader": request("reader", 1, driver.RWCapacity),
+	} {
+		held, err := a.Join(t.Context(), r)
+		if err != nil || !held.Held {
+			t.Fatal(held, err)
+		}
+		do(t, s, "SET", name, "of another library", "PX", "60000")
+		if err := a.Leave(t.Context(), held, true); err != nil {
+			t.Logf("Leave of %q: %v", name, err)
+		}
+		if got := do(t, s, "GET", name); got != "of another library" {
+			t.Errorf("the other library's lock of %q is %v", name, got)
+		}
+	}
 }
