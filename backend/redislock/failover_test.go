@@ -4,11 +4,13 @@ import (
 	"io"
 	"net"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
 
@@ -59,4 +61,50 @@ func TestAMasterThatBecomesAReplicaIsLeft(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Error("a lease that a failover has lost is not lost")
 	}
+}
+
+// Promise: a subscription that lives on with an old master is noticed by heartbeats, and
+// news come from the new one from then on.
+func TestASubscriptionToAnOldMasterIsLeft(t *testing.T) {
+	old, next := redistest.Start(t), redistest.Start(t)
+	var to atomic.Pointer[string]
+	to.Store(&old.Addr)
+	_, a := session(t, "redis://"+endpoint(t, &to), time.Hour)
+	_, b := session(t, next.URL(), time.Hour)
+	front, err := b.Join(t.Context(), exclusive("q"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	to.Store(&next.Addr)
+	old.KillConnections("normal") // its subscribers stay
+	var waits driver.Ticket
+	r := exclusive("q")
+	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		if waits, err = a.Join(t.Context(), r); err == nil {
+			break
+		}
+		r.Retry = true
+		if time.Since(began) > soon {
+			t.Fatal(err)
+		}
+	}
+	if waits.Held {
+		t.Fatal("the old master has granted it")
+	}
+	// It is noticed by the heartbeat after the next one, which may be late.
+	subscribed := func() bool {
+		return do(t, next, "PUBSUB", "NUMSUB", "interlock:"+strings.Split(a.ID(), ".")[0]).([]any)[1] == int64(1)
+	}
+	for began := time.Now(); !subscribed(); time.Sleep(100 * time.Millisecond) {
+		if _, err := a.Renew(t.Context(), []driver.Ticket{waits}); err != nil {
+			t.Log(err)
+		}
+		if time.Since(began) > time.Minute {
+			t.Fatal("heartbeats leave a subscription with the old master as it is")
+		}
+	}
+	if err := b.Leave(t.Context(), front, true); err != nil {
+		t.Fatal(err)
+	}
+	awaited(t, a, waits)
 }

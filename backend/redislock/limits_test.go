@@ -206,7 +206,7 @@ func TestNoScriptDoesEverything(t *testing.T) {
 		}
 	})
 	heaviest("2,500 dead removed", func() {
-		for { // until all of them are over
+		for began := time.Now(); ; { // until all of them are over
 			q, err := da.Follow(t.Context(), "dead", "")
 			if err != nil {
 				t.Fatal(err)
@@ -217,6 +217,9 @@ func TestNoScriptDoesEverything(t *testing.T) {
 				}
 				break
 			}
+			if time.Since(began) > time.Minute {
+				t.Fatalf("%d tickets stand, though all but two are dead", len(q.Members))
+			}
 			time.Sleep(50 * time.Millisecond)
 		}
 		awaited(t, a, last)
@@ -226,6 +229,39 @@ func TestNoScriptDoesEverything(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Promise: what one script may not do alone goes on by itself, whatever has made room, and
+// no heartbeat is waited for.
+func TestWhatOneScriptLeavesUndoneGoesOn(t *testing.T) {
+	s := redistest.Start(t)
+	for _, way := range []struct {
+		name string
+		end  func(d driver.Driver, a driver.Session, w driver.Ticket) error
+	}{
+		{"Leave", func(_ driver.Driver, a driver.Session, w driver.Ticket) error { return a.Leave(t.Context(), w, true) }},
+		{"Shrink", func(_ driver.Driver, a driver.Session, w driver.Ticket) error { return a.Shrink(t.Context(), w, 1) }},
+		{"Force", func(d driver.Driver, _ driver.Session, w driver.Ticket) error {
+			return d.Ask(t.Context(), w.Queue, w.ID, driver.Force)
+		}},
+		{"Close", func(_ driver.Driver, a driver.Session, _ driver.Ticket) error { return a.Close(t.Context()) }},
+	} {
+		t.Run(way.name, func(t *testing.T) {
+			d, a := session(t, s.URL(), time.Hour)
+			_, b := session(t, s.URL(), time.Hour)
+			w, err := a.Join(t.Context(), request(way.name, driver.RWCapacity, driver.RWCapacity))
+			if err != nil {
+				t.Fatal(err)
+			}
+			readers := joinMany(t, b, 350, func() driver.Request { return request(way.name, 1, driver.RWCapacity) })
+			if err := way.end(d, a, w); err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range readers {
+				awaited(t, b, r)
+			}
+		})
+	}
 }
 
 // Promise: ten thousand leases are renewed in a few pipelines.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
 
@@ -75,4 +76,48 @@ func TestMoreReplicasThanThereAre(t *testing.T) {
 	}
 	t.Log(err)
 	onlyTokens(t, s)
+}
+
+// Promise: a grant that replicas did not confirm leaves no trace: whoever comes next
+// inherits what it would have, and an Acquire that was cancelled meanwhile leaves the lock
+// free at once.
+func TestAnUnconfirmedGrantLeavesNoTrace(t *testing.T) {
+	s := redistest.StartSentinel(t)
+	master, replica := s.Master(), s.Replica()
+	robust := func() driver.Request { r := exclusive("q"); r.Robust = true; return r }
+	_, plain := session(t, master.URL(), time.Hour)
+	first, err := plain.Join(t.Context(), robust())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := plain.Leave(t.Context(), first, false); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		patience, within time.Duration // of replicas, and of the call
+	}{
+		{50 * time.Millisecond, time.Minute},
+		{time.Second, 200 * time.Millisecond}, // cancelled while replicas are waited for
+	} {
+		_, a := session(t, master.URL()+"?replicas=1&replica_timeout="+c.patience.String(), time.Hour)
+		warm(t, a)
+		replica.Pause()
+		ctx, cancel := context.WithTimeout(t.Context(), c.within)
+		tk, err := a.Join(ctx, robust())
+		cancel()
+		if err == nil {
+			t.Fatalf("a grant counts although no replica has it: %+v", tk)
+		}
+		next, err := plain.Join(t.Context(), robust())
+		if err != nil {
+			t.Fatal(err)
+		}
+		replica.Resume()
+		if next = awaited(t, plain, next); !next.Inherited {
+			t.Errorf("%v: a grant that was undone has taken the death of the last holder with it", c)
+		}
+		if err := plain.Leave(t.Context(), next, false); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
