@@ -264,6 +264,28 @@ func TestWhatOneScriptLeavesUndoneGoesOn(t *testing.T) {
 	}
 }
 
+// Promise: tickets whose time is over are gone, also if there are more of them than one
+// script removes.
+func TestRenewBringsBackNone(t *testing.T) {
+	s := redistest.Start(t, redistest.FakeTime(0))
+	_, a := session(t, s.URL(), time.Minute)
+	all := joinMany(t, a, 350, func() driver.Request { return request("q", 1, driver.RWCapacity) })
+	s.StepClock(2 * time.Minute)
+	got, err := a.Renew(t.Context(), all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := 0
+	for _, r := range got {
+		if r.State == driver.Gone {
+			gone++
+		}
+	}
+	if gone != len(all) {
+		t.Errorf("%d of %d tickets whose time was over are gone", gone, len(all))
+	}
+}
+
 // Promise: ten thousand leases are renewed in a few pipelines.
 func TestRenewalOfTenThousandLeases(t *testing.T) {
 	c := redistest.StartCluster(t, 3)

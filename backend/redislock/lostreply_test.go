@@ -134,3 +134,21 @@ func TestAJoinDoesNotTakeOverAnothersTicket(t *testing.T) {
 		}
 	}
 }
+
+// Promise: a ticket that a heartbeat has granted, since the holder has died, is known to be
+// held at once, though the news are lost.
+func TestAHeartbeatTellsOfItsOwnGrant(t *testing.T) {
+	s := redistest.Start(t, redistest.FakeTime(0))
+	p := redistest.NewProxy(t, s.Addr)
+	_, a := session(t, s.URL(), time.Minute)
+	_, b := session(t, "redis://"+p.Addr, time.Hour)
+	p.DropPushes(true)
+	x := &demand{t: t}
+	x.join(a, exclusive("q"))
+	waits := x.join(b, exclusive("q"))
+	s.StepClock(2 * time.Minute)
+	renew(t, b, waits)
+	if _, err := b.Await(x.soon(), waits); err != nil {
+		t.Errorf("Await: %v", err)
+	}
+}
