@@ -2,6 +2,7 @@ package mysqllock
 
 import (
 	"context"
+	"crypto/rand"
 	"database/sql"
 	"fmt"
 	"strconv"
@@ -138,7 +139,7 @@ func (s *store) checkWaking(ctx context.Context, _ variables) driver.Finding {
 		return doctor.Warn(waking, "see the error", "%v", err)
 	}
 	defer discard(conn)
-	name := fmt.Sprintf("interlock_doctor_%d", time.Now().UnixNano())
+	name := "interlock_doctor_" + rand.Text()
 	var id, ok sql.NullInt64
 	if err := conn.QueryRowContext(ctx, "SELECT CONNECTION_ID(), GET_LOCK(?, 0)", name).Scan(&id, &ok); err != nil {
 		return doctor.Warn(waking, "see the error: without GET_LOCK waiters look again and again", "%v", err)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -38,6 +39,13 @@ func TestMain(m *testing.M) {
 	case os.Getenv(asParent) != "":
 		n, _ := strconv.Atoi(os.Getenv(asParent))
 		parent(n)
+	}
+	// Under nohup, and in the background of a script, commands ignore signals that tests
+	// send to them. What is caught here is not ignored there.
+	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT} {
+		if signal.Ignored(s) {
+			signal.Notify(make(chan os.Signal, 1), s)
+		}
 	}
 	// With -race, programs would sleep for a second before they exit.
 	os.Setenv("GORACE", "atexit_sleep_ms=0")
