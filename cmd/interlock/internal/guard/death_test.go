@@ -308,11 +308,7 @@ func TestEndsAreCollectedInParts(t *testing.T) {
 	const children = 3*guard.PerReap + 1
 	c := exec.Command("/proc/self/exe")
 	c.Env = append(os.Environ(), asParent+"="+strconv.Itoa(children))
-	out, err := c.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := strings.TrimSpace(string(out)); got != "3" {
+	if got := strings.TrimSpace(output(t, c)); got != "3" {
 		t.Errorf("the ends of %d children are collected with %s breaks, want 3", children, got)
 	}
 }

@@ -94,7 +94,7 @@ func TestACommandThatIsLateWaitsForARenewal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := job.Wait(); got != (guard.Result{}) || renewals != 3 {
+	if got := within(t, "the job ends", job.Wait); got != (guard.Result{}) || renewals != 3 {
 		t.Errorf("result %+v after %d renewals, want success after 3", got, renewals)
 	}
 }
@@ -207,7 +207,7 @@ func TestStopAndKillEndAJob(t *testing.T) {
 			}
 			eventually(t, "the job runs", func() bool { _, err := os.Stat(file); return err == nil })
 			c.end(job)
-			if got := job.Wait(); got != c.want {
+			if got := within(t, "the job ends", job.Wait); got != c.want {
 				t.Errorf("result %+v, want %+v", got, c.want)
 			}
 			if got := job.Wait(); got != c.want {

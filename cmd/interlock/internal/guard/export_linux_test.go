@@ -3,6 +3,9 @@ package guard
 // PerReap is how many ends of children are collected at once.
 const PerReap = perReap
 
+// Ignored tells whether the caller had this process ignore a signal.
+var Ignored = ignored
+
 // ReapAll collects the ends of all children of this process, and returns how often
 // something else could be done in between.
 func ReapAll() (breaks int) {

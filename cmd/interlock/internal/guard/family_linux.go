@@ -24,13 +24,15 @@ type family struct {
 	warden  int          // a child that is to be left alone; 0: none
 	killed  map[int]bool // children that are not reaped yet
 	others  map[int]bool // descendants that were killed
+
+	stat func(pid int) (stat, error)
 }
 
 func newFamily(command int, grouped bool) *family {
 	session, _ := unix.Getsid(0)
 	return &family{
 		command: command, led: grouped, grouped: grouped, session: session,
-		killed: map[int]bool{}, others: map[int]bool{},
+		killed: map[int]bool{}, others: map[int]bool{}, stat: readStat,
 	}
 }
 
@@ -74,7 +76,7 @@ func (f *family) signalOne(pid, parent, me int, s syscall.Signal) bool {
 		return false
 	}
 	if parent == me {
-		state, err := readStat(pid)
+		state, err := f.stat(pid)
 		if err != nil || state.state == 'Z' {
 			return false
 		}
@@ -93,7 +95,7 @@ func (f *family) signalOne(pid, parent, me int, s syscall.Signal) bool {
 	if err == nil {
 		defer unix.Close(fd)
 	}
-	state, statErr := readStat(pid)
+	state, statErr := f.stat(pid)
 	if statErr != nil || state.state == 'Z' || state.parent != parent && state.parent != me {
 		return false
 	}

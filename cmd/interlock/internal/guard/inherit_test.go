@@ -29,10 +29,7 @@ func TestJobInheritsWhatItWouldWithoutGuard(t *testing.T) {
 			run := `"$@"`
 			plain := exec.Command("sh", "-c", before+run, "sh", "sh", "-c", look)
 			plain.Env = os.Environ()
-			want, err := plain.Output()
-			if err != nil {
-				t.Fatal(err)
-			}
+			want := output(t, plain)
 			exe, err := os.Executable()
 			if err != nil {
 				t.Fatal(err)
@@ -40,11 +37,8 @@ func TestJobInheritsWhatItWouldWithoutGuard(t *testing.T) {
 			r := command(t)
 			guarded := exec.Command("sh", "-c", before+run, "sh", exe, "sh", "-c", look)
 			guarded.Env = r.Env
-			got, err := guarded.Output()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if string(got) != string(want) {
+			got := output(t, guarded)
+			if got != want {
 				t.Errorf("without guard:\n%s\nunder guard:\n%s", want, got)
 			}
 		})
@@ -60,9 +54,7 @@ func TestDescriptorsOfTheCallerPassUntouched(t *testing.T) {
 	r := command(t)
 	c := exec.Command("bash", "-c", `"$0" sh -c 'echo three >&3; read x <&7; echo $x >&9; echo hundred >/dev/fd/150; echo two-hundred >/dev/fd/201' 3>three 7<<<seven 9>nine 150>hundred 201>two-hundred`, exe)
 	c.Env, c.Dir = r.Env, dir
-	if out, err := c.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	output(t, c)
 	for file, want := range map[string]string{
 		"three": "three\n", "nine": "seven\n", "hundred": "hundred\n", "two-hundred": "two-hundred\n",
 	} {
@@ -75,11 +67,7 @@ func TestDescriptorsOfTheCallerPassUntouched(t *testing.T) {
 
 func TestJobHasNoDescriptorButTheCallersAndTheLivenessFiles(t *testing.T) {
 	const look = `for fd in /proc/$$/fd/*; do echo ${fd##*/}; done`
-	plain, err := exec.Command("sh", "-c", look).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := append(strings.Fields(string(plain)), "202")
+	want := append(strings.Fields(output(t, exec.Command("sh", "-c", look))), "202")
 	slices.Sort(want)
 
 	l := newLiveness(t)
@@ -104,9 +92,7 @@ func TestGuardAndWardenHoldNothingOfTheCallerButTheLivenessFiles(t *testing.T) {
 	r.ExtraFiles[0], r.ExtraFiles[249] = w, w // the latter behind those of guard and warden
 	l.pass(r)
 	w.Close()
-	if _, err := io.ReadFull(out, make([]byte, 6)); err != nil {
-		t.Fatal(err)
-	}
+	ready(t, out)
 	pipe, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(int(out.Fd())))
 	if err != nil {
 		t.Fatal(err)
@@ -133,10 +119,20 @@ func TestGuardAndWardenHoldNothingOfTheCallerButTheLivenessFiles(t *testing.T) {
 		}
 	}
 	r.Process.Signal(unix.SIGTERM)
-	if _, err := io.ReadAll(out); err != nil { // ends when the last writer has
-		t.Error(err)
-	}
+	readAll(t, out) // ends when the last writer has
 	r.wait()
+}
+
+// ready waits until a job has written "ready".
+func ready(t *testing.T, out *os.File) {
+	t.Helper()
+	err := within(t, "the job is ready", func() error {
+		_, err := io.ReadFull(out, make([]byte, len("ready\n")))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestSignalsAreForwardedToTheCommand(t *testing.T) {
@@ -151,12 +147,10 @@ func TestSignalsAreForwardedToTheCommand(t *testing.T) {
 			r.Stdout = w
 			r.start()
 			w.Close()
-			if _, err := io.ReadFull(out, make([]byte, 6)); err != nil {
-				t.Fatal(err)
-			}
+			ready(t, out)
 			r.Process.Signal(s)
-			rest, _ := io.ReadAll(out)
-			if string(rest) != "got "+name+"\n" {
+			rest := readAll(t, out)
+			if rest != "got "+name+"\n" {
 				t.Errorf("the job wrote %q", rest)
 			}
 			if code := r.wait(); code != 3 {

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -42,8 +43,8 @@ func TestMain(m *testing.M) {
 	}
 	// Under nohup, and in the background of a script, commands ignore signals that tests
 	// send to them. What is caught here is not ignored there.
-	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT} {
-		if signal.Ignored(s) {
+	for s := unix.SIGHUP; s <= unix.SIGTTOU; s++ {
+		if guard.Ignored(s) {
 			signal.Notify(make(chan os.Signal, 1), s)
 		}
 	}
@@ -174,7 +175,7 @@ func (r *run) start() *run {
 func (r *run) wait() int {
 	r.t.Helper()
 	var exit *exec.ExitError
-	if err := r.Wait(); err != nil && !errors.As(err, &exit) {
+	if err := within(r.t, "the program ends", r.Wait); err != nil && !errors.As(err, &exit) {
 		r.t.Fatal(err)
 	}
 	if ws := r.ProcessState.Sys().(syscall.WaitStatus); ws.Signaled() {
@@ -219,10 +220,46 @@ func (r *run) named(name string) int {
 	return 0
 }
 
-// eventually waits for a condition, for much longer than it can take.
+// patience is how long a test waits for one thing: much longer than it can take.
+const patience = 45 * time.Second
+
+// within waits for what f returns.
+func within[T any](t *testing.T, what string, f func() T) (v T) {
+	t.Helper()
+	c := make(chan T, 1)
+	go func() { c <- f() }()
+	select {
+	case v = <-c:
+	case <-time.After(patience):
+		t.Fatal("never: " + what)
+	}
+	return v
+}
+
+// output runs a command and returns what it writes.
+func output(t *testing.T, c *exec.Cmd) string {
+	t.Helper()
+	var out, errors bytes.Buffer
+	c.Stdout, c.Stderr = &out, &errors
+	if err := within(t, c.String()+" ends", c.Run); err != nil {
+		t.Fatalf("%v: %v: %s", c, err, &errors)
+	}
+	return out.String()
+}
+
+// readAll reads to the end of a file.
+func readAll(t *testing.T, f *os.File) string {
+	t.Helper()
+	return within(t, "the end of "+f.Name(), func() string {
+		data, _ := io.ReadAll(f)
+		return string(data)
+	})
+}
+
+// eventually waits for a condition.
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); !condition(); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(patience); !condition(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("never: " + what)
 		}
@@ -311,7 +348,8 @@ func (l *liveness) free(t *testing.T) driver.Instant {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+	free := func() error { return unix.Flock(int(f.Fd()), unix.LOCK_EX) }
+	if err := within(t, "the last process with the liveness file is gone", free); err != nil {
 		t.Fatal(err)
 	}
 	return driver.Now()

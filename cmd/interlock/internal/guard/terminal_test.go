@@ -88,7 +88,7 @@ func (s *session) send(text string) {
 func (s *session) expect(pattern string) string {
 	s.t.Helper()
 	re := regexp.MustCompile(pattern)
-	for end := time.Now().Add(time.Minute); ; time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(2 * time.Millisecond) {
 		s.mu.Lock()
 		text := s.seen.String()
 		if at := re.FindStringIndex(text); at != nil {
@@ -315,6 +315,17 @@ func TestPipelineEndsWithTheJob(t *testing.T) {
 		s.expect(`(?s)ready\n.*ready\n`) // the echo, and the job
 		s.send(ctrlC)
 		s.expect(`\^C\n\$ $`)
+	})
+}
+
+func TestTheRestOfAPipelineOutlivesAJobThatIsKilled(t *testing.T) {
+	t.Parallel()
+	shells(t, func(t *testing.T, s *session) {
+		l := newLease(t)
+		s.send(fmt.Sprintf("%s=2s %s=%s $G sh -c 'trap \"\" TERM; echo ready; while :; do sleep 0.01; done' | sh -c 'while read -r x; do echo got $x; done; echo out\"\"lived'\n", testTTL, leaseFolder, l))
+		s.expect("got ready\n")
+		l.ends(t, time.Second)
+		s.expect("outlived\n")
 	})
 }
 
