@@ -11,18 +11,27 @@
 //	program ── deadlines, signals ──▶ guard ── parent of ──▶ job ─▶ …
 //	        ◀── stopped, ended, gone ──
 //
+// On Linux a third process, the warden, stands between the two: it is the child of the
+// program and the parent of the guard.
+//
 // # What is certain
 //
 // On Linux the guard is the subreaper of the job: a descendant that loses its
 // parent, also by a double fork and setsid, becomes the guard's child. The job
-// is gone when the guard has no child left, and nobody can be missed. Where
-// there is no subreaper (darwin), a process that leaves both the job's process
-// group and its line of parents is lost from sight.
+// is gone when the guard has no child left, and nobody can be missed. If the guard
+// is killed, all of them become children of the warden, and, if that was killed too,
+// of the program; both kill what they find. A guard that is stopped is continued by
+// the warden, and a warden by the program. So one of the three ends the job, whatever
+// happens to the other two. Where there is no subreaper (darwin), there is no warden,
+// and a process that leaves both the job's process group and its line of parents is
+// lost from sight.
 //
 // # What stays uncovered
 //
-// If guard and program are killed at the same moment, the command itself still
-// dies (PR_SET_PDEATHSIG), but its descendants go on. A process in an
+// If program, warden and guard are all killed before the job is gone, the command itself
+// still dies (PR_SET_PDEATHSIG), but its descendants go on; likewise if the program is
+// stopped and the two others are killed. A job of thousands of processes may need longer to
+// be gone than there is time from KILL to the deadline. A process in an
 // uninterruptible wait dies only when the kernel lets it. A descendant that
 // runs as another user (sudo) cannot be killed by an ordinary user; the job
 // then does not count as gone. Work that is handed to a daemon that ran before
