@@ -1,0 +1,108 @@
+package primitives
+
+import (
+	"context"
+	"errors"
+
+	"github.com/interlock-go/interlock"
+)
+
+var revocation = rule{
+	name:    "Revocation",
+	promise: "Revoke asks the holder, who is told and keeps its lease until it releases it.",
+	check: func(t *trial) {
+		a, b := t.beating(), t.client()
+		lease := t.acquire(a.Mutex("m"))
+		next := t.async(b.Mutex("m"))
+		t.waiting(b, "m", 1)
+		t.ok(b.Revoke(t.ctx, "m", lease.ID()), "Revoke")
+		wait(t, lease.Revoked(), "the holder is told that it is asked for the lock")
+		t.ok(lease.Err(), "a lease that was asked for")
+		notYet(t, next, "Revoke has taken the lock away")
+		t.release(lease)
+		t.release(t.get(next, "the next holder is served"))
+		t.is(b.Revoke(t.ctx, "m", lease.ID()), interlock.ErrLost, "Revoke of a lease that is over")
+	},
+}
+
+var eviction = rule{
+	name:    "Eviction",
+	promise: "Evict ends the holder's lease and its contexts with ErrEvicted; the lock passes on when the holder has released.",
+	check: func(t *trial) {
+		a, b := t.beating(), t.client()
+		lease := t.acquire(a.Mutex("m", interlock.Robust()))
+		ctx, cancel := lease.Bind(t.ctx)
+		defer cancel()
+		next := t.async(b.Mutex("m", interlock.Robust()))
+		t.waiting(b, "m", 1)
+		t.ok(b.Evict(t.ctx, "m", lease.ID(), false), "Evict")
+		wait(t, ctx.Done(), "the context of a holder that is evicted ends")
+		t.is(context.Cause(ctx), interlock.ErrEvicted, "the context of a holder that was evicted")
+		t.is(lease.Err(), interlock.ErrLost, "the lease of a holder that was evicted")
+		notYet(t, next, "the lock has passed on while a holder that was evicted is at work")
+		t.is(lease.Release(), interlock.ErrLost, "release of a lease that was evicted")
+		got := t.get(next, "the next holder is served when the one that was evicted has released")
+		if !got.Inherited() {
+			t.Fatalf("the next holder is not told that the one that was evicted may have left its work half done")
+		}
+		t.release(got)
+	},
+}
+
+var evictedWaiter = rule{
+	name:    "EvictedWaiter",
+	promise: "A waiter that is evicted loses its place, says so by an event, and waits again at the end.",
+	exact:   true, // a place that its waiter does not know of yet is not told to be lost
+	check: func(t *trial) {
+		events := make(chan interlock.Event, 100)
+		a, b, c := t.client(), t.beating(interlock.Observe(func(_ context.Context, e interlock.Event) {
+			if e.Kind == interlock.EventRejoined {
+				events <- e
+			}
+		})), t.client()
+		holder := t.acquire(a.Mutex("m"))
+		first := t.async(b.Mutex("m"))
+		id := t.waiting(a, "m", 1)[0].ID
+		second := t.async(c.Mutex("m"))
+		t.waiting(a, "m", 2)
+		t.ok(a.Evict(t.ctx, "m", id, false), "Evict of a waiter")
+		if e := wait(t, events, "the event that a waiter has lost its place"); e.Name != "m" {
+			t.Fatalf("the event is %+v", e)
+		}
+		t.eventually("the waiter that was evicted waits again", func() bool {
+			q := t.look(a, "m").Waiters
+			return len(q) == 2 && q[0].ID != id && q[1].ID != id
+		})
+		t.release(holder)
+		lease := t.get(second, "who waited behind one that was evicted is served")
+		notYet(t, first, "a waiter that was evicted has kept its place")
+		t.release(lease)
+		t.release(t.get(first, "a waiter that was evicted is served in the end"))
+	},
+}
+
+var force = rule{
+	name:    "Force",
+	promise: "Evict with force passes the lock on at once, with a larger token, and the old holder hears of it with its next heartbeat.",
+	check: func(t *trial) {
+		a, b, beats := t.client(), t.client(), t.beating()
+		for _, c := range []*interlock.Client{a, beats} {
+			lease := t.acquire(c.Mutex("m"))
+			next := t.async(b.Mutex("m"))
+			t.waiting(b, "m", 1)
+			if err := b.Evict(t.ctx, "m", lease.ID(), true); !errors.Is(err, interlock.ErrLost) || t.variant == plain { // it is gone at once
+				t.ok(err, "Evict with force")
+			}
+			got := t.get(next, "the next holder is served at once")
+			if got.Token() <= lease.Token() {
+				t.Fatalf("the token is %d after %d, which a holder that knows nothing still has", got.Token(), lease.Token())
+			}
+			if c == beats {
+				wait(t, lease.Done(), "the old holder hears that its lease was taken away")
+				t.is(lease.Err(), interlock.ErrLost, "a lease that was taken away")
+			}
+			t.is(lease.Release(), interlock.ErrLost, "release of a lease that was taken away")
+			t.release(got)
+		}
+	},
+}

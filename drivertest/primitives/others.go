@@ -1,0 +1,265 @@
+package primitives
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/interlock-go/interlock"
+)
+
+var robustness = rule{
+	name:    "Robustness",
+	promise: "With Robust the next holder is told when the work of the last one may be half done, and only then.",
+	check: func(t *trial) {
+		a, b := t.pair()
+		robust := interlock.Robust()
+		for _, panics := range []bool{false, true, false} {
+			begun, end := make(chan struct{}), make(chan struct{})
+			done := t.done(func() error {
+				defer func() { _ = recover() }()
+				return a.Mutex("m", robust).Do(t.ctx, func(context.Context) error {
+					close(begun)
+					t.until(end)
+					if panics {
+						panic("half done")
+					}
+					return nil
+				})
+			})
+			wait(t, begun, "the work begins")
+			next := t.async(b.Mutex("m", robust))
+			t.waiting(a, "m", 1)
+			close(end)
+			t.ok(wait(t, done, "the work ends"), "Do")
+			lease := t.get(next, "the next holder is served")
+			if lease.Inherited() != panics {
+				t.Fatalf("the last holder panicked: %v; the next one inherits: %v", panics, lease.Inherited())
+			}
+			t.release(lease)
+		}
+	},
+}
+
+var election = rule{
+	name:    "Election",
+	promise: "Candidates lead in the order in which they came, one at a time, and observers see who leads.",
+	check: func(t *trial) {
+		a, b, c := t.client(), t.client(), t.client()
+		ctx, cancel := context.WithCancel(t.ctx)
+		defer cancel()
+		leaders := make(chan string, 100)
+		observer := t.done(func() error {
+			for m, err := range c.Election("e").Observe(ctx) {
+				if err != nil {
+					return err
+				}
+				leaders <- m.Note
+			}
+			return nil
+		})
+		seen := func(want string) {
+			t.Helper()
+			for got := "?"; got != want; {
+				got = wait(t, leaders, fmt.Sprintf("the observer sees %q lead", want))
+			}
+		}
+		campaign := func(c *interlock.Client, value string) <-chan result {
+			return t.begin(func() (*interlock.Lease, error) { return c.Election("e").Campaign(t.ctx, value) })
+		}
+		seen("")
+		first := t.get(campaign(a, "first"), "the first candidate leads")
+		seen("first")
+		second := campaign(b, "second")
+		t.waiting(c, "e", 1)
+		stop := make(chan struct{})
+		third := t.done(func() error {
+			return a.Election("e").Lead(t.ctx, "third", func(context.Context) error { t.until(stop); return errWork })
+		})
+		t.waiting(c, "e", 2)
+		notYet(t, second, "two lead")
+		t.release(first)
+		lease := t.get(second, "the second candidate leads when the first has resigned")
+		seen("second")
+		t.release(lease)
+		seen("third")
+		close(stop)
+		t.is(wait(t, third, "Lead ends when its function has returned"), errWork, "Lead")
+		seen("")
+		cancel()
+		t.ok(wait(t, observer, "Observe ends with its context"), "Observe")
+	},
+}
+
+var striping = rule{
+	name:    "Striping",
+	promise: "A striped lock keeps those apart who work on one key, in all clients, and hardly any others.",
+	check: func(t *trial) {
+		a, b := t.pair()
+		const n = 4
+		one, two := a.Striped("s", n), b.Striped("s", n)
+		used := map[string]bool{}
+		for i := range 100 {
+			key := fmt.Sprint("key ", i)
+			if one.For(key).Name() != two.For(key).Name() {
+				t.Fatalf("the stripe of %q is %s for one client and %s for another", key, one.For(key).Name(), two.For(key).Name())
+			}
+			used[one.For(key).Name()] = true
+		}
+		if len(used) != n || one.Len() != n {
+			t.Fatalf("a hundred keys use %d stripes of %d", len(used), n)
+		}
+		lease := t.acquire(one.For("key"))
+		t.busy(two.For("key"), "another client holds the key")
+		var others []*interlock.Lease
+		for i := range n {
+			if s := two.Stripe(i); s.Name() != lease.Name() {
+				others = append(others, t.acquire(s))
+			}
+		}
+		if len(others) != n-1 {
+			t.Fatalf("%d stripes of %d are others", len(others), n)
+		}
+		t.release(lease)
+		t.release(others...)
+	},
+}
+
+var stickiness = rule{
+	name:    "Stickiness",
+	promise: "A sticky lock stays with its client after the last release, free of exchanges, until somebody else waits for it.",
+	exact:   true,
+	check: func(t *trial) {
+		a, b := t.beating(), t.client()
+		lock := a.Mutex("m", interlock.Sticky())
+		t.release(t.acquire(lock))
+		const times = 200
+		before := a.Exchanges()
+		for range times {
+			lease, err := lock.Acquire(t.ctx)
+			t.ok(err, "acquire again")
+			t.ok(lease.Release(), "release again")
+		}
+		if used := a.Exchanges() - before; used > times/10 { // heartbeats come all the time
+			t.Fatalf("a sticky lock was acquired again %d times with %d exchanges", times, used)
+		}
+		t.release(t.get(t.async(b.Mutex("m")), "another client is served"))
+		t.release(t.acquire(lock))
+		t.release(t.acquire(b.Mutex("m"))) // it has it now: nothing is left
+	},
+}
+
+var inspection = rule{
+	name:    "Inspection",
+	promise: "Queues and Follow show who holds and who waits, in order, with owner, note, units, token and end; Follow tells of every change in the end.",
+	check: func(t *trial) {
+		a, b := t.client(interlock.Owner("owner a")), t.client(interlock.Owner("owner b"))
+		c := t.client()
+		ctx, cancel := context.WithCancel(t.ctx)
+		defer cancel()
+		states := make(chan interlock.Queue, 1000)
+		follower := t.done(func() error {
+			for q, err := range c.Follow(ctx, "jobs/s") {
+				if err != nil {
+					return err
+				}
+				states <- q
+			}
+			return nil
+		})
+		shows := func(holders, waiters int) (q interlock.Queue) {
+			t.Helper()
+			for {
+				q = wait(t, states, fmt.Sprintf("Follow shows %d holders and %d waiters", holders, waiters))
+				if len(q.Holders) == holders && len(q.Waiters) == waiters {
+					return q
+				}
+			}
+		}
+		shows(0, 0)
+		before := time.Now()
+		lease := t.acquire(a.Semaphore("jobs/s", 3, interlock.Weight(2), interlock.Note("why")))
+		shows(1, 0)
+		waits := t.async(b.Semaphore("jobs/s", 3, interlock.Weight(3)))
+		q := shows(1, 1)
+		fixed := t.acquire(b.Mutex("jobs/m", interlock.Hold(10*limit)))
+		other := t.acquire(b.Mutex("other"))
+
+		h, w := q.Holders[0], q.Waiters[0]
+		if q.Name != "jobs/s" || q.Kind != "semaphore" || q.Capacity != 3 ||
+			h.Owner != "owner a" || h.Note != "why" || h.Units != 2 || h.Token != lease.Token() || h.Fixed || !strings.HasPrefix(lease.ID(), h.ID) ||
+			w.Owner != "owner b" || w.Note != "" || w.Units != 3 || w.Token != 0 || w.ID == h.ID {
+			t.Fatalf("Follow shows %+v", q)
+		}
+		if left := h.Until.Sub(before); left < limit || left > 20*limit {
+			t.Fatalf("Follow shows that the holder, with a TTL of %v, is over in %v", a.TTL(), left)
+		}
+		var names []string
+		for q, err := range c.Queues(t.ctx, "jobs/") {
+			t.ok(err, "Queues")
+			names = append(names, q.Name)
+			if q.Name == "jobs/m" && (len(q.Holders) != 1 || !q.Holders[0].Fixed) {
+				t.Fatalf("Queues shows a lease of Hold as %+v", q)
+			}
+		}
+		if want := []string{"jobs/m", "jobs/s"}; !slices.Equal(names, want) {
+			t.Fatalf("Queues of jobs/ shows %q, not %q", names, want)
+		}
+		t.release(fixed, other, lease)
+		got := t.get(waits, "the waiter is served")
+		shows(1, 0)
+		t.release(got)
+		shows(0, 0)
+		cancel()
+		t.ok(wait(t, follower, "Follow ends with its context"), "Follow")
+	},
+}
+
+var closing = rule{
+	name:    "Closing",
+	promise: "Close ends waiting and the contexts of what is held with ErrClosed, waits for running functions of Do, and gives everything back at once.",
+	check: func(t *trial) {
+		a, b := t.pair()
+		blocker := t.acquire(b.Mutex("blocked"))
+		waits, local := t.async(a.Mutex("blocked")), t.async(a.Mutex("blocked"))
+		t.waiting(b, "blocked", 1)
+		lease := t.acquire(a.Mutex("m"))
+		ctx, cancel := lease.Bind(t.ctx)
+		defer cancel()
+		begun, end := make(chan struct{}), make(chan struct{})
+		body := t.done(func() error {
+			return a.Mutex("body").Do(t.ctx, func(ctx context.Context) error {
+				close(begun)
+				t.until(ctx.Done())
+				t.until(end)
+				return context.Cause(ctx)
+			})
+		})
+		wait(t, begun, "the function of Do begins")
+		latch := t.done(func() error { return a.Latch("l").Wait(t.ctx) })
+		notYet(t, latch, "a latch that was never set is open")
+		next := t.async(b.Mutex("m"))
+		t.waiting(b, "m", 1)
+
+		closed := t.done(a.Close)
+		for what, c := range map[string]<-chan result{"a waiter": waits, "a waiter behind another one of its client": local} {
+			t.is(wait(t, c, what+" ends").err, interlock.ErrClosed, what)
+		}
+		t.is(wait(t, latch, "who waits for a latch ends"), interlock.ErrClosed, "who waits for a latch")
+		wait(t, ctx.Done(), "the context of what is held ends")
+		t.is(context.Cause(ctx), interlock.ErrClosed, "the context of what is held")
+		notYet(t, closed, "Close has not waited for a function of Do")
+		t.busy(b.Mutex("body"), "a function of Do is still running under it")
+		close(end)
+		t.is(wait(t, body, "Do ends"), interlock.ErrClosed, "Do")
+		t.ok(wait(t, closed, "Close ends"), "Close")
+		t.release(t.get(next, "what was held is given back"))
+		t.release(t.acquire(b.Mutex("body")))
+		t.waiting(b, "blocked", 0)
+		t.release(blocker)
+		_, err := a.Mutex("m").Acquire(t.ctx)
+		t.is(err, interlock.ErrClosed, "Acquire after Close")
+	},
+}

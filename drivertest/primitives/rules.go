@@ -1,0 +1,23 @@
+package primitives
+
+// rules is the suite, with those in front that take longest.
+var rules = []rule{
+	healthy,
+	fiveContenders,
+	killedHolder, killedWaiter, stoppedHolder, killedAdoption, killedLeader, killedMember,
+	cutOff,
+	exclusion, order, tokens, cancellation, bounds,
+	thirtyNumbers, thirtyInProcesses,
+	readersAndWriters, noOvertaking, downgrade,
+	permits, mismatch,
+	reentrancy, deadlock, held, work,
+	hold, extension, adoption, atLeast,
+	robustness,
+	election,
+	revocation, eviction, evictedWaiter, force,
+	barrier, doubleBarrier, latch,
+	values, watching,
+	striping, stickiness,
+	inspection,
+	closing,
+}

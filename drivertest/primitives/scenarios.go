@@ -1,0 +1,144 @@
+package primitives
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/interlock-go/interlock"
+)
+
+// Five want the lock at the same moment, each waits for 5 units of time and, when
+// it has the lock, works for 4: the first is served at 0 and the second at 4, and
+// the others give up at 5.
+var fiveContenders = rule{
+	name:    "FiveContenders",
+	promise: "Of five contenders that wait for 5 s for work of 4 s two succeed and three give up, and nothing is left.",
+	exact:   true,
+	check: func(t *trial) {
+		const contenders, unit = 5, 400 * time.Millisecond
+		a, b := t.pair()
+		begin := make(chan struct{})
+		var mu sync.Mutex
+		var began, worked []time.Duration
+		gaveUp := 0
+		var calls []<-chan error
+		start := time.Now()
+		for i := range contenders {
+			lock := []*interlock.Client{a, b}[i%2].Mutex("order", interlock.Wait(5*unit))
+			calls = append(calls, t.done(func() error {
+				t.until(begin)
+				note(&mu, &began, start)
+				lease, err := lock.Acquire(t.ctx)
+				if errors.Is(err, interlock.ErrBusy) {
+					mu.Lock()
+					gaveUp++
+					mu.Unlock()
+					return nil
+				}
+				if err != nil {
+					return err
+				}
+				note(&mu, &worked, start)
+				time.Sleep(4 * unit)
+				return lease.Release()
+			}))
+		}
+		time.Sleep(unit / 10)
+		start = time.Now()
+		close(begin)
+		for _, c := range calls {
+			t.ok(wait(t, c, "a contender is served or gives up"), "contend")
+		}
+		if len(worked) == 2 && gaveUp == 3 {
+			return
+		}
+		// All must have come at about the same moment, and the second have got the lock in time.
+		if late := slices.Max(began); late > unit/2 {
+			t.slow("a contender came %v after the first", late)
+		}
+		if took := time.Since(start); took > 9*unit {
+			t.slow("it took %v", took)
+		}
+		t.Fatalf("%d succeeded, at %v, and %d gave up", len(worked), worked, gaveUp)
+	},
+}
+
+func note(mu *sync.Mutex, at *[]time.Duration, start time.Time) {
+	mu.Lock()
+	defer mu.Unlock()
+	*at = append(*at, time.Since(start))
+}
+
+// draw takes the next number from a file that nothing but the lock protects.
+func draw(file string) (int, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return 0, err
+	}
+	n, err := strconv.Atoi(string(text))
+	if err != nil {
+		return 0, err
+	}
+	time.Sleep(200 * time.Microsecond) // let the others in, if they can get in
+	return n + 1, os.WriteFile(file, []byte(strconv.Itoa(n+1)), 0o600)
+}
+
+func (t *trial) numbers() (file string) {
+	t.Helper()
+	file = filepath.Join(t.TempDir(), "number")
+	t.ok(os.WriteFile(file, []byte("0"), 0o600), "write the file")
+	return file
+}
+
+func (t *trial) eachOnce(drawn []int) {
+	t.Helper()
+	slices.Sort(drawn)
+	for i, n := range drawn {
+		if n != i+1 {
+			t.Fatalf("%d contenders drew %v", len(drawn), drawn)
+		}
+	}
+}
+
+var thirtyNumbers = rule{
+	name:    "ThirtyNumbers",
+	promise: "Thirty contenders draw order numbers, none twice.",
+	check: func(t *trial) {
+		clients := []*interlock.Client{t.client(), t.client(), t.client()}
+		file := t.numbers()
+		drawn := make([]int, 30)
+		t.parallel(len(drawn), func(i int) error {
+			lease, err := clients[i%len(clients)].Mutex("order").Acquire(t.ctx)
+			if err != nil {
+				return err
+			}
+			if drawn[i], err = draw(file); err != nil {
+				return err
+			}
+			return lease.Release()
+		})
+		t.eachOnce(drawn)
+	},
+}
+
+var thirtyInProcesses = rule{
+	name:      "ThirtyNumbersInProcesses",
+	promise:   "Thirty contenders in three processes draw order numbers, none twice.",
+	processes: true,
+	check: func(t *trial) {
+		members := []*member{t.member(10 * limit), t.member(10 * limit), t.member(10 * limit)}
+		file := t.numbers()
+		drawn := make([]int, 30)
+		t.parallel(len(drawn), func(i int) error {
+			var err error
+			drawn[i], err = members[i%len(members)].draw("order", file)
+			return err
+		})
+		t.eachOnce(drawn)
+	},
+}
