@@ -37,32 +37,33 @@ func TestConformance(t *testing.T) {
 	conform(t, s, "")
 }
 
-// conform runs the suite on one server, each rule in a schema of its own. Clients in
-// this process bring a pool of their own, which reaches the server through a proxy, so
-// that rules can disturb it; those in other processes use the URL.
+// conform runs the suite on one server.
 func conform(t *testing.T, s *pgtest.Server, options string) {
-	drivertest.Run(t, drivertest.Backend{
-		TTL:   time.Second,
-		Small: !full,
-		World: func(t testing.TB) drivertest.World {
-			schema := "w" + strings.ToLower(rand.Text())
-			proxy := pgtest.NewProxy(t, s.Addr)
-			via := strings.Replace(s.URL(), s.Addr, proxy.Addr, 1)
-			return drivertest.World{
-				Open: func(ctx context.Context) (driver.Driver, error) {
-					return openPool(ctx, via, pglock.In(pglock.Schema{Name: schema}))
-				},
-				URL:  s.URL() + "&schema=" + schema + options,
-				Hang: func() func() { proxy.Hang(); return proxy.Resume },
-				Late: func() func() { proxy.Late(); return proxy.Resume },
-				LoseMessages: func() func() {
-					proxy.DropNotifications(true)
-					return func() { proxy.DropNotifications(false) }
-				},
-				Unreachable: unreachable,
-			}
-		},
-	})
+	drivertest.Run(t, drivertest.Backend{TTL: time.Second, Small: !full, World: worlds(s, options)})
+}
+
+// worlds makes worlds on one server, each in a schema of its own. Clients in this
+// process bring a pool of their own, which reaches the server through a proxy, so
+// that rules can disturb it; those in other processes use the URL.
+func worlds(s *pgtest.Server, options string) func(testing.TB) drivertest.World {
+	return func(t testing.TB) drivertest.World {
+		schema := "w" + strings.ToLower(rand.Text())
+		proxy := pgtest.NewProxy(t, s.Addr)
+		via := strings.Replace(s.URL(), s.Addr, proxy.Addr, 1)
+		return drivertest.World{
+			Open: func(ctx context.Context) (driver.Driver, error) {
+				return openPool(ctx, via, pglock.In(pglock.Schema{Name: schema}))
+			},
+			URL:  s.URL() + "&schema=" + schema + options,
+			Hang: func() func() { proxy.Hang(); return proxy.Resume },
+			Late: func() func() { proxy.Late(); return proxy.Resume },
+			LoseMessages: func() func() {
+				proxy.DropNotifications(true)
+				return func() { proxy.DropNotifications(false) }
+			},
+			Unreachable: unreachable,
+		}
+	}
 }
 
 func unreachable(ctx context.Context) error {

@@ -48,17 +48,22 @@ var connections = []string{
 	"Check", "RandomSteps", "ConcurrentLocks", "ConcurrentReadersAndWriters", "ConcurrentPermits", "ConcurrentCells",
 }
 
-// conform runs the suite on servers that all rules share, each rule behind a prefix
-// of its own. Clients in this process bring a client of Redis of their own, which
-// reaches each server through a proxy, so that rules can disturb it; those in other
-// processes use the URL.
+// conform runs the suite on servers that all rules share.
 func conform(t *testing.T, b drivertest.Backend, servers []*redistest.Server, url string, o rueidis.ClientOption) {
+	b.TTL = time.Second
+	b.World = worlds(servers, url, o)
+	drivertest.Run(t, b)
+}
+
+// worlds makes worlds on servers, each behind a prefix of its own. Clients in this
+// process bring a client of Redis of their own, which reaches each server through a
+// proxy, so that rules can disturb it; those in other processes use the URL.
+func worlds(servers []*redistest.Server, url string, o rueidis.ClientOption) func(testing.TB) drivertest.World {
 	separator := "?"
 	if strings.Contains(url, "?") {
 		separator = "&"
 	}
-	b.TTL = time.Second
-	b.World = func(t testing.TB) drivertest.World {
+	return func(t testing.TB) drivertest.World {
 		prefix := "w" + rand.Text() + "/"
 		via := &proxies{t: t}
 		t.Cleanup(func() {
@@ -81,7 +86,6 @@ func conform(t *testing.T, b drivertest.Backend, servers []*redistest.Server, ur
 			},
 		}
 	}
-	drivertest.Run(t, b)
 }
 
 func openURL(ctx context.Context, url string) (driver.Driver, error) {
