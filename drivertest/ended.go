@@ -2,6 +2,7 @@ package drivertest
 
 import (
 	"errors"
+	"time"
 
 	"github.com/interlock-go/interlock/driver"
 )
@@ -30,5 +31,47 @@ var whatHasEndedIsNotRenewed = rule{
 			}
 		}
 		t.stands(b.driver, "q", nil, nil)
+	},
+}
+
+// Neither a renewal that does not name a ticket nor an eviction gives it more time.
+var nothingIsProlonged = rule{
+	name: "NothingIsProlonged",
+	says: []string{
+		"A ticket of this session that is not in known is not extended, and is reported as Stray",
+		"An evicted ticket that is held is not renewed any more",
+	},
+	exclusive: true,
+	check: func(t *trial) {
+		a, b := t.client(), t.client()
+		left := func(queue string) time.Duration {
+			t.Helper()
+			m := t.snapshot(b.driver, queue).Members
+			if len(m) == 0 {
+				t.Fatalf("the ticket in %q does not stand", queue)
+			}
+			return m[0].Left
+		}
+		for _, how := range []struct {
+			queue string
+			do    func(driver.Ticket)
+		}{
+			{"not named", func(driver.Ticket) { a.renew() }},
+			{"evicted", func(tk driver.Ticket) {
+				if err := b.driver.Ask(t.ctx, tk.Queue, tk.ID, driver.Evict); err != nil {
+					t.Fatalf("Ask: %v", err)
+				}
+				a.renew(tk)
+			}},
+		} {
+			tk := a.hold(t.exclusive(how.queue))
+			time.Sleep(t.TTL / 50) // a part of its time is over
+			before := left(how.queue)
+			how.do(tk)
+			if after := left(how.queue); after > before {
+				t.Fatalf("a ticket that was %s had %v left before, and %v after", how.queue, before, after)
+			}
+			a.leave(tk)
+		}
 	},
 }

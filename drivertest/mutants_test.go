@@ -378,7 +378,7 @@ var mutants = []struct {
 			return answer, nil
 		},
 	}},
-	{"Renew extends all", "RenewOnlyWhatIsKnown", mutant{
+	{"Renew extends all", "RenewOnlyWhatIsKnown NothingIsProlonged", mutant{
 		renew: func(s *brokenSession, ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
 			answer, err := s.plainRenew(ctx, known)
 			for _, r := range answer {

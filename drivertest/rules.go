@@ -40,6 +40,7 @@ var rules = []rule{
 	lateAnswers,
 	renewOnlyWhatIsKnown,
 	whatHasEndedIsNotRenewed,
+	nothingIsProlonged,
 	renewOfAStray,
 	strayWithAnotherEnd,
 	renewSaysWhatBecame,

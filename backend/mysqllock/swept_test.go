@@ -175,3 +175,30 @@ func TestNothingIsLeftOfATicket(t *testing.T) {
 		t.Errorf("%s are counted", got)
 	}
 }
+
+// Promise: tokens grow over the removal of rows that nobody has used for an hour, whatever
+// the clock says.
+func TestTokensOverTheRemovalOfAQueue(t *testing.T) {
+	t.Parallel()
+	s := mysqltest.Start(t)
+	_, a := session(t, s.URL())
+	r := driver.Request{ID: newID(1), Queue: "q", Kind: driver.Mutex, Units: 1, Capacity: 1}
+	first, err := a.Join(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Leave(t.Context(), first, true); err != nil {
+		t.Fatal(err)
+	}
+	const ahead = 1 << 40 // as if the clock had been far ahead
+	s.Do("UPDATE interlock_queues SET last = last + 1099511627776, granted = granted + 1099511627776, since = since - 7200000000;" +
+		"CALL interlock_v1_tidy(0, 1000000)")
+	if left := s.Do("SELECT COUNT(*) FROM interlock_queues"); left != "0" {
+		t.Fatalf("%s rows of idle queues are kept", left)
+	}
+	r.ID = newID(2)
+	second, err := a.Join(t.Context(), r)
+	if err != nil || second.Token <= first.Token+ahead {
+		t.Errorf("the token %d after %d and the removal of the row, %v", second.Token, first.Token+ahead, err)
+	}
+}

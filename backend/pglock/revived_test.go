@@ -3,6 +3,7 @@ package pglock_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -68,5 +69,79 @@ func TestALookBeforeTheFirstSessionAfterACrash(t *testing.T) {
 	late.NoWait = true
 	if got, err := other.Join(ctx, late); !errors.Is(err, driver.ErrBusy) {
 		t.Errorf("beside the lease another gets %+v, %v", got, err)
+	}
+}
+
+// Promise: what outlasts a crash is as it was last: the units that a ticket with a fixed
+// end was reduced to, the end that an eviction has left it, a raised token, and that a
+// ticket has left.
+func TestFixedTicketsOverACrash(t *testing.T) {
+	s := pgtest.Start(t, pgtest.Durable())
+	d, err := openURL(t.Context(), s.URL())
+	noError(t, err)
+	holder := session(t, d)
+	fixed := func(queue string, units, capacity int64) driver.Ticket {
+		r := request(queue, capacity)
+		r.Units, r.Hold = units, time.Hour
+		return join(t, holder, r)
+	}
+	shrunk := fixed("shrunk", 3, 3)
+	noError(t, holder.Shrink(t.Context(), shrunk, 1))
+	evicted, left := fixed("evicted", 1, 1), fixed("left", 1, 1)
+	noError(t, d.Ask(t.Context(), "evicted", evicted.ID, driver.Evict))
+	noError(t, holder.Leave(t.Context(), left, true))
+	const floor = int64(1) << 45
+	noError(t, d.Raise(t.Context(), "raised", uint64(floor)))
+	noError(t, d.Close())
+	s.Kill()
+	s.Restart()
+
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	after, err := openURL(ctx, s.URL())
+	noError(t, err)
+	t.Cleanup(func() { after.Close() })
+	next := session(t, after)
+	for _, c := range []struct {
+		queue       string
+		units, most int64 // most: seconds that are left
+	}{{"shrunk", 1, 3600}, {"evicted", 1, int64(ttl / time.Second)}} {
+		q, err := after.Follow(ctx, c.queue, "")
+		if err != nil || len(q.Members) != 1 {
+			t.Fatalf("%s: %+v, %v", c.queue, q, err)
+		}
+		if m := q.Members[0]; m.Units != c.units || !m.Fixed || m.Left > time.Duration(c.most)*time.Second {
+			t.Errorf("%s: %+v; it was to have %d units and %d s left at most", c.queue, m, c.units, c.most)
+		}
+	}
+	if q, err := after.Follow(ctx, "left", ""); err != nil || len(q.Members) != 0 {
+		t.Errorf("a ticket that had left: %+v, %v", q, err)
+	}
+	join(t, next, request("raised", 1)) // it waits until those of before the crash are over
+	if first := s.SQL(fmt.Sprintf("SELECT min(n) > %d FROM interlock.ticket WHERE queue = 'raised'", floor)); first != "t" {
+		t.Errorf("the tokens of a queue that was raised begin above its floor after a crash: %q", first)
+	}
+}
+
+// Promise: numbers of queues that are made anew begin above those of all whose rows were
+// removed, so that tokens grow whatever the clock says.
+func TestNumbersOverTheRemovalOfAQueue(t *testing.T) {
+	s := pgtest.Start(t)
+	d, err := openURL(t.Context(), s.URL())
+	noError(t, err)
+	t.Cleanup(func() { d.Close() })
+	a := session(t, d)
+	for _, queue := range []string{"a", "b"} {
+		noError(t, a.Leave(t.Context(), join(t, a, request(queue, 1)), true))
+	}
+	const hours = "1000000000" // almost three hours, in units of 10 µs
+	s.SQL("UPDATE interlock.queue SET last = last - " + hours + ", granted = granted - " + hours + " WHERE name = 'a'")
+	last := s.SQL("SELECT last FROM interlock.queue WHERE name = 'a'")
+	s.SQL("SELECT interlock.tidy()")
+	if left := s.SQL("SELECT string_agg(name, ' ') FROM interlock.queue"); left != "b" {
+		t.Fatalf("the rows %q are left, not the one that was used lately", left)
+	}
+	if above := s.SQL("SELECT floor >= " + last + " FROM interlock.sentinel"); above != "t" {
+		t.Errorf("the floor is not above %s: %q", last, above)
 	}
 }

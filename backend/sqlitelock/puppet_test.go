@@ -41,11 +41,18 @@ type puppet struct {
 
 func newPuppet(t testing.TB, path string) *puppet {
 	t.Helper()
+	return newPuppetBy(t, path)
+}
+
+// newPuppetBy has another program start the puppet, if one is named.
+func newPuppetBy(t testing.TB, path string, by ...string) *puppet {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &puppet{t: t, cmd: exec.Command(self)}
+	by = append(by, self)
+	p := &puppet{t: t, cmd: exec.Command(by[0], by[1:]...)}
 	p.cmd.Env = append(os.Environ(), asPuppet+"="+path, "GORACE=atexit_sleep_ms=0")
 	p.cmd.Stderr = os.Stderr
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
@@ -189,6 +196,14 @@ func servePuppet(path string) int {
 			say(map[bool]string{true: "held", false: "waits"}[t.Held], err)
 		case "leave":
 			say("left", s.Leave(ctx, tickets[arg], true))
+		case "keep":
+			d, _ := time.ParseDuration(arg2)
+			say("kept", s.Keep(ctx, tickets[arg], d))
+		case "swap":
+			_, err := d.Swap(ctx, driver.Swap{ID: newID(), Name: arg + "/value", Value: []byte("x")})
+			say("swapped", err)
+		case "raise":
+			say("raised", d.Raise(ctx, arg, 1<<20))
 		case "renew":
 			_, err := s.Renew(ctx, known())
 			say("renewed", err)
