@@ -68,7 +68,7 @@ func scenario(t *trial, drivers [3]driver.Driver, f *faults, name string) {
 	join := func(s driver.Session, r driver.Request, held bool) (tk driver.Ticket) {
 		t.Helper()
 		try(func(retry bool) (err error) {
-			r.Retry = retry
+			r.Retry = r.Retry || retry
 			tk, err = s.Join(ctx, r)
 			return err
 		})

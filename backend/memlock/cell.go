@@ -3,14 +3,17 @@ package memlock
 import (
 	"bytes"
 	"context"
+	"fmt"
 
 	"github.com/interlock-go/interlock/driver"
 )
 
 // swapped is the result of a Swap, kept for its repetition.
 type swapped struct {
-	cell driver.Cell
-	err  error
+	name    string
+	version uint64 // that it replaces
+	cell    driver.Cell
+	err     error
 }
 
 func (d *Driver) Load(ctx context.Context, name string) (driver.Cell, error) {
@@ -47,12 +50,15 @@ func (d *Driver) swap(s driver.Swap) (driver.Cell, error) {
 		return driver.Cell{}, driver.ErrTooLarge
 	}
 	if first, ok := w.swaps.get(w.now, k); ok {
+		if first.name != s.Name || first.version != s.Version {
+			return driver.Cell{}, driver.Invalid(fmt.Errorf("memlock: the ID %s was sent before, with another Swap", s.ID))
+		}
 		return copied(first.cell), first.err
 	}
 	c := w.cells[s.Name]
 	if c.Version != s.Version {
 		if s.Version > c.Version { // it could come true, and must not then
-			w.swaps.put(w.now, k, swapped{err: driver.ErrConflict})
+			w.swaps.put(w.now, k, swapped{name: s.Name, version: s.Version, err: driver.ErrConflict})
 		}
 		return driver.Cell{}, driver.ErrConflict
 	}
@@ -61,7 +67,7 @@ func (d *Driver) swap(s driver.Swap) (driver.Cell, error) {
 		c.Value = bytes.Clone(s.Value)
 	}
 	w.cells[s.Name] = c
-	w.swaps.put(w.now, k, swapped{cell: c})
+	w.swaps.put(w.now, k, swapped{name: s.Name, version: s.Version, cell: c})
 	w.watches.ring(s.Name)
 	return copied(c), nil
 }

@@ -4,6 +4,11 @@
 // and it fails on demand ([Driver.Faults]), so that a program can be tested at
 // each point where a call may be lost, hang, or come too late.
 //
+// It does no more than package driver demands, so that whoever relies on more notices it
+// here: a Join that repeats an ID must have Retry set, Inherited is told to Robust requests
+// only, the ID of a ticket that has left is refused for one TTL, and a Swap that is repeated
+// is recognised for driver.SwapMemory and no longer.
+//
 // Its URLs are mem: for a private world, and mem:name for one that is shared
 // inside the process by everybody who uses the name.
 //

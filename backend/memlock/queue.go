@@ -130,7 +130,7 @@ func (w *World) grant(q *queue) {
 		q.used += t.units
 		t.held = true
 		t.token = w.nextToken(q)
-		t.inherited = q.dirty
+		t.inherited = q.dirty && t.robust
 		if t.hold > 0 {
 			w.fix(t, t.hold)
 		}
@@ -180,6 +180,6 @@ func (w *World) unlink(t *ticket) {
 	}
 	t.wakeup.ring()
 	delete(w.tickets, t.id)
-	w.left.put(w.now, t.id, struct{}{})
+	w.left.put(w.now, t.id, departed{came: true})
 	w.freeTicket(t)
 }

@@ -116,6 +116,7 @@ func TestJoin(t *testing.T) {
 	})
 	t.Run("of a ticket that has left is refused", func(t *testing.T) {
 		ok(t, s.Leave(ctx, a, true))
+		first.Retry = true
 		_, err := s.Join(ctx, first)
 		is(t, err, driver.ErrGone)
 	})

@@ -6,29 +6,37 @@ import (
 	"github.com/interlock-go/interlock/driver"
 )
 
-// recent remembers values for at least span and at most about twice as long. It
-// forgets whole generations, so that nothing is spent on single entries.
+// recent remembers values for span, and no longer: whoever relies on more than the contract
+// finds that out. It frees whole generations, so that nothing is spent on single entries.
 type recent[V any] struct {
 	span       time.Duration
 	since      driver.Instant // when the young generation began
-	young, old map[id]V
+	young, old map[id]entry[V]
 }
 
-func (r *recent[V]) get(now driver.Instant, k id) (V, bool) {
+type entry[V any] struct {
+	at driver.Instant
+	v  V
+}
+
+func (r *recent[V]) get(now driver.Instant, k id) (v V, ok bool) {
 	r.age(now)
-	v, ok := r.young[k]
+	e, ok := r.young[k]
 	if !ok && r.old != nil {
-		v, ok = r.old[k]
+		e, ok = r.old[k]
 	}
-	return v, ok
+	if !ok || now.Sub(e.at) >= r.span {
+		return v, false
+	}
+	return e.v, true
 }
 
 func (r *recent[V]) put(now driver.Instant, k id, v V) {
 	r.age(now)
 	if r.young == nil {
-		r.young = map[id]V{}
+		r.young = map[id]entry[V]{}
 	}
-	r.young[k] = v
+	r.young[k] = entry[V]{now, v}
 }
 
 func (r *recent[V]) age(now driver.Instant) {

@@ -51,9 +51,15 @@ func (s *session) join(r driver.Request) (driver.Ticket, error) {
 		return driver.Ticket{}, err
 	}
 	if t := w.tickets[k]; t != nil {
+		if !r.Retry {
+			return driver.Ticket{}, errNoRetry(r.ID)
+		}
 		return s.rejoin(t, &r)
 	}
-	if _, left := w.left.get(w.now, k); left {
+	if was, left := w.left.get(w.now, k); left {
+		if was.came && !r.Retry {
+			return driver.Ticket{}, errNoRetry(r.ID)
+		}
 		return driver.Ticket{}, driver.ErrGone
 	}
 	q, err := w.queueFor(&r)
@@ -70,7 +76,7 @@ func (s *session) join(r driver.Request) (driver.Ticket, error) {
 	t := w.newTicket()
 	t.id, t.text = k, r.ID
 	t.queue, t.owner = q, s
-	t.units, t.hold = r.Units, r.Hold
+	t.units, t.hold, t.robust = r.Units, r.Hold, r.Robust
 	t.note = slices.Clone(r.Note)
 	t.since, t.proof, t.end = w.now, w.now, w.now.Add(s.ttl)
 	w.tickets[k] = t
@@ -80,6 +86,11 @@ func (s *session) join(r driver.Request) (driver.Ticket, error) {
 	}
 	w.append(q, t)
 	return t.report(), nil
+}
+
+// errNoRetry: a backend need not look for the ticket, and then makes a second one.
+func errNoRetry(id string) error {
+	return driver.Invalid(fmt.Errorf("memlock: the ID %s was sent before: a Join that repeats it must have Retry set", id))
 }
 
 // rejoin answers a Join that was sent before.
@@ -220,7 +231,8 @@ func (s *session) leave(a leave) (none, error) {
 	if err == driver.ErrGone {
 		k, _ := parseID(a.ticket.ID)
 		if w.tickets[k] == nil {
-			w.left.put(w.now, k, struct{}{})
+			was, _ := w.left.get(w.now, k)
+			w.left.put(w.now, k, was)
 		}
 	}
 	if err != nil {

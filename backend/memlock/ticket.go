@@ -16,6 +16,7 @@ type ticket struct {
 	hold  time.Duration
 	since driver.Instant
 
+	robust    bool // Inherited was asked for
 	held      bool
 	inherited bool
 	evicted   bool
@@ -48,6 +49,11 @@ func (w *World) fix(t *ticket, in time.Duration) {
 	t.proof = w.now
 	t.end = w.now.Add(min(in, maxHold))
 	w.set(t.fixed, t.end)
+}
+
+// departed is what is remembered of an ID.
+type departed struct {
+	came bool // its Join has arrived; else it was left before
 }
 
 // maxHold keeps the sum of an instant and a duration in range.

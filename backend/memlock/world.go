@@ -20,7 +20,7 @@ type World struct {
 
 	queues  map[string]*queue
 	tickets map[id]*ticket
-	left    recent[struct{}] // the IDs of tickets that must not come (again)
+	left    recent[departed] // the IDs of tickets that must not come (again)
 	token   uint64           // the last token of all queues without a floor of their own
 	changes uint64           // numbers the states of all queues
 	follows bells            // rung when the queue of that name changes
@@ -48,7 +48,7 @@ func NewWorld() *World {
 		armed:   never,
 		queues:  map[string]*queue{},
 		tickets: map[id]*ticket{},
-		left:    recent[struct{}]{span: time.Second},
+		left:    recent[departed]{span: time.Second},
 		follows: bells{},
 		cells:   map[string]driver.Cell{},
 		swaps:   recent[swapped]{span: driver.SwapMemory},
