@@ -57,6 +57,7 @@ func (l *Lock) adoptMember(ctx context.Context, m driver.Member, read driver.Ins
 	lock := *l
 	lock.cfg.hold = m.Left
 	t := lock.ticketAs(m.ID)
+	t.live = 1 // until there is a lease: a ticket that others work under is not given back
 	if err := t.enroll(ctx); err != nil {
 		return nil, err
 	}
@@ -68,7 +69,11 @@ func (l *Lock) adoptMember(ctx context.Context, m driver.Member, read driver.Ins
 		t.drop()
 		return nil, err
 	}
-	return t.adopt(ctx, l)
+	lease, err := t.adopt(ctx, l)
+	t.mu.Lock()
+	t.live--
+	t.mu.Unlock()
+	return lease, err
 }
 
 // adopt makes another lease of a ticket with a fixed end.
@@ -86,7 +91,7 @@ func (t *ticket) adopt(ctx context.Context, lock *Lock) (*Lease, error) {
 	case t.state != ticketHeld:
 		return nil, ErrLost
 	}
-	l := &Lease{own: grant{since: now, units: t.req.Units}}
+	l := &Lease{own: grant{since: now}}
 	l.g = &l.own
 	t.live++
 	t.attach(l, ctx, lock)

@@ -33,7 +33,7 @@ type Client struct {
 	lines    map[lineKey]*line
 	bodies   int // running functions of Do
 
-	reaper reaper
+	reaper *reaper
 	spare  spareTurns
 }
 

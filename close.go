@@ -190,39 +190,21 @@ func (t *ticket) close() {
 	now := t.c.d.Now()
 	t.mu.Lock()
 	after := t.judge(now)
-	defer after()
-	switch t.state {
-	case ticketHeld:
-	case ticketLost:
-		t.mu.Unlock()
-		t.unregister()
-		return
-	default: // who waits for it, or gives it back, is on the way
-		t.mu.Unlock()
-		return
-	}
+	held, fixed, clean := t.state == ticketHeld, t.fixed(), t.bodies == 0
+	taken := (held || t.state == ticketLost) && t.take()
+	forget := taken && (!held || fixed) || t.state == ticketSpent
 	fate := ErrReleased
-	if t.fixed() {
-		fate, t.state = ErrClosed, ticketLeft
+	if fixed {
+		fate = ErrClosed
 	}
-	var ends []func()
-	var keep time.Duration
-	for _, l := range t.leases {
-		keep = max(keep, l.keep(now))
-		ends = append(ends, l.end(fate))
-	}
-	left, clean := t.state == ticketLeft, t.bodies == 0
-	t.leases = nil
+	unbind := t.endLeases(fate)
 	t.mu.Unlock()
-	for _, end := range ends {
-		end()
-	}
+	after()
+	unbind()
 	switch {
-	case left:
+	case forget:
 		t.unregister()
-	case keep > 0 && (clean || !t.req.Robust):
-		_ = t.leaveAfter(keep)
-	default:
+	case taken: // else whoever waits for it, or gives it back, is on the way
 		_ = t.leave(clean)
 	}
 }

@@ -24,21 +24,13 @@ func (l *Lease) downgrade(ctx context.Context) error {
 	t := l.t
 	var b backoff.Backoff
 	for {
-		unlock := l.locked()
-		err, shared, nested := l.err, t.shrunk || t.req.Units < t.req.Capacity, l.g.leases > 1
-		unlock()
-		switch {
-		case err != nil:
-			return err
-		case shared:
-			return nil
-		case nested:
-			return driver.Invalid(errors.New("the lock was acquired again by this holder; release that first"))
-		case ctx.Err() != nil:
+		if ctx.Err() != nil && l.Err() == nil {
 			return context.Cause(ctx)
 		}
-		l.becomeReader() // now: if the reply is lost, others may be in
-		err = t.exchange(ctx, callTimeout(t.sess.ttl), func(ctx context.Context, s driver.Session) error {
+		if done, err := l.becomeReader(); done || err != nil {
+			return err
+		}
+		err := t.exchange(ctx, callTimeout(t.sess.ttl), func(ctx context.Context, s driver.Session) error {
 			return s.Shrink(ctx, t.tk, 1)
 		})
 		switch {
@@ -61,17 +53,35 @@ func (l *Lease) downgrade(ctx context.Context) error {
 	}
 }
 
-// becomeReader takes the ticket away from the line of writers.
-func (l *Lease) becomeReader() {
+// becomeReader takes the ticket away from the line of writers, before the backend is asked:
+// if the reply is lost, others may be in. done says that the backend need not be asked.
+func (l *Lease) becomeReader() (done bool, err error) {
 	t := l.t
+	now := t.c.d.Now()
+	var n *line
 	t.c.mu.Lock()
-	t.uncount()
-	t.c.mu.Unlock()
 	t.mu.Lock()
-	n := t.line
-	l.g.units, t.line = 1, nil
+	after := t.judge(now)
+	switch {
+	case l.err != nil:
+		err = l.err
+	case t.shrunk || t.req.Units < t.req.Capacity:
+		done = true
+	case t.units == 1: // asked before, in vain
+	case l.g.leases > 1 || t.live > 1:
+		err = driver.Invalid(errors.New("the lock was acquired again by this holder; release that first"))
+	case t.req.Hold > 0 && (!t.sent || t.sess.ended):
+		err = driver.Invalid(errors.New("the lease of Hold is of another session, which alone can downgrade it"))
+	default:
+		n, t.line = t.line, nil
+		t.units = 1
+		t.uncount()
+	}
 	t.mu.Unlock()
+	t.c.mu.Unlock()
+	after()
 	if n != nil {
 		n.lost(t)
 	}
+	return done, err
 }

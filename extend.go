@@ -63,19 +63,21 @@ func (l *Lease) extend(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// setEnd moves the end of a ticket with a fixed one, later only if that is
-// certain.
+// setEnd moves the end of a ticket with a fixed one. If that is not certain, the
+// lease ends at the earlier time, and the backend may have the ticket until the later.
 func (t *ticket) setEnd(end driver.Instant, spare time.Duration, certain bool) {
 	t.c.mu.Lock()
 	defer t.c.mu.Unlock()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	deadline := end.Add(-spare)
-	if t.state == ticketHeld && (certain || deadline < t.deadline) {
-		t.end, t.deadline = max(end, t.end), deadline
-		if certain {
-			t.end = end
-		}
-		t.c.lookAt(t.deadline)
+	switch {
+	case t.state != ticketHeld:
+		return
+	case certain:
+		t.end, t.deadline = end, deadline
+	default:
+		t.end, t.deadline = max(end, t.end), min(deadline, t.deadline)
 	}
+	t.c.lookAt(t.deadline)
 }

@@ -30,7 +30,7 @@ func (n *session) heartbeat() {
 			n.over(err)
 			return
 		case err != nil:
-			n.doubt(err)
+			n.doubt(said(err, every))
 			n.plan(0, every/4)
 		default:
 			n.c.emit(n.ctx, Event{Kind: EventRenewed, Took: now.Sub(began)})
@@ -61,13 +61,14 @@ func (n *session) plan(in, pause time.Duration) {
 	}
 }
 
-// hasten has the next heartbeat come while half of the TTL is left to a lease that
-// ends then. One that has just been granted may have less time than those before.
+// hasten has the next heartbeat come while three fifths of the TTL are left to a lease
+// that ends then: two are to be left though the answer takes one. A lease that has just
+// been granted may have less time than those before.
 func (n *session) hasten(end driver.Instant) {
 	r := &n.rhythm
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	due := max(end.Add(-n.margin-n.ttl/2), r.earliest)
+	due := max(end.Add(-n.margin-n.ttl*3/5), r.earliest)
 	if due >= r.at {
 		return
 	}
@@ -109,7 +110,7 @@ var (
 // renew names the tickets that count, and no others: one that was given up must
 // not live on because the session does.
 func (n *session) renew(limit time.Duration) error {
-	asked := n.known()
+	asked, silent := n.known()
 	known := make([]driver.Ticket, 0, len(asked))
 	for _, t := range asked {
 		known = append(known, t.current())
@@ -122,7 +123,9 @@ func (n *session) renew(limit time.Duration) error {
 	}
 	for _, r := range answer {
 		if r.State == driver.Stray {
-			if n.c.ticket(r.ID) == nil { // else its Join crossed this renewal, or it is being left
+			// Else its Join crossed this renewal, or it is being left, or was: then the
+			// answer may be of the time before.
+			if n.c.ticket(r.ID) == nil && !silent[r.ID] {
 				n.leaveStray(driver.Ticket{ID: r.ID, Queue: r.Queue})
 			}
 			continue
@@ -149,7 +152,8 @@ func (n *session) renew(limit time.Duration) error {
 // firstEnd is when the first of the tickets that are held ends, 0 if there is none. One
 // that was granted while a renewal was under way was not named by it.
 func (n *session) firstEnd() (first driver.Instant) {
-	for _, t := range n.known() {
+	known, _ := n.known()
+	for _, t := range known {
 		t.mu.Lock()
 		if t.state == ticketHeld && !t.fixed() && (first == 0 || t.end < first) {
 			first = t.end
@@ -159,17 +163,23 @@ func (n *session) firstEnd() (first driver.Instant) {
 	return first
 }
 
-// known lists the tickets that count, by their IDs.
-func (n *session) known() map[string]*ticket {
+// known lists the tickets that count, by their IDs, and the IDs of the others that the
+// client has.
+func (n *session) known() (known map[string]*ticket, silent map[string]bool) {
 	n.c.mu.Lock()
 	defer n.c.mu.Unlock()
-	known := make(map[string]*ticket, len(n.c.tickets))
+	known = make(map[string]*ticket, len(n.c.tickets))
 	for id, t := range n.c.tickets {
 		if t.renewable(n) {
 			known[id] = t
+			continue
 		}
+		if silent == nil {
+			silent = map[string]bool{}
+		}
+		silent[id] = true
 	}
-	return known
+	return known, silent
 }
 
 // leaveStray gives back a ticket that the client has given up but the backend
@@ -184,7 +194,8 @@ func (n *session) leaveStray(t driver.Ticket) {
 
 // doubt marks every lease of the session.
 func (n *session) doubt(err error) {
-	for _, t := range n.known() {
+	known, _ := n.known()
+	for _, t := range known {
 		t.doubted(err)
 	}
 }

@@ -60,11 +60,11 @@ func (l *Lock) enter(ctx context.Context) (*Lease, error) {
 	units := l.units
 	var seen []*grant // nested leases have no units of their own
 	for lease := range l.heldOf(ctx) {
-		has := lease.units()
-		if l.cfg.reentrant && has >= l.units {
-			if nested, err := lease.nest(ctx, l); err == nil {
-				return nested, nil
-			}
+		nested, has := lease.nest(ctx, l)
+		switch {
+		case nested != nil:
+			return nested, nil
+		case has == 0:
 			continue // it was lost just now
 		}
 		if l.kind == driver.Mutex || l.kind == driver.RWMutex || l.kind == driver.Election {
@@ -79,10 +79,4 @@ func (l *Lock) enter(ctx context.Context) (*Lease, error) {
 		}
 	}
 	return nil, nil
-}
-
-func (l *Lease) units() int64 {
-	l.t.mu.Lock()
-	defer l.t.mu.Unlock()
-	return l.g.units
 }

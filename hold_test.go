@@ -2,12 +2,14 @@ package interlock_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/backend/memlock"
+	"github.com/interlock-go/interlock/driver"
 )
 
 func TestHoldEndsAtItsTime(t *testing.T) {
@@ -338,4 +340,93 @@ func TestHoldThatNobodyWantsIsGivenBackAfterALongOutage(t *testing.T) {
 		ok(t, next.Release())
 		nothingLeft(t, b)
 	})
+}
+
+// What remains of an adopted lease counts from the time at which the backend was asked, not
+// from the answer.
+func TestAnAdoptedLeaseLastsNoLongerThanTheFirst(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		lease := acquire(t, a.Mutex("m", interlock.Hold(20*time.Second)))
+		slow := b.faults().After("Follow", 1).Stick()
+		time.AfterFunc(4*time.Second, slow.Deliver)
+		adopted, err := b.Adopt(ctx, "m", lease.ID())
+		ok(t, err)
+		if mine, theirs := adopted.Remaining(), lease.Remaining(); mine > theirs {
+			t.Errorf("adopted for %v, held for %v", mine, theirs)
+		}
+		ok(t, adopted.Release())
+	})
+}
+
+// Whoever wanted to adopt a lease, and came too late, does not end it for those who are at
+// work under it.
+func TestAnAdoptionInVainGivesNothingBack(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		w := memlock.NewWorld()
+		a, c := join(t, w), join(t, w)
+		lease := acquire(t, a.Mutex("m", interlock.Hold(20*time.Second)))
+		d := &jumping{stopped: stopped{Driver: w.Driver()}}
+		b, err := interlock.New(ctx, d)
+		ok(t, err)
+		defer b.Close()
+		_, err = b.Adopt(ctx, "m", lease.ID())
+		wantErr(t, err, interlock.ErrLost)
+		synctest.Wait()
+		_, err = c.Mutex("m").TryAcquire(ctx)
+		wantErr(t, err, interlock.ErrBusy)
+		ok(t, lease.Release())
+	})
+}
+
+// jumping stands still between taking note of what was adopted and making a lease of it.
+type jumping struct {
+	stopped
+	readings atomic.Int32 // until then
+}
+
+func (d *jumping) Follow(ctx context.Context, queue, after string) (driver.Queue, error) {
+	q, err := d.Driver.Follow(ctx, queue, after)
+	d.readings.Store(2)
+	return q, err
+}
+
+func (d *jumping) Now() driver.Instant {
+	if d.readings.Load() > 0 && d.readings.Add(-1) == 0 {
+		d.jump(time.Minute)
+	}
+	return d.stopped.Now()
+}
+
+// AtLeast counts though a nested lease of another option is the last to be released.
+func TestAtLeastHoldsForANestedLeaseToo(t *testing.T) {
+	atLeast := interlock.AtLeast(time.Minute)
+	for name, opts := range map[string][2][]interlock.Option{
+		"outer": {{atLeast}, {interlock.Reentrant()}},
+		"inner": {nil, {interlock.Reentrant(), atLeast}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulated(t, func(t *testing.T) {
+				a, b := pair(t)
+				began := time.Now()
+				ok(t, a.Mutex("m", opts[0]...).Do(ctx, func(held context.Context) error {
+					inner, err := a.Mutex("m", opts[1]...).Acquire(held)
+					ok(t, err)
+					go func() {
+						time.Sleep(time.Second)
+						if err := inner.Release(); err != nil {
+							t.Error(err)
+						}
+					}()
+					return nil
+				}))
+				next := acquire(t, b.Mutex("m"))
+				if d := time.Since(began); d != time.Minute {
+					t.Errorf("kept out for %v", d)
+				}
+				ok(t, next.Release())
+				nothingLeft(t, a, b)
+			})
+		})
+	}
 }

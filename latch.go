@@ -43,10 +43,9 @@ func (l *Latch) CountDown(ctx context.Context) (int64, error) {
 		if err != nil {
 			return driver.Swap{}, err
 		}
-		if n == 0 {
+		if left = max(n-1, 0); n == 0 {
 			return driver.Swap{}, errUnchanged
 		}
-		left = n - 1
 		return driver.Swap{Value: strconv.AppendInt(nil, left, 10)}, nil
 	})
 	return left, l.cell.fail("count down", ignoreUnchanged(err))

@@ -55,6 +55,33 @@ func TestALatchOpensAtZero(t *testing.T) {
 	})
 }
 
+// A count down that others overtake returns what is left, which is what they have left.
+func TestACountDownThatIsOvertakenReturnsWhatIsLeft(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		_, err := a.Latch("l").Set(ctx, 2)
+		ok(t, err)
+		swap := a.faults().Before("Swap", 1).Hang()
+		left := make(chan int64, 1)
+		go func() {
+			n, err := a.Latch("l").CountDown(ctx)
+			if err != nil {
+				t.Error(err)
+			}
+			left <- n
+		}()
+		<-swap.Reached()
+		for range 2 {
+			_, err := b.Latch("l").CountDown(ctx)
+			ok(t, err)
+		}
+		swap.Deliver()
+		if n := <-left; n != 0 {
+			t.Errorf("%d left of none", n)
+		}
+	})
+}
+
 // Who waits for a latch that is reset goes on waiting, for its next Set.
 func TestALatchCanBeSetAgain(t *testing.T) {
 	simulated(t, func(t *testing.T) {

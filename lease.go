@@ -41,8 +41,7 @@ type grant struct {
 	number    uint64 // among those of the ticket, from 0
 	since     driver.Instant
 	inherited bool
-	units     int64 // guarded by ticket.mu, as the rest
-	leases    int
+	leases    int  // not yet released; guarded by ticket.mu, as the rest
 	unclean   bool // a function of Do has panicked
 }
 
@@ -78,7 +77,7 @@ func (t *ticket) grant(ctx context.Context, lock *Lock, now driver.Instant) (*Le
 
 // newLease makes a lease of a new turn. t.mu is held.
 func (t *ticket) newLease(ctx context.Context, lock *Lock, now driver.Instant) *Lease {
-	l := &Lease{own: grant{number: t.grants, since: now, units: t.req.Units}}
+	l := &Lease{own: grant{number: t.grants, since: now}}
 	l.own.inherited = t.grants == 0 && t.tk.Inherited
 	l.g = &l.own
 	t.grants++
@@ -95,20 +94,24 @@ func (t *ticket) attach(l *Lease, ctx context.Context, lock *Lock) {
 	}
 	l.g.leases++
 	t.leases = append(t.leases, l)
+	if d := lock.cfg.atLeast; d > 0 {
+		t.keep = max(t.keep, l.g.since.Add(d))
+	}
 }
 
-// nest makes another lease of a live grant.
-func (l *Lease) nest(ctx context.Context, lock *Lock) (*Lease, error) {
+// nest makes another lease of a live grant, if lock wants no more than the lease has. Else
+// it returns what the lease has: 0 if it is over.
+func (l *Lease) nest(ctx context.Context, lock *Lock) (nested *Lease, has int64) {
 	defer l.locked()()
-	if l.err != nil {
-		return nil, l.err
+	switch {
+	case l.err != nil || l.t.winding:
+		return nil, 0
+	case !lock.cfg.reentrant || l.t.units < lock.units:
+		return nil, l.t.units
 	}
-	if l.t.winding {
-		return nil, ErrClosed
-	}
-	nested := &Lease{g: l.g}
+	nested = &Lease{g: l.g}
 	l.t.attach(nested, ctx, lock)
-	return nested, nil
+	return nested, l.t.units
 }
 
 // locked locks the ticket and judges its deadline; the result unlocks it.
@@ -158,7 +161,7 @@ func (l *Lease) BackendToken() uint64 { return l.t.tk.Token }
 func (l *Lease) Exclusive() bool {
 	l.t.mu.Lock()
 	defer l.t.mu.Unlock()
-	return l.g.units == l.t.req.Capacity
+	return l.t.units == l.t.req.Capacity
 }
 
 // Name is the lock's name, without the client's prefix.
@@ -187,7 +190,7 @@ func (l *Lease) Remaining() time.Duration {
 // deadline unless one succeeds. Careful work pauses.
 func (l *Lease) InDoubt() bool {
 	defer l.locked()()
-	return l.err == nil && l.t.doubt
+	return l.err == nil && l.t.doubt != nil
 }
 
 // Done is closed when the lease is lost or released.
@@ -202,8 +205,8 @@ func (l *Lease) Done() <-chan struct{} {
 	return l.done
 }
 
-// Err is nil while the lease is held, then it wraps ErrLost, or is ErrReleased.
-// After Close it is ErrReleased, or ErrClosed for a lease of Hold, which stays.
+// Err is nil while the lease is held, then it wraps ErrLost and says what happened, or is
+// ErrReleased. After Close it is ErrReleased, or ErrClosed for a lease of Hold, which stays.
 func (l *Lease) Err() error {
 	defer l.locked()()
 	return l.err

@@ -10,35 +10,32 @@ import (
 	"github.com/interlock-go/interlock/internal/backoff"
 )
 
-// abandon gives up a ticket that was not obtained, or cannot be used. It leaves
-// in the background, with a context of its own, as long as it may stand.
-func (t *ticket) abandon() {
+// abandon gives up a ticket that was not obtained, or cannot be used, and returns what it
+// was. It leaves in the background, with a context of its own, as long as it may stand.
+func (t *ticket) abandon() (was ticketState) {
 	if t == nil {
-		return
+		return ticketLeft
 	}
 	if !t.sent {
-		t.drop()
-		return
+		return t.drop()
 	}
 	t.mu.Lock()
-	t.state = ticketLeft
+	was = t.state
+	taken, clean := t.take(), !t.unseen(was)
 	t.mu.Unlock()
-	stands := max(t.sess.ttl, t.req.Hold)
-	t.c.background(func() { t.giveBack(t.c.d.Now().Add(stands), true) })
+	if taken {
+		stands := max(t.sess.ttl, t.req.Hold)
+		t.c.background(func() { t.giveBack(t.c.d.Now().Add(stands), clean) })
+	}
+	return was
 }
 
-// acknowledge gives a lost ticket back to the backend: nobody works under it
-// any more. What was done under it may be half done.
-func (t *ticket) acknowledge() {
+// leaveLost gives back a lost ticket that was taken: nobody works under it any more.
+func (t *ticket) leaveLost(clean bool) {
 	t.mu.Lock()
-	lost, end := t.state == ticketLost, t.end
-	if lost {
-		t.state = ticketLeft
-	}
+	end := t.end
 	t.mu.Unlock()
-	if lost {
-		t.c.background(func() { t.giveBack(end, false) })
-	}
+	t.c.background(func() { t.giveBack(end, clean) })
 }
 
 // giveBack repeats Leave until it is confirmed, or the ticket has ended by
@@ -48,41 +45,32 @@ func (t *ticket) giveBack(end driver.Instant, clean bool) {
 	_ = t.repeat(end, func(ctx context.Context, s driver.Session) error { return s.Leave(ctx, t.current(), clean) })
 }
 
-// leave releases the ticket at the backend. It is repeated until it is
-// confirmed or the lease has run out.
+// leave releases a ticket that was taken; with AtLeast, after its time, unless the next
+// holder is to be told that the work is half done. It is repeated until it is confirmed or
+// the lease has run out.
 func (t *ticket) leave(clean bool) error {
+	now := t.c.d.Now()
+	t.mu.Lock()
+	keep := t.keep.Sub(now)
+	clean = clean && !t.unseen(ticketHeld)
+	t.mu.Unlock()
+	if keep > 0 && (clean || !t.req.Robust) {
+		return t.part(func(ctx context.Context, s driver.Session) error { return s.Keep(ctx, t.tk, keep) })
+	}
 	return t.part(func(ctx context.Context, s driver.Session) error { return s.Leave(ctx, t.tk, clean) })
 }
 
-// leaveAfter is leave, but keeps others out for d.
-func (t *ticket) leaveAfter(d time.Duration) error {
-	return t.part(func(ctx context.Context, s driver.Session) error { return s.Keep(ctx, t.tk, d) })
-}
-
-// part takes the ticket out of the client's care by the given call.
+// part is leave by the given call.
 func (t *ticket) part(call func(context.Context, driver.Session) error) error {
 	t.mu.Lock()
-	if t.state != ticketHeld {
-		t.mu.Unlock()
-		return ErrLost
-	}
-	t.state = ticketLeft
-	var ends []func()
-	for _, l := range t.leases { // adopted: what one releases, all lose
-		ends = append(ends, l.end(ErrLost))
-	}
-	t.leases, t.live = nil, 0
 	end, limit := t.end, t.deadline
 	t.mu.Unlock()
-	for _, end := range ends {
-		end()
-	}
 	if t.req.Hold > 0 { // it may last for days
 		limit = min(limit, t.c.d.Now().Add(t.sess.ttl))
 	}
 	err := t.repeat(limit, call)
 	switch {
-	case err == nil || isGone(err):
+	case err == nil || isGone(err) || isSessionOver(err):
 		t.unregister()
 	default:
 		t.expireAt(end) // before that it is no stray: how it ends is known
@@ -102,7 +90,7 @@ func (t *ticket) expireAt(end driver.Instant) {
 		return
 	}
 	t.mu.Lock()
-	t.state = ticketLost
+	t.spend()
 	t.mu.Unlock()
 	t.c.lookAt(end)
 }
@@ -155,7 +143,9 @@ func (t *ticket) exchange(ctx context.Context, limit time.Duration, call func(co
 	if t.req.Hold > 0 {
 		var err error
 		if sess, err = t.c.session(bounded); err != nil {
-			return err
+			if sess = t.c.lastSession(); sess == nil {
+				return err
+			}
 		}
 	}
 	return call(bounded, sess.s)

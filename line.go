@@ -149,15 +149,18 @@ func (n *line) serve(ctx context.Context, l *Lock, now driver.Instant) *Lease {
 
 // beginDriving lets the caller drive, after serve has failed, if nothing stands
 // before it: a ticket that serves no more is put aside, to end with its last
-// lease, or if it has none, is returned to be given back first. n.mu is held.
+// lease, or if it has none, is taken and returned to be given back first. n.mu is held.
 func (n *line) beginDriving() (old *ticket, ok bool) {
-	t := n.t
-	switch {
-	case t == nil:
-	case !t.inUse():
-		old = t
-	case !n.shared && t.isHeld():
-		return nil, false // its release serves the next
+	if t := n.t; t != nil {
+		t.mu.Lock()
+		serves := t.live > 0 && t.state == ticketHeld && !n.shared
+		if t.live == 0 && t.take() {
+			old = t
+		}
+		t.mu.Unlock()
+		if serves {
+			return nil, false // its release serves the next
+		}
 	}
 	n.t, n.idle, n.driving = nil, false, true
 	return old, true
@@ -197,12 +200,14 @@ func (n *line) drive(ctx context.Context, l *Lock, old *ticket, try bool) (*Leas
 	n.mu.Unlock()
 	for {
 		var err error
-		if t, err = l.obtain(ctx, n, t, try); err == nil && ctx.Err() != nil {
+		t, err = l.obtain(ctx, n, t, try)
+		cancelled := ctx.Err() != nil
+		if err == nil && cancelled {
 			err = context.Cause(ctx)
 		}
 		n.mu.Lock()
 		if err != nil {
-			n.stopDriving(ctx, t)
+			n.stopDriving(t, cancelled)
 			n.mu.Unlock()
 			return nil, err
 		}
@@ -222,7 +227,7 @@ func (n *line) drive(ctx context.Context, l *Lock, old *ticket, try bool) (*Leas
 	}
 }
 
-// part gives a ticket back and waits for that, but not longer than ctx.
+// part gives a ticket back that was taken, and waits for that, but not longer than ctx.
 func (n *line) part(ctx context.Context, t *ticket) {
 	left := make(chan struct{})
 	n.c.background(func() {
@@ -236,20 +241,29 @@ func (n *line) part(ctx context.Context, t *ticket) {
 	}
 }
 
-// stopDriving passes the ticket of a driver whose context has ended on to the
-// next waiter, if there is one. n.mu is held.
-func (n *line) stopDriving(ctx context.Context, t *ticket) {
+// stopDriving passes the ticket of a driver that gives up, unless something else than the
+// end of its context is the reason, on to the next waiter, if there is one. n.mu is held.
+func (n *line) stopDriving(t *ticket, cancelled bool) {
 	n.driving = false
-	switch {
-	case t == nil:
-	case n.waiters.empty() || ctx.Err() == nil || t.req.NoWait:
+	if t != nil && !(cancelled && !n.waiters.empty() && n.inherit(t)) {
 		t.abandon()
-	case t.isHeld():
+	}
+	n.next()
+}
+
+// inherit keeps a ticket for the next waiter, unless it has been lost. n.mu is held.
+func (n *line) inherit(t *ticket) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case t.req.NoWait || t.state > ticketHeld:
+		return false
+	case t.state == ticketHeld:
 		n.t = t
 	default:
 		n.pending = t
 	}
-	n.next()
+	return true
 }
 
 // giveUp withdraws a waiter. What it was just given goes to the next.
@@ -263,14 +277,15 @@ func (n *line) giveUp(w *turn, why error) error {
 	case w.closed:
 	case w.lease != nil:
 		w.lease.unseen = true
-		n.c.background(func() { _ = w.lease.Release() })
+		// What it was told of the last holder is for the next one to hear.
+		n.c.background(func() { _ = w.lease.release(!w.lease.Inherited()) })
 	default:
 		if w.old != nil {
 			n.c.background(func() { _ = w.old.leave(true) })
 		}
 		t := n.pending
 		n.pending = nil
-		n.stopDriving(w.ctx, t)
+		n.stopDriving(t, true)
 	}
 	return why
 }
@@ -290,35 +305,41 @@ func (n *line) dismiss() {
 	n.retire()
 }
 
-// release is called when the last lease of a grant is over.
-func (n *line) release(t *ticket, clean bool, now driver.Instant) error {
+// pass decides what becomes of the line's ticket, which nobody holds any more: the next
+// waiter has it, the line keeps it, or it is taken. n.mu and the ticket's are held. Nobody
+// is woken, and nobody else served, before the bound contexts of the last holder have ended.
+func (n *line) pass(clean bool, now driver.Instant) (p parting) {
+	t := n.t
+	p.served = true
+	if clean && t.usable(n, now) && !t.winding {
+		if w := n.waiters.first; w != nil {
+			n.waiters.remove(w)
+			w.lease = t.newLease(w.ctx, w.lock, now)
+			p.next = w
+			return p
+		}
+		if n.sticky && !t.wanted {
+			n.driving, p.rests = true, true
+			return p
+		}
+	}
+	n.t, n.driving, p.taken = nil, true, t.take()
+	return p
+}
+
+// settle keeps the ticket that pass has left with the line, unless it was lost, or asked for,
+// in between.
+func (n *line) settle(t *ticket, now driver.Instant) {
 	n.mu.Lock()
-	t.mu.Lock()
-	t.live--
-	live, usable, wanted := t.live, t.usable(n, now), t.wanted
-	t.mu.Unlock()
-	if live > 0 {
-		n.mu.Unlock()
-		return nil
+	defer n.mu.Unlock()
+	n.driving = false
+	if n.t == t {
+		n.idle, n.idleSince = true, now
 	}
-	if n.t != t { // put aside, or lost
-		n.mu.Unlock()
-		return t.leave(clean)
+	n.next()
+	if n.t == t && n.idle && (t.isAskedFor() || n.writerWaits()) {
+		n.sendBack(t)
 	}
-	if clean && usable && !n.writerWaits() {
-		if n.nextAt(now); n.t != t || t.inUse() {
-			n.mu.Unlock()
-			return nil
-		}
-		if n.sticky && !wanted {
-			n.idle, n.idleSince = true, now
-			n.mu.Unlock()
-			return nil
-		}
-	}
-	n.t, n.driving = nil, true
-	n.mu.Unlock()
-	return n.giveBack(t, clean)
 }
 
 // giveBack leaves the backend's queue. Those who come meanwhile wait: they
@@ -347,18 +368,29 @@ func (n *line) recall(t *ticket, idle time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.t == t && n.idle && n.c.d.Now().Sub(n.idleSince) >= idle {
-		n.t, n.idle, n.driving = nil, false, true
-		n.c.background(func() { _ = n.giveBack(t, true) })
+		n.sendBack(t)
 	}
+}
+
+// sendBack gives back an idle ticket. n.mu is held.
+func (n *line) sendBack(t *ticket) {
+	t.mu.Lock()
+	taken := t.take()
+	t.mu.Unlock()
+	if !taken {
+		return // it was lost just now, and the line is about to be told
+	}
+	n.t, n.idle, n.driving = nil, false, true
+	n.c.background(func() { _ = n.giveBack(t, true) })
 }
 
 // usable reports whether the ticket may serve another lease of the line, as far
 // as it knows itself. t.mu is held.
 func (t *ticket) usable(n *line, now driver.Instant) bool {
 	switch {
-	case t.state != ticketHeld || now >= t.deadline || t.doubt || t.revoked:
+	case t.state != ticketHeld || now >= t.deadline || t.doubt != nil || t.revoked:
 		return false
-	case t.grants >= maxGrants, t.wanted && (n.shared || t.grants >= maxHandovers):
+	case t.grants >= maxGrants, now < t.keep, t.wanted && (n.shared || t.grants >= maxHandovers):
 		return false
 	case n.sticky && !t.wanted:
 		return true
@@ -377,14 +409,9 @@ func (n *line) writerWaits() bool {
 	return n.c.writers[n.key.queue] > 0
 }
 
-func (t *ticket) inUse() bool {
+// isAskedFor reports whether somebody else wants the ticket's lock.
+func (t *ticket) isAskedFor() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.live > 0
-}
-
-func (t *ticket) isHeld() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.state == ticketHeld
+	return t.wanted || t.revoked
 }

@@ -1,7 +1,6 @@
 package interlock
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -16,7 +15,7 @@ func (t *ticket) extend(proof driver.Instant) {
 	if t.state == ticketHeld && !t.fixed() {
 		t.end = max(t.end, proof.Add(t.sess.ttl))
 		t.deadline = t.end.Add(-t.sess.margin)
-		t.doubt = false
+		t.doubt, t.heard = nil, now
 	}
 	t.mu.Unlock()
 	after()
@@ -26,24 +25,19 @@ func (t *ticket) extend(proof driver.Instant) {
 func (t *ticket) doubted(err error) {
 	t.mu.Lock()
 	var leases []*Lease
-	if t.state == ticketHeld && !t.fixed() && !t.doubt {
-		t.doubt = true
-		leases = append(leases, t.leases...)
+	if t.state == ticketHeld && !t.fixed() {
+		if t.doubt == nil {
+			leases = append(leases, t.leases...)
+		}
+		t.doubt = err
 	}
+	heard := t.heard
 	t.mu.Unlock()
-	t.c.tell(EventInDoubt, leases, err)
-}
-
-// judge loses the ticket if its deadline has passed. t.mu is held; the caller
-// calls the result after unlocking.
-func (t *ticket) judge(now driver.Instant) (after func()) {
-	if t.state != ticketHeld || now < t.deadline {
-		return nothing
+	if len(leases) > 0 {
+		ago := about(t.c.d.Now().Sub(heard))
+		t.c.tell(EventInDoubt, leases, fmt.Errorf("the last answer came %v ago; %w", ago, err))
 	}
-	return t.lose(errors.New("it was not renewed in time"))
 }
-
-func nothing() {}
 
 // expire is judge for the reaper.
 func (t *ticket) expire() {
@@ -57,14 +51,8 @@ func (t *ticket) expire() {
 // gone loses a ticket that the backend does not have any more.
 func (t *ticket) gone(why error) {
 	t.mu.Lock()
-	if t.state != ticketHeld {
-		t.mu.Unlock()
-		return
-	}
-	after := t.lose(why)
-	t.state = ticketLeft
+	after := t.lose(why, false)
 	t.mu.Unlock()
-	t.unregister()
 	after()
 }
 
@@ -72,39 +60,9 @@ func (t *ticket) gone(why error) {
 // lease has been released, or its time has run out.
 func (t *ticket) evict() {
 	t.mu.Lock()
-	after := nothing
-	if t.state == ticketHeld {
-		after = t.lose(ErrEvicted)
-	}
+	after := t.lose(ErrEvicted, true)
 	t.mu.Unlock()
 	after()
-}
-
-// lose ends all leases. t.mu is held; the caller calls the result after
-// unlocking. A ticket that nobody works under is given back at once.
-func (t *ticket) lose(why error) (after func()) {
-	t.state = ticketLost
-	leases := t.leases
-	unused := len(leases) == 0 && t.live == 0
-	t.leases, t.live, t.unacked = nil, 0, len(leases)
-	lost := fmt.Errorf("%w: %w", ErrLost, why)
-	ends := make([]func(), 0, len(leases))
-	for _, l := range leases {
-		ends = append(ends, l.end(lost))
-	}
-	n := t.line
-	return func() {
-		for _, end := range ends {
-			end()
-		}
-		if n != nil {
-			n.lost(t)
-		}
-		if unused {
-			t.acknowledge()
-		}
-		t.c.tell(EventLost, leases, why)
-	}
 }
 
 // tell emits events that no caller waits for. It does so in the background: a

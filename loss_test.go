@@ -3,6 +3,8 @@ package interlock_test
 import (
 	"context"
 	"errors"
+	"regexp"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -318,6 +320,100 @@ func TestDoJoinsTheErrors(t *testing.T) {
 		err = a.Mutex("m").Do(ctx, func(context.Context) error { return own })
 		if err != own {
 			t.Errorf("got %v, want the function's own error", err)
+		}
+	})
+}
+
+// A Release after the deadline is one of a lost lease, for everybody: whoever looks at the
+// lease or a context afterwards is told the same.
+func TestAReleaseThatComesTooLateIsALossForEverybody(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		d := &stopped{Driver: memlock.New()}
+		c, err := interlock.New(ctx, d)
+		ok(t, err)
+		defer c.Close()
+		lease := acquire(t, c.Mutex("m"))
+		bound, cancel := lease.Bind(ctx)
+		defer cancel()
+		d.jump(ttl)
+		wantErr(t, lease.Release(), interlock.ErrLost)
+		wantErr(t, lease.Err(), interlock.ErrLost)
+		wantErr(t, context.Cause(bound), interlock.ErrLost)
+	})
+}
+
+// A loss says in one line what happened, so that an operator can tell a process that stood
+// still from a backend that did not answer.
+func TestALossSaysWhatHappened(t *testing.T) {
+	for name, c := range map[string]struct {
+		fail func(d *stopped)
+		old  time.Duration
+		want string
+	}{
+		"the backend fails": {
+			func(d *stopped) { d.Faults().Before("Renew", 0).Fail() }, 0,
+			"the last answer came 14s ago; the backend said: memlock: failed on demand",
+		},
+		"the backend does not answer": {
+			func(d *stopped) { d.Faults().Before("Renew", 0).Hang() }, 0,
+			"the last answer came 14s ago; the backend did not answer within 5s: context deadline exceeded",
+		},
+		"the call does not return": {
+			func(d *stopped) { d.Faults().Before("Renew", 1).Stick() }, 0,
+			"the last answer came 14s ago; the renewal has no answer",
+		},
+		"this process stood still": {
+			func(d *stopped) { time.AfterFunc(ttl/5, func() { d.jump(time.Hour) }) }, 0,
+			"the last answer came 1h0m[34](.[0-9])?s ago; this process stood still for (1h0m0s|59m59.[0-9]s)",
+		},
+		"answers prove little": {
+			func(d *stopped) {}, 13 * time.Second,
+			"the last answer came 1s ago, and proved nothing newer than 13s before",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulated(t, func(t *testing.T) {
+				tt := c
+				var told []error
+				var mu sync.Mutex
+				d := &stopped{Driver: memlock.New()}
+				s := &slack{Driver: d, old: tt.old, always: true}
+				c, err := interlock.New(ctx, s, interlock.Observe(func(_ context.Context, e interlock.Event) {
+					if e.Kind == interlock.EventLost {
+						mu.Lock()
+						defer mu.Unlock()
+						told = append(told, e.Err)
+					}
+				}))
+				ok(t, err)
+				defer c.Close()
+				lease := acquire(t, c.Mutex("m"))
+				time.Sleep(ttl / 3) // a renewal
+				synctest.Wait()
+				tt.fail(d)
+				<-lease.Done()
+				synctest.Wait()
+				want := regexp.MustCompile("^lease lost: it was not renewed in time: " + tt.want + "$")
+				if got := lease.Err().Error(); !want.MatchString(got) {
+					t.Errorf("%s\nwant %s", got, want)
+				}
+				if len(told) != 1 || "lease lost: "+told[0].Error() != lease.Err().Error() {
+					t.Errorf("the event says %v", told)
+				}
+				d.Faults().Clear()
+			})
+		})
+	}
+}
+
+// What has a fixed end was not to be renewed.
+func TestALeaseOfHoldSaysThatItsTimeIsOver(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a := join(t, memlock.NewWorld())
+		lease := acquire(t, a.Mutex("m", interlock.Hold(time.Minute)))
+		<-lease.Done()
+		if got := lease.Err().Error(); got != "lease lost: its time is over" {
+			t.Error(got)
 		}
 	})
 }

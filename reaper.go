@@ -3,6 +3,7 @@ package interlock
 import (
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
@@ -11,15 +12,20 @@ import (
 // reaper ends leases at their deadlines by the local clock, whether or not the
 // backend can be reached: one timer for all. It makes no call that may block.
 type reaper struct {
-	poke chan struct{}
-	done chan struct{}
-	end  sync.Once
-	idle bool           // no ticket to look after; guarded by Client.mu
-	next driver.Instant // when it looks again; guarded by Client.mu
+	poke  chan struct{}
+	done  chan struct{}
+	end   sync.Once
+	next  atomic.Int64 // when it looks again; never if there is no ticket; written with Client.mu held
+	stall stall
 }
 
-func newReaper() reaper {
-	return reaper{poke: make(chan struct{}, 1), done: make(chan struct{}), idle: true}
+// never is later than every deadline.
+const never = driver.Instant(math.MaxInt64)
+
+func newReaper() *reaper {
+	r := &reaper{poke: make(chan struct{}, 1), done: make(chan struct{})}
+	r.next.Store(int64(never))
+	return r
 }
 
 func (r *reaper) stop() { r.end.Do(func() { close(r.done) }) }
@@ -50,6 +56,7 @@ func (c *Client) reap() {
 func (c *Client) reapOnce() (driver.Instant, bool) {
 	now := c.d.Now()
 	c.mu.Lock()
+	c.reaper.noteStall(now, c.ttl)
 	next := now.Add(c.ttl / lookout)
 	var due []*ticket
 	for _, t := range c.tickets {
@@ -63,9 +70,11 @@ func (c *Client) reapOnce() (driver.Instant, bool) {
 			due = append(due, t)
 		}
 	}
-	c.reaper.idle = len(c.tickets) == 0
-	c.reaper.next = next
-	idle := c.reaper.idle
+	idle := len(c.tickets) == 0
+	if idle {
+		next = never
+	}
+	c.reaper.next.Store(int64(next))
 	c.mu.Unlock()
 	for _, t := range due {
 		t.expire()
@@ -81,20 +90,19 @@ func (t *ticket) due() (at driver.Instant, forget bool) {
 	switch t.state {
 	case ticketHeld:
 		return t.deadline, false
-	case ticketLost:
+	case ticketLost, ticketSpent:
 		return t.end, true
 	}
-	return math.MaxInt64, false
+	return never, false
 }
 
 // lookAt has the reaper look at a deadline in time. c.mu is held.
 func (c *Client) lookAt(at driver.Instant) {
-	r := &c.reaper
-	if !r.idle && at >= r.next {
+	r := c.reaper
+	if at >= driver.Instant(r.next.Load()) {
 		return
 	}
-	r.next = at
-	r.idle = false
+	r.next.Store(int64(at))
 	select {
 	case r.poke <- struct{}{}:
 	default:

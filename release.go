@@ -1,7 +1,7 @@
 package interlock
 
 import (
-	"time"
+	"fmt"
 
 	"github.com/interlock-go/interlock/driver"
 )
@@ -9,8 +9,8 @@ import (
 // Release gives the lock up: first the bound contexts end, then the next
 // waiter is served. It takes no context: it is repeated until the backend has
 // confirmed it or the lease has run out; for a lease of Hold, for one TTL. It
-// returns an error that wraps ErrLost if the lock was no longer held; calling
-// it again returns the same.
+// returns an error that wraps ErrLost if the lock was no longer held, also if
+// Close has released it before; calling it again returns the same.
 func (l *Lease) Release() error { return l.release(true) }
 
 // abort is Release for work that may be half done: the next holder is told.
@@ -21,54 +21,101 @@ func (l *Lease) release(clean bool) error {
 	return l.result
 }
 
+// errClosedBefore: others may have held the lock since.
+var errClosedBefore = fmt.Errorf("%w: %w", ErrLost, ErrClosed)
+
 func (l *Lease) releaseOnce(clean bool) error {
-	t := l.t
+	t, g := l.t, l.g
 	now := t.c.d.Now()
-	t.mu.Lock()
+	n := t.lock()
 	after := t.judge(now)
-	if err := l.err; err != nil {
-		t.unacked--
-		acknowledged := t.unacked == 0
-		t.mu.Unlock()
-		after()
-		if acknowledged {
-			t.acknowledge()
-		}
-		if err == ErrReleased { // by Close
-			return nil
-		}
-		return err
+	ended := l.err // before
+	unbind, others := nothing, nothing
+	if ended == nil {
+		unbind = l.end(ErrReleased)
+		t.remove(l)
 	}
-	unbind := l.end(ErrReleased)
-	t.remove(l)
-	g := l.g
 	g.leases--
 	g.unclean = g.unclean || !clean
-	over, clean, n := g.leases == 0, !g.unclean, t.line
-	keep := l.keep(now)
-	t.mu.Unlock()
-	unbind()
-	if !over {
-		return nil
+	over, clean := g.leases == 0, !g.unclean
+	var p parting
+	if over {
+		t.live--
+		p = t.parting(n, clean, now)
+		if p.taken && t.req.Hold > 0 {
+			others = t.endLeases(ErrLost) // adopted: what one releases, all lose
+		}
 	}
-	if t.c.cfg.observed() && !l.unseen {
+	t.unlock(n)
+	after()
+	unbind()
+	others()
+	if ended != nil {
+		if p.taken {
+			t.leaveLost(false) // what was done under it may be half done
+		}
+		if ended == ErrReleased {
+			return errClosedBefore
+		}
+		return ended
+	}
+	if over && t.c.cfg.observed() && !l.unseen {
 		t.c.emit(l.ctx, Event{Kind: EventReleased, Name: t.name, Token: l.Token(), Took: now.Sub(g.since)})
 	}
 	switch {
-	case n != nil:
-		return n.release(t, clean, now)
-	case keep > 0 && (clean || !t.req.Robust):
-		return t.leaveAfter(keep)
+	case p.next != nil:
+		p.next.ready <- struct{}{}
+	case p.rests:
+		n.settle(t, now)
+	case p.taken && p.served:
+		return n.giveBack(t, clean)
+	case p.taken:
+		return t.leave(clean)
 	}
-	return t.leave(clean)
+	return nil
 }
 
-// keep is how long others are to be kept out after the release. t.mu is held.
-func (l *Lease) keep(now driver.Instant) time.Duration {
-	if l.lock.cfg.atLeast == 0 {
-		return 0
+// parting is what is left to do when a grant is over and its contexts have ended.
+type parting struct {
+	next   *turn // the ticket was handed on to this one
+	rests  bool  // the line keeps the ticket
+	taken  bool  // the ticket goes back
+	served bool  // it was the line's
+}
+
+// parting decides what becomes of the ticket when a grant is over. t.mu is held, and n.mu
+// if n is not nil.
+func (t *ticket) parting(n *line, clean bool, now driver.Instant) (p parting) {
+	switch {
+	case t.live > 0 && !(t.req.Hold > 0 && t.state == ticketHeld):
+	case t.state == ticketHeld && n != nil && n.t == t:
+		return n.pass(clean, now)
+	case t.state == ticketHeld, t.state == ticketLost:
+		p.taken = t.take()
 	}
-	return l.t.since.Add(l.lock.cfg.atLeast).Sub(now)
+	return p
+}
+
+// lock locks the ticket, and before it the line that it serves, if any, which it returns.
+func (t *ticket) lock() *line {
+	for {
+		n := t.inLine()
+		if n != nil {
+			n.mu.Lock()
+		}
+		t.mu.Lock()
+		if t.line == n {
+			return n
+		}
+		t.unlock(n)
+	}
+}
+
+func (t *ticket) unlock(n *line) {
+	t.mu.Unlock()
+	if n != nil {
+		n.mu.Unlock()
+	}
 }
 
 // remove takes a lease off the list. t.mu is held.

@@ -3,6 +3,8 @@ package interlock
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
@@ -82,6 +84,13 @@ func (c *Client) session(ctx context.Context) (*session, error) {
 	}
 }
 
+// lastSession is for what is given back while the client is being closed.
+func (c *Client) lastSession() *session {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.sess
+}
+
 // because says why a wait ended, and the last error of the backend if any.
 func because(ctx context.Context, last error) error {
 	cause := context.Cause(ctx)
@@ -111,16 +120,11 @@ func (n *session) over(err error) {
 			c.tasks.Go(func() { c.reopen(n) })
 		}
 	}
-	var mine []*ticket
-	for _, t := range c.tickets {
-		if t.diesWith(n) {
-			mine = append(mine, t)
-		}
-	}
+	tickets := slices.Collect(maps.Values(c.tickets))
 	c.mu.Unlock()
 	n.cancel(err)
-	for _, t := range mine {
-		t.gone(err)
+	for _, t := range tickets {
+		t.die(n, err)
 	}
 }
 

@@ -290,7 +290,8 @@ func (d *short) Open(ctx context.Context, o driver.SessionOptions) (driver.Sessi
 func TestHeartbeatsMakeUpForTime(t *testing.T) {
 	for name, s := range map[string]slack{
 		"old proofs":   {old: ttl * 6 / 10},
-		"late answers": {late: ttl * 3 / 10},
+		"all are old":  {old: ttl * 7 / 10, always: true},
+		"late answers": {late: ttl * 3 / 10, always: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			simulated(t, func(t *testing.T) {
@@ -307,10 +308,64 @@ func TestHeartbeatsMakeUpForTime(t *testing.T) {
 	}
 }
 
-// slack proves every other time what was so a while ago, or answers late.
+// A healthy lease never has less than two fifths of the TTL left, whenever it was granted:
+// not if answers take up to a fifth of the TTL, and not if they prove what was so up to three
+// tenths of it before. So a pause of a fifth, here or at the backend, ends no work.
+func TestAHealthyLeaseAlwaysHasTimeLeft(t *testing.T) {
+	for _, ttl := range []time.Duration{interlock.MinTTL, 2 * time.Second, interlock.DefaultTTL, time.Minute} {
+		for name, s := range map[string]slack{
+			"all is well":                    {always: true},
+			"late answers":                   {late: ttl / 5, always: true},
+			"answers that are late at times": {late: ttl / 5},
+			"old proofs":                     {old: 3 * ttl / 10, always: true},
+			"proofs that are old at times":   {old: 3 * ttl / 10},
+		} {
+			t.Run(fmt.Sprint(ttl, " ", name), func(t *testing.T) {
+				simulated(t, func(t *testing.T) {
+					s.Driver, s.joins = memlock.New(), true
+					c, err := interlock.New(ctx, &s, interlock.TTL(ttl))
+					ok(t, err)
+					defer c.Close()
+					time.Sleep(ttl / 5)
+					var leases []*interlock.Lease
+					granted, asked := make(chan *interlock.Lease, 100), 0
+					for began := time.Now(); time.Since(began) < 5*ttl; time.Sleep(ttl / 53) {
+						if since := time.Since(began); time.Duration(asked)*ttl/7 < since && since < 3*ttl {
+							l := c.Mutex(fmt.Sprint(asked))
+							asked++
+							go func() {
+								if lease, err := l.Acquire(ctx); err != nil {
+									t.Error(err)
+								} else {
+									granted <- lease
+								}
+							}()
+						}
+						for len(granted) > 0 {
+							leases = append(leases, <-granted)
+						}
+						for i, l := range leases {
+							if left := l.Remaining(); left < 2*ttl/5 {
+								t.Fatalf("lease %d of %d has %v left after %v, %.2f of the TTL",
+									i, len(leases), left, time.Since(began), float64(left)/float64(ttl))
+							}
+						}
+					}
+					if len(leases) < 20 {
+						t.Errorf("%d leases", len(leases))
+					}
+				})
+			})
+		}
+	}
+}
+
+// slack proves every other time, or always, what was so a while ago, or answers late. With
+// joins the proof of a grant is old, too.
 type slack struct {
-	*memlock.Driver
-	old, late time.Duration
+	driver.Driver
+	old, late     time.Duration
+	always, joins bool
 }
 
 func (d *slack) Open(ctx context.Context, o driver.SessionOptions) (driver.Session, error) {
@@ -321,18 +376,29 @@ func (d *slack) Open(ctx context.Context, o driver.SessionOptions) (driver.Sessi
 type slackSession struct {
 	driver.Session
 	d     *slack
-	beats int
+	beats atomic.Int32
 }
+
+// now reports whether this call is one of the bad ones.
+func (s *slackSession) now() bool { return s.beats.Add(1)%2 == 1 || s.d.always }
 
 func (s *slackSession) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
 	answer, err := s.Session.Renew(ctx, known)
-	time.Sleep(s.d.late)
-	if s.beats++; s.beats%2 == 1 {
+	if s.now() {
+		time.Sleep(s.d.late)
 		for i := range answer {
 			answer[i].Proof = answer[i].Proof.Add(-s.d.old)
 		}
 	}
 	return answer, err
+}
+
+func (s *slackSession) Join(ctx context.Context, r driver.Request) (driver.Ticket, error) {
+	tk, err := s.Session.Join(ctx, r)
+	if s.d.joins && s.now() {
+		tk.Proof = tk.Proof.Add(-s.d.old)
+	}
+	return tk, err
 }
 
 // A part of the backend that cannot be asked endangers its own leases alone.

@@ -28,33 +28,25 @@ type ticket struct {
 	writer bool // counted in Client.writers; guarded by Client.mu
 
 	mu       sync.Mutex
-	line     *line // hands it on inside the process; nil if it serves one lease
-	state    ticketState
+	line     *line       // hands it on inside the process; nil if it serves one lease
+	state    ticketState // see state.go
+	units    int64       // as requested; 1 after a Downgrade
 	tk       driver.Ticket
 	deadline driver.Instant // until when it is certainly held
 	end      driver.Instant // until when the backend guarantees it
 	since    driver.Instant // when this process learned of the grant
 	grants   uint64         // leases that it has served
-	live     int            // grants that are not over
+	keep     driver.Instant // until when AtLeast keeps others out
+	live     int            // grants whose leases have not all been released, lost ones too
 	leases   []*Lease       // those that are held
-	unacked  int            // leases that were lost and not yet released
 	bodies   int            // functions of Do that run under it
 	wanted   bool           // another ticket waits behind it
 	revoked  bool
-	doubt    bool
-	shrunk   bool // the backend has confirmed a Downgrade
-	winding  bool // Close has ended the bound contexts
+	doubt    error          // why the last renewal failed, if it did
+	heard    driver.Instant // when the last answer came that the ticket stands
+	shrunk   bool           // the backend has confirmed a Downgrade
+	winding  bool           // Close has ended the bound contexts
 }
-
-type ticketState uint8
-
-const (
-	ticketJoining ticketState = iota // nobody knows yet whether the backend has it
-	ticketQueued
-	ticketHeld
-	ticketLost // the backend may have it until end
-	ticketLeft // it has been given up
-)
 
 // tokenBits is what the token of a local grant adds to that of its ticket.
 const (
@@ -76,7 +68,7 @@ func (l *Lock) newTicket(ctx context.Context, n *line, try bool) (*ticket, error
 }
 
 func (l *Lock) ticketAs(id string) *ticket {
-	t := &ticket{c: l.c, name: l.name, req: driver.Request{
+	t := &ticket{c: l.c, name: l.name, units: l.units, req: driver.Request{
 		ID: id, Queue: l.queue, Kind: l.kind, Units: l.units, Capacity: l.capacity,
 		Hold: l.cfg.hold, Robust: l.cfg.robust,
 	}}
@@ -225,19 +217,18 @@ func (t *ticket) outlive(err error) (was ticketState) {
 	if t.req.Hold == 0 || !t.sent || isGone(err) {
 		return t.drop()
 	}
-	t.mu.Lock()
-	was = t.state
-	t.mu.Unlock()
-	t.abandon()
-	return was
+	return t.abandon()
 }
 
 // drop forgets the ticket and returns what it was.
 func (t *ticket) drop() (was ticketState) {
 	t.mu.Lock()
-	was, t.state = t.state, ticketLeft
+	was = t.state
+	taken := t.take()
 	t.mu.Unlock()
-	t.unregister()
+	if taken {
+		t.unregister()
+	}
 	return was
 }
 
@@ -276,7 +267,7 @@ func (t *ticket) join(ctx context.Context) (driver.Ticket, error) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.state, t.tk = ticketQueued, tk
+	t.queued(tk)
 	return tk, nil
 }
 
@@ -318,9 +309,10 @@ func (t *ticket) hold(tk driver.Ticket) error {
 		return driver.ErrSession
 	case end.Add(-spare) <= now:
 		return errLate
+	case !t.held(tk):
+		return driver.ErrGone
 	default:
-		t.state, t.tk, t.since = ticketHeld, tk, now
-		t.end, t.deadline = end, end.Add(-spare)
+		t.since, t.heard, t.end, t.deadline = now, now, end, end.Add(-spare)
 		t.c.lookAt(t.deadline)
 		if !t.fixed() {
 			t.sess.hasten(end)
@@ -342,9 +334,13 @@ func (t *ticket) renewable(n *session) bool {
 	return t.fixed() || t.sess == n && (t.state == ticketQueued || t.state == ticketHeld)
 }
 
-// diesWith reports whether the end of session n is the ticket's.
-func (t *ticket) diesWith(n *session) bool {
+// die loses the ticket with its session n, unless it has a fixed end.
+func (t *ticket) die(n *session, why error) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.sess == n && !t.fixed()
+	after := nothing
+	if t.sess == n && !t.fixed() {
+		after = t.lose(why, false)
+	}
+	t.mu.Unlock()
+	after()
 }

@@ -1,0 +1,437 @@
+package interlock_test
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/backend/memlock"
+)
+
+// The tests of this file have something happen between what a method finds out and what
+// it does.
+
+// between runs f once in the midst of the first release: the lease is over, and the backend
+// has not been asked yet.
+func between(f *func()) interlock.ClientOption {
+	var once sync.Once
+	return interlock.Observe(func(_ context.Context, e interlock.Event) {
+		if e.Kind == interlock.EventReleased {
+			once.Do(func() { (*f)() })
+		}
+	})
+}
+
+// hook is a context that runs f when it is asked for its error, until f ends it.
+type hook struct {
+	context.Context
+	armed atomic.Bool
+	f     func() error
+}
+
+func (h *hook) Err() error {
+	if h.armed.CompareAndSwap(true, false) {
+		return h.f()
+	}
+	return h.Context.Err()
+}
+
+// An eviction that comes while the lease is being released does not keep the lock from the
+// next one, and the release has succeeded: the lock was held.
+func TestAnEvictionThatMeetsAReleaseKeepsNobodyOut(t *testing.T) {
+	for _, name := range allKinds() {
+		t.Run(name, func(t *testing.T) {
+			simulated(t, func(t *testing.T) {
+				w := memlock.NewWorld()
+				var evict func()
+				a, b := join(t, w, between(&evict)), join(t, w)
+				lease := acquire(t, kinds(a.Client)[name].With(interlock.Robust()))
+				other := kinds(b.Client)[name]
+				if name == "reader" {
+					other = b.RWMutex(name).Writer()
+				}
+				evict = func() {
+					ok(t, b.Evict(ctx, lease.Name(), lease.ID(), false))
+					synctest.Wait()
+				}
+				ok(t, lease.Release())
+				began := time.Now()
+				next := acquire(t, other.With(interlock.Robust()))
+				if d := time.Since(began); d > time.Millisecond {
+					t.Errorf("the next one waited for %v", d)
+				}
+				if next.Inherited() {
+					t.Error("inherited after a clean release")
+				}
+				ok(t, next.Release())
+				time.Sleep(2 * ttl) // what is sticky
+				nothingLeft(t, a, b)
+			})
+		})
+	}
+}
+
+// A session that ends while a lease is being released has taken the lock along: whoever
+// released it cannot know that it was held until then.
+func TestASessionThatEndsDuringAReleaseIsALoss(t *testing.T) {
+	for _, opts := range [][]interlock.Option{nil, {interlock.StrictOrder()}} {
+		simulated(t, func(t *testing.T) {
+			w := memlock.NewWorld()
+			var expire func()
+			a, b := join(t, w, between(&expire)), join(t, w)
+			lease := acquire(t, a.Mutex("m", opts...))
+			expire = func() {
+				a.faults().Expire()
+				synctest.Wait()
+			}
+			wantErr(t, lease.Release(), interlock.ErrLost)
+			ok(t, acquire(t, b.Mutex("m")).Release())
+			nothingLeft(t, a, b)
+		})
+	}
+}
+
+// A Close that comes while a lease is being released waits for that release, which
+// succeeds and is clean.
+func TestACloseThatMeetsAReleaseLeavesItToIt(t *testing.T) {
+	for _, name := range allKinds() {
+		t.Run(name, func(t *testing.T) {
+			simulated(t, func(t *testing.T) {
+				w := memlock.NewWorld()
+				var end func()
+				a, b := join(t, w, between(&end)), join(t, w)
+				lease := acquire(t, kinds(a.Client)[name].With(interlock.Robust()))
+				closed := make(chan error, 1)
+				end = func() {
+					go func() { closed <- a.Close() }()
+					synctest.Wait()
+				}
+				ok(t, lease.Release())
+				ok(t, <-closed)
+				next := acquire(t, kinds(b.Client)[name].With(interlock.Robust()))
+				if next.Inherited() {
+					t.Error("inherited after a clean release")
+				}
+				ok(t, next.Release())
+				ok(t, lease.Release()) // says the same again
+				time.Sleep(2 * ttl)
+				nothingLeft(t, b)
+			})
+		})
+	}
+}
+
+// A lock that somebody else asks for while the last lease of a sticky one is being released
+// is not kept.
+func TestAStickyLockThatIsWantedDuringAReleaseIsNotKept(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		w := memlock.NewWorld()
+		var want func()
+		a, b := join(t, w, between(&want)), join(t, w)
+		lease := acquire(t, a.Mutex("m", interlock.Sticky()))
+		var waits <-chan result
+		want = func() {
+			waits = async(ctx, b.Mutex("m"))
+			synctest.Wait()
+		}
+		ok(t, lease.Release())
+		r, done := got(waits)
+		if !done {
+			t.Fatal("the lock is kept")
+		}
+		ok(t, r.err)
+		ok(t, r.lease.Release())
+		nothingLeft(t, a, b)
+	})
+}
+
+// The contexts of a holder end before the next one of the same process begins, however the
+// next one comes by the lock.
+func TestContextsEndBeforeTheNextOfTheProcessBegins(t *testing.T) {
+	for _, opts := range [][]interlock.Option{nil, {interlock.Sticky()}, {interlock.StrictOrder()}} {
+		simulated(t, func(t *testing.T) {
+			w := memlock.NewWorld()
+			var look func()
+			a := join(t, w, between(&look))
+			l := a.Mutex("m", opts...)
+			lease := acquire(t, l)
+			bound, cancel := lease.Bind(ctx)
+			defer cancel()
+			first := async(ctx, l)
+			synctest.Wait()
+			var second <-chan result
+			look = func() {
+				second = async(ctx, l)
+				synctest.Wait()
+				if len(first)+len(second) > 0 && bound.Err() == nil {
+					t.Error("the next one has begun")
+				}
+			}
+			ok(t, lease.Release())
+			for _, c := range []<-chan result{first, second} {
+				r := <-c
+				ok(t, r.err)
+				ok(t, r.lease.Release())
+			}
+			time.Sleep(2 * ttl)
+			nothingLeft(t, a)
+		})
+	}
+}
+
+// A grant that is lost before its driver, who has given up, passes it on is not passed on.
+func TestALostGrantIsNotPassedOn(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		judge := &referee{t: t}
+		waiting, cancel := context.WithCancel(ctx)
+		h := &hook{Context: waiting}
+		h.f = func() error {
+			for q, err := range b.Queues(ctx, "") {
+				ok(t, err)
+				ok(t, b.Evict(ctx, "m", q.Holders[0].ID, false))
+			}
+			synctest.Wait()
+			cancel()
+			return context.Canceled
+		}
+		join := a.faults().After("Join", 1).Hang()
+		drives := async(h, a.Mutex("m"))
+		<-join.Reached()
+		behind := async(ctx, a.Mutex("m"))
+		synctest.Wait()
+		leave := a.faults().Before("Leave", 1).Hang()
+		h.armed.Store(true)
+		join.Deliver()
+		wantErr(t, (<-drives).err, context.Canceled)
+		next := async(ctx, b.Mutex("m"))
+		serve := func(r result) {
+			if r.err != nil {
+				t.Error(r.err)
+				return
+			}
+			judge.enter(r.lease)
+			time.Sleep(time.Second)
+			judge.leave(r.lease)
+			_ = r.lease.Release()
+		}
+		var served sync.WaitGroup
+		synctest.Wait()
+		served.Go(func() { serve(<-behind) })
+		synctest.Wait() // it holds the lock, if it was passed on
+		leave.Deliver()
+		served.Go(func() { serve(<-next) })
+		served.Wait()
+		nothingLeft(t, a, b)
+	})
+}
+
+// A grant of Hold that arrives while its session ends does not end with the session.
+func TestAHoldThatIsGrantedAsItsSessionEndsIsKept(t *testing.T) {
+	for range 10 { // the leases of a session are lost in no order
+		simulated(t, func(t *testing.T) {
+			a, b := pair(t)
+			join := a.faults().After("Join", 11).Stick()
+			stop := &door{Context: ctx, f: func() {
+				join.Deliver()
+				synctest.Wait()
+			}}
+			for range 10 {
+				_, cancel := acquire(t, a.Semaphore("s", 10)).Bind(stop)
+				defer cancel()
+			}
+			waits := async(ctx, a.Mutex("m", interlock.Hold(time.Hour)))
+			<-join.Reached()
+			stop.armed.Store(true)
+			a.faults().Expire()
+			r := <-waits
+			ok(t, r.err)
+			time.Sleep(time.Nanosecond) // until everybody was told
+			ok(t, r.lease.Err())
+			ok(t, r.lease.Release())
+			ok(t, acquire(t, b.Mutex("m", interlock.Wait(time.Second))).Release())
+			nothingLeft(t, a, b)
+		})
+	}
+}
+
+// door is a context that runs f once when a context that was made of it ends.
+type door struct {
+	context.Context
+	armed atomic.Bool
+	f     func()
+}
+
+func (d *door) Done() <-chan struct{} {
+	if d.armed.CompareAndSwap(true, false) {
+		d.f()
+	}
+	return d.Context.Done()
+}
+
+// A lease of Hold that is lost while it is being extended does not stay for the new time
+// once it is released.
+func TestAHoldThatIsLostWhileItIsExtendedIsGivenBack(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		lease := acquire(t, a.Mutex("m", interlock.Hold(10*time.Second)))
+		reply := a.faults().After("Keep", 1).Stick()
+		extended := make(chan error, 1)
+		go func() { extended <- lease.Extend(ctx, time.Hour) }()
+		<-reply.Reached()
+		<-lease.Done()
+		time.Sleep(ttl)
+		reply.Deliver()
+		wantErr(t, <-extended, interlock.ErrLost)
+		wantErr(t, lease.Release(), interlock.ErrLost)
+		began := time.Now()
+		next := acquire(t, b.Mutex("m"))
+		if d := time.Since(began); d > ttl {
+			t.Errorf("it stood for %v", d)
+		}
+		ok(t, next.Release())
+		nothingLeft(t, a, b)
+	})
+}
+
+// A renewal that crosses the end of a lease of AtLeast does not end what is kept.
+func TestARenewalThatCrossesAReleaseEndsNothing(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		began := time.Now()
+		lease := acquire(t, a.Mutex("m", interlock.AtLeast(time.Minute)))
+		time.Sleep(ttl / 15)
+		keep := a.faults().Before("Keep", 1).Hang()
+		renew := a.faults().After("Renew", 1).Hang()
+		go lease.Release()
+		<-keep.Reached()
+		<-renew.Reached() // it did not name the ticket, which stood still
+		keep.Deliver()
+		synctest.Wait()
+		renew.Deliver()
+		next := acquire(t, b.Mutex("m"))
+		if d := time.Since(began); d < time.Minute {
+			t.Errorf("kept out for %v", d)
+		}
+		ok(t, next.Release())
+		nothingLeft(t, a, b)
+	})
+}
+
+// A writer that is acquired again by its holder and a downgrade of the same lease do not
+// both succeed: the nested lease would not be exclusive.
+func TestADowngradeAndANestedWriterDoNotBothSucceed(t *testing.T) {
+	check := func(t *testing.T, nested *interlock.Lease, nest, down error) {
+		t.Helper()
+		switch {
+		case nest == nil && down == nil:
+			t.Errorf("both succeeded; the nested writer is exclusive: %v", nested.Exclusive())
+		case nest == nil:
+			wantErr(t, down, interlock.ErrInvalid)
+			if !nested.Exclusive() {
+				t.Error("the nested writer is not exclusive")
+			}
+		default:
+			ok(t, down)
+			wantErr(t, nest, interlock.ErrDeadlock)
+		}
+		if nested != nil {
+			ok(t, nested.Release())
+		}
+	}
+	t.Run("in the midst", func(t *testing.T) {
+		simulated(t, func(t *testing.T) {
+			a := join(t, memlock.NewWorld())
+			rw := a.RWMutex("rw", interlock.Reentrant())
+			lease := acquire(t, rw.Writer())
+			held, cancel := lease.Bind(ctx)
+			defer cancel()
+			var nested *interlock.Lease
+			var nest error
+			h := &hook{Context: ctx}
+			h.f = func() error { nested, nest = rw.Writer().Acquire(held); return nil }
+			h.armed.Store(true)
+			down := lease.Downgrade(h)
+			check(t, nested, nest, down)
+			ok(t, lease.Release())
+			nothingLeft(t, a)
+		})
+	})
+	t.Run("at once", func(t *testing.T) {
+		a := join(t, memlock.NewWorld())
+		rw := a.RWMutex("rw", interlock.Reentrant())
+		for range 2000 {
+			lease := acquire(t, rw.Writer())
+			held, cancel := lease.Bind(ctx)
+			var nested *interlock.Lease
+			var nest error
+			var wg sync.WaitGroup
+			wg.Go(func() { nested, nest = rw.Writer().Acquire(held) })
+			down := lease.Downgrade(ctx)
+			finish(t, "the nested acquire", &wg)
+			check(t, nested, nest, down)
+			ok(t, lease.Release())
+			cancel()
+		}
+	})
+}
+
+func allKinds() (names []string) {
+	c, err := interlock.New(ctx, memlock.New())
+	if err != nil {
+		panic(err)
+	}
+	defer c.Close()
+	for name := range kinds(c) {
+		names = append(names, name)
+	}
+	return names
+}
+
+// A goroutine that is to replace a ticket that serves no more, and gives up at the same
+// moment, gives that ticket back: nobody else knows of it, and it would be renewed for ever.
+func TestATicketOfADriverThatGivesUpIsGivenBack(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // the waiter runs when both have happened
+	gaveUp := 0
+	for range 30 {
+		simulated(t, func(t *testing.T) {
+			a, b := pair(t)
+			waiting, cancel := context.WithCancel(ctx)
+			drives, stop := context.WithCancel(ctx)
+			h := &hook{Context: drives}
+			h.f = func() error { // it has the lock, which the next one may not have of it
+				for q, err := range b.Queues(ctx, "") {
+					ok(t, err)
+					ok(t, b.Revoke(ctx, "m", q.Holders[0].ID))
+				}
+				synctest.Wait()
+				stop()
+				cancel()
+				return context.Canceled
+			}
+			join := a.faults().After("Join", 1).Hang()
+			first := async(h, a.Mutex("m"))
+			<-join.Reached()
+			second := async(waiting, a.Mutex("m"))
+			synctest.Wait()
+			h.armed.Store(true)
+			join.Deliver()
+			wantErr(t, (<-first).err, context.Canceled)
+			if r := <-second; r.err == nil {
+				ok(t, r.lease.Release())
+			} else {
+				wantErr(t, r.err, context.Canceled)
+				gaveUp++
+			}
+			nothingLeft(t, a, b)
+		})
+	}
+	if gaveUp == 0 {
+		t.Error("nobody gave up")
+	}
+}
