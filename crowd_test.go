@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/backend/memlock"
@@ -39,7 +40,7 @@ func TestACrowdIsDrained(t *testing.T) {
 					}
 				})
 			}
-			wg.Wait()
+			finish(t, "a crowd of goroutines", &wg)
 			if n != goroutines {
 				t.Errorf("%d of %d were served", n, goroutines)
 			}
@@ -51,7 +52,7 @@ func TestACrowdIsDrained(t *testing.T) {
 func TestNoGrowthOverManyNames(t *testing.T) {
 	a := join(t, memlock.NewWorld())
 	for i := range 30_000 {
-		lease, err := a.Mutex(fmt.Sprint("orders/", i)).Acquire(ctx)
+		lease, err := a.Mutex(fmt.Sprint("orders/", i), interlock.Wait(time.Minute)).Acquire(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -260,3 +260,52 @@ func TestManyMembers(t *testing.T) {
 		nothingLeft(t, a, b)
 	})
 }
+
+// A round is over when all its members have left: nobody enters before, in whatever order
+// those who wait came.
+func TestRoundsDoNotOverlap(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		d, e := a.DoubleBarrier("d", 2), b.DoubleBarrier("d", 2)
+		first, second := enter(ctx, d), enter(ctx, e)
+		one, two := <-first, <-second
+		third := enter(ctx, d)
+		synctest.Wait()
+		fourth := enter(ctx, e)
+		synctest.Wait()
+		ok(t, one.lease.Release())
+		for name, w := range map[string]<-chan result{"third": third, "fourth": fourth} {
+			if _, done := got(w); done {
+				t.Fatalf("the %s has entered before the round was over", name)
+			}
+		}
+		ok(t, two.lease.Release())
+		for _, w := range []<-chan result{third, fourth} {
+			r := <-w
+			ok(t, r.err)
+			ok(t, r.lease.Release())
+		}
+		nothingLeft(t, a, b)
+	})
+}
+
+// Who leaves when its round is over waits for nobody, though the next round is under way.
+func TestLeavingARoundThatIsOverDoesNotWaitForTheNext(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		d, e := a.DoubleBarrier("d", 2), b.DoubleBarrier("d", 2)
+		first, second := enter(ctx, d), enter(ctx, e)
+		one, two := <-first, <-second
+		third, fourth := enter(ctx, d), enter(ctx, e)
+		synctest.Wait()
+		ok(t, one.lease.Release())
+		ok(t, two.lease.Release())
+		three, four := <-third, <-fourth
+		bounded, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		ok(t, d.Leave(bounded, one.lease))
+		ok(t, three.lease.Release())
+		ok(t, four.lease.Release())
+		nothingLeft(t, a, b)
+	})
+}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -176,6 +177,38 @@ func TestErrorsNameTheLock(t *testing.T) {
 		}
 		if err.Error() != "interlock: acquire m: busy" {
 			t.Errorf("%q", err)
+		}
+	})
+}
+
+// A lease that was given to a goroutine just as it gave up is none that somebody released.
+func TestALeaseThatNobodyHadIsNoEvent(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // the waiter runs when both have happened
+	simulated(t, func(t *testing.T) {
+		var r record
+		a := join(t, memlock.NewWorld(), r.observe())
+		gaveUp := 0
+		for range 200 {
+			holder := acquire(t, a.Mutex("m"))
+			waiting, cancel := context.WithCancel(ctx)
+			w := async(waiting, a.Mutex("m"))
+			synctest.Wait()
+			ok(t, holder.Release())
+			cancel()
+			if r := <-w; r.lease != nil {
+				ok(t, r.lease.Release())
+			} else {
+				gaveUp++
+			}
+			synctest.Wait()
+		}
+		count := map[interlock.EventKind]int{}
+		for _, e := range r.events {
+			count[e.Kind]++
+		}
+		had := count[interlock.EventAcquired] + count[interlock.EventHandedOver]
+		if released := count[interlock.EventReleased]; released != had || gaveUp == 0 {
+			t.Errorf("%d released, %d acquired, %d gave up", released, had, gaveUp)
 		}
 	})
 }

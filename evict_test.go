@@ -171,3 +171,62 @@ func TestTicketsCanBeNamedLikeLeases(t *testing.T) {
 		wantErr(t, lease.Release(), interlock.ErrEvicted)
 	})
 }
+
+// What is evicted, and shared, passes on when all its leases have been released: others may
+// be at work when the first is.
+func TestAnEvictedSharedLockWaitsForAllItsLeases(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		var leases []*interlock.Lease
+		for range 3 {
+			leases = append(leases, acquire(t, a.RWMutex("m").Reader()))
+		}
+		held, cancel := leases[2].Bind(ctx)
+		defer cancel()
+		nested, err := a.RWMutex("m", interlock.Reentrant()).Reader().Acquire(held)
+		ok(t, err)
+		leases = append(leases, nested)
+		next := async(ctx, b.RWMutex("m").Writer())
+		synctest.Wait()
+		ok(t, b.Evict(ctx, "m", leases[0].ID(), false))
+		for i, l := range leases {
+			<-l.Done()
+			if _, done := got(next); done {
+				t.Fatalf("passed on after %d of %d were released", i, len(leases))
+			}
+			wantErr(t, l.Release(), interlock.ErrEvicted)
+		}
+		r, done := got(next)
+		if !done {
+			t.Fatal("not passed on when all were released")
+		}
+		ok(t, r.err)
+		ok(t, r.lease.Release())
+		nothingLeft(t, a, b)
+	})
+}
+
+// Nor is it handed on at once, though its time inside the process is not over.
+func TestARevokedLockIsNotHandedOnInTheProcess(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		lease := acquire(t, a.Mutex("m"))
+		local := async(ctx, a.Mutex("m"))
+		synctest.Wait()
+		remote := async(ctx, b.Mutex("m"))
+		synctest.Wait()
+		ok(t, b.Revoke(ctx, "m", lease.ID()))
+		<-lease.Revoked()
+		ok(t, lease.Release())
+		if _, done := got(local); done {
+			t.Fatal("handed on inside the process after a revocation")
+		}
+		r := <-remote
+		ok(t, r.err)
+		ok(t, r.lease.Release())
+		r = <-local
+		ok(t, r.err)
+		ok(t, r.lease.Release())
+		nothingLeft(t, a, b)
+	})
+}

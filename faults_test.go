@@ -222,3 +222,43 @@ func TestAnUnconfirmedUncleanReleaseStaysUnclean(t *testing.T) {
 		nothingLeft(t, a, b)
 	})
 }
+
+// A Release of what the backend does not have any more says so, though nobody has told the
+// holder before.
+func TestAReleaseOfWhatIsGoneIsALoss(t *testing.T) {
+	for name, opts := range map[string][]interlock.Option{
+		"shared": nil, "strict": {interlock.StrictOrder()}, "hold": {interlock.Hold(time.Hour)}, "at least": {interlock.AtLeast(time.Hour)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulated(t, func(t *testing.T) {
+				a, b := pair(t)
+				lease := acquire(t, a.Mutex("m", opts...))
+				a.faults().Before("Signals", 0).Hang()
+				a.faults().Before("Renew", 0).Hang()
+				a.faults().Cut() // Signals is called anew, and hangs
+				ok(t, b.Evict(ctx, "m", lease.ID(), true))
+				a.faults().Heal()
+				wantErr(t, lease.Release(), interlock.ErrLost)
+				a.faults().Clear()
+				nothingLeft(t, a, b)
+			})
+		})
+	}
+}
+
+// A request whose reply was lost is sent again as one that may have been sent before: else a
+// backend need not look for its ticket, and memlock refuses it.
+func TestARequestIsSentAgainAsOne(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a := join(t, memlock.NewWorld())
+		for name, l := range kinds(a.Client) {
+			a.faults().After("Join", 1).Fail()
+			lease, err := l.Acquire(ctx)
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+				continue
+			}
+			ok(t, lease.Release())
+		}
+	})
+}

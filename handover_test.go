@@ -382,3 +382,29 @@ func TestReadersAndWritersUnderLoad(t *testing.T) {
 		nothingLeft(t, members...)
 	})
 }
+
+// Goroutines of one client are served in the order of their calls.
+func TestGoroutinesOfOneClientAreServedInTheOrderOfTheirCalls(t *testing.T) {
+	for _, opts := range [][]interlock.Option{nil, {interlock.Sticky()}, {interlock.StrictOrder()}} {
+		simulated(t, func(t *testing.T) {
+			a := join(t, memlock.NewWorld())
+			l := a.Mutex("m", opts...)
+			holder := acquire(t, l)
+			served := make(chan int, 5)
+			for i := range cap(served) {
+				go func() {
+					if err := l.Do(ctx, func(context.Context) error { served <- i; return nil }); err != nil {
+						t.Error(err)
+					}
+				}()
+				synctest.Wait()
+			}
+			ok(t, holder.Release())
+			for i := range cap(served) {
+				if got := <-served; got != i {
+					t.Errorf("place %d was served to number %d", i, got)
+				}
+			}
+		})
+	}
+}

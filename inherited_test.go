@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/backend/memlock"
 )
 
 // A robust lock tells the next holder whether the last one left its work half
@@ -85,6 +86,138 @@ func TestInherited(t *testing.T) {
 						t.Error("inherited after a clean release")
 					}
 					ok(t, after.Release())
+				})
+			})
+		}
+	}
+}
+
+// Whoever follows a holder that lost the lock at work is told, though that one has released
+// it since.
+func TestAHolderThatLostItsLockIsInheritedFrom(t *testing.T) {
+	robust := interlock.Robust()
+	for name, lose := range map[string]func(t *testing.T, a, b member, id string){
+		"evicted":     func(t *testing.T, a, b member, id string) { ok(t, b.Evict(ctx, "m", id, false)) },
+		"not renewed": func(t *testing.T, a, b member, id string) { a.faults().Before("Renew", 0).Fail() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulated(t, func(t *testing.T) {
+				a, b := pair(t)
+				lease := acquire(t, a.Mutex("m", robust))
+				next := async(ctx, b.Mutex("m", robust))
+				synctest.Wait()
+				lose(t, a, b, lease.ID())
+				<-lease.Done()
+				wantErr(t, lease.Release(), interlock.ErrLost)
+				r, done := got(next)
+				if !done {
+					t.Fatal("not passed on when it was released")
+				}
+				ok(t, r.err)
+				if !r.lease.Inherited() {
+					t.Error("not told")
+				}
+				ok(t, r.lease.Release())
+				nothingLeft(t, a, b)
+			})
+		})
+	}
+}
+
+// Work that is half done is told of, though the lock was to be kept for a while.
+func TestAPanicUnderAtLeastIsInheritedFrom(t *testing.T) {
+	robust := interlock.Robust()
+	for name, end := range map[string]func(t *testing.T, a member, l *interlock.Lock){
+		"a panic": func(t *testing.T, a member, l *interlock.Lock) {
+			defer func() { _ = recover() }()
+			_ = l.Do(ctx, func(context.Context) error { panic("half done") })
+		},
+		"a Close that has waited in vain": func(t *testing.T, a member, l *interlock.Lock) {
+			over := make(chan struct{})
+			t.Cleanup(func() { close(over) })
+			go func() { _ = l.Do(ctx, func(context.Context) error { <-over; return nil }) }()
+			synctest.Wait()
+			ok(t, a.Close())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulated(t, func(t *testing.T) {
+				a, b := pair(t)
+				end(t, a, a.Mutex("m", robust, interlock.AtLeast(time.Hour)))
+				began := time.Now()
+				next := acquire(t, b.Mutex("m", robust))
+				if !next.Inherited() {
+					t.Error("not told")
+				}
+				if d := time.Since(began); d > ttl {
+					t.Errorf("told after %v", d)
+				}
+				ok(t, next.Release())
+			})
+		})
+	}
+}
+
+// A lock with Robust does not get the ticket of one without, which knows nothing of the last
+// holder.
+func TestARobustLockHasATicketOfItsOwn(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		dead := acquire(t, b.Mutex("m"))
+		plain := async(ctx, a.Mutex("m"))
+		synctest.Wait()
+		robust := async(ctx, a.Mutex("m", interlock.Robust()))
+		synctest.Wait()
+		b.faults().Expire()
+		first := <-plain
+		ok(t, first.err)
+		ok(t, first.lease.Release())
+		second := <-robust
+		ok(t, second.err)
+		if second.lease.BackendToken() == first.lease.BackendToken() {
+			t.Error("both had one ticket")
+		}
+		ok(t, second.lease.Release())
+		wantErr(t, dead.Release(), interlock.ErrLost)
+		nothingLeft(t, a, b)
+	})
+}
+
+// What the last holder left is not forgotten because the one who was told has given up at
+// the same moment.
+func TestWhoGivesUpLeavesTheNewsToTheNext(t *testing.T) {
+	robust := interlock.Robust()
+	for name, opts := range map[string][]interlock.Option{"shared": {robust}, "strict": {robust, interlock.StrictOrder()}} {
+		for _, at := range []string{"the reply is there", "the reply is on its way"} {
+			t.Run(name+", "+at, func(t *testing.T) {
+				simulated(t, func(t *testing.T) {
+					w := memlock.NewWorld()
+					a, b, c := join(t, w), join(t, w), join(t, w)
+					acquire(t, b.Mutex("m", robust))
+					reply := a.faults().After("Await", 1)
+					hung := reply.Stick
+					if at == "the reply is on its way" {
+						hung = reply.Hang
+					}
+					told := hung()
+					waiting, cancel := context.WithCancel(ctx)
+					gives := async(waiting, a.Mutex("m", opts...))
+					synctest.Wait()
+					next := async(ctx, c.Mutex("m", robust))
+					synctest.Wait()
+					b.faults().Expire()
+					<-told.Reached()
+					cancel()
+					synctest.Wait()
+					told.Deliver()
+					wantErr(t, (<-gives).err, context.Canceled)
+					r := <-next
+					ok(t, r.err)
+					if !r.lease.Inherited() {
+						t.Error("not told")
+					}
+					ok(t, r.lease.Release())
+					nothingLeft(t, a, c)
 				})
 			})
 		}

@@ -207,3 +207,47 @@ func TestBind(t *testing.T) {
 		wantErr(t, context.Cause(late), interlock.ErrReleased)
 	})
 }
+
+// A lease of another client holds nothing at this one, though the lock has the same name:
+// theirs may be another backend.
+func TestALeaseOfAnotherClientHoldsNothing(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := join(t, memlock.NewWorld()), join(t, memlock.NewWorld())
+		lease := acquire(t, a.Mutex("m"))
+		held, cancel := lease.Bind(ctx)
+		defer cancel()
+		if _, holds := b.Mutex("m").Held(held); holds {
+			t.Error("held")
+		}
+		other, err := b.Mutex("m", interlock.Reentrant()).Acquire(held)
+		ok(t, err)
+		_, err = b.Mutex("m").TryAcquire(ctx)
+		wantErr(t, err, interlock.ErrBusy)
+		ok(t, other.Release())
+		ok(t, lease.Release())
+		nothingLeft(t, a)
+		nothingLeft(t, b)
+	})
+}
+
+// The permits of nested leases are held once: what fits beside them is no deadlock.
+func TestNestedPermitsCountOnce(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a := join(t, memlock.NewWorld())
+		outer := acquire(t, a.Semaphore("s", 3))
+		held, cancel := outer.Bind(ctx)
+		defer cancel()
+		inner, err := a.Semaphore("s", 3, interlock.Reentrant()).Acquire(held)
+		ok(t, err)
+		both, cancel2 := inner.Bind(held)
+		defer cancel2()
+		more, err := a.Semaphore("s", 3, interlock.Weight(2)).Acquire(both)
+		ok(t, err)
+		ok(t, more.Release())
+		_, err = a.Semaphore("s", 3, interlock.Weight(3)).Acquire(both)
+		wantErr(t, err, interlock.ErrDeadlock)
+		ok(t, inner.Release())
+		ok(t, outer.Release())
+		nothingLeft(t, a)
+	})
+}

@@ -137,3 +137,25 @@ func TestADowngradedLeaseCanBeLost(t *testing.T) {
 		ok(t, next.Release())
 	})
 }
+
+// Once a writer has become a reader, it keeps no readers of its client apart: they share a
+// ticket.
+func TestADowngradedLeaseKeepsNoReadersApart(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a := join(t, memlock.NewWorld())
+		rw := a.RWMutex("rw")
+		lease := acquire(t, rw.Writer())
+		ok(t, lease.Downgrade(ctx))
+		first := acquire(t, rw.Reader())
+		before := a.Exchanges()
+		for range 10 {
+			ok(t, acquire(t, rw.Reader()).Release())
+		}
+		if n := a.Exchanges() - before; n > 0 {
+			t.Errorf("%d exchanges for readers beside each other", n)
+		}
+		ok(t, first.Release())
+		ok(t, lease.Release())
+		nothingLeft(t, a)
+	})
+}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/backend/memlock"
+	"github.com/interlock-go/interlock/driver"
 )
 
 type settings struct {
@@ -190,5 +191,25 @@ func TestNamesOfPrimitivesAreApart(t *testing.T) {
 		synctest.Wait()
 		ok(t, below.Release())
 		ok(t, lease.Release())
+	})
+}
+
+// A change whose answer does not come is repeated as long as the backend is sure to recognise
+// it, and no longer: it could be made twice.
+func TestAChangeIsNotRepeatedForLongerThanItIsRecognised(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a := join(t, memlock.NewWorld())
+		a.faults().Before("Swap", 0).Fail()
+		bounded, cancel := context.WithTimeout(ctx, 3*driver.SwapMemory)
+		defer cancel()
+		began := time.Now()
+		_, err := interlock.NewValue[int](a.Client, "v").Set(bounded, 1, 0)
+		if err == nil || errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("it ended with %v", err)
+		}
+		wantErr(t, err, memlock.ErrFailed)
+		if d := time.Since(began); d >= driver.SwapMemory {
+			t.Errorf("repeated for %v", d)
+		}
 	})
 }
