@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -73,7 +74,7 @@ func checkVersion(_ context.Context, e *exam) driver.Finding {
 		if v == "" {
 			continue
 		}
-		if major, minor := parseVersion(v); major < 3 || major == 3 && minor < 5 {
+		if versionLess(v, "3.5") {
 			return doctor.Fail("every lock: there are no "+older, "use ZooKeeper 3.5.1 or later", "%s is ZooKeeper %s", s.addr, v)
 		}
 		if version == "" || versionLess(v, version) {
@@ -81,6 +82,9 @@ func checkVersion(_ context.Context, e *exam) driver.Finding {
 		}
 	}
 	switch {
+	case version != "" && versionLess(version, sound) && !e.alone():
+		return doctor.Warn("that failovers lose nothing: servers may differ in what they have after a leader has crashed",
+			"use ZooKeeper "+sound+" or later", "ZooKeeper %s has %s", version, strings.Join(faults(version), ", "))
 	case version != "":
 		return doctor.Fine("ZooKeeper %s", version)
 	case e.members != nil:
@@ -89,18 +93,31 @@ func checkVersion(_ context.Context, e *exam) driver.Finding {
 	return driver.Finding{}
 }
 
-func parseVersion(v string) (major, minor int) {
-	a, rest, _ := strings.Cut(v, ".")
-	b, _, _ := strings.Cut(rest, ".")
-	major, _ = strconv.Atoi(a)
-	minor, _ = strconv.Atoi(b)
-	return major, minor
+// sound is the first version without the known faults by which servers lose transactions
+// when leaders crash.
+const sound = "3.9.4"
+
+// faults names those of a version, by what its makers have published of what they mended.
+func faults(version string) (names []string) {
+	if versionLess(version, "3.8.4") || !versionLess(version, "3.9") && versionLess(version, "3.9.2") {
+		names = append(names, "ZOOKEEPER-4785")
+	}
+	if versionLess(version, "3.9.3") {
+		return append(names, "ZOOKEEPER-4394", "ZOOKEEPER-4712")
+	}
+	return append(names, "ZOOKEEPER-4925")
+}
+
+func parseVersion(v string) (number [3]int) {
+	for i, part := range strings.SplitN(v, ".", 3) {
+		number[i], _ = strconv.Atoi(part)
+	}
+	return number
 }
 
 func versionLess(a, b string) bool {
-	a1, a2 := parseVersion(a)
-	b1, b2 := parseVersion(b)
-	return a1 < b1 || a1 == b1 && a2 < b2
+	x, y := parseVersion(a), parseVersion(b)
+	return slices.Compare(x[:], y[:]) < 0
 }
 
 // members are the servers of an ensemble; none of one that stands alone.
@@ -137,14 +154,18 @@ func fatal(err error) error {
 	return nil
 }
 
+// alone reports whether the server is known to stand alone.
+func (e *exam) alone() bool {
+	return e.members != nil && e.members.voters == 0 ||
+		slices.ContainsFunc(e.servers, func(s *server) bool { return s.mode == "standalone" })
+}
+
 func checkQuorum(_ context.Context, e *exam) driver.Finding {
 	if e.err != nil {
 		return driver.Finding{}
 	}
-	alone := e.members != nil && e.members.voters == 0
 	synced, voters := -1, 0
 	for _, s := range e.servers {
-		alone = alone || s.mode == "standalone"
 		if n, err := strconv.Atoi(s.figures["zk_synced_followers"]); err == nil {
 			synced = n
 		}
@@ -154,7 +175,7 @@ func checkQuorum(_ context.Context, e *exam) driver.Finding {
 	}
 	const three = "use an ensemble of three servers, or five"
 	switch {
-	case alone:
+	case e.alone():
 		return doctor.Warn(goesOn+": there is no other", three, "one server that stands alone")
 	case voters == 0:
 		return driver.Finding{}

@@ -3,6 +3,8 @@ package zklock
 import (
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/interlock-go/interlock/driver"
 )
 
@@ -18,3 +20,6 @@ func MostWeight(bytes int) (restore func()) {
 	mostWeight = bytes
 	return func() { mostWeight = was }
 }
+
+// Connection is the connection of a session.
+func Connection(s driver.Session) *zk.Conn { return s.(*session).l.conn }

@@ -562,6 +562,7 @@ func (s *session) judge(ctx context.Context, p *place, found *listing) error {
 		p.edition = edition(found.stat.Version)
 	} else {
 		p.view, p.epoch = all.view(i), found.at
+		s.haunted(p.q, p.view.obstacles)
 		p.loan.asked = all.asked(i)
 	}
 	if e, ok := all.exclusiveBefore(i); ok {

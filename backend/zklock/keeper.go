@@ -53,6 +53,7 @@ func (s *session) keep() {
 		s.read(ctx)
 		s.sweep(ctx)
 		s.heed(ctx, lanes)
+		s.visit(ctx)
 	}
 }
 

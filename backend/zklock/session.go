@@ -33,11 +33,12 @@ type session struct {
 	ending  sync.Once
 	stop    func() // of listening
 	signals *signals.Queue
-	bell    chan struct{} // of the keeper
-	renewed atomic.Int64  // when Renew was last called: a driver.Instant
-	post    string        // where demands for its tickets are put
-	reading sync.Mutex    // of post
-	letters *watch        // of post
+	bell    chan struct{}  // of the keeper
+	renewed atomic.Int64   // when Renew was last called: a driver.Instant
+	post    string         // where demands for its tickets are put
+	reading sync.Mutex     // of post
+	letters *watch         // of post
+	visited driver.Instant // when ghosts were looked for; the keeper's
 
 	mu       sync.Mutex
 	places   map[string]*place // by ID of the ticket
@@ -119,7 +120,7 @@ func newSession(ctx context.Context, d *Driver, l *link, o driver.SessionOptions
 	}
 	s.ctx, s.cancel = context.WithCancel(d.ctx)
 	s.post = d.aside("post", hexID(zkid)+"-"+strconv.FormatUint(number, 10))
-	s.stop = l.tap.listen(&listener{connected: s.connected, disconnected: func() {
+	s.stop = l.tap.listen(&listener{connected: s.connected, knows: s.knows, disconnected: func() {
 		s.signals.Add(driver.Doubt, "", "")
 		ring(s.bell)
 	}})

@@ -37,6 +37,7 @@ type Tap struct {
 	watched   map[string][]*watch
 	armed     map[aim]int // watches that requests have still to set
 	listeners map[*listener]struct{}
+	mute      int   // connections that ended when getEphemerals was asked; see ghost.go
 	bearer    int64 // the session that weight is of
 	weight    int   // of its tickets
 }
@@ -49,6 +50,7 @@ type creation struct{ zxid, session int64 }
 type listener struct {
 	connected    func(session int64) // 0: the server says that the session is over
 	disconnected func()
+	knows        func(id string) bool // a ticket; nil: none
 }
 
 // NewTap makes a Tap for one client. It connects by dial, or by TCP if dial is nil.

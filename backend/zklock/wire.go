@@ -27,7 +27,10 @@ type wire struct {
 	ready   bool           // the session was granted
 	session int64          // which
 	sent    map[int32]sent // requests without an answer
+	own     map[int32]chan answer
+	xid     int32 // of the last request of our own
 	once    sync.Once
+	gone    chan struct{} // closed when the connection has ended
 }
 
 type sent struct {
@@ -36,18 +39,26 @@ type sent struct {
 }
 
 func newWire(t *Tap, c net.Conn) *wire {
-	return &wire{Conn: c, tap: t, in: bufio.NewReaderSize(c, 16<<10), sent: map[int32]sent{}}
+	return &wire{Conn: c, tap: t, in: bufio.NewReaderSize(c, 16<<10), sent: map[int32]sent{},
+		own: map[int32]chan answer{}, xid: xidOwn, gone: make(chan struct{})}
 }
 
 func (w *wire) Close() error {
-	w.once.Do(func() { w.tap.ended(w) })
+	w.end()
 	return w.Conn.Close()
+}
+
+func (w *wire) end() {
+	w.once.Do(func() {
+		close(w.gone)
+		w.tap.ended(w)
+	})
 }
 
 func (w *wire) Write(p []byte) (int, error) {
 	n, err := w.Conn.Write(w.note(p))
 	if err != nil {
-		w.once.Do(func() { w.tap.ended(w) })
+		w.end()
 	}
 	return n, err
 }
@@ -102,7 +113,7 @@ var errMessage = errors.New("zookeeper: a message of the server has an impossibl
 func (w *wire) Read(p []byte) (int, error) {
 	if len(w.rest) == 0 {
 		if err := w.next(); err != nil {
-			w.once.Do(func() { w.tap.ended(w) })
+			w.end()
 			return 0, err
 		}
 	}
@@ -111,8 +122,18 @@ func (w *wire) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// next reads a message and looks at it.
+// next reads the next message for the client and looks at it.
 func (w *wire) next() error {
+	for {
+		err := w.message()
+		if err != nil || len(w.rest) > 0 {
+			return err
+		}
+	}
+}
+
+// message reads a message, which may be an answer to ourselves.
+func (w *wire) message() error {
 	head, err := w.in.Peek(4)
 	if err != nil {
 		return err
@@ -125,12 +146,14 @@ func (w *wire) next() error {
 	if _, err := io.ReadFull(w.in, message); err != nil {
 		return err
 	}
-	w.look(message[4:])
-	w.rest = message
+	if !w.look(message[4:]) {
+		w.rest = message
+	}
 	return nil
 }
 
-func (w *wire) look(m []byte) {
+// look looks at a message, and reports whether it is an answer to ourselves.
+func (w *wire) look(m []byte) (own bool) {
 	w.mu.Lock()
 	ready, at := w.ready, w.askedAt
 	w.ready = true
@@ -138,7 +161,7 @@ func (w *wire) look(m []byte) {
 	if !ready {
 		// protocol version, timeout, session
 		if len(m) < 16 {
-			return
+			return false
 		}
 		timeout := time.Duration(int32(binary.BigEndian.Uint32(m[4:]))) * time.Millisecond
 		if session := int64(binary.BigEndian.Uint64(m[8:])); session != 0 {
@@ -149,10 +172,10 @@ func (w *wire) look(m []byte) {
 		} else {
 			w.tap.expired()
 		}
-		return
+		return false
 	}
 	if len(m) < 16 {
-		return
+		return false
 	}
 	xid, zxid, code := int32(binary.BigEndian.Uint32(m)), int64(binary.BigEndian.Uint64(m[4:])), binary.BigEndian.Uint32(m[12:])
 	if xid == xidEvent {
@@ -161,14 +184,20 @@ func (w *wire) look(m []byte) {
 				w.tap.event(int32(binary.BigEndian.Uint32(m[16:])), path)
 			}
 		}
-		return
+		return false
 	}
 	w.mu.Lock()
 	r, ok := w.sent[xid]
 	delete(w.sent, xid)
+	asker := w.own[xid]
+	delete(w.own, xid)
 	session := w.session
 	w.mu.Unlock()
 	if ok {
 		w.tap.replied(r, session, zxid, code != 0, m[16:])
 	}
+	if asker != nil {
+		asker <- answer{int32(code), m[16:]}
+	}
+	return asker != nil
 }
