@@ -9,6 +9,9 @@ import (
 
 // Barrier keeps everybody waiting from Set until Remove. It survives its
 // users.
+//
+// While the backend cannot be reached, its methods wait as those of [Value] do: with a
+// context without an end for ever.
 type Barrier struct{ cell cell }
 
 // Barrier makes a barrier.

@@ -12,12 +12,12 @@ import (
 
 // Member is somebody who holds a lock or waits for it.
 type Member struct {
-	ID    string // of the ticket, for Adopt, Evict and Revoke
-	Owner string // host:pid, unless the client was told otherwise
-	Note  string // as given with Note, or a candidate's value
-	Units int64  // permits; of a read-write lock 1 is a reader
-	Token uint64 // of a holder's first lease; 0 while waiting
-	Since time.Time
+	ID    string    // of the ticket, for Adopt, Evict and Revoke
+	Owner string    // host:pid, unless the client was told otherwise
+	Note  string    // as given with Note, or a candidate's value
+	Units int64     // permits; of a read-write lock 1 is a reader
+	Token uint64    // of a holder's first lease; 0 while waiting
+	Since time.Time // of the ticket: when it was asked for, not when it was granted
 	Until time.Time // when it is over unless it is renewed
 	Fixed bool      // it is not renewed, but ends at Until
 }
@@ -49,7 +49,8 @@ func (c *Client) queue(q driver.Queue) Queue {
 }
 
 // Queues yields the locks that somebody holds or waits for, whose names begin
-// with prefix, in the order of their names.
+// with prefix, in the order of their names. A backend that fails ends it with an error; one
+// that does not answer is waited for until ctx ends.
 func (c *Client) Queues(ctx context.Context, prefix string) iter.Seq2[Queue, error] {
 	return func(yield func(Queue, error) bool) {
 		for q, err := range c.d.Queues(ctx, c.cfg.prefix+prefix) {
@@ -66,7 +67,7 @@ func (c *Client) Queues(ctx context.Context, prefix string) iter.Seq2[Queue, err
 
 // Follow yields the lock's state, and again after every change; states that
 // follow each other fast may be skipped, never the last. It ends with ctx,
-// without an error, or after an error.
+// without an error, or after an error. While the backend cannot be reached it waits.
 func (c *Client) Follow(ctx context.Context, name string) iter.Seq2[Queue, error] {
 	return func(yield func(Queue, error) bool) {
 		for q, err := range c.follow(ctx, name) {
@@ -113,7 +114,8 @@ func (c *Client) named(name string) cell {
 
 // Revoke asks the holder of a lease or ticket to give it up: its
 // [Lease.Revoked] is closed. Nothing happens if it does not listen. ErrLost:
-// there is no such lease or ticket any more.
+// there is no such lease or ticket any more. While the backend cannot be reached it
+// waits, until ctx ends.
 func (c *Client) Revoke(ctx context.Context, name, id string) error {
 	return c.ask(ctx, "revoke", name, id, driver.Revoke)
 }
@@ -122,7 +124,8 @@ func (c *Client) Revoke(ctx context.Context, name, id string) error {
 // once, and the lock passes on when the holder has released it or its TTL has
 // run out. With force it passes on at once, while the holder may still be at
 // work: unsafe, unless the resource checks tokens. A waiter lines up again at
-// the end. ErrLost: there is no such lease or ticket any more.
+// the end. ErrLost: there is no such lease or ticket any more. While the backend cannot
+// be reached it waits, until ctx ends.
 func (c *Client) Evict(ctx context.Context, name, id string, force bool) error {
 	if force {
 		return c.ask(ctx, "evict", name, id, driver.Force)
@@ -144,7 +147,8 @@ func (c *Client) ask(ctx context.Context, op, name, id string, d driver.Demand) 
 }
 
 // RaiseToken makes every later token of the name larger than floor, for a
-// backend that was restored from a backup.
+// backend that was restored from a backup. While the backend cannot be reached it waits,
+// until ctx ends.
 func (c *Client) RaiseToken(ctx context.Context, name string, floor uint64) error {
 	v := c.named(name)
 	return v.fail("raise token", v.retry(ctx, func(ctx context.Context) error {

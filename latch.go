@@ -10,6 +10,9 @@ import (
 
 // Latch is a count that goes down to zero, and many who wait for that: for n
 // workers to be ready, or n parts to be done. It survives its users.
+//
+// While the backend cannot be reached, its methods wait as those of [Value] do: with a
+// context without an end for ever.
 type Latch struct{ cell cell }
 
 // Latch makes a count-down latch.

@@ -14,6 +14,11 @@ import (
 // the version that it replaces, and fails if somebody else was faster. A
 // version never comes back, not even after Delete. It is stored as JSON, or as
 // it is if T is []byte, in at most MaxValue bytes.
+//
+// While the backend cannot be reached, its methods wait for it, and try again, until ctx
+// ends; the error then also says what was wrong last. Only a change is given up after half
+// a minute without an answer: whether it was made is not known then. A context without an
+// end waits for ever.
 type Value[T any] struct{ cell cell }
 
 // NewValue makes a value. (It is a function because methods cannot have type

@@ -17,7 +17,7 @@ func (v duration) Set(s string) error {
 	if err != nil {
 		f, wrong := strconv.ParseFloat(s, 64)
 		if wrong != nil || f != f || f > 1e9 || f < -1e9 {
-			return fmt.Errorf("%q is no duration: write 90, 0.5 or 1m30s", s)
+			return fmt.Errorf("%q is not a duration: write 90, 0.5 or 1m30s", s)
 		}
 		d = time.Duration(f * float64(time.Second))
 	}

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -63,6 +64,9 @@ func (f *jobFlags) job(cmd *cobra.Command, o *options, args []string) (*job, err
 	case dash != 1:
 		return nil, usage("write -- before the command: %s %s -- %s", cmd.CommandPath(), j.name, j.args[0])
 	}
+	if cmd.Flags().Changed("ttl") && f.ttl < shortestTTL {
+		return nil, usage("--ttl %v: a job needs at least %v, or a busy machine ends it", f.ttl, shortestTTL)
+	}
 	if f.revoked != "" {
 		s, err := signalNamed(f.revoked)
 		if err != nil {
@@ -108,8 +112,8 @@ func (j *job) run(cmd *cobra.Command) error {
 			}
 		}
 	})}
-	if j.flags.ttl != 0 {
-		opts = append(opts, interlock.TTL(j.flags.ttl))
+	if ttl := j.ttl(); ttl != 0 {
+		opts = append(opts, interlock.TTL(ttl))
 	}
 	ctx, stop := untilSignal(cmd.Context())
 	defer func() { stop() }()
@@ -136,12 +140,40 @@ func (j *job) run(cmd *cobra.Command) error {
 			stop() // from now on the guard handles signals
 			return ended(ctx)
 		})
-		if !j.again || !errors.Is(err, interlock.ErrLost) {
+		stop()
+		if signal := ended(ctx); signal != nil || !errors.Is(err, interlock.ErrLost) {
 			return err
 		}
-		j.say.warn("%s; waiting to lead again", trim(err))
 		ctx, stop = untilSignal(cmd.Context())
+		if !j.again && !j.unused(ctx, err) {
+			return err
+		}
+		j.say.warn("%s; waiting for %s again", trim(err), j.name)
 	}
+}
+
+// unused reports whether a lease was lost before the job was started, for no other reason
+// than that it had nearly run out when it was granted. Nothing has been done under it.
+func (j *job) unused(ctx context.Context, err error) bool {
+	return errors.Is(err, errNotStarted) && !errors.Is(err, interlock.ErrEvicted) && j.c.ask(ctx, lastWord) == nil
+}
+
+var errNotStarted = errors.New("before the job was started")
+
+// ttl is what a client of the job asks for, 0 if the URL says it, or nobody does.
+func (j *job) ttl() time.Duration {
+	if j.flags.ttl != 0 {
+		return j.flags.ttl
+	}
+	b, err := j.o.backend()
+	if err != nil {
+		return 0 // opening it says why
+	}
+	u, err := driver.ParseURL(b.url)
+	if err != nil || u.Duration("ttl", shortestTTL) >= shortestTTL {
+		return 0
+	}
+	return shortestTTL
 }
 
 // openTime is how long the backend may take to be opened. One that is slow, but no slower
@@ -205,16 +237,13 @@ func (j *job) guarded(ctx context.Context, lease *interlock.Lease, ready func() 
 		}
 		if lost != nil {
 			j.say.tell("lost", "", "lost %s before the job was started", j.name)
-			return failed(exitLost, fmt.Errorf("run %s: %w, before the job was started", j.name, lost))
+			return failed(exitLost, fmt.Errorf("run %s: %w, %w", j.name, lost, errNotStarted))
 		}
 		return startFailed(err)
 	}
 	why := j.follow(run, lease)
 	result := run.Wait()
 	if result.Cause == guard.Lost {
-		if err := lease.Err(); err != nil {
-			why = err
-		}
 		_ = within(lastWord, lease.Release)
 		j.say.tell("lost", "", "lost %s, the job was ended", j.name)
 		return failed(exitLost, fmt.Errorf("run %s: the job was ended: %w", j.name, why))
@@ -277,10 +306,12 @@ func (j *job) renewal(ctx context.Context, lease *interlock.Lease, enough time.D
 }
 
 // follow stays with the job until nobody of it is left. It tells the guard of renewals,
-// the user of what happens, and the job of what others want of it. It returns why the lease
-// would have been lost if the guard has ended the job.
+// the user of what happens, and the job of what others want of it. It returns why the guard
+// has ended the job, if it has.
 func (j *job) follow(run *guard.Job, lease *interlock.Lease) (why error) {
 	// Renewals are passed on even while nobody reads what this process writes.
+	began := time.Now()
+	var last atomic.Int64 // renewal, as time since began
 	over, passed := make(chan struct{}), make(chan struct{})
 	steady := make(chan struct{}, 1)
 	go func() {
@@ -290,6 +321,7 @@ func (j *job) follow(run *guard.Job, lease *interlock.Lease) (why error) {
 			case <-j.renewed:
 				if lease.Err() == nil {
 					run.Deadline(deadline(lease))
+					last.Store(int64(time.Since(began)))
 				}
 				select {
 				case steady <- struct{}{}:
@@ -302,27 +334,35 @@ func (j *job) follow(run *guard.Job, lease *interlock.Lease) (why error) {
 	}()
 	defer func() { close(over); <-passed }()
 
-	why = fmt.Errorf("%w: it was not renewed in time", interlock.ErrLost)
-	inDoubt := false
+	var doubt error
 	done, revoked, ended := lease.Done(), lease.Revoked(), run.Ended()
 	var stays <-chan time.Time
 	for {
 		select {
 		case <-run.Done():
+			switch why = lease.Err(); {
+			case errors.Is(why, interlock.ErrEvicted):
+				return why
+			case why == nil: // the guard was ahead of the loss
+				why = fmt.Errorf("%w: it was not renewed in time", interlock.ErrLost)
+			}
+			silence := (time.Since(began) - time.Duration(last.Load())).Round(time.Millisecond)
+			why = fmt.Errorf("%w (no renewal for %v, the TTL is %v)", why, silence, j.c.TTL())
+			if doubt != nil {
+				why = fmt.Errorf("%w: %w", why, doubt)
+			}
 			return why
 		case <-ended:
 			ended, stays = nil, time.After(leftoversAfter)
 		case <-stays:
 			j.say.tell("leftovers", "", "the command has ended; %s is kept until what it has started has ended too", j.name)
 		case <-steady:
-			if inDoubt && !lease.InDoubt() {
-				inDoubt = false
+			if doubt != nil && !lease.InDoubt() {
+				doubt = nil
 				j.say.tell("back", "", "%s is certain again", j.name)
 			}
-		case err := <-j.doubt:
-			inDoubt = true
-			why = fmt.Errorf("%w: it was not renewed in time (%v)", interlock.ErrLost, err)
-			j.say.tell("in-doubt", "", "%s is in doubt: %v", j.name, err)
+		case doubt = <-j.doubt:
+			j.say.tell("in-doubt", "", "%s is in doubt: %v", j.name, doubt)
 		case <-revoked:
 			revoked = nil
 			j.say.tell("revoked", "", "somebody asks for %s", j.name)

@@ -42,7 +42,7 @@ line for each holder. With --json it writes an array of objects, as show does on
 					fmt.Fprintln(cmd.ErrOrStderr(), "no locks are in use")
 					return nil
 				}
-				t := newTable(cmd.OutOrStdout(), "name", "held as", "holder", "note", "token", "since", "until", "waiting")
+				t := newTable(cmd.OutOrStdout(), "name", "held as", "holder", "note", "token", "in line since", "until", "waiting")
 				for _, q := range queues {
 					name, waiting := plain(q.Name), fmt.Sprint(len(q.Waiters))
 					for _, m := range q.Holders {

@@ -19,9 +19,13 @@ type jobFlags struct {
 	revoked  string
 }
 
+// shortestTTL is that of jobs: to start the guard or to be without a processor for a moment
+// takes too much of a shorter one.
+const shortestTTL = 2 * time.Second
+
 func (f *jobFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&f.shell, "command", "c", "", "run this line of shell instead of a command")
-	durationVar(cmd.Flags(), &f.ttl, "ttl", "", "how long the lock outlives a machine that died (default 15s)")
+	durationVar(cmd.Flags(), &f.ttl, "ttl", "", "how long the lock outlives a machine that died, at least 2s (default 15s)")
 	cmd.Flags().StringVar(&f.note, "note", "", "shown by ls and show (default: the command's name)")
 	cmd.Flags().IntVar(&f.statusFD, "status-fd", -1, "write what happens to this descriptor, a line each")
 	cmd.Flags().BoolVarP(&f.quiet, "quiet", "q", false, "say nothing when the lock is busy")

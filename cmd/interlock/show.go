@@ -42,7 +42,7 @@ func showQueue(w io.Writer, q interlock.Queue) {
 		capacity = fmt.Sprintf(" of %d", q.Capacity)
 	}
 	fmt.Fprintf(w, "%s, %s%s: held by %d, %d waiting\n", plain(q.Name), q.Kind, capacity, len(q.Holders), len(q.Waiters))
-	t := newTable(w, "", "holder", "as", "note", "token", "since", "until", "id")
+	t := newTable(w, "", "holder", "as", "note", "token", "in line since", "until", "id")
 	for _, m := range q.Holders {
 		t.AppendRow([]any{"holds", plain(m.Owner), held(q, m), plain(m.Note), token(m), since(m.Since), until(m), m.ID})
 	}
