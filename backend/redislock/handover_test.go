@@ -550,3 +550,51 @@ func TestWhoeverHeldALostQueueMayNotHaveBeenDone(t *testing.T) {
 		t.Errorf("the next ticket is %+v", tk)
 	}
 }
+
+// Promise: a Join of a lock in demand is refused like any other: if the queue has another
+// kind or capacity, and if its ticket has left before it came.
+func TestAJoinOfALockInDemandIsRefused(t *testing.T) {
+	inDemand(t, func(x *demand) {
+		x.join(x.b, x.request())
+		for _, change := range []func(*driver.Request){
+			func(r *driver.Request) { r.Kind = driver.Election },
+			func(r *driver.Request) { r.Capacity++ },
+		} {
+			r := x.request()
+			change(&r)
+			if tk, err := x.b.Join(x.t.Context(), r); !errors.Is(err, driver.ErrMismatch) {
+				x.t.Errorf("Join of %s with the capacity %d: %+v, %v", r.Kind, r.Capacity, tk, err)
+			}
+		}
+		r := x.request()
+		if err := x.a.Leave(x.t.Context(), driver.Ticket{ID: r.ID, Queue: r.Queue}, true); !errors.Is(err, driver.ErrGone) {
+			x.t.Fatal(err)
+		}
+		if tk, err := x.b.Join(x.t.Context(), r); !errors.Is(err, driver.ErrGone) {
+			x.t.Errorf("Join of a ticket that has left: %+v, %v", tk, err)
+		}
+		if m := x.members(); len(m) != 2 {
+			x.t.Errorf("the queue is %+v", m)
+		}
+	})
+}
+
+// Promise: a ticket of a long TTL stands for that long, also if it has joined behind others
+// of short ones, and they have left.
+func TestALongTicketOutlivesShortOnes(t *testing.T) {
+	inDemand(t, func(x *demand) {
+		const long = 24 * time.Hour
+		_, lasts := session(x.t, x.server.URL(), long)
+		first := x.join(x.b, x.request())
+		last := x.join(lasts, x.request())
+		x.ready(first)
+		x.leave(x.a, x.held, true)
+		x.leave(x.b, awaited(x.t, x.b, first), true)
+		last = awaited(x.t, lasts, last)
+		x.server.StepClock(long / 3)
+		if next := x.join(x.b, x.request()); next.Held {
+			x.t.Error("two hold")
+		}
+		renew(x.t, lasts, last)
+	})
+}
