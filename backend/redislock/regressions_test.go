@@ -164,13 +164,23 @@ func TestOnlyTheMasterThatGrantedConfirms(t *testing.T) {
 	mu.Lock()
 	master = two.Addr
 	mu.Unlock()
+	_, b := session(t, two.URL(), 5*time.Second)
+	if holds, err := b.Join(t.Context(), exclusive("waited for")); err != nil || !holds.Held {
+		t.Fatal(holds, err)
+	}
+	r := exclusive("waited for") // the new master has missed its grant
+	if waits, err := b.Join(t.Context(), r); err != nil || waits.Held {
+		t.Fatal(waits, err)
+	}
+	if tk, err := a.Join(t.Context(), r); err == nil {
+		t.Errorf("confirmed by replicas of a master where it waits: %+v", tk)
+	}
 	tk, err := a.Join(t.Context(), exclusive("q"))
 	if err != nil {
 		t.Logf("not granted: %v", err)
 		t.Log(do(t, two, "INFO", "replication"))
 		return
 	}
-	_, b := session(t, two.URL(), 5*time.Second)
 	other, err := b.Join(t.Context(), exclusive("q"))
 	if err != nil {
 		t.Fatal(err)
