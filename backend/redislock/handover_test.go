@@ -598,3 +598,31 @@ func TestALongTicketOutlivesShortOnes(t *testing.T) {
 		renew(x.t, lasts, last)
 	})
 }
+
+// Promise: a hand-over costs whoever waits no exchange.
+func TestAHandOverCostsTheWaiterNothing(t *testing.T) {
+	inDemand(t, func(x *demand) {
+		d, waiter := session(x.t, x.server.URL(), demandTTL)
+		waits := x.join(waiter, x.request())
+		before := d.Exchanges()
+		x.leave(x.a, x.held, true)
+		awaited(x.t, waiter, waits)
+		if used := d.Exchanges() - before; used > 0 {
+			x.t.Errorf("the waiter needed %d exchanges", used)
+		}
+	})
+}
+
+// Promise: a NoWait Join gets the lock if all in front of it have died, also if there are
+// more of them than one script removes.
+func TestNoWaitSeesPastTheDead(t *testing.T) {
+	inDemand(t, func(x *demand) {
+		joinMany(x.t, x.b, 250, x.request)
+		x.server.StepClock(demandTTL * 2)
+		r := x.request()
+		r.NoWait = true
+		if tk := x.join(x.b, r); !tk.Held {
+			x.t.Errorf("the ticket is %+v", tk)
+		}
+	})
+}
