@@ -47,11 +47,11 @@ var faults = []fault{
 		}
 		if b.Sleep(ctx)`}}},
 	{"a cancelled wait stays", "Cancellation FiveContenders", []edit{
-		{"leave.go", "t.c.background(func() { t.giveBack(t.c.d.Now().Add(stands), true) })", `if broken("a cancelled wait stays") {
-		t.unregister()
-		return
-	}
-	t.c.background(func() { t.giveBack(t.c.d.Now().Add(stands), true) })`}}},
+		{"leave.go", "t.c.background(func() { t.giveBack(t.c.d.Now().Add(stands), clean) })", `if broken("a cancelled wait stays") {
+			t.unregister()
+			return was
+		}
+		t.c.background(func() { t.giveBack(t.c.d.Now().Add(stands), clean) })`}}},
 	{"TryAcquire waits", "Bounds", []edit{
 		{"lock.go", "TryAcquire(ctx context.Context) (*Lease, error) { return l.acquire(ctx, true) }", `TryAcquire(ctx context.Context) (*Lease, error) { return l.acquire(ctx, !broken("TryAcquire waits")) }`}}},
 	{"a writer is a reader", "ReadersAndWriters NoOvertaking Downgrade", []edit{
@@ -65,10 +65,10 @@ var faults = []fault{
 			}
 			return s.Shrink(ctx, t.tk, 1)`}}},
 	{"Downgrade leaves", "Downgrade", []edit{
-		{"downgrade.go", "l.becomeReader() // now", `if broken("Downgrade leaves") {
-			return t.sess.s.Leave(ctx, t.tk, true)
-		}
-		l.becomeReader() // now`}}},
+		{"downgrade.go", "return s.Shrink(ctx, t.tk, 1)", `if broken("Downgrade leaves") {
+				return s.Leave(ctx, t.tk, true)
+			}
+			return s.Shrink(ctx, t.tk, 1)`}}},
 	{"weights do not count", "Permits Deadlock Inspection", []edit{
 		{"lock.go", "n.units = n.cfg.weight", `n.units = pick("weights do not count", 1, n.cfg.weight)`}}},
 	{"all semaphores are of one size", "Mismatch", []edit{
@@ -76,10 +76,10 @@ var faults = []fault{
 	{"the first release is the last", "Reentrancy", []edit{
 		{"release.go", "n := g.leases == 0,", `n := g.leases == 0 || broken("the first release is the last"),`}}},
 	{"a deadlock is not noticed", "Deadlock", []edit{
-		{"held.go", "has := lease.units()", `if broken("a deadlock is not noticed") {
+		{"held.go", "nested, has := lease.nest(ctx, l)", `if broken("a deadlock is not noticed") {
 			break
 		}
-		has := lease.units()`}}},
+		nested, has := lease.nest(ctx, l)`}}},
 	{"another client holds too", "Deadlock Held", []edit{
 		{"held.go", "if o.c == l.c &&", `if (o.c == l.c || broken("another client holds too")) &&`}}},
 	{"Detach does nothing", "Deadlock Held", []edit{
@@ -91,9 +91,9 @@ var faults = []fault{
 		}
 	}()`}}},
 	{"Close releases a lease of Hold", "Hold", []edit{
-		{"close.go", "if t.fixed() {", `if t.fixed() && !broken("Close releases a lease of Hold") {`}}},
+		{"close.go", "(!held || fixed)", `(!held || fixed && !broken("Close releases a lease of Hold"))`}}},
 	{"leases believe too long", "Hold CutOff StoppedHolder", []edit{
-		{"ticket.go", "t.end, t.deadline = end, end.Add(-spare)", `t.end, t.deadline = end, end.Add(pick("leases believe too long", 5*ttl, -spare))`},
+		{"ticket.go", "t.deadline = now, now, end, end.Add(-spare)", `t.deadline = now, now, end, end.Add(pick("leases believe too long", 5*ttl, -spare))`},
 		{"loss.go", "t.deadline = t.end.Add(-t.sess.margin)", `t.deadline = t.end.Add(pick("leases believe too long", 5*t.sess.ttl, -t.sess.margin))`}}},
 	{"Extend is not sent", "Extension", []edit{
 		{"extend.go", "return s.Keep(ctx, t.tk, d)", `if broken("Extend is not sent") {
@@ -103,9 +103,13 @@ var faults = []fault{
 	{"Adopt has another token", "Adoption AdoptionFromAKilledProcess", []edit{
 		{"adopt.go", "Token: m.Token, Proof", `Token: pick("Adopt has another token", m.Token+1, m.Token), Proof`}}},
 	{"AtLeast does nothing", "AtLeast", []edit{
-		{"release.go", "case keep > 0 &&", `case keep > 0 && !broken("AtLeast does nothing") &&`}}},
+		{"leave.go", "if keep > 0 &&", `if keep > 0 && !broken("AtLeast does nothing") &&`}}},
 	{"a panic is a clean release", "Robustness", []edit{
 		{"release.go", "g.unclean = g.unclean || !clean", `g.unclean = g.unclean || !clean && !broken("a panic is a clean release")`}}},
+	{"Robust is not sent", "Robustness KilledHolder", []edit{
+		{"ticket.go", "Robust: l.cfg.robust", `Robust: l.cfg.robust && !broken("Robust is not sent")`}}},
+	{"Retry is not set", "Exclusion", []edit{
+		{"ticket.go", "t.req.Retry = true", `t.req.Retry = !broken("Retry is not set")`}}},
 	{"candidates are nameless", "Election KilledLeader", []edit{
 		{"election.go", "Note(value)))", `Note(pick("candidates are nameless", "", value))))`}}},
 	{"nobody is told of Revoke", "Revocation", []edit{
@@ -113,10 +117,10 @@ var faults = []fault{
 	{"an evicted holder's lock passes on at once", "Eviction", []edit{
 		{"loss.go", "func (t *ticket) evict() {", `func (t *ticket) evict() {
 	if broken("an evicted holder's lock passes on at once") {
-		defer t.acknowledge()
+		defer t.leaveLost(false)
 	}`}}},
 	{"an evicted holder was done", "Eviction", []edit{
-		{"leave.go", "t.giveBack(end, false)", `t.giveBack(end, broken("an evicted holder was done"))`}}},
+		{"release.go", "t.leaveLost(false)", `t.leaveLost(broken("an evicted holder was done"))`}}},
 	{"a lost place is not told", "EvictedWaiter", []edit{
 		{"ticket.go", "t.c.emit(ctx, Event{Kind: EventRejoined, Name: t.name, Err: err})", `if !broken("a lost place is not told") {
 			t.c.emit(ctx, Event{Kind: EventRejoined, Name: t.name, Err: err})
@@ -144,7 +148,7 @@ var faults = []fault{
 	{"one stripe for all", "Striping", []edit{
 		{"striped.go", "h.Sum64()%uint64(len(s.stripes))", `h.Sum64()%uint64(pick("one stripe for all", 1, len(s.stripes)))`}}},
 	{"Sticky does nothing", "Stickiness", []edit{
-		{"line.go", "if n.sticky && !wanted {", `if n.sticky && !wanted && !broken("Sticky does nothing") {`}}},
+		{"line.go", "if n.sticky && !t.wanted {", `if n.sticky && !t.wanted && !broken("Sticky does nothing") {`}}},
 	{"a sticky lock does not give way", "Stickiness", []edit{
 		{"loss.go", "n != nil && n.sticky {", `n != nil && n.sticky && !broken("a sticky lock does not give way") {`}}},
 	{"inspection shows other tokens", "Inspection", []edit{

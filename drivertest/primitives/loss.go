@@ -70,7 +70,7 @@ var cutOff = rule{
 		ctx, cancel := lease.Bind(t.ctx)
 		defer cancel()
 		next := t.async(b.Mutex("m", interlock.Robust()))
-		t.waiting(b, "m", 1)
+		t.behind(next, b, "m")
 		off.Store(true)
 		got := t.get(next, "the next holder is served when the one that is cut off has run out")
 		if lease.Err() == nil {

@@ -308,6 +308,18 @@ func (t *trial) waiting(c *interlock.Client, name string, n int) []interlock.Mem
 	return q.Waiters
 }
 
+// behind waits until an acquire waits behind the only other ticket, whose holder has
+// the shortest TTL and may lose it before if this machine is slow.
+func (t *trial) behind(next <-chan result, c *interlock.Client, name string) {
+	t.Helper()
+	t.eventually("the next one waits for "+name, func() bool {
+		if len(next) > 0 {
+			t.slow("the holder of %q has lost it before anything was done to it", name)
+		}
+		return len(t.look(c, name).Waiters) == 1
+	})
+}
+
 // look reads a queue.
 func (t *trial) look(c *interlock.Client, name string) (q interlock.Queue) {
 	t.Helper()
