@@ -58,6 +58,11 @@ func TestConformanceBehindAPooler(t *testing.T) {
 					news.Hang()
 					return func() { calls.Resume(); news.Resume() }
 				},
+				Late: func() func() {
+					calls.Late()
+					news.Late()
+					return func() { calls.Resume(); news.Resume() }
+				},
 				LoseMessages: func() func() {
 					news.DropNotifications(true)
 					return func() { news.DropNotifications(false) }
