@@ -105,7 +105,19 @@ func TestALateWriteIsRefusedOnceTheNextHolderHasRead(t *testing.T) {
 }
 
 func TestNoOtherCheckSucceedsBeforeTheTransactionEnds(t *testing.T) {
+	t.Run("the first check of a token", func(t *testing.T) { noOtherCheck(t, false) })
+	t.Run("a further one", func(t *testing.T) { noOtherCheck(t, true) })
+}
+
+func noOtherCheck(t *testing.T, further bool) {
 	eachFence(t, func(t *testing.T, d *instance, check checker) {
+		if further {
+			before := begin(t, d.open(t))
+			if err := check(before, fence.Token(7)); err != nil {
+				t.Fatal(err)
+			}
+			commit(t, before)
+		}
 		a, b := begin(t, d.open(t)), begin(t, d.open(t))
 		if err := check(a, fence.Token(7)); err != nil {
 			t.Fatal(err)
