@@ -31,6 +31,25 @@ var whatHasEndedIsNotRenewed = rule{
 			}
 		}
 		t.stands(b.driver, "q", nil, nil)
+
+		// Nor does one that names a ticket again, whose session stands.
+		c := t.mortal()
+		forgotten := c.lease(c.hold(t.exclusive("forgotten")))
+		time.Sleep(t.TTL / 2)
+		if _, err := c.Renew(t.ctx, nil); err != nil {
+			t.inTime(c.driver, forgotten.end())
+			t.Fatalf("Renew: %v", err)
+		}
+		t.eventually("the end of a ticket that is not named", func() bool { return len(t.snapshot(b.driver, "forgotten").Members) == 0 })
+		answer, err = c.Renew(t.ctx, []driver.Ticket{forgotten.ticket})
+		if err != nil && !errors.Is(err, driver.ErrSession) {
+			t.Fatalf("Renew of a ticket that was not named until it had ended: %v", err)
+		}
+		for _, r := range answer {
+			if r.State != driver.Gone {
+				t.Fatalf("Renew of a ticket that was not named until it had ended: %+v; it must be Gone", r)
+			}
+		}
 	},
 }
 
@@ -65,7 +84,7 @@ var nothingIsProlonged = rule{
 			}},
 		} {
 			tk := a.hold(t.exclusive(how.queue))
-			time.Sleep(t.TTL / 50) // a part of its time is over
+			time.Sleep(t.TTL / 2) // a part of its time is over
 			before := left(how.queue)
 			how.do(tk)
 			if after := left(how.queue); after > before {

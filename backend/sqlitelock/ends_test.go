@@ -110,3 +110,25 @@ func TestAFixedTimeIsProvenFromItsGrant(t *testing.T) {
 		}
 	}
 }
+
+// Keep proves no more than what was true when it was written: its answer may be late.
+func TestKeepIsProvenFromBeforeItsExchange(t *testing.T) {
+	d := start(t, newFile(t))
+	s := begin(t, d)
+	r := mutex("q")
+	tk := s.mustJoin(t, r, true)
+	var written driver.Instant
+	Late(t, d, func() <-chan struct{} {
+		written = driver.Now()
+		on := make(chan struct{})
+		close(on)
+		return on
+	})
+	if err := s.Keep(t.Context(), tk, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	r.Retry = true
+	if again := s.mustJoin(t, r, true); again.Proof > written || again.Proof == 0 {
+		t.Errorf("it is proven from %v after it was written", again.Proof.Sub(written))
+	}
+}
