@@ -79,7 +79,7 @@ func TestASwapIsRecognisedAsLongAsIsPromised(t *testing.T) {
 		if again.Version != first.Version {
 			t.Errorf("version %d, the first result was %d", again.Version, first.Version)
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		_, err = d.Swap(ctx, s)
 		is(t, err, driver.ErrConflict)
 	})
