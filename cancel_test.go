@@ -367,3 +367,33 @@ func TestOpenFailsAtOnce(t *testing.T) {
 		ok(t, d.Close())
 	})
 }
+
+// The place of a try is not passed on: whoever waits behind it does not want to be told that
+// the lock is busy.
+func TestATryThatGivesUpLeavesNoTryToTheNext(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		holder := acquire(t, b.Mutex("m"))
+		join := a.faults().Before("Join", 1).Hang()
+		trying, cancel := context.WithCancel(ctx)
+		tries := make(chan error, 1)
+		go func() {
+			_, err := a.Mutex("m").TryAcquire(trying)
+			tries <- err
+		}()
+		<-join.Reached()
+		behind := async(ctx, a.Mutex("m"))
+		synctest.Wait()
+		cancel()
+		wantErr(t, <-tries, context.Canceled)
+		if r, done := got(behind); done {
+			t.Fatalf("it does not wait: %v", r.err)
+		}
+		join.Lose()
+		ok(t, holder.Release())
+		r := <-behind
+		ok(t, r.err)
+		ok(t, r.lease.Release())
+		nothingLeft(t, a, b)
+	})
+}

@@ -408,3 +408,25 @@ func TestGoroutinesOfOneClientAreServedInTheOrderOfTheirCalls(t *testing.T) {
 		})
 	}
 }
+
+// Readers of a sticky lock do not keep it while a writer of their own client waits, though
+// the backend has not told them.
+func TestStickyReadersAreNotKeptFromAWriterOfTheirClient(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a := join(t, memlock.NewWorld())
+		a.faults().Before("Signals", 0).Hang()
+		a.faults().Expire()
+		time.Sleep(ttl)
+		rw := a.RWMutex("rw", interlock.Sticky())
+		reader := acquire(t, rw.Reader())
+		writes := async(ctx, rw.Writer())
+		synctest.Wait()
+		ok(t, reader.Release())
+		w, done := got(writes)
+		if !done {
+			t.Fatal("the readers' ticket is kept")
+		}
+		ok(t, w.err)
+		ok(t, w.lease.Release())
+	})
+}

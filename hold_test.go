@@ -2,6 +2,7 @@ package interlock_test
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -429,4 +430,86 @@ func TestAtLeastHoldsForANestedLeaseToo(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Of two that extend a lease at once, the one that the backend did last counts.
+func TestTwoThatExtendAtOnceAgreeWithTheBackend(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		lease := acquire(t, a.Mutex("m", interlock.Hold(time.Minute)))
+		slow := a.faults().After("Keep", 1).Hang()
+		var both sync.WaitGroup
+		extend := func(d time.Duration) {
+			both.Go(func() {
+				if err := lease.Extend(ctx, d); err != nil {
+					t.Error(err)
+				}
+			})
+			synctest.Wait()
+		}
+		extend(time.Hour)
+		<-slow.Reached()
+		extend(20 * time.Second)
+		time.Sleep(time.Second)
+		slow.Deliver()
+		both.Wait()
+		next := async(ctx, b.Mutex("m"))
+		<-lease.Done()
+		if _, done := got(next); done {
+			t.Error("the next one held before the loss")
+		}
+		r := <-next
+		ok(t, r.err)
+		ok(t, r.lease.Release())
+	})
+}
+
+// A lease of Hold that could not be given back does not keep Close waiting for its end.
+func TestCloseDoesNotWaitForAHoldThatCannotBeGivenBack(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a := join(t, memlock.NewWorld())
+		lease := acquire(t, a.Mutex("m", interlock.Hold(time.Hour)))
+		a.faults().Before("Leave", 0).Fail()
+		wantErr(t, lease.Release(), memlock.ErrFailed)
+		began := time.Now()
+		ok(t, a.Close())
+		if d := time.Since(began); d > time.Second {
+			t.Errorf("closed after %v", d)
+		}
+	})
+}
+
+// A lease is adopted by the name of its lock.
+func TestAdoptGoesByTheName(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		lease := acquire(t, a.Mutex("m", interlock.Hold(time.Minute)))
+		for _, m := range []member{a, b} {
+			_, err := m.Adopt(ctx, "other", lease.ID())
+			wantErr(t, err, interlock.ErrLost)
+		}
+		ok(t, lease.Release())
+		nothingLeft(t, a, b)
+	})
+}
+
+// Only the session that acquired a lease of Hold can make a reader of it. Whoever asks for
+// that elsewhere does not lose the lease.
+func TestAnAdoptedWriterStaysAWriter(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		lease := acquire(t, a.RWMutex("rw", interlock.Hold(time.Minute)).Writer())
+		adopted, err := b.Adopt(ctx, "rw", lease.ID())
+		ok(t, err)
+		wantErr(t, adopted.Downgrade(ctx), interlock.ErrInvalid)
+		ok(t, adopted.Err())
+		if !adopted.Exclusive() {
+			t.Error("it is a reader's")
+		}
+		second, err := a.Adopt(ctx, "rw", lease.ID())
+		ok(t, err)
+		wantErr(t, lease.Downgrade(ctx), interlock.ErrInvalid) // another has it as a writer
+		ok(t, second.Err())
+		ok(t, adopted.Release())
+	})
 }

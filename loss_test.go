@@ -366,6 +366,14 @@ func TestALossSaysWhatHappened(t *testing.T) {
 			func(d *stopped) { time.AfterFunc(ttl/5, func() { d.jump(time.Hour) }) }, 0,
 			"the last answer came 1h0m[34](.[0-9])?s ago; this process stood still for (1h0m0s|59m59.[0-9]s)",
 		},
+		"the backend fails, long after a stall": {
+			func(d *stopped) {
+				d.jump(ttl / 5)
+				time.Sleep(2 * ttl)
+				d.Faults().Before("Renew", 0).Fail()
+			}, 0,
+			"the last answer came 11s ago; the backend said: memlock: failed on demand",
+		},
 		"answers prove little": {
 			func(d *stopped) {}, 13 * time.Second,
 			"the last answer came 1s ago, and proved nothing newer than 13s before",

@@ -159,3 +159,29 @@ func TestADowngradedLeaseKeepsNoReadersApart(t *testing.T) {
 		nothingLeft(t, a)
 	})
 }
+
+// A downgrade without an answer can be repeated, though its holder has acquired the reader's
+// side again in between.
+func TestADowngradeIsRepeatedBesideANestedReader(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		rw := a.RWMutex("rw", interlock.Reentrant())
+		lease := acquire(t, rw.Writer())
+		held, cancel := lease.Bind(ctx)
+		defer cancel()
+		a.faults().Before("Shrink", 0).Fail()
+		short, stop := context.WithTimeout(ctx, time.Second)
+		defer stop()
+		wantErr(t, lease.Downgrade(short), context.DeadlineExceeded)
+		a.faults().Clear()
+		nested, err := rw.Reader().Acquire(held)
+		ok(t, err)
+		ok(t, lease.Downgrade(ctx))
+		beside, err := b.RWMutex("rw").Reader().TryAcquire(ctx)
+		ok(t, err)
+		for _, l := range []*interlock.Lease{beside, nested, lease} {
+			ok(t, l.Release())
+		}
+		nothingLeft(t, a, b)
+	})
+}

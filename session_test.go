@@ -439,3 +439,42 @@ func (s *partialSession) Renew(ctx context.Context, known []driver.Ticket) ([]dr
 	}
 	return s.Session.Renew(ctx, asked)
 }
+
+// An acquire that is told that its session is over does not wait until the heartbeat is told.
+func TestAnAcquireFindsOutThatItsSessionIsOver(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a := join(t, memlock.NewWorld())
+		a.faults().Before("Signals", 0).Hang()
+		a.faults().Expire()
+		time.Sleep(ttl) // a session whose signals hang
+		a.faults().Expire()
+		began := time.Now()
+		lease := acquire(t, a.Mutex("m"))
+		if d := time.Since(began); d > time.Second {
+			t.Errorf("acquired after %v", d)
+		}
+		ok(t, lease.Release())
+	})
+}
+
+// Who waits is not left behind with a session that is over, though the call does not return
+// by itself.
+func TestAWaitEndsWithItsSession(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		holder := acquire(t, b.Mutex("m"))
+		await := a.faults().Before("Await", 1).Hang()
+		waits := async(ctx, a.Mutex("m"))
+		<-await.Reached()
+		a.faults().Expire()
+		time.Sleep(time.Second)
+		ok(t, holder.Release())
+		r, done := got(waits)
+		if !done {
+			t.Fatal("it still waits in the old session")
+		}
+		ok(t, r.err)
+		ok(t, r.lease.Release())
+		nothingLeft(t, a, b)
+	})
+}

@@ -154,33 +154,41 @@ func TestAStickyLockThatIsWantedDuringAReleaseIsNotKept(t *testing.T) {
 // next one comes by the lock.
 func TestContextsEndBeforeTheNextOfTheProcessBegins(t *testing.T) {
 	for _, opts := range [][]interlock.Option{nil, {interlock.Sticky()}, {interlock.StrictOrder()}} {
-		simulated(t, func(t *testing.T) {
-			w := memlock.NewWorld()
-			var look func()
-			a := join(t, w, between(&look))
-			l := a.Mutex("m", opts...)
-			lease := acquire(t, l)
-			bound, cancel := lease.Bind(ctx)
-			defer cancel()
-			first := async(ctx, l)
-			synctest.Wait()
-			var second <-chan result
-			look = func() {
-				second = async(ctx, l)
-				synctest.Wait()
-				if len(first)+len(second) > 0 && bound.Err() == nil {
-					t.Error("the next one has begun")
+		for waiting := range 2 {
+			simulated(t, func(t *testing.T) {
+				a := join(t, memlock.NewWorld())
+				l := a.Mutex("m", opts...)
+				lease := acquire(t, l)
+				var served []<-chan result
+				d := &door{Context: ctx, f: func() { // the contexts are about to end
+					served = append(served, async(ctx, l))
+					synctest.Wait()
+					for _, c := range served {
+						if len(c) > 0 {
+							t.Error("the next one has begun")
+						}
+					}
+				}}
+				_, cancel := lease.Bind(d)
+				defer cancel()
+				for range waiting {
+					served = append(served, async(ctx, l))
+					synctest.Wait()
 				}
-			}
-			ok(t, lease.Release())
-			for _, c := range []<-chan result{first, second} {
-				r := <-c
-				ok(t, r.err)
-				ok(t, r.lease.Release())
-			}
-			time.Sleep(2 * ttl)
-			nothingLeft(t, a)
-		})
+				d.armed.Store(true)
+				ok(t, lease.Release())
+				if d.armed.Load() {
+					t.Error("the context has not ended with Release")
+				}
+				for _, c := range served {
+					r := <-c
+					ok(t, r.err)
+					ok(t, r.lease.Release())
+				}
+				time.Sleep(2 * ttl)
+				nothingLeft(t, a)
+			})
+		}
 	}
 }
 
