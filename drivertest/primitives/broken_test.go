@@ -57,7 +57,7 @@ var faults = []fault{
 	{"a writer is a reader", "ReadersAndWriters NoOvertaking Downgrade", []edit{
 		{"rwmutex.go", "name, driver.RWCapacity, driver.RWCapacity, opts", `name, pick[int64]("a writer is a reader", 1, driver.RWCapacity), driver.RWCapacity, opts`}}},
 	{"readers of the process overtake", "NoOvertaking", []edit{
-		{"line.go", "t.wanted && (n.shared ||", `t.wanted && (n.shared && !broken("readers of the process overtake") ||`},
+		{"line.go", "t.wanted && (n.shared ||", `t.wanted && !broken("readers of the process overtake") && (n.shared ||`},
 		{"line.go", "return now.Sub(t.since) < maxHandoverTime", `return now.Sub(t.since) < maxHandoverTime || broken("readers of the process overtake")`}}},
 	{"Downgrade is not sent", "Downgrade", []edit{
 		{"downgrade.go", "return s.Shrink(ctx, t.tk, 1)", `if broken("Downgrade is not sent") {
