@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
-
-	"github.com/interlock-go/interlock/driver"
 )
 
 // link is a connection, over which a session of ZooKeeper lives and, after
@@ -175,9 +173,9 @@ func (c *config) dialled(ctx context.Context, ttl time.Duration) (*link, error) 
 	failures := &failures{}
 	tap := NewTap(failures.dial(c.dial))
 	conn, _, err := zk.Connect(c.hosts, ttl, zk.WithDialer(tap.Dial), zk.WithLogger(quiet{}), zk.WithLogInfo(false),
-		zk.WithEventCallback(failures.event))
+		zk.WithEventCallback(failures.event), zk.WithHostProvider(&hosts{}))
 	if err != nil {
-		return nil, driver.Invalid(fmt.Errorf("zookeeper: %w", err))
+		return nil, fmt.Errorf("zookeeper: %w", err)
 	}
 	l := newLink(conn, tap, true)
 	ctx, cancel := context.WithTimeout(ctx, c.patience)

@@ -142,8 +142,9 @@ func newSession(ctx context.Context, d *Driver, l *link, o driver.SessionOptions
 		return nil, errClosed
 	}
 	d.sessions[s] = struct{}{}
-	ring(s.bell) // to read post
-	s.renewed.Store(int64(d.Now()))
+	ring(s.bell)        // to read post
+	s.visited = d.Now() // a client that does not live long has no ghosts
+	s.renewed.Store(int64(s.visited))
 	d.tasks.Go(s.keep)
 	d.tasks.Go(s.pulse)
 	return s, nil

@@ -1,0 +1,93 @@
+package zklock
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"time"
+)
+
+// hosts are the servers of the URL, in an order of chance, by all addresses of their names.
+// A name that cannot be resolved now, such as that of a server that is being
+// replaced, is kept: it is looked up again whenever its turn comes.
+type hosts struct {
+	mu        sync.Mutex
+	addresses []string
+	turn      int
+	connected int // the one that the client was connected to last; -1: none yet
+}
+
+const lookUpWithin = 3 * time.Second
+
+// Init is called by the client before anything else. It fails if no name can be resolved.
+func (h *hosts) Init(servers []string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), lookUpWithin)
+	defer cancel()
+	type found struct {
+		addresses []string
+		err       error
+	}
+	all := make([]found, len(servers))
+	var lookUps sync.WaitGroup
+	for i, server := range servers {
+		lookUps.Go(func() {
+			name, port, err := net.SplitHostPort(server)
+			if err != nil {
+				all[i].err = err
+				return
+			}
+			addresses, err := net.DefaultResolver.LookupHost(ctx, name)
+			if err != nil {
+				all[i] = found{[]string{server}, err}
+				return
+			}
+			for _, a := range addresses {
+				all[i].addresses = append(all[i].addresses, net.JoinHostPort(a, port))
+			}
+		})
+	}
+	lookUps.Wait()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.addresses, h.turn, h.connected = nil, -1, -1
+	var errs []error
+	for _, f := range all {
+		h.addresses = append(h.addresses, f.addresses...)
+		if f.err != nil {
+			errs = append(errs, f.err)
+		}
+	}
+	if len(errs) == len(all) {
+		return errors.Join(errs...)
+	}
+	rand.Shuffle(len(h.addresses), func(i, j int) {
+		h.addresses[i], h.addresses[j] = h.addresses[j], h.addresses[i]
+	})
+	return nil
+}
+
+func (h *hosts) Len() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.addresses)
+}
+
+// Next is the server to try next. After all of them the client rests for a second.
+func (h *hosts) Next() (address string, rest bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.turn = (h.turn + 1) % len(h.addresses)
+	rest = h.turn == h.connected
+	if h.connected < 0 {
+		h.connected = 0
+	}
+	return h.addresses[h.turn], rest
+}
+
+func (h *hosts) Connected() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.connected = h.turn
+}
