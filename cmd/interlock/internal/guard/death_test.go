@@ -210,18 +210,25 @@ func TestOneOfThreeEndsTheJob(t *testing.T) {
 
 // Promise: a guard that is stopped goes on: the job gets the signals of the program.
 func TestAStoppedGuardGoesOn(t *testing.T) {
-	for name, stop := range map[string]func(r *run) []int{
-		"the guard":                func(r *run) []int { return []int{r.guard()} },
-		"the warden":               func(r *run) []int { return []int{r.warden()} },
-		"the warden and its guard": func(r *run) []int { return []int{r.warden(), r.guard()} },
+	for name, c := range map[string]struct {
+		kill bool // the warden
+		stop []func(r *run) int
+	}{
+		"the guard":                  {false, []func(r *run) int{(*run).guard}},
+		"the warden":                 {false, []func(r *run) int{(*run).warden}},
+		"the warden and its guard":   {false, []func(r *run) int{(*run).warden, (*run).guard}},
+		"the guard without a warden": {true, []func(r *run) int{(*run).guard}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ready := filepath.Join(t.TempDir(), "ready")
 			r := command(t, "sh", "-c", `trap 'exit 7' TERM; : >"$0"; while :; do sleep 0.01; done`, ready).start()
 			eventually(t, "the job runs", func() bool { _, err := os.Stat(ready); return err == nil })
-			for _, pid := range stop(r) {
-				if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
+			if c.kill {
+				unix.Kill(r.warden(), unix.SIGKILL)
+			}
+			for _, pid := range c.stop {
+				if err := unix.Kill(pid(r), unix.SIGSTOP); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -116,7 +116,11 @@ func start(s Spec) (*Job, error) {
 	}
 	runtime.KeepAlive(files)
 	reportW.Close()
-	go attend(j.outermost)
+	attended := make(chan struct{})
+	go func() {
+		attend(j.outermost)
+		close(attended)
+	}()
 
 	c := config{
 		Path: path, Args: s.Args, Env: s.Env,
@@ -160,6 +164,12 @@ first:
 		}
 	}
 
+	if j.guardPid != 0 {
+		go func() {
+			<-attended
+			attend(j.guardPid) // of a warden that was killed
+		}()
+	}
 	j.backup = time.AfterFunc(time.Hour, j.checkGuard)
 	j.armBackup()
 	over := make(chan struct{})

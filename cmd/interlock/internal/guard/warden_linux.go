@@ -56,14 +56,15 @@ func ward(base, end int, args []string) int {
 	return ws.ExitStatus()
 }
 
-// attend continues the warden whenever it is stopped, until it has ended.
-func attend(warden int) {
+// attend continues a child, the warden, or the guard that it has left, whenever it is
+// stopped, until it has ended.
+func attend(child int) {
 	for {
 		// This does not reap it: its pid stays its own.
-		err := unix.Waitid(unix.P_PID, warden, nil, unix.WSTOPPED, nil)
+		err := unix.Waitid(unix.P_PID, child, nil, unix.WSTOPPED, nil)
 		switch err {
 		case nil:
-			unix.Kill(warden, unix.SIGCONT)
+			unix.Kill(child, unix.SIGCONT)
 		case unix.EINTR:
 		default:
 			return
