@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/interlock-go/interlock/driver"
 )
 
 // family is the members of the command's process group and all that descend
@@ -68,7 +70,7 @@ const watchEvery = 100 * time.Millisecond
 func (f *family) empty() bool { return len(f.members()) == 0 }
 
 // signal sends s to every member that it finds, and returns them.
-func (f *family) signal(s syscall.Signal) (found []int) {
+func (f *family) signal(s syscall.Signal, _ driver.Instant) (found []int) {
 	if f.grouped {
 		unix.Kill(-f.command, s)
 	}
@@ -90,7 +92,7 @@ func (f *family) buried(pid int) {
 
 // kill kills all it can find. It returns true when nobody is left.
 func (f *family) kill(reap func() (gone bool)) bool {
-	f.signal(unix.SIGKILL)
+	f.signal(unix.SIGKILL, 0)
 	return reap()
 }
 
@@ -99,7 +101,7 @@ func (f *family) exterminate(guard int) {
 	if guard != 0 {
 		relieve(guard, 0)
 	}
-	for len(f.signal(unix.SIGKILL)) > 0 {
+	for len(f.signal(unix.SIGKILL, 0)) > 0 {
 		time.Sleep(2 * time.Millisecond)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/interlock-go/interlock/driver"
 )
 
 // family is all descendants of this process, which is their subreaper: every
@@ -25,14 +27,15 @@ type family struct {
 	killed  map[int]bool // children that are not reaped yet
 	others  map[int]bool // descendants that were killed
 
-	stat func(pid int) (stat, error)
+	children func(pid int) []int
+	stat     func(pid int) (stat, error)
 }
 
 func newFamily(command int, grouped bool) *family {
 	session, _ := unix.Getsid(0)
 	return &family{
 		command: command, led: grouped, grouped: grouped, session: session,
-		killed: map[int]bool{}, others: map[int]bool{}, stat: readStat,
+		killed: map[int]bool{}, others: map[int]bool{}, children: childrenOf, stat: readStat,
 	}
 }
 
@@ -44,8 +47,8 @@ func (f *family) empty() bool { return true }
 
 // signal sends s to every member that it finds, and returns them. Members that are born or lose
 // their parent meanwhile can be missed: a caller that wants all of them repeats
-// it.
-func (f *family) signal(s syscall.Signal) (found []int) {
+// it. A family that grows faster than it is gone through has no end: so there is one in time.
+func (f *family) signal(s syscall.Signal, until driver.Instant) (found []int) {
 	sent := map[int]bool{}
 	if f.grouped {
 		// One call for the whole group, which no fork can escape.
@@ -53,9 +56,9 @@ func (f *family) signal(s syscall.Signal) (found []int) {
 	}
 	me := os.Getpid()
 	// Parents before children: what is dead does not fork.
-	for todo := []int{me}; len(todo) > 0; todo = todo[1:] {
+	for todo := []int{me}; len(todo) > 0 && now() < until; todo = todo[1:] {
 		parent := todo[0]
-		for _, child := range childrenOf(parent) {
+		for _, child := range f.children(parent) {
 			if sent[child] {
 				continue
 			}
@@ -150,6 +153,10 @@ func scanForChildren(pid int) (children []int) {
 	return children
 }
 
+// pass is how long the family is gone through, while it is killed, before its children are
+// killed again.
+const pass = 100 * time.Millisecond
+
 // kill kills all it can find, again and again while there is somebody new: a
 // process that forks must not win by speed. It returns true when nobody is
 // left. Whoever else is left is dying, or cannot be killed yet.
@@ -162,7 +169,7 @@ func (f *family) kill(reap func() (gone bool)) bool {
 				return true
 			}
 		}
-		for _, pid := range f.signal(unix.SIGKILL) {
+		for _, pid := range f.signal(unix.SIGKILL, now().Add(pass)) {
 			news = !f.killed[pid] && note(f.others, pid) || news
 		}
 		if reap() {
@@ -179,7 +186,7 @@ func (f *family) killChildren() (news bool) {
 		unix.Kill(-f.command, unix.SIGKILL)
 	}
 	groups := map[int]bool{}
-	for _, pid := range childrenOf(os.Getpid()) {
+	for _, pid := range f.children(os.Getpid()) {
 		if pid == f.warden || !note(f.killed, pid) {
 			continue
 		}
@@ -244,7 +251,7 @@ func (f *family) exterminate(warden int) {
 		}
 	}
 	for !f.kill(reap) {
-		if len(f.signal(unix.SIGKILL)) == 0 {
+		if len(f.signal(unix.SIGKILL, now().Add(pass))) == 0 {
 			f.warden = 0
 		}
 		time.Sleep(2 * time.Millisecond)

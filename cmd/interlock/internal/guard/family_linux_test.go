@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -48,6 +49,24 @@ func TestAReusedPidIsNotKilled(t *testing.T) {
 				t.Errorf("killed: %v, want %v", ws.Signaled(), c.dies)
 			}
 		})
+	}
+}
+
+// Promise: a job whose processes fork faster than they are found does not keep its guard from
+// the next thing that is to be done.
+func TestAFamilyWithoutEndIsGoneThroughForALimitedTime(t *testing.T) {
+	f := newFamily(unknown, false)
+	next := 1 << 30
+	f.children = func(int) []int { next++; return []int{next} }
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f.signal(unix.SIGTERM, now().Add(10*time.Millisecond))
+	}()
+	select {
+	case <-done:
+	case <-time.After(45 * time.Second):
+		t.Fatal("it goes on")
 	}
 }
 

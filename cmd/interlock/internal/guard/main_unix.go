@@ -235,9 +235,9 @@ func (g *guard) run(orders <-chan order, children <-chan os.Signal) {
 
 // keepTime does what is due and sets the alarm for what is next.
 func (g *guard) keepTime() {
-	term, kill := g.termAt(), g.killAt()
+	term, kill := g.termAt(), g.killTime()
 	if g.alone {
-		term, kill = 0, min(kill, g.end)
+		term = 0
 	}
 	t := now()
 	if t >= kill {
@@ -256,12 +256,20 @@ func (g *guard) keepTime() {
 	}
 }
 
+// killTime is when the job is to be killed.
+func (g *guard) killTime() driver.Instant {
+	if g.alone {
+		return min(g.killAt(), g.end)
+	}
+	return g.killAt()
+}
+
 // ask asks everybody to end.
 func (g *guard) ask() {
 	if !g.asked {
 		g.asked = true
 		g.reports.Encode(report{Kind: losing})
-		g.family.signal(unix.SIGTERM)
+		g.family.signal(unix.SIGTERM, g.killTime())
 	}
 }
 
@@ -285,7 +293,7 @@ func (g *guard) obey(o order) {
 	case sendSignal:
 		switch {
 		case g.ended:
-			g.family.signal(o.Signal)
+			g.family.signal(o.Signal, g.killTime())
 		case o.Group && g.Group == 0:
 			unix.Kill(-g.pid, o.Signal)
 		default:

@@ -59,6 +59,10 @@ func ward(base, end int, args []string) int {
 // attend continues a child, the warden, or the guard that it has left, whenever it is
 // stopped, until it has ended.
 func attend(child int) {
+	if unix.Waitid(unix.P_PID, child, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil) == nil {
+		// That it is stopped may have been told to its parent before, which has died then.
+		unix.Kill(child, unix.SIGCONT)
+	}
 	for {
 		// This does not reap it: its pid stays its own.
 		err := unix.Waitid(unix.P_PID, child, nil, unix.WSTOPPED, nil)
