@@ -320,6 +320,31 @@ func TestEndsAreCollectedInParts(t *testing.T) {
 	}
 }
 
+// Promise: who takes over from a guard also ends a warden that does nothing.
+func TestAWardenThatHangsIsKilledLast(t *testing.T) {
+	t.Parallel()
+	c := exec.Command("/proc/self/exe")
+	c.Env = append(os.Environ(), asHeir+"=1")
+	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if got := output(t, c); got != "all are gone\n" {
+		t.Errorf("it says %q", got)
+	}
+}
+
+// inherit ends a job whose guard is gone, and a warden that does not know it.
+func inherit() {
+	c := exec.Command("sh", "-c", "sleep 1000 & exec sleep 1000")
+	if err := c.Start(); err != nil {
+		panic(err)
+	}
+	guard.Exterminate(c.Process.Pid)
+	if err := unix.Kill(c.Process.Pid, 0); err != unix.ESRCH {
+		panic(err)
+	}
+	fmt.Println("all are gone")
+	os.Exit(0)
+}
+
 // parent waits until all of its children have ended, and collects them then.
 func parent(children int) {
 	var all []int

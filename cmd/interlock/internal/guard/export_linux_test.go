@@ -6,6 +6,9 @@ const PerReap = perReap
 // Ignored tells whether the caller had this process ignore a signal.
 var Ignored = ignored
 
+// Exterminate kills all descendants of this process, the warden last.
+func Exterminate(warden int) { newFamily(unknown, false).exterminate(warden) }
+
 // ReapAll collects the ends of all children of this process, and returns how often
 // something else could be done in between.
 func ReapAll() (breaks int) {

@@ -35,6 +35,8 @@ func TestMain(m *testing.M) {
 		dieHard()
 	case os.Getenv(asBomb) != "":
 		bomb(os.Getenv(asBomb))
+	case os.Getenv(asHeir) != "":
+		inherit()
 	case os.Getenv(asListener) != "":
 		listen()
 	case os.Getenv(asParent) != "":
@@ -57,6 +59,7 @@ const (
 	asProgram      = "GUARD_TEST_PROGRAM"
 	asDie          = "GUARD_TEST_DIE_HARD"
 	asBomb         = "GUARD_TEST_BOMB"
+	asHeir         = "GUARD_TEST_HEIR"
 	asListener     = "GUARD_TEST_LISTENER"
 	asParent       = "GUARD_TEST_PARENT"
 	testTTL        = "GUARD_TEST_TTL"
@@ -221,7 +224,7 @@ func (r *run) named(name string) int {
 }
 
 // patience is how long a test waits for one thing: much longer than it can take.
-const patience = 45 * time.Second
+const patience = 30 * time.Second
 
 // within waits for what f returns.
 func within[T any](t *testing.T, what string, f func() T) (v T) {
