@@ -25,7 +25,7 @@ import (
 const fuse = 30 * time.Second
 
 // bombProcesses is how many processes a bomb has at most.
-const bombProcesses = 300
+const bombProcesses = 100
 
 // bombPage is what all processes of a bomb share.
 type bombPage struct {

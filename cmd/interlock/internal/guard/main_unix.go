@@ -277,6 +277,8 @@ func (g *guard) ask() {
 func (g *guard) kill() {
 	if !g.killing {
 		g.killing = true
+		// Before the job's processes, if this one may: it is a thread of its own.
+		unix.Setpriority(unix.PRIO_PROCESS, 0, -20)
 		g.reports.Encode(report{Kind: losing})
 		g.reports.Encode(report{Kind: killing})
 	}

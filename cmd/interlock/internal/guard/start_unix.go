@@ -117,10 +117,10 @@ func start(s Spec) (*Job, error) {
 	runtime.KeepAlive(files)
 	reportW.Close()
 	attended := make(chan struct{})
-	go func() {
-		attend(j.outermost)
+	go func(child int) {
+		attend(child)
 		close(attended)
-	}()
+	}(j.outermost)
 
 	c := config{
 		Path: path, Args: s.Args, Env: s.Env,
