@@ -13,7 +13,7 @@ TOOLS := cd internal/tools && GOWORK=off
 # A look at the working tree, to be compared with a later one.
 LOOK := { git status --porcelain && git diff; } 2>&1
 
-.PHONY: test packages check fmt lint alone cross unit install modules bench soak release clean
+.PHONY: test packages check fmt lint alone cross unit install modules faults bench soak release clean
 
 # Whatever the tests do, the working tree is afterwards as it was before.
 test: packages
@@ -67,6 +67,10 @@ unit:
 	$(TOOLS) $(GO) build -o ../../bin/gotestsum gotest.tools/gotestsum
 	CGO_ENABLED=1 bin/gotestsum --format pkgname -- -race -timeout 30m $(TESTFLAGS) work
 	cd bench && GOWORK=off $(GO) test $(TESTFLAGS) ./workload
+
+# Deliberate faults, one at a time: each must be noticed by the test that is named with it.
+faults:
+	$(TOOLS) $(GO) run ./faults $(FAULTS)
 
 # The modules of this tree as a release: tagged, packed, installed, used.
 install:

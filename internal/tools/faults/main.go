@@ -18,6 +18,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -30,6 +31,8 @@ type fault struct {
 	pkg      string // whose tests notice it; "" is that of the file
 	test     string // as go test -run takes it
 }
+
+var faults = slices.Concat(core, backends)
 
 // limit is how long a test may take to notice a fault. A test that only hangs has not
 // noticed it.
