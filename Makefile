@@ -70,7 +70,7 @@ unit:
 
 # Deliberate faults, one at a time: each must be noticed by the test that is named with it.
 faults:
-	$(TOOLS) $(GO) run ./faults $(FAULTS)
+	$(TOOLS) $(GO) run ./faults '$(FAULTS)'
 
 # The modules of this tree as a release: tagged, packed, installed, used.
 install:
