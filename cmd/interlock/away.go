@@ -89,6 +89,13 @@ func (k *client) whyAway() error {
 	return k.away
 }
 
+// silent notes that the backend did not answer.
+func (k *client) silent(why error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.away = why
+}
+
 // watch asks the backend for an answer every so often, until it is stopped, and tells
 // when it goes away and when it is back.
 func (k *client) watch(ctx context.Context, every time.Duration) (stop func()) {
@@ -146,11 +153,20 @@ func unanswered(err, away error) error {
 	return failed(exitUnreachable, fmt.Errorf("gave up: the backend does not answer: %s", reason(away)))
 }
 
-// reason is an error without what the library was called for.
+// reason is an error without what the library was called for. Where the backend has said
+// something, it is that alone: that the time is over goes without saying.
 func reason(err error) string {
 	var e *interlock.Error
 	if errors.As(err, &e) {
 		err = e.Err
+	}
+	var silence noAnswer
+	if several, ok := err.(interface{ Unwrap() []error }); ok && errors.As(err, &silence) {
+		for _, said := range several.Unwrap() {
+			if !errors.As(said, &silence) {
+				err = said
+			}
+		}
 	}
 	return trim(err)
 }

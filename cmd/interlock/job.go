@@ -410,6 +410,7 @@ func (j *job) release(lease *interlock.Lease) (lost error) {
 	default:
 		err = errors.New("the lease ran out before the backend answered")
 	}
+	j.c.silent(err)
 	j.say.tell("unreleased", "", "%s could not be given back (%s); it frees itself within %v", j.name, reason(err), j.c.TTL())
 	return nil
 }
