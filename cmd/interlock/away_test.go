@@ -290,6 +290,23 @@ func TestASecondSignalEndsAllAtOnce(t *testing.T) {
 	c.ends(exitSignal+int(syscall.SIGINT), soon)
 }
 
+// Promise: the same signal twice at once is one: timeout(1) signals its child, and then the
+// group of which that is a part.
+func TestASignalThatComesTwiceAtOnceIsOne(t *testing.T) {
+	t.Parallel()
+	for range 5 {
+		c := &started{Cmd: cli(t, "", "stubborn", "caught"), t: t}
+		c.Path, c.Args[0] = filepath.Join(binDir, "job"), "job"
+		c.begin()
+		c.has("caught")
+		_ = c.Process.Signal(syscall.SIGTERM)
+		_ = c.Process.Signal(syscall.SIGTERM)
+		c.has("caught-again")
+		_ = c.Process.Signal(syscall.SIGINT)
+		c.ends(exitSignal+int(syscall.SIGINT), soon)
+	}
+}
+
 // Promise: no command waits for ever for a backend that does not answer: 69, and the reason.
 func TestEveryCommandGivesUpWithoutABackend(t *testing.T) {
 	t.Parallel()

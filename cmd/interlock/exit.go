@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -91,14 +92,18 @@ func exitCode(root *cobra.Command, err error) int {
 	return code
 }
 
-// trim drops the library's own prefix, which the program's name replaces.
+// oneLine joins the lines of an error, such as that of a server with several addresses.
+var oneLine = strings.NewReplacer(":\n\t", ": ", ":\n", ": ", "\n\t", "; ", "\n", "; ")
+
+// trim makes one line of an error, and drops the library's own prefix, which the program's
+// name replaces.
 func trim(err error) string {
 	const prefix = "interlock: "
 	s := err.Error()
 	for len(s) > len(prefix) && s[:len(prefix)] == prefix {
 		s = s[len(prefix):]
 	}
-	return s
+	return oneLine.Replace(strings.TrimSpace(s))
 }
 
 func isConflict(err error) bool { return errors.Is(err, interlock.ErrConflict) }

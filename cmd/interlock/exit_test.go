@@ -53,3 +53,11 @@ func TestEachErrorHasItsExitStatus(t *testing.T) {
 		}
 	}
 }
+
+// Promise: an error is one line.
+func TestAnErrorIsOneLine(t *testing.T) {
+	err := errors.New("interlock: failed to connect:\n\ta refuses\n\tb refuses\n")
+	if got, want := trim(err), "failed to connect: a refuses; b refuses"; got != want {
+		t.Errorf("%q, not %q", got, want)
+	}
+}

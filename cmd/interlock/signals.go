@@ -7,12 +7,17 @@ import (
 	"os/signal"
 	"sync"
 	"syscall"
+	"time"
 )
+
+// sameSignal is the time in which a signal that comes again is still the same request.
+const sameSignal = 500 * time.Millisecond
 
 // untilSignal returns a context that INT, TERM or HUP ends, with that signal as
 // the cause. Signals that the caller ignores, as under nohup, stay ignored. The
 // function gives the signals up and ends the context, with the cause of a signal that
-// came before. A second signal ends the process at once.
+// came before. A second signal ends the process at once, except the same one within half a
+// second: timeout(1), for one, signals its child, and then the group that this is in.
 func untilSignal(ctx context.Context) (context.Context, func()) {
 	if ctx == nil {
 		ctx = context.Background()
@@ -27,13 +32,18 @@ func untilSignal(ctx context.Context) (context.Context, func()) {
 	over, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		for first := true; ; first = false {
+		var first os.Signal
+		var at time.Time
+		for {
 			select {
 			case s := <-got:
-				if !first {
+				switch {
+				case first == nil:
+					first, at = s, time.Now()
+					cancel(signalled{s.(syscall.Signal)})
+				case s != first || time.Since(at) > sameSignal:
 					os.Exit(exitSignal + int(s.(syscall.Signal)))
 				}
-				cancel(signalled{s.(syscall.Signal)})
 			case <-over:
 				return
 			}
