@@ -74,7 +74,7 @@ const SwapMemory = time.Minute
 // Driver is one backend, opened by one client.
 type Driver interface {
 	// Open starts a session. It fails at once, with the reason, if the backend
-	// cannot be reached.
+	// cannot be reached. A TTL that is not positive: ErrInvalid.
 	Open(ctx context.Context, o SessionOptions) (Session, error)
 
 	// Now reads the steady clock that all proofs of this driver are in: the
@@ -98,8 +98,9 @@ type Driver interface {
 
 	// Follow returns the queue as soon as it differs from the state with version
 	// after, at once if it already does; "" differs from every state. It may skip
-	// states, but never misses the last. A queue without tickets is empty, not an
-	// error.
+	// states, but never misses the last. States differ if their members do, or the
+	// units, grants or fixed ends of these; a renewal makes no other state. A queue
+	// without tickets is empty, not an error.
 	Follow(ctx context.Context, queue, after string) (Queue, error)
 
 	// Queues lists the queues that have at least one ticket and whose names begin
@@ -125,7 +126,8 @@ type Driver interface {
 	Exchanges() uint64
 
 	// Close ends every call under way and frees what the driver holds. Sessions
-	// that were not closed end as if their process had died.
+	// that were not closed end as if their process had died. Closing it again does
+	// nothing and returns nil.
 	Close() error
 }
 
@@ -140,12 +142,14 @@ type Session interface {
 
 	// Join puts a ticket at the end of a queue and reports whether it is held.
 	// Repeated with the same ID it finds its own ticket, held or waiting, and
-	// never makes a second. The request must have Retry set if the ID may have
+	// never makes a second, and of what else the request says only NoWait counts: the
+	// ticket stays as it was joined. The request must have Retry set if the ID may have
 	// been sent before. Held by others and NoWait: ErrBusy, and no ticket stands;
 	// a NoWait ticket that is already in the queue is reported if held and leaves
 	// otherwise. A ticket that has left, or that was left before this Join
 	// arrived: ErrGone, for at least one TTL. A queue that has tickets of another
-	// kind or capacity: ErrMismatch.
+	// kind or capacity, or an ID whose ticket of this session stands in another queue:
+	// ErrMismatch.
 	Join(ctx context.Context, r Request) (Ticket, error)
 
 	// Await returns once the ticket is held. A ticket that does not stand (any
@@ -162,8 +166,9 @@ type Session interface {
 	// Keep makes a held ticket end d from now, sooner or later than it would have,
 	// and whatever its session does. It also serves tickets of other sessions, by
 	// their ID, if they have a fixed end already. A ticket that was joined without
-	// Hold ends cleanly then: its holder is done and only keeps others out. A
-	// ticket that does not stand: ErrGone.
+	// Hold ends cleanly then: its holder is done and only keeps others out. A time
+	// that is not positive, or a ticket that waits: ErrInvalid. An evicted ticket that
+	// would stand for longer than without this, or a ticket that does not stand: ErrGone.
 	Keep(ctx context.Context, t Ticket, d time.Duration) error
 
 	// Leave takes the ticket out of its queue and grants whoever is next in the
@@ -182,12 +187,15 @@ type Session interface {
 	// Stray: it needs nobody to renew it; but any session that names it is told
 	// what became of it. A known ticket that is not in the answer could not be
 	// asked about. Renew also repairs whatever a lost message left undone: a
-	// grant that Await was not told of, a signal that was not delivered.
-	// ErrSession means that all tickets without a fixed end are gone.
+	// grant that Await was not told of, a signal that was not delivered. Proofs are
+	// recent while the backend answers: none is older than half of the TTL when the
+	// next call is due, if a call is due a third of the TTL after the last one, or as
+	// soon as the proof is two fifths of the TTL old, but no sooner than a twelfth of
+	// the TTL after the last one. ErrSession means that all tickets without a fixed end are gone.
 	Renew(ctx context.Context, known []Ticket) ([]Renewed, error)
 
 	// Signals returns the next signal. Each is delivered at least once, at the
-	// latest with the next Renew.
+	// latest with the next Renew. One can come before the answer of its ticket's Join.
 	Signals(ctx context.Context) (Signal, error)
 
 	// Liveness returns the open files whose last close, in whatever process, is
@@ -197,7 +205,8 @@ type Session interface {
 
 	// Close ends the session at once. Its waiting tickets leave; its held tickets
 	// leave uncleanly, except those with a fixed end, which stay. A grant that no
-	// call on the session has returned yet may count as waiting: nobody uses it.
+	// call on the session has returned yet may count as waiting: nobody uses it. To
+	// close it again is ErrSession, too.
 	Close(ctx context.Context) error
 }
 

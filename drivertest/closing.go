@@ -14,7 +14,7 @@ const closeFrees = "Close ends every call under way and frees what the driver ho
 
 var closeEndsCalls = rule{
 	name: "CloseEndsCalls",
-	says: []string{closeFrees},
+	says: []string{closeFrees, "Closing it again does nothing and returns nil."},
 	check: func(t *trial) {
 		d, shut := t.guest()
 		a, b := t.session(d, 10*limit), t.client()
@@ -52,6 +52,11 @@ var closeEndsCalls = rule{
 		time.Sleep(20 * time.Millisecond) // most are under way; any moment is right
 		if err := shut(); err != nil {
 			t.Fatalf("Close: %v", err)
+		}
+		for range 2 {
+			if err := d.Close(); err != nil {
+				t.Fatalf("Close, again: %v", err)
+			}
 		}
 		for range calls {
 			select {

@@ -46,6 +46,21 @@ func lostReply(ctx context.Context, call func(context.Context) error) error {
 	return errLost
 }
 
+// lostAnswer has a context end while the answer is on its way.
+func lostAnswer(late func() (resume func())) fault {
+	return func(ctx context.Context, call func(context.Context) error) error {
+		const happened = 50 * time.Millisecond
+		ctx, cancel := context.WithTimeout(ctx, happened)
+		defer cancel()
+		resume := sync.OnceFunc(late())
+		stop := time.AfterFunc(2*happened, resume) // for a call that nothing breaks off
+		defer stop.Stop()
+		call(ctx)
+		resume()
+		return errLost
+	}
+}
+
 // lostCall fails before the effect.
 func lostCall(context.Context, func(context.Context) error) error { return errLost }
 

@@ -12,9 +12,11 @@ import (
 
 const followSays = "Follow returns the queue as soon as it differs from the state with version after, at once if it already does; \"\" differs from every state. It may skip states, but never misses the last."
 
+const statesDiffer = "States differ if their members do, or the units, grants or fixed ends of these; a renewal makes no other state."
+
 var follow = rule{
 	name:   "Follow",
-	says:   []string{followSays, "A queue without tickets is empty, not an error."},
+	says:   []string{followSays, statesDiffer, "A queue without tickets is empty, not an error."},
 	across: true,
 	check: func(t *trial) {
 		a, b := t.client(), t.client()
@@ -74,7 +76,9 @@ var follow = rule{
 		r1, r2, r3 := permits("q", 5, 5), permits("q", 2, 5), permits("q", 3, 5)
 		first, second, third = driver.Ticket{ID: r1.ID, Queue: "q"}, driver.Ticket{ID: r2.ID, Queue: "q"}, driver.Ticket{ID: r3.ID, Queue: "q"}
 		after("the first holds", func() { a.hold(r1) }, members(first))
-		quiet()
+		time.Sleep(time.Millisecond) // it stands for longer by so much
+		a.renew(first)
+		quiet() // but for how long it stands
 		after("two wait", func() { b.wait(r2); b.wait(r3) }, members(first, second, third))
 		after("it has shrunk", func() {
 			if err := a.Shrink(t.ctx, first, 3); err != nil {
@@ -88,6 +92,19 @@ var follow = rule{
 			return len(q.Members) == 2 && q.Members[0].Held && q.Members[1].Held
 		})
 		after("one has left", func() { b.leave(second) }, members(third))
+		if t.fixes() {
+			keep := func(d time.Duration) func() {
+				return func() {
+					if err := b.Keep(t.ctx, third, d); err != nil {
+						t.Fatalf("Keep: %v", err)
+					}
+				}
+			}
+			after("it has a fixed end", keep(10*limit), func(q driver.Queue) bool { return q.Members[0].Fixed })
+			b.renew(third)
+			quiet()
+			after("it has a later one", keep(20*limit), func(q driver.Queue) bool { return q.Members[0].Left > 10*limit })
+		}
 		after("it is empty", func() { b.leave(third) }, members())
 		quiet()
 

@@ -139,9 +139,78 @@ var keep = rule{
 	},
 }
 
+var keepOfWhatCannotBeKept = rule{
+	name: "KeepOfWhatCannotBeKept",
+	says: []string{
+		"A time that is not positive, or a ticket that waits: ErrInvalid.",
+		"An evicted ticket that would stand for longer than without this, or a ticket that does not stand: ErrGone.",
+	},
+	check: func(t *trial) {
+		a, b := t.client(), t.client()
+		held, waiting := a.hold(t.exclusive("q")), a.wait(t.exclusive("q"))
+		fixed := a.hold(t.fixed("fixed", 10*limit))
+		for _, d := range []time.Duration{0, -1, -limit} {
+			for _, tk := range []driver.Ticket{held, fixed, waiting} {
+				if err := a.Keep(t.ctx, tk, d); !errors.Is(err, driver.ErrInvalid) {
+					t.Fatalf("Keep for %v: %v; it must be ErrInvalid", d, err)
+				}
+			}
+		}
+		if err := a.Keep(t.ctx, waiting, limit); !errors.Is(err, driver.ErrInvalid) {
+			t.Fatalf("Keep of a ticket that waits: %v; it must be ErrInvalid", err)
+		}
+		t.stands(a.driver, "q", []driver.Ticket{held}, []driver.Ticket{waiting})
+		t.stands(a.driver, "fixed", []driver.Ticket{fixed}, nil)
+		for _, m := range t.snapshot(a.driver, "q").Members {
+			if m.Fixed {
+				t.Fatalf("a Keep that was refused gave the ticket an end: %+v", m)
+			}
+		}
+
+		// Nothing makes an evicted ticket stand for longer.
+		mortal := t.mortal()
+		evicted := mortal.lease(mortal.hold(t.exclusive("evicted")))
+		short := a.hold(t.fixed("evicted, with an end", 10*limit))
+		for _, tk := range []driver.Ticket{evicted.ticket, short} {
+			if err := b.driver.Ask(t.ctx, tk.Queue, tk.ID, driver.Evict); err != nil {
+				t.inTime(b.driver, evicted.end())
+				t.Fatalf("Ask: %v", err)
+			}
+		}
+		next := b.behind(t.exclusive("evicted"))
+		for _, k := range []struct {
+			*client
+			tk driver.Ticket
+		}{{mortal, evicted.ticket}, {a, short}, {b, short}} {
+			err := k.Keep(t.ctx, k.tk, 20*limit)
+			if errors.Is(err, driver.ErrSession) {
+				t.inTime(b.driver, evicted.end())
+			}
+			if !errors.Is(err, driver.ErrGone) {
+				t.Fatalf("Keep of an evicted ticket, %q, for longer than it stands: %v; it must be ErrGone", k.tk.Queue, err)
+			}
+		}
+		next.notBefore(evicted.end(), "which was evicted")
+		if m := t.snapshot(b.driver, short.Queue).Members; len(m) == 1 && m[0].Left > 15*limit {
+			t.Fatalf("an evicted ticket with a fixed end stands for %v", m[0].Left)
+		}
+
+		// It may end sooner.
+		sooner := a.hold(t.exclusive("sooner"))
+		if err := b.driver.Ask(t.ctx, "sooner", sooner.ID, driver.Evict); err != nil {
+			t.Fatalf("Ask: %v", err)
+		}
+		before := a.driver.Now()
+		if err := a.Keep(t.ctx, sooner, t.TTL/4); err != nil {
+			t.Fatalf("Keep of an evicted ticket for a shorter time: %v", err)
+		}
+		b.behind(t.exclusive("sooner")).notBefore(before.Add(t.TTL/4), "by Keep")
+	},
+}
+
 var keepByAnotherSession = rule{
 	name:   "KeepByAnotherSession",
-	says:   []string{"It also serves tickets of other sessions, by their ID, if they have a fixed end already.", "A ticket that does not stand: ErrGone."},
+	says:   []string{"It also serves tickets of other sessions, by their ID, if they have a fixed end already."},
 	across: true,
 	check: func(t *trial) {
 		a, b := t.client(), t.client()

@@ -117,7 +117,7 @@ var inheritedAmongReaders = rule{
 // A lost reply must not lose what it said.
 var inheritedIsRepeated = rule{
 	name: "InheritedIsRepeated",
-	says: []string{inheritedSays, "Repeated with the same ID it finds its own ticket, held or waiting, and never makes a second."},
+	says: []string{inheritedSays, joinAgainSays},
 
 	exclusive: true,
 	check: func(t *trial) {

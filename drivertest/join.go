@@ -6,9 +6,11 @@ import (
 	"github.com/interlock-go/interlock/driver"
 )
 
+const joinAgainSays = "Repeated with the same ID it finds its own ticket, held or waiting, and never makes a second, and of what else the request says only NoWait counts: the ticket stays as it was joined."
+
 var joinIsIdempotent = rule{
 	name:      "JoinIsIdempotent",
-	says:      []string{"Repeated with the same ID it finds its own ticket, held or waiting, and never makes a second."},
+	says:      []string{joinAgainSays},
 	exclusive: true,
 	check: func(t *trial) {
 		a, b := t.client(), t.client()
@@ -30,6 +32,61 @@ var joinIsIdempotent = rule{
 		b.leave(second)
 		b.await(third)
 		t.stands(a.driver, "q", []driver.Ticket{third}, nil)
+	},
+}
+
+// Whoever repeats a Join asks for what it has asked for.
+var joinStaysAsItWas = rule{
+	name: "JoinStaysAsItWas",
+	says: []string{joinAgainSays},
+	check: func(t *trial) {
+		a := t.client()
+		r1, r2 := permits("q", 3, 5), permits("q", 3, 5)
+		r1.Note, r2.Note = []byte("first"), []byte("second")
+		held, waiting := a.hold(r1), a.wait(r2)
+		before := t.snapshot(a.driver, "q")
+		same := func(about string) {
+			t.Helper()
+			after := t.snapshot(a.driver, "q")
+			if len(after.Members) != 2 || after.Kind != before.Kind || after.Capacity != before.Capacity {
+				t.Fatalf("Join, repeated with %s, made %+v of %+v", about, after, before)
+			}
+			for i, m := range after.Members {
+				was := before.Members[i]
+				if m.ID != was.ID || m.Units != was.Units || m.Held != was.Held || m.Token != was.Token || m.Fixed || string(m.Note) != string(was.Note) {
+					t.Fatalf("Join, repeated with %s, made %+v of %+v", about, m, was)
+				}
+			}
+		}
+		for _, r := range []driver.Request{r1, r2} {
+			for about, other := range map[string]driver.Request{
+				"fewer units": {Units: 1, Capacity: 5}, "more units": {Units: 5, Capacity: 5},
+				"another note": {Units: 3, Capacity: 5, Note: []byte("another")}, "a Hold": {Units: 3, Capacity: 5, Hold: limit},
+			} {
+				other.ID, other.Queue, other.Kind, other.Robust = r.ID, r.Queue, r.Kind, true
+				if other.Hold > 0 && !t.fixes() {
+					continue
+				}
+				for _, other := range []driver.Request{other, again(other)} {
+					tk, err := a.Join(t.ctx, other)
+					if err != nil || tk.Held != (r.ID == held.ID) {
+						t.Fatalf("Join, repeated with %s: %+v, %v", about, tk, err)
+					}
+					same(about)
+				}
+			}
+			for about, other := range map[string]driver.Request{
+				"another capacity": permits("q", 3, 6), "another kind": {Queue: "q", Kind: driver.Barrier, Units: 1, Capacity: driver.RWCapacity},
+			} {
+				other.ID = r.ID
+				if _, err := a.Join(t.ctx, again(other)); err != nil && !errors.Is(err, driver.ErrMismatch) {
+					t.Fatalf("Join, repeated with %s: %v", about, err)
+				}
+				same(about)
+			}
+		}
+		a.leave(held)
+		a.await(waiting)
 	},
 }
 

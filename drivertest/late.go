@@ -160,6 +160,11 @@ func (l *latecomer) fixed() {
 	l.until(l.join(a, r).Proof.Add(r.Hold), r, "by its Hold and the proof of a late Join")
 
 	a = l.mortal()
+	r = fixed("fixed/join again")
+	a.hold(r)
+	l.until(l.join(a, again(r)).Proof.Add(r.Hold), r, "by its Hold and the proof of a late Join, repeated")
+
+	a = l.mortal()
 	r = fixed("fixed/renew")
 	l.until(l.renew(a, a.hold(r)).Add(r.Hold), r, "by its Hold and the proof of a late Renew")
 

@@ -1,6 +1,7 @@
 package drivertest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -118,6 +119,19 @@ func scenario(t *trial, drivers [3]driver.Driver, f *faults, name string) {
 	})
 	t.stands(plain, queue, []driver.Ticket{first}, []driver.Ticket{second, third})
 
+	// Whoever has waited does so no longer.
+	impatient := t.exclusive(queue)
+	if _, err := b.Join(ctx, impatient); err != nil && !errors.Is(err, errLost) && !errors.Is(err, context.Canceled) {
+		fail("Join: %v", err)
+	}
+	try(func(bool) error {
+		if _, err := b.Join(ctx, again(nowait(impatient))); !errors.Is(err, driver.ErrBusy) {
+			return cmp.Or(err, errors.New("Join with NoWait does not say that it is busy"))
+		}
+		return nil
+	}, driver.ErrGone)
+	t.stands(plain, queue, []driver.Ticket{first}, []driver.Ticket{second, third})
+
 	for s, known := range map[driver.Session][]driver.Ticket{a: {first, third}, b: {second}} {
 		try(func(bool) error {
 			answer, err := s.Renew(ctx, known)
@@ -207,6 +221,18 @@ var lostReplies = rule{
 
 	exclusive: true,
 	check:     func(t *trial) { play(t, "reply lost", lostReply) },
+}
+
+// The drivers themselves get no answer.
+var lostAnswers = rule{
+	name: "LostAnswers",
+	says: []string{leavesOpen, wrapsTheEnd},
+	check: func(t *trial) {
+		if t.world.Late == nil {
+			t.Fatalf("World.Late is not set; list LostAnswers as unsupported, with the reason")
+		}
+		play(t, "answer lost", lostAnswer(t.world.Late))
+	},
 }
 
 var lostCalls = rule{

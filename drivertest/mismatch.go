@@ -7,9 +7,11 @@ import (
 	"github.com/interlock-go/interlock/driver"
 )
 
+const mismatchSays = "A queue that has tickets of another kind or capacity, or an ID whose ticket of this session stands in another queue: ErrMismatch."
+
 var mismatch = rule{
 	name: "Mismatch",
-	says: []string{"A queue that has tickets of another kind or capacity: ErrMismatch."},
+	says: []string{mismatchSays},
 	check: func(t *trial) {
 		a, b := t.client(), t.client()
 		requests := map[string]func() driver.Request{
@@ -44,6 +46,31 @@ var mismatch = rule{
 			t.stands(b.driver, "q", []driver.Ticket{held}, nil)
 			a.leave(held)
 		}
+	},
+}
+
+// A ticket is in one queue, and is not looked for in another.
+var joinInAnotherQueue = rule{
+	name:      "JoinInAnotherQueue",
+	says:      []string{mismatchSays},
+	exclusive: true,
+	check: func(t *trial) {
+		a := t.client()
+		r1, r2 := t.exclusive("q"), t.exclusive("q")
+		held, waiting := a.hold(r1), a.wait(r2)
+		for _, r := range []driver.Request{r1, r2} {
+			r.Queue = "r"
+			for _, r := range []driver.Request{r, again(r), nowait(r), again(nowait(r))} {
+				if tk, err := a.Join(t.ctx, r); !errors.Is(err, driver.ErrMismatch) {
+					t.Fatalf("Join (Retry %v, NoWait %v) with an ID that stands in another queue: %+v, %v", r.Retry, r.NoWait, tk, err)
+				}
+				t.stands(a.driver, "q", []driver.Ticket{held}, []driver.Ticket{waiting})
+				t.stands(a.driver, "r", nil, nil)
+			}
+		}
+		a.hold(again(r1))
+		a.leave(held)
+		a.await(waiting)
 	},
 }
 

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"iter"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -338,6 +340,169 @@ var mutants = []struct {
 			tk, err := s.plainJoin(ctx, r)
 			tk.Proof = tk.Proof.Add(time.Second)
 			return tk, err
+		},
+	}},
+	{"an ID is looked for in any queue", "JoinInAnotherQueue", mutant{
+		join: func(s *brokenSession, ctx context.Context, r driver.Request) (driver.Ticket, error) {
+			queue := r.Queue
+			s.n.mu.Lock()
+			if q := s.n.last["queue of "+r.ID]; q != "" {
+				r.Queue = q
+			}
+			s.n.mu.Unlock()
+			tk, err := s.plainJoin(ctx, r)
+			if err == nil {
+				s.n.mu.Lock()
+				s.n.last["queue of "+r.ID] = r.Queue
+				s.n.mu.Unlock()
+				tk.Queue = queue
+			}
+			return tk, err
+		},
+	}},
+	{"a repeated Join shrinks its ticket", "JoinStaysAsItWas", mutant{
+		join: func(s *brokenSession, ctx context.Context, r driver.Request) (driver.Ticket, error) {
+			tk, err := s.plainJoin(ctx, r)
+			if err == nil {
+				s.Session.Shrink(ctx, s.real(tk), r.Units)
+			}
+			return tk, err
+		},
+	}},
+	{"a repeated Join gives its ticket an end", "JoinStaysAsItWas", mutant{
+		join: func(s *brokenSession, ctx context.Context, r driver.Request) (driver.Ticket, error) {
+			tk, err := s.plainJoin(ctx, r)
+			if err == nil && r.Hold > 0 && tk.Held {
+				s.Session.Keep(ctx, s.real(tk), r.Hold)
+			}
+			return tk, err
+		},
+	}},
+	{"a Join without an answer is forgotten", "LostAnswers", mutant{
+		join: func(s *brokenSession, ctx context.Context, r driver.Request) (driver.Ticket, error) {
+			tk, err := s.plainJoin(ctx, r)
+			if err != nil && ctx.Err() != nil {
+				s.n.rename(r.ID)
+			}
+			return tk, err
+		},
+	}},
+	{"no TTL is any TTL", "SessionTTL", mutant{
+		open: func(d *broken, ctx context.Context, o driver.SessionOptions) (driver.Session, error) {
+			o.TTL = max(o.TTL, time.Second)
+			return d.session(ctx, o)
+		},
+	}},
+	{"a session is closed as often as one likes", "SessionClose", mutant{
+		close: func(s *brokenSession, ctx context.Context) error {
+			if err := s.Session.Close(ctx); !errors.Is(err, driver.ErrSession) {
+				return err
+			}
+			return nil
+		},
+	}},
+	{"a driver can be closed once", "CloseEndsCalls", mutant{
+		shut: func(d *broken) error {
+			if !d.n.once(fmt.Sprintf("closed %p", d)) {
+				return errOpaque
+			}
+			return d.Driver.Close()
+		},
+	}},
+	{"Keep for no time is for a short time", "KeepOfWhatCannotBeKept", mutant{
+		keep: func(s *brokenSession, ctx context.Context, t driver.Ticket, d time.Duration) error {
+			return s.Session.Keep(ctx, s.real(t), max(d, time.Millisecond))
+		},
+	}},
+	{"Keep says nothing of a ticket that waits", "KeepOfWhatCannotBeKept", mutant{
+		keep: func(s *brokenSession, ctx context.Context, t driver.Ticket, d time.Duration) error {
+			if _, held := s.peek(t); !held && d > 0 {
+				return nil
+			}
+			return s.Session.Keep(ctx, s.real(t), d)
+		},
+	}},
+	{"Keep of an evicted ticket is not refused", "KeepOfWhatCannotBeKept", mutant{
+		keep: func(s *brokenSession, ctx context.Context, t driver.Ticket, d time.Duration) error {
+			err := s.Session.Keep(ctx, s.real(t), d)
+			if errors.Is(err, driver.ErrGone) && d > limit {
+				return nil
+			}
+			return err
+		},
+	}},
+	{"a renewal makes another state", "Follow", mutant{
+		follow: func(d *broken, ctx context.Context, queue, after string) (driver.Queue, error) {
+			before, ends, _ := strings.Cut(after, "/")
+			q, err := d.plainFollow(ctx, queue, "")
+			if now := endsOf(q); err == nil && q.Version == before && now == ends {
+				q, err = d.plainFollow(ctx, queue, before)
+			}
+			q.Version += "/" + endsOf(q)
+			return q, err
+		},
+	}},
+	{"a fixed end is no state", "Follow", mutant{
+		follow: func(d *broken, ctx context.Context, queue, after string) (driver.Queue, error) {
+			real := ""
+			for {
+				q, err := d.plainFollow(ctx, queue, real)
+				real = q.Version
+				q.Version = "state"
+				for _, m := range q.Members {
+					q.Version += fmt.Sprint(m.ID, m.Units, m.Token)
+				}
+				if err != nil || q.Version != after {
+					return q, err
+				}
+			}
+		},
+	}},
+	{"signals before the answer are lost", "SignalsBeforeTheAnswer", mutant{
+		join: func(s *brokenSession, ctx context.Context, r driver.Request) (driver.Ticket, error) {
+			tk, err := s.plainJoin(ctx, r)
+			q, e := s.d.plainFollow(context.WithoutCancel(ctx), r.Queue, "")
+			if e == nil && len(q.Members) > 1 && q.Members[0].ID == r.ID {
+				s.n.once("early " + r.ID)
+			}
+			return tk, err
+		},
+		signals: func(s *brokenSession, ctx context.Context) (driver.Signal, error) {
+			for {
+				g, err := s.Session.Signals(ctx)
+				s.n.mu.Lock()
+				early := s.n.seen["early "+g.ID]
+				s.n.mu.Unlock()
+				if err != nil || !early {
+					return g, err
+				}
+			}
+		},
+	}},
+	{"a proof is that of the renewal before", "RecentProofs", mutant{
+		renew: func(s *brokenSession, ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
+			answer, err := s.plainRenew(ctx, known)
+			s.n.mu.Lock()
+			defer s.n.mu.Unlock()
+			for i, r := range answer {
+				last := s.n.last["proof of "+r.ID]
+				s.n.last["proof of "+r.ID] = strconv.FormatInt(int64(r.Proof), 10)
+				if at, err := strconv.ParseInt(last, 10, 64); err == nil {
+					answer[i].Proof = driver.Instant(at)
+				} else {
+					answer[i].Proof = r.Proof.Add(-s.TTL() / 3)
+				}
+			}
+			return answer, err
+		},
+	}},
+	{"a proof is old", "RecentProofs", mutant{
+		renew: func(s *brokenSession, ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
+			answer, err := s.plainRenew(ctx, known)
+			for i := range answer {
+				answer[i].Proof = answer[i].Proof.Add(-s.TTL() * 45 / 100)
+			}
+			return answer, err
 		},
 	}},
 	{"Join proves from its answer", "LateAnswers", mutant{
@@ -914,6 +1079,14 @@ var mutants = []struct {
 			return []driver.Finding{{Check: "all", Status: driver.Fail}}
 		},
 	}},
+}
+
+// endsOf is how long the members stand, by the clock.
+func endsOf(q driver.Queue) (ends string) {
+	for _, m := range q.Members {
+		ends += fmt.Sprint(q.Read.Add(m.Left), " ")
+	}
+	return ends
 }
 
 var waiting atomic.Int64

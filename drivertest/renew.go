@@ -1,6 +1,8 @@
 package drivertest
 
 import (
+	"time"
+
 	"github.com/interlock-go/interlock/driver"
 )
 
@@ -148,6 +150,63 @@ var renewOfFixedTickets = rule{
 		next.notBefore(ends.Proof.Add(t.TTL/2), "by its Hold")
 		stop()
 		state(b, ends, driver.Gone)
+	},
+}
+
+const recentSays = "Proofs are recent while the backend answers: none is older than half of the TTL when the next call is due, if a call is due a third of the TTL after the last one, or as soon as the proof is two fifths of the TTL old, but no sooner than a twelfth of the TTL after the last one."
+
+// A healthy lease has always time left, whatever part of the TTL a proof costs.
+var recentProofs = rule{
+	name: "RecentProofs",
+	says: []string{recentSays},
+	check: func(t *trial) {
+		a, front := t.mortal(), t.client()
+		beats := func(how string, tk driver.Ticket, last driver.Instant) {
+			t.Helper()
+			ttl := a.TTL()
+			held := a.lease(tk)
+			counted, oldest := 0, time.Duration(0)
+			slow := false // this machine, or the last answer
+			for stop := last.Add(5 * ttl); last < stop; {
+				due := max(min(last.Add(ttl/3), held.proof.Add(2*ttl/5)), last.Add(ttl/12))
+				time.Sleep(due.Sub(a.driver.Now()))
+				age := due.Sub(held.proof)
+				last = a.driver.Now()
+				held.renewFor(0, nil)
+				wasSlow := slow
+				if slow = a.driver.Now().Sub(due) > ttl/20; slow || wasSlow {
+					continue
+				}
+				counted++
+				if oldest = max(oldest, age); age > ttl/2 {
+					t.Fatalf("%s: the proof is %v old when a renewal is due, %.2f of the TTL", how, age, float64(age)/float64(ttl))
+				}
+			}
+			if counted < 5 {
+				panic(errPaused)
+			}
+			t.Logf("%s: %d renewals, the oldest proof was %.2f of the TTL old", how, counted, float64(oldest)/float64(ttl))
+			a.leave(tk)
+		}
+		now := a.driver.Now()
+		beats("after a Join", a.hold(t.exclusive("q")), now)
+
+		t.allow()
+		first := front.hold(t.exclusive("r"))
+		waiting := a.leaseOfWaiting(t.exclusive("r"))
+		waiting.renewFor(a.TTL(), nil)
+		front.leave(first)
+		got, err := a.Await(t.ctx, waiting.ticket)
+		if err != nil {
+			t.inTime(a.driver, waiting.end())
+			t.Fatalf("Await: %v", err)
+		}
+		t.allow()
+		waiting.ticket = got
+		now = a.driver.Now()
+		waiting.renewFor(0, nil) // whoever needs more time than a grant leaves renews at once
+		got.Proof = waiting.proof
+		beats("after a grant", got, now)
 	},
 }
 

@@ -2,6 +2,7 @@ package drivertest
 
 import (
 	"errors"
+	"time"
 
 	"github.com/interlock-go/interlock/driver"
 )
@@ -30,12 +31,35 @@ var sessionIDs = rule{
 	},
 }
 
+var sessionTTL = rule{
+	name: "SessionTTL",
+	says: []string{"A TTL that is not positive: ErrInvalid.", "TTL is what the backend granted, not what was asked for."},
+	check: func(t *trial) {
+		d := t.driver()
+		for _, ttl := range []time.Duration{0, -1, -time.Hour} {
+			if s, err := d.Open(t.ctx, driver.SessionOptions{TTL: ttl}); !errors.Is(err, driver.ErrInvalid) {
+				t.Fatalf("Open with a TTL of %v: %v, %v; it must be ErrInvalid", ttl, s, err)
+			}
+		}
+		for _, ttl := range []time.Duration{1, 100 * 365 * 24 * time.Hour, 1<<63 - 1} {
+			s, err := d.Open(t.ctx, driver.SessionOptions{TTL: ttl})
+			if err != nil || s.TTL() <= 0 {
+				t.Fatalf("Open with a TTL of %v: %v", ttl, err)
+			}
+			if err := s.Close(t.ctx); err != nil && !errors.Is(err, driver.ErrSession) { // a short one may be over
+				t.Fatalf("Close: %v", err)
+			}
+		}
+	},
+}
+
 var sessionClose = rule{
 	name: "SessionClose",
 	says: []string{
 		"Close ends the session at once. Its waiting tickets leave; its held tickets leave uncleanly, except those with a fixed end, which stay.",
 		"A grant that no call on the session has returned yet may count as waiting: nobody uses it.",
 		"Once a session is over every method returns ErrSession.",
+		"To close it again is ErrSession, too.",
 	},
 	across: true,
 
@@ -99,8 +123,10 @@ var sessionClose = rule{
 			}
 		}
 		t.stands(b.driver, "new", nil, nil)
-		if err := a.Close(t.ctx); err != nil && !errors.Is(err, driver.ErrSession) {
-			t.Fatalf("Close of a session that is over: %v", err)
+		for range 2 {
+			if err := a.Close(t.ctx); !errors.Is(err, driver.ErrSession) {
+				t.Fatalf("Close of a session that is over: %v", err)
+			}
 		}
 	},
 }

@@ -71,6 +71,62 @@ var wanted = rule{
 	},
 }
 
+// Others are as quick as the answer: the news that somebody waits, or asks for the
+// ticket, can be there before its holder knows of it.
+var signalsBeforeTheAnswer = rule{
+	name: "SignalsBeforeTheAnswer",
+	says: []string{"One can come before the answer of its ticket's Join.", delivered},
+	check: func(t *trial) {
+		if t.world.Late == nil {
+			t.Fatalf("World.Late is not set; list SignalsBeforeTheAnswer as unsupported, with the reason")
+		}
+		clients := []*client{t.client(), t.client()}
+		for _, c := range clients { // their connections are made
+			tk := c.hold(t.exclusive("before"))
+			c.renew(tk)
+			c.leave(tk)
+		}
+		requests := []driver.Request{t.exclusive("q"), t.exclusive("q")}
+		tickets := make([]driver.Ticket, 2)
+		joined := make(chan error, 2)
+		asked := make(chan error, 1)
+		resume := t.world.Late()
+		for i, c := range clients {
+			t.calls.Go(func() {
+				r := requests[i]
+				joined <- t.known(func() (err error) {
+					tickets[i], err = c.Join(t.ctx, r)
+					r.Retry = true
+					return err
+				})
+			})
+			time.Sleep(20 * time.Millisecond) // the first holds; if not, the other one does
+		}
+		t.calls.Go(func() {
+			asked <- t.known(func() error { return clients[1].driver.Ask(t.ctx, "q", requests[0].ID, driver.Revoke) })
+		})
+		time.Sleep(20 * time.Millisecond)
+		resume()
+		for range clients {
+			if err := <-joined; err != nil {
+				t.Fatalf("Join, with a late answer: %v", err)
+			}
+		}
+		revoked := <-asked
+		if revoked != nil && !errors.Is(revoked, driver.ErrGone) { // it came before the Join
+			t.Fatalf("Ask: %v", revoked)
+		}
+		for i, c := range clients {
+			if i == 0 && revoked == nil {
+				c.signal(driver.Revoke, tickets[0])
+			}
+			if tickets[i].Held {
+				c.signal(driver.Wanted, tickets[i])
+			}
+		}
+	},
+}
+
 // All that are held in front of a waiter are wanted, and so is one that is
 // waiting when the signal before it was given.
 var wantedReaders = rule{

@@ -22,10 +22,12 @@ func serve(world func(testing.TB) World) func(testing.TB) World {
 }
 
 var behindASocket = map[string]string{
-	"HangingBackend":     "the socket is only for rules about processes",
-	"LateAnswers":        "the socket is only for rules about processes",
-	"UnreachableBackend": "memory is always there",
-	"LostMessages":       "in one process no message is lost",
+	"HangingBackend":         "the socket is only for rules about processes",
+	"LateAnswers":            "the socket is only for rules about processes",
+	"LostAnswers":            "the socket is only for rules about processes",
+	"SignalsBeforeTheAnswer": "the socket is only for rules about processes",
+	"UnreachableBackend":     "memory is always there",
+	"LostMessages":           "in one process no message is lost",
 }
 
 func TestMemlockBehindASocket(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"time"
 
 	"github.com/interlock-go/interlock/driver"
 )
@@ -38,15 +37,9 @@ func (d *Driver) World() *World { return d.world }
 // Now reads the clock of the time package, which testing/synctest simulates.
 func (d *Driver) Now() driver.Instant { return now() }
 
-// defaultTTL is granted to a session that names none.
-const defaultTTL = 15 * time.Second
-
 func (d *Driver) Open(ctx context.Context, o driver.SessionOptions) (driver.Session, error) {
-	if o.TTL < 0 {
-		return nil, driver.Invalid(fmt.Errorf("TTL of %v is negative", o.TTL))
-	}
-	if o.TTL == 0 {
-		o.TTL = defaultTTL
+	if o.TTL <= 0 {
+		return nil, driver.Invalid(fmt.Errorf("the TTL of %v is not positive", o.TTL))
 	}
 	o.TTL = min(o.TTL, maxHold)
 	if o.Owner == "" {

@@ -57,9 +57,6 @@ func (s *session) stood(p *place) bool {
 // rejoin answers a Join of a ticket that has stood: it must not come back if it
 // has ended since.
 func (s *session) rejoin(ctx context.Context, p *place, r *driver.Request) (driver.Ticket, error) {
-	if p.q.name != r.Queue {
-		return driver.Ticket{}, driver.ErrMismatch
-	}
 	became, err := s.ask(ctx, p, 1)
 	switch {
 	case err != nil:
@@ -94,6 +91,9 @@ func (s *session) take(q *queue, r *driver.Request) (*place, error) {
 	s.d.mu.Lock()
 	defer s.d.mu.Unlock()
 	if p := s.places[r.ID]; p != nil {
+		if p.q.name != r.Queue {
+			return nil, driver.ErrMismatch
+		}
 		r.Retry, p.sure, p.joined = true, false, s.d.Now()
 		return p, nil
 	}

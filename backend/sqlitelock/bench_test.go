@@ -142,7 +142,7 @@ func BenchmarkOpenLockClose(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		s, err := d.Open(ctx, driver.SessionOptions{})
+		s, err := d.Open(ctx, driver.SessionOptions{TTL: 15 * time.Second})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -26,7 +26,7 @@ func Late(t testing.TB, d driver.Driver, wait func() <-chan struct{}) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	for _, what := range []string{"INSERT ON main.ticket", "DELETE ON main.ticket", "UPDATE ON main.session"} {
+	for _, what := range []string{"INSERT ON main.ticket", "DELETE ON main.ticket", "UPDATE ON main.session", "INSERT ON main.queue", "UPDATE ON main.queue"} {
 		if err := script(f.write, "CREATE TEMP TRIGGER [late "+what+"] AFTER "+what+" BEGIN SELECT late(); END"); err != nil {
 			t.Fatal(err)
 		}

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	defaultTTL = 15 * time.Second
+	defaultTTL = 15 * time.Second // of a session that is over, for its evicted tickets
 	minTTL     = 100 * time.Millisecond
 	maxTTL     = 24 * time.Hour
 )
@@ -45,19 +45,15 @@ func newID() string {
 	return hex.EncodeToString(b[:])
 }
 
-// Open starts a session. A TTL of 0 means 15 s; others are kept between 100 ms
-// and a day.
+// Open starts a session. Its TTL is kept between 100 ms and a day.
 func (d *Driver) Open(ctx context.Context, o driver.SessionOptions) (driver.Session, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if o.TTL < 0 {
-		return nil, driver.Invalid(fmt.Errorf("TTL of %v is negative", o.TTL))
+	if o.TTL <= 0 {
+		return nil, driver.Invalid(fmt.Errorf("sqlite: the TTL of %v is not positive", o.TTL))
 	}
-	s := &session{d: d, id: newID(), ttl: defaultTTL, owner: o.Owner}
-	if o.TTL > 0 {
-		s.ttl = min(max(o.TTL, minTTL), maxTTL)
-	}
+	s := &session{d: d, id: newID(), ttl: min(max(o.TTL, minTTL), maxTTL), owner: o.Owner}
 	if s.owner == "" {
 		host, _ := os.Hostname()
 		s.owner = fmt.Sprintf("%s:%d", host, os.Getpid())

@@ -166,16 +166,27 @@ func (s *session) fix(ctx context.Context, p *place, hold time.Duration, kept, w
 	}
 	s.mu.Lock()
 	evicted := p.evicted
+	again := p.state == held
+	longer := again && evicted && !p.fixed && hold > p.end.Sub(sent)
 	if evicted {
 		hold = max(min(hold, p.end.Sub(sent)), 0)
 	}
 	s.mu.Unlock()
+	if longer {
+		return driver.ErrGone // nothing makes an evicted ticket last longer
+	}
 	err = s.rename(ctx, p, zk.FlagPersistent, func(n name) name {
+		if longer = again && n.evicted && n.until != 0 && now+ceil(hold) > n.until; longer {
+			return n
+		}
 		n.until, n.kept, n.evicted = now+ceil(hold), kept, n.evicted || evicted
 		return n
 	})
 	if err != nil {
 		return err
+	}
+	if longer {
+		return driver.ErrGone
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -194,8 +205,8 @@ func (s *session) Keep(ctx context.Context, t driver.Ticket, d time.Duration) er
 	if err := s.usable(ctx); err != nil {
 		return err
 	}
-	if d < 0 {
-		return driver.Invalid(errors.New("keep for less than nothing"))
+	if d <= 0 {
+		return driver.Invalid(fmt.Errorf("keep for %v: it must be longer than 0", d))
 	}
 	if err := driver.CheckID(t.ID); err != nil {
 		return err
@@ -228,7 +239,16 @@ func (s *session) Keep(ctx context.Context, t driver.Ticket, d time.Duration) er
 		}
 		return s.failed(limit, s.fix(ctx, p, d, p.req.Hold == 0, false))
 	}
-	return s.failed(limit, s.d.refix(ctx, s.l, q, t.ID, func(n *name, now int64, _ meta) { n.until = now + ceil(d) }))
+	longer := false
+	err = s.d.refix(ctx, s.l, q, t.ID, func(n *name, now int64, _ meta) {
+		if longer = n.evicted && now+ceil(d) > n.until; !longer {
+			n.until = now + ceil(d)
+		}
+	})
+	if err == nil && longer {
+		err = driver.ErrGone
+	}
+	return s.failed(limit, err)
 }
 
 var errNotHeld = driver.Invalid(errors.New("keep: the ticket is not held"))

@@ -190,7 +190,7 @@ func (d *Driver) Close() error {
 	d.mu.Lock()
 	if d.closed {
 		d.mu.Unlock()
-		return errClosed
+		return nil
 	}
 	d.closed = true
 	var open []*session

@@ -71,7 +71,7 @@ func (s *session) join(ctx context.Context, q *lane, r driver.Request) (driver.T
 	}
 	s.mu.Unlock()
 	if p.q.name != q.name {
-		return driver.Ticket{}, driver.Invalid(fmt.Errorf("zookeeper: the ID %s is in use in the queue %q", r.ID, p.q.name))
+		return driver.Ticket{}, driver.ErrMismatch
 	}
 	if err := p.await.take(ctx); err != nil { // two calls with one ID
 		return driver.Ticket{}, err

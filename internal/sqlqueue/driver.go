@@ -101,7 +101,7 @@ func (d *Driver) Close() error {
 	d.cancel()
 	d.mu.Unlock()
 	if closed {
-		return errClosed
+		return nil
 	}
 	d.tasks.Wait()
 	d.store.Close()
