@@ -30,7 +30,7 @@ var awaitReturnsOnceHeld = rule{
 			}
 			a.leave(held)
 			if err := <-done; err != nil {
-				t.Fatalf("Await: %v", err)
+				t.Fatalf("Await that begins while the ticket is granted: %v%s", err, t.state(a.driver, "q"))
 			}
 			a, b, held = b, a, next
 		}

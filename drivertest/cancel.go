@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"time"
 
@@ -53,6 +54,7 @@ var endedContext = rule{
 			"Keep":   a.Keep(ctx, held, t.TTL),
 			"Leave":  a.Leave(ctx, held, true),
 			"Close":  a.Close(ctx),
+			"Queues": listed(a.driver.Queues(ctx, "")),
 		} {
 			if !errors.Is(err, context.Canceled) {
 				t.Fatalf("%s with a context that has ended: %v", name, err)
@@ -74,6 +76,14 @@ var endedContext = rule{
 			t.Fatalf("Await with a deadline that has passed: %v", err)
 		}
 	},
+}
+
+// listed returns the error that a listing ends with.
+func listed(queues iter.Seq2[driver.Queue, error]) (failed error) {
+	for _, err := range queues {
+		failed = err
+	}
+	return failed
 }
 
 // A wait that is given up while the grant is on its way: the ticket is held or

@@ -48,7 +48,7 @@ func (c *client) join(r driver.Request) driver.Ticket {
 		c.t.inTime(c.driver, c.opened.Add(c.TTL()))
 	}
 	if err != nil {
-		c.t.Fatalf("Join: %v", err)
+		c.t.Fatalf("Join of %q: %v", r.Queue, err)
 	}
 	if tk.ID != r.ID || tk.Queue != r.Queue {
 		c.t.Fatalf("Join of %s in %q returned the ticket %s in %q", r.ID, r.Queue, tk.ID, tk.Queue)
@@ -84,7 +84,7 @@ func (c *client) await(tk driver.Ticket) driver.Ticket {
 	c.t.Helper()
 	got, err := c.Await(c.t.ctx, tk)
 	if err != nil {
-		c.t.Fatalf("Await: %v", err)
+		c.t.Fatalf("Await of %s: %v%s", tk.ID, err, c.t.state(c.driver, tk.Queue))
 	}
 	if !got.Held || got.Token == 0 || got.ID != tk.ID || got.Queue != tk.Queue {
 		c.t.Fatalf("Await of %s in %q returned %+v", tk.ID, tk.Queue, got)
@@ -108,7 +108,7 @@ func (c *client) waits(tk driver.Ticket) {
 func (c *client) leave(tk driver.Ticket) {
 	c.t.Helper()
 	if err := c.Leave(c.t.ctx, tk, true); err != nil {
-		c.t.Fatalf("Leave: %v", err)
+		c.t.Fatalf("Leave of %s in %q: %v", tk.ID, tk.Queue, err)
 	}
 }
 
@@ -116,7 +116,7 @@ func (c *client) leave(tk driver.Ticket) {
 func (c *client) gone(tk driver.Ticket) {
 	c.t.Helper()
 	if _, err := c.Await(c.t.ctx, tk); !errors.Is(err, driver.ErrGone) {
-		c.t.Fatalf("Await of a ticket that does not stand: %v, not ErrGone", err)
+		c.t.Fatalf("Await of %s, which does not stand: %v, not ErrGone%s", tk.ID, err, c.t.state(c.driver, tk.Queue))
 	}
 }
 
@@ -164,7 +164,7 @@ func (t *trial) snapshot(d driver.Driver, queue string) driver.Queue {
 	t.Helper()
 	q, err := d.Follow(t.ctx, queue, "")
 	if err != nil {
-		t.Fatalf("Follow: %v", err)
+		t.Fatalf("Follow of %q: %v", queue, err)
 	}
 	return q
 }
@@ -214,7 +214,7 @@ func (k *claim) notBefore(until driver.Instant, why string) driver.Ticket {
 	k.c.t.Helper()
 	<-k.done
 	if k.err != nil {
-		k.c.t.Fatalf("Await behind a ticket %s: %v", why, k.err)
+		k.c.t.Fatalf("Await of %s, behind a ticket %s: %v%s", k.ID, why, k.err, k.c.t.state(k.c.driver, k.Queue))
 	}
 	if early := until.Sub(k.held); early > 0 {
 		k.c.t.Fatalf("the next ticket is held %v before the end of the one in front, %s", early, why)

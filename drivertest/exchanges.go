@@ -165,12 +165,12 @@ var handOverCost = rule{
 			const handOvers = 9
 			for i := range handOvers {
 				if err := <-granted[i]; err != nil {
-					t.Fatalf("Await: %v", err)
+					t.Fatalf("Await of the next ticket, number %d: %v", i+1, err)
 				}
 				clients[i%3].leave(tickets[i])
 			}
 			if err := <-granted[handOvers]; err != nil {
-				t.Fatalf("Await: %v", err)
+				t.Fatalf("Await of the ticket after %d hand-overs: %v", handOvers, err)
 			}
 			used := count() - last
 			cancel()

@@ -32,19 +32,14 @@ var hangingBackend = rule{
 			"Swap":   func(ctx context.Context) error { _, err := a.driver.Swap(ctx, cell); return err },
 			"Watch":  func(ctx context.Context) error { _, err := a.driver.Watch(ctx, "other", 0); return err },
 			"Follow": func(ctx context.Context) error { _, err := a.driver.Follow(ctx, "q", ""); return err },
-			"Queues": func(ctx context.Context) (failed error) {
-				for _, err := range a.driver.Queues(ctx, "") {
-					failed = err
-				}
-				return failed
-			},
-			"Ask":   func(ctx context.Context) error { return a.driver.Ask(ctx, "q", held.ID, driver.Revoke) },
-			"Raise": func(ctx context.Context) error { return a.driver.Raise(ctx, "q", 1) },
-			"Join":  func(ctx context.Context) error { _, err := a.Join(ctx, request); return err },
-			"Await": func(ctx context.Context) error { _, err := b.Await(ctx, waiting); return err },
-			"Keep":  func(ctx context.Context) error { return a.Keep(ctx, held, 10*limit) },
-			"Renew": func(ctx context.Context) error { _, err := a.Renew(ctx, []driver.Ticket{held}); return err },
-			"Leave": func(ctx context.Context) error { return a.Leave(ctx, held, true) },
+			"Queues": func(ctx context.Context) error { return listed(a.driver.Queues(ctx, "")) },
+			"Ask":    func(ctx context.Context) error { return a.driver.Ask(ctx, "q", held.ID, driver.Revoke) },
+			"Raise":  func(ctx context.Context) error { return a.driver.Raise(ctx, "q", 1) },
+			"Join":   func(ctx context.Context) error { _, err := a.Join(ctx, request); return err },
+			"Await":  func(ctx context.Context) error { _, err := b.Await(ctx, waiting); return err },
+			"Keep":   func(ctx context.Context) error { return a.Keep(ctx, held, 10*limit) },
+			"Renew":  func(ctx context.Context) error { _, err := a.Renew(ctx, []driver.Ticket{held}); return err },
+			"Leave":  func(ctx context.Context) error { return a.Leave(ctx, held, true) },
 		}
 		if !t.fixes() {
 			delete(calls, "Keep")
@@ -152,7 +147,7 @@ var lostMessages = rule{
 		resume()
 		b.renew(next, other, big)
 		if err := <-granted; err != nil {
-			t.Fatalf("Await after Renew: %v", err)
+			t.Fatalf("Await of a grant whose news was lost, after Renew: %v%s", err, t.state(a.driver, "q"))
 		}
 		if err := <-evicted; !errors.Is(err, driver.ErrGone) {
 			t.Fatalf("Await of an evicted ticket after Renew: %v", err)

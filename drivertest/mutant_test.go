@@ -29,6 +29,7 @@ type mutant struct {
 	check    func(d *broken, ctx context.Context) []driver.Finding
 	count    func(d *broken) uint64
 	shut     func(d *broken) error
+	now      func(d *broken) driver.Instant
 	id       func(s *brokenSession) string
 	join     func(s *brokenSession, ctx context.Context, r driver.Request) (driver.Ticket, error)
 	await    func(s *brokenSession, ctx context.Context, t driver.Ticket) (driver.Ticket, error)
@@ -232,6 +233,13 @@ func (d *broken) Exchanges() uint64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.Driver.Exchanges() + d.extra
+}
+
+func (d *broken) Now() driver.Instant {
+	if d.m.now != nil {
+		return d.m.now(d)
+	}
+	return d.Driver.Now()
 }
 
 func (d *broken) Close() error {

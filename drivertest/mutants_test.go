@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -1070,6 +1071,366 @@ var mutants = []struct {
 	}},
 	{"lives in another file", "", mutant{
 		liveness: func(s *brokenSession) []*os.File { return []*os.File{os.Stderr} },
+	}},
+	{"Await forgets the queue", "AwaitReturnsOnceHeld Exclusion", mutant{
+		await: func(s *brokenSession, ctx context.Context, t driver.Ticket) (driver.Ticket, error) {
+			got, err := s.plainAwait(ctx, t)
+			got.Queue = ""
+			return got, err
+		},
+	}},
+	{"Await tells no token", "Exclusion", mutant{
+		await: func(s *brokenSession, ctx context.Context, t driver.Ticket) (driver.Ticket, error) {
+			got, err := s.plainAwait(ctx, t)
+			got.Token = 0
+			return got, err
+		},
+	}},
+	{"Await returns what waits", "Exclusion", mutant{
+		await: func(s *brokenSession, ctx context.Context, t driver.Ticket) (driver.Ticket, error) {
+			got, err := s.plainAwait(ctx, t)
+			got.Held = false
+			return got, err
+		},
+	}},
+	{"Renew answers twice", "RenewSaysWhatBecame RenewInAFewExchanges", mutant{
+		renew: func(s *brokenSession, ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
+			answer, err := s.plainRenew(ctx, known)
+			answer = append(answer, answer...)
+			return answer, err
+		},
+	}},
+	{"Renew forgets the queue", "RenewSaysWhatBecame", mutant{
+		renew: func(s *brokenSession, ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
+			answer, err := s.plainRenew(ctx, known)
+			for i := range answer {
+				answer[i].Queue = ""
+			}
+			return answer, err
+		},
+	}},
+	{"whoever is evicted is kept", "EvictionOfAHeldTicket RenewSaysWhatBecame RenewOfFixedTickets RandomSteps", mutant{
+		renew: func(s *brokenSession, ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
+			answer, err := s.plainRenew(ctx, known)
+			for i := range answer {
+				if answer[i].State == driver.Evicted {
+					answer[i].State = driver.Kept
+				}
+			}
+			return answer, err
+		},
+	}},
+	{"whoever waits has gone", "RenewSaysWhatBecame RenewOfAWaitingTicket RandomSteps", mutant{
+		renew: func(s *brokenSession, ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
+			answer, err := s.plainRenew(ctx, known)
+			for i := range answer {
+				if _, held := s.peek(driver.Ticket{ID: answer[i].ID, Queue: answer[i].Queue}); !held && answer[i].State == driver.Kept {
+					answer[i].State = driver.Gone
+				}
+			}
+			return answer, err
+		},
+	}},
+	{"a fixed end is a stray", "RenewOfFixedTickets RenewSaysWhatBecame RandomSteps", mutant{
+		renew: func(s *brokenSession, ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
+			answer, err := s.plainRenew(ctx, known)
+			for q := range s.d.Driver.Queues(ctx, "") {
+				for _, m := range q.Members {
+					named := slices.ContainsFunc(known, func(t driver.Ticket) bool { return t.ID == m.ID })
+					if m.Fixed && !named && s.owns(driver.Ticket{ID: m.ID}) {
+						answer = append(answer, driver.Renewed{ID: m.ID, Queue: q.Name, State: driver.Stray})
+					}
+				}
+			}
+			return answer, err
+		},
+	}},
+	{"Renew tells of strangers", "RenewSaysWhatBecame RandomSteps", mutant{
+		renew: func(s *brokenSession, ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
+			answer, err := s.plainRenew(ctx, known)
+			for q := range s.d.Driver.Queues(ctx, "") {
+				for _, m := range q.Members {
+					if !s.owns(driver.Ticket{ID: m.ID}) && !m.Fixed {
+						answer = append(answer, driver.Renewed{ID: m.ID, Queue: q.Name, State: driver.Stray})
+					}
+				}
+			}
+			return answer, err
+		},
+	}},
+	{"Renew of nothing does nothing", "RenewOfAStray", mutant{
+		renew: func(s *brokenSession, ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
+			if len(known) == 0 {
+				return nil, nil
+			}
+			return s.plainRenew(ctx, known)
+		},
+	}},
+	{"whoever leaves leaves cleanly", "Inherited InheritedAmongReaders InheritedIsRepeated", mutant{
+		leave: func(s *brokenSession, ctx context.Context, t driver.Ticket, clean bool) error {
+			return s.Session.Leave(ctx, s.real(t), true)
+		},
+	}},
+	{"nobody leaves cleanly", "Inherited", mutant{
+		leave: func(s *brokenSession, ctx context.Context, t driver.Ticket, clean bool) error {
+			return s.Session.Leave(ctx, s.real(t), false)
+		},
+	}},
+	{"whoever waits cannot leave", "LeaveIsIdempotent RandomSteps LeftStaysLeft", mutant{
+		leave: func(s *brokenSession, ctx context.Context, t driver.Ticket, clean bool) error {
+			if _, held := s.peek(t); !held {
+				return driver.ErrGone
+			}
+			return s.Session.Leave(ctx, s.real(t), clean)
+		},
+	}},
+	{"a session that is closed leaves cleanly", "SessionClose Inherited", mutant{
+		close: func(s *brokenSession, ctx context.Context) error {
+			for q := range s.d.Driver.Queues(ctx, "") {
+				for _, m := range q.Members {
+					if tk := (driver.Ticket{ID: m.ID, Queue: q.Name}); s.owns(tk) && m.Held && !m.Fixed {
+						s.Session.Leave(ctx, tk, true)
+					}
+				}
+			}
+			return s.Session.Close(ctx)
+		},
+	}},
+	{"Force leaves cleanly", "Inherited", mutant{
+		ask: func(d *broken, ctx context.Context, queue, id string, what driver.Demand) error {
+			d.n.mu.Lock()
+			owner := d.n.owner[id]
+			d.n.mu.Unlock()
+			if what == driver.Force && owner != nil {
+				return owner.Session.Leave(ctx, driver.Ticket{ID: id, Queue: queue}, true)
+			}
+			return d.Driver.Ask(ctx, queue, id, what)
+		},
+	}},
+	{"any demand can be asked for", "Ask", mutant{
+		ask: func(d *broken, ctx context.Context, queue, id string, what driver.Demand) error {
+			if what != driver.Evict && what != driver.Force {
+				what = driver.Revoke
+			}
+			return d.Driver.Ask(ctx, queue, id, what)
+		},
+	}},
+	{"Shrink leaves at least one", "ShrinkNeverGrows", mutant{
+		shrink: func(s *brokenSession, ctx context.Context, t driver.Ticket, units int64) error {
+			return s.Session.Shrink(ctx, s.real(t), max(units, 1))
+		},
+	}},
+	{"Shrink does not say who has gone", "ShrinkNeverGrows RandomSteps", mutant{
+		shrink: func(s *brokenSession, ctx context.Context, t driver.Ticket, units int64) error {
+			if err := s.Session.Shrink(ctx, s.real(t), units); !errors.Is(err, driver.ErrGone) {
+				return err
+			}
+			return nil
+		},
+	}},
+	{"Keep does not say who has gone", "KeepByAnotherSession RandomSteps", mutant{
+		keep: func(s *brokenSession, ctx context.Context, t driver.Ticket, d time.Duration) error {
+			if err := s.Session.Keep(ctx, s.real(t), d); !errors.Is(err, driver.ErrGone) {
+				return err
+			}
+			return nil
+		},
+	}},
+	{"signals do not say where", "Wanted WantedReaders Ask", mutant{
+		signals: func(s *brokenSession, ctx context.Context) (driver.Signal, error) {
+			g, err := s.Session.Signals(ctx)
+			g.Queue = ""
+			return g, err
+		},
+	}},
+	{"Signals goes on when the session is over", "SessionClose", mutant{
+		signals: func(s *brokenSession, ctx context.Context) (driver.Signal, error) {
+			g, err := s.Session.Signals(ctx)
+			if errors.Is(err, driver.ErrSession) {
+				<-ctx.Done()
+				return driver.Signal{}, ctx.Err()
+			}
+			return g, err
+		},
+	}},
+	{"only writers inherit", "InheritedAmongReaders", mutant{
+		await: func(s *brokenSession, ctx context.Context, t driver.Ticket) (driver.Ticket, error) {
+			got, err := s.plainAwait(ctx, t)
+			if q, e := s.d.plainFollow(ctx, t.Queue, ""); e == nil {
+				for _, m := range q.Members {
+					got.Inherited = got.Inherited && (m.ID != t.ID || m.Units == q.Capacity)
+				}
+			}
+			return got, err
+		},
+	}},
+	{"sessions are named after their driver", "SessionIDs", mutant{
+		id: func(s *brokenSession) string { return fmt.Sprintf("%p", s.d) },
+	}},
+	{"tokens have no end", "Raise", mutant{
+		raise: func(d *broken, ctx context.Context, queue string, floor uint64) error {
+			if floor >= driver.MaxToken {
+				return nil
+			}
+			return d.Driver.Raise(ctx, queue, floor)
+		},
+	}},
+	{"nothing is counted", "RenewInAFewExchanges IdleWaiters", mutant{
+		count: func(d *broken) uint64 { return 0 },
+	}},
+	{"proofs are in the time of another clock", "Proof", mutant{
+		now: func(d *broken) driver.Instant { return d.Driver.Now().Add(time.Hour) },
+	}},
+	{"a replaced version is returned", "SwapComparesVersions DeletedCells", mutant{
+		swap: func(d *broken, ctx context.Context, s driver.Swap) (driver.Cell, error) {
+			c, err := d.Driver.Swap(ctx, s)
+			if err == nil {
+				c.Version = s.Version
+			}
+			return c, err
+		},
+	}},
+	{"what is empty does not exist", "CellSize", mutant{
+		swap: func(d *broken, ctx context.Context, s driver.Swap) (driver.Cell, error) {
+			s.Delete = s.Delete || len(s.Value) == 0
+			return d.Driver.Swap(ctx, s)
+		},
+	}},
+	{"Watch waits for a larger version", "Watch", mutant{
+		watch: func(d *broken, ctx context.Context, name string, after uint64) (driver.Cell, error) {
+			for {
+				c, err := d.Driver.Watch(ctx, name, after)
+				if err != nil || c.Version > after {
+					return c, err
+				}
+				after = c.Version
+			}
+		},
+	}},
+	{"Watch does not see the end", "Watch", mutant{
+		watch: func(d *broken, ctx context.Context, name string, after uint64) (driver.Cell, error) {
+			for {
+				c, err := d.Driver.Watch(ctx, name, after)
+				if err != nil || c.Exists {
+					return c, err
+				}
+				after = c.Version
+			}
+		},
+	}},
+	{"Watch tells one of several", "Watch", mutant{
+		watch: func(d *broken, ctx context.Context, name string, after uint64) (driver.Cell, error) {
+			c, err := d.Driver.Watch(ctx, name, after)
+			if err == nil && !d.n.once(fmt.Sprint("told of ", name, c.Version, " after ", after)) {
+				<-ctx.Done()
+				return driver.Cell{}, ctx.Err()
+			}
+			return c, err
+		},
+	}},
+	{"a deleted cell still exists", "DeletedCells", mutant{
+		load: func(d *broken, ctx context.Context, name string) (driver.Cell, error) {
+			c, err := d.Driver.Load(ctx, name)
+			c.Exists = c.Version > 0
+			return c, err
+		},
+	}},
+	{"a cell without its value", "SwapComparesVersions ConcurrentCells", mutant{
+		load: func(d *broken, ctx context.Context, name string) (driver.Cell, error) {
+			c, err := d.Driver.Load(ctx, name)
+			c.Value = nil
+			return c, err
+		},
+	}},
+	{"an empty queue is an error", "Follow", mutant{
+		follow: func(d *broken, ctx context.Context, queue, after string) (driver.Queue, error) {
+			q, err := d.plainFollow(ctx, queue, after)
+			if err == nil && len(q.Members) == 0 {
+				err = driver.ErrGone
+			}
+			return q, err
+		},
+	}},
+	{"snapshots show who holds", "Snapshots RandomSteps Follow", mutant{
+		follow: func(d *broken, ctx context.Context, queue, after string) (driver.Queue, error) {
+			q, err := d.plainFollow(ctx, queue, after)
+			q.Members = slices.DeleteFunc(q.Members, func(m driver.Member) bool { return !m.Held })
+			return q, err
+		},
+	}},
+	{"members by their names", "Snapshots RandomSteps", mutant{
+		follow: func(d *broken, ctx context.Context, queue, after string) (driver.Queue, error) {
+			q, err := d.plainFollow(ctx, queue, after)
+			slices.SortFunc(q.Members, func(a, b driver.Member) int { return strings.Compare(a.ID, b.ID) })
+			return q, err
+		},
+	}},
+	{"nobody stands for long", "Snapshots", mutant{
+		follow: func(d *broken, ctx context.Context, queue, after string) (driver.Queue, error) {
+			q, err := d.plainFollow(ctx, queue, after)
+			for i := range q.Members {
+				q.Members[i].Left = 0
+			}
+			return q, err
+		},
+	}},
+	{"all have just come", "Snapshots", mutant{
+		follow: func(d *broken, ctx context.Context, queue, after string) (driver.Queue, error) {
+			q, err := d.plainFollow(ctx, queue, after)
+			for i := range q.Members {
+				q.Members[i].Since = time.Time{}
+			}
+			return q, err
+		},
+	}},
+	{"snapshots of tomorrow", "Snapshots", mutant{
+		follow: func(d *broken, ctx context.Context, queue, after string) (driver.Queue, error) {
+			q, err := d.plainFollow(ctx, queue, after)
+			q.Read = q.Read.Add(time.Hour)
+			return q, err
+		},
+	}},
+	{"a queue without a name", "Snapshots Follow", mutant{
+		follow: func(d *broken, ctx context.Context, queue, after string) (driver.Queue, error) {
+			q, err := d.plainFollow(ctx, queue, after)
+			q.Name = ""
+			return q, err
+		},
+	}},
+	{"Queues lists what is empty", "Queues", mutant{
+		queues: func(d *broken, ctx context.Context, prefix string) iter.Seq2[driver.Queue, error] {
+			return func(yield func(driver.Queue, error) bool) {
+				if !yield(driver.Queue{Name: prefix + "!", Version: "empty"}, nil) {
+					return
+				}
+				for q, err := range d.Driver.Queues(ctx, prefix) {
+					if !yield(q, err) {
+						return
+					}
+				}
+			}
+		},
+	}},
+	{"Queues lists names alone", "Queues", mutant{
+		queues: func(d *broken, ctx context.Context, prefix string) iter.Seq2[driver.Queue, error] {
+			return func(yield func(driver.Queue, error) bool) {
+				for q, err := range d.Driver.Queues(ctx, prefix) {
+					if !yield(driver.Queue{Name: q.Name}, err) {
+						return
+					}
+				}
+			}
+		},
+	}},
+	{"Queues does not mind its context", "EndedContext", mutant{
+		queues: func(d *broken, ctx context.Context, prefix string) iter.Seq2[driver.Queue, error] {
+			return d.Driver.Queues(context.WithoutCancel(ctx), prefix)
+		},
+	}},
+	{"Open does not mind its context", "EndedContext", mutant{
+		open: func(d *broken, ctx context.Context, o driver.SessionOptions) (driver.Session, error) {
+			return d.session(context.WithoutCancel(ctx), o)
+		},
 	}},
 	{"Check finds nothing out", "Check", mutant{
 		check: func(d *broken, ctx context.Context) []driver.Finding { return nil },

@@ -71,6 +71,8 @@ func (r rule) attempt(tb testing.TB, b Backend, v variant) (inTime bool) {
 	}()
 	defer func() {
 		t.cancel()
+		t.watch() // drivers are closed in time, too
+		defer t.over.Stop()
 		for _, c := range t.closers {
 			if err := c(); err != nil {
 				t.Errorf("Close: %v", err)

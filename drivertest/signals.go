@@ -145,7 +145,7 @@ var wantedReaders = rule{
 
 var ask = rule{
 	name: "Ask",
-	says: []string{"Ask sends Revoke or Evict to the ticket, or removes it at once (Force).", "A ticket that does not stand: ErrGone.", "please give it up", "it is not renewed any more"},
+	says: []string{"Ask sends Revoke or Evict to the ticket, or removes it at once (Force).", "A ticket that does not stand: ErrGone.", "please give it up", "it is not renewed any more", "another ticket waits behind this held one; not for Ask", "the connection is in doubt, all tickets are concerned; not for Ask"},
 
 	exclusive: true,
 	check: func(t *trial) {
@@ -165,6 +165,11 @@ var ask = rule{
 				if err := b.driver.Ask(t.ctx, queue, newID(), what); !errors.Is(err, driver.ErrGone) {
 					t.Fatalf("Ask (%d) for a ticket that does not stand: %v", what, err)
 				}
+			}
+		}
+		for _, what := range []driver.Demand{0, driver.Wanted, driver.Doubt, driver.Doubt + 1} {
+			if err := b.driver.Ask(t.ctx, "q", held.ID, what); !errors.Is(err, driver.ErrInvalid) {
+				t.Fatalf("Ask for the demand %d: %v; it must be ErrInvalid", what, err)
 			}
 		}
 		a.leave(held)

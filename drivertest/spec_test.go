@@ -149,7 +149,6 @@ var unchecked = []struct {
 		"Drivers do not retry, except inside them",
 		"It is part of the queue's identity and may choose a layout that is shared with other programs, never the rule",
 		"A known ticket that is not in the answer could not be asked about",
-		"the connection is in doubt, all tickets are concerned",
 		"host:pid by default",
 	}},
 }

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"testing"
@@ -27,6 +29,7 @@ type trial struct {
 
 	ctx    context.Context // ends with the rule, or after the limit
 	cancel context.CancelFunc
+	over   *time.Timer // names a rule that does not end
 
 	closers []func() error
 	calls   sync.WaitGroup
@@ -35,13 +38,47 @@ type trial struct {
 // Errorf fails the rule and goes on.
 func (t *trial) Errorf(format string, args ...any) {
 	t.Helper()
-	t.TB.Errorf(format+"\n%s", append(args, t.broken())...)
+	t.TB.Errorf(format+"%s\n%s", append(args, t.inVain(), t.broken())...)
 }
 
 // Fatalf fails the rule and ends it. Only the rule's own goroutine may call it.
 func (t *trial) Fatalf(format string, args ...any) {
 	t.Helper()
-	t.TB.Fatalf(format+"\n%s", append(args, t.broken())...)
+	t.TB.Fatalf(format+"%s\n%s", append(args, t.inVain(), t.broken())...)
+}
+
+// patience is for how long a rule waits for what must happen.
+func (t *trial) patience() time.Duration { return cmp.Or(t.limit, limit) }
+
+// inVain says what a deadline that was exceeded means, if it is the rule's.
+func (t *trial) inVain() string {
+	if !errors.Is(t.ctx.Err(), context.DeadlineExceeded) {
+		return ""
+	}
+	return fmt.Sprintf("\nthe rule has waited for it for %v, which is more than any backend needs", t.patience())
+}
+
+// state describes a queue in which something has not come.
+func (t *trial) state(d driver.Driver, queue string) string {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	q, err := d.Follow(ctx, queue, "")
+	if err != nil {
+		return fmt.Sprintf("; the queue %q cannot be read: %v", queue, err)
+	}
+	if len(q.Members) == 0 {
+		return fmt.Sprintf("; the queue %q is empty", queue)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "; the queue %q of capacity %d:", queue, q.Capacity)
+	for i, m := range q.Members {
+		if i == 10 {
+			fmt.Fprintf(&b, "\n\tand %d more", len(q.Members)-i)
+			break
+		}
+		fmt.Fprintf(&b, "\n\t%s of %s, units %d, held %v, ends in %v, fixed %v", m.ID, m.Owner, m.Units, m.Held, m.Left, m.Fixed)
+	}
+	return b.String()
 }
 
 func (t *trial) broken() string {
@@ -58,17 +95,33 @@ func (t *trial) allow() {
 	if t.cancel != nil {
 		t.cancel()
 	}
-	t.ctx, t.cancel = context.WithTimeout(context.Background(), cmp.Or(t.limit, limit))
+	t.ctx, t.cancel = context.WithTimeout(context.Background(), t.patience())
+	t.watch()
+}
+
+// watch ends the test, with the name of the rule and all goroutines, if the rule goes on
+// for long after its contexts have ended: a call does not mind them.
+func (t *trial) watch() {
+	if t.over != nil {
+		t.over.Stop()
+	}
+	name := t.Name()
+	t.over = time.AfterFunc(2*t.patience(), func() {
+		debug.SetTraceback("all")
+		panic(fmt.Sprintf("drivertest: %s, the rule %s: a call goes on though its context has ended", name, t.rule.name))
+	})
 }
 
 // whileProgress returns a context that ends when progress was not called for the limit.
 func (t *trial) whileProgress() (ctx context.Context, progress func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
-	patience := cmp.Or(t.limit, limit)
-	timer := time.AfterFunc(patience, cancel)
+	timer := time.AfterFunc(t.patience(), cancel)
 	t.Cleanup(func() { timer.Stop() })
-	return ctx, func() { timer.Reset(patience) }
+	return ctx, func() {
+		timer.Reset(t.patience())
+		t.over.Reset(2 * t.patience())
+	}
 }
 
 // size returns a number of repetitions: fewer with -short, and under the race

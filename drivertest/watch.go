@@ -42,8 +42,12 @@ var watch = rule{
 			time.Sleep(2 * time.Millisecond) // so that they wait; if not, the rule is easier to keep
 			want := t.swap(b, s)
 			for range cap(seen) {
-				if r := <-seen; r.err != nil || r.c.Version != want.Version || r.c.Exists != want.Exists || string(r.c.Value) != string(want.Value) {
-					t.Fatalf("Watch returned %s, %v, not %s", show(r.c), r.err, show(want))
+				r := <-seen
+				if r.err != nil {
+					t.Fatalf("Watch after version %d, waiting for %s: %v", after, show(want), r.err)
+				}
+				if r.c.Version != want.Version || r.c.Exists != want.Exists || string(r.c.Value) != string(want.Value) {
+					t.Fatalf("Watch returned %s, not %s", show(r.c), show(want))
 				}
 			}
 			quiet(want.Version)
