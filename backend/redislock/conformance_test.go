@@ -42,7 +42,7 @@ func TestConformanceBehindSentinels(t *testing.T) {
 
 var connections = []string{
 	"NoLeftovers", "HangingBackend", "LostMessages", "CloseEndsCalls", "CloseWithOpenSessions",
-	"AwaitReturnsOnceHeld", "CancelledAwaits", "WaitsGoOn", "ExpiryOfAHeldTicket", "Proof", "RenewInAFewExchanges", "Wanted", "Ask",
+	"AwaitReturnsOnceHeld", "CancelledAwaits", "WaitsGoOn", "ExpiryOfAHeldTicket", "Proof", "LateAnswers", "LostAnswers", "RecentProofs", "RenewInAFewExchanges", "Wanted", "Ask",
 	"TokensOverRestart", "SessionClose", "SessionDeath", "Watch", "WatchNeverMissesTheLast", "Follow", "FollowNeverMissesTheLast",
 	"Queues", "IdleWaiters", "BoundedExchanges", "HandOverCost", "ProcessesThatAreKilled", "LostReplies", "Cancellation", "EndedContext",
 	"Check", "RandomSteps", "ConcurrentLocks", "ConcurrentReadersAndWriters", "ConcurrentPermits", "ConcurrentCells",

@@ -56,6 +56,7 @@ var cannotLend = map[string]string{
 	"HoldBeginsWithTheGrant": unfixed,
 	"Keep":                   unfixed,
 	"KeepByAnotherSession":   unfixed,
+	"KeepOfWhatCannotBeKept": unfixed,
 	"KeptTicketsEndCleanly":  unfixed,
 	"LeaveOfAnotherSession":  unfixed,
 	"RenewOfFixedTickets":    unfixed,

@@ -20,6 +20,8 @@ var cannotDuringElections = map[string]string{
 	"HandOverCost":         "it counts exchanges",
 	"RenewInAFewExchanges": "it counts exchanges",
 	"Crowd":                "it makes thousands of calls within a minute, most of which goes by without a leader",
+	"RecentProofs":         "during an election nobody proves anything",
+	"LateAnswers":          "the answers of an election are later",
 	"Check":                "the ensemble under test fails its examination while a server is missing, as it should",
 }
 
@@ -30,7 +32,7 @@ var longDuringElections = []string{
 	"ExpiryOfAHeldTicket", "ExpiryOfAWaitingTicket", "ExpiryOfManyInARow", "SessionDeath", "TokensOverRestart",
 	"RenewExtends", "RenewOfAWaitingTicket", "RenewOfAStray", "RenewOnlyWhatIsKnown", "RenewOfFixedTickets", "RenewByAnotherSession",
 	"HoldEndsByItself", "HoldOutlivesItsSession", "HoldBeginsWithTheGrant", "Keep", "KeepByAnotherSession", "KeptTicketsEndCleanly",
-	"EvictionOfAHeldTicket", "EvictionOfAFixedTicket",
+	"EvictionOfAHeldTicket", "EvictionOfAFixedTicket", "KeepOfWhatCannotBeKept", "LostAnswers",
 	"KilledProcess", "StoppedProcess", "ProcessesThatAreKilled", "ProcessesThatDie",
 }
 
