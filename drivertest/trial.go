@@ -38,7 +38,7 @@ type trial struct {
 // Errorf fails the rule and goes on.
 func (t *trial) Errorf(format string, args ...any) {
 	t.Helper()
-	t.TB.Errorf(format+"%s\n%s", append(args, t.inVain(), t.broken())...)
+	t.TB.Errorf(format+"\n%s", append(args, t.broken())...)
 }
 
 // Fatalf fails the rule and ends it. Only the rule's own goroutine may call it.
@@ -106,7 +106,7 @@ func (t *trial) watch() {
 		t.over.Stop()
 	}
 	name := t.Name()
-	t.over = time.AfterFunc(2*t.patience(), func() {
+	t.over = time.AfterFunc(t.patience()+limit, func() {
 		debug.SetTraceback("all")
 		panic(fmt.Sprintf("drivertest: %s, the rule %s: a call goes on though its context has ended", name, t.rule.name))
 	})
@@ -120,7 +120,7 @@ func (t *trial) whileProgress() (ctx context.Context, progress func()) {
 	t.Cleanup(func() { timer.Stop() })
 	return ctx, func() {
 		timer.Reset(t.patience())
-		t.over.Reset(2 * t.patience())
+		t.over.Reset(t.patience() + limit)
 	}
 }
 
