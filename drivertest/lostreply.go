@@ -43,7 +43,7 @@ func scenario(t *trial, drivers [3]driver.Driver, f *faults, name string) {
 		t.Helper()
 		err := call(false)
 		repeated := false
-		for i := 0; i < 3 && (errors.Is(err, errLost) || errors.Is(err, context.Canceled)); i++ {
+		for i := 0; i < 3 && err != nil && !driver.IsPermanent(err); i++ {
 			repeated = true
 			err = call(true)
 		}
