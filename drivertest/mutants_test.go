@@ -480,18 +480,17 @@ var mutants = []struct {
 			}
 		},
 	}},
-	{"a proof is that of the renewal before", "RecentProofs", mutant{
+	{"a proof is kept until it is three fifths of the TTL old", "RecentProofs", mutant{
 		renew: func(s *brokenSession, ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
 			answer, err := s.plainRenew(ctx, known)
 			s.n.mu.Lock()
 			defer s.n.mu.Unlock()
 			for i, r := range answer {
-				last := s.n.last["proof of "+r.ID]
-				s.n.last["proof of "+r.ID] = strconv.FormatInt(int64(r.Proof), 10)
-				if at, err := strconv.ParseInt(last, 10, 64); err == nil {
-					answer[i].Proof = driver.Instant(at)
+				last, err := strconv.ParseInt(s.n.last["proof of "+r.ID], 10, 64)
+				if err == nil && r.Proof.Sub(driver.Instant(last)) < s.TTL()*3/5 {
+					answer[i].Proof = driver.Instant(last)
 				} else {
-					answer[i].Proof = r.Proof.Add(-s.TTL() / 3)
+					s.n.last["proof of "+r.ID] = strconv.FormatInt(int64(r.Proof), 10)
 				}
 			}
 			return answer, err

@@ -8,6 +8,8 @@ import (
 	"iter"
 	"net/rpc"
 	"os"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -19,6 +21,10 @@ type Driver struct {
 	rpc    *rpc.Client
 	offset time.Duration // from the clock of the other process to this one's
 	calls  atomic.Uint64
+	closed atomic.Bool
+
+	mu     sync.Mutex
+	ending []*rpc.Call // their contexts have ended
 }
 
 // Dial opens the URL in the process at the other end of the connection.
@@ -47,9 +53,13 @@ func (d *Driver) Work(ctx context.Context, name string, args any) error {
 }
 
 // do makes a call in the other process and waits for its reply or for the end
-// of the context: a stopped process never answers.
+// of the context: a stopped process never answers. A call begins only when those that
+// the caller has given up are over, as if they had returned there: none overtakes them.
 func (d *Driver) do(ctx context.Context, c Call) (*Reply, error) {
 	if err := ctx.Err(); err != nil {
+		return &Reply{}, err
+	}
+	if err := d.settle(ctx); err != nil {
 		return &Reply{}, err
 	}
 	c.ID = d.calls.Add(1)
@@ -62,9 +72,31 @@ func (d *Driver) do(ctx context.Context, c Call) (*Reply, error) {
 		}
 		return r, r.err()
 	case <-ctx.Done():
+		d.mu.Lock()
+		d.ending = append(d.ending, call)
+		d.mu.Unlock()
 		d.rpc.Go("Server.Cancel", c.ID, &struct{}{}, nil)
 		return &Reply{}, ctx.Err()
 	}
+}
+
+// settle waits until the calls whose contexts have ended are over in the other process.
+func (d *Driver) settle(ctx context.Context) error {
+	d.mu.Lock()
+	ending := slices.Clone(d.ending)
+	d.mu.Unlock()
+	for _, call := range ending {
+		select {
+		case <-call.Done:
+			call.Done <- call // for others who wait for it; there is room
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.ending = slices.DeleteFunc(d.ending, func(c *rpc.Call) bool { return slices.Contains(ending, c) })
+	return nil
 }
 
 func (d *Driver) local(t driver.Ticket) driver.Ticket {
@@ -143,6 +175,9 @@ func (d *Driver) Exchanges() uint64 {
 
 // Close closes the driver and hangs up.
 func (d *Driver) Close() error {
+	if d.closed.Swap(true) {
+		return nil
+	}
 	_, err := d.do(context.Background(), Call{Op: "Close"})
 	return errors.Join(err, d.HangUp())
 }

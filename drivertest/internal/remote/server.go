@@ -17,7 +17,7 @@ type Work func(ctx context.Context, d driver.Driver, args []byte) error
 // Serve serves calls until the other side hangs up. The driver is opened by the
 // URL of the first call if it is nil, and closed at the end.
 func Serve(conn io.ReadWriteCloser, d driver.Driver, work map[string]Work) {
-	s := &Server{driver: d, work: work, cancel: map[uint64]context.CancelFunc{}}
+	s := &Server{driver: d, work: work, cancel: map[uint64]context.CancelFunc{}, early: map[uint64]bool{}}
 	r := rpc.NewServer()
 	if err := r.RegisterName("Server", s); err != nil {
 		panic(err)
@@ -34,6 +34,7 @@ type Server struct {
 	driver   driver.Driver
 	sessions []driver.Session
 	cancel   map[uint64]context.CancelFunc
+	early    map[uint64]bool // cancelled before they have begun
 	work     map[string]Work
 }
 
@@ -43,6 +44,9 @@ func (s *Server) Do(c Call, r *Reply) error {
 	defer cancel()
 	s.mu.Lock()
 	s.cancel[c.ID] = cancel
+	if s.early[c.ID] {
+		cancel()
+	}
 	d := s.driver
 	var session driver.Session
 	if c.Session > 0 {
@@ -71,6 +75,8 @@ func (s *Server) Cancel(id uint64, _ *struct{}) error {
 	defer s.mu.Unlock()
 	if cancel := s.cancel[id]; cancel != nil {
 		cancel()
+	} else {
+		s.early[id] = true // or it is over
 	}
 	return nil
 }
