@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
@@ -189,6 +190,9 @@ var snapshots = rule{
 		a := &client{s, d, t, 0}
 		b := t.client()
 		r1, r2, r3 := permits("q", 2, 5), permits("q", 3, 5), permits("q", 1, 5)
+		ids := []string{r1.ID, r2.ID, r3.ID}
+		slices.Sort(ids)
+		r1.ID, r2.ID, r3.ID = ids[2], ids[1], ids[0] // the order of Join is not that of the IDs
 		r1.Note = []byte("a note: \x00\xff ü")
 		r2Left := a.TTL()
 		if t.fixes() {
