@@ -277,6 +277,9 @@ func newNotebook(t *testing.T) notebook { return notebook(filepath.Join(t.TempDi
 
 func (n notebook) write() {
 	f, err := os.OpenFile(string(n), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if os.IsNotExist(err) { // the test is over, and its folder gone: no job outlives it
+		os.Exit(0)
+	}
 	if err != nil {
 		return
 	}
