@@ -118,7 +118,7 @@ func (d *Driver) Open(ctx context.Context, o driver.SessionOptions) (driver.Sess
 	l := d.given
 	if l == nil {
 		var err error
-		if l, err = d.dialled(ctx, min(max(o.TTL, time.Millisecond), maxTTL)); err != nil {
+		if l, err = d.dialled(ctx, min(max(o.TTL, minTTL), maxTTL)); err != nil {
 			return nil, d.failed(err)
 		}
 	} else if err := l.wait(ctx); err != nil {
@@ -132,7 +132,10 @@ func (d *Driver) Open(ctx context.Context, o driver.SessionOptions) (driver.Sess
 	return s, nil
 }
 
-const maxTTL = 24 * 24 * time.Hour // the protocol counts milliseconds in 31 bits
+const (
+	minTTL = 100 * time.Millisecond // the client takes its limit for connecting from it
+	maxTTL = 24 * 24 * time.Hour    // the protocol counts milliseconds in 31 bits
+)
 
 // retire closes a connection of our own.
 func (d *Driver) retire(l *link) {

@@ -15,14 +15,15 @@ import (
 
 // cannotDuringElections lists the rules that are not run while leaders are killed.
 var cannotDuringElections = map[string]string{
-	"IdleWaiters":          "it counts exchanges, and each election makes all clients look again",
-	"BoundedExchanges":     "it counts exchanges",
-	"HandOverCost":         "it counts exchanges",
-	"RenewInAFewExchanges": "it counts exchanges",
-	"Crowd":                "it makes thousands of calls within a minute, most of which goes by without a leader",
-	"RecentProofs":         "during an election nobody proves anything",
-	"LateAnswers":          "the answers of an election are later",
-	"Check":                "the ensemble under test fails its examination while a server is missing, as it should",
+	"IdleWaiters":            "it counts exchanges, and each election makes all clients look again",
+	"BoundedExchanges":       "it counts exchanges",
+	"HandOverCost":           "it counts exchanges",
+	"RenewInAFewExchanges":   "it counts exchanges",
+	"Crowd":                  "it makes thousands of calls within a minute, most of which goes by without a leader",
+	"RecentProofs":           "during an election nobody proves anything",
+	"LateAnswers":            "the answers of an election are later",
+	"SignalsBeforeTheAnswer": "the answers of an election are later",
+	"Check":                  "the ensemble under test fails its examination while a server is missing, as it should",
 }
 
 // longDuringElections lists the rules that take long then, most of them since they wait
