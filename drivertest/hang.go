@@ -113,7 +113,7 @@ var unreachableBackend = rule{
 // Messages that tell of grants and signals can be lost; heartbeats repair it.
 var lostMessages = rule{
 	name:  "LostMessages",
-	says:  []string{"Renew also repairs whatever a lost message left undone: a grant that Await was not told of, a signal that was not delivered."},
+	says:  []string{"Renew also repairs whatever a lost message left undone: a grant that Await was not told of, a signal that was not delivered.", neverStray},
 	alone: true, // a world may lose the messages of others, too
 	check: func(t *trial) {
 		if t.world.LoseMessages == nil {
@@ -134,6 +134,11 @@ var lostMessages = rule{
 			_, err := b.Await(t.ctx, big)
 			evicted <- err
 		})
+		var first, fixed driver.Ticket
+		if t.fixes() {
+			first = a.hold(t.exclusive("f"))
+			fixed = b.wait(t.fixed("f", 10*limit))
+		}
 		time.Sleep(50 * time.Millisecond) // both are under way; if not, the rule is easier to keep
 		resume := t.world.LoseMessages()
 		a.leave(held)
@@ -144,16 +149,24 @@ var lostMessages = rule{
 		if err := c.driver.Ask(t.ctx, "s", big.ID, driver.Evict); err != nil {
 			t.Fatalf("Ask: %v", err)
 		}
+		if t.fixes() {
+			a.leave(first)
+			if err := c.driver.Ask(t.ctx, "f", fixed.ID, driver.Evict); err != nil {
+				t.Fatalf("Ask: %v", err)
+			}
+		}
 		resume()
-		b.renew(next, other, big)
+		if r, told := b.renew(next, other, big)[fixed.ID]; told {
+			t.Fatalf("Renew reports a ticket with a fixed end that was not named, and of whose grant and eviction its session has not heard: %+v", r)
+		}
 		if err := <-granted; err != nil {
 			t.Fatalf("Await of a grant whose news was lost, after Renew: %v%s", err, t.state(a.driver, "q"))
 		}
 		if err := <-evicted; !errors.Is(err, driver.ErrGone) {
 			t.Fatalf("Await of an evicted ticket after Renew: %v", err)
 		}
-		b.signal(driver.Revoke, other, next, big)
-		b.signal(driver.Wanted, other, next, big)
+		b.signal(driver.Revoke, other, next, big, fixed)
+		b.signal(driver.Wanted, other, next, big, fixed)
 		b.leave(other)
 		c.await(last)
 		c.leave(small)

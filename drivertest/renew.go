@@ -115,9 +115,11 @@ var renewSaysWhatBecame = rule{
 	},
 }
 
+const neverStray = "A ticket with a fixed end is not extended and never Stray: it needs nobody to renew it; but any session that names it is told what became of it."
+
 var renewOfFixedTickets = rule{
 	name: "RenewOfFixedTickets",
-	says: []string{"A ticket with a fixed end is not extended and never Stray: it needs nobody to renew it; but any session that names it is told what became of it."},
+	says: []string{neverStray},
 	check: func(t *trial) {
 		a, b := t.client(), t.client()
 		stays, left := a.hold(t.fixed("stays", 10*limit)), a.hold(t.fixed("left", 10*limit))

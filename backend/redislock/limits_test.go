@@ -340,3 +340,25 @@ func TestRenewalOfTenThousandLeases(t *testing.T) {
 	}
 	t.Logf("%d of %d renewed with one of three shards dead", len(answer), len(known))
 }
+
+// Promise: in a Cluster too, a node that is late costs a heartbeat no more than that time.
+func TestARenewalOutlastsAPauseOfItsNode(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, 3)
+	const ttl = 3 * time.Second
+	_, a := session(t, "redis://"+strings.Join(c.Addrs(), ","), ttl)
+	held, err := a.Join(t.Context(), exclusive("q"))
+	if err != nil || !held.Held {
+		t.Fatal(held, err)
+	}
+	node := c.Owner("q")
+	node.Pause()
+	resume := time.AfterFunc(ttl/4, node.Resume)
+	defer resume.Stop()
+	ctx, cancel := context.WithTimeout(t.Context(), ttl)
+	defer cancel()
+	answer, err := a.Renew(ctx, []driver.Ticket{held})
+	if err != nil || len(answer) != 1 || answer[0].State != driver.Kept {
+		t.Fatalf("Renew while the only node that it asks is paused for a quarter of the TTL: %+v, %v", answer, err)
+	}
+}

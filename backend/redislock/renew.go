@@ -2,6 +2,7 @@ package redislock
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"time"
 
@@ -29,16 +30,28 @@ func (s *session) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Re
 	if err := s.usable(ctx); err != nil {
 		return nil, err
 	}
+	if s.d.client.Mode() != rueidis.ClientModeCluster {
+		return s.renew(ctx, known)
+	}
+	// A dead node must not keep the answers of the others back for so long that
+	// their leases run out. If all are late, they are asked again.
+	for {
+		part, cancel := context.WithTimeout(ctx, s.ttl/6)
+		answer, err := s.renew(part, known)
+		cancel()
+		if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+			return answer, err
+		}
+		if err := s.usable(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (s *session) renew(ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
 	lone, groups, err := s.groups(known)
 	if err != nil {
 		return nil, err
-	}
-	if s.d.client.Mode() == rueidis.ClientModeCluster {
-		// A dead node must not keep the answers of the others back for so long that
-		// their leases run out.
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, s.ttl/6)
-		defer cancel()
 	}
 	var answer []driver.Renewed
 	var failed error
@@ -215,6 +228,7 @@ func (g group) seen(sent driver.Instant, got []int64, err error) ([]driver.Renew
 		}
 		r := driver.Renewed{ID: id, Queue: q.name}
 		named := i < g.extend
+		fixed := state == stateFixed || state == stateEvicted && again >= 0
 		switch state {
 		case stateGone:
 			r.State = driver.Gone
@@ -230,10 +244,12 @@ func (g group) seen(sent driver.Instant, got []int64, err error) ([]driver.Renew
 			p.lone = false
 			p.sent, p.server = sent, server
 			switch {
-			case state == stateFixed:
+			case fixed:
 				p.fixed = true
 				p.proof = min(sent, sent.Add(time.Duration(again)*time.Microsecond-p.hold))
-				r.Proof = p.proof
+				if state == stateFixed {
+					r.Proof = p.proof
+				}
 			case state != stateEvicted && named:
 				p.proof = max(p.proof, sent)
 			}
@@ -257,7 +273,7 @@ func (g group) seen(sent driver.Instant, got []int64, err error) ([]driver.Renew
 		switch {
 		case named:
 			answer = append(answer, r)
-		case state != stateGone && state != stateFixed:
+		case state != stateGone && !fixed:
 			answer = append(answer, driver.Renewed{ID: id, Queue: q.name, State: driver.Stray})
 		}
 	}

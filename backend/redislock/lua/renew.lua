@@ -44,10 +44,10 @@ for _, id in ipairs(ids) do
 	local state, token, tell, again = GONE, 0, 0, -1
 	if r then
 		token = r.token
-		if is(r, 'e') then state = EVICTED
-		elseif is(r, 'f') then state, again = FIXED, left(r)
+		if is(r, 'f') then state, again = FIXED, left(r)
 		elseif token > 0 then state = HELD
 		else state, again = WAITS, look(id) end
+		if is(r, 'e') then state = EVICTED end
 		if token > 0 and q.waiting > 0 then tell = 1 end
 		if is(r, 'i') then tell = tell + 2 end
 		if is(r, 'r') then tell = tell + 4 end

@@ -23,6 +23,14 @@ var backends = []fault{
 		old: "\t\tremove(r, true)\n\t\tgrant()\n\t\treturn reply(BUSY)", new: "\t\treturn reply(BUSY)",
 	},
 	{
+		file: "backend/redislock/renew.go", test: "TestConformance$/LostMessages",
+		old: "state != stateGone && !fixed", new: "state != stateGone && state != stateFixed",
+	},
+	{
+		file: "backend/redislock/renew.go", test: "TestARenewalOutlastsAPauseOfItsNode",
+		old: "if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {", new: "if ctx.Err() == nil || !errors.Is(err, context.DeadlineExceeded) {",
+	},
+	{
 		file: "internal/sqlqueue/renew.go", pkg: "backend/pglock", test: "TestConformance$/LateAnswers",
 		old: "s.renewed(sent)\n\tfound := s.see(asked, first, sent, sent)",
 		new: "sent = driver.Now()\n\ts.renewed(sent)\n\tfound := s.see(asked, first, sent, sent)",
