@@ -76,13 +76,18 @@ var holdBeginsWithTheGrant = rule{
 	name: "HoldBeginsWithTheGrant",
 	says: []string{"0: as long as it is renewed; else it ends this long after the grant"},
 	check: func(t *trial) {
-		a, b := t.client(), t.client()
-		front := b.hold(t.exclusive("q"))
+		front, a, b := t.client(), t.client(), t.client()
+		first := front.hold(t.exclusive("q")) // which no Renew makes a stray
 		waiting := a.wait(t.fixed("q", t.TTL))
 		next := b.behind(t.exclusive("q"))
 		time.Sleep(t.TTL / 2)
-		b.leave(front)
+		front.leave(first)
 		got := a.await(waiting)
+		for _, m := range t.snapshot(a.driver, "q").Members {
+			if m.ID == got.ID && !m.Fixed {
+				t.Fatalf("a ticket with a Hold that has waited is held without a fixed end: %+v", m)
+			}
+		}
 		next.notBefore(got.Proof.Add(t.TTL), "by its Hold")
 	},
 }

@@ -676,6 +676,14 @@ var mutants = []struct {
 			return got, err
 		},
 	}},
+	{"whoever waits has no Hold", "HoldBeginsWithTheGrant", mutant{
+		join: func(s *brokenSession, ctx context.Context, r driver.Request) (driver.Ticket, error) {
+			if q, err := s.d.plainFollow(ctx, r.Queue, ""); err == nil && len(q.Members) > 0 && !r.Retry {
+				r.Hold = 0
+			}
+			return s.plainJoin(ctx, r)
+		},
+	}},
 	{"Keep does nothing", "Keep KeepByAnotherSession LeaveOfAnotherSession", mutant{
 		keep: func(s *brokenSession, ctx context.Context, t driver.Ticket, d time.Duration) error { return nil },
 	}},
@@ -958,6 +966,30 @@ var mutants = []struct {
 			}
 			<-ctx.Done()
 			return driver.Queue{}, ctx.Err()
+		},
+	}},
+	{"Follow and Watch only look now and then", "FollowIsTold WatchIsTold", mutant{
+		follow: func(d *broken, ctx context.Context, queue, after string) (driver.Queue, error) {
+			for {
+				q, err := d.plainFollow(ctx, queue, "")
+				if err != nil || q.Version != after {
+					return q, err
+				}
+				if err := sleep(ctx, 15*time.Second); err != nil {
+					return driver.Queue{}, err
+				}
+			}
+		},
+		watch: func(d *broken, ctx context.Context, name string, after uint64) (driver.Cell, error) {
+			for {
+				c, err := d.Driver.Load(ctx, name)
+				if err != nil || c.Version != after {
+					return c, err
+				}
+				if err := sleep(ctx, 15*time.Second); err != nil {
+					return driver.Cell{}, err
+				}
+			}
 		},
 	}},
 	{"snapshots tell nothing", "Snapshots", mutant{
@@ -1450,6 +1482,15 @@ func endsOf(q driver.Queue) (ends string) {
 }
 
 var waiting atomic.Int64
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
 
 func (s *brokenSession) owns(t driver.Ticket) bool {
 	s.n.mu.Lock()
