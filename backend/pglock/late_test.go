@@ -216,6 +216,36 @@ func TestRenewalThatIsCommittedLate(t *testing.T) {
 	stands(t, d, k, <-r.answer, ttl)
 }
 
+// Promise: a renewal that is overtaken by a later one takes back nothing of what that one
+// has promised.
+func TestRenewalThatIsOvertaken(t *testing.T) {
+	t.Parallel()
+	s := pgtest.Start(t)
+	a := session(t, opened(t, s.URL()))
+	k := join(t, a, request("q", 1))
+	// The first renewal stops when it has read the time, before it locks the session.
+	s.SQL(`CREATE FUNCTION stop() RETURNS trigger LANGUAGE plpgsql AS
+			'BEGIN IF pg_try_advisory_xact_lock(2) THEN PERFORM pg_advisory_xact_lock_shared(1); END IF; RETURN NULL; END';
+		CREATE TRIGGER stop BEFORE UPDATE ON interlock.session FOR EACH STATEMENT EXECUTE FUNCTION stop()`)
+	first := &late{t, s, connect(t, s)}
+	first.exec("SELECT pg_advisory_lock(1)")
+	overtaken := renews(a, k)
+	first.waits(1)
+	kept := func(r renewal) {
+		t.Helper()
+		if r.err != nil || len(r.answer) != 1 || r.answer[0].State != driver.Kept {
+			t.Fatalf("the renewal says %+v", r)
+		}
+	}
+	kept(<-renews(a, k))
+	promised := s.SQL("SELECT expires FROM interlock.session")
+	first.commit()
+	kept(<-overtaken)
+	if s.SQL("SELECT expires >= "+promised+" FROM interlock.session") != "t" {
+		t.Errorf("the session ends before %s, which was promised", promised)
+	}
+}
+
 // Promise: who takes out the tickets of a session that has ended ends it for good,
 // however late that is committed: its renewal is told so.
 func TestTakingOutThatIsCommittedLate(t *testing.T) {
@@ -366,7 +396,7 @@ func arrive(s *pgtest.Server, a driver.Session, r driver.Request, retry bool) (a
 }
 
 // Promise: a Join that comes after the one that has repeated it finds the ticket of
-// that, and makes no error in the server's log.
+// that, makes no error in the server's log, and leaves nothing behind.
 func TestJoinThatIsOvertakenByItsRepetition(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Start(t)
@@ -377,16 +407,25 @@ func TestJoinThatIsOvertakenByItsRepetition(t *testing.T) {
 		if place == "one of many" {
 			capacity = 5
 		}
+		var others []driver.Ticket
 		switch place {
 		case "in line":
-			join(t, b, request(place, capacity))
+			others = append(others, join(t, b, request(place, capacity)))
 			fallthrough
 		case "first in line", "one of many":
-			join(t, b, request(place, capacity))
+			others = append(others, join(t, b, request(place, capacity)))
 		}
 		r := request(place, capacity)
 		if first, late := arrive(s, a, r, true), arrive(s, a, r, false); code(first) != code(late) {
 			t.Errorf("%s: it got %s, the late one %s", place, first, late)
+		}
+		noError(t, a.Leave(t.Context(), driver.Ticket{ID: r.ID, Queue: place}, true))
+		for _, k := range others {
+			noError(t, b.Leave(t.Context(), k, true))
+		}
+		next, err := b.Join(t.Context(), request(place, capacity+1)) // of a queue that nobody is in
+		if err != nil || !next.Held {
+			t.Errorf("%s: when all have left, the next one has got %+v, %v", place, next, err)
 		}
 	}
 	if log := s.Log(); strings.Contains(log, "ERROR") {
