@@ -172,6 +172,38 @@ func TestHeartbeatsAtOneTime(t *testing.T) {
 	}
 }
 
+// Promise: a heartbeat that began before another one, and is done after it, takes back
+// nothing of what that one has promised.
+func TestHeartbeatThatIsOvertaken(t *testing.T) {
+	t.Parallel()
+	s := mysqltest.Start(t)
+	for n := range 2 { // with a ticket it is a procedure
+		db, one := oneConnection(t, s, 10*time.Minute)
+		var all []driver.Ticket
+		for range n {
+			ticket, err := one.Join(t.Context(), mutex("q", 1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, ticket)
+		}
+		renew := func() (ends int) {
+			t.Helper()
+			if got, err := one.Renew(t.Context(), all); err != nil || len(got) != n {
+				t.Fatalf("with %d tickets: %+v, %v", n, got, err)
+			}
+			return number(t, s.Do("SELECT ends FROM interlock_sessions WHERE id = UNHEX('"+one.ID()+"')"))
+		}
+		promised := renew()
+		if _, err := db.Exec("SET timestamp = UNIX_TIMESTAMP() - 60"); err != nil { // as if it had begun then
+			t.Fatal(err)
+		}
+		if ends := renew(); ends < promised {
+			t.Errorf("with %d tickets: the session ends %v before the end that was promised", n, time.Duration(promised-ends)*time.Microsecond)
+		}
+	}
+}
+
 // Promise: a server that knows nothing of a session, such as one that has taken the place
 // of another, gives it nothing.
 func TestServerWithoutTheSession(t *testing.T) {

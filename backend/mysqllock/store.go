@@ -352,9 +352,10 @@ func (s *store) Settle(ctx context.Context, queue string) (more bool, err error)
 	return left.More, err
 }
 
-// extend is a heartbeat, whose LAST_INSERT_ID is the end that it has written. Where another
-// one has written the same end, no row is changed, but one is found.
-const extend = "UPDATE {p}sessions SET ends = LAST_INSERT_ID({now} + ttl) WHERE id = ? AND gone = 0 AND ends > {now}"
+// extend is a heartbeat, whose LAST_INSERT_ID is the end that stands then. Its time is that
+// at which it began: where another one that began later was faster, what that has promised
+// stays. Then no row is changed, but one is found.
+const extend = "UPDATE {p}sessions SET ends = LAST_INSERT_ID(GREATEST(ends, {now} + ttl)) WHERE id = ? AND gone = 0 AND ends > {now}"
 
 // Renew is a statement for each of two tickets, else one that extends the session and two
 // that read: so no ticket costs more than one. It is one more for each stray, of which
