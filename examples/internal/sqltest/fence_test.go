@@ -269,6 +269,36 @@ func TestACheckSeesTheLatestToken(t *testing.T) {
 	})
 }
 
+// Promise: a check whose token was not stored does not succeed, whatever the reason was.
+func TestATokenThatIsNotStoredIsNotAccepted(t *testing.T) {
+	table, err := fence.NewTable(fence.SQLite, fence.DefaultTable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	column, err := fence.NewColumn(fence.SQLite, "items", "id", "token")
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := open(t, newFile(t, "WAL",
+		"CREATE TABLE "+fence.DefaultTable+" (resource TEXT PRIMARY KEY, token INTEGER NOT NULL)",
+		"INSERT INTO "+fence.DefaultTable+" VALUES ('1', 3)",
+		"CREATE TRIGGER keep_the_token BEFORE UPDATE ON "+fence.DefaultTable+" BEGIN SELECT RAISE(IGNORE); END",
+		"CREATE TABLE items (id INTEGER PRIMARY KEY, token INTEGER)",
+		"INSERT INTO items VALUES (1, 3)",
+		"CREATE TRIGGER keep_the_items_token BEFORE UPDATE ON items BEGIN SELECT RAISE(IGNORE); END",
+	))
+	for name, check := range map[string]checker{
+		"Table":  func(tx *sql.Tx, g fence.Grant) error { return table.Check(t.Context(), tx, "1", g) },
+		"Column": func(tx *sql.Tx, g fence.Grant) error { return column.Check(t.Context(), tx, 1, g) },
+	} {
+		tx := begin(t, db)
+		if err := check(tx, fence.Token(5)); err == nil || errors.Is(err, fence.ErrStale) {
+			t.Errorf("%s: the row holds 3 and has not taken token 5; the check says %v", name, err)
+		}
+		commit(t, tx)
+	}
+}
+
 // Promise: of many holders at once, the last word is the largest token's, and
 // nobody fails for another reason than that.
 func TestManyCheckAtOnce(t *testing.T) {
