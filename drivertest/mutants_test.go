@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/drivertest/internal/suite"
 )
 
 var errOpaque = errors.New("something went wrong")
@@ -1571,7 +1572,7 @@ func inPeace(r rule) bool { return r.processes }
 // rule is failed by a mutant.
 func TestMutantsFail(t *testing.T) {
 	quick(t)
-	oneProcessor(t)
+	suite.OneProcessor(t)
 	bitten := map[string]bool{}
 	for _, mutant := range mutants {
 		t.Run(mutant.name, func(t *testing.T) {
@@ -1660,7 +1661,7 @@ func TestMutantsFailAcrossProcesses(t *testing.T) {
 // they fail by their mutation.
 func TestAWrappedDriverPasses(t *testing.T) {
 	quick(t)
-	oneProcessor(t)
+	suite.OneProcessor(t)
 	whole := mutant{world: func(w *World) {
 		w.Unreachable = func(context.Context) error { return errOpaque }
 		deaf(w, true)

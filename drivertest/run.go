@@ -1,10 +1,11 @@
 package drivertest
 
 import (
-	"runtime"
 	"slices"
 	"testing"
 	"testing/synctest"
+
+	"github.com/interlock-go/interlock/drivertest/internal/suite"
 )
 
 // Run checks every rule of package driver. It must not run beside other tests,
@@ -17,7 +18,7 @@ func Run(t *testing.T, b Backend) {
 	}
 	noLeaks(t)
 	if b.Simulated {
-		oneProcessor(t)
+		suite.OneProcessor(t)
 	}
 	for _, r := range rules {
 		if len(b.Only) > 0 && !slices.Contains(b.Only, r.name) {
@@ -42,13 +43,6 @@ func Run(t *testing.T, b Backend) {
 	}
 }
 
-// oneProcessor is for tests in bubbles of synctest: the race detector crashes when
-// two goroutines of a bubble run timers at the same moment (golang/go#78156).
-func oneProcessor(t testing.TB) {
-	before := runtime.GOMAXPROCS(1)
-	t.Cleanup(func() { runtime.GOMAXPROCS(before) })
-}
-
 // runIn runs the rule beside others or alone, in real or in simulated time.
 func (r rule) runIn(t *testing.T, b Backend, v variant) {
 	if !r.alone {
@@ -69,21 +63,9 @@ func checkConfig(t *testing.T, b Backend) {
 	if b.Shape != "" && !slices.ContainsFunc(shapes, func(s shape) bool { return s.name == b.Shape }) {
 		t.Fatalf("drivertest: there is no shape %q", b.Shape)
 	}
-	known := map[string]bool{}
+	var names []string
 	for _, r := range rules {
-		known[r.name] = true
+		names = append(names, r.name)
 	}
-	for _, name := range b.Only {
-		if !known[name] {
-			t.Errorf("drivertest: Only names %q, which is no rule", name)
-		}
-	}
-	for name, reason := range b.Unsupported {
-		if !known[name] {
-			t.Errorf("drivertest: Unsupported names %q, which is no rule", name)
-		}
-		if reason == "" {
-			t.Errorf("drivertest: Unsupported gives no reason for %s", name)
-		}
-	}
+	suite.Check(t, "drivertest", names, b.Only, b.Unsupported)
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/drivertest/internal/suite"
 )
 
 // limit bounds the waits of a rule for what must happen. It is far more than any
@@ -139,16 +140,8 @@ func (t *trial) size(n, short int) int {
 // parallel runs f n times at once and waits for all.
 func (t *trial) parallel(n int, f func(i int) error) {
 	t.Helper()
-	errs := make([]error, n)
-	var wg sync.WaitGroup
-	for i := range n {
-		wg.Go(func() { errs[i] = f(i) })
-	}
-	wg.Wait()
-	for i, err := range errs {
-		if err != nil {
-			t.Fatalf("client %d of %d: %v", i+1, n, err)
-		}
+	if err := suite.Parallel("client", n, f); err != nil {
+		t.Fatalf("%v", err)
 	}
 }
 

@@ -19,8 +19,7 @@ var revocation = rule{
 		wait(t, lease.Revoked(), "the holder is told that it is asked for the lock")
 		t.ok(lease.Err(), "a lease that was asked for")
 		notYet(t, next, "Revoke has taken the lock away")
-		t.release(lease)
-		t.release(t.get(next, "the next holder is served"))
+		t.passOn(lease, next, "the next holder is served")
 		t.is(b.Revoke(t.ctx, "m", lease.ID()), interlock.ErrLost, "Revoke of a lease that is over")
 	},
 }
@@ -76,8 +75,7 @@ var evictedWaiter = rule{
 		t.release(holder)
 		lease := t.get(second, "who waited behind one that was evicted is served")
 		notYet(t, first, "a waiter that was evicted has kept its place")
-		t.release(lease)
-		t.release(t.get(first, "a waiter that was evicted is served in the end"))
+		t.passOn(lease, first, "a waiter that was evicted is served in the end")
 	},
 }
 

@@ -99,8 +99,7 @@ var atLeast = rule{
 		before := time.Now()
 		lease := t.acquire(a.Mutex("m", interlock.AtLeast(t.TTL)))
 		next := t.async(b.Mutex("m"))
-		t.release(lease)
-		t.release(t.get(next, "the next holder is served when the time of AtLeast is over"))
+		t.passOn(lease, next, "the next holder is served when the time of AtLeast is over")
 		if took := time.Since(before); took < t.TTL*95/100 { // clocks run at different rates
 			t.Fatalf("the next holder is served %v after a grant with AtLeast(%v)", took, t.TTL)
 		}

@@ -154,8 +154,7 @@ var cancellation = rule{
 			cancel()
 			t.is(wait(t, first, "a cancelled wait ends").err, context.Canceled, "a cancelled wait")
 			t.waiting(a, "m", 1)
-			t.release(holder)
-			t.release(t.get(behind, "who waited behind a cancelled wait is served"))
+			t.passOn(holder, behind, "who waited behind a cancelled wait is served")
 		}
 		for i := range 20 { // just when the lock is released
 			holder := t.acquire(a.Mutex("m"))
@@ -210,7 +209,6 @@ var bounds = rule{
 		_, err = t.client().RWMutex("rw").Reader().TryAcquire(t.ctx)
 		t.is(err, interlock.ErrBusy, "TryAcquire of a reader behind a writer that waits")
 		t.waiting(a, "rw", 1)
-		t.release(reader)
-		t.release(t.get(writer, "the writer is served"))
+		t.passOn(reader, writer, "the writer is served")
 	},
 }

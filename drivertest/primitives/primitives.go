@@ -19,12 +19,12 @@
 package primitives
 
 import (
-	"runtime"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/interlock-go/interlock/drivertest"
+	"github.com/interlock-go/interlock/drivertest/internal/suite"
 	"github.com/interlock-go/interlock/internal/bubble"
 )
 
@@ -61,7 +61,7 @@ func Run(t *testing.T, b Backend) {
 	if !b.Simulated {
 		url = b.World(t).URL
 	} else {
-		oneProcessor(t)
+		suite.OneProcessor(t)
 	}
 	for _, r := range rules {
 		if len(b.Only) > 0 && !slices.Contains(b.Only, r.name) {
@@ -96,33 +96,14 @@ func (r rule) runIn(t *testing.T, b Backend, v variant) {
 	}
 }
 
-// oneProcessor is for tests in bubbles of synctest: the race detector crashes when
-// two goroutines of a bubble run timers at the same moment (golang/go#78156).
-func oneProcessor(t testing.TB) {
-	before := runtime.GOMAXPROCS(1)
-	t.Cleanup(func() { runtime.GOMAXPROCS(before) })
-}
-
 func checkConfig(t *testing.T, b Backend) {
 	t.Helper()
 	if b.World == nil || b.TTL <= 0 {
 		t.Fatal("primitives: Backend needs World and TTL")
 	}
-	known := map[string]bool{}
+	var names []string
 	for _, r := range rules {
-		known[r.name] = true
+		names = append(names, r.name)
 	}
-	for _, name := range b.Only {
-		if !known[name] {
-			t.Errorf("primitives: Only names %q, which is no rule", name)
-		}
-	}
-	for name, reason := range b.Unsupported {
-		if !known[name] {
-			t.Errorf("primitives: Unsupported names %q, which is no rule", name)
-		}
-		if reason == "" {
-			t.Errorf("primitives: Unsupported gives no reason for %s", name)
-		}
-	}
+	suite.Check(t, "primitives", names, b.Only, b.Unsupported)
 }

@@ -50,8 +50,7 @@ var killedWaiter = rule{
 		if err := wait(t, killed, "the call of a process that was killed"); err == nil {
 			t.Fatalf("a waiter has acquired a lock that is held")
 		}
-		t.release(holder)
-		t.release(t.get(next, "who waits behind a process that was killed is served"))
+		t.passOn(holder, next, "who waits behind a process that was killed is served")
 	},
 }
 
@@ -104,8 +103,7 @@ var killedAdoption = rule{
 		t.ok(lease.Extend(t.ctx, 5*limit), "Extend of a lease whose process was killed")
 		next := t.async(b.Mutex("m"))
 		t.waiting(a, "m", 1)
-		t.release(lease)
-		t.release(t.get(next, "the next holder is served"))
+		t.passOn(lease, next, "the next holder is served")
 	},
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/drivertest"
+	"github.com/interlock-go/interlock/drivertest/internal/suite"
 )
 
 // limit bounds the waits of a rule for what must happen. It is far more than any
@@ -172,16 +173,8 @@ func (t *trial) later(f func()) {
 // parallel runs f n times at once and waits for all.
 func (t *trial) parallel(n int, f func(i int) error) {
 	t.Helper()
-	errs := make([]error, n)
-	var wg sync.WaitGroup
-	for i := range n {
-		wg.Go(func() { errs[i] = f(i) })
-	}
-	wg.Wait()
-	for i, err := range errs {
-		if err != nil {
-			t.Fatalf("contender %d of %d: %v", i+1, n, err)
-		}
+	if err := suite.Parallel("contender", n, f); err != nil {
+		t.Fatalf("%v", err)
 	}
 }
 
@@ -284,6 +277,13 @@ func (t *trial) release(leases ...*interlock.Lease) {
 	for _, l := range leases {
 		t.ok(l.Release(), "release "+l.Name())
 	}
+}
+
+// passOn releases the lease. Whoever waits for that is served, and releases too.
+func (t *trial) passOn(lease *interlock.Lease, next <-chan result, what string) {
+	t.Helper()
+	t.release(lease)
+	t.release(t.get(next, what))
 }
 
 // busy makes sure that the lock cannot be had now.
