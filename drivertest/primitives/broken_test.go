@@ -74,7 +74,7 @@ var faults = []fault{
 	{"all semaphores are of one size", "Mismatch", []edit{
 		{"lock.go", "units: 1, capacity: permits}", `units: 1, capacity: pick("all semaphores are of one size", 10, permits)}`}}},
 	{"the first release is the last", "Reentrancy", []edit{
-		{"release.go", "n := g.leases == 0,", `n := g.leases == 0 || broken("the first release is the last"),`}}},
+		{"release.go", "over, clean := g.leases == 0,", `over, clean := g.leases == 0 || broken("the first release is the last"),`}}},
 	{"a deadlock is not noticed", "Deadlock", []edit{
 		{"held.go", "nested, has := lease.nest(ctx, l)", `if broken("a deadlock is not noticed") {
 			break
