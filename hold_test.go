@@ -221,6 +221,7 @@ func TestAdoptTwiceAtOnce(t *testing.T) {
 		ok(t, first.Err())
 		ok(t, second.Err())
 		ok(t, first.Release())
+		wantErr(t, second.Err(), interlock.ErrLost) // at once: they are one ticket
 		wantErr(t, second.Release(), interlock.ErrLost)
 		nothingLeft(t, b)
 	})

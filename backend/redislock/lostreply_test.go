@@ -49,6 +49,59 @@ func TestARepetitionWithNoWaitLeavesNothing(t *testing.T) {
 	}
 }
 
+// Promise: a Join that arrives late, after its repetition was granted and has left, gets no
+// ticket: nobody would give it back.
+func TestALateJoinGetsNoTicketOnceItsRepetitionHasLeft(t *testing.T) {
+	s := redistest.Start(t)
+	p := redistest.NewProxy(t, s.Addr)
+	db, b := session(t, s.URL(), time.Hour)
+	_, warmed := session(t, "redis://"+p.Addr, time.Hour)
+	warm(t, warmed)
+	requests := map[string]func(queue string) driver.Request{
+		"mutex": exclusive, // takes the short way first
+		"permits": func(queue string) driver.Request {
+			r := request(queue, 2, 3)
+			r.Kind = driver.Semaphore
+			return r
+		},
+	}
+	ends := map[string]func(a driver.Session, tk driver.Ticket) error{
+		"Leave": func(a driver.Session, tk driver.Ticket) error { return a.Leave(t.Context(), tk, true) },
+		"Close": func(a driver.Session, tk driver.Ticket) error { return a.Close(t.Context()) },
+	}
+	for kind, request := range requests {
+		for end, leave := range ends {
+			_, a := session(t, "redis://"+p.Addr, time.Hour)
+			queue := kind + "/" + end
+			r := request(queue)
+			arrive := p.DelayRequest("EVALSHA")
+			if tk, err := a.Join(t.Context(), r); err == nil {
+				t.Fatalf("%s: the Join was not delayed: %+v", queue, tk)
+			}
+			r.Retry = true
+			tk, err := a.Join(t.Context(), r)
+			if err != nil || !tk.Held {
+				t.Fatalf("%s: the Join that is repeated: %+v, %v", queue, tk, err)
+			}
+			if err := leave(a, tk); err != nil {
+				t.Fatalf("%s: %v", queue, err)
+			}
+			answer, err := arrive()
+			if err != nil {
+				t.Fatalf("%s: the late Join: %v", queue, err)
+			}
+			if q, err := db.Follow(t.Context(), queue, ""); err != nil || len(q.Members) > 0 {
+				t.Errorf("%s: the late Join was answered %v; the queue is %+v, %v", queue, answer, q.Members, err)
+			}
+			other := request(queue)
+			other.NoWait = true
+			if tk, err := b.Join(t.Context(), other); err != nil || !tk.Held {
+				t.Errorf("%s: after the late Join another gets %+v, %v", queue, tk, err)
+			}
+		}
+	}
+}
+
 // Promise: a Join that the server did not get is made good by the next, though news were
 // lost and looked for in between.
 func TestALostJoinIsRepeatedAfterARepair(t *testing.T) {

@@ -107,8 +107,12 @@ func TestAProofIsFromBeforeTheRequest(t *testing.T) {
 		r.Hold = hold
 		waits := join("Join of a ticket that waits", r)
 		joined := sent()
-		if _, err := d.Follow(t.Context(), "handed over", ""); err != nil { // a later script
+		// Later scripts see the ticket. They do not extend it.
+		if _, err := d.Follow(t.Context(), "handed over", ""); err != nil {
 			t.Fatal(err)
+		}
+		if r := renew(t, a)[waits.ID]; r.State != driver.Stray {
+			t.Errorf("Renew that does not name the ticket: %+v", r)
 		}
 		before := driver.Now()
 		if err := b.Leave(t.Context(), front, true); err != nil {

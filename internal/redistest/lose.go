@@ -1,6 +1,7 @@
 package redistest
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -21,11 +22,38 @@ func (p *Proxy) LoseRequests(n int, commands ...string) {
 }
 
 func (p *Proxy) lose(requests bool, n int, commands []string) {
-	p.loser.Store(&loser{requests: requests, left: n, match: func(request []string) bool {
+	p.loser.Store(&loser{requests: requests, left: n, match: oneOf(commands)})
+}
+
+func oneOf(commands []string) func(request []string) bool {
+	return func(request []string) bool {
 		return len(commands) == 0 || slices.ContainsFunc(commands, func(c string) bool {
 			return strings.EqualFold(c, request[0])
 		})
+	}
+}
+
+// DelayRequest is LoseRequests of one request, which reaches the server when arrive is
+// called, by another connection. Arrive returns what the server answers; the client is
+// not told.
+func (p *Proxy) DelayRequest(commands ...string) (arrive func() (any, error)) {
+	late := make(chan []string, 1)
+	matches := oneOf(commands)
+	p.loser.Store(&loser{requests: true, left: 1, match: func(request []string) bool {
+		if !matches(request) {
+			return false
+		}
+		late <- request
+		return true
 	}})
+	return func() (any, error) {
+		select {
+		case request := <-late:
+			return exchange(p.target, nil, request)
+		default:
+			return nil, errors.New("no request was delayed")
+		}
+	}
 }
 
 // LoseRepliesTo is like [Proxy.LoseReplies], for the next request that match

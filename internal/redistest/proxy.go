@@ -13,6 +13,7 @@ import (
 type Proxy struct {
 	*testserver.Proxy
 
+	target     string
 	dropPushes atomic.Bool
 	loser      atomic.Pointer[loser]
 	lost       atomic.Int64
@@ -35,7 +36,7 @@ func NewProxy(t testing.TB, target string) *Proxy {
 
 // RunProxy starts a proxy. The caller has to Close it.
 func RunProxy(target string) (*Proxy, error) {
-	p := &Proxy{}
+	p := &Proxy{target: target}
 	var err error
 	p.Proxy, err = testserver.RunProxy(target, testserver.ProxyOptions{Filters: p.filters})
 	if err != nil {

@@ -124,6 +124,27 @@ func TestLoseReplies(t *testing.T) {
 
 // What belongs to which request is known beside subscriptions, which have no
 // reply but as many pushes as channels, or an error.
+// A request that is delayed reaches the server when it arrives, and not before.
+func TestDelayRequest(t *testing.T) {
+	s := redistest.Start(t)
+	p := redistest.NewProxy(t, s.Addr)
+	arrive := p.DelayRequest("incr")
+	conn := dial(t, p.Addr)
+	conn.expect("PING", pong)
+	if _, err := arrive(); err == nil {
+		t.Error("a request arrives that was not made")
+	}
+	conn.send("INCR n")
+	conn.ended()
+	expect(t, "n", do(t, s, "GET", "n"), nil)
+	dial(t, p.Addr).expect("INCR n", ":1\r\n")
+	answer, err := arrive()
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect(t, "the answer", answer, int64(2))
+}
+
 func TestLoseRepliesTo(t *testing.T) {
 	s := redistest.Start(t, redistest.Users("default on nopass ~* &a &b &c +@all"))
 	p := redistest.NewProxy(t, s.Addr)
