@@ -320,7 +320,8 @@ func TestEndsAreCollectedInParts(t *testing.T) {
 	}
 }
 
-// Promise: who takes over from a guard also ends a warden that does nothing.
+// Promise: who takes over from a guard also ends a warden that does nothing, and not before
+// the job: if it dies itself in between, the warden is there still.
 func TestAWardenThatHangsIsKilledLast(t *testing.T) {
 	t.Parallel()
 	c := exec.Command("/proc/self/exe")
@@ -333,11 +334,19 @@ func TestAWardenThatHangsIsKilledLast(t *testing.T) {
 
 // inherit ends a job whose guard is gone, and a warden that does not know it.
 func inherit() {
-	c := exec.Command("sh", "-c", "sleep 1000 & exec sleep 1000")
+	const members = 50
+	c := exec.Command("sh", "-c", `for i in $(seq "$0"); do sleep 1000 & done; exec sleep 1000`, strconv.Itoa(members))
 	if err := c.Start(); err != nil {
 		panic(err)
 	}
-	guard.Exterminate(c.Process.Pid)
+	for began := time.Now(); len(guard.ChildrenOf(c.Process.Pid)) < members; time.Sleep(time.Millisecond) {
+		if time.Since(began) > 30*time.Second {
+			panic("the job has not begun")
+		}
+	}
+	if orphans := guard.Exterminate(c.Process.Pid); orphans > 0 {
+		fmt.Printf("the warden died before %d of the job\n", orphans)
+	}
 	if err := unix.Kill(c.Process.Pid, 0); err != unix.ESRCH {
 		panic(err)
 	}
