@@ -198,22 +198,38 @@ var goings = []struct {
 	{"killed", server.Kill, server.Restart},
 }
 
+// onEachGoing runs a test for each way in which each server goes away: with a lock of its
+// own, and a function that makes the server go.
+func onEachGoing(t *testing.T, f func(t *testing.T, url, lock string, away func())) {
+	onEachServer(t, func(t *testing.T, s server, url string) {
+		for _, g := range goings {
+			f(t, url+longTTL, g.how, func() { g.away(s) })
+			g.back(s)
+		}
+	})
+}
+
+// holds starts a job that holds the lock until it gets SIGUSR1.
+func holds(t *testing.T, url, lock string) *started {
+	t.Helper()
+	holder := start(t, url, "run", lock, "--", "job", "wait", "held")
+	holder.has("held")
+	return holder
+}
+
 // Promise: a job that ends while its lease is valid is not reported as lost: interlock ends
 // at once with the job's status, and says that the lock could not be given back.
 func TestAJobThatHasSucceededIsNotLostWhenTheBackendGoesAway(t *testing.T) {
 	t.Parallel()
-	onEachServer(t, func(t *testing.T, s server, url string) {
-		for _, g := range goings {
-			r := start(t, url+longTTL, "run", g.how, "-c", `touch held; until test -e go; do sleep 0.01; done; exit 3`)
-			r.has("held")
-			g.away(s)
-			r.touch("go")
-			r.ends(3, soon)
-			text := r.stderr()
-			if strings.Count(text, "could not be given back") != 1 || strings.Contains(text, "lost") {
-				t.Errorf("%s: it says %q", g.how, text)
-			}
-			g.back(s)
+	onEachGoing(t, func(t *testing.T, url, lock string, away func()) {
+		r := start(t, url, "run", lock, "-c", `touch held; until test -e go; do sleep 0.01; done; exit 3`)
+		r.has("held")
+		away()
+		r.touch("go")
+		r.ends(3, soon)
+		text := r.stderr()
+		if strings.Count(text, "could not be given back") != 1 || strings.Contains(text, "lost") {
+			t.Errorf("%s: it says %q", lock, text)
 		}
 	})
 }
@@ -222,20 +238,15 @@ func TestAJobThatHasSucceededIsNotLostWhenTheBackendGoesAway(t *testing.T) {
 // with 69 and the reason.
 func TestAWaitTellsThatTheBackendHasGoneAway(t *testing.T) {
 	t.Parallel()
-	onEachServer(t, func(t *testing.T, s server, url string) {
-		url += longTTL
-		for _, g := range goings {
-			holder := start(t, url, "run", g.how, "--", "job", "wait", "held")
-			holder.has("held")
-			w := start(t, url, "run", "-w", "8", g.how, "--", "true")
-			waits(t, url, g.how)
-			g.away(s)
-			w.says("the backend does not answer: ")
-			w.ends(exitUnreachable, soon)
-			if text := w.stderr(); !strings.Contains(text, "gave up") || strings.Contains(text, "busy") || strings.Contains(text, "(the backend") {
-				t.Errorf("%s: it says %q", g.how, text)
-			}
-			g.back(s)
+	onEachGoing(t, func(t *testing.T, url, lock string, away func()) {
+		holds(t, url, lock)
+		w := start(t, url, "run", "-w", "8", lock, "--", "true")
+		waits(t, url, lock)
+		away()
+		w.says("the backend does not answer: ")
+		w.ends(exitUnreachable, soon)
+		if text := w.stderr(); !strings.Contains(text, "gave up") || strings.Contains(text, "busy") || strings.Contains(text, "(the backend") {
+			t.Errorf("%s: it says %q", lock, text)
 		}
 	})
 }
@@ -245,8 +256,7 @@ func TestAWaitTellsThatTheBackendIsBack(t *testing.T) {
 	t.Parallel()
 	onEachServer(t, func(t *testing.T, s server, url string) {
 		url += longTTL
-		holder := start(t, url, "run", "a", "--", "job", "wait", "held")
-		holder.has("held")
+		holder := holds(t, url, "a")
 		w := start(t, url, "run", "--status-fd", "3", "a", "--", "true")
 		waits(t, url, "a")
 		s.Pause()
@@ -267,8 +277,7 @@ func TestASignalEndsAWaitWithoutABackend(t *testing.T) {
 	t.Parallel()
 	onEachServer(t, func(t *testing.T, s server, url string) {
 		url += longTTL
-		holder := start(t, url, "run", "a", "--", "job", "wait", "held")
-		holder.has("held")
+		holds(t, url, "a")
 		w := start(t, url, "run", "a", "--", "true")
 		waits(t, url, "a")
 		s.Pause()
