@@ -91,6 +91,7 @@ func TestWhoeverDiesWhileItWaitsLetsNobodyIn(t *testing.T) {
 			}
 			d := opened(t, s.Addr)
 			a, b, c := session(t, d, 20*time.Second), session(t, opened(t, via.Addr), 20*time.Second), session(t, d, 20*time.Second)
+			noError(t, a.Leave(limited(t), ask(a), true)) // whose mark is there
 			front, dies, last := ask(a), ask(b), ask(c)
 			died, got := make(chan error, 1), make(chan error, 1)
 			go func() { _, err := b.Await(limited(t), dies); died <- err }()
@@ -116,6 +117,33 @@ func TestWhoeverDiesWhileItWaitsLetsNobodyIn(t *testing.T) {
 				t.Errorf("the queue is %+v", q.Members)
 			}
 		})
+	}
+}
+
+// Promise: whoever leaves while it waits lets nobody in, however it leaves.
+func TestWhoeverLeavesWhileItWaitsLetsNobodyIn(t *testing.T) {
+	s := zktest.Start(t)
+	a, b, c := session(t, opened(t, s.Addr), 20*time.Second), session(t, opened(t, s.Addr), 20*time.Second), session(t, opened(t, s.Addr), 20*time.Second)
+	for _, r := range []driver.Request{
+		{Kind: driver.Mutex, Units: 1, Capacity: 1},
+		{Kind: driver.Mutex, Units: 1, Capacity: 1, Robust: true},
+		{Kind: driver.RWMutex, Units: driver.RWCapacity, Capacity: driver.RWCapacity},
+		{Kind: driver.Semaphore, Units: 5, Capacity: 5},
+	} {
+		for _, clean := range []bool{true, false} {
+			r.Queue = someID()
+			ask := func(session driver.Session) driver.Ticket {
+				r.ID = someID()
+				return join(t, session, r)
+			}
+			if !ask(a).Held {
+				t.Fatal("the first one waits")
+			}
+			noError(t, b.Leave(limited(t), ask(b), clean))
+			if ask(c).Held {
+				t.Errorf("%s, robust %v: two hold, since one that waited has left (clean: %v)", r.Kind, r.Robust, clean)
+			}
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package zklock_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -147,6 +148,60 @@ func TestOwnConnectionIsLeftClean(t *testing.T) {
 				empties(t, connected(t, s.Addr))
 			})
 		}
+	}
+}
+
+// Promise: what has a fixed end stands after Close, also on the program's own connection.
+func TestOwnConnectionIsLeftWithWhatHasAFixedEnd(t *testing.T) {
+	s := zktest.Start(t)
+	raw := connected(t, s.Addr)
+	for what, end := range map[string]func(d driver.Driver, a driver.Session) error{
+		"driver closed":  func(d driver.Driver, _ driver.Session) error { return d.Close() },
+		"session closed": func(_ driver.Driver, a driver.Session) error { return a.Close(context.Background()) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			d, _ := given(t, 10*time.Second, s.Addr)
+			a := session(t, d, 10*time.Second)
+			held, kept, plain := aMutex(someID()), aMutex(someID()), aMutex(someID())
+			held.Hold = time.Hour
+			holds(t, a, held)
+			noError(t, a.Keep(limited(t), holds(t, a, kept), time.Hour))
+			holds(t, a, plain)
+			until(t, "it closes", func() bool { return end(d, a) == nil })
+			const post = "/a/_interlock/post"
+			until(t, "all else has left", func() bool { return len(nodes(t, raw, post)) == 0 && len(nodes(t, raw, "/a/"+plain.Queue)) == 0 })
+			for what, q := range map[string]string{"held for an hour": held.Queue, "kept for an hour": kept.Queue} {
+				if len(nodes(t, raw, "/a/"+q)) != 1 {
+					t.Errorf("what was %s does not stand", what)
+				}
+			}
+		})
+	}
+}
+
+// Promise: a ticket that is left while its Join makes the node of its queue does not stand.
+func TestATicketThatIsLeftWhileItsQueueIsMade(t *testing.T) {
+	s := zktest.Start(t, zktest.Config("maxSessionTimeout", "1200000"))
+	via := zktest.NewProxy(t, s.Addr)
+	raw := connected(t, s.Addr)
+	a := session(t, opened(t, via.Addr), 10*time.Minute)
+	for i := range 5 {
+		r := aMutex(fmt.Sprintf("q%d/is/to/be/made/in/many/exchanges", i))
+		hold := via.HoldReplies(zktest.With(zktest.OpCreateContainer))
+		joined, left := make(chan error, 1), make(chan error, 1)
+		go func() { _, err := a.Join(limited(t), r); joined <- err }()
+		<-hold.Held()
+		asked := via.Requests(zktest.OpMulti)
+		go func() { left <- a.Leave(limited(t), driver.Ticket{ID: r.ID, Queue: r.Queue}, true) }()
+		until(t, "Leave looks for the ticket", func() bool { return via.Requests(zktest.OpMulti) > asked })
+		hold.Release()
+		if err := <-left; err != nil && !errors.Is(err, driver.ErrGone) {
+			t.Errorf("Leave: %v", err)
+		}
+		if err := <-joined; err != nil && !errors.Is(err, driver.ErrGone) {
+			t.Errorf("Join: %v", err)
+		}
+		until(t, "it does not stand", func() bool { return len(nodes(t, raw, "/a/"+r.Queue)) == 0 })
 	}
 }
 

@@ -98,27 +98,38 @@ func (s *session) sweep(ctx context.Context) {
 	}
 }
 
+// expire removes the node that a ticket is known by, and no other: one that has taken its
+// place meanwhile may have another end.
 func (s *session) expire(ctx context.Context, p *place) error {
 	s.mu.Lock()
-	fixed, until, kept := p.fixed, p.n.until, p.kept
+	fixed, n, mark, ours := p.fixed, p.n, p.kept && p.n.exclusive(), p.edition
 	s.mu.Unlock()
+	if n.node == "" || p.q.leases != nil || p.q.meets {
+		return s.quit(ctx, p, false)
+	}
 	if fixed {
 		now, _, _, err := s.d.clock(ctx, s.l)
 		if err != nil {
 			return err
 		}
-		if left := until - now; left > 0 {
+		if left := n.until - now; left > 0 {
 			s.mu.Lock()
 			p.end, p.doomed = s.d.Now().Add(time.Duration(left)*time.Millisecond), false
 			s.mu.Unlock()
 			return nil
 		}
 	}
-	err := s.quit(ctx, p, kept)
-	if errors.Is(err, driver.ErrGone) {
-		return nil
+	err := s.d.take(ctx, s.l, p.q, n, mark, ours)
+	if errors.Is(err, zk.ErrNoNode) {
+		return s.relocate(ctx, p)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	p.forget()
+	s.mu.Unlock()
+	return nil
 }
 
 // heed watches the queues of tickets that have been held for some time, until

@@ -8,8 +8,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/go-zookeeper/zk"
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/zktest"
@@ -82,6 +85,130 @@ func TestKeepWhileAnotherLooksForWhatHasEnded(t *testing.T) {
 			t.Fatalf("two hold: %q", nodes(t, connected(t, s.Addr), "/a/q"))
 		}
 		return
+	}
+}
+
+// Promise: a ticket whose fixed end another session has moved stands until then, even if
+// its own session has not heard of that when the first end passes.
+func TestAnEndThatAnotherHasMovedStands(t *testing.T) {
+	s := zktest.Start(t)
+	via := zktest.NewProxy(t, s.Addr)
+	a := session(t, opened(t, via.Addr), 20*time.Second)
+	b := session(t, opened(t, s.Addr), 20*time.Second)
+	var watched atomic.Int32
+	via.Observe(func(f zktest.Frame) {
+		if f.Reply && f.Op == zktest.OpGetData && strings.Contains(f.Path, "-until") {
+			watched.Add(1)
+		}
+	})
+	for span := time.Second; ; span *= 2 {
+		r := aMutex("q")
+		r.Hold = span
+		before := watched.Load()
+		h := holds(t, a, r)
+		until(t, "its session watches the ticket", func() bool { return watched.Load() > before })
+		hold := via.HoldReplies(zktest.With(zktest.OpEvent))
+		asked := via.Requests(zktest.OpSetData)
+		err := b.Keep(limited(t), h, time.Hour)
+		if errors.Is(err, driver.ErrGone) { // too late for this span
+			hold.Release()
+			continue
+		}
+		noError(t, err)
+		until(t, "its session looks whether the end has passed", func() bool { return via.Requests(zktest.OpSetData) > asked })
+		hold.Release()
+		break
+	}
+	sweeps(t, a, connected(t, s.Addr))
+	if w := join(t, b, aMutex("q")); w.Held {
+		t.Fatalf("two hold: %q", nodes(t, connected(t, s.Addr), "/a/q"))
+	}
+}
+
+// sweeps waits until a session has looked once more which of its tickets are over.
+func sweeps(t *testing.T, s driver.Session, raw *zk.Conn) {
+	t.Helper()
+	r := aMutex("later")
+	r.Hold = time.Millisecond
+	holds(t, s, r)
+	until(t, "its session has removed what has ended", func() bool { return len(nodes(t, raw, "/a/later")) == 0 })
+}
+
+// Promise: a ticket that gets a fixed end, since it is granted, just when its session
+// removes it, for it has not been renewed, is not told to be held, or stands.
+func TestAGrantWithAFixedEndIsNotRemoved(t *testing.T) {
+	s := zktest.Start(t)
+	via := zktest.NewProxy(t, s.Addr)
+	raw := connected(t, s.Addr)
+	const ttl = 4 * time.Second
+	a, b := session(t, opened(t, via.Addr), ttl), session(t, opened(t, s.Addr), 20*time.Second)
+	h := holds(t, b, aMutex("q"))
+	r := aMutex("q")
+	r.Hold = time.Hour
+	w := join(t, a, r)
+	joined := time.Now()
+	granted := make(chan driver.Ticket, 1)
+	go func() {
+		got, err := a.Await(limited(t), w)
+		if err != nil && !errors.Is(err, driver.ErrGone) {
+			t.Errorf("Await: %v", err)
+		}
+		granted <- got
+	}()
+	for time.Since(joined) < ttl*7/10 { // without naming it
+		_, err := a.Renew(limited(t), nil)
+		noError(t, err)
+		time.Sleep(ttl / 20)
+	}
+	hold := via.HoldRequests(zktest.With(zktest.OpMulti)) // that gives it its end, and all that follows
+	noError(t, b.Leave(limited(t), h, true))
+	<-hold.Held()
+	time.Sleep(time.Until(joined.Add(ttl + ttl/10))) // until its session wants to remove it
+	hold.Release()
+	if got := <-granted; !got.Held {
+		return
+	}
+	sweeps(t, a, raw)
+	if k := join(t, b, aMutex("q")); k.Held {
+		t.Fatalf("two hold: %q", nodes(t, raw, "/a/q"))
+	}
+}
+
+// Promise: a ticket whose time is over is not renewed any more, even if its session could
+// not remove it yet.
+func TestATicketThatIsAboutToBeRemovedIsNotRenewed(t *testing.T) {
+	s := zktest.Start(t)
+	via := zktest.NewProxy(t, s.Addr)
+	raw := connected(t, s.Addr)
+	a := session(t, opened(t, via.Addr), 3*time.Second)
+	h := holds(t, a, aMutex("q"))
+	_, err := raw.SetACL("/a/q", zk.WorldACL(zk.PermAll&^zk.PermDelete), -1)
+	noError(t, err)
+	beat(t, a) // without naming it
+	until(t, "its session tries to remove it", func() bool { return via.Requests(zktest.OpDelete) > 0 })
+	answers, err := a.Renew(limited(t), []driver.Ticket{h})
+	noError(t, err)
+	if len(answers) != 1 || answers[0].ID != h.ID || answers[0].State != driver.Gone {
+		t.Errorf("it is renewed: %+v", answers)
+	}
+	_, err = raw.SetACL("/a/q", zk.WorldACL(zk.PermAll), -1)
+	noError(t, err)
+	empties(t, raw)
+}
+
+// Promise: a Join that is repeated in another session is not served by the ticket of the
+// first, which goes with that.
+func TestAJoinIsNotServedByTheTicketOfAnEarlierSession(t *testing.T) {
+	s := zktest.Start(t)
+	raw := connected(t, s.Addr)
+	a, b, c := session(t, opened(t, s.Addr), 20*time.Second), session(t, opened(t, s.Addr), 20*time.Second), session(t, opened(t, s.Addr), 20*time.Second)
+	r := aMutex("q")
+	holds(t, a, r)
+	r.Retry = true
+	holds(t, b, r)
+	noError(t, a.Close(limited(t)))
+	if w := join(t, c, aMutex("q")); w.Held {
+		t.Fatalf("two hold, since the first session has ended: %q", nodes(t, raw, "/a/q"))
 	}
 }
 
