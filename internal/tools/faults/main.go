@@ -138,13 +138,15 @@ func (f fault) try(ctx context.Context, root string) error {
 	}
 	// The test is built first: the limit is for what it does.
 	binary := filepath.Join(tmp, "faulty.test")
-	build := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", binary, ".")
+	build := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-o", binary, ".")
 	build.Dir = f.dir(root)
+	// Some tests build a program themselves: that has the fault too.
+	build.Env = append(os.Environ(), "GOFLAGS="+os.Getenv("GOFLAGS")+" -overlay="+overlay)
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("it does not compile: %s", out)
 	}
 	test := exec.CommandContext(ctx, binary, "-test.run", f.test, "-test.timeout", (10 * limit).String())
-	test.Dir = build.Dir
+	test.Dir, test.Env = build.Dir, build.Env
 	began := time.Now()
 	out, err := test.CombinedOutput()
 	took := time.Since(began)
