@@ -1,6 +1,7 @@
 package redislock_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -169,6 +170,44 @@ func TestATicketThatIsOverDoesNotComeBack(t *testing.T) {
 	}
 }
 
+// Promise: a ticket that is found again by its Join is extended, and so it is by the renewals
+// that follow: what its holder believes in, the server keeps.
+func TestATicketThatIsFoundAgainIsExtended(t *testing.T) {
+	s := redistest.Start(t, redistest.FakeTime(0))
+	p := redistest.NewProxy(t, s.Addr)
+	const ttl = time.Minute
+	_, a := session(t, "redis://"+p.Addr, ttl)
+	_, b := session(t, s.URL(), time.Hour)
+	warm(t, a)
+	for name, r := range map[string]driver.Request{
+		"mutex":  exclusive("mutex"), // its ticket is lone
+		"reader": request("reader", 1, driver.RWCapacity),
+	} {
+		p.LoseReplies(1, "EVALSHA")
+		if _, err := a.Join(t.Context(), r); err == nil {
+			t.Fatal("the reply was not lost")
+		}
+		s.StepClock(ttl * 2 / 3)
+		r.Retry = true
+		tk, err := a.Join(t.Context(), r)
+		if err != nil || !tk.Held {
+			t.Fatalf("%s: the Join that is repeated: %+v, %v", name, tk, err)
+		}
+		stands := func(after string) {
+			t.Helper()
+			s.StepClock(ttl * 2 / 3)
+			other := request(name, r.Capacity, r.Capacity)
+			other.NoWait = true
+			if got, err := b.Join(t.Context(), other); !errors.Is(err, driver.ErrBusy) {
+				t.Fatalf("%s: two thirds of the TTL after %s another gets %+v, %v", name, after, got, err)
+			}
+		}
+		stands("the Join that was repeated")
+		renew(t, a, tk)
+		stands("a renewal")
+	}
+}
+
 // Promise: whoever knows the ID of another session's ticket cannot take it over by a Join.
 func TestAJoinDoesNotTakeOverAnothersTicket(t *testing.T) {
 	s := redistest.Start(t)
@@ -203,5 +242,38 @@ func TestAHeartbeatTellsOfItsOwnGrant(t *testing.T) {
 	renew(t, b, waits)
 	if _, err := b.Await(x.soon(), waits); err != nil {
 		t.Errorf("Await: %v", err)
+	}
+}
+
+// Promise: a holder is told of its eviction with the next heartbeat, though the news are lost.
+func TestAHeartbeatTellsOfAnEviction(t *testing.T) {
+	s := redistest.Start(t)
+	p := redistest.NewProxy(t, s.Addr)
+	_, a := session(t, "redis://"+p.Addr, time.Hour)
+	db, _ := session(t, s.URL(), time.Hour)
+	p.DropPushes(true)
+	for _, named := range []bool{true, false} {
+		held, err := a.Join(t.Context(), exclusive("q"))
+		if err != nil || !held.Held {
+			t.Fatal(held, err)
+		}
+		if err := db.Ask(t.Context(), "q", held.ID, driver.Evict); err != nil {
+			t.Fatal(err)
+		}
+		var known []driver.Ticket
+		if named {
+			known = append(known, held)
+		}
+		if _, err := a.Renew(t.Context(), known); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), soon)
+		defer cancel()
+		if sig, err := a.Signals(ctx); err != nil || sig.Demand != driver.Evict || sig.ID != held.ID {
+			t.Fatalf("the signal after a renewal that names it (%v): %+v, %v", named, sig, err)
+		}
+		if err := a.Leave(t.Context(), held, true); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

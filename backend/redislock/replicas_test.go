@@ -2,6 +2,7 @@ package redislock_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -67,16 +68,40 @@ func TestGrantsThatReplicasMustConfirm(t *testing.T) {
 // Promise: with more replicas than there are, nothing is granted, and the error says
 // why.
 func TestMoreReplicasThanThereAre(t *testing.T) {
-	s := redistest.Start(t)
-	c := opener(t, s.URL()+"?replicas=1&replica_timeout=20ms", interlock.TTL(time.Second))()
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
-	_, err := c.Mutex("q").Acquire(ctx)
-	if err == nil {
-		t.Fatal("granted without a replica")
+	for there, s := range []*redistest.Server{redistest.Start(t), redistest.StartSentinel(t).Master()} {
+		url := fmt.Sprintf("%s?replicas=%d&replica_timeout=20ms", s.URL(), there+1)
+		c := opener(t, url, interlock.TTL(time.Second))()
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		_, err := c.Mutex("q").Acquire(ctx)
+		if err == nil {
+			t.Fatalf("granted with %d of %d replicas", there, there+1)
+		}
+		t.Log(err)
+		onlyTokens(t, s)
 	}
-	t.Log(err)
-	onlyTokens(t, s)
+}
+
+// Promise: a renewal that replicas did not confirm proves nothing: after a failover the
+// ticket would end sooner than its holder believes.
+func TestARenewalThatReplicasDidNotConfirmProvesNothing(t *testing.T) {
+	s := redistest.StartSentinel(t)
+	replica := s.Replica()
+	_, a := session(t, s.Master().URL()+"?replicas=1&replica_timeout=3s", time.Hour)
+	alone, err := a.Join(t.Context(), exclusive("alone"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader, err := a.Join(t.Context(), request("reader", 1, driver.RWCapacity))
+	if err != nil {
+		t.Fatal(err)
+	}
+	renew(t, a, alone, reader)
+	replica.Pause()
+	defer replica.Resume()
+	if answer, err := a.Renew(t.Context(), []driver.Ticket{alone, reader}); err == nil {
+		t.Errorf("a renewal counts although no replica has it: %+v", answer)
+	}
 }
 
 // Promise: a grant that replicas did not confirm leaves no trace: whoever comes next
@@ -114,7 +139,8 @@ func TestAnUnconfirmedGrantLeavesNoTrace(t *testing.T) {
 				cancel()
 			}()
 		}
-		tk, err := a.Join(ctx, robust())
+		r := robust()
+		tk, err := a.Join(ctx, r)
 		cancel()
 		if err == nil {
 			t.Fatalf("a grant counts although no replica has it: %+v", tk)
@@ -126,6 +152,13 @@ func TestAnUnconfirmedGrantLeavesNoTrace(t *testing.T) {
 		replica.Resume()
 		if next = awaited(t, plain, next); !next.Inherited {
 			t.Errorf("%v: a grant that was undone has taken the death of the last holder with it", c)
+		}
+		r.Retry = true // it is as if it had not been sent
+		tk, err = a.Join(t.Context(), r)
+		if err != nil || tk.Held {
+			t.Errorf("%v: the Join of a grant that was undone, repeated: %+v, %v", c, tk, err)
+		} else if err := a.Leave(t.Context(), tk, true); err != nil {
+			t.Fatal(err)
 		}
 		if err := plain.Leave(t.Context(), next, false); err != nil {
 			t.Fatal(err)

@@ -16,7 +16,31 @@ var backends = []fault{
 	},
 	{
 		file: "backend/redislock/lua/queue.lua", pkg: "backend/redislock", test: "TestAnotherLibraryRespectsALockThatIsRenewed",
+		old: "\t\tif r.token > 0 then clear(now + ttl) end\n", new: "",
+	},
+	{
+		file: "backend/redislock/lua/queue.lua", pkg: "backend/redislock", test: "TestATicketThatIsFoundAgainIsExtended",
 		old: "call('PEXPIRE', LOCK, int(ttl / 1000 + 2))", new: "local _ = ttl",
+	},
+	{
+		file: "backend/redislock/renew.go", test: "TestARenewalThatReplicasDidNotConfirmProvesNothing",
+		old: "return s.d.replicated(ctx, p.q, p.id)", new: "return nil",
+	},
+	{
+		file: "backend/redislock/renew.go", test: "TestAHeartbeatTellsOfAnEviction",
+		old: "\t\t\tif state == stateEvicted {\n\t\t\t\tp.signal(driver.Evict)\n\t\t\t}\n", new: "",
+	},
+	{
+		file: "backend/redislock/confirm.go", test: "TestMoreReplicasThanThereAre",
+		old: "n < int64(d.replicas)", new: "n < 1",
+	},
+	{
+		file: "backend/redislock/confirm.go", test: "TestAnUnconfirmedGrantLeavesNoTrace",
+		old: "s.d.forget(p)", new: "s.d.ended(p)",
+	},
+	{
+		file: "backend/redislock/signal.go", test: "TestAProofIsFromBeforeTheRequest",
+		old: "\t\t\tp.proof = p.dated(p.granted)\n", new: "",
 	},
 	{
 		file: "backend/redislock/lua/join.lua", pkg: "backend/redislock", test: "TestARepetitionWithNoWaitLeavesNothing",
