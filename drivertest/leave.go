@@ -40,19 +40,33 @@ var leaveBeforeItsJoin = rule{
 
 	exclusive: true,
 	check: func(t *trial) {
-		a := t.client()
+		a, b := t.client(), t.client()
+		early := func(r driver.Request) {
+			t.Helper()
+			if err := a.Leave(t.ctx, driver.Ticket{ID: r.ID, Queue: r.Queue}, true); !errors.Is(err, driver.ErrGone) {
+				t.Fatalf("Leave of a ticket that never was: %v", err)
+			}
+			if tk, err := a.Join(t.ctx, r); !errors.Is(err, driver.ErrGone) {
+				t.Fatalf("a Join (Retry %v, NoWait %v) that arrives after its Leave: %+v, %v", r.Retry, r.NoWait, tk, err)
+			}
+		}
 		for _, request := range []driver.Request{
 			t.exclusive("q"), again(t.exclusive("q")), nowait(t.exclusive("q")), again(nowait(t.exclusive("q"))),
 		} {
-			if err := a.Leave(t.ctx, driver.Ticket{ID: request.ID, Queue: "q"}, true); !errors.Is(err, driver.ErrGone) {
-				t.Fatalf("Leave of a ticket that never was: %v", err)
-			}
-			if tk, err := a.Join(t.ctx, request); !errors.Is(err, driver.ErrGone) {
-				t.Fatalf("a Join (Retry %v, NoWait %v) that arrives after its Leave: %+v, %v", request.Retry, request.NoWait, tk, err)
-			}
+			early(request)
 			t.stands(a.driver, "q", nil, nil)
 		}
 		a.leave(a.hold(t.exclusive("q")))
+
+		// Others are there, too.
+		held := []driver.Ticket{b.hold(t.exclusive("q"))}
+		var waiting []driver.Ticket
+		for range 2 {
+			early(t.exclusive("q"))
+			early(again(t.exclusive("q")))
+			t.stands(a.driver, "q", held, waiting)
+			waiting = append(waiting, b.wait(t.exclusive("q")))
+		}
 	},
 }
 

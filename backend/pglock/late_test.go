@@ -347,30 +347,36 @@ func TestLateJoin(t *testing.T) {
 	s := pgtest.Start(t)
 	a, b := session(t, opened(t, s.URL())), session(t, opened(t, s.URL()))
 	for _, c := range []struct {
-		name          string
-		stood, others bool
-	}{{"alone", true, false}, {"before others", true, true}, {"behind others", false, true}, {"nowhere", false, false}} {
+		name   string
+		stood  bool
+		others int
+	}{{"alone", true, 0}, {"before one", true, 1}, {"before a line", true, 2}, {"behind one", false, 1}, {"behind a line", false, 2}, {"nowhere", false, 0}} {
 		r := request(c.name, 1)
 		k := driver.Ticket{ID: r.ID, Queue: r.Queue}
-		var other driver.Ticket
-		if c.others && !c.stood {
-			other = join(t, b, request(c.name, 1))
+		var others []driver.Ticket
+		come := func() {
+			for range c.others {
+				others = append(others, join(t, b, request(c.name, 1)))
+			}
+		}
+		if c.others > 0 && !c.stood {
+			come()
 		} else {
 			noError(t, b.Leave(t.Context(), join(t, b, request(c.name, 1)), true)) // makes the queue
 		}
-		if c.stood || c.others {
+		if c.stood || c.others > 0 {
 			giveUp(t, s, a, r)
 		}
-		if c.others && c.stood {
-			other = join(t, b, request(c.name, 1))
+		if c.stood {
+			come()
 		}
-		if err := a.Leave(t.Context(), k, true); (c.stood || c.others) != (err == nil) || err != nil && !errors.Is(err, driver.ErrGone) {
+		if err := a.Leave(t.Context(), k, true); (c.stood || c.others > 0) != (err == nil) || err != nil && !errors.Is(err, driver.ErrGone) {
 			t.Fatalf("%s: %v", c.name, err)
 		}
 		if got, err := a.Join(t.Context(), r); !errors.Is(err, driver.ErrGone) {
 			t.Errorf("%s: the late Join has got %+v, %v", c.name, got, err)
 		}
-		if c.others {
+		for _, other := range others {
 			noError(t, b.Leave(t.Context(), other, true))
 		}
 		if k := join(t, b, request(c.name, 1)); !k.Held {
