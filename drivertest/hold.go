@@ -1,6 +1,7 @@
 package drivertest
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -82,7 +83,12 @@ var holdBeginsWithTheGrant = rule{
 		next := b.behind(t.exclusive("q"))
 		time.Sleep(t.TTL / 2)
 		front.leave(first)
-		got := a.await(waiting)
+		ctx, cancel := context.WithTimeout(t.ctx, t.patience()/3)
+		defer cancel()
+		got, err := a.Await(ctx, waiting)
+		if err != nil {
+			t.Fatalf("Await of a ticket with a Hold, after the one in front has left: %v%s", err, t.state(a.driver, "q"))
+		}
 		for _, m := range t.snapshot(a.driver, "q").Members {
 			if m.ID == got.ID && !m.Fixed {
 				t.Fatalf("a ticket with a Hold that has waited is held without a fixed end: %+v", m)

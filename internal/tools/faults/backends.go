@@ -112,6 +112,18 @@ var backends = []fault{
 		old: "q.tickets = 0 AND NOT q.watched AND q.slow <= now\n", new: "q.tickets = 0 AND NOT q.watched\n",
 	},
 	{
+		file: "backend/pglock/functions.sql", test: "TestConformance$/LeaveBeforeItsJoin",
+		old: "AND r.slow <= now AND NOT r.watched AND greatest(r.last + 1 + r.shift", new: "AND NOT r.watched AND greatest(r.last + 1 + r.shift",
+	},
+	{
+		file: "backend/pglock/functions.sql", test: "TestTokensGrowWhenTheClockFallsBack",
+		old: "last = greatest(r.last + 1, now / 10), granted = greatest(r.last + 1, now / 10),", new: "last = now / 10, granted = now / 10,",
+	},
+	{
+		file: "backend/mysqllock/short.go", test: "TestTokensGrowWhenTheClockFallsBack",
+		old: "GREATEST(q.last + 1, {now} DIV 10)), q.granted = GREATEST(q.granted + 1, {now} DIV 10)", new: "{now} DIV 10), q.granted = {now} DIV 10",
+	},
+	{
 		file: "fence/table.go", pkg: "examples/internal/sqltest", test: "TestATokenThatIsNotStoredIsNotAccepted",
 		old: "case seen < token:", new: "case false:",
 	},

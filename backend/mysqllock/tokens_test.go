@@ -1,0 +1,68 @@
+package mysqllock_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/mysqltest"
+)
+
+// Promise: tokens grow though the server's clock falls back, whichever way a ticket takes
+// into its queue.
+func TestTokensGrowWhenTheClockFallsBack(t *testing.T) {
+	t.Parallel()
+	s := mysqltest.Start(t)
+	_, a := session(t, s.URL())
+	_, b := session(t, s.URL())
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	n := 0
+	join := func(by driver.Session, retry bool) driver.Ticket {
+		t.Helper()
+		n++
+		r := mutex("q", n)
+		r.Retry = retry
+		k, err := by.Join(ctx, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return k
+	}
+	leave := func(by driver.Session, k driver.Ticket) {
+		t.Helper()
+		if err := by.Leave(ctx, k, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var last uint64
+	grows := func(how string, k driver.Ticket) {
+		t.Helper()
+		if !k.Held || k.Token <= last {
+			t.Errorf("%s: the token %d after %d, held %v", how, k.Token, last, k.Held)
+		}
+		last = k.Token
+	}
+	for _, how := range []string{"the first", "alone"} {
+		k := join(a, false)
+		grows(how, k)
+		leave(a, k)
+		// As if the clock had been months ahead.
+		s.Do("UPDATE interlock_queues SET last = last + 1099511627776, granted = granted + 1099511627776")
+		last += 1 << 40
+	}
+	front := join(a, false)
+	grows("before a line", front)
+	line := []driver.Ticket{join(b, false), join(b, false), join(b, false)}
+	leave(a, front)
+	for _, k := range line {
+		k, err := b.Await(ctx, k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		grows("in a line", k)
+		leave(b, k)
+	}
+	grows("that is looked for first", join(a, true))
+}
