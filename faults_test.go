@@ -196,6 +196,33 @@ func TestReleaseEndsWithTheLease(t *testing.T) {
 	})
 }
 
+// A Release that the backend refuses is repeated as long as the lease lasts: a server is
+// read-only, or a right is missing, for a second of a switch-over.
+func TestARefusedReleaseIsRepeated(t *testing.T) {
+	refused := errors.New("read-only")
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		lease := acquire(t, a.Mutex("m"))
+		a.faults().Before("Leave", 0).Refuse(refused)
+		time.AfterFunc(ttl/3, a.faults().Clear)
+		began := time.Now()
+		ok(t, lease.Release())
+		ok(t, acquire(t, b.Mutex("m")).Release())
+		if d := time.Since(began); d > ttl/2 {
+			t.Errorf("the lock passed on after %v", d)
+		}
+
+		lease = acquire(t, a.Mutex("m"))
+		a.faults().Before("Leave", 0).Refuse(refused)
+		err := lease.Release()
+		wantErr(t, err, interlock.ErrLost)
+		wantErr(t, err, refused)
+		a.faults().Clear()
+		ok(t, acquire(t, b.Mutex("m")).Release()) // it has ended by itself
+		nothingLeft(t, a, b)
+	})
+}
+
 // A Release that could not be made known is not taken for a clean one later on,
 // when the backend can be reached again.
 func TestAnUnconfirmedUncleanReleaseStaysUnclean(t *testing.T) {

@@ -3,6 +3,7 @@ package interlock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -101,7 +102,8 @@ func (t *ticket) expireAt(end driver.Instant) {
 var released atomic.Uint64
 
 // repeat makes the call until it has an answer, or the limit has passed:
-// ErrLost, unless the ticket outlives its session.
+// ErrLost, unless the ticket outlives its session. A refusal is no answer: the server may
+// be read-only for the second of a switch-over, or the rights may come back.
 func (t *ticket) repeat(limit driver.Instant, call func(context.Context, driver.Session) error) error {
 	released.Add(1)
 	var b backoff.Backoff
@@ -109,10 +111,13 @@ func (t *ticket) repeat(limit driver.Instant, call func(context.Context, driver.
 	for first := true; ; first = false {
 		left := limit.Sub(t.c.d.Now())
 		if left <= 0 {
-			if t.req.Hold > 0 && last != nil {
+			switch {
+			case last == nil:
+				return ErrLost
+			case t.req.Hold > 0:
 				return last
 			}
-			return ErrLost
+			return fmt.Errorf("%w: it ran out before it could be given back: %w", ErrLost, last)
 		}
 		err := t.exchange(context.Background(), min(left, callTimeout(t.sess.ttl)), call)
 		switch {
@@ -123,11 +128,10 @@ func (t *ticket) repeat(limit driver.Instant, call func(context.Context, driver.
 		case isSessionOver(err) && t.req.Hold > 0: // the next session will do
 		case errors.Is(err, ErrClosed):
 			return err
-		case driver.IsPermanent(err):
-			if t.c.isClosed() && !isGone(err) && !isSessionOver(err) {
-				return ErrClosed // the end of its session has released it
-			}
+		case isGone(err) || isSessionOver(err):
 			return err
+		case driver.IsPermanent(err) && t.c.isClosed():
+			return ErrClosed // the end of its session has released it
 		}
 		last = err
 		_ = b.Sleep(context.Background())

@@ -6,9 +6,10 @@ import (
 )
 
 type fault struct {
-	point Point
-	hung  *Hung // nil: the call fails
-	deaf  bool  // hangs whatever the context says
+	point   Point
+	refused error // what the call says, if not that it failed
+	hung    *Hung // nil: the call fails
+	deaf    bool  // hangs whatever the context says
 }
 
 // take counts a call, and returns the fault that it has run into.
@@ -69,6 +70,8 @@ func (f *fault) stop(ctx context.Context, d *Driver, orphan func()) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
+	case f.refused != nil:
+		return f.refused
 	case f.point.after:
 		return ErrReply
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"github.com/interlock-go/interlock/driver"
 )
 
 // The errors of faults. As with a real backend, they leave open what became of
@@ -68,6 +70,10 @@ func (f *Faults) point(method string, k int, after bool) Point {
 
 // Fail makes the call return [ErrFailed], or after its effect [ErrReply].
 func (p Point) Fail() { p.arm(&fault{}) }
+
+// Refuse makes the call return err as a permanent error: a right is missing, or the
+// server is read-only.
+func (p Point) Refuse(err error) { p.arm(&fault{refused: driver.Permanent(err)}) }
 
 // Hang makes the call wait until it is released or its context ends. A call
 // that hung before its effect has it when it is delivered, even if its caller

@@ -54,6 +54,9 @@ func (c *conn) until(ctx context.Context, call func(context.Context) error) erro
 	}
 	stop := context.AfterFunc(ctx, func() { _ = c.net.Close() })
 	err := call(context.WithoutCancel(ctx))
+	if readOnly(err) {
+		c.dead = true // another one may lead to the primary
+	}
 	if !stop() {
 		c.dead = true
 		if err != nil {

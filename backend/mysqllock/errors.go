@@ -33,6 +33,10 @@ const (
 // the way of another one.
 func undone(err error) bool { return number(err, erDeadlock, erLockWaitTimeout, erCheckRead) }
 
+// readOnly reports whether nothing can be changed on the server, which may be so for the
+// second of a switch-over.
+func readOnly(err error) bool { return number(err, 1290, 1792, 1836) }
+
 // missing reports whether the tables or procedures are not there.
 func missing(err error) bool { return number(err, erNoSuchTable, erNoSuchProcedure) }
 
@@ -51,8 +55,8 @@ func (s *store) Explain(err error) error {
 		hint = "interlock doctor names the rights that are missing, interlock schema prints what makes the tables"
 	case missing(err):
 		hint = "the tables or procedures are missing"
-	case number(err, 1290, 1836, 1792):
-		hint = "the server is read-only: a replica?"
+	case readOnly(err):
+		return fmt.Errorf("%w (the server is read-only: a replica?)", err)
 	case number(err, 1366, 1406):
 		hint = "a value does not fit its column"
 	case errors.Is(err, mysql.ErrNoTLS):

@@ -1,0 +1,76 @@
+package mysqllock_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/mysqltest"
+)
+
+// Promise: while a server is read-only, as during a switch-over, a Release and an Acquire
+// go on trying, also one that has just begun; nobody who waits is sent away.
+func TestAReadOnlyServerEndsNothing(t *testing.T) {
+	t.Parallel()
+	s := mysqltest.Start(t)
+	const ttl = time.Minute
+	var clients []*interlock.Client
+	for range 3 {
+		c, err := interlock.Open(t.Context(), s.URL(), interlock.TTL(ttl))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		clients = append(clients, c)
+	}
+	held, err := clients[0].Mutex("m").Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	work := func(c *interlock.Client) <-chan error {
+		done := make(chan error, 1)
+		go func() {
+			lease, err := c.Mutex("m").Acquire(t.Context())
+			if err == nil {
+				err = lease.Release()
+			}
+			done <- err
+		}()
+		return done
+	}
+	calls := map[string]<-chan error{"an Acquire that waited": work(clients[1])}
+	for end := time.Now().Add(time.Minute); waiters(t, clients[0], "m") != 1; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("nobody waits")
+		}
+	}
+	s.Set("read_only", "1")
+	released := make(chan error, 1)
+	go func() { released <- held.Release() }()
+	calls["the Release"] = released
+	calls["an Acquire that began meanwhile"] = work(clients[2])
+	time.Sleep(time.Second)
+	s.Set("read_only", "0")
+	limit := time.After(ttl / 2)
+	for what, call := range calls {
+		select {
+		case err := <-call:
+			if err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+		case <-limit:
+			t.Fatalf("%s has no end, half a TTL after the server can be written to again", what)
+		}
+	}
+}
+
+func waiters(t *testing.T, c *interlock.Client, name string) (n int) {
+	t.Helper()
+	for q, err := range c.Queues(t.Context(), name) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		n += len(q.Waiters)
+	}
+	return n
+}
