@@ -224,3 +224,19 @@ func TestQueueThatMayNotBeWritten(t *testing.T) {
 		t.Errorf("tickets are left: %q %v", left, err)
 	}
 }
+
+// Promise: who is refused because the server has as many connections from here as it
+// allows is told of that limit.
+func TestTooManyConnections(t *testing.T) {
+	s := zktest.Start(t, zktest.Config("maxClientCnxns", "2"))
+	d := opened(t, s.Addr)
+	var err error
+	for range 4 {
+		if _, err = d.Open(limited(t), driver.SessionOptions{TTL: 10 * time.Second}); err != nil {
+			break
+		}
+	}
+	if err == nil || !strings.Contains(err.Error(), "maxClientCnxns") {
+		t.Errorf("the limit is not named: %v", err)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -28,10 +29,18 @@ func (f *failures) dial(dial func(string, string, time.Duration) (net.Conn, erro
 	return func(network, address string, timeout time.Duration) (net.Conn, error) {
 		c, err := dial(network, address, timeout)
 		if err != nil {
-			f.failed(fmt.Errorf("connect to %s: %w", address, err))
+			f.failed(fmt.Errorf("connect to %s: %w%s", address, err, hint(err)))
 		}
 		return c, err
 	}
+}
+
+// hint says what it may mean that a server ends a connection as soon as it has begun.
+func hint(err error) string {
+	if errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) {
+		return " (perhaps it has as many connections from this machine as its maxClientCnxns allows)"
+	}
+	return ""
 }
 
 func (f *failures) failed(err error) {
@@ -47,7 +56,7 @@ func (f *failures) failed(err error) {
 // event counts servers that accept connections and grant no session.
 func (f *failures) event(e zk.Event) {
 	if e.Type == zk.EventSession && e.State == zk.StateDisconnected {
-		f.failed(fmt.Errorf("%s granted no session (it has no quorum, or expects TLS)", e.Server))
+		f.failed(fmt.Errorf("%s granted no session (it has no quorum, or expects TLS, or has as many connections from this machine as its maxClientCnxns allows)", e.Server))
 	}
 }
 
