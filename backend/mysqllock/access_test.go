@@ -264,3 +264,27 @@ func TestSeveralHosts(t *testing.T) {
 	u := "mariadb://app:secret@127.0.0.1:1," + reader.Addr + "," + writer.Addr + "/locks"
 	handsOver(t, opened(t, u), opened(t, writer.URL()), "several")
 }
+
+// Promise: who is refused because the server has as many connections as it may is told of the
+// settings, and tries again.
+func TestTooManyConnections(t *testing.T) {
+	t.Parallel()
+	s := mysqltest.Start(t)
+	s.Do("ALTER USER app WITH MAX_USER_CONNECTIONS 1")
+	conn, err := sql.Open("mysql", s.DSN())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	if err := conn.PingContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	d, err := open(t.Context(), s.URL())
+	if err == nil {
+		_ = d.Close()
+		t.Fatal("a second connection is not refused")
+	}
+	if driver.IsPermanent(err) || !strings.Contains(err.Error(), "max_user_connections of the server") {
+		t.Errorf("%v, permanent %v", err, driver.IsPermanent(err))
+	}
+}

@@ -57,6 +57,8 @@ func (s *store) Explain(err error) error {
 		hint = "the tables or procedures are missing"
 	case readOnly(err):
 		return fmt.Errorf("%w (the server is read-only: a replica?)", err)
+	case number(err, 1040, 1203, 1226):
+		return fmt.Errorf("%w (max_connections or max_user_connections of the server; max_connections=… of the URL needs less)", err)
 	case number(err, 1366, 1406):
 		hint = "a value does not fit its column"
 	case errors.Is(err, mysql.ErrNoTLS):

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
 
@@ -66,5 +67,38 @@ func TestConnectionsEndWithTheDriver(t *testing.T) {
 	}
 	if err := pgtest.Until(func() (bool, error) { return len(s.Backends("application_name = 'interlock'")) == 0, nil }); err != nil {
 		t.Errorf("connections are left: %v", err)
+	}
+}
+
+// Promise: who is refused because of a limit of connections, or because nothing can be
+// changed, is told which setting it may be, and tries again.
+func TestRefusalsThatPassNameTheirSetting(t *testing.T) {
+	t.Parallel()
+	s := pgtest.Start(t)
+	useful(t, opened(t, s.URL()))
+	s.SQL("CREATE ROLE few LOGIN CONNECTION LIMIT 0")
+	d, err := openURL(t.Context(), s.URLOf("few", ""))
+	if err == nil {
+		_ = d.Close()
+		t.Fatal("a role that may have no connection has one")
+	}
+	passes(t, err, "CONNECTION LIMIT of the role")
+
+	d = opened(t, s.URL())
+	a := session(t, d)
+	s.SQL("ALTER SYSTEM SET default_transaction_read_only = on")
+	s.SQL("SELECT pg_reload_conf()")
+	until(t, "transactions are read-only", func() bool { return s.SQL("SHOW default_transaction_read_only") == "on" })
+	until(t, "a connection has heard of it", func() bool {
+		_, err = a.Join(t.Context(), request("q", 1))
+		return err != nil
+	})
+	passes(t, err, "default_transaction_read_only")
+}
+
+func passes(t *testing.T, err error, what string) {
+	t.Helper()
+	if driver.IsPermanent(err) || !strings.Contains(err.Error(), what) {
+		t.Errorf("%v, permanent %v; it must name %q, and pass", err, driver.IsPermanent(err), what)
 	}
 }

@@ -105,9 +105,9 @@ func explain(err error) error {
 		case pg.Code == "3F000", pg.Code == "42P01", pg.Code == "42883":
 			hint = "the tables or functions of Interlock are not there any more"
 		case pg.Code == readOnlyTransaction:
-			hint, permanent = "it is a standby now", false
+			hint, permanent = "it is a standby now, or default_transaction_read_only is on", false
 		case pg.Code == "53300":
-			hint, permanent = "max_connections of the server; pool_max_conns=… of the URL needs less", false
+			hint, permanent = "max_connections of the server, or the CONNECTION LIMIT of the role or the database; pool_max_conns=… of the URL needs less", false
 		}
 	case strings.Contains(err.Error(), "server refused TLS connection"):
 		hint = "sslmode=disable does without TLS"

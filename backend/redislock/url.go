@@ -74,7 +74,7 @@ func clientOption(u *driver.URL) (rueidis.ClientOption, error) {
 	if db != "" {
 		n, err := strconv.Atoi(db)
 		if err != nil || n < 0 {
-			return o, driver.Invalid(fmt.Errorf("redis: the database %q of the URL is no number", db))
+			return o, driver.Invalid(fmt.Errorf("redis: the database %q of the URL is no number (a server is reached over TCP, not over a Unix socket)", db))
 		}
 		o.SelectDB = n
 	}
