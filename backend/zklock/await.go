@@ -304,7 +304,7 @@ func (a *awaiting) react(ctx context.Context, v *view) error {
 func (a *awaiting) passed(ctx context.Context, v *view, o obstacle, own string) error {
 	robust := a.p.reads() // has to know how the last holder left
 	granted := o.enough && !robust
-	if !granted && o.fits && o.exclusive() {
+	if !granted && o.exclusive() {
 		var err error
 		if granted, err = a.marked(ctx, &o.name); err != nil {
 			a.forget()

@@ -223,12 +223,11 @@ type view struct {
 type obstacle struct {
 	name
 	enough bool // the ticket is held once this one has left
-	fits   bool // the ticket is held once this one and all before it have left
 }
 
 // view returns what the ticket at i, which is not held, has to watch: the
 // nearest tickets whose units together are too many, without those that do not
-// matter.
+// matter. So the ticket is held once one of them and all before that one have left.
 func (l line) view(i int) *view {
 	var all, sum int64
 	capacity := l[i].capacity
@@ -236,14 +235,12 @@ func (l line) view(i int) *view {
 		all = add(all, n.takes(capacity))
 	}
 	free := capacity - l[i].units
-	after := l[i].units
 	v := &view{}
 	for j := i - 1; j >= 0 && sum <= free; j-- {
 		n := l[j]
 		takes := n.takes(capacity)
 		sum = add(sum, takes)
-		v.obstacles = append(v.obstacles, obstacle{n, all < math.MaxInt64 && all-takes <= capacity, after <= capacity})
-		after = add(after, takes)
+		v.obstacles = append(v.obstacles, obstacle{n, all < math.MaxInt64 && all-takes <= capacity})
 	}
 	v.obstacles = slices.DeleteFunc(v.obstacles, func(o obstacle) bool {
 		if takes := o.takes(capacity); sum-takes > free {

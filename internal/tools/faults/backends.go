@@ -11,6 +11,47 @@ var backends = []fault{
 		old: "sent.Add(-t.timeout/4 - t.timeout/40)", new: "sent",
 	},
 	{
+		file: "backend/zklock/await.go", test: "TestWhoeverDiesWhileItWaitsLetsNobodyIn",
+		old: "return n.number == number })", new: "return n.number == number || ok })",
+	},
+	{
+		file: "backend/zklock/await.go", test: "TestWhoeverDiesWhileItWaitsLetsNobodyIn",
+		old: "granted := o.enough && !robust", new: "granted := !robust",
+	},
+	{
+		file: "backend/zklock/leave.go", test: "TestWhoeverLeavesWhileItWaitsLetsNobodyIn",
+		old: "clean && p.state == held && p.n.exclusive()", new: "clean && p.n.exclusive()",
+	},
+	{
+		file: "backend/zklock/keeper.go", test: "TestAnEndThatAnotherHasMovedStands|TestAGrantWithAFixedEndIsNotRemoved",
+		old: "\tif errors.Is(err, zk.ErrNoNode) {\n\t\treturn s.relocate(ctx, p)",
+		new: "\tif errors.Is(err, zk.ErrNoNode) {\n\t\treturn s.quit(ctx, p, false)",
+	},
+	{
+		file: "backend/zklock/renew.go", test: "TestATicketThatIsAboutToBeRemovedIsNotRenewed",
+		old: "case p.doomed:", new: "case p.doomed && p.fixed:",
+	},
+	{
+		file: "backend/zklock/join.go", test: "TestAJoinIsNotServedByTheTicketOfAnEarlierSession",
+		old: "if c.stat.EphemeralOwner != s.zk && n.until == 0 {", new: "if c.stat.EphemeralOwner == 0 && n.until == 0 {",
+	},
+	{
+		file: "backend/zklock/join.go", test: "TestConformance$/NoBarging",
+		old: "\tif p.n.in(c.stat) {\n\t\tnumber", new: "\tif c.stat != nil {\n\t\tnumber",
+	},
+	{
+		file: "backend/zklock/join.go", test: "TestConformance$/Proof",
+		old: "return min(p.s.l.tap.proven(), p.extended)", new: "return p.s.l.tap.proven()",
+	},
+	{
+		file: "backend/zklock/session.go", test: "TestASessionIsOverOnceItsClientHasAnother",
+		old: "now != s.zk || timeout < s.ttl", new: "timeout < s.ttl",
+	},
+	{
+		file: "backend/zklock/session.go", test: "TestOwnConnectionIsLeftWithWhatHasAFixedEnd",
+		old: "\t\tif !p.fixed {\n\t\t\tplaces", new: "\t\tif p != nil {\n\t\t\tplaces",
+	},
+	{
 		file: "backend/redislock/lua/drop.lua", pkg: "backend/redislock", test: "TestWhatAReleaseLeavesBehindLivesLong",
 		old: "3600 * 1000", new: "5 * 1000",
 	},
