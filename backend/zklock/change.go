@@ -193,7 +193,7 @@ func (s *session) fix(ctx context.Context, p *place, hold time.Duration, kept, w
 	if p.state == gone {
 		return driver.ErrGone
 	}
-	p.fixed, p.kept, p.doomed, p.end = true, kept, false, by.Add(time.Duration(ceil(hold))*time.Millisecond)
+	p.fixed, p.kept, p.end = true, kept, by.Add(time.Duration(ceil(hold))*time.Millisecond)
 	p.got.Proof = sent
 	if p.state == waiting {
 		p.isHeld(wanted)

@@ -88,40 +88,53 @@ func TestKeepWhileAnotherLooksForWhatHasEnded(t *testing.T) {
 	}
 }
 
-// Promise: a ticket whose fixed end another session has moved stands until then, even if
-// its own session has not heard of that when the first end passes.
+// Promise: a ticket whose fixed end another session has moved stands until then, whether or
+// not its own session has heard of that when the first end passes.
 func TestAnEndThatAnotherHasMovedStands(t *testing.T) {
 	s := zktest.Start(t)
-	via := zktest.NewProxy(t, s.Addr)
-	a := session(t, opened(t, via.Addr), 20*time.Second)
+	raw := connected(t, s.Addr)
 	b := session(t, opened(t, s.Addr), 20*time.Second)
-	var watched atomic.Int32
-	via.Observe(func(f zktest.Frame) {
-		if f.Reply && f.Op == zktest.OpGetData && strings.Contains(f.Path, "-until") {
-			watched.Add(1)
-		}
-	})
-	for span := time.Second; ; span *= 2 {
-		r := aMutex("q")
-		r.Hold = span
-		before := watched.Load()
-		h := holds(t, a, r)
-		until(t, "its session watches the ticket", func() bool { return watched.Load() > before })
-		hold := via.HoldReplies(zktest.With(zktest.OpEvent))
-		asked := via.Requests(zktest.OpSetData)
-		err := b.Keep(limited(t), h, time.Hour)
-		if errors.Is(err, driver.ErrGone) { // too late for this span
-			hold.Release()
-			continue
-		}
-		noError(t, err)
-		until(t, "its session looks whether the end has passed", func() bool { return via.Requests(zktest.OpSetData) > asked })
-		hold.Release()
-		break
-	}
-	sweeps(t, a, connected(t, s.Addr))
-	if w := join(t, b, aMutex("q")); w.Held {
-		t.Fatalf("two hold: %q", nodes(t, connected(t, s.Addr), "/a/q"))
+	for _, heard := range []bool{true, false} {
+		t.Run(fmt.Sprintf("heard of: %v", heard), func(t *testing.T) {
+			via := zktest.NewProxy(t, s.Addr)
+			a := session(t, opened(t, via.Addr), 20*time.Second)
+			var seen atomic.Int32 // the ticket with a fixed end was, by its session, which watches it then
+			via.Observe(func(f zktest.Frame) {
+				if f.Reply && f.Op == zktest.OpGetData && f.Err == 0 && strings.Contains(f.Path, "-until") {
+					seen.Add(1)
+				}
+			})
+			q := someID()
+			for span := time.Second; ; span *= 2 {
+				r := aMutex(q)
+				r.Hold = span
+				before := seen.Load()
+				h := holds(t, a, r)
+				granted := time.Now()
+				until(t, "its session watches the ticket", func() bool { return seen.Load() > before })
+				before = seen.Load()
+				hold := via.HoldReplies(func(f zktest.Frame) bool { return !heard && f.Op == zktest.OpEvent })
+				asked := via.Requests(zktest.OpSetData)
+				err := b.Keep(limited(t), h, time.Hour)
+				if errors.Is(err, driver.ErrGone) { // too late for this span
+					hold.Release()
+					continue
+				}
+				noError(t, err)
+				if heard {
+					until(t, "its session has heard of the other end", func() bool { return seen.Load() > before })
+					until(t, "the first end has passed", func() bool { return time.Since(granted) > span+10*time.Millisecond })
+				} else {
+					until(t, "its session looks whether the end has passed", func() bool { return via.Requests(zktest.OpSetData) > asked })
+				}
+				hold.Release()
+				break
+			}
+			sweeps(t, a, raw)
+			if w := join(t, b, aMutex(q)); w.Held {
+				t.Fatalf("two hold: %q", nodes(t, raw, "/a/"+q))
+			}
+		})
 	}
 }
 
@@ -171,6 +184,54 @@ func TestAGrantWithAFixedEndIsNotRemoved(t *testing.T) {
 	sweeps(t, a, raw)
 	if k := join(t, b, aMutex("q")); k.Held {
 		t.Fatalf("two hold: %q", nodes(t, raw, "/a/q"))
+	}
+}
+
+// Promise: a holder whose node is replaced by another goes on to hold: who waits behind it
+// does not take it for gone.
+func TestWhoWaitsIsNotGrantedWhenTheHoldersNodeIsReplaced(t *testing.T) {
+	s := zktest.Start(t)
+	raw := connected(t, s.Addr)
+	a, c := session(t, opened(t, s.Addr), 20*time.Second), session(t, opened(t, s.Addr), 20*time.Second)
+	for what, replace := range map[string]struct {
+		hold   time.Duration
+		change func(h driver.Ticket) error
+	}{
+		"shrunk":          {0, func(h driver.Ticket) error { return a.Shrink(limited(t), h, 1) }},
+		"kept":            {0, func(h driver.Ticket) error { return a.Keep(limited(t), h, time.Hour) }},
+		"kept by another": {2 * time.Hour, func(h driver.Ticket) error { return c.Keep(limited(t), h, time.Hour) }},
+	} {
+		t.Run(what, func(t *testing.T) {
+			via := zktest.NewProxy(t, s.Addr)
+			b := session(t, opened(t, via.Addr), 20*time.Second)
+			q := someID()
+			r := writer(q, someID())
+			r.Hold = replace.hold
+			h := holds(t, a, r)
+			front := "/a/" + q + "/" + nodes(t, raw, "/a/"+q)[0]
+			var watched, next atomic.Bool // who waits watches the node, or that in its place
+			via.Observe(func(f zktest.Frame) {
+				if f.Reply && f.Op == zktest.OpGetData && f.Err == 0 && strings.HasSuffix(f.Path, "0000000000") {
+					watched.Store(watched.Load() || f.Path == front)
+					next.Store(next.Load() || f.Path != front)
+				}
+			})
+			w := join(t, b, writer(q, someID()))
+			granted := make(chan error, 1)
+			go func() { _, err := b.Await(limited(t), w); granted <- err }()
+			until(t, "who waits watches the holder", watched.Load)
+			noError(t, replace.change(h))
+			until(t, "who waits watches the node in its place", func() bool {
+				select {
+				case err := <-granted:
+					t.Fatalf("two hold: %q, %v", nodes(t, raw, "/a/"+q), err)
+				default:
+				}
+				return next.Load()
+			})
+			noError(t, a.Leave(limited(t), h, true))
+			noError(t, <-granted)
+		})
 	}
 }
 
