@@ -111,6 +111,17 @@ var inheritedAmongReaders = rule{
 		if got := a.await(w2); !got.Inherited {
 			t.Fatalf("a writer behind readers is not told that the last writer did not leave cleanly")
 		}
+
+		// Each of them is alone.
+		if err := a.Leave(t.ctx, a.hold(writer("alone")), false); err != nil {
+			t.Fatalf("Leave: %v", err)
+		}
+		for range 2 {
+			b.leave(b.hold(reader("alone")))
+		}
+		if got := b.hold(writer("alone")); !got.Inherited {
+			t.Fatalf("a writer after readers is not told that the last writer did not leave cleanly")
+		}
 	},
 }
 

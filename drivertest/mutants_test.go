@@ -615,6 +615,37 @@ var mutants = []struct {
 			return rest, err
 		},
 	}},
+	{"a fixed end is proven again by each Renew", "RenewOfFixedTickets", mutant{
+		renew: func(s *brokenSession, ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
+			now := s.d.Now().Add(time.Nanosecond)
+			answer, err := s.plainRenew(ctx, known)
+			for i := range answer {
+				answer[i].Proof = now
+			}
+			return answer, err
+		},
+	}},
+	{"a fixed end is proven again by each Join", "RenewOfFixedTickets", mutant{
+		join: func(s *brokenSession, ctx context.Context, r driver.Request) (driver.Ticket, error) {
+			now := s.d.Now().Add(time.Nanosecond)
+			tk, err := s.plainJoin(ctx, r)
+			if tk.Held && r.Retry {
+				tk.Proof = now
+			}
+			return tk, err
+		},
+	}},
+	{"a reader that is alone clears what a writer has left", "InheritedAmongReaders", mutant{
+		join: func(s *brokenSession, ctx context.Context, r driver.Request) (driver.Ticket, error) {
+			tk, err := s.plainJoin(ctx, r)
+			if q, _ := s.d.plainFollow(ctx, r.Queue, ""); len(q.Members) == 1 && r.Units == 1 {
+				s.n.once("read " + r.Queue)
+			} else if len(q.Members) == 1 && !s.n.once("read "+r.Queue) {
+				tk.Inherited = false
+			}
+			return tk, err
+		},
+	}},
 	{"Renew knows only its own tickets", "RenewOfFixedTickets", mutant{
 		renew: func(s *brokenSession, ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
 			var own []driver.Ticket

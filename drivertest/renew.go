@@ -119,9 +119,28 @@ const neverStray = "A ticket with a fixed end is not extended and never Stray: i
 
 var renewOfFixedTickets = rule{
 	name: "RenewOfFixedTickets",
-	says: []string{neverStray},
+	says: []string{neverStray, proofSays},
 	check: func(t *trial) {
 		a, b := t.client(), t.client()
+		// Whoever asks later proves nothing for later.
+		const inexact = 5 * time.Millisecond // some backends count in milliseconds
+		r := t.fixed("proven", 10*limit)
+		proven := a.hold(r)
+		granted := a.driver.Now() // at the latest
+		time.Sleep(5 * inexact)
+		for _, again := range []struct {
+			how   string
+			proof func() driver.Instant
+		}{
+			{"renewed", func() driver.Instant { return a.renew(proven)[proven.ID].Proof }},
+			{"joined again", func() driver.Instant { return a.hold(again(r)).Proof }},
+			{"awaited", func() driver.Instant { return a.await(proven).Proof }},
+		} {
+			if proof := again.proof(); proof > granted.Add(inexact) {
+				t.Fatalf("a ticket with a fixed end, %s: its proof is %v after its grant", again.how, proof.Sub(granted))
+			}
+		}
+
 		stays, left := a.hold(t.fixed("stays", 10*limit)), a.hold(t.fixed("left", 10*limit))
 		ends := a.hold(t.fixed("ends", t.TTL/2))
 		next := b.behind(t.exclusive("ends"))

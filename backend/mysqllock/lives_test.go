@@ -41,9 +41,9 @@ func idle(t *testing.T, s *mysqltest.Server, connections int, ttl time.Duration)
 }
 
 // refused has a session that is over ask for a free lock.
-func refused(t *testing.T, s *mysqltest.Server, one driver.Session, n int) {
+func refused(t *testing.T, s *mysqltest.Server, one driver.Session, r driver.Request) {
 	t.Helper()
-	if got, err := one.Join(t.Context(), mutex("q", n)); !errors.Is(err, driver.ErrSession) {
+	if got, err := one.Join(t.Context(), r); !errors.Is(err, driver.ErrSession) {
 		t.Errorf("a session that is over has got %+v, %v", got, err)
 	}
 	if n := s.Do("SELECT COALESCE(SUM(tickets), 0) FROM interlock_queues"); n != "0" {
@@ -115,12 +115,16 @@ func TestSessionEndsBesideJoin(t *testing.T) {
 func TestJoinAfterEnd(t *testing.T) {
 	t.Parallel()
 	s := mysqltest.Start(t)
-	db, one := oneConnection(t, s, 10*time.Minute)
-	pair(t, one, 1)
-	if _, err := db.Exec("SET timestamp = UNIX_TIMESTAMP() + 3600"); err != nil {
-		t.Fatal(err)
+	for n, retry := range []bool{false, true} { // one is a statement, the other a procedure
+		db, one := oneConnection(t, s, 10*time.Minute)
+		pair(t, one, 10*n+1)
+		if _, err := db.Exec("SET timestamp = UNIX_TIMESTAMP() + 3600"); err != nil {
+			t.Fatal(err)
+		}
+		r := mutex("q", 10*n+2)
+		r.Retry = retry
+		refused(t, s, one, r)
 	}
-	refused(t, s, one, 2)
 }
 
 // Promise: a session that has ended while the server's clock was further on is over, also
@@ -138,7 +142,7 @@ func TestClockSetBack(t *testing.T) {
 	}
 	s.Do("DELETE FROM interlock_sessions")
 	time.Sleep(time.Until(began.Add(ttl)))
-	refused(t, s, one, 2)
+	refused(t, s, one, mutex("q", 2))
 }
 
 // Promise: a heartbeat that comes at the same microsecond as another one, and so changes
