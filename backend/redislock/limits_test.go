@@ -362,3 +362,33 @@ func TestARenewalOutlastsAPauseOfItsNode(t *testing.T) {
 		t.Fatalf("Renew while the only node that it asks is paused for a quarter of the TTL: %+v, %v", answer, err)
 	}
 }
+
+// Promise: in a Cluster a dead node does not keep the answers of the others back: their
+// leases would have little time left.
+func TestADeadNodeDoesNotKeepTheAnswersOfOthersBack(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, 3)
+	const ttl = 30 * time.Second
+	_, a := session(t, "redis://"+strings.Join(c.Addrs(), ","), ttl)
+	var known []driver.Ticket
+	for _, node := range c.Nodes[:2] {
+		name := "q"
+		for i := 0; c.Owner(name) != node; i++ {
+			name = fmt.Sprintf("q%d", i)
+		}
+		tk, err := a.Join(t.Context(), exclusive(name))
+		if err != nil || !tk.Held {
+			t.Fatal(tk, err)
+		}
+		known = append(known, tk)
+	}
+	c.Nodes[0].Pause()
+	defer c.Nodes[0].Resume()
+	ctx, cancel := context.WithTimeout(t.Context(), ttl)
+	defer cancel()
+	began := time.Now()
+	answer, err := a.Renew(ctx, known)
+	if took := time.Since(began); err != nil || len(answer) != 1 || answer[0].ID != known[1].ID || answer[0].State != driver.Kept || took > ttl/2 {
+		t.Errorf("Renew with a dead node: %+v, %v, after %v", answer, err, took)
+	}
+}

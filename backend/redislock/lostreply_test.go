@@ -3,6 +3,7 @@ package redislock_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -274,6 +275,43 @@ func TestAHeartbeatTellsOfAnEviction(t *testing.T) {
 		}
 		if err := a.Leave(t.Context(), held, true); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// closing is a context that has something happen when its error is asked for the n-th time.
+type closing struct {
+	context.Context
+	n      atomic.Int32
+	happen func()
+}
+
+func (c *closing) Err() error {
+	if c.n.Add(-1) == 0 {
+		c.happen()
+	}
+	return c.Context.Err()
+}
+
+// Promise: a Join that finds its session open and is overtaken by its end leaves no ticket.
+func TestAJoinThatIsOvertakenByTheEndOfItsSessionLeavesNothing(t *testing.T) {
+	s := redistest.Start(t)
+	for n := range int32(2) { // before the session is looked at, and after
+		d, a := session(t, s.URL(), time.Hour)
+		ctx := &closing{Context: t.Context(), happen: func() {
+			if err := a.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}}
+		ctx.n.Store(n + 1)
+		if tk, err := a.Join(ctx, exclusive("q")); !errors.Is(err, driver.ErrSession) {
+			t.Errorf("Join of a session that was closed meanwhile: %+v, %v", tk, err)
+		}
+		if ctx.n.Load() > 0 {
+			t.Error("the session was not closed")
+		}
+		if q, err := d.Follow(t.Context(), "q", ""); err != nil || len(q.Members) > 0 {
+			t.Errorf("after the Join that was overtaken the queue is %+v, %v", q.Members, err)
 		}
 	}
 }

@@ -37,6 +37,21 @@ func inTime(t *testing.T, what string, began time.Time, err error) {
 	}
 }
 
+// returns is inTime that does not wait for the call.
+func returns(t *testing.T, what string, call func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		call()
+	}()
+	select {
+	case <-done:
+	case <-time.After(soon):
+		t.Fatalf("%s has not returned after %v", what, soon)
+	}
+}
+
 // patientOption is patient for a client of the test's own.
 func patientOption(s *redistest.Server) rueidis.ClientOption {
 	return rueidis.ClientOption{
@@ -536,6 +551,51 @@ func TestCallsReturnThoughAnotherDials(t *testing.T) {
 	began := time.Now()
 	_, err := a.Join(ctx, exclusive("q"))
 	inTime(t, "Join with a context of 300ms", began, err)
+}
+
+// Promise: a call that has to connect first returns with its context.
+func TestCallsReturnThoughTheyDial(t *testing.T) {
+	s := redistest.Start(t)
+	_, a := session(t, s.URL()+"?"+patient, 10*time.Minute)
+	warm(t, a)
+	s.KillConnections("normal")
+	s.Pause()
+	defer s.Resume()
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(300*time.Millisecond, cancel)
+	returns(t, "Join with a context that ended after 300ms", func() { _, _ = a.Join(ctx, exclusive("q")) })
+}
+
+// Promise: a driver that cannot be opened, since the server does not answer, is given up with
+// its context.
+func TestOpenReturnsWithItsContext(t *testing.T) {
+	s := redistest.Start(t)
+	s.Pause()
+	defer s.Resume()
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	returns(t, "opening with a context of 300ms", func() {
+		if d, err := openURL(ctx, s.URL()+"?"+patient); err == nil {
+			d.Close()
+			t.Error("opened, though the server does not answer")
+		}
+	})
+}
+
+// Promise: a ticket whose time is over is not shown any more, though nobody has removed it.
+func TestWhatIsOverIsNotShown(t *testing.T) {
+	s := redistest.Start(t, redistest.FakeTime(0))
+	const ttl = time.Minute
+	d, a := session(t, s.URL(), ttl)
+	for _, r := range []driver.Request{exclusive("lone"), request("reader", 1, driver.RWCapacity)} {
+		if tk, err := a.Join(t.Context(), r); err != nil || !tk.Held {
+			t.Fatal(tk, err)
+		}
+		s.StepClock(2 * ttl)
+		if q, err := d.Follow(t.Context(), r.Queue, ""); err != nil || len(q.Members) > 0 {
+			t.Errorf("%s: two TTLs later the queue is %+v, %v", r.Queue, q.Members, err)
+		}
+	}
 }
 
 // Promise: a Join that never had an answer costs nothing once its ticket must be over.
