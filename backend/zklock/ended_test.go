@@ -147,6 +147,34 @@ func TestWhoeverLeavesWhileItWaitsLetsNobodyIn(t *testing.T) {
 	}
 }
 
+// Promise: one of several holders that leaves lets nobody in whom the others keep out.
+func TestOneOfSeveralHoldersThatLeavesLetsNobodyIn(t *testing.T) {
+	s := zktest.Start(t)
+	a, b, c := session(t, opened(t, s.Addr), 20*time.Second), session(t, opened(t, s.Addr), 20*time.Second), session(t, opened(t, s.Addr), 20*time.Second)
+	for _, r := range []driver.Request{
+		{Kind: driver.RWMutex, Units: 1, Capacity: driver.RWCapacity},
+		{Kind: driver.Semaphore, Units: 2, Capacity: 5},
+	} {
+		for _, clean := range []bool{true, false} {
+			r := r
+			r.Queue = someID()
+			ask := func(session driver.Session) driver.Ticket {
+				r.ID = someID()
+				return join(t, session, r)
+			}
+			stays, leaves := ask(a), ask(b)
+			if !stays.Held || !leaves.Held {
+				t.Fatalf("%s: they do not hold together", r.Kind)
+			}
+			noError(t, b.Leave(limited(t), leaves, clean))
+			r.Units = r.Capacity
+			if ask(c).Held {
+				t.Errorf("%s: one holds all of it beside another, since a third has left (clean: %v)", r.Kind, clean)
+			}
+		}
+	}
+}
+
 // Promise: the holder of a lock whose session the server has ended is told so as soon
 // as it is connected, and the next one that it has died.
 func TestWhoseSessionEndsWhileItHoldsIsTold(t *testing.T) {

@@ -401,3 +401,36 @@ func TestWhoIsEvictedBeforeItsTurnIsNotGranted(t *testing.T) {
 		t.Fatalf("left behind: %q", left)
 	}
 }
+
+// Promise: a waiter whose node is removed right before its turn has come is not granted, even
+// if it hears of both at once.
+func TestWhoIsRemovedBeforeItsTurnIsNotGranted(t *testing.T) {
+	s := zktest.Start(t)
+	raw := connected(t, s.Addr)
+	via := zktest.NewProxy(t, s.Addr)
+	a, b := session(t, opened(t, s.Addr), 20*time.Second), session(t, opened(t, via.Addr), 20*time.Second)
+	for i := range 30 {
+		q := fmt.Sprintf("q%d", i)
+		h := holds(t, a, aMutex(q))
+		w := join(t, b, aMutex(q))
+		all := nodes(t, raw, "/a/"+q)
+		slices.SortFunc(all, func(a, b string) int { return strings.Compare(a[len(a)-10:], b[len(b)-10:]) })
+		front, own := "/a/"+q+"/"+all[0], "/a/"+q+"/"+all[1]
+		var watched atomic.Int32
+		via.Observe(func(f zktest.Frame) {
+			if f.Reply && f.Op == zktest.OpGetData && (f.Path == front || f.Path == own) {
+				watched.Add(1)
+			}
+		})
+		granted := make(chan error, 1)
+		go func() { _, err := b.Await(limited(t), w); granted <- err }()
+		until(t, "it watches the holder and its own node", func() bool { return watched.Load() >= 2 })
+		hold := via.HoldReplies(zktest.With(zktest.OpEvent))
+		noError(t, raw.Delete(own, -1))
+		noError(t, a.Leave(limited(t), h, true))
+		hold.Release()
+		if err := <-granted; !errors.Is(err, driver.ErrGone) {
+			t.Fatalf("granted, and it does not stand: %q, %v", nodes(t, raw, "/a/"+q), err)
+		}
+	}
+}
