@@ -102,8 +102,7 @@ func TestServerThatDoesNotWaitForItsBinaryLog(t *testing.T) {
 	for _, waits := range []string{"0", "1"} {
 		s := mysqltest.Start(t, mysqltest.Config("log_bin", "binlog"), mysqltest.Config("server_id", "1"), mysqltest.Config("sync_binlog", waits))
 		d := opened(t, s.URL())
-		s.Do("UPDATE interlock_meta SET longest = " + strconv.FormatInt(time.Hour.Microseconds(), 10))
-		a, err := d.Open(t.Context(), driver.SessionOptions{TTL: time.Minute})
+		a, err := d.Open(t.Context(), driver.SessionOptions{TTL: time.Hour})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,6 +135,9 @@ func TestServerThatDoesNotWaitForItsBinaryLog(t *testing.T) {
 		r.ID, r.NoWait = sqlqueue.NewID(), true
 		if got, err := b.Join(t.Context(), r); !errors.Is(err, driver.ErrBusy) {
 			t.Errorf("sync_binlog = 0: granted at once: %+v, %v", got, err)
+		}
+		if longer := s.Do("SELECT until > (UNIX_TIMESTAMP() + 1800) * 1000000 FROM interlock_boot"); longer != "1" {
+			t.Error("sync_binlog = 0: something is granted before the longest TTL is over")
 		}
 	}
 }
