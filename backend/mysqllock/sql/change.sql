@@ -124,7 +124,8 @@ exchange: BEGIN
 		CALL {p}tell(v_session, 4, p_id, 0, v_now);
 		CALL {p}grant(p_queue, v_now, v_first, v_more);
 	ELSE
-		SELECT ends, ttl INTO v_sends, v_ttl FROM {p}sessions WHERE id = v_session;
+		-- Locked: a renewal that is under way may promise more.
+		SELECT ends, ttl INTO v_sends, v_ttl FROM {p}sessions WHERE id = v_session LOCK IN SHARE MODE;
 		IF v_flags & 1 THEN
 			SET v_ends = LEAST(v_ends, v_now + IF(v_ttl > 0, v_ttl, {defaultttl}));
 		ELSE
@@ -179,7 +180,7 @@ exchange: BEGIN
 	SELECT 0, v_more;
 END;
 
--- gives a ticket the end of its own that it has without the renewal that follows.
+-- gives a ticket an end of its own, which renewals that follow do not move.
 CREATE PROCEDURE {p}strand(p_queue VARBINARY(512), p_id BINARY(16), p_session BINARY(16)) SQL SECURITY INVOKER
 BEGIN
 	DECLARE v_no, v_n, v_now, v_ends, v_ttl BIGINT;
@@ -190,7 +191,8 @@ BEGIN
 	START TRANSACTION;
 	CALL {p}find(p_queue, p_id, p_session, 0, v_no, v_n, v_now, v_more);
 	IF v_n IS NOT NULL THEN
-		SELECT ends, ttl INTO v_ends, v_ttl FROM {p}sessions WHERE id = p_session;
+		-- Locked: another renewal that is under way may promise more.
+		SELECT ends, ttl INTO v_ends, v_ttl FROM {p}sessions WHERE id = p_session LOCK IN SHARE MODE;
 		UPDATE {p}tickets SET ends = GREATEST(COALESCE(v_ends, 0), since + COALESCE(v_ttl, 0)), flags = flags | 16
 			WHERE queue = v_no AND n = v_n AND ends IS NULL;
 	END IF;
