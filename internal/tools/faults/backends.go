@@ -60,6 +60,10 @@ var backends = []fault{
 		old: "if left := n.until - now; left > 0 {", new: "if left := n.until - now; left > 1<<60 {",
 	},
 	{
+		file: "backend/zklock/change.go", test: "TestAFixedEndIsProvenFromBeforeTheClockWasRead",
+		old: "p.got.Proof = sent", new: "p.got.Proof = by",
+	},
+	{
 		file: "backend/zklock/session.go", test: "TestASessionIsOverOnceItsClientHasAnother",
 		old: "now != s.zk || timeout < s.ttl", new: "timeout < s.ttl",
 	},

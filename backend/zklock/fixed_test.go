@@ -1,0 +1,49 @@
+package zklock_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/zktest"
+)
+
+// Promise: a fixed end is proven from before the server's clock was read, even if that
+// answer is late, and no renewal proves more.
+func TestAFixedEndIsProvenFromBeforeTheClockWasRead(t *testing.T) {
+	s := zktest.Start(t)
+	via := zktest.NewProxy(t, s.Addr)
+	a := session(t, opened(t, via.Addr), 10*time.Second)
+	r := aMutex("q")
+	r.Hold = time.Hour
+	noError(t, a.Leave(limited(t), holds(t, a, r), true)) // all nodes are there
+	r.ID = someID()
+	hold := via.HoldReplies(zktest.With(zktest.OpSetData))
+	joined := make(chan driver.Ticket, 1)
+	go func() {
+		got, err := a.Join(limited(t), r)
+		if err != nil {
+			t.Errorf("Join: %v", err)
+		}
+		joined <- got
+	}()
+	<-hold.Held()
+	read := driver.Now()
+	time.Sleep(10 * time.Millisecond)
+	hold.Release()
+	got := <-joined
+	if !got.Held || got.Proof > read {
+		t.Fatalf("held %v, proven %v after the clock was read", got.Held, got.Proof.Sub(read))
+	}
+	beat(t, a, got)
+	until(t, "the session has a newer proof", func() bool {
+		k := holds(t, a, aMutex("other"))
+		noError(t, a.Leave(limited(t), k, true))
+		return k.Proof > read
+	})
+	answers, err := a.Renew(limited(t), []driver.Ticket{got})
+	noError(t, err)
+	if len(answers) != 1 || answers[0].State != driver.Kept || answers[0].Proof > got.Proof {
+		t.Errorf("a renewal says %+v of %+v", answers, got)
+	}
+}
