@@ -31,13 +31,19 @@ func (n *session) heartbeat() {
 			return
 		case err != nil:
 			n.doubt(said(err, every))
-			n.plan(0, every/4)
+			n.plan(0, pause(every, now.Sub(began)))
 		default:
-			n.c.emit(n.ctx, Event{Kind: EventRenewed, Took: now.Sub(began)})
-			n.plan(every-now.Sub(began), every/4)
+			took := now.Sub(began)
+			n.c.emit(n.ctx, Event{Kind: EventRenewed, Took: took})
+			n.plan(every-took, pause(every, took))
 		}
 	}
 }
+
+// pause is how long a backend is spared after a heartbeat that took so long: four beats
+// come in the time of one at most. Time in which it did not answer counts: if it stands still
+// for a moment, and again soon, there may be no more time in between.
+func pause(every, took time.Duration) time.Duration { return max(every/4-took, every/16) }
 
 // rhythm is when the next heartbeat is due.
 type rhythm struct {

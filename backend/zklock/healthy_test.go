@@ -48,7 +48,8 @@ func TestAHealthyLeaseHasTime(t *testing.T) {
 }
 
 // Promise: a pause of the server of a fifth of the TTL costs nobody a lease, whenever it
-// comes: more than a sixth of the TTL is left, where a guard would end its job.
+// comes, and not even two of them, one soon after the other: more than a sixth of the TTL
+// is left, where a guard would end its job.
 func TestAPauseOfTheServerCostsNoLease(t *testing.T) {
 	t.Parallel()
 	const ttl, clients = 2 * usualTick, 8
@@ -61,10 +62,12 @@ func TestAPauseOfTheServerCostsNoLease(t *testing.T) {
 				time.Sleep(ttl / 29) // so that their heartbeats fall at different times
 			}
 			time.Sleep(ttl/2 + time.Duration(i%5)*ttl/31)
-			s.Pause()
-			time.Sleep(ttl / 5)
-			s.Resume()
-			time.Sleep(ttl)
+			for _, gap := range []time.Duration{time.Duration(3+4*(i%4)) * ttl / 40, ttl} {
+				s.Pause()
+				time.Sleep(ttl / 5)
+				s.Resume()
+				time.Sleep(gap)
+			}
 			for _, w := range all {
 				w.stop()
 				late = max(late, w.stalled)

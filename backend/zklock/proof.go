@@ -22,7 +22,9 @@ import (
 //
 // A session that is renewed sends a sync every ninth of its timeout (pulse), each of
 // which is a proof for those later. So the last proof is always less than half a timeout old,
-// and a ticket is granted with one.
+// and a ticket is granted with one. While one is held the session asks two things more
+// between two syncs, which its server answers by itself: if that pauses, what came last
+// before it becomes a proof, and the later that was the more time is left.
 
 // heard is an exchange with the server: its request was sent at, and had
 // reached the server by.
@@ -50,7 +52,10 @@ func (t *Tap) passed(sent driver.Instant) {
 func (t *Tap) answered(sent, by driver.Instant) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if n := len(t.heard); n > 0 && by.Sub(t.heard[n-1].by) < t.timeout/32 {
+	t.talked = max(t.talked, sent)
+	// After a pause the answers to a late request and to the next one come at one time, and
+	// it is the second that proves something new.
+	if n := len(t.heard); n > 0 && sent.Sub(t.heard[n-1].sent) < t.timeout/32 {
 		return
 	}
 	if len(t.heard) > 64 { // nobody renews
@@ -66,39 +71,68 @@ func (t *Tap) syncing(now driver.Instant) {
 	t.synced = now
 }
 
-// quiet is how long no sync was sent.
-func (t *Tap) quiet() time.Duration {
+// quiet is how long no sync was sent, and nothing else that was answered.
+func (t *Tap) quiet() (sync, all time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return driver.Now().Sub(t.synced)
+	now := driver.Now()
+	return now.Sub(t.synced), now.Sub(t.talked)
 }
 
 // sync asks the leader, and waits until the server shows what it has shown till then.
-func (s *session) sync(ctx context.Context) error {
-	root := s.d.root
-	if root == "" {
-		root = "/"
-	}
-	return s.l.sync(ctx, root)
+func (s *session) sync(ctx context.Context) error { return s.l.sync(ctx, s.d.top()) }
+
+// chat has the server answer something by itself.
+func (s *session) chat(ctx context.Context) error {
+	_, err := call(ctx, func() (bool, error) {
+		there, _, err := s.l.conn.Exists(s.d.top())
+		return there, err
+	})
+	return err
 }
 
-// pulse sends a sync whenever none was sent for a ninth of the timeout, as long as
-// somebody renews the session.
+// top is the node that all others are below.
+func (d *Driver) top() string {
+	if d.root == "" {
+		return "/"
+	}
+	return d.root
+}
+
+func (s *session) holding() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.places {
+		if p.state == held && !p.fixed {
+			return true
+		}
+	}
+	return false
+}
+
+// pulse sends a sync whenever none was sent for a ninth of the timeout, and chats in
+// between while a ticket is held, as long as somebody renews the session.
 func (s *session) pulse() {
 	ctx, cancel := s.within(s.d.ctx)
 	defer cancel()
 	every := s.ttl / 9
 	for {
-		rest := every - s.l.tap.quiet()
+		unsynced, silent := s.l.tap.quiet()
+		rest, ask := every-unsynced, s.sync
+		if soon := every/3 - silent; soon < rest && s.holding() {
+			rest, ask = soon, s.chat
+		}
 		if s.d.Now().Sub(driver.Instant(s.renewed.Load())) > s.ttl {
 			rest = every
 		}
 		if rest <= 0 {
 			call, cancel := context.WithTimeout(ctx, s.ttl/4)
-			if err := s.sync(call); err != nil { // there is no connection, perhaps
-				rest = every / 4
+			if err := ask(call); err == nil {
+				cancel()
+				continue
 			}
 			cancel()
+			rest = every / 4 // there is no connection, perhaps
 		}
 		select {
 		case <-time.After(rest):

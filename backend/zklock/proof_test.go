@@ -98,6 +98,22 @@ func TestAConnectionProvesItself(t *testing.T) {
 	}
 }
 
+// Promise: after a pause of the server, what was asked after it counts, though the answer to
+// what was asked before it has come at the same time.
+func TestALateAnswerHidesNoOtherProof(t *testing.T) {
+	tap := NewTap(nil)
+	const timeout = 4 * time.Second
+	tap.timeout = timeout
+	paused := driver.Instant(time.Hour)
+	resumed := paused.Add(timeout / 5)
+	tap.answered(paused, resumed)
+	tap.answered(resumed, resumed.Add(time.Millisecond))
+	tap.passed(resumed.Add(timeout * 3 / 10))
+	if p := tap.proven(); p != resumed {
+		t.Errorf("proven from %v before the end of the pause", resumed.Sub(p))
+	}
+}
+
 // dialogue is a client's end of a connection whose other end says what the test wants.
 type dialogue struct {
 	t      *testing.T

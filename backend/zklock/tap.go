@@ -33,6 +33,7 @@ type Tap struct {
 	proof     driver.Instant      // see proof.go
 	heard     []heard             // exchanges that may become proofs, oldest first
 	synced    driver.Instant      // the last sync was sent then
+	talked    driver.Instant      // the last request that was answered was sent then
 	created   map[string]creation // by path without the number: creates under way
 	watched   map[string][]*watch
 	armed     map[aim]int // watches that requests have still to set
