@@ -98,7 +98,6 @@ func TestKilledServerThatForgets(t *testing.T) {
 // binary log goes on as it was.
 func TestServerThatDoesNotWaitForItsBinaryLog(t *testing.T) {
 	t.Parallel()
-	const ttl = time.Second
 	for _, waits := range []string{"0", "1"} {
 		s := mysqltest.Start(t, mysqltest.Config("log_bin", "binlog"), mysqltest.Config("server_id", "1"), mysqltest.Config("sync_binlog", waits))
 		d := opened(t, s.URL())
@@ -128,13 +127,21 @@ func TestServerThatDoesNotWaitForItsBinaryLog(t *testing.T) {
 		if !errors.Is(err, driver.ErrSession) {
 			t.Errorf("sync_binlog = 0: the holder's session goes on: %+v, %v", kept, err)
 		}
-		b, err := d.Open(t.Context(), driver.SessionOptions{TTL: ttl})
+		b, err := d.Open(t.Context(), driver.SessionOptions{TTL: time.Hour})
 		if err != nil {
 			t.Fatal(err)
 		}
 		r.ID, r.NoWait = sqlqueue.NewID(), true
 		if got, err := b.Join(t.Context(), r); !errors.Is(err, driver.ErrBusy) {
 			t.Errorf("sync_binlog = 0: granted at once: %+v, %v", got, err)
+		}
+		r.ID, r.NoWait = sqlqueue.NewID(), false
+		if _, err := b.Join(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+		s.Do("CALL interlock_v1_settle('q')")
+		if held := s.Do("SELECT COUNT(*) FROM interlock_tickets t JOIN interlock_queues q ON q.no = t.queue WHERE t.n <= q.granted"); held != "0" {
+			t.Errorf("sync_binlog = 0: %s who wait are granted at once", held)
 		}
 		if longer := s.Do("SELECT until > (UNIX_TIMESTAMP() + 1800) * 1000000 FROM interlock_boot"); longer != "1" {
 			t.Error("sync_binlog = 0: something is granted before the longest TTL is over")
