@@ -92,6 +92,27 @@ func (c *client) await(tk driver.Ticket) driver.Ticket {
 	return got
 }
 
+// awaiting begins to await the ticket, and returns when whoever awaits it has come to rest,
+// so that it learns of the grant by whatever way the backend sends news. granted waits for it.
+func (c *client) awaiting(tk driver.Ticket) (granted func() driver.Ticket) {
+	c.t.Helper()
+	var got driver.Ticket
+	done := make(chan error, 1)
+	c.t.calls.Go(func() {
+		var err error
+		got, err = c.Await(c.t.ctx, tk)
+		done <- err
+	})
+	c.t.quiet(c.driver.Exchanges)
+	return func() driver.Ticket {
+		c.t.Helper()
+		if err := <-done; err != nil {
+			c.t.Fatalf("Await of %s: %v%s", tk.ID, err, c.t.state(c.driver, tk.Queue))
+		}
+		return got
+	}
+}
+
 // waits makes sure that the ticket is not held now.
 func (c *client) waits(tk driver.Ticket) {
 	c.t.Helper()

@@ -136,8 +136,12 @@ var inheritedIsRepeated = rule{
 		held := a.hold(t.exclusive("q"))
 		r := t.exclusive("q")
 		heir := b.wait(r)
+		granted := b.awaiting(heir)
 		if err := a.Leave(t.ctx, held, false); err != nil {
 			t.Fatalf("Leave: %v", err)
+		}
+		if got := granted(); !got.Inherited {
+			t.Fatalf("the news of the grant do not say Inherited")
 		}
 		for range 2 {
 			if got := b.await(heir); !got.Inherited {

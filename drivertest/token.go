@@ -164,13 +164,16 @@ var raise = rule{
 		raise(1 << 40) // a queue that never was
 		held := a.hold(t.exclusive("q"))
 		k.next(held, "over Raise")
-		waiting := b.wait(t.exclusive("q"))
+		granted := b.awaiting(b.wait(t.exclusive("q")))
 		raise(k.last + 1_000_000) // while one waits
 		raise(5)                  // never lower
 		a.leave(held)
-		got := b.await(waiting)
+		got := granted()
 		k.next(got, "over Raise while it waited")
 		b.leave(got)
+		later := a.hold(t.exclusive("q"))
+		k.next(later, "over Raise, when the queue had been empty")
+		a.leave(later)
 		raise(k.last + 1_000_000) // an empty queue
 		k.next(a.hold(t.exclusive("q")), "over Raise while the queue was empty")
 		if tk := a.hold(t.exclusive("other")); tk.Token == 0 || tk.Token >= driver.MaxToken {
