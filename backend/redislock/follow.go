@@ -223,6 +223,6 @@ func (d *Driver) readAll(ctx context.Context, names []string) ([]driver.Queue, e
 			failed = d.failed(ctx, err)
 		}
 	}
-	d.eachMessage(ctx, calls, take)
+	d.eachMessage(ctx, 0, calls, take)
 	return all, failed
 }

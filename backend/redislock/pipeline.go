@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/redis/rueidis"
 	"golang.org/x/sync/errgroup"
@@ -14,9 +15,10 @@ import (
 var errShort = errors.New("redis: the answer of a script is too short")
 
 // each runs the calls in pipelines, and hands over the numbers of each answer with
-// the local time before the call was sent.
-func (d *Driver) each(ctx context.Context, calls []call, done func(i int, answer []int64, sent driver.Instant, err error)) {
-	d.eachMessage(ctx, calls, func(i int, sent driver.Instant, m rueidis.RedisMessage, err error) {
+// the local time before the call was sent. No pipeline may take longer than the limit; 0:
+// as long as ctx lasts.
+func (d *Driver) each(ctx context.Context, limit time.Duration, calls []call, done func(i int, answer []int64, sent driver.Instant, err error)) {
+	d.eachMessage(ctx, limit, calls, func(i int, sent driver.Instant, m rueidis.RedisMessage, err error) {
 		answer, err := d.answer(ctx, m, err)
 		done(i, answer, sent, err)
 	})
@@ -25,7 +27,7 @@ func (d *Driver) each(ctx context.Context, calls []call, done func(i int, answer
 // eachMessage is each for any answer. In a Cluster every node gets its part, and
 // one that cannot be reached fails only its own: all pipelines are under way at the
 // same time, since each ends only with its slowest node.
-func (d *Driver) eachMessage(ctx context.Context, calls []call, done func(i int, sent driver.Instant, m rueidis.RedisMessage, err error)) {
+func (d *Driver) eachMessage(ctx context.Context, limit time.Duration, calls []call, done func(i int, sent driver.Instant, m rueidis.RedisMessage, err error)) {
 	parallel := 1
 	if d.client.Mode() == rueidis.ClientModeCluster {
 		parallel = 64
@@ -36,7 +38,7 @@ func (d *Driver) eachMessage(ctx context.Context, calls []call, done func(i int,
 	for at := 0; at < len(calls); at += perPipeline {
 		part := calls[at:min(at+perPipeline, len(calls))]
 		group.Go(func() error {
-			d.part(ctx, part, func(i int, sent driver.Instant, m rueidis.RedisMessage, err error) {
+			d.part(ctx, limit, part, func(i int, sent driver.Instant, m rueidis.RedisMessage, err error) {
 				mu.Lock()
 				defer mu.Unlock()
 				done(at+i, sent, m, err)
@@ -49,9 +51,9 @@ func (d *Driver) eachMessage(ctx context.Context, calls []call, done func(i int,
 
 // part runs the calls of one pipeline, and once more those of which the server did
 // not know the script.
-func (d *Driver) part(ctx context.Context, calls []call, done func(i int, sent driver.Instant, m rueidis.RedisMessage, err error)) {
+func (d *Driver) part(ctx context.Context, limit time.Duration, calls []call, done func(i int, sent driver.Instant, m rueidis.RedisMessage, err error)) {
 	sent := d.Now()
-	again := d.pipeline(ctx, calls, call.byHash, func(i int, m rueidis.RedisMessage, err error) bool {
+	again := d.pipeline(ctx, limit, calls, call.byHash, func(i int, m rueidis.RedisMessage, err error) bool {
 		if err != nil && unknownScript(err) {
 			return false
 		}
@@ -66,7 +68,7 @@ func (d *Driver) part(ctx context.Context, calls []call, done func(i int, sent d
 		full[k] = calls[i]
 	}
 	sent = d.Now()
-	d.pipeline(ctx, full, call.inFull, func(k int, m rueidis.RedisMessage, err error) bool {
+	d.pipeline(ctx, limit, full, call.inFull, func(k int, m rueidis.RedisMessage, err error) bool {
 		done(again[k], sent, m, err)
 		return true
 	})
@@ -83,7 +85,7 @@ func (d *Driver) answer(ctx context.Context, m rueidis.RedisMessage, err error) 
 }
 
 // pipeline returns the indices of the calls that take has refused.
-func (d *Driver) pipeline(ctx context.Context, calls []call, form func(call, rueidis.Builder) rueidis.Completed, take func(i int, m rueidis.RedisMessage, err error) bool) (refused []int) {
+func (d *Driver) pipeline(ctx context.Context, limit time.Duration, calls []call, form func(call, rueidis.Builder) rueidis.Completed, take func(i int, m rueidis.RedisMessage, err error) bool) (refused []int) {
 	if err := d.usable(ctx); err != nil {
 		for i := range calls {
 			take(i, rueidis.RedisMessage{}, err)
@@ -99,6 +101,11 @@ func (d *Driver) pipeline(ctx context.Context, calls []call, form func(call, rue
 	}
 	var failed error
 	defer func() { done(failed) }()
+	if limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
 	commands := make([]rueidis.Completed, len(calls))
 	for i, c := range calls {
 		commands[i] = form(c, conn.B())

@@ -31,14 +31,13 @@ func (s *session) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Re
 		return nil, err
 	}
 	if s.d.client.Mode() != rueidis.ClientModeCluster {
-		return s.renew(ctx, known)
+		return s.renew(ctx, 0, known)
 	}
-	// A dead node must not keep the answers of the others back for so long that
-	// their leases run out. If all are late, they are asked again.
+	// A dead node must not keep the answers of the others back for so long that their
+	// leases run out: there are two pipelines in a third of the TTL, and each may take so
+	// long for its own. If all are late, they are asked again.
 	for {
-		part, cancel := context.WithTimeout(ctx, s.ttl/6)
-		answer, err := s.renew(part, known)
-		cancel()
+		answer, err := s.renew(ctx, s.ttl/8, known)
 		if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
 			return answer, err
 		}
@@ -48,7 +47,8 @@ func (s *session) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Re
 	}
 }
 
-func (s *session) renew(ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
+// renew asks about all once. No pipeline takes longer than the limit.
+func (s *session) renew(ctx context.Context, limit time.Duration, known []driver.Ticket) ([]driver.Renewed, error) {
 	lone, groups, err := s.groups(known)
 	if err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func (s *session) renew(ctx context.Context, known []driver.Ticket) ([]driver.Re
 	if alone && tried > 0 {
 		calls = append(calls, s.d.echo()...)
 	}
-	s.d.each(ctx, calls, func(i int, got []int64, sent driver.Instant, err error) {
+	s.d.each(ctx, limit, calls, func(i int, got []int64, sent driver.Instant, err error) {
 		if i == len(lone) {
 			return // the echo
 		}
@@ -91,7 +91,7 @@ func (s *session) renew(ctx context.Context, known []driver.Ticket) ([]driver.Re
 	if !alone {
 		calls = append(calls, s.d.echo()...)
 	}
-	s.d.each(ctx, calls, func(i int, got []int64, sent driver.Instant, err error) {
+	s.d.each(ctx, limit, calls, func(i int, got []int64, sent driver.Instant, err error) {
 		if i == len(groups) {
 			return // the echo
 		}
@@ -315,7 +315,7 @@ func (d *Driver) repair() {
 		for i, g := range all {
 			calls[i] = g.call()
 		}
-		d.each(ctx, calls, func(i int, got []int64, sent driver.Instant, err error) {
+		d.each(ctx, 0, calls, func(i int, got []int64, sent driver.Instant, err error) {
 			_, _ = all[i].seen(sent, got, err) // else the next heartbeat asks
 		})
 	})

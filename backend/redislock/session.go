@@ -143,7 +143,7 @@ func (s *session) Close(ctx context.Context) error {
 		return driver.ErrSession
 	}
 	var failed error
-	s.d.each(ctx, calls, func(i int, answer []int64, _ driver.Instant, err error) {
+	s.d.each(ctx, 0, calls, func(i int, answer []int64, _ driver.Instant, err error) {
 		if err != nil {
 			failed = err
 			return

@@ -93,7 +93,7 @@ var backends = []fault{
 	},
 	{
 		file: "backend/redislock/renew.go", test: "TestADeadNodeDoesNotKeepTheAnswersOfOthersBack",
-		old: "context.WithTimeout(ctx, s.ttl/6)", new: "context.WithTimeout(ctx, s.ttl)",
+		old: "s.renew(ctx, s.ttl/8, known)", new: "s.renew(ctx, s.ttl, known)",
 	},
 	{
 		file: "backend/redislock/join.go", test: "TestAJoinThatIsOvertakenByTheEndOfItsSessionLeavesNothing",
