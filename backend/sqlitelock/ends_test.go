@@ -3,6 +3,8 @@ package sqlitelock
 import (
 	"context"
 	"errors"
+	"regexp"
+	"runtime"
 	"testing"
 	"time"
 
@@ -42,14 +44,13 @@ func TestAJoinThatComesAfterClose(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), limit)
 		defer cancel()
 		closed, joined := make(chan error, 1), make(chan error, 1)
-		pause := func() { time.Sleep(2 * time.Millisecond) } // until it waits for its turn, which comes in this order
 		go func() { closed <- s.Close(ctx) }()
-		pause()
+		waitForTurn(t, 1)
 		go func() {
 			_, err := s.Join(ctx, mutex("q"))
 			joined <- err
 		}()
-		pause()
+		waitForTurn(t, 2)
 		d.file.turn.pass()
 		if err := <-joined; !errors.Is(err, driver.ErrSession) {
 			t.Errorf("Join after Close: %v", err)
@@ -59,6 +60,22 @@ func TestAJoinThatComesAfterClose(t *testing.T) {
 		}
 		if n := number(t, d, "SELECT count(*) FROM queue WHERE tickets > 0"); n != 0 {
 			t.Fatal("a ticket of a closed session stands")
+		}
+	}
+}
+
+// waitForTurn returns when so many goroutines of this program wait for their turn to write.
+func waitForTurn(t *testing.T, want int) {
+	t.Helper()
+	waits := regexp.MustCompile(`(?m)^goroutine \d+ \[select[^\n]*\]:\n(?:[^\n]+\n)*?[^\n]*\(\*turn\)\.take\(`)
+	stacks := make([]byte, 1<<20)
+	for end := time.Now().Add(limit); ; time.Sleep(time.Millisecond) {
+		found := len(waits.FindAll(stacks[:runtime.Stack(stacks, true)], -1))
+		if found == want {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d wait for their turn, not %d", found, want)
 		}
 	}
 }
