@@ -137,8 +137,8 @@ func TestTicketsThatStandAreNotTakenForThoseThatCameBack(t *testing.T) {
 	time.Sleep(ttl / 4)
 	held.Release()
 	beat(t, a, <-joined)
+	beat(t, a, join(t, a, aMutex("other"))) // right behind one that it was told to leave
 	beat(t, b, join(t, b, aMutex("other")))
-	beat(t, a, join(t, a, aMutex("other"))) // behind one that it was told to leave
 	before := nodesBelow(t, connected(t, s.Addr), "/a/mine", "/a/other", "/a/library")
 	n := asked.Load()
 	until(t, "each session has asked for its nodes twice", func() bool { return asked.Load() >= n+4 })
