@@ -62,7 +62,7 @@ func (l *Lock) adoptMember(ctx context.Context, m driver.Member, read driver.Ins
 		return nil, err
 	}
 	err := t.hold(driver.Ticket{ID: m.ID, Queue: l.queue, Held: true, Token: m.Token, Proof: read})
-	if errors.Is(err, errLate) {
+	if errors.Is(err, errLate) || isGone(err) {
 		err = ErrLost
 	}
 	if err != nil {

@@ -65,7 +65,8 @@ func (b *bounded) Err() error {
 		return err
 	}
 	if !time.Now().Before(b.deadline) {
-		return context.DeadlineExceeded
+		<-b.Done() // context.Cause looks there
+		return b.made().Err()
 	}
 	return nil
 }

@@ -133,12 +133,7 @@ func (v cell) change(ctx context.Context, f func(driver.Cell) (driver.Swap, erro
 
 func isConflict(err error) bool { return errors.Is(err, ErrConflict) }
 
-func (v cell) fail(op string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return &Error{Op: op, Name: v.name, Err: err}
-}
+func (v cell) fail(op string, err error) error { return failed(op, v.name, err) }
 
 // untilClosed returns a context that also ends with the client.
 func (c *Client) untilClosed(ctx context.Context) (context.Context, context.CancelFunc) {

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/backoff"
 )
 
 // DoubleBarrier lets a fixed number of members enter together and leave
@@ -76,6 +78,7 @@ func (b *DoubleBarrier) Leave(ctx context.Context, l *Lease) error {
 // entered reports whether the lease's ticket is of the current round, after
 // starting the next round if that can be done.
 func (b *DoubleBarrier) entered(ctx context.Context, l *Lease) (bool, error) {
+	pause := backoff.Backoff{Most: 100 * time.Millisecond} // others are fast, the backend is not ill
 	for {
 		now, cell, queue, err := b.look(ctx)
 		if err != nil {
@@ -103,6 +106,9 @@ func (b *DoubleBarrier) entered(ctx context.Context, l *Lease) (bool, error) {
 			return true, nil
 		} else if !isConflict(err) {
 			return false, err
+		}
+		if pause.Sleep(ctx) != nil {
+			return false, context.Cause(ctx)
 		}
 	}
 }

@@ -30,20 +30,20 @@ func (l *Lease) downgrade(ctx context.Context) error {
 		if done, err := l.becomeReader(); done || err != nil {
 			return err
 		}
-		err := t.exchange(ctx, callTimeout(t.sess.ttl), func(ctx context.Context, s driver.Session) error {
-			return s.Shrink(ctx, t.tk, 1)
-		})
+		err := t.shrink(ctx)
 		switch {
 		case err == nil:
 			t.mu.Lock()
 			t.shrunk = true
 			t.mu.Unlock()
 			return l.Err()
-		case (isGone(err) || isSessionOver(err)) && t.c.ctx.Err() == nil:
-			t.gone(err)
-			return ErrLost
 		case t.c.ctx.Err() != nil:
 			return ErrClosed
+		case isSessionOver(err) && t.req.Hold > 0:
+			return errOtherSession
+		case isGone(err) || isSessionOver(err):
+			t.gone(err)
+			return l.Err()
 		case driver.IsPermanent(err):
 			return err
 		}
@@ -51,6 +51,15 @@ func (l *Lease) downgrade(ctx context.Context) error {
 			return because(ctx, err)
 		}
 	}
+}
+
+// errOtherSession: drivers shrink the tickets of their own session only.
+var errOtherSession = driver.Invalid(errors.New("the lease of Hold is of another session, which alone can downgrade it"))
+
+func (t *ticket) shrink(ctx context.Context) error {
+	call := bound(ctx, callTimeout(t.sess.ttl))
+	defer call.release()
+	return t.sess.s.Shrink(call, t.tk, 1)
 }
 
 // becomeReader takes the ticket away from the line of writers, before the backend is asked:
@@ -67,11 +76,11 @@ func (l *Lease) becomeReader() (done bool, err error) {
 		err = l.err
 	case t.shrunk || t.req.Units < t.req.Capacity:
 		done = true
+	case t.req.Hold > 0 && (!t.sent || t.sess.ended):
+		err = errOtherSession
 	case t.units == 1: // asked before, in vain
 	case l.g.leases > 1 || t.live > 1:
 		err = driver.Invalid(errors.New("the lock was acquired again by this holder; release that first"))
-	case t.req.Hold > 0 && (!t.sent || t.sess.ended):
-		err = driver.Invalid(errors.New("the lease of Hold is of another session, which alone can downgrade it"))
 	default:
 		n, t.line = t.line, nil
 		t.units = 1

@@ -49,3 +49,29 @@ type Error struct {
 
 func (e *Error) Error() string { return "interlock: " + e.Op + " " + e.Name + ": " + e.Err.Error() }
 func (e *Error) Unwrap() error { return e.Err }
+
+// failed is the error of an operation; nil if err is.
+func failed(op, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &Error{Op: op, Name: name, Err: public(err)}
+}
+
+// public is err as users of this package may see it. That a session or a ticket is over
+// is between the package and its driver: of that only the text remains.
+func public(err error) error {
+	if isSessionOver(err) || isGone(err) {
+		return &internal{err}
+	}
+	return err
+}
+
+// internal wraps what err does, but for the sentinels of drivers.
+type internal struct{ err error }
+
+func (e *internal) Error() string      { return e.err.Error() }
+func (e *internal) As(target any) bool { return errors.As(e.err, target) }
+func (e *internal) Is(target error) bool {
+	return target != driver.ErrSession && target != driver.ErrGone && errors.Is(e.err, target)
+}

@@ -51,7 +51,7 @@ func (l *Lease) extend(ctx context.Context, d time.Duration) error {
 			return l.Err()
 		case isGone(err):
 			t.gone(err)
-			return ErrLost
+			return l.Err()
 		case t.c.ctx.Err() != nil:
 			return ErrClosed
 		case driver.IsPermanent(err) && !isSessionOver(err):

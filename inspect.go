@@ -55,7 +55,7 @@ func (c *Client) Queues(ctx context.Context, prefix string) iter.Seq2[Queue, err
 	return func(yield func(Queue, error) bool) {
 		for q, err := range c.d.Queues(ctx, c.cfg.prefix+prefix) {
 			if err != nil {
-				yield(Queue{}, &Error{Op: "list", Name: prefix, Err: err})
+				yield(Queue{}, failed("list", prefix, err))
 				return
 			}
 			if !yield(c.queue(q), nil) {

@@ -135,12 +135,7 @@ func (l *Lease) end(err error) func() {
 	return l.unbind(err)
 }
 
-func (l *Lease) fail(op string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return &Error{Op: op, Name: l.t.name, Err: err}
-}
+func (l *Lease) fail(op string, err error) error { return failed(op, l.t.name, err) }
 
 // ID names this grant, for Adopt, Evict and Revoke.
 func (l *Lease) ID() string { return leaseID(l.t.req.ID, l.g.number) }

@@ -212,18 +212,15 @@ func (n *line) drive(ctx context.Context, l *Lock, old *ticket, try bool) (*Leas
 			return nil, err
 		}
 		lease, err := t.grant(ctx, l, t.since)
-		if err != nil && !try { // it was lost just then
+		if err != nil { // it was lost just then
 			n.mu.Unlock()
 			t = nil
 			continue
 		}
-		n.driving = false
-		if err == nil {
-			n.t = t
-		}
+		n.t, n.driving = t, false
 		n.next()
 		n.mu.Unlock()
-		return lease, err
+		return lease, nil
 	}
 }
 

@@ -111,7 +111,8 @@ func (l *Lock) Acquire(ctx context.Context) (*Lease, error) {
 }
 
 // TryAcquire makes one try: ErrBusy if it would have to wait. It does not wait
-// for a backend that cannot be reached either.
+// for a backend that cannot be reached either: context.DeadlineExceeded if a third
+// of the TTL, or a second if that is longer, brings no answer.
 func (l *Lock) TryAcquire(ctx context.Context) (*Lease, error) { return l.acquire(ctx, true) }
 
 func (l *Lock) acquire(ctx context.Context, try bool) (*Lease, error) {
@@ -121,9 +122,7 @@ func (l *Lock) acquire(ctx context.Context, try bool) (*Lease, error) {
 		began = time.Now()
 	}
 	lease, how, err := l.get(ctx, try)
-	if err != nil {
-		err = &Error{Op: "acquire", Name: l.name, Err: err}
-	}
+	err = failed("acquire", l.name, err)
 	switch {
 	case !observed:
 	case err != nil:
@@ -181,8 +180,8 @@ func (l *Lock) getTicket(ctx context.Context, try bool) (*Lease, error) {
 			return nil, err
 		}
 		lease, err := t.grant(ctx, l, l.c.d.Now())
-		if err == nil || try { // else the process was stopped just then
-			return lease, err
+		if err == nil { // else the process was stopped just then
+			return lease, nil
 		}
 	}
 }

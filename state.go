@@ -49,7 +49,7 @@ func (t *ticket) lose(why error, stands bool) (after func()) {
 	}
 	t.state = ticketLost
 	leases := t.leases
-	unbind := t.endLeases(fmt.Errorf("%w: %w", ErrLost, why))
+	unbind := t.endLeases(fmt.Errorf("%w: %w", ErrLost, public(why)))
 	unused, clean := t.live == 0, !t.unseen(ticketHeld)
 	if unused || !stands {
 		t.take()

@@ -153,8 +153,9 @@ func (c *Client) ticket(id string) *ticket {
 
 // obtain waits until it has a ticket that is held, beginning with t unless that
 // is nil. Lost replies, an unreachable backend and sessions that die are
-// overcome until ctx ends; with try it makes one try. The ticket that comes
-// with an error may stand at the backend: obtain it again, or abandon it.
+// overcome until ctx ends; with try it makes one try, another if its ticket came to
+// nothing. The ticket that comes with an error may stand at the backend: obtain it
+// again, or abandon it.
 func (l *Lock) obtain(ctx context.Context, n *line, t *ticket, try bool) (*ticket, error) {
 	var b backoff.Backoff
 	var last error
@@ -191,7 +192,7 @@ func (l *Lock) obtain(ctx context.Context, n *line, t *ticket, try bool) (*ticke
 		case driver.IsPermanent(err):
 			return t, err
 		}
-		if try {
+		if try && t != nil {
 			return t, err
 		}
 		last = err

@@ -1,0 +1,276 @@
+package interlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/backend/memlock"
+	"github.com/interlock-go/interlock/driver"
+)
+
+// A client outlives its session: a TryAcquire that finds its session over, or its ticket gone,
+// tries again with another ticket.
+func TestATryOutlivesItsSession(t *testing.T) {
+	for name, l := range map[string]func(c *interlock.Client) *interlock.Lock{
+		"shared": func(c *interlock.Client) *interlock.Lock { return c.Mutex("m") },
+		"strict": func(c *interlock.Client) *interlock.Lock { return c.Mutex("m", interlock.StrictOrder()) },
+		"hold":   func(c *interlock.Client) *interlock.Lock { return c.Mutex("m", interlock.Hold(time.Hour)) },
+		"reader": func(c *interlock.Client) *interlock.Lock { return c.RWMutex("m").Reader() },
+	} {
+		for _, said := range []error{driver.ErrSession, driver.ErrGone} {
+			t.Run(fmt.Sprint(name, " ", said), func(t *testing.T) {
+				simulated(t, func(t *testing.T) {
+					a, b := pair(t)
+					a.faults().Before("Join", 1).Refuse(said)
+					lease, err := l(a.Client).TryAcquire(ctx)
+					ok(t, err)
+					ok(t, lease.Release())
+
+					a.faults().Expire()
+					lease, err = l(a.Client).TryAcquire(ctx)
+					ok(t, err)
+					_, err = l(b.Client).With(interlock.Wait(0)).Acquire(ctx)
+					if name != "reader" {
+						wantErr(t, err, interlock.ErrBusy)
+					}
+					ok(t, lease.Release())
+				})
+			})
+		}
+	}
+}
+
+// A grant that has run out before TryAcquire returns, since the process was stopped, is not
+// an error of TryAcquire: it tries again, and finds at most its own ticket in the way.
+func TestATryOutlivesAStop(t *testing.T) {
+	for _, opts := range [][]interlock.Option{nil, {interlock.StrictOrder()}} {
+		for k := 1; k <= 8; k++ {
+			simulated(t, func(t *testing.T) {
+				d := &lateLook{Driver: memlock.New()}
+				c, err := interlock.New(ctx, d)
+				ok(t, err)
+				defer c.Close()
+				synctest.Wait()
+				d.looks.Store(int64(k))
+				lease, err := c.Mutex("m", opts...).TryAcquire(ctx)
+				switch {
+				case err == nil:
+					_ = lease.Release()
+				case !errors.Is(err, interlock.ErrBusy):
+					t.Errorf("look %d at the clock is late: %v", k, err)
+				}
+			})
+		}
+	}
+}
+
+// lateLook has one look at the clock come a TTL late.
+type lateLook struct {
+	*memlock.Driver
+	looks atomic.Int64
+}
+
+func (d *lateLook) Now() driver.Instant {
+	if d.looks.Add(-1) == 0 {
+		return d.Driver.Now().Add(ttl)
+	}
+	return d.Driver.Now()
+}
+
+// A TryAcquire that has no answer in time says so, whatever its driver makes of the end of
+// its context.
+func TestATryWithoutAnAnswerSaysSo(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		c, err := interlock.New(ctx, &slowJoin{memlock.New()})
+		ok(t, err)
+		defer c.Close()
+		for _, opts := range [][]interlock.Option{nil, {interlock.StrictOrder()}} {
+			alive, cancel := context.WithCancel(ctx)
+			_, err = c.Mutex("m", opts...).TryAcquire(alive)
+			wantErr(t, err, context.DeadlineExceeded)
+			cancel()
+		}
+	})
+}
+
+// slowJoin has sessions whose Join takes longer than it may, and does not look at its context.
+type slowJoin struct{ *memlock.Driver }
+
+type slowJoins struct{ driver.Session }
+
+func (d *slowJoin) Open(ctx context.Context, o driver.SessionOptions) (driver.Session, error) {
+	s, err := d.Driver.Open(ctx, o)
+	return slowJoins{s}, err
+}
+
+func (s slowJoins) Join(context.Context, driver.Request) (driver.Ticket, error) {
+	time.Sleep(ttl)
+	return driver.Ticket{}, errors.New("no answer")
+}
+
+// A lease of Hold outlives its session. A Downgrade that finds that out says that it is of
+// another session, and loses nothing.
+func TestADowngradeOfAHoldWhoseSessionIsOver(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a := join(t, memlock.NewWorld())
+		lease := acquire(t, a.RWMutex("m", interlock.Hold(time.Hour)).Writer())
+		a.faults().Before("Shrink", 1).Refuse(driver.ErrSession)
+		for range 2 {
+			wantErr(t, lease.Downgrade(ctx), interlock.ErrInvalid)
+			ok(t, lease.Err())
+			a.faults().Clear()
+			a.faults().Expire()
+			synctest.Wait()
+		}
+		ok(t, lease.Release())
+		nothingLeft(t, a)
+	})
+}
+
+// Whatever a driver says of its sessions and tickets, a caller is told in the errors of this
+// package, and waits no longer than its context lasts.
+func TestNoErrorOfADriverLeaksOut(t *testing.T) {
+	type call struct {
+		method string
+		do     func(ctx context.Context, t *testing.T, a member, refuse func()) error
+	}
+	lease := func(l func(a member) *interlock.Lock, do func(context.Context, *interlock.Lease) error) func(context.Context, *testing.T, member, func()) error {
+		return func(ctx context.Context, t *testing.T, a member, refuse func()) error {
+			held := acquire(t, l(a))
+			refuse()
+			return do(ctx, held)
+		}
+	}
+	other := func(do func(context.Context, member) error) func(context.Context, *testing.T, member, func()) error {
+		return func(ctx context.Context, t *testing.T, a member, refuse func()) error {
+			refuse()
+			return do(ctx, a)
+		}
+	}
+	mutex := func(a member) *interlock.Lock { return a.Mutex("m") }
+	hold := func(a member) *interlock.Lock { return a.Mutex("m", interlock.Hold(time.Hour)) }
+	atLeast := func(a member) *interlock.Lock { return a.Mutex("m", interlock.AtLeast(time.Hour)) }
+	writer := func(a member) *interlock.Lock { return a.RWMutex("m").Writer() }
+	holdWriter := func(a member) *interlock.Lock { return a.RWMutex("m", interlock.Hold(time.Hour)).Writer() }
+	release := func(_ context.Context, l *interlock.Lease) error { return l.Release() }
+	downgrade := func(ctx context.Context, l *interlock.Lease) error { return l.Downgrade(ctx) }
+	value := func(a member) *interlock.Value[int] { return interlock.NewValue[int](a.Client, "v") }
+	const someID = "00112233445566778899aabbccddeeff"
+	calls := map[string]call{
+		"Acquire":         {"Join", other(func(ctx context.Context, a member) error { _, err := mutex(a).Acquire(ctx); return err })},
+		"TryAcquire":      {"Join", other(func(ctx context.Context, a member) error { _, err := mutex(a).TryAcquire(ctx); return err })},
+		"TryAcquire Hold": {"Join", other(func(ctx context.Context, a member) error { _, err := hold(a).TryAcquire(ctx); return err })},
+		"Acquire Wait": {"Join", other(func(ctx context.Context, a member) error {
+			_, err := a.Mutex("m", interlock.Wait(time.Second)).Acquire(ctx)
+			return err
+		})},
+		"Acquire Wait 0": {"Join", other(func(ctx context.Context, a member) error {
+			_, err := a.Mutex("m", interlock.Wait(0)).Acquire(ctx)
+			return err
+		})},
+		"Do": {"Join", other(func(ctx context.Context, a member) error {
+			return mutex(a).Do(ctx, func(context.Context) error { return nil })
+		})},
+		"Campaign": {"Join", other(func(ctx context.Context, a member) error { _, err := a.Election("e").Campaign(ctx, ""); return err })},
+		"Lead": {"Join", other(func(ctx context.Context, a member) error {
+			return a.Election("e").Lead(ctx, "", func(context.Context) error { return nil })
+		})},
+		"Enter":        {"Join", other(func(ctx context.Context, a member) error { _, err := a.DoubleBarrier("d", 2).Enter(ctx); return err })},
+		"Enter, queue": {"Follow", other(func(ctx context.Context, a member) error { _, err := a.DoubleBarrier("d", 1).Enter(ctx); return err })},
+		"Enter, round": {"Load", other(func(ctx context.Context, a member) error { _, err := a.DoubleBarrier("d", 1).Enter(ctx); return err })},
+		"Enter, swap":  {"Swap", other(func(ctx context.Context, a member) error { _, err := a.DoubleBarrier("d", 1).Enter(ctx); return err })},
+		"Leave": {"Leave", func(ctx context.Context, t *testing.T, a member, refuse func()) error {
+			d := a.DoubleBarrier("d", 1)
+			l, err := d.Enter(ctx)
+			ok(t, err)
+			refuse()
+			return d.Leave(ctx, l)
+		}},
+		"Release":         {"Leave", lease(mutex, release)},
+		"Release Hold":    {"Leave", lease(hold, release)},
+		"Release AtLeast": {"Keep", lease(atLeast, release)},
+		"Downgrade":       {"Shrink", lease(writer, downgrade)},
+		"Downgrade Hold":  {"Shrink", lease(holdWriter, downgrade)},
+		"Extend":          {"Keep", lease(hold, func(ctx context.Context, l *interlock.Lease) error { return l.Extend(ctx, time.Minute) })},
+		"Err": {"Renew", lease(mutex, func(ctx context.Context, l *interlock.Lease) error {
+			select {
+			case <-l.Done():
+			case <-ctx.Done():
+			}
+			return l.Err()
+		})},
+		"Bind": {"Renew", lease(mutex, func(ctx context.Context, l *interlock.Lease) error {
+			held, cancel := l.Bind(ctx)
+			defer cancel()
+			<-held.Done()
+			return context.Cause(held)
+		})},
+		"Adopt":      {"Follow", other(func(ctx context.Context, a member) error { _, err := a.Adopt(ctx, "m", someID); return err })},
+		"Revoke":     {"Ask", other(func(ctx context.Context, a member) error { return a.Revoke(ctx, "m", someID) })},
+		"Evict":      {"Ask", other(func(ctx context.Context, a member) error { return a.Evict(ctx, "m", someID, false) })},
+		"RaiseToken": {"Raise", other(func(ctx context.Context, a member) error { return a.RaiseToken(ctx, "m", 1) })},
+		"Queues": {"Queues", other(func(ctx context.Context, a member) (err error) {
+			for _, err = range a.Queues(ctx, "") {
+			}
+			return err
+		})},
+		"Follow": {"Follow", other(func(ctx context.Context, a member) (err error) {
+			for _, err = range a.Follow(ctx, "m") {
+			}
+			return err
+		})},
+		"Observe": {"Follow", other(func(ctx context.Context, a member) (err error) {
+			for _, err = range a.Election("e").Observe(ctx) {
+			}
+			return err
+		})},
+		"Latch.Set":       {"Swap", other(func(ctx context.Context, a member) error { _, err := a.Latch("l").Set(ctx, 1); return err })},
+		"Latch.CountDown": {"Load", other(func(ctx context.Context, a member) error { _, err := a.Latch("l").CountDown(ctx); return err })},
+		"Latch.Wait":      {"Watch", other(func(ctx context.Context, a member) error { return a.Latch("l").Wait(ctx) })},
+		"Barrier.Set":     {"Swap", other(func(ctx context.Context, a member) error { return a.Barrier("b").Set(ctx) })},
+		"Barrier.IsSet":   {"Load", other(func(ctx context.Context, a member) error { _, err := a.Barrier("b").IsSet(ctx); return err })},
+		"Value.Get":       {"Load", other(func(ctx context.Context, a member) error { _, _, err := value(a).Get(ctx); return err })},
+		"Value.Set":       {"Swap", other(func(ctx context.Context, a member) error { _, err := value(a).Set(ctx, 1, 0); return err })},
+		"Value.Delete":    {"Swap", other(func(ctx context.Context, a member) error { return value(a).Delete(ctx, 0) })},
+		"Value.Watch": {"Watch", other(func(ctx context.Context, a member) (err error) {
+			for _, err = range value(a).Watch(ctx) {
+			}
+			return err
+		})},
+	}
+	for name, c := range calls {
+		for _, said := range []error{driver.ErrSession, driver.ErrGone, driver.ErrConflict} {
+			for _, always := range []bool{false, true} {
+				if said == driver.ErrConflict && (c.method != "Swap" || name == "Value.Set" || name == "Value.Delete") {
+					continue // only Swap says so, and only these two pass it on
+				}
+				t.Run(fmt.Sprint(name, " ", said, " ", always), func(t *testing.T) {
+					simulated(t, func(t *testing.T) {
+						a := join(t, memlock.NewWorld())
+						ctx, cancel := context.WithTimeout(ctx, 3*ttl)
+						defer cancel()
+						err := c.do(ctx, t, a, func() {
+							k := 1
+							if always {
+								k = 0
+							}
+							a.faults().Before(c.method, k).Refuse(said)
+						})
+						for _, leak := range []error{driver.ErrSession, driver.ErrGone, driver.ErrConflict} {
+							if errors.Is(err, leak) {
+								t.Errorf("%v is told to the caller: %v", leak, err)
+							}
+						}
+						a.faults().Clear()
+					})
+				})
+			}
+		}
+	}
+}
