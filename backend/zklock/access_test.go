@@ -240,3 +240,17 @@ func TestTooManyConnections(t *testing.T) {
 		t.Errorf("the limit is not named: %v", err)
 	}
 }
+
+// Promise: timeout= is how long a server may take to grant a session, also if it does not
+// answer at first.
+func TestAServerThatIsSlowToGrantASession(t *testing.T) {
+	t.Parallel()
+	s := zktest.Start(t)
+	s.Pause()
+	if err := useOnce(t, "zk://"+s.Addr+"/app?timeout=500ms"); err == nil || !strings.Contains(err.Error(), "in time") {
+		t.Errorf("of a server that does not answer: %v", err)
+	}
+	resumed := time.AfterFunc(3500*time.Millisecond, s.Resume) // when the client has tried again
+	defer resumed.Stop()
+	noError(t, useOnce(t, "zk://"+s.Addr+"/app?timeout=1m"))
+}

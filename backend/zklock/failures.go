@@ -15,11 +15,28 @@ import (
 // failures remember why servers could not be reached. The client only tries
 // again.
 type failures struct {
-	mu    sync.Mutex
-	tries int
-	last  error
-	most  int
-	give  func()
+	mu      sync.Mutex
+	refused map[string]bool // by address; one that is silent may be slow
+	silent  bool            // the connection that ends next had no answer
+	last    error
+	most    int
+	give    func()
+}
+
+// listened is a connection of which it is noted that a server does not answer.
+type listened struct {
+	net.Conn
+	f *failures
+}
+
+func (l listened) Read(p []byte) (int, error) {
+	n, err := l.Conn.Read(p)
+	if late := (net.Error)(nil); errors.As(err, &late) && late.Timeout() {
+		l.f.mu.Lock()
+		l.f.silent = true
+		l.f.mu.Unlock()
+	}
+	return n, err
 }
 
 func (f *failures) dial(dial func(string, string, time.Duration) (net.Conn, error)) func(string, string, time.Duration) (net.Conn, error) {
@@ -29,9 +46,10 @@ func (f *failures) dial(dial func(string, string, time.Duration) (net.Conn, erro
 	return func(network, address string, timeout time.Duration) (net.Conn, error) {
 		c, err := dial(network, address, timeout)
 		if err != nil {
-			f.failed(fmt.Errorf("connect to %s: %w%s", address, err, hint(err)))
+			f.failed(address, fmt.Errorf("connect to %s: %w%s", address, err, hint(err)))
+			return nil, err
 		}
-		return c, err
+		return listened{c, f}, nil
 	}
 }
 
@@ -43,29 +61,42 @@ func hint(err error) string {
 	return ""
 }
 
-func (f *failures) failed(err error) {
+func (f *failures) failed(server string, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.tries++
 	f.last = err
-	if f.give != nil && f.tries >= f.most {
+	if f.refused == nil {
+		f.refused = map[string]bool{}
+	}
+	f.refused[server] = true
+	if f.give != nil && len(f.refused) >= f.most {
 		f.give()
 	}
 }
 
-// event counts servers that accept connections and grant no session.
+// event notes servers that accept connections and grant no session.
 func (f *failures) event(e zk.Event) {
-	if e.Type == zk.EventSession && e.State == zk.StateDisconnected {
-		f.failed(fmt.Errorf("%s granted no session (it has no quorum, or expects TLS, or has as many connections from this machine as its maxClientCnxns allows)", e.Server))
+	if e.Type != zk.EventSession || e.State != zk.StateDisconnected {
+		return
+	}
+	f.mu.Lock()
+	silent := f.silent
+	f.silent = false
+	if silent {
+		f.last = fmt.Errorf("%s accepts connections and does not answer (it may be busy, or expect TLS)", e.Server)
+	}
+	f.mu.Unlock()
+	if !silent {
+		f.failed(e.Server, fmt.Errorf("%s granted no session (it has no quorum, or expects TLS, or has as many connections from this machine as its maxClientCnxns allows)", e.Server))
 	}
 }
 
-// await calls give once each server has failed.
+// await calls give once each server has refused.
 func (f *failures) await(servers int, give func()) (stop func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.most, f.give = servers, give
-	if f.tries >= f.most {
+	if len(f.refused) >= f.most {
 		give()
 	}
 	return func() {

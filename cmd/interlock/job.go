@@ -344,10 +344,13 @@ func (j *job) follow(run *guard.Job, lease *interlock.Lease) (why error) {
 			case errors.Is(why, interlock.ErrEvicted):
 				return why
 			case why == nil: // the guard was ahead of the loss
-				why = fmt.Errorf("%w: it was not renewed in time", interlock.ErrLost)
+				why = fmt.Errorf("%w: it was not renewed in time: %v were left", interlock.ErrLost, lease.Remaining().Round(time.Millisecond))
 			}
-			silence := (time.Since(began) - time.Duration(last.Load())).Round(time.Millisecond)
-			why = fmt.Errorf("%w (no renewal for %v, the TTL is %v)", why, silence, j.c.TTL())
+			silence := time.Since(began) - time.Duration(last.Load())
+			if silence > j.c.TTL()/6 { // else the last renewal has proven little
+				why = fmt.Errorf("%w (no renewal for %v)", why, silence.Round(time.Millisecond))
+			}
+			why = fmt.Errorf("%w (the TTL is %v)", why, j.c.TTL())
 			if doubt != nil {
 				why = fmt.Errorf("%w: %w", why, doubt)
 			}
