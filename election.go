@@ -43,8 +43,12 @@ func (e *Election) Lead(ctx context.Context, value string, f func(context.Contex
 		if err != nil {
 			return err
 		}
-		err = lease.do(ctx, f)
-		if !errors.Is(lease.Err(), ErrLost) || ctx.Err() != nil {
+		led := false // until f had returned
+		err = lease.do(ctx, func(ctx context.Context) error {
+			defer func() { led = lease.Err() == nil }()
+			return f(ctx)
+		})
+		if led || !errors.Is(lease.Err(), ErrLost) || ctx.Err() != nil {
 			return err
 		}
 	}

@@ -110,6 +110,7 @@ func (n *session) rest() bool {
 
 var (
 	errNoAnswer   = errors.New("the renewal has no answer")
+	errForgotten  = errors.New("the backend has forgotten it")
 	errNotReached = errors.New("the renewal did not reach its part of the backend")
 )
 
@@ -144,7 +145,7 @@ func (n *session) renew(limit time.Duration) error {
 			t.extend(r.Proof)
 			t.recall(n.ttl)
 		case r.State == driver.Gone:
-			t.gone(errors.New("the backend has forgotten it"))
+			t.gone(errForgotten)
 		case r.State == driver.Evicted:
 			t.evict()
 		}

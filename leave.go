@@ -31,12 +31,40 @@ func (t *ticket) abandon() (was ticketState) {
 	return was
 }
 
-// leaveLost gives back a lost ticket that was taken: nobody works under it any more.
-func (t *ticket) leaveLost(clean bool) {
+// leaveLost gives back a lost ticket that was taken: nobody works under it any more. The
+// result is closed when that is done.
+func (t *ticket) leaveLost(clean bool) (done <-chan struct{}) {
 	t.mu.Lock()
 	end := t.end
 	t.mu.Unlock()
-	t.c.background(func() { t.giveBack(end, clean) })
+	left := make(chan struct{})
+	t.c.background(func() {
+		defer close(left)
+		t.giveBack(end, clean)
+	})
+	return left
+}
+
+// patience is until when a Release waits for the ticket to leave.
+func (t *ticket) patience() driver.Instant {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.req.Hold > 0 { // it may last for days
+		return min(t.deadline, t.c.d.Now().Add(t.sess.ttl))
+	}
+	return t.deadline
+}
+
+// awaitLeft waits for leaveLost, as long as a Release of a lease that is held would: a program
+// may end after that, and a ticket that was evicted would keep others out until its end.
+func (t *ticket) awaitLeft(done <-chan struct{}) {
+	timer := time.NewTimer(max(0, t.patience().Sub(t.c.d.Now())))
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+	case <-t.c.ctx.Done(): // Close waits for it
+	}
 }
 
 // giveBack repeats Leave until it is confirmed, or the ticket has ended by
@@ -63,23 +91,39 @@ func (t *ticket) leave(clean bool) error {
 
 // part is leave by the given call.
 func (t *ticket) part(call func(context.Context, driver.Session) error) error {
-	t.mu.Lock()
-	end, limit := t.end, t.deadline
-	t.mu.Unlock()
-	if t.req.Hold > 0 { // it may last for days
-		limit = min(limit, t.c.d.Now().Add(t.sess.ttl))
-	}
-	err := t.repeat(limit, call)
+	err := t.repeat(t.patience(), call)
 	switch {
-	case err == nil || isGone(err) || isSessionOver(err):
+	case err == nil:
 		t.unregister()
+	case isGone(err):
+		t.unregister()
+		return fmt.Errorf("%w: %w", ErrLost, errForgotten)
+	case isSessionOver(err):
+		t.unregister()
+		return fmt.Errorf("%w: %w", ErrLost, public(err))
 	default:
+		t.mu.Lock()
+		end := t.end
+		t.mu.Unlock()
 		t.expireAt(end) // before that it is no stray: how it ends is known
 	}
-	if isGone(err) || isSessionOver(err) {
-		return ErrLost
-	}
 	return err
+}
+
+// unconfirmed is why a ticket was not given back in time, and what was said last: ErrLost if
+// the lease has run out meanwhile.
+func (t *ticket) unconfirmed(last error) error {
+	now := t.c.d.Now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	last = public(last)
+	switch {
+	case t.req.Hold > 0 && now < t.deadline:
+		return fmt.Errorf("it could not be given back within %v, and ends by itself: %w", about(t.sess.ttl), last)
+	case last == nil:
+		return fmt.Errorf("%w: it ran out before it could be given back: %s", ErrLost, t.silence(now))
+	}
+	return fmt.Errorf("%w: it ran out before it could be given back: %s; %w", ErrLost, t.silence(now), last)
 }
 
 // expireAt forgets a ticket that could not be given back when it has ended.
@@ -101,8 +145,8 @@ func (t *ticket) expireAt(end driver.Instant) {
 // the sense of Go's memory model, also where the two meet in the backend only.
 var released atomic.Uint64
 
-// repeat makes the call until it has an answer, or the limit has passed:
-// ErrLost, unless the ticket outlives its session. A refusal is no answer: the server may
+// repeat makes the call until it has an answer, or the limit has passed: then it returns
+// unconfirmed. A refusal is no answer: the server may
 // be read-only for the second of a switch-over, or the rights may come back.
 func (t *ticket) repeat(limit driver.Instant, call func(context.Context, driver.Session) error) error {
 	released.Add(1)
@@ -111,13 +155,7 @@ func (t *ticket) repeat(limit driver.Instant, call func(context.Context, driver.
 	for first := true; ; first = false {
 		left := limit.Sub(t.c.d.Now())
 		if left <= 0 {
-			switch {
-			case last == nil:
-				return ErrLost
-			case t.req.Hold > 0:
-				return last
-			}
-			return fmt.Errorf("%w: it ran out before it could be given back: %w", ErrLost, last)
+			return t.unconfirmed(last)
 		}
 		err := t.exchange(context.Background(), min(left, callTimeout(t.sess.ttl)), call)
 		switch {

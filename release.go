@@ -1,6 +1,7 @@
 package interlock
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/interlock-go/interlock/driver"
@@ -8,9 +9,10 @@ import (
 
 // Release gives the lock up: first the bound contexts end, then the next
 // waiter is served. It takes no context: it is repeated until the backend has
-// confirmed it or the lease has run out; for a lease of Hold, for one TTL. It
-// returns an error that wraps ErrLost if the lock was no longer held, also if
-// Close has released it before; calling it again returns the same.
+// confirmed it or the lease has run out; for a lease of Hold, for one TTL at most.
+// That of a lease that was evicted takes as long. It returns an error that wraps
+// ErrLost if the lock was no longer held, or had run out before the backend
+// confirmed it, also if Close has released it before; calling it again returns the same.
 func (l *Lease) Release() error { return l.release(true) }
 
 // abort is Release for work that may be half done: the next holder is told.
@@ -21,8 +23,10 @@ func (l *Lease) release(clean bool) error {
 	return l.result
 }
 
-// errClosedBefore: others may have held the lock since.
-var errClosedBefore = fmt.Errorf("%w: %w", ErrLost, ErrClosed)
+var (
+	errClosedBefore = fmt.Errorf("%w: %w", ErrLost, ErrClosed) // others may have held the lock since
+	errByAnother    = fmt.Errorf("%w: another lease of it was released", ErrLost)
+)
 
 func (l *Lease) releaseOnce(clean bool) error {
 	t, g := l.t, l.g
@@ -43,7 +47,7 @@ func (l *Lease) releaseOnce(clean bool) error {
 		t.live--
 		p = t.parting(n, clean, now)
 		if p.taken && t.req.Hold > 0 {
-			others = t.endLeases(ErrLost) // adopted: what one releases, all lose
+			others = t.endLeases(errByAnother) // adopted: what one releases, all lose
 		}
 	}
 	t.unlock(n)
@@ -52,7 +56,7 @@ func (l *Lease) releaseOnce(clean bool) error {
 	others()
 	if ended != nil {
 		if p.taken {
-			t.leaveLost(false) // what was done under it may be half done
+			t.awaitLeft(t.leaveLost(false)) // what was done under it may be half done
 		}
 		if ended == ErrReleased {
 			return errClosedBefore
@@ -68,11 +72,21 @@ func (l *Lease) releaseOnce(clean bool) error {
 	case p.rests:
 		n.settle(t, now)
 	case p.taken && p.served:
-		return n.giveBack(t, clean)
+		return l.lostAfterAll(n.giveBack(t, clean))
 	case p.taken:
-		return t.leave(clean)
+		return l.lostAfterAll(t.leave(clean))
 	}
 	return nil
+}
+
+// lostAfterAll makes err the lease's fate if it was lost while it was given back.
+func (l *Lease) lostAfterAll(err error) error {
+	if errors.Is(err, ErrLost) {
+		l.t.mu.Lock()
+		l.err = err
+		l.t.mu.Unlock()
+	}
+	return err
 }
 
 // parting is what is left to do when a grant is over and its contexts have ended.

@@ -48,19 +48,26 @@ func (t *ticket) overdue(now driver.Instant) error {
 	if t.fixed() {
 		return errors.New("its time is over")
 	}
+	s := "it was not renewed in time: " + t.silence(now)
+	if t.doubt != nil {
+		s += "; " + strings.Join(strings.Fields(t.doubt.Error()), " ")
+	}
+	return errors.New(s)
+}
+
+// silence says how long ago the last answer came, and for how long this process stood still
+// since, if it did. t.mu is held.
+func (t *ticket) silence(now driver.Instant) string {
 	var s strings.Builder
-	fmt.Fprintf(&s, "it was not renewed in time: the last answer came %v ago", about(now.Sub(t.heard)))
+	fmt.Fprintf(&s, "the last answer came %v ago", about(now.Sub(t.heard)))
 	ttl := t.sess.ttl
-	if age := t.heard.Sub(t.end.Add(-ttl)); age > ttl/3 {
+	if age := t.heard.Sub(t.end.Add(-ttl)); age > ttl/3 && t.req.Hold == 0 {
 		fmt.Fprintf(&s, ", and proved nothing newer than %v before", about(age))
 	}
 	if d := t.c.reaper.stalled(t.heard, now, ttl); d > 0 {
 		fmt.Fprintf(&s, "; this process stood still for %v", about(d))
 	}
-	if t.doubt != nil {
-		s.WriteString("; " + strings.Join(strings.Fields(t.doubt.Error()), " "))
-	}
-	return errors.New(s.String())
+	return s.String()
 }
 
 // said is what became of a renewal that had to be answered within limit.
