@@ -182,8 +182,9 @@ type Session interface {
 	// Renew extends the tickets that the caller knows of, and no others, by one
 	// TTL, all in one exchange or in a few, and says of each what became of it. A
 	// ticket of this session that is not in known is not extended, and is
-	// reported as Stray; once a later call names it, it is extended again (a Join
-	// and a Renew can cross). A ticket with a fixed end is not extended and never
+	// reported as Stray (a call that would have to wait for long for that extends it
+	// once more, rather than hold up what it names); once a later call names it, it is
+	// extended again (a Join and a Renew can cross). A ticket with a fixed end is not extended and never
 	// Stray: it needs nobody to renew it; but any session that names it is told
 	// what became of it. A known ticket that is not in the answer could not be
 	// asked about. Renew also repairs whatever a lost message left undone: a

@@ -358,23 +358,22 @@ func (s *store) Settle(ctx context.Context, queue string) (more bool, err error)
 const extend = "UPDATE {p}sessions SET ends = LAST_INSERT_ID(GREATEST(ends, {now} + ttl)) WHERE id = ? AND gone = 0 AND ends > {now}"
 
 // Renew is a statement for each of two tickets, else one that extends the session and two
-// that read: so no ticket costs more than one. It is one more for each stray, of which
-// there are few.
-func (s *store) Renew(ctx context.Context, session string, r sqlqueue.Renewal) (sqlqueue.Renewed, error) {
-	if n := len(r.Look); len(r.Strand) == 0 && len(r.Again) == 0 && (n == 1 || n == 2) {
-		all := make([]sqlqueue.Standing, n)
-		for i, t := range r.Look {
-			var err error
-			if all[i], err = s.one(ctx, session, t, i == 0); err != nil {
+// that read: so no ticket costs more than one. What it has found out when one of them
+// fails is said.
+func (s *store) Renew(ctx context.Context, session string, look []sqlqueue.Ref) (sqlqueue.Renewed, error) {
+	if n := len(look); n == 1 || n == 2 {
+		var all []sqlqueue.Standing
+		for i, t := range look {
+			one, err := s.one(ctx, session, t, i == 0)
+			if err != nil && i == 0 {
 				return sqlqueue.Renewed{}, err
 			}
+			if err != nil {
+				break
+			}
+			all = append(all, one)
 		}
 		return sqlqueue.Renewed{Standings: all}, nil
-	}
-	for _, t := range r.Strand {
-		if _, err := s.call(ctx, "CALL {p}strand(?,?,?)", []byte(t.Queue), id(t.ID), id(session)); err != nil {
-			return sqlqueue.Renewed{}, err
-		}
 	}
 	text := s.sql(extend)
 	var sent driver.Instant
@@ -391,12 +390,22 @@ func (s *store) Renew(ctx context.Context, session string, r sqlqueue.Renewal) (
 		return sqlqueue.Renewed{}, driver.ErrSession
 	}
 	s.lives.renewed(session, sent, made.id)
-	for _, t := range r.Again {
-		if _, err := s.call(ctx, "CALL {p}unstrand(?,?,?)", []byte(t.Queue), id(t.ID), id(session)); err != nil {
-			return sqlqueue.Renewed{}, err
+	return s.Look(ctx, session, look)
+}
+
+// Strand is an exchange for each ticket.
+func (s *store) Strand(ctx context.Context, session string, strays, again []sqlqueue.Ref) error {
+	for _, t := range strays {
+		if _, err := s.call(ctx, "CALL {p}strand(?,?,?)", []byte(t.Queue), id(t.ID), id(session)); err != nil {
+			return err
 		}
 	}
-	return s.Look(ctx, session, r.Look)
+	for _, t := range again {
+		if _, err := s.call(ctx, "CALL {p}unstrand(?,?,?)", []byte(t.Queue), id(t.ID), id(session)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *store) Swap(ctx context.Context, w driver.Swap) (driver.Cell, error) {

@@ -874,41 +874,13 @@ BEGIN
 	END LOOP;
 END $$;
 
-CREATE FUNCTION @renew(p_session uuid, strand_queues text[], strand_ids uuid[], again_queues text[], again_ids uuid[],
-	look_queues text[], look_ids uuid[]) RETURNS SETOF bigint[] LANGUAGE plpgsql PLANS AS $$
+-- Extends a session, and reads what has become of tickets after that. It waits for no
+-- queue: whoever has locked one may be waiting for something else.
+CREATE FUNCTION @renew(p_session uuid, look_queues text[], look_ids uuid[]) RETURNS SETOF bigint[] LANGUAGE plpgsql PLANS AS $$
 DECLARE
-	now bigint;
-	locked text[] := '{}';
-	v_queue text;
-	q @queue;
-	t @ticket;
+	now bigint := NOW_US;
 BEGIN
 	COMMITTED
-	IF cardinality(strand_ids) + cardinality(again_ids) > 0 THEN
-		FOR v_queue IN SELECT DISTINCT u.queue COLLATE "C" AS queue FROM unnest(strand_queues || again_queues) u(queue) ORDER BY 1 LOOP
-			PERFORM FROM @queue r WHERE r.name = v_queue FOR UPDATE;
-			IF FOUND THEN
-				locked := locked || v_queue;
-			END IF;
-		END LOOP;
-		-- Another renewal that is under way may have promised more.
-		PERFORM FROM @session s WHERE s.id = p_session FOR UPDATE;
-		now := NOW_US;
-		FOREACH v_queue IN ARRAY locked LOOP
-			SELECT * INTO STRICT q FROM @queue r WHERE r.name = v_queue;
-			IF q.id = ANY (strand_ids) AND q.session = p_session THEN
-				q := @unfold(q);
-				UPDATE @queue r SET id = NULL, units = NULL, session = NULL, note = NULL WHERE r.name = v_queue;
-			END IF;
-			FOR t IN SELECT r.* FROM unnest(strand_ids) u(id) CROSS JOIN LATERAL (SELECT * FROM @ticket r WHERE r.id = u.id LIMIT 1) r
-					WHERE r.queue = v_queue AND r.session = p_session AND r.ends IS NULL LOOP
-				UPDATE @ticket r SET ends = @ends(t), flags = r.flags | 16 WHERE r.queue = t.queue AND r.n = t.n;
-			END LOOP;
-			UPDATE @ticket r SET ends = NULL, flags = r.flags & ~16 WHERE r.id = ANY (again_ids) AND (r.queue = v_queue
-				AND r.session = p_session AND r.flags & 16 <> 0 AND r.ends > now) IS TRUE;
-		END LOOP;
-	END IF;
-	now := NOW_US;
 	UPDATE @session s SET expires = greatest(s.expires, now + s.ttl) WHERE s.id = p_session AND NOT s.over AND s.expires - now > 0;
 	IF NOT FOUND THEN
 		RETURN NEXT ARRAY[-6];
@@ -917,6 +889,42 @@ BEGIN
 	PERFORM @raise_high(now);
 	RETURN NEXT ARRAY[1];
 	RETURN QUERY SELECT * FROM @look(p_session, look_queues, look_ids);
+END $$;
+
+-- Gives strays an end of their own, the one that they have now, which renewals that
+-- follow do not move. Others lose theirs, unless it has passed.
+CREATE FUNCTION @strand(p_session uuid, stray_queues text[], stray_ids uuid[], again_queues text[], again_ids uuid[]) RETURNS bigint[] LANGUAGE plpgsql PLANS AS $$
+DECLARE
+	now bigint;
+	locked text[] := '{}';
+	v_queue text;
+	q @queue;
+	t @ticket;
+BEGIN
+	COMMITTED
+	FOR v_queue IN SELECT DISTINCT u.queue COLLATE "C" AS queue FROM unnest(stray_queues || again_queues) u(queue) ORDER BY 1 LOOP
+		PERFORM FROM @queue r WHERE r.name = v_queue FOR UPDATE;
+		IF FOUND THEN
+			locked := locked || v_queue;
+		END IF;
+	END LOOP;
+	-- A renewal that is under way may have promised more.
+	PERFORM FROM @session s WHERE s.id = p_session FOR UPDATE;
+	now := NOW_US;
+	FOREACH v_queue IN ARRAY locked LOOP
+		SELECT * INTO STRICT q FROM @queue r WHERE r.name = v_queue;
+		IF q.id = ANY (stray_ids) AND q.session = p_session THEN
+			q := @unfold(q);
+			UPDATE @queue r SET id = NULL, units = NULL, session = NULL, note = NULL WHERE r.name = v_queue;
+		END IF;
+		FOR t IN SELECT r.* FROM unnest(stray_ids) u(id) CROSS JOIN LATERAL (SELECT * FROM @ticket r WHERE r.id = u.id LIMIT 1) r
+				WHERE r.queue = v_queue AND r.session = p_session AND r.ends IS NULL LOOP
+			UPDATE @ticket r SET ends = @ends(t), flags = r.flags | 16 WHERE r.queue = t.queue AND r.n = t.n;
+		END LOOP;
+		UPDATE @ticket r SET ends = NULL, flags = r.flags & ~16 WHERE r.id = ANY (again_ids) AND (r.queue = v_queue
+			AND r.session = p_session AND r.flags & 16 <> 0 AND r.ends > now) IS TRUE;
+	END LOOP;
+	RETURN ARRAY[1];
 END $$;
 
 -- Reads queues: a row for each ticket, in order.

@@ -103,16 +103,14 @@ func (s *store) Keep(ctx context.Context, session, owner string, t sqlqueue.Ref,
 	return err
 }
 
-func (s *store) Renew(ctx context.Context, session string, r sqlqueue.Renewal) (sqlqueue.Renewed, error) {
-	strandQueues, strandIDs := split(r.Strand)
-	againQueues, againIDs := split(r.Again)
-	lookQueues, lookIDs := split(r.Look)
+func (s *store) Renew(ctx context.Context, session string, look []sqlqueue.Ref) (sqlqueue.Renewed, error) {
+	queues, ids := split(look)
 	c, err := s.pool.urgent(ctx)
 	if err != nil {
 		return sqlqueue.Renewed{}, err
 	}
 	defer c.Release()
-	got, err := rowsOf[[]int64](ctx, s, c, "renew", session, strandQueues, strandIDs, againQueues, againIDs, lookQueues, lookIDs)
+	got, err := rowsOf[[]int64](ctx, s, c, "renew", session, queues, ids)
 	if err != nil {
 		return sqlqueue.Renewed{}, err
 	}
@@ -120,6 +118,13 @@ func (s *store) Renew(ctx context.Context, session string, r sqlqueue.Renewal) (
 		return sqlqueue.Renewed{}, driver.ErrSession
 	}
 	return standings(got[1:]), nil
+}
+
+func (s *store) Strand(ctx context.Context, session string, strays, again []sqlqueue.Ref) error {
+	strayQueues, strayIDs := split(strays)
+	againQueues, againIDs := split(again)
+	_, err := s.numbers(ctx, "strand", 1, session, strayQueues, strayIDs, againQueues, againIDs)
+	return err
 }
 
 func (s *store) Look(ctx context.Context, session string, tickets []sqlqueue.Ref) (sqlqueue.Renewed, error) {

@@ -15,17 +15,28 @@ import (
 // staged is a store of which a test decides when it answers what.
 type staged struct {
 	Store
-	join  func() (Standing, error)
-	renew func(Renewal) (Renewed, error)
-	leave func(Leave) (Left, error)
+	join   func() (Standing, error)
+	renew  func(look []Ref) (Renewed, error)
+	strand func(ctx context.Context, strays, again []Ref) error // nil: it succeeds
+	look   func([]Ref) (Renewed, error)
+	leave  func(Leave) (Left, error)
 }
 
-func (s staged) Begin(context.Context, Session) error                          { return nil }
-func (s staged) Join(context.Context, Join) (Standing, error)                  { return s.join() }
-func (s staged) Leave(_ context.Context, l Leave) (Left, error)                { return s.leave(l) }
-func (s staged) Explain(err error) error                                       { return err }
-func (s staged) Close()                                                        {}
-func (s staged) Renew(_ context.Context, _ string, r Renewal) (Renewed, error) { return s.renew(r) }
+func (s staged) Begin(context.Context, Session) error                           { return nil }
+func (s staged) Join(context.Context, Join) (Standing, error)                   { return s.join() }
+func (s staged) Leave(_ context.Context, l Leave) (Left, error)                 { return s.leave(l) }
+func (s staged) Explain(err error) error                                        { return err }
+func (s staged) Close()                                                         {}
+func (s staged) Renew(_ context.Context, _ string, look []Ref) (Renewed, error) { return s.renew(look) }
+
+func (s staged) Look(_ context.Context, _ string, look []Ref) (Renewed, error) { return s.look(look) }
+
+func (s staged) Strand(ctx context.Context, _ string, strays, again []Ref) error {
+	if s.strand == nil {
+		return nil
+	}
+	return s.strand(ctx, strays, again)
+}
 
 func stage(t *testing.T, s staged) *session {
 	t.Helper()
@@ -46,23 +57,25 @@ var mutex = driver.Request{ID: NewID(), Queue: "q", Kind: driver.Mutex, Units: 1
 func TestAHeartbeatThatCrossesAJoin(t *testing.T) {
 	asked, joined := make(chan struct{}), make(chan struct{})
 	first := true
+	var stranded []Ref
 	s := stage(t, staged{
+		strand: func(_ context.Context, strays, _ []Ref) error { stranded = strays; return nil },
 		join: func() (Standing, error) {
 			<-asked
 			return Standing{State: Held, Token: 7}, nil
 		},
-		renew: func(r Renewal) (Renewed, error) {
+		renew: func(look []Ref) (Renewed, error) {
 			if first {
 				first = false
-				if len(r.Strand) != 0 { // it would wait for what the Join waits for
-					t.Errorf("stranded: %v", r.Strand)
+				if len(stranded) != 0 { // it would wait for what the Join waits for
+					t.Errorf("stranded: %v", stranded)
 				}
 				close(asked)
 				<-joined
-				return Renewed{Standings: make([]Standing, len(r.Look))}, nil // none stands
+				return Renewed{Standings: make([]Standing, len(look))}, nil // none stands
 			}
-			if len(r.Strand) != 1 || r.Strand[0].ID != mutex.ID {
-				t.Errorf("then stranded: %v", r.Strand)
+			if len(stranded) != 1 || stranded[0].ID != mutex.ID {
+				t.Errorf("then stranded: %v", stranded)
 			}
 			return Renewed{Standings: []Standing{{State: Held, Token: 7, Stray: true, Left: time.Minute}}}, nil
 		},
@@ -98,11 +111,12 @@ func TestAJoinWithoutAnAnswer(t *testing.T) {
 	s := stage(t, staged{
 		join:  func() (Standing, error) { return Standing{}, context.DeadlineExceeded },
 		leave: func(l Leave) (Left, error) { refused = l.Refuse; return Left{}, driver.ErrGone },
-		renew: func(r Renewal) (Renewed, error) {
-			if len(r.Strand) != 1 {
-				t.Errorf("stranded: %v", r.Strand)
+		renew: func(look []Ref) (Renewed, error) { return Renewed{Standings: make([]Standing, len(look))}, nil },
+		strand: func(_ context.Context, strays, _ []Ref) error {
+			if len(strays) != 1 {
+				t.Errorf("stranded: %v", strays)
 			}
-			return Renewed{Standings: make([]Standing, len(r.Look))}, nil
+			return nil
 		},
 	})
 	if _, err := s.Join(t.Context(), mutex); err == nil {
@@ -131,7 +145,7 @@ func TestAHeartbeatBesideManyCalls(t *testing.T) {
 				<-done
 				return Standing{State: Held, Token: 7}, nil
 			},
-			renew: func(Renewal) (Renewed, error) { return Renewed{}, nil },
+			renew: func([]Ref) (Renewed, error) { return Renewed{}, nil },
 		})
 		s.d.Limit(2)
 		join := func(ctx context.Context) error {
@@ -202,7 +216,7 @@ func TestALookWithoutAnAnswer(t *testing.T) {
 	bubble.Run(t, func(t *testing.T) {
 		d := New(deaf{asked: make(chan struct{}, 100), staged: staged{
 			join: func() (Standing, error) { return Standing{State: Waits, Again: time.Millisecond}, nil },
-			renew: func(r Renewal) (Renewed, error) {
+			renew: func([]Ref) (Renewed, error) {
 				return Renewed{Standings: []Standing{{State: Held, Token: 7}}}, nil
 			},
 		}}, NewChannel())

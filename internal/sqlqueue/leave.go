@@ -97,7 +97,7 @@ func (s *session) Keep(ctx context.Context, t driver.Ticket, in time.Duration) e
 	s.d.mu.Lock()
 	defer s.d.mu.Unlock()
 	if p := s.d.places[t.ID]; p != nil {
-		p.fixed, p.stray, p.hold, p.proof = true, false, in, sent
+		p.fixed, p.hold, p.proof = true, in, sent
 	}
 	return nil
 }

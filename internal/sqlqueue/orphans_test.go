@@ -17,12 +17,10 @@ func TestOrphansAreStrays(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var stranded []Ref
 			s := stage(t, staged{
-				join:  join,
-				leave: func(Leave) (Left, error) { return Left{}, driver.ErrGone },
-				renew: func(r Renewal) (Renewed, error) {
-					stranded = r.Strand
-					return Renewed{Standings: make([]Standing, len(r.Look))}, nil
-				},
+				join:   join,
+				leave:  func(Leave) (Left, error) { return Left{}, driver.ErrGone },
+				renew:  func(look []Ref) (Renewed, error) { return Renewed{Standings: make([]Standing, len(look))}, nil },
+				strand: func(_ context.Context, strays, _ []Ref) error { stranded = strays; return nil },
 			})
 			k, err := s.Join(t.Context(), mutex)
 			if err == nil {

@@ -22,7 +22,6 @@ type place struct {
 	inherited bool
 	hold      time.Duration  // the length of its fixed time, if it has, or gets, one
 	fixed     bool           // it has a fixed end
-	stray     bool           // a Renew may have given it an end of its own
 	proof     driver.Instant // the local time from which it is proven to stand: see prove
 	again     driver.Instant // when to look at the queue again for its sake; 0: need not
 	news      chan struct{}  // closed at the next change; nil if nobody waits for it

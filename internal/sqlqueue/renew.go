@@ -15,50 +15,56 @@ import (
 const perLook = 1000
 
 // Renew extends the session in one exchange, which also reads what has become of
-// tickets; if these are many, others read the rest.
+// tickets; if these are many, others read the rest. Before that, strays get an end of
+// their own, so that this does not extend them, if that does not take long.
 func (s *session) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
 	if err := s.usable(ctx); err != nil {
 		return nil, err
 	}
-	named, r, err := s.renewal(known)
+	named, strays, look, err := s.renewal(known)
 	if err != nil {
 		return nil, err
 	}
 	ctx = withHeartbeat(ctx)
-	look := r.Look
-	r.Look = look[:min(len(look), perLook)]
-	asked := s.d.asking(r.Look)
-	s.strand(r)
+	if len(known) > 0 {
+		s.strand(ctx, s.ttl/aside, strays, nil)
+	} else { // nothing is to be kept
+		s.strand(ctx, s.ttl/4, strays, nil)
+	}
+	part := look[:min(len(look), perLook)]
+	asked := s.d.asking(part)
 	sent := driver.Now()
-	first, err := ask(ctx, s.d, func(ctx context.Context) (Renewed, error) { return s.d.store.Renew(ctx, s.id, r) })
+	first, err := ask(ctx, s.d, func(ctx context.Context) (Renewed, error) { return s.d.store.Renew(ctx, s.id, part) })
 	if err != nil {
 		return nil, s.heard(err)
 	}
 	s.renewed(sent)
 	found := s.see(asked, first, sent, sent)
 	for at := perLook; at < len(look); at += perLook {
-		part := look[at:min(at+perLook, len(look))]
-		renewed := sent
-		asked := s.d.asking(part)
-		sent := driver.Now()
-		read, err := ask(ctx, s.d, func(ctx context.Context) (Renewed, error) { return s.d.store.Look(ctx, s.id, part) })
-		if err != nil {
+		if s.lookUp(ctx, look[at:min(at+perLook, len(look))], sent, found) != nil {
 			break // nothing is said of the rest
 		}
-		maps.Copy(found, s.see(asked, read, sent, renewed))
 	}
-	if err := s.unstrand(ctx, named, found); err != nil {
-		return nil, err
-	}
+	s.unstrand(ctx, named, found, sent)
 	s.tidy()
 	return s.answer(named, look, found, sent), nil
 }
 
+// lookUp adds what it finds out about tickets after the session was renewed.
+func (s *session) lookUp(ctx context.Context, refs []Ref, renewed driver.Instant, found map[Ref]seen) error {
+	asked := s.d.asking(refs)
+	sent := driver.Now()
+	got, err := ask(ctx, s.d, func(ctx context.Context) (Renewed, error) { return s.d.store.Look(ctx, s.id, refs) })
+	if err == nil {
+		maps.Copy(found, s.see(asked, got, sent, renewed))
+	}
+	return err
+}
+
 // renewal sorts what a heartbeat has to do: tickets of this session that are not
-// named become strays, those that are named are none any more. Those whose Join is under
-// way are left alone until it has been for one TTL: there may be many, each of which
-// waits for its queue.
-func (s *session) renewal(known []driver.Ticket) (named map[Ref]bool, r Renewal, err error) {
+// named become strays. Those whose Join is under way are left alone until it has been for
+// one TTL: there may be many, each of which waits for its queue.
+func (s *session) renewal(known []driver.Ticket) (named map[Ref]bool, strays, look []Ref, err error) {
 	named = make(map[Ref]bool, len(known))
 	s.d.mu.Lock()
 	defer s.d.mu.Unlock()
@@ -69,13 +75,10 @@ func (s *session) renewal(known []driver.Ticket) (named map[Ref]bool, r Renewal,
 			continue
 		}
 		if err := checkRef(ref); err != nil {
-			return nil, r, err
+			return nil, nil, nil, err
 		}
 		named[ref], ids[t.ID] = true, true
-		r.Look = append(r.Look, ref)
-		if p := s.places[t.ID]; p != nil && p.stray {
-			r.Again = append(r.Again, ref)
-		}
+		look = append(look, ref)
 	}
 	now := driver.Now()
 	for id, p := range s.places {
@@ -86,8 +89,7 @@ func (s *session) renewal(known []driver.Ticket) (named map[Ref]bool, r Renewal,
 			s.d.ended(p)
 		case p.fixed:
 		default:
-			r.Strand = append(r.Strand, p.ref())
-			r.Look = append(r.Look, p.ref())
+			strays = append(strays, p.ref())
 		}
 	}
 	for t, until := range s.orphans {
@@ -95,26 +97,39 @@ func (s *session) renewal(known []driver.Ticket) (named map[Ref]bool, r Renewal,
 			delete(s.orphans, t)
 			continue
 		}
-		r.Strand, r.Look = append(r.Strand, t), append(r.Look, t)
+		strays = append(strays, t)
 	}
-	return named, r, nil
+	return named, strays, append(look, strays...), nil
 }
 
-// strand takes note, before it is known whether it arrives, of a renewal that is to
-// give tickets an end of their own.
-func (s *session) strand(r Renewal) {
-	s.d.mu.Lock()
-	defer s.d.mu.Unlock()
-	for _, t := range r.Strand {
-		if p := s.places[t.ID]; p != nil {
-			p.stray = true
-		}
+// aside is for which part of the TTL a heartbeat that has tickets to keep waits for others.
+const aside = 12
+
+// strand has strays end apart from their session, and those in again end with it. For
+// each that has to wait for a queue, whose row others may have locked for long. A
+// heartbeat must not, since what it is to keep may be elsewhere: after a while it goes on,
+// and so does this, one at a time. Then the heartbeat extends a stray once more. That does
+// no harm: whenever a stray gets its end, it is the one that was promised last.
+func (s *session) strand(ctx context.Context, wait time.Duration, strays, again []Ref) (done bool) {
+	if len(strays)+len(again) == 0 || !s.stranding.TryLock() {
+		return false
 	}
-	for _, t := range r.Again {
-		if p := s.places[t.ID]; p != nil {
-			p.stray = false // if it does not arrive, the next one finds that it is
-		}
+	result := make(chan error, 1)
+	s.d.background(func(ctx context.Context) {
+		defer s.stranding.Unlock()
+		ctx, cancel := context.WithTimeout(ctx, backgroundTimeout)
+		defer cancel()
+		result <- s.d.do(ctx, func(ctx context.Context) error { return s.d.store.Strand(ctx, s.id, strays, again) })
+	})
+	enough := time.NewTimer(wait)
+	defer enough.Stop()
+	select {
+	case err := <-result:
+		return err == nil // else the next heartbeat tries again
+	case <-enough.C:
+	case <-ctx.Done():
 	}
+	return false
 }
 
 func (s *session) renewed(sent driver.Instant) {
@@ -198,24 +213,16 @@ func (d *Driver) see(t Ref, st Standing, s *session, sent, renewed driver.Instan
 
 // unstrand has tickets extended again that were found to be strays, though the
 // caller knows them.
-func (s *session) unstrand(ctx context.Context, named map[Ref]bool, found map[Ref]seen) error {
-	var r Renewal
+func (s *session) unstrand(ctx context.Context, named map[Ref]bool, found map[Ref]seen, renewed driver.Instant) {
+	var again []Ref
 	for t := range named {
 		if st, ok := found[t]; ok && st.State != Gone && st.Stray {
-			r.Again, r.Look = append(r.Again, t), append(r.Look, t)
+			again = append(again, t)
 		}
 	}
-	if len(r.Again) == 0 {
-		return nil
+	if s.strand(ctx, s.ttl/aside, nil, again) {
+		_ = s.lookUp(ctx, again, renewed, found) // else the next heartbeat finds them
 	}
-	asked := s.d.asking(r.Look)
-	sent := driver.Now()
-	again, err := ask(ctx, s.d, func(ctx context.Context) (Renewed, error) { return s.d.store.Renew(ctx, s.id, r) })
-	if err != nil {
-		return s.heard(err)
-	}
-	maps.Copy(found, s.see(asked, again, sent, sent))
-	return nil
 }
 
 func (s *session) answer(named map[Ref]bool, asked []Ref, found map[Ref]seen, sent driver.Instant) []driver.Renewed {

@@ -23,6 +23,8 @@ type session struct {
 	signals *signals.Queue
 	tidied  tidied
 
+	stranding sync.Mutex // held while strays get their ends
+
 	// Guarded by Driver.mu.
 	proof  driver.Instant    // when the last renewal that has succeeded was sent
 	places map[string]*place // by ID of the ticket

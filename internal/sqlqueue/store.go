@@ -42,9 +42,15 @@ type Store interface {
 	// driver.ErrGone.
 	Keep(ctx context.Context, session, owner string, t Ref, d time.Duration) error
 
-	// Renew extends the session, and reads what has become of tickets. See Renewal.
-	// It returns driver.ErrSession if the session is over.
-	Renew(ctx context.Context, session string, r Renewal) (Renewed, error)
+	// Renew extends the session, and reads after that what has become of tickets, in their
+	// order; only of the first ones if that fails for the others. It waits for no queue. It
+	// returns driver.ErrSession if the session is over. It may take a few transactions.
+	Renew(ctx context.Context, session string, look []Ref) (Renewed, error)
+
+	// Strand gives tickets of the session an end of their own, the one that they have
+	// when the transaction is committed, unless they have one; those in again lose it,
+	// unless it has passed. It may take a transaction for each.
+	Strand(ctx context.Context, session string, strays, again []Ref) error
 
 	// Look reads what has become of tickets, in their order. One of another session
 	// stands only if it has a fixed end.
@@ -160,15 +166,7 @@ type Standing struct {
 	More      bool          // the queue is to be settled: one that holds has ended, or the first in line fits
 }
 
-// Renewal is what a heartbeat is to do. It takes all locks of queues before that of
-// the session.
-type Renewal struct {
-	Strand []Ref // get an end of their own, the one that they have without this renewal, unless they have one
-	Again  []Ref // strays that lose it again, unless it has passed
-	Look   []Ref // to be read, after the session was extended
-}
-
-// Renewed is the answer, in the order of Renewal.Look.
+// Renewed is what has become of tickets, in the order of the question.
 type Renewed struct {
 	Standings []Standing
 }

@@ -1,0 +1,140 @@
+package sqlqueue
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/bubble"
+)
+
+// Promise: a heartbeat does not wait for long for the queue of a stray that somebody else
+// has locked: it extends what it names. Until that queue is free the next ones do not wait
+// at all.
+func TestAStrayWhoseQueueIsLocked(t *testing.T) {
+	bubble.Run(t, func(t *testing.T) {
+		free := make(chan struct{})
+		var under, most, done atomic.Int32
+		s := stage(t, staged{
+			join: func() (Standing, error) { return Standing{State: Held, Token: 7}, nil },
+			strand: func(ctx context.Context, strays, _ []Ref) error {
+				most.Store(max(most.Load(), under.Add(1)))
+				defer under.Add(-1)
+				select {
+				case <-free:
+					done.Add(int32(len(strays)))
+					return nil
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			},
+			renew: func(look []Ref) (r Renewed, err error) {
+				for range look {
+					r.Standings = append(r.Standings, Standing{State: Held, Token: 7, Stray: done.Load() > 0 && len(r.Standings) > 0})
+				}
+				return r, nil
+			},
+		})
+		join := func() driver.Ticket {
+			r := mutex
+			r.ID = NewID()
+			k, err := s.Join(t.Context(), r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return k
+		}
+		held, stray := join(), join()
+		for n := range 4 {
+			time.Sleep(s.ttl / 100)
+			began, before := time.Now(), driver.Now()
+			got, err := s.Renew(t.Context(), []driver.Ticket{held})
+			took := time.Since(began)
+			if err != nil || len(got) != 2 || got[0].ID != held.ID || got[0].State != driver.Kept || got[1].ID != stray.ID || got[1].State != driver.Stray {
+				t.Fatalf("the heartbeat says %+v, %v", got, err)
+			}
+			if took > s.ttl/aside || got[0].Proof < before {
+				t.Errorf("it took %v of a TTL of %v, and its proof is older than itself: %v", took, s.ttl, got[0].Proof < before)
+			}
+			if n > 0 && took > 0 {
+				t.Errorf("heartbeat %d waits for %v again", n, took)
+			}
+		}
+		if n := most.Load(); n != 1 {
+			t.Errorf("%d wait for the queue at once", n)
+		}
+		close(free)
+		synctest.Wait()
+		if n := done.Load(); n != 1 {
+			t.Errorf("%d strays have got their end", n)
+		}
+	})
+}
+
+// Promise: a ticket that is named again, though it is a stray, is kept as soon as it has
+// lost its own end, by the same heartbeat if that does not take long.
+func TestAStrayThatIsNamedAgain(t *testing.T) {
+	bubble.Run(t, func(t *testing.T) {
+		var flagged, slow atomic.Bool
+		flagged.Store(true)
+		slow.Store(true)
+		standing := func() Standing {
+			return Standing{State: Held, Token: 7, Stray: flagged.Load(), Left: 10 * time.Second}
+		}
+		s := stage(t, staged{
+			join: func() (Standing, error) { return Standing{State: Held, Token: 7}, nil },
+			strand: func(ctx context.Context, _, again []Ref) error {
+				if slow.Load() {
+					time.Sleep(9 * time.Second)
+				}
+				if len(again) > 0 {
+					flagged.Store(false)
+				}
+				return nil
+			},
+			renew: func(look []Ref) (r Renewed, err error) {
+				for range look {
+					r.Standings = append(r.Standings, standing())
+				}
+				return r, nil
+			},
+			look: func(look []Ref) (r Renewed, err error) {
+				for range look {
+					r.Standings = append(r.Standings, standing())
+				}
+				return r, nil
+			},
+		})
+		k, err := s.Join(t.Context(), mutex)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var before driver.Instant
+		renew := func() []driver.Renewed {
+			t.Helper()
+			before = driver.Now()
+			got, err := s.Renew(t.Context(), []driver.Ticket{k})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return got
+		}
+		kept := func(got []driver.Renewed) {
+			t.Helper()
+			if len(got) != 1 || got[0].State != driver.Kept || got[0].Proof < before {
+				t.Errorf("it is named again: %+v", got)
+			}
+		}
+		if got := renew(); len(got) != 0 { // its own end still stands
+			t.Errorf("while it still is a stray: %+v", got)
+		}
+		time.Sleep(10 * time.Second)
+		kept(renew())
+		flagged.Store(true)
+		slow.Store(false)
+		kept(renew())
+	})
+}
