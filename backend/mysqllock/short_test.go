@@ -22,6 +22,13 @@ func locked(t *testing.T, s *mysqltest.Server, queue string) (unlock func()) {
 // uncommitted executes a statement in a transaction, which stays open until undo is called.
 func uncommitted(t *testing.T, s *mysqltest.Server, statement string, args ...any) (undo func()) {
 	t.Helper()
+	tx := transaction(t, s, statement, args...)
+	return func() { _ = tx.Rollback() }
+}
+
+// transaction executes a statement and does not commit it.
+func transaction(t *testing.T, s *mysqltest.Server, statement string, args ...any) *sql.Tx {
+	t.Helper()
 	db, err := sql.Open("mysql", s.DSN())
 	if err != nil {
 		t.Fatal(err)
@@ -34,7 +41,7 @@ func uncommitted(t *testing.T, s *mysqltest.Server, statement string, args ...an
 	if _, err := tx.Exec(statement, args...); err != nil {
 		t.Fatal(err)
 	}
-	return func() { _ = tx.Rollback() }
+	return tx
 }
 
 func until(t *testing.T, what string, ok func() bool) {

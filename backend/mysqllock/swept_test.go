@@ -1,6 +1,7 @@
 package mysqllock_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -55,6 +56,51 @@ func TestOnlyTicketOfAClosedSession(t *testing.T) {
 	for n := range 3 {
 		if tk, err := stays.Join(t.Context(), permit(n+2, 1)); err != nil || !tk.Held {
 			t.Errorf("permit %d is not given: %+v, %v", n+1, tk, err)
+		}
+	}
+}
+
+// Promise: a renewal that is committed while another client takes out what has ended keeps
+// its ticket, also if that client has read the earlier end of the session.
+func TestRenewalThatIsCommittedBesideASweep(t *testing.T) {
+	t.Parallel()
+	s := mysqltest.Start(t)
+	d, one := session(t, s.URL())
+	_, other := session(t, s.URL())
+	for n, place := range []string{"alone", "with others"} { // that is a row of the queues, or one of its own
+		held, err := one.Join(t.Context(), mutex(place, 2*n+1))
+		if err == nil && place == "with others" {
+			_, err = other.Join(t.Context(), mutex(place, 2*n+2))
+		}
+		if err != nil || !held.Held {
+			t.Fatal(held, err)
+		}
+		// The end that others see has passed. The renewal began before it.
+		s.Do("UPDATE interlock_sessions SET ends = 1 WHERE id = UNHEX('" + one.ID() + "'); UPDATE interlock_tickets SET since = 0; UPDATE interlock_queues SET since = 0")
+		renewal := transaction(t, s, "UPDATE interlock_sessions SET ends = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + ttl WHERE id = UNHEX(?)", one.ID())
+		done := make(chan error, 1)
+		go func() { done <- d.Ask(context.Background(), place, newID(0), driver.Revoke) }()
+		waitsForRow(t, s) // it has read the end of the session
+		if err := renewal.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-done; !errors.Is(err, driver.ErrGone) {
+			t.Fatal(err)
+		}
+		if got, err := one.Renew(t.Context(), []driver.Ticket{held}); err != nil || len(got) != 1 || got[0].State != driver.Kept {
+			t.Fatalf("%s: a ticket that was renewed is %+v, %v", place, got, err)
+		}
+		q, err := d.Follow(t.Context(), place, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range q.Members {
+			if m.Held != (m.ID == held.ID) {
+				t.Errorf("%s: another one holds beside it: %+v", place, q.Members)
+			}
+		}
+		if err := one.Leave(t.Context(), held, true); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -116,16 +116,13 @@ BEGIN
 
 	SELECT no, {lone}, session, since, used, granted INTO v_no, v_id, v_session, v_since, v_used, v_granted FROM {p}queues WHERE name = p_name;
 	IF v_id IS NOT NULL THEN
-		-- Locked, for the end of the session removes it if it sees no row of a ticket.
+		-- Locked: the end of the session removes it if it sees no row of a ticket, and a
+		-- renewal that is under way may move that end.
 		SELECT ends, ttl INTO v_ends, v_ttl FROM {p}sessions WHERE id = v_session LOCK IN SHARE MODE;
 		IF v_ends IS NULL OR v_ends <= p_now AND v_since + v_ttl <= p_now THEN
-			SET v_ends = NULL;
-			SELECT ends INTO v_ends FROM {p}sessions WHERE id = v_session FOR UPDATE; -- was it renewed meanwhile?
-			IF v_ends IS NULL OR v_ends <= p_now THEN
-				UPDATE {p}sessions SET gone = 1 WHERE id = v_session AND gone = 0;
-				CALL {p}out(p_name, v_granted, v_used, 0);
-				SET p_swept = p_swept + 1;
-			END IF;
+			UPDATE {p}sessions SET gone = 1 WHERE id = v_session AND gone = 0;
+			CALL {p}out(p_name, v_granted, v_used, 0);
+			SET p_swept = p_swept + 1;
 		END IF;
 	ELSE
 		SET v_done = 0;
@@ -135,7 +132,7 @@ BEGIN
 			IF v_done THEN LEAVE each_one; END IF;
 			SET v_ends = NULL;
 			IF v_own = 0 THEN
-				SELECT ends INTO v_ends FROM {p}sessions WHERE id = v_session FOR UPDATE;
+				SELECT ends INTO v_ends FROM {p}sessions WHERE id = v_session FOR UPDATE; -- was it renewed meanwhile?
 				IF v_ends > p_now THEN ITERATE each_one; END IF;
 				UPDATE {p}sessions SET gone = 1 WHERE id = v_session AND gone = 0;
 			END IF;

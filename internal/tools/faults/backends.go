@@ -181,6 +181,14 @@ var backends = []fault{
 		old: "greatest(s.expires, now + s.ttl) WHERE s.id", new: "(now + s.ttl) WHERE s.id",
 	},
 	{
+		file: "backend/mysqllock/sql/inner.sql", pkg: "backend/mysqllock", test: "TestRenewalThatIsCommittedBesideASweep",
+		old: "\t\t\t\tIF v_ends > p_now THEN ITERATE each_one; END IF;\n", new: "",
+	},
+	{
+		file: "backend/mysqllock/sql/inner.sql", pkg: "backend/mysqllock", test: "TestRenewalThatIsCommittedBesideASweep",
+		old: "FROM {p}sessions WHERE id = v_session LOCK IN SHARE MODE;", new: "FROM {p}sessions WHERE id = v_session;",
+	},
+	{
 		file: "backend/mysqllock/store.go", test: "TestHeartbeatThatIsOvertaken",
 		old: "LAST_INSERT_ID(GREATEST(ends, {now} + ttl))", new: "LAST_INSERT_ID({now} + ttl)",
 	},
