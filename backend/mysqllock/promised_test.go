@@ -83,7 +83,7 @@ func TestOwnEndWhileARenewalIsUnderWay(t *testing.T) {
 func TestHeartbeatBesideALockedQueue(t *testing.T) {
 	t.Parallel()
 	s := mysqltest.Start(t)
-	_, one := idle(t, s, 4, 30*time.Second)
+	_, one := idle(t, s, 4, 24*time.Second)
 	var all []driver.Ticket
 	for n, queue := range []string{"a", "b", "c", "stray", "named again"} {
 		k, err := one.Join(t.Context(), mutex(queue, n+1))
@@ -99,7 +99,7 @@ func TestHeartbeatBesideALockedQueue(t *testing.T) {
 	unlock := locked(t, s, stray.Queue)
 	unlockToo := locked(t, s, "named again")
 	for range 3 {
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), one.TTL()/3) // as a client does
 		began := driver.Now()
 		got, err := one.Renew(ctx, append(held[:3:3], all[4]))
 		cancel()

@@ -544,7 +544,7 @@ func TestHeartbeatBesideALockedQueue(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Start(t)
 	d := opened(t, s.URL())
-	a := short(t, d, 30*time.Second)
+	a := short(t, d, 24*time.Second)
 	held := []driver.Ticket{join(t, a, request("a", 1)), join(t, a, request("b", 1))}
 	stray, again := join(t, a, request("stray", 1)), join(t, a, request("named again", 1))
 	known := append(held[:2:2], again)
@@ -554,7 +554,7 @@ func TestHeartbeatBesideALockedQueue(t *testing.T) {
 	tx := &late{t, s, connect(t, s)}
 	tx.exec("BEGIN; SELECT FROM interlock.queue WHERE name IN ('stray', 'named again') FOR UPDATE")
 	for range 3 {
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), a.TTL()/3) // as a client does
 		began := driver.Now()
 		got, err := a.Renew(ctx, known)
 		cancel()
