@@ -12,23 +12,25 @@ const inheritedSays = "Inherited says that the last exclusive holder of the queu
 var deaths = []struct {
 	name string
 	die  func(t *trial, a *client, held driver.Ticket) // nil: it is not renewed
+	hold bool                                          // it was joined with a Hold, which runs out
 }{
-	{"left uncleanly", func(t *trial, a *client, held driver.Ticket) {
+	{name: "left uncleanly", die: func(t *trial, a *client, held driver.Ticket) {
 		if err := a.Leave(t.ctx, held, false); err != nil {
 			t.Fatalf("Leave: %v", err)
 		}
 	}},
-	{"session closed", func(t *trial, a *client, held driver.Ticket) {
+	{name: "session closed", die: func(t *trial, a *client, held driver.Ticket) {
 		if err := a.Close(t.ctx); err != nil {
 			t.Fatalf("Close: %v", err)
 		}
 	}},
-	{"taken by force", func(t *trial, a *client, held driver.Ticket) {
+	{name: "taken by force", die: func(t *trial, a *client, held driver.Ticket) {
 		if err := t.driver().Ask(t.ctx, held.Queue, held.ID, driver.Force); err != nil {
 			t.Fatalf("Ask: %v", err)
 		}
 	}},
-	{"not renewed", nil},
+	{name: "not renewed"},
+	{name: "not done when its Hold ran out", hold: true},
 }
 
 var inherited = rule{
@@ -42,16 +44,22 @@ var inherited = rule{
 		}
 		b := t.client()
 		for _, d := range deaths {
+			if d.hold && !t.fixes() {
+				continue
+			}
 			for _, waits := range []bool{true, false} {
 				queue := d.name
 				if !waits {
 					queue += ", nobody waiting"
 				}
-				a := t.client()
-				if d.die == nil {
+				a, r := t.client(), t.exclusive(queue)
+				switch {
+				case d.hold:
+					r = t.fixed(queue, t.TTL/4)
+				case d.die == nil:
 					a = t.mortal()
 				}
-				held := a.hold(t.exclusive(queue))
+				held := a.hold(r)
 				if held.Inherited {
 					t.Fatalf("the first holder of the queue %q: %+v", queue, held)
 				}

@@ -716,6 +716,20 @@ var mutants = []struct {
 			return s.plainJoin(ctx, r)
 		},
 	}},
+	{"a Hold that has run out has ended cleanly", "Inherited", mutant{
+		join: func(s *brokenSession, ctx context.Context, r driver.Request) (driver.Ticket, error) {
+			hold := r.Hold
+			if q, err := s.d.plainFollow(ctx, r.Queue, ""); hold <= 0 || err != nil || len(q.Members) > 0 {
+				return s.plainJoin(ctx, r)
+			}
+			r.Hold = 0
+			tk, err := s.plainJoin(ctx, r)
+			if err == nil {
+				err = s.Session.Keep(ctx, s.real(tk), hold)
+			}
+			return tk, err
+		},
+	}},
 	{"Keep does nothing", "Keep KeepByAnotherSession LeaveOfAnotherSession", mutant{
 		keep: func(s *brokenSession, ctx context.Context, t driver.Ticket, d time.Duration) error { return nil },
 	}},

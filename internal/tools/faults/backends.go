@@ -217,6 +217,10 @@ var backends = []fault{
 		old: "GREATEST(q.last + 1, {now} DIV 10)), q.granted = GREATEST(q.granted + 1, {now} DIV 10)", new: "{now} DIV 10), q.granted = {now} DIV 10",
 	},
 	{
+		file: "backend/pglock/functions.sql", test: "TestConformance$/Inherited$",
+		old: "r.ends <= now ORDER BY r.ends LIMIT 200 LOOP\n\t\t\tq := @remove(q, t, t.flags & 8 <> 0);", new: "r.ends <= now ORDER BY r.ends LIMIT 200 LOOP\n\t\t\tq := @remove(q, t, true);",
+	},
+	{
 		file: "backend/pglock/functions.sql", test: "TestConformance$/InheritedAmongReaders",
 		old: "unclean = CASE WHEN r.units = r.capacity THEN NOT clean ELSE r.unclean END", new: "unclean = NOT clean",
 	},
