@@ -3,6 +3,7 @@ package interlock
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
@@ -29,9 +30,11 @@ type Client struct {
 	sessNews chan struct{} // closed when sess or sessErr changes
 	ttl      time.Duration // as granted
 	tickets  map[string]*ticket
-	writers  map[string]int // tickets of this client for the writer's side, by queue
+	writers  map[string][]*ticket // of this client for the writer's side, by queue, in the order of came
 	lines    map[lineKey]*line
 	bodies   int // running functions of Do
+
+	arrivals atomic.Uint64 // counts writers' tickets and readers who wait in a line
 
 	reaper *reaper
 	spare  spareTurns
@@ -44,7 +47,7 @@ func start(ctx context.Context, d driver.Driver, cfg clientConfig) (*Client, err
 		quiet:    make(chan struct{}, 1),
 		sessNews: make(chan struct{}),
 		tickets:  map[string]*ticket{},
-		writers:  map[string]int{},
+		writers:  map[string][]*ticket{},
 		lines:    map[lineKey]*line{},
 		reaper:   newReaper(),
 	}

@@ -2,6 +2,7 @@ package interlock
 
 import (
 	"context"
+	"math"
 	"sync"
 	"time"
 
@@ -105,6 +106,9 @@ func (n *line) acquire(ctx context.Context, l *Lock, try bool) (lease *Lease, ha
 		return nil, false, ErrClosed
 	}
 	w := n.c.spare.get(ctx, l)
+	if n.shared {
+		w.came = n.c.arrivals.Add(1)
+	}
 	n.waiters.push(w)
 	n.mu.Unlock()
 	if done := ctx.Done(); done == nil {
@@ -218,6 +222,7 @@ func (n *line) drive(ctx context.Context, l *Lock, old *ticket, try bool) (*Leas
 			continue
 		}
 		n.t, n.driving = t, false
+		n.admit(t)
 		n.next()
 		n.mu.Unlock()
 		return lease, nil
@@ -251,16 +256,41 @@ func (n *line) stopDriving(t *ticket, cancelled bool) {
 // inherit keeps a ticket for the next waiter, unless it has been lost. n.mu is held.
 func (n *line) inherit(t *ticket) bool {
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	switch {
-	case t.req.NoWait || t.state > ticketHeld:
-		return false
-	case t.state == ticketHeld:
-		n.t = t
-	default:
-		n.pending = t
+	state := t.state
+	if t.req.NoWait {
+		state = ticketLeft
 	}
-	return true
+	switch state {
+	case ticketJoining, ticketQueued:
+		n.pending = t
+	case ticketHeld:
+		n.t = t
+	}
+	t.mu.Unlock()
+	if state == ticketHeld {
+		n.admit(t)
+	}
+	return state <= ticketHeld
+}
+
+// admit serves the readers who stood in the line when their ticket was granted, at most
+// maxHandovers of them: a writer who waits at the backend by now came after the ticket that
+// all of them waited for. One of this client keeps out those who came after it. n.mu is held.
+func (n *line) admit(t *ticket) {
+	if !n.shared || n.waiters.empty() {
+		return
+	}
+	now, writer := n.c.d.Now(), n.firstWriter()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for w := n.waiters.first; w != nil && w.came < writer; w = n.waiters.first {
+		if !t.sound(now) || t.winding || t.grants >= maxHandovers {
+			return
+		}
+		n.waiters.remove(w)
+		w.lease = t.newLease(w.ctx, w.lock, now)
+		w.ready <- struct{}{}
+	}
 }
 
 // giveUp withdraws a waiter. What it was just given goes to the next.
@@ -385,7 +415,7 @@ func (n *line) sendBack(t *ticket) {
 // as it knows itself. t.mu is held.
 func (t *ticket) usable(n *line, now driver.Instant) bool {
 	switch {
-	case t.state != ticketHeld || now >= t.deadline || t.doubt != nil || t.revoked:
+	case !t.sound(now):
 		return false
 	case t.grants >= maxGrants, now < t.keep, t.wanted && (n.shared || t.grants >= maxHandovers):
 		return false
@@ -393,6 +423,11 @@ func (t *ticket) usable(n *line, now driver.Instant) bool {
 		return true
 	}
 	return now.Sub(t.since) < maxHandoverTime
+}
+
+// sound reports whether the ticket is held, and nothing is wrong with it. t.mu is held.
+func (t *ticket) sound(now driver.Instant) bool {
+	return t.state == ticketHeld && now < t.deadline && t.doubt == nil && !t.revoked
 }
 
 // writerWaits reports whether this client has a ticket for the writer's side,
@@ -403,7 +438,23 @@ func (n *line) writerWaits() bool {
 	}
 	n.c.mu.Lock()
 	defer n.c.mu.Unlock()
-	return n.c.writers[n.key.queue] > 0
+	return len(n.c.writers[n.key.queue]) > 0
+}
+
+// firstWriter is the arrival of the first ticket of this client that waits for the writer's
+// side; none comes as late as its result if there is none.
+func (n *line) firstWriter() (came uint64) {
+	n.c.mu.Lock()
+	defer n.c.mu.Unlock()
+	for _, t := range n.c.writers[n.key.queue] {
+		t.mu.Lock()
+		waits := t.state <= ticketQueued
+		t.mu.Unlock()
+		if waits {
+			return t.came
+		}
+	}
+	return math.MaxUint64
 }
 
 // isAskedFor reports whether somebody else wants the ticket's lock.

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"slices"
 	"sync"
 
 	"github.com/interlock-go/interlock/driver"
@@ -25,7 +26,8 @@ type ticket struct {
 
 	extending chan struct{} // holds a value while an Extend is under way
 
-	writer bool // counted in Client.writers; guarded by Client.mu
+	writer bool   // one of Client.writers; guarded by Client.mu
+	came   uint64 // of Client.arrivals, if it is one of them
 
 	mu       sync.Mutex
 	line     *line       // hands it on inside the process; nil if it serves one lease
@@ -113,8 +115,8 @@ func (t *ticket) register(sess *session) {
 	t.sess = sess
 	t.c.tickets[t.req.ID] = t
 	if t.req.Kind == driver.RWMutex && t.req.Units == t.req.Capacity {
-		t.writer = true
-		t.c.writers[t.req.Queue]++
+		t.writer, t.came = true, t.c.arrivals.Add(1)
+		t.c.writers[t.req.Queue] = append(t.c.writers[t.req.Queue], t)
 	}
 }
 
@@ -140,7 +142,9 @@ func (t *ticket) uncount() {
 		return
 	}
 	t.writer = false
-	if t.c.writers[t.req.Queue]--; t.c.writers[t.req.Queue] == 0 {
+	left := slices.DeleteFunc(t.c.writers[t.req.Queue], func(w *ticket) bool { return w == t })
+	t.c.writers[t.req.Queue] = left
+	if len(left) == 0 {
 		delete(t.c.writers, t.req.Queue)
 	}
 }

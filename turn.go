@@ -14,6 +14,7 @@ type turn struct {
 	// Guarded by line.mu until it is its turn.
 	prev, next *turn
 	waiting    bool
+	came       uint64  // of Client.arrivals, in a line of readers
 	closed     bool    // the client is closed
 	lease      *Lease  // its lease; nil: it drives
 	old        *ticket // of one who drives: to be given back first

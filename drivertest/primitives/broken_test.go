@@ -60,15 +60,15 @@ var faults = []fault{
 		{"line.go", "t.wanted && (n.shared ||", `t.wanted && !broken("readers of the process overtake") && (n.shared ||`},
 		{"line.go", "return now.Sub(t.since) < maxHandoverTime", `return now.Sub(t.since) < maxHandoverTime || broken("readers of the process overtake")`}}},
 	{"Downgrade is not sent", "Downgrade", []edit{
-		{"downgrade.go", "return s.Shrink(ctx, t.tk, 1)", `if broken("Downgrade is not sent") {
+		{"downgrade.go", "return t.sess.s.Shrink(call, t.tk, 1)", `if broken("Downgrade is not sent") {
 				return nil
 			}
-			return s.Shrink(ctx, t.tk, 1)`}}},
+			return t.sess.s.Shrink(call, t.tk, 1)`}}},
 	{"Downgrade leaves", "Downgrade", []edit{
-		{"downgrade.go", "return s.Shrink(ctx, t.tk, 1)", `if broken("Downgrade leaves") {
-				return s.Leave(ctx, t.tk, true)
+		{"downgrade.go", "return t.sess.s.Shrink(call, t.tk, 1)", `if broken("Downgrade leaves") {
+				return t.sess.s.Leave(call, t.tk, true)
 			}
-			return s.Shrink(ctx, t.tk, 1)`}}},
+			return t.sess.s.Shrink(call, t.tk, 1)`}}},
 	{"weights do not count", "Permits Deadlock Inspection", []edit{
 		{"lock.go", "n.units = n.cfg.weight", `n.units = pick("weights do not count", 1, n.cfg.weight)`}}},
 	{"all semaphores are of one size", "Mismatch", []edit{
