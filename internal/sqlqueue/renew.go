@@ -108,15 +108,19 @@ const aside = 12
 // strand has strays end apart from their session, and those in again end with it. For
 // each that has to wait for a queue, whose row others may have locked for long. A
 // heartbeat must not, since what it is to keep may be elsewhere: after a while it goes on,
-// and so does this, one at a time. Then the heartbeat extends a stray once more. That does
+// and so does this, one of each kind at a time. Then the heartbeat extends a stray once more. That does
 // no harm: whenever a stray gets its end, it is the one that was promised last.
 func (s *session) strand(ctx context.Context, wait time.Duration, strays, again []Ref) (done bool) {
-	if len(strays)+len(again) == 0 || !s.stranding.TryLock() {
+	turn := &s.stranding
+	if len(again) > 0 { // which is urgent
+		turn = &s.unstranding
+	}
+	if len(strays)+len(again) == 0 || !turn.TryLock() {
 		return false
 	}
 	result := make(chan error, 1)
 	s.d.background(func(ctx context.Context) {
-		defer s.stranding.Unlock()
+		defer turn.Unlock()
 		ctx, cancel := context.WithTimeout(ctx, backgroundTimeout)
 		defer cancel()
 		result <- s.d.do(ctx, func(ctx context.Context) error { return s.d.store.Strand(ctx, s.id, strays, again) })

@@ -23,7 +23,8 @@ type session struct {
 	signals *signals.Queue
 	tidied  tidied
 
-	stranding sync.Mutex // held while strays get their ends
+	stranding   sync.Mutex // held while strays get their ends
+	unstranding sync.Mutex // held while tickets lose them that are named again
 
 	// Guarded by Driver.mu.
 	proof  driver.Instant    // when the last renewal that has succeeded was sent

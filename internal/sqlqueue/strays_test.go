@@ -138,3 +138,69 @@ func TestAStrayThatIsNamedAgain(t *testing.T) {
 		kept(renew())
 	})
 }
+
+// Promise: a ticket that is named again is kept though the queue of another stray is
+// locked by somebody else.
+func TestAStrayThatIsNamedAgainBesideALockedQueue(t *testing.T) {
+	bubble.Run(t, func(t *testing.T) {
+		var flagged atomic.Bool
+		flagged.Store(true)
+		read := func(look []Ref) (r Renewed, err error) {
+			for range look {
+				r.Standings = append(r.Standings, Standing{State: Held, Token: 7, Stray: flagged.Load(), Left: time.Minute})
+			}
+			return r, nil
+		}
+		s := stage(t, staged{
+			join: func() (Standing, error) { return Standing{State: Held, Token: 7}, nil },
+			strand: func(ctx context.Context, strays, _ []Ref) error {
+				if len(strays) > 0 {
+					<-ctx.Done()
+					return ctx.Err()
+				}
+				flagged.Store(false)
+				return nil
+			},
+			renew: read, look: read,
+		})
+		var all []driver.Ticket
+		for range 2 {
+			r := mutex
+			r.ID = NewID()
+			k, err := s.Join(t.Context(), r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, k)
+		}
+		got, err := s.Renew(t.Context(), all[:1])
+		if err != nil || len(got) != 2 || got[0].ID != all[0].ID || got[0].State != driver.Kept {
+			t.Errorf("the heartbeat says %+v, %v", got, err)
+		}
+	})
+}
+
+// Promise: what a heartbeat has found out about the first tickets is said, if that of the
+// others fails: the others are not in the answer.
+func TestAHeartbeatThatFailsHalfway(t *testing.T) {
+	t.Parallel()
+	s := stage(t, staged{
+		join: func() (Standing, error) { return Standing{State: Held, Token: 7}, nil },
+		renew: func([]Ref) (Renewed, error) {
+			return Renewed{Standings: []Standing{{State: Held, Token: 7}}}, nil
+		},
+	})
+	var all []driver.Ticket
+	for range 2 {
+		r := mutex
+		r.ID = NewID()
+		k, err := s.Join(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, k)
+	}
+	if got, err := s.Renew(t.Context(), all); err != nil || len(got) != 1 || got[0].ID != all[0].ID || got[0].State != driver.Kept {
+		t.Errorf("the heartbeat says %+v, %v", got, err)
+	}
+}
