@@ -68,7 +68,7 @@ var errUnknown = errors.New("no answer; whether the value was changed is unknown
 
 func (v cell) swap(ctx context.Context, s driver.Swap) (got driver.Cell, err error) {
 	if !s.Delete && len(s.Value) > driver.MaxCell {
-		return got, fmt.Errorf("a value of %d bytes: at most %d are possible", len(s.Value), driver.MaxCell)
+		return got, driver.Invalid(fmt.Errorf("a value of %d bytes: at most %d are possible", len(s.Value), driver.MaxCell))
 	}
 	s.ID, s.Name = newID(), v.key
 	// Repeating is harmless only as long as the backend remembers the first try.

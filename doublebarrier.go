@@ -123,7 +123,7 @@ func (b *DoubleBarrier) agrees(m driver.Member) bool {
 // does not is about to leave, and does not count.
 func (b *DoubleBarrier) agree(queue []driver.Member, id string) error {
 	if len(queue) > 0 && queue[0].ID != id && !b.agrees(queue[0]) {
-		return fmt.Errorf("%w: who came first is %s, this one is %s", ErrMismatch, queue[0].Note, b.note)
+		return fmt.Errorf("%w: who came first is %q, this one is %q", ErrMismatch, queue[0].Note, b.note)
 	}
 	return nil
 }

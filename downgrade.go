@@ -11,11 +11,13 @@ import (
 
 // Downgrade turns a writer's lease into a reader's, without letting another
 // writer in between: waiting readers get in beside it. An exchange whose reply
-// is lost is repeated until ctx ends. After an error the lease is a reader's all
-// the same, though others may be kept out still; Downgrade can be called again.
+// is lost is repeated until ctx ends. After an error, also if ctx had ended before,
+// the lease is a reader's all the same, though others may be kept out still; Downgrade
+// can be called again. Only after ErrInvalid it may be a writer's still: a lock that is
+// acquired again by its holder, and a lease of Hold of another session, are not downgraded.
 func (l *Lease) Downgrade(ctx context.Context) error {
 	if l.lock.kind != driver.RWMutex {
-		return l.fail("downgrade", driver.Invalid(fmt.Errorf("a %s has no readers", l.lock.kind)))
+		return l.fail("downgrade", driver.Invalid(fmt.Errorf("only a read-write lock has readers, not this %s", l.lock.kind)))
 	}
 	return l.fail("downgrade", l.downgrade(ctx))
 }
@@ -24,11 +26,11 @@ func (l *Lease) downgrade(ctx context.Context) error {
 	t := l.t
 	var b backoff.Backoff
 	for {
-		if ctx.Err() != nil && l.Err() == nil {
-			return context.Cause(ctx)
-		}
 		if done, err := l.becomeReader(); done || err != nil {
 			return err
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
 		}
 		err := t.shrink(ctx)
 		switch {

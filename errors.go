@@ -2,6 +2,9 @@ package interlock
 
 import (
 	"errors"
+	"strconv"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/interlock-go/interlock/driver"
 )
@@ -23,7 +26,8 @@ var (
 	// ErrReleased is what Lease.Err returns after Release.
 	ErrReleased = errors.New("released")
 
-	// ErrInvalid: a wrong name, URL or option; the request can never succeed.
+	// ErrInvalid: a wrong name, URL, option or argument, such as a value of more than
+	// MaxValue bytes; the request can never succeed.
 	ErrInvalid = driver.ErrInvalid
 
 	// ErrMismatch: users of one name disagree on what it is or on its capacity.
@@ -47,7 +51,14 @@ type Error struct {
 	Err  error
 }
 
-func (e *Error) Error() string { return "interlock: " + e.Op + " " + e.Name + ": " + e.Err.Error() }
+// Error quotes a name that has anything but printable characters: the text is one line.
+func (e *Error) Error() string {
+	name := e.Name
+	if strings.ContainsFunc(name, func(r rune) bool { return !strconv.IsPrint(r) }) || !utf8.ValidString(name) {
+		name = strconv.Quote(name)
+	}
+	return "interlock: " + e.Op + " " + name + ": " + e.Err.Error()
+}
 func (e *Error) Unwrap() error { return e.Err }
 
 // failed is the error of an operation; nil if err is.

@@ -223,3 +223,30 @@ func TestWhoGivesUpLeavesTheNewsToTheNext(t *testing.T) {
 		}
 	}
 }
+
+// A Release that was called in time says that the work is finished, also if it arrives late
+// and its caller was told ErrLost. One that finds the ticket ended says nothing any more.
+func TestALateReleaseIsCleanIfTheTicketStillStands(t *testing.T) {
+	for _, inTime := range []bool{true, false} {
+		simulated(t, func(t *testing.T) {
+			a, b := pair(t)
+			lease := acquire(t, a.Mutex("m", interlock.Robust()))
+			next := async(ctx, b.Mutex("m", interlock.Robust()))
+			synctest.Wait()
+			late := a.faults().Before("Leave", 1).Hang()
+			a.faults().Before("Leave", 0).Hang()
+			wantErr(t, lease.Release(), interlock.ErrLost)
+			if !inTime {
+				time.Sleep(ttl)
+			}
+			late.Deliver()
+			r := <-next
+			ok(t, r.err)
+			if r.lease.Inherited() == inTime {
+				t.Errorf("in time: %v, inherited: %v", inTime, r.lease.Inherited())
+			}
+			ok(t, r.lease.Release())
+			a.faults().Clear()
+		})
+	}
+}

@@ -73,7 +73,7 @@ func (l *Lock) check() error {
 	case l.units < 1 || l.units > l.capacity:
 		return fmt.Errorf("Weight(%d): the semaphore has %d permits", l.units, l.capacity)
 	case c.sticky && l.kind != driver.Mutex && l.kind != driver.RWMutex:
-		return fmt.Errorf("Sticky: only mutexes and read-write locks are kept, not a %s", l.kind)
+		return fmt.Errorf("Sticky: only mutexes and read-write locks are kept, not this %s", l.kind)
 	case c.sticky && (c.strict || c.hold > 0 || c.atLeast > 0):
 		return errors.New("Sticky goes with none of StrictOrder, Hold and AtLeast")
 	case c.hold > 0 && c.atLeast > c.hold:

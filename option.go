@@ -116,7 +116,9 @@ func Robust() Option { return func(c *lockConfig) { c.robust = true } }
 
 // Sticky keeps the backend's lock after the last local release until somebody
 // else waits for it, or it was idle for a TTL, so that the next local acquire is
-// free of exchanges. A TryAcquire elsewhere does not wait, and finds it busy.
+// free of exchanges. A TryAcquire elsewhere does not wait, and finds it busy. Only
+// mutexes and read-write locks are kept, and not together with [StrictOrder], [Hold]
+// or [AtLeast]: ErrInvalid.
 func Sticky() Option { return func(c *lockConfig) { c.sticky = true } }
 
 // StrictOrder serves all waiters of all processes in the order of their calls:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -273,4 +274,33 @@ func TestNoErrorOfADriverLeaksOut(t *testing.T) {
 			}
 		}
 	}
+}
+
+// The text of an error is one line, whatever the name. One with printable characters only is
+// shown as it is.
+func TestAnErrorIsOneLine(t *testing.T) {
+	c := join(t, memlock.NewWorld())
+	for name, shown := range map[string]string{
+		"a\nb": `"a\nb"`, "a\x1b[2Jb": `"a\x1b[2Jb"`, "a\xffb": `"a\xffb"`, "a\u2028b": `"a\u2028b"`,
+		"jobs/nächtlich x": "jobs/nächtlich x",
+	} {
+		_, err := c.Adopt(ctx, name, "00112233445566778899aabbccddeeff")
+		if want := "interlock: adopt " + shown + ": "; !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%q: %s", name, err)
+		}
+	}
+}
+
+// A value that is too large can never succeed.
+func TestAValueThatIsTooLargeIsInvalid(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a := join(t, memlock.NewWorld())
+		v := interlock.NewValue[[]byte](a.Client, "v")
+		_, err := v.Set(ctx, make([]byte, interlock.MaxValue+1), 0)
+		wantErr(t, err, interlock.ErrInvalid)
+		_, err = v.Update(ctx, func([]byte) ([]byte, error) { return make([]byte, interlock.MaxValue+1), nil })
+		wantErr(t, err, interlock.ErrInvalid)
+		_, err = v.Set(ctx, make([]byte, interlock.MaxValue), 0)
+		ok(t, err)
+	})
 }

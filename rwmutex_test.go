@@ -314,3 +314,25 @@ func TestAWriterIsNotOvertakenByALongLineOfReaders(t *testing.T) {
 		nothingLeft(t, a, b)
 	})
 }
+
+// After an error of Downgrade the lease is a reader's, also if the context had ended before.
+func TestADowngradeWithAContextThatHasEndedIsAReaders(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		lease := acquire(t, a.RWMutex("rw").Writer())
+		over, cancel := context.WithCancel(ctx)
+		cancel()
+		wantErr(t, lease.Downgrade(over), context.Canceled)
+		if lease.Exclusive() {
+			t.Error("a writer's still")
+		}
+		_, err := b.RWMutex("rw").Reader().TryAcquire(ctx)
+		wantErr(t, err, interlock.ErrBusy) // the backend was not asked
+		ok(t, lease.Downgrade(ctx))
+		beside, err := b.RWMutex("rw").Reader().TryAcquire(ctx)
+		ok(t, err)
+		ok(t, beside.Release())
+		ok(t, lease.Release())
+		nothingLeft(t, a, b)
+	})
+}
