@@ -132,7 +132,8 @@ func (s *session) relocate(ctx context.Context, p *place) error {
 	return nil
 }
 
-// succeed is the data of a node that takes the place of another.
+// succeed is the data of a node that takes the place of another. The token is 0 if nobody has
+// been told one.
 func succeed(c content, token uint64, fallback []byte) []byte {
 	m, ok := decode(c.data)
 	if !ok {
@@ -140,9 +141,6 @@ func succeed(c content, token uint64, fallback []byte) []byte {
 	}
 	if m.Token == 0 {
 		m.Token = token
-	}
-	if m.Token == 0 {
-		m.Token = uint64(c.stat.Czxid)
 	}
 	if m.Joined == 0 {
 		m.Joined, m.Zxid = c.stat.Ctime, uint64(c.stat.Czxid)
@@ -198,6 +196,29 @@ func (s *session) fix(ctx context.Context, p *place, hold time.Duration, kept, w
 	if p.state == waiting {
 		p.isHeld(wanted)
 	}
+	return nil
+}
+
+// isFixed notes the grant of a ticket whose node has its end already: from a call without an
+// answer, from an earlier session, or from somebody who has changed it.
+func (s *session) isFixed(ctx context.Context, p *place, wanted bool) error {
+	now, sent, by, err := s.d.clock(ctx, s.l)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p.state != waiting {
+		return nil
+	}
+	whole := p.req.Hold
+	if whole == 0 {
+		whole = s.ttl
+	}
+	left := time.Duration(p.n.until-now) * time.Millisecond
+	p.fixed, p.kept, p.end = true, p.n.kept, by.Add(left)
+	p.got.Proof = sent.Add(min(left-whole, 0)) // the caller counts the whole from there
+	p.isHeld(wanted)
 	return nil
 }
 

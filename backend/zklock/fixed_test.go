@@ -47,3 +47,45 @@ func TestAFixedEndIsProvenFromBeforeTheClockWasRead(t *testing.T) {
 		t.Errorf("a renewal says %+v of %+v", answers, got)
 	}
 }
+
+// Promise: a fixed end stays what it is when another session finds the ticket again, also
+// one that was moved up by an eviction; what is proven ends no later.
+func TestAFixedEndStaysWhenItsTicketIsFoundAgain(t *testing.T) {
+	s := zktest.Start(t)
+	d := opened(t, s.Addr)
+	a, b := session(t, d, 20*time.Second), session(t, d, 20*time.Second)
+	left := func() time.Duration {
+		t.Helper()
+		q, err := d.Follow(limited(t), "q", "")
+		noError(t, err)
+		if len(q.Members) != 1 || !q.Members[0].Fixed {
+			t.Fatalf("members %+v", q.Members)
+		}
+		return q.Members[0].Left
+	}
+	r := aMutex("q")
+	r.Hold = time.Hour
+	k := holds(t, a, r)
+	r.Retry = true
+	for _, evicted := range []bool{false, true} {
+		if evicted {
+			noError(t, d.Ask(limited(t), "q", k.ID, driver.Evict))
+			if got := left(); got > 20*time.Second {
+				t.Fatalf("%v left of an evicted ticket", got)
+			}
+		}
+		was := left()
+		time.Sleep(50 * time.Millisecond) // what is counted anew ends later
+		next := session(t, d, 20*time.Second)
+		got := holds(t, next, r)
+		began := driver.Now()
+		now := left()
+		if now > was-50*time.Millisecond {
+			t.Errorf("evicted %v: %v are left, after %v", evicted, now, was)
+		}
+		if ends := got.Proof.Add(r.Hold).Sub(began); ends > now+time.Second {
+			t.Errorf("evicted %v: proven for another %v, which ends in %v", evicted, ends, now)
+		}
+	}
+	noError(t, b.Leave(limited(t), k, true))
+}

@@ -71,7 +71,7 @@ func (d *Driver) Follow(ctx context.Context, queue, after string) (found driver.
 	if err != nil {
 		return found, err
 	}
-	cache := map[string]driver.Member{}
+	cache := map[string]entry{}
 	err = d.retrying(ctx, func(ctx context.Context, l *link) (bool, error) {
 		if after == "" {
 			if err := l.catchUp(ctx, q.path); err != nil {
@@ -128,10 +128,10 @@ func (d *Driver) lineup(ctx context.Context, l *link, q *lane, watch bool) (all 
 }
 
 // members reads the nodes of tickets, several at a time.
-func (d *Driver) members(ctx context.Context, l *link, q *lane, all line, cache map[string]driver.Member) (driver.Queue, error) {
+func (d *Driver) members(ctx context.Context, l *link, q *lane, all line, cache map[string]entry) (driver.Queue, error) {
 	found := driver.Queue{Name: q.name}
 	var now int64
-	members := make([]driver.Member, len(all))
+	members := make([]entry, len(all))
 	there := make([]bool, len(all))
 	errs := make([]error, len(all))
 	for _, n := range all {
@@ -179,7 +179,7 @@ func (d *Driver) members(ctx context.Context, l *link, q *lane, all line, cache 
 				return found, err
 			}
 			m.Held = true
-			if !m.Fixed || m.Token == 0 {
+			if !m.told {
 				m.Token += add
 			}
 		} else {
@@ -189,7 +189,7 @@ func (d *Driver) members(ctx context.Context, l *link, q *lane, all line, cache 
 			m.Fixed, m.Left = true, max(time.Duration(n.until-now)*time.Millisecond, 0)
 		}
 		found.Kind, found.Capacity = n.kind, n.capacity
-		found.Members = append(found.Members, m)
+		found.Members = append(found.Members, m.Member)
 	}
 	if d.names.barriers && found.Kind == driver.Barrier { // its nodes have no numbers
 		slices.SortFunc(found.Members, func(a, b driver.Member) int { return cmp.Compare(a.Token, b.Token) })
@@ -197,27 +197,30 @@ func (d *Driver) members(ctx context.Context, l *link, q *lane, all line, cache 
 	return found, nil
 }
 
+// An entry is a member and whether its token is what the holder was told: then nothing is added.
+type entry struct {
+	driver.Member
+	told bool
+}
+
 // member is what is known of a ticket. Another library's has no ID; its data, if
 // it is text, is who it is.
-func member(n *name, c content) driver.Member {
+func member(n *name, c content) entry {
 	m, ours := decode(c.data)
 	if !ours {
 		m.Owner = strings.ToValidUTF8(string(c.data), "\uFFFD")
 	}
 	out := driver.Member{
-		ID: n.id, Owner: m.Owner, Note: m.Note, Units: n.units, Token: uint64(c.stat.Czxid),
+		ID: n.id, Owner: m.Owner, Note: m.Note, Units: n.units, Token: joined(c),
 		Since: time.UnixMilli(c.stat.Ctime), Left: m.TTL,
 	}
 	if m.Joined != 0 {
 		out.Since = time.UnixMilli(m.Joined)
 	}
-	if m.Lent != 0 {
-		out.Token = m.Lent
-	}
 	if m.Token != 0 {
 		out.Token = m.Token
 	}
-	return out
+	return entry{out, m.Token != 0}
 }
 
 // Queues walks through the nodes.
@@ -255,7 +258,7 @@ func (d *Driver) Queues(ctx context.Context, prefix string) iter.Seq2[driver.Que
 			}
 			var found driver.Queue
 			if err == nil {
-				found, err = d.members(ctx, l, q, all, map[string]driver.Member{})
+				found, err = d.members(ctx, l, q, all, map[string]entry{})
 				found.Version, found.Read = version, read
 			}
 			if err == nil && len(found.Members) == 0 {

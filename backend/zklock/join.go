@@ -271,8 +271,13 @@ func (s *session) find(ctx context.Context, p *place) (bool, error) {
 		}
 		return false, nil
 	}
-	if err := p.stands(*n, uint64(c.stat.Czxid)); err != nil {
+	if err := p.stands(*n, joined(c)); err != nil {
 		return false, err
+	}
+	if m, ok := decode(c.data); ok {
+		s.mu.Lock()
+		p.got.Token = m.Token
+		s.mu.Unlock()
 	}
 	return true, s.look(ctx, p)
 }
@@ -628,20 +633,27 @@ func (s *session) granted(ctx context.Context, p *place, wanted bool) error {
 		s.mu.Unlock()
 		return nil
 	}
-	p.got = driver.Ticket{ID: p.req.ID, Queue: p.q.name, Held: true, Token: p.zxid + add, Inherited: p.heir, Proof: p.proof()}
+	token := p.got.Token // what it was told in an earlier session
+	if token == 0 {
+		token = p.zxid + add
+	}
+	p.got = driver.Ticket{ID: p.req.ID, Queue: p.q.name, Held: true, Token: token, Inherited: p.heir, Proof: p.proof()}
 	if p.got.Token >= driver.MaxToken {
 		s.mu.Unlock()
 		return errUsedUp
 	}
-	hold := p.req.Hold
-	if hold == 0 {
+	hold, fixed := p.req.Hold, p.n.until != 0
+	if hold == 0 && !fixed {
 		p.isHeld(wanted)
 	}
 	s.mu.Unlock()
-	if hold == 0 {
-		return nil
+	switch {
+	case fixed:
+		return s.isFixed(ctx, p, wanted)
+	case hold > 0:
+		return s.fix(ctx, p, hold, false, wanted)
 	}
-	return s.fix(ctx, p, hold, false, wanted)
+	return nil
 }
 
 var errUsedUp = driver.Permanent(errors.New("zookeeper: the tokens of this queue are used up"))

@@ -97,9 +97,9 @@ type meta struct {
 	Hold  bool          `json:"hold,omitempty"`
 
 	// Of a node that has taken the place of an earlier one of the same ticket.
-	Token  uint64 `json:"token,string,omitempty"`
-	Joined int64  `json:"joined,omitempty"` // milliseconds
-	Zxid   uint64 `json:"zxid,string,omitempty"`
+	Token  uint64 `json:"token,string,omitempty"` // that its holder was told
+	Joined int64  `json:"joined,omitempty"`       // milliseconds
+	Zxid   uint64 `json:"zxid,string,omitempty"`  // of its first node
 
 	Leaving bool `json:"leaving,omitempty"` // of the member of a double barrier: it has left, and stays for others
 

@@ -1,6 +1,7 @@
 package zklock_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -79,5 +80,126 @@ func TestRaisesAmongTickets(t *testing.T) {
 				t.Fatalf("after a raise to %d: %+v %v", floor, told[next], err)
 			}
 		}
+	}
+}
+
+// Promise: a ticket with a fixed end has one token, whoever asks and however its node is
+// named: the session that finds it again, and those who are shown it. Who waited behind it has
+// a larger one.
+func TestAFixedTicketHasOneToken(t *testing.T) {
+	for _, raised := range []bool{false, true} {
+		t.Run(fmt.Sprintf("raised %v", raised), func(t *testing.T) {
+			s := zktest.Start(t)
+			d := opened(t, s.Addr)
+			a, b := session(t, d, 20*time.Second), session(t, d, 20*time.Second)
+			if raised {
+				noError(t, d.Raise(limited(t), "q", 1<<40))
+			}
+			first := holds(t, a, aMutex("q"))
+			r := aMutex("q")
+			r.Hold = time.Hour
+			second := join(t, a, r)
+			third := join(t, b, aMutex("q")) // before the second gets its node with an end
+			noError(t, a.Leave(limited(t), first, true))
+			second, err := a.Await(limited(t), second)
+			noError(t, err)
+			shown := func(by string) {
+				t.Helper()
+				q, err := d.Follow(limited(t), "q", "")
+				noError(t, err)
+				if q.Members[0].Token != second.Token {
+					t.Errorf("%s: shown with token %d, told %d", by, q.Members[0].Token, second.Token)
+				}
+			}
+			shown("granted")
+			if raised { // by somebody who has seen it wait
+				_, err := connected(t, s.Addr).Set("/a/_interlock/floors", []byte(`{"q":[{"after":"0","add":"1099511628000"}]}`), -1)
+				noError(t, err)
+				shown("raised")
+			}
+			r.Retry = true
+			again := holds(t, b, r)
+			if again.Token != second.Token {
+				t.Errorf("told %d by another session, %d at first", again.Token, second.Token)
+			}
+			shown("found again")
+			noError(t, b.Leave(limited(t), again, true))
+			third, err = b.Await(limited(t), third)
+			noError(t, err)
+			if third.Token <= again.Token {
+				t.Errorf("token %d after %d", third.Token, again.Token)
+			}
+		})
+	}
+}
+
+// Promise: a ticket that was given its end before its session has noticed the grant has the
+// token of its first node, whoever finds it.
+func TestATicketThatIsKeptBeforeItsGrantIsNoticedHasOneToken(t *testing.T) {
+	s := zktest.Start(t)
+	d := opened(t, s.Addr)
+	a, b := session(t, d, 20*time.Second), session(t, d, 20*time.Second)
+	first := holds(t, a, aMutex("q"))
+	r := aMutex("q")
+	r.Hold = time.Hour
+	second := join(t, a, r)
+	third := join(t, b, aMutex("q"))
+	noError(t, a.Leave(limited(t), first, true))
+	noError(t, b.Keep(limited(t), second, time.Hour))
+	r.Retry = true
+	again := holds(t, b, r)
+	own := holds(t, a, r)
+	if again.Token != own.Token {
+		t.Errorf("told %d by one session, %d by another", own.Token, again.Token)
+	}
+	noError(t, b.Leave(limited(t), again, true))
+	third, err := b.Await(limited(t), third)
+	noError(t, err)
+	if third.Token <= again.Token {
+		t.Errorf("token %d after %d", third.Token, again.Token)
+	}
+}
+
+// Promise: a ticket that shrinks, while it waits or once it is held, keeps its token, and is
+// shown with it, also where tokens were raised.
+func TestATicketThatShrinksKeepsItsToken(t *testing.T) {
+	for _, raised := range []bool{false, true} {
+		t.Run(fmt.Sprintf("raised %v", raised), func(t *testing.T) {
+			s := zktest.Start(t)
+			d := opened(t, s.Addr)
+			a := session(t, d, 20*time.Second)
+			if raised {
+				noError(t, d.Raise(limited(t), "q", 1<<40))
+			}
+			r := aMutex("q")
+			r.Kind, r.Units, r.Capacity = driver.Semaphore, 4, 4
+			first := holds(t, a, r)
+			r.ID, r.Units = someID(), 3
+			second := join(t, a, r)
+			r.ID = someID()
+			third := join(t, a, r)
+			noError(t, a.Shrink(limited(t), second, 2)) // while it waits
+			shown := func(held driver.Ticket) {
+				t.Helper()
+				q, err := d.Follow(limited(t), "q", "")
+				noError(t, err)
+				if q.Members[0].ID != held.ID || q.Members[0].Token != held.Token {
+					t.Errorf("shown %+v, told %+v", q.Members[0], held)
+				}
+			}
+			noError(t, a.Leave(limited(t), first, true))
+			second, err := a.Await(limited(t), second)
+			noError(t, err)
+			shown(second)
+			noError(t, a.Shrink(limited(t), second, 1)) // while it is held
+			shown(second)
+			third, err = a.Await(limited(t), third)
+			noError(t, err)
+			if third.Token <= second.Token {
+				t.Errorf("token %d after %d", third.Token, second.Token)
+			}
+			noError(t, a.Leave(limited(t), second, true))
+			shown(third)
+		})
 	}
 }

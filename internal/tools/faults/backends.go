@@ -68,6 +68,18 @@ var backends = []fault{
 		old: " && !s.l.tap.known(o.id)", new: "",
 	},
 	{
+		file: "backend/zklock/join.go", test: "TestATicketThatIsKeptBeforeItsGrantIsNoticedHasOneToken",
+		old: "p.stands(*n, joined(c))", new: "p.stands(*n, uint64(c.stat.Czxid))",
+	},
+	{
+		file: "backend/zklock/follow.go", test: "TestAFixedTicketHasOneToken",
+		old: "return entry{out, m.Token != 0}", new: "return entry{out, false}",
+	},
+	{
+		file: "backend/zklock/join.go", test: "TestAFixedEndStaysWhenItsTicketIsFoundAgain",
+		old: "hold, fixed := p.req.Hold, p.n.until != 0", new: "hold, fixed := p.req.Hold, p.n.until < 0",
+	},
+	{
 		file: "backend/zklock/session.go", test: "TestASessionIsOverOnceItsClientHasAnother",
 		old: "now != s.zk || timeout < s.ttl", new: "timeout < s.ttl",
 	},
