@@ -625,6 +625,18 @@ var mutants = []struct {
 			return answer, err
 		},
 	}},
+	{"a fixed end is proven again by each Renew of another session", "RenewOfFixedTickets", mutant{
+		renew: func(s *brokenSession, ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
+			now := s.d.Now().Add(time.Nanosecond)
+			answer, err := s.plainRenew(ctx, known)
+			for i, r := range answer {
+				if r.State == driver.Kept && !s.owns(driver.Ticket{ID: r.ID, Queue: r.Queue}) {
+					answer[i].Proof = now
+				}
+			}
+			return answer, err
+		},
+	}},
 	{"a fixed end is proven again by each Join", "RenewOfFixedTickets", mutant{
 		join: func(s *brokenSession, ctx context.Context, r driver.Request) (driver.Ticket, error) {
 			now := s.d.Now().Add(time.Nanosecond)

@@ -126,19 +126,29 @@ var renewOfFixedTickets = rule{
 		const inexact = 5 * time.Millisecond // some backends count in milliseconds
 		r := t.fixed("proven", 10*limit)
 		proven := a.hold(r)
+		proof := func(how string, granted driver.Instant, got driver.Instant) {
+			t.Helper()
+			if got > granted.Add(inexact) {
+				t.Fatalf("a ticket with a fixed end, %s: its proof is %v after its grant", how, got.Sub(granted))
+			}
+		}
 		granted := a.driver.Now() // at the latest
 		time.Sleep(5 * inexact)
-		for _, again := range []struct {
-			how   string
-			proof func() driver.Instant
-		}{
-			{"renewed", func() driver.Instant { return a.renew(proven)[proven.ID].Proof }},
-			{"joined again", func() driver.Instant { return a.hold(again(r)).Proof }},
-			{"awaited", func() driver.Instant { return a.await(proven).Proof }},
-		} {
-			if proof := again.proof(); proof > granted.Add(inexact) {
-				t.Fatalf("a ticket with a fixed end, %s: its proof is %v after its grant", again.how, proof.Sub(granted))
-			}
+		proof("renewed", granted, a.renew(proven)[proven.ID].Proof)
+		proof("joined again", granted, a.hold(again(r)).Proof)
+		proof("awaited", granted, a.await(proven).Proof)
+		for range 3 { // where one proves what the last one has asked for
+			proof("renewed by another session", granted, b.renew(proven)[proven.ID].Proof)
+		}
+
+		if err := a.Keep(t.ctx, proven, 20*limit); err != nil {
+			t.Fatalf("Keep: %v", err)
+		}
+		kept := a.driver.Now()
+		time.Sleep(5 * inexact)
+		proof("kept and renewed", kept, a.renew(proven)[proven.ID].Proof)
+		for range 3 {
+			proof("kept, and renewed by another session", kept, b.renew(proven)[proven.ID].Proof)
 		}
 
 		stays, left := a.hold(t.fixed("stays", 10*limit)), a.hold(t.fixed("left", 10*limit))

@@ -206,7 +206,7 @@ func (g group) call() call {
 
 // seen takes note of what renew.lua has answered.
 func (g group) seen(sent driver.Instant, got []int64, err error) ([]driver.Renewed, error) {
-	if err == nil && len(got) < 4*len(g.ids)+2 {
+	if err == nil && len(got) < 5*len(g.ids)+2 {
 		err = errShort
 	}
 	if err != nil {
@@ -221,7 +221,7 @@ func (g group) seen(sent driver.Instant, got []int64, err error) ([]driver.Renew
 	defer s.d.mu.Unlock()
 	var answer []driver.Renewed
 	for i, id := range g.ids {
-		state, token, tell, again := got[4*i], got[4*i+1], got[4*i+2], got[4*i+3]
+		state, token, tell, again, hold := got[5*i], got[5*i+1], got[5*i+2], got[5*i+3], got[5*i+4]
 		p := s.places[id]
 		if p != nil && (p.q != q && p.q.name != q.name) {
 			p = nil
@@ -239,6 +239,9 @@ func (g group) seen(sent driver.Instant, got []int64, err error) ([]driver.Renew
 			r.State = driver.Evicted
 		default:
 			r.State, r.Proof = driver.Kept, sent
+			if fixed {
+				r.Proof = min(sent, sent.Add(time.Duration(again-hold)*time.Microsecond))
+			}
 		}
 		if p != nil && state != stateGone {
 			p.lone = false

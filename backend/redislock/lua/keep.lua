@@ -15,6 +15,7 @@ elseif is(r, 'e') and stop > now + left(r) then
 	code = GONE -- nothing makes an evicted ticket last longer
 else
 	flag(r, 'f')
+	r.hold = stop - now
 	if r == q.lone then
 		r.stop = stop
 		call('PEXPIRE', LOCK, int((stop - now) / 1000 + 2))

@@ -1,8 +1,8 @@
 -- Extends tickets, looks at others, and sees to the queue. ARGV: session, TTL, how
 -- many of the IDs are to be extended, IDs. Returns for each ID what it is, its
 -- token, what there is to tell (1 another waits behind it, 2 it inherits, 4 it was
--- asked to go), and when to look again (see look), or how long it stands if it has a
--- fixed end; then whether there is more to do, and the time.
+-- asked to go), when to look again (see look), or how long it stands if it has a
+-- fixed end, and its Hold; then whether there is more to do, and the time.
 local GONE, WAITS, HELD, FIXED, EVICTED = 0, 1, 2, 3, 4
 local session, ttl, count = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local ids = {}
@@ -41,9 +41,9 @@ end
 local answer = {}
 for _, id in ipairs(ids) do
 	local r = tickets[id]
-	local state, token, tell, again = GONE, 0, 0, -1
+	local state, token, tell, again, hold = GONE, 0, 0, -1, 0
 	if r then
-		token = r.token
+		token, hold = r.token, r.hold
 		if is(r, 'f') then state, again = FIXED, left(r)
 		elseif token > 0 then state = HELD
 		else state, again = WAITS, look(id) end
@@ -52,7 +52,7 @@ for _, id in ipairs(ids) do
 		if is(r, 'i') then tell = tell + 2 end
 		if is(r, 'r') then tell = tell + 4 end
 	end
-	for _, n in ipairs({ state, token, tell, again }) do answer[#answer + 1] = n end
+	for _, n in ipairs({ state, token, tell, again, hold }) do answer[#answer + 1] = n end
 end
 answer[#answer + 1] = finish()
 answer[#answer + 1] = now

@@ -148,6 +148,14 @@ var backends = []fault{
 		old: "state != stateGone && !fixed", new: "state != stateGone && state != stateFixed",
 	},
 	{
+		file: "backend/redislock/renew.go", test: "TestConformance$/RenewOfFixedTickets",
+		old: "r.Proof = min(sent, sent.Add(time.Duration(again-hold)*time.Microsecond))", new: "_ = hold",
+	},
+	{
+		file: "backend/redislock/lua/keep.lua", pkg: "backend/redislock", test: "TestConformance$/RenewOfFixedTickets",
+		old: "\tr.hold = stop - now\n", new: "",
+	},
+	{
 		file: "backend/redislock/renew.go", test: "TestARenewalOutlastsAPauseOfItsNode",
 		old: "if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {", new: "if ctx.Err() == nil || !errors.Is(err, context.DeadlineExceeded) {",
 	},
