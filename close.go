@@ -25,7 +25,7 @@ func (c *Client) Close() error {
 		return fmt.Errorf("interlock: close: %w", ErrClosed)
 	}
 	c.closing = true
-	limit := c.d.Now().Add(c.ttl + callTimeout(c.ttl))
+	limit := c.d.Now().Add(c.ttl) // by then everything has ended by itself
 	c.mu.Unlock()
 
 	c.cancel(ErrClosed) // ends waiting, the heartbeat and the signals
@@ -47,7 +47,7 @@ func (c *Client) Close() error {
 	c.mu.Unlock()
 	var errs []error
 	if sess != nil {
-		errs = append(errs, sess.close())
+		errs = append(errs, sess.close(limit))
 	}
 	errs = append(errs, c.d.Close()) // ends calls that hang
 	c.reaper.stop()
@@ -62,10 +62,11 @@ func (c *Client) Close() error {
 // since it was used last.
 const closeTries = 6
 
-// close ends the session, and tries again if that fails, though not for long: a session
-// that is not closed runs out.
-func (n *session) close() error {
-	call := bound(context.Background(), callTimeout(n.ttl))
+// close ends the session, and tries again if that fails, though not for long, and after the
+// limit only once more: a session that is not closed runs out.
+func (n *session) close(limit driver.Instant) error {
+	most := callTimeout(n.ttl)
+	call := bound(context.Background(), min(most, max(most/4, limit.Sub(n.c.d.Now()))))
 	defer call.release()
 	var b backoff.Backoff
 	for try := 1; ; try++ {

@@ -381,3 +381,31 @@ func TestCloseWithEverythingInFlight(t *testing.T) {
 		nothingLeft(t, b)
 	})
 }
+
+// A backend that does not answer makes Close last for about a TTL, whatever the TTL is and
+// whatever is held.
+func TestCloseLastsForAboutATTL(t *testing.T) {
+	for _, ttl := range []time.Duration{time.Second, 6 * time.Second, time.Minute} {
+		for _, holds := range []bool{false, true} {
+			simulated(t, func(t *testing.T) {
+				w := memlock.NewWorld()
+				a, b := join(t, w, interlock.TTL(ttl)), join(t, w, interlock.TTL(ttl))
+				holder := acquire(t, b.Mutex("other"))
+				if holds {
+					for _, l := range kinds(a.Client) {
+						acquire(t, l)
+					}
+					async(ctx, a.Mutex("other"))
+					synctest.Wait()
+				}
+				a.faults().Before("", 0).Hang()
+				began := time.Now()
+				_ = a.Close()
+				if d := time.Since(began); d > ttl+ttl/3 {
+					t.Errorf("TTL %v, holds %v: closed after %v", ttl, holds, d)
+				}
+				ok(t, holder.Release())
+			})
+		}
+	}
+}

@@ -146,11 +146,17 @@ func (c *Client) ask(ctx context.Context, op, name, id string, d driver.Demand) 
 	}))
 }
 
+// endOfFloors is the first floor that leaves no token of a backend above it.
+const endOfFloors = (driver.MaxToken - 1) << tokenBits
+
 // RaiseToken makes every later token of the name larger than floor, for a
-// backend that was restored from a backup. While the backend cannot be reached it waits,
-// until ctx ends.
+// backend that was restored from a backup. Tokens end below 1<<63: a floor that leaves none
+// is ErrInvalid. While the backend cannot be reached it waits, until ctx ends.
 func (c *Client) RaiseToken(ctx context.Context, name string, floor uint64) error {
 	v := c.named(name)
+	if floor >= endOfFloors {
+		return v.fail("raise token", driver.Invalid(fmt.Errorf("a floor of %d leaves no token above it: the largest is %d", floor, uint64(endOfFloors-1))))
+	}
 	return v.fail("raise token", v.retry(ctx, func(ctx context.Context) error {
 		call := c.call(ctx)
 		defer call.release()

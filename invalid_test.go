@@ -3,12 +3,14 @@ package interlock_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/backend/memlock"
+	"github.com/interlock-go/interlock/driver"
 )
 
 // What can never succeed fails at once, without an exchange.
@@ -140,5 +142,27 @@ func TestStripesOfKeys(t *testing.T) {
 			wantErr(t, err, interlock.ErrBusy)
 			ok(t, lease.Release())
 		}
+	})
+}
+
+// A floor that leaves no token above it is refused in the units of the caller; the largest one
+// that is not refused leaves one.
+func TestAFloorThatLeavesNoTokenIsInvalid(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a := join(t, memlock.NewWorld())
+		const end = (driver.MaxToken - 1) << interlock.TokenBits
+		for _, floor := range []uint64{end, 1<<63 - 1, 1 << 63, math.MaxUint64} {
+			err := a.RaiseToken(ctx, "m", floor)
+			wantErr(t, err, interlock.ErrInvalid)
+			if !strings.Contains(err.Error(), fmt.Sprint(floor)) || !strings.Contains(err.Error(), fmt.Sprint(uint64(end-1))) {
+				t.Errorf("%d: %v", floor, err)
+			}
+		}
+		ok(t, a.RaiseToken(ctx, "m", end-1))
+		lease := acquire(t, a.Mutex("m"))
+		if lease.Token() < end || lease.Token() >= 1<<63 {
+			t.Errorf("token %d", lease.Token())
+		}
+		ok(t, lease.Release())
 	})
 }
