@@ -105,11 +105,12 @@ func (s *session) renewal(known []driver.Ticket) (named map[Ref]bool, strays, lo
 // aside is for which part of the TTL a heartbeat that has tickets to keep waits for others.
 const aside = 12
 
-// strand has strays end apart from their session, and those in again end with it. For
-// each that has to wait for a queue, whose row others may have locked for long. A
-// heartbeat must not, since what it is to keep may be elsewhere: after a while it goes on,
-// and so does this, one of each kind at a time. Then the heartbeat extends a stray once more. That does
-// no harm: whenever a stray gets its end, it is the one that was promised last.
+// strand gives strays an end of their own, and takes theirs from the tickets in again. For
+// each of them the database waits for the ticket's queue, whose row others may have locked
+// for long. A heartbeat must not wait for that, since what it is to keep may be elsewhere:
+// after a while it goes on, and so does this, one of each kind at a time. Then the heartbeat
+// extends a stray once more. That does no harm: whenever a stray gets its end, this is not
+// earlier than what was promised.
 func (s *session) strand(ctx context.Context, wait time.Duration, strays, again []Ref) (done bool) {
 	turn := &s.stranding
 	if len(again) > 0 { // which is urgent
