@@ -17,7 +17,8 @@ import (
 // cause ErrClosed, waits for the running functions of Do, but no longer than
 // their leases last, and releases what is held; leases of Hold stay. A lease
 // whose function is still running then is left as if its holder had died. A
-// backend that cannot be reached makes Close last for about a TTL.
+// backend that cannot be reached makes Close last for about a TTL, or longer where its
+// driver says so: one on the program's own ZooKeeper connection takes two more.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	if c.closing {
