@@ -20,6 +20,11 @@ type Member struct {
 	Since time.Time // of the ticket: when it was asked for, not when it was granted
 	Until time.Time // when it is over unless it is renewed
 	Fixed bool      // it is not renewed, but ends at Until
+
+	// Foreign: it is of another library. Until is not known (the time of the snapshot), and
+	// Evict without force only asks a holder, who may not listen. The lock passes on when it
+	// is released, or its program has ended.
+	Foreign bool
 }
 
 // Queue is a snapshot of a lock: who holds it and who waits, in order.
@@ -37,7 +42,7 @@ func (c *Client) queue(q driver.Queue) Queue {
 	for _, m := range q.Members {
 		member := Member{
 			ID: m.ID, Owner: m.Owner, Note: string(m.Note), Units: m.Units, Token: m.Token << tokenBits,
-			Since: m.Since, Until: now.Add(m.Left - age), Fixed: m.Fixed,
+			Since: m.Since, Until: now.Add(m.Left - age), Fixed: m.Fixed, Foreign: m.Foreign,
 		}
 		if m.Held {
 			out.Holders = append(out.Holders, member)
@@ -124,8 +129,9 @@ func (c *Client) Revoke(ctx context.Context, name, id string) error {
 // once, and the lock passes on when the holder has released it or its TTL has
 // run out. With force it passes on at once, while the holder may still be at
 // work: unsafe, unless the resource checks tokens. A waiter lines up again at
-// the end. ErrLost: there is no such lease or ticket any more. While the backend cannot
-// be reached it waits, until ctx ends.
+// the end. A holder that is [Member].Foreign is only asked, unless with force, and one that
+// cannot be asked is an error. ErrLost: there is no such lease or ticket any more. While the
+// backend cannot be reached it waits, until ctx ends.
 func (c *Client) Evict(ctx context.Context, name, id string, force bool) error {
 	if force {
 		return c.ask(ctx, "evict", name, id, driver.Force)

@@ -335,6 +335,10 @@ type Member struct {
 	Since time.Time     // of the Join, by the backend's clock
 	Left  time.Duration // from Queue.Read: how long it stands if nothing renews it
 	Fixed bool          // it has a fixed end, which Left counts to
+
+	// Foreign: it is of another library. Left is 0, for how long it stands is not known,
+	// and while it is held, Evict asks only, as Revoke does.
+	Foreign bool
 }
 
 // Finding is one result of Check.

@@ -207,12 +207,12 @@ type entry struct {
 // it is text, is who it is.
 func member(n *name, c content) entry {
 	m, ours := decode(c.data)
-	if !ours {
+	if !ours && string(c.data) != revocation { // which is in the place of what was there
 		m.Owner = strings.ToValidUTF8(string(c.data), "\uFFFD")
 	}
 	out := driver.Member{
 		ID: n.id, Owner: m.Owner, Note: m.Note, Units: n.units, Token: joined(c),
-		Since: time.UnixMilli(c.stat.Ctime), Left: m.TTL,
+		Since: time.UnixMilli(c.stat.Ctime), Left: m.TTL, Foreign: !ours,
 	}
 	if m.Joined != 0 {
 		out.Since = time.UnixMilli(m.Joined)

@@ -1,6 +1,7 @@
 package zklock_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -93,5 +94,44 @@ func TestLayoutsThatThereAreNot(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), options) {
 			t.Errorf("%s: %v", options, err)
 		}
+	}
+}
+
+// Promise: kazoo does not listen, so that asking it to give its lock up is an error that says
+// so, and its node keeps its data: who it is. What was asked for by Curator's word has no owner
+// of that name.
+func TestKazooCannotBeAsked(t *testing.T) {
+	s := zktest.Start(t)
+	python := zkpeer.Kazoo(t, s.Addr)
+	for name, layout := range map[string]string{"m": "", "k": "?layout=kazoo"} {
+		c := program(t, s.Addr, layout)
+		theirs := python.Mutex("/" + name)
+		noError(t, theirs.Acquire(limited(t)))
+		m := watchQueue(t, c, name, func(q interlock.Queue) bool { return len(q.Holders) == 1 }).Holders[0]
+		if m.Owner == "" || !m.Foreign {
+			t.Fatalf("a lock of kazoo is shown as %+v", m)
+		}
+		for what, err := range map[string]error{
+			"Revoke": c.Revoke(limited(t), name, m.ID), "Evict": c.Evict(limited(t), name, m.ID, false),
+		} {
+			if !errors.Is(err, interlock.ErrInvalid) || !strings.Contains(err.Error(), "kazoo") {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		q := watchQueue(t, c, name, func(interlock.Queue) bool { return true })
+		if len(q.Holders) != 1 || q.Holders[0].Owner != m.Owner {
+			t.Errorf("it was %+v, and is shown as %+v", m, q)
+		}
+		noError(t, theirs.Release())
+	}
+
+	java := zkpeer.Curator(t, s.Addr)
+	c := program(t, s.Addr, "")
+	noError(t, java.Mutex("/c").Acquire(limited(t)))
+	m := watchQueue(t, c, "c", func(q interlock.Queue) bool { return len(q.Holders) == 1 }).Holders[0]
+	noError(t, c.Evict(limited(t), "c", m.ID, false))
+	q := watchQueue(t, c, "c", func(interlock.Queue) bool { return true })
+	if len(q.Holders) != 1 || q.Holders[0].Owner != "" || !q.Holders[0].Foreign {
+		t.Errorf("a lock of Curator that was asked for is shown as %+v", q)
 	}
 }

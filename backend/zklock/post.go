@@ -155,6 +155,9 @@ func (d *Driver) ask(ctx context.Context, l *link, q *lane, id string, what driv
 		})
 	}
 	if _, own := decode(c.data); !own {
+		if n.layout.kazoo {
+			return errDeaf
+		}
 		_, err := l.set(ctx, path, []byte(revocation), -1)
 		if errors.Is(err, zk.ErrNoNode) {
 			return driver.ErrGone
@@ -180,6 +183,9 @@ func (d *Driver) ask(ctx context.Context, l *link, q *lane, id string, what driv
 	}
 	return err
 }
+
+// errDeaf: kazoo does not look at the node of its lock. The data there are its own.
+var errDeaf = driver.Invalid(errors.New("zookeeper: a lock of kazoo cannot be asked for: kazoo holds it until it is released or its program ends; only force takes it away"))
 
 // letters returns what puts a letter into the nodes of a session, of which each of our
 // sessions on its connection has one.

@@ -18,7 +18,8 @@ func newEvict(o *options) *cobra.Command {
 stopped its work, or its TTL has run out. With --force it passes on at once, while the
 holder may still be at work: two may then work at a time. ID, or its beginning, is as
 shown by show; it can be left out if there is one holder. A waiter that is evicted and
-still wants the lock lines up again, at the end.`,
+still wants the lock lines up again, at the end. A holder of another library is only
+asked; one that cannot be asked is an error.`,
 		Args:              nameAndID,
 		ValidArgsFunction: completeNames(o),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -30,7 +31,11 @@ still wants the lock lines up again, at the end.`,
 				if err := c.Evict(ctx, args[0], m.ID, force); err != nil {
 					return absent(err)
 				}
-				fmt.Fprintf(cmd.ErrOrStderr(), "evicted %s from %s\n", plain(m.Owner), plain(args[0]))
+				if m.Foreign && m.Token != 0 && !force {
+					fmt.Fprintf(cmd.ErrOrStderr(), "asked %s to give %s up: it is of another library, and holds on if it does not listen\n", owner(m), plain(args[0]))
+					return nil
+				}
+				fmt.Fprintf(cmd.ErrOrStderr(), "evicted %s from %s\n", owner(m), plain(args[0]))
 				return nil
 			})
 		},

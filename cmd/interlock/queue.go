@@ -33,15 +33,20 @@ type memberJSON struct {
 	Units int64     `json:"units"`
 	Token string    `json:"token,omitempty"`
 	Since time.Time `json:"since"`
-	Until time.Time `json:"until"`
+	Until time.Time `json:"until,omitzero"` // of another library it is not known
 	Fixed bool      `json:"fixed"`
+
+	Foreign bool `json:"foreign,omitempty"` // of another library
 }
 
 func toJSON(q interlock.Queue) queueJSON {
 	members := func(list []interlock.Member) []memberJSON {
 		out := []memberJSON{}
 		for _, m := range list {
-			j := memberJSON{m.ID, m.Owner, m.Note, m.Units, "", m.Since, m.Until, m.Fixed}
+			j := memberJSON{m.ID, m.Owner, m.Note, m.Units, "", m.Since, m.Until, m.Fixed, m.Foreign}
+			if m.Foreign && !m.Fixed {
+				j.Until = time.Time{}
+			}
 			if m.Token != 0 {
 				j.Token = strconv.FormatUint(m.Token, 10)
 			}

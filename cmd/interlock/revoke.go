@@ -28,7 +28,7 @@ out if there is one holder.`,
 				if err := c.Revoke(ctx, args[0], m.ID); err != nil {
 					return absent(err)
 				}
-				fmt.Fprintf(cmd.ErrOrStderr(), "asked %s to give %s up\n", plain(m.Owner), plain(args[0]))
+				fmt.Fprintf(cmd.ErrOrStderr(), "asked %s to give %s up\n", owner(m), plain(args[0]))
 				return nil
 			})
 		},

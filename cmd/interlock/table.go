@@ -44,8 +44,11 @@ func since(t time.Time) string {
 }
 
 // until is when somebody's place ends: a renewed one is shown with what is left
-// of its TTL.
+// of its TTL. That of another library is not known.
 func until(m interlock.Member) string {
+	if m.Foreign && !m.Fixed {
+		return "not known"
+	}
 	left := short(time.Until(m.Until))
 	if m.Fixed {
 		return m.Until.Local().Format(time.DateTime) + " (in " + left + ")"
@@ -74,6 +77,14 @@ func token(m interlock.Member) string {
 		return ""
 	}
 	return fmt.Sprint(m.Token)
+}
+
+// owner is how messages call somebody.
+func owner(m interlock.Member) string {
+	if m.Owner == "" {
+		return "an unknown member"
+	}
+	return plain(m.Owner)
 }
 
 // plain drops what would disturb a terminal: notes come from anybody.

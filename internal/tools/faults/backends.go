@@ -80,6 +80,10 @@ var backends = []fault{
 		old: "hold, fixed := p.req.Hold, p.n.until != 0", new: "hold, fixed := p.req.Hold, p.n.until < 0",
 	},
 	{
+		file: "backend/zklock/post.go", test: "TestKazooCannotBeAsked",
+		old: "if n.layout.kazoo {", new: "if n.layout.latch {",
+	},
+	{
 		file: "backend/zklock/session.go", test: "TestASessionIsOverOnceItsClientHasAnother",
 		old: "now != s.zk || timeout < s.ttl", new: "timeout < s.ttl",
 	},
