@@ -51,9 +51,10 @@ func (a *account) enter(l *interlock.Lease) {
 
 // work holds the lock again and again, often for a moment, sometimes for longer, now
 // and then for a fixed time, tries only, or gives up waiting, until it is told to stop.
-func (a *account) work(lock *interlock.Lock, stop <-chan struct{}) {
-	for !ended(stop) {
-		ctx, cancel := context.WithCancel(context.Background())
+// It waits no longer than the context lasts.
+func (a *account) work(all context.Context, lock *interlock.Lock, stop <-chan struct{}) {
+	for !ended(stop) && all.Err() == nil {
+		ctx, cancel := context.WithCancel(all)
 		if rand.IntN(10) == 0 {
 			ctx, cancel = context.WithTimeout(ctx, rand.N(20*time.Millisecond))
 		}
@@ -107,11 +108,13 @@ type load struct {
 // order. Each grant of the database is told to granted, unless that is nil.
 func startLoad(t *testing.T, clients []*interlock.Client, each int, granted func(token uint64, at time.Time)) *load {
 	w := &load{t: t, stop: make(chan struct{})}
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(func() { cancel(); w.workers.Wait() }) // a test that fails leaves nobody at work
 	one, two := &account{t: t, grants: &w.grants, granted: granted}, &account{t: t, grants: &w.grants, granted: granted}
 	for _, c := range clients {
 		for range each {
-			w.workers.Go(func() { one.work(c.Mutex("load/one"), w.stop) })
-			w.workers.Go(func() { two.work(c.Mutex("load/two", interlock.StrictOrder()), w.stop) })
+			w.workers.Go(func() { one.work(ctx, c.Mutex("load/one"), w.stop) })
+			w.workers.Go(func() { two.work(ctx, c.Mutex("load/two", interlock.StrictOrder()), w.stop) })
 		}
 	}
 	return w

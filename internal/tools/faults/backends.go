@@ -241,6 +241,10 @@ var backends = []fault{
 		old: "GREATEST(q.last + 1, {now} DIV 10)), q.granted = GREATEST(q.granted + 1, {now} DIV 10)", new: "{now} DIV 10), q.granted = {now} DIV 10",
 	},
 	{
+		file: "backend/pglock/functions.sql", test: "TestCrashes$/unlogged",
+		old: "UPDATE @meta m SET longest = greatest(m.longest, p_ttl) WHERE m.one;", new: "PERFORM 1;",
+	},
+	{
 		file: "backend/pglock/functions.sql", test: "TestConformance$/Inherited$",
 		old: "r.ends <= now ORDER BY r.ends LIMIT 200 LOOP\n\t\t\tq := @remove(q, t, t.flags & 8 <> 0);", new: "r.ends <= now ORDER BY r.ends LIMIT 200 LOOP\n\t\t\tq := @remove(q, t, true);",
 	},
