@@ -61,7 +61,7 @@ var backends = []fault{
 	},
 	{
 		file: "backend/zklock/change.go", test: "TestAFixedEndIsProvenFromBeforeTheClockWasRead",
-		old: "p.got.Proof = sent", new: "p.got.Proof = by",
+		old: "p.got.Proof = sent\n", new: "p.got.Proof = by\n",
 	},
 	{
 		file: "backend/zklock/ghost.go", test: "TestTicketsThatStandAreNotTakenForThoseThatCameBack",
