@@ -1,6 +1,7 @@
 package zklock_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -60,7 +61,9 @@ func TestATicketThatComesBackIsRemoved(t *testing.T) {
 				}
 				beat(t, b, w)
 				began := time.Now()
-				got, err := b.Await(limited(t), w)
+				ctx, cancel := context.WithTimeout(t.Context(), 10*ttl)
+				defer cancel()
+				got, err := b.Await(ctx, w)
 				if err != nil || !got.Held {
 					t.Fatalf("behind a ticket that came back: %+v %v", got, err)
 				}

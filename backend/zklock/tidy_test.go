@@ -9,8 +9,8 @@ import (
 	"github.com/interlock-go/interlock/internal/zktest"
 )
 
-// Promise: Close ends the session at once, its tickets leave. That the connection is
-// lost just then, so that no server hears of it, changes nothing.
+// Promise: Close ends the session at once, its tickets leave, but for those with a fixed
+// end. That the connection is lost just then, so that no server hears of it, changes nothing.
 func TestCloseWithoutAConnectionLeavesNoTicket(t *testing.T) {
 	s := zktest.Start(t, zktest.Config("maxSessionTimeout", "1200000"))
 	via := zktest.NewProxy(t, s.Addr)
@@ -33,6 +33,9 @@ func TestCloseWithoutAConnectionLeavesNoTicket(t *testing.T) {
 	if _, err := a.Join(ctx, aMutex("q")); err != nil {
 		t.Fatal(err)
 	}
+	fixed := aMutex("fixed")
+	fixed.Hold = time.Hour
+	holds(t, a, fixed)
 	next, err := b.Join(ctx, aMutex("q"))
 	if err != nil {
 		t.Fatal(err)
@@ -57,5 +60,8 @@ func TestCloseWithoutAConnectionLeavesNoTicket(t *testing.T) {
 	}
 	if len(q.Members) != 1 || q.Members[0].ID != next.ID {
 		t.Errorf("a session that was closed has tickets: %+v", q.Members)
+	}
+	if q, err = d.Follow(ctx, "fixed", ""); err != nil || len(q.Members) != 1 || q.Members[0].ID != fixed.ID {
+		t.Errorf("a ticket with a fixed end has not outlasted Close: %+v %v", q.Members, err)
 	}
 }

@@ -203,3 +203,30 @@ func TestATicketThatShrinksKeepsItsToken(t *testing.T) {
 		})
 	}
 }
+
+// Promise: of two raises at once none undoes the other.
+func TestRaisesAtOnceDoNotUndoEachOther(t *testing.T) {
+	s := zktest.Start(t)
+	via := zktest.NewProxy(t, s.Addr)
+	d, slow := opened(t, s.Addr), opened(t, via.Addr)
+	noError(t, slow.Raise(limited(t), "p", 1<<40))
+	hold := via.HoldRequests(func(f zktest.Frame) bool {
+		return f.Op == zktest.OpSetData && f.Path == "/a/_interlock/floors"
+	})
+	raised := make(chan error, 1)
+	go func() { raised <- slow.Raise(limited(t), "p", 1<<41) }()
+	select {
+	case <-hold.Held():
+	case <-time.After(time.Minute):
+		t.Fatal("Raise writes no floor")
+	}
+	noError(t, d.Raise(limited(t), "q", 1<<42))
+	hold.Release()
+	noError(t, <-raised)
+	a := session(t, d, 20*time.Second)
+	for q, floor := range map[string]uint64{"p": 1 << 41, "q": 1 << 42} {
+		if k := holds(t, a, aMutex(q)); k.Token <= floor {
+			t.Errorf("%s: token %d after a raise to %d", q, k.Token, floor)
+		}
+	}
+}

@@ -84,6 +84,18 @@ var backends = []fault{
 		old: "if n.layout.kazoo {", new: "if n.layout.latch {",
 	},
 	{
+		file: "backend/zklock/renew.go", test: "TestARenewalProvesNothingOfItself",
+		old: "State: driver.Kept, Proof: p.proof()", new: "State: driver.Kept, Proof: began",
+	},
+	{
+		file: "backend/zklock/floor.go", test: "TestRaisesAtOnceDoNotUndoEachOther",
+		old: "data, c.stat.Version)", new: "data, -1)",
+	},
+	{
+		file: "backend/zklock/tidy.go", test: "TestCloseWithoutAConnectionLeavesNoTicket",
+		old: "\t\tif p.fixed {", new: "\t\tif p == nil {",
+	},
+	{
 		file: "backend/zklock/session.go", test: "TestASessionIsOverOnceItsClientHasAnother",
 		old: "now != s.zk || timeout < s.ttl", new: "timeout < s.ttl",
 	},
