@@ -105,6 +105,55 @@ func TestRenewalThatIsCommittedBesideASweep(t *testing.T) {
 	}
 }
 
+// Promise: who takes out a ticket of a session that has ended ends the session for good: a
+// renewal that began before that end is told so, however late it comes.
+func TestTakingOutEndsTheSession(t *testing.T) {
+	t.Parallel()
+	s := mysqltest.Start(t)
+	_, other := session(t, s.URL())
+	for n, place := range []string{"alone", "with others"} { // that is a row of the queues, or one of its own
+		db, one := oneConnection(t, s, 10*time.Minute)
+		held, err := one.Join(t.Context(), mutex(place, 2*n+1))
+		if err == nil && place == "with others" {
+			_, err = other.Join(t.Context(), mutex(place, 2*n+2))
+		}
+		if err != nil || !held.Held {
+			t.Fatal(held, err)
+		}
+		s.Do("UPDATE interlock_sessions SET ends = ends - 3600000000 WHERE id = UNHEX('" + one.ID() + "'); UPDATE interlock_tickets SET since = 0; UPDATE interlock_queues SET since = 0;" +
+			"CALL interlock_v1_settle('" + place + "')")
+		if _, err := db.Exec("SET timestamp = UNIX_TIMESTAMP() - 7200"); err != nil { // as if it had begun then
+			t.Fatal(err)
+		}
+		if got, err := one.Renew(t.Context(), []driver.Ticket{held}); !errors.Is(err, driver.ErrSession) {
+			t.Errorf("%s: the renewal says %+v, %v", place, got, err)
+		}
+	}
+}
+
+// Promise: a Join whose first answer was lost, and whose ticket has ended since, says that
+// it is gone, also if nobody has taken it out.
+func TestRepeatedJoinOfATicketThatHasEnded(t *testing.T) {
+	t.Parallel()
+	s := mysqltest.Start(t)
+	_, one := session(t, s.URL())
+	r := mutex("q", 1)
+	r.Hold = time.Hour
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := one.Join(ctx, r); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	if code := s.Do("CALL interlock_v1_join('q', UNHEX('" + r.ID + "'), 'mutex', 1, 1, 0, 3600000000, 0, UNHEX('" + one.ID() + "'), '', '')"); code[:1] != "0" {
+		t.Fatalf("the Join that comes late gets %s", code)
+	}
+	s.Do("UPDATE interlock_tickets SET ends = 1")
+	r.Retry = true
+	if got, err := one.Join(t.Context(), r); !errors.Is(err, driver.ErrGone) {
+		t.Errorf("it has got %+v, %v", got, err)
+	}
+}
+
 // Promise: clients that use a name for the first time at once stand in one line, at every
 // level of isolation: nobody goes on seeing what stood before he had the lock.
 func TestNewQueueOfMany(t *testing.T) {

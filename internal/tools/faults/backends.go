@@ -225,6 +225,14 @@ var backends = []fault{
 		old: "FROM {p}sessions WHERE id = v_session LOCK IN SHARE MODE;", new: "FROM {p}sessions WHERE id = v_session;",
 	},
 	{
+		file: "backend/mysqllock/sql/inner.sql", pkg: "backend/mysqllock", test: "TestTakingOutEndsTheSession",
+		old: "\t\t\tUPDATE {p}sessions SET gone = 1 WHERE id = v_session AND gone = 0;\n\t\t\tCALL", new: "\t\t\tCALL",
+	},
+	{
+		file: "backend/mysqllock/store.go", test: "TestRepeatedJoinOfATicketThatHasEnded",
+		old: "st = found.Standings[0]; st.State == sqlqueue.Gone {", new: "st = found.Standings[0]; false {",
+	},
+	{
 		file: "backend/mysqllock/store.go", test: "TestHeartbeatThatIsOvertaken",
 		old: "LAST_INSERT_ID(GREATEST(ends, {now} + ttl))", new: "LAST_INSERT_ID({now} + ttl)",
 	},
