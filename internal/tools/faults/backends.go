@@ -96,6 +96,10 @@ var backends = []fault{
 		old: "\t\tif p.fixed {", new: "\t\tif p == nil {",
 	},
 	{
+		file: "backend/zklock/join.go", test: "TestWhoWaitsBehindReadersInheritsFromTheWriterBeforeThem",
+		old: "since > int32(len(front))", new: "since < 0 && false",
+	},
+	{
 		file: "backend/zklock/session.go", test: "TestASessionIsOverOnceItsClientHasAnother",
 		old: "now != s.zk || timeout < s.ttl", new: "timeout < s.ttl",
 	},
