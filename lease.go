@@ -201,7 +201,8 @@ func (l *Lease) Done() <-chan struct{} {
 }
 
 // Err is nil while the lease is held, then it wraps ErrLost and says what happened, or is
-// ErrReleased. A Release that finds the lock lost makes that of it too. After Close it is ErrReleased, or ErrClosed for a lease of Hold, which stays.
+// ErrReleased. A Release that finds the lock lost makes that of it too. After Close it is
+// ErrReleased, or ErrClosed for a lease of Hold, which stays.
 func (l *Lease) Err() error {
 	defer l.locked()()
 	return l.err

@@ -146,8 +146,8 @@ func (t *ticket) expireAt(end driver.Instant) {
 var released atomic.Uint64
 
 // repeat makes the call until it has an answer, or the limit has passed: then it returns
-// unconfirmed. A refusal is no answer: the server may
-// be read-only for the second of a switch-over, or the rights may come back.
+// unconfirmed. A refusal is no answer: the server may be read-only for the second of a
+// switch-over, or the rights may come back.
 func (t *ticket) repeat(limit driver.Instant, call func(context.Context, driver.Session) error) error {
 	released.Add(1)
 	var b backoff.Backoff

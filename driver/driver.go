@@ -184,9 +184,9 @@ type Session interface {
 	// ticket of this session that is not in known is not extended, and is
 	// reported as Stray (a call that would have to wait for long for that extends it
 	// once more, rather than hold up what it names); once a later call names it, it is
-	// extended again (a Join and a Renew can cross). A ticket with a fixed end is not extended and never
-	// Stray: it needs nobody to renew it; but any session that names it is told
-	// what became of it. A known ticket that is not in the answer could not be
+	// extended again (a Join and a Renew can cross). A ticket with a fixed end is not
+	// extended and never Stray: it needs nobody to renew it; but any session that names
+	// it is told what became of it. A known ticket that is not in the answer could not be
 	// asked about. Renew also repairs whatever a lost message left undone: a
 	// grant that Await was not told of, a signal that was not delivered. Proofs are
 	// recent while the backend answers: none is older than half of the TTL when the

@@ -170,6 +170,17 @@ func stands(t *testing.T, d driver.Driver, k driver.Ticket, r renewal, promised 
 	}
 }
 
+// renewsLate has a session renew its ticket, as if it had done so half a TTL ago, and
+// returns when that is all but committed.
+func renewsLate(t *testing.T, s *pgtest.Server, a driver.Session, k driver.Ticket) (l *late, renewed <-chan renewal) {
+	t.Helper()
+	s.SQL("UPDATE interlock.session SET expires = expires - ttl / 2; UPDATE interlock.ticket SET since = 0")
+	l = newLate(t, s, "UPDATE ON interlock.session", fmt.Sprintf("NEW.id = '%s'", a.ID()))
+	renewed = renews(a, k)
+	l.waits(1)
+	return l, renewed
+}
+
 // Promise: a holder who is evicted while a renewal is being committed keeps what that
 // renewal promises.
 func TestEvictWhileARenewalIsCommitted(t *testing.T) {
@@ -179,11 +190,7 @@ func TestEvictWhileARenewalIsCommitted(t *testing.T) {
 	a, b := session(t, d), session(t, d)
 	k := join(t, a, request("q", 1))
 	join(t, b, request("q", 1))
-	// As if it had been renewed half a TTL ago.
-	s.SQL("UPDATE interlock.session SET expires = expires - ttl / 2; UPDATE interlock.ticket SET since = 0")
-	l := newLate(t, s, "UPDATE ON interlock.session", fmt.Sprintf("NEW.id = '%s'", a.ID()))
-	renewed := renews(a, k)
-	l.waits(1)
+	l, renewed := renewsLate(t, s, a, k)
 	asked := make(chan error, 1)
 	go func() { asked <- d.Ask(context.Background(), "q", k.ID, driver.Evict) }()
 	until(t, "the eviction is done, or waits for the renewal", func() bool {
@@ -594,11 +601,7 @@ func TestStrayWhileARenewalIsCommitted(t *testing.T) {
 	a, b := session(t, d), session(t, d)
 	k := join(t, a, request("q", 1))
 	join(t, b, request("q", 1))
-	// As if it had been renewed half a TTL ago.
-	s.SQL("UPDATE interlock.session SET expires = expires - ttl / 2; UPDATE interlock.ticket SET since = 0")
-	l := newLate(t, s, "UPDATE ON interlock.session", fmt.Sprintf("NEW.id = '%s'", a.ID()))
-	renewed := renews(a, k)
-	l.waits(1)
+	l, renewed := renewsLate(t, s, a, k)
 	stranded := renews(a)
 	until(t, "the other one is done, or waits for the renewal", func() bool {
 		return len(stranded) > 0 || len(s.Backends("wait_event_type = 'Lock'")) >= 2

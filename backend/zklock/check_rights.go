@@ -155,7 +155,7 @@ func checkRights(_ context.Context, e *exam) driver.Finding {
 	if e.err != nil {
 		return driver.Finding{}
 	}
-	t, root := &e.trial, e.root()
+	t, root := &e.trial, e.d.top()
 	who := "everybody"
 	if user, _, ok := strings.Cut(e.d.auth, ":"); ok {
 		who = "the user " + user
@@ -226,7 +226,7 @@ func checkAccess(ctx context.Context, e *exam) driver.Finding {
 		return driver.Finding{}
 	}
 	var open []string
-	for _, path := range []string{e.root(), e.d.aside()} {
+	for _, path := range []string{e.d.top(), e.d.aside()} {
 		list, err := call(ctx, func() ([]zk.ACL, error) {
 			list, _, err := e.l.conn.GetACL(path)
 			return list, err

@@ -1,7 +1,6 @@
 package zklock
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,7 +22,7 @@ func checkConnection(ctx context.Context, e *exam) driver.Finding {
 	trip := e.trial.trip
 	if trip == 0 { // no write was possible
 		began := time.Now()
-		if err := e.l.sync(ctx, e.root()); err != nil {
+		if err := e.l.sync(ctx, e.d.top()); err != nil {
 			return unreachable(err)
 		}
 		trip = time.Since(began)
@@ -36,8 +35,6 @@ func checkConnection(ctx context.Context, e *exam) driver.Finding {
 	}
 	return doctor.Fine("%s", detail)
 }
-
-func (e *exam) root() string { return cmp.Or(e.d.root, "/") }
 
 // checkServers looks at the servers that the URL names.
 func checkServers(_ context.Context, e *exam) driver.Finding {

@@ -65,6 +65,9 @@ func newDriver(c *config) *Driver {
 	return d
 }
 
+// top is the node that all others are below.
+func (d *Driver) top() string { return cmp.Or(d.root, "/") }
+
 // Now is the local steady clock.
 func (d *Driver) Now() driver.Instant { return driver.Now() }
 
@@ -237,7 +240,7 @@ func (d *Driver) failed(err error) error {
 		return err
 	case errors.Is(err, zk.ErrNoAuth), errors.Is(err, zk.ErrAuthFailed), errors.Is(err, zk.ErrInvalidACL):
 		return driver.Permanent(fmt.Errorf("zookeeper: %w (user and password of the URL, and the ACLs of the nodes: cdrw is needed on %s and below; interlock doctor tells what is missing)",
-			err, cmp.Or(d.root, "/")))
+			err, d.top()))
 	}
 	return err
 }

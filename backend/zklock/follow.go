@@ -233,15 +233,11 @@ func (d *Driver) Queues(ctx context.Context, prefix string) iter.Seq2[driver.Que
 		}
 		ctx, cancel := d.bound(ctx)
 		defer cancel()
-		root := d.root
-		if root == "" {
-			root = "/"
-		}
-		if err := l.catchUp(ctx, root); err != nil {
+		if err := l.catchUp(ctx, d.top()); err != nil {
 			yield(driver.Queue{}, d.failed(err))
 			return
 		}
-		names, err := d.walk(ctx, l, root, "", prefix)
+		names, err := d.walk(ctx, l, d.top(), "", prefix)
 		if err != nil {
 			yield(driver.Queue{}, d.failed(err))
 			return

@@ -91,14 +91,6 @@ func (s *session) chat(ctx context.Context) error {
 	return err
 }
 
-// top is the node that all others are below.
-func (d *Driver) top() string {
-	if d.root == "" {
-		return "/"
-	}
-	return d.root
-}
-
 func (s *session) holding() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,11 +119,11 @@ func (s *session) pulse() {
 		}
 		if rest <= 0 {
 			call, cancel := context.WithTimeout(ctx, s.ttl/4)
-			if err := ask(call); err == nil {
-				cancel()
+			err := ask(call)
+			cancel()
+			if err == nil {
 				continue
 			}
-			cancel()
 			rest = every / 4 // there is no connection, perhaps
 		}
 		select {

@@ -286,13 +286,19 @@ func TestASignalEndsAWaitWithoutABackend(t *testing.T) {
 	})
 }
 
-// Promise: a second signal ends interlock at once, whatever it waits for.
-func TestASecondSignalEndsAllAtOnce(t *testing.T) {
-	t.Parallel()
+// stubbornly starts a program that ends by the signals of untilSignal only; it has begun.
+func stubbornly(t *testing.T) *started {
 	c := &started{Cmd: cli(t, "", "stubborn", "caught"), t: t}
 	c.Path, c.Args[0] = filepath.Join(binDir, "job"), "job"
 	c.begin()
 	c.has("caught")
+	return c
+}
+
+// Promise: a second signal ends interlock at once, whatever it waits for.
+func TestASecondSignalEndsAllAtOnce(t *testing.T) {
+	t.Parallel()
+	c := stubbornly(t)
 	_ = c.Process.Signal(syscall.SIGTERM)
 	c.has("caught-again")
 	_ = c.Process.Signal(syscall.SIGINT)
@@ -305,10 +311,7 @@ func TestASecondSignalEndsAllAtOnce(t *testing.T) {
 func TestASignalThatComesTwiceAtOnceIsOne(t *testing.T) {
 	t.Parallel()
 	for range 10 {
-		c := &started{Cmd: cli(t, "", "stubborn", "caught"), t: t}
-		c.Path, c.Args[0] = filepath.Join(binDir, "job"), "job"
-		c.begin()
-		c.has("caught")
+		c := stubbornly(t)
 		_ = c.Process.Signal(syscall.SIGINT)
 		c.has("caught-again")
 		_ = c.Process.Signal(syscall.SIGINT)

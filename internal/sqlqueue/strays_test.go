@@ -38,16 +38,7 @@ func TestAStrayWhoseQueueIsLocked(t *testing.T) {
 				return r, nil
 			},
 		})
-		join := func() driver.Ticket {
-			r := mutex
-			r.ID = NewID()
-			k, err := s.Join(t.Context(), r)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return k
-		}
-		held, stray := join(), join()
+		held, stray := joined(t, s), joined(t, s)
 		for n := range 4 {
 			time.Sleep(s.ttl / 100)
 			began, before := time.Now(), driver.Now()
@@ -163,16 +154,7 @@ func TestAStrayThatIsNamedAgainBesideALockedQueue(t *testing.T) {
 			},
 			renew: read, look: read,
 		})
-		var all []driver.Ticket
-		for range 2 {
-			r := mutex
-			r.ID = NewID()
-			k, err := s.Join(t.Context(), r)
-			if err != nil {
-				t.Fatal(err)
-			}
-			all = append(all, k)
-		}
+		all := []driver.Ticket{joined(t, s), joined(t, s)}
 		got, err := s.Renew(t.Context(), all[:1])
 		if err != nil || len(got) != 2 || got[0].ID != all[0].ID || got[0].State != driver.Kept {
 			t.Errorf("the heartbeat says %+v, %v", got, err)
@@ -190,17 +172,20 @@ func TestAHeartbeatThatFailsHalfway(t *testing.T) {
 			return Renewed{Standings: []Standing{{State: Held, Token: 7}}}, nil
 		},
 	})
-	var all []driver.Ticket
-	for range 2 {
-		r := mutex
-		r.ID = NewID()
-		k, err := s.Join(t.Context(), r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, k)
-	}
+	all := []driver.Ticket{joined(t, s), joined(t, s)}
 	if got, err := s.Renew(t.Context(), all); err != nil || len(got) != 1 || got[0].ID != all[0].ID || got[0].State != driver.Kept {
 		t.Errorf("the heartbeat says %+v, %v", got, err)
 	}
+}
+
+// joined is a new ticket of the session.
+func joined(t *testing.T, s driver.Session) driver.Ticket {
+	t.Helper()
+	r := mutex
+	r.ID = NewID()
+	k, err := s.Join(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
 }
