@@ -55,3 +55,19 @@ func TestMemlock(t *testing.T) {
 func TestMemlockInSimulatedTime(t *testing.T) {
 	Run(t, Backend{World: memory, Unsupported: inMemory, TTL: 10 * time.Second, Simulated: true})
 }
+
+// Promise: a backend whose test has something happen after Run, such as elections, has all
+// rules run while it happens, but for those that are to be alone.
+func TestRulesOfSeveralShapesRunBesideOthers(t *testing.T) {
+	returned := false
+	t.Run("suite", func(t *testing.T) {
+		world := func(t testing.TB) World {
+			if !returned {
+				t.Error("the rule runs before Run has returned")
+			}
+			return memory(t)
+		}
+		Run(t, Backend{World: world, Only: []string{order.name}, TTL: 10 * time.Second, Simulated: true})
+		returned = true
+	})
+}

@@ -24,22 +24,24 @@ func Run(t *testing.T, b Backend) {
 		if len(b.Only) > 0 && !slices.Contains(b.Only, r.name) {
 			continue
 		}
-		t.Run(r.name, func(t *testing.T) {
-			if reason, ok := b.Unsupported[r.name]; ok {
-				t.Skipf("not supported: %s", reason)
+		reason, unsupported := b.Unsupported[r.name]
+		if r.processes && url == "" {
+			reason, unsupported = "all clients of this backend are in one process", true
+		}
+		if unsupported {
+			t.Run(r.name, func(t *testing.T) { t.Skipf("not supported: %s", reason) })
+			continue
+		}
+		// A test of the rule's name that held its variants would wait for them, and no
+		// rule would ever run beside another.
+		variants := r.variants(url, b.Shape)
+		for _, v := range variants {
+			name := r.name
+			if len(variants) > 1 {
+				name += "/" + v.name
 			}
-			if r.processes && url == "" {
-				t.Skip("all clients of this backend are in one process")
-			}
-			variants := r.variants(url, b.Shape)
-			if len(variants) == 1 {
-				r.runIn(t, b, variants[0])
-				return
-			}
-			for _, v := range variants {
-				t.Run(v.name, func(t *testing.T) { r.runIn(t, b, v) })
-			}
-		})
+			t.Run(name, func(t *testing.T) { r.runIn(t, b, v) })
+		}
 	}
 }
 

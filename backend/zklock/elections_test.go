@@ -93,6 +93,9 @@ func killLeaders(t *testing.T, e *zktest.Ensemble, pause time.Duration) (stop fu
 	return func() {
 		over.Store(true)
 		killer.Wait()
+		if killed < 2 { // one of them perhaps when all was over
+			t.Errorf("%d leaders were killed while the rules ran", killed)
+		}
 		t.Logf("%d leaders were killed", killed)
 	}
 }

@@ -3,6 +3,7 @@ package testserver
 import (
 	"errors"
 	"os"
+	"strings"
 	"time"
 )
 
@@ -23,12 +24,20 @@ func Until(ready func() (bool, error)) error {
 	}
 }
 
-// Tail is the end of a file: what a server has said last.
+// Tail is the end of a file: what a server has said last, without the stacks of its
+// exceptions, among which the failure itself would be hard to find.
 func Tail(path string) string {
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return err.Error()
 	}
-	const most = 8 << 10
-	return string(b[max(0, len(b)-most):])
+	const most = 4 << 10
+	var kept strings.Builder
+	for line := range strings.Lines(string(b[max(0, len(b)-16*most):])) {
+		if !strings.HasPrefix(line, "\tat ") {
+			kept.WriteString(line)
+		}
+	}
+	text := kept.String()
+	return text[max(0, len(text)-most):]
 }
