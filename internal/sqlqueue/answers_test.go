@@ -3,11 +3,11 @@ package sqlqueue
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
-	"github.com/interlock-go/interlock/internal/bubble"
 )
 
 // Promise: a ticket that was left while its Join was under way is not held by what the Join
@@ -137,17 +137,22 @@ func TestTheNewsOfAGrantForAFixedTimeIsAskedAbout(t *testing.T) {
 	}
 }
 
-// cleared is a store whose queue has somebody dead in front, until it is settled.
+// cleared is a store whose queue has somebody in front whose time is over soon, and who
+// stands until the queue is settled after that.
 type cleared struct {
 	staged
-	settled *bool
+	over    driver.Instant
+	settled *atomic.Bool
 }
 
-func (s cleared) Settle(context.Context, string) (bool, error) { *s.settled = true; return false, nil }
+func (s cleared) Settle(context.Context, string) (bool, error) {
+	s.settled.Store(driver.Now() >= s.over)
+	return false, nil
+}
 
 func (s cleared) Look(_ context.Context, _ string, refs []Ref) (Renewed, error) {
-	st := Standing{State: Waits, Again: time.Second}
-	if *s.settled {
+	st := Standing{State: Waits, Again: max(s.over.Sub(driver.Now()), 1)}
+	if s.settled.Load() {
 		st = Standing{State: Held, Token: 7}
 	}
 	return Renewed{Standings: []Standing{st}}, nil
@@ -160,24 +165,22 @@ func (cleared) Listen(context.Context, string, func(), func(Event)) error {
 // Promise: the first in line has whoever has died in front of it taken out, when that is
 // due, before it asks how it stands.
 func TestTheFirstInLineRemovesTheDead(t *testing.T) {
-	bubble.Run(t, func(t *testing.T) {
-		settled := false
-		d := New(cleared{staged{
-			join: func() (Standing, error) { return Standing{State: Waits, Again: time.Second}, nil },
-		}, &settled}, NewChannel())
-		t.Cleanup(func() { _ = d.Close() })
-		s, err := d.Open(t.Context(), driver.SessionOptions{TTL: time.Minute})
-		if err != nil {
-			t.Fatal(err)
-		}
-		k, err := s.Join(t.Context(), mutex)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		defer cancel()
-		if k, err = s.Await(ctx, k); err != nil || !k.Held {
-			t.Errorf("it waits behind the dead: %+v, %v", k, err)
-		}
-	})
+	var settled atomic.Bool
+	d := New(cleared{staged{
+		join: func() (Standing, error) { return Standing{State: Waits, Again: time.Millisecond}, nil },
+	}, driver.Now().Add(time.Millisecond), &settled}, NewChannel())
+	t.Cleanup(func() { _ = d.Close() })
+	s, err := d.Open(t.Context(), driver.SessionOptions{TTL: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := s.Join(t.Context(), mutex)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if k, err = s.Await(ctx, k); err != nil || !k.Held {
+		t.Errorf("it waits behind the dead: %+v, %v", k, err)
+	}
 }
