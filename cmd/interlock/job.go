@@ -347,10 +347,11 @@ func (j *job) follow(run *guard.Job, lease *interlock.Lease) (why error) {
 				why = fmt.Errorf("%w: it was not renewed in time: %v were left", interlock.ErrLost, lease.Remaining().Round(time.Millisecond))
 			}
 			silence := time.Since(began) - time.Duration(last.Load())
-			if silence > j.c.TTL()/6 { // else the last renewal has proven little
-				why = fmt.Errorf("%w (no renewal for %v)", why, silence.Round(time.Millisecond))
+			if ttl := j.c.TTL(); silence > ttl/6 { // else the last renewal has proven little
+				why = fmt.Errorf("%w (no renewal for %v of a TTL of %v)", why, silence.Round(time.Millisecond), ttl)
+			} else {
+				why = fmt.Errorf("%w (the TTL is %v)", why, ttl)
 			}
-			why = fmt.Errorf("%w (the TTL is %v)", why, j.c.TTL())
 			if doubt != nil {
 				why = fmt.Errorf("%w: %w", why, doubt)
 			}
