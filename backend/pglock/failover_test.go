@@ -30,9 +30,14 @@ func TestOlderBackup(t *testing.T) {
 	failover(t, s, backup, false)
 }
 
+// both is the URL of a primary and its standby.
+func both(s, standby *pgtest.Server) string {
+	return strings.Replace(s.URL(), s.Addr, s.Addr+","+standby.Addr, 1)
+}
+
 func failover(t *testing.T, s, to *pgtest.Server, follows bool) {
 	const ttl = time.Second
-	url := strings.Replace(s.URL(), s.Addr, s.Addr+","+to.Addr, 1)
+	url := both(s, to)
 	all := clients(t, 2, url, interlock.TTL(ttl))
 	var g grants
 	load := startLoad(t, all, 2, g.note)
@@ -40,10 +45,7 @@ func failover(t *testing.T, s, to *pgtest.Server, follows bool) {
 	keep := newKept(t, all[0], all[1])
 	if follows {
 		keep.change()
-		lsn := s.SQL("SELECT pg_current_wal_flush_lsn()")
-		until(t, "the standby has received it", func() bool {
-			return to.SQL("SELECT pg_last_wal_replay_lsn() >= '"+lsn+"'") == "t"
-		})
+		to.CatchUp(s)
 	}
 	began := time.Now()
 	s.Kill()

@@ -3,7 +3,7 @@
 -- relies on: in a transaction that only reads what is committed, each statement sees
 -- what was committed before it began, so what comes after the lock is what counts.
 --
--- NOW_US stands for the time, PLANS for the settings that make plans not depend on
+-- NOW_US stands for the time, NEXT(q) for the next number of a queue, PLANS for the settings that make plans not depend on
 -- how large the tables were when a connection first used them, DURABLE for what a
 -- transaction does whose effects must outlast a crash, and COMMITTED for the same if
 -- the tables of locks are logged: even that a ticket was left must not be forgotten,
@@ -23,6 +23,7 @@ CREATE FUNCTION @revive() RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
 	m @meta;
 	now bigint;
+	first boolean;
 	v_queue text;
 BEGIN
 	SELECT * INTO STRICT m FROM @meta r WHERE r.one FOR UPDATE;
@@ -32,9 +33,11 @@ BEGIN
 	END IF;
 	DURABLE
 	now := NOW_US;
+	first := m.incarnation = 0;
 	UPDATE @meta SET incarnation = m.incarnation + 1, high = greatest(m.high, now / 10) + 60000000 WHERE one;
 	INSERT INTO @sentinel(incarnation, safe, floor)
-		VALUES (m.incarnation + 1, CASE WHEN m.incarnation = 0 THEN 0 ELSE now + m.longest + m.longest / 100 END, m.high);
+		VALUES (m.incarnation + 1, CASE WHEN first THEN 0 ELSE now + m.longest + m.longest / 100 END,
+			CASE WHEN first OR NOT m.unlogged THEN 0 ELSE m.high END);
 	FOR v_queue IN SELECT DISTINCT r.queue FROM @fixed r WHERE r.ends > now ORDER BY r.queue LOOP
 		PERFORM @make(v_queue);
 	END LOOP;
@@ -45,6 +48,7 @@ END $$;
 CREATE FUNCTION @make(p_queue text) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
 	x @sentinel;
+	o @floor;
 	f @fixed;
 	base bigint;
 	k bigint := 0;
@@ -55,9 +59,10 @@ BEGIN
 		PERFORM @revive();
 		SELECT * INTO STRICT x FROM @sentinel r WHERE r.one;
 	END IF;
-	base := greatest(x.floor, coalesce((SELECT r.floor FROM @floor r WHERE r.queue = p_queue), 0));
-	INSERT INTO @queue(name, kind, capacity, last, granted, shift, most, used, tickets, waiting, unclean, watched, frozen, slow)
-		VALUES (p_queue, '', 0, base, base, 0, 0, 0, 0, 0, x.incarnation > 1, false, x.safe, x.safe)
+	SELECT * INTO o FROM @floor r WHERE r.queue = p_queue;
+	base := greatest(x.floor, o.floor);
+	INSERT INTO @queue(name, kind, capacity, last, granted, "offset", most, used, tickets, waiting, unclean, watched, frozen, slow)
+		VALUES (p_queue, '', 0, base, base, coalesce(o.offset, 0), 0, 0, 0, 0, x.incarnation > 1, false, x.safe, x.safe)
 		ON CONFLICT DO NOTHING;
 	IF NOT FOUND THEN
 		RETURN;
@@ -67,23 +72,23 @@ BEGIN
 		INSERT INTO @ticket(queue, n, id, units, session, since, note, hold, ends, flags, owner, token)
 			VALUES (p_queue, base + k, f.id, f.units, f.session, f.since, f.note, f.hold, f.ends, f.flags, f.owner, f.token)
 			ON CONFLICT DO NOTHING;
-		UPDATE @queue q SET kind = f.kind, capacity = f.capacity, last = greatest(base + k, f.token), granted = greatest(base + k, f.token),
+		UPDATE @queue q SET kind = f.kind, capacity = f.capacity, last = greatest(base + k, f.token - q.offset), granted = greatest(base + k, f.token - q.offset),
 			used = q.used + f.units, tickets = q.tickets + 1 WHERE q.name = p_queue;
 	END LOOP;
 END $$;
 
--- Has a token written down before it is given out, so that those after a crash are
--- larger. Tokens near the clock are provided for by one row; those that are far
--- ahead, since a floor was raised or the clock was set back, each queue by itself.
-CREATE FUNCTION @provide(q @queue, token bigint, now bigint) RETURNS @queue LANGUAGE plpgsql AS $$
+-- Has a number written down before it is given out, so that those after a crash are
+-- larger. Numbers near the clock are provided for by one row; those that are far
+-- ahead, since the clock was set back, each queue by itself.
+CREATE FUNCTION @provide(q @queue, number bigint, now bigint) RETURNS @queue LANGUAGE plpgsql AS $$
 BEGIN
 	SELECT m.high INTO q.most FROM @meta m WHERE m.one;
-	IF token >= q.most AND token < now / 10 + 30000000 THEN
+	IF number >= q.most AND number < now / 10 + 30000000 THEN
 		DURABLE
 		UPDATE @meta m SET high = greatest(m.high, now / 10 + 60000000) WHERE m.one RETURNING m.high INTO q.most;
-	ELSIF token >= q.most THEN
+	ELSIF number >= q.most THEN
 		DURABLE
-		INSERT INTO @floor AS f (queue, floor) VALUES (q.name, least(token + 1000000, 2251799813685247))
+		INSERT INTO @floor AS f (queue, floor, "offset") VALUES (q.name, number + 1000000, q.offset)
 			ON CONFLICT (queue) DO UPDATE SET floor = greatest(f.floor, excluded.floor) RETURNING f.floor INTO q.most;
 	END IF;
 	RETURN q;
@@ -113,7 +118,7 @@ BEGIN
 			PERFORM pg_notify(c, 'q ' || q.name);
 		END LOOP;
 	END IF;
-	UPDATE @queue r SET kind = q.kind, capacity = q.capacity, last = q.last, granted = q.granted, shift = q.shift,
+	UPDATE @queue r SET kind = q.kind, capacity = q.capacity, last = q.last, granted = q.granted, "offset" = q.offset,
 		most = q.most, used = q.used, tickets = q.tickets, waiting = q.waiting, unclean = q.unclean, watched = false, frozen = q.frozen,
 		slow = q.slow, id = q.id, units = q.units, session = q.session, since = q.since, note = q.note
 		WHERE r.name = q.name;
@@ -218,7 +223,7 @@ BEGIN
 		END IF;
 	END IF;
 	IF q.tickets = 0 THEN
-		q.last := q.last + q.shift; q.granted := q.last; q.shift := 0;
+		q.granted := q.last;
 	END IF;
 	RETURN q;
 END $$;
@@ -230,7 +235,7 @@ BEGIN
 	t.hold := p_hold; t.ends := now + p_hold; t.flags := (t.flags & ~16) | 1 | p_flags; t.owner := coalesce(t.owner, p_owner);
 	UPDATE @ticket r SET hold = t.hold, ends = t.ends, flags = t.flags, owner = t.owner WHERE r.queue = t.queue AND r.n = t.n;
 	INSERT INTO @fixed(id, queue, kind, capacity, units, session, since, note, hold, ends, flags, owner, token)
-		VALUES (t.id, q.name, q.kind, q.capacity, t.units, t.session, t.since, t.note, t.hold, t.ends, t.flags, coalesce(t.owner, ''), coalesce(t.token, t.n + q.shift))
+		VALUES (t.id, q.name, q.kind, q.capacity, t.units, t.session, t.since, t.note, t.hold, t.ends, t.flags, coalesce(t.owner, ''), coalesce(t.token, t.n + q.offset))
 		ON CONFLICT (id) DO UPDATE SET units = excluded.units, hold = excluded.hold, ends = excluded.ends, flags = excluded.flags;
 	RETURN t;
 END $$;
@@ -298,7 +303,7 @@ BEGIN
 				t := @fix(q, t, t.hold, NULL, 0, now);
 			END IF;
 			winners := winners || t.id;
-			tokens := tokens || coalesce(t.token, t.n + q.shift);
+			tokens := tokens || coalesce(t.token, t.n + q.offset);
 			sessions := sessions || t.session;
 		END IF;
 	END LOOP;
@@ -394,7 +399,7 @@ BEGIN
 			more := 1;
 		END IF;
 	END IF;
-	RETURN ARRAY[CASE WHEN held THEN 1 ELSE 2 END, CASE WHEN held THEN coalesce(t.token, t.n + q.shift) ELSE 0 END,
+	RETURN ARRAY[CASE WHEN held THEN 1 ELSE 2 END, CASE WHEN held THEN coalesce(t.token, t.n + q.offset) ELSE 0 END,
 		CASE WHEN held AND q.unclean THEN 1 ELSE 0 END, CASE WHEN held AND q.waiting > 0 THEN 1 ELSE 0 END, t.flags,
 		CASE WHEN own THEN t.ends - now ELSE 0 END, t.hold, again, more, ahead];
 END $$;
@@ -448,8 +453,8 @@ DECLARE
 	now bigint := NOW_US;
 	q @queue;
 	t @ticket;
+	number bigint;
 	token bigint;
-	dirty boolean;
 	swept boolean := false;
 	more boolean := false;
 	again bigint := 0;
@@ -459,12 +464,11 @@ BEGIN
 	COMMITTED
 	-- The short way: nobody else is there. It is a vain one in a crowd.
 	IF p_hold = 0 AND NOT retry AND NOT crowded THEN
-		UPDATE @queue r SET kind = p_kind, capacity = p_capacity, last = greatest(r.last + 1, now / 10), granted = greatest(r.last + 1, now / 10),
+		UPDATE @queue r SET kind = p_kind, capacity = p_capacity, last = NEXT(r), granted = NEXT(r),
 			used = p_units, tickets = 1, id = p_id, units = p_units, session = p_session, since = now, note = p_note
-			WHERE r.name = p_queue AND r.tickets = 0 AND r.slow <= now AND NOT r.watched AND r.last < 2251799813685246
-				AND greatest(r.last + 1, now / 10) < r.most
+			WHERE r.name = p_queue AND r.tickets = 0 AND r.slow <= now AND NOT r.watched AND NEXT(r) < r.most AND NEXT(r) + r.offset < 2251799813685247
 				AND EXISTS (SELECT FROM @session s WHERE s.id = p_session AND NOT s.over AND s.expires - now > 0)
-			RETURNING r.last, r.unclean INTO token, swept;
+			RETURNING r.last + r.offset, r.unclean INTO token, swept;
 		IF FOUND THEN
 			RETURN ARRAY[1, token, swept::integer, 0, 0, 0, 0, 0, 0, 0];
 		END IF;
@@ -472,14 +476,14 @@ BEGIN
 	-- The short way to the end of a line, in which those in front look after who holds.
 	-- That it changes the row is what locks it.
 	IF p_hold = 0 AND NOT retry AND NOT nowait THEN
-		UPDATE @queue r SET last = greatest(r.last + 1, now / 10 - r.shift), tickets = r.tickets + 1, waiting = r.waiting + 1
+		UPDATE @queue r SET last = NEXT(r), tickets = r.tickets + 1, waiting = r.waiting + 1
 			WHERE r.name = p_queue AND r.waiting > 0 AND r.kind = p_kind AND r.capacity = p_capacity
-				AND r.slow <= now AND NOT r.watched AND greatest(r.last + 1 + r.shift, now / 10) < r.most
+				AND r.slow <= now AND NOT r.watched AND NEXT(r) < r.most AND NEXT(r) + r.offset < 2251799813685247
 				AND EXISTS (SELECT FROM @session s WHERE s.id = p_session AND NOT s.over AND s.expires - now > 0)
-			RETURNING r.last INTO token;
+			RETURNING r.last INTO number;
 		IF FOUND THEN
 			INSERT INTO @ticket(queue, n, id, units, session, since, note, hold, flags)
-				VALUES (p_queue, token, p_id, p_units, p_session, now, p_note, 0, 0)
+				VALUES (p_queue, number, p_id, p_units, p_session, now, p_note, 0, 0)
 				ON CONFLICT (id) DO NOTHING;
 			IF FOUND THEN
 				RETURN '{2, 0, 0, 0, 0, 0, 0, 0, 0, 0}'::bigint[];
@@ -529,17 +533,18 @@ BEGIN
 		RETURN ARRAY[CASE WHEN more THEN -7 ELSE -1 END];
 	END IF;
 	q.kind := p_kind; q.capacity := p_capacity;
-	token := greatest(q.last + 1, now / 10 - q.shift);
-	IF token + q.shift >= 2251799813685247 THEN
+	number := NEXT(q);
+	token := number + q.offset;
+	IF token >= 2251799813685247 THEN
 		RETURN ARRAY[-4];
-	ELSIF token + q.shift >= q.most THEN
-		q := @provide(q, token + q.shift, now);
+	ELSIF number >= q.most THEN
+		q := @provide(q, number, now);
 	END IF;
 	q := @unfold(q);
-	q.last := token;
+	q.last := number;
 	q.tickets := q.tickets + 1;
 	IF fits THEN
-		q.granted := token;
+		q.granted := number;
 		q.used := q.used + p_units;
 	ELSE
 		IF q.waiting = 0 THEN
@@ -553,7 +558,7 @@ BEGIN
 		RETURN ARRAY[1, token, q.unclean::integer, 0, 0, 0, 0, 0, 0, 0];
 	END IF;
 	INSERT INTO @ticket(queue, n, id, units, session, since, note, hold, flags, owner)
-		VALUES (p_queue, token, p_id, p_units, p_session, now, p_note, p_hold, 0, CASE WHEN p_hold > 0 THEN p_owner END)
+		VALUES (p_queue, number, p_id, p_units, p_session, now, p_note, p_hold, 0, CASE WHEN p_hold > 0 THEN p_owner END)
 		RETURNING * INTO t;
 	IF fits AND p_hold > 0 THEN
 		t := @fix(q, t, p_hold, p_owner, 0, now);
@@ -562,7 +567,7 @@ BEGIN
 	IF NOT fits AND q.waiting = 1 THEN
 		again := greatest(@due(q, now) - now, 1);
 	END IF;
-	RETURN ARRAY[CASE WHEN fits THEN 1 ELSE 2 END, CASE WHEN fits THEN token + q.shift ELSE 0 END, (fits AND q.unclean)::integer, 0,
+	RETURN ARRAY[CASE WHEN fits THEN 1 ELSE 2 END, CASE WHEN fits THEN token ELSE 0 END, (fits AND q.unclean)::integer, 0,
 		t.flags, CASE WHEN t.flags & 1 <> 0 THEN t.ends - now ELSE 0 END, p_hold, again, more::integer, 0];
 END $$;
 
@@ -595,7 +600,7 @@ DECLARE
 	q @queue;
 	v_granted bigint;
 	v_capacity bigint;
-	v_shift bigint;
+	v_offset bigint;
 	v_waiting bigint;
 	heir bigint;
 	heir_id uuid;
@@ -622,7 +627,7 @@ BEGIN
 	-- The short way from the only holder to the first in line, unless whoever is first
 	-- then has to be told of an early end, as grant does.
 	IF refuse = 0 THEN
-		SELECT r.granted, r.capacity, r.shift, r.waiting INTO v_granted, v_capacity, v_shift, v_waiting FROM @queue r
+		SELECT r.granted, r.capacity, r.offset, r.waiting INTO v_granted, v_capacity, v_offset, v_waiting FROM @queue r
 			WHERE r.name = p_queue AND r.waiting > 0 AND r.id IS NULL AND r.used = r.capacity AND r.frozen <= now AND NOT r.watched
 			FOR UPDATE;
 		IF FOUND THEN
@@ -644,7 +649,7 @@ BEGIN
 				UPDATE @queue r SET granted = heir, tickets = r.tickets - 1, waiting = r.waiting - 1, unclean = NOT clean
 					WHERE r.name = p_queue;
 				-- A condition costs less than a statement.
-				IF heir_channel <> '' AND pg_notify(heir_channel, 'g ' || heir_id || ' ' || coalesce(heir_token, heir + v_shift)
+				IF heir_channel <> '' AND pg_notify(heir_channel, 'g ' || heir_id || ' ' || coalesce(heir_token, heir + v_offset)
 						|| CASE WHEN clean THEN ' -' ELSE ' i' END || CASE WHEN v_waiting > 1 THEN 'w' ELSE '' END) IS NULL THEN
 				END IF;
 				RETURN '{1, 0, 1}'::bigint[];
@@ -815,34 +820,35 @@ BEGIN
 	RETURN ARRAY[1, more::integer];
 END $$;
 
+-- Keeps a raise as an offset to the clock, not as a number to count on from: numbers
+-- that a failover has lost are overtaken by the clock, and with them their tokens.
 CREATE FUNCTION @raise(p_queue text, p_floor bigint) RETURNS bigint[] LANGUAGE plpgsql PLANS AS $$
 DECLARE
 	q @queue;
-	lift bigint;
+	now bigint;
+	raised bigint;
 BEGIN
 	DURABLE
 	q := @lock(p_queue);
-	INSERT INTO @floor AS f (queue, floor) VALUES (p_queue, p_floor) ON CONFLICT (queue) DO UPDATE SET floor = greatest(f.floor, excluded.floor);
-	IF q.tickets = 0 THEN
-		q.last := greatest(q.last, p_floor); q.granted := q.last;
-		PERFORM @save(q);
-		RETURN ARRAY[1];
-	END IF;
-	-- Those that hold keep the tokens that they have; those that wait get larger
-	-- ones than their numbers say.
-	lift := p_floor - (q.granted + q.shift);
-	IF lift <= 0 THEN
-		RETURN ARRAY[1];
-	ELSIF q.last + q.shift + lift >= 2251799813685247 THEN
+	now := NOW_US / 10;
+	-- Those that wait have numbers already.
+	raised := greatest(q.offset, p_floor + 1 - now, CASE WHEN q.waiting > 0 THEN p_floor - q.granted END);
+	IF greatest(q.last, now) + raised >= 2251799813685246 THEN
 		RETURN ARRAY[-4];
 	END IF;
-	q := @unfold(q);
-	UPDATE @ticket t SET token = t.n + q.shift WHERE t.queue = p_queue AND t.n <= q.granted AND t.token IS NULL;
-	q.shift := q.shift + lift;
-	IF q.last + q.shift >= q.most THEN
-		q := @provide(q, q.last + q.shift, NOW_US);
+	INSERT INTO @floor AS f (queue, floor, "offset") VALUES (p_queue, 0, raised)
+		ON CONFLICT (queue) DO UPDATE SET "offset" = greatest(f.offset, excluded.offset);
+	IF raised > q.offset THEN
+		-- Those that hold keep the tokens that they have.
+		q := @unfold(q);
+		UPDATE @ticket t SET token = t.n + q.offset WHERE t.queue = p_queue AND t.n <= q.granted AND t.token IS NULL;
+		q.offset := raised;
+		q.last := greatest(q.last, now); -- the clock may be set back before the next one comes
+		IF q.tickets = 0 THEN
+			q.granted := q.last;
+		END IF;
+		PERFORM @save(q);
 	END IF;
-	PERFORM @save(q);
 	RETURN ARRAY[1];
 END $$;
 
@@ -941,7 +947,7 @@ BEGIN
 	now := NOW_US;
 	RETURN QUERY
 		SELECT q.name::text, q.kind, q.capacity, now, t.id, coalesce(t.owner, s.owner, ''), t.note, t.units, t.n <= q.granted,
-			CASE WHEN t.n <= q.granted THEN coalesce(t.token, t.n + q.shift) ELSE 0 END, t.since,
+			CASE WHEN t.n <= q.granted THEN coalesce(t.token, t.n + q.offset) ELSE 0 END, t.since,
 			CASE WHEN t.flags & 1 <> 0 THEN t.ends WHEN s.id IS NULL OR s.expires = 0 THEN 0 ELSE coalesce(t.ends, greatest(s.expires, t.since + s.ttl)) END,
 			t.flags & 1 <> 0
 		FROM unnest(p_names) WITH ORDINALITY u(name, i)

@@ -118,7 +118,7 @@ func TestFixedTicketsOverACrash(t *testing.T) {
 		t.Errorf("a ticket that had left: %+v, %v", q, err)
 	}
 	join(t, next, request("raised", 1)) // it waits until those of before the crash are over
-	if first := s.SQL(fmt.Sprintf("SELECT min(n) > %d FROM interlock.ticket WHERE queue = 'raised'", floor)); first != "t" {
+	if first := s.SQL(fmt.Sprintf("SELECT min(t.n + q.offset) > %d FROM interlock.ticket t JOIN interlock.queue q ON q.name = t.queue WHERE t.queue = 'raised'", floor)); first != "t" {
 		t.Errorf("the tokens of a queue that was raised begin above its floor after a crash: %q", first)
 	}
 }

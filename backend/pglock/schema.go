@@ -17,7 +17,7 @@ var functions string
 
 // version is that of the tables and functions. A database with a later one is
 // refused.
-const version = 1
+const version = 2
 
 // Schema says where the tables are, and of what kind.
 type Schema struct {
@@ -103,6 +103,10 @@ const (
 	// that are meant to deter would start a compiler.
 	plans = `SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_sort = off SET jit = off`
 
+	// next is the next number of a queue: one that follows the clock, so that what a
+	// failover has lost is overtaken. Tokens within 2^32 of the largest one are counted only.
+	next = `greatest(Q.last + 1, least(now / 10, 2251795518717952 - Q.offset))`
+
 	durable = `IF current_setting('synchronous_commit') = 'off' THEN PERFORM set_config('synchronous_commit', 'on', true); END IF;`
 )
 
@@ -116,6 +120,7 @@ func (s Schema) expand(sql string) string {
 	return strings.NewReplacer(
 		"UNLOGGED?", unlogged, "LOCKING TABLE", locking+"TABLE",
 		"NOW_US", nowUS, " PLANS AS", " "+plans+" AS",
+		"NEXT(q)", strings.ReplaceAll(next, "Q", "q"), "NEXT(r)", strings.ReplaceAll(next, "Q", "r"),
 		"\tDURABLE\n", "\t"+durable+"\n", "\tCOMMITTED\n", lineIf(committed),
 	).Replace(sql)
 }

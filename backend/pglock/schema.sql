@@ -1,4 +1,4 @@
--- The tables of Interlock, version 1. @name stands for the name of a table or of a
+-- The tables of Interlock, version 2. @name stands for the name of a table or of a
 -- function, with its schema and prefix; LOCKING for UNLOGGED, or for nothing. Times
 -- are microseconds since 1970, by the clock of this server; names of units and
 -- numbers are those of Interlock's package driver.
@@ -8,10 +8,10 @@ CREATE TABLE @meta(                -- one row
 	version     integer NOT NULL,
 	unlogged    boolean NOT NULL,
 	incarnation bigint NOT NULL,   -- how often the unlogged tables were found empty
-	high        bigint NOT NULL,   -- no token as large as this was given out, but in queues that have a larger floor
+	high        bigint NOT NULL,   -- no number as large as this was given out, but in queues that have a larger floor
 	longest     bigint NOT NULL    -- the longest TTL of all sessions ever
 );
-INSERT INTO @meta VALUES (true, 1, UNLOGGED?, 0, 0, 0);
+INSERT INTO @meta VALUES (true, 2, UNLOGGED?, 0, 0, 0);
 
 CREATE LOCKING TABLE @sentinel(    -- one row; none if a crash has emptied the unlogged tables
 	one         boolean PRIMARY KEY DEFAULT true CHECK (one),
@@ -36,8 +36,8 @@ CREATE LOCKING TABLE @queue(
 	capacity    bigint NOT NULL,
 	last        bigint NOT NULL,   -- the largest number that was given out
 	granted     bigint NOT NULL,   -- tickets up to this number are held
-	shift       bigint NOT NULL,   -- token = number + shift
-	most        bigint NOT NULL,   -- all tokens are smaller; larger ones need to be provided for a crash first
+	"offset"    bigint NOT NULL,   -- token = number + offset
+	most        bigint NOT NULL,   -- all numbers are smaller; larger ones need to be provided for a crash first
 	used        bigint NOT NULL,   -- units of the held tickets
 	tickets     bigint NOT NULL,
 	waiting     bigint NOT NULL,   -- how many of them wait
@@ -64,7 +64,7 @@ CREATE LOCKING TABLE @ticket(
 	ends        bigint,            -- its own end, if it has one
 	flags       integer NOT NULL,  -- 1 fixed, 2 evicted, 4 revoked, 8 kept (its end is a clean one), 16 stray
 	owner       text,              -- of a fixed one, which may outlive its session
-	token       bigint,            -- if it is not number + shift
+	token       bigint,            -- if it is not number + offset
 	PRIMARY KEY (queue, n)
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
 CREATE UNIQUE INDEX ON @ticket (id);
@@ -101,9 +101,10 @@ CREATE TABLE @fixed(               -- tickets with a fixed end, which outlast a 
 );
 CREATE INDEX ON @fixed (queue);
 
-CREATE TABLE @floor(               -- tokens that those after a crash must exceed
+CREATE TABLE @floor(               -- of queues that were raised, or whose numbers are far ahead of the clock
 	queue       text COLLATE "C" PRIMARY KEY,
-	floor       bigint NOT NULL
+	floor       bigint NOT NULL,   -- those after a crash have larger numbers
+	"offset"    bigint NOT NULL    -- of the queue; it never falls
 );
 
 CREATE TABLE @cell(

@@ -50,3 +50,39 @@ func (s *Server) Promote() {
 		s.Fail("it is not promoted")
 	}
 }
+
+// StopReceiving has a standby receive nothing more from its primary, as if the network
+// between them were cut. What it has received so far stays. Receive ends that.
+func (s *Server) StopReceiving() {
+	s.Helper()
+	s.SQL("ALTER SYSTEM SET primary_conninfo = ''")
+	s.SQL("SELECT pg_reload_conf()")
+	s.receives("f")
+}
+
+// Receive has a standby go on after StopReceiving.
+func (s *Server) Receive() {
+	s.Helper()
+	s.Check("configure", s.configure())
+	s.SQL("SELECT pg_reload_conf()")
+	s.receives("t")
+}
+
+func (s *Server) receives(yes string) {
+	s.Helper()
+	s.Check("receiver", testserver.Until(func() (bool, error) {
+		got, err := s.Exec(Database, "SELECT EXISTS (SELECT FROM pg_stat_wal_receiver)")
+		return got == yes, err
+	}))
+}
+
+// CatchUp waits until a standby has received and applied all that its primary has
+// committed so far.
+func (s *Server) CatchUp(primary *Server) {
+	s.Helper()
+	lsn := primary.SQL("SELECT pg_current_wal_flush_lsn()")
+	s.Check("catch up", testserver.Until(func() (bool, error) {
+		got, err := s.Exec(Database, "SELECT pg_last_wal_replay_lsn() >= '"+lsn+"'")
+		return got == "t", err
+	}))
+}
