@@ -332,6 +332,35 @@ func TestTokensGrowOverHandOvers(t *testing.T) {
 	})
 }
 
+// Promise: the token of a hand-over follows the server's clock, and the offset of a raise: so
+// a replica that becomes the master overtakes hand-overs that it has not received.
+func TestTokensOfHandOversFollowTheClock(t *testing.T) {
+	const second = 100_000 // in numbers of the clock
+	inDemand(t, func(x *demand) {
+		for _, offset := range []uint64{0, 1 << 50} {
+			if offset > 0 {
+				if err := x.d.Raise(x.t.Context(), x.name, offset); err != nil {
+					x.t.Fatal(err)
+				}
+			}
+			before := x.join(x.b, x.request())
+			next := x.join(x.b, x.request())
+			x.ready(before, next)
+			x.leave(x.a, x.held, true)
+			before = awaited(x.t, x.b, before)
+			x.server.StepClock(10 * time.Second)
+			x.leave(x.b, before, true)
+			got := awaited(x.t, x.b, next)
+			if got.Token < before.Token+10*second {
+				x.t.Errorf("with an offset of %d: the token is %d ten seconds after %d", offset, got.Token, before.Token)
+			}
+			x.held = x.join(x.a, x.request())
+			x.leave(x.b, got, true)
+			x.held = awaited(x.t, x.a, x.held)
+		}
+	})
+}
+
 // Promise: another library is kept out until the ticket of the holder ends, also one that
 // got the lock by a hand-over and has not been renewed since.
 func TestAnotherLibraryIsKeptOutUntilTheTicketEnds(t *testing.T) {

@@ -907,6 +907,28 @@ func TestNoTokenIsBeyondTheLast(t *testing.T) {
 	}
 }
 
+// Promise: the offset of a raise does not carry tokens beyond the last one, however much time
+// goes by: the last ones are counted.
+func TestAnOffsetLeavesTokensForLong(t *testing.T) {
+	s := redistest.Start(t, redistest.FakeTime(0))
+	d, a := session(t, s.URL(), time.Minute)
+	if err := d.Raise(t.Context(), "q", driver.MaxToken-1<<21); err != nil {
+		t.Fatal(err)
+	}
+	last := uint64(driver.MaxToken - 1<<21)
+	for range 10 {
+		tk, err := a.Join(t.Context(), exclusive("q"))
+		if err != nil || !tk.Held || tk.Token <= last || tk.Token >= driver.MaxToken {
+			t.Fatalf("%+v, %v after the token %d", tk, err, last)
+		}
+		last = tk.Token
+		if err := a.Leave(t.Context(), tk, true); err != nil {
+			t.Fatal(err)
+		}
+		s.StepClock(24 * time.Hour)
+	}
+}
+
 // Promise: Close ends calls on a client that the program has brought.
 func TestCloseEndsCallsOfAForeignClient(t *testing.T) {
 	s := redistest.Start(t)

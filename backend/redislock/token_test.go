@@ -243,3 +243,72 @@ func TestAnAttemptThatHadNoAnswerForgetsNoToken(t *testing.T) {
 		t.Errorf("the token is %d after %d", second.Token, first.Token)
 	}
 }
+
+// Promise: an offset that a raise has added to the clock stays, however long nobody uses the
+// lock, also when the queue is lost; a raise that is lower takes nothing away.
+func TestARaiseIsKeptForEver(t *testing.T) {
+	const second = 100_000 // in numbers of the clock
+	for _, form := range []string{"never used", "held alone", "in demand", "in demand, and lost"} {
+		t.Run(form, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t, redistest.FakeTime(0))
+			d, a := session(t, s.URL(), time.Hour)
+			_, b := session(t, s.URL(), time.Hour)
+			grant := func(s driver.Session) uint64 {
+				t.Helper()
+				tk, err := s.Join(t.Context(), exclusive("q"))
+				if err != nil || !tk.Held {
+					t.Fatal(tk, err)
+				}
+				if err := s.Leave(t.Context(), tk, true); err != nil {
+					t.Fatal(err)
+				}
+				return tk.Token
+			}
+			var line []driver.Ticket
+			if form != "never used" {
+				tk, err := a.Join(t.Context(), exclusive("q"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				line = append(line, tk)
+			}
+			if strings.HasPrefix(form, "in demand") {
+				tk, err := a.Join(t.Context(), exclusive("q"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				line = append(line, tk)
+			}
+			floor := uint64(time.Now().UnixMicro()/10 + 60*second)
+			for _, to := range []uint64{floor - 30*second, floor, 5, floor - 30*second} {
+				if err := d.Raise(t.Context(), "q", to); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if form == "in demand, and lost" {
+				do(t, s, "DEL", "interlock:{q}:q", "q")
+				line = nil
+			}
+			for _, tk := range line {
+				if err := a.Leave(t.Context(), awaited(t, a, tk), true); err != nil {
+					t.Fatal(err)
+				}
+			}
+			first := grant(a)
+			if first <= floor {
+				t.Errorf("the token is %d after a raise to %d", first, floor)
+			}
+			s.StepClock(100 * 24 * time.Hour)
+			do(t, s, "EXISTS", "interlock:{q}:t") // the server removes it now, if its time is over
+			later := grant(b)
+			if want := first + 100*24*3600*second; later < want {
+				t.Errorf("the token is %d, want %d: that of the clock has come before the offset", later, want)
+			}
+			s.StepClock(-200 * 24 * time.Hour)
+			if back := grant(a); back <= later {
+				t.Errorf("the token is %d after %d, the clock was set back", back, later)
+			}
+		})
+	}
+}

@@ -43,7 +43,7 @@ end
 if q.used == 0 and q.waiting == 0 then q.kind, q.capacity = kind, capacity end
 local fits = q.waiting == 0 and units <= q.capacity - q.used and clear(now + (hold > 0 and hold or ttl))
 if nowait and not fits then return reply(BUSY) end
-if math.max(q.last, math.floor(now / 10)) + q.waiting + 2 >= 2 ^ 51 then return reply(USEDUP) end
+if after(q.last, now, q.offset) + q.waiting + 1 >= 2 ^ 51 then return reply(USEDUP) end
 
 q.seq = q.seq + 1
 q.longest = math.max(q.longest, ttl)

@@ -17,4 +17,4 @@ elseif not r and ARGV[5] ~= '0' then
 end
 grant()
 local more = finish()
-return { code, q.empty and 1 or 0, more }
+return { code, q.empty and q.offset == 0 and 1 or 0, more }

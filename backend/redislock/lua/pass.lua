@@ -3,7 +3,7 @@
 -- ARGV: as for leave.lua.
 local found = ARGV[4] == '0' and redis.call('HMGET', KEYS[3], 'state', ARGV[1])
 if found and found[1] and found[2] then
-	local capacity, used, waiting, last, seq, next, keep, shown, followed, left, longest, mark, kind =
+	local capacity, used, waiting, last, offset, seq, next, keep, shown, followed, left, longest, mark, kind =
 		struct.unpack(STATE, found[1])
 	local _, units, token, _, _, _, _, flags, session = struct.unpack(RECORD, found[2])
 	local clock = redis.call('TIME')
@@ -24,10 +24,10 @@ if found and found[1] and found[2] then
 			redis.call('ZREM', KEYS[4], heir)
 			mark = ARGV[3] == '1' and '=' or '!'
 			if mark == '!' then flags = flags .. 'i' end
-			last = math.max(last + 1, math.floor(now / 10))
+			last = after(last, now, offset)
 			waiting = waiting - 1
 			redis.call('HSET', KEYS[3],
-				'state', struct.pack(STATE, capacity, used, waiting, last, seq, next, keep, shown, followed, left, longest, mark, kind),
+				'state', struct.pack(STATE, capacity, used, waiting, last, offset, seq, next, keep, shown, followed, left, longest, mark, kind),
 				heir, struct.pack(RECORD, number, wants, last, since, ttl, hold, client, flags, owner, rest))
 			redis.call('PUBLISH', 'interlock:' .. string.match(owner, '^[^.]*'),
 				string.format('%d %d %s%s', client, last, mark == '!' and 'i' or '-', waiting > 0 and 'w' or ''))

@@ -60,14 +60,14 @@ end
 -- lone is the queue of a ticket that take.lua granted, or of none.
 local function lone()
 	q = {
-		kind = '-', capacity = 0, used = 0, waiting = 0, last = 0, seq = 0, mark = '=',
+		kind = '-', capacity = 0, used = 0, waiting = 0, last = 0, offset = 0, seq = 0, mark = '=',
 		next = FOREVER, keep = 0, shown = 0, followed = 0, left = 0, longest = 0,
 	}
 	call('DEL', WAITING, ENDS) -- of a queue that was lost
 	local token = call('GET', TOKEN)
 	if token then
-		local mark, last = string.match(token, '^q?(.)(%d+)$')
-		q.mark, q.last = mark, tonumber(last)
+		local mark, last, offset = string.match(token, '^[qr]?(.)(%d+)%+?(%d*)$')
+		q.mark, q.last, q.offset = mark, tonumber(last), tonumber(offset) or 0
 	end
 	local holder = redis.pcall('GET', LOCK)
 	if type(holder) ~= 'string' then return end
@@ -96,10 +96,10 @@ local function load(id)
 		if q.lone and q.lone.id == id then return q.lone end
 		return nil
 	end
-	local capacity, used, waiting, last, seq, next, keep, shown, followed, left, longest, mark, kind =
+	local capacity, used, waiting, last, offset, seq, next, keep, shown, followed, left, longest, mark, kind =
 		struct.unpack(STATE, found[1])
 	q = {
-		kind = kind, capacity = capacity, used = used, waiting = waiting, last = last, seq = seq, mark = mark,
+		kind = kind, capacity = capacity, used = used, waiting = waiting, last = last, offset = offset, seq = seq, mark = mark,
 		next = next, keep = keep, shown = shown, followed = followed, left = left, longest = longest, stored = true,
 	}
 	if id and found[2] then return parse(id, found[2]) end
@@ -155,11 +155,11 @@ end
 -- drop gives up a queue of which the server has lost a part, such as a key that it
 -- has evicted. LOCK stays, and keeps everybody out until who held is over.
 local function drop()
-	local last = q.last
+	local last, offset = q.last, q.offset
 	call('DEL', QUEUE)
 	records, winners = {}, {}
 	lone()
-	q.last, q.mark, q.dropped = math.max(q.last, last), '!', true
+	q.last, q.offset, q.mark, q.dropped = math.max(q.last, last), math.max(q.offset, offset), '!', true
 	changed = true
 end
 
@@ -228,7 +228,7 @@ end
 
 -- admit lets the ticket hold.
 local function admit(r)
-	q.last = math.max(q.last + 1, math.floor(now / 10))
+	q.last = after(q.last, now, q.offset)
 	r.token = q.last
 	if q.mark == '!' or q.mark == '?' and is(r, 'o') then flag(r, 'i') end
 	if r.hold > 0 then
@@ -308,6 +308,19 @@ local function follow()
 	end
 end
 
+-- ahead is by how much the tokens have left the clock behind, since it was set back.
+local function ahead() return math.max(0, (q.last - q.offset) * 10 - now) end
+
+-- remember writes the last token, with what comes before it, for so long. An offset is
+-- kept for ever.
+local function remember(mark, memory)
+	if q.offset > 0 then
+		call('SET', TOKEN, 'r' .. mark .. int(q.last) .. '+' .. int(q.offset))
+	else
+		call('SET', TOKEN, (q.empty and '' or 'q') .. mark .. int(q.last), 'PX', int((memory + ahead()) / 1000))
+	end
+end
+
 -- store writes the queue, with the ticket that was lone.
 local function store()
 	if q.lone then
@@ -318,19 +331,18 @@ local function store()
 		q.lone = nil
 	end
 	local idle = q.used == 0 and q.waiting == 0
-	local ahead = math.max(0, q.last * 10 - now) -- by which the tokens have left the clock behind
-	local push = not q.stored or idle
+	local push = not q.stored or idle or q.raised
 	if idle then
 		q.keep = math.max(q.left, q.followed)
 	else
-		local final = math.max(q.final or 0, now) + ahead
+		local final = math.max(q.final or 0, now) + ahead()
 		if final + MEMORY > q.keep then
 			q.keep = final + 2 * MEMORY
 			push = true
 		end
 	end
 	local fields = { 'state', struct.pack(STATE,
-		q.capacity, q.used, q.waiting, q.last, q.seq, q.next, q.keep, q.shown, q.followed, q.left, q.longest, q.mark, q.kind) }
+		q.capacity, q.used, q.waiting, q.last, q.offset, q.seq, q.next, q.keep, q.shown, q.followed, q.left, q.longest, q.mark, q.kind) }
 	for id, r in pairs(records) do
 		fields[#fields + 1] = id
 		fields[#fields + 1] = record(r)
@@ -340,7 +352,7 @@ local function store()
 	if push then
 		-- If the queue is lost while somebody holds, that one did not leave cleanly.
 		local mark, memory = idle and q.mark or '?', (not idle or q.mark == '!') and LONG or MEMORY
-		call('SET', TOKEN, 'q' .. mark .. int(q.last), 'PX', int((q.keep - now + memory + ahead) / 1000))
+		remember(mark, q.keep - now + memory)
 		call('PEXPIREAT', QUEUE, at)
 	end
 	if push or q.newends then call('PEXPIREAT', ENDS, at) end
@@ -358,10 +370,8 @@ local function finish()
 		end
 		if q.used == 0 and q.waiting == 0 and q.left <= now and q.followed <= now then
 			if q.stored then call('DEL', QUEUE, WAITING, ENDS) end
-			local ahead = math.max(0, q.last * 10 - now)
-			local memory = q.mark == '!' and LONG or MEMORY
-			call('SET', TOKEN, q.mark .. int(q.last), 'PX', int((memory + ahead) / 1000))
 			q.empty = true
+			remember(q.mark, q.mark == '!' and LONG or MEMORY)
 		else
 			store()
 		end

@@ -3,8 +3,7 @@ load()
 sweep()
 grant()
 local floor = tonumber(ARGV[1])
-if floor > q.last then
-	q.last = floor
-	changed = true
-end
+q.offset = math.max(q.offset, math.min(floor + 1, COUNTED) - math.floor(now / 10))
+q.last = math.max(q.last, floor)
+q.raised, changed = true, true
 return { 1, finish() }

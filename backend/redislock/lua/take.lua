@@ -2,6 +2,7 @@
 -- holds the ticket and ends with it. TOKEN holds the last token behind a mark:
 -- '=' its holder left cleanly, '!' it did not, or holds and wants its successor to
 -- know if it does not; '?' nobody wants to know. A 'q' before it: there is a queue.
+-- An 'r' before it: tokens were raised, behind them is the offset, and join.lua grants.
 --
 -- ARGV: the ticket up to its flags, flags, the rest, TTL in ms, mark.
 -- Returns the token, negative if the lock is inherited, or 0: use join.lua.
@@ -15,7 +16,11 @@ local last = call('SET', TOKEN, ARGV[5] .. string.format('%d', token), 'PX', ARG
 if not last then return token end
 local queue = -2
 local mark = string.sub(last, 1, 1)
-if mark == 'q' then
+if mark == 'r' then
+	call('SET', TOKEN, last)
+	call('DEL', LOCK)
+	return 0
+elseif mark == 'q' then
 	queue = call('PTTL', QUEUE)
 	mark = string.sub(last, 2, 2)
 end

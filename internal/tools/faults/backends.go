@@ -108,6 +108,22 @@ var backends = []fault{
 		old: "\t\tif !p.fixed {\n\t\t\tplaces", new: "\t\tif p != nil {\n\t\t\tplaces",
 	},
 	{
+		file: "backend/redislock/lua/raise.lua", pkg: "backend/redislock", test: "TestNoTokenComesTwiceOverAFailover$",
+		old: "q.offset = math.max(q.offset, ", new: "local _ = math.max(q.offset, ",
+	},
+	{
+		file: "backend/redislock/lua/raise.lua", pkg: "backend/redislock", test: "TestARaiseIsKeptForEver",
+		old: "q.raised, changed = true, true", new: "changed = true",
+	},
+	{
+		file: "backend/redislock/lua/pass.lua", pkg: "backend/redislock", test: "TestTokensOfHandOversFollowTheClock",
+		old: "after(last, now, offset)", new: "after(last, now, 0)",
+	},
+	{
+		file: "backend/redislock/lua/take.lua", pkg: "backend/redislock", test: "TestARaiseIsKeptForEver",
+		old: "if mark == 'r' then", new: "if mark == '/' then",
+	},
+	{
 		file: "backend/redislock/lua/drop.lua", pkg: "backend/redislock", test: "TestWhatAReleaseLeavesBehindLivesLong",
 		old: "3600 * 1000", new: "5 * 1000",
 	},

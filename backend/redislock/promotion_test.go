@@ -1,0 +1,216 @@
+package redislock_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/redistest"
+)
+
+// grants collects the tokens of a queue, over a failover too, where each must be new.
+type grants struct {
+	t     *testing.T
+	queue string
+	last  uint64
+}
+
+func (g *grants) got(how string, tk driver.Ticket) {
+	g.t.Helper()
+	if !tk.Held || tk.Token <= g.last || tk.Token >= driver.MaxToken {
+		g.t.Errorf("%s: %s: the token %d follows %d", g.queue, how, tk.Token, g.last)
+	}
+	g.last = max(g.last, tk.Token)
+}
+
+// take makes three grants of different ways: at once, at once to a Robust one, by a hand-over.
+func (g *grants) take(how string, a, b driver.Session) {
+	g.t.Helper()
+	ctx := g.t.Context()
+	join := func(s driver.Session, robust bool) driver.Ticket {
+		g.t.Helper()
+		r := exclusive(g.queue)
+		r.Robust = robust
+		tk, err := s.Join(ctx, r)
+		if err != nil {
+			g.t.Fatalf("%s: %s: %v", g.queue, how, err)
+		}
+		return tk
+	}
+	leave := func(s driver.Session, tk driver.Ticket) {
+		g.t.Helper()
+		if err := s.Leave(ctx, tk, true); err != nil {
+			g.t.Fatalf("%s: %s: %v", g.queue, how, err)
+		}
+	}
+	for _, robust := range []bool{false, true} {
+		tk := join(a, robust)
+		g.got(how, tk)
+		renew(g.t, a, tk)
+		leave(a, tk)
+	}
+	first := join(a, false)
+	g.got(how, first)
+	second, third := join(b, false), join(b, false)
+	leave(a, first)
+	second = awaited(g.t, b, second)
+	g.got(how+", handed over", second)
+	leave(b, second)
+	third = awaited(g.t, b, third)
+	g.got(how+", handed over again", third)
+	leave(b, third)
+}
+
+// raises are what a lock's tokens may have been raised to, in grants of the server's clock
+// (100,000 a second) from now.
+var raises = map[string][]int64{
+	"not raised":        nil,
+	"below the clock":   {-1e9},
+	"a second":          {1e5},
+	"a day":             {86400e5},
+	"a day, then less":  {86400e5, 1e5, 5e5},
+	"less, then a day":  {1e5, 86400e5},
+	"to half the range": {1 << 50},
+}
+
+func queueOf(raised string) string { return strings.NewReplacer(" ", "-", ",", "").Replace(raised) }
+
+func raise(t *testing.T, d driver.Driver, queue string, all []int64) (floor uint64) {
+	t.Helper()
+	for _, n := range all {
+		to := uint64(time.Now().UnixMicro()/10 + n)
+		floor = max(floor, to)
+		if err := d.Raise(t.Context(), queue, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return floor
+}
+
+// synced waits until the replica has what the master has written.
+func synced(t *testing.T, master *redistest.Server) {
+	t.Helper()
+	do(t, master, "SET", "written-last", "", "PX", "1000")
+	eventually(t, "the replica is in sync", func() bool {
+		return do(t, master, "WAIT", "1", "1000") == int64(1)
+	})
+}
+
+// Promise: a replica that has not received the last grants and becomes the master gives out
+// no token again, of locks whose tokens were raised neither; and none falls below a raise.
+func TestNoTokenComesTwiceOverAFailover(t *testing.T) {
+	for _, busy := range []bool{false, true} {
+		t.Run(fmt.Sprintf("in demand=%v", busy), func(t *testing.T) {
+			t.Parallel()
+			old, next := redistest.Start(t), redistest.Start(t)
+			do(t, next, "REPLICAOF", "127.0.0.1", fmt.Sprint(old.Port))
+			eventually(t, "the replica has begun", func() bool {
+				return strings.Contains(fmt.Sprint(do(t, next, "INFO", "replication")), "master_link_status:up")
+			})
+			d, a := session(t, old.URL(), time.Minute)
+			_, b := session(t, old.URL(), time.Minute)
+			all := map[string]*grants{}
+			for raised, floors := range raises {
+				g := &grants{t: t, queue: queueOf(raised)}
+				all[raised] = g
+				if busy { // raised while held, with one who waits
+					first, err := a.Join(t.Context(), exclusive(g.queue))
+					if err != nil {
+						t.Fatal(err)
+					}
+					second, err := b.Join(t.Context(), exclusive(g.queue))
+					if err != nil {
+						t.Fatal(err)
+					}
+					g.got("before", first)
+					g.last = max(g.last, raise(t, d, g.queue, floors))
+					if err := a.Leave(t.Context(), first, true); err != nil {
+						t.Fatal(err)
+					}
+					second = awaited(t, b, second)
+					g.got("raised while it waited", second)
+					if err := b.Leave(t.Context(), second, true); err != nil {
+						t.Fatal(err)
+					}
+				} else {
+					g.last = raise(t, d, g.queue, floors)
+				}
+			}
+			synced(t, old)
+			do(t, next, "REPLICAOF", "NO", "ONE") // it has no more of the old one from now on
+			for range 20 {
+				for _, g := range all {
+					g.take("not replicated", a, b)
+				}
+			}
+			_, a = session(t, next.URL(), time.Minute)
+			_, b = session(t, next.URL(), time.Minute)
+			for range 3 {
+				for _, g := range all {
+					g.take("after the failover", a, b)
+				}
+			}
+			next.FlushScripts()
+			for raised, g := range all {
+				left := do(t, next, "PTTL", "interlock:{"+g.queue+"}:t").(int64)
+				if forever := left == -1; forever != (len(raises[raised]) > 0 && raised != "below the clock") {
+					t.Errorf("%s: the last token is kept for %d ms", raised, left)
+				}
+			}
+		})
+	}
+}
+
+// Promise: so it is in a Cluster, when a replica takes over.
+func TestNoTokenComesTwiceOverAFailoverInACluster(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, 3, redistest.Replicas(1))
+	url := "redis://" + strings.Join(c.Addrs(), ",")
+	d, a := session(t, url, time.Minute)
+	_, b := session(t, url, time.Minute)
+	var all []*grants
+	for _, raised := range []string{"not raised", "a day"} {
+		name := queueOf(raised)
+		for i := 0; c.Owner(name) != c.Nodes[0]; i++ {
+			name = fmt.Sprintf("%s%d", queueOf(raised), i)
+		}
+		g := &grants{t: t, queue: name}
+		g.last = raise(t, d, name, raises[raised])
+		all = append(all, g)
+	}
+	old, next := c.Nodes[0], c.Nodes[3]
+	key := all[0].queue
+	do(t, old, "SET", "interlock:{"+key+"}:last", "", "PX", "1000")
+	eventually(t, "the replica is in sync", func() bool { return do(t, old, "WAIT", "1", "1000") == int64(1) })
+	do(t, next, "CONFIG", "SET", "masterauth", "wrong") // it gets no further
+	old.KillConnections("replica")
+	for range 20 {
+		for _, g := range all {
+			g.take("not replicated", a, b)
+		}
+	}
+	old.Kill()
+	do(t, next, "CLUSTER", "FAILOVER", "TAKEOVER")
+	eventually(t, "the replica serves", func() bool {
+		_, err := next.Do("EXISTS", "interlock:{"+key+"}:t")
+		return err == nil
+	})
+	for _, s := range []driver.Session{a, b} {
+		r := exclusive(key)
+		eventually(t, "a client finds the new master", func() bool {
+			tk, err := s.Join(t.Context(), r)
+			if r.Retry = true; err != nil {
+				t.Log(err)
+				return false
+			}
+			return s.Leave(t.Context(), tk, true) == nil
+		})
+	}
+	for range 3 {
+		for _, g := range all {
+			g.take("after the failover", a, b)
+		}
+	}
+}
