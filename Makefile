@@ -66,7 +66,7 @@ cross:
 unit:
 	$(TOOLS) $(GO) build -o ../../bin/gotestsum gotest.tools/gotestsum
 	CGO_ENABLED=1 bin/gotestsum --format pkgname -- -race -timeout 30m $(TESTFLAGS) work
-	cd bench && GOWORK=off $(GO) test $(TESTFLAGS) ./workload
+	cd bench && GOWORK=off $(GO) test $(TESTFLAGS) ./workload ./crowd
 
 # Deliberate faults, one at a time: each must be noticed by the test that is named with it.
 faults:

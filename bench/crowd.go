@@ -1,220 +1,126 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
+	"errors"
+	"flag"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
-	"sync"
+	"strings"
 	"time"
 
-	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/bench/crowd"
 )
 
-// crowdVariable makes this program one process of the crowd.
-const crowdVariable = "INTERLOCK_BENCH_CROWD"
+// aThird is the least of the grants that must be left when most give up.
+const aThird = 1.0 / 3
 
-const crowdProcesses = 8
-
-// crowd lines up waiters in several processes behind one holder, releases, and
-// watches them drain: in the order in which they joined, at a cost per
-// hand-over that does not depend on their number.
-func crowd(ctx context.Context, r *report) error {
-	r.header("waiters", "drained", "order kept", "time per hand-over", "exchanges per hand-over", "gap p50", "gap p99")
-	for _, waiters := range []int{10, 100, 1000} {
-		var all []drain
-		for range *repeat {
-			d, err := drainCrowd(ctx, waiters)
-			if err != nil {
-				return err
+// crowds is the command crowd: many wait for one lock, first patiently, and then
+// most of them give up and come back.
+func crowds(ctx context.Context, args []string) error {
+	set := flag.NewFlagSet("bench crowd", flag.ExitOnError)
+	set.Usage = func() {
+		fmt.Fprintf(set.Output(), "usage: bench crowd [OPTION]… [BACKEND]…\nbackends: %s\n", strings.Join(crowd.Backends(), ", "))
+		set.PrintDefaults()
+	}
+	var o crowd.Options
+	set.IntVar(&o.Waiters, "waiters", 1000, "those who wait, in all processes together")
+	set.IntVar(&o.Processes, "processes", 4, "processes, each with one client")
+	percent := set.Float64("giving-up", 80, "percent of the waiters that give up")
+	set.DurationVar(&o.Patience, "patience", time.Second, "who gives up waits for a random time up to this, and comes back at once")
+	set.DurationVar(&o.Time, "time", 20*time.Second, "how long each crowd is watched")
+	set.DurationVar(&o.TTL, "ttl", 15*time.Second, "the TTL of the crowd's clients")
+	set.DurationVar(&o.Grace, "grace", 30*time.Second, "how long processes may take to get ready, and to end, before they are killed")
+	asJSON := set.Bool("json", false, "raw results instead of tables, a JSON object each")
+	_ = set.Parse(args) // it exits
+	if min(o.Waiters, o.Processes) < 1 || *percent < 0 || *percent > 100 || min(o.Patience, o.Time, o.TTL, o.Grace) <= 0 {
+		return errors.New("-waiters, -processes, -patience, -time, -ttl and -grace have to be positive, and -giving-up from 0 to 100")
+	}
+	backends := set.Args()
+	if len(backends) == 0 {
+		backends = crowd.Backends()
+	}
+	for _, b := range backends {
+		if !slices.Contains(crowd.Backends(), b) {
+			return fmt.Errorf("no backend %q; there are %s", b, strings.Join(crowd.Backends(), ", "))
+		}
+	}
+	r := newReport(os.Stdout, *asJSON)
+	machine(r.comments())
+	r.title("crowd", fmt.Sprintf("%d waiters in %d processes, one name, StrictOrder; %v each; TTL %v", o.Waiters, o.Processes, o.Time, o.TTL))
+	if !r.json {
+		r.header("backend", "giving up", "grants/s", "longest without grant s", "leases lost", "connections",
+			"others refused", "longest of other s", "gave up", "failed")
+	}
+	var wrong, goals []string
+	for _, b := range backends {
+		all, err := pair(ctx, b, o, *percent/100, r)
+		if err != nil {
+			return fmt.Errorf("%s: %w", b, err)
+		}
+		for _, f := range all {
+			for _, w := range f.Wrong() {
+				wrong = append(wrong, fmt.Sprintf("%s, %g %% giving up: %s", b, 100*f.GivingUp, w))
 			}
-			all = append(all, d)
+			for _, s := range f.Said {
+				fmt.Fprintf(os.Stderr, "%s, %g %% giving up: %s\n", b, 100*f.GivingUp, s)
+			}
 		}
-		slices.SortFunc(all, func(a, b drain) int { return int(a.each - b.each) })
-		m := all[len(all)/2]
-		order := true
-		for _, d := range all {
-			order = order && d.ordered
+		last := all[len(all)-1]
+		end := "reached"
+		if last.Ratio < aThird {
+			end = "**not reached**"
 		}
-		r.line(strconv.Itoa(waiters), strconv.Itoa(m.drained), fmt.Sprint(order), m.each.String(),
-			fmt.Sprintf("%.2f", m.exchanges), m.p50.String(), m.p99.String())
+		goals = append(goals, fmt.Sprintf("- %s, grants/s: at least a third × nobody gives up: %.2f, %s", b, last.Ratio, end))
+	}
+	fmt.Fprintln(r.comments())
+	for _, g := range goals {
+		fmt.Fprintln(r.comments(), g)
+	}
+	if len(wrong) > 0 {
+		return fmt.Errorf("wrong results of our lock:\n%s", strings.Join(wrong, "\n"))
 	}
 	return nil
 }
 
-type drain struct {
-	drained   int
-	ordered   bool
-	each      time.Duration
-	exchanges float64
-	p50, p99  time.Duration
-}
-
-// turn is what a process of the crowd reports of a lease.
-type turn struct {
-	Waiter    int
-	Token     uint64
-	At        int64 // when it was acquired
-	Released  int64 // just before
-	Exchanges uint64
-}
-
-func drainCrowd(ctx context.Context, waiters int) (d drain, err error) {
-	dir, err := os.MkdirTemp("", "bench-")
-	if err != nil {
-		return d, err
-	}
-	defer os.RemoveAll(dir)
-	url := "sqlite:" + filepath.ToSlash(filepath.Join(dir, "locks.db"))
-	c, err := interlock.Open(ctx, url)
-	if err != nil {
-		return d, err
-	}
-	defer c.Close()
-	first, err := c.Mutex("crowd").Acquire(ctx)
-	if err != nil {
-		return d, err
-	}
-	var turns []turn
-	var mu sync.Mutex
-	var wg sync.WaitGroup
-	for p := range crowdProcesses {
-		mine := waiters / crowdProcesses
-		if p < waiters%crowdProcesses {
-			mine++
+// pair has nobody give up, and then the share, each on a server of its own.
+func pair(ctx context.Context, backend string, o crowd.Options, share float64, r *report) ([]crowd.Figures, error) {
+	var all []crowd.Figures
+	for _, o.GivingUp = range []float64{0, share} {
+		o.Progress = func(grants int, left time.Duration) {
+			progress("crowd on %s, %g %% giving up: %d grants, %v left", backend, 100*o.GivingUp, grants, left.Round(time.Second))
 		}
-		cmd := exec.CommandContext(ctx, os.Args[0], url, strconv.Itoa(p), strconv.Itoa(mine))
-		cmd.Env = append(os.Environ(), crowdVariable+"=1")
-		cmd.Stderr = os.Stderr
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			return d, err
-		}
-		if err := cmd.Start(); err != nil {
-			return d, err
-		}
-		defer cmd.Wait()
-		wg.Go(func() {
-			for s := bufio.NewScanner(out); s.Scan(); {
-				var t turn
-				if json.Unmarshal(s.Bytes(), &t) == nil {
-					mu.Lock()
-					turns = append(turns, t)
-					mu.Unlock()
-				}
-			}
-		})
-	}
-	order, err := lineUp(ctx, c, waiters)
-	if err != nil {
-		return d, err
-	}
-	began := time.Now()
-	if err := first.Release(); err != nil {
-		return d, err
-	}
-	wg.Wait()
-	slices.SortFunc(turns, func(a, b turn) int { return int(a.At - b.At) })
-	return judge(turns, order, began, waiters)
-}
-
-// lineUp waits until all stand in line and returns their notes in order.
-func lineUp(ctx context.Context, c *interlock.Client, waiters int) (order []string, err error) {
-	for q, err := range c.Follow(ctx, "crowd") {
+		f, err := one(ctx, backend, o)
+		progress("")
 		if err != nil {
 			return nil, err
 		}
-		if len(q.Waiters) == waiters {
-			for _, m := range q.Waiters {
-				order = append(order, m.Note)
-			}
-			return order, nil
+		if len(all) > 0 && all[0].Grants > 0 {
+			f.Ratio = f.GrantsASecond / all[0].GrantsASecond
 		}
+		all = append(all, f)
+		if r.json {
+			r.object(f)
+			continue
+		}
+		connections := "–"
+		if f.Connections >= 0 {
+			connections = strconv.Itoa(f.Connections)
+		}
+		r.line(backend, fmt.Sprintf("%g %%", 100*f.GivingUp), fmt.Sprintf("%.1f", f.GrantsASecond), fmt.Sprintf("%.2f", f.LongestGap),
+			strconv.Itoa(f.Lost), connections, fmt.Sprintf("%d of %d", f.Refused, f.Others), fmt.Sprintf("%.2f", f.OtherLongest),
+			strconv.Itoa(f.GaveUp), strconv.Itoa(f.Failed))
 	}
-	return nil, ctx.Err()
+	return all, nil
 }
 
-func judge(turns []turn, order []string, began time.Time, waiters int) (d drain, err error) {
-	d.drained = len(turns)
-	d.ordered = len(turns) == len(order)
-	var gaps []time.Duration
-	var exchanges uint64
-	for i, t := range turns {
-		if d.ordered && order[i] != strconv.Itoa(t.Waiter) {
-			d.ordered = false
-		}
-		exchanges += t.Exchanges
-		if i > 0 {
-			if t.At < turns[i-1].Released || t.Token <= turns[i-1].Token {
-				return d, fmt.Errorf("two hold the lock: %+v and %+v", turns[i-1], t)
-			}
-			gaps = append(gaps, time.Duration(t.At-turns[i-1].Released))
-		}
-	}
-	if len(gaps) == 0 {
-		return d, fmt.Errorf("%d of %d waiters drained", len(turns), waiters)
-	}
-	slices.Sort(gaps)
-	d.p50, d.p99 = gaps[len(gaps)/2], gaps[len(gaps)*99/100]
-	d.each = time.Duration(turns[len(turns)-1].At-began.UnixNano()) / time.Duration(waiters)
-	d.exchanges = float64(exchanges) / float64(waiters)
-	return d, nil
-}
-
-// crowdProcess is one process: it has its waiters stand in line, and reports
-// each turn when all are over.
-func crowdProcess() error {
-	url := os.Args[1]
-	process, _ := strconv.Atoi(os.Args[2])
-	waiters, _ := strconv.Atoi(os.Args[3])
-	ctx := context.Background()
-	c, err := interlock.Open(ctx, url)
+func one(ctx context.Context, backend string, o crowd.Options) (crowd.Figures, error) {
+	s, err := crowd.Start(ctx, backend)
 	if err != nil {
-		return err
+		return crowd.Figures{}, err
 	}
-	defer c.Close()
-	turns := make(chan turn, waiters)
-	errs := make(chan error, waiters)
-	joined := c.Exchanges()
-	for i := range waiters {
-		go func() {
-			id := process*1000000 + i
-			lease, err := c.Mutex("crowd", interlock.StrictOrder(), interlock.Note(strconv.Itoa(id))).Acquire(ctx)
-			if err != nil {
-				errs <- err
-				return
-			}
-			t := turn{Waiter: id, Token: lease.Token(), At: time.Now().UnixNano()}
-			t.Released = time.Now().UnixNano()
-			if err := lease.Release(); err != nil {
-				errs <- err
-				return
-			}
-			turns <- t
-		}()
-	}
-	var all []turn
-	for range waiters {
-		select {
-		case t := <-turns:
-			all = append(all, t)
-		case err := <-errs:
-			return err
-		}
-	}
-	if len(all) > 0 {
-		all[0].Exchanges = c.Exchanges() - joined // Joins, Leaves and heartbeats of all
-	}
-	e := json.NewEncoder(os.Stdout)
-	for _, t := range all {
-		if err := e.Encode(t); err != nil {
-			return err
-		}
-	}
-	return nil
+	defer s.Close()
+	return crowd.Run(ctx, s, o)
 }

@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/interlock-go/interlock/bench/crowd"
 	"github.com/interlock-go/interlock/bench/mariadb"
 	"github.com/interlock-go/interlock/bench/postgres"
 	"github.com/interlock-go/interlock/bench/redis"
@@ -58,19 +59,25 @@ var (
 )
 
 func main() {
-	if os.Getenv(crowdVariable) != "" {
-		exit(crowdProcess())
+	if os.Getenv(drainVariable) != "" {
+		exit(drainProcess())
+	}
+	if os.Getenv(crowd.Variable) != "" {
+		exit(crowd.Member())
 	}
 	if h := os.Getenv(workload.HolderVariable); h != "" {
 		exit(hold(h))
 	}
 	flag.Usage = func() {
-		fmt.Fprintf(flag.CommandLine.Output(), "usage: bench [OPTION]… [BACKEND | WORKLOAD | BACKEND/WORKLOAD]…\n")
+		fmt.Fprintf(flag.CommandLine.Output(), "usage: bench [OPTION]… [BACKEND | WORKLOAD | BACKEND/WORKLOAD]…\n       bench crowd [OPTION]… [BACKEND]…\n")
 		flag.PrintDefaults()
 	}
-	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	if len(os.Args) > 1 && os.Args[1] == "crowd" {
+		exit(crowds(ctx, os.Args[2:]))
+	}
+	flag.Parse()
 	exit(bench(ctx))
 }
 

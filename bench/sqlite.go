@@ -5,5 +5,5 @@ package main
 var onSQLite = []measurement{
 	{"sqlite", "uncontended", "one goroutine, one name: acquire and release", uncontended},
 	{"sqlite", "goroutines", "10,000 goroutines of one process, one name", goroutines},
-	{"sqlite", "crowd", "10, 100, 1,000 waiters in 8 processes, one name, StrictOrder", crowd},
+	{"sqlite", "drain", "10, 100, 1,000 waiters in 8 processes, one name, StrictOrder", drainCrowds},
 }
