@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/interlock-go/interlock/driver"
 	"zombiezen.com/go/sqlite"
@@ -44,8 +46,27 @@ func (f *file) stuck(err error) error {
 	if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
 		return fmt.Errorf("%s: %w", f.path, err)
 	}
-	if who := f.blockers(); len(who) > 0 {
+	if who := f.blocked.by(f); len(who) > 0 {
 		return fmt.Errorf("%s is locked by %s: %w", f.path, strings.Join(who, ", "), err)
 	}
 	return fmt.Errorf("%s is locked by another process: %w", f.path, err)
+}
+
+// blocked remembers who keeps others from writing. To look is dear: it stops all who
+// lock or unlock any file of this machine, and of those who wait many may want to know.
+type blocked struct {
+	mu  sync.Mutex
+	at  time.Time
+	who []string
+}
+
+const lookEvery = time.Second
+
+func (b *blocked) by(f *file) []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.at.IsZero() || time.Since(b.at) >= lookEvery {
+		b.who, b.at = f.blockers(), time.Now()
+	}
+	return b.who
 }

@@ -26,6 +26,7 @@ type file struct {
 	write   conn          // used in turn
 	read    conn          // used while reading is full
 	reading chan struct{} // full while somebody reads
+	blocked blocked
 	closing chan struct{} // closed when nobody is to wait any more
 }
 
