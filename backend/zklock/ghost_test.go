@@ -109,7 +109,7 @@ func TestATicketThatComesBackOnAnOldServer(t *testing.T) {
 // program's own or of another library, nor one that another session was asked to leave.
 func TestTicketsThatStandAreNotTakenForThoseThatCameBack(t *testing.T) {
 	t.Parallel()
-	const ttl = 2 * time.Second
+	const ttl = 4 * time.Second
 	s := zktest.Start(t)
 	via := zktest.NewProxy(t, s.Addr)
 	var asked atomic.Int32
