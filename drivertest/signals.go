@@ -3,6 +3,7 @@ package drivertest
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
@@ -14,12 +15,18 @@ const delivered = "Each is delivered at least once, at the latest with the next 
 // again, may come before it; one for a stranger's ticket may not.
 func (c *client) signal(want driver.Demand, tk driver.Ticket, own ...driver.Ticket) {
 	c.t.Helper()
+	c.signals([]driver.Demand{want}, tk, own...)
+}
+
+// signals waits for several signals, in any order: one of another kind is not lost.
+func (c *client) signals(want []driver.Demand, tk driver.Ticket, own ...driver.Ticket) {
+	c.t.Helper()
 	stop := c.beat(append(own, tk)...)
 	defer stop()
-	for {
+	for want = slices.Clone(want); len(want) > 0; {
 		s, err := c.Signals(c.t.ctx)
 		if err != nil {
-			c.t.Fatalf("Signals, waiting for demand %d: %v", want, err)
+			c.t.Fatalf("Signals, waiting for demands %d: %v", want, err)
 		}
 		if s.Demand == driver.Doubt {
 			continue
@@ -31,11 +38,11 @@ func (c *client) signal(want driver.Demand, tk driver.Ticket, own ...driver.Tick
 		if !known {
 			c.t.Fatalf("Signals: %+v is for a ticket of another session", s)
 		}
-		if s.Demand == want && s.ID == tk.ID {
+		if i := slices.Index(want, s.Demand); i >= 0 && s.ID == tk.ID {
 			if s.Queue != tk.Queue {
 				c.t.Fatalf("Signals: %+v for a ticket in %q", s, tk.Queue)
 			}
-			return
+			want = slices.Delete(want, i, i+1)
 		}
 	}
 }
@@ -117,12 +124,14 @@ var signalsBeforeTheAnswer = rule{
 			t.Fatalf("Ask: %v", revoked)
 		}
 		for i, c := range clients {
+			var due []driver.Demand
 			if i == 0 && revoked == nil {
-				c.signal(driver.Revoke, tickets[0])
+				due = append(due, driver.Revoke)
 			}
 			if tickets[i].Held {
-				c.signal(driver.Wanted, tickets[i])
+				due = append(due, driver.Wanted)
 			}
+			c.signals(due, tickets[i])
 		}
 	},
 }

@@ -3,7 +3,9 @@ package zklock
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -210,28 +212,35 @@ func (a *awaiting) watch(ctx context.Context, v *view) (changed bool, err error)
 			delete(a.on, node)
 		}
 	}
+	maps.DeleteFunc(want, func(node string, _ bool) bool { return a.on[node] != nil })
+	give := func() {}
+	if len(want) > 0 {
+		if give, err = a.s.l.slot(ctx, watching); err != nil {
+			return false, err
+		}
+	}
 	type result struct {
 		node string
 		err  error
 	}
 	results := make(chan result, len(want))
-	n := 0
+	var asking sync.WaitGroup
 	for node := range want {
-		if a.on[node] != nil {
-			continue
-		}
 		path := a.p.q.path + "/" + node
 		a.on[node] = a.s.l.tap.watch(path, false, a.bell)
-		n++
-		go func() {
+		asking.Go(func() {
 			c, err := a.s.l.see(context.Background(), path)
 			if err == nil && node == own {
 				a.p.seen(c)
 			}
 			results <- result{node, err}
-		}()
+		})
 	}
-	for range n {
+	go func() { // the caller may give up before they are answered
+		asking.Wait()
+		give()
+	}()
+	for range len(want) {
 		var r result
 		select {
 		case r = <-results:

@@ -42,13 +42,13 @@ type lane struct {
 	leases     *lane // of a semaphore in Curator's layout: where its units are
 	meets      bool  // a double barrier in Curator's layout
 
-	mu        sync.Mutex
-	lending   *lane // where semaphores of the name are, if not here
-	meeting   *lane // for double barriers of the name, if they have another layout
-	contended bool  // the last one who joined had to wait
-	seen      bool  // the data of the node was read
-	foreign   bool  // it belongs to somebody else
-	denied    bool  // the data of the node may not be written
+	mu      sync.Mutex
+	lending *lane // where semaphores of the name are, if not here
+	meeting *lane // for double barriers of the name, if they have another layout
+	front   int   // how many stood in front of the last one who looked
+	seen    bool  // the data of the node was read
+	foreign bool  // it belongs to somebody else
+	denied  bool  // the data of the node may not be written
 }
 
 // learn notes whose the data of the node is, and reports whether it is ours.

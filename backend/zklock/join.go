@@ -55,18 +55,33 @@ func (s *session) join(ctx context.Context, q *lane, r driver.Request) (driver.T
 		return driver.Ticket{}, err
 	}
 	s.mu.Lock()
+	left, known := s.left.Has(r.ID), s.places[r.ID] != nil
+	s.mu.Unlock()
+	if left {
+		return driver.Ticket{}, driver.ErrGone
+	}
+	give := func() {}
+	if !known {
+		var err error
+		if give, err = s.come(ctx, &r); err != nil {
+			return driver.Ticket{}, err
+		}
+	}
+	var p *place
+	defer func() { s.came(p, give) }()
+	s.mu.Lock()
 	if s.left.Has(r.ID) {
 		s.mu.Unlock()
 		return driver.Ticket{}, driver.ErrGone
 	}
-	p := s.places[r.ID]
+	p = s.places[r.ID]
 	fresh := p == nil
 	if fresh {
 		if err := s.roomFor(q, &r); err != nil {
 			s.mu.Unlock()
 			return driver.Ticket{}, err
 		}
-		p = &place{s: s, q: q, req: r, news: make(chan struct{}), await: make(turn, 1), extended: s.d.Now(), edition: anyEdition, loan: loan{units: r.Units}}
+		p = &place{s: s, q: q, req: r, slot: give, news: make(chan struct{}), await: make(turn, 1), extended: s.d.Now(), edition: anyEdition, loan: loan{units: r.Units}}
 		s.places[r.ID] = p
 	}
 	s.mu.Unlock()
@@ -103,6 +118,40 @@ func (s *session) join(ctx context.Context, q *lane, r driver.Request) (driver.T
 		return driver.Ticket{}, driver.ErrBusy
 	}
 	return p.ticket()
+}
+
+// come waits until a ticket that is new may be joined. Of one that gives up before that,
+// nothing is known anywhere.
+func (s *session) come(ctx context.Context, r *driver.Request) (give func(), err error) {
+	give, err = s.l.slot(ctx, coming)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.unsent.Has(r.ID) {
+		r.Retry = false
+	}
+	if err != nil && !r.Retry {
+		s.unsent.Add(r.ID)
+	}
+	return give, err
+}
+
+// came gives the slot back, once the request to make the node of p is not under way any more.
+// There may be no p.
+func (s *session) came(p *place, give func()) {
+	var flight chan struct{}
+	if p != nil {
+		s.mu.Lock()
+		flight = p.flight
+		s.mu.Unlock()
+	}
+	if flight == nil {
+		give()
+		return
+	}
+	go func() {
+		<-flight
+		give()
+	}()
 }
 
 func (p *place) known() state {
@@ -305,8 +354,9 @@ func (s *session) create(ctx context.Context, p *place) error {
 	stem := p.q.path + "/" + s.d.names.stem(p.req.ID, p.req.Kind, p.req.Units, p.req.Capacity)
 	data := p.meta()
 	p.q.mu.Lock()
-	contended := p.q.contended
+	front := p.q.front
 	p.q.mu.Unlock()
+	contended, crowded := front > 0, front > crowdLine
 	type look struct {
 		content
 		all *listing
@@ -315,8 +365,11 @@ func (s *session) create(ctx context.Context, p *place) error {
 	looked := make(chan look, 1)
 	go func() {
 		var l look
+		if crowded {
+			return // the list is looked at once the node is there
+		}
 		if contended {
-			l.all, l.err = s.listed(ctx, p.q)
+			l.all, l.err = s.listed(ctx, p.q, false)
 		} else {
 			l.content, l.err = s.l.get(ctx, p.q.path)
 		}
@@ -330,6 +383,7 @@ func (s *session) create(ctx context.Context, p *place) error {
 	p.flight = flight
 	s.mu.Unlock()
 	_, err := run(ctx, func() (string, error) {
+		defer p.slot()
 		defer close(flight)
 		s.l.tap.expect(stem)
 		path, err := s.l.conn.Create(stem, data, zk.FlagEphemeralSequential, s.d.acl)
@@ -343,6 +397,9 @@ func (s *session) create(ctx context.Context, p *place) error {
 	})
 	if err != nil {
 		return err
+	}
+	if crowded {
+		return s.look(ctx, p)
 	}
 	l := <-looked
 	switch {
@@ -506,7 +563,10 @@ func (s *session) look(ctx context.Context, p *place) error {
 		return s.attendance(ctx, p)
 	}
 	for {
-		found, err := s.listed(ctx, p.q)
+		s.mu.Lock()
+		near := p.near
+		s.mu.Unlock()
+		found, err := s.listed(ctx, p.q, near)
 		if errors.Is(err, zk.ErrNoNode) {
 			s.mu.Lock()
 			p.forget()
@@ -538,16 +598,20 @@ func (s *session) judge(ctx context.Context, p *place, found *listing) error {
 		return driver.ErrGone
 	}
 	p.q.mu.Lock()
-	p.q.contended = i > 0
+	p.q.front = i
 	p.q.mu.Unlock()
 	s.mu.Lock()
+	p.near = i < nearFront
 	p.n = all[i] // a ticket with a fixed end may have got another one
 	was := p.state
 	s.mu.Unlock()
 	if was == held {
 		return nil
 	}
-	n, other := all.other(i)
+	n, other := name{}, false
+	if !found.same {
+		n, other = all.other(i)
+	}
 	if found.lent && !other {
 		var err error
 		if n, other, err = s.d.lentAt(ctx, s.l, p.q); err != nil {
@@ -568,7 +632,9 @@ func (s *session) judge(ctx context.Context, p *place, found *listing) error {
 	} else {
 		p.view, p.epoch = all.view(i), found.at
 		s.haunted(p.q, p.view.obstacles)
-		p.loan.asked = all.asked(i)
+		if p.q.leases != nil {
+			p.loan.asked = all.asked(i)
+		}
 	}
 	if e, ok := all.exclusiveBefore(i); ok {
 		p.last = e

@@ -129,8 +129,8 @@ func (p *place) mayFit() bool {
 
 // asked is how many units the ticket at i and all before it ask for.
 func (l line) asked(i int) (sum int64) {
-	for _, n := range l[:i+1] {
-		sum = add(sum, max(n.wants, 1))
+	for j := range l[:i+1] {
+		sum = add(sum, max(l[j].wants, 1))
 	}
 	return sum
 }

@@ -28,7 +28,11 @@ func (s *session) Leave(ctx context.Context, t driver.Ticket, clean bool) error 
 	}
 	s.mu.Lock()
 	s.left.Add(t.ID)
+	unsent := s.unsent.Has(t.ID)
 	s.mu.Unlock()
+	if unsent {
+		return driver.ErrGone
+	}
 	return s.failed(limit, s.d.certain(ctx, s.l, q, func() error { return s.d.dismiss(ctx, s.l, q, t.ID, clean) }))
 }
 
@@ -41,6 +45,9 @@ func (s *session) quit(ctx context.Context, p *place, clean bool) error {
 	if p.q.meets {
 		return s.depart(ctx, p)
 	}
+	if err := p.settled(ctx); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	n, was, mark, ours := p.n, p.state, clean && p.state == held && p.n.exclusive(), p.edition
 	s.mu.Unlock()
@@ -48,9 +55,6 @@ func (s *session) quit(ctx context.Context, p *place, clean bool) error {
 		return driver.ErrGone
 	}
 	if n.node == "" {
-		if err := p.settled(ctx); err != nil {
-			return err
-		}
 		found, err := s.search(ctx, p)
 		if err != nil {
 			return err
@@ -63,7 +67,12 @@ func (s *session) quit(ctx context.Context, p *place, clean bool) error {
 		}
 		n = *found
 	}
-	err := s.d.take(ctx, s.l, p.q, n, mark, ours)
+	var err error
+	if was == waiting {
+		err = s.leaveLine(ctx, p.q.path+"/"+n.node)
+	} else {
+		err = s.d.take(ctx, s.l, p.q, n, mark, ours)
+	}
 	for tries := 0; errors.Is(err, zk.ErrNoNode) && tries < 5; tries++ {
 		// It may have another name, from a call without an answer or by somebody else.
 		found, e := s.search(ctx, p)

@@ -17,6 +17,7 @@ type link struct {
 	own  bool // else the program's
 
 	floors floors
+	slots  slots
 }
 
 func newLink(conn *zk.Conn, tap *Tap, own bool) *link {

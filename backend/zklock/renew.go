@@ -2,7 +2,6 @@ package zklock
 
 import (
 	"context"
-	"time"
 
 	"github.com/interlock-go/interlock/driver"
 )
@@ -17,12 +16,12 @@ func (s *session) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Re
 	limit := ctx
 	ctx, cancel := s.within(ctx)
 	defer cancel()
-	if s.l.own {
-		// A server that does not answer is left while there is time for another.
-		stuck := time.AfterFunc(s.ttl/4, s.l.tap.drop)
-		defer stuck.Stop()
-	}
 	began := s.d.Now()
+	if s.l.own {
+		answered := make(chan struct{})
+		defer close(answered)
+		go s.l.tap.dropIfSilent(began, s.ttl/4, answered)
+	}
 	s.renewed.Store(int64(began))
 	if err := s.sync(ctx); err != nil {
 		return nil, s.failed(limit, err)

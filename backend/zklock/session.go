@@ -44,6 +44,8 @@ type session struct {
 	places   map[string]*place // by ID of the ticket
 	left     recent.IDs
 	refused  recent.IDs // there were tickets of another kind
+	unsent   recent.IDs // nothing was sent for them
+	leaving  withdrawals
 	listings map[*lane]*listings
 }
 
@@ -53,11 +55,14 @@ type place struct {
 	q   *lane
 	req driver.Request
 
+	slot func() // gives it back, once the request to make the node is answered
+
 	// Guarded by session.mu.
 	state    state
 	n        name // as it is on the server; n.node is "" until that is known
 	zxid     uint64
 	view     *view         // of the line in front, as it was last seen
+	near     bool          // few were in front, as it was last seen
 	epoch    uint64        // the connection that view is of
 	flight   chan struct{} // closed when the last try to create the node is over
 	last     name          // the last exclusive ticket that was in front
@@ -117,6 +122,7 @@ func newSession(ctx context.Context, d *Driver, l *link, o driver.SessionOptions
 		id:   fmt.Sprintf("%s.%d.%d", hexID(zkid), l.tap.proven(), number),
 		over: make(chan struct{}), signals: signals.New(), bell: make(chan struct{}, 1),
 		places: map[string]*place{}, listings: map[*lane]*listings{}, left: recent.IDs{Span: ttl}, refused: recent.IDs{Span: ttl},
+		unsent: recent.IDs{Span: ttl},
 	}
 	s.ctx, s.cancel = context.WithCancel(d.ctx)
 	s.post = d.aside("post", hexID(zkid)+"-"+strconv.FormatUint(number, 10))

@@ -33,6 +33,7 @@ type Tap struct {
 	proof     driver.Instant      // see proof.go
 	heard     []heard             // exchanges that may become proofs, oldest first
 	synced    driver.Instant      // the last sync was sent then
+	spoke     driver.Instant      // the last answer came then, but to a ping
 	talked    driver.Instant      // the last request that was answered was sent then
 	created   map[string]creation // by path without the number: creates under way
 	watched   map[string][]*watch
@@ -139,6 +140,30 @@ func (t *Tap) snapshot() []*listener {
 	return all
 }
 
+// dropIfSilent leaves a server that answers nothing for so long, from began, while there is
+// time for another. One that is slow answers what was asked before, in its order: it is not
+// left, for another would be asked all of that again. A server that has lost its leader answers
+// nothing that was asked after the heartbeat; pings do not count.
+func (t *Tap) dropIfSilent(began driver.Instant, limit time.Duration, answered <-chan struct{}) {
+	for {
+		t.mu.Lock()
+		last := max(began, t.spoke)
+		t.mu.Unlock()
+		left := last.Add(limit).Sub(driver.Now())
+		if left <= 0 {
+			t.drop()
+			return
+		}
+		timer := time.NewTimer(left)
+		select {
+		case <-timer.C:
+		case <-answered:
+			timer.Stop()
+			return
+		}
+	}
+}
+
 // drop ends the present connection, so that the client goes to another server.
 func (t *Tap) drop() {
 	t.mu.Lock()
@@ -171,6 +196,7 @@ const (
 	opExists       = 3
 	opGetData      = 4
 	opSync         = 9
+	opPing         = 11
 	opGetChildren2 = 12
 	opClose        = -11
 
@@ -183,6 +209,11 @@ const (
 func (t *Tap) replied(r sent, session, zxid int64, failed bool, body []byte) {
 	now := driver.Now()
 	t.answered(r.at, now)
+	if r.op != opPing {
+		t.mu.Lock()
+		t.spoke = now
+		t.mu.Unlock()
+	}
 	if failed {
 		return
 	}

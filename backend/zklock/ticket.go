@@ -231,8 +231,8 @@ type obstacle struct {
 func (l line) view(i int) *view {
 	var all, sum int64
 	capacity := l[i].capacity
-	for _, n := range l[:i+1] {
-		all = add(all, n.takes(capacity))
+	for j := range l[:i+1] { // they are large, and thousands of tickets do this
+		all = add(all, l[j].takes(capacity))
 	}
 	free := capacity - l[i].units
 	v := &view{}
@@ -274,6 +274,17 @@ func (l line) exclusiveBefore(i int) (name, bool) {
 		}
 	}
 	return name{}, false
+}
+
+// same reports whether no ticket is another one for those behind it. Thousands look at one list.
+func (l line) same() bool {
+	for i := range l {
+		n, first := &l[i], &l[0]
+		if n.plain || n.foreign || n.kind != first.kind || n.capacity != first.capacity || n.limit != first.limit {
+			return false
+		}
+	}
+	return true
 }
 
 // other returns a ticket in front of i of another kind or capacity. What another

@@ -1,0 +1,225 @@
+package zklock_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/interlock-go/interlock/backend/zklock"
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/zktest"
+)
+
+// stalled is a session of a long TTL at a server whose answers to creates are held back.
+func stalled(t *testing.T) (driver.Session, *zktest.Proxy, *zktest.Hold) {
+	t.Helper()
+	s := zktest.Start(t, zktest.Config("maxSessionTimeout", "1200000"))
+	via := zktest.NewProxy(t, s.Addr)
+	a := session(t, opened(t, via.Addr), 20*time.Minute)
+	holds(t, a, aMutex("q"))
+	return a, via, via.HoldReplies(zktest.With(zktest.OpCreate))
+}
+
+// Promise: a client has a bounded number of Joins under way, however many of its goroutines
+// want to join, and a renewal does not wait until the others have joined.
+func TestARenewalDoesNotWaitForACrowd(t *testing.T) {
+	t.Parallel()
+	a, via, hold := stalled(t)
+	before := via.Requests(zktest.OpCreate)
+	const crowd = 1000
+	joined := make(chan error, crowd)
+	for range crowd {
+		go func() {
+			_, err := a.Join(limited(t), aMutex("q"))
+			joined <- err
+		}()
+	}
+	until(t, "as many join as may", func() bool { return via.Requests(zktest.OpCreate)-before >= zklock.CrowdSlots })
+	synced := via.Requests(zktest.OpSync)
+	renewed := make(chan error, 1)
+	go func() {
+		_, err := a.Renew(limited(t), nil)
+		renewed <- err
+	}()
+	until(t, "the renewal is sent", func() bool { return via.Requests(zktest.OpSync) > synced })
+	if n := via.Requests(zktest.OpCreate) - before; n != zklock.CrowdSlots {
+		t.Errorf("%d Joins are under way, %d may be", n, zklock.CrowdSlots)
+	}
+	hold.Release()
+	noError(t, <-renewed)
+	for range crowd {
+		noError(t, <-joined)
+	}
+}
+
+// Promise: who gives up before its Join is sent costs the server nothing, and cannot join later.
+func TestWhoGivesUpBeforeItsJoinIsSentCostsNothing(t *testing.T) {
+	t.Parallel()
+	a, via, hold := stalled(t)
+	before := via.Requests(zktest.OpCreate)
+	joined := make(chan error, zklock.CrowdSlots)
+	for range zklock.CrowdSlots {
+		go func() {
+			_, err := a.Join(limited(t), aMutex("q"))
+			joined <- err
+		}()
+	}
+	until(t, "as many join as may", func() bool { return via.Requests(zktest.OpCreate)-before == zklock.CrowdSlots })
+	requests := func() int {
+		return via.Requests(zktest.OpCreate, zktest.OpMulti, zktest.OpDelete, zktest.OpGetChildren2)
+	}
+	sent := requests()
+	atOnceAll(t, 200, func(int) error {
+		ctx, cancel := context.WithTimeout(limited(t), 50*time.Millisecond)
+		defer cancel()
+		r := aMutex("q")
+		if _, err := a.Join(ctx, r); !errors.Is(err, context.DeadlineExceeded) {
+			return errors.Join(errors.New("a Join that waits to be sent"), err)
+		}
+		if err := a.Leave(limited(t), driver.Ticket{ID: r.ID, Queue: r.Queue}, true); !errors.Is(err, driver.ErrGone) {
+			return errors.Join(errors.New("Leave of what was not sent"), err)
+		}
+		r.Retry = true
+		if _, err := a.Join(limited(t), r); !errors.Is(err, driver.ErrGone) {
+			return errors.Join(errors.New("a Join after that"), err)
+		}
+		return nil
+	})
+	if n := requests() - sent; n != 0 {
+		t.Errorf("200 who gave up have sent %d requests", n)
+	}
+	hold.Release()
+	for range zklock.CrowdSlots {
+		noError(t, <-joined)
+	}
+}
+
+// Promise: those who give up while another one leaves leave together, and those whose ticket is
+// gone already, are told so.
+func TestThoseWhoGiveUpLeaveTogether(t *testing.T) {
+	t.Parallel()
+	s := zktest.Start(t)
+	via := zktest.NewProxy(t, s.Addr)
+	a := session(t, opened(t, via.Addr), 40*time.Second)
+	h := holds(t, a, aMutex("q"))
+	const crowd = 300
+	tickets := make([]driver.Ticket, crowd)
+	atOnceAll(t, crowd, func(i int) (err error) {
+		tickets[i], err = a.Join(limited(t), aMutex("q"))
+		return err
+	})
+	beat(t, a, append(tickets, h)...)
+	hold := via.HoldReplies(zktest.With(zktest.OpDelete))
+	before := via.Requests(zktest.OpDelete, zktest.OpMulti)
+	errs := make(chan error, crowd)
+	leave := func(k driver.Ticket) { errs <- a.Leave(limited(t), k, true) }
+	go leave(tickets[0])
+	<-hold.Held()
+	var begun sync.WaitGroup
+	for _, k := range tickets[1:] {
+		begun.Add(1)
+		go func() { begun.Done(); leave(k) }()
+	}
+	begun.Wait()
+	until(t, "all want to leave", func() bool { return zklock.Withdrawals(a) == crowd })
+	hold.Release()
+	for range crowd {
+		noError(t, <-errs)
+	}
+	if n := via.Requests(zktest.OpDelete, zktest.OpMulti) - before; n > 3 {
+		t.Errorf("%d have left in %d requests", crowd, n)
+	}
+	if left := nodes(t, connected(t, s.Addr), "/a/q"); len(left) != 1 {
+		t.Errorf("%d tickets stand", len(left))
+	}
+}
+
+// Promise: one of those who leave together may be gone: the others leave, and it is told.
+func TestWhoIsGoneDoesNotKeepOthersFromLeaving(t *testing.T) {
+	t.Parallel()
+	s := zktest.Start(t)
+	via := zktest.NewProxy(t, s.Addr)
+	a := session(t, opened(t, via.Addr), 40*time.Second)
+	h := holds(t, a, aMutex("q"))
+	tickets := []driver.Ticket{h}
+	for range 5 {
+		tickets = append(tickets, join(t, a, aMutex("q")))
+	}
+	beat(t, a, tickets...)
+	raw := connected(t, s.Addr)
+	hold := via.HoldReplies(zktest.With(zktest.OpDelete))
+	errs := make([]error, len(tickets))
+	var all sync.WaitGroup
+	leave := func(i int) { all.Go(func() { errs[i] = a.Leave(limited(t), tickets[i], true) }) }
+	leave(1)
+	<-hold.Held()
+	for i := 2; i < len(tickets); i++ {
+		leave(i)
+	}
+	until(t, "all want to leave", func() bool { return zklock.Withdrawals(a) == 5 })
+	noError(t, raw.Delete("/a/q/"+nodeOf(t, raw, tickets[3]), -1))
+	hold.Release()
+	all.Wait()
+	for i, err := range errs {
+		if gone := i == 3; i > 0 && errors.Is(err, driver.ErrGone) != gone || err != nil && !gone {
+			t.Errorf("Leave of ticket %d: %v", i, err)
+		}
+	}
+	if left := nodes(t, raw, "/a/q"); len(left) != 1 {
+		t.Errorf("%d tickets stand", len(left))
+	}
+}
+
+// Promise: a server that answers, though late, is not left: another one would be asked all of
+// that again.
+func TestASlowServerIsNotLeft(t *testing.T) {
+	t.Parallel()
+	s := zktest.Start(t)
+	via := zktest.NewProxy(t, s.Addr)
+	a := session(t, opened(t, via.Addr), 8*time.Second)
+	holds(t, a, aMutex("q"))
+	join(t, a, aMutex("q"))
+	before := via.Requests(zktest.OpCreate)
+	hold := via.HoldReplies(zktest.With(zktest.OpCreate))
+	var all sync.WaitGroup
+	for range zklock.CrowdSlots {
+		all.Go(func() { _, _ = a.Join(limited(t), aMutex("q")) })
+	}
+	until(t, "as many join as may", func() bool { return via.Requests(zktest.OpCreate)-before == zklock.CrowdSlots })
+	answered := make(chan struct{})
+	go func() { // lets about one answer pass at a time
+		defer close(answered)
+		for range zklock.CrowdSlots {
+			<-hold.Held()
+			time.Sleep(150 * time.Millisecond)
+			next := via.HoldReplies(zktest.With(zktest.OpCreate))
+			hold.Release()
+			hold = next
+		}
+		hold.Release()
+	}()
+	_, err := a.Renew(limited(t), nil)
+	noError(t, err)
+	<-answered
+	if n := via.Requests(zktest.OpConnect); n != 1 {
+		t.Errorf("the client has connected %d times", n)
+	}
+	all.Wait()
+}
+
+// nodeOf is the name of the ticket's node.
+func nodeOf(t *testing.T, raw *zk.Conn, k driver.Ticket) string {
+	t.Helper()
+	for _, n := range nodes(t, raw, "/a/"+k.Queue) {
+		if strings.Contains(n, k.ID[20:]) {
+			return n
+		}
+	}
+	t.Fatalf("no node is that of the ticket %s", k.ID)
+	return ""
+}

@@ -1,0 +1,115 @@
+package zklock
+
+import (
+	"cmp"
+	"context"
+	"sync"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// A server answers the requests of a connection in their order, and stops reading from all
+// its clients when a thousand requests are under way. So thousands of waiters who come and go
+// must not send all that they want at once: a renewal would be answered after them, too late,
+// and not only that of their own client.
+//
+//   - A Join that is new, and a waiter that sets its watches, take one of the slots of the
+//     connection. Whoever waits for a slot has sent nothing. Watches come first: those who
+//     stand in line already may be about to hold.
+//   - Tickets that wait leave together: see withdraw.go. Lists of a queue are shared, too: see
+//     listing.go.
+//   - Renewals, releases of what is held and the end of a session take no slot.
+
+// crowdSlots is how many Joins and waiters of one connection send requests at a time, at most.
+// Each has at most three under way. If answers are late, since the crowds of many clients meet
+// at a server, there are fewer slots, down to fewestSlots.
+const (
+	crowdSlots  = 32
+	fewestSlots = 2
+)
+
+// slots bounds the requests of a crowd. Late answers halve it, others let it grow by one.
+type slots struct {
+	mu    sync.Mutex
+	limit int // 0: crowdSlots
+	taken int
+	cut   driver.Instant         // when it was halved
+	lines [ranks][]chan struct{} // those who wait, first come, first served
+}
+
+// rank is who comes first.
+type rank int
+
+const (
+	watching rank = iota
+	coming
+	ranks
+)
+
+// take waits for a slot. Without an error the caller has to give it back.
+func (s *slots) take(ctx context.Context, r rank) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	if s.taken < s.most() {
+		s.taken++
+		s.mu.Unlock()
+		return nil
+	}
+	turn := make(chan struct{})
+	s.lines[r] = append(s.lines[r], turn)
+	s.mu.Unlock()
+	select {
+	case <-turn:
+		return nil
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	for i, other := range s.lines[r] {
+		if other == turn {
+			s.lines[r] = append(s.lines[r][:i], s.lines[r][i+1:]...)
+			s.mu.Unlock()
+			return ctx.Err()
+		}
+	}
+	s.mu.Unlock()
+	s.give(0, time.Minute) // it came at this moment
+	return ctx.Err()
+}
+
+func (s *slots) most() int { return cmp.Or(s.limit, crowdSlots) }
+
+// give gives a slot back that was used for so long. It is late if that is more than patience.
+func (s *slots) give(took, patience time.Duration) {
+	now := driver.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case took <= patience:
+		s.limit = min(s.most()+1, crowdSlots)
+	case now.Sub(s.cut) > took: // not those who were sent before it was halved
+		s.limit, s.cut = max(s.most()/2, fewestSlots), now
+	}
+	s.taken--
+	for r := range s.lines {
+		for len(s.lines[r]) > 0 && s.taken < s.most() {
+			close(s.lines[r][0])
+			s.lines[r] = s.lines[r][1:]
+			s.taken++
+		}
+	}
+}
+
+// slot takes a slot. Whoever has it gives it back when its requests are answered.
+func (l *link) slot(ctx context.Context, r rank) (give func(), err error) {
+	if err := l.slots.take(ctx, r); err != nil {
+		return nil, err
+	}
+	began := driver.Now()
+	return sync.OnceFunc(func() {
+		_, timeout := l.tap.state()
+		l.slots.give(driver.Now().Sub(began), timeout/40)
+	}), nil
+}
