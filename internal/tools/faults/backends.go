@@ -270,11 +270,11 @@ var backends = []fault{
 	},
 	{
 		file: "backend/pglock/functions.sql", test: "TestConformance$/LeaveBeforeItsJoin",
-		old: "AND r.slow <= now AND NOT r.watched AND greatest(r.last + 1 + r.shift", new: "AND NOT r.watched AND greatest(r.last + 1 + r.shift",
+		old: "AND r.capacity = p_capacity\n\t\t\t\tAND r.slow <= now AND NOT r.watched", new: "AND r.capacity = p_capacity\n\t\t\t\tAND NOT r.watched",
 	},
 	{
 		file: "backend/pglock/functions.sql", test: "TestTokensGrowWhenTheClockFallsBack",
-		old: "last = greatest(r.last + 1, now / 10), granted = greatest(r.last + 1, now / 10),", new: "last = now / 10, granted = now / 10,",
+		old: "last = NEXT(r), granted = NEXT(r),", new: "last = now / 10, granted = now / 10,",
 	},
 	{
 		file: "backend/mysqllock/short.go", test: "TestTokensGrowWhenTheClockFallsBack",
@@ -306,11 +306,11 @@ var backends = []fault{
 	},
 	{
 		file: "backend/pglock/functions.sql", test: "TestConformance$/Raise",
-		old: "q.last := q.last + q.shift; q.granted := q.last; q.shift := 0;", new: "q.granted := q.last; q.shift := 0;",
+		old: "\t\tq.offset := raised;\n", new: "",
 	},
 	{
 		file: "backend/pglock/functions.sql", test: "TestConformance$/Raise",
-		old: "coalesce(heir_token, heir + v_shift)", new: "coalesce(heir_token, heir)",
+		old: "coalesce(heir_token, heir + v_offset)", new: "coalesce(heir_token, heir)",
 	},
 	{
 		file: "backend/pglock/functions.sql", test: "TestConformance$/InheritedIsRepeated",
