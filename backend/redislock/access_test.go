@@ -602,3 +602,17 @@ func TestLeastRightsBehindSentinels(t *testing.T) {
 		})
 	})
 }
+
+// Promise: a user who may use only keys behind a prefix needs no other, though the program
+// writes the prefix into the names and not into the URL.
+func TestAUserOfAPrefixNeedsNoOtherKey(t *testing.T) {
+	s := redistest.Start(t)
+	url := user(t, documentedRights(t).base, s) + s.Addr
+	_, a := session(t, url, time.Minute)
+	_, b := session(t, url, time.Minute)
+	g := &grants{t: t, queue: "app/q"}
+	g.take("by this user", a, b)
+	if got := do(t, s, "EXISTS", "interlock:{}:m"); got != int64(0) {
+		t.Error("a key outside the prefix was written")
+	}
+}

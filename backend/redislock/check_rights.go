@@ -80,12 +80,12 @@ func (d *Driver) scratch(n *node) (*queue, rueidis.Client) {
 	name := "doctor/" + rand.Text()
 	switch {
 	case d.client.Mode() != rueidis.ClientModeCluster:
-		return new(queues).add(d.allNames+name, d.prefix), n.client
+		return new(queues).add(d.allNames+name, d.prefix, ""), n.client
 	case !n.topology.known():
-		return new(queues).add(d.allNames+name, d.prefix), d.client
+		return new(queues).add(d.allNames+name, d.prefix, ""), d.client
 	}
 	for i := 0; ; i++ {
-		q := new(queues).add(d.allNames+name+strconv.Itoa(i), d.prefix)
+		q := new(queues).add(d.allNames+name+strconv.Itoa(i), d.prefix, "")
 		probe := n.client.B().Get().Key(q.keys[0]).Build()
 		if n.topology.own[probe.Slot()%slotsInAll] {
 			return q, n.client

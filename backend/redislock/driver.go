@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,6 +23,7 @@ type Driver struct {
 	*config
 	client rueidis.Client
 	id     string // names the channel to which news are sent
+	high   string // the key that is above all tokens; none in a Cluster
 
 	ctx       context.Context // ends with Close
 	cancel    context.CancelFunc
@@ -58,6 +60,7 @@ func newDriver(ctx context.Context, client rueidis.Client, c *config) (*Driver, 
 	for attempts := 1; ; attempts++ {
 		err := d.feed.await(ctx)
 		if err == nil {
+			d.high = d.highest(ctx)
 			return d, nil
 		}
 		// In a Cluster the next attempt probably takes another node.
@@ -66,6 +69,21 @@ func newDriver(ctx context.Context, client rueidis.Client, c *config) (*Driver, 
 			return nil, err
 		}
 	}
+}
+
+// highest is the key that is above all tokens, if there can be one beside the keys of a
+// lock: the server may be part of a Cluster, or refuse it to a user of few keys.
+func (d *Driver) highest(ctx context.Context) string {
+	if d.client.Mode() == rueidis.ClientModeCluster {
+		return ""
+	}
+	base := "interlock:{" + d.prefix + d.allNames
+	high := base + "}:m"
+	_, err := d.run(ctx, call{highScript, []string{high, base + d.id + "}"}, nil})
+	if err != nil && (refused(err.Error()) || strings.Contains(err.Error(), "CROSSSLOT")) {
+		return ""
+	}
+	return high
 }
 
 // Now is the local steady clock.

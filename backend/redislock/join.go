@@ -193,7 +193,7 @@ func (s *session) joinLone(ctx context.Context, p *place, r *driver.Request, fla
 		span = p.hold
 	}
 	sent := s.d.Now()
-	token, err := s.d.run1(ctx, call{takeScript, p.q.takeKeys(), []string{s.head(r.ID), flags, rest, millis(span), p.robustMark()}})
+	token, err := s.d.run1(ctx, call{takeScript, p.q.take, []string{s.head(r.ID), flags, rest, millis(span), p.robustMark()}})
 	if err != nil || token == 0 {
 		return driver.Ticket{}, false, err
 	}

@@ -10,6 +10,7 @@ import (
 type queue struct {
 	name string
 	keys []string    // as the scripts expect them
+	take []string    // as take.lua expects them
 	busy atomic.Bool // take.lua would probably be in vain
 }
 
@@ -27,11 +28,15 @@ func (q *queues) get(name string) *queue {
 	return q.all[name]
 }
 
-func (q *queues) add(name, prefix string) *queue {
+func (q *queues) add(name, prefix, high string) *queue {
 	base := "interlock:{" + prefix + name + "}:"
 	n := &queue{name: name, keys: []string{
 		prefix + name, base + "t", base + "q", base + "w", base + "e", base + "x", base + "f",
 	}}
+	n.take = n.keys[:3:3]
+	if high != "" {
+		n.keys, n.take = append(n.keys, high), append(n.take, high)
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if old := q.all[name]; old != nil {
@@ -49,6 +54,5 @@ func (q *queue) noteKeys() []string {
 	return []string{q.keys[0], q.keys[2], "interlock:{" + q.keys[0] + "}:n"}
 }
 
-// Parts of the keys, for scripts that need fewer.
+// loneKeys are for scripts that need no more.
 func (q *queue) loneKeys() []string { return q.keys[:2] }
-func (q *queue) takeKeys() []string { return q.keys[:3] }

@@ -69,6 +69,7 @@ var (
 	swapScript   = newScript(swapText)
 	watchScript  = newScript(watchText)
 	noteScript   = newScript(formatText + noteText)
+	highScript   = newScript("redis.call('GET', KEYS[1]) redis.call('GET', KEYS[2]) return 1")
 	echoScript   = newScript("return redis.call('PUBLISH', ARGV[1], ARGV[2])")
 )
 

@@ -74,7 +74,7 @@ func (d *Driver) queue(name string) (*queue, error) {
 	if err := driver.CheckName(name); err != nil {
 		return nil, err
 	}
-	return d.queues.add(name, d.prefix), nil
+	return d.queues.add(name, d.prefix, d.high), nil
 }
 
 // What scripts return instead of a ticket.

@@ -312,3 +312,40 @@ func TestARaiseIsKeptForEver(t *testing.T) {
 		})
 	}
 }
+
+// Promise: outside a Cluster tokens grow when the server's clock goes forward twice, by more
+// than the last token is kept, and is set back, and again after that; locks that were not used
+// then go on from there too, and grow.
+func TestTokensGrowThoughTheLastOneIsForgotten(t *testing.T) {
+	s := redistest.Start(t, redistest.FakeTime(0))
+	p := redistest.NewProxy(t, s.Addr)
+	c := opener(t, "redis://"+p.Addr+"?prefix=app/")()
+	g := &growing{t: t}
+	forget := func() { // the server removes what is over
+		for _, k := range s.Keys() {
+			do(t, s, "EXISTS", k)
+		}
+	}
+	for i := range 3 {
+		s.StepClock(3 * time.Hour)
+		g.with("three hours ahead", c)
+		s.StepClock(3 * time.Hour)
+		forget()
+		if i == 1 {
+			g.with("six hours ahead", c)
+			s.StepClock(5 * time.Hour)
+			forget()
+			s.StepClock(-5 * time.Hour)
+		}
+		s.StepClock(-6 * time.Hour)
+		g.with("back", c)
+		g.with("back, again", c)
+		s.StepClock(12 * time.Hour)
+		forget()
+		s.StepClock(-12 * time.Hour)
+		g.with("back, and forgotten once more", c)
+	}
+	if left := do(t, s, "PTTL", "interlock:{app/}:m").(int64); left < 29*24*3600*1000 || left > 32*24*3600*1000 {
+		t.Errorf("the highest token is kept for %d ms", left)
+	}
+}

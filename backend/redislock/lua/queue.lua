@@ -10,7 +10,7 @@
 --
 -- Times are microseconds of the server's clock.
 
-local LOCK, TOKEN, QUEUE, WAITING, ENDS, LEFT, FOLLOWERS = unpack(KEYS)
+local LOCK, TOKEN, QUEUE, WAITING, ENDS, LEFT, FOLLOWERS, HIGH = unpack(KEYS)
 
 local MARKER = 'interlock' -- in LOCK while somebody holds: other libraries stay out
 local FOREVER = 9e15
@@ -68,6 +68,9 @@ local function lone()
 	if token then
 		local mark, last, offset = string.match(token, '^[qr]?(.)(%d+)%+?(%d*)$')
 		q.mark, q.last, q.offset = mark, tonumber(last), tonumber(offset) or 0
+	elseif HIGH then
+		local high = tonumber(call('GET', HIGH) or 0)
+		if high > now / 10 + MINUTE then q.last = high end -- the clock was set back
 	end
 	local holder = redis.pcall('GET', LOCK)
 	if type(holder) ~= 'string' then return end
@@ -226,8 +229,22 @@ local function extend(r, ttl)
 	end
 end
 
+-- ahead is by how much the tokens have left the clock behind, since it was set back.
+local function ahead() return math.max(0, (q.last - q.offset) * 10 - now) end
+
+-- rise keeps HIGH above the next token.
+local function rise()
+	local minute = math.floor(now / 10 / MINUTE)
+	if not HIGH or q.offset > 0 or math.floor(q.last / MINUTE) == minute then return end
+	local high = math.max(q.last + 1, (minute + 1) * MINUTE)
+	if high > tonumber(call('GET', HIGH) or 0) then
+		call('SET', HIGH, int(high), 'PX', int((LONG + ahead()) / 1000))
+	end
+end
+
 -- admit lets the ticket hold.
 local function admit(r)
+	rise()
 	q.last = after(q.last, now, q.offset)
 	r.token = q.last
 	if q.mark == '!' or q.mark == '?' and is(r, 'o') then flag(r, 'i') end
@@ -307,9 +324,6 @@ local function follow()
 		send(session, 'f ' .. number)
 	end
 end
-
--- ahead is by how much the tokens have left the clock behind, since it was set back.
-local function ahead() return math.max(0, (q.last - q.offset) * 10 - now) end
 
 -- remember writes the last token, with what comes before it, for so long. An offset is
 -- kept for ever.

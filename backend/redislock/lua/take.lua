@@ -6,13 +6,25 @@
 --
 -- ARGV: the ticket up to its flags, flags, the rest, TTL in ms, mark.
 -- Returns the token, negative if the lock is inherited, or 0: use join.lua.
-local LOCK, TOKEN, QUEUE = unpack(KEYS)
+local LOCK, TOKEN, QUEUE, HIGH = unpack(KEYS)
+local MINUTE = 6e6 -- as in format.lua
 local call = redis.call
 local MEMORY = 3600 * 1000 * (ARGV[5] == '!' and 30 * 24 or 1) -- as in queue.lua
 local clock = call('TIME')
 if not call('SET', LOCK, ARGV[1] .. ARGV[2] .. ARGV[3], 'NX', 'PX', ARGV[4]) then return 0 end
 local token = clock[1] * 100000 + math.floor(clock[2] / 10)
 local last = call('SET', TOKEN, ARGV[5] .. string.format('%d', token), 'PX', ARGV[4] + MEMORY, 'GET')
+local number = last and tonumber(string.match(last, '%d+')) or 0
+local minute = math.floor(token / MINUTE)
+if HIGH and math.floor(number / MINUTE) ~= minute then
+	local high = tonumber(call('GET', HIGH) or 0)
+	if not last and high > token + MINUTE then
+		call('DEL', TOKEN, LOCK)
+		return 0
+	elseif high < (minute + 1) * MINUTE then
+		call('SET', HIGH, string.format('%d', (minute + 1) * MINUTE), 'PX', 30 * 24 * 3600 * 1000)
+	end
+end
 if not last then return token end
 local queue = -2
 local mark = string.sub(last, 1, 1)
@@ -24,7 +36,7 @@ elseif mark == 'q' then
 	queue = call('PTTL', QUEUE)
 	mark = string.sub(last, 2, 2)
 end
-local ahead = tonumber(string.match(last, '%d+')) - token
+local ahead = number - token
 if queue ~= -2 or ahead >= 0 then
 	call('SET', TOKEN, last, 'PX', string.format('%d', math.max(queue, 0) + math.max(ahead, 0) / 100 + MEMORY))
 	call('DEL', LOCK)
