@@ -2,6 +2,7 @@ package redislock_test
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -347,5 +348,61 @@ func TestTokensGrowThoughTheLastOneIsForgotten(t *testing.T) {
 	}
 	if left := do(t, s, "PTTL", "interlock:{app/}:m").(int64); left < 29*24*3600*1000 || left > 32*24*3600*1000 {
 		t.Errorf("the highest token is kept for %d ms", left)
+	}
+}
+
+// Promise: the key of a prefix is above every token, in whatever way it was granted, for as
+// long as the clock goes on.
+func TestOneKeyIsAboveAllTokens(t *testing.T) {
+	s := redistest.Start(t, redistest.FakeTime(0))
+	const ttl = 24 * time.Hour
+	_, a := session(t, s.URL(), ttl)
+	_, b := session(t, s.URL(), ttl)
+	var last uint64
+	below := func(way string, tk driver.Ticket) {
+		t.Helper()
+		high, err := strconv.ParseUint(fmt.Sprint(do(t, s, "GET", "interlock:{}:m")), 10, 64)
+		if err != nil || !tk.Held || tk.Token <= last || tk.Token > high {
+			t.Errorf("%s: the token %d after %d, and the key has %d, %v", way, tk.Token, last, high, err)
+		}
+		last = tk.Token
+	}
+	joined := func(s driver.Session) driver.Ticket {
+		t.Helper()
+		tk, err := s.Join(t.Context(), exclusive("q"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tk
+	}
+	leave := func(s driver.Session, tk driver.Ticket) {
+		t.Helper()
+		if err := s.Leave(t.Context(), tk, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 3 {
+		for range 2 {
+			alone := joined(a)
+			below("alone", alone)
+			leave(a, alone)
+			s.StepClock(2 * time.Minute)
+		}
+		held := joined(a)
+		below("alone, before others", held)
+		line := []driver.Ticket{joined(b), joined(b), joined(b)}
+		for i, tk := range line {
+			if s.StepClock(2 * time.Minute); i == 0 {
+				renew(t, a, held) // other libraries are kept out for long: pass.lua hands over
+				leave(a, held)
+			} else {
+				renew(t, b, line[i-1])
+				leave(b, line[i-1])
+			}
+			line[i] = awaited(t, b, tk)
+			below("handed over", line[i])
+		}
+		s.StepClock(2 * time.Minute)
+		leave(b, line[2])
 	}
 }
