@@ -99,6 +99,32 @@ func TestWhoGivesUpBeforeItsJoinIsSentCostsNothing(t *testing.T) {
 	}
 }
 
+// Promise: who gives up while its node is made leaves by the name that the answer tells: the
+// queue is not searched for it.
+func TestWhoGivesUpWhileItsNodeIsMadeIsNotSearchedFor(t *testing.T) {
+	t.Parallel()
+	a, via, hold := stalled(t)
+	ctx, cancel := context.WithCancel(limited(t))
+	joined, left := make(chan error, 1), make(chan error, 1)
+	r := aMutex("q")
+	go func() {
+		_, err := a.Join(ctx, r)
+		joined <- err
+	}()
+	<-hold.Held()
+	cancel()
+	if err := <-joined; !errors.Is(err, context.Canceled) {
+		t.Fatalf("a Join that was cancelled: %v", err)
+	}
+	searched := via.Requests(zktest.OpMulti)
+	go func() { left <- a.Leave(limited(t), driver.Ticket{ID: r.ID, Queue: r.Queue}, true) }()
+	hold.Release()
+	noError(t, <-left)
+	if n := via.Requests(zktest.OpMulti) - searched; n != 0 {
+		t.Errorf("the server was asked to catch up %d times", n)
+	}
+}
+
 // Promise: those who give up while another one leaves leave together, and those whose ticket is
 // gone already, are told so.
 func TestThoseWhoGiveUpLeaveTogether(t *testing.T) {

@@ -100,6 +100,30 @@ var backends = []fault{
 		old: "since > int32(len(front))", new: "since < 0 && false",
 	},
 	{
+		file: "backend/zklock/crowd.go", test: "TestARenewalDoesNotWaitForACrowd",
+		old: "if s.taken < s.most() {", new: "if s != nil {",
+	},
+	{
+		file: "backend/zklock/crowd.go", test: "TestSlots",
+		old: "s.limit, s.cut = max(s.most()/2, fewestSlots), now", new: "s.cut = now",
+	},
+	{
+		file: "backend/zklock/join.go", test: "TestWhoGivesUpBeforeItsJoinIsSentCostsNothing",
+		old: "\t\ts.unsent.Add(r.ID)", new: "\t\t_ = s",
+	},
+	{
+		file: "backend/zklock/leave.go", test: "TestWhoGivesUpWhileItsNodeIsMadeIsNotSearchedFor",
+		old: "if err := p.settled(ctx); err != nil {", new: "if err := ctx.Err(); err != nil {",
+	},
+	{
+		file: "backend/zklock/withdraw.go", test: "TestThoseWhoGiveUpLeaveTogether",
+		old: "mostWithdrawn      = 256", new: "mostWithdrawn      = 1",
+	},
+	{
+		file: "backend/zklock/tap.go", test: "TestASlowServerIsNotLeft",
+		old: "last := max(began, t.spoke)", new: "last := began",
+	},
+	{
 		file: "backend/zklock/session.go", test: "TestASessionIsOverOnceItsClientHasAnother",
 		old: "now != s.zk || timeout < s.ttl", new: "timeout < s.ttl",
 	},
