@@ -81,11 +81,13 @@ func TestWhoGivesUpBeforeItsJoinIsSentCostsNothing(t *testing.T) {
 		if _, err := a.Join(ctx, r); !errors.Is(err, context.DeadlineExceeded) {
 			return errors.Join(errors.New("a Join that waits to be sent"), err)
 		}
-		if err := a.Leave(limited(t), driver.Ticket{ID: r.ID, Queue: r.Queue}, true); !errors.Is(err, driver.ErrGone) {
+		enough, cancel := context.WithTimeout(t.Context(), 30*time.Second) // no request is answered
+		defer cancel()
+		if err := a.Leave(enough, driver.Ticket{ID: r.ID, Queue: r.Queue}, true); !errors.Is(err, driver.ErrGone) {
 			return errors.Join(errors.New("Leave of what was not sent"), err)
 		}
 		r.Retry = true
-		if _, err := a.Join(limited(t), r); !errors.Is(err, driver.ErrGone) {
+		if _, err := a.Join(enough, r); !errors.Is(err, driver.ErrGone) {
 			return errors.Join(errors.New("a Join after that"), err)
 		}
 		return nil
