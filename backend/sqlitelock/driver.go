@@ -106,11 +106,10 @@ func (d *Driver) Close() error {
 	d.work.Wait()
 
 	// Whoever is in an exchange finishes it; the next ones see that it is closed.
-	d.file.turn.slot <- struct{}{}
+	d.file.turn.close()
 	d.file.reading <- struct{}{}
 	d.file.close()
 	<-d.file.reading
-	<-d.file.turn.slot
 
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -38,7 +38,7 @@ func TestAJoinThatComesAfterClose(t *testing.T) {
 	d := start(t, newFile(t))
 	for range 10 {
 		s := begin(t, d)
-		if err := d.file.turn.take(t.Context()); err != nil {
+		if _, err := d.file.turn.take(t.Context(), coming, nil); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), limit)
@@ -78,6 +78,19 @@ func waitForTurn(t *testing.T, want int) {
 			t.Fatalf("%d wait for their turn, not %d", found, want)
 		}
 	}
+}
+
+// alone calls f while the driver does not use its connections.
+func alone(t *testing.T, d *Driver, f func()) {
+	for {
+		if _, err := d.file.turn.take(t.Context(), coming, nil); err == nil {
+			break
+		}
+	}
+	defer d.file.turn.pass()
+	d.file.reading <- struct{}{}
+	defer func() { <-d.file.reading }()
+	f()
 }
 
 // Numbers of queues that are made anew are above those of every queue that was

@@ -19,49 +19,69 @@ type tx struct {
 	commits bool     // false as long as it is certain that nothing was committed
 }
 
-// durable makes a commit outlast a power loss.
-const (
-	fast    = false
-	durable = true
+// how an exchange that writes is done.
+type how struct {
+	in    lane
+	alone bool // in a transaction of its own
+	sync  bool // its commit outlasts a power loss
+}
+
+var (
+	fast    = how{in: coming, alone: true}
+	durable = how{in: coming, alone: true, sync: true}
+	join    = how{in: coming}
+	quit    = how{in: leaving}
+	keep    = how{in: keeping}
 )
 
 var errClosed = driver.Permanent(errors.New("sqlite: the driver is closed"))
 
 // change is an exchange that writes. Everything that f does is committed, or
 // nothing.
-func (d *Driver) change(ctx context.Context, sync bool, f func(*tx) error) error {
-	_, err := d.changes(ctx, sync, f)
+func (d *Driver) change(ctx context.Context, h how, f func(*tx) error) error {
+	_, err := d.changes(ctx, h, f)
 	return err
 }
 
 // changes also reports whether it is open if anything was committed, which it is
 // only after an error of the commit itself.
-func (d *Driver) changes(ctx context.Context, sync bool, f func(*tx) error) (open bool, err error) {
+func (d *Driver) changes(ctx context.Context, h how, f func(*tx) error) (open bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
 	t := &tx{d: d}
-	if err := d.transact(ctx, sync, t, f); err != nil {
-		return t.commits, err
-	}
-	d.send(t.letters)
+	err = d.transact(ctx, h, t, f)
+	open = t.commits && err != nil
+	d.send(t.letters) // of others, too, if this one has failed
 	for len(t.unsent) > 0 {
 		q := t.unsent[0]
 		t = &tx{d: d}
-		err := d.transact(d.ctx, fast, t, func(t *tx) error { return t.resume(q) })
+		e := d.transact(d.ctx, keep, t, func(t *tx) error { return t.resume(q) })
 		d.send(t.letters)
-		if err != nil {
+		if e != nil {
 			break // Renew of those who wait goes on
 		}
 	}
-	return false, nil
+	return open, err
 }
 
-func (d *Driver) transact(ctx context.Context, sync bool, t *tx, f func(*tx) error) error {
+// transact does f when it is its turn, and with it what others of this process wait to
+// do. If somebody else has done f, that one sends its letters too.
+func (d *Driver) transact(ctx context.Context, h how, t *tx, f func(*tx) error) error {
 	if d.closed.Load() {
 		return errClosed
 	}
-	if err := d.file.turn.take(ctx); err != nil {
+	own := &job{f: f}
+	offered := own
+	if h.alone {
+		offered = nil
+	}
+	mine, err := d.file.turn.take(ctx, h.in, offered)
+	if !mine {
+		t.commits = own.open
+		return own.err
+	}
+	if err != nil {
 		if d.closed.Load() {
 			return errClosed
 		}
@@ -77,7 +97,7 @@ func (d *Driver) transact(ctx context.Context, sync bool, t *tx, f func(*tx) err
 	d.exchanges.Add(1)
 	c := d.file.write
 	t.conn = c
-	if sync {
+	if h.sync {
 		if err := c.exec("PRAGMA synchronous = FULL"); err != nil {
 			return d.file.explain(err)
 		}
@@ -87,26 +107,76 @@ func (d *Driver) transact(ctx context.Context, sync bool, t *tx, f func(*tx) err
 		return err
 	}
 	t.now = d.clock.now()
-	err := f(t)
+	all := []*job{own}
+	if !h.alone {
+		first, rest := d.file.turn.gather(h.in)
+		all = append(append(first, own), rest...)
+	}
+	err = t.do(all)
 	if err == nil {
 		err = t.addressed()
 	}
 	if err == nil {
 		t.commits = true
-		if err = c.exec("COMMIT"); err == nil {
-			if t.lasting && !sync {
-				_ = c.exec("PRAGMA wal_checkpoint") // which synchronises
-			}
-			return nil
-		}
+		err = c.exec("COMMIT")
+	}
+	if err == nil && t.lasting && !h.sync {
+		_ = c.exec("PRAGMA wal_checkpoint") // which synchronises
 	}
 	if !c.AutocommitEnabled() {
 		if e := c.exec("ROLLBACK"); e != nil {
 			err = errors.Join(err, e)
 		}
 	}
-	t.letters, t.unsent = nil, nil
-	return d.file.explain(err)
+	if err != nil {
+		t.letters, t.unsent = nil, nil
+	}
+	for _, j := range all {
+		if j.err == nil && err != nil {
+			j.err, j.open = err, t.commits
+		}
+		j.err = d.file.explain(j.err)
+	}
+	t.commits = own.open
+	d.file.turn.finish(all, own)
+	return own.err
+}
+
+// errNone: none of the jobs has changed anything.
+var errNone = errors.New("nothing to commit")
+
+// do does jobs, each entirely or not at all. An error is that of the transaction.
+func (t *tx) do(all []*job) error {
+	if len(all) == 1 {
+		return all[0].f(t)
+	}
+	done := 0
+	for _, j := range all {
+		letters, unsent := t.letters, t.unsent
+		t.letters, t.unsent = nil, nil
+		if err := t.exec("SAVEPOINT job"); err != nil {
+			return err
+		}
+		if j.err = j.f(t); j.err == nil {
+			done++
+			t.letters, t.unsent = append(letters, t.letters...), append(unsent, t.unsent...)
+		} else {
+			t.letters, t.unsent = letters, unsent
+			if t.AutocommitEnabled() { // SQLite has undone all of them
+				return j.err
+			}
+			if err := t.exec("ROLLBACK TO job"); err != nil {
+				return err
+			}
+		}
+		if err := t.exec("RELEASE job"); err != nil {
+			return err
+		}
+	}
+	if done == 0 {
+		return errNone
+	}
+	return nil
 }
 
 // begin takes SQLite's own lock, which is free unless something else than a

@@ -46,6 +46,9 @@ func (f *file) stuck(err error) error {
 	if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
 		return fmt.Errorf("%s: %w", f.path, err)
 	}
+	if errors.Is(err, errCrowd) {
+		return fmt.Errorf("%s: %w", f.path, err)
+	}
 	if who := f.blocked.by(f); len(who) > 0 {
 		return fmt.Errorf("%s is locked by %s: %w", f.path, strings.Join(who, ", "), err)
 	}

@@ -63,7 +63,7 @@ func openFile(ctx context.Context, path string, c config) (_ *file, err error) {
 		return nil, driver.Permanent(err)
 	}
 	f.turn = newTurn(t, f.closing)
-	if err := f.turn.take(ctx); err != nil {
+	if _, err := f.turn.take(ctx, coming, nil); err != nil {
 		return nil, f.stuck(err)
 	}
 	defer f.turn.pass()

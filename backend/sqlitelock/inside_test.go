@@ -351,12 +351,12 @@ func TestTurn(t *testing.T) {
 		both[i] = newTurn(f, nil)
 	}
 	a, b := both[0], both[1]
-	if err := a.take(t.Context()); err != nil {
+	if _, err := a.take(t.Context(), coming, nil); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-		if err := b.take(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := b.take(ctx, coming, nil); !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatalf("two have the turn: %v", err)
 		}
 		cancel()
@@ -364,7 +364,7 @@ func TestTurn(t *testing.T) {
 	a.pass()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	if err := a.take(ctx); err != nil { // b's sleeper had it, and gave it back
+	if _, err := a.take(ctx, coming, nil); err != nil { // b's sleeper had it, and gave it back
 		t.Fatal(err)
 	}
 	a.pass()
@@ -380,7 +380,7 @@ func TestTurn(t *testing.T) {
 				if n%3 == 0 { // some give up
 					ctx, cancel = context.WithTimeout(ctx, 50*time.Microsecond)
 				}
-				if both[i%2].take(ctx) == nil {
+				if _, taken := both[i%2].take(ctx, coming, nil); taken == nil {
 					if inside.Add(1) != 1 {
 						err = errors.New("two have the turn")
 					}

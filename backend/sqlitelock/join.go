@@ -44,7 +44,12 @@ func (s *session) join(ctx context.Context, r driver.Request) (got driver.Ticket
 	ts := &s.d.tickets
 	var mine, left *ticket
 	proof := driver.Now()
-	open, err := s.exchange(ctx, r.Hold > 0, func(t *tx) error {
+	how := join
+	if r.Hold > 0 {
+		how = durable
+	}
+	first := ts.begin(&r)
+	open, err := s.exchange(ctx, how, func(t *tx) error {
 		mine, left = nil, nil
 		old, gone := ts.known(r.ID)
 		if gone {
@@ -131,6 +136,9 @@ func (s *session) join(ctx context.Context, r driver.Request) (got driver.Ticket
 	}
 	if err != nil {
 		got = driver.Ticket{}
+		if first && !open && ctx.Err() != nil {
+			ts.failed(r.ID)
+		}
 	}
 	if full(err) {
 		err = driver.Permanent(err)

@@ -13,7 +13,7 @@ import (
 func Late(t testing.TB, d driver.Driver, wait func() <-chan struct{}) {
 	t.Helper()
 	f := d.(*Driver).file
-	if err := f.turn.take(context.Background()); err != nil {
+	if _, err := f.turn.take(context.Background(), coming, nil); err != nil {
 		t.Fatal(err)
 	}
 	defer f.turn.pass()

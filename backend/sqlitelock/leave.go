@@ -11,7 +11,14 @@ import (
 )
 
 func (s *session) Leave(ctx context.Context, t driver.Ticket, clean bool) error {
-	err := s.alter(ctx, t, fast, true, func(x *tx, q *queue, p *place) error {
+	if s.d.tickets.leaveAbsent(t.ID, s.ttl) {
+		return driver.ErrGone
+	}
+	how := quit
+	if s.d.tickets.holds(t.ID) {
+		how = keep
+	}
+	err := s.alter(ctx, t, how, true, func(x *tx, q *queue, p *place) error {
 		if p == nil {
 			if s.mayHaveBeen(t) { // marked within the exchange, before a Join can come
 				s.d.tickets.leave(t.ID, s.ttl)
@@ -46,7 +53,7 @@ func (s *session) Shrink(ctx context.Context, t driver.Ticket, units int64) erro
 	if units < 1 {
 		return driver.Invalid(fmt.Errorf("%d units: at least 1 must stay", units))
 	}
-	return s.alter(ctx, t, fast, false, func(x *tx, q *queue, p *place) error {
+	return s.alter(ctx, t, keep, false, func(x *tx, q *queue, p *place) error {
 		if p == nil {
 			return driver.ErrGone
 		}
@@ -69,7 +76,7 @@ func (s *session) Keep(ctx context.Context, t driver.Ticket, in time.Duration) e
 		return driver.Invalid(fmt.Errorf("keep for %v: it must be longer than 0", in))
 	}
 	proof := driver.Now()
-	err := s.alter(ctx, t, durable, true, func(x *tx, q *queue, p *place) error {
+	err := s.alter(ctx, t, how{in: keeping, alone: true, sync: true}, true, func(x *tx, q *queue, p *place) error {
 		if p == nil {
 			return driver.ErrGone
 		}
@@ -105,7 +112,7 @@ var errNothing = driver.Permanent(errors.New("nothing to change"))
 // alter changes a ticket of this session, or with others a fixed one of another
 // session, and grants whoever fits then. For a ticket that does not stand f gets
 // nil.
-func (s *session) alter(ctx context.Context, tk driver.Ticket, sync, others bool, f func(*tx, *queue, *place) error) error {
+func (s *session) alter(ctx context.Context, tk driver.Ticket, h how, others bool, f func(*tx, *queue, *place) error) error {
 	if err := driver.CheckID(tk.ID); err != nil {
 		return err
 	}
@@ -116,7 +123,7 @@ func (s *session) alter(ctx context.Context, tk driver.Ticket, sync, others bool
 	if err != nil {
 		return err
 	}
-	_, err = s.exchange(ctx, sync, func(t *tx) error {
+	_, err = s.exchange(ctx, h, func(t *tx) error {
 		if mine := s.d.tickets.get(tk.ID); mine != nil && mine.queue == tk.Queue {
 			n = mine.n // its Join may have come just now
 		}

@@ -36,7 +36,7 @@ func TestATicketThatHasLeftIsNotGrantedAgain(t *testing.T) {
 
 		// The Join is stopped where it has its turn, at the mutex of the tickets. The
 		// message comes to that mutex second, and so gets it between two looks of the Join.
-		if err := a.file.turn.take(t.Context()); err != nil {
+		if _, err := a.file.turn.take(t.Context(), coming, nil); err != nil {
 			t.Fatal(err)
 		}
 		type answer struct {

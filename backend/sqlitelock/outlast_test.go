@@ -142,13 +142,3 @@ func TestErrorsThatPass(t *testing.T) {
 		}
 	}
 }
-
-// alone calls f while the driver does not use its connections.
-func alone(t *testing.T, d *Driver, f func()) {
-	for d.file.turn.take(t.Context()) != nil {
-	}
-	defer d.file.turn.pass()
-	d.file.reading <- struct{}{}
-	defer func() { <-d.file.reading }()
-	f()
-}

@@ -112,7 +112,7 @@ func (ts *tickets) foundAgain(kept map[string]bool) {
 // that.
 func (s *session) extend(ctx context.Context, strays []*ticket) error {
 	var expires, due moment
-	_, err := s.exchange(ctx, fast, func(t *tx) error {
+	_, err := s.exchange(ctx, keep, func(t *tx) error {
 		expires = t.now.add(s.ttl)
 		if err := s.checkRow(t); err != nil {
 			return err
@@ -180,7 +180,7 @@ func (t *tx) find(known *ticket) (*queue, *place, error) {
 // extendAgain takes the own end from tickets that were strays, and reports which
 // of them have not ended before.
 func (s *session) extendAgain(ctx context.Context, again []*ticket) (kept map[string]bool, err error) {
-	_, err = s.exchange(ctx, fast, func(t *tx) error {
+	_, err = s.exchange(ctx, keep, func(t *tx) error {
 		kept = map[string]bool{}
 		for _, st := range again {
 			kept[st.id] = false
@@ -273,7 +273,7 @@ func (d *Driver) examine(ctx context.Context, ts []*ticket) (map[string]found, e
 		}
 	}
 	for _, q := range stuck {
-		if err := d.change(ctx, fast, func(t *tx) error { return t.resume(q) }); err != nil {
+		if err := d.change(ctx, keep, func(t *tx) error { return t.resume(q) }); err != nil {
 			return nil, err
 		}
 	}

@@ -99,7 +99,7 @@ func (s *session) Close(ctx context.Context) error {
 	if s.isOver() {
 		return driver.ErrSession
 	}
-	err := s.d.change(ctx, fast, func(t *tx) error {
+	err := s.d.change(ctx, keep, func(t *tx) error {
 		s.expires.Store(0)
 		return t.exec("UPDATE session SET expires = 0 WHERE sid = ?", s.sid)
 	})
@@ -166,12 +166,12 @@ func (s *session) checkRow(t *tx) error {
 
 // exchange runs an exchange of a session, and again after a sweep if something in
 // its way has ended by itself.
-func (s *session) exchange(ctx context.Context, sync bool, f func(*tx) error) (open bool, err error) {
+func (s *session) exchange(ctx context.Context, h how, f func(*tx) error) (open bool, err error) {
 	for range 10 {
 		if s.isOver() {
 			return false, driver.ErrSession
 		}
-		open, err = s.d.changes(ctx, sync, f)
+		open, err = s.d.changes(ctx, h, f)
 		if err != errDue {
 			break
 		}

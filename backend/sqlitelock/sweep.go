@@ -58,13 +58,13 @@ func (d *Driver) sweep(ctx context.Context) error {
 		return 1
 	})
 	for len(victims) > batch {
-		if err := d.change(ctx, fast, func(t *tx) error { return t.takeOut(victims[:batch]) }); err != nil {
+		if err := d.change(ctx, keep, func(t *tx) error { return t.takeOut(victims[:batch]) }); err != nil {
 			return err
 		}
 		victims = victims[batch:]
 	}
 	var over []*silent
-	err = d.change(ctx, fast, func(t *tx) (err error) {
+	err = d.change(ctx, keep, func(t *tx) (err error) {
 		if err := t.takeOut(victims); err != nil {
 			return err
 		}

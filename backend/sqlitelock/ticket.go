@@ -41,10 +41,11 @@ type tickets struct {
 	byID   map[string]*ticket
 	places map[string]map[int64]*ticket // by queue and number
 	left   recent                       // IDs of tickets that must not come (again)
+	absent map[string]struct{}          // IDs whose Joins are known to have come to nothing
 }
 
 func newTickets() tickets {
-	return tickets{byID: map[string]*ticket{}, places: map[string]map[int64]*ticket{}}
+	return tickets{byID: map[string]*ticket{}, places: map[string]map[int64]*ticket{}, absent: map[string]struct{}{}}
 }
 
 func (ts *tickets) get(id string) *ticket {
@@ -100,6 +101,45 @@ func (ts *tickets) end(t *ticket) {
 	t.ring()
 	ts.unlink(t)
 	ts.left.put(t.id, t.owner.ttl)
+}
+
+// begin takes note that a Join is on its way, and reports whether it is certain that
+// none with its ID has come before.
+func (ts *tickets) begin(r *driver.Request) (first bool) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	_, absent := ts.absent[r.ID]
+	delete(ts.absent, r.ID)
+	return ts.byID[r.ID] == nil && (absent || !r.Retry)
+}
+
+// failed takes note that no Join with this ID has come, so that its Leave need not look.
+func (ts *tickets) failed(id string) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if ts.byID[id] == nil && !ts.left.has(id) {
+		ts.absent[id] = struct{}{}
+	}
+}
+
+// leaveAbsent leaves a ticket whose Join is known to have come to nothing.
+func (ts *tickets) leaveAbsent(id string, ttl time.Duration) bool {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if _, absent := ts.absent[id]; !absent {
+		return false
+	}
+	delete(ts.absent, id)
+	ts.left.put(id, ttl)
+	return true
+}
+
+// holds reports whether a ticket is held, as far as is known.
+func (ts *tickets) holds(id string) bool {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	t := ts.byID[id]
+	return t != nil && t.state == held
 }
 
 // known finds a ticket, nil if there is none, and reports whether it has left. Both are

@@ -192,7 +192,7 @@ func (d *Driver) probe(ctx context.Context, p peer) (swept, missing bool) {
 		return false, missing
 	}
 	defer grave.Close()
-	err := d.change(ctx, fast, func(t *tx) error {
+	err := d.change(ctx, keep, func(t *tx) error {
 		return t.exec("UPDATE session SET expires = 0 WHERE sid = ?", p.sid)
 	})
 	if err == nil {

@@ -1,0 +1,332 @@
+package sqlitelock
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+	"zombiezen.com/go/sqlite"
+)
+
+// stand has the calls stand in line, one behind the other, while the test has the turn,
+// and returns when all have returned.
+func stand(t *testing.T, d *Driver, calls ...func(context.Context)) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	if _, err := d.file.turn.take(ctx, coming, nil); err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for i, call := range calls {
+		all.Go(func() { call(ctx) })
+		lined(t, d, i+1)
+	}
+	d.file.turn.pass()
+	all.Wait()
+}
+
+// lined returns when so many stand in the lanes of a driver.
+func lined(t *testing.T, d *Driver, want int) {
+	t.Helper()
+	turn := d.file.turn
+	for end := time.Now().Add(limit); ; time.Sleep(100 * time.Microsecond) {
+		turn.mu.Lock()
+		found := 0
+		for in := range turn.lanes {
+			found += turn.lanes[in].Len()
+		}
+		turn.mu.Unlock()
+		if found == want {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d stand in line, not %d", found, want)
+		}
+	}
+}
+
+// What leases depend on goes before a crowd of the same process, and Leaves of those who wait
+// before Joins, whoever came first.
+func TestLeasesGoBeforeACrowd(t *testing.T) {
+	d := start(t, newFile(t))
+	var order []lane
+	var calls []func(context.Context)
+	for _, in := range []lane{coming, coming, leaving, keeping, coming, leaving, keeping} {
+		calls = append(calls, func(ctx context.Context) {
+			if _, err := d.file.turn.take(ctx, in, nil); err != nil {
+				t.Error(err)
+				return
+			}
+			order = append(order, in)
+			d.file.turn.pass()
+		})
+	}
+	stand(t, d, calls...)
+	if !slices.IsSorted(order) || len(order) != len(calls) {
+		t.Errorf("they had their turns in the order %v", order)
+	}
+}
+
+// Each kind of call stands in the lane that it belongs to: Renew and the Leave of a lock that
+// is held return while Joins wait.
+func TestARenewalOvertakesJoins(t *testing.T) {
+	d := start(t, newFile(t))
+	s := begin(t, d)
+	kept, held := s.mustJoin(t, mutex("kept"), true), s.mustJoin(t, mutex("held"), true)
+	var committed []string
+	watch := func(what string, call func(context.Context) error) func(context.Context) {
+		return func(ctx context.Context) {
+			if err := call(ctx); err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+	}
+	var calls []func(context.Context)
+	for range 2 * together {
+		waits := s.mustJoin(t, mutex("kept"), false)
+		calls = append(calls, watch("Leave of a waiter", func(ctx context.Context) error { return s.Leave(ctx, waits, true) }))
+	}
+	for range 100 {
+		calls = append(calls, watch("Join", func(ctx context.Context) error { _, err := s.Join(ctx, mutex("kept")); return err }))
+	}
+	calls = append(calls,
+		watch("Renew", func(ctx context.Context) error { return s.extend(ctx, nil) }),
+		watch("Leave", func(ctx context.Context) error { return s.Leave(ctx, held, true) }))
+	// The file says who was first: whoever joins finds the session as it was renewed.
+	if err := script(d.file.write, `CREATE TEMP TABLE seen(what TEXT);
+		CREATE TEMP TRIGGER renewed AFTER UPDATE ON main.session BEGIN INSERT INTO seen VALUES ('Renew'); END;
+		CREATE TEMP TRIGGER left AFTER UPDATE ON main.queue WHEN NEW.name = 'held' BEGIN INSERT INTO seen VALUES ('Leave'); END;
+		CREATE TEMP TRIGGER quit AFTER DELETE ON main.ticket BEGIN INSERT INTO seen VALUES ('quit'); END;
+		CREATE TEMP TRIGGER joined AFTER INSERT ON main.ticket BEGIN INSERT INTO seen VALUES ('Join'); END`); err != nil {
+		t.Fatal(err)
+	}
+	stand(t, d, calls...)
+	alone(t, d, func() {
+		if err := d.file.write.all("SELECT what FROM seen ORDER BY rowid", func(r *sqlite.Stmt) bool {
+			committed = append(committed, r.ColumnText(0))
+			return true
+		}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	first := committed[:min(3, len(committed))] // with the ticket of the Leave
+	if len(committed) < 2*together+102 || !slices.Contains(first, "Renew") || !slices.Contains(first, "Leave") {
+		t.Errorf("the file was written in the order %v", committed)
+	}
+	s.mustLeave(t, kept)
+}
+
+// Whoever has the turn does what leases depend on before its own, and then no crowd. Else it
+// does a bounded part of the crowd, those who leave first, and after a full part the crowd
+// rests: only what leases depend on has the turn then.
+func TestACrowdIsBoundedAndRests(t *testing.T) {
+	turn := newTurn(nil, nil)
+	turn.busy = true
+	line := func(in lane, n int) (all []*waiter) {
+		for range n {
+			w := &waiter{called: make(chan struct{})}
+			w.job = &job{waiter: w}
+			turn.lanes[in].PushBack(w)
+			all = append(all, w)
+		}
+		return all
+	}
+	called := func(w *waiter) bool {
+		select {
+		case <-w.called:
+			return true
+		default:
+			return false
+		}
+	}
+	leaves, joins := line(leaving, together/2), line(coming, 2*together)
+	line(keeping, 2)
+	if first, rest := turn.gather(coming); len(first) != 2 || len(rest) != 0 {
+		t.Errorf("beside %d that leases depend on it does %d of the crowd", len(first), len(rest))
+	}
+	turn.begun = time.Now().Add(-time.Hour)
+	_, rest := turn.gather(coming)
+	if len(rest) != together-1 || rest[0] != leaves[0].job || rest[together/2] != joins[0].job {
+		t.Errorf("it does %d of the crowd", len(rest))
+	}
+	turn.next()
+	next := joins[together-1-together/2]
+	if called(next) {
+		t.Error("the crowd does not rest")
+	}
+	renews := line(keeping, 1)[0]
+	turn.next()
+	if !called(renews) {
+		t.Error("what leases depend on rests with the crowd")
+	}
+	turn.next()
+	select {
+	case <-next.called:
+	case <-time.After(limit):
+		t.Fatal("the crowd rests for ever")
+	}
+}
+
+// What fails in a transaction of several leaves nothing in the file, and takes nobody with it.
+func TestWhatFailsAmongOthersLeavesNothing(t *testing.T) {
+	d := start(t, newFile(t))
+	alone(t, d, func() {
+		if err := script(d.file.write, "CREATE TABLE scratch(n INTEGER)"); err != nil {
+			t.Fatal(err)
+		}
+	})
+	failed := errors.New("failed")
+	var calls []func(context.Context)
+	for i := range 6 {
+		calls = append(calls, func(ctx context.Context) {
+			var want error
+			if i%3 == 1 {
+				want = failed
+			}
+			err := d.change(ctx, join, func(t *tx) error {
+				if err := t.exec("INSERT INTO scratch VALUES (?)", i); err != nil {
+					return err
+				}
+				return want
+			})
+			if !errors.Is(err, want) {
+				t.Errorf("job %d: %v", i, err)
+			}
+		})
+	}
+	stand(t, d, calls...)
+	var kept []int
+	alone(t, d, func() {
+		if err := d.file.write.all("SELECT n FROM scratch", func(r *sqlite.Stmt) bool {
+			kept = append(kept, r.ColumnInt(0))
+			return true
+		}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if !slices.Equal(kept, []int{0, 2, 3, 5}) {
+		t.Errorf("the file has what jobs %v have written", kept)
+	}
+}
+
+// What many ask for while they wait for the turn is done in few transactions, in the order
+// in which they came. One that fails takes nobody with it.
+func TestACrowdIsGathered(t *testing.T) {
+	d := start(t, newFile(t))
+	s := begin(t, d)
+	held := s.mustJoin(t, mutex("q"), true)
+	const crowd = 100
+	var got [crowd]driver.Ticket
+	var calls []func(context.Context)
+	for i := range crowd {
+		calls = append(calls, func(ctx context.Context) {
+			r := mutex("q")
+			if i%10 == 3 {
+				r.Kind = driver.Semaphore // another one
+			}
+			var err error
+			if got[i], err = s.Join(ctx, r); i%10 == 3 != errors.Is(err, driver.ErrMismatch) {
+				t.Errorf("Join %d: %v", i, err)
+			}
+		})
+	}
+	before := d.Exchanges()
+	stand(t, d, calls...)
+	if used := d.Exchanges() - before; used > crowd/together+2 {
+		t.Errorf("%d Joins were %d transactions", crowd, used)
+	}
+	last := uint64(0)
+	s.mustLeave(t, held)
+	for i, tk := range got {
+		if tk.ID == "" {
+			continue
+		}
+		tk = s.mustAwait(t, tk)
+		if tk.Token <= last {
+			t.Errorf("the ticket of Join %d has the token %d after %d", i, tk.Token, last)
+		}
+		last = tk.Token
+		s.mustLeave(t, tk)
+	}
+
+	// Many withdraw, together too.
+	held = s.mustJoin(t, mutex("q"), true)
+	calls = nil
+	for range crowd {
+		tk := s.mustJoin(t, mutex("q"), false)
+		calls = append(calls, func(ctx context.Context) {
+			if err := s.Leave(ctx, tk, true); err != nil {
+				t.Errorf("Leave: %v", err)
+			}
+		})
+	}
+	before = d.Exchanges()
+	stand(t, d, calls...)
+	if used := d.Exchanges() - before; used > crowd/together+2 {
+		t.Errorf("%d Leaves were %d transactions", crowd, used)
+	}
+	s.mustLeave(t, held)
+}
+
+// Whoever does a job of another has the others told of it, though its own has failed.
+func TestAGrantIsToldOfThoughItsWriterHasFailed(t *testing.T) {
+	d := start(t, newFile(t))
+	s, other := begin(t, d), begin(t, start(t, d.file.path))
+	held := s.mustJoin(t, mutex("q"), true)
+	next := other.mustJoin(t, mutex("q"), false)
+	stand(t, d,
+		func(ctx context.Context) {
+			if err := s.Shrink(ctx, driver.Ticket{ID: newID(), Queue: "q"}, 1); !errors.Is(err, driver.ErrGone) {
+				t.Errorf("Shrink of no ticket: %v", err)
+			}
+		},
+		func(ctx context.Context) {
+			if err := s.Leave(ctx, held, true); err != nil {
+				t.Errorf("Leave: %v", err)
+			}
+		})
+	other.mustAwait(t, next) // nobody renews here
+}
+
+// A Join that was given up before its turn has come to nothing: to leave it writes nothing,
+// reads nothing and waits for nobody, and it cannot come later.
+func TestAJoinThatNeverCameIsLeftWithoutTheFile(t *testing.T) {
+	d := start(t, newFile(t))
+	s := begin(t, d)
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	r := mutex("q")
+	if _, err := d.file.turn.take(ctx, coming, nil); err != nil {
+		t.Fatal(err)
+	}
+	before := d.Exchanges()
+	for range 2 {
+		giving, up := context.WithCancel(ctx)
+		done := make(chan error, 1)
+		go func() {
+			_, err := s.Join(giving, r)
+			done <- err
+		}()
+		lined(t, d, 1)
+		up()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Fatalf("a Join that was given up: %v", err)
+		}
+		r.Retry = true
+	}
+	if err := s.Leave(ctx, driver.Ticket{ID: r.ID, Queue: "q"}, true); !errors.Is(err, driver.ErrGone) {
+		t.Errorf("Leave: %v", err)
+	}
+	if used := d.Exchanges() - before; used > 0 {
+		t.Errorf("%d exchanges for nothing", used)
+	}
+	d.file.turn.pass()
+	if _, err := s.Join(ctx, r); !errors.Is(err, driver.ErrGone) {
+		t.Errorf("a Join that comes after its Leave: %v", err)
+	}
+}
