@@ -330,3 +330,36 @@ func TestAJoinThatNeverCameIsLeftWithoutTheFile(t *testing.T) {
 		t.Errorf("a Join that comes after its Leave: %v", err)
 	}
 }
+
+// A Join that was repeated, and given up before its turn, may have come the first time: to
+// leave it the file is asked.
+func TestARepeatedJoinThatIsGivenUpIsLookedFor(t *testing.T) {
+	d := start(t, newFile(t))
+	s := begin(t, d)
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	r := mutex("q")
+	r.Retry = true
+	if _, err := d.file.turn.take(ctx, coming, nil); err != nil {
+		t.Fatal(err)
+	}
+	giving, up := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.Join(giving, r)
+		done <- err
+	}()
+	lined(t, d, 1)
+	up()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Fatalf("a Join that was given up: %v", err)
+	}
+	d.file.turn.pass()
+	before := d.Exchanges()
+	if err := s.Leave(ctx, driver.Ticket{ID: r.ID, Queue: "q"}, true); !errors.Is(err, driver.ErrGone) {
+		t.Errorf("Leave: %v", err)
+	}
+	if d.Exchanges() == before {
+		t.Error("the file was not asked for the ticket of the first Join")
+	}
+}
