@@ -166,7 +166,7 @@ func judge(turns []turn, order []string, began time.Time, waiters int) (d drain,
 	return d, nil
 }
 
-// crowdProcess is one process: it has its waiters stand in line, and reports
+// drainProcess is one process: it has its waiters stand in line, and reports
 // each turn when all are over.
 func drainProcess() error {
 	url := os.Args[1]

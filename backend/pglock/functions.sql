@@ -3,11 +3,12 @@
 -- relies on: in a transaction that only reads what is committed, each statement sees
 -- what was committed before it began, so what comes after the lock is what counts.
 --
--- NOW_US stands for the time, NEXT(q) for the next number of a queue, PLANS for the settings that make plans not depend on
--- how large the tables were when a connection first used them, DURABLE for what a
--- transaction does whose effects must outlast a crash, and COMMITTED for the same if
--- the tables of locks are logged: even that a ticket was left must not be forgotten,
--- since it would come back as one that its session does not know and yet keeps.
+-- NOW_US stands for the time, NEXT(q) for the next number of a queue, PLANS for the
+-- settings that make plans not depend on how large the tables were when a connection
+-- first used them, DURABLE for what a transaction does whose effects must outlast a
+-- crash, and COMMITTED for the same if the tables of locks are logged: even that a ticket
+-- was left must not be forgotten, since it would come back as one that its session does
+-- not know and yet keeps.
 --
 -- What is found by its id is compared in all else in a way that no index serves: IS
 -- TRUE, or a difference; and rows are joined by their ids LATERAL with a LIMIT of 1.

@@ -293,6 +293,22 @@ func TestAGrantIsToldOfThoughItsWriterHasFailed(t *testing.T) {
 	other.mustAwait(t, next) // nobody renews here
 }
 
+// givesUp has a Join be given up while it stands in line behind the test.
+func givesUp(t *testing.T, s *session, d *Driver, r driver.Request) {
+	t.Helper()
+	ctx, up := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.Join(ctx, r)
+		done <- err
+	}()
+	lined(t, d, 1)
+	up()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Fatalf("a Join that was given up: %v", err)
+	}
+}
+
 // A Join that was given up before its turn has come to nothing: to leave it writes nothing,
 // reads nothing and waits for nobody, and it cannot come later.
 func TestAJoinThatNeverCameIsLeftWithoutTheFile(t *testing.T) {
@@ -306,17 +322,7 @@ func TestAJoinThatNeverCameIsLeftWithoutTheFile(t *testing.T) {
 	}
 	before := d.Exchanges()
 	for range 2 {
-		giving, up := context.WithCancel(ctx)
-		done := make(chan error, 1)
-		go func() {
-			_, err := s.Join(giving, r)
-			done <- err
-		}()
-		lined(t, d, 1)
-		up()
-		if err := <-done; !errors.Is(err, context.Canceled) {
-			t.Fatalf("a Join that was given up: %v", err)
-		}
+		givesUp(t, s, d, r)
 		r.Retry = true
 	}
 	if err := s.Leave(ctx, driver.Ticket{ID: r.ID, Queue: "q"}, true); !errors.Is(err, driver.ErrGone) {
@@ -343,17 +349,7 @@ func TestARepeatedJoinThatIsGivenUpIsLookedFor(t *testing.T) {
 	if _, err := d.file.turn.take(ctx, coming, nil); err != nil {
 		t.Fatal(err)
 	}
-	giving, up := context.WithCancel(ctx)
-	done := make(chan error, 1)
-	go func() {
-		_, err := s.Join(giving, r)
-		done <- err
-	}()
-	lined(t, d, 1)
-	up()
-	if err := <-done; !errors.Is(err, context.Canceled) {
-		t.Fatalf("a Join that was given up: %v", err)
-	}
+	givesUp(t, s, d, r)
 	d.file.turn.pass()
 	before := d.Exchanges()
 	if err := s.Leave(ctx, driver.Ticket{ID: r.ID, Queue: "q"}, true); !errors.Is(err, driver.ErrGone) {

@@ -363,18 +363,17 @@ func (s *session) create(ctx context.Context, p *place) error {
 		err error
 	}
 	looked := make(chan look, 1)
-	go func() {
-		var l look
-		if crowded {
-			return // the list is looked at once the node is there
-		}
-		if contended {
-			l.all, l.err = s.listed(ctx, p.q, false)
-		} else {
-			l.content, l.err = s.l.get(ctx, p.q.path)
-		}
-		looked <- l
-	}()
+	if !crowded { // else the list is looked at once the node is there
+		go func() {
+			var l look
+			if contended {
+				l.all, l.err = s.listed(ctx, p.q, false)
+			} else {
+				l.content, l.err = s.l.get(ctx, p.q.path)
+			}
+			looked <- l
+		}()
+	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
