@@ -92,6 +92,7 @@ var noWait = rule{
 	name: "NoWait",
 	says: []string{
 		"Held by others and NoWait: ErrBusy, and no ticket stands",
+		"with Retry it counts as left, since a Join sent before may yet arrive",
 		"a NoWait ticket that is already in the queue is reported if held and leaves otherwise.",
 	},
 	exclusive: true,
@@ -109,6 +110,17 @@ var noWait = rule{
 		t.stands(b.driver, "q", []driver.Ticket{first}, nil)
 		if _, err := b.Join(t.ctx, again(busy)); !errors.Is(err, driver.ErrBusy) {
 			t.Fatalf("Join with NoWait of a held queue, repeated: %v", err)
+		}
+		t.stands(b.driver, "q", []driver.Ticket{first}, nil)
+
+		// The first of two that were sent may arrive last.
+		for _, late := range []driver.Request{t.exclusive("q"), nowait(t.exclusive("q"))} {
+			if _, err := b.Join(t.ctx, again(nowait(late))); !errors.Is(err, driver.ErrBusy) {
+				t.Fatalf("Join with NoWait of a held queue, of which the first is still to arrive: %v", err)
+			}
+			if tk, err := b.Join(t.ctx, late); !errors.Is(err, driver.ErrGone) {
+				t.Fatalf("a Join (NoWait %v) that arrives after its repetition was busy: %+v, %v", late.NoWait, tk, err)
+			}
 		}
 		t.stands(b.driver, "q", []driver.Ticket{first}, nil)
 

@@ -46,6 +46,14 @@ var mutants = []struct {
 			return t, nil
 		},
 	}},
+	{"a Join that was busy may yet arrive", "NoWait", mutant{
+		join: func(s *brokenSession, ctx context.Context, r driver.Request) (driver.Ticket, error) {
+			if _, stands := s.peek(driver.Ticket{ID: r.ID, Queue: r.Queue}); r.NoWait && r.Retry && !stands {
+				r.ID = newID()
+			}
+			return s.plainJoin(ctx, r)
+		},
+	}},
 	{"one session is one holder", "ExclusionWithinASession", mutant{
 		join: func(s *brokenSession, ctx context.Context, r driver.Request) (driver.Ticket, error) {
 			tk, err := s.plainJoin(ctx, r)

@@ -71,6 +71,9 @@ func (s *session) join(r driver.Request) (driver.Ticket, error) {
 		return driver.Ticket{}, errTokens
 	}
 	if r.NoWait && (q.waiting != nil || r.Units > q.capacity-q.used) {
+		if r.Retry {
+			w.left.put(w.now, k, departed{})
+		}
 		return driver.Ticket{}, driver.ErrBusy
 	}
 	t := w.newTicket()

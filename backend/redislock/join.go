@@ -28,8 +28,13 @@ func (s *session) Join(ctx context.Context, r driver.Request) (driver.Ticket, er
 	} else {
 		t, err = s.join(ctx, p, &r)
 	}
-	if err == nil && t.Held {
+	switch {
+	case err == nil && t.Held:
 		t, err = s.confirm(ctx, p, t)
+	case r.Retry && errors.Is(err, driver.ErrBusy): // one that was sent before may yet arrive
+		if failed := s.leave(ctx, p.id, q, true); failed != nil && !errors.Is(failed, driver.ErrGone) {
+			err = failed
+		}
 	}
 	select {
 	case <-s.over: // it was closed meanwhile, and may have missed this ticket

@@ -24,9 +24,13 @@ func (s *session) Join(ctx context.Context, r driver.Request) (driver.Ticket, er
 		if err == nil && r.NoWait && !got.Held {
 			return driver.Ticket{}, driver.ErrBusy // an earlier one that waited, and left just now
 		}
-		if err != driver.ErrBusy || !s.d.reap(ctx, r.Queue) {
-			return got, err
+		if err == driver.ErrBusy && s.d.reap(ctx, r.Queue) {
+			continue
 		}
+		if err == driver.ErrBusy && r.Retry {
+			s.d.tickets.leave(r.ID, s.ttl)
+		}
+		return got, err
 	}
 }
 

@@ -38,6 +38,11 @@ func (s *session) Join(ctx context.Context, r driver.Request) (driver.Ticket, er
 	if p := s.place(r.ID); err == nil && p != nil && q.leases != nil {
 		t, err = s.linger(ctx, p, r.NoWait)
 	}
+	if r.Retry && errors.Is(err, driver.ErrBusy) {
+		s.mu.Lock()
+		s.left.Add(r.ID)
+		s.mu.Unlock()
+	}
 	if err != nil {
 		return driver.Ticket{}, s.failed(limit, err)
 	}

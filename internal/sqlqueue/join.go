@@ -25,8 +25,8 @@ func (s *session) Join(ctx context.Context, r driver.Request) (driver.Ticket, er
 	} else {
 		t, err = s.join(ctx, p, &r)
 	}
-	if err == nil && r.NoWait && !t.Held {
-		if err := s.Leave(ctx, t, true); err != nil && !errors.Is(err, driver.ErrGone) {
+	if err == nil && r.NoWait && !t.Held || r.Retry && errors.Is(err, driver.ErrBusy) { // one that was sent before may yet arrive
+		if err := s.Leave(ctx, driver.Ticket{ID: r.ID, Queue: r.Queue}, true); err != nil && !errors.Is(err, driver.ErrGone) {
 			return driver.Ticket{}, err
 		}
 		return driver.Ticket{}, driver.ErrBusy
