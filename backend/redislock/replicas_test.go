@@ -2,7 +2,11 @@ package redislock_test
 
 import (
 	"context"
+	"crypto/rand"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -164,4 +168,56 @@ func TestAnUnconfirmedGrantLeavesNoTrace(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// Promise: whoever tries a lock of a Cluster while its slot goes to another node is told so.
+func TestALockWhoseSlotIsMoving(t *testing.T) {
+	c := redistest.StartCluster(t, 3, redistest.Replicas(1))
+	_, a := session(t, "redis://"+strings.Join(c.Addrs(), ",")+"?replicas=1&replica_timeout=3s", time.Hour)
+	name := rand.Text()
+	from := c.Owner(name)
+	to := c.Nodes[(slices.Index(c.Nodes, from)+1)%3] // the masters are the first
+	var told []string
+	for range 10 {
+		stop := make(chan struct{})
+		tries := make(chan []string)
+		go func() {
+			var all []string
+			for {
+				r := mutex(name)
+				r.NoWait = true
+				tk, err := a.Join(t.Context(), r)
+				if err == nil {
+					err = a.Leave(t.Context(), tk, true)
+				}
+				if err != nil && !errors.Is(err, driver.ErrGone) {
+					all = append(all, err.Error())
+				}
+				select {
+				case <-stop:
+					tries <- all
+					return
+				default:
+				}
+			}
+		}()
+		c.Move(name, to)
+		close(stop)
+		told = append(told, <-tries...)
+		from, to = to, from
+	}
+	for _, text := range told {
+		for _, word := range []string{"MOVED ", "ASK ", "TRYAGAIN "} {
+			if strings.Contains(text, word) && !strings.Contains(text, "is moving this name to another node") {
+				t.Errorf("it says only: %s", text)
+			}
+		}
+	}
+	if len(told) == 0 {
+		t.Error("no call has met a move")
+	}
+	eventually(t, "the lock can be joined where it is now", func() bool {
+		_, err := a.Join(t.Context(), mutex(name))
+		return err == nil
+	})
 }

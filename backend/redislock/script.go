@@ -189,8 +189,11 @@ func (d *Driver) failed(ctx context.Context, err error) error {
 	if d.own && strings.HasPrefix(err.Error(), "READONLY ") {
 		d.conns.reset() // it was the master until now
 	}
-	if d.client.Mode() == rueidis.ClientModeStandalone && strings.HasPrefix(err.Error(), "MOVED ") {
+	switch word, _, _ := strings.Cut(err.Error(), " "); {
+	case d.client.Mode() == rueidis.ClientModeStandalone && word == "MOVED":
 		err = driver.Permanent(fmt.Errorf("%w (a node of a Cluster: the user needs +cluster|slots, or the URL several hosts)", err))
+	case word == "MOVED", word == "ASK", word == "TRYAGAIN":
+		err = fmt.Errorf("%w (the Cluster is moving this name to another node: try again)", err)
 	}
 	return fmt.Errorf("redis: %w", explain(err))
 }
