@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -125,6 +126,29 @@ func useful(t *testing.T, d driver.Driver) {
 	}
 	if err := a.Close(ctx); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Promise: a server is found by the folder of its socket, written as psql wants it.
+func TestServersOnSockets(t *testing.T) {
+	t.Parallel()
+	s := pgtest.Start(t)
+	folder := strings.ReplaceAll(s.Dir, "/", "%2F")
+	port := strconv.Itoa(s.Port)
+	user := "postgres://" + pgtest.Superuser + "@"
+	for i, url := range []string{
+		user + folder + ":" + port + "/postgres",
+		user + strings.ReplaceAll(s.Dir, "/", "%2f") + ":" + port + "/postgres?application_name=x",
+		user + "127.0.0.1:1," + folder + ":" + port + "/postgres",
+		user + "/postgres?host=" + folder + "&port=" + port,
+	} {
+		d, err := openURL(t.Context(), url)
+		if err != nil {
+			t.Errorf("%s: %v", url, err)
+			continue
+		}
+		acquire(t, session(t, d), fmt.Sprint(i), 1)
+		noError(t, d.Close())
 	}
 }
 

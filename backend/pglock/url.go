@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"strings"
 
@@ -73,11 +74,41 @@ func connectionString(u *driver.URL) (text string, several bool) {
 			q.Set(key, v)
 		}
 	}
-	p := url.URL{Scheme: "postgres", User: u.User, Host: strings.Join(u.Hosts, ","), Path: u.Path, RawQuery: q.Encode()}
+	p := url.URL{Scheme: "postgres", User: u.User, Path: u.Path}
+	if hosts, ports, ok := sockets(u.Hosts); ok {
+		q.Set("host", hosts)
+		q.Set("port", ports)
+	} else {
+		p.Host = strings.Join(u.Hosts, ",")
+	}
+	p.RawQuery = q.Encode()
 	if p.RawQuery == "" {
 		p.ForceQuery = true
 	}
 	return p.String(), len(u.Hosts) > 1
+}
+
+// sockets reads hosts of which one is a folder with the socket of a server, whose slashes
+// are escaped, and which pgx wants as options.
+func sockets(all []string) (hosts, ports string, some bool) {
+	const usual = "5432"
+	var names, numbers []string
+	for _, h := range all {
+		name, port := h, usual
+		if folder, number, has := strings.Cut(h, ":"); strings.HasPrefix(strings.ToUpper(h), "%2F") {
+			some = true
+			if unescaped, err := url.PathUnescape(folder); err == nil {
+				folder = unescaped
+			}
+			if name = folder; has {
+				port = number
+			}
+		} else if host, number, err := net.SplitHostPort(h); err == nil {
+			name, port = host, number
+		}
+		names, numbers = append(names, name), append(numbers, port)
+	}
+	return strings.Join(names, ","), strings.Join(numbers, ","), some
 }
 
 // directConfig is that of the connection on which news arrive.
