@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"runtime/pprof"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -136,11 +138,15 @@ func (w *load) end() {
 	until(w.t, "everybody who waits is served", func() bool { return ended(all) })
 }
 
-// until waits for a condition.
+// until waits for a condition. If it gives up, it shows where all goroutines stand: somebody
+// may hang.
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for began := time.Now(); !ok(); time.Sleep(2 * time.Millisecond) {
 		if time.Since(began) > 2*time.Minute {
+			var stacks strings.Builder
+			_ = pprof.Lookup("goroutine").WriteTo(&stacks, 1)
+			t.Logf("goroutines:\n%s", &stacks)
 			t.Fatalf("it is not so that %s", what)
 		}
 	}
