@@ -77,8 +77,8 @@ func TestWhoGivesUpBeforeItsJoinIsSentCostsNothing(t *testing.T) {
 			sent.Add(1)
 		}
 	})
-	atOnceAll(t, 200, func(int) error {
-		ctx, cancel := context.WithTimeout(limited(t), 50*time.Millisecond)
+	atOnceAll(t, 200, func(i int) error {
+		ctx, cancel := context.WithTimeout(limited(t), time.Duration(i%2)*50*time.Millisecond) // half have given up before
 		defer cancel()
 		r := aMutex("other")
 		if _, err := a.Join(ctx, r); !errors.Is(err, context.DeadlineExceeded) {

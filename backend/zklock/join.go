@@ -15,10 +15,13 @@ import (
 )
 
 func (s *session) Join(ctx context.Context, r driver.Request) (driver.Ticket, error) {
-	if err := s.usable(ctx); err != nil {
+	if err := errors.Join(driver.CheckID(r.ID), driver.CheckRequest(&r)); err != nil {
 		return driver.Ticket{}, err
 	}
-	if err := errors.Join(driver.CheckID(r.ID), driver.CheckRequest(&r)); err != nil {
+	if err := s.usable(ctx); err != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.notSent(&r)
 		return driver.Ticket{}, err
 	}
 	q, err := s.d.laneOf(r.Queue, r.Kind)
@@ -134,10 +137,18 @@ func (s *session) come(ctx context.Context, r *driver.Request) (give func(), err
 	if s.unsent.Has(r.ID) {
 		r.Retry = false
 	}
-	if err != nil && !r.Retry {
-		s.unsent.Add(r.ID)
+	if err != nil {
+		s.notSent(r)
 	}
 	return give, err
+}
+
+// notSent notes that nothing goes to the server for a Join: its Leave need not either, if
+// none went before. s.mu is held.
+func (s *session) notSent(r *driver.Request) {
+	if !r.Retry {
+		s.unsent.Add(r.ID)
+	}
 }
 
 // came gives the slot back, once the request to make the node of p is not under way any more.
