@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/interlock-go/interlock/backend/pglock"
 	"github.com/interlock-go/interlock/driver"
@@ -150,6 +152,22 @@ func TestServersOnSockets(t *testing.T) {
 		acquire(t, session(t, d), fmt.Sprint(i), 1)
 		noError(t, d.Close())
 	}
+}
+
+// Promise: a host that takes connections and says nothing does not keep a client from the next
+// one for long.
+func TestAHostThatSaysNothing(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	noError(t, err)
+	defer silent.Close()
+	s := pgtest.Start(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // pgxpool gives up after two
+	defer cancel()
+	d, err := openURL(ctx, fmt.Sprintf("postgres://%s@%s,127.0.0.1:%d/postgres", pgtest.Superuser, silent.Addr(), s.Port))
+	noError(t, err)
+	acquire(t, session(t, d), "q", 1)
+	noError(t, d.Close())
 }
 
 // Promise: what is wrong with a URL is said at once.

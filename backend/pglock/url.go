@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -27,6 +28,10 @@ var forwarded = []string{
 	"application_name", "connect_timeout", "target_session_attrs",
 	"pool_max_conns", "pool_min_conns", "pool_max_conn_lifetime", "pool_max_conn_idle_time",
 }
+
+// connectTimeout is how long an attempt to connect to one host may take, unless the URL says.
+// Until then it takes a place of the pool, also if nobody waits for it any more.
+const connectTimeout = 5 * time.Second
 
 // open connects to postgres://user:password@host:port/database?options.
 func open(ctx context.Context, u *driver.URL) (driver.Driver, error) {
@@ -51,13 +56,20 @@ func open(ctx context.Context, u *driver.URL) (driver.Driver, error) {
 		return nil, driver.Invalid(fmt.Errorf("postgres: %w", err))
 	}
 	if several && pool.ConnConfig.ValidateConnect == nil { // one of them is the primary
-		text += "&target_session_attrs=read-write"
+		separator := "?"
+		if strings.Contains(text, separator) {
+			separator = "&"
+		}
+		text += separator + "target_session_attrs=read-write"
 		if pool, err = pgxpool.ParseConfig(text); err != nil {
 			return nil, driver.Invalid(fmt.Errorf("postgres: %w", err))
 		}
 	}
 	if pool.ConnConfig.RuntimeParams["application_name"] == "" {
 		pool.ConnConfig.RuntimeParams["application_name"] = "interlock"
+	}
+	if pool.ConnConfig.ConnectTimeout == 0 {
+		pool.ConnConfig.ConnectTimeout = connectTimeout
 	}
 	p, err := poolTo(pool, text)
 	if err != nil {
@@ -82,9 +94,6 @@ func connectionString(u *driver.URL) (text string, several bool) {
 		p.Host = strings.Join(u.Hosts, ",")
 	}
 	p.RawQuery = q.Encode()
-	if p.RawQuery == "" {
-		p.ForceQuery = true
-	}
 	return p.String(), len(u.Hosts) > 1
 }
 
