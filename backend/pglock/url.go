@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/interlock-go/interlock/driver"
@@ -47,7 +48,7 @@ func open(ctx context.Context, u *driver.URL) (driver.Driver, error) {
 		return nil, driver.Invalid(fmt.Errorf("postgres: durability=%s: it is logged or unlogged", durability))
 	}
 	_ = u.Text("prefix", "") // of all names, which the client puts before them
-	text, several := connectionString(u)
+	text := connectionString(u)
 	if err := errors.Join(u.Check(), c.check()); err != nil {
 		return nil, err
 	}
@@ -55,15 +56,8 @@ func open(ctx context.Context, u *driver.URL) (driver.Driver, error) {
 	if err != nil {
 		return nil, driver.Invalid(fmt.Errorf("postgres: %w", err))
 	}
-	if several && pool.ConnConfig.ValidateConnect == nil { // one of them is the primary
-		separator := "?"
-		if strings.Contains(text, separator) {
-			separator = "&"
-		}
-		text += separator + "target_session_attrs=read-write"
-		if pool, err = pgxpool.ParseConfig(text); err != nil {
-			return nil, driver.Invalid(fmt.Errorf("postgres: %w", err))
-		}
+	if len(u.Hosts) > 1 && pool.ConnConfig.ValidateConnect == nil && u.Text("target_session_attrs", "") == "" { // one of them is the primary
+		pool.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
 	if pool.ConnConfig.RuntimeParams["application_name"] == "" {
 		pool.ConnConfig.RuntimeParams["application_name"] = "interlock"
@@ -79,7 +73,7 @@ func open(ctx context.Context, u *driver.URL) (driver.Driver, error) {
 }
 
 // connectionString is the URL as pgx reads it, without the options of this package.
-func connectionString(u *driver.URL) (text string, several bool) {
+func connectionString(u *driver.URL) string {
 	q := url.Values{}
 	for _, key := range forwarded {
 		if v := u.Text(key, "\x00"); v != "\x00" {
@@ -94,7 +88,7 @@ func connectionString(u *driver.URL) (text string, several bool) {
 		p.Host = strings.Join(u.Hosts, ",")
 	}
 	p.RawQuery = q.Encode()
-	return p.String(), len(u.Hosts) > 1
+	return p.String()
 }
 
 // sockets reads hosts of which one is a folder with the socket of a server, whose slashes
