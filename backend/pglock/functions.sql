@@ -18,6 +18,14 @@
 -- Codes: 1 held, 2 waits, -1 busy, -2 gone, -3 other kind or capacity, -4 tokens used
 -- up, -5 not held, -6 session over.
 
+-- Writes something, so that the commit waits for all that was committed before: for the
+-- disk, and for a synchronous standby.
+CREATE FUNCTION @confirm() RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+	DURABLE
+	PERFORM pg_logical_emit_message(true, 'interlock', '');
+END $$;
+
 -- The grace after a crash, and where numbers of new rows begin. Queues that have
 -- tickets of a fixed end get their rows at once: their holders need not line up again.
 CREATE FUNCTION @revive() RETURNS void LANGUAGE plpgsql AS $$
@@ -515,6 +523,9 @@ BEGIN
 		ELSIF t.queue <> p_queue OR q.kind <> p_kind OR q.capacity <> p_capacity THEN
 			RETURN ARRAY[-3];
 		END IF;
+		IF t.flags & 1 <> 0 THEN
+			PERFORM @confirm(); -- its row of fixed may be where no standby has it
+		END IF;
 		RETURN @standing(q, t, @due(q, now), now);
 	END IF;
 	IF q.tickets > 0 AND (q.kind <> p_kind OR q.capacity <> p_capacity OR q.waiting > 0 OR p_units > q.capacity - q.used) THEN
@@ -854,7 +865,7 @@ BEGIN
 END $$;
 
 -- Reads what has become of tickets: a row for each, as of standing.
-CREATE FUNCTION @look(p_session uuid, queues text[], ids uuid[]) RETURNS SETOF bigint[] LANGUAGE plpgsql STABLE PLANS AS $$
+CREATE FUNCTION @standings(p_session uuid, queues text[], ids uuid[]) RETURNS SETOF bigint[] LANGUAGE plpgsql STABLE PLANS AS $$
 DECLARE
 	now bigint := NOW_US;
 	q @queue;
@@ -881,6 +892,16 @@ BEGIN
 	END LOOP;
 END $$;
 
+-- The same for a client that waits. It must not be told of a grant that a failover loses,
+-- which one can read if the wait of its commit for a standby was cancelled.
+CREATE FUNCTION @look(p_session uuid, queues text[], ids uuid[]) RETURNS SETOF bigint[] LANGUAGE plpgsql PLANS AS $$
+BEGIN
+	IF NOT UNLOGGED? OR EXISTS (SELECT FROM @fixed r WHERE r.id = ANY (ids)) THEN
+		PERFORM @confirm();
+	END IF;
+	RETURN QUERY SELECT * FROM @standings(p_session, queues, ids);
+END $$;
+
 -- Extends a session, and reads what has become of tickets after that. It waits for no
 -- queue: whoever has locked one may be waiting for something else.
 CREATE FUNCTION @renew(p_session uuid, look_queues text[], look_ids uuid[]) RETURNS SETOF bigint[] LANGUAGE plpgsql PLANS AS $$
@@ -895,7 +916,7 @@ BEGIN
 	END IF;
 	PERFORM @raise_high(now);
 	RETURN NEXT ARRAY[1];
-	RETURN QUERY SELECT * FROM @look(p_session, look_queues, look_ids);
+	RETURN QUERY SELECT * FROM @standings(p_session, look_queues, look_ids);
 END $$;
 
 -- Gives strays an end of their own, the one that they have now, which renewals that
@@ -995,7 +1016,7 @@ BEGIN
 	PERFORM @turn(p_name);
 	DURABLE
 	now := NOW_US;
-	SELECT r.version INTO made FROM @swap r WHERE r.id = p_id;
+	SELECT r.version INTO made FROM @swap r WHERE r.id = p_id FOR UPDATE; -- it is written, so that the commit waits as the first one did
 	IF FOUND THEN
 		RETURN ARRAY[made];
 	END IF;

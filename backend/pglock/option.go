@@ -50,6 +50,12 @@ func (c *config) check() error {
 // New uses a pool that the program has already; Close of the driver leaves it open.
 // While somebody waits the driver opens one connection more, outside the pool; and for
 // heartbeats up to two, if calls that wait for others leave them none.
+//
+// If the tables are logged, all of its connections are its own, as many as the pool may
+// have, and made in the same way: only connections that it has made itself let it hear
+// that a commit was not waited for by a synchronous standby, which is no grant. In
+// unlogged tables this limit is left: a value or a lease of a fixed time is taken for
+// replicated though that wait was cancelled (pg_cancel_backend).
 func New(ctx context.Context, pool *pgxpool.Pool, opts ...Option) (driver.Driver, error) {
 	c := &config{}
 	for _, o := range opts {
@@ -66,6 +72,15 @@ func newDriver(ctx context.Context, pool *pool, c *config) (driver.Driver, error
 	if err := s.open(ctx); err != nil {
 		s.Close()
 		return nil, err
+	}
+	if !s.pool.own && !s.unlogged {
+		own, err := poolLike(s.pool.Pool)
+		if err != nil {
+			s.Close()
+			return nil, s.Explain(err)
+		}
+		s.pool.leave()
+		s.pool = own
 	}
 	return sqlqueue.New(s, s.channel), nil
 }

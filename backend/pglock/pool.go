@@ -51,6 +51,18 @@ func poolOf(p *pgxpool.Pool) *pool {
 	return shared
 }
 
+// poolLike has connections of its own, which are made like those of a program's pool and
+// hear warnings.
+func poolLike(p *pgxpool.Pool) (*pool, error) {
+	type like struct{ *pgxpool.Pool }
+	return share(like{p}, true, func() (*pgxpool.Pool, error) {
+		c := p.Config()
+		c.MinConns, c.MinIdleConns = 0, 0
+		hearWarnings(c.ConnConfig)
+		return pgxpool.NewWithConfig(context.Background(), c)
+	})
+}
+
 func share(place any, own bool, open func() (*pgxpool.Pool, error)) (*pool, error) {
 	pools.mu.Lock()
 	defer pools.mu.Unlock()

@@ -21,10 +21,6 @@ func (s *store) Read(ctx context.Context, queue, channel string) (sqlqueue.Readi
 
 // read reads queues, without those that have no tickets.
 func (s *store) read(ctx context.Context, names []string, channel string) ([]sqlqueue.Reading, error) {
-	r, err := s.query(ctx, "read", names, channel)
-	if err != nil {
-		return nil, err
-	}
 	var (
 		all                []sqlqueue.Reading
 		name, kind         string
@@ -33,7 +29,7 @@ func (s *store) read(ctx context.Context, names []string, channel string) ([]sql
 		id                 pgUUID
 		token, since, ends int64
 	)
-	_, err = pgx.ForEachRow(r, []any{&name, &kind, &capacity, &at, &id, &m.Owner, &m.Note, &m.Units, &m.Held, &token, &since, &ends, &m.Fixed}, func() error {
+	err := s.query(ctx, "read", each([]any{&name, &kind, &capacity, &at, &id, &m.Owner, &m.Note, &m.Units, &m.Held, &token, &since, &ends, &m.Fixed}, func() error {
 		if ends <= at {
 			return nil
 		}
@@ -46,8 +42,16 @@ func (s *store) read(ctx context.Context, names []string, channel string) ([]sql
 		q.Members = append(q.Members, one)
 		m = driver.Member{}
 		return nil
-	})
+	}), names, channel)
 	return all, err
+}
+
+// each reads rows one after the other.
+func each(into []any, row func() error) func(pgx.Rows) error {
+	return func(r pgx.Rows) error {
+		_, err := pgx.ForEachRow(r, into, row)
+		return err
+	}
 }
 
 // pgUUID is how pgx scans a uuid.
@@ -63,16 +67,12 @@ func (s *store) List(ctx context.Context, prefix, after string) ([]sqlqueue.Read
 }
 
 func (s *store) Load(ctx context.Context, name, channel string) (driver.Cell, error) {
-	r, err := s.query(ctx, "load", name, s.heard(channel))
-	if err != nil {
-		return driver.Cell{}, err
-	}
 	var c driver.Cell
 	var v int64
-	_, err = pgx.ForEachRow(r, []any{&v, &c.Exists, &c.Value}, func() error {
+	err := s.query(ctx, "load", each([]any{&v, &c.Exists, &c.Value}, func() error {
 		c.Version = uint64(v)
 		return nil
-	})
+	}), name, s.heard(channel))
 	if c.Exists && c.Value == nil {
 		c.Value = []byte{}
 	}

@@ -107,7 +107,8 @@ const (
 	// failover has lost is overtaken. Tokens within 2^32 of the largest one are counted only.
 	next = `greatest(Q.last + 1, least(now / 10, 2251795518717952 - Q.offset))`
 
-	durable = `IF current_setting('synchronous_commit') = 'off' THEN PERFORM set_config('synchronous_commit', 'on', true); END IF;`
+	durable = `IF current_setting('synchronous_commit') = 'off' THEN PERFORM set_config('synchronous_commit', 'on', true); END IF; ` +
+		`IF current_setting('client_min_messages') = 'error' THEN PERFORM set_config('client_min_messages', 'warning', true); END IF;`
 )
 
 // expand fills in what stands for something else in the SQL of this package.

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/interlock-go/interlock/internal/sqlqueue"
 )
@@ -30,23 +31,24 @@ func newStore(pool *pool, c *config) *store {
 	s := &store{config: c, pool: pool, channel: sqlqueue.NewChannel(), calls: map[string]string{}, mode: pool.Config().ConnConfig.DefaultQueryExecMode}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	for name, types := range map[string][]string{
-		"begin":  {"uuid", "bigint", "text", "text"},
-		"end":    {"uuid"},
-		"join":   {"text", "text", "bigint", "uuid", "bigint", "uuid", "text", "bytea", "bigint", "boolean", "boolean", "boolean"},
-		"leave":  {"text", "uuid", "uuid", "boolean", "bigint", "boolean"},
-		"shrink": {"text", "uuid", "uuid", "bigint"},
-		"keep":   {"text", "uuid", "uuid", "text", "bigint"},
-		"settle": {"text"},
-		"ask":    {"text", "uuid", "text"},
-		"raise":  {"text", "bigint"},
-		"look":   {"uuid", "text[]", "uuid[]"},
-		"renew":  {"uuid", "text[]", "uuid[]"},
-		"strand": {"uuid", "text[]", "uuid[]", "text[]", "uuid[]"},
-		"names":  {"text", "text"},
-		"swap":   {"uuid", "text", "bigint", "boolean", "bytea"},
-		"tidy":   {},
-		"load":   {"text", "text"},
-		"read":   {"text[]", "text"},
+		"begin":   {"uuid", "bigint", "text", "text"},
+		"end":     {"uuid"},
+		"join":    {"text", "text", "bigint", "uuid", "bigint", "uuid", "text", "bytea", "bigint", "boolean", "boolean", "boolean"},
+		"leave":   {"text", "uuid", "uuid", "boolean", "bigint", "boolean"},
+		"shrink":  {"text", "uuid", "uuid", "bigint"},
+		"keep":    {"text", "uuid", "uuid", "text", "bigint"},
+		"settle":  {"text"},
+		"ask":     {"text", "uuid", "text"},
+		"raise":   {"text", "bigint"},
+		"look":    {"uuid", "text[]", "uuid[]"},
+		"renew":   {"uuid", "text[]", "uuid[]"},
+		"strand":  {"uuid", "text[]", "uuid[]", "text[]", "uuid[]"},
+		"names":   {"text", "text"},
+		"swap":    {"uuid", "text", "bigint", "boolean", "bytea"},
+		"tidy":    {},
+		"confirm": {},
+		"load":    {"text", "text"},
+		"read":    {"text[]", "text"},
 	} {
 		s.calls[name] = c.schema.call(name, types)
 	}
@@ -70,15 +72,34 @@ func (s Schema) call(name string, types []string) string {
 	return "SELECT " + call
 }
 
-// query calls a function that returns rows.
-func (s *store) query(ctx context.Context, name string, args ...any) (pgx.Rows, error) {
-	return s.pool.Query(ctx, s.calls[name], append([]any{s.mode}, args...)...)
+// query calls a function, and has its answer read.
+func (s *store) query(ctx context.Context, name string, read func(pgx.Rows) error, args ...any) error {
+	return s.queryOn(ctx, s.pool.Acquire, name, read, args...)
+}
+
+func (s *store) queryOn(ctx context.Context, acquire func(context.Context) (*pgxpool.Conn, error), name string, read func(pgx.Rows) error, args ...any) error {
+	c, err := acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Release()
+	return s.confirmed(ctx, c, func() error {
+		r, err := c.Query(ctx, s.calls[name], append([]any{s.mode}, args...)...)
+		if err != nil {
+			return err
+		}
+		return read(r)
+	})
 }
 
 // numbers calls a function that returns a code and more.
 func (s *store) numbers(ctx context.Context, name string, least int, args ...any) ([]int64, error) {
 	var got []int64
-	if err := s.pool.QueryRow(ctx, s.calls[name], append([]any{s.mode}, args...)...).Scan(&got); err != nil {
+	err := s.query(ctx, name, func(r pgx.Rows) (err error) {
+		got, err = pgx.CollectOneRow(r, pgx.RowTo[[]int64])
+		return err
+	}, args...)
+	if err != nil {
 		return nil, err
 	}
 	if len(got) == 0 || got[0] >= 0 && len(got) < least {
@@ -92,19 +113,15 @@ func (s *store) numbers(ctx context.Context, name string, least int, args ...any
 
 // rows calls a function that returns a list.
 func rows[T any](ctx context.Context, s *store, name string, args ...any) ([]T, error) {
-	return rowsOf[T](ctx, s, s.pool, name, args...)
+	return rowsOn[T](ctx, s, s.pool.Acquire, name, args...)
 }
 
-func rowsOf[T any](ctx context.Context, s *store, on connection, name string, args ...any) ([]T, error) {
-	r, err := on.Query(ctx, s.calls[name], append([]any{s.mode}, args...)...)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(r, pgx.RowTo[T])
-}
-
-type connection interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+func rowsOn[T any](ctx context.Context, s *store, acquire func(context.Context) (*pgxpool.Conn, error), name string, args ...any) (all []T, err error) {
+	err = s.queryOn(ctx, acquire, name, func(r pgx.Rows) (err error) {
+		all, err = pgx.CollectRows(r, pgx.RowTo[T])
+		return err
+	}, args...)
+	return all, err
 }
 
 // Close leaves a pool open that others use.

@@ -105,12 +105,7 @@ func (s *store) Keep(ctx context.Context, session, owner string, t sqlqueue.Ref,
 
 func (s *store) Renew(ctx context.Context, session string, look []sqlqueue.Ref) (sqlqueue.Renewed, error) {
 	queues, ids := split(look)
-	c, err := s.pool.urgent(ctx)
-	if err != nil {
-		return sqlqueue.Renewed{}, err
-	}
-	defer c.Release()
-	got, err := rowsOf[[]int64](ctx, s, c, "renew", session, queues, ids)
+	got, err := rowsOn[[]int64](ctx, s, s.pool.urgent, "renew", session, queues, ids)
 	if err != nil {
 		return sqlqueue.Renewed{}, err
 	}

@@ -65,6 +65,7 @@ func open(ctx context.Context, u *driver.URL) (driver.Driver, error) {
 	if pool.ConnConfig.ConnectTimeout == 0 {
 		pool.ConnConfig.ConnectTimeout = connectTimeout
 	}
+	hearWarnings(pool.ConnConfig)
 	p, err := poolTo(pool, text)
 	if err != nil {
 		return nil, fmt.Errorf("postgres: %w", err)
