@@ -157,7 +157,7 @@ func (s *store) checkWaking(ctx context.Context, _ variables) driver.Finding {
 
 func (s *store) checkConnections(ctx context.Context, v variables) driver.Finding {
 	most := s.db.Stats().MaxOpenConnections
-	if most > 0 && most < 4 {
+	if !s.own && most > 0 && most < 4 {
 		return doctor.Warn(waking, "SetMaxOpenConns(4) or more", "the pool has %d connections, of which two would wait", most)
 	}
 	var name string

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
 	"strings"
 	"time"
 
@@ -147,7 +148,7 @@ func configure(u *interlock.URL) (*mysql.Config, error) {
 	c := mysql.NewConfig()
 	c.InterpolateParams = true // one round trip for each statement
 	c.Logger = quiet{}
-	c.Params = map[string]string{"autocommit": "1" + isolate}
+	c.Params = map[string]string{"autocommit": "1" + isolate, "innodb_lock_wait_timeout": strconv.Itoa(lockWait)}
 	c.DBName = strings.Trim(u.Path, "/")
 	if u.User != nil {
 		c.User = u.User.Username()

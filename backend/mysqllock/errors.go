@@ -37,6 +37,27 @@ func undone(err error) bool { return number(err, erDeadlock, erLockWaitTimeout, 
 // second of a switch-over.
 func readOnly(err error) bool { return number(err, 1290, 1792, 1836) }
 
+// full reports whether the server has as many connections as it may, of all users or of
+// this one.
+func full(err error) bool { return number(err, erTooMany, erTooManyOfUser, erUserLimit) }
+
+const (
+	erTooMany       = 1040
+	erTooManyOfUser = 1203
+	erUserLimit     = 1226 // also of statements in an hour; it says which
+)
+
+// limitOf is the setting that an error that is full is about.
+func limitOf(err error) string {
+	switch {
+	case number(err, erTooMany):
+		return "the server's limit is its setting max_connections"
+	case number(err, erTooManyOfUser):
+		return "the server's limit is its setting max_user_connections"
+	}
+	return "the limit is one of this user: see SHOW GRANTS, ALTER USER … WITH MAX_USER_CONNECTIONS"
+}
+
 // missing reports whether the tables or procedures are not there.
 func missing(err error) bool { return number(err, erNoSuchTable, erNoSuchProcedure) }
 
@@ -57,8 +78,8 @@ func (s *store) Explain(err error) error {
 		hint = "the tables or procedures are missing"
 	case readOnly(err):
 		return fmt.Errorf("%w (the server is read-only: a replica?)", err)
-	case number(err, 1040, 1203, 1226):
-		return fmt.Errorf("%w (max_connections or max_user_connections of the server; max_connections=… of the URL needs less)", err)
+	case full(err):
+		return fmt.Errorf("%w (%s; with a smaller max_connections in their URLs clients need fewer)", err, limitOf(err))
 	case number(err, 1366, 1406):
 		hint = "a value does not fit its column"
 	case errors.Is(err, mysql.ErrNoTLS):

@@ -33,7 +33,7 @@ const patience = time.Second
 
 // Listen brings news until ctx ends.
 func (s *store) Listen(ctx context.Context, channel string, up func(), hear func(sqlqueue.Event)) error {
-	if most := s.db.Stats().MaxOpenConnections; most > 0 && most < 4 {
+	if most := s.news.Stats().MaxOpenConnections; !s.own && most > 0 && most < 4 {
 		return fmt.Errorf("the pool has %d connections, of which two would wait: %w", most, errors.ErrUnsupported)
 	}
 	l := &listener{store: s, channel: channel, up: sync.OnceFunc(up), hear: hear, told: map[int64]bool{}}
@@ -58,13 +58,13 @@ type listener struct {
 }
 
 func (l *listener) open(ctx context.Context) (err error) {
-	if l.anchor, err = l.store.db.Conn(ctx); err != nil {
+	if l.anchor, err = l.store.news.Conn(ctx); err != nil {
 		return err
 	}
 	if _, err := l.anchor.ExecContext(ctx, l.calls("anchor")); err != nil {
 		return err
 	}
-	l.parked, err = l.store.db.Conn(ctx)
+	l.parked, err = l.store.news.Conn(ctx)
 	return err
 }
 

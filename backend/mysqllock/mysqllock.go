@@ -20,7 +20,7 @@ func init() {
 func open(ctx context.Context, u *driver.URL) (driver.Driver, error) {
 	prefix := u.Text("table_prefix", DefaultTablePrefix)
 	_ = u.Text("prefix", "") // of all names, which the client puts before them
-	conns := u.Int("max_connections", 10, 16)
+	conns := u.Int("max_connections", 10, defaultConnections)
 	galera := u.Text("galera", "")
 	all := addresses(u)
 	c, err := configure(u)
@@ -40,13 +40,13 @@ func open(ctx context.Context, u *driver.URL) (driver.Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	db := sql.OpenDB(k)
-	db.SetMaxOpenConns(int(conns))
-	db.SetMaxIdleConns(int(conns))
-	db.SetConnMaxIdleTime(30 * time.Second)
-	d, err := start(ctx, &store{db: db, own: true, prefix: prefix, oneNode: galera != ""})
+	s := &store{db: sql.OpenDB(k), news: sql.OpenDB(k), own: true, most: int(conns) - listening, prefix: prefix, oneNode: galera != ""}
+	s.widen()
+	s.db.SetConnMaxIdleTime(30 * time.Second)
+	s.news.SetMaxOpenConns(listening)
+	d, err := start(ctx, s)
 	if err != nil {
-		db.Close()
+		s.Close()
 		return nil, fmt.Errorf("mysql: %s: %w", all[0].addr, err)
 	}
 	return d, nil
@@ -65,7 +65,7 @@ func TablePrefix(prefix string) Option { return func(s *store) { s.prefix = pref
 // While something waits two connections of the pool are kept. Connections that do not
 // commit by themselves, or read what others have not committed, are refused.
 func New(ctx context.Context, db *sql.DB, opts ...Option) (driver.Driver, error) {
-	s := &store{db: db, prefix: DefaultTablePrefix}
+	s := &store{db: db, news: db, prefix: DefaultTablePrefix}
 	for _, o := range opts {
 		o(s)
 	}
@@ -95,12 +95,33 @@ func start(ctx context.Context, s *store) (driver.Driver, error) {
 		return nil, err
 	}
 	d := sqlqueue.New(s, sqlqueue.NewChannel())
-	if most := s.db.Stats().MaxOpenConnections; most > 0 {
-		d.Limit(max(1, most-reserved))
+	most := s.most
+	if !s.own {
+		most = s.db.Stats().MaxOpenConnections - listening
 	}
+	switch {
+	case most+listening <= 0: // as many as anybody likes
+	case most < 4:
+		d.Limit(max(1, most-1), 0, 0)
+	default:
+		d.Limit(most-3, 1, 1)
+	}
+	d.Finish(finish)
 	return d, nil
 }
 
-// reserved are the connections that calls leave to others: two listen, one is for
-// heartbeats.
-const reserved = 3
+// defaultConnections is how many connections a client has at most: two listen, one is for
+// heartbeats, and if all others are taken, one for what is held and one for those who give
+// up; three are for all calls.
+const defaultConnections = 8
+
+// listening are the connections of a client that listens.
+const listening = 2
+
+// An exchange whose caller gives up goes on for so long: its statement may wait for a row
+// inside the server, which goes on with that though the connection is closed. The server
+// ends such a wait before that, on connections of the store's own.
+const (
+	finish   = 6 * time.Second
+	lockWait = 5 // seconds
+)

@@ -17,8 +17,10 @@ import (
 
 // store is the exchanges of package sqlqueue with one database.
 type store struct {
-	db     *sql.DB
-	own    bool // the pool is closed with the driver
+	db     *sql.DB // for exchanges
+	news   *sql.DB // for the two connections that listen
+	own    bool    // the pools are closed with the driver
+	most   int     // connections of a pool for exchanges that is the store's own
 	prefix string
 
 	oneNode bool // of a Galera cluster, for all clients
@@ -30,8 +32,9 @@ type store struct {
 	texts  sync.Map     // SQL with the names of this driver's tables, by what it was made of
 	texted atomic.Int64 // how many
 
-	mu      sync.Mutex
-	greeted map[any]link // by connection of a pool that is not the store's, as the MySQL driver has it
+	mu       sync.Mutex
+	narrowed bool         // the pool has fewer connections for a moment: see connect
+	greeted  map[any]link // by connection of a pool that is not the store's, as the MySQL driver has it
 }
 
 // link is a connection that was greeted.
@@ -43,6 +46,7 @@ type link struct {
 func (s *store) Close() {
 	if s.own {
 		_ = s.db.Close()
+		_ = s.news.Close()
 	}
 }
 
@@ -76,7 +80,7 @@ func (s *store) exchange(ctx context.Context, f func(*sql.Conn) error) error {
 // exchangeIf also says what is known of the connection.
 func (s *store) exchangeIf(ctx context.Context, f func(*sql.Conn, link) error) error {
 	for try := 1; ; try++ {
-		conn, err := s.db.Conn(ctx)
+		conn, err := s.connect(ctx)
 		if err != nil {
 			return err
 		}
@@ -327,6 +331,26 @@ func (s *store) Leave(ctx context.Context, l sqlqueue.Leave) (sqlqueue.Left, err
 		return sqlqueue.Left{}, err
 	}
 	return s.call(ctx, "CALL {p}leave(?,?,?,?,?)", []byte(l.Queue), id(l.ID), id(l.Session), l.Clean, ceil(l.Refuse))
+}
+
+func (s *store) Withdraw(ctx context.Context, session, queue string, ids []string, clean bool) (gone []bool, left sqlqueue.Left, err error) {
+	var all, stood []byte
+	for _, one := range ids {
+		all = append(all, id(one)...)
+	}
+	var code int64
+	err = s.row(ctx, "CALL {p}withdraw(?,?,?,?)", []any{[]byte(queue), all, id(session), clean}, &code, &stood, &left.More)
+	if err == nil {
+		err = sqlqueue.Verdict(code)
+	}
+	if err != nil {
+		return nil, sqlqueue.Left{}, err
+	}
+	gone = make([]bool, len(ids))
+	for i := range gone {
+		gone[i] = stood[i] == '0'
+	}
+	return gone, left, nil
 }
 
 func (s *store) Shrink(ctx context.Context, session string, t sqlqueue.Ref, units int64) (sqlqueue.Left, error) {

@@ -2,6 +2,7 @@ package pglock
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
@@ -91,6 +92,19 @@ func (s *store) Leave(ctx context.Context, l sqlqueue.Leave) (sqlqueue.Left, err
 		s.crowds.note(l.Queue, got[2] != 0)
 	}
 	return left(got), err
+}
+
+// Withdraw is an exchange for each ticket.
+func (s *store) Withdraw(ctx context.Context, session, queue string, ids []string, clean bool) (gone []bool, left sqlqueue.Left, err error) {
+	gone = make([]bool, len(ids))
+	for i, id := range ids {
+		one, err := s.Leave(ctx, sqlqueue.Leave{Ref: sqlqueue.Ref{Queue: queue, ID: id}, Session: session, Clean: clean, Waited: true})
+		if gone[i] = errors.Is(err, driver.ErrGone); err != nil && !gone[i] {
+			return nil, sqlqueue.Left{}, err
+		}
+		left.More = left.More || one.More
+	}
+	return gone, left, nil
 }
 
 func (s *store) Shrink(ctx context.Context, session string, t sqlqueue.Ref, units int64) (sqlqueue.Left, error) {

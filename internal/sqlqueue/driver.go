@@ -27,7 +27,9 @@ type Driver struct {
 	settling  coalesce.Tasks // by name of the queue
 	wake      wake
 	topics    *follow.Topics
-	calls     chan struct{} // has room for as many as may be under way; nil: any number
+	lanes     lanes
+
+	withdrawals withdrawals
 
 	mu      sync.Mutex
 	places  map[string]*place // by ID of the ticket
@@ -46,10 +48,6 @@ func New(store Store, channel string) *Driver {
 	d.wake.init()
 	return d
 }
-
-// Limit has so many calls at most use connections at once, before there were any, so
-// that heartbeats need not wait until those have theirs who wait for locks.
-func (d *Driver) Limit(calls int) { d.calls = make(chan struct{}, calls) }
 
 // NewChannel makes the name of a channel that no other client has.
 func NewChannel() string { return "interlock_" + NewID()[:24] }
@@ -108,62 +106,16 @@ func (d *Driver) Close() error {
 	return nil
 }
 
-// do makes one exchange, which ends with ctx or the driver.
-func (d *Driver) do(ctx context.Context, exchange func(context.Context) error) error {
-	if err := d.usable(ctx); err != nil {
-		return err
-	}
-	call, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(d.ctx, cancel)()
-	if d.calls != nil && !isHeartbeat(ctx) {
-		select {
-		case d.calls <- struct{}{}:
-			defer func() { <-d.calls }()
-		case <-call.Done():
-			return d.failed(ctx, call.Err())
-		}
-	}
-	d.exchanges.Add(1)
-	began := driver.Now()
-	err := exchange(call)
-	if err == nil {
-		d.took.Store(int64(driver.Now().Sub(began)))
-	}
-	return d.failed(ctx, err)
-}
-
-// heartbeat marks exchanges for which a connection is kept free.
-type heartbeat struct{}
-
-func withHeartbeat(ctx context.Context) context.Context {
-	return context.WithValue(ctx, heartbeat{}, true)
-}
-
-func isHeartbeat(ctx context.Context) bool { return ctx.Value(heartbeat{}) != nil }
-
-// ask is do with a result.
-func ask[T any](ctx context.Context, d *Driver, exchange func(context.Context) (T, error)) (T, error) {
-	var result T
-	err := d.do(ctx, func(ctx context.Context) (err error) {
-		result, err = exchange(ctx)
-		return err
-	})
-	return result, err
-}
-
-// background runs what nobody waits for, until the driver is closed.
-func (d *Driver) background(f func(ctx context.Context)) {
+// background runs what nobody waits for, until the driver is closed: then it says that it
+// does not.
+func (d *Driver) background(f func(ctx context.Context)) (runs bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.task(f)
-}
-
-// task is background while d.mu is held.
-func (d *Driver) task(f func(ctx context.Context)) {
-	if d.ctx.Err() == nil {
-		d.tasks.Go(func() { f(d.ctx) })
+	if d.ctx.Err() != nil {
+		return false
 	}
+	d.tasks.Go(func() { f(d.ctx) })
+	return true
 }
 
 // backgroundTimeout bounds what nobody waits for; a heartbeat finds what it has

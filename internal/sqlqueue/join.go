@@ -47,14 +47,14 @@ func (s *session) take(r *driver.Request) (p *place, stood bool, err error) {
 	case p == nil && r.Retry && s.left.Has(r.ID):
 		return nil, false, driver.ErrGone
 	case p == nil:
-		p = &place{id: r.ID, queue: r.Queue, s: s, hold: r.Hold}
+		p = &place{id: r.ID, queue: r.Queue, s: s, hold: r.Hold, sent: r.Retry}
 		s.places[p.id], s.d.places[p.id] = p, p
 	case p.s != s:
 		return nil, false, driver.ErrGone
 	case p.queue != r.Queue:
 		return nil, false, driver.ErrMismatch
 	default:
-		r.Retry = true
+		r.Retry = p.sent || p.joining > 0
 	}
 	if stood = p.state != unknown; !stood {
 		p.joining++
@@ -81,7 +81,12 @@ func (s *session) rejoin(ctx context.Context, p *place, r *driver.Request) (driv
 func (s *session) join(ctx context.Context, p *place, r *driver.Request) (driver.Ticket, error) {
 	renewed, repairs := s.lastRenewal()
 	sent := driver.Now()
-	st, err := ask(ctx, s.d, func(ctx context.Context) (Standing, error) {
+	begins := func() {
+		s.d.mu.Lock()
+		defer s.d.mu.Unlock()
+		p.sent = true
+	}
+	st, err := askFrom(ctx, s.d, begins, func(ctx context.Context) (Standing, error) {
 		return s.d.store.Join(ctx, Join{Request: *r, Session: s.id, Owner: s.owner})
 	})
 	_ = s.heard(err)
@@ -101,7 +106,7 @@ func (s *session) join(ctx context.Context, p *place, r *driver.Request) (driver
 			s.d.forget(p)
 		}
 	case err != nil:
-		p.doubt = true
+		p.doubt = p.sent
 	}
 	if err != nil {
 		return driver.Ticket{}, err

@@ -17,7 +17,21 @@ func (s *session) Leave(ctx context.Context, t driver.Ticket, clean bool) error 
 	if err := checkRef(l.Ref); err != nil {
 		return err
 	}
-	l.Refuse, l.Waited = s.leaving(l.Ref)
+	if s.dropped(l.Ref) {
+		return driver.ErrGone
+	}
+	var state state
+	l.Refuse, l.Waited, state = s.leaving(l.Ref)
+	if state == waiting && l.Refuse == 0 {
+		err := s.withdraw(ctx, l.Ref, clean)
+		if err == nil || errors.Is(err, driver.ErrGone) {
+			s.hasLeft(l.Ref)
+		}
+		return s.heard(err)
+	}
+	if state == held {
+		ctx = withHeld(ctx)
+	}
 	left, err := ask(ctx, s.d, func(ctx context.Context) (Left, error) { return s.d.store.Leave(ctx, l) })
 	if err == nil && left.More {
 		defer s.d.settle(t.Queue)
@@ -28,21 +42,36 @@ func (s *session) Leave(ctx context.Context, t driver.Ticket, clean bool) error 
 	return s.heard(err)
 }
 
-// leaving says for how long a Join with the ID of a ticket that does not stand is to be
-// refused, since a Join of this session may still be under way, and whether the ticket
-// has waited.
-func (s *session) leaving(t Ref) (refuse time.Duration, waited bool) {
+// dropped forgets a ticket of which no Join has been sent: its caller gave up while it
+// waited for a connection.
+func (s *session) dropped(t Ref) bool {
 	s.d.mu.Lock()
 	defer s.d.mu.Unlock()
 	p := s.d.places[t.ID]
-	waited = p != nil && p.waited
+	if p == nil || p.s != s || p.queue != t.Queue || p.sent || p.joining > 0 {
+		return false
+	}
+	s.d.ended(p)
+	return true
+}
+
+// leaving says for how long a Join with the ID of a ticket that does not stand is to be
+// refused, since a Join of this session may still be under way, whether the ticket
+// has waited, and how it stands.
+func (s *session) leaving(t Ref) (refuse time.Duration, waited bool, of state) {
+	s.d.mu.Lock()
+	defer s.d.mu.Unlock()
+	p := s.d.places[t.ID]
+	if p != nil && p.s == s && p.queue == t.Queue {
+		waited, of = p.waited, p.state
+	}
 	switch {
 	case p == nil && s.left.Has(t.ID),
 		p != nil && (p.s != s || p.queue != t.Queue),
 		p != nil && p.joining == 0 && !p.doubt:
-		return 0, waited
+		return 0, waited, of
 	}
-	return s.ttl, waited
+	return s.ttl, waited, of
 }
 
 func (s *session) hasLeft(t Ref) {
@@ -68,7 +97,7 @@ func (s *session) Shrink(ctx context.Context, t driver.Ticket, units int64) erro
 	if err := checkRef(ref); err != nil {
 		return err
 	}
-	left, err := ask(ctx, s.d, func(ctx context.Context) (Left, error) {
+	left, err := ask(withHeld(ctx), s.d, func(ctx context.Context) (Left, error) {
 		return s.d.store.Shrink(ctx, s.id, ref, units)
 	})
 	if err == nil && left.More {
@@ -90,7 +119,7 @@ func (s *session) Keep(ctx context.Context, t driver.Ticket, in time.Duration) e
 		return err
 	}
 	sent := driver.Now()
-	err := s.d.do(ctx, func(ctx context.Context) error { return s.d.store.Keep(ctx, s.id, s.owner, ref, in) })
+	err := s.d.do(withHeld(ctx), func(ctx context.Context) error { return s.d.store.Keep(ctx, s.id, s.owner, ref, in) })
 	if err != nil {
 		return s.heard(err)
 	}

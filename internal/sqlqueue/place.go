@@ -15,6 +15,7 @@ type place struct {
 	state     state
 	joined    driver.Instant // when a Join was sent last
 	joining   int            // Joins under way
+	sent      bool           // a Join may have reached the database
 	doubt     bool           // a Join without an answer may still come
 	told      bool           // Join or Await has said that it is held
 	waited    bool           // the database has said that it waits

@@ -84,6 +84,10 @@ func (s *session) renewal(known []driver.Ticket) (named map[Ref]bool, strays, lo
 	for id, p := range s.places {
 		switch {
 		case ids[id]:
+		case !p.sent && p.joining == 0: // no ticket of it stands
+			if now.Sub(p.joined) > s.ttl {
+				s.d.forget(p)
+			}
 		case p.joining > 0 && now.Sub(p.joined) < s.ttl: // its Join will say how it stands
 		case p.fixed && p.state == held && now.Sub(p.proof) > p.hold+2*s.ttl: // it has ended by itself
 			s.d.ended(p)

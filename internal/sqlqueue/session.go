@@ -105,6 +105,7 @@ func (s *session) Close(ctx context.Context) error {
 	if closed {
 		return driver.ErrSession
 	}
+	ctx = withHeld(ctx)
 	queues, err := ask(ctx, s.d, func(ctx context.Context) ([]string, error) { return s.d.store.End(ctx, s.id) })
 	if err != nil {
 		return err

@@ -33,6 +33,10 @@ type Store interface {
 	// commits later, within that time, is refused.
 	Leave(ctx context.Context, l Leave) (Left, error)
 
+	// Withdraw is Leave for some tickets of one queue that wait, or waited a moment ago,
+	// which have the given IDs and are of the session. It says which of them do not stand.
+	Withdraw(ctx context.Context, session, queue string, ids []string, clean bool) (gone []bool, left Left, err error)
+
 	// Shrink reduces a ticket of the session to fewer units, if they are fewer.
 	Shrink(ctx context.Context, session string, t Ref, units int64) (Left, error)
 

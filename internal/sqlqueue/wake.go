@@ -189,7 +189,7 @@ func (d *Driver) repairEach(ctx context.Context, alsoHeld bool) {
 	d.repairs++
 	open := map[*session][]Ref{}
 	for _, p := range d.places {
-		if p.state == waiting || p.state == unknown && p.joining == 0 || p.state == held && alsoHeld {
+		if p.state == waiting || p.state == unknown && p.sent && p.joining == 0 || p.state == held && alsoHeld {
 			open[p.s] = append(open[p.s], p.ref())
 		}
 	}

@@ -102,3 +102,51 @@ exchange: BEGIN
 	IF @interlock_ring IS NOT NULL THEN CALL {p}ring(); END IF;
 	SELECT 0, v_more;
 END;
+
+-- takes out tickets that wait, or waited a moment ago: of the session, with the IDs that
+-- stand one after the other. It answers with 0 for each that does not stand, 1 for others.
+-- Code 0 done, -6 the session is over.
+CREATE PROCEDURE {p}withdraw(p_queue VARBINARY(512), p_ids BLOB, p_session BINARY(16), p_clean TINYINT)
+SQL SECURITY INVOKER
+exchange: BEGIN
+	DECLARE v_no, v_now, v_n, v_units, v_head, v_at BIGINT;
+	DECLARE v_swept BIGINT DEFAULT 0;
+	DECLARE v_more, v_over, v_first TINYINT DEFAULT 0;
+	DECLARE v_stood VARBINARY(1000) DEFAULT '';
+	DECLARE v_id BINARY(16);
+	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
+	DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
+	SET @interlock_ring = NULL;
+	IF {forgets} THEN CALL {p}recover(); END IF;
+
+	START TRANSACTION;
+	SELECT no INTO v_no FROM {p}queues WHERE name = p_queue FOR UPDATE;
+	SET v_now = {now};
+	CALL {p}over(p_session, v_now, v_over);
+	IF v_over THEN
+		ROLLBACK;
+		SELECT -6, '', 0;
+		LEAVE exchange;
+	END IF;
+	SELECT MIN(t.n) INTO v_head FROM {p}queues q JOIN {p}tickets t FORCE INDEX (PRIMARY) ON t.queue = q.no AND t.n > q.granted WHERE q.name = p_queue;
+	SET v_at = 1;
+	WHILE v_at < LENGTH(p_ids) DO
+		SET v_id = SUBSTRING(p_ids, v_at, 16), v_at = v_at + 16, v_n = NULL;
+		SELECT n, units INTO v_n, v_units FROM {p}tickets WHERE id = v_id AND queue = v_no AND session = p_session AND (ends IS NULL OR ends > v_now);
+		IF v_n IS NULL THEN
+			SET v_stood = CONCAT(v_stood, '0');
+		ELSE
+			DELETE FROM {p}tickets WHERE queue = v_no AND n = v_n;
+			CALL {p}out(p_queue, v_n, v_units, p_clean);
+			SET v_stood = CONCAT(v_stood, '1'), v_first = v_first OR v_n <= v_head;
+		END IF;
+	END WHILE;
+	IF v_no IS NOT NULL THEN
+		CALL {p}sweep(p_queue, v_now, v_swept);
+		CALL {p}grant(p_queue, v_now, v_swept > 0 OR v_first, v_more);
+		CALL {p}shown(v_no, v_now);
+	END IF;
+	COMMIT;
+	CALL {p}ring();
+	SELECT 0, v_stood, v_more;
+END;

@@ -1,0 +1,148 @@
+package mysqllock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/mysqltest"
+)
+
+// Promise: the bound on a client's connections holds whatever its callers do: who gives up a
+// call whose statement waits inside the server takes no further connection. What is held is
+// renewed meanwhile, and everything goes on afterwards.
+func TestWhoGivesUpTakesNoConnection(t *testing.T) {
+	t.Parallel()
+	s := mysqltest.Start(t)
+	const most = 8
+	_, one := session(t, s.URL()+fmt.Sprint("?max_connections=", most))
+	other, err := one.Join(t.Context(), mutex("other", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := one.Join(t.Context(), mutex("q", 2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	unlock := locked(t, s, "q")
+	peak := 0
+	for n := range 30 {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		began := time.Now()
+		_, err := one.Join(ctx, mutex("q", n+10))
+		took := time.Since(began)
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) || took > 10*time.Second {
+			t.Fatalf("a Join that gives up: %v after %v", err, took)
+		}
+		peak = max(peak, len(s.Threads("user = 'app'")))
+	}
+	if peak > most {
+		t.Errorf("%d connections of a client that may have %d", peak, most)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if got, err := one.Renew(ctx, []driver.Ticket{other}); err != nil || len(got) == 0 || got[0].State != driver.Kept {
+		t.Errorf("what is held is not renewed meanwhile: %v, %v", got, err)
+	}
+	if err := one.Leave(ctx, other, true); err != nil {
+		t.Errorf("what is held does not leave meanwhile: %v", err)
+	}
+	unlock()
+	if err := one.Leave(ctx, first, true); err != nil {
+		t.Error(err)
+	}
+	until(t, "a ticket of a Join that was given up stands for ever", func() bool {
+		got, err := one.Renew(ctx, nil)
+		for _, r := range got {
+			_ = one.Leave(ctx, driver.Ticket{ID: r.ID, Queue: r.Queue}, true)
+		}
+		return err == nil && s.Do("SELECT COUNT(*) FROM interlock_queues WHERE tickets > 0") == "0"
+	})
+}
+
+// Promise: on a server with its default limit, a crowd of which most give up at random keeps
+// nobody from a connection, has no more of them than its clients may, and costs no holder
+// its lease; others get the lock meanwhile.
+func TestACrowdThatGivesUp(t *testing.T) {
+	t.Parallel()
+	const clients, waiters, each, most = 2, 200, 6, 8
+	s := mysqltest.Start(t, mysqltest.Config("max_connections", "151"))
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	keeper, err := interlock.Open(ctx, s.URL(), interlock.TTL(15*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer keeper.Close()
+	kept, err := keeper.Mutex("kept").Acquire(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var grants, gaveUp atomic.Int64
+	var crowd sync.WaitGroup
+	for c := range clients {
+		c, err := interlock.Open(ctx, s.URL()+fmt.Sprint("?max_connections=", most), interlock.TTL(15*time.Second), interlock.Owner(fmt.Sprint(c)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		lock := c.Mutex("crowd", interlock.StrictOrder())
+		for range waiters / clients {
+			crowd.Go(func() {
+				for range each {
+					wait, end := ctx, context.CancelFunc(func() {})
+					if rand.IntN(5) > 0 {
+						wait, end = context.WithTimeout(ctx, rand.N(300*time.Millisecond))
+					}
+					lease, err := lock.Acquire(wait)
+					end()
+					switch {
+					case err == nil:
+						grants.Add(1)
+						if err := lease.Release(); err != nil {
+							t.Errorf("a holder among the crowd: %v", err)
+						}
+					case wait.Err() == nil || ctx.Err() != nil:
+						t.Errorf("a waiter that has not given up: %v", err)
+						return
+					default:
+						gaveUp.Add(1)
+					}
+				}
+			})
+		}
+	}
+	done := make(chan struct{})
+	go func() {
+		crowd.Wait()
+		close(done)
+	}()
+	peak := 0
+	for watching := true; watching; {
+		select {
+		case <-done:
+			watching = false
+		case <-time.After(50 * time.Millisecond):
+			peak = max(peak, len(s.Threads("user = 'app'")))
+		}
+	}
+	t.Logf("%d grants, %d gave up, %d connections", grants.Load(), gaveUp.Load(), peak)
+	if peak > (clients+1)*most {
+		t.Errorf("%d connections of %d clients", peak, clients+1)
+	}
+	if grants.Load() == 0 {
+		t.Error("nobody got the lock")
+	}
+	if err := kept.Release(); err != nil {
+		t.Errorf("a holder beside the crowd: %v", err)
+	}
+	nothingLeft(t, s)
+}
