@@ -55,7 +55,7 @@ func limitOf(err error) string {
 	case number(err, erTooManyOfUser):
 		return "the server's limit is its setting max_user_connections"
 	}
-	return "the limit is one of this user: see SHOW GRANTS, ALTER USER … WITH MAX_USER_CONNECTIONS"
+	return "the limit is MAX_USER_CONNECTIONS of this user, see SHOW GRANTS, or max_user_connections of the server"
 }
 
 // missing reports whether the tables or procedures are not there.

@@ -107,6 +107,42 @@ func TestAnExchangeGoesOnWithoutItsCaller(t *testing.T) {
 	})
 }
 
+// Promise: a Join that is repeated comes after the first one, which goes on without its
+// caller: otherwise it could find no ticket, and then there would be one.
+func TestARepeatedJoinComesAfterTheFirst(t *testing.T) {
+	bubble.Run(t, func(t *testing.T) {
+		c, s := crowd(t)
+		s.d.Limit(2, 0, 0)
+		s.d.Finish(6 * time.Second)
+		r := another()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := s.Join(ctx, r); err != context.DeadlineExceeded {
+			t.Error(err)
+		}
+		<-c.begun
+		r.Retry = true
+		again := make(chan error, 1)
+		go func() {
+			_, err := s.Join(t.Context(), r)
+			again <- err
+		}()
+		synctest.Wait()
+		if len(c.begun) > 0 {
+			t.Error("it is sent beside the first one")
+		}
+		c.end <- struct{}{}
+		synctest.Wait()
+		if len(c.begun) != 1 {
+			t.Fatal("it is not sent")
+		}
+		close(c.end)
+		if err := <-again; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // Promise: a Join that was given up before it got a connection is not sent, and its Leave
 // is no exchange. Tried again it is not taken for one that may have been sent.
 func TestAJoinThatWasNeverSent(t *testing.T) {

@@ -79,14 +79,17 @@ func (s *session) rejoin(ctx context.Context, p *place, r *driver.Request) (driv
 }
 
 func (s *session) join(ctx context.Context, p *place, r *driver.Request) (driver.Ticket, error) {
+	s.arrived(ctx, p)
 	renewed, repairs := s.lastRenewal()
-	sent := driver.Now()
+	var sent driver.Instant // 0: it was not
+	ended := make(chan struct{})
 	begins := func() {
 		s.d.mu.Lock()
 		defer s.d.mu.Unlock()
-		p.sent = true
+		p.sent, sent = true, driver.Now()
 	}
 	st, err := askFrom(ctx, s.d, begins, func(ctx context.Context) (Standing, error) {
+		defer close(ended)
 		return s.d.store.Join(ctx, Join{Request: *r, Session: s.id, Owner: s.owner})
 	})
 	_ = s.heard(err)
@@ -96,6 +99,9 @@ func (s *session) join(ctx context.Context, p *place, r *driver.Request) (driver
 	s.d.mu.Lock()
 	defer s.d.mu.Unlock()
 	p.joining--
+	if sent != 0 {
+		p.arriving = ended
+	}
 	switch {
 	case err == nil && p.state == gone: // it was left, or taken away, before this answer
 		return driver.Ticket{}, driver.ErrGone
@@ -125,6 +131,22 @@ func (s *session) join(ctx context.Context, p *place, r *driver.Request) (driver
 		p.again = driver.Now() // the news may have come before anybody listened, and the look after that, too early
 	}
 	return p.ticket(), nil
+}
+
+// arrived waits for a Join of the ticket that goes on without its caller. One that comes
+// after it has to find its ticket: if it said that there is none, that would not be true for long.
+func (s *session) arrived(ctx context.Context, p *place) {
+	s.d.mu.Lock()
+	arriving := p.arriving
+	s.d.mu.Unlock()
+	if arriving == nil {
+		return
+	}
+	select {
+	case <-arriving:
+	case <-ctx.Done():
+	case <-s.d.ctx.Done():
+	}
 }
 
 // lastRenewal is when a renewal of the session was sent that is known to have

@@ -16,6 +16,7 @@ type place struct {
 	joined    driver.Instant // when a Join was sent last
 	joining   int            // Joins under way
 	sent      bool           // a Join may have reached the database
+	arriving  chan struct{}  // of the last Join that has returned: closed when its exchange has ended
 	doubt     bool           // a Join without an answer may still come
 	told      bool           // Join or Await has said that it is held
 	waited    bool           // the database has said that it waits

@@ -109,7 +109,7 @@ END;
 CREATE PROCEDURE {p}withdraw(p_queue VARBINARY(512), p_ids BLOB, p_session BINARY(16), p_clean TINYINT)
 SQL SECURITY INVOKER
 exchange: BEGIN
-	DECLARE v_no, v_now, v_n, v_units, v_head, v_at BIGINT;
+	DECLARE v_no, v_granted, v_now, v_n, v_units, v_head, v_at BIGINT;
 	DECLARE v_swept BIGINT DEFAULT 0;
 	DECLARE v_more, v_over, v_first TINYINT DEFAULT 0;
 	DECLARE v_stood VARBINARY(1000) DEFAULT '';
@@ -120,7 +120,7 @@ exchange: BEGIN
 	IF {forgets} THEN CALL {p}recover(); END IF;
 
 	START TRANSACTION;
-	SELECT no INTO v_no FROM {p}queues WHERE name = p_queue FOR UPDATE;
+	SELECT no, granted INTO v_no, v_granted FROM {p}queues WHERE name = p_queue FOR UPDATE;
 	SET v_now = {now};
 	CALL {p}over(p_session, v_now, v_over);
 	IF v_over THEN
@@ -128,7 +128,7 @@ exchange: BEGIN
 		SELECT -6, '', 0;
 		LEAVE exchange;
 	END IF;
-	SELECT MIN(t.n) INTO v_head FROM {p}queues q JOIN {p}tickets t FORCE INDEX (PRIMARY) ON t.queue = q.no AND t.n > q.granted WHERE q.name = p_queue;
+	SELECT MIN(n) INTO v_head FROM {p}tickets FORCE INDEX (PRIMARY) WHERE queue = v_no AND n > v_granted;
 	SET v_at = 1;
 	WHILE v_at < LENGTH(p_ids) DO
 		SET v_id = SUBSTRING(p_ids, v_at, 16), v_at = v_at + 16, v_n = NULL;
