@@ -41,13 +41,13 @@ func TestDoctor(t *testing.T) {
 	s.Set("read_only", "0")
 	s.Do("ALTER TABLE interlock_cells ENGINE=MyISAM")
 	examined(t, s.URL()).Has("tables", driver.Fail, "interlock_cells", "InnoDB")
-	s.Do("DROP PROCEDURE interlock_v1_hello; ALTER TABLE interlock_cells ENGINE=InnoDB")
+	s.Do("DROP PROCEDURE interlock_v2_hello; ALTER TABLE interlock_cells ENGINE=InnoDB")
 	d, err := open(t.Context(), s.URL()) // it makes what is missing
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	s.Do("DROP PROCEDURE interlock_v1_hello")
+	s.Do("DROP PROCEDURE interlock_v2_hello")
 	doctortest.Examine(t, t.Context(), d).Has("tables", driver.Fail, "EXECUTE")
 	s.Kill()
 	doctortest.Examine(t, t.Context(), d).Has("server", driver.Fail, "see that the server runs")

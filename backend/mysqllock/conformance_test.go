@@ -117,7 +117,7 @@ func loseNews(t testing.TB, s *mysqltest.Server, prefix string) (resume func()) 
 	}
 	park := ""
 	for _, statement := range all {
-		if strings.Contains(statement, "PROCEDURE "+prefix+"v1_park(") {
+		if strings.Contains(statement, "PROCEDURE "+prefix+"v2_park(") {
 			park = statement
 		}
 	}
@@ -125,7 +125,7 @@ func loseNews(t testing.TB, s *mysqltest.Server, prefix string) (resume func()) 
 		t.Fatal("which procedure reads the news?")
 	}
 	replace := func(sql string) {
-		s.Do("DROP PROCEDURE " + prefix + "v1_park;\nDELIMITER //\n" + strings.ReplaceAll(sql, "CREATE PROCEDURE", "CREATE DEFINER=`app`@`%` PROCEDURE") + "//\n")
+		s.Do("DROP PROCEDURE " + prefix + "v2_park;\nDELIMITER //\n" + strings.ReplaceAll(sql, "CREATE PROCEDURE", "CREATE DEFINER=`app`@`%` PROCEDURE") + "//\n")
 	}
 	replace(strings.Replace(park, "SELECT COUNT(*)", "DELETE FROM "+prefix+"news WHERE channel = p_channel; SELECT COUNT(*)", 1))
 	return func() { replace(park) }

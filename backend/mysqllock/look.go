@@ -41,7 +41,7 @@ const (
 )
 
 const (
-	asked = `SELECT r.i, {now}, q.no, q.capacity, q.granted, q.shift, q.used, q.waiting, q.unclean,
+	asked = `SELECT r.i, {now}, q.no, q.capacity, q.granted, q.token_offset, q.used, q.waiting, q.unclean,
 	q.tickets > 0 AND q.id = r.id, COALESCE(t.session, q.session), COALESCE(t.since, q.since),
 	t.n, t.units, t.hold, t.ends, COALESCE(t.flags, 0), t.token, s.ends, s.ttl, s.gone
 FROM (`
@@ -79,12 +79,12 @@ func (l *looking) begin() {
 
 func (l *looking) read(r *sql.Rows) error {
 	var i int
-	var now, no, capacity, granted, shift, used, waiting, since, flags int64
+	var now, no, capacity, granted, offset, used, waiting, since, flags int64
 	var unclean bool
 	var lone sql.NullBool
 	var holder []byte
 	var n, units, hold, ends, token, sessionEnds, ttl, over sql.NullInt64
-	err := r.Scan(&i, &now, &no, &capacity, &granted, &shift, &used, &waiting, &unclean, &lone, &holder, &since,
+	err := r.Scan(&i, &now, &no, &capacity, &granted, &offset, &used, &waiting, &unclean, &lone, &holder, &since,
 		&n, &units, &hold, &ends, &flags, &token, &sessionEnds, &ttl, &over)
 	if err != nil {
 		return err
@@ -104,7 +104,7 @@ func (l *looking) read(r *sql.Rows) error {
 		st.Left, st.Hold = micros(end-now), micros(hold.Int64)
 	}
 	if n.Int64 <= granted {
-		st.State, st.Token, st.Inherited, st.Wanted = sqlqueue.Held, uint64(n.Int64+shift), unclean, waiting > 0
+		st.State, st.Token, st.Inherited, st.Wanted = sqlqueue.Held, uint64(n.Int64+offset), unclean, waiting > 0
 		if token.Valid {
 			st.Token = uint64(token.Int64)
 		}
@@ -130,7 +130,7 @@ func endOf(flags int64, ends, sessionEnds sql.NullInt64, since int64, ttl sql.Nu
 const perList = 100
 
 const (
-	queues = `SELECT {now}, q.name, q.no, q.kind, q.capacity, q.granted, q.shift, q.used, COALESCE(t.id, IF(q.tickets > 0, q.id, NULL)), COALESCE(t.session, q.session),
+	queues = `SELECT {now}, q.name, q.no, q.kind, q.capacity, q.granted, q.token_offset, q.used, COALESCE(t.id, IF(q.tickets > 0, q.id, NULL)), COALESCE(t.session, q.session),
 	COALESCE(t.since, q.since), COALESCE(t.note, q.note), t.n, t.units, t.ends, COALESCE(t.flags, 0), t.token, COALESCE(t.owner, s.owner), s.ends, s.ttl
 FROM (SELECT * FROM {p}queues WHERE `
 	members = `) q
@@ -142,10 +142,10 @@ ORDER BY q.name, t.n`
 // read reads queues with their members, and the name of the last one.
 func (s *store) read(ctx context.Context, where string, args ...any) (all []sqlqueue.Reading, last string, count int, err error) {
 	err = s.rows(ctx, queues+where+members, args, func() { all, last, count = nil, "", 0 }, func(r *sql.Rows) error {
-		var now, no, capacity, granted, shift, used, since, flags int64
+		var now, no, capacity, granted, offset, used, since, flags int64
 		var name, kind, ticket, holder, note, owner []byte
 		var n, units, ends, token, sessionEnds, ttl sql.NullInt64
-		err := r.Scan(&now, &name, &no, &kind, &capacity, &granted, &shift, &used, &ticket, &holder, &since, &note, &n, &units, &ends, &flags, &token, &owner, &sessionEnds, &ttl)
+		err := r.Scan(&now, &name, &no, &kind, &capacity, &granted, &offset, &used, &ticket, &holder, &since, &note, &n, &units, &ends, &flags, &token, &owner, &sessionEnds, &ttl)
 		if err != nil {
 			return err
 		}
@@ -176,7 +176,7 @@ func (s *store) read(ctx context.Context, where string, args ...any) (all []sqlq
 			m.Note = nil
 		}
 		if m.Held {
-			m.Token = uint64(n.Int64 + shift)
+			m.Token = uint64(n.Int64 + offset)
 			if token.Valid {
 				m.Token = uint64(token.Int64)
 			}

@@ -16,7 +16,11 @@ import (
 
 // layout is the version of tables and procedures. It is in the names of procedures,
 // so that clients of two versions can use one database while they are replaced.
-const layout = 1
+const layout = 2
+
+// counted is the token from which on tokens are counted, and do not follow the clock: the
+// last 2^32 would be used up by it within hours.
+const counted = driver.MaxToken - 1<<32
 
 // most bounds what one exchange grants or removes.
 const most = 100
@@ -102,7 +106,8 @@ var procedure = regexp.MustCompile(`\b(PROCEDURE|CALL) \{p\}`)
 
 func expand(text, prefix string) string {
 	text = procedure.ReplaceAllString(text, "$1 "+routines(prefix))
-	text = strings.NewReplacer("{extend}", extendOne, "{asked}", askedOfOne, "{front}", frontOfOne, "{head}", headOfOne).Replace(text)
+	text = strings.NewReplacer("{extend}", extendOne, "{asked}", askedOfOne, "{front}", frontOfOne, "{head}", headOfOne,
+		"{next}", "GREATEST(v_last + 1, LEAST(v_now DIV 10, {counted} - v_offset))").Replace(text)
 	return strings.NewReplacer(
 		"{p}", prefix,
 		"{now}", clock,
@@ -112,6 +117,7 @@ func expand(text, prefix string) string {
 		"{perhear}", strconv.Itoa(perHear),
 		"{parkfor}", strconv.Itoa(int(parkFor.Seconds())),
 		"{layout}", strconv.Itoa(layout),
+		"{counted}", strconv.FormatInt(counted, 10),
 		"{maxtoken}", strconv.FormatInt(driver.MaxToken, 10),
 		"{swapmemory}", strconv.FormatInt((2*driver.SwapMemory).Microseconds(), 10),
 		"{defaultttl}", strconv.FormatInt(defaultTTL.Microseconds(), 10),
@@ -149,7 +155,10 @@ func (s *store) ready(ctx context.Context) error {
 	if err != nil && !missing(err) {
 		return s.Explain(err)
 	}
-	if err := s.create(ctx); err != nil {
+	if err = s.create(ctx); err == nil {
+		_, err = s.layout(ctx) // the tables may have been there
+	}
+	if err != nil {
 		return s.Explain(err)
 	}
 	return nil

@@ -23,12 +23,13 @@ import (
 // sql_mode decides which value that has then.
 const (
 	shortJoin = `UPDATE {p}queues q SET q.kind = ?, q.capacity = ?, q.used = ?, q.id = ?, q.session = ?, q.note = ?, q.tickets = 1, q.since = {now},
-	q.last = LAST_INSERT_ID(GREATEST(q.last + 1, {now} DIV 10)), q.granted = GREATEST(q.granted + 1, {now} DIV 10)
-WHERE q.name = ? AND q.tickets = 0 AND q.granted = q.last AND q.shift = 0 AND q.last < {maxtoken} - 2
+	q.last = LAST_INSERT_ID(GREATEST(q.last + 1, LEAST({now} DIV 10, {counted} - q.token_offset)) + q.token_offset) - q.token_offset,
+	q.granted = GREATEST(q.granted + 1, LEAST({now} DIV 10, {counted} - q.token_offset))
+WHERE q.name = ? AND q.tickets = 0 AND q.granted = q.last AND q.last + q.token_offset < {maxtoken} - 2
 	AND q.unclean = 0 AND q.watched = 0 AND q.slow <= {now} AND `
 
 	shortLeave = `UPDATE {p}queues q SET q.unclean = IF(q.used = q.capacity, ?, q.unclean), q.used = 0, q.tickets = 0
-WHERE q.name = ? AND q.tickets = 1 AND q.id = ? AND q.session = ? AND q.shift = 0 AND q.watched = 0 AND `
+WHERE q.name = ? AND q.tickets = 1 AND q.id = ? AND q.session = ? AND q.watched = 0 AND `
 )
 
 // The end of both: the session is not over. It is looked up by a value that is only known

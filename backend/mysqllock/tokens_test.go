@@ -66,3 +66,20 @@ func TestTokensGrowWhenTheClockFallsBack(t *testing.T) {
 	}
 	grows("that is looked for first", join(a, true))
 }
+
+// Promise: a raise outlasts the time for which nobody uses its lock, and the server's clock
+// being set back.
+func TestARaiseOutlastsALongPause(t *testing.T) {
+	t.Parallel()
+	s := mysqltest.Start(t)
+	d, one := session(t, s.URL())
+	g := &numbered{t: t, queue: "raised"}
+	g.several(t.Context(), "before", one)
+	const floor = 1 << 49
+	if err := d.Raise(t.Context(), "raised", floor); err != nil {
+		t.Fatal(err)
+	}
+	g.last = max(g.last, floor)
+	s.Do("UPDATE interlock_queues SET since = since - 7200000000; CALL interlock_v2_tidy(0, 1000000)")
+	g.several(t.Context(), "after a long pause", one)
+}

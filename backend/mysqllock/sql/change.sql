@@ -140,9 +140,12 @@ exchange: BEGIN
 	SELECT 0, v_more;
 END;
 
+-- makes later tokens larger than a floor, by an offset to the clock: so a server that takes
+-- the place of another one, and lacks its last grants, does not give out their tokens again.
+-- An offset is never lowered.
 CREATE PROCEDURE {p}raise(p_queue VARBINARY(512), p_floor BIGINT) SQL SECURITY INVOKER
 exchange: BEGIN
-	DECLARE v_no, v_last, v_granted, v_shift, v_tickets, v_lift, v_now BIGINT;
+	DECLARE v_no, v_last, v_granted, v_offset, v_waiting, v_raised, v_now BIGINT;
 	DECLARE v_swept BIGINT DEFAULT 0;
 	DECLARE v_more TINYINT DEFAULT 0;
 	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
@@ -157,23 +160,21 @@ exchange: BEGIN
 		CALL {p}grant(p_queue, v_now, 1, v_more);
 		CALL {p}shown(v_no, v_now);
 	END IF;
-	SELECT no, last, granted, shift, tickets INTO v_no, v_last, v_granted, v_shift, v_tickets FROM {p}queues WHERE name = p_queue FOR UPDATE;
-	IF v_tickets = 0 THEN
-		UPDATE {p}queues SET granted = GREATEST(v_last, p_floor), last = GREATEST(v_last, p_floor) WHERE name = p_queue;
-	ELSE
-		-- Those that hold keep the tokens that they have; those that wait get larger ones
-		-- than their numbers say.
-		SET v_lift = p_floor - (v_granted + v_shift);
-		IF v_last + v_shift + v_lift >= {maxtoken} THEN
-			ROLLBACK;
-			SELECT -4, 0;
-			LEAVE exchange;
-		END IF;
-		IF v_lift > 0 THEN
-			CALL {p}unfold(p_queue);
-			UPDATE {p}tickets SET token = n + v_shift WHERE queue = v_no AND n <= v_granted AND token IS NULL;
-			UPDATE {p}queues SET shift = v_shift + v_lift WHERE name = p_queue;
-		END IF;
+	SELECT no, last, granted, token_offset, waiting INTO v_no, v_last, v_granted, v_offset, v_waiting FROM {p}queues WHERE name = p_queue FOR UPDATE;
+	-- Those that wait have numbers already.
+	SET v_raised = GREATEST(v_offset, p_floor + 1 - v_now DIV 10, IF(v_waiting > 0, p_floor - v_granted, v_offset));
+	IF GREATEST(v_last, v_now DIV 10) + v_raised >= {maxtoken} - 1 THEN
+		ROLLBACK;
+		SELECT -4, 0;
+		LEAVE exchange;
+	END IF;
+	IF v_raised > v_offset THEN
+		-- Those that hold keep the tokens that they have. The clock may be set back before
+		-- the next one comes.
+		CALL {p}unfold(p_queue);
+		UPDATE {p}tickets SET token = n + v_offset WHERE queue = v_no AND n <= v_granted AND token IS NULL;
+		SET v_last = GREATEST(v_last, v_now DIV 10);
+		UPDATE {p}queues SET token_offset = v_raised, granted = IF(tickets = 0, v_last, granted), last = v_last WHERE name = p_queue;
 	END IF;
 	COMMIT;
 	CALL {p}ring();

@@ -85,9 +85,9 @@ END;
 -- counts a ticket out whose row is gone.
 CREATE PROCEDURE {p}out(p_name VARBINARY(512), p_n BIGINT, p_units BIGINT, p_clean TINYINT) SQL SECURITY INVOKER
 BEGIN
-	DECLARE v_capacity, v_last, v_granted, v_shift, v_used, v_tickets, v_waiting, v_unclean BIGINT;
-	SELECT capacity, last, granted, shift, used, tickets - 1, waiting, unclean
-		INTO v_capacity, v_last, v_granted, v_shift, v_used, v_tickets, v_waiting, v_unclean FROM {p}queues WHERE name = p_name;
+	DECLARE v_capacity, v_last, v_granted, v_used, v_tickets, v_waiting, v_unclean BIGINT;
+	SELECT capacity, last, granted, used, tickets - 1, waiting, unclean
+		INTO v_capacity, v_last, v_granted, v_used, v_tickets, v_waiting, v_unclean FROM {p}queues WHERE name = p_name;
 	IF p_n <= v_granted THEN
 		SET v_used = v_used - p_units;
 		IF p_units = v_capacity THEN SET v_unclean = NOT p_clean; END IF;
@@ -95,9 +95,9 @@ BEGIN
 		SET v_waiting = v_waiting - 1;
 	END IF;
 	IF v_tickets = 0 THEN
-		SET v_last = v_last + v_shift, v_granted = v_last, v_shift = 0;
+		SET v_granted = v_last;
 	END IF;
-	UPDATE {p}queues SET last = v_last, granted = v_granted, shift = v_shift, used = v_used, tickets = v_tickets,
+	UPDATE {p}queues SET granted = v_granted, used = v_used, tickets = v_tickets,
 		waiting = v_waiting, unclean = v_unclean, id = NULL, session = NULL, note = NULL WHERE name = p_name;
 END;
 
@@ -188,7 +188,7 @@ END;
 -- line is another one without a grant, p_head is 1.
 CREATE PROCEDURE {p}grant(p_name VARBINARY(512), p_now BIGINT, p_head TINYINT, OUT p_more TINYINT) SQL SECURITY INVOKER
 BEGIN
-	DECLARE v_no, v_capacity, v_granted, v_shift, v_used, v_waiting, v_unclean, v_n, v_units, v_hold, v_again, v_since, v_ends, v_session_ends, v_ttl, v_frozen BIGINT;
+	DECLARE v_no, v_capacity, v_granted, v_offset, v_used, v_waiting, v_unclean, v_n, v_units, v_hold, v_again, v_since, v_ends, v_session_ends, v_ttl, v_frozen BIGINT;
 	DECLARE v_swept BIGINT DEFAULT 0;
 	DECLARE v_id, v_session BINARY(16);
 	DECLARE v_channel VARBINARY(64);
@@ -196,7 +196,7 @@ BEGIN
 	DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
 	SET p_more = 0;
 	CALL {p}frozen(p_now, v_frozen);
-	SELECT no, capacity, granted, shift, used, waiting, unclean INTO v_no, v_capacity, v_granted, v_shift, v_used, v_waiting, v_unclean
+	SELECT no, capacity, granted, token_offset, used, waiting, unclean INTO v_no, v_capacity, v_granted, v_offset, v_used, v_waiting, v_unclean
 		FROM {p}queues WHERE name = p_name;
 	let_in: WHILE v_waiting > 0 AND v_frozen <= p_now DO
 		SELECT n, id, units, hold, session, since, ends INTO v_n, v_id, v_units, v_hold, v_session, v_since, v_ends
@@ -212,7 +212,7 @@ BEGIN
 			-- nothing is granted to the dead
 			UPDATE {p}queues SET granted = v_granted, used = v_used, waiting = v_waiting WHERE name = p_name;
 			CALL {p}sweep(p_name, p_now, v_swept);
-			SELECT granted, shift, used, waiting, unclean INTO v_granted, v_shift, v_used, v_waiting, v_unclean
+			SELECT granted, token_offset, used, waiting, unclean INTO v_granted, v_offset, v_used, v_waiting, v_unclean
 				FROM {p}queues WHERE name = p_name;
 			IF v_swept >= {most} THEN
 				SET p_more = 1;
@@ -228,7 +228,7 @@ BEGIN
 		END IF;
 		IF v_channel IS NOT NULL THEN
 			INSERT INTO {p}news(channel, at, what, id, token, flags)
-				VALUES (v_channel, p_now, 1, v_id, v_n + v_shift, v_unclean | IF(v_waiting > 0, 2, 0));
+				VALUES (v_channel, p_now, 1, v_id, v_n + v_offset, v_unclean | IF(v_waiting > 0, 2, 0));
 			CALL {p}mark(v_channel);
 		END IF;
 	END WHILE;

@@ -6,7 +6,7 @@ CREATE PROCEDURE {p}join(
 	p_nowait TINYINT, p_hold BIGINT, p_retry TINYINT, p_session BINARY(16), p_owner VARBINARY(1024), p_note MEDIUMBLOB)
 SQL SECURITY INVOKER
 exchange: BEGIN
-	DECLARE v_no, v_capacity, v_last, v_granted, v_shift, v_used, v_tickets, v_waiting, v_unclean, v_now, v_slow, v_n, v_ends, v_gone, v_frozen BIGINT;
+	DECLARE v_no, v_capacity, v_last, v_granted, v_offset, v_used, v_tickets, v_waiting, v_unclean, v_now, v_slow, v_n, v_ends, v_gone, v_frozen BIGINT;
 	DECLARE v_swept, v_again BIGINT DEFAULT 0;
 	DECLARE v_watched, v_fits, v_more TINYINT DEFAULT 0;
 	DECLARE v_kind VARBINARY(64);
@@ -17,15 +17,15 @@ exchange: BEGIN
 	IF {forgets} THEN CALL {p}recover(); END IF;
 
 	START TRANSACTION;
-	SELECT no, kind, capacity, last, granted, shift, used, tickets, waiting, unclean, watched, slow, {lone}
-		INTO v_no, v_kind, v_capacity, v_last, v_granted, v_shift, v_used, v_tickets, v_waiting, v_unclean, v_watched, v_slow, v_id
+	SELECT no, kind, capacity, last, granted, token_offset, used, tickets, waiting, unclean, watched, slow, {lone}
+		INTO v_no, v_kind, v_capacity, v_last, v_granted, v_offset, v_used, v_tickets, v_waiting, v_unclean, v_watched, v_slow, v_id
 		FROM {p}queues WHERE name = p_queue FOR UPDATE;
 	IF v_no IS NULL THEN
 		ROLLBACK; -- of the gap that it has locked
 		CALL {p}make(p_queue);
 		START TRANSACTION;
-		SELECT no, kind, capacity, last, granted, shift, used, tickets, waiting, unclean, watched, slow, {lone}
-			INTO v_no, v_kind, v_capacity, v_last, v_granted, v_shift, v_used, v_tickets, v_waiting, v_unclean, v_watched, v_slow, v_id
+		SELECT no, kind, capacity, last, granted, token_offset, used, tickets, waiting, unclean, watched, slow, {lone}
+			INTO v_no, v_kind, v_capacity, v_last, v_granted, v_offset, v_used, v_tickets, v_waiting, v_unclean, v_watched, v_slow, v_id
 			FROM {p}queues WHERE name = p_queue FOR UPDATE;
 	END IF;
 	SET v_now = {now};
@@ -41,9 +41,9 @@ exchange: BEGIN
 		LEAVE exchange;
 	END IF;
 	-- The short way to the end of a line, in which those in front look after who holds.
-	SET v_n = GREATEST(v_last + 1, v_now DIV 10 - v_shift);
+	SET v_n = {next};
 	IF v_waiting > 0 AND v_kind = p_kind AND v_capacity = p_capacity AND p_hold = 0 AND NOT p_retry AND NOT p_nowait AND NOT v_watched
-			AND v_n + v_shift < {maxtoken} THEN
+			AND v_n + v_offset < {maxtoken} THEN
 		INSERT INTO {p}tickets(queue, n, id, units, session, since, hold, flags, note)
 			VALUES (v_no, v_n, p_id, p_units, p_session, v_now, 0, 0, p_note);
 		UPDATE {p}queues SET last = v_n, tickets = tickets + 1, waiting = waiting + 1 WHERE name = p_queue;
@@ -69,8 +69,8 @@ exchange: BEGIN
 		IF v_swept > 0 THEN
 			CALL {p}grant(p_queue, v_now, 1, v_more);
 			CALL {p}shown(v_no, v_now);
-			SELECT last, granted, shift, used, tickets, waiting, unclean, watched, {lone}
-				INTO v_last, v_granted, v_shift, v_used, v_tickets, v_waiting, v_unclean, v_watched, v_id
+			SELECT last, granted, token_offset, used, tickets, waiting, unclean, watched, {lone}
+				INTO v_last, v_granted, v_offset, v_used, v_tickets, v_waiting, v_unclean, v_watched, v_id
 				FROM {p}queues WHERE name = p_queue;
 		END IF;
 		IF v_tickets > 0 THEN
@@ -90,8 +90,8 @@ exchange: BEGIN
 		SELECT -1, 0, 0, 0, v_more;
 		LEAVE exchange;
 	END IF;
-	SET v_n = GREATEST(v_last + 1, v_now DIV 10 - v_shift);
-	IF v_n + v_shift >= {maxtoken} THEN
+	SET v_n = {next};
+	IF v_n + v_offset >= {maxtoken} THEN
 		ROLLBACK;
 		SELECT -4, 0, 0, 0, 0;
 		LEAVE exchange;
@@ -121,7 +121,7 @@ exchange: BEGIN
 	IF v_watched THEN CALL {p}shown(v_no, v_now); END IF;
 	COMMIT;
 	IF @interlock_ring IS NOT NULL THEN CALL {p}ring(); END IF;
-	SELECT NOT v_fits, v_n + v_shift, v_unclean, v_again, v_more;
+	SELECT NOT v_fits, v_n + v_offset, v_unclean, v_again, v_more;
 END;
 
 -- makes the row of a queue, whose numbers begin above those that it may have had. It is

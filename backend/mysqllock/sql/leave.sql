@@ -2,7 +2,7 @@
 CREATE PROCEDURE {p}leave(p_queue VARBINARY(512), p_id BINARY(16), p_session BINARY(16), p_clean TINYINT, p_refuse BIGINT)
 SQL SECURITY INVOKER
 exchange: BEGIN
-	DECLARE v_no, v_capacity, v_last, v_granted, v_shift, v_waiting, v_unclean, v_used, v_now, v_n, v_units, v_ends, v_gone, v_since, v_ttl, v_flags, v_own, v_heir, v_hold, v_thread BIGINT;
+	DECLARE v_no, v_capacity, v_last, v_granted, v_offset, v_waiting, v_unclean, v_used, v_now, v_n, v_units, v_ends, v_gone, v_since, v_ttl, v_flags, v_own, v_heir, v_hold, v_thread BIGINT;
 	DECLARE v_swept BIGINT DEFAULT 0;
 	DECLARE v_watched, v_more, v_first TINYINT DEFAULT 0;
 	DECLARE v_id, v_holder, v_heir_id BINARY(16);
@@ -13,15 +13,15 @@ exchange: BEGIN
 	IF {forgets} THEN CALL {p}recover(); END IF;
 
 	START TRANSACTION;
-	SELECT no, capacity, last, granted, shift, used, waiting, unclean, watched, {lone}, session, since
-		INTO v_no, v_capacity, v_last, v_granted, v_shift, v_used, v_waiting, v_unclean, v_watched, v_id, v_holder, v_since
+	SELECT no, capacity, last, granted, token_offset, used, waiting, unclean, watched, {lone}, session, since
+		INTO v_no, v_capacity, v_last, v_granted, v_offset, v_used, v_waiting, v_unclean, v_watched, v_id, v_holder, v_since
 		FROM {p}queues WHERE name = p_queue FOR UPDATE;
 	IF v_no IS NULL AND p_refuse > 0 THEN -- a Join that is under way must wait for what is written here
 		ROLLBACK;
 		CALL {p}make(p_queue);
 		START TRANSACTION;
-		SELECT no, capacity, last, granted, shift, used, waiting, unclean, watched, {lone}, session, since
-			INTO v_no, v_capacity, v_last, v_granted, v_shift, v_used, v_waiting, v_unclean, v_watched, v_id, v_holder, v_since
+		SELECT no, capacity, last, granted, token_offset, used, waiting, unclean, watched, {lone}, session, since
+			INTO v_no, v_capacity, v_last, v_granted, v_offset, v_used, v_waiting, v_unclean, v_watched, v_id, v_holder, v_since
 			FROM {p}queues WHERE name = p_queue FOR UPDATE;
 	END IF;
 	SET v_now = {now};
@@ -44,7 +44,7 @@ exchange: BEGIN
 				IF ROW_COUNT() = 1 THEN
 					UPDATE {p}queues SET granted = v_heir, tickets = tickets - 1, waiting = waiting - 1, unclean = NOT p_clean WHERE name = p_queue;
 					INSERT INTO {p}news(channel, at, what, id, token, flags)
-						VALUES (v_channel, v_now, 1, v_heir_id, v_heir + v_shift, (NOT p_clean) | IF(v_waiting > 1, 2, 0));
+						VALUES (v_channel, v_now, 1, v_heir_id, v_heir + v_offset, (NOT p_clean) | IF(v_waiting > 1, 2, 0));
 					COMMIT;
 					BEGIN
 						DECLARE CONTINUE HANDLER FOR SQLEXCEPTION BEGIN END; -- it has ended, or is another user's
@@ -64,8 +64,7 @@ exchange: BEGIN
 	IF v_id = p_id AND v_holder = p_session THEN
 		IF NOT v_gone THEN
 			IF v_used = v_capacity THEN SET v_unclean = NOT p_clean; END IF;
-			SET v_last = v_last + v_shift;
-			UPDATE {p}queues SET last = v_last, granted = v_last, shift = 0, used = 0, tickets = 0, unclean = v_unclean,
+			UPDATE {p}queues SET granted = v_last, used = 0, tickets = 0, unclean = v_unclean,
 				id = NULL, session = NULL, note = NULL WHERE name = p_queue;
 			IF v_watched THEN CALL {p}shown(v_no, v_now); END IF;
 			COMMIT;

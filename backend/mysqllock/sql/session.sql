@@ -106,7 +106,7 @@ BEGIN
 	DECLARE v_now, v_last, v_ends BIGINT;
 	DECLARE v_done INT DEFAULT 0;
 	DECLARE silent CURSOR FOR SELECT id FROM {p}sessions WHERE ends + ttl < v_now AND ends < v_now ORDER BY ends LIMIT {most};
-	DECLARE idle CURSOR FOR SELECT name FROM {p}queues WHERE no > p_after AND no <= p_after + p_many AND tickets = 0 AND watched = 0 AND slow < v_now
+	DECLARE idle CURSOR FOR SELECT name FROM {p}queues WHERE no > p_after AND no <= p_after + p_many AND tickets = 0 AND token_offset = 0 AND watched = 0 AND slow < v_now
 		AND since < v_now - IF(unclean, 30 * 24, 1) * 3600000000 LIMIT {most};
 	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
 	DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_done = 1;
@@ -132,7 +132,7 @@ BEGIN
 		FETCH idle INTO v_name;
 		IF v_done THEN LEAVE each_one; END IF;
 		START TRANSACTION;
-		SELECT last + shift INTO v_last FROM {p}queues WHERE name = v_name AND tickets = 0 AND watched = 0 AND slow < v_now FOR UPDATE;
+		SELECT last INTO v_last FROM {p}queues WHERE name = v_name AND tickets = 0 AND token_offset = 0 AND watched = 0 AND slow < v_now FOR UPDATE;
 		IF NOT v_done THEN
 			UPDATE {p}meta SET floor = v_last WHERE one = 1 AND floor < v_last;
 			DELETE FROM {p}queues WHERE name = v_name;

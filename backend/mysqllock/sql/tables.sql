@@ -7,7 +7,7 @@ CREATE TABLE IF NOT EXISTS {p}queues(
 	capacity BIGINT          NOT NULL,
 	last     BIGINT          NOT NULL,           -- the largest number that was given out
 	granted  BIGINT          NOT NULL,           -- tickets up to this number are held
-	shift    BIGINT          NOT NULL DEFAULT 0, -- token = number + shift
+	token_offset BIGINT      NOT NULL DEFAULT 0, -- token = number + offset: see raise
 	used     BIGINT          NOT NULL DEFAULT 0, -- units of the held tickets
 	tickets  BIGINT          NOT NULL DEFAULT 0,
 	waiting  BIGINT          NOT NULL DEFAULT 0, -- how many of them wait
@@ -30,7 +30,7 @@ CREATE TABLE IF NOT EXISTS {p}tickets(
 	hold     BIGINT          NOT NULL,           -- the length of its fixed time
 	ends     BIGINT          NULL,               -- its own end, if it has one
 	flags    INT             NOT NULL,           -- 1 fixed, 2 evicted, 4 revoked, 8 kept: its end is a clean one, 16 stray
-	token    BIGINT          NULL,               -- if it is not number + shift
+	token    BIGINT          NULL,               -- if it is not number + offset
 	owner    VARBINARY(1024) NULL,               -- of a fixed one, which may outlive its session
 	note     MEDIUMBLOB      NULL,
 	PRIMARY KEY (queue, n),

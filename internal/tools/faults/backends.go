@@ -314,7 +314,7 @@ var backends = []fault{
 	},
 	{
 		file: "backend/mysqllock/short.go", test: "TestTokensGrowWhenTheClockFallsBack",
-		old: "GREATEST(q.last + 1, {now} DIV 10)), q.granted = GREATEST(q.granted + 1, {now} DIV 10)", new: "{now} DIV 10), q.granted = {now} DIV 10",
+		old: "LAST_INSERT_ID(GREATEST(q.last + 1, LEAST({now} DIV 10, {counted} - q.token_offset))", new: "LAST_INSERT_ID(LEAST({now} DIV 10, {counted} - q.token_offset)",
 	},
 	{
 		file: "backend/pglock/functions.sql", test: "TestCrashes$/unlogged",
