@@ -26,13 +26,30 @@ BEGIN
 	PERFORM pg_logical_emit_message(true, 'interlock', '');
 END $$;
 
+-- What a server's history is called, which changes when a standby is promoted or a backup
+-- is restored up to a point in time, and in no restart. NULL: the server does not say.
+CREATE FUNCTION @timeline() RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+	RETURN substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8);
+EXCEPTION WHEN others THEN
+	RETURN NULL;
+END $$;
+
+INSERT INTO @meta VALUES (true, 3, UNLOGGED?, 0, 0, 0, @timeline());
+
 -- The grace after a crash, and where numbers of new rows begin. Queues that have
 -- tickets of a fixed end get their rows at once: their holders need not line up again.
+-- After a promotion the last changes of meta may be missing: a longer TTL, and that there
+-- was a crash, or another promotion, before. So the grace is that of the default TTL at
+-- least, and numbers begin far above the bound, by the clock.
 CREATE FUNCTION @revive() RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
 	m @meta;
 	now bigint;
+	v_timeline text := @timeline();
 	first boolean;
+	same boolean;
+	v_floor bigint;
 	v_queue text;
 BEGIN
 	SELECT * INTO STRICT m FROM @meta r WHERE r.one FOR UPDATE;
@@ -42,11 +59,13 @@ BEGIN
 	END IF;
 	DURABLE
 	now := NOW_US;
-	first := m.incarnation = 0;
-	UPDATE @meta SET incarnation = m.incarnation + 1, high = greatest(m.high, now / 10) + 60000000 WHERE one;
+	same := (m.timeline = v_timeline) IS TRUE;
+	first := m.incarnation = 0 AND m.timeline IS NOT DISTINCT FROM v_timeline;
+	v_floor := CASE WHEN first OR NOT m.unlogged THEN 0 WHEN same THEN m.high ELSE greatest(m.high + 120000000, now / 10 + 600000000) END;
+	m.longest := greatest(m.longest, CASE WHEN same THEN 0 ELSE 15000000 END);
+	UPDATE @meta SET incarnation = m.incarnation + 1, high = greatest(m.high, now / 10, v_floor) + 60000000, timeline = v_timeline WHERE one;
 	INSERT INTO @sentinel(incarnation, safe, floor)
-		VALUES (m.incarnation + 1, CASE WHEN first THEN 0 ELSE now + m.longest + m.longest / 100 END,
-			CASE WHEN first OR NOT m.unlogged THEN 0 ELSE m.high END);
+		VALUES (m.incarnation + 1, CASE WHEN first THEN 0 ELSE now + m.longest + m.longest / 100 END, v_floor);
 	FOR v_queue IN SELECT DISTINCT r.queue FROM @fixed r WHERE r.ends > now ORDER BY r.queue LOOP
 		PERFORM @make(v_queue);
 	END LOOP;

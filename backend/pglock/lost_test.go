@@ -25,18 +25,20 @@ func TestTokensOverAFailoverThatLosesGrants(t *testing.T) {
 	for name, c := range map[string]struct {
 		durability string
 		before     func(*testing.T, *interlock.Client)
+		crash      bool // of the primary, which the standby has not received either
 	}{
-		"logged and new":                {"logged", raise()},
-		"logged and raised":             {"logged", raise(far)},
-		"logged and raised twice":       {"logged", raise(far, 1<<61)},
-		"logged and raised little":      {"logged", raisedBy(1 << 32)},
-		"logged and raised over a line": {"logged", raisedLine(far)},
-		"unlogged and new":              {"unlogged", raise()},
-		"unlogged and raised":           {"unlogged", raise(far)},
+		"logged and new":                {durability: "logged", before: raise()},
+		"logged and raised":             {durability: "logged", before: raise(far)},
+		"logged and raised twice":       {durability: "logged", before: raise(far, 1<<61)},
+		"logged and raised little":      {durability: "logged", before: raisedBy(1 << 32)},
+		"logged and raised over a line": {durability: "logged", before: raisedLine(far)},
+		"unlogged and new":              {durability: "unlogged", before: raise()},
+		"unlogged and crashed":          {durability: "unlogged", before: raise(), crash: true},
+		"unlogged and raised":           {durability: "unlogged", before: raise(far)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := pgtest.Start(t)
+			s := pgtest.Start(t, pgtest.Durable())
 			standby := pgtest.StartStandby(t, s)
 			client := clients(t, 1, both(s, standby)+"&durability="+c.durability)[0]
 			tokens := growing{t: t, c: client}
@@ -46,6 +48,11 @@ func TestTokensOverAFailoverThatLosesGrants(t *testing.T) {
 			standby.CatchUp(s)
 			standby.StopReceiving()
 			tokens.take(10) // these are lost
+			if c.crash {
+				s.Kill()
+				s.Restart()
+				tokens.take(10)
+			}
 			s.Kill()
 			standby.Promote()
 			tokens.take(20)

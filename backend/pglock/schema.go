@@ -17,7 +17,7 @@ var functions string
 
 // version is that of the tables and functions. A database with a later one is
 // refused.
-const version = 2
+const version = 3
 
 // Schema says where the tables are, and of what kind.
 type Schema struct {

@@ -1,4 +1,4 @@
--- The tables of Interlock, version 2. @name stands for the name of a table or of a
+-- The tables of Interlock, version 3. @name stands for the name of a table or of a
 -- function, with its schema and prefix; LOCKING for UNLOGGED, or for nothing. Times
 -- are microseconds since 1970, by the clock of this server; names of units and
 -- numbers are those of Interlock's package driver.
@@ -9,9 +9,9 @@ CREATE TABLE @meta(                -- one row
 	unlogged    boolean NOT NULL,
 	incarnation bigint NOT NULL,   -- how often the unlogged tables were found empty
 	high        bigint NOT NULL,   -- no number as large as this was given out, but in queues that have a larger floor
-	longest     bigint NOT NULL    -- the longest TTL of all sessions ever
+	longest     bigint NOT NULL,   -- the longest TTL of all sessions ever
+	timeline    text               -- of the server when incarnation changed last: see timeline
 );
-INSERT INTO @meta VALUES (true, 2, UNLOGGED?, 0, 0, 0);
 
 CREATE LOCKING TABLE @sentinel(    -- one row; none if a crash has emptied the unlogged tables
 	one         boolean PRIMARY KEY DEFAULT true CHECK (one),
