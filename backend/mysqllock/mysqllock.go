@@ -112,8 +112,8 @@ func start(ctx context.Context, s *store) (driver.Driver, error) {
 
 // defaultConnections is how many connections a client has at most: two listen, one is for
 // heartbeats, and if all others are taken, one for what is held and one for those who give
-// up; three are for all calls.
-const defaultConnections = 8
+// up; seven are for all calls.
+const defaultConnections = 12
 
 // listening are the connections of a client that listens.
 const listening = 2
