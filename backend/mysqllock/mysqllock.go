@@ -106,7 +106,6 @@ func start(ctx context.Context, s *store) (driver.Driver, error) {
 	default:
 		d.Limit(most-3, 1, 1)
 	}
-	d.Finish(finish)
 	return d, nil
 }
 
@@ -118,10 +117,7 @@ const defaultConnections = 12
 // listening are the connections of a client that listens.
 const listening = 2
 
-// An exchange whose caller gives up goes on for so long: its statement may wait for a row
-// inside the server, which goes on with that though the connection is closed. The server
-// ends such a wait before that, on connections of the store's own.
-const (
-	finish   = 6 * time.Second
-	lockWait = 5 // seconds
-)
+// lockWait is for how many seconds a statement may wait for a row, on connections of the
+// store's own: the server goes on with that though the connection is closed, so that it has
+// to end before an exchange does whose caller has given up (sqlqueue.Unheard).
+const lockWait = 5

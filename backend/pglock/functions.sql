@@ -475,6 +475,13 @@ BEGIN
 	RETURN QUERY SELECT DISTINCT t.queue::text FROM @ticket t WHERE t.session = p_session AND t.flags & 1 = 0;
 END $$;
 
+-- Of those who come to a line, and of those who give up, one at a time goes on to the row
+-- of the queue, for which the server has them wait in their order: so whoever releases
+-- waits for two of a crowd, not for all.
+CREATE FUNCTION @gate(what text, p_queue text) RETURNS void LANGUAGE sql AS $$
+	SELECT pg_advisory_xact_lock(hashtextextended('@' || what || ' ' || p_queue, 0))
+$$;
+
 CREATE FUNCTION @join(p_queue text, p_kind text, p_capacity bigint, p_id uuid, p_units bigint, p_session uuid, p_owner text,
 	p_note bytea, p_hold bigint, nowait boolean, retry boolean, crowded boolean) RETURNS bigint[] LANGUAGE plpgsql PLANS AS $$
 DECLARE
@@ -490,6 +497,10 @@ DECLARE
 	got record;
 BEGIN
 	COMMITTED
+	IF crowded THEN
+		PERFORM @gate('join', p_queue);
+		now := NOW_US;
+	END IF;
 	-- The short way: nobody else is there. It is a vain one in a crowd.
 	IF p_hold = 0 AND NOT retry AND NOT crowded THEN
 		UPDATE @queue r SET kind = p_kind, capacity = p_capacity, last = NEXT(r), granted = NEXT(r),
@@ -715,6 +726,43 @@ BEGIN
 	got := @grant(q, now); q := got.q; more := got.more;
 	PERFORM @save(q);
 	RETURN ARRAY[1, more::integer, (q.tickets > 0)::integer];
+END $$;
+
+-- Takes out tickets of a session that wait, or waited a moment ago. It returns, after the
+-- code and whether the queue is to be settled, for each of them whether it stood.
+CREATE FUNCTION @withdraw(p_queue text, p_session uuid, ids uuid[], clean boolean) RETURNS bigint[] LANGUAGE plpgsql PLANS AS $$
+DECLARE
+	now bigint;
+	q @queue;
+	t @ticket;
+	v_id uuid;
+	stood bigint[] := '{}';
+	more boolean := false;
+	got record;
+BEGIN
+	COMMITTED
+	PERFORM @gate('withdraw', p_queue);
+	SELECT * INTO q FROM @queue r WHERE r.name = p_queue FOR UPDATE;
+	now := NOW_US;
+	IF NOT @alive(p_session, now) THEN
+		RETURN ARRAY[-6];
+	ELSIF q.name IS NULL THEN
+		RETURN '{1, 0}'::bigint[] || array_fill(0::bigint, ARRAY[cardinality(ids)]);
+	END IF;
+	FOREACH v_id IN ARRAY ids LOOP
+		got := @find(q, p_session, v_id, false, now); t := got.t;
+		IF got.code = 0 THEN
+			q := @remove(q, t, clean);
+		ELSIF t.id IS NOT NULL THEN -- it has ended, and may be in the way
+			more := true;
+		END IF;
+		stood := stood || (got.code = 0)::integer::bigint;
+	END LOOP;
+	IF 1 = ANY (stood) THEN
+		got := @grant(q, now); q := got.q; more := more OR got.more;
+		PERFORM @save(q);
+	END IF;
+	RETURN ARRAY[1, more::integer]::bigint[] || stood;
 END $$;
 
 CREATE FUNCTION @shrink(p_queue text, p_id uuid, p_session uuid, p_units bigint) RETURNS bigint[] LANGUAGE plpgsql PLANS AS $$

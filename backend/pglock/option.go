@@ -82,5 +82,7 @@ func newDriver(ctx context.Context, pool *pool, c *config) (driver.Driver, error
 		s.pool.leave()
 		s.pool = own
 	}
-	return sqlqueue.New(s, s.channel), nil
+	d := sqlqueue.New(s, s.channel)
+	d.Limit(max(1, int(s.pool.Config().MaxConns)-1), 1, 1) // a pool of one is shared by turns
+	return d, nil
 }

@@ -2,8 +2,10 @@ package pglock_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -31,28 +33,24 @@ func TestHeartbeatsDoNotQueueForAConnection(t *testing.T) {
 		"program's, 2": func() (driver.Driver, error) { return pglock.New(t.Context(), program) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, err := open()
-			if err != nil {
-				t.Fatal(err)
+			var all []driver.Session
+			for range 1 + connections {
+				d, err := open()
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer d.Close()
+				all = append(all, session(t, d))
 			}
-			defer d.Close()
-			holds, joins := session(t, d), session(t, d)
+			holds, joins := all[0], all[1:]
 			held := acquire(t, holds, "held "+name, 1)
-			if err := joins.Leave(t.Context(), acquire(t, joins, "stuck", 1), true); err != nil {
-				t.Fatal(err)
-			}
-			raw, err := pgx.Connect(t.Context(), server.URL())
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer raw.Close(context.Background())
-			if _, err := raw.Exec(t.Context(), "BEGIN; SELECT FROM interlock.queue WHERE name = 'stuck' FOR UPDATE"); err != nil {
-				t.Fatal(err)
-			}
-			const calls = 5 * connections
-			done := make(chan error, calls)
+			unlock := stick(t, server, holds)
+			const calls = 5
+			done := make(chan error, calls*connections)
 			for range calls {
-				go func() { _, err := joins.Join(t.Context(), request("stuck", calls)); done <- err }()
+				for _, s := range joins {
+					go func() { _, err := s.Join(t.Context(), request("stuck", calls*connections)); done <- err }()
+				}
 			}
 			if err := pgtest.Until(func() (bool, error) { return len(server.Backends("wait_event_type = 'Lock'")) == connections, nil }); err != nil {
 				t.Fatal(err)
@@ -66,16 +64,16 @@ func TestHeartbeatsDoNotQueueForAConnection(t *testing.T) {
 			if len(done) > 0 {
 				t.Fatalf("a call got on: %v", <-done)
 			}
-			if _, err := raw.Exec(t.Context(), "COMMIT"); err != nil {
-				t.Fatal(err)
-			}
-			for range calls {
+			unlock()
+			for range cap(done) {
 				if err := <-done; err != nil {
 					t.Error(err)
 				}
 			}
-			if err := joins.Close(t.Context()); err != nil {
-				t.Error(err)
+			for _, s := range joins {
+				if err := s.Close(t.Context()); err != nil {
+					t.Error(err)
+				}
 			}
 		})
 	}
@@ -85,6 +83,79 @@ func TestHeartbeatsDoNotQueueForAConnection(t *testing.T) {
 		return len(server.Backends("state IS NOT NULL AND pid <> pg_backend_pid()")) == 0, nil
 	}); err != nil {
 		t.Error(err)
+	}
+}
+
+// stick makes the queue "stuck", and has all that is done to it wait until unlock.
+func stick(t *testing.T, server *pgtest.Server, s driver.Session) (unlock func()) {
+	t.Helper()
+	if err := s.Leave(t.Context(), acquire(t, s, "stuck", 1), true); err != nil {
+		t.Fatal(err)
+	}
+	return lockRow(t, server)
+}
+
+// lockRow is what stick does with a queue that is there.
+func lockRow(t *testing.T, server *pgtest.Server) (unlock func()) {
+	t.Helper()
+	raw, err := pgx.Connect(t.Context(), server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = raw.Close(context.Background()) })
+	if _, err := raw.Exec(t.Context(), "BEGIN; SELECT FROM interlock.queue WHERE name = 'stuck' FOR UPDATE"); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if _, err := raw.Exec(context.Background(), "COMMIT"); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Promise: calls of those who come to wait leave a connection of their client's to whoever
+// releases, gives up waiting, or ends a session, however many they are.
+func TestJoinsLeaveAConnectionToReleases(t *testing.T) {
+	t.Parallel()
+	const calls = 50
+	server := pgtest.Start(t)
+	d := opened(t, server.URL())
+	holds, ends, joins := session(t, d), session(t, d), session(t, d)
+	held, kept := acquire(t, holds, "held", 1), acquire(t, holds, "kept", 1)
+	acquire(t, ends, "ends", 1)
+	waits := join(t, ends, request("kept", 1))
+	unlock := stick(t, server, holds)
+	done := make(chan error, calls)
+	for range calls {
+		go func() { _, err := joins.Join(t.Context(), request("stuck", calls)); done <- err }()
+	}
+	if err := pgtest.Until(func() (bool, error) { return len(server.Backends("wait_event_type = 'Lock'")) > 2, nil }); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for what, do := range map[string]func() error{
+		"a release":            func() error { return holds.Leave(ctx, held, true) },
+		"a lease that is kept": func() error { return holds.Keep(ctx, kept, time.Minute) },
+		"who waits no more, and a session that ends": func() error {
+			return errors.Join(ends.Leave(ctx, waits, true), ends.Close(ctx))
+		},
+	} {
+		if err := do(); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if len(done) > 0 {
+		t.Errorf("a call got on: %v", <-done)
+	}
+	if n := len(server.Backends("application_name = 'interlock' AND query NOT LIKE 'LISTEN%'")); n > 4 {
+		t.Errorf("%d connections", n)
+	}
+	unlock()
+	for range calls {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
 	}
 }
 

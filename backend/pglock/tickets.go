@@ -2,7 +2,6 @@ package pglock
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
@@ -94,17 +93,16 @@ func (s *store) Leave(ctx context.Context, l sqlqueue.Leave) (sqlqueue.Left, err
 	return left(got), err
 }
 
-// Withdraw is an exchange for each ticket.
-func (s *store) Withdraw(ctx context.Context, session, queue string, ids []string, clean bool) (gone []bool, left sqlqueue.Left, err error) {
-	gone = make([]bool, len(ids))
-	for i, id := range ids {
-		one, err := s.Leave(ctx, sqlqueue.Leave{Ref: sqlqueue.Ref{Queue: queue, ID: id}, Session: session, Clean: clean, Waited: true})
-		if gone[i] = errors.Is(err, driver.ErrGone); err != nil && !gone[i] {
-			return nil, sqlqueue.Left{}, err
-		}
-		left.More = left.More || one.More
+func (s *store) Withdraw(ctx context.Context, session, queue string, ids []string, clean bool) (gone []bool, l sqlqueue.Left, err error) {
+	got, err := s.numbers(ctx, "withdraw", 2+len(ids), queue, session, ids, clean)
+	if err != nil {
+		return nil, sqlqueue.Left{}, err
 	}
-	return gone, left, nil
+	gone = make([]bool, len(ids))
+	for i, stood := range got[2:] {
+		gone[i] = stood == 0
+	}
+	return gone, left(got), nil
 }
 
 func (s *store) Shrink(ctx context.Context, session string, t sqlqueue.Ref, units int64) (sqlqueue.Left, error) {

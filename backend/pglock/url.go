@@ -34,6 +34,10 @@ var forwarded = []string{
 // Until then it takes a place of the pool, also if nobody waits for it any more.
 const connectTimeout = 5 * time.Second
 
+// defaultConnections bounds the pool of a URL that does not say, however many processors
+// there are.
+const defaultConnections = 4
+
 // open connects to postgres://user:password@host:port/database?options.
 func open(ctx context.Context, u *driver.URL) (driver.Driver, error) {
 	c := &config{
@@ -64,6 +68,9 @@ func open(ctx context.Context, u *driver.URL) (driver.Driver, error) {
 	}
 	if pool.ConnConfig.ConnectTimeout == 0 {
 		pool.ConnConfig.ConnectTimeout = connectTimeout
+	}
+	if u.Text("pool_max_conns", "") == "" {
+		pool.MaxConns = defaultConnections
 	}
 	hearWarnings(pool.ConnConfig)
 	p, err := poolTo(pool, text)

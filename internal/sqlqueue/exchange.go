@@ -30,16 +30,7 @@ func askFrom[T any](ctx context.Context, d *Driver, begins func(), exchange func
 	begins()
 	d.exchanges.Add(1)
 	began := driver.Now()
-	if d.lanes.finish == 0 {
-		call, cancel := context.WithCancel(ctx)
-		defer cancel()
-		defer context.AfterFunc(d.ctx, cancel)()
-		defer leave()
-		result, err = exchange(call)
-	} else {
-		result, err = finish(ctx, d, leave, exchange)
-	}
-	if err == nil {
+	if result, err = finish(ctx, d, leave, exchange); err == nil {
 		d.took.Store(int64(driver.Now().Sub(began)))
 	}
 	return result, d.failed(ctx, err)
@@ -80,7 +71,7 @@ func finish[T any](ctx context.Context, d *Driver, leave func(), exchange func(c
 		return a.result, a.err
 	default:
 	}
-	time.AfterFunc(d.lanes.patience(ctx), cut)
+	time.AfterFunc(goesOn(ctx), cut)
 	return none, ctx.Err()
 }
 
@@ -90,7 +81,6 @@ type lanes struct {
 	calls  chan struct{} // has room for as many as may be under way; nil: any number
 	held   chan struct{} // more room, for what is held; nil: none
 	leaves chan struct{} // more room, for withdrawals
-	finish time.Duration // for how long an exchange goes on when its caller gives up
 }
 
 // Limit has so many calls at most use connections at once, and beside them so many that
@@ -98,11 +88,6 @@ type lanes struct {
 func (d *Driver) Limit(calls, held, leaves int) {
 	d.lanes.calls, d.lanes.held, d.lanes.leaves = make(chan struct{}, calls), make(chan struct{}, held), make(chan struct{}, leaves)
 }
-
-// Finish has exchanges go on for so long when their callers give up, and keep their room
-// till then. Otherwise they end at once, by their context: where that gives up a connection
-// in whose statement the server goes on waiting, many callers who give up would have as many.
-func (d *Driver) Finish(within time.Duration) { d.lanes.finish = within }
 
 // enter waits for room, until one of two contexts ends.
 func (l *lanes) enter(ctx, closed context.Context) (leave func(), err error) {
@@ -133,13 +118,18 @@ func (l *lanes) enter(ctx, closed context.Context) (leave func(), err error) {
 	}
 }
 
-// patience is for how long an exchange goes on: not for long if it is about what is held.
-// Then its connection may lead nowhere, and the next try needs another one.
-func (l *lanes) patience(ctx context.Context) time.Duration {
+// Unheard is for how long an exchange goes on when its caller gives up, and keeps its room
+// till then. Ended at once it would give up a connection, in whose statement the server may
+// go on waiting: many callers who give up would have as many.
+const Unheard = 6 * time.Second
+
+// goesOn is the same for one: not for long if it is about what is held. Then its connection
+// may lead nowhere, and the next try needs another one.
+func goesOn(ctx context.Context) time.Duration {
 	if isHeartbeat(ctx) || isHeld(ctx) {
-		return l.finish / 6
+		return Unheard / 6
 	}
-	return l.finish
+	return Unheard
 }
 
 // heartbeat marks exchanges for which a connection is kept free.

@@ -71,7 +71,6 @@ func TestAnExchangeGoesOnWithoutItsCaller(t *testing.T) {
 	bubble.Run(t, func(t *testing.T) {
 		c, s := crowd(t)
 		s.d.Limit(1, 0, 0)
-		s.d.Finish(6 * time.Second)
 		for _, ends := range []bool{true, false} {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			began := time.Now()
@@ -92,7 +91,7 @@ func TestAnExchangeGoesOnWithoutItsCaller(t *testing.T) {
 			if ends {
 				c.end <- struct{}{}
 			} else {
-				time.Sleep(6 * time.Second)
+				time.Sleep(Unheard)
 			}
 			synctest.Wait()
 			if len(c.begun) != 1 {
@@ -113,7 +112,6 @@ func TestARepeatedJoinComesAfterTheFirst(t *testing.T) {
 	bubble.Run(t, func(t *testing.T) {
 		c, s := crowd(t)
 		s.d.Limit(2, 0, 0)
-		s.d.Finish(6 * time.Second)
 		r := another()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -185,7 +183,6 @@ func TestAJoinThatIsGivenUpAsItIsSent(t *testing.T) {
 		for range 40 {
 			c, s := crowd(t)
 			s.d.Limit(1, 0, 0)
-			s.d.Finish(time.Second)
 			go func() { _, _ = s.Join(t.Context(), another()) }()
 			<-c.begun
 			r := another()

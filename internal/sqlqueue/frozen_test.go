@@ -3,6 +3,7 @@ package sqlqueue
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,13 +15,13 @@ import (
 // frozen is a store of which the first reads have no answer, and the others a late one.
 type frozen struct {
 	staged
-	silent int
+	silent int64
 	takes  time.Duration
-	reads  int
+	reads  atomic.Int64
 }
 
 func (f *frozen) answer(ctx context.Context) error {
-	if f.reads++; f.reads <= f.silent {
+	if f.reads.Add(1) <= f.silent {
 		<-ctx.Done()
 		return ctx.Err()
 	}
@@ -65,8 +66,8 @@ func TestAReadWithoutAnAnswer(t *testing.T) {
 				d := New(store, NewChannel())
 				defer d.Close()
 				began := time.Now()
-				if err := call(t.Context(), d); err != nil || store.reads > 10 {
-					t.Errorf("%s: after %d reads: %v", name, store.reads, err)
+				if err := call(t.Context(), d); err != nil || store.reads.Load() > 10 {
+					t.Errorf("%s: after %d reads: %v", name, store.reads.Load(), err)
 				}
 				if took := time.Since(began); took > 30*lookTimeout {
 					t.Errorf("%s: after %v", name, took)

@@ -31,6 +31,8 @@ func (s *session) Leave(ctx context.Context, t driver.Ticket, clean bool) error 
 	}
 	if state == held {
 		ctx = withHeld(ctx)
+	} else {
+		ctx = withWithdrawal(ctx)
 	}
 	left, err := ask(ctx, s.d, func(ctx context.Context) (Left, error) { return s.d.store.Leave(ctx, l) })
 	if err == nil && left.More {

@@ -132,6 +132,18 @@ var backends = []fault{
 		old: "\t\tif !p.fixed {\n\t\t\tplaces", new: "\t\tif p != nil {\n\t\t\tplaces",
 	},
 	{
+		file: "backend/pglock/functions.sql", test: "TestAReleaseDoesNotQueueBehindACrowd",
+		old: "PERFORM @gate('join', p_queue);", new: "",
+	},
+	{
+		file: "backend/pglock/functions.sql", test: "TestManyGiveUpInOneExchange",
+		old: "got := @find(q, p_session, v_id, false, now); t := got.t;\n\t\tIF got.code = 0 THEN", new: "got := @find(q, p_session, v_id, true, now); t := got.t;\n\t\tIF t.id IS NOT NULL THEN",
+	},
+	{
+		file: "backend/pglock/option.go", test: "TestJoinsLeaveAConnectionToReleases",
+		old: "int(s.pool.Config().MaxConns)-1), 1, 1)", new: "int(s.pool.Config().MaxConns)), 1, 1)",
+	},
+	{
 		file: "backend/redislock/lua/raise.lua", pkg: "backend/redislock", test: "TestNoTokenComesTwiceOverAFailover$",
 		old: "q.offset = math.max(q.offset, ", new: "local _ = math.max(q.offset, ",
 	},

@@ -1,0 +1,92 @@
+package pglock
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/pgtest"
+	"github.com/interlock-go/interlock/internal/sqlqueue"
+)
+
+// Promise: one exchange takes many out of a line and says who of them did not stand, also if
+// one was granted in the meantime; whoever is next is granted then, and nobody else's ticket
+// is touched.
+func TestManyGiveUpInOneExchange(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	pool, err := pgxpool.New(ctx, pgtest.Start(t).URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	c := &config{}
+	if err := c.check(); err != nil {
+		t.Fatal(err)
+	}
+	s := newStore(poolOf(pool), c)
+	t.Cleanup(s.Close)
+	if err := s.open(ctx); err != nil {
+		t.Fatal(err)
+	}
+	mine, others := sqlqueue.NewID(), sqlqueue.NewID()
+	for _, id := range []string{mine, others} {
+		if err := s.Begin(ctx, sqlqueue.Session{ID: id, TTL: time.Minute, Owner: "test"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	join := func(session string) string {
+		t.Helper()
+		id := sqlqueue.NewID()
+		r := driver.Request{ID: id, Queue: "q", Kind: driver.Mutex, Units: 1, Capacity: 1}
+		if _, err := s.Join(ctx, sqlqueue.Join{Request: r, Session: session, Owner: "test"}); err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	granted, waits, theirs, last := join(mine), join(mine), join(others), join(mine)
+	never := sqlqueue.NewID()
+	gone, _, err := s.Withdraw(ctx, mine, "q", []string{waits, never, theirs, granted}, false)
+	if want := []bool{false, true, true, false}; err != nil || !slices.Equal(gone, want) {
+		t.Fatalf("these did not stand: %v, %v; want %v", gone, err, want)
+	}
+	refs := func(ids ...string) (all []sqlqueue.Ref) {
+		for _, id := range ids {
+			all = append(all, sqlqueue.Ref{Queue: "q", ID: id})
+		}
+		return all
+	}
+	states := func(session string, ids ...string) (all []sqlqueue.State) {
+		t.Helper()
+		got, err := s.Look(ctx, session, refs(ids...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, one := range got.Standings {
+			all = append(all, one.State)
+		}
+		return all
+	}
+	if got, want := states(mine, granted, waits, last), []sqlqueue.State{sqlqueue.Gone, sqlqueue.Gone, sqlqueue.Waits}; !slices.Equal(got, want) {
+		t.Errorf("the tickets are %v, want %v", got, want)
+	}
+	if got := states(others, theirs); got[0] != sqlqueue.Held {
+		t.Errorf("the next in line is %v, not granted", got[0])
+	}
+	if look, err := s.Look(ctx, others, refs(theirs)); err != nil || !look.Standings[0].Inherited {
+		t.Errorf("what was left unclean is not inherited: %+v, %v", look, err)
+	}
+	if gone, _, err := s.Withdraw(ctx, mine, "nobody was here", []string{never}, true); err != nil || !slices.Equal(gone, []bool{true}) {
+		t.Errorf("a queue that does not exist: %v, %v", gone, err)
+	}
+	if _, err := s.End(ctx, mine); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.Withdraw(ctx, mine, "q", []string{last}, true); !errors.Is(err, driver.ErrSession) {
+		t.Errorf("a session that is over: %v", err)
+	}
+}
