@@ -68,6 +68,78 @@ func TestWhoGivesUpTakesNoConnection(t *testing.T) {
 	})
 }
 
+// Promise: of those who come to a line and of those who give up, whatever their client, one at
+// a time stands before a holder who releases.
+func TestAReleaseDoesNotQueueBehindACrowd(t *testing.T) {
+	t.Parallel()
+	if !mysqltest.MariaDB() {
+		t.Skip("MySQL shows who waits in other tables")
+	}
+	const clients, joins = 3, 4
+	s := mysqltest.Start(t)
+	_, holder := session(t, s.URL())
+	held, err := holder.Join(t.Context(), mutex("q", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	type waiter struct {
+		driver.Session
+		stands driver.Ticket
+	}
+	var crowd []waiter
+	for i := range clients {
+		_, in := session(t, s.URL())
+		stands, err := in.Join(t.Context(), mutex("q", 10+i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		crowd = append(crowd, waiter{in, stands})
+	}
+	unlock := locked(t, s, "q")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var all sync.WaitGroup
+	again := func(what string, do func() error) { // the server ends each wait after five seconds
+		all.Go(func() {
+			for err := do(); err != nil; err = do() {
+				if ctx.Err() != nil {
+					t.Errorf("%s: %v", what, err)
+					return
+				}
+			}
+		})
+	}
+	for i, w := range crowd {
+		again("who gives up", func() error { return w.Leave(ctx, w.stands, true) })
+		for k := range joins {
+			r := mutex("q", 100+i*joins+k)
+			again("who comes", func() error { _, err := w.Join(ctx, r); r.Retry = true; return err })
+		}
+	}
+	waiting := func() (all, forRow int) {
+		time.Sleep(200 * time.Millisecond) // InnoDB renews these tables if nobody has read them for a tenth of a second
+		got := s.Do("SELECT COUNT(*), COALESCE(SUM(l.lock_table LIKE '%interlock_queues%'), 0) FROM information_schema.INNODB_TRX t " +
+			"JOIN information_schema.INNODB_LOCKS l ON l.lock_id = t.trx_requested_lock_id")
+		if _, err := fmt.Sscan(got, &all, &forRow); err != nil {
+			t.Fatal(got, err)
+		}
+		return all, forRow
+	}
+	forRow := 0
+	until(t, "the crowd does not wait", func() bool {
+		n := 0
+		n, forRow = waiting()
+		return n == clients*(joins+1)
+	})
+	if forRow != 2 {
+		t.Errorf("%d of the crowd wait for the row, want one who comes and one who leaves", forRow)
+	}
+	again("the holder", func() error { return holder.Leave(ctx, held, true) })
+	until(t, "the release does not wait for the row", func() bool { n, forRow := waiting(); return n == clients*(joins+1)+1 && forRow > 2 })
+	unlock()
+	all.Wait()
+}
+
 // Promise: on a server with its default limit, a crowd of which most give up at random keeps
 // nobody from a connection, has no more of them than its clients may, and costs no holder
 // its lease; others get the lock meanwhile.

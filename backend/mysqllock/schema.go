@@ -22,6 +22,17 @@ const layout = 2
 // last 2^32 would be used up by it within hours.
 const counted = driver.MaxToken - 1<<32
 
+// gates is how many rows there are for those who come, and for those who give up.
+const gates = 64
+
+func allGates() string {
+	all := make([]string, 2*gates)
+	for n := range all {
+		all[n] = fmt.Sprintf("(%d)", n)
+	}
+	return strings.Join(all, ", ")
+}
+
 // most bounds what one exchange grants or removes.
 const most = 100
 
@@ -117,6 +128,8 @@ func expand(text, prefix string) string {
 		"{perhear}", strconv.Itoa(perHear),
 		"{parkfor}", strconv.Itoa(int(parkFor.Seconds())),
 		"{layout}", strconv.Itoa(layout),
+		"{gates}", strconv.Itoa(gates),
+		"{allgates}", allGates(),
 		"{counted}", strconv.FormatInt(counted, 10),
 		"{maxtoken}", strconv.FormatInt(driver.MaxToken, 10),
 		"{swapmemory}", strconv.FormatInt((2*driver.SwapMemory).Microseconds(), 10),

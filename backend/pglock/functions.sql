@@ -476,8 +476,8 @@ BEGIN
 END $$;
 
 -- Of those who come to a line, and of those who give up, one at a time goes on to the row
--- of the queue, for which the server has them wait in their order: so whoever releases
--- waits for two of a crowd, not for all.
+-- of the queue: so whoever releases waits for two of a crowd, not for all. To be called
+-- before the row is locked.
 CREATE FUNCTION @gate(what text, p_queue text) RETURNS void LANGUAGE sql AS $$
 	SELECT pg_advisory_xact_lock(hashtextextended('@' || what || ' ' || p_queue, 0))
 $$;

@@ -16,7 +16,11 @@ exchange: BEGIN
 	SET @interlock_ring = NULL;
 	IF {forgets} THEN CALL {p}recover(); END IF;
 
+	SELECT waiting INTO v_waiting FROM {p}queues WHERE name = p_queue;
 	START TRANSACTION;
+	IF v_waiting > 0 THEN
+		SELECT n INTO v_n FROM {p}gates WHERE n = CRC32(p_queue) % {gates} FOR UPDATE;
+	END IF;
 	SELECT no, kind, capacity, last, granted, token_offset, used, tickets, waiting, unclean, watched, slow, {lone}
 		INTO v_no, v_kind, v_capacity, v_last, v_granted, v_offset, v_used, v_tickets, v_waiting, v_unclean, v_watched, v_slow, v_id
 		FROM {p}queues WHERE name = p_queue FOR UPDATE;

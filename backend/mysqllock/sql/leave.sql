@@ -119,6 +119,7 @@ exchange: BEGIN
 	IF {forgets} THEN CALL {p}recover(); END IF;
 
 	START TRANSACTION;
+	SELECT n INTO v_n FROM {p}gates WHERE n = CRC32(p_queue) % {gates} + {gates} FOR UPDATE;
 	SELECT no, granted INTO v_no, v_granted FROM {p}queues WHERE name = p_queue FOR UPDATE;
 	SET v_now = {now};
 	CALL {p}over(p_session, v_now, v_over);

@@ -93,6 +93,13 @@ CREATE TABLE IF NOT EXISTS {p}swaps(
 	KEY at (at)
 ) ENGINE=InnoDB;
 
+-- Of those who come to a line, and of those who give up, one at a time goes on to the row of
+-- the queue: so whoever releases waits for two of a crowd, not for all. The queues whose
+-- names have the same remainder share a row for either.
+CREATE TABLE IF NOT EXISTS {p}gates(
+	n        SMALLINT        NOT NULL PRIMARY KEY
+) ENGINE=InnoDB;
+
 -- One row.
 CREATE TABLE IF NOT EXISTS {p}meta(
 	one      TINYINT         NOT NULL PRIMARY KEY,
@@ -111,3 +118,5 @@ CREATE TABLE IF NOT EXISTS {p}boot(
 INSERT IGNORE INTO {p}boot SELECT 1, 0 FROM DUAL WHERE NOT EXISTS (SELECT 1 FROM {p}meta);
 
 INSERT IGNORE INTO {p}meta VALUES (1, {layout}, 0, {defaultttl});
+
+INSERT IGNORE INTO {p}gates VALUES {allgates};

@@ -136,6 +136,10 @@ var backends = []fault{
 		old: "PERFORM @gate('join', p_queue);", new: "",
 	},
 	{
+		file: "backend/mysqllock/sql/join.sql", pkg: "backend/mysqllock", test: "TestAReleaseDoesNotQueueBehindACrowd",
+		old: "IF v_waiting > 0 THEN\n\t\tSELECT n", new: "IF v_waiting < 0 THEN\n\t\tSELECT n",
+	},
+	{
 		file: "backend/pglock/functions.sql", test: "TestManyGiveUpInOneExchange",
 		old: "got := @find(q, p_session, v_id, false, now); t := got.t;\n\t\tIF got.code = 0 THEN", new: "got := @find(q, p_session, v_id, true, now); t := got.t;\n\t\tIF t.id IS NOT NULL THEN",
 	},
