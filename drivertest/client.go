@@ -272,6 +272,11 @@ func (l *lease) renewFor(d time.Duration, each func(answer map[string]driver.Ren
 	for stop := l.driver.Now().Add(d); ; time.Sleep(l.t.TTL / 4) {
 		sent := l.driver.Now()
 		answer, err := l.Renew(l.t.ctx, []driver.Ticket{l.ticket})
+		for err != nil && !driver.IsPermanent(err) && l.t.ctx.Err() == nil && l.driver.Now() < l.end() { // its connection was lost
+			time.Sleep(l.t.TTL / 50)
+			sent = l.driver.Now()
+			answer, err = l.Renew(l.t.ctx, []driver.Ticket{l.ticket})
+		}
 		states := map[string]driver.Renewed{}
 		for _, r := range answer {
 			states[r.ID] = r
