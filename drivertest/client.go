@@ -40,14 +40,19 @@ func (t *trial) session(d driver.Driver, ttl time.Duration) *client {
 	return &client{Session: s, driver: d, t: t, opened: opened}
 }
 
+// inTime gives up an attempt in which a call came so late that its session is over, and the
+// tickets with it.
+func (c *client) inTime(err error) {
+	if errors.Is(err, driver.ErrSession) || errors.Is(err, driver.ErrGone) {
+		c.t.inTime(c.driver, c.opened.Add(c.TTL()))
+	}
+}
+
 // join puts a ticket into its queue.
 func (c *client) join(r driver.Request) driver.Ticket {
 	c.t.Helper()
 	tk, err := c.Join(c.t.ctx, r)
-	if errors.Is(err, driver.ErrSession) {
-		c.t.inTime(c.driver, c.opened.Add(c.TTL()))
-	}
-	if err != nil {
+	if c.inTime(err); err != nil {
 		c.t.Fatalf("Join of %q: %v", r.Queue, err)
 	}
 	if tk.ID != r.ID || tk.Queue != r.Queue {
@@ -128,7 +133,8 @@ func (c *client) waits(tk driver.Ticket) {
 // leave gives a ticket back.
 func (c *client) leave(tk driver.Ticket) {
 	c.t.Helper()
-	if err := c.Leave(c.t.ctx, tk, true); err != nil {
+	err := c.Leave(c.t.ctx, tk, true)
+	if c.inTime(err); err != nil {
 		c.t.Fatalf("Leave of %s in %q: %v", tk.ID, tk.Queue, err)
 	}
 }
@@ -145,7 +151,7 @@ func (c *client) gone(tk driver.Ticket) {
 func (c *client) renew(known ...driver.Ticket) map[string]driver.Renewed {
 	c.t.Helper()
 	answer, err := c.Renew(c.t.ctx, known)
-	if err != nil {
+	if c.inTime(err); err != nil {
 		c.t.Fatalf("Renew: %v", err)
 	}
 	states := map[string]driver.Renewed{}

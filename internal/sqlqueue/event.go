@@ -1,11 +1,15 @@
 package sqlqueue
 
-import "github.com/interlock-go/interlock/driver"
+import (
+	"context"
+
+	"github.com/interlock-go/interlock/driver"
+)
 
 // hear takes note of what the database has sent. It waits for nothing.
 func (d *Driver) hear(e Event) {
 	if e.What == Bell {
-		d.background(d.repair)
+		d.background(func(ctx context.Context) { _ = d.repair(ctx, false) })
 		return
 	}
 	d.mu.Lock()

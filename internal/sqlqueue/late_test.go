@@ -295,6 +295,44 @@ func TestADemandBeforeTheClientListened(t *testing.T) {
 	}
 }
 
+// Promise: the look for news that were missed before a client listened is repeated until it has
+// an answer, and does not wait for the next heartbeat.
+func TestALookThatFailsIsRepeated(t *testing.T) {
+	bubble.Run(t, func(t *testing.T) {
+		looks := 0
+		d := New(interrupted{listening: listening{says: Standing{State: Held, Token: 7}, staged: staged{
+			join: func() (Standing, error) { return Standing{State: Waits}, nil },
+		}}, looks: &looks}, NewChannel())
+		t.Cleanup(func() { _ = d.Close() })
+		s, err := d.Open(t.Context(), driver.SessionOptions{TTL: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		k, err := s.Join(t.Context(), mutex)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if k, err = s.Await(ctx, k); err != nil || k.Token != 7 || looks != 3 {
+			t.Errorf("after %d looks: %+v, %v", looks, k, err)
+		}
+	})
+}
+
+// interrupted is a store of which the first looks fail.
+type interrupted struct {
+	listening
+	looks *int
+}
+
+func (s interrupted) Look(ctx context.Context, session string, refs []Ref) (Renewed, error) {
+	if *s.looks++; *s.looks < 3 {
+		return Renewed{}, errors.New("canceling statement due to user request")
+	}
+	return s.listening.Look(ctx, session, refs)
+}
+
 // Promise: a Join that finds the ticket of an earlier one, whose answer was lost, proves
 // no more than the last renewal does: that one may have come long ago.
 func TestAJoinThatFindsItsTicket(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/backoff"
 )
 
@@ -122,10 +123,12 @@ func (d *Driver) listen(ctx context.Context) {
 	for ctx.Err() == nil {
 		began := time.Now()
 		d.exchanges.Add(1)
+		up, down := context.WithCancel(ctx)
 		err := d.store.Listen(ctx, d.channel, func() {
 			d.wake.is(true, false)
-			d.background(d.repairAll) // what was sent before was missed
+			d.background(func(context.Context) { d.repairAll(up) }) // what was sent before was missed
 		}, d.hear)
+		down()
 		never := errors.Is(err, errors.ErrUnsupported)
 		d.wake.is(false, never)
 		if never {
@@ -168,7 +171,7 @@ func (d *Driver) poll(ctx context.Context) {
 		}
 		select {
 		case <-timer:
-			d.repair(ctx)
+			_ = d.repair(ctx, false) // the next look repeats it
 			pause = min(pause*3/2, most)
 		case <-changed:
 		case <-ctx.Done():
@@ -177,14 +180,17 @@ func (d *Driver) poll(ctx context.Context) {
 	}
 }
 
-// repairAll also looks at what is held: somebody may want it.
-func (d *Driver) repairAll(ctx context.Context) { d.repairEach(ctx, true) }
+// repairAll also looks at what is held: somebody may want it. It repeats what fails: as long
+// as the client listens, nobody else looks before the next heartbeat.
+func (d *Driver) repairAll(ctx context.Context) {
+	var pauses backoff.Backoff
+	for d.repair(ctx, true) != nil && pauses.Sleep(ctx) == nil {
+	}
+}
 
 // repair looks at every ticket that waits and has whatever is followed read again,
 // after news may have been missed.
-func (d *Driver) repair(ctx context.Context) { d.repairEach(ctx, false) }
-
-func (d *Driver) repairEach(ctx context.Context, alsoHeld bool) {
+func (d *Driver) repair(ctx context.Context, alsoHeld bool) error {
 	d.mu.Lock()
 	d.repairs++
 	open := map[*session][]Ref{}
@@ -201,9 +207,10 @@ func (d *Driver) repairEach(ctx context.Context, alsoHeld bool) {
 		for len(all) > 0 && !s.isOver() {
 			part := all[:min(len(all), perLook)]
 			all = all[len(part):]
-			if s.lookAt(ctx, part) != nil {
-				return // the next heartbeat asks
+			if err := s.lookAt(ctx, part); err != nil && !driver.IsPermanent(err) {
+				return err
 			}
 		}
 	}
+	return nil
 }

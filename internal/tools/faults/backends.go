@@ -268,6 +268,10 @@ var backends = []fault{
 		old: "IF t.id IS NULL AND NOT EXISTS (SELECT FROM @sentinel r WHERE r.one) THEN", new: "IF false THEN",
 	},
 	{
+		file: "internal/sqlqueue/wake.go", test: "TestALookThatFailsIsRepeated",
+		old: "for d.repair(ctx, true) != nil &&", new: "if d.repair(ctx, true) != nil &&",
+	},
+	{
 		file: "internal/sqlqueue/renew.go", pkg: "backend/pglock", test: "TestConformance$/LateAnswers",
 		old: "s.renewed(sent)\n\tfound := s.see(asked, first, sent, sent)",
 		new: "sent = driver.Now()\n\ts.renewed(sent)\n\tfound := s.see(asked, first, sent, sent)",
