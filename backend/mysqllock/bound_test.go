@@ -75,7 +75,7 @@ func TestAReleaseDoesNotQueueBehindACrowd(t *testing.T) {
 	if !mysqltest.MariaDB() {
 		t.Skip("MySQL shows who waits in other tables")
 	}
-	const clients, joins = 3, 4
+	const clients, joins = 3, 2
 	s := mysqltest.Start(t)
 	_, holder := session(t, s.URL())
 	held, err := holder.Join(t.Context(), mutex("q", 1))

@@ -105,7 +105,7 @@ func TestAReleaseDoesNotQueueBehindACrowd(t *testing.T) {
 		in := session(t, opened(t, s.URL()+fmt.Sprint("&application_name=crowd", i)))
 		crowd = append(crowd, waiter{in, join(t, in, request("stuck", 1))})
 	}
-	unlock := lockRow(t, s)
+	unlock := lockRows(t, s)
 	var all sync.WaitGroup
 	call := func(do func() error) {
 		all.Go(func() {

@@ -86,24 +86,27 @@ func TestHeartbeatsDoNotQueueForAConnection(t *testing.T) {
 	}
 }
 
-// stick makes the queue "stuck", and has all that is done to it wait until unlock.
+// stick makes the queues "stuck" and "stuck too", and has all that is done to them wait until
+// unlock.
 func stick(t *testing.T, server *pgtest.Server, s driver.Session) (unlock func()) {
 	t.Helper()
-	if err := s.Leave(t.Context(), acquire(t, s, "stuck", 1), true); err != nil {
-		t.Fatal(err)
+	for _, queue := range []string{"stuck", "stuck too"} {
+		if err := s.Leave(t.Context(), acquire(t, s, queue, 1), true); err != nil {
+			t.Fatal(err)
+		}
 	}
-	return lockRow(t, server)
+	return lockRows(t, server)
 }
 
-// lockRow is what stick does with a queue that is there.
-func lockRow(t *testing.T, server *pgtest.Server) (unlock func()) {
+// lockRows is what stick does with queues that are there.
+func lockRows(t *testing.T, server *pgtest.Server) (unlock func()) {
 	t.Helper()
 	raw, err := pgx.Connect(t.Context(), server.URL())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = raw.Close(context.Background()) })
-	if _, err := raw.Exec(t.Context(), "BEGIN; SELECT FROM interlock.queue WHERE name = 'stuck' FOR UPDATE"); err != nil {
+	if _, err := raw.Exec(t.Context(), "BEGIN; SELECT FROM interlock.queue WHERE name LIKE 'stuck%' FOR UPDATE"); err != nil {
 		t.Fatal(err)
 	}
 	return func() {
@@ -126,8 +129,9 @@ func TestJoinsLeaveAConnectionToReleases(t *testing.T) {
 	waits := join(t, ends, request("kept", 1))
 	unlock := stick(t, server, holds)
 	done := make(chan error, calls)
-	for range calls {
-		go func() { _, err := joins.Join(t.Context(), request("stuck", calls)); done <- err }()
+	for i := range calls {
+		queue := []string{"stuck", "stuck too"}[i%2]
+		go func() { _, err := joins.Join(t.Context(), request(queue, calls)); done <- err }()
 	}
 	if err := pgtest.Until(func() (bool, error) { return len(server.Backends("wait_event_type = 'Lock'")) > 2, nil }); err != nil {
 		t.Fatal(err)

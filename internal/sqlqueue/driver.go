@@ -28,6 +28,7 @@ type Driver struct {
 	wake      wake
 	topics    *follow.Topics
 	lanes     lanes
+	turns     turns
 
 	withdrawals withdrawals
 

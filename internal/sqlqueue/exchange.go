@@ -15,19 +15,39 @@ func (d *Driver) do(ctx context.Context, exchange func(context.Context) error) e
 
 // ask makes one exchange with a result. It returns when ctx ends, or the driver is closed.
 func ask[T any](ctx context.Context, d *Driver, exchange func(context.Context) (T, error)) (T, error) {
-	return askFrom(ctx, d, func() {}, exchange)
-}
-
-// askFrom is ask that says when its turn has come: unless it does, nothing is sent.
-func askFrom[T any](ctx context.Context, d *Driver, begins func(), exchange func(context.Context) (T, error)) (result T, err error) {
 	if err := d.usable(ctx); err != nil {
-		return result, err
+		var none T
+		return none, err
 	}
 	leave, err := d.lanes.enter(ctx, d.ctx)
 	if err != nil {
+		var none T
+		return none, d.failed(ctx, err)
+	}
+	return exchangeOn(ctx, d, leave, exchange)
+}
+
+// askInTurn is ask of one of many that may come to a queue at the same time. It says when the
+// turn has come: unless it does, nothing is sent.
+func askInTurn[T any](ctx context.Context, d *Driver, queue string, begins func(), exchange func(context.Context) (T, error)) (result T, err error) {
+	if err := d.usable(ctx); err != nil {
+		return result, err
+	}
+	next, err := d.turns.enter(ctx, d.ctx, queue)
+	if err != nil {
+		return result, d.failed(ctx, err)
+	}
+	leave, err := d.lanes.enter(ctx, d.ctx)
+	if err != nil {
+		next()
 		return result, d.failed(ctx, err)
 	}
 	begins()
+	return exchangeOn(ctx, d, func() { leave(); next() }, exchange)
+}
+
+// exchangeOn makes an exchange for which there is room until leave is called.
+func exchangeOn[T any](ctx context.Context, d *Driver, leave func(), exchange func(context.Context) (T, error)) (result T, err error) {
 	d.exchanges.Add(1)
 	began := driver.Now()
 	if result, err = finish(ctx, d, leave, exchange); err == nil {

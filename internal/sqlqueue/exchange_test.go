@@ -2,6 +2,7 @@ package sqlqueue
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -206,6 +207,50 @@ func TestAJoinThatIsGivenUpAsItIsSent(t *testing.T) {
 				t.Fatal("a Join that was sent is not refused by the Leave that follows")
 			}
 			end()
+		}
+	})
+}
+
+// Promise: however many come to a queue at the same time, two Joins are under way there, and
+// they keep nobody from other queues. Who gives up before his turn has come sends nothing.
+func TestJoinsOfAQueueTakeTurns(t *testing.T) {
+	bubble.Run(t, func(t *testing.T) {
+		c, s := crowd(t)
+		impatient, giveUp := context.WithCancel(t.Context())
+		var patient, others sync.WaitGroup
+		for range 3 {
+			patient.Go(func() {
+				if _, err := s.Join(t.Context(), another()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		for range 10 {
+			others.Go(func() {
+				if _, err := s.Join(impatient, another()); !errors.Is(err, context.Canceled) {
+					t.Error(err)
+				}
+			})
+		}
+		patient.Go(func() {
+			r := another()
+			r.Queue = "other"
+			if _, err := s.Join(t.Context(), r); err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		if n := len(c.begun); n != 2+1 {
+			t.Errorf("%d Joins are under way, want two and that of the other queue", n)
+		}
+		giveUp()
+		others.Wait()
+		close(c.end)
+		patient.Wait()
+		synctest.Wait()
+		if n := len(c.begun); n != 3+1 || len(s.d.turns.open) != 0 {
+			t.Errorf("%d Joins were sent, %d queues are kept in mind; want the four that waited, and none", n, len(s.d.turns.open))
 		}
 	})
 }

@@ -88,7 +88,7 @@ func (s *session) join(ctx context.Context, p *place, r *driver.Request) (driver
 		defer s.d.mu.Unlock()
 		p.sent, sent = true, driver.Now()
 	}
-	st, err := askFrom(ctx, s.d, begins, func(ctx context.Context) (Standing, error) {
+	st, err := askInTurn(ctx, s.d, p.queue, begins, func(ctx context.Context) (Standing, error) {
 		defer close(ended)
 		return s.d.store.Join(ctx, Join{Request: *r, Session: s.id, Owner: s.owner})
 	})
