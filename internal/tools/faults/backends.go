@@ -268,6 +268,10 @@ var backends = []fault{
 		old: "IF t.id IS NULL AND NOT EXISTS (SELECT FROM @sentinel r WHERE r.one) THEN", new: "IF false THEN",
 	},
 	{
+		file: "internal/sqlqueue/turns.go", test: "TestJoinsOfAQueueTakeTurns",
+		old: "const perQueue = 2", new: "const perQueue = 3",
+	},
+	{
 		file: "internal/sqlqueue/wake.go", test: "TestALookThatFailsIsRepeated",
 		old: "for d.repair(ctx, true) != nil &&", new: "if d.repair(ctx, true) != nil &&",
 	},
