@@ -61,7 +61,7 @@ var renewOfAStray = rule{
 		held := a.lease(a.hold(t.exclusive("q")))
 		next := b.behind(t.exclusive("q"))
 		stray, err := a.Renew(t.ctx, nil)
-		if err != nil || len(stray) != 1 || stray[0].ID != held.ticket.ID || stray[0].State != driver.Stray {
+		if a.inTime(err); err != nil || len(stray) != 1 || stray[0].ID != held.ticket.ID || stray[0].State != driver.Stray {
 			t.inTime(a.driver, held.end())
 			t.Fatalf("Renew that does not name the only ticket: %+v, %v", stray, err)
 		}

@@ -96,6 +96,28 @@ func TestRefusalsThatPassNameTheirSetting(t *testing.T) {
 	passes(t, err, "default_transaction_read_only")
 }
 
+// Promise: an error of several hosts is one line. That a server does without TLS, where the
+// URL allows that, is no reason to give up while another one is down and a third a standby.
+func TestSeveralHostsOfWhichNoneIsThePrimary(t *testing.T) {
+	t.Parallel()
+	s := pgtest.Start(t)
+	standby, down := pgtest.StartStandby(t, s), pgtest.NewProxy(t, s.Addr)
+	down.Close()
+	hosts := strings.NewReplacer(s.Addr, down.Addr+","+standby.Addr, "sslmode=disable", "sslmode=prefer")
+	_, err := openURL(t.Context(), hosts.Replace(s.URL()))
+	if err == nil {
+		t.Fatal("a standby is taken for the primary")
+	}
+	passes(t, err, standby.Addr)
+	if text := err.Error(); strings.ContainsAny(text, "\n\t") || strings.Contains(text, "TLS") || strings.Count(text, "dial error") != 1 {
+		t.Errorf("%q", text)
+	}
+	strict := strings.NewReplacer(s.Addr, standby.Addr+","+s.Addr, "sslmode=disable", "sslmode=require")
+	if why := refused(t, strict.Replace(s.URL())); !strings.Contains(why, "(sslmode=disable does without TLS)") {
+		t.Error(why)
+	}
+}
+
 func passes(t *testing.T, err error, what string) {
 	t.Helper()
 	if driver.IsPermanent(err) || !strings.Contains(err.Error(), what) {

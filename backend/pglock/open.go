@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/interlock-go/interlock/driver"
 )
@@ -74,52 +72,4 @@ func (s *store) meet(ctx context.Context) (p peer, err error) {
 			isolation, pgx.Identifier{c.Conn().Config().User}.Sanitize()))
 	}
 	return p, nil
-}
-
-// Explain says what an error means for whoever wrote the URL.
-func (s *store) Explain(err error) error {
-	if err == nil {
-		return nil
-	}
-	var pg *pgconn.PgError
-	if s.pool.own && errors.As(err, &pg) && pg.Code == readOnlyTransaction {
-		s.pool.renew() // it was the primary until now: new connections lead to the other one
-	}
-	return fmt.Errorf("postgres: %w", explain(err))
-}
-
-const readOnlyTransaction = "25006"
-
-func explain(err error) error {
-	var pg *pgconn.PgError
-	hint, permanent := "", true
-	switch {
-	case errors.As(err, &pg):
-		switch {
-		case strings.HasPrefix(pg.Code, "28"):
-			hint = "user and password of the URL, and pg_hba.conf of the server"
-		case pg.Code == "3D000":
-			hint = "the database of the URL"
-		case pg.Code == "42501":
-			hint = "interlock doctor names the rights that are missing"
-		case pg.Code == "3F000", pg.Code == "42P01", pg.Code == "42883":
-			hint = "the tables or functions of Interlock are not there any more"
-		case pg.Code == readOnlyTransaction:
-			hint, permanent = "it is a standby now, or default_transaction_read_only is on", false
-		case pg.Code == "53300":
-			hint, permanent = "max_connections of the server, or the CONNECTION LIMIT of the role or the database; pool_max_conns=… of the URL needs less", false
-		}
-	case strings.Contains(err.Error(), "server refused TLS connection"):
-		hint = "sslmode=disable does without TLS"
-	case strings.Contains(err.Error(), "x509: "):
-		hint = "sslrootcert=file names the authority of the server"
-	}
-	if hint == "" {
-		return err
-	}
-	err = fmt.Errorf("%w (%s)", err, hint)
-	if permanent {
-		err = driver.Permanent(err)
-	}
-	return err
 }

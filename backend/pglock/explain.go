@@ -1,0 +1,131 @@
+package pglock
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// Explain says what an error means for whoever wrote the URL.
+func (s *store) Explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	var pg *pgconn.PgError
+	if s.pool.own && errors.As(err, &pg) && pg.Code == readOnlyTransaction {
+		s.pool.renew() // it was the primary until now: new connections lead to the other one
+	}
+	return fmt.Errorf("postgres: %w", explain(err))
+}
+
+const readOnlyTransaction = "25006"
+
+// explain makes one line of an error, says what it means, and marks it if it will be the same
+// next time. If several attempts to connect have failed, and the last one did not come as far
+// as to hear that from the server, each of them has to say so.
+func explain(err error) error {
+	all := causes(err)
+	hint, permanent := "", true
+	var pg *pgconn.PgError
+	for _, cause := range all {
+		h, always := meaning(cause)
+		if permanent = always && (permanent || errors.As(cause, &pg)); h != "" {
+			hint = h
+		}
+	}
+	text := err.Error()
+	if len(all) > 1 {
+		first, _, _ := strings.Cut(text, "\n")
+		text = first
+		for i, cause := range all {
+			text += []string{" ", "; "}[min(i, 1)] + cause.Error()
+		}
+	}
+	text = lines.Replace(text)
+	if hint != "" {
+		text += " (" + hint + ")"
+	}
+	if err = (&told{text, err}); permanent {
+		err = driver.Permanent(err)
+	}
+	return err
+}
+
+var lines = strings.NewReplacer(":\n\t", ": ", "\n\t", "; ", "\n", "; ")
+
+// told is an error in other words.
+type told struct {
+	text string
+	err  error
+}
+
+func (t *told) Error() string { return t.text }
+func (t *told) Unwrap() error { return t.err }
+
+const refusedTLS = "server refused TLS connection"
+
+// causes are why each attempt to connect has failed, or the error itself. An attempt with TLS
+// that was followed by one without, as the URL allows, tells nothing.
+func causes(err error) []error {
+	var failed *pgconn.ConnectError
+	if !errors.As(err, &failed) {
+		return []error{err}
+	}
+	attempts, ok := failed.Unwrap().(interface{ Unwrap() []error })
+	if !ok {
+		return []error{err}
+	}
+	var all []error
+	said := map[string]bool{}
+	for _, a := range attempts.Unwrap() {
+		text := a.Error()
+		if at, tls := strings.CutSuffix(text, "tls error: "+refusedTLS); said[text] || tls && another(attempts.Unwrap(), at, text) {
+			continue
+		}
+		said[text] = true
+		all = append(all, a)
+	}
+	return all
+}
+
+// another reports whether there was an attempt at the same address with another end.
+func another(attempts []error, at, text string) bool {
+	for _, a := range attempts {
+		if t := a.Error(); t != text && strings.HasPrefix(t, at) {
+			return true
+		}
+	}
+	return false
+}
+
+// meaning says what an error means for whoever wrote the URL, and whether it will be the same
+// next time.
+func meaning(err error) (hint string, permanent bool) {
+	var pg *pgconn.PgError
+	switch {
+	case errors.As(err, &pg):
+		switch {
+		case strings.HasPrefix(pg.Code, "28"):
+			return "user and password of the URL, and pg_hba.conf of the server", true
+		case pg.Code == "3D000":
+			return "the database of the URL", true
+		case pg.Code == "42501":
+			return "interlock doctor names the rights that are missing", true
+		case pg.Code == "3F000", pg.Code == "42P01", pg.Code == "42883":
+			return "the tables or functions of Interlock are not there any more", true
+		case pg.Code == readOnlyTransaction:
+			return "it is a standby now, or default_transaction_read_only is on", false
+		case pg.Code == "53300":
+			return "max_connections of the server, or the CONNECTION LIMIT of the role or the database; pool_max_conns=… of the URL needs less", false
+		}
+	case strings.Contains(err.Error(), refusedTLS):
+		return "sslmode=disable does without TLS", true
+	case strings.Contains(err.Error(), "x509: "):
+		return "sslrootcert=file names the authority of the server", true
+	}
+	return "", false
+}
