@@ -102,9 +102,9 @@ func start(ctx context.Context, s *store) (driver.Driver, error) {
 	switch {
 	case most+listening <= 0: // as many as anybody likes
 	case most < 4:
-		d.Limit(max(1, most-1), 0, 0)
+		d.Limit(sqlqueue.NewLanes(max(1, most-1), 0, 0))
 	default:
-		d.Limit(most-3, 1, 1)
+		d.Limit(sqlqueue.NewLanes(most-3, 1, 1))
 	}
 	return d, nil
 }

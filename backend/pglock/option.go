@@ -83,6 +83,6 @@ func newDriver(ctx context.Context, pool *pool, c *config) (driver.Driver, error
 		s.pool = own
 	}
 	d := sqlqueue.New(s, s.channel)
-	d.Limit(max(1, int(s.pool.Config().MaxConns)-1), 1, 1) // a pool of one is shared by turns
+	d.Limit(s.pool.lanes)
 	return d, nil
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/interlock-go/interlock/internal/sqlqueue"
 )
 
 // A pool is the connections of all clients of this process that have the same URL, or
@@ -16,6 +18,7 @@ type pool struct {
 	own   bool // it was made here, and ends with its last user
 	place any  // its key in pools
 	users int  // guarded by pools.mu
+	lanes *sqlqueue.Lanes
 
 	mu      sync.Mutex
 	reserve *pgxpool.Pool // for heartbeats; nil until one has needed it
@@ -72,7 +75,8 @@ func share(place any, own bool, open func() (*pgxpool.Pool, error)) (*pool, erro
 		if err != nil {
 			return nil, err
 		}
-		p = &pool{Pool: made, own: own, place: place}
+		calls := max(1, int(made.Config().MaxConns)-1) // a pool of one is shared by turns
+		p = &pool{Pool: made, own: own, place: place, lanes: sqlqueue.NewLanes(calls, 1, 1)}
 		pools.all[place] = p
 	}
 	p.users++
@@ -110,7 +114,7 @@ const (
 
 // urgent returns a connection for a heartbeat, which must not wait until those have
 // theirs who wait for locks: if the pool has none soon, another one is opened beside
-// it, and kept for a while.
+// it, and kept for a while. If the server has no more, it waits for one of the pool.
 func (p *pool) urgent(ctx context.Context) (*pgxpool.Conn, error) {
 	soon, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -122,7 +126,10 @@ func (p *pool) urgent(ctx context.Context) (*pgxpool.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.Acquire(ctx)
+	if conn, err = r.Acquire(ctx); err == nil || ctx.Err() != nil {
+		return conn, err
+	}
+	return p.Acquire(ctx)
 }
 
 func (p *pool) beside() (*pgxpool.Pool, error) {

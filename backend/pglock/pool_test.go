@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,7 +21,7 @@ import (
 func TestHeartbeatsDoNotQueueForAConnection(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Start(t)
-	const connections = 2
+	const connections = 1
 	url := fmt.Sprintf("%s&pool_max_conns=%d", server.URL(), connections)
 	program, err := pgxpool.New(t.Context(), url)
 	if err != nil {
@@ -116,22 +117,23 @@ func lockRows(t *testing.T, server *pgtest.Server) (unlock func()) {
 	}
 }
 
-// Promise: calls of those who come to wait leave a connection of their client's to whoever
-// releases, gives up waiting, or ends a session, however many they are.
+// Promise: calls of those who come to wait leave a connection of the pool to whoever releases,
+// gives up waiting, or ends a session, however many they are, and clients of one process.
 func TestJoinsLeaveAConnectionToReleases(t *testing.T) {
 	t.Parallel()
 	const calls = 50
 	server := pgtest.Start(t)
 	d := opened(t, server.URL())
-	holds, ends, joins := session(t, d), session(t, d), session(t, d)
+	holds, ends := session(t, d), session(t, d)
+	joins := []driver.Session{session(t, d), session(t, opened(t, server.URL()))} // over the same pool
 	held, kept := acquire(t, holds, "held", 1), acquire(t, holds, "kept", 1)
 	acquire(t, ends, "ends", 1)
 	waits := join(t, ends, request("kept", 1))
 	unlock := stick(t, server, holds)
 	done := make(chan error, calls)
 	for i := range calls {
-		queue := []string{"stuck", "stuck too"}[i%2]
-		go func() { _, err := joins.Join(t.Context(), request(queue, calls)); done <- err }()
+		queue := []string{"stuck", "stuck too"}[i/2%2]
+		go func() { _, err := joins[i%2].Join(t.Context(), request(queue, calls)); done <- err }()
 	}
 	if err := pgtest.Until(func() (bool, error) { return len(server.Backends("wait_event_type = 'Lock'")) > 2, nil }); err != nil {
 		t.Fatal(err)
@@ -160,6 +162,27 @@ func TestJoinsLeaveAConnectionToReleases(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// Promise: a heartbeat that finds all connections in use, on a server that has no more, has one
+// of them as soon as it is free.
+func TestAHeartbeatOnAFullServer(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Start(t, pgtest.Setup("CREATE ROLE few LOGIN; GRANT CREATE ON DATABASE postgres TO few"))
+	holds := session(t, opened(t, server.URLOf("few", "")+"&pool_max_conns=1"))
+	held := acquire(t, holds, "held", 1)
+	unlock := stick(t, server, holds)
+	server.SQL("ALTER ROLE few CONNECTION LIMIT 1")
+	joined := make(chan error, 1)
+	go func() { _, err := holds.Join(t.Context(), request("stuck", 1)); joined <- err }()
+	until(t, "the only connection is in use", func() bool { return len(server.Backends("wait_event_type = 'Lock'")) == 1 })
+	renewed := make(chan error, 1)
+	go func() { _, err := holds.Renew(t.Context(), []driver.Ticket{held}); renewed <- err }()
+	until(t, "the server refuses another one", func() bool { return strings.Contains(server.Log(), "too many connections for role") })
+	unlock()
+	if err := errors.Join(<-joined, <-renewed); err != nil {
+		t.Error(err)
 	}
 }
 

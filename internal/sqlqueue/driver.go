@@ -27,7 +27,7 @@ type Driver struct {
 	settling  coalesce.Tasks // by name of the queue
 	wake      wake
 	topics    *follow.Topics
-	lanes     lanes
+	lanes     *Lanes // nil: no bound
 	turns     turns
 
 	withdrawals withdrawals

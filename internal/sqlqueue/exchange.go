@@ -95,23 +95,27 @@ func finish[T any](ctx context.Context, d *Driver, leave func(), exchange func(c
 	return none, ctx.Err()
 }
 
-// lanes are the ways to the connections. Calls for what waits, or may come to wait, have
-// one, so that a crowd of them keeps nobody from renewing and releasing what is held.
-type lanes struct {
-	calls  chan struct{} // has room for as many as may be under way; nil: any number
-	held   chan struct{} // more room, for what is held; nil: none
+// Lanes are the ways to the connections of a pool. Calls for what waits, or may come to wait,
+// have one, so that a crowd of them keeps nobody from renewing and releasing what is held.
+type Lanes struct {
+	calls  chan struct{} // has room for as many as may be under way
+	held   chan struct{} // more room, for what is held
 	leaves chan struct{} // more room, for withdrawals
 }
 
-// Limit has so many calls at most use connections at once, and beside them so many that
+// NewLanes has so many calls at most use connections at once, and beside them so many that
 // are about what is held, and so many that withdraw what waits. Heartbeats go past all.
-func (d *Driver) Limit(calls, held, leaves int) {
-	d.lanes.calls, d.lanes.held, d.lanes.leaves = make(chan struct{}, calls), make(chan struct{}, held), make(chan struct{}, leaves)
+func NewLanes(calls, held, leaves int) *Lanes {
+	return &Lanes{make(chan struct{}, calls), make(chan struct{}, held), make(chan struct{}, leaves)}
 }
 
+// Limit has a client use lanes, which others of the same pool may use as well. Without it any
+// number of calls may be under way.
+func (d *Driver) Limit(l *Lanes) { d.lanes = l }
+
 // enter waits for room, until one of two contexts ends.
-func (l *lanes) enter(ctx, closed context.Context) (leave func(), err error) {
-	if l.calls == nil || isHeartbeat(ctx) {
+func (l *Lanes) enter(ctx, closed context.Context) (leave func(), err error) {
+	if l == nil || isHeartbeat(ctx) {
 		return func() {}, nil
 	}
 	var own chan struct{}

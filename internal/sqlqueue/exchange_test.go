@@ -71,7 +71,7 @@ func ticketOf(r driver.Request) driver.Ticket { return driver.Ticket{ID: r.ID, Q
 func TestAnExchangeGoesOnWithoutItsCaller(t *testing.T) {
 	bubble.Run(t, func(t *testing.T) {
 		c, s := crowd(t)
-		s.d.Limit(1, 0, 0)
+		s.d.Limit(NewLanes(1, 0, 0))
 		for _, ends := range []bool{true, false} {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			began := time.Now()
@@ -112,7 +112,7 @@ func TestAnExchangeGoesOnWithoutItsCaller(t *testing.T) {
 func TestARepeatedJoinComesAfterTheFirst(t *testing.T) {
 	bubble.Run(t, func(t *testing.T) {
 		c, s := crowd(t)
-		s.d.Limit(2, 0, 0)
+		s.d.Limit(NewLanes(2, 0, 0))
 		r := another()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -147,7 +147,7 @@ func TestARepeatedJoinComesAfterTheFirst(t *testing.T) {
 func TestAJoinThatWasNeverSent(t *testing.T) {
 	bubble.Run(t, func(t *testing.T) {
 		c, s := crowd(t)
-		s.d.Limit(1, 0, 0)
+		s.d.Limit(NewLanes(1, 0, 0))
 		go func() { _, _ = s.Join(t.Context(), another()) }()
 		<-c.begun
 		r := another()
@@ -183,7 +183,7 @@ func TestAJoinThatIsGivenUpAsItIsSent(t *testing.T) {
 	bubble.Run(t, func(t *testing.T) {
 		for range 40 {
 			c, s := crowd(t)
-			s.d.Limit(1, 0, 0)
+			s.d.Limit(NewLanes(1, 0, 0))
 			go func() { _, _ = s.Join(t.Context(), another()) }()
 			<-c.begun
 			r := another()
@@ -260,7 +260,7 @@ func TestJoinsOfAQueueTakeTurns(t *testing.T) {
 func TestWithdrawalsAreGathered(t *testing.T) {
 	bubble.Run(t, func(t *testing.T) {
 		c, s := crowd(t)
-		s.d.Limit(1, 0, 1)
+		s.d.Limit(NewLanes(1, 0, 1))
 		var all []driver.Request
 		for range 11 {
 			r := another()

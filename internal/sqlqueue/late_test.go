@@ -147,7 +147,7 @@ func TestAHeartbeatBesideManyCalls(t *testing.T) {
 			},
 			renew: func([]Ref) (Renewed, error) { return Renewed{}, nil },
 		})
-		s.d.Limit(2, 0, 0)
+		s.d.Limit(NewLanes(2, 0, 0))
 		join := func(ctx context.Context) error {
 			r := mutex
 			r.ID = NewID()

@@ -144,8 +144,12 @@ var backends = []fault{
 		old: "got := @find(q, p_session, v_id, false, now); t := got.t;\n\t\tIF got.code = 0 THEN", new: "got := @find(q, p_session, v_id, true, now); t := got.t;\n\t\tIF t.id IS NOT NULL THEN",
 	},
 	{
-		file: "backend/pglock/option.go", test: "TestJoinsLeaveAConnectionToReleases",
-		old: "int(s.pool.Config().MaxConns)-1), 1, 1)", new: "int(s.pool.Config().MaxConns)), 1, 1)",
+		file: "backend/pglock/pool.go", test: "TestAHeartbeatOnAFullServer",
+		old: "conn, err = r.Acquire(ctx); err == nil || ctx.Err() != nil {", new: "conn, err = r.Acquire(ctx); true {",
+	},
+	{
+		file: "backend/pglock/pool.go", test: "TestJoinsLeaveAConnectionToReleases",
+		old: "max(1, int(made.Config().MaxConns)-1)", new: "int(made.Config().MaxConns)",
 	},
 	{
 		file: "backend/redislock/lua/raise.lua", pkg: "backend/redislock", test: "TestNoTokenComesTwiceOverAFailover$",
