@@ -77,12 +77,15 @@ func TestRefusalsThatPassNameTheirSetting(t *testing.T) {
 	s := pgtest.Start(t)
 	useful(t, opened(t, s.URL()))
 	s.SQL("CREATE ROLE few LOGIN CONNECTION LIMIT 0")
-	d, err := openURL(t.Context(), s.URLOf("few", ""))
+	d, err := openURL(t.Context(), strings.Replace(s.URLOf("few", ""), "sslmode=disable", "sslmode=prefer", 1))
 	if err == nil {
 		_ = d.Close()
 		t.Fatal("a role that may have no connection has one")
 	}
 	passes(t, err, "CONNECTION LIMIT of the role")
+	if text := err.Error(); strings.ContainsAny(text, "\n\t") || strings.Contains(text, "TLS") || strings.Count(text, "too many") != 1 {
+		t.Errorf("%q", text)
+	}
 
 	d = opened(t, s.URL())
 	a := session(t, d)

@@ -38,9 +38,9 @@ func explain(err error) error {
 		}
 	}
 	text := err.Error()
-	if len(all) > 1 {
-		first, _, _ := strings.Cut(text, "\n")
-		text = first
+	if all[0] != err {
+		whom, _, _ := strings.Cut(text, "`:")
+		text = whom + "`:"
 		for i, cause := range all {
 			text += []string{" ", "; "}[min(i, 1)] + cause.Error()
 		}
