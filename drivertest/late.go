@@ -53,7 +53,7 @@ func (l *latecomer) late(c *client, what string, calls ...func() error) {
 	time.Sleep(t.TTL / 2)
 	resume()
 	if err := <-done; err != nil {
-		c.inTime(err)
+		t.inTime(c.driver, c.opened.Add(c.TTL()))
 		t.Fatalf("%s, with a late answer: %v", what, err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/oneline"
 )
 
 // Explain says what an error means for whoever wrote the URL.
@@ -40,12 +41,9 @@ func explain(err error) error {
 	text := err.Error()
 	if all[0] != err {
 		whom, _, _ := strings.Cut(text, "`:")
-		text = whom + "`:"
-		for i, cause := range all {
-			text += []string{" ", "; "}[min(i, 1)] + cause.Error()
-		}
+		text = whom + "`: " + errors.Join(all...).Error()
 	}
-	text = lines.Replace(text)
+	text = oneline.Of(text)
 	if hint != "" {
 		text += " (" + hint + ")"
 	}
@@ -54,8 +52,6 @@ func explain(err error) error {
 	}
 	return err
 }
-
-var lines = strings.NewReplacer(":\n\t", ": ", "\n\t", "; ", "\n", "; ")
 
 // told is an error in other words.
 type told struct {

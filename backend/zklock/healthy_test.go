@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/answers"
 	"github.com/interlock-go/interlock/internal/zktest"
 )
 
@@ -62,13 +63,14 @@ func TestAPauseOfTheServerCostsNoLease(t *testing.T) {
 				time.Sleep(ttl / 29) // so that their heartbeats fall at different times
 			}
 			time.Sleep(ttl/2 + time.Duration(i%5)*ttl/31)
-			longest := answers(t, s.Addr)
+			longest, end := answers.Measure(t, "zk://"+s.Addr+"/probe?ttl=1m")
 			for _, gap := range []time.Duration{time.Duration(3+4*(i%4)) * ttl / 40, ttl} {
 				s.Pause()
 				time.Sleep(ttl / 5)
 				s.Resume()
 				time.Sleep(gap)
 			}
+			end()
 			late = longest() - ttl/5 // the server did not run for longer than its pause
 			for _, w := range all {
 				w.stop()
@@ -98,40 +100,6 @@ func calmly(t *testing.T, bound time.Duration, try func() (late time.Duration, f
 		if time.Now().After(end) {
 			t.Skip("the machine is too slow to tell anything")
 		}
-	}
-}
-
-// answers returns a function that ends a client, and tells for how long that one has waited,
-// at most, for the server to write something down.
-func answers(t *testing.T, addr string) (longest func() time.Duration) {
-	t.Helper()
-	c, err := interlock.Open(t.Context(), "zk://"+addr+"/probe?ttl=1m")
-	noError(t, err)
-	probe := interlock.NewValue[int](c, "probe")
-	ctx, cancel := context.WithCancel(t.Context())
-	var most time.Duration
-	var all sync.WaitGroup
-	all.Go(func() {
-		for ctx.Err() == nil {
-			began := time.Now()
-			_, err := probe.Update(ctx, func(n int) (int, error) { return n + 1, nil })
-			most = max(most, time.Since(began))
-			if err != nil && ctx.Err() == nil {
-				t.Errorf("nothing can be written down: %v", err)
-				return
-			}
-			time.Sleep(20 * time.Millisecond)
-		}
-	})
-	end := sync.OnceFunc(func() {
-		cancel()
-		all.Wait()
-		_ = c.Close()
-	})
-	t.Cleanup(end)
-	return func() time.Duration {
-		end()
-		return most
 	}
 }
 

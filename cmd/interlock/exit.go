@@ -4,13 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/cmd/interlock/internal/guard"
+	"github.com/interlock-go/interlock/internal/oneline"
 )
 
 // Exit codes. A job's own code passes through, and nothing else exits with less than 64.
@@ -92,9 +92,6 @@ func exitCode(root *cobra.Command, err error) int {
 	return code
 }
 
-// oneLine joins the lines of an error, such as that of a server with several addresses.
-var oneLine = strings.NewReplacer(":\n\t", ": ", ":\n", ": ", "\n\t", "; ", "\n", "; ")
-
 // trim makes one line of an error, and drops the library's own prefix, which the program's
 // name replaces.
 func trim(err error) string {
@@ -103,7 +100,7 @@ func trim(err error) string {
 	for len(s) > len(prefix) && s[:len(prefix)] == prefix {
 		s = s[len(prefix):]
 	}
-	return oneLine.Replace(strings.TrimSpace(s))
+	return oneline.Of(s)
 }
 
 func isConflict(err error) bool { return errors.Is(err, interlock.ErrConflict) }

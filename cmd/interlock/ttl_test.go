@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/answers"
 )
 
 // file is a SQLite file, which goes away as long as another program writes to it.
@@ -96,33 +96,6 @@ func measureStandstill(t *testing.T) (longest func() time.Duration) {
 	return func() time.Duration { return time.Duration(most.Load()) }
 }
 
-// measureAnswers returns a function that tells how long, at most, a client had to wait since
-// for the backend to write something down.
-func measureAnswers(t *testing.T, url string) (longest func() time.Duration) {
-	c, err := interlock.Open(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var most atomic.Int64
-	probe := interlock.NewValue[int](c, "probe")
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		for ctx.Err() == nil {
-			began := time.Now()
-			if _, err := probe.Update(ctx, func(n int) (int, error) { return n + 1, nil }); err != nil && ctx.Err() == nil {
-				t.Errorf("nothing can be written down: %v", err)
-				return
-			}
-			most.Store(max(most.Load(), int64(time.Since(began))))
-			time.Sleep(20 * time.Millisecond)
-		}
-	}()
-	t.Cleanup(func() { cancel(); <-ended; _ = c.Close() })
-	return func() time.Duration { return time.Duration(most.Load()) }
-}
-
 // Promise: a healthy job is not ended, however short its TTL: not in several TTLs, and not by
 // pauses of the backend of a fifth of the TTL, at any phase of the renewals.
 func TestTheShortestTTLIsEnoughForALongJob(t *testing.T) {
@@ -140,7 +113,8 @@ func TestTheShortestTTLIsEnoughForALongJob(t *testing.T) {
 			all[i] = start(t, url, "run", "--ttl", shortestTTL.String(), "job"+strconv.Itoa(i), "--",
 				"sh", "-c", `sleep "$0"; exit "$1"`, strconv.FormatFloat(length.Seconds(), 'f', 3, 64), strconv.Itoa(3+i))
 		}
-		standstill, answers := measureStandstill(t), measureAnswers(t, url)
+		standstill := measureStandstill(t)
+		slowest, _ := answers.Measure(t, url)
 		var longest time.Duration
 		for began := time.Now(); time.Since(began) < length; {
 			time.Sleep(ttl * 27 / 20)
@@ -151,7 +125,7 @@ func TestTheShortestTTLIsEnoughForALongJob(t *testing.T) {
 			longest = max(longest, time.Since(paused))
 		}
 		for i, c := range all {
-			if stood, answered := standstill(), answers(); max(longest+stood, answered) > ttl/4 {
+			if stood, answered := standstill(), slowest(); max(longest+stood, answered) > ttl/4 {
 				<-c.over // this machine has paused all for longer than that
 				t.Logf("a pause lasted %v, the machine stood still for %v, a change took %v; job %d ended with %v: %s", longest, stood, answered, i, c.err, c.stderr())
 				continue

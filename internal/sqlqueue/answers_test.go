@@ -113,14 +113,9 @@ func (telling) Settle(context.Context, string) (bool, error) { return false, nil
 func TestTheNewsOfAGrantForAFixedTimeIsAskedAbout(t *testing.T) {
 	events := make(chan Event)
 	told := Standing{State: Held, Token: 7, Fixed: true, Hold: time.Hour, Left: 59 * time.Minute}
-	d := New(telling{listening{says: told, staged: staged{
+	s := stage(t, telling{listening{says: told, staged: staged{
 		join: func() (Standing, error) { return Standing{State: Waits}, nil },
-	}}, events}, NewChannel())
-	t.Cleanup(func() { _ = d.Close() })
-	s, err := d.Open(t.Context(), driver.SessionOptions{TTL: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}}, events})
 	r := mutex
 	r.Hold = time.Hour
 	k, err := s.Join(t.Context(), r)
@@ -166,14 +161,9 @@ func (cleared) Listen(context.Context, string, func(), func(Event)) error {
 // due, before it asks how it stands.
 func TestTheFirstInLineRemovesTheDead(t *testing.T) {
 	var settled atomic.Bool
-	d := New(cleared{staged{
+	s := stage(t, cleared{staged{
 		join: func() (Standing, error) { return Standing{State: Waits, Again: time.Millisecond}, nil },
-	}, driver.Now().Add(time.Millisecond), &settled}, NewChannel())
-	t.Cleanup(func() { _ = d.Close() })
-	s, err := d.Open(t.Context(), driver.SessionOptions{TTL: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, driver.Now().Add(time.Millisecond), &settled})
 	k, err := s.Join(t.Context(), mutex)
 	if err != nil {
 		t.Fatal(err)

@@ -39,13 +39,8 @@ func TestListeningBeginsWhileAJoinIsUnderWay(t *testing.T) {
 	h := heard{up: make(chan struct{}), looked: make(chan []Ref, 100)}
 	asked, answer := make(chan struct{}), make(chan struct{})
 	h.join = func() (Standing, error) { close(asked); <-answer; return Standing{State: Waits}, nil }
-	d := New(h, NewChannel())
-	t.Cleanup(func() { _ = d.Close() })
-	s, err := d.Open(t.Context(), driver.SessionOptions{TTL: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
-	leave := d.attend() // somebody else waits
+	s := stage(t, h)
+	leave := s.d.attend() // somebody else waits
 	defer leave()
 	joined := make(chan driver.Ticket)
 	go func() {
@@ -56,17 +51,17 @@ func TestListeningBeginsWhileAJoinIsUnderWay(t *testing.T) {
 		joined <- k
 	}()
 	looks := func() (n int) {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		return d.repairs
+		s.d.mu.Lock()
+		defer s.d.mu.Unlock()
+		return s.d.repairs
 	}
 	<-asked
 	before := looks()
 	close(h.up)
 	for {
-		d.wake.mu.Lock()
-		up := d.wake.up
-		d.wake.mu.Unlock()
+		s.d.wake.mu.Lock()
+		up := s.d.wake.up
+		s.d.wake.mu.Unlock()
 		if up && looks() > before {
 			break
 		}

@@ -14,17 +14,11 @@ func (d *Driver) do(ctx context.Context, exchange func(context.Context) error) e
 }
 
 // ask makes one exchange with a result. It returns when ctx ends, or the driver is closed.
-func ask[T any](ctx context.Context, d *Driver, exchange func(context.Context) (T, error)) (T, error) {
+func ask[T any](ctx context.Context, d *Driver, exchange func(context.Context) (T, error)) (result T, err error) {
 	if err := d.usable(ctx); err != nil {
-		var none T
-		return none, err
+		return result, err
 	}
-	leave, err := d.lanes.enter(ctx, d.ctx)
-	if err != nil {
-		var none T
-		return none, d.failed(ctx, err)
-	}
-	return exchangeOn(ctx, d, leave, exchange)
+	return askOnce(ctx, d, func() {}, func() {}, exchange)
 }
 
 // askInTurn is ask of one of many that may come to a queue at the same time. It says when the
@@ -37,20 +31,21 @@ func askInTurn[T any](ctx context.Context, d *Driver, queue string, begins func(
 	if err != nil {
 		return result, d.failed(ctx, err)
 	}
+	return askOnce(ctx, d, next, begins, exchange)
+}
+
+// askOnce makes an exchange as soon as there is a way to a connection, and calls next when
+// that has ended, or was not begun.
+func askOnce[T any](ctx context.Context, d *Driver, next, begins func(), exchange func(context.Context) (T, error)) (result T, err error) {
 	leave, err := d.lanes.enter(ctx, d.ctx)
 	if err != nil {
 		next()
 		return result, d.failed(ctx, err)
 	}
 	begins()
-	return exchangeOn(ctx, d, func() { leave(); next() }, exchange)
-}
-
-// exchangeOn makes an exchange for which there is room until leave is called.
-func exchangeOn[T any](ctx context.Context, d *Driver, leave func(), exchange func(context.Context) (T, error)) (result T, err error) {
 	d.exchanges.Add(1)
 	began := driver.Now()
-	if result, err = finish(ctx, d, leave, exchange); err == nil {
+	if result, err = finish(ctx, d, func() { leave(); next() }, exchange); err == nil {
 		d.took.Store(int64(driver.Now().Sub(began)))
 	}
 	return result, d.failed(ctx, err)

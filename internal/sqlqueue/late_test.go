@@ -38,7 +38,7 @@ func (s staged) Strand(ctx context.Context, _ string, strays, again []Ref) error
 	return s.strand(ctx, strays, again)
 }
 
-func stage(t *testing.T, s staged) *session {
+func stage(t *testing.T, s Store) *session {
 	t.Helper()
 	d := New(s, NewChannel())
 	t.Cleanup(func() { _ = d.Close() })
@@ -214,17 +214,12 @@ func (deaf) Listen(context.Context, string, func(), func(Event)) error { return 
 // heartbeat has found out meanwhile over another one.
 func TestALookWithoutAnAnswer(t *testing.T) {
 	bubble.Run(t, func(t *testing.T) {
-		d := New(deaf{asked: make(chan struct{}, 100), staged: staged{
+		s := stage(t, deaf{asked: make(chan struct{}, 100), staged: staged{
 			join: func() (Standing, error) { return Standing{State: Waits, Again: time.Millisecond}, nil },
 			renew: func([]Ref) (Renewed, error) {
 				return Renewed{Standings: []Standing{{State: Held, Token: 7}}}, nil
 			},
-		}}, NewChannel())
-		t.Cleanup(func() { _ = d.Close() })
-		s, err := d.Open(t.Context(), driver.SessionOptions{TTL: time.Hour})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}})
 		k, err := s.Join(t.Context(), mutex)
 		if err != nil {
 			t.Fatal(err)
@@ -237,7 +232,7 @@ func TestALookWithoutAnAnswer(t *testing.T) {
 			}
 			got <- k
 		}()
-		<-d.store.(deaf).asked
+		<-s.d.store.(deaf).asked
 		if _, err := s.Renew(t.Context(), []driver.Ticket{k}); err != nil {
 			t.Fatal(err)
 		}
@@ -276,18 +271,13 @@ func (l listening) Look(_ context.Context, _ string, refs []Ref) (Renewed, error
 // once it listens, and not by the next heartbeat only.
 func TestADemandBeforeTheClientListened(t *testing.T) {
 	t.Parallel()
-	d := New(listening{says: Standing{State: Held, Token: 7, Revoked: true}, staged: staged{
+	s := stage(t, listening{says: Standing{State: Held, Token: 7, Revoked: true}, staged: staged{
 		join: func() (Standing, error) { return Standing{State: Held, Token: 7}, nil },
-	}}, NewChannel())
-	t.Cleanup(func() { _ = d.Close() })
-	s, err := d.Open(t.Context(), driver.SessionOptions{TTL: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}})
 	if _, err := s.Join(t.Context(), mutex); err != nil {
 		t.Fatal(err)
 	}
-	defer d.attend()() // as whoever waits for something else
+	defer s.d.attend()() // as whoever waits for something else
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if got, err := s.Signals(ctx); err != nil || got.Demand != driver.Revoke || got.ID != mutex.ID {
@@ -300,14 +290,9 @@ func TestADemandBeforeTheClientListened(t *testing.T) {
 func TestALookThatFailsIsRepeated(t *testing.T) {
 	bubble.Run(t, func(t *testing.T) {
 		looks := 0
-		d := New(interrupted{listening: listening{says: Standing{State: Held, Token: 7}, staged: staged{
+		s := stage(t, interrupted{listening: listening{says: Standing{State: Held, Token: 7}, staged: staged{
 			join: func() (Standing, error) { return Standing{State: Waits}, nil },
-		}}, looks: &looks}, NewChannel())
-		t.Cleanup(func() { _ = d.Close() })
-		s, err := d.Open(t.Context(), driver.SessionOptions{TTL: time.Hour})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}}, looks: &looks})
 		k, err := s.Join(t.Context(), mutex)
 		if err != nil {
 			t.Fatal(err)
