@@ -114,6 +114,7 @@ type holder struct {
 	least   time.Duration // that a lease had left
 	stalled time.Duration // by which a sample came too late at most: this process did not run
 	late    time.Duration // that, or the time that a renewal took
+	doubts  []string      // why renewals failed, and when
 }
 
 func hold(t *testing.T, addr string, asked, granted time.Duration) *holder {
@@ -147,8 +148,13 @@ func hold(t *testing.T, addr string, asked, granted time.Duration) *holder {
 }
 
 func (h *holder) event(_ context.Context, e interlock.Event) {
-	if e.Kind == interlock.EventRenewed {
+	switch e.Kind {
+	case interlock.EventRenewed:
 		h.slow(e.Took, false)
+	case interlock.EventInDoubt:
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.doubts = append(h.doubts, fmt.Sprintf("%s %v", time.Now().Format("05.000"), e.Err))
 	}
 }
 
@@ -172,7 +178,7 @@ func (h *holder) had(least time.Duration) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.least < least {
-		return fmt.Errorf("a healthy lease had %v left at some time, %v is the least", h.least, least)
+		return fmt.Errorf("a healthy lease had %v left at some time, %v is the least (doubts: %q)", h.least, least, h.doubts)
 	}
 	return nil
 }

@@ -16,10 +16,15 @@ type hosts struct {
 	mu        sync.Mutex
 	addresses []string
 	turn      int
-	connected int // the one that the client was connected to last; -1: none yet
+	connected int       // the one that the client was connected to last; -1: none yet
+	since     time.Time // it was connected then
+	tried     bool      // to connect again since then
 }
 
-const lookUpWithin = 3 * time.Second
+const (
+	lookUpWithin = 3 * time.Second
+	clientRests  = time.Second // as go-zookeeper does it
+)
 
 // Init is called by the client before anything else. It fails if no name can be resolved.
 func (h *hosts) Init(servers []string) error {
@@ -74,12 +79,16 @@ func (h *hosts) Len() int {
 	return len(h.addresses)
 }
 
-// Next is the server to try next. After all of them the client rests for a second.
+// Next is the server to try next. After all of them the client rests for clientRests. A server
+// without others is tried again at once when its connection has ended: leases have no time
+// to lose. It is spared by a rest if the connection did not last, or if that was in vain.
 func (h *hosts) Next() (address string, rest bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.turn = (h.turn + 1) % len(h.addresses)
-	rest = h.turn == h.connected
+	lasted := h.connected >= 0 && !h.tried && time.Since(h.since) > clientRests
+	rest = h.turn == h.connected && !(len(h.addresses) == 1 && lasted)
+	h.tried = true
 	if h.connected < 0 {
 		h.connected = 0
 	}
@@ -89,5 +98,5 @@ func (h *hosts) Next() (address string, rest bool) {
 func (h *hosts) Connected() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.connected = h.turn
+	h.connected, h.since, h.tried = h.turn, time.Now(), false
 }

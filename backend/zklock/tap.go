@@ -33,7 +33,7 @@ type Tap struct {
 	proof     driver.Instant      // see proof.go
 	heard     []heard             // exchanges that may become proofs, oldest first
 	synced    driver.Instant      // the last sync was sent then
-	spoke     driver.Instant      // the last answer came then, but to a ping
+	spoke     driver.Instant      // the last answer came then, but to a ping; or the session was granted
 	talked    driver.Instant      // the last request that was answered was sent then
 	created   map[string]creation // by path without the number: creates under way
 	watched   map[string][]*watch
@@ -95,7 +95,7 @@ func (t *Tap) state() (session int64, timeout time.Duration) {
 func (t *Tap) opened(w *wire, sent driver.Instant, session int64, timeout time.Duration) {
 	t.mu.Lock()
 	t.wire, t.session, t.timeout, t.proof = w, session, timeout, max(t.proof, sent)
-	t.heard = nil
+	t.heard, t.spoke = nil, driver.Now()
 	told := t.snapshot()
 	t.mu.Unlock()
 	for _, l := range told {

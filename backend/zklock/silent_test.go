@@ -1,0 +1,67 @@
+package zklock
+
+import (
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// Promise: a server without others is tried again at once when a connection that lasted has
+// ended, and spared after that; one of several comes again after the others, and a rest.
+func TestASoleServerIsTriedAgainAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rests := func(h *hosts, want ...bool) {
+			t.Helper()
+			for i, want := range want {
+				if _, rest := h.Next(); rest != want {
+					t.Errorf("before attempt %d the client rests: %v", i+1, rest)
+				}
+			}
+		}
+		alone := &hosts{addresses: []string{"a:1"}, turn: -1, connected: -1}
+		rests(alone, false, true, true)
+		alone.Connected()
+		time.Sleep(clientRests / 2)
+		rests(alone, true, true) // it ended soon
+		alone.Connected()
+		time.Sleep(2 * clientRests)
+		rests(alone, false, true, true)
+
+		several := &hosts{addresses: []string{"a:1", "b:1", "c:1"}, turn: -1, connected: -1}
+		rests(several, false)
+		several.Connected()
+		time.Sleep(2 * clientRests)
+		rests(several, false, false, true, false, false, true)
+	})
+}
+
+// Promise: who has just granted the session is not left for the silence of the connection before.
+func TestANewConnectionIsNoSilentOne(t *testing.T) {
+	here, there := net.Pipe()
+	defer there.Close()
+	tap := NewTap(nil)
+	w := newWire(tap, here)
+	defer w.Close()
+	tap.opened(w, driver.Now(), 1, time.Minute)
+	answered := make(chan struct{})
+	close(answered)
+	left := func() bool {
+		select {
+		case <-w.gone:
+			return true
+		default:
+			return false
+		}
+	}
+	tap.dropIfSilent(driver.Now().Add(-2*time.Hour), time.Hour, answered)
+	if left() {
+		t.Error("it was left")
+	}
+	tap.dropIfSilent(driver.Now().Add(-2*time.Hour), -time.Nanosecond, answered)
+	if !left() {
+		t.Error("one that is silent is not left")
+	}
+}
