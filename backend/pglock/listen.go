@@ -104,13 +104,15 @@ func event(line string) (e sqlqueue.Event, ok bool) {
 	return e, true
 }
 
-// newsPatience is how long a message may take to arrive.
-const newsPatience = 5 * time.Second
+const (
+	newsPatience = 5 * time.Second  // how long a message may take to arrive
+	sendPatience = 4 * newsPatience // how long it may take until it is sent
+)
 
 // hears makes sure that what is sent through the pool arrives where this client would
 // listen.
 func (s *store) hears(outer context.Context) error {
-	ctx, cancel := context.WithTimeout(outer, newsPatience)
+	ctx, cancel := context.WithTimeout(outer, sendPatience)
 	defer cancel()
 	conn, err := s.dial(ctx)
 	if err != nil {
@@ -124,7 +126,6 @@ func (s *store) hears(outer context.Context) error {
 	if _, err := s.pool.Exec(ctx, "SELECT pg_notify($1::text, '')", pgx.QueryExecModeExec, name); err != nil {
 		return err
 	}
-	// It has all of its time, however long it took to get here.
 	wait, stop := context.WithTimeout(outer, newsPatience)
 	defer stop()
 	if _, err = conn.WaitForNotification(wait); err == nil || outer.Err() != nil {
