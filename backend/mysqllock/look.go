@@ -19,8 +19,7 @@ const perLook = 250
 // Look reads what has become of tickets.
 func (s *store) Look(ctx context.Context, session string, tickets []sqlqueue.Ref) (sqlqueue.Renewed, error) {
 	if len(tickets) == 1 {
-		one, err := s.one(ctx, session, tickets[0], false)
-		return sqlqueue.Renewed{Standings: []sqlqueue.Standing{one}}, err
+		return s.one(ctx, session, tickets[0], false)
 	}
 	all := make([]sqlqueue.Standing, len(tickets))
 	for at := 0; at < len(tickets); at += perLook {

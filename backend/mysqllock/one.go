@@ -11,16 +11,17 @@ import (
 
 // one extends the session, if it is to, and reads one ticket. Most clients that wait have
 // no other: so their heartbeats are one exchange each.
-func (s *store) one(ctx context.Context, session string, t sqlqueue.Ref, renew bool) (sqlqueue.Standing, error) {
+func (s *store) one(ctx context.Context, session string, t sqlqueue.Ref, renew bool) (sqlqueue.Renewed, error) {
 	text := s.sql("CALL {p}one(?,?,?,?)")
 	var sent driver.Instant
 	var extended bool
 	var ends int64
+	var history string
 	var st [1]sqlqueue.Standing
-	err := s.exchange(ctx, func(c *sql.Conn) error {
+	err := s.exchangeIf(ctx, func(c *sql.Conn, on link) error {
 		l := &looking{session: session, into: st[:]}
 		l.begin()
-		sent = driver.Now()
+		sent, history = driver.Now(), on.history
 		rows, err := c.QueryContext(ctx, text, id(session), renew, []byte(t.Queue), id(t.ID))
 		if err != nil {
 			return err
@@ -46,14 +47,14 @@ func (s *store) one(ctx context.Context, session string, t sqlqueue.Ref, renew b
 	})
 	switch {
 	case err != nil:
-		return sqlqueue.Standing{}, err
+		return sqlqueue.Renewed{}, err
 	case !extended:
 		s.lives.end(session)
-		return sqlqueue.Standing{}, driver.ErrSession
+		return sqlqueue.Renewed{}, driver.ErrSession
 	case renew:
 		s.lives.renewed(session, sent, ends)
 	}
-	return st[0], nil
+	return sqlqueue.Renewed{Standings: st[:], History: history}, nil
 }
 
 // The statements of Renew, look and fronts, for one ticket, with variables of the procedure.

@@ -41,6 +41,8 @@ type store struct {
 type link struct {
 	since driver.Instant // it has been there since before then
 	short bool           // it may take the short way
+
+	history string // see sqlqueue.Renewed
 }
 
 func (s *store) Close() {
@@ -117,7 +119,7 @@ func (s *store) greet(ctx context.Context, conn *sql.Conn) (l link, err error) {
 	if ok {
 		return l, nil
 	}
-	err = conn.QueryRowContext(ctx, s.sql("SELECT NOT {forgets} OR COALESCE((SELECT until <= {now} FROM {p}boot WHERE one = 1), 0)")).Scan(&l.short)
+	err = conn.QueryRowContext(ctx, s.sql("SELECT NOT {forgets} OR COALESCE((SELECT until <= {now} FROM {p}boot WHERE one = 1), 0), CONCAT_WS(':', @@hostname, @@port, @@server_id)")).Scan(&l.short, &l.history)
 	if err == nil && !l.short {
 		_, err = conn.ExecContext(ctx, s.sql("CALL {p}recover()"))
 	}
@@ -242,18 +244,18 @@ func id(s string) []byte {
 	return b
 }
 
-func (s *store) Begin(ctx context.Context, n sqlqueue.Session) error {
+func (s *store) Begin(ctx context.Context, n sqlqueue.Session) (history string, err error) {
 	text := s.sql("CALL {p}begin(?,?,?,?)")
 	var sent driver.Instant
 	var ends int64
-	err := s.exchange(ctx, func(c *sql.Conn) error {
-		sent = driver.Now()
+	err = s.exchangeIf(ctx, func(c *sql.Conn, l link) error {
+		sent, history = driver.Now(), l.history
 		return c.QueryRowContext(ctx, text, id(n.ID), n.TTL.Microseconds(), cut(n.Owner), []byte(n.Channel)).Scan(&ends)
 	})
 	if err == nil {
 		s.lives.begin(n.ID, n.TTL, sent, ends)
 	}
-	return err
+	return history, err
 }
 
 func cut(owner string) []byte { return []byte(owner)[:min(len(owner), 1024)] }
@@ -386,24 +388,20 @@ const extend = "UPDATE {p}sessions SET ends = LAST_INSERT_ID(GREATEST(ends, {now
 // fails is said.
 func (s *store) Renew(ctx context.Context, session string, look []sqlqueue.Ref) (sqlqueue.Renewed, error) {
 	if n := len(look); n == 1 || n == 2 {
-		var all []sqlqueue.Standing
-		for i, t := range look {
-			one, err := s.one(ctx, session, t, i == 0)
-			if err != nil && i == 0 {
-				return sqlqueue.Renewed{}, err
+		all, err := s.one(ctx, session, look[0], true)
+		if err == nil && n == 2 {
+			if other, err := s.one(ctx, session, look[1], false); err == nil {
+				all.Standings = append(all.Standings, other.Standings...)
 			}
-			if err != nil {
-				break
-			}
-			all = append(all, one)
 		}
-		return sqlqueue.Renewed{Standings: all}, nil
+		return all, err
 	}
 	text := s.sql(extend)
 	var sent driver.Instant
 	var made result
-	err := s.exchange(ctx, func(c *sql.Conn) error {
-		sent = driver.Now()
+	var history string
+	err := s.exchangeIf(ctx, func(c *sql.Conn, l link) error {
+		sent, history = driver.Now(), l.history
 		return made.read(c.ExecContext(ctx, text, id(session)))
 	})
 	if err != nil {
@@ -414,7 +412,22 @@ func (s *store) Renew(ctx context.Context, session string, look []sqlqueue.Ref) 
 		return sqlqueue.Renewed{}, driver.ErrSession
 	}
 	s.lives.renewed(session, sent, made.id)
-	return s.Look(ctx, session, look)
+	all, err := s.Look(ctx, session, look)
+	all.History = history
+	return all, err
+}
+
+func (s *store) Tickets(ctx context.Context, session string) (all []sqlqueue.Ref, err error) {
+	err = s.rows(ctx, `SELECT q.name, t.id FROM {p}tickets t JOIN {p}queues q ON q.no = t.queue WHERE t.session = ? AND t.flags & 1 = 0
+		UNION ALL SELECT name, id FROM {p}queues WHERE session = ? AND {lone} IS NOT NULL`, []any{id(session), id(session)},
+		func() { all = nil },
+		func(r *sql.Rows) error {
+			var queue, ticket []byte
+			err := r.Scan(&queue, &ticket)
+			all = append(all, sqlqueue.Ref{Queue: string(queue), ID: hex.EncodeToString(ticket)})
+			return err
+		})
+	return all, err
 }
 
 // Strand is an exchange for each ticket.

@@ -14,7 +14,7 @@ import (
 // probe is the shortest session that there is.
 func (s *store) probe(ctx context.Context) error {
 	id := sqlqueue.NewID()
-	if err := s.Begin(ctx, sqlqueue.Session{ID: id, TTL: 100 * time.Millisecond, Owner: "doctor"}); err != nil {
+	if _, err := s.Begin(ctx, sqlqueue.Session{ID: id, TTL: 100 * time.Millisecond, Owner: "doctor"}); err != nil {
 		return err
 	}
 	_, err := s.End(ctx, id)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/internal/pgtest"
+	"github.com/interlock-go/interlock/internal/takeover"
 )
 
 // Promise: after a failover to a standby, whose unlogged tables are empty, nobody is
@@ -20,7 +21,19 @@ func TestFailover(t *testing.T) {
 	failover(t, s, standby, true)
 }
 
-// Promise: the same when a backup is restored that is older than leases are.
+// Promise: a lock whose release the standby has not received when it takes over is free again
+// soon, though the client that has released it lives; what that holds stays its own.
+func TestAFailoverThatHasLostAReleaseBlocksNobody(t *testing.T) {
+	t.Parallel()
+	s := pgtest.Start(t)
+	standby := pgtest.StartStandby(t, s)
+	takeover.LosesReleases(t, both(s, standby)+"&durability=logged", func() { standby.CatchUp(s); standby.StopReceiving() }, func() {
+		s.Kill()
+		standby.Promote()
+	})
+}
+
+// Promise: the same as after a failover to a standby when a backup is restored that is older than leases are.
 func TestOlderBackup(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Start(t)

@@ -35,6 +35,11 @@ EXCEPTION WHEN others THEN
 	RETURN NULL;
 END $$;
 
+-- The same as a number; 0: the server does not say.
+CREATE FUNCTION @history() RETURNS bigint LANGUAGE sql AS $$
+	SELECT coalesce(('x' || lpad(@timeline(), 16, '0'))::bit(64)::bigint, 0)
+$$;
+
 INSERT INTO @meta VALUES (true, 3, UNLOGGED?, 0, 0, 0, @timeline());
 
 -- The grace after a crash, and where numbers of new rows begin. Queues that have
@@ -465,7 +470,7 @@ BEGIN
 		PERFORM @revive();
 	END IF;
 	INSERT INTO @session(id, channel, owner, ttl, expires, over) VALUES (p_session, p_channel, p_owner, p_ttl, NOW_US + p_ttl, false);
-	RETURN ARRAY[1];
+	RETURN ARRAY[1, @history()];
 END $$;
 
 CREATE FUNCTION @end(p_session uuid) RETURNS SETOF text LANGUAGE plpgsql PLANS AS $$
@@ -982,8 +987,17 @@ BEGIN
 		RETURN;
 	END IF;
 	PERFORM @raise_high(now);
-	RETURN NEXT ARRAY[1];
+	RETURN NEXT ARRAY[1, @history()];
 	RETURN QUERY SELECT * FROM @standings(p_session, look_queues, look_ids);
+END $$;
+
+-- The tickets of a session without a fixed end.
+CREATE FUNCTION @tickets(p_session uuid) RETURNS TABLE(queue text, id uuid) LANGUAGE plpgsql STABLE PLANS AS $$
+BEGIN
+	RETURN QUERY
+		SELECT t.queue::text, t.id FROM @ticket t WHERE t.session = p_session AND t.flags & 1 = 0
+		UNION ALL
+		SELECT q.name::text, q.id FROM @queue q WHERE q.session = p_session AND q.id IS NOT NULL;
 END $$;
 
 -- Gives strays an end of their own, the one that they have now, which renewals that

@@ -43,6 +43,7 @@ func newStore(pool *pool, c *config) *store {
 		"raise":    {"text", "bigint"},
 		"look":     {"uuid", "text[]", "uuid[]"},
 		"renew":    {"uuid", "text[]", "uuid[]"},
+		"tickets":  {"uuid"},
 		"strand":   {"uuid", "text[]", "uuid[]", "text[]", "uuid[]"},
 		"names":    {"text", "text"},
 		"swap":     {"uuid", "text", "bigint", "boolean", "bytea"},
@@ -67,7 +68,7 @@ func (s Schema) call(name string, types []string) string {
 		args += "$" + strconv.Itoa(i+1) + "::" + t
 	}
 	call := s.name(name) + "(" + args + ")"
-	if name == "load" || name == "read" {
+	if name == "load" || name == "read" || name == "tickets" {
 		return "SELECT * FROM " + call
 	}
 	return "SELECT " + call

@@ -2,15 +2,27 @@ package pglock
 
 import (
 	"context"
+	"encoding/hex"
+	"strconv"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/sqlqueue"
 )
 
-func (s *store) Begin(ctx context.Context, o sqlqueue.Session) error {
-	_, err := s.numbers(ctx, "begin", 1, o.ID, o.TTL.Microseconds(), text(o.Owner), s.heard(o.Channel))
-	return err
+func (s *store) Begin(ctx context.Context, o sqlqueue.Session) (string, error) {
+	got, err := s.numbers(ctx, "begin", 2, o.ID, o.TTL.Microseconds(), text(o.Owner), s.heard(o.Channel))
+	return history(got), err
+}
+
+// history is the second number of an answer; 0 is none.
+func history(got []int64) string {
+	if len(got) < 2 || got[1] == 0 {
+		return ""
+	}
+	return strconv.FormatInt(got[1], 10)
 }
 
 // heard is the channel, if anybody can listen to it.
@@ -124,7 +136,22 @@ func (s *store) Renew(ctx context.Context, session string, look []sqlqueue.Ref) 
 	if len(got) == 0 || len(got[0]) == 0 || got[0][0] < 0 {
 		return sqlqueue.Renewed{}, driver.ErrSession
 	}
-	return standings(got[1:]), nil
+	all := standings(got[1:])
+	all.History = history(got[0])
+	return all, nil
+}
+
+func (s *store) Tickets(ctx context.Context, session string) (all []sqlqueue.Ref, err error) {
+	err = s.query(ctx, "tickets", func(r pgx.Rows) (err error) {
+		all, err = pgx.CollectRows(r, func(row pgx.CollectableRow) (t sqlqueue.Ref, err error) {
+			var id [16]byte
+			err = row.Scan(&t.Queue, &id)
+			t.ID = hex.EncodeToString(id[:])
+			return t, err
+		})
+		return err
+	}, session)
+	return all, err
 }
 
 func (s *store) Strand(ctx context.Context, session string, strays, again []sqlqueue.Ref) error {

@@ -35,7 +35,7 @@ func TestManyGiveUpInOneExchange(t *testing.T) {
 	}
 	mine, others := sqlqueue.NewID(), sqlqueue.NewID()
 	for _, id := range []string{mine, others} {
-		if err := s.Begin(ctx, sqlqueue.Session{ID: id, TTL: time.Minute, Owner: "test"}); err != nil {
+		if _, err := s.Begin(ctx, sqlqueue.Session{ID: id, TTL: time.Minute, Owner: "test"}); err != nil {
 			t.Fatal(err)
 		}
 	}

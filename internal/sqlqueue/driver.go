@@ -80,7 +80,8 @@ func (d *Driver) Open(ctx context.Context, o driver.SessionOptions) (driver.Sess
 	}
 	s := newSession(d, NewID(), min(max(o.TTL, minTTL), maxTTL), o.Owner)
 	s.proof = d.Now()
-	err := d.do(ctx, func(ctx context.Context) error {
+	var err error
+	s.history, err = ask(ctx, d, func(ctx context.Context) (string, error) {
 		return d.store.Begin(ctx, Session{ID: s.id, TTL: s.ttl, Owner: o.Owner, Channel: d.channel})
 	})
 	if err != nil {

@@ -20,14 +20,18 @@ type staged struct {
 	strand func(ctx context.Context, strays, again []Ref) error // nil: it succeeds
 	look   func([]Ref) (Renewed, error)
 	leave  func(Leave) (Left, error)
+
+	tickets func() ([]Ref, error)
 }
 
-func (s staged) Begin(context.Context, Session) error                           { return nil }
+func (s staged) Begin(context.Context, Session) (string, error)                 { return "first", nil }
 func (s staged) Join(context.Context, Join) (Standing, error)                   { return s.join() }
 func (s staged) Leave(_ context.Context, l Leave) (Left, error)                 { return s.leave(l) }
 func (s staged) Explain(err error) error                                        { return err }
 func (s staged) Close()                                                         {}
 func (s staged) Renew(_ context.Context, _ string, look []Ref) (Renewed, error) { return s.renew(look) }
+
+func (s staged) Tickets(context.Context, string) ([]Ref, error) { return s.tickets() }
 
 func (s staged) Look(_ context.Context, _ string, look []Ref) (Renewed, error) { return s.look(look) }
 

@@ -45,6 +45,7 @@ func (s *session) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Re
 			break // nothing is said of the rest
 		}
 	}
+	s.recount(first.History)
 	s.unstrand(ctx, named, found, sent)
 	s.tidy()
 	return s.answer(named, look, found, sent), nil

@@ -27,10 +27,12 @@ type session struct {
 	unstranding sync.Mutex // held while tickets lose them that are named again
 
 	// Guarded by Driver.mu.
-	proof  driver.Instant    // when the last renewal that has succeeded was sent
-	places map[string]*place // by ID of the ticket
-	left   recent.IDs        // of tickets that have left
-	closed bool              // Close has succeeded
+	proof      driver.Instant    // when the last renewal that has succeeded was sent
+	places     map[string]*place // by ID of the ticket
+	left       recent.IDs        // of tickets that have left
+	closed     bool              // Close has succeeded
+	history    string            // that the session's tickets are known to belong to: see recount
+	recounting bool              // that is under way
 
 	// Tickets that are not known here any more, but may still stand or come, and
 	// until when heartbeats name them, so that they are strays.

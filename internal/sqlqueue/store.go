@@ -14,8 +14,9 @@ import (
 // transaction that is committed after its caller has given up does no harm: tickets
 // and swaps have IDs.
 type Store interface {
-	// Begin makes a session, which ends one TTL from now unless it is renewed.
-	Begin(ctx context.Context, s Session) error
+	// Begin makes a session, which ends one TTL from now unless it is renewed. The history
+	// is that of Renewed.
+	Begin(ctx context.Context, s Session) (history string, err error)
 
 	// End ends a session at once: its tickets without a fixed end do not stand any
 	// more. It returns the queues in which somebody may wait for that, to be settled.
@@ -59,6 +60,10 @@ type Store interface {
 	// Look reads what has become of tickets, in their order. One of another session
 	// stands only if it has a fixed end.
 	Look(ctx context.Context, session string, tickets []Ref) (Renewed, error)
+
+	// Tickets reads which tickets of the session there are, but for those with a fixed end.
+	// It may read all queues: it is asked for when another history goes on.
+	Tickets(ctx context.Context, session string) ([]Ref, error)
 
 	// Settle takes out the tickets of a queue that have ended, and grants whoever
 	// is next, a bounded number of both. More says that there may be more to do.
@@ -173,6 +178,10 @@ type Standing struct {
 // Renewed is what has become of tickets, in the order of the question.
 type Renewed struct {
 	Standings []Standing
+
+	// History is what the data of this server go back to. It changes when a replica takes
+	// over, which may not have received the last changes. Empty: the server does not say.
+	History string
 }
 
 // Reading is a queue as it was at a time of the server's clock.
