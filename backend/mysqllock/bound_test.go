@@ -113,7 +113,8 @@ func TestAReleaseDoesNotQueueBehindACrowd(t *testing.T) {
 		again("who gives up", func() error { return w.Leave(ctx, w.stands, true) })
 		for k := range joins {
 			r := mutex("q", 100+i*joins+k)
-			again("who comes", func() error { _, err := w.Join(ctx, r); r.Retry = true; return err })
+			r.Retry = true // else its client may take the short way, if it has met nobody for a second
+			again("who comes", func() error { _, err := w.Join(ctx, r); return err })
 		}
 	}
 	waiting := func() (all, forRow int) {
