@@ -179,7 +179,7 @@ func TestNoTwoHoldersAfterACancelledWait(t *testing.T) {
 			}
 			go try()
 			cancelWaits(t, s, 2, answer)
-			s.Terminate(waitsForStandby)
+			until(t, "it waits for the standby again", func() bool { return s.Terminate(waitsForStandby) > 0 })
 			if err := answered(t, answer); err == nil {
 				t.Fatal("a Join whose connection was ended while it waited for the standby is a grant")
 			}

@@ -3,6 +3,7 @@ package redistest_test
 import (
 	"io"
 	"net"
+	"os"
 	"strings"
 	"testing"
 
@@ -191,4 +192,25 @@ func TestTLSPassesProxy(t *testing.T) {
 	conn.silent()
 	p.Resume()
 	conn.read(pong)
+}
+
+// A proxy that is closed twice closes nothing that was opened in between.
+func TestAProxyThatIsClosedTwice(t *testing.T) {
+	s := redistest.Start(t)
+	p := redistest.NewProxy(t, s.Addr)
+	p.Close()
+	var files []*os.File
+	for range 100 { // one of them has the number that the proxy had
+		f, err := os.Open(os.DevNull)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, f)
+	}
+	p.Close()
+	for _, f := range files {
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	}
 }

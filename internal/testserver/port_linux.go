@@ -3,6 +3,7 @@ package testserver
 import (
 	"fmt"
 	"os"
+	"sync"
 	"syscall"
 )
 
@@ -15,7 +16,7 @@ func Reserve() (port int, release func(), err error) {
 	if err != nil {
 		return 0, nil, fmt.Errorf("reserve a port: %w", os.NewSyscallError("socket", err))
 	}
-	release = func() { _ = syscall.Close(fd) }
+	release = sync.OnceFunc(func() { _ = syscall.Close(fd) }) // later the number is another file's
 	err = os.NewSyscallError("setsockopt", syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1))
 	if err == nil {
 		err = os.NewSyscallError("bind", syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
