@@ -88,10 +88,11 @@ func (p program) install(dir, folder, begin string) error {
 		cmd = exec.Command(path, append([]string{
 			"--no-defaults", "--datadir=" + folder, "--skip-test-db", "--skip-name-resolve", "--auth-root-authentication-method=normal",
 			"--extra-file=" + begin, "--debug-no-sync", "--innodb-log-file-size=" + logSize,
+			"--tmpdir=" + dir, // where others are at work, it removes their files as it begins
 		}, asRoot()...)...)
 	} else {
 		file := filepath.Join(dir, config)
-		text := "[mysqld]\n" + line("datadir", folder) + line("init_file", begin) + line("innodb_flush_log_at_trx_commit", "0") +
+		text := "[mysqld]\n" + line("datadir", folder) + line("tmpdir", dir) + line("init_file", begin) + line("innodb_flush_log_at_trx_commit", "0") +
 			line("innodb_doublewrite", "OFF") + line("skip_log_bin") + strings.Join(p.settings(false), "")
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			return err
