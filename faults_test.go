@@ -223,6 +223,29 @@ func TestARefusedReleaseIsRepeated(t *testing.T) {
 	})
 }
 
+// A Release goes on trying up to the end of its lease, and the lock passes on soon after the
+// backend is back, whatever the TTL is.
+func TestAReleaseIsTriedUpToTheEnd(t *testing.T) {
+	for _, ttl := range []time.Duration{time.Second, 6 * time.Second, 15 * time.Second, time.Minute} {
+		simulated(t, func(t *testing.T) {
+			a := join(t, memlock.NewWorld(), interlock.TTL(ttl))
+			for _, left := range []time.Duration{20 * time.Millisecond, 100 * time.Millisecond, ttl / 6, ttl / 2} {
+				for range 10 {
+					lease := acquire(t, a.Mutex("m"))
+					a.faults().Before("Leave", 0).Fail()
+					back := lease.Remaining() - left
+					time.AfterFunc(back, a.faults().Clear)
+					began := time.Now()
+					ok(t, lease.Release())
+					if late := time.Since(began) - back; late > ttl/8 {
+						t.Errorf("a TTL of %v: released %v after the backend is back", ttl, late)
+					}
+				}
+			}
+		})
+	}
+}
+
 // A Release that could not be made known is not taken for a clean one later on,
 // when the backend can be reached again.
 func TestAnUnconfirmedUncleanReleaseStaysUnclean(t *testing.T) {

@@ -146,11 +146,11 @@ func (t *ticket) expireAt(end driver.Instant) {
 var released atomic.Uint64
 
 // repeat makes the call until it has an answer, or the limit has passed: then it returns
-// unconfirmed. A refusal is no answer: the server may be read-only for the second of a
+// unconfirmed. The last tries come just before that, for others wait for the lock. A refusal is no answer: the server may be read-only for the second of a
 // switch-over, or the rights may come back.
 func (t *ticket) repeat(limit driver.Instant, call func(context.Context, driver.Session) error) error {
 	released.Add(1)
-	var b backoff.Backoff
+	b := backoff.Backoff{Most: min(t.sess.ttl/12, time.Second)}
 	var last error
 	for first := true; ; first = false {
 		left := limit.Sub(t.c.d.Now())
@@ -172,9 +172,13 @@ func (t *ticket) repeat(limit driver.Instant, call func(context.Context, driver.
 			return ErrClosed // the end of its session has released it
 		}
 		last = err
-		_ = b.Sleep(context.Background())
+		left = limit.Sub(t.c.d.Now())
+		time.Sleep(min(b.Next(), max(left/2, lastTries)))
 	}
 }
+
+// lastTries is how soon one try follows another at the end.
+const lastTries = 5 * time.Millisecond
 
 // exchange makes one call in the ticket's session, or in the current one if
 // the ticket outlives sessions.

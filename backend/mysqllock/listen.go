@@ -1,6 +1,7 @@
 package mysqllock
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/hex"
@@ -41,11 +42,67 @@ func (s *store) Listen(ctx context.Context, channel string, up func(), hear func
 	if err := l.open(ctx); err != nil {
 		return err
 	}
+	var watch sync.WaitGroup
+	defer watch.Wait()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	watch.Go(func() { cancel(l.watch(ctx)) })
 	for {
 		if err := l.park(ctx); err != nil {
-			return err
+			return cmp.Or(context.Cause(ctx), err)
 		}
 	}
+}
+
+// lookEvery is how often it is made sure that the connections for news lead to the server
+// on which locks are taken.
+const lookEvery = 5 * time.Second
+
+var errMoved = errors.New("mysql: locks are taken on another server now")
+
+// watch returns when the connections lead nowhere any more, or to a server that was
+// replaced, though it goes on: it is read-only now, or others have been greeted since.
+func (l *listener) watch(ctx context.Context) error {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	began := l.store.isAt()
+	var before server
+	for first := true; ; first = false {
+		now, err := l.ask(ctx)
+		if err != nil {
+			return err
+		}
+		if at := l.store.isAt(); !first && now.readOnly && !before.readOnly || at != began && at != now.history {
+			return errMoved
+		}
+		before = now
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// server is what one says of itself.
+type server struct {
+	history  string
+	readOnly bool
+}
+
+func (l *listener) ask(ctx context.Context) (now server, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*lookEvery)
+	defer cancel()
+	l.asking.Lock()
+	defer l.asking.Unlock()
+	err = l.anchor.QueryRowContext(ctx, l.store.sql("SELECT {history}, @@global.read_only + 0 <> 0")).Scan(&now.history, &now.readOnly)
+	return now, err
+}
+
+func (s *store) isAt() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.at
 }
 
 type listener struct {
@@ -54,6 +111,7 @@ type listener struct {
 	up             func()
 	hear           func(sqlqueue.Event)
 	anchor, parked *sql.Conn
+	asking         sync.Mutex     // held while the anchor is used
 	told           map[int64]bool // news that are still in the table
 }
 
@@ -153,7 +211,9 @@ func (l *listener) forget(ctx context.Context) error {
 	for k := range l.told {
 		args = append(args, k)
 	}
+	l.asking.Lock()
 	_, err := l.anchor.ExecContext(ctx, l.store.sql("DELETE FROM {p}news WHERE channel = ? AND k IN ("+list(len(l.told), "?", ",")+")"), args...)
+	l.asking.Unlock()
 	if err == nil {
 		clear(l.told)
 	}

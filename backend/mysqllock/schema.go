@@ -107,6 +107,9 @@ const clock = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
 // is in that.
 const forgets = "(@@GLOBAL.innodb_flush_log_at_trx_commit <> 1 OR @@GLOBAL.log_bin AND @@GLOBAL.sync_binlog <> 1)"
 
+// history tells servers apart that replicate from one another: see sqlqueue.Renewed.
+const history = "CONCAT_WS(':', @@hostname, @@port, @@server_id)"
+
 // lone is the only ticket of a queue, if its row has it. What a ticket leaves there when it
 // leaves alone is not cleared: a row whose columns keep their lengths is changed in place.
 const lone = "IF(tickets > 0, id, NULL)"
@@ -124,6 +127,7 @@ func expand(text, prefix string) string {
 		"{now}", clock,
 		"{lone}", lone,
 		"{forgets}", forgets,
+		"{history}", history,
 		"{most}", strconv.Itoa(most),
 		"{perhear}", strconv.Itoa(perHear),
 		"{parkfor}", strconv.Itoa(int(parkFor.Seconds())),

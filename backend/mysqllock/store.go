@@ -34,6 +34,7 @@ type store struct {
 
 	mu       sync.Mutex
 	narrowed bool         // the pool has fewer connections for a moment: see connect
+	at       string       // the history of the last connection that was greeted
 	greeted  map[any]link // by connection of a pool that is not the store's, as the MySQL driver has it
 }
 
@@ -119,7 +120,7 @@ func (s *store) greet(ctx context.Context, conn *sql.Conn) (l link, err error) {
 	if ok {
 		return l, nil
 	}
-	err = conn.QueryRowContext(ctx, s.sql("SELECT NOT {forgets} OR COALESCE((SELECT until <= {now} FROM {p}boot WHERE one = 1), 0), CONCAT_WS(':', @@hostname, @@port, @@server_id)")).Scan(&l.short, &l.history)
+	err = conn.QueryRowContext(ctx, s.sql("SELECT NOT {forgets} OR COALESCE((SELECT until <= {now} FROM {p}boot WHERE one = 1), 0), {history}")).Scan(&l.short, &l.history)
 	if err == nil && !l.short {
 		_, err = conn.ExecContext(ctx, s.sql("CALL {p}recover()"))
 	}
@@ -131,6 +132,9 @@ func (s *store) greet(ctx context.Context, conn *sql.Conn) (l link, err error) {
 	}
 	l.since = driver.Now()
 	s.linked(this, l)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.at = l.history
 	return l, nil
 }
 

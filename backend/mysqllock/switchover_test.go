@@ -1,6 +1,7 @@
 package mysqllock_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -61,6 +62,66 @@ func TestAReadOnlyServerEndsNothing(t *testing.T) {
 		case <-limit:
 			t.Fatalf("%s has no end, half a TTL after the server can be written to again", what)
 		}
+	}
+}
+
+// Promise: a waiter hears of its grant when locks have moved to another server, also while the
+// old one goes on, read-only: it does not wait for news there.
+func TestAPlannedSwitchOverTakesWaitersAlong(t *testing.T) {
+	t.Parallel()
+	if !mysqltest.MariaDB() {
+		t.Skip("the commands for a replica are those of MariaDB")
+	}
+	primary := mysqltest.Primary(t)
+	replica := mysqltest.Replica(t, primary)
+	const ttl = 3 * time.Minute // no heartbeat comes before the end of the test
+	open := func() *interlock.Client {
+		c, err := interlock.Open(t.Context(), strings.Replace(primary.URL(), primary.Addr, primary.Addr+","+replica.Addr, 1), interlock.TTL(ttl))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		return c
+	}
+	holder, waiter := open(), open()
+	held, err := holder.Mutex("m").Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	granted := make(chan error, 1)
+	go func() {
+		lease, err := waiter.Mutex("m").Acquire(t.Context())
+		if err == nil {
+			err = lease.Release()
+		}
+		granted <- err
+	}()
+	until := func(what string, done func() bool) {
+		t.Helper()
+		for end := time.Now().Add(ttl / 4); !done(); time.Sleep(20 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("in a quarter of the TTL %s", what)
+			}
+		}
+	}
+	parked := func(s *mysqltest.Server) func() bool {
+		return func() bool { return len(s.Threads("user = 'app' AND state = 'User lock'")) > 0 }
+	}
+	until("nobody listens", func() bool { return waiters(t, holder, "m") == 1 && parked(primary)() })
+	primary.Set("read_only", "1")
+	replica.CatchUp(primary)
+	replica.Promote()
+	until("nobody listens on the new primary", parked(replica))
+	if err := held.Release(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-granted:
+		if err != nil {
+			t.Fatal(err)
+		}
+	case <-time.After(ttl / 4):
+		t.Fatal("the waiter has not heard of its grant in a quarter of the TTL")
 	}
 }
 
