@@ -179,6 +179,8 @@ func (l *Lock) obtain(ctx context.Context, n *line, t *ticket, try bool) (*ticke
 		case ctx.Err() != nil:
 			if !errors.Is(err, ctx.Err()) {
 				last = err
+			} else if t.stands() {
+				last = nil // it waited in line, whatever was said before
 			}
 			return t, because(ctx, last)
 		case errors.Is(err, errLate):
@@ -286,6 +288,13 @@ func (t *ticket) wait(ctx context.Context) (driver.Ticket, error) {
 		err = driver.ErrSession
 	}
 	return tk, err
+}
+
+// stands reports whether the backend has said that the ticket is in line.
+func (t *ticket) stands() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.state == ticketQueued
 }
 
 func (t *ticket) current() driver.Ticket {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -144,13 +145,36 @@ func (k *client) judge(err error) {
 	}
 }
 
-// unanswered says of a wait that has ended that the backend is away, if it is.
-func unanswered(err, away error) error {
+// unanswered says of a wait that has ended that the backend is away, or refuses what was
+// asked of it, if so. How the client was closed shows whether it is away, too.
+func unanswered(err, away, closed error) error {
 	var silence noAnswer
-	if away == nil || !errors.Is(err, interlock.ErrBusy) && !errors.As(err, &silence) {
+	if !errors.Is(err, interlock.ErrBusy) && !errors.As(err, &silence) {
 		return err
 	}
-	return failed(exitUnreachable, fmt.Errorf("gave up: the backend does not answer: %s", reason(away)))
+	if refused := refusal(err); refused != nil && away == nil {
+		return failed(exitUnreachable, fmt.Errorf("gave up: the backend refuses: %s", trim(refused)))
+	}
+	if away = cmp.Or(away, closed); away != nil {
+		return failed(exitUnreachable, fmt.Errorf("gave up: the backend does not answer: %s", reason(away)))
+	}
+	return err
+}
+
+// refusal is what the backend said last to an acquire that ended by its own time, nil if
+// that waited in line.
+func refusal(err error) error {
+	var several interface{ Unwrap() []error }
+	if !errors.As(err, &several) {
+		return nil
+	}
+	for _, said := range several.Unwrap() {
+		var silence noAnswer
+		if !errors.Is(said, interlock.ErrBusy) && !errors.As(said, &silence) && !errors.Is(said, context.DeadlineExceeded) {
+			return said
+		}
+	}
+	return nil
 }
 
 // reason is an error without what the library was called for. Where the backend has said

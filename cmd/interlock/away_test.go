@@ -251,6 +251,27 @@ func TestAWaitTellsThatTheBackendHasGoneAway(t *testing.T) {
 	})
 }
 
+// Promise: a wait that ends while the backend answers but refuses says what it refuses, and not
+// that somebody holds the lock, or that nobody answers.
+func TestAWaitTellsWhatTheBackendRefuses(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	url := s.URL() + "?" + longTTL
+	holds(t, url, "other")
+	if _, err := s.Do("CONFIG", "SET", "min-replicas-to-write", "1"); err != nil {
+		t.Fatal(err)
+	}
+	w := start(t, url, "run", "-w", "4", "a", "--", "true")
+	w.ends(exitUnreachable, soon)
+	if text := w.stderr(); !strings.Contains(text, "gave up: the backend refuses: redis: NOREPLICAS") || strings.Contains(text, "no answer") {
+		t.Errorf("it says %q", text)
+	}
+	if _, err := s.Do("CONFIG", "SET", "min-replicas-to-write", "0"); err != nil {
+		t.Fatal(err)
+	}
+	start(t, url, "run", "-w", "1", "other", "--", "true").ends(exitBusy, soon)
+}
+
 // Promise: a wait outlasts the backend's absence, and says when that is over.
 func TestAWaitTellsThatTheBackendIsBack(t *testing.T) {
 	t.Parallel()

@@ -138,5 +138,5 @@ func (o *options) connect(cmd *cobra.Command, limit time.Duration, f func(ctx co
 	if signal := ended(signals); signal != nil {
 		return signal
 	}
-	return unanswered(err, cmp.Or(k.whyAway(), closed))
+	return unanswered(err, k.whyAway(), closed)
 }

@@ -42,9 +42,11 @@ func TestEachErrorHasItsExitStatus(t *testing.T) {
 		{startFailed(&guard.StartError{Name: "a", Code: 127, Err: fs.ErrNotExist}), 127},
 		{startFailed(signalled{syscall.SIGHUP}), exitSignal + 1},
 		{absent(library(interlock.ErrLost)), exitAbsent},
-		{unanswered(library(interlock.ErrBusy), noAnswer(patience)), exitUnreachable},
-		{unanswered(library(interlock.ErrBusy), nil), exitBusy},
-		{unanswered(library(interlock.ErrInvalid), noAnswer(patience)), exitUsage},
+		{unanswered(library(interlock.ErrBusy), noAnswer(patience), nil), exitUnreachable},
+		{unanswered(library(interlock.ErrBusy), nil, noAnswer(patience)), exitUnreachable},
+		{unanswered(library(interlock.ErrBusy), nil, nil), exitBusy},
+		{unanswered(library(errors.Join(interlock.ErrBusy, errors.New("read-only"))), nil, nil), exitUnreachable},
+		{unanswered(library(interlock.ErrInvalid), noAnswer(patience), nil), exitUsage},
 	} {
 		root := newRoot()
 		root.SetErr(&bytes.Buffer{})

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -206,9 +205,8 @@ func (j *job) acquire(ctx context.Context, lock *interlock.Lock) (*interlock.Lea
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case errors.Is(err, interlock.ErrBusy):
-		// It may be that nobody has answered. The end of the session shows it.
-		if away := cmp.Or(j.c.whyAway(), j.c.finish()); away != nil {
-			return nil, unanswered(err, away)
+		if why := unanswered(err, j.c.whyAway(), j.c.finish()); why != err {
+			return nil, why
 		}
 		j.say.tell("busy", "", "%s is busy", j.name)
 		return nil, &exitError{code: j.busy}
