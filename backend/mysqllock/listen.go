@@ -116,13 +116,13 @@ type listener struct {
 }
 
 func (l *listener) open(ctx context.Context) (err error) {
-	if l.anchor, err = l.store.news.Conn(ctx); err != nil {
+	if l.anchor, err = l.store.connectForNews(ctx); err != nil {
 		return err
 	}
 	if _, err := l.anchor.ExecContext(ctx, l.calls("anchor")); err != nil {
 		return err
 	}
-	l.parked, err = l.store.news.Conn(ctx)
+	l.parked, err = l.store.connectForNews(ctx)
 	return err
 }
 

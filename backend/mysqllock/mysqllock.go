@@ -95,18 +95,26 @@ func start(ctx context.Context, s *store) (driver.Driver, error) {
 		return nil, err
 	}
 	d := sqlqueue.New(s, sqlqueue.NewChannel())
-	most := s.most
-	if !s.own {
-		most = s.db.Stats().MaxOpenConnections - listening
-	}
-	switch {
-	case most+listening <= 0: // as many as anybody likes
-	case most < 4:
-		d.Limit(sqlqueue.NewLanes(max(1, most-1), 0, 0))
-	default:
-		d.Limit(sqlqueue.NewLanes(most-3, 1, 1))
+	if s.own {
+		d.Limit(lanesFor(s.most))
+	} else {
+		d.Limit(s.lanes())
 	}
 	return d, nil
+}
+
+// lanesFor are the lanes of a pool with so many connections for exchanges, one of which is for
+// heartbeats.
+func lanesFor(most int) *sqlqueue.Lanes {
+	switch {
+	case most+listening <= 0: // as many as anybody likes
+		return nil
+	case most < 3:
+		return sqlqueue.NewLanes(1, 0, 0)
+	case most == 3:
+		return sqlqueue.NewLanes(1, 1, 0)
+	}
+	return sqlqueue.NewLanes(most-3, 1, 1)
 }
 
 // defaultConnections is how many connections a client has at most: two listen, one is for

@@ -3,8 +3,45 @@ package mysqllock
 import (
 	"context"
 	"database/sql"
+	"sync"
 	"time"
+
+	"github.com/interlock-go/interlock/internal/sqlqueue"
 )
+
+// shared are the lanes to pools of programs, which several clients may use.
+var shared = struct {
+	mu  sync.Mutex
+	all map[*sql.DB]*sharedLanes
+}{all: map[*sql.DB]*sharedLanes{}}
+
+type sharedLanes struct {
+	*sqlqueue.Lanes
+	users int
+}
+
+// lanes are those of the program's pool, until leaveLanes.
+func (s *store) lanes() *sqlqueue.Lanes {
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	l := shared.all[s.db]
+	if l == nil {
+		l = &sharedLanes{Lanes: lanesFor(s.db.Stats().MaxOpenConnections - listening)}
+		shared.all[s.db] = l
+	}
+	l.users++
+	return l.Lanes
+}
+
+func (s *store) leaveLanes() {
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	if l := shared.all[s.db]; l != nil {
+		if l.users--; l.users == 0 {
+			delete(shared.all, s.db)
+		}
+	}
+}
 
 // connect takes a connection of the pool. Where the server has no more of them for this
 // client, it waits for one of those that the client has.
@@ -37,6 +74,42 @@ func (s *store) narrow() bool {
 		s.narrowed = true
 		time.AfterFunc(narrowFor, s.widen)
 	}
+	return true
+}
+
+// connectForNews takes a connection of the other pool. Where the server has no more of them, one
+// of those for exchanges is given up: who does not hear of a grant holds up a whole line.
+func (s *store) connectForNews(ctx context.Context) (*sql.Conn, error) {
+	for try := 1; ; try++ {
+		conn, err := s.news.Conn(ctx)
+		if err == nil || !full(err) || try == newsTries || !s.giveUp(ctx) {
+			return conn, err
+		}
+	}
+}
+
+const (
+	newsTries      = 3
+	leastExchanges = 2 // connections that are not given up
+)
+
+// giveUp closes a connection for exchanges, and opens no other one for a moment. It reports
+// false if there are too few.
+func (s *store) giveUp(ctx context.Context) bool {
+	if there := s.db.Stats().OpenConnections; !s.own || there <= leastExchanges {
+		return false
+	}
+	s.narrow()
+	ctx, cancel := context.WithTimeout(ctx, narrowFor)
+	defer cancel()
+	conn, err := s.db.Conn(ctx)
+	if err != nil {
+		return false
+	}
+	s.mu.Lock()
+	s.db.SetMaxOpenConns(max(leastExchanges, s.db.Stats().OpenConnections-1))
+	s.mu.Unlock()
+	discard(conn)
 	return true
 }
 

@@ -79,13 +79,28 @@ func Script(prefix string, users ...string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	grants, err := Grants(prefix, users...)
+	if err != nil {
+		return "", err
+	}
+	return "DELIMITER //\n\n" + strings.Join(all, "\n//\n\n") + "\n//\n\nDELIMITER ;\n" + grants, nil
+}
+
+// Grants is what gives further users, as of Script, the rights that programs need, once the
+// tables are there.
+func Grants(prefix string, users ...string) (string, error) {
+	all, err := Schema(prefix)
+	if err != nil {
+		return "", err
+	}
+	rights := map[string]string{"TABLE": "SELECT, INSERT, UPDATE, DELETE ON ", "PROCEDURE": "EXECUTE ON PROCEDURE "}
+	var b strings.Builder
 	for _, user := range users {
 		for _, of := range made.FindAllStringSubmatch(strings.Join(all, "\n"), -1) {
-			all = append(all, "GRANT "+map[string]string{"TABLE": "SELECT, INSERT, UPDATE, DELETE ON ", "PROCEDURE": "EXECUTE ON PROCEDURE "}[of[1]]+
-				of[2]+" TO "+account(user))
+			fmt.Fprintf(&b, "GRANT %s%s TO %s;\n", rights[of[1]], of[2], account(user))
 		}
 	}
-	return "DELIMITER //\n\n" + strings.Join(all, "\n//\n\n") + "\n//\n\nDELIMITER ;\n", nil
+	return b.String(), nil
 }
 
 var made = regexp.MustCompile(`(?m)^CREATE (TABLE|PROCEDURE) (?:IF NOT EXISTS )?(\w+)\(`)

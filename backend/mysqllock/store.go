@@ -47,10 +47,12 @@ type link struct {
 }
 
 func (s *store) Close() {
-	if s.own {
-		_ = s.db.Close()
-		_ = s.news.Close()
+	if !s.own {
+		s.leaveLanes()
+		return
 	}
+	_ = s.db.Close()
+	_ = s.news.Close()
 }
 
 // mostTexts bounds the statements that are remembered: some are as long as what they

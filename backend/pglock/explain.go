@@ -98,6 +98,12 @@ func another(attempts []error, at, text string) bool {
 	return false
 }
 
+// full reports whether the server has as many connections as it may, of all users or of this one.
+func full(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.Code == "53300"
+}
+
 // meaning says what an error means for whoever wrote the URL, and whether it will be the same
 // next time.
 func meaning(err error) (hint string, permanent bool) {
@@ -115,7 +121,7 @@ func meaning(err error) (hint string, permanent bool) {
 			return "the tables or functions of Interlock are not there any more", true
 		case pg.Code == readOnlyTransaction:
 			return "it is a standby now, or default_transaction_read_only is on", false
-		case pg.Code == "53300":
+		case full(err):
 			return "max_connections of the server, or the CONNECTION LIMIT of the role or the database; pool_max_conns=… of the URL needs less", false
 		}
 	case strings.Contains(err.Error(), refusedTLS):

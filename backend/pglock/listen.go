@@ -42,8 +42,20 @@ func (s *store) leadsTo() any {
 	return s.pool
 }
 
-// dial opens the connection for news.
+// dial opens the connection for news. Where the server has no more of them, the pool gives one up
+// for it: who does not hear of a grant holds up a whole line.
 func (s *store) dial(ctx context.Context) (*pgx.Conn, error) {
+	for try := 1; ; try++ {
+		conn, err := s.dialOnce(ctx)
+		if err == nil || !full(err) || try == dialTries || !s.pool.giveUp(ctx) {
+			return conn, err
+		}
+	}
+}
+
+const dialTries = 3
+
+func (s *store) dialOnce(ctx context.Context) (*pgx.Conn, error) {
 	if s.listen != nil {
 		return pgx.ConnectConfig(ctx, s.listen.Copy())
 	}

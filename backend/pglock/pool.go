@@ -148,6 +148,22 @@ func (p *pool) beside() (*pgxpool.Pool, error) {
 	return p.reserve, nil
 }
 
+// giveUp closes a connection, of which there are others. It reports false if there are none, or if
+// all belong to the program.
+func (p *pool) giveUp(ctx context.Context) bool {
+	if !p.own || p.Stat().TotalConns() < 2 {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	conn, err := p.Acquire(ctx)
+	if err != nil {
+		return false
+	}
+	_ = conn.Hijack().Close(ctx)
+	return true
+}
+
 // renew has new connections made, which may lead elsewhere.
 func (p *pool) renew() {
 	p.Reset()

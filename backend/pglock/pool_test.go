@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -183,6 +184,42 @@ func TestAHeartbeatOnAFullServer(t *testing.T) {
 	unlock()
 	if err := errors.Join(<-joined, <-renewed); err != nil {
 		t.Error(err)
+	}
+}
+
+// Promise: where the server has no more connections, the one for news takes the place of another:
+// a process that does not hear of a grant would hold up the whole line.
+func TestNewsTakeThePlaceOfAnotherConnection(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Start(t, pgtest.Setup("CREATE ROLE few LOGIN; GRANT CREATE ON DATABASE postgres TO few"))
+	s := session(t, opened(t, server.URLOf("few", "")+"&pool_max_conns=3"))
+	held := acquire(t, s, "q", 1)
+	busy, rest := context.WithCancel(t.Context())
+	var others sync.WaitGroup
+	defer others.Wait()
+	defer rest()
+	for n := range 6 { // all connections are in use, and none is given up for being idle
+		others.Go(func() {
+			for busy.Err() == nil { // some are refused a connection
+				if k, err := s.Join(busy, request(fmt.Sprint("busy/", n), 1)); err == nil {
+					_ = s.Leave(t.Context(), k, true)
+				}
+			}
+		})
+	}
+	until(t, "the calls use three connections", func() bool { return len(server.Backends("usename = 'few'")) == 3 })
+	server.SQL("ALTER ROLE few CONNECTION LIMIT 3")
+	waits := join(t, s, request("q", 1))
+	granted := make(chan error, 1)
+	go func() { _, err := s.Await(t.Context(), waits); granted <- err }()
+	until(t, "somebody listens", func() bool {
+		return len(server.Backends("usename = 'few' AND (query LIKE 'LISTEN%' OR query LIKE '-- ping%')")) == 1
+	})
+	if err := s.Leave(t.Context(), held, true); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-granted; err != nil {
+		t.Fatal(err)
 	}
 }
 

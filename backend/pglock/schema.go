@@ -66,14 +66,24 @@ func (s Schema) SQL(roles ...string) (string, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "CREATE SCHEMA IF NOT EXISTS \"%s\";\n", s.Name)
 	b.WriteString(s.body())
+	grants, err := s.Grants(roles...)
+	return b.String() + grants, err
+}
+
+// body is SQL without the schema itself.
+func (s Schema) body() string { return s.expand(tables + "\n" + functions) }
+
+// Grants is what gives further roles the rights that programs need, once the tables are there.
+func (s Schema) Grants(roles ...string) (string, error) {
+	if err := s.check(); err != nil {
+		return "", err
+	}
+	var b strings.Builder
 	for _, role := range roles {
 		b.WriteString(s.grants(role))
 	}
 	return b.String(), nil
 }
-
-// body is SQL without the schema itself.
-func (s Schema) body() string { return s.expand(tables + "\n" + functions) }
 
 // grants gives a role what it needs: the rights to use what is there.
 func (s Schema) grants(role string) string {

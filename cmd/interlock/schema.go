@@ -10,27 +10,36 @@ import (
 	"github.com/interlock-go/interlock/driver"
 )
 
-// schemas write, by the scheme of the URL, the SQL that makes a backend's tables, and
-// gives users the rights that programs need.
-var schemas = map[string]func(u *driver.URL, users []string) (string, error){
+// schemas write, by the scheme of the URL, the SQL that makes a backend's tables, unless that
+// is only for further users, and gives users the rights that programs need.
+var schemas = map[string]func(u *driver.URL, users []string, further bool) (string, error){
 	"postgres":   schemaOfPostgres,
 	"postgresql": schemaOfPostgres,
 	"mysql":      schemaOfMySQL,
 	"mariadb":    schemaOfMySQL,
 }
 
-func schemaOfPostgres(u *driver.URL, users []string) (string, error) {
-	return pglock.Schema{
+func schemaOfPostgres(u *driver.URL, users []string, further bool) (string, error) {
+	s := pglock.Schema{
 		Name: u.Text("schema", ""), Prefix: u.Text("table_prefix", ""), Logged: u.Text("durability", "") == "logged",
-	}.SQL(users...)
+	}
+	if further {
+		return s.Grants(users...)
+	}
+	return s.SQL(users...)
 }
 
-func schemaOfMySQL(u *driver.URL, users []string) (string, error) {
-	return mysqllock.Script(u.Text("table_prefix", mysqllock.DefaultTablePrefix), users...)
+func schemaOfMySQL(u *driver.URL, users []string, further bool) (string, error) {
+	prefix := u.Text("table_prefix", mysqllock.DefaultTablePrefix)
+	if further {
+		return mysqllock.Grants(prefix, users...)
+	}
+	return mysqllock.Script(prefix, users...)
 }
 
 func newSchema(o *options) *cobra.Command {
 	var users []string
+	var further bool
 	cmd := &cobra.Command{
 		Use:   "schema",
 		Short: "Print the SQL that makes a backend's tables",
@@ -39,7 +48,8 @@ for a database whose users may not make tables, and for people who want to read 
 Nothing is connected to; of the URL only its scheme matters, and what its options say of
 the names of tables. Otherwise the tables are made when they are first needed.`,
 		Example: `  interlock schema --url postgres://host/db --grant app | psql -1 postgres://admin@host/db
-  interlock schema --url mysql://host/db --grant app | mariadb -h host -u admin -p db`,
+  interlock schema --url mysql://host/db --grant app | mariadb -h host -u admin -p db
+  interlock schema --url postgres://host/db --only-grants --grant other | psql postgres://admin@host/db`,
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			b, err := o.backend()
@@ -54,7 +64,10 @@ the names of tables. Otherwise the tables are made when they are first needed.`,
 			if !ok {
 				return usage("%s has no tables that somebody else could make (from %s)", b.shown(), b.source)
 			}
-			sql, err := write(u, users)
+			if further && len(users) == 0 {
+				return usage("--only-grants needs --grant USER")
+			}
+			sql, err := write(u, users, further)
 			if err != nil {
 				return usage("%s: %w", b.source, err)
 			}
@@ -63,5 +76,6 @@ the names of tables. Otherwise the tables are made when they are first needed.`,
 		},
 	}
 	cmd.Flags().StringArrayVar(&users, "grant", nil, "user who gets the rights that programs need; may be repeated")
+	cmd.Flags().BoolVar(&further, "only-grants", false, "print the rights alone, for users who come when the tables are there")
 	return cmd
 }

@@ -59,6 +59,9 @@ func TestSchemaForAUserOfPostgreSQLWhoMayNotMakeTables(t *testing.T) {
 	refused(t, url)
 	s.SQL(schema(t, "--url", url, "--grant", "app"))
 	usable(t, url)
+	s.SQL("CREATE ROLE other LOGIN PASSWORD 'secret'")
+	s.SQL(schema(t, "--url", url, "--only-grants", "--grant", "other"))
+	usable(t, s.URLOf("other", "secret"))
 }
 
 func TestSchemaForAUserOfMariaDBWhoMayNotMakeTables(t *testing.T) {
@@ -68,4 +71,7 @@ func TestSchemaForAUserOfMariaDBWhoMayNotMakeTables(t *testing.T) {
 	url := s.URLOf("limited", "secret")
 	s.Do(schema(t, "--url", url, "--grant", "limited"))
 	usable(t, url)
+	s.Do("CREATE USER other@'%' IDENTIFIED BY 'secret'; GRANT USAGE ON *.* TO other@'%'")
+	s.Do(schema(t, "--url", url, "--only-grants", "--grant", "other"))
+	usable(t, s.URLOf("other", "secret"))
 }
