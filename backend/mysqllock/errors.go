@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/go-sql-driver/mysql"
 
@@ -50,6 +51,8 @@ const (
 // limitOf is the setting that an error that is full is about.
 func limitOf(err error) string {
 	switch {
+	case number(err, erUserLimit) && strings.Contains(strings.ToLower(err.Error()), "_per_hour"):
+		return "the limit is one of an hour of this user, see SHOW GRANTS: a client that runs makes few connections, but thousands of exchanges"
 	case number(err, erTooMany):
 		return "the server's limit is its setting max_connections"
 	case number(err, erTooManyOfUser):

@@ -118,3 +118,24 @@ func TestAServerWithoutFreeConnections(t *testing.T) {
 		}
 	}
 }
+
+// Promise: a limit of an hour is not taken for one of connections at a time.
+func TestALimitOfAnHourIsNamed(t *testing.T) {
+	t.Parallel()
+	s := mysqltest.Start(t)
+	_, _ = session(t, s.URL()) // the tables are there
+	for _, limit := range []string{"MAX_CONNECTIONS_PER_HOUR", "MAX_QUERIES_PER_HOUR"} {
+		s.Do("ALTER USER app WITH " + limit + " 1")
+		var err error
+		for n := 0; n < 3 && err == nil; n++ { // the first may be let in
+			var d driver.Driver
+			if d, err = open(t.Context(), s.URL()); err == nil {
+				d.Close()
+			}
+		}
+		if err == nil || !strings.Contains(err.Error(), "one of an hour") {
+			t.Errorf("%s: %v", limit, err)
+		}
+		s.Do("ALTER USER app WITH " + limit + " 0")
+	}
+}

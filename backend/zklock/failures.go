@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"sync"
 	"syscall"
@@ -53,8 +54,12 @@ func (f *failures) dial(dial func(string, string, time.Duration) (net.Conn, erro
 	}
 }
 
-// hint says what it may mean that a server ends a connection as soon as it has begun.
+// hint says what it may mean that a server ends a connection as soon as it has begun. Only
+// TLS reads anything before the session is asked for.
 func hint(err error) string {
+	if errors.Is(err, io.EOF) {
+		return " (if the port is one without TLS, write zk://)"
+	}
 	if errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) {
 		return " (perhaps it has as many connections from this machine as its maxClientCnxns allows)"
 	}

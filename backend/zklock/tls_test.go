@@ -42,7 +42,7 @@ func TestTLS(t *testing.T) {
 		{"a certificate of another authority", at("zks", s.Addr, "ca", s.CA, "cert", other.ClientCert, "key", other.ClientKey), false, []string{s.Addr}},
 		{"no certificate", at("zks", s.Addr, "ca", s.CA), false, []string{s.Addr}},
 		{"no TLS", at("zk", s.Addr), false, []string{s.Addr, "TLS"}},
-		{"TLS where there is none", at("zks", plain.Addr, good...), false, []string{plain.Addr}},
+		{"TLS where there is none", at("zks", plain.Addr, good...), false, []string{plain.Addr, "write zk://"}},
 
 		{"a file that is not there", at("zks", s.Addr, "ca", "/no/such/file"), true, []string{"ca:", "/no/such/file"}},
 		{"a file that is none", at("zks", s.Addr, "ca", broken), true, []string{"no certificate in", broken}},
