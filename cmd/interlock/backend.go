@@ -25,6 +25,7 @@ const urlFile = "/etc/interlock/url"
 type backend struct {
 	url    string
 	source string
+	silent bool // nobody has said that it is this one
 }
 
 // shown is the URL without its password.
@@ -38,20 +39,32 @@ func (b backend) shown() string {
 
 // backend finds out which backend to use.
 func (o *options) backend() (backend, error) {
-	if o.url != "" {
-		return backend{o.url, "--url"}, nil
+	switch {
+	case o.local && o.url != "":
+		return backend{}, usage("--local and --url exclude each other")
+	case o.local:
+		return o.ownFile("--local")
+	case o.url != "":
+		return backend{url: o.url, source: "--url"}, nil
 	}
 	if s := os.Getenv("INTERLOCK_URL"); s != "" {
-		return backend{s, "INTERLOCK_URL"}, nil
+		return backend{url: s, source: "INTERLOCK_URL"}, nil
 	}
 	switch data, err := os.ReadFile(urlFile); {
 	case err == nil:
 		if s := strings.TrimSpace(string(data)); s != "" {
-			return backend{s, urlFile}, nil
+			return backend{url: s, source: urlFile}, nil
 		}
 	case !errors.Is(err, os.ErrNotExist):
 		return backend{}, usage("%w", err)
 	}
+	b, err := o.ownFile("the default")
+	b.silent = true
+	return b, err
+}
+
+// ownFile is the SQLite file of this user on this machine.
+func (o *options) ownFile(source string) (backend, error) {
 	dir, err := stateDir()
 	if err != nil {
 		return backend{}, usage("no backend: %w; give one with --url, such as sqlite:///var/lib/locks.db", err)
@@ -60,7 +73,7 @@ func (o *options) backend() (backend, error) {
 		return backend{}, usage("no backend: %w; give one with --url", err)
 	}
 	path := filepath.ToSlash(filepath.Join(dir, "locks.db"))
-	return backend{"sqlite:" + (&url.URL{Path: path}).EscapedPath(), "the default"}, nil
+	return backend{url: "sqlite:" + (&url.URL{Path: path}).EscapedPath(), source: source}, nil
 }
 
 // stateDir is where this user's programs keep what outlives them.

@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/examples/flashsale"
@@ -96,8 +94,7 @@ type progressLine struct {
 }
 
 func progress(w io.Writer) *progressLine {
-	f, ok := w.(*os.File)
-	return &progressLine{w, ok && term.IsTerminal(int(f.Fd()))}
+	return &progressLine{w, isTerminal(w)}
 }
 
 func (p *progressLine) report(s flashsale.Progress) {

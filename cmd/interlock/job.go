@@ -125,6 +125,9 @@ func (j *job) run(cmd *cobra.Command) error {
 	j.c = newClient(c, j.name, func(event, text string) { j.say.tell(event, "", "%s", text) })
 	defer j.c.finish()
 	j.say.tell("backend", "", "backend %s (%s), TTL %v", b.shown(), b.source, c.TTL())
+	if b.silent && (j.again || j.atLeast > 0 || unattended()) {
+		j.say.warn("no backend was given, so the lock is one of this user on this machine alone; name one with --url or INTERLOCK_URL, or say --local")
+	}
 	j.entry = heldEntry(b, j.name)
 	if heldAlready(j.entry) {
 		return usage("run %s: the process that started this one holds the lock already; waiting for it would never end", j.name)

@@ -8,8 +8,9 @@ import (
 
 // options are the flags of every command.
 type options struct {
-	url  string
-	json bool
+	url   string
+	local bool
+	json  bool
 }
 
 func newRoot() *cobra.Command {
@@ -21,10 +22,12 @@ func newRoot() *cobra.Command {
 
 The backend is given by --url, else by the variable INTERLOCK_URL, else by the file
 /etc/interlock/url, else it is a SQLite file in the user's state directory, which
-serves all processes of this machine that this user runs.`,
+serves all processes of this machine that this user runs, and no others (--local says
+that this is meant).`,
 		Example: `  interlock run nightly -- ./backup.sh           wait for the lock, then run
   interlock run -n nightly -- ./backup.sh        give up at once if it is taken (exit 75)
-  interlock run --at-least 1m nightly -- ./job   for cron on machines whose clocks differ
+  interlock run -n --at-least 1m nightly -- ./backup.sh
+                                                 from cron on each of several machines: one runs it
   interlock ls                                   who holds, who waits`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -35,6 +38,7 @@ serves all processes of this machine that this user runs.`,
 		},
 	}
 	root.PersistentFlags().StringVar(&o.url, "url", "", "backend, such as sqlite:///var/lib/locks.db")
+	root.PersistentFlags().BoolVar(&o.local, "local", false, "the file of this user on this machine is the backend that is meant")
 	root.PersistentFlags().BoolVar(&o.json, "json", false, "write JSON for programs")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usage("%w (see %s --help)", err, cmd.CommandPath())

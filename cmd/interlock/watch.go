@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/interlock-go/interlock"
 )
@@ -22,8 +21,7 @@ screen; elsewhere, and with --json, it writes one state after the other.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.waits(cmd, func(ctx context.Context, c *interlock.Client) error {
 				out := cmd.OutOrStdout()
-				f, ok := out.(interface{ Fd() uintptr })
-				redraw := ok && !o.json && term.IsTerminal(int(f.Fd()))
+				redraw := !o.json && isTerminal(out)
 				for q, err := range c.Follow(ctx, args[0]) {
 					switch {
 					case err != nil:
