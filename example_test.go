@@ -69,6 +69,29 @@ func ExampleLock_TryAcquire() {
 	// Output: true interlock: acquire report: busy
 }
 
+func ExampleLeaseFrom() {
+	ctx := context.Background()
+	c := open()
+	defer c.Close()
+
+	var last uint64 // that the resource has seen
+	write := func(ctx context.Context) error {
+		token := interlock.LeaseFrom(ctx).Token()
+		if token < last {
+			return errors.New("somebody was granted the lock after me")
+		}
+		last = token
+		fmt.Println("written")
+		return nil
+	}
+	for range 2 {
+		_ = c.Mutex("report").Do(ctx, write)
+	}
+	// Output:
+	// written
+	// written
+}
+
 func ExampleLock_Held() {
 	ctx := context.Background()
 	c := open()

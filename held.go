@@ -27,6 +27,18 @@ func Detach(ctx context.Context) context.Context {
 	return context.WithValue(ctx, heldKey{}, (*heldLeases)(nil))
 }
 
+// LeaseFrom returns the innermost lease that ctx carries, for its token: in the function of
+// [Lock.Do], which gets such a context, and in all that this calls, it is the lease under
+// which that works. It may have been lost meanwhile: its Err says so. Without one it is nil. Of
+// several locks [Lock.Held] finds that of one.
+func LeaseFrom(ctx context.Context) *Lease {
+	h, _ := ctx.Value(heldKey{}).(*heldLeases)
+	if h == nil {
+		return nil
+	}
+	return h.lease
+}
+
 // heldOf yields the live leases in ctx of the same name and kind at the same
 // client.
 func (l *Lock) heldOf(ctx context.Context) iter.Seq[*Lease] {

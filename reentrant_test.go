@@ -123,6 +123,9 @@ func TestTheContextIsTheHolder(t *testing.T) {
 			if _, ok := l.Held(interlock.Detach(held)); ok {
 				t.Error("held by a detached context")
 			}
+			if inside, detached := interlock.LeaseFrom(held), interlock.LeaseFrom(interlock.Detach(held)); inside.Name() != "m" || inside.Err() != nil || detached != nil || interlock.LeaseFrom(ctx) != nil {
+				t.Errorf("LeaseFrom returns %v, and %v of a detached context", inside, detached)
+			}
 			_, err := l.TryAcquire(interlock.Detach(held))
 			wantErr(t, err, interlock.ErrBusy)
 			done := make(chan error)
@@ -133,6 +136,9 @@ func TestTheContextIsTheHolder(t *testing.T) {
 			wantErr(t, <-done, interlock.ErrDeadlock)
 			nested := a.Mutex("inner")
 			return nested.Do(held, func(both context.Context) error {
+				if l := interlock.LeaseFrom(both); l.Name() != "inner" {
+					t.Errorf("the innermost lease is that of %s", l.Name())
+				}
 				for _, l := range []*interlock.Lock{l, nested} {
 					if _, ok := l.Held(both); !ok {
 						t.Error("not held")
@@ -149,6 +155,7 @@ func TestTheContextIsTheHolder(t *testing.T) {
 		if _, ok := l.Held(held); ok {
 			t.Error("a lost lease is held")
 		}
+		wantErr(t, interlock.LeaseFrom(held).Err(), interlock.ErrLost)
 		again, err := l.Acquire(context.WithoutCancel(held))
 		ok(t, err)
 		ok(t, again.Release())

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 )
 
 // folder holds the sockets and lock files beside the database.
@@ -36,7 +37,9 @@ func openFolder(path string, mode fs.FileMode, sockets bool) (folder, error) {
 	}
 	f := folder{path: path, mode: mode}
 	if sockets {
-		f.short, f.free = shorten(path)
+		var free func()
+		f.short, free = shorten(path)
+		f.free = sync.OnceFunc(free) // later the descriptor is another file's
 	}
 	return f, nil
 }

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/fence"
 )
 
@@ -55,10 +56,6 @@ func stopsBeforeItWrites(fenced bool) func(*shop) (sell, error) {
 			}
 			o := order{buyer: buyer, worker: s.worker}
 			err = lock.Do(ctx, func(held context.Context) (err error) {
-				lease, ok := lock.Held(held)
-				if !ok {
-					return errors.New("the context of Do carries no lease")
-				}
 				sold, err = s.buy(ctx, o, func(tx *sql.Tx) error {
 					if s.worker == 1 && transactions.Add(1) == 2 {
 						if err := stop(file); err != nil {
@@ -68,7 +65,7 @@ func stopsBeforeItWrites(fenced bool) func(*shop) (sell, error) {
 					if !fenced {
 						return nil
 					}
-					return tokens.Check(ctx, tx, o.item, lease)
+					return tokens.Check(ctx, tx, o.item, interlock.LeaseFrom(held))
 				})
 				return err
 			})

@@ -133,11 +133,7 @@ func fenced(s *shop) (sell, error) {
 	return func(ctx context.Context, buyer int) (sold bool, err error) {
 		o := order{buyer: buyer, worker: s.worker}
 		err = lock.Do(ctx, func(ctx context.Context) (err error) {
-			lease, ok := lock.Held(ctx)
-			if !ok {
-				return interlock.ErrLost
-			}
-			sold, err = s.buy(ctx, o, func(tx *sql.Tx) error { return tokens.Check(ctx, tx, o.item, lease) })
+			sold, err = s.buy(ctx, o, func(tx *sql.Tx) error { return tokens.Check(ctx, tx, o.item, interlock.LeaseFrom(ctx)) })
 			return err
 		})
 		return sold, err
