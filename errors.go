@@ -35,7 +35,8 @@ var (
 
 	// ErrDeadlock: the context holds this lock already, so that waiting for it
 	// would never end. Also for a reader that asks for the writer's side.
-	ErrDeadlock = errors.New("already held by this context")
+	// The ways out are [Reentrant], [LeaseFrom] and [Detach].
+	ErrDeadlock = errors.New("already held by this context (see Reentrant, LeaseFrom and Detach)")
 
 	// ErrConflict: the value was changed by somebody else.
 	ErrConflict = driver.ErrConflict

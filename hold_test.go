@@ -163,8 +163,10 @@ func TestAdopt(t *testing.T) {
 		wantErr(t, err, interlock.ErrBusy)
 		ok(t, adopted.Release())
 		other := acquire(t, a.Semaphore("s", 3, interlock.Weight(2)))
-		_, err = b.Adopt(ctx, "s", other.ID())
-		wantErr(t, err, interlock.ErrInvalid)
+		for _, id := range []string{other.ID(), "nonsense", ""} { // nothing with a fixed time, or nothing at all
+			_, err = b.Adopt(ctx, "s", id)
+			wantErr(t, err, interlock.ErrInvalid)
+		}
 		_, err = b.Adopt(ctx, "s", lease.ID())
 		wantErr(t, err, interlock.ErrLost)
 		ok(t, other.Release())

@@ -122,6 +122,9 @@ func (l *Lock) acquire(ctx context.Context, try bool) (*Lease, error) {
 		began = time.Now()
 	}
 	lease, how, err := l.get(ctx, try)
+	if errors.Is(err, ErrMismatch) {
+		err = l.disagreement(ctx, err)
+	}
 	err = failed("acquire", l.name, err)
 	switch {
 	case !observed:
@@ -210,8 +213,18 @@ func (l *Lease) do(ctx context.Context, f func(context.Context) error) error {
 	defer cancel()
 	defer func() { _ = l.abort() }() // does nothing unless f panics
 	err := f(ctx)
-	if lost := l.Release(); lost != nil {
-		return errors.Join(err, lost)
+	lost := l.Release()
+	switch {
+	case lost == nil, l.saysLost(err):
+		return err
+	case err == nil:
+		return lost
 	}
-	return err
+	return fmt.Errorf("%w; %w", err, lost)
+}
+
+// saysLost reports whether an error is the cause of a context of this lease, or wraps it.
+func (l *Lease) saysLost(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Name == l.t.name && errors.Is(e, ErrLost)
 }

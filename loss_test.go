@@ -3,7 +3,9 @@ package interlock_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"regexp"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -410,6 +412,36 @@ func TestALossSaysWhatHappened(t *testing.T) {
 				}
 				d.Faults().Clear()
 			})
+		})
+	}
+}
+
+// The error of Do is one line, and says once that the lock is lost, also if the function has
+// returned the cause of its context; what it has returned besides stays.
+func TestDoSaysOnceThatTheLockIsLost(t *testing.T) {
+	own := errors.New("half written")
+	for name, f := range map[string]func(context.Context) error{
+		"the cause": func(ctx context.Context) error { return context.Cause(ctx) },
+		"wrapped":   func(ctx context.Context) error { return fmt.Errorf("write: %w", context.Cause(ctx)) },
+		"another":   func(context.Context) error { return own },
+		"none":      func(context.Context) error { return nil },
+	} {
+		simulated(t, func(t *testing.T) {
+			a, b := pair(t)
+			err := a.Mutex("m").Do(ctx, func(ctx context.Context) error {
+				lease := interlock.LeaseFrom(ctx)
+				ok(t, b.Evict(context.Background(), "m", lease.ID(), false))
+				<-ctx.Done()
+				return f(ctx)
+			})
+			wantErr(t, err, interlock.ErrLost)
+			wantErr(t, err, interlock.ErrEvicted)
+			if text := err.Error(); strings.Count(text, "lease lost: evicted") != 1 || strings.Contains(text, "\n") {
+				t.Errorf("%s: %q", name, text)
+			}
+			if is := errors.Is(err, own); is != (name == "another") {
+				t.Errorf("%s: %v", name, err)
+			}
 		})
 	}
 }

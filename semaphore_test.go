@@ -2,6 +2,7 @@ package interlock_test
 
 import (
 	"context"
+	"regexp"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -88,6 +89,10 @@ func TestMismatch(t *testing.T) {
 			wantErr(t, err, interlock.ErrMismatch)
 			if e := err.(*interlock.Error); e.Op != "acquire" || e.Name != "s" {
 				t.Errorf("%s: %+v", name, e)
+			}
+			want := map[string]string{"permits": "a semaphore with 3 permits", "kind": "a mutex", "reader": "a read-write lock"}[name]
+			if text := err.Error(); !regexp.MustCompile("other kind or capacity: this is " + want + ", and for \\S+ it is a semaphore with 2 permits$").MatchString(text) {
+				t.Errorf("%s: it says %q", name, text)
 			}
 		}
 		ok(t, lease.Release())
