@@ -236,7 +236,7 @@ func TestNoErrorOfADriverLeaksOut(t *testing.T) {
 		"Latch.Wait":      {"Watch", other(func(ctx context.Context, a member) error { return a.Latch("l").Wait(ctx) })},
 		"Barrier.Set":     {"Swap", other(func(ctx context.Context, a member) error { return a.Barrier("b").Set(ctx) })},
 		"Barrier.IsSet":   {"Load", other(func(ctx context.Context, a member) error { _, err := a.Barrier("b").IsSet(ctx); return err })},
-		"Value.Get":       {"Load", other(func(ctx context.Context, a member) error { _, _, err := value(a).Get(ctx); return err })},
+		"Value.Get":       {"Load", other(func(ctx context.Context, a member) error { _, err := value(a).Get(ctx); return err })},
 		"Value.Set":       {"Swap", other(func(ctx context.Context, a member) error { _, err := value(a).Set(ctx, 1, 0); return err })},
 		"Value.Delete":    {"Swap", other(func(ctx context.Context, a member) error { return value(a).Delete(ctx, 0) })},
 		"Value.Watch": {"Watch", other(func(ctx context.Context, a member) (err error) {

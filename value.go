@@ -31,24 +31,42 @@ const MaxValue = driver.MaxCell
 // MaxUpdates is how often Update tries before it gives up with ErrConflict.
 const MaxUpdates = 100
 
-// Get returns the value and its version. A value that does not exist is the
-// zero T; its version is 0 if it never did.
-func (v *Value[T]) Get(ctx context.Context) (val T, version uint64, err error) {
+// Snapshot is what a value is at some time.
+type Snapshot[T any] struct {
+	Value   T      // the zero T if it does not exist
+	Version uint64 // 0 if it never existed; that of the deletion if it was deleted
+	Exists  bool
+}
+
+// Get returns what the value is now.
+func (v *Value[T]) Get(ctx context.Context) (Snapshot[T], error) {
 	got, err := v.cell.load(ctx)
-	if err == nil {
-		val, err = decode[T](got)
+	if err != nil {
+		return Snapshot[T]{}, v.cell.fail("get", err)
 	}
-	return val, got.Version, v.cell.fail("get", err)
+	s, err := snapshot[T](got)
+	return s, v.cell.fail("get", err)
 }
 
 // Set replaces the given version and returns the new one. ErrConflict: the
-// value has another version by now. Version 0 creates a value that never was.
+// value has another version by now. Version 0 creates a value that does not exist, because it
+// never did or was deleted; ErrConflict: it does.
 func (v *Value[T]) Set(ctx context.Context, val T, version uint64) (uint64, error) {
 	data, err := encode(val)
 	if err != nil {
 		return 0, v.cell.fail("set", err)
 	}
 	got, err := v.cell.swap(ctx, driver.Swap{Version: version, Value: data})
+	for version == 0 && errors.Is(err, ErrConflict) {
+		was, unknown := v.cell.load(ctx)
+		if unknown != nil {
+			return 0, v.cell.fail("set", unknown)
+		}
+		if was.Exists {
+			break
+		}
+		got, err = v.cell.swap(ctx, driver.Swap{Version: was.Version, Value: data})
+	}
 	return got.Version, v.cell.fail("set", err)
 }
 
@@ -75,24 +93,24 @@ func (v *Value[T]) Update(ctx context.Context, f func(T) (T, error)) (T, error) 
 	return result, v.cell.fail("update", err)
 }
 
-// Watch yields the value, and again after every change; states that follow
-// each other fast may be skipped, never the last. A value that does not exist
-// is the zero T. It ends with ctx, without an error, or after an error.
-func (v *Value[T]) Watch(ctx context.Context) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
+// Watch yields what the value is, and again after every change; states that follow
+// each other fast may be skipped, never the last. It ends with ctx, without an error, or
+// after an error.
+func (v *Value[T]) Watch(ctx context.Context) iter.Seq2[Snapshot[T], error] {
+	return func(yield func(Snapshot[T], error) bool) {
 		got, err := v.cell.load(ctx)
 		for {
-			var val T
+			var s Snapshot[T]
 			if err == nil {
-				val, err = decode[T](got)
+				s, err = snapshot[T](got)
 			}
 			if err != nil {
 				if ctx.Err() == nil {
-					yield(val, v.cell.fail("watch", err))
+					yield(s, v.cell.fail("watch", err))
 				}
 				return
 			}
-			if !yield(val, nil) {
+			if !yield(s, nil) {
 				return
 			}
 			got, err = v.cell.watch(ctx, got.Version)
@@ -111,6 +129,11 @@ func encode[T any](val T) ([]byte, error) {
 		return b, nil
 	}
 	return json.Marshal(val)
+}
+
+func snapshot[T any](c driver.Cell) (Snapshot[T], error) {
+	val, err := decode[T](c)
+	return Snapshot[T]{val, c.Version, c.Exists}, err
 }
 
 func decode[T any](c driver.Cell) (val T, err error) {

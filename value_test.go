@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,10 +24,10 @@ func TestAValueIsChangedByVersion(t *testing.T) {
 	simulated(t, func(t *testing.T) {
 		a, b := pair(t)
 		v, w := interlock.NewValue[settings](a.Client, "v"), interlock.NewValue[settings](b.Client, "v")
-		got, version, err := v.Get(ctx)
+		got, err := v.Get(ctx)
 		ok(t, err)
-		if version != 0 || got.Limit != 0 {
-			t.Errorf("%+v, version %d", got, version)
+		if got.Version != 0 || got.Exists || got.Value.Limit != 0 {
+			t.Errorf("%+v", got)
 		}
 		first, err := v.Set(ctx, settings{1, []string{"x"}}, 0)
 		ok(t, err)
@@ -36,15 +37,51 @@ func TestAValueIsChangedByVersion(t *testing.T) {
 		ok(t, err)
 		wantErr(t, v.Delete(ctx, first), interlock.ErrConflict)
 		ok(t, v.Delete(ctx, second))
-		got, version, err = w.Get(ctx)
+		got, err = w.Get(ctx)
 		ok(t, err)
-		if version <= second || got.Limit != 0 {
-			t.Errorf("%+v, version %d", got, version)
+		if got.Version <= second || got.Exists || got.Value.Limit != 0 {
+			t.Errorf("%+v", got)
 		}
-		_, err = w.Set(ctx, settings{3, nil}, 0) // versions never come back
-		wantErr(t, err, interlock.ErrConflict)
-		_, err = w.Set(ctx, settings{3, nil}, version)
+		third, err := w.Set(ctx, settings{}, got.Version)
 		ok(t, err)
+		if got, err = v.Get(ctx); err != nil || !got.Exists || got.Version != third {
+			t.Errorf("a zero that was set: %+v, %v", got, err)
+		}
+	})
+}
+
+// Version 0 creates what does not exist, once, also after a deletion; versions never come back.
+func TestVersionZeroCreates(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		w := memlock.NewWorld()
+		last := uint64(0)
+		for range 5 {
+			var created atomic.Int32
+			var wg sync.WaitGroup
+			for range 8 {
+				v := interlock.NewValue[int](join(t, w).Client, "v")
+				wg.Go(func() {
+					switch version, err := v.Set(ctx, 1, 0); {
+					case err == nil:
+						created.Add(1)
+						if version <= last {
+							t.Errorf("version %d after %d", version, last)
+						}
+					case !errors.Is(err, interlock.ErrConflict):
+						t.Error(err)
+					}
+				})
+			}
+			wg.Wait()
+			if n := created.Load(); n != 1 {
+				t.Errorf("%d have created it", n)
+			}
+			v := interlock.NewValue[int](join(t, w).Client, "v")
+			got, err := v.Get(ctx)
+			ok(t, err)
+			ok(t, v.Delete(ctx, got.Version))
+			last = got.Version
+		}
 	})
 }
 
@@ -65,10 +102,10 @@ func TestUpdatesAreNotLost(t *testing.T) {
 			}
 		}
 		wg.Wait()
-		n, _, err := interlock.NewValue[int](join(t, w).Client, "v").Get(ctx)
+		got, err := interlock.NewValue[int](join(t, w).Client, "v").Get(ctx)
 		ok(t, err)
-		if n != 200 {
-			t.Errorf("%d updates, want 200", n)
+		if got.Value != 200 {
+			t.Errorf("%d updates, want 200", got.Value)
 		}
 	})
 }
@@ -102,11 +139,11 @@ func TestWatchNeverMissesTheLastState(t *testing.T) {
 		a, b := pair(t)
 		v := interlock.NewValue[int](a.Client, "v")
 		watch, stop := context.WithCancel(ctx)
-		last := make(chan int, 1)
+		last := make(chan interlock.Snapshot[int], 1)
 		ends := make(chan struct{})
 		go func() {
 			defer close(ends)
-			for n, err := range interlock.NewValue[int](b.Client, "v").Watch(watch) {
+			for got, err := range interlock.NewValue[int](b.Client, "v").Watch(watch) {
 				if err != nil {
 					t.Error(err)
 				}
@@ -114,7 +151,7 @@ func TestWatchNeverMissesTheLastState(t *testing.T) {
 				case <-last:
 				default:
 				}
-				last <- n
+				last <- got
 			}
 		}()
 		var version uint64
@@ -127,15 +164,15 @@ func TestWatchNeverMissesTheLastState(t *testing.T) {
 			}
 			if i%5 == 4 {
 				time.Sleep(time.Second)
-				if n := <-last; n != i+1 {
-					t.Fatalf("last state %d, want %d", n, i+1)
+				if got := <-last; got.Value != i+1 || got.Version != version || !got.Exists {
+					t.Fatalf("last state %+v, want %d with version %d", got, i+1, version)
 				}
 			}
 		}
 		ok(t, v.Delete(ctx, version))
 		time.Sleep(time.Second)
-		if n := <-last; n != 0 {
-			t.Errorf("last state %d after the deletion", n)
+		if got := <-last; got.Value != 0 || got.Exists || got.Version <= version {
+			t.Errorf("last state %+v after the deletion", got)
 		}
 		stop()
 		<-ends
@@ -148,12 +185,12 @@ func TestBytesAreStoredAsTheyAre(t *testing.T) {
 		raw := interlock.NewValue[[]byte](a.Client, "raw")
 		version, err := raw.Set(ctx, []byte{0xff, 0}, 0)
 		ok(t, err)
-		got, _, err := raw.Get(ctx)
+		got, err := raw.Get(ctx)
 		ok(t, err)
-		if !bytes.Equal(got, []byte{0xff, 0}) {
-			t.Errorf("%x", got)
+		if !bytes.Equal(got.Value, []byte{0xff, 0}) {
+			t.Errorf("%x", got.Value)
 		}
-		_, _, err = interlock.NewValue[int](a.Client, "raw").Get(ctx)
+		_, err = interlock.NewValue[int](a.Client, "raw").Get(ctx)
 		if err == nil {
 			t.Error("no error for a value of another type")
 		}

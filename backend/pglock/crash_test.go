@@ -210,9 +210,9 @@ func (k *kept) check() {
 			k.t.Errorf("%q is held with the token %d: %v %v", l.Name(), l.Token(), got, err)
 		}
 	}
-	got, _, err := k.value.Get(k.t.Context())
-	if err != nil || got != k.set {
-		k.t.Errorf("the value %d is %d, %v", k.set, got, err)
+	got, err := k.value.Get(k.t.Context())
+	if err != nil || got.Value != k.set {
+		k.t.Errorf("the value %d is %+v, %v", k.set, got, err)
 	}
 	k.grow()
 }

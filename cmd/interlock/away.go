@@ -124,7 +124,7 @@ func (k *client) watch(ctx context.Context, every time.Duration) (stop func()) {
 func (k *client) ask(ctx context.Context, limit time.Duration) error {
 	ctx, cancel := answering(ctx, limit)
 	defer cancel()
-	_, _, err := interlock.NewValue[[]byte](k.Client, k.name).Get(ctx)
+	_, err := interlock.NewValue[[]byte](k.Client, k.name).Get(ctx)
 	if ctx.Err() == nil {
 		return nil
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -17,37 +18,55 @@ func newValue(o *options) *cobra.Command {
 }
 
 // valueJSON is how programs see a value. Versions are decimal strings, as
-// tokens are.
+// tokens are. What is no text is in Base64, and then there is no Value.
 type valueJSON struct {
-	Name    string `json:"name"`
-	Version string `json:"version,omitempty"`
-	Value   string `json:"value"`
+	Name    string  `json:"name"`
+	Exists  bool    `json:"exists"`
+	Version string  `json:"version"`
+	Value   *string `json:"value,omitempty"`
+	Base64  []byte  `json:"base64,omitempty"`
 }
 
 func valueGet(o *options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "get NAME",
 		Short: "Write the value; --json gives its version too",
+		Long: `Get writes the value; with --json also its version, and whether it exists. What is no text
+is in base64 there. Exit status: 66 if it does not exist.`,
 		Args:  exactly("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.with(cmd, func(ctx context.Context, c *interlock.Client) error {
-				val, version, err := interlock.NewValue[[]byte](c, args[0]).Get(ctx)
+				got, err := interlock.NewValue[[]byte](c, args[0]).Get(ctx)
 				if err != nil {
 					return err
 				}
-				return o.value(cmd, args[0], val, version)
+				if !got.Exists && !o.json {
+					return failed(exitAbsent, fmt.Errorf("value %s does not exist", args[0]))
+				}
+				if err := o.value(cmd, args[0], got); err != nil || got.Exists {
+					return err
+				}
+				return &exitError{code: exitAbsent}
 			})
 		},
 	}
 }
 
-func (o *options) value(cmd *cobra.Command, name string, val []byte, version uint64) error {
+func (o *options) value(cmd *cobra.Command, name string, got interlock.Snapshot[[]byte]) error {
 	out := cmd.OutOrStdout()
-	if o.json {
-		return writeJSON(out, valueJSON{name, strconv.FormatUint(version, 10), string(val)})
+	if !o.json {
+		_, err := fmt.Fprintf(out, "%s\n", got.Value)
+		return err
 	}
-	_, err := fmt.Fprintf(out, "%s\n", val)
-	return err
+	v := valueJSON{Name: name, Exists: got.Exists, Version: strconv.FormatUint(got.Version, 10)}
+	switch text := string(got.Value); {
+	case !got.Exists:
+	case utf8.ValidString(text):
+		v.Value = &text
+	default:
+		v.Base64 = got.Value
+	}
+	return writeJSON(out, v)
 }
 
 func valueSet(o *options) *cobra.Command {
@@ -78,7 +97,7 @@ else it exits with 75. VALUE - reads standard input.`,
 			})
 		},
 	}
-	cmd.Flags().Uint64Var(&version, "version", 0, "only if it has this version; 0: if it was never set")
+	cmd.Flags().Uint64Var(&version, "version", 0, "only if it has this version; 0: if it does not exist")
 	return cmd
 }
 
@@ -113,11 +132,11 @@ func change(ctx context.Context, cmd *cobra.Command, v *interlock.Value[[]byte],
 		return got, err
 	}
 	for {
-		_, current, err := v.Get(ctx)
+		current, err := v.Get(ctx)
 		if err != nil {
 			return 0, err
 		}
-		if got, err := do(current); !isConflict(err) {
+		if got, err := do(current.Version); !isConflict(err) {
 			return got, err
 		}
 	}
@@ -130,14 +149,9 @@ func valueWatch(o *options) *cobra.Command {
 		Args:  exactly("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.waits(cmd, func(ctx context.Context, c *interlock.Client) error {
-				for val, err := range interlock.NewValue[[]byte](c, args[0]).Watch(ctx) {
-					if err != nil {
-						return err
-					}
-					if o.json {
-						err = writeJSON(cmd.OutOrStdout(), valueJSON{Name: args[0], Value: string(val)})
-					} else {
-						_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s\n", val)
+				for got, err := range interlock.NewValue[[]byte](c, args[0]).Watch(ctx) {
+					if err == nil {
+						err = o.value(cmd, args[0], got)
 					}
 					if err != nil {
 						return err

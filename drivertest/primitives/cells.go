@@ -90,14 +90,22 @@ var values = rule{
 		t.is(err, interlock.ErrConflict, "Set with an old version")
 		t.is(v.Delete(t.ctx, first), interlock.ErrConflict, "Delete with an old version")
 		t.ok(v.Delete(t.ctx, second), "Delete")
-		got, gone, err := w.Get(t.ctx)
-		if t.ok(err, "Get"); got != 0 || gone <= second || first >= second {
-			t.Fatalf("after Delete the value is %d with version %d, after %d and %d", got, gone, first, second)
+		got, err := w.Get(t.ctx)
+		if t.ok(err, "Get"); got.Exists || got.Value != 0 || got.Version <= second || first >= second {
+			t.Fatalf("after Delete it is %+v, after the versions %d and %d", got, first, second)
 		}
 		_, err = w.Set(t.ctx, 9, second)
 		t.is(err, interlock.ErrConflict, "Set with the version that was deleted")
-		_, err = w.Set(t.ctx, 0, gone)
+		third, err := w.Set(t.ctx, 0, got.Version)
 		t.ok(err, "Set with the version of the deleted value")
+		t.ok(v.Delete(t.ctx, third), "Delete, again")
+		fourth, err := w.Set(t.ctx, 0, 0)
+		if t.ok(err, "Set with version 0 of a value that was deleted"); fourth <= third {
+			t.Fatalf("it has version %d after %d", fourth, third)
+		}
+		if got, err = v.Get(t.ctx); err != nil || !got.Exists || got.Version != fourth {
+			t.Fatalf("a zero that was set with version %d: %+v, %v", fourth, got, err)
+		}
 
 		const each = 6
 		t.parallel(4, func(i int) error {
@@ -109,8 +117,8 @@ var values = rule{
 			}
 			return nil
 		})
-		if got, _, err = v.Get(t.ctx); err != nil || got != 4*each {
-			t.Fatalf("%d additions of one make %d, %v", 4*each, got, err)
+		if got, err = v.Get(t.ctx); err != nil || got.Value != 4*each {
+			t.Fatalf("%d additions of one make %d, %v", 4*each, got.Value, err)
 		}
 	},
 }
@@ -125,11 +133,11 @@ var watching = rule{
 		defer cancel()
 		seen := make(chan int, 1000)
 		watcher := t.done(func() error {
-			for n, err := range interlock.NewValue[int](b, "v").Watch(ctx) {
+			for got, err := range interlock.NewValue[int](b, "v").Watch(ctx) {
 				if err != nil {
 					return err
 				}
-				seen <- n
+				seen <- got.Value
 			}
 			return nil
 		})
@@ -145,9 +153,9 @@ var watching = rule{
 			t.ok(err, "Update")
 		}
 		until(20)
-		_, version, err := v.Get(t.ctx)
+		got, err := v.Get(t.ctx)
 		t.ok(err, "Get")
-		t.ok(v.Delete(t.ctx, version), "Delete")
+		t.ok(v.Delete(t.ctx, got.Version), "Delete")
 		until(0)
 		cancel()
 		t.ok(wait(t, watcher, "Watch ends with its context"), "Watch")
