@@ -47,7 +47,7 @@ func (s *store) leadsTo() any {
 func (s *store) dial(ctx context.Context) (*pgx.Conn, error) {
 	for try := 1; ; try++ {
 		conn, err := s.dialOnce(ctx)
-		if err == nil || !full(err) || try == dialTries || !s.pool.giveUp(ctx) {
+		if err == nil || s.listen != nil || !full(err) || try == dialTries || !s.pool.giveUp(ctx) {
 			return conn, err
 		}
 	}

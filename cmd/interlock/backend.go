@@ -52,7 +52,7 @@ func (o *options) backend() (backend, error) {
 	}
 	switch data, err := os.ReadFile(urlFile); {
 	case err == nil:
-		if s := strings.TrimSpace(string(data)); s != "" {
+		if s := firstLine(string(data)); s != "" {
 			return backend{url: s, source: urlFile}, nil
 		}
 	case !errors.Is(err, os.ErrNotExist):
@@ -61,6 +61,16 @@ func (o *options) backend() (backend, error) {
 	b, err := o.ownFile("the default")
 	b.silent = true
 	return b, err
+}
+
+// firstLine is the first line that is neither empty nor a comment.
+func firstLine(text string) string {
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+			return line
+		}
+	}
+	return ""
 }
 
 // ownFile is the SQLite file of this user on this machine.

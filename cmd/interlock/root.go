@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -29,6 +30,7 @@ that this is meant).`,
   interlock run -n --at-least 1m nightly -- ./backup.sh
                                                  from cron on each of several machines: one runs it
   interlock ls                                   who holds, who waits`,
+		Version:       versionLine(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          noArgs,
@@ -40,6 +42,7 @@ that this is meant).`,
 	root.PersistentFlags().StringVar(&o.url, "url", "", "backend, such as sqlite:///var/lib/locks.db")
 	root.PersistentFlags().BoolVar(&o.local, "local", false, "the file of this user on this machine is the backend that is meant")
 	root.PersistentFlags().BoolVar(&o.json, "json", false, "write JSON for programs")
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usage("%w (see %s --help)", err, cmd.CommandPath())
 	})
@@ -68,9 +71,18 @@ that this is meant).`,
 
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usage("unknown command %q (see interlock --help)", args[0])
+		return unknown(cmd, args[0])
 	}
 	return nil
+}
+
+// unknown names a command that may have been meant.
+func unknown(cmd *cobra.Command, arg string) error {
+	cmd.SuggestionsMinimumDistance = 2 // letters that differ, at most
+	if like := cmd.SuggestionsFor(arg); len(like) > 0 {
+		return usage("unknown command %q: did you mean %s?", arg, strings.Join(like, ", "))
+	}
+	return usage("unknown command %q (see %s --help)", arg, cmd.CommandPath())
 }
 
 // exactly is cobra.ExactArgs with names for what is missing.
@@ -90,7 +102,7 @@ func exactly(names ...string) cobra.PositionalArgs {
 func group(use, short string, subs ...*cobra.Command) *cobra.Command {
 	c := &cobra.Command{Use: use, Short: short, Args: func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {
-			return usage("unknown command %q (see %s --help)", args[0], cmd.CommandPath())
+			return unknown(cmd, args[0])
 		}
 		return nil
 	}, RunE: func(cmd *cobra.Command, _ []string) error {

@@ -33,7 +33,7 @@ func valueGet(o *options) *cobra.Command {
 		Short: "Write the value; --json gives its version too",
 		Long: `Get writes the value; with --json also its version, and whether it exists. What is no text
 is in base64 there. Exit status: 66 if it does not exist.`,
-		Args:  exactly("NAME"),
+		Args: exactly("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.with(cmd, func(ctx context.Context, c *interlock.Client) error {
 				got, err := interlock.NewValue[[]byte](c, args[0]).Get(ctx)

@@ -17,21 +17,28 @@ func newVersion(o *options) *cobra.Command {
 		Short: "Show the version, and the backends that it has",
 		Args:  exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			version := "(devel)"
-			if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-				version = info.Main.Version
-			}
 			if o.json {
 				return writeJSON(cmd.OutOrStdout(), struct {
 					Version  string   `json:"version"`
 					Go       string   `json:"go"`
 					Platform string   `json:"platform"`
 					Backends []string `json:"backends"`
-				}{version, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH, driver.Schemes()})
+				}{version(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH, driver.Schemes()})
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "interlock %s (%s, %s/%s), backends: %s\n",
-				version, runtime.Version(), runtime.GOOS, runtime.GOARCH, strings.Join(driver.Schemes(), " "))
+			fmt.Fprintln(cmd.OutOrStdout(), versionLine())
 			return nil
 		},
 	}
+}
+
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
+}
+
+func versionLine() string {
+	return fmt.Sprintf("interlock %s (%s, %s/%s), backends: %s",
+		version(), runtime.Version(), runtime.GOOS, runtime.GOARCH, strings.Join(driver.Schemes(), " "))
 }
