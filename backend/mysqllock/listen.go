@@ -37,16 +37,13 @@ func (s *store) Listen(ctx context.Context, channel string, up func(), hear func
 	if most := s.news.Stats().MaxOpenConnections; !s.own && most > 0 && most < 4 {
 		return fmt.Errorf("the pool has %d connections, of which two would wait: %w", most, errors.ErrUnsupported)
 	}
+	ctx, cancel := s.whileHere(ctx)
+	defer cancel(nil)
 	l := &listener{store: s, channel: channel, up: sync.OnceFunc(up), hear: hear, told: map[int64]bool{}}
 	defer l.close()
 	if err := l.open(ctx); err != nil {
 		return err
 	}
-	var watch sync.WaitGroup
-	defer watch.Wait()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	watch.Go(func() { cancel(l.watch(ctx)) })
 	for {
 		if err := l.park(ctx); err != nil {
 			return cmp.Or(context.Cause(ctx), err)
@@ -54,55 +51,26 @@ func (s *store) Listen(ctx context.Context, channel string, up func(), hear func
 	}
 }
 
-// lookEvery is how often it is made sure that the connections for news lead to the server
-// on which locks are taken.
-const lookEvery = 5 * time.Second
-
 var errMoved = errors.New("mysql: locks are taken on another server now")
 
-// watch returns when the connections lead nowhere any more, or to a server that was
-// replaced, though it goes on: it is read-only now, or others have been greeted since.
-func (l *listener) watch(ctx context.Context) error {
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
-	began := l.store.isAt()
-	var before server
-	for first := true; ; first = false {
-		now, err := l.ask(ctx)
-		if err != nil {
-			return err
-		}
-		if at := l.store.isAt(); !first && now.readOnly && !before.readOnly || at != began && at != now.history {
-			return errMoved
-		}
-		before = now
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return nil
-		}
-	}
-}
-
-// server is what one says of itself.
-type server struct {
-	history  string
-	readOnly bool
-}
-
-func (l *listener) ask(ctx context.Context) (now server, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*lookEvery)
-	defer cancel()
-	l.asking.Lock()
-	defer l.asking.Unlock()
-	err = l.anchor.QueryRowContext(ctx, l.store.sql("SELECT {history}, @@global.read_only + 0 <> 0")).Scan(&now.history, &now.readOnly)
-	return now, err
-}
-
-func (s *store) isAt() string {
+// whileHere ends the context when the exchanges of this client have gone to another server: the
+// one that it listens to may be one that was replaced and goes on, read-only.
+func (s *store) whileHere(ctx context.Context) (context.Context, context.CancelCauseFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.at
+	s.leave = func() { cancel(errMoved) }
+	return ctx, cancel
+}
+
+// isAt notes the history of a connection that was greeted.
+func (s *store) isAt(history string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.at != history && s.leave != nil {
+		s.leave()
+	}
+	s.at = history
 }
 
 type listener struct {
@@ -111,7 +79,6 @@ type listener struct {
 	up             func()
 	hear           func(sqlqueue.Event)
 	anchor, parked *sql.Conn
-	asking         sync.Mutex     // held while the anchor is used
 	told           map[int64]bool // news that are still in the table
 }
 
@@ -211,9 +178,7 @@ func (l *listener) forget(ctx context.Context) error {
 	for k := range l.told {
 		args = append(args, k)
 	}
-	l.asking.Lock()
 	_, err := l.anchor.ExecContext(ctx, l.store.sql("DELETE FROM {p}news WHERE channel = ? AND k IN ("+list(len(l.told), "?", ",")+")"), args...)
-	l.asking.Unlock()
 	if err == nil {
 		clear(l.told)
 	}

@@ -35,6 +35,7 @@ type store struct {
 	mu       sync.Mutex
 	narrowed bool         // the pool has fewer connections for a moment: see connect
 	at       string       // the history of the last connection that was greeted
+	leave    func()       // ends the listening when that changes
 	greeted  map[any]link // by connection of a pool that is not the store's, as the MySQL driver has it
 }
 
@@ -134,9 +135,7 @@ func (s *store) greet(ctx context.Context, conn *sql.Conn) (l link, err error) {
 	}
 	l.since = driver.Now()
 	s.linked(this, l)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.at = l.history
+	s.isAt(l.history)
 	return l, nil
 }
 
