@@ -13,7 +13,7 @@ import (
 )
 
 func (s *store) Begin(ctx context.Context, o sqlqueue.Session) (string, error) {
-	got, err := s.numbers(ctx, "begin", 2, o.ID, o.TTL.Microseconds(), text(o.Owner), s.heard(o.Channel))
+	got, err := s.numbers(ctx, "begin", 1, o.ID, o.TTL.Microseconds(), text(o.Owner), s.heard(o.Channel))
 	return history(got), err
 }
 
