@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/interlock-go/interlock/internal/backoff"
 	"github.com/interlock-go/interlock/internal/sqlqueue"
 )
 
@@ -119,7 +120,7 @@ func (p *pool) urgent(ctx context.Context) (*pgxpool.Conn, error) {
 	soon, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	conn, err := p.Acquire(soon)
-	if err == nil || soon.Err() == nil || ctx.Err() != nil {
+	if err == nil || soon.Err() == nil && !full(err) || ctx.Err() != nil {
 		return conn, err
 	}
 	r, err := p.beside()
@@ -129,7 +130,7 @@ func (p *pool) urgent(ctx context.Context) (*pgxpool.Conn, error) {
 	if conn, err = r.Acquire(ctx); err == nil || ctx.Err() != nil {
 		return conn, err
 	}
-	return p.Acquire(ctx)
+	return p.connect(ctx)
 }
 
 func (p *pool) beside() (*pgxpool.Pool, error) {
@@ -146,6 +147,17 @@ func (p *pool) beside() (*pgxpool.Pool, error) {
 		p.reserve = r
 	}
 	return p.reserve, nil
+}
+
+// connect takes a connection. Where the server has no more of them, it waits for one of those that
+// the pool has.
+func (p *pool) connect(ctx context.Context) (*pgxpool.Conn, error) {
+	for pauses := (backoff.Backoff{Most: 50 * time.Millisecond}); ; {
+		conn, err := p.Acquire(ctx)
+		if err == nil || !full(err) || p.Stat().TotalConns() == 0 || pauses.Sleep(ctx) != nil {
+			return conn, err
+		}
+	}
 }
 
 // giveUp closes a connection, of which there are others. It reports false if there are none, or if

@@ -200,9 +200,14 @@ func TestNewsTakeThePlaceOfAnotherConnection(t *testing.T) {
 	defer rest()
 	for n := range 6 { // all connections are in use, and none is given up for being idle
 		others.Go(func() {
-			for busy.Err() == nil { // some are refused a connection
-				if k, err := s.Join(busy, request(fmt.Sprint("busy/", n), 1)); err == nil {
-					_ = s.Leave(t.Context(), k, true)
+			for busy.Err() == nil {
+				k, err := s.Join(busy, request(fmt.Sprint("busy/", n), 1))
+				if err == nil {
+					err = s.Leave(busy, k, true)
+				}
+				if err != nil && busy.Err() == nil {
+					t.Errorf("a call: %v", err)
+					return
 				}
 			}
 		})

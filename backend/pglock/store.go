@@ -76,7 +76,7 @@ func (s Schema) call(name string, types []string) string {
 
 // query calls a function, and has its answer read.
 func (s *store) query(ctx context.Context, name string, read func(pgx.Rows) error, args ...any) error {
-	return s.queryOn(ctx, s.pool.Acquire, name, read, args...)
+	return s.queryOn(ctx, s.pool.connect, name, read, args...)
 }
 
 func (s *store) queryOn(ctx context.Context, acquire func(context.Context) (*pgxpool.Conn, error), name string, read func(pgx.Rows) error, args ...any) error {
@@ -115,7 +115,7 @@ func (s *store) numbers(ctx context.Context, name string, least int, args ...any
 
 // rows calls a function that returns a list.
 func rows[T any](ctx context.Context, s *store, name string, args ...any) ([]T, error) {
-	return rowsOn[T](ctx, s, s.pool.Acquire, name, args...)
+	return rowsOn[T](ctx, s, s.pool.connect, name, args...)
 }
 
 func rowsOn[T any](ctx context.Context, s *store, acquire func(context.Context) (*pgxpool.Conn, error), name string, args ...any) (all []T, err error) {
