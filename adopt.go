@@ -10,10 +10,10 @@ import (
 
 // Adopt makes a lease of one that was acquired with [Hold], here or in another
 // process, given its [Lease.ID], so that it can be extended or released.
-// ErrLost: it has ended. ErrInvalid: that is no ID. When one of its leases is released, the others are
-// lost: those of other processes with their next heartbeat. What one process
-// changes with Extend, others do not know: their leases end at the time that
-// they know of, so only one should extend.
+// ErrLost: it has ended. ErrInvalid: that is no ID. When one of its leases is
+// released, the others are lost: those of other processes with their next
+// heartbeat. What one process changes with Extend, others do not know: their
+// leases end at the time that they know of, so only one should extend.
 func (c *Client) Adopt(ctx context.Context, name, id string) (*Lease, error) {
 	v := c.named(name)
 	if err := driver.CheckID(ticketID(id)); err != nil {

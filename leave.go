@@ -146,8 +146,9 @@ func (t *ticket) expireAt(end driver.Instant) {
 var released atomic.Uint64
 
 // repeat makes the call until it has an answer, or the limit has passed: then it returns
-// unconfirmed. The last tries come just before that, for others wait for the lock. A refusal is no answer: the server may be read-only for the second of a
-// switch-over, or the rights may come back.
+// unconfirmed. The last tries come just before that, for others wait for the lock. A refusal
+// is no answer: the server may be read-only for the second of a switch-over, or the rights may
+// come back.
 func (t *ticket) repeat(limit driver.Instant, call func(context.Context, driver.Session) error) error {
 	released.Add(1)
 	b := backoff.Backoff{Most: min(t.sess.ttl/12, time.Second)}

@@ -57,17 +57,18 @@ func (v *Value[T]) Set(ctx context.Context, val T, version uint64) (uint64, erro
 		return 0, v.cell.fail("set", err)
 	}
 	got, err := v.cell.swap(ctx, driver.Swap{Version: version, Value: data})
-	for version == 0 && errors.Is(err, ErrConflict) {
-		was, unknown := v.cell.load(ctx)
-		if unknown != nil {
-			return 0, v.cell.fail("set", unknown)
-		}
-		if was.Exists {
-			break
-		}
-		got, err = v.cell.swap(ctx, driver.Swap{Version: was.Version, Value: data})
+	if version == 0 && isConflict(err) { // it may have been deleted
+		got, err = v.cell.change(ctx, func(was driver.Cell) (driver.Swap, error) {
+			if was.Exists {
+				return driver.Swap{}, ErrConflict
+			}
+			return driver.Swap{Value: data}, nil
+		})
 	}
-	return got.Version, v.cell.fail("set", err)
+	if err != nil {
+		return 0, v.cell.fail("set", err)
+	}
+	return got.Version, nil
 }
 
 // Update sets the value to what f makes of it, and returns that. f is called

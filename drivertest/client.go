@@ -269,14 +269,24 @@ func (c *client) leaseOfWaiting(r driver.Request) *lease {
 // end is the instant until which the backend guarantees the ticket.
 func (l *lease) end() driver.Instant { return l.proof.Add(l.TTL()) }
 
+// renewOnce renews the ticket, again while there is time if the connection was lost or the
+// ticket could not be asked about.
 func (l *lease) renewOnce() (sent driver.Instant, states map[string]driver.Renewed, err error) {
-	sent = l.driver.Now()
-	answer, err := l.Renew(l.t.ctx, []driver.Ticket{l.ticket})
-	states = map[string]driver.Renewed{}
-	for _, r := range answer {
-		states[r.ID] = r
+	for ; ; time.Sleep(l.t.TTL / 50) {
+		sent = l.driver.Now()
+		answer, err := l.Renew(l.t.ctx, []driver.Ticket{l.ticket})
+		states = map[string]driver.Renewed{}
+		for _, r := range answer {
+			states[r.ID] = r
+		}
+		_, asked := states[l.ticket.ID]
+		left := l.end().Sub(l.driver.Now())
+		lost := err != nil && !driver.IsPermanent(err) && l.t.ctx.Err() == nil && left > 0
+		unasked := err == nil && !asked && left > l.TTL()/8
+		if !lost && !unasked {
+			return sent, states, err
+		}
 	}
-	return sent, states, err
 }
 
 // renewFor renews the ticket again and again for d, at least once. A renewal in time
@@ -286,22 +296,8 @@ func (l *lease) renewFor(d time.Duration, each func(answer map[string]driver.Ren
 	l.t.Helper()
 	extended := l.opened
 	for stop := l.driver.Now().Add(d); ; time.Sleep(l.t.TTL / 4) {
-		var sent driver.Instant
-		var states map[string]driver.Renewed
-		var err error
-		var r driver.Renewed
-		var ok bool
-		for {
-			sent, states, err = l.renewOnce()
-			r, ok = states[l.ticket.ID]
-			left := l.end().Sub(l.driver.Now())
-			lost := err != nil && !driver.IsPermanent(err) && l.t.ctx.Err() == nil && left > 0 // its connection was
-			unasked := err == nil && !ok && left > l.TTL()/8
-			if !lost && !unasked {
-				break
-			}
-			time.Sleep(l.t.TTL / 50)
-		}
+		sent, states, err := l.renewOnce()
+		r, ok := states[l.ticket.ID]
 		now := l.driver.Now()
 		if errors.Is(err, driver.ErrSession) {
 			l.t.inTime(l.driver, extended.Add(l.TTL()))

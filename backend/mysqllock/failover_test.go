@@ -142,6 +142,11 @@ func TestAFailoverRepeatsNoToken(t *testing.T) {
 	}
 }
 
+// both is the URL of a primary and its replica.
+func both(primary, replica *mysqltest.Server) string {
+	return strings.Replace(primary.URL(), primary.Addr, primary.Addr+","+replica.Addr, 1)
+}
+
 // Promise: a lock whose release the replica has not received when it takes over is free again
 // soon, though the client that has released it lives; what that holds stays its own.
 func TestAFailoverThatHasLostAReleaseBlocksNobody(t *testing.T) {
@@ -151,8 +156,7 @@ func TestAFailoverThatHasLostAReleaseBlocksNobody(t *testing.T) {
 	}
 	primary := mysqltest.Primary(t)
 	replica := mysqltest.Replica(t, primary)
-	both := strings.Replace(primary.URL(), primary.Addr, primary.Addr+","+replica.Addr, 1)
-	takeover.LosesReleases(t, both, func() { replica.CatchUp(primary); replica.Detach() }, func() {
+	takeover.LosesReleases(t, both(primary, replica), func() { replica.CatchUp(primary); replica.Detach() }, func() {
 		primary.Kill()
 		replica.Promote()
 	})

@@ -1,7 +1,6 @@
 package mysqllock_test
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -76,7 +75,7 @@ func TestAPlannedSwitchOverTakesWaitersAlong(t *testing.T) {
 	replica := mysqltest.Replica(t, primary)
 	const ttl = 6 * time.Second
 	open := func() *interlock.Client {
-		c, err := interlock.Open(t.Context(), strings.Replace(primary.URL(), primary.Addr, primary.Addr+","+replica.Addr, 1), interlock.TTL(ttl))
+		c, err := interlock.Open(t.Context(), both(primary, replica), interlock.TTL(ttl))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,8 +17,7 @@ type hosts struct {
 	addresses []string
 	turn      int
 	connected int       // the one that the client was connected to last; -1: none yet
-	since     time.Time // it was connected then
-	tried     bool      // to connect again since then
+	since     time.Time // it was connected then; zero once another connection was tried
 }
 
 const (
@@ -86,9 +85,9 @@ func (h *hosts) Next() (address string, rest bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.turn = (h.turn + 1) % len(h.addresses)
-	lasted := h.connected >= 0 && !h.tried && time.Since(h.since) > clientRests
+	lasted := !h.since.IsZero() && time.Since(h.since) > clientRests
 	rest = h.turn == h.connected && !(len(h.addresses) == 1 && lasted)
-	h.tried = true
+	h.since = time.Time{}
 	if h.connected < 0 {
 		h.connected = 0
 	}
@@ -98,5 +97,5 @@ func (h *hosts) Next() (address string, rest bool) {
 func (h *hosts) Connected() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.connected, h.since, h.tried = h.turn, time.Now(), false
+	h.connected, h.since = h.turn, time.Now()
 }

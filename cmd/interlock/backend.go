@@ -43,7 +43,7 @@ func (o *options) backend() (backend, error) {
 	case o.local && o.url != "":
 		return backend{}, usage("--local and --url exclude each other")
 	case o.local:
-		return o.ownFile("--local")
+		return ownFile("--local")
 	case o.url != "":
 		return backend{url: o.url, source: "--url"}, nil
 	}
@@ -58,7 +58,7 @@ func (o *options) backend() (backend, error) {
 	case !errors.Is(err, os.ErrNotExist):
 		return backend{}, usage("%w", err)
 	}
-	b, err := o.ownFile("the default")
+	b, err := ownFile("the default")
 	b.silent = true
 	return b, err
 }
@@ -74,7 +74,7 @@ func firstLine(text string) string {
 }
 
 // ownFile is the SQLite file of this user on this machine.
-func (o *options) ownFile(source string) (backend, error) {
+func ownFile(source string) (backend, error) {
 	dir, err := stateDir()
 	if err != nil {
 		return backend{}, usage("no backend: %w; give one with --url, such as sqlite:///var/lib/locks.db", err)

@@ -1,8 +1,6 @@
 package sqlqueue
 
-import (
-	"context"
-)
+import "context"
 
 // recount finds tickets of the session that nobody here knows, when a heartbeat was answered
 // by a server that has taken over: it may not have received that they were left, and every
