@@ -36,6 +36,7 @@ type Client struct {
 
 	arrivals atomic.Uint64 // counts writers' tickets and readers who wait in a line
 
+	crowds crowds
 	reaper *reaper
 	spare  spareTurns
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/backoff"
@@ -23,6 +24,8 @@ type ticket struct {
 	sess *session
 	req  driver.Request // Retry is of the goroutine that obtains the ticket
 	sent bool           // a Join was sent; of the goroutine that obtains the ticket
+
+	crowd atomic.Bool // it is one of Client.crowds
 
 	extending chan struct{} // holds a value while an Extend is under way
 
@@ -132,6 +135,7 @@ func (t *ticket) forget() {
 		return
 	}
 	delete(t.c.tickets, t.req.ID)
+	t.isNoneOfACrowd()
 	t.uncount()
 	t.c.hush(len(t.c.tickets))
 }
@@ -248,7 +252,12 @@ func (t *ticket) reach(ctx context.Context) error {
 	joining := t.state == ticketJoining
 	t.mu.Unlock()
 	if joining {
+		came, err := t.come(ctx)
+		if err != nil {
+			return err
+		}
 		tk, err := t.join(ctx)
+		came()
 		if err != nil {
 			return err
 		}
@@ -261,6 +270,25 @@ func (t *ticket) reach(ctx context.Context) error {
 		return err
 	}
 	return t.hold(tk)
+}
+
+// come waits until the Join may be sent, if many others wait and it may wait, too.
+func (t *ticket) come(ctx context.Context) (came func(), err error) {
+	if t.sent || t.req.NoWait {
+		return nothing, nil
+	}
+	came, err = t.c.crowds.come(ctx, t.c.ctx, t.req.Queue)
+	if err == nil {
+		t.crowd.Store(true)
+	}
+	return came, err
+}
+
+// isNoneOfACrowd is called when the ticket is held, or has left.
+func (t *ticket) isNoneOfACrowd() {
+	if t.crowd.CompareAndSwap(true, false) {
+		t.c.crowds.gone(t.req.Queue)
+	}
 }
 
 func (t *ticket) join(ctx context.Context) (driver.Ticket, error) {
@@ -326,6 +354,7 @@ func (t *ticket) hold(tk driver.Ticket) error {
 	case !t.held(tk):
 		return driver.ErrGone
 	default:
+		t.isNoneOfACrowd()
 		t.since, t.heard, t.end, t.deadline = now, now, end, end.Add(-spare)
 		t.c.lookAt(t.deadline)
 		if !t.fixed() {

@@ -1,0 +1,114 @@
+package interlock
+
+import (
+	"container/list"
+	"context"
+	"sync"
+	"time"
+)
+
+// crowds bounds how many tickets of this client come to a line. Each that comes, and each that
+// gives up, costs the backend an exchange, and releases wait behind those. But whoever comes
+// behind many others of the same client is not served for a while, and need not hurry. So
+// when enough of them stand there, others come one at a time, with a rest after each that
+// is the longer the slower the backend is; and one more whenever one of them is granted
+// or leaves. Who gives up before that costs nothing.
+type crowds struct {
+	mu  sync.Mutex
+	all map[string]*crowd // by queue
+}
+
+// crowd is what this client has in one queue.
+type crowd struct {
+	came   int       // tickets whose Join was sent, which are not held and have not left
+	coming list.List // channels of those who are still to come, in order
+	slow   bool      // one comes though enough are there, or rests after that
+}
+
+const (
+	crowded = 64 // tickets are enough
+	rest    = 4  // times as long as a Join has taken
+)
+
+// come waits until the Join of a ticket may be sent. Unless it returns an error, came is to be called
+// when that has an answer, and crowds.gone when the ticket is held, or has left.
+func (c *crowds) come(ctx, closed context.Context, queue string) (came func(), err error) {
+	c.mu.Lock()
+	if c.all == nil {
+		c.all = map[string]*crowd{}
+	}
+	q := c.all[queue]
+	if q == nil {
+		q = &crowd{}
+		c.all[queue] = q
+	}
+	if q.came < crowded && q.coming.Len() == 0 {
+		q.came++
+		c.mu.Unlock()
+		return nothing, nil
+	}
+	turn := make(chan bool, 1)
+	at := q.coming.PushBack(turn)
+	c.admit(queue, q)
+	c.mu.Unlock()
+	select {
+	case slow := <-turn:
+		return c.answered(queue, slow), nil
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-closed.Done():
+		err = ErrClosed
+	}
+	c.mu.Lock()
+	select {
+	case slow := <-turn: // at the same moment
+		c.mu.Unlock()
+		c.answered(queue, slow)()
+		c.gone(queue)
+		return nil, err
+	default:
+	}
+	q.coming.Remove(at)
+	c.admit(queue, q)
+	c.mu.Unlock()
+	return nil, err
+}
+
+// answered has the next one come after a rest, if this one has come though enough were there.
+func (c *crowds) answered(queue string, slow bool) (came func()) {
+	if !slow {
+		return nothing
+	}
+	sent := time.Now()
+	return func() {
+		time.AfterFunc(rest*time.Since(sent), func() {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			q := c.all[queue]
+			q.slow = false
+			c.admit(queue, q)
+		})
+	}
+}
+
+// gone is called once for each ticket that has come.
+func (c *crowds) gone(queue string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	q := c.all[queue]
+	q.came--
+	c.admit(queue, q)
+}
+
+// admit lets those come who may; c.mu is held.
+func (c *crowds) admit(queue string, q *crowd) {
+	for next := q.coming.Front(); next != nil && (q.came < crowded || !q.slow); next = q.coming.Front() {
+		slow := q.came >= crowded
+		q.slow = q.slow || slow
+		q.came++
+		q.coming.Remove(next).(chan bool) <- slow
+	}
+	if q.came == 0 && q.coming.Len() == 0 && !q.slow {
+		delete(c.all, queue)
+	}
+}
