@@ -11,8 +11,9 @@ import (
 // gives up, costs the backend an exchange, and releases wait behind those. But whoever comes
 // behind many others of the same client is not served for a while, and need not hurry. So
 // when enough of them stand there, others come one at a time, with a rest after each that
-// is the longer the slower the backend is; and one more whenever one of them is granted
-// or leaves. Who gives up before that costs nothing.
+// is the longer the slower the backend is. When few are left, since they were granted or
+// left, as many come together as are enough: their Joins can share exchanges. A ticket
+// that gives up before it has come costs nothing.
 type crowds struct {
 	mu  sync.Mutex
 	all map[string]*crowd // by queue
@@ -26,8 +27,9 @@ type crowd struct {
 }
 
 const (
-	crowded = 64 // tickets are enough
-	rest    = 4  // times as long as a Join has taken
+	crowded = 64          // tickets are enough
+	few     = crowded / 2 // tickets are not
+	rest    = 4           // times as long as a Join has taken
 )
 
 // come waits until the Join of a ticket may be sent. Unless it returns an error, came is to be called
@@ -102,13 +104,22 @@ func (c *crowds) gone(queue string) {
 
 // admit lets those come who may; c.mu is held.
 func (c *crowds) admit(queue string, q *crowd) {
-	for next := q.coming.Front(); next != nil && (q.came < crowded || !q.slow); next = q.coming.Front() {
-		slow := q.came >= crowded
-		q.slow = q.slow || slow
-		q.came++
-		q.coming.Remove(next).(chan bool) <- slow
+	if q.came <= few {
+		for q.came < crowded && q.coming.Len() > 0 {
+			q.call(false)
+		}
+	}
+	if !q.slow && q.coming.Len() > 0 {
+		q.slow = true
+		q.call(true)
 	}
 	if q.came == 0 && q.coming.Len() == 0 && !q.slow {
 		delete(c.all, queue)
 	}
+}
+
+// call lets the first of those come who are still to come.
+func (q *crowd) call(slow bool) {
+	q.came++
+	q.coming.Remove(q.coming.Front()).(chan bool) <- slow
 }
