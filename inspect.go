@@ -155,17 +155,33 @@ func (c *Client) ask(ctx context.Context, op, name, id string, d driver.Demand) 
 // endOfFloors is the first floor that leaves no token of a backend above it.
 const endOfFloors = (driver.MaxToken - 1) << tokenBits
 
-// RaiseToken makes every later token of the name larger than floor, for a
-// backend that was restored from a backup. Tokens end below 1<<63: a floor that leaves none
+// RaiseToken makes every later token of the name larger than floor: for a
+// backend that was restored from a backup, or when the lock moves here from another backend
+// whose tokens were larger. Tokens end below 1<<63: a floor that leaves none
 // is ErrInvalid. While the backend cannot be reached it waits, until ctx ends.
 func (c *Client) RaiseToken(ctx context.Context, name string, floor uint64) error {
-	v := c.named(name)
+	return c.named(name).raise(ctx, floor)
+}
+
+// TokenAt is larger than every token that any backend has granted before t, unless somebody has
+// raised them, or the backend's clock is ahead: a floor for [Client.RaiseTokens] when locks move.
+func TokenAt(t time.Time) uint64 { return uint64(t.UnixMicro()/10) << tokenBits }
+
+// RaiseTokens is RaiseToken for all names of the backend, whatever their prefix, also
+// those that were never used. Whoever waits already may be granted a smaller token. On
+// Redis, PostgreSQL and MySQL tokens follow the server's clock, which is above those of all
+// other backends: a floor that the clock does not pass within ten seconds is ErrInvalid there.
+func (c *Client) RaiseTokens(ctx context.Context, floor uint64) error {
+	return cell{c: c}.raise(ctx, floor)
+}
+
+func (v cell) raise(ctx context.Context, floor uint64) error {
 	if floor >= endOfFloors {
 		return v.fail("raise token", driver.Invalid(fmt.Errorf("a floor of %d leaves no token above it: the largest is %d", floor, uint64(endOfFloors-1))))
 	}
 	return v.fail("raise token", v.retry(ctx, func(ctx context.Context) error {
-		call := c.call(ctx)
+		call := v.c.call(ctx)
 		defer call.release()
-		return c.d.Raise(call, v.key, floor>>tokenBits)
+		return v.c.d.Raise(call, v.key, floor>>tokenBits)
 	}))
 }

@@ -91,3 +91,32 @@ func TestFollowNeverMissesTheLastState(t *testing.T) {
 		<-ends
 	})
 }
+
+// A raise of all names is one of those with other prefixes, too, and of those that were never used.
+func TestRaiseTokensIsForAllNames(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		w := memlock.NewWorld()
+		a, b := join(t, w, interlock.Prefix("app/")), join(t, w)
+		held := acquire(t, a.Mutex("held"))
+		waits := async(ctx, a.Mutex("held", interlock.StrictOrder()))
+		ok(t, acquire(t, b.Mutex("used")).Release())
+		token := held.Token()
+		floor := interlock.TokenAt(time.Now())
+		ok(t, a.RaiseTokens(ctx, floor))
+		if held.Token() != token {
+			t.Errorf("the token of a lease became %d after %d", held.Token(), token)
+		}
+		ok(t, held.Release())
+		waited, done := got(waits)
+		if !done || waited.err != nil {
+			t.Fatalf("the waiter is not granted: %v", waited.err)
+		}
+		later := []*interlock.Lease{waited.lease, acquire(t, b.Mutex("used")), acquire(t, a.Mutex("never"))}
+		for _, l := range later {
+			if l.Token() <= floor {
+				t.Errorf("a token is %d, the floor %d", l.Token(), floor)
+			}
+			ok(t, l.Release())
+		}
+	})
+}

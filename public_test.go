@@ -212,10 +212,11 @@ func TestNoErrorOfADriverLeaksOut(t *testing.T) {
 			<-held.Done()
 			return context.Cause(held)
 		})},
-		"Adopt":      {"Follow", other(func(ctx context.Context, a member) error { _, err := a.Adopt(ctx, "m", someID); return err })},
-		"Revoke":     {"Ask", other(func(ctx context.Context, a member) error { return a.Revoke(ctx, "m", someID) })},
-		"Evict":      {"Ask", other(func(ctx context.Context, a member) error { return a.Evict(ctx, "m", someID, false) })},
-		"RaiseToken": {"Raise", other(func(ctx context.Context, a member) error { return a.RaiseToken(ctx, "m", 1) })},
+		"Adopt":       {"Follow", other(func(ctx context.Context, a member) error { _, err := a.Adopt(ctx, "m", someID); return err })},
+		"Revoke":      {"Ask", other(func(ctx context.Context, a member) error { return a.Revoke(ctx, "m", someID) })},
+		"Evict":       {"Ask", other(func(ctx context.Context, a member) error { return a.Evict(ctx, "m", someID, false) })},
+		"RaiseToken":  {"Raise", other(func(ctx context.Context, a member) error { return a.RaiseToken(ctx, "m", 1) })},
+		"RaiseTokens": {"Raise", other(func(ctx context.Context, a member) error { return a.RaiseTokens(ctx, 1) })},
 		"Queues": {"Queues", other(func(ctx context.Context, a member) (err error) {
 			for _, err = range a.Queues(ctx, "") {
 			}

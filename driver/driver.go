@@ -114,7 +114,9 @@ type Driver interface {
 	// waits leaves at once. A ticket that does not stand: ErrGone.
 	Ask(ctx context.Context, queue, id string, what Demand) error
 
-	// Raise makes every later token of the queue larger than floor.
+	// Raise makes every later token of the queue larger than floor. An empty name
+	// stands for all queues, also those to come: tickets that join later get larger
+	// tokens. Where tokens follow a clock that is behind such a floor: ErrInvalid.
 	Raise(ctx context.Context, queue string, floor uint64) error
 
 	// Check examines whether the backend can be reached and is configured so that

@@ -1,6 +1,8 @@
 package drivertest
 
 import (
+	"errors"
+
 	"github.com/interlock-go/interlock/driver"
 )
 
@@ -148,8 +150,12 @@ var tokenStays = rule{
 }
 
 var raise = rule{
-	name:      "Raise",
-	says:      []string{"Raise makes every later token of the queue larger than floor."},
+	name: "Raise",
+	says: []string{
+		"Raise makes every later token of the queue larger than floor.",
+		"An empty name stands for all queues, also those to come: tickets that join later get larger tokens.",
+		"Where tokens follow a clock that is behind such a floor: ErrInvalid.",
+	},
 	exclusive: true,
 	check: func(t *trial) {
 		k := &tokens{t: t}
@@ -179,8 +185,33 @@ var raise = rule{
 		if tk := a.hold(t.exclusive("other")); tk.Token == 0 || tk.Token >= driver.MaxToken {
 			t.Fatalf("another queue has the token %d", tk.Token)
 		}
-		if err := b.driver.Raise(t.ctx, "q", driver.MaxToken); err == nil {
-			t.Fatalf("Raise to MaxToken succeeds, after which there are no more tokens")
+		for _, name := range []string{"q", ""} {
+			if err := b.driver.Raise(t.ctx, name, driver.MaxToken); err == nil {
+				t.Fatalf("Raise of %q to MaxToken succeeds, after which there are no more tokens", name)
+			}
+		}
+
+		standing := t.exclusive("standing")
+		held = a.hold(standing)
+		idle := a.hold(t.exclusive("idle"))
+		a.leave(idle)
+		floor := idle.Token + 1<<24
+		err := b.driver.Raise(t.ctx, "", floor)
+		if errors.Is(err, driver.ErrInvalid) {
+			floor = idle.Token
+			err = b.driver.Raise(t.ctx, "", floor)
+		}
+		if err != nil {
+			t.Fatalf("Raise of all queues over %d: %v", floor, err)
+		}
+		if got := a.hold(again(standing)); got.Token != held.Token {
+			t.Fatalf("the token of one that is held became %d after %d, by a Raise of all queues", got.Token, held.Token)
+		}
+		a.leave(held)
+		for _, name := range []string{"standing", "idle", "never"} {
+			if got := a.hold(t.exclusive(name)); got.Token <= floor {
+				t.Fatalf("after a Raise of all queues over %d, %q has the token %d", floor, name, got.Token)
+			}
 		}
 	},
 }

@@ -80,6 +80,9 @@ func (d *Driver) Raise(ctx context.Context, queue string, floor uint64) error {
 
 func (d *Driver) raise(a raise) (none, error) {
 	w := d.world
+	if a.queue == "" {
+		return none{}, w.raiseAll(a.floor)
+	}
 	if err := driver.CheckName(a.queue); err != nil {
 		return none{}, err
 	}
@@ -96,7 +99,7 @@ func (d *Driver) raise(a raise) (none, error) {
 		count = uint64(q.count)
 	}
 	if a.floor >= driver.MaxToken-1-count {
-		return none{}, driver.Invalid(fmt.Errorf("floor %d leaves no tokens: they end below %d", a.floor, uint64(driver.MaxToken)))
+		return none{}, noneLeft(a.floor)
 	}
 	if q == nil {
 		q = w.newQueue(a.queue)
@@ -104,6 +107,22 @@ func (d *Driver) raise(a raise) (none, error) {
 	w.need(q)
 	q.floor = a.floor
 	return none{}, nil
+}
+
+func (w *World) raiseAll(floor uint64) error {
+	var most uint64
+	for _, q := range w.queues {
+		most = max(most, uint64(q.count))
+	}
+	if floor > w.token && floor >= driver.MaxToken-1-most {
+		return noneLeft(floor)
+	}
+	w.token = max(w.token, floor)
+	return nil
+}
+
+func noneLeft(floor uint64) error {
+	return driver.Invalid(fmt.Errorf("floor %d leaves no tokens: they end below %d", floor, uint64(driver.MaxToken)))
 }
 
 func (d *Driver) Check(ctx context.Context) []driver.Finding {

@@ -174,9 +174,9 @@ func (s *store) checkConnections(ctx context.Context, v variables) driver.Findin
 
 // checkClock compares the server's clock with that of this machine.
 func (s *store) checkClock(ctx context.Context, _ variables) driver.Finding {
-	var at int64
 	began := time.Now()
-	if err := s.row(ctx, "SELECT {now}", nil, &at); err != nil {
+	at, err := s.Clock(ctx)
+	if err != nil {
 		return doctor.Warn(speed, "see the error", "%v", err)
 	}
 	off, wrong := doctor.Ahead(time.UnixMicro(at), began, time.Now())

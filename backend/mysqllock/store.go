@@ -378,6 +378,11 @@ func (s *store) Raise(ctx context.Context, queue string, floor uint64) error {
 	return err
 }
 
+func (s *store) Clock(ctx context.Context) (micros int64, err error) {
+	err = s.row(ctx, "SELECT {now}", nil, &micros)
+	return micros, err
+}
+
 func (s *store) Settle(ctx context.Context, queue string) (more bool, err error) {
 	left, err := s.call(ctx, "CALL {p}settle(?)", []byte(queue))
 	return left.More, err

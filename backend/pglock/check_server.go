@@ -168,8 +168,8 @@ func (s *store) checkVacuum(ctx context.Context) driver.Finding {
 func (s *store) checkClock(ctx context.Context) driver.Finding {
 	const much = time.Second
 	before := time.Now()
-	var micros int64
-	if err := s.row(ctx, "SELECT "+nowUS, &micros); err != nil {
+	micros, err := s.Clock(ctx)
+	if err != nil {
 		return s.failed("exclusion", err)
 	}
 	ahead, wrong := doctor.Ahead(time.UnixMicro(micros), before, time.Now())

@@ -200,4 +200,9 @@ func (s *store) Raise(ctx context.Context, queue string, floor uint64) error {
 	return err
 }
 
+func (s *store) Clock(ctx context.Context) (micros int64, err error) {
+	err = s.row(ctx, "SELECT "+nowUS, &micros)
+	return micros, err
+}
+
 func (s *store) Tidy(ctx context.Context) ([]string, error) { return rows[string](ctx, s, "tidy") }

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/clocktoken"
 )
 
 func (s *session) Shrink(ctx context.Context, t driver.Ticket, units int64) error {
@@ -92,12 +94,15 @@ func (d *Driver) Raise(ctx context.Context, queue string, floor uint64) error {
 	if err := d.usable(ctx); err != nil {
 		return err
 	}
+	if floor >= driver.MaxToken-1 {
+		return driver.Invalid(fmt.Errorf("raise to %d: no token would be left below %d", floor, uint64(driver.MaxToken)))
+	}
+	if queue == "" {
+		return clocktoken.Pass(ctx, floor, d.earliest)
+	}
 	q, err := d.queue(queue)
 	if err != nil {
 		return err
-	}
-	if floor >= driver.MaxToken-1 {
-		return driver.Invalid(fmt.Errorf("raise to %d: no token would be left below %d", floor, uint64(driver.MaxToken)))
 	}
 	answer, err := d.runN(ctx, call{raiseScript, q.keys, []string{strconv.FormatUint(floor, 10)}}, 2)
 	if err != nil {
@@ -107,4 +112,21 @@ func (d *Driver) Raise(ctx context.Context, queue string, floor uint64) error {
 		d.settle(q)
 	}
 	return nil
+}
+
+// earliest is the time of the node whose clock is the furthest behind, in microseconds.
+func (d *Driver) earliest(ctx context.Context) (micros int64, err error) {
+	micros = math.MaxInt64
+	for _, node := range d.client.Nodes() {
+		d.exchanges.Add(1)
+		at, err := node.Do(ctx, node.B().Time().Build()).AsIntSlice()
+		if err == nil && len(at) != 2 {
+			err = fmt.Errorf("TIME answers %d numbers", len(at))
+		}
+		if err != nil {
+			return 0, d.failed(ctx, err)
+		}
+		micros = min(micros, at[0]*1_000_000+at[1])
+	}
+	return micros, nil
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"zombiezen.com/go/sqlite"
+
 	"github.com/interlock-go/interlock/driver"
 )
 
@@ -88,41 +90,70 @@ func (p *place) shorten(latest moment) {
 
 // Raise is committed synchronously: the floor outlasts a power loss.
 func (d *Driver) Raise(ctx context.Context, queue string, floor uint64) error {
-	if err := driver.CheckName(queue); err != nil {
+	if err := driver.CheckName(queue); queue != "" && err != nil {
 		return err
 	}
 	if floor >= driver.MaxToken-1 {
 		return driver.Invalid(fmt.Errorf("raise: no token is larger than %d", floor))
 	}
 	return d.change(ctx, durable, func(t *tx) error {
-		q, err := t.queue(queue)
-		if err != nil {
-			return err
+		if queue == "" {
+			return t.raiseAll(int64(floor))
 		}
-		if q.tickets == 0 {
-			q.last = max(q.last, int64(floor))
-			q.granted = q.last
-			return t.store(q)
-		}
-		// Those that hold keep the tokens that they have; those that wait get
-		// larger ones than their numbers say.
-		lift := int64(floor) - (q.granted + q.shift)
-		if lift <= 0 {
-			return nil
-		}
-		if q.last+q.shift+lift >= driver.MaxToken {
-			return errTokens
-		}
-		if q.lone != nil {
-			if err := t.insert(q, q.lone); err != nil {
-				return err
-			}
-			q.lone = nil
-		}
-		if err := t.exec("UPDATE ticket SET token = n + ? WHERE queue = ? AND n <= ? AND token IS NULL", q.shift, queue, q.granted); err != nil {
-			return err
-		}
-		q.shift += lift
-		return t.store(q)
+		return t.raise(queue, int64(floor))
 	})
+}
+
+func (t *tx) raise(queue string, floor int64) error {
+	q, err := t.queue(queue)
+	if err != nil {
+		return err
+	}
+	if q.tickets == 0 {
+		q.last = max(q.last, floor)
+		q.granted = q.last
+		return t.store(q)
+	}
+	// Those that hold keep the tokens that they have; those that wait get
+	// larger ones than their numbers say.
+	lift := floor - (q.granted + q.shift)
+	if lift <= 0 {
+		return nil
+	}
+	if q.last+q.shift+lift >= driver.MaxToken {
+		return errTokens
+	}
+	if q.lone != nil {
+		if err := t.insert(q, q.lone); err != nil {
+			return err
+		}
+		q.lone = nil
+	}
+	if err := t.exec("UPDATE ticket SET token = n + ? WHERE queue = ? AND n <= ? AND token IS NULL", q.shift, queue, q.granted); err != nil {
+		return err
+	}
+	q.shift += lift
+	return t.store(q)
+}
+
+func (t *tx) raiseAll(floor int64) error {
+	if err := t.exec("UPDATE file SET floor = max(floor, ?)", floor); err != nil {
+		return err
+	}
+	if err := t.exec("UPDATE queue SET last = max(last, ?), granted = max(last, ?) WHERE tickets = 0", floor, floor); err != nil {
+		return err
+	}
+	var used []string
+	if err := t.all("SELECT name FROM queue WHERE tickets > 0", func(s *sqlite.Stmt) bool {
+		used = append(used, s.ColumnText(0))
+		return true
+	}); err != nil {
+		return err
+	}
+	for _, name := range used {
+		if err := t.raise(name, floor); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -12,14 +12,24 @@ import (
 	"github.com/interlock-go/interlock/driver"
 )
 
-// A queue whose tokens were raised has a node that says what is added to the
-// transaction of a ticket. They are few: a connection reads them all once and
+// A node says what is added to the transactions of tickets, for each queue whose tokens were
+// raised. They are few: a connection reads them all once and
 // watches for more. An event that is older than the reply to a Join has arrived
 // before it, so no ticket that was joined after a Raise is granted without it.
 type floors struct {
 	turn turn
 	w    *watch
-	by   map[string][]addition // by flat name of the queue
+	by   additions
+}
+
+// additions are by the flat name of a queue; those of allQueues are for all of them.
+type additions map[string][]addition
+
+const allQueues = ""
+
+// to is what is added to the token of a ticket of that transaction.
+func (a additions) to(queue string, zxid uint64) uint64 {
+	return max(added(a[queue], zxid), added(a[allQueues], zxid))
 }
 
 // addition is made to the token of tickets whose transaction is later than After.
@@ -63,7 +73,7 @@ func (d *Driver) floor(ctx context.Context, l *link, q *lane, zxid uint64) (uint
 			return 0, err
 		}
 	}
-	return added(f.by[flat(q.name)], zxid), nil
+	return f.by.to(flat(q.name), zxid), nil
 }
 
 // readFloors reads all of them; it is the turn of the caller.
@@ -84,23 +94,32 @@ func (d *Driver) readFloors(ctx context.Context, l *link) error {
 			f.w = nil
 			return err
 		}
-		f.by = nil
-		if len(c.data) > 0 {
-			if err := json.Unmarshal(c.data, &f.by); err != nil {
-				return driver.Permanent(fmt.Errorf("zookeeper: %s: %w", path, err))
-			}
-		}
-		return nil
+		f.by, err = decodeAdditions(path, c)
+		return err
 	}
+}
+
+func decodeAdditions(path string, c content) (additions, error) {
+	by := additions{}
+	if len(c.data) == 0 {
+		return by, nil
+	}
+	if err := json.Unmarshal(c.data, &by); err != nil {
+		return nil, driver.Permanent(fmt.Errorf("zookeeper: %s: %w", path, err))
+	}
+	return by, nil
 }
 
 func (d *Driver) Raise(ctx context.Context, queue string, floor uint64) error {
 	if floor >= driver.MaxToken-1 {
 		return driver.Invalid(fmt.Errorf("zookeeper: no token can be larger than %d", floor))
 	}
-	q, err := d.lane(queue)
-	if err != nil {
-		return err
+	var q *lane
+	if queue != allQueues {
+		var err error
+		if q, err = d.lane(queue); err != nil {
+			return err
+		}
 	}
 	l, err := d.link(ctx)
 	if err != nil {
@@ -111,6 +130,8 @@ func (d *Driver) Raise(ctx context.Context, queue string, floor uint64) error {
 	return d.failed(d.raise(ctx, l, q, floor))
 }
 
+// raise raises the tokens of a queue, or those of tickets that join any queue from now on, if
+// q is nil.
 func (d *Driver) raise(ctx context.Context, l *link, q *lane, floor uint64) error {
 	path := d.aside("floors")
 	for {
@@ -123,31 +144,13 @@ func (d *Driver) raise(ctx context.Context, l *link, q *lane, floor uint64) erro
 		if err != nil {
 			return err
 		}
-		// Tickets that are held keep their tokens.
-		lowest, after, oldest := uint64(now.Mzxid), uint64(0), uint64(math.MaxUint64)
-		all, err := d.line(ctx, l, q)
-		if err != nil {
-			return err
-		}
-		for i, n := range all {
-			if n.foreign {
-				continue // it has no token
-			}
-			c, err := l.ticket(ctx, q, &n)
-			if errors.Is(err, zk.ErrNoNode) {
-				continue
-			}
-			if err != nil {
+		zxid := uint64(now.Mzxid)
+		name, r := allQueues, raising{held: zxid, next: zxid}
+		if q != nil {
+			name = flat(q.name)
+			if r, err = d.raising(ctx, l, q, zxid); err != nil {
 				return err
 			}
-			zxid := joined(c)
-			oldest = min(oldest, zxid)
-			if all.holds(i) {
-				after = max(after, zxid)
-				continue
-			}
-			lowest = min(lowest, zxid)
-			break // those behind are later
 		}
 		c, err := l.get(ctx, path)
 		if errors.Is(err, zk.ErrNoNode) {
@@ -158,17 +161,14 @@ func (d *Driver) raise(ctx context.Context, l *link, q *lane, floor uint64) erro
 		if err != nil {
 			return err
 		}
-		by := map[string][]addition{}
-		if len(c.data) > 0 {
-			if err := json.Unmarshal(c.data, &by); err != nil {
-				return driver.Permanent(fmt.Errorf("zookeeper: %s: %w", path, err))
-			}
+		by, err := decodeAdditions(path, c)
+		if err != nil {
+			return err
 		}
-		have := by[flat(q.name)]
-		if floor < lowest+added(have, lowest) {
+		if floor < r.next+by.to(name, r.next) {
 			return nil
 		}
-		by[flat(q.name)] = raised(have, addition{after, floor + 1 - lowest}, oldest)
+		by[name] = raised(by[name], addition{r.held, floor + 1 - r.next}, r.oldest)
 		data, err := json.Marshal(by)
 		if err := errors.Join(err, checkData(path, data)); err != nil {
 			return err
@@ -177,6 +177,41 @@ func (d *Driver) raise(ctx context.Context, l *link, q *lane, floor uint64) erro
 			return err
 		}
 	}
+}
+
+// raising is what a raise has to know of a queue: transactions of tickets.
+type raising struct {
+	oldest uint64 // that stands
+	held   uint64 // the last that is held, and keeps its token
+	next   uint64 // the first that is not held, or will come
+}
+
+func (d *Driver) raising(ctx context.Context, l *link, q *lane, now uint64) (raising, error) {
+	r := raising{oldest: math.MaxUint64, next: now}
+	all, err := d.line(ctx, l, q)
+	if err != nil {
+		return r, err
+	}
+	for i, n := range all {
+		if n.foreign {
+			continue // it has no token
+		}
+		c, err := l.ticket(ctx, q, &n)
+		if errors.Is(err, zk.ErrNoNode) {
+			continue
+		}
+		if err != nil {
+			return r, err
+		}
+		zxid := joined(c)
+		r.oldest = min(r.oldest, zxid)
+		if !all.holds(i) {
+			r.next = min(r.next, zxid)
+			break // those behind are later
+		}
+		r.held = max(r.held, zxid)
+	}
+	return r, nil
 }
 
 // joined is the transaction of a ticket's first node.

@@ -6,6 +6,7 @@ import (
 	"iter"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/clocktoken"
 )
 
 // Ask asks for a ticket, or takes it away.
@@ -31,11 +32,14 @@ func (d *Driver) Raise(ctx context.Context, queue string, floor uint64) error {
 	if err := d.usable(ctx); err != nil {
 		return err
 	}
-	if err := driver.CheckName(queue); err != nil {
+	if err := driver.CheckName(queue); queue != "" && err != nil {
 		return err
 	}
 	if floor >= driver.MaxToken-1 {
 		return driver.Invalid(fmt.Errorf("raise: no token is larger than %d", floor))
+	}
+	if queue == "" {
+		return d.do(ctx, func(ctx context.Context) error { return clocktoken.Pass(ctx, floor, d.store.Clock) })
 	}
 	return d.do(ctx, func(ctx context.Context) error { return d.store.Raise(ctx, queue, floor) })
 }

@@ -75,6 +75,9 @@ type Store interface {
 	// Raise is driver.Driver.Raise. It outlasts a crash of the database.
 	Raise(ctx context.Context, queue string, floor uint64) error
 
+	// Clock reads the time that tokens follow, in microseconds since 1970.
+	Clock(ctx context.Context) (int64, error)
+
 	// Read reads a queue without the tickets that have ended. If channel is not
 	// empty, the client that listens there is told of the next change after that
 	// state. Version and Queue.Read are left to the caller.

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/interlock-go/interlock"
+)
+
+func newToken(o *options) *cobra.Command {
+	return group("token", "Have fencing tokens go on where those of another backend ended", tokenRaise(o))
+}
+
+type raisedJSON struct {
+	Name  string `json:"name,omitempty"` // none: all
+	Floor uint64 `json:"floor,string"`
+}
+
+func tokenRaise(o *options) *cobra.Command {
+	var all bool
+	cmd := &cobra.Command{
+		Use:   "raise NAME [FLOOR]",
+		Short: "Make all later tokens larger than a floor",
+		Long: `Raise makes all later tokens of a lock larger than FLOOR, or, with --all, those of all
+locks of the backend, also of those that nobody has used yet. Do this when locks move here
+from another backend, or the backend was restored from a backup, before anybody takes a lock:
+whoever checks tokens refuses smaller ones than it has seen. Without FLOOR they become
+larger than all tokens that any backend has granted until now, by this machine's clock,
+unless somebody has raised those.
+
+On Redis, PostgreSQL and MySQL tokens follow the server's clock. They are larger than those of
+other backends without a raise; --all refuses a floor that the clock has not passed.`,
+		Example: `  interlock token raise --all                    before the first lock on a new backend
+  interlock token raise nightly 740912345678     one lock, above a token that was seen`,
+		ValidArgsFunction: completeNames(o),
+		Args: func(cmd *cobra.Command, args []string) error {
+			names, least := []string{"NAME", "FLOOR"}, 1
+			if all {
+				names, least = names[1:], 0
+			}
+			if len(args) <= least {
+				names = names[:least]
+			}
+			return exactly(names...)(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var name string
+			if !all {
+				name, args = args[0], args[1:]
+			}
+			floor := interlock.TokenAt(time.Now())
+			if len(args) > 0 {
+				var err error
+				if floor, err = strconv.ParseUint(args[0], 10, 64); err != nil {
+					return usage("FLOOR %q is not a token: a whole number is", args[0])
+				}
+			}
+			return o.with(cmd, func(ctx context.Context, c *interlock.Client) error {
+				whose := "all locks"
+				if all {
+					if err := c.RaiseTokens(ctx, floor); err != nil {
+						return err
+					}
+				} else {
+					if err := c.RaiseToken(ctx, name, floor); err != nil {
+						return err
+					}
+					whose = plain(name)
+				}
+				if o.json {
+					return writeJSON(cmd.OutOrStdout(), raisedJSON{name, floor})
+				}
+				fmt.Fprintf(cmd.ErrOrStderr(), "later tokens of %s are larger than %d\n", whose, floor)
+				return nil
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&all, "all", false, "of all locks of the backend, also of those to come")
+	return cmd
+}
