@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	perSecond = 100_000
+	perSecond = 100_000 // units of 10 µs
 	patience  = 10 * perSecond
 )
 
@@ -24,7 +24,7 @@ func Pass(ctx context.Context, floor uint64, now func(context.Context) (int64, e
 		if err != nil {
 			return err
 		}
-		behind := int64(floor) + 1 - at*perSecond/1_000_000
+		behind := int64(floor) + 1 - at/10
 		if behind <= 0 {
 			return nil
 		}
