@@ -44,23 +44,22 @@ func TestReleaseOfThisRepositoryInstalls(t *testing.T) {
 
 	t.Run("library", func(t *testing.T) {
 		dir := t.TempDir()
-		plantFile(t, filepath.Join(dir, "go.mod"), consumer, 0o644)
 		plantFile(t, filepath.Join(dir, "main.go"), readmeBlock(t, "go"), 0o644)
+		run(t, dir, env, "go", "mod", "init", "example.com/consumer")
+		run(t, dir, env, "go", "get", "github.com/interlock-go/interlock@"+version, "github.com/interlock-go/interlock/backend/sqlitelock@"+version)
+		run(t, dir, env, "go", "mod", "tidy")
+		for _, file := range []string{"go.mod", "go.sum"} {
+			for _, ours := range []string{"drivertest", "porcupine", "pgregory.net/rapid", "testscript"} {
+				if strings.Contains(read(t, dir, file), ours) {
+					t.Errorf("who imports the library gets %s into %s, which only our tests need", ours, file)
+				}
+			}
+		}
 		if out := run(t, dir, env, "go", "run", "."); !strings.HasSuffix(out, " sold one\n") {
 			t.Errorf("the program printed %q, want a line that ends with sold one", out)
 		}
 	})
 }
-
-const consumer = `module example.com/consumer
-
-go 1.25.0
-
-require (
-	github.com/interlock-go/interlock ` + version + `
-	github.com/interlock-go/interlock/backend/sqlitelock ` + version + `
-)
-`
 
 // readmeBlock returns the first code of a language in the README.
 func readmeBlock(t *testing.T, language string) string {

@@ -10,7 +10,7 @@ import (
 )
 
 // Tag makes a release of HEAD of the git repository in root: a commit with the
-// go.mod files of the release, beside the branch, and a tag on it for every
+// go.mod files of the release and without most tests, beside the branch, and a tag on it for every
 // module. Neither the branch nor the working tree changes, and nothing is pushed.
 func Tag(root, version string) (tags []string, err error) {
 	if err := CheckVersion(version); err != nil {
@@ -45,6 +45,9 @@ func Tag(root, version string) (tags []string, err error) {
 		} else if found != "" {
 			return nil, fmt.Errorf("tag %s exists already: choose another version", tag)
 		}
+	}
+	if err := t.LeaveTestsOut(); err != nil {
+		return nil, err
 	}
 	if err := t.Release(version); err != nil {
 		return nil, err

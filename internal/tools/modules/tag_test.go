@@ -51,7 +51,11 @@ func must(t *testing.T, dir string, args ...string) string {
 }
 
 func TestReleaseIsBesideTheBranch(t *testing.T) {
-	root := plant(t, nil)
+	root := plant(t, map[string]string{
+		"x.go": "package x\n", "x_test.go": "package x\n",
+		"a/a.go": "package a\n\nimport _ \"example.com/x\"\n", "a/a_test.go": "package a\n\nimport _ \"example.com/x/cmd/b/c\"\n",
+		"cmd/b/main.go": "package main\n\nimport _ \"example.com/x/a\"\n\nfunc main() {}\n", "cmd/b/c/c.go": "package c\n",
+	})
 	commit(t, root)
 	before := must(t, root, "rev-parse", "HEAD")
 	tags, err := Tag(root, "v0.1.0")
@@ -77,6 +81,12 @@ func TestReleaseIsBesideTheBranch(t *testing.T) {
 		if text := must(t, root, "show", tag) + "\n"; !strings.Contains(text, want) || strings.Contains(text, "v0.0.0") {
 			t.Errorf("%s lacks %q or still has v0.0.0:\n%s", tag, want, text)
 		}
+	}
+	if files := must(t, root, "ls-tree", "-r", "--name-only", "v0.1.0"); !strings.Contains(files, "x_test.go") || strings.Contains(files, "a/a_test.go") {
+		t.Errorf("of the tests only those of the root module must be released:\n%s", files)
+	}
+	if text := must(t, root, "show", "a/v0.1.0:a/go.mod"); strings.Contains(text, "require example.com/x/cmd/b") {
+		t.Errorf("the release requires what only a test needs:\n%s", text)
 	}
 	command := must(t, root, "show", "cmd/b/v0.1.0:cmd/b/go.mod")
 	if strings.Contains(command, "example.com/x/a =>") || strings.Contains(command, "example.com/x =>") {
