@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/interlock-go/interlock"
@@ -48,6 +49,54 @@ func TestACrowdIsDrained(t *testing.T) {
 	}
 }
 
+// Those of a crowd that do not give up are granted in the order of their calls, but for the few
+// that come together, however many others gave up before them, at the backend or before
+// they came to it. Then nothing of the crowd is left.
+func TestACrowdThatGivesUpIsServedInOrder(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		w := memlock.NewWorld()
+		a, b := join(t, w), join(t, w)
+		held := acquire(t, b.Mutex("m"))
+		impatient, cancel := context.WithCancel(ctx)
+		const all = 500
+		var mu sync.Mutex
+		var order []int
+		var wg sync.WaitGroup
+		for i := range all {
+			if i == interlock.Crowded {
+				a.faults().Before("Join", 1).Hang() // so that others do not come yet
+			}
+			wg.Go(func() {
+				mine := ctx
+				if i%5 != 0 {
+					mine = impatient
+				}
+				lease, err := a.Mutex("m", interlock.StrictOrder()).Acquire(mine)
+				if err != nil {
+					return
+				}
+				mu.Lock()
+				order = append(order, i)
+				mu.Unlock()
+				ok(t, lease.Release())
+			})
+			synctest.Wait()
+		}
+		cancel()
+		ok(t, held.Release())
+		finish(t, "a crowd of which most give up", &wg)
+		if len(order) != all/5 {
+			t.Errorf("%d are granted, want %d", len(order), all/5)
+		}
+		for at, i := range order {
+			if late := at - i/5; late > interlock.Few || late < -interlock.Few {
+				t.Fatalf("call %d is granted as number %d, in %v", i, at, order)
+			}
+		}
+		nothingLeft(t, a, b)
+	})
+}
+
 // What a client remembers does not grow with the names that it has used.
 func TestNoGrowthOverManyNames(t *testing.T) {
 	a := join(t, memlock.NewWorld())
@@ -60,8 +109,8 @@ func TestNoGrowthOverManyNames(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if tickets, lines, writers := a.Sizes(); tickets+lines+writers > 0 {
-		t.Errorf("left behind: %d tickets, %d lines, %d writers", tickets, lines, writers)
+	if tickets, lines, writers, waiting := a.Sizes(); tickets+lines+writers+waiting > 0 {
+		t.Errorf("left behind: %d tickets, %d lines, %d writers, %d who wait", tickets, lines, writers, waiting)
 	}
 	if n := runtime.NumGoroutine(); n > 20 {
 		t.Errorf("%d goroutines", n)

@@ -1,13 +1,21 @@
 package interlock
 
-// Sizes counts what the client remembers: tickets, lines and waiting writers.
-func (c *Client) Sizes() (tickets, lines, writers int) {
+// Sizes counts what the client remembers: tickets, lines, waiting writers, and tickets that
+// have come to a line, or are still to come.
+func (c *Client) Sizes() (tickets, lines, writers, waiting int) {
+	c.crowds.mu.Lock()
+	for _, q := range c.crowds.all {
+		waiting += q.came + q.coming.Len()
+	}
+	c.crowds.mu.Unlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.tickets), len(c.lines), len(c.writers)
+	return len(c.tickets), len(c.lines), len(c.writers), waiting
 }
 
 const (
+	Crowded      = crowded
+	Few          = few
 	MaxGrants    = maxGrants
 	MaxHandovers = maxHandovers
 	TokenBits    = tokenBits

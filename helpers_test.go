@@ -159,8 +159,8 @@ func nothingLeft(t testing.TB, members ...member) {
 	t.Helper()
 	synctest.Wait()
 	for _, m := range members {
-		if tickets, lines, writers := m.Sizes(); tickets+lines+writers > 0 {
-			t.Errorf("left behind: %d tickets, %d lines, %d writers", tickets, lines, writers)
+		if tickets, lines, writers, waiting := m.Sizes(); tickets+lines+writers+waiting > 0 {
+			t.Errorf("left behind: %d tickets, %d lines, %d writers, %d who wait", tickets, lines, writers, waiting)
 		}
 		for q, err := range m.Queues(ctx, "") {
 			ok(t, err)

@@ -124,8 +124,8 @@ func Sticky() Option { return func(c *lockConfig) { c.sticky = true } }
 // StrictOrder serves all waiters of all processes in the order of their calls:
 // goroutines of one process do not pass the lock among themselves while others
 // wait. It costs an exchange for each acquire and each release. Where more than 64
-// goroutines of one client wait, those behind them come to the common line one after
-// the other, in their order, and stand behind whoever of other clients was there before.
+// goroutines of one client wait, those behind them come to the common line later: in their
+// order, up to 32 at a time, and behind whoever of other clients was there before.
 func StrictOrder() Option { return func(c *lockConfig) { c.strict = true } }
 
 // Note is shown by inspection. Goroutines that get the lock from each other

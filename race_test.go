@@ -81,7 +81,7 @@ func TestRealCancellations(t *testing.T) {
 			ok(t, lease.Release())
 			eventually(t, "an empty client", func() bool {
 				for _, m := range []member{a, b} {
-					if tickets, lines, writers := m.Sizes(); tickets+lines+writers > 0 {
+					if tickets, lines, writers, waiting := m.Sizes(); tickets+lines+writers+waiting > 0 {
 						return false
 					}
 				}

@@ -7,6 +7,22 @@ var core = []fault{
 		old: "n.waiters.push(w)\n", new: "n.waiters.push(w)\nif f := n.waiters.first; f != w { n.waiters.remove(w); w.waiting, w.next = true, f; f.prev = w; n.waiters.first = w }\n",
 	},
 	{
+		file: "crowd.go", test: "TestACrowdComesSlowly",
+		old: "\tif q.came <= few {\n", new: "\tif q.came < 0 {\n",
+	},
+	{
+		file: "crowd.go", test: "TestACrowdComesSlowly",
+		old: "\tif !q.slow && q.coming.Len() > 0 {\n", new: "\tif q.coming.Len() > 0 {\n",
+	},
+	{
+		file: "crowd.go", test: "TestACrowdThatGivesUpIsServedInOrder",
+		old: "q.coming.Remove(q.coming.Front())", new: "q.coming.Remove(q.coming.Back())",
+	},
+	{
+		file: "ticket.go", test: "TestACrowdThatGivesUpIsServedInOrder",
+		old: "\tdelete(t.c.tickets, t.req.ID)\n\tt.isNoneOfACrowd()\n", new: "\tdelete(t.c.tickets, t.req.ID)\n",
+	},
+	{
 		file: "doublebarrier.go", test: "TestRoundsDoNotOverlap",
 		old: "if anyOf(now.Members, ids(queue)) {\n\t\t\treturn false, nil", new: "if false {\n\t\t\treturn false, nil",
 	},
