@@ -2,6 +2,7 @@ package interlock_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -108,6 +109,17 @@ func TestOpenRefusesWrongURLs(t *testing.T) {
 		}
 	}
 	ok(t, lease.Release())
+}
+
+// Promise: Examine refuses what Open refuses, and says of which backends it has nothing to say.
+func TestExamineOfWhatIsNotExamined(t *testing.T) {
+	for url, want := range map[string]error{
+		"mem:": errors.ErrUnsupported, "mem:?ttl=1ms": interlock.ErrInvalid, "nonsense": interlock.ErrInvalid,
+	} {
+		if all, err := interlock.Examine(t.Context(), url); !errors.Is(err, want) || len(all) > 0 {
+			t.Errorf("%s: %v, %v, not %v", url, all, err, want)
+		}
+	}
 }
 
 // A URL with a name is one world for the whole process.

@@ -18,22 +18,12 @@ import (
 //	redis://host:6379        a Redis server, also with Sentinels or in a Cluster
 //
 // Every URL takes the options ttl, prefix and owner. Open fails at once, with
-// the reason, if the URL is wrong or the backend cannot be reached; ctx bounds
-// the opening only.
+// the reason, if the URL is wrong or the backend cannot be reached, or refuses what
+// locks need: [Examine] says what that is. ctx bounds the opening only.
 func Open(ctx context.Context, url string, opts ...ClientOption) (*Client, error) {
-	u, err := driver.ParseURL(url)
+	u, cfg, err := configure(url, opts)
 	if err != nil {
-		return nil, fmt.Errorf("interlock: %w", err)
-	}
-	cfg := defaultConfig()
-	cfg.ttl = u.Duration("ttl", cfg.ttl)
-	cfg.prefix = u.Text("prefix", cfg.prefix)
-	cfg.owner = u.Text("owner", cfg.owner)
-	for _, o := range opts {
-		o(&cfg)
-	}
-	if err := cfg.check(); err != nil {
-		return nil, fmt.Errorf("interlock: open %s: %w", u, err)
+		return nil, err
 	}
 	d, err := driver.OpenURL(ctx, u)
 	if err != nil {
@@ -45,6 +35,42 @@ func Open(ctx context.Context, url string, opts ...ClientOption) (*Client, error
 		return nil, fmt.Errorf("interlock: open %s: %w", u, err)
 	}
 	return c, nil
+}
+
+// configure reads a URL, whose options are those of a client and those of its backend.
+func configure(url string, opts []ClientOption) (*driver.URL, clientConfig, error) {
+	cfg := defaultConfig()
+	u, err := driver.ParseURL(url)
+	if err != nil {
+		return nil, cfg, fmt.Errorf("interlock: %w", err)
+	}
+	cfg.ttl = u.Duration("ttl", cfg.ttl)
+	cfg.prefix = u.Text("prefix", cfg.prefix)
+	cfg.owner = u.Text("owner", cfg.owner)
+	for _, o := range opts {
+		o(&cfg)
+	}
+	if err := cfg.check(); err != nil {
+		return nil, cfg, fmt.Errorf("interlock: open %s: %w", u, err)
+	}
+	return u, cfg, nil
+}
+
+// Examine finds out why Open refuses a URL: which rights or tables are missing, or whether
+// the server is a standby, and what to do about it. It is [Client.Check] without a client,
+// and takes the same options as Open. It fails if the URL is wrong or the backend does not
+// answer, and with errors.ErrUnsupported for memory and SQLite, of which Open's error says
+// all. ctx bounds it: what was not examined by then fails.
+func Examine(ctx context.Context, url string, opts ...ClientOption) ([]Finding, error) {
+	u, _, err := configure(url, opts)
+	if err != nil {
+		return nil, err
+	}
+	found, err := driver.ExamineURL(ctx, u)
+	if err != nil {
+		return nil, fmt.Errorf("interlock: examine %s: %w", u, err)
+	}
+	return found, nil
 }
 
 // New makes a client of a driver that was opened by other means, such as one

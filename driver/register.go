@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,10 +13,16 @@ import (
 // fails with u.Check() before it touches anything if some are left.
 type Opener func(ctx context.Context, u *URL) (Driver, error)
 
+// Examiner examines what a URL leads to where no driver can be opened, such as for a user
+// who lacks a right. It finds out what [Driver].Check does, as far as that is possible, and
+// fails if the backend does not answer. It takes options as an Opener does.
+type Examiner func(ctx context.Context, u *URL) ([]Finding, error)
+
 var registry = struct {
 	sync.Mutex
-	openers map[string]Opener
-}{openers: map[string]Opener{}}
+	openers   map[string]Opener
+	examiners map[string]Examiner
+}{openers: map[string]Opener{}, examiners: map[string]Examiner{}}
 
 // Register makes a backend available under a URL scheme. Backends call it when
 // they are imported; a scheme that is registered twice is a panic.
@@ -26,6 +33,17 @@ func Register(scheme string, open Opener) {
 		panic("interlock: scheme " + scheme + " is registered twice")
 	}
 	registry.openers[scheme] = open
+}
+
+// RegisterExaminer is for backends that can answer and still refuse to be opened. A
+// scheme has one at most.
+func RegisterExaminer(scheme string, examine Examiner) {
+	registry.Lock()
+	defer registry.Unlock()
+	if _, ok := registry.examiners[scheme]; ok {
+		panic("interlock: scheme " + scheme + " has two examiners")
+	}
+	registry.examiners[scheme] = examine
 }
 
 // Schemes lists the registered URL schemes in order.
@@ -62,4 +80,16 @@ func OpenURL(ctx context.Context, u *URL) (Driver, error) {
 		return nil, fmt.Errorf("%w: scheme %q needs the line: import _ \"github.com/interlock-go/interlock/backend/%s\"", ErrInvalid, u.Scheme, pkg)
 	}
 	return nil, fmt.Errorf("%w: unknown scheme %q; this program has %v", ErrInvalid, u.Scheme, Schemes())
+}
+
+// ExamineURL calls the examiner of the URL's scheme. If it has none, the error wraps
+// errors.ErrUnsupported.
+func ExamineURL(ctx context.Context, u *URL) ([]Finding, error) {
+	registry.Lock()
+	examine := registry.examiners[u.Scheme]
+	registry.Unlock()
+	if examine == nil {
+		return nil, fmt.Errorf("%s: can only be examined once it is open: %w", u.Scheme, errors.ErrUnsupported)
+	}
+	return examine(ctx, u)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/doctor"
 )
 
 type findingJSON struct {
@@ -24,7 +25,9 @@ func newDoctor(o *options) *cobra.Command {
 		Use:   "doctor",
 		Short: "Check that the backend can be reached and keeps its promises",
 		Long: `Doctor checks whether the backend can be reached, and is configured so that its promises
-hold: for each check ok, warn or fail, the promise that is affected, and the remedy.
+hold: for each check ok, warn or fail, the promise that is affected, and the remedy. A
+backend that answers and refuses to be opened is examined, too: each right that is missing
+is named, with the statement that grants it.
 Exit status: 69 if the backend cannot be reached, 78 if a check fails.`,
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -57,7 +60,8 @@ Exit status: 69 if the backend cannot be reached, 78 if a check fails.`,
 // examinationTime is how long doctor has: its checks are some dozens of exchanges.
 const examinationTime = 3 * patience
 
-// examine makes a backend that cannot be opened a finding like any other.
+// examine opens the backend and checks it. One that cannot be opened is examined without
+// that, as far as it answers.
 func (o *options) examine(ctx context.Context) (findings []interlock.Finding, b backend, unreachable bool, err error) {
 	opening, cancel := answering(ctx, patience)
 	defer cancel()
@@ -77,10 +81,23 @@ func (o *options) examine(ctx context.Context) (findings []interlock.Finding, b 
 	if !errors.As(err, &exit) || exit.code != exitUnreachable {
 		return nil, b, false, err
 	}
-	return []interlock.Finding{{
-		Check: "open", Status: driver.Fail, Detail: trim(err),
+	open := interlock.Finding{
+		Check: "open", Status: driver.Fail, Detail: doctor.WithoutHint(trim(err)),
 		Promise: "no lock can be acquired", Remedy: "see that " + b.shown() + " is right and can be reached",
-	}}, b, true, nil
+	}
+	if opening.Err() != nil {
+		return []interlock.Finding{open}, b, true, nil // it does not answer
+	}
+	ctx, cancel = answering(ctx, examinationTime-patience)
+	defer cancel()
+	findings, err = interlock.Examine(ctx, b.url)
+	if signal := ended(ctx); signal != nil {
+		return nil, b, false, signal
+	}
+	if err == nil {
+		open.Remedy = "see the other checks, and try again"
+	}
+	return append([]interlock.Finding{open}, findings...), b, err != nil || ctx.Err() != nil, nil
 }
 
 func (o *options) report(cmd *cobra.Command, b backend, findings []interlock.Finding) error {
@@ -94,6 +111,7 @@ func (o *options) report(cmd *cobra.Command, b backend, findings []interlock.Fin
 	}
 	fmt.Fprintf(out, "%s (%s)\n", b.shown(), b.source)
 	t := newTable(out, "", "check", "found")
+	t.SuppressTrailingSpaces() // a remedy may be long
 	for _, f := range findings {
 		t.AppendRow([]any{f.Status, f.Check, f.Detail})
 		if f.Status != driver.OK {

@@ -3,10 +3,17 @@ package doctor
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
 )
+
+// Hint is what drivers say, in brackets, behind the refusal of a right.
+const Hint = "interlock doctor names the rights that are missing"
+
+// WithoutHint is the text of an error for those who have asked the doctor already.
+func WithoutHint(text string) string { return strings.ReplaceAll(text, " ("+Hint+")", "") }
 
 // Fine is a finding that affects no promise.
 func Fine(format string, args ...any) driver.Finding {
@@ -15,12 +22,12 @@ func Fine(format string, args ...any) driver.Finding {
 
 // Warn is a finding that weakens a promise, or may do so.
 func Warn(promise, remedy, format string, args ...any) driver.Finding {
-	return driver.Finding{Status: driver.Warn, Detail: fmt.Sprintf(format, args...), Promise: promise, Remedy: remedy}
+	return driver.Finding{Status: driver.Warn, Detail: WithoutHint(fmt.Sprintf(format, args...)), Promise: promise, Remedy: remedy}
 }
 
 // Fail is a finding that breaks a promise.
 func Fail(promise, remedy, format string, args ...any) driver.Finding {
-	return driver.Finding{Status: driver.Fail, Detail: fmt.Sprintf(format, args...), Promise: promise, Remedy: remedy}
+	return driver.Finding{Status: driver.Fail, Detail: WithoutHint(fmt.Sprintf(format, args...)), Promise: promise, Remedy: remedy}
 }
 
 // Of is the finding with what was looked at.

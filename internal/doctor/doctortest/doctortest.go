@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/driver"
 )
 
@@ -15,17 +16,63 @@ type Report struct {
 	All []driver.Finding
 }
 
-// Examine calls Check. A finding has to say what was looked at and what was found, and,
-// unless all is well, which promise that affects and what to do.
+// Examine calls Check.
 func Examine(t *testing.T, ctx context.Context, d driver.Driver) Report {
 	t.Helper()
-	all := d.Check(ctx)
+	return report(t, d.Check(ctx))
+}
+
+// Consult does what the doctor does with a URL: it opens and checks it, and examines what cannot
+// be opened without that. The error says why it was not opened.
+func Consult(t *testing.T, url string) (Report, error) {
+	t.Helper()
+	c, why := interlock.Open(t.Context(), url)
+	if why == nil {
+		defer c.Close()
+		return report(t, c.Check(t.Context())), nil
+	}
+	all, err := interlock.Examine(t.Context(), url)
+	if err != nil {
+		t.Fatalf("it can neither be opened (%v) nor examined: %v", why, err)
+	}
+	return report(t, all), why
+}
+
+// A finding has to say what was looked at and what was found, and, unless all is well, which
+// promise that affects and what to do. Nobody is sent where he is.
+func report(t *testing.T, all []driver.Finding) Report {
+	t.Helper()
 	for _, f := range all {
 		if f.Check == "" || f.Detail == "" || (f.Status == driver.OK) != (f.Promise == "" && f.Remedy == "") {
 			t.Errorf("a finding with too much or too little: %+v", f)
 		}
+		if strings.Contains(f.Detail+f.Remedy, "interlock doctor") {
+			t.Errorf("a finding that leads to itself: %+v", f)
+		}
 	}
 	return Report{t, all}
+}
+
+// Fit makes sure that nothing fails.
+func (r Report) Fit() {
+	r.T.Helper()
+	for _, f := range r.All {
+		if f.Status == driver.Fail {
+			r.T.Errorf("%s fails: %s; remedy: %s", f.Check, f.Detail, f.Remedy)
+		}
+	}
+}
+
+// Remedy is what is to be done about a check that fails.
+func (r Report) Remedy(check string) string {
+	r.T.Helper()
+	r.Has(check, driver.Fail)
+	for _, f := range r.All {
+		if f.Check == check && f.Status == driver.Fail {
+			return f.Remedy
+		}
+	}
+	return ""
 }
 
 // Has makes sure that there is a finding with all these words.
