@@ -2,12 +2,32 @@ package redislock
 
 import (
 	"context"
+	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/doctor"
 )
+
+// examine is for a URL that open refuses. A driver that has no feed can be checked, too.
+func examine(ctx context.Context, u *driver.URL) ([]driver.Finding, error) {
+	c, o, err := configure(u, "")
+	if err != nil {
+		return nil, err
+	}
+	client, err := dial(ctx, o, &c.conns)
+	switch {
+	case answered(err):
+		return []driver.Finding{c.turnedAway(err)}, nil
+	case err != nil:
+		return nil, fmt.Errorf("redis: connect to %s: %w", strings.Join(o.InitAddress, ", "), aboutTLS(u, err))
+	}
+	d := begin(client, c)
+	defer d.stop()
+	return d.Check(ctx), nil
+}
 
 // Check examines the server, in a Cluster every node. What it may not see is a
 // warning, and keeps it from nothing else.
@@ -52,8 +72,42 @@ const (
 	exclusion = "exclusion: two could hold one lock"
 )
 
+// unreachable is the finding that a server cannot be asked for anything.
 func unreachable(err error) driver.Finding {
-	return doctor.Fail(everyLock, "see that the server runs, and that the URL names it", "%v", err)
+	says := func(part string) bool { return strings.Contains(err.Error(), part) }
+	remedy := "see the error: it names the reason"
+	switch {
+	case !answered(err):
+		remedy = "see that the server runs, and that the URL names it"
+	case says("LOADING"):
+		remedy = "wait until the server has read its data: INFO persistence shows loading_eta_seconds"
+	case says("MASTERDOWN"):
+		remedy = "name the master in the URL, or the Sentinels and ?master=NAME: this is a replica without one"
+	case says("BUSY"):
+		remedy = "wait until the script of another program has ended, or SCRIPT KILL"
+	case says("max number of clients"):
+		remedy = "raise maxclients, or share clients: one needs about three connections"
+	}
+	return doctor.Fail(everyLock, remedy, "%v", err)
+}
+
+// refusedCommand is where a server says which command a user may not run.
+var refusedCommand = regexp.MustCompile(`run the '([^']+)' command`)
+
+// turnedAway is the finding about a server, or a Sentinel, that answers and does not let a
+// client connect.
+func (c *config) turnedAway(err error) driver.Finding {
+	command := refusedCommand.FindStringSubmatch(err.Error())
+	says := func(part string) bool { return strings.Contains(err.Error(), part) }
+	switch {
+	case command != nil && strings.HasPrefix(command[1], "sentinel"):
+		return doctor.Of("rights", doctor.Fail(everyLock, "on each Sentinel: "+grant(c.sentinelUser, "+"+command[1])+"; "+wholeLine, "%v", err))
+	case command != nil:
+		return doctor.Of("rights", doctor.Fail(everyLock, grant(c.user, "+"+command[1])+"; "+wholeLine, "%v", err))
+	case says("WRONGPASS"), says("NOAUTH"):
+		return doctor.Of(whoAnswers, doctor.Fail(everyLock, "correct user and password of the URL, or "+grant(c.user, "on", ">PASSWORD"), "%v", err))
+	}
+	return doctor.Of(whoAnswers, unreachable(explain(err)))
 }
 
 // whoAnswers is the check that says which nodes there are: it names each, also if all

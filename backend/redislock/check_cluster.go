@@ -111,7 +111,7 @@ func (t *topology) gaps() (text string, n int) {
 func (d *Driver) checkCluster(_ context.Context, n *node) driver.Finding {
 	t := &n.topology
 	if t.err != nil {
-		return doctor.Warn("every lock whose slot is not served", "give the user +cluster|info +cluster|nodes",
+		return doctor.Warn("every lock whose slot is not served", grant(d.user, "+cluster|info", "+cluster|nodes"),
 			"its state cannot be seen: %v", t.err)
 	}
 	if !t.known() {

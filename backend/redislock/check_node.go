@@ -21,6 +21,7 @@ type node struct {
 	addr      string
 	client    rueidis.Client
 	err       error // why it cannot be asked for anything
+	ping      error // why it refuses a PING
 	trip      time.Duration
 	clock     reading
 	hello     map[string]string // who it is; needs no right
@@ -99,8 +100,8 @@ func (n *node) text(ctx context.Context, d *Driver, words ...string) (string, er
 // ask fails if the node does not answer. What it refuses stays unknown.
 func (n *node) ask(ctx context.Context, d *Driver) error {
 	began := time.Now()
-	if err := n.do(ctx, d, "PING").Error(); err != nil {
-		return err
+	if n.ping = n.do(ctx, d, "PING").Error(); n.ping != nil && !refused(n.ping.Error()) {
+		return n.ping
 	}
 	n.trip = time.Since(began)
 	for range 5 {
@@ -155,8 +156,8 @@ func (n *node) readClock(ctx context.Context, d *Driver) {
 
 // answered reports whether an error is the server's answer.
 func answered(err error) bool {
-	_, ok := rueidis.IsRedisErr(err)
-	return ok
+	var of *rueidis.RedisError
+	return errors.As(err, &of) && !of.IsNil()
 }
 
 // refused reports whether an error means that the user lacks a right, or that the
@@ -220,14 +221,14 @@ func (d *Driver) checkVisible(_ context.Context, n *node) driver.Finding {
 	if err == nil {
 		return driver.Finding{}
 	}
-	var what []string
+	var what, rights []string
 	if n.infoErr != nil {
-		what = append(what, "INFO (persistence, replicas, memory)")
+		what, rights = append(what, "INFO (persistence, replicas, memory)"), append(rights, "+info")
 	}
 	if n.configErr != nil {
-		what = append(what, "CONFIG GET ("+strings.Join(settings, ", ")+")")
+		what, rights = append(what, "CONFIG GET ("+strings.Join(settings, ", ")+")"), append(rights, "+config|get")
 	}
 	return doctor.Warn("those that depend on what cannot be seen",
-		"give the user +info +config|get, or look yourself", "%s cannot be seen: %s",
+		grant(d.user, rights...)+", or look yourself", "%s cannot be seen: %s",
 		strings.Join(what, " and "), strings.ReplaceAll(err.Error(), "\n", "; "))
 }

@@ -1,6 +1,7 @@
 package redislock
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -67,12 +68,51 @@ return 1
 
 // trial is what a node refuses.
 type trial struct {
-	commands []string // which the user may not run, or the server does not have
-	why      error    // the first refusal
-	keys     error    // none of our keys may be used
-	lock     error    // the lock's own key may not be used
-	listing  error
-	writing  error // every other reason why a script fails
+	missing []string // rights of the user: +command, ~keys, &channels
+	why     error    // the first refusal
+	absent  []string // commands that the server does not have
+	lock    error    // a lock's own key may not be used, and the names of locks are not known
+	listing error
+	writing error // every other reason why a script fails
+}
+
+func (t *trial) lacks(right string, err error) {
+	t.missing = append(t.missing, right)
+	if t.why == nil {
+		t.why = err
+	}
+}
+
+// note takes the answer to a command.
+func (t *trial) note(d *Driver, command string, err error) {
+	switch {
+	case err == nil:
+	case aboutKeys(err):
+		t.lacks(d.keys(), err)
+	case aboutChannels(err):
+		t.lacks(channels, err)
+	case refused(err.Error()) && strings.Contains(err.Error(), "nknown"):
+		t.absent = append(t.absent, command)
+	case refused(err.Error()):
+		t.lacks("+"+command, err)
+	case t.writing == nil && !unknownScript(err):
+		t.writing = fmt.Errorf("%s: %w", command, err)
+	}
+}
+
+// keys is the right to use all keys but those of the locks themselves.
+func (d *Driver) keys() string {
+	if names := d.prefix + d.allNames; names != "" {
+		return "~interlock:{" + names + "*"
+	}
+	return "~interlock:*"
+}
+
+const channels = "&interlock:*"
+
+// grant is the statement that gives a user rights.
+func grant(user string, rights ...string) string {
+	return "ACL SETUSER " + cmp.Or(user, "USER") + " " + strings.Join(rights, " ")
 }
 
 // scratch is a queue for trials, which the node serves.
@@ -105,49 +145,45 @@ func (n *node) try(ctx context.Context, d *Driver) (t trial) {
 	if !d.serves(n) {
 		return t
 	}
-	note := func(command string, err error) {
-		switch {
-		case err == nil:
-		case refused(err.Error()):
-			t.commands = append(t.commands, command)
-			if t.why == nil {
-				t.why = err
-			}
-		case t.writing == nil && !unknownScript(err):
-			t.writing = fmt.Errorf("%s: %w", command, err)
-		}
-	}
 	q, client := d.scratch(n)
 	run := func(c call, how func(call, rueidis.Builder) rueidis.Completed) rueidis.RedisResult {
 		d.exchanges.Add(1)
 		return client.Do(ctx, how(c, client.B()))
 	}
 	c := call{trialScript, []string{q.keys[1], q.keys[2]}, []string{d.channel()}}
-	note("evalsha", run(c, call.byHash).Error())
+	t.note(d, "ping", n.ping)
+	t.note(d, "evalsha", run(c, call.byHash).Error())
 	wrong, err := run(c, call.inFull).AsStrSlice()
-	if aboutKeys(err) {
-		t.keys, err = err, nil
-	}
-	note("eval", err)
+	t.note(d, "eval", err)
 	for i := 0; i+1 < len(wrong); i += 2 {
-		note(strings.ToLower(wrong[i]), fmt.Errorf("%s", wrong[i+1]))
+		t.note(d, strings.ToLower(wrong[i]), fmt.Errorf("%s", wrong[i+1]))
 	}
-	if len(t.commands) == 0 && t.keys == nil && t.writing == nil {
-		t.lock = run(call{lockScript, q.keys[:1], nil}, call.inFull).Error()
+	switch err := run(call{lockScript, q.keys[:1], nil}, call.inFull).Error(); {
+	case aboutKeys(err) && d.allNames != "":
+		t.lacks("~"+d.allNames+"*", err)
+	case aboutKeys(err):
+		t.lock = err
+	case err != nil && !refused(err.Error()): // commands were tried
+		t.note(d, "eval", err)
 	}
 	if d.replicas > 0 {
-		note("wait", n.do(ctx, d, "WAIT", "0", "1").Error())
+		t.note(d, "wait", n.do(ctx, d, "WAIT", "0", "1").Error())
 	}
 	if d.client.Mode() == rueidis.ClientModeCluster {
-		note("asking", n.do(ctx, d, "ASKING").Error())
+		t.note(d, "asking", n.do(ctx, d, "ASKING").Error())
 	}
 	t.listing = n.do(ctx, d, "SCAN", "0", "MATCH", q.keys[1]).Error()
 	return t
 }
 
-// aboutKeys reports whether it is the keys that the user may not use.
+// aboutKeys reports whether it is keys that the user may not use.
 func aboutKeys(err error) bool {
-	return err != nil && strings.Contains(err.Error(), "NOPERM") && strings.Contains(err.Error(), "key")
+	return err != nil && refused(err.Error()) && strings.Contains(err.Error(), " key")
+}
+
+// aboutChannels reports whether it is channels that the user may not use.
+func aboutChannels(err error) bool {
+	return err != nil && refused(err.Error()) && strings.Contains(err.Error(), " channel")
 }
 
 const wholeLine = "docs/redis.md has the whole line"
@@ -157,20 +193,42 @@ func (d *Driver) checkRights(_ context.Context, n *node) driver.Finding {
 	switch {
 	case !d.serves(n):
 		return driver.Finding{}
-	case t.keys != nil:
-		return doctor.Fail(everyLock, "give the user ~interlock:*; "+wholeLine, "%v", t.keys)
-	case len(t.commands) > 0:
-		slices.Sort(t.commands)
-		commands := slices.Compact(t.commands)
-		return doctor.Fail(everyLock, "give the user +"+strings.Join(commands, " +")+"; "+wholeLine,
-			"refused: %s (%v)", strings.Join(commands, ", "), t.why)
-	case t.lock != nil && refused(t.lock.Error()) && d.allNames != "":
-		return doctor.Fail(everyLock, "give the user ~"+d.allNames+"*", "keys that begin with %s: %v", d.allNames, t.lock)
-	case t.lock != nil && refused(t.lock.Error()):
+	case len(t.missing)+len(t.absent) > 0:
+		return d.refusals(t)
+	case t.lock != nil:
 		return doctor.Warn("the locks whose names the user's rights do not cover",
-			"give the user ~PREFIX*, and add ?prefix=PREFIX to the URL", "a lock called doctor/…: %v", t.lock)
+			grant(d.user, "~PREFIX*")+", and add ?prefix=PREFIX to the URL", "a lock called doctor/…: %v", t.lock)
 	}
 	return doctor.Fine("all commands are allowed")
+}
+
+// refusals names each right that is missing.
+func (d *Driver) refusals(t trial) driver.Finding {
+	var names, remedies []string
+	slices.Sort(t.missing)
+	t.missing = slices.Compact(t.missing)
+	for _, right := range t.missing {
+		switch name := right[1:]; right[0] {
+		case '~':
+			names = append(names, "the keys "+name)
+		case '&':
+			names = append(names, "the channels "+name)
+		default:
+			names = append(names, name)
+		}
+	}
+	if len(t.missing) > 0 {
+		remedies = append(remedies, grant(d.user, t.missing...)+"; "+wholeLine)
+	}
+	slices.Sort(t.absent)
+	if t.absent = slices.Compact(t.absent); len(t.absent) > 0 {
+		remedies = append(remedies, "use a server that has "+strings.Join(t.absent, ", ")+", and take them out of its rename-command")
+	}
+	detail := "refused: " + strings.Join(append(names, t.absent...), ", ")
+	if t.why != nil {
+		detail += " (" + t.why.Error() + ")"
+	}
+	return doctor.Fail(everyLock, strings.Join(remedies, "; "), "%s", detail)
 }
 
 // checkWriting says why the server takes no writes, such as a full disk.
@@ -181,9 +239,7 @@ func (d *Driver) checkWriting(_ context.Context, n *node) driver.Finding {
 		return driver.Finding{}
 	case t.writing != nil:
 		return doctor.Fail(everyLock, "see the error: it names the reason", "%v", t.writing)
-	case t.lock != nil && !refused(t.lock.Error()):
-		return doctor.Fail(everyLock, "see the error: it names the reason", "%v", t.lock)
-	case t.keys != nil || len(t.commands) > 0:
+	case len(t.missing)+len(t.absent) > 0:
 		return driver.Finding{}
 	}
 	return doctor.Fine("it is possible")
@@ -191,7 +247,7 @@ func (d *Driver) checkWriting(_ context.Context, n *node) driver.Finding {
 
 func (d *Driver) checkListing(_ context.Context, n *node) driver.Finding {
 	if err := n.rights.listing; err != nil {
-		return doctor.Warn("inspection: interlock ls shows nothing", "give the user +scan", "%v", err)
+		return doctor.Warn("inspection: interlock ls shows nothing", grant(d.user, "+scan"), "%v", err)
 	}
 	return driver.Finding{}
 }
@@ -203,12 +259,19 @@ func (d *Driver) checkMessages(ctx context.Context, n *node) driver.Finding {
 	}
 	slow := func(err error) driver.Finding {
 		return doctor.Warn("speed: who waits is not told of a grant, and finds out by its next heartbeat",
-			"give the user +subscribe +publish and &interlock:*, and look at the network", "%v", err)
+			"look at the network, and at what is between this machine and the server", "%v", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkPatience)
 	defer cancel()
 	if err := d.feed.await(ctx); err != nil {
-		return slow(err)
+		if !refused(err.Error()) {
+			return slow(err)
+		}
+		right := "+subscribe"
+		if aboutChannels(err) {
+			right = channels
+		}
+		return doctor.Fail("every lock of programs that start: they are refused", grant(d.user, right)+"; "+wholeLine, "%v", err)
 	}
 	t, release := d.topics.Topic("check")
 	defer release()
@@ -222,6 +285,9 @@ func (d *Driver) checkMessages(ctx context.Context, n *node) driver.Finding {
 	for {
 		select {
 		case err := <-sent:
+			if err != nil && refused(err.Error()) {
+				return driver.Finding{} // see checkRights
+			}
 			if err != nil {
 				return slow(err)
 			}

@@ -84,7 +84,7 @@ func (d *Driver) checkMode(_ context.Context, n *node) driver.Finding {
 		return doctor.Fail(everyLock, "add ?master=NAME to the URL, the name by which the Sentinels know the master",
 			"this is a Sentinel, which keeps no data")
 	case !d.takenFor(n):
-		return doctor.Fail(everyLock, "give the user +cluster|slots +cluster|shards",
+		return doctor.Fail(everyLock, grant(d.user, "+cluster|slots", "+cluster|shards"),
 			"it is a node of a Cluster, but the client was not told when it asked for the slots")
 	case own == rueidis.ClientModeCluster:
 		return doctor.Fine("a Cluster")

@@ -46,17 +46,7 @@ func newDriver(ctx context.Context, client rueidis.Client, c *config) (*Driver, 
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	var id [12]byte
-	_, _ = rand.Read(id[:]) // never fails
-	d := &Driver{
-		config: c, client: client, id: base64.RawURLEncoding.EncodeToString(id[:]),
-		places: map[uint64]*place{},
-	}
-	d.ctx, d.cancel = context.WithCancel(context.Background())
-	d.topics = follow.New(d.usable, d.ctx.Done())
-	d.topics.Keep = idleTopics
-	d.feed.init()
-	d.tasks.Go(d.listen)
+	d := begin(client, c)
 	for attempts := 1; ; attempts++ {
 		err := d.feed.await(ctx)
 		if err == nil {
@@ -69,6 +59,22 @@ func newDriver(ctx context.Context, client rueidis.Client, c *config) (*Driver, 
 			return nil, err
 		}
 	}
+}
+
+// begin makes a driver that has no feed yet.
+func begin(client rueidis.Client, c *config) *Driver {
+	var id [12]byte
+	_, _ = rand.Read(id[:]) // never fails
+	d := &Driver{
+		config: c, client: client, id: base64.RawURLEncoding.EncodeToString(id[:]),
+		places: map[uint64]*place{},
+	}
+	d.ctx, d.cancel = context.WithCancel(context.Background())
+	d.topics = follow.New(d.usable, d.ctx.Done())
+	d.topics.Keep = idleTopics
+	d.feed.init()
+	d.tasks.Go(d.listen)
+	return d
 }
 
 // highest is the key that is above all tokens, if there can be one beside the keys of a

@@ -14,13 +14,15 @@ import (
 type Option func(*config)
 
 type config struct {
-	prefix   string // of all keys; tests keep apart by it
-	allNames string // what all names begin with, if the client said so: to examine rights
-	replicas int
-	patience time.Duration // how long replicas may take
-	own      bool          // the client is closed with the driver
-	timeout  time.Duration // of an own client, for calls
-	conns    conns         // of an own client
+	prefix       string // of all keys; tests keep apart by it
+	allNames     string // what all names begin with, if the client said so: to examine rights
+	user         string // of the server; "" if that is not known
+	sentinelUser string // the user of the Sentinels
+	replicas     int
+	patience     time.Duration // how long replicas may take
+	own          bool          // the client is closed with the driver
+	timeout      time.Duration // of an own client, for calls
+	conns        conns         // of an own client
 }
 
 // Replicas has a grant count only when n replicas have confirmed that they know of

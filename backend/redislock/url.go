@@ -1,6 +1,7 @@
 package redislock
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -16,12 +17,15 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/doctor"
 	"github.com/interlock-go/interlock/internal/tlsoption"
 )
 
 func init() {
 	driver.Register("redis", open)
 	driver.Register("rediss", open)
+	driver.RegisterExaminer("redis", examine)
+	driver.RegisterExaminer("rediss", examine)
 }
 
 // open connects to redis://user:password@host:port/database?options.
@@ -30,18 +34,10 @@ func open(ctx context.Context, u *driver.URL) (driver.Driver, error) {
 }
 
 func openBehind(ctx context.Context, u *driver.URL, prefix string) (driver.Driver, error) {
-	c := &config{
-		prefix:   prefix,
-		allNames: u.Text("prefix", ""),
-		replicas: int(u.Int("replicas", 10, 0)),
-		patience: u.Duration("replica_timeout", defaultPatience),
-		own:      true,
-	}
-	o, err := clientOption(u)
-	if err = errors.Join(u.Check(), err, c.check()); err != nil {
+	c, o, err := configure(u, prefix)
+	if err != nil {
 		return nil, err
 	}
-	c.timeout = o.ConnWriteTimeout
 	client, err := dial(ctx, o, &c.conns)
 	if err != nil {
 		return nil, fmt.Errorf("redis: connect to %s: %w", strings.Join(o.InitAddress, ", "), aboutTLS(u, explain(err)))
@@ -51,6 +47,24 @@ func openBehind(ctx context.Context, u *driver.URL, prefix string) (driver.Drive
 		return nil, fmt.Errorf("redis: connect to %s: %w", strings.Join(o.InitAddress, ", "), err)
 	}
 	return d, nil
+}
+
+// configure reads the options of a URL.
+func configure(u *driver.URL, prefix string) (*config, rueidis.ClientOption, error) {
+	c := &config{
+		prefix:   prefix,
+		allNames: u.Text("prefix", ""),
+		replicas: int(u.Int("replicas", 10, 0)),
+		patience: u.Duration("replica_timeout", defaultPatience),
+		own:      true,
+	}
+	o, err := clientOption(u)
+	if err = errors.Join(u.Check(), err, c.check()); err != nil {
+		return nil, o, err
+	}
+	c.user, c.sentinelUser = cmp.Or(o.Username, "default"), cmp.Or(o.Sentinel.Username, "default")
+	c.timeout = o.ConnWriteTimeout
+	return c, o, nil
 }
 
 func clientOption(u *driver.URL) (rueidis.ClientOption, error) {
@@ -131,7 +145,7 @@ func explain(err error) error {
 	case has("WRONGPASS", "NOAUTH", "ERR AUTH", "invalid password"):
 		hint = "user and password of the URL"
 	case has("NOPERM", "user executing the script can't"): // Redis 7.0 says the latter inside scripts
-		hint = "interlock doctor names the rights that are missing"
+		hint = doctor.Hint
 	case has("cluster support disabled", "unknown command 'CLUSTER'"):
 		hint = "several hosts mean a Cluster; with Sentinels, add ?master=name"
 	case has("unknown command 'SENTINEL'"):

@@ -1,0 +1,197 @@
+package redislock_test
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/doctor/doctortest"
+	"github.com/interlock-go/interlock/internal/redistest"
+)
+
+// granting finds the statements by which a remedy gives a user rights.
+var granting = regexp.MustCompile(`ACL SETUSER \S+(?: [+~&][^ ;,]+)+`)
+
+// prescribed are the statements that the doctor names, each once.
+func prescribed(r doctortest.Report) (all []string) {
+	for _, f := range r.All {
+		for _, s := range granting.FindAllString(f.Remedy, -1) {
+			if !slices.Contains(all, s) {
+				all = append(all, s)
+			}
+		}
+	}
+	return all
+}
+
+// cured has the doctor name the only right that is missing, and takes its advice.
+func cured(t *testing.T, url, right string, servers ...*redistest.Server) {
+	t.Helper()
+	r, _ := doctortest.Consult(t, url)
+	name, _, _ := strings.Cut(strings.TrimPrefix(url, "redis://"), ":")
+	all := prescribed(r)
+	if want := "ACL SETUSER " + name + " " + right; !slices.Equal(all, []string{want}) {
+		t.Errorf("the doctor names %q, not %q alone: %+v", all, want, r.All)
+	}
+	for _, statement := range all {
+		for _, s := range servers {
+			if _, err := s.Do(strings.Fields(statement)...); err != nil {
+				t.Fatalf("%s: %v", statement, err)
+			}
+		}
+	}
+	r, refused := doctortest.Consult(t, url)
+	if all = prescribed(r); refused != nil || len(all) > 0 {
+		t.Errorf("after that: %v; the doctor names %q", refused, all)
+	}
+}
+
+// Promise: if a user lacks one of the rights that are documented, the doctor names it with the
+// statement that grants it, also if nothing can be opened without; and that is all it takes.
+func TestDoctorNamesEachRightThatIsMissing(t *testing.T) {
+	s := redistest.Start(t)
+	d := documentedRights(t)
+	all := d.with(t, "interlock ls", "interlock doctor")
+	without(t, all, all, func(t *testing.T, others []string) {
+		right := all[slices.IndexFunc(all, func(r string) bool { return !slices.Contains(others, r) })]
+		cured(t, withRights(t, s, others...)+"&"+patient, right, s)
+	})
+	t.Run("select", func(t *testing.T) {
+		cured(t, strings.Replace(withRights(t, s, all...), "?", "/3?", 1)+"&"+patient, "+select", s)
+	})
+	t.Run("wait", func(t *testing.T) {
+		cured(t, withRights(t, s, all...)+"&replicas=1&"+patient, "+wait", s)
+	})
+	t.Run("several", func(t *testing.T) {
+		others := slices.DeleteFunc(slices.Clone(all), func(r string) bool {
+			return slices.Contains([]string{"+subscribe", "+zadd", "&interlock:*", "~app/*"}, r)
+		})
+		url := withRights(t, s, others...) + "&" + patient
+		r, refused := doctortest.Consult(t, url)
+		if refused == nil {
+			t.Error("it can be opened")
+		}
+		r.Has("rights", driver.Fail, "zadd", "the channels interlock:*", "the keys app/*", " &interlock:* +zadd ~app/*")
+		r.Has("messages", driver.Fail, "+subscribe")
+		for range 2 { // the channel is looked at after the command
+			r, _ = doctortest.Consult(t, url)
+			for _, statement := range prescribed(r) {
+				if _, err := s.Do(strings.Fields(statement)...); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if r, refused = doctortest.Consult(t, url); refused != nil || len(prescribed(r)) > 0 {
+			t.Errorf("after that: %v, %q", refused, prescribed(r))
+		}
+	})
+}
+
+// Promise: a server that answers and cannot be used is told from one that does not answer, and
+// what to do is said.
+func TestDoctorOfAServerThatRefuses(t *testing.T) {
+	s := redistest.Start(t)
+	url := withRights(t, s, "on", ">secret", "~*", "&*", "+@all")
+	r, refused := doctortest.Consult(t, strings.Replace(url, ":secret@", ":wrong@", 1)+"&"+patient)
+	name, _, _ := strings.Cut(strings.TrimPrefix(url, "redis://"), ":")
+	r.Has("server", driver.Fail, "WRONGPASS", "user and password of the URL", "ACL SETUSER "+name+" on >PASSWORD")
+	if refused == nil || strings.Contains(fmt.Sprint(r.All), "wrong@") {
+		t.Errorf("%v: %+v", refused, r.All)
+	}
+
+	down := redistest.Start(t)
+	down.Kill()
+	if all, err := interlock.Examine(t.Context(), "redis://"+down.Addr); err == nil || len(all) > 0 {
+		t.Errorf("a server that is down was examined: %v, %+v", err, all)
+	}
+}
+
+// Promise: a server that still reads its data is said to, and to be waited for.
+func TestDoctorOfAServerThatLoads(t *testing.T) {
+	s := redistest.Start(t, redistest.Config("enable-debug-command", "yes"), redistest.Config("loading-process-events-interval-bytes", "1024"))
+	for i := range 200 {
+		if _, err := s.Do("SET", fmt.Sprint("k", i), strings.Repeat("x", 1000)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	configure(t, s, "rdbcompression", "no")
+	configure(t, s, "key-load-delay", "100000") // microseconds
+	reloaded := make(chan error, 1)
+	go func() {
+		_, err := s.Do("DEBUG", "RELOAD")
+		reloaded <- err
+	}()
+	eventually(t, "it loads", func() bool {
+		_, err := s.Do("PING")
+		return err != nil && strings.Contains(err.Error(), "LOADING")
+	})
+	r, refused := doctortest.Consult(t, "redis://"+s.Addr+"?"+patient)
+	r.Has("server", driver.Fail, "LOADING", "wait until the server has read its data")
+	if refused == nil {
+		t.Error("it can be opened")
+	}
+	configure(t, s, "key-load-delay", "0")
+	if err := <-reloaded; err != nil {
+		t.Log(err) // the connection may have been given up
+	}
+	eventually(t, "it has loaded", func() bool { _, err := s.Do("PING"); return err == nil })
+	if r, refused = doctortest.Consult(t, "redis://"+s.Addr+"?"+patient); refused != nil {
+		t.Error(refused)
+	}
+	r.Has("server", driver.OK)
+}
+
+// Promise: so it is with the rights that only a Cluster asks for.
+func missingInACluster(t *testing.T, c *redistest.Cluster) {
+	d := documentedRights(t)
+	all := d.with(t, "a Cluster", "interlock ls", "interlock doctor", "interlock doctor in a Cluster")
+	addrs := strings.Join(c.Addrs(), ",")
+	for _, right := range []string{"+subscribe", "+ping", "+cluster|slots", "+asking"} {
+		t.Run(right, func(t *testing.T) {
+			others := slices.DeleteFunc(slices.Clone(all), func(r string) bool { return r == right })
+			cured(t, user(t, others, c.Nodes...)+addrs+"?prefix=app/&"+patient, right, c.Nodes...)
+		})
+	}
+}
+
+// Promise: so it is with those that servers and Sentinels ask for.
+func TestDoctorNamesEachRightThatIsMissingBehindSentinels(t *testing.T) {
+	s := redistest.StartSentinel(t)
+	d := documentedRights(t)
+	all := d.with(t, "Sentinels", "interlock ls", "interlock doctor")
+	url := func(rights, ofSentinels []string) string {
+		own := strings.TrimSuffix(strings.TrimPrefix(user(t, ofSentinels, s.Sentinels...), "redis://"), ":secret@")
+		return user(t, rights, s.Nodes...) + strings.Join(s.SentinelAddrs(), ",") +
+			"?prefix=app/&master=" + s.Name + "&sentinel_user=" + own + "&sentinel_password=secret&" + patient
+	}
+	t.Run("role", func(t *testing.T) {
+		others := slices.DeleteFunc(slices.Clone(all), func(r string) bool { return r == "+role" })
+		cured(t, url(others, d.sentinels), "+role", s.Nodes...)
+	})
+	for _, right := range []string{"+sentinel|sentinels", "+sentinel|get-master-addr-by-name"} {
+		t.Run(right, func(t *testing.T) {
+			others := slices.DeleteFunc(slices.Clone(d.sentinels), func(r string) bool { return r == right })
+			at := url(all, others)
+			r, refused := doctortest.Consult(t, at)
+			if refused == nil {
+				t.Error("it can be opened")
+			}
+			statement := granting.FindString(r.Remedy("rights"))
+			if !strings.Contains(r.Remedy("rights"), "on each Sentinel: ") || !strings.HasSuffix(statement, " "+right) {
+				t.Errorf("the doctor says %q", r.Remedy("rights"))
+			}
+			for _, sentinel := range s.Sentinels {
+				if _, err := sentinel.Do(strings.Fields(statement)...); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, refused = doctortest.Consult(t, at); refused != nil {
+				t.Error(refused)
+			}
+		})
+	}
+}
