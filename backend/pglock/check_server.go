@@ -22,37 +22,43 @@ func (s *store) probe(ctx context.Context) error {
 }
 
 // checkNews makes sure that waiters are told of grants.
-func (s *store) checkNews(ctx context.Context) driver.Finding {
+func (x *exam) checkNews(ctx context.Context) driver.Finding {
+	if x.standby {
+		return driver.Finding{}
+	}
 	const remedy = "add direct=URL, the URL of the server itself, for the one connection on which news arrive"
-	if s.pooled && s.listen == nil {
+	if x.pooled && x.listen == nil {
 		return doctor.Warn(waking, remedy, "there is a pooler in between: waiters look again and again, the more seldom the longer they wait")
 	}
-	if err := s.hears(ctx); err != nil {
+	if err := x.hears(ctx); err != nil {
 		return doctor.Warn(waking, remedy, "%v", err)
 	}
-	if s.pooled {
+	if x.pooled {
 		return doctor.Fine("they arrive, beside the pooler")
 	}
 	return doctor.Fine("they arrive")
 }
 
 // checkCrash says what a crash of the server means, and whether there was one.
-func (s *store) checkCrash(ctx context.Context) driver.Finding {
-	if !s.unlogged {
+func (x *exam) checkCrash(ctx context.Context) driver.Finding {
+	if !x.there || x.standby || x.unknown != nil || len(x.lacks) > 0 {
+		return driver.Finding{} // see the others
+	}
+	if !x.made.unlogged {
 		return doctor.Fine("the tables of locks are logged: a crash of the server loses no lock")
 	}
 	var grace, longest int64
 	var crashes int64
-	err := s.row(ctx, "SELECT coalesce((SELECT safe FROM "+s.schema.name("sentinel")+"), 0) - "+nowUS+", longest, greatest(incarnation - 1, 0) FROM "+s.schema.name("meta"),
+	err := x.row(ctx, "SELECT coalesce((SELECT safe FROM "+x.schema.name("sentinel")+"), 0) - "+nowUS+", longest, greatest(incarnation - 1, 0) FROM "+x.schema.name("meta"),
 		&grace, &longest, &crashes)
 	switch {
 	case err != nil:
-		return s.failed("exclusion: a crash of the server", err)
+		return x.failed("exclusion: a crash of the server", err)
 	case grace > 0:
 		return doctor.Warn("speed: nothing is granted until then", "wait", "the server has crashed; leases of before may be held for another %v", doctor.Short(us(grace)))
 	case us(longest) > 5*time.Minute:
 		return doctor.Warn(speed+": nothing is granted for that long after a crash of the server",
-			"use TTLs of seconds; to forget longer ones of which no session is left: UPDATE "+s.schema.name("meta")+" SET longest = 15000000",
+			"use TTLs of seconds; to forget longer ones of which no session is left: UPDATE "+x.schema.name("meta")+" SET longest = 15000000",
 			"a TTL of %v was asked for once", us(longest))
 	}
 	return doctor.Fine("after a crash of the server nothing is granted for %v; there were %d", us(longest+longest/100), crashes)
@@ -86,18 +92,18 @@ func (s *store) checkDisk(ctx context.Context) driver.Finding {
 }
 
 // checkStandbys says what a failover may lose.
-func (s *store) checkStandbys(ctx context.Context) driver.Finding {
+func (x *exam) checkStandbys(ctx context.Context) driver.Finding {
 	var all, behind int
-	if err := s.row(ctx, "SELECT count(*), count(*) FILTER (WHERE sync_state IS NULL OR sync_state = 'async') FROM pg_stat_replication", &all, &behind); err != nil {
-		return s.failed(lasting, err)
+	if err := x.row(ctx, "SELECT count(*), count(*) FILTER (WHERE sync_state IS NULL OR sync_state = 'async') FROM pg_stat_replication", &all, &behind); err != nil {
+		return x.failed(lasting, err)
 	}
-	sync, err := s.setting(ctx, "synchronous_standby_names")
+	sync, err := x.setting(ctx, "synchronous_standby_names")
 	switch {
 	case err != nil:
-		return s.failed(lasting, err)
+		return x.failed(lasting, err)
 	case all == 0:
 		return doctor.Fine("none")
-	case sync == "" && !s.unlogged:
+	case sync == "" && x.made.version > 0 && !x.made.unlogged:
 		return doctor.Warn("exclusion: a failover may lose grants that the standby has not received, and then two hold a lock",
 			"synchronous_standby_names, or tables that are unlogged: they begin empty on the new primary, and nothing is granted for a TTL",
 			"%d, none of which the server waits for", all)

@@ -2,6 +2,7 @@ package pglock
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -10,81 +11,158 @@ import (
 	"github.com/interlock-go/interlock/internal/doctor"
 )
 
-func (s *store) checkTables(ctx context.Context) driver.Finding {
-	const remedy = "have somebody who may make them open the URL once, or run what pglock.Schema.SQL prints"
-	there, err := s.examine(ctx, s.pool)
+func (x *exam) checkTables(ctx context.Context) driver.Finding {
+	const again = "drop the schema while nobody uses it, and have it made again"
 	switch {
-	case err != nil:
+	case denied(x.unknown):
+		return doctor.Warn(everyLock, "see the rights", "whether they are fit for this program is not known: %v", x.Explain(x.unknown))
+	case x.unknown != nil:
+		return doctor.Fail(everyLock, "see the error", "%v", x.Explain(x.unknown))
+	case !x.there:
+		return x.absent(ctx)
+	}
+	if err := x.misfit(x.made); err != nil {
+		remedy := "use another schema= in the URL"
+		switch {
+		case x.made.version > version:
+			remedy += ", or a newer version of this program"
+		case x.made.version < version:
+			remedy += ", or " + again
+		}
 		return doctor.Fail(everyLock, remedy, "%v", err)
-	case !there:
-		return doctor.Fail(everyLock, remedy, "they are not in the schema %s", s.schema.Name)
+	}
+	for _, c := range []struct{ what, from, is string }{
+		{"tables", "pg_class", "relname"},
+		{"functions", "pg_proc", "proname"},
+	} {
+		names := namesIn(tableName, tables)
+		if c.what == "functions" {
+			names = namesIn(functionName, functions)
+		}
+		found, err := x.texts(ctx, "SELECT "+c.is+"::text FROM pg_catalog."+c.from+" o JOIN pg_catalog.pg_namespace n ON n.oid = "+c.is[:3]+"namespace WHERE n.nspname = $1::text", x.schema.Name)
+		if err != nil {
+			return x.failed(everyLock, err)
+		}
+		missing := slices.DeleteFunc(names, func(name string) bool { return slices.Contains(found, x.schema.Prefix+name) })
+		if len(missing) > 0 {
+			return doctor.Fail(everyLock, again, "%s are missing: %s", c.what, strings.Join(missing, ", "))
+		}
 	}
 	kind := "logged"
-	if s.unlogged {
+	if x.made.unlogged {
 		kind = "unlogged"
 	}
-	var missing []string
-	for name := range s.calls {
-		var found bool
-		err := s.pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
-			WHERE n.nspname = $1::text AND p.proname = $2::text)`, pgx.QueryExecModeExec, s.schema.Name, s.schema.Prefix+name).Scan(&found)
+	return doctor.Fine("version %d in the schema %s, %s", version, x.schema.Name, kind)
+}
+
+// absent is the finding that nothing was made yet.
+func (x *exam) absent(ctx context.Context) driver.Finding {
+	var exists, may bool
+	err := x.pool.QueryRow(ctx, `SELECT n.oid IS NOT NULL, CASE WHEN n.oid IS NULL THEN has_database_privilege(current_database(), 'CREATE')
+		ELSE has_schema_privilege(n.oid, 'CREATE') AND has_schema_privilege(n.oid, 'USAGE') END FROM (VALUES (1)) one LEFT JOIN pg_catalog.pg_namespace n ON n.nspname = $1::text`,
+		pgx.QueryExecModeExec, x.schema.Name).Scan(&exists, &may)
+	switch {
+	case err != nil:
+		return x.failed(everyLock, err)
+	case may:
+		return doctor.Fail(everyLock, "open the URL again: that makes them", "they are not in the schema %s", x.schema.Name)
+	}
+	grant := "GRANT CREATE ON DATABASE " + quoted(x.pool.Config().ConnConfig.Database)
+	if exists {
+		grant = "GRANT CREATE, USAGE ON SCHEMA " + quoted(x.schema.Name)
+	}
+	return doctor.Fail(everyLock, "have somebody who may make them run what interlock schema --grant "+x.peer.user+" prints; or "+grant+" TO "+quoted(x.peer.user),
+		"they are not in the schema %s, and %s may not make them", x.schema.Name, x.peer.user)
+}
+
+// right is one that is granted by one statement.
+type right struct{ what, on string }
+
+// lacking are the rights that the user does not have.
+func (s *store) lacking(ctx context.Context) (all []right, err error) {
+	for _, kind := range []struct {
+		names []string
+		on    string
+		sql   string
+	}{
+		{[]string{""}, "SCHEMA ", `SELECT 'USAGE', '' FROM pg_catalog.pg_namespace n WHERE n.nspname = $1::text AND $2::text[] IS NOT NULL AND NOT has_schema_privilege(n.oid, 'USAGE')`},
+		{namesIn(tableName, tables), "", `SELECT string_agg(r.name, ', ' ORDER BY r.n), c.relname::text
+			FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+			CROSS JOIN unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) WITH ORDINALITY r(name, n)
+			WHERE n.nspname = $1::text AND c.relname = ANY($2::text[]) AND NOT has_table_privilege(c.oid, r.name) GROUP BY c.relname ORDER BY c.relname`},
+		{namesIn(functionName, functions), "FUNCTION ", `SELECT 'EXECUTE', p.proname::text
+			FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
+			WHERE n.nspname = $1::text AND p.proname = ANY($2::text[]) AND NOT has_function_privilege(p.oid, 'EXECUTE') ORDER BY p.proname`},
+	} {
+		for i, name := range kind.names {
+			kind.names[i] = s.schema.Prefix + name
+		}
+		rows, err := s.pool.Query(ctx, kind.sql, pgx.QueryExecModeExec, s.schema.Name, kind.names)
 		if err != nil {
-			return s.failed(everyLock, err)
+			return nil, err
 		}
-		if !found {
-			missing = append(missing, name)
+		on := map[string][]string{} // what is granted together
+		var order []string
+		var what, name string
+		if _, err := pgx.ForEachRow(rows, []any{&what, &name}, func() error {
+			if on[what] == nil {
+				order = append(order, what)
+			}
+			of := quoted(s.schema.Name)
+			if name != "" {
+				of += "." + quoted(name)
+			}
+			on[what] = append(on[what], of)
+			return nil
+		}); err != nil {
+			return nil, err
+		}
+		for _, what := range order {
+			all = append(all, right{what, kind.on + strings.Join(on[what], ", ")})
 		}
 	}
-	if len(missing) > 0 {
-		return doctor.Fail(everyLock, "drop the schema while nobody uses it, and have it made again", "functions are missing: %s", strings.Join(missing, ", "))
-	}
-	return doctor.Fine("version %d in the schema %s, %s", version, s.schema.Name, kind)
+	return all, nil
 }
 
 // checkRights names the rights that are missing.
-func (s *store) checkRights(ctx context.Context) driver.Finding {
-	var user string
-	if err := s.row(ctx, "SELECT current_user", &user); err != nil {
-		return s.failed(everyLock, err)
+func (x *exam) checkRights(context.Context) driver.Finding {
+	user := x.peer.user
+	switch {
+	case !x.there || x.unknown != nil && len(x.lacks) == 0:
+		return driver.Finding{} // see checkTables
+	case len(x.lacks) == 0:
+		return doctor.Fine("%s may use all tables and functions", user)
 	}
-	var missing []string
-	var usage bool
-	err := s.pool.QueryRow(ctx, "SELECT has_schema_privilege($1::text, 'USAGE')", pgx.QueryExecModeExec, s.schema.Name).Scan(&usage)
+	var names, statements []string
+	for _, r := range x.lacks {
+		names = append(names, r.what+" on "+r.on)
+		statements = append(statements, "GRANT "+r.what+" ON "+r.on+" TO "+quoted(user))
+	}
+	return doctor.Fail(everyLock, strings.Join(statements, "; ")+" (interlock schema --only-grants --grant "+user+" prints all that are needed)",
+		"%s lacks %s", user, strings.Join(names, "; "))
+}
+
+// texts reads one column.
+func (s *store) texts(ctx context.Context, sql string, args ...any) ([]string, error) {
+	rows, err := s.pool.Query(ctx, sql, append([]any{pgx.QueryExecModeExec}, args...)...)
 	if err != nil {
-		return s.failed(everyLock, err)
+		return nil, err
 	}
-	if !usage {
-		missing = append(missing, "USAGE of the schema")
-	}
-	for _, t := range tableName.FindAllStringSubmatch(tables, -1) {
-		for _, right := range []string{"SELECT", "INSERT", "UPDATE", "DELETE"} {
-			var has bool
-			err := s.pool.QueryRow(ctx, `SELECT coalesce(has_table_privilege(c.oid, $3::text), false) FROM pg_catalog.pg_class c
-				JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1::text AND c.relname = $2::text`,
-				pgx.QueryExecModeExec, s.schema.Name, s.schema.Prefix+t[1], right).Scan(&has)
-			if err == pgx.ErrNoRows {
-				missing = append(missing, "the table "+t[1])
-				break
-			}
-			if err != nil {
-				return s.failed(everyLock, err)
-			}
-			if !has {
-				missing = append(missing, right+" of "+t[1])
-			}
-		}
-	}
-	if len(missing) > 0 {
-		return doctor.Fail(everyLock, "have the owner of the tables run: "+strings.ReplaceAll(strings.TrimSpace(s.schema.grants(user)), "\n", " "),
-			"%s lacks: %s", user, strings.Join(missing, ", "))
-	}
-	return doctor.Fine("%s may use all tables", user)
+	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 
 // checkWriting makes a session and ends it.
-func (s *store) checkWriting(ctx context.Context) driver.Finding {
-	if err := s.probe(ctx); err != nil {
-		return doctor.Fail(everyLock, "see the error", "%v", s.Explain(err))
+func (x *exam) checkWriting(ctx context.Context) driver.Finding {
+	switch {
+	case x.standby:
+		return doctor.Fail(everyLock, "name the primary in the URL, or all hosts (host1,host2)", "this server is a standby, where nothing can be changed")
+	case x.readOnly:
+		return doctor.Fail(everyLock, x.set("read_only", "off")+", or where else the setting comes from", "transactions are read-only here (default_transaction_read_only)")
+	case x.isolation != readCommitted:
+		return doctor.Fail(everyLock, x.set("isolation", "'"+readCommitted+"'"), "transactions are %s here, which would make calls fail under load", x.isolation)
+	}
+	if err := x.probe(ctx); err != nil {
+		return doctor.Fail(everyLock, "see the error, and the other checks", "%v", x.Explain(err))
 	}
 	return doctor.Fine("a session can be begun and ended")
 }

@@ -59,7 +59,7 @@ func TestDoctor(t *testing.T) {
 	t.Run("rights", func(t *testing.T) {
 		d := opened(t, s.URLOf("app", ""))
 		s.SQL(`REVOKE UPDATE ON interlock.queue FROM app`)
-		says(t, finding(t, d, "rights"), driver.Fail, "UPDATE of queue")
+		says(t, finding(t, d, "rights"), driver.Fail, `UPDATE ON "interlock"."queue"`)
 		s.SQL(`GRANT UPDATE ON interlock.queue TO app`)
 	})
 

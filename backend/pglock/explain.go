@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/doctor"
 	"github.com/interlock-go/interlock/internal/oneline"
 )
 
@@ -98,6 +99,12 @@ func another(attempts []error, at, text string) bool {
 	return false
 }
 
+// denied reports whether the user lacks a right.
+func denied(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.Code == "42501"
+}
+
 // full reports whether the server has as many connections as it may, of all users or of this one.
 func full(err error) bool {
 	var pg *pgconn.PgError
@@ -115,8 +122,8 @@ func meaning(err error) (hint string, permanent bool) {
 			return "user and password of the URL, and pg_hba.conf of the server", true
 		case pg.Code == "3D000":
 			return "the database of the URL", true
-		case pg.Code == "42501":
-			return "interlock doctor names the rights that are missing", true
+		case denied(err):
+			return doctor.Hint, true
 		case pg.Code == "3F000", pg.Code == "42P01", pg.Code == "42883":
 			return "the tables or functions of Interlock are not there any more", true
 		case pg.Code == readOnlyTransaction:

@@ -2,11 +2,9 @@ package pglock
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/interlock-go/interlock/driver"
 )
@@ -38,8 +36,7 @@ func (s *store) migrate(ctx context.Context) error {
 		_, err = tx.Exec(ctx, sql, pgx.QueryExecModeSimpleProtocol)
 		return err
 	})
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) && pg.Code == "42501" {
+	if denied(err) {
 		return driver.Permanent(fmt.Errorf("the tables of Interlock are not in the schema %s, and this user may not make them (%w): "+
 			"have somebody run what interlock schema prints (pglock.Schema.SQL)", s.schema.Name, err))
 	}
@@ -53,23 +50,41 @@ type querier interface {
 
 // examine reports whether the tables are there, and why they cannot be used.
 func (s *store) examine(ctx context.Context, db querier) (there bool, err error) {
-	var exists bool
+	m, err := s.find(ctx, db)
+	if err != nil || !m.there {
+		return false, err
+	}
+	s.unlogged = m.unlogged
+	return true, driver.Permanent(s.misfit(m))
+}
+
+// made is what is known of the tables.
+type made struct {
+	there    bool
+	version  int
+	unlogged bool
+}
+
+// find finds out about the tables. They may be there although they cannot be read.
+func (s *store) find(ctx context.Context, db querier) (m made, err error) {
 	// Unlike to_regclass this needs no right to use the schema.
 	err = db.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-		WHERE n.nspname = $1::text AND c.relname = $2::text)`, pgx.QueryExecModeExec, s.schema.Name, s.schema.Prefix+"meta").Scan(&exists)
-	if err != nil || !exists {
-		return false, err
+		WHERE n.nspname = $1::text AND c.relname = $2::text)`, pgx.QueryExecModeExec, s.schema.Name, s.schema.Prefix+"meta").Scan(&m.there)
+	if err != nil || !m.there {
+		return m, err
 	}
-	var v int
-	if err := db.QueryRow(ctx, "SELECT version, unlogged FROM "+s.schema.name("meta"), pgx.QueryExecModeExec).Scan(&v, &s.unlogged); err != nil {
-		return false, err
-	}
+	err = db.QueryRow(ctx, "SELECT version, unlogged FROM "+s.schema.name("meta"), pgx.QueryExecModeExec).Scan(&m.version, &m.unlogged)
+	return m, err
+}
+
+// misfit says why tables cannot be used that are there.
+func (s *store) misfit(m made) error {
 	switch {
-	case v != version:
-		return false, driver.Permanent(fmt.Errorf("the tables in the schema %s have version %d, this program knows %d", s.schema.Name, v, version))
-	case s.kind == "logged" && s.unlogged, s.kind == "unlogged" && !s.unlogged:
-		is := map[bool]string{true: "unlogged", false: "logged"}[s.unlogged]
-		return false, driver.Permanent(fmt.Errorf("the tables in the schema %s are %s: leave durability= out, or use another schema", s.schema.Name, is))
+	case m.version != version:
+		return fmt.Errorf("the tables in the schema %s have version %d, this program knows %d", s.schema.Name, m.version, version)
+	case s.kind == "logged" && m.unlogged, s.kind == "unlogged" && !m.unlogged:
+		is := map[bool]string{true: "unlogged", false: "logged"}[m.unlogged]
+		return fmt.Errorf("the tables in the schema %s are %s: leave durability= out, or use another schema", s.schema.Name, is)
 	}
-	return true, nil
+	return nil
 }

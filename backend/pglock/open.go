@@ -17,13 +17,13 @@ const oldest = 120000
 // there.
 func (s *store) open(ctx context.Context) error {
 	peer, err := s.meet(ctx)
+	if err == nil {
+		err = peer.unfit()
+	}
 	if err != nil {
 		return s.Explain(err)
 	}
-	s.peer = peer
-	if s.pooled {
-		s.mode = pgx.QueryExecModeExec
-	}
+	s.met(peer)
 	if err := s.migrate(ctx); err != nil {
 		return s.Explain(err)
 	}
@@ -38,11 +38,22 @@ func (s *store) open(ctx context.Context) error {
 
 // peer is what is known of who answers.
 type peer struct {
-	version int  // of the server
-	pooled  bool // there is a pooler in between
+	version   int    // of the server
+	pooled    bool   // there is a pooler in between
+	standby   bool   // nothing can be changed
+	readOnly  bool   // nor here, unless a transaction says otherwise
+	isolation string // of transactions
+	user      string
 }
 
-// meet finds out who answers, and whether it can be used.
+func (s *store) met(p peer) {
+	s.peer = p
+	if p.pooled {
+		s.mode = pgx.QueryExecModeExec
+	}
+}
+
+// meet finds out who answers.
 func (s *store) meet(ctx context.Context) (p peer, err error) {
 	c, err := s.pool.Acquire(ctx)
 	if err != nil {
@@ -50,26 +61,35 @@ func (s *store) meet(ctx context.Context) (p peer, err error) {
 	}
 	defer c.Release()
 	var pid uint32
-	var standby bool
-	var isolation, readOnly string
+	var readOnly string
 	err = c.QueryRow(ctx, `SELECT pg_backend_pid(), pg_is_in_recovery(), current_setting('transaction_isolation'),
-		current_setting('transaction_read_only'), current_setting('server_version_num')::int`, pgx.QueryExecModeExec).
-		Scan(&pid, &standby, &isolation, &readOnly, &p.version)
+		current_setting('transaction_read_only'), current_setting('server_version_num')::int, current_user::text`, pgx.QueryExecModeExec).
+		Scan(&pid, &p.standby, &p.isolation, &readOnly, &p.version, &p.user)
 	// A pooler that hands out connections of its own says another process id than
 	// the server. It may not know statements that were prepared.
 	p.pooled = pid != c.Conn().PgConn().PID()
+	p.readOnly = readOnly == "on"
+	return p, err
+}
+
+const readCommitted = "read committed"
+
+// unfit says why the server cannot be used.
+func (p peer) unfit() error {
 	switch {
-	case err != nil:
-		return p, err
 	case p.version < oldest:
-		return p, driver.Permanent(fmt.Errorf("PostgreSQL %d is too old: 12 is needed", p.version/10000))
-	case standby:
-		return p, driver.Permanent(errors.New("this server is a standby, where nothing can be changed: name the primary, or both (host1,host2)"))
-	case readOnly == "on":
-		return p, driver.Permanent(errors.New("transactions are read-only here (default_transaction_read_only)"))
-	case isolation != "read committed":
-		return p, driver.Permanent(fmt.Errorf("transactions are %s here, which would make calls fail under load: ALTER ROLE %s SET default_transaction_isolation = 'read committed'",
-			isolation, pgx.Identifier{c.Conn().Config().User}.Sanitize()))
+		return driver.Permanent(fmt.Errorf("PostgreSQL %d is too old: 12 is needed", p.version/10000))
+	case p.standby:
+		return driver.Permanent(errors.New("this server is a standby, where nothing can be changed: name the primary, or both (host1,host2)"))
+	case p.readOnly:
+		return driver.Permanent(errors.New("transactions are read-only here (default_transaction_read_only)"))
+	case p.isolation != readCommitted:
+		return driver.Permanent(fmt.Errorf("transactions are %s here, which would make calls fail under load: %s", p.isolation, p.set("isolation", "'"+readCommitted+"'")))
 	}
-	return p, nil
+	return nil
+}
+
+// set is the statement that changes how transactions of the user begin.
+func (p peer) set(what, value string) string {
+	return "ALTER ROLE " + quoted(p.user) + " SET default_transaction_" + what + " = " + value
 }

@@ -64,11 +64,10 @@ func New(ctx context.Context, pool *pgxpool.Pool, opts ...Option) (driver.Driver
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	return newDriver(ctx, poolOf(pool), c)
+	return newDriver(ctx, newStore(poolOf(pool), c))
 }
 
-func newDriver(ctx context.Context, pool *pool, c *config) (driver.Driver, error) {
-	s := newStore(pool, c)
+func newDriver(ctx context.Context, s *store) (driver.Driver, error) {
 	if err := s.open(ctx); err != nil {
 		s.Close()
 		return nil, err

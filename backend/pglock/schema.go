@@ -85,20 +85,34 @@ func (s Schema) Grants(roles ...string) (string, error) {
 	return b.String(), nil
 }
 
-// grants gives a role what it needs: the rights to use what is there.
+// grants gives a role what it needs: the rights to use what is there. Functions may be used
+// by everybody, unless somebody has taken that back.
 func (s Schema) grants(role string) string {
-	who := `"` + strings.ReplaceAll(role, `"`, `""`) + `"`
+	who := quoted(role)
 	var b strings.Builder
 	fmt.Fprintf(&b, "GRANT USAGE ON SCHEMA \"%s\" TO %s;\n", s.Name, who)
-	for _, t := range tableName.FindAllStringSubmatch(tables, -1) {
-		fmt.Fprintf(&b, "GRANT SELECT, INSERT, UPDATE, DELETE ON %s TO %s;\n", s.name(t[1]), who)
+	for _, t := range namesIn(tableName, tables) {
+		fmt.Fprintf(&b, "GRANT SELECT, INSERT, UPDATE, DELETE ON %s TO %s;\n", s.name(t), who)
+	}
+	for _, f := range namesIn(functionName, functions) {
+		fmt.Fprintf(&b, "GRANT EXECUTE ON FUNCTION %s TO %s;\n", s.name(f), who)
 	}
 	return b.String()
 }
 
+func quoted(role string) string { return `"` + strings.ReplaceAll(role, `"`, `""`) + `"` }
+
+func namesIn(pattern *regexp.Regexp, sql string) (names []string) {
+	for _, m := range pattern.FindAllStringSubmatch(sql, -1) {
+		names = append(names, m[1])
+	}
+	return names
+}
+
 var (
-	tableName = regexp.MustCompile(`CREATE (?:LOCKING )?TABLE @(\w+)`)
-	reference = regexp.MustCompile(`@(\w+)`)
+	tableName    = regexp.MustCompile(`CREATE (?:LOCKING )?TABLE @(\w+)`)
+	functionName = regexp.MustCompile(`CREATE FUNCTION @(\w+)`)
+	reference    = regexp.MustCompile(`@(\w+)`)
 )
 
 // name is a table or function, for SQL.

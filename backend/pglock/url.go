@@ -19,6 +19,8 @@ import (
 func init() {
 	driver.Register("postgres", open)
 	driver.Register("postgresql", open)
+	driver.RegisterExaminer("postgres", examine)
+	driver.RegisterExaminer("postgresql", examine)
 }
 
 // forwarded are the options that libpq and pgx know, and that make sense here.
@@ -40,6 +42,15 @@ const defaultConnections = 4
 
 // open connects to postgres://user:password@host:port/database?options.
 func open(ctx context.Context, u *driver.URL) (driver.Driver, error) {
+	s, err := storeOf(u)
+	if err != nil {
+		return nil, err
+	}
+	return newDriver(ctx, s)
+}
+
+// storeOf reads a URL. It connects to nothing yet.
+func storeOf(u *driver.URL) (*store, error) {
 	c := &config{
 		schema: Schema{Name: u.Text("schema", ""), Prefix: u.Text("table_prefix", "")},
 		direct: u.Text("direct", ""),
@@ -77,7 +88,7 @@ func open(ctx context.Context, u *driver.URL) (driver.Driver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("postgres: %w", err)
 	}
-	return newDriver(ctx, p, c)
+	return newStore(p, c), nil
 }
 
 // connectionString is the URL as pgx reads it, without the options of this package.

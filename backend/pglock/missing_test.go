@@ -1,0 +1,188 @@
+package pglock_test
+
+import (
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgproto3"
+
+	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/backend/pglock"
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/doctor/doctortest"
+	"github.com/interlock-go/interlock/internal/pgtest"
+)
+
+// advised does as administrator what the doctor says about a check that fails: the SQL of its
+// remedy, which ends where the next words begin. Then the URL can be opened, and all is well.
+func advised(t *testing.T, s *pgtest.Server, url, check, sql string) {
+	t.Helper()
+	r, _ := doctortest.Consult(t, url)
+	remedy := r.Remedy(check)
+	if !strings.Contains(remedy, sql) {
+		t.Errorf("%s: the doctor says %q, not %q", check, remedy, sql)
+	}
+	s.SQL(sql)
+	r, refused := doctortest.Consult(t, url)
+	if r.Fit(); refused != nil {
+		t.Errorf("after %s: %v", sql, refused)
+	}
+}
+
+// Promise: if a user lacks one of the rights that programs need, the doctor names it with the
+// statement that grants it, also if nothing can be opened without; and that is all it takes.
+func TestDoctorNamesEachRightThatIsMissing(t *testing.T) {
+	t.Parallel()
+	s := pgtest.Start(t, pgtest.Durable(), pgtest.User("app", ""))
+	opened(t, s.URL())
+	all, err := pglock.Schema{}.Grants("app")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.SQL(all)
+	s.SQL("GRANT CONNECT ON DATABASE " + pgtest.Database + " TO app")
+	url := s.URLOf("app", "")
+	lacks := func(right, check, statement string) {
+		t.Helper()
+		s.SQL("REVOKE " + right + " FROM PUBLIC, app")
+		advised(t, s, url, check, statement)
+	}
+	lacks("CONNECT ON DATABASE "+pgtest.Database, "server", `GRANT CONNECT ON DATABASE "`+pgtest.Database+`" TO "app"`)
+	lacks("USAGE ON SCHEMA interlock", "rights", `GRANT USAGE ON SCHEMA "interlock" TO "app"`)
+	rights := []string{"SELECT", "INSERT", "UPDATE", "DELETE"}
+	for i, table := range strings.Fields(s.SQL("SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'interlock'::regnamespace")) {
+		right := rights[i%len(rights)]
+		lacks(right+" ON interlock."+table, "rights", "GRANT "+right+` ON "interlock"."`+table+`" TO "app"`)
+	}
+	for _, function := range []string{"begin", "join", "revive"} {
+		lacks("EXECUTE ON FUNCTION interlock."+function, "rights", `GRANT EXECUTE ON FUNCTION "interlock"."`+function+`" TO "app"`)
+	}
+
+	// Several are named together, and what is printed grants all.
+	s.SQL("REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA interlock FROM PUBLIC; CREATE ROLE other LOGIN; GRANT CONNECT ON DATABASE " + pgtest.Database + " TO other")
+	r, refused := doctortest.Consult(t, s.URLOf("other", ""))
+	if refused == nil {
+		t.Error("a user without rights can open it")
+	}
+	r.Has("rights", driver.Fail, "USAGE ON SCHEMA", `SELECT, INSERT, UPDATE, DELETE ON "interlock"."cell", "interlock"."fixed"`, `EXECUTE ON FUNCTION "interlock"."alive"`,
+		"interlock schema --only-grants --grant other")
+	r.Has("tables", driver.Warn, "permission denied")
+	if all, err = (pglock.Schema{}).Grants("other"); err != nil {
+		t.Fatal(err)
+	}
+	s.SQL(all)
+	r, refused = doctortest.Consult(t, s.URLOf("other", ""))
+	if r.Fit(); refused != nil {
+		t.Error(refused)
+	}
+}
+
+// Promise: tables that were not made, or do not fit, are named with what to do.
+func TestDoctorOfTablesThatAreMissing(t *testing.T) {
+	t.Parallel()
+	s := pgtest.Start(t, pgtest.Durable(), pgtest.User("app", ""))
+	url := s.URLOf("app", "")
+	r, refused := doctortest.Consult(t, url+"&schema=printed")
+	r.Has("tables", driver.Fail, "not in the schema printed, and app may not make them", "interlock schema --grant app")
+	if refused == nil {
+		t.Error("it can be opened")
+	}
+	sql, err := pglock.Schema{Name: "printed"}.SQL("app")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.SQL(sql)
+	if r, refused = doctortest.Consult(t, url+"&schema=printed"); refused != nil {
+		t.Error(refused)
+	}
+	r.Fit()
+	s.SQL("CREATE SCHEMA empty")
+	advised(t, s, url+"&schema=empty", "tables", `GRANT CREATE, USAGE ON SCHEMA "empty" TO "app"`)
+	advised(t, s, url, "tables", `GRANT CREATE ON DATABASE "`+pgtest.Database+`" TO "app"`)
+
+	s.SQL("DROP FUNCTION interlock.tidy, interlock.names")
+	r, _ = doctortest.Consult(t, url)
+	r.Has("tables", driver.Fail, "functions are missing: names, tidy", "made again")
+	s.SQL("ALTER TABLE interlock.swap RENAME TO other")
+	r, _ = doctortest.Consult(t, url)
+	r.Has("tables", driver.Fail, "tables are missing: swap")
+	for version, remedy := range map[string]string{"99": "a newer version of this program", "1": "drop the schema"} {
+		s.SQL("UPDATE interlock.meta SET version = " + version)
+		r, refused = doctortest.Consult(t, url)
+		if r.Has("tables", driver.Fail, "have version "+version, remedy); refused == nil {
+			t.Error("it can be opened")
+		}
+	}
+	r, _ = doctortest.Consult(t, url+"&schema=printed&durability=logged")
+	r.Has("tables", driver.Fail, "are unlogged", "another schema")
+}
+
+// Promise: a server that answers and cannot be used is told from one that does not answer, and
+// what to do is said.
+func TestDoctorOfAServerThatRefuses(t *testing.T) {
+	t.Parallel()
+	s := pgtest.Start(t, pgtest.Durable(), pgtest.User("app", ""))
+	opened(t, s.URL())
+	all, err := pglock.Schema{}.Grants("app")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.SQL(all)
+	url := s.URLOf("app", "")
+
+	s.SQL("ALTER ROLE app SET default_transaction_read_only = on")
+	advised(t, s, url, "writing", `ALTER ROLE "app" SET default_transaction_read_only = off`)
+	s.SQL("ALTER ROLE app SET default_transaction_isolation = 'serializable'")
+	advised(t, s, url, "writing", `ALTER ROLE "app" SET default_transaction_isolation = 'read committed'`)
+	s.SQL("ALTER ROLE app NOLOGIN")
+	r, _ := doctortest.Consult(t, url)
+	r.Has("server", driver.Fail, "not permitted to log in", `ALTER ROLE "app" LOGIN`)
+	r, _ = doctortest.Consult(t, strings.Replace(s.URL(), s.Addr+"/"+pgtest.Database, s.Addr+"/other", 1))
+	r.Has("server", driver.Fail, `"other" does not exist`, `CREATE DATABASE "other"`)
+
+	standby := pgtest.StartStandby(t, s)
+	r, refused := doctortest.Consult(t, standby.URL())
+	r.Has("writing", driver.Fail, "standby", "name the primary")
+	if refused == nil {
+		t.Error("a standby can be opened")
+	}
+	r, _ = doctortest.Consult(t, strings.Replace(standby.URL(), standby.Addr, standby.Addr+","+standby.Addr, 1))
+	r.Has("server", driver.Fail, "read only", "name the primary")
+
+	r, _ = doctortest.Consult(t, strings.Replace(s.URL(), s.Addr, starting(t), 1))
+	r.Has("server", driver.Fail, "starting up", "wait until the server has started")
+
+	down := pgtest.NewProxy(t, s.Addr)
+	down.Close()
+	if all, err := interlock.Examine(t.Context(), strings.Replace(s.URL(), s.Addr, down.Addr, 1)); err == nil || len(all) > 0 {
+		t.Errorf("a server that is down was examined: %v, %+v", err, all)
+	}
+}
+
+// starting is the address of a server that is never done with starting.
+func starting(t *testing.T) (addr string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	t.Cleanup(func() { l.Close(); <-ended })
+	go func() {
+		defer close(ended)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			b := pgproto3.NewBackend(c, c)
+			if _, err := b.ReceiveStartupMessage(); err == nil {
+				b.Send(&pgproto3.ErrorResponse{Severity: "FATAL", Code: "57P03", Message: "the database system is starting up"})
+				_ = b.Flush()
+			}
+			c.Close()
+		}
+	}()
+	return l.Addr().String()
+}
