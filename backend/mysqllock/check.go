@@ -4,10 +4,14 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
+	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/go-sql-driver/mysql"
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/doctor"
@@ -20,12 +24,25 @@ const (
 	speed     = "speed"
 )
 
+// examine is for a URL that open refuses. A store that was not opened can be checked, too.
+func examine(ctx context.Context, u *driver.URL) ([]driver.Finding, error) {
+	s, at, err := storeOf(u)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	if err := s.db.PingContext(ctx); err != nil && !answered(err) {
+		return nil, fmt.Errorf("mysql: %s: %w", at, s.Explain(err))
+	}
+	return s.Check(ctx), nil
+}
+
 // Check examines the server, and what of it this user may use.
 func (s *store) Check(ctx context.Context) []driver.Finding {
 	began := time.Now()
 	v, err := s.variables(ctx)
 	if err != nil {
-		return []driver.Finding{doctor.Of("server", doctor.Fail(everyLock, "see that the server runs, and that the URL names it", "%v", s.Explain(err)))}
+		return []driver.Finding{doctor.Of("server", s.unreachable(err))}
 	}
 	all := []driver.Finding{doctor.Of("server", doctor.Trip(time.Since(began)))}
 	for _, c := range []struct {
@@ -34,9 +51,10 @@ func (s *store) Check(ctx context.Context) []driver.Finding {
 	}{
 		{"version", checkVersion},
 		{"tables", s.checkTables},
+		{"rights", s.checkRights},
 		{"writing", s.checkWriting},
 		{"power", checkPower},
-		{"cluster", checkCluster},
+		{"cluster", s.checkCluster},
 		{"waking", s.checkWaking},
 		{"connections", s.checkConnections},
 		{"clock", s.checkClock},
@@ -46,17 +64,74 @@ func (s *store) Check(ctx context.Context) []driver.Finding {
 	return all
 }
 
+// answered reports whether an error is the word of a server.
+func answered(err error) bool {
+	var e *mysql.MySQLError
+	return errors.As(err, &e) || errors.Is(err, errReadOnly)
+}
+
+// accused is where a server names the user to whom it refuses a database.
+var accused = regexp.MustCompile(`user '([^']*)'@'([^']*)' to database '([^']*)'`)
+
+// unreachable is the finding that the server cannot be asked for anything.
+func (s *store) unreachable(err error) driver.Finding {
+	remedy := "see the error: it names the reason"
+	switch m := accused.FindStringSubmatch(err.Error()); {
+	case !answered(err):
+		remedy = "see that the server runs, and that the URL names it"
+	case errors.Is(err, errReadOnly):
+		remedy = "name the primary in the URL, too"
+	case number(err, 1045, 1698):
+		remedy = "correct user and password of the URL, or CREATE USER, or ALTER USER … IDENTIFIED BY …"
+	case number(err, 1044) && m != nil:
+		remedy = "GRANT " + allRights + " ON " + everything(m[3]) + " TO " + account(m[1]+"@"+m[2]) + " (" + printed(m[1]+"@"+m[2]) + ")"
+	case number(err, 1049):
+		remedy = "name another database in the URL, or CREATE DATABASE"
+	}
+	return doctor.Fail(everyLock, remedy, "%v", s.Explain(err))
+}
+
+// aside makes an exchange that has nothing to do with what is in the tables: the connection is
+// not greeted, for which rights may be missing.
+func (s *store) aside(ctx context.Context, f func(*sql.Conn) error) error {
+	conn, err := s.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return f(conn)
+}
+
+// askAside makes one that answers with one row.
+func (s *store) askAside(ctx context.Context, text string, args []any, into ...any) error {
+	return s.aside(ctx, func(c *sql.Conn) error { return c.QueryRowContext(ctx, s.sql(text), args...).Scan(into...) })
+}
+
 // variables are settings of the server, by their names in lower case.
 type variables map[string]string
 
 func (v variables) on(name string) bool { return v[name] == "ON" || v[name] == "1" }
 
+func (v variables) readOnly() bool {
+	return v.on("read_only") || v.on("innodb_read_only") || v.on("super_read_only")
+}
+
 func (s *store) variables(ctx context.Context) (v variables, err error) {
-	err = s.rows(ctx, "SHOW GLOBAL VARIABLES", nil, func() { v = variables{} }, func(r *sql.Rows) error {
-		var name, value string
-		err := r.Scan(&name, &value)
-		v[strings.ToLower(name)] = value
-		return err
+	v = variables{}
+	err = s.aside(ctx, func(c *sql.Conn) error {
+		rows, err := c.QueryContext(ctx, "SHOW GLOBAL VARIABLES")
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var name, value string
+			if err := rows.Scan(&name, &value); err != nil {
+				return err
+			}
+			v[strings.ToLower(name)] = value
+		}
+		return rows.Err()
 	})
 	return v, err
 }
@@ -74,11 +149,20 @@ func checkVersion(_ context.Context, v variables) driver.Finding {
 }
 
 func (s *store) checkTables(ctx context.Context, _ variables) driver.Finding {
-	if _, err := s.layout(ctx); err != nil {
-		return doctor.Fail(everyLock, "have them made by somebody who may (mysqllock.Script has the statements), and grant EXECUTE, SELECT, INSERT, UPDATE and DELETE", "%v", err)
+	switch found, err := s.layout(ctx); {
+	case missing(err):
+		return s.absent(ctx, err)
+	case denied(err):
+		return doctor.Warn(everyLock, "see the rights", "whether they are there, and are fit for this program, is not known: %v", err)
+	case err != nil && found > layout:
+		return doctor.Fail(everyLock, "use another table_prefix= in the URL, or a newer version of this program", "%v", err)
+	case err != nil && found != 0:
+		return doctor.Fail(everyLock, "use another table_prefix= in the URL, or drop the tables while nobody uses them", "%v", err)
+	case err != nil:
+		return doctor.Fail(everyLock, "see the error", "%v", s.Explain(err))
 	}
 	var engine string
-	err := s.row(ctx, "SELECT COALESCE(GROUP_CONCAT(table_name), '') FROM information_schema.tables WHERE table_schema = DATABASE() AND engine <> 'InnoDB' AND table_name IN (?,?,?,?)",
+	err := s.askAside(ctx, "SELECT COALESCE(GROUP_CONCAT(table_name), '') FROM information_schema.tables WHERE table_schema = DATABASE() AND engine <> 'InnoDB' AND table_name IN (?,?,?,?)",
 		[]any{s.prefix + "queues", s.prefix + "tickets", s.prefix + "sessions", s.prefix + "cells"}, &engine)
 	switch {
 	case err != nil:
@@ -89,14 +173,24 @@ func (s *store) checkTables(ctx context.Context, _ variables) driver.Finding {
 	return doctor.Fine("the tables %s* are there", s.prefix)
 }
 
+// absent is the finding that tables or procedures are still to be made.
+func (s *store) absent(ctx context.Context, err error) driver.Finding {
+	var user, database string
+	if err := s.askAside(ctx, "SELECT CURRENT_USER(), DATABASE()", nil, &user, &database); err != nil {
+		return doctor.Fail(everyLock, "see the error", "%v", err)
+	}
+	return doctor.Fail(everyLock, "have somebody who may make them run what interlock schema --grant "+user+" prints; or GRANT CREATE, CREATE ROUTINE, "+
+		allRights+" ON "+everything(database)+" TO "+account(user)+", and open the URL again", "%v", err)
+}
+
 // checkWriting changes a cell that nobody uses.
 func (s *store) checkWriting(ctx context.Context, v variables) driver.Finding {
-	if v.on("read_only") || v.on("innodb_read_only") || v.on("super_read_only") {
+	if v.readOnly() {
 		return doctor.Fail(everyLock, "name the primary in the URL", "the server is read-only")
 	}
 	_, err := s.Swap(ctx, driver.Swap{ID: strings.Repeat("0", 32), Name: "interlock/doctor/value", Version: driver.MaxToken})
 	if err != nil && err != driver.ErrConflict { // which is written, too
-		return doctor.Fail(everyLock, "GRANT EXECUTE, SELECT, INSERT, UPDATE, DELETE ON the database", "%v", err)
+		return doctor.Fail(everyLock, "see the error, and the other checks", "%v", s.Explain(err))
 	}
 	return doctor.Fine("this user may change the tables")
 }
@@ -122,7 +216,11 @@ func checkPower(_ context.Context, v variables) driver.Finding {
 	return doctor.Fine("what the server has confirmed is on its disk")
 }
 
-func checkCluster(_ context.Context, v variables) driver.Finding {
+func (s *store) checkCluster(_ context.Context, v variables) driver.Finding {
+	if v.on("wsrep_on") && !s.oneNode {
+		return doctor.Fail(exclusion+", if clients used several nodes at once: it is refused", "send all clients to this node, and add galera=one-node to every URL",
+			"a node of a Galera cluster (wsrep_on)")
+	}
 	if v.on("wsrep_on") {
 		return doctor.Warn(exclusion, "see that all clients use this node, and another one only when it has failed: a proxy with one writer does that",
 			"a node of a Galera cluster (wsrep_on), said to be the only one that clients use (galera=one-node)")
@@ -145,11 +243,14 @@ func (s *store) checkWaking(ctx context.Context, _ variables) driver.Finding {
 		return doctor.Warn(waking, "see the error: without GET_LOCK waiters look again and again", "%v", err)
 	}
 	var seen sql.NullInt64
-	if err := s.row(ctx, "SELECT IS_USED_LOCK(?)", []any{name}, &seen); err != nil || seen != id {
+	if err := s.askAside(ctx, "SELECT IS_USED_LOCK(?)", []any{name}, &seen); err != nil || seen != id {
 		return doctor.Warn(waking, "use a connection to one server, without a proxy that spreads statements",
 			"a lock that one connection has is not seen by another (%v)", err)
 	}
-	if err := s.exec(ctx, "KILL QUERY "+strconv.FormatInt(id.Int64, 10)); err != nil {
+	if err := s.aside(ctx, func(c *sql.Conn) error {
+		_, err := c.ExecContext(ctx, "KILL QUERY "+strconv.FormatInt(id.Int64, 10))
+		return err
+	}); err != nil {
 		return doctor.Warn(waking, "let all clients use the same user", "the statement of another connection may not be ended: %v", err)
 	}
 	return doctor.Fine("those that wait can be woken")
@@ -162,7 +263,7 @@ func (s *store) checkConnections(ctx context.Context, v variables) driver.Findin
 	}
 	var name string
 	var used int
-	if err := s.row(ctx, "SHOW GLOBAL STATUS LIKE 'Threads_connected'", nil, &name, &used); err != nil {
+	if err := s.askAside(ctx, "SHOW GLOBAL STATUS LIKE 'Threads_connected'", nil, &name, &used); err != nil {
 		return doctor.Warn(everyLock, "see the error", "%v", err)
 	}
 	limit, _ := strconv.Atoi(v["max_connections"])

@@ -9,6 +9,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/doctor"
 )
 
 // number reports whether the server has refused a statement with one of these.
@@ -64,6 +65,9 @@ func limitOf(err error) string {
 // missing reports whether the tables or procedures are not there.
 func missing(err error) bool { return number(err, erNoSuchTable, erNoSuchProcedure) }
 
+// denied reports whether the user lacks a right.
+func denied(err error) bool { return number(err, 1142, 1143, 1227, 1370, 1410) }
+
 // Explain says what an error means to whoever wrote the URL, and marks it if it will be
 // the same next time.
 func (s *store) Explain(err error) error {
@@ -75,8 +79,8 @@ func (s *store) Explain(err error) error {
 		hint = "user and password of the URL"
 	case number(err, 1044, 1049):
 		hint = "the database of the URL, and the user's rights in it"
-	case number(err, 1142, 1143, 1227, 1370, 1410):
-		hint = "interlock doctor names the rights that are missing, interlock schema prints what makes the tables"
+	case denied(err):
+		err, hint = fmt.Errorf("%w (interlock schema prints what makes the tables)", err), doctor.Hint
 	case missing(err):
 		hint = "the tables or procedures are missing"
 	case readOnly(err):

@@ -9,6 +9,7 @@ import (
 
 	"github.com/interlock-go/interlock/backend/mysqllock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/doctor/doctortest"
 	"github.com/interlock-go/interlock/internal/mysqltest"
 	"github.com/interlock-go/interlock/internal/testserver"
 )
@@ -39,6 +40,15 @@ func TestGalera(t *testing.T) {
 	}
 	_, err = open(t.Context(), s.URL())
 	refused(err)
+	u, err := driver.ParseURL(s.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := driver.ExamineURL(t.Context(), u)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doctortest.Report{T: t, All: all}.Has("cluster", driver.Fail, "Galera", "galera=one-node")
 	db, err := sql.Open("mysql", s.DSN())
 	if err != nil {
 		t.Fatal(err)

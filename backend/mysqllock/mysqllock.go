@@ -14,10 +14,26 @@ import (
 func init() {
 	driver.Register("mysql", open)
 	driver.Register("mariadb", open)
+	driver.RegisterExaminer("mysql", examine)
+	driver.RegisterExaminer("mariadb", examine)
 }
 
 // open connects to mysql://user:password@host:port/database?options.
 func open(ctx context.Context, u *driver.URL) (driver.Driver, error) {
+	s, at, err := storeOf(u)
+	if err != nil {
+		return nil, err
+	}
+	d, err := start(ctx, s)
+	if err != nil {
+		s.Close()
+		return nil, fmt.Errorf("mysql: %s: %w", at, err)
+	}
+	return d, nil
+}
+
+// storeOf reads a URL, of which it returns the first address too. It connects to nothing yet.
+func storeOf(u *driver.URL) (s *store, at string, err error) {
 	prefix := u.Text("table_prefix", DefaultTablePrefix)
 	_ = u.Text("prefix", "") // of all names, which the client puts before them
 	conns := u.Int("max_connections", 10, defaultConnections)
@@ -25,31 +41,26 @@ func open(ctx context.Context, u *driver.URL) (driver.Driver, error) {
 	all := addresses(u)
 	c, err := configure(u)
 	if err := errors.Join(u.Check(), err, checkPrefix(prefix)); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if conns < 4 {
-		return nil, driver.Invalid(fmt.Errorf("mysql: max_connections=%d: at least 4 are needed, of which two wait", conns))
+		return nil, "", driver.Invalid(fmt.Errorf("mysql: max_connections=%d: at least 4 are needed, of which two wait", conns))
 	}
 	switch {
 	case galera != "" && galera != "one-node":
-		return nil, driver.Invalid(fmt.Errorf("mysql: galera=%s: there is only galera=one-node", galera))
+		return nil, "", driver.Invalid(fmt.Errorf("mysql: galera=%s: there is only galera=one-node", galera))
 	case galera != "" && len(all) > 1:
-		return nil, driver.Invalid(errors.New("mysql: galera=one-node and several hosts: connections could go to several nodes"))
+		return nil, "", driver.Invalid(errors.New("mysql: galera=one-node and several hosts: connections could go to several nodes"))
 	}
 	k, err := newConnector(c, all)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	s := &store{db: sql.OpenDB(k), news: sql.OpenDB(k), own: true, most: int(conns) - listening, prefix: prefix, oneNode: galera != ""}
+	s = &store{db: sql.OpenDB(k), news: sql.OpenDB(k), own: true, most: int(conns) - listening, prefix: prefix, oneNode: galera != ""}
 	s.widen()
 	s.db.SetConnMaxIdleTime(30 * time.Second)
 	s.news.SetMaxOpenConns(listening)
-	d, err := start(ctx, s)
-	if err != nil {
-		s.Close()
-		return nil, fmt.Errorf("mysql: %s: %w", all[0].addr, err)
-	}
-	return d, nil
+	return s, all[0].addr, nil
 }
 
 // Option changes how a database is used.

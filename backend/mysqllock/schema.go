@@ -114,6 +114,11 @@ func account(user string) string {
 	return quote(name) + "@" + quote(host)
 }
 
+// everything is what rights in a whole database are granted on.
+func everything(database string) string {
+	return "`" + strings.NewReplacer("`", "``", "_", `\_`, "%", `\%`).Replace(database) + "`.*"
+}
+
 // clock is the server's, in microseconds. It does not depend on time zones.
 const clock = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
 

@@ -379,7 +379,7 @@ func (s *store) Raise(ctx context.Context, queue string, floor uint64) error {
 }
 
 func (s *store) Clock(ctx context.Context) (micros int64, err error) {
-	err = s.row(ctx, "SELECT {now}", nil, &micros)
+	err = s.askAside(ctx, "SELECT {now}", nil, &micros)
 	return micros, err
 }
 
