@@ -8,6 +8,20 @@ import (
 	"github.com/interlock-go/interlock/internal/doctor"
 )
 
+// examine is for a URL at which no session can be opened.
+func examine(ctx context.Context, u *driver.URL) ([]driver.Finding, error) {
+	made, err := open(ctx, u)
+	if err != nil {
+		return nil, err
+	}
+	d := made.(*Driver)
+	defer d.Close()
+	if _, err := d.link(ctx); err != nil && !driver.IsPermanent(err) { // which servers say
+		return nil, err
+	}
+	return d.Check(ctx), nil
+}
+
 // Check examines the ensemble, and each server that can be reached. What servers
 // tell without a session (srvr, conf, mntr) is often forbidden, and then tried out
 // where that is possible.
@@ -40,6 +54,7 @@ func (d *Driver) Check(ctx context.Context) []driver.Finding {
 		{"quorum", checkQuorum},
 		{"sessions", checkSessions},
 		{"rights", checkRights},
+		{"listing", checkListing},
 		{"marks", checkMarks},
 		{"containers", checkContainers},
 		{"access", checkAccess},

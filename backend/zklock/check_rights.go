@@ -1,10 +1,12 @@
 package zklock
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,13 +18,14 @@ import (
 
 // trial is what came of doing what locks do.
 type trial struct {
-	path      string // of a queue that is none
-	below     error  // a node directly below the root, as locks have them
+	path      string   // of a queue that is none
+	refused   []denial // what the user may not do
+	missing   []string // nodes above the locks that nobody has made
+	listing   error    // of the names of locks
 	container error
 	ticket    error
-	mark      error    // the release mark
-	others    []string // nodes that all programs share and that are refused
-	rest      error    // anything else that fails
+	mark      error // the release mark
+	rest      error // anything else that fails
 
 	trip  time.Duration
 	zxid  int64
@@ -31,56 +34,96 @@ type trial struct {
 	wide  bool // large was tried
 }
 
+// denial is what the user lacks a right for.
+type denial struct{ what, path string }
+
+// note takes the answer to a request for a node. One that is not there yet is made when it is
+// needed.
+func (t *trial) note(what, path string, err error) {
+	switch r := (denial{what, path}); {
+	case err == nil || errors.Is(err, zk.ErrNoNode) || slices.Contains(t.refused, r):
+	case errors.Is(err, zk.ErrNoAuth):
+		t.refused = append(t.refused, r)
+	case t.rest == nil:
+		t.rest = fmt.Errorf(what+": %w", path, err)
+	}
+}
+
 type clockReading struct {
 	ahead, uncertain time.Duration
 	known            bool
 }
+
+const (
+	toMake   = "make a node in %s (create)"
+	toRemove = "remove a node from %s (delete)"
+	toWrite  = "write %s"
+	toRead   = "read %s"
+)
 
 // try does what locks do, below the reserved node. All but the container goes
 // with the session.
 func (e *exam) try(ctx context.Context) {
 	t, d, l := &e.trial, e.d, e.l
 	name := "doctor-" + strings.ToLower(rand.Text())
-	t.below = e.brief(ctx, d.root+"/"+reserved+"-"+name)
-	if errors.Is(t.below, zk.ErrNoNode) && d.root != "" {
-		if t.below = d.lay(ctx, l, d.root, false); t.below == nil {
-			t.below = e.brief(ctx, d.root+"/"+reserved+"-"+name)
+	what, err := e.brief(ctx, d.root+"/"+reserved+"-"+name)
+	if errors.Is(err, zk.ErrNoNode) && d.root != "" {
+		if err = d.lay(ctx, l, d.root, false); err == nil {
+			what, err = e.brief(ctx, d.root+"/"+reserved+"-"+name)
 		}
 	}
-	if e.err = fatal(t.below); e.err != nil {
+	if e.err = fatal(err); e.err != nil {
 		return
 	}
-	if t.rest = d.lay(ctx, l, d.aside(), false); t.rest != nil {
+	top := d.top()
+	for top != "/" && !e.there(ctx, top) {
+		t.missing = append([]string{top}, t.missing...)
+		top = cmp.Or(parent(top), "/")
+	}
+	t.note(what, top, err)
+	_, t.listing = l.list(ctx, d.top(), false)
+	if err := d.lay(ctx, l, d.aside(), false); err != nil && !e.there(ctx, d.aside()) {
+		t.note(toMake, top, err)
 		return
 	}
+	e.tryShared(ctx)
 	path := d.aside(name)
 	if _, t.container = call(ctx, func() (string, error) {
 		return l.conn.CreateContainer(path, nil, zk.FlagContainer, d.acl)
 	}); t.container != nil {
+		t.note(toMake, d.aside(), refusal(t.container))
 		return
 	}
 	t.path = path
-	child, err := call(ctx, func() (string, error) {
+	ticket, err := call(ctx, func() (string, error) {
 		return l.conn.Create(path+"/trial-", nil, zk.FlagEphemeralSequential, d.acl)
 	})
 	if t.ticket = err; err == nil {
-		_, t.mark = l.multi(ctx, &zk.SetDataRequest{Path: path, Data: markOf(0), Version: -1}, &zk.DeleteRequest{Path: child, Version: -1})
+		_, t.mark = l.multi(ctx, &zk.SetDataRequest{Path: path, Data: markOf(0), Version: -1}, &zk.DeleteRequest{Path: ticket, Version: -1})
 		if t.mark != nil {
-			t.ticket = l.remove(ctx, child)
+			t.ticket = l.remove(ctx, ticket)
 		}
 	}
 	e.readClock(ctx)
-	e.tryShared(ctx)
 }
 
-// brief makes a node and removes it.
-func (e *exam) brief(ctx context.Context, path string) error {
+// there reports whether a node exists, which everybody may know.
+func (e *exam) there(ctx context.Context, path string) bool {
+	yes, _ := call(ctx, func() (bool, error) {
+		yes, _, err := e.l.conn.Exists(path)
+		return yes, err
+	})
+	return yes
+}
+
+// brief makes a node and removes it. If that fails, what says at which of both.
+func (e *exam) brief(ctx context.Context, path string) (what string, err error) {
 	if _, err := call(ctx, func() (string, error) {
 		return e.l.conn.Create(path, nil, zk.FlagEphemeral, e.d.acl)
 	}); err != nil {
-		return err
+		return toMake, err
 	}
-	return e.l.remove(ctx, path)
+	return toRemove, e.l.remove(ctx, path)
 }
 
 // readClock compares the leader's clock, by which nodes are dated, with ours.
@@ -107,22 +150,16 @@ func (e *exam) readClock(ctx context.Context) {
 // belong to whoever was first.
 func (e *exam) tryShared(ctx context.Context) {
 	t, d := &e.trial, e.d
-	note := func(path string, err error) {
-		switch {
-		case err == nil || errors.Is(err, zk.ErrNoNode):
-		case errors.Is(err, zk.ErrNoAuth):
-			t.others = append(t.others, path)
-		default:
-			t.rest = err
-		}
-	}
 	for _, folder := range []string{"post", "cells", "swaps"} {
-		note(d.aside(folder), e.brief(ctx, d.aside(folder, "doctor-"+strings.ToLower(rand.Text()))))
+		what, err := e.brief(ctx, d.aside(folder, "doctor-"+strings.ToLower(rand.Text())))
+		t.note(what, d.aside(folder), err)
 	}
-	_, err := e.l.set(ctx, d.aside("clock"), nil, -1)
-	note(d.aside("clock"), err)
+	_, err := e.l.list(ctx, d.aside("post"), false)
+	t.note(toRead, d.aside("post"), err)
+	_, err = e.l.set(ctx, d.aside("clock"), nil, -1)
+	t.note(toWrite, d.aside("clock"), err)
 	_, err = e.l.get(ctx, d.aside("floors"))
-	note(d.aside("floors"), err)
+	t.note(toRead, d.aside("floors"), err)
 }
 
 // tryLarge writes the longest value, over a connection of its own: a server to which
@@ -151,41 +188,81 @@ func (e *exam) cleanUp(ctx context.Context) {
 	}
 }
 
+// who is the user whose rights are examined.
+func (e *exam) who() string {
+	if user, _, ok := strings.Cut(e.d.auth, ":"); ok {
+		return "the user " + user
+	}
+	if e.d.given != nil {
+		return "the user of the client"
+	}
+	return "everybody"
+}
+
+// grant says what gives the user all rights on some nodes, to whoever has the right a there. A
+// node that is not there is made with them instead, in one to which the user has no right.
+func (e *exam) grant(paths ...string) string {
+	acl := "world:anyone:cdrwa"
+	var all []string
+	if user, _, ok := strings.Cut(e.d.auth, ":"); ok {
+		acl = "auth::cdrwa"
+		all = append(all, "addauth digest "+user+":PASSWORD")
+	} else if e.d.given != nil {
+		acl = "SCHEME:USER:cdrw"
+	}
+	for _, path := range e.trial.missing {
+		all = append(all, `create `+path+` "" `+acl)
+	}
+	for _, path := range paths {
+		if len(e.trial.missing) > 0 && path == cmp.Or(parent(e.trial.missing[0]), "/") {
+			continue
+		}
+		all = append(all, "setAcl "+path+" "+acl)
+	}
+	return strings.Join(all, "; ") + " (as a user with the right a; setAcl replaces what getAcl shows)"
+}
+
 func checkRights(_ context.Context, e *exam) driver.Finding {
 	if e.err != nil {
 		return driver.Finding{}
 	}
-	t, root := &e.trial, e.d.top()
-	who := "everybody"
-	if user, _, ok := strings.Cut(e.d.auth, ":"); ok {
-		who = "the user " + user
-	} else if e.d.given != nil {
-		who = "the user of the client"
-	}
 	const wrong = "a user who does not exist, or has another password, has the rights of everybody: ZooKeeper does not say so"
-	for _, c := range []struct {
-		what string
-		err  error
-	}{
-		{"make and remove a node in " + root, t.below},
-		{"make a node in " + e.d.aside(), refusal(t.container)},
-		{"make and remove a node in " + t.path, t.ticket},
-		{"use " + e.d.aside(), t.rest},
-	} {
-		switch {
-		case errors.Is(c.err, zk.ErrNoAuth):
-			return doctor.Fail(everyLock, fmt.Sprintf("give %s create, delete, read and write (crdw) on %s and on what is below %s, or correct user and password: %s",
-				who, root, e.d.aside(), wrong), "%s may not %s", who, c.what)
-		case c.err != nil:
-			return doctor.Fail(everyLock, "see the logs of the servers", "cannot %s: %v", c.what, c.err)
+	t, who := &e.trial, e.who()
+	switch {
+	case len(t.refused) > 0:
+		var what, paths []string
+		shared := false
+		for _, r := range t.refused {
+			what = append(what, fmt.Sprintf(r.what, r.path))
+			if !slices.Contains(paths, r.path) {
+				paths = append(paths, r.path)
+			}
+			shared = shared || strings.HasPrefix(r.path, e.d.aside())
 		}
+		remedy := e.grant(paths...)
+		if e.d.auth != "" {
+			remedy += "; or correct user and password: " + wrong
+		}
+		if shared {
+			remedy += ". Programs that share a path share these nodes: use one user for all, or ?acl=world"
+		}
+		return doctor.Fail(everyLock, remedy, "%s may not %s", who, strings.Join(what, ", nor "))
+	case t.rest != nil:
+		return doctor.Fail(everyLock, "see the logs of the servers", "cannot %v", t.rest)
+	case errors.Is(t.ticket, zk.ErrNoAuth):
+		return doctor.Fail(everyLock, "let the ACL of new nodes include create, delete and read (cdr)", "%s may not make and remove a ticket", who)
+	case t.ticket != nil:
+		return doctor.Fail(everyLock, "see the logs of the servers", "cannot make and remove a ticket: %v", t.ticket)
 	}
-	if len(t.others) > 0 {
-		return doctor.Fail("every lock and value: all programs that share a path share these nodes, too",
-			"use one user for all, or ?acl=world; setAcl changes what is there already",
-			"%s may not use %s, which another user has made", who, strings.Join(t.others, ", "))
+	return doctor.Fine("%s may make, write and remove nodes in %s", who, e.d.top())
+}
+
+// checkListing looks whether the names of locks can be read.
+func checkListing(_ context.Context, e *exam) driver.Finding {
+	if e.err != nil || !errors.Is(e.trial.listing, zk.ErrNoAuth) {
+		return driver.Finding{}
 	}
-	return doctor.Fine("%s may make, write and remove nodes in %s", who, root)
+	return doctor.Warn("inspection: interlock ls shows nothing", e.grant(e.d.top()), "%s may not read %s", e.who(), e.d.top())
 }
 
 // refusal is err if it says that the user may not.

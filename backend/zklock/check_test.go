@@ -225,14 +225,14 @@ func TestCheckOfRights(t *testing.T) {
 	e.Has("access", driver.Warn, "/world", "setAcl")
 	e.only("quorum", "access")
 	e = examine(t, "zk://"+s.Addr+"/world")
-	e.Has("rights", driver.Fail, "everybody may not", "/world/_interlock", "crdw")
+	e.Has("rights", driver.Fail, "everybody may not", "setAcl /world/_interlock world:anyone:cdrwa")
 
 	// Reading alone is not enough; neither is a mark that cannot be written.
 	if _, err := root.Create("/read", nil, 0, zk.WorldACL(zk.PermRead)); err != nil {
 		t.Fatal(err)
 	}
 	e = examine(t, as("alice:secret")+"/read")
-	e.Has("rights", driver.Fail, "alice may not make and remove a node in /read")
+	e.Has("rights", driver.Fail, "alice may not make a node in /read (create)")
 }
 
 func TestCheckOfNothing(t *testing.T) {

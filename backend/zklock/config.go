@@ -18,6 +18,8 @@ import (
 func init() {
 	driver.Register("zk", open)
 	driver.Register("zks", open)
+	driver.RegisterExaminer("zk", examine)
+	driver.RegisterExaminer("zks", examine)
 }
 
 type config struct {

@@ -13,6 +13,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/doctor"
 )
 
 // Driver is a client of one ensemble. Each session has a connection of its own,
@@ -239,8 +240,8 @@ func (d *Driver) failed(err error) error {
 	case driver.IsPermanent(err):
 		return err
 	case errors.Is(err, zk.ErrNoAuth), errors.Is(err, zk.ErrAuthFailed), errors.Is(err, zk.ErrInvalidACL):
-		return driver.Permanent(fmt.Errorf("zookeeper: %w (user and password of the URL, and the ACLs of the nodes: cdrw is needed on %s and below; interlock doctor tells what is missing)",
-			err, d.top()))
+		return driver.Permanent(fmt.Errorf("zookeeper: %w (user and password of the URL, and the ACLs of the nodes: cdrw is needed on %s and below) (%s)",
+			err, d.top(), doctor.Hint))
 	}
 	return err
 }
