@@ -38,6 +38,7 @@ type job struct {
 
 	say      *teller
 	c        *client
+	backend  backend
 	entry    string        // of INTERLOCK_HELD
 	acquired time.Time     // when this process learned of the grant
 	renewed  chan struct{} // has a value after each renewal
@@ -128,7 +129,7 @@ func (j *job) run(cmd *cobra.Command) error {
 	if b.silent && (j.again || j.atLeast > 0 || unattended()) {
 		j.say.warn("no backend was given, so the lock is one of this user on this machine alone; name one with --url or INTERLOCK_URL, or say --local")
 	}
-	j.entry = heldEntry(b, j.name)
+	j.backend, j.entry = b, heldEntry(b, j.name)
 	if heldAlready(j.entry) {
 		return usage("run %s: the process that started this one holds the lock already; waiting for it would never end", j.name)
 	}
@@ -280,6 +281,7 @@ func (j *job) start(ctx context.Context, lease *interlock.Lease, ready func() er
 		TTL:      j.c.TTL(),
 		Deadline: driver.Now().Add(left),
 		Liveness: lease.Liveness(),
+		GiveBack: j.ticket(lease),
 		Judge:    lease.Err,
 		Ready:    ready,
 		Renewed: func() (driver.Instant, error) {

@@ -21,7 +21,7 @@ func main() { os.Exit(run(os.Args[1:])) }
 
 // run is main, for tests that cannot end with their process.
 func run(args []string) int {
-	guard.Main()           // this process may be the guard of another
+	guard.Main(giveBack)   // this process may be the guard of another
 	flashsale.WorkerMain() // or a worker of the flash sale
 	root := newRoot()
 	root.SetArgs(args)

@@ -24,7 +24,7 @@ import (
 // The test binary is the command itself when it is started as interlock, as a
 // guard, or as a worker of the flash sale.
 func TestMain(m *testing.M) {
-	guard.Main()
+	guard.Main(giveBack)
 	flashsale.WorkerMain()
 	testscript.Main(tests{m}, map[string]func(){"interlock": main, "job": testJob})
 }

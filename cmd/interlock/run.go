@@ -54,8 +54,9 @@ and all processes that it has started are gone.
 The job is gone before another can hold the lock. A guard process, the parent of the
 job, ends it and all its descendants when the lock is lost, and also when interlock itself
 is killed or stopped: TERM when a sixth of the TTL is left (at most 10 s), KILL when a
-twentieth is left (at most 1 s). On Linux the guard has a warden, which ends the job if
-guard and interlock are both killed. Only if all three are can a part of the job stay behind:
+twentieth is left (at most 1 s). On Linux the guard of a
+killed interlock then gives the lock back, and has a warden, which ends the job if guard
+and interlock are both killed. Only if all three are can a part of the job stay behind:
 then the token protects, if what the job writes to checks it.
 
 The job's environment has INTERLOCK_NAME, INTERLOCK_TOKEN (a number that grows with

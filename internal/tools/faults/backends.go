@@ -409,6 +409,14 @@ var backends = []fault{
 		old: "\treturn f.Sync()", new: "\treturn nil",
 	},
 	{
+		file: "cmd/interlock/internal/guard/main_unix.go", test: "TestGuardOfAKilledProgramGivesBackWhenTheJobIsGone",
+		old: "now().Add(afterDeath)\n\t\t\t\tbreak", new: "now().Add(afterDeath)\n\t\t\t\treturn",
+	},
+	{
+		file: "cmd/interlock/internal/guard/main_unix.go", test: "TestNothingIsGivenBackWhileTheProgramMayLive",
+		old: "err != nil && complete", new: "complete",
+	},
+	{
 		file: "cmd/interlock/internal/guard/family_linux.go", test: "TestAReusedPidIsNotKilled",
 		old: "|| state.parent != parent && state.parent != me {", new: "{",
 	},

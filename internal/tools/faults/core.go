@@ -135,6 +135,14 @@ var core = []fault{
 		old: "return err // the backend has said so", new: "return nil",
 	},
 	{
+		file: "cmd/interlock/giveback.go", test: "TestAGuardGivesNothingBackBeforeItsTime",
+		old: "|| driver.Now() < t.From", new: "",
+	},
+	{
+		file: "cmd/interlock/giveback.go", test: "TestAGuardGivesBackItsOwnTicketOnly",
+		old: "return c.Evict(ctx, t.Name, t.ID, true)", new: "q, _ := current(ctx, c, t.Name)\n\t\treturn c.Evict(ctx, t.Name, q.Holders[0].ID, true)",
+	},
+	{
 		file: "cmd/interlock/duration.go", test: "TestDurationsAreInGoFormOrInSeconds",
 		old: "float64(time.Second)", new: "float64(time.Millisecond)",
 	},

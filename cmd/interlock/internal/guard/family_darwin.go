@@ -66,6 +66,9 @@ func (f *family) members() (pids []int) {
 // they lose their parents, and to notice their end.
 const watchEvery = 100 * time.Millisecond
 
+// complete: a descendant can be missed.
+const complete = false
+
 // empty tells whether nobody is alive.
 func (f *family) empty() bool { return len(f.members()) == 0 }
 

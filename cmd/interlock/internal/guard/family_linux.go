@@ -42,6 +42,9 @@ func newFamily(command int, grouped bool) *family {
 // watchEvery is 0: the kernel tells of every end, orphans included.
 const watchEvery = 0
 
+// complete: no descendant is missed.
+const complete = true
+
 // empty is asked when this process has no child left.
 func (f *family) empty() bool { return true }
 

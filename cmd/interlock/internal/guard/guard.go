@@ -77,6 +77,11 @@ type Spec struct {
 	// the job: it is not over, and deadlines apply, until they have ended too.
 	KillLeftovers bool
 
+	// GiveBack is what the function of [Main] gets if this process has died and nobody of
+	// the job is left. On Linux only: elsewhere the guard can miss a descendant. Nil: it is
+	// not called. What is in it, the guard alone gets to see.
+	GiveBack []byte
+
 	// Judge is asked after this process was stopped and continued, before a
 	// stopped job is continued. An error means that the lease is lost: the job is
 	// killed instead. Nil judges by the deadline alone, which is always enforced.

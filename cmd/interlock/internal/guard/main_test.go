@@ -27,7 +27,10 @@ import (
 // TestMain lets copies of the test binary be what the tests need: a guard, the
 // program that runs a job under one, or a job that is hard to kill.
 func TestMain(m *testing.M) {
-	guard.Main()
+	guard.Main(func(notes []byte) {
+		notebook(notes).write()
+		time.Sleep(50 * time.Millisecond) // in which a job that is not gone writes
+	})
 	switch {
 	case os.Getenv(asProgram) != "":
 		os.Exit(program())
@@ -63,6 +66,7 @@ const (
 	asListener     = "GUARD_TEST_LISTENER"
 	asParent       = "GUARD_TEST_PARENT"
 	testTTL        = "GUARD_TEST_TTL"
+	giveBack       = "GUARD_TEST_GIVE_BACK"
 	killLeftovers  = "GUARD_TEST_KILL_LEFTOVERS"
 	leaseFolder    = "GUARD_TEST_LEASE"
 	livenessNumber = "GUARD_TEST_LIVENESS"
@@ -87,6 +91,7 @@ func program() int {
 		TTL:           ttl,
 		Deadline:      next(),
 		KillLeftovers: os.Getenv(killLeftovers) != "",
+		GiveBack:      []byte(os.Getenv(giveBack)),
 	}
 	if fd, err := strconv.Atoi(os.Getenv(livenessNumber)); err == nil {
 		unix.CloseOnExec(fd)

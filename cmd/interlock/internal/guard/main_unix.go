@@ -20,7 +20,10 @@ import (
 // Main is the guard itself. A program that uses [Start] calls it first thing in
 // main: in a process that was started as a guard or its warden it does not return,
 // in every other it does nothing.
-func Main() {
+//
+// If the program has died, the guard calls the function when nobody of the job is left,
+// with what [Spec].GiveBack was, and then ends.
+func Main(giveBack func([]byte)) {
 	if len(os.Args) < 3 || os.Args[0] != guardName && os.Args[0] != wardenName {
 		return
 	}
@@ -35,7 +38,7 @@ func Main() {
 	if os.Args[0] == wardenName {
 		os.Exit(ward(base, end, os.Args[3:]))
 	}
-	os.Exit(guardJob(base))
+	os.Exit(guardJob(base, giveBack))
 }
 
 // guard is the state of a guard's main loop.
@@ -58,7 +61,7 @@ type guard struct {
 	end     driver.Instant // when alone: kill at the latest then
 }
 
-func guardJob(base int) int {
+func guardJob(base int, giveBack func([]byte)) int {
 	// The kernel kills the command when the thread that started it ends, so
 	// that thread must be the one that stays to the end.
 	runtime.LockOSThread()
@@ -114,6 +117,9 @@ func guardJob(base int) int {
 		}
 	}()
 	g.run(queue, children)
+	if err := g.reports.Encode(report{Kind: gone}); err != nil && complete && g.GiveBack != nil {
+		giveBack(g.GiveBack) // nobody reads the reports: the program has died
+	}
 	dismiss(warden)
 	return 0
 }
@@ -230,7 +236,6 @@ func (g *guard) run(orders <-chan order, children <-chan os.Signal) {
 		case <-retry:
 		}
 	}
-	g.reports.Encode(report{Kind: gone})
 }
 
 // keepTime does what is due and sets the alarm for what is next.

@@ -19,6 +19,7 @@ type config struct {
 	Deadline      driver.Instant // on the shared clock
 	Liveness      []uintptr
 	KillLeftovers bool
+	GiveBack      []byte
 }
 
 type order struct {
