@@ -30,16 +30,17 @@ func barrierDo(o *options, verb, short string, do func(*interlock.Barrier, conte
 }
 
 func barrierWait(o *options) *cobra.Command {
-	cmd := &cobra.Command{Use: "wait NAME", Short: "Wait until a barrier is open", Args: exactly("NAME")}
-	d := waitFlag(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return o.waits(cmd, func(ctx context.Context, c *interlock.Client) error {
-			ctx, cancel := waiting(ctx, cmd, *d)
-			defer cancel()
-			return c.Barrier(args[0]).Wait(ctx)
-		})
-	}
-	return cmd
+	return waiting{
+		what: "barrier",
+		wait: func(ctx context.Context, c *interlock.Client, name string) error { return c.Barrier(name).Wait(ctx) },
+		missing: func(ctx context.Context, c *interlock.Client, name string) (string, error) {
+			set, err := c.Barrier(name).IsSet(ctx)
+			if set {
+				return "still set", err
+			}
+			return "", err
+		},
+	}.command(o, "Wait until a barrier is open")
 }
 
 func barrierShow(o *options) *cobra.Command {

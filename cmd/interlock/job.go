@@ -36,6 +36,7 @@ type job struct {
 	wait    time.Duration // 0: for ever, or not at all
 	atLeast time.Duration
 
+	notice   *notice
 	say      *teller
 	c        *client
 	backend  backend
@@ -83,7 +84,8 @@ func (f *jobFlags) job(cmd *cobra.Command, o *options, args []string) (*job, err
 	}
 	j.options = []interlock.Option{interlock.Note(note)}
 	var err error
-	if j.say, err = newTeller(cmd.ErrOrStderr(), f, o.json); err != nil {
+	j.notice = newNotice(cmd.ErrOrStderr())
+	if j.say, err = newTeller(j.notice, f, o.json); err != nil {
 		return nil, err
 	}
 	return j, nil
@@ -195,7 +197,9 @@ func (j *job) acquire(ctx context.Context, lock *interlock.Lock) (*interlock.Lea
 		every = min(every, max(j.wait/4, pulse/10))
 	}
 	unwatch := j.c.watch(ctx, every)
+	silence := j.onlook(ctx)
 	lease, err := lock.Acquire(ctx)
+	silence()
 	unwatch()
 	select {
 	case <-j.doubt: // it was about the lease before
@@ -209,10 +213,11 @@ func (j *job) acquire(ctx context.Context, lock *interlock.Lock) (*interlock.Lea
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case errors.Is(err, interlock.ErrBusy):
+		who := j.holder(ctx)
 		if why := unanswered(err, j.c.whyAway(), j.c.finish()); why != err {
 			return nil, why
 		}
-		j.say.tell("busy", "", "%s is busy", j.name)
+		j.say.tell("busy", "", "%s is busy%s", j.name, who)
 		return nil, &exitError{code: j.busy}
 	case errors.Is(err, interlock.ErrInvalid), errors.Is(err, interlock.ErrMismatch):
 		return nil, failed(exitUsage, err)

@@ -58,20 +58,20 @@ func latchCountDown(o *options) *cobra.Command {
 }
 
 func latchWait(o *options) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "wait NAME",
-		Short: "Wait until a latch is set and its count is zero",
-		Args:  exactly("NAME"),
-	}
-	d := waitFlag(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return o.waits(cmd, func(ctx context.Context, c *interlock.Client) error {
-			ctx, cancel := waiting(ctx, cmd, *d)
-			defer cancel()
-			return c.Latch(args[0]).Wait(ctx)
-		})
-	}
-	return cmd
+	return waiting{
+		what: "latch",
+		wait: func(ctx context.Context, c *interlock.Client, name string) error { return c.Latch(name).Wait(ctx) },
+		missing: func(ctx context.Context, c *interlock.Client, name string) (string, error) {
+			left, set, err := c.Latch(name).Count(ctx)
+			switch {
+			case err != nil, set && left == 0:
+				return "", err
+			case set:
+				return fmt.Sprintf("%d left", left), nil
+			}
+			return "not set", nil
+		},
+	}.command(o, "Wait until a latch is set and its count is zero")
 }
 
 func latchShow(o *options) *cobra.Command {

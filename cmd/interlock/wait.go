@@ -2,6 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"iter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -9,17 +12,69 @@ import (
 	"github.com/interlock-go/interlock"
 )
 
-// waitFlag adds -w to a command that waits.
-func waitFlag(cmd *cobra.Command) *time.Duration {
-	var d time.Duration
-	durationVar(cmd.Flags(), &d, "wait", "w", "give up after this time, such as 90 or 1m30s (exit 75)")
-	return &d
+// waiting is a command that waits for something, such as a latch.
+type waiting struct {
+	what string // a latch, a barrier
+	wait func(ctx context.Context, c *interlock.Client, name string) error
+
+	// missing says what is waited for, such as "2 left"; "" if nothing is.
+	missing func(ctx context.Context, c *interlock.Client, name string) (string, error)
 }
 
-// waiting bounds ctx by the flag, if it is given.
-func waiting(ctx context.Context, cmd *cobra.Command, d time.Duration) (context.Context, context.CancelFunc) {
-	if !cmd.Flags().Changed("wait") {
-		return context.WithCancel(ctx)
+// command makes the command, whose flags bound the wait and tell of it.
+func (w waiting) command(o *options, short string) *cobra.Command {
+	cmd := &cobra.Command{Use: "wait NAME", Short: short, Args: exactly("NAME")}
+	var d time.Duration
+	var verbose bool
+	durationVar(cmd.Flags(), &d, "wait", "w", "give up after this time, such as 90 or 1m30s (exit 75)")
+	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "say what is missing, whenever that changes")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		n := newNotice(cmd.ErrOrStderr())
+		cmd.SetErr(n)
+		name := args[0]
+		return o.waits(cmd, func(ctx context.Context, c *interlock.Client) error {
+			bounded, cancel := context.WithCancel(ctx)
+			if cmd.Flags().Changed("wait") {
+				bounded, cancel = context.WithTimeoutCause(ctx, d, interlock.ErrBusy)
+			}
+			defer cancel()
+			silence := w.onlook(bounded, c, name, n, verbose, o.json)
+			err := w.wait(bounded, c, name)
+			silence()
+			if !errors.Is(err, interlock.ErrBusy) {
+				return err
+			}
+			last, cancel := answering(ctx, glance)
+			defer cancel()
+			switch missing, err := w.missing(last, c, name); {
+			case err != nil:
+				return err
+			case missing != "":
+				return failed(exitBusy, fmt.Errorf("%s %s: %s after %v", w.what, plain(name), missing, d))
+			}
+			return nil // just in time
+		})
 	}
-	return context.WithTimeoutCause(ctx, d, interlock.ErrBusy)
+	return cmd
+}
+
+// onlook tells what is missing, where somebody reads it.
+func (w waiting) onlook(ctx context.Context, c *interlock.Client, name string, n *notice, verbose, quiet bool) (stop func()) {
+	tell := n.telling(verbose, quiet, func(text string) { fmt.Fprintln(n, "interlock:", text) })
+	if tell == nil {
+		return func() {}
+	}
+	return meanwhile(ctx, tell, func(ctx context.Context) iter.Seq2[string, error] {
+		return func(yield func(string, error) bool) {
+			for {
+				text, err := w.missing(ctx, c, name)
+				if text != "" {
+					text = fmt.Sprintf("waiting for the %s %s: %s", w.what, plain(name), text)
+				}
+				if !yield(text, err) {
+					return
+				}
+			}
+		}
+	})
 }

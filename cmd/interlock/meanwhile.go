@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/driver"
+)
+
+// attention is how long a command waits before it looks what it waits for, and between two
+// looks.
+const attention = time.Second
+
+// glance is how long the last look may take, when the wait is over without success.
+const glance = 500 * time.Millisecond
+
+// meanwhile tells what a command waits for, as often as that changes, until it is stopped; in
+// the end "". The wait does not depend on it: whoever may not look waits all the same, and the
+// stop does not wait for a look under way, or for long for a terminal.
+func meanwhile(ctx context.Context, tell func(text string), looks func(context.Context) iter.Seq2[string, error]) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var mu sync.Mutex
+	over := false
+	told := ""
+	pause := func() bool {
+		timer := time.NewTimer(attention)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	}
+	go func() {
+		if !pause() {
+			return
+		}
+		for text, err := range looks(ctx) {
+			mu.Lock()
+			if err == nil && !over && text != told {
+				told = text
+				tell(text)
+			}
+			mu.Unlock()
+			if err != nil || !pause() {
+				return
+			}
+		}
+	}()
+	return func() {
+		cancel()
+		_ = within(attention, func() error {
+			mu.Lock()
+			defer mu.Unlock()
+			over = true
+			tell("")
+			return nil
+		})
+	}
+}
+
+// telling is how a wait is told of: in lines, on the notice, or, without a reader, nil.
+func (n *notice) telling(verbose, quiet bool, line func(text string)) func(text string) {
+	switch {
+	case verbose:
+		return func(text string) {
+			if text != "" {
+				line(text)
+			}
+		}
+	case n.live && !quiet:
+		return func(text string) {
+			if text != "" {
+				text = "interlock: " + text
+			}
+			n.set(text)
+		}
+	}
+	return nil
+}
+
+// onlook tells who holds the lock, and how many wait before this one, where somebody reads it.
+func (j *job) onlook(ctx context.Context) (stop func()) {
+	tell := j.notice.telling(j.flags.verbose, j.flags.quiet || j.o.json, func(text string) {
+		j.say.tell("line", "", "%s", text)
+	})
+	if tell == nil {
+		return func() {}
+	}
+	return meanwhile(ctx, tell, func(ctx context.Context) iter.Seq2[string, error] {
+		return func(yield func(string, error) bool) {
+			for q, err := range j.c.Follow(ctx, j.name) {
+				if !yield(fmt.Sprintf("%s is %s%s", j.name, whoHolds(q), before(q, j.backend.owner())), err) {
+					return
+				}
+			}
+		}
+	})
+}
+
+// holder says, after "busy", who holds the lock, if somebody does and the backend tells soon.
+func (j *job) holder(ctx context.Context) string {
+	if j.flags.quiet || j.c.whyAway() != nil {
+		return ""
+	}
+	ctx, cancel := answering(ctx, glance)
+	defer cancel()
+	q, err := current(ctx, j.c.Client, j.name)
+	if err != nil || len(q.Holders) == 0 {
+		return ""
+	}
+	return ": " + whoHolds(q)
+}
+
+// whoHolds says who holds a lock.
+func whoHolds(q interlock.Queue) string {
+	switch n := len(q.Holders); n {
+	case 0:
+		return "held by nobody"
+	case 1:
+		return "held by " + described(q.Holders[0])
+	default:
+		return fmt.Sprintf("held by %s and %d more", described(q.Holders[0]), n-1)
+	}
+}
+
+// described is a member with what people know it by.
+func described(m interlock.Member) string {
+	at := m.Since.Local()
+	layout := time.TimeOnly
+	if y, d := at.Year(), at.YearDay(); y != time.Now().Year() || d != time.Now().YearDay() {
+		layout = time.DateTime
+	}
+	text := owner(m) + " (in line since " + at.Format(layout)
+	if m.Note != "" {
+		text += ", note " + plain(m.Note)
+	}
+	return text + ")"
+}
+
+// before says how many wait before the one with this owner; "" if several have the same.
+func before(q interlock.Queue, owner string) string {
+	place := -1
+	for i, m := range q.Waiters {
+		if m.Owner == owner {
+			if place >= 0 {
+				return ""
+			}
+			place = i
+		}
+	}
+	switch place {
+	case -1:
+		return ""
+	case 0:
+		return "; this one is next"
+	}
+	return fmt.Sprintf("; %d before this one", place)
+}
+
+// owner is how others see this process.
+func (b backend) owner() string {
+	host, _ := os.Hostname()
+	self := fmt.Sprintf("%s:%d", host, os.Getpid())
+	if u, err := driver.ParseURL(b.url); err == nil {
+		return u.Text("owner", self)
+	}
+	return self
+}
