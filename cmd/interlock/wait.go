@@ -25,37 +25,49 @@ type waiting struct {
 func (w waiting) command(o *options, short string) *cobra.Command {
 	cmd := &cobra.Command{Use: "wait NAME", Short: short, Args: exactly("NAME")}
 	var d time.Duration
-	var verbose bool
+	var try, verbose bool
+	cmd.Flags().BoolVarP(&try, "nonblock", "n", false, "give up at once (exit 75)")
 	durationVar(cmd.Flags(), &d, "wait", "w", "give up after this time, such as 90 or 1m30s (exit 75)")
 	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "say what is missing, whenever that changes")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		bounds := cmd.Flags().Changed("wait")
+		if try && bounds {
+			return usage("-n and -w exclude each other")
+		}
 		n := newNotice(cmd.ErrOrStderr())
 		cmd.SetErr(n)
 		name := args[0]
 		return o.waits(cmd, func(ctx context.Context, c *interlock.Client) error {
-			bounded, cancel := context.WithCancel(ctx)
-			if cmd.Flags().Changed("wait") {
-				bounded, cancel = context.WithTimeoutCause(ctx, d, interlock.ErrBusy)
+			if try {
+				return w.over(ctx, c, name, patience, "")
 			}
+			bounded, cancel := context.WithCancel(ctx)
 			defer cancel()
+			if bounds {
+				bounded, cancel = context.WithTimeoutCause(ctx, d, interlock.ErrBusy)
+				defer cancel()
+			}
 			silence := w.onlook(bounded, c, name, n, verbose, o.json)
 			err := w.wait(bounded, c, name)
 			silence()
 			if !errors.Is(err, interlock.ErrBusy) {
 				return err
 			}
-			last, cancel := answering(ctx, glance)
-			defer cancel()
-			switch missing, err := w.missing(last, c, name); {
-			case err != nil:
-				return err
-			case missing != "":
-				return failed(exitBusy, fmt.Errorf("%s %s: %s after %v", w.what, plain(name), missing, d))
-			}
-			return nil // just in time
+			return w.over(ctx, c, name, glance, fmt.Sprintf(" after %v", d))
 		})
 	}
 	return cmd
+}
+
+// over ends a wait: what is missing now is missing.
+func (w waiting) over(ctx context.Context, c *interlock.Client, name string, limit time.Duration, after string) error {
+	ctx, cancel := answering(ctx, limit)
+	defer cancel()
+	missing, err := w.missing(ctx, c, name)
+	if err != nil || missing == "" {
+		return err
+	}
+	return failed(exitBusy, fmt.Errorf("%s %s: %s%s", w.what, plain(name), missing, after))
 }
 
 // onlook tells what is missing, where somebody reads it.
