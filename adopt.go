@@ -17,7 +17,7 @@ import (
 func (c *Client) Adopt(ctx context.Context, name, id string) (*Lease, error) {
 	v := c.named(name)
 	if err := driver.CheckID(ticketID(id)); err != nil {
-		return nil, v.fail("adopt", driver.Invalid(fmt.Errorf("%q is no ID of a lease", id)))
+		return nil, v.fail("adopt", driver.Invalid(fmt.Errorf("%q is not the ID of a lease", id)))
 	}
 	lease, err := c.adopt(ctx, v, ticketID(id))
 	return lease, v.fail("adopt", err)
@@ -46,7 +46,7 @@ func (c *Client) adopt(ctx context.Context, v cell, id string) (*Lease, error) {
 			return lease, err
 		}
 		if m.ID == id {
-			return nil, driver.Invalid(fmt.Errorf("%s is no lease of Hold", id))
+			return nil, driver.Invalid(fmt.Errorf("%s is not a lease of Hold", id))
 		}
 	}
 	return nil, ErrLost

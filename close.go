@@ -54,7 +54,7 @@ func (c *Client) Close() error {
 	c.reaper.stop()
 	c.tasks.Wait()
 	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("interlock: close: %w", err)
+		return fmt.Errorf("interlock: close: %w", public(err))
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/oneline"
 )
 
 // Test for these with errors.Is; functions return them inside an [*Error].
@@ -70,10 +71,10 @@ func failed(op, name string, err error) error {
 	return &Error{Op: op, Name: name, Err: public(err)}
 }
 
-// public is err as users of this package may see it. That a session or a ticket is over
-// is between the package and its driver: of that only the text remains.
+// public is err as users of this package may see it: its text is one line. That a session or a
+// ticket is over is between the package and its driver: of that only the text remains.
 func public(err error) error {
-	if isSessionOver(err) || isGone(err) {
+	if err != nil && (isSessionOver(err) || isGone(err) || strings.Contains(err.Error(), "\n")) {
 		return &internal{err}
 	}
 	return err
@@ -82,7 +83,7 @@ func public(err error) error {
 // internal wraps what err does, but for the sentinels of drivers.
 type internal struct{ err error }
 
-func (e *internal) Error() string      { return e.err.Error() }
+func (e *internal) Error() string      { return oneline.Of(e.err.Error()) }
 func (e *internal) As(target any) bool { return errors.As(e.err, target) }
 func (e *internal) Is(target error) bool {
 	return target != driver.ErrSession && target != driver.ErrGone && errors.Is(e.err, target)

@@ -50,7 +50,7 @@ func (l *Lease) extend(ctx context.Context, d time.Duration) error {
 			t.setEnd(proof.Add(d), margin(d), true)
 			return l.Err()
 		case isGone(err):
-			t.gone(err)
+			t.gone(t.vanished())
 			return l.Err()
 		case t.c.ctx.Err() != nil:
 			return ErrClosed

@@ -111,6 +111,7 @@ func (n *session) rest() bool {
 var (
 	errNoAnswer   = errors.New("the renewal has no answer")
 	errForgotten  = errors.New("the backend has forgotten it")
+	errEnded      = errors.New("another has ended it, or the backend has forgotten it") // of Hold
 	errNotReached = errors.New("the renewal did not reach its part of the backend")
 )
 
@@ -145,7 +146,7 @@ func (n *session) renew(limit time.Duration) error {
 			t.extend(r.Proof)
 			t.recall(n.ttl)
 		case r.State == driver.Gone:
-			t.gone(errForgotten)
+			t.gone(t.vanished())
 		case r.State == driver.Evicted:
 			t.evict()
 		}

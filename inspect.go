@@ -146,7 +146,7 @@ func (c *Client) ask(ctx context.Context, op, name, id string, d driver.Demand) 
 		defer call.release()
 		err := c.d.Ask(call, v.key, ticketID(id), d)
 		if isGone(err) {
-			return fmt.Errorf("%w: %w", ErrLost, err)
+			return driver.Permanent(fmt.Errorf("%w: no holder and no waiter has the ID %q", ErrLost, ticketID(id)))
 		}
 		return err
 	}))

@@ -1,6 +1,7 @@
 package interlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -97,7 +98,7 @@ func (t *ticket) part(call func(context.Context, driver.Session) error) error {
 		t.unregister()
 	case isGone(err):
 		t.unregister()
-		return fmt.Errorf("%w: %w", ErrLost, errForgotten)
+		return fmt.Errorf("%w: %w", ErrLost, t.vanished())
 	case isSessionOver(err):
 		t.unregister()
 		return fmt.Errorf("%w: %w", ErrLost, public(err))
@@ -119,12 +120,17 @@ func (t *ticket) unconfirmed(last error) error {
 	last = public(last)
 	switch {
 	case t.req.Hold > 0 && now < t.deadline:
-		return fmt.Errorf("it could not be given back within %v, and ends by itself: %w", about(t.sess.ttl), last)
+		return fmt.Errorf("it could not be given back within %v, and ends by itself: %w", about(t.sess.ttl), cmp.Or(last, errNotTried))
+	case t.req.Hold > 0:
+		return fmt.Errorf("%w: it ran out before it could be given back: %w", ErrLost, cmp.Or(last, errNotTried))
 	case last == nil:
 		return fmt.Errorf("%w: it ran out before it could be given back: %s", ErrLost, t.silence(now))
 	}
 	return fmt.Errorf("%w: it ran out before it could be given back: %s; %w", ErrLost, t.silence(now), last)
 }
+
+// errNotTried: the time was over before the first try.
+var errNotTried = errors.New("this process stood still")
 
 // expireAt forgets a ticket that could not be given back when it has ended.
 func (t *ticket) expireAt(end driver.Instant) {

@@ -122,8 +122,11 @@ func (l *Lock) acquire(ctx context.Context, try bool) (*Lease, error) {
 		began = time.Now()
 	}
 	lease, how, err := l.get(ctx, try)
-	if errors.Is(err, ErrMismatch) {
+	switch {
+	case errors.Is(err, ErrMismatch):
 		err = l.disagreement(ctx, err)
+	case try && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
+		err = said(err, callTimeout(l.c.cfg.ttl))
 	}
 	err = failed("acquire", l.name, err)
 	switch {

@@ -35,7 +35,7 @@ func (t *ticket) doubted(err error) {
 	t.mu.Unlock()
 	if len(leases) > 0 {
 		ago := about(t.c.d.Now().Sub(heard))
-		t.c.tell(EventInDoubt, leases, fmt.Errorf("the last answer came %v ago; %w", ago, err))
+		t.c.tell(EventInDoubt, leases, fmt.Errorf("the last answer came %v ago; %w", ago, public(err)))
 	}
 }
 
@@ -54,6 +54,14 @@ func (t *ticket) gone(why error) {
 	after := t.lose(why, false)
 	t.mu.Unlock()
 	after()
+}
+
+// vanished is why the backend does not have the ticket any more.
+func (t *ticket) vanished() error {
+	if t.req.Hold > 0 {
+		return errEnded
+	}
+	return errForgotten
 }
 
 // evict loses a ticket that the backend still has: it passes on when every

@@ -455,5 +455,44 @@ func TestALeaseOfHoldSaysThatItsTimeIsOver(t *testing.T) {
 		if got := lease.Err().Error(); got != "lease lost: its time is over" {
 			t.Error(got)
 		}
+		if got := lease.Release().Error(); got != "interlock: release m: lease lost: its time is over" {
+			t.Error(got)
+		}
+	})
+}
+
+// What another has done with a lease of Hold is not said to be a fault of the backend, nor of a
+// renewal, which there is none of.
+func TestALeaseOfHoldSaysThatAnotherHasEndedIt(t *testing.T) {
+	const want = "lease lost: another has ended it, or the backend has forgotten it"
+	for name, find := range map[string]func(*interlock.Lease) error{
+		"heartbeat": func(l *interlock.Lease) error { <-l.Done(); return l.Err() },
+		"Extend":    func(l *interlock.Lease) error { return errors.Unwrap(l.Extend(ctx, time.Hour)) },
+		"Release":   func(l *interlock.Lease) error { return errors.Unwrap(l.Release()) },
+	} {
+		simulated(t, func(t *testing.T) {
+			a, b := pair(t)
+			lease := acquire(t, a.Mutex("m", interlock.Hold(time.Hour)))
+			adopted, err := b.Adopt(ctx, "m", lease.ID())
+			ok(t, err)
+			ok(t, adopted.Release())
+			if got := find(lease); got.Error() != want {
+				t.Errorf("%s: %v", name, got)
+			}
+		})
+	}
+}
+
+// A lease of Hold that ran out while it was released does not speak of the last answer: nobody
+// has asked for one since the grant.
+func TestAHoldThatRunsOutWhileItIsReleasedDoesNotSpeakOfRenewals(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a := join(t, memlock.NewWorld())
+		lease := acquire(t, a.Mutex("m", interlock.Hold(2*ttl)))
+		time.Sleep(2*ttl - margin(2*ttl) - 100*time.Millisecond)
+		a.faults().Before("Leave", 0).Fail()
+		if got, want := lease.Release().Error(), "interlock: release m: lease lost: it ran out before it could be given back: memlock: failed on demand"; got != want {
+			t.Errorf("%s\nwant %s", got, want)
+		}
 	})
 }

@@ -27,12 +27,12 @@ func Open(ctx context.Context, url string, opts ...ClientOption) (*Client, error
 	}
 	d, err := driver.OpenURL(ctx, u)
 	if err != nil {
-		return nil, fmt.Errorf("interlock: open %s: %w", u, err)
+		return nil, fmt.Errorf("interlock: open %s: %w", u, public(err))
 	}
 	c, err := start(ctx, d, cfg)
 	if err != nil {
 		_ = d.Close()
-		return nil, fmt.Errorf("interlock: open %s: %w", u, err)
+		return nil, fmt.Errorf("interlock: open %s: %w", u, public(err))
 	}
 	return c, nil
 }
@@ -86,7 +86,7 @@ func New(ctx context.Context, d driver.Driver, opts ...ClientOption) (*Client, e
 	}
 	c, err := start(ctx, d, cfg)
 	if err != nil {
-		return nil, fmt.Errorf("interlock: %w", err)
+		return nil, fmt.Errorf("interlock: open: %w", public(err))
 	}
 	return c, nil
 }

@@ -95,6 +95,9 @@ func TestATryWithoutAnAnswerSaysSo(t *testing.T) {
 			alive, cancel := context.WithCancel(ctx)
 			_, err = c.Mutex("m", opts...).TryAcquire(alive)
 			wantErr(t, err, context.DeadlineExceeded)
+			if want := "interlock: acquire m: the backend did not answer within 5s: "; !strings.HasPrefix(err.Error(), want) {
+				t.Errorf("it says %q", err)
+			}
 			cancel()
 		}
 	})
@@ -277,6 +280,20 @@ func TestNoErrorOfADriverLeaksOut(t *testing.T) {
 	}
 }
 
+// Who asks a holder that is not there is told so, and not of a lease that was lost.
+func TestWhoIsNotThereCannotBeAsked(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a := join(t, memlock.NewWorld())
+		const id = "00112233445566778899aabbccddeeff"
+		for op, err := range map[string]error{"revoke": a.Revoke(ctx, "m", id+".7"), "evict": a.Evict(ctx, "m", id, true)} {
+			wantErr(t, err, interlock.ErrLost)
+			if got, want := err.Error(), "interlock: "+op+" m: lease lost: no holder and no waiter has the ID \""+id+"\""; got != want {
+				t.Errorf("%s\nwant %s", got, want)
+			}
+		}
+	})
+}
+
 // The text of an error is one line, whatever the name. One with printable characters only is
 // shown as it is.
 func TestAnErrorIsOneLine(t *testing.T) {
@@ -290,6 +307,32 @@ func TestAnErrorIsOneLine(t *testing.T) {
 			t.Errorf("%q: %s", name, err)
 		}
 	}
+}
+
+// What a driver says in several lines, such as a server with several addresses, is one line in
+// the errors of this package.
+func TestAnErrorOfADriverIsOneLine(t *testing.T) {
+	several := errors.Join(errors.New("dial 10.0.0.1: refused"), errors.New("dial 10.0.0.2: refused"))
+	simulated(t, func(t *testing.T) {
+		a := join(t, memlock.NewWorld())
+		for method, call := range map[string]func() error{
+			"Join": func() error { _, err := a.Mutex("m").Acquire(ctx); return err },
+			"Load": func() error { _, err := interlock.NewValue[int](a.Client, "v").Get(ctx); return err },
+			"Open": func() error { _, err := interlock.New(ctx, a.d); return err },
+		} {
+			a.faults().Before(method, 1).Refuse(several)
+			err := call()
+			if err == nil || strings.Contains(err.Error(), "\n") || !errors.Is(err, several) {
+				t.Errorf("%s: %v", method, err)
+			}
+		}
+		v := interlock.NewValue[[]byte](a.Client, "v")
+		_, err := v.Set(ctx, []byte("no number"), 0)
+		ok(t, err)
+		if _, err = interlock.NewValue[int](a.Client, "v").Get(ctx); err == nil || strings.Contains(err.Error(), "\n") {
+			t.Errorf("a value of another type: %v", err)
+		}
+	})
 }
 
 // A value that is too large can never succeed.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/backoff"
+	"github.com/interlock-go/interlock/internal/oneline"
 )
 
 // session is one life of the client at the backend: it renews what the client
@@ -104,7 +105,7 @@ func because(ctx context.Context, last error) error {
 type unreachable struct{ cause, last error }
 
 func (u *unreachable) Error() string {
-	return u.cause.Error() + " (the backend: " + u.last.Error() + ")"
+	return u.cause.Error() + " (the backend: " + oneline.Of(u.last.Error()) + ")"
 }
 func (u *unreachable) Unwrap() []error { return []error{u.cause, u.last} }
 

@@ -61,7 +61,7 @@ func (t *ticket) silence(now driver.Instant) string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "the last answer came %v ago", about(now.Sub(t.heard)))
 	ttl := t.sess.ttl
-	if age := t.heard.Sub(t.end.Add(-ttl)); age > ttl/3 && t.req.Hold == 0 {
+	if age := t.heard.Sub(t.end.Add(-ttl)); age > ttl/3 {
 		fmt.Fprintf(&s, ", and proved nothing newer than %v before", about(age))
 	}
 	if d := t.c.reaper.stalled(t.heard, now, ttl); d > 0 {

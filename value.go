@@ -3,7 +3,6 @@ package interlock
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"iter"
 
@@ -146,7 +145,7 @@ func decode[T any](c driver.Cell) (val T, err error) {
 		return val, nil
 	}
 	if err := json.Unmarshal(c.Value, &val); err != nil {
-		return val, errors.Join(errors.New("the stored value is not of this type"), err)
+		return val, fmt.Errorf("the stored value is not of this type: %w", err)
 	}
 	return val, nil
 }

@@ -80,7 +80,7 @@ var core = []fault{
 	},
 	{
 		file: "leave.go", test: "TestAReleaseOfWhatIsGoneIsALoss",
-		old: "return fmt.Errorf(\"%w: %w\", ErrLost, errForgotten)", new: "return nil",
+		old: "return fmt.Errorf(\"%w: %w\", ErrLost, t.vanished())", new: "return nil",
 	},
 	{
 		file: "line.go", test: "TestARevokedLockIsNotHandedOnInTheProcess",
