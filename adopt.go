@@ -27,13 +27,7 @@ func (c *Client) adopt(ctx context.Context, v cell, id string) (*Lease, error) {
 	if t := c.ticket(id); t != nil && t.req.Queue == v.key && t.req.Hold > 0 {
 		return t.adopt(ctx, c.lock(t.req.Kind, v.name, t.req.Units, t.req.Capacity, nil))
 	}
-	var q driver.Queue
-	err := v.retry(ctx, func(ctx context.Context) (err error) {
-		call := c.call(ctx)
-		defer call.release()
-		q, err = c.d.Follow(call, v.key, "")
-		return err
-	})
+	q, err := c.look(ctx, v.name)
 	if err != nil {
 		return nil, err
 	}

@@ -360,6 +360,18 @@ func ExampleValue() {
 	// Output: 200 <nil>
 }
 
+func ExampleClient_Queue() {
+	ctx := context.Background()
+	c := open()
+	defer c.Close()
+
+	lease, _ := c.Mutex("report", interlock.Note("monthly")).Acquire(ctx)
+	defer lease.Release()
+	q, err := c.Queue(ctx, "report")
+	fmt.Println(q.Kind, q.Holders[0].Note, len(q.Waiters), err)
+	// Output: mutex monthly 0 <nil>
+}
+
 func ExampleClient_Queues() {
 	ctx := context.Background()
 	c := open()

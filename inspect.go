@@ -87,6 +87,30 @@ func (c *Client) Follow(ctx context.Context, name string) iter.Seq2[Queue, error
 	}
 }
 
+// Queue returns the lock's state as it is now. One that nobody holds and nobody waits for has
+// no Kind. While the backend cannot be reached it waits, until ctx ends.
+func (c *Client) Queue(ctx context.Context, name string) (Queue, error) {
+	q, err := c.look(ctx, name)
+	if err != nil {
+		return Queue{}, failed("look at", name, err)
+	}
+	out := c.queue(q)
+	out.Name = name
+	return out, nil
+}
+
+// look reads a queue once.
+func (c *Client) look(ctx context.Context, name string) (q driver.Queue, err error) {
+	v := c.named(name)
+	err = v.retry(ctx, func(ctx context.Context) (err error) {
+		call := c.call(ctx)
+		defer call.release()
+		q, err = c.d.Follow(call, v.key, "")
+		return err
+	})
+	return q, err
+}
+
 func (c *Client) follow(ctx context.Context, name string) iter.Seq2[driver.Queue, error] {
 	return func(yield func(driver.Queue, error) bool) {
 		ctx, cancel := c.untilClosed(ctx)

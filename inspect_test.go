@@ -54,6 +54,40 @@ func TestQueuesShowHoldersAndWaiters(t *testing.T) {
 	})
 }
 
+// One look at one lock is one exchange.
+func TestALockIsLookedAtOnce(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		w := memlock.NewWorld()
+		a, b := join(t, w, interlock.Prefix("app/")), join(t, w, interlock.Prefix("app/"))
+		q, err := b.Queue(ctx, "m")
+		if ok(t, err); q.Name != "m" || q.Kind != "" || len(q.Holders)+len(q.Waiters) > 0 {
+			t.Errorf("nobody holds it: %+v", q)
+		}
+		lease := acquire(t, a.Mutex("m", interlock.Note("why")))
+		waits := async(ctx, b.Mutex("m"))
+		synctest.Wait()
+		before := b.Exchanges()
+		q, err = b.Queue(ctx, "m")
+		ok(t, err)
+		if n := b.Exchanges() - before; n != 1 {
+			t.Errorf("%d exchanges", n)
+		}
+		if q.Name != "m" || q.Kind != "mutex" || q.Capacity != 1 || len(q.Holders) != 1 || len(q.Waiters) != 1 || q.Holders[0].Token != lease.Token() || q.Holders[0].Note != "why" {
+			t.Errorf("%+v", q)
+		}
+		b.faults().After("Follow", 1).Fail() // it looks again
+		_, err = b.Queue(ctx, "m")
+		ok(t, err)
+		_, err = b.Queue(ctx, "a//b")
+		wantErr(t, err, interlock.ErrInvalid)
+		ok(t, lease.Release())
+		r := <-waits
+		ok(t, r.err)
+		ok(t, r.lease.Release())
+		nothingLeft(t, a, b)
+	})
+}
+
 // Follow may skip states, but never misses the last.
 func TestFollowNeverMissesTheLastState(t *testing.T) {
 	simulated(t, func(t *testing.T) {

@@ -153,7 +153,7 @@ var stickiness = rule{
 
 var inspection = rule{
 	name:    "Inspection",
-	promise: "Queues and Follow show who holds and who waits, in order, with owner, note, units, token and end; Follow tells of every change in the end.",
+	promise: "Queue, Queues and Follow show who holds and who waits, in order, with owner, note, units, token and end; Follow tells of every change in the end.",
 	check: func(t *trial) {
 		a, b := t.client(interlock.Owner("owner a")), t.client(interlock.Owner("owner b"))
 		c := t.client()
@@ -179,6 +179,9 @@ var inspection = rule{
 			}
 		}
 		shows(0, 0)
+		if q, err := c.Queue(t.ctx, "jobs/s"); err != nil || q.Name != "jobs/s" || q.Kind != "" || len(q.Holders)+len(q.Waiters) > 0 {
+			t.Fatalf("of a lock that nobody wants Queue shows %+v, %v", q, err)
+		}
 		before := time.Now()
 		lease := t.acquire(a.Semaphore("jobs/s", 3, interlock.Weight(2), interlock.Note("why")))
 		shows(1, 0)
@@ -192,6 +195,10 @@ var inspection = rule{
 			h.Owner != "owner a" || h.Note != "why" || h.Units != 2 || h.Token != lease.Token() || h.Fixed || !strings.HasPrefix(lease.ID(), h.ID) ||
 			w.Owner != "owner b" || w.Note != "" || w.Units != 3 || w.Token != 0 || w.ID == h.ID {
 			t.Fatalf("Follow shows %+v", q)
+		}
+		if now, err := c.Queue(t.ctx, "jobs/s"); err != nil || now.Kind != q.Kind || now.Capacity != q.Capacity ||
+			len(now.Holders) != 1 || now.Holders[0].ID != h.ID || len(now.Waiters) != 1 || now.Waiters[0].ID != w.ID {
+			t.Fatalf("Follow shows %+v, and Queue %+v, %v", q, now, err)
 		}
 		if left := h.Until.Sub(before); left < limit || left > 20*limit {
 			t.Fatalf("Follow shows that the holder, with a TTL of %v, is over in %v", a.TTL(), left)
