@@ -3,9 +3,9 @@ package interlock
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
@@ -15,11 +15,13 @@ import (
 // DoubleBarrier lets a fixed number of members enter together and leave
 // together, round after round. Whoever comes while a round is full waits for
 // the next. A member that dies before the round is full does not count; one
-// that dies inside counts as having left.
+// that dies inside counts as having left, and the others are told.
 //
 // Each member stands in a queue, so that its death is seen. A cell names the
-// members of the current round; the round is over when none of them stands in
-// the queue any more, and the next n in the queue are the next round.
+// members of the current round, and those of them that have left by themselves. The
+// round is over when none of its members stands in the queue any more, and the next n in
+// the queue are the next round. A member that leaves stays in the queue until the
+// others have left or died: so long no other round takes the place of this one in the cell.
 type DoubleBarrier struct {
 	c       *Client
 	lock    *Lock
@@ -39,6 +41,7 @@ func (c *Client) DoubleBarrier(name string, members int) *DoubleBarrier {
 		cell: c.cell("round", name),
 	}
 	b.lock = c.lock(driver.Barrier, name, 1, driver.RWCapacity, []Option{Note(b.note)})
+	b.lock.leaving = func(l *Lease) { _ = b.sign(l) }
 	if b.lock.err == nil && (members < 1 || members > MaxMembers) {
 		b.lock.err = driver.Invalid(fmt.Errorf("a barrier of %d members: 1 to %d are possible", members, MaxMembers))
 	}
@@ -46,8 +49,8 @@ func (c *Client) DoubleBarrier(name string, members int) *DoubleBarrier {
 }
 
 // Enter waits until a round is full with this member in it. If ctx ends first,
-// the member does not count; if it ends just as the round fills, it counts as
-// having left. The lease ends if the member is taken for dead;
+// the member does not count; if it ends just as the round fills, the others are told as of
+// a death. The lease ends if the member is taken for dead;
 // Leave it, or Release it to leave without waiting for the others.
 func (b *DoubleBarrier) Enter(ctx context.Context) (*Lease, error) {
 	lease, err := b.lock.Acquire(ctx)
@@ -56,23 +59,77 @@ func (b *DoubleBarrier) Enter(ctx context.Context) (*Lease, error) {
 	}
 	held, cancel := lease.Bind(ctx)
 	defer cancel()
-	if err := b.until(held, func(ctx context.Context) (bool, error) { return b.entered(ctx, lease) }); err != nil {
-		_ = lease.Release()
+	if err := b.cell.until(held, func(ctx context.Context) (bool, error) { return b.entered(ctx, lease) }); err != nil {
+		if lost := lease.Err(); errors.Is(lost, ErrLost) {
+			err = lost // and not also that it cannot be held
+		}
+		_ = lease.release(true)
 		return nil, b.cell.fail("enter", err)
 	}
 	return lease, nil
 }
 
 // Leave gives the member's place up and waits until all members of its round
-// have left or died. It returns an error that wraps ErrLost if the member had
-// been taken for dead.
+// have left or died. The error wraps [ErrMemberDied] if one of the others has ended without Leave
+// or Release: its process died, it could not reach the backend for a TTL, it was evicted, or
+// its client was closed. What it was to do in this round may be missing. The error wraps
+// ErrLost if this member was taken for dead itself. If ctx ends first, the member has left, and
+// what became of the others is not known. As Release it gives the place up whatever ctx says: if
+// the backend cannot be reached, that takes as long as the lease lasts.
 func (b *DoubleBarrier) Leave(ctx context.Context, l *Lease) error {
-	lost := l.Release()
-	err := b.until(ctx, func(ctx context.Context) (bool, error) { return b.left(ctx, l) })
-	if err != nil {
+	unsigned := b.sign(l)
+	if unsigned != nil { // the others wait for the place, not for the signature
+		lost := l.release(true)
+		err := b.cell.until(ctx, func(ctx context.Context) (bool, error) { return b.over(ctx, l) })
+		switch {
+		case err != nil:
+			return b.cell.fail("leave", err)
+		case lost != nil, errors.Is(unsigned, ErrReleased), errors.Is(unsigned, errors.ErrUnsupported):
+			return lost
+		}
+		return b.cell.fail("leave", unsigned)
+	}
+	died := 0
+	err := b.cell.until(ctx, func(ctx context.Context) (over bool, err error) {
+		over, died, err = b.left(ctx, l)
+		return over, err
+	})
+	lost := l.release(true)
+	switch {
+	case err != nil:
 		return b.cell.fail("leave", err)
+	case lost == nil && died > 0:
+		return b.cell.fail("leave", fmt.Errorf("%w: %d of %d", ErrMemberDied, died, b.members))
 	}
 	return lost
+}
+
+// sign notes in the round that the member leaves by itself, before it gives its place up: who
+// leaves without is taken for dead. It is repeated as long as the lease lasts, and for a TTL at
+// most.
+func (b *DoubleBarrier) sign(l *Lease) error {
+	held, free := l.Bind(context.Background())
+	defer free()
+	ctx, cancel := context.WithTimeout(held, b.c.TTL())
+	defer cancel()
+	for {
+		_, err := b.cell.change(ctx, func(got driver.Cell) (driver.Swap, error) {
+			now, err := round(got)
+			if err != nil {
+				return driver.Swap{}, err
+			}
+			at := slices.Index(now.Members, l.t.req.ID)
+			if at < 0 || slices.Contains(now.Left, at) {
+				return driver.Swap{}, errUnchanged
+			}
+			now.Left = append(now.Left, at)
+			value, err := json.Marshal(now)
+			return driver.Swap{Value: value}, err
+		})
+		if !errors.Is(err, errUnknown) { // else another look tells
+			return ignoreUnchanged(err)
+		}
+	}
 }
 
 // entered reports whether the lease's ticket is of the current round, after
@@ -128,13 +185,44 @@ func (b *DoubleBarrier) agree(queue []driver.Member, id string) error {
 	return nil
 }
 
-// left reports whether the round of the lease's ticket is over.
-func (b *DoubleBarrier) left(ctx context.Context, l *Lease) (bool, error) {
+// over reports whether the round of the lease's ticket is over.
+func (b *DoubleBarrier) over(ctx context.Context, l *Lease) (bool, error) {
 	now, _, queue, err := b.look(ctx)
 	if err != nil {
 		return false, err
 	}
 	return !slices.Contains(now.Members, l.t.req.ID) || !anyOf(now.Members, ids(queue)), nil
+}
+
+// left reports whether the others of the lease's round have left, and how many of them have
+// died. It reads the queue and then the round: whoever has left by itself has signed before.
+func (b *DoubleBarrier) left(ctx context.Context, l *Lease) (over bool, died int, err error) {
+	q, err := b.c.look(ctx, b.lock.name)
+	if err != nil {
+		return false, 0, err
+	}
+	cell, err := b.cell.load(ctx)
+	if err != nil {
+		return false, 0, err
+	}
+	now, err := round(cell)
+	if err != nil {
+		return false, 0, err
+	}
+	self, standing := slices.Index(now.Members, l.t.req.ID), ids(q.Members)
+	if self < 0 {
+		return true, 0, nil // it was taken for dead, and the next round has begun
+	}
+	for i, id := range now.Members {
+		switch {
+		case i == self || slices.Contains(now.Left, i):
+		case slices.Contains(standing, id):
+			return false, 0, nil
+		default:
+			died++
+		}
+	}
+	return true, died, nil
 }
 
 // look reads the round and then the queue, in this order: a member of the
@@ -143,13 +231,21 @@ func (b *DoubleBarrier) look(ctx context.Context) (now driver.Round, cell driver
 	if cell, err = b.cell.load(ctx); err != nil {
 		return now, cell, nil, err
 	}
-	if cell.Exists {
-		if err := json.Unmarshal(cell.Value, &now); err != nil {
-			return now, cell, nil, fmt.Errorf("the stored round: %w", err)
-		}
+	if now, err = round(cell); err != nil {
+		return now, cell, nil, err
 	}
-	q, err := b.queue(ctx, "")
+	q, err := b.c.look(ctx, b.lock.name)
 	return now, cell, q.Members, err
+}
+
+func round(c driver.Cell) (now driver.Round, err error) {
+	if !c.Exists {
+		return now, nil
+	}
+	if err := json.Unmarshal(c.Value, &now); err != nil {
+		return now, fmt.Errorf("the stored round: %w", err)
+	}
+	return now, nil
 }
 
 func ids(queue []driver.Member) []string {
@@ -158,66 +254,6 @@ func ids(queue []driver.Member) []string {
 		ids = append(ids, m.ID)
 	}
 	return ids
-}
-
-func (b *DoubleBarrier) queue(ctx context.Context, after string) (q driver.Queue, err error) {
-	v := b.c.named(b.lock.name)
-	err = v.retry(ctx, func(ctx context.Context) (err error) {
-		q, err = b.c.d.Follow(ctx, v.key, after)
-		return err
-	})
-	return q, err
-}
-
-// until calls done after every change of the queue or of the round, until it
-// says true.
-func (b *DoubleBarrier) until(ctx context.Context, done func(context.Context) (bool, error)) error {
-	ctx, cancel := b.c.untilClosed(ctx)
-	var watchers sync.WaitGroup
-	defer watchers.Wait()
-	defer cancel()
-
-	changed := make(chan struct{}, 1)
-	failed := make(chan error, 2)
-	watch := func(next func() error) {
-		for {
-			if err := next(); err != nil {
-				failed <- err
-				return
-			}
-			select {
-			case changed <- struct{}{}:
-			default: // the look that is due will see this change too
-			}
-		}
-	}
-	watchers.Go(func() {
-		after := ""
-		watch(func() error {
-			q, err := b.queue(ctx, after)
-			after = q.Version
-			return err
-		})
-	})
-	watchers.Go(func() {
-		var after uint64
-		watch(func() error {
-			c, err := b.cell.watch(ctx, after)
-			after = c.Version
-			return err
-		})
-	})
-	for {
-		ok, err := done(ctx)
-		if ok || err != nil {
-			return err
-		}
-		select {
-		case <-changed:
-		case err := <-failed:
-			return err
-		}
-	}
 }
 
 func anyOf(ids, standing []string) bool {

@@ -15,7 +15,7 @@ var rules = []rule{
 	robustness,
 	election,
 	revocation, eviction, evictedWaiter, force,
-	barrier, doubleBarrier, latch,
+	barrier, doubleBarrier, deadMember, latch,
 	values, watching,
 	striping, stickiness,
 	inspection,
