@@ -2,7 +2,9 @@ package interlock
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"iter"
 
 	"github.com/interlock-go/interlock/driver"
@@ -10,15 +12,19 @@ import (
 
 // Election chooses one leader among candidates, in the order in which they
 // came. A leader that dies is followed by the next candidate.
+//
+// Candidates stand in a queue, each with its value. A cell has the value that a leader
+// has set since, with the ID of the leader's ticket: it counts as long as that ticket leads.
 type Election struct {
 	c    *Client
 	name string
 	opts []Option
+	cell cell
 }
 
 // Election makes an election.
 func (c *Client) Election(name string, opts ...Option) *Election {
-	return &Election{c, name, opts}
+	return &Election{c, name, opts, c.cell("leader", name)}
 }
 
 // Candidate is the lock that the leader holds. value is what observers see of
@@ -34,9 +40,9 @@ func (e *Election) Campaign(ctx context.Context, value string) (*Lease, error) {
 }
 
 // Lead campaigns, calls f while it leads, resigns when f returns, and returns
-// f's error. When the leadership is lost, f's context ends; once f has
-// returned, Lead campaigns again. It ends when f returns while it leads, or
-// when ctx ends.
+// f's error. The context that f gets carries the lease ([LeaseFrom]), and ends when the
+// leadership is lost; once f has returned, Lead campaigns again. Lead ends when f returns
+// while it leads, or when ctx ends.
 func (e *Election) Lead(ctx context.Context, value string, f func(context.Context) error) error {
 	for {
 		lease, err := e.Campaign(ctx, value)
@@ -54,29 +60,114 @@ func (e *Election) Lead(ctx context.Context, value string, f func(context.Contex
 	}
 }
 
-// Observe yields the leader, and again after every change of leader; changes
-// that follow each other fast may be skipped, never the last. A Member without
+// MaxLeaderValue is the largest value that a leader can set, in bytes.
+const MaxLeaderValue = 32 << 10
+
+// SetValue changes what observers see of the leader, whose lease it is given (in the function
+// of Lead: [LeaseFrom]). [Election.Leader] and [Election.Observe] tell the new value;
+// inspection ([Client.Queue]) goes on showing the one that the leader campaigned with. An error that
+// wraps ErrLost: it leads no more, and nobody sees the value. While the backend cannot be
+// reached it waits, until ctx or the lease ends; after half a minute without an answer
+// whether the value was changed is not known.
+func (e *Election) SetValue(ctx context.Context, l *Lease, value string) error {
+	return e.cell.fail("set the value of", e.setValue(ctx, l, value))
+}
+
+// leading is the value of an election's cell, in JSON.
+type leading struct {
+	Ticket string `json:"ticket"`
+	Token  uint64 `json:"token"` // of the ticket
+	Value  []byte `json:"value"`
+}
+
+func leadingIn(c driver.Cell) (now leading, err error) {
+	if c.Exists {
+		if err := json.Unmarshal(c.Value, &now); err != nil {
+			return now, fmt.Errorf("the stored value of the leader: %w", err)
+		}
+	}
+	return now, nil
+}
+
+// setValue is atomic, and for the leader alone: a leader that has lost its lease without knowing
+// finds the larger token of the next one, or sets what nobody looks at.
+func (e *Election) setValue(ctx context.Context, l *Lease, value string) error {
+	switch {
+	case l == nil || l.t.c != e.c || l.t.req.Kind != driver.Election || l.t.req.Queue != e.c.cfg.prefix+e.name:
+		return driver.Invalid(errors.New("the lease is not one of this election"))
+	case len(value) > MaxLeaderValue:
+		return driver.Invalid(fmt.Errorf("a value of %d bytes: at most %d are possible", len(value), MaxLeaderValue))
+	}
+	held, free := l.Bind(ctx)
+	defer free()
+	_, err := e.cell.change(held, func(got driver.Cell) (driver.Swap, error) {
+		was, err := leadingIn(got)
+		switch {
+		case err != nil:
+			return driver.Swap{}, err
+		case was.Token > l.BackendToken():
+			return driver.Swap{}, fmt.Errorf("%w: another leads", ErrLost)
+		}
+		data, err := json.Marshal(leading{l.t.req.ID, l.BackendToken(), []byte(value)})
+		return driver.Swap{Value: data}, err
+	})
+	if over := l.Err(); over != nil {
+		return over
+	}
+	return err
+}
+
+// Leader returns who leads now, with its value as Note; [ErrNoLeader] if nobody does. While the
+// backend cannot be reached it waits, until ctx ends.
+func (e *Election) Leader(ctx context.Context) (Member, error) {
+	m, err := e.leader(ctx)
+	if err == nil && m.ID == "" {
+		err = ErrNoLeader
+	}
+	return m, e.cell.fail("find the leader of", err)
+}
+
+// leader returns a Member without ID if nobody leads. The value is read first: what the leader
+// has set by then counts, since it leads still.
+func (e *Election) leader(ctx context.Context) (m Member, err error) {
+	got, err := e.cell.load(ctx)
+	if err != nil {
+		return m, err
+	}
+	set, err := leadingIn(got)
+	if err != nil {
+		return m, err
+	}
+	q, err := e.c.look(ctx, e.name)
+	if err != nil {
+		return m, err
+	}
+	if now := e.c.queue(q); len(now.Holders) > 0 {
+		m = now.Holders[0]
+	}
+	if m.ID != "" && m.ID == set.Ticket {
+		m.Note = string(set.Value)
+	}
+	return m, nil
+}
+
+// Observe yields the leader, with its value as Note, and again after every change of leader or
+// value; changes that follow each other fast may be skipped, never the last. A Member without
 // ID means that nobody leads. It ends with ctx, without an error, or after an
-// error.
+// error. While the backend cannot be reached it waits.
 func (e *Election) Observe(ctx context.Context) iter.Seq2[Member, error] {
 	return func(yield func(Member, error) bool) {
-		last := "?"
-		for q, err := range e.c.Follow(ctx, e.name) {
-			if err != nil {
-				yield(Member{}, err)
-				return
+		last := Member{ID: "?"}
+		err := e.cell.until(ctx, func(ctx context.Context) (stop bool, err error) {
+			m, err := e.leader(ctx)
+			if err != nil || m.ID == last.ID && m.Note == last.Note {
+				return false, err
 			}
-			var leader Member
-			if len(q.Holders) > 0 {
-				leader = q.Holders[0]
-			}
-			if leader.ID == last {
-				continue
-			}
-			last = leader.ID
-			if !yield(leader, nil) {
-				return
-			}
+			last = m
+			return !yield(m, nil), nil
+		})
+		if err != nil && (ctx.Err() == nil || e.c.ctx.Err() != nil) {
+			yield(Member{}, e.cell.fail("observe", err))
 		}
 	}
 }

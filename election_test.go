@@ -3,12 +3,14 @@ package interlock_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/backend/memlock"
+	"github.com/interlock-go/interlock/driver"
 )
 
 func TestCandidatesLeadInTheirOrder(t *testing.T) {
@@ -134,5 +136,171 @@ func TestCloseEndsLead(t *testing.T) {
 		ok(t, a.Close())
 		wantErr(t, <-led, interlock.ErrClosed)
 		wantErr(t, a.Election("e").Lead(ctx, "a", nil), interlock.ErrClosed)
+	})
+}
+
+// leads makes sure that everybody who asks is told so of the leader; "" is nobody.
+func leads(t *testing.T, want string, members ...member) {
+	t.Helper()
+	for _, m := range members {
+		switch got, err := m.Election("e").Leader(ctx); {
+		case want == "":
+			wantErr(t, err, interlock.ErrNoLeader)
+		case err != nil || got.Note != want || got.ID == "":
+			t.Fatalf("asked who leads: %+v, %v; want %q", got, err, want)
+		}
+	}
+}
+
+// The leader is asked with two exchanges, whoever leads.
+func TestTheLeaderIsAskedOnce(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		leads(t, "", a, b)
+		lease, err := a.Election("e").Campaign(ctx, "first")
+		ok(t, err)
+		waits := async(ctx, b.Election("e").Candidate("second"))
+		synctest.Wait()
+		before := b.Exchanges()
+		leads(t, "first", b)
+		if n := b.Exchanges() - before; n != 2 {
+			t.Errorf("%d exchanges", n)
+		}
+		m, err := b.Election("e").Leader(ctx)
+		ok(t, err)
+		if !strings.HasPrefix(lease.ID(), m.ID) || m.Token != lease.Token() || m.Owner == "" {
+			t.Errorf("%+v leads with %s", m, lease.ID())
+		}
+		ok(t, lease.Release())
+		r := <-waits
+		ok(t, r.err)
+		leads(t, "second", a, b)
+		ok(t, r.lease.Release())
+		leads(t, "", a, b)
+		_, err = a.Election("e//").Leader(ctx)
+		wantErr(t, err, interlock.ErrInvalid)
+	})
+}
+
+// A leader changes its value: who observes is told, and who asks. The next leader has its own.
+func TestALeaderChangesItsValue(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		observe, stop := context.WithCancel(ctx)
+		leaders, ends := make(chan string, 100), make(chan struct{})
+		go func() {
+			defer close(ends)
+			for m, err := range b.Election("e").Observe(observe) {
+				if err != nil {
+					t.Error(err)
+				}
+				leaders <- m.Note
+			}
+		}()
+		synctest.Wait()
+		ended := make(chan error, 1)
+		go func() {
+			ended <- a.Election("e").Lead(ctx, "starting", func(held context.Context) error {
+				synctest.Wait()
+				leads(t, "starting", a, b)
+				for _, value := range []string{"ready", "ready", "", "\xff\x00"} {
+					a.faults().After("Swap", 1).Fail()
+					if err := a.Election("e").SetValue(held, interlock.LeaseFrom(held), value); err != nil {
+						return err
+					}
+					synctest.Wait()
+					if value != "" {
+						leads(t, value, a, b)
+					}
+				}
+				return nil
+			})
+		}()
+		ok(t, <-ended)
+		synctest.Wait()
+		leads(t, "", a, b)
+		next, err := b.Election("e").Campaign(ctx, "next")
+		ok(t, err)
+		synctest.Wait()
+		leads(t, "next", a, b)
+		ok(t, next.Release())
+		synctest.Wait()
+		stop()
+		<-ends
+		close(leaders)
+		var seen []string
+		for l := range leaders {
+			seen = append(seen, l)
+		}
+		if want := []string{"", "starting", "ready", "", "\xff\x00", "", "next", ""}; !equal(seen, want) {
+			t.Errorf("observed %q, want %q", seen, want)
+		}
+		nothingLeft(t, a, b)
+	})
+}
+
+// Only the leader changes its value. One that has lost its lease, and does not know it, changes
+// nothing that anybody sees.
+func TestOnlyTheLeaderChangesItsValue(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		w := memlock.NewWorld()
+		d := deaf{w.Driver()}
+		c, err := interlock.New(ctx, d)
+		ok(t, err)
+		defer c.Close()
+		a, b := member{c, d.Driver}, join(t, w)
+		e, f := a.Election("e"), b.Election("e")
+		old, err := e.Campaign(ctx, "old")
+		ok(t, err)
+		ok(t, b.Evict(ctx, "e", old.ID(), true))
+		next, err := f.Campaign(ctx, "next")
+		ok(t, err)
+		ok(t, old.Err()) // it has not heard of it
+		ok(t, e.SetValue(ctx, old, "late"))
+		leads(t, "next", a, b)
+		ok(t, f.SetValue(ctx, next, "next, ready"))
+		wantErr(t, e.SetValue(ctx, old, "later"), interlock.ErrLost)
+		leads(t, "next, ready", a, b)
+		ok(t, next.Release())
+		wantErr(t, f.SetValue(ctx, next, "released"), interlock.ErrReleased)
+
+		mutex, other := acquire(t, a.Mutex("m")), acquire(t, a.Election("other").Candidate(""))
+		for _, l := range []*interlock.Lease{nil, mutex, other, old} {
+			wantErr(t, f.SetValue(ctx, l, "wrong"), interlock.ErrInvalid)
+		}
+		wantErr(t, a.Election("other").SetValue(ctx, other, strings.Repeat("x", interlock.MaxLeaderValue+1)), interlock.ErrInvalid)
+		ok(t, a.Election("other").SetValue(ctx, other, strings.Repeat("x", interlock.MaxLeaderValue)))
+		ok(t, other.Release())
+		ok(t, mutex.Release())
+	})
+}
+
+// deaf has sessions that hear nothing of what others ask of them before their next heartbeat.
+type deaf struct{ *memlock.Driver }
+
+type deafSession struct{ driver.Session }
+
+func (d deaf) Open(ctx context.Context, o driver.SessionOptions) (driver.Session, error) {
+	s, err := d.Driver.Open(ctx, o)
+	return deafSession{s}, err
+}
+
+func (deafSession) Signals(ctx context.Context) (driver.Signal, error) {
+	<-ctx.Done()
+	return driver.Signal{}, ctx.Err()
+}
+
+// A change that cannot reach the backend ends with the lease, and says what the lease says.
+func TestAChangeOfTheValueEndsWithTheLease(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, _ := pair(t)
+		lease, err := a.Election("e").Campaign(ctx, "old")
+		ok(t, err)
+		a.faults().Cut()
+		err = a.Election("e").SetValue(ctx, lease, "new")
+		wantErr(t, err, interlock.ErrLost)
+		if got, want := err.Error(), "interlock: set the value of e: "+lease.Err().Error(); got != want {
+			t.Errorf("%s\nwant %s", got, want)
+		}
 	})
 }

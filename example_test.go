@@ -293,6 +293,31 @@ func ExampleElection_Lead() {
 	// <nil>
 }
 
+// The leader says that it is ready, and everybody else asks who leads.
+func ExampleElection_SetValue() {
+	ctx := context.Background()
+	c := open()
+	defer c.Close()
+
+	scheduler := c.Election("scheduler")
+	err := scheduler.Lead(ctx, "10.0.0.7, starting", func(ctx context.Context) error {
+		// load what is to be done …
+		if err := scheduler.SetValue(ctx, interlock.LeaseFrom(ctx), "10.0.0.7, ready"); err != nil {
+			return err
+		}
+		leader, err := scheduler.Leader(ctx)
+		fmt.Println(leader.Note, err)
+		return nil
+	})
+	fmt.Println(err)
+	_, err = scheduler.Leader(ctx)
+	fmt.Println(errors.Is(err, interlock.ErrNoLeader), err)
+	// Output:
+	// 10.0.0.7, ready <nil>
+	// <nil>
+	// true interlock: find the leader of scheduler: nobody leads
+}
+
 func ExampleLatch() {
 	ctx := context.Background()
 	c := open()

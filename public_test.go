@@ -165,6 +165,14 @@ func TestNoErrorOfADriverLeaksOut(t *testing.T) {
 	release := func(_ context.Context, l *interlock.Lease) error { return l.Release() }
 	downgrade := func(ctx context.Context, l *interlock.Lease) error { return l.Downgrade(ctx) }
 	value := func(a member) *interlock.Value[int] { return interlock.NewValue[int](a.Client, "v") }
+	leaves := func(ctx context.Context, t *testing.T, a member, refuse func()) error {
+		d := a.DoubleBarrier("d", 1)
+		l, err := d.Enter(ctx)
+		ok(t, err)
+		refuse()
+		return d.Leave(ctx, l)
+	}
+	leads := other(func(ctx context.Context, a member) error { _, err := a.Election("e").Leader(ctx); return err })
 	const someID = "00112233445566778899aabbccddeeff"
 	calls := map[string]call{
 		"Acquire":         {"Join", other(func(ctx context.Context, a member) error { _, err := mutex(a).Acquire(ctx); return err })},
@@ -185,17 +193,22 @@ func TestNoErrorOfADriverLeaksOut(t *testing.T) {
 		"Lead": {"Join", other(func(ctx context.Context, a member) error {
 			return a.Election("e").Lead(ctx, "", func(context.Context) error { return nil })
 		})},
-		"Enter":        {"Join", other(func(ctx context.Context, a member) error { _, err := a.DoubleBarrier("d", 2).Enter(ctx); return err })},
-		"Enter, queue": {"Follow", other(func(ctx context.Context, a member) error { _, err := a.DoubleBarrier("d", 1).Enter(ctx); return err })},
-		"Enter, round": {"Load", other(func(ctx context.Context, a member) error { _, err := a.DoubleBarrier("d", 1).Enter(ctx); return err })},
-		"Enter, swap":  {"Swap", other(func(ctx context.Context, a member) error { _, err := a.DoubleBarrier("d", 1).Enter(ctx); return err })},
-		"Leave": {"Leave", func(ctx context.Context, t *testing.T, a member, refuse func()) error {
-			d := a.DoubleBarrier("d", 1)
-			l, err := d.Enter(ctx)
-			ok(t, err)
+		"Enter":         {"Join", other(func(ctx context.Context, a member) error { _, err := a.DoubleBarrier("d", 2).Enter(ctx); return err })},
+		"Enter, queue":  {"Follow", other(func(ctx context.Context, a member) error { _, err := a.DoubleBarrier("d", 1).Enter(ctx); return err })},
+		"Enter, round":  {"Load", other(func(ctx context.Context, a member) error { _, err := a.DoubleBarrier("d", 1).Enter(ctx); return err })},
+		"Enter, swap":   {"Swap", other(func(ctx context.Context, a member) error { _, err := a.DoubleBarrier("d", 1).Enter(ctx); return err })},
+		"Leave":         {"Leave", leaves},
+		"Leave, round":  {"Load", leaves},
+		"Leave, queue":  {"Follow", leaves},
+		"Leave, swap":   {"Swap", leaves},
+		"Leader":        {"Load", leads},
+		"Leader, queue": {"Follow", leads},
+		"SetValue": {"Swap", func(ctx context.Context, t *testing.T, a member, refuse func()) error {
+			l := acquire(t, a.Election("e").Candidate("old"))
 			refuse()
-			return d.Leave(ctx, l)
+			return a.Election("e").SetValue(ctx, l, "new")
 		}},
+		"Queue":           {"Follow", other(func(ctx context.Context, a member) error { _, err := a.Queue(ctx, "m"); return err })},
 		"Release":         {"Leave", lease(mutex, release)},
 		"Release Hold":    {"Leave", lease(hold, release)},
 		"Release AtLeast": {"Keep", lease(atLeast, release)},

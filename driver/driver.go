@@ -28,7 +28,7 @@
 // A cell is a versioned value of at most [MaxCell] bytes, with
 // compare-and-swap and watch. Queues and cells have separate name spaces. Names
 // of queues satisfy [CheckName], those of cells [CheckCell]. The last segment of
-// a cell's name says what it is for: barrier, latch, round (see [Round]) or value.
+// a cell's name says what it is for: barrier, latch, leader, round (see [Round]) or value.
 //
 // # Calls
 //

@@ -116,7 +116,7 @@ var unchecked = []struct {
 		"Open starts a session",
 		"Load reads a cell",
 		"The last segment of a cell's name says what it is for",
-		"barrier, latch, round (see [Round]) or value",
+		"barrier, latch, leader, round (see [Round]) or value",
 		"Session is a client's standing with a backend",
 		"its tickets die with it",
 		"Signals returns the next signal",

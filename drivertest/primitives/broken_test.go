@@ -112,6 +112,17 @@ var faults = []fault{
 		{"ticket.go", "t.req.Retry = true", `t.req.Retry = !broken("Retry is not set")`}}},
 	{"candidates are nameless", "Election KilledLeader", []edit{
 		{"election.go", "Note(value)))", `Note(pick("candidates are nameless", "", value))))`}}},
+	{"a leader's value is what it began with", "LeaderValue", []edit{
+		{"election.go", "m.ID == set.Ticket", `m.ID == set.Ticket && !broken("a leader's value is what it began with")`}}},
+	{"a value is that of any leader", "LeaderValue", []edit{
+		{"election.go", `if m.ID != "" &&`, `if broken("a value is that of any leader") && set.Ticket != "" {
+		m.Note = string(set.Value)
+	}
+	if m.ID != "" &&`}}},
+	{"the leader has always a name", "LeaderValue", []edit{
+		{"election.go", `if err == nil && m.ID == "" {`, `if err == nil && m.ID == "" && !broken("the leader has always a name") {`}}},
+	{"Queue shows holders only", "Inspection", []edit{
+		{"inspect.go", "\tout.Name = name\n", "\tout.Name = name\n\tout.Waiters = pick(\"Queue shows holders only\", nil, out.Waiters)\n"}}},
 	{"nobody is told of Revoke", "Revocation", []edit{
 		{"loss.go", "\t\tl.signalRevoked()\n", "\t\tif !broken(\"nobody is told of Revoke\") {\n\t\t\tl.signalRevoked()\n\t\t}\n"}}},
 	{"an evicted holder's lock passes on at once", "Eviction", []edit{

@@ -2,6 +2,7 @@ package primitives
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -88,6 +89,60 @@ var election = rule{
 		close(stop)
 		t.is(wait(t, third, "Lead ends when its function has returned"), errWork, "Lead")
 		seen("")
+		cancel()
+		t.ok(wait(t, observer, "Observe ends with its context"), "Observe")
+	},
+}
+
+var leaderValue = rule{
+	name:    "LeaderValue",
+	promise: "A leader changes its value while it leads, and nobody else can: who asks and who observes sees the value of the one that leads now, or that nobody does.",
+	check: func(t *trial) {
+		a, b, c := t.client(), t.client(), t.client()
+		e, f, g := a.Election("e"), b.Election("e"), c.Election("e")
+		ctx, cancel := context.WithCancel(t.ctx)
+		defer cancel()
+		leaders := make(chan string, 100)
+		observer := t.done(func() error {
+			for m, err := range g.Observe(ctx) {
+				if err != nil {
+					return err
+				}
+				leaders <- m.Note
+			}
+			return nil
+		})
+		leads := func(want string) {
+			t.Helper()
+			m, err := g.Leader(t.ctx)
+			if want == "" {
+				t.is(err, interlock.ErrNoLeader, "Leader, while nobody leads")
+			} else if t.ok(err, "Leader"); m.Note != want {
+				t.Fatalf("%q leads, it is said, and not %q", m.Note, want)
+			}
+			for got := "?"; got != want; {
+				got = wait(t, leaders, fmt.Sprintf("the observer sees %q lead", want))
+			}
+		}
+		leads("")
+		old, err := e.Campaign(t.ctx, "old")
+		t.ok(err, "Campaign")
+		leads("old")
+		t.ok(e.SetValue(t.ctx, old, "old, ready"), "SetValue")
+		leads("old, ready")
+		second := t.begin(func() (*interlock.Lease, error) { return f.Campaign(t.ctx, "next") })
+		t.waiting(c, "e", 1)
+		if err := c.Evict(t.ctx, "e", old.ID(), true); !errors.Is(err, interlock.ErrLost) || t.variant == plain { // it is gone at once
+			t.ok(err, "Evict with force")
+		}
+		next := t.get(second, "the next candidate leads")
+		leads("next")
+		t.ok(f.SetValue(t.ctx, next, "next, ready"), "SetValue of the next leader")
+		t.is(e.SetValue(t.ctx, old, "late"), interlock.ErrLost, "SetValue of a leader that was followed by another")
+		leads("next, ready")
+		t.is(old.Release(), interlock.ErrLost, "release of a leadership that was taken away")
+		t.release(next)
+		leads("")
 		cancel()
 		t.ok(wait(t, observer, "Observe ends with its context"), "Observe")
 	},

@@ -13,7 +13,7 @@ var rules = []rule{
 	reentrancy, deadlock, held, work,
 	hold, extension, adoption, atLeast,
 	robustness,
-	election,
+	election, leaderValue,
 	revocation, eviction, evictedWaiter, force,
 	barrier, doubleBarrier, deadMember, latch,
 	values, watching,
