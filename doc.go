@@ -1,7 +1,8 @@
 // Package interlock is distributed locks: mutexes, read-write locks,
 // semaphores, elections, barriers, latches and small shared values, for the
-// goroutines of one process, the processes of one machine, or the machines of
-// one backend, such as SQLite.
+// goroutines of one process (memory), the processes of one machine (a SQLite
+// file), or all machines that reach one server (Redis, ZooKeeper, PostgreSQL,
+// MySQL, MariaDB).
 //
 //	c, err := interlock.Open(ctx, "sqlite:locks.db")
 //	err = c.Mutex("report").Do(ctx, func(ctx context.Context) error { … })
@@ -38,7 +39,7 @@
 // # Who is the holder
 //
 // The context is. Goroutines that are given the context of Do or Bind hold the
-// lock together; with it, [Lock.Held] finds the lease, and acquiring the lock
+// lock together; with it, [LeaseFrom] finds the lease, and acquiring the lock
 // again is [ErrDeadlock], or counts up if the lock is [Reentrant]. A context
 // from elsewhere holds nothing, nor does one from [Detach].
 //
@@ -49,11 +50,22 @@
 // token: for a bounded number of times, and a bounded time, while others wait.
 // [StrictOrder] switches that off, [Sticky] keeps the lock for the next of them.
 //
+// # Names
+//
+// A name, with the client's [Prefix], is UTF-8 of 1 to 512 bytes. It consists of
+// segments, which "/" joins: each has 1 to 200 bytes, and none is "." or "..". It has no
+// braces, and no control, surrogate, private-use or non-character code points. All
+// other characters may be in it, and upper and lower case differ. The rules are the same
+// on every backend; a name that breaks them is [ErrInvalid]. One name is one kind of lock
+// at a time, with one capacity: [ErrMismatch]. Values, latches and barriers have names of
+// their own: a lock, a value, a latch and a barrier may have the same.
+//
 // # Options
 //
 // Options go to the constructor or to [Lock.With]: [Wait] bounds the wait,
 // [Hold] acquires for a fixed time, which anybody who knows the lease's ID can
 // extend or end ([Client.Adopt]), [AtLeast] keeps others out for a while,
 // [Weight] asks for several permits, [Robust] tells whether the last holder
-// died, [Note] is shown by inspection ([Client.Queues], [Client.Follow]).
+// died, [Note] is shown by inspection ([Client.Queue], [Client.Queues],
+// [Client.Follow]).
 package interlock

@@ -35,6 +35,24 @@ func TestHoldEndsAtItsTime(t *testing.T) {
 	})
 }
 
+// Of the time of Hold a tenth, and a second at most, is not the holder's: it has to be done when
+// the next one begins.
+func TestWhatOfAHoldCanBeUsed(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a := join(t, memlock.NewWorld())
+		for hold, usable := range map[time.Duration]time.Duration{
+			4 * time.Second: 3600 * time.Millisecond,
+			time.Minute:     59 * time.Second,
+		} {
+			lease := acquire(t, a.Mutex("m", interlock.Hold(hold)))
+			if got := lease.Remaining(); got != usable {
+				t.Errorf("of Hold(%v) %v can be used, want %v", hold, got, usable)
+			}
+			ok(t, lease.Release())
+		}
+	})
+}
+
 // A waiter for a Hold is renewed like any other, its time runs from the grant.
 func TestHoldCountsFromTheGrant(t *testing.T) {
 	simulated(t, func(t *testing.T) {

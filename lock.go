@@ -97,7 +97,9 @@ func (l *Lock) shares() bool {
 }
 
 // Acquire waits until the lock is held. ctx bounds the wait only, not the
-// hold; while the backend cannot be reached it goes on trying. When ctx ends
+// hold; while the backend cannot be reached it goes on trying. What the next try
+// would bring again ends it at once: a wrong password, a missing right, a full
+// disk under a SQLite file. When ctx ends
 // first, nothing stays behind. Errors: the cause of ctx, ErrBusy after [Wait],
 // ErrDeadlock, ErrMismatch, ErrClosed.
 func (l *Lock) Acquire(ctx context.Context) (*Lease, error) {

@@ -12,12 +12,16 @@ import (
 //
 //	import _ "github.com/interlock-go/interlock/backend/sqlitelock"
 //
-//	sqlite:locks.db          a file, relative to the working directory
-//	sqlite:///var/lib/l.db   a file
-//	mem:                     memory of this client; mem:name, of this process
-//	redis://host:6379        a Redis server, also with Sentinels or in a Cluster
+//	sqlite:locks.db          sqlitelock: a file, relative to the working directory
+//	sqlite:///var/lib/l.db   sqlitelock: a file
+//	mem:                     memlock: memory of this client; mem:name, of this process
+//	redis://host:6379        redislock: a Redis server, also with Sentinels or in a Cluster; rediss: with TLS
+//	zk://h1,h2,h3/path       zklock: a ZooKeeper ensemble; zks: with TLS
+//	postgres://host/db       pglock: PostgreSQL, also behind a pooler; also postgresql:
+//	mysql://host/db          mysqllock: MySQL or MariaDB; also mariadb:
 //
-// Every URL takes the options ttl, prefix and owner. Open fails at once, with
+// Each is a package in the folder backend. Every URL takes the options ttl, prefix and owner; what
+// else a backend takes stands in its documentation. Open fails at once, with
 // the reason, if the URL is wrong or the backend cannot be reached, or refuses what
 // locks need: [Examine] says what that is. ctx bounds the opening only.
 func Open(ctx context.Context, url string, opts ...ClientOption) (*Client, error) {
@@ -68,7 +72,7 @@ func Examine(ctx context.Context, url string, opts ...ClientOption) ([]Finding, 
 	}
 	found, err := driver.ExamineURL(ctx, u)
 	if err != nil {
-		return nil, fmt.Errorf("interlock: examine %s: %w", u, err)
+		return nil, fmt.Errorf("interlock: examine %s: %w", u, public(err))
 	}
 	return found, nil
 }

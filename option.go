@@ -39,7 +39,7 @@ func defaultConfig() clientConfig {
 // ttl=10s. See [Client.TTL] for what the backend granted.
 func TTL(d time.Duration) ClientOption { return func(c *clientConfig) { c.ttl = d } }
 
-// Prefix is put before every name. Default none; in the URL: prefix=app/.
+// Prefix is put before every name, and is part of it. Default none; in the URL: prefix=app/.
 func Prefix(p string) ClientOption { return func(c *clientConfig) { c.prefix = p } }
 
 // Owner is what inspection shows of this client. Default host:pid; in the URL:
@@ -81,6 +81,12 @@ func Wait(d time.Duration) Option {
 // Hold acquires for a fixed time from the grant. The lease is not renewed,
 // outlives the client, and can be released by another process (see
 // [Client.Adopt]). See [Lease.Extend].
+//
+// As every lease it ends before the backend gives the lock to another: by a tenth of d, and by
+// a second at most. So Hold(4*time.Second) can be used for 3.6 s, and Hold(time.Minute)
+// for 59 s; others are kept out for 4 s and a minute. If another process ends it, this
+// one learns of that with its next heartbeat, a third of the TTL later at most, and believes
+// in its lease until then.
 func Hold(d time.Duration) Option {
 	return func(c *lockConfig) {
 		c.hold = d

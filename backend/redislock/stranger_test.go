@@ -3,6 +3,7 @@ package redislock_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -108,6 +109,37 @@ func TestAnotherLibraryRespectsALock(t *testing.T) {
 		release(t, l)
 		taken(name, "released", false)
 		release(t, acquire(t, get(a)))
+	}
+}
+
+// Promise: Redisson's lock, a hash under the name, is that of another library, and is waited for.
+// The other way round Redisson, which asks HEXISTS, gets an error while the lock is held here.
+func TestALockOfRedisson(t *testing.T) {
+	s := redistest.Start(t)
+	c := opener(t, s.URL(), interlock.TTL(10*time.Second))()
+	do(t, s, "HSET", "m", "00112233:1", "1")
+	do(t, s, "PEXPIRE", "m", "60000")
+	lock := c.Mutex("m", interlock.StrictOrder())
+	if _, err := lock.TryAcquire(t.Context()); !errors.Is(err, interlock.ErrBusy) {
+		t.Fatalf("TryAcquire of what Redisson holds: %v", err)
+	}
+	got := make(chan *interlock.Lease, 1)
+	go func() { got <- acquire(t, lock) }()
+	waiting(t, c, "m", 1)
+	if n := do(t, s, "HLEN", "m"); n != int64(1) {
+		t.Errorf("of Redisson's lock %v fields are left", n)
+	}
+	do(t, s, "DEL", "m")
+	lease := received(t, "an Acquire of what Redisson has given back", got)
+	if lease == nil {
+		t.FailNow()
+	}
+	if _, err := s.Do("HEXISTS", "m", "00112233:1"); err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
+		t.Errorf("Redisson asks for what is held here: %v", err)
+	}
+	release(t, lease)
+	if n := do(t, s, "HEXISTS", "m", "00112233:1"); n != int64(0) {
+		t.Errorf("Redisson asks for what is free: %v", n)
 	}
 }
 
