@@ -174,4 +174,56 @@ var core = []fault{
 		file: "cmd/interlock/away.go", test: "TestEachErrorHasItsExitStatus",
 		old: "refused != nil && away == nil", new: "refused != nil && away != nil",
 	},
+	{
+		file: "doublebarrier.go", test: "TestADeathIsToldToAllBeforeTheNextRoundBegins",
+		old: "\tdied := 0\n", new: "\tdied := 0\n\t_ = l.release(true)\n",
+	},
+	{
+		file: "doublebarrier.go", test: "TestAMemberThatGivesUpAsTheRoundFillsIsMissing",
+		old: "\t\t_ = lease.release(true)\n", new: "\t\t_ = lease.Release()\n",
+	},
+	{
+		file: "doublebarrier.go", test: "TestLeaveThatCannotBeNotedGivesThePlaceUp",
+		old: "context.WithTimeout(held, b.c.TTL())", new: "context.WithTimeout(held, 10*b.c.TTL())",
+	},
+	{
+		file: "doublebarrier.go", test: "TestLeavingARoundThatIsOverDoesNotWaitForTheNext",
+		old: "errors.Is(unsigned, ErrReleased), ", new: "",
+	},
+	{
+		file: "election.go", test: "TestOnlyTheLeaderChangesItsValue",
+		old: "case was.Token > l.BackendToken():", new: "case false:",
+	},
+	{
+		file: "election.go", test: "TestALeaderChangesItsValue",
+		old: "m.ID == last.ID && m.Note == last.Note {", new: "m.ID == last.ID {",
+	},
+	{
+		file: "election.go", test: "TestAChangeOfTheValueEndsWithTheLease",
+		old: "if over := l.Err(); over != nil {", new: "if over := l.Err(); false {",
+	},
+	{
+		file: "loss.go", test: "TestALeaseOfHoldSaysThatAnotherHasEndedIt",
+		old: "if t.req.Hold > 0 {\n\t\treturn errEnded", new: "if false {\n\t\treturn errEnded",
+	},
+	{
+		file: "leave.go", test: "TestAHoldThatRunsOutWhileItIsReleasedDoesNotSpeakOfRenewals",
+		old: "\tcase t.req.Hold > 0:\n", new: "\tcase false:\n",
+	},
+	{
+		file: "errors.go", test: "TestAnErrorOfADriverIsOneLine",
+		old: " || strings.Contains(err.Error(), \"\\n\")) {", new: ") {",
+	},
+	{
+		file: "examples/handler/handler.go", test: "TestALateWriteIsRefused",
+		old: "interlock.LeaseFrom(ctx)); err != nil {", new: "interlock.LeaseFrom(ctx)); false {",
+	},
+	{
+		file: "examples/handler/handler.go", test: "TestASaleThatWasWrittenCounts",
+		old: "\tif sold {", new: "\tif sold && err == nil {",
+	},
+	{
+		file: "examples/handler/handler.go", test: "TestAnItemThatAnotherHoldsIsTooManyRequests",
+		old: "case http.StatusTooManyRequests, http.StatusServiceUnavailable:", new: "case http.StatusServiceUnavailable:",
+	},
 }
