@@ -192,7 +192,7 @@ var core = []fault{
 	},
 	{
 		file: "election.go", test: "TestOnlyTheLeaderChangesItsValue",
-		old: "case was.Token > l.BackendToken():", new: "case false:",
+		old: "case was.Token > l.BackendToken():", new: "case was.Token > l.BackendToken() && false:",
 	},
 	{
 		file: "election.go", test: "TestALeaderChangesItsValue",
