@@ -23,7 +23,16 @@ type cell struct {
 // The primitives that are made of cells keep apart by a last segment, so that
 // a latch and a value may have the same name.
 func (c *Client) cell(what, name string) cell {
-	return cell{c: c, name: name, key: c.cfg.prefix + name + "/" + what, err: driver.CheckName(c.cfg.prefix + name)}
+	return cell{c: c, name: name, key: c.cfg.prefix + name + "/" + what, err: c.checkName(name)}
+}
+
+// checkName reports why a name is refused. Behind a prefix that names begin with, none is none
+// too.
+func (c *Client) checkName(name string) error {
+	if name == "" {
+		return driver.CheckName("")
+	}
+	return driver.CheckName(c.cfg.prefix + name)
 }
 
 // retry repeats f until it succeeds, fails for good, or ctx ends.

@@ -60,9 +60,13 @@ type Error struct {
 	Err  error
 }
 
-// Error quotes a name that has anything but printable characters: the text is one line.
+// Error quotes a name that has anything but printable characters, and leaves out one that is
+// empty: the text is one line.
 func (e *Error) Error() string {
 	name := e.Name
+	if name == "" {
+		return "interlock: " + e.Op + ": " + e.Err.Error()
+	}
 	if strings.ContainsFunc(name, func(r rune) bool { return !strconv.IsPrint(r) }) || !utf8.ValidString(name) {
 		name = strconv.Quote(name)
 	}

@@ -138,7 +138,7 @@ func (c *Client) follow(ctx context.Context, name string) iter.Seq2[driver.Queue
 // named borrows the retries of cells for a queue.
 func (c *Client) named(name string) cell {
 	key := c.cfg.prefix + name
-	return cell{c: c, name: name, key: key, err: driver.CheckName(key)}
+	return cell{c: c, name: name, key: key, err: c.checkName(name)}
 }
 
 // Revoke asks the holder of a lease or ticket to give it up: its

@@ -64,6 +64,30 @@ func TestImpossibleRequestsFailAtOnce(t *testing.T) {
 	})
 }
 
+// Promise: an empty name is refused, also behind a prefix that names begin with, and the error
+// has no hole where the name would be.
+func TestAnEmptyNameIsRefused(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		c, err := interlock.New(ctx, memlock.NewWorld().Driver(), interlock.Prefix("app-"))
+		ok(t, err)
+		defer c.Close()
+		for _, err := range []error{
+			c.Mutex("").Do(ctx, func(context.Context) error { return nil }),
+			c.RWMutex("").Reader().Do(ctx, func(context.Context) error { return nil }),
+			c.Striped("", 2).For("key").Do(ctx, func(context.Context) error { return nil }),
+			c.Latch("").Wait(ctx),
+			c.Barrier("").Set(ctx),
+			c.Evict(ctx, "", "x", false),
+			c.RaiseToken(ctx, "", 1),
+		} {
+			wantErr(t, err, interlock.ErrInvalid)
+			if text := fmt.Sprint(err); !strings.HasSuffix(text, ": name is empty") || strings.Contains(text, " :") {
+				t.Errorf("it says %q", text)
+			}
+		}
+	})
+}
+
 func TestNamesAreTakenAsTheyAre(t *testing.T) {
 	simulated(t, func(t *testing.T) {
 		a := join(t, memlock.NewWorld())

@@ -61,7 +61,7 @@ func (l *Lock) With(opts ...Option) *Lock {
 
 // check finds what can never succeed.
 func (l *Lock) check() error {
-	if err := driver.CheckName(l.queue); err != nil {
+	if err := l.c.checkName(l.name); err != nil {
 		return err
 	}
 	c := l.cfg

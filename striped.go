@@ -1,6 +1,7 @@
 package interlock
 
 import (
+	"errors"
 	"fmt"
 	"hash/fnv"
 )
@@ -17,7 +18,9 @@ func (c *Client) Striped(name string, n int, opts ...Option) *Striped {
 	s := &Striped{}
 	for i := range max(1, min(n, MaxStripes)) {
 		l := c.Mutex(fmt.Sprintf("%s/%d", name, i))
-		if n < 1 || n > MaxStripes {
+		if name == "" {
+			l.wrong = errors.New("name is empty")
+		} else if n < 1 || n > MaxStripes {
 			l.wrong = fmt.Errorf("%d stripes: 1 to %d are possible", n, MaxStripes)
 		}
 		s.stripes = append(s.stripes, l.With(opts...))
