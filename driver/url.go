@@ -18,7 +18,7 @@ import (
 type URL struct {
 	Scheme string
 	User   *url.Userinfo // nil if there is none
-	Hosts  []string      // host or host:port; IPv6 addresses in brackets
+	Hosts  []string      // host or host:port; IPv6 addresses in brackets; see also SocketPath
 	Path   string        // with its leading "/" if there were hosts or "//"
 
 	options url.Values
@@ -115,6 +115,13 @@ func (u *URL) String() string {
 		b.WriteString("?" + shown.Encode())
 	}
 	return b.String()
+}
+
+// SocketPath is the path of a Unix socket that takes the place of a host, with its slashes
+// escaped: redis://%2Frun%2Fredis.sock. ok is false if the host is something else.
+func SocketPath(host string) (path string, ok bool) {
+	path, err := url.PathUnescape(host)
+	return path, err == nil && path != host && strings.HasPrefix(path, "/")
 }
 
 // Text takes the option key; def if it is not given.

@@ -32,6 +32,10 @@ func addresses(u *interlock.URL) []address {
 	}
 	var all []address
 	for _, h := range hosts {
+		if path, ok := interlock.SocketPath(h); ok {
+			all = append(all, address{"unix", path})
+			continue
+		}
 		if _, _, err := net.SplitHostPort(h); err != nil {
 			h = net.JoinHostPort(strings.Trim(h, "[]"), "3306")
 		}
@@ -156,6 +160,10 @@ func configure(u *interlock.URL) (*mysql.Config, error) {
 	}
 	if c.DBName == "" {
 		return nil, interlock.Invalid(errors.New("mysql: the URL names no database: mysql://user@host/database"))
+	}
+	if len(u.Hosts) == 0 && strings.Contains(c.DBName, "/") {
+		return nil, interlock.Invalid(fmt.Errorf("mysql: %s of the URL is no database (a Unix socket takes the place of the host, with its slashes as %%2F: "+
+			"mysql://user@%%2Frun%%2Fmysqld%%2Fmysqld.sock/database)", u.Path))
 	}
 	c.Timeout = u.Duration("dial_timeout", 5*time.Second)
 	var err error

@@ -2,12 +2,40 @@ package mysqllock_test
 
 import (
 	"bytes"
+	"net/url"
+	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/interlock-go/interlock/internal/mysqltest"
 	"github.com/interlock-go/interlock/internal/testserver"
 )
+
+// Promise: a Unix socket takes the place of a host, alone or beside others.
+func TestUnixSocket(t *testing.T) {
+	t.Parallel()
+	s := mysqltest.Start(t)
+	socket := url.PathEscape(s.Path("socket"))
+	for _, hosts := range []string{socket, "127.0.0.1:1," + socket} {
+		_, one := session(t, "mysql://app:secret@"+hosts+"/locks?dial_timeout=1m")
+		tk, err := one.Join(t.Context(), mutex(hosts[:3], 1))
+		if err != nil || !tk.Held {
+			t.Fatalf("%s: %v, %v", hosts, tk, err)
+		}
+	}
+	for at, says := range map[string]string{
+		socket + "x/locks":          s.Path("socket") + "x",
+		s.Path("socket"):            "mysql://user@%2Frun%2F",
+		s.Path("socket") + "/locks": "mysql://user@%2Frun%2F",
+	} {
+		if d, err := open(t.Context(), "mysql://app:secret@"+at); err == nil {
+			d.Close()
+			t.Errorf("%s: opened", at)
+		} else if !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: it is not said what is wrong: %v", at, err)
+		}
+	}
+}
 
 // Promise: a random number of the server that the MySQL driver misreads is no error.
 func TestMisreadGreeting(t *testing.T) {

@@ -117,12 +117,10 @@ func sockets(all []string) (hosts, ports string, some bool) {
 	var names, numbers []string
 	for _, h := range all {
 		name, port := h, usual
-		if folder, number, has := strings.Cut(h, ":"); strings.HasPrefix(strings.ToUpper(h), "%2F") {
-			some = true
-			if unescaped, err := url.PathUnescape(folder); err == nil {
-				folder = unescaped
-			}
-			if name = folder; has {
+		at, number, has := strings.Cut(h, ":")
+		if folder, ok := driver.SocketPath(at); ok {
+			some, name = true, folder
+			if has {
 				port = number
 			}
 		} else if host, number, err := net.SplitHostPort(h); err == nil {

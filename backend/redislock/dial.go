@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -100,7 +101,11 @@ func (s *conns) dial(ctx context.Context, addr string, dialer *net.Dialer, confi
 	if config != nil {
 		raw, err = (&tls.Dialer{NetDialer: dialer, Config: config}).DialContext(ctx, "tcp", addr)
 	} else {
-		raw, err = dialer.DialContext(ctx, "tcp", addr)
+		network := "tcp"
+		if strings.HasPrefix(addr, "/") {
+			network = "unix"
+		}
+		raw, err = dialer.DialContext(ctx, network, addr)
 	}
 	if config != nil && errors.Is(err, context.DeadlineExceeded) {
 		err = fmt.Errorf("TLS: %w (a server without TLS does not answer: write redis://)", err)

@@ -88,7 +88,7 @@ func clientOption(u *driver.URL) (rueidis.ClientOption, error) {
 	if db != "" {
 		n, err := strconv.Atoi(db)
 		if err != nil || n < 0 {
-			return o, driver.Invalid(fmt.Errorf("redis: the database %q of the URL is no number (a server is reached over TCP, not over a Unix socket)", db))
+			return o, driver.Invalid(fmt.Errorf("redis: the database %q of the URL is no number (a Unix socket takes the place of the host, with its slashes as %%2F: redis://%%2Frun%%2Fredis.sock/0)", db))
 		}
 		o.SelectDB = n
 	}
@@ -107,6 +107,13 @@ func clientOption(u *driver.URL) (rueidis.ClientOption, error) {
 		hosts = []string{"127.0.0.1"}
 	}
 	for _, h := range hosts {
+		if path, ok := driver.SocketPath(h); ok {
+			if len(hosts) > 1 || u.Scheme == "rediss" {
+				return o, driver.Invalid(fmt.Errorf("redis: the Unix socket %s is one server, without TLS: write redis:, and no other host", path))
+			}
+			o.InitAddress = append(o.InitAddress, path)
+			continue
+		}
 		if _, _, err := net.SplitHostPort(h); err != nil {
 			h = net.JoinHostPort(strings.Trim(h, "[]"), port)
 		}

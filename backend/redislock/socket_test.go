@@ -1,0 +1,40 @@
+package redislock_test
+
+import (
+	"errors"
+	"net/url"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/redistest"
+)
+
+// Promise: a Unix socket takes the place of the host, with its slashes escaped.
+func TestUnixSocket(t *testing.T) {
+	dir, err := os.MkdirTemp("", "redis") // the path of a socket has to be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	path := filepath.Join(dir, "redis.sock")
+	redistest.Start(t, redistest.Config("unixsocket", path), redistest.Users("default on >s3cret ~* &* +@all"))
+	host := url.PathEscape(path)
+	if err := openOnce(t, "redis://:s3cret@"+host+"/3"); err != nil {
+		t.Error(err)
+	}
+	says(t, openOnce(t, "redis://:s3cret2@"+host), path, "WRONGPASS")
+	says(t, openOnce(t, "redis://"+host+"x"), path+"x", "no such file")
+	for url, words := range map[string]string{
+		"redis://" + path:            "redis://%2Frun%2Fredis.sock",
+		"redis://" + host + ",other": "no other host",
+		"rediss://" + host:           "without TLS",
+	} {
+		err := openOnce(t, url)
+		says(t, err, words)
+		if !errors.Is(err, driver.ErrInvalid) {
+			t.Errorf("%s: not ErrInvalid: %v", url, err)
+		}
+	}
+}
