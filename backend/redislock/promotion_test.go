@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
+
+	"github.com/interlock-go/interlock/backend/redislock"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
@@ -212,5 +215,38 @@ func TestNoTokenComesTwiceOverAFailoverInACluster(t *testing.T) {
 		for _, g := range all {
 			g.take("after the failover", a, b)
 		}
+	}
+}
+
+// Promise: who asks a master that has become a replica is told so, and what comes next; over the
+// URL the next try connects anew.
+func TestAReplicaIsNamed(t *testing.T) {
+	s := redistest.Start(t)
+	client, err := rueidis.NewClient(patientOption(s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	program, err := redislock.New(t.Context(), client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer program.Close()
+	of, err := program.Open(t.Context(), driver.SessionOptions{TTL: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, own := session(t, s.URL()+"?"+patient, time.Minute)
+	do(t, s, "REPLICAOF", "127.0.0.1", "1")
+	for next, session := range map[string]driver.Session{"the next try connects anew": own, "the program's client": of} {
+		_, err := session.Join(t.Context(), exclusive("q"))
+		says(t, err, "READONLY", "a replica now", next)
+		if driver.IsPermanent(err) {
+			t.Errorf("taken for one that stays: %v", err)
+		}
+	}
+	do(t, s, "REPLICAOF", "NO", "ONE")
+	for _, session := range []driver.Session{own, of} {
+		eventually(t, "a master again", func() bool { _, err := session.Join(t.Context(), exclusive("q")); return err == nil })
 	}
 }

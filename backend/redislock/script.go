@@ -176,6 +176,13 @@ func (d *Driver) usable(ctx context.Context) error {
 	return nil
 }
 
+// readOnly reports whether a replica was asked to write. Before Redis 7 a script says so in the
+// middle of its own error.
+func readOnly(err error) bool {
+	_, ok := rueidis.IsRedisErr(err)
+	return ok && strings.Contains(err.Error(), "READONLY ")
+}
+
 // failed makes an error say what has happened.
 func (d *Driver) failed(ctx context.Context, err error) error {
 	switch {
@@ -186,10 +193,12 @@ func (d *Driver) failed(ctx context.Context, err error) error {
 	case errors.Is(err, rueidis.ErrClosing), d.ctx.Err() != nil:
 		return errClosed
 	}
-	if d.own && strings.HasPrefix(err.Error(), "READONLY ") {
-		d.conns.reset() // it was the master until now
-	}
 	switch word, _, _ := strings.Cut(err.Error(), " "); {
+	case readOnly(err) && d.own:
+		d.conns.reset() // it was the master until now
+		err = fmt.Errorf("%w (this server is a replica now: the next try connects anew, and works once that leads to the master)", err)
+	case readOnly(err):
+		err = fmt.Errorf("%w (this server is a replica now: tries work once the program's client has found the master)", err)
 	case d.client.Mode() == rueidis.ClientModeStandalone && word == "MOVED":
 		err = driver.Permanent(fmt.Errorf("%w (a node of a Cluster: the user needs +cluster|slots, or the URL several hosts)", err))
 	case word == "MOVED", word == "ASK", word == "TRYAGAIN":
