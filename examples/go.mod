@@ -42,13 +42,13 @@ require (
 	zombiezen.com/go/sqlite v1.4.2 // indirect
 )
 
-replace github.com/interlock-go/interlock => ..
-
 replace github.com/interlock-go/interlock/backend/pglock => ../backend/pglock
 
 replace github.com/interlock-go/interlock/backend/redislock => ../backend/redislock
 
-replace github.com/interlock-go/interlock/cmd/interlock => ../cmd/interlock
+replace github.com/interlock-go/interlock/backend/redislock/goredis => ../backend/redislock/goredis
+
+replace github.com/interlock-go/interlock/rowlock/pgxrow => ../rowlock/pgxrow
 
 replace github.com/interlock-go/interlock/backend/mysqllock => ../backend/mysqllock
 
@@ -56,6 +56,8 @@ replace github.com/interlock-go/interlock/backend/sqlitelock => ../backend/sqlit
 
 replace github.com/interlock-go/interlock/backend/zklock => ../backend/zklock
 
+replace github.com/interlock-go/interlock/cmd/interlock => ../cmd/interlock
+
 replace github.com/interlock-go/interlock/drivertest => ../drivertest
 
-replace github.com/interlock-go/interlock/rowlock/pgxrow => ../rowlock/pgxrow
+replace github.com/interlock-go/interlock => ..

@@ -17,12 +17,17 @@ import (
 // conns are the open connections of a client of our own, so that calls to a server
 // that does not answer can be ended: by Close, or with their context.
 type conns struct {
+	through dialFunc // of the program; nil if it has none
+
 	mu     sync.Mutex
 	open   map[*conn]struct{}
 	closed bool
 	life   context.Context // ends with close, and with it every attempt to connect
 	end    context.CancelFunc
 }
+
+// dialFunc makes a connection, as rueidis has it.
+type dialFunc = func(ctx context.Context, addr string, d *net.Dialer, config *tls.Config) (net.Conn, error)
 
 func (s *conns) living() context.Context {
 	s.mu.Lock()
@@ -96,20 +101,7 @@ func (s *conns) dial(ctx context.Context, addr string, dialer *net.Dialer, confi
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.living(), cancel)()
-	var raw net.Conn
-	var err error
-	if config != nil {
-		raw, err = (&tls.Dialer{NetDialer: dialer, Config: config}).DialContext(ctx, "tcp", addr)
-	} else {
-		network := "tcp"
-		if strings.HasPrefix(addr, "/") {
-			network = "unix"
-		}
-		raw, err = dialer.DialContext(ctx, network, addr)
-	}
-	if config != nil && errors.Is(err, context.DeadlineExceeded) {
-		err = fmt.Errorf("TLS: %w (a server without TLS does not answer: write redis://)", err)
-	}
+	raw, err := s.reach(ctx, addr, dialer, config)
 	if err != nil {
 		return nil, err
 	}
@@ -125,6 +117,55 @@ func (s *conns) dial(ctx context.Context, addr string, dialer *net.Dialer, confi
 	}
 	s.open[c] = struct{}{}
 	return c, nil
+}
+
+// reach connects to a host and port, or to a Unix socket.
+func (s *conns) reach(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
+	if s.through != nil {
+		return within(ctx, dialer.Timeout, func(ctx context.Context) (net.Conn, error) {
+			return s.through(ctx, addr, dialer, config)
+		}, func(late net.Conn) { late.Close() })
+	}
+	if config == nil {
+		network := "tcp"
+		if strings.HasPrefix(addr, "/") {
+			network = "unix"
+		}
+		return dialer.DialContext(ctx, network, addr)
+	}
+	raw, err := (&tls.Dialer{NetDialer: dialer, Config: config}).DialContext(ctx, "tcp", addr)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("TLS: %w (a server without TLS does not answer: write redis://)", err)
+	}
+	return raw, err
+}
+
+// within calls a function of the program, and returns without it when ctx ends or the time is
+// over: it may not heed ctx. What it brings after that is dropped.
+func within[T any](ctx context.Context, limit time.Duration, call func(context.Context) (T, error), drop func(T)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	type result struct {
+		value T
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		value, err := call(ctx)
+		done <- result{value, err}
+	}()
+	select {
+	case r := <-done:
+		return r.value, r.err
+	case <-ctx.Done():
+	}
+	go func() {
+		if r := <-done; r.err == nil {
+			drop(r.value)
+		}
+	}()
+	var none T
+	return none, ctx.Err()
 }
 
 // reset has the client connect anew: a name may lead to another server now.
@@ -150,7 +191,16 @@ func (s *conns) close() {
 
 // dial is rueidis.NewClient that ends with ctx.
 func dial(ctx context.Context, o rueidis.ClientOption, s *conns) (rueidis.Client, error) {
-	o.DialCtxFn = s.dial
+	s.through, o.DialCtxFn = o.DialCtxFn, s.dial
+	if ask := o.AuthCredentialsFn; ask != nil {
+		o.AuthCredentialsFn = func(of rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
+			got, err := within(s.living(), o.Dialer.Timeout, func(context.Context) (rueidis.AuthCredentials, error) { return ask(of) }, func(rueidis.AuthCredentials) {})
+			if err != nil {
+				err = fmt.Errorf("credentials: %w", err)
+			}
+			return got, err
+		}
+	}
 	type result struct {
 		client rueidis.Client
 		err    error

@@ -1,8 +1,10 @@
 package redislock
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -21,6 +23,7 @@ type config struct {
 	replicas     int
 	patience     time.Duration // how long replicas may take
 	own          bool          // the client is closed with the driver
+	asks         bool          // an own client asks for the credentials of each connection
 	timeout      time.Duration // of an own client, for calls
 	conns        conns         // of an own client
 }
@@ -42,6 +45,68 @@ func (c *config) check() error {
 		return driver.Invalid(fmt.Errorf("redis: replica_timeout=%v is less than a millisecond", c.patience))
 	}
 	return nil
+}
+
+// Connect makes a client of its own, as the URL of Open does, with options that a URL has no
+// words for: a function that dials or that knows the password, certificates that are in no
+// file. Close of the driver closes that client.
+//
+// How commands are sent (pipelines, repetitions, cache, buffers) is not up to the options. Those
+// that are zero are as with a URL: 5 s for dialing and credentials (Dialer.Timeout), 3 s for an
+// answer (ConnWriteTimeout), "interlock" for ClientName. DialCtxFn and AuthCredentialsFn are
+// left behind when they take longer than Dialer.Timeout, or the driver is closed.
+func Connect(ctx context.Context, o rueidis.ClientOption, opts ...Option) (driver.Driver, error) {
+	c := &config{patience: defaultPatience, own: true}
+	for _, set := range opts {
+		set(c)
+	}
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	o.ClientName = cmp.Or(o.ClientName, defaultName)
+	o.Dialer.Timeout = cmp.Or(o.Dialer.Timeout, defaultDialTimeout)
+	o.Sentinel.Dialer.Timeout = cmp.Or(o.Sentinel.Dialer.Timeout, o.Dialer.Timeout)
+	o.ConnWriteTimeout = cmp.Or(o.ConnWriteTimeout, defaultTimeout)
+	c.timeout, c.asks = o.ConnWriteTimeout, o.AuthCredentialsFn != nil
+	if !c.asks {
+		c.user, c.sentinelUser = cmp.Or(o.Username, "default"), cmp.Or(o.Sentinel.Username, "default")
+	}
+	return connect(ctx, ours(o), c, explain)
+}
+
+// What a client of this package's own has if nobody has chosen.
+const (
+	defaultName        = "interlock"
+	defaultDialTimeout = 5 * time.Second
+	defaultTimeout     = 3 * time.Second // for an answer
+)
+
+// ours are the options with those of a client of this package's own that are not up to anybody
+// else.
+func ours(o rueidis.ClientOption) rueidis.ClientOption {
+	// One connection for calls (in a cluster, to each node), which a single
+	// caller uses without a hand-over to other goroutines. Another one is
+	// dedicated to grants.
+	o.PipelineMultiplex = -1
+	o.DisableCache = true
+	o.DisableRetry = true // the core repeats calls, with the same identity
+	o.ReadBufferEachConn, o.WriteBufferEachConn = 64<<10, 64<<10
+	o.Dialer.KeepAlive = cmp.Or(o.Dialer.KeepAlive, time.Second)
+	return o
+}
+
+// connect makes a driver with a client of its own. What an error of the first connection means
+// depends on who has named the servers.
+func connect(ctx context.Context, o rueidis.ClientOption, c *config, means func(error) error) (driver.Driver, error) {
+	client, err := dial(ctx, o, &c.conns)
+	if err != nil {
+		return nil, fmt.Errorf("redis: connect to %s: %w", strings.Join(o.InitAddress, ", "), means(err))
+	}
+	d, err := newDriver(ctx, client, c)
+	if err != nil {
+		return nil, fmt.Errorf("redis: connect to %s: %w", strings.Join(o.InitAddress, ", "), err)
+	}
+	return d, nil
 }
 
 // New uses a client that the program has already; Close of the driver leaves it

@@ -162,7 +162,7 @@ func numbers(m rueidis.RedisMessage, n int) ([]int64, error) {
 	return all, err
 }
 
-var errTimeout = errors.New("no answer within the timeout of the URL")
+var errTimeout = errors.New("no answer within the timeout")
 
 var errClosed = driver.Permanent(errors.New("redis: the driver is closed"))
 
@@ -199,6 +199,8 @@ func (d *Driver) failed(ctx context.Context, err error) error {
 		err = fmt.Errorf("%w (this server is a replica now: the next try connects anew, and works once that leads to the master)", err)
 	case readOnly(err):
 		err = fmt.Errorf("%w (this server is a replica now: tries work once the program's client has found the master)", err)
+	case d.asks && stranger(err):
+		return fmt.Errorf("redis: %w (the next try asks for the credentials again)", err)
 	case d.client.Mode() == rueidis.ClientModeStandalone && word == "MOVED":
 		err = driver.Permanent(fmt.Errorf("%w (a node of a Cluster: the user needs +cluster|slots, or the URL several hosts)", err))
 	case word == "MOVED", word == "ASK", word == "TRYAGAIN":

@@ -133,7 +133,7 @@ func TestPasswords(t *testing.T) {
 		{"redis://" + s.Addr, "NOAUTH"},
 	} {
 		err := openOnce(t, c.url)
-		says(t, err, s.Addr, c.says, "user and password of the URL")
+		says(t, err, s.Addr, c.says, "check user and password")
 		if !driver.IsPermanent(err) {
 			t.Errorf("not permanent: %v", err)
 		}

@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/redis/rueidis"
 
@@ -38,15 +37,7 @@ func openBehind(ctx context.Context, u *driver.URL, prefix string) (driver.Drive
 	if err != nil {
 		return nil, err
 	}
-	client, err := dial(ctx, o, &c.conns)
-	if err != nil {
-		return nil, fmt.Errorf("redis: connect to %s: %w", strings.Join(o.InitAddress, ", "), aboutTLS(u, explain(err)))
-	}
-	d, err := newDriver(ctx, client, c)
-	if err != nil {
-		return nil, fmt.Errorf("redis: connect to %s: %w", strings.Join(o.InitAddress, ", "), err)
-	}
-	return d, nil
+	return connect(ctx, o, c, func(err error) error { return aboutTLS(u, explain(err)) })
 }
 
 // configure reads the options of a URL.
@@ -68,18 +59,11 @@ func configure(u *driver.URL, prefix string) (*config, rueidis.ClientOption, err
 }
 
 func clientOption(u *driver.URL) (rueidis.ClientOption, error) {
-	o := rueidis.ClientOption{
-		// One connection for calls (in a cluster, to each node), which a single
-		// caller uses without a hand-over to other goroutines. Another one is
-		// dedicated to grants.
-		PipelineMultiplex:  -1,
-		DisableCache:       true,
-		DisableRetry:       true, // the core repeats calls, with the same identity
-		ClientName:         u.Text("client_name", "interlock"),
-		ReadBufferEachConn: 64 << 10, WriteBufferEachConn: 64 << 10,
-		Dialer:           net.Dialer{Timeout: u.Duration("dial_timeout", 5*time.Second), KeepAlive: time.Second},
-		ConnWriteTimeout: u.Duration("timeout", 3*time.Second),
-	}
+	o := ours(rueidis.ClientOption{
+		ClientName:       u.Text("client_name", defaultName),
+		Dialer:           net.Dialer{Timeout: u.Duration("dial_timeout", defaultDialTimeout)},
+		ConnWriteTimeout: u.Duration("timeout", defaultTimeout),
+	})
 	if u.User != nil {
 		o.Username = u.User.Username()
 		o.Password, _ = u.User.Password()
@@ -144,13 +128,11 @@ func tlsConfig(u *driver.URL) (*tls.Config, error) {
 // explain says what a refusal means to whoever wrote the URL, and that it will be
 // the same next time.
 func explain(err error) error {
-	has := func(parts ...string) bool {
-		return slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(err.Error(), p) })
-	}
+	has := func(parts ...string) bool { return contains(err, parts...) }
 	hint := ""
 	switch {
-	case has("WRONGPASS", "NOAUTH", "ERR AUTH", "invalid password"):
-		hint = "user and password of the URL"
+	case stranger(err):
+		hint = "check user and password"
 	case has("NOPERM", "user executing the script can't"): // Redis 7.0 says the latter inside scripts
 		hint = doctor.Hint
 	case has("cluster support disabled", "unknown command 'CLUSTER'"):
@@ -160,11 +142,20 @@ func explain(err error) error {
 	case has("unknown command 'EVAL"):
 		hint = "if this is a Sentinel, add ?master=name"
 	case has("SELECT is not allowed in cluster mode", "DB index is out of range"):
-		hint = "the database of the URL"
+		hint = "check the number of the database"
 	default:
 		return err
 	}
 	return driver.Permanent(fmt.Errorf("%w (%s)", err, hint))
+}
+
+func contains(err error, parts ...string) bool {
+	return slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(err.Error(), p) })
+}
+
+// stranger reports whether the server does not know the user, or another password.
+func stranger(err error) bool {
+	return contains(err, "WRONGPASS", "NOAUTH", "ERR AUTH", "invalid password")
 }
 
 // aboutTLS says what may be behind a connection that ends before it has begun.

@@ -15,11 +15,13 @@ require (
 	golang.org/x/text v0.41.0 // indirect
 )
 
-replace github.com/interlock-go/interlock/backend/sqlitelock => ../../backend/sqlitelock
-
-replace github.com/interlock-go/interlock/examples => ../../examples
+replace github.com/interlock-go/interlock => ../..
 
 replace github.com/interlock-go/interlock/backend/pglock => ../../backend/pglock
+
+replace github.com/interlock-go/interlock/backend/redislock => ../../backend/redislock
+
+replace github.com/interlock-go/interlock/backend/redislock/goredis => ../../backend/redislock/goredis
 
 replace github.com/interlock-go/interlock/backend/zklock => ../../backend/zklock
 
@@ -27,8 +29,8 @@ replace github.com/interlock-go/interlock/cmd/interlock => ../../cmd/interlock
 
 replace github.com/interlock-go/interlock/drivertest => ../../drivertest
 
-replace github.com/interlock-go/interlock => ../..
-
 replace github.com/interlock-go/interlock/backend/mysqllock => ../../backend/mysqllock
 
-replace github.com/interlock-go/interlock/backend/redislock => ../../backend/redislock
+replace github.com/interlock-go/interlock/backend/sqlitelock => ../../backend/sqlitelock
+
+replace github.com/interlock-go/interlock/examples => ../../examples

@@ -156,6 +156,26 @@ var backends = []fault{
 		old: "max(1, int(made.Config().MaxConns)-1)", new: "int(made.Config().MaxConns)",
 	},
 	{
+		file: "backend/redislock/goredis/goredis.go", test: "TestTheServersOfTheClient/socket",
+		old: "network = of.Network", new: "network = \"tcp\"",
+	},
+	{
+		file: "backend/redislock/goredis/goredis.go", test: "TestTheServersOfTheClient/database",
+		old: "SelectDB: of.DB, ", new: "",
+	},
+	{
+		file: "backend/redislock/goredis/goredis.go", test: "TestClientsThatAreRefused",
+		old: "of.OnConnect != nil", new: "of.OnConnect != nil && of.DB > 99",
+	},
+	{
+		file: "backend/redislock/goredis/goredis.go", test: "TestClientsThatAreRefused",
+		old: "of.Addr == \"FailoverClient\"", new: "of.Addr == \"\"",
+	},
+	{
+		file: "backend/redislock/dial.go", pkg: "backend/redislock/goredis", test: "TestFunctionsThatDoNotEnd",
+		old: "func(late net.Conn) { late.Close() }", new: "func(net.Conn) {}",
+	},
+	{
 		file: "backend/redislock/lua/raise.lua", pkg: "backend/redislock", test: "TestNoTokenComesTwiceOverAFailover$",
 		old: "q.offset = math.max(q.offset, ", new: "local _ = math.max(q.offset, ",
 	},
