@@ -89,8 +89,8 @@ func openFile(ctx context.Context, path string, c config) (_ *file, err error) {
 
 // resolve finds the one name that all processes know the file by.
 func resolve(path string) (string, error) {
-	if path == "" {
-		return "", errors.New("sqlite: no file is named; write sqlite:relative.db or sqlite:///absolute/locks.db")
+	if path == "" || strings.HasSuffix(filepath.ToSlash(path), "/") {
+		return "", driver.Invalid(errors.New("sqlite: no file is named; write sqlite:relative.db or sqlite:///absolute/locks.db"))
 	}
 	abs, err := filepath.Abs(path)
 	if err != nil {

@@ -149,6 +149,8 @@ func contents(t *testing.T, dir string) string {
 func TestPathsThatAreRefused(t *testing.T) {
 	for _, c := range []struct{ url, says string }{
 		{"sqlite:", "no file is named"},
+		{"sqlite:///", "no file is named"},
+		{"sqlite:" + t.TempDir() + "/", "no file is named"},
 		{"sqlite:" + t.TempDir() + strings.Repeat("/long", 100), "does not exist"},
 		{"sqlite:" + t.TempDir() + "/" + strings.Repeat("long", 120), "too long"},
 		{"sqlite://host/locks.db", "has a host"},
