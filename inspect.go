@@ -1,9 +1,11 @@
 package interlock
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"time"
 
@@ -68,6 +70,51 @@ func (c *Client) Queues(ctx context.Context, prefix string) iter.Seq2[Queue, err
 			}
 		}
 	}
+}
+
+// Stored is a value, a latch or a barrier.
+type Stored struct {
+	Name string
+	Kind string // value, latch or barrier
+}
+
+// Stored yields the values that exist and the latches and barriers that are set, whose names
+// begin with prefix, in the order of their names; of one name in the order of their kinds. A
+// backend that fails ends it with an error; one that does not answer is waited for until ctx
+// ends.
+func (c *Client) Stored(ctx context.Context, prefix string) iter.Seq2[Stored, error] {
+	return func(yield func(Stored, error) bool) {
+		var all []Stored
+		for key, err := range c.d.Cells(ctx, c.cfg.prefix+prefix) {
+			if err != nil {
+				yield(Stored{}, failed("list", prefix, err))
+				return
+			}
+			name, kind := storedAs(strings.TrimPrefix(key, c.cfg.prefix))
+			if kind != "" && strings.HasPrefix(name, prefix) {
+				all = append(all, Stored{name, kind})
+			}
+		}
+		slices.SortFunc(all, func(a, b Stored) int { return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Kind, b.Kind)) })
+		for _, s := range all {
+			if !yield(s, nil) {
+				return
+			}
+		}
+	}
+}
+
+// storedAs splits the name of a cell. Rounds are of double barriers alone.
+func storedAs(cell string) (name, kind string) {
+	i := strings.LastIndexByte(cell, '/')
+	if i < 0 {
+		return "", ""
+	}
+	switch kind = cell[i+1:]; kind {
+	case "value", "latch", "barrier":
+		return cell[:i], kind
+	}
+	return "", ""
 }
 
 // Follow yields the lock's state, and again after every change; states that

@@ -238,6 +238,11 @@ func TestNoErrorOfADriverLeaksOut(t *testing.T) {
 			}
 			return err
 		})},
+		"Stored": {"Cells", other(func(ctx context.Context, a member) (err error) {
+			for _, err = range a.Stored(ctx, "") {
+			}
+			return err
+		})},
 		"Follow": {"Follow", other(func(ctx context.Context, a member) (err error) {
 			for _, err = range a.Follow(ctx, "m") {
 			}

@@ -107,6 +107,10 @@ type Driver interface {
 	// with prefix, in the order of their names.
 	Queues(ctx context.Context, prefix string) iter.Seq2[Queue, error]
 
+	// Cells lists the names of the cells that exist and whose names begin with prefix, in
+	// the order of the names. Those of another library and rounds may be left out.
+	Cells(ctx context.Context, prefix string) iter.Seq2[string, error]
+
 	// Ask sends Revoke or Evict to the ticket, or removes it at once (Force). An
 	// evicted ticket that is held is not renewed any more: it leaves when its
 	// session leaves it, or when its TTL has run out, whichever comes first; one

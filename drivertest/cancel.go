@@ -55,6 +55,7 @@ var endedContext = rule{
 			"Leave":  a.Leave(ctx, held, true),
 			"Close":  a.Close(ctx),
 			"Queues": listed(a.driver.Queues(ctx, "")),
+			"Cells":  listed(a.driver.Cells(ctx, "")),
 		} {
 			if !errors.Is(err, context.Canceled) {
 				t.Fatalf("%s with a context that has ended: %v", name, err)
@@ -79,8 +80,8 @@ var endedContext = rule{
 }
 
 // listed returns the error that a listing ends with.
-func listed(queues iter.Seq2[driver.Queue, error]) (failed error) {
-	for _, err := range queues {
+func listed[T any](all iter.Seq2[T, error]) (failed error) {
+	for _, err := range all {
 		failed = err
 	}
 	return failed

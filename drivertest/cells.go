@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -222,5 +224,95 @@ var cellContention = rule{
 			t.Fatalf("%d clients added %d each, and the cell has %d: %v", clients, each, len(c.Value), err)
 		}
 		t.Logf("%d swaps, %d lost races", clients*each, lost.Load())
+	},
+}
+
+const cellsSays = "Cells lists the names of the cells that exist and whose names begin with prefix, in the order of the names."
+
+func (t *trial) cells(d driver.Driver, prefix string) []string {
+	t.Helper()
+	var names []string
+	for name, err := range d.Cells(t.ctx, prefix) {
+		if err != nil {
+			t.Fatalf("Cells: %v", err)
+		}
+		names = append(names, name)
+	}
+	return names
+}
+
+var cellsAreListed = rule{
+	name: "Cells",
+	says: []string{cellsSays},
+	check: func(t *trial) {
+		a, b := t.driver(), t.driver()
+		if got := t.cells(b, ""); len(got) != 0 {
+			t.Fatalf("Cells of an empty world: %q", got)
+		}
+		t.client().hold(t.exclusive("a queue"))
+		names := edges()
+		prefixes := []string{"", "nowhere", "foo", "foo/", "foo/bar/baz/", "F", "a", "%", "_", "'", "é", "日", "s"}
+		versions := map[string]uint64{}
+		for _, name := range names {
+			versions[name] = t.swap(a, set(name, 0, "v")).Version
+		}
+		check := func(names []string) {
+			t.Helper()
+			for _, prefix := range prefixes {
+				var want []string
+				for _, name := range names {
+					if strings.HasPrefix(name, prefix) {
+						want = append(want, name)
+					}
+				}
+				if got := t.cells(b, prefix); !slices.Equal(got, want) {
+					t.Fatalf("Cells with the prefix %q are %q, not %q", prefix, got, want)
+				}
+			}
+		}
+		check(names)
+		for name := range b.Cells(t.ctx, "foo/") {
+			if name != "foo/ bar" {
+				t.Fatalf("Cells lists %q first", name)
+			}
+			break // a caller may have seen enough
+		}
+
+		// One that is deleted is not listed; one that is made again is.
+		var rest []string
+		for i, name := range names {
+			if i%3 == 1 {
+				t.swap(a, remove(name, versions[name]))
+			} else {
+				rest = append(rest, name)
+			}
+		}
+		check(rest)
+		c, err := a.Load(t.ctx, names[1])
+		if err != nil {
+			t.Fatalf("Load: %v", err)
+		}
+		t.swap(a, set(names[1], c.Version, ""))
+		rest = append(rest, names[1])
+		slices.Sort(rest)
+		check(rest)
+	},
+}
+
+var manyCells = rule{
+	name: "ManyCells",
+	says: []string{cellsSays},
+	check: func(t *trial) {
+		a := t.driver()
+		var names []string
+		for i := range t.size(350, 210) {
+			name := fmt.Sprintf("many/%s%d", strings.Repeat("x", i%7), i)
+			names = append(names, name)
+			t.swap(a, set(name, 0, "v"))
+		}
+		slices.Sort(names)
+		if got := t.cells(t.driver(), "many/"); !slices.Equal(got, names) {
+			t.Fatalf("Cells lists %d of %d, or in another order", len(got), len(names))
+		}
 	},
 }

@@ -33,6 +33,7 @@ var hangingBackend = rule{
 			"Watch":  func(ctx context.Context) error { _, err := a.driver.Watch(ctx, "other", 0); return err },
 			"Follow": func(ctx context.Context) error { _, err := a.driver.Follow(ctx, "q", ""); return err },
 			"Queues": func(ctx context.Context) error { return listed(a.driver.Queues(ctx, "")) },
+			"Cells":  func(ctx context.Context) error { return listed(a.driver.Cells(ctx, "")) },
 			"Ask":    func(ctx context.Context) error { return a.driver.Ask(ctx, "q", held.ID, driver.Revoke) },
 			"Raise":  func(ctx context.Context) error { return a.driver.Raise(ctx, "q", 1) },
 			"Join":   func(ctx context.Context) error { _, err := a.Join(ctx, request); return err },

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"os"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -24,6 +25,7 @@ type mutant struct {
 	watch    func(d *broken, ctx context.Context, name string, after uint64) (driver.Cell, error)
 	follow   func(d *broken, ctx context.Context, queue, after string) (driver.Queue, error)
 	queues   func(d *broken, ctx context.Context, prefix string) iter.Seq2[driver.Queue, error]
+	cells    func(d *broken, ctx context.Context, prefix string) iter.Seq2[string, error]
 	ask      func(d *broken, ctx context.Context, queue, id string, what driver.Demand) error
 	raise    func(d *broken, ctx context.Context, queue string, floor uint64) error
 	check    func(d *broken, ctx context.Context) []driver.Finding
@@ -65,6 +67,18 @@ func (n *notes) once(key string) bool {
 	first := !n.seen[key]
 	n.seen[key] = true
 	return first
+}
+
+// deleted are the names of cells that a mutant has noted.
+func (n *notes) deleted() (names []string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for key := range n.seen {
+		if name, ok := strings.CutPrefix(key, "deleted "); ok {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 func (n *notes) next() int {
@@ -202,6 +216,13 @@ func (d *broken) Queues(ctx context.Context, prefix string) iter.Seq2[driver.Que
 		return d.m.queues(d, ctx, prefix)
 	}
 	return d.Driver.Queues(ctx, prefix)
+}
+
+func (d *broken) Cells(ctx context.Context, prefix string) iter.Seq2[string, error] {
+	if d.m.cells != nil {
+		return d.m.cells(d, ctx, prefix)
+	}
+	return d.Driver.Cells(ctx, prefix)
 }
 
 func (d *broken) Ask(ctx context.Context, queue, id string, what driver.Demand) error {

@@ -1109,6 +1109,71 @@ var mutants = []struct {
 			}
 		},
 	}},
+	{"Cells of any case", "Cells", mutant{
+		cells: func(d *broken, ctx context.Context, prefix string) iter.Seq2[string, error] {
+			return func(yield func(string, error) bool) {
+				for name, err := range d.Driver.Cells(ctx, "") {
+					if strings.HasPrefix(strings.ToLower(name), strings.ToLower(prefix)) && !yield(name, err) {
+						return
+					}
+				}
+			}
+		},
+	}},
+	{"Cells lists what was deleted", "Cells", mutant{
+		cells: func(d *broken, ctx context.Context, prefix string) iter.Seq2[string, error] {
+			return func(yield func(string, error) bool) {
+				var names []string
+				for name := range d.Driver.Cells(ctx, prefix) {
+					names = append(names, name)
+				}
+				for _, name := range d.n.deleted() {
+					if strings.HasPrefix(name, prefix) {
+						names = append(names, name)
+					}
+				}
+				slices.Sort(names)
+				for _, name := range slices.Compact(names) {
+					if !yield(name, nil) {
+						return
+					}
+				}
+			}
+		},
+		swap: func(d *broken, ctx context.Context, s driver.Swap) (driver.Cell, error) {
+			if s.Delete {
+				d.n.once("deleted " + s.Name)
+			}
+			return d.Driver.Swap(ctx, s)
+		},
+	}},
+	{"Cells in another order", "Cells ManyCells", mutant{
+		cells: func(d *broken, ctx context.Context, prefix string) iter.Seq2[string, error] {
+			return func(yield func(string, error) bool) {
+				var names []string
+				for name := range d.Driver.Cells(ctx, prefix) {
+					names = append(names, name)
+				}
+				for i := range names {
+					if !yield(names[len(names)-1-i], nil) {
+						return
+					}
+				}
+			}
+		},
+	}},
+	{"Cells gives up after a page", "ManyCells", mutant{
+		cells: func(d *broken, ctx context.Context, prefix string) iter.Seq2[string, error] {
+			return func(yield func(string, error) bool) {
+				n := 0
+				for name, err := range d.Driver.Cells(ctx, prefix) {
+					if n++; n > 200 || !yield(name, err) {
+						return
+					}
+				}
+			}
+		},
+	}},
 	{"names of any case", "Names NamesOfCells", mutant{
 		join: func(s *brokenSession, ctx context.Context, r driver.Request) (driver.Ticket, error) {
 			queue := r.Queue

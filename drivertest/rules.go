@@ -81,6 +81,8 @@ var rules = []rule{
 	deletedCells,
 	swapIsIdempotent,
 	cellSize,
+	cellsAreListed,
+	manyCells,
 	cellContention,
 	watch,
 	watchNeverMissesTheLast,

@@ -138,6 +138,9 @@ var unchecked = []struct {
 		"Finding is one result of Check",
 		"Status grades a finding",
 	}},
+	{"allows something, and demands nothing", []string{
+		"Those of another library and rounds may be left out",
+	}},
 	{"is the caller's to do", []string{
 		"the caller does, once, for all of them",
 		"An error marked by [Permanent] will be the same next time and is not repeated",

@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"iter"
+	"slices"
+	"strings"
 
 	"github.com/interlock-go/interlock/driver"
 )
@@ -25,6 +28,32 @@ func (d *Driver) load(name string) (driver.Cell, error) {
 		return driver.Cell{}, err
 	}
 	return copied(d.world.cells[name]), nil
+}
+
+func (d *Driver) Cells(ctx context.Context, prefix string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		names, err := call(ctx, d, "Cells", d, (*Driver).cells, prefix)
+		if err != nil {
+			yield("", err)
+			return
+		}
+		for _, name := range names {
+			if !yield(name, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (d *Driver) cells(prefix string) ([]string, error) {
+	var names []string
+	for name, c := range d.world.cells {
+		if c.Exists && strings.HasPrefix(name, prefix) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
 }
 
 // copied keeps the caller's hands off the value.

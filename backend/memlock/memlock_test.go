@@ -125,10 +125,13 @@ func TestACallWhoseContextHasEndedDoesNothing(t *testing.T) {
 	for _, err := range d.Queues(ctx, "") {
 		errs["Queues"] = err
 	}
+	for _, err := range d.Cells(ctx, "") {
+		errs["Cells"] = err
+	}
 	for name, err := range errs {
 		t.Run(name, func(t *testing.T) { is(t, err, context.Canceled) })
 	}
-	if len(errs) != 16 {
+	if len(errs) != 17 {
 		t.Errorf("%d calls", len(errs))
 	}
 	if n := d.Exchanges(); n != before {

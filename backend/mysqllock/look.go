@@ -202,6 +202,19 @@ func (s *store) Read(ctx context.Context, queue, channel string) (sqlqueue.Readi
 	return all[0], nil
 }
 
+func (s *store) Cells(ctx context.Context, prefix, after string) (names []string, err error) {
+	err = s.rows(ctx, "SELECT name FROM {p}cells WHERE name >= ? AND name > ? AND LEFT(name, ?) = ? AND present ORDER BY name LIMIT ?",
+		[]any{[]byte(prefix), []byte(after), len(prefix), []byte(prefix), perList},
+		func() { names = nil },
+		func(r *sql.Rows) error {
+			var name []byte
+			err := r.Scan(&name)
+			names = append(names, string(name))
+			return err
+		})
+	return names, err
+}
+
 func (s *store) List(ctx context.Context, prefix, after string) ([]sqlqueue.Reading, string, error) {
 	all, last, count, err := s.read(ctx, "name >= ? AND name > ? AND LEFT(name, ?) = ? AND tickets > 0 ORDER BY name LIMIT ?",
 		[]byte(prefix), []byte(after), len(prefix), []byte(prefix), perList)

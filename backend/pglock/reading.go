@@ -66,6 +66,16 @@ func (s *store) List(ctx context.Context, prefix, after string) ([]sqlqueue.Read
 	return all, names[len(names)-1], err
 }
 
+// Cells reads a table without a function, so that databases of before it was there serve.
+func (s *store) Cells(ctx context.Context, prefix, after string) (names []string, err error) {
+	sql := "SELECT name FROM " + s.schema.name("cell") + " WHERE name > $1::text AND name >= $2::text AND starts_with(name, $2::text) AND present ORDER BY name LIMIT 100"
+	err = s.statement(ctx, s.pool.connect, sql, func(r pgx.Rows) (err error) {
+		names, err = pgx.CollectRows(r, pgx.RowTo[string])
+		return err
+	}, after, prefix)
+	return names, err
+}
+
 func (s *store) Load(ctx context.Context, name, channel string) (driver.Cell, error) {
 	var c driver.Cell
 	var v int64

@@ -80,13 +80,17 @@ func (s *store) query(ctx context.Context, name string, read func(pgx.Rows) erro
 }
 
 func (s *store) queryOn(ctx context.Context, acquire func(context.Context) (*pgxpool.Conn, error), name string, read func(pgx.Rows) error, args ...any) error {
+	return s.statement(ctx, acquire, s.calls[name], read, args...)
+}
+
+func (s *store) statement(ctx context.Context, acquire func(context.Context) (*pgxpool.Conn, error), sql string, read func(pgx.Rows) error, args ...any) error {
 	c, err := acquire(ctx)
 	if err != nil {
 		return err
 	}
 	defer c.Release()
 	return s.confirmed(ctx, c, func() error {
-		r, err := c.Query(ctx, s.calls[name], append([]any{s.mode}, args...)...)
+		r, err := c.Query(ctx, sql, append([]any{s.mode}, args...)...)
 		if err != nil {
 			return err
 		}

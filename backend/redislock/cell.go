@@ -3,7 +3,10 @@ package redislock
 import (
 	"context"
 	"errors"
+	"iter"
+	"slices"
 	"strconv"
+	"sync"
 
 	"github.com/redis/rueidis"
 
@@ -33,6 +36,53 @@ func (d *Driver) Load(ctx context.Context, name string) (driver.Cell, error) {
 		return driver.Cell{}, d.failed(ctx, err)
 	}
 	return decodeCell(m)
+}
+
+// Cells looks through the names of all keys, as Queues does, and then asks which of the cells
+// were not deleted, many at a time.
+func (d *Driver) Cells(ctx context.Context, prefix string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		names, err := d.names(ctx, prefix, "c", driver.CheckCell)
+		if err != nil {
+			yield("", err)
+			return
+		}
+		for some := range slices.Chunk(names, 100) {
+			exist := make([]bool, len(some))
+			errs := make([]error, len(some))
+			var wg sync.WaitGroup
+			for i, name := range some {
+				wg.Go(func() { exist[i], errs[i] = d.exists(ctx, name) })
+			}
+			wg.Wait()
+			for i, name := range some {
+				if errs[i] != nil {
+					yield("", errs[i])
+					return
+				}
+				if exist[i] && !yield(name, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (d *Driver) exists(ctx context.Context, name string) (bool, error) {
+	key, _, err := d.cellKeys(name)
+	if err != nil {
+		return false, err
+	}
+	m, err := d.do(ctx, d.client.B().Hmget().Key(key).Field("exists").Build())
+	if err != nil {
+		return false, d.failed(ctx, err)
+	}
+	parts, err := m.ToArray()
+	if err != nil || len(parts) != 1 {
+		return false, errors.Join(errAnswer, err)
+	}
+	text, _ := parts[0].ToString()
+	return text == "1", nil
 }
 
 func decodeCell(m rueidis.RedisMessage) (driver.Cell, error) {

@@ -44,7 +44,7 @@ var connections = []string{
 	"NoLeftovers", "HangingBackend", "LostMessages", "CloseEndsCalls", "CloseWithOpenSessions",
 	"AwaitReturnsOnceHeld", "CancelledAwaits", "WaitsGoOn", "ExpiryOfAHeldTicket", "Proof", "LateAnswers", "LostAnswers", "RecentProofs", "RenewInAFewExchanges", "Wanted", "Ask",
 	"TokensOverRestart", "SessionClose", "SessionDeath", "Watch", "WatchNeverMissesTheLast", "Follow", "FollowNeverMissesTheLast",
-	"Queues", "IdleWaiters", "BoundedExchanges", "HandOverCost", "ProcessesThatAreKilled", "LostReplies", "Cancellation", "EndedContext",
+	"Queues", "Cells", "IdleWaiters", "BoundedExchanges", "HandOverCost", "ProcessesThatAreKilled", "LostReplies", "Cancellation", "EndedContext",
 	"Check", "RandomSteps", "ConcurrentLocks", "ConcurrentReadersAndWriters", "ConcurrentPermits", "ConcurrentCells",
 }
 

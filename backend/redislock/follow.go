@@ -145,7 +145,7 @@ func decodeRecord(packed string) (m driver.Member, seq int64, err error) {
 // master.
 func (d *Driver) Queues(ctx context.Context, prefix string) iter.Seq2[driver.Queue, error] {
 	return func(yield func(driver.Queue, error) bool) {
-		names, err := d.names(ctx, prefix)
+		names, err := d.names(ctx, prefix, "t", driver.CheckName)
 		if err != nil {
 			yield(driver.Queue{}, err)
 			return
@@ -166,12 +166,14 @@ func (d *Driver) Queues(ctx context.Context, prefix string) iter.Seq2[driver.Que
 	}
 }
 
-// names finds the queues with the prefix that had a ticket lately, in order.
-func (d *Driver) names(ctx context.Context, prefix string) ([]string, error) {
+// names finds what has a key of this kind and a name with the prefix, in order: queues that
+// had a ticket lately ("t"), cells ("c").
+func (d *Driver) names(ctx context.Context, prefix, kind string, valid func(string) error) ([]string, error) {
 	if err := d.usable(ctx); err != nil {
 		return nil, err
 	}
-	const before, after = "interlock:{", "}:t"
+	const before = "interlock:{"
+	after := "}:" + kind
 	found := map[string]bool{}
 	for _, node := range d.client.Nodes() {
 		for cursor := uint64(0); ; {
@@ -182,7 +184,7 @@ func (d *Driver) names(ctx context.Context, prefix string) ([]string, error) {
 			}
 			for _, k := range e.Elements {
 				name := strings.TrimSuffix(strings.TrimPrefix(k, before+d.prefix), after)
-				if driver.CheckName(name) == nil {
+				if valid(name) == nil {
 					found[name] = true
 				}
 			}

@@ -2,6 +2,8 @@ package sqlitelock
 
 import (
 	"context"
+	"iter"
+	"strings"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
@@ -30,6 +32,35 @@ func (d *Driver) Load(ctx context.Context, name string) (driver.Cell, error) {
 		return err
 	})
 	return cell, err
+}
+
+func (d *Driver) Cells(ctx context.Context, prefix string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		const most = 100
+		for from := ""; ; {
+			var names []string
+			err := d.view(ctx, func(c conn, _ moment) error {
+				names = names[:0]
+				return c.all("SELECT name FROM cell WHERE name > ? AND name >= ? AND present ORDER BY name LIMIT ?", func(s *sqlite.Stmt) bool {
+					names = append(names, s.ColumnText(0))
+					return true
+				}, from, prefix, most)
+			})
+			if err != nil {
+				yield("", err)
+				return
+			}
+			for _, name := range names {
+				if !strings.HasPrefix(name, prefix) || !yield(name, nil) {
+					return
+				}
+				from = name
+			}
+			if len(names) < most {
+				return
+			}
+		}
+	}
 }
 
 func (d *Driver) Swap(ctx context.Context, s driver.Swap) (driver.Cell, error) {

@@ -3,8 +3,10 @@ package zklock
 import (
 	"context"
 	"errors"
+	"iter"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -66,6 +68,53 @@ func (d *Driver) Load(ctx context.Context, name string) (driver.Cell, error) {
 		return driver.Cell{}, d.failed(err)
 	}
 	return cellOf(c), nil
+}
+
+// Cells lists all cells and reads those with the prefix, since what was deleted has a node too.
+func (d *Driver) Cells(ctx context.Context, prefix string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		names, err := d.cells(ctx, prefix)
+		for _, name := range names {
+			if !yield(name, nil) {
+				return
+			}
+		}
+		if err != nil {
+			yield("", err)
+		}
+	}
+}
+
+func (d *Driver) cells(ctx context.Context, prefix string) (names []string, err error) {
+	l, err := d.link(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := d.bound(ctx)
+	defer cancel()
+	if err := l.catchUp(ctx, d.top()); err != nil {
+		return nil, d.failed(err)
+	}
+	all, err := l.list(ctx, d.aside("cells"), false)
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return nil, d.failed(err)
+	}
+	for _, node := range all.names {
+		name := unflat(node)
+		if !strings.HasPrefix(name, prefix) {
+			continue
+		}
+		c, err := l.get(ctx, d.aside("cells", node))
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+		case err != nil:
+			return nil, d.failed(err)
+		case cellOf(c).Exists:
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
 }
 
 func (d *Driver) Swap(ctx context.Context, w driver.Swap) (driver.Cell, error) {

@@ -53,12 +53,23 @@ func TestALookAtAServerThatLags(t *testing.T) {
 			}
 			return false, nil
 		},
+		"Cells": func() (bool, error) {
+			n := 0
+			for _, err := range d.Cells(limited(t), "") {
+				if n++; err != nil {
+					return false, err
+				}
+			}
+			return n == 2, nil
+		},
 	}
 	for _, look := range looks { // this is what the server lags behind with
 		_, err := look()
 		noError(t, err)
 	}
 	_, err = other.Swap(limited(t), driver.Swap{ID: someID(), Name: "value", Version: cell.Version, Value: []byte("new")})
+	noError(t, err)
+	_, err = other.Swap(limited(t), driver.Swap{ID: someID(), Name: "second"})
 	noError(t, err)
 	join(t, a, aMutex("q"))
 	for name, look := range looks {

@@ -96,3 +96,6 @@ func (c *config) node(queue string) string {
 func flat(name string) string {
 	return strings.ReplaceAll(escapeRest(strings.ReplaceAll(name, "%", "%25")), "/", "%2F")
 }
+
+// unflat returns the name that flat made one segment.
+func unflat(node string) string { return strings.ReplaceAll(unescape(node), "%25", "%") }

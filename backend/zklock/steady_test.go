@@ -148,6 +148,30 @@ func (d steady) Queues(ctx context.Context, prefix string) iter.Seq2[driver.Queu
 	}
 }
 
+func (d steady) Cells(ctx context.Context, prefix string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		var all []string
+		err := steadily(ctx, func(bool) error {
+			all = nil
+			for name, err := range d.Driver.Cells(ctx, prefix) {
+				if err != nil {
+					return err
+				}
+				all = append(all, name)
+			}
+			return nil
+		})
+		for _, name := range all {
+			if !yield(name, nil) {
+				return
+			}
+		}
+		if err != nil {
+			yield("", err)
+		}
+	}
+}
+
 func (d steady) Ask(ctx context.Context, queue, id string, what driver.Demand) error {
 	return steadily(ctx, func(again bool) error {
 		err := d.Driver.Ask(ctx, queue, id, what)

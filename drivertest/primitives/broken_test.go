@@ -171,6 +171,8 @@ var faults = []fault{
 		{"loss.go", "n != nil && n.sticky {", `n != nil && n.sticky && !broken("a sticky lock does not give way") {`}}},
 	{"inspection shows other tokens", "Inspection", []edit{
 		{"inspect.go", "Token: m.Token << tokenBits,", `Token: m.Token << pick("inspection shows other tokens", 0, tokenBits),`}}},
+	{"Stored shows what a prefix of the kind has", "Stored", []edit{
+		{"inspect.go", "strings.HasPrefix(name, prefix) {", `(strings.HasPrefix(name, prefix) || broken("Stored shows what a prefix of the kind has")) {`}}},
 	{"Close does not wait for functions of Do", "Closing", []edit{
 		{"close.go", "func() bool { return c.bodies == 0 }", `func() bool { return c.bodies == 0 || broken("Close does not wait for functions of Do") }`}}},
 	{"Close does not end contexts", "Closing", []edit{

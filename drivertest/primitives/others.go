@@ -206,6 +206,46 @@ var stickiness = rule{
 	},
 }
 
+var stored = rule{
+	name:    "Stored",
+	promise: "Stored shows the values that exist and the latches and barriers that are set, in the order of their names.",
+	check: func(t *trial) {
+		a, b := t.client(), t.client()
+		shows := func(prefix string, want ...interlock.Stored) {
+			t.Helper()
+			var got []interlock.Stored
+			for s, err := range b.Stored(t.ctx, prefix) {
+				t.ok(err, "Stored")
+				got = append(got, s)
+			}
+			if !slices.Equal(got, want) {
+				t.Fatalf("Stored of %q shows %v, not %v", prefix, got, want)
+			}
+		}
+		shows("")
+		t.release(t.acquire(a.Mutex("a/lock")))
+		v := interlock.NewValue[string](a, "x/value")
+		version, err := v.Set(t.ctx, "one", 0)
+		t.ok(err, "Set")
+		_, err = a.Latch("x").Set(t.ctx, 2)
+		t.ok(err, "Set")
+		t.ok(a.Barrier("x").Set(t.ctx), "Set")
+		t.ok(a.Barrier("a-b").Set(t.ctx), "Set")
+		barrier := interlock.Stored{Name: "x", Kind: "barrier"}
+		latch := interlock.Stored{Name: "x", Kind: "latch"}
+		value := interlock.Stored{Name: "x/value", Kind: "value"}
+		shows("", interlock.Stored{Name: "a-b", Kind: "barrier"}, barrier, latch, value)
+		shows("x", barrier, latch, value)
+		shows("x/", value)
+		shows("x/value/")
+		t.ok(a.Barrier("x").Remove(t.ctx), "Remove")
+		t.ok(v.Delete(t.ctx, version), "Delete")
+		shows("x", latch)
+		t.ok(a.Latch("x").Reset(t.ctx), "Reset")
+		shows("x")
+	},
+}
+
 var inspection = rule{
 	name:    "Inspection",
 	promise: "Queue, Queues and Follow show who holds and who waits, in order, with owner, note, units, token and end; Follow tells of every change in the end.",

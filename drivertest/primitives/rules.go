@@ -19,5 +19,6 @@ var rules = []rule{
 	values, watching,
 	striping, stickiness,
 	inspection,
+	stored,
 	closing,
 }

@@ -73,3 +73,25 @@ func (d *Driver) Queues(ctx context.Context, prefix string) iter.Seq2[driver.Que
 		}
 	}
 }
+
+// Cells lists cells.
+func (d *Driver) Cells(ctx context.Context, prefix string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for after := ""; ; {
+			names, err := ask(ctx, d, func(ctx context.Context) ([]string, error) { return d.store.Cells(ctx, prefix, after) })
+			if err != nil {
+				yield("", err)
+				return
+			}
+			for _, name := range names {
+				if !yield(name, nil) {
+					return
+				}
+				after = name
+			}
+			if len(names) == 0 {
+				return
+			}
+		}
+	}
+}

@@ -88,6 +88,10 @@ type Store interface {
 	// the name to go on after; "" if there are no more.
 	List(ctx context.Context, prefix, after string) (queues []Reading, next string, err error)
 
+	// Cells reads the names of cells that exist, begin with prefix and are larger than
+	// after, in the order of their bytes: a bounded number. None: there are no more.
+	Cells(ctx context.Context, prefix, after string) ([]string, error)
+
 	// Load reads a cell. If channel is not empty, the client that listens there is
 	// told of the next change after that version.
 	Load(ctx context.Context, name, channel string) (driver.Cell, error)

@@ -46,6 +46,7 @@ type Reply struct {
 	Cell     driver.Cell
 	Queue    driver.Queue
 	Queues   []driver.Queue
+	Names    []string
 	Findings []driver.Finding
 	Count    uint64
 

@@ -150,6 +150,21 @@ func (d *Driver) Queues(ctx context.Context, prefix string) iter.Seq2[driver.Que
 	}
 }
 
+func (d *Driver) Cells(ctx context.Context, prefix string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		r, err := d.do(ctx, Call{Op: "Cells", Name: prefix})
+		if err != nil {
+			yield("", err)
+			return
+		}
+		for _, name := range r.Names {
+			if !yield(name, nil) {
+				return
+			}
+		}
+	}
+}
+
 func (d *Driver) Ask(ctx context.Context, queue, id string, what driver.Demand) error {
 	_, err := d.do(ctx, Call{Op: "Ask", Name: queue, Member: id, Demand: what})
 	return err

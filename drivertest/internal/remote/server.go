@@ -125,6 +125,13 @@ func (s *Server) do(ctx context.Context, d driver.Driver, session driver.Session
 			}
 			r.Queues = append(r.Queues, q)
 		}
+	case "Cells":
+		for name, err := range d.Cells(ctx, c.Name) {
+			if err != nil {
+				return err
+			}
+			r.Names = append(r.Names, name)
+		}
 	case "Ask":
 		err = d.Ask(ctx, c.Name, c.Member, c.Demand)
 	case "Raise":
