@@ -149,7 +149,7 @@ func (o *options) connect(cmd *cobra.Command, limit time.Duration, f func(ctx co
 		ctx = signals
 	}
 	k := newClient(c, cmd.Flags().Arg(0), func(_, text string) {
-		fmt.Fprintln(cmd.ErrOrStderr(), "interlock:", text)
+		fmt.Fprintln(cmd.ErrOrStderr(), "interlock:", line(text))
 	})
 	unwatch := k.watch(ctx, time.Second)
 	err = f(ctx, c)

@@ -92,15 +92,18 @@ func exitCode(root *cobra.Command, err error) int {
 	return code
 }
 
-// trim makes one line of an error, and drops the library's own prefix, which the program's
-// name replaces.
+// trim makes one line of an error, without control characters, and drops the library's own
+// prefix, which the program's name replaces.
 func trim(err error) string {
 	const prefix = "interlock: "
 	s := err.Error()
 	for len(s) > len(prefix) && s[:len(prefix)] == prefix {
 		s = s[len(prefix):]
 	}
-	return oneline.Of(s)
+	return line(s)
 }
+
+// line makes one line of a text, which may contain what users or servers have written.
+func line(text string) string { return plain(oneline.Of(text)) }
 
 func isConflict(err error) bool { return errors.Is(err, interlock.ErrConflict) }

@@ -63,3 +63,10 @@ func TestAnErrorIsOneLine(t *testing.T) {
 		t.Errorf("%q, not %q", got, want)
 	}
 }
+
+// Promise: no control character of a name, a URL or a server's answer reaches the terminal.
+func TestAnErrorHasNoControlCharacters(t *testing.T) {
+	if got, want := trim(usage("value \x1b[2J\r\x07\u009b5n\x9bx does not exist")), "value ·[2J···5n\uFFFDx does not exist"; got != want {
+		t.Errorf("%q, not %q", got, want)
+	}
+}

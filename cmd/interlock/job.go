@@ -88,6 +88,7 @@ func (f *jobFlags) job(cmd *cobra.Command, o *options, args []string) (*job, err
 	if j.say, err = newTeller(j.notice, f, o.json); err != nil {
 		return nil, err
 	}
+	j.say.name = j.name
 	return j, nil
 }
 

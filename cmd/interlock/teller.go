@@ -15,6 +15,17 @@ type teller struct {
 	status         io.Writer // nil if there is none
 	json           bool
 	quiet, verbose bool
+	name           string // of the lock
+}
+
+// eventJSON is how programs see an event.
+type eventJSON struct {
+	Time   time.Time   `json:"time"`
+	Event  string      `json:"event"`
+	Name   string      `json:"name"`
+	Token  string      `json:"token,omitempty"`  // of acquired: a string, as everywhere
+	Status json.Number `json:"status,omitempty"` // of ended
+	Text   string      `json:"text"`
 }
 
 func newTeller(err io.Writer, f *jobFlags, json bool) (*teller, error) {
@@ -39,35 +50,37 @@ var wrong = map[string]bool{
 	"away": true, "back": true, "in-doubt": true, "revoked": true, "busy": true, "unreleased": true,
 }
 
-// tell reports an event with its number, if it has one. People see what is
-// wrong, and with -v all.
+// tell reports an event with its number: the token of acquired, the status of ended. People
+// see what is wrong, and with -v all.
 func (t *teller) tell(event, number, format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
-	line := event
+	text := line(fmt.Sprintf(format, args...))
+	said := event
 	if number != "" {
-		line += " " + number
+		said += " " + number
 	}
 	if t.json {
-		b, _ := json.Marshal(struct {
-			Time   time.Time `json:"time"`
-			Event  string    `json:"event"`
-			Number string    `json:"number,omitempty"`
-			Text   string    `json:"text"`
-		}{time.Now(), event, number, text})
-		line = string(b)
+		e := eventJSON{Time: time.Now(), Event: event, Name: t.name, Text: text}
+		switch event {
+		case "acquired":
+			e.Token = number
+		case "ended":
+			e.Status = json.Number(number)
+		}
+		b, _ := json.Marshal(e)
+		said = string(b)
 	}
 	if t.status != nil && event != "backend" {
-		fmt.Fprintln(t.status, line)
+		fmt.Fprintln(t.status, said)
 	}
 	switch {
 	case !t.verbose && (!wrong[event] || event == "busy" && t.quiet):
 	case t.json:
-		fmt.Fprintln(t.err, line)
+		fmt.Fprintln(t.err, said)
 	default:
 		fmt.Fprintln(t.err, "interlock:", text)
 	}
 }
 
 func (t *teller) warn(format string, args ...any) {
-	fmt.Fprintln(t.err, "interlock:", fmt.Sprintf(format, args...))
+	fmt.Fprintln(t.err, "interlock:", line(fmt.Sprintf(format, args...)))
 }
