@@ -17,7 +17,8 @@ func newElect(o *options) *cobra.Command {
 		Short: "Run a command while leading",
 		Long: `Elect stands for election and runs the command once it leads. When the leadership is
 lost, the command is ended, as by run, and elect stands for election again. When the
-command ends by itself, elect resigns and exits with its status.
+command ends by itself, elect resigns and exits with its status. -n and -w say how long it
+stands each time.
 
 The job's environment and the exit status are those of run.`,
 		Example: `  interlock elect scheduler --value "$(hostname):8080" -- ./scheduler
@@ -28,7 +29,6 @@ The job's environment and the exit status are those of run.`,
 				return err
 			}
 			j.again = true
-			j.busy = exitBusy
 			j.lock = func(c *interlock.Client) *interlock.Lock {
 				return c.Election(j.name, j.options...).Candidate(value)
 			}

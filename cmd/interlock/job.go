@@ -68,6 +68,12 @@ func (f *jobFlags) job(cmd *cobra.Command, o *options, args []string) (*job, err
 	if cmd.Flags().Changed("ttl") && f.ttl < shortestTTL {
 		return nil, usage("--ttl %v: a job needs at least %v, or a busy machine ends it", f.ttl, shortestTTL)
 	}
+	if f.try && cmd.Flags().Changed("wait") {
+		return nil, usage("-n and -w exclude each other")
+	}
+	if f.busy < 0 || f.busy > 255 {
+		return nil, usage("-E %d: an exit status is 0 to 255", f.busy)
+	}
 	if f.revoked != "" {
 		s, err := signalNamed(f.revoked)
 		if err != nil {
@@ -82,7 +88,14 @@ func (f *jobFlags) job(cmd *cobra.Command, o *options, args []string) (*job, err
 			note = "sh"
 		}
 	}
+	j.busy = f.busy
 	j.options = []interlock.Option{interlock.Note(note)}
+	if f.try {
+		j.options = append(j.options, interlock.Wait(0))
+	} else if cmd.Flags().Changed("wait") {
+		j.wait = f.wait
+		j.options = append(j.options, interlock.Wait(f.wait))
+	}
 	var err error
 	j.notice = newNotice(cmd.ErrOrStderr())
 	if j.say, err = newTeller(j.notice, f, o.json); err != nil {

@@ -17,6 +17,9 @@ type jobFlags struct {
 	quiet    bool
 	verbose  bool
 	revoked  string
+	try      bool
+	wait     time.Duration
+	busy     int
 }
 
 // shortestTTL is that of jobs: to start the guard or to be without a processor for a moment
@@ -31,19 +34,19 @@ func (f *jobFlags) add(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&f.quiet, "quiet", "q", false, "say nothing when the lock is busy")
 	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "say what happens")
 	cmd.Flags().StringVar(&f.revoked, "on-revoke", "", "send this signal (TERM, USR1, …) to the job when somebody asks for the lock")
+	cmd.Flags().BoolVarP(&f.try, "nonblock", "n", false, "give up at once if the lock is busy")
+	durationVar(cmd.Flags(), &f.wait, "wait", "w", "give up after this time, such as 90 or 1m30s")
+	cmd.Flags().IntVarP(&f.busy, "conflict-exit-code", "E", exitBusy, "exit status when the lock is busy")
 }
 
 func newRun(o *options) *cobra.Command {
 	var (
 		f       jobFlags
-		try     bool
-		wait    time.Duration
 		shared  bool
 		x       bool
 		permits int64
 		weight  int64
 		atLeast time.Duration
-		busy    int
 	)
 	cmd := &cobra.Command{
 		Use:   "run [flags] NAME -- COMMAND [ARG]…",
@@ -84,26 +87,15 @@ unreleased or ended.`,
 			}
 			changed := cmd.Flags().Changed
 			switch {
-			case try && changed("wait"):
-				return usage("-n and -w exclude each other")
 			case shared && x:
 				return usage("-s and -x exclude each other")
 			case (shared || x) && changed("permits"):
 				return usage("-s and -x are of a read-write lock, --permits is of a semaphore")
 			case changed("weight") && !changed("permits"):
 				return usage("--weight needs --permits")
-			case busy < 0 || busy > 255:
-				return usage("-E %d: an exit status is 0 to 255", busy)
 			}
-			j.busy = busy
 			j.atLeast = atLeast
 			j.options = append(j.options, interlock.AtLeast(atLeast))
-			if try {
-				j.options = append(j.options, interlock.Wait(0))
-			} else if changed("wait") {
-				j.wait = wait
-				j.options = append(j.options, interlock.Wait(wait))
-			}
 			j.lock = func(c *interlock.Client) *interlock.Lock {
 				switch {
 				case changed("permits"):
@@ -123,14 +115,11 @@ unreleased or ended.`,
 		},
 	}
 	f.add(cmd)
-	cmd.Flags().BoolVarP(&try, "nonblock", "n", false, "give up at once if the lock is busy")
-	durationVar(cmd.Flags(), &wait, "wait", "w", "give up after this time, such as 90 or 1m30s")
 	cmd.Flags().BoolVarP(&shared, "shared", "s", false, "the reader's side of a read-write lock")
 	cmd.Flags().BoolVarP(&x, "exclusive", "x", false, "the writer's side of a read-write lock")
 	cmd.Flags().Int64Var(&permits, "permits", 1, "a semaphore with so many permits")
 	cmd.Flags().Int64Var(&weight, "weight", 1, "take so many of the permits")
 	durationVar(cmd.Flags(), &atLeast, "at-least", "", "keep the lock this long, even if the command ends sooner")
-	cmd.Flags().IntVarP(&busy, "conflict-exit-code", "E", exitBusy, "exit status when the lock is busy")
 	cmd.ValidArgsFunction = completeNames(o)
 	return cmd
 }
