@@ -135,6 +135,19 @@ func (o *options) waits(cmd *cobra.Command, f func(ctx context.Context, c *inter
 	return o.connect(cmd, 0, f)
 }
 
+// streams is waits for commands that write whenever something has changed: it ends when
+// nobody can read that any more.
+func (o *options) streams(cmd *cobra.Command, f func(ctx context.Context, c *interlock.Client) error) error {
+	return o.waits(cmd, func(ctx context.Context, c *interlock.Client) error {
+		ctx, stop := untilUnread(ctx, cmd.OutOrStdout())
+		defer stop()
+		if err := f(ctx, c); err != nil || ctx.Err() == nil {
+			return err
+		}
+		return context.Cause(ctx)
+	})
+}
+
 // connect opens a client for the time of f, which gets so much time; 0: until a signal.
 func (o *options) connect(cmd *cobra.Command, limit time.Duration, f func(ctx context.Context, c *interlock.Client) error) error {
 	signals, stop := untilSignal(cmd.Context())

@@ -10,7 +10,7 @@ import (
 )
 
 func newBarrier(o *options) *cobra.Command {
-	return group("barrier", "Keep everybody waiting, until the barrier is removed",
+	return storedGroup(o, "barrier", "Keep everybody waiting, until the barrier is removed",
 		barrierDo(o, "set", "Close a barrier", (*interlock.Barrier).Set),
 		barrierDo(o, "remove", "Open a barrier: who waits goes on", (*interlock.Barrier).Remove),
 		barrierWait(o), barrierShow(o))

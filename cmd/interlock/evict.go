@@ -21,7 +21,7 @@ shown by show; it can be left out if there is one holder. A waiter that is evict
 still wants the lock lines up again, at the end. A holder of another library is only
 asked; one that cannot be asked is an error.`,
 		Args:              nameAndID,
-		ValidArgsFunction: completeNames(o),
+		ValidArgsFunction: completeMembers(o, true),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.with(cmd, func(ctx context.Context, c *interlock.Client) error {
 				m, err := picked(ctx, c, args)

@@ -11,7 +11,7 @@ import (
 )
 
 func newLatch(o *options) *cobra.Command {
-	return group("latch", "A count that goes down to zero, and who waits for that",
+	return storedGroup(o, "latch", "A count that goes down to zero, and who waits for that",
 		latchSet(o), latchCountDown(o), latchWait(o), latchShow(o), latchReset(o))
 }
 

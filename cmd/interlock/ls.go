@@ -2,67 +2,138 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"slices"
+	"time"
 
+	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 
 	"github.com/interlock-go/interlock"
 )
 
 func newLs(o *options) *cobra.Command {
-	return &cobra.Command{
+	var all bool
+	cmd := &cobra.Command{
 		Use:     "ls [PREFIX]",
 		Aliases: []string{"list"},
-		Short:   "List the locks that somebody holds or waits for",
+		Short:   "List the locks that somebody holds or waits for; with --all, all that is there",
 		Long: `Ls lists the locks that somebody holds or waits for, whose names begin with PREFIX: a
-line for each holder. With --json it writes an array of objects, as show does one.`,
-		Args:              atMostPrefix,
+line for each holder. With --all it also lists the values that exist and the latches and
+barriers that are set. With --json it writes an array of objects, those of locks as show
+writes one.`,
+		Args:              atMost("PREFIX"),
 		ValidArgsFunction: completeNames(o),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			prefix := ""
-			if len(args) > 0 {
-				prefix = args[0]
-			}
 			return o.with(cmd, func(ctx context.Context, c *interlock.Client) error {
-				queues := []interlock.Queue{}
-				for q, err := range c.Queues(ctx, prefix) {
-					if err != nil {
+				l, err := listed(ctx, c, prefixOf(args))
+				if err != nil {
+					return err
+				}
+				var kept []stored
+				if all {
+					if kept, err = allStored(ctx, c, prefixOf(args)); err != nil {
 						return err
 					}
-					queues = append(queues, q)
 				}
+				out := cmd.OutOrStdout()
 				if o.json {
-					list := []queueJSON{}
-					for _, q := range queues {
-						list = append(list, toJSON(q))
+					objects := l.objects()
+					for _, s := range kept {
+						objects = append(objects, s.json())
 					}
-					return writeJSON(cmd.OutOrStdout(), list)
+					return writeJSON(out, objects)
 				}
-				if len(queues) == 0 {
+				if len(l)+len(kept) == 0 {
 					fmt.Fprintln(cmd.ErrOrStderr(), "no locks are in use")
-					return nil
 				}
-				t := newTable(cmd.OutOrStdout(), "name", "held as", "holder", "note", "token", "in line since", "until", "waiting")
-				for _, q := range queues {
-					name, waiting := plain(q.Name), fmt.Sprint(len(q.Waiters))
-					for _, m := range q.Holders {
-						t.AppendRow([]any{name, held(q, m), plain(m.Owner), plain(m.Note), token(m), since(m.Since), until(m), waiting})
-						waiting = ""
-					}
-					if len(q.Holders) == 0 {
-						t.AppendRow([]any{name, q.Kind, "-", "", "", "", "", waiting})
-					}
+				l.show(o.view(out))
+				if len(l) > 0 && len(kept) > 0 {
+					fmt.Fprintln(out)
 				}
-				t.Render()
+				showStored(o.view(out), kept)
 				return nil
 			})
 		},
 	}
+	cmd.Flags().BoolVarP(&all, "all", "a", false, "values, latches and barriers too")
+	wideFlag(cmd, o)
+	return cmd
 }
 
-func atMostPrefix(cmd *cobra.Command, args []string) error {
+func prefixOf(args []string) string {
 	if len(args) == 0 {
-		return nil
+		return ""
 	}
-	return exactly("PREFIX")(cmd, args)
+	return args[0]
+}
+
+// list is what ls shows.
+type list []interlock.Queue
+
+func listed(ctx context.Context, c *interlock.Client, prefix string) (list, error) {
+	var l list
+	for q, err := range c.Queues(ctx, prefix) {
+		if err != nil {
+			return nil, err
+		}
+		l = append(l, q)
+	}
+	return l, nil
+}
+
+func (l list) json() any { return l.objects() }
+
+func (l list) objects() []any {
+	out := []any{}
+	for _, q := range l {
+		out = append(out, toJSON(q))
+	}
+	return out
+}
+
+func (l list) title() string { return fmt.Sprintf("locks in use: %d\n", len(l)) }
+
+// state is the same for two lists that differ only in times, which some backends count anew
+// with each look.
+func (l list) state() string {
+	var all list
+	for _, q := range l {
+		q.Holders, q.Waiters = timeless(q.Holders), timeless(q.Waiters)
+		all = append(all, q)
+	}
+	b, _ := json.Marshal(all.objects())
+	return string(b)
+}
+
+func timeless(members []interlock.Member) []interlock.Member {
+	out := slices.Clone(members)
+	for i := range out {
+		out[i].Since, out[i].Until = time.Time{}, time.Time{}
+	}
+	return out
+}
+
+func (l list) show(v view) {
+	if len(l) == 0 {
+		return
+	}
+	s := v.sheet(column{name: "name", least: 12, rank: 1}, column{name: "held as"}, column{name: "holder", least: 6},
+		column{name: "note", least: 4}, column{name: "token", wide: true}, column{name: v.pick("in line since", "in line")},
+		column{name: "until"}, column{name: "waiting"})
+	for _, q := range l {
+		name, waiting := plain(q.Name), fmt.Sprint(len(q.Waiters))
+		if len(q.Waiters) > 0 {
+			waiting = v.paint(text.FgYellow, waiting)
+		}
+		for _, m := range q.Holders {
+			s.add(name, held(q, m), plain(m.Owner), plain(m.Note), token(m), v.since(m.Since), v.until(m), waiting)
+			waiting = ""
+		}
+		if len(q.Holders) == 0 {
+			s.add(name, q.Kind, "-", "", "", "", "", waiting)
+		}
+	}
+	s.render()
 }

@@ -20,7 +20,7 @@ value that the leader campaigns with, and its owner; "-" if nobody leads.`,
 		Args:              exactly("NAME"),
 		ValidArgsFunction: completeNames(o),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.waits(cmd, func(ctx context.Context, c *interlock.Client) error {
+			return o.streams(cmd, func(ctx context.Context, c *interlock.Client) error {
 				out := cmd.OutOrStdout()
 				for leader, err := range c.Election(args[0]).Observe(ctx) {
 					switch {
@@ -50,7 +50,7 @@ value that the leader campaigns with, and its owner; "-" if nobody leads.`,
 						return nil
 					}
 				}
-				return context.Cause(ctx)
+				return nil
 			})
 		},
 	}

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/interlock-go/interlock"
 )
 
@@ -90,6 +88,9 @@ func pick(q interlock.Queue, args []string) (interlock.Member, error) {
 	ticket, _, _ := strings.Cut(args[0], ".") // of the ID of a lease
 	var found []interlock.Member
 	for _, m := range slices.Concat(q.Holders, q.Waiters) {
+		if ticket != "" && m.ID == ticket {
+			return m, nil
+		}
 		if ticket != "" && strings.HasPrefix(m.ID, ticket) {
 			found = append(found, m)
 		}
@@ -103,21 +104,14 @@ func pick(q interlock.Queue, args []string) (interlock.Member, error) {
 	return interlock.Member{}, usage("%s has %d members whose ID begins with %s", q.Name, len(found), args[0])
 }
 
-// completeNames offers the names of locks that are in use.
-func completeNames(o *options) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, begin string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			return nil, cobra.ShellCompDirectiveDefault
+// shortID is the beginning of an ID that no other member of the lock has, of eight characters
+// at least: commands take it for the ID.
+func shortID(q interlock.Queue, id string) string {
+	for n := 8; n < len(id); n++ {
+		same := func(m interlock.Member) bool { return m.ID != id && strings.HasPrefix(m.ID, id[:n]) }
+		if !slices.ContainsFunc(q.Holders, same) && !slices.ContainsFunc(q.Waiters, same) {
+			return id[:n]
 		}
-		_ = o.connect(cmd, lastWord, func(ctx context.Context, c *interlock.Client) error {
-			for q, err := range c.Queues(ctx, begin) {
-				if err != nil || len(names) == 100 {
-					return err
-				}
-				names = append(names, q.Name)
-			}
-			return nil
-		})
-		return names, cobra.ShellCompDirectiveNoFileComp
 	}
+	return id
 }

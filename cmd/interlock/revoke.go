@@ -18,7 +18,7 @@ func newRevoke(o *options) *cobra.Command {
 listen (see run --on-revoke). ID, or its beginning, is as shown by show; it can be left
 out if there is one holder.`,
 		Args:              nameAndID,
-		ValidArgsFunction: completeNames(o),
+		ValidArgsFunction: completeMembers(o, false),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.with(cmd, func(ctx context.Context, c *interlock.Client) error {
 				m, err := picked(ctx, c, args)

@@ -12,6 +12,7 @@ type options struct {
 	url   string
 	local bool
 	json  bool
+	wide  bool // -o wide
 }
 
 func newRoot() *cobra.Command {
@@ -95,6 +96,16 @@ func exactly(names ...string) cobra.PositionalArgs {
 			return usage("%q is too much (see %s --help)", args[len(names)], cmd.CommandPath())
 		}
 		return nil
+	}
+}
+
+// atMost is exactly for an argument that can be left out.
+func atMost(name string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		return exactly(name)(cmd, args)
 	}
 }
 

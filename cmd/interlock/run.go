@@ -37,6 +37,7 @@ func (f *jobFlags) add(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&f.try, "nonblock", "n", false, "give up at once if the lock is busy")
 	durationVar(cmd.Flags(), &f.wait, "wait", "w", "give up after this time, such as 90 or 1m30s")
 	cmd.Flags().IntVarP(&f.busy, "conflict-exit-code", "E", exitBusy, "exit status when the lock is busy")
+	_ = cmd.RegisterFlagCompletionFunc("on-revoke", completeSignals)
 }
 
 func newRun(o *options) *cobra.Command {

@@ -3,17 +3,21 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
+	"strconv"
 
+	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/driver"
 )
 
 func newShow(o *options) *cobra.Command {
-	return &cobra.Command{
-		Use:               "show NAME",
-		Short:             "Show who holds a lock and who waits for it, in order",
+	cmd := &cobra.Command{
+		Use:   "show NAME",
+		Short: "Show who holds a lock and who waits for it, in order",
+		Long: `Show shows who holds the lock NAME and who waits for it, in order; and the barrier, the latch
+and the value of that name, if there are any.`,
 		Args:              exactly("NAME"),
 		ValidArgsFunction: completeNames(o),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -22,32 +26,112 @@ func newShow(o *options) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if o.json {
-					return writeJSON(cmd.OutOrStdout(), toJSON(q))
+				n, err := named(ctx, c, q)
+				switch {
+				case err != nil:
+					return err
+				case o.json:
+					return writeJSON(cmd.OutOrStdout(), n.json())
 				}
-				showQueue(cmd.OutOrStdout(), q)
+				n.show(o.view(cmd.OutOrStdout()))
 				return nil
 			})
 		},
 	}
+	wideFlag(cmd, o)
+	return cmd
 }
 
-func showQueue(w io.Writer, q interlock.Queue) {
-	if len(q.Holders)+len(q.Waiters) == 0 {
-		fmt.Fprintf(w, "%s is free\n", plain(q.Name))
-		return
+// known is all that has one name.
+type known struct {
+	interlock.Queue
+	barrier bool   // it is set
+	latch   *int64 // what is left; nil: it is not set
+	version uint64 // of the value; 0: there is none
+}
+
+// named adds to a lock what else has its name. What the backend cannot have there, such as a
+// barrier of Curator where a lock is, is not there.
+func named(ctx context.Context, c *interlock.Client, q interlock.Queue) (known, error) {
+	n := known{Queue: q}
+	var err error
+	if n.barrier, err = c.Barrier(q.Name).IsSet(ctx); err != nil && !driver.IsPermanent(err) {
+		return n, err
 	}
+	left, set, err := c.Latch(q.Name).Count(ctx)
+	if err != nil && !driver.IsPermanent(err) {
+		return n, err
+	}
+	if set {
+		n.latch = &left
+	}
+	value, err := interlock.NewValue[[]byte](c, q.Name).Get(ctx)
+	if err != nil && !driver.IsPermanent(err) {
+		return n, err
+	}
+	if value.Exists {
+		n.version = value.Version
+	}
+	return n, nil
+}
+
+// nameJSON is how programs see a name.
+type nameJSON struct {
+	queueJSON
+	Barrier string `json:"barrier,omitempty"`       // set
+	Latch   *int64 `json:"latch,omitempty"`         // what is left
+	Version string `json:"value_version,omitempty"` // of the value
+}
+
+func (n known) json() any {
+	j := nameJSON{queueJSON: toJSON(n.Queue), Latch: n.latch}
+	if n.barrier {
+		j.Barrier = "set"
+	}
+	if n.version != 0 {
+		j.Version = strconv.FormatUint(n.version, 10)
+	}
+	return j
+}
+
+func (n known) title() string { return "" }
+
+func (n known) show(v view) {
+	shown := plain(n.Name)
+	if n.barrier {
+		fmt.Fprintf(v.w, "the barrier %s is set\n", shown)
+	}
+	if n.latch != nil {
+		fmt.Fprintf(v.w, "the latch %s is set, %d left\n", shown, *n.latch)
+	}
+	if n.version != 0 {
+		fmt.Fprintf(v.w, "the value %s has version %d\n", shown, n.version)
+	}
+	switch {
+	case len(n.Holders)+len(n.Waiters) > 0:
+		showQueue(v, n.Queue)
+	case !n.barrier && n.latch == nil && n.version == 0:
+		fmt.Fprintf(v.w, "%s is free\n", shown)
+	}
+}
+
+func showQueue(v view, q interlock.Queue) {
 	capacity := ""
 	if q.Kind == "semaphore" {
 		capacity = fmt.Sprintf(" of %d", q.Capacity)
 	}
-	fmt.Fprintf(w, "%s, %s%s: held by %d, %d waiting\n", plain(q.Name), q.Kind, capacity, len(q.Holders), len(q.Waiters))
-	t := newTable(w, "", "holder", "as", "note", "token", "in line since", "until", "id")
+	fmt.Fprintf(v.w, "%s, %s%s: held by %d, %d waiting\n", plain(q.Name), q.Kind, capacity, len(q.Holders), len(q.Waiters))
+	s := v.sheet(column{}, column{name: "holder", least: 6}, column{name: "as"}, column{name: "note", least: 4},
+		column{name: "token", wide: true}, column{name: v.pick("in line since", "in line")}, column{name: "until"}, column{name: "id"})
+	add := func(what string, c text.Color, m interlock.Member) {
+		id := plain(m.ID)
+		s.add(v.paint(c, what), plain(m.Owner), held(q, m), plain(m.Note), token(m), v.since(m.Since), v.until(m), v.pick(id, shortID(q, id)))
+	}
 	for _, m := range q.Holders {
-		t.AppendRow([]any{"holds", plain(m.Owner), held(q, m), plain(m.Note), token(m), since(m.Since), until(m), m.ID})
+		add("holds", text.FgGreen, m)
 	}
 	for i, m := range q.Waiters {
-		t.AppendRow([]any{fmt.Sprintf("waits %d", i+1), plain(m.Owner), held(q, m), plain(m.Note), "", since(m.Since), until(m), m.ID})
+		add(fmt.Sprintf("waits %d", i+1), text.FgYellow, m)
 	}
-	t.Render()
+	s.render()
 }

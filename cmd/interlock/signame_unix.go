@@ -21,3 +21,13 @@ func signalNamed(name string) (syscall.Signal, error) {
 	}
 	return 0, fmt.Errorf("unknown signal %q", name)
 }
+
+// signalNames are those that programs may be sent, without SIG.
+func signalNames() (names []string) {
+	for s := syscall.Signal(1); s < 32; s++ {
+		if name := unix.SignalName(s); name != "" && s != syscall.SIGKILL && s != syscall.SIGSTOP {
+			names = append(names, strings.TrimPrefix(name, "SIG"))
+		}
+	}
+	return names
+}

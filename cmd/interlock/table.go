@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"time"
 
@@ -11,6 +12,128 @@ import (
 
 	"github.com/interlock-go/interlock"
 )
+
+// view is where tables are written.
+type view struct {
+	w      io.Writer
+	width  int  // of a terminal, which lines have to fit; 0: they are as long as they are
+	colour bool // of a terminal, unless NO_COLOR is set
+}
+
+// view is that of an output: on a terminal, lines fit its width, unless -o wide is given.
+func (o *options) view(out io.Writer) view {
+	v := view{w: out}
+	if isTerminal(out) {
+		v.colour = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+		if !o.wide {
+			v.width, _ = size(out)
+		}
+	}
+	return v
+}
+
+func (v view) paint(c text.Color, s string) string {
+	if !v.colour || s == "" {
+		return s
+	}
+	return c.Sprint(s)
+}
+
+// pick is one of two texts: for lines of any length, and for those that have to fit.
+func (v view) pick(long, short string) string {
+	if v.width == 0 {
+		return long
+	}
+	return short
+}
+
+// A column is shown always, except one that is wide where lines have to fit. One with a least
+// width is cut there, as far as necessary; those of a later rank only if that of the others is
+// not enough.
+type column struct {
+	name  string
+	wide  bool
+	least int
+	rank  int
+}
+
+type sheet struct {
+	view
+	columns []column
+	rows    [][]string
+}
+
+func (v view) sheet(columns ...column) *sheet { return &sheet{view: v, columns: columns} }
+
+func (s *sheet) add(cells ...string) { s.rows = append(s.rows, cells) }
+
+// gap is between two columns, and behind the last.
+const gap = 2
+
+func (s *sheet) render() {
+	t := newTable(s.w)
+	if s.colour {
+		t.Style().Color.Header = text.Colors{text.Bold}
+	}
+	widths := s.widths()
+	row := func(cells []string) (out table.Row) {
+		for i, cell := range cells {
+			if widths[i] > 0 {
+				out = append(out, cell)
+			}
+		}
+		return out
+	}
+	var names []string
+	var configs []table.ColumnConfig
+	for i, c := range s.columns {
+		names = append(names, c.name)
+		if widths[i] > 0 {
+			configs = append(configs, table.ColumnConfig{
+				Number: len(configs) + 1, WidthMax: widths[i],
+				WidthMaxEnforcer: func(cell string, most int) string { return text.Snip(cell, most, "…") },
+			})
+		}
+	}
+	t.AppendHeader(row(names))
+	for _, r := range s.rows {
+		t.AppendRow(row(r))
+	}
+	t.SetColumnConfigs(configs)
+	t.Render()
+}
+
+// widths are those of the columns, 0 for one that is left out.
+func (s *sheet) widths() []int {
+	widths := make([]int, len(s.columns))
+	total := 0
+	for i, c := range s.columns {
+		if c.wide && s.width > 0 {
+			continue
+		}
+		widths[i] = max(1, text.StringWidthWithoutEscSequences(c.name))
+		for _, r := range s.rows {
+			widths[i] = max(widths[i], text.StringWidthWithoutEscSequences(r[i]))
+		}
+		total += widths[i] + gap
+	}
+	for rank := 0; s.width > 0 && rank < 2; rank++ {
+		for total > s.width {
+			widest := -1
+			for i, c := range s.columns {
+				if c.least > 0 && c.rank == rank && widths[i] > c.least && (widest < 0 || widths[i] > widths[widest]) {
+					widest = i
+				}
+			}
+			if widest < 0 {
+				break
+			}
+			widths[widest]--
+			total--
+		}
+	}
+	return widths
+}
 
 // newTable makes a table without lines, which people read and awk can cut.
 func newTable(w io.Writer, header ...any) table.Writer {
@@ -22,7 +145,10 @@ func newTable(w io.Writer, header ...any) table.Writer {
 	s.Box.PaddingLeft = ""
 	s.Box.PaddingRight = "  "
 	t.SetStyle(s)
-	t.AppendHeader(header)
+	t.SuppressTrailingSpaces()
+	if len(header) > 0 {
+		t.AppendHeader(header)
+	}
 	return t
 }
 
@@ -39,21 +165,22 @@ func held(q interlock.Queue, m interlock.Member) string {
 	return q.Kind
 }
 
-func since(t time.Time) string {
-	return t.Local().Format(time.DateTime) + " (" + short(time.Since(t)) + ")"
+func (v view) since(t time.Time) string {
+	age := short(time.Since(t))
+	return v.pick(t.Local().Format(time.DateTime)+" ("+age+")", age)
 }
 
 // until is when somebody's place ends: a renewed one is shown with what is left
 // of its TTL. That of another library is not known.
-func until(m interlock.Member) string {
+func (v view) until(m interlock.Member) string {
 	if m.Foreign && !m.Fixed {
 		return "not known"
 	}
 	left := short(time.Until(m.Until))
 	if m.Fixed {
-		return m.Until.Local().Format(time.DateTime) + " (in " + left + ")"
+		return v.pick(m.Until.Local().Format(time.DateTime)+" (in "+left+")", "ends in "+left)
 	}
-	return "renewed, " + left + " left"
+	return v.pick("renewed, "+left+" left", left+" left")
 }
 
 // short is a duration as people say it: two digits or so.

@@ -13,7 +13,7 @@ import (
 )
 
 func newValue(o *options) *cobra.Command {
-	return group("value", "A small shared value with versions",
+	return storedGroup(o, "value", "A small shared value with versions",
 		valueGet(o), valueSet(o), valueDelete(o), valueWatch(o))
 }
 
@@ -148,7 +148,7 @@ func valueWatch(o *options) *cobra.Command {
 		Short: "Write the value, and again after every change, until interrupted",
 		Args:  exactly("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.waits(cmd, func(ctx context.Context, c *interlock.Client) error {
+			return o.streams(cmd, func(ctx context.Context, c *interlock.Client) error {
 				for got, err := range interlock.NewValue[[]byte](c, args[0]).Watch(ctx) {
 					if err == nil {
 						err = o.value(cmd, args[0], got)
@@ -157,7 +157,7 @@ func valueWatch(o *options) *cobra.Command {
 						return err
 					}
 				}
-				return context.Cause(ctx)
+				return nil
 			})
 		},
 	}

@@ -1,46 +1,173 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/driver"
 )
 
 func newWatch(o *options) *cobra.Command {
-	return &cobra.Command{
-		Use:   "watch NAME",
-		Short: "Show a lock's state live, until interrupted",
-		Long: `Watch shows what show does, again after every change. On a terminal it redraws the
-screen; elsewhere, and with --json, it writes one state after the other.`,
-		Args:              exactly("NAME"),
+	cmd := &cobra.Command{
+		Use:   "watch [NAME | PREFIX/]",
+		Short: "Show a lock's state, or all locks, live, until interrupted",
+		Long: `Watch shows what show does of the lock NAME. Without a name it shows what ls does, and with
+a name that ends in / of those whose names begin with that. On a terminal it draws the screen
+again each second; elsewhere, and with --json, it writes one state after the other, when
+something else has changed than the time.`,
+		Example: `  interlock watch nightly       who holds nightly, who waits
+  interlock watch jobs/         all locks whose names begin with jobs/
+  interlock watch --json        all locks, an array after every change`,
+		Args:              atMost("NAME"),
 		ValidArgsFunction: completeNames(o),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.waits(cmd, func(ctx context.Context, c *interlock.Client) error {
-				out := cmd.OutOrStdout()
-				redraw := !o.json && isTerminal(out)
-				for q, err := range c.Follow(ctx, args[0]) {
-					switch {
-					case err != nil:
-						return err
-					case o.json:
-						if err := writeJSON(out, toJSON(q)); err != nil {
-							return err
-						}
-						continue
-					case redraw:
-						fmt.Fprint(out, "\x1b[H\x1b[2J")
-					}
-					if _, err := fmt.Fprintf(out, "%s  ", time.Now().Format(time.TimeOnly)); err != nil {
-						return err
-					}
-					showQueue(out, q)
+			return o.streams(cmd, func(ctx context.Context, c *interlock.Client) error {
+				w := watcher{o: o, c: c, out: cmd.OutOrStdout()}
+				live := !o.json && isTerminal(w.out)
+				if name := prefixOf(args); name == "" || strings.HasSuffix(name, "/") {
+					return w.list(ctx, name, live)
+				} else if live {
+					return w.redraw(ctx, name)
+				} else {
+					return w.follow(ctx, name)
 				}
-				return context.Cause(ctx)
 			})
 		},
 	}
+	wideFlag(cmd, o)
+	return cmd
+}
+
+// scene is what one look at the backend has shown.
+type scene interface {
+	json() any
+	title() string // what the first line says, if show does not
+	show(view)
+}
+
+type watcher struct {
+	o     *options
+	c     *interlock.Client
+	out   io.Writer
+	drawn bool // there is something on the screen
+}
+
+// follow writes each state of a lock.
+func (w *watcher) follow(ctx context.Context, name string) error {
+	for q, err := range w.c.Follow(ctx, name) {
+		if err != nil {
+			return err
+		}
+		n, err := named(ctx, w.c, q)
+		if err != nil {
+			return err
+		}
+		if err := w.write(n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// redraw shows a lock on the screen, as it is each second.
+func (w *watcher) redraw(ctx context.Context, name string) error {
+	for {
+		q, err := current(ctx, w.c, name)
+		if err != nil {
+			return err
+		}
+		n, err := named(ctx, w.c, q)
+		if err != nil {
+			return err
+		}
+		if err := w.draw(n); err != nil || !pause(ctx, time.Second) {
+			return err
+		}
+	}
+}
+
+// list shows locks: on the screen as they are each second, else when they have changed. To
+// list many takes long, and is done for a tenth of the time at most. What passes once they
+// have been listed, such as a lost connection, is waited for.
+func (w *watcher) list(ctx context.Context, prefix string, live bool) error {
+	last := ""
+	for first := true; ; first = false {
+		began := time.Now()
+		l, err := listed(ctx, w.c, prefix)
+		took := time.Since(began)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil && (first || driver.IsPermanent(err)):
+			return err
+		case err != nil:
+		case live:
+			if err := w.draw(l); err != nil {
+				return err
+			}
+		case l.state() != last:
+			last = l.state()
+			if err := w.write(l); err != nil {
+				return err
+			}
+		}
+		if !pause(ctx, max(time.Second, 9*took)) {
+			return nil
+		}
+	}
+}
+
+// pause reports whether ctx stands after d.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// write adds a scene to the output.
+func (w *watcher) write(s scene) error {
+	if w.o.json {
+		return writeJSON(w.out, s.json())
+	}
+	_, err := w.out.Write(w.text(s))
+	return err
+}
+
+// draw puts a scene over the last one. Of one that is higher than the screen, its beginning
+// is seen.
+func (w *watcher) draw(s scene) error {
+	text := strings.SplitAfter(string(w.text(s)), "\n")
+	_, most := size(w.out)
+	if more := len(text) - most; more > 0 {
+		text = append(text[:max(0, most-2)], fmt.Sprintf("… and %d more lines\n", more+1))
+	}
+	frame := "\x1b[H"
+	if !w.drawn {
+		frame += "\x1b[2J"
+		w.drawn = true
+	}
+	frame += strings.ReplaceAll(strings.Join(text, ""), "\n", "\x1b[K\n") + "\x1b[J"
+	_, err := io.WriteString(w.out, frame)
+	return err
+}
+
+func (w *watcher) text(s scene) []byte {
+	var b bytes.Buffer
+	v := w.o.view(w.out)
+	v.w = &b
+	fmt.Fprintf(&b, "%s  %s", time.Now().Format(time.TimeOnly), s.title())
+	s.show(v)
+	return b.Bytes()
 }

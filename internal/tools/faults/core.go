@@ -226,4 +226,24 @@ var core = []fault{
 		file: "examples/handler/handler.go", test: "TestAnItemThatAnotherHoldsIsTooManyRequests",
 		old: "case http.StatusTooManyRequests, http.StatusServiceUnavailable:", new: "case http.StatusServiceUnavailable:",
 	},
+	{
+		file: "cmd/interlock/reader_unix.go", test: "TestScripts/output",
+		old: "cancel(signalled{syscall.SIGPIPE})", new: "_ = syscall.SIGPIPE",
+	},
+	{
+		file: "cmd/interlock/table.go", test: "TestTablesFitTheTerminal",
+		old: "for total > s.width {", new: "for total > 2*s.width {",
+	},
+	{
+		file: "cmd/interlock/watch.go", test: "TestWatchIsLive",
+		old: "err != nil || !pause(ctx, time.Second)", new: "err != nil || !pause(ctx, time.Hour)",
+	},
+	{
+		file: "cmd/interlock/exit.go", test: "TestAnErrorHasNoControlCharacters",
+		old: "return plain(oneline.Of(text))", new: "return oneline.Of(text)",
+	},
+	{
+		file: "cmd/interlock/show.go", test: "TestScripts/coordinate",
+		old: "case !n.barrier && ", new: "case ",
+	},
 }

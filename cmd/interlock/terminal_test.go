@@ -1,0 +1,217 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/interlock-go/interlock"
+)
+
+// screen is a command on a terminal of so many columns and 24 lines.
+type screen struct {
+	*exec.Cmd
+	over chan struct{} // closed when it has ended
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func onScreen(t *testing.T, columns uint16, url string, args ...string) *screen {
+	t.Helper()
+	s := &screen{Cmd: cli(t, url, args...), over: make(chan struct{})}
+	s.Stderr = nil
+	s.Env = append(s.Env, "TERM=xterm", "NO_COLOR=", "FORCE_COLOR=")
+	tty, err := pty.StartWithSize(s.Cmd, &pty.Winsize{Rows: 24, Cols: columns})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(s.over)
+		_, _ = io.Copy(s, tty) // ends with an error when the terminal is closed
+		_ = s.Wait()
+	}()
+	t.Cleanup(func() {
+		_ = s.Process.Kill()
+		<-s.over
+		tty.Close()
+	})
+	return s
+}
+
+func (s *screen) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(b)
+}
+
+// shown is what was written so far.
+func (s *screen) shown() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.ReplaceAll(s.text.String(), "\r", "")
+}
+
+// ends returns what the command has written when it has ended.
+func (s *screen) ends(t *testing.T) string {
+	t.Helper()
+	select {
+	case <-s.over:
+	case <-time.After(time.Minute):
+		t.Fatalf("%v has not ended in a minute: %s", s.Args, s.shown())
+	}
+	return s.shown()
+}
+
+// keeps holds a lock until the test has ended, or the function is called.
+func keeps(t *testing.T, url string, args ...string) (release func()) {
+	t.Helper()
+	dir := t.TempDir()
+	c := cli(t, url, append(append([]string{"run"}, args...), "--", "job", "wait", filepath.Join(dir, "held"))...)
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	release = sync.OnceFunc(func() {
+		_ = c.Process.Signal(syscall.SIGTERM)
+		_ = c.Wait()
+	})
+	t.Cleanup(release)
+	eventually(t, "the lock is held", func() bool {
+		_, err := os.Stat(filepath.Join(dir, "held"))
+		return err == nil
+	})
+	return release
+}
+
+var escapes = regexp.MustCompile("\x1b\\[[0-9;]*[A-Za-z]")
+
+// Promise: on a terminal no line of a table is wider than that; -o wide, and a pipe, have it
+// all.
+func TestTablesFitTheTerminal(t *testing.T) {
+	t.Parallel()
+	owner := "a-machine-with-a-long-name.in-a-domain-with-a-long-name.example:1234567"
+	note := "reindexes all that was changed since it was done the last time"
+	url := testURL(t, "?ttl=30s&owner="+owner)
+	for i := range 3 {
+		keeps(t, url, "--permits", "5", "--note", note, fmt.Sprint("jobs/reindex-", i/2))
+	}
+	for _, columns := range []uint16{72, 80, 120} {
+		for _, args := range [][]string{{"ls"}, {"show", "jobs/reindex-0"}} {
+			shown := onScreen(t, columns, url, args...).ends(t)
+			if !strings.Contains(shown, "jobs/reindex-0") || !strings.Contains(shown, "of 5") || !strings.Contains(shown, "a-mach") {
+				t.Errorf("%v in %d columns says too little:\n%s", args, columns, shown)
+			}
+			for line := range strings.Lines(shown) {
+				if n := text.StringWidthWithoutEscSequences(strings.TrimRight(line, "\n")); n > int(columns) {
+					t.Errorf("%v: a line of %d in %d columns:\n%s", args, n, columns, shown)
+				}
+			}
+			wide := escapes.ReplaceAllString(onScreen(t, columns, url, append(args, "-o", "wide")...).ends(t), "")
+			piped, err := cli(t, url, args...).Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, all := range []string{wide, string(piped)} {
+				if !strings.Contains(all, owner) || !strings.Contains(all, note) || !strings.Contains(all, "TOKEN") {
+					t.Errorf("%v without a width leaves something out:\n%s", args, all)
+				}
+			}
+		}
+	}
+
+	// What show shows of an ID in little room is enough for evict.
+	shown := escapes.ReplaceAllString(onScreen(t, 80, url, "show", "jobs/reindex-1").ends(t), "")
+	id := regexp.MustCompile(`(?m) ([0-9a-f]{8,}) *$`).FindStringSubmatch(shown)
+	if id == nil {
+		t.Fatalf("no ID:\n%s", shown)
+	}
+	if out, err := cli(t, url, "revoke", "jobs/reindex-1", id[1]).CombinedOutput(); err != nil {
+		t.Errorf("revoke %s: %v, %s", id[1], err, out)
+	}
+}
+
+// Promise: tables have colours on a terminal, unless NO_COLOR is set or it has none.
+func TestColoursAreForTerminals(t *testing.T) {
+	t.Parallel()
+	url := testURL(t, "")
+	keeps(t, url, "a")
+	for _, c := range []struct {
+		env     string
+		colours bool
+	}{{"TERM=xterm", true}, {"NO_COLOR=1", false}, {"NO_COLOR=0", false}, {"TERM=dumb", false}} {
+		s := &screen{Cmd: cli(t, url, "show", "a"), over: make(chan struct{})}
+		s.Stderr = nil
+		s.Env = append(s.Env, "TERM=xterm", "NO_COLOR=", "FORCE_COLOR=", c.env)
+		tty, err := pty.Start(s.Cmd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(s, tty)
+		_ = s.Wait()
+		tty.Close()
+		if got := strings.Contains(s.shown(), "\x1b["); got != c.colours || !strings.Contains(s.shown(), "holds") {
+			t.Errorf("with %s: %q", c.env, s.shown())
+		}
+	}
+}
+
+// Promise: on a terminal watch shows what time has gone by, though nothing changes, and then
+// the change.
+func TestWatchIsLive(t *testing.T) {
+	t.Parallel()
+	url := testURL(t, "?ttl=30s")
+	release := keeps(t, url, "a")
+	name, all := onScreen(t, 80, url, "watch", "a"), onScreen(t, 80, url, "watch")
+	ages := regexp.MustCompile(`mutex\s+(?:\S+\s+)?job\s+([0-9.ms]+)`)
+	for _, s := range []*screen{name, all} {
+		eventually(t, "three times are shown", func() bool {
+			seen := map[string]bool{}
+			for _, m := range ages.FindAllStringSubmatch(escapes.ReplaceAllString(s.shown(), ""), -1) {
+				seen[m[1]] = true
+			}
+			return len(seen) >= 3
+		})
+	}
+	release()
+	eventually(t, "the lock is free", func() bool {
+		return strings.Contains(name.shown(), "a is free") && strings.Contains(all.shown(), "locks in use: 0")
+	})
+	for _, s := range []*screen{name, all} {
+		if err := s.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		s.ends(t)
+		if code := s.ProcessState.ExitCode(); code != 143 {
+			t.Errorf("%v: exit status %d", s.Args, code)
+		}
+	}
+}
+
+// Promise: what is higher than the screen is cut, and says so.
+func TestWatchIsNoHigherThanTheScreen(t *testing.T) {
+	t.Parallel()
+	var l list
+	for i := range 40 {
+		l = append(l, interlock.Queue{Name: fmt.Sprint("q", i), Kind: "mutex"})
+	}
+	var b strings.Builder
+	w := watcher{o: &options{}, out: &b}
+	if err := w.draw(l); err != nil {
+		t.Fatal(err)
+	}
+	if lines := strings.Count(b.String(), "\n"); lines != 23 || !strings.Contains(b.String(), "… and 20 more lines") {
+		t.Errorf("%d lines on 24:\n%s", lines, b.String())
+	}
+}
