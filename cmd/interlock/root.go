@@ -61,7 +61,7 @@ that this is meant).`,
 	add("job", newRun(o), newElect(o))
 	add("look", newLs(o), newShow(o), newWatch(o), newRevoke(o), newEvict(o), newToken(o), newDoctor(o), newSchema(o))
 	add("share", newObserve(o), newLatch(o), newBarrier(o), newValue(o))
-	root.AddCommand(newDemo(o), newVersion(o))
+	root.AddCommand(newDemo(o), newMan(), newVersion(o))
 	root.InitDefaultCompletionCmd()
 	completion, _, _ := root.Find([]string{"completion"})
 	for _, c := range completion.Commands() {
