@@ -3,7 +3,6 @@ package interlock
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -15,13 +14,11 @@ import (
 // DoubleBarrier lets a fixed number of members enter together and leave
 // together, round after round. Whoever comes while a round is full waits for
 // the next. A member that dies before the round is full does not count; one
-// that dies inside counts as having left, and the others are told.
+// that dies inside counts as having left.
 //
 // Each member stands in a queue, so that its death is seen. A cell names the
-// members of the current round, and those of them that have left by themselves. The
-// round is over when none of its members stands in the queue any more, and the next n in
-// the queue are the next round. A member that leaves stays in the queue until the
-// others have left or died: so long no other round takes the place of this one in the cell.
+// members of the current round; the round is over when none of them stands in
+// the queue any more, and the next n in the queue are the next round.
 type DoubleBarrier struct {
 	c       *Client
 	lock    *Lock
@@ -41,7 +38,6 @@ func (c *Client) DoubleBarrier(name string, members int) *DoubleBarrier {
 		cell: c.cell("round", name),
 	}
 	b.lock = c.lock(driver.Barrier, name, 1, driver.RWCapacity, []Option{Note(b.note)})
-	b.lock.leaving = func(l *Lease) { _ = b.sign(l) }
 	if b.lock.err == nil && (members < 1 || members > MaxMembers) {
 		b.lock.err = driver.Invalid(fmt.Errorf("a barrier of %d members: 1 to %d are possible", members, MaxMembers))
 	}
@@ -49,8 +45,8 @@ func (c *Client) DoubleBarrier(name string, members int) *DoubleBarrier {
 }
 
 // Enter waits until a round is full with this member in it. If ctx ends first,
-// the member does not count; if it ends just as the round fills, the others are told as of
-// a death. The lease ends if the member is taken for dead;
+// the member does not count; if it ends just as the round fills, it counts as
+// having left. The lease ends if the member is taken for dead;
 // Leave it, or Release it to leave without waiting for the others.
 func (b *DoubleBarrier) Enter(ctx context.Context) (*Lease, error) {
 	lease, err := b.lock.Acquire(ctx)
@@ -60,76 +56,22 @@ func (b *DoubleBarrier) Enter(ctx context.Context) (*Lease, error) {
 	held, cancel := lease.Bind(ctx)
 	defer cancel()
 	if err := b.cell.until(held, func(ctx context.Context) (bool, error) { return b.entered(ctx, lease) }); err != nil {
-		if lost := lease.Err(); errors.Is(lost, ErrLost) {
-			err = lost // and not also that it cannot be held
-		}
-		_ = lease.release(true)
+		_ = lease.Release()
 		return nil, b.cell.fail("enter", err)
 	}
 	return lease, nil
 }
 
 // Leave gives the member's place up and waits until all members of its round
-// have left or died. The error wraps [ErrMemberDied] if one of the others has ended without Leave
-// or Release: its process died, it could not reach the backend for a TTL, it was evicted, or
-// its client was closed. What it was to do in this round may be missing. The error wraps
-// ErrLost if this member was taken for dead itself. If ctx ends first, the member has left, and
-// what became of the others is not known. As Release it gives the place up whatever ctx says: if
-// the backend cannot be reached, that takes as long as the lease lasts.
+// have left or died. It returns an error that wraps ErrLost if the member had
+// been taken for dead.
 func (b *DoubleBarrier) Leave(ctx context.Context, l *Lease) error {
-	unsigned := b.sign(l)
-	if unsigned != nil { // the others wait for the place, not for the signature
-		lost := l.release(true)
-		err := b.cell.until(ctx, func(ctx context.Context) (bool, error) { return b.over(ctx, l) })
-		switch {
-		case err != nil:
-			return b.cell.fail("leave", err)
-		case lost != nil, errors.Is(unsigned, ErrReleased), errors.Is(unsigned, errors.ErrUnsupported):
-			return lost
-		}
-		return b.cell.fail("leave", unsigned)
-	}
-	died := 0
-	err := b.cell.until(ctx, func(ctx context.Context) (over bool, err error) {
-		over, died, err = b.left(ctx, l)
-		return over, err
-	})
-	lost := l.release(true)
-	switch {
-	case err != nil:
+	lost := l.Release()
+	err := b.cell.until(ctx, func(ctx context.Context) (bool, error) { return b.left(ctx, l) })
+	if err != nil {
 		return b.cell.fail("leave", err)
-	case lost == nil && died > 0:
-		return b.cell.fail("leave", fmt.Errorf("%w: %d of %d", ErrMemberDied, died, b.members))
 	}
 	return lost
-}
-
-// sign notes in the round that the member leaves by itself, before it gives its place up: who
-// leaves without is taken for dead. It is repeated as long as the lease lasts, and for a TTL at
-// most.
-func (b *DoubleBarrier) sign(l *Lease) error {
-	held, free := l.Bind(context.Background())
-	defer free()
-	ctx, cancel := context.WithTimeout(held, b.c.TTL())
-	defer cancel()
-	for {
-		_, err := b.cell.change(ctx, func(got driver.Cell) (driver.Swap, error) {
-			now, err := round(got)
-			if err != nil {
-				return driver.Swap{}, err
-			}
-			at := slices.Index(now.Members, l.t.req.ID)
-			if at < 0 || slices.Contains(now.Left, at) {
-				return driver.Swap{}, errUnchanged
-			}
-			now.Left = append(now.Left, at)
-			value, err := json.Marshal(now)
-			return driver.Swap{Value: value}, err
-		})
-		if !errors.Is(err, errUnknown) { // else another look tells
-			return ignoreUnchanged(err)
-		}
-	}
 }
 
 // entered reports whether the lease's ticket is of the current round, after
@@ -185,44 +127,13 @@ func (b *DoubleBarrier) agree(queue []driver.Member, id string) error {
 	return nil
 }
 
-// over reports whether the round of the lease's ticket is over.
-func (b *DoubleBarrier) over(ctx context.Context, l *Lease) (bool, error) {
+// left reports whether the round of the lease's ticket is over.
+func (b *DoubleBarrier) left(ctx context.Context, l *Lease) (bool, error) {
 	now, _, queue, err := b.look(ctx)
 	if err != nil {
 		return false, err
 	}
 	return !slices.Contains(now.Members, l.t.req.ID) || !anyOf(now.Members, ids(queue)), nil
-}
-
-// left reports whether the others of the lease's round have left, and how many of them have
-// died. It reads the queue and then the round: whoever has left by itself has signed before.
-func (b *DoubleBarrier) left(ctx context.Context, l *Lease) (over bool, died int, err error) {
-	q, err := b.c.look(ctx, b.lock.name)
-	if err != nil {
-		return false, 0, err
-	}
-	cell, err := b.cell.load(ctx)
-	if err != nil {
-		return false, 0, err
-	}
-	now, err := round(cell)
-	if err != nil {
-		return false, 0, err
-	}
-	self, standing := slices.Index(now.Members, l.t.req.ID), ids(q.Members)
-	if self < 0 {
-		return true, 0, nil // it was taken for dead, and the next round has begun
-	}
-	for i, id := range now.Members {
-		switch {
-		case i == self || slices.Contains(now.Left, i):
-		case slices.Contains(standing, id):
-			return false, 0, nil
-		default:
-			died++
-		}
-	}
-	return true, died, nil
 }
 
 // look reads the round and then the queue, in this order: a member of the
@@ -231,21 +142,13 @@ func (b *DoubleBarrier) look(ctx context.Context) (now driver.Round, cell driver
 	if cell, err = b.cell.load(ctx); err != nil {
 		return now, cell, nil, err
 	}
-	if now, err = round(cell); err != nil {
-		return now, cell, nil, err
+	if cell.Exists {
+		if err := json.Unmarshal(cell.Value, &now); err != nil {
+			return now, cell, nil, fmt.Errorf("the stored round: %w", err)
+		}
 	}
 	q, err := b.c.look(ctx, b.lock.name)
 	return now, cell, q.Members, err
-}
-
-func round(c driver.Cell) (now driver.Round, err error) {
-	if !c.Exists {
-		return now, nil
-	}
-	if err := json.Unmarshal(c.Value, &now); err != nil {
-		return now, fmt.Errorf("the stored round: %w", err)
-	}
-	return now, nil
 }
 
 func ids(queue []driver.Member) []string {

@@ -2,7 +2,6 @@ package interlock_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -122,7 +121,7 @@ func TestAMemberThatDiesOutsideDoesNotCount(t *testing.T) {
 	})
 }
 
-// One that dies inside counts as having left, and the others are told.
+// One that dies inside counts as having left.
 func TestAMemberThatDiesInsideHasLeft(t *testing.T) {
 	simulated(t, func(t *testing.T) {
 		a, b := pair(t)
@@ -137,156 +136,8 @@ func TestAMemberThatDiesInsideHasLeft(t *testing.T) {
 			t.Fatal("left alone")
 		}
 		a.faults().Before("Renew", 0).Fail()
-		err := <-left
-		wantErr(t, err, interlock.ErrMemberDied)
-		if got, want := err.Error(), "interlock: leave d: a member died inside: 1 of 2"; got != want {
-			t.Errorf("%s\nwant %s", got, want)
-		}
+		ok(t, <-left)
 		wantErr(t, a.DoubleBarrier("d", 2).Leave(ctx, dead.lease), interlock.ErrLost)
-	})
-}
-
-// inside are members of a double barrier that have entered together.
-func inside(t *testing.T, members ...member) (leases []*interlock.Lease) {
-	t.Helper()
-	var enters []<-chan result
-	for _, m := range members {
-		enters = append(enters, enter(ctx, m.DoubleBarrier("d", len(members))))
-	}
-	for _, e := range enters {
-		r := <-e
-		ok(t, r.err)
-		leases = append(leases, r.lease)
-	}
-	return leases
-}
-
-// Who leaves is told whether another has ended without leaving, and only then.
-func TestLeaveTellsOfADeath(t *testing.T) {
-	ended, cancel := context.WithCancel(ctx)
-	cancel()
-	for name, c := range map[string]struct {
-		ends func(t *testing.T, a, b member, l *interlock.Lease) error
-		want error
-	}{
-		"its session ends":     {func(_ *testing.T, a, _ member, _ *interlock.Lease) error { a.faults().Expire(); return nil }, interlock.ErrMemberDied},
-		"its client is closed": {func(_ *testing.T, a, _ member, _ *interlock.Lease) error { return a.Close() }, interlock.ErrMemberDied},
-		"it is evicted":        {func(_ *testing.T, _, b member, l *interlock.Lease) error { return b.Evict(ctx, "d", l.ID(), false) }, interlock.ErrMemberDied},
-		"it is taken away":     {func(_ *testing.T, _, b member, l *interlock.Lease) error { return b.Evict(ctx, "d", l.ID(), true) }, interlock.ErrMemberDied},
-		"it is released":       {func(_ *testing.T, _, _ member, l *interlock.Lease) error { return l.Release() }, nil},
-		"it leaves": {func(_ *testing.T, a, _ member, l *interlock.Lease) error {
-			go a.DoubleBarrier("d", 3).Leave(ctx, l)
-			return nil
-		}, nil},
-		"it leaves with ended context": {func(t *testing.T, a, _ member, l *interlock.Lease) error {
-			wantErr(t, a.DoubleBarrier("d", 3).Leave(ended, l), context.Canceled)
-			return nil
-		}, nil},
-		"it leaves, a reply is lost": {func(_ *testing.T, a, _ member, l *interlock.Lease) error {
-			a.faults().After("Swap", 1).Fail()
-			go a.DoubleBarrier("d", 3).Leave(ctx, l)
-			return nil
-		}, nil},
-		"it leaves, and dies before it knows of the others": {func(_ *testing.T, a, _ member, l *interlock.Lease) error {
-			go a.DoubleBarrier("d", 3).Leave(ctx, l)
-			synctest.Wait()
-			a.faults().Expire()
-			return nil
-		}, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			simulated(t, func(t *testing.T) {
-				w := memlock.NewWorld()
-				a, b, c2 := join(t, w), join(t, w), join(t, w)
-				leases := inside(t, a, b, c2)
-				early := make(chan error, 1)
-				go func() { early <- b.DoubleBarrier("d", 3).Leave(ctx, leases[1]) }()
-				synctest.Wait()
-				ok(t, c.ends(t, a, b, leases[0]))
-				synctest.Wait()
-				if len(early) > 0 {
-					t.Fatalf("left before the last: %v", <-early)
-				}
-				for _, err := range []error{c2.DoubleBarrier("d", 3).Leave(ctx, leases[2]), <-early} {
-					if !errors.Is(err, c.want) {
-						t.Errorf("told %v, want %v", err, c.want)
-					}
-				}
-				time.Sleep(time.Second) // of a lost reply
-				nothingLeft(t, b, c2)
-			})
-		})
-	}
-}
-
-// One whose Enter ends just as the round fills is not at work in it: the others are told.
-func TestAMemberThatGivesUpAsTheRoundFillsIsMissing(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
-		giving, cancel := context.WithCancel(ctx)
-		gives := enter(giving, a.DoubleBarrier("d", 2))
-		synctest.Wait()
-		hung := a.faults().Before("Load", 0).Hang()
-		stays := <-enter(ctx, b.DoubleBarrier("d", 2))
-		ok(t, stays.err)
-		cancel()
-		synctest.Wait()
-		hung.Deliver()
-		wantErr(t, (<-gives).err, context.Canceled)
-		wantErr(t, b.DoubleBarrier("d", 2).Leave(ctx, stays.lease), interlock.ErrMemberDied)
-		nothingLeft(t, a, b)
-	})
-}
-
-// A member that is slow to hear of the others is told of a death too: the next round does not
-// begin before it has heard.
-func TestADeathIsToldToAllBeforeTheNextRoundBegins(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		w := memlock.NewWorld()
-		dies, slow, fast := join(t, w), join(t, w), join(t, w)
-		leases := inside(t, dies, slow, fast)
-		var next []<-chan result
-		for range leases {
-			next = append(next, enter(ctx, fast.DoubleBarrier("d", 3)))
-		}
-		left := make(chan error, 1)
-		go func() { left <- slow.DoubleBarrier("d", 3).Leave(ctx, leases[1]) }()
-		synctest.Wait()
-		hung := slow.faults().Before("Load", 0).Hang()
-		dies.faults().Expire()
-		wantErr(t, fast.DoubleBarrier("d", 3).Leave(ctx, leases[2]), interlock.ErrMemberDied)
-		for _, e := range next {
-			if _, done := got(e); done {
-				t.Fatal("the next round has begun")
-			}
-		}
-		hung.Deliver()
-		wantErr(t, <-left, interlock.ErrMemberDied)
-		for _, e := range next {
-			r := <-e
-			ok(t, r.err)
-			ok(t, r.lease.Release())
-		}
-		nothingLeft(t, slow, fast)
-	})
-}
-
-// Leave comes to an end when the backend cannot note that the member leaves: its place is given
-// up all the same.
-func TestLeaveThatCannotBeNotedGivesThePlaceUp(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
-		leases := inside(t, a, b)
-		a.faults().Before("Swap", 0).Fail()
-		began := time.Now()
-		left := make(chan error, 1)
-		go func() { left <- a.DoubleBarrier("d", 2).Leave(ctx, leases[0]) }()
-		wantErr(t, b.DoubleBarrier("d", 2).Leave(ctx, leases[1]), interlock.ErrMemberDied)
-		wantErr(t, <-left, memlock.ErrFailed)
-		if d := time.Since(began); d > 2*ttl {
-			t.Errorf("left after %v", d)
-		}
-		nothingLeft(t, a, b)
 	})
 }
 

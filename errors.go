@@ -39,10 +39,6 @@ var (
 	// The ways out are [Reentrant], [LeaseFrom] and [Detach].
 	ErrDeadlock = errors.New("already held by this context (see Reentrant, LeaseFrom and Detach)")
 
-	// ErrMemberDied: a member of a double barrier has ended in the round without Leave, as when
-	// its process dies.
-	ErrMemberDied = errors.New("a member died inside")
-
 	// ErrNoLeader: nobody leads the election.
 	ErrNoLeader = errors.New("nobody leads")
 

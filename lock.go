@@ -22,8 +22,6 @@ type Lock struct {
 	cfg      lockConfig
 	wrong    error // what With cannot mend
 	err      error // why it cannot be acquired
-
-	leaving func(*Lease) // called before a lease is released, if it is not nil
 }
 
 func (c *Client) lock(kind driver.Kind, name string, units, capacity int64, opts []Option) *Lock {

@@ -13,12 +13,7 @@ import (
 // That of a lease that was evicted takes as long. It returns an error that wraps
 // ErrLost if the lock was no longer held, or had run out before the backend
 // confirmed it, also if Close has released it before; calling it again returns the same.
-func (l *Lease) Release() error {
-	if l.lock.leaving != nil {
-		l.lock.leaving(l)
-	}
-	return l.release(true)
-}
+func (l *Lease) Release() error { return l.release(true) }
 
 // abort is Release for work that may be half done: the next holder is told.
 func (l *Lease) abort() error { return l.release(false) }

@@ -40,8 +40,6 @@ type departure struct {
 	at    driver.Instant
 }
 
-var errNotNoted = fmt.Errorf("zookeeper: with barrier=curator nobody notes who has left: %w", errors.ErrUnsupported)
-
 var errFixedMember = driver.Invalid(errors.New("zookeeper: with barrier=curator a member ends with its session, never at a fixed time"))
 
 // memberID returns the ID of a member's node.
@@ -371,11 +369,7 @@ func (d *Driver) attends(q *lane, id string, round uint64) {
 // beginRound makes ready, if all whom the round is to begin with stand.
 func (d *Driver) beginRound(ctx context.Context, l *link, q *lane, w *driver.Swap) (driver.Cell, error) {
 	var next driver.Round
-	err := json.Unmarshal(w.Value, &next)
-	switch {
-	case len(next.Left) > 0:
-		return driver.Cell{}, errNotNoted
-	case err != nil || w.Version != 0:
+	if err := json.Unmarshal(w.Value, &next); err != nil || w.Version != 0 {
 		return driver.Cell{}, driver.ErrConflict
 	}
 	path := q.path + "/" + ready
@@ -387,7 +381,7 @@ func (d *Driver) beginRound(ctx context.Context, l *link, q *lane, w *driver.Swa
 		ops = append(ops, &zk.CheckVersionRequest{Path: q.path + "/" + uuid(id), Version: -1})
 	}
 	ops = append(ops, &zk.CreateRequest{Path: path, Acl: d.acl, Flags: zk.FlagPersistent})
-	_, err = l.multi(ctx, ops...)
+	_, err := l.multi(ctx, ops...)
 	if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNodeExists) {
 		return driver.Cell{}, driver.ErrConflict
 	}

@@ -143,14 +143,7 @@ var faults = []fault{
 	{"rounds overlap", "DoubleBarrier", []edit{
 		{"doublebarrier.go", "if anyOf(now.Members, ids(queue)) {", `if anyOf(now.Members, ids(queue)) && !broken("rounds overlap") {`}}},
 	{"each leaves for itself", "DoubleBarrier", []edit{
-		{"doublebarrier.go", "case slices.Contains(standing, id):", `case slices.Contains(standing, id) && broken("each leaves for itself"):
-		case slices.Contains(standing, id):`}}},
-	{"a death inside is not told", "DeadMember KilledMember", []edit{
-		{"doublebarrier.go", "\t\t\tdied++", "\t\t\tdied += pick(\"a death inside is not told\", 0, 1)"}}},
-	{"who leaves does not say so", "DeadMember DoubleBarrier", []edit{
-		{"doublebarrier.go", "if at < 0 ||", `if at < 0 || broken("who leaves does not say so") ||`}}},
-	{"who is released does not say so", "DeadMember", []edit{
-		{"release.go", "if l.lock.leaving != nil {", `if l.lock.leaving != nil && !broken("who is released does not say so") {`}}},
+		{"doublebarrier.go", "return !slices.Contains(now.Members, l.t.req.ID) ||", `return broken("each leaves for itself") || !slices.Contains(now.Members, l.t.req.ID) ||`}}},
 	{"a latch opens too early", "Latch", []edit{
 		{"latch.go", "return n == 0, err", `return n <= pick[int64]("a latch opens too early", 1, 0), err`}}},
 	{"a change is made again", "Latch Values", []edit{

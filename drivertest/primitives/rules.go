@@ -15,7 +15,7 @@ var rules = []rule{
 	robustness,
 	election, leaderValue,
 	revocation, eviction, evictedWaiter, force,
-	barrier, doubleBarrier, deadMember, latch,
+	barrier, doubleBarrier, latch,
 	values, watching,
 	striping, stickiness,
 	inspection,

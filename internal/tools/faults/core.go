@@ -175,22 +175,6 @@ var core = []fault{
 		old: "refused != nil && away == nil", new: "refused != nil && away != nil",
 	},
 	{
-		file: "doublebarrier.go", test: "TestADeathIsToldToAllBeforeTheNextRoundBegins",
-		old: "\tdied := 0\n", new: "\tdied := 0\n\t_ = l.release(true)\n",
-	},
-	{
-		file: "doublebarrier.go", test: "TestAMemberThatGivesUpAsTheRoundFillsIsMissing",
-		old: "\t\t_ = lease.release(true)\n", new: "\t\t_ = lease.Release()\n",
-	},
-	{
-		file: "doublebarrier.go", test: "TestLeaveThatCannotBeNotedGivesThePlaceUp",
-		old: "context.WithTimeout(held, b.c.TTL())", new: "context.WithTimeout(held, 10*b.c.TTL())",
-	},
-	{
-		file: "doublebarrier.go", test: "TestLeavingARoundThatIsOverDoesNotWaitForTheNext",
-		old: "errors.Is(unsigned, ErrReleased), ", new: "",
-	},
-	{
 		file: "election.go", test: "TestOnlyTheLeaderChangesItsValue",
 		old: "case was.Token > l.BackendToken():", new: "case was.Token > l.BackendToken() && false:",
 	},
