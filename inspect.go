@@ -228,20 +228,24 @@ const endOfFloors = (driver.MaxToken - 1) << tokenBits
 
 // RaiseToken makes every later token of the name larger than floor: for a
 // backend that was restored from a backup, or when the lock moves here from another backend
-// whose tokens were larger. Tokens end below 1<<63: a floor that leaves none
+// whose tokens were larger. A process that hands the lock on among its goroutines keeps its
+// ticket meanwhile, and with it smaller tokens: raise before anybody takes the lock. Tokens end below 1<<63: a floor that leaves none
 // is ErrInvalid. While the backend cannot be reached it waits, until ctx ends.
 func (c *Client) RaiseToken(ctx context.Context, name string, floor uint64) error {
 	return c.named(name).raise(ctx, floor)
 }
 
-// TokenAt is larger than every token that any backend has granted before t, unless somebody has
-// raised them, or the backend's clock is ahead: a floor for [Client.RaiseTokens] when locks move.
+// TokenAt is larger than every token that a backend which follows its server's clock has granted
+// before t: a floor for [Client.RaiseTokens] when locks move. Tokens are larger if somebody has
+// raised them, if the server's clock is ahead, and on PostgreSQL by up to twenty minutes for each
+// crash and two hours for each failover: take a later t, such as a day from now, where the new
+// backend does not follow a clock itself.
 func TokenAt(t time.Time) uint64 { return uint64(t.UnixMicro()/10) << tokenBits }
 
 // RaiseTokens is RaiseToken for all names of the backend, whatever their prefix, also
 // those that were never used. Whoever waits already may be granted a smaller token. On
-// Redis, PostgreSQL and MySQL tokens follow the server's clock, which is above those of all
-// other backends: a floor that the clock does not pass within ten seconds is ErrInvalid there.
+// Redis, PostgreSQL and MySQL tokens follow the server's clock: a floor that the clock does not
+// pass within ten seconds is ErrInvalid there.
 func (c *Client) RaiseTokens(ctx context.Context, floor uint64) error {
 	return cell{c: c}.raise(ctx, floor)
 }

@@ -22,6 +22,7 @@ type raisedJSON struct {
 
 func tokenRaise(o *options) *cobra.Command {
 	var all bool
+	var ahead time.Duration
 	cmd := &cobra.Command{
 		Use:   "raise NAME [FLOOR]",
 		Short: "Make all later tokens larger than a floor",
@@ -29,12 +30,13 @@ func tokenRaise(o *options) *cobra.Command {
 locks of the backend, also of those that nobody has used yet. Do this when locks move here
 from another backend, or the backend was restored from a backup, before anybody takes a lock:
 whoever checks tokens refuses smaller ones than it has seen. Without FLOOR they become
-larger than all tokens that any backend has granted until now, by this machine's clock,
-unless somebody has raised those.
+larger than the tokens of all backends that follow their clocks, by this machine's clock, or by
+one that is --ahead of it: tokens of PostgreSQL are ahead by up to twenty minutes for each
+crash, and by two hours for each failover. Raised tokens can be larger.
 
-On Redis, PostgreSQL and MySQL tokens follow the server's clock. They are larger than those of
-other backends without a raise; --all refuses a floor that the clock has not passed.`,
-		Example: `  interlock token raise --all                    before the first lock on a new backend
+On Redis, PostgreSQL and MySQL tokens follow the server's clock: --all waits for up to ten
+seconds until the clock has passed the floor, and refuses a floor that is later.`,
+		Example: `  interlock token raise --all --ahead 24h        before the first lock on a new ZooKeeper
   interlock token raise nightly 740912345678     one lock, above a token that was seen`,
 		ValidArgsFunction: completeNames(o),
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -52,8 +54,11 @@ other backends without a raise; --all refuses a floor that the clock has not pas
 			if !all {
 				name, args = args[0], args[1:]
 			}
-			floor := interlock.TokenAt(time.Now())
+			floor := interlock.TokenAt(time.Now().Add(ahead))
 			if len(args) > 0 {
+				if ahead != 0 {
+					return usage("--ahead is for a raise without FLOOR")
+				}
 				var err error
 				if floor, err = strconv.ParseUint(args[0], 10, 64); err != nil {
 					return usage("FLOOR %q is not a token: a whole number is", args[0])
@@ -79,6 +84,7 @@ other backends without a raise; --all refuses a floor that the clock has not pas
 			})
 		},
 	}
+	durationVar(cmd.Flags(), &ahead, "ahead", "", "without FLOOR: larger than what a clock gives so much later")
 	cmd.Flags().BoolVar(&all, "all", false, "of all locks of the backend, also of those to come")
 	return cmd
 }

@@ -28,11 +28,13 @@ type valueJSON struct {
 }
 
 func valueGet(o *options) *cobra.Command {
-	return &cobra.Command{
+	var raw bool
+	cmd := &cobra.Command{
 		Use:   "get NAME",
 		Short: "Write the value; --json gives its version too",
-		Long: `Get writes the value; with --json also its version, and whether it exists. What is no text
-is in base64 there. Exit status: 66 if it does not exist.`,
+		Long: `Get writes the value and a line feed, or with --raw the value alone, as "value set NAME -"
+reads it; with --json also its version, and whether it exists. What is no text is in base64
+there. Exit status: 66 if it does not exist.`,
 		Args: exactly("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.with(cmd, func(ctx context.Context, c *interlock.Client) error {
@@ -43,6 +45,10 @@ is in base64 there. Exit status: 66 if it does not exist.`,
 				if !got.Exists && !o.json {
 					return failed(exitAbsent, fmt.Errorf("value %s does not exist", args[0]))
 				}
+				if raw && got.Exists {
+					_, err := cmd.OutOrStdout().Write(got.Value)
+					return err
+				}
 				if err := o.value(cmd, args[0], got); err != nil || got.Exists {
 					return err
 				}
@@ -50,6 +56,9 @@ is in base64 there. Exit status: 66 if it does not exist.`,
 			})
 		},
 	}
+	cmd.Flags().BoolVar(&raw, "raw", false, "write the value as it is, without a line feed")
+	cmd.MarkFlagsMutuallyExclusive("raw", "json")
+	return cmd
 }
 
 func (o *options) value(cmd *cobra.Command, name string, got interlock.Snapshot[[]byte]) error {

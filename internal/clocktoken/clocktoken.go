@@ -29,7 +29,7 @@ func Pass(ctx context.Context, floor uint64, now func(context.Context) (int64, e
 			return nil
 		}
 		if behind > patience {
-			return driver.Invalid(fmt.Errorf("tokens follow the server's clock, and a floor of %d is ahead of it by %d s: raise each name by itself", floor, behind/perSecond))
+			return driver.Invalid(fmt.Errorf("tokens follow the server's clock, and the floor is ahead of it by %d s: raise each name by itself", behind/perSecond))
 		}
 		if err := backoff.Sleep(ctx, time.Duration(behind)*time.Second/perSecond); err != nil {
 			return err
