@@ -996,3 +996,62 @@ func TestASlowScriptTakesNothingFromTheLease(t *testing.T) {
 		t.Errorf("the lease in front ends %v sooner after a Join that took %v", lost, took)
 	}
 }
+
+// Who waits for a lock whose end was moved forward has it then, and not with the next
+// heartbeat, a third of the TTL later.
+func TestWhoWaitsHearsOfAnEarlierEnd(t *testing.T) {
+	s := redistest.Start(t)
+	open := func() *interlock.Client {
+		c, err := interlock.Open(t.Context(), "redis://"+s.Addr, interlock.TTL(3*time.Minute))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		return c
+	}
+	a, b := open(), open()
+	for name, shorten := range map[string]func(t *testing.T, lease *interlock.Lease) error{
+		"AtLeast": func(_ *testing.T, lease *interlock.Lease) error { return lease.Release() },
+		"Extend": func(t *testing.T, lease *interlock.Lease) error {
+			return lease.Extend(t.Context(), 100*time.Millisecond)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			option := interlock.AtLeast(100 * time.Millisecond)
+			if name == "Extend" {
+				option = interlock.Hold(10 * time.Minute)
+			}
+			lease, err := a.Mutex(name, option).Acquire(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			granted := make(chan error, 1)
+			go func() {
+				next, err := b.Mutex(name).Acquire(t.Context())
+				if err == nil {
+					err = next.Release()
+				}
+				granted <- err
+			}()
+			for waits := false; !waits; time.Sleep(time.Millisecond) {
+				for q, err := range b.Queues(t.Context(), name) {
+					if err != nil {
+						t.Fatal(err)
+					}
+					waits = len(q.Waiters) == 1
+				}
+			}
+			if err := shorten(t, lease); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case err := <-granted:
+				if err != nil {
+					t.Error(err)
+				}
+			case <-time.After(soon):
+				t.Errorf("who waits has not got the lock %v after its end", soon)
+			}
+		})
+	}
+}

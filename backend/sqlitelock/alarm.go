@@ -8,7 +8,7 @@ import (
 
 // alarm sweeps when something ends by itself, as long as somebody waits. The
 // moment is put off by each Renew, so while all sessions are renewed and have
-// similar TTLs it never goes off.
+// similar TTLs it never goes off. Keep tells who is next of an end of its own.
 type alarm struct {
 	d *Driver
 
@@ -41,6 +41,19 @@ func (a *alarm) expect(next moment) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.next = next
+	if a.waiters > 0 {
+		a.set()
+	}
+}
+
+// sooner takes note of an end that may come before all that is known of.
+func (a *alarm) sooner(end moment) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.next == 0 || end >= a.next {
+		return
+	}
+	a.next = end
 	if a.waiters > 0 {
 		a.set()
 	}

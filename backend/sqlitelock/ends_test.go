@@ -162,3 +162,20 @@ func TestKeepIsProvenFromBeforeItsExchange(t *testing.T) {
 		t.Errorf("it is proven from %v after it was written", again.Proof.Sub(written))
 	}
 }
+
+// Who waits for a ticket whose end was moved forward has its grant then, and not with the next
+// heartbeat, a third of the TTL later.
+func TestWhoWaitsHearsOfAnEarlierEnd(t *testing.T) {
+	da := start(t, newFile(t))
+	a, b := begin(t, da), begin(t, start(t, da.file.path)) // of an hour
+	held := a.mustJoin(t, mutex("q"), true)
+	next := b.mustJoin(t, mutex("q"), false)
+	if err := a.Keep(t.Context(), held, 100*time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if got, err := b.Await(ctx, next); err != nil || !got.Held {
+		t.Errorf("%+v, %v", got, err)
+	}
+}

@@ -93,6 +93,9 @@ func (s *session) Keep(ctx context.Context, t driver.Ticket, in time.Duration) e
 		if p.owner == "" {
 			p.owner = s.owner
 		}
+		if err := x.tellNext(q, p.ends); err != nil {
+			return err
+		}
 		return x.update(q, p)
 	})
 	if err == nil {

@@ -22,6 +22,7 @@ type message struct {
 	Over      int64   `json:"over,omitempty"` // this session is
 	Changed   bool    `json:"c,omitempty"`    // the queue
 	Cell      string  `json:"v,omitempty"`    // this cell has changed
+	Ends      moment  `json:"e,omitempty"`    // what is in front ends then, which may be sooner than it was
 	Look      bool    `json:"look,omitempty"`
 }
 

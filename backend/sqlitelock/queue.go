@@ -330,6 +330,17 @@ func (t *tx) fix(p *place, in time.Duration) {
 	t.lasting = true
 }
 
+// tellNext has the first who waits told when a ticket in front of it ends.
+func (t *tx) tellNext(q *queue, ends moment) error {
+	if q.waiting == 0 {
+		return nil
+	}
+	_, err := t.one("SELECT sid FROM ticket WHERE queue = ? AND n > ? ORDER BY n LIMIT 1", func(s *sqlite.Stmt) {
+		t.tell(s.ColumnInt64(0), q.name).Ends = ends
+	}, q.name, q.granted)
+	return err
+}
+
 // tellWanted has the holders told that somebody waits. Those beyond the first
 // hundred hear it with their next Renew.
 func (t *tx) tellWanted(q *queue) error {

@@ -224,6 +224,9 @@ func (d *Driver) receive(m message) {
 			s.end()
 		}
 	}
+	if m.Ends != 0 {
+		d.alarm.sooner(m.Ends)
+	}
 	if m.Cell != "" {
 		d.bells.ring("cell", m.Cell)
 	}

@@ -25,5 +25,6 @@ else
 		clear(stop)
 	end
 	changed = true
+	q.headless = true -- who is next would look at the old end, with the next heartbeat
 end
 return { code, finish() }

@@ -453,6 +453,14 @@ var backends = []fault{
 		old: "\tif s.d.tickets.holds(t.ID) {\n\t\thow = keep\n\t}\n", new: "",
 	},
 	{
+		file: "backend/sqlitelock/leave.go", test: "TestWhoWaitsHearsOfAnEarlierEnd",
+		old: "x.tellNext(q, p.ends)", new: "x.tellNext(q, never)",
+	},
+	{
+		file: "backend/redislock/lua/keep.lua", pkg: "backend/redislock", test: "TestWhoWaitsHearsOfAnEarlierEnd",
+		old: "\tq.headless = true", new: "\tq.headless = false",
+	},
+	{
 		file: "backend/sqlitelock/ask.go", test: "TestConformance$/Raise",
 		old: "UPDATE file SET floor = max(floor, ?)", new: "UPDATE file SET floor = max(floor, ? * 0)",
 	},
