@@ -84,7 +84,7 @@ func completeMembers(o *options, waiters bool) cobra.CompletionFunc {
 		}
 		return o.offer(cmd, begin, func(ctx context.Context, c *interlock.Client) iter.Seq2[string, error] {
 			return func(yield func(string, error) bool) {
-				q, err := current(ctx, c, args[0])
+				q, err := c.Queue(ctx, args[0])
 				if err != nil {
 					yield("", err)
 					return

@@ -111,7 +111,7 @@ func (j *job) holder(ctx context.Context) string {
 	}
 	ctx, cancel := answering(ctx, glance)
 	defer cancel()
-	q, err := current(ctx, j.c.Client, j.name)
+	q, err := j.c.Queue(ctx, j.name)
 	if err != nil || len(q.Holders) == 0 {
 		return ""
 	}

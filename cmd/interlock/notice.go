@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"github.com/jedib0t/go-pretty/v6/text"
-	"golang.org/x/term"
 )
 
 // notice is standard error with one line below all others that is kept up to date, if that is
@@ -54,9 +53,6 @@ func (n *notice) draw(line string) {
 	if n.line == "" && line == "" || !inFront(n.fd) {
 		return
 	}
-	columns, _, err := term.GetSize(n.fd)
-	if err != nil || columns <= 0 {
-		columns = 80
-	}
+	columns, _ := size(n.Writer)
 	_, _ = io.WriteString(n.Writer, "\r\x1b[K"+text.Snip(line, columns-1, "…"))
 }

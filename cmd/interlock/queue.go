@@ -1,11 +1,9 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -59,19 +57,6 @@ func writeJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	return e.Encode(v)
-}
-
-// current reads a lock's state once.
-func current(ctx context.Context, c *interlock.Client, name string) (interlock.Queue, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	next, stop := iter.Pull2(c.Follow(ctx, name))
-	defer stop()
-	q, err, ok := next()
-	if !ok {
-		err = context.Cause(ctx)
-	}
-	return q, err
 }
 
 // pick finds the member that an ID, the beginning of one, or nothing means.

@@ -52,7 +52,7 @@ func absent(err error) error {
 
 // picked reads the lock and finds the member that is meant.
 func picked(ctx context.Context, c *interlock.Client, args []string) (interlock.Member, error) {
-	q, err := current(ctx, c, args[0])
+	q, err := c.Queue(ctx, args[0])
 	if err != nil {
 		return interlock.Member{}, err
 	}

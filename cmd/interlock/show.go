@@ -22,7 +22,7 @@ and the value of that name, if there are any.`,
 		ValidArgsFunction: completeNames(o),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.with(cmd, func(ctx context.Context, c *interlock.Client) error {
-				q, err := current(ctx, c, args[0])
+				q, err := c.Queue(ctx, args[0])
 				if err != nil {
 					return err
 				}

@@ -79,7 +79,7 @@ func (w *watcher) follow(ctx context.Context, name string) error {
 // redraw shows a lock on the screen, as it is each second.
 func (w *watcher) redraw(ctx context.Context, name string) error {
 	for {
-		q, err := current(ctx, w.c, name)
+		q, err := w.c.Queue(ctx, name)
 		if err != nil {
 			return err
 		}
