@@ -37,6 +37,9 @@ reads it; with --json also its version, and whether it exists. What is no text i
 there. Exit status: 66 if it does not exist.`,
 		Args: exactly("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if raw && o.json {
+				return usage("--raw and --json exclude each other")
+			}
 			return o.with(cmd, func(ctx context.Context, c *interlock.Client) error {
 				got, err := interlock.NewValue[[]byte](c, args[0]).Get(ctx)
 				if err != nil {
@@ -57,7 +60,6 @@ there. Exit status: 66 if it does not exist.`,
 		},
 	}
 	cmd.Flags().BoolVar(&raw, "raw", false, "write the value as it is, without a line feed")
-	cmd.MarkFlagsMutuallyExclusive("raw", "json")
 	return cmd
 }
 
