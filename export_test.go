@@ -15,7 +15,6 @@ func (c *Client) Sizes() (tickets, lines, writers, waiting int) {
 
 const (
 	Crowded      = crowded
-	Few          = few
 	MaxGrants    = maxGrants
 	MaxHandovers = maxHandovers
 	TokenBits    = tokenBits

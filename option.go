@@ -130,8 +130,9 @@ func Sticky() Option { return func(c *lockConfig) { c.sticky = true } }
 // StrictOrder serves all waiters of all processes in the order of their calls:
 // goroutines of one process do not pass the lock among themselves while others
 // wait. It costs an exchange for each acquire and each release. Where more than 64
-// goroutines of one client wait, those behind them come to the common line later: in their
-// order, up to 32 at a time, and behind whoever of other clients was there before.
+// goroutines of one client wait, those behind them come to the common line later: behind
+// whoever of other clients was there before, and in their order, but that up to 64 may
+// overtake each other.
 func StrictOrder() Option { return func(c *lockConfig) { c.strict = true } }
 
 // Note is shown by inspection. Goroutines that get the lock from each other

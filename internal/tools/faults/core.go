@@ -15,11 +15,11 @@ var core = []fault{
 		old: "\tif !q.slow && q.coming.Len() > 0 {\n", new: "\tif q.coming.Len() > 0 {\n",
 	},
 	{
-		file: "crowd.go", test: "TestACrowdThatGivesUpIsServedInOrder",
+		file: "crowd.go", test: "TestACrowdComesSlowly",
 		old: "q.coming.Remove(q.coming.Front())", new: "q.coming.Remove(q.coming.Back())",
 	},
 	{
-		file: "ticket.go", test: "TestACrowdThatGivesUpIsServedInOrder",
+		file: "ticket.go", test: "TestACrowdThatGivesUpLeavesNothingBehind",
 		old: "\tdelete(t.c.tickets, t.req.ID)\n\tt.isNoneOfACrowd()\n", new: "\tdelete(t.c.tickets, t.req.ID)\n",
 	},
 	{
