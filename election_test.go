@@ -13,22 +13,35 @@ import (
 	"github.com/interlock-go/interlock/driver"
 )
 
+// observed begins to observe an election. What it returns ends that, and tells the values
+// that were seen.
+func observed(t *testing.T, e *interlock.Election) (end func() []string) {
+	observe, stop := context.WithCancel(ctx)
+	leaders := make(chan string, 100)
+	go func() {
+		defer close(leaders)
+		for m, err := range e.Observe(observe) {
+			if err != nil {
+				t.Error(err)
+			}
+			leaders <- m.Note
+		}
+	}()
+	synctest.Wait()
+	return func() (seen []string) {
+		synctest.Wait()
+		stop()
+		for l := range leaders {
+			seen = append(seen, l)
+		}
+		return seen
+	}
+}
+
 func TestCandidatesLeadInTheirOrder(t *testing.T) {
 	simulated(t, func(t *testing.T) {
 		a, b := pair(t)
-		observe, stop := context.WithCancel(ctx)
-		leaders := make(chan string, 100)
-		ends := make(chan struct{})
-		go func() {
-			defer close(ends)
-			for m, err := range b.Election("e").Observe(observe) {
-				if err != nil {
-					t.Error(err)
-				}
-				leaders <- m.Note
-			}
-		}()
-		synctest.Wait()
+		seen := observed(t, b.Election("e"))
 		first, err := a.Election("e").Campaign(ctx, "first")
 		ok(t, err)
 		second := async(ctx, b.Election("e").Candidate("second"))
@@ -44,16 +57,8 @@ func TestCandidatesLeadInTheirOrder(t *testing.T) {
 		ok(t, r.err)
 		synctest.Wait()
 		ok(t, r.lease.Release())
-		synctest.Wait()
-		stop()
-		<-ends
-		close(leaders)
-		var seen []string
-		for l := range leaders {
-			seen = append(seen, l)
-		}
-		if want := []string{"", "first", "second", "third", ""}; !equal(seen, want) {
-			t.Errorf("leaders %q, want %q", seen, want)
+		if got, want := seen(), []string{"", "first", "second", "third", ""}; !equal(got, want) {
+			t.Errorf("leaders %q, want %q", got, want)
 		}
 	})
 }
@@ -186,18 +191,7 @@ func TestTheLeaderIsAskedOnce(t *testing.T) {
 func TestALeaderChangesItsValue(t *testing.T) {
 	simulated(t, func(t *testing.T) {
 		a, b := pair(t)
-		observe, stop := context.WithCancel(ctx)
-		leaders, ends := make(chan string, 100), make(chan struct{})
-		go func() {
-			defer close(ends)
-			for m, err := range b.Election("e").Observe(observe) {
-				if err != nil {
-					t.Error(err)
-				}
-				leaders <- m.Note
-			}
-		}()
-		synctest.Wait()
+		seen := observed(t, b.Election("e"))
 		ended := make(chan error, 1)
 		go func() {
 			ended <- a.Election("e").Lead(ctx, "starting", func(held context.Context) error {
@@ -224,16 +218,8 @@ func TestALeaderChangesItsValue(t *testing.T) {
 		synctest.Wait()
 		leads(t, "next", a, b)
 		ok(t, next.Release())
-		synctest.Wait()
-		stop()
-		<-ends
-		close(leaders)
-		var seen []string
-		for l := range leaders {
-			seen = append(seen, l)
-		}
-		if want := []string{"", "starting", "ready", "", "\xff\x00", "", "next", ""}; !equal(seen, want) {
-			t.Errorf("observed %q, want %q", seen, want)
+		if got, want := seen(), []string{"", "starting", "ready", "", "\xff\x00", "", "next", ""}; !equal(got, want) {
+			t.Errorf("observed %q, want %q", got, want)
 		}
 		nothingLeft(t, a, b)
 	})

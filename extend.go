@@ -10,9 +10,9 @@ import (
 	"github.com/interlock-go/interlock/internal/backoff"
 )
 
-// Extend makes a lease of Hold end d from now, sooner or later than before. It can be used for
-// less than d, as [Hold] says. An exchange whose reply is lost is repeated until ctx ends; when it is not known
-// which of the two ends holds, the lease ends at the earlier.
+// Extend makes a lease of Hold end d from now, sooner or later than before. It can be used
+// for less than d, as [Hold] says. An exchange whose reply is lost is repeated until ctx
+// ends; when it is not known which of the two ends holds, the lease ends at the earlier.
 func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 	t := l.t
 	switch {

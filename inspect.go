@@ -229,8 +229,9 @@ const endOfFloors = (driver.MaxToken - 1) << tokenBits
 // RaiseToken makes every later token of the name larger than floor: for a
 // backend that was restored from a backup, or when the lock moves here from another backend
 // whose tokens were larger. A process that hands the lock on among its goroutines keeps its
-// ticket meanwhile, and with it smaller tokens: raise before anybody takes the lock. Tokens end below 1<<63: a floor that leaves none
-// is ErrInvalid. While the backend cannot be reached it waits, until ctx ends.
+// ticket meanwhile, and with it smaller tokens: raise before anybody takes the lock. Tokens
+// end below 1<<63: a floor that leaves none is ErrInvalid. While the backend cannot be
+// reached it waits, until ctx ends.
 func (c *Client) RaiseToken(ctx context.Context, name string, floor uint64) error {
 	return c.named(name).raise(ctx, floor)
 }

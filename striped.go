@@ -1,9 +1,10 @@
 package interlock
 
 import (
-	"errors"
 	"fmt"
 	"hash/fnv"
+
+	"github.com/interlock-go/interlock/driver"
 )
 
 // Striped is one lock cut into n, so that work on different keys rarely waits.
@@ -19,7 +20,7 @@ func (c *Client) Striped(name string, n int, opts ...Option) *Striped {
 	for i := range max(1, min(n, MaxStripes)) {
 		l := c.Mutex(fmt.Sprintf("%s/%d", name, i))
 		if name == "" {
-			l.wrong = errors.New("name is empty")
+			l.wrong = driver.CheckName("")
 		} else if n < 1 || n > MaxStripes {
 			l.wrong = fmt.Errorf("%d stripes: 1 to %d are possible", n, MaxStripes)
 		}

@@ -11,22 +11,6 @@ import (
 	"github.com/interlock-go/interlock/internal/mysqltest"
 )
 
-// advised does as administrator what the doctor says about a check that fails. Then the URL can
-// be opened, and all is well.
-func advised(t *testing.T, s *mysqltest.Server, url, check, sql string) {
-	t.Helper()
-	r, _ := doctortest.Consult(t, url)
-	remedy := r.Remedy(check)
-	if !strings.Contains(remedy, sql) {
-		t.Errorf("%s: the doctor says %q, not %q", check, remedy, sql)
-	}
-	s.Do(sql)
-	r, refused := doctortest.Consult(t, url)
-	if r.Fit(); refused != nil {
-		t.Errorf("after %s: %v", sql, refused)
-	}
-}
-
 // Promise: if a user lacks one of the rights that programs need, the doctor names it with the
 // statement that grants it, also if nothing can be opened without; and that is all it takes.
 func TestDoctorNamesEachRightThatIsMissing(t *testing.T) {
@@ -37,13 +21,13 @@ func TestDoctorNamesEachRightThatIsMissing(t *testing.T) {
 
 	s.Do("CREATE USER few@'%' IDENTIFIED BY 'pw'")
 	url := s.URLOf("few", "pw")
-	advised(t, s, url, "server", "GRANT SELECT, INSERT, UPDATE, DELETE, EXECUTE ON `locks`.* TO 'few'@'%'")
+	doctortest.Advised(t, url, "server", "GRANT SELECT, INSERT, UPDATE, DELETE, EXECUTE ON `locks`.* TO 'few'@'%'", s.Do)
 	for _, right := range all {
 		s.Do("REVOKE " + right + " ON locks.* FROM few@'%'")
-		advised(t, s, url, "rights", "GRANT "+right+" ON `locks`.* TO 'few'@'%'")
+		doctortest.Advised(t, url, "rights", "GRANT "+right+" ON `locks`.* TO 'few'@'%'", s.Do)
 	}
 	s.Do("REVOKE SELECT, EXECUTE ON locks.* FROM few@'%'")
-	advised(t, s, url, "rights", "GRANT SELECT, EXECUTE ON `locks`.* TO 'few'@'%'")
+	doctortest.Advised(t, url, "rights", "GRANT SELECT, EXECUTE ON `locks`.* TO 'few'@'%'", s.Do)
 
 	// The same for a user of no more than these tables and procedures.
 	s.Do("CREATE USER limited@'%' IDENTIFIED BY 'pw'")
@@ -61,12 +45,12 @@ func TestDoctorNamesEachRightThatIsMissing(t *testing.T) {
 	for i, table := range strings.Fields(s.Do("SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE()")) {
 		right := all[i%4]
 		s.Do("REVOKE " + right + " ON " + table + " FROM limited@'%'")
-		advised(t, s, url, "rights", "GRANT "+right+" ON "+table+" TO 'limited'@'%'")
+		doctortest.Advised(t, url, "rights", "GRANT "+right+" ON "+table+" TO 'limited'@'%'", s.Do)
 	}
 	for _, name := range []string{"hello", "begin", "swap", "grant", "recover"} {
 		on := " ON PROCEDURE interlock_v2_" + name
 		s.Do("REVOKE EXECUTE" + on + " FROM limited@'%'")
-		advised(t, s, url, "rights", "GRANT EXECUTE"+on+" TO 'limited'@'%'")
+		doctortest.Advised(t, url, "rights", "GRANT EXECUTE"+on+" TO 'limited'@'%'", s.Do)
 	}
 	s.Do("REVOKE INSERT, DELETE ON interlock_meta FROM limited@'%'; REVOKE EXECUTE ON PROCEDURE interlock_v2_end FROM limited@'%'")
 	r, _ = doctortest.Consult(t, url)
@@ -81,7 +65,7 @@ func TestDoctorNamesMissingRightsOnAServerThatForgets(t *testing.T) {
 	s := mysqltest.Start(t, mysqltest.Lazy())
 	opened(t, s.URL())
 	s.Do("CREATE USER few@'%' IDENTIFIED BY 'pw'; GRANT SELECT, INSERT, UPDATE, DELETE ON locks.* TO few@'%'")
-	advised(t, s, s.URLOf("few", "pw"), "rights", "GRANT EXECUTE ON `locks`.* TO 'few'@'%'")
+	doctortest.Advised(t, s.URLOf("few", "pw"), "rights", "GRANT EXECUTE ON `locks`.* TO 'few'@'%'", s.Do)
 }
 
 // Promise: tables that were not made, or do not fit, are named with what to do.
@@ -104,7 +88,7 @@ func TestDoctorOfTablesThatAreMissing(t *testing.T) {
 		t.Error(refused)
 	}
 	r.Fit()
-	advised(t, s, url, "tables", "GRANT CREATE, CREATE ROUTINE, SELECT, INSERT, UPDATE, DELETE, EXECUTE ON `locks`.* TO 'few'@'%'")
+	doctortest.Advised(t, url, "tables", "GRANT CREATE, CREATE ROUTINE, SELECT, INSERT, UPDATE, DELETE, EXECUTE ON `locks`.* TO 'few'@'%'", s.Do)
 	for layout, remedy := range map[string]string{"99": "a newer version of this program", "1": "drop the tables"} {
 		s.Do("UPDATE interlock_meta SET layout = " + layout)
 		r, refused = doctortest.Consult(t, url)

@@ -14,22 +14,6 @@ import (
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
 
-// advised does as administrator what the doctor says about a check that fails: the SQL of its
-// remedy, which ends where the next words begin. Then the URL can be opened, and all is well.
-func advised(t *testing.T, s *pgtest.Server, url, check, sql string) {
-	t.Helper()
-	r, _ := doctortest.Consult(t, url)
-	remedy := r.Remedy(check)
-	if !strings.Contains(remedy, sql) {
-		t.Errorf("%s: the doctor says %q, not %q", check, remedy, sql)
-	}
-	s.SQL(sql)
-	r, refused := doctortest.Consult(t, url)
-	if r.Fit(); refused != nil {
-		t.Errorf("after %s: %v", sql, refused)
-	}
-}
-
 // Promise: if a user lacks one of the rights that programs need, the doctor names it with the
 // statement that grants it, also if nothing can be opened without; and that is all it takes.
 func TestDoctorNamesEachRightThatIsMissing(t *testing.T) {
@@ -46,7 +30,7 @@ func TestDoctorNamesEachRightThatIsMissing(t *testing.T) {
 	lacks := func(right, check, statement string) {
 		t.Helper()
 		s.SQL("REVOKE " + right + " FROM PUBLIC, app")
-		advised(t, s, url, check, statement)
+		doctortest.Advised(t, url, check, statement, s.SQL)
 	}
 	lacks("CONNECT ON DATABASE "+pgtest.Database, "server", `GRANT CONNECT ON DATABASE "`+pgtest.Database+`" TO "app"`)
 	lacks("USAGE ON SCHEMA interlock", "rights", `GRANT USAGE ON SCHEMA "interlock" TO "app"`)
@@ -98,8 +82,8 @@ func TestDoctorOfTablesThatAreMissing(t *testing.T) {
 	}
 	r.Fit()
 	s.SQL("CREATE SCHEMA empty")
-	advised(t, s, url+"&schema=empty", "tables", `GRANT CREATE, USAGE ON SCHEMA "empty" TO "app"`)
-	advised(t, s, url, "tables", `GRANT CREATE ON DATABASE "`+pgtest.Database+`" TO "app"`)
+	doctortest.Advised(t, url+"&schema=empty", "tables", `GRANT CREATE, USAGE ON SCHEMA "empty" TO "app"`, s.SQL)
+	doctortest.Advised(t, url, "tables", `GRANT CREATE ON DATABASE "`+pgtest.Database+`" TO "app"`, s.SQL)
 
 	s.SQL("DROP FUNCTION interlock.tidy, interlock.names")
 	r, _ = doctortest.Consult(t, url)
@@ -132,9 +116,9 @@ func TestDoctorOfAServerThatRefuses(t *testing.T) {
 	url := s.URLOf("app", "")
 
 	s.SQL("ALTER ROLE app SET default_transaction_read_only = on")
-	advised(t, s, url, "writing", `ALTER ROLE "app" SET default_transaction_read_only = off`)
+	doctortest.Advised(t, url, "writing", `ALTER ROLE "app" SET default_transaction_read_only = off`, s.SQL)
 	s.SQL("ALTER ROLE app SET default_transaction_isolation = 'serializable'")
-	advised(t, s, url, "writing", `ALTER ROLE "app" SET default_transaction_isolation = 'read committed'`)
+	doctortest.Advised(t, url, "writing", `ALTER ROLE "app" SET default_transaction_isolation = 'read committed'`, s.SQL)
 	s.SQL("ALTER ROLE app NOLOGIN")
 	r, _ := doctortest.Consult(t, url)
 	r.Has("server", driver.Fail, "not permitted to log in", `ALTER ROLE "app" LOGIN`)

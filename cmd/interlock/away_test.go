@@ -27,20 +27,27 @@ type started struct {
 	t    *testing.T
 	over chan struct{} // closed when it has ended
 	err  error
+	said written
+}
+
+func (s *started) stderr() string { return s.said.String() }
+
+// written is what a command writes, and can be read meanwhile.
+type written struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 }
 
-func (s *started) Write(b []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.Write(b)
+func (w *written) Write(b []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.text.Write(b)
 }
 
-func (s *started) stderr() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.String()
+func (w *written) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.text.String()
 }
 
 // start starts the command, with a file status at descriptor 3. It does not outlive the
@@ -55,7 +62,7 @@ func start(t *testing.T, url string, args ...string) *started {
 func (s *started) begin() {
 	s.t.Helper()
 	if _, ok := s.Stderr.(*bytes.Buffer); ok {
-		s.Stderr = s
+		s.Stderr = &s.said
 	}
 	s.Dir = s.t.TempDir()
 	status, err := os.Create(filepath.Join(s.Dir, "status"))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/backoff"
 )
 
 // attention is how long a command waits before it looks what it waits for, and between two
@@ -27,18 +28,8 @@ func meanwhile(ctx context.Context, tell func(text string), looks func(context.C
 	var mu sync.Mutex
 	over := false
 	told := ""
-	pause := func() bool {
-		timer := time.NewTimer(attention)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-			return true
-		case <-ctx.Done():
-			return false
-		}
-	}
 	go func() {
-		if !pause() {
+		if backoff.Sleep(ctx, attention) != nil {
 			return
 		}
 		for text, err := range looks(ctx) {
@@ -48,7 +39,7 @@ func meanwhile(ctx context.Context, tell func(text string), looks func(context.C
 				tell(text)
 			}
 			mu.Unlock()
-			if err != nil || !pause() {
+			if err != nil || backoff.Sleep(ctx, attention) != nil {
 				return
 			}
 		}

@@ -3,13 +3,12 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
+	"io"
 	"os"
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"unicode/utf8"
@@ -25,8 +24,7 @@ import (
 type terminal struct {
 	t             *testing.T
 	master, slave *os.File
-	mu            sync.Mutex
-	raw           bytes.Buffer
+	raw           written
 }
 
 const columns = 150
@@ -42,15 +40,7 @@ func newTerminal(t *testing.T) *terminal {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		for buf := make([]byte, 4096); ; {
-			n, err := master.Read(buf)
-			s.mu.Lock()
-			s.raw.Write(buf[:n])
-			s.mu.Unlock()
-			if err != nil {
-				return
-			}
-		}
+		_, _ = io.Copy(&s.raw, master) // ends with an error when the terminal is closed
 	}()
 	t.Cleanup(func() {
 		_, _ = slave.Close(), master.Close()
@@ -77,9 +67,7 @@ func (s *terminal) on(url string, args ...string) *started {
 
 // screen is what the terminal shows: it knows \r, \n and the end of a line that is wiped.
 func (s *terminal) screen() string {
-	s.mu.Lock()
 	raw := s.raw.String()
-	s.mu.Unlock()
 	var lines []string
 	var line []rune
 	at := 0

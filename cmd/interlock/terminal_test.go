@@ -25,8 +25,7 @@ import (
 type screen struct {
 	*exec.Cmd
 	over chan struct{} // closed when it has ended
-	mu   sync.Mutex
-	text strings.Builder
+	text written
 }
 
 func onScreen(t *testing.T, columns uint16, url string, args ...string) *screen {
@@ -40,7 +39,7 @@ func onScreen(t *testing.T, columns uint16, url string, args ...string) *screen 
 	}
 	go func() {
 		defer close(s.over)
-		_, _ = io.Copy(s, tty) // ends with an error when the terminal is closed
+		_, _ = io.Copy(&s.text, tty) // ends with an error when the terminal is closed
 		_ = s.Wait()
 	}()
 	t.Cleanup(func() {
@@ -51,16 +50,8 @@ func onScreen(t *testing.T, columns uint16, url string, args ...string) *screen 
 	return s
 }
 
-func (s *screen) Write(b []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.Write(b)
-}
-
 // shown is what was written so far.
 func (s *screen) shown() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	return strings.ReplaceAll(s.text.String(), "\r", "")
 }
 
@@ -158,7 +149,7 @@ func TestColoursAreForTerminals(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, _ = io.Copy(s, tty)
+		_, _ = io.Copy(&s.text, tty)
 		_ = s.Wait()
 		tty.Close()
 		if got := strings.Contains(s.shown(), "\x1b["); got != c.colours || !strings.Contains(s.shown(), "holds") {

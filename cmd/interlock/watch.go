@@ -12,6 +12,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/backoff"
 )
 
 func newWatch(o *options) *cobra.Command {
@@ -87,7 +88,7 @@ func (w *watcher) redraw(ctx context.Context, name string) error {
 		if err != nil {
 			return err
 		}
-		if err := w.draw(n); err != nil || !pause(ctx, time.Second) {
+		if err := w.draw(n); err != nil || backoff.Sleep(ctx, time.Second) != nil {
 			return err
 		}
 	}
@@ -118,21 +119,9 @@ func (w *watcher) list(ctx context.Context, prefix string, live bool) error {
 				return err
 			}
 		}
-		if !pause(ctx, max(time.Second, 9*took)) {
+		if backoff.Sleep(ctx, max(time.Second, 9*took)) != nil {
 			return nil
 		}
-	}
-}
-
-// pause reports whether ctx stands after d.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 

@@ -38,6 +38,22 @@ func Consult(t *testing.T, url string) (Report, error) {
 	return report(t, all), why
 }
 
+// Advised does as administrator what the doctor says about a check that fails: the SQL that its
+// remedy has, maybe among other words. Then the URL can be opened, and all is well.
+func Advised(t *testing.T, url, check, sql string, do func(sql string) string) {
+	t.Helper()
+	r, _ := Consult(t, url)
+	remedy := r.Remedy(check)
+	if !strings.Contains(remedy, sql) {
+		t.Errorf("%s: the doctor says %q, not %q", check, remedy, sql)
+	}
+	do(sql)
+	r, refused := Consult(t, url)
+	if r.Fit(); refused != nil {
+		t.Errorf("after %s: %v", sql, refused)
+	}
+}
+
 // A finding has to say what was looked at and what was found, and, unless all is well, which
 // promise that affects and what to do. Nobody is sent where he is.
 func report(t *testing.T, all []driver.Finding) Report {

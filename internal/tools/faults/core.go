@@ -220,7 +220,7 @@ var core = []fault{
 	},
 	{
 		file: "cmd/interlock/watch.go", test: "TestWatchIsLive",
-		old: "err != nil || !pause(ctx, time.Second)", new: "err != nil || !pause(ctx, time.Hour)",
+		old: "err != nil || backoff.Sleep(ctx, time.Second) != nil", new: "err != nil || backoff.Sleep(ctx, time.Hour) != nil",
 	},
 	{
 		file: "cmd/interlock/exit.go", test: "TestAnErrorHasNoControlCharacters",
