@@ -123,7 +123,7 @@ var core = []fault{
 		old: "Token: m.Token, Proof: read}", new: "Token: m.Token, Proof: l.c.d.Now()}",
 	},
 	{
-		file: "cmd/interlock/job.go", test: "TestScripts",
+		file: "cmd/interlock/job.go", test: "TestScripts/run_exit_status",
 		old: "run.Deadline(deadline(lease))", new: "_ = deadline(lease)",
 	},
 	{
@@ -140,7 +140,7 @@ var core = []fault{
 	},
 	{
 		file: "cmd/interlock/giveback.go", test: "TestAGuardGivesBackItsOwnTicketOnly",
-		old: "return c.Evict(ctx, t.Name, t.ID, true)", new: "q, _ := current(ctx, c, t.Name)\n\t\treturn c.Evict(ctx, t.Name, q.Holders[0].ID, true)",
+		old: "return c.Evict(ctx, t.Name, t.ID, true)", new: "q, _ := c.Queue(ctx, t.Name)\n\t\treturn c.Evict(ctx, t.Name, q.Holders[0].ID, true)",
 	},
 	{
 		file: "cmd/interlock/fd_unix.go", test: "TestAWaitInTheBackgroundShowsNothing",
