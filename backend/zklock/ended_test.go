@@ -147,6 +147,32 @@ func TestWhoeverLeavesWhileItWaitsLetsNobodyIn(t *testing.T) {
 	}
 }
 
+// Promise: nor does one that leaves without knowing that it waits, as the answer to its
+// creation was lost.
+func TestWhoeverLeavesWithoutKnowingThatItWaitsLetsNobodyIn(t *testing.T) {
+	t.Parallel()
+	s := zktest.Start(t)
+	via := zktest.NewProxy(t, s.Addr)
+	a, b := session(t, opened(t, s.Addr), 20*time.Second), session(t, opened(t, via.Addr), 20*time.Second)
+	r := driver.Request{Queue: someID(), Kind: driver.Mutex, Units: 1, Capacity: 1}
+	ask := func(session driver.Session) (driver.Ticket, error) {
+		r.ID = someID()
+		return session.Join(limited(t), r)
+	}
+	first, err := ask(a)
+	noError(t, err)
+	via.LoseReplies(1, zktest.OpCreate)
+	if _, err := ask(b); err == nil || via.Lost() != 1 {
+		t.Fatalf("a Join without an answer: %v, %d answers were lost", err, via.Lost())
+	}
+	noError(t, b.Leave(limited(t), driver.Ticket{ID: r.ID, Queue: r.Queue}, true))
+	next, err := ask(a)
+	noError(t, err)
+	if !first.Held || next.Held {
+		t.Errorf("the first one holds: %v; the third one, once the second has left: %v", first.Held, next.Held)
+	}
+}
+
 // Promise: one of several holders that leaves lets nobody in whom the others keep out.
 func TestOneOfSeveralHoldersThatLeavesLetsNobodyIn(t *testing.T) {
 	s := zktest.Start(t)

@@ -20,6 +20,10 @@ var backends = []fault{
 	},
 	{
 		file: "backend/zklock/leave.go", test: "TestWhoeverLeavesWhileItWaitsLetsNobodyIn",
+		old: "p.state, clean && p.state == held && p.n.exclusive(), p.edition", new: "held, clean && p.n.exclusive(), p.edition",
+	},
+	{
+		file: "backend/zklock/leave.go", test: "TestWhoeverLeavesWithoutKnowingThatItWaitsLetsNobodyIn",
 		old: "clean && p.state == held && p.n.exclusive()", new: "clean && p.n.exclusive()",
 	},
 	{
