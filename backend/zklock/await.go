@@ -270,7 +270,7 @@ func (a *awaiting) until(ctx context.Context, n *name) error {
 	if err != nil {
 		return err
 	}
-	end := by.Add(time.Duration(n.until-now+1) * time.Millisecond)
+	end := by.Add(n.left(now) + time.Millisecond)
 	if a.end0 == 0 || end < a.end0 {
 		a.end0 = end
 	}

@@ -3,6 +3,7 @@ package zklock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"math/rand/v2"
 	"slices"
@@ -31,12 +32,16 @@ func (d *Driver) cellPath(name string) (string, error) {
 	return d.aside("cells", flat(name)), nil
 }
 
-func cellOf(c content) driver.Cell {
+// cellOf reads a cell. What no Swap has written is neither a value nor none.
+func cellOf(path string, c content) (driver.Cell, error) {
 	out := driver.Cell{Version: uint64(c.stat.Mzxid)}
-	if len(c.data) > 0 && c.data[0] == cellValue {
+	switch {
+	case len(c.data) > 0 && c.data[0] == cellValue && len(c.data) <= 1+driver.MaxCell:
 		out.Exists, out.Value = true, c.data[1:]
+	case string(c.data) != string(cellDeleted):
+		return driver.Cell{}, driver.Permanent(fmt.Errorf("zookeeper: %s is no value as it was written (zkCli.sh: set %s %c deletes it)", path, path, cellDeleted))
 	}
-	return out
+	return out, nil
 }
 
 func (d *Driver) Load(ctx context.Context, name string) (driver.Cell, error) {
@@ -67,7 +72,7 @@ func (d *Driver) Load(ctx context.Context, name string) (driver.Cell, error) {
 	if err != nil {
 		return driver.Cell{}, d.failed(err)
 	}
-	return cellOf(c), nil
+	return cellOf(path, c)
 }
 
 // Cells lists all cells and reads those with the prefix, since what was deleted has a node too.
@@ -100,17 +105,20 @@ func (d *Driver) cells(ctx context.Context, prefix string) (names []string, err 
 		return nil, d.failed(err)
 	}
 	for _, node := range all.names {
-		name := unflat(node)
-		if !strings.HasPrefix(name, prefix) {
+		name, path := unflat(node), d.aside("cells", node)
+		if !strings.HasPrefix(name, prefix) || driver.CheckCell(name) != nil {
 			continue
 		}
-		c, err := l.get(ctx, d.aside("cells", node))
+		c, err := l.get(ctx, path)
 		switch {
-		case errors.Is(err, zk.ErrNoNode):
+		case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNoAuth):
 		case err != nil:
 			return nil, d.failed(err)
-		case cellOf(c).Exists:
-			names = append(names, name)
+		default:
+			// One that cannot be read harms no other.
+			if cell, err := cellOf(path, c); err == nil && cell.Exists {
+				names = append(names, name)
+			}
 		}
 	}
 	slices.Sort(names)
@@ -367,5 +375,5 @@ func watched(ctx context.Context, l *link, path string) (driver.Cell, error) {
 	if err != nil {
 		return driver.Cell{}, err
 	}
-	return cellOf(c), nil
+	return cellOf(path, c)
 }

@@ -150,9 +150,12 @@ func succeed(c content, token uint64, fallback []byte) []byte {
 }
 
 // decode reads the data of a ticket's node; ok is false if it is another
-// library's.
+// library's, or says that somebody was told what is no token.
 func decode(data []byte) (m meta, ok bool) {
-	return m, strings.HasPrefix(string(data), "{") && json.Unmarshal(data, &m) == nil
+	if !strings.HasPrefix(string(data), "{") || json.Unmarshal(data, &m) != nil || m.Token >= driver.MaxToken {
+		return meta{}, false
+	}
+	return m, true
 }
 
 // fix gives a ticket that is about to be held its end: a node that does not go
@@ -215,7 +218,7 @@ func (s *session) isFixed(ctx context.Context, p *place, wanted bool) error {
 	if whole == 0 {
 		whole = s.ttl
 	}
-	left := time.Duration(p.n.until-now) * time.Millisecond
+	left := p.n.left(now)
 	p.fixed, p.kept, p.end = true, p.n.kept, by.Add(left)
 	p.got.Proof = sent.Add(min(left-whole, 0)) // the caller counts the whole from there
 	p.isHeld(wanted)

@@ -61,6 +61,7 @@ func (d *Driver) Check(ctx context.Context) []driver.Finding {
 		{"values", checkLarge},
 		{"clock", checkClock},
 		{"tokens", checkTokens},
+		{"floors", checkFloors},
 		{"persistence", checkPersistence},
 		{"configuration", checkVisible},
 	} {

@@ -60,6 +60,16 @@ func checkTokens(_ context.Context, e *exam) driver.Finding {
 	return doctor.Fine("the ensemble has elected %d leaders, of %d that leave room for tokens", leaders, most)
 }
 
+// checkFloors looks whether it can be read what raised tokens are raised by.
+func checkFloors(_ context.Context, e *exam) driver.Finding {
+	if len(e.trial.illegible) == 0 {
+		return driver.Finding{}
+	}
+	return doctor.Warn("speed, and the names whose record below it cannot be read either: none of these can be acquired",
+		"interlock token raise NAME FLOOR (or --all), with a FLOOR above all tokens that were granted, writes it anew; and see who may write there: rights and access",
+		"%s is not as it was written (of %s)", e.d.aside("floors"), strings.Join(e.trial.illegible[:min(len(e.trial.illegible), 5)], ", "))
+}
+
 // checkPersistence sees from the figures whether servers wait for their disks: how
 // often they have, and how many changes they have written.
 func checkPersistence(_ context.Context, e *exam) driver.Finding {

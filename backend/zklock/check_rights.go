@@ -24,8 +24,9 @@ type trial struct {
 	listing   error    // of the names of locks
 	container error
 	ticket    error
-	mark      error // the release mark
-	rest      error // anything else that fails
+	mark      error    // the release mark
+	rest      error    // anything else that fails
+	illegible []string // names whose tokens were raised, and by how much cannot be read
 
 	trip  time.Duration
 	zxid  int64
@@ -158,8 +159,11 @@ func (e *exam) tryShared(ctx context.Context) {
 	t.note(toRead, d.aside("post"), err)
 	_, err = e.l.set(ctx, d.aside("clock"), nil, -1)
 	t.note(toWrite, d.aside("clock"), err)
-	_, err = e.l.get(ctx, d.aside("floors"))
+	c, err := e.l.get(ctx, d.aside("floors"))
 	t.note(toRead, d.aside("floors"), err)
+	if err == nil {
+		t.illegible = decodeAdditions(c).illegible()
+	}
 }
 
 // tryLarge writes the longest value, over a connection of its own: a server to which
@@ -324,7 +328,9 @@ func checkAccess(ctx context.Context, e *exam) driver.Finding {
 	}
 	switch {
 	case world:
-		return doctor.Fine("new nodes may be changed by everybody who reaches the servers (acl=world)")
+		return doctor.Warn("exclusion, tokens and values: who is not meant to take part can take every lock, end it and forge what is kept",
+			"use a user (zk://USER:PASSWORD@…, without acl=world), who has to make the path, or be given the nodes that are there: setAcl -R "+e.d.top()+" auth::cdrwa, as that user; or let nobody else reach the servers",
+			"everybody who reaches the servers may change all nodes (acl=world, the default without a user)")
 	case len(open) > 0:
 		return doctor.Warn("exclusion against those who are not meant to take part: they can make the nodes of locks before you do, and be the ones who own them",
 			"setAcl "+open[0]+" auth::cdrwa, as that user", "everybody may change %s", strings.Join(open, ", "))

@@ -90,12 +90,12 @@ func TestCheck(t *testing.T) {
 	e.Has("sessions", driver.OK, "from 400ms to 40s")
 	e.Has("rights", driver.OK, "everybody", "/locks")
 	e.Has("containers", driver.OK)
-	e.Has("access", driver.OK, "acl=world")
+	e.Has("access", driver.Warn, "everybody", "acl=world", "zk://USER:PASSWORD@")
 	e.Has("values", driver.OK, "65536")
 	e.Has("clock", driver.OK)
 	e.Has("tokens", driver.OK, "524288")
 	e.Has("persistence", driver.Warn, "forceSync=no")
-	e.only("quorum", "persistence")
+	e.only("quorum", "access", "persistence")
 
 	c := peek(t, s.Addr, "")
 	left, _, err := c.Children("/locks/_interlock")
@@ -153,14 +153,14 @@ func TestCheckWithoutWords(t *testing.T) {
 	e := examine(t, "zk://"+s.Addr)
 	e.Has("configuration", driver.OK, "mntr may not be asked")
 	e.Has("servers", driver.OK, "standalone")
-	e.only("quorum")
+	e.only("quorum", "access")
 	e = examine(t, "zk://"+secretive(t, s, "srvr", "conf"))
 	e.Has("configuration", driver.OK, "srvr, conf, mntr may not be asked")
 	e.Has("servers", driver.OK, "answers")
 	e.Has("sessions", driver.OK, "from 400ms to 40s")
 	e.Has("version", driver.OK, "3.5 or later")
 	e.Has("quorum", driver.Warn, "stands alone")
-	e.only("quorum")
+	e.only("quorum", "access")
 }
 
 func TestCheckOfSettings(t *testing.T) {
@@ -169,11 +169,11 @@ func TestCheckOfSettings(t *testing.T) {
 	e.Has("persistence", driver.OK, "on disk", "ms on average")
 	e.Has("values", driver.Warn, "jute.maxbuffer")
 	e.Has("sessions", driver.Warn, "to 5s", "maxSessionTimeout")
-	e.only("quorum", "values", "sessions")
+	e.only("quorum", "access", "values", "sessions")
 	s = zktest.Start(t, zktest.Durable(), zktest.Config("minSessionTimeout", "20000"))
 	e = examine(t, "zk://"+secretive(t, s, "conf"))
 	e.Has("sessions", driver.Warn, "from 20s", "minSessionTimeout")
-	e.only("quorum", "sessions")
+	e.only("quorum", "access", "sessions")
 }
 
 func TestCheckOfAnEnsemble(t *testing.T) {
@@ -182,14 +182,14 @@ func TestCheckOfAnEnsemble(t *testing.T) {
 	e := examine(t, all)
 	e.Has("quorum", driver.OK, "3 servers vote, of which 1 may be missing")
 	e.Has("servers", driver.OK, ensemble.Leader().Addr+" is leader", ensemble.Followers()[0].Addr+" is follower")
-	e.only("version") // which may have faults
+	e.only("version", "access") // which may have faults
 	examine(t, "zk://"+ensemble.Leader().Addr).Has("quorum", driver.Warn, "names one")
 
 	gone := ensemble.Followers()[0]
 	gone.Kill()
 	e = examine(t, all)
 	e.Has("servers", driver.Warn, gone.Addr+" cannot be reached")
-	e.only("servers", "quorum", "version")
+	e.only("servers", "quorum", "version", "access")
 	ensemble.Leader().Kill() // one that is left has no quorum
 	var rest *zktest.Server
 	for _, s := range ensemble.Servers {
@@ -257,7 +257,7 @@ func TestCheckWithTLS(t *testing.T) {
 	e := examine(t, "zks://"+s.Addr+"?"+url.Values{"ca": {s.CA}, "cert": {s.ClientCert}, "key": {s.ClientKey}}.Encode())
 	e.Has("servers", driver.OK, "standalone")
 	e.Has("persistence", driver.OK)
-	e.only("quorum")
+	e.only("quorum", "access")
 }
 
 func TestCheckOfAServerThatHangs(t *testing.T) {

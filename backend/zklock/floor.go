@@ -1,66 +1,36 @@
 package zklock
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/interlock-go/interlock/driver"
 )
 
-// A node says what is added to the transactions of tickets, for each queue whose tokens were
-// raised. They are few: a connection reads them all once and
-// watches for more. An event that is older than the reply to a Join has arrived
-// before it, so no ticket that was joined after a Raise is granted without it.
+// What is added to the transactions of tickets is kept for each queue whose tokens were raised,
+// and twice: in one node for all queues, and in a record below it for each. Both are written in
+// one transaction. The queues are few: a connection reads the node once and
+// watches it. An event that is older than the reply to a Join has arrived
+// before it, so no ticket that was joined after a Raise is granted without it. The record is
+// read where the node is not as it was written.
 type floors struct {
 	turn turn
 	w    *watch
 	by   additions
 }
 
-// additions are by the flat name of a queue; those of allQueues are for all of them.
-type additions map[string][]addition
+// everyRecord is the record of allQueues: no flat name is like that.
+const everyRecord = "%"
 
-const allQueues = ""
-
-// to is what is added to the token of a ticket of that transaction.
-func (a additions) to(queue string, zxid uint64) uint64 {
-	return max(added(a[queue], zxid), added(a[allQueues], zxid))
-}
-
-// addition is made to the token of tickets whose transaction is later than After.
-type addition struct {
-	After uint64 `json:"after,string"`
-	Add   uint64 `json:"add,string"`
-}
-
-func added(all []addition, zxid uint64) (add uint64) {
-	for _, a := range all {
-		if zxid > a.After {
-			add = a.Add
-		}
-	}
-	return add
-}
-
-// raised returns the additions with one more, and without those that no ticket needs:
-// those that it hides, and those of tickets before the oldest one that stands.
-func raised(have []addition, last addition, oldest uint64) (next []addition) {
-	for i, a := range have {
-		following := last
-		if i+1 < len(have) {
-			following = have[i+1]
-		}
-		if a.After < last.After && following.After >= oldest {
-			next = append(next, a)
-		}
-	}
-	return append(next, last)
-}
+// record is the node with the additions of one queue.
+func (d *Driver) record(queue string) string { return d.aside("floors", cmp.Or(queue, everyRecord)) }
 
 func (d *Driver) floor(ctx context.Context, l *link, q *lane, zxid uint64) (uint64, error) {
 	f := &l.floors
@@ -73,7 +43,48 @@ func (d *Driver) floor(ctx context.Context, l *link, q *lane, zxid uint64) (uint
 			return 0, err
 		}
 	}
-	return f.by.to(flat(q.name), zxid), nil
+	var add uint64
+	for _, name := range []string{flat(q.name), allQueues} {
+		all, err := d.additions(ctx, l, f.by, name)
+		if err != nil {
+			return 0, err
+		}
+		add = max(add, added(all, zxid))
+	}
+	return add, nil
+}
+
+// additions are those of one queue. Without them its tokens could go back: if neither the node
+// of all queues nor the record says them, that is an error.
+func (d *Driver) additions(ctx context.Context, l *link, by additions, queue string) ([]addition, error) {
+	data, raised := by.of[queue]
+	if !raised && !by.lost {
+		return nil, nil
+	}
+	if all, err := decodeRecord(data); err == nil {
+		return all, nil
+	}
+	c, err := l.get(ctx, d.record(queue))
+	switch {
+	case errors.Is(err, zk.ErrNoNode) && !raised:
+		return nil, nil
+	case err != nil && !errors.Is(err, zk.ErrNoNode):
+		return nil, err
+	}
+	all, err := decodeRecord(c.data)
+	if err != nil {
+		return nil, d.illegible(queue, err)
+	}
+	return all, nil
+}
+
+func (d *Driver) illegible(queue string, err error) error {
+	whose, name := fmt.Sprintf("%q", unflat(queue)), "NAME"
+	if queue == allQueues {
+		whose, name = "all locks", "--all"
+	}
+	return driver.Permanent(fmt.Errorf("zookeeper: %s and %s: %w, so that the tokens of %s could go back (interlock token raise %s FLOOR writes both anew, with a FLOOR above all tokens that were granted)",
+		d.aside("floors"), d.record(queue), err, whose, name))
 }
 
 // readFloors reads all of them; it is the turn of the caller.
@@ -94,20 +105,9 @@ func (d *Driver) readFloors(ctx context.Context, l *link) error {
 			f.w = nil
 			return err
 		}
-		f.by, err = decodeAdditions(path, c)
-		return err
+		f.by = decodeAdditions(c)
+		return nil
 	}
-}
-
-func decodeAdditions(path string, c content) (additions, error) {
-	by := additions{}
-	if len(c.data) == 0 {
-		return by, nil
-	}
-	if err := json.Unmarshal(c.data, &by); err != nil {
-		return nil, driver.Permanent(fmt.Errorf("zookeeper: %s: %w", path, err))
-	}
-	return by, nil
 }
 
 func (d *Driver) Raise(ctx context.Context, queue string, floor uint64) error {
@@ -161,22 +161,95 @@ func (d *Driver) raise(ctx context.Context, l *link, q *lane, floor uint64) erro
 		if err != nil {
 			return err
 		}
-		by, err := decodeAdditions(path, c)
+		by, err := d.everyAddition(ctx, l, path, c)
 		if err != nil {
 			return err
 		}
-		if floor < r.next+by.to(name, r.next) {
-			return nil
-		}
-		by[name] = raised(by[name], addition{r.held, floor + 1 - r.next}, r.oldest)
-		data, err := json.Marshal(by)
-		if err := errors.Join(err, checkData(path, data)); err != nil {
+		have, err := d.additions(ctx, l, by, name)
+		illegible := errors.Is(err, errIllegible)
+		if err != nil && !illegible {
 			return err
 		}
-		if _, err = l.set(ctx, path, data, c.stat.Version); !errors.Is(err, zk.ErrBadVersion) {
+		add := added(have, r.next)
+		if q != nil {
+			all, err := d.additions(ctx, l, by, allQueues)
+			if err != nil {
+				return err
+			}
+			add = max(add, added(all, r.next))
+		}
+		switch {
+		case illegible || floor >= r.next+add:
+			have = raised(have, addition{r.held, max(floor, r.next) + 1 - r.next}, r.oldest)
+		case !by.lost:
+			return nil
+		}
+		if err = d.keepAdditions(ctx, l, by, name, have, c.stat.Version); !errors.Is(err, zk.ErrBadVersion) {
 			return err
 		}
 	}
+}
+
+// everyAddition is what the node of all queues says, or the records if it cannot be read. One
+// that cannot be read either stays so.
+func (d *Driver) everyAddition(ctx context.Context, l *link, path string, c content) (additions, error) {
+	by := decodeAdditions(c)
+	if !by.lost {
+		return by, nil
+	}
+	records, err := l.list(ctx, path, false)
+	if err != nil {
+		return by, err
+	}
+	by.of = map[string]json.RawMessage{}
+	for _, node := range records.names {
+		c, err := l.get(ctx, path+"/"+node)
+		if errors.Is(err, zk.ErrNoNode) {
+			continue
+		}
+		if err != nil {
+			return by, err
+		}
+		if _, err := decodeRecord(c.data); err != nil {
+			c.data = []byte("null")
+		}
+		by.of[strings.TrimPrefix(node, everyRecord)] = c.data
+	}
+	return by, nil
+}
+
+// keepAdditions writes the node of all queues, which has that version, and the record of one.
+func (d *Driver) keepAdditions(ctx context.Context, l *link, by additions, queue string, all []addition, version int32) error {
+	path, record := d.aside("floors"), d.record(queue)
+	one, err := json.Marshal(all)
+	if err != nil {
+		return err
+	}
+	if by.of == nil {
+		by.of = map[string]json.RawMessage{}
+	}
+	if len(all) > 0 {
+		by.of[queue] = one
+	}
+	data, err := json.Marshal(by.of)
+	if err := errors.Join(err, checkData(path, data)); err != nil {
+		return err
+	}
+	ops := []any{&zk.SetDataRequest{Path: path, Data: data, Version: version}}
+	switch c, err := l.get(ctx, record); {
+	case len(all) == 0:
+	case errors.Is(err, zk.ErrNoNode):
+		ops = append(ops, &zk.CreateRequest{Path: record, Data: one, Acl: d.acl})
+	case err != nil:
+		return err
+	default:
+		ops = append(ops, &zk.SetDataRequest{Path: record, Data: one, Version: c.stat.Version})
+	}
+	_, err = l.multi(ctx, ops...)
+	if errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrNoNode) {
+		return zk.ErrBadVersion // the record has come or gone
+	}
+	return err
 }
 
 // raising is what a raise has to know of a queue: transactions of tickets.
@@ -214,12 +287,14 @@ func (d *Driver) raising(ctx context.Context, l *link, q *lane, now uint64) (rai
 	return r, nil
 }
 
-// joined is the transaction of a ticket's first node.
+// joined is the transaction of a ticket's first node, which is not later than that of the
+// present one, whatever that says.
 func joined(c content) uint64 {
+	zxid := uint64(c.stat.Czxid)
 	if m, ok := decode(c.data); ok && m.Lent != 0 {
-		return m.Lent
+		return min(m.Lent, zxid)
 	} else if ok && m.Joined != 0 && m.Zxid != 0 {
-		return m.Zxid
+		return min(m.Zxid, zxid)
 	}
-	return uint64(c.stat.Czxid)
+	return zxid
 }

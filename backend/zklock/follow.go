@@ -90,7 +90,7 @@ func (d *Driver) Follow(ctx context.Context, queue, after string) (found driver.
 			return false, err
 		}
 		if version != after {
-			found, err = d.members(ctx, l, q, all, cache)
+			found, err = d.members(ctx, l, q, all, cache, true)
 			found.Version, found.Read = version, read
 			return err == nil, err
 		}
@@ -127,8 +127,9 @@ func (d *Driver) lineup(ctx context.Context, l *link, q *lane, watch bool) (all 
 	return all, fmt.Sprintf("%x", h.Sum(nil)), read, nil
 }
 
-// members reads the nodes of tickets, several at a time.
-func (d *Driver) members(ctx context.Context, l *link, q *lane, all line, cache map[string]entry) (driver.Queue, error) {
+// members reads the nodes of tickets, several at a time. A token that is lost is 0, unless it may
+// be adopted, by which a ticket with a fixed end keeps its token.
+func (d *Driver) members(ctx context.Context, l *link, q *lane, all line, cache map[string]entry, adopted bool) (driver.Queue, error) {
 	found := driver.Queue{Name: q.name}
 	var now int64
 	members := make([]entry, len(all))
@@ -174,19 +175,21 @@ func (d *Driver) members(ctx context.Context, l *link, q *lane, all line, cache 
 		m := members[i]
 		cache[n.node] = m
 		if all.holds(i) {
-			add, err := d.floor(ctx, l, q, m.Token)
-			if err != nil {
-				return found, err
-			}
 			m.Held = true
 			if !m.told {
-				m.Token += add
+				add, err := d.floor(ctx, l, q, m.Token)
+				switch m.Token = min(m.Token+add, driver.MaxToken-1); {
+				case errors.Is(err, errIllegible) && !(adopted && n.until != 0):
+					m.Token = 0
+				case err != nil:
+					return found, err
+				}
 			}
 		} else {
 			m.Token = 0
 		}
 		if n.until != 0 {
-			m.Fixed, m.Left = true, max(time.Duration(n.until-now)*time.Millisecond, 0)
+			m.Fixed, m.Left = true, max(n.left(now), 0)
 		}
 		found.Kind, found.Capacity = n.kind, n.capacity
 		found.Members = append(found.Members, m.Member)
@@ -254,7 +257,7 @@ func (d *Driver) Queues(ctx context.Context, prefix string) iter.Seq2[driver.Que
 			}
 			var found driver.Queue
 			if err == nil {
-				found, err = d.members(ctx, l, q, all, map[string]entry{})
+				found, err = d.members(ctx, l, q, all, map[string]entry{}, false)
 				found.Version, found.Read = version, read
 			}
 			if err == nil && len(found.Members) == 0 {

@@ -112,9 +112,9 @@ func (s *session) expire(ctx context.Context, p *place) error {
 		if err != nil {
 			return err
 		}
-		if left := n.until - now; left > 0 {
+		if left := n.left(now); left > 0 {
 			s.mu.Lock()
-			p.end, p.doomed = s.d.Now().Add(time.Duration(left)*time.Millisecond), false
+			p.end, p.doomed = s.d.Now().Add(left), false
 			s.mu.Unlock()
 			return nil
 		}

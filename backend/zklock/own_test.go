@@ -76,7 +76,7 @@ func TestOwnConnection(t *testing.T) {
 	e.Has("servers", driver.OK, s.Addr+" is standalone")
 	e.Has("sessions", driver.OK, "from 400ms to 40s")
 	e.Has("rights", driver.OK, "the user of the client", "/ours")
-	e.only("quorum")
+	e.only("quorum", "access")
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}

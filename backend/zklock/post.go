@@ -209,6 +209,9 @@ func (d *Driver) letters(ctx context.Context, l *link, session int64, letter str
 		if err != nil {
 			return nil, err
 		}
+		if c.stat.EphemeralOwner != session {
+			continue // somebody else has put it there
+		}
 		data := append(c.data, letter...)
 		if err := checkData(path, data); err != nil {
 			return nil, err

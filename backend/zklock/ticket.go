@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/interlock-go/interlock/driver"
 )
@@ -61,6 +62,12 @@ func (n *name) marks() (marks []string) {
 		marks = append(marks, "evicted")
 	}
 	return marks
+}
+
+// left is how long a ticket with a fixed end still stands. Names may say any end.
+func (n *name) left(now int64) time.Duration {
+	const longest = int64(math.MaxInt64 / time.Millisecond / 2)
+	return time.Duration(min(n.until-now, longest)) * time.Millisecond
 }
 
 // before orders numbers, which wrap around.

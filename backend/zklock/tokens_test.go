@@ -211,7 +211,7 @@ func TestRaisesAtOnceDoNotUndoEachOther(t *testing.T) {
 	d, slow := opened(t, s.Addr), opened(t, via.Addr)
 	noError(t, slow.Raise(limited(t), "p", 1<<40))
 	hold := via.HoldRequests(func(f zktest.Frame) bool {
-		return f.Op == zktest.OpSetData && f.Path == "/a/_interlock/floors"
+		return f.Op == zktest.OpMulti && f.Path == "/a/_interlock/floors"
 	})
 	raised := make(chan error, 1)
 	go func() { raised <- slow.Raise(limited(t), "p", 1<<41) }()

@@ -93,11 +93,43 @@ var backends = []fault{
 	},
 	{
 		file: "backend/zklock/floor.go", test: "TestRaisesAtOnceDoNotUndoEachOther",
-		old: "data, c.stat.Version)", new: "data, -1)",
+		old: "Data: data, Version: version}", new: "Data: data, Version: -1}",
 	},
 	{
 		file: "backend/zklock/floor.go", test: "TestConformance$/Raise",
-		old: "max(added(a[queue], zxid), added(a[allQueues], zxid))", new: "added(a[queue], zxid)",
+		old: "[]string{flat(q.name), allQueues}", new: "[]string{flat(q.name)}",
+	},
+	{
+		file: "backend/zklock/addition.go", test: "TestTokensGrowWhateverIsAdded",
+		old: "add = max(add, min(a.Add, driver.MaxToken))", new: "add = a.Add",
+	},
+	{
+		file: "backend/zklock/addition.go", test: "TestGarbageInFloorsHarmsOneName",
+		old: "return additions{lost: true}", new: "return additions{}",
+	},
+	{
+		file: "backend/zklock/addition.go", test: "TestGarbageInFloorsHarmsOneName",
+		old: "if a.Add == 0 || a.Add >= driver.MaxToken {", new: "if a.Add == 0 {",
+	},
+	{
+		file: "backend/zklock/floor.go", test: "TestGarbageInFloorsHarmsOneName",
+		old: "return nil, d.illegible(queue, err)", new: "return nil, nil",
+	},
+	{
+		file: "backend/zklock/floor.go", test: "TestGarbageInATicketHarmsItsQueue",
+		old: "return min(m.Zxid, zxid)", new: "return m.Zxid",
+	},
+	{
+		file: "backend/zklock/cell.go", test: "TestGarbageInASharedNodeHarmsOneName",
+		old: "	case string(c.data) != string(cellDeleted):", new: "	case false:",
+	},
+	{
+		file: "backend/zklock/post.go", test: "TestGarbageInASharedNodeHarmsOneName",
+		old: "if c.stat.EphemeralOwner != session {", new: "if false {",
+	},
+	{
+		file: "backend/zklock/check_rights.go", test: "TestCheck$",
+		old: "	case world:", new: "	case false:",
 	},
 	{
 		file: "backend/zklock/tidy.go", test: "TestCloseWithoutAConnectionLeavesNoTicket",
@@ -518,6 +550,6 @@ var backends = []fault{
 	},
 	{
 		file: "backend/zklock/cell.go", test: "TestConformance/Cells",
-		old: "case cellOf(c).Exists:", new: "default:",
+		old: "err == nil && cell.Exists {", new: "err == nil {",
 	},
 }

@@ -1,0 +1,292 @@
+package zklock_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/zktest"
+)
+
+// garbage is what a node may have been overwritten with.
+var garbage = []string{"", "x", "{", "null", "[]", "7", "{\"\xff\x00", strings.Repeat("[", 100_000)}
+
+// nonsense is what an entry of floors may have been overwritten with.
+var nonsense = []string{
+	`null`, `5`, `[]`, `{}`, `[{}]`, `[{"after":"0","add":"0"}]`, `[{"after":"0","add":"-1"}]`, `[{"after":"0","add":"9223372036854775000"}]`,
+	`[{"after":"0","add":"18446744073709551615"}]`, `[{"after":"0","add":"2251799813685248"}]`,
+}
+
+// overwrite sets the data of a node, which somebody may have to make first.
+func overwrite(t *testing.T, c *zk.Conn, path, data string) {
+	t.Helper()
+	_, err := c.Set(path, []byte(data), -1)
+	if errors.Is(err, zk.ErrNoNode) {
+		_, err = c.Create(path, []byte(data), 0, zk.WorldACL(zk.PermAll))
+	}
+	noError(t, err)
+}
+
+// entry replaces what floors say of one queue.
+func entry(t *testing.T, c *zk.Conn, queue, says string) {
+	t.Helper()
+	data, _, err := c.Get("/a/_interlock/floors")
+	noError(t, err)
+	all := map[string]json.RawMessage{}
+	noError(t, json.Unmarshal(data, &all))
+	all[queue] = json.RawMessage(says)
+	data, err = json.Marshal(all)
+	noError(t, err)
+	overwrite(t, c, "/a/_interlock/floors", string(data))
+}
+
+// stranger is a client that has not read anything yet.
+func stranger(t *testing.T, addr string) (driver.Driver, driver.Session) {
+	t.Helper()
+	d := opened(t, addr)
+	return d, session(t, d, 20*time.Second)
+}
+
+// passes takes a lock and gives it back. Its token is above that of the one before.
+func passes(t *testing.T, s driver.Session, queue string, above uint64) uint64 {
+	t.Helper()
+	k := holds(t, s, aMutex(queue))
+	if k.Token <= above || k.Token >= driver.MaxToken {
+		t.Fatalf("%s: the token %d after %d", queue, k.Token, above)
+	}
+	noError(t, s.Leave(limited(t), k, true))
+	return k.Token
+}
+
+// refused sees that the error is one line that says where the fault is and does not pass.
+func refused(t *testing.T, err error, words ...string) {
+	t.Helper()
+	if !driver.IsPermanent(err) || strings.Contains(err.Error(), "\n") {
+		t.Fatalf("it is refused with %v", err)
+	}
+	for _, word := range words {
+		if !strings.Contains(err.Error(), word) {
+			t.Errorf("%v: nothing of %s", err, word)
+		}
+	}
+}
+
+func listed(t *testing.T, d driver.Driver) (names []string) {
+	t.Helper()
+	for q, err := range d.Queues(limited(t), "") {
+		noError(t, err)
+		names = append(names, q.Name)
+	}
+	return names
+}
+
+// Promise: garbage in one of the nodes that keep what tokens were raised by harms nobody: no
+// token goes back, of names that were raised and of others. Garbage in both nodes of a name harms
+// that name only: it is refused until its tokens are raised again.
+func TestGarbageInFloorsHarmsOneName(t *testing.T) {
+	t.Parallel()
+	s := zktest.Start(t)
+	raw := connected(t, s.Addr)
+	d, a := stranger(t, s.Addr)
+	const floors = "/a/_interlock/floors"
+	last := map[string]uint64{}
+	raise := func(d driver.Driver, queue string, by uint64) {
+		t.Helper()
+		last[queue] += by
+		noError(t, d.Raise(limited(t), queue, last[queue]))
+	}
+	all := func(s driver.Session) {
+		t.Helper()
+		for _, q := range []string{"harmed", "raised/b", "plain"} {
+			last[q] = passes(t, s, q, last[q])
+		}
+	}
+	raise(d, "harmed", 1<<40)
+	raise(d, "raised/b", 1<<41)
+	all(a)
+
+	for _, data := range garbage {
+		overwrite(t, raw, floors, data)
+		fresh, b := stranger(t, s.Addr)
+		all(a) // who has read it already
+		all(b)
+		if len(data) > 2 {
+			raise(fresh, "raised/b", 1000) // writes all anew
+			all(a)
+		}
+	}
+	for _, says := range nonsense {
+		entry(t, raw, "harmed", says)
+		_, b := stranger(t, s.Addr)
+		all(a)
+		all(b)
+	}
+	raise(d, "harmed", 1000)
+	for _, data := range append(garbage, nonsense...) {
+		overwrite(t, raw, floors+"/harmed", data)
+		_, b := stranger(t, s.Addr)
+		all(b)
+	}
+
+	// Both are bad now, first since all is.
+	held := holds(t, a, aMutex("raised/b"))
+	for _, bad := range []func(){
+		func() { overwrite(t, raw, floors, "x") },
+		func() { raise(d, "plain", 1<<42); entry(t, raw, "harmed", "5") },
+	} {
+		bad()
+		fresh, b := stranger(t, s.Addr)
+		for _, who := range []driver.Session{a, b} {
+			_, err := who.Join(limited(t), aMutex("harmed"))
+			refused(t, err, floors+" ", floors+"/harmed", `"harmed"`, "interlock token raise")
+			last["plain"] = passes(t, who, "plain", last["plain"])
+		}
+		if names := listed(t, fresh); strings.Join(names, " ") != "raised/b" {
+			t.Errorf("listed: %q", names)
+		}
+		q, err := fresh.Follow(limited(t), "raised/b", "")
+		if err != nil || len(q.Members) != 1 || q.Members[0].Token != held.Token {
+			t.Errorf("shown as %+v %v, told %+v", q, err, held)
+		}
+		examineWith(t, t.Context(), fresh).Has("floors", driver.Warn, floors, "interlock token raise")
+	}
+	noError(t, a.Leave(limited(t), held, true))
+	raise(d, "harmed", 1<<41)
+	_, b := stranger(t, s.Addr)
+	all(a)
+	all(b)
+
+	// What is added to all tokens is kept twice, too.
+	raise(d, "", 1<<43)
+	for _, q := range []string{"harmed", "raised/b", "plain"} {
+		last[q] = max(last[q], last[""])
+	}
+	all(a)
+	for _, data := range garbage {
+		overwrite(t, raw, floors, data)
+		_, b := stranger(t, s.Addr)
+		all(b)
+	}
+	overwrite(t, raw, floors+"/%", "x")
+	_, b = stranger(t, s.Addr)
+	_, err := b.Join(limited(t), aMutex("harmed"))
+	refused(t, err, floors+"/%", "all locks", "--all")
+	raise(d, "", 1000)
+	for _, q := range []string{"harmed", "raised/b", "plain"} {
+		last[q] = max(last[q], last[""])
+	}
+	all(b)
+}
+
+// Promise: garbage in a node that all share harms nobody, or the name only to which it belongs,
+// and is named.
+func TestGarbageInASharedNodeHarmsOneName(t *testing.T) {
+	t.Parallel()
+	s := zktest.Start(t)
+	raw := connected(t, s.Addr)
+	d, a := stranger(t, s.Addr)
+	put := func(name string) driver.Cell {
+		t.Helper()
+		now, err := d.Load(limited(t), name)
+		noError(t, err)
+		c, err := d.Swap(limited(t), driver.Swap{ID: someID(), Name: name, Version: now.Version, Value: []byte("mine")})
+		noError(t, err)
+		return c
+	}
+	put("harmed/value")
+	well := put("well/value")
+	r := aMutex("fixed")
+	r.Hold = time.Hour
+	fixed := holds(t, a, r) // there is a clock
+	held := holds(t, a, aMutex("held"))
+	posts := nodes(t, raw, "/a/_interlock/post")
+	if len(posts) != 1 {
+		t.Fatalf("posts: %q", posts)
+	}
+	stray := posts[0] + "7" // seems to be of the session
+	var token uint64
+	for _, data := range append(garbage, "revoke", "evict  \nforce x y z\n"+strings.Repeat("a", 899_000)) {
+		for _, path := range []string{
+			"", "clock", "post", "post/" + posts[0], "post/" + stray, "post/x", "cells", "swaps", "swaps/x", "swaps/" + someID(), "cells/harmed%2Fvalue", "cells/%0A", "cells/%", "x",
+		} {
+			overwrite(t, raw, strings.TrimSuffix("/a/_interlock/"+path, "/"), data)
+		}
+		overwrite(t, raw, "/a/harmed", data)
+
+		_, b := stranger(t, s.Addr)
+		token = passes(t, b, "well", passes(t, a, "well", token))
+		passes(t, b, "harmed", 0) // what its node says is for Inherited
+		noError(t, d.Raise(limited(t), "well", token+10))
+		noError(t, b.Keep(limited(t), fixed, time.Hour))
+		noError(t, d.Ask(limited(t), "held", held.ID, driver.Revoke))
+		for {
+			g, err := a.Signals(limited(t))
+			noError(t, err)
+			if g.Demand == driver.Revoke && g.ID == held.ID {
+				break
+			}
+		}
+
+		_, err := d.Load(limited(t), "harmed/value")
+		refused(t, err, "/a/_interlock/cells/harmed%2Fvalue", "zkCli.sh")
+		_, err = d.Watch(limited(t), "harmed/value", 0)
+		refused(t, err, "/a/_interlock/cells/harmed%2Fvalue", "zkCli.sh")
+		if c, err := d.Load(limited(t), "well/value"); err != nil || string(c.Value) != "mine" || c.Version != well.Version {
+			t.Fatalf("another value is %+v: %v", c, err)
+		}
+		well = put("well/value")
+		var cells []string
+		for name, err := range d.Cells(limited(t), "") {
+			noError(t, err)
+			cells = append(cells, name)
+		}
+		if strings.Join(cells, " ") != "well/value" {
+			t.Errorf("the values that can be read: %q", cells)
+		}
+		if names := listed(t, d); strings.Join(names, " ") != "fixed held" {
+			t.Errorf("listed: %q", names)
+		}
+	}
+	overwrite(t, raw, "/a/_interlock/cells/harmed%2Fvalue", "d") // as the error says
+	put("harmed/value")
+}
+
+// Promise: what the nodes of tickets say harms their own queue only.
+func TestGarbageInATicketHarmsItsQueue(t *testing.T) {
+	t.Parallel()
+	s := zktest.Start(t)
+	raw := connected(t, s.Addr)
+	d, a := stranger(t, s.Addr)
+	noError(t, d.Raise(limited(t), "q", 1<<40))
+	k := holds(t, a, aMutex("q"))
+	w := join(t, a, aMutex("q"))
+	token := uint64(0)
+	for _, data := range append(garbage, `{"token":"18446744073709551615"}`, `{"joined":1,"zxid":"18446744073709551615"}`, `{"lent":"18446744073709551615"}`, `{"ttl":-9223372036854775808}`) {
+		for _, node := range nodes(t, raw, "/a/q") {
+			overwrite(t, raw, "/a/q/"+node, data)
+		}
+		fresh, b := stranger(t, s.Addr)
+		for _, by := range []driver.Driver{d, fresh} {
+			q, err := by.Follow(limited(t), "q", "")
+			noError(t, err)
+			if len(q.Members) != 2 || q.Members[0].Token != k.Token || q.Members[1].Token != 0 {
+				t.Errorf("%.50q: shown as %+v, told %+v", data, q.Members, k)
+			}
+		}
+		token = passes(t, b, "well", token)
+		if names := listed(t, fresh); strings.Join(names, " ") != "q" {
+			t.Errorf("listed: %q", names)
+		}
+		noError(t, d.Raise(limited(t), "q", k.Token+10))
+	}
+	noError(t, a.Leave(limited(t), k, true))
+	w, err := a.Await(limited(t), w)
+	if err != nil || w.Token <= k.Token+10 || w.Token >= driver.MaxToken {
+		t.Errorf("%+v %v", w, err)
+	}
+}
