@@ -2,6 +2,7 @@ package interlock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -71,6 +72,9 @@ func Examine(ctx context.Context, url string, opts ...ClientOption) ([]Finding, 
 		return nil, err
 	}
 	found, err := driver.ExamineURL(ctx, u)
+	if errors.Is(err, errors.ErrUnsupported) { // nobody has looked at the options of u
+		return nil, fmt.Errorf("interlock: examine: %w", err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("interlock: examine %s: %w", u, public(err))
 	}

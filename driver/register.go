@@ -22,17 +22,28 @@ var registry = struct {
 	sync.Mutex
 	openers   map[string]Opener
 	examiners map[string]Examiner
-}{openers: map[string]Opener{}, examiners: map[string]Examiner{}}
+	shown     map[string][]string
+}{openers: map[string]Opener{}, examiners: map[string]Examiner{}, shown: map[string][]string{}}
 
 // Register makes a backend available under a URL scheme. Backends call it when
-// they are imported; a scheme that is registered twice is a panic.
-func Register(scheme string, open Opener) {
+// they are imported; a scheme that is registered twice is a panic. shown are the options whose
+// values everybody may see, in messages, logs and the environment of jobs: [URL].String hides
+// all others.
+func Register(scheme string, open Opener, shown ...string) {
 	registry.Lock()
 	defer registry.Unlock()
 	if _, ok := registry.openers[scheme]; ok {
 		panic("interlock: scheme " + scheme + " is registered twice")
 	}
 	registry.openers[scheme] = open
+	registry.shown[scheme] = shown
+}
+
+// harmless reports whether everybody may see the value of an option.
+func harmless(scheme, key string) bool {
+	registry.Lock()
+	defer registry.Unlock()
+	return slices.Contains(registry.shown[scheme], key) || slices.Contains([]string{"ttl", "prefix", "owner"}, key)
 }
 
 // RegisterExaminer is for backends that can answer and still refuse to be opened. A

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"net/url"
 	"regexp"
 	"slices"
@@ -15,6 +16,9 @@ import (
 // URL says where a backend is: scheme://user:password@host1,host2/path?options
 // or scheme:path?options. Unlike net/url it takes several hosts, and it knows
 // which options nobody has asked for.
+//
+// Nothing that may be a password is in its errors or in String: not the URL itself, where its
+// parts are in doubt, and not the value of an option that is wrong.
 type URL struct {
 	Scheme string
 	User   *url.Userinfo // nil if there is none
@@ -22,52 +26,108 @@ type URL struct {
 	Path   string        // with its leading "/" if there were hosts or "//"
 
 	options url.Values
+	at      bool // there is an "@" behind the "?"
 	taken   map[string]bool
+	hidden  map[string]bool // options with a wrong value
 	wrong   []error
+	doubted bool // an "@" seems to be misplaced
 }
 
-// ParseURL reads a URL. Its errors wrap ErrInvalid and do not show the password.
+// ParseURL reads a URL. Its errors wrap ErrInvalid and repeat nothing of it.
 func ParseURL(s string) (*URL, error) {
 	u, err := parseURL(s)
 	return u, Invalid(err)
 }
+
+var (
+	errMisplaced = errors.New("the URL has an @ where it cannot be: write a password's / as %2F and ? as %3F, and an @ behind the host as %40")
+	errPort      = errors.New("hosts of the URL: a port is not a number (a password is written user:password@host, with / as %2F and ? as %3F)")
+)
 
 func parseURL(s string) (*URL, error) {
 	scheme, rest, ok := strings.Cut(s, ":")
 	if !ok || scheme == "" || strings.ContainsAny(scheme, "/?#@ ") {
 		return nil, errors.New("not a URL: it must begin with a scheme, such as sqlite: or redis://")
 	}
-	u := &URL{Scheme: strings.ToLower(scheme), taken: map[string]bool{}}
-	rest, query, _ := strings.Cut(rest, "?")
+	u := &URL{Scheme: strings.ToLower(scheme), taken: map[string]bool{}, hidden: map[string]bool{}}
+	path, query, _ := strings.Cut(rest, "?")
+	authority := ""
+	if rest, ok := strings.CutPrefix(path, "//"); ok {
+		authority, path = rest, ""
+		if i := strings.IndexByte(rest, '/'); i >= 0 {
+			authority, path = rest[:i], rest[i:]
+		}
+	}
+	if misplaced(authority, path, query) {
+		return nil, errMisplaced
+	}
+	u.at = strings.Contains(query, "@")
 	var err error
 	if u.options, err = url.ParseQuery(query); err != nil {
-		return nil, fmt.Errorf("options of the URL: %w", err)
+		return nil, errors.New("options of the URL: a wrong escape, or a semicolon (write % as %25 and ; as %3B)")
 	}
-	path := rest
-	if authority, ok := strings.CutPrefix(rest, "//"); ok {
-		path = ""
-		if i := strings.IndexByte(authority, '/'); i >= 0 {
-			authority, path = authority[:i], authority[i:]
+	hosts := authority
+	if i := strings.LastIndexByte(authority, '@'); i >= 0 {
+		hosts = authority[i+1:]
+		name, password, has := strings.Cut(authority[:i], ":")
+		if u.User, err = userinfo(name, password, has); err != nil {
+			return nil, err
 		}
-		hosts := authority
-		if i := strings.LastIndexByte(authority, '@'); i >= 0 {
-			hosts = authority[i+1:]
-			name, password, has := strings.Cut(authority[:i], ":")
-			if u.User, err = userinfo(name, password, has); err != nil {
-				return nil, err
-			}
+	}
+	if hosts != "" {
+		u.Hosts = strings.Split(hosts, ",")
+	}
+	for _, h := range u.Hosts {
+		if h == "" {
+			return nil, errors.New("hosts of the URL: one is empty")
 		}
-		if hosts != "" {
-			u.Hosts = strings.Split(hosts, ",")
-			if slices.Contains(u.Hosts, "") {
-				return nil, fmt.Errorf("hosts of the URL: an empty one in %q", hosts)
-			}
+		if !portIsNumber(h) {
+			return nil, errPort
 		}
 	}
 	if u.Path, err = url.PathUnescape(path); err != nil {
-		return nil, fmt.Errorf("path of the URL: %w", err)
+		return nil, errors.New("path of the URL: a wrong escape (write % as %25)")
 	}
 	return u, nil
+}
+
+// misplaced reports whether an "@" seems to be that of user:password@host, of which a part was
+// taken for something else: for the path if the password has a "/", for options if it has a "?",
+// for the path if there is no "//".
+func misplaced(authority, path, query string) bool {
+	if i := strings.LastIndexByte(path, '@'); i >= 0 && (authority != "" || path[0] != '/' || strings.Contains(path[:i], ":")) {
+		return true
+	}
+	for pair := range strings.SplitSeq(query, "&") {
+		key, _, has := strings.Cut(pair, "=")
+		switch {
+		case !strings.Contains(pair, "@"):
+		case authority != "" && !strings.Contains(authority, "@"), authority == "" && strings.Contains(path, ":"):
+			return true
+		case !has || !isOption(key):
+			return true
+		}
+	}
+	return false
+}
+
+// option is what the name of an option looks like.
+var option = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,40}$`)
+
+func isOption(key string) bool { return option.MatchString(key) }
+
+// portIsNumber reports false if a host is rather user:password.
+func portIsNumber(host string) bool {
+	_, port, has := strings.Cut(host[strings.LastIndexByte(host, ']')+1:], ":")
+	if !has || port == "" {
+		return true
+	}
+	if strings.Contains(port, ":") {
+		_, err := netip.ParseAddr(host)
+		return err == nil
+	}
+	_, err := strconv.ParseUint(port, 10, 16)
+	return err == nil
 }
 
 func userinfo(name, password string, has bool) (*url.Userinfo, error) {
@@ -82,39 +142,49 @@ func userinfo(name, password string, has bool) (*url.Userinfo, error) {
 	return url.UserPassword(name, password), nil
 }
 
-// secret is the password within a URL, and rather too much than too little.
-var secret = regexp.MustCompile(`(://[^:@]*):.*@`)
+const masked = "xxxxx"
 
-// String returns the URL with its password hidden.
+// String returns the URL with its password hidden, and with the values of all options but those
+// that the backend has named to [Register], and ttl, prefix and owner. It is itself a URL that
+// can be parsed.
 func (u *URL) String() string {
 	var b strings.Builder
 	b.WriteString(u.Scheme + ":")
+	if u.doubted {
+		return b.String() + masked
+	}
 	if len(u.Hosts) > 0 || u.User != nil || strings.HasPrefix(u.Path, "/") {
 		b.WriteString("//")
 	}
 	if u.User != nil {
 		b.WriteString(url.PathEscape(u.User.Username()))
 		if _, has := u.User.Password(); has {
-			b.WriteString(":xxxxx")
+			b.WriteString(":" + masked)
 		}
 		b.WriteString("@")
 	}
-	b.WriteString(strings.Join(u.Hosts, ",") + (&url.URL{Path: u.Path}).EscapedPath())
+	path := (&url.URL{Path: u.Path}).EscapedPath()
+	b.WriteString(strings.Join(u.Hosts, ",") + strings.ReplaceAll(path, "@", "%40"))
 	if len(u.options) > 0 {
-		shown := maps.Clone(u.options)
-		for k := range shown {
-			if strings.Contains(strings.ToLower(k), "password") {
-				shown[k] = []string{"xxxxx"}
-				continue
+		shown := url.Values{}
+		for k, values := range u.options {
+			switch {
+			case !namesOption(k, values):
+				k, values = masked, []string{masked}
+			case u.hidden[k] || !harmless(u.Scheme, k):
+				values = []string{masked}
 			}
-			shown[k] = slices.Clone(shown[k])
-			for i, v := range shown[k] { // an option may be a URL, too
-				shown[k][i] = secret.ReplaceAllString(v, "$1:xxxxx@")
-			}
+			shown[k] = values
 		}
 		b.WriteString("?" + shown.Encode())
 	}
 	return b.String()
+}
+
+// namesOption reports whether something is an option at all, and not what followed a "?" by
+// mistake.
+func namesOption(key string, values []string) bool {
+	return isOption(key) && strings.Join(values, "") != ""
 }
 
 // SocketPath is the path of a Unix socket that takes the place of a host, with its slashes
@@ -132,9 +202,20 @@ func (u *URL) Text(key, def string) string {
 		return def
 	}
 	if len(v) > 1 {
-		u.wrong = append(u.wrong, fmt.Errorf("option %s is given %d times", key, len(v)))
+		u.refuse(key, "is given %d times", len(v))
 	}
 	return v[0]
+}
+
+// Choice takes the option key, which is one of some words; the first of them if it is not given.
+func (u *URL) Choice(key string, words ...string) string {
+	s := u.Text(key, words[0])
+	if !slices.Contains(words, s) {
+		known := slices.DeleteFunc(slices.Clone(words), func(w string) bool { return w == "" })
+		u.refuse(key, "is not one of: %s", strings.Join(known, ", "))
+		return words[0]
+	}
+	return s
 }
 
 // Duration takes the option key, in Go's form (1m30s) or in plain seconds.
@@ -149,7 +230,7 @@ func (u *URL) Duration(key string, def time.Duration) time.Duration {
 	if f, err := strconv.ParseFloat(s, 64); err == nil && f >= 0 && f < 1e9 {
 		return time.Duration(f * float64(time.Second))
 	}
-	u.wrong = append(u.wrong, fmt.Errorf("option %s=%s is no duration, such as 10s", key, s))
+	u.refuse(key, "is not a duration, such as 10s")
 	return def
 }
 
@@ -161,10 +242,22 @@ func (u *URL) Int(key string, base int, def int64) int64 {
 	}
 	n, err := strconv.ParseInt(s, base, 64)
 	if err != nil {
-		u.wrong = append(u.wrong, fmt.Errorf("option %s=%s is no number in base %d", key, s, base))
+		u.refuse(key, "is not a number in base %d", base)
 		return def
 	}
 	return n
+}
+
+// Hide has String hide the values of options, which are wrong.
+func (u *URL) Hide(keys ...string) {
+	for _, k := range keys {
+		u.hidden[k] = true
+	}
+}
+
+func (u *URL) refuse(key, format string, args ...any) {
+	u.Hide(key)
+	u.wrong = append(u.wrong, fmt.Errorf("option %s %s", key, fmt.Sprintf(format, args...)))
 }
 
 // Check reports options that nobody has taken and values that were wrong, as
@@ -173,8 +266,16 @@ func (u *URL) Check() error {
 	wrong := u.wrong
 	for _, k := range slices.Sorted(maps.Keys(u.options)) {
 		if !u.taken[k] {
-			wrong = append(wrong, fmt.Errorf("unknown option %s; %s: knows %s", k, u.Scheme, strings.Join(slices.Sorted(maps.Keys(u.taken)), ", ")))
+			name := ""
+			if namesOption(k, u.options[k]) {
+				name = " " + k
+			}
+			wrong = append(wrong, fmt.Errorf("unknown option%s; %s: knows %s", name, u.Scheme, strings.Join(slices.Sorted(maps.Keys(u.taken)), ", ")))
 		}
+	}
+	if len(wrong) > 0 && u.at { // the options may be the end of a password
+		u.doubted = true
+		return Invalid(errMisplaced)
 	}
 	return Invalid(errors.Join(wrong...))
 }

@@ -239,7 +239,7 @@ func TestWrongURLs(t *testing.T) {
 		at + "/other": "database of the URL",
 		"mysql://app:secre7@" + s.Addr + "/locks": "user and password",
 		at + "/locks?table_prefix=a-b":            "table_prefix",
-		at + "/locks?tls=maybe":                   "tls=maybe",
+		at + "/locks?tls=maybe":                   "option tls",
 		at + "/locks?ca=/nowhere":                 "ca",
 		at + "/locks?cert=x":                      "belong together",
 		at + "/locks?nonsense=1":                  "nonsense",

@@ -162,8 +162,8 @@ func configure(u *interlock.URL) (*mysql.Config, error) {
 		return nil, interlock.Invalid(errors.New("mysql: the URL names no database: mysql://user@host/database"))
 	}
 	if len(u.Hosts) == 0 && strings.Contains(c.DBName, "/") {
-		return nil, interlock.Invalid(fmt.Errorf("mysql: %s of the URL is no database (a Unix socket takes the place of the host, with its slashes as %%2F: "+
-			"mysql://user@%%2Frun%%2Fmysqld%%2Fmysqld.sock/database)", u.Path))
+		return nil, interlock.Invalid(errors.New("mysql: the path of the URL is not a database (a Unix socket takes the place of the host, with its slashes as %2F: " +
+			"mysql://user@%2Frun%2Fmysqld%2Fmysqld.sock/database)"))
 	}
 	c.Timeout = u.Duration("dial_timeout", 5*time.Second)
 	var err error
@@ -179,7 +179,7 @@ func configure(u *interlock.URL) (*mysql.Config, error) {
 
 // tlsConfig reads the options that are about TLS: without any there is none.
 func tlsConfig(u *interlock.URL) (*tls.Config, error) {
-	mode, others := u.Text("tls", ""), tlsoption.Any(u)
+	mode, others := u.Choice("tls", "", "true", "false", "skip-verify"), tlsoption.Any(u)
 	switch {
 	case mode == "" && others:
 		mode = "true"
@@ -188,8 +188,6 @@ func tlsConfig(u *interlock.URL) (*tls.Config, error) {
 			return nil, errors.New("mysql: tls=false and options for TLS")
 		}
 		return nil, nil
-	case mode != "true" && mode != "skip-verify":
-		return nil, fmt.Errorf("mysql: tls=%s is none of true, false and skip-verify", mode)
 	}
 	c, err := tlsoption.Config(u)
 	if err != nil {

@@ -9,11 +9,13 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/sqlqueue"
+	"github.com/interlock-go/interlock/internal/tlsoption"
 )
 
 func init() {
-	driver.Register("mysql", open)
-	driver.Register("mariadb", open)
+	shown := append([]string{"table_prefix", "max_connections", "galera", "socket", "dial_timeout", "tls"}, tlsoption.Names...)
+	driver.Register("mysql", open, shown...)
+	driver.Register("mariadb", open, shown...)
 	driver.RegisterExaminer("mysql", examine)
 	driver.RegisterExaminer("mariadb", examine)
 }
@@ -37,19 +39,19 @@ func storeOf(u *driver.URL) (s *store, at string, err error) {
 	prefix := u.Text("table_prefix", DefaultTablePrefix)
 	_ = u.Text("prefix", "") // of all names, which the client puts before them
 	conns := u.Int("max_connections", 10, defaultConnections)
-	galera := u.Text("galera", "")
+	galera := u.Choice("galera", "", "one-node")
+	if checkPrefix(prefix) != nil {
+		u.Hide("table_prefix")
+	}
 	all := addresses(u)
 	c, err := configure(u)
 	if err := errors.Join(u.Check(), err, checkPrefix(prefix)); err != nil {
 		return nil, "", err
 	}
 	if conns < 4 {
-		return nil, "", driver.Invalid(fmt.Errorf("mysql: max_connections=%d: at least 4 are needed, of which two wait", conns))
+		return nil, "", driver.Invalid(errors.New("mysql: max_connections: at least 4 are needed, of which two wait"))
 	}
-	switch {
-	case galera != "" && galera != "one-node":
-		return nil, "", driver.Invalid(fmt.Errorf("mysql: galera=%s: there is only galera=one-node", galera))
-	case galera != "" && len(all) > 1:
+	if galera != "" && len(all) > 1 {
 		return nil, "", driver.Invalid(errors.New("mysql: galera=one-node and several hosts: connections could go to several nodes"))
 	}
 	k, err := newConnector(c, all)

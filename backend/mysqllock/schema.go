@@ -49,7 +49,7 @@ var wellNamed = regexp.MustCompile(`^[0-9A-Za-z_$]*$`)
 
 func checkPrefix(prefix string) error {
 	if !wellNamed.MatchString(prefix) || len(prefix) > 32 {
-		return driver.Invalid(fmt.Errorf("mysql: table_prefix=%q is not made of at most 32 letters, digits and _", prefix))
+		return driver.Invalid(errors.New("mysql: table_prefix is not made of at most 32 letters, digits and _"))
 	}
 	return nil
 }

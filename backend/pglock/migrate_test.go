@@ -173,9 +173,9 @@ func TestAHostThatSaysNothing(t *testing.T) {
 // Promise: what is wrong with a URL is said at once.
 func TestWrongURLs(t *testing.T) {
 	for url, want := range map[string]string{
-		"postgres://h/d?schema=A-b":        "schema=",
-		"postgres://h/d?table_prefix=9":    "table_prefix=",
-		"postgres://h/d?durability=maybe":  "durability=",
+		"postgres://h/d?schema=A-b":        "schema:",
+		"postgres://h/d?table_prefix=9":    "table_prefix:",
+		"postgres://h/d?durability=maybe":  "option durability",
 		"postgres://h/d?direct=gopher://x": "direct",
 		"postgres://h/d?sslmode=perhaps":   "sslmode",
 		"postgres://h/d?colour=red":        "colour",

@@ -49,9 +49,9 @@ func (s *Schema) check() error {
 	}
 	switch {
 	case !plain.MatchString(s.Name) || len(s.Name) > maxSchema:
-		return driver.Invalid(fmt.Errorf("postgres: schema=%q: up to %d of a to z, 0 to 9 and _ are allowed, no digit first", s.Name, maxSchema))
+		return driver.Invalid(fmt.Errorf("postgres: schema: up to %d of a to z, 0 to 9 and _ are allowed, no digit first", maxSchema))
 	case s.Prefix != "" && !plain.MatchString(s.Prefix) || len(s.Prefix) > maxPrefix:
-		return driver.Invalid(fmt.Errorf("postgres: table_prefix=%q: up to %d of a to z, 0 to 9 and _ are allowed, no digit first", s.Prefix, maxPrefix))
+		return driver.Invalid(fmt.Errorf("postgres: table_prefix: up to %d of a to z, 0 to 9 and _ are allowed, no digit first", maxPrefix))
 	}
 	return nil
 }

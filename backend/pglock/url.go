@@ -17,8 +17,14 @@ import (
 )
 
 func init() {
-	driver.Register("postgres", open)
-	driver.Register("postgresql", open)
+	shown := []string{"schema", "table_prefix", "durability"}
+	for _, key := range forwarded {
+		if key != "password" && key != "sslpassword" {
+			shown = append(shown, key)
+		}
+	}
+	driver.Register("postgres", open, shown...)
+	driver.Register("postgresql", open, shown...)
 	driver.RegisterExaminer("postgres", examine)
 	driver.RegisterExaminer("postgresql", examine)
 }
@@ -55,21 +61,19 @@ func storeOf(u *driver.URL) (*store, error) {
 		schema: Schema{Name: u.Text("schema", ""), Prefix: u.Text("table_prefix", "")},
 		direct: u.Text("direct", ""),
 	}
-	switch durability := u.Text("durability", ""); durability {
-	case "":
-	case "logged", "unlogged":
-		c.kind, c.schema.Logged = durability, durability == "logged"
-	default:
-		return nil, driver.Invalid(fmt.Errorf("postgres: durability=%s: it is logged or unlogged", durability))
-	}
+	c.kind = u.Choice("durability", "", "logged", "unlogged")
+	c.schema.Logged = c.kind == "logged"
 	_ = u.Text("prefix", "") // of all names, which the client puts before them
+	if c.schema.check() != nil {
+		u.Hide("schema", "table_prefix")
+	}
 	text := connectionString(u)
 	if err := errors.Join(u.Check(), c.check()); err != nil {
 		return nil, err
 	}
 	pool, err := pgxpool.ParseConfig(text)
 	if err != nil {
-		return nil, driver.Invalid(fmt.Errorf("postgres: %w", err))
+		return nil, driver.Invalid(fmt.Errorf("postgres: %w", unreadable(u, err)))
 	}
 	if len(u.Hosts) > 1 && pool.ConnConfig.ValidateConnect == nil && u.Text("target_session_attrs", "") == "" { // one of them is the primary
 		pool.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
@@ -110,6 +114,23 @@ func connectionString(u *driver.URL) string {
 	return p.String()
 }
 
+// unreadable is what pgx says of a connection string, without that, and without the values of
+// options.
+func unreadable(u *driver.URL, err error) error {
+	u.Hide(forwarded...)
+	var p *pgconn.ParseConfigError
+	if !errors.As(err, &p) {
+		return errors.New("pgx cannot read the URL")
+	}
+	text := err.Error()
+	why := text[strings.LastIndex(text, "`: ")+3:]
+	if inner := p.Unwrap(); inner != nil && strings.Contains(inner.Error(), `"`) { // it quotes a value
+		why = strings.TrimSuffix(why, " ("+inner.Error()+")")
+	}
+	why, _, _ = strings.Cut(why, " value: ")
+	return errors.New(why)
+}
+
 // sockets reads hosts of which one is a folder with the socket of a server, whose slashes
 // are escaped, and which pgx wants as options.
 func sockets(all []string) (hosts, ports string, some bool) {
@@ -135,7 +156,7 @@ func sockets(all []string) (hosts, ports string, some bool) {
 func directConfig(text string) (*pgx.ConnConfig, error) {
 	c, err := pgx.ParseConfig(text)
 	if err != nil {
-		return nil, driver.Invalid(fmt.Errorf("postgres: direct: %w", err))
+		return nil, driver.Invalid(errors.New("postgres: direct is not a URL or connection string of PostgreSQL"))
 	}
 	return c, nil
 }

@@ -3,6 +3,7 @@ package redislock
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -40,9 +41,9 @@ const defaultPatience = time.Second
 func (c *config) check() error {
 	switch {
 	case c.replicas < 0:
-		return driver.Invalid(fmt.Errorf("redis: replicas=%d is negative", c.replicas))
+		return driver.Invalid(errors.New("redis: replicas is negative"))
 	case c.replicas > 0 && c.patience < time.Millisecond:
-		return driver.Invalid(fmt.Errorf("redis: replica_timeout=%v is less than a millisecond", c.patience))
+		return driver.Invalid(errors.New("redis: replica_timeout is less than a millisecond"))
 	}
 	return nil
 }

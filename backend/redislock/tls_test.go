@@ -147,6 +147,6 @@ func TestPasswords(t *testing.T) {
 	inTime(t, "opening with a context of 100ms", began, err)
 	says(t, openOnce(t, "redis://plain:s3cret%@"+s.Addr), "%25")
 	says(t, openOnce(t, "redis://plain:s3cret@"+s.Addr+"/16"), "DB index is out of range")
-	says(t, openOnce(t, "redis://plain:s3cret@"+s.Addr+"/x"), "is no number")
+	says(t, openOnce(t, "redis://plain:s3cret@"+s.Addr+"/x"), "is not a number")
 	says(t, openOnce(t, "redis://plain:s3cret@"+s.Addr+"?password=s3cret"), "unknown option password")
 }

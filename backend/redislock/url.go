@@ -21,8 +21,9 @@ import (
 )
 
 func init() {
-	driver.Register("redis", open)
-	driver.Register("rediss", open)
+	shown := append([]string{"client_name", "dial_timeout", "timeout", "replicas", "replica_timeout", "master", "sentinel_user"}, tlsoption.Names...)
+	driver.Register("redis", open, shown...)
+	driver.Register("rediss", open, shown...)
 	driver.RegisterExaminer("redis", examine)
 	driver.RegisterExaminer("rediss", examine)
 }
@@ -72,7 +73,7 @@ func clientOption(u *driver.URL) (rueidis.ClientOption, error) {
 	if db != "" {
 		n, err := strconv.Atoi(db)
 		if err != nil || n < 0 {
-			return o, driver.Invalid(fmt.Errorf("redis: the database %q of the URL is no number (a Unix socket takes the place of the host, with its slashes as %%2F: redis://%%2Frun%%2Fredis.sock/0)", db))
+			return o, driver.Invalid(errors.New("redis: the database of the URL is not a number (a Unix socket takes the place of the host, with its slashes as %2F: redis://%2Frun%2Fredis.sock/0)"))
 		}
 		o.SelectDB = n
 	}

@@ -155,7 +155,7 @@ func TestPathsThatAreRefused(t *testing.T) {
 		{"sqlite:" + t.TempDir() + "/" + strings.Repeat("long", 120), "too long"},
 		{"sqlite://host/locks.db", "has a host"},
 		{"sqlite:" + t.TempDir() + "/none/locks.db", "does not exist; make it first"},
-		{"sqlite:x.db?mode=9", "no number in base 8"},
+		{"sqlite:x.db?mode=9", "not a number in base 8"},
 		{"sqlite:x.db?mode=7777", "not between"},
 		{"sqlite:x.db?nosuch=1", "unknown option nosuch"},
 	} {

@@ -3,7 +3,6 @@ package sqlitelock
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"path/filepath"
 	"strings"
@@ -11,7 +10,7 @@ import (
 	"github.com/interlock-go/interlock/driver"
 )
 
-func init() { driver.Register("sqlite", open) }
+func init() { driver.Register("sqlite", open, "mode") }
 
 func open(ctx context.Context, u *driver.URL) (driver.Driver, error) {
 	mode := u.Int("mode", 8, defaultMode)
@@ -22,7 +21,7 @@ func open(ctx context.Context, u *driver.URL) (driver.Driver, error) {
 		return nil, driver.Invalid(errors.New("sqlite: the URL has a host; write sqlite:relative.db or sqlite:///absolute/locks.db"))
 	}
 	if mode < 0 || mode > 0o777 {
-		return nil, driver.Invalid(fmt.Errorf("sqlite: mode=%o is not between 0 and 777", mode))
+		return nil, driver.Invalid(errors.New("sqlite: mode is not between 0 and 777"))
 	}
 	path := u.Path
 	if filepath.VolumeName(strings.TrimPrefix(path, "/")) != "" { // sqlite:///C:/locks.db

@@ -184,7 +184,7 @@ func TestACLs(t *testing.T) {
 	for _, c := range [][]string{
 		{"zk://" + s.Addr + "?acl=creator", "acl=creator needs a user"},
 		{"zk://" + s.Addr + "?acl=read", "acl=read needs a user"},
-		{user + "?acl=no", "acl=no is none of world, creator, read"},
+		{user + "?acl=no", "option acl is not one of: creator, world, read"},
 		{user + "/a//b", "empty or dotted"},
 		{user + "/a/../b", "empty or dotted"},
 		{user + "?timeout=0s", "timeout must be positive"},

@@ -16,8 +16,9 @@ import (
 )
 
 func init() {
-	driver.Register("zk", open)
-	driver.Register("zks", open)
+	shown := append([]string{"timeout", "acl", "layout", "election", "semaphore", "barrier"}, tlsoption.Names...)
+	driver.Register("zk", open, shown...)
+	driver.Register("zks", open, shown...)
 	driver.RegisterExaminer("zk", examine)
 	driver.RegisterExaminer("zks", examine)
 }
@@ -100,7 +101,7 @@ func open(_ context.Context, u *driver.URL) (driver.Driver, error) {
 	}
 	var errs []error
 	c.acl, errs = acls(u, errs)
-	c.names, errs = layouts(u, errs)
+	c.names = layouts(u)
 	if c.root != "" {
 		for segment := range strings.SplitSeq(c.root[1:], "/") {
 			if segment == "" || segment == "." || segment == ".." {
@@ -130,21 +131,19 @@ func open(_ context.Context, u *driver.URL) (driver.Driver, error) {
 // acls reads who may use the nodes that are made: everybody, or the user of the
 // URL, or everybody to read and the user to change.
 func acls(u *driver.URL, errs []error) ([]zk.ACL, []error) {
-	def := "world"
+	words := []string{"world", "creator", "read"}
 	if u.User != nil {
-		def = "creator"
+		words[0], words[1] = words[1], words[0] // the default
 	}
-	switch acl := u.Text("acl", def); {
+	switch acl := u.Choice("acl", words...); {
 	case acl == "world":
 		return zk.WorldACL(zk.PermAll), errs
-	case u.User == nil && (acl == "creator" || acl == "read"):
+	case u.User == nil:
 		return nil, append(errs, fmt.Errorf("zookeeper: acl=%s needs a user in the URL", acl))
 	case acl == "creator":
 		return zk.AuthACL(zk.PermAll), errs
-	case acl == "read":
-		return append(zk.AuthACL(zk.PermAll), zk.WorldACL(zk.PermRead)...), errs
 	default:
-		return nil, append(errs, fmt.Errorf("zookeeper: acl=%s is none of world, creator, read", acl))
+		return append(zk.AuthACL(zk.PermAll), zk.WorldACL(zk.PermRead)...), errs
 	}
 }
 

@@ -25,36 +25,13 @@ type layout struct {
 }
 
 // layouts reads the options of a URL.
-func layouts(u *driver.URL, errs []error) (l layout, _ []error) {
-	switch names := u.Text("layout", "curator"); names {
-	case "curator":
-	case "kazoo":
-		l.kazoo = true
-	default:
-		errs = append(errs, fmt.Errorf("zookeeper: layout=%s is none of curator, kazoo", names))
+func layouts(u *driver.URL) layout {
+	return layout{
+		kazoo:    u.Choice("layout", "curator", "kazoo") == "kazoo",
+		latch:    u.Choice("election", "selector", "latch") == "latch",
+		leases:   u.Choice("semaphore", "interlock", "curator") == "curator",
+		barriers: u.Choice("barrier", "interlock", "curator") == "curator",
 	}
-	switch names := u.Text("election", "selector"); names {
-	case "selector":
-	case "latch":
-		l.latch = true
-	default:
-		errs = append(errs, fmt.Errorf("zookeeper: election=%s is none of selector, latch", names))
-	}
-	switch names := u.Text("semaphore", "interlock"); names {
-	case "interlock":
-	case "curator":
-		l.leases = true
-	default:
-		errs = append(errs, fmt.Errorf("zookeeper: semaphore=%s is none of interlock, curator", names))
-	}
-	switch names := u.Text("barrier", "interlock"); names {
-	case "interlock":
-	case "curator":
-		l.barriers = true
-	default:
-		errs = append(errs, fmt.Errorf("zookeeper: barrier=%s is none of interlock, curator", names))
-	}
-	return l, errs
 }
 
 // word is what comes before the number.

@@ -82,8 +82,8 @@ func ownFile(source string) (backend, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return backend{}, usage("no backend: %w; give one with --url", err)
 	}
-	path := filepath.ToSlash(filepath.Join(dir, "locks.db"))
-	return backend{url: "sqlite:" + (&url.URL{Path: path}).EscapedPath(), source: source}, nil
+	path := (&url.URL{Path: filepath.ToSlash(filepath.Join(dir, "locks.db"))}).EscapedPath()
+	return backend{url: "sqlite:" + strings.ReplaceAll(path, "@", "%40"), source: source}, nil
 }
 
 // stateDir is where this user's programs keep what outlives them.

@@ -12,7 +12,10 @@ import (
 	"github.com/interlock-go/interlock/driver"
 )
 
-// Config reads server_name, ca, cert and key.
+// Names are the options: names and paths, which everybody may see.
+var Names = []string{"server_name", "ca", "cert", "key"}
+
+// Config reads them.
 func Config(u *driver.URL) (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: u.Text("server_name", "")}
 	ca, cert, key := u.Text("ca", ""), u.Text("cert", ""), u.Text("key", "")
@@ -42,7 +45,7 @@ func Config(u *driver.URL) (*tls.Config, error) {
 // Any reports whether one of them is given.
 func Any(u *driver.URL) bool {
 	any := false
-	for _, name := range []string{"server_name", "ca", "cert", "key"} {
+	for _, name := range Names {
 		any = u.Text(name, "") != "" || any
 	}
 	return any

@@ -227,6 +227,30 @@ var core = []fault{
 		old: "return plain(oneline.Of(text))", new: "return oneline.Of(text)",
 	},
 	{
+		file: "driver/url.go", test: "TestAMisplacedPasswordIsRefused",
+		old: "if misplaced(authority, path, query) {", new: "if false {",
+	},
+	{
+		file: "driver/url.go", test: "TestAMisplacedPasswordIsRefused",
+		old: "if !portIsNumber(h) {", new: "if false {",
+	},
+	{
+		file: "driver/url.go", test: "TestAnAtInItsPlace",
+		old: "case u.hidden[k] || !harmless(u.Scheme, k):", new: "case u.hidden[k]:",
+	},
+	{
+		file: "driver/url.go", test: "TestOptionsThatAreTheEndOfAPassword",
+		old: "if len(wrong) > 0 && u.at {", new: "if false {",
+	},
+	{
+		file: "driver/url.go", test: "TestTheValueOfAWrongOptionIsHidden",
+		old: "\tu.Hide(key)\n", new: "",
+	},
+	{
+		file: "backend/pglock/url.go", pkg: "cmd/interlock", test: "TestNoPasswordOfAURLIsShown",
+		old: "unreadable(u, err)", new: "err",
+	},
+	{
 		file: "cmd/interlock/show.go", test: "TestScripts/coordinate",
 		old: "case !n.barrier && ", new: "case ",
 	},

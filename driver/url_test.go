@@ -1,0 +1,140 @@
+package driver_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+func init() {
+	driver.Register("known", nil, "timeout", "mode", "names", "table")
+}
+
+const secret = "S3cr3tPw"
+
+// Promise: a URL of which a part may be a password, in the wrong place, is refused, and nothing
+// of it is repeated.
+func TestAMisplacedPasswordIsRefused(t *testing.T) {
+	for _, s := range []string{
+		"known://app:a/" + secret + "@h/0",
+		"known://app:a?" + secret + "@h/0",
+		"known://app:" + secret + "?x@h",
+		"known://app:" + secret + "?x=1@h",
+		"known://app:" + secret + "/x@h/db",
+		"known://app:" + secret + "/x?y@h/db",
+		"known://app:123?" + secret + "=x@h/db",
+		"known://app:p@" + secret + "/x@h/db",
+		"known://app:p@" + secret + "?x@h/db",
+		"known://app:p@" + secret + "?x/y@h/db",
+		"known:app:" + secret + "@127.0.0.1",
+		"known:/app:" + secret + "@127.0.0.1",
+		"known:///app:" + secret + "@127.0.0.1/db",
+		"known:app:" + secret + "?owner=x@127.0.0.1",
+		"known:" + secret + "@127.0.0.1",
+		"app:" + secret + "@127.0.0.1:6379",
+		":" + secret + "@127.0.0.1:6379",
+		secret + "@127.0.0.1:6379",
+		"known://app:" + secret,
+		"known://app:" + secret + "/db",
+		"known://app:S3c:" + secret,
+		"known://h1,app:" + secret + ",h2/db",
+		"known://app:" + secret + ",,h/db",
+		"known://app:" + secret + "%@h",
+		"known://app:x%zz" + secret + "/@h",
+		"known://h/%zz" + secret,
+		"known://h/db?password=%zz" + secret,
+		"known://h/db?password=a;" + secret,
+	} {
+		u, err := driver.ParseURL(s)
+		if err == nil {
+			t.Errorf("%s is read as %s", s, u)
+		} else if !errors.Is(err, driver.ErrInvalid) || strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), "app") {
+			t.Errorf("%s: %v", s, err)
+		}
+	}
+	if _, err := driver.ParseURL("known://app:a/b@h"); !strings.Contains(err.Error(), "%2F") || !strings.Contains(err.Error(), "%3F") {
+		t.Errorf("no advice: %v", err)
+	}
+}
+
+// Promise: an @ that is in its place stands, and the URL that is shown leads to the same place.
+func TestAnAtInItsPlace(t *testing.T) {
+	for s, shown := range map[string]string{
+		"known://app:" + secret + "@h1:1,[::1]:2,h3/db":                    "known://app:xxxxx@h1:1,[::1]:2,h3/db",
+		"known://app:a%2Fb%3Fc%40" + secret + "@h/db":                      "known://app:xxxxx@h/db",
+		"known://app:p@" + secret + "@h/db":                                "known://app:xxxxx@h/db",
+		"known://me@h?direct=known://app:" + secret + "@h:2/db":            "known://me@h?direct=xxxxx",
+		"known://me@h?owner=a@b&timeout=1s":                                "known://me@h?owner=a%40b&timeout=1s",
+		"known:file.db?owner=a@b":                                          "known:file.db?owner=a%40b",
+		"known:///home/a@b/file.db":                                        "known:///home/a%40b/file.db",
+		"known:///home/a%40b/c:d%40e/file.db":                              "known:///home/a%40b/c:d%40e/file.db",
+		"known://%2Frun%2Fa.sock:7/db":                                     "known://%2Frun%2Fa.sock:7/db",
+		"known://::1/db":                                                   "known://::1/db",
+		"known://h/db?password=" + secret + "&ttl=2s&" + secret:            "known://h/db?password=xxxxx&ttl=2s&xxxxx=xxxxx",
+		"known://h/db?PassWord=" + secret + "&token=" + secret:             "known://h/db?PassWord=xxxxx&token=xxxxx",
+		"unknown://h/db?timeout=" + secret:                                 "unknown://h/db?timeout=xxxxx",
+		"known://h/db?direct=host%3Dx+password%3D" + secret + "+port%3Dzz": "known://h/db?direct=xxxxx",
+	} {
+		u, err := driver.ParseURL(s)
+		if err != nil {
+			t.Errorf("%s: %v", s, err)
+			continue
+		}
+		if u.String() != shown {
+			t.Errorf("%s is shown as %s, not %s", s, u, shown)
+		}
+		again, err := driver.ParseURL(u.String())
+		if err != nil || again.Path != u.Path || strings.Join(again.Hosts, ",") != strings.Join(u.Hosts, ",") {
+			t.Errorf("%s is shown as %s, which is another: %v", s, u, err)
+		}
+	}
+}
+
+// Promise: the value of an option that is wrong, or that nobody knows, is neither in the error
+// nor shown.
+func TestTheValueOfAWrongOptionIsHidden(t *testing.T) {
+	for _, options := range []string{
+		"timeout=" + secret, "mode=" + secret, "names=" + secret, "table=a&table=" + secret, "pass=" + secret, secret, secret + "=",
+		"a/" + secret + "=1", strings.Repeat("a", 50) + secret + "=1",
+	} {
+		u, err := driver.ParseURL("known://app@h/db?" + options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u.Duration("timeout", time.Second)
+		u.Int("mode", 8, 0)
+		u.Choice("names", "", "a", "b")
+		u.Text("table", "")
+		err = u.Check()
+		if !errors.Is(err, driver.ErrInvalid) || strings.Contains(err.Error(), secret) || strings.Contains(u.String(), secret) {
+			t.Errorf("%s: %v, shown as %s", options, err, u)
+		}
+	}
+	u, err := driver.ParseURL("known://h/db?table=t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.Hide("table")
+	if !strings.Contains(u.String(), "table=xxxxx") {
+		t.Error(u)
+	}
+}
+
+// Promise: options that make no sense, behind which there is an @, are taken for the end of a
+// password: nothing of the URL is shown any more.
+func TestOptionsThatAreTheEndOfAPassword(t *testing.T) {
+	for _, s := range []string{"known://app:p@" + secret + "?e=f/gh@host/db", "known://app:p@" + secret + "?timeout=f/gh@host/db"} {
+		u, err := driver.ParseURL(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u.Duration("timeout", time.Second)
+		err = u.Check()
+		if !errors.Is(err, driver.ErrInvalid) || strings.Contains(err.Error()+u.String(), secret) || strings.Contains(err.Error()+u.String(), "gh") {
+			t.Errorf("%s: %v, shown as %s", s, err, u)
+		}
+	}
+}
