@@ -181,6 +181,21 @@ func (u *URL) String() string {
 	return b.String()
 }
 
+// Secret reports whether the URL has something that String hides, such as a password.
+func (u *URL) Secret() bool {
+	if u.User != nil {
+		if password, _ := u.User.Password(); password != "" {
+			return true
+		}
+	}
+	for k := range u.options {
+		if !harmless(u.Scheme, k) {
+			return true
+		}
+	}
+	return false
+}
+
 // namesOption reports whether something is an option at all, and not what followed a "?" by
 // mistake.
 func namesOption(key string, values []string) bool {

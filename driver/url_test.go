@@ -86,6 +86,9 @@ func TestAnAtInItsPlace(t *testing.T) {
 		if u.String() != shown {
 			t.Errorf("%s is shown as %s, not %s", s, u, shown)
 		}
+		if secrets := strings.Contains(shown, "xxxxx"); u.Secret() != secrets {
+			t.Errorf("%s has secrets: %v", s, !secrets)
+		}
 		again, err := driver.ParseURL(u.String())
 		if err != nil || again.Path != u.Path || strings.Join(again.Hosts, ",") != strings.Join(u.Hosts, ",") {
 			t.Errorf("%s is shown as %s, which is another: %v", s, u, err)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/doctor"
 )
 
 // urlFile gives the backend of a whole machine.
@@ -25,8 +26,15 @@ const urlFile = "/etc/interlock/url"
 type backend struct {
 	url    string
 	source string
-	silent bool // nobody has said that it is this one
+	file   string // that the URL was read from
+	silent bool   // nobody has said that it is this one
 }
+
+// urlVariable, or the file that urlFileVariable names, gives the backend of the commands of a shell.
+const (
+	urlVariable     = "INTERLOCK_URL"
+	urlFileVariable = "INTERLOCK_URL_FILE"
+)
 
 // shown is the URL without its password.
 func (b backend) shown() string {
@@ -42,25 +50,77 @@ func (o *options) backend() (backend, error) {
 	switch {
 	case o.local && o.url != "":
 		return backend{}, usage("--local and --url exclude each other")
+	case o.local && o.urlFile != "":
+		return backend{}, usage("--local and --url-file exclude each other")
+	case o.url != "" && o.urlFile != "":
+		return backend{}, usage("--url and --url-file exclude each other")
 	case o.local:
 		return ownFile("--local")
 	case o.url != "":
 		return backend{url: o.url, source: "--url"}, nil
+	case o.urlFile != "":
+		return namedFile("--url-file", o.urlFile)
 	}
-	if s := os.Getenv("INTERLOCK_URL"); s != "" {
-		return backend{url: s, source: "INTERLOCK_URL"}, nil
+	if s := os.Getenv(urlVariable); s != "" {
+		return backend{url: s, source: urlVariable}, nil
 	}
-	switch data, err := os.ReadFile(urlFile); {
-	case err == nil:
-		if s := firstLine(string(data)); s != "" {
-			return backend{url: s, source: urlFile}, nil
+	if file := os.Getenv(urlFileVariable); file != "" {
+		return namedFile(urlFileVariable, file)
+	}
+	b, err := readURL(urlFile)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return b, err
+	}
+	if b.url == "" {
+		if b, err = ownFile("the default"); err != nil {
+			return b, err
 		}
-	case !errors.Is(err, os.ErrNotExist):
+		b.silent = true
+	}
+	return b, b.nested()
+}
+
+// readURL reads a URL from a file: "" if there is none in it.
+func readURL(file string) (backend, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
 		return backend{}, usage("%w", err)
 	}
-	b, err := ownFile("the default")
-	b.silent = true
+	return backend{url: firstLine(string(data)), source: file, file: file}, nil
+}
+
+// namedFile reads the file that somebody has named, in which there has to be a URL.
+func namedFile(by, file string) (backend, error) {
+	b, err := readURL(file)
+	if err == nil && b.url == "" {
+		err = usage("%s: there is no URL in %s", by, file)
+	}
 	return b, err
+}
+
+// nested refuses a backend that nobody has named in a job whose locks are elsewhere. Most jobs
+// do not get the URL: who takes a lock of another backend would not be kept out, and not know it.
+func (b backend) nested() error {
+	held := os.Getenv(heldVariable)
+	if held == "" || b.holds(held) {
+		return nil
+	}
+	return usage("this is a job of interlock, which did not get the URL of its lock: start it with run --pass-url, or name the backend with --url-file, or --local")
+}
+
+// exposed is what the doctor says of a file with a password that everybody can read.
+func (b backend) exposed() []interlock.Finding {
+	u, err := driver.ParseURL(b.url)
+	if err != nil || !u.Secret() || b.file == "" || runtime.GOOS == "windows" {
+		return nil
+	}
+	st, err := os.Stat(b.file)
+	if err != nil || st.Mode().Perm()&0o004 == 0 {
+		return nil
+	}
+	return []interlock.Finding{doctor.Of("URL", doctor.Warn("only those who have the password can change the locks",
+		fmt.Sprintf("give it to a group: chgrp GROUP %s && chmod 0640 %s", b.file, b.file),
+		"%s has a password and can be read by every user of this machine (mode %04o)", b.file, st.Mode().Perm()))}
 }
 
 // firstLine is the first line that is neither empty nor a comment.

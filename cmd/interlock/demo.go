@@ -49,7 +49,13 @@ of their own and are removed at the end:
 					return usage("--%s %d: at least 1 is needed", name, n)
 				}
 			}
-			c.URL = o.url
+			if o.url != "" || o.urlFile != "" {
+				b, err := o.backend()
+				if err != nil {
+					return err
+				}
+				c.URL = b.url
+			}
 			show := progress(cmd.ErrOrStderr())
 			c.Progress = show.report
 			results, err := flashsale.Run(ctx, c)

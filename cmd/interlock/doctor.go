@@ -37,6 +37,7 @@ Exit status: 69 if the backend cannot be reached, 78 if a check fails.`,
 			if err != nil {
 				return err
 			}
+			findings = append(findings, b.exposed()...)
 			fails := 0
 			for _, f := range findings {
 				if f.Status == driver.Fail {

@@ -13,6 +13,11 @@ const heldVariable = "INTERLOCK_HELD"
 // heldEntry identifies a lock among all backends.
 func heldEntry(b backend, name string) string { return b.shown() + " " + name }
 
+// holds reports whether one of the locks that INTERLOCK_HELD lists is on this backend.
+func (b backend) holds(held string) bool {
+	return slices.ContainsFunc(strings.Split(held, "\n"), func(entry string) bool { return strings.HasPrefix(entry, heldEntry(b, "")) })
+}
+
 func heldAlready(entry string) bool {
 	return slices.Contains(strings.Split(os.Getenv(heldVariable), "\n"), entry)
 }

@@ -143,7 +143,7 @@ func (j *job) run(cmd *cobra.Command) error {
 	defer j.c.finish()
 	j.say.tell("backend", "", "backend %s (%s), TTL %v", b.shown(), b.source, c.TTL())
 	if b.silent && (j.again || j.atLeast > 0 || unattended()) {
-		j.say.warn("no backend was given, so the lock is one of this user on this machine alone; name one with --url or INTERLOCK_URL, or say --local")
+		j.say.warn("no backend was given, so the lock is one of this user on this machine alone; name one with --url, --url-file or INTERLOCK_URL, or say --local")
 	}
 	j.backend, j.entry = b, heldEntry(b, j.name)
 	if heldAlready(j.entry) {
@@ -447,9 +447,12 @@ func deadline(l *interlock.Lease) driver.Instant { return driver.Now().Add(l.Rem
 func (j *job) environment(l *interlock.Lease) []string {
 	var env []string
 	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, heldVariable+"=") {
+		if !strings.HasPrefix(v, heldVariable+"=") && !strings.HasPrefix(v, urlVariable+"=") {
 			env = append(env, v)
 		}
+	}
+	if j.flags.passURL {
+		env = append(env, urlVariable+"="+j.backend.url)
 	}
 	return append(env,
 		"INTERLOCK_NAME="+j.name,

@@ -2,17 +2,21 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/interlock-go/interlock/driver"
 )
 
 // options are the flags of every command.
 type options struct {
-	url   string
-	local bool
-	json  bool
-	wide  bool // -o wide
+	url     string
+	urlFile string
+	local   bool
+	json    bool
+	wide    bool // -o wide
 }
 
 func newRoot() *cobra.Command {
@@ -22,10 +26,11 @@ func newRoot() *cobra.Command {
 		Short: "Distributed locks from the shell",
 		Long: `Interlock runs commands under a distributed lock, and shows who holds and who waits.
 
-The backend is given by --url, else by the variable INTERLOCK_URL, else by the file
-/etc/interlock/url, else it is a SQLite file in the user's state directory, which
-serves all processes of this machine that this user runs, and no others (--local says
-that this is meant).`,
+The backend is given by --url or --url-file, else by the variable INTERLOCK_URL, else by
+the file that INTERLOCK_URL_FILE names, else by the file /etc/interlock/url, else it is a
+SQLite file in the user's state directory, which serves all processes of this machine that
+this user runs, and no others (--local says that this is meant). A URL with a password
+belongs into a file: ps shows that of --url to everybody.`,
 		Example: `  interlock run nightly -- ./backup.sh           wait for the lock, then run
   interlock run -n nightly -- ./backup.sh        give up at once if it is taken (exit 75)
   interlock run -n --at-least 1m nightly -- ./backup.sh
@@ -35,12 +40,18 @@ that this is meant).`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          noArgs,
+		PersistentPreRun: func(cmd *cobra.Command, _ []string) {
+			if u, err := driver.ParseURL(o.url); err == nil && u.Secret() {
+				fmt.Fprintln(cmd.ErrOrStderr(), "interlock: the URL of --url has a password, or may have one, and ps shows it to all users of this machine: take --url-file or "+urlVariable)
+			}
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_ = cmd.Help()
 			return &exitError{code: exitUsage}
 		},
 	}
 	root.PersistentFlags().StringVar(&o.url, "url", "", "backend, such as sqlite:///var/lib/locks.db")
+	root.PersistentFlags().StringVar(&o.urlFile, "url-file", "", "`file` whose first line, but for comments, is the backend's URL")
 	root.PersistentFlags().BoolVar(&o.local, "local", false, "the file of this user on this machine is the backend that is meant")
 	root.PersistentFlags().BoolVar(&o.json, "json", false, "write JSON for programs")
 	root.SetVersionTemplate("{{.Version}}\n")

@@ -20,6 +20,7 @@ type jobFlags struct {
 	try      bool
 	wait     time.Duration
 	busy     int
+	passURL  bool
 }
 
 // shortestTTL is that of jobs: to start the guard or to be without a processor for a moment
@@ -37,6 +38,7 @@ func (f *jobFlags) add(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&f.try, "nonblock", "n", false, "give up at once if the lock is busy")
 	durationVar(cmd.Flags(), &f.wait, "wait", "w", "give up after this time, such as 90 or 1m30s")
 	cmd.Flags().IntVarP(&f.busy, "conflict-exit-code", "E", exitBusy, "exit status when the lock is busy")
+	cmd.Flags().BoolVar(&f.passURL, "pass-url", false, "give the job the backend's URL, with its password, as INTERLOCK_URL")
 	_ = cmd.RegisterFlagCompletionFunc("on-revoke", completeSignals)
 }
 
@@ -64,7 +66,8 @@ and interlock are both killed. Only if all three are can a part of the job stay 
 then the token protects, if what the job writes to checks it.
 
 The job's environment has INTERLOCK_NAME, INTERLOCK_TOKEN (a number that grows with
-every grant) and INTERLOCK_HELD (by which a nested run of the same lock fails at once).
+every grant) and INTERLOCK_HELD (by which a nested run of the same lock fails at once). It
+has INTERLOCK_URL only with --pass-url, which a job needs that uses interlock itself.
 
 Exit status: that of the command; 128+n if signal n ended it or the wait;
   64  wrong usage

@@ -251,6 +251,22 @@ var core = []fault{
 		old: "unreadable(u, err)", new: "err",
 	},
 	{
+		file: "cmd/interlock/job.go", test: "TestScripts/run_environment",
+		old: " && !strings.HasPrefix(v, urlVariable+\"=\") {", new: " {",
+	},
+	{
+		file: "cmd/interlock/backend.go", test: "TestScripts/run_environment",
+		old: "return b, b.nested()", new: "return b, nil",
+	},
+	{
+		file: "cmd/interlock/backend.go", test: "TestScripts/backend",
+		old: "st.Mode().Perm()&0o004 == 0", new: "st.Mode().Perm()&0o002 == 0",
+	},
+	{
+		file: "cmd/interlock/root.go", test: "TestScripts/backend",
+		old: "err == nil && u.Secret() {", new: "err == nil && u.Secret() && false {",
+	},
+	{
 		file: "cmd/interlock/show.go", test: "TestScripts/coordinate",
 		old: "case !n.barrier && ", new: "case ",
 	},
