@@ -15,8 +15,9 @@ import (
 // mostOffers is how many words the shell gets to choose from.
 const mostOffers = 100
 
-// offer asks the backend for the words that an argument may be completed to. It is given
-// little time, and nothing is said if it does not answer: who types cannot read that.
+// offer asks the backend for the words that an argument may be completed to; a tab is before what
+// one means. It is given little time, and nothing is said if it does not answer: who types cannot
+// read that.
 func (o *options) offer(cmd *cobra.Command, begin string, words func(ctx context.Context, c *interlock.Client) iter.Seq2[string, error]) (found []cobra.Completion, _ cobra.ShellCompDirective) {
 	cmd.SetErr(io.Discard)
 	_ = o.connect(cmd, lastWord, func(ctx context.Context, c *interlock.Client) error {
@@ -24,7 +25,7 @@ func (o *options) offer(cmd *cobra.Command, begin string, words func(ctx context
 			if err != nil || len(found) == mostOffers {
 				return err
 			}
-			if strings.HasPrefix(w, begin) && !slices.Contains(found, w) {
+			if strings.HasPrefix(w, begin) && !strings.ContainsFunc(strings.Replace(w, "\t", "", 1), steers) && !slices.Contains(found, w) {
 				found = append(found, w)
 			}
 		}

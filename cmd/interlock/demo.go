@@ -56,7 +56,7 @@ of their own and are removed at the end:
 				}
 				c.URL = b.url
 			}
-			show := progress(cmd.ErrOrStderr())
+			show := progress(unfiltered(cmd.ErrOrStderr()))
 			c.Progress = show.report
 			results, err := flashsale.Run(ctx, c)
 			show.clear()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -102,7 +103,7 @@ func (o *options) examine(ctx context.Context) (findings []interlock.Finding, b 
 }
 
 func (o *options) report(cmd *cobra.Command, b backend, findings []interlock.Finding) error {
-	out := cmd.OutOrStdout()
+	var out io.Writer = cmd.OutOrStdout()
 	if o.json {
 		list := []findingJSON{}
 		for _, f := range findings {
@@ -110,6 +111,7 @@ func (o *options) report(cmd *cobra.Command, b backend, findings []interlock.Fin
 		}
 		return writeJSON(out, list)
 	}
+	out = people{out}
 	fmt.Fprintf(out, "%s (%s)\n", b.shown(), b.source)
 	t := newTable(out, "", "check", "found")
 	t.SuppressTrailingSpaces() // a remedy may be long

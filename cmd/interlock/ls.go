@@ -123,12 +123,12 @@ func (l list) show(v view) {
 		column{name: "note", least: 4}, column{name: "token", wide: true}, column{name: v.pick("in line since", "in line")},
 		column{name: "until"}, column{name: "waiting"})
 	for _, q := range l {
-		name, waiting := plain(q.Name), fmt.Sprint(len(q.Waiters))
+		name, waiting := q.Name, painted(fmt.Sprint(len(q.Waiters)))
 		if len(q.Waiters) > 0 {
-			waiting = v.paint(text.FgYellow, waiting)
+			waiting = v.paint(text.FgYellow, string(waiting))
 		}
 		for _, m := range q.Holders {
-			s.add(name, held(q, m), plain(m.Owner), plain(m.Note), token(m), v.since(m.Since), v.until(m), waiting)
+			s.add(name, held(q, m), m.Owner, m.Note, token(m), v.since(m.Since), v.until(m), waiting)
 			waiting = ""
 		}
 		if len(q.Holders) == 0 {

@@ -27,6 +27,7 @@ func run(args []string) int {
 	root.SetArgs(args)
 	out := &output{File: os.Stdout}
 	root.SetOut(out)
+	root.SetErr(people{os.Stderr})
 	err := root.Execute()
 	if err == nil && out.err != nil {
 		err = failed(exitIO, out.err)

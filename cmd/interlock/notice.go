@@ -12,16 +12,17 @@ import (
 // a terminal.
 type notice struct {
 	io.Writer
-	fd   int
-	live bool
+	screen io.Writer
+	fd     int
+	live   bool
 
 	mu   sync.Mutex
 	line string
 }
 
 func newNotice(w io.Writer) *notice {
-	n := &notice{Writer: w}
-	if f, ok := w.(*os.File); ok && isTerminal(f) && os.Getenv("TERM") != "dumb" {
+	n := &notice{Writer: w, screen: unfiltered(w)}
+	if f, ok := n.screen.(*os.File); ok && isTerminal(f) && os.Getenv("TERM") != "dumb" {
 		n.fd, n.live = int(f.Fd()), true
 	}
 	return n
@@ -53,6 +54,6 @@ func (n *notice) draw(line string) {
 	if n.line == "" && line == "" || !inFront(n.fd) {
 		return
 	}
-	columns, _ := size(n.Writer)
-	_, _ = io.WriteString(n.Writer, "\r\x1b[K"+text.Snip(line, columns-1, "…"))
+	columns, _ := size(n.screen)
+	_, _ = io.WriteString(n.screen, "\r\x1b[K"+text.Snip(plain(line), columns-1, "…"))
 }

@@ -42,7 +42,7 @@ value that the leader campaigns with, and its owner; "-" if nobody leads.`,
 						if leader.ID != "" {
 							who = plain(leader.Note) + " " + plain(leader.Owner)
 						}
-						if _, err := fmt.Fprintln(out, time.Now().Format(time.TimeOnly), who); err != nil {
+						if _, err := fmt.Fprintln(people{out}, time.Now().Format(time.TimeOnly), who); err != nil {
 							return err
 						}
 					}

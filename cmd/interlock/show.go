@@ -97,21 +97,20 @@ func (n known) json() any {
 func (n known) title() string { return "" }
 
 func (n known) show(v view) {
-	shown := plain(n.Name)
 	if n.barrier {
-		fmt.Fprintf(v.w, "the barrier %s is set\n", shown)
+		v.printf("the barrier %s is set\n", plain(n.Name))
 	}
 	if n.latch != nil {
-		fmt.Fprintf(v.w, "the latch %s is set, %d left\n", shown, *n.latch)
+		v.printf("the latch %s is set, %d left\n", plain(n.Name), *n.latch)
 	}
 	if n.version != 0 {
-		fmt.Fprintf(v.w, "the value %s has version %d\n", shown, n.version)
+		v.printf("the value %s has version %d\n", plain(n.Name), n.version)
 	}
 	switch {
 	case len(n.Holders)+len(n.Waiters) > 0:
 		showQueue(v, n.Queue)
 	case !n.barrier && n.latch == nil && n.version == 0:
-		fmt.Fprintf(v.w, "%s is free\n", shown)
+		v.printf("%s is free\n", plain(n.Name))
 	}
 }
 
@@ -120,12 +119,11 @@ func showQueue(v view, q interlock.Queue) {
 	if q.Kind == "semaphore" {
 		capacity = fmt.Sprintf(" of %d", q.Capacity)
 	}
-	fmt.Fprintf(v.w, "%s, %s%s: held by %d, %d waiting\n", plain(q.Name), q.Kind, capacity, len(q.Holders), len(q.Waiters))
+	v.printf("%s, %s%s: held by %d, %d waiting\n", plain(q.Name), plain(q.Kind), capacity, len(q.Holders), len(q.Waiters))
 	s := v.sheet(column{}, column{name: "holder", least: 6}, column{name: "as"}, column{name: "note", least: 4},
 		column{name: "token", wide: true}, column{name: v.pick("in line since", "in line")}, column{name: "until"}, column{name: "id"})
 	add := func(what string, c text.Color, m interlock.Member) {
-		id := plain(m.ID)
-		s.add(v.paint(c, what), plain(m.Owner), held(q, m), plain(m.Note), token(m), v.since(m.Since), v.until(m), v.pick(id, shortID(q, id)))
+		s.add(v.paint(c, what), m.Owner, held(q, m), m.Note, token(m), v.since(m.Since), v.until(m), v.pick(m.ID, shortID(q, m.ID)))
 	}
 	for _, m := range q.Holders {
 		add("holds", text.FgGreen, m)

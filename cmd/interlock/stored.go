@@ -95,7 +95,7 @@ func showStored(v view, all []stored) {
 	}
 	s := v.sheet(column{name: "name", least: 12}, column{name: "kind"}, column{name: "state"})
 	for _, one := range all {
-		s.add(plain(one.Name), one.Kind, one.state())
+		s.add(one.Name, one.Kind, one.state())
 	}
 	s.render()
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -32,12 +33,18 @@ func (o *options) view(out io.Writer) view {
 	return v
 }
 
-func (v view) paint(c text.Color, s string) string {
+// painted is a text of this program with a colour.
+type painted string
+
+func (v view) paint(c text.Color, s string) painted {
 	if !v.colour || s == "" {
-		return s
+		return painted(s)
 	}
-	return c.Sprint(s)
+	return painted(c.Sprint(s))
 }
+
+// printf writes a line above or below a table.
+func (v view) printf(format string, args ...any) { fmt.Fprintf(people{v.w}, format, args...) }
 
 // pick is one of two texts: for lines of any length, and for those that have to fit.
 func (v view) pick(long, short string) string {
@@ -65,7 +72,35 @@ type sheet struct {
 
 func (v view) sheet(columns ...column) *sheet { return &sheet{view: v, columns: columns} }
 
-func (s *sheet) add(cells ...string) { s.rows = append(s.rows, cells) }
+// mostCell is how many characters of a cell are shown, also where lines may be long.
+const mostCell = 200
+
+// add adds a row of strings, which may come from anybody, and of what is painted.
+func (s *sheet) add(cells ...any) {
+	var row []string
+	for _, cell := range cells {
+		if p, ok := cell.(painted); ok {
+			row = append(row, string(p))
+			continue
+		}
+		row = append(row, clipped(plain(fmt.Sprint(cell)), mostCell))
+	}
+	s.rows = append(s.rows, row)
+}
+
+// clipped is a text of so many characters at most.
+func clipped(s string, most int) string {
+	n := 0
+	for i := range s {
+		if n++; n == most {
+			if _, size := utf8.DecodeRuneInString(s[i:]); i+size < len(s) {
+				return s[:i] + "…"
+			}
+			break
+		}
+	}
+	return s
+}
 
 // gap is between two columns, and behind the last.
 const gap = 2
@@ -212,14 +247,4 @@ func owner(m interlock.Member) string {
 		return "an unknown member"
 	}
 	return plain(m.Owner)
-}
-
-// plain drops what would disturb a terminal: notes come from anybody.
-func plain(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f && r < 0xa0 {
-			return '·'
-		}
-		return r
-	}, s)
 }

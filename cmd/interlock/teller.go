@@ -67,7 +67,7 @@ func (t *teller) tell(event, number, format string, args ...any) {
 			e.Status = json.Number(number)
 		}
 		b, _ := json.Marshal(e)
-		said = string(b)
+		said = string(jsonText(b))
 	}
 	if t.status != nil && event != "backend" {
 		fmt.Fprintln(t.status, said)

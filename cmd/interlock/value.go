@@ -32,8 +32,8 @@ func valueGet(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get NAME",
 		Short: "Write the value; --json gives its version too",
-		Long: `Get writes the value and a line feed, or with --raw the value alone, as "value set NAME -"
-reads it; with --json also its version, and whether it exists. What is no text is in base64
+		Long: `Get writes the value and a line feed, on a terminal without what would steer that, or with
+--raw the value alone, as "value set NAME -" reads it; with --json also its version, and whether it exists. What is no text is in base64
 there. Exit status: 66 if it does not exist.`,
 		Args: exactly("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -66,6 +66,9 @@ there. Exit status: 66 if it does not exist.`,
 func (o *options) value(cmd *cobra.Command, name string, got interlock.Snapshot[[]byte]) error {
 	out := cmd.OutOrStdout()
 	if !o.json {
+		if isTerminal(out) {
+			out = people{out}
+		}
 		_, err := fmt.Fprintf(out, "%s\n", got.Value)
 		return err
 	}
