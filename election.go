@@ -28,7 +28,7 @@ func (c *Client) Election(name string, opts ...Option) *Election {
 }
 
 // Candidate is the lock that the leader holds. value is what observers see of
-// this candidate, such as its address.
+// this candidate, such as its address, in at most MaxNote bytes.
 func (e *Election) Candidate(value string) *Lock {
 	return e.c.lock(driver.Election, e.name, 1, 1, append(e.opts[:len(e.opts):len(e.opts)], Note(value)))
 }

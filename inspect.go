@@ -12,7 +12,8 @@ import (
 	"github.com/interlock-go/interlock/driver"
 )
 
-// Member is somebody who holds a lock or waits for it.
+// Member is somebody who holds a lock or waits for it. Texts that are longer than any client of this
+// package writes, such as a note of more than MaxNote bytes, are cut, and end with "…".
 type Member struct {
 	ID    string    // of the ticket, for Adopt, Evict and Revoke
 	Owner string    // host:pid, unless the client was told otherwise
@@ -38,12 +39,12 @@ type Queue struct {
 }
 
 func (c *Client) queue(q driver.Queue) Queue {
-	out := Queue{Name: strings.TrimPrefix(q.Name, c.cfg.prefix), Kind: string(q.Kind), Capacity: q.Capacity}
+	out := Queue{Name: strings.TrimPrefix(q.Name, c.cfg.prefix), Kind: cut(q.Kind, driver.MaxOwner), Capacity: q.Capacity}
 	age := c.d.Now().Sub(q.Read)
 	now := time.Now()
 	for _, m := range q.Members {
 		member := Member{
-			ID: m.ID, Owner: m.Owner, Note: string(m.Note), Units: m.Units, Token: m.Token << tokenBits,
+			ID: cut(m.ID, driver.MaxOwner), Owner: cut(m.Owner, driver.MaxOwner), Note: cut(m.Note, MaxNote), Units: m.Units, Token: m.Token << tokenBits,
 			Since: m.Since, Until: now.Add(m.Left - age), Fixed: m.Fixed, Foreign: m.Foreign,
 		}
 		if m.Held {
@@ -53,6 +54,14 @@ func (c *Client) queue(q driver.Queue) Queue {
 		}
 	}
 	return out
+}
+
+// cut is a text of so many bytes at most, and "…" if there are more.
+func cut[T ~string | ~[]byte](text T, most int) string {
+	if len(text) <= most {
+		return string(text)
+	}
+	return strings.ToValidUTF8(string(text[:most]), "") + "…"
 }
 
 // Queues yields the locks that somebody holds or waits for, whose names begin

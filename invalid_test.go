@@ -32,6 +32,8 @@ func TestImpossibleRequestsFailAtOnce(t *testing.T) {
 			"non-character":         a.Mutex("a\ufdd0"),
 			"long segment":          a.Mutex(strings.Repeat("a", 201)),
 			"long name":             a.Mutex(strings.Repeat("a/", 256) + "a"),
+			"long note":             a.Mutex("m", interlock.Note(strings.Repeat("a", interlock.MaxNote+1))),
+			"long value":            a.Election("e").Candidate(strings.Repeat("a", interlock.MaxNote+1)),
 			"no permits":            a.Semaphore("s", 0),
 			"weight over capacity":  a.Semaphore("s", 2, interlock.Weight(3)),
 			"weight of nothing":     a.Semaphore("s", 2, interlock.Weight(-1)),

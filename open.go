@@ -105,6 +105,9 @@ func (cfg *clientConfig) wrong() error {
 	if cfg.ttl < MinTTL || cfg.ttl > 24*time.Hour {
 		return fmt.Errorf("ttl %v is out of range: %v to 24h", cfg.ttl, MinTTL)
 	}
+	if len(cfg.owner) > driver.MaxOwner {
+		return fmt.Errorf("owner has %d bytes, at most %d are allowed", len(cfg.owner), driver.MaxOwner)
+	}
 	if cfg.prefix != "" {
 		if err := driver.CheckName(cfg.prefix + "x"); err != nil {
 			return fmt.Errorf("prefix: %w", err)

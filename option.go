@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"os"
 	"time"
+
+	"github.com/interlock-go/interlock/driver"
 )
 
 // ClientOption configures a client.
@@ -42,7 +44,7 @@ func TTL(d time.Duration) ClientOption { return func(c *clientConfig) { c.ttl = 
 // Prefix is put before every name, and is part of it. Default none; in the URL: prefix=app/.
 func Prefix(p string) ClientOption { return func(c *clientConfig) { c.prefix = p } }
 
-// Owner is what inspection shows of this client. Default host:pid; in the URL:
+// Owner is what inspection shows of this client, in at most 512 bytes. Default host:pid; in the URL:
 // owner=….
 func Owner(s string) ClientOption { return func(c *clientConfig) { c.owner = s } }
 
@@ -135,6 +137,9 @@ func Sticky() Option { return func(c *lockConfig) { c.sticky = true } }
 // overtake each other.
 func StrictOrder() Option { return func(c *lockConfig) { c.strict = true } }
 
-// Note is shown by inspection. Goroutines that get the lock from each other
-// share the note of the one that got it from the backend.
+// MaxNote is the longest note, and the longest value of a candidate, in bytes.
+const MaxNote = driver.MaxNote
+
+// Note is shown by inspection; more than MaxNote bytes are ErrInvalid. Goroutines that get the
+// lock from each other share the note of the one that got it from the backend.
 func Note(s string) Option { return func(c *lockConfig) { c.note = s } }

@@ -5,6 +5,13 @@ import (
 	"fmt"
 )
 
+// MaxNote and MaxOwner bound [Request].Note and [SessionOptions].Owner, in bytes. The caller sees
+// to that: drivers need not. What they list may be longer, if something else has written it.
+const (
+	MaxNote  = 4 << 10
+	MaxOwner = 512
+)
+
 // CheckRequest reports why a request could never be granted (ErrInvalid), but for
 // its ID and the name of its queue, which are checked by themselves.
 func CheckRequest(r *Request) error {

@@ -90,13 +90,14 @@ func completeMembers(o *options, waiters bool) cobra.CompletionFunc {
 					yield("", err)
 					return
 				}
+				short := shortIDs(q)
 				for _, m := range q.Holders {
-					if !yield(cobra.CompletionWithDesc(shortID(q, m.ID), "holds: "+owner(m)), nil) {
+					if !yield(cobra.CompletionWithDesc(short(m.ID), "holds: "+owner(m)), nil) {
 						return
 					}
 				}
 				for _, m := range q.Waiters {
-					if waiters && !yield(cobra.CompletionWithDesc(shortID(q, m.ID), "waits: "+owner(m)), nil) {
+					if waiters && !yield(cobra.CompletionWithDesc(short(m.ID), "waits: "+owner(m)), nil) {
 						return
 					}
 				}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -103,7 +102,7 @@ func (o *options) examine(ctx context.Context) (findings []interlock.Finding, b 
 }
 
 func (o *options) report(cmd *cobra.Command, b backend, findings []interlock.Finding) error {
-	var out io.Writer = cmd.OutOrStdout()
+	out := cmd.OutOrStdout()
 	if o.json {
 		list := []findingJSON{}
 		for _, f := range findings {

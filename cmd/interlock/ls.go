@@ -127,7 +127,11 @@ func (l list) show(v view) {
 		if len(q.Waiters) > 0 {
 			waiting = v.paint(text.FgYellow, string(waiting))
 		}
-		for _, m := range q.Holders {
+		for i, m := range q.Holders {
+			if i == mostMembers {
+				s.add(name, fmt.Sprintf("and %d more", len(q.Holders)-i), "", "", "", "", "", "")
+				break
+			}
 			s.add(name, held(q, m), m.Owner, m.Note, token(m), v.since(m.Since), v.until(m), waiting)
 			waiting = ""
 		}

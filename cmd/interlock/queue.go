@@ -95,14 +95,32 @@ func pick(q interlock.Queue, args []string) (interlock.Member, error) {
 	return interlock.Member{}, usage("%s has %d members whose ID begins with %s", q.Name, len(found), args[0])
 }
 
-// shortID is the beginning of an ID that no other member of the lock has, of eight characters
-// at least: commands take it for the ID.
-func shortID(q interlock.Queue, id string) string {
-	for n := 8; n < len(id); n++ {
-		same := func(m interlock.Member) bool { return m.ID != id && strings.HasPrefix(m.ID, id[:n]) }
-		if !slices.ContainsFunc(q.Holders, same) && !slices.ContainsFunc(q.Waiters, same) {
-			return id[:n]
-		}
+// shortIDs returns the beginning of an ID that no other member of the lock has, of eight
+// characters at least: commands take it for the ID.
+func shortIDs(q interlock.Queue) func(id string) string {
+	var all []string
+	for _, m := range slices.Concat(q.Holders, q.Waiters) {
+		all = append(all, m.ID)
 	}
-	return id
+	slices.Sort(all)
+	all = slices.Compact(all)
+	return func(id string) string {
+		n := 8
+		at, _ := slices.BinarySearch(all, id)
+		for _, i := range []int{at - 1, at + 1} { // what is most like it stands beside it
+			if i >= 0 && i < len(all) {
+				n = max(n, alike(id, all[i])+1)
+			}
+		}
+		return id[:min(n, len(id))]
+	}
+}
+
+// alike is how many bytes two texts begin with that are the same.
+func alike(a, b string) int {
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return n
 }

@@ -114,6 +114,9 @@ func (n known) show(v view) {
 	}
 }
 
+// mostMembers is how many members of a lock are shown to people.
+const mostMembers = 10_000
+
 func showQueue(v view, q interlock.Queue) {
 	capacity := ""
 	if q.Kind == "semaphore" {
@@ -122,14 +125,20 @@ func showQueue(v view, q interlock.Queue) {
 	v.printf("%s, %s%s: held by %d, %d waiting\n", plain(q.Name), plain(q.Kind), capacity, len(q.Holders), len(q.Waiters))
 	s := v.sheet(column{}, column{name: "holder", least: 6}, column{name: "as"}, column{name: "note", least: 4},
 		column{name: "token", wide: true}, column{name: v.pick("in line since", "in line")}, column{name: "until"}, column{name: "id"})
+	short := shortIDs(q)
 	add := func(what string, c text.Color, m interlock.Member) {
-		s.add(v.paint(c, what), m.Owner, held(q, m), m.Note, token(m), v.since(m.Since), v.until(m), v.pick(m.ID, shortID(q, m.ID)))
+		s.add(v.paint(c, what), m.Owner, held(q, m), m.Note, token(m), v.since(m.Since), v.until(m), v.pick(m.ID, short(m.ID)))
 	}
-	for _, m := range q.Holders {
+	holders := q.Holders[:min(len(q.Holders), mostMembers)]
+	waiters := q.Waiters[:min(len(q.Waiters), mostMembers-len(holders))]
+	for _, m := range holders {
 		add("holds", text.FgGreen, m)
 	}
-	for i, m := range q.Waiters {
+	for i, m := range waiters {
 		add(fmt.Sprintf("waits %d", i+1), text.FgYellow, m)
 	}
 	s.render()
+	if more := len(q.Holders) + len(q.Waiters) - len(holders) - len(waiters); more > 0 {
+		v.printf("and %d more\n", more)
+	}
 }

@@ -267,6 +267,34 @@ var core = []fault{
 		old: "err == nil && u.Secret() {", new: "err == nil && u.Secret() && false {",
 	},
 	{
+		file: "cmd/interlock/plain.go", test: "TestNothingInTheBackendSteersATerminal",
+		old: "return unicode.Is(unicode.Cf, r)", new: "return unicode.Is(unicode.Cc, r)",
+	},
+	{
+		file: "cmd/interlock/plain.go", test: "TestNothingInTheBackendSteersATerminal",
+		old: "case r < 0x7f || !steers(r):", new: "case r < 0x7f || r > 0:",
+	},
+	{
+		file: "cmd/interlock/table.go", test: "TestNothingInTheBackendSteersATerminal",
+		old: "clipped(plain(fmt.Sprint(cell)), mostCell)", new: "clipped(fmt.Sprint(cell), mostCell)",
+	},
+	{
+		file: "cmd/interlock/notice.go", test: "TestATerminalGetsTheEscapesOfTheCommandAlone",
+		old: "text.Snip(plain(line), columns-1, \"…\")", new: "text.Snip(line, columns-1, \"…\")",
+	},
+	{
+		file: "inspect.go", pkg: "cmd/interlock", test: "TestAHugeNoteCostsLittle",
+		old: "Note: cut(m.Note, MaxNote)", new: "Note: string(m.Note)",
+	},
+	{
+		file: "cmd/interlock/table.go", test: "TestTablesHaveBounds",
+		old: "if n++; n == most {", new: "if n++; n < 0 {",
+	},
+	{
+		file: "lock.go", test: "TestImpossibleRequestsFailAtOnce",
+		old: "case len(c.note) > MaxNote:", new: "case len(c.note) > 2*MaxNote:",
+	},
+	{
 		file: "cmd/interlock/show.go", test: "TestScripts/coordinate",
 		old: "case !n.barrier && ", new: "case ",
 	},
