@@ -49,6 +49,39 @@ var mismatch = rule{
 	},
 }
 
+// The queue belongs to those who came first: who takes it for something else is refused, and
+// nobody else because of that, also if both come at the same moment.
+var mismatchOfALatecomer = rule{
+	name: "MismatchOfALatecomer",
+	says: []string{mismatchSays},
+	check: func(t *trial) {
+		first, right, wrong := t.client(), t.client(), t.client()
+		held := first.hold(permits("q", 1, 5))
+		for n := range t.size(30, 10) {
+			late := permits("q", 1, 6)
+			if n%2 == 1 {
+				late = driver.Request{ID: newID(), Queue: "q", Kind: driver.Mutex, Units: 1, Capacity: 1}
+			}
+			refused := make(chan error, 1)
+			t.calls.Go(func() {
+				_, err := wrong.Join(t.ctx, late)
+				refused <- err
+			})
+			for _, r := range []driver.Request{permits("q", 1, 5), nowait(permits("q", 1, 5)), permits("q", 5, 5)} {
+				tk, err := right.Join(t.ctx, r)
+				if err != nil {
+					t.Fatalf("Join of %d of 5 permits while a %s of %d is refused: %v", r.Units, late.Kind, late.Capacity, err)
+				}
+				right.leave(tk)
+			}
+			if err := <-refused; !errors.Is(err, driver.ErrMismatch) {
+				t.Fatalf("Join as a %s of %d while tickets stand as 5 permits: %v", late.Kind, late.Capacity, err)
+			}
+		}
+		t.stands(first.driver, "q", []driver.Ticket{held}, nil)
+	},
+}
+
 // A ticket is in one queue, and is not looked for in another.
 var joinInAnotherQueue = rule{
 	name:      "JoinInAnotherQueue",

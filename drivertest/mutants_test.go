@@ -126,7 +126,22 @@ var mutants = []struct {
 			return tk, err
 		},
 	}},
-	{"a mismatch is not noticed", "Mismatch RandomSteps", mutant{
+	{"who is refused has others refused", "MismatchOfALatecomer", mutant{
+		join: func(s *brokenSession, ctx context.Context, r driver.Request) (driver.Ticket, error) {
+			s.n.mu.Lock()
+			disputed := s.n.seen["disputed "+r.Queue]
+			s.n.mu.Unlock()
+			if disputed {
+				return driver.Ticket{}, driver.ErrMismatch
+			}
+			tk, err := s.plainJoin(ctx, r)
+			if errors.Is(err, driver.ErrMismatch) {
+				s.n.once("disputed " + r.Queue)
+			}
+			return tk, err
+		},
+	}},
+	{"a mismatch is not noticed", "Mismatch MismatchOfALatecomer RandomSteps", mutant{
 		join: func(s *brokenSession, ctx context.Context, r driver.Request) (driver.Ticket, error) {
 			tk, err := s.plainJoin(ctx, r)
 			if errors.Is(err, driver.ErrMismatch) {

@@ -16,6 +16,7 @@ var rules = []rule{
 	order,
 	noBarging,
 	mismatch,
+	mismatchOfALatecomer,
 	joinInAnotherQueue,
 	impossibleRequests,
 	joinIsIdempotent,

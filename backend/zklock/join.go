@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -217,14 +218,15 @@ func (s *session) precheck(ctx context.Context, p *place) error {
 	if err != nil {
 		return err
 	}
-	all = append(all, p.wish())
-	if i := len(all) - 1; i > 0 {
-		if _, other := all.other(i); other {
+	wish := p.wish()
+	for i := range all {
+		if _, leaves := all.intruder(i); !leaves && !all[i].suits(&wish) {
 			return driver.ErrMismatch
 		}
-		if !all.holds(i) {
-			return driver.ErrBusy
-		}
+	}
+	all = slices.DeleteFunc(all, func(n name) bool { return !n.suits(&wish) })
+	if all = append(all, wish); len(all) > 1 && !all.holds(len(all)-1) {
+		return driver.ErrBusy
 	}
 	return nil
 }
@@ -608,6 +610,9 @@ func (s *session) judge(ctx context.Context, p *place, found *listing) error {
 			return errStale
 		}
 		s.mu.Lock()
+		if p.state == waiting && !p.agreed && slices.ContainsFunc(all, func(n name) bool { return !n.suits(&p.n) }) {
+			s.refused.Add(p.req.ID) // one of them has expelled it
+		}
 		p.forget()
 		s.mu.Unlock()
 		return driver.ErrGone
@@ -623,22 +628,8 @@ func (s *session) judge(ctx context.Context, p *place, found *listing) error {
 	if was == held {
 		return nil
 	}
-	n, other := name{}, false
-	if !found.same {
-		n, other = all.other(i)
-	}
-	if found.lent && !other {
-		var err error
-		if n, other, err = s.d.lentAt(ctx, s.l, p.q); err != nil {
-			return err
-		}
-	}
-	if other {
-		s.refuse(p)
-		if err := s.quit(ctx, p, false); err != nil && !errors.Is(err, driver.ErrGone) {
-			return err
-		}
-		return fmt.Errorf("%w: the ticket %s is in front", driver.ErrMismatch, n.node)
+	if err := s.agree(ctx, p, found, i); err != nil {
+		return err
 	}
 	holds := all.holds(i)
 	s.mu.Lock()
@@ -667,6 +658,70 @@ func (s *session) judge(ctx context.Context, p *place, found *listing) error {
 		return nil
 	}
 	return s.grant(ctx, p, !all.holds(len(all)-1))
+}
+
+// agree makes sure, once, that no ticket in front of the one at i is of another kind or capacity,
+// and then none ever will be. The queue belongs to those who came first: the ticket is refused,
+// unless the other one is to be refused itself. That one may be about to leave, or its client
+// does not know of it: it is expelled, by a transaction that finds the one in front of it
+// still there. So it was never granted, for it has not been agreed with.
+func (s *session) agree(ctx context.Context, p *place, found *listing, i int) error {
+	s.mu.Lock()
+	agreed := p.agreed
+	s.mu.Unlock()
+	if agreed {
+		return nil
+	}
+	all := found.all
+	if j, ok := all.other(i); ok && !found.same {
+		first, ok, err := s.intruder(ctx, p.q, all, j)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return s.disagree(ctx, p, &all[j])
+		}
+		_, err = s.l.multi(ctx, &zk.CheckVersionRequest{Path: first, Version: -1}, &zk.DeleteRequest{Path: p.q.path + "/" + all[j].node, Version: -1})
+		if err == nil || errors.Is(err, zk.ErrNoNode) {
+			err = errStale
+		}
+		return err
+	}
+	if found.lent {
+		n, other, err := s.d.lentAt(ctx, s.l, p.q)
+		if err != nil {
+			return err
+		}
+		if other {
+			return s.disagree(ctx, p, &n)
+		}
+	}
+	s.mu.Lock()
+	p.agreed = true
+	s.mu.Unlock()
+	return nil
+}
+
+// intruder returns the node because of which the ticket at i is to be refused.
+func (s *session) intruder(ctx context.Context, q *lane, all line, i int) (node string, ok bool, err error) {
+	if first, ok := all.intruder(i); ok {
+		return q.path + "/" + first.node, true, nil
+	}
+	if q.leases == nil || all[i].limit == 0 {
+		return "", false, nil
+	}
+	leases, err := s.l.leases(ctx, q, false)
+	first, ok := leases.otherLimit(all[i].limit)
+	return q.leases.path + "/" + first.node, ok, err
+}
+
+// disagree removes a ticket that is refused.
+func (s *session) disagree(ctx context.Context, p *place, other *name) error {
+	s.refuse(p)
+	if err := s.quit(ctx, p, false); err != nil && !errors.Is(err, driver.ErrGone) {
+		return err
+	}
+	return fmt.Errorf("%w: the ticket %s is in front", driver.ErrMismatch, other.node)
 }
 
 // reads reports whether the ticket has to know how those in front of it have left.

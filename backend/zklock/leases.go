@@ -147,7 +147,14 @@ func (s *session) lend(ctx context.Context, p *place, watch bool) (bool, error) 
 		s.mu.Unlock()
 	}
 	if nodes == nil {
-		if err := s.borrow(ctx, p); err != nil {
+		if err := s.borrow(ctx, p); errors.Is(err, driver.ErrGone) {
+			if all, e := s.l.leases(ctx, p.q, false); e == nil {
+				if _, mismatch := all.otherLimit(p.req.Capacity); mismatch {
+					s.refuse(p) // it was expelled
+				}
+			}
+			return false, err
+		} else if err != nil {
 			return false, err
 		}
 	}
@@ -159,6 +166,13 @@ func (s *session) lend(ctx context.Context, p *place, watch bool) (bool, error) 
 	if nodes == nil && !mismatch && !watch { // who waits, waits behind some of this kind
 		if other, mismatch, err = s.otherKind(ctx, p.q); err != nil {
 			return false, err
+		}
+		if mismatch && !other.plain && other.kind != driver.Barrier && all[0].id != p.req.ID {
+			late, err := s.comesAfter(ctx, parent(p.q.path)+"/"+other.node, p.q.leases.path+"/"+all[0].node)
+			if err != nil {
+				return false, err
+			}
+			mismatch = !late // else it is refused, because of that lease or of this ticket
 		}
 	}
 	s.mu.Lock()
@@ -212,6 +226,22 @@ func (s *session) otherKind(ctx context.Context, q *lane) (name, bool, error) {
 		return all[0], true, nil
 	}
 	return name{}, false, nil
+}
+
+// comesAfter reports whether a ticket has joined after a node was made that still stands.
+func (s *session) comesAfter(ctx context.Context, ticket, node string) (bool, error) {
+	t, err := s.l.get(ctx, ticket)
+	if errors.Is(err, zk.ErrNoNode) {
+		return true, nil // it has left
+	}
+	if err != nil {
+		return false, err
+	}
+	n, err := s.l.get(ctx, node)
+	if errors.Is(err, zk.ErrNoNode) {
+		return false, nil
+	}
+	return err == nil && uint64(n.stat.Czxid) < joined(t), err
 }
 
 // borrow makes all leases of a ticket at once, as long as it stands in locks: a

@@ -79,11 +79,12 @@ func (l line) have(nodes []string) bool {
 	return len(nodes) > 0
 }
 
-// otherLimit returns a lease of ours whose semaphore has another size.
+// otherLimit returns the first lease of ours, if its semaphore has another size: later ones are
+// refused because of it.
 func (l line) otherLimit(limit int64) (name, bool) {
 	for _, n := range l {
-		if n.limit != 0 && n.limit != limit {
-			return n, true
+		if n.limit != 0 {
+			return n, n.limit != limit
 		}
 	}
 	return name{}, false

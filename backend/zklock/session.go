@@ -68,6 +68,7 @@ type place struct {
 	last     name          // the last exclusive ticket that was in front
 	heir     bool          // the last exclusive holder may have died
 	based    bool          // heir was found out when the ticket came
+	agreed   bool          // no ticket in front is of another kind, nor will any be
 	edition  edition       // of the queue's node, once nobody but this ticket leaves a mark there
 	got      driver.Ticket
 	since    driver.Instant // of the grant

@@ -294,16 +294,35 @@ func (l line) same() bool {
 	return true
 }
 
-// other returns a ticket in front of i of another kind or capacity. What another
+// suits reports whether n, in front of t, is of the same kind and capacity. What another
 // library calls a lock may be meant as an election, and kazoo's as a writer.
-func (l line) other(i int) (name, bool) {
-	for _, n := range l[:i] {
-		same := n.kind == l[i].kind && (n.foreign || n.capacity == l[i].capacity && n.limit == l[i].limit)
-		meant := n.plain && n.kind == driver.Mutex &&
-			(l[i].kind == driver.Election || l[i].kind == driver.RWMutex && n.layout.kazoo || l[i].limit != 0)
-		if !same && !meant {
-			return n, true
+func (n *name) suits(t *name) bool {
+	same := n.kind == t.kind && (n.foreign || n.capacity == t.capacity && n.limit == t.limit)
+	meant := n.plain && n.kind == driver.Mutex &&
+		(t.kind == driver.Election || t.kind == driver.RWMutex && n.layout.kazoo || t.limit != 0)
+	return same || meant
+}
+
+// other returns where the first ticket in front of i stands that is of another kind or
+// capacity.
+func (l line) other(i int) (at int, ok bool) {
+	for j := range l[:i] {
+		if !l[j].suits(&l[i]) {
+			return j, true
 		}
 	}
-	return name{}, false
+	return 0, false
+}
+
+// intruder reports whether the ticket at i is to be refused, because of which one in front of it.
+// It may not know yet. One of another library never will.
+func (l line) intruder(i int) (because name, ok bool) {
+	if l[i].plain || l[i].foreign {
+		return name{}, false
+	}
+	j, ok := l.other(i)
+	if !ok {
+		return name{}, false
+	}
+	return l[j], true
 }

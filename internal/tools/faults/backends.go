@@ -48,6 +48,18 @@ var backends = []fault{
 		old: "if c.stat.EphemeralOwner != s.zk && n.until == 0 {", new: "if c.stat.EphemeralOwner == 0 && n.until == 0 {",
 	},
 	{
+		file: "backend/zklock/join.go", test: "TestWhoIsToBeRefusedRefusesNobody",
+		old: "\t\tif !ok {\n\t\t\treturn s.disagree(ctx, p, &all[j])", new: "\t\tif ok || !ok {\n\t\t\treturn s.disagree(ctx, p, &all[j])",
+	},
+	{
+		file: "backend/zklock/join.go", test: "TestATicketThatWasGrantedIsNotExpelled",
+		old: "&zk.CheckVersionRequest{Path: first,", new: "&zk.CheckVersionRequest{Path: parent(first),",
+	},
+	{
+		file: "backend/zklock/leases_line.go", test: "TestConformanceOfLeases$/MismatchOfALatecomer",
+		old: "\t\tif n.limit != 0 {\n\t\t\treturn n, n.limit != limit\n", new: "\t\tif n.limit != 0 && n.limit != limit {\n\t\t\treturn n, true\n",
+	},
+	{
 		file: "backend/zklock/join.go", test: "TestConformance$/NoBarging",
 		old: "\tif p.n.in(c.stat) {\n\t\tnumber", new: "\tif c.stat != nil {\n\t\tnumber",
 	},
