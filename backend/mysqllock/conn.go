@@ -16,7 +16,8 @@ import (
 type conn struct {
 	complete
 	net  net.Conn
-	dead bool // net was closed, or will be at once
+	dead bool   // net was closed, or will be at once
+	gone func() // says that there is one connection less
 
 	link     *link // once it was greeted
 	quick    int   // statements that could have been prepared, so far
@@ -35,6 +36,12 @@ type complete interface {
 	driver.QueryerContext
 	driver.SessionResetter
 	driver.Validator
+}
+
+// Close is called once, by the pool.
+func (c *conn) Close() error {
+	c.gone()
+	return c.complete.Close()
 }
 
 func (c *conn) IsValid() bool { return !c.dead && c.complete.IsValid() }

@@ -10,6 +10,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
@@ -48,6 +49,7 @@ func addresses(u *interlock.URL) []address {
 type connector struct {
 	each []driver.Connector
 	of   driver.Driver
+	made atomic.Int64 // connections that there are
 }
 
 func newConnector(c *mysql.Config, all []address) (*connector, error) {
@@ -68,11 +70,11 @@ func (k *connector) Driver() driver.Driver { return k.of }
 
 func (k *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	if len(k.each) == 1 {
-		return connect(ctx, k.each[0])
+		return k.connect(ctx, k.each[0])
 	}
 	var all []error
 	for _, one := range k.each {
-		conn, err := connect(ctx, one)
+		conn, err := k.connect(ctx, one)
 		if err == nil {
 			if err = writable(ctx, conn); err == nil {
 				return conn, nil
@@ -93,8 +95,8 @@ func (k *connector) Connect(ctx context.Context) (driver.Conn, error) {
 // another one.
 const misread = 3
 
-func connect(ctx context.Context, one driver.Connector) (driver.Conn, error) {
-	c := &conn{}
+func (k *connector) connect(ctx context.Context, one driver.Connector) (driver.Conn, error) {
+	c := &conn{gone: func() { k.made.Add(-1) }}
 	ctx = context.WithValue(ctx, dialed{}, &c.net)
 	made, err := one.Connect(ctx)
 	for again := 0; errors.Is(err, mysql.ErrMalformPkt) && again < misread; again++ {
@@ -104,6 +106,7 @@ func connect(ctx context.Context, one driver.Connector) (driver.Conn, error) {
 		return nil, err
 	}
 	c.complete = made.(complete)
+	k.made.Add(1)
 	return c, nil
 }
 

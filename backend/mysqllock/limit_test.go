@@ -2,12 +2,15 @@ package mysqllock_test
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/mysqltest"
 )
@@ -117,6 +120,81 @@ func TestAServerWithoutFreeConnections(t *testing.T) {
 			t.Errorf("%s: the limit is not named, or taken for one that stays: %v", limit, err)
 		}
 	}
+}
+
+// Promise: a client that has no connection any more, on a server that has none for it, says at the
+// end of each wait which setting is the limit, and does not besiege the server, however many
+// wait at once.
+func TestAWaitWithoutAnyConnectionNamesTheLimit(t *testing.T) {
+	t.Parallel()
+	s := mysqltest.Start(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	c, err := interlock.Open(ctx, s.URL(), interlock.TTL(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() }) // after the server has free connections: it would try for a TTL
+	const most = 10                 // the fewest that there can be
+	s.Do(fmt.Sprint("SET GLOBAL max_connections = ", most))
+	const waiters = 8
+	before := s.Status("Connection_errors_max_connections")
+	free := takeAll(t, s, most)
+	var all sync.WaitGroup
+	for n := range waiters {
+		all.Go(func() {
+			wait, end := context.WithTimeout(ctx, 3*time.Second)
+			defer end()
+			_, err := c.Mutex(fmt.Sprint(n)).Acquire(wait)
+			if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(fmt.Sprint(err), "its setting max_connections") {
+				t.Errorf("the end of a wait: %v", err)
+			}
+		})
+	}
+	all.Wait()
+	free()
+	if refused := s.Status("Connection_errors_max_connections") - before; refused > 50*waiters {
+		t.Errorf("the server has refused %d connections of %d who waited", refused, waiters)
+	}
+}
+
+// takeAll ends the connections of all clients, and has those that the server allows itself, until
+// it is to free them.
+func takeAll(t *testing.T, s *mysqltest.Server, most int) (free func()) {
+	t.Helper()
+	db, err := sql.Open("mysql", s.DSN())
+	if err != nil {
+		t.Fatal(err)
+	}
+	mine := map[int]*sql.Conn{}
+	free = sync.OnceFunc(func() {
+		for _, conn := range mine { // the pool closes those alone that nobody has
+			conn.Close()
+		}
+		db.Close()
+		until(t, "the server has free connections", func() bool { _, err := s.Query("SELECT 1"); return err == nil })
+	})
+	t.Cleanup(free)
+	until(t, "others have connections", func() bool {
+		for {
+			conn, err := db.Conn(t.Context())
+			if err != nil {
+				break
+			}
+			var id int
+			if err := conn.QueryRowContext(t.Context(), "SELECT CONNECTION_ID()").Scan(&id); err != nil {
+				t.Fatal(err)
+			}
+			mine[id] = conn
+		}
+		for _, id := range s.Threads("user = 'app'") {
+			if mine[id] == nil {
+				_, _ = s.Query(fmt.Sprint("KILL ", id)) // it may have ended by itself
+			}
+		}
+		return len(mine) == most
+	})
+	return free
 }
 
 // Promise: a limit of an hour is not taken for one of connections at a time.

@@ -58,7 +58,7 @@ func storeOf(u *driver.URL) (s *store, at string, err error) {
 	if err != nil {
 		return nil, "", err
 	}
-	s = &store{db: sql.OpenDB(k), news: sql.OpenDB(k), own: true, most: int(conns) - listening, prefix: prefix, oneNode: galera != ""}
+	s = &store{db: sql.OpenDB(k), news: sql.OpenDB(&connector{each: k.each, of: k.of}), own: true, to: k, most: int(conns) - listening, prefix: prefix, oneNode: galera != ""}
 	s.widen()
 	s.db.SetConnMaxIdleTime(30 * time.Second)
 	s.news.SetMaxOpenConns(listening)

@@ -58,18 +58,16 @@ func (s *store) connect(ctx context.Context) (*sql.Conn, error) {
 // another one.
 const narrowFor = time.Second
 
-// narrow has calls share the connections that there are. It reports false if there are none.
+// narrow has calls share the connections that there are. It reports false if there are none:
+// the pool counts those that others are just refused, so that two callers could wait for each
+// other, and never hear why.
 func (s *store) narrow() bool {
-	if !s.own {
+	if !s.own || s.to.made.Load() == 0 {
 		return false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	there := s.db.Stats().OpenConnections
-	if there == 0 {
-		return false
-	}
-	s.db.SetMaxOpenConns(there)
+	s.db.SetMaxOpenConns(max(1, s.db.Stats().OpenConnections))
 	if !s.narrowed {
 		s.narrowed = true
 		time.AfterFunc(narrowFor, s.widen)

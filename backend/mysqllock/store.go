@@ -17,10 +17,11 @@ import (
 
 // store is the exchanges of package sqlqueue with one database.
 type store struct {
-	db     *sql.DB // for exchanges
-	news   *sql.DB // for the two connections that listen
-	own    bool    // the pools are closed with the driver
-	most   int     // connections of a pool for exchanges that is the store's own
+	db     *sql.DB    // for exchanges
+	news   *sql.DB    // for the two connections that listen
+	own    bool       // the pools are closed with the driver
+	to     *connector // of db, if it is the store's own
+	most   int        // connections of a pool for exchanges that is the store's own
 	prefix string
 
 	oneNode bool // of a Galera cluster, for all clients

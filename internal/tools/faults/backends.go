@@ -224,6 +224,10 @@ var backends = []fault{
 		old: "func(late net.Conn) { late.Close() }", new: "func(net.Conn) {}",
 	},
 	{
+		file: "backend/mysqllock/pool.go", test: "TestAWaitWithoutAnyConnectionNamesTheLimit",
+		old: "s.to.made.Load() == 0", new: "s.db.Stats().OpenConnections == 0",
+	},
+	{
 		file: "backend/redislock/lua/raise.lua", pkg: "backend/redislock", test: "TestNoTokenComesTwiceOverAFailover$",
 		old: "q.offset = math.max(q.offset, ", new: "local _ = math.max(q.offset, ",
 	},
