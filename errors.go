@@ -15,6 +15,12 @@ var (
 	// ErrBusy: TryAcquire would have had to wait, or the time of Wait ran out.
 	ErrBusy = driver.ErrBusy
 
+	// ErrUnavailable: the backend did not answer, or failed in a way that may pass, up to
+	// the end of the call. Whether others hold the lock is not known. It comes together
+	// with the reason that the call ended for, such as ErrBusy after [Wait]: a caller to
+	// whom that makes a difference tests for ErrUnavailable first.
+	ErrUnavailable = errors.New("the backend is not available")
+
 	// ErrLost: the lease ended without being released. It is the cause of every
 	// context that was bound to the lease.
 	ErrLost = errors.New("lease lost")
@@ -35,8 +41,9 @@ var (
 	ErrMismatch = driver.ErrMismatch
 
 	// ErrDeadlock: the context holds this lock already, so that waiting for it
-	// would never end. Also for a reader that asks for the writer's side.
-	// The ways out are [Reentrant], [LeaseFrom] and [Detach].
+	// would never end. The ways out are [Reentrant], [LeaseFrom] and [Detach]. A reader
+	// that asks for the writer's side gets it too: only the release of the reader's
+	// side helps, as the text says.
 	ErrDeadlock = errors.New("already held by this context (see Reentrant, LeaseFrom and Detach)")
 
 	// ErrNoLeader: nobody leads the election.

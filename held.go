@@ -64,6 +64,15 @@ func (l *Lock) Held(ctx context.Context) (*Lease, bool) {
 	return nil, false
 }
 
+// upgrade is the ErrDeadlock of a reader that asks for the writer's side: none of the ways
+// out that ErrDeadlock names helps, as two that did so would wait for each other.
+type upgrade struct{}
+
+func (*upgrade) Error() string {
+	return "the reader's side is already held by this context, and has to be released first"
+}
+func (*upgrade) Unwrap() error { return ErrDeadlock }
+
 // enter decides what an acquire means for a context that may hold the lock
 // already: another lease of the same grant, ErrDeadlock, or (nil, nil), an
 // acquire like any other. Permits of one holder add up: only what can never fit
@@ -79,7 +88,10 @@ func (l *Lock) enter(ctx context.Context) (*Lease, error) {
 		case has == 0:
 			continue // it was lost just now
 		}
-		if l.kind == driver.Mutex || l.kind == driver.RWMutex || l.kind == driver.Election {
+		switch {
+		case l.kind == driver.RWMutex && l.exclusive() && !lease.Exclusive():
+			return nil, &upgrade{}
+		case l.kind == driver.Mutex || l.kind == driver.RWMutex || l.kind == driver.Election:
 			return nil, ErrDeadlock
 		}
 		if slices.Contains(seen, lease.g) {

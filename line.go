@@ -28,6 +28,7 @@ type line struct {
 	t         *ticket        // serves; nil if there is none
 	idle      bool           // t is kept without a lease
 	idleSince driver.Instant //
+	asking    *ticket        // that the driver last asked for
 	pending   *ticket        // obtained or queued, its driver has given up
 	driving   bool           // somebody obtains a ticket, or gives one back
 	dead      bool           // not in Client.lines any more
@@ -117,7 +118,7 @@ func (n *line) acquire(ctx context.Context, l *Lock, try bool) (lease *Lease, ha
 		select {
 		case <-w.ready:
 		case <-done:
-			return nil, false, n.giveUp(w, context.Cause(ctx))
+			return nil, false, n.giveUp(ctx, w)
 		}
 	}
 	switch {
@@ -129,7 +130,7 @@ func (n *line) acquire(ctx context.Context, l *Lock, try bool) (lease *Lease, ha
 		lease, err = n.drive(ctx, l, old, false)
 		return lease, false, err
 	case ctx.Err() != nil: // both were ready: a cancelled context acquires nothing
-		return nil, false, n.giveUp(w, context.Cause(ctx))
+		return nil, false, n.giveUp(ctx, w)
 	}
 	lease = w.lease
 	n.c.spare.put(w)
@@ -221,7 +222,7 @@ func (n *line) drive(ctx context.Context, l *Lock, old *ticket, try bool) (*Leas
 			t = nil
 			continue
 		}
-		n.t, n.driving = t, false
+		n.t, n.asking, n.driving = t, nil, false
 		n.admit(t)
 		n.next()
 		n.mu.Unlock()
@@ -246,7 +247,7 @@ func (n *line) part(ctx context.Context, t *ticket) {
 // stopDriving passes the ticket of a driver that gives up, unless something else than the
 // end of its context is the reason, on to the next waiter, if there is one. n.mu is held.
 func (n *line) stopDriving(t *ticket, cancelled bool) {
-	n.driving = false
+	n.asking, n.driving = nil, false
 	if t != nil && !(cancelled && !n.waiters.empty() && n.inherit(t)) {
 		t.abandon()
 	}
@@ -293,10 +294,24 @@ func (n *line) admit(t *ticket) {
 	}
 }
 
-// giveUp withdraws a waiter. What it was just given goes to the next.
-func (n *line) giveUp(w *turn, why error) error {
+// asks notes the ticket that the driver asks for. n is nil for a ticket without a line.
+func (n *line) asks(t *ticket) {
+	if n == nil {
+		return
+	}
+	n.mu.Lock()
+	n.asking = t
+	n.mu.Unlock()
+}
+
+// giveUp withdraws a waiter, and says why. What it was just given goes to the next.
+func (n *line) giveUp(ctx context.Context, w *turn) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	why := context.Cause(ctx)
+	if n.driving && n.asking != nil && n.asking.unanswered() {
+		why = unanswered(ctx)
+	}
 	switch {
 	case w.waiting:
 		n.waiters.remove(w)

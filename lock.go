@@ -100,8 +100,8 @@ func (l *Lock) shares() bool {
 // hold; while the backend cannot be reached it goes on trying. What the next try
 // would bring again ends it at once: a wrong password, a missing right, a full
 // disk under a SQLite file. When ctx ends
-// first, nothing stays behind. Errors: the cause of ctx, ErrBusy after [Wait],
-// ErrDeadlock, ErrMismatch, ErrClosed.
+// first, nothing stays behind. Errors: the cause of ctx, ErrBusy after [Wait], either
+// with ErrUnavailable if the backend has not answered, ErrDeadlock, ErrMismatch, ErrClosed.
 func (l *Lock) Acquire(ctx context.Context) (*Lease, error) {
 	if !l.cfg.waits {
 		return l.acquire(ctx, false)
@@ -115,7 +115,7 @@ func (l *Lock) Acquire(ctx context.Context) (*Lease, error) {
 }
 
 // TryAcquire makes one try: ErrBusy if it would have to wait. It does not wait
-// for a backend that cannot be reached either: context.DeadlineExceeded if a third
+// for a backend that cannot be reached either: ErrUnavailable if it fails, or if a third
 // of the TTL, or a second if that is longer, brings no answer.
 func (l *Lock) TryAcquire(ctx context.Context) (*Lease, error) { return l.acquire(ctx, true) }
 
@@ -130,7 +130,7 @@ func (l *Lock) acquire(ctx context.Context, try bool) (*Lease, error) {
 	case errors.Is(err, ErrMismatch):
 		err = l.disagreement(ctx, err)
 	case try && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
-		err = said(err, callTimeout(l.c.cfg.ttl))
+		err = &unavailable{[]error{err}, said(err, callTimeout(l.c.cfg.ttl)).Error()}
 	}
 	err = failed("acquire", l.name, err)
 	switch {

@@ -98,16 +98,28 @@ func because(ctx context.Context, last error) error {
 	if last == nil || errors.Is(last, cause) || errors.Is(last, ctx.Err()) {
 		return cause
 	}
-	return &unreachable{cause, last}
+	return &unavailable{[]error{cause, last}, cause.Error() + " (the backend: " + oneline.Of(last.Error()) + ")"}
 }
 
-// unreachable is the end of a context together with what the backend said last.
-type unreachable struct{ cause, last error }
-
-func (u *unreachable) Error() string {
-	return u.cause.Error() + " (the backend: " + oneline.Of(u.last.Error()) + ")"
+// unanswered is because, of a request that the backend has not answered.
+func unanswered(ctx context.Context) error {
+	cause := context.Cause(ctx)
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return cause // whoever cancels does not ask for the reason
+	}
+	return &unavailable{[]error{cause}, cause.Error() + " (the backend has not answered)"}
 }
-func (u *unreachable) Unwrap() []error { return []error{u.cause, u.last} }
+
+// unavailable is an ErrUnavailable: why the call ended, and what the backend said last, if
+// anything.
+type unavailable struct {
+	errs []error
+	text string
+}
+
+func (u *unavailable) Error() string        { return u.text }
+func (u *unavailable) Unwrap() []error      { return u.errs }
+func (u *unavailable) Is(target error) bool { return target == ErrUnavailable }
 
 // over ends the session: its leases are lost, and the client opens a new one.
 func (n *session) over(err error) {

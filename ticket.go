@@ -174,6 +174,7 @@ func (l *Lock) obtain(ctx context.Context, n *line, t *ticket, try bool) (*ticke
 				return nil, err
 			}
 		}
+		n.asks(t)
 		err := t.reach(ctx)
 		switch {
 		case err == nil:
@@ -181,10 +182,13 @@ func (l *Lock) obtain(ctx context.Context, n *line, t *ticket, try bool) (*ticke
 		case l.c.ctx.Err() != nil:
 			return t, ErrClosed
 		case ctx.Err() != nil:
-			if !errors.Is(err, ctx.Err()) {
+			switch {
+			case !errors.Is(err, ctx.Err()):
 				last = err
-			} else if t.stands() {
+			case t.stands():
 				last = nil // it waited in line, whatever was said before
+			case last == nil && t.sent:
+				return t, unanswered(ctx)
 			}
 			return t, because(ctx, last)
 		case errors.Is(err, errLate):
@@ -203,7 +207,7 @@ func (l *Lock) obtain(ctx context.Context, n *line, t *ticket, try bool) (*ticke
 			return t, err
 		}
 		if try && t != nil {
-			return t, err
+			return t, &unavailable{[]error{err}, err.Error()}
 		}
 		last = err
 		if b.Sleep(ctx) != nil {
@@ -323,6 +327,13 @@ func (t *ticket) stands() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.state == ticketQueued
+}
+
+// unanswered reports whether the backend has said nothing of the ticket yet.
+func (t *ticket) unanswered() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.state == ticketJoining
 }
 
 func (t *ticket) current() driver.Ticket {

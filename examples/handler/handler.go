@@ -69,6 +69,8 @@ func status(err error) int {
 		return http.StatusConflict
 	case errors.Is(err, sql.ErrNoRows), errors.Is(err, interlock.ErrInvalid): // also a name that no lock can have
 		return http.StatusNotFound
+	case errors.Is(err, interlock.ErrUnavailable): // before ErrBusy: whether others have the item is not known
+		return http.StatusServiceUnavailable
 	case errors.Is(err, interlock.ErrBusy): // others had the item for all the time of Wait
 		return http.StatusTooManyRequests
 	case errors.Is(err, interlock.ErrLost), errors.Is(err, fence.ErrStale), errors.Is(err, interlock.ErrClosed):

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/backend/memlock"
 	"github.com/interlock-go/interlock/backend/sqlitelock"
 	"github.com/interlock-go/interlock/driver"
 )
@@ -178,7 +179,7 @@ func TestManyBuyersGetExactlyTheStock(t *testing.T) {
 
 func TestAnItemThatAnotherHoldsIsTooManyRequests(t *testing.T) {
 	s := open(t)
-	s.wait = 50 * time.Millisecond
+	s.wait = 2 * time.Second // enough to hear that another holds it
 	s.once(func(context.Context) error { return nil })
 	lease, err := s.other.Mutex("items/42").Acquire(t.Context())
 	if err != nil {
@@ -190,6 +191,22 @@ func TestAnItemThatAnotherHoldsIsTooManyRequests(t *testing.T) {
 	}
 	s.buys(http.StatusOK)
 	s.stock(9)
+}
+
+func TestAnAbsentBackendIsServiceUnavailable(t *testing.T) {
+	world := memlock.NewWorld()
+	backend := world.Driver()
+	c, err := interlock.New(t.Context(), backend)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	backend.Faults().Cut()
+	defer backend.Faults().Heal()
+	_, err = c.Mutex("items/42", interlock.Wait(10*time.Millisecond)).Acquire(t.Context())
+	if code := status(err); code != http.StatusServiceUnavailable {
+		t.Errorf("%v: the status is %d", err, code)
+	}
 }
 
 func TestAnItemThatDoesNotExistIsNotFound(t *testing.T) {

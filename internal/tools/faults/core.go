@@ -123,6 +123,18 @@ var core = []fault{
 		old: "Token: m.Token, Proof: read}", new: "Token: m.Token, Proof: l.c.d.Now()}",
 	},
 	{
+		file: "ticket.go", test: "TestAWaitTellsABusyLockFromAnAbsentBackend",
+		old: "return t, unanswered(ctx)", new: "return t, context.Cause(ctx)",
+	},
+	{
+		file: "ticket.go", test: "TestATryTellsABusyLockFromAnAbsentBackend",
+		old: "return t, &unavailable{[]error{err}, err.Error()}", new: "return t, err",
+	},
+	{
+		file: "line.go", test: "TestWhoWaitsBehindAnotherOfItsProcessLearnsThatTheBackendIsAway",
+		old: "n.asking = t\n", new: "_ = t\n",
+	},
+	{
 		file: "cmd/interlock/job.go", test: "TestScripts/run_exit_status",
 		old: "run.Deadline(deadline(lease))", new: "_ = deadline(lease)",
 	},
@@ -205,6 +217,10 @@ var core = []fault{
 	{
 		file: "examples/handler/handler.go", test: "TestASaleThatWasWrittenCounts",
 		old: "\tif sold {", new: "\tif sold && err == nil {",
+	},
+	{
+		file: "examples/handler/handler.go", test: "TestAnAbsentBackendIsServiceUnavailable",
+		old: "case errors.Is(err, interlock.ErrUnavailable):", new: "case false:",
 	},
 	{
 		file: "examples/handler/handler.go", test: "TestAnItemThatAnotherHoldsIsTooManyRequests",

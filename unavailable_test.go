@@ -1,0 +1,127 @@
+package interlock_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/backend/memlock"
+	"github.com/interlock-go/interlock/driver"
+)
+
+// away are the ways in which a backend is not available.
+var away = map[string]func(*memlock.Faults){
+	"silent": func(f *memlock.Faults) { f.Before("Join", 1).Hang() },
+	"cut":    (*memlock.Faults).Cut,
+}
+
+// unavailable wants an error that says, or does not say, that the backend is not available.
+func unavailable(t *testing.T, err error, want bool) {
+	t.Helper()
+	if err == nil || errors.Is(err, interlock.ErrUnavailable) != want {
+		t.Errorf("%v: ErrUnavailable should be %v", err, want)
+	}
+}
+
+// Who has waited for as long as it would learns whether others hold the lock or the backend
+// was not available.
+func TestAWaitTellsABusyLockFromAnAbsentBackend(t *testing.T) {
+	for _, kind := range allKinds() {
+		t.Run(kind, func(t *testing.T) {
+			simulated(t, func(t *testing.T) {
+				a, b := pair(t)
+				whole := kinds(b.Client)[kind]
+				if kind == "reader" {
+					whole = b.RWMutex(kind).Writer()
+				}
+				lease := acquire(t, whole)
+				_, err := kinds(a.Client)[kind].With(interlock.Wait(2 * time.Second)).Acquire(ctx)
+				wantErr(t, err, interlock.ErrBusy)
+				unavailable(t, err, false)
+				ok(t, lease.Release())
+			})
+			for way, fail := range away {
+				simulated(t, func(t *testing.T) {
+					a := join(t, memlock.NewWorld())
+					lock := kinds(a.Client)[kind]
+					fail(a.faults())
+					_, err := lock.With(interlock.Wait(2 * time.Second)).Acquire(ctx)
+					wantErr(t, err, interlock.ErrBusy)
+					unavailable(t, err, true)
+
+					a.faults().Clear()
+					fail(a.faults())
+					limited, cancel := context.WithTimeout(ctx, 2*time.Second)
+					defer cancel()
+					_, err = lock.Acquire(limited)
+					wantErr(t, err, context.DeadlineExceeded)
+					if unavailable(t, err, true); t.Failed() {
+						t.Fatal(way)
+					}
+				})
+			}
+		})
+	}
+}
+
+// So do those of the same process who wait behind the one that asks the backend.
+func TestWhoWaitsBehindAnotherOfItsProcessLearnsThatTheBackendIsAway(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a := join(t, memlock.NewWorld())
+		lock := a.Mutex("m")
+		a.faults().Before("Join", 1).Hang()
+		cancelled, cancel := context.WithCancel(ctx)
+		first := async(cancelled, lock)
+		synctest.Wait()
+		_, err := lock.With(interlock.Wait(2 * time.Second)).Acquire(ctx)
+		wantErr(t, err, interlock.ErrBusy)
+		unavailable(t, err, true)
+		cancel()
+		wantErr(t, (<-first).err, context.Canceled)
+	})
+}
+
+// One try of a backend that fails is no busy lock, and what the next try would bring again is
+// not unavailable.
+func TestATryTellsABusyLockFromAnAbsentBackend(t *testing.T) {
+	for _, kind := range allKinds() {
+		t.Run(kind, func(t *testing.T) {
+			for _, fail := range away {
+				simulated(t, func(t *testing.T) {
+					a := join(t, memlock.NewWorld())
+					fail(a.faults())
+					_, err := kinds(a.Client)[kind].TryAcquire(ctx)
+					unavailable(t, err, true)
+					if errors.Is(err, interlock.ErrBusy) {
+						t.Errorf("%v: nobody holds it", err)
+					}
+				})
+			}
+			simulated(t, func(t *testing.T) {
+				a := join(t, memlock.NewWorld())
+				a.faults().Before("Join", 1).Refuse(errors.New("a wrong password"))
+				_, err := kinds(a.Client)[kind].TryAcquire(ctx)
+				unavailable(t, err, false)
+				if !driver.IsPermanent(err) {
+					t.Errorf("%v: it is permanent", err)
+				}
+			})
+		})
+	}
+}
+
+// A value that cannot be read in time says so.
+func TestAReadOfAnAbsentBackendSaysSo(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a := join(t, memlock.NewWorld())
+		a.faults().Cut()
+		limited, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		_, err := interlock.NewValue[int](a.Client, "v").Get(limited)
+		wantErr(t, err, context.DeadlineExceeded)
+		unavailable(t, err, true)
+	})
+}
