@@ -14,25 +14,37 @@ const (
 	wrapsTheEnd = "A method whose context has ended returns an error that wraps the context's."
 )
 
-// play runs the scenario with a fault at each of its calls in turn, and repeats
-// every call that was struck, as callers do.
+// play runs each part of the scenario with a fault at each of its calls in turn, and
+// repeats every call that was struck, as callers do. The parts have nothing in common, so
+// that a fault in one of them needs no more than that part to be seen.
 func play(t *trial, about string, strike fault) {
 	t.Helper()
 	drivers := [3]driver.Driver{t.driver(), t.driver(), t.driver()}
-	for k := 1; ; k++ {
-		t.allow()
-		f := &faults{k: k, fault: strike}
-		scenario(t, drivers, f, fmt.Sprintf("%s/%d", about, k))
-		if f.calls < k {
-			t.Logf("%s: struck each of %d calls", about, f.calls)
-			return
+	for _, p := range []part{lines, shares, values} {
+		for k := 1; ; k++ {
+			t.allow()
+			f := &faults{k: k, fault: strike}
+			scenario(t, p, drivers, f, fmt.Sprintf("%s/%s/%d", about, p, k))
+			if f.calls < k {
+				t.Logf("%s, %s: struck each of %d calls", about, p, f.calls)
+				break
+			}
 		}
 	}
 }
 
-// scenario uses every method, and says after every step what must be true
-// whether or not a call was struck.
-func scenario(t *trial, drivers [3]driver.Driver, f *faults, name string) {
+// part is a part of the scenario.
+type part string
+
+const (
+	lines  part = "line"  // of exclusive tickets
+	shares part = "share" // of a reader and a writer
+	values part = "value" // of a cell
+)
+
+// scenario runs a part, and says after every step what must be true whether or not a call
+// was struck. The parts together use every method.
+func scenario(t *trial, p part, drivers [3]driver.Driver, f *faults, name string) {
 	fail := func(format string, args ...any) {
 		t.Helper()
 		t.Fatalf("%s, struck at %s: %s", name, f.hit, fmt.Sprintf(format, args...))
@@ -100,119 +112,125 @@ func scenario(t *trial, drivers [3]driver.Driver, f *faults, name string) {
 	}
 
 	da, db := &faultyDriver{drivers[0], f}, &faultyDriver{drivers[1], f}
-	a, b := open(da), open(db)
-	queue := name + "/q"
+	switch p {
+	case lines:
+		a, b := open(da), open(db)
+		queue := name + "/q"
 
-	first := join(a, t.exclusive(queue), true)
-	r2 := t.exclusive(queue)
-	second := join(b, r2, false)
-	third := join(a, t.exclusive(queue), false)
-	t.stands(plain, queue, []driver.Ticket{first}, []driver.Ticket{second, third})
+		first := join(a, t.exclusive(queue), true)
+		r2 := t.exclusive(queue)
+		second := join(b, r2, false)
+		third := join(a, t.exclusive(queue), false)
+		t.stands(plain, queue, []driver.Ticket{first}, []driver.Ticket{second, third})
 
-	busy := nowait(t.exclusive(queue))
-	try(func(retry bool) error {
-		busy.Retry = retry
-		if _, err := b.Join(ctx, busy); !errors.Is(err, driver.ErrBusy) {
-			return err
-		}
-		return nil
-	})
-	t.stands(plain, queue, []driver.Ticket{first}, []driver.Ticket{second, third})
-
-	// Whoever has waited does so no longer.
-	impatient := t.exclusive(queue)
-	if _, err := b.Join(ctx, impatient); err != nil && !errors.Is(err, errLost) && !errors.Is(err, context.Canceled) {
-		fail("Join: %v", err)
-	}
-	try(func(bool) error {
-		if _, err := b.Join(ctx, again(nowait(impatient))); !errors.Is(err, driver.ErrBusy) {
-			return cmp.Or(err, errors.New("Join with NoWait does not say that it is busy"))
-		}
-		return nil
-	}, driver.ErrGone)
-	t.stands(plain, queue, []driver.Ticket{first}, []driver.Ticket{second, third})
-
-	for s, known := range map[driver.Session][]driver.Ticket{a: {first, third}, b: {second}} {
-		try(func(bool) error {
-			answer, err := s.Renew(ctx, known)
-			for _, r := range answer {
-				if r.State != driver.Kept {
-					return fmt.Errorf("Renew: %+v", r)
-				}
+		busy := nowait(t.exclusive(queue))
+		try(func(retry bool) error {
+			busy.Retry = retry
+			if _, err := b.Join(ctx, busy); !errors.Is(err, driver.ErrBusy) {
+				return err
 			}
-			if err == nil && len(answer) != len(known) {
-				return fmt.Errorf("Renew of %d tickets answers %+v", len(known), answer)
+			return nil
+		})
+		t.stands(plain, queue, []driver.Ticket{first}, []driver.Ticket{second, third})
+
+		// Whoever has waited does so no longer.
+		impatient := t.exclusive(queue)
+		if _, err := b.Join(ctx, impatient); err != nil && !errors.Is(err, errLost) && !errors.Is(err, context.Canceled) {
+			fail("Join: %v", err)
+		}
+		try(func(bool) error {
+			if _, err := b.Join(ctx, again(nowait(impatient))); !errors.Is(err, driver.ErrBusy) {
+				return cmp.Or(err, errors.New("Join with NoWait does not say that it is busy"))
+			}
+			return nil
+		}, driver.ErrGone)
+		t.stands(plain, queue, []driver.Ticket{first}, []driver.Ticket{second, third})
+
+		for s, known := range map[driver.Session][]driver.Ticket{a: {first, third}, b: {second}} {
+			try(func(bool) error {
+				answer, err := s.Renew(ctx, known)
+				for _, r := range answer {
+					if r.State != driver.Kept {
+						return fmt.Errorf("Renew: %+v", r)
+					}
+				}
+				if err == nil && len(answer) != len(known) {
+					return fmt.Errorf("Renew of %d tickets answers %+v", len(known), answer)
+				}
+				return err
+			})
+		}
+		try(func(bool) error { return db.Raise(ctx, queue, first.Token+100) })
+		leave(a, first)
+		got := await(b, second)
+		if got.Token <= first.Token+100 {
+			fail("the token is %d after %d and a Raise by 100", got.Token, first.Token)
+		}
+		if found := join(b, again(r2), true); found.Token != got.Token {
+			fail("Join found the token %d, not %d", found.Token, got.Token)
+		}
+		t.stands(plain, queue, []driver.Ticket{second}, []driver.Ticket{third})
+		try(func(bool) error { return da.Ask(ctx, queue, second.ID, driver.Revoke) })
+		leave(a, third)
+		t.stands(plain, queue, []driver.Ticket{second}, nil)
+		if t.fixes() {
+			try(func(bool) error { return b.Keep(ctx, second, 10*limit) })
+			try(func(bool) error { return a.Keep(ctx, second, 9*limit) })
+		}
+		try(func(bool) error { return da.Ask(ctx, queue, second.ID, driver.Force) }, driver.ErrGone)
+		t.stands(plain, queue, nil, nil)
+
+		join(a, t.exclusive(queue), true)
+		heir := join(b, t.exclusive(queue), false)
+		try(func(bool) error { return a.Close(ctx) }, driver.ErrSession)
+		if got := await(b, heir); !got.Inherited {
+			fail("the next holder does not inherit from a session that was closed")
+		}
+		t.stands(plain, queue, []driver.Ticket{heir}, nil)
+		try(func(bool) error { return b.Close(ctx) }, driver.ErrSession)
+		t.stands(plain, queue, nil, nil)
+	case shares:
+		a, b := open(da), open(db)
+		rw := name + "/rw"
+		w := join(a, writer(rw), true)
+		r := join(b, reader(rw), false)
+		try(func(bool) error { return a.Shrink(ctx, w, 1) })
+		await(b, r)
+		t.stands(plain, rw, []driver.Ticket{w, r}, nil)
+		try(func(bool) error { return a.Leave(ctx, w, false) }, driver.ErrGone)
+		t.stands(plain, rw, []driver.Ticket{r}, nil)
+		try(func(bool) error {
+			q, err := da.Follow(ctx, rw, "")
+			if err == nil && len(q.Members) != 1 {
+				return fmt.Errorf("Follow returned %+v", q)
 			}
 			return err
 		})
+		try(func(bool) error { return a.Close(ctx) }, driver.ErrSession)
+		try(func(bool) error { return b.Close(ctx) }, driver.ErrSession)
+		t.stands(plain, rw, nil, nil)
+	case values:
+		cell := name + "/c"
+		one := swap(da, set(cell, 0, "one"))
+		two := swap(db, set(cell, one.Version, "two"))
+		gone := swap(da, remove(cell, two.Version))
+		three := swap(db, set(cell, gone.Version, "three"))
+		try(func(bool) error {
+			c, err := da.Load(ctx, cell)
+			if err == nil && (c.Version != three.Version || string(c.Value) != "three") {
+				return fmt.Errorf("Load returned %s", show(c))
+			}
+			return err
+		})
+		try(func(bool) error {
+			c, err := da.Watch(ctx, cell, one.Version)
+			if err == nil && (c.Version != three.Version || string(c.Value) != "three") {
+				return fmt.Errorf("Watch returned %s", show(c))
+			}
+			return err
+		})
+		t.is(plain, cell, three)
 	}
-	try(func(bool) error { return db.Raise(ctx, queue, first.Token+100) })
-	leave(a, first)
-	got := await(b, second)
-	if got.Token <= first.Token+100 {
-		fail("the token is %d after %d and a Raise by 100", got.Token, first.Token)
-	}
-	if found := join(b, again(r2), true); found.Token != got.Token {
-		fail("Join found the token %d, not %d", found.Token, got.Token)
-	}
-	t.stands(plain, queue, []driver.Ticket{second}, []driver.Ticket{third})
-	try(func(bool) error { return da.Ask(ctx, queue, second.ID, driver.Revoke) })
-	leave(a, third)
-	t.stands(plain, queue, []driver.Ticket{second}, nil)
-	if t.fixes() {
-		try(func(bool) error { return b.Keep(ctx, second, 10*limit) })
-		try(func(bool) error { return a.Keep(ctx, second, 9*limit) })
-	}
-	try(func(bool) error { return da.Ask(ctx, queue, second.ID, driver.Force) }, driver.ErrGone)
-	t.stands(plain, queue, nil, nil)
-
-	rw := name + "/rw"
-	w := join(a, writer(rw), true)
-	r := join(b, reader(rw), false)
-	try(func(bool) error { return a.Shrink(ctx, w, 1) })
-	await(b, r)
-	t.stands(plain, rw, []driver.Ticket{w, r}, nil)
-	try(func(bool) error { return a.Leave(ctx, w, false) }, driver.ErrGone)
-	t.stands(plain, rw, []driver.Ticket{r}, nil)
-
-	cell := name + "/c"
-	one := swap(da, set(cell, 0, "one"))
-	two := swap(db, set(cell, one.Version, "two"))
-	gone := swap(da, remove(cell, two.Version))
-	three := swap(db, set(cell, gone.Version, "three"))
-	try(func(bool) error {
-		c, err := da.Load(ctx, cell)
-		if err == nil && (c.Version != three.Version || string(c.Value) != "three") {
-			return fmt.Errorf("Load returned %s", show(c))
-		}
-		return err
-	})
-	try(func(bool) error {
-		c, err := da.Watch(ctx, cell, one.Version)
-		if err == nil && (c.Version != three.Version || string(c.Value) != "three") {
-			return fmt.Errorf("Watch returned %s", show(c))
-		}
-		return err
-	})
-	try(func(bool) error {
-		q, err := da.Follow(ctx, rw, "")
-		if err == nil && len(q.Members) != 1 {
-			return fmt.Errorf("Follow returned %+v", q)
-		}
-		return err
-	})
-	t.is(plain, cell, three)
-
-	join(a, t.exclusive(queue), true)
-	heir := join(b, t.exclusive(queue), false)
-	try(func(bool) error { return a.Close(ctx) }, driver.ErrSession)
-	if got := await(b, heir); !got.Inherited {
-		fail("the next holder does not inherit from a session that was closed")
-	}
-	t.stands(plain, queue, []driver.Ticket{heir}, nil)
-	try(func(bool) error { return b.Close(ctx) }, driver.ErrSession)
-	t.stands(plain, queue, nil, nil)
-	t.stands(plain, rw, nil, nil)
 }
 
 var lostReplies = rule{
