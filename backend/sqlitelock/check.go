@@ -21,6 +21,7 @@ func (d *Driver) Check(ctx context.Context) []driver.Finding {
 		check func(*Driver, context.Context) driver.Finding
 	}{
 		{"file", (*Driver).checkFile},
+		{"folder", func(d *Driver, _ context.Context) driver.Finding { return d.checkPlace() }},
 		{"file system", (*Driver).checkFilesystem},
 		{"sharing", (*Driver).checkSharing},
 		{"disk space", (*Driver).checkSpace},
@@ -89,6 +90,14 @@ func (d *Driver) checkFilesystem(context.Context) driver.Finding {
 // checkSharing looks whether all who may write the file can write what is made
 // beside it.
 func (d *Driver) checkSharing(context.Context) driver.Finding {
+	if mode := d.file.mode; mode&0o066 != shared(mode)&0o066 {
+		return driver.Finding{
+			Status:  driver.Warn,
+			Detail:  fmt.Sprintf("mode %04o lets users read the file who may not write it: these cannot lock, but they can keep the file locked", mode),
+			Promise: everyLock,
+			Remedy:  fmt.Sprintf("chmod %o %s", shared(mode), d.file.path),
+		}
+	}
 	if d.file.mode&0o060 == 0 {
 		return fine("for one user only")
 	}
@@ -241,20 +250,17 @@ func (d *Driver) checkMessages(ctx context.Context) driver.Finding {
 }
 
 func (d *Driver) checkSessions(ctx context.Context) driver.Finding {
-	var all []string
-	err := d.view(ctx, func(c conn, _ moment) error {
-		all = all[:0]
-		return c.all("SELECT id FROM session", func(s *sqlite.Stmt) bool {
-			all = append(all, s.ColumnText(0))
-			return true
-		})
+	var all []peer
+	err := d.view(ctx, func(c conn, _ moment) (err error) {
+		all, err = c.peers("SELECT sid, id FROM session")
+		return err
 	})
 	if err != nil {
 		return failed(err, everyLock, "see the error")
 	}
 	dead, missing := 0, 0
-	for _, id := range all {
-		grave, gone := d.file.folder.dead(id)
+	for _, p := range all {
+		grave, gone := d.file.folder.dead(p.id)
 		if grave != nil {
 			grave.Close()
 			dead++

@@ -2,7 +2,6 @@ package sqlitelock
 
 import (
 	"context"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -27,12 +26,9 @@ const (
 func (d *Driver) upkeep(ctx context.Context) {
 	d.post.repair()
 	var some []peer
-	err := d.view(ctx, func(c conn, _ moment) error {
-		some = some[:0]
-		return c.all("SELECT sid, id FROM session WHERE expires > 0 ORDER BY random() LIMIT ?", func(s *sqlite.Stmt) bool {
-			some = append(some, peer{s.ColumnInt64(0), s.ColumnText(1)})
-			return true
-		}, probeAtOnce)
+	err := d.view(ctx, func(c conn, _ moment) (err error) {
+		some, err = c.peers("SELECT sid, id FROM session WHERE expires > 0 ORDER BY random() LIMIT ?", probeAtOnce)
+		return err
 	})
 	if err != nil {
 		return
@@ -118,24 +114,29 @@ func (d *Driver) clearFolder(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	files, err := os.ReadDir(d.file.folder.path)
+	dir, err := d.file.folder.root.Open(".")
 	if err != nil {
 		return
 	}
-	for _, f := range files {
-		info, err := f.Info()
+	defer dir.Close()
+	files, err := dir.Readdirnames(-1)
+	if err != nil {
+		return
+	}
+	for _, name := range files {
+		info, err := d.file.folder.root.Lstat(name)
 		if err != nil || time.Since(info.ModTime()) < tidyEvery {
 			continue
 		}
-		id, suffix, _ := strings.Cut(f.Name(), ".")
+		id, suffix, _ := strings.Cut(name, ".")
 		switch {
 		case suffix == "live" && !sessions[id]:
 			if grave, _ := d.file.folder.dead(id); grave != nil {
 				d.file.folder.bury(id)
 				grave.Close()
 			}
-		case suffix == "post" && !posts[f.Name()] && d.post.deserted(f.Name()):
-			os.Remove(d.file.folder.file(f.Name()))
+		case suffix == "post" && !posts[name] && d.post.deserted(name):
+			d.file.folder.remove(name)
 		}
 	}
 }

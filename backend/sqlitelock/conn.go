@@ -11,6 +11,28 @@ import (
 // uses it.
 type conn struct{ *sqlite.Conn }
 
+// openConn opens a connection that believes nothing of what the file says: all who share
+// it can write any schema into it.
+func openConn(path string, how sqlite.OpenFlags) (conn, error) {
+	raw, err := sqlite.OpenConn(path, how)
+	if err != nil {
+		return conn{}, err
+	}
+	c := conn{raw}
+	c.SetBusyTimeout(0)
+	err = c.SetDefensive(true)
+	for _, sql := range []string{"PRAGMA trusted_schema = OFF", "PRAGMA cell_size_check = ON"} {
+		if err == nil {
+			err = c.exec(sql)
+		}
+	}
+	if err != nil {
+		c.Close()
+		return conn{}, err
+	}
+	return c, nil
+}
+
 // exec runs a statement that returns nothing.
 func (c conn) exec(sql string, args ...any) error {
 	_, err := c.one(sql, nil, args...)

@@ -6,6 +6,10 @@
 //	mode   permissions of a file that is made, in octal; 0600 by default,
 //	       0660 to share it with a group
 //
+// On Unix a file is refused that users could replace or forge who do not share it, by
+// the owners and modes of the file, its folder, and the folder beside it: see
+// docs/sqlite.md.
+//
 // # The file
 //
 // The file is in WAL mode. Every exchange is one short transaction, and one

@@ -60,7 +60,28 @@ func openDriver(ctx context.Context, path string, c config) (*Driver, error) {
 	if err := d.afterBoot(ctx); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
+	if err := d.checkNames(ctx); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
 	return d, nil
+}
+
+// checkNames refuses a file that names other files than its own.
+func (d *Driver) checkNames(ctx context.Context) error {
+	return d.view(ctx, func(c conn, _ moment) error {
+		if _, err := c.peers("SELECT sid, id FROM session"); err != nil {
+			return err
+		}
+		var wrong error
+		err := c.all("SELECT post FROM session UNION SELECT post FROM watch", func(s *sqlite.Stmt) bool {
+			wrong = checkPost(s.ColumnText(0))
+			return wrong == nil
+		})
+		if err == nil {
+			err = wrong
+		}
+		return err
+	})
 }
 
 // afterBoot ends what did not survive a reboot, and sets the moments of what did
@@ -142,6 +163,9 @@ func (t *tx) address(sid int64) (a address, err error) {
 	ok, err = t.one("SELECT post, id FROM session WHERE sid = ?", func(s *sqlite.Stmt) {
 		a = address{s.ColumnText(0), s.ColumnText(1)}
 	}, sid)
+	if err == nil && ok {
+		err = a.check()
+	}
 	if err != nil || !ok {
 		return address{}, err
 	}

@@ -19,6 +19,7 @@ import (
 // file is the database file with the folder beside it.
 type file struct {
 	path    string // absolute, without symbolic links
+	foreign bool   // a link of another user has led there
 	mode    fs.FileMode
 	id      fileID // of the file when it was opened
 	folder  folder
@@ -39,13 +40,14 @@ var making sync.Mutex
 
 // openFile opens the file, and makes it if there is none.
 func openFile(ctx context.Context, path string, c config) (_ *file, err error) {
-	if path, err = resolve(path); err != nil {
+	path, foreign, err := resolve(path)
+	if err != nil {
 		return nil, driver.Permanent(err)
 	}
 	if len(path) > longest {
 		return nil, driver.Permanent(fmt.Errorf("%s is too long for SQLite: at most %d bytes", path, longest))
 	}
-	f := &file{path: path, mode: c.mode, reading: make(chan struct{}, 1), closing: make(chan struct{})}
+	f := &file{path: path, foreign: foreign, mode: c.mode, reading: make(chan struct{}, 1), closing: make(chan struct{})}
 	empty, err := f.examine(ctx)
 	if err != nil {
 		return nil, err
@@ -87,31 +89,32 @@ func openFile(ctx context.Context, path string, c config) (_ *file, err error) {
 	return f, nil
 }
 
-// resolve finds the one name that all processes know the file by.
-func resolve(path string) (string, error) {
+// resolve finds the one name that all processes know the file by. It reports whether a
+// link of another user has led there.
+func resolve(path string) (real string, foreign bool, err error) {
 	if path == "" || strings.HasSuffix(filepath.ToSlash(path), "/") {
-		return "", driver.Invalid(errors.New("sqlite: no file is named; write sqlite:relative.db or sqlite:///absolute/locks.db"))
+		return "", false, driver.Invalid(errors.New("sqlite: no file is named; write sqlite:relative.db or sqlite:///absolute/locks.db"))
 	}
 	abs, err := filepath.Abs(path)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
-	dir, err := filepath.EvalSymlinks(filepath.Dir(abs))
+	dir, foreign, err := realPath(filepath.Dir(abs))
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("the folder %s does not exist; make it first: %w", filepath.Dir(abs), err)
+		return "", false, fmt.Errorf("the folder %s does not exist; make it first: %w", filepath.Dir(abs), err)
 	}
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	abs = filepath.Join(dir, filepath.Base(abs))
 	if _, err := os.Lstat(abs); errors.Is(err, fs.ErrNotExist) {
-		return abs, nil
+		return abs, foreign, nil
 	}
-	real, err := filepath.EvalSymlinks(abs)
+	real, too, err := realPath(abs)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("%s is a symbolic link to nothing; make its target or remove it: %w", abs, err)
+		return "", false, fmt.Errorf("%s is a symbolic link to nothing; make its target or remove it: %w", abs, err)
 	}
-	return real, err
+	return real, foreign || too, err
 }
 
 // examine refuses what is not a file of ours, without changing it. It reports
@@ -122,10 +125,14 @@ func (f *file) examine(ctx context.Context) (empty bool, err error) {
 	} else if kind.network {
 		return false, driver.Permanent(fmt.Errorf("%s is on %s, where locks and shared memory do not reach other machines; use a local disk, or a server backend", f.path, kind.name))
 	}
-	st, err := os.Stat(f.path)
+	place, err := os.Lstat(filepath.Dir(f.path))
+	if err != nil {
+		return false, driver.Permanent(err)
+	}
+	st, err := os.Lstat(f.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return true, nil
+		return true, driver.Permanent(trustPlace(filepath.Dir(f.path), place, f.mode))
 	case err != nil:
 		return false, driver.Permanent(err)
 	case st.IsDir():
@@ -139,6 +146,12 @@ func (f *file) examine(ctx context.Context) (empty bool, err error) {
 		return false, driver.Permanent(fmt.Errorf("%s cannot be written, which every lock needs: %w", f.path, err))
 	}
 	f.mode = st.Mode().Perm()
+	if err := trustPlace(filepath.Dir(f.path), place, f.mode); err != nil {
+		return false, driver.Permanent(err)
+	}
+	if err := trustFile(f.path, st); err != nil {
+		return false, driver.Permanent(err)
+	}
 	if st.Size() == 0 {
 		return true, nil
 	}
@@ -163,12 +176,12 @@ func (f *file) glance() error {
 	if !strings.HasPrefix(uri.Path, "/") { // C:/locks.db
 		uri.Path = "/" + uri.Path
 	}
-	raw, err := sqlite.OpenConn(uri.String(), sqlite.OpenReadOnly|sqlite.OpenURI)
+	c, err := openConn(uri.String(), sqlite.OpenReadOnly|sqlite.OpenURI)
 	if err != nil {
 		return f.explain(err)
 	}
-	defer raw.Close()
-	err = f.verify(conn{raw})
+	defer c.Close()
+	err = f.verify(c)
 	if sqlite.ErrCode(err).ToPrimary() == sqlite.ResultCorrupt {
 		return nil // its log is just being written back; connect looks again, with locks
 	}
@@ -180,13 +193,11 @@ var errEmpty = errors.New("the file has no tables")
 // connect opens a connection and makes sure that the file is ours.
 func (f *file) connect(ctx context.Context) (conn, error) {
 	making.Lock()
-	raw, err := sqlite.OpenConn(f.path, sqlite.OpenReadWrite)
+	c, err := openConn(f.path, sqlite.OpenReadWrite)
 	making.Unlock()
 	if err != nil {
 		return conn{}, f.explain(err)
 	}
-	c := conn{raw}
-	c.SetBusyTimeout(0)
 	err = f.retry(ctx, func() error { return f.verify(c) })
 	if err == nil {
 		err = f.explain(c.exec("PRAGMA synchronous = NORMAL"))
@@ -200,7 +211,7 @@ func (f *file) connect(ctx context.Context) (conn, error) {
 
 // verify reads who made the file, and in which layout.
 func (f *file) verify(c conn) error {
-	var app, version, tables int64
+	var app, version, tables, strange int64
 	for _, q := range []struct {
 		sql    string
 		result *int64
@@ -208,15 +219,17 @@ func (f *file) verify(c conn) error {
 		{"PRAGMA application_id", &app},
 		{"PRAGMA user_version", &version},
 		{"SELECT count(*) FROM sqlite_schema", &tables},
+		{"SELECT count(*) FROM sqlite_schema WHERE type NOT IN ('table', 'index') OR sql LIKE 'CREATE VIRTUAL%'", &strange},
 	} {
 		if _, err := c.one(q.sql, func(s *sqlite.Stmt) { *q.result = s.ColumnInt64(0) }); err != nil {
 			return err
 		}
-		if app == applicationID && version == layout {
-			return nil
-		}
 	}
 	switch {
+	case app == applicationID && version == layout && strange > 0:
+		return driver.Permanent(fmt.Errorf("%s has triggers, views or virtual tables, which this program does not make; remove the file if it is meant for locks", f.path))
+	case app == applicationID && version == layout:
+		return nil
 	case app == 0 && version == 0 && tables == 0:
 		return errEmpty
 	case app != applicationID:
@@ -230,20 +243,22 @@ func (f *file) verify(c conn) error {
 // make writes the schema into a new or empty file. Only one process at a time is
 // here.
 func (f *file) make(ctx context.Context) error {
-	if err := f.create(); err != nil {
+	existed, err := f.create()
+	if err != nil {
 		return driver.Permanent(fmt.Errorf("cannot make the file: %w", err))
 	}
-	raw, err := sqlite.OpenConn(f.path, sqlite.OpenReadWrite)
+	c, err := openConn(f.path, sqlite.OpenReadWrite)
 	if err != nil {
 		return f.explain(err)
 	}
-	c := conn{raw}
 	defer c.Close()
-	c.SetBusyTimeout(0)
 	return f.retry(ctx, func() error {
 		err := f.verify(c)
 		if !errors.Is(err, errEmpty) {
 			return err // somebody else has made it
+		}
+		if existed != nil && (f.foreign || !ours(existed)) {
+			return driver.Permanent(fmt.Errorf("%s is empty, and was made or linked to by another user; if it is meant for locks, remove it first", f.path))
 		}
 		mode := ""
 		if _, err := c.one("PRAGMA journal_mode = WAL", func(s *sqlite.Stmt) { mode = s.ColumnText(0) }); err != nil {
@@ -265,17 +280,18 @@ func (f *file) make(ctx context.Context) error {
 	})
 }
 
-func (f *file) create() error {
+// create makes an empty file, or returns what there is.
+func (f *file) create() (existed fs.FileInfo, err error) {
 	making.Lock()
 	defer making.Unlock()
 	n, err := os.OpenFile(f.path, os.O_RDWR|os.O_CREATE|os.O_EXCL, f.mode)
 	if errors.Is(err, fs.ErrExist) {
-		return nil
+		return os.Lstat(f.path)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return errors.Join(n.Chmod(f.mode), n.Close()) // Chmod because of the umask
+	return nil, errors.Join(n.Chmod(f.mode), n.Close()) // Chmod because of the umask
 }
 
 // script runs several statements.

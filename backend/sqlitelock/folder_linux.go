@@ -3,21 +3,54 @@ package sqlitelock
 import (
 	"fmt"
 	"os"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
 // shorten returns a name of the folder that is short enough for sockets, whose
 // names have at most 107 bytes: by way of an open descriptor.
-func shorten(path string) (short string, free func()) {
-	fd, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+func shorten(f folder) (short string, free func()) {
+	dir, err := f.root.Open(".")
 	if err != nil {
 		return "", func() {}
 	}
-	short = fmt.Sprintf("/proc/self/fd/%d", fd)
+	short = fmt.Sprintf("/proc/self/fd/%d", dir.Fd())
 	if _, err := os.Stat(short); err != nil { // there is no /proc
-		unix.Close(fd)
+		dir.Close()
 		return "", func() {}
 	}
-	return short, func() { unix.Close(fd) }
+	return short, func() { dir.Close() }
+}
+
+// reach returns a name of a socket in the folder by which nothing else is reached,
+// whatever takes its place meanwhile: by way of a descriptor, which done closes. A
+// link, and a second name of a socket elsewhere, count as missing.
+func (f folder) reach(name string) (path string, uid uint32, done func(), err error) {
+	fd, err := unix.Open(f.socket(name), unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return "", 0, nil, err
+	}
+	var st unix.Stat_t
+	if err = unix.Fstat(fd, &st); err == nil && (st.Mode&unix.S_IFMT != unix.S_IFSOCK || st.Nlink > 1) {
+		err = syscall.ENOENT
+	}
+	if err != nil {
+		unix.Close(fd)
+		return "", 0, nil, err
+	}
+	return fmt.Sprintf("/proc/self/fd/%d", fd), st.Uid, func() { unix.Close(fd) }, nil
+}
+
+// openTo lets all who share the folder connect to a socket of this process in it.
+func (f folder) openTo(name string) error {
+	path, uid, done, err := f.reach(name)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if uid != uint32(os.Geteuid()) {
+		return syscall.EPERM
+	}
+	return unix.Chmod(path, uint32(f.mode))
 }

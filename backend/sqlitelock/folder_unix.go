@@ -3,8 +3,12 @@
 package sqlitelock
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // maxSocket is what the names of our sockets may have in front of them: the whole
@@ -12,11 +16,11 @@ import (
 const maxSocket = 103 - len("/0123456789abcdef0123456789abcdef.live")
 
 // shorten returns a name of the folder that is short enough for sockets.
-func shorten(path string) (short string, free func()) {
-	if len(path) <= maxSocket {
-		return path, func() {}
+func shorten(f folder) (short string, free func()) {
+	if len(f.path) <= maxSocket {
+		return f.path, func() {}
 	}
-	return link(path)
+	return link(f.path)
 }
 
 // link makes a symbolic link to the folder with a short name.
@@ -33,4 +37,31 @@ func link(path string) (short string, free func()) {
 		os.RemoveAll(dir)
 	}
 	return "", func() {}
+}
+
+// reach returns the name of a socket in the folder. A link, and a second name of a
+// socket elsewhere, count as missing. Something else may take its place before it is
+// used: there are no descriptors of sockets' names here.
+func (f folder) reach(name string) (path string, uid uint32, done func(), err error) {
+	st, err := f.root.Lstat(name)
+	if err != nil {
+		return "", 0, nil, err
+	}
+	if st.Mode().Type() != fs.ModeSocket || hardLinks(st) > 1 {
+		return "", 0, nil, syscall.ENOENT
+	}
+	return f.socket(name), owner(st), func() {}, nil
+}
+
+// openTo lets all who share the folder connect to a socket of this process in it.
+func (f folder) openTo(name string) error {
+	path, uid, done, err := f.reach(name)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if uid != uint32(os.Geteuid()) {
+		return syscall.EPERM
+	}
+	return unix.Fchmodat(unix.AT_FDCWD, path, uint32(f.mode), unix.AT_SYMLINK_NOFOLLOW)
 }

@@ -1,4 +1,4 @@
 package sqlitelock
 
 // shorten returns nothing: there are no sockets.
-func shorten(string) (short string, free func()) { return "", func() {} }
+func shorten(folder) (short string, free func()) { return "", func() {} }

@@ -49,7 +49,7 @@ func listen(f folder, name string) *os.File {
 	}
 	defer s.Close()
 	s.SetUnlinkOnClose(false)
-	if os.Chmod(f.file(name), f.mode) != nil {
+	if f.openTo(name) != nil {
 		return nil
 	}
 	file, err := s.File()
@@ -82,15 +82,15 @@ func (l *life) remove() {
 
 // bury removes what a session has left in the folder.
 func (f folder) bury(id string) {
-	os.Remove(f.file(id + socketSuffix))
-	os.Remove(f.file(id + lockSuffix))
+	f.remove(id + socketSuffix)
+	f.remove(id + lockSuffix)
 }
 
 // dead reports whether a session has certainly no owner any more. If so, grave
 // keeps others from the same finding until it is closed. A missing file proves
 // nothing: somebody may have removed it.
 func (f folder) dead(id string) (grave *os.File, missing bool) {
-	file, err := os.OpenFile(f.file(id+lockSuffix), os.O_RDONLY, 0)
+	file, err := f.open(id+lockSuffix, os.O_RDONLY)
 	if err != nil {
 		return nil, errors.Is(err, fs.ErrNotExist)
 	}

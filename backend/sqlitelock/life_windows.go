@@ -43,13 +43,13 @@ func (l *life) remove() {
 }
 
 // bury removes what a session has left in the folder.
-func (f folder) bury(id string) { os.Remove(f.file(id + lockSuffix)) }
+func (f folder) bury(id string) { f.remove(id + lockSuffix) }
 
 // dead reports whether a session has certainly no owner any more. If so, grave
 // keeps others from the same finding until it is closed. A missing file proves
 // nothing: somebody may have removed it.
 func (f folder) dead(id string) (grave *os.File, missing bool) {
-	file, err := os.OpenFile(f.file(id+lockSuffix), os.O_RDWR, 0)
+	file, err := f.open(id+lockSuffix, os.O_RDWR)
 	if err != nil {
 		return nil, errors.Is(err, fs.ErrNotExist)
 	}

@@ -52,10 +52,16 @@ func (t *tx) tell(sid int64, queue string) *message {
 
 // tellWatchers tells those who wait for the next change of a queue or cell.
 func (t *tx) tellWatchers(what, name string, m message) error {
+	var wrong error
 	err := t.all("SELECT post FROM watch WHERE what = ? AND name = ?", func(s *sqlite.Stmt) bool {
-		t.letters = append(t.letters, letter{to: address{post: s.ColumnText(0)}, body: m})
-		return true
+		to := address{post: s.ColumnText(0)}
+		wrong = checkPost(to.post)
+		t.letters = append(t.letters, letter{to: to, body: m})
+		return wrong == nil
 	}, what, name)
+	if err == nil {
+		err = wrong
+	}
 	if err == nil {
 		err = t.exec("DELETE FROM watch WHERE what = ? AND name = ?", what, name)
 	}

@@ -18,12 +18,12 @@ import (
 // files that are made.
 func TestPermissions(t *testing.T) {
 	for _, c := range []struct {
-		url          string
-		file, folder fs.FileMode
+		url                     string
+		database, locks, folder fs.FileMode
 	}{
-		{"", 0o600, 0o700},
-		{"?mode=0660", 0o660, 0o770},
-		{"?mode=640", 0o640, 0o750},
+		{"", 0o600, 0o600, 0o700},
+		{"?mode=0660", 0o660, 0o660, 0o770},
+		{"?mode=640", 0o640, 0o600, 0o700}, // whoever can open a lock file can lock it
 	} {
 		t.Run(c.url, func(t *testing.T) {
 			defer syscall.Umask(syscall.Umask(0o077))
@@ -40,12 +40,14 @@ func TestPermissions(t *testing.T) {
 			join(t, session(t, d, time.Hour), mutex("q"), true)
 			seen := 0
 			err = filepath.Walk(filepath.Dir(path), func(p string, info fs.FileInfo, err error) error {
-				want := c.file
+				want := c.database
 				switch {
 				case err != nil || p == filepath.Dir(path):
 					return err
 				case info.IsDir():
 					want = c.folder
+				case filepath.Dir(p) == path+"-interlock":
+					want = c.locks
 				}
 				seen++
 				if got := info.Mode().Perm(); got != want {
@@ -110,8 +112,8 @@ func TestWithoutTheRightToWrite(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := file(t)
-			for dir, mode := range map[string]fs.FileMode{filepath.Dir(path): 0o777, filepath.Dir(filepath.Dir(path)): 0o755} {
-				if err := os.Chmod(dir, mode); err != nil {
+			for _, dir := range []string{filepath.Dir(path), filepath.Dir(filepath.Dir(path))} {
+				if err := os.Chmod(dir, 0o755); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -122,7 +124,7 @@ func TestWithoutTheRightToWrite(t *testing.T) {
 			if err := deny(path); err != nil {
 				t.Fatal(err)
 			}
-			defer os.Chmod(filepath.Dir(path), 0o777)
+			defer os.Chmod(filepath.Dir(path), 0o755)
 			t.Setenv(asNobody, "1")
 			if got := newPuppet(t, path).answer(); !strings.Contains(got, path) || !strings.Contains(got, "permission denied") {
 				t.Errorf("the error is %q", got)

@@ -30,7 +30,7 @@ type post struct {
 
 func openPost(f folder, open func([]byte), abandoned func(address)) *post {
 	p := &post{folder: f, open: open, abandoned: abandoned, late: map[string]time.Time{}}
-	name := newID() + ".post"
+	name := newID() + postSuffix
 	if f.short != "" && p.listen(name) == nil {
 		p.name = name
 	}
@@ -42,7 +42,7 @@ func (p *post) listen(name string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.Chmod(p.folder.file(name), p.folder.mode); err != nil {
+	if err := p.folder.openTo(name); err != nil {
 		conn.Close()
 		return err
 	}
@@ -73,7 +73,7 @@ func (p *post) repair() {
 	if p.name == "" {
 		return
 	}
-	if _, err := os.Lstat(p.folder.file(p.name)); errors.Is(err, os.ErrNotExist) {
+	if _, err := p.folder.root.Lstat(p.name); errors.Is(err, os.ErrNotExist) {
 		_ = p.listen(p.name)
 	}
 }
@@ -111,7 +111,12 @@ func (p *post) send(to string, data []byte) error {
 	if err != nil {
 		return err
 	}
-	addr := &unix.SockaddrUnix{Name: p.folder.socket(to)}
+	path, _, done, err := p.folder.reach(to)
+	if err != nil {
+		return err
+	}
+	defer done()
+	addr := &unix.SockaddrUnix{Name: path}
 	if e := raw.Control(func(fd uintptr) {
 		for {
 			if err = unix.Sendto(int(fd), data, unix.MSG_DONTWAIT, addr); err != syscall.EINTR {
@@ -169,7 +174,7 @@ func (p *post) close() {
 	}
 	if p.conn != nil {
 		p.conn.Close()
-		os.Remove(p.folder.file(p.name))
+		p.folder.remove(p.name)
 	}
 	p.mu.Unlock()
 	p.loops.Wait()

@@ -46,8 +46,8 @@ const defaultMode = 0o600
 func Mode(m fs.FileMode) Option { return func(c *config) { c.mode = m.Perm() | 0o600 } }
 
 // New opens the file at path, and makes it if there is none. Anything but an
-// ordinary file of this package on a local file system is refused and not
-// changed.
+// ordinary file of this package on a local file system, in a place where nobody
+// else can replace it, is refused with a permanent error and not changed.
 func New(ctx context.Context, path string, opts ...Option) (driver.Driver, error) {
 	c := config{mode: defaultMode}
 	for _, o := range opts {

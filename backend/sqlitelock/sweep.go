@@ -88,12 +88,17 @@ func (d *Driver) sweep(ctx context.Context) error {
 // have.
 func (c conn) ended(now moment) (sessions []*silent, victims []victim, err error) {
 	bySID := map[int64]*silent{}
+	var wrong error
 	err = c.all("SELECT sid, post, id, ttl, expires FROM session WHERE expires <= ?", func(r *sqlite.Stmt) bool {
 		s := &silent{r.ColumnInt64(0), address{r.ColumnText(1), r.ColumnText(2)}, time.Duration(r.ColumnInt64(3)), moment(r.ColumnInt64(4)), never}
 		sessions = append(sessions, s)
 		bySID[s.sid] = s
-		return true
+		wrong = s.address.check()
+		return wrong == nil
 	}, now)
+	if err == nil {
+		err = wrong
+	}
 	if err != nil {
 		return nil, nil, err
 	}

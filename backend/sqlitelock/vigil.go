@@ -51,14 +51,11 @@ func (v *vigil) list(ctx context.Context) (more bool) {
 	var opened int64
 	waitsIn := d.tickets.waitsIn()
 	err := d.view(ctx, func(c conn, _ moment) error {
-		all = all[:0]
 		if _, err := c.one("SELECT opened FROM file", func(s *sqlite.Stmt) { opened = s.ColumnInt64(0) }); err != nil {
 			return err
 		}
-		err := c.all("SELECT sid, id FROM session WHERE expires > 0", func(s *sqlite.Stmt) bool {
-			all = append(all, peer{s.ColumnInt64(0), s.ColumnText(1)})
-			return true
-		})
+		var err error
+		all, err = c.peers("SELECT sid, id FROM session WHERE expires > 0")
 		rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 		if len(all) <= maxWatched || err != nil {
 			return err
@@ -236,14 +233,10 @@ func (d *Driver) abandoned(to address) {
 // whether there were any.
 func (d *Driver) reap(ctx context.Context, queue string) (found bool) {
 	var holders []peer
-	err := d.view(ctx, func(c conn, _ moment) error {
-		holders = holders[:0]
-		return c.all(`SELECT s.sid, s.id FROM queue q JOIN session s ON s.sid = q.sid WHERE q.name = ?1 AND q.id IS NOT NULL
-			UNION SELECT s.sid, s.id FROM (SELECT t.sid FROM queue q JOIN ticket t ON t.queue = q.name AND t.n <= q.granted WHERE q.name = ?1 ORDER BY t.n LIMIT 16) h JOIN session s ON s.sid = h.sid`,
-			func(s *sqlite.Stmt) bool {
-				holders = append(holders, peer{s.ColumnInt64(0), s.ColumnText(1)})
-				return true
-			}, queue)
+	err := d.view(ctx, func(c conn, _ moment) (err error) {
+		holders, err = c.peers(`SELECT s.sid, s.id FROM queue q JOIN session s ON s.sid = q.sid WHERE q.name = ?1 AND q.id IS NOT NULL
+			UNION SELECT s.sid, s.id FROM (SELECT t.sid FROM queue q JOIN ticket t ON t.queue = q.name AND t.n <= q.granted WHERE q.name = ?1 ORDER BY t.n LIMIT 16) h JOIN session s ON s.sid = h.sid`, queue)
+		return err
 	})
 	if err != nil {
 		return false

@@ -18,7 +18,12 @@ func (f folder) wake(id string) (w *wake, refused bool) {
 	if f.short == "" {
 		return nil, false
 	}
-	c, err := net.Dial("unix", f.socket(id+socketSuffix))
+	path, _, done, err := f.reach(id + socketSuffix)
+	if err != nil {
+		return nil, false
+	}
+	defer done()
+	c, err := net.Dial("unix", path)
 	if err != nil {
 		return nil, errors.Is(err, syscall.ECONNREFUSED)
 	}

@@ -1,0 +1,509 @@
+package sqlitelock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/interlock-go/interlock/backend/sqlitelock"
+	"github.com/interlock-go/interlock/driver"
+	"golang.org/x/sys/unix"
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+)
+
+// tamper writes into a file what no driver would.
+func tamper(t *testing.T, path, script string) {
+	t.Helper()
+	c, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)
+	if err == nil {
+		defer c.Close()
+		c.SetBusyTimeout(limit)
+		err = sqlitex.ExecuteScript(c, script, nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// insert writes a session of somebody who does not live any more.
+func insert(t *testing.T, path, id, post string, expires int64) {
+	t.Helper()
+	tamper(t, path, fmt.Sprintf("INSERT INTO session(id, post, owner, ttl, expires) VALUES ('%s', '%s', 'x', 1000, %d)", id, post, expires))
+}
+
+// outside makes a folder of things that are nobody's business, and returns a function that
+// fails if they have changed, or anybody has connected or written to the sockets.
+func outside(t *testing.T) (dir string, untouched func()) {
+	t.Helper()
+	dir = t.TempDir()
+	for _, name := range []string{"file", "x.live", "turn"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stream, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, "x.sock"), Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { stream.Close() })
+	datagrams, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(dir, "x.post"), Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { datagrams.Close() })
+	for _, name := range []string{"x.sock", "x.post"} {
+		if err := os.Chmod(filepath.Join(dir, name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := contents(t, dir)
+	return dir, func() {
+		t.Helper()
+		if after := contents(t, dir); after != before {
+			t.Errorf("something outside the folder was changed: before\n%s\nafter\n%s", before, after)
+		}
+		soon := func() time.Time { return time.Now().Add(50 * time.Millisecond) } // what has come is read at once
+		stream.SetDeadline(soon())
+		if c, err := stream.Accept(); err == nil {
+			c.Close()
+			t.Error("somebody has connected to a socket outside the folder")
+		}
+		datagrams.SetDeadline(soon())
+		data := make([]byte, 1000)
+		if n, _, err := datagrams.ReadFrom(data); err == nil {
+			t.Errorf("a socket outside the folder got %q", data[:n])
+		}
+	}
+}
+
+// swapper replaces everything that is made in a folder by a link, until it is stopped.
+func swapper(t *testing.T, folder, target string) (stop func() (swapped int)) {
+	t.Helper()
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	if err != nil {
+		t.Fatal(err)
+	}
+	events := os.NewFile(uintptr(fd), "inotify")
+	if _, err := unix.InotifyAddWatch(fd, folder, unix.IN_CREATE); err != nil {
+		t.Fatal(err)
+	}
+	var work sync.WaitGroup
+	swapped := 0
+	work.Go(func() {
+		buffer := make([]byte, 64<<10)
+		for {
+			n, err := events.Read(buffer)
+			if err != nil {
+				return
+			}
+			for data := buffer[:n]; len(data) >= unix.SizeofInotifyEvent; {
+				length := int(data[12]) | int(data[13])<<8 // of the name, with which an event ends
+				name := strings.TrimRight(string(data[unix.SizeofInotifyEvent:unix.SizeofInotifyEvent+length]), "\x00")
+				data = data[unix.SizeofInotifyEvent+length:]
+				path := filepath.Join(folder, name)
+				if st, err := os.Lstat(path); err == nil && st.Mode().Type() == fs.ModeSocket && os.Remove(path) == nil {
+					if os.Symlink(target, path) == nil {
+						swapped++
+					}
+				}
+			}
+		}
+	})
+	return func() int {
+		events.Close()
+		work.Wait()
+		return swapped
+	}
+}
+
+// Whoever may write the folder makes nobody set the mode of a file elsewhere.
+func TestNoModeIsSetOutsideTheFolder(t *testing.T) {
+	t.Parallel()
+	dir, untouched := outside(t)
+	path := file(t)
+	d, err := sqlitelock.New(t.Context(), path, sqlitelock.Mode(0o660))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	stop := swapper(t, path+"-interlock", filepath.Join(dir, "file"))
+	for i := range 100 {
+		s := session(t, d, time.Hour)
+		if err := s.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if i%10 > 0 {
+			continue
+		}
+		other, err := sqlitelock.New(t.Context(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := other.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if stop() == 0 {
+		t.Error("nothing was swapped")
+	}
+	untouched()
+}
+
+// Links in the folder lead nowhere: what they name is not opened, locked, removed, connected
+// to or written to.
+func TestNoLinkIsFollowedOutOfTheFolder(t *testing.T) {
+	t.Parallel()
+	dir, untouched := outside(t)
+	path := file(t)
+	d := open(t, path)
+	s := session(t, d, time.Hour)
+	id := newID()
+	for _, name := range []string{"live", "sock", "post"} {
+		if err := os.Symlink(filepath.Join(dir, "x."+name), filepath.Join(path+"-interlock", id+"."+name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	insert(t, path, id, id+".post", 1<<62)
+	tamper(t, path, fmt.Sprintf("UPDATE file SET opened = opened + 1; INSERT INTO watch VALUES ('queue', 'q', '%s.post')", id))
+	held := join(t, s, mutex("q"), true)
+	other := session(t, d, time.Hour)
+	waits := join(t, other, mutex("q"), false) // who waits watches the sessions
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if _, err := other.Await(ctx, waits); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+	if _, err := s.Renew(t.Context(), []driver.Ticket{held}); err != nil {
+		t.Error(err)
+	}
+	tamper(t, path, "UPDATE session SET expires = 1 WHERE owner = 'x'")
+	if _, err := s.Renew(t.Context(), []driver.Ticket{held}); err != nil {
+		t.Error(err)
+	}
+	untouched()
+}
+
+// A session whose ID or socket is no name of the folder's is damage, and reaches nothing.
+func TestNamesInTheFileAreChecked(t *testing.T) {
+	t.Parallel()
+	dir, untouched := outside(t)
+	for what, row := range map[string][2]string{
+		"an ID elsewhere":           {"%s/x", ""},
+		"an empty ID":               {"", ""},
+		"an ID with a slash":        {"/", ""},
+		"an ID that is the folder":  {".", ""},
+		"a long ID":                 {strings.Repeat("a", 10_000), ""},
+		"an ID of other digits":     {strings.Repeat("A", 32), ""},
+		"a socket elsewhere":        {newID(), "%s/x.post"},
+		"a socket of another kind":  {newID(), newID() + ".sock"},
+		"a socket above the folder": {newID(), "../" + newID() + ".post"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			path := file(t)
+			up, err := filepath.Rel(path+"-interlock", dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			d := open(t, path)
+			s := session(t, d, time.Hour)
+			for i, name := range row {
+				row[i] = strings.Replace(name, "%s", up, 1)
+			}
+			insert(t, path, row[0], row[1], 1)
+			_, err = s.Join(t.Context(), mutex("q"))
+			if err == nil {
+				_, err = s.Renew(t.Context(), nil)
+			}
+			if !driver.IsPermanent(err) || !strings.Contains(err.Error(), path+" is damaged") {
+				t.Errorf("with a session that is over: %v", err)
+			}
+			if other, err := sqlitelock.New(t.Context(), path); !driver.IsPermanent(err) || !strings.Contains(err.Error(), path+" is damaged") {
+				t.Errorf("it was opened: %v", err)
+				if err == nil {
+					other.Close()
+				}
+			}
+			untouched()
+		})
+	}
+}
+
+// What is no lock file is not waited for.
+func TestAPipeInTheFolderKeepsNobodyWaiting(t *testing.T) {
+	t.Parallel()
+	path := file(t)
+	d := open(t, path)
+	s := session(t, d, time.Hour)
+	id := newID()
+	if err := syscall.Mkfifo(filepath.Join(path+"-interlock", id+".live"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	insert(t, path, id, "", 1<<62)
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.Renew(t.Context(), nil)
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(limit / 2):
+		t.Error("Renew waits for a pipe")
+		w, _ := os.OpenFile(filepath.Join(path+"-interlock", id+".live"), os.O_RDWR, 0) // its other end
+		w.Close()
+	}
+
+	turn := path + "-interlock/turn"
+	for what, make := range map[string]func() error{
+		"a pipe":   func() error { return syscall.Mkfifo(turn, 0o600) },
+		"a link":   func() error { return os.Symlink("/dev/null", turn) },
+		"a folder": func() error { return os.Mkdir(turn, 0o700) },
+	} {
+		if err := errors.Join(os.Remove(turn), make()); err != nil {
+			t.Fatal(err)
+		}
+		if other, err := sqlitelock.New(within(t), path); !driver.IsPermanent(err) || errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s instead of the file turn: %v", what, err)
+			if err == nil {
+				other.Close()
+			}
+		}
+	}
+}
+
+// A schema that does something by itself is refused.
+func TestAStrangeSchemaIsRefused(t *testing.T) {
+	t.Parallel()
+	for what, script := range map[string]string{
+		"a trigger": "CREATE TRIGGER x AFTER INSERT ON ticket BEGIN DELETE FROM session; END",
+		"a view":    "CREATE VIEW x AS SELECT * FROM ticket",
+	} {
+		path := file(t)
+		open(t, path)
+		tamper(t, path, script)
+		if d, err := sqlitelock.New(t.Context(), path); !driver.IsPermanent(err) || !strings.Contains(err.Error(), "triggers, views") {
+			t.Errorf("%s: %v", what, err)
+			if err == nil {
+				d.Close()
+			}
+		}
+	}
+}
+
+const nobody = 65534
+
+// Files that others could replace or forge are refused, with the reason, and those that
+// are shared are not.
+func TestWhoseFilesAreUsed(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only the superuser can give files to others")
+	}
+	chmod := func(t *testing.T, path string, mode fs.FileMode) {
+		t.Helper()
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	give := func(t *testing.T, path string) {
+		t.Helper()
+		if err := os.Lchown(path, nobody, nobody); err != nil {
+			t.Fatal(err)
+		}
+	}
+	made := func(t *testing.T, path string, mode fs.FileMode) {
+		t.Helper()
+		d, err := sqlitelock.New(t.Context(), path, sqlitelock.Mode(mode))
+		if err == nil {
+			err = d.Close()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	place := filepath.Dir
+	for _, c := range []struct {
+		name    string
+		prepare func(t *testing.T, path string)
+		says    string // "" if it is opened
+	}{
+		{"a folder that everybody can write", func(t *testing.T, p string) { chmod(t, place(p), 0o777) }, "every user can write"},
+		{"one like /tmp", func(t *testing.T, p string) { chmod(t, place(p), 0o777|fs.ModeSticky) }, "every user can write"},
+		{"one like /tmp, shared", func(t *testing.T, p string) { made(t, p, 0o660); chmod(t, place(p), 0o777|fs.ModeSticky) }, "every user can write"},
+		{"a folder of another user", func(t *testing.T, p string) { give(t, place(p)) }, "belongs to"},
+		{"a folder that a strange group can write", func(t *testing.T, p string) {
+			if err := os.Chown(place(p), 0, nobody); err != nil {
+				t.Fatal(err)
+			}
+			chmod(t, place(p), 0o775)
+		}, "group that you are not in"},
+		{"a folder that our group can write", func(t *testing.T, p string) { chmod(t, place(p), 0o775) }, ""},
+		{"a file of another user", func(t *testing.T, p string) { made(t, p, 0o600); give(t, p) }, "alone"},
+		{"locks of another user", func(t *testing.T, p string) { made(t, p, 0o600); give(t, p+"-interlock") }, "can forge all locks"},
+		{"locks of another user, first", func(t *testing.T, p string) {
+			if err := os.Mkdir(p+"-interlock", 0o777); err != nil {
+				t.Fatal(err)
+			}
+			give(t, p+"-interlock")
+		}, "can forge all locks"},
+		{"all shared", func(t *testing.T, p string) {
+			made(t, p, 0o660)
+			give(t, place(p))
+			chmod(t, place(p), 0o770|fs.ModeSetgid)
+			give(t, p)
+			give(t, p+"-interlock")
+		}, ""},
+		{"an empty file of a member", func(t *testing.T, p string) {
+			if err := os.WriteFile(p, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			chmod(t, p, 0o660)
+			give(t, p)
+		}, "is empty"},
+		{"an empty file of ours", func(t *testing.T, p string) {
+			if err := os.WriteFile(p, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}, ""},
+		{"a link of another user in a folder of all", func(t *testing.T, p string) {
+			target := file(t)
+			made(t, target, 0o600)
+			chmod(t, place(p), 0o777|fs.ModeSticky)
+			if err := os.Symlink(target, p); err != nil {
+				t.Fatal(err)
+			}
+			give(t, p)
+		}, "symbolic link of"},
+		{"a link of another user to an empty file of ours", func(t *testing.T, p string) {
+			target := file(t)
+			if err := os.WriteFile(target, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			give(t, place(p))
+			if err := os.Symlink(target, p); err != nil {
+				t.Fatal(err)
+			}
+			give(t, p)
+		}, "is empty"},
+		{"a link of another user to locks of ours", func(t *testing.T, p string) {
+			target := file(t)
+			made(t, target, 0o600)
+			if err := os.Symlink(target, p); err != nil {
+				t.Fatal(err)
+			}
+			give(t, p)
+		}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := file(t)
+			c.prepare(t, path)
+			d, err := sqlitelock.New(within(t), path)
+			if err == nil {
+				defer d.Close()
+			}
+			switch {
+			case c.says == "" && err != nil:
+				t.Errorf("it was refused: %v", err)
+			case c.says != "" && (!driver.IsPermanent(err) || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "\n")):
+				t.Errorf("the error does not say %q: %v", c.says, err)
+			}
+		})
+	}
+}
+
+// The members of a group share a file, whoever made it, and tell each other what happens.
+func TestAGroupSharesAFile(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only the superuser can have another user take part")
+	}
+	defer syscall.Umask(syscall.Umask(0o077))
+	path := file(t)
+	place := filepath.Dir(path)
+	err := errors.Join(os.Chmod(filepath.Dir(place), 0o755), os.Chown(place, 0, nobody), os.Chmod(place, 0o770|fs.ModeSetgid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := sqlitelock.New(t.Context(), path, sqlitelock.Mode(0o660))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	s := session(t, d, time.Hour)
+	held := join(t, s, mutex("q"), true)
+	t.Setenv(asNobody, "1")
+	p := newPuppet(t, path)
+	p.must("open", "open", "1h")
+	p.must("waits", "join", "q")
+	p.send("await", "q")
+	if err := s.Leave(t.Context(), held, true); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.answer(); got != "held" {
+		t.Fatalf("the other user: %s", got)
+	}
+	next := join(t, s, mutex("q"), false)
+	p.kill()
+	await(t, s, next)
+}
+
+// Those who may read the file, but not write it, are let out of a folder of before.
+func TestTheFolderIsForThoseWhoWrite(t *testing.T) {
+	path := file(t)
+	d, err := sqlitelock.New(t.Context(), path, sqlitelock.Mode(0o640))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if err := os.Chmod(path+"-interlock", 0o757); err != nil {
+		t.Fatal(err)
+	}
+	open(t, path)
+	if st, err := os.Stat(path + "-interlock"); err != nil || st.Mode().Perm() != 0o700 {
+		t.Errorf("%v, %v", st.Mode(), err)
+	}
+}
+
+// The doctor looks at the folders above.
+func TestTheDoctorLooksWhoCanReplaceTheFile(t *testing.T) {
+	path := file(t)
+	up := filepath.Join(filepath.Dir(path), "up")
+	path = filepath.Join(up, "in", "locks.db")
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	d := open(t, path)
+	finding := func() driver.Finding {
+		for _, f := range d.Check(t.Context()) {
+			if f.Check == "folder" {
+				return f
+			}
+		}
+		return driver.Finding{}
+	}
+	if f := finding(); f.Status != driver.OK {
+		t.Errorf("%+v", f)
+	}
+	if err := os.Chmod(up, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if f := finding(); f.Status != driver.Warn || !strings.Contains(f.Detail, up) {
+		t.Errorf("%+v", f)
+	}
+	if err := os.Chmod(filepath.Dir(path), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if f := finding(); f.Status != driver.Fail || !strings.Contains(f.Detail, filepath.Dir(path)) {
+		t.Errorf("%+v", f)
+	}
+}

@@ -1,0 +1,53 @@
+package sqlitelock
+
+import (
+	"fmt"
+	"strings"
+
+	"zombiezen.com/go/sqlite"
+)
+
+// Files in the folder are called by an ID and a suffix. All who share the database can
+// write other names into it, so what is read is checked before it is used: a row with
+// something else is damage.
+
+const postSuffix = ".post"
+
+// checkID refuses what newID does not make.
+func checkID(id string) error {
+	if len(id) == 32 && strings.Trim(id, "0123456789abcdef") == "" {
+		return nil
+	}
+	return fmt.Errorf("%w: a session has the ID %.40q", sqlite.ResultCorrupt.ToError(), id)
+}
+
+// checkPost refuses what is no name of a driver's socket. "" is: there is none.
+func checkPost(post string) error {
+	if id, ok := strings.CutSuffix(post, postSuffix); post == "" || ok && checkID(id) == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: messages are to go to %.40q", sqlite.ResultCorrupt.ToError(), post)
+}
+
+// peers runs a statement that returns numbers and IDs of sessions.
+func (c conn) peers(sql string, args ...any) (all []peer, err error) {
+	var wrong error
+	err = c.all(sql, func(s *sqlite.Stmt) bool {
+		p := peer{s.ColumnInt64(0), s.ColumnText(1)}
+		wrong = checkID(p.id)
+		all = append(all, p)
+		return wrong == nil
+	}, args...)
+	if err == nil {
+		err = wrong
+	}
+	return all, err
+}
+
+// check refuses an address that leads out of the folder.
+func (a address) check() error {
+	if err := checkID(a.session); err != nil {
+		return err
+	}
+	return checkPost(a.post)
+}
