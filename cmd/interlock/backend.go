@@ -135,9 +135,12 @@ func firstLine(text string) string {
 
 // ownFile is the SQLite file of this user on this machine.
 func ownFile(source string) (backend, error) {
-	dir, err := stateDir()
+	base, dir, err := stateDir()
 	if err != nil {
 		return backend{}, usage("no backend: %w; give one with --url, such as sqlite:///var/lib/locks.db", err)
+	}
+	if err := own(base, dir); err != nil {
+		return backend{}, usage("no backend: %w, or give one with --url", err)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return backend{}, usage("no backend: %w; give one with --url", err)
@@ -146,20 +149,21 @@ func ownFile(source string) (backend, error) {
 	return backend{url: "sqlite:" + strings.ReplaceAll(path, "@", "%40"), source: source}, nil
 }
 
-// stateDir is where this user's programs keep what outlives them.
-func stateDir() (string, error) {
+// stateDir is where this user's programs keep what outlives them, and the folder of the
+// user that it is in.
+func stateDir() (base, dir string, err error) {
 	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "interlock"), nil
+		return filepath.Clean(dir), filepath.Join(dir, "interlock"), nil
 	}
 	if runtime.GOOS == "windows" {
 		dir, err := os.UserCacheDir()
-		return filepath.Join(dir, "interlock"), err
+		return dir, filepath.Join(dir, "interlock"), err
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
-	return filepath.Join(home, ".local", "state", "interlock"), nil
+	return filepath.Clean(home), filepath.Join(home, ".local", "state", "interlock"), nil
 }
 
 // open connects to the backend.

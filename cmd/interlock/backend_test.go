@@ -1,6 +1,11 @@
 package main
 
-import "testing"
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
 
 // Promise: a file that names a backend may have comments, and empty lines.
 func TestTheFirstLineThatIsNoComment(t *testing.T) {
@@ -11,5 +16,32 @@ func TestTheFirstLineThatIsNoComment(t *testing.T) {
 		if got := firstLine(text); got != want {
 			t.Errorf("%q: %q, not %q", text, got, want)
 		}
+	}
+}
+
+// Promise: the default file is not made in a folder of another user, which HOME names under
+// sudo, if that keeps it.
+func TestTheDefaultFileIsNotInAnothersFolder(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only the superuser can give folders to others")
+	}
+	home := t.TempDir()
+	t.Setenv("XDG_STATE_HOME", "")
+	t.Setenv("HOME", home)
+	o := options{local: true}
+	if b, err := o.backend(); err != nil || !strings.Contains(b.url, home+"/.local/state/interlock/locks.db") {
+		t.Fatalf("%+v, %v", b, err)
+	}
+	if err := os.Lchown(home, 65534, 65534); err != nil {
+		t.Fatal(err)
+	}
+	for _, state := range []string{"", home, filepath.Join(home, "not", "yet")} {
+		t.Setenv("XDG_STATE_HOME", state)
+		if b, err := o.backend(); err == nil || !strings.Contains(err.Error(), home+" belongs to another user") {
+			t.Errorf("XDG_STATE_HOME=%s: %+v, %v", state, b, err)
+		}
+	}
+	if left, err := os.ReadDir(filepath.Join(home, "not")); err == nil {
+		t.Errorf("%v was made", left)
 	}
 }

@@ -1,0 +1,4 @@
+package main
+
+// own does not look at owners here.
+func own(base, dir string) error { return nil }
