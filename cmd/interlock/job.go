@@ -133,6 +133,7 @@ func (j *job) run(cmd *cobra.Command) error {
 	}
 	ctx, stop := untilSignal(cmd.Context())
 	defer func() { stop() }()
+	begun := time.Now()
 	opening, cancel := answering(ctx, j.openTime())
 	c, b, err := j.o.open(opening, opts...)
 	cancel()
@@ -150,8 +151,13 @@ func (j *job) run(cmd *cobra.Command) error {
 		return usage("run %s: the process that started this one holds the lock already; waiting for it would never end", j.name)
 	}
 	lock := j.lock(c)
+	next := lock
+	if j.wait > 0 { // the opening was a part of it
+		next = lock.With(interlock.Wait(max(j.wait-time.Since(begun), 0)))
+	}
 	for {
-		lease, err := j.acquire(ctx, lock)
+		lease, err := j.acquire(ctx, next)
+		next = lock
 		if err != nil {
 			return err
 		}
