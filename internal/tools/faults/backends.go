@@ -73,7 +73,7 @@ var backends = []fault{
 	},
 	{
 		file: "backend/zklock/keeper.go", test: "TestAnEndThatAnotherHasMovedStands",
-		old: "if left := n.until - now; left > 0 {", new: "if left := n.until - now; left > 1<<60 {",
+		old: "if left := n.left(now); left > 0 {", new: "if left := n.until - now; left > 1<<60 {",
 	},
 	{
 		file: "backend/zklock/change.go", test: "TestAFixedEndIsProvenFromBeforeTheClockWasRead",
