@@ -13,7 +13,7 @@ TOOLS := cd internal/tools && GOWORK=off
 # A look at the working tree, to be compared with a later one.
 LOOK := { git status --porcelain && git diff; } 2>&1
 
-.PHONY: test packages check fmt lint alone cross unit install modules faults bench soak release clean
+.PHONY: test packages check fmt lint alone cross unit install modules faults bench soak fuzz release clean
 
 # Whatever the tests do, the working tree is afterwards as it was before.
 test: packages
@@ -80,6 +80,14 @@ install:
 COUNT ?= 20
 soak:
 	CGO_ENABLED=1 $(GO) test -race -count=$(COUNT) -timeout=0 $(TESTFLAGS) work
+
+# Each parser of what others write, one after the other. What it finds stays in testdata/fuzz.
+FUZZTIME ?= 10s
+fuzz:
+	@grep -ro --include='*_test.go' '^func Fuzz[A-Za-z]*' driver backend cmd | while IFS=: read -r file name; do \
+		name="^$${name#func }\$$"; \
+		$(GO) test -run "$$name" -fuzz "$$name" -fuzztime $(FUZZTIME) -parallel 1 -timeout 5m "./$$(dirname "$$file")" </dev/null | grep -v '^fuzz: elapsed'; \
+	done
 
 bench:
 	cd bench && GOWORK=off $(GO) run . $(BENCHFLAGS)

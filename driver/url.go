@@ -144,6 +144,9 @@ func userinfo(name, password string, has bool) (*url.Userinfo, error) {
 
 const masked = "xxxxx"
 
+// nameEscaper escapes what ends the name of a user, and PathEscape leaves as it is.
+var nameEscaper = strings.NewReplacer(":", "%3A", "@", "%40")
+
 // String returns the URL with its password hidden, and with the values of all options but those
 // that the backend has named to [Register], and ttl, prefix and owner. It is itself a URL that
 // can be parsed.
@@ -157,7 +160,7 @@ func (u *URL) String() string {
 		b.WriteString("//")
 	}
 	if u.User != nil {
-		b.WriteString(url.PathEscape(u.User.Username()))
+		b.WriteString(nameEscaper.Replace(url.PathEscape(u.User.Username())))
 		if _, has := u.User.Password(); has {
 			b.WriteString(":" + masked)
 		}
