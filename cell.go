@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
@@ -115,58 +114,6 @@ func (v cell) await(ctx context.Context, ok func(driver.Cell) (bool, error)) (dr
 		got, err = v.watch(ctx, got.Version)
 	}
 	return got, err
-}
-
-// until calls done, and again after every change of the cell or of the queue of its name, until
-// it says true.
-func (v cell) until(ctx context.Context, done func(context.Context) (bool, error)) error {
-	ctx, cancel := v.c.untilClosed(ctx)
-	var watchers sync.WaitGroup
-	defer watchers.Wait()
-	defer cancel()
-
-	changed := make(chan struct{}, 1)
-	failed := make(chan error, 2)
-	watch := func(next func() error) {
-		for {
-			if err := next(); err != nil {
-				failed <- err
-				return
-			}
-			select {
-			case changed <- struct{}{}:
-			default: // the look that is due will see this change too
-			}
-		}
-	}
-	watchers.Go(func() {
-		var q driver.Queue
-		queue := v.c.named(v.name)
-		watch(func() error {
-			return queue.retry(ctx, func(ctx context.Context) (err error) {
-				q, err = v.c.d.Follow(ctx, queue.key, q.Version)
-				return err
-			})
-		})
-	})
-	watchers.Go(func() {
-		var got driver.Cell
-		watch(func() (err error) {
-			got, err = v.watch(ctx, got.Version)
-			return err
-		})
-	})
-	for {
-		ok, err := done(ctx)
-		if ok || err != nil {
-			return err
-		}
-		select {
-		case <-changed:
-		case err := <-failed:
-			return err
-		}
-	}
 }
 
 // change swaps the cell to what f makes of it, again whenever somebody else

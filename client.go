@@ -21,18 +21,19 @@ type Client struct {
 	cancel context.CancelCauseFunc
 	tasks  sync.WaitGroup // goroutines of the client itself
 
-	mu       sync.Mutex
-	closing  bool          // Close has begun: nothing is granted any more
-	closed   bool          // no goroutine is started any more
-	quiet    chan struct{} // poked while closing, when the last ticket or function of Do is over
-	sess     *session      // nil while there is none
-	sessErr  error         // why there is none
-	sessNews chan struct{} // closed when sess or sessErr changes
-	ttl      time.Duration // as granted
-	tickets  map[string]*ticket
-	writers  map[string][]*ticket // of this client for the writer's side, by queue, in the order of came
-	lines    map[lineKey]*line
-	bodies   int // running functions of Do
+	mu        sync.Mutex
+	closing   bool          // Close has begun: nothing is granted any more
+	closed    bool          // no goroutine is started any more
+	quiet     chan struct{} // poked while closing, when the last ticket or function of Do is over
+	sess      *session      // nil while there is none
+	sessErr   error         // why there is none
+	sessNews  chan struct{} // closed when sess or sessErr changes
+	ttl       time.Duration // as granted
+	tickets   map[string]*ticket
+	writers   map[string][]*ticket // of this client for the writer's side, by queue, in the order of came
+	lines     map[lineKey]*line
+	followers map[string]*follower // by the key of the cell
+	bodies    int                  // running functions of Do
 
 	arrivals atomic.Uint64 // counts writers' tickets and readers who wait in a line
 
@@ -45,12 +46,13 @@ type Client struct {
 func start(ctx context.Context, d driver.Driver, cfg clientConfig) (*Client, error) {
 	c := &Client{
 		d: d, cfg: cfg, ttl: cfg.ttl,
-		quiet:    make(chan struct{}, 1),
-		sessNews: make(chan struct{}),
-		tickets:  map[string]*ticket{},
-		writers:  map[string][]*ticket{},
-		lines:    map[lineKey]*line{},
-		reaper:   newReaper(),
+		quiet:     make(chan struct{}, 1),
+		sessNews:  make(chan struct{}),
+		tickets:   map[string]*ticket{},
+		writers:   map[string][]*ticket{},
+		lines:     map[lineKey]*line{},
+		followers: map[string]*follower{},
+		reaper:    newReaper(),
 	}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	call := bound(ctx, openTimeout)

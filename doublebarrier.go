@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"time"
+	"sync"
+	"sync/atomic"
 
 	"github.com/interlock-go/interlock/driver"
-	"github.com/interlock-go/interlock/internal/backoff"
 )
 
 // DoubleBarrier lets a fixed number of members enter together and leave
@@ -55,7 +55,7 @@ func (b *DoubleBarrier) Enter(ctx context.Context) (*Lease, error) {
 	}
 	held, cancel := lease.Bind(ctx)
 	defer cancel()
-	if err := b.cell.until(held, func(ctx context.Context) (bool, error) { return b.entered(ctx, lease) }); err != nil {
+	if err := b.until(held, func(ctx context.Context, m *meeting) (bool, error) { return b.entered(ctx, m, lease) }); err != nil {
 		_ = lease.Release()
 		return nil, b.cell.fail("enter", err)
 	}
@@ -67,49 +67,93 @@ func (b *DoubleBarrier) Enter(ctx context.Context) (*Lease, error) {
 // been taken for dead.
 func (b *DoubleBarrier) Leave(ctx context.Context, l *Lease) error {
 	lost := l.Release()
-	err := b.cell.until(ctx, func(ctx context.Context) (bool, error) { return b.left(ctx, l) })
+	err := b.until(ctx, func(_ context.Context, m *meeting) (bool, error) {
+		return !m.members[l.t.req.ID] || m.over, nil
+	})
 	if err != nil {
 		return b.cell.fail("leave", err)
 	}
 	return lost
 }
 
-// entered reports whether the lease's ticket is of the current round, after
-// starting the next round if that can be done.
-func (b *DoubleBarrier) entered(ctx context.Context, l *Lease) (bool, error) {
-	pause := backoff.Backoff{Most: 100 * time.Millisecond} // others are fast, the backend is not ill
-	for {
-		now, cell, queue, err := b.look(ctx)
-		if err != nil {
-			return false, err
+// meeting is what a look shows of a double barrier.
+type meeting struct {
+	cell    driver.Cell
+	members map[string]bool // of the round
+	queue   []driver.Member
+	over    bool        // no member of the round stands in the queue
+	begins  atomic.Bool // a member of this client is about to begin the next round
+
+	mu    sync.Mutex
+	nexts map[string][]string // the IDs of the next round's members, by their note
+}
+
+func meetingIn(cell driver.Cell, queue driver.Queue) (*meeting, error) {
+	m := &meeting{cell: cell, members: map[string]bool{}, queue: queue.Members, nexts: map[string][]string{}}
+	if cell.Exists {
+		var round driver.Round
+		if err := json.Unmarshal(cell.Value, &round); err != nil {
+			return nil, fmt.Errorf("the stored round: %w", err)
 		}
-		id := l.t.req.ID
-		if err := b.agree(queue, id); err != nil {
-			return false, err
-		}
-		if slices.Contains(now.Members, id) {
-			return true, nil
-		}
-		if anyOf(now.Members, ids(queue)) {
-			return false, nil
-		}
-		standing := ids(slices.DeleteFunc(queue, func(m driver.Member) bool { return !b.agrees(m) }))
-		if len(standing) < b.members || !slices.Contains(standing[:b.members], id) {
-			return false, nil
-		}
-		next, err := json.Marshal(driver.Round{Members: standing[:b.members]})
-		if err != nil {
-			return false, err
-		}
-		if _, err := b.cell.swap(ctx, driver.Swap{Version: cell.Version, Value: next}); err == nil {
-			return true, nil
-		} else if !isConflict(err) {
-			return false, err
-		}
-		if pause.Sleep(ctx) != nil {
-			return false, context.Cause(ctx)
+		for _, id := range round.Members {
+			m.members[id] = true
 		}
 	}
+	// The queue was read last: who is not in it has left.
+	m.over = !slices.ContainsFunc(m.queue, func(q driver.Member) bool { return m.members[q.ID] })
+	return m, nil
+}
+
+// next returns the IDs of the members with which the next round can begin, nil if they are too few.
+func (m *meeting) next(b *DoubleBarrier) []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	next, known := m.nexts[b.note]
+	if !known {
+		for _, q := range m.queue {
+			if len(next) < b.members && b.agrees(q) {
+				next = append(next, q.ID)
+			}
+		}
+		if len(next) < b.members {
+			next = nil
+		}
+		m.nexts[b.note] = next
+	}
+	return next
+}
+
+func (b *DoubleBarrier) until(ctx context.Context, done func(context.Context, *meeting) (bool, error)) error {
+	return until(ctx, b.cell, meetingIn, done)
+}
+
+// entered reports whether the lease's ticket is of the current round, after
+// beginning the next round if that can be done. Of the members of this client one tries
+// that for each look.
+func (b *DoubleBarrier) entered(ctx context.Context, m *meeting, l *Lease) (bool, error) {
+	id := l.t.req.ID
+	if err := b.agree(m.queue, id); err != nil {
+		return false, err
+	}
+	if m.members[id] {
+		return true, nil
+	}
+	if !m.over {
+		return false, nil
+	}
+	next := m.next(b)
+	if !slices.Contains(next, id) || !m.begins.CompareAndSwap(false, true) {
+		return false, nil
+	}
+	value, err := json.Marshal(driver.Round{Members: next})
+	if err != nil {
+		return false, err
+	}
+	_, err = b.cell.swap(ctx, driver.Swap{Version: m.cell.Version, Value: value})
+	if isConflict(err) {
+		return false, nil // another was faster: there will be a look at what it did
+	}
+	return err == nil, err
 }
 
 // agrees reports whether a member waits for as many. One of another library has no
@@ -125,40 +169,4 @@ func (b *DoubleBarrier) agree(queue []driver.Member, id string) error {
 		return fmt.Errorf("%w: who came first is %q, this one is %q", ErrMismatch, queue[0].Note, b.note)
 	}
 	return nil
-}
-
-// left reports whether the round of the lease's ticket is over.
-func (b *DoubleBarrier) left(ctx context.Context, l *Lease) (bool, error) {
-	now, _, queue, err := b.look(ctx)
-	if err != nil {
-		return false, err
-	}
-	return !slices.Contains(now.Members, l.t.req.ID) || !anyOf(now.Members, ids(queue)), nil
-}
-
-// look reads the round and then the queue, in this order: a member of the
-// round that is not in the queue has therefore left.
-func (b *DoubleBarrier) look(ctx context.Context) (now driver.Round, cell driver.Cell, queue []driver.Member, err error) {
-	if cell, err = b.cell.load(ctx); err != nil {
-		return now, cell, nil, err
-	}
-	if cell.Exists {
-		if err := json.Unmarshal(cell.Value, &now); err != nil {
-			return now, cell, nil, fmt.Errorf("the stored round: %w", err)
-		}
-	}
-	q, err := b.c.look(ctx, b.lock.name)
-	return now, cell, q.Members, err
-}
-
-func ids(queue []driver.Member) []string {
-	ids := make([]string, 0, len(queue))
-	for _, m := range queue {
-		ids = append(ids, m.ID)
-	}
-	return ids
-}
-
-func anyOf(ids, standing []string) bool {
-	return slices.ContainsFunc(ids, func(id string) bool { return slices.Contains(standing, id) })
 }

@@ -127,18 +127,22 @@ func (e *Election) Leader(ctx context.Context) (Member, error) {
 	return m, e.cell.fail("find the leader of", err)
 }
 
-// leader returns a Member without ID if nobody leads. The value is read first: what the leader
-// has set by then counts, since it leads still.
 func (e *Election) leader(ctx context.Context) (m Member, err error) {
 	got, err := e.cell.load(ctx)
 	if err != nil {
 		return m, err
 	}
-	set, err := leadingIn(got)
+	q, err := e.c.look(ctx, e.name)
 	if err != nil {
 		return m, err
 	}
-	q, err := e.c.look(ctx, e.name)
+	return e.leaderIn(got, q)
+}
+
+// leaderIn returns a Member without ID if nobody leads. The value was read first: what the leader
+// has set by then counts, since it leads still.
+func (e *Election) leaderIn(got driver.Cell, q driver.Queue) (m Member, err error) {
+	set, err := leadingIn(got)
 	if err != nil {
 		return m, err
 	}
@@ -158,10 +162,9 @@ func (e *Election) leader(ctx context.Context) (m Member, err error) {
 func (e *Election) Observe(ctx context.Context) iter.Seq2[Member, error] {
 	return func(yield func(Member, error) bool) {
 		last := Member{ID: "?"}
-		err := e.cell.until(ctx, func(ctx context.Context) (stop bool, err error) {
-			m, err := e.leader(ctx)
-			if err != nil || m.ID == last.ID && m.Note == last.Note {
-				return false, err
+		err := until(ctx, e.cell, e.leaderIn, func(_ context.Context, m Member) (stop bool, err error) {
+			if m.ID == last.ID && m.Note == last.Note {
+				return false, nil
 			}
 			last = m
 			return !yield(m, nil), nil

@@ -1,7 +1,7 @@
 package interlock
 
 // Sizes counts what the client remembers: tickets, lines, waiting writers, and tickets that
-// have come to a line, or are still to come.
+// have come to a line, or are still to come, or followers.
 func (c *Client) Sizes() (tickets, lines, writers, waiting int) {
 	c.crowds.mu.Lock()
 	for _, q := range c.crowds.all {
@@ -10,7 +10,7 @@ func (c *Client) Sizes() (tickets, lines, writers, waiting int) {
 	c.crowds.mu.Unlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.tickets), len(c.lines), len(c.writers), waiting
+	return len(c.tickets), len(c.lines), len(c.writers), waiting + len(c.followers)
 }
 
 const (

@@ -306,7 +306,8 @@ func (s *session) endRound(ctx context.Context, q *lane, path string) error {
 }
 
 // roundOf returns the queue of a double barrier whose round the cell holds. The value is
-// made of what stands: who is in the round, and those of this driver who have left it.
+// made of what stands: who is in the round, and those of this driver who have left it. Since
+// whoever comes late is in it, too, the version is that of the nodes that stand.
 func (d *Driver) roundOf(cell string) (*lane, bool) {
 	name, ok := strings.CutSuffix(cell, "/round")
 	if !ok || !d.names.barriers {
@@ -345,8 +346,11 @@ func (d *Driver) loadRound(ctx context.Context, q *lane) (driver.Cell, error) {
 			}
 		}
 	}
+	if c.stat == nil {
+		return driver.Cell{}, nil // all is gone meanwhile
+	}
 	value, err := json.Marshal(now)
-	return driver.Cell{Version: round, Exists: true, Value: value}, err
+	return driver.Cell{Version: uint64(c.stat.Pzxid), Exists: true, Value: value}, err
 }
 
 // attends notes the round that a ticket of this driver is in.
@@ -406,7 +410,16 @@ func (d *Driver) watchRound(ctx context.Context, q *lane, after uint64) (found d
 		}
 		now := uint64(0)
 		if stat != nil {
-			now = uint64(stat.Czxid)
+			members := l.tap.watch(q.path, true, bell)
+			defer l.tap.ignore(members)
+			c, err := l.list(ctx, q.path, true)
+			if errors.Is(err, zk.ErrNoNode) {
+				return false, nil // it is gone meanwhile: look again
+			}
+			if err != nil {
+				return false, err
+			}
+			now = uint64(c.stat.Pzxid)
 		}
 		if now != after {
 			found, err = d.loadRound(ctx, q)

@@ -2,9 +2,11 @@ package zklock_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -139,4 +141,38 @@ func TestDoubleBarrierOfCuratorWhenOneDies(t *testing.T) {
 		}
 		step(t, ctx, "leave", all, going)
 	})
+}
+
+// Promise: with barrier=curator, the round's cell changes when a member comes late, who is in the
+// round, too.
+func TestALateMemberIsNewsOfTheRound(t *testing.T) {
+	t.Parallel()
+	d, err := openURL(t.Context(), "zk://"+zktest.Start(t).Addr+"/late"+barriers)
+	noError(t, err)
+	defer d.Close()
+	s, ctx := session(t, d, 10*time.Second), limited(t)
+	member := func() string {
+		got, err := s.Join(ctx, driver.Request{ID: someID(), Queue: "q", Kind: driver.Barrier, Units: 1, Capacity: driver.RWCapacity})
+		noError(t, err)
+		return got.ID
+	}
+	value, err := json.Marshal(driver.Round{Members: []string{member()}})
+	noError(t, err)
+	round, err := d.Swap(ctx, driver.Swap{ID: someID(), Name: "q/round", Value: value})
+	noError(t, err)
+	type answer struct {
+		cell driver.Cell
+		err  error
+	}
+	told := make(chan answer, 1)
+	go func() {
+		got, err := d.Watch(ctx, "q/round", round.Version)
+		told <- answer{got, err}
+	}()
+	late := member()
+	got := <-told
+	noError(t, got.err)
+	if !strings.Contains(string(got.cell.Value), late) || got.cell.Version <= round.Version {
+		t.Errorf("after %d came version %d, %s, without %s", round.Version, got.cell.Version, got.cell.Value, late)
+	}
 }

@@ -141,9 +141,9 @@ var faults = []fault{
 	{"a barrier is open", "Barrier", []edit{
 		{"barrier.go", "return !c.Exists, nil })", `return !c.Exists || broken("a barrier is open"), nil })`}}},
 	{"rounds overlap", "DoubleBarrier", []edit{
-		{"doublebarrier.go", "if anyOf(now.Members, ids(queue)) {", `if anyOf(now.Members, ids(queue)) && !broken("rounds overlap") {`}}},
+		{"doublebarrier.go", "if !m.over {", `if !m.over && !broken("rounds overlap") {`}}},
 	{"each leaves for itself", "DoubleBarrier", []edit{
-		{"doublebarrier.go", "return !slices.Contains(now.Members, l.t.req.ID) ||", `return broken("each leaves for itself") || !slices.Contains(now.Members, l.t.req.ID) ||`}}},
+		{"doublebarrier.go", "return !m.members[l.t.req.ID] ||", `return broken("each leaves for itself") || !m.members[l.t.req.ID] ||`}}},
 	{"a latch opens too early", "Latch", []edit{
 		{"latch.go", "return n == 0, err", `return n <= pick[int64]("a latch opens too early", 1, 0), err`}}},
 	{"a change is made again", "Latch Values", []edit{

@@ -565,6 +565,14 @@ var backends = []fault{
 		old: `return text == "1", nil`, new: `return text != "", nil`,
 	},
 	{
+		file: "backend/zklock/meeting.go", test: "TestALateMemberIsNewsOfTheRound",
+		old: "return driver.Cell{Version: uint64(c.stat.Pzxid),", new: "return driver.Cell{Version: round,",
+	},
+	{
+		file: "backend/zklock/meeting.go", test: "TestALateMemberIsNewsOfTheRound",
+		old: "members := l.tap.watch(q.path, true, bell)", new: "members := l.tap.watch(q.path, true, make(chan struct{}, 1))",
+	},
+	{
 		file: "backend/zklock/cell.go", test: "TestConformance/Cells",
 		old: "err == nil && cell.Exists {", new: "err == nil {",
 	},

@@ -1,0 +1,249 @@
+package interlock_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+)
+
+// What a round costs a client grows with its members, not with their square, also when
+// they come and leave one after the other.
+func TestMembersOfOneClientShareItsReads(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		const n = 200
+		d := a.DoubleBarrier("d", n)
+		before := a.Exchanges()
+		var enters []<-chan result
+		for range n {
+			enters = append(enters, enter(ctx, d))
+			synctest.Wait()
+		}
+		entered := a.Exchanges()
+		if each := float64(entered-before) / n; each > 6 {
+			t.Errorf("Enter costs %.1f exchanges for each of %d", each, n)
+		}
+		var leaves []<-chan error
+		for _, e := range enters {
+			r := <-e
+			ok(t, r.err)
+			left := make(chan error, 1)
+			go func() { left <- d.Leave(ctx, r.lease) }()
+			leaves = append(leaves, left)
+			synctest.Wait()
+		}
+		for _, l := range leaves {
+			ok(t, <-l)
+		}
+		if each := float64(a.Exchanges()-entered) / n; each > 6 {
+			t.Errorf("Leave costs %.1f exchanges for each of %d", each, n)
+		}
+		nothingLeft(t, a, b)
+	})
+}
+
+// Of the members of a client, one begins the round.
+func TestOneMemberOfAClientBeginsTheRound(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, _ := pair(t)
+		hung := a.faults().Before("Swap", 0).Hang()
+		var enters []<-chan result
+		for range 10 {
+			enters = append(enters, enter(ctx, a.DoubleBarrier("d", 10)))
+		}
+		synctest.Wait()
+		before := a.Exchanges()
+		hung.Deliver()
+		for _, e := range enters {
+			r := <-e
+			ok(t, r.err)
+			defer r.lease.Release()
+		}
+		// One Swap, its news, one read of both, and one call that waits for more news.
+		if n := a.Exchanges() - before; n > 5 {
+			t.Errorf("to begin the round took %d exchanges", n)
+		}
+	})
+}
+
+// The context of the member that came first ends its own wait, and no other's.
+func TestAMemberThatGivesUpDoesNotEndTheReadsOfOthers(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		giving, cancel := context.WithCancel(ctx)
+		gives := enter(giving, a.DoubleBarrier("d", 3))
+		synctest.Wait()
+		enters := []<-chan result{enter(ctx, a.DoubleBarrier("d", 3))}
+		synctest.Wait()
+		cancel()
+		wantErr(t, (<-gives).err, context.Canceled)
+		for range 2 {
+			enters = append(enters, enter(ctx, b.DoubleBarrier("d", 3)))
+		}
+		for _, e := range enters {
+			r := <-e
+			ok(t, r.err)
+			ok(t, r.lease.Release())
+		}
+		nothingLeft(t, a, b)
+	})
+}
+
+// When nobody waits any more, nothing is read any more.
+func TestTheLastMemberThatGivesUpEndsTheReads(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		giving, cancel := context.WithCancel(ctx)
+		gives := []<-chan result{enter(giving, a.DoubleBarrier("d", 3)), enter(giving, a.DoubleBarrier("d", 3))}
+		synctest.Wait()
+		cancel()
+		for _, g := range gives {
+			wantErr(t, (<-g).err, context.Canceled)
+		}
+		nothingLeft(t, a, b)
+		before := a.Exchanges()
+		lease := acquire(t, b.Mutex("d"))
+		ok(t, lease.Release())
+		synctest.Wait()
+		if n := a.Exchanges() - before; n > 0 {
+			t.Errorf("%d exchanges though nobody waits", n)
+		}
+	})
+}
+
+// A member that leaves waits for the others though what the client had read before shows
+// no round at all.
+func TestWhoComesJudgesByNothingOlder(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, _ := pair(t)
+		a.faults().Before("Watch", 0).Hang() // no news of the round
+		d := a.DoubleBarrier("d", 2)
+		enters := [2]<-chan result{enter(ctx, d), enter(ctx, d)}
+		synctest.Wait()
+		// The one that began the round knows it, the other reads on for the client.
+		first, other := enters[0], enters[1]
+		if len(first) == 0 {
+			first, other = other, first
+		}
+		r := <-first
+		ok(t, r.err)
+		if len(other) > 0 {
+			t.Fatal("there was news of the round")
+		}
+		left := make(chan error, 1)
+		go func() { left <- d.Leave(ctx, r.lease) }()
+		synctest.Wait()
+		if len(left) > 0 {
+			t.Fatalf("left alone: %v", <-left)
+		}
+		r = <-other
+		ok(t, r.err)
+		ok(t, d.Leave(ctx, r.lease))
+		ok(t, <-left)
+	})
+}
+
+// An answer that comes late shows nothing that is older than what was seen.
+func TestWhatWasAskedForBeforeAReadIsNotShownAfterIt(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		watching, cancel := context.WithCancel(ctx)
+		var seen []string
+		observe := func() <-chan struct{} {
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				for m, err := range b.Election("e").Observe(watching) {
+					ok(t, err)
+					seen = append(seen, m.Note)
+				}
+			}()
+			synctest.Wait()
+			return done
+		}
+		first := observe()
+		one, err := a.Election("e").Campaign(ctx, "one")
+		ok(t, err)
+		late := b.faults().After("Follow", 1).Hang()
+		synctest.Wait()
+		ok(t, one.Release())
+		<-late.Reached() // with the answer that nobody leads
+		two, err := a.Election("e").Campaign(ctx, "two")
+		ok(t, err)
+		second := observe()                   // reads again
+		b.faults().Before("Follow", 1).Hang() // what comes after the late answer comes later still
+		late.Deliver()
+		synctest.Wait()
+		if got, want := seen, []string{"", "one", "two", "two"}; !slices.Equal(got, want) {
+			t.Errorf("seen were %q, want %q", got, want)
+		}
+		cancel()
+		<-first
+		<-second
+		ok(t, two.Release())
+	})
+}
+
+// An error that would be the same next time is told to all who wait, and to nobody
+// who comes later.
+func TestAReadThatFailsForGoodFailsForAll(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		enters := []<-chan result{enter(ctx, a.DoubleBarrier("d", 3)), enter(ctx, a.DoubleBarrier("d", 3))}
+		synctest.Wait()
+		missing := errors.New("the right to read is missing")
+		a.faults().Before("Load", 1).Refuse(missing)
+		for _, e := range append(enters, enter(ctx, a.DoubleBarrier("d", 3))) {
+			r, ended := got(e)
+			if !ended {
+				t.Fatal("it still waits")
+			}
+			wantErr(t, r.err, missing)
+		}
+		var round []<-chan result
+		for _, m := range []member{a, b, a} {
+			round = append(round, enter(ctx, m.DoubleBarrier("d", 3)))
+		}
+		for _, e := range round {
+			r := <-e
+			ok(t, r.err)
+			ok(t, r.lease.Release())
+		}
+		nothingLeft(t, a, b)
+	})
+}
+
+// A call that is slow to take note of an error keeps nobody from reading again.
+func TestWhoComesAfterAFailureReadsAgain(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, _ := pair(t)
+		busy := make(chan struct{})
+		slow := make(chan error, 1)
+		go func() {
+			for _, err := range a.Election("e").Observe(ctx) {
+				if slow <- err; err != nil {
+					return
+				}
+				<-busy
+			}
+		}()
+		ok(t, <-slow)
+		missing := errors.New("the right to read is missing")
+		for _, want := range []error{missing, nil} {
+			if want != nil {
+				a.faults().Before("Load", 1).Refuse(want)
+			}
+			for _, err := range a.Election("e").Observe(ctx) {
+				if !errors.Is(err, want) {
+					t.Errorf("got %v, want %v", err, want)
+				}
+				break
+			}
+		}
+		close(busy)
+		wantErr(t, <-slow, missing)
+		nothingLeft(t, a)
+	})
+}
