@@ -62,9 +62,17 @@ func (b *DoubleBarrier) Enter(ctx context.Context) (*Lease, error) {
 	return lease, nil
 }
 
-// Leave gives the member's place up and waits until all members of its round
-// have left or died. It returns an error that wraps ErrLost if the member had
-// been taken for dead.
+// Leave gives the member's place up, whatever ctx says, and waits until no member of its round is
+// inside any more.
+//
+// That it returns nil does not say that the others have finished. A member counts as having left,
+// too, if its process has died, if it was cut off from the backend for a TTL or evicted, or if its
+// lease was only released. Where that matters, each member notes that it has finished before it
+// leaves. A [Latch] for the round does: it is set to the number of members, each counts it down
+// before Leave, and what is left of it after Leave is how many have ended inside.
+//
+// The error wraps ErrLost if this member was itself taken for dead: the others may have left
+// without it. If ctx ends first, the member has left; whether the others have is not known.
 func (b *DoubleBarrier) Leave(ctx context.Context, l *Lease) error {
 	lost := l.Release()
 	err := b.until(ctx, func(_ context.Context, m *meeting) (bool, error) {

@@ -141,6 +141,47 @@ func TestAMemberThatDiesInsideHasLeft(t *testing.T) {
 	})
 }
 
+// What a latch has left after Leave is how many of the round did not finish.
+func TestALatchTellsOfADeathInside(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		w := memlock.NewWorld()
+		members := []member{join(t, w), join(t, w), join(t, w)}
+		set, err := members[0].Latch("d").Set(ctx, int64(len(members)))
+		ok(t, err)
+		if !set {
+			t.Fatal("the latch was set before")
+		}
+		var enters []<-chan result
+		for _, m := range members {
+			enters = append(enters, enter(ctx, m.DoubleBarrier("d", len(members))))
+		}
+		left := make(chan error)
+		for i, e := range enters {
+			r := <-e
+			ok(t, r.err)
+			if i == 0 {
+				continue
+			}
+			go func() {
+				if _, err := members[i].Latch("d").CountDown(ctx); err != nil {
+					t.Error(err)
+				}
+				left <- members[i].DoubleBarrier("d", len(members)).Leave(ctx, r.lease)
+			}()
+		}
+		synctest.Wait()
+		members[0].faults().Expire()
+		for range len(members) - 1 {
+			ok(t, <-left)
+			missing, _, err := members[1].Latch("d").Count(ctx)
+			ok(t, err)
+			if missing != 1 {
+				t.Errorf("%d have not finished, want 1", missing)
+			}
+		}
+	})
+}
+
 func TestMembersMustAgreeOnTheirNumber(t *testing.T) {
 	simulated(t, func(t *testing.T) {
 		a, b := pair(t)
