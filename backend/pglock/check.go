@@ -66,6 +66,7 @@ func (s *store) Check(ctx context.Context) []driver.Finding {
 		{"version", x.checkVersion},
 		{"tables", x.checkTables},
 		{"rights", x.checkRights},
+		{"search path", x.checkPath},
 		{"writing", x.checkWriting},
 		{"news", x.checkNews},
 		{"crash", x.checkCrash},

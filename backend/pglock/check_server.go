@@ -157,7 +157,7 @@ func (s *store) checkVacuum(ctx context.Context) driver.Finding {
 	}
 	var seconds float64
 	var pid int
-	err = s.row(ctx, `SELECT coalesce(extract(epoch FROM clock_timestamp() - min(xact_start)), 0)::float8, coalesce((array_agg(pid ORDER BY xact_start))[1], 0)
+	err = s.row(ctx, `SELECT coalesce(extract(epoch FROM clock_timestamp() - min(xact_start)), 0)::float8, coalesce((pg_catalog.array_agg(pid ORDER BY xact_start))[1], 0)
 		FROM pg_stat_activity WHERE backend_xmin IS NOT NULL AND xact_start IS NOT NULL AND pid <> pg_backend_pid() AND backend_type = 'client backend'`, &seconds, &pid)
 	if err != nil {
 		return s.failed(speed, err)

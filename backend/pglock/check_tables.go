@@ -18,6 +18,8 @@ func (x *exam) checkTables(ctx context.Context) driver.Finding {
 		return doctor.Warn(everyLock, "see the rights", "whether they are fit for this program is not known: %v", x.Explain(x.unknown))
 	case x.unknown != nil:
 		return doctor.Fail(everyLock, "see the error", "%v", x.Explain(x.unknown))
+	case x.made.strange != "":
+		return doctor.Fail(everyLock, "ask who made it, and why; if that is right, add schema_owner= to the URL", "%v", x.misfit(x.made))
 	case !x.there:
 		return x.absent(ctx)
 	}
@@ -35,15 +37,15 @@ func (x *exam) checkTables(ctx context.Context) driver.Finding {
 		{"tables", "pg_class", "relname"},
 		{"functions", "pg_proc", "proname"},
 	} {
-		names := namesIn(tableName, tables)
+		names := x.schema.all(tableName, tables)
 		if c.what == "functions" {
-			names = namesIn(functionName, functions)
+			names = x.schema.all(functionName, functions)
 		}
 		found, err := x.texts(ctx, "SELECT "+c.is+"::text FROM pg_catalog."+c.from+" o JOIN pg_catalog.pg_namespace n ON n.oid = "+c.is[:3]+"namespace WHERE n.nspname = $1::text", x.schema.Name)
 		if err != nil {
 			return x.failed(everyLock, err)
 		}
-		missing := slices.DeleteFunc(names, func(name string) bool { return slices.Contains(found, x.schema.Prefix+name) })
+		missing := slices.DeleteFunc(names, func(name string) bool { return slices.Contains(found, name) })
 		if len(missing) > 0 {
 			return doctor.Fail(everyLock, again, "%s are missing: %s", c.what, strings.Join(missing, ", "))
 		}
@@ -75,6 +77,25 @@ func (x *exam) absent(ctx context.Context) driver.Finding {
 		"they are not in the schema %s, and %s may not make them", x.schema.Name, x.peer.user)
 }
 
+// checkPath looks for what lets strangers run functions of their own in the place of the server's.
+func (x *exam) checkPath(ctx context.Context) driver.Finding {
+	const promise = "secrecy and exclusion: who may make functions could have this user run them"
+	if x.there && x.unknown == nil && len(x.made.pathless) > 0 {
+		return doctor.Warn(promise, "run interlock doctor once with the URL of "+x.made.owner+", who owns them: that gives them one",
+			"%d functions, made by an earlier release, have no search path of their own", len(x.made.pathless))
+	}
+	open, err := x.texts(ctx, `SELECT n.nspname::text FROM pg_catalog.pg_namespace n CROSS JOIN LATERAL pg_catalog.aclexplode(n.nspacl) a
+		WHERE a.grantee = 0::oid AND a.privilege_type = 'CREATE' ORDER BY 1`)
+	switch {
+	case err != nil:
+		return x.failed(promise, err)
+	case len(open) > 0:
+		return doctor.Warn("secrecy and exclusion, for other programs of this database", "REVOKE CREATE ON SCHEMA "+strings.Join(open, ", ")+" FROM PUBLIC",
+			"everybody may make functions in %s; those of Interlock do not look there", strings.Join(open, ", "))
+	}
+	return doctor.Fine("functions have one of their own")
+}
+
 // right is one that is granted by one statement.
 type right struct{ what, on string }
 
@@ -86,17 +107,14 @@ func (s *store) lacking(ctx context.Context) (all []right, err error) {
 		sql   string
 	}{
 		{[]string{""}, "SCHEMA ", `SELECT 'USAGE', '' FROM pg_catalog.pg_namespace n WHERE n.nspname = $1::text AND $2::text[] IS NOT NULL AND NOT has_schema_privilege(n.oid, 'USAGE')`},
-		{namesIn(tableName, tables), "", `SELECT string_agg(r.name, ', ' ORDER BY r.n), c.relname::text
+		{s.schema.all(tableName, tables), "", `SELECT pg_catalog.string_agg(r.name, ', ' ORDER BY r.n), c.relname::text
 			FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-			CROSS JOIN unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) WITH ORDINALITY r(name, n)
+			CROSS JOIN pg_catalog.unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) WITH ORDINALITY r(name, n)
 			WHERE n.nspname = $1::text AND c.relname = ANY($2::text[]) AND NOT has_table_privilege(c.oid, r.name) GROUP BY c.relname ORDER BY c.relname`},
-		{namesIn(functionName, functions), "FUNCTION ", `SELECT 'EXECUTE', p.proname::text
+		{s.schema.all(functionName, functions), "FUNCTION ", `SELECT 'EXECUTE', p.proname::text
 			FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
 			WHERE n.nspname = $1::text AND p.proname = ANY($2::text[]) AND NOT has_function_privilege(p.oid, 'EXECUTE') ORDER BY p.proname`},
 	} {
-		for i, name := range kind.names {
-			kind.names[i] = s.schema.Prefix + name
-		}
 		rows, err := s.pool.Query(ctx, kind.sql, pgx.QueryExecModeExec, s.schema.Name, kind.names)
 		if err != nil {
 			return nil, err

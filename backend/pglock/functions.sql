@@ -3,7 +3,7 @@
 -- relies on: in a transaction that only reads what is committed, each statement sees
 -- what was committed before it began, so what comes after the lock is what counts.
 --
--- NOW_US stands for the time, NEXT(q) for the next number of a queue, PLANS for the
+-- Each gets the search path pg_catalog, pg_temp. NOW_US stands for the time, NEXT(q) for the next number of a queue, PLANS for the
 -- settings that make plans not depend on how large the tables were when a connection
 -- first used them, DURABLE for what a transaction does whose effects must outlast a
 -- crash, and COMMITTED for the same if the tables of locks are logged: even that a ticket

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/interlock-go/interlock/driver"
 )
@@ -56,6 +58,10 @@ func (s *store) met(p peer) {
 // meet finds out who answers.
 func (s *store) meet(ctx context.Context) (p peer, err error) {
 	c, err := s.pool.Acquire(ctx)
+	if s.pool.own && refusesPath(err) {
+		s.pool.wide.Store(true)
+		c, err = s.pool.Acquire(ctx)
+	}
 	if err != nil {
 		return p, err
 	}
@@ -70,6 +76,12 @@ func (s *store) meet(ctx context.Context) (p peer, err error) {
 	p.pooled = pid != c.Conn().PgConn().PID()
 	p.readOnly = readOnly == "on"
 	return p, err
+}
+
+// refusesPath reports whether a pooler knows no such parameter of a connection.
+func refusesPath(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.Code == "08P01" && strings.Contains(pg.Message, "search_path")
 }
 
 const readCommitted = "read committed"

@@ -3,8 +3,10 @@ package pglock
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/interlock-go/interlock/internal/backoff"
@@ -20,6 +22,7 @@ type pool struct {
 	place any  // its key in pools
 	users int  // guarded by pools.mu
 	lanes *sqlqueue.Lanes
+	wide  atomic.Bool // a pooler refuses connections that say where they look for functions
 
 	mu      sync.Mutex
 	reserve *pgxpool.Pool // for heartbeats; nil until one has needed it
@@ -42,16 +45,26 @@ type address struct {
 // the configuration of nothing but the text and the surroundings.
 func poolTo(c *pgxpool.Config, text string) (*pool, error) {
 	o := c.ConnConfig
-	return share(address{text, o.Host, o.User, o.Password, o.Database, o.Port}, true, func() (*pgxpool.Pool, error) {
+	return share(address{text, o.Host, o.User, o.Password, o.Database, o.Port}, true, func(p *pool) (*pgxpool.Pool, error) {
+		c.BeforeConnect = p.narrow
 		// It opens what is needed, and finds out about broken connections by using them:
 		// callers repeat.
 		return pgxpool.NewWithConfig(context.Background(), c)
 	})
 }
 
+// narrow has the connections of a pool look for functions in pg_catalog only, unless they lead to
+// a pooler that does not let them say so.
+func (p *pool) narrow(_ context.Context, c *pgx.ConnConfig) error {
+	if !p.wide.Load() {
+		c.RuntimeParams["search_path"] = "pg_catalog"
+	}
+	return nil
+}
+
 // poolOf is one that belongs to the program.
 func poolOf(p *pgxpool.Pool) *pool {
-	shared, _ := share(p, false, func() (*pgxpool.Pool, error) { return p, nil }) // never fails
+	shared, _ := share(p, false, func(*pool) (*pgxpool.Pool, error) { return p, nil }) // never fails
 	return shared
 }
 
@@ -59,7 +72,7 @@ func poolOf(p *pgxpool.Pool) *pool {
 // hear warnings.
 func poolLike(p *pgxpool.Pool) (*pool, error) {
 	type like struct{ *pgxpool.Pool }
-	return share(like{p}, true, func() (*pgxpool.Pool, error) {
+	return share(like{p}, true, func(*pool) (*pgxpool.Pool, error) {
 		c := p.Config()
 		c.MinConns, c.MinIdleConns = 0, 0
 		hearWarnings(c.ConnConfig)
@@ -67,17 +80,18 @@ func poolLike(p *pgxpool.Pool) (*pool, error) {
 	})
 }
 
-func share(place any, own bool, open func() (*pgxpool.Pool, error)) (*pool, error) {
+func share(place any, own bool, open func(*pool) (*pgxpool.Pool, error)) (*pool, error) {
 	pools.mu.Lock()
 	defer pools.mu.Unlock()
 	p := pools.all[place]
 	if p == nil {
-		made, err := open()
-		if err != nil {
+		p = &pool{own: own, place: place}
+		var err error
+		if p.Pool, err = open(p); err != nil {
 			return nil, err
 		}
-		calls := max(1, int(made.Config().MaxConns)-1) // a pool of one is shared by turns
-		p = &pool{Pool: made, own: own, place: place, lanes: sqlqueue.NewLanes(calls, 1, 1)}
+		calls := max(1, int(p.Config().MaxConns)-1) // a pool of one is shared by turns
+		p.lanes = sqlqueue.NewLanes(calls, 1, 1)
 		pools.all[place] = p
 	}
 	p.users++

@@ -30,6 +30,11 @@ type Schema struct {
 	// longest TTL that was ever asked for, so that nobody holds a lock twice.
 	// Values and leases of a fixed time are always logged.
 	Logged bool
+
+	// Owner is a role whose schema, tables and functions are used although it is none that is
+	// trusted anyway: the user and the roles that it is a member of, the owner of the database,
+	// and superusers.
+	Owner string
 }
 
 const defaultSchema = "interlock"
@@ -109,6 +114,15 @@ func namesIn(pattern *regexp.Regexp, sql string) (names []string) {
 	return names
 }
 
+// all are the names of all tables, or functions, as they are in the schema.
+func (s Schema) all(pattern *regexp.Regexp, sql string) []string {
+	names := namesIn(pattern, sql)
+	for i, name := range names {
+		names[i] = s.Prefix + name
+	}
+	return names
+}
+
 var (
 	tableName    = regexp.MustCompile(`CREATE (?:LOCKING )?TABLE @(\w+)`)
 	functionName = regexp.MustCompile(`CREATE FUNCTION @(\w+)`)
@@ -119,7 +133,11 @@ var (
 func (s Schema) name(of string) string { return `"` + s.Name + `"."` + s.Prefix + of + `"` }
 
 const (
-	nowUS = `(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`
+	nowUS = `(extract(epoch FROM clock_timestamp()) OPERATOR(pg_catalog.*) 1000000)::bigint`
+
+	// path is the search path of each function: else one of a stranger could be called in the
+	// place of the server's own, with the rights of the caller.
+	path = `search_path = pg_catalog, pg_temp`
 
 	// A plan that was made while a table was small reads all of it when it is large.
 	// Without such plans there is nothing to choose, and nothing to be gained by making
@@ -144,7 +162,7 @@ func (s Schema) expand(sql string) string {
 	sql = reference.ReplaceAllStringFunc(sql, func(ref string) string { return s.name(ref[1:]) })
 	return strings.NewReplacer(
 		"UNLOGGED?", unlogged, "LOCKING TABLE", locking+"TABLE",
-		"NOW_US", nowUS, " PLANS AS", " "+plans+" AS",
+		"NOW_US", nowUS, " PLANS AS $$", " "+plans+" SET "+path+" AS $$", " AS $$", " SET "+path+" AS $$",
 		"NEXT(q)", strings.ReplaceAll(next, "Q", "q"), "NEXT(r)", strings.ReplaceAll(next, "Q", "r"),
 		"\tDURABLE\n", "\t"+durable+"\n", "\tCOMMITTED\n", lineIf(committed),
 	).Replace(sql)

@@ -17,7 +17,7 @@ import (
 )
 
 func init() {
-	shown := []string{"schema", "table_prefix", "durability"}
+	shown := []string{"schema", "table_prefix", "schema_owner", "durability"}
 	for _, key := range forwarded {
 		if key != "password" && key != "sslpassword" {
 			shown = append(shown, key)
@@ -58,7 +58,7 @@ func open(ctx context.Context, u *driver.URL) (driver.Driver, error) {
 // storeOf reads a URL. It connects to nothing yet.
 func storeOf(u *driver.URL) (*store, error) {
 	c := &config{
-		schema: Schema{Name: u.Text("schema", ""), Prefix: u.Text("table_prefix", "")},
+		schema: Schema{Name: u.Text("schema", ""), Prefix: u.Text("table_prefix", ""), Owner: u.Text("schema_owner", "")},
 		direct: u.Text("direct", ""),
 	}
 	c.kind = u.Choice("durability", "", "logged", "unlogged")
