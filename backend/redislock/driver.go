@@ -31,7 +31,7 @@ type Driver struct {
 	closed    atomic.Bool
 	exchanges atomic.Uint64
 	settling  coalesce.Tasks // by name of the queue
-	numbers   atomic.Uint64  // of tickets
+	learning  coalesce.Tasks // by ID of the ticket
 	sessions  atomic.Uint64
 	queues    queues
 	feed      feed

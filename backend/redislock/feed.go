@@ -75,7 +75,7 @@ func (f *feed) hear(n uint64) {
 // echo has the server send a message to this client, if that is of use now. The key
 // chooses a node.
 func (d *Driver) echo() []call {
-	n := d.numbers.Add(1)
+	n := newNumber()
 	if !d.feed.echo(n) {
 		return nil
 	}

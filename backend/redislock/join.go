@@ -105,7 +105,11 @@ func (s *session) take(q *queue, r *driver.Request) (*place, error) {
 	if r.Retry && s.left.Has(r.ID) {
 		return nil, driver.ErrGone
 	}
-	p := &place{number: s.d.numbers.Add(1), id: r.ID, q: q, s: s, hold: min(r.Hold, maxHold), robust: r.Robust, joined: s.d.Now()}
+	number := newNumber()
+	for s.d.places[number] != nil {
+		number = newNumber()
+	}
+	p := &place{number: number, id: r.ID, q: q, s: s, hold: min(r.Hold, maxHold), robust: r.Robust, joined: s.d.Now()}
 	s.places[r.ID], s.d.places[p.number] = p, p
 	return p, nil
 }
@@ -172,6 +176,10 @@ func (s *session) joined(p *place, r *driver.Request, sent driver.Instant, answe
 		if p.state == unknown {
 			p.state = waiting
 			p.lookAfter(s.d.Now(), answer[3])
+			if p.doubted { // it was heard of before this answer
+				p.doubted = false
+				p.lookAfter(s.d.Now(), 1)
+			}
 		} else if p.granted != 0 {
 			p.proof = p.dated(p.granted)
 		}

@@ -8,7 +8,7 @@ import (
 
 // place is what this client knows of a ticket.
 type place struct {
-	number uint64 // by which the news of its grant name it
+	number uint64 // by which messages name it; a stranger does not know it
 	id     string
 	q      *queue
 	s      *session
@@ -21,6 +21,7 @@ type place struct {
 	told      bool           // Join or Await has said that it is held
 	lone      bool           // granted by take.lua
 	sure      bool           // no Join can be under way any more
+	doubted   bool           // a message that proves nothing has come before the answer of its Join
 	token     uint64
 	inherited bool
 	fixed     bool           // it has a fixed end

@@ -2,6 +2,9 @@ package redislock
 
 import (
 	"context"
+	"crypto/sha1"
+	"encoding/hex"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 
@@ -14,27 +17,27 @@ func (s *session) Signals(ctx context.Context) (driver.Signal, error) {
 
 // hear reads a message that a script has sent to this client:
 //
-//	NUMBER TOKEN FLAGS [TIME]  granted; flags i: inherits, w: another waits behind
-//	w NUMBER…                  another waits behind these
-//	r NUMBER                   please give it up
-//	e NUMBER                   it is not renewed any more
-//	x NUMBER                   it is gone
-//	l NUMBER                   it is the first in line now: look when to look
-//	f NUMBER                   what is followed has changed
-//	p NUMBER                   the echo of a heartbeat
+//	NUMBER TOKEN FLAGS:PROOF [TIME]  granted; flags i: inherits, w: another waits behind
+//	w NUMBER…                        another waits behind these
+//	r NUMBER                         please give it up
+//	e NUMBER                         it is not renewed any more
+//	x NUMBER                         it is gone
+//	l NUMBER                         it is the first in line now: look when to look
+//	f NUMBER                         what is followed has changed
+//	p NUMBER                         the echo of a heartbeat
+//
+// Whoever may publish on the server can send them, too, also without a right to a single key. So a
+// grant has a proof, and all others are no more than a reason to ask the server, or to hurry. A
+// grant without one, as scripts of earlier releases send it, is such a reason as well.
 //
 // It runs where the connection is read and waits for nothing.
 func (d *Driver) hear(message string) {
 	what, rest, _ := strings.Cut(message, " ")
 	switch what {
 	case "w", "r", "e", "x", "l":
-		d.mu.Lock()
-		defer d.mu.Unlock()
 		for n := range strings.SplitSeq(rest, " ") {
 			number, _ := strconv.ParseUint(n, 10, 64)
-			if p := d.places[number]; p != nil {
-				d.demanded(what, p)
-			}
+			d.hint(what, number)
 		}
 	case "f":
 		number, _ := strconv.ParseUint(rest, 10, 64)
@@ -47,24 +50,61 @@ func (d *Driver) hear(message string) {
 	}
 }
 
+// newNumber is a number that a stranger does not guess, as large as a Lua number can be. It is not 0.
+func newNumber() uint64 { return 1 + rand.Uint64N(1<<53-1) }
+
 func (p *place) signal(demand driver.Demand) { p.s.signals.Add(demand, p.q.name, p.id) }
 
-func (d *Driver) demanded(what string, p *place) {
-	switch what {
-	case "w":
-		p.signal(driver.Wanted)
-	case "r":
-		p.signal(driver.Revoke)
-	case "e":
-		p.signal(driver.Evict)
-	case "l":
-		if p.state == waiting {
-			p.lookAfter(d.Now(), 1)
-		}
-	case "x":
-		p.signal(driver.Evict)
-		d.ended(p)
+// hint takes note of a message that proves nothing.
+func (d *Driver) hint(what string, number uint64) {
+	d.mu.Lock()
+	p := d.places[number]
+	if p == nil {
+		d.mu.Unlock()
+		return
 	}
+	switch {
+	case what == "w":
+		p.signal(driver.Wanted)
+	case p.state == unknown:
+		p.doubted = true
+	case what != "l":
+		d.mu.Unlock()
+		d.learn(p)
+		return
+	case p.state == waiting:
+		p.lookAfter(d.Now(), 1)
+	}
+	d.mu.Unlock()
+}
+
+// learn asks the server what has become of a ticket, and tells the holder. If that fails, the
+// next heartbeat does.
+func (d *Driver) learn(p *place) {
+	if !d.learning.Begin(p.id) {
+		return
+	}
+	d.background(func(ctx context.Context) {
+		for more := true; more; more = d.learning.More(p.id) {
+			_, err := p.s.ask(ctx, p, 0)
+			if err != nil {
+				d.learning.End(p.id)
+				return
+			}
+			d.mu.Lock()
+			if p.state == gone {
+				p.signal(driver.Evict)
+			}
+			d.mu.Unlock()
+		}
+	})
+}
+
+// proves reports whether a message of a grant comes from somebody who knows the ticket: see news
+// in format.lua.
+func (p *place) proves(proof, message string) bool {
+	sum := sha1.Sum([]byte(message + " " + p.id))
+	return proof == hex.EncodeToString(sum[:])[:20]
 }
 
 func (d *Driver) granted(who, rest string) {
@@ -75,10 +115,21 @@ func (d *Driver) granted(who, rest string) {
 		return // of a later version
 	}
 	flags, at, fixed := strings.Cut(rest, " ")
+	flags, proof, _ := strings.Cut(flags, ":")
+	message := who + " " + text + " " + flags
+	if fixed {
+		message += " " + at
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	p := d.places[number]
-	if p == nil {
+	switch {
+	case p == nil:
+		return
+	case !p.proves(proof, message) || token == 0 || token >= driver.MaxToken:
+		if p.doubted = p.state == unknown; p.state == waiting {
+			p.lookAfter(d.Now(), 1)
+		}
 		return
 	}
 	if fixed {

@@ -31,7 +31,7 @@ if found and found[1] and found[2] then
 				'state', struct.pack(STATE, capacity, used, waiting, last, offset, seq, next, keep, shown, followed, left, longest, mark, kind),
 				heir, struct.pack(RECORD, number, wants, last, since, ttl, hold, client, flags, owner, rest))
 			redis.call('PUBLISH', 'interlock:' .. string.match(owner, '^[^.]*'),
-				string.format('%d %d %s%s', client, last, mark == '!' and 'i' or '-', waiting > 0 and 'w' or ''))
+				news(heir, client, last, (mark == '!' and 'i' or '-') .. (waiting > 0 and 'w' or ''), ''))
 			return { 1, 0, 0 }
 		end
 	end

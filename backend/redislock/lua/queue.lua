@@ -399,8 +399,8 @@ local function finish()
 		end
 	end
 	for _, r in ipairs(winners) do
-		send(r.session, string.format('%d %d %s%s%s', r.number, r.token,
-			is(r, 'i') and 'i' or '-', q.waiting > 0 and 'w' or '', r.hold > 0 and ' ' .. int(now) or ''))
+		send(r.session, news(r.id, r.number, r.token,
+			(is(r, 'i') and 'i' or '-') .. (q.waiting > 0 and 'w' or ''), r.hold > 0 and ' ' .. int(now) or ''))
 	end
 	for i = 1, #messages, 2 do call('PUBLISH', messages[i], messages[i + 1]) end
 	return budget <= 0 and 1 or 0

@@ -1,0 +1,198 @@
+package redislock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/redistest"
+)
+
+// publish sends messages to the channel of a session's client, all in one exchange.
+func publish(t *testing.T, s *redistest.Server, to driver.Session, messages ...string) {
+	t.Helper()
+	client, _, _ := strings.Cut(to.ID(), ".")
+	args := append([]string{"EVAL", "for i = 2, #ARGV do redis.call('PUBLISH', ARGV[1], ARGV[i]) end", "0", "interlock:" + client}, messages...)
+	do(t, s, args...)
+}
+
+// overheard are the messages to a session's client, from now on.
+func overheard(t *testing.T, s *redistest.Server, to driver.Session) <-chan string {
+	t.Helper()
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.Addr}, DisableCache: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	conn, _ := client.Dedicate()
+	all := make(chan string, 100)
+	conn.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: func(m rueidis.PubSubMessage) { all <- m.Message }})
+	id, _, _ := strings.Cut(to.ID(), ".")
+	if err := conn.Do(t.Context(), conn.B().Subscribe().Channel("interlock:"+id).Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// numberOf is the number by which messages name a ticket, which only those know who may read the keys.
+func numberOf(t *testing.T, s *redistest.Server, queue, id string) string {
+	t.Helper()
+	return do(t, s, "EVAL", "local _, _, _, _, _, _, number = struct.unpack('>dddddddsss', redis.call('HGET', KEYS[1], ARGV[1])) return string.format('%d', number)",
+		"1", "interlock:{"+queue+"}:q", id).(string)
+}
+
+// awaiting is what Await returns, once.
+func awaiting(t *testing.T, s driver.Session, tk driver.Ticket) <-chan driver.Ticket {
+	got := make(chan driver.Ticket, 1)
+	go func() {
+		tk, err := s.Await(t.Context(), tk)
+		if err != nil && !errors.Is(err, context.Canceled) {
+			t.Errorf("Await: %v", err)
+		}
+		got <- tk
+	}()
+	return got
+}
+
+// toldOf makes sure that the next signals of a session, but those that others wait, are these.
+func toldOf(t *testing.T, s driver.Session, want ...driver.Demand) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 45*time.Second)
+	defer cancel()
+	for _, w := range want {
+		got, err := s.Signals(ctx)
+		for err == nil && got.Demand == driver.Wanted {
+			got, err = s.Signals(ctx)
+		}
+		if err != nil || got.Demand != w {
+			t.Fatalf("the next signal is %v, %v; want %v", got, err, w)
+		}
+	}
+}
+
+// Promise: whoever may publish to the clients of a server, and no more, changes nothing that they know of
+// their tickets: be it that the stranger guesses the numbers of tickets, has heard them, or
+// repeats with a change what was sent. With true news clients learn what is true.
+func TestMessagesOfAStranger(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	_, a := session(t, s.URL(), time.Minute)
+	d, b := session(t, s.URL(), time.Minute)
+	held, err := a.Join(t.Context(), exclusive("q"))
+	if err != nil || !held.Held {
+		t.Fatal(held, err)
+	}
+	w, err := b.Join(t.Context(), exclusive("q"))
+	if err != nil || w.Held {
+		t.Fatal(w, err)
+	}
+	got := awaiting(t, b, w)
+	tokens := []uint64{0, 1, held.Token, held.Token + 1, 4611686018427387, driver.MaxToken - 1, driver.MaxToken, 1<<64 - 1}
+	forged := func(number string) (all []string) {
+		for _, token := range tokens {
+			for _, flags := range []string{"-", "iw", "- 1", "-:", "-:0123456789abcdef0123"} {
+				all = append(all, fmt.Sprintf("%s %d %s", number, token, flags))
+			}
+		}
+		for _, what := range []string{"x", "e", "r", "l", "f", "p", "w"} {
+			all = append(all, what+" "+number)
+		}
+		return all
+	}
+	before := d.Exchanges()
+	for _, to := range []driver.Session{a, b} {
+		for n := range 1001 {
+			publish(t, s, to, forged(fmt.Sprint(n))...)
+		}
+	}
+	// What comes after them is heard after them.
+	if err := d.Ask(t.Context(), "q", held.ID, driver.Revoke); err != nil {
+		t.Fatal(err)
+	}
+	toldOf(t, a, driver.Revoke)
+	if err := d.Ask(t.Context(), "q", w.ID, driver.Revoke); err != nil {
+		t.Fatal(err)
+	}
+	toldOf(t, b, driver.Revoke)
+	if n := d.Exchanges() - before; n > 4 { // two for each Ask and what became of it
+		t.Errorf("%d exchanges for messages whose numbers were guessed", n)
+	}
+
+	publish(t, s, b, forged(numberOf(t, s, "q", w.ID))...)
+	publish(t, s, a, forged(numberOf(t, s, "q", held.ID))...)
+	if err := d.Ask(t.Context(), "q", w.ID, driver.Revoke); err != nil {
+		t.Fatal(err)
+	}
+	toldOf(t, b, driver.Revoke)
+	select {
+	case tk := <-got:
+		t.Fatalf("a stranger has granted %+v", tk)
+	default:
+	}
+	renew(t, a, held)
+	renew(t, b, w)
+
+	// The stranger hears the news of the grant, and sends it on with another token.
+	sent := overheard(t, s, b)
+	if err := a.Leave(t.Context(), held, true); err != nil {
+		t.Fatal(err)
+	}
+	tk := received(t, "the grant", got)
+	token := fmt.Sprintf(" %d ", tk.Token)
+	news := received(t, "the news of the grant", sent)
+	for !strings.Contains(news, token) {
+		news = received(t, "the news of the grant", sent)
+	}
+	publish(t, s, b, strings.Replace(news, token, fmt.Sprintf(" %d ", tk.Token+1), 1))
+	if err := d.Ask(t.Context(), "q", w.ID, driver.Revoke); err != nil {
+		t.Fatal(err)
+	}
+	toldOf(t, b, driver.Revoke)
+	again, err := b.Join(t.Context(), driver.Request{ID: w.ID, Queue: "q", Kind: driver.Mutex, Units: 1, Capacity: 1, Retry: true})
+	if err != nil || again.Token != tk.Token || tk.Token <= held.Token || tk.Token >= driver.MaxToken {
+		t.Errorf("granted as %+v, and then known as %+v, %v", tk, again, err)
+	}
+}
+
+// Promise: a client hears of a grant from scripts of an earlier release, which prove nothing: it
+// asks the server.
+func TestAGrantWithoutAProofIsAskedAbout(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	_, a := session(t, s.URL(), time.Minute)
+	p := redistest.NewProxy(t, s.Addr)
+	d, b := session(t, "redis://"+p.Addr, time.Minute)
+	held, err := a.Join(t.Context(), exclusive("q"))
+	if err != nil || !held.Held {
+		t.Fatal(held, err)
+	}
+	w, err := b.Join(t.Context(), exclusive("q"))
+	if err != nil || w.Held {
+		t.Fatal(w, err)
+	}
+	number := numberOf(t, s, "q", w.ID)
+	got := awaiting(t, b, w)
+	p.DropPushes(true)
+	if err := a.Leave(t.Context(), held, true); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Ask(t.Context(), "q", w.ID, driver.Revoke); err != nil { // an exchange after which the news are lost
+		t.Fatal(err)
+	}
+	p.DropPushes(false)
+	publish(t, s, b, number+" 1 i")
+	select {
+	case tk := <-got:
+		if tk.Token <= held.Token {
+			t.Errorf("granted as %+v after %+v", tk, held)
+		}
+	case <-time.After(30 * time.Second):
+		t.Error("30 s after the news of a grant, whoever waits has not asked")
+	}
+}
