@@ -24,7 +24,7 @@ type ear struct {
 // sub is one who listens.
 type sub struct {
 	up   func()
-	hear func(payload string)
+	hear func(sender uint32, payload string)
 	told bool       // the server was; guarded by ear.mu
 	lost chan error // gets one error
 
@@ -58,7 +58,7 @@ var ears = struct {
 
 // listen brings what is sent to a channel until ctx ends or the connection is lost.
 // It calls up once, when nothing that is sent from then on can be missed.
-func listen(ctx context.Context, to any, dial func(context.Context) (*pgx.Conn, error), channel string, up func(), hear func(payload string)) error {
+func listen(ctx context.Context, to any, dial func(context.Context) (*pgx.Conn, error), channel string, up func(), hear func(sender uint32, payload string)) error {
 	s := &sub{up: up, hear: hear, lost: make(chan error, 1)}
 	e := earOf(to, dial, channel, s)
 	defer s.end()
@@ -170,7 +170,7 @@ func (e *ear) turn(conn *pgx.Conn, wait context.Context, end context.CancelFunc)
 		switch {
 		case err == nil:
 			if s := e.sub(n.Channel); s != nil {
-				s.call(func() { s.hear(n.Payload) })
+				s.call(func() { s.hear(n.PID, n.Payload) })
 			}
 		case wait.Err() != nil && !conn.IsClosed():
 			return true, nil

@@ -25,9 +25,12 @@ func (s *store) Listen(ctx context.Context, channel string, up func(), hear func
 	if s.silent {
 		return errSilent
 	}
-	return listen(ctx, s.leadsTo(), s.dial, channel, up, func(payload string) {
+	began := func() { s.pool.senders.ask(s); up() }
+	return listen(ctx, s.leadsTo(), s.dial, channel, began, func(sender uint32, payload string) {
+		doubtful := !s.pool.senders.trusts(s, sender)
 		for line := range strings.SplitSeq(payload, "\n") {
 			if e, ok := event(line); ok {
+				e.Doubtful = doubtful
 				hear(e)
 			}
 		}

@@ -22,7 +22,9 @@ type pool struct {
 	place any  // its key in pools
 	users int  // guarded by pools.mu
 	lanes *sqlqueue.Lanes
-	wide  atomic.Bool // a pooler refuses connections that say where they look for functions
+
+	senders senders
+	wide    atomic.Bool // a pooler refuses connections that say where they look for functions
 
 	mu      sync.Mutex
 	reserve *pgxpool.Pool // for heartbeats; nil until one has needed it

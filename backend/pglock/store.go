@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"sync"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -18,6 +19,7 @@ type store struct {
 	channel string
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc
+	asks    sync.WaitGroup    // for senders
 	calls   map[string]string // the SQL of each function
 
 	peer
@@ -133,5 +135,6 @@ func rowsOn[T any](ctx context.Context, s *store, acquire func(context.Context) 
 // Close leaves a pool open that others use.
 func (s *store) Close() {
 	s.cancel()
+	s.asks.Wait()
 	s.pool.leave()
 }

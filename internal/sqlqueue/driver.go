@@ -25,6 +25,7 @@ type Driver struct {
 	exchanges atomic.Uint64
 	took      atomic.Int64   // the time of the last exchange that has succeeded, in nanoseconds
 	settling  coalesce.Tasks // by name of the queue
+	learning  coalesce.Tasks // by ID of the ticket
 	wake      wake
 	topics    *follow.Topics
 	lanes     *Lanes // nil: no bound

@@ -205,6 +205,10 @@ type Event struct {
 	Ask    driver.Demand // Asked
 	Queue  string        // QueueChanged
 	Cell   string        // CellChanged
+
+	// Doubtful: it may have been sent by somebody who has no right to change tickets. It is a
+	// reason to ask.
+	Doubtful bool
 }
 
 // What is a kind of event.
