@@ -61,6 +61,10 @@ func (s *store) Check(ctx context.Context) []driver.Finding {
 	} {
 		all = append(all, doctor.Of(c.name, c.of(ctx, v)))
 	}
+	if s.unproven {
+		all = append(all, doctor.Of("server's name", doctor.Warn("secrecy and exclusion: whoever answers in the place of the server gets the password, and has all locks",
+			"tls=true, with ca= if the certificate is of an authority of your own", "tls=skip-verify takes whoever answers for the server")))
+	}
 	return all
 }
 

@@ -52,11 +52,16 @@ type connector struct {
 	made atomic.Int64 // connections that there are
 }
 
-func newConnector(c *mysql.Config, all []address) (*connector, error) {
+// newConnector makes one. With askKey a server without TLS may be asked for the key by which the
+// password is encrypted.
+func newConnector(c *mysql.Config, all []address, askKey bool) (*connector, error) {
 	k := &connector{}
 	for _, a := range all {
 		one := c.Clone()
 		one.Net, one.Addr, one.DialFunc = a.network, a.addr, dial
+		if !askKey && c.TLS == nil && c.Passwd != "" && a.network == "tcp" && !isLocal(a.addr) {
+			one.DialFunc = dialWary
+		}
 		next, err := mysql.NewConnector(one)
 		if err != nil {
 			return nil, interlock.Invalid(fmt.Errorf("mysql: %w", err))
@@ -101,6 +106,9 @@ func (k *connector) connect(ctx context.Context, one driver.Connector) (driver.C
 	made, err := one.Connect(ctx)
 	for again := 0; errors.Is(err, mysql.ErrMalformPkt) && again < misread; again++ {
 		made, err = one.Connect(ctx)
+	}
+	if w, ok := c.net.(*wary); ok && w.asked {
+		return nil, errKey
 	}
 	if err != nil {
 		return nil, err

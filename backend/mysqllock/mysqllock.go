@@ -13,7 +13,7 @@ import (
 )
 
 func init() {
-	shown := append([]string{"table_prefix", "max_connections", "galera", "socket", "dial_timeout", "tls"}, tlsoption.Names...)
+	shown := append([]string{"table_prefix", "max_connections", "galera", "get_server_public_key", "socket", "dial_timeout", "tls"}, tlsoption.Names...)
 	driver.Register("mysql", open, shown...)
 	driver.Register("mariadb", open, shown...)
 	driver.RegisterExaminer("mysql", examine)
@@ -40,6 +40,7 @@ func storeOf(u *driver.URL) (s *store, at string, err error) {
 	_ = u.Text("prefix", "") // of all names, which the client puts before them
 	conns := u.Int("max_connections", 10, defaultConnections)
 	galera := u.Choice("galera", "", "one-node")
+	askKey := u.Choice("get_server_public_key", "false", "true")
 	if checkPrefix(prefix) != nil {
 		u.Hide("table_prefix")
 	}
@@ -54,11 +55,12 @@ func storeOf(u *driver.URL) (s *store, at string, err error) {
 	if galera != "" && len(all) > 1 {
 		return nil, "", driver.Invalid(errors.New("mysql: galera=one-node and several hosts: connections could go to several nodes"))
 	}
-	k, err := newConnector(c, all)
+	k, err := newConnector(c, all, askKey == "true")
 	if err != nil {
 		return nil, "", err
 	}
-	s = &store{db: sql.OpenDB(k), news: sql.OpenDB(&connector{each: k.each, of: k.of}), own: true, to: k, most: int(conns) - listening, prefix: prefix, oneNode: galera != ""}
+	s = &store{db: sql.OpenDB(k), news: sql.OpenDB(&connector{each: k.each, of: k.of}), own: true, to: k, most: int(conns) - listening, prefix: prefix, oneNode: galera != "",
+		unproven: c.TLS != nil && c.TLS.InsecureSkipVerify}
 	s.widen()
 	s.db.SetConnMaxIdleTime(30 * time.Second)
 	s.news.SetMaxOpenConns(listening)

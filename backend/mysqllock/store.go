@@ -24,7 +24,8 @@ type store struct {
 	most   int        // connections of a pool for exchanges that is the store's own
 	prefix string
 
-	oneNode bool // of a Galera cluster, for all clients
+	oneNode  bool // of a Galera cluster, for all clients
+	unproven bool // TLS takes whoever answers for the server
 
 	walk   walk
 	crowds crowds

@@ -133,6 +133,8 @@ func meaning(err error) (hint string, permanent bool) {
 		}
 	case strings.Contains(err.Error(), refusedTLS):
 		return "sslmode=disable does without TLS", true
+	case strings.Contains(err.Error(), "require_auth check failed"):
+		return "the server asks for the password itself, and nothing proves who it is: sslmode=verify-full does; require_auth=password allows it all the same", true
 	case strings.Contains(err.Error(), "x509: "):
 		return "sslrootcert=file names the authority of the server", true
 	}

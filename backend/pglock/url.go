@@ -2,8 +2,10 @@ package pglock
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/url"
 	"strings"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/interlock-go/interlock/driver"
@@ -88,6 +91,7 @@ func storeOf(u *driver.URL) (*store, error) {
 		pool.MaxConns = defaultConnections
 	}
 	hearWarnings(pool.ConnConfig)
+	careful(&pool.ConnConfig.Config)
 	p, err := poolTo(pool, text)
 	if err != nil {
 		return nil, fmt.Errorf("postgres: %w", err)
@@ -158,5 +162,37 @@ func directConfig(text string) (*pgx.ConnConfig, error) {
 	if err != nil {
 		return nil, driver.Invalid(errors.New("postgres: direct is not a URL or connection string of PostgreSQL"))
 	}
+	careful(&c.Config)
 	return c, nil
+}
+
+// maxReply bounds the messages of a server, which a client otherwise allocates as they say.
+const maxReply = 64 << 20
+
+// careful has a connection trust whoever answers with no more than needed: with bounded memory, and,
+// unless the URL or the surroundings say which ways to log in are allowed, or it is known who
+// answers, not with the password itself.
+func careful(c *pgconn.Config) {
+	c.BuildFrontend = func(r io.Reader, w io.Writer) *pgproto3.Frontend {
+		f := pgproto3.NewFrontend(r, w)
+		f.SetMaxBodyLen(maxReply)
+		return f
+	}
+	known := near(c.Host) || verified(c.TLSConfig)
+	for _, other := range c.Fallbacks {
+		known = known && (near(other.Host) || verified(other.TLSConfig))
+	}
+	if c.RequireAuth == "" && !known {
+		c.RequireAuth = "!password"
+	}
+}
+
+// near reports whether a host is this machine.
+func near(host string) bool {
+	return host == "" || host == "localhost" || strings.HasPrefix(host, "/") || strings.HasPrefix(host, "@") || net.ParseIP(host).IsLoopback()
+}
+
+// verified reports whether a connection ends at a server that the certificate names.
+func verified(c *tls.Config) bool {
+	return c != nil && (!c.InsecureSkipVerify || c.VerifyPeerCertificate != nil || c.VerifyConnection != nil)
 }

@@ -1,0 +1,51 @@
+package mysqllock
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// wary is a connection without TLS to another machine. It does not ask the server for the key by
+// which a password is encrypted: whoever answers in its place would name a key of his own, and
+// have the password. MySQL's own client does not ask for it either.
+type wary struct {
+	*net.TCPConn
+	asked bool // it was about to
+}
+
+// errKey is a server that wants the password in a form that it can read.
+var errKey = driver.Permanent(errors.New("the server wants the password, encrypted with a key that it names, and nothing proves who it is: " +
+	"use tls=true, or allow it by get_server_public_key=true"))
+
+func dialWary(ctx context.Context, network, addr string) (net.Conn, error) {
+	made, err := dial(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	w := &wary{TCPConn: made.(*net.TCPConn)}
+	*ctx.Value(dialed{}).(*net.Conn) = w
+	return w, nil
+}
+
+// Write sends a packet: three bytes of length, a number, which is 0 in a command and not in an answer to
+// the server's greeting, and the rest.
+func (w *wary) Write(b []byte) (int, error) {
+	if len(b) > 4 && b[3] != 0 {
+		asks := len(b) == 5 && (b[4] == 1 || b[4] == 2) || b[3] == 1 && bytes.Contains(b, []byte("sha256_password\x00"))
+		if asks && !bytes.Contains(b, []byte("caching_sha2_password\x00")) {
+			w.asked = true
+			return 0, errKey
+		}
+	}
+	return w.TCPConn.Write(b)
+}
+
+// isLocal reports whether an address is of this machine.
+var isLocal = func(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	return err == nil && (host == "localhost" || net.ParseIP(host).IsLoopback())
+}
