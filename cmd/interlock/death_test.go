@@ -19,6 +19,7 @@ import (
 // The job ignores TERM, forks, and leaves its session. Whatever happens to
 // interlock alone, the job's last line comes before the next job's first.
 func TestJobIsGoneBeforeTheNextOneRuns(t *testing.T) {
+	t.Parallel()
 	for _, rule := range []struct {
 		promise string
 		ttl     string

@@ -13,6 +13,7 @@ import (
 // Promise: the command says what became of a holder of another library: kazoo cannot be asked,
 // Curator is asked, and holds on if it does not listen. Nothing is said of the end of its lock.
 func TestHoldersOfOtherLibrariesAreNotCalledEvicted(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	url := "zk://" + s.Addr + "/"
 	says := func(code int, text string, args ...string) {

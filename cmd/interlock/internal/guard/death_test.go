@@ -175,6 +175,7 @@ func TestOneOfThreeEndsTheJob(t *testing.T) {
 		"guard killed, program stopped a bit later": {{guard, unix.SIGKILL}, {nil, 0}, {program, unix.SIGSTOP}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			n, l := newNotebook(t), newLease(t)
 			r := hardToKill(t, n).under(l, longTTL).start()
 			n.writing(t)
