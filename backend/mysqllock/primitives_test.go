@@ -11,6 +11,7 @@ import (
 
 // Promise: package interlock keeps its promises over it.
 func TestPrimitives(t *testing.T) {
+	t.Parallel()
 	s := mysqltest.Start(t)
 	var pool prefixes
 	primitives.Run(t, primitives.Backend{

@@ -12,6 +12,7 @@ import (
 // Promise: connections use TLS as the URL says, and passwords; what is wrong with
 // either is said.
 func TestTLSAndPasswords(t *testing.T) {
+	t.Parallel()
 	s := pgtest.Start(t, pgtest.TLS(), pgtest.Passwords(),
 		pgtest.Setup("ALTER ROLE postgres PASSWORD 'secret'"))
 	useful(t, opened(t, s.URLOf("postgres", "secret")))
@@ -46,6 +47,7 @@ func TestTLSAndPasswords(t *testing.T) {
 
 // Promise: no connection of a client is left when it is closed.
 func TestConnectionsEndWithTheDriver(t *testing.T) {
+	t.Parallel()
 	s := pgtest.Start(t)
 	d, err := openURL(t.Context(), s.URL())
 	if err != nil {

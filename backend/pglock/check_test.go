@@ -36,6 +36,7 @@ func says(t *testing.T, f driver.Finding, status driver.Status, text string) {
 }
 
 func TestDoctor(t *testing.T) {
+	t.Parallel()
 	s := pgtest.Start(t, pgtest.Durable(), pgtest.User("app", ""))
 
 	// Promise: a server as it comes, and a user with the rights that are printed, are
@@ -107,6 +108,7 @@ func TestDoctor(t *testing.T) {
 // Promise: a pooler without a direct URL is found, and waiters are served all the
 // same.
 func TestPoolerWithoutADirectURL(t *testing.T) {
+	t.Parallel()
 	s := pgtest.Start(t)
 	p := pgtest.StartPooler(t, s)
 	d := opened(t, p.URL())
@@ -151,6 +153,7 @@ func handOver(t *testing.T, d driver.Driver) {
 
 // Promise: a standby is refused, with what to do; with both hosts the primary is found.
 func TestStandby(t *testing.T) {
+	t.Parallel()
 	s := pgtest.Start(t)
 	standby := pgtest.StartStandby(t, s)
 	useful(t, opened(t, s.URL()))

@@ -46,6 +46,7 @@ func quit(s *pgtest.Server) {
 // time, values and raised floors are as they were; and all who wait are served.
 // PGLOCK_CRASHES makes it longer.
 func TestCrashes(t *testing.T) {
+	t.Parallel()
 	for _, durability := range []string{"unlogged", "logged"} {
 		t.Run(durability, func(t *testing.T) {
 			t.Parallel()

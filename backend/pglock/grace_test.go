@@ -13,6 +13,7 @@ import (
 // standby may not have received that a session with a longer TTL than all before began, or
 // that any did.
 func TestGraceAfterAPromotion(t *testing.T) {
+	t.Parallel()
 	for name, before := range map[string]func(t *testing.T, s *pgtest.Server){
 		"without a longer TTL": func(t *testing.T, s *pgtest.Server) { short(t, opened(t, s.URL()), time.Second) },
 		"without any session": func(t *testing.T, s *pgtest.Server) {
@@ -45,6 +46,7 @@ func TestGraceAfterAPromotion(t *testing.T) {
 // Promise: after a crash of the same server, which has kept what it knows of TTLs, the
 // grace is the longest of these, and a new schema has none.
 func TestGraceAfterACrash(t *testing.T) {
+	t.Parallel()
 	s := pgtest.Start(t, pgtest.Durable())
 	const ttl = time.Second
 	d := opened(t, s.URL())

@@ -14,6 +14,7 @@ import (
 // were raised, to a floor far above the clock or by a little, once or twice, with
 // somebody in line or not.
 func TestTokensOverAFailoverThatLosesGrants(t *testing.T) {
+	t.Parallel()
 	const far = uint64(1) << 62
 	raise := func(floors ...uint64) func(*testing.T, *interlock.Client) {
 		return func(t *testing.T, c *interlock.Client) {

@@ -16,6 +16,7 @@ import (
 // Promise: a pool of the program's own will do however it sends queries, and is still
 // open when the driver is closed.
 func TestPoolsThatProgramsHave(t *testing.T) {
+	t.Parallel()
 	s := pgtest.Start(t)
 	for _, mode := range []pgx.QueryExecMode{
 		pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol,

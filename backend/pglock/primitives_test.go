@@ -10,6 +10,7 @@ import (
 
 // Promise: package interlock keeps its promises over it.
 func TestPrimitives(t *testing.T) {
+	t.Parallel()
 	s := pgtest.Start(t, pgtest.Durable())
 	primitives.Run(t, primitives.Backend{World: worlds(s, ""), TTL: time.Second})
 }

@@ -16,6 +16,7 @@ import (
 // its ticket before anybody has begun a session is not told that it is gone: the lease of
 // a fixed time stands, with its token, and nobody else gets it.
 func TestALookBeforeTheFirstSessionAfterACrash(t *testing.T) {
+	t.Parallel()
 	s := pgtest.Start(t, pgtest.Durable())
 	open := func() driver.Driver {
 		d, err := openURL(t.Context(), s.URL())
@@ -76,6 +77,7 @@ func TestALookBeforeTheFirstSessionAfterACrash(t *testing.T) {
 // end was reduced to, the end that an eviction has left it, a raised token, and that a
 // ticket has left.
 func TestFixedTicketsOverACrash(t *testing.T) {
+	t.Parallel()
 	s := pgtest.Start(t, pgtest.Durable())
 	d, err := openURL(t.Context(), s.URL())
 	noError(t, err)
@@ -126,6 +128,7 @@ func TestFixedTicketsOverACrash(t *testing.T) {
 // Promise: numbers of queues that are made anew begin above those of all whose rows were
 // removed, so that tokens grow whatever the clock says.
 func TestNumbersOverTheRemovalOfAQueue(t *testing.T) {
+	t.Parallel()
 	s := pgtest.Start(t)
 	d, err := openURL(t.Context(), s.URL())
 	noError(t, err)

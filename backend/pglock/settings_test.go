@@ -41,6 +41,7 @@ func TestSettingsOfTheRole(t *testing.T) {
 // Promise: a snapshot that another program holds open for long, which keeps old rows
 // from being removed, makes it slower and nothing else.
 func TestOldSnapshot(t *testing.T) {
+	t.Parallel()
 	s := pgtest.Start(t)
 	d := opened(t, s.URL())
 	a, b := short(t, d, 10*time.Minute), short(t, d, 10*time.Minute)

@@ -68,6 +68,7 @@ func answered(t *testing.T, answer <-chan error) error {
 // Promise: a call is not answered before a synchronous standby has received what it did,
 // though the wait of its commit for the standby is cancelled, again and again; then it is.
 func TestCancelledWaitsForAStandby(t *testing.T) {
+	t.Parallel()
 	type world struct {
 		d      driver.Driver
 		a      driver.Session
@@ -144,6 +145,7 @@ func TestCancelledWaitsForAStandby(t *testing.T) {
 // has taken over there are no two who hold. Nor is it if it is asked again, over another
 // connection; nor with the program's own pool.
 func TestNoTwoHoldersAfterACancelledWait(t *testing.T) {
+	t.Parallel()
 	for name, open := range map[string]func(t *testing.T, url string) driver.Driver{
 		"by URL": func(t *testing.T, url string) driver.Driver { return opened(t, url+"&durability=logged") },
 		"where the role hears no warnings": func(t *testing.T, url string) driver.Driver {
@@ -202,6 +204,7 @@ func TestNoTwoHoldersAfterACancelledWait(t *testing.T) {
 // Promise: a call that is repeated, since its connection was ended while its commit waited
 // for a standby, is not answered before the standby has received what the first one did.
 func TestRepeatedCallsWaitForAStandby(t *testing.T) {
+	t.Parallel()
 	s, standby := synchronous(t)
 	timed := request("timed", 1)
 	timed.Hold = time.Hour

@@ -9,5 +9,6 @@ import (
 
 // Promise: package interlock keeps its promises over it.
 func TestPrimitives(t *testing.T) {
+	t.Parallel()
 	primitives.Run(t, primitives.Backend{World: newWorld, TTL: time.Second})
 }

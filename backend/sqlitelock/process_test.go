@@ -244,6 +244,7 @@ func TestAFullSocketIsServedLater(t *testing.T) {
 // Processes are killed at any instruction, again and again: no two ever hold at
 // the same time, tokens grow, the others go on at once, and the file stays sound.
 func TestKilledAtAnyInstruction(t *testing.T) {
+	t.Parallel()
 	kills := 100
 	if testing.Short() {
 		kills = 20
