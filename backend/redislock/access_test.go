@@ -353,6 +353,7 @@ func refusedAtOnce(t *testing.T, began time.Time, err error) {
 
 // The rights that are documented are enough, and none of them is too much.
 func TestLeastRights(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	owner := func(string) *redistest.Server { return s }
 	d := documentedRights(t)
@@ -369,6 +370,7 @@ func TestLeastRights(t *testing.T) {
 
 // What the client sends besides, and may be refused, is noted by the server.
 func TestRightsThatNothingIsRefused(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	owner := func(string) *redistest.Server { return s }
 	d := documentedRights(t)
@@ -408,6 +410,7 @@ func refusals(t *testing.T, s *redistest.Server) string {
 
 // The library does not repeat what is refused.
 func TestARefusalIsNotRepeated(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	d := documentedRights(t)
 	for _, right := range []string{"+evalsha", "+set", "+time", "~app/*"} {
@@ -426,6 +429,7 @@ func TestARefusalIsNotRepeated(t *testing.T) {
 }
 
 func TestRightsOfSomeUses(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	d := documentedRights(t)
 
@@ -565,6 +569,7 @@ func leastRightsInACluster(t *testing.T, c *redistest.Cluster) {
 }
 
 func TestLeastRightsBehindSentinels(t *testing.T) {
+	t.Parallel()
 	s := redistest.StartSentinel(t)
 	d := documentedRights(t)
 	url := func(rights, ofSentinels []string) string {
@@ -606,6 +611,7 @@ func TestLeastRightsBehindSentinels(t *testing.T) {
 // Promise: a user who may use only keys behind a prefix needs no other, though the program
 // writes the prefix into the names and not into the URL.
 func TestAUserOfAPrefixNeedsNoOtherKey(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	url := user(t, documentedRights(t).base, s) + s.Addr
 	_, a := session(t, url, time.Minute)

@@ -16,6 +16,7 @@ import (
 // everything (BUSY) ends no program: heartbeats fail, news are listened for again and
 // again, and when the script is over all goes on.
 func TestBusyServer(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	p := redistest.NewProxy(t, s.Addr)
 	do(t, s, "CONFIG", "SET", "lua-time-limit", "1")

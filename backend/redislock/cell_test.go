@@ -41,6 +41,7 @@ func (c *cellOf) load() driver.Cell {
 // Promise: versions of a cell grow when the server's clock is set back, also over a
 // deletion that was hours ago.
 func TestVersionsGrowWhenTheClockIsSetBack(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t, redistest.FakeTime(0))
 	d, _ := session(t, s.URL(), time.Minute)
 	c := &cellOf{t: t, d: d}
@@ -54,6 +55,7 @@ func TestVersionsGrowWhenTheClockIsSetBack(t *testing.T) {
 
 // Promise: a value that was deleted and set again stays.
 func TestAValueThatIsSetAgainStays(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t, redistest.FakeTime(0))
 	d, _ := session(t, s.URL(), time.Minute)
 	c := &cellOf{t: t, d: d}
@@ -69,6 +71,7 @@ func TestAValueThatIsSetAgainStays(t *testing.T) {
 // Promise: a Swap that was refused stays so when it is repeated, though the version that
 // it wanted has come since.
 func TestARefusedSwapStaysRefused(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t, redistest.FakeTime(0))
 	d, _ := session(t, s.URL(), time.Minute)
 	c := &cellOf{t: t, d: d}

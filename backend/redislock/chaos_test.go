@@ -40,6 +40,7 @@ func opener(t *testing.T, url string, opts ...interlock.ClientOption) func() *in
 // Promise: connections that are killed and scripts that are flushed at any moment
 // leave one holder at a time, nobody waiting, and no key behind but the tokens.
 func TestKilledConnectionsAndFlushedScripts(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	chaos.Run(t, chaos.Load{URL: s.URL(), TTL: 3 * time.Second, Clients: 4, Each: 8, Times: cycles(t, 10)}, func() {
 		switch rand.IntN(3) {
@@ -57,6 +58,7 @@ func TestKilledConnectionsAndFlushedScripts(t *testing.T) {
 // Promise: a server that is killed and comes back with its data leaves one holder at
 // a time and nobody waiting.
 func TestKilledServer(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t, redistest.Durable())
 	chaos.Run(t, chaos.Load{URL: s.URL(), TTL: 2 * time.Second, Clients: 4, Each: 6, Times: cycles(t, 12)}, func() {
 		time.Sleep(300 * time.Millisecond)

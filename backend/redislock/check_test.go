@@ -62,6 +62,7 @@ func configure(t *testing.T, s *redistest.Server, key, value string) {
 }
 
 func TestCheckOfConfigurations(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	url := "redis://" + s.Addr
 	for _, c := range []struct {
@@ -128,6 +129,7 @@ func TestCheckOfConfigurations(t *testing.T) {
 }
 
 func TestCheckOfAnAlmostFullMemory(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	if _, err := s.Do("SETRANGE", "big", "32000000", "x"); err != nil {
 		t.Fatal(err)
@@ -145,6 +147,7 @@ func TestCheckOfAnAlmostFullMemory(t *testing.T) {
 }
 
 func TestCheckWithManyConnections(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t, redistest.Config("maxclients", "20"))
 	for range 16 {
 		c, err := net.Dial("tcp", s.Addr)
@@ -163,6 +166,7 @@ func TestCheckWithManyConnections(t *testing.T) {
 }
 
 func TestCheckOfReplicas(t *testing.T) {
+	t.Parallel()
 	master := redistest.Start(t)
 	replica := redistest.Start(t, redistest.Config("replicaof", "127.0.0.1", strconv.Itoa(master.Port)))
 	eventually(t, "the replica is in sync", func() bool {
@@ -186,6 +190,7 @@ func TestCheckOfReplicas(t *testing.T) {
 
 // What the user may not see is a warning, what it may not do a failure.
 func TestCheckWithoutRights(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	all := []string{"on", ">secret", "~*", "&*", "+@all"}
 	e := examine(t, withRights(t, s, append(all, "-config")...))
@@ -261,6 +266,7 @@ func TestCheckTriesEveryCommand(t *testing.T) {
 }
 
 func TestCheckOfAServerThatIsGone(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	d, err := openURL(t.Context(), "redis://"+s.Addr+"?"+patient)
 	if err != nil {
@@ -288,6 +294,7 @@ func TestCheckOfAServerThatIsGone(t *testing.T) {
 }
 
 func TestCheckOfAWrongClock(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("on Linux only")
 	}
@@ -296,6 +303,7 @@ func TestCheckOfAWrongClock(t *testing.T) {
 }
 
 func TestInACluster(t *testing.T) {
+	t.Parallel()
 	// Long: a node whose clock is stepped has waited that much longer for the others.
 	opts := []redistest.Option{redistest.Config("cluster-node-timeout", "60000")}
 	if runtime.GOOS == "linux" {
@@ -411,6 +419,7 @@ func checkOfACluster(t *testing.T, c *redistest.Cluster) {
 }
 
 func TestCheckBehindSentinels(t *testing.T) {
+	t.Parallel()
 	s := redistest.StartSentinel(t)
 	url := "redis://" + strings.Join(s.SentinelAddrs(), ",")
 	e := examine(t, url+"?master="+s.Name)

@@ -43,6 +43,7 @@ func endpoint(t *testing.T, to *atomic.Pointer[string]) (addr string) {
 // Promise: when the name of a server leads to another master, and the old one stays as
 // a replica that answers, locks go on on the new one.
 func TestAMasterThatBecomesAReplicaIsLeft(t *testing.T) {
+	t.Parallel()
 	old, next := redistest.Start(t), redistest.Start(t)
 	var to atomic.Pointer[string]
 	to.Store(&old.Addr)
@@ -66,6 +67,7 @@ func TestAMasterThatBecomesAReplicaIsLeft(t *testing.T) {
 // Promise: a subscription that lives on with an old master is noticed by heartbeats, and
 // news come from the new one from then on.
 func TestASubscriptionToAnOldMasterIsLeft(t *testing.T) {
+	t.Parallel()
 	old, next := redistest.Start(t), redistest.Start(t)
 	var to atomic.Pointer[string]
 	to.Store(&old.Addr)

@@ -10,6 +10,7 @@ import (
 // Promise: Follow and Watch over a connection that leads nowhere any more, but has no
 // end, go on over another one after the timeout of the URL.
 func TestWaitingOverAFrozenConnection(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	p := redistest.NewProxy(t, s.Addr)
 	d, err := openURL(t.Context(), "redis://"+p.Addr+"?timeout=200ms")

@@ -364,6 +364,7 @@ func TestTokensOfHandOversFollowTheClock(t *testing.T) {
 // Promise: another library is kept out until the ticket of the holder ends, also one that
 // got the lock by a hand-over and has not been renewed since.
 func TestAnotherLibraryIsKeptOutUntilTheTicketEnds(t *testing.T) {
+	t.Parallel()
 	taken := func(t *testing.T, s *redistest.Server, name string) bool {
 		t.Helper()
 		return do(t, s, "SET", name, "of another library", "NX", "PX", "60000") != nil
@@ -435,6 +436,7 @@ func TestAnotherLibraryIsKeptOutUntilTheTicketEnds(t *testing.T) {
 // Promise: the end of a lease of a fixed time that nobody has given back is a death; that
 // of a ticket which was only kept is not.
 func TestTheEndOfAFixedTimeIsInheritedUnlessItWasKept(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		hold, kept, queued bool
 		inherited          bool
@@ -509,6 +511,7 @@ func TestNothingMakesAnEvictedTicketLastLonger(t *testing.T) {
 
 // Promise: eviction does not make a ticket with a fixed end last longer.
 func TestAnEvictionProlongsNoFixedTime(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	d, a := session(t, s.URL(), time.Hour)
 	for name, r := range map[string]driver.Request{
@@ -536,6 +539,7 @@ func TestAnEvictionProlongsNoFixedTime(t *testing.T) {
 // Promise: whoever shrinks an exclusive ticket has ended its exclusive work well, so that
 // nobody inherits from it.
 func TestAShrinkEndsTheExclusiveWorkWell(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	_, a := session(t, s.URL(), time.Hour)
 	_, b := session(t, s.URL(), time.Hour)
@@ -564,6 +568,7 @@ func TestAShrinkEndsTheExclusiveWorkWell(t *testing.T) {
 // Promise: if the server has lost a part of a queue and the last token, whoever comes next
 // is told that the last holder may not have been done.
 func TestWhoeverHeldALostQueueMayNotHaveBeenDone(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t, redistest.FakeTime(0))
 	_, a := session(t, s.URL(), time.Minute)
 	_, b := session(t, s.URL(), time.Minute)

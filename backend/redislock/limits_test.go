@@ -113,6 +113,7 @@ func effort(t *testing.T, s *redistest.Server) (commands, scripts int) {
 // Promise: what an operation costs does not grow with the number of those who wait,
 // be it at the end of the line, in the middle of it, or at its head.
 func TestWorkDoesNotGrowWithTheLine(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	_, a := session(t, s.URL(), time.Hour)
 	cost := map[int]int{}
@@ -168,6 +169,7 @@ func first(t *testing.T, s *redistest.Server, queue string) driver.Ticket {
 // Promise: whatever happens, a script does a bounded amount of work: a writer that
 // leaves thousands of readers behind, and thousands of dead waiters at the head.
 func TestNoScriptDoesEverything(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t, redistest.FakeTime(0))
 	da, a := session(t, s.URL(), time.Hour)
 	w, err := a.Join(t.Context(), request("readers", driver.RWCapacity, driver.RWCapacity))
@@ -234,6 +236,7 @@ func TestNoScriptDoesEverything(t *testing.T) {
 // Promise: what one script may not do alone goes on by itself, whatever has made room, and
 // no heartbeat is waited for.
 func TestWhatOneScriptLeavesUndoneGoesOn(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	for _, way := range []struct {
 		name string
@@ -267,6 +270,7 @@ func TestWhatOneScriptLeavesUndoneGoesOn(t *testing.T) {
 // Promise: tickets whose time is over are gone, also if there are more of them than one
 // script removes.
 func TestRenewBringsBackNone(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t, redistest.FakeTime(0))
 	_, a := session(t, s.URL(), time.Minute)
 	all := joinMany(t, a, 350, func() driver.Request { return request("q", 1, driver.RWCapacity) })
@@ -288,6 +292,7 @@ func TestRenewBringsBackNone(t *testing.T) {
 
 // Promise: ten thousand leases are renewed in a few pipelines.
 func TestRenewalOfTenThousandLeases(t *testing.T) {
+	t.Parallel()
 	c := redistest.StartCluster(t, 3)
 	d, a := session(t, "redis://"+strings.Join(c.Addrs(), ","), 2*time.Minute)
 	n := 0

@@ -14,6 +14,7 @@ import (
 // Promise: a NoWait ticket that is in the queue already, since a first Join had no answer,
 // leaves if it is not held, and whoever it kept out gets the lock in the same exchange.
 func TestARepetitionWithNoWaitLeavesNothing(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	p := redistest.NewProxy(t, s.Addr)
 	db, b := session(t, s.URL(), time.Hour)
@@ -54,6 +55,7 @@ func TestARepetitionWithNoWaitLeavesNothing(t *testing.T) {
 // Promise: a Join that arrives late, after its repetition was granted and has left, gets no
 // ticket: nobody would give it back.
 func TestALateJoinGetsNoTicketOnceItsRepetitionHasLeft(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	p := redistest.NewProxy(t, s.Addr)
 	db, b := session(t, s.URL(), time.Hour)
@@ -107,6 +109,7 @@ func TestALateJoinGetsNoTicketOnceItsRepetitionHasLeft(t *testing.T) {
 // Promise: a Join that the server did not get is made good by the next, though news were
 // lost and looked for in between.
 func TestALostJoinIsRepeatedAfterARepair(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	p := redistest.NewProxy(t, s.Addr)
 	_, a := session(t, "redis://"+p.Addr, time.Hour)
@@ -143,6 +146,7 @@ func TestALostJoinIsRepeatedAfterARepair(t *testing.T) {
 
 // Promise: a ticket whose time was over does not come back when its Join is repeated.
 func TestATicketThatIsOverDoesNotComeBack(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t, redistest.FakeTime(0))
 	p := redistest.NewProxy(t, s.Addr)
 	_, a := session(t, "redis://"+p.Addr, time.Minute)
@@ -174,6 +178,7 @@ func TestATicketThatIsOverDoesNotComeBack(t *testing.T) {
 // Promise: a ticket that is found again by its Join is extended, and so it is by the renewals
 // that follow: what its holder believes in, the server keeps.
 func TestATicketThatIsFoundAgainIsExtended(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t, redistest.FakeTime(0))
 	p := redistest.NewProxy(t, s.Addr)
 	const ttl = time.Minute
@@ -211,6 +216,7 @@ func TestATicketThatIsFoundAgainIsExtended(t *testing.T) {
 
 // Promise: whoever knows the ID of another session's ticket cannot take it over by a Join.
 func TestAJoinDoesNotTakeOverAnothersTicket(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	_, a := session(t, s.URL(), time.Hour)
 	_, b := session(t, s.URL(), time.Hour)
@@ -231,6 +237,7 @@ func TestAJoinDoesNotTakeOverAnothersTicket(t *testing.T) {
 // Promise: a ticket that a heartbeat has granted, since the holder has died, is known to be
 // held at once, though the news are lost.
 func TestAHeartbeatTellsOfItsOwnGrant(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t, redistest.FakeTime(0))
 	p := redistest.NewProxy(t, s.Addr)
 	_, a := session(t, s.URL(), time.Minute)
@@ -248,6 +255,7 @@ func TestAHeartbeatTellsOfItsOwnGrant(t *testing.T) {
 
 // Promise: a holder is told of its eviction with the next heartbeat, though the news are lost.
 func TestAHeartbeatTellsOfAnEviction(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	p := redistest.NewProxy(t, s.Addr)
 	_, a := session(t, "redis://"+p.Addr, time.Hour)
@@ -295,6 +303,7 @@ func (c *closing) Err() error {
 
 // Promise: a Join that finds its session open and is overtaken by its end leaves no ticket.
 func TestAJoinThatIsOvertakenByTheEndOfItsSessionLeavesNothing(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	for n := range int32(2) { // before the session is looked at, and after
 		d, a := session(t, s.URL(), time.Hour)

@@ -53,6 +53,7 @@ func cured(t *testing.T, url, right string, servers ...*redistest.Server) {
 // Promise: if a user lacks one of the rights that are documented, the doctor names it with the
 // statement that grants it, also if nothing can be opened without; and that is all it takes.
 func TestDoctorNamesEachRightThatIsMissing(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	d := documentedRights(t)
 	all := d.with(t, "interlock ls", "interlock doctor")
@@ -94,6 +95,7 @@ func TestDoctorNamesEachRightThatIsMissing(t *testing.T) {
 // Promise: a server that answers and cannot be used is told from one that does not answer, and
 // what to do is said.
 func TestDoctorOfAServerThatRefuses(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	url := withRights(t, s, "on", ">secret", "~*", "&*", "+@all")
 	r, refused := doctortest.Consult(t, strings.Replace(url, ":secret@", ":wrong@", 1)+"&"+patient)
@@ -112,6 +114,7 @@ func TestDoctorOfAServerThatRefuses(t *testing.T) {
 
 // Promise: a server that still reads its data is said to, and to be waited for.
 func TestDoctorOfAServerThatLoads(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t, redistest.Config("enable-debug-command", "yes"), redistest.Config("loading-process-events-interval-bytes", "1024"))
 	for i := range 200 {
 		if _, err := s.Do("SET", fmt.Sprint("k", i), strings.Repeat("x", 1000)); err != nil {
@@ -160,6 +163,7 @@ func missingInACluster(t *testing.T, c *redistest.Cluster) {
 
 // Promise: so it is with those that servers and Sentinels ask for.
 func TestDoctorNamesEachRightThatIsMissingBehindSentinels(t *testing.T) {
+	t.Parallel()
 	s := redistest.StartSentinel(t)
 	d := documentedRights(t)
 	all := d.with(t, "Sentinels", "interlock ls", "interlock doctor")

@@ -41,6 +41,7 @@ func (p pair) giveBack(owner string) (bool, error) { return p.run(giveBack, owne
 // exclude each other: of thirty contenders, half of them with each, none draws the
 // order number of another, everybody gets one, and the key is free afterwards.
 func TestThirtyContendersHalfOfThemWithTwoLuaScripts(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	open := opener(t, s.URL(), interlock.TTL(time.Minute))
 	a, b := open(), open()
@@ -118,6 +119,7 @@ func TestThirtyContendersHalfOfThemWithTwoLuaScripts(t *testing.T) {
 // Promise: a key of the two scripts whose owner is dead frees itself for us at its
 // time, and the late owner does not give our lock back.
 func TestTheDeadOwnerOfTwoLuaScripts(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	c := opener(t, s.URL(), interlock.TTL(time.Minute))()
 	p := pair{t, s, "m"}

@@ -12,6 +12,7 @@ import (
 
 // Promise: package interlock keeps its promises over it.
 func TestPrimitives(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	primitives.Run(t, primitives.Backend{
 		World: worlds([]*redistest.Server{s}, "redis://"+s.Addr, rueidis.ClientOption{InitAddress: []string{s.Addr}}),

@@ -104,6 +104,7 @@ func synced(t *testing.T, master *redistest.Server) {
 // Promise: a replica that has not received the last grants and becomes the master gives out
 // no token again, of locks whose tokens were raised neither; and none falls below a raise.
 func TestNoTokenComesTwiceOverAFailover(t *testing.T) {
+	t.Parallel()
 	for _, busy := range []bool{false, true} {
 		t.Run(fmt.Sprintf("in demand=%v", busy), func(t *testing.T) {
 			t.Parallel()
@@ -221,6 +222,7 @@ func TestNoTokenComesTwiceOverAFailoverInACluster(t *testing.T) {
 // Promise: who asks a master that has become a replica is told so, and what comes next; over the
 // URL the next try connects anew.
 func TestAReplicaIsNamed(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	client, err := rueidis.NewClient(patientOption(s))
 	if err != nil {

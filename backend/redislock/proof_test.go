@@ -32,6 +32,7 @@ func (c stamped) Write(b []byte) (int, error) {
 // Promise: a proof is a time before the script that it comes from was sent, whatever way
 // it is got. The server may have run the script at once, and the answer be late.
 func TestAProofIsFromBeforeTheRequest(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	var last atomic.Int64
 	client, err := rueidis.NewClient(rueidis.ClientOption{

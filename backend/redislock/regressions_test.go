@@ -80,6 +80,7 @@ func warm(t *testing.T, s driver.Session) {
 // Promise: a ticket that was evicted before its Join was repeated is guaranteed for as
 // long as the server keeps it, not for a TTL from then, and the server keeps it no longer.
 func TestAnEvictedTicketThatIsFoundAgainProvesNoMore(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t, redistest.FakeTime(0))
 	p := redistest.NewProxy(t, s.Addr)
 	const ttl = time.Minute
@@ -139,6 +140,7 @@ func TestAnEvictedTicketThatIsFoundAgainProvesNoMore(t *testing.T) {
 
 // Promise: a grant is confirmed by replicas of the master that made it, not of another one.
 func TestOnlyTheMasterThatGrantedConfirms(t *testing.T) {
+	t.Parallel()
 	one, two := redistest.Start(t), redistest.Start(t)
 	replica := redistest.Start(t)
 	do(t, replica, "REPLICAOF", "127.0.0.1", strconv.Itoa(two.Port))
@@ -207,6 +209,7 @@ func TestOnlyTheMasterThatGrantedConfirms(t *testing.T) {
 
 // Promise: when the server loses a key of a queue, others have the lock soon after.
 func TestALostKeyBlocksNobodyForEver(t *testing.T) {
+	t.Parallel()
 	for _, lost := range []string{"q", "w", "e"} {
 		for _, leave := range []bool{true, false} {
 			t.Run(fmt.Sprint(lost, leave), func(t *testing.T) {
@@ -256,6 +259,7 @@ func TestALostKeyBlocksNobodyForEver(t *testing.T) {
 
 // Promise: when the server loses a queue, whoever held is still protected by the lock's key.
 func TestALostQueueIsStillHeld(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	_, a := session(t, s.URL(), 5*time.Second)
 	_, b := session(t, s.URL(), 5*time.Second)
@@ -278,6 +282,7 @@ func TestALostQueueIsStillHeld(t *testing.T) {
 
 // Promise: a client of Redis that sends a script twice makes no second ticket.
 func TestAScriptThatIsSentTwice(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	client, err := rueidis.NewClient(rueidis.ClientOption{
 		InitAddress: []string{s.Addr}, DisableCache: true, PipelineMultiplex: -1, ConnLifetime: 1500 * time.Millisecond,
@@ -325,6 +330,7 @@ func TestAScriptThatIsSentTwice(t *testing.T) {
 
 // Promise: that a holder died is known for weeks, whatever form its queue had.
 func TestADeathIsInheritedLongAfter(t *testing.T) {
+	t.Parallel()
 	robust := func(q string) driver.Request { r := exclusive(q); r.Robust = true; return r }
 	for _, form := range []string{"lone", "general"} {
 		for _, later := range []time.Duration{30 * time.Minute, 65 * time.Minute, 130 * time.Minute, 150 * time.Minute, 12 * time.Hour} {
@@ -363,6 +369,7 @@ func TestADeathIsInheritedLongAfter(t *testing.T) {
 
 // Promise: whoever asks with Robust hears of the death of a holder who did not.
 func TestTheDeathOfAHolderWithoutRobustIsInherited(t *testing.T) {
+	t.Parallel()
 	for _, form := range []string{"lone", "general"} {
 		t.Run(form, func(t *testing.T) {
 			s := redistest.Start(t, redistest.FakeTime(0))
@@ -394,6 +401,7 @@ func TestTheDeathOfAHolderWithoutRobustIsInherited(t *testing.T) {
 
 // Promise: what keeps tokens growing lives as long as the ticket, however it is renewed.
 func TestTheTokenOfALoneTicketIsKept(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t, redistest.FakeTime(0))
 	p := redistest.NewProxy(t, s.Addr)
 	const ttl = time.Minute
@@ -431,6 +439,7 @@ func TestTheTokenOfALoneTicketIsKept(t *testing.T) {
 
 // Promise: everybody who watches a cell is told at once.
 func TestManyWatchersAreTold(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	const n = 120
 	dd := make([]driver.Driver, n)
@@ -472,6 +481,7 @@ func TestManyWatchersAreTold(t *testing.T) {
 
 // Promise: an Acquire that is cancelled returns, though the server does not answer.
 func TestACancelledAcquireReturns(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	open, done := context.WithTimeout(t.Context(), time.Minute)
 	defer done()
@@ -492,6 +502,7 @@ func TestACancelledAcquireReturns(t *testing.T) {
 
 // Promise: Renew returns with its context, though it has to connect first.
 func TestRenewReturnsThoughItMustDial(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	_, a := session(t, s.URL()+"?"+patient, 10*time.Minute)
 	tk, err := a.Join(t.Context(), exclusive("q"))
@@ -509,6 +520,7 @@ func TestRenewReturnsThoughItMustDial(t *testing.T) {
 
 // Promise: Renew returns with its context, though giving a connection back takes long.
 func TestRenewReturnsThoughAConnectionIsGivenBack(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	d, a := session(t, s.URL()+"?"+patient, 10*time.Minute)
 	_, b := session(t, s.URL(), 10*time.Second)
@@ -536,6 +548,7 @@ func TestRenewReturnsThoughAConnectionIsGivenBack(t *testing.T) {
 
 // Promise: a call returns with its context, though another one is connecting.
 func TestCallsReturnThoughAnotherDials(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	_, a := session(t, s.URL()+"?"+patient, 10*time.Minute)
 	warm(t, a)
@@ -555,6 +568,7 @@ func TestCallsReturnThoughAnotherDials(t *testing.T) {
 
 // Promise: a call that has to connect first returns with its context.
 func TestCallsReturnThoughTheyDial(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	_, a := session(t, s.URL()+"?"+patient, 10*time.Minute)
 	warm(t, a)
@@ -569,6 +583,7 @@ func TestCallsReturnThoughTheyDial(t *testing.T) {
 // Promise: a driver that cannot be opened, since the server does not answer, is given up with
 // its context.
 func TestOpenReturnsWithItsContext(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	s.Pause()
 	defer s.Resume()
@@ -584,6 +599,7 @@ func TestOpenReturnsWithItsContext(t *testing.T) {
 
 // Promise: a ticket whose time is over is not shown any more, though nobody has removed it.
 func TestWhatIsOverIsNotShown(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t, redistest.FakeTime(0))
 	const ttl = time.Minute
 	d, a := session(t, s.URL(), ttl)
@@ -600,6 +616,7 @@ func TestWhatIsOverIsNotShown(t *testing.T) {
 
 // Promise: a Join that never had an answer costs nothing once its ticket must be over.
 func TestLostJoinsAreForgotten(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	p := redistest.NewProxy(t, s.Addr)
 	const ttl = 300 * time.Millisecond
@@ -681,6 +698,7 @@ func TestFixedTicketsThatAreOverAreForgotten(t *testing.T) {
 
 // Promise: whoever becomes the first in line looks for what nobody tells.
 func TestWhoBecomesTheFirstInLineLooks(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	const ttl = 5 * time.Minute
 	_, a := session(t, s.URL(), ttl)
@@ -715,6 +733,7 @@ func TestWhoBecomesTheFirstInLineLooks(t *testing.T) {
 
 // Promise: what refuses late Joins goes away.
 func TestTombstonesGoAway(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	_, long := session(t, s.URL(), 2*time.Second)
 	_, short := session(t, s.URL(), 100*time.Millisecond)
@@ -730,6 +749,7 @@ func TestTombstonesGoAway(t *testing.T) {
 
 // Promise: a server whose memory is full takes nobody's lock away.
 func TestAFullMemoryCostsNobodyALock(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	_, a := session(t, s.URL(), time.Minute)
 	_, b := session(t, s.URL(), time.Minute)
@@ -766,6 +786,7 @@ func TestAFullMemoryCostsNobodyALock(t *testing.T) {
 
 // Promise: a proof is not in the future, though the server's clock was set forward.
 func TestAProofIsNeverInTheFuture(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t, redistest.FakeTime(0))
 	_, a := session(t, s.URL(), time.Minute)
 	_, b := session(t, s.URL(), time.Minute)
@@ -792,6 +813,7 @@ func TestAProofIsNeverInTheFuture(t *testing.T) {
 
 // Promise: a ticket that was kept outlives its session, though the reply to Keep was lost.
 func TestAKeptTicketOutlivesItsSession(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	p := redistest.NewProxy(t, s.Addr)
 	_, a := session(t, "redis://"+p.Addr, time.Minute)
@@ -821,6 +843,7 @@ func TestAKeptTicketOutlivesItsSession(t *testing.T) {
 
 // Promise: Close returns, though the server does not answer.
 func TestCloseReturnsThoughTheServerHangs(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	client, err := rueidis.NewClient(patientOption(s))
 	if err != nil {
@@ -841,6 +864,7 @@ func TestCloseReturnsThoughTheServerHangs(t *testing.T) {
 
 // Promise: the line behind another library's lock goes away if all in it die.
 func TestALineBehindAnotherLibraryExpires(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	d, a := session(t, s.URL(), 300*time.Millisecond)
 	do(t, s, "SET", "q", "stranger")
@@ -883,6 +907,7 @@ func TestALineBehindAnotherLibraryExpires(t *testing.T) {
 
 // Promise: no token is beyond the last one.
 func TestNoTokenIsBeyondTheLast(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	d, a := session(t, s.URL(), time.Minute)
 	if err := d.Raise(t.Context(), "q", driver.MaxToken-8); err != nil {
@@ -910,6 +935,7 @@ func TestNoTokenIsBeyondTheLast(t *testing.T) {
 // Promise: the offset of a raise does not carry tokens beyond the last one, however much time
 // goes by: the last ones are counted.
 func TestAnOffsetLeavesTokensForLong(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t, redistest.FakeTime(0))
 	d, a := session(t, s.URL(), time.Minute)
 	if err := d.Raise(t.Context(), "q", driver.MaxToken-1<<21); err != nil {
@@ -931,6 +957,7 @@ func TestAnOffsetLeavesTokensForLong(t *testing.T) {
 
 // Promise: Close ends calls on a client that the program has brought.
 func TestCloseEndsCallsOfAForeignClient(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	client, err := rueidis.NewClient(patientOption(s))
 	if err != nil {
@@ -962,6 +989,7 @@ func TestCloseEndsCallsOfAForeignClient(t *testing.T) {
 // Promise: a lease does not end sooner because the script that finds another in
 // line behind it was slow. Here the script has the remains of a lost queue to remove.
 func TestASlowScriptTakesNothingFromTheLease(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	const ttl = 10 * time.Second
 	_, a := session(t, s.URL(), ttl)
@@ -1000,6 +1028,7 @@ func TestASlowScriptTakesNothingFromTheLease(t *testing.T) {
 // Who waits for a lock whose end was moved forward has it then, and not with the next
 // heartbeat, a third of the TTL later.
 func TestWhoWaitsHearsOfAnEarlierEnd(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	open := func() *interlock.Client {
 		c, err := interlock.Open(t.Context(), "redis://"+s.Addr, interlock.TTL(3*time.Minute))

@@ -19,6 +19,7 @@ import (
 // Promise: with replicas=n a grant counts only when n replicas have it; otherwise it
 // is undone as if it had not been. That goes for hand-overs too.
 func TestGrantsThatReplicasMustConfirm(t *testing.T) {
+	t.Parallel()
 	s := redistest.StartSentinel(t)
 	master, replica := s.Master(), s.Replica()
 	url := master.URL() + "?replica_timeout=300ms&replicas="
@@ -72,6 +73,7 @@ func TestGrantsThatReplicasMustConfirm(t *testing.T) {
 // Promise: with more replicas than there are, nothing is granted, and the error says
 // why.
 func TestMoreReplicasThanThereAre(t *testing.T) {
+	t.Parallel()
 	for there, s := range []*redistest.Server{redistest.Start(t), redistest.StartSentinel(t).Master()} {
 		url := fmt.Sprintf("%s?replicas=%d&replica_timeout=20ms", s.URL(), there+1)
 		c := opener(t, url, interlock.TTL(time.Second))()
@@ -89,6 +91,7 @@ func TestMoreReplicasThanThereAre(t *testing.T) {
 // Promise: a renewal that replicas did not confirm proves nothing: after a failover the
 // ticket would end sooner than its holder believes.
 func TestARenewalThatReplicasDidNotConfirmProvesNothing(t *testing.T) {
+	t.Parallel()
 	s := redistest.StartSentinel(t)
 	replica := s.Replica()
 	_, a := session(t, s.Master().URL()+"?replicas=1&replica_timeout=3s", time.Hour)
@@ -112,6 +115,7 @@ func TestARenewalThatReplicasDidNotConfirmProvesNothing(t *testing.T) {
 // inherits what it would have, and an Acquire that was cancelled meanwhile leaves the lock
 // free at once.
 func TestAnUnconfirmedGrantLeavesNoTrace(t *testing.T) {
+	t.Parallel()
 	s := redistest.StartSentinel(t)
 	master, replica := s.Master(), s.Replica()
 	robust := func() driver.Request { r := exclusive("q"); r.Robust = true; return r }
@@ -172,6 +176,7 @@ func TestAnUnconfirmedGrantLeavesNoTrace(t *testing.T) {
 
 // Promise: whoever tries a lock of a Cluster while its slot goes to another node is told so.
 func TestALockWhoseSlotIsMoving(t *testing.T) {
+	t.Parallel()
 	c := redistest.StartCluster(t, 3, redistest.Replicas(1))
 	_, a := session(t, "redis://"+strings.Join(c.Addrs(), ",")+"?replicas=1&replica_timeout=3s", time.Hour)
 	name := rand.Text()

@@ -13,6 +13,7 @@ import (
 
 // Promise: a Unix socket takes the place of the host, with its slashes escaped.
 func TestUnixSocket(t *testing.T) {
+	t.Parallel()
 	dir, err := os.MkdirTemp("", "redis") // the path of a socket has to be short
 	if err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 // Promise: a lock that another library has taken by SET NX PX is respected, and
 // waited for by one waiter at most, who asks now and then.
 func TestALockOfAnotherLibraryIsRespected(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	open := opener(t, s.URL(), interlock.TTL(10*time.Second))
 	a, b := open(), open()
@@ -67,6 +68,7 @@ func TestALockOfAnotherLibraryIsRespected(t *testing.T) {
 // Promise: while a lock is held, SET NX of another library fails, in each form that
 // the lock can have, and succeeds afterwards.
 func TestAnotherLibraryRespectsALock(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	open := opener(t, s.URL(), interlock.TTL(10*time.Second))
 	a, b := open(), open()
@@ -115,6 +117,7 @@ func TestAnotherLibraryRespectsALock(t *testing.T) {
 // Promise: Redisson's lock, a hash under the name, is that of another library, and is waited for.
 // The other way round Redisson, which asks HEXISTS, gets an error while the lock is held here.
 func TestALockOfRedisson(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	c := opener(t, s.URL(), interlock.TTL(10*time.Second))()
 	do(t, s, "HSET", "m", "00112233:1", "1")
@@ -193,6 +196,7 @@ func waiting(t *testing.T, c *interlock.Client, name string, n int) {
 
 // Promise: the name of a lock, behind the prefix of the URL, is the server's key.
 func TestTheNameOfALockIsTheKey(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	c := opener(t, s.URL()+"?prefix=app/")()
 	l := acquire(t, c.Mutex("nightly"))
@@ -208,6 +212,7 @@ func TestTheNameOfALockIsTheKey(t *testing.T) {
 // Promise: a lock stays closed to other libraries for as long as its holder renews it,
 // also while others wait for it, and whatever units it has.
 func TestAnotherLibraryRespectsALockThatIsRenewed(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t, redistest.FakeTime(0))
 	const ttl = time.Minute
 	_, a := session(t, s.URL(), ttl)
@@ -270,6 +275,7 @@ func renew(t *testing.T, s driver.Session, known ...driver.Ticket) map[string]dr
 // Promise: a lock of another library stays when a lock is given back whose own key is
 // gone, since somebody has deleted it.
 func TestALeaveKeepsTheKeyOfAnotherLibrary(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	_, a := session(t, s.URL(), time.Minute)
 	for name, r := range map[string]driver.Request{

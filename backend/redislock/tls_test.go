@@ -49,6 +49,7 @@ func says(t *testing.T, err error, words ...string) {
 }
 
 func TestTLS(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t, redistest.TLS())
 	other := redistest.Start(t, redistest.TLS())
 	broken := filepath.Join(t.TempDir(), "broken.crt")
@@ -105,6 +106,7 @@ func TestTLS(t *testing.T) {
 }
 
 func TestPasswords(t *testing.T) {
+	t.Parallel()
 	const strange = `s3cret p@ss:w/ö?r#d%&+"'\`
 	s := redistest.Start(t, redistest.Users("default on >s3cret ~* &* +@all"))
 	for name, password := range map[string]string{"plain": "s3cret", "str@nge:user": strange} {

@@ -93,6 +93,7 @@ func (w *waits) end(s driver.Session, d driver.Driver) {
 // Promise: a call that waits goes on when connections are lost, and sees what happens
 // later.
 func TestWaitsOutlastLostConnections(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	p := redistest.NewProxy(t, s.Addr)
 	d, a := session(t, "redis://"+p.Addr, 10*time.Second)
@@ -131,6 +132,7 @@ func TestWaitsOutlastLostConnections(t *testing.T) {
 // Promise: a call that waits goes on when the server restarts, and sees what happens
 // later; so does one that begins while the server is away.
 func TestWaitsOutlastARestart(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	d, _ := session(t, s.URL(), 10*time.Second)
 	db, b := session(t, s.URL(), 10*time.Second)
@@ -147,6 +149,7 @@ func TestWaitsOutlastARestart(t *testing.T) {
 // Promise: the end of a context ends its own call at once, though the server does not
 // answer, and no call on another connection, such as a heartbeat.
 func TestTheEndOfAContextLeavesHeartbeatsAlone(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	// With a deadline, always, a single caller reads its answer itself.
 	long, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
