@@ -21,6 +21,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 }
 
 func TestSuperuser(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t, zktest.Superuser("root", "secret"))
 	stranger, root := connect(t, s.Addr), connect(t, s.Addr)
 	stranger.do(0, opCreate, nodeFor("/a", "digest", "alice:x", 31, persistent))
@@ -33,6 +34,7 @@ func TestSuperuser(t *testing.T) {
 }
 
 func TestMaxBuffer(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t, zktest.MaxBuffer(1000))
 	c := connect(t, s.Addr)
 	c.create("/"+strings.Repeat("a", 500), persistent)
@@ -42,6 +44,7 @@ func TestMaxBuffer(t *testing.T) {
 
 // Containers and nodes with a time to live vanish.
 func TestContainers(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t, zktest.Containers(50*time.Millisecond), zktest.TTLNodes())
 	c := connect(t, s.Addr)
 	c.do(0, opCreateContainer, node("/box", container))
@@ -56,6 +59,7 @@ func TestContainers(t *testing.T) {
 }
 
 func TestDurable(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t, zktest.Durable())
 	c := connect(t, s.Addr)
 	c.create("/a", persistent)
@@ -67,6 +71,7 @@ func TestDurable(t *testing.T) {
 }
 
 func TestTLS(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t, zktest.TLS())
 	if got := ask(t, s, "ruok"); got != "imok" {
 		t.Errorf("got %q, want imok", got)
@@ -110,6 +115,7 @@ func trusted(t *testing.T, s *zktest.Server) *x509.CertPool {
 
 // Clients without a certificate, and those without TLS.
 func TestPlainToo(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t, zktest.TLS(), zktest.PlainToo(), zktest.Config("ssl.clientAuth", "none"))
 	connect(t, s.Addr).ping()
 	conn, err := tls.Dial("tcp", s.Addr, &tls.Config{RootCAs: trusted(t, s)})
@@ -122,6 +128,7 @@ func TestPlainToo(t *testing.T) {
 }
 
 func TestSetSequence(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	c := connect(t, s.Addr)
 	c.create("/a", persistent)

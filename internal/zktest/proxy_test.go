@@ -117,6 +117,7 @@ func TestLoseRequests(t *testing.T) {
 
 // The reply that opens a session can be lost as well.
 func TestLoseOpening(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	p := zktest.NewProxy(t, s.Addr)
 	p.LoseReplies(1, zktest.OpConnect)
@@ -256,6 +257,7 @@ func TestObserve(t *testing.T) {
 
 // Words of four letters and TLS pass as they come.
 func TestRawPasses(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t, zktest.TLS(), zktest.PlainToo(), zktest.Config("ssl.clientAuth", "none"))
 	p := zktest.NewProxy(t, s.Addr)
 	word := dial(t, p.Addr)

@@ -20,6 +20,7 @@ func ask(t *testing.T, s *zktest.Server, word string) string {
 }
 
 func TestConfig(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		opts []zktest.Option
 		want []string
@@ -54,6 +55,7 @@ func TestWithoutTheBinary(t *testing.T) {
 }
 
 func TestAsk(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	if got := ask(t, s, "ruok"); got != "imok" {
 		t.Errorf("got %q, want imok", got)
@@ -73,6 +75,7 @@ func TestAsk(t *testing.T) {
 
 // A port stays with its server while that is down.
 func TestPortIsKept(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	addr, pid := s.Addr, s.Pid()
 	s.Kill()
@@ -107,6 +110,7 @@ func TestStop(t *testing.T) {
 
 // Sessions and nodes survive a restart, unless the server has lost its data.
 func TestRestart(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	c := connect(t, s.Addr)
 	c.create("/a", ephemeral)
@@ -125,6 +129,7 @@ func TestRestart(t *testing.T) {
 }
 
 func TestPause(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	c := connect(t, s.Addr)
 	s.Pause()
@@ -139,6 +144,7 @@ func TestPause(t *testing.T) {
 
 // A session that nobody keeps ends, and takes its nodes along.
 func TestSessionsEnd(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	short, long := dial(t, s.Addr), connect(t, s.Addr)
 	short.sendOpen(time.Millisecond)
