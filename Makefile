@@ -1,4 +1,5 @@
-# make test is all that a change has to pass. The cheap checks come first.
+# make test is all that a change has to pass. The cheap checks come first. Those that
+# build run beside the tests, which wait for a third of the time, and get what these leave.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -13,7 +14,7 @@ TOOLS := cd internal/tools && GOWORK=off
 # A look at the working tree, to be compared with a later one.
 LOOK := { git status --porcelain && git diff; } 2>&1
 
-.PHONY: test packages check fmt lint alone cross unit install modules faults bench soak fuzz release clean
+.PHONY: test packages check builds fmt lint alone cross unit install modules faults bench soak fuzz release clean
 
 # Whatever the tests do, the working tree is afterwards as it was before.
 test: packages
@@ -23,11 +24,15 @@ test: packages
 	diff <(echo "$$before") <(echo "$$after") || { echo 'make test has changed the working tree' >&2; exit 1; }
 
 check:
-	@for step in fmt lint alone cross unit install; do \
-		echo "== make $$step"; start=$$SECONDS; \
-		$(MAKE) --no-print-directory $$step; \
-		echo "== make $$step: $$((SECONDS - start)) s"; \
-	done
+	@$(MAKE) --no-print-directory timed-fmt
+	@$(MAKE) --no-print-directory timed-lint
+	@$(MAKE) --no-print-directory -j2 timed-unit builds
+
+builds:
+	@for step in alone cross install; do nice -n 19 $(MAKE) --no-print-directory timed-$$step; done
+
+timed-%:
+	@echo '== make $*'; start=$$SECONDS; $(MAKE) --no-print-directory $*; echo "== make $*: $$((SECONDS - start)) s"
 
 packages:
 	@.ci/packages
@@ -43,9 +48,10 @@ lint:
 	$(TOOLS) ../../bin/staticcheck ./...
 	cd bench && GOWORK=off ../bin/staticcheck ./...
 
-# Each module as its users see it: without the workspace. Bench stays outside
-# it, since what it is compared with bends versions.
+# Each module as its users see it: without the workspace, and without cgo. Bench stays
+# outside it, since what it is compared with bends versions.
 MODULES = $$($(GO) list -m -f '{{.Dir}}') "$$PWD/bench"
+lint alone: export CGO_ENABLED := 0
 alone:
 	@for dir in $(MODULES); do \
 		cd "$$dir"; export GOWORK=off; echo "$$($(GO) list -m)"; \
@@ -54,18 +60,19 @@ alone:
 	done
 
 # Vet compiles the tests too. Nobody runs what is built here, so it is not
-# optimized, which saves a third of the time.
+# optimized, which saves a third of the time. make alone has built for this machine.
 PLAIN := -gcflags='all=-N -l'
 cross:
-	@for target in $(TARGETS); do \
+	@for target in $(filter-out $(shell $(GO) env GOHOSTOS)/$(shell $(GO) env GOHOSTARCH),$(TARGETS)); do \
 		export GOOS=$${target%/*} GOARCH=$${target#*/} CGO_ENABLED=0; echo $$target; \
 		$(GO) build $(PLAIN) -o /dev/null work; $(GO) vet $(PLAIN) work; \
 	done
 
-# What failed and what was skipped is said again at the end.
+# What failed and what was skipped is said again at the end. The race detector lets each
+# test process sleep for a second before it exits, which is long for so many.
 unit:
 	$(TOOLS) $(GO) build -o ../../bin/gotestsum gotest.tools/gotestsum
-	CGO_ENABLED=1 bin/gotestsum --format pkgname -- -race -timeout 30m $(TESTFLAGS) work
+	CGO_ENABLED=1 GORACE=atexit_sleep_ms=100 bin/gotestsum --format pkgname -- -race -timeout 30m $(TESTFLAGS) work
 	cd bench && GOWORK=off $(GO) test $(TESTFLAGS) ./workload ./crowd
 
 # Deliberate faults, one at a time: each must be noticed by the test that is named with it.
