@@ -8,6 +8,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"net"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -91,8 +92,8 @@ func TestNothingInTheBackendSteersATerminal(t *testing.T) {
 	seen := ""
 	look := func(what string) {
 		for _, args := range [][]string{
-			{"ls"}, {"ls", "--all", "-o", "wide"}, {"ls", "--json"}, {"show", "a"}, {"show", "s"}, {"show", "--json", "a"}, {"observe", "--once", "e"},
-			{"watch", "a"}, {"value", "get", "--json", "v"}, {"doctor"}, {"doctor", "--json"}, {"revoke", "s"}, {"revoke", "a"}, {"evict", "a", "zzz"},
+			{"ls", "--all", "-o", "wide"}, {"ls", "--json"}, {"show", "a"}, {"show", "s"}, {"show", "--json", "a"}, {"observe", "--once", "e"},
+			{"watch", "a"}, {"value", "get", "--json", "v"}, {"revoke", "a"}, {"evict", "a", "zzz"},
 			{"__complete", "evict", "a", ""}, {"__complete", "run", ""},
 		} {
 			text := looksAt(t, url, args...)
@@ -108,6 +109,9 @@ func TestNothingInTheBackendSteersATerminal(t *testing.T) {
 		exec("CREATE TEMP TABLE was AS SELECT * FROM " + table)
 		exec(fmt.Sprintf("UPDATE %s SET %s = CAST(? || CAST(%[2]s AS TEXT) AS %s)", table, name, column[2]), hostile)
 		look(table + "." + name)
+		if table == "session" || table == "file" {
+			meek(t, "doctor, with "+name+",", looksAt(t, url, "doctor"))
+		}
 		if table == "session" && name == "owner" {
 			text := looksAt(t, url, "evict", "a")
 			if !strings.Contains(text, "evicted ·]0;pwned") {
@@ -133,17 +137,55 @@ func TestNothingInTheBackendSteersATerminal(t *testing.T) {
 func TestATerminalGetsTheEscapesOfTheCommandAlone(t *testing.T) {
 	t.Parallel()
 	url := testURL(t, "?ttl=30s&owner=x%1b]0%3Bpwned%07%e2%80%aey")
-	keeps(t, url, "--note", "\x1b]0;pwned\x07\u202e", "a")
+	const name = "a\u202eb"
+	keeps(t, url, "--note", "\x1b]0;pwned\x07\u202e", name)
 	set := cli(t, url, "value", "set", "v", "\x1b]0;pwned\x07\u202e")
 	if err := set.Run(); err != nil {
 		t.Fatalf("%v: %v", err, set.Stderr)
 	}
-	for _, args := range [][]string{{"ls"}, {"show", "a"}, {"value", "get", "v"}, {"run", "-w", "1.5", "a", "--", "true"}} {
+	for _, args := range [][]string{{"ls"}, {"show", name}, {"value", "get", "v"}, {"run", "-w", "3", name, "--", "true"}} {
 		text := escapes.ReplaceAllString(onScreen(t, 100, url, args...).ends(t), "")
 		if !strings.Contains(text, "pwned") {
 			t.Errorf("%v shows %q", args, text)
 		}
 		meek(t, fmt.Sprint(args), text)
+	}
+}
+
+// Promise: neither does a server's answer.
+func TestNoAnswerOfAServerSteersATerminal(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				for b := make([]byte, 4096); ; {
+					n, err := c.Read(b)
+					if err != nil {
+						return
+					}
+					for range strings.Count("\r\n"+string(b[:n]), "\r\n*") { // commands
+						fmt.Fprintf(c, "-ERR %s\r\n", strings.NewReplacer("\r", "", "\n", "").Replace(hostile))
+					}
+				}
+			}()
+		}
+	}()
+	for _, args := range [][]string{{"ls"}, {"run", "-v", "a", "--", "true"}, {"doctor"}, {"doctor", "--json"}} {
+		text := looksAt(t, "redis://"+l.Addr().String()+"?timeout=1s", args...)
+		if !strings.Contains(text, "pwned") {
+			t.Errorf("%v says %q", args, text)
+		}
+		meek(t, args[0], text)
 	}
 }
 
