@@ -117,8 +117,9 @@ func (e *Election) setValue(ctx context.Context, l *Lease, value string) error {
 	return err
 }
 
-// Leader returns who leads now, with its value as Note; [ErrNoLeader] if nobody does. While the
-// backend cannot be reached it waits, until ctx ends.
+// Leader returns who leads now, with its value as Note; [ErrNoLeader] if nobody does. One that
+// has died leads until the backend has noticed, for a TTL at most. While the backend cannot be
+// reached it waits, until ctx ends.
 func (e *Election) Leader(ctx context.Context) (Member, error) {
 	m, err := e.leader(ctx)
 	if err == nil && m.ID == "" {

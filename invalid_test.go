@@ -37,6 +37,7 @@ func TestImpossibleRequestsFailAtOnce(t *testing.T) {
 			"no permits":            a.Semaphore("s", 0),
 			"weight over capacity":  a.Semaphore("s", 2, interlock.Weight(3)),
 			"weight of nothing":     a.Semaphore("s", 2, interlock.Weight(-1)),
+			"no weight":             a.Semaphore("s", 2, interlock.Weight(0)),
 			"too many permits":      a.Semaphore("s", 1<<40),
 			"weight of a mutex":     a.Mutex("m", interlock.Weight(1)),
 			"hold for nothing":      a.Mutex("m", interlock.Hold(0)),

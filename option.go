@@ -111,15 +111,24 @@ func AtLeast(d time.Duration) Option {
 	}
 }
 
-// Weight acquires n permits of a semaphore at once. Default 1.
-func Weight(n int64) Option { return func(c *lockConfig) { c.weight = n } }
+// Weight acquires n permits of a semaphore at once, at least 1. Default 1.
+func Weight(n int64) Option {
+	return func(c *lockConfig) {
+		c.weight = n
+		if n < 1 {
+			c.err = fmt.Errorf("Weight(%d): at least one permit is acquired", n)
+		}
+	}
+}
 
 // Reentrant makes an acquire with a context that holds the lock already
 // succeed at once, and count: the lock is released when all its leases are. More
 // permits of a semaphore than the context holds are acquired beside those.
 func Reentrant() Option { return func(c *lockConfig) { c.reentrant = true } }
 
-// Robust makes [Lease.Inherited] known. On some backends it costs one read.
+// Robust makes [Lease.Inherited] known. On some backends it costs one read. All who use a lock
+// so ask for it: Redis does not keep word of how a holder without Robust left, and tells the
+// next one that it has died.
 func Robust() Option { return func(c *lockConfig) { c.robust = true } }
 
 // Sticky keeps the backend's lock after the last local release until somebody

@@ -133,6 +133,9 @@ func firstLine(text string) string {
 	return ""
 }
 
+// ofOneMachine warns whoever has named no backend and may mean that of several machines.
+const ofOneMachine = "no backend was given, so it is a file of this user on this machine alone; name one with --url, --url-file or INTERLOCK_URL, or say --local"
+
 // ownFile is the SQLite file of this user on this machine.
 func ownFile(source string) (backend, error) {
 	base, dir, err := stateDir()
@@ -218,12 +221,15 @@ func (o *options) connect(cmd *cobra.Command, limit time.Duration, f func(ctx co
 	defer stop()
 	ctx, cancel := answering(signals, cmp.Or(limit, patience))
 	defer cancel()
-	c, _, err := o.open(ctx)
+	c, b, err := o.open(ctx)
 	if err != nil {
 		return err
 	}
 	if limit == 0 {
 		ctx = signals
+	}
+	if b.silent && unattended() {
+		fmt.Fprintln(cmd.ErrOrStderr(), "interlock:", ofOneMachine)
 	}
 	k := newClient(c, cmd.Flags().Arg(0), func(_, text string) {
 		fmt.Fprintln(cmd.ErrOrStderr(), "interlock:", line(text))

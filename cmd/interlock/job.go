@@ -144,7 +144,7 @@ func (j *job) run(cmd *cobra.Command) error {
 	defer j.c.finish()
 	j.say.tell("backend", "", "backend %s (%s), TTL %v", b.shown(), b.source, c.TTL())
 	if b.silent && (j.again || j.atLeast > 0 || unattended()) {
-		j.say.warn("no backend was given, so the lock is one of this user on this machine alone; name one with --url, --url-file or INTERLOCK_URL, or say --local")
+		j.say.warn(ofOneMachine)
 	}
 	j.backend, j.entry = b, heldEntry(b, j.name)
 	if heldAlready(j.entry) {

@@ -13,6 +13,18 @@ import (
 	"github.com/interlock-go/interlock"
 )
 
+// nothing says that there is nothing to list.
+func nothing(all bool, prefix string) string {
+	text := "no locks are in use"
+	if all {
+		text = "no locks are in use, and nothing is set"
+	}
+	if prefix != "" {
+		text += " below " + plain(prefix)
+	}
+	return text
+}
+
 func newLs(o *options) *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
@@ -46,7 +58,7 @@ writes one.`,
 					return writeJSON(out, objects)
 				}
 				if len(l)+len(kept) == 0 {
-					fmt.Fprintln(cmd.ErrOrStderr(), "no locks are in use")
+					fmt.Fprintln(cmd.ErrOrStderr(), nothing(all, prefixOf(args)))
 				}
 				l.show(o.view(out))
 				if len(l) > 0 && len(kept) > 0 {

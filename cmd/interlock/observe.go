@@ -16,7 +16,7 @@ func newObserve(o *options) *cobra.Command {
 		Use:   "observe NAME",
 		Short: "Show who leads an election, and every change, until interrupted",
 		Long: `Observe writes a line for the leader, and another after every change: the time, the
-value that the leader campaigns with, and its owner; "-" if nobody leads.`,
+value that the leader has set or campaigns with, and its owner; "-" if nobody leads.`,
 		Args:              exactly("NAME"),
 		ValidArgsFunction: completeNames(o),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -40,10 +40,14 @@ belongs into a file: ps shows that of --url to everybody.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          noArgs,
-		PersistentPreRun: func(cmd *cobra.Command, _ []string) {
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if o.url == "" && cmd.Flags().Changed("url") {
+				return usage("--url is empty")
+			}
 			if u, err := driver.ParseURL(o.url); err == nil && u.Secret() {
 				fmt.Fprintln(cmd.ErrOrStderr(), "interlock: the URL of --url has a password, or may have one, and ps shows it to all users of this machine: take --url-file or "+urlVariable)
 			}
+			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_ = cmd.Help()
@@ -75,6 +79,7 @@ belongs into a file: ps shows that of --url to everybody.`,
 	root.AddCommand(newDemo(o), newMan(), newVersion(o))
 	root.InitDefaultCompletionCmd()
 	completion, _, _ := root.Find([]string{"completion"})
+	completion.Args, completion.RunE = noArgs, root.RunE
 	for _, c := range completion.Commands() {
 		c.Args = exactly()
 	}

@@ -167,6 +167,14 @@ var core = []fault{
 		old: "n.asking = t\n", new: "_ = t\n",
 	},
 	{
+		file: "cmd/interlock/root.go", test: "TestScripts/backend",
+		old: "o.url == \"\" &&", new: "false &&",
+	},
+	{
+		file: "option.go", test: "TestImpossibleRequestsFailAtOnce",
+		old: "at least one permit is acquired\", n)", new: "at least one permit is acquired\", n)\n\t\t\tc.err = nil",
+	},
+	{
 		file: "cmd/interlock/job.go", test: "TestScripts/run_exit_status",
 		old: "run.Deadline(deadline(lease))", new: "_ = deadline(lease)",
 	},
