@@ -112,6 +112,10 @@ var backends = []fault{
 		old: "[]string{flat(q.name), allQueues}", new: "[]string{flat(q.name)}",
 	},
 	{
+		file: "driver/url.go", test: "FuzzParseURL",
+		old: "nameEscaper.Replace(url.PathEscape(u.User.Username()))", new: "url.PathEscape(u.User.Username())",
+	},
+	{
 		file: "backend/zklock/addition.go", test: "TestTokensGrowWhateverIsAdded",
 		old: "add = max(add, min(a.Add, driver.MaxToken))", new: "add = a.Add",
 	},
