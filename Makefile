@@ -14,7 +14,7 @@ TOOLS := cd internal/tools && GOWORK=off
 # A look at the working tree, to be compared with a later one.
 LOOK := { git status --porcelain && git diff; } 2>&1
 
-.PHONY: test packages check builds fmt lint alone cross unit install modules faults bench soak fuzz release clean
+.PHONY: test packages check builds fmt lint alone cross unit install modules faults bench soak fuzz release dist reproducible third-party clean
 
 # Whatever the tests do, the working tree is afterwards as it was before.
 test: packages
@@ -109,5 +109,17 @@ modules:
 release: test
 	$(TOOLS) $(GO) run ./release '$(VERSION)'
 
+# The command as it is released, from HEAD: make dist VERSION=v1.2.3 on its tag gives the same
+# files to everybody who has the same Go. It needs no network once the modules are there.
+dist:
+	$(TOOLS) $(GO) run ./dist '$(VERSION)' ../../dist $(TARGETS)
+
+# Two builds in different folders, for this machine only.
+reproducible:
+	$(TOOLS) $(GO) run ./dist reproducible ../../bin/dist "$$($(GO) env GOHOSTOS)/$$($(GO) env GOHOSTARCH)"
+
+third-party:
+	$(TOOLS) $(GO) run ./dist -table $(TARGETS) >../../THIRD_PARTY.md
+
 clean:
-	rm -rf bin
+	rm -rf bin dist

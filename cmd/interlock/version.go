@@ -31,7 +31,13 @@ func newVersion(o *options) *cobra.Command {
 	}
 }
 
+// release is set by make dist, which builds from a checkout.
+var release string
+
 func version() string {
+	if release != "" {
+		return release
+	}
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		return info.Main.Version
 	}
