@@ -74,6 +74,56 @@ func TestACancelledWaitLeavesNoTrace(t *testing.T) {
 	})
 }
 
+// Whoever gives up has left the line when Acquire returns: nobody is refused because of it, and no list shows
+// it. A backend that does not answer is not waited for.
+func TestWhoGivesUpHasLeftWhenAcquireReturns(t *testing.T) {
+	for _, away := range []bool{false, true} {
+		simulated(t, func(t *testing.T) {
+			a, b := pair(t)
+			locks := kinds(b.Client)
+			for name, l := range kinds(a.Client) {
+				if name == "reader" {
+					l = a.RWMutex("reader").Writer()
+				}
+				holder := acquire(t, l)
+				waiting, cancel := context.WithCancel(ctx)
+				waits := async(waiting, locks[name])
+				if r, done := got(waits); done {
+					t.Fatalf("%s: does not wait: %+v", name, r)
+				}
+				hung := b.faults().Before("Leave", 1).Hang()
+				began := time.Now()
+				cancel()
+				r, done := got(waits)
+				if !away {
+					hung.Deliver()
+				}
+				if done {
+					t.Errorf("%s: Acquire returns before its place is left", name)
+				} else {
+					r = <-waits
+				}
+				wantErr(t, r.err, context.Canceled)
+				if took := r.at.Sub(began); away != (took > 0) || took > time.Second {
+					t.Errorf("%s: Acquire returns after %v, with the backend away: %v", name, took, away)
+				}
+				if !away {
+					for q, err := range a.Queues(ctx, "") {
+						if ok(t, err); q.Name == locks[name].Name() && len(q.Holders)+len(q.Waiters) != 1 {
+							t.Errorf("%s: beside the holder are %+v", name, q.Waiters)
+						}
+					}
+				}
+				hung.Deliver()
+				ok(t, holder.Release())
+				synctest.Wait()
+			}
+			time.Sleep(2 * ttl)
+			nothingLeft(t, a, b)
+		})
+	}
+}
+
 // Whichever call of the acquire is under way when its context ends: nothing
 // stands afterwards, and the next one gets the lock.
 func TestAnAcquireCanBeCancelledAtEveryPoint(t *testing.T) {

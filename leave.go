@@ -24,12 +24,43 @@ func (t *ticket) abandon() (was ticketState) {
 	t.mu.Lock()
 	was = t.state
 	taken, clean := t.take(), !t.unseen(was)
+	left := make(chan struct{})
+	if taken && was != ticketJoining {
+		t.left = left
+	}
 	t.mu.Unlock()
 	if taken {
 		stands := max(t.sess.ttl, t.req.Hold)
-		t.c.background(func() { t.giveBack(t.c.d.Now().Add(stands), clean) })
+		t.c.background(func() {
+			defer close(left)
+			t.giveBack(t.c.d.Now().Add(stands), clean)
+		})
 	}
 	return was
+}
+
+// farewell is how long a caller whose context has ended waits for its ticket to leave.
+const farewell = 100 * time.Millisecond
+
+// awaitAbandoned waits until a ticket that was abandoned, and is known to have stood, has left: it would
+// refuse a TryAcquire, and show in a list. The backend may be away now, so it does not wait for long.
+func (t *ticket) awaitAbandoned() {
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	left := t.left
+	t.mu.Unlock()
+	if left == nil {
+		return
+	}
+	timer := time.NewTimer(farewell)
+	defer timer.Stop()
+	select {
+	case <-left:
+	case <-timer.C:
+	case <-t.c.ctx.Done(): // Close waits for it
+	}
 }
 
 // leaveLost gives back a lost ticket that was taken: nobody works under it any more. The

@@ -214,6 +214,9 @@ func (n *line) drive(ctx context.Context, l *Lock, old *ticket, try bool) (*Leas
 		if err != nil {
 			n.stopDriving(t, cancelled)
 			n.mu.Unlock()
+			if cancelled {
+				t.awaitAbandoned()
+			}
 			return nil, err
 		}
 		lease, err := t.grant(ctx, l, t.since)

@@ -99,9 +99,13 @@ func (l *Lock) shares() bool {
 // Acquire waits until the lock is held. ctx bounds the wait only, not the
 // hold; while the backend cannot be reached it goes on trying. What the next try
 // would bring again ends it at once: a wrong password, a missing right, a full
-// disk under a SQLite file. When ctx ends
-// first, nothing stays behind. Errors: the cause of ctx, ErrBusy after [Wait], either
-// with ErrUnavailable if the backend has not answered, ErrDeadlock, ErrMismatch, ErrClosed.
+// disk under a SQLite file. When ctx ends first, nothing stays behind. A place in
+// the line is left before Acquire returns, unless that takes longer than 100 ms, since the
+// backend is slow or away: then it is left later, in the background, at the latest by the
+// end of the TTL, and until then a TryAcquire may be refused. A call whose
+// answer is missing when ctx ends is not waited for. Errors: the cause of ctx,
+// ErrBusy after [Wait], either with ErrUnavailable if the backend has not answered,
+// ErrDeadlock, ErrMismatch, ErrClosed.
 func (l *Lock) Acquire(ctx context.Context) (*Lease, error) {
 	if !l.cfg.waits {
 		return l.acquire(ctx, false)
@@ -187,6 +191,9 @@ func (l *Lock) getTicket(ctx context.Context, try bool) (*Lease, error) {
 		}
 		if err != nil {
 			t.abandon()
+			if ctx.Err() != nil {
+				t.awaitAbandoned()
+			}
 			return nil, err
 		}
 		lease, err := t.grant(ctx, l, l.c.d.Now())

@@ -51,6 +51,7 @@ type ticket struct {
 	heard    driver.Instant // when the last answer came that the ticket stands
 	shrunk   bool           // the backend has confirmed a Downgrade
 	winding  bool           // Close has ended the bound contexts
+	left     chan struct{}  // closed when it has left, if it stood and was abandoned
 }
 
 // tokenBits is what the token of a local grant adds to that of its ticket.

@@ -47,11 +47,13 @@ var faults = []fault{
 		}
 		if b.Sleep(ctx)`}}},
 	{"a cancelled wait stays", "Cancellation FiveContenders", []edit{
-		{"leave.go", "t.c.background(func() { t.giveBack(t.c.d.Now().Add(stands), clean) })", `if broken("a cancelled wait stays") {
+		{"leave.go", "stands := max(t.sess.ttl, t.req.Hold)\n", `stands := max(t.sess.ttl, t.req.Hold)
+		if broken("a cancelled wait stays") {
+			close(left)
 			t.unregister()
 			return was
 		}
-		t.c.background(func() { t.giveBack(t.c.d.Now().Add(stands), clean) })`}}},
+`}}},
 	{"TryAcquire waits", "Bounds", []edit{
 		{"lock.go", "TryAcquire(ctx context.Context) (*Lease, error) { return l.acquire(ctx, true) }", `TryAcquire(ctx context.Context) (*Lease, error) { return l.acquire(ctx, !broken("TryAcquire waits")) }`}}},
 	{"a writer is a reader", "ReadersAndWriters NoOvertaking Downgrade", []edit{

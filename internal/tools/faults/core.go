@@ -23,6 +23,18 @@ var core = []fault{
 		old: "\tdelete(t.c.tickets, t.req.ID)\n\tt.isNoneOfACrowd()\n", new: "\tdelete(t.c.tickets, t.req.ID)\n",
 	},
 	{
+		file: "lock.go", test: "TestWhoGivesUpHasLeftWhenAcquireReturns",
+		old: "\t\t\t\tt.awaitAbandoned()\n", new: "",
+	},
+	{
+		file: "line.go", test: "TestWhoGivesUpHasLeftWhenAcquireReturns",
+		old: "\t\t\t\tt.awaitAbandoned()\n", new: "",
+	},
+	{
+		file: "leave.go", test: "TestWhoGivesUpHasLeftWhenAcquireReturns",
+		old: "timer := time.NewTimer(farewell)", new: "timer := time.NewTimer(t.sess.ttl)",
+	},
+	{
 		file: "doublebarrier.go", test: "TestRoundsDoNotOverlap",
 		old: "if !m.over {\n\t\treturn false, nil", new: "if false {\n\t\treturn false, nil",
 	},
