@@ -232,14 +232,21 @@ func (c *Client) ask(ctx context.Context, op, name, id string, d driver.Demand) 
 	}))
 }
 
-// endOfFloors is the first floor that leaves no token of a backend above it.
-const endOfFloors = (driver.MaxToken - 1) << tokenBits
+// Tokens that a floor has to leave: of these ZooKeeper takes 1<<32 for each leader that it elects, a
+// backend that follows its clock 100,000 a second, and the others one for each grant. So
+// they are enough for 4,096 leaders, or for five years.
+const tokensLeft = 1 << 44
+
+// endOfFloors is the first floor that leaves too few tokens of a backend above it.
+const endOfFloors = (driver.MaxToken - tokensLeft) << tokenBits
 
 // RaiseToken makes every later token of the name larger than floor: for a
 // backend that was restored from a backup, or when the lock moves here from another backend
 // whose tokens were larger. A process that hands the lock on among its goroutines keeps its
 // ticket meanwhile, and with it smaller tokens: raise before anybody takes the lock. Tokens
-// end below 1<<63: a floor that leaves none is ErrInvalid. While the backend cannot be
+// end below 1<<63, and a lock without any more is granted to nobody: a floor of
+// 1<<63 - 1<<56 or more is ErrInvalid. What the largest leaves is enough for 4,096 leaders of
+// ZooKeeper, or for five years of a clock. While the backend cannot be
 // reached it waits, until ctx ends.
 func (c *Client) RaiseToken(ctx context.Context, name string, floor uint64) error {
 	return c.named(name).raise(ctx, floor)
@@ -262,7 +269,7 @@ func (c *Client) RaiseTokens(ctx context.Context, floor uint64) error {
 
 func (v cell) raise(ctx context.Context, floor uint64) error {
 	if floor >= endOfFloors {
-		return v.fail("raise token", driver.Invalid(fmt.Errorf("a floor of %d leaves no token above it: the largest is %d", floor, uint64(endOfFloors-1))))
+		return v.fail("raise token", driver.Invalid(fmt.Errorf("a floor of %d leaves too few tokens above it: the largest is %d", floor, uint64(endOfFloors-1))))
 	}
 	return v.fail("raise token", v.retry(ctx, func(ctx context.Context) error {
 		call := v.c.call(ctx)

@@ -184,22 +184,24 @@ func TestStripesOfKeys(t *testing.T) {
 	})
 }
 
-// A floor that leaves no token above it is refused in the units of the caller; the largest one
-// that is not refused leaves one.
-func TestAFloorThatLeavesNoTokenIsInvalid(t *testing.T) {
+// A floor that leaves too few tokens above it is refused in the units of the caller, and the largest one
+// is named: it leaves more than four thousand elections of ZooKeeper use up.
+func TestAFloorThatLeavesTooFewTokensIsInvalid(t *testing.T) {
 	simulated(t, func(t *testing.T) {
 		a := join(t, memlock.NewWorld())
-		const end = (driver.MaxToken - 1) << interlock.TokenBits
-		for _, floor := range []uint64{end, 1<<63 - 1, 1 << 63, math.MaxUint64} {
-			err := a.RaiseToken(ctx, "m", floor)
-			wantErr(t, err, interlock.ErrInvalid)
-			if !strings.Contains(err.Error(), fmt.Sprint(floor)) || !strings.Contains(err.Error(), fmt.Sprint(uint64(end-1))) {
-				t.Errorf("%d: %v", floor, err)
+		const largest = 1<<63 - 1<<56 - 1
+		for _, floor := range []uint64{largest + 1, 1<<63 - 1, 1 << 63, math.MaxUint64} {
+			for _, err := range []error{a.RaiseToken(ctx, "m", floor), a.RaiseTokens(ctx, floor)} {
+				wantErr(t, err, interlock.ErrInvalid)
+				if !strings.Contains(err.Error(), fmt.Sprint(floor)) || !strings.HasSuffix(err.Error(), fmt.Sprint(": the largest is ", uint64(largest))) {
+					t.Errorf("%d: %v", floor, err)
+				}
 			}
 		}
-		ok(t, a.RaiseToken(ctx, "m", end-1))
+		ok(t, a.RaiseToken(ctx, "m", largest))
+		ok(t, a.RaiseTokens(ctx, largest))
 		lease := acquire(t, a.Mutex("m"))
-		if lease.Token() < end || lease.Token() >= 1<<63 {
+		if lease.Token() <= largest || driver.MaxToken-lease.Token()>>interlock.TokenBits < 4096<<32 {
 			t.Errorf("token %d", lease.Token())
 		}
 		ok(t, lease.Release())
