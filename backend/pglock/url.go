@@ -49,6 +49,11 @@ const connectTimeout = 5 * time.Second
 // there are.
 const defaultConnections = 4
 
+// defaultIdle is how long a connection stays without use. One that is made again takes some
+// milliseconds; half an hour, which pgx takes by default, kept a server full of those of processes that had been
+// busy once.
+const defaultIdle = 30 * time.Second
+
 // open connects to postgres://user:password@host:port/database?options.
 func open(ctx context.Context, u *driver.URL) (driver.Driver, error) {
 	s, err := storeOf(u)
@@ -89,6 +94,9 @@ func storeOf(u *driver.URL) (*store, error) {
 	}
 	if u.Text("pool_max_conns", "") == "" {
 		pool.MaxConns = defaultConnections
+	}
+	if u.Text("pool_max_conn_idle_time", "") == "" {
+		pool.MaxConnIdleTime, pool.HealthCheckPeriod = defaultIdle, defaultIdle/2
 	}
 	hearWarnings(pool.ConnConfig)
 	careful(&pool.ConnConfig.Config)
