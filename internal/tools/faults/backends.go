@@ -205,7 +205,7 @@ var backends = []fault{
 	},
 	{
 		file: "backend/pglock/pool.go", test: "TestJoinsLeaveAConnectionToReleases",
-		old: "max(1, int(made.Config().MaxConns)-1)", new: "int(made.Config().MaxConns)",
+		old: "max(1, int(p.Config().MaxConns)-1)", new: "int(p.Config().MaxConns)",
 	},
 	{
 		file: "backend/redislock/goredis/goredis.go", test: "TestTheServersOfTheClient/socket",
@@ -477,6 +477,63 @@ var backends = []fault{
 		old: "|| CASE WHEN clean THEN ' -' ELSE ' i' END ||", new: "|| ' -' ||",
 	},
 	{
+		file: "backend/pglock/schema.go", test: "TestNothingOfAStrangerIsCalled",
+		old: `path = ` + "`search_path = pg_catalog, pg_temp`", new: `path = ` + "`search_path = \"$user\", trap, public`",
+	},
+	{
+		file: "backend/pglock/migrate.go", test: "TestNothingOfAStrangerIsCalled",
+		old: "pg_catalog.hashtextextended(", new: "hashtextextended(",
+	},
+	{
+		file: "backend/pglock/schema.go", test: "TestEveryFunctionHasASearchPath",
+		old: `" AS $$", " SET "+path+" AS $$"`, new: `" AS $$", " AS $$"`,
+	},
+	{
+		file: "backend/pglock/migrate.go", test: "TestTablesOfAStranger",
+		old: "(me.rolsuper OR NOT pg_catalog.pg_has_role(r.oid, 'MEMBER'))", new: "NOT pg_catalog.pg_has_role(r.oid, 'MEMBER')",
+	},
+	{
+		file: "backend/redislock/signal.go", test: "TestMessagesOfAStranger",
+		old: "return proof == hex.EncodeToString(sum[:])[:20]", new: "_ = sum\n\treturn proof == proof+hex.EncodeToString(nil)",
+	},
+	{
+		file: "backend/redislock/signal.go", test: "TestMessagesOfAStranger",
+		old: "1 + rand.Uint64N(1<<53-1)", new: "1 + rand.Uint64N(1000)",
+	},
+	{
+		file: "backend/redislock/signal.go", test: "TestMessagesOfAStranger",
+		old: "\tcase what != \"l\":\n\t\td.mu.Unlock()\n\t\td.learn(p)\n\t\treturn\n",
+		new: "\tcase what == \"x\":\n\t\td.ended(p)\n\tcase what != \"l\":\n\t\td.mu.Unlock()\n\t\td.learn(p)\n\t\treturn\n",
+	},
+	{
+		file: "backend/redislock/signal.go", test: "TestAGrantWithoutAProofIsAskedAbout",
+		old: "if p.doubted = p.state == unknown; p.state == waiting {", new: "if p.doubted = p.state == unknown; false {",
+	},
+	{
+		file: "backend/pglock/senders.go", test: "TestNewsOfAReader",
+		old: "sure := x.known[process] && age < sendersLast", new: "sure := age < sendersLast",
+	},
+	{
+		file: "backend/pglock/senders.go", test: "TestNewsOfAReader",
+		old: "sure := x.known[process] && age < sendersLast", new: "sure := x.known[process] && age < 0",
+	},
+	{
+		file: "backend/pglock/senders.go", test: "TestNewsOfAReader",
+		old: "a.usesysid, $1::text, 'UPDATE')", new: "a.usesysid, $1::text, 'SELECT')",
+	},
+	{
+		file: "backend/pglock/url.go", test: "TestWhoGetsThePasswordItself",
+		old: "c.VerifyPeerCertificate != nil ||", new: "c.InsecureSkipVerify ||",
+	},
+	{
+		file: "backend/mysqllock/wary.go", test: "TestWhoGetsThePassword",
+		old: "len(b) == 5 && (b[4] == 1 || b[4] == 2)", new: "len(b) == 5 && b[4] == 1",
+	},
+	{
+		file: "backend/mysqllock/dial.go", test: "TestWhoGetsThePassword",
+		old: "!askKey && c.TLS == nil", new: "c.TLS == nil",
+	},
+	{
 		file: "fence/table.go", pkg: "examples/internal/sqltest", test: "TestATokenThatIsNotStoredIsNotAccepted",
 		old: "case seen < token:", new: "case false:",
 	},
@@ -569,7 +626,71 @@ var backends = []fault{
 		old: `return text == "1", nil`, new: `return text != "", nil`,
 	},
 	{
+		file: "backend/zklock/meeting.go", test: "TestALateMemberIsNewsOfTheRound",
+		old: "return driver.Cell{Version: uint64(c.stat.Pzxid),", new: "return driver.Cell{Version: round,",
+	},
+	{
+		file: "backend/zklock/meeting.go", test: "TestALateMemberIsNewsOfTheRound",
+		old: "members := l.tap.watch(q.path, true, bell)", new: "members := l.tap.watch(q.path, true, make(chan struct{}, 1))",
+	},
+	{
 		file: "backend/zklock/cell.go", test: "TestConformance/Cells",
 		old: "err == nil && cell.Exists {", new: "err == nil {",
+	},
+	{
+		file: "backend/sqlitelock/life_unix.go", test: "TestNoModeIsSetOutsideTheFolder",
+		old: "if f.openTo(name) != nil {", new: "if os.Chmod(f.file(name), f.mode) != nil {",
+	},
+	{
+		file: "backend/sqlitelock/folder_linux.go", test: "TestNoLinkIsFollowedOutOfTheFolder",
+		old: "unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC", new: "unix.O_PATH|unix.O_CLOEXEC",
+	},
+	{
+		file: "backend/sqlitelock/folder.go", test: "TestAPipeInTheFolderKeepsNobodyWaiting",
+		old: "how|nonblock", new: "how",
+	},
+	{
+		file: "backend/sqlitelock/folder.go", test: "TestPermissions$",
+		old: "mode: shared(mode)}", new: "mode: mode}",
+	},
+	{
+		file: "backend/sqlitelock/names.go", test: "TestNamesInTheFileAreChecked",
+		old: `strings.Trim(id, "0123456789abcdef") == ""`, new: `id != ""`,
+	},
+	{
+		file: "backend/sqlitelock/sweep.go", test: "TestNamesInTheFileAreChecked",
+		old: "\t\twrong = s.address.check()\n\t\treturn wrong == nil\n", new: "\t\treturn true\n",
+	},
+	{
+		file: "backend/sqlitelock/driver.go", test: "TestNamesInTheFileAreChecked",
+		old: "\t\t\twrong = checkPost(s.ColumnText(0))\n", new: "\t\t\twrong = nil\n",
+	},
+	{
+		file: "backend/sqlitelock/file.go", test: "TestWhoseFilesAreUsed",
+		old: "if err := trustFile(f.path, st); err != nil {", new: "if err := error(nil); err != nil {",
+	},
+	{
+		file: "backend/sqlitelock/folder.go", test: "TestWhoseFilesAreUsed",
+		old: "if err := trustFolder(f.path, st, f.mode); err != nil {", new: "if err := error(nil); err != nil {",
+	},
+	{
+		file: "backend/sqlitelock/trust_unix.go", test: "TestWhoseFilesAreUsed",
+		old: "\t\t\t} else if dir.Mode().Perm()&0o002 != 0 {", new: "\t\t\t} else if dir == nil {",
+	},
+	{
+		file: "backend/sqlitelock/file.go", test: "TestAStrangeSchemaIsRefused",
+		old: "version == layout && strange > 0", new: "version == layout && strange > 9",
+	},
+	{
+		file: "backend/sqlitelock/trust_unix.go", test: "TestTheFolderIsForThoseWhoWrite",
+		old: "if !made && perm&^mode == 0 {", new: "if !made {",
+	},
+	{
+		file: "cmd/interlock/backend.go", test: "TestTheDefaultFileIsNotInAnothersFolder",
+		old: "err := own(base, dir); err != nil", new: "err := own(base, dir); err != nil && false",
+	},
+	{
+		file: "cmd/interlock/job.go", test: "TestTheOpeningIsPartOfTheWait",
+		old: "max(j.wait-time.Since(begun), 0)", new: "max(j.wait+time.Since(begun), 0)",
 	},
 }
