@@ -47,6 +47,7 @@ type conn struct {
 	uses    atomic.Int32              // the first is the greeting of the server
 	until   atomic.Pointer[time.Time] // the deadline of the single caller who uses it; zero if there is none
 	reading atomic.Bool
+	wire    wire
 }
 
 func (c *conn) SetDeadline(t time.Time) error {
@@ -68,7 +69,16 @@ func (c *conn) interrupt() { _ = c.Conn.SetReadDeadline(time.Unix(1, 0)) }
 func (c *conn) Read(b []byte) (int, error) {
 	c.reading.Store(true)
 	defer c.reading.Store(false)
-	return c.Conn.Read(b)
+	n, err := c.Conn.Read(b)
+	if bad := c.wire.received(b[:n]); bad != nil {
+		return 0, bad
+	}
+	return n, err
+}
+
+func (c *conn) Write(b []byte) (int, error) {
+	c.wire.sent(b)
+	return c.Conn.Write(b)
 }
 
 // interrupt ends the connection of the single caller who has the deadline. If there is

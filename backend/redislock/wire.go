@@ -1,0 +1,295 @@
+package redislock
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+)
+
+// wire looks at what a connection of our own sends and receives, before the client of Redis does. Who
+// answers may be no Redis, or a hostile one, and that client (1.0.79) takes its word: for a length
+// that it then allocates, for values in values that it then reads by recursion. An answer to nothing
+// ends the program by a panic of a goroutine that is not ours. So the connection ends here, with
+// an error, at the first byte of such a message.
+//
+// Nothing is copied, and what a length announces is passed over.
+type wire struct {
+	mu       sync.Mutex
+	requests frames
+	replies  frames
+	pending  []request // what was sent and not answered yet
+	skips    int       // of a subscription to several channels: so many answers follow
+	resp2    bool      // it was greeted with HELLO 2 only: news arrive as arrays
+	ended    bool      // the end of a subscription was refused; the answer to PING follows
+	greeted  bool      // the first answer was received
+	bad      error
+}
+
+// request is a command that waits for its answer.
+type request struct {
+	channels int  // of a subscription; 0: it is none
+	ends     bool // one that ends some: it has no answer but an error, and PING follows
+}
+
+const (
+	maxGreeting = 64 << 10 // bytes of the first answer; of an array, each element counts as elementSize
+	maxMessage  = 64 << 20 // bytes of any other: a queue of a hundred thousand takes 40 MiB
+	maxLine     = 64 << 10 // bytes of what has no length of its own: a number, an error
+	maxNested   = 16
+	elementSize = 40 // what the client of Redis allocates for it
+)
+
+// sent takes note of commands, before they are sent.
+func (w *wire) sent(b []byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_ = w.requests.scan(b, 1<<62, func(m *message) error {
+		name := strings.ToUpper(m.word(0))
+		if name == "HELLO" && !w.greeted && len(w.pending) <= 1 { // one may stand before it: AUTH
+			w.resp2 = m.word(1) == "2"
+		}
+		r := request{ends: strings.HasSuffix(name, "UNSUBSCRIBE")}
+		if strings.HasSuffix(name, "SUBSCRIBE") && !r.ends {
+			r.channels = m.elements - 1
+		}
+		w.pending = append(w.pending, r)
+		return nil
+	})
+}
+
+// received looks at what has come, and reports why nothing of it may be read.
+func (w *wire) received(b []byte) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for w.bad == nil && len(b) > 0 {
+		most := int64(maxMessage)
+		if !w.greeted {
+			most = maxGreeting
+		}
+		var n int
+		n, w.bad = w.replies.one(b, most, w.answered)
+		b = b[n:]
+	}
+	if w.bad != nil {
+		return fmt.Errorf("the connection was closed, since this is not what Redis answers: %w", w.bad)
+	}
+	return nil
+}
+
+var (
+	errUnasked = errors.New("an answer to nothing that was asked")
+	errQueued  = errors.New("a subscription that waits for EXEC")
+)
+
+// answered notes a message that was received as a whole.
+func (w *wire) answered(m *message) error {
+	w.greeted = true
+	kind := m.word(0)
+	push := m.typ == '>' || w.resp2 && m.typ == '*' && (strings.HasSuffix(kind, "subscribe") || strings.HasSuffix(kind, "message"))
+	switch {
+	case push && strings.HasSuffix(kind, "unsubscribe"):
+		if w.skips > 0 {
+			return errUnasked
+		}
+		return nil
+	case push && strings.HasSuffix(kind, "subscribe") && w.skips > 0:
+		w.skips--
+		return nil
+	case push && strings.HasSuffix(kind, "subscribe"):
+		if len(w.pending) == 0 || w.pending[0].channels == 0 {
+			return errUnasked
+		}
+		w.skips = w.pending[0].channels - 1
+	case push:
+		return nil
+	case len(w.pending) == 0:
+		return errUnasked
+	case w.pending[0].channels > 0 && kind == "QUEUED":
+		return errQueued
+	case w.ended && !m.isPong(), w.pending[0].ends && m.isPong() && len(w.pending) == 1:
+		return errUnasked
+	case w.pending[0].ends && m.isPong():
+		w.pending = w.pending[1:]
+	default:
+		w.ended = w.pending[0].ends
+	}
+	w.pending = w.pending[1:]
+	if len(w.pending) == 0 {
+		w.pending = nil
+	}
+	return nil
+}
+
+// message is what is kept of one: its type, how many elements it has, and how the first two begin, or
+// itself if it has no elements.
+type message struct {
+	typ      byte
+	elements int
+	words    [2]struct {
+		text [192]byte
+		n    int
+	}
+}
+
+// isPong reports whether the client of Redis takes it for an answer to PING, be it a refusal.
+func (m *message) isPong() bool {
+	text := m.word(0)
+	if m.typ == '-' {
+		return strings.HasPrefix(text, "LOADING") || strings.HasPrefix(text, "BUSY") || strings.Contains(text, "'ping'")
+	}
+	return strings.EqualFold(text, "PONG")
+}
+
+func (m *message) word(i int) string { return string(m.words[i].text[:m.words[i].n]) }
+
+// frames finds where messages of the protocol end.
+type frames struct {
+	message
+	line   [192]byte      // how the line that is being read begins
+	length int            // of that line, so far
+	skip   int            // bytes of a text that are still to come, and of its end
+	text   int            // how many of them are not the end
+	seen   int            // elements of the message that have come, but for those within elements
+	left   [maxNested]int // elements that are still to come, for each array that is open
+	depth  int
+	size   int64 // of the message, so far
+}
+
+// scan reads messages, of which the last may be incomplete, and hands over each.
+func (f *frames) scan(b []byte, most int64, each func(*message) error) error {
+	for len(b) > 0 {
+		n, err := f.one(b, most, each)
+		if err != nil {
+			return err
+		}
+		b = b[n:]
+	}
+	return nil
+}
+
+// one reads up to the end of a message, or all, and returns how much that was.
+func (f *frames) one(b []byte, most int64, each func(*message) error) (n int, err error) {
+	for n < len(b) {
+		var whole bool // an element has ended
+		switch {
+		case f.skip > 0:
+			k := min(f.skip, len(b)-n)
+			f.note(b[n : n+min(k, f.text)])
+			f.text -= min(k, f.text)
+			n, f.skip = n+k, f.skip-k
+			whole = f.skip == 0
+		default:
+			rest := b[n:]
+			i := bytes.IndexByte(rest, '\n')
+			if i >= 0 {
+				rest = rest[:i+1]
+			}
+			if f.length < len(f.line) {
+				copy(f.line[f.length:], rest)
+			}
+			n, f.length, f.size = n+len(rest), f.length+len(rest), f.size+int64(len(rest))
+			switch {
+			case f.length > maxLine:
+				return n, errors.New("a line without an end")
+			case i < 0:
+				return n, nil
+			}
+			if whole, err = f.endOfLine(); err != nil {
+				return n, err
+			}
+			f.length = 0
+		}
+		if f.size > most {
+			return n, fmt.Errorf("a message of more than %d bytes", most)
+		}
+		if !whole {
+			continue
+		}
+		if f.depth <= 1 {
+			f.seen++
+		}
+		for f.depth > 0 {
+			if f.left[f.depth-1]--; f.left[f.depth-1] > 0 {
+				break
+			}
+			if f.depth--; f.depth == 1 {
+				f.seen++
+			}
+		}
+		if f.depth == 0 {
+			err = each(&f.message)
+			f.message, f.seen, f.size = message{}, 0, 0
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// note keeps how an element begins.
+func (f *frames) note(text []byte) {
+	if f.depth <= 1 && f.seen < len(f.words) {
+		w := &f.words[f.seen]
+		w.n += copy(w.text[w.n:], text)
+	}
+}
+
+var errNonsense = errors.New("a length or a type that there is not")
+
+// endOfLine reports whether an element has ended with a line.
+func (f *frames) endOfLine() (whole bool, err error) {
+	line := f.line[:min(f.length, len(f.line))]
+	typ := line[0]
+	if f.depth == 0 {
+		f.typ = typ
+	}
+	switch typ {
+	case '+', '-', ':', ',', '(':
+		f.note(bytes.TrimRight(line[1:], "\r\n"))
+		return true, nil
+	case '_', '#':
+		if f.length != map[byte]int{'_': 3, '#': 4}[typ] {
+			return false, errNonsense
+		}
+		return true, nil
+	case '$', '!', '=', '*', '~', '%', '>':
+	default:
+		return false, errNonsense
+	}
+	if string(line[1:]) == "-1\r\n" && (typ == '$' || typ == '*') {
+		return true, nil
+	}
+	const digits = 9
+	if f.length < 4 || f.length > 3+digits || line[f.length-2] != '\r' {
+		return false, errNonsense
+	}
+	n := 0
+	for _, c := range line[1 : f.length-2] {
+		if c < '0' || c > '9' {
+			return false, errNonsense
+		}
+		n = 10*n + int(c-'0')
+	}
+	switch typ {
+	case '$', '!', '=':
+		f.text, f.skip = n, n+2
+		f.size += int64(n)
+		return false, nil
+	case '%':
+		n *= 2
+	}
+	if f.depth == 0 {
+		f.elements = n
+	}
+	if n == 0 {
+		return true, nil
+	}
+	if typ == '>' && f.depth > 0 || f.depth == maxNested {
+		return false, errors.New("values in values in values")
+	}
+	f.size += int64(n) * elementSize
+	f.left[f.depth] = n
+	f.depth++
+	return false, nil
+}
