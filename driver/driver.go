@@ -39,6 +39,9 @@
 // for all of them. A method whose context has ended returns an error that wraps
 // the context's. All methods may be called concurrently.
 //
+// What a client is sent without having asked is no more than a reason to ask,
+// unless it proves that its sender may change the ticket.
+//
 // An error that is none of the package's sentinels leaves open whether the
 // call took effect; the caller repeats it with the same identity. An error
 // marked by [Permanent] will be the same next time and is not repeated.

@@ -1243,6 +1243,9 @@ var mutants = []struct {
 	{"a backend that is not there is open", "UnreachableBackend", mutant{
 		world: func(w *World) { w.Unreachable = func(context.Context) error { return nil } },
 	}},
+	{"Await believes a stranger", "Stranger", mutant{
+		world: credulous,
+	}},
 	{"Renew repairs nothing", "LostMessages", mutant{
 		world: func(w *World) { deaf(w, false) },
 	}},
@@ -1708,6 +1711,39 @@ func deaf(w *World, repairs bool) {
 		lost = true
 		return func() { time.Sleep(time.Second) }
 	}
+}
+
+// credulous makes a world in which whoever waits is granted what a stranger sends.
+func credulous(w *World) {
+	sent := make(chan struct{})
+	open := w.Open
+	w.Open = func(ctx context.Context) (driver.Driver, error) {
+		d, err := open(ctx)
+		if err != nil {
+			return nil, err
+		}
+		m := &mutant{await: func(s *brokenSession, ctx context.Context, t driver.Ticket) (driver.Ticket, error) {
+			ctx, cancel := context.WithCancel(ctx)
+			defer cancel()
+			go func() {
+				select {
+				case <-sent:
+					cancel()
+				case <-ctx.Done():
+				}
+			}()
+			got, err := s.plainAwait(ctx, t)
+			select {
+			case <-sent:
+				t.Held, t.Token = true, 1
+				return t, nil
+			default:
+				return got, err
+			}
+		}}
+		return &broken{Driver: d, m: m, n: newNotes()}, nil
+	}
+	w.Stranger = func([]driver.Session, uint64) { close(sent) }
 }
 
 // inPeace are the rules that need more than memory; they are tried elsewhere.

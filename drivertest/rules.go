@@ -116,6 +116,7 @@ var rules = []rule{
 	endedContext,
 	cancelledAwaits,
 	waitsGoOn,
+	stranger,
 	unreachableBackend,
 	check,
 	model,

@@ -55,17 +55,7 @@ func TestNewsOfAReader(t *testing.T) {
 	other := acquire(t, a, "other", 1)
 	_, err := a.Await(t.Context(), other) // its client listens, too
 	noError(t, err)
-	sql := ""
-	for _, token := range []uint64{0, 1, held.Token, held.Token + 1, driver.MaxToken - 1, driver.MaxToken, 4611686018427387904} {
-		for _, flags := range []string{"-", "iw"} {
-			sql += fmt.Sprintf("SELECT pg_notify(s.channel, 'g ' || t.id || ' %d %s') FROM interlock.ticket t, interlock.session s;", token, flags)
-		}
-	}
-	for _, what := range []string{"x", "e", "r", "w"} {
-		sql += fmt.Sprintf("SELECT pg_notify(s.channel, '%s ' || t.id) FROM interlock.ticket t, interlock.session s;", what)
-	}
-	sql += "SELECT pg_notify(s.channel, 'f ' || t.id || ' 9000000000000000') FROM interlock.ticket t, interlock.session s;"
-	as(t, s, "reader", sql)
+	as(t, s, "reader", forged("interlock", held.Token))
 
 	// What comes after them is heard after them.
 	noError(t, d.Ask(t.Context(), "q", w.ID, driver.Revoke))
@@ -100,8 +90,24 @@ func TestNewsOfAReader(t *testing.T) {
 	}
 }
 
+// forged is SQL of somebody who may read the tables of a schema: every message about every ticket, to every client.
+func forged(schema string, last uint64) (sql string) {
+	send := func(before, after string) {
+		sql += fmt.Sprintf("SELECT pg_notify(s.channel, '%s ' || t.id || '%s') FROM %s.ticket t, %s.session s WHERE s.channel <> '';", before, after, schema, schema)
+	}
+	for _, token := range []uint64{0, 1, last, last + 1, driver.MaxToken - 1, driver.MaxToken, 4611686018427387904} {
+		send("g", fmt.Sprintf(" %d -", token))
+		send("g", fmt.Sprintf(" %d iw", token))
+	}
+	for _, what := range []string{"x", "e", "r", "w"} {
+		send(what, "")
+	}
+	send("f", " 9000000000000000")
+	return sql
+}
+
 // as runs SQL as a user.
-func as(t *testing.T, s *pgtest.Server, user, sql string) {
+func as(t testing.TB, s *pgtest.Server, user, sql string) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), s.URLOf(user, ""))
 	noError(t, err)

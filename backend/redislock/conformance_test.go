@@ -77,6 +77,13 @@ func worlds(servers []*redistest.Server, url string, o rueidis.ClientOption) fun
 			Hang:         via.hang,
 			Late:         via.late,
 			LoseMessages: via.loseMessages,
+			Stranger: func(to []driver.Session, last uint64) {
+				for _, session := range to {
+					for n := range 1001 {
+						publish(t, servers[0], session, forged(fmt.Sprint(n), last)...)
+					}
+				}
+			},
 			Unreachable: func(ctx context.Context) error {
 				d, err := openURL(ctx, "redis://127.0.0.1:1")
 				if err == nil {
