@@ -119,6 +119,7 @@ func atOnce(t *testing.T, f func() error, words ...string) error {
 // What a user makes, others may not use. A wrong password makes somebody else of
 // the user, which ZooKeeper does not say; the first node that is refused does.
 func TestUser(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	at := func(user *url.Userinfo, rest string) string { return "zk://" + user.String() + "@" + s.Addr + rest }
 	alice := url.UserPassword("alice", "s3cret")
@@ -157,6 +158,7 @@ func TestUser(t *testing.T) {
 }
 
 func TestACLs(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	user := "zk://alice:s3cret@" + s.Addr
 	for acl, wants := range map[string]struct {
@@ -202,6 +204,7 @@ func TestACLs(t *testing.T) {
 // there. Locks work without; a ticket then counts everybody who was before it as
 // dead.
 func TestQueueThatMayNotBeWritten(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	owner := peek(t, s.Addr, "owner:x")
 	for _, path := range []string{"/a", "/a/b"} {
@@ -228,6 +231,7 @@ func TestQueueThatMayNotBeWritten(t *testing.T) {
 // Promise: who is refused because the server has as many connections from here as it
 // allows is told of that limit.
 func TestTooManyConnections(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t, zktest.Config("maxClientCnxns", "2"))
 	d := opened(t, s.Addr)
 	var err error

@@ -18,6 +18,7 @@ import (
 // Promise: a ticket whose creation was answered stands, also if the connection ends with
 // that answer.
 func TestTicketStandsIfTheConnectionEndsWithItsAnswer(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	var cut atomic.Bool // after the answer to the next create
 	tap := zklock.NewTap(func(network, addr string, timeout time.Duration) (net.Conn, error) {

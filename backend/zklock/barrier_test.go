@@ -14,6 +14,7 @@ import (
 // Promise: with barrier=curator, programs in Go and in Java wait for one barrier, which
 // either of them closes and opens.
 func TestBarrierOfCurator(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	java := zkpeer.Curator(t, s.Addr)
 	ctx := limited(t)
@@ -61,6 +62,7 @@ func TestBarrierOfCurator(t *testing.T) {
 
 // Promise: a node that something else has made is not taken for a barrier.
 func TestBarrierOfCuratorIsNothingElse(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	c, ctx := program(t, s.Addr, "?barrier=curator"), limited(t)
 	lease, err := c.Mutex("queue").Acquire(ctx)

@@ -55,6 +55,7 @@ func (a *account) exit(k driver.Ticket) {
 // who evicts those who wait, or removes them by hand, leave one writer at a time or readers alone, tokens that
 // grow, nobody who waits for ever, and no ticket behind. ZKLOCK_CYCLES makes it longer.
 func TestChaos(t *testing.T) {
+	t.Parallel()
 	cycles := 20
 	if n, err := strconv.Atoi(os.Getenv("ZKLOCK_CYCLES")); err == nil {
 		cycles = n

@@ -81,6 +81,7 @@ func peek(t *testing.T, addr, user string) *zk.Conn {
 }
 
 func TestCheck(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	e := examine(t, "zk://"+s.Addr+"/locks")
 	e.connected(s.Addr, "session of 10s")
@@ -149,6 +150,7 @@ func secretive(t *testing.T, s *zktest.Server, words ...string) (addr string) {
 
 // What servers do not tell is tried out.
 func TestCheckWithoutWords(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t, zktest.Config("4lw.commands.whitelist", "srvr, conf"), zktest.Durable())
 	e := examine(t, "zk://"+s.Addr)
 	e.Has("configuration", driver.OK, "mntr may not be asked")
@@ -164,6 +166,7 @@ func TestCheckWithoutWords(t *testing.T) {
 }
 
 func TestCheckOfSettings(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t, zktest.Durable(), zktest.MaxBuffer(20_000), zktest.Config("maxSessionTimeout", "5000"))
 	e := examine(t, "zk://"+s.Addr)
 	e.Has("persistence", driver.OK, "on disk", "ms on average")
@@ -177,6 +180,7 @@ func TestCheckOfSettings(t *testing.T) {
 }
 
 func TestCheckOfAnEnsemble(t *testing.T) {
+	t.Parallel()
 	ensemble := zktest.StartEnsemble(t, 3, zktest.Durable())
 	all := "zk://" + strings.Join(ensemble.Addrs(), ",")
 	e := examine(t, all)
@@ -209,6 +213,7 @@ func TestCheckOfAnEnsemble(t *testing.T) {
 }
 
 func TestCheckOfRights(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t, zktest.Durable())
 	as := func(user string) string { return "zk://" + user + "@" + s.Addr }
 	e := examine(t, as("alice:secret")+"/open")
@@ -253,6 +258,7 @@ func TestCheckOfNothing(t *testing.T) {
 }
 
 func TestCheckWithTLS(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t, zktest.TLS(), zktest.Durable())
 	e := examine(t, "zks://"+s.Addr+"?"+url.Values{"ca": {s.CA}, "cert": {s.ClientCert}, "key": {s.ClientKey}}.Encode())
 	e.Has("servers", driver.OK, "standalone")
@@ -261,6 +267,7 @@ func TestCheckWithTLS(t *testing.T) {
 }
 
 func TestCheckOfAServerThatHangs(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	via := zktest.NewProxy(t, s.Addr)
 	d, err := openURL(t.Context(), "zk://"+via.Addr+"/locks")

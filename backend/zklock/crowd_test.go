@@ -17,6 +17,7 @@ import (
 // last, and what the server sends for a hand-off does not depend on how many they
 // are. ZKLOCK_CROWD is how many, 1000 otherwise.
 func TestHandOffCostsTheSameInACrowd(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t, zktest.Config("maxSessionTimeout", "1200000"))
 	n := repeated(t, "ZKLOCK_CROWD", 1000)
 	most := map[bool]int{false: n, true: n / 3}

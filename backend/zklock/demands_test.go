@@ -14,6 +14,7 @@ import (
 // Promise: a ticket with Hold that is evicted before its session has noticed the grant
 // stands for a TTL, not for its whole time.
 func TestEvictBeforeTheGrantIsNoticed(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	d := opened(t, s.Addr)
 	a, b := session(t, d, 3*time.Second), session(t, d, 3*time.Second)
@@ -47,6 +48,7 @@ func TestEvictBeforeTheGrantIsNoticed(t *testing.T) {
 // Promise: drivers that share a connection are told apart: their sessions have IDs of
 // their own, and demands reach the session that is meant.
 func TestTwoDriversOnOneConnection(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	tap := zklock.NewTap(nil)
 	conn, _, err := zk.Connect([]string{s.Addr}, 10*time.Second, zk.WithDialer(tap.Dial), zk.WithLogInfo(false))
@@ -84,6 +86,7 @@ func TestTwoDriversOnOneConnection(t *testing.T) {
 // Promise: a Robust ticket is told of a holder's death however long the queue was empty:
 // its node stays.
 func TestRobustQueueOutlivesItsTickets(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t, zktest.Containers(50*time.Millisecond))
 	d := opened(t, s.Addr)
 	a, b := session(t, d, 20*time.Second), session(t, d, 20*time.Second)

@@ -14,6 +14,7 @@ import (
 // Promise: who lacks a right is told so at once, and what to do, and leaves no ticket that
 // it could remove.
 func TestRightsThatAreMissing(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t, zktest.Tick(2*time.Second))
 	owner := peek(t, s.Addr, "owner:x")
 	all := func(perms int32) []zk.ACL {

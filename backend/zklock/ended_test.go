@@ -74,6 +74,7 @@ func (p *spy) expire(t *testing.T) {
 // Promise: a ticket is held if those in front of it are gone, not if only the next
 // one is: when that dies while it waits, everybody else goes on waiting.
 func TestWhoeverDiesWhileItWaitsLetsNobodyIn(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	for _, r := range []driver.Request{
 		{Kind: driver.Mutex, Units: 1, Capacity: 1},
@@ -122,6 +123,7 @@ func TestWhoeverDiesWhileItWaitsLetsNobodyIn(t *testing.T) {
 
 // Promise: whoever leaves while it waits lets nobody in, however it leaves.
 func TestWhoeverLeavesWhileItWaitsLetsNobodyIn(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	a, b, c := session(t, opened(t, s.Addr), 20*time.Second), session(t, opened(t, s.Addr), 20*time.Second), session(t, opened(t, s.Addr), 20*time.Second)
 	for _, r := range []driver.Request{
@@ -175,6 +177,7 @@ func TestWhoeverLeavesWithoutKnowingThatItWaitsLetsNobodyIn(t *testing.T) {
 
 // Promise: one of several holders that leaves lets nobody in whom the others keep out.
 func TestOneOfSeveralHoldersThatLeavesLetsNobodyIn(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	a, b, c := session(t, opened(t, s.Addr), 20*time.Second), session(t, opened(t, s.Addr), 20*time.Second), session(t, opened(t, s.Addr), 20*time.Second)
 	for _, r := range []driver.Request{
@@ -204,6 +207,7 @@ func TestOneOfSeveralHoldersThatLeavesLetsNobodyIn(t *testing.T) {
 // Promise: the holder of a lock whose session the server has ended is told so as soon
 // as it is connected, and the next one that it has died.
 func TestWhoseSessionEndsWhileItHoldsIsTold(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	via := newSpy(t, s)
 	a, err := interlock.Open(t.Context(), "zk://"+via.Addr+"/app?ttl=20s")
@@ -238,6 +242,7 @@ func TestWhoseSessionEndsWhileItHoldsIsTold(t *testing.T) {
 // Promise: whoever waits in a line is told when its session ends, and stands in line
 // again, at the end.
 func TestWhoseSessionEndsWhileItWaitsStandsInLineAgain(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	via := newSpy(t, s)
 	a, err := interlock.Open(t.Context(), "zk://"+via.Addr+"/app?ttl=20s")
@@ -263,6 +268,7 @@ func TestWhoseSessionEndsWhileItWaitsStandsInLineAgain(t *testing.T) {
 // Promise: who holds or waits in a queue whose node is removed by hand is told so, and
 // the queue goes on with larger tokens.
 func TestQueueThatIsRemovedByHand(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	d := opened(t, s.Addr)
 	a, b := session(t, d, 20*time.Second), session(t, d, 20*time.Second)

@@ -11,6 +11,7 @@ import (
 // Promise: a fixed end is proven from before the server's clock was read, even if that
 // answer is late, and no renewal proves more.
 func TestAFixedEndIsProvenFromBeforeTheClockWasRead(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	via := zktest.NewProxy(t, s.Addr)
 	a := session(t, opened(t, via.Addr), 10*time.Second)
@@ -51,6 +52,7 @@ func TestAFixedEndIsProvenFromBeforeTheClockWasRead(t *testing.T) {
 // Promise: a fixed end stays what it is when another session finds the ticket again, also
 // one that was moved up by an eviction; what is proven ends no later.
 func TestAFixedEndStaysWhenItsTicketIsFoundAgain(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	d := opened(t, s.Addr)
 	a, b := session(t, d, 20*time.Second), session(t, d, 20*time.Second)

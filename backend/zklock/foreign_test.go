@@ -15,6 +15,7 @@ import (
 
 // Promise: the data of a queue's node that somebody else has written stay.
 func TestForeignDataOfAQueueStay(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	c := connected(t, s.Addr)
 	for _, path := range []string{"/a", "/a/b"} {
@@ -33,6 +34,7 @@ func TestForeignDataOfAQueueStay(t *testing.T) {
 // Promise: what somebody else writes into the node of a queue while we hold a lock there
 // stays, unless the lock was handed on a moment ago.
 func TestForeignDataThatComeWhileALockIsHeld(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	raw := connected(t, s.Addr)
 	a, b := session(t, opened(t, s.Addr), 20*time.Second), session(t, opened(t, s.Addr), 20*time.Second)
@@ -85,6 +87,7 @@ func TestForeignDataThatComeWhileALockIsHeld(t *testing.T) {
 // Promise: to heed what others write costs hand-overs nothing: a release is one
 // exchange, whoever has held before.
 func TestReleasesTakeOneExchange(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	const clients, rounds = 4, 10
 	var vias []*zktest.Proxy

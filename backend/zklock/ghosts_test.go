@@ -18,6 +18,7 @@ import (
 // Promise: a Join whose answer was lost, and which nobody repeats or leaves, is removed
 // once its ticket has not been renewed for a TTL.
 func TestAJoinThatNobodyRepeatsIsRemoved(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	via := zktest.NewProxy(t, s.Addr)
 	raw := connected(t, s.Addr)
@@ -38,6 +39,7 @@ func TestAJoinThatNobodyRepeatsIsRemoved(t *testing.T) {
 // Promise: a ticket whose node got another name by a call without an answer leaves
 // all the same.
 func TestATicketWithAnotherNameThanKnownLeaves(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	for what, change := range map[string]func(ctx context.Context, a driver.Session, k driver.Ticket) error{
 		"shrunk": func(ctx context.Context, a driver.Session, k driver.Ticket) error { return a.Shrink(ctx, k, 1) },
@@ -75,6 +77,7 @@ func writer(queue, id string) driver.Request {
 // Promise: a Join that is refused because of tickets of another kind is told so, also if
 // the answer to any step of it was lost and the call repeated.
 func TestARefusalWithoutAnAnswerIsStillOne(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	d := opened(t, s.Addr)
 	a := session(t, d, 20*time.Second)
@@ -103,6 +106,7 @@ func TestARefusalWithoutAnAnswerIsStillOne(t *testing.T) {
 // Promise: a Join with Hold that is cancelled while its ticket gets its fixed end does not
 // stand for that long once it was left.
 func TestACancelledHoldLeaves(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	via := zktest.NewProxy(t, s.Addr)
 	a := session(t, opened(t, via.Addr), 10*time.Second)
@@ -125,6 +129,7 @@ func TestACancelledHoldLeaves(t *testing.T) {
 // Promise: what Close of a driver or of a session leaves on the program's own connection
 // is nothing, even of a Join without an answer.
 func TestOwnConnectionIsLeftClean(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	for what, end := range map[string]func(d driver.Driver, a driver.Session) error{
 		"driver closed":  func(d driver.Driver, _ driver.Session) error { return d.Close() },
@@ -155,6 +160,7 @@ func TestOwnConnectionIsLeftClean(t *testing.T) {
 
 // Promise: what has a fixed end stands after Close, also on the program's own connection.
 func TestOwnConnectionIsLeftWithWhatHasAFixedEnd(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	raw := connected(t, s.Addr)
 	for what, end := range map[string]func(d driver.Driver, a driver.Session) error{
@@ -183,6 +189,7 @@ func TestOwnConnectionIsLeftWithWhatHasAFixedEnd(t *testing.T) {
 
 // Promise: a ticket that is left while its Join makes the node of its queue does not stand.
 func TestATicketThatIsLeftWhileItsQueueIsMade(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t, zktest.Config("maxSessionTimeout", "1200000"))
 	via := zktest.NewProxy(t, s.Addr)
 	raw := connected(t, s.Addr)
@@ -210,6 +217,7 @@ func TestATicketThatIsLeftWhileItsQueueIsMade(t *testing.T) {
 // Promise: a Join that is under way when the driver is closed leaves nothing on the program's
 // own connection.
 func TestOwnConnectionIsLeftCleanOfAJoinUnderWay(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	via := zktest.NewProxy(t, s.Addr)
 	d, _ := given(t, 3*time.Second, via.Addr)
@@ -234,6 +242,7 @@ func TestOwnConnectionIsLeftCleanOfAJoinUnderWay(t *testing.T) {
 // Promise: a Join that waits for a connection, and is sent in the next session of the
 // program's client, leaves no ticket there, even if its answer is lost.
 func TestJoinsOfASessionThatIsOverLeaveNothing(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	raw := connected(t, s.Addr)
 	for _, lose := range []int{0, 1000} {

@@ -12,6 +12,7 @@ import (
 // Promise: a name of the URL that cannot be resolved keeps nobody from the other servers, and
 // is no error of usage.
 func TestANameThatCannotBeResolved(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	const unknown = "server.invalid:2181"
 	for _, addrs := range []string{s.Addr + "," + unknown, unknown + "," + s.Addr} {

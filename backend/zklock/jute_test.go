@@ -17,6 +17,7 @@ import (
 // Promise: a line that is longer than what a server takes in one message is served all the
 // same: the limit is of what clients send.
 func TestALineThatIsLongerThanAMessage(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t, zktest.MaxBuffer(10_000))
 	a, b := session(t, opened(t, s.Addr), 20*time.Second), session(t, opened(t, s.Addr), 20*time.Second)
 	h := holds(t, a, aMutex("q"))
@@ -66,6 +67,7 @@ func TestALineThatIsLongerThanAMessage(t *testing.T) {
 // Promise: a session is refused more tickets than what servers can remove at once and
 // still start again.
 func TestServersOutliveTheEndOfALargeSession(t *testing.T) {
+	t.Parallel()
 	const limit = 20_000
 	defer zklock.MostWeight(limit)()
 	s := zktest.Start(t, zktest.MaxBuffer(limit))
@@ -96,6 +98,7 @@ func TestServersOutliveTheEndOfALargeSession(t *testing.T) {
 
 // Promise: a note that no server takes is refused, and disturbs nobody.
 func TestANoteThatNoServerTakes(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	a := session(t, opened(t, s.Addr), 20*time.Second)
 	r := aMutex("q")

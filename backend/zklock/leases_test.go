@@ -23,6 +23,7 @@ const curators = "?semaphore=curator&barrier=curator"
 // Promise: with semaphore=curator, programs in Go and in Java share the permits of
 // one semaphore.
 func TestSemaphoreOfCurator(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	java := zkpeer.Curator(t, s.Addr)
 	c := program(t, s.Addr, curators)
@@ -282,6 +283,7 @@ func nothingLent(t *testing.T, c *interlock.Client, conn *zk.Conn, java *zkpeer.
 // Promise: the permits of a program that was killed come free for the others when
 // its session ends, whichever language they are in.
 func TestSemaphoreOfCuratorWhenOneDies(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	t.Run("theirs", func(t *testing.T) {
 		t.Parallel()
@@ -320,6 +322,7 @@ func TestSemaphoreOfCuratorWhenOneDies(t *testing.T) {
 
 // Promise: what leases cannot be is refused with the reason.
 func TestLeasesThatCannotBe(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	c, ctx := program(t, s.Addr, curators), limited(t)
 	_, err := c.Semaphore("s", 2, interlock.Hold(time.Minute)).Acquire(ctx)

@@ -19,6 +19,7 @@ import (
 // Promise: who waits in a queue that was deleted and made again is told that the ticket
 // is gone, after a look or two.
 func TestAwaitInAQueueThatWasMadeAnew(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	via := zktest.NewProxy(t, s.Addr)
 	a, b := session(t, opened(t, s.Addr), 20*time.Second), session(t, opened(t, via.Addr), 20*time.Second)
@@ -61,6 +62,7 @@ func TestAwaitInAQueueThatWasMadeAnew(t *testing.T) {
 // Promise: calls end with their context, also while another call on the same ticket
 // waits for a server that does not answer.
 func TestCallsEndWithTheirContext(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t, zktest.Tick(2*time.Second))
 	via := zktest.NewProxy(t, s.Addr)
 	d := opened(t, via.Addr)
@@ -100,6 +102,7 @@ func ends(t *testing.T, what string, call func(context.Context) error) {
 
 // Promise: a Join ends with its context while another one reads what is added to tokens.
 func TestJoinEndsWhileAnotherReadsRaisedTokens(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t, zktest.Tick(2*time.Second))
 	via := zktest.NewProxy(t, s.Addr)
 	d := opened(t, via.Addr)
@@ -139,6 +142,7 @@ func TestJoinEndsWhileAnotherReadsRaisedTokens(t *testing.T) {
 // Promise: what is added to tokens is read once for all sessions of a driver, not at
 // every grant.
 func TestRaisedTokensAreReadOnce(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	via := zktest.NewProxy(t, s.Addr)
 	d := opened(t, via.Addr)
@@ -160,6 +164,7 @@ func TestRaisedTokensAreReadOnce(t *testing.T) {
 
 // Promise: the count of exchanges never falls, not even when a session is closed.
 func TestExchangesNeverFall(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	d := opened(t, s.Addr)
 	a := session(t, d, 10*time.Second)
@@ -184,6 +189,7 @@ func TestExchangesNeverFall(t *testing.T) {
 
 // Promise: calls on one ticket may be made at the same time.
 func TestOneTicketFromManySides(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	d := opened(t, s.Addr)
 	a := session(t, d, 20*time.Second)

@@ -70,6 +70,7 @@ func going(g guest) func(context.Context) error    { return g.leave }
 // Promise: with barrier=curator, members in Go and in Java enter together and leave
 // together, round after round.
 func TestDoubleBarrierOfCurator(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	java := zkpeer.Curator(t, s.Addr)
 	ctx := limited(t)
@@ -96,11 +97,12 @@ func TestDoubleBarrierOfCurator(t *testing.T) {
 // Promise: a member that dies does not hang the others, whoever they are, waiting or
 // inside.
 func TestDoubleBarrierOfCuratorWhenOneDies(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
-	ctx := limited(t)
 	c := program(t, s.Addr, barriers)
 	t.Run("theirs", func(t *testing.T) {
 		t.Parallel()
+		ctx := limited(t)
 		dies := zkpeer.Curator(t, s.Addr, zkpeer.SessionTimeout(5*time.Second))
 		java := zkpeer.Curator(t, s.Addr)
 		const path = "/theirs"
@@ -111,6 +113,7 @@ func TestDoubleBarrierOfCuratorWhenOneDies(t *testing.T) {
 	})
 	t.Run("ours", func(t *testing.T) {
 		t.Parallel()
+		ctx := limited(t)
 		java := zkpeer.Curator(t, s.Addr)
 		via := zktest.NewProxy(t, s.Addr)
 		dead, err := interlock.Open(ctx, "zk://"+via.Addr+"/"+barriers, interlock.TTL(5*time.Second))
@@ -125,6 +128,7 @@ func TestDoubleBarrierOfCuratorWhenOneDies(t *testing.T) {
 	})
 	t.Run("before the round", func(t *testing.T) {
 		t.Parallel()
+		ctx := limited(t)
 		java := zkpeer.Curator(t, s.Addr)
 		short, cancel := context.WithCancel(ctx)
 		gone := make(chan error, 1)

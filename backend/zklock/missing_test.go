@@ -49,6 +49,7 @@ func administer(t *testing.T, c *zk.Conn, remedy, password string) {
 // Promise: if a user lacks one of the rights that programs need, the doctor names it with the
 // commands that grant it, also if nothing can be opened without; and that is all it takes.
 func TestDoctorNamesEachRightThatIsMissing(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t, zktest.Durable())
 	for right, finding := range map[string]struct {
 		says   string
@@ -86,6 +87,7 @@ func TestDoctorNamesEachRightThatIsMissing(t *testing.T) {
 
 // Promise: so it is if nobody may make the path, and without a user.
 func TestDoctorOfAPathThatMayNotBeMade(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t, zktest.Durable())
 	admin := peek(t, s.Addr, "admin:pw")
 	_, err := admin.SetACL("/", append(zk.AuthACL(zk.PermAll), zk.WorldACL(zk.PermRead)...), -1)

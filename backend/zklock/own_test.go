@@ -44,6 +44,7 @@ func ownConn(t *testing.T, addr string) (*zk.Conn, *zklock.Tap) {
 
 // The driver leaves the program's connection open, and nothing else behind.
 func TestOwnConnection(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t, zktest.Durable())
 	conn, tap := ownConn(t, s.Addr)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -87,6 +88,7 @@ func TestOwnConnection(t *testing.T) {
 
 // Its user, if it has one, is the program's, too.
 func TestOwnConnectionWithAUser(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	conn, tap := ownConn(t, s.Addr)
 	if err := conn.AddAuth("digest", []byte("alice:s3cret")); err != nil {
@@ -107,6 +109,7 @@ func TestOwnConnectionWithAUser(t *testing.T) {
 }
 
 func TestOwnConnectionThatIsNone(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
@@ -119,6 +122,7 @@ func TestOwnConnectionThatIsNone(t *testing.T) {
 
 // Without the right to write, a release is not marked, and doctor says so.
 func TestMarksThatAreDenied(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	conn, tap := ownConn(t, s.Addr)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)

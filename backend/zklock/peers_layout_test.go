@@ -14,6 +14,7 @@ import (
 
 // With layout=kazoo, a kazoo with default settings and we respect each other.
 func TestKazooLayout(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	python := zkpeer.Kazoo(t, s.Addr)
 	const kazoo = "?layout=kazoo"
@@ -51,6 +52,7 @@ func downgraded(t *testing.T, c *interlock.Client, peer *zkpeer.Peer, path strin
 
 // With election=latch, LeaderLatches of Curator are candidates as ours are.
 func TestLatchLayout(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	java := zkpeer.Curator(t, s.Addr)
 	c, ctx := program(t, s.Addr, "?election=latch"), limited(t)
@@ -101,6 +103,7 @@ func TestLayoutsThatThereAreNot(t *testing.T) {
 // so, and its node keeps its data: who it is. What was asked for by Curator's word has no owner
 // of that name.
 func TestKazooCannotBeAsked(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	python := zkpeer.Kazoo(t, s.Addr)
 	for name, layout := range map[string]string{"m": "", "k": "?layout=kazoo"} {

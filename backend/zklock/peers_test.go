@@ -18,6 +18,7 @@ import (
 // Programs of other libraries and ours respect each other on one path: Curator
 // and the client's own lock always, and kazoo if it was told of the names.
 func TestCurator(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	java := zkpeer.Curator(t, s.Addr)
 	t.Run("count", func(t *testing.T) { countWithCurator(t, s.Addr, java) })
@@ -31,6 +32,7 @@ func TestCurator(t *testing.T) {
 // The client's own lock has the ID without dashes, and what it gives up is as
 // free for others.
 func TestClientsLock(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	c, ctx := program(t, s.Addr, ""), limited(t)
 	theirs := clientsLock(t, s.Addr, "/m")
@@ -54,6 +56,7 @@ func TestClientsLock(t *testing.T) {
 
 // What a peer keeps in the queue's own node is its.
 func TestDataOfOthersStays(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	conn := connected(t, s.Addr)
 	for _, data := range []string{"Rules of the house", "R", "R12x", "{}", "\x00"} {
@@ -82,6 +85,7 @@ func TestDataOfOthersStays(t *testing.T) {
 // extra_lock_patterns=["-lock-"] it does. We see kazoo's nodes anyway, Curator
 // does not.
 func TestKazooWithPatterns(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	python := zkpeer.Kazoo(t, s.Addr, zkpeer.LockPatterns("-lock-"))
 	c := program(t, s.Addr, "")

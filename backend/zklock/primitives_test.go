@@ -12,9 +12,11 @@ import (
 // Promise: package interlock keeps its promises over it, also with the names of other
 // libraries.
 func TestPrimitives(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t, zktest.Config("maxSessionTimeout", "1200000"))
 	with := func(options string, only ...string) func(t *testing.T) {
 		return func(t *testing.T) {
+			t.Parallel()
 			primitives.Run(t, primitives.Backend{
 				World: func(t testing.TB) drivertest.World { return world(t, "zk", []string{s.Addr}, options) },
 				TTL:   time.Second,

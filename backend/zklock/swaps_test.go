@@ -12,6 +12,7 @@ import (
 // Promise: what recognises a Swap that is repeated does not pile up, even if each client
 // makes one change and ends.
 func TestMarkersOfClientsThatHaveEnded(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	raw := connected(t, s.Addr)
 	swap := func(memory time.Duration) string {

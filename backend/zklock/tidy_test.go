@@ -12,6 +12,7 @@ import (
 // Promise: Close ends the session at once, its tickets leave, but for those with a fixed
 // end. That the connection is lost just then, so that no server hears of it, changes nothing.
 func TestCloseWithoutAConnectionLeavesNoTicket(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t, zktest.Config("maxSessionTimeout", "1200000"))
 	via := zktest.NewProxy(t, s.Addr)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -12,6 +12,7 @@ import (
 )
 
 func TestTLS(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t, zktest.TLS())
 	other := zktest.Start(t, zktest.TLS())
 	plain := zktest.Start(t)

@@ -12,6 +12,7 @@ import (
 // Promise: a ticket keeps the token that it was told, and is shown with it, however
 // often tokens are raised meanwhile.
 func TestRaisesWhileATicketIsHeld(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	d := opened(t, s.Addr)
 	a := session(t, d, 20*time.Second)
@@ -50,6 +51,7 @@ func TestRaisesWhileATicketIsHeld(t *testing.T) {
 // Promise: raises among tickets that are held, wait and come give each the token that it
 // was told, and larger ones to those who come later.
 func TestRaisesAmongTickets(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	d := opened(t, s.Addr)
 	a := session(t, d, 20*time.Second)
@@ -87,6 +89,7 @@ func TestRaisesAmongTickets(t *testing.T) {
 // named: the session that finds it again, and those who are shown it. Who waited behind it has
 // a larger one.
 func TestAFixedTicketHasOneToken(t *testing.T) {
+	t.Parallel()
 	for _, raised := range []bool{false, true} {
 		t.Run(fmt.Sprintf("raised %v", raised), func(t *testing.T) {
 			s := zktest.Start(t)
@@ -136,6 +139,7 @@ func TestAFixedTicketHasOneToken(t *testing.T) {
 // Promise: a ticket that was given its end before its session has noticed the grant has the
 // token of its first node, whoever finds it.
 func TestATicketThatIsKeptBeforeItsGrantIsNoticedHasOneToken(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	d := opened(t, s.Addr)
 	a, b := session(t, d, 20*time.Second), session(t, d, 20*time.Second)
@@ -163,6 +167,7 @@ func TestATicketThatIsKeptBeforeItsGrantIsNoticedHasOneToken(t *testing.T) {
 // Promise: a ticket that shrinks, while it waits or once it is held, keeps its token, and is
 // shown with it, also where tokens were raised.
 func TestATicketThatShrinksKeepsItsToken(t *testing.T) {
+	t.Parallel()
 	for _, raised := range []bool{false, true} {
 		t.Run(fmt.Sprintf("raised %v", raised), func(t *testing.T) {
 			s := zktest.Start(t)
@@ -206,6 +211,7 @@ func TestATicketThatShrinksKeepsItsToken(t *testing.T) {
 
 // Promise: of two raises at once none undoes the other.
 func TestRaisesAtOnceDoNotUndoEachOther(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	via := zktest.NewProxy(t, s.Addr)
 	d, slow := opened(t, s.Addr), opened(t, via.Addr)

@@ -21,6 +21,7 @@ import (
 // Promise: a waiter that is granted while somebody evicts it keeps what it was
 // granted until its TTL is over: nobody holds beside it.
 func TestEvictDoesNotTakeWhatWasGrantedMeanwhile(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	d := opened(t, s.Addr)
 	a, b := session(t, d, 20*time.Second), session(t, d, 20*time.Second)
@@ -47,6 +48,7 @@ func TestEvictDoesNotTakeWhatWasGrantedMeanwhile(t *testing.T) {
 // Promise: a holder whose fixed end is moved while another looks for those whose end has
 // passed goes on to hold alone.
 func TestKeepWhileAnotherLooksForWhatHasEnded(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	d := opened(t, s.Addr)
 	a := session(t, d, 20*time.Second)
@@ -91,6 +93,7 @@ func TestKeepWhileAnotherLooksForWhatHasEnded(t *testing.T) {
 // Promise: a ticket whose fixed end another session has moved stands until then, whether or
 // not its own session has heard of that when the first end passes.
 func TestAnEndThatAnotherHasMovedStands(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	raw := connected(t, s.Addr)
 	b := session(t, opened(t, s.Addr), 20*time.Second)
@@ -150,6 +153,7 @@ func sweeps(t *testing.T, s driver.Session, raw *zk.Conn) {
 // Promise: a ticket that gets a fixed end, since it is granted, just when its session
 // removes it, for it has not been renewed, is not told to be held, or stands.
 func TestAGrantWithAFixedEndIsNotRemoved(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	via := zktest.NewProxy(t, s.Addr)
 	raw := connected(t, s.Addr)
@@ -190,6 +194,7 @@ func TestAGrantWithAFixedEndIsNotRemoved(t *testing.T) {
 // Promise: a holder whose node is replaced by another goes on to hold: who waits behind it
 // does not take it for gone.
 func TestWhoWaitsIsNotGrantedWhenTheHoldersNodeIsReplaced(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	raw := connected(t, s.Addr)
 	a, c := session(t, opened(t, s.Addr), 20*time.Second), session(t, opened(t, s.Addr), 20*time.Second)
@@ -238,6 +243,7 @@ func TestWhoWaitsIsNotGrantedWhenTheHoldersNodeIsReplaced(t *testing.T) {
 // Promise: a ticket whose time is over is not renewed any more, even if its session could
 // not remove it yet.
 func TestATicketThatIsAboutToBeRemovedIsNotRenewed(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	via := zktest.NewProxy(t, s.Addr)
 	raw := connected(t, s.Addr)
@@ -260,6 +266,7 @@ func TestATicketThatIsAboutToBeRemovedIsNotRenewed(t *testing.T) {
 // Promise: a Join that is repeated in another session is not served by the ticket of the
 // first, which goes with that.
 func TestAJoinIsNotServedByTheTicketOfAnEarlierSession(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	raw := connected(t, s.Addr)
 	a, b, c := session(t, opened(t, s.Addr), 20*time.Second), session(t, opened(t, s.Addr), 20*time.Second), session(t, opened(t, s.Addr), 20*time.Second)
@@ -276,6 +283,7 @@ func TestAJoinIsNotServedByTheTicketOfAnEarlierSession(t *testing.T) {
 // Promise: a session for which a server grants less than before proves nothing by
 // its old timeout.
 func TestAShorterTimeoutEndsTheSession(t *testing.T) {
+	t.Parallel()
 	for _, whose := range []string{"own", "given"} {
 		t.Run(whose, func(t *testing.T) {
 			s := zktest.Start(t)
@@ -305,6 +313,7 @@ func TestAShorterTimeoutEndsTheSession(t *testing.T) {
 // Promise: when the sequence numbers of a queue are used up, nobody holds with the
 // last one, which ZooKeeper gives again and again; numbering begins anew.
 func TestLastSequenceNumber(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	d := opened(t, s.Addr)
 	a := session(t, d, 40*time.Second)
@@ -345,6 +354,7 @@ func TestLastSequenceNumber(t *testing.T) {
 // Promise: those who get the last number while others hold and wait do not stand, and
 // those who stand are served in their order.
 func TestLastSequenceNumberBehindOthers(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	d := opened(t, s.Addr)
 	a := session(t, d, 40*time.Second)
@@ -376,6 +386,7 @@ func TestLastSequenceNumberBehindOthers(t *testing.T) {
 
 // Promise: a waiter that is evicted right before its turn has come is not granted.
 func TestWhoIsEvictedBeforeItsTurnIsNotGranted(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	d := opened(t, s.Addr)
 	a, b := session(t, d, time.Minute), session(t, d, time.Minute)
@@ -405,6 +416,7 @@ func TestWhoIsEvictedBeforeItsTurnIsNotGranted(t *testing.T) {
 // Promise: a waiter whose node is removed right before its turn has come is not granted, even
 // if it hears of both at once.
 func TestWhoIsRemovedBeforeItsTurnIsNotGranted(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	raw := connected(t, s.Addr)
 	via := zktest.NewProxy(t, s.Addr)

@@ -14,6 +14,7 @@ import (
 // grow with them and be sent to the next server; those that go on are told of changes
 // there as before.
 func TestWaitsLeaveNothingInTheClient(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	via := zktest.NewProxy(t, s.Addr)
 	d := opened(t, via.Addr)
