@@ -13,8 +13,9 @@ import (
 
 // DoubleBarrier lets a fixed number of members enter together and leave
 // together, round after round. Whoever comes while a round is full waits for
-// the next. A member that dies before the round is full does not count; one
-// that dies inside counts as having left.
+// the next. A member that dies before the round is full does not count, once the
+// backend has noticed, which takes up to a TTL; one that dies inside counts as having
+// left.
 //
 // Each member stands in a queue, so that its death is seen. A cell names the
 // members of the current round; the round is over when none of them stands in

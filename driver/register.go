@@ -90,7 +90,7 @@ func OpenURL(ctx context.Context, u *URL) (Driver, error) {
 	if pkg := known[u.Scheme]; pkg != "" {
 		return nil, fmt.Errorf("%w: scheme %q needs the line: import _ \"github.com/interlock-go/interlock/backend/%s\"", ErrInvalid, u.Scheme, pkg)
 	}
-	return nil, fmt.Errorf("%w: unknown scheme %q; this program has %v", ErrInvalid, u.Scheme, Schemes())
+	return nil, fmt.Errorf("%w: unknown scheme %q; this program has %v, as in SCHEME://host", ErrInvalid, u.Scheme, Schemes())
 }
 
 // ExamineURL calls the examiner of the URL's scheme. If it has none, the error wraps

@@ -29,6 +29,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 )
 
 var (
@@ -73,7 +74,8 @@ func (e *StaleError) Is(target error) bool { return target == ErrStale }
 
 // token returns the token of g if it can be compared with others.
 func token(g Grant) (int64, error) {
-	if g == nil {
+	// LeaseFrom returns a nil *Lease for a context that has none.
+	if v := reflect.ValueOf(g); g == nil || v.Kind() == reflect.Pointer && v.IsNil() {
 		return 0, fmt.Errorf("fence: %w: no grant was given", ErrNotComparable)
 	}
 	if !g.Exclusive() {

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/fence"
 )
 
@@ -53,7 +54,7 @@ func TestOnlyTheLargestTokenIsAccepted(t *testing.T) {
 					t.Errorf("token %d: got %v, done %v; want ErrStale with %d and %d", c.token, err, done, c.token, c.seen)
 				}
 			}
-			for _, g := range []fence.Grant{nil, fence.Token(0), fence.Token(math.MaxInt64 + 1), shared(math.MaxInt64)} {
+			for _, g := range []fence.Grant{nil, (*interlock.Lease)(nil), fence.Token(0), fence.Token(math.MaxInt64 + 1), shared(math.MaxInt64)} {
 				if err := do(g, func() error { t.Errorf("%#v: done", g); return nil }); !errors.Is(err, fence.ErrNotComparable) {
 					t.Errorf("%#v: got %v, want ErrNotComparable", g, err)
 				}

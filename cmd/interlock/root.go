@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -60,7 +61,8 @@ belongs into a file: ps shows that of --url to everybody.`,
 	root.PersistentFlags().BoolVar(&o.json, "json", false, "write JSON for programs")
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usage("%w (see %s --help)", err, cmd.CommandPath())
+		text := notANumber.ReplaceAllString(err.Error(), ": a whole number is wanted")
+		return usage("%s (see %s --help)", text, cmd.CommandPath())
 	})
 	root.AddGroup(
 		&cobra.Group{ID: "job", Title: "Run under a lock:"},
@@ -85,6 +87,9 @@ belongs into a file: ps shows that of --url to everybody.`,
 	}
 	return root
 }
+
+// notANumber is how flags say that a value is no number, or is one too large.
+var notANumber = regexp.MustCompile(`: strconv\.Parse\w+: .*$`)
 
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {

@@ -61,7 +61,7 @@ seconds until the clock has passed the floor, and refuses a floor that is later.
 				}
 				var err error
 				if floor, err = strconv.ParseUint(args[0], 10, 64); err != nil {
-					return usage("FLOOR %q is not a token: a whole number is", args[0])
+					return usage("FLOOR %q is not a token: a whole number below 2^63 is", args[0])
 				}
 			}
 			return o.with(cmd, func(ctx context.Context, c *interlock.Client) error {
