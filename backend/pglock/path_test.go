@@ -87,7 +87,6 @@ func trapped(t *testing.T) *pgtest.Server {
 // called: neither through a pool of this package, nor through one of the program, whatever its
 // search path.
 func TestNothingOfAStrangerIsCalled(t *testing.T) {
-	t.Parallel()
 	s := trapped(t)
 	if _, err := s.Exec("postgres", "SET search_path = trap; SELECT 'x'::text || '00000000-0000-0000-0000-000000000000'::uuid"); err == nil || s.SQL("SELECT last_value, is_called FROM trap.called") != "1|t" {
 		t.Fatalf("the trap does not work: %v", err)
