@@ -7,8 +7,9 @@ import (
 	"database/sql"
 	"fmt"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -42,6 +43,8 @@ func TestAHugeNoteCostsLittle(t *testing.T) {
 	}
 	for _, args := range [][]string{{"ls"}, {"ls", "-o", "wide"}, {"ls", "--json"}, {"show", "q7"}, {"show", "--json", "q7"}} {
 		cmd := cli(t, url, args...)
+		var traces bytes.Buffer // what the kernel counts for a child begins with the memory of its parent
+		cmd.Env, cmd.Stderr = append(cmd.Environ(), "GODEBUG=gctrace=1"), &traces
 		out, err := cmd.Output()
 		if err != nil || !bytes.Contains(out, []byte("0000…")) {
 			t.Errorf("%v: %v, it writes %.2000s", args, err, out)
@@ -49,8 +52,11 @@ func TestAHugeNoteCostsLittle(t *testing.T) {
 		if len(out) > 50_000 {
 			t.Errorf("%v writes %d bytes", args, len(out))
 		}
-		if kb := cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss; kb > 250_000 {
-			t.Errorf("%v takes %d kB of memory", args, kb)
+		collections := regexp.MustCompile(`(\d+)->(\d+)->\d+ MB`).FindAllStringSubmatch(traces.String(), -1)
+		for _, heap := range collections {
+			if mb, _ := strconv.Atoi(heap[2]); mb > 100 {
+				t.Errorf("%v has %d MB of memory", args, mb)
+			}
 		}
 	}
 }
