@@ -67,7 +67,6 @@ func TestALineThatIsLongerThanAMessage(t *testing.T) {
 // Promise: a session is refused more tickets than what servers can remove at once and
 // still start again.
 func TestServersOutliveTheEndOfALargeSession(t *testing.T) {
-	t.Parallel()
 	const limit = 20_000
 	defer zklock.MostWeight(limit)()
 	s := zktest.Start(t, zktest.MaxBuffer(limit))
