@@ -47,20 +47,27 @@ func TestAContextThatHasEndedNeverAcquires(t *testing.T) {
 	})
 }
 
+// waitsBehind has l, of a's, held, and theirs wait behind it until it is cancelled.
+func waitsBehind(t *testing.T, a member, name string, l, theirs *interlock.Lock) (holder *interlock.Lease, waits <-chan result, cancel func()) {
+	t.Helper()
+	if name == "reader" {
+		l = a.RWMutex("reader").Writer()
+	}
+	holder = acquire(t, l)
+	waiting, cancel := context.WithCancel(ctx)
+	waits = async(waiting, theirs)
+	if r, done := got(waits); done {
+		t.Fatalf("%s: does not wait: %+v", name, r)
+	}
+	return holder, waits, cancel
+}
+
 func TestACancelledWaitLeavesNoTrace(t *testing.T) {
 	simulated(t, func(t *testing.T) {
 		a, b := pair(t)
 		locks := kinds(b.Client)
 		for name, l := range kinds(a.Client) {
-			if name == "reader" {
-				l = a.RWMutex("reader").Writer()
-			}
-			holder := acquire(t, l)
-			waiting, cancel := context.WithCancel(ctx)
-			waits := async(waiting, locks[name])
-			if r, done := got(waits); done {
-				t.Fatalf("%s: does not wait: %+v", name, r)
-			}
+			holder, waits, cancel := waitsBehind(t, a, name, l, locks[name])
 			cancel()
 			wantErr(t, (<-waits).err, context.Canceled)
 			ok(t, holder.Release())
@@ -82,15 +89,7 @@ func TestWhoGivesUpHasLeftWhenAcquireReturns(t *testing.T) {
 			a, b := pair(t)
 			locks := kinds(b.Client)
 			for name, l := range kinds(a.Client) {
-				if name == "reader" {
-					l = a.RWMutex("reader").Writer()
-				}
-				holder := acquire(t, l)
-				waiting, cancel := context.WithCancel(ctx)
-				waits := async(waiting, locks[name])
-				if r, done := got(waits); done {
-					t.Fatalf("%s: does not wait: %+v", name, r)
-				}
+				holder, waits, cancel := waitsBehind(t, a, name, l, locks[name])
 				hung := b.faults().Before("Leave", 1).Hang()
 				began := time.Now()
 				cancel()

@@ -24,17 +24,15 @@ func (t *ticket) abandon() (was ticketState) {
 	t.mu.Lock()
 	was = t.state
 	taken, clean := t.take(), !t.unseen(was)
-	left := make(chan struct{})
-	if taken && was != ticketJoining {
-		t.left = left
-	}
 	t.mu.Unlock()
-	if taken {
-		stands := max(t.sess.ttl, t.req.Hold)
-		t.c.background(func() {
-			defer close(left)
-			t.giveBack(t.c.d.Now().Add(stands), clean)
-		})
+	if !taken {
+		return was
+	}
+	left := t.givenBack(t.c.d.Now().Add(max(t.sess.ttl, t.req.Hold)), clean)
+	if was != ticketJoining {
+		t.mu.Lock()
+		t.left = left
+		t.mu.Unlock()
 	}
 	return was
 }
@@ -51,30 +49,18 @@ func (t *ticket) awaitAbandoned() {
 	t.mu.Lock()
 	left := t.left
 	t.mu.Unlock()
-	if left == nil {
-		return
-	}
-	timer := time.NewTimer(farewell)
-	defer timer.Stop()
-	select {
-	case <-left:
-	case <-timer.C:
-	case <-t.c.ctx.Done(): // Close waits for it
+	if left != nil {
+		t.await(left, farewell)
 	}
 }
 
 // leaveLost gives back a lost ticket that was taken: nobody works under it any more. The
 // result is closed when that is done.
-func (t *ticket) leaveLost(clean bool) (done <-chan struct{}) {
+func (t *ticket) leaveLost(clean bool) (left <-chan struct{}) {
 	t.mu.Lock()
 	end := t.end
 	t.mu.Unlock()
-	left := make(chan struct{})
-	t.c.background(func() {
-		defer close(left)
-		t.giveBack(end, clean)
-	})
-	return left
+	return t.givenBack(end, clean)
 }
 
 // patience is until when a Release waits for the ticket to leave.
@@ -89,14 +75,29 @@ func (t *ticket) patience() driver.Instant {
 
 // awaitLeft waits for leaveLost, as long as a Release of a lease that is held would: a program
 // may end after that, and a ticket that was evicted would keep others out until its end.
-func (t *ticket) awaitLeft(done <-chan struct{}) {
-	timer := time.NewTimer(max(0, t.patience().Sub(t.c.d.Now())))
+func (t *ticket) awaitLeft(left <-chan struct{}) {
+	t.await(left, max(0, t.patience().Sub(t.c.d.Now())))
+}
+
+// await waits for at most the given time until the ticket has left.
+func (t *ticket) await(left <-chan struct{}, limit time.Duration) {
+	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
-	case <-done:
+	case <-left:
 	case <-timer.C:
 	case <-t.c.ctx.Done(): // Close waits for it
 	}
+}
+
+// givenBack is giveBack in the background; the result is closed when that is done.
+func (t *ticket) givenBack(end driver.Instant, clean bool) <-chan struct{} {
+	left := make(chan struct{})
+	t.c.background(func() {
+		defer close(left)
+		t.giveBack(end, clean)
+	})
+	return left
 }
 
 // giveBack repeats Leave until it is confirmed, or the ticket has ended by

@@ -47,11 +47,11 @@ type ticket struct {
 	bodies   int            // functions of Do that run under it
 	wanted   bool           // another ticket waits behind it
 	revoked  bool
-	doubt    error          // why the last renewal failed, if it did
-	heard    driver.Instant // when the last answer came that the ticket stands
-	shrunk   bool           // the backend has confirmed a Downgrade
-	winding  bool           // Close has ended the bound contexts
-	left     chan struct{}  // closed when it has left, if it stood and was abandoned
+	doubt    error           // why the last renewal failed, if it did
+	heard    driver.Instant  // when the last answer came that the ticket stands
+	shrunk   bool            // the backend has confirmed a Downgrade
+	winding  bool            // Close has ended the bound contexts
+	left     <-chan struct{} // closed when it has left, if it stood and was abandoned
 }
 
 // tokenBits is what the token of a local grant adds to that of its ticket.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/testserver"
 )
 
 // Promise: a password is not given to whoever answers in the place of a server on another machine, not even
@@ -42,33 +43,21 @@ func TestWhoGetsThePassword(t *testing.T) {
 // asks for a key to encrypt it with.
 func greeted(t *testing.T, plugin, options string) (asked bool, err error) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
 	heard := make(chan []byte, 10)
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			packet := func(n byte, text string) {
-				_, _ = io.WriteString(c, string([]byte{byte(len(text)), byte(len(text) >> 8), 0, n})+text)
-			}
-			packet(0, "\x0a8.0.30\x00\x01\x00\x00\x00"+"12345678\x00"+"\xff\xf7\x21\x02\x00\xff\xc1\x15"+strings.Repeat("\x00", 10)+"123456789012\x00"+plugin+"\x00")
-			_ = c.SetReadDeadline(time.Now().Add(time.Second))
-			buf := make([]byte, 4096)
-			n, _ := c.Read(buf)
-			packet(2, "\x01\x04") // give me all of it
-			_ = c.SetReadDeadline(time.Now().Add(time.Second))
-			k, _ := c.Read(buf[n:])
-			heard <- buf[:n+k]
-			c.Close()
+	addr := testserver.Answer(t, func(c net.Conn) {
+		packet := func(n byte, text string) {
+			_, _ = io.WriteString(c, string([]byte{byte(len(text)), byte(len(text) >> 8), 0, n})+text)
 		}
-	}()
-	u, err := driver.ParseURL("mysql://u:S3cret@" + l.Addr().String() + "/d" + options)
+		packet(0, "\x0a8.0.30\x00\x01\x00\x00\x00"+"12345678\x00"+"\xff\xf7\x21\x02\x00\xff\xc1\x15"+strings.Repeat("\x00", 10)+"123456789012\x00"+plugin+"\x00")
+		_ = c.SetReadDeadline(time.Now().Add(time.Second))
+		buf := make([]byte, 4096)
+		n, _ := c.Read(buf)
+		packet(2, "\x01\x04") // give me all of it
+		_ = c.SetReadDeadline(time.Now().Add(time.Second))
+		k, _ := c.Read(buf[n:])
+		heard <- buf[:n+k]
+	})
+	u, err := driver.ParseURL("mysql://u:S3cret@" + addr + "/d" + options)
 	if err != nil {
 		t.Fatal(err)
 	}

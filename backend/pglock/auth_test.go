@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/testserver"
 )
 
 // Promise: the password itself is not given to whoever answers: neither without TLS nor with TLS that verifies
@@ -44,26 +45,14 @@ func TestWhoGetsThePasswordItself(t *testing.T) {
 	}
 
 	// A server that asks for it does not get it, and the user is told what to do.
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
 	heard := make(chan []byte, 10)
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			_, _ = io.WriteString(c, "R\x00\x00\x00\x08\x00\x00\x00\x03") // AuthenticationCleartextPassword
-			_ = c.SetReadDeadline(time.Now().Add(5 * time.Second))
-			all, _ := io.ReadAll(c)
-			heard <- all
-			c.Close()
-		}
-	}()
-	u, err := driver.ParseURL("postgres://u:S3cret@" + l.Addr().String() + "/d?sslmode=disable&require_auth=!password")
+	addr := testserver.Answer(t, func(c net.Conn) {
+		_, _ = io.WriteString(c, "R\x00\x00\x00\x08\x00\x00\x00\x03") // AuthenticationCleartextPassword
+		_ = c.SetReadDeadline(time.Now().Add(5 * time.Second))
+		all, _ := io.ReadAll(c)
+		heard <- all
+	})
+	u, err := driver.ParseURL("postgres://u:S3cret@" + addr + "/d?sslmode=disable&require_auth=!password")
 	if err != nil {
 		t.Fatal(err)
 	}

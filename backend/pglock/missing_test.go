@@ -12,6 +12,7 @@ import (
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/doctor/doctortest"
 	"github.com/interlock-go/interlock/internal/pgtest"
+	"github.com/interlock-go/interlock/internal/testserver"
 )
 
 // Promise: if a user lacks one of the rights that programs need, the doctor names it with the
@@ -147,26 +148,11 @@ func TestDoctorOfAServerThatRefuses(t *testing.T) {
 // starting is the address of a server that is never done with starting.
 func starting(t *testing.T) (addr string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan struct{})
-	t.Cleanup(func() { l.Close(); <-ended })
-	go func() {
-		defer close(ended)
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			b := pgproto3.NewBackend(c, c)
-			if _, err := b.ReceiveStartupMessage(); err == nil {
-				b.Send(&pgproto3.ErrorResponse{Severity: "FATAL", Code: "57P03", Message: "the database system is starting up"})
-				_ = b.Flush()
-			}
-			c.Close()
+	return testserver.Answer(t, func(c net.Conn) {
+		b := pgproto3.NewBackend(c, c)
+		if _, err := b.ReceiveStartupMessage(); err == nil {
+			b.Send(&pgproto3.ErrorResponse{Severity: "FATAL", Code: "57P03", Message: "the database system is starting up"})
+			_ = b.Flush()
 		}
-	}()
-	return l.Addr().String()
+	})
 }

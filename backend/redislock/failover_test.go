@@ -5,6 +5,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -12,32 +13,24 @@ import (
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/redistest"
+	"github.com/interlock-go/interlock/internal/testserver"
 )
 
 // endpoint is a name that leads to the master, as managed servers have one: new
 // connections go where it points, old ones stay.
 func endpoint(t *testing.T, to *atomic.Pointer[string]) (addr string) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			from, err := l.Accept()
-			if err != nil {
-				return
-			}
-			server, err := net.Dial("tcp", *to.Load())
-			if err != nil {
-				from.Close()
-				continue
-			}
-			go func() { _, _ = io.Copy(server, from); server.Close(); from.Close() }()
-			go func() { _, _ = io.Copy(from, server); server.Close(); from.Close() }()
+	return testserver.Answer(t, func(from net.Conn) {
+		server, err := net.Dial("tcp", *to.Load())
+		if err != nil {
+			return
 		}
-	}()
-	return l.Addr().String()
+		var there sync.WaitGroup
+		there.Go(func() { _, _ = io.Copy(server, from); server.Close(); from.Close() })
+		_, _ = io.Copy(from, server)
+		server.Close()
+		from.Close()
+		there.Wait()
+	})
 }
 
 // Promise: when the name of a server leads to another master, and the old one stays as

@@ -17,6 +17,7 @@ import (
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/doctor"
 	"github.com/interlock-go/interlock/internal/doctor/doctortest"
+	"github.com/interlock-go/interlock/internal/testserver"
 	"github.com/interlock-go/interlock/internal/zktest"
 )
 
@@ -112,40 +113,26 @@ func TestCheck(t *testing.T) {
 // secretive stands before a server and refuses words, as a whitelist does.
 func secretive(t *testing.T, s *zktest.Server, words ...string) (addr string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all sync.WaitGroup
-	all.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			all.Go(func() {
-				defer c.Close()
-				first := make([]byte, 4)
-				if _, err := io.ReadFull(c, first); err != nil {
-					return
-				}
-				if slices.Contains(words, string(first)) {
-					fmt.Fprintf(c, "%s is not executed because it is not in the whitelist.\n", first)
-					return
-				}
-				to, err := net.Dial("tcp", s.Addr)
-				if err != nil {
-					return
-				}
-				defer to.Close()
-				_, _ = to.Write(first)
-				all.Go(func() { _, _ = io.Copy(to, c); _ = to.Close() })
-				_, _ = io.Copy(c, to)
-			})
+	return testserver.Answer(t, func(c net.Conn) {
+		first := make([]byte, 4)
+		if _, err := io.ReadFull(c, first); err != nil {
+			return
 		}
+		if slices.Contains(words, string(first)) {
+			fmt.Fprintf(c, "%s is not executed because it is not in the whitelist.\n", first)
+			return
+		}
+		to, err := net.Dial("tcp", s.Addr)
+		if err != nil {
+			return
+		}
+		_, _ = to.Write(first)
+		var there sync.WaitGroup
+		there.Go(func() { _, _ = io.Copy(to, c); _ = to.Close() })
+		_, _ = io.Copy(c, to)
+		c.Close()
+		there.Wait()
 	})
-	t.Cleanup(func() { l.Close(); all.Wait() })
-	return l.Addr().String()
 }
 
 // What servers do not tell is tried out.

@@ -17,6 +17,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/testserver"
 )
 
 // hostile is what somebody could write who is let at the backend: what steers a terminal, and
@@ -155,33 +156,19 @@ func TestATerminalGetsTheEscapesOfTheCommandAlone(t *testing.T) {
 // Promise: neither does a server's answer.
 func TestNoAnswerOfAServerSteersATerminal(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	go func() {
-		for {
-			c, err := l.Accept()
+	addr := testserver.Answer(t, func(c net.Conn) {
+		for b := make([]byte, 4096); ; {
+			n, err := c.Read(b)
 			if err != nil {
 				return
 			}
-			go func() {
-				defer c.Close()
-				for b := make([]byte, 4096); ; {
-					n, err := c.Read(b)
-					if err != nil {
-						return
-					}
-					for range strings.Count("\r\n"+string(b[:n]), "\r\n*") { // commands
-						fmt.Fprintf(c, "-ERR %s\r\n", strings.NewReplacer("\r", "", "\n", "").Replace(hostile))
-					}
-				}
-			}()
+			for range strings.Count("\r\n"+string(b[:n]), "\r\n*") { // commands
+				fmt.Fprintf(c, "-ERR %s\r\n", strings.NewReplacer("\r", "", "\n", "").Replace(hostile))
+			}
 		}
-	}()
+	})
 	for _, args := range [][]string{{"ls"}, {"run", "-v", "a", "--", "true"}, {"doctor"}, {"doctor", "--json"}} {
-		text := looksAt(t, "redis://"+l.Addr().String()+"?timeout=1s", args...)
+		text := looksAt(t, "redis://"+addr+"?timeout=1s", args...)
 		if !strings.Contains(text, "pwned") {
 			t.Errorf("%v says %q", args, text)
 		}

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/interlock-go/interlock/internal/testserver"
 )
 
 // impostors are what answers in the place of a server, by what they say to whoever connects, again and
@@ -43,30 +45,15 @@ var impostors = map[string]struct {
 // imitate listens, and says the same to all.
 func imitate(t *testing.T, says string, again bool) (addr string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
+	return testserver.Answer(t, func(c net.Conn) {
+		go func() {
+			_, err := io.WriteString(c, says)
+			for again && err == nil {
+				_, err = io.WriteString(c, says)
 			}
-			go func() {
-				defer c.Close()
-				go func() {
-					_, err := io.WriteString(c, says)
-					for again && err == nil {
-						_, err = io.WriteString(c, says)
-					}
-				}()
-				_, _ = io.Copy(io.Discard, c)
-			}()
-		}
-	}()
-	return l.Addr().String()
+		}()
+		_, _ = io.Copy(io.Discard, c)
+	})
 }
 
 // Promise: whatever answers in the place of a server, the command fails with one line and status 69, in

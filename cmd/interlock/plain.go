@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf16"
@@ -26,10 +27,10 @@ func steers(r rune) bool {
 	return unicode.Is(unicode.Cf, r)
 }
 
-// plain is a text of one line that steers nothing.
-func plain(s string) string {
+// plain is a text of one line that steers nothing, but for the characters that may pass.
+func plain(s string, pass ...rune) string {
 	return strings.Map(func(r rune) rune {
-		if steers(r) {
+		if steers(r) && !slices.Contains(pass, r) {
 			return '·'
 		}
 		return r
@@ -40,13 +41,7 @@ func plain(s string) string {
 type people struct{ io.Writer }
 
 func (p people) Write(b []byte) (int, error) {
-	clean := strings.Map(func(r rune) rune {
-		if steers(r) && r != '\n' && r != '\t' {
-			return '·'
-		}
-		return r
-	}, string(b))
-	if _, err := p.Writer.Write([]byte(clean)); err != nil {
+	if _, err := p.Writer.Write([]byte(plain(string(b), '\n', '\t'))); err != nil {
 		return 0, err
 	}
 	return len(b), nil

@@ -97,7 +97,7 @@ unreleased or ended.`,
 				return usage("-s and -x are of a read-write lock, --permits is of a semaphore")
 			case changed("weight") && !changed("permits"):
 				return usage("--weight needs --permits")
-			case weight < 1 || changed("permits") && weight > permits:
+			case changed("weight") && permits > 0 && (weight < 1 || weight > permits):
 				return usage("--weight %d of --permits %d", weight, permits)
 			}
 			j.atLeast = atLeast

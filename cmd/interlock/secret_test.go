@@ -16,6 +16,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/testserver"
 )
 
 const password = "S3cr3tPw"
@@ -108,23 +109,7 @@ func TestNoPasswordIsShownOfAServerThatIsNone(t *testing.T) {
 		},
 	}
 	for name, serve := range servers {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { l.Close() })
-		go func() {
-			for {
-				c, err := l.Accept()
-				if err != nil {
-					return
-				}
-				go func() {
-					defer c.Close()
-					serve(c)
-				}()
-			}
-		}()
+		addr := testserver.Answer(t, serve)
 		for scheme, options := range map[string]string{"redis": "0?timeout=300ms", "postgres": "db", "mysql": "db", "zk": "?timeout=300ms"} {
 			if scheme == "zk" && (name == "repeats" || name == "old Redis") {
 				continue // its client is ended by them
@@ -133,7 +118,7 @@ func TestNoPasswordIsShownOfAServerThatIsNone(t *testing.T) {
 				t.Parallel()
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
-				url := fmt.Sprintf("%s://app:%s@%s/%s", scheme, password, l.Addr(), options)
+				url := fmt.Sprintf("%s://app:%s@%s/%s", scheme, password, addr, options)
 				c, err := interlock.Open(ctx, url)
 				if err == nil {
 					c.Close()
