@@ -28,7 +28,8 @@ func (t *ticket) abandon() (was ticketState) {
 	if !taken {
 		return was
 	}
-	left := t.givenBack(t.c.d.Now().Add(max(t.sess.ttl, t.req.Hold)), clean)
+	stands := max(t.sess.ttl, t.req.Hold)
+	left := t.givenBack(t.c.d.Now().Add(stands), clean)
 	if was != ticketJoining {
 		t.mu.Lock()
 		t.left = left

@@ -39,6 +39,9 @@ func TestARepetitionWithNoWaitLeavesNothing(t *testing.T) {
 	if err != nil || behind.Held {
 		t.Fatal(behind, err)
 	}
+	if q, err := db.Follow(t.Context(), "q", ""); err != nil || len(q.Members) != 3 {
+		t.Fatalf("the queue is %+v, %v", q.Members, err)
+	}
 	all.NoWait, all.Retry = true, true
 	if tk, err := a.Join(t.Context(), all); !errors.Is(err, driver.ErrBusy) {
 		t.Fatalf("Join with NoWait of a ticket that waits: %+v, %v", tk, err)

@@ -49,7 +49,6 @@ var faults = []fault{
 	{"a cancelled wait stays", "Cancellation FiveContenders", []edit{
 		{"leave.go", "stands := max(t.sess.ttl, t.req.Hold)\n", `stands := max(t.sess.ttl, t.req.Hold)
 		if broken("a cancelled wait stays") {
-			close(left)
 			t.unregister()
 			return was
 		}

@@ -78,7 +78,12 @@ func (p *Process) end(ask func(*os.Process) error) {
 
 // Pause stops the process with a signal: it keeps all that it has, and does
 // nothing until Resume.
-func (p *Process) Pause() error { return pause(p.cmd.Process) }
+func (p *Process) Pause() error {
+	if err := pause(p.cmd.Process); err != nil {
+		return err
+	}
+	return stopped(p.cmd.Process)
+}
 
 // Resume lets a paused process go on.
 func (p *Process) Resume() error { return resume(p.cmd.Process) }

@@ -32,11 +32,7 @@ if (q.used > 0 or q.waiting > 0) and (q.kind ~= kind or q.capacity ~= capacity) 
 if r then
 	r = granted(r)
 	if r.session ~= ARGV[8] and not is(r, 'f') or left(r) <= 0 then return reply(GONE) end
-	if nowait and r.token == 0 then
-		remove(r, true)
-		grant()
-		return reply(BUSY)
-	end
+	if nowait and r.token == 0 then return reply(BUSY) end -- its client leaves
 	if not is(r, 'f') and not is(r, 'e') then extend(r, ttl) end
 	return standing()
 end

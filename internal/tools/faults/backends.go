@@ -312,8 +312,8 @@ var backends = []fault{
 		old: "\t\t\tp.proof = p.dated(p.granted)\n", new: "",
 	},
 	{
-		file: "backend/redislock/lua/join.lua", pkg: "backend/redislock", test: "TestARepetitionWithNoWaitLeavesNothing",
-		old: "\t\tremove(r, true)\n\t\tgrant()\n\t\treturn reply(BUSY)", new: "\t\treturn reply(BUSY)",
+		file: "backend/redislock/join.go", test: "TestARepetitionWithNoWaitLeavesNothing",
+		old: "case r.Retry && errors.Is(err, driver.ErrBusy):", new: "case r.Hold > 0 && errors.Is(err, driver.ErrBusy):",
 	},
 	{
 		file: "backend/redislock/renew.go", test: "TestConformance$/LostMessages",

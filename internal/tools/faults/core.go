@@ -32,7 +32,7 @@ var core = []fault{
 	},
 	{
 		file: "leave.go", test: "TestWhoGivesUpHasLeftWhenAcquireReturns",
-		old: "timer := time.NewTimer(farewell)", new: "timer := time.NewTimer(t.sess.ttl)",
+		old: "t.await(left, farewell)", new: "t.await(left, t.sess.ttl)",
 	},
 	{
 		file: "inspect.go", test: "TestAFloorThatLeavesTooFewTokensIsInvalid",

@@ -70,6 +70,7 @@ const (
 	killLeftovers  = "GUARD_TEST_KILL_LEFTOVERS"
 	leaseFolder    = "GUARD_TEST_LEASE"
 	livenessNumber = "GUARD_TEST_LIVENESS"
+	slowly         = "GUARD_TEST_SLOWLY"
 	mark           = "GUARD_TEST_MARK"
 )
 
@@ -80,6 +81,9 @@ func program() int {
 	ttl, err := time.ParseDuration(os.Getenv(testTTL))
 	if err != nil {
 		ttl = time.Hour
+	}
+	if os.Getenv(slowly) != "" {
+		beSlow()
 	}
 	end := lease(os.Getenv(leaseFolder))
 	next := func() driver.Instant { return driver.Now().Add(ttl) }

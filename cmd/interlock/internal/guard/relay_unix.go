@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -29,14 +30,55 @@ func catchSignals() chan os.Signal {
 
 // relay passes signals on to the job, and stops this process with it.
 func (j *Job) relay(signals <-chan os.Signal, over <-chan struct{}) {
+	stop := false // this process has had a terminal's stop signal since it ran last
 	for {
 		select {
 		case s := <-signals:
+			stop = stop || s == unix.SIGTSTP
 			j.forward(s.(syscall.Signal))
 		case s := <-j.suspend:
+			if s == unix.SIGTSTP && !stop && j.group != 0 && inForeground() {
+				j.awaitStop(signals, over)
+			}
 			j.suspendSelf(s)
+			j.dropStops(signals)
+			stop = false
 		case <-over:
 			return
+		}
+	}
+}
+
+// ownStop bounds the wait for a signal that may never come.
+const ownStop = time.Second
+
+// awaitStop waits for the stop signal that a terminal has sent to this process, too, when it
+// stopped the job. If it were had only after the shell's bg, it would seem to be sent to a job in the
+// background, and stop that again. It does not come if somebody else has stopped the job.
+func (j *Job) awaitStop(signals <-chan os.Signal, over <-chan struct{}) {
+	bound := time.NewTimer(ownStop)
+	defer bound.Stop()
+	for {
+		select {
+		case s := <-signals:
+			if s == unix.SIGTSTP {
+				return
+			}
+			j.forward(s.(syscall.Signal))
+		case <-bound.C:
+			return
+		case <-over:
+			return
+		}
+	}
+}
+
+// dropStops passes on what has come while this process stood still, but for stop signals: the
+// kernel, too, forgets those of a process that is continued.
+func (j *Job) dropStops(signals <-chan os.Signal) {
+	for range len(signals) {
+		if s := <-signals; s != unix.SIGTSTP {
+			j.forward(s.(syscall.Signal))
 		}
 	}
 }

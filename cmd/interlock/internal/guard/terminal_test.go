@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -247,6 +248,42 @@ func TestBgContinuesAJob(t *testing.T) {
 		n.grows(t)
 		s.send("kill %1; wait %1; echo code $?\n")
 		s.expect(`code 143\n`)
+	})
+}
+
+// beSlow has this process get signals late: the thread that the kernel gives them to runs when
+// nothing else does, and something always does.
+func beSlow() {
+	_ = unix.SchedSetAttr(os.Getpid(), &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_IDLE}, 0)
+	for range runtime.NumCPU() {
+		go func() {
+			for {
+			}
+		}()
+	}
+}
+
+// A terminal stops the job and the program at once, but a busy program has the signal late: when the
+// job goes on in the background, it is not taken for one that somebody sends there.
+func TestAStopOfATerminalStopsTheJobOnce(t *testing.T) {
+	shells(t, func(t *testing.T, s *session) {
+		s.send("export " + slowly + "=1\n")
+		// A shell that waits in vfork for a child that was stopped would never stop itself.
+		s.send("$G bash -c 'while echo tick; do for ((i = 0; i < 5000; i++)); do :; done; done'\n")
+		for range 6 {
+			s.expect("tick\n")
+			s.send(ctrlZ)
+			s.expect(`\[1\].*(Stopped|Suspended)`)
+			s.send("bg\n")
+			for range 20 {
+				s.expect("tick\n")
+			}
+			s.send("fg\n")
+			s.inFront(s.exe + " bash")
+		}
+		s.send(ctrlC)
+		s.send("echo code $?\n")
+		s.expect(`code 130\n`)
 	})
 }
 

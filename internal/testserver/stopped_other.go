@@ -1,0 +1,7 @@
+//go:build !linux
+
+package testserver
+
+import "os"
+
+func stopped(*os.Process) error { return nil }
