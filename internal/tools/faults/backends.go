@@ -506,7 +506,7 @@ var backends = []fault{
 		new: "\tcase what == \"x\":\n\t\td.ended(p)\n\tcase what != \"l\":\n\t\td.mu.Unlock()\n\t\td.learn(p)\n\t\treturn\n",
 	},
 	{
-		file: "backend/redislock/signal.go", test: "TestAGrantWithoutAProofIsAskedAbout",
+		file: "backend/redislock/signal.go", test: "FuzzHear",
 		old: "if p.doubted = p.state == unknown; p.state == waiting {", new: "if p.doubted = p.state == unknown; false {",
 	},
 	{
