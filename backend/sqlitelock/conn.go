@@ -20,15 +20,14 @@ func openConn(path string, how sqlite.OpenFlags) (conn, error) {
 	}
 	c := conn{raw}
 	c.SetBusyTimeout(0)
-	err = c.SetDefensive(true)
+	// Not SetDefensive: it passes one argument where SQLite reads two, which then writes
+	// to where the remains of freed memory point, and so into what another connection of
+	// this process binds or keeps.
 	for _, sql := range []string{"PRAGMA trusted_schema = OFF", "PRAGMA cell_size_check = ON"} {
-		if err == nil {
-			err = c.exec(sql)
+		if err := c.exec(sql); err != nil {
+			c.Close()
+			return conn{}, err
 		}
-	}
-	if err != nil {
-		c.Close()
-		return conn{}, err
 	}
 	return c, nil
 }

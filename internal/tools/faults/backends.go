@@ -646,6 +646,10 @@ var backends = []fault{
 		old: "err == nil && cell.Exists {", new: "err == nil {",
 	},
 	{
+		file: "backend/sqlitelock/conn.go", test: "TestOpeningAFileWritesIntoNobodysMemory",
+		old: "\tc.SetBusyTimeout(0)\n", new: "\tc.SetBusyTimeout(0)\n\tc.SetDefensive(true)\n",
+	},
+	{
 		file: "backend/sqlitelock/life_unix.go", test: "TestNoModeIsSetOutsideTheFolder",
 		old: "if f.openTo(name) != nil {", new: "if os.Chmod(f.file(name), f.mode) != nil {",
 	},

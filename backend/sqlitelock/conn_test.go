@@ -1,0 +1,60 @@
+package sqlitelock
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"testing"
+	"unsafe"
+
+	"zombiezen.com/go/sqlite"
+)
+
+// Opening a file writes into no memory that is somebody else's, whatever there is in the
+// memory that SQLite gets: a queue's name that another connection had bound became
+// another one, whose tickets it then read and wrote.
+func TestOpeningAFileWritesIntoNobodysMemory(t *testing.T) {
+	somebodys = untouched
+	address := binary.NativeEndian.AppendUint64(nil, uint64(uintptr(unsafe.Pointer(&somebodys))))
+
+	// Memory that SQLite gives back is full of the address, and is given out again in
+	// small pieces, after all small pieces that there were.
+	const many = 16_000
+	fill(t, many/10, bytes.Repeat(address, 128))
+	leave := bind(t, many, bytes.Repeat(address, 2))
+	defer leave()
+	for range 5 {
+		start(t, newFile(t))
+		if somebodys != untouched {
+			t.Fatalf("what has nothing to do with the file became %#x", somebodys)
+		}
+	}
+}
+
+// somebodys does not move, as what is on the stack does.
+var somebodys uint64
+
+const untouched = 0x5a5a5a5a5a5a5a5a
+
+// fill takes memory for as many values, and gives it back.
+func fill(t *testing.T, n int, value []byte) { bind(t, n, value)() }
+
+// bind keeps as many copies of a value in SQLite's memory.
+func bind(t *testing.T, n int, value []byte) (leave func()) {
+	t.Helper()
+	c, err := sqlite.OpenConn(":memory:", sqlite.OpenReadWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, _, err := c.PrepareTransient(fmt.Sprintf("SELECT ?%d", n))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		s.BindBytes(i+1, value)
+	}
+	return func() {
+		s.Finalize()
+		c.Close()
+	}
+}
