@@ -217,6 +217,7 @@ func TestGarbageInASharedNodeHarmsOneName(t *testing.T) {
 			overwrite(t, raw, strings.TrimSuffix("/a/_interlock/"+path, "/"), data)
 		}
 		overwrite(t, raw, "/a/harmed", data)
+		overwrite(t, raw, "/a/_interlock/post/"+stray, strings.Repeat("a", 900_000)) // nothing can be added to it
 
 		_, b := stranger(t, s.Addr)
 		token = passes(t, b, "well", passes(t, a, "well", token))

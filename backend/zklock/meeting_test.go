@@ -169,10 +169,12 @@ func TestALateMemberIsNewsOfTheRound(t *testing.T) {
 		err  error
 	}
 	told := make(chan answer, 1)
+	before := d.Exchanges()
 	go func() {
 		got, err := d.Watch(ctx, "q/round", round.Version)
 		told <- answer{got, err}
 	}()
+	until(t, "the round is watched", func() bool { return d.Exchanges() >= before+2 })
 	late := member()
 	got := <-told
 	noError(t, got.err)
