@@ -477,7 +477,7 @@ var backends = []fault{
 		old: "|| CASE WHEN clean THEN ' -' ELSE ' i' END ||", new: "|| ' -' ||",
 	},
 	{
-		file: "backend/pglock/schema.go", test: "TestNothingOfAStrangerIsCalled",
+		file: "backend/pglock/schema.go", test: "TestEveryFunctionHasASearchPath",
 		old: `path = ` + "`search_path = pg_catalog, pg_temp`", new: `path = ` + "`search_path = \"$user\", trap, public`",
 	},
 	{
