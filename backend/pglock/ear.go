@@ -23,8 +23,8 @@ type ear struct {
 
 // sub is one who listens.
 type sub struct {
-	up   func()
-	hear func(sender uint32, payload string)
+	up   func(*pgx.Conn)
+	hear func(conn *pgx.Conn, sender uint32, payload string)
 	told bool       // the server was; guarded by ear.mu
 	lost chan error // gets one error
 
@@ -57,8 +57,9 @@ var ears = struct {
 }{all: map[any]*ear{}}
 
 // listen brings what is sent to a channel until ctx ends or the connection is lost.
-// It calls up once, when nothing that is sent from then on can be missed.
-func listen(ctx context.Context, to any, dial func(context.Context) (*pgx.Conn, error), channel string, up func(), hear func(sender uint32, payload string)) error {
+// It calls up once, when nothing that is sent from then on can be missed. Both get the connection,
+// which is theirs until they return.
+func listen(ctx context.Context, to any, dial func(context.Context) (*pgx.Conn, error), channel string, up func(*pgx.Conn), hear func(conn *pgx.Conn, sender uint32, payload string)) error {
 	s := &sub{up: up, hear: hear, lost: make(chan error, 1)}
 	e := earOf(to, dial, channel, s)
 	defer s.end()
@@ -163,14 +164,14 @@ func (e *ear) turn(conn *pgx.Conn, wait context.Context, end context.CancelFunc)
 		return false, err
 	}
 	for _, s := range fresh {
-		s.call(s.up)
+		s.call(func() { s.up(conn) })
 	}
 	for {
 		n, err := conn.WaitForNotification(wait)
 		switch {
 		case err == nil:
 			if s := e.sub(n.Channel); s != nil {
-				s.call(func() { s.hear(n.PID, n.Payload) })
+				s.call(func() { s.hear(conn, n.PID, n.Payload) })
 			}
 		case wait.Err() != nil && !conn.IsClosed():
 			return true, nil

@@ -25,9 +25,13 @@ func (s *store) Listen(ctx context.Context, channel string, up func(), hear func
 	if s.silent {
 		return errSilent
 	}
-	began := func() { s.pool.senders.ask(s); up() }
-	return listen(ctx, s.leadsTo(), s.dial, channel, began, func(sender uint32, payload string) {
-		doubtful := !s.pool.senders.trusts(s, sender)
+	table, senders := s.schema.name("ticket"), &s.pool.senders
+	began := func(conn *pgx.Conn) {
+		senders.learn(conn, table)
+		up()
+	}
+	return listen(ctx, s.leadsTo(), s.dial, channel, began, func(conn *pgx.Conn, sender uint32, payload string) {
+		doubtful := !senders.trusts(conn, table, sender)
 		for line := range strings.SplitSeq(payload, "\n") {
 			if e, ok := event(line); ok {
 				e.Doubtful = doubtful

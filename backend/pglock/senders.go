@@ -13,13 +13,13 @@ import (
 // tickets. With a message comes the number of the process that has sent it, which nobody can forge:
 // so messages of these are believed, and those of others are a reason to ask.
 //
-// All are asked for at once, and again while messages come: a number may get another user.
+// All are asked for before the first message is heard, and again while messages come: a number may get
+// another user. Who listens asks, over the connection on which it does.
 type senders struct {
-	mu     sync.Mutex
-	known  map[uint32]bool
-	at     time.Time // when they were asked for
-	asking bool
-	tried  time.Time // when that began last
+	mu    sync.Mutex
+	known map[uint32]bool
+	at    time.Time // when they were asked for
+	tried time.Time // when somebody asked last
 }
 
 const (
@@ -29,56 +29,47 @@ const (
 )
 
 // trusts reports whether messages of a process are believed.
-func (x *senders) trusts(s *store, process uint32) bool {
-	x.mu.Lock()
-	age := time.Since(x.at)
-	sure := x.known[process] && age < sendersLast
-	x.mu.Unlock()
-	if !sure || age > sendersAgain {
-		x.ask(s)
-	}
-	return sure
-}
-
-// ask asks for them, unless somebody has just done so.
-func (x *senders) ask(s *store) {
+func (x *senders) trusts(conn *pgx.Conn, table string, process uint32) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if now := time.Now(); !x.asking && now.Sub(x.tried) > sendersRest {
-		x.asking, x.tried = true, now
-		s.asks.Go(func() { x.learn(s, now) })
+	if !x.knows(process) || time.Since(x.at) > sendersAgain {
+		x.ask(conn, table)
 	}
+	return x.knows(process)
 }
 
-func (x *senders) learn(s *store, sent time.Time) {
-	known, err := s.senders()
+func (x *senders) knows(process uint32) bool {
+	return x.known[process] && time.Since(x.at) < sendersLast
+}
+
+// learn asks before there are messages.
+func (x *senders) learn(conn *pgx.Conn, table string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.asking = false
-	if err == nil {
-		x.known, x.at = known, sent
-	}
+	x.ask(conn, table)
 }
 
-// senders asks for the processes whose users may change tickets.
-func (s *store) senders() (map[uint32]bool, error) {
-	ctx, cancel := context.WithTimeout(s.ctx, newsPatience)
+// ask asks for the processes whose users may change a table, unless somebody has just done so. If that
+// fails, messages are reasons to look.
+func (x *senders) ask(conn *pgx.Conn, table string) {
+	now := time.Now()
+	if now.Sub(x.tried) < sendersRest {
+		return
+	}
+	x.tried = now
+	ctx, cancel := context.WithTimeout(context.Background(), lookEvery)
 	defer cancel()
-	c, err := s.pool.connect(ctx)
+	rows, err := conn.Query(ctx, `SELECT a.pid FROM pg_catalog.pg_stat_get_activity(NULL) a JOIN pg_catalog.pg_database d ON d.oid = a.datid
+		WHERE d.datname = current_database() AND pg_catalog.has_table_privilege(a.usesysid, $1::text, 'UPDATE')`, pgx.QueryExecModeSimpleProtocol, table)
 	if err != nil {
-		return nil, err
-	}
-	defer c.Release()
-	rows, err := c.Query(ctx, `SELECT a.pid FROM pg_catalog.pg_stat_get_activity(NULL) a JOIN pg_catalog.pg_database d ON d.oid = a.datid
-		WHERE d.datname = current_database() AND pg_catalog.has_table_privilege(a.usesysid, $1::text, 'UPDATE')`, s.mode, s.schema.name("ticket"))
-	if err != nil {
-		return nil, err
+		return
 	}
 	known := map[uint32]bool{}
 	var pid int32
-	_, err = pgx.ForEachRow(rows, []any{&pid}, func() error {
+	if _, err = pgx.ForEachRow(rows, []any{&pid}, func() error {
 		known[uint32(pid)] = true
 		return nil
-	})
-	return known, err
+	}); err == nil {
+		x.known, x.at = known, now
+	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"sync"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -19,7 +18,6 @@ type store struct {
 	channel string
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc
-	asks    sync.WaitGroup    // for senders
 	calls   map[string]string // the SQL of each function
 
 	peer
@@ -135,6 +133,5 @@ func rowsOn[T any](ctx context.Context, s *store, acquire func(context.Context) 
 // Close leaves a pool open that others use.
 func (s *store) Close() {
 	s.cancel()
-	s.asks.Wait()
 	s.pool.leave()
 }

@@ -519,11 +519,11 @@ var backends = []fault{
 	},
 	{
 		file: "backend/pglock/senders.go", test: "TestNewsOfAReader",
-		old: "sure := x.known[process] && age < sendersLast", new: "sure := age < sendersLast",
+		old: "return x.known[process] && time", new: "return time",
 	},
 	{
 		file: "backend/pglock/senders.go", test: "TestNewsOfAReader",
-		old: "sure := x.known[process] && age < sendersLast", new: "sure := x.known[process] && age < 0",
+		old: "return x.known[process] && time.Since(x.at) < sendersLast", new: "return false",
 	},
 	{
 		file: "backend/pglock/senders.go", test: "TestNewsOfAReader",
