@@ -4,8 +4,8 @@ import (
 	"context"
 	"io"
 	"iter"
-	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -17,21 +17,57 @@ const mostOffers = 100
 
 // offer asks the backend for the words that an argument may be completed to; a tab is before what
 // one means. It is given little time, and nothing is said if it does not answer: who types cannot
-// read that.
+// read that. A word that is not tame is left out.
 func (o *options) offer(cmd *cobra.Command, begin string, words func(ctx context.Context, c *interlock.Client) iter.Seq2[string, error]) (found []cobra.Completion, _ cobra.ShellCompDirective) {
 	cmd.SetErr(io.Discard)
 	_ = o.connect(cmd, lastWord, func(ctx context.Context, c *interlock.Client) error {
+		offered := map[string]bool{}
 		for w, err := range words(ctx, c) {
 			if err != nil || len(found) == mostOffers {
 				return err
 			}
-			if strings.HasPrefix(w, begin) && !strings.ContainsFunc(strings.Replace(w, "\t", "", 1), steers) && !slices.Contains(found, w) {
-				found = append(found, w)
+			word, meaning, described := strings.Cut(w, "\t")
+			if !strings.HasPrefix(word, begin) || !tame(word) || offered[word] {
+				continue
 			}
+			offered[word] = true
+			if described {
+				word = cobra.CompletionWithDesc(word, tamed(meaning))
+			}
+			found = append(found, word)
 		}
 		return nil
 	})
 	return found, cobra.ShellCompDirectiveNoFileComp
+}
+
+// Shells put what words have in common into the line, some with their descriptions and not always
+// escaped, and evaluate that line when the next Tab asks for words. So what is offered has only
+// letters, digits, and these characters, which mean nothing to any shell: the later ones if they
+// are not the first of a word.
+const (
+	harmless      = "_./"
+	harmlessLater = "-:@+=,%"
+)
+
+// special reports whether a character may mean something to a shell.
+func special(r rune) bool {
+	return !unicode.In(r, unicode.L, unicode.M, unicode.N) && !strings.ContainsRune(harmless+harmlessLater, r)
+}
+
+// tame reports whether every shell takes a word as it stands.
+func tame(word string) bool {
+	return word != "" && !strings.ContainsFunc(word, special) && strings.IndexAny(word, harmlessLater) != 0
+}
+
+// tamed is a description of such characters and spaces.
+func tamed(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r != ' ' && special(r) {
+			return '·'
+		}
+		return r
+	}, text)
 }
 
 // completeNames offers the names of locks that are in use; what comes behind the name is for

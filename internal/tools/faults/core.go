@@ -351,6 +351,14 @@ var core = []fault{
 		old: "clipped(plain(fmt.Sprint(cell)), mostCell)", new: "clipped(fmt.Sprint(cell), mostCell)",
 	},
 	{
+		file: "cmd/interlock/complete.go", test: "TestCompletionRunsNothing",
+		old: "!strings.HasPrefix(word, begin) || !tame(word) ||", new: "!strings.HasPrefix(word, begin) ||",
+	},
+	{
+		file: "cmd/interlock/complete.go", test: "TestOnlyTameWordsAreOffered",
+		old: "cobra.CompletionWithDesc(word, tamed(meaning))", new: "cobra.CompletionWithDesc(word, meaning)",
+	},
+	{
 		file: "cmd/interlock/notice.go", test: "TestATerminalGetsTheEscapesOfTheCommandAlone",
 		old: "text.Snip(plain(line), columns-1, \"…\")", new: "text.Snip(line, columns-1, \"…\")",
 	},
