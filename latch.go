@@ -90,7 +90,7 @@ func (l *Latch) Reset(ctx context.Context) error {
 func count(c driver.Cell) (int64, error) {
 	n, err := strconv.ParseInt(string(c.Value), 10, 64)
 	if err != nil || n < 0 {
-		return 0, fmt.Errorf("the stored count %q is not a number", c.Value)
+		return 0, fmt.Errorf("the stored count %q is not a number", cut(c.Value, 20))
 	}
 	return n, nil
 }

@@ -1,13 +1,16 @@
 package interlock_test
 
 import (
+	"bytes"
 	"context"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/backend/memlock"
+	"github.com/interlock-go/interlock/driver"
 )
 
 func TestALatchOpensAtZero(t *testing.T) {
@@ -143,6 +146,22 @@ func TestABarrierKeepsEverybodyWaiting(t *testing.T) {
 		}
 		if set, err := b.Barrier("b").IsSet(ctx); set || err != nil {
 			t.Error(set, err)
+		}
+	})
+}
+
+// Promise: a count that is no number is an error of a short line, however long it is.
+func TestACountThatIsNoNumberIsAShortError(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		d := memlock.New()
+		c, err := interlock.New(ctx, d)
+		ok(t, err)
+		defer c.Close()
+		_, err = d.Swap(ctx, driver.Swap{ID: strings.Repeat("0", 32), Name: "l/latch", Value: bytes.Repeat([]byte("x"), driver.MaxCell)})
+		ok(t, err)
+		_, _, err = c.Latch("l").Count(ctx)
+		if err == nil || len(err.Error()) > 100 || !strings.Contains(err.Error(), "xxx…") {
+			t.Errorf("%.200v", err)
 		}
 	})
 }

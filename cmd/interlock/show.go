@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -48,28 +50,34 @@ type known struct {
 	barrier bool   // it is set
 	latch   *int64 // what is left; nil: it is not set
 	version uint64 // of the value; 0: there is none
+
+	wrong map[string]string // why what is of a kind cannot be read
 }
 
 // named adds to a lock what else has its name. What the backend cannot have there, such as a
 // barrier of Curator where a lock is, is not there.
 func named(ctx context.Context, c *interlock.Client, q interlock.Queue) (known, error) {
-	n := known{Queue: q}
+	n := known{Queue: q, wrong: map[string]string{}}
 	var err error
 	if n.barrier, err = c.Barrier(q.Name).IsSet(ctx); err != nil && !driver.IsPermanent(err) {
 		return n, err
 	}
 	left, set, err := c.Latch(q.Name).Count(ctx)
-	if err != nil && !driver.IsPermanent(err) {
+	switch {
+	case err != nil && !alone(ctx, err):
 		return n, err
-	}
-	if set {
+	case err != nil:
+		n.wrong["latch"] = reason(err)
+	case set:
 		n.latch = &left
 	}
 	value, err := interlock.NewValue[[]byte](c, q.Name).Get(ctx)
-	if err != nil && !driver.IsPermanent(err) {
+	switch {
+	case err != nil && !alone(ctx, err):
 		return n, err
-	}
-	if value.Exists {
+	case err != nil:
+		n.wrong["value"] = reason(err)
+	case value.Exists:
 		n.version = value.Version
 	}
 	return n, nil
@@ -81,10 +89,12 @@ type nameJSON struct {
 	Barrier string `json:"barrier,omitempty"`       // set
 	Latch   *int64 `json:"latch,omitempty"`         // what is left
 	Version string `json:"value_version,omitempty"` // of the value
+
+	Unreadable map[string]string `json:"unreadable,omitempty"` // kinds, and why
 }
 
 func (n known) json() any {
-	j := nameJSON{queueJSON: toJSON(n.Queue), Latch: n.latch}
+	j := nameJSON{queueJSON: toJSON(n.Queue), Latch: n.latch, Unreadable: n.wrong}
 	if n.barrier {
 		j.Barrier = "set"
 	}
@@ -106,10 +116,13 @@ func (n known) show(v view) {
 	if n.version != 0 {
 		v.printf("the value %s has version %d\n", plain(n.Name), n.version)
 	}
+	for _, kind := range slices.Sorted(maps.Keys(n.wrong)) {
+		v.printf("the %s %s cannot be read: %s\n", kind, plain(n.Name), n.wrong[kind])
+	}
 	switch {
 	case len(n.Holders)+len(n.Waiters) > 0:
 		showQueue(v, n.Queue)
-	case !n.barrier && n.latch == nil && n.version == 0:
+	case !n.barrier && n.latch == nil && n.version == 0 && len(n.wrong) == 0:
 		v.printf("%s is free\n", plain(n.Name))
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -24,6 +25,7 @@ type stored struct {
 	left    int64  // of a latch
 	version uint64 // of a value
 	bytes   int    // of a value
+	wrong   string // why it cannot be read
 }
 
 func allStored(ctx context.Context, c *interlock.Client, prefix string) (all []stored, err error) {
@@ -40,14 +42,23 @@ func allStored(ctx context.Context, c *interlock.Client, prefix string) (all []s
 			got, err = interlock.NewValue[[]byte](c, s.Name).Get(ctx)
 			there, s.version, s.bytes = got.Exists, got.Version, len(got.Value)
 		}
-		if err != nil {
+		if err != nil && !alone(ctx, err) {
 			return nil, err
 		}
-		if there {
+		if err != nil {
+			s.wrong = reason(err)
+		}
+		if there || s.wrong != "" {
 			all = append(all, s)
 		}
 	}
 	return all, nil
+}
+
+// alone reports whether an error is of one name, which the others need not suffer from: that of a
+// backend that does not answer comes when ctx has ended.
+func alone(ctx context.Context, err error) bool {
+	return !errors.Is(err, interlock.ErrClosed) && ctx.Err() == nil
 }
 
 // json is what latch show, barrier show and value get write, with the kind, and without the
@@ -58,14 +69,19 @@ func (s stored) json() any {
 		Kind string `json:"kind"`
 	}
 	b := base{s.Name, s.Kind}
-	switch s.Kind {
-	case "latch":
+	switch {
+	case s.wrong != "":
+		return struct {
+			base
+			Error string `json:"error"`
+		}{b, s.wrong}
+	case s.Kind == "latch":
 		return struct {
 			base
 			Set  bool  `json:"set"`
 			Left int64 `json:"left"`
 		}{b, true, s.left}
-	case "value":
+	case s.Kind == "value":
 		return struct {
 			base
 			Exists  bool   `json:"exists"`
@@ -80,10 +96,12 @@ func (s stored) json() any {
 }
 
 func (s stored) state() string {
-	switch s.Kind {
-	case "latch":
+	switch {
+	case s.wrong != "":
+		return "cannot be read: " + s.wrong
+	case s.Kind == "latch":
 		return fmt.Sprintf("%d left", s.left)
-	case "value":
+	case s.Kind == "value":
 		return fmt.Sprintf("version %d, %d bytes", s.version, s.bytes)
 	}
 	return "set"

@@ -359,6 +359,18 @@ var core = []fault{
 		old: "cobra.CompletionWithDesc(word, tamed(meaning))", new: "cobra.CompletionWithDesc(word, meaning)",
 	},
 	{
+		file: "cmd/interlock/stored.go", test: "TestWhatCannotBeReadHarmsNoOther",
+		old: "if err != nil && !alone(ctx, err) {", new: "if err != nil {",
+	},
+	{
+		file: "cmd/interlock/show.go", test: "TestWhatCannotBeReadHarmsNoOther",
+		old: "n.wrong[\"latch\"] = reason(err)", new: "return n, err",
+	},
+	{
+		file: "latch.go", test: "TestACountThatIsNoNumberIsAShortError",
+		old: "cut(c.Value, 20)", new: "c.Value",
+	},
+	{
 		file: "cmd/interlock/notice.go", test: "TestATerminalGetsTheEscapesOfTheCommandAlone",
 		old: "text.Snip(plain(line), columns-1, \"…\")", new: "text.Snip(line, columns-1, \"…\")",
 	},
