@@ -115,10 +115,10 @@ func (o *options) report(cmd *cobra.Command, b backend, findings []interlock.Fin
 	t := newTable(out, "", "check", "found")
 	t.SuppressTrailingSpaces() // a remedy may be long
 	for _, f := range findings {
-		t.AppendRow([]any{f.Status, f.Check, line(f.Detail)})
+		t.AppendRow([]any{f.Status, f.Check, whole(f.Detail)})
 		if f.Status != driver.OK {
-			t.AppendRow([]any{"", "", "affects: " + line(f.Promise)})
-			t.AppendRow([]any{"", "", "remedy: " + line(f.Remedy)})
+			t.AppendRow([]any{"", "", "affects: " + whole(f.Promise)})
+			t.AppendRow([]any{"", "", "remedy: " + whole(f.Remedy)})
 		}
 	}
 	t.Render()

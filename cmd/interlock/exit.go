@@ -92,7 +92,7 @@ func exitCode(root *cobra.Command, err error) int {
 	return code
 }
 
-// trim makes one line of an error, without control characters, and drops the library's own
+// trim makes one line of an error, without control characters and not too long, and drops the library's own
 // prefix, which the program's name replaces.
 func trim(err error) string {
 	const prefix = "interlock: "
@@ -103,7 +103,13 @@ func trim(err error) string {
 	return line(s)
 }
 
-// line makes one line of a text, which may contain what users or servers have written.
-func line(text string) string { return plain(oneline.Of(text)) }
+// mostText is how many characters of an error are shown. A name has up to 512.
+const mostText = 1000
+
+// line makes one line of a text, which may contain what users or servers have written, and cuts it.
+func line(text string) string { return clipped(whole(text), mostText) }
+
+// whole is line for what may be long, such as the statements of a remedy.
+func whole(text string) string { return plain(oneline.Of(text)) }
 
 func isConflict(err error) bool { return errors.Is(err, interlock.ErrConflict) }

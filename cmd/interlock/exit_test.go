@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -68,5 +69,24 @@ func TestAnErrorIsOneLine(t *testing.T) {
 func TestAnErrorHasNoControlCharacters(t *testing.T) {
 	if got, want := trim(usage("value \x1b[2J\r\x07\u009b5n\x9bx does not exist")), "value ·[2J···5n\uFFFDx does not exist"; got != want {
 		t.Errorf("%q, not %q", got, want)
+	}
+}
+
+// Promise: an error has 1,000 characters at most, whatever a server or a user has written into it.
+func TestAnErrorIsShort(t *testing.T) {
+	long := strings.Repeat("é", 1_000_000)
+	for text, want := range map[string]string{
+		long[:2*mostText]:     long[:2*mostText],
+		long[:2*mostText+2]:   long[:2*mostText-2] + "…",
+		long + "\n":           long[:2*mostText-2] + "…",
+		"a\xff" + long + "\n": "a\uFFFD" + long[:2*mostText-6] + "…",
+	} {
+		var b bytes.Buffer
+		root := newRoot()
+		root.SetErr(&b)
+		exitCode(root, errors.New(text))
+		if got := b.String(); got != "interlock: "+want+"\n" {
+			t.Errorf("of %d bytes %d are written: %.100q", len(text), len(got), got)
+		}
 	}
 }

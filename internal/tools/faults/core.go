@@ -299,6 +299,10 @@ var core = []fault{
 		old: "return plain(oneline.Of(text))", new: "return oneline.Of(text)",
 	},
 	{
+		file: "cmd/interlock/exit.go", test: "TestAnErrorIsShort",
+		old: "clipped(whole(text), mostText)", new: "whole(text)",
+	},
+	{
 		file: "driver/url.go", test: "TestAMisplacedPasswordIsRefused",
 		old: "if misplaced(authority, path, query) {", new: "if false {",
 	},
