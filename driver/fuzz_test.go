@@ -15,6 +15,7 @@ func FuzzParseURL(f *testing.F) {
 		{"known://app:", "@h/0"}, {"known://app:a/", "@h/0"}, {"known://app:a?", "@h/0"}, {"known://app:p@", "@h1:1,[::1]:2,h3/db"}, {"known:app:", "@127.0.0.1"},
 		{"known://h/db?password=", "&timeout=1s"}, {"known://me@h?direct=known://app:", "@h:2/db"}, {"known://", ""}, {"", ""}, {":", "@h"}, {"known:///home/a@b/", "/c"},
 		{"known://app:%", "@h"}, {"known://a%3A", "@h"}, {"known://%40", ":x@%2Frun%2Fa.sock/db"}, {"known:file?owner=", "%"}, {"known://h?", "&;"}, {"known:%2F%2Fh", "?#"},
+		{"known:a%3A//", ""}, {"known://h:/%2F", ""}, {"jdbc:known://app:", ""}, {"unknown:app:", ""},
 	} {
 		f.Add(s[0], s[1])
 	}
@@ -35,6 +36,12 @@ func FuzzParseURL(f *testing.F) {
 			if password, _ := u.User.Password(); strings.Contains(password, secret) && (strings.Contains(shown, secret) || !u.Secret()) {
 				t.Errorf("%q is shown as %q", whole, shown)
 			}
+		}
+		if u.Scheme != "known" {
+			if shown != u.Scheme+":xxxxx" || !u.Secret() {
+				t.Errorf("%q is shown as %q", whole, shown)
+			}
+			return
 		}
 		again, err := driver.ParseURL(shown)
 		if err != nil {

@@ -39,6 +39,13 @@ func Register(scheme string, open Opener, shown ...string) {
 	registry.shown[scheme] = shown
 }
 
+func registered(scheme string) bool {
+	registry.Lock()
+	defer registry.Unlock()
+	_, ok := registry.openers[scheme]
+	return ok
+}
+
 // harmless reports whether everybody may see the value of an option.
 func harmless(scheme, key string) bool {
 	registry.Lock()

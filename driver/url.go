@@ -18,7 +18,7 @@ import (
 // which options nobody has asked for.
 //
 // Nothing that may be a password is in its errors or in String: not the URL itself, where its
-// parts are in doubt, and not the value of an option that is wrong.
+// parts are in doubt or its scheme is not registered, and not the value of an option that is wrong.
 type URL struct {
 	Scheme string
 	User   *url.Userinfo // nil if there is none
@@ -41,6 +41,7 @@ func ParseURL(s string) (*URL, error) {
 
 var (
 	errMisplaced = errors.New("the URL has an @ where it cannot be: write a password's / as %2F and ? as %3F, and an @ behind the host as %40")
+	errNested    = errors.New("the URL has another one behind its scheme: write that one alone")
 	errPort      = errors.New("hosts of the URL: a port is not a number (a password is written user:password@host, with / as %2F and ? as %3F)")
 )
 
@@ -87,6 +88,9 @@ func parseURL(s string) (*URL, error) {
 	}
 	if u.Path, err = url.PathUnescape(path); err != nil {
 		return nil, errors.New("path of the URL: a wrong escape (write % as %25)")
+	}
+	if strings.Contains(strings.Join(u.Hosts, ",")+u.Path, "://") {
+		return nil, errNested
 	}
 	return u, nil
 }
@@ -149,11 +153,11 @@ var nameEscaper = strings.NewReplacer(":", "%3A", "@", "%40")
 
 // String returns the URL with its password hidden, and with the values of all options but those
 // that the backend has named to [Register], and ttl, prefix and owner. It is itself a URL that
-// can be parsed.
+// can be parsed. Of a scheme that is not registered it has nothing else: its parts may mean anything.
 func (u *URL) String() string {
 	var b strings.Builder
 	b.WriteString(u.Scheme + ":")
-	if u.doubted {
+	if u.doubted || !registered(u.Scheme) {
 		return b.String() + masked
 	}
 	if len(u.Hosts) > 0 || u.User != nil || strings.HasPrefix(u.Path, "/") {
@@ -196,7 +200,7 @@ func (u *URL) Secret() bool {
 			return true
 		}
 	}
-	return false
+	return !registered(u.Scheme)
 }
 
 // namesOption reports whether something is an option at all, and not what followed a "?" by

@@ -47,6 +47,11 @@ func TestAMisplacedPasswordIsRefused(t *testing.T) {
 		"known://h/%zz" + secret,
 		"known://h/db?password=%zz" + secret,
 		"known://h/db?password=a;" + secret,
+		"known:known://app:" + secret,
+		"known:known://app:" + secret + "/db",
+		"known://known://app:" + secret,
+		"known:/known://app:" + secret,
+		"jdbc:known://app:" + secret,
 	} {
 		u, err := driver.ParseURL(s)
 		if err == nil {
@@ -75,7 +80,6 @@ func TestAnAtInItsPlace(t *testing.T) {
 		"known://::1/db":                                                   "known://::1/db",
 		"known://h/db?password=" + secret + "&ttl=2s&" + secret:            "known://h/db?password=xxxxx&ttl=2s&xxxxx=xxxxx",
 		"known://h/db?PassWord=" + secret + "&token=" + secret:             "known://h/db?PassWord=xxxxx&token=xxxxx",
-		"unknown://h/db?timeout=" + secret:                                 "unknown://h/db?timeout=xxxxx",
 		"known://h/db?direct=host%3Dx+password%3D" + secret + "+port%3Dzz": "known://h/db?direct=xxxxx",
 	} {
 		u, err := driver.ParseURL(s)
@@ -92,6 +96,20 @@ func TestAnAtInItsPlace(t *testing.T) {
 		again, err := driver.ParseURL(u.String())
 		if err != nil || again.Path != u.Path || strings.Join(again.Hosts, ",") != strings.Join(u.Hosts, ",") {
 			t.Errorf("%s is shown as %s, which is another: %v", s, u, err)
+		}
+	}
+}
+
+// Promise: of a URL whose scheme nobody has registered, nothing but that is shown.
+func TestOfAnUnknownSchemeNothingElseIsShown(t *testing.T) {
+	for _, s := range []string{"unknown:app:" + secret, "unknown:/app:" + secret, "unknown://app/" + secret, "unknown://" + secret + "@h", "unknown://h/db?timeout=" + secret} {
+		u, err := driver.ParseURL(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = driver.OpenURL(t.Context(), u)
+		if shown := u.String(); shown != "unknown:xxxxx" || !u.Secret() || err == nil || strings.Contains(err.Error(), secret) {
+			t.Errorf("%s is shown as %s: %v", s, shown, err)
 		}
 	}
 }

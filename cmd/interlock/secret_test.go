@@ -48,6 +48,7 @@ func TestNoPasswordOfAURLIsShown(t *testing.T) {
 		"postgres://h/db?target_session_attrs=P", "postgres://h/db?require_auth=P", "postgres://h/db?pool_max_conns=P",
 		"mysql://app:P@h", "mysql://h/db?tls=P", "mysql://h/db?galera=P", "mysql://h/db?max_connections=P", "mysql://h/db?table_prefix=P-",
 		"zk://h/?acl=P", "zk://h/?layout=P", "zk://app:P@h/a//b", "gopher://app:P@h",
+		"jdbc:postgresql://app:P", "jdbc:postgresql://app:P/db", "jdbc:app:P", "gopher:app:P?ttl=1ns", "redis:redis://app:P", "postgres://postgres://app:P", "zk:zk://app:P/a",
 		"redis://app:P@127.0.0.1:1/0?sentinel_password=P&master=m", "postgres://app:P@127.0.0.1:1/db?password=P&sslpassword=P",
 		"postgres://127.0.0.1:1/db?direct=host%3D127.0.0.1+password%3DP", "mysql://app:P@127.0.0.1:1/db", "zk://app:P@127.0.0.1:1/?timeout=100ms",
 	}

@@ -311,6 +311,14 @@ var core = []fault{
 		old: "if !portIsNumber(h) {", new: "if false {",
 	},
 	{
+		file: "driver/url.go", test: "TestAMisplacedPasswordIsRefused",
+		old: "+u.Path, \"://\") {", new: "+u.Path, \"://\") && false {",
+	},
+	{
+		file: "driver/url.go", test: "TestOfAnUnknownSchemeNothingElseIsShown",
+		old: "if u.doubted || !registered(u.Scheme) {", new: "if u.doubted {",
+	},
+	{
 		file: "driver/url.go", test: "TestAnAtInItsPlace",
 		old: "case u.hidden[k] || !harmless(u.Scheme, k):", new: "case u.hidden[k]:",
 	},
