@@ -44,6 +44,7 @@ of their own and are removed at the end:
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
+			warnOfPs(cmd, "--database", c.Database, "")
 			for name, n := range map[string]int{"stock": c.Stock, "buyers": c.Buyers, "workers": c.Workers} {
 				if n < 1 {
 					return usage("--%s %d: at least 1 is needed", name, n)

@@ -45,9 +45,7 @@ belongs into a file: ps shows that of --url to everybody.`,
 			if o.url == "" && cmd.Flags().Changed("url") {
 				return usage("--url is empty")
 			}
-			if u, err := driver.ParseURL(o.url); err == nil && u.Secret() {
-				fmt.Fprintln(cmd.ErrOrStderr(), "interlock: the URL of --url has a password, or may have one, and ps shows it to all users of this machine: take --url-file or "+urlVariable)
-			}
+			warnOfPs(cmd, "--url", o.url, ": take --url-file or "+urlVariable)
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -86,6 +84,13 @@ belongs into a file: ps shows that of --url to everybody.`,
 		c.Args = exactly()
 	}
 	return root
+}
+
+// warnOfPs says that everybody can read the password of a URL that a flag has, and what to do instead.
+func warnOfPs(cmd *cobra.Command, flag, url, instead string) {
+	if u, err := driver.ParseURL(url); err == nil && u.Secret() {
+		fmt.Fprintf(cmd.ErrOrStderr(), "interlock: the URL of %s has a password, or may have one, and ps shows it to all users of this machine%s\n", flag, instead)
+	}
 }
 
 // notANumber is how flags say that a value is no number, or is one too large.

@@ -351,6 +351,10 @@ var core = []fault{
 		old: "err == nil && u.Secret() {", new: "err == nil && u.Secret() && false {",
 	},
 	{
+		file: "cmd/interlock/demo.go", test: "TestScripts/flash_sale",
+		old: "warnOfPs(cmd, \"--database\", c.Database, \"\")", new: "",
+	},
+	{
 		file: "cmd/interlock/plain.go", test: "TestNothingInTheBackendSteersATerminal",
 		old: "return unicode.Is(unicode.Cf, r)", new: "return unicode.Is(unicode.Cc, r)",
 	},
