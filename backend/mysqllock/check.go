@@ -51,6 +51,7 @@ func (s *store) Check(ctx context.Context) []driver.Finding {
 	}{
 		{"version", checkVersion},
 		{"tables", s.checkTables},
+		{"procedures", s.checkProcedures},
 		{"rights", s.checkRights},
 		{"writing", s.checkWriting},
 		{"power", checkPower},
@@ -153,8 +154,13 @@ func checkVersion(_ context.Context, v variables) driver.Finding {
 }
 
 func (s *store) checkTables(ctx context.Context, _ variables) driver.Finding {
-	switch found, err := s.layout(ctx); {
-	case missing(err):
+	var found int
+	err := s.aside(ctx, func(c *sql.Conn) (err error) {
+		found, err = s.layout(ctx, c)
+		return err
+	})
+	switch {
+	case missing(err) || errors.Is(err, sql.ErrNoRows):
 		return s.absent(ctx, err)
 	case denied(err):
 		return doctor.Warn(everyLock, "see the rights", "whether they are there, and are fit for this program, is not known: %v", err)
@@ -166,7 +172,7 @@ func (s *store) checkTables(ctx context.Context, _ variables) driver.Finding {
 		return doctor.Fail(everyLock, "see the error", "%v", s.Explain(err))
 	}
 	var engine string
-	err := s.askAside(ctx, "SELECT COALESCE(GROUP_CONCAT(table_name), '') FROM information_schema.tables WHERE table_schema = DATABASE() AND engine <> 'InnoDB' AND table_name IN (?,?,?,?)",
+	err = s.askAside(ctx, "SELECT COALESCE(GROUP_CONCAT(table_name), '') FROM information_schema.tables WHERE table_schema = DATABASE() AND engine <> 'InnoDB' AND table_name IN (?,?,?,?)",
 		[]any{s.prefix + "queues", s.prefix + "tickets", s.prefix + "sessions", s.prefix + "cells"}, &engine)
 	switch {
 	case err != nil:
@@ -175,6 +181,30 @@ func (s *store) checkTables(ctx context.Context, _ variables) driver.Finding {
 		return doctor.Fail(exclusion, "ALTER TABLE … ENGINE=InnoDB", "tables without transactions: %s", engine)
 	}
 	return doctor.Fine("the tables %s* are there", s.prefix)
+}
+
+// checkProcedures is about who has made them: they run with the rights of this user.
+func (s *store) checkProcedures(ctx context.Context, _ variables) driver.Finding {
+	const promise = "what runs with the rights of this user: whoever may make procedures could be there first, with others"
+	var m makers
+	var done bool
+	err := s.aside(ctx, func(c *sql.Conn) (err error) {
+		if m, err = s.makers(ctx, c); err == nil {
+			done, err = s.made(ctx, c)
+		}
+		return err
+	})
+	switch others := m.others(); {
+	case driver.IsPermanent(err) && len(others) > 0:
+		return doctor.Fail(promise, "ask who made it, and why", "%v", err)
+	case err != nil:
+		return doctor.Warn(promise, "see the error, and the other checks", "who has made them is not known: %v", err)
+	case !done && len(m.missing) > 0:
+		return s.absent(ctx, fmt.Errorf("not there, or not for this user: %s", strings.Join(m.missing, ", ")))
+	case len(others) > 0:
+		return doctor.Warn(promise, "if "+others[0]+" was not to make them, drop them, and have the right user make them", "they were made by %s, who is not this user (%s)", others[0], m.me)
+	}
+	return doctor.Fine("they were made by this user, %s", m.me)
 }
 
 // absent is the finding that tables or procedures are still to be made.
@@ -191,6 +221,14 @@ func (s *store) absent(ctx context.Context, err error) driver.Finding {
 func (s *store) checkWriting(ctx context.Context, v variables) driver.Finding {
 	if v.readOnly() {
 		return doctor.Fail(everyLock, "name the primary in the URL", "the server is read-only")
+	}
+	if err := s.aside(ctx, func(c *sql.Conn) error {
+		if done, err := s.made(ctx, c); done || err != nil {
+			return err
+		}
+		return errors.New("something is missing")
+	}); err != nil {
+		return doctor.Fail(everyLock, "see the other checks", "not tried: %v", err)
 	}
 	_, err := s.Swap(ctx, driver.Swap{ID: strings.Repeat("0", 32), Name: "interlock/doctor/value", Version: driver.MaxToken})
 	if err != nil && err != driver.ErrConflict { // which is written, too

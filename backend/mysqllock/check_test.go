@@ -27,7 +27,7 @@ func TestDoctor(t *testing.T) {
 	t.Parallel()
 	s := mysqltest.Start(t, mysqltest.Synced(), mysqltest.Config("log_bin", "binlog"), mysqltest.Config("server_id", "1"), mysqltest.Config("sync_binlog", "1"))
 	r := examined(t, s.URL())
-	for _, check := range []string{"server", "version", "tables", "writing", "power", "cluster", "waking", "connections", "clock"} {
+	for _, check := range []string{"server", "version", "tables", "procedures", "writing", "power", "cluster", "waking", "connections", "clock"} {
 		r.Has(check, driver.OK)
 	}
 	s.Set("sync_binlog", "0")
@@ -48,7 +48,7 @@ func TestDoctor(t *testing.T) {
 	}
 	defer d.Close()
 	s.Do("DROP PROCEDURE interlock_v2_hello")
-	doctortest.Examine(t, t.Context(), d).Has("tables", driver.Fail, "EXECUTE")
+	doctortest.Examine(t, t.Context(), d).Has("procedures", driver.Fail, "EXECUTE")
 	s.Kill()
 	doctortest.Examine(t, t.Context(), d).Has("server", driver.Fail, "see that the server runs")
 }

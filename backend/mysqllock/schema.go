@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/doctor"
 )
 
 // layout is the version of tables and procedures. It is in the names of procedures,
@@ -61,15 +62,23 @@ func Schema(prefix string) ([]string, error) {
 	if err := checkPrefix(prefix); err != nil {
 		return nil, err
 	}
-	var all []string
-	for _, name := range []string{"tables", "inner", "join", "leave", "change", "session"} {
+	return append(statements(prefix, before...), statements(prefix, last)...), nil
+}
+
+// The files of statements, in their order.
+var before = []string{"tables", "inner", "join", "leave", "change", "session"}
+
+const last = "last"
+
+func statements(prefix string, files ...string) (all []string) {
+	for _, name := range files {
 		text, err := texts.ReadFile("sql/" + name + ".sql")
 		if err != nil {
-			return nil, err
+			panic(err) // it is part of the program
 		}
 		all = append(all, split(expand(string(text), prefix))...)
 	}
-	return all, nil
+	return all
 }
 
 // Script is Schema for the command line client of the server. The users named, none or
@@ -185,26 +194,17 @@ func split(text string) []string {
 
 // ready makes sure that tables and procedures are there.
 func (s *store) ready(ctx context.Context) error {
-	found, err := s.layout(ctx)
-	if err == nil && found == layout {
-		return nil
-	}
-	if err != nil && !missing(err) {
-		return s.Explain(err)
-	}
-	if err = s.create(ctx); err == nil {
-		_, err = s.layout(ctx) // the tables may have been there
-	}
-	if err != nil {
-		return s.Explain(err)
-	}
-	return nil
+	return s.Explain(s.aside(ctx, func(c *sql.Conn) error {
+		if done, err := s.made(ctx, c); done || err != nil {
+			return err
+		}
+		return s.create(ctx, c)
+	}))
 }
 
-// layout is that of the tables; an error that is missing if they or the procedures are
-// not there.
-func (s *store) layout(ctx context.Context) (found int, err error) {
-	err = s.row(ctx, "CALL {p}hello()", nil, &found)
+// layout is that of the tables; an error that is missing if they are not there.
+func (s *store) layout(ctx context.Context, on *sql.Conn) (found int, err error) {
+	err = on.QueryRowContext(ctx, s.sql("SELECT layout FROM {p}meta WHERE one = 1")).Scan(&found)
 	if err == nil && found != layout {
 		err = driver.Permanent(fmt.Errorf("mysql: the tables %s* have layout %d; this version needs %d", s.prefix, found, layout))
 	}
@@ -212,16 +212,8 @@ func (s *store) layout(ctx context.Context) (found int, err error) {
 }
 
 // create makes what is missing. Clients that start at once do so one after the other.
-func (s *store) create(ctx context.Context) error {
-	all, err := Schema(s.prefix)
-	if err != nil {
-		return err
-	}
-	conn, err := s.db.Conn(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { discard(conn) }()
+func (s *store) create(ctx context.Context, conn *sql.Conn) error {
+	defer discard(conn)
 	var got sql.NullInt64
 	lock := "interlock_schema_" + s.prefix
 	if err := conn.QueryRowContext(ctx, "SELECT GET_LOCK(CONCAT(?, LEFT(SHA2(DATABASE(), 256), 12)), 60)", lock[:min(len(lock), 50)]).Scan(&got); err != nil {
@@ -230,6 +222,26 @@ func (s *store) create(ctx context.Context) error {
 	if got.Int64 != 1 {
 		return errors.New("mysql: another client has been making the tables for a minute")
 	}
+	if done, err := s.made(ctx, conn); done || err != nil {
+		return err
+	}
+	if err := makeAll(ctx, conn, statements(s.prefix, before...)); err != nil {
+		return err
+	}
+	m, err := s.makers(ctx, conn)
+	if err == nil {
+		err = m.strange(false)
+	}
+	if err == nil && len(m.missing) > 0 {
+		err = driver.Permanent(fmt.Errorf("mysql: this user may not execute %s (%s)", m.missing[0], doctor.Hint))
+	}
+	if err != nil {
+		return err
+	}
+	return makeAll(ctx, conn, statements(s.prefix, last))
+}
+
+func makeAll(ctx context.Context, conn *sql.Conn, all []string) error {
 	for _, statement := range all {
 		// The procedure is there, or there are no tables in memory (Group Replication).
 		if _, err := conn.ExecContext(ctx, statement); err != nil && !number(err, 1304, 3161) {

@@ -157,7 +157,7 @@ BEGIN
 		LIMIT {most};
 END;
 
--- The last one that is made: where it is, all are.
+-- Earlier releases look for it.
 CREATE PROCEDURE {p}hello() SQL SECURITY INVOKER
 BEGIN
 	SELECT layout FROM {p}meta WHERE one = 1;
