@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
+	"io"
 	"net"
 
 	"github.com/go-sql-driver/mysql"
@@ -54,13 +55,60 @@ func (c *conn) ExecContext(ctx context.Context, text string, args []driver.Named
 	return made, err
 }
 
+func (c *conn) QueryContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Rows, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	r := &rows{ctx: ctx, of: c, stop: c.closeAfter(ctx)}
+	made, err := c.complete.QueryContext(context.WithoutCancel(ctx), text, args)
+	if err != nil {
+		return nil, r.end(err)
+	}
+	r.RowsNextResultSet = made.(driver.RowsNextResultSet)
+	return r, nil
+}
+
+// rows ends with the context until all of it is read: the MySQL driver reads the rest of an answer
+// without one, and would wait for ever for what does not come.
+type rows struct {
+	driver.RowsNextResultSet
+	ctx  context.Context
+	of   *conn
+	stop func() bool
+}
+
+func (r *rows) Next(into []driver.Value) error { return r.why(r.RowsNextResultSet.Next(into)) }
+
+func (r *rows) NextResultSet() error { return r.why(r.RowsNextResultSet.NextResultSet()) }
+
+func (r *rows) Close() error { return r.end(r.RowsNextResultSet.Close()) }
+
+// why is the end of the context, if that is why something failed.
+func (r *rows) why(err error) error {
+	if err != nil && err != io.EOF && r.ctx.Err() != nil {
+		return r.ctx.Err()
+	}
+	return err
+}
+
+func (r *rows) end(err error) error { return r.of.ended(r.ctx, r.stop, err) }
+
 // until makes a call that ends with the context, though it is not told of that.
 func (c *conn) until(ctx context.Context, call func(context.Context) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	stop := context.AfterFunc(ctx, func() { _ = c.net.Close() })
-	err := call(context.WithoutCancel(ctx))
+	stop := c.closeAfter(ctx)
+	return c.ended(ctx, stop, call(context.WithoutCancel(ctx)))
+}
+
+// closeAfter closes what the connection runs over when the context ends, unless it is stopped.
+func (c *conn) closeAfter(ctx context.Context) (stop func() bool) {
+	return context.AfterFunc(ctx, func() { _ = c.net.Close() })
+}
+
+// ended is the error of a call after which nothing is left to read.
+func (c *conn) ended(ctx context.Context, stop func() bool, err error) error {
 	if readOnly(err) {
 		c.dead = true // another one may lead to the primary
 	}
