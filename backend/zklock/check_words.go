@@ -16,6 +16,7 @@ import (
 
 // server is one server, and what it tells without a session.
 type server struct {
+	name    string // of the URL
 	addr    string
 	err     error // it cannot be reached
 	mode    string
@@ -44,33 +45,28 @@ func (e *exam) askAll(ctx context.Context) []*server {
 		name, port, _ := net.SplitHostPort(h)
 		ips, err := net.DefaultResolver.LookupHost(ctx, name)
 		if err != nil || len(ips) == 1 {
-			all = append(all, &server{addr: h, err: err})
+			all = append(all, &server{name: name, addr: h, err: err})
 			continue
 		}
 		for _, ip := range ips {
-			all = append(all, &server{addr: net.JoinHostPort(ip, port)})
+			all = append(all, &server{name: name, addr: net.JoinHostPort(ip, port)})
 		}
 	}
 	var asked sync.WaitGroup
 	for _, s := range all {
 		if s.err == nil {
-			asked.Go(func() { s.ask(ctx, e.dialler()) })
+			asked.Go(func() { s.ask(ctx, e.dialler(s.name)) })
 		}
 	}
 	asked.Wait()
 	return all
 }
 
-type dialler func(network, address string, timeout time.Duration) (net.Conn, error)
-
-func (e *exam) dialler() dialler {
-	switch {
-	case e.d.given != nil:
+func (e *exam) dialler(name string) dialler {
+	if e.d.given != nil {
 		return e.l.tap.dial
-	case e.d.dial != nil:
-		return e.d.dial
 	}
-	return net.DialTimeout
+	return e.d.config.dialler(func() string { return name })
 }
 
 func (s *server) ask(ctx context.Context, dial dialler) {

@@ -30,8 +30,9 @@ type config struct {
 	acl      []zk.ACL
 	names    layout
 	patience time.Duration // for a session
-	dial     func(network, address string, timeout time.Duration) (net.Conn, error)
-	given    *link // the program's own connection
+	tls      *tls.Config   // nil: none
+	dial     dialler       // nil: TCP
+	given    *link         // the program's own connection
 }
 
 // Option changes how ZooKeeper is used.
@@ -112,13 +113,9 @@ func open(_ context.Context, u *driver.URL) (driver.Driver, error) {
 	if c.patience <= 0 {
 		errs = append(errs, errors.New("zookeeper: timeout must be positive"))
 	}
-	t, err := tlsConfig(u)
+	var err error
+	c.tls, err = tlsConfig(u)
 	errs = append(errs, err)
-	if t != nil {
-		c.dial = func(network, address string, timeout time.Duration) (net.Conn, error) {
-			return tls.DialWithDialer(&net.Dialer{Timeout: timeout}, network, address, t)
-		}
-	}
 	if err := driver.Invalid(errors.Join(errs...)); err != nil {
 		return nil, err
 	}
@@ -157,4 +154,24 @@ func tlsConfig(u *driver.URL) (*tls.Config, error) {
 		return nil, fmt.Errorf("zookeeper: %w", err)
 	}
 	return c, nil
+}
+
+type dialler func(network, address string, timeout time.Duration) (net.Conn, error)
+
+// dialler connects to an address of the server that the URL calls so. With TLS the server has to
+// prove this name: who answers for the name chooses the address.
+func (c *config) dialler(name func() string) dialler {
+	switch {
+	case c.tls != nil:
+		return func(network, address string, timeout time.Duration) (net.Conn, error) {
+			t := c.tls.Clone()
+			if t.ServerName == "" {
+				t.ServerName = name()
+			}
+			return tls.DialWithDialer(&net.Dialer{Timeout: timeout}, network, address, t)
+		}
+	case c.dial != nil:
+		return c.dial
+	}
+	return net.DialTimeout
 }

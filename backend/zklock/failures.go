@@ -40,10 +40,7 @@ func (l listened) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (f *failures) dial(dial func(string, string, time.Duration) (net.Conn, error)) func(string, string, time.Duration) (net.Conn, error) {
-	if dial == nil {
-		dial = net.DialTimeout
-	}
+func (f *failures) dial(dial dialler) dialler {
 	return func(network, address string, timeout time.Duration) (net.Conn, error) {
 		c, err := dial(network, address, timeout)
 		if err != nil {

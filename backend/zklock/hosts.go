@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"sync"
 	"time"
 )
@@ -15,6 +16,7 @@ import (
 type hosts struct {
 	mu        sync.Mutex
 	addresses []string
+	names     []string // of the URL, for each address
 	turn      int
 	connected int       // the one that the client was connected to last; -1: none yet
 	since     time.Time // it was connected then; zero once another connection was tried
@@ -30,6 +32,7 @@ func (h *hosts) Init(servers []string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), lookUpWithin)
 	defer cancel()
 	type found struct {
+		name      string
 		addresses []string
 		err       error
 	}
@@ -44,9 +47,10 @@ func (h *hosts) Init(servers []string) error {
 			}
 			addresses, err := net.DefaultResolver.LookupHost(ctx, name)
 			if err != nil {
-				all[i] = found{[]string{server}, err}
+				all[i] = found{name, []string{server}, err}
 				return
 			}
+			all[i].name = name
 			for _, a := range addresses {
 				all[i].addresses = append(all[i].addresses, net.JoinHostPort(a, port))
 			}
@@ -55,10 +59,11 @@ func (h *hosts) Init(servers []string) error {
 	lookUps.Wait()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.addresses, h.turn, h.connected = nil, -1, -1
+	h.addresses, h.names, h.turn, h.connected = nil, nil, -1, -1
 	var errs []error
 	for _, f := range all {
 		h.addresses = append(h.addresses, f.addresses...)
+		h.names = append(h.names, slices.Repeat([]string{f.name}, len(f.addresses))...)
 		if f.err != nil {
 			errs = append(errs, f.err)
 		}
@@ -68,6 +73,7 @@ func (h *hosts) Init(servers []string) error {
 	}
 	rand.Shuffle(len(h.addresses), func(i, j int) {
 		h.addresses[i], h.addresses[j] = h.addresses[j], h.addresses[i]
+		h.names[i], h.names[j] = h.names[j], h.names[i]
 	})
 	return nil
 }
@@ -92,6 +98,13 @@ func (h *hosts) Next() (address string, rest bool) {
 		h.connected = 0
 	}
 	return h.addresses[h.turn], rest
+}
+
+// name is what the URL calls the server to which the client connects now.
+func (h *hosts) name() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.names[h.turn]
 }
 
 func (h *hosts) Connected() {

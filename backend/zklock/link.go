@@ -171,10 +171,10 @@ func (l *link) wait(ctx context.Context) error {
 
 // dialled connects and waits for a session.
 func (c *config) dialled(ctx context.Context, ttl time.Duration) (*link, error) {
-	failures := &failures{}
-	tap := NewTap(failures.dial(c.dial))
+	failures, hosts := &failures{}, &hosts{}
+	tap := NewTap(failures.dial(c.dialler(hosts.name)))
 	conn, _, err := zk.Connect(c.hosts, ttl, zk.WithDialer(tap.Dial), zk.WithLogger(quiet{}), zk.WithLogInfo(false),
-		zk.WithEventCallback(failures.event), zk.WithHostProvider(&hosts{}))
+		zk.WithEventCallback(failures.event), zk.WithHostProvider(hosts))
 	if err != nil {
 		return nil, fmt.Errorf("zookeeper: %w", err)
 	}

@@ -42,7 +42,7 @@ func NewAuthority(path string) (*Authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Authority{path, cert, key}, writePEM(path, block("CERTIFICATE", der))
+	return &Authority{Path: path, cert: cert, key: key}, writePEM(path, block("CERTIFICATE", der))
 }
 
 // A Usage is a side of a connection that a certificate is good for.
@@ -54,9 +54,12 @@ const (
 	ForClient Usage = x509.ExtKeyUsageClientAuth
 )
 
+// ThisMachine is what servers of tests are called.
+var ThisMachine = []string{"localhost", "127.0.0.1"}
+
 // Issue writes a certificate for this machine, and its key.
 func (a *Authority) Issue(certPath, keyPath string, usage ...Usage) error {
-	cert, key, err := a.pair(usage)
+	cert, key, err := a.pair(ThisMachine, usage)
 	if err != nil {
 		return err
 	}
@@ -66,9 +69,9 @@ func (a *Authority) Issue(certPath, keyPath string, usage ...Usage) error {
 	return writePEM(keyPath, key)
 }
 
-// IssueOne is like Issue, with both in one file, the key first.
-func (a *Authority) IssueOne(path string, usage ...Usage) error {
-	cert, key, err := a.pair(usage)
+// IssueOne is like Issue, with both in one file, the key first, for these names and addresses.
+func (a *Authority) IssueOne(path string, hosts []string, usage ...Usage) error {
+	cert, key, err := a.pair(hosts, usage)
 	if err != nil {
 		return err
 	}
@@ -87,7 +90,7 @@ func (a *Authority) ClientConfig(certPath, keyPath string) (*tls.Config, error) 
 	return config, nil
 }
 
-func (a *Authority) pair(usage []Usage) (cert, key *pem.Block, err error) {
+func (a *Authority) pair(hosts []string, usage []Usage) (cert, key *pem.Block, err error) {
 	secret, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, nil, err
@@ -98,8 +101,13 @@ func (a *Authority) pair(usage []Usage) (cert, key *pem.Block, err error) {
 	}
 	template.KeyUsage = x509.KeyUsageDigitalSignature
 	template.ExtKeyUsage = usage
-	template.DNSNames = []string{"localhost"}
-	template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)}
+	for _, h := range hosts {
+		if ip := net.ParseIP(h); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+		} else {
+			template.DNSNames = append(template.DNSNames, h)
+		}
+	}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, secret.Public(), a.key)
 	if err != nil {
 		return nil, nil, err

@@ -27,7 +27,7 @@ func (s *Server) prepareTLS() (string, error) {
 	}
 	s.CA, s.ClientCert, s.ClientKey = ca.Path, s.Path("client.crt"), s.Path("client.key")
 	own := s.Path("server.pem")
-	if err := ca.IssueOne(own, testserver.ForServer); err != nil {
+	if err := ca.IssueOne(own, testserver.ThisMachine, testserver.ForServer); err != nil {
 		return "", err
 	}
 	if err := ca.Issue(s.ClientCert, s.ClientKey, testserver.ForClient); err != nil {

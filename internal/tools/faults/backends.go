@@ -610,6 +610,14 @@ var backends = []fault{
 		old: " && !(len(h.addresses) == 1 && lasted)", new: " || lasted && false",
 	},
 	{
+		file: "backend/zklock/config.go", test: "TestAServerProvesTheNameOfTheURL",
+		old: "t.ServerName = name()", new: "t.ServerName, _, _ = net.SplitHostPort(address)",
+	},
+	{
+		file: "backend/zklock/hosts.go", test: "TestAServerProvesTheNameOfTheURL",
+		old: "return h.names[h.turn]", new: "return h.names[0]",
+	},
+	{
 		file: "backend/zklock/tap.go", test: "TestANewConnectionIsNoSilentOne",
 		old: "t.heard, t.spoke = nil, driver.Now()", new: "t.heard = nil",
 	},
