@@ -109,6 +109,15 @@ func (t *tx) raise(queue string, floor int64) error {
 	if err != nil {
 		return err
 	}
+	if q.unknown {
+		q.unknown = false
+		if _, err := t.one("SELECT max(n) FROM ticket WHERE queue = ?", func(s *sqlite.Stmt) { q.last = max(q.last, q.granted, s.ColumnInt64(0)) }, queue); err != nil {
+			return err
+		}
+		if err := t.store(q); err != nil {
+			return err
+		}
+	}
 	if q.tickets == 0 {
 		q.last = max(q.last, floor)
 		q.granted = q.last
@@ -137,17 +146,18 @@ func (t *tx) raise(queue string, floor int64) error {
 }
 
 func (t *tx) raiseAll(floor int64) error {
-	if err := t.exec("UPDATE file SET floor = max(floor, ?)", floor); err != nil {
+	if err := t.exec("UPDATE file SET floor = CASE WHEN floor BETWEEN 0 AND ?1 THEN max(floor, ?2) ELSE ?2 END", driver.MaxToken-1, floor); err != nil {
 		return err
 	}
-	if err := t.exec("UPDATE queue SET last = max(last, ?), granted = max(last, ?) WHERE tickets = 0", floor, floor); err != nil {
+	const simple = "tickets = 0 AND last BETWEEN 0 AND ?1 AND granted BETWEEN 0 AND ?1 AND shift = 0"
+	if err := t.exec("UPDATE queue SET last = max(last, ?2), granted = max(last, ?2) WHERE "+simple, driver.MaxToken-1, floor); err != nil {
 		return err
 	}
 	var used []string
-	if err := t.all("SELECT name FROM queue WHERE tickets > 0", func(s *sqlite.Stmt) bool {
+	if err := t.all("SELECT name FROM queue WHERE NOT ("+simple+")", func(s *sqlite.Stmt) bool {
 		used = append(used, s.ColumnText(0))
 		return true
-	}); err != nil {
+	}, driver.MaxToken-1); err != nil {
 		return err
 	}
 	for _, name := range used {

@@ -81,7 +81,7 @@ func (d *Driver) forgetQueues(ctx context.Context) {
 				if err != nil {
 					return err
 				}
-				if q.made || q.tickets > 0 || q.unclean || q.watched || q.since >= t.now.add(-time.Hour) {
+				if q.made || q.unknown || q.tickets > 0 || q.unclean || q.watched || q.since >= t.now.add(-time.Hour) {
 					continue
 				}
 				if err := t.exec("UPDATE file SET floor = max(floor, ?)", q.last); err != nil {

@@ -1,6 +1,7 @@
 package sqlitelock
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
@@ -24,6 +25,7 @@ type queue struct {
 	lone     *place // the only ticket, if the row holds it
 	since    moment
 	made     bool // the row is still to be inserted
+	unknown  bool // what was given out cannot be read: nothing is granted until tokens are raised
 }
 
 // place is a ticket as the file has it, see the table ticket.
@@ -50,9 +52,9 @@ const queueColumns = "kind, capacity, last, granted, shift, used, tickets, waiti
 func scanQueue(s *sqlite.Stmt, q *queue) {
 	q.kind = kindOf(s, 0)
 	q.capacity = s.ColumnInt64(1)
-	q.last = s.ColumnInt64(2)
-	q.granted = s.ColumnInt64(3)
-	q.shift = s.ColumnInt64(4)
+	q.last = q.number(s, 2)
+	q.granted = q.number(s, 3)
+	q.shift = q.number(s, 4)
 	q.used = s.ColumnInt64(5)
 	q.tickets = s.ColumnInt64(6)
 	q.waiting = s.ColumnInt64(7)
@@ -72,6 +74,15 @@ func scanQueue(s *sqlite.Stmt, q *queue) {
 	}
 }
 
+// number reads what tokens are made of, instead of which SQLite keeps anything.
+func (q *queue) number(s *sqlite.Stmt, col int) int64 {
+	if n := s.ColumnInt64(col); s.ColumnType(col) == sqlite.TypeInteger && n >= 0 && n < driver.MaxToken {
+		return n
+	}
+	q.unknown = true
+	return 0
+}
+
 func kindOf(s *sqlite.Stmt, col int) string { return s.ColumnText(col) }
 
 // queue reads a queue. One without a row is empty, and its numbers begin above
@@ -82,7 +93,7 @@ func (c conn) queue(name string) (*queue, error) {
 	if err == nil && !found {
 		q.made = true
 		q.version = ticks()
-		_, err = c.one("SELECT floor FROM file", func(s *sqlite.Stmt) { q.last = s.ColumnInt64(0) })
+		_, err = c.one("SELECT floor FROM file", func(s *sqlite.Stmt) { q.last = q.number(s, 0) })
 		q.granted = q.last
 	}
 	return q, err
@@ -101,7 +112,10 @@ func (t *tx) save(q *queue) error {
 }
 
 func (t *tx) store(q *queue) error {
-	var id any
+	var id, last any = nil, q.last
+	if q.unknown {
+		last = "?"
+	}
 	p := place{since: q.since}
 	if q.lone != nil {
 		p, id = *q.lone, q.lone.id
@@ -110,7 +124,7 @@ func (t *tx) store(q *queue) error {
 	if q.made {
 		sql = "INSERT INTO queue(" + queueColumns + ", name) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 	}
-	err := t.exec(sql, q.kind, q.capacity, q.last, q.granted, q.shift, q.used, q.tickets, q.waiting, q.unclean, q.version, q.watched, id, p.units, p.sid, p.since, p.note, q.name)
+	err := t.exec(sql, q.kind, q.capacity, last, q.granted, q.shift, q.used, q.tickets, q.waiting, q.unclean, q.version, q.watched, id, p.units, p.sid, p.since, p.note, q.name)
 	q.made = q.made && err != nil
 	return err
 }
@@ -181,12 +195,24 @@ func textOrNull(s string) any {
 
 // next gives out the number of a new ticket.
 func (q *queue) next() (int64, error) {
+	if q.unknown {
+		return 0, q.back()
+	}
 	n := max(q.last+1, ticks()-q.shift)
 	if n+q.shift >= driver.MaxToken {
 		return 0, errTokens
 	}
 	q.last = n
 	return n, nil
+}
+
+// back is the error for a queue whose tokens could go back.
+func (q *queue) back() error {
+	what, name := "the last token", "NAME"
+	if q.made {
+		what, name = "the floor of all tokens", "--all"
+	}
+	return driver.Permanent(fmt.Errorf("sqlite: %s cannot be read, so that the tokens of %q could go back (interlock token raise %s FLOOR writes it anew, with a FLOOR above all tokens that were granted)", what, q.name, name))
 }
 
 func (q *queue) held(p *place) bool { return p.n <= q.granted }
@@ -264,7 +290,7 @@ const batch = 100
 // grant lets in whoever fits now, in order. If many do, the rest is left for
 // another exchange.
 func (t *tx) grant(q *queue) error {
-	if q.waiting == 0 || q.used >= q.capacity {
+	if q.unknown || q.waiting == 0 || q.used >= q.capacity {
 		return nil
 	}
 	var in []place

@@ -282,7 +282,7 @@ func (d *Driver) examine(ctx context.Context, ts []*ticket) (map[string]found, e
 
 // headFits reports whether the first that waits could be held.
 func (c conn) headFits(q *queue) (fits bool, err error) {
-	if q.waiting == 0 {
+	if q.unknown || q.waiting == 0 {
 		return false, nil
 	}
 	_, err = c.one("SELECT units FROM ticket WHERE queue = ? AND n > ? ORDER BY n LIMIT 1", func(s *sqlite.Stmt) {
