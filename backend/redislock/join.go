@@ -161,7 +161,11 @@ func (s *session) joined(p *place, r *driver.Request, sent driver.Instant, answe
 	code := answer[0]
 	s.d.mu.Lock()
 	defer s.d.mu.Unlock()
-	if err := codeError(code); err != nil {
+	err := codeError(code)
+	if code == codeBack {
+		err = p.q.back()
+	}
+	if err != nil {
 		if s.d.forget(p); code == codeGone {
 			s.left.Add(r.ID)
 		}

@@ -1,8 +1,11 @@
 package redislock
 
 import (
+	"fmt"
 	"sync"
 	"sync/atomic"
+
+	"github.com/interlock-go/interlock/driver"
 )
 
 // queue is what is kept of a queue from call to call: the names of its keys, and
@@ -47,6 +50,15 @@ func (q *queues) add(name, prefix, high string) *queue {
 	}
 	q.all[name] = n
 	return n
+}
+
+// back is the error for a queue whose tokens could go back.
+func (q *queue) back() error {
+	keys := q.keys[1]
+	if len(q.keys) > 7 {
+		keys += " (or, if that is not there, " + q.keys[7] + ")"
+	}
+	return driver.Permanent(fmt.Errorf("redis: %s cannot be read, so that the tokens of %q could go back (interlock token raise NAME FLOOR writes it anew, with a FLOOR above all tokens that were granted)", keys, q.name))
 }
 
 // noteKeys are those of a note that replicas are to have.

@@ -86,6 +86,7 @@ const (
 	codeMismatch = -3
 	codeUsedUp   = -4
 	codeNotHeld  = -5
+	codeBack     = -6
 )
 
 var (

@@ -6,7 +6,7 @@
 local id, kind, units, capacity, ttl, hold =
 	ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local nowait = ARGV[11] == '1'
-local HELD, WAITS, BUSY, GONE, MISMATCH, USEDUP = 1, 2, -1, -2, -3, -4
+local HELD, WAITS, BUSY, GONE, MISMATCH, USEDUP, BACK = 1, 2, -1, -2, -3, -4, -6
 
 local r = load(id)
 if sweep(id) then r = nil end
@@ -36,6 +36,7 @@ if r then
 	if not is(r, 'f') and not is(r, 'e') then extend(r, ttl) end
 	return standing()
 end
+if q.last ~= q.last then return reply(BACK) end
 if q.used == 0 and q.waiting == 0 then q.kind, q.capacity = kind, capacity end
 local fits = q.waiting == 0 and units <= q.capacity - q.used and clear(now + (hold > 0 and hold or ttl))
 if nowait and not fits then return reply(BUSY) end

@@ -10,7 +10,7 @@ if found and found[1] and found[2] then
 	local now = clock[1] * 1000000 + clock[2]
 	local heir
 	if waiting > 0 and token > 0 and units == capacity and session == ARGV[2] and not string.find(flags, 'f', 1, true)
-		and now < next and followed <= now and left <= now
+		and last >= 0 and last < 2 ^ 51 and now < next and followed <= now and left <= now
 		and (offset > 0 or math.floor(last / MINUTE) == math.floor(now / 10 / MINUTE)) then
 		heir = redis.call('ZRANGE', KEYS[4], 0, 0)[1]
 	end

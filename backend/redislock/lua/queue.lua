@@ -14,6 +14,7 @@ local LOCK, TOKEN, QUEUE, WAITING, ENDS, LEFT, FOLLOWERS, HIGH = unpack(KEYS)
 
 local MARKER = 'interlock' -- in LOCK while somebody holds: other libraries stay out
 local FOREVER = 9e15
+local UNREADABLE = 0 / 0 -- instead of a token; it is no number, so it is not what it is
 local MEMORY = 3600 * 1e6  -- how long the last token is kept, and all of a queue that is left to itself
 local LONG = 30 * 24 * MEMORY -- how long it is known that a holder did not leave cleanly
 local MOST = 100           -- tickets that one script grants or removes
@@ -57,6 +58,19 @@ local function flag(r, f)
 	if not is(r, f) then r.flags = r.flags .. f end
 end
 
+-- get reads a key; '' is what another type of key has.
+local function get(key)
+	local text = redis.pcall('GET', key)
+	if type(text) ~= 'table' then return text end
+	if string.find(text.err, 'WRONGTYPE', 1, true) then return '' end
+	return call('GET', key)
+end
+
+local function token(text)
+	local n = tonumber(string.match(text or '', '^%d+$'))
+	return n and n < 2 ^ 51 and n or UNREADABLE
+end
+
 -- lone is the queue of a ticket that take.lua granted, or of none.
 local function lone()
 	q = {
@@ -64,13 +78,14 @@ local function lone()
 		next = FOREVER, keep = 0, shown = 0, followed = 0, left = 0, longest = 0,
 	}
 	call('DEL', WAITING, ENDS) -- of a queue that was lost
-	local token = call('GET', TOKEN)
-	if token then
-		local mark, last, offset = string.match(token, '^[qr]?(.)(%d+)%+?(%d*)$')
-		q.mark, q.last, q.offset = mark, tonumber(last), tonumber(offset) or 0
+	local known = get(TOKEN)
+	if known then
+		local mark, last, offset = string.match(known, '^q?([=!?])(%d+)$')
+		if not mark then mark, last, offset = string.match(known, '^r([=!?])(%d+)%+(%d+)$') end
+		q.mark, q.last, q.offset = mark or '?', token(last), tonumber(offset) or 0
 	elseif HIGH then
-		local high = tonumber(call('GET', HIGH) or 0)
-		if high > now / 10 + MINUTE then q.last = high end -- the clock was set back
+		local high = token(get(HIGH) or '0')
+		if not (high <= now / 10 + MINUTE) then q.last = high end -- the clock was set back
 	end
 	local holder = redis.pcall('GET', LOCK)
 	if type(holder) ~= 'string' then return end
@@ -79,9 +94,10 @@ local function lone()
 		string.match(holder, '^interlock (%S+) (%S+) (%S+) (%d+) (%S+) (%d+) (%d+) (%d+)(.*)$')
 	if not id then return end
 	q.kind, q.capacity, q.used, q.seq = kind, tonumber(capacity), tonumber(capacity), 1
-	if q.last == 0 then q.last = math.floor(now / 10) end -- TOKEN was lost
+	local last = q.last > 0 and q.last or math.floor(now / 10) -- TOKEN was lost, or cannot be read
+	if q.last == 0 then q.last = last end
 	q.lone = {
-		id = id, seq = 1, units = q.capacity, token = q.last, flags = flags, since = q.last * 10,
+		id = id, seq = 1, units = q.capacity, token = last, flags = flags, since = last * 10,
 		ttl = tonumber(ttl), hold = tonumber(hold), session = session, number = tonumber(number), rest = rest,
 	}
 	if q.lone.hold > 0 then flag(q.lone, 'hf') end
@@ -101,6 +117,7 @@ local function load(id)
 	end
 	local capacity, used, waiting, last, offset, seq, next, keep, shown, followed, left, longest, mark, kind =
 		struct.unpack(STATE, found[1])
+	if not (last >= 0 and last < 2 ^ 51) then last = UNREADABLE end
 	q = {
 		kind = kind, capacity = capacity, used = used, waiting = waiting, last = last, offset = offset, seq = seq, mark = mark,
 		next = next, keep = keep, shown = shown, followed = followed, left = left, longest = longest, stored = true,
@@ -162,7 +179,7 @@ local function drop()
 	call('DEL', QUEUE)
 	records, winners = {}, {}
 	lone()
-	q.last, q.offset, q.mark, q.dropped = math.max(q.last, last), math.max(q.offset, offset), '!', true
+	q.last, q.offset, q.mark, q.dropped = math.max(last, q.last), math.max(q.offset, offset), '!', true
 	changed = true
 end
 
@@ -237,7 +254,7 @@ local function rise()
 	local minute = math.floor(now / 10 / MINUTE)
 	if not HIGH or q.offset > 0 or math.floor(q.last / MINUTE) == minute then return end
 	local high = math.max(q.last + 1, (minute + 1) * MINUTE)
-	if high > tonumber(call('GET', HIGH) or 0) then
+	if high > token(get(HIGH) or '0') then
 		call('SET', HIGH, int(high), 'PX', int((LONG + ahead()) / 1000))
 	end
 end
@@ -261,9 +278,9 @@ local function send(session, text)
 	messages[#messages + 1] = text
 end
 
--- grant lets in whoever fits, in order.
+-- grant lets in whoever fits, in order; nobody as long as tokens could go back.
 local function grant()
-	while q.waiting > 0 and q.used < q.capacity and budget > 0 do
+	while q.last == q.last and q.waiting > 0 and q.used < q.capacity and budget > 0 do
 		local id = call('ZRANGE', WAITING, 0, 0)[1]
 		local found = id and (records[id] or call('HGET', QUEUE, id))
 		if not found then return drop() end
@@ -328,7 +345,9 @@ end
 -- remember writes the last token, with what comes before it, for so long. An offset is
 -- kept for ever.
 local function remember(mark, memory)
-	if q.offset > 0 then
+	if q.last ~= q.last then
+		call('SET', TOKEN, '?') -- until tokens are raised
+	elseif q.offset > 0 then
 		call('SET', TOKEN, 'r' .. mark .. int(q.last) .. '+' .. int(q.offset))
 	else
 		call('SET', TOKEN, (q.empty and '' or 'q') .. mark .. int(q.last), 'PX', int((memory + ahead()) / 1000))

@@ -4,6 +4,6 @@ sweep()
 grant()
 local floor = tonumber(ARGV[1])
 q.offset = math.max(q.offset, math.min(floor + 1, COUNTED) - math.floor(now / 10))
-q.last = math.max(q.last, floor)
+q.last = math.max(floor, q.last) -- floor, if that cannot be read
 q.raised, changed = true, true
 return { 1, finish() }

@@ -245,15 +245,15 @@ var backends = []fault{
 	},
 	{
 		file: "backend/redislock/lua/take.lua", pkg: "backend/redislock", test: "TestARaiseIsKeptForEver",
-		old: "if mark == 'r' then", new: "if mark == '/' then",
+		old: "if not number or number >= 2 ^ 51 then", new: "number = number or 0\nif false then",
 	},
 	{
 		file: "backend/redislock/lua/take.lua", pkg: "backend/redislock", test: "TestOneKeyIsAboveAllTokens",
-		old: "elseif high < (minute + 1) * MINUTE then", new: "elseif false then",
+		old: "elseif high and high < (minute + 1) * MINUTE then", new: "elseif false then",
 	},
 	{
 		file: "backend/redislock/lua/take.lua", pkg: "backend/redislock", test: "TestTokensGrowThoughTheLastOneIsForgotten",
-		old: "if not last and high > token + MINUTE then", new: "if false then",
+		old: "if not last and (not high or high > token + MINUTE) then", new: "if false then",
 	},
 	{
 		file: "backend/redislock/lua/pass.lua", pkg: "backend/redislock", test: "TestOneKeyIsAboveAllTokens",
@@ -616,6 +616,26 @@ var backends = []fault{
 	{
 		file: "backend/zklock/hosts.go", test: "TestAServerProvesTheNameOfTheURL",
 		old: "return h.names[h.turn]", new: "return h.names[0]",
+	},
+	{
+		file: "backend/redislock/lua/take.lua", pkg: "backend/redislock", test: "TestGarbageInATokenHarmsOneName",
+		old: "if not number or number >= 2 ^ 51 then", new: "number = number or 0\nif last and string.sub(last, 1, 1) == 'r' then",
+	},
+	{
+		file: "backend/redislock/lua/join.lua", pkg: "backend/redislock", test: "TestGarbageInATokenHarmsOneName",
+		old: "if q.last ~= q.last then return reply(BACK) end", new: "if q.last ~= q.last then q.last = 0 end",
+	},
+	{
+		file: "backend/redislock/lua/queue.lua", pkg: "backend/redislock", test: "TestWhoWaitsIsNotGrantedATokenThatCouldGoBack",
+		old: "while q.last == q.last and q.waiting", new: "while q.waiting",
+	},
+	{
+		file: "backend/redislock/lua/pass.lua", pkg: "backend/redislock", test: "TestWhoWaitsIsNotGrantedATokenThatCouldGoBack",
+		old: "and last >= 0 and last < 2 ^ 51 and now < next", new: "and now < next",
+	},
+	{
+		file: "backend/redislock/lua/take.lua", pkg: "backend/redislock", test: "TestGarbageInTheHighestTokenHarmsNoKnownName",
+		old: "(not high or high > token + MINUTE)", new: "high and high > token + MINUTE",
 	},
 	{
 		file: "backend/sqlitelock/queue.go", test: "TestGarbageInATokenHarmsOneName|TestGarbageInTheFloorHarmsNoKnownName",
