@@ -56,6 +56,9 @@ func (d *Driver) Cells(ctx context.Context, prefix string) iter.Seq2[string, err
 			}
 			wg.Wait()
 			for i, name := range some {
+				if illegible(errs[i]) { // that one is left out
+					continue
+				}
 				if errs[i] != nil {
 					yield("", errs[i])
 					return

@@ -5,9 +5,11 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"iter"
 	"math"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -57,10 +59,28 @@ func (d *Driver) read(ctx context.Context, q *queue, who string) (driver.Queue, 
 	if who != "" {
 		q.busy.Store(true)
 	}
-	return all, err
+	return all, garbled(err, q.keys...)
 }
 
-var errAnswer = driver.Permanent(errors.New("redis: a script's answer cannot be read"))
+var (
+	errAnswer = driver.Permanent(errors.New("redis: a script's answer cannot be read"))
+	luaError  = regexp.MustCompile(`(^|[^@])user_script:\d+: `) // of the script, not of a command
+)
+
+// illegible reports whether an error means that keys have what no script has written.
+func illegible(err error) bool {
+	var of *rueidis.RedisError
+	return errors.Is(err, errAnswer) || errors.As(err, &of) && (luaError.MatchString(err.Error()) || strings.Contains(err.Error(), "WRONGTYPE "))
+}
+
+// garbled names the keys of a queue of which one is illegible. The last token and the lock itself
+// stay when they are deleted.
+func garbled(err error, keys ...string) error {
+	if !illegible(err) || len(keys) < 7 {
+		return err
+	}
+	return driver.Permanent(fmt.Errorf("redis: what is kept of %q cannot be read: %w (this forgets it, and ends what is held: redis-cli DEL %s)", keys[0], err, strings.Join(keys[2:7], " ")))
+}
 
 // decode reads the answer of follow.lua.
 func decode(m rueidis.RedisMessage) (driver.Queue, error) {
@@ -138,7 +158,10 @@ func decodeRecord(packed string) (m driver.Member, seq int64, err error) {
 	if note != "" {
 		m.Note = []byte(note)
 	}
-	return m, int64(n[0]), errors.Join(err1, err2)
+	if err := errors.Join(err1, err2); err != nil {
+		return m, 0, errors.Join(errAnswer, err)
+	}
+	return m, int64(n[0]), nil
 }
 
 // Queues looks through the names of all keys, a part of them at a time, on every
@@ -157,7 +180,7 @@ func (d *Driver) Queues(ctx context.Context, prefix string) iter.Seq2[driver.Que
 				yield(driver.Queue{}, err)
 				return
 			}
-			for _, q := range all {
+			for _, q := range all { // but those that cannot be read
 				if len(q.Members) > 0 && !yield(q, nil) {
 					return
 				}
@@ -221,7 +244,7 @@ func (d *Driver) readAll(ctx context.Context, names []string) ([]driver.Queue, e
 			all[i], err = decode(m)
 			all[i].Name, all[i].Read = names[i], sent
 		}
-		if err != nil {
+		if err != nil && !illegible(err) {
 			failed = d.failed(ctx, err)
 		}
 	}

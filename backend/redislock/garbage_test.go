@@ -146,3 +146,73 @@ func TestGarbageInTheHighestTokenHarmsNoKnownName(t *testing.T) {
 		do(t, s, "DEL", key)
 	}
 }
+
+// Promise: garbage in what is kept of a lock or a value harms that name only: the others are listed, and an
+// error names it and says what to do.
+func TestGarbageInAQueueHarmsOneName(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	d, a := session(t, s.URL(), time.Minute)
+	const base = "interlock:{harmed}:"
+	r := exclusive("well")
+	r.Hold = time.Hour
+	if well, err := a.Join(t.Context(), r); err != nil || !well.Held {
+		t.Fatal(well, err)
+	}
+	for _, name := range []string{"harmed", "well"} {
+		if _, err := d.Swap(t.Context(), driver.Swap{ID: exclusive(name).ID, Name: name, Value: []byte("mine")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	do(t, s, "DEL", base+"c")
+	do(t, s, "SET", base+"c", "x")
+	var last uint64
+	for _, id := range []string{"state", "of the holder", "key", "ends"} {
+		for _, data := range []string{"", "x", strings.Repeat("\xff", 100)} {
+			held, err := a.Join(t.Context(), exclusive("harmed"))
+			if err != nil || !held.Held || held.Token <= last {
+				t.Fatal(held, err, last)
+			}
+			last = held.Token
+			waits, err := a.Join(t.Context(), exclusive("harmed"))
+			if err != nil || waits.Held {
+				t.Fatal(waits, err)
+			}
+			switch id {
+			case "key":
+				do(t, s, "SET", base+"q", data)
+			case "ends":
+				do(t, s, "SET", base+"e", data)
+			case "state":
+				do(t, s, "HSET", base+"q", id, data)
+			default:
+				do(t, s, "HSET", base+"q", held.ID, data)
+			}
+			var names []string
+			for q, err := range d.Queues(t.Context(), "") {
+				if err != nil {
+					t.Fatal(err)
+				}
+				names = append(names, q.Name)
+			}
+			if _, err := d.Follow(t.Context(), "harmed", ""); !driver.IsPermanent(err) || !strings.Contains(err.Error(), `"harmed"`) || !strings.Contains(err.Error(), "DEL "+base+"q ") {
+				t.Errorf("%s %.5q: shown with %v", id, data, err)
+			}
+			if strings.Join(names, " ") != "well" {
+				t.Errorf("%s %.5q: listed: %q", id, data, names)
+			}
+			names = nil
+			for name, err := range d.Cells(t.Context(), "") {
+				if err != nil {
+					t.Fatal(err)
+				}
+				names = append(names, name)
+			}
+			if strings.Join(names, " ") != "well" {
+				t.Errorf("values: %q", names)
+			}
+			do(t, s, "DEL", base+"q", base+"w", base+"e", base+"x", base+"f")
+			do(t, s, "DEL", "harmed") // as its time would be over
+		}
+	}
+}

@@ -108,7 +108,7 @@ func (d *Driver) run(ctx context.Context, c call) (rueidis.RedisMessage, error) 
 	if err != nil && unknownScript(err) {
 		m, err = d.do(ctx, c.inFull(d.client.B()))
 	}
-	return m, d.failed(ctx, err)
+	return m, d.failed(ctx, garbled(err, c.keys...))
 }
 
 // do sends a command, and returns with its answer or when ctx or the driver ends.

@@ -650,6 +650,14 @@ var backends = []fault{
 		old: "if q.made || q.unknown || ", new: "if q.made || ",
 	},
 	{
+		file: "backend/redislock/follow.go", test: "TestGarbageInAQueueHarmsOneName",
+		old: "if err != nil && !illegible(err) {", new: "if err != nil {",
+	},
+	{
+		file: "backend/redislock/cell.go", test: "TestGarbageInAQueueHarmsOneName",
+		old: "if illegible(errs[i]) {", new: "if false {",
+	},
+	{
 		file: "backend/zklock/tap.go", test: "TestANewConnectionIsNoSilentOne",
 		old: "t.heard, t.spoke = nil, driver.Now()", new: "t.heard = nil",
 	},
