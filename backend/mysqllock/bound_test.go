@@ -99,7 +99,7 @@ func TestAReleaseDoesNotQueueBehindACrowd(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var all sync.WaitGroup
-	again := func(what string, do func() error) { // the server ends each wait after five seconds
+	again := func(what string, do func() error) { // where each try has waited in vain
 		all.Go(func() {
 			for err := do(); err != nil; err = do() {
 				if ctx.Err() != nil {

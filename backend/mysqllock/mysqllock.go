@@ -141,6 +141,8 @@ const defaultConnections = 12
 const listening = 2
 
 // lockWait is for how many seconds a statement may wait for a row, on connections of the
-// store's own: the server goes on with that though the connection is closed, so that it has
-// to end before an exchange does whose caller has given up (sqlqueue.Unheard).
-const lockWait = 5
+// store's own; who has waited in vain tries again. The server goes on with that though the
+// connection is closed, so that it has to end soon after an exchange whose caller has given up
+// (sqlqueue.Unheard). And whoever locks the whole server, as read_only=1 does for a moment, waits
+// for it: meanwhile the row's owner cannot go on either, and no heartbeat is answered.
+const lockWait = 1

@@ -79,7 +79,7 @@ func (s *store) sql(text string) string {
 const tries = 20
 
 // exchange gives f a connection until it has succeeded, or has had an effect that
-// nobody knows. A connection on which something has failed is not used again: a
+// nobody knows. A connection on which something else has failed is not used again: a
 // procedure that was killed leaves its transaction open.
 func (s *store) exchange(ctx context.Context, f func(*sql.Conn) error) error {
 	return s.exchangeIf(ctx, func(conn *sql.Conn, _ link) error { return f(conn) })
@@ -100,16 +100,27 @@ func (s *store) exchangeIf(ctx context.Context, f func(*sql.Conn, link) error) e
 			_ = conn.Close()
 			return nil
 		}
-		discard(conn)
 		if !undone(err) || try == tries {
+			discard(conn)
 			return err
 		}
+		rollBack(ctx, conn)
 		select {
 		case <-ctx.Done():
 			return err
 		case <-time.After(rand.N(time.Duration(try) * time.Millisecond)):
 		}
 	}
+}
+
+// rollBack gives a connection back on which an exchange had no effect. A new one would cost a
+// server that is busy, of which many try again, much more.
+func rollBack(ctx context.Context, conn *sql.Conn) {
+	if _, err := conn.ExecContext(ctx, "ROLLBACK"); err != nil {
+		discard(conn)
+		return
+	}
+	_ = conn.Close()
 }
 
 // greet has a server that comes back from a crash end what it may have forgotten, before

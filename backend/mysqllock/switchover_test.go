@@ -1,6 +1,7 @@
 package mysqllock_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -61,6 +62,42 @@ func TestAReadOnlyServerEndsNothing(t *testing.T) {
 		case <-limit:
 			t.Fatalf("%s has no end, half a TTL after the server can be written to again", what)
 		}
+	}
+}
+
+// Promise: who waits for a row keeps nobody from the lock of the whole server, which a
+// switch-over takes, for longer than a moment: all heartbeats stand still meanwhile. It goes on
+// waiting afterwards, on the connections that there are.
+func TestWhoWaitsForARowHoldsUpNoSwitchOver(t *testing.T) {
+	t.Parallel()
+	s := mysqltest.Start(t)
+	_, one := session(t, s.URL())
+	first, err := one.Join(t.Context(), mutex("q", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	unlock := locked(t, s, "q")
+	joined := make(chan error, 1)
+	go func() { _, err := one.Join(t.Context(), mutex("q", 2)); joined <- err }()
+	waitsForRow(t, s)
+	before := s.Threads("user = 'app'")
+	began := time.Now()
+	s.Do("SET SESSION lock_wait_timeout = 60; FLUSH TABLES WITH READ LOCK; UNLOCK TABLES")
+	if took := time.Since(began); took > 3*time.Second {
+		t.Errorf("the whole server is locked after %v", took)
+	}
+	unlock()
+	if err := <-joined; err != nil {
+		t.Errorf("who waited for the row: %v", err)
+	}
+	after := s.Threads("user = 'app'")
+	for _, id := range before {
+		if !slices.Contains(after, id) {
+			t.Errorf("of the connections %d are left %d", before, after)
+		}
+	}
+	if err := one.Leave(t.Context(), first, true); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -228,6 +228,14 @@ var backends = []fault{
 		old: "func(late net.Conn) { late.Close() }", new: "func(net.Conn) {}",
 	},
 	{
+		file: "backend/mysqllock/mysqllock.go", test: "TestWhoWaitsForARowHoldsUpNoSwitchOver",
+		old: "const lockWait = 1", new: "const lockWait = 5",
+	},
+	{
+		file: "backend/mysqllock/store.go", test: "TestWhoWaitsForARowHoldsUpNoSwitchOver",
+		old: "rollBack(ctx, conn)\n\t\tselect", new: "discard(conn)\n\t\tselect",
+	},
+	{
 		file: "backend/mysqllock/pool.go", test: "TestAWaitWithoutAnyConnectionNamesTheLimit",
 		old: "s.to.made.Load() == 0", new: "s.db.Stats().OpenConnections == 0",
 	},
