@@ -13,6 +13,7 @@ type settings struct {
 	setup     []string // SQL
 	passwords bool
 	tls       bool
+	fake      bool
 }
 
 // Config adds a line to the server's configuration. A later line overrides an

@@ -22,9 +22,10 @@ type Server struct {
 	// With TLS: files in PEM form.
 	CA, ClientCert, ClientKey string
 
-	set  settings
-	bin  string // the folder of the server's programs
-	user account
+	set   settings
+	bin   string // the folder of the server's programs
+	user  account
+	clock *testserver.Clock
 }
 
 // Superuser may do everything, and Database is there from the start.
@@ -68,6 +69,11 @@ func Run(dir string, opts ...Option) (*Server, error) {
 	})
 	if err := s.makeData(); err != nil {
 		return nil, err
+	}
+	if s.set.fake {
+		if s.clock, err = testserver.NewClock(dir, 0); err != nil {
+			return nil, err
+		}
 	}
 	if err := s.Server.Run(); err != nil {
 		return nil, err
@@ -128,6 +134,9 @@ func writeFor(user account, path, text string) error {
 func (s *Server) command() (*exec.Cmd, error) {
 	cmd := exec.Command(filepath.Join(s.bin, "postgres"), "-D", s.data())
 	s.user.use(cmd)
+	if s.clock != nil {
+		cmd.Env = append(os.Environ(), s.clock.Env()...)
+	}
 	return cmd, nil
 }
 

@@ -8,9 +8,6 @@ import (
 // FakeTime lets the server see a wall clock that runs beside the true one by
 // an offset, and that StepClock steps while the server runs. Its steady clock
 // stays true. It works on Linux, with a C compiler.
-//
-// This package has a preloaded library of its own for it: libfaketime and the
-// allocator of Redis call each other without end.
 func FakeTime(offset time.Duration) Option {
 	return func(s *settings) { s.fake, s.offset = true, offset }
 }
@@ -22,5 +19,5 @@ func (s *Server) StepClock(d time.Duration) {
 		s.Helper()
 		s.Check("step the clock", errors.New("the server was started without FakeTime"))
 	}
-	s.clock.step(d)
+	s.clock.Step(d)
 }

@@ -23,7 +23,7 @@ type Server struct {
 	busPort int // where the nodes of a cluster talk to each other
 	set     settings
 	secure  *tls.Config
-	clock   *clock
+	clock   *testserver.Clock
 }
 
 // Start starts a server that ends with the test. If the test fails, it shows
@@ -83,7 +83,7 @@ func (s *Server) configure() error {
 		text += fmt.Sprintf("cluster-port %d\n", s.busPort)
 	}
 	if s.set.fake {
-		if s.clock, err = newClock(s.Dir, s.set.offset); err != nil {
+		if s.clock, err = testserver.NewClock(s.Dir, s.set.offset); err != nil {
 			return err
 		}
 	}
@@ -98,7 +98,7 @@ func (s *Server) command() (*exec.Cmd, error) {
 	cmd := exec.Command(binary, args...)
 	cmd.Env = os.Environ()
 	if s.clock != nil {
-		cmd.Env = append(cmd.Env, s.clock.env()...)
+		cmd.Env = append(cmd.Env, s.clock.Env()...)
 	}
 	return cmd, nil
 }

@@ -1,4 +1,4 @@
-package redistest
+package testserver
 
 import (
 	_ "embed"
@@ -15,15 +15,19 @@ import (
 //go:embed wallclock/wallclock.c
 var wallclock []byte
 
-// clock is the offset of a server's wall clock, in memory that the server
-// shares through a file.
-type clock struct {
+// Clock is the offset of a server's wall clock, in memory that the server
+// shares through a file. Its steady clock stays true. It needs a C compiler.
+//
+// This package has a preloaded library of its own for it: libfaketime and the
+// allocator of Redis call each other without end.
+type Clock struct {
 	library, file string
 	page          []byte
 }
 
-func newClock(dir string, offset time.Duration) (*clock, error) {
-	c := &clock{library: filepath.Join(dir, "wallclock.so"), file: filepath.Join(dir, "wallclock")}
+// NewClock makes a clock in dir, of which any server may read it.
+func NewClock(dir string, offset time.Duration) (*Clock, error) {
+	c := &Clock{library: filepath.Join(dir, "wallclock.so"), file: filepath.Join(dir, "wallclock")}
 	source := filepath.Join(dir, "wallclock.c")
 	if err := os.WriteFile(source, wallclock, 0o600); err != nil {
 		return nil, err
@@ -32,7 +36,7 @@ func newClock(dir string, offset time.Duration) (*clock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("a wall clock for the server needs a C compiler: cc: %w\n%s", err, out)
 	}
-	file, err := os.OpenFile(c.file, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	file, err := os.OpenFile(c.file, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {
 		return nil, err
 	}
@@ -44,14 +48,16 @@ func newClock(dir string, offset time.Duration) (*clock, error) {
 	if err != nil {
 		return nil, os.NewSyscallError("mmap", err)
 	}
-	c.step(offset)
+	c.Step(offset)
 	return c, nil
 }
 
-func (c *clock) step(d time.Duration) {
+// Step adds d to the wall clock.
+func (c *Clock) Step(d time.Duration) {
 	(*atomic.Int64)(unsafe.Pointer(&c.page[0])).Add(int64(d))
 }
 
-func (c *clock) env() []string {
-	return []string{"LD_PRELOAD=" + c.library, "REDISTEST_WALLCLOCK=" + c.file}
+// Env is what a server with this clock has in its environment.
+func (c *Clock) Env() []string {
+	return []string{"LD_PRELOAD=" + c.library, "TESTSERVER_WALLCLOCK=" + c.file}
 }

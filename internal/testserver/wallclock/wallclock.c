@@ -16,7 +16,7 @@
 static _Atomic int64_t *offset;
 
 __attribute__((constructor)) static void find_offset(void) {
-	const char *path = getenv("REDISTEST_WALLCLOCK");
+	const char *path = getenv("TESTSERVER_WALLCLOCK");
 	int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
 	void *page = fd < 0 ? MAP_FAILED : mmap(NULL, sizeof *offset, PROT_READ, MAP_SHARED, fd, 0);
 	if (page == MAP_FAILED)
