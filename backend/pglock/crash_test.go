@@ -108,7 +108,7 @@ func (g *grants) checkGrace(t *testing.T, s *pgtest.Server, began time.Time, ttl
 	var safe time.Time
 	var floor uint64
 	until(t, "somebody has noticed the crash", func() bool {
-		us, of, found := strings.Cut(s.SQL("SELECT safe, floor FROM interlock.sentinel"), "|")
+		us, of, found := strings.Cut(s.SQL("SELECT greatest(safe, (SELECT max(frozen) FROM interlock.queue)), floor FROM interlock.sentinel"), "|")
 		if found {
 			n, err := strconv.ParseInt(us, 10, 64)
 			if err != nil {

@@ -273,14 +273,37 @@ BEGIN
 	RETURN t;
 END $$;
 
+-- Until when nothing is granted in a queue that was frozen when it was made: the grace may have
+-- become shorter, or be over. See thaw.
+CREATE FUNCTION @grace(frozen bigint) RETURNS bigint LANGUAGE plpgsql STABLE AS $$
+BEGIN
+	RETURN least(frozen, (SELECT x.safe FROM @sentinel x WHERE x.one));
+END $$;
+
+-- Forgets a grace that is over, and has one that is left last for a whole one at most: so a
+-- clock that is set back brings no grace again, and adds no more than one to another.
+CREATE FUNCTION @thaw() RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+	now bigint := NOW_US;
+	whole bigint;
+BEGIN
+	IF (SELECT x.safe FROM @sentinel x WHERE x.one) <> 0 THEN
+		-- That of a promotion may be longer than the longest TTL.
+		SELECT greatest(m.longest, 15000000) INTO whole FROM @meta m WHERE m.one;
+		whole := whole + whole / 100;
+		UPDATE @sentinel x SET safe = CASE WHEN x.safe <= now THEN 0 ELSE now + whole END
+			WHERE x.one AND (x.safe <= now OR x.safe > now + whole);
+	END IF;
+END $$;
+
 -- When something that holds ends next: not later than that.
 CREATE FUNCTION @due(q @queue, now bigint) RETURNS bigint LANGUAGE plpgsql STABLE AS $$
 DECLARE
 	own bigint;
 	other bigint;
 BEGIN
-	IF q.frozen > now THEN
-		RETURN q.frozen;
+	IF q.frozen > now AND @grace(q.frozen) > now THEN
+		RETURN @grace(q.frozen);
 	ELSIF q.id IS NOT NULL THEN
 		RETURN @ends(@lone(q));
 	END IF;
@@ -311,7 +334,7 @@ DECLARE
 	v_more boolean := false;
 BEGIN
 	more := false;
-	IF q.waiting = 0 OR q.used >= q.capacity OR q.frozen > now THEN
+	IF q.waiting = 0 OR q.used >= q.capacity OR q.frozen > now AND @grace(q.frozen) > now THEN
 		RETURN;
 	END IF;
 	FOR t IN SELECT * FROM @ticket w WHERE w.queue = q.name AND w.n > q.granted ORDER BY w.n LOOP
@@ -416,19 +439,21 @@ DECLARE
 	ahead bigint := 0;
 	again bigint := 0;
 	more integer := 0;
+	thawed boolean;
 	first @ticket;
 BEGIN
 	IF NOT held THEN
+		thawed := q.frozen <= now OR @grace(q.frozen) <= now;
 		ahead := (SELECT count(*) FROM (SELECT FROM @ticket r WHERE r.queue = q.name AND r.n > q.granted AND r.n < t.n ORDER BY r.n LIMIT most) x);
 		-- While something is free the first in line, which does not fit, may be dead.
-		IF ahead > 0 AND q.used < q.capacity AND q.frozen <= now THEN
+		IF ahead > 0 AND q.used < q.capacity AND thawed THEN
 			SELECT * INTO first FROM @ticket r WHERE r.queue = q.name AND r.n > q.granted ORDER BY r.n LIMIT 1;
 			due := least(due, @ends(first));
 		END IF;
 		IF ahead < most THEN
 			again := greatest(due - now, 1);
 		END IF;
-		IF due <= now OR ahead = 0 AND t.units <= q.capacity - q.used AND q.frozen <= now THEN
+		IF due <= now OR ahead = 0 AND t.units <= q.capacity - q.used AND thawed THEN
 			more := 1;
 		END IF;
 	END IF;
@@ -469,6 +494,7 @@ BEGIN
 	IF NOT FOUND THEN
 		PERFORM @revive();
 	END IF;
+	PERFORM @thaw();
 	INSERT INTO @session(id, channel, owner, ttl, expires, over) VALUES (p_session, p_channel, p_owner, p_ttl, NOW_US + p_ttl, false);
 	RETURN ARRAY[1, @history()];
 END $$;
@@ -572,7 +598,7 @@ BEGIN
 		END IF;
 		RETURN ARRAY[CASE WHEN more THEN -7 ELSE -3 END];
 	END IF;
-	fits := q.frozen <= now AND q.waiting = 0 AND p_units <= p_capacity - q.used;
+	fits := (q.frozen <= now OR @grace(q.frozen) <= now) AND q.waiting = 0 AND p_units <= p_capacity - q.used;
 	IF NOT fits AND nowait THEN
 		IF swept THEN
 			PERFORM @save(q);
@@ -987,6 +1013,7 @@ BEGIN
 		RETURN;
 	END IF;
 	PERFORM @raise_high(now);
+	PERFORM @thaw();
 	RETURN NEXT ARRAY[1, @history()];
 	RETURN QUERY SELECT * FROM @standings(p_session, look_queues, look_ids);
 END $$;

@@ -1,11 +1,14 @@
 package pglock_test
 
 import (
+	"context"
+	"runtime"
 	"strconv"
 	"testing"
 	"time"
 
 	"github.com/interlock-go/interlock/backend/pglock"
+	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
 
@@ -61,6 +64,85 @@ func TestGraceAfterACrash(t *testing.T) {
 	if grace := safe(t, s) - serverTime(t, s); grace > 2*ttl {
 		t.Errorf("the grace ends %v from now on, with TTLs of %v", grace, ttl)
 	}
+}
+
+// Promise: a grace that is over is over for good. A clock that is set back then keeps nobody from
+// a lock, whether it was used before or not; a heartbeat has noticed the end, or a new session.
+func TestClockSetBackAfterTheGrace(t *testing.T) {
+	t.Parallel()
+	for name, notice := range map[string]func(t *testing.T, d driver.Driver, waited driver.Session){
+		"seen by a heartbeat": func(t *testing.T, _ driver.Driver, waited driver.Session) {
+			_, err := waited.Renew(t.Context(), nil)
+			noError(t, err)
+		},
+		"seen by a session that begins": func(t *testing.T, d driver.Driver, _ driver.Session) { session(t, d) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, d := crashed(t, 5*time.Second)
+			waited := session(t, d)
+			noError(t, waited.Leave(t.Context(), acquire(t, waited, "used", 1), true))
+			notice(t, d, waited)
+			s.StepClock(-time.Hour)
+			for _, queue := range []string{"used", "new"} {
+				if _, err := waited.Join(t.Context(), atOnce(queue)); err != nil {
+					t.Errorf("the lock %s, after the clock was set back: %v", queue, err)
+				}
+			}
+		})
+	}
+}
+
+// Promise: a clock that is set back during the grace does not end it, and prolongs it by
+// another one at most: those who wait get the lock then.
+func TestClockSetBackDuringTheGrace(t *testing.T) {
+	t.Parallel()
+	const grace = 15150 * time.Millisecond // at most: that of the default TTL
+	const ttl = 10 * time.Second
+	s, d := crashed(t, ttl)
+	waits := short(t, d, ttl)
+	k := join(t, waits, request("q", 1))
+	if k.Held {
+		t.Fatal("it is granted in the grace")
+	}
+	before := safe(t, s) - serverTime(t, s)
+	s.StepClock(-time.Hour)
+	stepped := time.Now()
+	beat(t, waits, k)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*grace)
+	defer cancel()
+	_, err := waits.Await(ctx, k)
+	took := time.Since(stepped)
+	noError(t, err)
+	if took < before-time.Second { // it was asked for a little earlier
+		t.Errorf("it is granted after %v, of the grace %v were left", took, before)
+	}
+	if _, err := short(t, d, ttl).Join(t.Context(), atOnce("other")); err != nil {
+		t.Errorf("another lock: %v", err)
+	}
+}
+
+// crashed is a server that has crashed, with a grace of ttl and its margin, and a clock of its own.
+func crashed(t *testing.T, ttl time.Duration) (*pgtest.Server, driver.Driver) {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("a clock for the server: on Linux only")
+	}
+	s := pgtest.Start(t, pgtest.Durable(), pgtest.FakeTime())
+	d := opened(t, s.URL())
+	short(t, d, ttl)
+	noError(t, d.Close()) // its connections would be found broken
+	s.Kill()
+	s.Restart()
+	d = opened(t, s.URL())
+	short(t, d, ttl)
+	return s, d
+}
+
+func atOnce(queue string) driver.Request {
+	r := request(queue, 1)
+	r.NoWait = true
+	return r
 }
 
 // safe is when the grace of a server ends, by its clock, and serverTime is that clock.

@@ -16,7 +16,7 @@ CREATE TABLE @meta(                -- one row
 CREATE LOCKING TABLE @sentinel(    -- one row; none if a crash has emptied the unlogged tables
 	one         boolean PRIMARY KEY DEFAULT true CHECK (one),
 	incarnation bigint NOT NULL,
-	safe        bigint NOT NULL,   -- holders of before the crash hold until then
+	safe        bigint NOT NULL,   -- holders of before the crash hold until then; 0: no longer
 	floor       bigint NOT NULL    -- no queue that is made anew has smaller numbers
 );
 
@@ -43,7 +43,7 @@ CREATE LOCKING TABLE @queue(
 	waiting     bigint NOT NULL,   -- how many of them wait
 	unclean     boolean NOT NULL,  -- the last exclusive holder did not leave cleanly
 	watched     boolean NOT NULL,  -- there may be rows in watch
-	frozen      bigint NOT NULL,   -- nothing is granted before
+	frozen      bigint NOT NULL,   -- nothing is granted before, while sentinel has a grace
 	slow        bigint NOT NULL,   -- until then there may be rows in refused, or it is frozen
 	id          uuid,              -- the only ticket, if it is kept here; its number is granted
 	units       bigint,

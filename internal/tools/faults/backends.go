@@ -481,6 +481,14 @@ var backends = []fault{
 		old: "CASE WHEN same THEN 0 ELSE 15000000 END", new: "15000000",
 	},
 	{
+		file: "backend/pglock/functions.sql", test: "TestClockSetBackAfterTheGrace",
+		old: "\tPERFORM @thaw();\n\tRETURN NEXT", new: "\tRETURN NEXT",
+	},
+	{
+		file: "backend/pglock/functions.sql", test: "TestClockSetBackDuringTheGrace",
+		old: " OR x.safe > now + whole", new: "",
+	},
+	{
 		file: "backend/pglock/functions.sql", test: "TestConformance$/InheritedIsRepeated",
 		old: "|| CASE WHEN clean THEN ' -' ELSE ' i' END ||", new: "|| ' -' ||",
 	},
