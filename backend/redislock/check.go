@@ -86,7 +86,7 @@ func unreachable(err error) driver.Finding {
 	case says("BUSY"):
 		remedy = "wait until the script of another program has ended, or SCRIPT KILL"
 	case says("max number of clients"):
-		remedy = "raise maxclients, or share clients: one needs about three connections"
+		remedy = "raise maxclients, or share clients: one needs two to four connections"
 	}
 	return doctor.Fail(everyLock, remedy, "%v", err)
 }

@@ -103,7 +103,7 @@ func (d *Driver) checkConnections(_ context.Context, n *node) driver.Finding {
 	switch {
 	case known && limited && 10*clients >= 9*most:
 		return doctor.Warn("every lock of programs that connect anew, once there are too many connections",
-			"raise maxclients, or share clients: one needs about three connections",
+			"raise maxclients, or share clients: one needs two to four connections",
 			"%d of %d", clients, most)
 	case small:
 		return doctor.Warn("speed: who reads slowly is cut off from news, and finds out later what it missed",

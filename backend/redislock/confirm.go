@@ -47,7 +47,7 @@ func (s *session) undo(ctx context.Context, p *place, t driver.Ticket) error {
 // replicated waits until enough replicas have what was written about the queue, the
 // grant of the ticket included.
 func (d *Driver) replicated(ctx context.Context, q *queue, id string) (err error) {
-	conn, err := d.dedicate(ctx, d.client)
+	conn, err := d.dedicate(ctx, d.client, (*dedicated).Close)
 	if err != nil {
 		return err
 	}

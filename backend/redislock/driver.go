@@ -30,6 +30,7 @@ type Driver struct {
 	tasks     sync.WaitGroup
 	closed    atomic.Bool
 	exchanges atomic.Uint64
+	late      atomic.Int32   // connections for heartbeats that are still being made
 	settling  coalesce.Tasks // by name of the queue
 	learning  coalesce.Tasks // by ID of the ticket
 	sessions  atomic.Uint64

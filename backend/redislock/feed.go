@@ -133,7 +133,7 @@ func (d *Driver) anyNode() rueidis.Client {
 func (d *Driver) listenOnce() error {
 	ctx, drop := context.WithCancel(d.ctx)
 	defer drop()
-	conn, err := d.dedicate(ctx, d.anyNode())
+	conn, err := d.dedicate(ctx, d.anyNode(), (*dedicated).Close)
 	if err != nil {
 		return err
 	}

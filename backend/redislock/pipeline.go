@@ -92,30 +92,13 @@ func (d *Driver) pipeline(ctx context.Context, limit time.Duration, calls []call
 		}
 		return nil
 	}
-	conn, done, err := d.heart(ctx)
-	if err != nil {
-		for i := range calls {
-			take(i, rueidis.RedisMessage{}, err)
-		}
-		return nil
-	}
-	var failed error
-	defer func() { done(failed) }()
 	if limit > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, limit)
 		defer cancel()
 	}
-	commands := make([]rueidis.Completed, len(calls))
-	for i, c := range calls {
-		commands[i] = form(c, conn.B())
-	}
-	d.exchanges.Add(1)
-	for i, r := range conn.DoMulti(ctx, commands...) {
+	for i, r := range d.send(ctx, calls, form) {
 		m, err := r.ToMessage()
-		if err != nil && !unknownScript(err) {
-			failed = err
-		}
 		if !take(i, m, err) {
 			refused = append(refused, i)
 		}
@@ -123,24 +106,64 @@ func (d *Driver) pipeline(ctx context.Context, limit time.Duration, calls []call
 	return refused
 }
 
-// heart is a connection of its own for heartbeats: calls do not wait behind long
-// pipelines, and the connection for calls keeps its shorter way for single callers.
+// send runs a pipeline over a connection of its own for heartbeats: calls do not wait behind
+// long ones, and the connection for calls keeps its shorter way for single callers. The latter
+// stands in if the other cannot be had, as at a server that is full, or is lost.
 // In a Cluster the client knows which node is to get what.
-func (d *Driver) heart(ctx context.Context) (conn multi, done func(error), err error) {
+func (d *Driver) send(ctx context.Context, calls []call, form func(call, rueidis.Builder) rueidis.Completed) []rueidis.RedisResult {
+	through := func(run func(context.Context, ...rueidis.Completed) []rueidis.RedisResult) []rueidis.RedisResult {
+		commands := make([]rueidis.Completed, len(calls))
+		for i, c := range calls {
+			commands[i] = form(c, d.client.B())
+		}
+		d.exchanges.Add(1)
+		return run(ctx, commands...)
+	}
 	if d.client.Mode() == rueidis.ClientModeCluster {
-		return d.client, func(error) {}, nil
+		return through(d.client.DoMulti)
 	}
-	own, err := d.dedicate(ctx, d.client)
-	if err != nil {
-		return nil, nil, err
+	if own := d.heart(ctx); own != nil {
+		answers := through(own.DoMulti)
+		var failed error
+		lost := false
+		for _, r := range answers {
+			if err := r.Error(); err != nil && !unknownScript(err) {
+				failed = err
+			}
+			lost = lost || r.NonRedisError() != nil
+		}
+		own.done(ctx, failed)
+		if !lost || d.usable(ctx) != nil {
+			return answers
+		}
 	}
-	return own, func(err error) { own.done(ctx, err) }, nil
+	return through(d.doMulti)
 }
 
-type multi interface {
-	B() rueidis.Builder
-	Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult
-	DoMulti(ctx context.Context, multi ...rueidis.Completed) []rueidis.RedisResult
+// dialPatience is how long a pipeline waits for its own connection, and a third of its time at
+// most. It is shorter than echoPatience, since the echo counts from before.
+const dialPatience = echoPatience / 2
+
+// heart is the connection for heartbeats, nil if there is none. One that is made too late for
+// this caller is there for the next, and until then nobody waits for another.
+func (d *Driver) heart(ctx context.Context) *dedicated {
+	if d.late.Load() > 0 {
+		return nil
+	}
+	limit := dialPatience
+	if deadline, ok := ctx.Deadline(); ok {
+		limit = min(limit, time.Until(deadline)/3)
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	own, err := d.dedicate(ctx, d.client, func(c *dedicated) {
+		c.back()
+		d.late.Add(-1)
+	})
+	if err != nil {
+		d.late.Add(1)
+	}
+	return own
 }
 
 // dedicated is a connection with one user.
@@ -155,8 +178,9 @@ type dedicated struct {
 	back func()
 }
 
-// dedicate is Dedicate that ends with ctx: the client may have to dial first.
-func (d *Driver) dedicate(ctx context.Context, client rueidis.Client) (*dedicated, error) {
+// dedicate is Dedicate that ends with ctx: the client may have to dial first. What it brings
+// after that is for late.
+func (d *Driver) dedicate(ctx context.Context, client rueidis.Client, late func(*dedicated)) (*dedicated, error) {
 	got := make(chan *dedicated, 1)
 	go func() {
 		conn, back := client.Dedicate()
@@ -168,7 +192,7 @@ func (d *Driver) dedicate(ctx context.Context, client rueidis.Client) (*dedicate
 	case <-ctx.Done():
 	case <-d.ctx.Done():
 	}
-	go func() { (<-got).Close() }()
+	go func() { late(<-got) }()
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/redis/rueidis"
@@ -134,6 +135,27 @@ func (d *Driver) do(ctx context.Context, cmd rueidis.Completed) (rueidis.RedisMe
 	case <-d.ctx.Done():
 		return rueidis.RedisMessage{}, errClosed
 	}
+}
+
+// doMulti is do for a pipeline.
+func (d *Driver) doMulti(ctx context.Context, cmds ...rueidis.Completed) []rueidis.RedisResult {
+	if d.own {
+		c := watchable(ctx, d.timeout)
+		d.watch.begin(c, d)
+		defer d.watch.end(c)
+		return d.client.DoMulti(c, cmds...)
+	}
+	done := make(chan []rueidis.RedisResult, 1)
+	go func() { done <- d.client.DoMulti(ctx, cmds...) }()
+	err := errClosed
+	select {
+	case r := <-done:
+		return r
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-d.ctx.Done():
+	}
+	return slices.Repeat([]rueidis.RedisResult{rueidis.NewErrorResult(err)}, len(cmds))
 }
 
 // run1 executes a script that returns a number.
