@@ -157,7 +157,8 @@ func (n *node) readClock(ctx context.Context, d *Driver) {
 // answered reports whether an error is the server's answer.
 func answered(err error) bool {
 	var of *rueidis.RedisError
-	return errors.As(err, &of) && !of.IsNil()
+	var last refusal
+	return errors.As(err, &of) && !of.IsNil() || errors.As(err, &last)
 }
 
 // refused reports whether an error means that the user lacks a right, or that the

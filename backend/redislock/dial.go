@@ -73,12 +73,21 @@ func (c *conn) Read(b []byte) (int, error) {
 	if bad := c.wire.received(b[:n]); bad != nil {
 		return 0, bad
 	}
+	if err != nil {
+		err = c.wire.cut(err)
+	}
 	return n, err
 }
 
+// Write does not fail before the server has said something: whoever reads is told why it has
+// closed the connection.
 func (c *conn) Write(b []byte) (int, error) {
 	c.wire.sent(b)
-	return c.Conn.Write(b)
+	n, err := c.Conn.Write(b)
+	if err != nil && c.wire.isSilent() {
+		return len(b), nil
+	}
+	return n, err
 }
 
 // interrupt ends the connection of the single caller who has the deadline. If there is

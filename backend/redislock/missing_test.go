@@ -2,6 +2,9 @@ package redislock_test
 
 import (
 	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -109,6 +112,29 @@ func TestDoctorOfAServerThatRefuses(t *testing.T) {
 	down.Kill()
 	if all, err := interlock.Examine(t.Context(), "redis://"+down.Addr); err == nil || len(all) > 0 {
 		t.Errorf("a server that is down was examined: %v, %+v", err, all)
+	}
+}
+
+// Promise: whoever is turned away by a full server is told so, and by the doctor what to do.
+func TestAFullServerIsNamed(t *testing.T) {
+	t.Parallel()
+	dir, err := os.MkdirTemp("", "redis") // the path of a socket has to be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	path := filepath.Join(dir, "redis.sock")
+	s := redistest.Start(t, redistest.Config("unixsocket", path), redistest.Config("maxclients", "12"))
+	(&crowd{t: t, s: s}).fill()
+	for _, host := range []string{s.Addr, url.PathEscape(path)} {
+		for range 10 {
+			says(t, openOnce(t, "redis://"+host), "max number of clients reached")
+		}
+		r, refused := doctortest.Consult(t, "redis://"+host)
+		r.Has("server", driver.Fail, "max number of clients reached", "raise maxclients")
+		if refused == nil {
+			t.Error("it can be opened")
+		}
 	}
 }
 

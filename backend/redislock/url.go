@@ -164,9 +164,9 @@ func aboutTLS(u *driver.URL, err error) error {
 	cut := errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 	switch {
 	case cut && u.Scheme == "redis":
-		return fmt.Errorf("%w (if the server expects TLS, write rediss://; it may also have as many clients as its maxclients allows)", err)
+		return fmt.Errorf("%w (if the server expects TLS, write rediss://)", err)
 	case cut:
-		return fmt.Errorf("%w (if the server wants a certificate, add ?cert=…&key=…)", err)
+		return fmt.Errorf("%w (if the server wants a certificate, add ?cert=…&key=…; it may also have as many clients as its maxclients allows)", err)
 	}
 	return err
 }

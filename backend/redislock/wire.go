@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 )
@@ -24,6 +25,7 @@ type wire struct {
 	resp2    bool      // it was greeted with HELLO 2 only: news arrive as arrays
 	ended    bool      // the end of a subscription was refused; the answer to PING follows
 	greeted  bool      // the first answer was received
+	refusal  refusal   // that answer, if it is an error and the only one
 	bad      error
 }
 
@@ -83,10 +85,35 @@ var (
 	errQueued  = errors.New("a subscription that waits for EXEC")
 )
 
+// cut is why a connection has ended: a server that is full, or protected, says so and hangs up.
+func (w *wire) cut(err error) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.refusal == "" || errors.Is(err, os.ErrDeadlineExceeded) {
+		return err
+	}
+	return w.refusal
+}
+
+// refusal is what a server says before it hangs up.
+type refusal string
+
+func (r refusal) Error() string { return "the server has closed the connection: " + string(r) }
+
+func (w *wire) isSilent() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !w.greeted
+}
+
 // answered notes a message that was received as a whole.
 func (w *wire) answered(m *message) error {
-	w.greeted = true
 	kind := m.word(0)
+	w.refusal = ""
+	if m.typ == '-' && !w.greeted {
+		w.refusal = refusal(kind)
+	}
+	w.greeted = true
 	push := m.typ == '>' || w.resp2 && m.typ == '*' && (strings.HasSuffix(kind, "subscribe") || strings.HasSuffix(kind, "message"))
 	switch {
 	case push && strings.HasSuffix(kind, "unsubscribe"):

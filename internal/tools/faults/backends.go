@@ -534,6 +534,10 @@ var backends = []fault{
 		old: "context.WithTimeout(ctx, limit)\n\tdefer cancel()\n\town", new: "context.WithTimeout(ctx, 40*limit)\n\tdefer cancel()\n\town",
 	},
 	{
+		file: "backend/redislock/wire.go", test: "TestAFullServerIsNamed",
+		old: "w.refusal = refusal(kind)", new: "_ = refusal(kind)",
+	},
+	{
 		file: "backend/redislock/wire.go", test: "TestWhatIsNoAnswerEndsTheConnection",
 		old: "\tcase len(w.pending) == 0:\n\t\treturn errUnasked\n", new: "\tcase len(w.pending) == 0:\n\t\treturn nil\n",
 	},
