@@ -13,8 +13,9 @@ import (
 )
 
 const (
-	ours   = "application_name = 'interlock'"
-	listen = "(query LIKE 'LISTEN%' OR query = '-- ping')"
+	ours = "application_name = 'interlock'"
+	// Who listens looks whether the server is there, and asks who may send.
+	listen = "(query LIKE 'LISTEN%' OR query = '-- ping' OR query LIKE 'SELECT a.pid FROM pg_catalog.pg_stat_get_activity%')"
 )
 
 // Promise: connections that are ended by an administrator, cut or silent, news that are

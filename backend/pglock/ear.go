@@ -23,10 +23,11 @@ type ear struct {
 
 // sub is one who listens.
 type sub struct {
-	up   func(*pgx.Conn)
-	hear func(conn *pgx.Conn, sender uint32, payload string)
-	told bool       // the server was; guarded by ear.mu
-	lost chan error // gets one error
+	prepare func(*pgx.Conn)
+	up      func()
+	hear    func(conn *pgx.Conn, sender uint32, payload string)
+	told    bool       // the server was; guarded by ear.mu
+	lost    chan error // gets one error
 
 	mu   sync.Mutex
 	over bool // up and hear are not called any more
@@ -57,10 +58,10 @@ var ears = struct {
 }{all: map[any]*ear{}}
 
 // listen brings what is sent to a channel until ctx ends or the connection is lost.
-// It calls up once, when nothing that is sent from then on can be missed. Both get the connection,
-// which is theirs until they return.
-func listen(ctx context.Context, to any, dial func(context.Context) (*pgx.Conn, error), channel string, up func(*pgx.Conn), hear func(conn *pgx.Conn, sender uint32, payload string)) error {
-	s := &sub{up: up, hear: hear, lost: make(chan error, 1)}
+// It calls prepare once, before, and up, when nothing that is sent from then on can be missed. The
+// connection that prepare and hear get is theirs until they return.
+func listen(ctx context.Context, to any, dial func(context.Context) (*pgx.Conn, error), channel string, prepare func(*pgx.Conn), up func(), hear func(conn *pgx.Conn, sender uint32, payload string)) error {
+	s := &sub{prepare: prepare, up: up, hear: hear, lost: make(chan error, 1)}
 	e := earOf(to, dial, channel, s)
 	defer s.end()
 	select {
@@ -157,6 +158,9 @@ func (e *ear) turn(conn *pgx.Conn, wait context.Context, end context.CancelFunc)
 	if !ok {
 		return false, nil
 	}
+	for _, s := range fresh {
+		s.call(func() { s.prepare(conn) })
+	}
 	if sql == "" {
 		sql = "-- ping"
 	}
@@ -164,7 +168,7 @@ func (e *ear) turn(conn *pgx.Conn, wait context.Context, end context.CancelFunc)
 		return false, err
 	}
 	for _, s := range fresh {
-		s.call(func() { s.up(conn) })
+		s.call(s.up)
 	}
 	for {
 		n, err := conn.WaitForNotification(wait)

@@ -26,11 +26,8 @@ func (s *store) Listen(ctx context.Context, channel string, up func(), hear func
 		return errSilent
 	}
 	table, senders := s.schema.name("ticket"), &s.pool.senders
-	began := func(conn *pgx.Conn) {
-		senders.learn(conn, table)
-		up()
-	}
-	return listen(ctx, s.leadsTo(), s.dial, channel, began, func(conn *pgx.Conn, sender uint32, payload string) {
+	learn := func(conn *pgx.Conn) { senders.learn(conn, table) }
+	return listen(ctx, s.leadsTo(), s.dial, channel, learn, up, func(conn *pgx.Conn, sender uint32, payload string) {
 		doubtful := !senders.trusts(conn, table, sender)
 		for line := range strings.SplitSeq(payload, "\n") {
 			if e, ok := event(line); ok {

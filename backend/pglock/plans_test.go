@@ -123,7 +123,7 @@ func TestConnectionForNewsWhileSomebodyWaits(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Start(t)
 	d := opened(t, s.URL()+"&pool_max_conns=1")
-	listening := func() int { return len(s.Backends("query LIKE 'LISTEN%' OR query = '-- ping'")) }
+	listening := func() int { return len(s.Backends(listen)) }
 	a := session(t, d)
 	held := acquire(t, a, "q", 1)
 	if n := len(s.Backends("application_name = 'interlock'")); n != 1 || listening() != 0 {
@@ -171,7 +171,7 @@ func TestNewsGoToTheWinner(t *testing.T) {
 			got <- i
 		}()
 	}
-	if err := pgtest.Until(func() (bool, error) { return len(s.Backends("query LIKE 'LISTEN%'")) == len(proxies), nil }); err != nil {
+	if err := pgtest.Until(func() (bool, error) { return len(s.Backends(listen)) == len(proxies), nil }); err != nil {
 		t.Fatal(err)
 	}
 	if err := holder.Leave(t.Context(), held, true); err != nil {

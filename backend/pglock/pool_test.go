@@ -155,7 +155,7 @@ func TestJoinsLeaveAConnectionToReleases(t *testing.T) {
 	if len(done) > 0 {
 		t.Errorf("a call got on: %v", <-done)
 	}
-	if n := len(server.Backends("application_name = 'interlock' AND query NOT LIKE 'LISTEN%'")); n > 4 {
+	if n := len(server.Backends("application_name = 'interlock' AND NOT " + listen)); n > 4 {
 		t.Errorf("%d connections", n)
 	}
 	unlock()
@@ -218,7 +218,7 @@ func TestNewsTakeThePlaceOfAnotherConnection(t *testing.T) {
 	granted := make(chan error, 1)
 	go func() { _, err := s.Await(t.Context(), waits); granted <- err }()
 	until(t, "somebody listens", func() bool {
-		return len(server.Backends("usename = 'few' AND (query LIKE 'LISTEN%' OR query LIKE '-- ping%')")) == 1
+		return len(server.Backends("usename = 'few' AND "+listen)) == 1
 	})
 	if err := s.Leave(t.Context(), held, true); err != nil {
 		t.Fatal(err)

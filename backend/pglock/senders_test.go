@@ -35,7 +35,7 @@ func TestNewsOfAReader(t *testing.T) {
 			}
 			got <- k
 		}()
-		until(t, "the client listens", func() bool { return len(s.Backends("query LIKE 'LISTEN%' OR query = '-- ping'")) > 0 })
+		until(t, "the client listens", func() bool { return len(s.Backends(listen)) > 0 })
 		before := d.Exchanges()
 		noError(t, a.Leave(t.Context(), held, true))
 		k := <-got
