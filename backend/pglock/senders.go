@@ -24,7 +24,7 @@ type senders struct {
 
 const (
 	sendersAgain = 2 * time.Second        // they are asked for again after so long
-	sendersLast  = 10 * time.Second       // and believed for so long: the server cannot make all numbers anew in that time
+	sendersLast  = 10 * time.Second       // and believed for so long: a number comes again sooner only if somebody uses up all others
 	sendersRest  = 200 * time.Millisecond // between two questions
 )
 

@@ -3,8 +3,6 @@ package redislock_test
 import (
 	"fmt"
 	"net/url"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -118,12 +116,7 @@ func TestDoctorOfAServerThatRefuses(t *testing.T) {
 // Promise: whoever is turned away by a full server is told so, and by the doctor what to do.
 func TestAFullServerIsNamed(t *testing.T) {
 	t.Parallel()
-	dir, err := os.MkdirTemp("", "redis") // the path of a socket has to be short
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	path := filepath.Join(dir, "redis.sock")
+	path := redistest.SocketPath(t)
 	s := redistest.Start(t, redistest.Config("unixsocket", path), redistest.Config("maxclients", "12"))
 	(&crowd{t: t, s: s}).fill()
 	for _, host := range []string{s.Addr, url.PathEscape(path)} {

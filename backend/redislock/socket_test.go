@@ -3,8 +3,6 @@ package redislock_test
 import (
 	"errors"
 	"net/url"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/interlock-go/interlock/driver"
@@ -14,12 +12,7 @@ import (
 // Promise: a Unix socket takes the place of the host, with its slashes escaped.
 func TestUnixSocket(t *testing.T) {
 	t.Parallel()
-	dir, err := os.MkdirTemp("", "redis") // the path of a socket has to be short
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	path := filepath.Join(dir, "redis.sock")
+	path := redistest.SocketPath(t)
 	redistest.Start(t, redistest.Config("unixsocket", path), redistest.Users("default on >s3cret ~* &* +@all"))
 	host := url.PathEscape(path)
 	if err := openOnce(t, "redis://:s3cret@"+host+"/3"); err != nil {

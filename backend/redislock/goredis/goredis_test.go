@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -27,12 +26,7 @@ import (
 
 // Promise: locks are on the servers that the client reaches, and reached as it reaches them.
 func TestTheServersOfTheClient(t *testing.T) {
-	dir, err := os.MkdirTemp("", "redis") // the path of a socket has to be short
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	socket := filepath.Join(dir, "redis.sock")
+	socket := redistest.SocketPath(t)
 	users := redistest.Users("default on >s3cret ~* &* +@all", "app on >hers ~* &* +@all", "nobody off")
 	s := redistest.Start(t, users, redistest.Config("unixsocket", socket))
 	secure := redistest.Start(t, redistest.TLS(), users)
