@@ -4,8 +4,10 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
+	"fmt"
 	"io"
 	"net"
+	"runtime"
 
 	"github.com/go-sql-driver/mysql"
 )
@@ -47,6 +49,8 @@ func (c *conn) Close() error {
 
 func (c *conn) IsValid() bool { return !c.dead && c.complete.IsValid() }
 
+func (c *conn) Ping(ctx context.Context) error { return c.until(ctx, c.complete.Ping) }
+
 func (c *conn) ExecContext(ctx context.Context, text string, args []driver.NamedValue) (made driver.Result, err error) {
 	err = c.until(ctx, func(ctx context.Context) (err error) {
 		made, err = c.complete.ExecContext(ctx, text, args)
@@ -60,11 +64,16 @@ func (c *conn) QueryContext(ctx context.Context, text string, args []driver.Name
 		return nil, err
 	}
 	r := &rows{ctx: ctx, of: c, stop: c.closeAfter(ctx)}
-	made, err := c.complete.QueryContext(context.WithoutCancel(ctx), text, args)
+	err := c.careful(func() error {
+		made, err := c.complete.QueryContext(context.WithoutCancel(ctx), text, args)
+		if err == nil {
+			r.RowsNextResultSet = made.(driver.RowsNextResultSet)
+		}
+		return err
+	})
 	if err != nil {
 		return nil, r.end(err)
 	}
-	r.RowsNextResultSet = made.(driver.RowsNextResultSet)
 	return r, nil
 }
 
@@ -77,11 +86,13 @@ type rows struct {
 	stop func() bool
 }
 
-func (r *rows) Next(into []driver.Value) error { return r.why(r.RowsNextResultSet.Next(into)) }
+func (r *rows) Next(into []driver.Value) error {
+	return r.why(r.of.careful(func() error { return r.RowsNextResultSet.Next(into) }))
+}
 
-func (r *rows) NextResultSet() error { return r.why(r.RowsNextResultSet.NextResultSet()) }
+func (r *rows) NextResultSet() error { return r.why(r.of.careful(r.RowsNextResultSet.NextResultSet)) }
 
-func (r *rows) Close() error { return r.end(r.RowsNextResultSet.Close()) }
+func (r *rows) Close() error { return r.end(r.of.careful(r.RowsNextResultSet.Close)) }
 
 // why is the end of the context, if that is why something failed.
 func (r *rows) why(err error) error {
@@ -99,7 +110,34 @@ func (c *conn) until(ctx context.Context, call func(context.Context) error) erro
 		return err
 	}
 	stop := c.closeAfter(ctx)
-	return c.ended(ctx, stop, call(context.WithoutCancel(ctx)))
+	return c.ended(ctx, stop, c.careful(func() error { return call(context.WithoutCancel(ctx)) }))
+}
+
+// careful makes a call, after which the connection is not used again if the server's answer could
+// not be read.
+func (c *conn) careful(call func() error) error {
+	err := careful(call)
+	if errors.Is(err, errAnswer) {
+		c.dead = true
+	}
+	return err
+}
+
+var errAnswer = errors.New("mysql: the server answers what no MySQL does")
+
+// careful makes a call of the MySQL driver, which takes an answer to be as long as it has to be, and
+// panics where it is not.
+func careful(call func() error) (err error) {
+	defer func() {
+		switch what := recover().(type) {
+		case nil:
+		case runtime.Error:
+			err = fmt.Errorf("%w: %v", errAnswer, what)
+		default:
+			panic(what)
+		}
+	}()
+	return call()
 }
 
 // closeAfter closes what the connection runs over when the context ends, unless it is stopped.

@@ -100,3 +100,18 @@ func TestGivenUpWhileItSucceeds(t *testing.T) {
 		t.Errorf("%v, and %d statements of a caller that had given up", err, f.texts)
 	}
 }
+
+// Promise: an answer that the MySQL driver cannot read, at which it panics, is an error, and ends the
+// connection.
+func TestAnAnswerThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	short := []byte{1}
+	f := &fake{during: func() { short = short[2:] }}
+	c := connOf(t, f)
+	if _, err := c.ExecContext(t.Context(), "text", nil); !errors.Is(err, errAnswer) {
+		t.Errorf("it says %v", err)
+	}
+	if c.IsValid() {
+		t.Error("the connection is used again")
+	}
+}

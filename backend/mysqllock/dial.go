@@ -103,9 +103,17 @@ const misread = 3
 func (k *connector) connect(ctx context.Context, one driver.Connector) (driver.Conn, error) {
 	c := &conn{gone: func() { k.made.Add(-1) }}
 	ctx = context.WithValue(ctx, dialed{}, &c.net)
-	made, err := one.Connect(ctx)
-	for again := 0; errors.Is(err, mysql.ErrMalformPkt) && again < misread; again++ {
+	var made driver.Conn
+	connect := func() (err error) {
 		made, err = one.Connect(ctx)
+		return err
+	}
+	err := careful(connect)
+	for again := 0; errors.Is(err, mysql.ErrMalformPkt) && again < misread; again++ {
+		err = careful(connect)
+	}
+	if errors.Is(err, errAnswer) {
+		_ = c.net.Close()
 	}
 	if w, ok := c.net.(*wary); ok && w.asked {
 		return nil, errKey

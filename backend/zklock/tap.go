@@ -193,12 +193,20 @@ func (t *Tap) taken(stem string) creation {
 
 const (
 	opCreate       = 1
+	opDelete       = 2
 	opExists       = 3
 	opGetData      = 4
+	opSetData      = 5
+	opGetACL       = 6
+	opGetChildren  = 8
 	opSync         = 9
 	opPing         = 11
 	opGetChildren2 = 12
+	opCheck        = 13
+	opMulti        = 14
+	opReconfig     = 16
 	opClose        = -11
+	opError        = -1 // of one of several operations
 
 	digits      = 10 // of a sequence number
 	xidEvent    = -1

@@ -108,7 +108,8 @@ func (w *wire) SetReadDeadline(d time.Time) error {
 	return w.Conn.SetReadDeadline(d)
 }
 
-var errMessage = errors.New("zookeeper: a message of the server has an impossible length")
+// errMessage ends a connection. See sound.go.
+var errMessage = errors.New("zookeeper: the server has sent what no ZooKeeper sends")
 
 func (w *wire) Read(p []byte) (int, error) {
 	if len(w.rest) == 0 {
@@ -146,23 +147,24 @@ func (w *wire) message() error {
 	if _, err := io.ReadFull(w.in, message); err != nil {
 		return err
 	}
-	if !w.look(message[4:]) {
+	own, err := w.look(message[4:])
+	if err == nil && !own {
 		w.rest = message
 	}
-	return nil
+	return err
 }
 
 // look looks at a message, and reports whether it is an answer to ourselves.
-func (w *wire) look(m []byte) (own bool) {
+func (w *wire) look(m []byte) (own bool, err error) {
 	w.mu.Lock()
 	ready, at := w.ready, w.askedAt
 	w.ready = true
 	w.mu.Unlock()
 	if !ready {
-		// protocol version, timeout, session
-		if len(m) < 16 {
-			return false
+		if !soundGrant(m) {
+			return false, errMessage
 		}
+		// protocol version, timeout, session
 		timeout := time.Duration(int32(binary.BigEndian.Uint32(m[4:]))) * time.Millisecond
 		if session := int64(binary.BigEndian.Uint64(m[8:])); session != 0 {
 			w.mu.Lock()
@@ -172,10 +174,10 @@ func (w *wire) look(m []byte) (own bool) {
 		} else {
 			w.tap.expired()
 		}
-		return false
+		return false, nil
 	}
-	if len(m) < 16 {
-		return false
+	if len(m) < replyHead {
+		return false, errMessage
 	}
 	xid, zxid, code := int32(binary.BigEndian.Uint32(m)), int64(binary.BigEndian.Uint64(m[4:])), binary.BigEndian.Uint32(m[12:])
 	if xid == xidEvent {
@@ -184,7 +186,7 @@ func (w *wire) look(m []byte) (own bool) {
 				w.tap.event(int32(binary.BigEndian.Uint32(m[16:])), path)
 			}
 		}
-		return false
+		return false, nil
 	}
 	w.mu.Lock()
 	r, ok := w.sent[xid]
@@ -193,11 +195,14 @@ func (w *wire) look(m []byte) (own bool) {
 	delete(w.own, xid)
 	session := w.session
 	w.mu.Unlock()
+	if ok && code == 0 && !soundReply(r.op, m[replyHead:]) {
+		return false, errMessage
+	}
 	if ok {
-		w.tap.replied(r, session, zxid, code != 0, m[16:])
+		w.tap.replied(r, session, zxid, code != 0, m[replyHead:])
 	}
 	if asker != nil {
-		asker <- answer{int32(code), m[16:]}
+		asker <- answer{int32(code), m[replyHead:]}
 	}
-	return asker != nil
+	return asker != nil, nil
 }
