@@ -109,7 +109,8 @@ func (d *Driver) bound(ctx context.Context) (context.Context, context.CancelFunc
 	return ctx, func() { stop(); cancel() }
 }
 
-// Open starts a session.
+// Open starts a session. If its connection ends before that is done, another one is made, for as
+// long as the first one might have taken: those of short sessions end when a server is slow.
 func (d *Driver) Open(ctx context.Context, o driver.SessionOptions) (driver.Session, error) {
 	if err := d.usable(ctx); err != nil {
 		return nil, err
@@ -119,21 +120,31 @@ func (d *Driver) Open(ctx context.Context, o driver.SessionOptions) (driver.Sess
 	}
 	ctx, cancel := d.bound(ctx)
 	defer cancel()
-	l := d.given
-	if l == nil {
-		var err error
-		if l, err = d.dialled(ctx, min(max(o.TTL, minTTL), maxTTL)); err != nil {
+	for until := d.Now().Add(d.patience); ; {
+		s, err := d.open(ctx, o)
+		if err == nil {
+			return s, nil
+		}
+		if !errors.Is(err, zk.ErrConnectionClosed) || d.Now() >= until {
 			return nil, d.failed(err)
 		}
-	} else if err := l.wait(ctx); err != nil {
-		return nil, d.failed(err)
 	}
-	s, err := newSession(ctx, d, l, o)
+}
+
+func (d *Driver) open(ctx context.Context, o driver.SessionOptions) (s *session, err error) {
+	l := d.given
+	if l == nil {
+		l, err = d.dialled(ctx, min(max(o.TTL, minTTL), maxTTL))
+	} else {
+		err = l.wait(ctx)
+	}
 	if err != nil {
-		d.retire(l)
-		return nil, d.failed(err)
+		return nil, err
 	}
-	return s, nil
+	if s, err = newSession(ctx, d, l, o); err != nil {
+		d.retire(l)
+	}
+	return s, err
 }
 
 const (
