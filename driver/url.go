@@ -170,8 +170,11 @@ func (u *URL) String() string {
 		}
 		b.WriteString("@")
 	}
-	path := (&url.URL{Path: u.Path}).EscapedPath()
-	b.WriteString(strings.Join(u.Hosts, ",") + strings.ReplaceAll(path, "@", "%40"))
+	path := strings.ReplaceAll((&url.URL{Path: u.Path}).EscapedPath(), "@", "%40")
+	if u.opaque() {
+		path = masked
+	}
+	b.WriteString(strings.Join(u.Hosts, ",") + path)
 	if len(u.options) > 0 {
 		shown := url.Values{}
 		for k, values := range u.options {
@@ -200,8 +203,16 @@ func (u *URL) Secret() bool {
 			return true
 		}
 	}
-	return !registered(u.Scheme)
+	return u.opaque() || !registered(u.Scheme)
 }
+
+// opaque reports whether the path may be user:password, of a URL without its "//". It may also be a
+// name with a colon, but not one behind the letter of a drive.
+func (u *URL) opaque() bool {
+	return strings.Contains(u.Path, ":") && !strings.HasPrefix(u.Path, "/") && !drive.MatchString(u.Path)
+}
+
+var drive = regexp.MustCompile(`^[A-Za-z]:[/\\][^:]*$`)
 
 // namesOption reports whether something is an option at all, and not what followed a "?" by
 // mistake.

@@ -114,6 +114,28 @@ func TestOfAnUnknownSchemeNothingElseIsShown(t *testing.T) {
 	}
 }
 
+// Promise: what stands behind a scheme without its "//" may be user and password, and is not shown;
+// a file, also one on a drive, is.
+func TestAPasswordWithoutSlashesIsNotShown(t *testing.T) {
+	for s, shown := range map[string]string{
+		"known:app:" + secret:           "known:xxxxx",
+		"known:a:" + secret + "?ttl=2s": "known:xxxxx?ttl=2s",
+		"known:a:/" + secret + ":x":     "known:xxxxx",
+		`known:C:\locks.db`:             "known:C:%5Clocks.db",
+		"known:c:/a/locks.db":           "known:c:/a/locks.db",
+		"known:///a:b/locks.db":         "known:///a:b/locks.db",
+		"known:locks.db":                "known:locks.db",
+	} {
+		u, err := driver.ParseURL(s)
+		if err != nil {
+			t.Fatalf("%s: %v", s, err)
+		}
+		if u.String() != shown || u.Secret() != strings.Contains(shown, "xxxxx") {
+			t.Errorf("%s is shown as %s, not %s; secret: %v", s, u, shown, u.Secret())
+		}
+	}
+}
+
 // Promise: the value of an option that is wrong, or that nobody knows, is neither in the error
 // nor shown.
 func TestTheValueOfAWrongOptionIsHidden(t *testing.T) {
