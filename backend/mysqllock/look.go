@@ -130,7 +130,7 @@ const perList = 100
 
 const (
 	queues = `SELECT {now}, q.name, q.no, q.kind, q.capacity, q.granted, q.token_offset, q.used, COALESCE(t.id, IF(q.tickets > 0, q.id, NULL)), COALESCE(t.session, q.session),
-	COALESCE(t.since, q.since), COALESCE(t.note, q.note), t.n, t.units, t.ends, COALESCE(t.flags, 0), t.token, COALESCE(t.owner, s.owner), s.ends, s.ttl
+	COALESCE(t.since, q.since), LEFT(COALESCE(t.note, q.note), 65536), t.n, t.units, t.ends, COALESCE(t.flags, 0), t.token, COALESCE(t.owner, s.owner), s.ends, s.ttl
 FROM (SELECT * FROM {p}queues WHERE `
 	members = `) q
 	LEFT JOIN {p}tickets t ON t.queue = q.no

@@ -152,7 +152,6 @@ func (d *Driver) snapshot(c conn, now moment, q *queue) (driver.Queue, error) {
 		return all, nil
 	}
 	all.Kind, all.Capacity = driver.Kind(q.kind), q.capacity
-	all.Members = make([]driver.Member, 0, q.tickets)
 	wall := time.Now()
 	type lease struct {
 		ttl     time.Duration
@@ -163,7 +162,7 @@ func (d *Driver) snapshot(c conn, now moment, q *queue) (driver.Queue, error) {
 	add := func(p *place) error {
 		l, ok := leases[p.sid]
 		if !ok {
-			if _, err := c.one("SELECT ttl, expires, owner FROM session WHERE sid = ?", func(s *sqlite.Stmt) {
+			if _, err := c.one("SELECT ttl, expires, "+readOwner+" FROM session WHERE sid = ?", func(s *sqlite.Stmt) {
 				l = lease{time.Duration(s.ColumnInt64(0)), moment(s.ColumnInt64(1)), s.ColumnText(2)}
 			}, p.sid); err != nil {
 				return err
@@ -195,7 +194,7 @@ func (d *Driver) snapshot(c conn, now moment, q *queue) (driver.Queue, error) {
 		return all, add(q.lone)
 	}
 	var err error
-	if e := c.all("SELECT "+placeColumns+" FROM ticket WHERE queue = ? ORDER BY n", func(s *sqlite.Stmt) bool {
+	if e := c.all("SELECT "+readPlace+" FROM ticket WHERE queue = ? ORDER BY n", func(s *sqlite.Stmt) bool {
 		p := &place{}
 		scanPlace(s, 0, p)
 		err = add(p)

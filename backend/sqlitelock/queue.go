@@ -46,9 +46,20 @@ type place struct {
 
 func (p *place) is(flag int64) bool { return p.flags&flag != 0 }
 
-const queueColumns = "kind, capacity, last, granted, shift, used, tickets, waiting, unclean, version, watched, id, units, sid, since, note"
+// What is longer than anything that is written here is not loaded: a member of the file's group could
+// take the memory of all who look.
+const (
+	readNote  = "iif(octet_length(note) <= 65536, note, NULL)"
+	readOwner = "iif(octet_length(owner) <= 65536, owner, NULL)"
+)
 
-// scanQueue reads queueColumns from column 0 on.
+const (
+	queueNumbers = "kind, capacity, last, granted, shift, used, tickets, waiting, unclean, version, watched, id, units, sid, since"
+	queueColumns = queueNumbers + ", note"
+	readQueue    = queueNumbers + ", " + readNote
+)
+
+// scanQueue reads readQueue from column 0 on.
 func scanQueue(s *sqlite.Stmt, q *queue) {
 	q.kind = kindOf(s, 0)
 	q.capacity = s.ColumnInt64(1)
@@ -89,7 +100,7 @@ func kindOf(s *sqlite.Stmt, col int) string { return s.ColumnText(col) }
 // those of the row that it may have had.
 func (c conn) queue(name string) (*queue, error) {
 	q := &queue{name: name}
-	found, err := c.one("SELECT "+queueColumns+" FROM queue WHERE name = ?", func(s *sqlite.Stmt) { scanQueue(s, q) }, name)
+	found, err := c.one("SELECT "+readQueue+" FROM queue WHERE name = ?", func(s *sqlite.Stmt) { scanQueue(s, q) }, name)
 	if err == nil && !found {
 		q.made = true
 		q.version = ticks()
@@ -129,9 +140,12 @@ func (t *tx) store(q *queue) error {
 	return err
 }
 
-const placeColumns = "n, id, units, sid, since, note, hold, ends, wall, flags, owner, token"
+const (
+	placeColumns = "n, id, units, sid, since, note, hold, ends, wall, flags, owner, token"
+	readPlace    = "n, id, units, sid, since, " + readNote + ", hold, ends, wall, flags, " + readOwner + ", token"
+)
 
-// scanPlace reads placeColumns from column i on.
+// scanPlace reads readPlace from column i on.
 func scanPlace(s *sqlite.Stmt, i int, p *place) {
 	p.n = s.ColumnInt64(i)
 	p.id = s.ColumnText(i + 1)
@@ -156,7 +170,7 @@ func (c conn) place(q *queue, n int64) (*place, error) {
 		return nil, nil
 	}
 	p := &place{}
-	found, err := c.one("SELECT "+placeColumns+" FROM ticket WHERE queue = ? AND n = ?", func(s *sqlite.Stmt) { scanPlace(s, 0, p) }, q.name, n)
+	found, err := c.one("SELECT "+readPlace+" FROM ticket WHERE queue = ? AND n = ?", func(s *sqlite.Stmt) { scanPlace(s, 0, p) }, q.name, n)
 	if err != nil || !found {
 		return nil, err
 	}
@@ -295,7 +309,7 @@ func (t *tx) grant(q *queue) error {
 	}
 	var in []place
 	used, more := q.used, false
-	err := t.all("SELECT "+placeColumns+" FROM ticket WHERE queue = ? AND n > ? ORDER BY n", func(s *sqlite.Stmt) bool {
+	err := t.all("SELECT "+readPlace+" FROM ticket WHERE queue = ? AND n > ? ORDER BY n", func(s *sqlite.Stmt) bool {
 		var p place
 		scanPlace(s, 0, &p)
 		if p.units > q.capacity-used {

@@ -789,4 +789,40 @@ var backends = []fault{
 		file: "cmd/interlock/job.go", test: "TestTheOpeningIsPartOfTheWait",
 		old: "max(j.wait-time.Since(begun), 0)", new: "max(j.wait+time.Since(begun), 0)",
 	},
+	{
+		file: "backend/zklock/sound.go", test: "TestAnAnswerThatCannotBeRead",
+		old: "return !r.short && (timeout", new: "return !r.short || (timeout",
+	},
+	{
+		file: "backend/zklock/sound.go", test: "TestAnAnswerThatCannotBeRead",
+		old: "\tif n < 0 {\n", new: "\tif n < -1 {\n",
+	},
+	{
+		file: "backend/zklock/sound.go", test: "TestAnAnswerThatCannotBeRead",
+		old: "\t\tcase op == opSetData:\n\t\t\tr.bytes(statSize)\n", new: "\t\tcase op == opSetData:\n",
+	},
+	{
+		file: "backend/zklock/wire.go", test: "TestAnAnswerThatCannotBeRead",
+		old: "!soundReply(r.op, m[replyHead:])", new: "!soundReply(0, m[replyHead:])",
+	},
+	{
+		file: "backend/zklock/driver.go", test: "TestOpeningOutlastsAConnection",
+		old: "d.Now() >= until", new: "d.Now() < until",
+	},
+	{
+		file: "backend/mysqllock/conn.go", test: "TestAnAnswerThatCannotBeRead",
+		old: "\tif errors.Is(err, errAnswer) {\n\t\tc.dead = true\n\t}\n", new: "",
+	},
+	{
+		file: "backend/sqlitelock/queue.go", test: "TestALongNoteCostsNoMemory",
+		old: "iif(octet_length(owner) <= 65536, owner, NULL)", new: "owner",
+	},
+	{
+		file: "backend/sqlitelock/follow.go", test: "TestGarbageInAQueueHidesNoOther",
+		old: "\tall.Kind, all.Capacity =", new: "\tall.Members = make([]driver.Member, 0, q.tickets)\n\tall.Kind, all.Capacity =",
+	},
+	{
+		file: "backend/pglock/store.go", test: "TestALongNoteCostsNoMemory",
+		old: "pg_catalog.left(owner, 65536)", new: "owner",
+	},
 }
