@@ -567,7 +567,7 @@ var backends = []fault{
 	},
 	{
 		file: "backend/mysqllock/conn.go", test: "TestAnAnswerWithoutItsEnd",
-		old: "return r.end(r.RowsNextResultSet.Close())", new: "r.stop(); return r.RowsNextResultSet.Close()",
+		old: "return r.end(r.of.careful(r.RowsNextResultSet.Close))", new: "r.stop(); return r.RowsNextResultSet.Close()",
 	},
 	{
 		file: "backend/mysqllock/wary.go", test: "TestWhoGetsThePassword",
