@@ -35,6 +35,7 @@ func (s *store) Listen(ctx context.Context, channel string, up func(), hear func
 				hear(e)
 			}
 		}
+		senders.refresh(conn, table)
 	})
 }
 

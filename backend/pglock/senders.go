@@ -14,7 +14,8 @@ import (
 // so messages of these are believed, and those of others are a reason to ask.
 //
 // All are asked for before the first message is heard, and again while messages come: a number may get
-// another user. Who listens asks, over the connection on which it does.
+// another user. Who listens asks, over the connection on which it does: in time after a message, since a
+// whole line may wait for the one who hears of its grant.
 type senders struct {
 	mu    sync.Mutex
 	known map[uint32]bool
@@ -23,8 +24,9 @@ type senders struct {
 }
 
 const (
-	sendersAgain = 2 * time.Second        // they are asked for again after so long
-	sendersLast  = 10 * time.Second       // and believed for so long: a number comes again sooner only if somebody uses up all others
+	sendersSoon  = time.Second            // they are asked for again after so long, behind a message
+	sendersAgain = 2 * time.Second        // and before it
+	sendersLast  = 3 * time.Second        // and believed for so long: a number comes again sooner only if somebody uses up all others
 	sendersRest  = 200 * time.Millisecond // between two questions
 )
 
@@ -47,6 +49,15 @@ func (x *senders) learn(conn *pgx.Conn, table string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.ask(conn, table)
+}
+
+// refresh asks behind a message.
+func (x *senders) refresh(conn *pgx.Conn, table string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if time.Since(x.at) > sendersSoon {
+		x.ask(conn, table)
+	}
 }
 
 // ask asks for the processes whose users may change a table, unless somebody has just done so. If that
