@@ -135,7 +135,7 @@ func dialogued(t *testing.T, timeout time.Duration) *dialogue {
 	c.send(make([]byte, 40))
 	c.begun = driver.Now()
 	time.Sleep(time.Millisecond)
-	granted := make([]byte, 16)
+	granted := make([]byte, 20) // without a password
 	binary.BigEndian.PutUint32(granted[4:], uint32(timeout.Milliseconds()))
 	granted[15] = 1 // the session
 	c.receive(granted)
