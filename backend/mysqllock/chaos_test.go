@@ -13,9 +13,9 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/internal/chaos"
 	"github.com/interlock-go/interlock/internal/mysqltest"
-	"github.com/interlock-go/interlock/internal/sqlqueue"
 )
 
 // cycles is how often each of the goroutines of a test holds: MYSQLLOCK_CYCLES times as
@@ -105,7 +105,7 @@ func TestServerThatDoesNotWaitForItsBinaryLog(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := driver.Request{ID: sqlqueue.NewID(), Queue: "q", Kind: driver.Mutex, Units: 1, Capacity: 1}
+		r := driver.Request{ID: exchange.NewID(), Queue: "q", Kind: driver.Mutex, Units: 1, Capacity: 1}
 		held, err := a.Join(t.Context(), r)
 		if err != nil || !held.Held {
 			t.Fatal(held, err)
@@ -131,11 +131,11 @@ func TestServerThatDoesNotWaitForItsBinaryLog(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.ID, r.NoWait = sqlqueue.NewID(), true
+		r.ID, r.NoWait = exchange.NewID(), true
 		if got, err := b.Join(t.Context(), r); !errors.Is(err, driver.ErrBusy) {
 			t.Errorf("sync_binlog = 0: granted at once: %+v, %v", got, err)
 		}
-		r.ID, r.NoWait = sqlqueue.NewID(), false
+		r.ID, r.NoWait = exchange.NewID(), false
 		if _, err := b.Join(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/interlock-go/interlock/internal/sqlqueue"
+	"github.com/interlock-go/interlock/driver/exchange"
 )
 
 // line is a queue's number, the largest number that was granted in it, and whether
@@ -41,7 +41,7 @@ type front struct {
 // It is a statement of its own, with the numbers written into it: where they come from
 // another table, the server reads the whole line, and that for each ticket. A line that
 // has moved on meanwhile has them look once too often.
-func (s *store) lookAhead(ctx context.Context, waits []waiter, into []sqlqueue.Standing) error {
+func (s *store) lookAhead(ctx context.Context, waits []waiter, into []exchange.Standing) error {
 	lines := map[line]*front{}
 	var order []line
 	for _, w := range waits {
@@ -60,7 +60,7 @@ func (s *store) lookAhead(ctx context.Context, waits []waiter, into []sqlqueue.S
 }
 
 // near says of those that are near the front when to look again.
-func near(waits []waiter, of func(line) *front, into []sqlqueue.Standing) {
+func near(waits []waiter, of func(line) *front, into []exchange.Standing) {
 	for _, w := range waits {
 		f := of(w.line)
 		ahead, near := slices.BinarySearch(f.ns, w.n)

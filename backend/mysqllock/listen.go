@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
-	"github.com/interlock-go/interlock/internal/sqlqueue"
+	"github.com/interlock-go/interlock/driver/exchange"
 )
 
 // These databases send nothing by themselves. So a client that waits parks one
@@ -33,7 +33,7 @@ const parkFor = 10 * time.Minute
 const patience = time.Second
 
 // Listen brings news until ctx ends.
-func (s *store) Listen(ctx context.Context, channel string, up func(), hear func(sqlqueue.Event)) error {
+func (s *store) Listen(ctx context.Context, channel string, up func(), hear func(exchange.Event)) error {
 	if most := s.news.Stats().MaxOpenConnections; !s.own && most > 0 && most < 4 {
 		return fmt.Errorf("the pool has %d connections, of which two would wait: %w", most, errors.ErrUnsupported)
 	}
@@ -77,7 +77,7 @@ type listener struct {
 	store          *store
 	channel        string
 	up             func()
-	hear           func(sqlqueue.Event)
+	hear           func(exchange.Event)
 	anchor, parked *sql.Conn
 	told           map[int64]bool // news that are still in the table
 }
@@ -150,18 +150,18 @@ func (l *listener) read(ctx context.Context, rows *sql.Rows) error {
 	return rows.Err()
 }
 
-func event(what int, ticket, name []byte, token, flags int64) sqlqueue.Event {
-	e := sqlqueue.Event{What: sqlqueue.What(what), ID: hex.EncodeToString(ticket)}
+func event(what int, ticket, name []byte, token, flags int64) exchange.Event {
+	e := exchange.Event{What: exchange.What(what), ID: hex.EncodeToString(ticket)}
 	switch e.What {
-	case sqlqueue.Granted:
-		e.Ticket = sqlqueue.Standing{State: sqlqueue.Held, Token: uint64(token), Inherited: flags&1 != 0, Wanted: flags&2 != 0}
-	case sqlqueue.WaitsFirst:
+	case exchange.Granted:
+		e.Ticket = exchange.Standing{State: exchange.Held, Token: uint64(token), Inherited: flags&1 != 0, Wanted: flags&2 != 0}
+	case exchange.WaitsFirst:
 		e.Ticket.Again = micros(token)
-	case sqlqueue.Asked:
+	case exchange.Asked:
 		e.Ask = driver.Demand(token)
-	case sqlqueue.QueueChanged:
+	case exchange.QueueChanged:
 		e.Queue = string(name)
-	case sqlqueue.CellChanged:
+	case exchange.CellChanged:
 		e.Cell = string(name)
 	}
 	return e

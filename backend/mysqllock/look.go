@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
-	"github.com/interlock-go/interlock/internal/sqlqueue"
+	"github.com/interlock-go/interlock/driver/exchange"
 )
 
 // lookSoon is when the first in line looks again though nobody holds.
@@ -17,18 +17,18 @@ const lookSoon = 200 * time.Millisecond
 const perLook = 250
 
 // Look reads what has become of tickets.
-func (s *store) Look(ctx context.Context, session string, tickets []sqlqueue.Ref) (sqlqueue.Renewed, error) {
+func (s *store) Look(ctx context.Context, session string, tickets []exchange.Ref) (exchange.Renewed, error) {
 	if len(tickets) == 1 {
 		return s.one(ctx, session, tickets[0], false)
 	}
-	all := make([]sqlqueue.Standing, len(tickets))
+	all := make([]exchange.Standing, len(tickets))
 	for at := 0; at < len(tickets); at += perLook {
 		to := min(at+perLook, len(tickets))
 		if err := s.look(ctx, session, tickets[at:to], all[at:to]); err != nil {
-			return sqlqueue.Renewed{}, err
+			return exchange.Renewed{}, err
 		}
 	}
-	return sqlqueue.Renewed{Standings: all}, nil
+	return exchange.Renewed{Standings: all}, nil
 }
 
 // Flags of a ticket, see sql/tables.sql.
@@ -52,7 +52,7 @@ FROM (`
 WHERE t.id IS NOT NULL OR q.tickets > 0 AND q.id = r.id`
 )
 
-func (s *store) look(ctx context.Context, session string, tickets []sqlqueue.Ref, into []sqlqueue.Standing) error {
+func (s *store) look(ctx context.Context, session string, tickets []exchange.Ref, into []exchange.Standing) error {
 	args := make([]any, 0, 3*len(tickets))
 	for i, t := range tickets {
 		args = append(args, i, []byte(t.Queue), id(t.ID))
@@ -67,7 +67,7 @@ func (s *store) look(ctx context.Context, session string, tickets []sqlqueue.Ref
 // looking is what is read of tickets of a session.
 type looking struct {
 	session string
-	into    []sqlqueue.Standing
+	into    []exchange.Standing
 	waits   []waiter
 }
 
@@ -98,12 +98,12 @@ func (l *looking) read(r *sql.Rows) error {
 	if lone.Bool {
 		n.Int64 = granted
 	}
-	st := sqlqueue.Standing{State: sqlqueue.Waits, Revoked: flags&revoked != 0, Evicted: flags&evicted != 0, Stray: flags&stray != 0, Fixed: flags&fixed != 0}
+	st := exchange.Standing{State: exchange.Waits, Revoked: flags&revoked != 0, Evicted: flags&evicted != 0, Stray: flags&stray != 0, Fixed: flags&fixed != 0}
 	if ends.Valid {
 		st.Left, st.Hold = micros(end-now), micros(hold.Int64)
 	}
 	if n.Int64 <= granted {
-		st.State, st.Token, st.Inherited, st.Wanted = sqlqueue.Held, uint64(n.Int64+offset), unclean, waiting > 0
+		st.State, st.Token, st.Inherited, st.Wanted = exchange.Held, uint64(n.Int64+offset), unclean, waiting > 0
 		if token.Valid {
 			st.Token = uint64(token.Int64)
 		}
@@ -139,7 +139,7 @@ ORDER BY q.name, t.n`
 )
 
 // read reads queues with their members, and the name of the last one.
-func (s *store) read(ctx context.Context, where string, args ...any) (all []sqlqueue.Reading, last string, count int, err error) {
+func (s *store) read(ctx context.Context, where string, args ...any) (all []exchange.Reading, last string, count int, err error) {
 	err = s.rows(ctx, queues+where+members, args, func() { all, last, count = nil, "", 0 }, func(r *sql.Rows) error {
 		var now, no, capacity, granted, offset, used, since, flags int64
 		var name, kind, ticket, holder, note, owner []byte
@@ -151,7 +151,7 @@ func (s *store) read(ctx context.Context, where string, args ...any) (all []sqlq
 		if string(name) != last {
 			last = string(name)
 			count++
-			all = append(all, sqlqueue.Reading{
+			all = append(all, exchange.Reading{
 				Queue: driver.Queue{Name: last, Kind: driver.Kind(kind), Capacity: capacity},
 				At:    time.UnixMicro(now),
 			})
@@ -186,18 +186,18 @@ func (s *store) read(ctx context.Context, where string, args ...any) (all []sqlq
 	return all, last, count, err
 }
 
-func (s *store) Read(ctx context.Context, queue, channel string) (sqlqueue.Reading, error) {
+func (s *store) Read(ctx context.Context, queue, channel string) (exchange.Reading, error) {
 	if channel != "" {
 		if err := s.exec(ctx, "CALL {p}watch(5,?,?)", []byte(queue), []byte(channel)); err != nil {
-			return sqlqueue.Reading{}, err
+			return exchange.Reading{}, err
 		}
 	}
 	all, _, _, err := s.read(ctx, "name = ?", []byte(queue))
 	if err != nil {
-		return sqlqueue.Reading{}, err
+		return exchange.Reading{}, err
 	}
 	if len(all) == 0 {
-		all = append(all, sqlqueue.Reading{Queue: driver.Queue{Name: queue}, At: time.Now()})
+		all = append(all, exchange.Reading{Queue: driver.Queue{Name: queue}, At: time.Now()})
 	}
 	return all[0], nil
 }
@@ -215,7 +215,7 @@ func (s *store) Cells(ctx context.Context, prefix, after string) (names []string
 	return names, err
 }
 
-func (s *store) List(ctx context.Context, prefix, after string) ([]sqlqueue.Reading, string, error) {
+func (s *store) List(ctx context.Context, prefix, after string) ([]exchange.Reading, string, error) {
 	all, last, count, err := s.read(ctx, "name >= ? AND name > ? AND LEFT(name, ?) = ? AND tickets > 0 ORDER BY name LIMIT ?",
 		[]byte(prefix), []byte(after), len(prefix), []byte(prefix), perList)
 	if count < perList {

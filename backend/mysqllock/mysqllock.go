@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
-	"github.com/interlock-go/interlock/internal/sqlqueue"
+	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/internal/tlsoption"
 )
 
@@ -109,7 +109,7 @@ func start(ctx context.Context, s *store) (driver.Driver, error) {
 	if err := s.ready(ctx); err != nil {
 		return nil, err
 	}
-	d := sqlqueue.New(s, sqlqueue.NewChannel())
+	d := exchange.New(s, exchange.NewChannel())
 	if s.own {
 		d.Limit(lanesFor(s.most))
 	} else {
@@ -120,16 +120,16 @@ func start(ctx context.Context, s *store) (driver.Driver, error) {
 
 // lanesFor are the lanes of a pool with so many connections for exchanges, one of which is for
 // heartbeats.
-func lanesFor(most int) *sqlqueue.Lanes {
+func lanesFor(most int) *exchange.Lanes {
 	switch {
 	case most+listening <= 0: // as many as anybody likes
 		return nil
 	case most < 3:
-		return sqlqueue.NewLanes(1, 0, 0)
+		return exchange.NewLanes(1, 0, 0)
 	case most == 3:
-		return sqlqueue.NewLanes(1, 1, 0)
+		return exchange.NewLanes(1, 1, 0)
 	}
-	return sqlqueue.NewLanes(most-3, 1, 1)
+	return exchange.NewLanes(most-3, 1, 1)
 }
 
 // defaultConnections is how many connections a client has at most: two listen, one is for
@@ -143,6 +143,6 @@ const listening = 2
 // lockWait is for how many seconds a statement may wait for a row, on connections of the
 // store's own; who has waited in vain tries again. The server goes on with that though the
 // connection is closed, so that it has to end soon after an exchange whose caller has given up
-// (sqlqueue.Unheard). And whoever locks the whole server, as read_only=1 does for a moment, waits
+// (exchange.Unheard). And whoever locks the whole server, as read_only=1 does for a moment, waits
 // for it: meanwhile the row's owner cannot go on either, and no heartbeat is answered.
 const lockWait = 1

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/interlock-go/interlock/internal/sqlqueue"
+	"github.com/interlock-go/interlock/driver/exchange"
 )
 
 // shared are the lanes to pools of programs, which several clients may use.
@@ -16,12 +16,12 @@ var shared = struct {
 }{all: map[*sql.DB]*sharedLanes{}}
 
 type sharedLanes struct {
-	*sqlqueue.Lanes
+	*exchange.Lanes
 	users int
 }
 
 // lanes are those of the program's pool, until leaveLanes.
-func (s *store) lanes() *sqlqueue.Lanes {
+func (s *store) lanes() *exchange.Lanes {
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
 	l := shared.all[s.db]

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
-	"github.com/interlock-go/interlock/internal/sqlqueue"
+	"github.com/interlock-go/interlock/driver/exchange"
 )
 
 // A queue that nobody else is in is joined and left by one statement, which commits by
@@ -50,7 +50,7 @@ var (
 )
 
 // shortJoin makes a ticket that is held at once and alone.
-func (s *store) shortJoin(ctx context.Context, j *sqlqueue.Join) (token uint64, ok bool, err error) {
+func (s *store) shortJoin(ctx context.Context, j *exchange.Join) (token uint64, ok bool, err error) {
 	if j.Retry || j.Hold > 0 || s.crowds.has(j.Queue) {
 		return 0, false, nil
 	}
@@ -62,7 +62,7 @@ func (s *store) shortJoin(ctx context.Context, j *sqlqueue.Join) (token uint64, 
 }
 
 // shortLeave removes the only ticket of a queue, if no Join of it can come any more.
-func (s *store) shortLeave(ctx context.Context, l *sqlqueue.Leave) (ok bool, err error) {
+func (s *store) shortLeave(ctx context.Context, l *exchange.Leave) (ok bool, err error) {
 	if l.Refuse > 0 || l.Waited || s.crowds.has(l.Queue) { // who has waited has a row of its own
 		return false, nil
 	}

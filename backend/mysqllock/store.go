@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
-	"github.com/interlock-go/interlock/internal/sqlqueue"
+	"github.com/interlock-go/interlock/driver/exchange"
 )
 
-// store is the exchanges of package sqlqueue with one database.
+// store is the exchanges of package exchange with one database.
 type store struct {
 	db     *sql.DB    // for exchanges
 	news   *sql.DB    // for the two connections that listen
@@ -46,7 +46,7 @@ type link struct {
 	since driver.Instant // it has been there since before then
 	short bool           // it may take the short way
 
-	history string // see sqlqueue.Renewed
+	history string // see exchange.Renewed
 }
 
 func (s *store) Close() {
@@ -245,12 +245,12 @@ func (s *store) names(ctx context.Context, text string, args ...any) (all []stri
 }
 
 // call is a procedure that answers with a code and whether there is more to do.
-func (s *store) call(ctx context.Context, text string, args ...any) (left sqlqueue.Left, err error) {
+func (s *store) call(ctx context.Context, text string, args ...any) (left exchange.Left, err error) {
 	var code int64
 	if err := s.row(ctx, text, args, &code, &left.More); err != nil {
 		return left, err
 	}
-	return left, sqlqueue.Verdict(code)
+	return left, exchange.Verdict(code)
 }
 
 // id is an ID as the tables have it. Bytes, unlike strings, have no character set.
@@ -262,7 +262,7 @@ func id(s string) []byte {
 	return b
 }
 
-func (s *store) Begin(ctx context.Context, n sqlqueue.Session) (history string, err error) {
+func (s *store) Begin(ctx context.Context, n exchange.Session) (history string, err error) {
 	text := s.sql("CALL {p}begin(?,?,?,?)")
 	var sent driver.Instant
 	var ends int64
@@ -283,7 +283,7 @@ func (s *store) End(ctx context.Context, session string) ([]string, error) {
 	return s.names(ctx, "CALL {p}end(?)", id(session))
 }
 
-func (s *store) Join(ctx context.Context, j sqlqueue.Join) (st sqlqueue.Standing, err error) {
+func (s *store) Join(ctx context.Context, j exchange.Join) (st exchange.Standing, err error) {
 	if len(j.Kind) > 64 {
 		return st, driver.Invalid(fmt.Errorf("the kind %.20q… has more than 64 bytes", j.Kind))
 	}
@@ -292,7 +292,7 @@ func (s *store) Join(ctx context.Context, j sqlqueue.Join) (st sqlqueue.Standing
 		return st, err
 	}
 	if short {
-		return sqlqueue.Standing{State: sqlqueue.Held, Token: token}, nil
+		return exchange.Standing{State: exchange.Held, Token: token}, nil
 	}
 	var code, again int64
 	hold := ceil(j.Hold)
@@ -302,27 +302,27 @@ func (s *store) Join(ctx context.Context, j sqlqueue.Join) (st sqlqueue.Standing
 	if err != nil {
 		return st, err
 	}
-	if code == joinWaits || code == sqlqueue.CodeBusy {
+	if code == joinWaits || code == exchange.CodeBusy {
 		s.crowds.add(j.Queue)
 	}
 	switch code {
 	case joinHeld:
-		st.State, st.Token = sqlqueue.Held, token
+		st.State, st.Token = exchange.Held, token
 		if hold > 0 {
 			st.Fixed, st.Left, st.Hold = true, micros(hold), micros(hold)
 		}
 	case joinWaits:
-		st.State, st.Inherited, st.Again = sqlqueue.Waits, false, micros(again)
+		st.State, st.Inherited, st.Again = exchange.Waits, false, micros(again)
 	case joinStands:
-		found, err := s.Look(ctx, j.Session, []sqlqueue.Ref{{Queue: j.Queue, ID: j.ID}})
+		found, err := s.Look(ctx, j.Session, []exchange.Ref{{Queue: j.Queue, ID: j.ID}})
 		if err != nil {
 			return st, err
 		}
-		if st = found.Standings[0]; st.State == sqlqueue.Gone {
+		if st = found.Standings[0]; st.State == exchange.Gone {
 			return st, driver.ErrGone
 		}
 	default:
-		return st, sqlqueue.Verdict(code)
+		return st, exchange.Verdict(code)
 	}
 	return st, nil
 }
@@ -346,14 +346,14 @@ func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond 
 // ceil is a time in microseconds, not less than it was.
 func ceil(d time.Duration) int64 { return (d + time.Microsecond - 1).Microseconds() }
 
-func (s *store) Leave(ctx context.Context, l sqlqueue.Leave) (sqlqueue.Left, error) {
+func (s *store) Leave(ctx context.Context, l exchange.Leave) (exchange.Left, error) {
 	if done, err := s.shortLeave(ctx, &l); done || err != nil {
-		return sqlqueue.Left{}, err
+		return exchange.Left{}, err
 	}
 	return s.call(ctx, "CALL {p}leave(?,?,?,?,?)", []byte(l.Queue), id(l.ID), id(l.Session), l.Clean, ceil(l.Refuse))
 }
 
-func (s *store) Withdraw(ctx context.Context, session, queue string, ids []string, clean bool) (gone []bool, left sqlqueue.Left, err error) {
+func (s *store) Withdraw(ctx context.Context, session, queue string, ids []string, clean bool) (gone []bool, left exchange.Left, err error) {
 	var all, stood []byte
 	for _, one := range ids {
 		all = append(all, id(one)...)
@@ -361,10 +361,10 @@ func (s *store) Withdraw(ctx context.Context, session, queue string, ids []strin
 	var code int64
 	err = s.row(ctx, "CALL {p}withdraw(?,?,?,?)", []any{[]byte(queue), all, id(session), clean}, &code, &stood, &left.More)
 	if err == nil {
-		err = sqlqueue.Verdict(code)
+		err = exchange.Verdict(code)
 	}
 	if err != nil {
-		return nil, sqlqueue.Left{}, err
+		return nil, exchange.Left{}, err
 	}
 	gone = make([]bool, len(ids))
 	for i := range gone {
@@ -373,16 +373,16 @@ func (s *store) Withdraw(ctx context.Context, session, queue string, ids []strin
 	return gone, left, nil
 }
 
-func (s *store) Shrink(ctx context.Context, session string, t sqlqueue.Ref, units int64) (sqlqueue.Left, error) {
+func (s *store) Shrink(ctx context.Context, session string, t exchange.Ref, units int64) (exchange.Left, error) {
 	return s.call(ctx, "CALL {p}shrink(?,?,?,?)", []byte(t.Queue), id(t.ID), id(session), units)
 }
 
-func (s *store) Keep(ctx context.Context, session, owner string, t sqlqueue.Ref, d time.Duration) error {
+func (s *store) Keep(ctx context.Context, session, owner string, t exchange.Ref, d time.Duration) error {
 	_, err := s.call(ctx, "CALL {p}keep(?,?,?,?,?)", []byte(t.Queue), id(t.ID), id(session), cut(owner), ceil(d))
 	return err
 }
 
-func (s *store) Ask(ctx context.Context, queue, ticket string, what driver.Demand) (sqlqueue.Left, error) {
+func (s *store) Ask(ctx context.Context, queue, ticket string, what driver.Demand) (exchange.Left, error) {
 	return s.call(ctx, "CALL {p}ask(?,?,?)", []byte(queue), id(ticket), int(what))
 }
 
@@ -409,7 +409,7 @@ const extend = "UPDATE {p}sessions SET ends = LAST_INSERT_ID(GREATEST(ends, {now
 // Renew is a statement for each of two tickets, else one that extends the session and two
 // that read: so no ticket costs more than one. What it has found out when one of them
 // fails is said.
-func (s *store) Renew(ctx context.Context, session string, look []sqlqueue.Ref) (sqlqueue.Renewed, error) {
+func (s *store) Renew(ctx context.Context, session string, look []exchange.Ref) (exchange.Renewed, error) {
 	if n := len(look); n == 1 || n == 2 {
 		all, err := s.one(ctx, session, look[0], true)
 		if err == nil && n == 2 {
@@ -428,11 +428,11 @@ func (s *store) Renew(ctx context.Context, session string, look []sqlqueue.Ref) 
 		return made.read(c.ExecContext(ctx, text, id(session)))
 	})
 	if err != nil {
-		return sqlqueue.Renewed{}, err
+		return exchange.Renewed{}, err
 	}
 	if made.id == 0 {
 		s.lives.end(session)
-		return sqlqueue.Renewed{}, driver.ErrSession
+		return exchange.Renewed{}, driver.ErrSession
 	}
 	s.lives.renewed(session, sent, made.id)
 	all, err := s.Look(ctx, session, look)
@@ -440,21 +440,21 @@ func (s *store) Renew(ctx context.Context, session string, look []sqlqueue.Ref) 
 	return all, err
 }
 
-func (s *store) Tickets(ctx context.Context, session string) (all []sqlqueue.Ref, err error) {
+func (s *store) Tickets(ctx context.Context, session string) (all []exchange.Ref, err error) {
 	err = s.rows(ctx, `SELECT q.name, t.id FROM {p}tickets t JOIN {p}queues q ON q.no = t.queue WHERE t.session = ? AND t.flags & 1 = 0
 		UNION ALL SELECT name, id FROM {p}queues WHERE session = ? AND {lone} IS NOT NULL`, []any{id(session), id(session)},
 		func() { all = nil },
 		func(r *sql.Rows) error {
 			var queue, ticket []byte
 			err := r.Scan(&queue, &ticket)
-			all = append(all, sqlqueue.Ref{Queue: string(queue), ID: hex.EncodeToString(ticket)})
+			all = append(all, exchange.Ref{Queue: string(queue), ID: hex.EncodeToString(ticket)})
 			return err
 		})
 	return all, err
 }
 
 // Strand is an exchange for each ticket.
-func (s *store) Strand(ctx context.Context, session string, strays, again []sqlqueue.Ref) error {
+func (s *store) Strand(ctx context.Context, session string, strays, again []exchange.Ref) error {
 	for _, t := range strays {
 		if _, err := s.call(ctx, "CALL {p}strand(?,?,?)", []byte(t.Queue), id(t.ID), id(session)); err != nil {
 			return err

@@ -7,14 +7,14 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/internal/doctor"
-	"github.com/interlock-go/interlock/internal/sqlqueue"
 )
 
 // probe is the shortest session that there is.
 func (s *store) probe(ctx context.Context) error {
-	id := sqlqueue.NewID()
-	if _, err := s.Begin(ctx, sqlqueue.Session{ID: id, TTL: 100 * time.Millisecond, Owner: "doctor"}); err != nil {
+	id := exchange.NewID()
+	if _, err := s.Begin(ctx, exchange.Session{ID: id, TTL: 100 * time.Millisecond, Owner: "doctor"}); err != nil {
 		return err
 	}
 	_, err := s.End(ctx, id)

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/interlock-go/interlock/internal/sqlqueue"
+	"github.com/interlock-go/interlock/driver/exchange"
 )
 
 // Promise: whatever is sent on a channel, it is read without harm; what is no message of ours is
@@ -23,11 +23,11 @@ func FuzzEvent(f *testing.F) {
 			return
 		}
 		switch e.What {
-		case sqlqueue.QueueChanged, sqlqueue.CellChanged:
+		case exchange.QueueChanged, exchange.CellChanged:
 			if e.ID != "" {
 				t.Errorf("%q is of a ticket: %+v", line, e)
 			}
-		case sqlqueue.Granted, sqlqueue.WaitsFirst, sqlqueue.Asked, sqlqueue.Removed:
+		case exchange.Granted, exchange.WaitsFirst, exchange.Asked, exchange.Removed:
 			if strings.ContainsAny(e.ID, "- ") {
 				t.Errorf("%q is of the ticket %q", line, e.ID)
 			}

@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/interlock-go/interlock/driver"
-	"github.com/interlock-go/interlock/internal/sqlqueue"
+	"github.com/interlock-go/interlock/driver/exchange"
 )
 
 // lookEvery is how often it is made sure that the connection for news still leads to
@@ -21,7 +21,7 @@ const lookEvery = 5 * time.Second
 var errSilent = fmt.Errorf("postgres: there is a pooler in between, and no direct URL: %w", errors.ErrUnsupported)
 
 // Listen brings what is sent to the channel, over a connection that others share.
-func (s *store) Listen(ctx context.Context, channel string, up func(), hear func(sqlqueue.Event)) error {
+func (s *store) Listen(ctx context.Context, channel string, up func(), hear func(exchange.Event)) error {
 	if s.silent {
 		return errSilent
 	}
@@ -84,13 +84,13 @@ func (s *store) dialOnce(ctx context.Context) (*pgx.Conn, error) {
 //	x ID              it is gone
 //	q NAME            a queue has changed
 //	c NAME            a cell has changed
-func event(line string) (e sqlqueue.Event, ok bool) {
+func event(line string) (e exchange.Event, ok bool) {
 	what, rest, _ := strings.Cut(line, " ")
 	switch what {
 	case "q":
-		return sqlqueue.Event{What: sqlqueue.QueueChanged, Queue: rest}, true
+		return exchange.Event{What: exchange.QueueChanged, Queue: rest}, true
 	case "c":
-		return sqlqueue.Event{What: sqlqueue.CellChanged, Cell: rest}, true
+		return exchange.Event{What: exchange.CellChanged, Cell: rest}, true
 	}
 	fields := strings.Fields(rest)
 	if len(fields) == 0 {
@@ -100,21 +100,21 @@ func event(line string) (e sqlqueue.Event, ok bool) {
 	switch {
 	case what == "g" && len(fields) == 3:
 		token, err := strconv.ParseUint(fields[1], 10, 64)
-		e.What = sqlqueue.Granted
-		e.Ticket = sqlqueue.Standing{State: sqlqueue.Held, Token: token, Inherited: strings.Contains(fields[2], "i"), Wanted: strings.Contains(fields[2], "w")}
+		e.What = exchange.Granted
+		e.Ticket = exchange.Standing{State: exchange.Held, Token: token, Inherited: strings.Contains(fields[2], "i"), Wanted: strings.Contains(fields[2], "w")}
 		return e, err == nil
 	case what == "f" && len(fields) == 2:
 		again, err := strconv.ParseInt(fields[1], 10, 64)
-		e.What, e.Ticket.Again = sqlqueue.WaitsFirst, us(again)
+		e.What, e.Ticket.Again = exchange.WaitsFirst, us(again)
 		return e, err == nil
 	case what == "w":
-		e.What, e.Ask = sqlqueue.Asked, driver.Wanted
+		e.What, e.Ask = exchange.Asked, driver.Wanted
 	case what == "r":
-		e.What, e.Ask = sqlqueue.Asked, driver.Revoke
+		e.What, e.Ask = exchange.Asked, driver.Revoke
 	case what == "e":
-		e.What, e.Ask = sqlqueue.Asked, driver.Evict
+		e.What, e.Ask = exchange.Asked, driver.Evict
 	case what == "x":
-		e.What = sqlqueue.Removed
+		e.What = exchange.Removed
 	default:
 		return e, false // of a later version
 	}
@@ -136,7 +136,7 @@ func (s *store) hears(outer context.Context) error {
 		return err
 	}
 	defer conn.Close(ctx)
-	name := sqlqueue.NewChannel()
+	name := exchange.NewChannel()
 	if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{name}.Sanitize()); err != nil {
 		return err
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/interlock-go/interlock/driver"
-	"github.com/interlock-go/interlock/internal/sqlqueue"
+	"github.com/interlock-go/interlock/driver/exchange"
 )
 
 // Option changes how a database is used.
@@ -81,7 +81,7 @@ func newDriver(ctx context.Context, s *store) (driver.Driver, error) {
 		s.pool.leave()
 		s.pool = own
 	}
-	d := sqlqueue.New(s, s.channel)
+	d := exchange.New(s, s.channel)
 	d.Limit(s.pool.lanes)
 	return d, nil
 }

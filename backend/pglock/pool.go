@@ -9,8 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/internal/backoff"
-	"github.com/interlock-go/interlock/internal/sqlqueue"
 )
 
 // A pool is the connections of all clients of this process that have the same URL, or
@@ -21,7 +21,7 @@ type pool struct {
 	own   bool // it was made here, and ends with its last user
 	place any  // its key in pools
 	users int  // guarded by pools.mu
-	lanes *sqlqueue.Lanes
+	lanes *exchange.Lanes
 
 	senders senders
 	wide    atomic.Bool // a pooler refuses connections that say where they look for functions
@@ -93,7 +93,7 @@ func share(place any, own bool, open func(*pool) (*pgxpool.Pool, error)) (*pool,
 			return nil, err
 		}
 		calls := max(1, int(p.Config().MaxConns)-1) // a pool of one is shared by turns
-		p.lanes = sqlqueue.NewLanes(calls, 1, 1)
+		p.lanes = exchange.NewLanes(calls, 1, 1)
 		pools.all[place] = p
 	}
 	p.users++

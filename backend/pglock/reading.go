@@ -8,21 +8,21 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/interlock-go/interlock/driver"
-	"github.com/interlock-go/interlock/internal/sqlqueue"
+	"github.com/interlock-go/interlock/driver/exchange"
 )
 
-func (s *store) Read(ctx context.Context, queue, channel string) (sqlqueue.Reading, error) {
+func (s *store) Read(ctx context.Context, queue, channel string) (exchange.Reading, error) {
 	all, err := s.read(ctx, []string{queue}, s.heard(channel))
 	if err != nil || len(all) == 0 {
-		return sqlqueue.Reading{Queue: driver.Queue{Name: queue}}, err
+		return exchange.Reading{Queue: driver.Queue{Name: queue}}, err
 	}
 	return all[0], nil
 }
 
 // read reads queues, without those that have no tickets.
-func (s *store) read(ctx context.Context, names []string, channel string) ([]sqlqueue.Reading, error) {
+func (s *store) read(ctx context.Context, names []string, channel string) ([]exchange.Reading, error) {
 	var (
-		all                []sqlqueue.Reading
+		all                []exchange.Reading
 		name, kind         string
 		capacity, at       int64
 		m                  driver.Member
@@ -34,7 +34,7 @@ func (s *store) read(ctx context.Context, names []string, channel string) ([]sql
 			return nil
 		}
 		if len(all) == 0 || all[len(all)-1].Name != name {
-			all = append(all, sqlqueue.Reading{At: time.UnixMicro(at), Queue: driver.Queue{Name: name, Kind: driver.Kind(kind), Capacity: capacity}})
+			all = append(all, exchange.Reading{At: time.UnixMicro(at), Queue: driver.Queue{Name: name, Kind: driver.Kind(kind), Capacity: capacity}})
 		}
 		q := &all[len(all)-1]
 		one := m
@@ -57,7 +57,7 @@ func each(into []any, row func() error) func(pgx.Rows) error {
 // pgUUID is how pgx scans a uuid.
 type pgUUID = [16]byte
 
-func (s *store) List(ctx context.Context, prefix, after string) ([]sqlqueue.Reading, string, error) {
+func (s *store) List(ctx context.Context, prefix, after string) ([]exchange.Reading, string, error) {
 	names, err := rows[string](ctx, s, "names", prefix, after)
 	if err != nil || len(names) == 0 {
 		return nil, "", err

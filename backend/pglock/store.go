@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/interlock-go/interlock/internal/sqlqueue"
+	"github.com/interlock-go/interlock/driver/exchange"
 )
 
 // store is the exchanges with one database: each is a call of one function.
@@ -28,7 +28,7 @@ type store struct {
 }
 
 func newStore(pool *pool, c *config) *store {
-	s := &store{config: c, pool: pool, channel: sqlqueue.NewChannel(), calls: map[string]string{}, mode: pool.Config().ConnConfig.DefaultQueryExecMode}
+	s := &store{config: c, pool: pool, channel: exchange.NewChannel(), calls: map[string]string{}, mode: pool.Config().ConnConfig.DefaultQueryExecMode}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	for name, types := range map[string][]string{
 		"begin":    {"uuid", "bigint", "text", "text"},
@@ -115,7 +115,7 @@ func (s *store) numbers(ctx context.Context, name string, least int, args ...any
 		return nil, fmt.Errorf("postgres: %s has answered %d numbers", name, len(got))
 	}
 	if got[0] < 0 {
-		return got, sqlqueue.Verdict(got[0])
+		return got, exchange.Verdict(got[0])
 	}
 	return got, nil
 }

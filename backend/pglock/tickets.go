@@ -9,10 +9,10 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/interlock-go/interlock/driver"
-	"github.com/interlock-go/interlock/internal/sqlqueue"
+	"github.com/interlock-go/interlock/driver/exchange"
 )
 
-func (s *store) Begin(ctx context.Context, o sqlqueue.Session) (string, error) {
+func (s *store) Begin(ctx context.Context, o exchange.Session) (string, error) {
 	got, err := s.numbers(ctx, "begin", 1, o.ID, o.TTL.Microseconds(), text(o.Owner), s.heard(o.Channel))
 	return history(got), err
 }
@@ -48,18 +48,18 @@ func (s *store) End(ctx context.Context, session string) ([]string, error) {
 	return rows[string](ctx, s, "end", session)
 }
 
-func (s *store) Join(ctx context.Context, j sqlqueue.Join) (sqlqueue.Standing, error) {
+func (s *store) Join(ctx context.Context, j exchange.Join) (exchange.Standing, error) {
 	for {
 		got, err := s.numbers(ctx, "join", standingNumbers, j.Queue, string(j.Kind), j.Capacity, j.ID, j.Units, j.Session, text(j.Owner),
 			j.Note, j.Hold.Microseconds(), j.NoWait, j.Retry, s.crowds.has(j.Queue))
-		if err == sqlqueue.ErrMore {
+		if err == exchange.ErrMore {
 			continue
 		}
 		if err != nil {
-			return sqlqueue.Standing{}, err
+			return exchange.Standing{}, err
 		}
 		st := standing(got)
-		if st.State == sqlqueue.Waits {
+		if st.State == exchange.Waits {
 			s.crowds.note(j.Queue, true)
 		}
 		return st, nil
@@ -78,15 +78,15 @@ const (
 const standingNumbers = 10
 
 // standing reads what the function of that name returns.
-func standing(n []int64) sqlqueue.Standing {
+func standing(n []int64) exchange.Standing {
 	if len(n) < standingNumbers {
-		return sqlqueue.Standing{}
+		return exchange.Standing{}
 	}
-	state := sqlqueue.Held
+	state := exchange.Held
 	if n[0] == 2 {
-		state = sqlqueue.Waits
+		state = exchange.Waits
 	}
-	return sqlqueue.Standing{
+	return exchange.Standing{
 		State: state, Token: uint64(n[1]), Inherited: n[2] != 0, Wanted: n[3] != 0,
 		Fixed: n[4]&fixed != 0, Evicted: n[4]&evicted != 0, Revoked: n[4]&revoked != 0, Stray: n[4]&stray != 0,
 		Left: us(n[5]), Hold: us(n[6]), Again: us(n[7]), More: n[8] != 0, Ahead: int(n[9]),
@@ -95,9 +95,9 @@ func standing(n []int64) sqlqueue.Standing {
 
 func us(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
 
-func left(got []int64) sqlqueue.Left { return sqlqueue.Left{More: len(got) > 1 && got[1] != 0} }
+func left(got []int64) exchange.Left { return exchange.Left{More: len(got) > 1 && got[1] != 0} }
 
-func (s *store) Leave(ctx context.Context, l sqlqueue.Leave) (sqlqueue.Left, error) {
+func (s *store) Leave(ctx context.Context, l exchange.Leave) (exchange.Left, error) {
 	got, err := s.numbers(ctx, "leave", 3, l.Queue, l.ID, l.Session, l.Clean, l.Refuse.Microseconds(), s.crowds.has(l.Queue))
 	if err == nil {
 		s.crowds.note(l.Queue, got[2] != 0)
@@ -105,10 +105,10 @@ func (s *store) Leave(ctx context.Context, l sqlqueue.Leave) (sqlqueue.Left, err
 	return left(got), err
 }
 
-func (s *store) Withdraw(ctx context.Context, session, queue string, ids []string, clean bool) (gone []bool, l sqlqueue.Left, err error) {
+func (s *store) Withdraw(ctx context.Context, session, queue string, ids []string, clean bool) (gone []bool, l exchange.Left, err error) {
 	got, err := s.numbers(ctx, "withdraw", 2+len(ids), queue, session, ids, clean)
 	if err != nil {
-		return nil, sqlqueue.Left{}, err
+		return nil, exchange.Left{}, err
 	}
 	gone = make([]bool, len(ids))
 	for i, stood := range got[2:] {
@@ -117,33 +117,33 @@ func (s *store) Withdraw(ctx context.Context, session, queue string, ids []strin
 	return gone, left(got), nil
 }
 
-func (s *store) Shrink(ctx context.Context, session string, t sqlqueue.Ref, units int64) (sqlqueue.Left, error) {
+func (s *store) Shrink(ctx context.Context, session string, t exchange.Ref, units int64) (exchange.Left, error) {
 	got, err := s.numbers(ctx, "shrink", 2, t.Queue, t.ID, session, units)
 	return left(got), err
 }
 
-func (s *store) Keep(ctx context.Context, session, owner string, t sqlqueue.Ref, d time.Duration) error {
+func (s *store) Keep(ctx context.Context, session, owner string, t exchange.Ref, d time.Duration) error {
 	_, err := s.numbers(ctx, "keep", 1, t.Queue, t.ID, session, text(owner), max(d.Microseconds(), 1))
 	return err
 }
 
-func (s *store) Renew(ctx context.Context, session string, look []sqlqueue.Ref) (sqlqueue.Renewed, error) {
+func (s *store) Renew(ctx context.Context, session string, look []exchange.Ref) (exchange.Renewed, error) {
 	queues, ids := split(look)
 	got, err := rowsOn[[]int64](ctx, s, s.pool.urgent, "renew", session, queues, ids)
 	if err != nil {
-		return sqlqueue.Renewed{}, err
+		return exchange.Renewed{}, err
 	}
 	if len(got) == 0 || len(got[0]) == 0 || got[0][0] < 0 {
-		return sqlqueue.Renewed{}, driver.ErrSession
+		return exchange.Renewed{}, driver.ErrSession
 	}
 	all := standings(got[1:])
 	all.History = history(got[0])
 	return all, nil
 }
 
-func (s *store) Tickets(ctx context.Context, session string) (all []sqlqueue.Ref, err error) {
+func (s *store) Tickets(ctx context.Context, session string) (all []exchange.Ref, err error) {
 	err = s.query(ctx, "tickets", func(r pgx.Rows) (err error) {
-		all, err = pgx.CollectRows(r, func(row pgx.CollectableRow) (t sqlqueue.Ref, err error) {
+		all, err = pgx.CollectRows(r, func(row pgx.CollectableRow) (t exchange.Ref, err error) {
 			var id [16]byte
 			err = row.Scan(&t.Queue, &id)
 			t.ID = hex.EncodeToString(id[:])
@@ -154,21 +154,21 @@ func (s *store) Tickets(ctx context.Context, session string) (all []sqlqueue.Ref
 	return all, err
 }
 
-func (s *store) Strand(ctx context.Context, session string, strays, again []sqlqueue.Ref) error {
+func (s *store) Strand(ctx context.Context, session string, strays, again []exchange.Ref) error {
 	strayQueues, strayIDs := split(strays)
 	againQueues, againIDs := split(again)
 	_, err := s.numbers(ctx, "strand", 1, session, strayQueues, strayIDs, againQueues, againIDs)
 	return err
 }
 
-func (s *store) Look(ctx context.Context, session string, tickets []sqlqueue.Ref) (sqlqueue.Renewed, error) {
+func (s *store) Look(ctx context.Context, session string, tickets []exchange.Ref) (exchange.Renewed, error) {
 	queues, ids := split(tickets)
 	got, err := rows[[]int64](ctx, s, "look", session, queues, ids)
 	return standings(got), err
 }
 
-func standings(got [][]int64) sqlqueue.Renewed {
-	var r sqlqueue.Renewed
+func standings(got [][]int64) exchange.Renewed {
+	var r exchange.Renewed
 	for _, n := range got {
 		r.Standings = append(r.Standings, standing(n))
 	}
@@ -176,7 +176,7 @@ func standings(got [][]int64) sqlqueue.Renewed {
 }
 
 // split makes two columns, which are never nil: that would be NULL.
-func split(tickets []sqlqueue.Ref) (queues, ids []string) {
+func split(tickets []exchange.Ref) (queues, ids []string) {
 	queues, ids = make([]string, len(tickets)), make([]string, len(tickets))
 	for i, t := range tickets {
 		queues[i], ids[i] = t.Queue, t.ID
@@ -189,7 +189,7 @@ func (s *store) Settle(ctx context.Context, queue string) (bool, error) {
 	return err == nil && got[0] != 0, err
 }
 
-func (s *store) Ask(ctx context.Context, queue, id string, what driver.Demand) (sqlqueue.Left, error) {
+func (s *store) Ask(ctx context.Context, queue, id string, what driver.Demand) (exchange.Left, error) {
 	letter := map[driver.Demand]string{driver.Revoke: "r", driver.Evict: "e", driver.Force: "x"}[what]
 	got, err := s.numbers(ctx, "ask", 2, queue, id, letter)
 	return left(got), err

@@ -9,8 +9,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/internal/pgtest"
-	"github.com/interlock-go/interlock/internal/sqlqueue"
 )
 
 // Promise: one exchange takes many out of a line and says who of them did not stand, also if
@@ -33,34 +33,34 @@ func TestManyGiveUpInOneExchange(t *testing.T) {
 	if err := s.open(ctx); err != nil {
 		t.Fatal(err)
 	}
-	mine, others := sqlqueue.NewID(), sqlqueue.NewID()
+	mine, others := exchange.NewID(), exchange.NewID()
 	for _, id := range []string{mine, others} {
-		if _, err := s.Begin(ctx, sqlqueue.Session{ID: id, TTL: time.Minute, Owner: "test"}); err != nil {
+		if _, err := s.Begin(ctx, exchange.Session{ID: id, TTL: time.Minute, Owner: "test"}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	join := func(session string) string {
 		t.Helper()
-		id := sqlqueue.NewID()
+		id := exchange.NewID()
 		r := driver.Request{ID: id, Queue: "q", Kind: driver.Mutex, Units: 1, Capacity: 1}
-		if _, err := s.Join(ctx, sqlqueue.Join{Request: r, Session: session, Owner: "test"}); err != nil {
+		if _, err := s.Join(ctx, exchange.Join{Request: r, Session: session, Owner: "test"}); err != nil {
 			t.Fatal(err)
 		}
 		return id
 	}
 	granted, waits, theirs, last := join(mine), join(mine), join(others), join(mine)
-	never := sqlqueue.NewID()
+	never := exchange.NewID()
 	gone, _, err := s.Withdraw(ctx, mine, "q", []string{waits, never, theirs, granted}, false)
 	if want := []bool{false, true, true, false}; err != nil || !slices.Equal(gone, want) {
 		t.Fatalf("these did not stand: %v, %v; want %v", gone, err, want)
 	}
-	refs := func(ids ...string) (all []sqlqueue.Ref) {
+	refs := func(ids ...string) (all []exchange.Ref) {
 		for _, id := range ids {
-			all = append(all, sqlqueue.Ref{Queue: "q", ID: id})
+			all = append(all, exchange.Ref{Queue: "q", ID: id})
 		}
 		return all
 	}
-	states := func(session string, ids ...string) (all []sqlqueue.State) {
+	states := func(session string, ids ...string) (all []exchange.State) {
 		t.Helper()
 		got, err := s.Look(ctx, session, refs(ids...))
 		if err != nil {
@@ -71,10 +71,10 @@ func TestManyGiveUpInOneExchange(t *testing.T) {
 		}
 		return all
 	}
-	if got, want := states(mine, granted, waits, last), []sqlqueue.State{sqlqueue.Gone, sqlqueue.Gone, sqlqueue.Waits}; !slices.Equal(got, want) {
+	if got, want := states(mine, granted, waits, last), []exchange.State{exchange.Gone, exchange.Gone, exchange.Waits}; !slices.Equal(got, want) {
 		t.Errorf("the tickets are %v, want %v", got, want)
 	}
-	if got := states(others, theirs); got[0] != sqlqueue.Held {
+	if got := states(others, theirs); got[0] != exchange.Held {
 		t.Errorf("the next in line is %v, not granted", got[0])
 	}
 	if look, err := s.Look(ctx, others, refs(theirs)); err != nil || !look.Standings[0].Inherited {

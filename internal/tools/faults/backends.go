@@ -360,23 +360,23 @@ var backends = []fault{
 		old: "IF t.id IS NULL AND NOT EXISTS (SELECT FROM @sentinel r WHERE r.one) THEN", new: "IF false THEN",
 	},
 	{
-		file: "internal/sqlqueue/turns.go", test: "TestJoinsOfAQueueTakeTurns",
+		file: "driver/exchange/turns.go", test: "TestJoinsOfAQueueTakeTurns",
 		old: "const perQueue = 2", new: "const perQueue = 3",
 	},
 	{
-		file: "internal/sqlqueue/renew.go", test: "TestATicketWhoseLeaveAFailoverHasLostIsAStray",
+		file: "driver/exchange/renew.go", test: "TestATicketWhoseLeaveAFailoverHasLostIsAStray",
 		old: "s.recount(first.History)", new: "_ = first.History",
 	},
 	{
-		file: "internal/sqlqueue/recount.go", test: "TestATicketWhoseLeaveAFailoverHasLostIsAStray",
+		file: "driver/exchange/recount.go", test: "TestATicketWhoseLeaveAFailoverHasLostIsAStray",
 		old: "if err != nil {\n\t\t\treturn", new: "if err != nil {\n\t\t\ts.history = history\n\t\t\treturn",
 	},
 	{
-		file: "internal/sqlqueue/wake.go", test: "TestALookThatFailsIsRepeated",
+		file: "driver/exchange/wake.go", test: "TestALookThatFailsIsRepeated",
 		old: "for d.repair(ctx, true) != nil &&", new: "if d.repair(ctx, true) != nil &&",
 	},
 	{
-		file: "internal/sqlqueue/renew.go", pkg: "backend/pglock", test: "TestConformance$/LateAnswers",
+		file: "driver/exchange/renew.go", pkg: "backend/pglock", test: "TestConformance$/LateAnswers",
 		old: "s.renewed(sent)\n\tfound := s.see(asked, first, sent, sent)",
 		new: "sent = driver.Now()\n\ts.renewed(sent)\n\tfound := s.see(asked, first, sent, sent)",
 	},
@@ -410,7 +410,7 @@ var backends = []fault{
 	},
 	{
 		file: "backend/mysqllock/store.go", test: "TestRepeatedJoinOfATicketThatHasEnded",
-		old: "st = found.Standings[0]; st.State == sqlqueue.Gone {", new: "st = found.Standings[0]; false {",
+		old: "st = found.Standings[0]; st.State == exchange.Gone {", new: "st = found.Standings[0]; false {",
 	},
 	{
 		file: "backend/mysqllock/store.go", test: "TestHeartbeatThatIsOvertaken",
@@ -453,7 +453,7 @@ var backends = []fault{
 		old: "unclean = CASE WHEN r.units = r.capacity THEN NOT clean ELSE r.unclean END", new: "unclean = NOT clean",
 	},
 	{
-		file: "internal/sqlqueue/place.go", pkg: "backend/pglock", test: "TestConformance$/RenewOfFixedTickets",
+		file: "driver/exchange/place.go", pkg: "backend/pglock", test: "TestConformance$/RenewOfFixedTickets",
 		old: "p.proof = min(sent, sent.Add(st.Left-p.hold))", new: "p.proof = sent",
 	},
 	{

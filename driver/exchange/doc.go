@@ -1,4 +1,4 @@
-// Package sqlqueue is the client side of backends whose queues are tables of a SQL
+// Package exchange is the client side of backends whose queues are tables of a SQL
 // database: it implements package driver over a [Store], the exchanges with one
 // database.
 //
@@ -27,4 +27,4 @@
 //     whose end has passed. So nobody is told that a ticket is kept that somebody
 //     else is just taking out.
 //   - Whatever commits a grant sends the news of it to the winner's client.
-package sqlqueue
+package exchange
