@@ -13,6 +13,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/internal/sqlcode"
 )
 
 // store is the exchanges of package exchange with one database.
@@ -250,7 +251,7 @@ func (s *store) call(ctx context.Context, text string, args ...any) (left exchan
 	if err := s.row(ctx, text, args, &code, &left.More); err != nil {
 		return left, err
 	}
-	return left, exchange.Verdict(code)
+	return left, sqlcode.Err(code)
 }
 
 // id is an ID as the tables have it. Bytes, unlike strings, have no character set.
@@ -302,7 +303,7 @@ func (s *store) Join(ctx context.Context, j exchange.Join) (st exchange.Standing
 	if err != nil {
 		return st, err
 	}
-	if code == joinWaits || code == exchange.CodeBusy {
+	if code == joinWaits || code == sqlcode.Busy {
 		s.crowds.add(j.Queue)
 	}
 	switch code {
@@ -322,7 +323,7 @@ func (s *store) Join(ctx context.Context, j exchange.Join) (st exchange.Standing
 			return st, driver.ErrGone
 		}
 	default:
-		return st, exchange.Verdict(code)
+		return st, sqlcode.Err(code)
 	}
 	return st, nil
 }
@@ -361,7 +362,7 @@ func (s *store) Withdraw(ctx context.Context, session, queue string, ids []strin
 	var code int64
 	err = s.row(ctx, "CALL {p}withdraw(?,?,?,?)", []any{[]byte(queue), all, id(session), clean}, &code, &stood, &left.More)
 	if err == nil {
-		err = exchange.Verdict(code)
+		err = sqlcode.Err(code)
 	}
 	if err != nil {
 		return nil, exchange.Left{}, err

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/internal/sqlcode"
 )
 
 // store is the exchanges with one database: each is a call of one function.
@@ -115,7 +116,7 @@ func (s *store) numbers(ctx context.Context, name string, least int, args ...any
 		return nil, fmt.Errorf("postgres: %s has answered %d numbers", name, len(got))
 	}
 	if got[0] < 0 {
-		return got, exchange.Verdict(got[0])
+		return got, sqlcode.Err(got[0])
 	}
 	return got, nil
 }

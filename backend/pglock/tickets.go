@@ -10,6 +10,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/internal/sqlcode"
 )
 
 func (s *store) Begin(ctx context.Context, o exchange.Session) (string, error) {
@@ -52,7 +53,7 @@ func (s *store) Join(ctx context.Context, j exchange.Join) (exchange.Standing, e
 	for {
 		got, err := s.numbers(ctx, "join", standingNumbers, j.Queue, string(j.Kind), j.Capacity, j.ID, j.Units, j.Session, text(j.Owner),
 			j.Note, j.Hold.Microseconds(), j.NoWait, j.Retry, s.crowds.has(j.Queue))
-		if err == exchange.ErrMore {
+		if err == sqlcode.ErrMore {
 			continue
 		}
 		if err != nil {

@@ -17,10 +17,6 @@ var (
 
 	// ErrTokens is what Join and Raise return when there are no larger tokens.
 	ErrTokens = driver.Permanent(errors.New("the tokens of this queue are used up"))
-
-	// ErrMore is the answer to a Join that has to be repeated by the store: it has taken
-	// out as much as one exchange may.
-	ErrMore = errors.New("there is more to be taken out")
 )
 
 // usable reports why the driver cannot be used.

@@ -1,5 +1,5 @@
 -- Exchanges that are seldom: the ticket gets a row of its own first. They answer with a
--- code of package exchange, see join.sql.
+-- code of package sqlcode, see join.sql.
 
 -- finds a ticket that stands in a queue, which it locks; p_n is NULL if there is none. Of
 -- other sessions it finds what the mask of flags says; all if that is -1.

@@ -1,5 +1,5 @@
 -- Code 0 held, 1 waits, 2 stands already; below 0 no ticket stands, with a code of package
--- exchange: -1 busy, -2 gone, -3 mismatch, -4 the tokens are used up, -6 the session is over;
+-- sqlcode: -1 busy, -2 gone, -3 mismatch, -4 the tokens are used up, -6 the session is over;
 -- -5, not held, is none of Join's.
 CREATE PROCEDURE {p}join(
 	p_queue VARBINARY(512), p_id BINARY(16), p_kind VARBINARY(64), p_units BIGINT, p_capacity BIGINT,
