@@ -38,10 +38,10 @@ type front struct {
 // lookAhead finds out who is near the front: {most} at most learn when a holder ends.
 // His session does, unless he has an end of his own.
 //
-// It is a statement of its own, with the numbers written into it: where they come from
-// another table, the server reads the whole line, and that for each ticket. A line that
-// has moved on meanwhile has them look once too often.
-func (s *store) lookAhead(ctx context.Context, waits []waiter, into []exchange.Standing) error {
+// It is a statement of its own, with the numbers written into it: with a join, MySQL would scan
+// the whole queue once per ticket. A line that has moved on meanwhile has them look once too
+// often.
+func (s *store) lookAhead(ctx context.Context, waits []waiter, into []exchange.Status) error {
 	lines := map[line]*front{}
 	var order []line
 	for _, w := range waits {
@@ -60,7 +60,7 @@ func (s *store) lookAhead(ctx context.Context, waits []waiter, into []exchange.S
 }
 
 // near says of those that are near the front when to look again.
-func near(waits []waiter, of func(line) *front, into []exchange.Standing) {
+func near(waits []waiter, of func(line) *front, into []exchange.Status) {
 	for _, w := range waits {
 		f := of(w.line)
 		ahead, near := slices.BinarySearch(f.ns, w.n)
@@ -73,10 +73,10 @@ func near(waits []waiter, of func(line) *front, into []exchange.Standing) {
 			due.Int64 = min(due.Int64, f.head.Int64)
 		}
 		if st.Ahead = ahead; due.Valid {
-			st.Again = micros(max(1, due.Int64-w.now))
-			st.More = due.Int64 <= w.now || ahead == 0 && w.fits
+			st.Due = micros(max(1, due.Int64-w.now))
+			st.Unsettled = due.Int64 <= w.now || ahead == 0 && w.fits
 		} else { // nothing is granted for a while, or somebody is about to
-			st.Again, st.More = lookSoon, ahead == 0
+			st.Due, st.Unsettled = lookSoon, ahead == 0
 		}
 	}
 }

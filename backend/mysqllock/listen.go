@@ -32,14 +32,14 @@ const parkFor = 10 * time.Minute
 // patience is for how long a client that ends cleans up.
 const patience = time.Second
 
-// Listen brings news until ctx ends.
-func (s *store) Listen(ctx context.Context, channel string, up func(), hear func(exchange.Event)) error {
+// Listen receives what is written for the mailbox, until ctx ends.
+func (s *store) Listen(ctx context.Context, mailbox string, up func(), receive func(exchange.Event)) error {
 	if most := s.news.Stats().MaxOpenConnections; !s.own && most > 0 && most < 4 {
 		return fmt.Errorf("the pool has %d connections, of which two would wait: %w", most, errors.ErrUnsupported)
 	}
 	ctx, cancel := s.whileHere(ctx)
 	defer cancel(nil)
-	l := &listener{store: s, channel: channel, up: sync.OnceFunc(up), hear: hear, told: map[int64]bool{}}
+	l := &listener{store: s, channel: mailbox, up: sync.OnceFunc(up), receive: receive, told: map[int64]bool{}}
 	defer l.close()
 	if err := l.open(ctx); err != nil {
 		return err
@@ -77,7 +77,7 @@ type listener struct {
 	store          *store
 	channel        string
 	up             func()
-	hear           func(exchange.Event)
+	receive        func(exchange.Event)
 	anchor, parked *sql.Conn
 	told           map[int64]bool // news that are still in the table
 }
@@ -135,7 +135,7 @@ func (l *listener) read(ctx context.Context, rows *sql.Rows) error {
 			continue
 		}
 		l.told[k] = true
-		l.hear(event(what, ticket, name, token, flags))
+		l.receive(event(what, ticket, name, token, flags))
 	}
 	if err := rows.Err(); err != nil {
 		return err
@@ -151,14 +151,14 @@ func (l *listener) read(ctx context.Context, rows *sql.Rows) error {
 }
 
 func event(what int, ticket, name []byte, token, flags int64) exchange.Event {
-	e := exchange.Event{What: exchange.What(what), ID: hex.EncodeToString(ticket)}
-	switch e.What {
+	e := exchange.Event{Type: exchange.EventType(what), ID: hex.EncodeToString(ticket)}
+	switch e.Type {
 	case exchange.Granted:
-		e.Ticket = exchange.Standing{State: exchange.Held, Token: uint64(token), Inherited: flags&1 != 0, Wanted: flags&2 != 0}
-	case exchange.WaitsFirst:
-		e.Ticket.Again = micros(token)
-	case exchange.Asked:
-		e.Ask = driver.Demand(token)
+		e.Status = exchange.Status{State: exchange.Held, Token: uint64(token), Inherited: flags&1 != 0, Wanted: flags&2 != 0}
+	case exchange.FirstWaiter:
+		e.Status.Due = micros(token)
+	case exchange.Demanded:
+		e.Demand = driver.Demand(token)
 	case exchange.QueueChanged:
 		e.Queue = string(name)
 	case exchange.CellChanged:

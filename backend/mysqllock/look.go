@@ -17,18 +17,19 @@ const lookSoon = 200 * time.Millisecond
 const perLook = 250
 
 // Look reads what has become of tickets.
-func (s *store) Look(ctx context.Context, session string, tickets []exchange.Ref) (exchange.Renewed, error) {
+func (s *store) Look(ctx context.Context, session string, tickets []exchange.Ref) ([]exchange.Status, error) {
 	if len(tickets) == 1 {
-		return s.one(ctx, session, tickets[0], false)
+		r, err := s.one(ctx, session, tickets[0], false)
+		return r.Tickets, err
 	}
-	all := make([]exchange.Standing, len(tickets))
+	all := make([]exchange.Status, len(tickets))
 	for at := 0; at < len(tickets); at += perLook {
 		to := min(at+perLook, len(tickets))
 		if err := s.look(ctx, session, tickets[at:to], all[at:to]); err != nil {
-			return exchange.Renewed{}, err
+			return nil, err
 		}
 	}
-	return exchange.Renewed{Standings: all}, nil
+	return all, nil
 }
 
 // Flags of a ticket, see sql/tables.sql.
@@ -52,7 +53,7 @@ FROM (`
 WHERE t.id IS NOT NULL OR q.tickets > 0 AND q.id = r.id`
 )
 
-func (s *store) look(ctx context.Context, session string, tickets []exchange.Ref, into []exchange.Standing) error {
+func (s *store) look(ctx context.Context, session string, tickets []exchange.Ref, into []exchange.Status) error {
 	args := make([]any, 0, 3*len(tickets))
 	for i, t := range tickets {
 		args = append(args, i, []byte(t.Queue), id(t.ID))
@@ -67,7 +68,7 @@ func (s *store) look(ctx context.Context, session string, tickets []exchange.Ref
 // looking is what is read of tickets of a session.
 type looking struct {
 	session string
-	into    []exchange.Standing
+	into    []exchange.Status
 	waits   []waiter
 }
 
@@ -98,7 +99,7 @@ func (l *looking) read(r *sql.Rows) error {
 	if lone.Bool {
 		n.Int64 = granted
 	}
-	st := exchange.Standing{State: exchange.Waits, Revoked: flags&revoked != 0, Evicted: flags&evicted != 0, Stray: flags&stray != 0, Fixed: flags&fixed != 0}
+	st := exchange.Status{State: exchange.Waiting, Revoked: flags&revoked != 0, Evicted: flags&evicted != 0, Stray: flags&stray != 0, Fixed: flags&fixed != 0}
 	if ends.Valid {
 		st.Left, st.Hold = micros(end-now), micros(hold.Int64)
 	}
@@ -139,7 +140,7 @@ ORDER BY q.name, t.n`
 )
 
 // read reads queues with their members, and the name of the last one.
-func (s *store) read(ctx context.Context, where string, args ...any) (all []exchange.Reading, last string, count int, err error) {
+func (s *store) read(ctx context.Context, where string, args ...any) (all []exchange.Snapshot, last string, count int, err error) {
 	err = s.rows(ctx, queues+where+members, args, func() { all, last, count = nil, "", 0 }, func(r *sql.Rows) error {
 		var now, no, capacity, granted, offset, used, since, flags int64
 		var name, kind, ticket, holder, note, owner []byte
@@ -151,7 +152,7 @@ func (s *store) read(ctx context.Context, where string, args ...any) (all []exch
 		if string(name) != last {
 			last = string(name)
 			count++
-			all = append(all, exchange.Reading{
+			all = append(all, exchange.Snapshot{
 				Queue: driver.Queue{Name: last, Kind: driver.Kind(kind), Capacity: capacity},
 				At:    time.UnixMicro(now),
 			})
@@ -186,18 +187,18 @@ func (s *store) read(ctx context.Context, where string, args ...any) (all []exch
 	return all, last, count, err
 }
 
-func (s *store) Read(ctx context.Context, queue, channel string) (exchange.Reading, error) {
-	if channel != "" {
-		if err := s.exec(ctx, "CALL {p}watch(5,?,?)", []byte(queue), []byte(channel)); err != nil {
-			return exchange.Reading{}, err
+func (s *store) Read(ctx context.Context, queue, mailbox string) (exchange.Snapshot, error) {
+	if mailbox != "" {
+		if err := s.exec(ctx, "CALL {p}watch(5,?,?)", []byte(queue), []byte(mailbox)); err != nil {
+			return exchange.Snapshot{}, err
 		}
 	}
 	all, _, _, err := s.read(ctx, "name = ?", []byte(queue))
 	if err != nil {
-		return exchange.Reading{}, err
+		return exchange.Snapshot{}, err
 	}
 	if len(all) == 0 {
-		all = append(all, exchange.Reading{Queue: driver.Queue{Name: queue}, At: time.Now()})
+		all = append(all, exchange.Snapshot{Queue: driver.Queue{Name: queue}, At: time.Now()})
 	}
 	return all[0], nil
 }
@@ -215,7 +216,7 @@ func (s *store) Cells(ctx context.Context, prefix, after string) (names []string
 	return names, err
 }
 
-func (s *store) List(ctx context.Context, prefix, after string) ([]exchange.Reading, string, error) {
+func (s *store) List(ctx context.Context, prefix, after string) ([]exchange.Snapshot, string, error) {
 	all, last, count, err := s.read(ctx, "name >= ? AND name > ? AND LEFT(name, ?) = ? AND tickets > 0 ORDER BY name LIMIT ?",
 		[]byte(prefix), []byte(after), len(prefix), []byte(prefix), perList)
 	if count < perList {

@@ -109,27 +109,27 @@ func start(ctx context.Context, s *store) (driver.Driver, error) {
 	if err := s.ready(ctx); err != nil {
 		return nil, err
 	}
-	d := exchange.New(s, exchange.NewChannel())
+	d := exchange.New(s, exchange.NewMailbox())
 	if s.own {
-		d.Limit(lanesFor(s.most))
+		d.Limit(limiterFor(s.most))
 	} else {
-		d.Limit(s.lanes())
+		d.Limit(s.limiter())
 	}
 	return d, nil
 }
 
-// lanesFor are the lanes of a pool with so many connections for exchanges, one of which is for
+// limiterFor is the limiter of a pool with so many connections for exchanges. One of them is for
 // heartbeats.
-func lanesFor(most int) *exchange.Lanes {
+func limiterFor(most int) *exchange.Limiter {
 	switch {
 	case most+listening <= 0: // as many as anybody likes
 		return nil
 	case most < 3:
-		return exchange.NewLanes(1, 0, 0)
+		return exchange.NewLimiter(1, 0, 0)
 	case most == 3:
-		return exchange.NewLanes(1, 1, 0)
+		return exchange.NewLimiter(1, 1, 0)
 	}
-	return exchange.NewLanes(most-3, 1, 1)
+	return exchange.NewLimiter(most-3, 1, 1)
 }
 
 // defaultConnections is how many connections a client has at most: two listen, one is for
@@ -143,6 +143,6 @@ const listening = 2
 // lockWait is for how many seconds a statement may wait for a row, on connections of the
 // store's own; who has waited in vain tries again. The server goes on with that though the
 // connection is closed, so that it has to end soon after an exchange whose caller has given up
-// (exchange.Unheard). And whoever locks the whole server, as read_only=1 does for a moment, waits
+// (exchange.Linger). And whoever locks the whole server, as read_only=1 does for a moment, waits
 // for it: meanwhile the row's owner cannot go on either, and no heartbeat is answered.
 const lockWait = 1

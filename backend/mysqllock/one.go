@@ -11,13 +11,13 @@ import (
 
 // one extends the session, if it is to, and reads one ticket. Most clients that wait have
 // no other: so their heartbeats are one exchange each.
-func (s *store) one(ctx context.Context, session string, t exchange.Ref, renew bool) (exchange.Renewed, error) {
+func (s *store) one(ctx context.Context, session string, t exchange.Ref, renew bool) (exchange.Renewal, error) {
 	text := s.sql("CALL {p}one(?,?,?,?)")
 	var sent driver.Instant
 	var extended bool
 	var ends int64
 	var history string
-	var st [1]exchange.Standing
+	var st [1]exchange.Status
 	err := s.exchangeIf(ctx, func(c *sql.Conn, on link) error {
 		l := &looking{session: session, into: st[:]}
 		l.begin()
@@ -47,14 +47,14 @@ func (s *store) one(ctx context.Context, session string, t exchange.Ref, renew b
 	})
 	switch {
 	case err != nil:
-		return exchange.Renewed{}, err
+		return exchange.Renewal{}, err
 	case !extended:
 		s.lives.end(session)
-		return exchange.Renewed{}, driver.ErrSession
+		return exchange.Renewal{}, driver.ErrSession
 	case renew:
 		s.lives.renewed(session, sent, ends)
 	}
-	return exchange.Renewed{Standings: st[:], History: history}, nil
+	return exchange.Renewal{Tickets: st[:], History: history}, nil
 }
 
 // The statements of Renew, look and fronts, for one ticket, with variables of the procedure.

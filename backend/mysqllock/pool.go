@@ -9,31 +9,31 @@ import (
 	"github.com/interlock-go/interlock/driver/exchange"
 )
 
-// shared are the lanes to pools of programs, which several clients may use.
+// shared are the limiters of the pools of programs, which several clients may use.
 var shared = struct {
 	mu  sync.Mutex
-	all map[*sql.DB]*sharedLanes
-}{all: map[*sql.DB]*sharedLanes{}}
+	all map[*sql.DB]*sharedLimiter
+}{all: map[*sql.DB]*sharedLimiter{}}
 
-type sharedLanes struct {
-	*exchange.Lanes
+type sharedLimiter struct {
+	*exchange.Limiter
 	users int
 }
 
-// lanes are those of the program's pool, until leaveLanes.
-func (s *store) lanes() *exchange.Lanes {
+// limiter is that of the program's pool, until leaveLimiter.
+func (s *store) limiter() *exchange.Limiter {
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
 	l := shared.all[s.db]
 	if l == nil {
-		l = &sharedLanes{Lanes: lanesFor(s.db.Stats().MaxOpenConnections - listening)}
+		l = &sharedLimiter{Limiter: limiterFor(s.db.Stats().MaxOpenConnections - listening)}
 		shared.all[s.db] = l
 	}
 	l.users++
-	return l.Lanes
+	return l.Limiter
 }
 
-func (s *store) leaveLanes() {
+func (s *store) leaveLimiter() {
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
 	if l := shared.all[s.db]; l != nil {

@@ -9,7 +9,7 @@ import (
 
 // Promise: clients that a program gives one pool share the room in front of it, until the last of
 // them is closed; those with another pool have room of their own.
-func TestClientsOfAPoolShareItsLanes(t *testing.T) {
+func TestClientsOfAPoolShareItsLimiter(t *testing.T) {
 	pool := func() *sql.DB {
 		k, err := mysql.NewConnector(mysql.NewConfig())
 		if err != nil {
@@ -22,13 +22,13 @@ func TestClientsOfAPoolShareItsLanes(t *testing.T) {
 	}
 	one, other := pool(), pool()
 	a, b, c := &store{db: one}, &store{db: one}, &store{db: other}
-	lanes := a.lanes()
-	if lanes == nil || b.lanes() != lanes || c.lanes() == lanes {
-		t.Error("each client has lanes of its own, or all have the same")
+	limiter := a.limiter()
+	if limiter == nil || b.limiter() != limiter || c.limiter() == limiter {
+		t.Error("each client has a limiter of its own, or all have the same")
 	}
 	a.Close()
-	if again := (&store{db: one}); again.lanes() != lanes {
-		t.Error("a client that comes later has lanes of its own")
+	if again := (&store{db: one}); again.limiter() != limiter {
+		t.Error("a client that comes later has a limiter of its own")
 	} else {
 		again.Close()
 	}
@@ -37,6 +37,6 @@ func TestClientsOfAPoolShareItsLanes(t *testing.T) {
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
 	if shared.all[one] != nil || shared.all[other] != nil {
-		t.Error("lanes are kept after the last client")
+		t.Error("a limiter is kept after the last client")
 	}
 }

@@ -136,7 +136,7 @@ const clock = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
 // is in that.
 const forgets = "(@@GLOBAL.innodb_flush_log_at_trx_commit <> 1 OR @@GLOBAL.log_bin AND @@GLOBAL.sync_binlog <> 1)"
 
-// history tells servers apart that replicate from one another: see exchange.Renewed.
+// history tells servers apart that replicate from one another: see exchange.Renewal.
 const history = "CONCAT_WS(':', @@hostname, @@port, @@server_id)"
 
 // lone is the only ticket of a queue, if its row has it. What a ticket leaves there when it

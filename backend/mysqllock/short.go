@@ -63,7 +63,7 @@ func (s *store) shortJoin(ctx context.Context, j *exchange.Join) (token uint64, 
 
 // shortLeave removes the only ticket of a queue, if no Join of it can come any more.
 func (s *store) shortLeave(ctx context.Context, l *exchange.Leave) (ok bool, err error) {
-	if l.Refuse > 0 || l.Waited || s.crowds.has(l.Queue) { // who has waited has a row of its own
+	if l.Tombstone > 0 || l.Waited || s.crowds.has(l.Queue) { // who has waited has a row of its own
 		return false, nil
 	}
 	made, err := s.alone(ctx, l.Session, leaveAlone, !l.Clean, []byte(l.Queue), id(l.ID), id(l.Session))

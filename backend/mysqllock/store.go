@@ -47,12 +47,12 @@ type link struct {
 	since driver.Instant // it has been there since before then
 	short bool           // it may take the short way
 
-	history string // see exchange.Renewed
+	history string // see exchange.Renewal
 }
 
 func (s *store) Close() {
 	if !s.own {
-		s.leaveLanes()
+		s.leaveLimiter()
 		return
 	}
 	_ = s.db.Close()
@@ -246,12 +246,12 @@ func (s *store) names(ctx context.Context, text string, args ...any) (all []stri
 }
 
 // call is a procedure that answers with a code and whether there is more to do.
-func (s *store) call(ctx context.Context, text string, args ...any) (left exchange.Left, err error) {
+func (s *store) call(ctx context.Context, text string, args ...any) (unsettled bool, err error) {
 	var code int64
-	if err := s.row(ctx, text, args, &code, &left.More); err != nil {
-		return left, err
+	if err := s.row(ctx, text, args, &code, &unsettled); err != nil {
+		return unsettled, err
 	}
-	return left, sqlcode.Err(code)
+	return unsettled, sqlcode.Err(code)
 }
 
 // id is an ID as the tables have it. Bytes, unlike strings, have no character set.
@@ -269,7 +269,7 @@ func (s *store) Begin(ctx context.Context, n exchange.Session) (history string, 
 	var ends int64
 	err = s.exchangeIf(ctx, func(c *sql.Conn, l link) error {
 		sent, history = driver.Now(), l.history
-		return c.QueryRowContext(ctx, text, id(n.ID), n.TTL.Microseconds(), cut(n.Owner), []byte(n.Channel)).Scan(&ends)
+		return c.QueryRowContext(ctx, text, id(n.ID), n.TTL.Microseconds(), cut(n.Owner), []byte(n.Mailbox)).Scan(&ends)
 	})
 	if err == nil {
 		s.lives.begin(n.ID, n.TTL, sent, ends)
@@ -284,7 +284,7 @@ func (s *store) End(ctx context.Context, session string) ([]string, error) {
 	return s.names(ctx, "CALL {p}end(?)", id(session))
 }
 
-func (s *store) Join(ctx context.Context, j exchange.Join) (st exchange.Standing, err error) {
+func (s *store) Join(ctx context.Context, j exchange.Join) (st exchange.Status, err error) {
 	if len(j.Kind) > 64 {
 		return st, driver.Invalid(fmt.Errorf("the kind %.20q… has more than 64 bytes", j.Kind))
 	}
@@ -293,13 +293,13 @@ func (s *store) Join(ctx context.Context, j exchange.Join) (st exchange.Standing
 		return st, err
 	}
 	if short {
-		return exchange.Standing{State: exchange.Held, Token: token}, nil
+		return exchange.Status{State: exchange.Held, Token: token}, nil
 	}
-	var code, again int64
+	var code, due int64
 	hold := ceil(j.Hold)
 	err = s.row(ctx, "CALL {p}join(?,?,?,?,?,?,?,?,?,?,?)", []any{
 		[]byte(j.Queue), id(j.ID), []byte(j.Kind), j.Units, j.Capacity, j.NoWait, hold, j.Retry, id(j.Session), cut(j.Owner), notNil(j.Note),
-	}, &code, &token, &st.Inherited, &again, &st.More)
+	}, &code, &token, &st.Inherited, &due, &st.Unsettled)
 	if err != nil {
 		return st, err
 	}
@@ -313,13 +313,13 @@ func (s *store) Join(ctx context.Context, j exchange.Join) (st exchange.Standing
 			st.Fixed, st.Left, st.Hold = true, micros(hold), micros(hold)
 		}
 	case joinWaits:
-		st.State, st.Inherited, st.Again = exchange.Waits, false, micros(again)
+		st.State, st.Inherited, st.Due = exchange.Waiting, false, micros(due)
 	case joinStands:
 		found, err := s.Look(ctx, j.Session, []exchange.Ref{{Queue: j.Queue, ID: j.ID}})
 		if err != nil {
 			return st, err
 		}
-		if st = found.Standings[0]; st.State == exchange.Gone {
+		if st = found[0]; st.State == exchange.Gone {
 			return st, driver.ErrGone
 		}
 	default:
@@ -347,34 +347,34 @@ func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond 
 // ceil is a time in microseconds, not less than it was.
 func ceil(d time.Duration) int64 { return (d + time.Microsecond - 1).Microseconds() }
 
-func (s *store) Leave(ctx context.Context, l exchange.Leave) (exchange.Left, error) {
+func (s *store) Leave(ctx context.Context, l exchange.Leave) (unsettled bool, err error) {
 	if done, err := s.shortLeave(ctx, &l); done || err != nil {
-		return exchange.Left{}, err
+		return false, err
 	}
-	return s.call(ctx, "CALL {p}leave(?,?,?,?,?)", []byte(l.Queue), id(l.ID), id(l.Session), l.Clean, ceil(l.Refuse))
+	return s.call(ctx, "CALL {p}leave(?,?,?,?,?)", []byte(l.Queue), id(l.ID), id(l.Session), l.Clean, ceil(l.Tombstone))
 }
 
-func (s *store) Withdraw(ctx context.Context, session, queue string, ids []string, clean bool) (gone []bool, left exchange.Left, err error) {
+func (s *store) Withdraw(ctx context.Context, session, queue string, ids []string, clean bool) (gone []bool, unsettled bool, err error) {
 	var all, stood []byte
 	for _, one := range ids {
 		all = append(all, id(one)...)
 	}
 	var code int64
-	err = s.row(ctx, "CALL {p}withdraw(?,?,?,?)", []any{[]byte(queue), all, id(session), clean}, &code, &stood, &left.More)
+	err = s.row(ctx, "CALL {p}withdraw(?,?,?,?)", []any{[]byte(queue), all, id(session), clean}, &code, &stood, &unsettled)
 	if err == nil {
 		err = sqlcode.Err(code)
 	}
 	if err != nil {
-		return nil, exchange.Left{}, err
+		return nil, false, err
 	}
 	gone = make([]bool, len(ids))
 	for i := range gone {
 		gone[i] = stood[i] == '0'
 	}
-	return gone, left, nil
+	return gone, unsettled, nil
 }
 
-func (s *store) Shrink(ctx context.Context, session string, t exchange.Ref, units int64) (exchange.Left, error) {
+func (s *store) Shrink(ctx context.Context, session string, t exchange.Ref, units int64) (unsettled bool, err error) {
 	return s.call(ctx, "CALL {p}shrink(?,?,?,?)", []byte(t.Queue), id(t.ID), id(session), units)
 }
 
@@ -383,7 +383,7 @@ func (s *store) Keep(ctx context.Context, session, owner string, t exchange.Ref,
 	return err
 }
 
-func (s *store) Ask(ctx context.Context, queue, ticket string, what driver.Demand) (exchange.Left, error) {
+func (s *store) Ask(ctx context.Context, queue, ticket string, what driver.Demand) (unsettled bool, err error) {
 	return s.call(ctx, "CALL {p}ask(?,?,?)", []byte(queue), id(ticket), int(what))
 }
 
@@ -397,9 +397,8 @@ func (s *store) Clock(ctx context.Context) (micros int64, err error) {
 	return micros, err
 }
 
-func (s *store) Settle(ctx context.Context, queue string) (more bool, err error) {
-	left, err := s.call(ctx, "CALL {p}settle(?)", []byte(queue))
-	return left.More, err
+func (s *store) Settle(ctx context.Context, queue string) (unsettled bool, err error) {
+	return s.call(ctx, "CALL {p}settle(?)", []byte(queue))
 }
 
 // extend is a heartbeat, whose LAST_INSERT_ID is the end that stands then. Its time is that
@@ -410,12 +409,12 @@ const extend = "UPDATE {p}sessions SET ends = LAST_INSERT_ID(GREATEST(ends, {now
 // Renew is a statement for each of two tickets, else one that extends the session and two
 // that read: so no ticket costs more than one. What it has found out when one of them
 // fails is said.
-func (s *store) Renew(ctx context.Context, session string, look []exchange.Ref) (exchange.Renewed, error) {
-	if n := len(look); n == 1 || n == 2 {
-		all, err := s.one(ctx, session, look[0], true)
+func (s *store) Renew(ctx context.Context, session string, tickets []exchange.Ref) (exchange.Renewal, error) {
+	if n := len(tickets); n == 1 || n == 2 {
+		all, err := s.one(ctx, session, tickets[0], true)
 		if err == nil && n == 2 {
-			if other, err := s.one(ctx, session, look[1], false); err == nil {
-				all.Standings = append(all.Standings, other.Standings...)
+			if other, err := s.one(ctx, session, tickets[1], false); err == nil {
+				all.Tickets = append(all.Tickets, other.Tickets...)
 			}
 		}
 		return all, err
@@ -429,16 +428,15 @@ func (s *store) Renew(ctx context.Context, session string, look []exchange.Ref) 
 		return made.read(c.ExecContext(ctx, text, id(session)))
 	})
 	if err != nil {
-		return exchange.Renewed{}, err
+		return exchange.Renewal{}, err
 	}
 	if made.id == 0 {
 		s.lives.end(session)
-		return exchange.Renewed{}, driver.ErrSession
+		return exchange.Renewal{}, driver.ErrSession
 	}
 	s.lives.renewed(session, sent, made.id)
-	all, err := s.Look(ctx, session, look)
-	all.History = history
-	return all, err
+	all, err := s.Look(ctx, session, tickets)
+	return exchange.Renewal{Tickets: all, History: history}, err
 }
 
 func (s *store) Tickets(ctx context.Context, session string) (all []exchange.Ref, err error) {
@@ -454,15 +452,19 @@ func (s *store) Tickets(ctx context.Context, session string) (all []exchange.Ref
 	return all, err
 }
 
-// Strand is an exchange for each ticket.
-func (s *store) Strand(ctx context.Context, session string, strays, again []exchange.Ref) error {
-	for _, t := range strays {
-		if _, err := s.call(ctx, "CALL {p}strand(?,?,?)", []byte(t.Queue), id(t.ID), id(session)); err != nil {
-			return err
-		}
-	}
-	for _, t := range again {
-		if _, err := s.call(ctx, "CALL {p}unstrand(?,?,?)", []byte(t.Queue), id(t.ID), id(session)); err != nil {
+// Detach is an exchange for each ticket.
+func (s *store) Detach(ctx context.Context, session string, tickets []exchange.Ref) error {
+	return s.each(ctx, "CALL {p}strand(?,?,?)", session, tickets)
+}
+
+// Attach is an exchange for each ticket.
+func (s *store) Attach(ctx context.Context, session string, tickets []exchange.Ref) error {
+	return s.each(ctx, "CALL {p}unstrand(?,?,?)", session, tickets)
+}
+
+func (s *store) each(ctx context.Context, text, session string, tickets []exchange.Ref) error {
+	for _, t := range tickets {
+		if _, err := s.call(ctx, text, []byte(t.Queue), id(t.ID), id(session)); err != nil {
 			return err
 		}
 	}
@@ -485,9 +487,9 @@ func (s *store) Swap(ctx context.Context, w driver.Swap) (driver.Cell, error) {
 	return c, nil
 }
 
-func (s *store) Load(ctx context.Context, name, channel string) (c driver.Cell, err error) {
-	if channel != "" {
-		if err := s.exec(ctx, "CALL {p}watch(6,?,?)", []byte(name), []byte(channel)); err != nil {
+func (s *store) Load(ctx context.Context, name, mailbox string) (c driver.Cell, err error) {
+	if mailbox != "" {
+		if err := s.exec(ctx, "CALL {p}watch(6,?,?)", []byte(name), []byte(mailbox)); err != nil {
 			return c, err
 		}
 	}

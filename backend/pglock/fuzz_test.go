@@ -22,12 +22,12 @@ func FuzzEvent(f *testing.F) {
 		if !ok {
 			return
 		}
-		switch e.What {
+		switch e.Type {
 		case exchange.QueueChanged, exchange.CellChanged:
 			if e.ID != "" {
 				t.Errorf("%q is of a ticket: %+v", line, e)
 			}
-		case exchange.Granted, exchange.WaitsFirst, exchange.Asked, exchange.Removed:
+		case exchange.Granted, exchange.FirstWaiter, exchange.Demanded, exchange.Removed:
 			if strings.ContainsAny(e.ID, "- ") {
 				t.Errorf("%q is of the ticket %q", line, e.ID)
 			}

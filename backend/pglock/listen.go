@@ -20,19 +20,19 @@ const lookEvery = 5 * time.Second
 
 var errSilent = fmt.Errorf("postgres: there is a pooler in between, and no direct URL: %w", errors.ErrUnsupported)
 
-// Listen brings what is sent to the channel, over a connection that others share.
-func (s *store) Listen(ctx context.Context, channel string, up func(), hear func(exchange.Event)) error {
+// Listen receives what is sent to the mailbox, which is a channel of the server, over a connection that others share.
+func (s *store) Listen(ctx context.Context, mailbox string, up func(), receive func(exchange.Event)) error {
 	if s.silent {
 		return errSilent
 	}
 	table, senders := s.schema.name("ticket"), &s.pool.senders
 	learn := func(conn *pgx.Conn) { senders.learn(conn, table) }
-	return listen(ctx, s.leadsTo(), s.dial, channel, learn, up, func(conn *pgx.Conn, sender uint32, payload string) {
-		doubtful := !senders.trusts(conn, table, sender)
+	return listen(ctx, s.leadsTo(), s.dial, mailbox, learn, up, func(conn *pgx.Conn, sender uint32, payload string) {
+		unverified := !senders.trusts(conn, table, sender)
 		for line := range strings.SplitSeq(payload, "\n") {
 			if e, ok := event(line); ok {
-				e.Doubtful = doubtful
-				hear(e)
+				e.Unverified = unverified
+				receive(e)
 			}
 		}
 		senders.refresh(conn, table)
@@ -88,9 +88,9 @@ func event(line string) (e exchange.Event, ok bool) {
 	what, rest, _ := strings.Cut(line, " ")
 	switch what {
 	case "q":
-		return exchange.Event{What: exchange.QueueChanged, Queue: rest}, true
+		return exchange.Event{Type: exchange.QueueChanged, Queue: rest}, true
 	case "c":
-		return exchange.Event{What: exchange.CellChanged, Cell: rest}, true
+		return exchange.Event{Type: exchange.CellChanged, Cell: rest}, true
 	}
 	fields := strings.Fields(rest)
 	if len(fields) == 0 {
@@ -100,21 +100,21 @@ func event(line string) (e exchange.Event, ok bool) {
 	switch {
 	case what == "g" && len(fields) == 3:
 		token, err := strconv.ParseUint(fields[1], 10, 64)
-		e.What = exchange.Granted
-		e.Ticket = exchange.Standing{State: exchange.Held, Token: token, Inherited: strings.Contains(fields[2], "i"), Wanted: strings.Contains(fields[2], "w")}
+		e.Type = exchange.Granted
+		e.Status = exchange.Status{State: exchange.Held, Token: token, Inherited: strings.Contains(fields[2], "i"), Wanted: strings.Contains(fields[2], "w")}
 		return e, err == nil
 	case what == "f" && len(fields) == 2:
-		again, err := strconv.ParseInt(fields[1], 10, 64)
-		e.What, e.Ticket.Again = exchange.WaitsFirst, us(again)
+		due, err := strconv.ParseInt(fields[1], 10, 64)
+		e.Type, e.Status.Due = exchange.FirstWaiter, us(due)
 		return e, err == nil
 	case what == "w":
-		e.What, e.Ask = exchange.Asked, driver.Wanted
+		e.Type, e.Demand = exchange.Demanded, driver.Wanted
 	case what == "r":
-		e.What, e.Ask = exchange.Asked, driver.Revoke
+		e.Type, e.Demand = exchange.Demanded, driver.Revoke
 	case what == "e":
-		e.What, e.Ask = exchange.Asked, driver.Evict
+		e.Type, e.Demand = exchange.Demanded, driver.Evict
 	case what == "x":
-		e.What = exchange.Removed
+		e.Type = exchange.Removed
 	default:
 		return e, false // of a later version
 	}
@@ -136,7 +136,7 @@ func (s *store) hears(outer context.Context) error {
 		return err
 	}
 	defer conn.Close(ctx)
-	name := exchange.NewChannel()
+	name := exchange.NewMailbox()
 	if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{name}.Sanitize()); err != nil {
 		return err
 	}

@@ -82,6 +82,6 @@ func newDriver(ctx context.Context, s *store) (driver.Driver, error) {
 		s.pool = own
 	}
 	d := exchange.New(s, s.channel)
-	d.Limit(s.pool.lanes)
+	d.Limit(s.pool.limiter)
 	return d, nil
 }

@@ -18,10 +18,10 @@ import (
 // function for it once.
 type pool struct {
 	*pgxpool.Pool
-	own   bool // it was made here, and ends with its last user
-	place any  // its key in pools
-	users int  // guarded by pools.mu
-	lanes *exchange.Lanes
+	own     bool // it was made here, and ends with its last user
+	place   any  // its key in pools
+	users   int  // guarded by pools.mu
+	limiter *exchange.Limiter
 
 	senders senders
 	wide    atomic.Bool // a pooler refuses connections that say where they look for functions
@@ -93,7 +93,7 @@ func share(place any, own bool, open func(*pool) (*pgxpool.Pool, error)) (*pool,
 			return nil, err
 		}
 		calls := max(1, int(p.Config().MaxConns)-1) // a pool of one is shared by turns
-		p.lanes = exchange.NewLanes(calls, 1, 1)
+		p.limiter = exchange.NewLimiter(calls, 1, 1)
 		pools.all[place] = p
 	}
 	p.users++

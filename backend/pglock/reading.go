@@ -11,18 +11,18 @@ import (
 	"github.com/interlock-go/interlock/driver/exchange"
 )
 
-func (s *store) Read(ctx context.Context, queue, channel string) (exchange.Reading, error) {
-	all, err := s.read(ctx, []string{queue}, s.heard(channel))
+func (s *store) Read(ctx context.Context, queue, mailbox string) (exchange.Snapshot, error) {
+	all, err := s.read(ctx, []string{queue}, s.heard(mailbox))
 	if err != nil || len(all) == 0 {
-		return exchange.Reading{Queue: driver.Queue{Name: queue}}, err
+		return exchange.Snapshot{Queue: driver.Queue{Name: queue}}, err
 	}
 	return all[0], nil
 }
 
 // read reads queues, without those that have no tickets.
-func (s *store) read(ctx context.Context, names []string, channel string) ([]exchange.Reading, error) {
+func (s *store) read(ctx context.Context, names []string, channel string) ([]exchange.Snapshot, error) {
 	var (
-		all                []exchange.Reading
+		all                []exchange.Snapshot
 		name, kind         string
 		capacity, at       int64
 		m                  driver.Member
@@ -34,7 +34,7 @@ func (s *store) read(ctx context.Context, names []string, channel string) ([]exc
 			return nil
 		}
 		if len(all) == 0 || all[len(all)-1].Name != name {
-			all = append(all, exchange.Reading{At: time.UnixMicro(at), Queue: driver.Queue{Name: name, Kind: driver.Kind(kind), Capacity: capacity}})
+			all = append(all, exchange.Snapshot{At: time.UnixMicro(at), Queue: driver.Queue{Name: name, Kind: driver.Kind(kind), Capacity: capacity}})
 		}
 		q := &all[len(all)-1]
 		one := m
@@ -57,7 +57,7 @@ func each(into []any, row func() error) func(pgx.Rows) error {
 // pgUUID is how pgx scans a uuid.
 type pgUUID = [16]byte
 
-func (s *store) List(ctx context.Context, prefix, after string) ([]exchange.Reading, string, error) {
+func (s *store) List(ctx context.Context, prefix, after string) ([]exchange.Snapshot, string, error) {
 	names, err := rows[string](ctx, s, "names", prefix, after)
 	if err != nil || len(names) == 0 {
 		return nil, "", err
@@ -76,13 +76,13 @@ func (s *store) Cells(ctx context.Context, prefix, after string) (names []string
 	return names, err
 }
 
-func (s *store) Load(ctx context.Context, name, channel string) (driver.Cell, error) {
+func (s *store) Load(ctx context.Context, name, mailbox string) (driver.Cell, error) {
 	var c driver.Cell
 	var v int64
 	err := s.query(ctx, "load", each([]any{&v, &c.Exists, &c.Value}, func() error {
 		c.Version = uint64(v)
 		return nil
-	}), name, s.heard(channel))
+	}), name, s.heard(mailbox))
 	if c.Exists && c.Value == nil {
 		c.Value = []byte{}
 	}

@@ -29,7 +29,7 @@ type store struct {
 }
 
 func newStore(pool *pool, c *config) *store {
-	s := &store{config: c, pool: pool, channel: exchange.NewChannel(), calls: map[string]string{}, mode: pool.Config().ConnConfig.DefaultQueryExecMode}
+	s := &store{config: c, pool: pool, channel: exchange.NewMailbox(), calls: map[string]string{}, mode: pool.Config().ConnConfig.DefaultQueryExecMode}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	for name, types := range map[string][]string{
 		"begin":    {"uuid", "bigint", "text", "text"},

@@ -14,7 +14,7 @@ import (
 )
 
 func (s *store) Begin(ctx context.Context, o exchange.Session) (string, error) {
-	got, err := s.numbers(ctx, "begin", 1, o.ID, o.TTL.Microseconds(), text(o.Owner), s.heard(o.Channel))
+	got, err := s.numbers(ctx, "begin", 1, o.ID, o.TTL.Microseconds(), text(o.Owner), s.heard(o.Mailbox))
 	return history(got), err
 }
 
@@ -26,12 +26,12 @@ func history(got []int64) string {
 	return strconv.FormatInt(got[1], 10)
 }
 
-// heard is the channel, if anybody can listen to it.
-func (s *store) heard(channel string) string {
+// heard is the mailbox, which is a channel of the server, if clients can listen to it.
+func (s *store) heard(mailbox string) string {
 	if s.silent {
 		return ""
 	}
-	return channel
+	return mailbox
 }
 
 // text leaves out what the database cannot store in a text.
@@ -49,18 +49,18 @@ func (s *store) End(ctx context.Context, session string) ([]string, error) {
 	return rows[string](ctx, s, "end", session)
 }
 
-func (s *store) Join(ctx context.Context, j exchange.Join) (exchange.Standing, error) {
+func (s *store) Join(ctx context.Context, j exchange.Join) (exchange.Status, error) {
 	for {
-		got, err := s.numbers(ctx, "join", standingNumbers, j.Queue, string(j.Kind), j.Capacity, j.ID, j.Units, j.Session, text(j.Owner),
+		got, err := s.numbers(ctx, "join", statusNumbers, j.Queue, string(j.Kind), j.Capacity, j.ID, j.Units, j.Session, text(j.Owner),
 			j.Note, j.Hold.Microseconds(), j.NoWait, j.Retry, s.crowds.has(j.Queue))
 		if err == sqlcode.ErrMore {
 			continue
 		}
 		if err != nil {
-			return exchange.Standing{}, err
+			return exchange.Status{}, err
 		}
-		st := standing(got)
-		if st.State == exchange.Waits {
+		st := status(got)
+		if st.State == exchange.Waiting {
 			s.crowds.note(j.Queue, true)
 		}
 		return st, nil
@@ -76,51 +76,52 @@ const (
 	stray
 )
 
-const standingNumbers = 10
+const statusNumbers = 10
 
-// standing reads what the function of that name returns.
-func standing(n []int64) exchange.Standing {
-	if len(n) < standingNumbers {
-		return exchange.Standing{}
+// status reads what the function standing returns.
+func status(n []int64) exchange.Status {
+	if len(n) < statusNumbers {
+		return exchange.Status{}
 	}
 	state := exchange.Held
 	if n[0] == 2 {
-		state = exchange.Waits
+		state = exchange.Waiting
 	}
-	return exchange.Standing{
+	return exchange.Status{
 		State: state, Token: uint64(n[1]), Inherited: n[2] != 0, Wanted: n[3] != 0,
 		Fixed: n[4]&fixed != 0, Evicted: n[4]&evicted != 0, Revoked: n[4]&revoked != 0, Stray: n[4]&stray != 0,
-		Left: us(n[5]), Hold: us(n[6]), Again: us(n[7]), More: n[8] != 0, Ahead: int(n[9]),
+		Left: us(n[5]), Hold: us(n[6]), Due: us(n[7]), Unsettled: n[8] != 0, Ahead: int(n[9]),
 	}
 }
 
 func us(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
 
-func left(got []int64) exchange.Left { return exchange.Left{More: len(got) > 1 && got[1] != 0} }
+// unsettled is the second number of an answer.
+func unsettled(got []int64) bool { return len(got) > 1 && got[1] != 0 }
 
-func (s *store) Leave(ctx context.Context, l exchange.Leave) (exchange.Left, error) {
-	got, err := s.numbers(ctx, "leave", 3, l.Queue, l.ID, l.Session, l.Clean, l.Refuse.Microseconds(), s.crowds.has(l.Queue))
+func (s *store) Leave(ctx context.Context, l exchange.Leave) (bool, error) {
+	got, err := s.numbers(ctx, "leave", 3, l.Queue, l.ID, l.Session, l.Clean, l.Tombstone.Microseconds(), s.crowds.has(l.Queue))
 	if err == nil {
 		s.crowds.note(l.Queue, got[2] != 0)
 	}
-	return left(got), err
+	return unsettled(got), err
 }
 
-func (s *store) Withdraw(ctx context.Context, session, queue string, ids []string, clean bool) (gone []bool, l exchange.Left, err error) {
+func (s *store) Withdraw(ctx context.Context, session, queue string, ids []string, clean bool) (gone []bool, more bool, err error) {
 	got, err := s.numbers(ctx, "withdraw", 2+len(ids), queue, session, ids, clean)
 	if err != nil {
-		return nil, exchange.Left{}, err
+		return nil, false, err
 	}
 	gone = make([]bool, len(ids))
 	for i, stood := range got[2:] {
 		gone[i] = stood == 0
 	}
-	return gone, left(got), nil
+	return gone, unsettled(got), nil
 }
 
-func (s *store) Shrink(ctx context.Context, session string, t exchange.Ref, units int64) (exchange.Left, error) {
+func (s *store) Shrink(ctx context.Context, session string, t exchange.Ref, units int64) (bool, error) {
 	got, err := s.numbers(ctx, "shrink", 2, t.Queue, t.ID, session, units)
-	return left(got), err
+	return unsettled(got), err
 }
 
 func (s *store) Keep(ctx context.Context, session, owner string, t exchange.Ref, d time.Duration) error {
@@ -128,18 +129,16 @@ func (s *store) Keep(ctx context.Context, session, owner string, t exchange.Ref,
 	return err
 }
 
-func (s *store) Renew(ctx context.Context, session string, look []exchange.Ref) (exchange.Renewed, error) {
-	queues, ids := split(look)
+func (s *store) Renew(ctx context.Context, session string, tickets []exchange.Ref) (exchange.Renewal, error) {
+	queues, ids := split(tickets)
 	got, err := rowsOn[[]int64](ctx, s, s.pool.urgent, "renew", session, queues, ids)
 	if err != nil {
-		return exchange.Renewed{}, err
+		return exchange.Renewal{}, err
 	}
 	if len(got) == 0 || len(got[0]) == 0 || got[0][0] < 0 {
-		return exchange.Renewed{}, driver.ErrSession
+		return exchange.Renewal{}, driver.ErrSession
 	}
-	all := standings(got[1:])
-	all.History = history(got[0])
-	return all, nil
+	return exchange.Renewal{Tickets: statuses(got[1:]), History: history(got[0])}, nil
 }
 
 func (s *store) Tickets(ctx context.Context, session string) (all []exchange.Ref, err error) {
@@ -155,25 +154,33 @@ func (s *store) Tickets(ctx context.Context, session string) (all []exchange.Ref
 	return all, err
 }
 
-func (s *store) Strand(ctx context.Context, session string, strays, again []exchange.Ref) error {
-	strayQueues, strayIDs := split(strays)
-	againQueues, againIDs := split(again)
-	_, err := s.numbers(ctx, "strand", 1, session, strayQueues, strayIDs, againQueues, againIDs)
+func (s *store) Detach(ctx context.Context, session string, tickets []exchange.Ref) error {
+	return s.strand(ctx, session, tickets, nil)
+}
+
+func (s *store) Attach(ctx context.Context, session string, tickets []exchange.Ref) error {
+	return s.strand(ctx, session, nil, tickets)
+}
+
+func (s *store) strand(ctx context.Context, session string, detach, attach []exchange.Ref) error {
+	detachQueues, detachIDs := split(detach)
+	attachQueues, attachIDs := split(attach)
+	_, err := s.numbers(ctx, "strand", 1, session, detachQueues, detachIDs, attachQueues, attachIDs)
 	return err
 }
 
-func (s *store) Look(ctx context.Context, session string, tickets []exchange.Ref) (exchange.Renewed, error) {
+func (s *store) Look(ctx context.Context, session string, tickets []exchange.Ref) ([]exchange.Status, error) {
 	queues, ids := split(tickets)
 	got, err := rows[[]int64](ctx, s, "look", session, queues, ids)
-	return standings(got), err
+	return statuses(got), err
 }
 
-func standings(got [][]int64) exchange.Renewed {
-	var r exchange.Renewed
+func statuses(got [][]int64) []exchange.Status {
+	all := make([]exchange.Status, 0, len(got))
 	for _, n := range got {
-		r.Standings = append(r.Standings, standing(n))
+		all = append(all, status(n))
 	}
-	return r
+	return all
 }
 
 // split makes two columns, which are never nil: that would be NULL.
@@ -190,10 +197,10 @@ func (s *store) Settle(ctx context.Context, queue string) (bool, error) {
 	return err == nil && got[0] != 0, err
 }
 
-func (s *store) Ask(ctx context.Context, queue, id string, what driver.Demand) (exchange.Left, error) {
+func (s *store) Ask(ctx context.Context, queue, id string, what driver.Demand) (bool, error) {
 	letter := map[driver.Demand]string{driver.Revoke: "r", driver.Evict: "e", driver.Force: "x"}[what]
 	got, err := s.numbers(ctx, "ask", 2, queue, id, letter)
-	return left(got), err
+	return unsettled(got), err
 }
 
 func (s *store) Raise(ctx context.Context, queue string, floor uint64) error {

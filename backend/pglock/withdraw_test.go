@@ -66,18 +66,18 @@ func TestManyGiveUpInOneExchange(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, one := range got.Standings {
+		for _, one := range got {
 			all = append(all, one.State)
 		}
 		return all
 	}
-	if got, want := states(mine, granted, waits, last), []exchange.State{exchange.Gone, exchange.Gone, exchange.Waits}; !slices.Equal(got, want) {
+	if got, want := states(mine, granted, waits, last), []exchange.State{exchange.Gone, exchange.Gone, exchange.Waiting}; !slices.Equal(got, want) {
 		t.Errorf("the tickets are %v, want %v", got, want)
 	}
 	if got := states(others, theirs); got[0] != exchange.Held {
 		t.Errorf("the next in line is %v, not granted", got[0])
 	}
-	if look, err := s.Look(ctx, others, refs(theirs)); err != nil || !look.Standings[0].Inherited {
+	if look, err := s.Look(ctx, others, refs(theirs)); err != nil || !look[0].Inherited {
 		t.Errorf("what was left unclean is not inherited: %+v, %v", look, err)
 	}
 	if gone, _, err := s.Withdraw(ctx, mine, "nobody was here", []string{never}, true); err != nil || !slices.Equal(gone, []bool{true}) {

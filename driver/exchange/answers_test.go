@@ -15,8 +15,8 @@ import (
 func TestAJoinThatIsAnsweredAfterItsLeave(t *testing.T) {
 	asked, answer := make(chan struct{}), make(chan struct{})
 	s := stage(t, staged{
-		join:  func() (Standing, error) { close(asked); <-answer; return Standing{State: Held, Token: 7}, nil },
-		leave: func(Leave) (Left, error) { return Left{}, nil },
+		join:  func() (Status, error) { close(asked); <-answer; return Status{State: Held, Token: 7}, nil },
+		leave: func(Leave) (bool, error) { return false, nil },
 	})
 	joined := make(chan error)
 	go func() {
@@ -38,8 +38,8 @@ func TestAJoinThatIsAnsweredAfterItsLeave(t *testing.T) {
 func TestAJoinThatIsRepeatedAfterItsLeave(t *testing.T) {
 	joins := 0
 	s := stage(t, staged{
-		join:  func() (Standing, error) { joins++; return Standing{State: Held, Token: 7}, nil },
-		leave: func(Leave) (Left, error) { return Left{}, nil },
+		join:  func() (Status, error) { joins++; return Status{State: Held, Token: 7}, nil },
+		leave: func(Leave) (bool, error) { return false, nil },
 	})
 	r := mutex
 	k, err := s.Join(t.Context(), r)
@@ -58,20 +58,20 @@ func TestAJoinThatIsRepeatedAfterItsLeave(t *testing.T) {
 // Promise: a ticket that somebody has evicted, or that is a stray, is not extended by its
 // session's renewal, and so is not proven to stand longer by it.
 func TestARenewalProvesNothingForWhatHasAnEndOfItsOwn(t *testing.T) {
-	for name, own := range map[string]Standing{
+	for name, own := range map[string]Status{
 		"evicted": {State: Held, Token: 7, Evicted: true, Left: time.Minute},
 		"a stray": {State: Held, Token: 7, Stray: true, Left: time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
-			answer := func(look []Ref) (r Renewed, err error) {
+			answer := func(look []Ref) (all []Status, err error) {
 				for range look {
-					r.Standings = append(r.Standings, own)
+					all = append(all, own)
 				}
-				return r, nil
+				return all, nil
 			}
 			s := stage(t, staged{
-				join:  func() (Standing, error) { return Standing{State: Held, Token: 7}, nil },
-				renew: answer, look: answer,
+				join:  func() (Status, error) { return Status{State: Held, Token: 7}, nil },
+				renew: renewing(answer), look: answer,
 			})
 			k := joined(t, s)
 			time.Sleep(time.Millisecond)
@@ -112,9 +112,9 @@ func (telling) Settle(context.Context, string) (bool, error) { return false, nil
 // it does not say when that was, so that the waiter asks.
 func TestTheNewsOfAGrantForAFixedTimeIsAskedAbout(t *testing.T) {
 	events := make(chan Event)
-	told := Standing{State: Held, Token: 7, Fixed: true, Hold: time.Hour, Left: 59 * time.Minute}
+	told := Status{State: Held, Token: 7, Fixed: true, Hold: time.Hour, Left: 59 * time.Minute}
 	s := stage(t, telling{listening{says: told, staged: staged{
-		join: func() (Standing, error) { return Standing{State: Waits}, nil },
+		join: func() (Status, error) { return Status{State: Waiting}, nil },
 	}}, events})
 	r := mutex
 	r.Hold = time.Hour
@@ -123,7 +123,7 @@ func TestTheNewsOfAGrantForAFixedTimeIsAskedAbout(t *testing.T) {
 		t.Fatalf("Join: %+v, %v", k, err)
 	}
 	asked := driver.Now()
-	go func() { events <- Event{What: Granted, ID: r.ID, Ticket: Standing{State: Held, Token: 7}} }()
+	go func() { events <- Event{Type: Granted, ID: r.ID, Status: Status{State: Held, Token: 7}} }()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	got, err := s.Await(ctx, k)
@@ -145,12 +145,12 @@ func (s cleared) Settle(context.Context, string) (bool, error) {
 	return false, nil
 }
 
-func (s cleared) Look(_ context.Context, _ string, refs []Ref) (Renewed, error) {
-	st := Standing{State: Waits, Again: max(s.over.Sub(driver.Now()), 1)}
+func (s cleared) Look(_ context.Context, _ string, refs []Ref) ([]Status, error) {
+	st := Status{State: Waiting, Due: max(s.over.Sub(driver.Now()), 1)}
 	if s.settled.Load() {
-		st = Standing{State: Held, Token: 7}
+		st = Status{State: Held, Token: 7}
 	}
-	return Renewed{Standings: []Standing{st}}, nil
+	return []Status{st}, nil
 }
 
 func (cleared) Listen(context.Context, string, func(), func(Event)) error {
@@ -162,7 +162,7 @@ func (cleared) Listen(context.Context, string, func(), func(Event)) error {
 func TestTheFirstInLineRemovesTheDead(t *testing.T) {
 	var settled atomic.Bool
 	s := stage(t, cleared{staged{
-		join: func() (Standing, error) { return Standing{State: Waits, Again: time.Millisecond}, nil },
+		join: func() (Status, error) { return Status{State: Waiting, Due: time.Millisecond}, nil },
 	}, driver.Now().Add(time.Millisecond), &settled})
 	k, err := s.Join(t.Context(), mutex)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/interlock-go/interlock/internal/clocktoken"
 )
 
-// Ask asks for a ticket, or takes it away.
+// Ask sends a demand to the holder of a ticket, or removes the ticket.
 func (d *Driver) Ask(ctx context.Context, queue, id string, what driver.Demand) error {
 	if err := d.usable(ctx); err != nil {
 		return err
@@ -20,8 +20,8 @@ func (d *Driver) Ask(ctx context.Context, queue, id string, what driver.Demand) 
 	if err := checkRef(Ref{queue, id}); err != nil {
 		return err
 	}
-	left, err := ask(ctx, d, func(ctx context.Context) (Left, error) { return d.store.Ask(ctx, queue, id, what) })
-	if err == nil && left.More {
+	unsettled, err := call(ctx, d, func(ctx context.Context) (bool, error) { return d.store.Ask(ctx, queue, id, what) })
+	if err == nil && unsettled {
 		d.settle(queue)
 	}
 	return err
@@ -39,22 +39,22 @@ func (d *Driver) Raise(ctx context.Context, queue string, floor uint64) error {
 		return driver.Invalid(fmt.Errorf("raise: no token is larger than %d", floor))
 	}
 	if queue == "" {
-		return d.do(ctx, func(ctx context.Context) error { return clocktoken.Pass(ctx, floor, d.store.Clock) })
+		return do(ctx, d, func(ctx context.Context) error { return clocktoken.Pass(ctx, floor, d.store.Clock) })
 	}
-	return d.do(ctx, func(ctx context.Context) error { return d.store.Raise(ctx, queue, floor) })
+	return do(ctx, d, func(ctx context.Context) error { return d.store.Raise(ctx, queue, floor) })
 }
 
-// Queues lists queues.
+// Queues lists queues, one page after the other.
 func (d *Driver) Queues(ctx context.Context, prefix string) iter.Seq2[driver.Queue, error] {
 	return func(yield func(driver.Queue, error) bool) {
 		type page struct {
-			all  []Reading
+			all  []Snapshot
 			next string
 		}
 		after := ""
 		for {
 			sent := driver.Now()
-			p, err := ask(ctx, d, func(ctx context.Context) (p page, err error) {
+			p, err := call(ctx, d, func(ctx context.Context) (p page, err error) {
 				p.all, p.next, err = d.store.List(ctx, prefix, after)
 				return p, err
 			})
@@ -63,7 +63,7 @@ func (d *Driver) Queues(ctx context.Context, prefix string) iter.Seq2[driver.Que
 				return
 			}
 			for _, r := range p.all {
-				if len(r.Members) > 0 && !yield(r.at(sent), nil) {
+				if len(r.Members) > 0 && !yield(r.read(sent), nil) {
 					return
 				}
 			}
@@ -74,11 +74,11 @@ func (d *Driver) Queues(ctx context.Context, prefix string) iter.Seq2[driver.Que
 	}
 }
 
-// Cells lists cells.
+// Cells lists cells, one page after the other.
 func (d *Driver) Cells(ctx context.Context, prefix string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		for after := ""; ; {
-			names, err := ask(ctx, d, func(ctx context.Context) ([]string, error) { return d.store.Cells(ctx, prefix, after) })
+			names, err := call(ctx, d, func(ctx context.Context) ([]string, error) { return d.store.Cells(ctx, prefix, after) })
 			if err != nil {
 				yield("", err)
 				return

@@ -9,10 +9,10 @@ import (
 	"github.com/interlock-go/interlock/internal/backoff"
 )
 
-// Await waits for news of the grant. Those near the front have a timer too: they look
-// when the holder's time is over, since nobody sends news of a death.
+// Await waits for the event of the grant. A waiter near the front has an expiry timer too, since
+// no event tells of a death.
 func (s *session) Await(ctx context.Context, t driver.Ticket) (driver.Ticket, error) {
-	defer s.d.attend()()
+	defer s.d.expectEvents()()
 	var timer *time.Timer
 	var pauses backoff.Backoff
 	for {
@@ -20,30 +20,30 @@ func (s *session) Await(ctx context.Context, t driver.Ticket) (driver.Ticket, er
 			return driver.Ticket{}, err
 		}
 		s.d.mu.Lock()
-		p := s.places[t.ID]
-		if p == nil || p.queue != t.Queue || p.state == gone {
+		e := s.entries[t.ID]
+		if e == nil || e.queue != t.Queue || e.state == gone {
 			s.d.mu.Unlock()
 			return driver.Ticket{}, driver.ErrGone
 		}
-		if p.state == held && !p.told && (p.proof != 0 || p.hold == 0) {
-			p.told = true
-			t := p.ticket()
+		if e.state == held && !e.returned && (e.proof != 0 || e.hold == 0) {
+			e.returned = true
+			t := e.ticket()
 			s.d.mu.Unlock()
 			return t, nil
 		}
 		in := time.Duration(math.MaxInt64)
-		first := false
+		settle := false
 		switch {
-		case p.state == unknown, p.state == held:
-			in = 0 // what was heard of it is not news
-		case p.again > 0:
-			in, first = max(0, p.again.Sub(driver.Now())), true
+		case e.state == unknown, e.state == held:
+			in = 0 // what the client knows is no proof, or was returned before: the backend is asked
+		case e.due > 0:
+			in, settle = max(0, e.due.Sub(driver.Now())), true
 		}
-		news := p.next()
+		changed := e.wait()
 		s.d.mu.Unlock()
 
 		if in <= 0 {
-			err := s.lookNow(ctx, p, first)
+			err := s.lookForAwait(ctx, e, settle)
 			if driver.IsPermanent(err) {
 				return driver.Ticket{}, err
 			}
@@ -60,7 +60,7 @@ func (s *session) Await(ctx context.Context, t driver.Ticket) (driver.Ticket, er
 			timer.Reset(in)
 		}
 		select {
-		case <-news:
+		case <-changed:
 		case <-timer.C:
 		case <-ctx.Done():
 		case <-s.over:
@@ -69,18 +69,18 @@ func (s *session) Await(ctx context.Context, t driver.Ticket) (driver.Ticket, er
 	}
 }
 
-// lookNow asks about a ticket, after it has had taken out what has ended in front
-// of it. It gives up soon: a connection may lead nowhere, and what another one has
-// brought meanwhile is to be heeded.
-func (s *session) lookNow(outer context.Context, p *place, first bool) error {
+// lookForAwait looks at a ticket, after it has settled its queue if its expiry timer has fired.
+// It gives up soon without an error: the connection may lead nowhere, and another one may have
+// brought what Await waits for.
+func (s *session) lookForAwait(outer context.Context, e *entry, settle bool) error {
 	ctx, cancel := context.WithTimeout(outer, lookTimeout)
 	defer cancel()
 	var err error
-	if first {
-		err = s.d.settleAll(ctx, p.queue)
+	if settle {
+		err = s.d.settleAll(ctx, e.queue)
 	}
 	if err == nil {
-		err = s.look(ctx, p)
+		err = s.look(ctx, e.ref())
 	}
 	if err != nil && ctx.Err() != nil && outer.Err() == nil {
 		return nil
@@ -90,22 +90,9 @@ func (s *session) lookNow(outer context.Context, p *place, first bool) error {
 	}
 	s.d.mu.Lock()
 	defer s.d.mu.Unlock()
-	p.told = false
-	if p.state == unknown && p.joining == 0 { // no Join of it has arrived so far
+	e.returned = false
+	if e.state == unknown && e.underWay == 0 { // no Join of it has arrived so far
 		return driver.ErrGone
 	}
 	return nil
-}
-
-// look asks what has become of one ticket.
-func (s *session) look(ctx context.Context, p *place) error { return s.lookAt(ctx, []Ref{p.ref()}) }
-
-func (s *session) lookAt(ctx context.Context, refs []Ref) error {
-	asked := s.d.asking(refs)
-	sent := driver.Now()
-	got, err := ask(ctx, s.d, func(ctx context.Context) (Renewed, error) { return s.d.store.Look(ctx, s.id, refs) })
-	if err == nil {
-		s.see(asked, got, sent, 0)
-	}
-	return err
 }

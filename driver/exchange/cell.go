@@ -18,8 +18,8 @@ func (d *Driver) Load(ctx context.Context, name string) (driver.Cell, error) {
 	return d.load(ctx, name, "")
 }
 
-func (d *Driver) load(ctx context.Context, name, channel string) (driver.Cell, error) {
-	return ask(ctx, d, func(ctx context.Context) (driver.Cell, error) { return d.store.Load(ctx, name, channel) })
+func (d *Driver) load(ctx context.Context, name, mailbox string) (driver.Cell, error) {
+	return call(ctx, d, func(ctx context.Context) (driver.Cell, error) { return d.store.Load(ctx, name, mailbox) })
 }
 
 // Swap changes a cell.
@@ -38,18 +38,18 @@ func (d *Driver) Swap(ctx context.Context, s driver.Swap) (driver.Cell, error) {
 	} else if len(s.Value) > driver.MaxCell {
 		return driver.Cell{}, driver.ErrTooLarge
 	}
-	return ask(ctx, d, func(ctx context.Context) (driver.Cell, error) { return d.store.Swap(ctx, s) })
+	return call(ctx, d, func(ctx context.Context) (driver.Cell, error) { return d.store.Swap(ctx, s) })
 }
 
 // Watch waits for another version of a cell.
 func (d *Driver) Watch(ctx context.Context, name string, after uint64) (driver.Cell, error) {
-	var p patience
-	c, err := patiently(ctx, &p, func(ctx context.Context) (driver.Cell, error) { return d.Load(ctx, name) })
+	var limit readLimit
+	c, err := limited(ctx, &limit, func(ctx context.Context) (driver.Cell, error) { return d.Load(ctx, name) })
 	if err == nil && c.Version != after || driver.IsPermanent(err) {
 		return c, err
 	}
-	defer d.attend()()
+	defer d.expectEvents()()
 	return d.topics.Cell(ctx, name, after, func(*follow.Topic) (driver.Cell, error) {
-		return patiently(ctx, &p, func(ctx context.Context) (driver.Cell, error) { return d.load(ctx, name, d.channel) })
+		return limited(ctx, &limit, func(ctx context.Context) (driver.Cell, error) { return d.load(ctx, name, d.mailbox) })
 	})
 }

@@ -22,13 +22,13 @@ func (h heard) Listen(ctx context.Context, _ string, up func(), _ func(Event)) e
 	return ctx.Err()
 }
 
-func (h heard) Look(_ context.Context, _ string, refs []Ref) (Renewed, error) {
-	var r Renewed
+func (h heard) Look(_ context.Context, _ string, refs []Ref) ([]Status, error) {
+	var all []Status
 	for range refs {
-		r.Standings = append(r.Standings, Standing{State: Held, Token: 7})
+		all = append(all, Status{State: Held, Token: 7})
 	}
 	h.looked <- refs
-	return r, nil
+	return all, nil
 }
 
 func (h heard) Settle(context.Context, string) (bool, error) { return false, nil }
@@ -38,9 +38,9 @@ func (h heard) Settle(context.Context, string) (bool, error) { return false, nil
 func TestListeningBeginsWhileAJoinIsUnderWay(t *testing.T) {
 	h := heard{up: make(chan struct{}), looked: make(chan []Ref, 100)}
 	asked, answer := make(chan struct{}), make(chan struct{})
-	h.join = func() (Standing, error) { close(asked); <-answer; return Standing{State: Waits}, nil }
+	h.join = func() (Status, error) { close(asked); <-answer; return Status{State: Waiting}, nil }
 	s := stage(t, h)
-	leave := s.d.attend() // somebody else waits
+	leave := s.d.expectEvents() // somebody else waits
 	defer leave()
 	joined := make(chan driver.Ticket)
 	go func() {
@@ -53,15 +53,15 @@ func TestListeningBeginsWhileAJoinIsUnderWay(t *testing.T) {
 	looks := func() (n int) {
 		s.d.mu.Lock()
 		defer s.d.mu.Unlock()
-		return s.d.repairs
+		return s.d.resyncs
 	}
 	<-asked
 	before := looks()
 	close(h.up)
 	for {
-		s.d.wake.mu.Lock()
-		up := s.d.wake.up
-		s.d.wake.mu.Unlock()
+		s.d.listener.mu.Lock()
+		up := s.d.listener.hears
+		s.d.listener.mu.Unlock()
 		if up && looks() > before {
 			break
 		}

@@ -14,10 +14,10 @@ import (
 	"github.com/interlock-go/interlock/internal/follow"
 )
 
-// Driver is a client of one database.
+// Driver is one client of a backend.
 type Driver struct {
 	store   Store
-	channel string // where the database sends news for this client
+	mailbox string
 
 	ctx       context.Context // ends with Close
 	cancel    context.CancelFunc
@@ -25,34 +25,31 @@ type Driver struct {
 	exchanges atomic.Uint64
 	took      atomic.Int64   // the time of the last exchange that has succeeded, in nanoseconds
 	settling  coalesce.Tasks // by name of the queue
-	learning  coalesce.Tasks // by ID of the ticket
-	wake      wake
+	verifying coalesce.Tasks // by ID of the ticket
+	listener  listener
 	topics    *follow.Topics
-	lanes     *Lanes // nil: no bound
-	turns     turns
+	limiter   *Limiter // nil: no bound
+	joins     queueLimiter
 
 	withdrawals withdrawals
 
 	mu      sync.Mutex
-	places  map[string]*place // by ID of the ticket
-	repairs int               // how often all that waited was looked at
+	entries map[string]*entry // by ID of the ticket
+	resyncs int               // how many there were
 }
 
-// New makes a driver, which closes the store with itself. The channel is where the
-// store sends news for this client: NewChannel makes one.
-func New(store Store, channel string) *Driver {
-	d := &Driver{
-		store: store, channel: channel,
-		places: map[string]*place{},
-	}
+// New makes a driver, which closes the store with itself. The mailbox is this client's, as
+// NewMailbox makes it.
+func New(store Store, mailbox string) *Driver {
+	d := &Driver{store: store, mailbox: mailbox, entries: map[string]*entry{}}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	d.topics = follow.New(d.usable, d.ctx.Done())
-	d.wake.init()
+	d.listener.init()
 	return d
 }
 
-// NewChannel makes the name of a channel that no other client has.
-func NewChannel() string { return "interlock_" + NewID()[:24] }
+// NewMailbox makes the name of a mailbox that no other client has.
+func NewMailbox() string { return "interlock_" + NewID()[:24] }
 
 // NewID makes the ID of a session.
 func NewID() string {
@@ -64,7 +61,7 @@ func NewID() string {
 // Now is the local steady clock.
 func (d *Driver) Now() driver.Instant { return driver.Now() }
 
-// Exchanges counts transactions.
+// Exchanges counts the calls of the store that are exchanges.
 func (d *Driver) Exchanges() uint64 { return d.exchanges.Load() }
 
 const (
@@ -82,20 +79,20 @@ func (d *Driver) Open(ctx context.Context, o driver.SessionOptions) (driver.Sess
 	s := newSession(d, NewID(), min(max(o.TTL, minTTL), maxTTL), o.Owner)
 	s.proof = d.Now()
 	var err error
-	s.history, err = ask(ctx, d, func(ctx context.Context) (string, error) {
-		return d.store.Begin(ctx, Session{ID: s.id, TTL: s.ttl, Owner: o.Owner, Channel: d.channel})
+	s.history, err = call(ctx, d, func(ctx context.Context) (string, error) {
+		return d.store.Begin(ctx, Session{ID: s.id, TTL: s.ttl, Owner: o.Owner, Mailbox: d.mailbox})
 	})
 	if err != nil {
 		return nil, err
 	}
-	d.wake.beat(s.ttl / 3)
+	d.listener.pollAtLeast(s.ttl / 3)
 	return s, nil
 }
 
-// Check examines the database.
+// Check examines the backend.
 func (d *Driver) Check(ctx context.Context) []driver.Finding { return d.store.Check(ctx) }
 
-// Close ends calls under way; tickets of open sessions run out.
+// Close ends the calls under way. The tickets of open sessions expire.
 func (d *Driver) Close() error {
 	d.mu.Lock()
 	closed := d.ctx.Err() != nil
@@ -109,44 +106,17 @@ func (d *Driver) Close() error {
 	return nil
 }
 
-// background runs what nobody waits for, until the driver is closed: then it says that it
-// does not.
-func (d *Driver) background(f func(ctx context.Context)) (runs bool) {
+// background runs a task for which no caller need wait. It reports false, and does not run it, if
+// the driver is closed; Close waits for those that run.
+func (d *Driver) background(task func(ctx context.Context)) (runs bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.ctx.Err() != nil {
 		return false
 	}
-	d.tasks.Go(func() { f(d.ctx) })
+	d.tasks.Go(func() { task(d.ctx) })
 	return true
 }
 
-// backgroundTimeout bounds what nobody waits for; a heartbeat finds what it has
-// left undone.
+// backgroundTimeout bounds such a task. A heartbeat finds what it has left undone.
 const backgroundTimeout = 10 * time.Second
-
-// settle goes on with what one exchange may not do alone.
-func (d *Driver) settle(queue string) {
-	if !d.settling.Begin(queue) {
-		return
-	}
-	d.background(func(ctx context.Context) {
-		ctx, cancel := context.WithTimeout(ctx, backgroundTimeout)
-		defer cancel()
-		for more := true; more; more = d.settling.More(queue) {
-			if d.settleAll(ctx, queue) != nil { // somebody's heartbeat goes on
-				d.settling.End(queue)
-				return
-			}
-		}
-	})
-}
-
-func (d *Driver) settleAll(ctx context.Context, queue string) error {
-	for {
-		more, err := ask(ctx, d, func(ctx context.Context) (bool, error) { return d.store.Settle(ctx, queue) })
-		if err != nil || !more {
-			return err
-		}
-	}
-}

@@ -12,7 +12,7 @@ var (
 	errClosed = driver.Permanent(errors.New("the driver is closed"))
 	errDemand = driver.Invalid(errors.New("ask: only Revoke, Evict and Force can be asked for"))
 
-	// ErrNotHeld is what Keep of a ticket that waits returns.
+	// ErrNotHeld is what Keep of a waiter returns.
 	ErrNotHeld = driver.Invalid(errors.New("keep: the ticket is not held"))
 
 	// ErrTokens is what Join and Raise return when there are no larger tokens.

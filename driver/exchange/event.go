@@ -6,79 +6,110 @@ import (
 	"github.com/interlock-go/interlock/driver"
 )
 
-// hear takes note of what the database has sent. It waits for nothing.
-func (d *Driver) hear(e Event) {
-	if e.What == Bell {
-		d.background(func(ctx context.Context) { _ = d.repair(ctx, false) })
+// Event is what the backend sends to a mailbox.
+type Event struct {
+	Type   EventType
+	ID     string        // of the ticket: Granted, FirstWaiter, Demanded, Removed
+	Status Status        // Granted: Token, Inherited and Wanted; FirstWaiter: Due
+	Demand driver.Demand // Demanded
+	Queue  string        // QueueChanged
+	Cell   string        // CellChanged
+
+	// Unverified: the sender need not be one that may change tickets. The event is a reason to
+	// ask, and no more.
+	Unverified bool
+}
+
+// EventType says what has happened.
+type EventType uint8
+
+// The types. A backend that can say no more than that something has happened sends Wake: then
+// the client makes a resync.
+const (
+	Wake         EventType = iota
+	Granted                // the ticket is held
+	FirstWaiter            // no waiter is in front of the ticket any more: its expiry timer is set
+	Demanded               // something is demanded of the ticket's holder
+	Removed                // the ticket does not stand any more
+	QueueChanged           // a queue that is followed has changed
+	CellChanged            // a cell that is watched has changed
+)
+
+// receive is called by the Store for each event. It waits for nothing.
+func (d *Driver) receive(ev Event) {
+	if ev.Type == Wake {
+		d.background(func(ctx context.Context) { _ = d.resync(ctx, false) })
 		return
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	switch e.What {
+	switch ev.Type {
 	case QueueChanged:
-		d.topics.QueueChanged(e.Queue)
+		d.topics.QueueChanged(ev.Queue)
 	case CellChanged:
-		d.topics.CellChanged(e.Cell)
+		d.topics.CellChanged(ev.Cell)
 	}
-	p := d.places[e.ID]
-	if p == nil {
+	e := d.entries[ev.ID]
+	if e == nil {
 		return
 	}
-	if t := e.Ticket.Token; e.Doubtful || e.What == Granted && (t == 0 || t >= driver.MaxToken) {
-		d.doubted(p, e)
+	if t := ev.Status.Token; ev.Unverified || ev.Type == Granted && (t == 0 || t >= driver.MaxToken) {
+		d.doubt(e, ev)
 		return
 	}
-	switch e.What {
+	switch ev.Type {
 	case Granted:
-		if p.hold > 0 && !p.fixed { // only the database knows since when
-			p.fixed, p.proof = true, 0
+		if e.hold > 0 && !e.fixed {
+			// The fixed time began with the grant, and the event does not say when that was:
+			// without a proof, Await asks.
+			e.fixed, e.proof = true, 0
 		}
-		p.isHeld(e.Ticket.Token, e.Ticket.Inherited)
-		if e.Ticket.Wanted {
-			p.signal(driver.Wanted)
+		e.grant(ev.Status.Token, ev.Status.Inherited)
+		if ev.Status.Wanted {
+			e.signal(driver.Wanted)
 		}
-	case WaitsFirst:
-		if p.state == waiting {
-			p.lookAfter(Standing{Again: max(e.Ticket.Again, 1)})
+	case FirstWaiter:
+		if e.state == waiting {
+			e.setTimer(max(ev.Status.Due, 1), 0)
 		}
-	case Asked:
-		p.signal(e.Ask)
+	case Demanded:
+		e.signal(ev.Demand)
 	case Removed:
-		p.signal(driver.Evict)
-		d.ended(p)
+		e.signal(driver.Evict)
+		d.retire(e)
 	}
 }
 
-// doubted takes an event for a reason to ask, and no more.
-func (d *Driver) doubted(p *place, e Event) {
+// doubt has the backend asked, after an event that proves nothing. Driver.mu is held.
+func (d *Driver) doubt(e *entry, ev Event) {
 	switch {
-	case p.state == unknown:
-		d.repairs++ // its Join, which is under way, has it looked at
-	case e.What != WaitsFirst:
-		if d.ctx.Err() == nil { // else it is closed
-			d.tasks.Go(func() { d.learn(p) })
+	case e.state == unknown:
+		d.resyncs++ // its Join is under way, and sets the expiry timer at once when it sees this
+	case ev.Type == FirstWaiter:
+		if e.state == waiting {
+			e.setTimer(1, 0)
 		}
-	case p.state == waiting:
-		p.lookAfter(Standing{Again: 1})
+	case d.ctx.Err() == nil: // else the driver is closed, and waits for its tasks
+		d.tasks.Go(func() { d.verify(e) })
 	}
 }
 
-// learn asks the database what has become of a ticket, and tells its holder. If that fails, the
-// next heartbeat does.
-func (d *Driver) learn(p *place) {
-	if !d.learning.Begin(p.id) {
+// verify asks for the status of a ticket, and tells its holder. If it fails, the next heartbeat
+// asks. While it is under way, further events have it ask once more.
+func (d *Driver) verify(e *entry) {
+	if !d.verifying.Begin(e.id) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(d.ctx, lookTimeout)
 	defer cancel()
-	for more := true; more; more = d.learning.More(p.id) {
-		if p.s.look(ctx, p) != nil {
-			d.learning.End(p.id)
+	for more := true; more; more = d.verifying.More(e.id) {
+		if e.s.look(ctx, e.ref()) != nil {
+			d.verifying.End(e.id)
 			return
 		}
 		d.mu.Lock()
-		if p.state == gone {
-			p.signal(driver.Evict)
+		if e.state == gone {
+			e.signal(driver.Evict)
 		}
 		d.mu.Unlock()
 	}

@@ -1,3 +1,74 @@
+// Package exchange is the client of a queue, written once: it implements package driver over a
+// [Store], the exchanges of one backend. An exchange is one request to the backend and its reply.
+//
+// The client does what is the same for all backends: sessions, the identity of a Join whose
+// reply was lost, the wait for a grant, heartbeats, signals, Follow and Watch. It keeps no state
+// that decides. What a ticket is, the backend says; the client remembers what it was told, and
+// from which local time on that is proven.
+//
+// # Glossary
+//
+//   - Row: what the backend keeps of a queue, a ticket, a session or a cell.
+//   - Entry: what the client keeps of a ticket.
+//   - Status: what an exchange says of the row of a ticket.
+//   - Holder, waiter: a ticket that is held; a ticket that waits.
+//   - End: when a ticket, or a session, does not stand any more. To expire: to pass it.
+//   - Fixed: of a ticket that has an end of its own, which no session moves.
+//   - Stray: a ticket that its session's caller does not name in Renew. Its end does not move.
+//   - Heartbeat: a call of Renew.
+//   - To settle a queue: to take out tickets that have expired, and to grant the next waiters.
+//   - Tombstone: what a Leave puts where a ticket stood, or should have, against a late Join.
+//   - Orphan: a ticket without an entry that may stand yet, or come. Heartbeats name it.
+//   - Event: what the backend sends to a client without having been asked.
+//   - Mailbox: where the events of one client are sent to.
+//   - Listener: the part of the client that receives events, and polls while it cannot.
+//   - Expiry timer: has a waiter look at its queue when a ticket in front of it may expire,
+//     since no event tells of a death.
+//   - Resync: a look at all waiters of the client, after events may have been missed.
+//   - History: which of several servers, which may replace one another, has answered.
+//
+// # How to write a Store
+//
+//  1. Choose the rows. A queue has its kind, its capacity, the units that are held and the last
+//     token, which outlives its tickets. A ticket has its number in the queue, its units, its
+//     session and its own end, if it has one. A session has its end, its TTL and its mailbox.
+//  2. Write Begin, Join and Leave for one client. Then the tests of one lock pass.
+//  3. Write Look and Renew. A crowd waits for them: neither may wait for the lock of a queue.
+//  4. Write Settle, and have Join and Leave do the same first: a dead holder is in nobody's way.
+//  5. Write Listen. Until then it returns [errors.ErrUnsupported], and the client polls.
+//  6. Write what is seldom: Withdraw, Shrink, Keep, Detach, Attach, End, Ask, Raise, Tidy.
+//  7. Write Load, Swap, Read, List, Cells, Check and Explain.
+//  8. Run drivertest and drivertest/primitives on [New] of it, against a real server.
+//
+// # What must hold
+//
+//   - Atomic: an exchange takes effect as a whole or not at all.
+//   - Alone: an exchange that changes tickets has locked the row of their queue before it reads
+//     what it relies on. Several queues are locked in the order of their names, and a session
+//     after its queues.
+//   - Prefix: a ticket is held if and only if the units of all tickets of its queue, up to and
+//     including it, fit the capacity. Nobody passes a waiter.
+//   - GrantInTheSameExchange: whoever frees units grants the next waiters in the same exchange,
+//     or says that the queue is unsettled.
+//   - OneClock: all times are of the backend's clock. Requests and replies have durations only.
+//   - OneEnd: a session has one end, which Renew moves. A ticket has an end of its own if it is
+//     fixed, evicted or a stray. Else it ends with its session, but not before one TTL after its
+//     Join.
+//   - NeverBack: an end that was promised stays. A heartbeat that is overtaken by a later one
+//     does not move the session's end back.
+//   - OverIsOver: an exchange that takes out a ticket because its session has expired marks the
+//     session as over. Renew does not extend a session that is marked, or that has expired. Else
+//     a client would be told that a ticket is kept while another client takes it out.
+//   - OneTicket: a Join with Retry finds the ticket that stands, and makes no second.
+//   - Buried: a Leave that asks for a tombstone leaves one, whether the ticket stood or not. A
+//     Join with its ID is refused that takes effect within that time, for the first time or again.
+//   - TokensGrow: a later exclusive grant has a larger token, over restarts and empty queues.
+//   - Told: whoever commits a grant, a demand or a removal then sends the event of it.
+//   - NotBefore: no event is sent of what is not committed yet.
+//   - OnlyOnce: a Swap that is repeated with its ID changes nothing more.
+//
+// An exchange may take effect after its caller has given up, and twice: callers repeat. An event
+// may be lost, late, doubled, or come before the reply of an exchange that was earlier.
 package exchange
 
 import (
@@ -7,171 +78,138 @@ import (
 	"github.com/interlock-go/interlock/driver"
 )
 
-// do makes one exchange.
-func (d *Driver) do(ctx context.Context, exchange func(context.Context) error) error {
-	_, err := ask(ctx, d, func(ctx context.Context) (struct{}, error) { return struct{}{}, exchange(ctx) })
-	return err
+// Store is the exchanges with one backend. It waits for nothing but the backend, decides nothing
+// from memory, and starts no goroutine that outlives a call, but in Listen.
+//
+// Each method is one exchange, unless it says otherwise. Methods may be called concurrently, and
+// their arguments were checked. An error of package driver means what it means there; after any
+// other error nobody knows whether the exchange took effect, and the client repeats it. A method
+// whose context ends returns soon. Join, Leave, Withdraw, Shrink, Keep and Renew return
+// driver.ErrSession if their session is over.
+type Store interface {
+	// Begin makes the row of a session, which ends one TTL from now unless it is renewed. Open
+	// calls it once. History is that of [Renewal].
+	Begin(ctx context.Context, s Session) (history string, err error)
+
+	// End ends a session at once: none of its tickets stands any more but those with a fixed end.
+	// Session.Close calls it, again if it fails. It returns the queues in which these stood; the
+	// client settles them, since nobody else knows that the tickets have ended. A session that is
+	// over is not an error.
+	End(ctx context.Context, session string) (queues []string, err error)
+
+	// Join puts a ticket at the end of its queue. Session.Join calls it, and repeats it with
+	// j.Retry after an error: then the ticket may stand already, and is returned as it stands. A
+	// queue that was not settled first seems to be full of the dead. It returns driver.ErrBusy,
+	// ErrGone, ErrMismatch and ErrSession as driver.Session.Join does. One thing differs: a waiter
+	// that is found with NoWait is returned; the client has it leave.
+	Join(ctx context.Context, j Join) (Status, error)
+
+	// Leave takes a ticket out and grants the next waiters. Session.Leave calls it for a holder,
+	// and for a ticket whose Join may still be under way: then l asks for a tombstone. Without one
+	// that Join would make a ticket that no caller knows. The ticket is one of the session, or has
+	// a fixed end. A ticket that does not stand: driver.ErrGone, and the tombstone.
+	Leave(ctx context.Context, l Leave) (unsettled bool, err error)
+
+	// Withdraw is Leave for waiters of one queue, or tickets that were waiters a moment ago; gone
+	// says which did not stand. Session.Leave gathers the waiters of a crowd that gives up: one by
+	// one they would each get the grant, in vain. The IDs are of the session; other tickets stay.
+	Withdraw(ctx context.Context, session, queue string, ids []string, clean bool) (gone []bool, unsettled bool, err error)
+
+	// Shrink reduces a ticket of the session to fewer units, and grants the next waiters.
+	// Session.Shrink calls it. As many units or more change nothing, also if it is repeated.
+	Shrink(ctx context.Context, session string, t Ref, units int64) (unsettled bool, err error)
+
+	// Keep gives a holder a fixed end, d from now. Session.Keep calls it, for a ticket of the
+	// session, or for one of another session that has a fixed end. The ticket may outlive its
+	// session, whose owner is shown for it. A waiter: [ErrNotHeld]. A ticket that is evicted and
+	// would end later than without this: driver.ErrGone; else an eviction could be undone.
+	Keep(ctx context.Context, session, owner string, t Ref, d time.Duration) error
+
+	// Renew extends the session by one TTL from now, and then reads the status of tickets, in
+	// their order. Each heartbeat calls it; so it waits for no queue, which another client may
+	// have locked. The status is read after the session was extended: read before, a ticket could
+	// be taken out in between, and the holder told that it is kept. If reading fails, it may
+	// return what it has read so far. It may take a few exchanges.
+	Renew(ctx context.Context, session string, tickets []Ref) (Renewal, error)
+
+	// Detach makes strays of tickets: each gets an end of its own, the one that it has when this
+	// takes effect, unless it has one. Heartbeats call it for tickets that the caller did not
+	// name. It may wait for their queues, and take an exchange for each.
+	Detach(ctx context.Context, session string, tickets []Ref) error
+
+	// Attach is the opposite, for strays that the caller names again, unless they have expired: an
+	// end that has passed stays passed.
+	Attach(ctx context.Context, session string, tickets []Ref) error
+
+	// Look reads the status of tickets, in their order. A waiter calls it when its expiry timer
+	// fires, and the listener for a resync. It waits for no queue. A ticket of another session is
+	// gone, unless it has a fixed end.
+	Look(ctx context.Context, session string, tickets []Ref) ([]Status, error)
+
+	// Tickets reads which tickets of the session stand, but for those with a fixed end. Heartbeats
+	// call it when the history has changed: the new server may not know that a ticket has left.
+	// It may be slow.
+	Tickets(ctx context.Context, session string) ([]Ref, error)
+
+	// Settle settles a queue: it takes out and grants a bounded number of tickets, and says
+	// whether the queue is still unsettled. Waiters call it when their expiry timer fires, and the
+	// client whenever an exchange has said that a queue is unsettled.
+	Settle(ctx context.Context, queue string) (unsettled bool, err error)
+
+	// Ask is driver.Driver.Ask. The holder is sent the event of it.
+	Ask(ctx context.Context, queue, id string, demand driver.Demand) (unsettled bool, err error)
+
+	// Raise is driver.Driver.Raise for one queue. It outlasts a crash of the backend.
+	Raise(ctx context.Context, queue string, floor uint64) error
+
+	// Clock reads the time that tokens follow, in microseconds since 1970. Driver.Raise of all
+	// queues calls it, until that time has passed the floor.
+	Clock(ctx context.Context) (int64, error)
+
+	// Read reads a queue, without the tickets that have expired. Follow calls it. If mailbox is not
+	// empty, the next change after this state is sent there (QueueChanged): a change between the
+	// reading and the note of who wants to know would be missed. The client sets Version and
+	// Queue.Read.
+	Read(ctx context.Context, queue, mailbox string) (Snapshot, error)
+
+	// List reads queues that have tickets, and whose names begin with prefix and are larger than
+	// after, in the order of their bytes: a bounded number. It returns the name to go on after, ""
+	// if there are no more.
+	List(ctx context.Context, prefix, after string) (queues []Snapshot, next string, err error)
+
+	// Cells reads the names of cells that exist, begin with prefix and are larger than after, in
+	// the order of their bytes: a bounded number. None: there are no more.
+	Cells(ctx context.Context, prefix, after string) ([]string, error)
+
+	// Load reads a cell. Driver.Load calls it without a mailbox, and Watch with one, which is sent
+	// the next change after this version (CellChanged), as by Read.
+	Load(ctx context.Context, name, mailbox string) (driver.Cell, error)
+
+	// Swap is driver.Driver.Swap. It outlasts a crash of the backend.
+	Swap(ctx context.Context, s driver.Swap) (driver.Cell, error)
+
+	// Tidy removes a bounded number of rows that have no use any more, and returns queues in which
+	// tickets have expired, which the client settles. One heartbeat in a minute or so calls it. It
+	// may take a few exchanges.
+	Tidy(ctx context.Context) (queues []string, err error)
+
+	// Listen receives the events that are sent to a mailbox, until ctx ends or the connection is
+	// lost, which is an error. The listener calls it while a call waits, and again when it fails.
+	// It calls up once, as soon as no event that is sent from then on can be missed: the client
+	// makes a resync then. Receive does not block. If the backend sends no events at all, the
+	// error wraps errors.ErrUnsupported, and the client polls.
+	Listen(ctx context.Context, mailbox string, up func(), receive func(Event)) error
+
+	// Check is driver.Driver.Check.
+	Check(ctx context.Context) []driver.Finding
+
+	// Explain says what an error of a connection means for whoever wrote the URL, and marks it
+	// with driver.Permanent if it will be the same next time. The client asks it about every error
+	// that is not of package driver. A permanent error ends Await, Follow and Watch; so an error
+	// that passes must not be marked.
+	Explain(err error) error
+
+	// Close ends the exchanges that are under way and frees what the store holds. Driver.Close
+	// calls it once.
+	Close()
 }
-
-// ask makes one exchange with a result. It returns when ctx ends, or the driver is closed.
-func ask[T any](ctx context.Context, d *Driver, exchange func(context.Context) (T, error)) (result T, err error) {
-	if err := d.usable(ctx); err != nil {
-		return result, err
-	}
-	return askOnce(ctx, d, func() {}, func() {}, exchange)
-}
-
-// askInTurn is ask of one of many that may come to a queue at the same time. It says when the
-// turn has come: unless it does, nothing is sent.
-func askInTurn[T any](ctx context.Context, d *Driver, queue string, begins func(), exchange func(context.Context) (T, error)) (result T, err error) {
-	if err := d.usable(ctx); err != nil {
-		return result, err
-	}
-	next, err := d.turns.enter(ctx, d.ctx, queue)
-	if err != nil {
-		return result, d.failed(ctx, err)
-	}
-	return askOnce(ctx, d, next, begins, exchange)
-}
-
-// askOnce makes an exchange as soon as there is a way to a connection, and calls next when
-// that has ended, or was not begun.
-func askOnce[T any](ctx context.Context, d *Driver, next, begins func(), exchange func(context.Context) (T, error)) (result T, err error) {
-	leave, err := d.lanes.enter(ctx, d.ctx)
-	if err != nil {
-		next()
-		return result, d.failed(ctx, err)
-	}
-	begins()
-	d.exchanges.Add(1)
-	began := driver.Now()
-	if result, err = finish(ctx, d, func() { leave(); next() }, exchange); err == nil {
-		d.took.Store(int64(driver.Now().Sub(began)))
-	}
-	return result, d.failed(ctx, err)
-}
-
-// finish makes an exchange that goes on for a while if its caller gives up: the database may
-// be busy with it, and its connection is not free before that.
-func finish[T any](ctx context.Context, d *Driver, leave func(), exchange func(context.Context) (T, error)) (T, error) {
-	type answer struct {
-		result T
-		err    error
-	}
-	answered := make(chan answer, 1)
-	call, cut := context.WithCancel(context.WithoutCancel(ctx))
-	began := d.background(func(closed context.Context) {
-		defer cut()
-		defer leave()
-		defer context.AfterFunc(closed, cut)()
-		var a answer
-		a.result, a.err = exchange(call)
-		answered <- a
-	})
-	var none T
-	if !began {
-		cut()
-		leave()
-		return none, errClosed
-	}
-	select {
-	case a := <-answered:
-		return a.result, a.err
-	case <-d.ctx.Done():
-		return none, errClosed
-	case <-ctx.Done():
-	}
-	select {
-	case a := <-answered: // at the same moment
-		return a.result, a.err
-	default:
-	}
-	time.AfterFunc(goesOn(ctx), cut)
-	return none, ctx.Err()
-}
-
-// Lanes are the ways to the connections of a pool. Calls for what waits, or may come to wait,
-// have one, so that a crowd of them keeps nobody from renewing and releasing what is held.
-type Lanes struct {
-	calls  chan struct{} // has room for as many as may be under way
-	held   chan struct{} // more room, for what is held
-	leaves chan struct{} // more room, for withdrawals
-}
-
-// NewLanes has so many calls at most use connections at once, and beside them so many that
-// are about what is held, and so many that withdraw what waits. Heartbeats go past all.
-func NewLanes(calls, held, leaves int) *Lanes {
-	return &Lanes{make(chan struct{}, calls), make(chan struct{}, held), make(chan struct{}, leaves)}
-}
-
-// Limit has a client use lanes, which others of the same pool may use as well. Without it any
-// number of calls may be under way.
-func (d *Driver) Limit(l *Lanes) { d.lanes = l }
-
-// enter waits for room, until one of two contexts ends.
-func (l *Lanes) enter(ctx, closed context.Context) (leave func(), err error) {
-	if l == nil || isHeartbeat(ctx) {
-		return func() {}, nil
-	}
-	var own chan struct{}
-	switch {
-	case isHeld(ctx):
-		own = l.held
-	case isWithdrawal(ctx):
-		own = l.leaves
-	}
-	select {
-	case l.calls <- struct{}{}:
-		return func() { <-l.calls }, nil
-	default:
-	}
-	select {
-	case l.calls <- struct{}{}:
-		return func() { <-l.calls }, nil
-	case own <- struct{}{}:
-		return func() { <-own }, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-closed.Done():
-		return nil, errClosed
-	}
-}
-
-// Unheard is for how long an exchange goes on when its caller gives up, and keeps its room
-// till then. Ended at once it would give up a connection, in whose statement the server may
-// go on waiting: many callers who give up would have as many.
-const Unheard = 6 * time.Second
-
-// goesOn is the same for one: not for long if it is about what is held. Then its connection
-// may lead nowhere, and the next try needs another one.
-func goesOn(ctx context.Context) time.Duration {
-	if isHeartbeat(ctx) || isHeld(ctx) {
-		return Unheard / 6
-	}
-	return Unheard
-}
-
-// heartbeat marks exchanges for which a connection is kept free.
-type heartbeat struct{}
-
-func withHeartbeat(ctx context.Context) context.Context {
-	return context.WithValue(ctx, heartbeat{}, true)
-}
-
-func isHeartbeat(ctx context.Context) bool { return ctx.Value(heartbeat{}) != nil }
-
-// holds marks exchanges about what is held.
-type holds struct{}
-
-func withHeld(ctx context.Context) context.Context { return context.WithValue(ctx, holds{}, true) }
-
-func isHeld(ctx context.Context) bool { return ctx.Value(holds{}) != nil }
-
-// withdrawn marks exchanges by which a crowd leaves.
-type withdrawn struct{}
-
-func withWithdrawal(ctx context.Context) context.Context {
-	return context.WithValue(ctx, withdrawn{}, true)
-}
-
-func isWithdrawal(ctx context.Context) bool { return ctx.Value(withdrawn{}) != nil }

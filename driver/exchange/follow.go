@@ -16,41 +16,41 @@ func (d *Driver) Follow(ctx context.Context, queue, after string) (driver.Queue,
 	if err := driver.CheckName(queue); err != nil {
 		return driver.Queue{}, err
 	}
-	var p patience
-	q, err := patiently(ctx, &p, func(ctx context.Context) (driver.Queue, error) { return d.read(ctx, queue, "") })
+	var limit readLimit
+	q, err := limited(ctx, &limit, func(ctx context.Context) (driver.Queue, error) { return d.read(ctx, queue, "") })
 	if err == nil && q.Version != after || driver.IsPermanent(err) {
 		return q, err
 	}
-	defer d.attend()()
+	defer d.expectEvents()()
 	return d.topics.Queue(ctx, queue, after, func(*follow.Topic) (driver.Queue, error) {
-		return patiently(ctx, &p, func(ctx context.Context) (driver.Queue, error) { return d.read(ctx, queue, d.channel) })
+		return limited(ctx, &limit, func(ctx context.Context) (driver.Queue, error) { return d.read(ctx, queue, d.mailbox) })
 	})
 }
 
-// patience bounds each read of a call that waits: a connection may lead nowhere, and the
-// next one need not. It grows a little with every read that was given up, since it may
-// also be that the server is slow.
-type patience time.Duration
+// readLimit bounds each read of a call that waits: its connection may lead nowhere, and that of
+// the next read need not. It grows with each read that was given up, since the backend may only
+// be slow.
+type readLimit time.Duration
 
-func patiently[T any](ctx context.Context, p *patience, read func(context.Context) (T, error)) (T, error) {
-	*p = max(*p, patience(lookTimeout))
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(*p))
+func limited[T any](ctx context.Context, limit *readLimit, read func(context.Context) (T, error)) (T, error) {
+	*limit = max(*limit, readLimit(lookTimeout))
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(*limit))
 	defer cancel()
 	got, err := read(ctx)
 	if ctx.Err() != nil {
-		*p += patience(time.Second)
+		*limit += readLimit(time.Second)
 	}
 	return got, err
 }
 
-func (d *Driver) read(ctx context.Context, queue, channel string) (driver.Queue, error) {
+func (d *Driver) read(ctx context.Context, queue, mailbox string) (driver.Queue, error) {
 	sent := driver.Now()
-	r, err := ask(ctx, d, func(ctx context.Context) (Reading, error) { return d.store.Read(ctx, queue, channel) })
-	return r.at(sent), err
+	r, err := call(ctx, d, func(ctx context.Context) (Snapshot, error) { return d.store.Read(ctx, queue, mailbox) })
+	return r.read(sent), err
 }
 
-// at completes what was read.
-func (r Reading) at(sent driver.Instant) driver.Queue {
+// read completes a snapshot that was asked for at that time.
+func (r Snapshot) read(sent driver.Instant) driver.Queue {
 	q := r.Queue
 	q.Read = sent
 	q.Version = follow.Version(q, r.At)

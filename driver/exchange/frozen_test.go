@@ -28,8 +28,8 @@ func (f *frozen) answer(ctx context.Context) error {
 	return backoff.Sleep(ctx, f.takes)
 }
 
-func (f *frozen) Read(ctx context.Context, queue, _ string) (Reading, error) {
-	return Reading{Queue: driver.Queue{Name: queue, Kind: driver.Mutex, Capacity: 1}}, f.answer(ctx)
+func (f *frozen) Read(ctx context.Context, queue, _ string) (Snapshot, error) {
+	return Snapshot{Queue: driver.Queue{Name: queue, Kind: driver.Mutex, Capacity: 1}}, f.answer(ctx)
 }
 
 func (f *frozen) Load(ctx context.Context, _, _ string) (driver.Cell, error) {
@@ -63,7 +63,7 @@ func TestAReadWithoutAnAnswer(t *testing.T) {
 		for _, takes := range []time.Duration{0, 2 * lookTimeout} {
 			bubble.Run(t, func(t *testing.T) {
 				store := &frozen{silent: 3, takes: takes}
-				d := New(store, NewChannel())
+				d := New(store, NewMailbox())
 				defer d.Close()
 				began := time.Now()
 				if err := call(t.Context(), d); err != nil || store.reads.Load() > 10 {
@@ -75,7 +75,7 @@ func TestAReadWithoutAnAnswer(t *testing.T) {
 			})
 		}
 		bubble.Run(t, func(t *testing.T) {
-			d := New(&frozen{silent: 1}, NewChannel())
+			d := New(&frozen{silent: 1}, NewMailbox())
 			defer d.Close()
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()

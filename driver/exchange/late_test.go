@@ -15,36 +15,52 @@ import (
 // staged is a store of which a test decides when it answers what.
 type staged struct {
 	Store
-	join   func() (Standing, error)
-	renew  func(look []Ref) (Renewed, error)
-	strand func(ctx context.Context, strays, again []Ref) error // nil: it succeeds
-	look   func([]Ref) (Renewed, error)
-	leave  func(Leave) (Left, error)
+	join   func() (Status, error)
+	renew  func(look []Ref) (Renewal, error)
+	detach func(ctx context.Context, tickets []Ref) error // nil: it succeeds
+	attach func(ctx context.Context, tickets []Ref) error // nil: it succeeds
+	look   func([]Ref) ([]Status, error)
+	leave  func(Leave) (bool, error)
 
 	tickets func() ([]Ref, error)
 }
 
 func (s staged) Begin(context.Context, Session) (string, error)                 { return "first", nil }
-func (s staged) Join(context.Context, Join) (Standing, error)                   { return s.join() }
-func (s staged) Leave(_ context.Context, l Leave) (Left, error)                 { return s.leave(l) }
+func (s staged) Join(context.Context, Join) (Status, error)                     { return s.join() }
+func (s staged) Leave(_ context.Context, l Leave) (bool, error)                 { return s.leave(l) }
 func (s staged) Explain(err error) error                                        { return err }
 func (s staged) Close()                                                         {}
-func (s staged) Renew(_ context.Context, _ string, look []Ref) (Renewed, error) { return s.renew(look) }
+func (s staged) Renew(_ context.Context, _ string, look []Ref) (Renewal, error) { return s.renew(look) }
 
 func (s staged) Tickets(context.Context, string) ([]Ref, error) { return s.tickets() }
 
-func (s staged) Look(_ context.Context, _ string, look []Ref) (Renewed, error) { return s.look(look) }
+func (s staged) Look(_ context.Context, _ string, look []Ref) ([]Status, error) { return s.look(look) }
 
-func (s staged) Strand(ctx context.Context, _ string, strays, again []Ref) error {
-	if s.strand == nil {
+func (s staged) Detach(ctx context.Context, _ string, tickets []Ref) error {
+	if s.detach == nil {
 		return nil
 	}
-	return s.strand(ctx, strays, again)
+	return s.detach(ctx, tickets)
+}
+
+func (s staged) Attach(ctx context.Context, _ string, tickets []Ref) error {
+	if s.attach == nil {
+		return nil
+	}
+	return s.attach(ctx, tickets)
+}
+
+// renewing answers a heartbeat as a look.
+func renewing(look func([]Ref) ([]Status, error)) func([]Ref) (Renewal, error) {
+	return func(refs []Ref) (Renewal, error) {
+		all, err := look(refs)
+		return Renewal{Tickets: all}, err
+	}
 }
 
 func stage(t *testing.T, s Store) *session {
 	t.Helper()
-	d := New(s, NewChannel())
+	d := New(s, NewMailbox())
 	t.Cleanup(func() { _ = d.Close() })
 	opened, err := d.Open(t.Context(), driver.SessionOptions{TTL: time.Minute})
 	if err != nil {
@@ -63,12 +79,12 @@ func TestAHeartbeatThatCrossesAJoin(t *testing.T) {
 	first := true
 	var stranded []Ref
 	s := stage(t, staged{
-		strand: func(_ context.Context, strays, _ []Ref) error { stranded = strays; return nil },
-		join: func() (Standing, error) {
+		detach: func(_ context.Context, strays []Ref) error { stranded = strays; return nil },
+		join: func() (Status, error) {
 			<-asked
-			return Standing{State: Held, Token: 7}, nil
+			return Status{State: Held, Token: 7}, nil
 		},
-		renew: func(look []Ref) (Renewed, error) {
+		renew: func(look []Ref) (Renewal, error) {
 			if first {
 				first = false
 				if len(stranded) != 0 { // it would wait for what the Join waits for
@@ -76,12 +92,12 @@ func TestAHeartbeatThatCrossesAJoin(t *testing.T) {
 				}
 				close(asked)
 				<-joined
-				return Renewed{Standings: make([]Standing, len(look))}, nil // none stands
+				return Renewal{Tickets: make([]Status, len(look))}, nil // none stands
 			}
 			if len(stranded) != 1 || stranded[0].ID != mutex.ID {
 				t.Errorf("then stranded: %v", stranded)
 			}
-			return Renewed{Standings: []Standing{{State: Held, Token: 7, Stray: true, Left: time.Minute}}}, nil
+			return Renewal{Tickets: []Status{{State: Held, Token: 7, Stray: true, Left: time.Minute}}}, nil
 		},
 	})
 	go func() {
@@ -92,7 +108,7 @@ func TestAHeartbeatThatCrossesAJoin(t *testing.T) {
 	}()
 	for { // until the Join is under way
 		s.d.mu.Lock()
-		under := len(s.places)
+		under := len(s.entries)
 		s.d.mu.Unlock()
 		if under == 1 {
 			break
@@ -113,10 +129,10 @@ func TestAHeartbeatThatCrossesAJoin(t *testing.T) {
 func TestAJoinWithoutAnAnswer(t *testing.T) {
 	var refused time.Duration
 	s := stage(t, staged{
-		join:  func() (Standing, error) { return Standing{}, context.DeadlineExceeded },
-		leave: func(l Leave) (Left, error) { refused = l.Refuse; return Left{}, driver.ErrGone },
-		renew: func(look []Ref) (Renewed, error) { return Renewed{Standings: make([]Standing, len(look))}, nil },
-		strand: func(_ context.Context, strays, _ []Ref) error {
+		join:  func() (Status, error) { return Status{}, context.DeadlineExceeded },
+		leave: func(l Leave) (bool, error) { refused = l.Tombstone; return false, driver.ErrGone },
+		renew: func(look []Ref) (Renewal, error) { return Renewal{Tickets: make([]Status, len(look))}, nil },
+		detach: func(_ context.Context, strays []Ref) error {
 			if len(strays) != 1 {
 				t.Errorf("stranded: %v", strays)
 			}
@@ -144,14 +160,14 @@ func TestAHeartbeatBesideManyCalls(t *testing.T) {
 	bubble.Run(t, func(t *testing.T) {
 		joining, done := make(chan struct{}), make(chan struct{})
 		s := stage(t, staged{
-			join: func() (Standing, error) {
+			join: func() (Status, error) {
 				joining <- struct{}{}
 				<-done
-				return Standing{State: Held, Token: 7}, nil
+				return Status{State: Held, Token: 7}, nil
 			},
-			renew: func([]Ref) (Renewed, error) { return Renewed{}, nil },
+			renew: func([]Ref) (Renewal, error) { return Renewal{}, nil },
 		})
-		s.d.Limit(NewLanes(2, 0, 0))
+		s.d.Limit(NewLimiter(2, 0, 0))
 		join := func(ctx context.Context) error {
 			r := mutex
 			r.ID = NewID()
@@ -207,9 +223,9 @@ func (d deaf) Settle(ctx context.Context, _ string) (bool, error) {
 	return false, ctx.Err()
 }
 
-func (deaf) Look(ctx context.Context, _ string, _ []Ref) (Renewed, error) {
+func (deaf) Look(ctx context.Context, _ string, _ []Ref) ([]Status, error) {
 	<-ctx.Done()
-	return Renewed{}, ctx.Err()
+	return nil, ctx.Err()
 }
 
 func (deaf) Listen(context.Context, string, func(), func(Event)) error { return errors.ErrUnsupported }
@@ -219,9 +235,9 @@ func (deaf) Listen(context.Context, string, func(), func(Event)) error { return 
 func TestALookWithoutAnAnswer(t *testing.T) {
 	bubble.Run(t, func(t *testing.T) {
 		s := stage(t, deaf{asked: make(chan struct{}, 100), staged: staged{
-			join: func() (Standing, error) { return Standing{State: Waits, Again: time.Millisecond}, nil },
-			renew: func([]Ref) (Renewed, error) {
-				return Renewed{Standings: []Standing{{State: Held, Token: 7}}}, nil
+			join: func() (Status, error) { return Status{State: Waiting, Due: time.Millisecond}, nil },
+			renew: func([]Ref) (Renewal, error) {
+				return Renewal{Tickets: []Status{{State: Held, Token: 7}}}, nil
 			},
 		}})
 		k, err := s.Join(t.Context(), mutex)
@@ -254,7 +270,7 @@ func TestALookWithoutAnAnswer(t *testing.T) {
 // listening is a store that can be listened to, and answers every look alike.
 type listening struct {
 	staged
-	says Standing
+	says Status
 }
 
 func (l listening) Listen(ctx context.Context, _ string, up func(), _ func(Event)) error {
@@ -263,25 +279,25 @@ func (l listening) Listen(ctx context.Context, _ string, up func(), _ func(Event
 	return ctx.Err()
 }
 
-func (l listening) Look(_ context.Context, _ string, refs []Ref) (Renewed, error) {
-	all := make([]Standing, len(refs))
+func (l listening) Look(_ context.Context, _ string, refs []Ref) ([]Status, error) {
+	all := make([]Status, len(refs))
 	for i := range all {
 		all[i] = l.says
 	}
-	return Renewed{Standings: all}, nil
+	return all, nil
 }
 
 // Promise: what somebody has asked of a held ticket before its client listened is told
 // once it listens, and not by the next heartbeat only.
 func TestADemandBeforeTheClientListened(t *testing.T) {
 	t.Parallel()
-	s := stage(t, listening{says: Standing{State: Held, Token: 7, Revoked: true}, staged: staged{
-		join: func() (Standing, error) { return Standing{State: Held, Token: 7}, nil },
+	s := stage(t, listening{says: Status{State: Held, Token: 7, Revoked: true}, staged: staged{
+		join: func() (Status, error) { return Status{State: Held, Token: 7}, nil },
 	}})
 	if _, err := s.Join(t.Context(), mutex); err != nil {
 		t.Fatal(err)
 	}
-	defer s.d.attend()() // as whoever waits for something else
+	defer s.d.expectEvents()() // as whoever waits for something else
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if got, err := s.Signals(ctx); err != nil || got.Demand != driver.Revoke || got.ID != mutex.ID {
@@ -294,8 +310,8 @@ func TestADemandBeforeTheClientListened(t *testing.T) {
 func TestALookThatFailsIsRepeated(t *testing.T) {
 	bubble.Run(t, func(t *testing.T) {
 		looks := 0
-		s := stage(t, interrupted{listening: listening{says: Standing{State: Held, Token: 7}, staged: staged{
-			join: func() (Standing, error) { return Standing{State: Waits}, nil },
+		s := stage(t, interrupted{listening: listening{says: Status{State: Held, Token: 7}, staged: staged{
+			join: func() (Status, error) { return Status{State: Waiting}, nil },
 		}}, looks: &looks})
 		k, err := s.Join(t.Context(), mutex)
 		if err != nil {
@@ -315,9 +331,9 @@ type interrupted struct {
 	looks *int
 }
 
-func (s interrupted) Look(ctx context.Context, session string, refs []Ref) (Renewed, error) {
+func (s interrupted) Look(ctx context.Context, session string, refs []Ref) ([]Status, error) {
 	if *s.looks++; *s.looks < 3 {
-		return Renewed{}, errors.New("canceling statement due to user request")
+		return nil, errors.New("canceling statement due to user request")
 	}
 	return s.listening.Look(ctx, session, refs)
 }
@@ -326,12 +342,12 @@ func (s interrupted) Look(ctx context.Context, session string, refs []Ref) (Rene
 // no more than the last renewal does: that one may have come long ago.
 func TestAJoinThatFindsItsTicket(t *testing.T) {
 	first := true
-	s := stage(t, staged{join: func() (Standing, error) {
+	s := stage(t, staged{join: func() (Status, error) {
 		if first {
 			first = false
-			return Standing{}, context.DeadlineExceeded
+			return Status{}, context.DeadlineExceeded
 		}
-		return Standing{State: Held, Token: 7}, nil
+		return Status{State: Held, Token: 7}, nil
 	}})
 	renewed := driver.Now() // by Open
 	if _, err := s.Join(t.Context(), mutex); err == nil {

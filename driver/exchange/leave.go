@@ -3,12 +3,12 @@ package exchange
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
 )
 
+// Leave makes one exchange, which waiters that leave together share.
 func (s *session) Leave(ctx context.Context, t driver.Ticket, clean bool) error {
 	if err := s.usable(ctx); err != nil {
 		return err
@@ -17,118 +17,73 @@ func (s *session) Leave(ctx context.Context, t driver.Ticket, clean bool) error 
 	if err := checkRef(l.Ref); err != nil {
 		return err
 	}
-	if s.dropped(l.Ref) {
+	if s.neverSent(l.Ref) {
 		return driver.ErrGone
 	}
 	var state state
-	l.Refuse, l.Waited, state = s.leaving(l.Ref)
-	if state == waiting && l.Refuse == 0 {
+	l.Tombstone, l.Waited, state = s.leaving(l.Ref)
+	if state == waiting && l.Tombstone == 0 {
 		err := s.withdraw(ctx, l.Ref, clean)
 		if err == nil || errors.Is(err, driver.ErrGone) {
 			s.hasLeft(l.Ref)
 		}
-		return s.heard(err)
+		return s.noteOver(err)
 	}
 	if state == held {
-		ctx = withHeld(ctx)
+		ctx = with(ctx, ofHolder)
 	} else {
-		ctx = withWithdrawal(ctx)
+		ctx = with(ctx, withdrawal)
 	}
-	left, err := ask(ctx, s.d, func(ctx context.Context) (Left, error) { return s.d.store.Leave(ctx, l) })
-	if err == nil && left.More {
+	unsettled, err := call(ctx, s.d, func(ctx context.Context) (bool, error) { return s.d.store.Leave(ctx, l) })
+	if err == nil && unsettled {
 		defer s.d.settle(t.Queue)
 	}
 	if err == nil || errors.Is(err, driver.ErrGone) {
 		s.hasLeft(l.Ref)
 	}
-	return s.heard(err)
+	return s.noteOver(err)
 }
 
-// dropped forgets a ticket of which no Join has been sent: its caller gave up while it
-// waited for a connection.
-func (s *session) dropped(t Ref) bool {
+// neverSent retires an entry of which no Join was sent: its caller gave up while it waited for a
+// connection. Then no exchange is needed.
+func (s *session) neverSent(t Ref) bool {
 	s.d.mu.Lock()
 	defer s.d.mu.Unlock()
-	p := s.d.places[t.ID]
-	if p == nil || p.s != s || p.queue != t.Queue || p.sent || p.joining > 0 {
+	e := s.d.entries[t.ID]
+	if e == nil || e.s != s || e.queue != t.Queue || e.sent || e.underWay > 0 {
 		return false
 	}
-	s.d.ended(p)
+	s.d.retire(e)
 	return true
 }
 
-// leaving says for how long a Join with the ID of a ticket that does not stand is to be
-// refused, since a Join of this session may still be under way, whether the ticket
-// has waited, and how it stands.
-func (s *session) leaving(t Ref) (refuse time.Duration, waited bool, of state) {
+// leaving says what the client knows of a ticket that is to leave. It needs a tombstone if a Join
+// of it may still be under way.
+func (s *session) leaving(t Ref) (tombstone time.Duration, waited bool, is state) {
 	s.d.mu.Lock()
 	defer s.d.mu.Unlock()
-	p := s.d.places[t.ID]
-	if p != nil && p.s == s && p.queue == t.Queue {
-		waited, of = p.waited, p.state
+	e := s.d.entries[t.ID]
+	if e != nil && e.s == s && e.queue == t.Queue {
+		waited, is = e.waited, e.state
 	}
 	switch {
-	case p == nil && s.left.Has(t.ID),
-		p != nil && (p.s != s || p.queue != t.Queue),
-		p != nil && p.joining == 0 && !p.doubt:
-		return 0, waited, of
+	case e == nil && s.left.Has(t.ID),
+		e != nil && (e.s != s || e.queue != t.Queue),
+		e != nil && e.underWay == 0 && !e.noReply:
+		return 0, waited, is
 	}
-	return s.ttl, waited, of
+	return s.ttl, waited, is
 }
 
+// hasLeft is called when a ticket does not stand any more.
 func (s *session) hasLeft(t Ref) {
 	s.d.mu.Lock()
 	defer s.d.mu.Unlock()
-	p := s.d.places[t.ID]
+	e := s.d.entries[t.ID]
 	switch {
-	case p == nil:
+	case e == nil:
 		s.left.Add(t.ID)
-	case p.queue == t.Queue && (p.s == s || p.fixed):
-		s.d.ended(p)
+	case e.queue == t.Queue && (e.s == s || e.fixed):
+		s.d.retire(e)
 	}
-}
-
-func (s *session) Shrink(ctx context.Context, t driver.Ticket, units int64) error {
-	if err := s.usable(ctx); err != nil {
-		return err
-	}
-	if units < 1 {
-		return driver.Invalid(fmt.Errorf("%d units: at least 1 must stay", units))
-	}
-	ref := Ref{t.Queue, t.ID}
-	if err := checkRef(ref); err != nil {
-		return err
-	}
-	left, err := ask(withHeld(ctx), s.d, func(ctx context.Context) (Left, error) {
-		return s.d.store.Shrink(ctx, s.id, ref, units)
-	})
-	if err == nil && left.More {
-		s.d.settle(t.Queue)
-	}
-	return s.heard(err)
-}
-
-func (s *session) Keep(ctx context.Context, t driver.Ticket, in time.Duration) error {
-	if err := s.usable(ctx); err != nil {
-		return err
-	}
-	if in <= 0 {
-		return driver.Invalid(fmt.Errorf("keep for %v: it must be longer than 0", in))
-	}
-	in = min(in, maxHold)
-	ref := Ref{t.Queue, t.ID}
-	if err := checkRef(ref); err != nil {
-		return err
-	}
-	sent := driver.Now()
-	err := s.d.do(withHeld(ctx), func(ctx context.Context) error { return s.d.store.Keep(ctx, s.id, s.owner, ref, in) })
-	if err != nil {
-		return s.heard(err)
-	}
-	s.d.mu.Lock()
-	defer s.d.mu.Unlock()
-	if p := s.d.places[t.ID]; p != nil {
-		p.fixed, p.hold, p.proof = true, in, sent
-	}
-	return nil
 }

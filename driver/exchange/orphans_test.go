@@ -11,16 +11,16 @@ import (
 // Promise: a ticket that was given up, or found to be gone, while its Join or a renewal
 // may still be committed is named by later heartbeats, so that it does not last.
 func TestOrphansAreStrays(t *testing.T) {
-	joined := func() (Standing, error) { return Standing{State: Waits}, nil }
-	lost := func() (Standing, error) { return Standing{}, context.DeadlineExceeded }
-	for name, join := range map[string]func() (Standing, error){"found to be gone": joined, "given up": lost} {
+	joined := func() (Status, error) { return Status{State: Waiting}, nil }
+	lost := func() (Status, error) { return Status{}, context.DeadlineExceeded }
+	for name, join := range map[string]func() (Status, error){"found to be gone": joined, "given up": lost} {
 		t.Run(name, func(t *testing.T) {
 			var stranded []Ref
 			s := stage(t, staged{
 				join:   join,
-				leave:  func(Leave) (Left, error) { return Left{}, driver.ErrGone },
-				renew:  func(look []Ref) (Renewed, error) { return Renewed{Standings: make([]Standing, len(look))}, nil },
-				strand: func(_ context.Context, strays, _ []Ref) error { stranded = strays; return nil },
+				leave:  func(Leave) (bool, error) { return false, driver.ErrGone },
+				renew:  func(look []Ref) (Renewal, error) { return Renewal{Tickets: make([]Status, len(look))}, nil },
+				detach: func(_ context.Context, strays []Ref) error { stranded = strays; return nil },
 			})
 			k, err := s.Join(t.Context(), mutex)
 			if err == nil {

@@ -18,31 +18,29 @@ type session struct {
 	ttl   time.Duration
 	owner string
 
-	over    chan struct{} // closed by end
-	once    sync.Once
-	signals *signals.Queue
-	tidied  tidied
+	over     chan struct{} // closed when the session is over
+	overOnce sync.Once
+	signals  *signals.Queue
+	tidying  tidying
 
-	stranding   sync.Mutex // held while strays get their ends
-	unstranding sync.Mutex // held while tickets lose them that are named again
+	detaching sync.Mutex // held while strays get their ends
+	attaching sync.Mutex // held while strays that are named again lose them
 
 	// Guarded by Driver.mu.
-	proof      driver.Instant    // when the last renewal that has succeeded was sent
-	places     map[string]*place // by ID of the ticket
-	left       recent.IDs        // of tickets that have left
-	closed     bool              // Close has succeeded
-	history    string            // that the session's tickets are known to belong to: see recount
-	recounting bool              // that is under way
+	proof       driver.Instant    // when the last heartbeat was sent that has succeeded
+	entries     map[string]*entry // by ID of the ticket
+	left        recent.IDs        // of tickets that have left: they do not come back
+	closed      bool              // End has succeeded
+	history     string            // of the server that last said which tickets stand: see reconcile
+	reconciling bool              // that is under way
 
-	// Tickets that are not known here any more, but may still stand or come, and
-	// until when heartbeats name them, so that they are strays.
-	orphans map[Ref]driver.Instant
+	orphans map[Ref]driver.Instant // until when heartbeats name them
 }
 
 func newSession(d *Driver, id string, ttl time.Duration, owner string) *session {
 	return &session{
 		d: d, id: id, ttl: ttl, owner: owner,
-		over: make(chan struct{}), places: map[string]*place{}, orphans: map[Ref]driver.Instant{}, left: recent.IDs{Span: ttl}, signals: signals.New(),
+		over: make(chan struct{}), entries: map[string]*entry{}, orphans: map[Ref]driver.Instant{}, left: recent.IDs{Span: ttl}, signals: signals.New(),
 	}
 }
 
@@ -50,6 +48,7 @@ func (s *session) ID() string           { return s.id }
 func (s *session) TTL() time.Duration   { return s.ttl }
 func (s *session) Liveness() []*os.File { return nil }
 
+// Signals waits for the next signal.
 func (s *session) Signals(ctx context.Context) (driver.Signal, error) {
 	return s.signals.Next(ctx, s.usable, s.over, s.d.ctx.Done())
 }
@@ -74,28 +73,28 @@ func (s *session) isOver() bool {
 	}
 }
 
-// end has every later call fail.
+// end has every later call fail, and those that wait.
 func (s *session) end() {
-	s.once.Do(func() {
+	s.overOnce.Do(func() {
 		close(s.over)
 		s.d.mu.Lock()
 		defer s.d.mu.Unlock()
-		for _, p := range s.places {
-			p.changed()
+		for _, e := range s.entries {
+			e.notify()
 		}
 	})
 }
 
-// heard takes note of an error that says that the session is over.
-func (s *session) heard(err error) error {
+// noteOver returns the error of an exchange, which may say that the session is over.
+func (s *session) noteOver(err error) error {
 	if errors.Is(err, driver.ErrSession) {
 		s.end()
 	}
 	return err
 }
 
-// Close ends the session in one exchange, and has the queues settled in which
-// others may wait for its tickets. It is repeated until it has succeeded.
+// Close ends the session in one exchange, and settles the queues of its tickets. The caller
+// repeats it until it has succeeded; later calls return ErrSession.
 func (s *session) Close(ctx context.Context) error {
 	if err := s.d.usable(ctx); err != nil {
 		return err
@@ -107,15 +106,15 @@ func (s *session) Close(ctx context.Context) error {
 	if closed {
 		return driver.ErrSession
 	}
-	ctx = withHeld(ctx)
-	queues, err := ask(ctx, s.d, func(ctx context.Context) ([]string, error) { return s.d.store.End(ctx, s.id) })
+	ctx = with(ctx, ofHolder)
+	queues, err := call(ctx, s.d, func(ctx context.Context) ([]string, error) { return s.d.store.End(ctx, s.id) })
 	if err != nil {
 		return err
 	}
 	s.d.mu.Lock()
 	s.closed = true
-	for _, p := range s.places {
-		s.d.forget(p)
+	for _, e := range s.entries {
+		s.d.drop(e)
 	}
 	s.d.mu.Unlock()
 	for _, q := range queues {

@@ -21,7 +21,7 @@ func (s settler) Settle(context.Context, string) (bool, error) {
 // what happened meanwhile may not have been seen.
 func TestSettlingBesideSettling(t *testing.T) {
 	store := settler{begun: make(chan struct{}), end: make(chan struct{})}
-	d := New(store, NewChannel())
+	d := New(store, NewMailbox())
 	t.Cleanup(func() { _ = d.Close() })
 	d.settle("q")
 	<-store.begun

@@ -19,8 +19,8 @@ func TestAStrayWhoseQueueIsLocked(t *testing.T) {
 		free := make(chan struct{})
 		var under, most, done atomic.Int32
 		s := stage(t, staged{
-			join: func() (Standing, error) { return Standing{State: Held, Token: 7}, nil },
-			strand: func(ctx context.Context, strays, _ []Ref) error {
+			join: func() (Status, error) { return Status{State: Held, Token: 7}, nil },
+			detach: func(ctx context.Context, strays []Ref) error {
 				most.Store(max(most.Load(), under.Add(1)))
 				defer under.Add(-1)
 				select {
@@ -31,9 +31,9 @@ func TestAStrayWhoseQueueIsLocked(t *testing.T) {
 					return ctx.Err()
 				}
 			},
-			renew: func(look []Ref) (r Renewed, err error) {
+			renew: func(look []Ref) (r Renewal, err error) {
 				for range look {
-					r.Standings = append(r.Standings, Standing{State: Held, Token: 7, Stray: done.Load() > 0 && len(r.Standings) > 0})
+					r.Tickets = append(r.Tickets, Status{State: Held, Token: 7, Stray: done.Load() > 0 && len(r.Tickets) > 0})
 				}
 				return r, nil
 			},
@@ -47,7 +47,7 @@ func TestAStrayWhoseQueueIsLocked(t *testing.T) {
 			if err != nil || len(got) != 2 || got[0].ID != held.ID || got[0].State != driver.Kept || got[1].ID != stray.ID || got[1].State != driver.Stray {
 				t.Fatalf("the heartbeat says %+v, %v", got, err)
 			}
-			if took > s.ttl/aside || got[0].Proof < before {
+			if took > s.ttl/strayShare || got[0].Proof < before {
 				t.Errorf("it took %v of a TTL of %v, and its proof is older than itself: %v", took, s.ttl, got[0].Proof < before)
 			}
 			if n > 0 && took > 0 {
@@ -72,32 +72,25 @@ func TestAStrayThatIsNamedAgain(t *testing.T) {
 		var flagged, slow atomic.Bool
 		flagged.Store(true)
 		slow.Store(true)
-		standing := func() Standing {
-			return Standing{State: Held, Token: 7, Stray: flagged.Load(), Left: 10 * time.Second}
+		standing := func() Status {
+			return Status{State: Held, Token: 7, Stray: flagged.Load(), Left: 10 * time.Second}
+		}
+		read := func(refs []Ref) (all []Status, err error) {
+			for range refs {
+				all = append(all, standing())
+			}
+			return all, nil
 		}
 		s := stage(t, staged{
-			join: func() (Standing, error) { return Standing{State: Held, Token: 7}, nil },
-			strand: func(ctx context.Context, _, again []Ref) error {
+			join: func() (Status, error) { return Status{State: Held, Token: 7}, nil },
+			attach: func(context.Context, []Ref) error {
 				if slow.Load() {
 					time.Sleep(9 * time.Second)
 				}
-				if len(again) > 0 {
-					flagged.Store(false)
-				}
+				flagged.Store(false)
 				return nil
 			},
-			renew: func(look []Ref) (r Renewed, err error) {
-				for range look {
-					r.Standings = append(r.Standings, standing())
-				}
-				return r, nil
-			},
-			look: func(look []Ref) (r Renewed, err error) {
-				for range look {
-					r.Standings = append(r.Standings, standing())
-				}
-				return r, nil
-			},
+			renew: renewing(read), look: read,
 		})
 		k, err := s.Join(t.Context(), mutex)
 		if err != nil {
@@ -136,23 +129,17 @@ func TestAStrayThatIsNamedAgainBesideALockedQueue(t *testing.T) {
 	bubble.Run(t, func(t *testing.T) {
 		var flagged atomic.Bool
 		flagged.Store(true)
-		read := func(look []Ref) (r Renewed, err error) {
-			for range look {
-				r.Standings = append(r.Standings, Standing{State: Held, Token: 7, Stray: flagged.Load(), Left: time.Minute})
+		read := func(refs []Ref) (all []Status, err error) {
+			for range refs {
+				all = append(all, Status{State: Held, Token: 7, Stray: flagged.Load(), Left: time.Minute})
 			}
-			return r, nil
+			return all, nil
 		}
 		s := stage(t, staged{
-			join: func() (Standing, error) { return Standing{State: Held, Token: 7}, nil },
-			strand: func(ctx context.Context, strays, _ []Ref) error {
-				if len(strays) > 0 {
-					<-ctx.Done()
-					return ctx.Err()
-				}
-				flagged.Store(false)
-				return nil
-			},
-			renew: read, look: read,
+			join:   func() (Status, error) { return Status{State: Held, Token: 7}, nil },
+			detach: func(ctx context.Context, _ []Ref) error { <-ctx.Done(); return ctx.Err() },
+			attach: func(context.Context, []Ref) error { flagged.Store(false); return nil },
+			renew:  renewing(read), look: read,
 		})
 		all := []driver.Ticket{joined(t, s), joined(t, s)}
 		got, err := s.Renew(t.Context(), all[:1])
@@ -167,9 +154,9 @@ func TestAStrayThatIsNamedAgainBesideALockedQueue(t *testing.T) {
 func TestAHeartbeatThatFailsHalfway(t *testing.T) {
 	t.Parallel()
 	s := stage(t, staged{
-		join: func() (Standing, error) { return Standing{State: Held, Token: 7}, nil },
-		renew: func([]Ref) (Renewed, error) {
-			return Renewed{Standings: []Standing{{State: Held, Token: 7}}}, nil
+		join: func() (Status, error) { return Status{State: Held, Token: 7}, nil },
+		renew: func([]Ref) (Renewal, error) {
+			return Renewal{Tickets: []Status{{State: Held, Token: 7}}}, nil
 		},
 	})
 	all := []driver.Ticket{joined(t, s), joined(t, s)}

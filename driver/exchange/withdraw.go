@@ -7,52 +7,52 @@ import (
 	"github.com/interlock-go/interlock/driver"
 )
 
-// withdrawals gathers the Leaves of tickets that wait: those of one queue that come while
-// an exchange is under way share the next one. So a crowd that gives up is out of the way
-// soon: a grant to one of them is in vain, and the queue stands until it has left.
+// withdrawals gathers the Leaves of waiters: those of one queue that come while an exchange is
+// under way share the next one. So a crowd that gives up is gone soon. A grant to one of them is
+// in vain, and the queue stands still until that ticket has left.
 type withdrawals struct {
-	mu   sync.Mutex
-	open map[withdrawing]map[string]*withdrawal // by ID of the ticket; one that is empty: an exchange is under way
+	mu      sync.Mutex
+	batches map[batchKey]map[string]*withdraw // by ID of the ticket; an empty one: an exchange is under way
 }
 
-// withdrawing is what tickets have in common that leave in one exchange.
-type withdrawing struct {
+// batchKey is what tickets have in common that leave in one exchange.
+type batchKey struct {
 	s     *session
 	queue string
 	clean bool
 }
 
-// withdrawal is a ticket that is to leave.
-type withdrawal struct {
-	done chan struct{} // closed when it has an answer
+// withdraw is a ticket that is to leave.
+type withdraw struct {
+	done chan struct{} // closed when it has a result
 	err  error
 }
 
 // perWithdraw bounds the tickets of one exchange.
 const perWithdraw = 100
 
-// withdraw has a ticket leave that waits, soon. If ctx ends before that, it leaves all the
+// withdraw has a waiter leave with the next exchange. If ctx ends before that, it leaves all the
 // same.
 func (s *session) withdraw(ctx context.Context, t Ref, clean bool) error {
-	of := withdrawing{s, t.Queue, clean}
+	key := batchKey{s, t.Queue, clean}
 	all := &s.d.withdrawals
 	all.mu.Lock()
-	gathered, begun := all.open[of]
-	if !begun {
-		if all.open == nil {
-			all.open = map[withdrawing]map[string]*withdrawal{}
+	batch, underWay := all.batches[key]
+	if !underWay {
+		if all.batches == nil {
+			all.batches = map[batchKey]map[string]*withdraw{}
 		}
-		gathered = map[string]*withdrawal{}
-		all.open[of] = gathered
+		batch = map[string]*withdraw{}
+		all.batches[key] = batch
 	}
-	w := gathered[t.ID]
+	w := batch[t.ID]
 	if w == nil {
-		w = &withdrawal{done: make(chan struct{})}
-		gathered[t.ID] = w
+		w = &withdraw{done: make(chan struct{})}
+		batch[t.ID] = w
 	}
 	all.mu.Unlock()
-	if !begun {
-		s.d.background(func(ctx context.Context) { s.d.withdrawAll(ctx, of) })
+	if !underWay {
+		s.d.background(func(ctx context.Context) { s.d.withdrawAll(ctx, key) })
 	}
 	select {
 	case <-w.done:
@@ -65,26 +65,26 @@ func (s *session) withdraw(ctx context.Context, t Ref, clean bool) error {
 }
 
 // withdrawAll makes exchanges until nothing more was gathered.
-func (d *Driver) withdrawAll(ctx context.Context, of withdrawing) {
+func (d *Driver) withdrawAll(ctx context.Context, key batchKey) {
 	for {
-		ids, some := d.withdrawals.take(of)
+		ids, some := d.withdrawals.take(key)
 		if len(ids) == 0 {
 			return
 		}
-		d.withdrawSome(ctx, of, ids, some)
+		d.withdrawSome(ctx, key, ids, some)
 	}
 }
 
-func (d *Driver) withdrawSome(ctx context.Context, of withdrawing, ids []string, some []*withdrawal) {
-	ctx, cancel := context.WithTimeout(withWithdrawal(ctx), backgroundTimeout)
+func (d *Driver) withdrawSome(ctx context.Context, key batchKey, ids []string, some []*withdraw) {
+	ctx, cancel := context.WithTimeout(with(ctx, withdrawal), backgroundTimeout)
 	defer cancel()
-	type answer struct {
-		gone []bool
-		left Left
+	type result struct {
+		gone      []bool
+		unsettled bool
 	}
-	got, err := ask(ctx, d, func(ctx context.Context) (a answer, err error) {
-		a.gone, a.left, err = d.store.Withdraw(ctx, of.s.id, of.queue, ids, of.clean)
-		return a, err
+	got, err := call(ctx, d, func(ctx context.Context) (r result, err error) {
+		r.gone, r.unsettled, err = d.store.Withdraw(ctx, key.s.id, key.queue, ids, key.clean)
+		return r, err
 	})
 	for i, w := range some {
 		if w.err = err; err == nil && got.gone[i] {
@@ -92,25 +92,25 @@ func (d *Driver) withdrawSome(ctx context.Context, of withdrawing, ids []string,
 		}
 		close(w.done)
 	}
-	if got.left.More {
-		d.settle(of.queue)
+	if got.unsettled {
+		d.settle(key.queue)
 	}
 }
 
-// take is what the next exchange is for. If that is nothing, the next withdrawal begins anew.
-func (all *withdrawals) take(of withdrawing) (ids []string, some []*withdrawal) {
+// take returns what the next exchange is for. If that is nothing, the next withdrawal starts anew.
+func (all *withdrawals) take(key batchKey) (ids []string, some []*withdraw) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	gathered := all.open[of]
-	for id, w := range gathered {
+	batch := all.batches[key]
+	for id, w := range batch {
 		if len(ids) == perWithdraw {
 			break
 		}
 		ids, some = append(ids, id), append(some, w)
-		delete(gathered, id)
+		delete(batch, id)
 	}
 	if len(ids) == 0 {
-		delete(all.open, of)
+		delete(all.batches, key)
 	}
 	return ids, some
 }

@@ -360,25 +360,25 @@ var backends = []fault{
 		old: "IF t.id IS NULL AND NOT EXISTS (SELECT FROM @sentinel r WHERE r.one) THEN", new: "IF false THEN",
 	},
 	{
-		file: "driver/exchange/turns.go", test: "TestJoinsOfAQueueTakeTurns",
+		file: "driver/exchange/queuelimit.go", test: "TestJoinsOfAQueueTakeTurns",
 		old: "const perQueue = 2", new: "const perQueue = 3",
 	},
 	{
 		file: "driver/exchange/renew.go", test: "TestATicketWhoseLeaveAFailoverHasLostIsAStray",
-		old: "s.recount(first.History)", new: "_ = first.History",
+		old: "s.reconcile(got.History)", new: "_ = got.History",
 	},
 	{
-		file: "driver/exchange/recount.go", test: "TestATicketWhoseLeaveAFailoverHasLostIsAStray",
+		file: "driver/exchange/reconcile.go", test: "TestATicketWhoseLeaveAFailoverHasLostIsAStray",
 		old: "if err != nil {\n\t\t\treturn", new: "if err != nil {\n\t\t\ts.history = history\n\t\t\treturn",
 	},
 	{
-		file: "driver/exchange/wake.go", test: "TestALookThatFailsIsRepeated",
-		old: "for d.repair(ctx, true) != nil &&", new: "if d.repair(ctx, true) != nil &&",
+		file: "driver/exchange/listen.go", test: "TestALookThatFailsIsRepeated",
+		old: "for d.resync(ctx, true) != nil &&", new: "if d.resync(ctx, true) != nil &&",
 	},
 	{
 		file: "driver/exchange/renew.go", pkg: "backend/pglock", test: "TestConformance$/LateAnswers",
-		old: "s.renewed(sent)\n\tfound := s.see(asked, first, sent, sent)",
-		new: "sent = driver.Now()\n\ts.renewed(sent)\n\tfound := s.see(asked, first, sent, sent)",
+		old: "s.wasRenewed(sent)\n\tfound := s.answered(q, got.Tickets, sent, sent)",
+		new: "sent = driver.Now()\n\ts.wasRenewed(sent)\n\tfound := s.answered(q, got.Tickets, sent, sent)",
 	},
 	{
 		file: "backend/pglock/functions.sql", test: "TestConformance$/HoldBeginsWithTheGrant",
@@ -410,7 +410,7 @@ var backends = []fault{
 	},
 	{
 		file: "backend/mysqllock/store.go", test: "TestRepeatedJoinOfATicketThatHasEnded",
-		old: "st = found.Standings[0]; st.State == exchange.Gone {", new: "st = found.Standings[0]; false {",
+		old: "st = found[0]; st.State == exchange.Gone {", new: "st = found[0]; false {",
 	},
 	{
 		file: "backend/mysqllock/store.go", test: "TestHeartbeatThatIsOvertaken",
@@ -453,8 +453,8 @@ var backends = []fault{
 		old: "unclean = CASE WHEN r.units = r.capacity THEN NOT clean ELSE r.unclean END", new: "unclean = NOT clean",
 	},
 	{
-		file: "driver/exchange/place.go", pkg: "backend/pglock", test: "TestConformance$/RenewOfFixedTickets",
-		old: "p.proof = min(sent, sent.Add(st.Left-p.hold))", new: "p.proof = sent",
+		file: "driver/exchange/entry.go", pkg: "backend/pglock", test: "TestConformance$/RenewOfFixedTickets",
+		old: "e.proof = min(sent, sent.Add(st.Left-e.hold))", new: "e.proof = sent",
 	},
 	{
 		file: "backend/mysqllock/sql/join.sql", pkg: "backend/mysqllock", test: "TestJoinAfterEnd",
@@ -690,7 +690,7 @@ var backends = []fault{
 		old: "t.heard, t.spoke = nil, driver.Now()", new: "t.heard = nil",
 	},
 	{
-		file: "backend/mysqllock/pool.go", test: "TestClientsOfAPoolShareItsLanes",
+		file: "backend/mysqllock/pool.go", test: "TestClientsOfAPoolShareItsLimiter",
 		old: "l := shared.all[s.db]\n\tif l == nil {", new: "l := shared.all[s.db]\n\tif true {",
 	},
 	{

@@ -33,23 +33,23 @@ func (c crowded) busy(ctx context.Context, what string) error {
 	}
 }
 
-func (c crowded) Join(ctx context.Context, j Join) (Standing, error) {
-	return Standing{State: Waits}, c.busy(ctx, "join")
+func (c crowded) Join(ctx context.Context, j Join) (Status, error) {
+	return Status{State: Waiting}, c.busy(ctx, "join")
 }
 
-func (c crowded) Leave(ctx context.Context, l Leave) (Left, error) {
-	c.refuse.Store(int64(l.Refuse))
-	return Left{}, c.busy(ctx, "leave")
+func (c crowded) Leave(ctx context.Context, l Leave) (bool, error) {
+	c.refuse.Store(int64(l.Tombstone))
+	return false, c.busy(ctx, "leave")
 }
 
-func (c crowded) Withdraw(ctx context.Context, _, _ string, ids []string, _ bool) ([]bool, Left, error) {
+func (c crowded) Withdraw(ctx context.Context, _, _ string, ids []string, _ bool) ([]bool, bool, error) {
 	c.many.Store(int32(len(ids)))
-	return make([]bool, len(ids)), Left{}, c.busy(ctx, "withdraw")
+	return make([]bool, len(ids)), false, c.busy(ctx, "withdraw")
 }
 
 func crowd(t *testing.T) (crowded, *session) {
 	c := crowded{begun: make(chan string, 100), end: make(chan struct{}), many: new(atomic.Int32), refuse: new(atomic.Int64)}
-	d := New(c, NewChannel())
+	d := New(c, NewMailbox())
 	t.Cleanup(func() { _ = d.Close() })
 	opened, err := d.Open(t.Context(), driver.SessionOptions{TTL: time.Minute})
 	if err != nil {
@@ -71,7 +71,7 @@ func ticketOf(r driver.Request) driver.Ticket { return driver.Ticket{ID: r.ID, Q
 func TestAnExchangeGoesOnWithoutItsCaller(t *testing.T) {
 	bubble.Run(t, func(t *testing.T) {
 		c, s := crowd(t)
-		s.d.Limit(NewLanes(1, 0, 0))
+		s.d.Limit(NewLimiter(1, 0, 0))
 		for _, ends := range []bool{true, false} {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			began := time.Now()
@@ -92,7 +92,7 @@ func TestAnExchangeGoesOnWithoutItsCaller(t *testing.T) {
 			if ends {
 				c.end <- struct{}{}
 			} else {
-				time.Sleep(Unheard)
+				time.Sleep(Linger)
 			}
 			synctest.Wait()
 			if len(c.begun) != 1 {
@@ -112,7 +112,7 @@ func TestAnExchangeGoesOnWithoutItsCaller(t *testing.T) {
 func TestARepeatedJoinComesAfterTheFirst(t *testing.T) {
 	bubble.Run(t, func(t *testing.T) {
 		c, s := crowd(t)
-		s.d.Limit(NewLanes(2, 0, 0))
+		s.d.Limit(NewLimiter(2, 0, 0))
 		r := another()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -147,7 +147,7 @@ func TestARepeatedJoinComesAfterTheFirst(t *testing.T) {
 func TestAJoinThatWasNeverSent(t *testing.T) {
 	bubble.Run(t, func(t *testing.T) {
 		c, s := crowd(t)
-		s.d.Limit(NewLanes(1, 0, 0))
+		s.d.Limit(NewLimiter(1, 0, 0))
 		go func() { _, _ = s.Join(t.Context(), another()) }()
 		<-c.begun
 		r := another()
@@ -157,10 +157,10 @@ func TestAJoinThatWasNeverSent(t *testing.T) {
 			t.Error(err)
 		}
 		r.Retry = true
-		if p, _, err := s.take(&r); err != nil || r.Retry {
+		if p, _, err := s.begin(&r); err != nil || r.Retry {
 			t.Errorf("the second try is taken for a repetition: %v, %v", r.Retry, err)
 		} else {
-			p.joining--
+			p.underWay--
 		}
 		before := s.d.Exchanges()
 		if err := s.Leave(t.Context(), ticketOf(r), true); err != driver.ErrGone {
@@ -183,7 +183,7 @@ func TestAJoinThatIsGivenUpAsItIsSent(t *testing.T) {
 	bubble.Run(t, func(t *testing.T) {
 		for range 40 {
 			c, s := crowd(t)
-			s.d.Limit(NewLanes(1, 0, 0))
+			s.d.Limit(NewLimiter(1, 0, 0))
 			go func() { _, _ = s.Join(t.Context(), another()) }()
 			<-c.begun
 			r := another()
@@ -194,13 +194,13 @@ func TestAJoinThatIsGivenUpAsItIsSent(t *testing.T) {
 				joined <- err
 			}()
 			synctest.Wait()
-			<-s.d.lanes.calls // the connection is free
+			<-s.d.limiter.shared // the connection is free
 			cancel()
 			<-joined
 			synctest.Wait()
 			leaves, end := context.WithTimeout(t.Context(), time.Minute)
 			go func() { _ = s.Leave(leaves, ticketOf(r), true) }()
-			s.d.lanes.calls <- struct{}{} // of the first Join
+			s.d.limiter.shared <- struct{}{} // of the first Join
 			close(c.end)
 			synctest.Wait()
 			if came := len(c.begun) > 0; came && c.refuse.Load() == 0 {
@@ -249,8 +249,8 @@ func TestJoinsOfAQueueTakeTurns(t *testing.T) {
 		close(c.end)
 		patient.Wait()
 		synctest.Wait()
-		if n := len(c.begun); n != 3+1 || len(s.d.turns.open) != 0 {
-			t.Errorf("%d Joins were sent, %d queues are kept in mind; want the four that waited, and none", n, len(s.d.turns.open))
+		if n := len(c.begun); n != 3+1 || len(s.d.joins.queues) != 0 {
+			t.Errorf("%d Joins were sent, %d queues are kept in mind; want the four that waited, and none", n, len(s.d.joins.queues))
 		}
 	})
 }
@@ -260,7 +260,7 @@ func TestJoinsOfAQueueTakeTurns(t *testing.T) {
 func TestWithdrawalsAreGathered(t *testing.T) {
 	bubble.Run(t, func(t *testing.T) {
 		c, s := crowd(t)
-		s.d.Limit(NewLanes(1, 0, 1))
+		s.d.Limit(NewLimiter(1, 0, 1))
 		var all []driver.Request
 		for range 11 {
 			r := another()

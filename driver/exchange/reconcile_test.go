@@ -20,15 +20,15 @@ func TestATicketWhoseLeaveAFailoverHasLostIsAStray(t *testing.T) {
 		var stranded []Ref
 		lost := Ref{"q", NewID()}
 		s := stage(t, staged{
-			join: func() (Standing, error) { return Standing{State: Held, Token: 7}, nil },
-			renew: func(look []Ref) (Renewed, error) {
-				r := Renewed{History: history}
+			join: func() (Status, error) { return Status{State: Held, Token: 7}, nil },
+			renew: func(look []Ref) (Renewal, error) {
+				r := Renewal{History: history}
 				for range look {
-					r.Standings = append(r.Standings, Standing{State: Held, Token: 7})
+					r.Tickets = append(r.Tickets, Status{State: Held, Token: 7})
 				}
 				return r, nil
 			},
-			strand: func(_ context.Context, strays, _ []Ref) error { stranded = strays; return nil },
+			detach: func(_ context.Context, strays []Ref) error { stranded = strays; return nil },
 			tickets: func() ([]Ref, error) {
 				asked++
 				return []Ref{{mutex.Queue, mutex.ID}, lost}, fails

@@ -1,0 +1,126 @@
+package exchange
+
+import (
+	"context"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// do makes one exchange.
+func do(ctx context.Context, d *Driver, exchange func(context.Context) error) error {
+	_, err := call(ctx, d, func(ctx context.Context) (struct{}, error) { return struct{}{}, exchange(ctx) })
+	return err
+}
+
+// call makes one exchange that has a result. It returns when ctx ends, or the driver is closed.
+func call[T any](ctx context.Context, d *Driver, exchange func(context.Context) (T, error)) (result T, err error) {
+	if err := d.usable(ctx); err != nil {
+		return result, err
+	}
+	return callOnce(ctx, d, func() {}, func() {}, exchange)
+}
+
+// callInQueue is call for a Join, of which only a few may be under way in one queue. It calls
+// sends as soon as the exchange may be sent, and not at all if it is not.
+func callInQueue[T any](ctx context.Context, d *Driver, queue string, sends func(), exchange func(context.Context) (T, error)) (result T, err error) {
+	if err := d.usable(ctx); err != nil {
+		return result, err
+	}
+	release, err := d.joins.acquire(ctx, d.ctx, queue)
+	if err != nil {
+		return result, d.failed(ctx, err)
+	}
+	return callOnce(ctx, d, release, sends, exchange)
+}
+
+// callOnce makes an exchange as soon as the limiter lets it. It calls release when the exchange
+// has ended, or was not sent.
+func callOnce[T any](ctx context.Context, d *Driver, release, sends func(), exchange func(context.Context) (T, error)) (result T, err error) {
+	done, err := d.limiter.acquire(ctx, d.ctx)
+	if err != nil {
+		release()
+		return result, d.failed(ctx, err)
+	}
+	sends()
+	d.exchanges.Add(1)
+	began := driver.Now()
+	if result, err = detached(ctx, d, func() { done(); release() }, exchange); err == nil {
+		d.took.Store(int64(driver.Now().Sub(began)))
+	}
+	return result, d.failed(ctx, err)
+}
+
+// detached makes an exchange that goes on for a while when its caller gives up, and calls release
+// when it has ended: until then the backend may be busy with it, and its connection is not free.
+func detached[T any](ctx context.Context, d *Driver, release func(), exchange func(context.Context) (T, error)) (T, error) {
+	type reply struct {
+		result T
+		err    error
+	}
+	replied := make(chan reply, 1)
+	own, cut := context.WithCancel(context.WithoutCancel(ctx))
+	runs := d.background(func(closed context.Context) {
+		defer cut()
+		defer release()
+		defer context.AfterFunc(closed, cut)()
+		var r reply
+		r.result, r.err = exchange(own)
+		replied <- r
+	})
+	var none T
+	if !runs {
+		cut()
+		release()
+		return none, errClosed
+	}
+	select {
+	case r := <-replied:
+		return r.result, r.err
+	case <-d.ctx.Done():
+		return none, errClosed
+	case <-ctx.Done():
+	}
+	select {
+	case r := <-replied: // at the same moment
+		return r.result, r.err
+	default:
+	}
+	time.AfterFunc(lingers(ctx), cut)
+	return none, ctx.Err()
+}
+
+// Linger is for how long an exchange goes on when its caller gives up; then its context ends.
+// Ended at once it would give up a connection, while the server may go on waiting for what the
+// exchange has asked for: many callers who give up would have as many of those.
+const Linger = 6 * time.Second
+
+// lingers is shorter for what is held: its connection may lead nowhere, and the next try needs
+// another one soon.
+func lingers(ctx context.Context) time.Duration {
+	if c := classOf(ctx); c == heartbeat || c == ofHolder {
+		return Linger / 6
+	}
+	return Linger
+}
+
+// class says what an exchange is for. It decides which connections the exchange may use.
+type class uint8
+
+const (
+	ordinary   class = iota
+	heartbeat        // by which tickets are kept
+	ofHolder         // Leave, Shrink and Keep of a holder, and End
+	withdrawal       // Leave of a waiter
+)
+
+type classKey struct{}
+
+func with(ctx context.Context, c class) context.Context {
+	return context.WithValue(ctx, classKey{}, c)
+}
+
+func classOf(ctx context.Context) class {
+	c, _ := ctx.Value(classKey{}).(class)
+	return c
+}

@@ -1,0 +1,56 @@
+package exchange
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// Shrink reduces a ticket to fewer units.
+func (s *session) Shrink(ctx context.Context, t driver.Ticket, units int64) error {
+	if err := s.usable(ctx); err != nil {
+		return err
+	}
+	if units < 1 {
+		return driver.Invalid(fmt.Errorf("%d units: at least 1 must stay", units))
+	}
+	ref := Ref{t.Queue, t.ID}
+	if err := checkRef(ref); err != nil {
+		return err
+	}
+	unsettled, err := call(with(ctx, ofHolder), s.d, func(ctx context.Context) (bool, error) {
+		return s.d.store.Shrink(ctx, s.id, ref, units)
+	})
+	if err == nil && unsettled {
+		s.d.settle(t.Queue)
+	}
+	return s.noteOver(err)
+}
+
+// Keep gives a ticket a fixed end.
+func (s *session) Keep(ctx context.Context, t driver.Ticket, in time.Duration) error {
+	if err := s.usable(ctx); err != nil {
+		return err
+	}
+	if in <= 0 {
+		return driver.Invalid(fmt.Errorf("keep for %v: it must be longer than 0", in))
+	}
+	in = min(in, maxHold)
+	ref := Ref{t.Queue, t.ID}
+	if err := checkRef(ref); err != nil {
+		return err
+	}
+	sent := driver.Now()
+	err := do(with(ctx, ofHolder), s.d, func(ctx context.Context) error { return s.d.store.Keep(ctx, s.id, s.owner, ref, in) })
+	if err != nil {
+		return s.noteOver(err)
+	}
+	s.d.mu.Lock()
+	defer s.d.mu.Unlock()
+	if e := s.d.entries[t.ID]; e != nil {
+		e.fix(in, sent)
+	}
+	return nil
+}

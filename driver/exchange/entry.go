@@ -1,0 +1,207 @@
+package exchange
+
+import (
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// entry is what the client keeps of a ticket, from before its first Join is sent until it is
+// gone. All fields but the first are guarded by Driver.mu.
+//
+// Its state changes so, and in this file only:
+//
+//	from              to        when
+//	(none)            unknown   a Join begins: begin
+//	unknown           waiting   an exchange says so: observe
+//	unknown, waiting  held      an exchange or an event says so: observe, grant
+//	any               gone      it has left, has expired or was removed: retire; or it
+//	                            never stood: drop
+//
+// A ticket that is held never waits again: an exchange that says so was slower than the event of
+// the grant. An entry that is gone is not in the maps any more and never comes back; a later Join
+// with the ID makes another one, unless the ID is remembered as one that has left.
+type entry struct {
+	id, queue string
+	s         *session
+
+	state     state
+	token     uint64 // held
+	inherited bool   // held
+	returned  bool   // held: Join or Await has said so to the caller
+	waited    bool   // it was a waiter once
+
+	// Its Joins. An exchange goes on when its caller gives up, so that a Join can arrive when
+	// nobody waits for its reply any more.
+	begun    driver.Instant // when the last one began
+	underWay int            // calls of Join that have not returned
+	sent     bool           // one may have reached the backend
+	noReply  bool           // one that may have reached it got no reply: it may still arrive
+	ended    chan struct{}  // of the last one that has returned: closed when its exchange ends
+
+	// Its end.
+	fixed bool           // it has a fixed end
+	hold  time.Duration  // how long the fixed time is that it has, or gets with the grant
+	proof driver.Instant // the local time from which it is proven to stand: see prove
+
+	due     driver.Instant // when its expiry timer fires; 0: never
+	changed chan struct{}  // closed by the next change; nil if no call waits for it
+}
+
+type state uint8
+
+const (
+	unknown state = iota // no Join of it has a reply
+	waiting
+	held
+	gone
+)
+
+func (e *entry) ref() Ref { return Ref{e.queue, e.id} }
+
+// ticket is what the caller is told.
+func (e *entry) ticket() driver.Ticket {
+	t := driver.Ticket{ID: e.id, Queue: e.queue}
+	if e.state == held {
+		t.Held, t.Token, t.Inherited, t.Proof = true, e.token, e.inherited, e.proof
+	}
+	return t
+}
+
+// begin finds or makes the entry for a Join, and says whether its ticket has stood already: then
+// no Join is sent. The entry is there before the Join is sent, since the event of the grant may
+// come before the reply.
+func (s *session) begin(r *driver.Request) (e *entry, stood bool, err error) {
+	s.d.mu.Lock()
+	defer s.d.mu.Unlock()
+	e = s.d.entries[r.ID]
+	switch {
+	case e == nil && r.Retry && s.left.Has(r.ID):
+		return nil, false, driver.ErrGone
+	case e == nil:
+		e = &entry{id: r.ID, queue: r.Queue, s: s, hold: r.Hold, sent: r.Retry}
+		s.entries[e.id], s.d.entries[e.id] = e, e
+	case e.s != s:
+		return nil, false, driver.ErrGone
+	case e.queue != r.Queue:
+		return nil, false, driver.ErrMismatch
+	default:
+		r.Retry = e.sent || e.underWay > 0
+	}
+	if stood = e.state != unknown; !stood {
+		e.underWay++
+		e.begun = driver.Now()
+	}
+	return e, stood, nil
+}
+
+// grant is called for an event, or an exchange, that says that the ticket is held.
+func (e *entry) grant(token uint64, inherited bool) {
+	if e.state == gone {
+		return
+	}
+	e.state, e.token, e.inherited, e.due = held, token, inherited, 0
+	e.notify()
+}
+
+// observe is called for each exchange that has found the ticket, with the time at which it was
+// sent.
+func (e *entry) observe(st Status, sent driver.Instant) {
+	e.waited = e.waited || st.State == Waiting
+	if e.fixed = st.Fixed; st.Fixed && st.Hold > 0 {
+		e.hold = st.Hold
+	}
+	if st.Fixed {
+		e.proof = min(sent, sent.Add(st.Left-e.hold))
+	}
+	switch {
+	case st.State == Held && e.state != held:
+		e.grant(st.Token, st.Inherited)
+	case st.State == Waiting && e.state != held: // else the event of its grant was faster
+		e.state = waiting
+		e.setTimer(st.Due, st.Ahead)
+	}
+	if st.Wanted {
+		e.signal(driver.Wanted)
+	}
+	if st.Revoked {
+		e.signal(driver.Revoke)
+	}
+	if st.Evicted {
+		e.signal(driver.Evict)
+	}
+}
+
+// prove is called with the time at which an exchange was sent that has extended the ticket, or
+// has found an end that is at least one TTL after that time. What was proven stays so: an
+// exchange that does not extend the ticket leaves it the end that it has. Each entry has a proof
+// of its own, since a heartbeat extends only tickets that are not evicted, strays or fixed.
+func (e *entry) prove(sent driver.Instant) {
+	if !e.fixed {
+		e.proof = max(e.proof, sent)
+	}
+}
+
+// fix is called when a Keep that was sent at that time has given the ticket a fixed end.
+func (e *entry) fix(d time.Duration, sent driver.Instant) { e.fixed, e.hold, e.proof = true, d, sent }
+
+// setTimer sets the expiry timer: the first waiter looks as soon as a holder may have expired,
+// and those behind it one after the other, since the waiters in front of them may be dead too.
+func (e *entry) setTimer(due time.Duration, ahead int) {
+	e.due = 0
+	if due > 0 {
+		e.due = driver.Now().Add(due + time.Millisecond + time.Duration(ahead)*e.s.ttl/160)
+	}
+	e.notify()
+}
+
+func (e *entry) signal(demand driver.Demand) { e.s.signals.Add(demand, e.queue, e.id) }
+
+// notify has Await look at the entry.
+func (e *entry) notify() {
+	if e.changed != nil {
+		close(e.changed)
+		e.changed = nil
+	}
+}
+
+// wait returns what the next notify closes.
+func (e *entry) wait() <-chan struct{} {
+	if e.changed == nil {
+		e.changed = make(chan struct{})
+	}
+	return e.changed
+}
+
+// drop removes an entry whose ticket does not stand, and may be joined again.
+func (d *Driver) drop(e *entry) {
+	e.state = gone
+	e.notify()
+	if d.entries[e.id] == e {
+		delete(d.entries, e.id)
+		delete(e.s.entries, e.id)
+	}
+}
+
+// retire removes an entry whose ticket must not come back.
+func (d *Driver) retire(e *entry) {
+	d.drop(e)
+	e.s.left.Add(e.id)
+	if e.noReply || e.underWay > 0 {
+		e.s.addOrphan(e.ref(), latest)
+	}
+}
+
+// latest is how much later than it was given up a Join may arrive: networks repeat for so long
+// what was not acknowledged.
+const latest = 20 * time.Minute
+
+// maxOrphans bounds what a heartbeat names.
+const maxOrphans = perLook
+
+// addOrphan has heartbeats name a ticket for some time, so that it becomes a stray if it stands.
+func (s *session) addOrphan(t Ref, span time.Duration) {
+	if len(s.orphans) < maxOrphans {
+		s.orphans[t] = max(s.orphans[t], driver.Now().Add(span))
+	}
+}

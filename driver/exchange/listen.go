@@ -1,0 +1,213 @@
+package exchange
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/backoff"
+)
+
+// listener receives the events of the client's mailbox while calls of Await, Follow or Watch
+// expect some, and for a while after that. As long as it cannot, it polls: a resync now and then,
+// at first often and then seldom.
+type listener struct {
+	mu      sync.Mutex
+	calls   int           // that expect events
+	runs    bool          // its tasks run
+	hears   bool          // no event that is sent from now on can be missed
+	changed chan struct{} // closed when calls become some or none, or hears changes
+	newCall bool          // one has begun since the last poll
+	maxPoll time.Duration // between polls
+}
+
+const (
+	idleTime    = 10 * time.Second // for how long it goes on for no call
+	minPoll     = 5 * time.Millisecond
+	maxPoll     = 5 * time.Second
+	pollShare   = 10 // polls take at most one part in so many of the time
+	lookTimeout = 5 * time.Second
+)
+
+func (l *listener) init() { l.changed, l.maxPoll = make(chan struct{}), maxPoll }
+
+// pollAtLeast is called for each new session: polls are not rarer than its heartbeats.
+func (l *listener) pollAtLeast(every time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.maxPoll = max(minPoll, min(l.maxPoll, every))
+}
+
+// change wakes the tasks. The mutex is held.
+func (l *listener) change() {
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// expectEvents has the listener run until done is called, and a while after that.
+func (d *Driver) expectEvents() (done func()) {
+	l := &d.listener
+	l.mu.Lock()
+	l.calls++
+	l.newCall = true
+	start := !l.runs
+	l.runs = true
+	if l.calls == 1 || !l.hears {
+		l.change()
+	}
+	l.mu.Unlock()
+	if start {
+		d.background(d.runListener)
+	}
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.calls--; l.calls == 0 {
+			l.change()
+		}
+	}
+}
+
+// runListener listens and polls until no call has expected events for some time.
+func (d *Driver) runListener(ctx context.Context) {
+	l := &d.listener
+	for ctx.Err() == nil {
+		run, stop := context.WithCancel(ctx)
+		var both sync.WaitGroup
+		both.Go(func() { d.listen(run) })
+		both.Go(func() { d.poll(run) })
+		l.untilIdle(run)
+		stop()
+		both.Wait()
+		l.mu.Lock()
+		if l.calls == 0 {
+			l.runs = false
+			l.mu.Unlock()
+			return
+		}
+		l.mu.Unlock()
+	}
+}
+
+// untilIdle returns when no call has expected events for some time.
+func (l *listener) untilIdle(ctx context.Context) {
+	timer := time.NewTimer(idleTime)
+	defer timer.Stop()
+	for before := 1; ; {
+		l.mu.Lock()
+		calls, changed := l.calls, l.changed
+		l.mu.Unlock()
+		if before > 0 || calls > 0 {
+			timer.Reset(idleTime)
+		}
+		before = calls
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+			if calls == 0 {
+				return
+			}
+		}
+	}
+}
+
+// listen has the store listen, again whenever it loses its connection.
+func (d *Driver) listen(ctx context.Context) {
+	var pauses backoff.Backoff
+	for ctx.Err() == nil {
+		began := time.Now()
+		d.exchanges.Add(1)
+		up, down := context.WithCancel(ctx)
+		err := d.store.Listen(ctx, d.mailbox, func() {
+			d.listener.nowHears(true)
+			d.background(func(context.Context) { d.resyncAll(up) }) // what was sent before was missed
+		}, d.receive)
+		down()
+		d.listener.nowHears(false)
+		if errors.Is(err, errors.ErrUnsupported) {
+			return
+		}
+		if time.Since(began) > time.Second {
+			pauses = backoff.Backoff{}
+		}
+		_ = pauses.Sleep(ctx)
+	}
+}
+
+func (l *listener) nowHears(hears bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.hears != hears {
+		l.hears = hears
+		l.change()
+	}
+}
+
+// poll makes resyncs, less and less often, while the listener hears nothing and calls expect
+// events. Where exchanges take long, many clients may be polling, and each poll makes them slower
+// for all.
+func (d *Driver) poll(ctx context.Context) {
+	l := &d.listener
+	pause := minPoll
+	for {
+		l.mu.Lock()
+		rest, changed := l.hears || l.calls == 0, l.changed
+		if l.newCall {
+			pause, l.newCall = minPoll, false
+		}
+		longest := l.maxPoll
+		l.mu.Unlock()
+		var timer <-chan time.Time
+		if !rest {
+			slow := pollShare * time.Duration(d.took.Load())
+			timer = time.After(min(max(pause/2+rand.N(pause), slow), longest))
+		}
+		select {
+		case <-timer:
+			_ = d.resync(ctx, false) // if it fails, the next poll repeats it
+			pause = min(pause*3/2, longest)
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// resyncAll also looks at holders, of which something may have been demanded. It repeats what
+// fails: as long as the client listens, it does not poll, and the next heartbeat is far.
+func (d *Driver) resyncAll(ctx context.Context) {
+	var pauses backoff.Backoff
+	for d.resync(ctx, true) != nil && pauses.Sleep(ctx) == nil {
+	}
+}
+
+// resync looks at all waiters, and has whatever is followed or watched read again.
+func (d *Driver) resync(ctx context.Context, holders bool) error {
+	d.mu.Lock()
+	d.resyncs++
+	refs := map[*session][]Ref{}
+	for _, e := range d.entries {
+		if e.state == waiting || e.state == unknown && e.sent && e.underWay == 0 || e.state == held && holders {
+			refs[e.s] = append(refs[e.s], e.ref())
+		}
+	}
+	d.mu.Unlock()
+	d.topics.AllChanged()
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	for s, all := range refs {
+		for len(all) > 0 && !s.isOver() {
+			part := all[:min(len(all), perLook)]
+			all = all[len(part):]
+			if err := s.look(ctx, part...); err != nil && !driver.IsPermanent(err) {
+				return err
+			}
+		}
+	}
+	return nil
+}

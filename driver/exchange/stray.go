@@ -1,0 +1,62 @@
+package exchange
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// strayShare is which part of the TTL a heartbeat that has tickets to keep waits for strays.
+const strayShare = 12
+
+// detach makes strays of tickets before a heartbeat extends the session.
+func (s *session) detach(ctx context.Context, patience time.Duration, tickets []Ref) {
+	s.beside(ctx, patience, &s.detaching, tickets, s.d.store.Detach)
+}
+
+// attachNamed is called after a heartbeat has found that tickets are strays which the caller
+// names again. If it takes long, the next heartbeat finds them attached.
+func (s *session) attachNamed(ctx context.Context, named map[Ref]bool, found map[Ref]finding, renewed driver.Instant) {
+	var again []Ref
+	for t := range named {
+		if f, ok := found[t]; ok && f.State != Gone && f.Stray {
+			again = append(again, t)
+		}
+	}
+	if s.beside(ctx, s.ttl/strayShare, &s.attaching, again, s.d.store.Attach) {
+		_ = s.lookAfter(ctx, again, renewed, found)
+	}
+}
+
+// beside has Detach or Attach called, and waits for it, but not for longer than patience: for
+// each ticket the backend waits for its queue, which another client may have locked for long,
+// and a heartbeat must not wait for that, since what it is to keep may stand in other queues. The
+// exchange goes on, one of each kind at a time, and the heartbeat extends a stray once more. That
+// does no harm: whenever a stray gets its own end, that end is not earlier than what was promised.
+func (s *session) beside(ctx context.Context, patience time.Duration, one *sync.Mutex, tickets []Ref, exchange func(context.Context, string, []Ref) error) (done bool) {
+	if len(tickets) == 0 || !one.TryLock() {
+		return false
+	}
+	result := make(chan error, 1)
+	runs := s.d.background(func(ctx context.Context) {
+		defer one.Unlock()
+		ctx, cancel := context.WithTimeout(ctx, backgroundTimeout)
+		defer cancel()
+		result <- do(ctx, s.d, func(ctx context.Context) error { return exchange(ctx, s.id, tickets) })
+	})
+	if !runs {
+		one.Unlock()
+		return false
+	}
+	enough := time.NewTimer(patience)
+	defer enough.Stop()
+	select {
+	case err := <-result:
+		return err == nil // else the next heartbeat tries again
+	case <-enough.C:
+	case <-ctx.Done():
+	}
+	return false
+}
