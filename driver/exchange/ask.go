@@ -53,7 +53,7 @@ func (d *Driver) Queues(ctx context.Context, prefix string) iter.Seq2[driver.Que
 		}
 		after := ""
 		for {
-			sent := driver.Now()
+			sent := d.now()
 			p, err := call(ctx, d, func(ctx context.Context) (p page, err error) {
 				p.all, p.next, err = d.store.List(ctx, prefix, after)
 				return p, err

@@ -37,7 +37,7 @@ func (s *session) Await(ctx context.Context, t driver.Ticket) (driver.Ticket, er
 		case e.state == unknown, e.state == held:
 			in = 0 // what the client knows is no proof, or was returned before: the backend is asked
 		case e.due > 0:
-			in, settle = max(0, e.due.Sub(driver.Now())), true
+			in, settle = max(0, e.due.Sub(s.d.now())), true
 		}
 		changed := e.wait()
 		s.d.mu.Unlock()

@@ -3,8 +3,6 @@ package exchange
 import (
 	"context"
 	"time"
-
-	"github.com/interlock-go/interlock/driver"
 )
 
 // do makes one exchange.
@@ -44,9 +42,9 @@ func callOnce[T any](ctx context.Context, d *Driver, release, sends func(), exch
 	}
 	sends()
 	d.exchanges.Add(1)
-	began := driver.Now()
+	began := d.now()
 	if result, err = detached(ctx, d, func() { done(); release() }, exchange); err == nil {
-		d.took.Store(int64(driver.Now().Sub(began)))
+		d.took.Store(int64(d.now().Sub(began)))
 	}
 	return result, d.failed(ctx, err)
 }

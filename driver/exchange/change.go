@@ -42,7 +42,7 @@ func (s *session) Keep(ctx context.Context, t driver.Ticket, in time.Duration) e
 	if err := checkRef(ref); err != nil {
 		return err
 	}
-	sent := driver.Now()
+	sent := s.d.now()
 	err := do(with(ctx, ofHolder), s.d, func(ctx context.Context) error { return s.d.store.Keep(ctx, s.id, s.owner, ref, in) })
 	if err != nil {
 		return s.noteOver(err)

@@ -18,6 +18,7 @@ import (
 type Driver struct {
 	store   Store
 	mailbox string
+	now     func() driver.Instant
 
 	ctx       context.Context // ends with Close
 	cancel    context.CancelFunc
@@ -41,7 +42,7 @@ type Driver struct {
 // New makes a driver, which closes the store with itself. The mailbox is this client's, as
 // NewMailbox makes it.
 func New(store Store, mailbox string) *Driver {
-	d := &Driver{store: store, mailbox: mailbox, entries: map[string]*entry{}}
+	d := &Driver{store: store, mailbox: mailbox, now: driver.Now, entries: map[string]*entry{}}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	d.topics = follow.New(d.usable, d.ctx.Done())
 	d.listener.init()
@@ -59,7 +60,11 @@ func NewID() string {
 }
 
 // Now is the local steady clock.
-func (d *Driver) Now() driver.Instant { return driver.Now() }
+func (d *Driver) Now() driver.Instant { return d.now() }
+
+// SetClock replaces [driver.Now], for tests in simulated time. It is called before the driver is
+// used.
+func (d *Driver) SetClock(now func() driver.Instant) { d.now = now }
 
 // Exchanges counts the calls of the store that are exchanges.
 func (d *Driver) Exchanges() uint64 { return d.exchanges.Load() }

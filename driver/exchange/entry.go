@@ -90,7 +90,7 @@ func (s *session) begin(r *driver.Request) (e *entry, stood bool, err error) {
 	}
 	if stood = e.state != unknown; !stood {
 		e.underWay++
-		e.begun = driver.Now()
+		e.begun = s.d.now()
 	}
 	return e, stood, nil
 }
@@ -150,7 +150,7 @@ func (e *entry) fix(d time.Duration, sent driver.Instant) { e.fixed, e.hold, e.p
 func (e *entry) setTimer(due time.Duration, ahead int) {
 	e.due = 0
 	if due > 0 {
-		e.due = driver.Now().Add(due + time.Millisecond + time.Duration(ahead)*e.s.ttl/160)
+		e.due = e.s.d.now().Add(due + time.Millisecond + time.Duration(ahead)*e.s.ttl/160)
 	}
 	e.notify()
 }
@@ -202,6 +202,6 @@ const maxOrphans = perLook
 // addOrphan has heartbeats name a ticket for some time, so that it becomes a stray if it stands.
 func (s *session) addOrphan(t Ref, span time.Duration) {
 	if len(s.orphans) < maxOrphans {
-		s.orphans[t] = max(s.orphans[t], driver.Now().Add(span))
+		s.orphans[t] = max(s.orphans[t], s.d.now().Add(span))
 	}
 }

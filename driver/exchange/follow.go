@@ -44,7 +44,7 @@ func limited[T any](ctx context.Context, limit *readLimit, read func(context.Con
 }
 
 func (d *Driver) read(ctx context.Context, queue, mailbox string) (driver.Queue, error) {
-	sent := driver.Now()
+	sent := d.now()
 	r, err := call(ctx, d, func(ctx context.Context) (Snapshot, error) { return d.store.Read(ctx, queue, mailbox) })
 	return r.read(sent), err
 }

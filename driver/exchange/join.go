@@ -64,7 +64,7 @@ func (s *session) join(ctx context.Context, e *entry, r *driver.Request) (driver
 	sends := func() {
 		s.d.mu.Lock()
 		defer s.d.mu.Unlock()
-		e.sent, sent = true, driver.Now()
+		e.sent, sent = true, s.d.now()
 	}
 	st, err := callInQueue(ctx, s.d, e.queue, sends, func(ctx context.Context) (Status, error) {
 		defer close(ended)
@@ -108,7 +108,7 @@ func (s *session) join(ctx context.Context, e *entry, r *driver.Request) (driver
 	if e.state == waiting && s.d.resyncs != resyncs {
 		// The event of its grant may have come before the client listened, and the resync after
 		// that before this reply: so it looks at once.
-		e.due = driver.Now()
+		e.due = s.d.now()
 	}
 	return e.ticket(), nil
 }

@@ -19,7 +19,7 @@ func (s *session) look(ctx context.Context, refs ...Ref) error {
 // finds is added to found.
 func (s *session) lookAfter(ctx context.Context, refs []Ref, renewed driver.Instant, found map[Ref]finding) error {
 	q := s.d.question(refs)
-	sent := driver.Now()
+	sent := s.d.now()
 	got, err := call(ctx, s.d, func(ctx context.Context) ([]Status, error) { return s.d.store.Look(ctx, s.id, refs) })
 	if err != nil {
 		return err
@@ -43,7 +43,7 @@ func (d *Driver) question(refs []Ref) question {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	q := question{refs, make(map[Ref]*entry, len(refs))}
-	now := driver.Now()
+	now := d.now()
 	for _, t := range refs {
 		e := d.entries[t.ID]
 		if e == nil || e.queue != t.Queue {

@@ -25,7 +25,7 @@ func (s *session) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Re
 	s.detach(ctx, patience, strays)
 	first := refs[:min(len(refs), perLook)]
 	q := s.d.question(first)
-	sent := driver.Now()
+	sent := s.d.now()
 	got, err := call(ctx, s.d, func(ctx context.Context) (Renewal, error) { return s.d.store.Renew(ctx, s.id, first) })
 	if err != nil {
 		return nil, s.noteOver(err)
@@ -61,7 +61,7 @@ func (s *session) toRenew(known []driver.Ticket) (named map[Ref]bool, strays, re
 		named[ref], ids[t.ID] = true, true
 		refs = append(refs, ref)
 	}
-	now := driver.Now()
+	now := s.d.now()
 	for id, e := range s.entries {
 		switch {
 		case ids[id]:

@@ -378,7 +378,7 @@ var backends = []fault{
 	{
 		file: "driver/exchange/renew.go", pkg: "backend/pglock", test: "TestConformance$/LateAnswers",
 		old: "s.wasRenewed(sent)\n\tfound := s.answered(q, got.Tickets, sent, sent)",
-		new: "sent = driver.Now()\n\ts.wasRenewed(sent)\n\tfound := s.answered(q, got.Tickets, sent, sent)",
+		new: "sent = s.d.now()\n\ts.wasRenewed(sent)\n\tfound := s.answered(q, got.Tickets, sent, sent)",
 	},
 	{
 		file: "backend/pglock/functions.sql", test: "TestConformance$/HoldBeginsWithTheGrant",
