@@ -1,4 +1,4 @@
-package exchange
+package exchange_test
 
 import (
 	"context"
@@ -8,23 +8,30 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/driver/exchange/exchangetest"
 )
 
 // Promise: a ticket that was left while its Join was under way is not held by what the Join
 // is answered later.
 func TestAJoinThatIsAnsweredAfterItsLeave(t *testing.T) {
 	asked, answer := make(chan struct{}), make(chan struct{})
-	s := stage(t, staged{
-		join:  func() (Status, error) { close(asked); <-answer; return Status{State: Held, Token: 7}, nil },
-		leave: func(Leave) (bool, error) { return false, nil },
+	s := opened(t, exchangetest.Script{
+		Join: func(context.Context, exchange.Join) (exchange.Status, error) {
+			close(asked)
+			<-answer
+			return held, nil
+		},
+		Leave: func(context.Context, exchange.Leave) (bool, error) { return false, nil },
 	})
+	r := request()
 	joined := make(chan error)
 	go func() {
-		_, err := s.Join(context.Background(), mutex)
+		_, err := s.Join(context.Background(), r)
 		joined <- err
 	}()
 	<-asked
-	if err := s.Leave(t.Context(), driver.Ticket{ID: mutex.ID, Queue: mutex.Queue}, true); err != nil {
+	if err := s.Leave(t.Context(), ticketOf(r), true); err != nil {
 		t.Fatal(err)
 	}
 	close(answer)
@@ -37,11 +44,11 @@ func TestAJoinThatIsAnsweredAfterItsLeave(t *testing.T) {
 // ask whether it stands.
 func TestAJoinThatIsRepeatedAfterItsLeave(t *testing.T) {
 	joins := 0
-	s := stage(t, staged{
-		join:  func() (Status, error) { joins++; return Status{State: Held, Token: 7}, nil },
-		leave: func(Leave) (bool, error) { return false, nil },
+	s := opened(t, exchangetest.Script{
+		Join:  func(context.Context, exchange.Join) (exchange.Status, error) { joins++; return held, nil },
+		Leave: func(context.Context, exchange.Leave) (bool, error) { return false, nil },
 	})
-	r := mutex
+	r := request()
 	k, err := s.Join(t.Context(), r)
 	if err == nil {
 		err = s.Leave(t.Context(), k, true)
@@ -55,31 +62,52 @@ func TestAJoinThatIsRepeatedAfterItsLeave(t *testing.T) {
 	}
 }
 
+// Promise: a Join that finds the ticket of an earlier one, whose answer was lost, proves
+// no more than the last renewal does: that one may have come long ago.
+func TestAJoinThatFindsItsTicket(t *testing.T) {
+	first := true
+	s := opened(t, exchangetest.Script{Join: func(context.Context, exchange.Join) (exchange.Status, error) {
+		if first {
+			first = false
+			return exchange.Status{}, context.DeadlineExceeded
+		}
+		return held, nil
+	}})
+	renewed := exchange.DriverOf(s).Now() // by Open
+	r := request()
+	if _, err := s.Join(t.Context(), r); err == nil {
+		t.Fatal("a Join without an answer succeeds")
+	}
+	time.Sleep(time.Millisecond)
+	r.Retry = true
+	k, err := s.Join(t.Context(), r)
+	if err != nil || !k.Held {
+		t.Fatalf("Join, repeated: %+v, %v", k, err)
+	}
+	if k.Proof > renewed {
+		t.Errorf("it is proven to stand from %v after the last renewal", k.Proof.Sub(renewed))
+	}
+}
+
 // Promise: a ticket that somebody has evicted, or that is a stray, is not extended by its
 // session's renewal, and so is not proven to stand longer by it.
 func TestARenewalProvesNothingForWhatHasAnEndOfItsOwn(t *testing.T) {
-	for name, own := range map[string]Status{
-		"evicted": {State: Held, Token: 7, Evicted: true, Left: time.Minute},
-		"a stray": {State: Held, Token: 7, Stray: true, Left: time.Minute},
+	for name, own := range map[string]exchange.Status{
+		"evicted": {State: exchange.Held, Token: 7, Evicted: true, Left: time.Minute},
+		"a stray": {State: exchange.Held, Token: 7, Stray: true, Left: time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
-			answer := func(look []Ref) (all []Status, err error) {
-				for range look {
-					all = append(all, own)
-				}
-				return all, nil
+			s := opened(t, exchangetest.Script{Join: says(held), Renew: renews(always(own)), Look: sees(always(own))})
+			r := request()
+			k, err := s.Join(t.Context(), r)
+			if err != nil {
+				t.Fatal(err)
 			}
-			s := stage(t, staged{
-				join:  func() (Status, error) { return Status{State: Held, Token: 7}, nil },
-				renew: renewing(answer), look: answer,
-			})
-			k := joined(t, s)
 			time.Sleep(time.Millisecond)
 			if _, err := s.Renew(t.Context(), []driver.Ticket{k}); err != nil {
 				t.Fatal(err)
 			}
-			r := mutex
-			r.ID, r.Retry = k.ID, true
+			r.Retry = true
 			again, err := s.Join(t.Context(), r)
 			if err != nil || !again.Held || again.Proof > k.Proof {
 				t.Errorf("after the renewal it is proven from %v later: %+v, %v", again.Proof.Sub(k.Proof), again, err)
@@ -88,42 +116,20 @@ func TestARenewalProvesNothingForWhatHasAnEndOfItsOwn(t *testing.T) {
 	}
 }
 
-// telling is a store whose events a test sends.
-type telling struct {
-	listening
-	events chan Event
-}
-
-func (s telling) Listen(ctx context.Context, _ string, up func(), hear func(Event)) error {
-	up()
-	for {
-		select {
-		case e := <-s.events:
-			hear(e)
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-func (telling) Settle(context.Context, string) (bool, error) { return false, nil }
-
-// Promise: a grant for a fixed time counts from when the database has made it. The news of
+// Promise: a grant for a fixed time counts from when the backend has made it. The event of
 // it does not say when that was, so that the waiter asks.
-func TestTheNewsOfAGrantForAFixedTimeIsAskedAbout(t *testing.T) {
-	events := make(chan Event)
-	told := Status{State: Held, Token: 7, Fixed: true, Hold: time.Hour, Left: 59 * time.Minute}
-	s := stage(t, telling{listening{says: told, staged: staged{
-		join: func() (Status, error) { return Status{State: Waiting}, nil },
-	}}, events})
-	r := mutex
+func TestTheEventOfAGrantForAFixedTimeIsAskedAbout(t *testing.T) {
+	events := make(chan exchange.Event)
+	granted := exchange.Status{State: exchange.Held, Token: 7, Fixed: true, Hold: time.Hour, Left: 59 * time.Minute}
+	s := opened(t, exchangetest.Script{Join: says(waits), Look: sees(always(granted)), Listen: listens(closed(), events)})
+	r := request()
 	r.Hold = time.Hour
 	k, err := s.Join(t.Context(), r)
 	if err != nil || k.Held {
 		t.Fatalf("Join: %+v, %v", k, err)
 	}
-	asked := driver.Now()
-	go func() { events <- Event{Type: Granted, ID: r.ID, Status: Status{State: Held, Token: 7}} }()
+	asked := exchange.DriverOf(s).Now()
+	go func() { events <- exchange.Event{Type: exchange.Granted, ID: r.ID, Status: held} }()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	got, err := s.Await(ctx, k)
@@ -132,45 +138,28 @@ func TestTheNewsOfAGrantForAFixedTimeIsAskedAbout(t *testing.T) {
 	}
 }
 
-// cleared is a store whose queue has somebody in front whose time is over soon, and who
-// stands until the queue is settled after that.
-type cleared struct {
-	staged
-	over    driver.Instant
-	settled *atomic.Bool
-}
-
-func (s cleared) Settle(context.Context, string) (bool, error) {
-	s.settled.Store(driver.Now() >= s.over)
-	return false, nil
-}
-
-func (s cleared) Look(_ context.Context, _ string, refs []Ref) ([]Status, error) {
-	st := Status{State: Waiting, Due: max(s.over.Sub(driver.Now()), 1)}
-	if s.settled.Load() {
-		st = Status{State: Held, Token: 7}
-	}
-	return []Status{st}, nil
-}
-
-func (cleared) Listen(context.Context, string, func(), func(Event)) error {
-	return errors.ErrUnsupported
-}
-
 // Promise: the first in line has whoever has died in front of it taken out, when that is
 // due, before it asks how it stands.
 func TestTheFirstInLineRemovesTheDead(t *testing.T) {
 	var settled atomic.Bool
-	s := stage(t, cleared{staged{
-		join: func() (Status, error) { return Status{State: Waiting, Due: time.Millisecond}, nil },
-	}, driver.Now().Add(time.Millisecond), &settled})
-	k, err := s.Join(t.Context(), mutex)
-	if err != nil {
-		t.Fatal(err)
-	}
+	over := time.Now().Add(time.Millisecond)
+	s := opened(t, exchangetest.Script{
+		Join: says(exchange.Status{State: exchange.Waiting, Due: time.Millisecond}),
+		Settle: func(context.Context, string) (bool, error) {
+			settled.Store(!time.Now().Before(over))
+			return false, nil
+		},
+		Look: sees(func() exchange.Status {
+			if settled.Load() {
+				return held
+			}
+			return exchange.Status{State: exchange.Waiting, Due: max(time.Until(over), 1)}
+		}),
+		Listen: silent,
+	})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if k, err = s.Await(ctx, k); err != nil || !k.Held {
+	if k, err := s.Await(ctx, joined(t, s)); err != nil || !k.Held {
 		t.Errorf("it waits behind the dead: %+v, %v", k, err)
 	}
 }

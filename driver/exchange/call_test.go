@@ -1,4 +1,4 @@
-package exchange
+package exchange_test
 
 import (
 	"context"
@@ -10,20 +10,22 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/driver/exchange/exchangetest"
 	"github.com/interlock-go/interlock/internal/bubble"
 )
 
-// crowded is a store whose exchanges last until the test lets them end.
-type crowded struct {
-	staged
+// crowd is a session whose exchanges last until the test lets them end.
+type crowd struct {
+	driver.Session
+	d     *exchange.Driver
 	begun chan string
 	end   chan struct{}
-	many  *atomic.Int32 // tickets of the last withdrawal
-
-	refuse *atomic.Int64 // of the last Leave
+	many  atomic.Int32 // tickets of the last withdrawal
+	tombs atomic.Int64 // of the last Leave
 }
 
-func (c crowded) busy(ctx context.Context, what string) error {
+func (c *crowd) busy(ctx context.Context, what string) error {
 	c.begun <- what
 	select {
 	case <-c.end:
@@ -33,73 +35,57 @@ func (c crowded) busy(ctx context.Context, what string) error {
 	}
 }
 
-func (c crowded) Join(ctx context.Context, j Join) (Status, error) {
-	return Status{State: Waiting}, c.busy(ctx, "join")
+func newCrowd(t *testing.T) *crowd {
+	c := &crowd{begun: make(chan string, 100), end: make(chan struct{})}
+	c.Session = opened(t, exchangetest.Script{
+		Join: func(ctx context.Context, _ exchange.Join) (exchange.Status, error) { return waits, c.busy(ctx, "join") },
+		Leave: func(ctx context.Context, l exchange.Leave) (bool, error) {
+			c.tombs.Store(int64(l.Tombstone))
+			return false, c.busy(ctx, "leave")
+		},
+		Withdraw: func(ctx context.Context, _, _ string, ids []string, _ bool) ([]bool, bool, error) {
+			c.many.Store(int32(len(ids)))
+			return make([]bool, len(ids)), false, c.busy(ctx, "withdraw")
+		},
+	})
+	c.d = exchange.DriverOf(c.Session)
+	return c
 }
-
-func (c crowded) Leave(ctx context.Context, l Leave) (bool, error) {
-	c.refuse.Store(int64(l.Tombstone))
-	return false, c.busy(ctx, "leave")
-}
-
-func (c crowded) Withdraw(ctx context.Context, _, _ string, ids []string, _ bool) ([]bool, bool, error) {
-	c.many.Store(int32(len(ids)))
-	return make([]bool, len(ids)), false, c.busy(ctx, "withdraw")
-}
-
-func crowd(t *testing.T) (crowded, *session) {
-	c := crowded{begun: make(chan string, 100), end: make(chan struct{}), many: new(atomic.Int32), refuse: new(atomic.Int64)}
-	d := New(c, NewMailbox())
-	t.Cleanup(func() { _ = d.Close() })
-	opened, err := d.Open(t.Context(), driver.SessionOptions{TTL: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c, opened.(*session)
-}
-
-func another() driver.Request {
-	r := mutex
-	r.ID = NewID()
-	return r
-}
-
-func ticketOf(r driver.Request) driver.Ticket { return driver.Ticket{ID: r.ID, Queue: r.Queue} }
 
 // Promise: an exchange whose caller gives up keeps its connection until it ends, and the
 // caller does not wait for that. One that never ends is ended after a while.
 func TestAnExchangeGoesOnWithoutItsCaller(t *testing.T) {
 	bubble.Run(t, func(t *testing.T) {
-		c, s := crowd(t)
-		s.d.Limit(NewLimiter(1, 0, 0))
+		s := newCrowd(t)
+		s.d.Limit(exchange.NewLimiter(1, 0, 0))
 		for _, ends := range []bool{true, false} {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			began := time.Now()
-			if _, err := s.Join(ctx, another()); err != context.DeadlineExceeded || time.Since(began) != time.Second {
+			if _, err := s.Join(ctx, request()); err != context.DeadlineExceeded || time.Since(began) != time.Second {
 				t.Errorf("a caller that gives up: %v after %v", err, time.Since(began))
 			}
 			cancel()
-			<-c.begun
+			<-s.begun
 			next := make(chan error, 1)
 			go func() {
-				_, err := s.Join(t.Context(), another())
+				_, err := s.Join(t.Context(), request())
 				next <- err
 			}()
 			synctest.Wait()
-			if len(c.begun) > 0 {
+			if len(s.begun) > 0 {
 				t.Error("another exchange begins while the connection is not free")
 			}
 			if ends {
-				c.end <- struct{}{}
+				s.end <- struct{}{}
 			} else {
-				time.Sleep(Linger)
+				time.Sleep(exchange.Linger)
 			}
 			synctest.Wait()
-			if len(c.begun) != 1 {
+			if len(s.begun) != 1 {
 				t.Fatal("the connection does not get free")
 			}
-			<-c.begun
-			c.end <- struct{}{}
+			<-s.begun
+			s.end <- struct{}{}
 			if err := <-next; err != nil {
 				t.Error(err)
 			}
@@ -111,15 +97,15 @@ func TestAnExchangeGoesOnWithoutItsCaller(t *testing.T) {
 // caller: otherwise it could find no ticket, and then there would be one.
 func TestARepeatedJoinComesAfterTheFirst(t *testing.T) {
 	bubble.Run(t, func(t *testing.T) {
-		c, s := crowd(t)
-		s.d.Limit(NewLimiter(2, 0, 0))
-		r := another()
+		s := newCrowd(t)
+		s.d.Limit(exchange.NewLimiter(2, 0, 0))
+		r := request()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if _, err := s.Join(ctx, r); err != context.DeadlineExceeded {
 			t.Error(err)
 		}
-		<-c.begun
+		<-s.begun
 		r.Retry = true
 		again := make(chan error, 1)
 		go func() {
@@ -127,15 +113,15 @@ func TestARepeatedJoinComesAfterTheFirst(t *testing.T) {
 			again <- err
 		}()
 		synctest.Wait()
-		if len(c.begun) > 0 {
+		if len(s.begun) > 0 {
 			t.Error("it is sent beside the first one")
 		}
-		c.end <- struct{}{}
+		s.end <- struct{}{}
 		synctest.Wait()
-		if len(c.begun) != 1 {
+		if len(s.begun) != 1 {
 			t.Fatal("it is not sent")
 		}
-		close(c.end)
+		close(s.end)
 		if err := <-again; err != nil {
 			t.Error(err)
 		}
@@ -146,21 +132,19 @@ func TestARepeatedJoinComesAfterTheFirst(t *testing.T) {
 // is no exchange. Tried again it is not taken for one that may have been sent.
 func TestAJoinThatWasNeverSent(t *testing.T) {
 	bubble.Run(t, func(t *testing.T) {
-		c, s := crowd(t)
-		s.d.Limit(NewLimiter(1, 0, 0))
-		go func() { _, _ = s.Join(t.Context(), another()) }()
-		<-c.begun
-		r := another()
+		s := newCrowd(t)
+		s.d.Limit(exchange.NewLimiter(1, 0, 0))
+		go func() { _, _ = s.Join(t.Context(), request()) }()
+		<-s.begun
+		r := request()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if _, err := s.Join(ctx, r); err != context.DeadlineExceeded {
 			t.Error(err)
 		}
 		r.Retry = true
-		if p, _, err := s.begin(&r); err != nil || r.Retry {
-			t.Errorf("the second try is taken for a repetition: %v, %v", r.Retry, err)
-		} else {
-			p.underWay--
+		if again, err := exchange.IsRepetition(s.Session, r); err != nil || again {
+			t.Errorf("the second try is taken for a repetition: %v, %v", again, err)
 		}
 		before := s.d.Exchanges()
 		if err := s.Leave(t.Context(), ticketOf(r), true); err != driver.ErrGone {
@@ -173,7 +157,7 @@ func TestAJoinThatWasNeverSent(t *testing.T) {
 		if n := s.d.Exchanges() - before; n != 0 {
 			t.Errorf("%d exchanges for a ticket that was never there", n)
 		}
-		close(c.end)
+		close(s.end)
 	})
 }
 
@@ -182,11 +166,12 @@ func TestAJoinThatWasNeverSent(t *testing.T) {
 func TestAJoinThatIsGivenUpAsItIsSent(t *testing.T) {
 	bubble.Run(t, func(t *testing.T) {
 		for range 40 {
-			c, s := crowd(t)
-			s.d.Limit(NewLimiter(1, 0, 0))
-			go func() { _, _ = s.Join(t.Context(), another()) }()
-			<-c.begun
-			r := another()
+			s := newCrowd(t)
+			limiter := exchange.NewLimiter(1, 0, 0)
+			s.d.Limit(limiter)
+			go func() { _, _ = s.Join(t.Context(), request()) }()
+			<-s.begun
+			r := request()
 			ctx, cancel := context.WithCancel(t.Context())
 			joined := make(chan error, 1)
 			go func() {
@@ -194,16 +179,16 @@ func TestAJoinThatIsGivenUpAsItIsSent(t *testing.T) {
 				joined <- err
 			}()
 			synctest.Wait()
-			<-s.d.limiter.shared // the connection is free
+			limiter.Give() // the connection is free
 			cancel()
 			<-joined
 			synctest.Wait()
 			leaves, end := context.WithTimeout(t.Context(), time.Minute)
 			go func() { _ = s.Leave(leaves, ticketOf(r), true) }()
-			s.d.limiter.shared <- struct{}{} // of the first Join
-			close(c.end)
+			limiter.Take() // of the first Join
+			close(s.end)
 			synctest.Wait()
-			if came := len(c.begun) > 0; came && c.refuse.Load() == 0 {
+			if came := len(s.begun) > 0; came && s.tombs.Load() == 0 {
 				t.Fatal("a Join that was sent is not refused by the Leave that follows")
 			}
 			end()
@@ -215,12 +200,12 @@ func TestAJoinThatIsGivenUpAsItIsSent(t *testing.T) {
 // they keep nobody from other queues. Who gives up before his turn has come sends nothing.
 func TestJoinsOfAQueueTakeTurns(t *testing.T) {
 	bubble.Run(t, func(t *testing.T) {
-		c, s := crowd(t)
+		s := newCrowd(t)
 		impatient, giveUp := context.WithCancel(t.Context())
 		var patient, others sync.WaitGroup
 		for range 3 {
 			patient.Go(func() {
-				if _, err := s.Join(t.Context(), another()); err != nil {
+				if _, err := s.Join(t.Context(), request()); err != nil {
 					t.Error(err)
 				}
 			})
@@ -228,29 +213,29 @@ func TestJoinsOfAQueueTakeTurns(t *testing.T) {
 		synctest.Wait()
 		for range 10 {
 			others.Go(func() {
-				if _, err := s.Join(impatient, another()); !errors.Is(err, context.Canceled) {
+				if _, err := s.Join(impatient, request()); !errors.Is(err, context.Canceled) {
 					t.Error(err)
 				}
 			})
 		}
 		patient.Go(func() {
-			r := another()
+			r := request()
 			r.Queue = "other"
 			if _, err := s.Join(t.Context(), r); err != nil {
 				t.Error(err)
 			}
 		})
 		synctest.Wait()
-		if n := len(c.begun); n != 2+1 {
+		if n := len(s.begun); n != 2+1 {
 			t.Errorf("%d Joins are under way, want two and that of the other queue", n)
 		}
 		giveUp()
 		others.Wait()
-		close(c.end)
+		close(s.end)
 		patient.Wait()
 		synctest.Wait()
-		if n := len(c.begun); n != 3+1 || len(s.d.joins.queues) != 0 {
-			t.Errorf("%d Joins were sent, %d queues are kept in mind; want the four that waited, and none", n, len(s.d.joins.queues))
+		if n := len(s.begun); n != 3+1 || s.d.JoinQueues() != 0 {
+			t.Errorf("%d Joins were sent, %d queues are kept in mind; want the four that waited, and none", n, s.d.JoinQueues())
 		}
 	})
 }
@@ -259,25 +244,25 @@ func TestJoinsOfAQueueTakeTurns(t *testing.T) {
 // from no connection; each is told what became of it.
 func TestWithdrawalsAreGathered(t *testing.T) {
 	bubble.Run(t, func(t *testing.T) {
-		c, s := crowd(t)
-		s.d.Limit(NewLimiter(1, 0, 1))
+		s := newCrowd(t)
+		s.d.Limit(exchange.NewLimiter(1, 0, 1))
 		var all []driver.Request
 		for range 11 {
-			r := another()
+			r := request()
 			all = append(all, r)
 			joined := make(chan error, 1)
 			go func() {
 				_, err := s.Join(t.Context(), r)
 				joined <- err
 			}()
-			<-c.begun
-			c.end <- struct{}{}
+			<-s.begun
+			s.end <- struct{}{}
 			if err := <-joined; err != nil {
 				t.Fatal(err)
 			}
 		}
-		go func() { _, _ = s.Join(t.Context(), another()) }()
-		<-c.begun // it takes the only connection for calls
+		go func() { _, _ = s.Join(t.Context(), request()) }()
+		<-s.begun // it takes the only connection for calls
 		var leaving sync.WaitGroup
 		leave := func(r driver.Request) {
 			leaving.Go(func() {
@@ -288,17 +273,63 @@ func TestWithdrawalsAreGathered(t *testing.T) {
 			synctest.Wait()
 		}
 		leave(all[0])
-		if len(c.begun) != 1 || c.many.Load() != 1 {
-			t.Fatalf("%d exchanges for the first, of %d", len(c.begun), c.many.Load())
+		if len(s.begun) != 1 || s.many.Load() != 1 {
+			t.Fatalf("%d exchanges for the first, of %d", len(s.begun), s.many.Load())
 		}
 		for _, r := range all[1:] {
 			leave(r)
 		}
-		close(c.end)
+		close(s.end)
 		leaving.Wait()
 		synctest.Wait()
-		if n := len(c.begun); n != 2 || c.many.Load() != 10 {
-			t.Errorf("%d exchanges, the last for %d tickets", n, c.many.Load())
+		if n := len(s.begun); n != 2 || s.many.Load() != 10 {
+			t.Errorf("%d exchanges, the last for %d tickets", n, s.many.Load())
 		}
+	})
+}
+
+// Promise: a heartbeat does not wait for a connection behind calls.
+func TestAHeartbeatBesideManyCalls(t *testing.T) {
+	bubble.Run(t, func(t *testing.T) {
+		s := newCrowd(t)
+		s.d.Limit(exchange.NewLimiter(2, 0, 0))
+		var all sync.WaitGroup
+		for range 5 {
+			all.Go(func() {
+				if _, err := s.Join(t.Context(), request()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		for range 2 {
+			<-s.begun
+		}
+		if _, err := s.Renew(t.Context(), nil); err != nil {
+			t.Error(err)
+		}
+		r := request()
+		r.Queue = "other"
+		waits, cancel := context.WithCancel(t.Context())
+		givesUp := make(chan error, 1)
+		go func() {
+			_, err := s.Join(waits, r)
+			givesUp <- err
+		}()
+		synctest.Wait()
+		if len(s.begun) > 0 {
+			t.Error("more calls at once than there are connections for")
+		}
+		if len(givesUp) > 0 {
+			t.Errorf("a call did not wait: %v", <-givesUp)
+		}
+		cancel()
+		if err := <-givesUp; err != context.Canceled {
+			t.Errorf("a call that waits for others: %v", err)
+		}
+		close(s.end)
+		for range 3 {
+			<-s.begun
+		}
+		all.Wait()
 	})
 }

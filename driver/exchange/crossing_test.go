@@ -1,4 +1,4 @@
-package exchange
+package exchange_test
 
 import (
 	"context"
@@ -6,65 +6,36 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/driver/exchange/exchangetest"
 )
-
-// heard is a store that can be listened to and looked at.
-type heard struct {
-	staged
-	up     chan struct{} // from now on it listens
-	looked chan []Ref
-}
-
-func (h heard) Listen(ctx context.Context, _ string, up func(), _ func(Event)) error {
-	<-h.up
-	up()
-	<-ctx.Done()
-	return ctx.Err()
-}
-
-func (h heard) Look(_ context.Context, _ string, refs []Ref) ([]Status, error) {
-	var all []Status
-	for range refs {
-		all = append(all, Status{State: Held, Token: 7})
-	}
-	h.looked <- refs
-	return all, nil
-}
-
-func (h heard) Settle(context.Context, string) (bool, error) { return false, nil }
 
 // Promise: a ticket whose grant was sent before this client listened, and whose Join is
 // answered only after the client had looked at all that waits, is looked at once more.
 func TestListeningBeginsWhileAJoinIsUnderWay(t *testing.T) {
-	h := heard{up: make(chan struct{}), looked: make(chan []Ref, 100)}
-	asked, answer := make(chan struct{}), make(chan struct{})
-	h.join = func() (Status, error) { close(asked); <-answer; return Status{State: Waiting}, nil }
-	s := stage(t, h)
-	leave := s.d.expectEvents() // somebody else waits
-	defer leave()
+	up, asked, answer := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	s := opened(t, exchangetest.Script{
+		Listen: listens(up, nil), Look: sees(always(held)),
+		Join: func(context.Context, exchange.Join) (exchange.Status, error) {
+			close(asked)
+			<-answer
+			return waits, nil
+		},
+	})
+	d := exchange.DriverOf(s)
+	defer d.ExpectEvents()() // as another call that waits
 	joined := make(chan driver.Ticket)
 	go func() {
-		k, err := s.Join(context.Background(), mutex)
+		k, err := s.Join(context.Background(), request())
 		if err != nil {
 			t.Error(err)
 		}
 		joined <- k
 	}()
-	looks := func() (n int) {
-		s.d.mu.Lock()
-		defer s.d.mu.Unlock()
-		return s.d.resyncs
-	}
 	<-asked
-	before := looks()
-	close(h.up)
-	for {
-		s.d.listener.mu.Lock()
-		up := s.d.listener.hears
-		s.d.listener.mu.Unlock()
-		if up && looks() > before {
-			break
-		}
+	before := d.Resyncs()
+	close(up)
+	for !d.Hears() || d.Resyncs() == before {
 		time.Sleep(time.Millisecond)
 	}
 	close(answer)
@@ -72,5 +43,90 @@ func TestListeningBeginsWhileAJoinIsUnderWay(t *testing.T) {
 	defer cancel()
 	if k, err := s.Await(ctx, <-joined); err != nil || !k.Held {
 		t.Errorf("it waits for ever: %+v, %v", k, err)
+	}
+}
+
+// Promise: a heartbeat that was asked about a ticket before its Join arrived, and is
+// answered after the Join, does not make it forgotten: what a session has forgotten it
+// would extend for ever.
+func TestAHeartbeatThatCrossesAJoin(t *testing.T) {
+	asked, joined := make(chan struct{}), make(chan struct{})
+	first := true
+	r := request()
+	var strays []exchange.Ref
+	s := opened(t, exchangetest.Script{
+		Detach: func(_ context.Context, _ string, tickets []exchange.Ref) error { strays = tickets; return nil },
+		Join: func(context.Context, exchange.Join) (exchange.Status, error) {
+			<-asked
+			return held, nil
+		},
+		Renew: func(_ context.Context, _ string, refs []exchange.Ref) (exchange.Renewal, error) {
+			if first {
+				first = false
+				if len(strays) != 0 { // it would wait for what the Join waits for
+					t.Errorf("strays: %v", strays)
+				}
+				close(asked)
+				<-joined
+				return exchange.Renewal{Tickets: make([]exchange.Status, len(refs))}, nil // none stands
+			}
+			if len(strays) != 1 || strays[0].ID != r.ID {
+				t.Errorf("then strays: %v", strays)
+			}
+			return exchange.Renewal{Tickets: []exchange.Status{{State: exchange.Held, Token: 7, Stray: true, Left: time.Minute}}}, nil
+		},
+	})
+	go func() {
+		defer close(joined)
+		if k, err := s.Join(context.Background(), r); err != nil || !k.Held {
+			t.Errorf("Join: %v, %v", k, err)
+		}
+	}()
+	for exchange.DriverOf(s).Entries() != 1 { // until the Join is under way
+		time.Sleep(time.Millisecond)
+	}
+	if _, err := s.Renew(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.Renew(t.Context(), nil)
+	if err != nil || len(got) != 1 || got[0].State != driver.Stray {
+		t.Errorf("the next heartbeat: %v, %v", got, err)
+	}
+}
+
+// Promise: a Join without an answer may still arrive: a Leave has it refused, and as
+// long as it is not left its ticket is a stray.
+func TestAJoinWithoutAnAnswer(t *testing.T) {
+	var refused time.Duration
+	s := opened(t, exchangetest.Script{
+		Join: func(context.Context, exchange.Join) (exchange.Status, error) {
+			return exchange.Status{}, context.DeadlineExceeded
+		},
+		Leave: func(_ context.Context, l exchange.Leave) (bool, error) {
+			refused = l.Tombstone
+			return false, driver.ErrGone
+		},
+		Renew: renews(always(exchange.Status{})),
+		Detach: func(_ context.Context, _ string, strays []exchange.Ref) error {
+			if len(strays) != 1 {
+				t.Errorf("strays: %v", strays)
+			}
+			return nil
+		},
+	})
+	r := request()
+	if _, err := s.Join(t.Context(), r); err == nil {
+		t.Fatal("Join succeeds")
+	}
+	for range 2 {
+		if _, err := s.Renew(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Leave(t.Context(), ticketOf(r), true); err != driver.ErrGone {
+		t.Errorf("Leave: %v", err)
+	}
+	if refused < s.TTL() {
+		t.Errorf("its Join is refused for %v", refused)
 	}
 }

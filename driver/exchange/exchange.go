@@ -42,6 +42,9 @@
 //
 // # What must hold
 //
+// Package exchangetest has a Store in memory that breaks any of these, by the name that is given
+// here, or what is said of a method. Its tests, and those of drivertest, show what goes wrong then.
+//
 //   - Atomic: an exchange takes effect as a whole or not at all.
 //   - Alone: an exchange that changes tickets has locked the row of their queue before it reads
 //     what it relies on. Several queues are locked in the order of their names, and a session
@@ -67,8 +70,9 @@
 //   - NotBefore: no event is sent of what is not committed yet.
 //   - OnlyOnce: a Swap that is repeated with its ID changes nothing more.
 //
-// An exchange may take effect after its caller has given up, and twice: callers repeat. An event
-// may be lost, late, doubled, or come before the reply of an exchange that was earlier.
+// An exchange may take effect after its caller has given up. The client repeats it meanwhile, so
+// that it may come twice, the later one first. An event may be lost, late, doubled, or come before
+// the reply of an exchange that was earlier.
 package exchange
 
 import (

@@ -1,4 +1,4 @@
-package exchange
+package exchange_test
 
 import (
 	"context"
@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/driver/exchange/exchangetest"
 )
 
 // Promise: when a replica has taken over, which may not have received that tickets were left,
@@ -17,24 +19,22 @@ func TestATicketWhoseLeaveAFailoverHasLostIsAStray(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		history, asked := "first", 0
 		var fails error
-		var stranded []Ref
-		lost := Ref{"q", NewID()}
-		s := stage(t, staged{
-			join: func() (Status, error) { return Status{State: Held, Token: 7}, nil },
-			renew: func(look []Ref) (Renewal, error) {
-				r := Renewal{History: history}
-				for range look {
-					r.Tickets = append(r.Tickets, Status{State: Held, Token: 7})
-				}
-				return r, nil
+		var strays []exchange.Ref
+		r, lost := request(), exchange.Ref{Queue: "q", ID: exchange.NewID()}
+		s := opened(t, exchangetest.Script{
+			Join: says(held),
+			Renew: func(ctx context.Context, session string, refs []exchange.Ref) (exchange.Renewal, error) {
+				got, err := renews(always(held))(ctx, session, refs)
+				got.History = history
+				return got, err
 			},
-			detach: func(_ context.Context, strays []Ref) error { stranded = strays; return nil },
-			tickets: func() ([]Ref, error) {
+			Detach: func(_ context.Context, _ string, tickets []exchange.Ref) error { strays = tickets; return nil },
+			Tickets: func(context.Context, string) ([]exchange.Ref, error) {
 				asked++
-				return []Ref{{mutex.Queue, mutex.ID}, lost}, fails
+				return []exchange.Ref{{Queue: r.Queue, ID: r.ID}, lost}, fails
 			},
 		})
-		k, err := s.Join(t.Context(), mutex)
+		k, err := s.Join(t.Context(), r)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -50,7 +50,7 @@ func TestATicketWhoseLeaveAFailoverHasLostIsAStray(t *testing.T) {
 			{history: "second", asked: 2},
 			{history: "second", asked: 2, strays: true},
 		} {
-			stranded, history, fails = nil, step.history, step.fails
+			strays, history, fails = nil, step.history, step.fails
 			got, err := s.Renew(t.Context(), []driver.Ticket{k})
 			if err != nil {
 				t.Fatal(err)
@@ -60,8 +60,8 @@ func TestATicketWhoseLeaveAFailoverHasLostIsAStray(t *testing.T) {
 			if one := slices.IndexFunc(got, isStray); asked != step.asked || (one >= 0) != step.strays || step.strays && got[one].ID != lost.ID {
 				t.Errorf("heartbeat %d: asked %d times, and it says %+v", i+1, asked, got)
 			}
-			if step.strays && !slices.Equal(stranded, []Ref{lost}) {
-				t.Errorf("%v have an end of their own", stranded)
+			if step.strays && !slices.Equal(strays, []exchange.Ref{lost}) {
+				t.Errorf("%v have an end of their own", strays)
 			}
 		}
 	})

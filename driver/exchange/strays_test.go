@@ -1,4 +1,4 @@
-package exchange
+package exchange_test
 
 import (
 	"context"
@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/driver/exchange/exchangetest"
 	"github.com/interlock-go/interlock/internal/bubble"
 )
 
@@ -18,9 +20,9 @@ func TestAStrayWhoseQueueIsLocked(t *testing.T) {
 	bubble.Run(t, func(t *testing.T) {
 		free := make(chan struct{})
 		var under, most, done atomic.Int32
-		s := stage(t, staged{
-			join: func() (Status, error) { return Status{State: Held, Token: 7}, nil },
-			detach: func(ctx context.Context, strays []Ref) error {
+		s := opened(t, exchangetest.Script{
+			Join: says(held),
+			Detach: func(ctx context.Context, _ string, strays []exchange.Ref) error {
 				most.Store(max(most.Load(), under.Add(1)))
 				defer under.Add(-1)
 				select {
@@ -31,24 +33,25 @@ func TestAStrayWhoseQueueIsLocked(t *testing.T) {
 					return ctx.Err()
 				}
 			},
-			renew: func(look []Ref) (r Renewal, err error) {
-				for range look {
-					r.Tickets = append(r.Tickets, Status{State: Held, Token: 7, Stray: done.Load() > 0 && len(r.Tickets) > 0})
+			Renew: func(ctx context.Context, session string, refs []exchange.Ref) (exchange.Renewal, error) {
+				r, err := renews(always(held))(ctx, session, refs)
+				for i := range r.Tickets {
+					r.Tickets[i].Stray = done.Load() > 0 && i > 0
 				}
-				return r, nil
+				return r, err
 			},
 		})
 		held, stray := joined(t, s), joined(t, s)
 		for n := range 4 {
-			time.Sleep(s.ttl / 100)
-			began, before := time.Now(), driver.Now()
+			time.Sleep(s.TTL() / 100)
+			began, before := time.Now(), exchange.DriverOf(s).Now()
 			got, err := s.Renew(t.Context(), []driver.Ticket{held})
 			took := time.Since(began)
 			if err != nil || len(got) != 2 || got[0].ID != held.ID || got[0].State != driver.Kept || got[1].ID != stray.ID || got[1].State != driver.Stray {
 				t.Fatalf("the heartbeat says %+v, %v", got, err)
 			}
-			if took > s.ttl/strayShare || got[0].Proof < before {
-				t.Errorf("it took %v of a TTL of %v, and its proof is older than itself: %v", took, s.ttl, got[0].Proof < before)
+			if took > s.TTL()/exchange.StrayShare || got[0].Proof < before {
+				t.Errorf("it took %v of a TTL of %v, and its proof is older than itself: %v", took, s.TTL(), got[0].Proof < before)
 			}
 			if n > 0 && took > 0 {
 				t.Errorf("heartbeat %d waits for %v again", n, took)
@@ -72,34 +75,25 @@ func TestAStrayThatIsNamedAgain(t *testing.T) {
 		var flagged, slow atomic.Bool
 		flagged.Store(true)
 		slow.Store(true)
-		standing := func() Status {
-			return Status{State: Held, Token: 7, Stray: flagged.Load(), Left: 10 * time.Second}
+		standing := func() exchange.Status {
+			return exchange.Status{State: exchange.Held, Token: 7, Stray: flagged.Load(), Left: 10 * time.Second}
 		}
-		read := func(refs []Ref) (all []Status, err error) {
-			for range refs {
-				all = append(all, standing())
-			}
-			return all, nil
-		}
-		s := stage(t, staged{
-			join: func() (Status, error) { return Status{State: Held, Token: 7}, nil },
-			attach: func(context.Context, []Ref) error {
+		s := opened(t, exchangetest.Script{
+			Join: says(held),
+			Attach: func(context.Context, string, []exchange.Ref) error {
 				if slow.Load() {
 					time.Sleep(9 * time.Second)
 				}
 				flagged.Store(false)
 				return nil
 			},
-			renew: renewing(read), look: read,
+			Renew: renews(standing), Look: sees(standing),
 		})
-		k, err := s.Join(t.Context(), mutex)
-		if err != nil {
-			t.Fatal(err)
-		}
+		k := joined(t, s)
 		var before driver.Instant
 		renew := func() []driver.Renewed {
 			t.Helper()
-			before = driver.Now()
+			before = exchange.DriverOf(s).Now()
 			got, err := s.Renew(t.Context(), []driver.Ticket{k})
 			if err != nil {
 				t.Fatal(err)
@@ -129,17 +123,14 @@ func TestAStrayThatIsNamedAgainBesideALockedQueue(t *testing.T) {
 	bubble.Run(t, func(t *testing.T) {
 		var flagged atomic.Bool
 		flagged.Store(true)
-		read := func(refs []Ref) (all []Status, err error) {
-			for range refs {
-				all = append(all, Status{State: Held, Token: 7, Stray: flagged.Load(), Left: time.Minute})
-			}
-			return all, nil
+		standing := func() exchange.Status {
+			return exchange.Status{State: exchange.Held, Token: 7, Stray: flagged.Load(), Left: time.Minute}
 		}
-		s := stage(t, staged{
-			join:   func() (Status, error) { return Status{State: Held, Token: 7}, nil },
-			detach: func(ctx context.Context, _ []Ref) error { <-ctx.Done(); return ctx.Err() },
-			attach: func(context.Context, []Ref) error { flagged.Store(false); return nil },
-			renew:  renewing(read), look: read,
+		s := opened(t, exchangetest.Script{
+			Join:   says(held),
+			Detach: func(ctx context.Context, _ string, _ []exchange.Ref) error { <-ctx.Done(); return ctx.Err() },
+			Attach: func(context.Context, string, []exchange.Ref) error { flagged.Store(false); return nil },
+			Renew:  renews(standing), Look: sees(standing),
 		})
 		all := []driver.Ticket{joined(t, s), joined(t, s)}
 		got, err := s.Renew(t.Context(), all[:1])
@@ -153,26 +144,14 @@ func TestAStrayThatIsNamedAgainBesideALockedQueue(t *testing.T) {
 // others fails: the others are not in the answer.
 func TestAHeartbeatThatFailsHalfway(t *testing.T) {
 	t.Parallel()
-	s := stage(t, staged{
-		join: func() (Status, error) { return Status{State: Held, Token: 7}, nil },
-		renew: func([]Ref) (Renewal, error) {
-			return Renewal{Tickets: []Status{{State: Held, Token: 7}}}, nil
+	s := opened(t, exchangetest.Script{
+		Join: says(held),
+		Renew: func(context.Context, string, []exchange.Ref) (exchange.Renewal, error) {
+			return exchange.Renewal{Tickets: []exchange.Status{held}}, nil
 		},
 	})
 	all := []driver.Ticket{joined(t, s), joined(t, s)}
 	if got, err := s.Renew(t.Context(), all); err != nil || len(got) != 1 || got[0].ID != all[0].ID || got[0].State != driver.Kept {
 		t.Errorf("the heartbeat says %+v, %v", got, err)
 	}
-}
-
-// joined is a new ticket of the session.
-func joined(t *testing.T, s driver.Session) driver.Ticket {
-	t.Helper()
-	r := mutex
-	r.ID = NewID()
-	k, err := s.Join(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return k
 }

@@ -1,0 +1,42 @@
+package exchangetest
+
+// Fault is a sentence of the contract of a Store that a world breaks, by its name in package
+// exchange; the fault of a method has the method's name.
+type Fault string
+
+// The faults.
+const (
+	Atomic                 Fault = "Atomic"                 // Leave takes the ticket out, and then grants in another exchange
+	Alone                  Fault = "Alone"                  // Join relies on what it has read before it has the queue for itself
+	Prefix                 Fault = "Prefix"                 // a waiter passes one that does not fit
+	GrantInTheSameExchange Fault = "GrantInTheSameExchange" // Leave grants to nobody, and does not say so
+	OneEnd                 Fault = "OneEnd"                 // a ticket ends with its session, although its Join promised more
+	NeverBack              Fault = "NeverBack"              // the end of a session is that of the last heartbeat that arrives
+	OverIsOver             Fault = "OverIsOver"             // a session that has expired is extended
+	OneTicket              Fault = "OneTicket"              // a repeated Join makes another ticket
+	Buried                 Fault = "Buried"                 // a Leave leaves no tombstone
+	TokensGrow             Fault = "TokensGrow"             // tokens begin anew when a queue was empty
+	Told                   Fault = "Told"                   // no event is sent of a grant, nor of a waiter
+	NotBefore              Fault = "NotBefore"              // the event of a grant is sent before the Leave takes effect
+	OnlyOnce               Fault = "OnlyOnce"               // a repeated Swap is another one
+
+	Withdraw Fault = "Withdraw" // waiters do not leave
+	Shrink   Fault = "Shrink"   // the units that are free are granted to nobody
+	Keep     Fault = "Keep"     // a ticket that is evicted is prolonged
+	Renew    Fault = "Renew"    // the reply is not of what was read after the session was extended
+	Detach   Fault = "Detach"   // a ticket that is not named is extended
+	Attach   Fault = "Attach"   // a stray stays one
+	Look     Fault = "Look"     // a ticket is seen that has expired
+	Settle   Fault = "Settle"   // the dead are not taken out
+	End      Fault = "End"      // tickets outlive the end of their session
+	Ask      Fault = "Ask"      // a demand is sent, and not kept for a client that does not hear of it
+	Raise    Fault = "Raise"    // the floor is forgotten
+	Read     Fault = "Read"     // nobody is told of the change of a queue
+	Load     Fault = "Load"     // nobody is told of the change of a cell
+)
+
+// Faults are all of them.
+var Faults = []Fault{
+	Atomic, Alone, Prefix, GrantInTheSameExchange, OneEnd, NeverBack, OverIsOver, OneTicket, Buried, TokensGrow, Told, NotBefore, OnlyOnce,
+	Withdraw, Shrink, Keep, Renew, Detach, Attach, Look, Settle, End, Ask, Raise, Read, Load,
+}

@@ -1,0 +1,26 @@
+package exchangetest
+
+import (
+	"context"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/driver/exchange"
+)
+
+// Script replaces methods of a store: a test says what the backend answers, and when. A nil
+// function leaves the method as it is.
+type Script struct {
+	Begin    func(context.Context, exchange.Session) (string, error)
+	Join     func(context.Context, exchange.Join) (exchange.Status, error)
+	Leave    func(context.Context, exchange.Leave) (bool, error)
+	Withdraw func(ctx context.Context, session, queue string, ids []string, clean bool) ([]bool, bool, error)
+	Renew    func(ctx context.Context, session string, tickets []exchange.Ref) (exchange.Renewal, error)
+	Look     func(ctx context.Context, session string, tickets []exchange.Ref) ([]exchange.Status, error)
+	Detach   func(ctx context.Context, session string, tickets []exchange.Ref) error
+	Attach   func(ctx context.Context, session string, tickets []exchange.Ref) error
+	Tickets  func(ctx context.Context, session string) ([]exchange.Ref, error)
+	Settle   func(ctx context.Context, queue string) (bool, error)
+	Read     func(ctx context.Context, queue, mailbox string) (exchange.Snapshot, error)
+	Load     func(ctx context.Context, name, mailbox string) (driver.Cell, error)
+	Listen   func(ctx context.Context, mailbox string, up func(), receive func(exchange.Event)) error
+}
