@@ -19,8 +19,8 @@ func call[T any](ctx context.Context, d *Driver, exchange func(context.Context) 
 	return callOnce(ctx, d, func() {}, func() {}, exchange)
 }
 
-// callInQueue is call for a Join, of which only a few may be under way in one queue. It calls
-// sends as soon as the exchange may be sent, and not at all if it is not.
+// callInQueue is call for a Join: only a few Joins of one queue are under way at the same time. It
+// calls sends just before the exchange is sent, and not at all if it is not sent.
 func callInQueue[T any](ctx context.Context, d *Driver, queue string, sends func(), exchange func(context.Context) (T, error)) (result T, err error) {
 	if err := d.usable(ctx); err != nil {
 		return result, err

@@ -31,8 +31,8 @@ type entry struct {
 	returned  bool   // held: Join or Await has said so to the caller
 	waited    bool   // it was a waiter once
 
-	// Its Joins. An exchange goes on when its caller gives up, so that a Join can arrive when
-	// nobody waits for its reply any more.
+	// Its Joins. An exchange goes on when its caller gives up, so that a Join can arrive after its
+	// caller has returned.
 	begun    driver.Instant // when the last one began
 	underWay int            // calls of Join that have not returned
 	sent     bool           // one may have reached the backend

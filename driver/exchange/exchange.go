@@ -34,7 +34,8 @@
 //     session and its own end, if it has one. A session has its end, its TTL and its mailbox.
 //  2. Write Begin, Join and Leave for one client. Then the tests of one lock pass.
 //  3. Write Look and Renew. A crowd waits for them: neither may wait for the lock of a queue.
-//  4. Write Settle, and have Join and Leave do the same first: a dead holder is in nobody's way.
+//  4. Write Settle, and have Join and Leave do the same: the first exchange after the end of a
+//     dead holder grants the next waiters.
 //  5. Write Listen. Until then it returns [errors.ErrUnsupported], and the client polls.
 //  6. Write what is seldom: Withdraw, Shrink, Keep, Detach, Attach, End, Ask, Raise, Tidy.
 //  7. Write Load, Swap, Read, List, Cells, Check and Explain.
@@ -42,17 +43,18 @@
 //
 // # What must hold
 //
-// Package exchangetest has a Store in memory that breaks any of these, by the name that is given
-// here, or what is said of a method. Its tests, and those of drivertest, show what goes wrong then.
+// Package exchangetest has a Store in memory that breaks each of these but OneClock, by the name
+// that is given here, and what is said of most methods, by theirs. Its tests, and those of
+// drivertest, show what goes wrong then.
 //
 //   - Atomic: an exchange takes effect as a whole or not at all.
 //   - Alone: an exchange that changes tickets has locked the row of their queue before it reads
 //     what it relies on. Several queues are locked in the order of their names, and a session
 //     after its queues.
 //   - Prefix: a ticket is held if and only if the units of all tickets of its queue, up to and
-//     including it, fit the capacity. Nobody passes a waiter.
-//   - GrantInTheSameExchange: whoever frees units grants the next waiters in the same exchange,
-//     or says that the queue is unsettled.
+//     including it, fit the capacity. No ticket passes a waiter.
+//   - GrantInTheSameExchange: an exchange that frees units grants the next waiters too, or says
+//     that the queue is unsettled.
 //   - OneClock: all times are of the backend's clock. Requests and replies have durations only.
 //   - OneEnd: a session has one end, which Renew moves. A ticket has an end of its own if it is
 //     fixed, evicted or a stray. Else it ends with its session, but not before one TTL after its
@@ -66,7 +68,7 @@
 //   - Buried: a Leave that asks for a tombstone leaves one, whether the ticket stood or not. A
 //     Join with its ID is refused that takes effect within that time, for the first time or again.
 //   - TokensGrow: a later exclusive grant has a larger token, over restarts and empty queues.
-//   - Told: whoever commits a grant, a demand or a removal then sends the event of it.
+//   - Told: an exchange that grants, demands or removes sends the event of that.
 //   - NotBefore: no event is sent of what is not committed yet.
 //   - OnlyOnce: a Swap that is repeated with its ID changes nothing more.
 //
@@ -86,19 +88,20 @@ import (
 // from memory, and starts no goroutine that outlives a call, but in Listen.
 //
 // Each method is one exchange, unless it says otherwise. Methods may be called concurrently, and
-// their arguments were checked. An error of package driver means what it means there; after any
-// other error nobody knows whether the exchange took effect, and the client repeats it. A method
+// their arguments were checked. An error of package driver means what it means there; any other
+// error leaves open whether the exchange took effect, and the client repeats it. A method
 // whose context ends returns soon. Join, Leave, Withdraw, Shrink, Keep and Renew return
 // driver.ErrSession if their session is over.
 type Store interface {
 	// Begin makes the row of a session, which ends one TTL from now unless it is renewed. Open
-	// calls it once. History is that of [Renewal].
+	// calls it once, and takes the session for proven from before the call: an end that is earlier
+	// would let tickets expire that are proven to stand. History is that of [Renewal].
 	Begin(ctx context.Context, s Session) (history string, err error)
 
 	// End ends a session at once: none of its tickets stands any more but those with a fixed end.
 	// Session.Close calls it, again if it fails. It returns the queues in which these stood; the
-	// client settles them, since nobody else knows that the tickets have ended. A session that is
-	// over is not an error.
+	// client settles them, since no event tells other clients that the tickets have ended. A
+	// session that is over is not an error.
 	End(ctx context.Context, session string) (queues []string, err error)
 
 	// Join puts a ticket at the end of its queue. Session.Join calls it, and repeats it with
@@ -120,7 +123,8 @@ type Store interface {
 	Withdraw(ctx context.Context, session, queue string, ids []string, clean bool) (gone []bool, unsettled bool, err error)
 
 	// Shrink reduces a ticket of the session to fewer units, and grants the next waiters.
-	// Session.Shrink calls it. As many units or more change nothing, also if it is repeated.
+	// Session.Shrink calls it. As many units or more change nothing, so that it may be repeated.
+	// Without the grants, waiters that fit would wait until the next exchange of their queue.
 	Shrink(ctx context.Context, session string, t Ref, units int64) (unsettled bool, err error)
 
 	// Keep gives a holder a fixed end, d from now. Session.Keep calls it, for a ticket of the
@@ -138,16 +142,18 @@ type Store interface {
 
 	// Detach makes strays of tickets: each gets an end of its own, the one that it has when this
 	// takes effect, unless it has one. Heartbeats call it for tickets that the caller did not
-	// name. It may wait for their queues, and take an exchange for each.
+	// name: else the heartbeat would extend, for ever, tickets that no caller knows. It may wait for
+	// their queues, and take an exchange for each.
 	Detach(ctx context.Context, session string, tickets []Ref) error
 
-	// Attach is the opposite, for strays that the caller names again, unless they have expired: an
-	// end that has passed stays passed.
+	// Attach is the opposite, for strays that the caller names again: they end with the session
+	// again. A stray that has expired stays so: another client may have acted upon that.
 	Attach(ctx context.Context, session string, tickets []Ref) error
 
 	// Look reads the status of tickets, in their order. A waiter calls it when its expiry timer
-	// fires, and the listener for a resync. It waits for no queue. A ticket of another session is
-	// gone, unless it has a fixed end.
+	// fires, and the listener for a resync. It waits for no queue. A ticket that has expired is
+	// gone, also if its row is still there, and so is one of another session, unless it has a fixed
+	// end: else Await would return what other clients do not respect.
 	Look(ctx context.Context, session string, tickets []Ref) ([]Status, error)
 
 	// Tickets reads which tickets of the session stand, but for those with a fixed end. Heartbeats
@@ -156,11 +162,13 @@ type Store interface {
 	Tickets(ctx context.Context, session string) ([]Ref, error)
 
 	// Settle settles a queue: it takes out and grants a bounded number of tickets, and says
-	// whether the queue is still unsettled. Waiters call it when their expiry timer fires, and the
-	// client whenever an exchange has said that a queue is unsettled.
+	// whether the queue is still unsettled: without the bound, a dead crowd would lock the queue for
+	// long. Waiters call it when their expiry timer fires, and the client whenever an exchange has
+	// said that a queue is unsettled. If it does nothing, the dead hold for ever.
 	Settle(ctx context.Context, queue string) (unsettled bool, err error)
 
-	// Ask is driver.Driver.Ask. The holder is sent the event of it.
+	// Ask is driver.Driver.Ask. The holder is sent the event of it. The row keeps it too, and Renew
+	// and Look say so (Revoked, Evicted), since the event may be lost.
 	Ask(ctx context.Context, queue, id string, demand driver.Demand) (unsettled bool, err error)
 
 	// Raise is driver.Driver.Raise for one queue. It outlasts a crash of the backend.
@@ -189,12 +197,15 @@ type Store interface {
 	// the next change after this version (CellChanged), as by Read.
 	Load(ctx context.Context, name, mailbox string) (driver.Cell, error)
 
-	// Swap is driver.Driver.Swap. It outlasts a crash of the backend.
+	// Swap is driver.Driver.Swap. Its result is kept with its ID for driver.SwapMemory: the caller
+	// repeats a Swap whose reply was lost. It outlasts a crash of the backend.
 	Swap(ctx context.Context, s driver.Swap) (driver.Cell, error)
 
 	// Tidy removes a bounded number of rows that have no use any more, and returns queues in which
-	// tickets have expired, which the client settles. One heartbeat in a minute or so calls it. It
-	// may take a few exchanges.
+	// tickets have expired, which the client settles. One heartbeat in a minute or so calls it. A
+	// tombstone stays for its time, a result of Swap for driver.SwapMemory, and a queue for as long
+	// as its last token, or that it was left uncleanly, says more than an empty row. It may take a
+	// few exchanges.
 	Tidy(ctx context.Context) (queues []string, err error)
 
 	// Listen receives the events that are sent to a mailbox, until ctx ends or the connection is
@@ -207,7 +218,7 @@ type Store interface {
 	// Check is driver.Driver.Check.
 	Check(ctx context.Context) []driver.Finding
 
-	// Explain says what an error of a connection means for whoever wrote the URL, and marks it
+	// Explain says what an error of a connection means for the author of the URL, and marks it
 	// with driver.Permanent if it will be the same next time. The client asks it about every error
 	// that is not of package driver. A permanent error ends Await, Follow and Watch; so an error
 	// that passes must not be marked.

@@ -44,8 +44,8 @@ func (s *session) Leave(ctx context.Context, t driver.Ticket, clean bool) error 
 	return s.noteOver(err)
 }
 
-// neverSent retires an entry of which no Join was sent: its caller gave up while it waited for a
-// connection. Then no exchange is needed.
+// neverSent retires an entry if no Join of it was sent: its caller gave up while the Join waited
+// for a connection. Then no exchange is needed.
 func (s *session) neverSent(t Ref) bool {
 	s.d.mu.Lock()
 	defer s.d.mu.Unlock()

@@ -3,8 +3,8 @@ package exchange
 import "context"
 
 // Limiter bounds the exchanges that use a pool of connections at the same time. All but a few
-// connections are for any exchange; these few are for holders, so that a crowd of waiters keeps
-// nobody from releasing what is held, and for the withdrawals of a crowd that gives up.
+// connections are for any exchange; these few are for holders, so that they
+// can leave beside a crowd of waiters, and for the withdrawals of a crowd that gives up.
 // Heartbeats are not bounded.
 type Limiter struct {
 	shared      chan struct{} // has room for as many as may be under way

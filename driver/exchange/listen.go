@@ -178,8 +178,8 @@ func (d *Driver) poll(ctx context.Context) {
 	}
 }
 
-// resyncAll also looks at holders, of which something may have been demanded. It repeats what
-// fails: as long as the client listens, it does not poll, and the next heartbeat is far.
+// resyncAll also looks at holders: a demand may have been missed. It repeats what fails: as long
+// as the client listens, it does not poll, and the next heartbeat may be far.
 func (d *Driver) resyncAll(ctx context.Context) {
 	var pauses backoff.Backoff
 	for d.resync(ctx, true) != nil && pauses.Sleep(ctx) == nil {

@@ -9,7 +9,7 @@ const (
 	Atomic                 Fault = "Atomic"                 // Leave takes the ticket out, and then grants in another exchange
 	Alone                  Fault = "Alone"                  // Join relies on what it has read before it has the queue for itself
 	Prefix                 Fault = "Prefix"                 // a waiter passes one that does not fit
-	GrantInTheSameExchange Fault = "GrantInTheSameExchange" // Leave grants to nobody, and does not say so
+	GrantInTheSameExchange Fault = "GrantInTheSameExchange" // Leave grants no waiter, and does not say so
 	OneEnd                 Fault = "OneEnd"                 // a ticket ends with its session, although its Join promised more
 	NeverBack              Fault = "NeverBack"              // the end of a session is that of the last heartbeat that arrives
 	OverIsOver             Fault = "OverIsOver"             // a session that has expired is extended
@@ -21,7 +21,7 @@ const (
 	OnlyOnce               Fault = "OnlyOnce"               // a repeated Swap is another one
 
 	Withdraw Fault = "Withdraw" // waiters do not leave
-	Shrink   Fault = "Shrink"   // the units that are free are granted to nobody
+	Shrink   Fault = "Shrink"   // the units that are free are granted to no waiter
 	Keep     Fault = "Keep"     // a ticket that is evicted is prolonged
 	Renew    Fault = "Renew"    // the reply is not of what was read after the session was extended
 	Detach   Fault = "Detach"   // a ticket that is not named is extended
@@ -31,8 +31,8 @@ const (
 	End      Fault = "End"      // tickets outlive the end of their session
 	Ask      Fault = "Ask"      // a demand is sent, and not kept for a client that does not hear of it
 	Raise    Fault = "Raise"    // the floor is forgotten
-	Read     Fault = "Read"     // nobody is told of the change of a queue
-	Load     Fault = "Load"     // nobody is told of the change of a cell
+	Read     Fault = "Read"     // no event is sent of the change of a queue
+	Load     Fault = "Load"     // no event is sent of the change of a cell
 )
 
 // Faults are all of them.

@@ -61,8 +61,7 @@ func (w *World) alive(id string, now time.Time) (*session, error) {
 	return s, nil
 }
 
-// queue is the row of a queue: its tickets in the order of their Joins, of which the first so
-// many are held.
+// queue is the row of a queue. Its tickets are in the order of their Joins; the first are held.
 type queue struct {
 	name     string
 	kind     driver.Kind
