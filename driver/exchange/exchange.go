@@ -107,8 +107,8 @@ type Store interface {
 	// Join puts a ticket at the end of its queue. Session.Join calls it, and repeats it with
 	// j.Retry after an error: then the ticket may stand already, and is returned as it stands. A
 	// queue that was not settled first seems to be full of the dead. It returns driver.ErrBusy,
-	// ErrGone, ErrMismatch and ErrSession as driver.Session.Join does. One thing differs: a waiter
-	// that is found with NoWait is returned; the client has it leave.
+	// ErrGone, ErrMismatch and ErrSession as driver.Session.Join does, and [ErrTokens]. One thing
+	// differs: a waiter that is found with NoWait is returned; the client has it leave.
 	Join(ctx context.Context, j Join) (Status, error)
 
 	// Leave takes a ticket out and grants the next waiters. Session.Leave calls it for a holder,
@@ -179,9 +179,9 @@ type Store interface {
 	Clock(ctx context.Context) (int64, error)
 
 	// Read reads a queue, without the tickets that have expired. Follow calls it. If mailbox is not
-	// empty, the next change after this state is sent there (QueueChanged): a change between the
-	// reading and the note of who wants to know would be missed. The client sets Version and
-	// Queue.Read.
+	// empty, the next change after this state is sent there (QueueChanged). It may take two
+	// exchanges then. The first notes the mailbox: else a change in between would be missed. The
+	// client sets Version and Queue.Read.
 	Read(ctx context.Context, queue, mailbox string) (Snapshot, error)
 
 	// List reads queues that have tickets, and whose names begin with prefix and are larger than
