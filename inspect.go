@@ -20,7 +20,7 @@ type Member struct {
 	Note  string    // as given with Note, or a candidate's value
 	Units int64     // permits; of a read-write lock 1 is a reader
 	Token uint64    // of a holder's first lease; 0 while waiting
-	Since time.Time // of the ticket: when it was asked for, not when it was granted
+	Since time.Time // of the ticket: when it was asked for, not when it was granted; zero if the backend has no such time
 	Until time.Time // when it is over unless it is renewed
 	Fixed bool      // it is not renewed, but ends at Until
 
@@ -45,7 +45,7 @@ func (c *Client) queue(q driver.Queue) Queue {
 	for _, m := range q.Members {
 		member := Member{
 			ID: cut(m.ID, driver.MaxOwner), Owner: cut(m.Owner, driver.MaxOwner), Note: cut(m.Note, MaxNote), Units: m.Units, Token: m.Token << tokenBits,
-			Since: m.Since, Until: now.Add(m.Left - age), Fixed: m.Fixed, Foreign: m.Foreign,
+			Since: dated(m.Since), Until: now.Add(m.Left - age), Fixed: m.Fixed, Foreign: m.Foreign,
 		}
 		if m.Held {
 			out.Holders = append(out.Holders, member)
@@ -54,6 +54,14 @@ func (c *Client) queue(q driver.Queue) Queue {
 		}
 	}
 	return out
+}
+
+// dated is a time that can be written in JSON, in any zone; zero if it was none.
+func dated(t time.Time) time.Time {
+	if y := t.Year(); y < 1 || y > 9998 {
+		return time.Time{}
+	}
+	return t
 }
 
 // cut is a text of so many bytes at most, and "…" if there are more.

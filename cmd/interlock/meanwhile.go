@@ -123,12 +123,14 @@ func whoHolds(q interlock.Queue) string {
 
 // described is a member with what people know it by.
 func described(m interlock.Member) string {
-	at := m.Since.Local()
-	layout := time.TimeOnly
-	if y, d := at.Year(), at.YearDay(); y != time.Now().Year() || d != time.Now().YearDay() {
-		layout = time.DateTime
+	text := owner(m) + " (in line"
+	if at := m.Since.Local(); !m.Since.IsZero() {
+		layout := time.TimeOnly
+		if y, d := at.Year(), at.YearDay(); y != time.Now().Year() || d != time.Now().YearDay() {
+			layout = time.DateTime
+		}
+		text += " since " + at.Format(layout)
 	}
-	text := owner(m) + " (in line since " + at.Format(layout)
 	if m.Note != "" {
 		text += ", note " + plain(m.Note)
 	}

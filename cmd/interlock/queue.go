@@ -29,7 +29,7 @@ type memberJSON struct {
 	Note  string    `json:"note"`
 	Units int64     `json:"units"`
 	Token string    `json:"token,omitempty"`
-	Since time.Time `json:"since"`
+	Since time.Time `json:"since,omitzero"`
 	Until time.Time `json:"until,omitzero"` // of another library it is not known
 	Fixed bool      `json:"fixed"`
 

@@ -201,6 +201,9 @@ func held(q interlock.Queue, m interlock.Member) string {
 }
 
 func (v view) since(t time.Time) string {
+	if t.IsZero() {
+		return "not known"
+	}
 	age := short(time.Since(t))
 	return v.pick(t.Local().Format(time.DateTime)+" ("+age+")", age)
 }
