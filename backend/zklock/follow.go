@@ -226,7 +226,8 @@ func member(n *name, c content) entry {
 	return entry{out, m.Token != 0}
 }
 
-// Queues walks through the nodes.
+// Queues walks through the nodes. Those that this user may not read, of which a member can make
+// some, are left out with what is below.
 func (d *Driver) Queues(ctx context.Context, prefix string) iter.Seq2[driver.Queue, error] {
 	return func(yield func(driver.Queue, error) bool) {
 		l, err := d.link(ctx)
@@ -260,7 +261,7 @@ func (d *Driver) Queues(ctx context.Context, prefix string) iter.Seq2[driver.Que
 				found, err = d.members(ctx, l, q, all, map[string]entry{}, false)
 				found.Version, found.Read = version, read
 			}
-			if err == nil && len(found.Members) == 0 {
+			if err == nil && len(found.Members) == 0 || errors.Is(err, zk.ErrNoAuth) {
 				continue
 			}
 			if !yield(found, d.failed(err)) || err != nil {
@@ -273,7 +274,7 @@ func (d *Driver) Queues(ctx context.Context, prefix string) iter.Seq2[driver.Que
 // walk returns the names below a node that have tickets.
 func (d *Driver) walk(ctx context.Context, l *link, path, name, prefix string) (names []string, err error) {
 	c, err := l.list(ctx, path, false)
-	if errors.Is(err, zk.ErrNoNode) {
+	if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNoAuth) && name != "" {
 		return nil, nil
 	}
 	if err != nil {
