@@ -93,7 +93,7 @@ func request[T any](ctx context.Context, s *Store, effect func(now time.Time) (T
 func run[T any](w *World, effect func(time.Time) (T, error)) (T, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return effect(time.Now())
+	return effect(time.Now().Round(0)) // the wall clock alone: ends and what is left until them are to agree
 }
 
 // wait is for how long a request, or a reply, is on its way.
