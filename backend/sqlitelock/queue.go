@@ -46,11 +46,11 @@ type place struct {
 
 func (p *place) is(flag int64) bool { return p.flags&flag != 0 }
 
-// What is longer than anything that is written here is not loaded: a member of the file's group could
-// take the memory of all who look.
+// What is longer than anything that is written here is not loaded, but for the sign that it was cut: a
+// member of the file's group could take the memory of all who look.
 const (
-	readNote  = "iif(octet_length(note) <= 65536, note, NULL)"
-	readOwner = "iif(octet_length(owner) <= 65536, owner, NULL)"
+	readNote  = "iif(octet_length(note) > 65536, CAST('…' AS BLOB), note)"
+	readOwner = "iif(octet_length(owner) > 65536, '…', owner)"
 )
 
 const (
