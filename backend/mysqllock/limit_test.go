@@ -143,7 +143,7 @@ func TestAWaitWithoutAnyConnectionNamesTheLimit(t *testing.T) {
 	var all sync.WaitGroup
 	for n := range waiters {
 		all.Go(func() {
-			wait, end := context.WithTimeout(ctx, 3*time.Second)
+			wait, end := context.WithTimeout(ctx, 10*time.Second)
 			defer end()
 			_, err := c.Mutex(fmt.Sprint(n)).Acquire(wait)
 			if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(fmt.Sprint(err), "its setting max_connections") {
