@@ -3,9 +3,13 @@ package pglock
 import (
 	"context"
 	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
@@ -13,6 +17,9 @@ import (
 
 func (s *store) Read(ctx context.Context, queue, mailbox string) (exchange.Snapshot, error) {
 	all, err := s.read(ctx, []string{queue}, s.heard(mailbox))
+	if unsound(err) {
+		err = driver.Permanent(fmt.Errorf("postgres: what is kept of %q cannot be read: %w", queue, err))
+	}
 	if err != nil || len(all) == 0 {
 		return exchange.Snapshot{Queue: driver.Queue{Name: queue}}, err
 	}
@@ -62,8 +69,32 @@ func (s *store) List(ctx context.Context, prefix, after string) ([]exchange.Snap
 	if err != nil || len(names) == 0 {
 		return nil, "", err
 	}
-	all, err := s.read(ctx, names, "")
+	all, err := s.sound(ctx, names)
 	return all, names[len(names)-1], err
+}
+
+// sound reads queues, without those that cannot be read.
+func (s *store) sound(ctx context.Context, names []string) ([]exchange.Snapshot, error) {
+	all, err := s.read(ctx, names, "")
+	if !unsound(err) {
+		return all, err
+	}
+	if len(names) == 1 {
+		return nil, nil
+	}
+	some, err := s.sound(ctx, names[:len(names)/2])
+	if err != nil {
+		return nil, err
+	}
+	more, err := s.sound(ctx, names[len(names)/2:])
+	return append(some, more...), err
+}
+
+// unsound reports whether a row has NULL where that means nothing, or a number that is too large.
+func unsound(err error) bool {
+	var scan pgx.ScanArgError
+	var pg *pgconn.PgError
+	return errors.As(err, &scan) || errors.As(err, &pg) && strings.HasPrefix(pg.Code, "22")
 }
 
 // Cells reads a table without a function, so that databases of before it was there serve.

@@ -833,4 +833,12 @@ var backends = []fault{
 		file: "backend/zklock/follow.go", test: "TestANodeThatNobodyMayReadHidesNoOther",
 		old: "len(found.Members) == 0 || errors.Is(err, zk.ErrNoAuth)", new: "len(found.Members) == 0",
 	},
+	{
+		file: "backend/pglock/reading.go", test: "TestGarbageInAQueueHarmsOneName",
+		old: "\tif !unsound(err) {\n", new: "\tif len(names) > 0 {\n",
+	},
+	{
+		file: "backend/pglock/reading.go", test: "TestGarbageInAQueueHarmsOneName",
+		old: "errors.As(err, &scan) || errors.As(err, &pg)", new: "errors.As(err, &scan) && errors.As(err, &pg)",
+	},
 }
