@@ -100,7 +100,8 @@ func share(place any, own bool, open func(*pool) (*pgxpool.Pool, error)) (*pool,
 	return p, nil
 }
 
-// leave closes it after its last user, unless it belongs to the program.
+// leave closes it after its last user, unless it belongs to the program. A server that does not
+// answer holds up nobody for long.
 func (p *pool) leave() {
 	pools.mu.Lock()
 	p.users--
@@ -112,15 +113,27 @@ func (p *pool) leave() {
 	if !last {
 		return
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.reserve != nil {
-		p.reserve.Close()
-	}
-	if p.own {
-		p.Close()
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.reserve != nil {
+			p.reserve.Close()
+		}
+		if p.own {
+			p.Close()
+		}
+	}()
+	select {
+	case <-closed:
+	case <-time.After(parting):
 	}
 }
+
+// parting is how long who closes a pool waits for the server to end the connections. pgx gives up
+// one that does not answer after 15 seconds.
+const parting = time.Second
 
 const (
 	// patience is how long a heartbeat waits for a connection while all are in use.
