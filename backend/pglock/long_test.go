@@ -18,7 +18,7 @@ func TestALongNoteCostsNoMemory(t *testing.T) { // memory is counted for the pro
 	held := acquire(t, a, "q", 1)
 	join(t, a, request("q", 1))
 	const long = 100 << 20
-	for _, text := range []string{"UPDATE interlock.ticket SET note = x.b", "UPDATE interlock.session SET owner = encode(x.b, 'hex')"} {
+	for _, text := range []string{"UPDATE interlock.ticket SET note = x.b", "UPDATE interlock.session SET owner = encode(x.b, 'hex')", "UPDATE interlock.queue SET kind = encode(x.b, 'hex')"} {
 		s.SQL(text + " FROM (SELECT decode(repeat('00', 52428800), 'hex') AS b) x")
 	}
 	var before, after runtime.MemStats

@@ -71,7 +71,7 @@ func (s Schema) call(name string, types []string) string {
 	call := s.name(name) + "(" + args + ")"
 	switch name {
 	case "read": // without more of a text than anybody writes who keeps to the limits
-		return "SELECT name, kind, capacity, at, id, pg_catalog.left(owner, 65536), pg_catalog.substr(note, 1, 65536), units, held, token, since, ends, fixed FROM " + call
+		return "SELECT name, pg_catalog.left(kind, 65536), capacity, at, id, pg_catalog.left(owner, 65536), pg_catalog.substr(note, 1, 65536), units, held, token, since, ends, fixed FROM " + call
 	case "load", "tickets":
 		return "SELECT * FROM " + call
 	}
