@@ -154,7 +154,7 @@ func (t *tx) raiseAll(floor int64) error {
 		return err
 	}
 	var used []string
-	if err := t.all("SELECT name FROM queue WHERE NOT ("+simple+")", func(s *sqlite.Stmt) bool {
+	if err := t.all("SELECT name FROM queue WHERE "+named+" AND NOT ("+simple+")", func(s *sqlite.Stmt) bool {
 		used = append(used, s.ColumnText(0))
 		return true
 	}, driver.MaxToken-1); err != nil {

@@ -41,7 +41,7 @@ func (d *Driver) Cells(ctx context.Context, prefix string) iter.Seq2[string, err
 			var names []string
 			err := d.view(ctx, func(c conn, _ moment) error {
 				names = names[:0]
-				return c.all("SELECT name FROM cell WHERE name > ? AND name >= ? AND present ORDER BY name LIMIT ?", func(s *sqlite.Stmt) bool {
+				return c.all("SELECT name FROM cell WHERE name > ? AND name >= ? AND "+named+" AND present ORDER BY name LIMIT ?", func(s *sqlite.Stmt) bool {
 					names = append(names, s.ColumnText(0))
 					return true
 				}, from, prefix, most)
@@ -51,7 +51,7 @@ func (d *Driver) Cells(ctx context.Context, prefix string) iter.Seq2[string, err
 				return
 			}
 			for _, name := range names {
-				if !strings.HasPrefix(name, prefix) || !yield(name, nil) {
+				if name <= from || !strings.HasPrefix(name, prefix) || !yield(name, nil) {
 					return
 				}
 				from = name

@@ -187,10 +187,12 @@ func (d *Driver) checkIntegrity(ctx context.Context) driver.Finding {
 // invariants return a line for each queue that is wrong in itself, and for each
 // ticket that nobody would ever take out.
 var invariants = []string{
-	`SELECT 'queue ' || name || ' is miscounted' FROM queue q WHERE used > capacity
+	`SELECT 'a queue has a name that nobody can have given' FROM queue WHERE NOT (` + named + `) LIMIT 1`,
+	`SELECT 'a value has a name that nobody can have given' FROM cell WHERE NOT (` + named + `) LIMIT 1`,
+	`SELECT 'queue ' || name || ' is miscounted' FROM queue q WHERE ` + named + ` AND (used > capacity
 	OR tickets <> (SELECT count(*) FROM ticket t WHERE t.queue = q.name) + (id IS NOT NULL)
 	OR waiting <> (SELECT count(*) FROM ticket t WHERE t.queue = q.name AND t.n > q.granted)
-	OR used <> (SELECT coalesce(sum(t.units), 0) FROM ticket t WHERE t.queue = q.name AND t.n <= q.granted) + iif(id IS NULL, 0, units)
+	OR used <> (SELECT coalesce(sum(t.units), 0) FROM ticket t WHERE t.queue = q.name AND t.n <= q.granted) + iif(id IS NULL, 0, units))
 	LIMIT 5`,
 	`SELECT 'ticket ' || id || ' has no queue' FROM ticket WHERE queue NOT IN (SELECT name FROM queue) LIMIT 5`,
 	`SELECT 'ticket ' || id || ' has no session' FROM ticket WHERE flags & 1 = 0 AND sid NOT IN (SELECT sid FROM session) LIMIT 5`,

@@ -57,7 +57,7 @@ func (d *Driver) forgetQueues(ctx context.Context) {
 	err := d.view(ctx, func(c conn, now moment) error {
 		idle = idle[:0]
 		rows := 0
-		return c.all("SELECT name, tickets = 0 AND unclean = 0 AND watched = 0 AND since < ? FROM queue WHERE name > ? ORDER BY name", func(s *sqlite.Stmt) bool {
+		return c.all("SELECT name, tickets = 0 AND unclean = 0 AND watched = 0 AND since < ? FROM queue WHERE name > ? AND "+named+" ORDER BY name", func(s *sqlite.Stmt) bool {
 			d.chores.after = s.ColumnText(0)
 			if s.ColumnBool(1) {
 				idle = append(idle, d.chores.after)

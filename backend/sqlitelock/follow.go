@@ -216,7 +216,7 @@ func (d *Driver) Queues(ctx context.Context, prefix string) iter.Seq2[driver.Que
 			err := d.view(ctx, func(c conn, now moment) error {
 				some = some[:0]
 				var names []string
-				if err := c.all("SELECT name FROM queue WHERE name > ? AND name >= ? AND tickets > 0 ORDER BY name LIMIT 50", func(s *sqlite.Stmt) bool {
+				if err := c.all("SELECT name FROM queue WHERE name > ? AND name >= ? AND "+named+" AND tickets > 0 ORDER BY name LIMIT 50", func(s *sqlite.Stmt) bool {
 					names = append(names, s.ColumnText(0))
 					return strings.HasPrefix(s.ColumnText(0), prefix)
 				}, from, prefix); err != nil {
@@ -240,7 +240,7 @@ func (d *Driver) Queues(ctx context.Context, prefix string) iter.Seq2[driver.Que
 				return
 			}
 			for _, q := range some {
-				if !strings.HasPrefix(q.Name, prefix) || !yield(q, nil) {
+				if q.Name <= from || !strings.HasPrefix(q.Name, prefix) || !yield(q, nil) {
 					return
 				}
 				from = q.Name

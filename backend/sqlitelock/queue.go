@@ -53,6 +53,11 @@ const (
 	readOwner = "iif(octet_length(owner) > 65536, '…', owner)"
 )
 
+// named is true of a row whose name somebody can have given. The others belong to no lock: a blob
+// sorts behind all texts, so that a list that goes on behind its text begins anew, and a text can
+// be as long as the file.
+const named = "typeof(name) = 'text' AND octet_length(name) <= 528"
+
 const (
 	queueNumbers = "kind, capacity, last, granted, shift, used, tickets, waiting, unclean, version, watched, id, units, sid, since"
 	queueColumns = queueNumbers + ", note"

@@ -1,9 +1,12 @@
 package sqlitelock
 
 import (
+	"context"
 	"fmt"
 	"runtime"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/interlock-go/interlock/driver"
 	"zombiezen.com/go/sqlite"
@@ -72,6 +75,115 @@ func columns(t *testing.T, d *Driver, table string) (all []string) {
 		t.Fatal(err)
 	}
 	return all
+}
+
+// strangeNames puts rows into queue and cell like those of a name, with names that are made of a
+// number i.
+func strangeNames(t *testing.T, d *Driver, like, made string, most int) {
+	t.Helper()
+	for _, table := range []string{"queue", "cell"} {
+		list := strings.Join(columns(t, d, table), ", ")
+		sql(t, d, fmt.Sprintf("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i < %d) INSERT INTO %s(%s) SELECT %s FROM %s, n WHERE name = '%s'",
+			most, table, list, strings.Replace(list, "name", made, 1), table, like))
+	}
+}
+
+// listed are the names in the lists. One of more than 1,000 has no end.
+func listed(t *testing.T, d *Driver) (queues, cells []string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for q, err := range d.Queues(ctx, "") {
+		if queues = append(queues, q.Name); err != nil || len(queues) > 1000 {
+			t.Fatal("the list of queues has no end, or: ", err)
+		}
+	}
+	for name, err := range d.Cells(ctx, "") {
+		if cells = append(cells, name); err != nil || len(cells) > 1000 {
+			t.Fatal("the list of cells has no end, or: ", err)
+		}
+	}
+	return queues, cells
+}
+
+// Promise: rows whose names nobody can have given hide no other: a list ends, and what is done for
+// all names is done for all others.
+func TestAStrangeNameHidesNoOther(t *testing.T) {
+	path := newFile(t)
+	d, looker := start(t, path), start(t, path)
+	s, other := begin(t, d), begin(t, looker)
+	s.mustJoin(t, mutex("a"), true)
+	for _, name := range []string{"a", "well"} {
+		if _, err := d.Swap(t.Context(), driver.Swap{ID: newID(), Name: name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	well := other.mustJoin(t, mutex("well"), true)
+	strangeNames(t, d, "a", "CAST('n' || i AS BLOB)", 300)
+	strangeNames(t, d, "a", "printf('%600d', i)", 300)
+	queues, cells := listed(t, looker)
+	if fmt.Sprint(queues, cells) != "[a well] [a well]" {
+		t.Errorf("listed: %.300q %.300q", queues, cells)
+	}
+	if f := looker.checkIntegrity(t.Context()); f.Status != driver.Fail || !strings.Contains(f.Detail, "nobody") {
+		t.Errorf("%+.1000v", f)
+	}
+
+	if err := d.Raise(t.Context(), "", 1<<40); err != nil {
+		t.Error(err)
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if n := number(t, d, "SELECT count(*) FROM queue WHERE name GLOB 'n*' AND typeof(name) = 'text'"); n > 0 {
+		t.Errorf("%d queues were made of the names", n)
+	}
+
+	long := func() {
+		t.Helper()
+		sql(t, d, "UPDATE queue SET id = NULL, tickets = 0, unclean = 0, watched = 0, since = -9000000000000000 WHERE name <> 'well'")
+	}
+	strangeNames(t, d, "a", "CAST('o' || i AS BLOB)", 10*batch)
+	long()
+	d.forgetQueues(t.Context())
+	other.mustLeave(t, other.mustJoin(t, mutex("b"), true))
+	long()
+	for range 2 { // to the end, and from the beginning
+		d.forgetQueues(t.Context())
+	}
+	if n := number(t, d, "SELECT count(*) FROM queue WHERE name IN ('a', 'b')"); n > 0 {
+		t.Error("a queue that was empty for long is not forgotten")
+	}
+	if _, err := other.Renew(t.Context(), []driver.Ticket{well}); err != nil {
+		t.Error(err)
+	}
+}
+
+// Promise: a list ends, too, in a file that keeps texts in another encoding, where a name that is
+// read need not be the one that is kept.
+func TestAListEndsInAnyEncoding(t *testing.T) {
+	path := newFile(t)
+	c, err := openConn(path, sqlite.OpenReadWrite|sqlite.OpenCreate)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"PRAGMA encoding = 'UTF-16le'", "CREATE TABLE x(y)", "DROP TABLE x"} {
+		if err := c.exec(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	d := start(t, path)
+	begin(t, d).mustJoin(t, mutex("a"), true)
+	if _, err := d.Swap(t.Context(), driver.Swap{ID: newID(), Name: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	strangeNames(t, d, "a", "CAST(x'ffdbffff' || i AS TEXT)", 150) // read as U+10FFFF, which is before them
+	if queues, cells := listed(t, d); queues[0] != "a" || cells[0] != "a" {
+		t.Errorf("%.300q %.300q", queues, cells)
+	}
 }
 
 // Promise: what a member writes that is longer than anything written here costs those who look no

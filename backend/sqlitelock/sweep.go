@@ -102,7 +102,7 @@ func (c conn) ended(now moment) (sessions []*silent, victims []victim, err error
 	if err != nil {
 		return nil, nil, err
 	}
-	err = c.all("SELECT t.queue, t.n, t.n > q.granted FROM ticket t JOIN queue q ON q.name = t.queue WHERE t.ends IS NOT NULL AND t.ends <= ?", func(r *sqlite.Stmt) bool {
+	err = c.all("SELECT t.queue, t.n, t.n > q.granted FROM ticket t JOIN queue q ON q.name = t.queue WHERE t.ends IS NOT NULL AND t.ends <= ? AND "+named, func(r *sqlite.Stmt) bool {
 		victims = append(victims, victim{r.ColumnText(0), r.ColumnInt64(1), r.ColumnBool(2)})
 		return true
 	}, now)
@@ -125,8 +125,8 @@ func (c conn) ended(now moment) (sessions []*silent, victims []victim, err error
 		return true
 	}
 	for _, sql := range []string{
-		"SELECT t.queue, t.n, t.n > q.granted, t.sid, t.since, t.ends FROM ticket t JOIN queue q ON q.name = t.queue WHERE t.flags & 1 = 0 AND t.sid IN (SELECT sid FROM session WHERE expires <= ?)",
-		"SELECT name, granted, 0, sid, since, 0 FROM queue WHERE id IS NOT NULL AND sid IN (SELECT sid FROM session WHERE expires <= ?)",
+		"SELECT t.queue, t.n, t.n > q.granted, t.sid, t.since, t.ends FROM ticket t JOIN queue q ON q.name = t.queue WHERE t.flags & 1 = 0 AND t.sid IN (SELECT sid FROM session WHERE expires <= ?) AND " + named,
+		"SELECT name, granted, 0, sid, since, 0 FROM queue WHERE id IS NOT NULL AND sid IN (SELECT sid FROM session WHERE expires <= ?) AND " + named,
 	} {
 		if err := c.all(sql, look, now); err != nil {
 			return nil, nil, err
