@@ -194,9 +194,9 @@ var invariants = []string{
 	OR waiting <> (SELECT count(*) FROM ticket t WHERE t.queue = q.name AND t.n > q.granted)
 	OR used <> (SELECT coalesce(sum(t.units), 0) FROM ticket t WHERE t.queue = q.name AND t.n <= q.granted) + iif(id IS NULL, 0, units))
 	LIMIT 5`,
-	`SELECT 'ticket ' || id || ' has no queue' FROM ticket WHERE queue NOT IN (SELECT name FROM queue) LIMIT 5`,
-	`SELECT 'ticket ' || id || ' has no session' FROM ticket WHERE flags & 1 = 0 AND sid NOT IN (SELECT sid FROM session) LIMIT 5`,
-	`SELECT 'ticket ' || id || ' has no session' FROM queue WHERE id IS NOT NULL AND sid NOT IN (SELECT sid FROM session) LIMIT 5`,
+	`SELECT 'ticket ' || ` + readID + ` || ' has no queue' FROM ticket WHERE queue NOT IN (SELECT name FROM queue) LIMIT 5`,
+	`SELECT 'ticket ' || ` + readID + ` || ' has no session' FROM ticket WHERE flags & 1 = 0 AND sid NOT IN (SELECT sid FROM session) LIMIT 5`,
+	`SELECT 'ticket ' || ` + readID + ` || ' has no session' FROM queue WHERE id IS NOT NULL AND sid NOT IN (SELECT sid FROM session) LIMIT 5`,
 }
 
 func (d *Driver) checkWriting(ctx context.Context) driver.Finding {

@@ -51,6 +51,8 @@ func (p *place) is(flag int64) bool { return p.flags&flag != 0 }
 const (
 	readNote  = "iif(octet_length(note) > 65536, CAST('…' AS BLOB), note)"
 	readOwner = "iif(octet_length(owner) > 65536, '…', owner)"
+	readKind  = "iif(octet_length(kind) > 65536, '…', kind)"
+	readID    = "iif(octet_length(id) > 65536, '', id)" // NULL says that there is none
 )
 
 // named is true of a row whose name somebody can have given. The others belong to no lock: a blob
@@ -59,9 +61,9 @@ const (
 const named = "typeof(name) = 'text' AND octet_length(name) <= 528"
 
 const (
-	queueNumbers = "kind, capacity, last, granted, shift, used, tickets, waiting, unclean, version, watched, id, units, sid, since"
-	queueColumns = queueNumbers + ", note"
-	readQueue    = queueNumbers + ", " + readNote
+	queueNumbers = "capacity, last, granted, shift, used, tickets, waiting, unclean, version, watched"
+	queueColumns = "kind, " + queueNumbers + ", id, units, sid, since, note"
+	readQueue    = readKind + ", " + queueNumbers + ", " + readID + ", units, sid, since, " + readNote
 )
 
 // scanQueue reads readQueue from column 0 on.
@@ -147,7 +149,7 @@ func (t *tx) store(q *queue) error {
 
 const (
 	placeColumns = "n, id, units, sid, since, note, hold, ends, wall, flags, owner, token"
-	readPlace    = "n, id, units, sid, since, " + readNote + ", hold, ends, wall, flags, " + readOwner + ", token"
+	readPlace    = "n, " + readID + ", units, sid, since, " + readNote + ", hold, ends, wall, flags, " + readOwner + ", token"
 )
 
 // scanPlace reads readPlace from column i on.

@@ -208,3 +208,38 @@ func TestALongNoteCostsNoMemory(t *testing.T) { // memory is counted for the pro
 		t.Errorf("a look has taken %d MiB", (after.TotalAlloc-before.TotalAlloc)>>20)
 	}
 }
+
+// Promise: names, kinds and IDs that are longer than anything written here cost those who look at
+// all there is no memory either.
+func TestALongNameCostsNoMemory(t *testing.T) {
+	path := newFile(t)
+	d, looker := start(t, path), start(t, path)
+	s := begin(t, d)
+	const long = 16 << 20
+	for _, column := range []string{"queue.name", "queue.kind", "queue.id", "ticket.queue", "ticket.id", "cell.name"} {
+		s.mustJoin(t, mutex("lone"), true)
+		s.mustJoin(t, mutex("two"), true)
+		s.mustJoin(t, mutex("two"), false)
+		if _, err := d.Swap(t.Context(), driver.Swap{ID: newID(), Name: "a"}); err != nil {
+			t.Fatal(err)
+		}
+		table, name, _ := strings.Cut(column, ".")
+		first := fmt.Sprintf("(SELECT min(%s) FROM %s)", name, table)
+		sql(t, d, fmt.Sprintf("UPDATE %s SET %s = CAST(zeroblob(%d) AS TEXT) WHERE %s = %s", table, name, long, name, first))
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		listed(t, looker)
+		looker.checkIntegrity(t.Context())
+		if err := looker.Raise(t.Context(), "", 1<<40); err != nil {
+			t.Error(err)
+		}
+		looker.forgetQueues(t.Context())
+		if runtime.ReadMemStats(&after); after.TotalAlloc-before.TotalAlloc > long/2 {
+			t.Errorf("%s: a look has taken %d MiB", column, (after.TotalAlloc-before.TotalAlloc)>>20)
+		}
+		for _, table := range []string{"queue", "ticket", "cell"} {
+			sql(t, d, "DELETE FROM "+table)
+		}
+		_, _ = s.Renew(t.Context(), nil) // forgets them
+	}
+}
