@@ -47,7 +47,8 @@ func FuzzParseURL(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%q is shown as %q: %v", whole, shown, err)
 		}
-		if again.Scheme != u.Scheme || again.Path != u.Path || !slices.Equal(again.Hosts, u.Hosts) || user(again) != user(u) || again.String() != shown {
+		hidden := again.Path == "xxxxx" && strings.Contains(u.Path, ":") && !strings.HasPrefix(u.Path, "/") // it may be user:password
+		if again.Scheme != u.Scheme || again.Path != u.Path && !hidden || !slices.Equal(again.Hosts, u.Hosts) || user(again) != user(u) || again.String() != shown {
 			t.Errorf("%q is shown as %q, which leads to %+v and is shown as %q", whole, shown, again, again)
 		}
 		if err := u.Check(); err != nil && strings.Contains(err.Error(), secret) && !strings.Contains(strings.ToLower(err.Error()), "unknown option") {

@@ -152,8 +152,8 @@ const masked = "xxxxx"
 var nameEscaper = strings.NewReplacer(":", "%3A", "@", "%40")
 
 // String returns the URL with its password hidden, and with the values of all options but those
-// that the backend has named to [Register], and ttl, prefix and owner. It is itself a URL that
-// can be parsed. Of a scheme that is not registered it has nothing else: its parts may mean anything.
+// that the backend has named to [Register], and ttl, prefix and owner; and with what stands behind the
+// scheme without "//", if it has a colon. It is itself a URL that can be parsed. Of a scheme that is not registered it has nothing else: its parts may mean anything.
 func (u *URL) String() string {
 	var b strings.Builder
 	b.WriteString(u.Scheme + ":")
