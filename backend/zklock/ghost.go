@@ -133,19 +133,17 @@ const mutes = 3
 
 var errEnded = errors.New("zookeeper: the connection ended in place of an answer")
 
-// texts reads a list of strings as ZooKeeper sends it.
+// texts reads a list of strings as ZooKeeper sends it, up to one that is not there.
 func texts(b []byte) (list []string) {
-	if len(b) < 4 {
-		return nil
-	}
-	n, b := int32(binary.BigEndian.Uint32(b)), b[4:]
-	for range n {
-		text, ok := text(b)
-		if !ok {
-			break
+	r := reading{left: b}
+	r.list(func() {
+		t := r.text()
+		if t == nil {
+			r.short = true
+			return
 		}
-		list, b = append(list, text), b[4+len(text):]
-	}
+		list = append(list, string(t))
+	})
 	return list
 }
 

@@ -29,7 +29,7 @@ func soundReply(op int32, body []byte) bool {
 	case opGetData, opReconfig:
 		r.text()
 	case opGetChildren, opGetChildren2:
-		r.list(r.text)
+		r.list(func() { r.text() })
 	case opGetACL:
 		r.list(func() {
 			r.number() // rights
@@ -60,13 +60,17 @@ func (r *reading) bytes(n int) []byte {
 
 func (r *reading) number() int32 { return int32(binary.BigEndian.Uint32(r.bytes(4))) }
 
-// text is a text, or bytes; a negative length means none.
-func (r *reading) text() {
-	if n := int(r.number()); n > len(r.left) {
+// text is a string, or other bytes, behind its length; nil if it is not there, or the length is negative, which
+// means none.
+func (r *reading) text() []byte {
+	n := int(r.number())
+	if n > len(r.left) {
 		r.short = true
-	} else if n > 0 {
-		r.bytes(n)
 	}
+	if n < 0 || r.short {
+		return nil
+	}
+	return r.bytes(n)
 }
 
 func (r *reading) list(each func()) {

@@ -1,7 +1,6 @@
 package zklock
 
 import (
-	"encoding/binary"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -244,12 +243,7 @@ func (t *Tap) replied(r sent, session, zxid int64, failed bool, body []byte) {
 
 // text reads a string as ZooKeeper sends it: its length, then its bytes.
 func text(b []byte) (string, bool) {
-	if len(b) < 4 {
-		return "", false
-	}
-	n := int(int32(binary.BigEndian.Uint32(b)))
-	if n < 0 || n > len(b)-4 {
-		return "", false
-	}
-	return string(b[4 : 4+n]), true
+	r := reading{left: b}
+	t := r.text()
+	return string(t), t != nil
 }

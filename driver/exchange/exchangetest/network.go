@@ -90,10 +90,14 @@ func request[T any](ctx context.Context, s *Store, effect func(now time.Time) (T
 	return got, err
 }
 
+// clock is the time of the backend: the wall clock without the steady one, so that an end and what is
+// left until it agree.
+func clock() time.Time { return time.Now().Round(0) }
+
 func run[T any](w *World, effect func(time.Time) (T, error)) (T, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return effect(time.Now().Round(0)) // the wall clock alone: ends and what is left until them are to agree
+	return effect(clock())
 }
 
 // wait is for how long a request, or a reply, is on its way.

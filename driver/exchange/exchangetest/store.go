@@ -268,7 +268,7 @@ func (s *Store) Renew(ctx context.Context, id string, tickets []exchange.Ref) (e
 	if s.Script.Renew != nil {
 		return s.Script.Renew(ctx, id, tickets)
 	}
-	sent := time.Now().Round(0)
+	sent := clock()
 	return request(ctx, s, func(now time.Time) (exchange.Renewal, error) {
 		w := s.w
 		row, err := w.alive(id, now)
