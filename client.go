@@ -45,7 +45,7 @@ type Client struct {
 // start opens the first session and everything that runs until Close.
 func start(ctx context.Context, d driver.Driver, cfg clientConfig) (*Client, error) {
 	c := &Client{
-		d: d, cfg: cfg, ttl: cfg.ttl,
+		d: driver.Checked(d), cfg: cfg, ttl: cfg.ttl,
 		quiet:     make(chan struct{}, 1),
 		sessNews:  make(chan struct{}),
 		tickets:   map[string]*ticket{},

@@ -266,9 +266,12 @@ type deaf struct{ *memlock.Driver }
 
 type deafSession struct{ driver.Session }
 
-func (d deaf) Open(ctx context.Context, o driver.SessionOptions) (driver.Session, error) {
+func (d deaf) Open(ctx context.Context, o driver.SessionOptions) (*driver.Opened, error) {
 	s, err := d.Driver.Open(ctx, o)
-	return deafSession{s}, err
+	if err == nil {
+		s.Session = deafSession{s.Session}
+	}
+	return s, err
 }
 
 func (deafSession) Signals(ctx context.Context) (driver.Signal, error) {

@@ -61,9 +61,12 @@ type aged struct {
 	old time.Duration
 }
 
-func (d *aged) Open(ctx context.Context, o driver.SessionOptions) (driver.Session, error) {
+func (d *aged) Open(ctx context.Context, o driver.SessionOptions) (*driver.Opened, error) {
 	s, err := d.Driver.Open(ctx, o)
-	return &agedSession{s, d.old}, err
+	if err == nil {
+		s.Session = &agedSession{s.Session, d.old}
+	}
+	return s, err
 }
 
 type agedSession struct {

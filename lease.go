@@ -243,4 +243,4 @@ func (l *Lease) signalRevoked() {
 // the lease's session: a child process that inherits them keeps the lock of a
 // parent that was killed, though no longer than its TTL. Most backends have
 // none.
-func (l *Lease) Liveness() []*os.File { return l.t.sess.s.Liveness() }
+func (l *Lease) Liveness() []*os.File { return l.t.sess.s.Liveness }

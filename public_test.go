@@ -108,9 +108,12 @@ type slowJoin struct{ *memlock.Driver }
 
 type slowJoins struct{ driver.Session }
 
-func (d *slowJoin) Open(ctx context.Context, o driver.SessionOptions) (driver.Session, error) {
+func (d *slowJoin) Open(ctx context.Context, o driver.SessionOptions) (*driver.Opened, error) {
 	s, err := d.Driver.Open(ctx, o)
-	return slowJoins{s}, err
+	if err == nil {
+		s.Session = slowJoins{s.Session}
+	}
+	return s, err
 }
 
 func (s slowJoins) Join(context.Context, driver.Request) (driver.Ticket, error) {

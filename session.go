@@ -16,7 +16,7 @@ import (
 // holds and waits for, and listens to what others want of it.
 type session struct {
 	c      *Client
-	s      driver.Session
+	s      *driver.Opened
 	ttl    time.Duration
 	margin time.Duration // by which a lease ends before the backend's TTL does
 	rhythm rhythm        // of heartbeats
@@ -35,8 +35,8 @@ func margin(ttl time.Duration) time.Duration { return min(ttl/10, time.Second) }
 
 // install makes s the client's session and starts its heartbeat. It reports
 // false if the client is being closed.
-func (c *Client) install(s driver.Session) bool {
-	n := &session{c: c, s: s, ttl: s.TTL(), rhythm: rhythm{sooner: make(chan struct{}, 1)}}
+func (c *Client) install(s *driver.Opened) bool {
+	n := &session{c: c, s: s, ttl: s.TTL, rhythm: rhythm{sooner: make(chan struct{}, 1)}}
 	n.margin = margin(n.ttl)
 	n.ctx, n.cancel = context.WithCancelCause(c.ctx)
 	c.mu.Lock()

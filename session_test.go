@@ -105,7 +105,7 @@ type thief struct {
 	session driver.Session
 }
 
-func (d *thief) Open(ctx context.Context, o driver.SessionOptions) (driver.Session, error) {
+func (d *thief) Open(ctx context.Context, o driver.SessionOptions) (*driver.Opened, error) {
 	s, err := d.Driver.Open(ctx, o)
 	d.session = s
 	return s, err
@@ -280,7 +280,7 @@ func TestTheGrantedTTLCounts(t *testing.T) {
 // short grants three seconds.
 type short struct{ *memlock.Driver }
 
-func (d *short) Open(ctx context.Context, o driver.SessionOptions) (driver.Session, error) {
+func (d *short) Open(ctx context.Context, o driver.SessionOptions) (*driver.Opened, error) {
 	o.TTL = 3 * time.Second
 	return d.Driver.Open(ctx, o)
 }
@@ -368,9 +368,12 @@ type slack struct {
 	always, joins bool
 }
 
-func (d *slack) Open(ctx context.Context, o driver.SessionOptions) (driver.Session, error) {
+func (d *slack) Open(ctx context.Context, o driver.SessionOptions) (*driver.Opened, error) {
 	s, err := d.Driver.Open(ctx, o)
-	return &slackSession{Session: s, d: d}, err
+	if err == nil {
+		s.Session = &slackSession{Session: s.Session, d: d}
+	}
+	return s, err
 }
 
 type slackSession struct {
@@ -423,9 +426,12 @@ func TestAnUnreachablePartDoubtsItsOwnLeases(t *testing.T) {
 // partial cannot ask about the queue "bad".
 type partial struct{ *memlock.Driver }
 
-func (d *partial) Open(ctx context.Context, o driver.SessionOptions) (driver.Session, error) {
+func (d *partial) Open(ctx context.Context, o driver.SessionOptions) (*driver.Opened, error) {
 	s, err := d.Driver.Open(ctx, o)
-	return &partialSession{s}, err
+	if err == nil {
+		s.Session = &partialSession{s.Session}
+	}
+	return s, err
 }
 
 type partialSession struct{ driver.Session }

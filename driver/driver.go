@@ -42,6 +42,9 @@
 // What a client is sent without having asked is no more than a reason to ask,
 // unless it proves that its sender may change the ticket.
 //
+// Arguments are checked once, above all drivers, by [Checked]: a driver relies on what is said
+// of them here.
+//
 // An error that is none of the package's sentinels leaves open whether the
 // call took effect; the caller repeats it with the same identity. An error
 // marked by [Permanent] will be the same next time and is not repeated.
@@ -78,7 +81,7 @@ const SwapMemory = time.Minute
 type Driver interface {
 	// Open starts a session. It fails at once, with the reason, if the backend
 	// cannot be reached. A TTL that is not positive: ErrInvalid.
-	Open(ctx context.Context, o SessionOptions) (Session, error)
+	Open(ctx context.Context, o SessionOptions) (*Opened, error)
 
 	// Now reads the steady clock that all proofs of this driver are in: the
 	// function [Now], unless the driver lives in simulated time.
@@ -143,12 +146,6 @@ type Driver interface {
 // Session is a client's standing with a backend; its tickets die with it. Once
 // a session is over every method returns ErrSession.
 type Session interface {
-	// ID names the session; it is unlike that of any other, ever.
-	ID() string
-
-	// TTL is what the backend granted, not what was asked for.
-	TTL() time.Duration
-
 	// Join puts a ticket at the end of a queue and reports whether it is held.
 	// Repeated with the same ID it finds its own ticket, held or waiting, and
 	// never makes a second, and of what else the request says only NoWait counts: the
@@ -176,8 +173,8 @@ type Session interface {
 	// and whatever its session does. It also serves tickets of other sessions, by
 	// their ID, if they have a fixed end already. A ticket that was joined without
 	// Hold ends cleanly then: its holder is done and only keeps others out. A time
-	// that is not positive, or a ticket that waits: ErrInvalid. An evicted ticket that
-	// would stand for longer than without this, or a ticket that does not stand: ErrGone.
+	// that is not positive: ErrInvalid. A ticket that waits: ErrInvalid. An evicted ticket
+	// that would stand for longer than without this, or a ticket that does not stand: ErrGone.
 	Keep(ctx context.Context, t Ticket, d time.Duration) error
 
 	// Leave takes the ticket out of its queue and grants whoever is next in the
@@ -208,11 +205,6 @@ type Session interface {
 	// latest with the next Renew. One can come before the answer of its ticket's Join.
 	Signals(ctx context.Context) (Signal, error)
 
-	// Liveness returns the open files whose last close, in whatever process, is
-	// this session's death; a child that inherits them keeps the session from
-	// ending early. Most backends have none.
-	Liveness() []*os.File
-
 	// Close ends the session at once. Its waiting tickets leave; its held tickets
 	// leave uncleanly, except those with a fixed end, which stay. A grant that no
 	// call on the session has returned yet may count as waiting: nobody uses it. To
@@ -220,9 +212,21 @@ type Session interface {
 	Close(ctx context.Context) error
 }
 
+// Opened is a session, and what the backend says of it once.
+type Opened struct {
+	Session
+	ID  string        // it is unlike that of any other session, ever
+	TTL time.Duration // what the backend granted, not what was asked for
+
+	// Liveness is the open files whose last close, in whatever process, is this
+	// session's death; a child that inherits them keeps the session from ending early.
+	// Most backends have none.
+	Liveness []*os.File
+}
+
 // SessionOptions are what a client asks of its session.
 type SessionOptions struct {
-	TTL   time.Duration // a wish: see Session.TTL
+	TTL   time.Duration // a wish: see Opened.TTL
 	Owner string        // shown by inspection; host:pid by default
 }
 

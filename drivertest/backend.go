@@ -85,7 +85,7 @@ type World struct {
 	// Stranger sends to the clients of sessions all that somebody can who may not change tickets: each
 	// message, for the numbers from 0 to 1000 or whatever else names a ticket, with tokens that were
 	// not given. The last token that was given is said. nil: nobody else can send anything.
-	Stranger func(to []driver.Session, last uint64)
+	Stranger func(to []*driver.Opened, last uint64)
 
 	// Unreachable opens a driver and a session on a backend that is not there, and
 	// returns the error. A backend that is always there lists the rule

@@ -12,7 +12,7 @@ import (
 // call fails that must not, so only the rule's own goroutine may use them; the
 // calls of driver.Session itself are for all.
 type client struct {
-	driver.Session
+	*driver.Opened
 	driver driver.Driver
 	t      *trial
 	opened driver.Instant
@@ -37,14 +37,14 @@ func (t *trial) session(d driver.Driver, ttl time.Duration) *client {
 	if err != nil {
 		t.Fatalf("Open: %v", err)
 	}
-	return &client{Session: s, driver: d, t: t, opened: opened}
+	return &client{Opened: s, driver: d, t: t, opened: opened}
 }
 
 // inTime gives up an attempt in which a call came so late that its session is over, and the
 // tickets with it.
 func (c *client) inTime(err error) {
 	if errors.Is(err, driver.ErrSession) || errors.Is(err, driver.ErrGone) {
-		c.t.inTime(c.driver, c.opened.Add(c.TTL()))
+		c.t.inTime(c.driver, c.opened.Add(c.TTL))
 	}
 }
 
@@ -267,7 +267,7 @@ func (c *client) leaseOfWaiting(r driver.Request) *lease {
 }
 
 // end is the instant until which the backend guarantees the ticket.
-func (l *lease) end() driver.Instant { return l.proof.Add(l.TTL()) }
+func (l *lease) end() driver.Instant { return l.proof.Add(l.TTL) }
 
 // renewOnce renews the ticket, again while there is time if the connection was lost or the
 // ticket could not be asked about.
@@ -282,7 +282,7 @@ func (l *lease) renewOnce() (sent driver.Instant, states map[string]driver.Renew
 		_, asked := states[l.ticket.ID]
 		left := l.end().Sub(l.driver.Now())
 		lost := err != nil && !driver.IsPermanent(err) && l.t.ctx.Err() == nil && left > 0
-		unasked := err == nil && !asked && left > l.TTL()/8
+		unasked := err == nil && !asked && left > l.TTL/8
 		if !lost && !unasked {
 			return sent, states, err
 		}
@@ -300,7 +300,7 @@ func (l *lease) renewFor(d time.Duration, each func(answer map[string]driver.Ren
 		r, ok := states[l.ticket.ID]
 		now := l.driver.Now()
 		if errors.Is(err, driver.ErrSession) {
-			l.t.inTime(l.driver, extended.Add(l.TTL()))
+			l.t.inTime(l.driver, extended.Add(l.TTL))
 		}
 		if err != nil || !ok || r.State != driver.Kept {
 			l.t.inTime(l.driver, l.end())

@@ -59,7 +59,7 @@ var expiryOfAWaitingTicket = rule{
 		last := c.wait(t.exclusive("q"))
 		c.beat(last)
 		t.eventually("a waiting ticket runs out", func() bool { return len(t.snapshot(c.driver, "q").Members) == 2 })
-		if early := joined.Add(b.TTL()).Sub(b.driver.Now()); early > 0 {
+		if early := joined.Add(b.TTL).Sub(b.driver.Now()); early > 0 {
 			t.Fatalf("a waiting ticket ran out %v before its TTL", early)
 		}
 		t.stands(a.driver, "q", []driver.Ticket{held}, []driver.Ticket{last})
@@ -88,7 +88,7 @@ var expiryOfAWaiterThatDoesNotFit = rule{
 		b.beat(small)
 		start := b.driver.Now()
 		small = b.await(small)
-		t.Logf("a waiter of a dead session passed in %v (TTL %v)", b.driver.Now().Sub(start), dead.TTL())
+		t.Logf("a waiter of a dead session passed in %v (TTL %v)", b.driver.Now().Sub(start), dead.TTL)
 		t.stands(b.driver, "q", []driver.Ticket{held, small}, nil)
 	},
 }
@@ -106,7 +106,7 @@ var expiryOfManyInARow = rule{
 		next := a.behind(t.exclusive("q"))
 		start := a.driver.Now()
 		next.notBefore(held.end(), "which nobody renewed")
-		t.Logf("51 tickets of a dead session passed in %v (TTL %v)", a.driver.Now().Sub(start), dead.TTL())
+		t.Logf("51 tickets of a dead session passed in %v (TTL %v)", a.driver.Now().Sub(start), dead.TTL)
 	},
 }
 
@@ -117,7 +117,7 @@ var renewExtends = rule{
 		a, b := t.mortal(), t.client()
 		held := a.lease(a.hold(t.exclusive("q")))
 		next := b.behind(t.exclusive("q"))
-		held.renewFor(5*a.TTL()/2, nil)
+		held.renewFor(5*a.TTL/2, nil)
 		next.notBefore(held.end(), "which was renewed")
 	},
 }
@@ -129,7 +129,7 @@ var renewOfAWaitingTicket = rule{
 		a, b := t.mortal(), t.client()
 		front := b.hold(t.exclusive("q"))
 		waiting := a.leaseOfWaiting(t.exclusive("q"))
-		waiting.renewFor(5*a.TTL()/2, nil)
+		waiting.renewFor(5*a.TTL/2, nil)
 		b.leave(front)
 		if _, err := a.Await(t.ctx, waiting.ticket); err != nil {
 			t.inTime(a.driver, waiting.end())

@@ -122,12 +122,13 @@ type faultyDriver struct {
 	f *faults
 }
 
-func (d *faultyDriver) Open(ctx context.Context, o driver.SessionOptions) (s driver.Session, err error) {
+func (d *faultyDriver) Open(ctx context.Context, o driver.SessionOptions) (s *driver.Opened, err error) {
 	err = d.f.do(ctx, "Open", func(ctx context.Context) (err error) { s, err = d.Driver.Open(ctx, o); return })
 	if err != nil {
 		return nil, err
 	}
-	return &faultySession{s, d.f}, nil
+	s.Session = &faultySession{s.Session, d.f}
+	return s, nil
 }
 
 func (d *faultyDriver) Load(ctx context.Context, name string) (c driver.Cell, err error) {

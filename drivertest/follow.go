@@ -194,7 +194,7 @@ var snapshots = rule{
 		slices.Sort(ids)
 		r1.ID, r2.ID, r3.ID = ids[2], ids[1], ids[0] // the order of Join is not that of the IDs
 		r1.Note = []byte("a note: \x00\xff ü")
-		r2Left := a.TTL()
+		r2Left := a.TTL
 		if t.fixes() {
 			r2.Hold, r2Left = 5*limit, 5*limit
 		}
@@ -208,9 +208,9 @@ var snapshots = rule{
 			t.Fatalf("the snapshot was read at %v, and it is %v", q.Read, now)
 		}
 		for i, want := range []driver.Member{
-			{ID: r1.ID, Owner: "an owner: ü", Note: []byte("a note: \x00\xff ü"), Units: 2, Held: true, Token: first.Token, Left: a.TTL()},
+			{ID: r1.ID, Owner: "an owner: ü", Note: []byte("a note: \x00\xff ü"), Units: 2, Held: true, Token: first.Token, Left: a.TTL},
 			{ID: r2.ID, Owner: "an owner: ü", Units: 3, Held: true, Token: second.Token, Left: r2Left, Fixed: r2.Hold > 0},
-			{ID: third.ID, Owner: "drivertest", Units: 1, Left: b.TTL()},
+			{ID: third.ID, Owner: "drivertest", Units: 1, Left: b.TTL},
 		} {
 			got := q.Members[i]
 			if got.ID != want.ID || got.Owner != want.Owner || string(got.Note) != string(want.Note) || got.Units != want.Units ||

@@ -153,25 +153,16 @@ var keep = rule{
 var keepOfWhatCannotBeKept = rule{
 	name: "KeepOfWhatCannotBeKept",
 	says: []string{
-		"A time that is not positive, or a ticket that waits: ErrInvalid.",
+		"A ticket that waits: ErrInvalid.",
 		"An evicted ticket that would stand for longer than without this, or a ticket that does not stand: ErrGone.",
 	},
 	check: func(t *trial) {
 		a, b := t.client(), t.client()
 		held, waiting := a.hold(t.exclusive("q")), a.wait(t.exclusive("q"))
-		fixed := a.hold(t.fixed("fixed", 10*limit))
-		for _, d := range []time.Duration{0, -1, -limit} {
-			for _, tk := range []driver.Ticket{held, fixed, waiting} {
-				if err := a.Keep(t.ctx, tk, d); !errors.Is(err, driver.ErrInvalid) {
-					t.Fatalf("Keep for %v: %v; it must be ErrInvalid", d, err)
-				}
-			}
-		}
 		if err := a.Keep(t.ctx, waiting, limit); !errors.Is(err, driver.ErrInvalid) {
 			t.Fatalf("Keep of a ticket that waits: %v; it must be ErrInvalid", err)
 		}
 		t.stands(a.driver, "q", []driver.Ticket{held}, []driver.Ticket{waiting})
-		t.stands(a.driver, "fixed", []driver.Ticket{fixed}, nil)
 		for _, m := range t.snapshot(a.driver, "q").Members {
 			if m.Fixed {
 				t.Fatalf("a Keep that was refused gave the ticket an end: %+v", m)

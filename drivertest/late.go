@@ -53,7 +53,7 @@ func (l *latecomer) late(c *client, what string, calls ...func() error) {
 	time.Sleep(t.TTL / 2)
 	resume()
 	if err := <-done; err != nil {
-		t.inTime(c.driver, c.opened.Add(c.TTL()))
+		t.inTime(c.driver, c.opened.Add(c.TTL))
 		t.Fatalf("%s, with a late answer: %v", what, err)
 	}
 }
@@ -144,11 +144,11 @@ func (l *latecomer) all(about string, request func(queue string) driver.Request)
 
 	a = l.mortal()
 	r = request(about + "/renew")
-	l.until(l.renew(a, a.hold(r)).Add(a.TTL()), r, "by the proof of a late Renew")
+	l.until(l.renew(a, a.hold(r)).Add(a.TTL), r, "by the proof of a late Renew")
 
 	r = request(about + "/await")
 	a, got := l.await(r)
-	l.until(got.Proof.Add(a.TTL()), r, "by the proof of a late Await")
+	l.until(got.Proof.Add(a.TTL), r, "by the proof of a late Await")
 }
 
 func (l *latecomer) fixed() {

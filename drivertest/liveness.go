@@ -11,12 +11,12 @@ import (
 
 var liveness = rule{
 	name:      "Liveness",
-	says:      []string{"Liveness returns the open files whose last close, in whatever process, is this session's death; a child that inherits them keeps the session from ending early."},
+	says:      []string{"Liveness is the open files whose last close, in whatever process, is this session's death; a child that inherits them keeps the session from ending early."},
 	processes: true,
 	check: func(t *trial) {
 		d, shut := t.guest()
 		a, b := t.session(d, 10*limit), t.client()
-		files := a.Liveness()
+		files := a.Liveness
 		if len(files) == 0 || runtime.GOOS == "windows" {
 			t.Skip("the sessions of this backend live in no file that a child can inherit")
 		}

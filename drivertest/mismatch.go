@@ -2,7 +2,6 @@ package drivertest
 
 import (
 	"errors"
-	"strings"
 
 	"github.com/interlock-go/interlock/driver"
 )
@@ -106,67 +105,3 @@ var joinInAnotherQueue = rule{
 		a.await(waiting)
 	},
 }
-
-var impossibleRequests = rule{
-	name: "ImpossibleRequests",
-	says: []string{"1 <= Units <= Capacity <= MaxCapacity", "CheckName reports why the name of a queue is refused (ErrInvalid), the same on every backend.",
-		"satisfies [CheckID]", "CheckID reports why an ID is refused (ErrInvalid), the same on every backend: it is 32 hexadecimal digits, in lower case."},
-	check: func(t *trial) {
-		a := t.client()
-		for _, c := range []struct {
-			about string
-			r     driver.Request
-		}{
-			{"no units", permits("q", 0, 5)},
-			{"negative units", permits("q", -1, 5)},
-			{"more units than capacity", permits("q", 6, 5)},
-			{"no capacity", permits("q", 0, 0)},
-			{"negative capacity", permits("q", -1, -1)},
-			{"too large a capacity", permits("q", 1, driver.MaxCapacity+1)},
-			{"no kind", driver.Request{ID: newID(), Queue: "q", Units: 1, Capacity: 5}},
-			{"a negative hold", driver.Request{ID: newID(), Queue: "q", Kind: driver.Semaphore, Units: 1, Capacity: 5, Hold: -1}},
-			{"empty name", permits("", 1, 5)},
-			{"a dot", permits("a/../b", 1, 5)},
-			{"not UTF-8", permits("a\xff", 1, 5)},
-			{"a control character", permits("a\x00b", 1, 5)},
-			{"no ID", named("", permits("q", 1, 5))},
-			{"a short ID", named(newID()[:31], permits("q", 1, 5))},
-			{"a long ID", named(newID()+"0", permits("q", 1, 5))},
-			{"an ID in upper case", named(strings.Repeat("A", 32), permits("q", 1, 5))},
-			{"an ID of other letters", named(strings.Repeat("g", 32), permits("q", 1, 5))},
-		} {
-			if tk, err := a.Join(t.ctx, c.r); err == nil {
-				t.Fatalf("Join with %s returned %+v", c.about, tk)
-			} else if !errors.Is(err, driver.ErrInvalid) {
-				t.Fatalf("Join with %s: %v; it must be ErrInvalid", c.about, err)
-			}
-		}
-		t.stands(a.driver, "q", nil, nil)
-		for _, id := range []string{"", newID()[:31], strings.Repeat("A", 32)} {
-			for what, err := range map[string]error{
-				"Leave": a.Leave(t.ctx, driver.Ticket{ID: id, Queue: "q"}, true),
-				"Ask":   a.driver.Ask(t.ctx, "q", id, driver.Revoke),
-				"Swap":  swapError(a.driver.Swap(t.ctx, driver.Swap{ID: id, Name: "c", Value: []byte("v")})),
-			} {
-				if !errors.Is(err, driver.ErrInvalid) {
-					t.Fatalf("%s with the ID %q: %v; it must be ErrInvalid", what, id, err)
-				}
-			}
-		}
-		for _, name := range []string{"", "a/../b", "a\xff", "a\x00b"} {
-			if _, err := a.driver.Swap(t.ctx, driver.Swap{ID: newID(), Name: name, Value: []byte("v")}); !errors.Is(err, driver.ErrInvalid) {
-				t.Fatalf("Swap of the cell %q: %v; it must be ErrInvalid", name, err)
-			}
-			if _, err := a.driver.Load(t.ctx, name); !errors.Is(err, driver.ErrInvalid) {
-				t.Fatalf("Load of the cell %q: %v; it must be ErrInvalid", name, err)
-			}
-		}
-	},
-}
-
-func named(id string, r driver.Request) driver.Request {
-	r.ID = id
-	return r
-}
-
-func swapError(_ driver.Cell, err error) error { return err }

@@ -19,7 +19,7 @@ import (
 // They are given the wrapped driver or session, to which they pass what they
 // leave right.
 type mutant struct {
-	open     func(d *broken, ctx context.Context, o driver.SessionOptions) (driver.Session, error)
+	open     func(d *broken, ctx context.Context, o driver.SessionOptions) (*driver.Opened, error)
 	load     func(d *broken, ctx context.Context, name string) (driver.Cell, error)
 	swap     func(d *broken, ctx context.Context, s driver.Swap) (driver.Cell, error)
 	watch    func(d *broken, ctx context.Context, name string, after uint64) (driver.Cell, error)
@@ -32,7 +32,7 @@ type mutant struct {
 	count    func(d *broken) uint64
 	shut     func(d *broken) error
 	now      func(d *broken) driver.Instant
-	id       func(s *brokenSession) string
+	id       func(d *broken) string
 	join     func(s *brokenSession, ctx context.Context, r driver.Request) (driver.Ticket, error)
 	await    func(s *brokenSession, ctx context.Context, t driver.Ticket) (driver.Ticket, error)
 	shrink   func(s *brokenSession, ctx context.Context, t driver.Ticket, units int64) error
@@ -40,7 +40,7 @@ type mutant struct {
 	leave    func(s *brokenSession, ctx context.Context, t driver.Ticket, clean bool) error
 	renew    func(s *brokenSession, ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error)
 	signals  func(s *brokenSession, ctx context.Context) (driver.Signal, error)
-	liveness func(s *brokenSession) []*os.File
+	liveness func() []*os.File
 	close    func(s *brokenSession, ctx context.Context) error
 	world    func(w *World)
 }
@@ -160,19 +160,26 @@ func (d *broken) spend(n int) {
 	d.extra += uint64(n)
 }
 
-func (d *broken) Open(ctx context.Context, o driver.SessionOptions) (driver.Session, error) {
+func (d *broken) Open(ctx context.Context, o driver.SessionOptions) (*driver.Opened, error) {
 	if d.m.open != nil {
 		return d.m.open(d, ctx, o)
 	}
 	return d.session(ctx, o)
 }
 
-func (d *broken) session(ctx context.Context, o driver.SessionOptions) (*brokenSession, error) {
+func (d *broken) session(ctx context.Context, o driver.SessionOptions) (*driver.Opened, error) {
 	s, err := d.Driver.Open(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	return &brokenSession{Session: s, d: d, m: d.m, n: d.n}, nil
+	s.Session = &brokenSession{Session: s.Session, id: s.ID, ttl: s.TTL, d: d, m: d.m, n: d.n}
+	if d.m.id != nil {
+		s.ID = d.m.id(d)
+	}
+	if d.m.liveness != nil {
+		s.Liveness = d.m.liveness()
+	}
+	return s, nil
 }
 
 func (d *broken) Load(ctx context.Context, name string) (driver.Cell, error) {
@@ -272,16 +279,11 @@ func (d *broken) Close() error {
 
 type brokenSession struct {
 	driver.Session
-	d *broken
-	m *mutant
-	n *notes
-}
-
-func (s *brokenSession) ID() string {
-	if s.m.id != nil {
-		return s.m.id(s)
-	}
-	return s.Session.ID()
+	id  string
+	ttl time.Duration
+	d   *broken
+	m   *mutant
+	n   *notes
 }
 
 func (s *brokenSession) Join(ctx context.Context, r driver.Request) (driver.Ticket, error) {
@@ -381,13 +383,6 @@ func (s *brokenSession) Signals(ctx context.Context) (driver.Signal, error) {
 		return s.m.signals(s, ctx)
 	}
 	return s.Session.Signals(ctx)
-}
-
-func (s *brokenSession) Liveness() []*os.File {
-	if s.m.liveness != nil {
-		return s.m.liveness(s)
-	}
-	return s.Session.Liveness()
 }
 
 func (s *brokenSession) Close(ctx context.Context) error {

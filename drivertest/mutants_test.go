@@ -57,11 +57,11 @@ var mutants = []struct {
 	{"one session is one holder", "ExclusionWithinASession", mutant{
 		join: func(s *brokenSession, ctx context.Context, r driver.Request) (driver.Ticket, error) {
 			tk, err := s.plainJoin(ctx, r)
-			if err == nil && !tk.Held && !s.n.once("holder "+s.Session.ID()+r.Queue) {
+			if err == nil && !tk.Held && !s.n.once("holder "+s.id+r.Queue) {
 				tk.Held, tk.Token = true, 1<<30
 			}
 			if tk.Held {
-				s.n.once("holder " + s.Session.ID() + r.Queue)
+				s.n.once("holder " + s.id + r.Queue)
 			}
 			return tk, err
 		},
@@ -95,7 +95,7 @@ var mutants = []struct {
 		join: func(s *brokenSession, ctx context.Context, r driver.Request) (driver.Ticket, error) {
 			tk, err := s.plainJoin(ctx, r)
 			if err == nil && !tk.Held && !r.Retry {
-				key := s.Session.ID() + r.Queue
+				key := s.id + r.Queue
 				s.n.mu.Lock()
 				last := s.n.last[key]
 				s.n.last[key] = r.ID
@@ -148,13 +148,6 @@ var mutants = []struct {
 				return driver.Ticket{ID: r.ID, Queue: r.Queue}, nil
 			}
 			return tk, err
-		},
-	}},
-	{"impossible requests are bent", "ImpossibleRequests", mutant{
-		join: func(s *brokenSession, ctx context.Context, r driver.Request) (driver.Ticket, error) {
-			r.Capacity = max(r.Capacity, 1)
-			r.Units = min(max(r.Units, 1), r.Capacity)
-			return s.plainJoin(ctx, r)
 		},
 	}},
 	{"Join forgets its ID", "JoinIsIdempotent LostReplies Cancellation NoWait RandomSteps HangingBackend", mutant{
@@ -337,26 +330,26 @@ var mutants = []struct {
 		},
 	}},
 	{"nothing expires", "ExpiryOfAHeldTicket ExpiryOfAWaitingTicket ExpiryOfManyInARow ExpiryOfAWaiterThatDoesNotFit SessionDeath RenewOnlyWhatIsKnown Proof Inherited CloseWithOpenSessions Follow", mutant{
-		open: func(d *broken, ctx context.Context, o driver.SessionOptions) (driver.Session, error) {
+		open: func(d *broken, ctx context.Context, o driver.SessionOptions) (*driver.Opened, error) {
 			asked := o.TTL
 			o.TTL = 100 * limit
 			s, err := d.session(ctx, o)
 			if err != nil {
 				return nil, err
 			}
-			s.Session = &ttl{s.Session, asked}
+			s.TTL = asked
 			return s, nil
 		},
 	}},
 	{"all expires too early", "ExpiryOfAHeldTicket ExpiryOfAWaitingTicket Proof RenewExtends RenewOfAWaitingTicket EvictionOfAHeldTicket RenewOfAStray", mutant{
-		open: func(d *broken, ctx context.Context, o driver.SessionOptions) (driver.Session, error) {
+		open: func(d *broken, ctx context.Context, o driver.SessionOptions) (*driver.Opened, error) {
 			asked := o.TTL
 			o.TTL = asked / 5
 			s, err := d.session(ctx, o)
 			if err != nil {
 				return nil, err
 			}
-			s.Session = &ttl{s.Session, asked}
+			s.TTL = asked
 			return s, nil
 		},
 	}},
@@ -412,9 +405,11 @@ var mutants = []struct {
 			return tk, err
 		},
 	}},
-	{"no TTL is any TTL", "SessionTTL", mutant{
-		open: func(d *broken, ctx context.Context, o driver.SessionOptions) (driver.Session, error) {
-			o.TTL = max(o.TTL, time.Second)
+	{"a short TTL is refused", "SessionTTL", mutant{
+		open: func(d *broken, ctx context.Context, o driver.SessionOptions) (*driver.Opened, error) {
+			if o.TTL < time.Millisecond {
+				return nil, driver.ErrInvalid
+			}
 			return d.session(ctx, o)
 		},
 	}},
@@ -434,14 +429,9 @@ var mutants = []struct {
 			return d.Driver.Close()
 		},
 	}},
-	{"Keep for no time is for a short time", "KeepOfWhatCannotBeKept", mutant{
-		keep: func(s *brokenSession, ctx context.Context, t driver.Ticket, d time.Duration) error {
-			return s.Session.Keep(ctx, s.real(t), max(d, time.Millisecond))
-		},
-	}},
 	{"Keep says nothing of a ticket that waits", "KeepOfWhatCannotBeKept", mutant{
 		keep: func(s *brokenSession, ctx context.Context, t driver.Ticket, d time.Duration) error {
-			if _, held := s.peek(t); !held && d > 0 {
+			if _, held := s.peek(t); !held {
 				return nil
 			}
 			return s.Session.Keep(ctx, s.real(t), d)
@@ -511,7 +501,7 @@ var mutants = []struct {
 			defer s.n.mu.Unlock()
 			for i, r := range answer {
 				last, err := strconv.ParseInt(s.n.last["proof of "+r.ID], 10, 64)
-				if err == nil && r.Proof.Sub(driver.Instant(last)) < s.TTL()*3/5 {
+				if err == nil && r.Proof.Sub(driver.Instant(last)) < s.ttl*3/5 {
 					answer[i].Proof = driver.Instant(last)
 				} else {
 					s.n.last["proof of "+r.ID] = strconv.FormatInt(int64(r.Proof), 10)
@@ -524,7 +514,7 @@ var mutants = []struct {
 		renew: func(s *brokenSession, ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
 			answer, err := s.plainRenew(ctx, known)
 			for i := range answer {
-				answer[i].Proof = answer[i].Proof.Add(-s.TTL() * 45 / 100)
+				answer[i].Proof = answer[i].Proof.Add(-s.ttl * 45 / 100)
 			}
 			return answer, err
 		},
@@ -888,7 +878,7 @@ var mutants = []struct {
 		},
 	}},
 	{"sessions of one name", "SessionIDs", mutant{
-		id: func(s *brokenSession) string { return "session" },
+		id: func(*broken) string { return "session" },
 	}},
 	{"a closed session keeps its tickets", "SessionClose RandomSteps LostReplies", mutant{
 		close: func(s *brokenSession, ctx context.Context) error { return nil },
@@ -915,7 +905,7 @@ var mutants = []struct {
 		shut: func(d *broken) error { return nil },
 	}},
 	{"a session leaves a goroutine behind", "NoLeftovers", mutant{
-		open: func(d *broken, ctx context.Context, o driver.SessionOptions) (driver.Session, error) {
+		open: func(d *broken, ctx context.Context, o driver.SessionOptions) (*driver.Opened, error) {
 			go time.Sleep(100 * limit)
 			return d.session(ctx, o)
 		},
@@ -1250,7 +1240,7 @@ var mutants = []struct {
 		world: func(w *World) { deaf(w, false) },
 	}},
 	{"lives in another file", "", mutant{
-		liveness: func(s *brokenSession) []*os.File { return []*os.File{os.Stderr} },
+		liveness: func() []*os.File { return []*os.File{os.Stderr} },
 	}},
 	{"Await forgets the queue", "AwaitReturnsOnceHeld Exclusion", mutant{
 		await: func(s *brokenSession, ctx context.Context, t driver.Ticket) (driver.Ticket, error) {
@@ -1387,19 +1377,6 @@ var mutants = []struct {
 			return d.Driver.Ask(ctx, queue, id, what)
 		},
 	}},
-	{"any demand can be asked for", "Ask", mutant{
-		ask: func(d *broken, ctx context.Context, queue, id string, what driver.Demand) error {
-			if what != driver.Evict && what != driver.Force {
-				what = driver.Revoke
-			}
-			return d.Driver.Ask(ctx, queue, id, what)
-		},
-	}},
-	{"Shrink leaves at least one", "ShrinkNeverGrows", mutant{
-		shrink: func(s *brokenSession, ctx context.Context, t driver.Ticket, units int64) error {
-			return s.Session.Shrink(ctx, s.real(t), max(units, 1))
-		},
-	}},
 	{"Shrink does not say who has gone", "ShrinkNeverGrows RandomSteps", mutant{
 		shrink: func(s *brokenSession, ctx context.Context, t driver.Ticket, units int64) error {
 			if err := s.Session.Shrink(ctx, s.real(t), units); !errors.Is(err, driver.ErrGone) {
@@ -1445,15 +1422,7 @@ var mutants = []struct {
 		},
 	}},
 	{"sessions are named after their driver", "SessionIDs", mutant{
-		id: func(s *brokenSession) string { return fmt.Sprintf("%p", s.d) },
-	}},
-	{"tokens have no end", "Raise", mutant{
-		raise: func(d *broken, ctx context.Context, queue string, floor uint64) error {
-			if floor >= driver.MaxToken {
-				return nil
-			}
-			return d.Driver.Raise(ctx, queue, floor)
-		},
+		id: func(d *broken) string { return fmt.Sprintf("%p", d) },
 	}},
 	{"nothing is counted", "RenewInAFewExchanges IdleWaiters", mutant{
 		count: func(d *broken) uint64 { return 0 },
@@ -1608,7 +1577,7 @@ var mutants = []struct {
 		},
 	}},
 	{"Open does not mind its context", "EndedContext", mutant{
-		open: func(d *broken, ctx context.Context, o driver.SessionOptions) (driver.Session, error) {
+		open: func(d *broken, ctx context.Context, o driver.SessionOptions) (*driver.Opened, error) {
 			return d.session(context.WithoutCancel(ctx), o)
 		},
 	}},
@@ -1660,14 +1629,6 @@ func heir(is bool) func(driver.Ticket, error) (driver.Ticket, error) {
 		return t, err
 	}
 }
-
-// ttl says that it has another TTL than it has.
-type ttl struct {
-	driver.Session
-	said time.Duration
-}
-
-func (s *ttl) TTL() time.Duration { return s.said }
 
 // deaf makes a world in which messages can be lost: what Await learns while they
 // are, it learns with the next Renew, or never.
@@ -1743,7 +1704,7 @@ func credulous(w *World) {
 		}}
 		return &broken{Driver: d, m: m, n: newNotes()}, nil
 	}
-	w.Stranger = func([]driver.Session, uint64) { close(sent) }
+	w.Stranger = func([]*driver.Opened, uint64) { close(sent) }
 }
 
 // inPeace are the rules that need more than memory; they are tried elsewhere.

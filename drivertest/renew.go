@@ -30,12 +30,12 @@ var renewOnlyWhatIsKnown = rule{
 		// The other runs out while this one is renewed.
 		start := a.driver.Now()
 		for runsOut := false; !runsOut; {
-			known.renewFor(a.TTL()/2, look)
+			known.renewFor(a.TTL/2, look)
 			select {
 			case <-heir.done:
 				runsOut = true
 			default:
-				if a.driver.Now().Sub(start) > 100*a.TTL() {
+				if a.driver.Now().Sub(start) > 100*a.TTL {
 					t.Fatalf("a ticket that is not named still stands after 100 times its TTL")
 				}
 			}
@@ -65,7 +65,7 @@ var renewOfAStray = rule{
 			t.inTime(a.driver, held.end())
 			t.Fatalf("Renew that does not name the only ticket: %+v, %v", stray, err)
 		}
-		held.renewFor(2*a.TTL(), nil)
+		held.renewFor(2*a.TTL, nil)
 		next.notBefore(held.end(), "which was renewed")
 	},
 }
@@ -194,7 +194,7 @@ var recentProofs = rule{
 		a, front := t.mortal(), t.client()
 		beats := func(how string, tk driver.Ticket, last driver.Instant) {
 			t.Helper()
-			ttl := a.TTL()
+			ttl := a.TTL
 			held := a.lease(tk)
 			counted, old, oldest := 0, 0, time.Duration(0)
 			slow := false // this machine, or the last answer
@@ -228,7 +228,7 @@ var recentProofs = rule{
 		t.allow()
 		first := front.hold(t.exclusive("r"))
 		waiting := a.leaseOfWaiting(t.exclusive("r"))
-		waiting.renewFor(a.TTL(), nil)
+		waiting.renewFor(a.TTL, nil)
 		front.leave(first)
 		got, err := a.Await(t.ctx, waiting.ticket)
 		if err != nil {

@@ -18,7 +18,6 @@ var rules = []rule{
 	mismatch,
 	mismatchOfALatecomer,
 	joinInAnotherQueue,
-	impossibleRequests,
 	joinIsIdempotent,
 	joinStaysAsItWas,
 	noWait,

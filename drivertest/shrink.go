@@ -68,12 +68,6 @@ var shrinkNeverGrows = rule{
 			}
 			units(2)
 		}
-		for _, none := range []int64{0, -1} {
-			if err := a.Shrink(t.ctx, tk, none); err == nil {
-				t.Fatalf("Shrink to %d units succeeds", none)
-			}
-			units(2)
-		}
 		a.leave(tk)
 		if err := a.Shrink(t.ctx, tk, 1); !errors.Is(err, driver.ErrGone) {
 			t.Fatalf("Shrink of a ticket that has left: %v", err)

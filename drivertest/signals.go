@@ -176,11 +176,6 @@ var ask = rule{
 				}
 			}
 		}
-		for _, what := range []driver.Demand{0, driver.Wanted, driver.Doubt, driver.Doubt + 1} {
-			if err := b.driver.Ask(t.ctx, "q", held.ID, what); !errors.Is(err, driver.ErrInvalid) {
-				t.Fatalf("Ask for the demand %d: %v; it must be ErrInvalid", what, err)
-			}
-		}
 		a.leave(held)
 		if err := b.driver.Ask(t.ctx, "q", held.ID, driver.Revoke); !errors.Is(err, driver.ErrGone) {
 			t.Fatalf("Ask for a ticket that has left: %v", err)
@@ -307,7 +302,7 @@ var evictionOfAFixedTicket = rule{
 			t.inTime(b.driver, short.Proof.Add(t.TTL/2))
 			t.Fatalf("Ask: %v", err)
 		}
-		end := asked.Add(a.TTL())
+		end := asked.Add(a.TTL)
 		first, second := b.behind(t.exclusive("short")), b.behind(t.exclusive("long"))
 		first.notBefore(short.Proof.Add(t.TTL/2), "which was evicted and has a fixed end")
 		second.notBefore(end, "which was evicted and has a fixed end")

@@ -36,7 +36,7 @@ var stranger = rule{
 		got := make(chan driver.Ticket, 1)
 		t.calls.Go(func() { got <- granted() })
 
-		t.world.Stranger([]driver.Session{a, b}, held.Token)
+		t.world.Stranger([]*driver.Opened{a.Opened, b.Opened}, held.Token)
 		// What is sent in earnest comes after it; to those who wait for nothing, with a heartbeat.
 		defer a.beat(held)()
 		if err := c.Ask(t.ctx, "q", held.ID, driver.Revoke); err != nil {

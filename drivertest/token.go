@@ -185,11 +185,6 @@ var raise = rule{
 		if tk := a.hold(t.exclusive("other")); tk.Token == 0 || tk.Token >= driver.MaxToken {
 			t.Fatalf("another queue has the token %d", tk.Token)
 		}
-		for _, name := range []string{"q", ""} {
-			if err := b.driver.Raise(t.ctx, name, driver.MaxToken); err == nil {
-				t.Fatalf("Raise of %q to MaxToken succeeds, after which there are no more tokens", name)
-			}
-		}
 
 		standing := t.exclusive("standing")
 		held = a.hold(standing)

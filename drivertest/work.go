@@ -131,7 +131,7 @@ func workInSession(ctx context.Context, d driver.Driver, w task, log *os.File) e
 			}
 			select {
 			case <-ctx.Done():
-			case <-time.After(s.TTL() / 3):
+			case <-time.After(s.TTL / 3):
 			}
 		}
 	}()
@@ -152,7 +152,7 @@ func workInSession(ctx context.Context, d driver.Driver, w task, log *os.File) e
 		proof.Store(int64(tk.Proof)) // what a Renew said while it waited is older
 		for range 5 {
 			at := stamp()
-			if d.Now() >= driver.Instant(proof.Load()).Add(s.TTL()) {
+			if d.Now() >= driver.Instant(proof.Load()).Add(s.TTL) {
 				return driver.ErrGone
 			}
 			if _, err := fmt.Fprintf(log, lineFormat, tk.ID, tk.Token, at); err != nil {

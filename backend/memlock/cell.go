@@ -24,9 +24,6 @@ func (d *Driver) Load(ctx context.Context, name string) (driver.Cell, error) {
 }
 
 func (d *Driver) load(name string) (driver.Cell, error) {
-	if err := driver.CheckCell(name); err != nil {
-		return driver.Cell{}, err
-	}
 	return copied(d.world.cells[name]), nil
 }
 
@@ -68,16 +65,7 @@ func (d *Driver) Swap(ctx context.Context, s driver.Swap) (driver.Cell, error) {
 
 func (d *Driver) swap(s driver.Swap) (driver.Cell, error) {
 	w := d.world
-	k, err := parseID(s.ID)
-	if err != nil {
-		return driver.Cell{}, err
-	}
-	if err := driver.CheckCell(s.Name); err != nil {
-		return driver.Cell{}, err
-	}
-	if !s.Delete && len(s.Value) > driver.MaxCell {
-		return driver.Cell{}, driver.ErrTooLarge
-	}
+	k := parseID(s.ID)
 	if first, ok := w.swaps.get(w.now, k); ok {
 		if first.name != s.Name || first.version != s.Version {
 			return driver.Cell{}, driver.Invalid(fmt.Errorf("memlock: the ID %s was sent before, with another Swap", s.ID))
@@ -107,9 +95,6 @@ type watch struct {
 }
 
 func (d *Driver) Watch(ctx context.Context, name string, after uint64) (driver.Cell, error) {
-	if err := driver.CheckCell(name); err != nil {
-		return driver.Cell{}, err
-	}
 	d.listen(d.world.watches, name)
 	defer d.unlisten(d.world.watches, name)
 	return wait(ctx, d, "Watch", d, (*Driver).watch, watch{name, after})

@@ -26,10 +26,7 @@ type Driver struct {
 
 var _ driver.Driver = (*Driver)(nil)
 
-var (
-	errClosed = driver.Permanent(errors.New("memlock: driver is closed"))
-	errDemand = driver.Invalid(errors.New("only Revoke, Evict and Force can be asked"))
-)
+var errClosed = driver.Permanent(errors.New("memlock: driver is closed"))
 
 // World returns the world of this client.
 func (d *Driver) World() *World { return d.world }
@@ -37,10 +34,7 @@ func (d *Driver) World() *World { return d.world }
 // Now reads the clock of the time package, which testing/synctest simulates.
 func (d *Driver) Now() driver.Instant { return now() }
 
-func (d *Driver) Open(ctx context.Context, o driver.SessionOptions) (driver.Session, error) {
-	if o.TTL <= 0 {
-		return nil, driver.Invalid(fmt.Errorf("the TTL of %v is not positive", o.TTL))
-	}
+func (d *Driver) Open(ctx context.Context, o driver.SessionOptions) (*driver.Opened, error) {
 	o.TTL = min(o.TTL, maxHold)
 	if o.Owner == "" {
 		host, _ := os.Hostname()
@@ -48,9 +42,9 @@ func (d *Driver) Open(ctx context.Context, o driver.SessionOptions) (driver.Sess
 	}
 	s, err := call(ctx, d, "Open", d, (*Driver).open, o)
 	if err != nil {
-		return nil, err // not a nil *session
+		return nil, err
 	}
-	return s, nil
+	return &driver.Opened{Session: s, ID: s.id, TTL: s.ttl}, nil
 }
 
 func (d *Driver) open(o driver.SessionOptions) (*session, error) {
@@ -82,9 +76,6 @@ func (d *Driver) raise(a raise) (none, error) {
 	w := d.world
 	if a.queue == "" {
 		return none{}, w.raiseAll(a.floor)
-	}
-	if err := driver.CheckName(a.queue); err != nil {
-		return none{}, err
 	}
 	q := w.queues[a.queue]
 	last := w.token

@@ -14,9 +14,6 @@ import (
 type follow struct{ queue, after string }
 
 func (d *Driver) Follow(ctx context.Context, queue, after string) (driver.Queue, error) {
-	if err := driver.CheckName(queue); err != nil {
-		return driver.Queue{}, err
-	}
 	d.listen(d.world.follows, queue)
 	defer d.unlisten(d.world.follows, queue)
 	return wait(ctx, d, "Follow", d, (*Driver).follow, follow{queue, after})

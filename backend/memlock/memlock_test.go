@@ -52,11 +52,11 @@ func TestASessionHasItsOwnIDAndTheTTLThatWasAsked(t *testing.T) {
 	for _, ttl := range []time.Duration{time.Millisecond, time.Hour} {
 		s, err := d.Open(t.Context(), driver.SessionOptions{TTL: ttl})
 		ok(t, err)
-		if seen[s.ID()] || s.ID() == "" {
-			t.Fatalf("session %q twice", s.ID())
+		if seen[s.ID] || s.ID == "" {
+			t.Fatalf("session %q twice", s.ID)
 		}
-		seen[s.ID()] = true
-		if got := s.TTL(); got != ttl {
+		seen[s.ID] = true
+		if got := s.TTL; got != ttl {
 			t.Errorf("TTL %v, asked for %v", got, ttl)
 		}
 	}

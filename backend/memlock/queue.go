@@ -35,9 +35,6 @@ const maxSpare = 1024
 func (w *World) queueFor(r *driver.Request) (*queue, error) {
 	q := w.queues[r.Queue]
 	if q == nil {
-		if err := driver.CheckName(r.Queue); err != nil {
-			return nil, err
-		}
 		q = w.newQueue(r.Queue)
 	}
 	if q.count == 0 {

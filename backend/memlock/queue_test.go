@@ -129,19 +129,6 @@ func TestJoin(t *testing.T) {
 	t.Run("after the queue was empty may have another kind", func(t *testing.T) {
 		join(t, s, reader("q"))
 	})
-	t.Run("that can never be granted is an error at once", func(t *testing.T) {
-		for _, r := range []driver.Request{
-			{ID: "7", Queue: "q", Units: 1, Capacity: 1},
-			{ID: newID(), Queue: "", Units: 1, Capacity: 1},
-			{ID: newID(), Queue: "p", Units: 2, Capacity: 1},
-			{ID: newID(), Queue: "p", Units: 0, Capacity: 1},
-			{ID: newID(), Queue: "p", Units: 1, Capacity: 1, Hold: -1},
-		} {
-			if _, err := s.Join(ctx, r); !driver.IsPermanent(err) {
-				t.Errorf("%+v: %v", r, err)
-			}
-		}
-	})
 }
 
 func is(t testing.TB, err, want error) {

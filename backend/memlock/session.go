@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"time"
 
@@ -27,10 +26,6 @@ type session struct {
 	rounds  uint64
 }
 
-func (s *session) ID() string           { return s.id }
-func (s *session) TTL() time.Duration   { return s.ttl }
-func (s *session) Liveness() []*os.File { return nil }
-
 // none is the result of a call that has none.
 type none struct{}
 
@@ -43,13 +38,7 @@ func (s *session) join(r driver.Request) (driver.Ticket, error) {
 	if s.over {
 		return driver.Ticket{}, driver.ErrSession
 	}
-	k, err := parseID(r.ID)
-	if err != nil {
-		return driver.Ticket{}, err
-	}
-	if err := driver.CheckRequest(&r); err != nil {
-		return driver.Ticket{}, err
-	}
+	k := parseID(r.ID)
 	if t := w.tickets[k]; t != nil {
 		if !r.Retry {
 			return driver.Ticket{}, errNoRetry(r.ID)
@@ -111,15 +100,11 @@ func (s *session) rejoin(t *ticket, r *driver.Request) (driver.Ticket, error) {
 }
 
 // find returns the ticket that stands in the queue, or nil.
-func (w *World) find(queue, text string) (*ticket, error) {
-	k, err := parseID(text)
-	if err != nil {
-		return nil, err
+func (w *World) find(queue, text string) *ticket {
+	if t := w.tickets[parseID(text)]; t != nil && t.queue.name == queue {
+		return t
 	}
-	if t := w.tickets[k]; t != nil && t.queue.name == queue {
-		return t, nil
-	}
-	return nil, nil
+	return nil
 }
 
 // own returns a ticket of this session, and with others also one of another
@@ -128,10 +113,7 @@ func (s *session) own(t driver.Ticket, others bool) (*ticket, error) {
 	if s.over {
 		return nil, driver.ErrSession
 	}
-	f, err := s.d.world.find(t.Queue, t.ID)
-	if err != nil {
-		return nil, err
-	}
+	f := s.d.world.find(t.Queue, t.ID)
 	if f == nil || f.owner != s && !(others && f.fixed != nil) {
 		return nil, driver.ErrGone
 	}
@@ -171,9 +153,6 @@ func (s *session) shrink(a shrink) (none, error) {
 	if err != nil {
 		return none{}, err
 	}
-	if a.units < 1 {
-		return none{}, driver.Invalid(fmt.Errorf("%d units: at least 1 must stay", a.units))
-	}
 	if a.units >= t.units {
 		return none{}, nil
 	}
@@ -206,8 +185,6 @@ func (s *session) keep(a keep) (none, error) {
 		return none{}, err
 	}
 	switch {
-	case a.d <= 0:
-		return none{}, driver.Invalid(fmt.Errorf("keep for %v: it must be longer than 0", a.d))
 	case !t.held:
 		return none{}, driver.Invalid(errors.New("keep: the ticket is not held"))
 	case t.evicted && w.now.Add(min(a.d, maxHold)) > t.end:
@@ -232,7 +209,7 @@ func (s *session) leave(a leave) (none, error) {
 	w := s.d.world
 	t, err := s.own(a.ticket, true)
 	if err == driver.ErrGone {
-		k, _ := parseID(a.ticket.ID)
+		k := parseID(a.ticket.ID)
 		if w.tickets[k] == nil {
 			was, _ := w.left.get(w.now, k)
 			w.left.put(w.now, k, was)

@@ -76,16 +76,7 @@ func (d *Driver) Ask(ctx context.Context, queue, id string, what driver.Demand) 
 
 func (d *Driver) ask(a ask) (none, error) {
 	w := d.world
-	if a.what != driver.Revoke && a.what != driver.Evict && a.what != driver.Force {
-		return none{}, errDemand
-	}
-	if err := driver.CheckName(a.queue); err != nil {
-		return none{}, err
-	}
-	t, err := w.find(a.queue, a.id)
-	if err != nil {
-		return none{}, err
-	}
+	t := w.find(a.queue, a.id)
 	if t == nil {
 		return none{}, driver.ErrGone
 	}

@@ -111,11 +111,6 @@ func TestSignals(t *testing.T) {
 		k := join(t, a, mutex("q"))
 		is(t, d.Ask(ctx, "q", newID(), driver.Revoke), driver.ErrGone)
 		is(t, d.Ask(ctx, "p", k.ID, driver.Revoke), driver.ErrGone)
-		for _, what := range []driver.Demand{0, driver.Wanted, driver.Doubt} {
-			if err := d.Ask(ctx, "q", k.ID, what); !driver.IsPermanent(err) {
-				t.Errorf("demand %d: %v", what, err)
-			}
-		}
 	})
 	run("evict one that waits at once", func(t *testing.T, d *memlock.Driver, a, b driver.Session) {
 		join(t, a, mutex("q"))

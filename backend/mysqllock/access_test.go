@@ -40,7 +40,7 @@ func handsOver(t *testing.T, one, other driver.Driver, queue string) {
 	if err != nil || next.Held {
 		t.Fatal(next, err)
 	}
-	for of, ticket := range map[driver.Session]driver.Ticket{a: held, b: next} {
+	for of, ticket := range map[*driver.Opened]driver.Ticket{a: held, b: next} {
 		if all, err := of.Renew(ctx, []driver.Ticket{ticket}); err != nil || len(all) != 1 || all[0].State != driver.Kept {
 			t.Fatal(all, err)
 		}

@@ -18,7 +18,7 @@ func mutex(queue string, n int) driver.Request {
 }
 
 // session opens a driver and a session that lasts as long as the test.
-func session(t *testing.T, url string) (driver.Driver, driver.Session) {
+func session(t *testing.T, url string) (driver.Driver, *driver.Opened) {
 	t.Helper()
 	d, err := open(t.Context(), url)
 	if err != nil {
@@ -61,11 +61,11 @@ func TestCrowd(t *testing.T) {
 	s := mysqltest.Start(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	drivers, sessions := make([]driver.Driver, clients), make([]driver.Session, clients)
+	drivers, sessions := make([]driver.Driver, clients), make([]*driver.Opened, clients)
 	for i := range sessions {
 		drivers[i], sessions[i] = session(t, s.URL()+"?max_connections=8")
 	}
-	of := func(n int) driver.Session { return sessions[n%clients] }
+	of := func(n int) *driver.Opened { return sessions[n%clients] }
 	tickets := make([]driver.Ticket, waiters)
 	for n := range tickets {
 		var err error
@@ -116,7 +116,7 @@ func TestWaitingAsksNothing(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	_, holder := session(t, s.URL())
-	sessions := make([]driver.Session, clients)
+	sessions := make([]*driver.Opened, clients)
 	for i := range sessions {
 		_, sessions[i] = session(t, s.URL())
 	}

@@ -37,7 +37,7 @@ func (g *numbered) request() driver.Request {
 }
 
 // several are grants of an empty queue, and of one in which some wait.
-func (g *numbered) several(ctx context.Context, when string, one driver.Session) {
+func (g *numbered) several(ctx context.Context, when string, one *driver.Opened) {
 	g.t.Helper()
 	for range 3 {
 		for _, retry := range []bool{false, true} {
@@ -69,7 +69,7 @@ func (g *numbered) several(ctx context.Context, when string, one driver.Session)
 	}
 }
 
-func leave(ctx context.Context, t *testing.T, one driver.Session, k driver.Ticket) {
+func leave(ctx context.Context, t *testing.T, one *driver.Opened, k driver.Ticket) {
 	t.Helper()
 	if err := one.Leave(ctx, k, true); err != nil {
 		t.Fatal(err)

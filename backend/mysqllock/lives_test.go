@@ -14,13 +14,13 @@ import (
 
 // oneConnection opens a session whose exchanges use the same connection as the pool, as
 // long as they come one after the other.
-func oneConnection(t *testing.T, s *mysqltest.Server, ttl time.Duration) (*sql.DB, driver.Session) {
+func oneConnection(t *testing.T, s *mysqltest.Server, ttl time.Duration) (*sql.DB, *driver.Opened) {
 	t.Helper()
 	return idle(t, s, 1, ttl)
 }
 
 // idle opens a session over a pool that keeps so many connections at most.
-func idle(t *testing.T, s *mysqltest.Server, connections int, ttl time.Duration) (*sql.DB, driver.Session) {
+func idle(t *testing.T, s *mysqltest.Server, connections int, ttl time.Duration) (*sql.DB, *driver.Opened) {
 	t.Helper()
 	db, err := sql.Open("mysql", s.DSN())
 	if err != nil {
@@ -41,7 +41,7 @@ func idle(t *testing.T, s *mysqltest.Server, connections int, ttl time.Duration)
 }
 
 // refused has a session that is over ask for a free lock.
-func refused(t *testing.T, s *mysqltest.Server, one driver.Session, r driver.Request) {
+func refused(t *testing.T, s *mysqltest.Server, one *driver.Opened, r driver.Request) {
 	t.Helper()
 	if got, err := one.Join(t.Context(), r); !errors.Is(err, driver.ErrSession) {
 		t.Errorf("a session that is over has got %+v, %v", got, err)
@@ -95,7 +95,7 @@ func TestSessionEndsBesideJoin(t *testing.T) {
 	go func() { got, err := one.Join(t.Context(), mutex("q", 2)); joined <- answer{got, err} }()
 	waitsForRow(t, s)
 	until(t, "the session does not end", func() bool {
-		return s.Do("UPDATE interlock_sessions SET gone = 1 WHERE id = UNHEX('"+one.ID()+"') AND ends <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)); SELECT gone FROM interlock_sessions WHERE id = UNHEX('"+one.ID()+"')") == "1"
+		return s.Do("UPDATE interlock_sessions SET gone = 1 WHERE id = UNHEX('"+one.ID+"') AND ends <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)); SELECT gone FROM interlock_sessions WHERE id = UNHEX('"+one.ID+"')") == "1"
 	})
 	unlock()
 	got := <-joined
@@ -196,7 +196,7 @@ func TestHeartbeatThatIsOvertaken(t *testing.T) {
 			if got, err := one.Renew(t.Context(), all); err != nil || len(got) != n {
 				t.Fatalf("with %d tickets: %+v, %v", n, got, err)
 			}
-			return number(t, s.Do("SELECT ends FROM interlock_sessions WHERE id = UNHEX('"+one.ID()+"')"))
+			return number(t, s.Do("SELECT ends FROM interlock_sessions WHERE id = UNHEX('"+one.ID+"')"))
 		}
 		promised := renew()
 		if _, err := db.Exec("SET timestamp = UNIX_TIMESTAMP() - 60"); err != nil { // as if it had begun then
@@ -230,7 +230,7 @@ func TestServerWithoutTheSession(t *testing.T) {
 }
 
 // pair makes the queue and leaves it empty.
-func pair(t *testing.T, one driver.Session, n int) {
+func pair(t *testing.T, one *driver.Opened, n int) {
 	t.Helper()
 	ticket, err := one.Join(t.Context(), mutex("q", n))
 	if err == nil {

@@ -15,11 +15,11 @@ import (
 func TestOwnEndWhileARenewalIsUnderWay(t *testing.T) {
 	t.Parallel()
 	s := mysqltest.Start(t)
-	for name, end := range map[string]func(driver.Driver, driver.Session, driver.Ticket) error{
-		"evicted": func(d driver.Driver, _ driver.Session, held driver.Ticket) error {
+	for name, end := range map[string]func(driver.Driver, *driver.Opened, driver.Ticket) error{
+		"evicted": func(d driver.Driver, _ *driver.Opened, held driver.Ticket) error {
 			return d.Ask(context.Background(), held.Queue, held.ID, driver.Evict)
 		},
-		"not named": func(_ driver.Driver, one driver.Session, _ driver.Ticket) error {
+		"not named": func(_ driver.Driver, one *driver.Opened, _ driver.Ticket) error {
 			_, err := one.Renew(context.Background(), nil)
 			return err
 		},
@@ -70,7 +70,7 @@ func TestOwnEndWhileARenewalIsUnderWay(t *testing.T) {
 				}
 				left := s.Do("SELECT CAST(COALESCE(t.ends, s.ends) AS SIGNED) - TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) FROM interlock_tickets t JOIN interlock_sessions s ON s.id = t.session WHERE t.id = UNHEX('" + held.ID + "')")
 				ends := driver.Now().Add(time.Duration(number(t, left)) * time.Microsecond)
-				if promised := a.Proof.Add(one.TTL()); ends < promised {
+				if promised := a.Proof.Add(one.TTL); ends < promised {
 					t.Errorf("it ends %v before the time that was promised", promised.Sub(ends))
 				}
 			}
@@ -99,7 +99,7 @@ func TestHeartbeatBesideALockedQueue(t *testing.T) {
 	unlock := locked(t, s, stray.Queue)
 	unlockToo := locked(t, s, "named again")
 	for range 3 {
-		ctx, cancel := context.WithTimeout(t.Context(), one.TTL()/3) // as a client does
+		ctx, cancel := context.WithTimeout(t.Context(), one.TTL/3) // as a client does
 		began := driver.Now()
 		got, err := one.Renew(ctx, append(held[:3:3], all[4]))
 		cancel()

@@ -67,7 +67,7 @@ func TestHeartbeatBesideWaiting(t *testing.T) {
 	s := mysqltest.Start(t)
 	_, kept := session(t, s.URL())
 	_, fresh := idle(t, s, -1, 20*time.Minute)
-	for n, one := range []driver.Session{kept, fresh} {
+	for n, one := range []*driver.Opened{kept, fresh} {
 		leave, err := one.Join(t.Context(), mutex("beside", 2*n+1))
 		if err != nil || !leave.Held {
 			t.Fatal(leave, err)

@@ -20,13 +20,13 @@ func TestEndedForTwoReasons(t *testing.T) {
 	permit := func(n int, units int64) driver.Request {
 		return driver.Request{ID: newID(n), Queue: "q", Kind: driver.Semaphore, Units: units, Capacity: 3}
 	}
-	for n, who := range []driver.Session{gone, stays, stays} {
+	for n, who := range []*driver.Opened{gone, stays, stays} {
 		if tk, err := who.Join(t.Context(), permit(n+1, 1)); err != nil || !tk.Held {
 			t.Fatal(tk, err)
 		}
 	}
 	s.Do("UPDATE interlock_tickets SET ends = 1, flags = 16 WHERE id = UNHEX('" + newID(1) + "');" +
-		"UPDATE interlock_sessions SET gone = 1, ends = 0, ttl = 0 WHERE id = UNHEX('" + gone.ID() + "')")
+		"UPDATE interlock_sessions SET gone = 1, ends = 0, ttl = 0 WHERE id = UNHEX('" + gone.ID + "')")
 	many := permit(4, 2)
 	many.NoWait = true
 	if tk, err := stays.Join(t.Context(), many); !errors.Is(err, driver.ErrBusy) {
@@ -76,8 +76,8 @@ func TestRenewalThatIsCommittedBesideASweep(t *testing.T) {
 			t.Fatal(held, err)
 		}
 		// The end that others see has passed. The renewal began before it.
-		s.Do("UPDATE interlock_sessions SET ends = 1 WHERE id = UNHEX('" + one.ID() + "'); UPDATE interlock_tickets SET since = 0; UPDATE interlock_queues SET since = 0")
-		renewal := transaction(t, s, "UPDATE interlock_sessions SET ends = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + ttl WHERE id = UNHEX(?)", one.ID())
+		s.Do("UPDATE interlock_sessions SET ends = 1 WHERE id = UNHEX('" + one.ID + "'); UPDATE interlock_tickets SET since = 0; UPDATE interlock_queues SET since = 0")
+		renewal := transaction(t, s, "UPDATE interlock_sessions SET ends = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + ttl WHERE id = UNHEX(?)", one.ID)
 		done := make(chan error, 1)
 		go func() { done <- d.Ask(context.Background(), place, newID(0), driver.Revoke) }()
 		waitsForRow(t, s) // it has read the end of the session
@@ -120,7 +120,7 @@ func TestTakingOutEndsTheSession(t *testing.T) {
 		if err != nil || !held.Held {
 			t.Fatal(held, err)
 		}
-		s.Do("UPDATE interlock_sessions SET ends = ends - 3600000000 WHERE id = UNHEX('" + one.ID() + "'); UPDATE interlock_tickets SET since = 0; UPDATE interlock_queues SET since = 0;" +
+		s.Do("UPDATE interlock_sessions SET ends = ends - 3600000000 WHERE id = UNHEX('" + one.ID + "'); UPDATE interlock_tickets SET since = 0; UPDATE interlock_queues SET since = 0;" +
 			"CALL interlock_v2_settle('" + place + "')")
 		if _, err := db.Exec("SET timestamp = UNIX_TIMESTAMP() - 7200"); err != nil { // as if it had begun then
 			t.Fatal(err)
@@ -144,7 +144,7 @@ func TestRepeatedJoinOfATicketThatHasEnded(t *testing.T) {
 	if _, err := one.Join(ctx, r); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
-	if code := s.Do("CALL interlock_v2_join('q', UNHEX('" + r.ID + "'), 'mutex', 1, 1, 0, 3600000000, 0, UNHEX('" + one.ID() + "'), '', '')"); code[:1] != "0" {
+	if code := s.Do("CALL interlock_v2_join('q', UNHEX('" + r.ID + "'), 'mutex', 1, 1, 0, 3600000000, 0, UNHEX('" + one.ID + "'), '', '')"); code[:1] != "0" {
 		t.Fatalf("the Join that comes late gets %s", code)
 	}
 	s.Do("UPDATE interlock_tickets SET ends = 1")
@@ -160,7 +160,7 @@ func TestNewQueueOfMany(t *testing.T) {
 	t.Parallel()
 	s := mysqltest.Start(t)
 	const clients, names = 4, 25
-	sessions := make([]driver.Session, clients)
+	sessions := make([]*driver.Opened, clients)
 	for i := range sessions {
 		_, sessions[i] = session(t, s.URL())
 	}

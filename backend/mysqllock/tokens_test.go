@@ -19,7 +19,7 @@ func TestTokensGrowWhenTheClockFallsBack(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	n := 0
-	join := func(by driver.Session, retry bool) driver.Ticket {
+	join := func(by *driver.Opened, retry bool) driver.Ticket {
 		t.Helper()
 		n++
 		r := mutex("q", n)
@@ -30,7 +30,7 @@ func TestTokensGrowWhenTheClockFallsBack(t *testing.T) {
 		}
 		return k
 	}
-	leave := func(by driver.Session, k driver.Ticket) {
+	leave := func(by *driver.Opened, k driver.Ticket) {
 		t.Helper()
 		if err := by.Leave(ctx, k, true); err != nil {
 			t.Fatal(err)

@@ -61,7 +61,7 @@ func worlds(s *pgtest.Server, options string) func(testing.TB) drivertest.World 
 				proxy.DropNotifications(true)
 				return func() { proxy.DropNotifications(false) }
 			},
-			Stranger: func(_ []driver.Session, last uint64) {
+			Stranger: func(_ []*driver.Opened, last uint64) {
 				s.SQL(strings.ReplaceAll("DO $$ BEGIN CREATE ROLE reader LOGIN; EXCEPTION WHEN duplicate_object THEN END $$; GRANT USAGE ON SCHEMA x TO reader; GRANT SELECT ON ALL TABLES IN SCHEMA x TO reader", "SCHEMA x", "SCHEMA "+schema))
 				as(t, s, "reader", forged(schema, last))
 			},

@@ -19,7 +19,7 @@ func TestLongLine(t *testing.T) {
 	n := scaled("PGLOCK_WAITERS", 200)
 	s := pgtest.Start(t)
 	const of = 5 // clients
-	drivers, sessions := make([]driver.Driver, of), make([]driver.Session, of)
+	drivers, sessions := make([]driver.Driver, of), make([]*driver.Opened, of)
 	for i := range of {
 		drivers[i] = opened(t, s.URL())
 		sessions[i] = short(t, drivers[i], 10*time.Minute)

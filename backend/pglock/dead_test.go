@@ -25,7 +25,7 @@ func TestDeadWaiterInFront(t *testing.T) {
 		t.Fatal("3 of 4 beside 2")
 	}
 	k := join(t, next, request("q", 4))
-	s.SQL(fmt.Sprintf("UPDATE interlock.session SET ttl = 500000, expires = extract(epoch FROM clock_timestamp()) * 1000000 + 500000 WHERE id = '%s'", dead.ID()))
+	s.SQL(fmt.Sprintf("UPDATE interlock.session SET ttl = 500000, expires = extract(epoch FROM clock_timestamp()) * 1000000 + 500000 WHERE id = '%s'", dead.ID))
 	_, err := next.Renew(t.Context(), []driver.Ticket{k}) // one heartbeat says when to look
 	noError(t, err)
 	granted(t, next, k)

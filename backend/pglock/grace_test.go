@@ -70,12 +70,12 @@ func TestGraceAfterACrash(t *testing.T) {
 // a lock, whether it was used before or not; a heartbeat has noticed the end, or a new session.
 func TestClockSetBackAfterTheGrace(t *testing.T) {
 	t.Parallel()
-	for name, notice := range map[string]func(t *testing.T, d driver.Driver, waited driver.Session){
-		"seen by a heartbeat": func(t *testing.T, _ driver.Driver, waited driver.Session) {
+	for name, notice := range map[string]func(t *testing.T, d driver.Driver, waited *driver.Opened){
+		"seen by a heartbeat": func(t *testing.T, _ driver.Driver, waited *driver.Opened) {
 			_, err := waited.Renew(t.Context(), nil)
 			noError(t, err)
 		},
-		"seen by a session that begins": func(t *testing.T, d driver.Driver, _ driver.Session) { session(t, d) },
+		"seen by a session that begins": func(t *testing.T, d driver.Driver, _ *driver.Opened) { session(t, d) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

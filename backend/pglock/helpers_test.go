@@ -13,7 +13,7 @@ import (
 // ttl is longer than any machine stands still: sessions of it need not be renewed.
 const ttl = time.Minute
 
-func session(t testing.TB, d driver.Driver) driver.Session {
+func session(t testing.TB, d driver.Driver) *driver.Opened {
 	t.Helper()
 	s, err := d.Open(context.Background(), driver.SessionOptions{TTL: ttl, Owner: "test"})
 	if err != nil {
@@ -35,7 +35,7 @@ func request(queue string, capacity int64) driver.Request {
 	return driver.Request{ID: newID(), Queue: queue, Kind: kind, Units: 1, Capacity: capacity}
 }
 
-func join(t testing.TB, s driver.Session, r driver.Request) driver.Ticket {
+func join(t testing.TB, s *driver.Opened, r driver.Request) driver.Ticket {
 	t.Helper()
 	k, err := s.Join(context.Background(), r)
 	if err != nil {
@@ -45,7 +45,7 @@ func join(t testing.TB, s driver.Session, r driver.Request) driver.Ticket {
 }
 
 // acquire joins a queue and waits for the grant.
-func acquire(t testing.TB, s driver.Session, queue string, capacity int64) driver.Ticket {
+func acquire(t testing.TB, s *driver.Opened, queue string, capacity int64) driver.Ticket {
 	t.Helper()
 	k := join(t, s, request(queue, capacity))
 	if k.Held {

@@ -69,7 +69,7 @@ func noError(t testing.TB, err error) {
 	}
 }
 
-func short(t *testing.T, d driver.Driver, ttl time.Duration) driver.Session {
+func short(t *testing.T, d driver.Driver, ttl time.Duration) *driver.Opened {
 	t.Helper()
 	s, err := d.Open(t.Context(), driver.SessionOptions{TTL: ttl})
 	noError(t, err)
@@ -77,7 +77,7 @@ func short(t *testing.T, d driver.Driver, ttl time.Duration) driver.Session {
 }
 
 // beat renews the tickets, and no others, until the test ends.
-func beat(t *testing.T, s driver.Session, known ...driver.Ticket) {
+func beat(t *testing.T, s *driver.Opened, known ...driver.Ticket) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -85,7 +85,7 @@ func beat(t *testing.T, s driver.Session, known ...driver.Ticket) {
 		for ctx.Err() == nil {
 			_, _ = s.Renew(ctx, known)
 			select {
-			case <-time.After(min(s.TTL()/10, 100*time.Millisecond)):
+			case <-time.After(min(s.TTL/10, 100*time.Millisecond)):
 			case <-ctx.Done():
 			}
 		}
@@ -94,7 +94,7 @@ func beat(t *testing.T, s driver.Session, known ...driver.Ticket) {
 }
 
 // granted waits for a ticket, which is renewed meanwhile, and says when it was held.
-func granted(t *testing.T, s driver.Session, k driver.Ticket) driver.Instant {
+func granted(t *testing.T, s *driver.Opened, k driver.Ticket) driver.Instant {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -111,7 +111,7 @@ type renewal struct {
 }
 
 // renews sends a renewal in the background.
-func renews(s driver.Session, known ...driver.Ticket) <-chan renewal {
+func renews(s *driver.Opened, known ...driver.Ticket) <-chan renewal {
 	c := make(chan renewal, 1)
 	go func() {
 		answer, err := s.Renew(context.Background(), known)
@@ -128,12 +128,12 @@ type begun struct {
 }
 
 // begins has a renewal begin, before the end of a session that a test chooses after that.
-func begins(t *testing.T, s *pgtest.Server, of driver.Session, known ...driver.Ticket) begun {
+func begins(t *testing.T, s *pgtest.Server, of *driver.Opened, known ...driver.Ticket) begun {
 	t.Helper()
 	s.SQL("UPDATE interlock.ticket SET since = 0") // how old tickets are keeps none of them
 	tx := &late{t, s, connect(t, s)}
-	tx.exec(fmt.Sprintf("BEGIN; SELECT FROM interlock.session WHERE id = '%s' FOR UPDATE", of.ID()))
-	b := begun{renews(of, known...), of.ID(), tx}
+	tx.exec(fmt.Sprintf("BEGIN; SELECT FROM interlock.session WHERE id = '%s' FOR UPDATE", of.ID))
+	b := begun{renews(of, known...), of.ID, tx}
 	tx.waits(1)
 	return b
 }
@@ -172,10 +172,10 @@ func stands(t *testing.T, d driver.Driver, k driver.Ticket, r renewal, promised 
 
 // renewsLate has a session renew its ticket, as if it had done so half a TTL ago, and
 // returns when that is all but committed.
-func renewsLate(t *testing.T, s *pgtest.Server, a driver.Session, k driver.Ticket) (l *late, renewed <-chan renewal) {
+func renewsLate(t *testing.T, s *pgtest.Server, a *driver.Opened, k driver.Ticket) (l *late, renewed <-chan renewal) {
 	t.Helper()
 	s.SQL("UPDATE interlock.session SET expires = expires - ttl / 2; UPDATE interlock.ticket SET since = 0")
-	l = newLate(t, s, "UPDATE ON interlock.session", fmt.Sprintf("NEW.id = '%s'", a.ID()))
+	l = newLate(t, s, "UPDATE ON interlock.session", fmt.Sprintf("NEW.id = '%s'", a.ID))
 	renewed = renews(a, k)
 	l.waits(1)
 	return l, renewed
@@ -393,7 +393,7 @@ func TestLateJoin(t *testing.T) {
 }
 
 // giveUp sends a Join that is given up, and comes in spite of that.
-func giveUp(t *testing.T, s *pgtest.Server, a driver.Session, r driver.Request) {
+func giveUp(t *testing.T, s *pgtest.Server, a *driver.Opened, r driver.Request) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -404,8 +404,8 @@ func giveUp(t *testing.T, s *pgtest.Server, a driver.Session, r driver.Request) 
 }
 
 // arrive is what the server does when a Join arrives.
-func arrive(s *pgtest.Server, a driver.Session, r driver.Request, retry bool) (answer string) {
-	return s.SQL(fmt.Sprintf("SELECT interlock.join('%s', '%s', %d, '%s', 1, '%s', '', NULL, 0, false, %v, false)", r.Queue, r.Kind, r.Capacity, r.ID, a.ID(), retry))
+func arrive(s *pgtest.Server, a *driver.Opened, r driver.Request, retry bool) (answer string) {
+	return s.SQL(fmt.Sprintf("SELECT interlock.join('%s', '%s', %d, '%s', 1, '%s', '', NULL, 0, false, %v, false)", r.Queue, r.Kind, r.Capacity, r.ID, a.ID, retry))
 }
 
 // Promise: a Join that comes after the one that has repeated it finds the ticket of
@@ -522,7 +522,7 @@ func TestLeaveWhileAJoinIsCommitted(t *testing.T) {
 	d := opened(t, s.URL())
 	a, b := session(t, d), session(t, opened(t, s.URL()))
 	k := join(t, a, request("q", 1))
-	l := newLate(t, s, "INSERT ON interlock.ticket", fmt.Sprintf("NEW.session = '%s'", b.ID()))
+	l := newLate(t, s, "INSERT ON interlock.ticket", fmt.Sprintf("NEW.session = '%s'", b.ID))
 	got := make(chan error, 1)
 	go func() {
 		k, err := b.Join(context.Background(), request("q", 1))
@@ -561,7 +561,7 @@ func TestHeartbeatBesideALockedQueue(t *testing.T) {
 	tx := &late{t, s, connect(t, s)}
 	tx.exec("BEGIN; SELECT FROM interlock.queue WHERE name IN ('stray', 'named again') FOR UPDATE")
 	for range 3 {
-		ctx, cancel := context.WithTimeout(t.Context(), a.TTL()/3) // as a client does
+		ctx, cancel := context.WithTimeout(t.Context(), a.TTL/3) // as a client does
 		began := driver.Now()
 		got, err := a.Renew(ctx, known)
 		cancel()

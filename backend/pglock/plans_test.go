@@ -12,7 +12,7 @@ import (
 )
 
 // crowd puts tickets into a queue, fast.
-func crowd(t *testing.T, s driver.Session, n int, r func() driver.Request) []driver.Ticket {
+func crowd(t *testing.T, s *driver.Opened, n int, r func() driver.Request) []driver.Ticket {
 	t.Helper()
 	all := make([]driver.Ticket, n)
 	const at = 8
@@ -51,7 +51,7 @@ func TestNoTableIsScanned(t *testing.T) {
 	}
 	before := scans(t, s) // for making the tables
 	d := opened(t, s.URL()+"&pool_max_conns=2")
-	open := func() driver.Session {
+	open := func() *driver.Opened {
 		s, err := d.Open(t.Context(), driver.SessionOptions{TTL: time.Hour, Owner: "test"})
 		if err != nil {
 			t.Fatal(err)
@@ -153,7 +153,7 @@ func TestNewsGoToTheWinner(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Start(t)
 	proxies := make([]*pgtest.Proxy, 20)
-	sessions := make([]driver.Session, len(proxies))
+	sessions := make([]*driver.Opened, len(proxies))
 	waits := make([]driver.Ticket, len(proxies))
 	holder := session(t, opened(t, s.URL()))
 	held := acquire(t, holder, "q", 1)

@@ -35,7 +35,7 @@ func TestHeartbeatsDoNotQueueForAConnection(t *testing.T) {
 		"program's, 2": func() (driver.Driver, error) { return pglock.New(t.Context(), program) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			var all []driver.Session
+			var all []*driver.Opened
 			for range 1 + connections {
 				d, err := open()
 				if err != nil {
@@ -90,7 +90,7 @@ func TestHeartbeatsDoNotQueueForAConnection(t *testing.T) {
 
 // stick makes the queues "stuck" and "stuck too", and has all that is done to them wait until
 // unlock.
-func stick(t *testing.T, server *pgtest.Server, s driver.Session) (unlock func()) {
+func stick(t *testing.T, server *pgtest.Server, s *driver.Opened) (unlock func()) {
 	t.Helper()
 	for _, queue := range []string{"stuck", "stuck too"} {
 		if err := s.Leave(t.Context(), acquire(t, s, queue, 1), true); err != nil {
@@ -126,7 +126,7 @@ func TestJoinsLeaveAConnectionToReleases(t *testing.T) {
 	server := pgtest.Start(t)
 	d := opened(t, server.URL())
 	holds, ends := session(t, d), session(t, d)
-	joins := []driver.Session{session(t, d), session(t, opened(t, server.URL()))} // over the same pool
+	joins := []*driver.Opened{session(t, d), session(t, opened(t, server.URL()))} // over the same pool
 	held, kept := acquire(t, holds, "held", 1), acquire(t, holds, "kept", 1)
 	acquire(t, ends, "ends", 1)
 	waits := join(t, ends, request("kept", 1))

@@ -71,7 +71,7 @@ func TestCancelledWaitsForAStandby(t *testing.T) {
 	t.Parallel()
 	type world struct {
 		d      driver.Driver
-		a      driver.Session
+		a      *driver.Opened
 		held   driver.Ticket // of q
 		fixed  driver.Ticket // of fixed, for an hour
 		queued driver.Ticket // of fixed, too
@@ -211,19 +211,19 @@ func TestRepeatedCallsWaitForAStandby(t *testing.T) {
 	swap := driver.Swap{ID: newID(), Name: "x/value", Value: []byte("x")}
 	for name, c := range map[string]struct {
 		url  string
-		call func(context.Context, driver.Driver, driver.Session) error
+		call func(context.Context, driver.Driver, *driver.Opened) error
 	}{
-		"Join, logged": {"&schema=logged&durability=logged", func(ctx context.Context, _ driver.Driver, a driver.Session) error {
+		"Join, logged": {"&schema=logged&durability=logged", func(ctx context.Context, _ driver.Driver, a *driver.Opened) error {
 			r := request("q", 1)
 			r.ID, r.Retry = strings.Repeat("a", 32), true
 			_, err := a.Join(ctx, r)
 			return err
 		}},
-		"Join for a time": {"", func(ctx context.Context, _ driver.Driver, a driver.Session) error {
+		"Join for a time": {"", func(ctx context.Context, _ driver.Driver, a *driver.Opened) error {
 			_, err := a.Join(ctx, timed)
 			return err
 		}},
-		"Swap": {"", func(ctx context.Context, d driver.Driver, _ driver.Session) error {
+		"Swap": {"", func(ctx context.Context, d driver.Driver, _ *driver.Opened) error {
 			_, err := d.Swap(ctx, swap)
 			return err
 		}},

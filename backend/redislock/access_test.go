@@ -102,7 +102,7 @@ type use struct {
 	ctx   context.Context
 	owner func(key string) *redistest.Server
 	d     [2]driver.Driver
-	s     [2]driver.Session
+	s     [2]*driver.Opened
 	name  string // of a queue or a cell
 }
 

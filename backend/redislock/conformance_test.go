@@ -77,7 +77,7 @@ func worlds(servers []*redistest.Server, url string, o rueidis.ClientOption) fun
 			Hang:         via.hang,
 			Late:         via.late,
 			LoseMessages: via.loseMessages,
-			Stranger: func(to []driver.Session, last uint64) {
+			Stranger: func(to []*driver.Opened, last uint64) {
 				for _, session := range to {
 					for n := range 1001 {
 						publish(t, servers[0], session, forged(fmt.Sprint(n), last)...)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base64"
-	"fmt"
 	"strconv"
 	"strings"
 	"sync"
@@ -107,12 +106,9 @@ const (
 )
 
 // Open starts a session, of which the server knows nothing but its tickets.
-func (d *Driver) Open(ctx context.Context, o driver.SessionOptions) (driver.Session, error) {
+func (d *Driver) Open(ctx context.Context, o driver.SessionOptions) (*driver.Opened, error) {
 	if err := d.usable(ctx); err != nil {
 		return nil, err
-	}
-	if o.TTL <= 0 {
-		return nil, driver.Invalid(fmt.Errorf("redis: the TTL of %v is not positive", o.TTL))
 	}
 	if _, err := d.do(ctx, d.client.B().Ping().Build()); err != nil {
 		return nil, d.failed(ctx, err)
@@ -120,7 +116,8 @@ func (d *Driver) Open(ctx context.Context, o driver.SessionOptions) (driver.Sess
 	if err := d.feed.await(ctx); err != nil {
 		return nil, d.failed(ctx, err)
 	}
-	return newSession(d, d.id+"."+strconv.FormatUint(d.sessions.Add(1), 10), min(max(o.TTL, minTTL), maxTTL), o.Owner), nil
+	s := newSession(d, d.id+"."+strconv.FormatUint(d.sessions.Add(1), 10), min(max(o.TTL, minTTL), maxTTL), o.Owner)
+	return &driver.Opened{Session: s, ID: s.id, TTL: s.ttl}, nil
 }
 
 // Close ends calls under way; tickets of open sessions run out.

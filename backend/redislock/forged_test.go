@@ -15,9 +15,9 @@ import (
 )
 
 // publish sends messages to the channel of a session's client, all in one exchange.
-func publish(t testing.TB, s *redistest.Server, to driver.Session, messages ...string) {
+func publish(t testing.TB, s *redistest.Server, to *driver.Opened, messages ...string) {
 	t.Helper()
-	client, _, _ := strings.Cut(to.ID(), ".")
+	client, _, _ := strings.Cut(to.ID, ".")
 	args := append([]string{"EVAL", "for i = 2, #ARGV do redis.call('PUBLISH', ARGV[1], ARGV[i]) end", "0", "interlock:" + client}, messages...)
 	if _, err := s.Do(args...); err != nil {
 		t.Fatal(err)
@@ -38,7 +38,7 @@ func forged(number string, last uint64) (all []string) {
 }
 
 // overheard are the messages to a session's client, from now on.
-func overheard(t *testing.T, s *redistest.Server, to driver.Session) <-chan string {
+func overheard(t *testing.T, s *redistest.Server, to *driver.Opened) <-chan string {
 	t.Helper()
 	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.Addr}, DisableCache: true})
 	if err != nil {
@@ -48,7 +48,7 @@ func overheard(t *testing.T, s *redistest.Server, to driver.Session) <-chan stri
 	conn, _ := client.Dedicate()
 	all := make(chan string, 100)
 	conn.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: func(m rueidis.PubSubMessage) { all <- m.Message }})
-	id, _, _ := strings.Cut(to.ID(), ".")
+	id, _, _ := strings.Cut(to.ID, ".")
 	if err := conn.Do(t.Context(), conn.B().Subscribe().Channel("interlock:"+id).Build()).Error(); err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func numberOf(t *testing.T, s *redistest.Server, queue, id string) string {
 }
 
 // awaiting is what Await returns, once.
-func awaiting(t *testing.T, s driver.Session, tk driver.Ticket) <-chan driver.Ticket {
+func awaiting(t *testing.T, s *driver.Opened, tk driver.Ticket) <-chan driver.Ticket {
 	got := make(chan driver.Ticket, 1)
 	go func() {
 		tk, err := s.Await(t.Context(), tk)
@@ -76,7 +76,7 @@ func awaiting(t *testing.T, s driver.Session, tk driver.Ticket) <-chan driver.Ti
 }
 
 // toldOf makes sure that the next signals of a session, but those that others wait, are these.
-func toldOf(t *testing.T, s driver.Session, want ...driver.Demand) {
+func toldOf(t *testing.T, s *driver.Opened, want ...driver.Demand) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 45*time.Second)
 	defer cancel()
@@ -109,7 +109,7 @@ func TestMessagesOfAStranger(t *testing.T) {
 	}
 	got := awaiting(t, b, w)
 	before := d.Exchanges()
-	for _, to := range []driver.Session{a, b} {
+	for _, to := range []*driver.Opened{a, b} {
 		for n := range 1001 {
 			publish(t, s, to, forged(fmt.Sprint(n), held.Token)...)
 		}

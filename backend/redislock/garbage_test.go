@@ -15,7 +15,7 @@ import (
 var garbage = []string{"", "x", "?", "q?", "r", "r?1", "-1", "q?-5", "x5", "=1e9", "=inf", "nan", "=5\n", "\x00\xff", "q?9999999999999999999999", strings.Repeat("9", 400)}
 
 // passes takes a lock and gives it back. Its token is above that of the one before.
-func passes(t *testing.T, s driver.Session, queue string, last map[string]uint64) {
+func passes(t *testing.T, s *driver.Opened, queue string, last map[string]uint64) {
 	t.Helper()
 	tk, err := s.Join(t.Context(), exclusive(queue))
 	if err != nil || !tk.Held || tk.Token <= last[queue] || tk.Token >= driver.MaxToken {
@@ -29,7 +29,7 @@ func passes(t *testing.T, s driver.Session, queue string, last map[string]uint64
 
 // isRefused sees that a lock is refused with an error that says where the fault is, and that
 // nobody is kept out by that.
-func isRefused(t *testing.T, s driver.Session, queue string, words ...string) {
+func isRefused(t *testing.T, s *driver.Opened, queue string, words ...string) {
 	t.Helper()
 	tk, err := s.Join(t.Context(), exclusive(queue))
 	if !driver.IsPermanent(err) {
@@ -62,7 +62,7 @@ func TestGarbageInATokenHarmsOneName(t *testing.T) {
 			do(t, s, "SET", key, data)
 		}
 		_, b := session(t, s.URL(), time.Minute)
-		for _, who := range []driver.Session{a, b, a} {
+		for _, who := range []*driver.Opened{a, b, a} {
 			isRefused(t, who, "harmed", key)
 			passes(t, who, "well", last)
 		}

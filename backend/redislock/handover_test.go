@@ -17,7 +17,7 @@ type demand struct {
 	t      *testing.T
 	server *redistest.Server
 	d      driver.Driver
-	a, b   driver.Session // a holds, b waits
+	a, b   *driver.Opened // a holds, b waits
 	held   driver.Ticket
 	name   string
 	permit bool // all permits of a semaphore, which other libraries do not see
@@ -56,7 +56,7 @@ func (x *demand) request() driver.Request {
 	return r
 }
 
-func (x *demand) join(s driver.Session, r driver.Request) driver.Ticket {
+func (x *demand) join(s *driver.Opened, r driver.Request) driver.Ticket {
 	x.t.Helper()
 	tk, err := s.Join(x.t.Context(), r)
 	if err != nil {
@@ -73,7 +73,7 @@ func (x *demand) ready(waiting ...driver.Ticket) {
 	renew(x.t, x.b, waiting...)
 }
 
-func (x *demand) leave(s driver.Session, tk driver.Ticket, clean bool) {
+func (x *demand) leave(s *driver.Opened, tk driver.Ticket, clean bool) {
 	x.t.Helper()
 	if err := s.Leave(x.t.Context(), tk, clean); err != nil {
 		x.t.Fatal(err)
@@ -158,7 +158,7 @@ func TestAnUncleanLeaveIsInheritedByWhoWaited(t *testing.T) {
 // when they come, and when it gets the lock with others behind it.
 func TestHoldersAreToldAtOnceThatOthersWait(t *testing.T) {
 	inDemand(t, func(x *demand) {
-		told := func(s driver.Session, id string) {
+		told := func(s *driver.Opened, id string) {
 			x.t.Helper()
 			for {
 				got, err := s.Signals(x.soon())

@@ -18,7 +18,7 @@ import (
 const crowdSize = 10_000
 
 // session opens a driver with one session.
-func session(t *testing.T, url string, ttl time.Duration) (driver.Driver, driver.Session) {
+func session(t *testing.T, url string, ttl time.Duration) (driver.Driver, *driver.Opened) {
 	t.Helper()
 	d, err := openURL(t.Context(), url)
 	if err != nil {
@@ -33,7 +33,7 @@ func session(t *testing.T, url string, ttl time.Duration) (driver.Driver, driver
 }
 
 // awaited waits until the ticket is held, for a minute at most.
-func awaited(t *testing.T, s driver.Session, tk driver.Ticket) driver.Ticket {
+func awaited(t *testing.T, s *driver.Opened, tk driver.Ticket) driver.Ticket {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -67,7 +67,7 @@ func request(queue string, units, capacity int64) driver.Request {
 }
 
 // joinMany joins n times, many at once.
-func joinMany(t *testing.T, s driver.Session, n int, r func() driver.Request) []driver.Ticket {
+func joinMany(t *testing.T, s *driver.Opened, n int, r func() driver.Request) []driver.Ticket {
 	t.Helper()
 	all := make([]driver.Ticket, n)
 	const at = 50
@@ -240,14 +240,14 @@ func TestWhatOneScriptLeavesUndoneGoesOn(t *testing.T) {
 	s := redistest.Start(t)
 	for _, way := range []struct {
 		name string
-		end  func(d driver.Driver, a driver.Session, w driver.Ticket) error
+		end  func(d driver.Driver, a *driver.Opened, w driver.Ticket) error
 	}{
-		{"Leave", func(_ driver.Driver, a driver.Session, w driver.Ticket) error { return a.Leave(t.Context(), w, true) }},
-		{"Shrink", func(_ driver.Driver, a driver.Session, w driver.Ticket) error { return a.Shrink(t.Context(), w, 1) }},
-		{"Force", func(d driver.Driver, _ driver.Session, w driver.Ticket) error {
+		{"Leave", func(_ driver.Driver, a *driver.Opened, w driver.Ticket) error { return a.Leave(t.Context(), w, true) }},
+		{"Shrink", func(_ driver.Driver, a *driver.Opened, w driver.Ticket) error { return a.Shrink(t.Context(), w, 1) }},
+		{"Force", func(d driver.Driver, _ *driver.Opened, w driver.Ticket) error {
 			return d.Ask(t.Context(), w.Queue, w.ID, driver.Force)
 		}},
-		{"Close", func(_ driver.Driver, a driver.Session, _ driver.Ticket) error { return a.Close(t.Context()) }},
+		{"Close", func(_ driver.Driver, a *driver.Opened, _ driver.Ticket) error { return a.Close(t.Context()) }},
 	} {
 		t.Run(way.name, func(t *testing.T) {
 			d, a := session(t, s.URL(), time.Hour)

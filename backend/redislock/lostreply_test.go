@@ -72,9 +72,9 @@ func TestALateJoinGetsNoTicketOnceItsRepetitionHasLeft(t *testing.T) {
 			return r
 		},
 	}
-	ends := map[string]func(a driver.Session, tk driver.Ticket) error{
-		"Leave": func(a driver.Session, tk driver.Ticket) error { return a.Leave(t.Context(), tk, true) },
-		"Close": func(a driver.Session, tk driver.Ticket) error { return a.Close(t.Context()) },
+	ends := map[string]func(a *driver.Opened, tk driver.Ticket) error{
+		"Leave": func(a *driver.Opened, tk driver.Ticket) error { return a.Leave(t.Context(), tk, true) },
+		"Close": func(a *driver.Opened, tk driver.Ticket) error { return a.Close(t.Context()) },
 	}
 	for kind, request := range requests {
 		for end, leave := range ends {

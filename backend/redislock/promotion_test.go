@@ -29,10 +29,10 @@ func (g *grants) got(how string, tk driver.Ticket) {
 }
 
 // take makes three grants of different ways: at once, at once to a Robust one, by a hand-over.
-func (g *grants) take(how string, a, b driver.Session) {
+func (g *grants) take(how string, a, b *driver.Opened) {
 	g.t.Helper()
 	ctx := g.t.Context()
-	join := func(s driver.Session, robust bool) driver.Ticket {
+	join := func(s *driver.Opened, robust bool) driver.Ticket {
 		g.t.Helper()
 		r := exclusive(g.queue)
 		r.Robust = robust
@@ -42,7 +42,7 @@ func (g *grants) take(how string, a, b driver.Session) {
 		}
 		return tk
 	}
-	leave := func(s driver.Session, tk driver.Ticket) {
+	leave := func(s *driver.Opened, tk driver.Ticket) {
 		g.t.Helper()
 		if err := s.Leave(ctx, tk, true); err != nil {
 			g.t.Fatalf("%s: %s: %v", g.queue, how, err)
@@ -201,7 +201,7 @@ func TestNoTokenComesTwiceOverAFailoverInACluster(t *testing.T) {
 		_, err := next.Do("EXISTS", "interlock:{"+key+"}:t")
 		return err == nil
 	})
-	for _, s := range []driver.Session{a, b} {
+	for _, s := range []*driver.Opened{a, b} {
 		r := exclusive(key)
 		eventually(t, "a client finds the new master", func() bool {
 			tk, err := s.Join(t.Context(), r)
@@ -240,7 +240,7 @@ func TestAReplicaIsNamed(t *testing.T) {
 	}
 	_, own := session(t, s.URL()+"?"+patient, time.Minute)
 	do(t, s, "REPLICAOF", "127.0.0.1", "1")
-	for next, session := range map[string]driver.Session{"the next try connects anew": own, "the program's client": of} {
+	for next, session := range map[string]*driver.Opened{"the next try connects anew": own, "the program's client": of} {
 		_, err := session.Join(t.Context(), exclusive("q"))
 		says(t, err, "READONLY", "a replica now", next)
 		if driver.IsPermanent(err) {
@@ -248,7 +248,7 @@ func TestAReplicaIsNamed(t *testing.T) {
 		}
 	}
 	do(t, s, "REPLICAOF", "NO", "ONE")
-	for _, session := range []driver.Session{own, of} {
+	for _, session := range []*driver.Opened{own, of} {
 		eventually(t, "a master again", func() bool { _, err := session.Join(t.Context(), exclusive("q")); return err == nil })
 	}
 }

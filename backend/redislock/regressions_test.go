@@ -60,7 +60,7 @@ func patientOption(s *redistest.Server) rueidis.ClientOption {
 }
 
 // warm makes sure that the server knows the scripts that a test disturbs.
-func warm(t *testing.T, s driver.Session) {
+func warm(t *testing.T, s *driver.Opened) {
 	t.Helper()
 	a, err := s.Join(t.Context(), exclusive("warm"))
 	if err != nil {

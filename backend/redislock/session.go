@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"slices"
 	"strconv"
 	"sync"
@@ -40,10 +39,6 @@ func newSession(d *Driver, id string, ttl time.Duration, owner string) *session 
 		over: make(chan struct{}), places: map[string]*place{}, left: recent.IDs{Span: ttl}, signals: signals.New(),
 	}
 }
-
-func (s *session) ID() string           { return s.id }
-func (s *session) TTL() time.Duration   { return s.ttl }
-func (s *session) Liveness() []*os.File { return nil }
 
 func micros(d time.Duration) string { return strconv.FormatInt(d.Microseconds(), 10) }
 

@@ -254,7 +254,7 @@ func TestAnotherLibraryRespectsALockThatIsRenewed(t *testing.T) {
 }
 
 // renew makes sure that the tickets are kept, and returns what became of them.
-func renew(t *testing.T, s driver.Session, known ...driver.Ticket) map[string]driver.Renewed {
+func renew(t *testing.T, s *driver.Opened, known ...driver.Ticket) map[string]driver.Renewed {
 	t.Helper()
 	answer, err := s.Renew(t.Context(), known)
 	if err != nil {

@@ -265,7 +265,7 @@ func TestARaiseIsKeptForEver(t *testing.T) {
 			s := redistest.Start(t, redistest.FakeTime(0))
 			d, a := session(t, s.URL(), time.Hour)
 			_, b := session(t, s.URL(), time.Hour)
-			grant := func(s driver.Session) uint64 {
+			grant := func(s *driver.Opened) uint64 {
 				t.Helper()
 				tk, err := s.Join(t.Context(), exclusive("q"))
 				if err != nil || !tk.Held {
@@ -379,7 +379,7 @@ func TestOneKeyIsAboveAllTokens(t *testing.T) {
 		}
 		last = tk.Token
 	}
-	joined := func(s driver.Session) driver.Ticket {
+	joined := func(s *driver.Opened) driver.Ticket {
 		t.Helper()
 		tk, err := s.Join(t.Context(), exclusive("q"))
 		if err != nil {
@@ -387,7 +387,7 @@ func TestOneKeyIsAboveAllTokens(t *testing.T) {
 		}
 		return tk
 	}
-	leave := func(s driver.Session, tk driver.Ticket) {
+	leave := func(s *driver.Opened, tk driver.Ticket) {
 		t.Helper()
 		if err := s.Leave(t.Context(), tk, true); err != nil {
 			t.Fatal(err)

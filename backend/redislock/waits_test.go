@@ -59,7 +59,7 @@ func (w *waits) goOn() {
 }
 
 // end does what they wait for.
-func (w *waits) end(s driver.Session, d driver.Driver) {
+func (w *waits) end(s *driver.Opened, d driver.Driver) {
 	w.t.Helper()
 	w.goOn()
 	r := exclusive("q")

@@ -38,7 +38,7 @@ func open(t testing.TB, path string) driver.Driver {
 	return d
 }
 
-func session(t testing.TB, d driver.Driver, ttl time.Duration) driver.Session {
+func session(t testing.TB, d driver.Driver, ttl time.Duration) *driver.Opened {
 	t.Helper()
 	s, err := d.Open(t.Context(), driver.SessionOptions{TTL: ttl, Owner: "test"})
 	if err != nil {
@@ -98,9 +98,9 @@ func BenchmarkHandOver(b *testing.B) {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			path := filepath.Join(b.TempDir(), "locks.db")
 			ctx := context.Background()
-			sessions := []driver.Session{session(b, open(b, path), time.Hour), session(b, open(b, path), time.Hour)}
+			sessions := []*driver.Opened{session(b, open(b, path), time.Hour), session(b, open(b, path), time.Hour)}
 			type place struct {
-				s driver.Session
+				s *driver.Opened
 				t driver.Ticket
 			}
 			line := make(chan place, n+1)

@@ -20,7 +20,7 @@ func within(t testing.TB) context.Context {
 	return ctx
 }
 
-func join(t testing.TB, s driver.Session, r driver.Request, held bool) driver.Ticket {
+func join(t testing.TB, s *driver.Opened, r driver.Request, held bool) driver.Ticket {
 	t.Helper()
 	got, err := s.Join(t.Context(), r)
 	if err != nil {
@@ -32,7 +32,7 @@ func join(t testing.TB, s driver.Session, r driver.Request, held bool) driver.Ti
 	return got
 }
 
-func await(t testing.TB, s driver.Session, tk driver.Ticket) driver.Ticket {
+func await(t testing.TB, s *driver.Opened, tk driver.Ticket) driver.Ticket {
 	t.Helper()
 	got, err := s.Await(within(t), tk)
 	if err != nil {

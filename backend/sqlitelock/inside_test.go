@@ -35,7 +35,7 @@ func begin(t testing.TB, d *Driver) *session {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s.(*session)
+	return s.Session.(*session)
 }
 
 func mutex(queue string) driver.Request {

@@ -151,7 +151,7 @@ func servePuppet(path string) int {
 		fmt.Println(err)
 		return 1
 	}
-	var s driver.Session
+	var s *driver.Opened
 	tickets := map[string]driver.Ticket{}
 	known := func() (all []driver.Ticket) {
 		for _, t := range tickets {
@@ -210,7 +210,7 @@ func servePuppet(path string) int {
 		case "bequeath": // to a child
 			c := exec.Command(os.Args[0])
 			c.Env = append(os.Environ(), asPuppet+"=sit")
-			c.ExtraFiles = s.Liveness()
+			c.ExtraFiles = s.Liveness
 			err := c.Start()
 			say(fmt.Sprint(c.Process.Pid), err)
 		case "stop":
@@ -340,7 +340,7 @@ func cycle(d driver.Driver, queue, log string) error {
 }
 
 // aside does a bit of everything else, to be killed in the middle of it.
-func aside(ctx context.Context, s driver.Session) {
+func aside(ctx context.Context, s *driver.Opened) {
 	r := driver.Request{ID: newID(), Queue: "rw", Kind: driver.RWMutex, Units: 1, Capacity: driver.RWCapacity}
 	if rand.N(3) == 0 {
 		r.Units = r.Capacity

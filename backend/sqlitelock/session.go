@@ -46,12 +46,9 @@ func newID() string {
 }
 
 // Open starts a session. Its TTL is kept between 100 ms and a day.
-func (d *Driver) Open(ctx context.Context, o driver.SessionOptions) (driver.Session, error) {
+func (d *Driver) Open(ctx context.Context, o driver.SessionOptions) (*driver.Opened, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
-	}
-	if o.TTL <= 0 {
-		return nil, driver.Invalid(fmt.Errorf("sqlite: the TTL of %v is not positive", o.TTL))
 	}
 	s := &session{d: d, id: newID(), ttl: min(max(o.TTL, minTTL), maxTTL), owner: o.Owner}
 	if s.owner == "" {
@@ -85,15 +82,8 @@ func (d *Driver) Open(ctx context.Context, o driver.SessionOptions) (driver.Sess
 	defer d.mu.Unlock()
 	d.sessions[s.sid] = s
 	d.addresses[s.sid] = address{d.post.name, s.id}
-	return s, nil
+	return &driver.Opened{Session: s, ID: s.id, TTL: s.ttl, Liveness: s.life.files()}, nil
 }
-
-func (s *session) ID() string         { return s.id }
-func (s *session) TTL() time.Duration { return s.ttl }
-
-// Liveness returns the file that is locked as long as the session lives, and the
-// socket by which the others notice its end. A child must get both.
-func (s *session) Liveness() []*os.File { return s.life.files() }
 
 func (s *session) Close(ctx context.Context) error {
 	if s.isOver() {

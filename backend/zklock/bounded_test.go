@@ -17,7 +17,7 @@ import (
 )
 
 // stalled is a session of a long TTL at a server whose answers to creates are held back.
-func stalled(t *testing.T) (driver.Session, *zktest.Proxy, *zktest.Hold) {
+func stalled(t *testing.T) (*driver.Opened, *zktest.Proxy, *zktest.Hold) {
 	t.Helper()
 	s := zktest.Start(t, zktest.Config("maxSessionTimeout", "1200000"))
 	via := zktest.NewProxy(t, s.Addr)

@@ -25,12 +25,7 @@ const (
 	cellDeleted = 'd'
 )
 
-func (d *Driver) cellPath(name string) (string, error) {
-	if err := driver.CheckCell(name); err != nil {
-		return "", err
-	}
-	return d.aside("cells", flat(name)), nil
-}
+func (d *Driver) cellPath(name string) string { return d.aside("cells", flat(name)) }
 
 // cellOf reads a cell. What no Swap has written is neither a value nor none.
 func cellOf(path string, c content) (driver.Cell, error) {
@@ -51,10 +46,7 @@ func (d *Driver) Load(ctx context.Context, name string) (driver.Cell, error) {
 	if q, ok := d.roundOf(name); ok {
 		return d.loadRound(ctx, q)
 	}
-	path, err := d.cellPath(name)
-	if err != nil {
-		return driver.Cell{}, err
-	}
+	path := d.cellPath(name)
 	l, err := d.link(ctx)
 	if err != nil {
 		return driver.Cell{}, err
@@ -128,18 +120,8 @@ func (d *Driver) cells(ctx context.Context, prefix string) (names []string, err 
 func (d *Driver) Swap(ctx context.Context, w driver.Swap) (driver.Cell, error) {
 	path, isBarrier := d.barrier(w.Name)
 	round, isRound := d.roundOf(w.Name)
-	var err error
 	if !isBarrier && !isRound {
-		path, err = d.cellPath(w.Name)
-	}
-	if err != nil {
-		return driver.Cell{}, err
-	}
-	if err := driver.CheckID(w.ID); err != nil {
-		return driver.Cell{}, err
-	}
-	if len(w.Value) > driver.MaxCell && !w.Delete {
-		return driver.Cell{}, driver.ErrTooLarge
+		path = d.cellPath(w.Name)
 	}
 	l, err := d.link(ctx)
 	if err != nil {
@@ -337,10 +319,7 @@ func (d *Driver) Watch(ctx context.Context, name string, after uint64) (found dr
 	if q, ok := d.roundOf(name); ok {
 		return d.watchRound(ctx, q, after)
 	}
-	path, err := d.cellPath(name)
-	if err != nil {
-		return found, err
-	}
+	path := d.cellPath(name)
 	first := true
 	err = d.retrying(ctx, func(ctx context.Context, l *link) (bool, error) {
 		bell := make(chan struct{}, 1)

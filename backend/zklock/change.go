@@ -37,9 +37,6 @@ func (s *session) Shrink(ctx context.Context, t driver.Ticket, units int64) erro
 	if err := s.usable(ctx); err != nil {
 		return err
 	}
-	if units < 1 {
-		return driver.Invalid(errors.New("shrink to less than one unit"))
-	}
 	p := s.place(t.ID)
 	if p == nil || p.q.name != t.Queue {
 		return driver.ErrGone
@@ -232,16 +229,7 @@ func (s *session) Keep(ctx context.Context, t driver.Ticket, d time.Duration) er
 	if err := s.usable(ctx); err != nil {
 		return err
 	}
-	if d <= 0 {
-		return driver.Invalid(fmt.Errorf("keep for %v: it must be longer than 0", d))
-	}
-	if err := driver.CheckID(t.ID); err != nil {
-		return err
-	}
-	q, err := s.d.lane(t.Queue)
-	if err != nil {
-		return err
-	}
+	q := s.d.lane(t.Queue)
 	limit := ctx
 	ctx, cancel := s.within(ctx)
 	defer cancel()
@@ -267,7 +255,7 @@ func (s *session) Keep(ctx context.Context, t driver.Ticket, d time.Duration) er
 		return s.failed(limit, s.fix(ctx, p, d, p.req.Hold == 0, false))
 	}
 	longer := false
-	err = s.d.refix(ctx, s.l, q, t.ID, func(n *name, now int64, _ meta) {
+	err := s.d.refix(ctx, s.l, q, t.ID, func(n *name, now int64, _ meta) {
 		if longer = n.evicted && now+ceil(d) > n.until; !longer {
 			n.until = now + ceil(d)
 		}

@@ -117,7 +117,7 @@ func ended(done <-chan struct{}, pause time.Duration) error {
 // worker is a session and its tickets.
 type worker struct {
 	*account
-	s      driver.Session
+	s      *driver.Opened
 	grants *atomic.Int64
 
 	mu    sync.Mutex
@@ -125,7 +125,7 @@ type worker struct {
 }
 
 func (w *worker) renew(done <-chan struct{}) {
-	for ended(done, w.s.TTL()/40) == nil {
+	for ended(done, w.s.TTL/40) == nil {
 		var known []driver.Ticket
 		w.mu.Lock()
 		for _, k := range w.known {

@@ -59,7 +59,7 @@ func drained(t *testing.T, s *zktest.Server, n int, robust bool) int64 {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	sessions, counters := make([]driver.Session, 50), make([]*counter, 50)
+	sessions, counters := make([]*driver.Opened, 50), make([]*counter, 50)
 	sent := func() (sum int64) {
 		for _, c := range counters {
 			sum += c.bytes.Load()

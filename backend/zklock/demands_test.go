@@ -54,15 +54,15 @@ func TestTwoDriversOnOneConnection(t *testing.T) {
 	conn, _, err := zk.Connect([]string{s.Addr}, 10*time.Second, zk.WithDialer(tap.Dial), zk.WithLogInfo(false))
 	noError(t, err)
 	t.Cleanup(conn.Close)
-	var all []driver.Session
+	var all []*driver.Opened
 	for range 2 {
 		d, err := zklock.New(limited(t), conn, tap, zklock.Root("/a"))
 		noError(t, err)
 		defer d.Close()
 		all = append(all, session(t, d, 10*time.Second))
 	}
-	if all[0].ID() == all[1].ID() {
-		t.Errorf("two sessions have the ID %s", all[0].ID())
+	if all[0].ID == all[1].ID {
+		t.Errorf("two sessions have the ID %s", all[0].ID)
 	}
 	d := opened(t, s.Addr)
 	queues := []string{"q", "r"}

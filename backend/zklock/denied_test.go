@@ -24,7 +24,7 @@ func TestRightsThatAreMissing(t *testing.T) {
 		_, err := owner.Create(path, nil, 0, all(perms))
 		noError(t, err)
 	}
-	fresh := func(perms int32) driver.Session { // a queue /a/q that allows this
+	fresh := func(perms int32) *driver.Opened { // a queue /a/q that allows this
 		t.Helper()
 		for _, path := range []string{"/a/q", "/a"} {
 			for _, n := range nodes(t, owner, path) {
@@ -47,7 +47,7 @@ func TestRightsThatAreMissing(t *testing.T) {
 			t.Errorf("%s took %v", what, took)
 		}
 	}
-	joins := func(a driver.Session, r driver.Request) func() error {
+	joins := func(a *driver.Opened, r driver.Request) func() error {
 		return func() error { _, err := a.Join(limited(t), r); return err }
 	}
 	held, robust := aMutex("q"), aMutex("q")

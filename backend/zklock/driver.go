@@ -111,19 +111,16 @@ func (d *Driver) bound(ctx context.Context) (context.Context, context.CancelFunc
 
 // Open starts a session. If its connection ends before that is done, another one is made, for as
 // long as the first one might have taken: those of short sessions end when a server is slow.
-func (d *Driver) Open(ctx context.Context, o driver.SessionOptions) (driver.Session, error) {
+func (d *Driver) Open(ctx context.Context, o driver.SessionOptions) (*driver.Opened, error) {
 	if err := d.usable(ctx); err != nil {
 		return nil, err
-	}
-	if o.TTL <= 0 {
-		return nil, driver.Invalid(fmt.Errorf("zookeeper: the TTL of %v is not positive", o.TTL))
 	}
 	ctx, cancel := d.bound(ctx)
 	defer cancel()
 	for until := d.Now().Add(d.patience); ; {
 		s, err := d.open(ctx, o)
 		if err == nil {
-			return s, nil
+			return &driver.Opened{Session: s, ID: s.id, TTL: s.ttl}, nil
 		}
 		if !errors.Is(err, zk.ErrConnectionClosed) || d.Now() >= until {
 			return nil, d.failed(err)
@@ -257,21 +254,18 @@ func (d *Driver) failed(err error) error {
 	return err
 }
 
-func (d *Driver) lane(queue string) (*lane, error) {
+func (d *Driver) lane(queue string) *lane {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if q := d.lanes[queue]; q != nil {
-		return q, nil
-	}
-	if err := driver.CheckName(queue); err != nil {
-		return nil, err
+		return q
 	}
 	if len(d.lanes) > 100_000 {
 		clear(d.lanes)
 	}
 	q := &lane{name: queue, path: d.node(queue)}
 	d.lanes[queue] = q
-	return q, nil
+	return q
 }
 
 // place returns the path of something that is not a queue.

@@ -49,26 +49,44 @@ func (p *spy) expire(t *testing.T) {
 	if len(opened) < word+4+16 {
 		t.Fatalf("the session was opened by % x", opened)
 	}
-	c, err := net.Dial("tcp", p.server)
-	noError(t, err)
-	defer c.Close()
-	noError(t, c.SetDeadline(time.Now().Add(30*time.Second)))
-	exchange := func(request []byte) {
-		t.Helper()
-		_, err := c.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(request))), request...))
-		noError(t, err)
-		var size [4]byte
-		_, err = io.ReadFull(c, size[:])
-		noError(t, err)
-		_, err = io.CopyN(io.Discard, c, int64(binary.BigEndian.Uint32(size[:])))
-		noError(t, err)
-	}
 	hello := make([]byte, 4+8) // version, last transaction
 	hello = append(hello, opened[4:id]...)
-	exchange(append(hello, opened[id:word+4+16]...))
+	hello = append(hello, opened[id:word+4+16]...)
 	const opClose = -11
-	bye := binary.BigEndian.AppendUint32(nil, 1)
-	exchange(binary.BigEndian.AppendUint32(bye, uint32(opClose&0xffffffff)))
+	bye := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, 1), uint32(opClose&0xffffffff))
+	expired := func() bool {
+		c, err := net.Dial("tcp", p.server)
+		noError(t, err)
+		defer c.Close()
+		noError(t, c.SetDeadline(time.Now().Add(30*time.Second)))
+		ask := func(request []byte) ([]byte, error) {
+			_, err := c.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(request))), request...))
+			var size [4]byte
+			if err == nil {
+				_, err = io.ReadFull(c, size[:])
+			}
+			reply := make([]byte, binary.BigEndian.Uint32(size[:]))
+			if err == nil {
+				_, err = io.ReadFull(c, reply)
+			}
+			return reply, err
+		}
+		welcome, err := ask(hello)
+		if err == nil && binary.BigEndian.Uint32(welcome[4:]) == 0 { // the timeout that is granted
+			return true
+		}
+		if err == nil {
+			_, err = ask(bye)
+		}
+		return err == nil
+	}
+	// The client, which loses its connection by this, may connect again and take the session back,
+	// before it is told to end.
+	for end := time.Now().Add(30 * time.Second); !expired(); {
+		if time.Now().After(end) {
+			t.Fatal("the session has not ended in 30 s")
+		}
+	}
 }
 
 // Promise: a ticket is held if those in front of it are gone, not if only the next
@@ -86,7 +104,7 @@ func TestWhoeverDiesWhileItWaitsLetsNobodyIn(t *testing.T) {
 			t.Parallel()
 			via := newSpy(t, s)
 			r.Queue = someID()
-			ask := func(session driver.Session) driver.Ticket {
+			ask := func(session *driver.Opened) driver.Ticket {
 				r.ID = someID()
 				return join(t, session, r)
 			}
@@ -134,7 +152,7 @@ func TestWhoeverLeavesWhileItWaitsLetsNobodyIn(t *testing.T) {
 	} {
 		for _, clean := range []bool{true, false} {
 			r.Queue = someID()
-			ask := func(session driver.Session) driver.Ticket {
+			ask := func(session *driver.Opened) driver.Ticket {
 				r.ID = someID()
 				return join(t, session, r)
 			}
@@ -157,7 +175,7 @@ func TestWhoeverLeavesWithoutKnowingThatItWaitsLetsNobodyIn(t *testing.T) {
 	via := zktest.NewProxy(t, s.Addr)
 	a, b := session(t, opened(t, s.Addr), 20*time.Second), session(t, opened(t, via.Addr), 20*time.Second)
 	r := driver.Request{Queue: someID(), Kind: driver.Mutex, Units: 1, Capacity: 1}
-	ask := func(session driver.Session) (driver.Ticket, error) {
+	ask := func(session *driver.Opened) (driver.Ticket, error) {
 		r.ID = someID()
 		return session.Join(limited(t), r)
 	}
@@ -187,7 +205,7 @@ func TestOneOfSeveralHoldersThatLeavesLetsNobodyIn(t *testing.T) {
 		for _, clean := range []bool{true, false} {
 			r := r
 			r.Queue = someID()
-			ask := func(session driver.Session) driver.Ticket {
+			ask := func(session *driver.Opened) driver.Ticket {
 				r.ID = someID()
 				return join(t, session, r)
 			}

@@ -22,14 +22,14 @@ func MostWeight(bytes int) (restore func()) {
 }
 
 // Connection is the connection of a session.
-func Connection(s driver.Session) *zk.Conn { return s.(*session).l.conn }
+func Connection(s *driver.Opened) *zk.Conn { return s.Session.(*session).l.conn }
 
 // CrowdSlots is how many Joins of a connection are under way at a time.
 const CrowdSlots = crowdSlots
 
 // Withdrawals is how many waiters of a session are leaving.
-func Withdrawals(s driver.Session) int {
-	in := s.(*session)
+func Withdrawals(s *driver.Opened) int {
+	in := s.Session.(*session)
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	return len(in.leaving.known)

@@ -111,15 +111,9 @@ func (d *Driver) readFloors(ctx context.Context, l *link) error {
 }
 
 func (d *Driver) Raise(ctx context.Context, queue string, floor uint64) error {
-	if floor >= driver.MaxToken-1 {
-		return driver.Invalid(fmt.Errorf("zookeeper: no token can be larger than %d", floor))
-	}
 	var q *lane
 	if queue != allQueues {
-		var err error
-		if q, err = d.lane(queue); err != nil {
-			return err
-		}
+		q = d.lane(queue)
 	}
 	l, err := d.link(ctx)
 	if err != nil {

@@ -67,10 +67,7 @@ func pause(ctx context.Context, bell chan struct{}, most time.Duration) error {
 }
 
 func (d *Driver) Follow(ctx context.Context, queue, after string) (found driver.Queue, err error) {
-	q, err := d.lane(queue)
-	if err != nil {
-		return found, err
-	}
+	q := d.lane(queue)
 	cache := map[string]entry{}
 	err = d.retrying(ctx, func(ctx context.Context, l *link) (bool, error) {
 		if after == "" {
@@ -248,10 +245,10 @@ func (d *Driver) Queues(ctx context.Context, prefix string) iter.Seq2[driver.Que
 		}
 		slices.Sort(names)
 		for _, name := range slices.Compact(names) {
-			q, err := d.lane(name)
-			if err != nil {
+			if driver.CheckName(name) != nil {
 				continue // it is no name of ours
 			}
+			q := d.lane(name)
 			all, version, read, err := d.lineup(ctx, l, q, false)
 			if err == nil && len(all) == 0 {
 				continue

@@ -39,14 +39,14 @@ func TestForeignDataThatComeWhileALockIsHeld(t *testing.T) {
 	raw := connected(t, s.Addr)
 	a, b := session(t, opened(t, s.Addr), 20*time.Second), session(t, opened(t, s.Addr), 20*time.Second)
 	n := 0
-	for what, take := range map[string]func(q string) (driver.Session, driver.Ticket){
-		"free": func(q string) (driver.Session, driver.Ticket) { return a, holds(t, a, aMutex(q)) },
-		"free, and others wait": func(q string) (driver.Session, driver.Ticket) {
+	for what, take := range map[string]func(q string) (*driver.Opened, driver.Ticket){
+		"free": func(q string) (*driver.Opened, driver.Ticket) { return a, holds(t, a, aMutex(q)) },
+		"free, and others wait": func(q string) (*driver.Opened, driver.Ticket) {
 			k := holds(t, a, aMutex(q))
 			join(t, b, aMutex(q))
 			return a, k
 		},
-		"handed on, and held for some time": func(q string) (driver.Session, driver.Ticket) {
+		"handed on, and held for some time": func(q string) (*driver.Opened, driver.Ticket) {
 			h := holds(t, b, aMutex(q))
 			k := join(t, a, aMutex(q))
 			noError(t, b.Leave(limited(t), h, true))
@@ -62,7 +62,7 @@ func TestForeignDataThatComeWhileALockIsHeld(t *testing.T) {
 			}
 			return a, k
 		},
-		"kept for a time, and left by somebody else": func(q string) (driver.Session, driver.Ticket) {
+		"kept for a time, and left by somebody else": func(q string) (*driver.Opened, driver.Ticket) {
 			k := holds(t, a, aMutex(q))
 			noError(t, a.Keep(limited(t), k, time.Hour))
 			return b, k
@@ -91,7 +91,7 @@ func TestReleasesTakeOneExchange(t *testing.T) {
 	s := zktest.Start(t)
 	const clients, rounds = 4, 10
 	var vias []*zktest.Proxy
-	var turns []driver.Session
+	var turns []*driver.Opened
 	for range clients {
 		via := zktest.NewProxy(t, s.Addr)
 		vias, turns = append(vias, via), append(turns, session(t, opened(t, via.Addr), 20*time.Second))

@@ -46,14 +46,14 @@ func entry(t *testing.T, c *zk.Conn, queue, says string) {
 }
 
 // stranger is a client that has not read anything yet.
-func stranger(t *testing.T, addr string) (driver.Driver, driver.Session) {
+func stranger(t *testing.T, addr string) (driver.Driver, *driver.Opened) {
 	t.Helper()
 	d := opened(t, addr)
 	return d, session(t, d, 20*time.Second)
 }
 
 // passes takes a lock and gives it back. Its token is above that of the one before.
-func passes(t *testing.T, s driver.Session, queue string, above uint64) uint64 {
+func passes(t *testing.T, s *driver.Opened, queue string, above uint64) uint64 {
 	t.Helper()
 	k := holds(t, s, aMutex(queue))
 	if k.Token <= above || k.Token >= driver.MaxToken {
@@ -100,7 +100,7 @@ func TestGarbageInFloorsHarmsOneName(t *testing.T) {
 		last[queue] += by
 		noError(t, d.Raise(limited(t), queue, last[queue]))
 	}
-	all := func(s driver.Session) {
+	all := func(s *driver.Opened) {
 		t.Helper()
 		for _, q := range []string{"harmed", "raised/b", "plain"} {
 			last[q] = passes(t, s, q, last[q])
@@ -141,7 +141,7 @@ func TestGarbageInFloorsHarmsOneName(t *testing.T) {
 	} {
 		bad()
 		fresh, b := stranger(t, s.Addr)
-		for _, who := range []driver.Session{a, b} {
+		for _, who := range []*driver.Opened{a, b} {
 			_, err := who.Join(limited(t), aMutex("harmed"))
 			refused(t, err, floors+" ", floors+"/harmed", `"harmed"`, "interlock token raise")
 			last["plain"] = passes(t, who, "plain", last["plain"])

@@ -41,10 +41,10 @@ func TestAJoinThatNobodyRepeatsIsRemoved(t *testing.T) {
 func TestATicketWithAnotherNameThanKnownLeaves(t *testing.T) {
 	t.Parallel()
 	s := zktest.Start(t)
-	for what, change := range map[string]func(ctx context.Context, a driver.Session, k driver.Ticket) error{
-		"shrunk": func(ctx context.Context, a driver.Session, k driver.Ticket) error { return a.Shrink(ctx, k, 1) },
-		"kept":   func(ctx context.Context, a driver.Session, k driver.Ticket) error { return a.Keep(ctx, k, time.Hour) },
-		"held for an hour": func(ctx context.Context, a driver.Session, k driver.Ticket) error {
+	for what, change := range map[string]func(ctx context.Context, a *driver.Opened, k driver.Ticket) error{
+		"shrunk": func(ctx context.Context, a *driver.Opened, k driver.Ticket) error { return a.Shrink(ctx, k, 1) },
+		"kept":   func(ctx context.Context, a *driver.Opened, k driver.Ticket) error { return a.Keep(ctx, k, time.Hour) },
+		"held for an hour": func(ctx context.Context, a *driver.Opened, k driver.Ticket) error {
 			r := writer("q", k.ID)
 			r.Hold = time.Hour
 			_, err := a.Join(ctx, r)
@@ -131,9 +131,9 @@ func TestACancelledHoldLeaves(t *testing.T) {
 func TestOwnConnectionIsLeftClean(t *testing.T) {
 	t.Parallel()
 	s := zktest.Start(t)
-	for what, end := range map[string]func(d driver.Driver, a driver.Session) error{
-		"driver closed":  func(d driver.Driver, _ driver.Session) error { return d.Close() },
-		"session closed": func(_ driver.Driver, a driver.Session) error { return a.Close(context.Background()) },
+	for what, end := range map[string]func(d driver.Driver, a *driver.Opened) error{
+		"driver closed":  func(d driver.Driver, _ *driver.Opened) error { return d.Close() },
+		"session closed": func(_ driver.Driver, a *driver.Opened) error { return a.Close(context.Background()) },
 	} {
 		for _, lost := range []bool{false, true} {
 			name := what
@@ -163,9 +163,9 @@ func TestOwnConnectionIsLeftWithWhatHasAFixedEnd(t *testing.T) {
 	t.Parallel()
 	s := zktest.Start(t)
 	raw := connected(t, s.Addr)
-	for what, end := range map[string]func(d driver.Driver, a driver.Session) error{
-		"driver closed":  func(d driver.Driver, _ driver.Session) error { return d.Close() },
-		"session closed": func(_ driver.Driver, a driver.Session) error { return a.Close(context.Background()) },
+	for what, end := range map[string]func(d driver.Driver, a *driver.Opened) error{
+		"driver closed":  func(d driver.Driver, _ *driver.Opened) error { return d.Close() },
+		"session closed": func(_ driver.Driver, a *driver.Opened) error { return a.Close(context.Background()) },
 	} {
 		t.Run(what, func(t *testing.T) {
 			d, _ := given(t, 10*time.Second, s.Addr)

@@ -21,7 +21,7 @@ func opened(t *testing.T, addr string) driver.Driver {
 	return d
 }
 
-func session(t *testing.T, d driver.Driver, ttl time.Duration) driver.Session {
+func session(t *testing.T, d driver.Driver, ttl time.Duration) *driver.Opened {
 	t.Helper()
 	s, err := d.Open(limited(t), driver.SessionOptions{TTL: ttl})
 	noError(t, err)
@@ -41,7 +41,7 @@ func given(t *testing.T, ttl time.Duration, addrs ...string) (driver.Driver, *zk
 	return d, conn
 }
 
-func join(t *testing.T, s driver.Session, r driver.Request) driver.Ticket {
+func join(t *testing.T, s *driver.Opened, r driver.Request) driver.Ticket {
 	t.Helper()
 	got, err := s.Join(limited(t), r)
 	noError(t, err)
@@ -49,7 +49,7 @@ func join(t *testing.T, s driver.Session, r driver.Request) driver.Ticket {
 }
 
 // holds is a join that must be served at once.
-func holds(t *testing.T, s driver.Session, r driver.Request) driver.Ticket {
+func holds(t *testing.T, s *driver.Opened, r driver.Request) driver.Ticket {
 	t.Helper()
 	got := join(t, s, r)
 	if !got.Held {
@@ -59,13 +59,13 @@ func holds(t *testing.T, s driver.Session, r driver.Request) driver.Ticket {
 }
 
 // warm makes the queue's node, so that a Join is one create and no more.
-func warm(t *testing.T, s driver.Session, queue string) {
+func warm(t *testing.T, s *driver.Opened, queue string) {
 	t.Helper()
 	noError(t, s.Leave(limited(t), holds(t, s, aMutex(queue)), true))
 }
 
 // beat renews the tickets, and no others, until the test ends.
-func beat(t *testing.T, s driver.Session, known ...driver.Ticket) {
+func beat(t *testing.T, s *driver.Opened, known ...driver.Ticket) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -73,7 +73,7 @@ func beat(t *testing.T, s driver.Session, known ...driver.Ticket) {
 		for ctx.Err() == nil {
 			_, _ = s.Renew(ctx, known)
 			select {
-			case <-time.After(s.TTL() / 5):
+			case <-time.After(s.TTL / 5):
 			case <-ctx.Done():
 			}
 		}
@@ -82,7 +82,7 @@ func beat(t *testing.T, s driver.Session, known ...driver.Ticket) {
 }
 
 // quit repeats a Leave until it is known what came of it.
-func quit(t *testing.T, s driver.Session, k driver.Ticket) error {
+func quit(t *testing.T, s *driver.Opened, k driver.Ticket) error {
 	t.Helper()
 	for ctx := limited(t); ; {
 		short, cancel := context.WithTimeout(ctx, time.Second)

@@ -16,20 +16,14 @@ import (
 )
 
 func (s *session) Join(ctx context.Context, r driver.Request) (driver.Ticket, error) {
-	if err := errors.Join(driver.CheckID(r.ID), driver.CheckRequest(&r)); err != nil {
-		return driver.Ticket{}, err
-	}
 	if err := s.usable(ctx); err != nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.notSent(&r)
 		return driver.Ticket{}, err
 	}
-	q, err := s.d.laneOf(r.Queue, r.Kind)
-	if err == nil {
-		err = checkLoan(q, &r)
-	}
-	if err != nil {
+	q := s.d.laneOf(r.Queue, r.Kind)
+	if err := checkLoan(q, &r); err != nil {
 		return driver.Ticket{}, err
 	}
 	limit := ctx
@@ -210,11 +204,7 @@ func (s *session) drop(p *place) {
 
 // precheck spares a ticket that must not wait the writes, if others stand.
 func (s *session) precheck(ctx context.Context, p *place) error {
-	q, err := s.d.lane(p.q.name)
-	if err != nil {
-		return err
-	}
-	all, err := s.d.line(ctx, s.l, q)
+	all, err := s.d.line(ctx, s.l, s.d.lane(p.q.name))
 	if err != nil {
 		return err
 	}

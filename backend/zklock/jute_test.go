@@ -27,7 +27,7 @@ func TestALineThatIsLongerThanAMessage(t *testing.T) {
 	for i := range line {
 		all.Go(func() {
 			r := aMutex("q")
-			got, err := []driver.Session{a, b}[i%2].Join(context.Background(), r)
+			got, err := []*driver.Opened{a, b}[i%2].Join(context.Background(), r)
 			if err != nil || got.Held {
 				t.Errorf("%+v %v", got, err)
 			}
@@ -42,7 +42,7 @@ func TestALineThatIsLongerThanAMessage(t *testing.T) {
 	turns := make(chan driver.Ticket)
 	for i, k := range line {
 		all.Go(func() {
-			who := []driver.Session{a, b}[i%2]
+			who := []*driver.Opened{a, b}[i%2]
 			got, err := who.Await(context.Background(), k)
 			if err != nil || !got.Held {
 				t.Errorf("%+v %v", got, err)

@@ -43,11 +43,11 @@ type loan struct {
 }
 
 // laneOf returns where tickets of a kind stand.
-func (d *Driver) laneOf(queue string, kind driver.Kind) (*lane, error) {
-	q, err := d.lane(queue)
+func (d *Driver) laneOf(queue string, kind driver.Kind) *lane {
+	q := d.lane(queue)
 	lends, meets := kind == driver.Semaphore && d.names.leases, kind == driver.Barrier && d.names.barriers
-	if err != nil || !lends && !meets {
-		return q, err
+	if !lends && !meets {
+		return q
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -55,12 +55,12 @@ func (d *Driver) laneOf(queue string, kind driver.Kind) (*lane, error) {
 		if q.meeting == nil {
 			q.meeting = &lane{name: queue, path: q.path, meets: true}
 		}
-		return q.meeting, nil
+		return q.meeting
 	}
 	if q.lending == nil {
 		q.lending = &lane{name: queue, path: q.path + "/locks", leases: &lane{name: queue, path: q.path + "/leases"}}
 	}
-	return q.lending, nil
+	return q.lending
 }
 
 // checkLoan refuses what leases and members in Curator's layout cannot be.

@@ -115,10 +115,7 @@ func (d *Driver) tickets(ctx context.Context, l *link, q *lane, watch bool) (lin
 // leases, in the order in which these were made, then the others in that of locks.
 // Locks are read first: who has gone from there is found in leases.
 func (d *Driver) semaphore(ctx context.Context, l *link, base *lane, watch bool) (line, error) {
-	q, err := d.laneOf(base.name, driver.Semaphore)
-	if err != nil {
-		return nil, err
-	}
+	q := d.laneOf(base.name, driver.Semaphore)
 	c, err := l.list(ctx, q.path, watch)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return nil, err

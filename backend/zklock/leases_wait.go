@@ -138,11 +138,7 @@ func (l line) asked(i int) (sum int64) {
 // linger makes of a ticket that has joined one that is held, if it fits.
 func (s *session) linger(ctx context.Context, p *place, noWait bool) (driver.Ticket, error) {
 	if p.mayFit() {
-		q, err := s.d.lane(p.q.name)
-		if err != nil {
-			return driver.Ticket{}, err
-		}
-		all, err := s.d.line(ctx, s.l, q)
+		all, err := s.d.line(ctx, s.l, s.d.lane(p.q.name))
 		if err != nil {
 			return driver.Ticket{}, err
 		}

@@ -13,13 +13,7 @@ func (s *session) Leave(ctx context.Context, t driver.Ticket, clean bool) error 
 	if err := s.usable(ctx); err != nil {
 		return err
 	}
-	if err := driver.CheckID(t.ID); err != nil {
-		return err
-	}
-	q, err := s.d.lane(t.Queue)
-	if err != nil {
-		return err
-	}
+	q := s.d.lane(t.Queue)
 	limit := ctx
 	ctx, cancel := s.within(ctx)
 	defer cancel()

@@ -310,11 +310,10 @@ func (s *session) endRound(ctx context.Context, q *lane, path string) error {
 // whoever comes late is in it, too, the version is that of the nodes that stand.
 func (d *Driver) roundOf(cell string) (*lane, bool) {
 	name, ok := strings.CutSuffix(cell, "/round")
-	if !ok || !d.names.barriers {
+	if !ok || !d.names.barriers || driver.CheckName(name) != nil {
 		return nil, false
 	}
-	q, err := d.laneOf(name, driver.Barrier)
-	return q, err == nil
+	return d.laneOf(name, driver.Barrier), true
 }
 
 func (d *Driver) loadRound(ctx context.Context, q *lane) (driver.Cell, error) {

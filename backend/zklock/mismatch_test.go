@@ -43,7 +43,7 @@ func rightsOfTheFirst(t *testing.T, addr, options string, late driver.Request, l
 		return driver.Request{ID: someID(), Queue: q, Kind: driver.Semaphore, Units: units, Capacity: 5}
 	}
 	via := zktest.NewProxy(t, addr)
-	at := func(addr string) driver.Session {
+	at := func(addr string) *driver.Opened {
 		d, err := openURL(t.Context(), "zk://"+addr+"/a"+options)
 		noError(t, err)
 		t.Cleanup(func() { _ = d.Close() })

@@ -19,7 +19,7 @@ func TestNoCallTellsOfAnOlderState(t *testing.T) {
 	follower, leader := e.Followers()[0], e.Leader()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	open := func(s *zktest.Server) (driver.Driver, driver.Session) {
+	open := func(s *zktest.Server) (driver.Driver, *driver.Opened) {
 		d, err := openURL(ctx, "zk://"+s.Addr+"/lag")
 		if err != nil {
 			t.Fatal(err)

@@ -57,7 +57,7 @@ func TestOwnConnection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := session.TTL(); got != 10*time.Second {
+	if got := session.TTL; got != 10*time.Second {
 		t.Errorf("the TTL is %v, not that of the client", got)
 	}
 	if _, err := session.Join(ctx, aMutex("left/behind")); err != nil {

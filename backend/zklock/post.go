@@ -92,16 +92,7 @@ func (s *session) demanded(what driver.Demand, queue, id string) {
 }
 
 func (d *Driver) Ask(ctx context.Context, queue, id string, what driver.Demand) error {
-	if what != driver.Revoke && what != driver.Evict && what != driver.Force {
-		return driver.Invalid(fmt.Errorf("zookeeper: demand %d cannot be asked for", what))
-	}
-	if err := driver.CheckID(id); err != nil {
-		return err
-	}
-	q, err := d.lane(queue)
-	if err != nil {
-		return err
-	}
+	q := d.lane(queue)
 	l, err := d.link(ctx)
 	if err != nil {
 		return err

@@ -70,11 +70,7 @@ func (s *session) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Re
 // others finds out what became of tickets with a fixed end, which others may change.
 // No other ticket that is not of this session stands here.
 func (s *session) others(ctx context.Context, queue string, tickets []driver.Ticket) ([]driver.Renewed, error) {
-	q, err := s.d.lane(queue)
-	if err != nil {
-		return nil, err
-	}
-	all, err := s.d.line(ctx, s.l, q)
+	all, err := s.d.line(ctx, s.l, s.d.lane(queue))
 	if err != nil {
 		return nil, err
 	}

@@ -16,10 +16,10 @@ func TestARenewalProvesNothingOfItself(t *testing.T) {
 	a := session(t, opened(t, s.Addr), 20*time.Second)
 	k := holds(t, a, aMutex("q"))
 	beat(t, a, k)
-	time.Sleep(a.TTL()/4 + 10*time.Millisecond) // that it was opened is a proof, too
+	time.Sleep(a.TTL/4 + 10*time.Millisecond) // that it was opened is a proof, too
 	answers, err := a.Renew(limited(t), []driver.Ticket{k})
 	noError(t, err)
-	if late := driver.Now().Add(-a.TTL() / 4); len(answers) != 1 || answers[0].Proof > late {
+	if late := driver.Now().Add(-a.TTL / 4); len(answers) != 1 || answers[0].Proof > late {
 		t.Errorf("%+v: %v too late", answers, answers[0].Proof.Sub(late))
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -174,10 +173,6 @@ func (s *session) openPost(ctx context.Context) error {
 	}
 	return zk.ErrNoNode
 }
-
-func (s *session) ID() string           { return s.id }
-func (s *session) TTL() time.Duration   { return s.ttl }
-func (s *session) Liveness() []*os.File { return nil }
 
 // connected hears of a connection that has a session.
 func (s *session) connected(now int64) {

@@ -96,12 +96,13 @@ func leaving(again bool, id string, err error) error {
 	return err
 }
 
-func (d steady) Open(ctx context.Context, o driver.SessionOptions) (s driver.Session, err error) {
+func (d steady) Open(ctx context.Context, o driver.SessionOptions) (s *driver.Opened, err error) {
 	err = steadily(ctx, func(bool) (err error) { s, err = d.Driver.Open(ctx, o); return err })
 	if err != nil {
 		return nil, err
 	}
-	return steadySession{s}, nil
+	s.Session = steadySession{s.Session}
+	return s, nil
 }
 
 func (d steady) Load(ctx context.Context, name string) (c driver.Cell, err error) {

@@ -17,7 +17,7 @@ func TestCloseWithoutAConnectionLeavesNoTicket(t *testing.T) {
 	via := zktest.NewProxy(t, s.Addr)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	open := func(addr string) (driver.Driver, driver.Session) {
+	open := func(addr string) (driver.Driver, *driver.Opened) {
 		d, err := openURL(ctx, "zk://"+addr+"/tidy")
 		if err != nil {
 			t.Fatal(err)

@@ -142,7 +142,7 @@ func TestAnEndThatAnotherHasMovedStands(t *testing.T) {
 }
 
 // sweeps waits until a session has looked once more which of its tickets are over.
-func sweeps(t *testing.T, s driver.Session, raw *zk.Conn) {
+func sweeps(t *testing.T, s *driver.Opened, raw *zk.Conn) {
 	t.Helper()
 	r := aMutex("later")
 	r.Hold = time.Millisecond
@@ -301,7 +301,7 @@ func TestAShorterTimeoutEndsTheSession(t *testing.T) {
 			until(t, "the session is over", func() bool {
 				answers, err := a.Renew(limited(t), []driver.Ticket{h})
 				if err == nil && slices.ContainsFunc(answers, func(r driver.Renewed) bool { return r.Proof > h.Proof }) {
-					t.Fatalf("a session of 1 s proves %v: %+v", a.TTL(), answers)
+					t.Fatalf("a session of 1 s proves %v: %+v", a.TTL, answers)
 				}
 				return errors.Is(err, driver.ErrSession)
 			})

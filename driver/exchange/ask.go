@@ -2,7 +2,6 @@ package exchange
 
 import (
 	"context"
-	"fmt"
 	"iter"
 
 	"github.com/interlock-go/interlock/driver"
@@ -12,12 +11,6 @@ import (
 // Ask sends a demand to the holder of a ticket, or removes the ticket.
 func (d *Driver) Ask(ctx context.Context, queue, id string, what driver.Demand) error {
 	if err := d.usable(ctx); err != nil {
-		return err
-	}
-	if what != driver.Revoke && what != driver.Evict && what != driver.Force {
-		return errDemand
-	}
-	if err := checkRef(Ref{queue, id}); err != nil {
 		return err
 	}
 	unsettled, err := call(ctx, d, func(ctx context.Context) (bool, error) { return d.store.Ask(ctx, queue, id, what) })
@@ -31,12 +24,6 @@ func (d *Driver) Ask(ctx context.Context, queue, id string, what driver.Demand) 
 func (d *Driver) Raise(ctx context.Context, queue string, floor uint64) error {
 	if err := d.usable(ctx); err != nil {
 		return err
-	}
-	if err := driver.CheckName(queue); queue != "" && err != nil {
-		return err
-	}
-	if floor >= driver.MaxToken-1 {
-		return driver.Invalid(fmt.Errorf("raise: no token is larger than %d", floor))
 	}
 	if queue == "" {
 		return do(ctx, d, func(ctx context.Context) error { return clocktoken.Pass(ctx, floor, d.store.Clock) })

@@ -17,7 +17,7 @@ import (
 
 // crowd is a session whose exchanges last until the test lets them end.
 type crowd struct {
-	driver.Session
+	*driver.Opened
 	d     *exchange.Driver
 	begun chan string
 	end   chan struct{}
@@ -37,7 +37,7 @@ func (c *crowd) busy(ctx context.Context, what string) error {
 
 func newCrowd(t *testing.T) *crowd {
 	c := &crowd{begun: make(chan string, 100), end: make(chan struct{})}
-	c.Session = opened(t, exchangetest.Script{
+	c.Opened = opened(t, exchangetest.Script{
 		Join: func(ctx context.Context, _ exchange.Join) (exchange.Status, error) { return waits, c.busy(ctx, "join") },
 		Leave: func(ctx context.Context, l exchange.Leave) (bool, error) {
 			c.tombs.Store(int64(l.Tombstone))
@@ -48,7 +48,7 @@ func newCrowd(t *testing.T) *crowd {
 			return make([]bool, len(ids)), false, c.busy(ctx, "withdraw")
 		},
 	})
-	c.d = exchange.DriverOf(c.Session)
+	c.d = exchange.DriverOf(c.Opened)
 	return c
 }
 
@@ -143,7 +143,7 @@ func TestAJoinThatWasNeverSent(t *testing.T) {
 			t.Error(err)
 		}
 		r.Retry = true
-		if again, err := exchange.IsRepetition(s.Session, r); err != nil || again {
+		if again, err := exchange.IsRepetition(s.Opened, r); err != nil || again {
 			t.Errorf("the second try is taken for a repetition: %v, %v", again, err)
 		}
 		before := s.d.Exchanges()

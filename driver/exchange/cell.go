@@ -12,9 +12,6 @@ func (d *Driver) Load(ctx context.Context, name string) (driver.Cell, error) {
 	if err := d.usable(ctx); err != nil {
 		return driver.Cell{}, err
 	}
-	if err := driver.CheckCell(name); err != nil {
-		return driver.Cell{}, err
-	}
 	return d.load(ctx, name, "")
 }
 
@@ -26,17 +23,6 @@ func (d *Driver) load(ctx context.Context, name, mailbox string) (driver.Cell, e
 func (d *Driver) Swap(ctx context.Context, s driver.Swap) (driver.Cell, error) {
 	if err := d.usable(ctx); err != nil {
 		return driver.Cell{}, err
-	}
-	if err := driver.CheckID(s.ID); err != nil {
-		return driver.Cell{}, err
-	}
-	if err := driver.CheckCell(s.Name); err != nil {
-		return driver.Cell{}, err
-	}
-	if s.Delete {
-		s.Value = nil
-	} else if len(s.Value) > driver.MaxCell {
-		return driver.Cell{}, driver.ErrTooLarge
 	}
 	return call(ctx, d, func(ctx context.Context) (driver.Cell, error) { return d.store.Swap(ctx, s) })
 }

@@ -2,7 +2,6 @@ package exchange
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
@@ -13,13 +12,7 @@ func (s *session) Shrink(ctx context.Context, t driver.Ticket, units int64) erro
 	if err := s.usable(ctx); err != nil {
 		return err
 	}
-	if units < 1 {
-		return driver.Invalid(fmt.Errorf("%d units: at least 1 must stay", units))
-	}
 	ref := Ref{t.Queue, t.ID}
-	if err := checkRef(ref); err != nil {
-		return err
-	}
 	unsettled, err := call(with(ctx, ofHolder), s.d, func(ctx context.Context) (bool, error) {
 		return s.d.store.Shrink(ctx, s.id, ref, units)
 	})
@@ -34,14 +27,8 @@ func (s *session) Keep(ctx context.Context, t driver.Ticket, in time.Duration) e
 	if err := s.usable(ctx); err != nil {
 		return err
 	}
-	if in <= 0 {
-		return driver.Invalid(fmt.Errorf("keep for %v: it must be longer than 0", in))
-	}
 	in = min(in, maxHold)
 	ref := Ref{t.Queue, t.ID}
-	if err := checkRef(ref); err != nil {
-		return err
-	}
 	sent := s.d.now()
 	err := do(with(ctx, ofHolder), s.d, func(ctx context.Context) error { return s.d.store.Keep(ctx, s.id, s.owner, ref, in) })
 	if err != nil {

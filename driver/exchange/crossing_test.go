@@ -126,7 +126,7 @@ func TestAJoinWithoutAnAnswer(t *testing.T) {
 	if err := s.Leave(t.Context(), ticketOf(r), true); err != driver.ErrGone {
 		t.Errorf("Leave: %v", err)
 	}
-	if refused < s.TTL() {
+	if refused < s.TTL {
 		t.Errorf("its Join is refused for %v", refused)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -77,10 +76,7 @@ const (
 )
 
 // Open starts a session.
-func (d *Driver) Open(ctx context.Context, o driver.SessionOptions) (driver.Session, error) {
-	if o.TTL <= 0 {
-		return nil, driver.Invalid(fmt.Errorf("the TTL of %v is not positive", o.TTL))
-	}
+func (d *Driver) Open(ctx context.Context, o driver.SessionOptions) (*driver.Opened, error) {
 	s := newSession(d, NewID(), min(max(o.TTL, minTTL), maxTTL), o.Owner)
 	s.proof = d.Now()
 	var err error
@@ -91,7 +87,7 @@ func (d *Driver) Open(ctx context.Context, o driver.SessionOptions) (driver.Sess
 		return nil, err
 	}
 	d.listener.pollAtLeast(s.ttl / 3)
-	return s, nil
+	return &driver.Opened{Session: s, ID: s.id, TTL: s.ttl}, nil
 }
 
 // Check examines the backend.

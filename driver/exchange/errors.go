@@ -10,7 +10,6 @@ import (
 
 var (
 	errClosed = driver.Permanent(errors.New("the driver is closed"))
-	errDemand = driver.Invalid(errors.New("ask: only Revoke, Evict and Force can be asked for"))
 
 	// ErrNotHeld is what Keep of a waiter returns.
 	ErrNotHeld = driver.Invalid(errors.New("keep: the ticket is not held"))
@@ -43,11 +42,4 @@ func (d *Driver) failed(ctx context.Context, err error) error {
 		return errClosed
 	}
 	return d.store.Explain(err)
-}
-
-func checkRef(t Ref) error {
-	if err := driver.CheckID(t.ID); err != nil {
-		return err
-	}
-	return driver.CheckName(t.Queue)
 }

@@ -10,7 +10,7 @@ const (
 )
 
 // DriverOf is the driver of a session.
-func DriverOf(s driver.Session) *Driver { return s.(*session).d }
+func DriverOf(s *driver.Opened) *Driver { return s.Session.(*session).d }
 
 // Entries counts the entries of a driver.
 func (d *Driver) Entries() int {
@@ -38,8 +38,8 @@ func (d *Driver) ExpectEvents() (done func()) { return d.expectEvents() }
 
 // IsRepetition says what a Join would take a request for: one that may have been sent before, or
 // not.
-func IsRepetition(s driver.Session, r driver.Request) (bool, error) {
-	e, stood, err := s.(*session).begin(&r)
+func IsRepetition(s *driver.Opened, r driver.Request) (bool, error) {
+	e, stood, err := s.Session.(*session).begin(&r)
 	if err == nil && !stood {
 		e.underWay--
 	}

@@ -13,9 +13,6 @@ func (d *Driver) Follow(ctx context.Context, queue, after string) (driver.Queue,
 	if err := d.usable(ctx); err != nil {
 		return driver.Queue{}, err
 	}
-	if err := driver.CheckName(queue); err != nil {
-		return driver.Queue{}, err
-	}
 	var limit readLimit
 	q, err := limited(ctx, &limit, func(ctx context.Context) (driver.Queue, error) { return d.read(ctx, queue, "") })
 	if err == nil && q.Version != after || driver.IsPermanent(err) {

@@ -12,7 +12,7 @@ import (
 )
 
 // opened is a session, with a TTL of a minute, on a backend in memory that a script changes.
-func opened(t *testing.T, script exchangetest.Script) driver.Session {
+func opened(t *testing.T, script exchangetest.Script) *driver.Opened {
 	t.Helper()
 	store := exchangetest.NewWorld().Store()
 	store.Script = script

@@ -13,9 +13,6 @@ func (s *session) Join(ctx context.Context, r driver.Request) (driver.Ticket, er
 	if err := s.usable(ctx); err != nil {
 		return driver.Ticket{}, err
 	}
-	if err := errors.Join(checkRef(Ref{r.Queue, r.ID}), driver.CheckRequest(&r)); err != nil {
-		return driver.Ticket{}, err
-	}
 	r.Hold = min(r.Hold, maxHold)
 	e, stood, err := s.begin(&r)
 	if err != nil {

@@ -14,9 +14,6 @@ func (s *session) Leave(ctx context.Context, t driver.Ticket, clean bool) error 
 		return err
 	}
 	l := Leave{Ref: Ref{t.Queue, t.ID}, Session: s.id, Clean: clean}
-	if err := checkRef(l.Ref); err != nil {
-		return err
-	}
 	if s.neverSent(l.Ref) {
 		return driver.ErrGone
 	}

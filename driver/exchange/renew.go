@@ -55,9 +55,6 @@ func (s *session) toRenew(known []driver.Ticket) (named map[Ref]bool, strays, re
 		if named[ref] {
 			continue
 		}
-		if err := checkRef(ref); err != nil {
-			return nil, nil, nil, err
-		}
 		named[ref], ids[t.ID] = true, true
 		refs = append(refs, ref)
 	}

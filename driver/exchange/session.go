@@ -3,7 +3,6 @@ package exchange
 import (
 	"context"
 	"errors"
-	"os"
 	"sync"
 	"time"
 
@@ -43,10 +42,6 @@ func newSession(d *Driver, id string, ttl time.Duration, owner string) *session 
 		over: make(chan struct{}), entries: map[string]*entry{}, orphans: map[Ref]driver.Instant{}, left: recent.IDs{Span: ttl}, signals: signals.New(),
 	}
 }
-
-func (s *session) ID() string           { return s.id }
-func (s *session) TTL() time.Duration   { return s.ttl }
-func (s *session) Liveness() []*os.File { return nil }
 
 // Signals waits for the next signal.
 func (s *session) Signals(ctx context.Context) (driver.Signal, error) {

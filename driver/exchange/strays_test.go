@@ -43,15 +43,15 @@ func TestAStrayWhoseQueueIsLocked(t *testing.T) {
 		})
 		held, stray := joined(t, s), joined(t, s)
 		for n := range 4 {
-			time.Sleep(s.TTL() / 100)
+			time.Sleep(s.TTL / 100)
 			began, before := time.Now(), exchange.DriverOf(s).Now()
 			got, err := s.Renew(t.Context(), []driver.Ticket{held})
 			took := time.Since(began)
 			if err != nil || len(got) != 2 || got[0].ID != held.ID || got[0].State != driver.Kept || got[1].ID != stray.ID || got[1].State != driver.Stray {
 				t.Fatalf("the heartbeat says %+v, %v", got, err)
 			}
-			if took > s.TTL()/exchange.StrayShare || got[0].Proof < before {
-				t.Errorf("it took %v of a TTL of %v, and its proof is older than itself: %v", took, s.TTL(), got[0].Proof < before)
+			if took > s.TTL/exchange.StrayShare || got[0].Proof < before {
+				t.Errorf("it took %v of a TTL of %v, and its proof is older than itself: %v", took, s.TTL, got[0].Proof < before)
 			}
 			if n > 0 && took > 0 {
 				t.Errorf("heartbeat %d waits for %v again", n, took)

@@ -17,12 +17,15 @@ type cut struct {
 	off *atomic.Bool
 }
 
-func (d cut) Open(ctx context.Context, o driver.SessionOptions) (driver.Session, error) {
+func (d cut) Open(ctx context.Context, o driver.SessionOptions) (*driver.Opened, error) {
 	if d.off.Load() {
 		return nil, errReply
 	}
 	s, err := d.Driver.Open(ctx, o)
-	return cutSession{s, d.off}, err
+	if err == nil {
+		s.Session = cutSession{s.Session, d.off}
+	}
+	return s, err
 }
 
 type cutSession struct {

@@ -48,12 +48,13 @@ func answer[T any](v T, err error) (T, error) {
 	return v, nil
 }
 
-func (d *lossy) Open(ctx context.Context, o driver.SessionOptions) (driver.Session, error) {
+func (d *lossy) Open(ctx context.Context, o driver.SessionOptions) (*driver.Opened, error) {
 	s, err := d.Driver.Open(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	return &lossySession{s, d.losses}, nil
+	s.Session = &lossySession{s.Session, d.losses}
+	return s, nil
 }
 
 func (d *lossy) Load(ctx context.Context, name string) (driver.Cell, error) {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"iter"
 	"net/rpc"
-	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -104,12 +103,12 @@ func (d *Driver) local(t driver.Ticket) driver.Ticket {
 	return t
 }
 
-func (d *Driver) Open(ctx context.Context, o driver.SessionOptions) (driver.Session, error) {
+func (d *Driver) Open(ctx context.Context, o driver.SessionOptions) (*driver.Opened, error) {
 	r, err := d.do(ctx, Call{Op: "Open", Options: o})
 	if err != nil {
 		return nil, err
 	}
-	return &session{d, r.Session, r.ID, r.TTL}, nil
+	return &driver.Opened{Session: &session{d, r.Session}, ID: r.ID, TTL: r.TTL}, nil
 }
 
 func (d *Driver) Now() driver.Instant { return driver.Now() }
@@ -201,14 +200,9 @@ func (d *Driver) Close() error {
 func (d *Driver) HangUp() error { return d.rpc.Close() }
 
 type session struct {
-	d   *Driver
-	n   int
-	id  string
-	ttl time.Duration
+	d *Driver
+	n int
 }
-
-func (s *session) ID() string         { return s.id }
-func (s *session) TTL() time.Duration { return s.ttl }
 
 func (s *session) Join(ctx context.Context, q driver.Request) (driver.Ticket, error) {
 	r, err := s.d.do(ctx, Call{Op: "Join", Session: s.n, Request: q})
@@ -247,8 +241,6 @@ func (s *session) Signals(ctx context.Context) (driver.Signal, error) {
 	r, err := s.d.do(ctx, Call{Op: "Signals", Session: s.n})
 	return r.Signal, err
 }
-
-func (s *session) Liveness() []*os.File { return nil }
 
 func (s *session) Close(ctx context.Context) error {
 	_, err := s.d.do(ctx, Call{Op: "CloseSession", Session: s.n})

@@ -109,7 +109,7 @@ func (s *Server) do(ctx context.Context, d driver.Driver, session driver.Session
 		s.sessions = append(s.sessions, o)
 		r.Session = len(s.sessions)
 		s.mu.Unlock()
-		r.ID, r.TTL = o.ID(), o.TTL()
+		r.ID, r.TTL = o.ID, o.TTL
 	case "Load":
 		r.Cell, err = d.Load(ctx, c.Name)
 	case "Swap":
