@@ -17,7 +17,8 @@ const lookSoon = 200 * time.Millisecond
 const perLook = 250
 
 // Look reads what has become of tickets.
-func (s *store) Look(ctx context.Context, session string, tickets []exchange.Ref) ([]exchange.Status, error) {
+func (s *store) Look(ctx context.Context, o exchange.Session, tickets []exchange.Ref) ([]exchange.Status, error) {
+	session := o.ID
 	if len(tickets) == 1 {
 		r, err := s.one(ctx, session, tickets[0], false)
 		return r.Tickets, err
@@ -187,9 +188,9 @@ func (s *store) read(ctx context.Context, where string, args ...any) (all []exch
 	return all, last, count, err
 }
 
-func (s *store) Read(ctx context.Context, queue, mailbox string) (exchange.Snapshot, error) {
-	if mailbox != "" {
-		if err := s.exec(ctx, "CALL {p}watch(5,?,?)", []byte(queue), []byte(mailbox)); err != nil {
+func (s *store) Read(ctx context.Context, queue string, f exchange.Follower) (exchange.Snapshot, error) {
+	if f.Mailbox != "" {
+		if err := s.exec(ctx, "CALL {p}watch(5,?,?)", []byte(queue), []byte(f.Mailbox)); err != nil {
 			return exchange.Snapshot{}, err
 		}
 	}
@@ -203,7 +204,7 @@ func (s *store) Read(ctx context.Context, queue, mailbox string) (exchange.Snaps
 	return all[0], nil
 }
 
-func (s *store) Cells(ctx context.Context, prefix, after string) (names []string, err error) {
+func (s *store) Cells(ctx context.Context, prefix, after string) (names []string, next string, err error) {
 	err = s.rows(ctx, "SELECT name FROM {p}cells WHERE name >= ? AND name > ? AND LEFT(name, ?) = ? AND present ORDER BY name LIMIT ?",
 		[]any{[]byte(prefix), []byte(after), len(prefix), []byte(prefix), perList},
 		func() { names = nil },
@@ -213,7 +214,10 @@ func (s *store) Cells(ctx context.Context, prefix, after string) (names []string
 			names = append(names, string(name))
 			return err
 		})
-	return names, err
+	if len(names) == perList {
+		next = names[len(names)-1]
+	}
+	return names, next, err
 }
 
 func (s *store) List(ctx context.Context, prefix, after string) ([]exchange.Snapshot, string, error) {

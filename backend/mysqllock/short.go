@@ -54,7 +54,7 @@ func (s *store) shortJoin(ctx context.Context, j *exchange.Join) (token uint64, 
 	if j.Retry || j.Hold > 0 || s.crowds.has(j.Queue) {
 		return 0, false, nil
 	}
-	made, err := s.alone(ctx, j.Session, joinAlone, []byte(j.Kind), j.Capacity, j.Units, id(j.ID), id(j.Session), notNil(j.Note), []byte(j.Queue))
+	made, err := s.alone(ctx, j.Session.ID, joinAlone, []byte(j.Kind), j.Capacity, j.Units, id(j.ID), id(j.Session.ID), notNil(j.Note), []byte(j.Queue))
 	if err != nil {
 		return 0, false, err
 	}
@@ -66,7 +66,7 @@ func (s *store) shortLeave(ctx context.Context, l *exchange.Leave) (ok bool, err
 	if l.Tombstone > 0 || l.Waited || s.crowds.has(l.Queue) { // who has waited has a row of its own
 		return false, nil
 	}
-	made, err := s.alone(ctx, l.Session, leaveAlone, !l.Clean, []byte(l.Queue), id(l.ID), id(l.Session))
+	made, err := s.alone(ctx, l.Session.ID, leaveAlone, !l.Clean, []byte(l.Queue), id(l.ID), id(l.Session.ID))
 	if err == nil && made.changed == 0 {
 		s.crowds.add(l.Queue)
 	}

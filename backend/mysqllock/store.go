@@ -279,9 +279,9 @@ func (s *store) Begin(ctx context.Context, n exchange.Session) (history string, 
 
 func cut(owner string) []byte { return []byte(owner)[:min(len(owner), 1024)] }
 
-func (s *store) End(ctx context.Context, session string) ([]string, error) {
-	s.lives.end(session)
-	return s.names(ctx, "CALL {p}end(?)", id(session))
+func (s *store) End(ctx context.Context, o exchange.Session, _ []exchange.Leave) ([]string, error) {
+	s.lives.end(o.ID)
+	return s.names(ctx, "CALL {p}end(?)", id(o.ID))
 }
 
 func (s *store) Join(ctx context.Context, j exchange.Join) (st exchange.Status, err error) {
@@ -298,7 +298,7 @@ func (s *store) Join(ctx context.Context, j exchange.Join) (st exchange.Status, 
 	var code, due int64
 	hold := ceil(j.Hold)
 	err = s.row(ctx, "CALL {p}join(?,?,?,?,?,?,?,?,?,?,?)", []any{
-		[]byte(j.Queue), id(j.ID), []byte(j.Kind), j.Units, j.Capacity, j.NoWait, hold, j.Retry, id(j.Session), cut(j.Owner), notNil(j.Note),
+		[]byte(j.Queue), id(j.ID), []byte(j.Kind), j.Units, j.Capacity, j.NoWait, hold, j.Retry, id(j.Session.ID), cut(j.Session.Owner), notNil(j.Note),
 	}, &code, &token, &st.Inherited, &due, &st.Unsettled)
 	if err != nil {
 		return st, err
@@ -351,16 +351,16 @@ func (s *store) Leave(ctx context.Context, l exchange.Leave) (unsettled bool, er
 	if done, err := s.shortLeave(ctx, &l); done || err != nil {
 		return false, err
 	}
-	return s.call(ctx, "CALL {p}leave(?,?,?,?,?)", []byte(l.Queue), id(l.ID), id(l.Session), l.Clean, ceil(l.Tombstone))
+	return s.call(ctx, "CALL {p}leave(?,?,?,?,?)", []byte(l.Queue), id(l.ID), id(l.Session.ID), l.Clean, ceil(l.Tombstone))
 }
 
-func (s *store) Withdraw(ctx context.Context, session, queue string, ids []string, clean bool) (gone []bool, unsettled bool, err error) {
+func (s *store) Withdraw(ctx context.Context, o exchange.Session, queue string, ids []string, clean bool) (gone []bool, unsettled bool, err error) {
 	var all, stood []byte
 	for _, one := range ids {
 		all = append(all, id(one)...)
 	}
 	var code int64
-	err = s.row(ctx, "CALL {p}withdraw(?,?,?,?)", []any{[]byte(queue), all, id(session), clean}, &code, &stood, &unsettled)
+	err = s.row(ctx, "CALL {p}withdraw(?,?,?,?)", []any{[]byte(queue), all, id(o.ID), clean}, &code, &stood, &unsettled)
 	if err == nil {
 		err = sqlcode.Err(code)
 	}
@@ -374,12 +374,12 @@ func (s *store) Withdraw(ctx context.Context, session, queue string, ids []strin
 	return gone, unsettled, nil
 }
 
-func (s *store) Shrink(ctx context.Context, session string, t exchange.Ref, units int64) (unsettled bool, err error) {
-	return s.call(ctx, "CALL {p}shrink(?,?,?,?)", []byte(t.Queue), id(t.ID), id(session), units)
+func (s *store) Shrink(ctx context.Context, o exchange.Session, t exchange.Ref, units int64) (unsettled bool, err error) {
+	return s.call(ctx, "CALL {p}shrink(?,?,?,?)", []byte(t.Queue), id(t.ID), id(o.ID), units)
 }
 
-func (s *store) Keep(ctx context.Context, session, owner string, t exchange.Ref, d time.Duration) error {
-	_, err := s.call(ctx, "CALL {p}keep(?,?,?,?,?)", []byte(t.Queue), id(t.ID), id(session), cut(owner), ceil(d))
+func (s *store) Keep(ctx context.Context, o exchange.Session, t exchange.Ref, d time.Duration) error {
+	_, err := s.call(ctx, "CALL {p}keep(?,?,?,?,?)", []byte(t.Queue), id(t.ID), id(o.ID), cut(o.Owner), ceil(d))
 	return err
 }
 
@@ -409,7 +409,8 @@ const extend = "UPDATE {p}sessions SET ends = LAST_INSERT_ID(GREATEST(ends, {now
 // Renew is a statement for each of two tickets, else one that extends the session and two
 // that read: so no ticket costs more than one. What it has found out when one of them
 // fails is said.
-func (s *store) Renew(ctx context.Context, session string, tickets []exchange.Ref) (exchange.Renewal, error) {
+func (s *store) Renew(ctx context.Context, o exchange.Session, tickets []exchange.Ref, _ int) (exchange.Renewal, error) {
+	session := o.ID
 	if n := len(tickets); n == 1 || n == 2 {
 		all, err := s.one(ctx, session, tickets[0], true)
 		if err == nil && n == 2 {
@@ -435,13 +436,13 @@ func (s *store) Renew(ctx context.Context, session string, tickets []exchange.Re
 		return exchange.Renewal{}, driver.ErrSession
 	}
 	s.lives.renewed(session, sent, made.id)
-	all, err := s.Look(ctx, session, tickets)
+	all, err := s.Look(ctx, o, tickets)
 	return exchange.Renewal{Tickets: all, History: history}, err
 }
 
-func (s *store) Tickets(ctx context.Context, session string) (all []exchange.Ref, err error) {
+func (s *store) Tickets(ctx context.Context, o exchange.Session) (all []exchange.Ref, err error) {
 	err = s.rows(ctx, `SELECT q.name, t.id FROM {p}tickets t JOIN {p}queues q ON q.no = t.queue WHERE t.session = ? AND t.flags & 1 = 0
-		UNION ALL SELECT name, id FROM {p}queues WHERE session = ? AND {lone} IS NOT NULL`, []any{id(session), id(session)},
+		UNION ALL SELECT name, id FROM {p}queues WHERE session = ? AND {lone} IS NOT NULL`, []any{id(o.ID), id(o.ID)},
 		func() { all = nil },
 		func(r *sql.Rows) error {
 			var queue, ticket []byte
@@ -453,13 +454,13 @@ func (s *store) Tickets(ctx context.Context, session string) (all []exchange.Ref
 }
 
 // Detach is an exchange for each ticket.
-func (s *store) Detach(ctx context.Context, session string, tickets []exchange.Ref) error {
-	return s.each(ctx, "CALL {p}strand(?,?,?)", session, tickets)
+func (s *store) Detach(ctx context.Context, o exchange.Session, tickets []exchange.Ref) error {
+	return s.each(ctx, "CALL {p}strand(?,?,?)", o.ID, tickets)
 }
 
 // Attach is an exchange for each ticket.
-func (s *store) Attach(ctx context.Context, session string, tickets []exchange.Ref) error {
-	return s.each(ctx, "CALL {p}unstrand(?,?,?)", session, tickets)
+func (s *store) Attach(ctx context.Context, o exchange.Session, tickets []exchange.Ref) error {
+	return s.each(ctx, "CALL {p}unstrand(?,?,?)", o.ID, tickets)
 }
 
 func (s *store) each(ctx context.Context, text, session string, tickets []exchange.Ref) error {
@@ -487,9 +488,9 @@ func (s *store) Swap(ctx context.Context, w driver.Swap) (driver.Cell, error) {
 	return c, nil
 }
 
-func (s *store) Load(ctx context.Context, name, mailbox string) (c driver.Cell, err error) {
-	if mailbox != "" {
-		if err := s.exec(ctx, "CALL {p}watch(6,?,?)", []byte(name), []byte(mailbox)); err != nil {
+func (s *store) Load(ctx context.Context, name string, f exchange.Follower) (c driver.Cell, err error) {
+	if f.Mailbox != "" {
+		if err := s.exec(ctx, "CALL {p}watch(6,?,?)", []byte(name), []byte(f.Mailbox)); err != nil {
 			return c, err
 		}
 	}

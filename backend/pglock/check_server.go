@@ -13,11 +13,11 @@ import (
 
 // probe is the shortest session that there is.
 func (s *store) probe(ctx context.Context) error {
-	id := exchange.NewID()
-	if _, err := s.Begin(ctx, exchange.Session{ID: id, TTL: 100 * time.Millisecond, Owner: "doctor"}); err != nil {
+	shortest := exchange.Session{ID: exchange.NewID(), TTL: 100 * time.Millisecond, Owner: "doctor"}
+	if _, err := s.Begin(ctx, shortest); err != nil {
 		return err
 	}
-	_, err := s.End(ctx, id)
+	_, err := s.End(ctx, shortest, nil)
 	return err
 }
 

@@ -15,8 +15,8 @@ import (
 	"github.com/interlock-go/interlock/driver/exchange"
 )
 
-func (s *store) Read(ctx context.Context, queue, mailbox string) (exchange.Snapshot, error) {
-	all, err := s.read(ctx, []string{queue}, s.heard(mailbox))
+func (s *store) Read(ctx context.Context, queue string, f exchange.Follower) (exchange.Snapshot, error) {
+	all, err := s.read(ctx, []string{queue}, s.heard(f.Mailbox))
 	if unsound(err) {
 		err = driver.Permanent(fmt.Errorf("postgres: what is kept of %q cannot be read: %w", queue, err))
 	}
@@ -97,23 +97,29 @@ func unsound(err error) bool {
 	return errors.As(err, &scan) || errors.As(err, &pg) && strings.HasPrefix(pg.Code, "22")
 }
 
+// perCells bounds the names of one exchange.
+const perCells = 100
+
 // Cells reads a table without a function, so that databases of before it was there serve.
-func (s *store) Cells(ctx context.Context, prefix, after string) (names []string, err error) {
-	sql := "SELECT name FROM " + s.schema.name("cell") + " WHERE name > $1::text AND name >= $2::text AND starts_with(name, $2::text) AND present ORDER BY name LIMIT 100"
+func (s *store) Cells(ctx context.Context, prefix, after string) (names []string, next string, err error) {
+	sql := "SELECT name FROM " + s.schema.name("cell") + " WHERE name > $1::text AND name >= $2::text AND starts_with(name, $2::text) AND present ORDER BY name LIMIT $3::bigint"
 	err = s.statement(ctx, s.pool.connect, sql, func(r pgx.Rows) (err error) {
 		names, err = pgx.CollectRows(r, pgx.RowTo[string])
 		return err
-	}, after, prefix)
-	return names, err
+	}, after, prefix, perCells)
+	if len(names) == perCells {
+		next = names[len(names)-1]
+	}
+	return names, next, err
 }
 
-func (s *store) Load(ctx context.Context, name, mailbox string) (driver.Cell, error) {
+func (s *store) Load(ctx context.Context, name string, f exchange.Follower) (driver.Cell, error) {
 	var c driver.Cell
 	var v int64
 	err := s.query(ctx, "load", each([]any{&v, &c.Exists, &c.Value}, func() error {
 		c.Version = uint64(v)
 		return nil
-	}), name, s.heard(mailbox))
+	}), name, s.heard(f.Mailbox))
 	if c.Exists && c.Value == nil {
 		c.Value = []byte{}
 	}

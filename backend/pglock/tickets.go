@@ -45,13 +45,13 @@ func text(t string) string {
 	return string(out)
 }
 
-func (s *store) End(ctx context.Context, session string) ([]string, error) {
-	return rows[string](ctx, s, "end", session)
+func (s *store) End(ctx context.Context, o exchange.Session, _ []exchange.Leave) ([]string, error) {
+	return rows[string](ctx, s, "end", o.ID)
 }
 
 func (s *store) Join(ctx context.Context, j exchange.Join) (exchange.Status, error) {
 	for {
-		got, err := s.numbers(ctx, "join", statusNumbers, j.Queue, string(j.Kind), j.Capacity, j.ID, j.Units, j.Session, text(j.Owner),
+		got, err := s.numbers(ctx, "join", statusNumbers, j.Queue, string(j.Kind), j.Capacity, j.ID, j.Units, j.Session.ID, text(j.Session.Owner),
 			j.Note, j.Hold.Microseconds(), j.NoWait, j.Retry, s.crowds.has(j.Queue))
 		if err == sqlcode.ErrMore {
 			continue
@@ -100,15 +100,15 @@ func us(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
 func unsettled(got []int64) bool { return len(got) > 1 && got[1] != 0 }
 
 func (s *store) Leave(ctx context.Context, l exchange.Leave) (bool, error) {
-	got, err := s.numbers(ctx, "leave", 3, l.Queue, l.ID, l.Session, l.Clean, l.Tombstone.Microseconds(), s.crowds.has(l.Queue))
+	got, err := s.numbers(ctx, "leave", 3, l.Queue, l.ID, l.Session.ID, l.Clean, l.Tombstone.Microseconds(), s.crowds.has(l.Queue))
 	if err == nil {
 		s.crowds.note(l.Queue, got[2] != 0)
 	}
 	return unsettled(got), err
 }
 
-func (s *store) Withdraw(ctx context.Context, session, queue string, ids []string, clean bool) (gone []bool, more bool, err error) {
-	got, err := s.numbers(ctx, "withdraw", 2+len(ids), queue, session, ids, clean)
+func (s *store) Withdraw(ctx context.Context, o exchange.Session, queue string, ids []string, clean bool) (gone []bool, more bool, err error) {
+	got, err := s.numbers(ctx, "withdraw", 2+len(ids), queue, o.ID, ids, clean)
 	if err != nil {
 		return nil, false, err
 	}
@@ -119,19 +119,19 @@ func (s *store) Withdraw(ctx context.Context, session, queue string, ids []strin
 	return gone, unsettled(got), nil
 }
 
-func (s *store) Shrink(ctx context.Context, session string, t exchange.Ref, units int64) (bool, error) {
-	got, err := s.numbers(ctx, "shrink", 2, t.Queue, t.ID, session, units)
+func (s *store) Shrink(ctx context.Context, o exchange.Session, t exchange.Ref, units int64) (bool, error) {
+	got, err := s.numbers(ctx, "shrink", 2, t.Queue, t.ID, o.ID, units)
 	return unsettled(got), err
 }
 
-func (s *store) Keep(ctx context.Context, session, owner string, t exchange.Ref, d time.Duration) error {
-	_, err := s.numbers(ctx, "keep", 1, t.Queue, t.ID, session, text(owner), max(d.Microseconds(), 1))
+func (s *store) Keep(ctx context.Context, o exchange.Session, t exchange.Ref, d time.Duration) error {
+	_, err := s.numbers(ctx, "keep", 1, t.Queue, t.ID, o.ID, text(o.Owner), max(d.Microseconds(), 1))
 	return err
 }
 
-func (s *store) Renew(ctx context.Context, session string, tickets []exchange.Ref) (exchange.Renewal, error) {
+func (s *store) Renew(ctx context.Context, o exchange.Session, tickets []exchange.Ref, _ int) (exchange.Renewal, error) {
 	queues, ids := split(tickets)
-	got, err := rowsOn[[]int64](ctx, s, s.pool.urgent, "renew", session, queues, ids)
+	got, err := rowsOn[[]int64](ctx, s, s.pool.urgent, "renew", o.ID, queues, ids)
 	if err != nil {
 		return exchange.Renewal{}, err
 	}
@@ -141,7 +141,7 @@ func (s *store) Renew(ctx context.Context, session string, tickets []exchange.Re
 	return exchange.Renewal{Tickets: statuses(got[1:]), History: history(got[0])}, nil
 }
 
-func (s *store) Tickets(ctx context.Context, session string) (all []exchange.Ref, err error) {
+func (s *store) Tickets(ctx context.Context, o exchange.Session) (all []exchange.Ref, err error) {
 	err = s.query(ctx, "tickets", func(r pgx.Rows) (err error) {
 		all, err = pgx.CollectRows(r, func(row pgx.CollectableRow) (t exchange.Ref, err error) {
 			var id [16]byte
@@ -150,16 +150,16 @@ func (s *store) Tickets(ctx context.Context, session string) (all []exchange.Ref
 			return t, err
 		})
 		return err
-	}, session)
+	}, o.ID)
 	return all, err
 }
 
-func (s *store) Detach(ctx context.Context, session string, tickets []exchange.Ref) error {
-	return s.strand(ctx, session, tickets, nil)
+func (s *store) Detach(ctx context.Context, o exchange.Session, tickets []exchange.Ref) error {
+	return s.strand(ctx, o.ID, tickets, nil)
 }
 
-func (s *store) Attach(ctx context.Context, session string, tickets []exchange.Ref) error {
-	return s.strand(ctx, session, nil, tickets)
+func (s *store) Attach(ctx context.Context, o exchange.Session, tickets []exchange.Ref) error {
+	return s.strand(ctx, o.ID, nil, tickets)
 }
 
 func (s *store) strand(ctx context.Context, session string, detach, attach []exchange.Ref) error {
@@ -169,9 +169,9 @@ func (s *store) strand(ctx context.Context, session string, detach, attach []exc
 	return err
 }
 
-func (s *store) Look(ctx context.Context, session string, tickets []exchange.Ref) ([]exchange.Status, error) {
+func (s *store) Look(ctx context.Context, o exchange.Session, tickets []exchange.Ref) ([]exchange.Status, error) {
 	queues, ids := split(tickets)
-	got, err := rows[[]int64](ctx, s, "look", session, queues, ids)
+	got, err := rows[[]int64](ctx, s, "look", o.ID, queues, ids)
 	return statuses(got), err
 }
 

@@ -33,17 +33,19 @@ func TestManyGiveUpInOneExchange(t *testing.T) {
 	if err := s.open(ctx); err != nil {
 		t.Fatal(err)
 	}
-	mine, others := exchange.NewID(), exchange.NewID()
-	for _, id := range []string{mine, others} {
-		if _, err := s.Begin(ctx, exchange.Session{ID: id, TTL: time.Minute, Owner: "test"}); err != nil {
+	mine := exchange.Session{ID: exchange.NewID(), TTL: time.Minute, Owner: "test"}
+	others := mine
+	others.ID = exchange.NewID()
+	for _, session := range []exchange.Session{mine, others} {
+		if _, err := s.Begin(ctx, session); err != nil {
 			t.Fatal(err)
 		}
 	}
-	join := func(session string) string {
+	join := func(session exchange.Session) string {
 		t.Helper()
 		id := exchange.NewID()
 		r := driver.Request{ID: id, Queue: "q", Kind: driver.Mutex, Units: 1, Capacity: 1}
-		if _, err := s.Join(ctx, exchange.Join{Request: r, Session: session, Owner: "test"}); err != nil {
+		if _, err := s.Join(ctx, exchange.Join{Request: r, Session: session}); err != nil {
 			t.Fatal(err)
 		}
 		return id
@@ -60,7 +62,7 @@ func TestManyGiveUpInOneExchange(t *testing.T) {
 		}
 		return all
 	}
-	states := func(session string, ids ...string) (all []exchange.State) {
+	states := func(session exchange.Session, ids ...string) (all []exchange.State) {
 		t.Helper()
 		got, err := s.Look(ctx, session, refs(ids...))
 		if err != nil {
@@ -83,7 +85,7 @@ func TestManyGiveUpInOneExchange(t *testing.T) {
 	if gone, _, err := s.Withdraw(ctx, mine, "nobody was here", []string{never}, true); err != nil || !slices.Equal(gone, []bool{true}) {
 		t.Errorf("a queue that does not exist: %v, %v", gone, err)
 	}
-	if _, err := s.End(ctx, mine); err != nil {
+	if _, err := s.End(ctx, mine, nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := s.Withdraw(ctx, mine, "q", []string{last}, true); !errors.Is(err, driver.ErrSession) {

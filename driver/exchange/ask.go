@@ -38,11 +38,10 @@ func (d *Driver) Queues(ctx context.Context, prefix string) iter.Seq2[driver.Que
 			all  []Snapshot
 			next string
 		}
-		after := ""
-		for {
+		for from := ""; ; {
 			sent := d.now()
 			p, err := call(ctx, d, func(ctx context.Context) (p page, err error) {
-				p.all, p.next, err = d.store.List(ctx, prefix, after)
+				p.all, p.next, err = d.store.List(ctx, prefix, from)
 				return p, err
 			})
 			if err != nil {
@@ -54,7 +53,7 @@ func (d *Driver) Queues(ctx context.Context, prefix string) iter.Seq2[driver.Que
 					return
 				}
 			}
-			if after = p.next; after == "" {
+			if from = p.next; from == "" {
 				return
 			}
 		}
@@ -64,19 +63,25 @@ func (d *Driver) Queues(ctx context.Context, prefix string) iter.Seq2[driver.Que
 // Cells lists cells, one page after the other.
 func (d *Driver) Cells(ctx context.Context, prefix string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		for after := ""; ; {
-			names, err := call(ctx, d, func(ctx context.Context) ([]string, error) { return d.store.Cells(ctx, prefix, after) })
+		type page struct {
+			names []string
+			next  string
+		}
+		for from := ""; ; {
+			p, err := call(ctx, d, func(ctx context.Context) (p page, err error) {
+				p.names, p.next, err = d.store.Cells(ctx, prefix, from)
+				return p, err
+			})
 			if err != nil {
 				yield("", err)
 				return
 			}
-			for _, name := range names {
+			for _, name := range p.names {
 				if !yield(name, nil) {
 					return
 				}
-				after = name
 			}
-			if len(names) == 0 {
+			if from = p.next; from == "" {
 				return
 			}
 		}

@@ -29,7 +29,7 @@ func (s *session) Await(ctx context.Context, t driver.Ticket) (driver.Ticket, er
 			e.returned = true
 			t := e.ticket()
 			s.d.mu.Unlock()
-			return t, nil
+			return s.confirm(ctx, e, t)
 		}
 		in := time.Duration(math.MaxInt64)
 		settle := false
@@ -76,11 +76,11 @@ func (s *session) lookForAwait(outer context.Context, e *entry, settle bool) err
 	ctx, cancel := context.WithTimeout(outer, lookTimeout)
 	defer cancel()
 	var err error
-	if settle {
+	if settle && !s.d.traits.LookSettles {
 		err = s.d.settleAll(ctx, e.queue)
 	}
 	if err == nil {
-		err = s.look(ctx, e.ref())
+		err = s.look(ctx, s.d.refOf(e))
 	}
 	if err != nil && ctx.Err() != nil && outer.Err() == nil {
 		return nil

@@ -25,6 +25,9 @@ func callInQueue[T any](ctx context.Context, d *Driver, queue string, sends func
 	if err := d.usable(ctx); err != nil {
 		return result, err
 	}
+	if d.traits.Bounded {
+		return callOnce(ctx, d, func() {}, sends, exchange)
+	}
 	release, err := d.joins.acquire(ctx, d.ctx, queue)
 	if err != nil {
 		return result, d.failed(ctx, err)
@@ -43,7 +46,12 @@ func callOnce[T any](ctx context.Context, d *Driver, release, sends func(), exch
 	sends()
 	d.exchanges.Add(1)
 	began := d.now()
-	if result, err = detached(ctx, d, func() { done(); release() }, exchange); err == nil {
+	if d.traits.Bounded {
+		result, err = exchange(ctx)
+	} else {
+		result, err = detached(ctx, d, func() { done(); release() }, exchange)
+	}
+	if err == nil {
 		d.took.Store(int64(d.now().Sub(began)))
 	}
 	return result, d.failed(ctx, err)
@@ -114,7 +122,10 @@ const (
 
 type classKey struct{}
 
-func with(ctx context.Context, c class) context.Context {
+func (d *Driver) with(ctx context.Context, c class) context.Context {
+	if d.traits.Bounded {
+		return ctx // no connection is chosen by it
+	}
 	return context.WithValue(ctx, classKey{}, c)
 }
 

@@ -43,7 +43,7 @@ func newCrowd(t *testing.T) *crowd {
 			c.tombs.Store(int64(l.Tombstone))
 			return false, c.busy(ctx, "leave")
 		},
-		Withdraw: func(ctx context.Context, _, _ string, ids []string, _ bool) ([]bool, bool, error) {
+		Withdraw: func(ctx context.Context, _ exchange.Session, _ string, ids []string, _ bool) ([]bool, bool, error) {
 			c.many.Store(int32(len(ids)))
 			return make([]bool, len(ids)), false, c.busy(ctx, "withdraw")
 		},

@@ -12,11 +12,11 @@ func (d *Driver) Load(ctx context.Context, name string) (driver.Cell, error) {
 	if err := d.usable(ctx); err != nil {
 		return driver.Cell{}, err
 	}
-	return d.load(ctx, name, "")
+	return d.load(ctx, name, Follower{})
 }
 
-func (d *Driver) load(ctx context.Context, name, mailbox string) (driver.Cell, error) {
-	return call(ctx, d, func(ctx context.Context) (driver.Cell, error) { return d.store.Load(ctx, name, mailbox) })
+func (d *Driver) load(ctx context.Context, name string, f Follower) (driver.Cell, error) {
+	return call(ctx, d, func(ctx context.Context) (driver.Cell, error) { return d.store.Load(ctx, name, f) })
 }
 
 // Swap changes a cell.
@@ -35,7 +35,7 @@ func (d *Driver) Watch(ctx context.Context, name string, after uint64) (driver.C
 		return c, err
 	}
 	defer d.expectEvents()()
-	return d.topics.Cell(ctx, name, after, func(*follow.Topic) (driver.Cell, error) {
-		return limited(ctx, &limit, func(ctx context.Context) (driver.Cell, error) { return d.load(ctx, name, d.mailbox) })
+	return d.topics.Cell(ctx, name, after, func(t *follow.Topic) (driver.Cell, error) {
+		return limited(ctx, &limit, func(ctx context.Context) (driver.Cell, error) { return d.load(ctx, name, d.follower(t)) })
 	})
 }

@@ -12,14 +12,22 @@ func (s *session) Shrink(ctx context.Context, t driver.Ticket, units int64) erro
 	if err := s.usable(ctx); err != nil {
 		return err
 	}
-	ref := Ref{t.Queue, t.ID}
-	unsettled, err := call(with(ctx, ofHolder), s.d, func(ctx context.Context) (bool, error) {
-		return s.d.store.Shrink(ctx, s.id, ref, units)
+	ref := s.d.ref(t)
+	unsettled, err := call(s.d.with(ctx, ofHolder), s.d, func(ctx context.Context) (bool, error) {
+		return s.d.store.Shrink(ctx, s.row, ref, units)
 	})
-	if err == nil && unsettled {
+	if err != nil {
+		return s.noteOver(err)
+	}
+	if unsettled {
 		s.d.settle(t.Queue)
 	}
-	return s.noteOver(err)
+	s.d.mu.Lock()
+	defer s.d.mu.Unlock()
+	if e := s.d.entries[t.ID]; e != nil {
+		e.tag = 0
+	}
+	return nil
 }
 
 // Keep gives a ticket a fixed end.
@@ -28,9 +36,9 @@ func (s *session) Keep(ctx context.Context, t driver.Ticket, in time.Duration) e
 		return err
 	}
 	in = min(in, maxHold)
-	ref := Ref{t.Queue, t.ID}
+	ref := s.d.ref(t)
 	sent := s.d.now()
-	err := do(with(ctx, ofHolder), s.d, func(ctx context.Context) error { return s.d.store.Keep(ctx, s.id, s.owner, ref, in) })
+	err := do(s.d.with(ctx, ofHolder), s.d, func(ctx context.Context) error { return s.d.store.Keep(ctx, s.row, ref, in) })
 	if err != nil {
 		return s.noteOver(err)
 	}
@@ -38,6 +46,7 @@ func (s *session) Keep(ctx context.Context, t driver.Ticket, in time.Duration) e
 	defer s.d.mu.Unlock()
 	if e := s.d.entries[t.ID]; e != nil {
 		e.fix(in, sent)
+		e.tag = 0
 	}
 	return nil
 }

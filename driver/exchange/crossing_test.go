@@ -55,12 +55,15 @@ func TestAHeartbeatThatCrossesAJoin(t *testing.T) {
 	r := request()
 	var strays []exchange.Ref
 	s := opened(t, exchangetest.Script{
-		Detach: func(_ context.Context, _ string, tickets []exchange.Ref) error { strays = tickets; return nil },
+		Detach: func(_ context.Context, _ exchange.Session, tickets []exchange.Ref) error {
+			strays = tickets
+			return nil
+		},
 		Join: func(context.Context, exchange.Join) (exchange.Status, error) {
 			<-asked
 			return held, nil
 		},
-		Renew: func(_ context.Context, _ string, refs []exchange.Ref) (exchange.Renewal, error) {
+		Renew: func(_ context.Context, _ exchange.Session, refs []exchange.Ref, _ int) (exchange.Renewal, error) {
 			if first {
 				first = false
 				if len(strays) != 0 { // it would wait for what the Join waits for
@@ -107,7 +110,7 @@ func TestAJoinWithoutAnAnswer(t *testing.T) {
 			return false, driver.ErrGone
 		},
 		Renew: renews(always(exchange.Status{})),
-		Detach: func(_ context.Context, _ string, strays []exchange.Ref) error {
+		Detach: func(_ context.Context, _ exchange.Session, strays []exchange.Ref) error {
 			if len(strays) != 1 {
 				t.Errorf("strays: %v", strays)
 			}

@@ -16,6 +16,9 @@ import (
 // Driver is one client of a backend.
 type Driver struct {
 	store   Store
+	traits  Traits
+	detach  Detacher   // nil: the store is none, and so on
+	batches Withdrawer // the same
 	mailbox string
 	now     func() driver.Instant
 
@@ -35,16 +38,29 @@ type Driver struct {
 
 	mu      sync.Mutex
 	entries map[string]*entry // by ID of the ticket
+	numbers map[uint64]*entry // the same, by number
 	resyncs int               // how many there were
 }
 
 // New makes a driver, which closes the store with itself. The mailbox is this client's, as
-// NewMailbox makes it.
+// NewMailbox makes it: no other client has it.
 func New(store Store, mailbox string) *Driver {
-	d := &Driver{store: store, mailbox: mailbox, now: driver.Now, entries: map[string]*entry{}}
+	d := &Driver{store: store, mailbox: mailbox, now: driver.Now, entries: map[string]*entry{}, numbers: map[uint64]*entry{}}
+	if s, ok := store.(Traited); ok {
+		d.traits = s.Traits()
+	}
+	if d.traits.PerRenew == 0 {
+		d.traits.PerRenew = perLook
+	}
+	d.detach, _ = store.(Detacher)
+	d.batches, _ = store.(Withdrawer)
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	d.topics = follow.New(d.usable, d.ctx.Done())
+	d.topics.Keep = d.traits.Topics
 	d.listener.init()
+	if d.traits.Listens {
+		d.expectEvents() // until Close
+	}
 	return d
 }
 
@@ -66,7 +82,12 @@ func (d *Driver) Now() driver.Instant { return d.now() }
 func (d *Driver) SetClock(now func() driver.Instant) { d.now = now }
 
 // Exchanges counts the calls of the store that are exchanges.
-func (d *Driver) Exchanges() uint64 { return d.exchanges.Load() }
+func (d *Driver) Exchanges() uint64 {
+	if c, ok := d.store.(Counter); ok {
+		return c.Exchanges()
+	}
+	return d.exchanges.Load()
+}
 
 const (
 	minTTL = 100 * time.Millisecond
@@ -77,17 +98,15 @@ const (
 
 // Open starts a session.
 func (d *Driver) Open(ctx context.Context, o driver.SessionOptions) (*driver.Opened, error) {
-	s := newSession(d, NewID(), min(max(o.TTL, minTTL), maxTTL), o.Owner)
+	s := newSession(d, Session{ID: NewID(), TTL: min(max(o.TTL, minTTL), maxTTL), Owner: o.Owner, Mailbox: d.mailbox})
 	s.proof = d.Now()
 	var err error
-	s.history, err = call(ctx, d, func(ctx context.Context) (string, error) {
-		return d.store.Begin(ctx, Session{ID: s.id, TTL: s.ttl, Owner: o.Owner, Mailbox: d.mailbox})
-	})
+	s.history, err = call(ctx, d, func(ctx context.Context) (string, error) { return d.store.Begin(ctx, s.row) })
 	if err != nil {
 		return nil, err
 	}
 	d.listener.pollAtLeast(s.ttl / 3)
-	return &driver.Opened{Session: s, ID: s.id, TTL: s.ttl}, nil
+	return &driver.Opened{Session: s, ID: s.row.ID, TTL: s.ttl}, nil
 }
 
 // Check examines the backend.

@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"math/rand/v2"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
@@ -23,9 +24,11 @@ import (
 // with the ID makes another one, unless the ID is remembered as one that has left.
 type entry struct {
 	id, queue string
+	number    uint64 // see Join.Number
 	s         *session
 
 	state     state
+	tag       uint64 // see Ref
 	token     uint64 // held
 	inherited bool   // held
 	returned  bool   // held: Join or Await has said so to the caller
@@ -35,7 +38,7 @@ type entry struct {
 	// caller has returned.
 	begun    driver.Instant // when the last one began
 	underWay int            // calls of Join that have not returned
-	sent     bool           // one may have reached the backend
+	wasSent  bool           // one may have reached the backend
 	noReply  bool           // one that may have reached it got no reply: it may still arrive
 	ended    chan struct{}  // of the last one that has returned: closed when its exchange ends
 
@@ -44,7 +47,13 @@ type entry struct {
 	hold  time.Duration  // how long the fixed time is that it has, or gets with the grant
 	proof driver.Instant // the local time from which it is proven to stand: see prove
 
+	// What says when a fixed time began: the backend's time in the last reply that had one, and the
+	// local time at which that exchange was sent.
+	at   time.Time
+	sent driver.Instant
+
 	due     driver.Instant // when its expiry timer fires; 0: never
+	poll    time.Duration  // before the next look at what keeps it out, which sends no event
 	changed chan struct{}  // closed by the next change; nil if no call waits for it
 }
 
@@ -57,7 +66,17 @@ const (
 	gone
 )
 
-func (e *entry) ref() Ref { return Ref{e.queue, e.id} }
+// ref names the ticket. Driver.mu is held.
+func (e *entry) ref() Ref { return Ref{e.queue, e.id, e.tag} }
+
+func (d *Driver) refOf(e *entry) Ref {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return e.ref()
+}
+
+// mayArrive says whether a Join of it may still take effect.
+func (e *entry) mayArrive() bool { return e.underWay > 0 || e.noReply }
 
 // ticket is what the caller is told.
 func (e *entry) ticket() driver.Ticket {
@@ -79,14 +98,14 @@ func (s *session) begin(r *driver.Request) (e *entry, stood bool, err error) {
 	case e == nil && r.Retry && s.left.Has(r.ID):
 		return nil, false, driver.ErrGone
 	case e == nil:
-		e = &entry{id: r.ID, queue: r.Queue, s: s, hold: r.Hold, sent: r.Retry}
-		s.entries[e.id], s.d.entries[e.id] = e, e
+		e = &entry{id: r.ID, queue: r.Queue, number: s.d.newNumber(), s: s, hold: r.Hold, wasSent: r.Retry}
+		s.entries[e.id], s.d.entries[e.id], s.d.numbers[e.number] = e, e, e
 	case e.s != s:
 		return nil, false, driver.ErrGone
 	case e.queue != r.Queue:
 		return nil, false, driver.ErrMismatch
 	default:
-		r.Retry = e.sent || e.underWay > 0
+		r.Retry = e.wasSent || e.underWay > 0
 	}
 	if stood = e.state != unknown; !stood {
 		e.underWay++
@@ -107,6 +126,8 @@ func (e *entry) grant(token uint64, inherited bool) {
 // observe is called for each exchange that has found the ticket, with the time at which it was
 // sent.
 func (e *entry) observe(st Status, sent driver.Instant) {
+	e.tag = st.Tag
+	e.at, e.sent = st.At, sent
 	e.waited = e.waited || st.State == Waiting
 	if e.fixed = st.Fixed; st.Fixed && st.Hold > 0 {
 		e.hold = st.Hold
@@ -119,6 +140,10 @@ func (e *entry) observe(st Status, sent driver.Instant) {
 		e.grant(st.Token, st.Inherited)
 	case st.State == Waiting && e.state != held: // else the event of its grant was faster
 		e.state = waiting
+		if st.Blocked {
+			e.poll = min(max(minBlocked, e.poll*3/2), maxBlocked)
+			st.Due = e.poll
+		}
 		e.setTimer(st.Due, st.Ahead)
 	}
 	if st.Wanted {
@@ -145,6 +170,16 @@ func (e *entry) prove(sent driver.Instant) {
 // fix is called when a Keep that was sent at that time has given the ticket a fixed end.
 func (e *entry) fix(d time.Duration, sent driver.Instant) { e.fixed, e.hold, e.proof = true, d, sent }
 
+// fixAt is called when an event says that a fixed time began with the grant, at that time of the
+// backend's clock. Without it, or a reply to compare it with, there is no proof: Await asks.
+func (e *entry) fixAt(at time.Time) {
+	e.fixed, e.proof = true, 0
+	if !at.IsZero() && !e.at.IsZero() {
+		// The grant has happened, whatever the backend's clock says.
+		e.proof = max(1, min(e.s.d.now(), e.sent.Add(at.Sub(e.at))))
+	}
+}
+
 // setTimer sets the expiry timer: the first waiter looks as soon as a holder may have expired,
 // and those behind it one after the other, since the waiters in front of them may be dead too.
 func (e *entry) setTimer(due time.Duration, ahead int) {
@@ -154,6 +189,12 @@ func (e *entry) setTimer(due time.Duration, ahead int) {
 	}
 	e.notify()
 }
+
+// How often a waiter looks that a program keeps out which sends no events.
+const (
+	minBlocked = 2 * time.Millisecond
+	maxBlocked = 100 * time.Millisecond
+)
 
 func (e *entry) signal(demand driver.Demand) { e.s.signals.Add(demand, e.queue, e.id) }
 
@@ -173,12 +214,22 @@ func (e *entry) wait() <-chan struct{} {
 	return e.changed
 }
 
+// newNumber is a number that no other ticket of this client has, and that a stranger does not guess.
+func (d *Driver) newNumber() uint64 {
+	for {
+		if n := 1 + rand.Uint64N(1<<53-1); d.numbers[n] == nil {
+			return n
+		}
+	}
+}
+
 // drop removes an entry whose ticket does not stand, and may be joined again.
 func (d *Driver) drop(e *entry) {
 	e.state = gone
 	e.notify()
 	if d.entries[e.id] == e {
 		delete(d.entries, e.id)
+		delete(d.numbers, e.number)
 		delete(e.s.entries, e.id)
 	}
 }
@@ -187,7 +238,7 @@ func (d *Driver) drop(e *entry) {
 func (d *Driver) retire(e *entry) {
 	d.drop(e)
 	e.s.left.Add(e.id)
-	if e.noReply || e.underWay > 0 {
+	if e.mayArrive() {
 		e.s.addOrphan(e.ref(), latest)
 	}
 }
@@ -200,8 +251,9 @@ const latest = 20 * time.Minute
 const maxOrphans = perLook
 
 // addOrphan has heartbeats name a ticket for some time, so that it becomes a stray if it stands.
+// Without rows of sessions they extend only what the caller names.
 func (s *session) addOrphan(t Ref, span time.Duration) {
-	if len(s.orphans) < maxOrphans {
+	if s.d.detach != nil && len(s.orphans) < maxOrphans {
 		s.orphans[t] = max(s.orphans[t], s.d.now().Add(span))
 	}
 }

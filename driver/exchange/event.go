@@ -10,14 +10,20 @@ import (
 type Event struct {
 	Type   EventType
 	ID     string        // of the ticket: Granted, FirstWaiter, Demanded, Removed
-	Status Status        // Granted: Token, Inherited and Wanted; FirstWaiter: Due
+	Number uint64        // the same, if there is no ID
+	Status Status        // Granted: Token, Inherited, Wanted and At; FirstWaiter: Due
 	Demand driver.Demand // Demanded
 	Queue  string        // QueueChanged
 	Cell   string        // CellChanged
+	Topic  uint64        // TopicChanged
 
 	// Unverified: the sender need not be one that may change tickets. The event is a reason to
 	// ask, and no more.
 	Unverified bool
+
+	// Proves, if it is not nil, says whether the sender has shown that it knows the ticket's ID.
+	// If not, the event is unverified.
+	Proves func(id string) bool
 }
 
 // EventType says what has happened.
@@ -33,6 +39,7 @@ const (
 	Removed                // the ticket does not stand any more
 	QueueChanged           // a queue that is followed has changed
 	CellChanged            // a cell that is watched has changed
+	TopicChanged           // what a follower with this topic follows or watches has changed
 )
 
 // receive is called by the Store for each event. It waits for nothing.
@@ -48,21 +55,24 @@ func (d *Driver) receive(ev Event) {
 		d.topics.QueueChanged(ev.Queue)
 	case CellChanged:
 		d.topics.CellChanged(ev.Cell)
+	case TopicChanged:
+		d.topics.Changed(ev.Topic)
 	}
 	e := d.entries[ev.ID]
+	if ev.ID == "" {
+		e = d.numbers[ev.Number]
+	}
 	if e == nil {
 		return
 	}
-	if t := ev.Status.Token; ev.Unverified || ev.Type == Granted && (t == 0 || t >= driver.MaxToken) {
+	if t := ev.Status.Token; ev.Unverified || ev.Proves != nil && !ev.Proves(e.id) || ev.Type == Granted && (t == 0 || t >= driver.MaxToken) {
 		d.doubt(e, ev)
 		return
 	}
 	switch ev.Type {
 	case Granted:
 		if e.hold > 0 && !e.fixed {
-			// The fixed time began with the grant, and the event does not say when that was:
-			// without a proof, Await asks.
-			e.fixed, e.proof = true, 0
+			e.fixAt(ev.Status.At)
 		}
 		e.grant(ev.Status.Token, ev.Status.Inherited)
 		if ev.Status.Wanted {
@@ -103,7 +113,7 @@ func (d *Driver) verify(e *entry) {
 	ctx, cancel := context.WithTimeout(d.ctx, lookTimeout)
 	defer cancel()
 	for more := true; more; more = d.verifying.More(e.id) {
-		if e.s.look(ctx, e.ref()) != nil {
+		if e.s.look(ctx, d.refOf(e)) != nil {
 			d.verifying.End(e.id)
 			return
 		}

@@ -37,9 +37,13 @@
 //  4. Write Settle, and have Join and Leave do the same: the first exchange after the end of a
 //     dead holder grants the next waiters.
 //  5. Write Listen. Until then it returns [errors.ErrUnsupported], and the client polls.
-//  6. Write what is seldom: Withdraw, Shrink, Keep, Detach, Attach, End, Ask, Raise, Tidy.
+//  6. Write what is seldom: Shrink, Keep, End, Ask, Raise.
 //  7. Write Load, Swap, Read, List, Cells, Check and Explain.
-//  8. Run drivertest and drivertest/primitives on [New] of it, against a real server.
+//  8. Write the optional interfaces that the backend needs: [Detacher] if one end is that of all
+//     tickets of a session, [Tidier] if rows do not go away by themselves, [Withdrawer] if a
+//     crowd of waiters that leave one by one would keep a queue busy. [Traited] says what else
+//     differs.
+//  9. Run drivertest and drivertest/primitives on [New] of it, against a real server.
 //
 // # What must hold
 //
@@ -58,7 +62,8 @@
 //   - OneClock: all times are of the backend's clock. Requests and replies have durations only.
 //   - OneEnd: a session has one end, which Renew moves. A ticket has an end of its own if it is
 //     fixed, evicted or a stray. Else it ends with its session, but not before one TTL after its
-//     Join.
+//     Join. A backend without rows of sessions has an end in the row of each ticket, which Renew
+//     moves if it is to extend the ticket; then there is nothing to detach.
 //   - NeverBack: an end that was promised stays. A heartbeat that is overtaken by a later one
 //     does not move the session's end back.
 //   - OverIsOver: an exchange that takes out a ticket because its session has expired marks the
@@ -91,24 +96,31 @@ import (
 // their arguments were checked. An error of package driver means what it means there; any other
 // error leaves open whether the exchange took effect, and the client repeats it. A method
 // whose context ends returns soon. Join, Leave, Withdraw, Shrink, Keep and Renew return
-// driver.ErrSession if their session is over.
+// driver.ErrSession if their session is over; a backend without rows of sessions never does.
+//
+// Each call for a session is given what Begin was given: a backend without rows of sessions
+// writes owner, TTL and mailbox into the row of each ticket. Each ticket is named with the tag
+// that the last status of it had.
 type Store interface {
 	// Begin makes the row of a session, which ends one TTL from now unless it is renewed. Open
 	// calls it once, and takes the session for proven from before the call: an end that is earlier
-	// would let tickets expire that are proven to stand. History is that of [Renewal].
+	// would let tickets expire that are proven to stand. Without a row, it makes sure that the
+	// backend can be reached. History is that of [Renewal].
 	Begin(ctx context.Context, s Session) (history string, err error)
 
 	// End ends a session at once: none of its tickets stands any more but those with a fixed end.
 	// Session.Close calls it, again if it fails. It returns the queues in which these stood; the
 	// client settles them, since no event tells other clients that the tickets have ended. A
-	// session that is over is not an error.
-	End(ctx context.Context, session string) (queues []string, err error)
+	// session that is over is not an error. Tickets are those that the client knows, waiters first:
+	// a backend without rows of sessions has each of them leave, in this order, since a waiter would
+	// get what a holder leaves.
+	End(ctx context.Context, s Session, tickets []Leave) (queues []string, err error)
 
 	// Join puts a ticket at the end of its queue. Session.Join calls it, and repeats it with
 	// j.Retry after an error: then the ticket may stand already, and is returned as it stands. A
 	// queue that was not settled first seems to be full of the dead. It returns driver.ErrBusy,
 	// ErrGone, ErrMismatch and ErrSession as driver.Session.Join does, and [ErrTokens]. One thing
-	// differs: a waiter that is found with NoWait is returned; the client has it leave.
+	// differs: a waiter that is found with NoWait may be returned; the client has it leave.
 	Join(ctx context.Context, j Join) (Status, error)
 
 	// Leave takes a ticket out and grants the next waiters. Session.Leave calls it for a holder,
@@ -117,49 +129,33 @@ type Store interface {
 	// a fixed end. A ticket that does not stand: driver.ErrGone, and the tombstone.
 	Leave(ctx context.Context, l Leave) (unsettled bool, err error)
 
-	// Withdraw is Leave for waiters of one queue, or tickets that were waiters a moment ago; gone
-	// says which did not stand. Session.Leave gathers the waiters of a crowd that gives up: one by
-	// one they would each get the grant, in vain. The IDs are of the session; other tickets stay.
-	Withdraw(ctx context.Context, session, queue string, ids []string, clean bool) (gone []bool, unsettled bool, err error)
-
 	// Shrink reduces a ticket of the session to fewer units, and grants the next waiters.
 	// Session.Shrink calls it. As many units or more change nothing, so that it may be repeated.
 	// Without the grants, waiters that fit would wait until the next exchange of their queue.
-	Shrink(ctx context.Context, session string, t Ref, units int64) (unsettled bool, err error)
+	Shrink(ctx context.Context, s Session, t Ref, units int64) (unsettled bool, err error)
 
 	// Keep gives a holder a fixed end, d from now. Session.Keep calls it, for a ticket of the
 	// session, or for one of another session that has a fixed end. The ticket may outlive its
 	// session, whose owner is shown for it. A waiter: [ErrNotHeld]. A ticket that is evicted and
 	// would end later than without this: driver.ErrGone; else an eviction could be undone.
-	Keep(ctx context.Context, session, owner string, t Ref, d time.Duration) error
+	Keep(ctx context.Context, s Session, t Ref, d time.Duration) error
 
 	// Renew extends the session by one TTL from now, and then reads the status of tickets, in
 	// their order. Each heartbeat calls it; so it waits for no queue, which another client may
 	// have locked. The status is read after the session was extended: read before, a ticket could
 	// be taken out in between, and the holder told that it is kept. If reading fails, it may
 	// return what it has read so far. It may take a few exchanges.
-	Renew(ctx context.Context, session string, tickets []Ref) (Renewal, error)
-
-	// Detach makes strays of tickets: each gets an end of its own, the one that it has when this
-	// takes effect, unless it has one. Heartbeats call it for tickets that the caller did not
-	// name: else the heartbeat would extend, for ever, tickets that no caller knows. It may wait for
-	// their queues, and take an exchange for each.
-	Detach(ctx context.Context, session string, tickets []Ref) error
-
-	// Attach is the opposite, for strays that the caller names again: they end with the session
-	// again. A stray that has expired stays so: another client may have acted upon that.
-	Attach(ctx context.Context, session string, tickets []Ref) error
+	//
+	// The caller has named the first of the tickets, as many as extend. Without rows of sessions
+	// these are extended, and each of the others that stands is a stray, unless it is fixed. A part
+	// of the tickets that could not be asked about is NotAsked; it is an error if all of them are.
+	Renew(ctx context.Context, s Session, tickets []Ref, extend int) (Renewal, error)
 
 	// Look reads the status of tickets, in their order. A waiter calls it when its expiry timer
 	// fires, and the listener for a resync. It waits for no queue. A ticket that has expired is
 	// gone, also if its row is still there, and so is one of another session, unless it has a fixed
 	// end: else Await would return what other clients do not respect.
-	Look(ctx context.Context, session string, tickets []Ref) ([]Status, error)
-
-	// Tickets reads which tickets of the session stand, but for those with a fixed end. Heartbeats
-	// call it when the history has changed: the new server may not know that a ticket has left.
-	// It may be slow.
-	Tickets(ctx context.Context, session string) ([]Ref, error)
+	Look(ctx context.Context, s Session, tickets []Ref) ([]Status, error)
 
 	// Settle settles a queue: it takes out and grants a bounded number of tickets, and says
 	// whether the queue is still unsettled: without the bound, a dead crowd would lock the queue for
@@ -178,35 +174,28 @@ type Store interface {
 	// queues calls it, until that time has passed the floor.
 	Clock(ctx context.Context) (int64, error)
 
-	// Read reads a queue, without the tickets that have expired. Follow calls it. If mailbox is not
-	// empty, the next change after this state is sent there (QueueChanged). It may take two
-	// exchanges then. The first notes the mailbox: else a change in between would be missed. The
+	// Read reads a queue, without the tickets that have expired. Follow calls it. If there is a
+	// follower, the next change after this state is sent to it (QueueChanged). It may take two
+	// exchanges then. The first notes the follower: else a change in between would be missed. The
 	// client sets Version and Queue.Read.
-	Read(ctx context.Context, queue, mailbox string) (Snapshot, error)
+	Read(ctx context.Context, queue string, f Follower) (Snapshot, error)
 
-	// List reads queues that have tickets, and whose names begin with prefix and are larger than
-	// after, in the order of their bytes: a bounded number. It returns the name to go on after, ""
-	// if there are no more.
-	List(ctx context.Context, prefix, after string) (queues []Snapshot, next string, err error)
+	// List reads queues that have tickets, and whose names begin with prefix, in the order of
+	// their bytes: a bounded number. The first call is from "", and each further one from where the
+	// one before says; next is "" if there are no more. What it says is the Store's own: the
+	// name to go on after, say.
+	List(ctx context.Context, prefix, from string) (queues []Snapshot, next string, err error)
 
-	// Cells reads the names of cells that exist, begin with prefix and are larger than after, in
-	// the order of their bytes: a bounded number. None: there are no more.
-	Cells(ctx context.Context, prefix, after string) ([]string, error)
+	// Cells is List for the names of cells that exist.
+	Cells(ctx context.Context, prefix, from string) (names []string, next string, err error)
 
-	// Load reads a cell. Driver.Load calls it without a mailbox, and Watch with one, which is sent
+	// Load reads a cell. Driver.Load calls it without a follower, and Watch with one, which is sent
 	// the next change after this version (CellChanged), as by Read.
-	Load(ctx context.Context, name, mailbox string) (driver.Cell, error)
+	Load(ctx context.Context, name string, f Follower) (driver.Cell, error)
 
 	// Swap is driver.Driver.Swap. Its result is kept with its ID for driver.SwapMemory: the caller
 	// repeats a Swap whose reply was lost. It outlasts a crash of the backend.
 	Swap(ctx context.Context, s driver.Swap) (driver.Cell, error)
-
-	// Tidy removes a bounded number of rows that have no use any more, and returns queues in which
-	// tickets have expired, which the client settles. One heartbeat in a minute or so calls it. A
-	// tombstone stays for its time, a result of Swap for driver.SwapMemory, and a queue for as long
-	// as its last token, or that it was left uncleanly, says more than an empty row. It may take a
-	// few exchanges.
-	Tidy(ctx context.Context) (queues []string, err error)
 
 	// Listen receives the events that are sent to a mailbox, until ctx ends or the connection is
 	// lost, which is an error. The listener calls it while a call waits, and again when it fails.

@@ -14,15 +14,19 @@ func (d *Driver) Follow(ctx context.Context, queue, after string) (driver.Queue,
 		return driver.Queue{}, err
 	}
 	var limit readLimit
-	q, err := limited(ctx, &limit, func(ctx context.Context) (driver.Queue, error) { return d.read(ctx, queue, "") })
-	if err == nil && q.Version != after || driver.IsPermanent(err) {
-		return q, err
+	if after == "" || !d.traits.Listens {
+		q, err := limited(ctx, &limit, func(ctx context.Context) (driver.Queue, error) { return d.read(ctx, queue, Follower{}) })
+		if err == nil && q.Version != after || driver.IsPermanent(err) {
+			return q, err
+		}
 	}
 	defer d.expectEvents()()
-	return d.topics.Queue(ctx, queue, after, func(*follow.Topic) (driver.Queue, error) {
-		return limited(ctx, &limit, func(ctx context.Context) (driver.Queue, error) { return d.read(ctx, queue, d.mailbox) })
+	return d.topics.Queue(ctx, queue, after, func(t *follow.Topic) (driver.Queue, error) {
+		return limited(ctx, &limit, func(ctx context.Context) (driver.Queue, error) { return d.read(ctx, queue, d.follower(t)) })
 	})
 }
+
+func (d *Driver) follower(t *follow.Topic) Follower { return Follower{d.mailbox, t.Number} }
 
 // readLimit bounds each read of a call that waits: its connection may lead nowhere, and that of
 // the next read need not. It grows with each read that was given up, since the backend may only
@@ -40,9 +44,9 @@ func limited[T any](ctx context.Context, limit *readLimit, read func(context.Con
 	return got, err
 }
 
-func (d *Driver) read(ctx context.Context, queue, mailbox string) (driver.Queue, error) {
+func (d *Driver) read(ctx context.Context, queue string, f Follower) (driver.Queue, error) {
 	sent := d.now()
-	r, err := call(ctx, d, func(ctx context.Context) (Snapshot, error) { return d.store.Read(ctx, queue, mailbox) })
+	r, err := call(ctx, d, func(ctx context.Context) (Snapshot, error) { return d.store.Read(ctx, queue, f) })
 	return r.read(sent), err
 }
 

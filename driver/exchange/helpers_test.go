@@ -53,8 +53,8 @@ func says(st exchange.Status) func(context.Context, exchange.Join) (exchange.Sta
 }
 
 // sees is a Look that finds each ticket so.
-func sees(st func() exchange.Status) func(context.Context, string, []exchange.Ref) ([]exchange.Status, error) {
-	return func(_ context.Context, _ string, refs []exchange.Ref) (all []exchange.Status, err error) {
+func sees(st func() exchange.Status) func(context.Context, exchange.Session, []exchange.Ref) ([]exchange.Status, error) {
+	return func(_ context.Context, _ exchange.Session, refs []exchange.Ref) (all []exchange.Status, err error) {
 		for range refs {
 			all = append(all, st())
 		}
@@ -63,8 +63,8 @@ func sees(st func() exchange.Status) func(context.Context, string, []exchange.Re
 }
 
 // renews is a Renew that finds each ticket so.
-func renews(st func() exchange.Status) func(context.Context, string, []exchange.Ref) (exchange.Renewal, error) {
-	return func(ctx context.Context, session string, refs []exchange.Ref) (exchange.Renewal, error) {
+func renews(st func() exchange.Status) func(context.Context, exchange.Session, []exchange.Ref, int) (exchange.Renewal, error) {
+	return func(ctx context.Context, session exchange.Session, refs []exchange.Ref, _ int) (exchange.Renewal, error) {
 		all, err := sees(st)(ctx, session, refs)
 		return exchange.Renewal{Tickets: all}, err
 	}

@@ -24,6 +24,9 @@ func (s *session) Join(ctx context.Context, r driver.Request) (driver.Ticket, er
 	} else {
 		t, err = s.join(ctx, e, &r)
 	}
+	if err == nil && t.Held {
+		t, err = s.confirm(ctx, e, t)
+	}
 	if err == nil && r.NoWait && !t.Held || r.Retry && errors.Is(err, driver.ErrBusy) {
 		// A waiter must not stay; and after ErrBusy, a Join that was sent before may yet arrive.
 		if err := s.Leave(ctx, driver.Ticket{ID: r.ID, Queue: r.Queue}, true); err != nil && !errors.Is(err, driver.ErrGone) {
@@ -31,7 +34,12 @@ func (s *session) Join(ctx context.Context, r driver.Request) (driver.Ticket, er
 		}
 		return driver.Ticket{}, driver.ErrBusy
 	}
-	if s.isOver() { // Close was called meanwhile, and the ticket does not stand
+	if s.isOver() { // Close was called meanwhile, and may not have known of the ticket
+		if err == nil {
+			l := Leave{Ref: s.d.refOf(e), Session: s.row}
+			_, _ = call(ctx, s.d, func(ctx context.Context) (bool, error) { return s.d.store.Leave(ctx, l) })
+			s.hasLeft(l.Ref)
+		}
 		return driver.Ticket{}, driver.ErrSession
 	}
 	return t, err
@@ -40,7 +48,7 @@ func (s *session) Join(ctx context.Context, r driver.Request) (driver.Ticket, er
 // rejoin looks at a ticket that has stood. It sends no Join: the ticket may have expired since,
 // and must not come back.
 func (s *session) rejoin(ctx context.Context, e *entry) (driver.Ticket, error) {
-	if err := s.look(ctx, e.ref()); err != nil {
+	if err := s.look(ctx, s.d.refOf(e)); err != nil {
 		return driver.Ticket{}, err
 	}
 	s.d.mu.Lock()
@@ -61,11 +69,11 @@ func (s *session) join(ctx context.Context, e *entry, r *driver.Request) (driver
 	sends := func() {
 		s.d.mu.Lock()
 		defer s.d.mu.Unlock()
-		e.sent, sent = true, s.d.now()
+		e.wasSent, sent = true, s.d.now()
 	}
 	st, err := callInQueue(ctx, s.d, e.queue, sends, func(ctx context.Context) (Status, error) {
 		defer close(ended)
-		return s.d.store.Join(ctx, Join{Request: *r, Session: s.id, Owner: s.owner})
+		return s.d.store.Join(ctx, Join{Request: *r, Session: s.row, Number: e.number})
 	})
 	_ = s.noteOver(err)
 	if err == nil && st.Unsettled {
@@ -87,16 +95,19 @@ func (s *session) join(ctx context.Context, e *entry, r *driver.Request) (driver
 			s.d.drop(e)
 		}
 	case err != nil:
-		e.noReply = e.sent
+		e.noReply = e.wasSent
 	}
 	if err != nil {
 		return driver.Ticket{}, err
+	}
+	if st.Sent != 0 {
+		sent = st.Sent
 	}
 	e.observe(st, sent)
 	switch {
 	case st.Evicted || st.Stray: // its own end may be soon
 		e.prove(sent.Add(min(st.Left-s.ttl, 0)))
-	case r.Retry: // an earlier Join may have made it long ago: only a heartbeat proves more
+	case r.Retry && st.Sent == 0: // an earlier Join may have made it long ago: only a heartbeat proves more
 		e.prove(renewed)
 	default:
 		e.prove(sent)

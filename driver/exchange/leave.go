@@ -13,13 +13,13 @@ func (s *session) Leave(ctx context.Context, t driver.Ticket, clean bool) error 
 	if err := s.usable(ctx); err != nil {
 		return err
 	}
-	l := Leave{Ref: Ref{t.Queue, t.ID}, Session: s.id, Clean: clean}
+	l := Leave{Ref: s.d.ref(t), Session: s.row, Clean: clean}
 	if s.neverSent(l.Ref) {
 		return driver.ErrGone
 	}
 	var state state
 	l.Tombstone, l.Waited, state = s.leaving(l.Ref)
-	if state == waiting && l.Tombstone == 0 {
+	if state == waiting && l.Tombstone == 0 && s.d.batches != nil {
 		err := s.withdraw(ctx, l.Ref, clean)
 		if err == nil || errors.Is(err, driver.ErrGone) {
 			s.hasLeft(l.Ref)
@@ -27,9 +27,9 @@ func (s *session) Leave(ctx context.Context, t driver.Ticket, clean bool) error 
 		return s.noteOver(err)
 	}
 	if state == held {
-		ctx = with(ctx, ofHolder)
+		ctx = s.d.with(ctx, ofHolder)
 	} else {
-		ctx = with(ctx, withdrawal)
+		ctx = s.d.with(ctx, withdrawal)
 	}
 	unsettled, err := call(ctx, s.d, func(ctx context.Context) (bool, error) { return s.d.store.Leave(ctx, l) })
 	if err == nil && unsettled {
@@ -47,7 +47,7 @@ func (s *session) neverSent(t Ref) bool {
 	s.d.mu.Lock()
 	defer s.d.mu.Unlock()
 	e := s.d.entries[t.ID]
-	if e == nil || e.s != s || e.queue != t.Queue || e.sent || e.underWay > 0 {
+	if e == nil || e.s != s || e.queue != t.Queue || e.wasSent || e.underWay > 0 {
 		return false
 	}
 	s.d.retire(e)
@@ -66,7 +66,7 @@ func (s *session) leaving(t Ref) (tombstone time.Duration, waited bool, is state
 	switch {
 	case e == nil && s.left.Has(t.ID),
 		e != nil && (e.s != s || e.queue != t.Queue),
-		e != nil && e.underWay == 0 && !e.noReply:
+		e != nil && !e.mayArrive():
 		return 0, waited, is
 	}
 	return s.ttl, waited, is

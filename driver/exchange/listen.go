@@ -192,7 +192,7 @@ func (d *Driver) resync(ctx context.Context, holders bool) error {
 	d.resyncs++
 	refs := map[*session][]Ref{}
 	for _, e := range d.entries {
-		if e.state == waiting || e.state == unknown && e.sent && e.underWay == 0 || e.state == held && holders {
+		if e.state == waiting || e.state == unknown && e.wasSent && e.underWay == 0 || e.state == held && holders {
 			refs[e.s] = append(refs[e.s], e.ref())
 		}
 	}
@@ -202,7 +202,7 @@ func (d *Driver) resync(ctx context.Context, holders bool) error {
 	defer cancel()
 	for s, all := range refs {
 		for len(all) > 0 && !s.isOver() {
-			part := all[:min(len(all), perLook)]
+			part := all[:min(len(all), d.traits.PerRenew)]
 			all = all[len(part):]
 			if err := s.look(ctx, part...); err != nil && !driver.IsPermanent(err) {
 				return err

@@ -27,7 +27,7 @@ func TestALookWithoutAnAnswer(t *testing.T) {
 				<-ctx.Done()
 				return false, ctx.Err()
 			},
-			Look: func(ctx context.Context, _ string, _ []exchange.Ref) ([]exchange.Status, error) {
+			Look: func(ctx context.Context, _ exchange.Session, _ []exchange.Ref) ([]exchange.Status, error) {
 				<-ctx.Done()
 				return nil, ctx.Err()
 			},
@@ -81,7 +81,7 @@ func TestALookThatFailsIsRepeated(t *testing.T) {
 		looks := 0
 		s := opened(t, exchangetest.Script{
 			Join: says(waits),
-			Look: func(ctx context.Context, session string, refs []exchange.Ref) ([]exchange.Status, error) {
+			Look: func(ctx context.Context, session exchange.Session, refs []exchange.Ref) ([]exchange.Status, error) {
 				if looks++; looks < 3 {
 					return nil, errors.New("canceling statement due to user request")
 				}
@@ -155,10 +155,10 @@ func frozen(silent int64, takes time.Duration) (*exchange.Driver, *atomic.Int64)
 	}
 	store := exchangetest.NewWorld().Store()
 	store.Script = exchangetest.Script{
-		Read: func(ctx context.Context, queue, _ string) (exchange.Snapshot, error) {
+		Read: func(ctx context.Context, queue string, _ exchange.Follower) (exchange.Snapshot, error) {
 			return exchange.Snapshot{Queue: driver.Queue{Name: queue, Kind: driver.Mutex, Capacity: 1}}, answer(ctx)
 		},
-		Load: func(ctx context.Context, _, _ string) (driver.Cell, error) {
+		Load: func(ctx context.Context, _ string, _ exchange.Follower) (driver.Cell, error) {
 			return driver.Cell{Version: 7}, answer(ctx)
 		},
 		Listen: func(context.Context, string, func(), func(exchange.Event)) error { return errors.ErrUnsupported },

@@ -7,7 +7,7 @@ import (
 	"github.com/interlock-go/interlock/driver"
 )
 
-// perLook bounds the tickets of one exchange, and so its time.
+// perLook bounds the tickets of one exchange, and so its time, if the store does not say how many.
 const perLook = 1000
 
 // look asks what has become of tickets.
@@ -20,7 +20,7 @@ func (s *session) look(ctx context.Context, refs ...Ref) error {
 func (s *session) lookAfter(ctx context.Context, refs []Ref, renewed driver.Instant, found map[Ref]finding) error {
 	q := s.d.question(refs)
 	sent := s.d.now()
-	got, err := call(ctx, s.d, func(ctx context.Context) ([]Status, error) { return s.d.store.Look(ctx, s.id, refs) })
+	got, err := call(ctx, s.d, func(ctx context.Context) ([]Status, error) { return s.d.store.Look(ctx, s.row, refs) })
 	if err != nil {
 		return err
 	}
@@ -59,6 +59,7 @@ func (d *Driver) question(refs []Ref) question {
 // finding is what was found out about a ticket.
 type finding struct {
 	Status
+	sent    driver.Instant // when the exchange was sent that has found it
 	proof   driver.Instant
 	unsound bool // it does not stand, and that proves nothing
 }
@@ -69,6 +70,16 @@ func (s *session) answered(q question, got []Status, sent, renewed driver.Instan
 	found := make(map[Ref]finding, len(q.refs))
 	for i, st := range got[:min(len(q.refs), len(got))] {
 		t := q.refs[i]
+		if st.State == NotAsked {
+			continue
+		}
+		sent, renewed := sent, renewed
+		if st.Sent != 0 {
+			sent = st.Sent
+			if renewed != 0 {
+				renewed = st.Sent
+			}
+		}
 		found[t] = s.found(t, st, q.sound[t], sent, renewed)
 		if st.Unsettled {
 			s.d.settle(t.Queue)
@@ -84,20 +95,20 @@ func (s *session) found(t Ref, st Status, sound *entry, sent, renewed driver.Ins
 	e := s.d.entries[t.ID]
 	if e == nil || e.s != s || e.queue != t.Queue {
 		if st.Fixed {
-			return finding{st, min(sent, sent.Add(st.Left-st.Hold)), false}
+			return finding{st, sent, min(sent, sent.Add(st.Left-st.Hold)), false}
 		}
-		return finding{Status: st}
+		return finding{Status: st, sent: sent}
 	}
 	if st.State == Gone {
 		if e == sound {
 			s.d.retire(e)
 			s.addOrphan(t, 2*s.ttl) // a heartbeat that takes effect late may have kept it
 		}
-		return finding{st, 0, e != sound}
+		return finding{st, sent, 0, e != sound}
 	}
 	e.observe(st, sent)
 	if !st.Evicted && !st.Stray {
 		e.prove(renewed)
 	}
-	return finding{st, e.proof, false}
+	return finding{st, sent, e.proof, false}
 }

@@ -20,10 +20,13 @@ func TestOrphansAreStrays(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var strays []exchange.Ref
 			s := opened(t, exchangetest.Script{
-				Join:   join,
-				Leave:  func(context.Context, exchange.Leave) (bool, error) { return false, driver.ErrGone },
-				Renew:  renews(always(exchange.Status{})),
-				Detach: func(_ context.Context, _ string, tickets []exchange.Ref) error { strays = tickets; return nil },
+				Join:  join,
+				Leave: func(context.Context, exchange.Leave) (bool, error) { return false, driver.ErrGone },
+				Renew: renews(always(exchange.Status{})),
+				Detach: func(_ context.Context, _ exchange.Session, tickets []exchange.Ref) error {
+					strays = tickets
+					return nil
+				},
 			})
 			r := request()
 			k, err := s.Join(t.Context(), r)

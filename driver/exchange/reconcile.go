@@ -7,7 +7,7 @@ import "context"
 // heartbeat extends them. They become orphans, and so strays.
 func (s *session) reconcile(history string) {
 	s.d.mu.Lock()
-	due := history != "" && history != s.history && !s.reconciling
+	due := s.d.detach != nil && history != "" && history != s.history && !s.reconciling
 	if due && s.history == "" { // the first one that is known
 		s.history, due = history, false
 	}
@@ -19,7 +19,7 @@ func (s *session) reconcile(history string) {
 	s.d.background(func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, backgroundTimeout)
 		defer cancel()
-		all, err := call(ctx, s.d, func(ctx context.Context) ([]Ref, error) { return s.d.store.Tickets(ctx, s.id) })
+		all, err := call(ctx, s.d, func(ctx context.Context) ([]Ref, error) { return s.d.detach.Tickets(ctx, s.row) })
 		s.d.mu.Lock()
 		defer s.d.mu.Unlock()
 		s.reconciling = false

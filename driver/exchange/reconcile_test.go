@@ -23,13 +23,16 @@ func TestATicketWhoseLeaveAFailoverHasLostIsAStray(t *testing.T) {
 		r, lost := request(), exchange.Ref{Queue: "q", ID: exchange.NewID()}
 		s := opened(t, exchangetest.Script{
 			Join: says(held),
-			Renew: func(ctx context.Context, session string, refs []exchange.Ref) (exchange.Renewal, error) {
-				got, err := renews(always(held))(ctx, session, refs)
+			Renew: func(ctx context.Context, session exchange.Session, refs []exchange.Ref, _ int) (exchange.Renewal, error) {
+				got, err := renews(always(held))(ctx, session, refs, 0)
 				got.History = history
 				return got, err
 			},
-			Detach: func(_ context.Context, _ string, tickets []exchange.Ref) error { strays = tickets; return nil },
-			Tickets: func(context.Context, string) ([]exchange.Ref, error) {
+			Detach: func(_ context.Context, _ exchange.Session, tickets []exchange.Ref) error {
+				strays = tickets
+				return nil
+			},
+			Tickets: func(context.Context, exchange.Session) ([]exchange.Ref, error) {
 				asked++
 				return []exchange.Ref{{Queue: r.Queue, ID: r.ID}, lost}, fails
 			},

@@ -13,45 +13,48 @@ func (s *session) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Re
 	if err := s.usable(ctx); err != nil {
 		return nil, err
 	}
-	named, strays, refs, err := s.toRenew(known)
-	if err != nil {
-		return nil, err
-	}
-	ctx = with(ctx, heartbeat)
+	named, strays, refs := s.toRenew(known)
+	ctx = s.d.with(ctx, heartbeat)
 	patience := s.ttl / strayShare
 	if len(known) == 0 { // nothing is to be kept
 		patience = s.ttl / 4
 	}
 	s.detach(ctx, patience, strays)
-	first := refs[:min(len(refs), perLook)]
+	most := s.d.traits.PerRenew
+	first := refs[:min(len(refs), most)]
 	q := s.d.question(first)
 	sent := s.d.now()
-	got, err := call(ctx, s.d, func(ctx context.Context) (Renewal, error) { return s.d.store.Renew(ctx, s.id, first) })
+	got, err := call(ctx, s.d, func(ctx context.Context) (Renewal, error) {
+		return s.d.store.Renew(ctx, s.row, first, min(len(named), most))
+	})
 	if err != nil {
 		return nil, s.noteOver(err)
 	}
 	s.wasRenewed(sent)
 	found := s.answered(q, got.Tickets, sent, sent)
-	for at := perLook; at < len(refs); at += perLook {
-		if s.lookAfter(ctx, refs[at:min(at+perLook, len(refs))], sent, found) != nil {
+	for at := len(first); at < len(refs); at += most {
+		if s.lookAfter(ctx, refs[at:min(at+most, len(refs))], sent, found) != nil {
 			break // nothing is said of the rest
 		}
 	}
 	s.reconcile(got.History)
 	s.attachNamed(ctx, named, found, sent)
 	s.tidy()
-	return s.renewed(named, refs, found, sent), nil
+	return s.renewed(named, refs, found), nil
 }
 
 // toRenew sorts what a heartbeat has to do: named are the tickets of the caller, strays those of
 // the session that the caller has not named, and refs are both.
-func (s *session) toRenew(known []driver.Ticket) (named map[Ref]bool, strays, refs []Ref, err error) {
+func (s *session) toRenew(known []driver.Ticket) (named map[Ref]bool, strays, refs []Ref) {
 	named = make(map[Ref]bool, len(known))
 	s.d.mu.Lock()
 	defer s.d.mu.Unlock()
 	ids := make(map[string]bool, len(known))
 	for _, t := range known {
-		ref := Ref{t.Queue, t.ID}
+		ref := Ref{Queue: t.Queue, ID: t.ID}
+		if e := s.entries[t.ID]; e != nil && e.queue == t.Queue {
+			ref = e.ref()
+		}
 		if named[ref] {
 			continue
 		}
@@ -62,7 +65,7 @@ func (s *session) toRenew(known []driver.Ticket) (named map[Ref]bool, strays, re
 	for id, e := range s.entries {
 		switch {
 		case ids[id]:
-		case !e.sent && e.underWay == 0: // no ticket of it stands
+		case !e.wasSent && e.underWay == 0: // no ticket of it stands
 			if now.Sub(e.begun) > s.ttl {
 				s.d.drop(e)
 			}
@@ -81,7 +84,7 @@ func (s *session) toRenew(known []driver.Ticket) (named map[Ref]bool, strays, re
 		}
 		strays = append(strays, t)
 	}
-	return named, strays, append(refs, strays...), nil
+	return named, strays, append(refs, strays...)
 }
 
 // wasRenewed notes when the last heartbeat was sent that has succeeded.
@@ -91,8 +94,8 @@ func (s *session) wasRenewed(sent driver.Instant) {
 	s.proof = max(s.proof, sent)
 }
 
-// renewed is the answer of a heartbeat that was sent at that time.
-func (s *session) renewed(named map[Ref]bool, refs []Ref, found map[Ref]finding, sent driver.Instant) []driver.Renewed {
+// renewed is the answer of a heartbeat.
+func (s *session) renewed(named map[Ref]bool, refs []Ref, found map[Ref]finding) []driver.Renewed {
 	answer := make([]driver.Renewed, 0, len(refs))
 	for _, t := range refs {
 		f, ok := found[t]
@@ -116,7 +119,7 @@ func (s *session) renewed(named map[Ref]bool, refs []Ref, found map[Ref]finding,
 		case f.Fixed:
 			r.State, r.Proof = driver.Kept, f.proof
 		default:
-			r.State, r.Proof = driver.Kept, sent
+			r.State, r.Proof = driver.Kept, f.sent
 		}
 		answer = append(answer, r)
 	}

@@ -12,10 +12,9 @@ import (
 )
 
 type session struct {
-	d     *Driver
-	id    string
-	ttl   time.Duration
-	owner string
+	d   *Driver
+	row Session
+	ttl time.Duration // that of the row
 
 	over     chan struct{} // closed when the session is over
 	overOnce sync.Once
@@ -36,10 +35,10 @@ type session struct {
 	orphans map[Ref]driver.Instant // until when heartbeats name them
 }
 
-func newSession(d *Driver, id string, ttl time.Duration, owner string) *session {
+func newSession(d *Driver, row Session) *session {
 	return &session{
-		d: d, id: id, ttl: ttl, owner: owner,
-		over: make(chan struct{}), entries: map[string]*entry{}, orphans: map[Ref]driver.Instant{}, left: recent.IDs{Span: ttl}, signals: signals.New(),
+		d: d, row: row, ttl: row.TTL,
+		over: make(chan struct{}), entries: map[string]*entry{}, orphans: map[Ref]driver.Instant{}, left: recent.IDs{Span: row.TTL}, signals: signals.New(),
 	}
 }
 
@@ -96,13 +95,13 @@ func (s *session) Close(ctx context.Context) error {
 	}
 	s.end()
 	s.d.mu.Lock()
-	closed := s.closed
+	closed, tickets := s.closed, s.leavers()
 	s.d.mu.Unlock()
 	if closed {
 		return driver.ErrSession
 	}
-	ctx = with(ctx, ofHolder)
-	queues, err := call(ctx, s.d, func(ctx context.Context) ([]string, error) { return s.d.store.End(ctx, s.id) })
+	ctx = s.d.with(ctx, ofHolder)
+	queues, err := call(ctx, s.d, func(ctx context.Context) ([]string, error) { return s.d.store.End(ctx, s.row, tickets) })
 	if err != nil {
 		return err
 	}
@@ -118,4 +117,22 @@ func (s *session) Close(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// leavers are the tickets that leave with the session, waiters first. Driver.mu is held.
+func (s *session) leavers() []Leave {
+	var waiters, holders []Leave
+	for _, e := range s.entries {
+		l := Leave{Ref: e.ref(), Session: s.row, Waited: e.waited, Unfixed: e.state == held}
+		if e.mayArrive() {
+			l.Tombstone = s.ttl
+		}
+		switch {
+		case e.state != held:
+			waiters = append(waiters, l)
+		case !e.fixed:
+			holders = append(holders, l)
+		}
+	}
+	return append(waiters, holders...)
 }

@@ -8,29 +8,45 @@ import (
 
 // Session is the row of a session.
 type Session struct {
-	ID      string // 32 hexadecimal digits
+	ID      string // 32 hexadecimal digits, at random
 	TTL     time.Duration
 	Owner   string
 	Mailbox string
 }
 
 // Ref names a ticket.
-type Ref struct{ Queue, ID string }
+type Ref struct {
+	Queue, ID string
+
+	// Tag is that of the last status of the ticket: where to find it, say. It is no more than a
+	// hint, and 0 after a Shrink or a Keep.
+	Tag uint64
+}
 
 // Join asks for a ticket.
 type Join struct {
 	driver.Request
-	Session string
-	Owner   string // shown for a ticket with a fixed end, which may outlive its session
+	Session Session // its owner is shown for a ticket with a fixed end, which may outlive the session
+
+	// Number is of the ticket, at random, from 1 to 1<<53. An event may name the ticket by it
+	// instead of its ID.
+	Number uint64
+}
+
+// Follower is who is sent the next change of a queue or a cell. The zero value is none.
+type Follower struct {
+	Mailbox string
+	Topic   uint64 // the client's number for the queue or the cell, by which an event may name it
 }
 
 // Leave takes a ticket out of its queue.
 type Leave struct {
 	Ref
-	Session   string
+	Session   Session
 	Clean     bool
 	Waited    bool          // it was a waiter: then there were other tickets in its queue
 	Tombstone time.Duration // for how long a Join with its ID is refused; 0: not
+	Unfixed   bool          // of a holder that End names: it stays if it has a fixed end, of which the client may not know
 }
 
 // State is whether a ticket is held.
@@ -41,6 +57,7 @@ const (
 	Gone State = iota
 	Waiting
 	Held
+	NotAsked // it could not be asked about
 )
 
 // Status is what the backend says of a ticket.
@@ -58,6 +75,20 @@ type Status struct {
 	Due       time.Duration // of a waiter near the front: until its expiry timer is to fire; 0: it has none
 	Ahead     int           // of a waiter with an expiry timer: how many waiters are in front of it
 	Unsettled bool          // its queue: a holder has expired, or the first waiter fits
+	Blocked   bool          // of the first waiter: a program that sends no events keeps it out; the client polls
+
+	Tag uint64 // of the ticket: see Ref
+
+	// At is the backend's time when the exchange took effect; of the event of a grant, when the
+	// ticket was granted. The client uses it for tickets that get a fixed end with the grant. The
+	// zero time: not known, and then it asks after the event.
+	At time.Time
+
+	// Sent is the local time at which the exchange was sent that has found or made this, and has
+	// extended the ticket unless it has an end of its own. A store says it that extends each
+	// ticket by itself, and whose calls may be several exchanges. 0: when the call began, and an
+	// extension is that of the session.
+	Sent driver.Instant
 }
 
 // Renewal is what Renew returns.

@@ -13,19 +13,24 @@ const strayShare = 12
 
 // detach makes strays of tickets before a heartbeat extends the session.
 func (s *session) detach(ctx context.Context, patience time.Duration, tickets []Ref) {
-	s.beside(ctx, patience, &s.detaching, tickets, s.d.store.Detach)
+	if s.d.detach != nil {
+		s.beside(ctx, patience, &s.detaching, tickets, s.d.detach.Detach)
+	}
 }
 
 // attachNamed is called after a heartbeat has found that tickets are strays which the caller
 // names again. If it takes long, the next heartbeat finds them attached.
 func (s *session) attachNamed(ctx context.Context, named map[Ref]bool, found map[Ref]finding, renewed driver.Instant) {
+	if s.d.detach == nil {
+		return
+	}
 	var again []Ref
 	for t := range named {
 		if f, ok := found[t]; ok && f.State != Gone && f.Stray {
 			again = append(again, t)
 		}
 	}
-	if s.beside(ctx, s.ttl/strayShare, &s.attaching, again, s.d.store.Attach) {
+	if s.beside(ctx, s.ttl/strayShare, &s.attaching, again, s.d.detach.Attach) {
 		_ = s.lookAfter(ctx, again, renewed, found)
 	}
 }
@@ -35,7 +40,7 @@ func (s *session) attachNamed(ctx context.Context, named map[Ref]bool, found map
 // and a heartbeat must not wait for that, since what it is to keep may stand in other queues. The
 // exchange goes on, one of each kind at a time, and the heartbeat extends a stray once more. That
 // does no harm: whenever a stray gets its own end, that end is not earlier than what was promised.
-func (s *session) beside(ctx context.Context, patience time.Duration, one *sync.Mutex, tickets []Ref, exchange func(context.Context, string, []Ref) error) (done bool) {
+func (s *session) beside(ctx context.Context, patience time.Duration, one *sync.Mutex, tickets []Ref, exchange func(context.Context, Session, []Ref) error) (done bool) {
 	if len(tickets) == 0 || !one.TryLock() {
 		return false
 	}
@@ -44,7 +49,7 @@ func (s *session) beside(ctx context.Context, patience time.Duration, one *sync.
 		defer one.Unlock()
 		ctx, cancel := context.WithTimeout(ctx, backgroundTimeout)
 		defer cancel()
-		result <- do(ctx, s.d, func(ctx context.Context) error { return exchange(ctx, s.id, tickets) })
+		result <- do(ctx, s.d, func(ctx context.Context) error { return exchange(ctx, s.row, tickets) })
 	})
 	if !runs {
 		one.Unlock()

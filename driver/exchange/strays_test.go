@@ -22,7 +22,7 @@ func TestAStrayWhoseQueueIsLocked(t *testing.T) {
 		var under, most, done atomic.Int32
 		s := opened(t, exchangetest.Script{
 			Join: says(held),
-			Detach: func(ctx context.Context, _ string, strays []exchange.Ref) error {
+			Detach: func(ctx context.Context, _ exchange.Session, strays []exchange.Ref) error {
 				most.Store(max(most.Load(), under.Add(1)))
 				defer under.Add(-1)
 				select {
@@ -33,8 +33,8 @@ func TestAStrayWhoseQueueIsLocked(t *testing.T) {
 					return ctx.Err()
 				}
 			},
-			Renew: func(ctx context.Context, session string, refs []exchange.Ref) (exchange.Renewal, error) {
-				r, err := renews(always(held))(ctx, session, refs)
+			Renew: func(ctx context.Context, session exchange.Session, refs []exchange.Ref, _ int) (exchange.Renewal, error) {
+				r, err := renews(always(held))(ctx, session, refs, 0)
 				for i := range r.Tickets {
 					r.Tickets[i].Stray = done.Load() > 0 && i > 0
 				}
@@ -80,7 +80,7 @@ func TestAStrayThatIsNamedAgain(t *testing.T) {
 		}
 		s := opened(t, exchangetest.Script{
 			Join: says(held),
-			Attach: func(context.Context, string, []exchange.Ref) error {
+			Attach: func(context.Context, exchange.Session, []exchange.Ref) error {
 				if slow.Load() {
 					time.Sleep(9 * time.Second)
 				}
@@ -128,8 +128,8 @@ func TestAStrayThatIsNamedAgainBesideALockedQueue(t *testing.T) {
 		}
 		s := opened(t, exchangetest.Script{
 			Join:   says(held),
-			Detach: func(ctx context.Context, _ string, _ []exchange.Ref) error { <-ctx.Done(); return ctx.Err() },
-			Attach: func(context.Context, string, []exchange.Ref) error { flagged.Store(false); return nil },
+			Detach: func(ctx context.Context, _ exchange.Session, _ []exchange.Ref) error { <-ctx.Done(); return ctx.Err() },
+			Attach: func(context.Context, exchange.Session, []exchange.Ref) error { flagged.Store(false); return nil },
 			Renew:  renews(standing), Look: sees(standing),
 		})
 		all := []driver.Ticket{joined(t, s), joined(t, s)}
@@ -146,7 +146,7 @@ func TestAHeartbeatThatFailsHalfway(t *testing.T) {
 	t.Parallel()
 	s := opened(t, exchangetest.Script{
 		Join: says(held),
-		Renew: func(context.Context, string, []exchange.Ref) (exchange.Renewal, error) {
+		Renew: func(context.Context, exchange.Session, []exchange.Ref, int) (exchange.Renewal, error) {
 			return exchange.Renewal{Tickets: []exchange.Status{held}}, nil
 		},
 	})

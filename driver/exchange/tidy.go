@@ -18,6 +18,10 @@ const tidyEvery = time.Minute
 
 // tidy is called by each heartbeat. Now and then it has removed what dead clients have left.
 func (s *session) tidy() {
+	store, ok := s.d.store.(Tidier)
+	if !ok {
+		return
+	}
 	s.tidying.Lock()
 	defer s.tidying.Unlock()
 	now := time.Now()
@@ -31,7 +35,7 @@ func (s *session) tidy() {
 	s.d.background(func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, backgroundTimeout)
 		defer cancel()
-		queues, err := call(ctx, s.d, s.d.store.Tidy)
+		queues, err := call(ctx, s.d, store.Tidy)
 		if err != nil {
 			return // the next time
 		}

@@ -76,14 +76,14 @@ func (d *Driver) withdrawAll(ctx context.Context, key batchKey) {
 }
 
 func (d *Driver) withdrawSome(ctx context.Context, key batchKey, ids []string, some []*withdraw) {
-	ctx, cancel := context.WithTimeout(with(ctx, withdrawal), backgroundTimeout)
+	ctx, cancel := context.WithTimeout(d.with(ctx, withdrawal), backgroundTimeout)
 	defer cancel()
 	type result struct {
 		gone      []bool
 		unsettled bool
 	}
 	got, err := call(ctx, d, func(ctx context.Context) (r result, err error) {
-		r.gone, r.unsettled, err = d.store.Withdraw(ctx, key.s.id, key.queue, ids, key.clean)
+		r.gone, r.unsettled, err = d.batches.Withdraw(ctx, key.s.row, key.queue, ids, key.clean)
 		return r, err
 	})
 	for i, w := range some {

@@ -138,19 +138,19 @@ func joinBeforeTheEndOfTheSession(t *testing.T, w *exchangetest.World) string {
 
 func heartbeatThatIsOvertaken(t *testing.T, w *exchangetest.World) string {
 	first := w.Store()
-	session := exchange.NewID()
-	if _, err := first.Begin(t.Context(), exchange.Session{ID: session, TTL: ttl}); err != nil {
+	session := exchange.Session{ID: exchange.NewID(), TTL: ttl}
+	if _, err := first.Begin(t.Context(), session); err != nil {
 		t.Fatal(err)
 	}
 	resume := w.Hang()
 	late := make(chan error)
 	go func() {
-		_, err := first.Renew(t.Context(), session, nil)
+		_, err := first.Renew(t.Context(), session, nil, 0)
 		late <- err
 	}()
 	time.Sleep(ttl / 2)
 	other := w.Store() // over another connection
-	if _, err := other.Renew(t.Context(), session, nil); err != nil {
+	if _, err := other.Renew(t.Context(), session, nil, 0); err != nil {
 		t.Fatal(err)
 	}
 	resume()
@@ -158,7 +158,7 @@ func heartbeatThatIsOvertaken(t *testing.T, w *exchangetest.World) string {
 		t.Fatal(err)
 	}
 	time.Sleep(ttl * 9 / 10)
-	if _, err := other.Renew(t.Context(), session, nil); err != nil {
+	if _, err := other.Renew(t.Context(), session, nil, 0); err != nil {
 		return "the session was promised more: " + err.Error()
 	}
 	return ""

@@ -13,14 +13,14 @@ type Script struct {
 	Begin    func(context.Context, exchange.Session) (string, error)
 	Join     func(context.Context, exchange.Join) (exchange.Status, error)
 	Leave    func(context.Context, exchange.Leave) (bool, error)
-	Withdraw func(ctx context.Context, session, queue string, ids []string, clean bool) ([]bool, bool, error)
-	Renew    func(ctx context.Context, session string, tickets []exchange.Ref) (exchange.Renewal, error)
-	Look     func(ctx context.Context, session string, tickets []exchange.Ref) ([]exchange.Status, error)
-	Detach   func(ctx context.Context, session string, tickets []exchange.Ref) error
-	Attach   func(ctx context.Context, session string, tickets []exchange.Ref) error
-	Tickets  func(ctx context.Context, session string) ([]exchange.Ref, error)
+	Withdraw func(ctx context.Context, s exchange.Session, queue string, ids []string, clean bool) ([]bool, bool, error)
+	Renew    func(ctx context.Context, s exchange.Session, tickets []exchange.Ref, extend int) (exchange.Renewal, error)
+	Look     func(ctx context.Context, s exchange.Session, tickets []exchange.Ref) ([]exchange.Status, error)
+	Detach   func(ctx context.Context, s exchange.Session, tickets []exchange.Ref) error
+	Attach   func(ctx context.Context, s exchange.Session, tickets []exchange.Ref) error
+	Tickets  func(ctx context.Context, s exchange.Session) ([]exchange.Ref, error)
 	Settle   func(ctx context.Context, queue string) (bool, error)
-	Read     func(ctx context.Context, queue, mailbox string) (exchange.Snapshot, error)
-	Load     func(ctx context.Context, name, mailbox string) (driver.Cell, error)
+	Read     func(ctx context.Context, queue string, f exchange.Follower) (exchange.Snapshot, error)
+	Load     func(ctx context.Context, name string, f exchange.Follower) (driver.Cell, error)
 	Listen   func(ctx context.Context, mailbox string, up func(), receive func(exchange.Event)) error
 }

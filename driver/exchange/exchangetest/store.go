@@ -19,7 +19,12 @@ type Store struct {
 	link   *link
 }
 
-var _ exchange.Store = (*Store)(nil)
+var (
+	_ exchange.Store      = (*Store)(nil)
+	_ exchange.Detacher   = (*Store)(nil)
+	_ exchange.Withdrawer = (*Store)(nil)
+	_ exchange.Tidier     = (*Store)(nil)
+)
 
 // Store makes a client.
 func (w *World) Store() *Store {
@@ -54,7 +59,8 @@ func (s *Store) Begin(ctx context.Context, o exchange.Session) (string, error) {
 }
 
 // End implements [exchange.Store].
-func (s *Store) End(ctx context.Context, id string) ([]string, error) {
+func (s *Store) End(ctx context.Context, o exchange.Session, _ []exchange.Leave) ([]string, error) {
+	id := o.ID
 	return request(ctx, s, func(time.Time) (queues []string, err error) {
 		if row := s.w.sessions[id]; row != nil && !s.w.has(End) {
 			row.over = true
@@ -96,7 +102,7 @@ func (s *Store) joinByTwo(ctx context.Context, j exchange.Join) (exchange.Status
 }
 
 func (w *World) join(j exchange.Join, now time.Time) (exchange.Status, error) {
-	row, err := w.alive(j.Session, now)
+	row, err := w.alive(j.Session.ID, now)
 	if err != nil {
 		return exchange.Status{}, err
 	}
@@ -128,7 +134,7 @@ func (w *World) join(j exchange.Join, now time.Time) (exchange.Status, error) {
 	if j.NoWait && (q.granted < len(q.tickets) || j.Units > q.capacity-q.used) {
 		return exchange.Status{}, driver.ErrBusy
 	}
-	t := &ticket{Request: j.Request, queue: q, session: row, owner: j.Owner, since: now}
+	t := &ticket{Request: j.Request, queue: q, session: row, owner: j.Session.Owner, since: now}
 	t.Note = bytes.Clone(j.Note)
 	w.tickets[j.ID] = t
 	q.tickets = append(q.tickets, t)
@@ -147,13 +153,13 @@ func (s *Store) Leave(ctx context.Context, l exchange.Leave) (bool, error) {
 	}
 	unsettled, err := request(ctx, s, func(now time.Time) (bool, error) {
 		w := s.w
-		if _, err := w.alive(l.Session, now); err != nil {
+		if _, err := w.alive(l.Session.ID, now); err != nil {
 			return false, err
 		}
 		if l.Tombstone > 0 && !w.has(Buried) {
 			w.tombs[l.ID] = now.Add(l.Tombstone)
 		}
-		t := w.find(l.Session, l.Queue, l.ID, true, now)
+		t := w.find(l.Session.ID, l.Queue, l.ID, true, now)
 		if t == nil {
 			return false, driver.ErrGone
 		}
@@ -180,9 +186,10 @@ func (s *Store) tellTheNext(leaves exchange.Ref) {
 }
 
 // Withdraw implements [exchange.Store].
-func (s *Store) Withdraw(ctx context.Context, id, queue string, ids []string, clean bool) ([]bool, bool, error) {
+func (s *Store) Withdraw(ctx context.Context, o exchange.Session, queue string, ids []string, clean bool) ([]bool, bool, error) {
+	id := o.ID
 	if s.Script.Withdraw != nil {
-		return s.Script.Withdraw(ctx, id, queue, ids, clean)
+		return s.Script.Withdraw(ctx, o, queue, ids, clean)
 	}
 	type reply struct {
 		gone      []bool
@@ -207,7 +214,8 @@ func (s *Store) Withdraw(ctx context.Context, id, queue string, ids []string, cl
 }
 
 // Shrink implements [exchange.Store].
-func (s *Store) Shrink(ctx context.Context, id string, ref exchange.Ref, units int64) (bool, error) {
+func (s *Store) Shrink(ctx context.Context, o exchange.Session, ref exchange.Ref, units int64) (bool, error) {
+	id := o.ID
 	return request(ctx, s, func(now time.Time) (bool, error) {
 		w := s.w
 		if _, err := w.alive(id, now); err != nil {
@@ -237,7 +245,8 @@ func (s *Store) Shrink(ctx context.Context, id string, ref exchange.Ref, units i
 }
 
 // Keep implements [exchange.Store].
-func (s *Store) Keep(ctx context.Context, id, owner string, ref exchange.Ref, d time.Duration) error {
+func (s *Store) Keep(ctx context.Context, o exchange.Session, ref exchange.Ref, d time.Duration) error {
+	id, owner := o.ID, o.Owner
 	_, err := request(ctx, s, func(now time.Time) (struct{}, error) {
 		w := s.w
 		if _, err := w.alive(id, now); err != nil {
@@ -264,9 +273,10 @@ func (s *Store) Keep(ctx context.Context, id, owner string, ref exchange.Ref, d 
 }
 
 // Renew implements [exchange.Store].
-func (s *Store) Renew(ctx context.Context, id string, tickets []exchange.Ref) (exchange.Renewal, error) {
+func (s *Store) Renew(ctx context.Context, o exchange.Session, tickets []exchange.Ref, extend int) (exchange.Renewal, error) {
+	id := o.ID
 	if s.Script.Renew != nil {
-		return s.Script.Renew(ctx, id, tickets)
+		return s.Script.Renew(ctx, o, tickets, extend)
 	}
 	sent := clock()
 	return request(ctx, s, func(now time.Time) (exchange.Renewal, error) {
@@ -294,9 +304,10 @@ func (s *Store) Renew(ctx context.Context, id string, tickets []exchange.Ref) (e
 }
 
 // Look implements [exchange.Store].
-func (s *Store) Look(ctx context.Context, id string, tickets []exchange.Ref) ([]exchange.Status, error) {
+func (s *Store) Look(ctx context.Context, o exchange.Session, tickets []exchange.Ref) ([]exchange.Status, error) {
+	id := o.ID
 	if s.Script.Look != nil {
-		return s.Script.Look(ctx, id, tickets)
+		return s.Script.Look(ctx, o, tickets)
 	}
 	return request(ctx, s, func(now time.Time) (all []exchange.Status, err error) {
 		for _, ref := range tickets {
@@ -313,9 +324,10 @@ func (s *Store) Look(ctx context.Context, id string, tickets []exchange.Ref) ([]
 }
 
 // Detach implements [exchange.Store].
-func (s *Store) Detach(ctx context.Context, id string, tickets []exchange.Ref) error {
+func (s *Store) Detach(ctx context.Context, o exchange.Session, tickets []exchange.Ref) error {
+	id := o.ID
 	if s.Script.Detach != nil {
-		return s.Script.Detach(ctx, id, tickets)
+		return s.Script.Detach(ctx, o, tickets)
 	}
 	return s.each(ctx, tickets, func(ref exchange.Ref, now time.Time) {
 		if t := s.w.find(id, ref.Queue, ref.ID, false, now); t != nil && !t.fixed && !s.w.has(Detach) {
@@ -326,9 +338,10 @@ func (s *Store) Detach(ctx context.Context, id string, tickets []exchange.Ref) e
 }
 
 // Attach implements [exchange.Store].
-func (s *Store) Attach(ctx context.Context, id string, tickets []exchange.Ref) error {
+func (s *Store) Attach(ctx context.Context, o exchange.Session, tickets []exchange.Ref) error {
+	id := o.ID
 	if s.Script.Attach != nil {
-		return s.Script.Attach(ctx, id, tickets)
+		return s.Script.Attach(ctx, o, tickets)
 	}
 	return s.each(ctx, tickets, func(ref exchange.Ref, now time.Time) {
 		if t := s.w.find(id, ref.Queue, ref.ID, false, now); t != nil && !s.w.has(Attach) {
@@ -348,9 +361,10 @@ func (s *Store) each(ctx context.Context, tickets []exchange.Ref, f func(exchang
 }
 
 // Tickets implements [exchange.Store].
-func (s *Store) Tickets(ctx context.Context, id string) ([]exchange.Ref, error) {
+func (s *Store) Tickets(ctx context.Context, o exchange.Session) ([]exchange.Ref, error) {
+	id := o.ID
 	if s.Script.Tickets != nil {
-		return s.Script.Tickets(ctx, id)
+		return s.Script.Tickets(ctx, o)
 	}
 	return request(ctx, s, func(now time.Time) (all []exchange.Ref, err error) {
 		for _, t := range s.w.tickets {
@@ -423,13 +437,13 @@ func (s *Store) Clock(ctx context.Context) (int64, error) {
 }
 
 // Read implements [exchange.Store].
-func (s *Store) Read(ctx context.Context, queue, mailbox string) (exchange.Snapshot, error) {
+func (s *Store) Read(ctx context.Context, queue string, f exchange.Follower) (exchange.Snapshot, error) {
 	if s.Script.Read != nil {
-		return s.Script.Read(ctx, queue, mailbox)
+		return s.Script.Read(ctx, queue, f)
 	}
 	return request(ctx, s, func(now time.Time) (exchange.Snapshot, error) {
-		if mailbox != "" && !s.w.has(Read) {
-			s.w.queue(queue).follow[mailbox] = true
+		if f.Mailbox != "" && !s.w.has(Read) {
+			s.w.queue(queue).follow[f.Mailbox] = true
 		}
 		if q := s.w.queues[queue]; q != nil {
 			return s.w.snapshot(q, now), nil
@@ -454,10 +468,14 @@ func (s *Store) List(ctx context.Context, prefix, after string) ([]exchange.Snap
 }
 
 // Cells implements [exchange.Store].
-func (s *Store) Cells(ctx context.Context, prefix, after string) ([]string, error) {
-	return request(ctx, s, func(time.Time) ([]string, error) {
+func (s *Store) Cells(ctx context.Context, prefix, after string) (names []string, next string, err error) {
+	names, err = request(ctx, s, func(time.Time) ([]string, error) {
 		return page(s.w.cells, prefix, after, func(c *cell) bool { return c.Exists }), nil
 	})
+	if len(names) > 0 {
+		next = names[len(names)-1]
+	}
+	return names, next, err
 }
 
 // page is the next names in their order.
@@ -471,14 +489,14 @@ func page[T any](all map[string]T, prefix, after string, wanted func(T) bool) (n
 }
 
 // Load implements [exchange.Store].
-func (s *Store) Load(ctx context.Context, name, mailbox string) (driver.Cell, error) {
+func (s *Store) Load(ctx context.Context, name string, f exchange.Follower) (driver.Cell, error) {
 	if s.Script.Load != nil {
-		return s.Script.Load(ctx, name, mailbox)
+		return s.Script.Load(ctx, name, f)
 	}
 	return request(ctx, s, func(time.Time) (driver.Cell, error) {
 		c := s.w.cell(name)
-		if mailbox != "" && !s.w.has(Load) {
-			c.watch[mailbox] = true
+		if f.Mailbox != "" && !s.w.has(Load) {
+			c.watch[f.Mailbox] = true
 		}
 		got := c.Cell
 		got.Value = bytes.Clone(got.Value)

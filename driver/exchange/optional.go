@@ -1,0 +1,78 @@
+package exchange
+
+import "context"
+
+// Detacher is a [Store] with rows of sessions: a heartbeat extends all tickets of its session that
+// have no end of their own, and so those, too, that the caller has not named.
+type Detacher interface {
+	// Detach makes strays of tickets: each gets an end of its own, the one that it has when this
+	// takes effect, unless it has one. Heartbeats call it for tickets that the caller did not
+	// name: else the heartbeat would extend, for ever, tickets that no caller knows. It may wait for
+	// their queues, and take an exchange for each.
+	Detach(ctx context.Context, s Session, tickets []Ref) error
+
+	// Attach is the opposite, for strays that the caller names again: they end with the session
+	// again. A stray that has expired stays so: another client may have acted upon that.
+	Attach(ctx context.Context, s Session, tickets []Ref) error
+
+	// Tickets reads which tickets of the session stand, but for those with a fixed end. Heartbeats
+	// call it when the history has changed: the new server may not know that a ticket has left.
+	// It may be slow.
+	Tickets(ctx context.Context, s Session) ([]Ref, error)
+}
+
+// Withdrawer is a [Store] that takes out many waiters in one exchange.
+type Withdrawer interface {
+	// Withdraw is Leave for waiters of one queue, or tickets that were waiters a moment ago; gone
+	// says which did not stand. Session.Leave gathers the waiters of a crowd that gives up: one by
+	// one they would each get the grant, in vain. The IDs are of the session; other tickets stay.
+	Withdraw(ctx context.Context, s Session, queue string, ids []string, clean bool) (gone []bool, unsettled bool, err error)
+}
+
+// Tidier is a [Store] with rows that do not go away by themselves.
+type Tidier interface {
+	// Tidy removes a bounded number of rows that have no use any more, and returns queues in which
+	// tickets have expired, which the client settles. One heartbeat in a minute or so calls it. A
+	// tombstone stays for its time, a result of Swap for driver.SwapMemory, and a queue for as long
+	// as its last token, or that it was left uncleanly, says more than an empty row. It may take a
+	// few exchanges.
+	Tidy(ctx context.Context) (queues []string, err error)
+}
+
+// Confirmer is a [Store] whose grants count only when a failover of the backend does not lose them.
+type Confirmer interface {
+	// Confirm waits for that, for some time at most. Join and Await call it before they return a
+	// holder to the caller. If it is not so, Confirm takes the ticket out as if it had never been
+	// granted, and returns an error; the caller joins again. Undone says that this has succeeded:
+	// the ticket does not stand, and has no tombstone. It may take a few exchanges.
+	Confirm(ctx context.Context, s Session, t Ref, inherited bool) (undone bool, err error)
+}
+
+// Counter is a [Store] whose methods take more or fewer exchanges than one.
+type Counter interface {
+	// Exchanges is driver.Driver.Exchanges. Without it the client counts calls.
+	Exchanges() uint64
+}
+
+// Traited is a [Store] that says how it differs from others.
+type Traited interface{ Traits() Traits }
+
+// Traits are what the client needs to know of a store.
+type Traits struct {
+	// Bounded: each exchange ends soon after its context by itself, and a great many may be under
+	// way at the same time, in one queue as well. So the client makes it in its caller's
+	// goroutine, with the caller's context. Else the client bounds exchanges: see [Linger] and
+	// [Limiter].
+	Bounded bool
+
+	// Listens: the store listens from New to Close, and not only while a call waits. Then a Follow
+	// that waits for another state is a follower from its first Read on.
+	Listens bool
+
+	// LookSettles: Look and Renew settle the queues of the tickets that they are asked about. So a
+	// waiter whose expiry timer fires need not call Settle.
+	LookSettles bool
+
+	PerRenew int // how many tickets Renew or Look may be asked about; 0: 1000
+	Topics   int // how many topics are kept for the next call that follows or watches the same
+}
