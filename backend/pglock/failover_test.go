@@ -73,3 +73,16 @@ func failover(t *testing.T, s, to *pgtest.Server, follows bool) {
 	load.goesOn()
 	load.end()
 }
+
+// Promise: a standby is refused, with what to do; with both hosts the primary is found.
+func TestStandby(t *testing.T) {
+	t.Parallel()
+	s := pgtest.Start(t)
+	standby := pgtest.StartStandby(t, s)
+	useful(t, opened(t, s.URL()))
+	if why := refused(t, standby.URL()); !strings.Contains(why, "standby") {
+		t.Error(why)
+	}
+	both := strings.Replace(s.URL(), s.Addr, standby.Addr+","+s.Addr, 1)
+	useful(t, opened(t, both))
+}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/interlock-go/interlock/backend/pglock/internal/database"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
 )
@@ -52,7 +53,7 @@ func (s *store) leadsTo() any {
 func (s *store) dial(ctx context.Context) (*pgx.Conn, error) {
 	for try := 1; ; try++ {
 		conn, err := s.dialOnce(ctx)
-		if err == nil || s.listen != nil || !full(err) || try == dialTries || !s.pool.giveUp(ctx) {
+		if err == nil || s.listen != nil || !database.Full(err) || try == dialTries || !s.pool.giveUp(ctx) {
 			return conn, err
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/interlock-go/interlock/backend/pglock"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/drivertest"
+	"github.com/interlock-go/interlock/internal/doctor/doctortest"
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
 
@@ -149,22 +150,13 @@ func TestEveryFunctionHasASearchPath(t *testing.T) {
 	s.SQL(`GRANT USAGE ON SCHEMA interlock TO app; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA interlock TO app`)
 	app := opened(t, s.URLOf("app", "")) // who may not change them
 	useful(t, app)
-	says(t, finding(t, app, "search path"), driver.Warn, "with the URL of postgres")
+	doctortest.Examine(t, t.Context(), app).Has("search path", driver.Warn, "with the URL of postgres")
 	useful(t, opened(t, s.URL()))
 	if all := without("interlock"); all != "" {
 		t.Errorf("the next client that may has not mended these: %s", all)
 	}
 	useful(t, app)
-	says(t, finding(t, app, "search path"), driver.OK, "own")
-}
-
-// Promise: doctor warns if anybody may make functions in a schema that programs look through.
-func TestDoctorOnASchemaThatIsOpenToAll(t *testing.T) {
-	t.Parallel()
-	s := pgtest.Start(t)
-	d := opened(t, s.URL())
-	s.SQL("GRANT CREATE ON SCHEMA public TO PUBLIC")
-	says(t, finding(t, d, "search path"), driver.Warn, "REVOKE CREATE ON SCHEMA public FROM PUBLIC")
+	doctortest.Examine(t, t.Context(), app).Has("search path", driver.OK, "own")
 }
 
 // Promise: tables and functions of a stranger are not used, be it that the schema is, or that only a
@@ -199,5 +191,5 @@ func TestTablesOfAStranger(t *testing.T) {
 	if why := refused(t, own); !strings.Contains(why, "settle") || !strings.Contains(why, "belongs to stranger") {
 		t.Error(why)
 	}
-	says(t, finding(t, d, "tables"), driver.Fail, "belongs to stranger")
+	doctortest.Examine(t, t.Context(), d).Has("tables", driver.Fail, "belongs to stranger")
 }

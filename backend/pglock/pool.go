@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/interlock-go/interlock/backend/pglock/internal/database"
 	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/internal/backoff"
 )
@@ -149,7 +150,7 @@ func (p *pool) urgent(ctx context.Context) (*pgxpool.Conn, error) {
 	soon, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	conn, err := p.Acquire(soon)
-	if err == nil || soon.Err() == nil && !full(err) || ctx.Err() != nil {
+	if err == nil || soon.Err() == nil && !database.Full(err) || ctx.Err() != nil {
 		return conn, err
 	}
 	r, err := p.beside()
@@ -183,7 +184,7 @@ func (p *pool) beside() (*pgxpool.Pool, error) {
 func (p *pool) connect(ctx context.Context) (*pgxpool.Conn, error) {
 	for pauses := (backoff.Backoff{Most: 50 * time.Millisecond}); ; {
 		conn, err := p.Acquire(ctx)
-		if err == nil || !full(err) || p.Stat().TotalConns() == 0 || pauses.Sleep(ctx) != nil {
+		if err == nil || !database.Full(err) || p.Stat().TotalConns() == 0 || pauses.Sleep(ctx) != nil {
 			return conn, err
 		}
 	}

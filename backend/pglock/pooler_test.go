@@ -12,6 +12,7 @@ import (
 	"github.com/interlock-go/interlock/backend/pglock"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/drivertest"
+	"github.com/interlock-go/interlock/internal/doctor/doctortest"
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
 
@@ -71,4 +72,50 @@ func TestConformanceBehindAPooler(t *testing.T) {
 			}
 		},
 	})
+}
+
+// Promise: a pooler without a direct URL is found, and waiters are served all the
+// same.
+func TestPoolerWithoutADirectURL(t *testing.T) {
+	t.Parallel()
+	s := pgtest.Start(t)
+	p := pgtest.StartPooler(t, s)
+	d := opened(t, p.URL())
+	doctortest.Examine(t, t.Context(), d).Has("news", driver.Warn, "direct=")
+	handOver(t, d)
+
+	direct := opened(t, p.URL()+"&direct="+strings.ReplaceAll(s.URL(), "&", "%26"))
+	doctortest.Examine(t, t.Context(), direct).Has("news", driver.OK, "beside the pooler")
+	handOver(t, direct)
+}
+
+// handOver hands a lock from one session to the next, and back.
+func handOver(t *testing.T, d driver.Driver) {
+	t.Helper()
+	a, b := session(t, d), session(t, d)
+	for range 3 {
+		held := acquire(t, a, "q", 1)
+		waits := join(t, b, request("q", 1))
+		if waits.Held {
+			t.Fatal("two hold")
+		}
+		got := make(chan driver.Ticket, 1)
+		go func() {
+			k, err := b.Await(t.Context(), waits)
+			if err != nil {
+				t.Errorf("Await: %v", err)
+			}
+			got <- k
+		}()
+		if err := a.Leave(t.Context(), held, true); err != nil {
+			t.Fatal(err)
+		}
+		if k := <-got; !k.Held || k.Token <= held.Token {
+			t.Fatalf("after %+v: %+v", held, k)
+		}
+		a, b = b, a
+		if err := a.Leave(t.Context(), waits, true); err != nil {
+			t.Fatal(err)
+		}
+	}
 }

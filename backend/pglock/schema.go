@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/interlock-go/interlock/backend/pglock/internal/database"
 	"github.com/interlock-go/interlock/driver"
 )
 
@@ -93,7 +94,7 @@ func (s Schema) Grants(roles ...string) (string, error) {
 // grants gives a role what it needs: the rights to use what is there. Functions may be used
 // by everybody, unless somebody has taken that back.
 func (s Schema) grants(role string) string {
-	who := quoted(role)
+	who := database.Quoted(role)
 	var b strings.Builder
 	fmt.Fprintf(&b, "GRANT USAGE ON SCHEMA \"%s\" TO %s;\n", s.Name, who)
 	for _, t := range namesIn(tableName, tables) {
@@ -105,13 +106,20 @@ func (s Schema) grants(role string) string {
 	return b.String()
 }
 
-func quoted(role string) string { return `"` + strings.ReplaceAll(role, `"`, `""`) + `"` }
-
 func namesIn(pattern *regexp.Regexp, sql string) (names []string) {
 	for _, m := range pattern.FindAllStringSubmatch(sql, -1) {
 		names = append(names, m[1])
 	}
 	return names
+}
+
+// layout is what has to be there.
+func (c *config) layout() database.Layout {
+	s := c.schema
+	return database.Layout{
+		Schema: s.Name, Prefix: s.Prefix, Owner: s.Owner, Kind: c.kind, Version: version, Path: path,
+		Tables: s.all(tableName, tables), Functions: s.all(functionName, functions),
+	}
 }
 
 // all are the names of all tables, or functions, as they are in the schema.
@@ -130,11 +138,9 @@ var (
 )
 
 // name is a table or function, for SQL.
-func (s Schema) name(of string) string { return `"` + s.Name + `"."` + s.Prefix + of + `"` }
+func (s Schema) name(of string) string { return database.Name(s.Name, s.Prefix, of) }
 
 const (
-	nowUS = `(extract(epoch FROM clock_timestamp()) OPERATOR(pg_catalog.*) 1000000)::bigint`
-
 	// path is the search path of each function: else one of a stranger could be called in the
 	// place of the server's own, with the rights of the caller.
 	path = `search_path = pg_catalog, pg_temp`
@@ -162,7 +168,7 @@ func (s Schema) expand(sql string) string {
 	sql = reference.ReplaceAllStringFunc(sql, func(ref string) string { return s.name(ref[1:]) })
 	return strings.NewReplacer(
 		"UNLOGGED?", unlogged, "LOCKING TABLE", locking+"TABLE",
-		"NOW_US", nowUS, " PLANS AS $$", " "+plans+" SET "+path+" AS $$", " AS $$", " SET "+path+" AS $$",
+		"NOW_US", database.NowUS, " PLANS AS $$", " "+plans+" SET "+path+" AS $$", " AS $$", " SET "+path+" AS $$",
 		"NEXT(q)", strings.ReplaceAll(next, "Q", "q"), "NEXT(r)", strings.ReplaceAll(next, "Q", "r"),
 		"\tDURABLE\n", "\t"+durable+"\n", "\tCOMMITTED\n", lineIf(committed),
 	).Replace(sql)

@@ -21,7 +21,6 @@ type store struct {
 	cancel  context.CancelFunc
 	calls   map[string]string // the SQL of each function
 
-	peer
 	silent   bool // news cannot be received
 	crowds   crowds
 	mode     pgx.QueryExecMode

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/interlock-go/interlock/backend/pglock/internal/database"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/internal/sqlcode"
@@ -209,7 +210,7 @@ func (s *store) Raise(ctx context.Context, queue string, floor uint64) error {
 }
 
 func (s *store) Clock(ctx context.Context) (micros int64, err error) {
-	err = s.row(ctx, "SELECT "+nowUS, &micros)
+	err = s.pool.QueryRow(ctx, "SELECT "+database.NowUS, pgx.QueryExecModeExec).Scan(&micros)
 	return micros, err
 }
 

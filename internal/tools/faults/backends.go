@@ -505,7 +505,7 @@ var backends = []fault{
 		old: `" AS $$", " SET "+path+" AS $$"`, new: `" AS $$", " AS $$"`,
 	},
 	{
-		file: "backend/pglock/migrate.go", test: "TestTablesOfAStranger",
+		file: "backend/pglock/internal/database/tables.go", pkg: "backend/pglock", test: "TestTablesOfAStranger",
 		old: "(me.rolsuper OR NOT pg_catalog.pg_has_role(r.oid, 'MEMBER'))", new: "NOT pg_catalog.pg_has_role(r.oid, 'MEMBER')",
 	},
 	{
@@ -698,7 +698,7 @@ var backends = []fault{
 		old: "\t\tt.lacks(channels, err)", new: "\t\tt.lacks(\"+\"+command, err)",
 	},
 	{
-		file: "backend/pglock/check_tables.go", test: "TestDoctorNamesEachRightThatIsMissing",
+		file: "backend/pglock/internal/doctor/tables.go", test: "TestDoctorNamesEachRightThatIsMissing",
 		old: "AND NOT has_function_privilege(p.oid, 'EXECUTE')", new: "AND false",
 	},
 	{

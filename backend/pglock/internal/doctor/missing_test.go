@@ -1,4 +1,4 @@
-package pglock_test
+package doctor_test
 
 import (
 	"net"
@@ -20,7 +20,7 @@ import (
 func TestDoctorNamesEachRightThatIsMissing(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Start(t, pgtest.Durable(), pgtest.User("app", ""))
-	opened(t, s.URL())
+	doctortest.Open(t, s.URL())
 	all, err := pglock.Schema{}.Grants("app")
 	if err != nil {
 		t.Fatal(err)
@@ -108,7 +108,7 @@ func TestDoctorOfTablesThatAreMissing(t *testing.T) {
 func TestDoctorOfAServerThatRefuses(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Start(t, pgtest.Durable(), pgtest.User("app", ""))
-	opened(t, s.URL())
+	doctortest.Open(t, s.URL())
 	all, err := pglock.Schema{}.Grants("app")
 	if err != nil {
 		t.Fatal(err)

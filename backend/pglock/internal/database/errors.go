@@ -1,8 +1,7 @@
-package pglock
+package database
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -12,24 +11,13 @@ import (
 	"github.com/interlock-go/interlock/internal/oneline"
 )
 
-// Explain says what an error means for whoever wrote the URL.
-func (s *store) Explain(err error) error {
-	if err == nil {
-		return nil
-	}
-	var pg *pgconn.PgError
-	if s.pool.own && errors.As(err, &pg) && pg.Code == readOnlyTransaction {
-		s.pool.renew() // it was the primary until now: new connections lead to the other one
-	}
-	return fmt.Errorf("postgres: %w", explain(err))
-}
+// ReadOnlyTransaction is the code of a refusal to change anything.
+const ReadOnlyTransaction = "25006"
 
-const readOnlyTransaction = "25006"
-
-// explain makes one line of an error, says what it means, and marks it if it will be the same
+// Explain makes one line of an error, says what it means, and marks it if it will be the same
 // next time. If several attempts to connect have failed, and the last one did not come as far
 // as to hear that from the server, each of them has to say so.
-func explain(err error) error {
+func Explain(err error) error {
 	all := causes(err)
 	hint, permanent := "", true
 	var pg *pgconn.PgError
@@ -99,14 +87,20 @@ func another(attempts []error, at, text string) bool {
 	return false
 }
 
-// denied reports whether the user lacks a right.
-func denied(err error) bool {
+// Answered reports whether an error is the word of a server.
+func Answered(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) || errors.Is(err, pgconn.ErrReadOnlyConnection) || errors.Is(err, pgconn.ErrStandbyConnection)
+}
+
+// Denied reports whether the user lacks a right.
+func Denied(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && pg.Code == "42501"
 }
 
-// full reports whether the server has as many connections as it may, of all users or of this one.
-func full(err error) bool {
+// Full reports whether the server has as many connections as it may, of all users or of this one.
+func Full(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && pg.Code == "53300"
 }
@@ -122,13 +116,13 @@ func meaning(err error) (hint string, permanent bool) {
 			return "user and password of the URL, and pg_hba.conf of the server", true
 		case pg.Code == "3D000":
 			return "the database of the URL", true
-		case denied(err):
+		case Denied(err):
 			return doctor.Hint, true
 		case pg.Code == "3F000", pg.Code == "42P01", pg.Code == "42883":
 			return "the tables or functions of Interlock are not there any more", true
-		case pg.Code == readOnlyTransaction:
+		case pg.Code == ReadOnlyTransaction:
 			return "it is a standby now, or default_transaction_read_only is on", false
-		case full(err):
+		case Full(err):
 			return "max_connections of the server, or the CONNECTION LIMIT of the role or the database; pool_max_conns=… of the URL needs less", false
 		}
 	case strings.Contains(err.Error(), refusedTLS):
