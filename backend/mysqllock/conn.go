@@ -10,6 +10,8 @@ import (
 	"runtime"
 
 	"github.com/go-sql-driver/mysql"
+
+	"github.com/interlock-go/interlock/backend/mysqllock/internal/database"
 )
 
 // conn is a connection of a pool of the store's own. It ends a statement whose context ends
@@ -147,7 +149,7 @@ func (c *conn) closeAfter(ctx context.Context) (stop func() bool) {
 
 // ended is the error of a call after which nothing is left to read.
 func (c *conn) ended(ctx context.Context, stop func() bool, err error) error {
-	if readOnly(err) {
+	if database.ReadOnly(err) {
 		c.dead = true // another one may lead to the primary
 	}
 	if !stop() {
@@ -182,7 +184,7 @@ func (c *conn) execQuick(ctx context.Context, text string, args []any) (made dri
 			return err
 		} else if s != nil {
 			made, err = s.(driver.StmtExecContext).ExecContext(ctx, values)
-			if !number(err, erUnknownStatement, erNotPreparable, erTooManyPrepared, erPrepareAgain) {
+			if !database.Number(err, erUnknownStatement, erNotPreparable, erTooManyPrepared, erPrepareAgain) {
 				return err
 			}
 			c.refused = true // it was not executed

@@ -3,7 +3,6 @@ package mysqllock
 import (
 	"context"
 	"crypto/tls"
-	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"github.com/interlock-go/interlock/backend/mysqllock/internal/database"
 	interlock "github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/tlsoption"
 )
@@ -138,9 +138,7 @@ func dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	return made, err
 }
 
-// errReadOnly is a server that only follows another one.
-var errReadOnly = errors.New("the server is read-only")
-
+// writable refuses a server that only follows another one.
 func writable(ctx context.Context, conn driver.Conn) error {
 	rows, err := conn.(driver.QueryerContext).QueryContext(ctx, "SELECT @@global.read_only + 0", nil)
 	if err != nil {
@@ -154,7 +152,7 @@ func writable(ctx context.Context, conn driver.Conn) error {
 	if fmt.Sprintf("%s", values[0]) == "0" || values[0] == int64(0) {
 		return nil
 	}
-	return errReadOnly
+	return database.ErrReadOnly
 }
 
 // quiet is where the MySQL driver says what its errors say as well.
@@ -214,10 +212,4 @@ func tlsConfig(u *interlock.URL) (*tls.Config, error) {
 	}
 	c.InsecureSkipVerify = mode == "skip-verify"
 	return c, nil
-}
-
-// discard closes a connection of a pool for good: the server undoes what is open on it.
-func discard(conn *sql.Conn) {
-	_ = conn.Raw(func(any) error { return driver.ErrBadConn })
-	_ = conn.Close()
 }

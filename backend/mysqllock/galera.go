@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/interlock-go/interlock/backend/mysqllock/internal/database"
 	"github.com/interlock-go/interlock/driver"
 )
 
@@ -31,7 +32,7 @@ func (s *store) refuseCluster(ctx context.Context) error {
 
 func (s *store) isGalera(ctx context.Context) (on bool, err error) {
 	err = s.db.QueryRowContext(ctx, "SELECT @@wsrep_on + 0").Scan(&on)
-	if number(err, erUnknownVariable) { // it is none of MariaDB
+	if database.Number(err, erUnknownVariable) { // it is none of MariaDB
 		return false, nil
 	}
 	if err != nil {

@@ -63,7 +63,7 @@ func TestGalera(t *testing.T) {
 	defer own.Close()
 	url := s.URL() + "?galera=one-node"
 	handsOver(t, own, opened(t, url), "one node")
-	r := examined(t, url)
+	r := doctortest.ExamineURL(t, url)
 	r.Has("cluster", driver.Warn, "Galera", "all clients use this node")
 	r.Has("waking", driver.OK)
 }

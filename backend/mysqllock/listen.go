@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/interlock-go/interlock/backend/mysqllock/internal/database"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
 )
@@ -117,7 +118,7 @@ func (l *listener) park(ctx context.Context) error {
 }
 
 // ended reports whether the server has ended a statement early, and nothing is wrong.
-func ended(err error) bool { return number(err, erInterrupted, erTimedOut, erTimedOutToo) }
+func ended(err error) bool { return database.Number(err, erInterrupted, erTimedOut, erTimedOutToo) }
 
 // perHear is how many news are read at once.
 const perHear = 1000
@@ -196,9 +197,9 @@ func (l *listener) close() {
 		if len(l.told) > 0 {
 			_ = l.forget(ctx) // else Tidy does
 		}
-		discard(l.anchor)
+		database.Discard(l.anchor)
 	}
 	if l.parked != nil {
-		discard(l.parked)
+		database.Discard(l.parked)
 	}
 }

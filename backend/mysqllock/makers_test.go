@@ -138,7 +138,7 @@ func TestProceduresOfAnAdministrator(t *testing.T) {
 	few := s.URLOf("few", "pw")
 	handsOver(t, opened(t, few), opened(t, s.URL()), "q")
 	for _, url := range []string{few, s.URL()} {
-		r := examined(t, url)
+		r := doctortest.ExamineURL(t, url)
 		r.Fit()
 		r.Has("procedures", driver.Warn, "made by root@localhost", "not this user")
 	}

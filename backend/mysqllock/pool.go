@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/interlock-go/interlock/backend/mysqllock/internal/database"
 	"github.com/interlock-go/interlock/driver/exchange"
 )
 
@@ -48,10 +49,21 @@ func (s *store) leaveLimiter() {
 func (s *store) connect(ctx context.Context) (*sql.Conn, error) {
 	for {
 		conn, err := s.db.Conn(ctx)
-		if err == nil || !full(err) || !s.narrow() {
+		if err == nil || !database.Full(err) || !s.narrow() {
 			return conn, err
 		}
 	}
+}
+
+// aside makes an exchange that has nothing to do with what is in the tables: the connection is
+// not greeted, for which rights may be missing.
+func (s *store) aside(ctx context.Context, f func(*sql.Conn) error) error {
+	conn, err := s.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return f(conn)
 }
 
 // narrowFor is how long a pool has no more connections than it has when the server refuses
@@ -80,7 +92,7 @@ func (s *store) narrow() bool {
 func (s *store) connectForNews(ctx context.Context) (*sql.Conn, error) {
 	for try := 1; ; try++ {
 		conn, err := s.news.Conn(ctx)
-		if err == nil || !full(err) || try == newsTries || !s.giveUp(ctx) {
+		if err == nil || !database.Full(err) || try == newsTries || !s.giveUp(ctx) {
 			return conn, err
 		}
 	}
@@ -107,7 +119,7 @@ func (s *store) giveUp(ctx context.Context) bool {
 	s.mu.Lock()
 	s.db.SetMaxOpenConns(max(leastExchanges, s.db.Stats().OpenConnections-1))
 	s.mu.Unlock()
-	discard(conn)
+	database.Discard(conn)
 	return true
 }
 

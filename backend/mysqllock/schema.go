@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/interlock-go/interlock/backend/mysqllock/internal/database"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/doctor"
 )
@@ -98,38 +99,31 @@ func Script(prefix string, users ...string) (string, error) {
 // Grants is what gives further users, as of Script, the rights that programs need, once the
 // tables are there.
 func Grants(prefix string, users ...string) (string, error) {
-	all, err := Schema(prefix)
-	if err != nil {
+	if err := checkPrefix(prefix); err != nil {
 		return "", err
 	}
-	rights := map[string]string{"TABLE": "SELECT, INSERT, UPDATE, DELETE ON ", "PROCEDURE": "EXECUTE ON PROCEDURE "}
+	rights := map[string]string{database.Table: "SELECT, INSERT, UPDATE, DELETE ON ", database.Procedure: "EXECUTE ON PROCEDURE "}
 	var b strings.Builder
 	for _, user := range users {
-		for _, of := range made.FindAllStringSubmatch(strings.Join(all, "\n"), -1) {
-			fmt.Fprintf(&b, "GRANT %s%s TO %s;\n", rights[of[1]], of[2], account(user))
+		for _, of := range layoutOf(prefix).Objects {
+			fmt.Fprintf(&b, "GRANT %s%s TO %s;\n", rights[of.Kind], of.Name, database.Account(user))
 		}
 	}
 	return b.String(), nil
 }
 
-var made = regexp.MustCompile(`(?m)^CREATE (TABLE|PROCEDURE) (?:IF NOT EXISTS )?(\w+)\(`)
+// made is where a table, with its first column, or a procedure is made.
+var made = regexp.MustCompile(`(?m)^CREATE (TABLE|PROCEDURE) (?:IF NOT EXISTS )?(\w+)\(\s*(\w*)`)
 
-func account(user string) string {
-	name, host, _ := strings.Cut(user, "@")
-	if host == "" {
-		host = "%"
+// layoutOf is what has to be there. The prefix was checked.
+func layoutOf(prefix string) database.Layout {
+	l := database.Layout{Prefix: prefix, Version: layout}
+	all := append(statements(prefix, before...), statements(prefix, last)...)
+	for _, m := range made.FindAllStringSubmatch(strings.Join(all, "\n"), -1) {
+		l.Objects = append(l.Objects, database.Object{Kind: m[1], Name: m[2], Column: m[3]})
 	}
-	quote := func(s string) string { return "'" + strings.NewReplacer(`\`, `\\`, "'", "''").Replace(s) + "'" }
-	return quote(name) + "@" + quote(host)
+	return l
 }
-
-// everything is what rights in a whole database are granted on.
-func everything(database string) string {
-	return "`" + strings.NewReplacer("`", "``", "_", `\_`, "%", `\%`).Replace(database) + "`.*"
-}
-
-// clock is the server's, in microseconds. It does not depend on time zones.
-const clock = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
 
 // forgets says whether a server that lost its power may have forgotten what it had
 // confirmed: it comes back with what is in its log, and with a binary log with no more than
@@ -153,7 +147,7 @@ func expand(text, prefix string) string {
 		"{next}", "GREATEST(v_last + 1, LEAST(v_now DIV 10, {counted} - v_offset))").Replace(text)
 	return strings.NewReplacer(
 		"{p}", prefix,
-		"{now}", clock,
+		"{now}", database.Clock,
 		"{lone}", lone,
 		"{forgets}", forgets,
 		"{history}", history,
@@ -195,25 +189,16 @@ func split(text string) []string {
 // ready makes sure that tables and procedures are there.
 func (s *store) ready(ctx context.Context) error {
 	return s.Explain(s.aside(ctx, func(c *sql.Conn) error {
-		if done, err := s.made(ctx, c); done || err != nil {
+		if done, err := layoutOf(s.prefix).Made(ctx, c); done || err != nil {
 			return err
 		}
 		return s.create(ctx, c)
 	}))
 }
 
-// layout is that of the tables; an error that is missing if they are not there.
-func (s *store) layout(ctx context.Context, on *sql.Conn) (found int, err error) {
-	err = on.QueryRowContext(ctx, s.sql("SELECT layout FROM {p}meta WHERE one = 1")).Scan(&found)
-	if err == nil && found != layout {
-		err = driver.Permanent(fmt.Errorf("mysql: the tables %s* have layout %d; this version needs %d", s.prefix, found, layout))
-	}
-	return found, err
-}
-
 // create makes what is missing. Clients that start at once do so one after the other.
 func (s *store) create(ctx context.Context, conn *sql.Conn) error {
-	defer discard(conn)
+	defer database.Discard(conn)
 	var got sql.NullInt64
 	lock := "interlock_schema_" + s.prefix
 	if err := conn.QueryRowContext(ctx, "SELECT GET_LOCK(CONCAT(?, LEFT(SHA2(DATABASE(), 256), 12)), 60)", lock[:min(len(lock), 50)]).Scan(&got); err != nil {
@@ -222,18 +207,18 @@ func (s *store) create(ctx context.Context, conn *sql.Conn) error {
 	if got.Int64 != 1 {
 		return errors.New("mysql: another client has been making the tables for a minute")
 	}
-	if done, err := s.made(ctx, conn); done || err != nil {
+	if done, err := layoutOf(s.prefix).Made(ctx, conn); done || err != nil {
 		return err
 	}
 	if err := makeAll(ctx, conn, statements(s.prefix, before...)); err != nil {
 		return err
 	}
-	m, err := s.makers(ctx, conn)
+	m, err := layoutOf(s.prefix).Makers(ctx, conn)
 	if err == nil {
-		err = m.strange(false)
+		err = m.Strange(false)
 	}
-	if err == nil && len(m.missing) > 0 {
-		err = driver.Permanent(fmt.Errorf("mysql: this user may not execute %s (%s)", m.missing[0], doctor.Hint))
+	if err == nil && len(m.Missing) > 0 {
+		err = driver.Permanent(fmt.Errorf("mysql: this user may not execute %s (%s)", m.Missing[0], doctor.Hint))
 	}
 	if err != nil {
 		return err
@@ -244,7 +229,7 @@ func (s *store) create(ctx context.Context, conn *sql.Conn) error {
 func makeAll(ctx context.Context, conn *sql.Conn, all []string) error {
 	for _, statement := range all {
 		// The procedure is there, or there are no tables in memory (Group Replication).
-		if _, err := conn.ExecContext(ctx, statement); err != nil && !number(err, 1304, 3161) {
+		if _, err := conn.ExecContext(ctx, statement); err != nil && !database.Number(err, 1304, 3161) {
 			return fmt.Errorf("%s: %w", strings.SplitN(statement, "(", 2)[0], err)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/interlock-go/interlock/backend/mysqllock/internal/database"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/internal/sqlcode"
@@ -102,7 +103,7 @@ func (s *store) exchangeIf(ctx context.Context, f func(*sql.Conn, link) error) e
 			return nil
 		}
 		if !undone(err) || try == tries {
-			discard(conn)
+			database.Discard(conn)
 			return err
 		}
 		rollBack(ctx, conn)
@@ -118,7 +119,7 @@ func (s *store) exchangeIf(ctx context.Context, f func(*sql.Conn, link) error) e
 // server that is busy, of which many try again, much more.
 func rollBack(ctx context.Context, conn *sql.Conn) {
 	if _, err := conn.ExecContext(ctx, "ROLLBACK"); err != nil {
-		discard(conn)
+		database.Discard(conn)
 		return
 	}
 	_ = conn.Close()
@@ -141,7 +142,7 @@ func (s *store) greet(ctx context.Context, conn *sql.Conn) (l link, err error) {
 	if err == nil && !l.short {
 		_, err = conn.ExecContext(ctx, s.sql("CALL {p}recover()"))
 	}
-	if missing(err) {
+	if database.Missing(err) {
 		return link{}, nil // the tables are still to be made
 	}
 	if err != nil {
@@ -393,7 +394,7 @@ func (s *store) Raise(ctx context.Context, queue string, floor uint64) error {
 }
 
 func (s *store) Clock(ctx context.Context) (micros int64, err error) {
-	err = s.askAside(ctx, "SELECT {now}", nil, &micros)
+	err = s.aside(ctx, func(c *sql.Conn) error { return c.QueryRowContext(ctx, "SELECT "+database.Clock).Scan(&micros) })
 	return micros, err
 }
 

@@ -41,6 +41,12 @@ func Examine(t *testing.T, ctx context.Context, d driver.Driver) Report {
 	return report(t, d.Check(ctx))
 }
 
+// ExamineURL opens a URL for the length of a test, and calls Check.
+func ExamineURL(t *testing.T, url string) Report {
+	t.Helper()
+	return Examine(t, t.Context(), Open(t, url))
+}
+
 // Consult does what the doctor does with a URL: it opens and checks it, and examines what cannot
 // be opened without that. The error says why it was not opened.
 func Consult(t *testing.T, url string) (Report, error) {

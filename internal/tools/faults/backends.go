@@ -562,8 +562,8 @@ var backends = []fault{
 		old: "c.VerifyPeerCertificate != nil ||", new: "c.InsecureSkipVerify ||",
 	},
 	{
-		file: "backend/mysqllock/makers.go", test: "TestProceduresOfAStranger",
-		old: "case !meta:", new: "case !meta && m.me == \"\":",
+		file: "backend/mysqllock/internal/database/makers.go", pkg: "backend/mysqllock", test: "TestProceduresOfAStranger",
+		old: "case !meta:", new: "case !meta && m.Me == \"\":",
 	},
 	{
 		file: "backend/mysqllock/conn.go", test: "TestAnAnswerWithoutItsEnd",
@@ -702,8 +702,8 @@ var backends = []fault{
 		old: "AND NOT has_function_privilege(p.oid, 'EXECUTE')", new: "AND false",
 	},
 	{
-		file: "backend/mysqllock/check.go", test: "TestDoctorNamesEachRightThatIsMissing",
-		old: "\terr = s.aside(ctx, func(c *sql.Conn) error {", new: "\terr = s.exchange(ctx, func(c *sql.Conn) error {",
+		file: "backend/mysqllock/mysqllock.go", pkg: "backend/mysqllock/internal/doctor", test: "TestDoctorNamesEachRightThatIsMissing",
+		old: "Aside: s.aside,", new: "Aside: s.exchange,",
 	},
 	{
 		file: "backend/zklock/check_rights.go", test: "TestDoctorOfAPathThatMayNotBeMade",

@@ -1,4 +1,4 @@
-package mysqllock_test
+package doctor_test
 
 import (
 	"strings"
@@ -16,7 +16,7 @@ import (
 func TestDoctorNamesEachRightThatIsMissing(t *testing.T) {
 	t.Parallel()
 	s := mysqltest.Start(t)
-	opened(t, s.URL())
+	doctortest.Open(t, s.URL())
 	all := []string{"SELECT", "INSERT", "UPDATE", "DELETE", "EXECUTE"}
 
 	s.Do("CREATE USER few@'%' IDENTIFIED BY 'pw'")
@@ -63,7 +63,7 @@ func TestDoctorNamesEachRightThatIsMissing(t *testing.T) {
 func TestDoctorNamesMissingRightsOnAServerThatForgets(t *testing.T) {
 	t.Parallel()
 	s := mysqltest.Start(t, mysqltest.Lazy())
-	opened(t, s.URL())
+	doctortest.Open(t, s.URL())
 	s.Do("CREATE USER few@'%' IDENTIFIED BY 'pw'; GRANT SELECT, INSERT, UPDATE, DELETE ON locks.* TO few@'%'")
 	doctortest.Advised(t, s.URLOf("few", "pw"), "rights", "GRANT EXECUTE ON `locks`.* TO 'few'@'%'", s.Do)
 }
@@ -103,7 +103,7 @@ func TestDoctorOfTablesThatAreMissing(t *testing.T) {
 func TestDoctorOfAServerThatRefuses(t *testing.T) {
 	t.Parallel()
 	s := mysqltest.Start(t)
-	opened(t, s.URL())
+	doctortest.Open(t, s.URL())
 	r, _ := doctortest.Consult(t, s.URLOf(mysqltest.User, "wrong"))
 	r.Has("server", driver.Fail, "user and password of the URL")
 	r, _ = doctortest.Consult(t, strings.Replace(s.URL(), "/locks", "/other", 1))

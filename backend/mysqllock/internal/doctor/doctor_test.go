@@ -1,52 +1,35 @@
-package mysqllock_test
+package doctor_test
 
 import (
 	"testing"
-	"time"
 
+	_ "github.com/interlock-go/interlock/backend/mysqllock"
 	"github.com/interlock-go/interlock/driver"
-	"github.com/interlock-go/interlock/internal/doctor"
 	"github.com/interlock-go/interlock/internal/doctor/doctortest"
 	"github.com/interlock-go/interlock/internal/mysqltest"
 )
-
-func init() { doctor.SlowTrip = time.Hour }
-
-func examined(t *testing.T, url string) doctortest.Report {
-	t.Helper()
-	d, err := open(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
-	return doctortest.Examine(t, t.Context(), d)
-}
 
 // Promise: the doctor says what of a server weakens a promise, and names the remedy.
 func TestDoctor(t *testing.T) {
 	t.Parallel()
 	s := mysqltest.Start(t, mysqltest.Synced(), mysqltest.Config("log_bin", "binlog"), mysqltest.Config("server_id", "1"), mysqltest.Config("sync_binlog", "1"))
-	r := examined(t, s.URL())
+	r := doctortest.ExamineURL(t, s.URL())
 	for _, check := range []string{"server", "version", "tables", "procedures", "writing", "power", "cluster", "waking", "connections", "clock"} {
 		r.Has(check, driver.OK)
 	}
 	s.Set("sync_binlog", "0")
-	examined(t, s.URL()).Has("power", driver.Warn, "power loss", "sync_binlog = 1")
+	doctortest.ExamineURL(t, s.URL()).Has("power", driver.Warn, "power loss", "sync_binlog = 1")
 	s.Set("innodb_flush_log_at_trx_commit", "2")
-	examined(t, s.URL()).Has("power", driver.Warn, "power loss", "innodb_flush_log_at_trx_commit = 1")
+	doctortest.ExamineURL(t, s.URL()).Has("power", driver.Warn, "power loss", "innodb_flush_log_at_trx_commit = 1")
 	s.Set("innodb_flush_log_at_trx_commit", "0")
-	examined(t, s.URL()).Has("power", driver.Warn, "a crash of the server", "longest TTL")
+	doctortest.ExamineURL(t, s.URL()).Has("power", driver.Warn, "a crash of the server", "longest TTL")
 	s.Set("read_only", "1")
-	examined(t, s.URL()).Has("writing", driver.Fail, "read-only", "primary")
+	doctortest.ExamineURL(t, s.URL()).Has("writing", driver.Fail, "read-only", "primary")
 	s.Set("read_only", "0")
 	s.Do("ALTER TABLE interlock_cells ENGINE=MyISAM")
-	examined(t, s.URL()).Has("tables", driver.Fail, "interlock_cells", "InnoDB")
+	doctortest.ExamineURL(t, s.URL()).Has("tables", driver.Fail, "interlock_cells", "InnoDB")
 	s.Do("DROP PROCEDURE interlock_v2_hello; ALTER TABLE interlock_cells ENGINE=InnoDB")
-	d, err := open(t.Context(), s.URL()) // it makes what is missing
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
+	d := doctortest.Open(t, s.URL()) // it makes what is missing
 	s.Do("DROP PROCEDURE interlock_v2_hello")
 	doctortest.Examine(t, t.Context(), d).Has("procedures", driver.Fail, "EXECUTE")
 	s.Kill()

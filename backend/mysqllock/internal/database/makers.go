@@ -1,4 +1,4 @@
-package mysqllock
+package database
 
 import (
 	"context"
@@ -19,18 +19,14 @@ import (
 // makes it; before that none is called. Where meta is, they may be of another user, an
 // administrator, but all of the same one.
 
-// makers are the users who have made the procedures.
-type makers struct {
-	me      string
+// Makers are the users who have made the procedures.
+type Makers struct {
+	Me      string
 	by      map[string]string // one procedure of each
-	missing []string          // procedures that are not there, or that this user may not execute
+	Missing []string          // procedures that are not there, or that this user may not execute
 }
 
-func (s *store) makers(ctx context.Context, on *sql.Conn) (m makers, err error) {
-	all, err := Schema(s.prefix)
-	if err != nil {
-		return m, err
-	}
+func (l Layout) Makers(ctx context.Context, on *sql.Conn) (m Makers, err error) {
 	rows, err := on.QueryContext(ctx, "SELECT ROUTINE_NAME, DEFINER, CURRENT_USER() FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA = DATABASE() AND ROUTINE_TYPE = 'PROCEDURE'")
 	if err != nil {
 		return m, err
@@ -39,40 +35,40 @@ func (s *store) makers(ctx context.Context, on *sql.Conn) (m makers, err error) 
 	found := map[string]string{} // by names in lower case: those of procedures have no case
 	for rows.Next() {
 		var name, maker string
-		if err := rows.Scan(&name, &maker, &m.me); err != nil {
+		if err := rows.Scan(&name, &maker, &m.Me); err != nil {
 			return m, err
 		}
 		found[strings.ToLower(name)] = maker
 	}
 	m.by = map[string]string{}
-	for _, it := range made.FindAllStringSubmatch(strings.Join(all, "\n"), -1) {
-		switch maker, ok := found[strings.ToLower(it[2])]; {
-		case it[1] != "PROCEDURE":
+	for _, it := range l.Objects {
+		switch maker, ok := found[strings.ToLower(it.Name)]; {
+		case it.Kind != Procedure:
 		case ok:
-			m.by[maker] = it[2]
+			m.by[maker] = it.Name
 		default:
-			m.missing = append(m.missing, it[2])
+			m.Missing = append(m.Missing, it.Name)
 		}
 	}
 	return m, rows.Err()
 }
 
-// others are those who are not this user.
-func (m makers) others() []string {
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(m.by)), func(maker string) bool { return maker == m.me })
+// Others are those who are not this user.
+func (m Makers) Others() []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(m.by)), func(maker string) bool { return maker == m.Me })
 }
 
-// strange is why what is there must not be called, if it is so.
-func (m makers) strange(meta bool) error {
-	others := m.others()
+// Strange is why what is there must not be called, if it is so.
+func (m Makers) Strange(meta bool) error {
+	others := m.Others()
 	why := ""
 	switch {
 	case len(others) == 0:
 		return nil
 	case len(m.by) > 1:
 		why = "not all others were"
-	case len(m.missing) > 0:
-		why = "missing, or not for this user, are " + strings.Join(m.missing[:min(3, len(m.missing))], ", ") + " (" + doctor.Hint + ")"
+	case len(m.Missing) > 0:
+		why = "missing, or not for this user, are " + strings.Join(m.Missing[:min(3, len(m.Missing))], ", ") + " (" + doctor.Hint + ")"
 	case !meta:
 		why = "the tables are missing"
 	default:
@@ -83,18 +79,18 @@ func (m makers) strange(meta bool) error {
 		whose = append(whose, m.by[maker]+" was made by "+maker)
 	}
 	return driver.Permanent(fmt.Errorf("mysql: the procedure %s, who is not this user (%s), and %s: "+
-		"if that is right, have one user make all with what interlock schema prints, else drop the procedure", strings.Join(whose, ", "), m.me, why))
+		"if that is right, have one user make all with what interlock schema prints, else drop the procedure", strings.Join(whose, ", "), m.Me, why))
 }
 
-// made reports whether all is there. Only then procedures may be called.
-func (s *store) made(ctx context.Context, on *sql.Conn) (bool, error) {
-	found, err := s.layout(ctx, on)
-	if err != nil && !missing(err) && !errors.Is(err, sql.ErrNoRows) {
+// Made reports whether all is there. Only then procedures may be called.
+func (l Layout) Made(ctx context.Context, on *sql.Conn) (bool, error) {
+	found, err := l.Found(ctx, on)
+	if err != nil && !Missing(err) && !errors.Is(err, sql.ErrNoRows) {
 		return false, err
 	}
-	m, err := s.makers(ctx, on)
+	m, err := l.Makers(ctx, on)
 	if err == nil {
-		err = m.strange(found == layout)
+		err = m.Strange(found == l.Version)
 	}
-	return found == layout && len(m.missing) == 0, err
+	return found == l.Version && len(m.Missing) == 0, err
 }

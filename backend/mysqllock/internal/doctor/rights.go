@@ -1,12 +1,12 @@
-package mysqllock
+package doctor
 
 import (
 	"context"
 	"database/sql"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/interlock-go/interlock/backend/mysqllock/internal/database"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/doctor"
 )
@@ -23,49 +23,43 @@ func printed(user string) string {
 // looks before anything else. {it} is a table with a column {c}, or a procedure, none of which
 // takes so many arguments.
 var trials = []struct{ kind, right, statement string }{
-	{"TABLE", "SELECT", "SELECT 1 FROM {it} WHERE FALSE"},
-	{"TABLE", "INSERT", "INSERT INTO {it}({c}) SELECT 1 FROM DUAL WHERE FALSE"},
-	{"TABLE", "UPDATE", "UPDATE {it} SET {c} = 0 WHERE FALSE"},
-	{"TABLE", "DELETE", "DELETE FROM {it} WHERE FALSE"},
-	{"PROCEDURE", "EXECUTE", "CALL {it}(" + strings.TrimSuffix(strings.Repeat("NULL,", 64), ",") + ")"},
+	{database.Table, "SELECT", "SELECT 1 FROM {it} WHERE FALSE"},
+	{database.Table, "INSERT", "INSERT INTO {it}({c}) SELECT 1 FROM DUAL WHERE FALSE"},
+	{database.Table, "UPDATE", "UPDATE {it} SET {c} = 0 WHERE FALSE"},
+	{database.Table, "DELETE", "DELETE FROM {it} WHERE FALSE"},
+	{database.Procedure, "EXECUTE", "CALL {it}(" + strings.TrimSuffix(strings.Repeat("NULL,", 64), ",") + ")"},
 }
 
-var firstColumn = regexp.MustCompile(`(?m)^CREATE TABLE (?:IF NOT EXISTS )?(\w+)\(\s*(\w+)`)
+// everything is what rights in a whole database are granted on.
+func everything(database string) string {
+	return "`" + strings.NewReplacer("`", "``", "_", `\_`, "%", `\%`).Replace(database) + "`.*"
+}
 
 // lacking tries every right, but that to change tables if nothing can be changed. It returns the
 // objects on which the user lacks it, by right, and how many there are for each.
-func (s *store) lacking(ctx context.Context, readOnly bool) (on map[string][]string, of map[string]int, err error) {
-	statements, err := Schema(s.prefix)
-	if err != nil {
-		return nil, nil, err
-	}
-	text := strings.Join(statements, "\n")
-	column := map[string]string{}
-	for _, m := range firstColumn.FindAllStringSubmatch(text, -1) {
-		column[m[1]] = m[2]
-	}
+func (d *Doctor) lacking(ctx context.Context, readOnly bool) (on map[string][]string, of map[string]int, err error) {
 	on, of = map[string][]string{}, map[string]int{}
-	err = s.aside(ctx, func(c *sql.Conn) error {
-		m, err := s.makers(ctx, c)
+	err = d.Aside(ctx, func(c *sql.Conn) error {
+		m, err := d.Layout.Makers(ctx, c)
 		if err != nil {
 			return err
 		}
-		found, _ := s.layout(ctx, c)
-		trusted := m.strange(found == layout) == nil
-		for _, it := range made.FindAllStringSubmatch(text, -1) {
+		found, _ := d.Layout.Found(ctx, c)
+		trusted := m.Strange(found == d.Layout.Version) == nil
+		for _, it := range d.Layout.Objects {
 			for _, t := range trials {
-				if t.kind != it[1] || readOnly && t.kind == "TABLE" && t.right != "SELECT" {
+				if t.kind != it.Kind || readOnly && t.kind == database.Table && t.right != "SELECT" {
 					continue
 				}
-				if of[t.right]++; t.kind == "PROCEDURE" && !trusted && !slices.Contains(m.missing, it[2]) {
+				if of[t.right]++; t.kind == database.Procedure && !trusted && !slices.Contains(m.Missing, it.Name) {
 					continue // whoever sees it has a right to it, and nobody knows what it does
 				}
-				_, err := c.ExecContext(ctx, strings.NewReplacer("{it}", it[2], "{c}", column[it[2]]).Replace(t.statement))
-				if err != nil && !answered(err) {
+				_, err := c.ExecContext(ctx, strings.NewReplacer("{it}", it.Name, "{c}", it.Column).Replace(t.statement))
+				if err != nil && !database.Answered(err) {
 					return err
 				}
-				if denied(err) {
-					on[t.right] = append(on[t.right], it[2])
+				if database.Denied(err) {
+					on[t.right] = append(on[t.right], it.Name)
 				}
 			}
 		}
@@ -75,14 +69,14 @@ func (s *store) lacking(ctx context.Context, readOnly bool) (on map[string][]str
 }
 
 // checkRights names the rights that are missing.
-func (s *store) checkRights(ctx context.Context, v variables) driver.Finding {
-	var user, database string
-	if err := s.askAside(ctx, "SELECT CURRENT_USER(), DATABASE()", nil, &user, &database); err != nil {
-		return doctor.Warn(everyLock, "see the error", "they are not known: %v", s.Explain(err))
+func (d *Doctor) checkRights(ctx context.Context) driver.Finding {
+	var user, base string
+	if err := d.row(ctx, "SELECT CURRENT_USER(), DATABASE()", nil, &user, &base); err != nil {
+		return doctor.Warn(everyLock, "see the error", "they are not known: %v", database.Explain(err))
 	}
-	on, of, err := s.lacking(ctx, v.readOnly())
+	on, of, err := d.lacking(ctx, d.variables.readOnly())
 	if err != nil {
-		return doctor.Warn(everyLock, "see the error", "they are not known: %v", s.Explain(err))
+		return doctor.Warn(everyLock, "see the error", "they are not known: %v", database.Explain(err))
 	}
 	var lacks, everywhere, statements []string
 	single := map[string][]string{} // rights by object
@@ -97,7 +91,7 @@ func (s *store) checkRights(ctx context.Context, v variables) driver.Finding {
 		default:
 			lacks = append(lacks, t.right+" on "+strings.Join(names, ", "))
 			for _, name := range names {
-				if t.kind == "PROCEDURE" {
+				if t.kind == database.Procedure {
 					name = "PROCEDURE " + name
 				}
 				if single[name] == nil {
@@ -110,9 +104,9 @@ func (s *store) checkRights(ctx context.Context, v variables) driver.Finding {
 	if len(lacks) == 0 {
 		return doctor.Fine("%s may use all tables and procedures", user)
 	}
-	to := " TO " + account(user)
+	to := " TO " + database.Account(user)
 	if len(everywhere) > 0 {
-		statements = append(statements, "GRANT "+strings.Join(everywhere, ", ")+" ON "+everything(database)+to)
+		statements = append(statements, "GRANT "+strings.Join(everywhere, ", ")+" ON "+everything(base)+to)
 	}
 	slices.Sort(objects)
 	for _, o := range objects {
