@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/interlock-go/interlock/backend/zklock/internal/peek"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/zktest"
 )
@@ -147,7 +148,7 @@ func TestUser(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"/ours/a/b", "/ours/_interlock/cells"} {
-		acl, _, err := peek(t, s.Addr, "alice:s3cret").GetACL(path)
+		acl, _, err := peek.Connect(t, s.Addr, "alice:s3cret").GetACL(path)
 		if errors.Is(err, zk.ErrNoNode) {
 			continue // a container that was empty
 		}
@@ -171,7 +172,7 @@ func TestACLs(t *testing.T) {
 		if err := useOnce(t, user+"/"+acl+"?acl="+acl); err != nil {
 			t.Errorf("acl=%s: %v", acl, err)
 		}
-		other := peek(t, s.Addr, "")
+		other := peek.Connect(t, s.Addr, "")
 		path := "/" + acl + "/_interlock/cells/v"
 		if _, _, err := other.Get(path); !errors.Is(err, wants.read) {
 			t.Errorf("acl=%s: reading %s: %v", acl, path, err)
@@ -206,7 +207,7 @@ func TestACLs(t *testing.T) {
 func TestQueueThatMayNotBeWritten(t *testing.T) {
 	t.Parallel()
 	s := zktest.Start(t)
-	owner := peek(t, s.Addr, "owner:x")
+	owner := peek.Connect(t, s.Addr, "owner:x")
 	for _, path := range []string{"/a", "/a/b"} {
 		acl := append(zk.AuthACL(zk.PermAll), zk.WorldACL(zk.PermCreate|zk.PermDelete|zk.PermRead)...)
 		if _, err := owner.Create(path, nil, 0, acl); err != nil {

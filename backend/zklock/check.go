@@ -4,8 +4,10 @@ import (
 	"context"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
+	"github.com/interlock-go/interlock/backend/zklock/internal/doctor"
 	"github.com/interlock-go/interlock/driver"
-	"github.com/interlock-go/interlock/internal/doctor"
 )
 
 // examine is for a URL at which no session can be opened.
@@ -22,71 +24,47 @@ func examine(ctx context.Context, u *driver.URL) ([]driver.Finding, error) {
 	return d.Check(ctx), nil
 }
 
-// Check examines the ensemble, and each server that can be reached. What servers
-// tell without a session (srvr, conf, mntr) is often forbidden, and then tried out
-// where that is possible.
+// Check examines the ensemble, and each server that can be reached.
 func (d *Driver) Check(ctx context.Context) []driver.Finding {
 	if err := d.usable(ctx); err != nil {
-		return []driver.Finding{doctor.Of("connection", unreachable(err))}
+		return []driver.Finding{doctor.Unreachable(err)}
 	}
 	ctx, cancel := d.bound(ctx)
 	defer cancel()
-	ctx, stop := context.WithTimeout(ctx, time.Minute) // for servers that do not answer
-	defer stop()
-	e := &exam{d: d}
-	e.l, e.err = d.link(ctx)
-	e.servers = e.askAll(ctx)
-	if e.err == nil {
-		e.askEnsemble(ctx)
-		e.try(ctx)
-		e.tryLarge(ctx)
-		e.cleanUp(ctx)
-		e.servers = e.askAll(ctx) // the counts have changed by what was tried
-	}
-	var all []driver.Finding
-	for _, c := range []struct {
-		subject string
-		of      func(context.Context, *exam) driver.Finding
-	}{
-		{"connection", checkConnection},
-		{"servers", checkServers},
-		{"version", checkVersion},
-		{"quorum", checkQuorum},
-		{"sessions", checkSessions},
-		{"rights", checkRights},
-		{"listing", checkListing},
-		{"marks", checkMarks},
-		{"containers", checkContainers},
-		{"access", checkAccess},
-		{"values", checkLarge},
-		{"clock", checkClock},
-		{"tokens", checkTokens},
-		{"floors", checkFloors},
-		{"persistence", checkPersistence},
-		{"configuration", checkVisible},
-	} {
-		if f := c.of(ctx, e); f != (driver.Finding{}) {
-			all = append(all, doctor.Of(c.subject, f))
-		}
-	}
-	return all
+	return doctor.New(doctor.Client{
+		Hosts: d.hosts, Auth: d.auth, ACL: d.acl, Root: d.root, Aside: d.aside, Mark: markOf(0),
+		Illegible: func(data []byte, stat *zk.Stat) []string { return decodeAdditions(content{data, stat}).illegible() },
+		Dial: func(name string) doctor.Dialler {
+			if d.given != nil {
+				return d.given.tap.dial
+			}
+			return d.dialler(func() string { return name })
+		},
+		Open: func(ctx context.Context) (*doctor.Session, error) { return d.examined(d.link(ctx)) },
+		Beside: func(ctx context.Context, ttl time.Duration) (*doctor.Session, error) {
+			return d.examined(d.another().dialled(ctx, ttl))
+		},
+	}).Check(ctx)
 }
 
-// exam is what has been found out.
-type exam struct {
-	d       *Driver
-	l       *link
-	err     error // why there is no link
-	servers []*server
-	members *members // nil: not known
-	trial   trial
+// another is for connections beside the one that is examined. The program's own
+// client does not tell who its user is.
+func (d *Driver) another() *config {
+	if d.given == nil {
+		return d.config
+	}
+	return &config{hosts: []string{d.given.conn.Server()}, dial: d.given.tap.dial, patience: 5 * time.Second}
 }
 
-const (
-	everyLock = "every lock: none can be acquired or renewed"
-	goesOn    = "that locks go on when a server dies"
-)
-
-func unreachable(err error) driver.Finding {
-	return doctor.Fail(everyLock, "see that the servers run and have a quorum, and that the URL names them (zks: with TLS)", "%v", err)
+// examined is a link as the doctor sees it.
+func (d *Driver) examined(l *link, err error) (*doctor.Session, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &doctor.Session{
+		Conn:    l.conn,
+		Timeout: func() time.Duration { _, timeout := l.tap.state(); return timeout },
+		Lay:     func(ctx context.Context, path string) error { return d.lay(ctx, l, path, false) },
+		Close:   l.close,
+	}, nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/interlock-go/interlock/backend/zklock/internal/peek"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/zktest"
 )
@@ -16,7 +17,7 @@ import (
 func TestRightsThatAreMissing(t *testing.T) {
 	t.Parallel()
 	s := zktest.Start(t, zktest.Tick(2*time.Second))
-	owner := peek(t, s.Addr, "owner:x")
+	owner := peek.Connect(t, s.Addr, "owner:x")
 	all := func(perms int32) []zk.ACL {
 		return append(zk.AuthACL(zk.PermAll), zk.WorldACL(perms)...)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/interlock-go/interlock/backend/zklock/internal/request"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/doctor"
 )
@@ -284,7 +285,7 @@ func (d *Driver) lay(ctx context.Context, l *link, path string, container bool) 
 	if container {
 		flag = zk.FlagContainer
 	}
-	_, err := call(ctx, func() (string, error) {
+	_, err := request.Call(ctx, func() (string, error) {
 		if container {
 			return l.conn.CreateContainer(path, nil, flag, d.acl)
 		}

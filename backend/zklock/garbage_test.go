@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/doctor/doctortest"
 	"github.com/interlock-go/interlock/internal/zktest"
 )
 
@@ -153,7 +154,7 @@ func TestGarbageInFloorsHarmsOneName(t *testing.T) {
 		if err != nil || len(q.Members) != 1 || q.Members[0].Token != held.Token {
 			t.Errorf("shown as %+v %v, told %+v", q, err, held)
 		}
-		examineWith(t, t.Context(), fresh).Has("floors", driver.Warn, floors, "interlock token raise")
+		doctortest.Examine(t, t.Context(), fresh).Has("floors", driver.Warn, floors, "interlock token raise")
 	}
 	noError(t, a.Leave(limited(t), held, true))
 	raise(d, "harmed", 1<<41)

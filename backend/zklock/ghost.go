@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/interlock-go/interlock/backend/zklock/internal/request"
 	"github.com/interlock-go/interlock/driver"
 )
 
@@ -177,7 +178,7 @@ func (t *Tap) ask(ctx context.Context, op int32, body ...[]byte) (answer, error)
 		m = append(m, b...)
 	}
 	binary.BigEndian.PutUint32(m, uint32(len(m)-4))
-	return run(ctx, func() (answer, error) {
+	return request.Run(ctx, func() (answer, error) {
 		if _, err := w.Write(m); err != nil {
 			return answer{}, err
 		}

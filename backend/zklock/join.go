@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/interlock-go/interlock/backend/zklock/internal/request"
 	"github.com/interlock-go/interlock/driver"
 )
 
@@ -389,7 +390,7 @@ func (s *session) create(ctx context.Context, p *place) error {
 	s.mu.Lock()
 	p.flight = flight
 	s.mu.Unlock()
-	_, err := run(ctx, func() (string, error) {
+	_, err := request.Run(ctx, func() (string, error) {
 		defer p.slot()
 		defer close(flight)
 		s.l.tap.expect(stem)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/interlock-go/interlock/backend/zklock/internal/request"
 	"github.com/interlock-go/interlock/driver"
 )
 
@@ -92,7 +93,7 @@ func (s *session) sweep(ctx context.Context) {
 	}
 	s.mu.Unlock()
 	for _, p := range over {
-		if err := s.expire(ctx, p); fatal(err) != nil {
+		if err := s.expire(ctx, p); request.Fatal(err) != nil {
 			return
 		}
 	}

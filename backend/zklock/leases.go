@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/interlock-go/interlock/backend/zklock/internal/request"
 	"github.com/interlock-go/interlock/driver"
 )
 
@@ -263,7 +264,7 @@ func (s *session) borrow(ctx context.Context, p *place) error {
 			ops = append(ops, &zk.CreateRequest{Path: stem, Data: data, Acl: s.d.acl, Flags: zk.FlagEphemeralSequential})
 			data = nil // the first says it
 		}
-		failed, err := run(ctx, func() (int, error) {
+		failed, err := request.Run(ctx, func() (int, error) {
 			defer close(flight)
 			answers, err := s.l.conn.Multi(ops...)
 			for i, a := range answers {

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/interlock-go/interlock/backend/zklock/internal/request"
 )
 
 // link is a connection, over which a session of ZooKeeper lives and, after
@@ -29,46 +31,13 @@ type quiet struct{}
 
 func (quiet) Printf(string, ...any) {}
 
-// call runs a call of the client, which knows no context, until ctx ends. The
-// call then goes on by itself.
-func call[T any](ctx context.Context, f func() (T, error)) (T, error) {
-	if err := ctx.Err(); err != nil {
-		var none T
-		return none, err
-	}
-	return run(ctx, f)
-}
-
-// run is call that makes the call even if ctx has ended.
-func run[T any](ctx context.Context, f func() (T, error)) (T, error) {
-	if ctx.Done() == nil {
-		return f()
-	}
-	type result struct {
-		v   T
-		err error
-	}
-	done := make(chan result, 1)
-	go func() {
-		v, err := f()
-		done <- result{v, err}
-	}()
-	select {
-	case r := <-done:
-		return r.v, r.err
-	case <-ctx.Done():
-		var none T
-		return none, ctx.Err()
-	}
-}
-
 type content struct {
 	data []byte
 	stat *zk.Stat
 }
 
 func (l *link) get(ctx context.Context, path string) (content, error) {
-	return call(ctx, func() (content, error) {
+	return request.Call(ctx, func() (content, error) {
 		data, stat, err := l.conn.Get(path)
 		return content{data, stat}, err
 	})
@@ -76,7 +45,7 @@ func (l *link) get(ctx context.Context, path string) (content, error) {
 
 // see reads a node and has w told of its next change.
 func (l *link) see(ctx context.Context, path string) (content, error) {
-	return call(ctx, func() (content, error) {
+	return request.Call(ctx, func() (content, error) {
 		l.tap.arm(opGetData, path)
 		data, stat, err := l.conn.Get(path)
 		return content{data, stat}, err
@@ -86,7 +55,7 @@ func (l *link) see(ctx context.Context, path string) (content, error) {
 // exists looks for a node and has w told when it is made, changed or removed. Its
 // stat is nil if there is none.
 func (l *link) exists(ctx context.Context, path string) (*zk.Stat, error) {
-	return call(ctx, func() (*zk.Stat, error) {
+	return request.Call(ctx, func() (*zk.Stat, error) {
 		l.tap.arm(opExists, path)
 		there, stat, err := l.conn.Exists(path)
 		if !there {
@@ -103,7 +72,7 @@ type children struct {
 }
 
 func (l *link) list(ctx context.Context, path string, watch bool) (children, error) {
-	return call(ctx, func() (children, error) {
+	return request.Call(ctx, func() (children, error) {
 		epoch := l.tap.epoch.Load()
 		if watch {
 			l.tap.arm(opGetChildren2, path)
@@ -114,31 +83,18 @@ func (l *link) list(ctx context.Context, path string, watch bool) (children, err
 }
 
 func (l *link) multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
-	return call(ctx, func() ([]zk.MultiResponse, error) {
-		answers, err := l.conn.Multi(ops...)
-		for _, a := range answers { // the first that failed says why
-			if a.Error != nil {
-				return answers, a.Error
-			}
-		}
-		return answers, err
-	})
+	return request.Multi(ctx, l.conn, ops...)
 }
 
 func (l *link) remove(ctx context.Context, path string) error {
-	_, err := call(ctx, func() (struct{}, error) { return struct{}{}, l.conn.Delete(path, -1) })
-	return err
+	return request.Remove(ctx, l.conn, path)
 }
 
 func (l *link) set(ctx context.Context, path string, data []byte, version int32) (*zk.Stat, error) {
-	return call(ctx, func() (*zk.Stat, error) { return l.conn.Set(path, data, version) })
+	return request.Set(ctx, l.conn, path, data, version)
 }
 
-// sync waits until the server has caught up with the leader.
-func (l *link) sync(ctx context.Context, path string) error {
-	_, err := call(ctx, func() (string, error) { return l.conn.Sync(path) })
-	return err
-}
+func (l *link) sync(ctx context.Context, path string) error { return request.Sync(ctx, l.conn, path) }
 
 // catchUp waits until the server shows all that any client has seen before: the
 // reply to a transaction comes after all earlier ones. A sync is not enough, since the
@@ -189,7 +145,7 @@ func (c *config) dialled(ctx context.Context, ttl time.Duration) (*link, error) 
 		return nil, err
 	}
 	if c.auth != "" {
-		if _, err := call(ctx, func() (struct{}, error) { return struct{}{}, conn.AddAuth("digest", []byte(c.auth)) }); err != nil {
+		if _, err := request.Call(ctx, func() (struct{}, error) { return struct{}{}, conn.AddAuth("digest", []byte(c.auth)) }); err != nil {
 			go conn.Close()
 			return nil, fmt.Errorf("zookeeper: the user of the URL: %w", err)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/interlock-go/interlock/backend/zklock/internal/request"
 	"github.com/interlock-go/interlock/driver"
 )
 
@@ -67,7 +68,7 @@ func (s *session) enroll(ctx context.Context, p *place) error {
 		p.flight = flight
 		data := p.meta()
 		s.mu.Unlock()
-		_, err := run(ctx, func() (string, error) {
+		_, err := request.Run(ctx, func() (string, error) {
 			defer close(flight)
 			made, err := s.l.conn.Create(path, data, zk.FlagEphemeral, s.d.acl)
 			if err == nil && p.known() == gone {

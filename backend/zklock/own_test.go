@@ -10,6 +10,7 @@ import (
 
 	"github.com/interlock-go/interlock/backend/zklock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/doctor/doctortest"
 	"github.com/interlock-go/interlock/internal/zktest"
 )
 
@@ -72,12 +73,12 @@ func TestOwnConnection(t *testing.T) {
 	if err := useDriver(ctx, d); err != nil {
 		t.Error(err)
 	}
-	e := examineWith(t, ctx, d)
-	e.connected("session of 10s")
+	e := doctortest.Examine(t, ctx, d)
+	e.Has("connection", driver.OK, "session of 10s")
 	e.Has("servers", driver.OK, s.Addr+" is standalone")
 	e.Has("sessions", driver.OK, "from 400ms to 40s")
 	e.Has("rights", driver.OK, "the user of the client", "/ours")
-	e.only("quorum", "access")
+	e.Only("quorum", "access")
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +105,7 @@ func TestOwnConnectionWithAUser(t *testing.T) {
 	if err := useDriver(ctx, d); err != nil {
 		t.Error(err)
 	}
-	examineWith(t, ctx, d).Has("access", driver.OK, "only the user")
+	doctortest.Examine(t, ctx, d).Has("access", driver.OK, "only the user")
 	atOnce(t, func() error { return useOnce(t, "zk://"+s.Addr+"/ours") }, "not authenticated")
 }
 
@@ -133,7 +134,7 @@ func TestMarksThatAreDenied(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	examineWith(t, ctx, d).Has("marks", driver.Warn, "cannot be marked", "Inherited")
+	doctortest.Examine(t, ctx, d).Has("marks", driver.Warn, "cannot be marked", "Inherited")
 	session, err := d.Open(ctx, driver.SessionOptions{TTL: time.Second})
 	if err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/interlock-go/interlock/backend/zklock/internal/request"
 	"github.com/interlock-go/interlock/driver"
 )
 
@@ -84,7 +85,7 @@ func (s *session) sync(ctx context.Context) error { return s.l.sync(ctx, s.d.top
 
 // chat has the server answer something by itself.
 func (s *session) chat(ctx context.Context) error {
-	_, err := call(ctx, func() (bool, error) {
+	_, err := request.Call(ctx, func() (bool, error) {
 		there, _, err := s.l.conn.Exists(s.d.top())
 		return there, err
 	})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/interlock-go/interlock/backend/zklock/internal/request"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/recent"
 	"github.com/interlock-go/interlock/internal/signals"
@@ -158,7 +159,7 @@ func newSession(ctx context.Context, d *Driver, l *link, o driver.SessionOptions
 
 func (s *session) openPost(ctx context.Context) error {
 	for range 5 {
-		_, err := call(ctx, func() (string, error) {
+		_, err := request.Call(ctx, func() (string, error) {
 			return s.l.conn.Create(s.post, nil, zk.FlagEphemeral, s.d.acl)
 		})
 		if errors.Is(err, zk.ErrNoNode) {

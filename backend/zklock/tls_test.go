@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/doctor/doctortest"
 	"github.com/interlock-go/interlock/internal/testserver"
 	"github.com/interlock-go/interlock/internal/zktest"
 )
@@ -103,7 +104,7 @@ func TestAServerProvesTheNameOfTheURL(t *testing.T) {
 		if err := useDriver(limited(t), d); err == nil {
 			t.Error("it works")
 		}
-		examineWith(t, t.Context(), d)
+		doctortest.Examine(t, t.Context(), d)
 		noError(t, d.Close())
 		for i, s := range c.servers {
 			if told[i].Load() != s.told {

@@ -3,6 +3,7 @@ package doctortest
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -100,6 +101,16 @@ func (r Report) Fit() {
 	for _, f := range r.All {
 		if f.Status == driver.Fail {
 			r.T.Errorf("%s fails: %s; remedy: %s", f.Check, f.Detail, f.Remedy)
+		}
+	}
+}
+
+// Only makes sure that nothing else is found to be wrong.
+func (r Report) Only(checks ...string) {
+	r.T.Helper()
+	for _, f := range r.All {
+		if f.Status != driver.OK && !slices.Contains(checks, f.Check) {
+			r.T.Errorf("%s: %s: %s", f.Check, f.Status, f.Detail)
 		}
 	}
 }

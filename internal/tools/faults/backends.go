@@ -144,7 +144,7 @@ var backends = []fault{
 		old: "if c.stat.EphemeralOwner != session {", new: "if false {",
 	},
 	{
-		file: "backend/zklock/check_rights.go", test: "TestCheck$",
+		file: "backend/zklock/internal/doctor/rights.go", test: "TestCheck$",
 		old: "	case world:", new: "	case false:",
 	},
 	{
@@ -706,7 +706,7 @@ var backends = []fault{
 		old: "Aside: s.aside,", new: "Aside: s.exchange,",
 	},
 	{
-		file: "backend/zklock/check_rights.go", test: "TestDoctorOfAPathThatMayNotBeMade",
+		file: "backend/zklock/internal/doctor/rights.go", test: "TestDoctorOfAPathThatMayNotBeMade",
 		old: "\t\tt.missing = append([]string{top}, t.missing...)\n", new: "",
 	},
 	{

@@ -1,4 +1,4 @@
-package zklock
+package doctor
 
 import (
 	"context"
@@ -32,12 +32,12 @@ var errNoAnswer = errors.New("it accepts a connection and says nothing")
 
 // askAll asks all servers of the URL at once; of a program's own connection,
 // only the server that it has now is known.
-func (e *exam) askAll(ctx context.Context) []*server {
-	hosts := e.d.hosts
-	if e.d.given != nil {
+func (d *Doctor) askAll(ctx context.Context) []*server {
+	hosts := d.Hosts
+	if len(d.Hosts) == 0 {
 		hosts = nil
-		if e.l != nil {
-			hosts = []string{e.l.conn.Server()}
+		if d.session != nil {
+			hosts = []string{d.session.Conn.Server()}
 		}
 	}
 	var all []*server
@@ -55,21 +55,14 @@ func (e *exam) askAll(ctx context.Context) []*server {
 	var asked sync.WaitGroup
 	for _, s := range all {
 		if s.err == nil {
-			asked.Go(func() { s.ask(ctx, e.dialler(s.name)) })
+			asked.Go(func() { s.ask(ctx, d.Dial(s.name)) })
 		}
 	}
 	asked.Wait()
 	return all
 }
 
-func (e *exam) dialler(name string) dialler {
-	if e.d.given != nil {
-		return e.l.tap.dial
-	}
-	return e.d.config.dialler(func() string { return name })
-}
-
-func (s *server) ask(ctx context.Context, dial dialler) {
+func (s *server) ask(ctx context.Context, dial Dialler) {
 	text, err := s.word(ctx, dial, "srvr")
 	if s.err = err; err != nil {
 		return
@@ -86,7 +79,7 @@ func (s *server) ask(ctx context.Context, dial dialler) {
 
 // word sends one of the words that a server answers without a session, over a
 // connection of its own.
-func (s *server) word(ctx context.Context, dial dialler, word string) (string, error) {
+func (s *server) word(ctx context.Context, dial Dialler, word string) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}
@@ -134,10 +127,10 @@ func (s *server) serves() (yes, known bool) {
 	return s.mode != "", s.err == nil
 }
 
-func checkVisible(_ context.Context, e *exam) driver.Finding {
+func (d *Doctor) checkVisible(context.Context) driver.Finding {
 	var hidden []string
 	for _, word := range []string{"srvr", "conf", "mntr"} {
-		for _, s := range e.servers {
+		for _, s := range d.servers {
 			if strings.Contains(strings.Join(s.refused, " "), word) {
 				hidden = append(hidden, word)
 				break

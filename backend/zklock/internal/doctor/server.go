@@ -1,34 +1,32 @@
-package zklock
+package doctor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
+	"github.com/interlock-go/interlock/backend/zklock/internal/request"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/doctor"
 )
 
-func checkConnection(ctx context.Context, e *exam) driver.Finding {
-	if e.err != nil {
-		return unreachable(e.err)
+func (d *Doctor) checkConnection(ctx context.Context) driver.Finding {
+	if d.err != nil {
+		return Unreachable(d.err)
 	}
-	trip := e.trial.trip
+	trip := d.trial.trip
 	if trip == 0 { // no write was possible
 		began := time.Now()
-		if err := e.l.sync(ctx, e.d.top()); err != nil {
-			return unreachable(err)
+		if err := request.Sync(ctx, d.session.Conn, d.top()); err != nil {
+			return Unreachable(err)
 		}
 		trip = time.Since(began)
 	}
-	_, timeout := e.l.tap.state()
-	detail := fmt.Sprintf("%s has granted a session of %v; the leader answers in %v", e.l.conn.Server(), timeout, doctor.Short(trip))
+	timeout := d.session.Timeout()
+	detail := fmt.Sprintf("%s has granted a session of %v; the leader answers in %v", d.session.Conn.Server(), timeout, doctor.Short(trip))
 	if trip > doctor.SlowTrip {
 		return doctor.Warn("speed: each grant and each release takes that long at least",
 			"use servers nearby, with a disk of their own for the log", "%s", detail)
@@ -37,9 +35,9 @@ func checkConnection(ctx context.Context, e *exam) driver.Finding {
 }
 
 // checkServers looks at the servers that the URL names.
-func checkServers(_ context.Context, e *exam) driver.Finding {
+func (d *Doctor) checkServers(context.Context) driver.Finding {
 	var bad, good []string
-	for _, s := range e.servers {
+	for _, s := range d.servers {
 		yes, known := s.serves()
 		switch {
 		case s.err != nil:
@@ -62,10 +60,10 @@ func checkServers(_ context.Context, e *exam) driver.Finding {
 	return driver.Finding{}
 }
 
-func checkVersion(_ context.Context, e *exam) driver.Finding {
+func (d *Doctor) checkVersion(context.Context) driver.Finding {
 	const older = "containers, which do away with the nodes of locks that nobody uses: a lock cannot be made"
 	version := ""
-	for _, s := range e.servers {
+	for _, s := range d.servers {
 		v, _, _ := strings.Cut(s.version, ",")
 		v, _, _ = strings.Cut(v, "-")
 		if v == "" {
@@ -79,12 +77,12 @@ func checkVersion(_ context.Context, e *exam) driver.Finding {
 		}
 	}
 	switch {
-	case version != "" && versionLess(version, sound) && !e.alone():
+	case version != "" && versionLess(version, sound) && !d.alone():
 		return doctor.Warn("that failovers lose nothing: servers may differ in what they have after a leader has crashed",
 			"use ZooKeeper "+sound+" or later", "ZooKeeper %s has %s", version, strings.Join(faults(version), ", "))
 	case version != "":
 		return doctor.Fine("ZooKeeper %s", version)
-	case e.members != nil:
+	case d.members != nil:
 		return doctor.Fine("ZooKeeper 3.5 or later")
 	}
 	return driver.Finding{}
@@ -122,9 +120,9 @@ type members struct{ voters, observers int }
 
 // askEnsemble reads the node that says who belongs to the ensemble, which all
 // may read, from 3.5 on.
-func (e *exam) askEnsemble(ctx context.Context) {
-	if c, err := e.l.get(ctx, "/zookeeper/config"); err == nil {
-		e.members = parseMembers(string(c.data))
+func (d *Doctor) askEnsemble(ctx context.Context) {
+	if data, _, err := d.get(ctx, "/zookeeper/config"); err == nil {
+		d.members = parseMembers(string(data))
 	}
 }
 
@@ -142,37 +140,28 @@ func parseMembers(text string) *members {
 	return m
 }
 
-// fatal returns err if nothing can be asked any more.
-func fatal(err error) error {
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, zk.ErrConnectionClosed) ||
-		errors.Is(err, zk.ErrSessionExpired) || errors.Is(err, zk.ErrClosing) {
-		return err
-	}
-	return nil
-}
-
 // alone reports whether the server is known to stand alone.
-func (e *exam) alone() bool {
-	return e.members != nil && e.members.voters == 0 ||
-		slices.ContainsFunc(e.servers, func(s *server) bool { return s.mode == "standalone" })
+func (d *Doctor) alone() bool {
+	return d.members != nil && d.members.voters == 0 ||
+		slices.ContainsFunc(d.servers, func(s *server) bool { return s.mode == "standalone" })
 }
 
-func checkQuorum(_ context.Context, e *exam) driver.Finding {
-	if e.err != nil {
+func (d *Doctor) checkQuorum(context.Context) driver.Finding {
+	if d.err != nil {
 		return driver.Finding{}
 	}
 	synced, voters := -1, 0
-	for _, s := range e.servers {
+	for _, s := range d.servers {
 		if n, err := strconv.Atoi(s.figures["zk_synced_followers"]); err == nil {
 			synced = n
 		}
 	}
-	if e.members != nil {
-		voters = e.members.voters
+	if d.members != nil {
+		voters = d.members.voters
 	}
 	const three = "use an ensemble of three servers, or five"
 	switch {
-	case e.alone():
+	case d.alone():
 		return doctor.Warn(goesOn+": there is no other", three, "one server that stands alone")
 	case voters == 0:
 		return driver.Finding{}
@@ -181,7 +170,7 @@ func checkQuorum(_ context.Context, e *exam) driver.Finding {
 	case synced >= 0 && synced < voters-1:
 		return doctor.Warn(goesOn+": fewer may die", "start the others, and look at their logs",
 			"%d of %d followers keep up with the leader", synced, voters-1)
-	case e.d.given == nil && len(e.servers) < 2:
+	case len(d.Hosts) > 0 && len(d.servers) < 2:
 		return doctor.Warn(goesOn+": this program does not know the others", "name all servers in the URL: zk://host1,host2,host3",
 			"%d servers vote, and the URL names one", voters)
 	}

@@ -1,17 +1,18 @@
-package zklock
+package doctor
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/interlock-go/interlock/backend/zklock/internal/request"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/doctor"
 )
@@ -64,75 +65,96 @@ const (
 
 // try does what locks do, below the reserved node. All but the container goes
 // with the session.
-func (e *exam) try(ctx context.Context) {
-	t, d, l := &e.trial, e.d, e.l
+func (d *Doctor) try(ctx context.Context) {
+	t := &d.trial
 	name := "doctor-" + strings.ToLower(rand.Text())
-	what, err := e.brief(ctx, d.root+"/"+reserved+"-"+name)
-	if errors.Is(err, zk.ErrNoNode) && d.root != "" {
-		if err = d.lay(ctx, l, d.root, false); err == nil {
-			what, err = e.brief(ctx, d.root+"/"+reserved+"-"+name)
+	what, err := d.brief(ctx, d.Aside()+"-"+name)
+	if errors.Is(err, zk.ErrNoNode) && d.Root != "" {
+		if err = d.session.Lay(ctx, d.Root); err == nil {
+			what, err = d.brief(ctx, d.Aside()+"-"+name)
 		}
 	}
-	if e.err = fatal(err); e.err != nil {
+	if d.err = request.Fatal(err); d.err != nil {
 		return
 	}
 	top := d.top()
-	for top != "/" && !e.there(ctx, top) {
+	for top != "/" && !d.there(ctx, top) {
 		t.missing = append([]string{top}, t.missing...)
-		top = cmp.Or(parent(top), "/")
+		top = path.Dir(top)
 	}
 	t.note(what, top, err)
-	_, t.listing = l.list(ctx, d.top(), false)
-	if err := d.lay(ctx, l, d.aside(), false); err != nil && !e.there(ctx, d.aside()) {
+	t.listing = d.list(ctx, d.top())
+	if err := d.session.Lay(ctx, d.Aside()); err != nil && !d.there(ctx, d.Aside()) {
 		t.note(toMake, top, err)
 		return
 	}
-	e.tryShared(ctx)
-	path := d.aside(name)
-	if _, t.container = call(ctx, func() (string, error) {
-		return l.conn.CreateContainer(path, nil, zk.FlagContainer, d.acl)
+	d.tryShared(ctx)
+	queue := d.Aside(name)
+	if _, t.container = request.Call(ctx, func() (string, error) {
+		return d.session.Conn.CreateContainer(queue, nil, zk.FlagContainer, d.ACL)
 	}); t.container != nil {
-		t.note(toMake, d.aside(), refusal(t.container))
+		t.note(toMake, d.Aside(), refusal(t.container))
 		return
 	}
-	t.path = path
-	ticket, err := call(ctx, func() (string, error) {
-		return l.conn.Create(path+"/trial-", nil, zk.FlagEphemeralSequential, d.acl)
+	t.path = queue
+	ticket, err := request.Call(ctx, func() (string, error) {
+		return d.session.Conn.Create(queue+"/trial-", nil, zk.FlagEphemeralSequential, d.ACL)
 	})
 	if t.ticket = err; err == nil {
-		_, t.mark = l.multi(ctx, &zk.SetDataRequest{Path: path, Data: markOf(0), Version: -1}, &zk.DeleteRequest{Path: ticket, Version: -1})
+		_, t.mark = request.Multi(ctx, d.session.Conn, &zk.SetDataRequest{Path: queue, Data: d.Mark, Version: -1}, &zk.DeleteRequest{Path: ticket, Version: -1})
 		if t.mark != nil {
-			t.ticket = l.remove(ctx, ticket)
+			t.ticket = request.Remove(ctx, d.session.Conn, ticket)
 		}
 	}
-	e.readClock(ctx)
+	d.readClock(ctx)
 }
 
 // there reports whether a node exists, which everybody may know.
-func (e *exam) there(ctx context.Context, path string) bool {
-	yes, _ := call(ctx, func() (bool, error) {
-		yes, _, err := e.l.conn.Exists(path)
+func (d *Doctor) there(ctx context.Context, path string) bool {
+	yes, _ := request.Call(ctx, func() (bool, error) {
+		yes, _, err := d.session.Conn.Exists(path)
 		return yes, err
 	})
 	return yes
 }
 
+// list reports whether the names of the nodes below one can be read.
+func (d *Doctor) list(ctx context.Context, path string) error {
+	_, err := request.Call(ctx, func() ([]string, error) {
+		names, _, err := d.session.Conn.Children(path)
+		return names, err
+	})
+	return err
+}
+
+func (d *Doctor) get(ctx context.Context, path string) (data []byte, stat *zk.Stat, err error) {
+	type content struct {
+		data []byte
+		stat *zk.Stat
+	}
+	c, err := request.Call(ctx, func() (content, error) {
+		data, stat, err := d.session.Conn.Get(path)
+		return content{data, stat}, err
+	})
+	return c.data, c.stat, err
+}
+
 // brief makes a node and removes it. If that fails, what says at which of both.
-func (e *exam) brief(ctx context.Context, path string) (what string, err error) {
-	if _, err := call(ctx, func() (string, error) {
-		return e.l.conn.Create(path, nil, zk.FlagEphemeral, e.d.acl)
+func (d *Doctor) brief(ctx context.Context, path string) (what string, err error) {
+	if _, err := request.Call(ctx, func() (string, error) {
+		return d.session.Conn.Create(path, nil, zk.FlagEphemeral, d.ACL)
 	}); err != nil {
 		return toMake, err
 	}
-	return toRemove, e.l.remove(ctx, path)
+	return toRemove, request.Remove(ctx, d.session.Conn, path)
 }
 
 // readClock compares the leader's clock, by which nodes are dated, with ours.
-func (e *exam) readClock(ctx context.Context) {
-	t := &e.trial
+func (d *Doctor) readClock(ctx context.Context) {
+	t := &d.trial
 	for range 3 {
 		sent := time.Now()
-		stat, err := e.l.set(ctx, t.path, nil, -1)
+		stat, err := request.Set(ctx, d.session.Conn, t.path, nil, -1)
 		if err != nil {
 			return
 		}
@@ -149,55 +171,54 @@ func (e *exam) readClock(ctx context.Context) {
 
 // tryShared tries the nodes that all programs share, if they are there: they
 // belong to whoever was first.
-func (e *exam) tryShared(ctx context.Context) {
-	t, d := &e.trial, e.d
+func (d *Doctor) tryShared(ctx context.Context) {
+	t := &d.trial
 	for _, folder := range []string{"post", "cells", "swaps"} {
-		what, err := e.brief(ctx, d.aside(folder, "doctor-"+strings.ToLower(rand.Text())))
-		t.note(what, d.aside(folder), err)
+		what, err := d.brief(ctx, d.Aside(folder, "doctor-"+strings.ToLower(rand.Text())))
+		t.note(what, d.Aside(folder), err)
 	}
-	_, err := e.l.list(ctx, d.aside("post"), false)
-	t.note(toRead, d.aside("post"), err)
-	_, err = e.l.set(ctx, d.aside("clock"), nil, -1)
-	t.note(toWrite, d.aside("clock"), err)
-	c, err := e.l.get(ctx, d.aside("floors"))
-	t.note(toRead, d.aside("floors"), err)
+	t.note(toRead, d.Aside("post"), d.list(ctx, d.Aside("post")))
+	_, err := request.Set(ctx, d.session.Conn, d.Aside("clock"), nil, -1)
+	t.note(toWrite, d.Aside("clock"), err)
+	data, stat, err := d.get(ctx, d.Aside("floors"))
+	t.note(toRead, d.Aside("floors"), err)
 	if err == nil {
-		t.illegible = decodeAdditions(c).illegible()
+		t.illegible = d.Illegible(data, stat)
 	}
 }
 
 // tryLarge writes the longest value, over a connection of its own: a server to which
 // it is too long ends that.
-func (e *exam) tryLarge(ctx context.Context) {
-	t := &e.trial
-	if t.path == "" || e.d.given != nil {
+func (d *Doctor) tryLarge(ctx context.Context) {
+	t := &d.trial
+	if t.path == "" || len(d.Hosts) == 0 {
 		return
 	}
-	l, err := e.d.dialled(ctx, usual)
+	other, err := d.Beside(ctx, usual)
 	if err != nil {
 		return
 	}
-	defer l.close()
+	defer other.Close()
 	const names = 1024 // and what else is in the message
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	_, t.large = l.set(ctx, t.path, make([]byte, driver.MaxCell+names), -1)
+	_, t.large = request.Set(ctx, other.Conn, t.path, make([]byte, driver.MaxCell+names), -1)
 	t.wide = true
 }
 
 // cleanUp removes the container. If that fails, the server does it.
-func (e *exam) cleanUp(ctx context.Context) {
-	if e.trial.path != "" {
-		_ = e.l.remove(ctx, e.trial.path)
+func (d *Doctor) cleanUp(ctx context.Context) {
+	if d.trial.path != "" {
+		_ = request.Remove(ctx, d.session.Conn, d.trial.path)
 	}
 }
 
 // who is the user whose rights are examined.
-func (e *exam) who() string {
-	if user, _, ok := strings.Cut(e.d.auth, ":"); ok {
+func (d *Doctor) who() string {
+	if user, _, ok := strings.Cut(d.Auth, ":"); ok {
 		return "the user " + user
 	}
-	if e.d.given != nil {
+	if len(d.Hosts) == 0 {
 		return "the user of the client"
 	}
 	return "everybody"
@@ -205,33 +226,33 @@ func (e *exam) who() string {
 
 // grant says what gives the user all rights on some nodes, to whoever has the right a there. A
 // node that is not there is made with them instead, in one to which the user has no right.
-func (e *exam) grant(paths ...string) string {
+func (d *Doctor) grant(paths ...string) string {
 	acl := "world:anyone:cdrwa"
 	var all []string
-	if user, _, ok := strings.Cut(e.d.auth, ":"); ok {
+	if user, _, ok := strings.Cut(d.Auth, ":"); ok {
 		acl = "auth::cdrwa"
 		all = append(all, "addauth digest "+user+":PASSWORD")
-	} else if e.d.given != nil {
+	} else if len(d.Hosts) == 0 {
 		acl = "SCHEME:USER:cdrw"
 	}
-	for _, path := range e.trial.missing {
-		all = append(all, `create `+path+` "" `+acl)
+	for _, node := range d.trial.missing {
+		all = append(all, `create `+node+` "" `+acl)
 	}
-	for _, path := range paths {
-		if len(e.trial.missing) > 0 && path == cmp.Or(parent(e.trial.missing[0]), "/") {
+	for _, node := range paths {
+		if len(d.trial.missing) > 0 && node == path.Dir(d.trial.missing[0]) {
 			continue
 		}
-		all = append(all, "setAcl "+path+" "+acl)
+		all = append(all, "setAcl "+node+" "+acl)
 	}
 	return strings.Join(all, "; ") + " (as a user with the right a; setAcl replaces what getAcl shows)"
 }
 
-func checkRights(_ context.Context, e *exam) driver.Finding {
-	if e.err != nil {
+func (d *Doctor) checkRights(context.Context) driver.Finding {
+	if d.err != nil {
 		return driver.Finding{}
 	}
 	const wrong = "a user who does not exist, or has another password, has the rights of everybody: ZooKeeper does not say so"
-	t, who := &e.trial, e.who()
+	t, who := &d.trial, d.who()
 	switch {
 	case len(t.refused) > 0:
 		var what, paths []string
@@ -241,10 +262,10 @@ func checkRights(_ context.Context, e *exam) driver.Finding {
 			if !slices.Contains(paths, r.path) {
 				paths = append(paths, r.path)
 			}
-			shared = shared || strings.HasPrefix(r.path, e.d.aside())
+			shared = shared || strings.HasPrefix(r.path, d.Aside())
 		}
-		remedy := e.grant(paths...)
-		if e.d.auth != "" {
+		remedy := d.grant(paths...)
+		if d.Auth != "" {
 			remedy += "; or correct user and password: " + wrong
 		}
 		if shared {
@@ -258,15 +279,15 @@ func checkRights(_ context.Context, e *exam) driver.Finding {
 	case t.ticket != nil:
 		return doctor.Fail(everyLock, "see the logs of the servers", "cannot make and remove a ticket: %v", t.ticket)
 	}
-	return doctor.Fine("%s may make, write and remove nodes in %s", who, e.d.top())
+	return doctor.Fine("%s may make, write and remove nodes in %s", who, d.top())
 }
 
 // checkListing looks whether the names of locks can be read.
-func checkListing(_ context.Context, e *exam) driver.Finding {
-	if e.err != nil || !errors.Is(e.trial.listing, zk.ErrNoAuth) {
+func (d *Doctor) checkListing(context.Context) driver.Finding {
+	if d.err != nil || !errors.Is(d.trial.listing, zk.ErrNoAuth) {
 		return driver.Finding{}
 	}
-	return doctor.Warn("inspection: interlock ls shows nothing", e.grant(e.d.top()), "%s may not read %s", e.who(), e.d.top())
+	return doctor.Warn("inspection: interlock ls shows nothing", d.grant(d.top()), "%s may not read %s", d.who(), d.top())
 }
 
 // refusal is err if it says that the user may not.
@@ -277,9 +298,9 @@ func refusal(err error) error {
 	return nil
 }
 
-func checkMarks(_ context.Context, e *exam) driver.Finding {
-	switch err := e.trial.mark; {
-	case err == nil || e.err != nil:
+func (d *Doctor) checkMarks(context.Context) driver.Finding {
+	switch err := d.trial.mark; {
+	case err == nil || d.err != nil:
 		return driver.Finding{}
 	case errors.Is(err, zk.ErrNoAuth):
 		return doctor.Warn("Inherited, which is then true whenever a lock was used by others before, and speed: waiters list the queue at every grant",
@@ -290,26 +311,26 @@ func checkMarks(_ context.Context, e *exam) driver.Finding {
 	}
 }
 
-func checkContainers(_ context.Context, e *exam) driver.Finding {
-	switch err := e.trial.container; {
-	case e.err != nil || e.trial.rest != nil || refusal(err) != nil:
+func (d *Doctor) checkContainers(context.Context) driver.Finding {
+	switch err := d.trial.container; {
+	case d.err != nil || d.trial.rest != nil || refusal(err) != nil:
 	case err != nil:
 		return doctor.Fail(everyLock, "use ZooKeeper 3.5.1 or later", "nodes of the kind that queues are cannot be made: %v", err)
-	case e.trial.path != "":
+	case d.trial.path != "":
 		return doctor.Fine("queues that nobody uses vanish by themselves")
 	}
 	return driver.Finding{}
 }
 
 // checkAccess sees who may change what only the user of the URL is meant to.
-func checkAccess(ctx context.Context, e *exam) driver.Finding {
-	if e.err != nil {
+func (d *Doctor) checkAccess(ctx context.Context) driver.Finding {
+	if d.err != nil {
 		return driver.Finding{}
 	}
 	var open []string
-	for _, path := range []string{e.d.top(), e.d.aside()} {
-		list, err := call(ctx, func() ([]zk.ACL, error) {
-			list, _, err := e.l.conn.GetACL(path)
+	for _, path := range []string{d.top(), d.Aside()} {
+		list, err := request.Call(ctx, func() ([]zk.ACL, error) {
+			list, _, err := d.session.Conn.GetACL(path)
 			return list, err
 		})
 		if err != nil {
@@ -323,13 +344,13 @@ func checkAccess(ctx context.Context, e *exam) driver.Finding {
 		}
 	}
 	world := false
-	for _, a := range e.d.acl {
+	for _, a := range d.ACL {
 		world = world || a.Scheme == "world" && a.Perms&^zk.PermRead != 0
 	}
 	switch {
 	case world:
 		return doctor.Warn("exclusion, tokens and values: who is not meant to take part can take every lock, end it and forge what is kept",
-			"use a user (zk://USER:PASSWORD@…, without acl=world), who has to make the path, or be given the nodes that are there: setAcl -R "+e.d.top()+" auth::cdrwa, as that user; or let nobody else reach the servers",
+			"use a user (zk://USER:PASSWORD@…, without acl=world), who has to make the path, or be given the nodes that are there: setAcl -R "+d.top()+" auth::cdrwa, as that user; or let nobody else reach the servers",
 			"everybody who reaches the servers may change all nodes (acl=world, the default without a user)")
 	case len(open) > 0:
 		return doctor.Warn("exclusion against those who are not meant to take part: they can make the nodes of locks before you do, and be the ones who own them",

@@ -1,4 +1,4 @@
-package zklock
+package doctor
 
 import (
 	"context"
@@ -13,9 +13,9 @@ import (
 	"github.com/interlock-go/interlock/internal/doctor"
 )
 
-func checkLarge(_ context.Context, e *exam) driver.Finding {
-	switch err := e.trial.large; {
-	case e.err != nil || !e.trial.wide:
+func (d *Doctor) checkLarge(context.Context) driver.Finding {
+	switch err := d.trial.large; {
+	case d.err != nil || !d.trial.wide:
 		return driver.Finding{}
 	case errors.Is(err, zk.ErrNoAuth):
 		return driver.Finding{} // see checkMarks
@@ -29,9 +29,9 @@ func checkLarge(_ context.Context, e *exam) driver.Finding {
 
 // checkClock compares the leader's clock with ours, by which nothing is measured, but
 // which shows a clock that somebody is going to correct.
-func checkClock(_ context.Context, e *exam) driver.Finding {
-	c := e.trial.clock
-	if e.err != nil || !c.known {
+func (d *Doctor) checkClock(context.Context) driver.Finding {
+	c := d.trial.clock
+	if d.err != nil || !c.known {
 		return driver.Finding{}
 	}
 	if c.ahead.Abs()-c.uncertain > time.Second {
@@ -44,12 +44,12 @@ func checkClock(_ context.Context, e *exam) driver.Finding {
 
 // checkTokens looks how many leaders there have been: their number is the upper
 // part of each transaction.
-func checkTokens(_ context.Context, e *exam) driver.Finding {
-	if e.err != nil || e.trial.zxid == 0 {
+func (d *Doctor) checkTokens(context.Context) driver.Finding {
+	if d.err != nil || d.trial.zxid == 0 {
 		return driver.Finding{}
 	}
 	const most = driver.MaxToken >> 32
-	leaders := uint64(e.trial.zxid) >> 32
+	leaders := uint64(d.trial.zxid) >> 32
 	const remedy = "start a new ensemble before that, stop the programs meanwhile, and raise the tokens of resources that check them to what they have seen"
 	switch {
 	case leaders >= most:
@@ -61,21 +61,21 @@ func checkTokens(_ context.Context, e *exam) driver.Finding {
 }
 
 // checkFloors looks whether it can be read what raised tokens are raised by.
-func checkFloors(_ context.Context, e *exam) driver.Finding {
-	if len(e.trial.illegible) == 0 {
+func (d *Doctor) checkFloors(context.Context) driver.Finding {
+	if len(d.trial.illegible) == 0 {
 		return driver.Finding{}
 	}
 	return doctor.Warn("speed, and the names whose record below it cannot be read either: none of these can be acquired",
 		"interlock token raise NAME FLOOR (or --all), with a FLOOR above all tokens that were granted, writes it anew; and see who may write there: rights and access",
-		"%s is not as it was written (of %s)", e.d.aside("floors"), strings.Join(e.trial.illegible[:min(len(e.trial.illegible), 5)], ", "))
+		"%s is not as it was written (of %s)", d.Aside("floors"), strings.Join(d.trial.illegible[:min(len(d.trial.illegible), 5)], ", "))
 }
 
 // checkPersistence sees from the figures whether servers wait for their disks: how
 // often they have, and how many changes they have written.
-func checkPersistence(_ context.Context, e *exam) driver.Finding {
+func (d *Doctor) checkPersistence(context.Context) driver.Finding {
 	var never []string
 	slowest, seen := 0.0, false
-	for _, s := range e.servers {
+	for _, s := range d.servers {
 		syncs, err1 := strconv.ParseFloat(s.figures["zk_cnt_fsynctime"], 64)
 		changes, err2 := strconv.ParseFloat(s.figures["zk_cnt_sync_process_time"], 64)
 		if err1 != nil || err2 != nil {

@@ -1,4 +1,4 @@
-package zklock
+package doctor
 
 import (
 	"context"
@@ -29,18 +29,18 @@ func TestCheckKnowsTheFaultsOfVersions(t *testing.T) {
 		{"3.9.4 3.8.5", "leader", driver.Warn, []string{"3.8.5"}},
 		{"3.8.0", "standalone", driver.OK, nil},
 	} {
-		e := &exam{members: ensemble}
+		d := &Doctor{members: ensemble}
 		if c.mode == "standalone" {
-			e.members = &members{}
+			d.members = &members{}
 		}
 		versions := []string{c.versions}
 		if !strings.Contains(c.versions, ",") {
 			versions = strings.Fields(c.versions)
 		}
 		for _, v := range versions {
-			e.servers = append(e.servers, &server{version: v, mode: c.mode})
+			d.servers = append(d.servers, &server{version: v, mode: c.mode})
 		}
-		f := checkVersion(context.Background(), e)
+		f := d.checkVersion(context.Background())
 		if f.Status != c.status {
 			t.Errorf("%s, %s: %+v", c.versions, c.mode, f)
 		}

@@ -1,4 +1,4 @@
-package zklock
+package doctor
 
 import (
 	"context"
@@ -15,15 +15,15 @@ const usual = 15 * time.Second
 
 // checkSessions finds out which TTLs are granted. Each server has limits of its
 // own for the sessions that it opens.
-func checkSessions(ctx context.Context, e *exam) driver.Finding {
-	if e.err != nil {
+func (d *Doctor) checkSessions(ctx context.Context) driver.Finding {
+	if d.err != nil {
 		return driver.Finding{}
 	}
-	lo, hi, told := e.limits()
+	lo, hi, told := d.limits()
 	exactly := true
 	if !told {
 		var err error
-		if lo, hi, exactly, err = e.tryLimits(ctx); err != nil {
+		if lo, hi, exactly, err = d.tryLimits(ctx); err != nil {
 			return doctor.Warn("that a lock is passed on in time when its holder dies", "see the logs of the servers",
 				"which TTLs are granted could not be found out: %v", err)
 		}
@@ -45,8 +45,8 @@ func checkSessions(ctx context.Context, e *exam) driver.Finding {
 }
 
 // limits are those that all servers have in common which tell theirs.
-func (e *exam) limits() (lo, hi time.Duration, told bool) {
-	for _, s := range e.servers {
+func (d *Doctor) limits() (lo, hi time.Duration, told bool) {
+	for _, s := range d.servers {
 		a, err1 := strconv.Atoi(s.conf["minSessionTimeout"])
 		b, err2 := strconv.Atoi(s.conf["maxSessionTimeout"])
 		if err1 != nil || err2 != nil {
@@ -68,26 +68,19 @@ func (e *exam) limits() (lo, hi time.Duration, told bool) {
 // up a handshake that takes longer than about seven times that.
 const shortest = 100 * time.Millisecond
 
-func (e *exam) tryLimits(ctx context.Context) (lo, hi time.Duration, exactly bool, err error) {
+const longest = 24 * 24 * time.Hour // the protocol counts milliseconds in 31 bits
+
+func (d *Doctor) tryLimits(ctx context.Context) (lo, hi time.Duration, exactly bool, err error) {
 	for _, ask := range []struct {
 		ttl     time.Duration
 		granted *time.Duration
-	}{{shortest, &lo}, {maxTTL, &hi}} {
-		l, err := e.another().dialled(ctx, ask.ttl)
+	}{{shortest, &lo}, {longest, &hi}} {
+		s, err := d.Beside(ctx, ask.ttl)
 		if err != nil {
 			return 0, 0, false, err
 		}
-		_, *ask.granted = l.tap.state()
-		l.close()
+		*ask.granted = s.Timeout()
+		s.Close()
 	}
 	return lo, hi, lo > shortest, nil
-}
-
-// another is for connections beside the one that is examined. The program's own
-// client does not tell who its user is.
-func (e *exam) another() *config {
-	if e.d.given == nil {
-		return e.d.config
-	}
-	return &config{hosts: []string{e.l.conn.Server()}, dial: e.l.tap.dial, patience: 5 * time.Second}
 }

@@ -1,4 +1,4 @@
-package zklock_test
+package doctor_test
 
 import (
 	"strings"
@@ -7,6 +7,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/backend/zklock/internal/peek"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/doctor/doctortest"
 	"github.com/interlock-go/interlock/internal/zktest"
@@ -61,11 +62,13 @@ func TestDoctorNamesEachRightThatIsMissing(t *testing.T) {
 		"w": {"may not write /w/_interlock/clock", false},
 	} {
 		t.Run(right, func(t *testing.T) {
-			admin := peek(t, s.Addr, "admin:pw")
+			admin := peek.Connect(t, s.Addr, "admin:pw")
 			acl := append(zk.AuthACL(zk.PermAll), zk.DigestACL(zk.PermAll&^zk.PermAdmin&^perms[rune(right[0])], "app", "secret")...)
 			for _, path := range []string{"", "/_interlock", "/_interlock/post", "/_interlock/cells", "/_interlock/swaps", "/_interlock/clock", "/_interlock/floors"} {
 				_, err := admin.Create("/"+right+path, nil, 0, acl)
-				noError(t, err)
+				if err != nil {
+					t.Fatal(err)
+				}
 			}
 			url := "zk://app:secret@" + s.Addr + "/" + right
 			r, refused := doctortest.Consult(t, url)
@@ -89,9 +92,11 @@ func TestDoctorNamesEachRightThatIsMissing(t *testing.T) {
 func TestDoctorOfAPathThatMayNotBeMade(t *testing.T) {
 	t.Parallel()
 	s := zktest.Start(t, zktest.Durable())
-	admin := peek(t, s.Addr, "admin:pw")
+	admin := peek.Connect(t, s.Addr, "admin:pw")
 	_, err := admin.SetACL("/", append(zk.AuthACL(zk.PermAll), zk.WorldACL(zk.PermRead)...), -1)
-	noError(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	url := "zk://app:secret@" + s.Addr + "/new/locks"
 	r, refused := doctortest.Consult(t, url)
 	if refused == nil {
@@ -107,9 +112,11 @@ func TestDoctorOfAPathThatMayNotBeMade(t *testing.T) {
 		t.Error(refused)
 	}
 
-	admin = peek(t, s.Addr, "admin:pw")
+	admin = peek.Connect(t, s.Addr, "admin:pw")
 	_, err = admin.Create("/closed", nil, 0, zk.AuthACL(zk.PermAll))
-	noError(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	url = "zk://" + s.Addr + "/closed"
 	r, _ = doctortest.Consult(t, url)
 	r.Has("rights", driver.Fail, "everybody may not", "setAcl /closed world:anyone:cdrwa")
