@@ -3,82 +3,65 @@ package redislock
 import (
 	"context"
 	"errors"
-	"iter"
-	"slices"
 	"strconv"
 	"sync"
 
 	"github.com/redis/rueidis"
 
 	"github.com/interlock-go/interlock/driver"
-	"github.com/interlock-go/interlock/internal/follow"
+	"github.com/interlock-go/interlock/driver/exchange"
 )
 
 // cellKeys are the keys of a cell: itself, its followers.
-func (d *Driver) cellKeys(name string) (cell, followers string, err error) {
-	if err := driver.CheckCell(name); err != nil {
-		return "", "", err
-	}
-	base := "interlock:{" + d.prefix + name + "}:"
-	return base + "c", base + "cf", nil
+func (s *store) cellKeys(name string) (cell, followers string) {
+	base := "interlock:{" + s.prefix + name + "}:"
+	return base + "c", base + "cf"
 }
 
-func (d *Driver) Load(ctx context.Context, name string) (driver.Cell, error) {
-	if err := d.usable(ctx); err != nil {
-		return driver.Cell{}, err
+func (s *store) Load(ctx context.Context, name string, f exchange.Follower) (driver.Cell, error) {
+	key, followers := s.cellKeys(name)
+	var m rueidis.RedisMessage
+	var err error
+	if f.Mailbox == "" {
+		m, err = s.do(ctx, s.client.B().Hmget().Key(key).Field("version", "exists", "value").Build())
+	} else {
+		m, err = s.run(ctx, call{watchScript, []string{key, followers}, []string{member(f), micros(followFor)}})
 	}
-	key, _, err := d.cellKeys(name)
 	if err != nil {
 		return driver.Cell{}, err
-	}
-	m, err := d.do(ctx, d.client.B().Hmget().Key(key).Field("version", "exists", "value").Build())
-	if err != nil {
-		return driver.Cell{}, d.failed(ctx, err)
 	}
 	return decodeCell(m)
 }
 
-// Cells looks through the names of all keys, as Queues does, and then asks which of the cells
-// were not deleted, many at a time.
-func (d *Driver) Cells(ctx context.Context, prefix string) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		names, err := d.names(ctx, prefix, "c", driver.CheckCell)
-		if err != nil {
-			yield("", err)
-			return
-		}
-		for some := range slices.Chunk(names, 100) {
-			exist := make([]bool, len(some))
-			errs := make([]error, len(some))
-			var wg sync.WaitGroup
-			for i, name := range some {
-				wg.Go(func() { exist[i], errs[i] = d.exists(ctx, name) })
-			}
-			wg.Wait()
-			for i, name := range some {
-				if illegible(errs[i]) { // that one is left out
-					continue
-				}
-				if errs[i] != nil {
-					yield("", errs[i])
-					return
-				}
-				if exist[i] && !yield(name, nil) {
-					return
-				}
-			}
+// Cells asks which of the cells were not deleted, many at the same time, and leaves out those that
+// cannot be read.
+func (s *store) Cells(ctx context.Context, prefix, from string) (names []string, next string, err error) {
+	some, next, err := s.page(ctx, prefix, from, "c", driver.CheckCell)
+	if err != nil {
+		return nil, "", err
+	}
+	exist, errs := make([]bool, len(some)), make([]error, len(some))
+	var wg sync.WaitGroup
+	for i, name := range some {
+		wg.Go(func() { exist[i], errs[i] = s.exists(ctx, name) })
+	}
+	wg.Wait()
+	for i, name := range some {
+		switch {
+		case errs[i] != nil && !illegible(errs[i]):
+			return nil, "", errs[i]
+		case exist[i]:
+			names = append(names, name)
 		}
 	}
+	return names, next, nil
 }
 
-func (d *Driver) exists(ctx context.Context, name string) (bool, error) {
-	key, _, err := d.cellKeys(name)
+func (s *store) exists(ctx context.Context, name string) (bool, error) {
+	key, _ := s.cellKeys(name)
+	m, err := s.do(ctx, s.client.B().Hmget().Key(key).Field("exists").Build())
 	if err != nil {
 		return false, err
-	}
-	m, err := d.do(ctx, d.client.B().Hmget().Key(key).Field("exists").Build())
-	if err != nil {
-		return false, d.failed(ctx, err)
 	}
 	parts, err := m.ToArray()
 	if err != nil || len(parts) != 1 {
@@ -113,53 +96,19 @@ func decodeCell(m rueidis.RedisMessage) (driver.Cell, error) {
 	return c, nil
 }
 
-func (d *Driver) Swap(ctx context.Context, s driver.Swap) (driver.Cell, error) {
-	if err := d.usable(ctx); err != nil {
-		return driver.Cell{}, err
-	}
-	if err := driver.CheckID(s.ID); err != nil {
-		return driver.Cell{}, err
-	}
-	key, followers, err := d.cellKeys(s.Name)
-	if err != nil {
-		return driver.Cell{}, err
-	}
-	value := ""
-	if !s.Delete {
-		if len(s.Value) > driver.MaxCell {
-			return driver.Cell{}, driver.ErrTooLarge
-		}
-		value = string(s.Value)
-	}
-	memo := "interlock:{" + d.prefix + s.Name + "}:s:" + s.ID
-	version, err := d.run1(ctx, call{swapScript, []string{key, memo, followers}, []string{strconv.FormatUint(s.Version, 10), digit(!s.Delete), value}})
+func (s *store) Swap(ctx context.Context, w driver.Swap) (driver.Cell, error) {
+	key, followers := s.cellKeys(w.Name)
+	memo := "interlock:{" + s.prefix + w.Name + "}:s:" + w.ID
+	version, err := s.run1(ctx, call{swapScript, []string{key, memo, followers}, []string{strconv.FormatUint(w.Version, 10), digit(!w.Delete), string(w.Value)}})
 	if err != nil {
 		return driver.Cell{}, err
 	}
 	if version < 0 {
 		return driver.Cell{}, driver.ErrConflict
 	}
-	c := driver.Cell{Version: uint64(version), Exists: !s.Delete}
+	c := driver.Cell{Version: uint64(version), Exists: !w.Delete}
 	if c.Exists {
-		c.Value = []byte(value)
+		c.Value = append([]byte{}, w.Value...)
 	}
 	return c, nil
-}
-
-func (d *Driver) Watch(ctx context.Context, name string, after uint64) (driver.Cell, error) {
-	key, followers, err := d.cellKeys(name)
-	if err != nil {
-		return driver.Cell{}, err
-	}
-	c, err := d.Load(ctx, name)
-	if err == nil && c.Version != after || driver.IsPermanent(err) {
-		return c, err
-	}
-	return d.topics.Cell(ctx, name, after, func(t *follow.Topic) (driver.Cell, error) {
-		m, err := d.run(ctx, call{watchScript, []string{key, followers}, []string{d.member(t), micros(followFor)}})
-		if err != nil {
-			return driver.Cell{}, err
-		}
-		return decodeCell(m)
-	})
 }

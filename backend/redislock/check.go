@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/internal/doctor"
 )
 
@@ -24,14 +25,15 @@ func examine(ctx context.Context, u *driver.URL) ([]driver.Finding, error) {
 	case err != nil:
 		return nil, fmt.Errorf("redis: connect to %s: %w", strings.Join(o.InitAddress, ", "), aboutTLS(u, err))
 	}
-	d := begin(client, c)
-	defer d.stop()
+	s := newStore(client, c)
+	d := exchange.New(s, s.mailbox)
+	defer d.Close()
 	return d.Check(ctx), nil
 }
 
 // Check examines the server, in a Cluster every node. What it may not see is a
 // warning, and keeps it from nothing else.
-func (d *Driver) Check(ctx context.Context) []driver.Finding {
+func (d *store) Check(ctx context.Context) []driver.Finding {
 	if err := d.usable(ctx); err != nil {
 		return []driver.Finding{doctor.Of(whoAnswers, unreachable(err))}
 	}

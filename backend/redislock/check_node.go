@@ -13,6 +13,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/deadline"
 	"github.com/interlock-go/interlock/internal/doctor"
 )
 
@@ -50,7 +51,7 @@ var settings = []string{
 }
 
 // examine asks all nodes at once.
-func (d *Driver) examine(ctx context.Context) []*node {
+func (d *store) examine(ctx context.Context) []*node {
 	var nodes []*node
 	var mu sync.Mutex
 	var all sync.WaitGroup
@@ -67,13 +68,15 @@ func (d *Driver) examine(ctx context.Context) []*node {
 	return nodes
 }
 
-func (d *Driver) examineOne(ctx context.Context, addr string, client rueidis.Client) *node {
+func (d *store) examineOne(ctx context.Context, addr string, client rueidis.Client) *node {
 	ctx, cancel := context.WithTimeout(ctx, checkPatience)
 	defer cancel()
 	done := make(chan *node, 1)
 	go func() {
 		n := &node{addr: addr, client: client}
-		n.err = d.failed(ctx, n.ask(ctx, d))
+		if n.err = n.ask(ctx, d); n.err != nil {
+			n.err = cmp.Or(deadline.Err(ctx), d.Explain(n.err))
+		}
 		done <- n
 	}()
 	select {
@@ -86,19 +89,19 @@ func (d *Driver) examineOne(ctx context.Context, addr string, client rueidis.Cli
 	}
 }
 
-func (n *node) do(ctx context.Context, d *Driver, words ...string) rueidis.RedisResult {
+func (n *node) do(ctx context.Context, d *store, words ...string) rueidis.RedisResult {
 	d.exchanges.Add(1)
 	return n.client.Do(ctx, n.client.B().Arbitrary(words...).Build())
 }
 
 // text asks for a longer text.
-func (n *node) text(ctx context.Context, d *Driver, words ...string) (string, error) {
+func (n *node) text(ctx context.Context, d *store, words ...string) (string, error) {
 	s, err := n.do(ctx, d, words...).ToString()
 	return strings.TrimPrefix(s, "txt:"), err // its type, in RESP3
 }
 
 // ask fails if the node does not answer. What it refuses stays unknown.
-func (n *node) ask(ctx context.Context, d *Driver) error {
+func (n *node) ask(ctx context.Context, d *store) error {
 	began := time.Now()
 	if n.ping = n.do(ctx, d, "PING").Error(); n.ping != nil && !refused(n.ping.Error()) {
 		return n.ping
@@ -140,7 +143,7 @@ func (n *node) ask(ctx context.Context, d *Driver) error {
 
 // readClock keeps the reading with the shortest round trip: within that the server
 // has looked at its clock.
-func (n *node) readClock(ctx context.Context, d *Driver) {
+func (n *node) readClock(ctx context.Context, d *store) {
 	sent := time.Now()
 	at, err := n.do(ctx, d, "TIME").AsIntSlice()
 	trip := time.Since(sent)
@@ -217,7 +220,7 @@ func (n *node) isReplica() bool {
 }
 
 // checkVisible says what could not be examined.
-func (d *Driver) checkVisible(_ context.Context, n *node) driver.Finding {
+func (d *store) checkVisible(_ context.Context, n *node) driver.Finding {
 	err := errors.Join(n.infoErr, n.configErr)
 	if err == nil {
 		return driver.Finding{}

@@ -48,7 +48,7 @@ func (n *node) replicas() []replica {
 
 // checkReplication says what a failover may lose, and whether the replicas that
 // grants wait for are there.
-func (d *Driver) checkReplication(_ context.Context, n *node) driver.Finding {
+func (d *store) checkReplication(_ context.Context, n *node) driver.Finding {
 	if n.infoErr != nil || n.isReplica() {
 		return driver.Finding{}
 	}

@@ -84,7 +84,7 @@ func (t *trial) lacks(right string, err error) {
 }
 
 // note takes the answer to a command.
-func (t *trial) note(d *Driver, command string, err error) {
+func (t *trial) note(d *store, command string, err error) {
 	switch {
 	case err == nil:
 	case aboutKeys(err):
@@ -101,7 +101,7 @@ func (t *trial) note(d *Driver, command string, err error) {
 }
 
 // keys is the right to use all keys but those of the locks themselves.
-func (d *Driver) keys() string {
+func (d *store) keys() string {
 	if names := d.prefix + d.allNames; names != "" {
 		return "~interlock:{" + names + "*"
 	}
@@ -116,7 +116,7 @@ func grant(user string, rights ...string) string {
 }
 
 // scratch is a queue for trials, which the node serves.
-func (d *Driver) scratch(n *node) (*queue, rueidis.Client) {
+func (d *store) scratch(n *node) (*queue, rueidis.Client) {
 	name := "doctor/" + rand.Text()
 	switch {
 	case d.client.Mode() != rueidis.ClientModeCluster:
@@ -134,14 +134,14 @@ func (d *Driver) scratch(n *node) (*queue, rueidis.Client) {
 }
 
 // serves reports whether this client keeps locks on this node.
-func (d *Driver) serves(n *node) bool {
+func (d *store) serves(n *node) bool {
 	if n.topology.known() {
 		return slices.Contains(n.topology.own[:], true)
 	}
 	return !n.isReplica() && d.takenFor(n)
 }
 
-func (n *node) try(ctx context.Context, d *Driver) (t trial) {
+func (n *node) try(ctx context.Context, d *store) (t trial) {
 	if !d.serves(n) {
 		return t
 	}
@@ -188,7 +188,7 @@ func aboutChannels(err error) bool {
 
 const wholeLine = "docs/redis.md has the whole line"
 
-func (d *Driver) checkRights(_ context.Context, n *node) driver.Finding {
+func (d *store) checkRights(_ context.Context, n *node) driver.Finding {
 	t := n.rights
 	switch {
 	case !d.serves(n):
@@ -203,7 +203,7 @@ func (d *Driver) checkRights(_ context.Context, n *node) driver.Finding {
 }
 
 // refusals names each right that is missing.
-func (d *Driver) refusals(t trial) driver.Finding {
+func (d *store) refusals(t trial) driver.Finding {
 	var names, remedies []string
 	slices.Sort(t.missing)
 	t.missing = slices.Compact(t.missing)
@@ -232,7 +232,7 @@ func (d *Driver) refusals(t trial) driver.Finding {
 }
 
 // checkWriting says why the server takes no writes, such as a full disk.
-func (d *Driver) checkWriting(_ context.Context, n *node) driver.Finding {
+func (d *store) checkWriting(_ context.Context, n *node) driver.Finding {
 	t := n.rights
 	switch {
 	case !d.serves(n):
@@ -245,7 +245,7 @@ func (d *Driver) checkWriting(_ context.Context, n *node) driver.Finding {
 	return doctor.Fine("it is possible")
 }
 
-func (d *Driver) checkListing(_ context.Context, n *node) driver.Finding {
+func (d *store) checkListing(_ context.Context, n *node) driver.Finding {
 	if err := n.rights.listing; err != nil {
 		return doctor.Warn("inspection: interlock ls shows nothing", grant(d.user, "+scan"), "%v", err)
 	}
@@ -253,7 +253,7 @@ func (d *Driver) checkListing(_ context.Context, n *node) driver.Finding {
 }
 
 // checkMessages sends one to this client.
-func (d *Driver) checkMessages(ctx context.Context, n *node) driver.Finding {
+func (d *store) checkMessages(ctx context.Context, n *node) driver.Finding {
 	if !d.serves(n) {
 		return driver.Finding{}
 	}
@@ -273,13 +273,12 @@ func (d *Driver) checkMessages(ctx context.Context, n *node) driver.Finding {
 		}
 		return doctor.Fail("every lock of programs that start: they are refused", grant(d.user, right)+"; "+wholeLine, "%v", err)
 	}
-	t, release := d.topics.Topic("check")
-	defer release()
-	news := t.News()
+	number := newNumber()
+	came := d.feed.expect(number)
 	q, client := d.scratch(n)
 	began := time.Now()
 	d.exchanges.Add(1)
-	hello := call{echoScript, q.keys[1:2], []string{d.channel(), "f " + strconv.FormatUint(t.Number, 10)}}
+	hello := call{echoScript, q.keys[1:2], []string{d.channel(), "p " + strconv.FormatUint(number, 10)}}
 	sent := make(chan error, 1)
 	go func() { sent <- client.Do(ctx, hello.inFull(client.B())).Error() }()
 	for {
@@ -292,7 +291,7 @@ func (d *Driver) checkMessages(ctx context.Context, n *node) driver.Finding {
 				return slow(err)
 			}
 			sent = nil
-		case <-news:
+		case <-came:
 			return doctor.Fine("one took %v", doctor.Short(time.Since(began)))
 		case <-d.ctx.Done():
 			return slow(errClosed)

@@ -12,7 +12,7 @@ import (
 	"github.com/interlock-go/interlock/internal/doctor"
 )
 
-func (d *Driver) checkServer(_ context.Context, n *node) driver.Finding {
+func (d *store) checkServer(_ context.Context, n *node) driver.Finding {
 	if n.err != nil {
 		return unreachable(n.err)
 	}
@@ -28,7 +28,7 @@ var lacks = []struct {
 	{6, 2, "SET with GET and PXAT"},
 }
 
-func (d *Driver) checkVersion(_ context.Context, n *node) driver.Finding {
+func (d *store) checkVersion(_ context.Context, n *node) driver.Finding {
 	product, version := "Redis", cmp.Or(n.hello["version"], n.info["redis_version"])
 	for key, value := range n.info {
 		switch name, ok := strings.CutSuffix(key, "_version"); {
@@ -74,11 +74,11 @@ func parseVersion(s string) (major, minor int) {
 func (n *node) mode() string { return cmp.Or(n.hello["mode"], n.info["redis_mode"]) }
 
 // takenFor reports whether the client takes the server for what it is.
-func (d *Driver) takenFor(n *node) bool {
+func (d *store) takenFor(n *node) bool {
 	return n.mode() != "sentinel" && (n.mode() != "cluster" || d.client.Mode() == rueidis.ClientModeCluster)
 }
 
-func (d *Driver) checkMode(_ context.Context, n *node) driver.Finding {
+func (d *store) checkMode(_ context.Context, n *node) driver.Finding {
 	switch own := d.client.Mode(); {
 	case n.mode() == "sentinel":
 		return doctor.Fail(everyLock, "add ?master=NAME to the URL, the name by which the Sentinels know the master",

@@ -9,7 +9,7 @@ import (
 )
 
 func TestCheckOfVersions(t *testing.T) {
-	d := &Driver{}
+	d := &store{}
 	for _, c := range []struct {
 		hello, info map[string]string
 		status      driver.Status

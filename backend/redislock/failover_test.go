@@ -4,7 +4,6 @@ import (
 	"io"
 	"net"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -88,7 +87,7 @@ func TestASubscriptionToAnOldMasterIsLeft(t *testing.T) {
 	}
 	// It is noticed by the heartbeat after the next one, which may be late.
 	subscribed := func() bool {
-		return do(t, next, "PUBSUB", "NUMSUB", "interlock:"+strings.Split(a.ID, ".")[0]).([]any)[1] == int64(1)
+		return do(t, next, "PUBSUB", "NUMSUB", channel(a)).([]any)[1] == int64(1)
 	}
 	for began := time.Now(); !subscribed(); time.Sleep(100 * time.Millisecond) {
 		if _, err := a.Renew(t.Context(), []driver.Ticket{waits}); err != nil {

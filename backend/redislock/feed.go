@@ -11,7 +11,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/interlock-go/interlock/internal/backoff"
+	"github.com/interlock-go/interlock/driver/exchange"
 )
 
 // feed is the connection to which the server sends news without being asked:
@@ -29,6 +29,8 @@ type feed struct {
 	sent  uint64             // the last echo that was sent since conn is there
 	since time.Time          // when that was
 	heard uint64             // the last that was heard
+	trial uint64             // the echo that the doctor waits for
+	came  chan struct{}      // closed when it is there
 }
 
 func (f *feed) init() { f.tried = make(chan struct{}) }
@@ -70,17 +72,29 @@ func (f *feed) hear(n uint64) {
 	if n == f.sent {
 		f.heard = n
 	}
+	if n == f.trial && f.came != nil {
+		close(f.came)
+		f.came = nil
+	}
+}
+
+// expect returns what is closed when this echo is heard.
+func (f *feed) expect(n uint64) <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.trial, f.came = n, make(chan struct{})
+	return f.came
 }
 
 // echo has the server send a message to this client, if that is of use now. The key
 // chooses a node.
-func (d *Driver) echo() []call {
+func (s *store) echo() []call {
 	n := newNumber()
-	if !d.feed.echo(n) {
+	if !s.feed.echo(n) {
 		return nil
 	}
 	text := "p " + strconv.FormatUint(n, 10)
-	return []call{{echoScript, []string{"interlock:{" + d.prefix + d.allNames + d.id + "}"}, []string{d.channel(), text}}}
+	return []call{{echoScript, []string{"interlock:{" + s.prefix + s.allNames + s.mailbox + "}"}, []string{s.channel(), text}}}
 }
 
 // await waits until there is a feed, and fails with the next attempt that
@@ -102,45 +116,30 @@ func (f *feed) await(ctx context.Context) error {
 	return f.err
 }
 
-// listen keeps the feed up until the driver is closed.
-func (d *Driver) listen() {
-	var pauses backoff.Backoff
-	for d.ctx.Err() == nil {
-		began := time.Now()
-		err := d.listenOnce()
-		if d.ctx.Err() != nil {
-			return
-		}
-		d.feed.is(nil, nil, err)
-		if time.Since(began) > time.Second {
-			pauses = backoff.Backoff{}
-		}
-		_ = pauses.Sleep(d.ctx)
-	}
-}
-
 // anyNode is where the feed of this client is. In a Cluster the client itself would
 // choose the same node for most programs, and a dead one again and again.
-func (d *Driver) anyNode() rueidis.Client {
-	if d.client.Mode() == rueidis.ClientModeCluster {
-		if nodes := slices.Collect(maps.Values(d.client.Nodes())); len(nodes) > 0 {
+func (s *store) anyNode() rueidis.Client {
+	if s.client.Mode() == rueidis.ClientModeCluster {
+		if nodes := slices.Collect(maps.Values(s.client.Nodes())); len(nodes) > 0 {
 			return nodes[rand.N(len(nodes))]
 		}
 	}
-	return d.client
+	return s.client
 }
 
-func (d *Driver) listenOnce() error {
-	ctx, drop := context.WithCancel(d.ctx)
+// Listen keeps the feed up until its connection is lost, or is given up since it brings nothing.
+func (s *store) Listen(ctx context.Context, _ string, up func(), receive func(exchange.Event)) (err error) {
+	ctx, drop := context.WithCancel(ctx)
 	defer drop()
-	conn, err := d.dedicate(ctx, d.anyNode(), (*dedicated).Close)
+	defer func() { s.feed.is(nil, nil, err) }()
+	conn, err := s.dedicate(ctx, s.anyNode(), (*dedicated).Close)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
 	subscribed := make(chan struct{}, 1)
 	ended := conn.SetPubSubHooks(rueidis.PubSubHooks{
-		OnMessage: func(m rueidis.PubSubMessage) { d.hear(m.Message) },
+		OnMessage: func(m rueidis.PubSubMessage) { s.hear(m.Message, receive) },
 		OnSubscription: func(rueidis.PubSubSubscription) {
 			select {
 			case subscribed <- struct{}{}:
@@ -148,7 +147,7 @@ func (d *Driver) listenOnce() error {
 			}
 		},
 	})
-	if err := conn.Do(ctx, conn.B().Subscribe().Channel(d.channel()).Build()).Error(); err != nil {
+	if err := conn.Do(ctx, conn.B().Subscribe().Channel(s.channel()).Build()).Error(); err != nil {
 		return err
 	}
 	select {
@@ -158,8 +157,8 @@ func (d *Driver) listenOnce() error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	d.feed.is(conn, drop, nil)
-	d.repair()
+	s.feed.is(conn, drop, nil)
+	up()
 	select {
 	case err := <-ended:
 		return err
@@ -169,4 +168,4 @@ func (d *Driver) listenOnce() error {
 }
 
 // channel is where scripts send what is for this client.
-func (d *Driver) channel() string { return "interlock:" + d.id }
+func (s *store) channel() string { return "interlock:" + s.mailbox }

@@ -11,14 +11,17 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
+
+// channel is where scripts send what is for a session's client.
+func channel(of *driver.Opened) string { return "interlock:" + exchange.RowOf(of).Mailbox }
 
 // publish sends messages to the channel of a session's client, all in one exchange.
 func publish(t testing.TB, s *redistest.Server, to *driver.Opened, messages ...string) {
 	t.Helper()
-	client, _, _ := strings.Cut(to.ID, ".")
-	args := append([]string{"EVAL", "for i = 2, #ARGV do redis.call('PUBLISH', ARGV[1], ARGV[i]) end", "0", "interlock:" + client}, messages...)
+	args := append([]string{"EVAL", "for i = 2, #ARGV do redis.call('PUBLISH', ARGV[1], ARGV[i]) end", "0", channel(to)}, messages...)
 	if _, err := s.Do(args...); err != nil {
 		t.Fatal(err)
 	}
@@ -48,8 +51,7 @@ func overheard(t *testing.T, s *redistest.Server, to *driver.Opened) <-chan stri
 	conn, _ := client.Dedicate()
 	all := make(chan string, 100)
 	conn.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: func(m rueidis.PubSubMessage) { all <- m.Message }})
-	id, _, _ := strings.Cut(to.ID, ".")
-	if err := conn.Do(t.Context(), conn.B().Subscribe().Channel("interlock:"+id).Build()).Error(); err != nil {
+	if err := conn.Do(t.Context(), conn.B().Subscribe().Channel(channel(to)).Build()).Error(); err != nil {
 		t.Fatal(err)
 	}
 	return all

@@ -1,13 +1,13 @@
 package redislock
 
 import (
-	"context"
+	"crypto/sha1"
+	"encoding/hex"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/interlock-go/interlock/driver"
-	"github.com/interlock-go/interlock/internal/follow"
+	"github.com/interlock-go/interlock/driver/exchange"
 )
 
 // Promise: whatever the record of a ticket is, it is read without harm, and what is none is an
@@ -28,45 +28,41 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-// Promise: whatever is published to a client, it is heard without harm, and grants nothing unless it proves
-// that its sender knows the ticket; then the token is one that can be. What proves nothing, as scripts of an
-// earlier release send it, has the client look.
+// Promise: whatever is published to a client, it is heard without harm, and proves nothing unless its sender
+// shows that it knows the ticket. What proves nothing, as scripts of an earlier release send it, is a reason to
+// ask, but that another waits is believed.
 func FuzzHear(f *testing.F) {
+	const proven = "7 5 i:79b7bbaf1c3e8d4bd6f1"
 	for _, message := range []string{
 		"", " ", "7", "7 5", "7 5 i", "7 5 iw:", "7 5 iw:00000000000000000000 1700000000000000", "-7 5 i:", "7 9223372036854775808 i:",
-		"w 7 7 7", "w", "r 7", "e 7", "x 7", "l 7", "f 7", "f", "p 7", "p 18446744073709551616", "l 7\x00", "z 7",
-		"7 5 i:79b7bbaf1c3e8d4bd6f1",
+		"w 7 7 7", "w", "r 7", "e 7", "x 7", "l 7", "f 7", "f", "p 7", "p 18446744073709551616", "l 7\x00", "z 7", proven,
 	} {
 		f.Add(message)
 	}
-	over, cancel := context.WithCancel(context.Background())
-	cancel() // so that it asks no server
 	f.Fuzz(func(t *testing.T, message string) {
-		for _, was := range []state{unknown, waiting, held, gone} {
-			d := &Driver{ctx: over, config: &config{}, places: map[uint64]*place{}}
-			d.topics = follow.New(d.usable, over.Done())
-			s := newSession(d, "s", time.Second, "o")
-			p := &place{number: 7, id: "ticket", q: &queue{name: "q"}, s: s, state: was}
-			if was == held {
-				p.token = 3
-			}
-			d.places[p.number] = p
-			d.hear(message)
-			_, flags, _ := strings.Cut(message, ":")
-			proof, _, _ := strings.Cut(flags, " ")
-			proven := strings.Replace(message, ":"+proof, "", 1)
-			switch {
-			case p.proves(proof, proven):
-				if p.state == held && (p.token == 0 || p.token >= driver.MaxToken) {
-					t.Errorf("%q grants token %d", message, p.token)
+		granted := false
+		new(store).hear(message, func(ev exchange.Event) {
+			switch ev.Type {
+			case exchange.Granted:
+				granted = true
+				_, flags, _ := strings.Cut(message, ":")
+				proof, _, _ := strings.Cut(flags, " ")
+				sum := sha1.Sum([]byte(strings.Replace(message, ":"+proof, "", 1) + " ticket"))
+				if proves := proof == hex.EncodeToString(sum[:])[:20]; ev.Proves("ticket") != proves || ev.Unverified {
+					t.Errorf("%q is heard as %+v, and proves its sender: %v", message, ev, !proves)
 				}
-			case p.state != was, was == held && p.token != 3, p.inherited, p.fixed:
-				t.Errorf("%q, which proves nothing, makes %+v of a ticket in state %d", message, p, was)
-			case strings.HasPrefix(message, "7 5 i"):
-				if looks := p.again != 0 || p.doubted; looks != (was == waiting || was == unknown) {
-					t.Errorf("%q to a ticket in state %d: it looks is %v", message, was, looks)
+			case exchange.Demanded:
+				if ev.Unverified == (ev.Demand == driver.Wanted) {
+					t.Errorf("%q is heard as %+v", message, ev)
+				}
+			default:
+				if !ev.Unverified {
+					t.Errorf("%q is heard as %+v", message, ev)
 				}
 			}
+		})
+		if message == proven && !granted {
+			t.Errorf("%q is not heard", message)
 		}
 	})
 }

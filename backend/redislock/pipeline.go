@@ -17,9 +17,9 @@ var errShort = errors.New("redis: the answer of a script is too short")
 // each runs the calls in pipelines, and hands over the numbers of each answer with
 // the local time before the call was sent. No pipeline may take longer than the limit; 0:
 // as long as ctx lasts.
-func (d *Driver) each(ctx context.Context, limit time.Duration, calls []call, done func(i int, answer []int64, sent driver.Instant, err error)) {
-	d.eachMessage(ctx, limit, calls, func(i int, sent driver.Instant, m rueidis.RedisMessage, err error) {
-		answer, err := d.answer(ctx, m, err)
+func (s *store) each(ctx context.Context, limit time.Duration, calls []call, done func(i int, answer []int64, sent driver.Instant, err error)) {
+	s.eachMessage(ctx, limit, calls, func(i int, sent driver.Instant, m rueidis.RedisMessage, err error) {
+		answer, err := answerOf(m, err)
 		done(i, answer, sent, err)
 	})
 }
@@ -27,9 +27,9 @@ func (d *Driver) each(ctx context.Context, limit time.Duration, calls []call, do
 // eachMessage is each for any answer. In a Cluster every node gets its part, and
 // one that cannot be reached fails only its own: all pipelines are under way at the
 // same time, since each ends only with its slowest node.
-func (d *Driver) eachMessage(ctx context.Context, limit time.Duration, calls []call, done func(i int, sent driver.Instant, m rueidis.RedisMessage, err error)) {
+func (s *store) eachMessage(ctx context.Context, limit time.Duration, calls []call, done func(i int, sent driver.Instant, m rueidis.RedisMessage, err error)) {
 	parallel := 1
-	if d.client.Mode() == rueidis.ClientModeCluster {
+	if s.client.Mode() == rueidis.ClientModeCluster {
 		parallel = 64
 	}
 	var group errgroup.Group
@@ -38,7 +38,7 @@ func (d *Driver) eachMessage(ctx context.Context, limit time.Duration, calls []c
 	for at := 0; at < len(calls); at += perPipeline {
 		part := calls[at:min(at+perPipeline, len(calls))]
 		group.Go(func() error {
-			d.part(ctx, limit, part, func(i int, sent driver.Instant, m rueidis.RedisMessage, err error) {
+			s.part(ctx, limit, part, func(i int, sent driver.Instant, m rueidis.RedisMessage, err error) {
 				mu.Lock()
 				defer mu.Unlock()
 				done(at+i, sent, m, err)
@@ -51,9 +51,9 @@ func (d *Driver) eachMessage(ctx context.Context, limit time.Duration, calls []c
 
 // part runs the calls of one pipeline, and once more those of which the server did
 // not know the script.
-func (d *Driver) part(ctx context.Context, limit time.Duration, calls []call, done func(i int, sent driver.Instant, m rueidis.RedisMessage, err error)) {
-	sent := d.Now()
-	again := d.pipeline(ctx, limit, calls, call.byHash, func(i int, m rueidis.RedisMessage, err error) bool {
+func (s *store) part(ctx context.Context, limit time.Duration, calls []call, done func(i int, sent driver.Instant, m rueidis.RedisMessage, err error)) {
+	sent := driver.Now()
+	again := s.pipeline(ctx, limit, calls, call.byHash, func(i int, m rueidis.RedisMessage, err error) bool {
 		if err != nil && unknownScript(err) {
 			return false
 		}
@@ -67,16 +67,16 @@ func (d *Driver) part(ctx context.Context, limit time.Duration, calls []call, do
 	for k, i := range again {
 		full[k] = calls[i]
 	}
-	sent = d.Now()
-	d.pipeline(ctx, limit, full, call.inFull, func(k int, m rueidis.RedisMessage, err error) bool {
+	sent = driver.Now()
+	s.pipeline(ctx, limit, full, call.inFull, func(k int, m rueidis.RedisMessage, err error) bool {
 		done(again[k], sent, m, err)
 		return true
 	})
 }
 
-func (d *Driver) answer(ctx context.Context, m rueidis.RedisMessage, err error) ([]int64, error) {
+func answerOf(m rueidis.RedisMessage, err error) ([]int64, error) {
 	if err != nil {
-		return nil, d.failed(ctx, err)
+		return nil, err
 	}
 	if n, err := m.ToInt64(); err == nil {
 		return []int64{n}, nil
@@ -85,8 +85,8 @@ func (d *Driver) answer(ctx context.Context, m rueidis.RedisMessage, err error) 
 }
 
 // pipeline returns the indices of the calls that take has refused.
-func (d *Driver) pipeline(ctx context.Context, limit time.Duration, calls []call, form func(call, rueidis.Builder) rueidis.Completed, take func(i int, m rueidis.RedisMessage, err error) bool) (refused []int) {
-	if err := d.usable(ctx); err != nil {
+func (s *store) pipeline(ctx context.Context, limit time.Duration, calls []call, form func(call, rueidis.Builder) rueidis.Completed, take func(i int, m rueidis.RedisMessage, err error) bool) (refused []int) {
+	if err := s.usable(ctx); err != nil {
 		for i := range calls {
 			take(i, rueidis.RedisMessage{}, err)
 		}
@@ -97,9 +97,9 @@ func (d *Driver) pipeline(ctx context.Context, limit time.Duration, calls []call
 		ctx, cancel = context.WithTimeout(ctx, limit)
 		defer cancel()
 	}
-	for i, r := range d.send(ctx, calls, form) {
+	for i, r := range s.send(ctx, calls, form) {
 		m, err := r.ToMessage()
-		if !take(i, m, err) {
+		if !take(i, m, s.noted(err)) {
 			refused = append(refused, i)
 		}
 	}
@@ -110,19 +110,19 @@ func (d *Driver) pipeline(ctx context.Context, limit time.Duration, calls []call
 // long ones, and the connection for calls keeps its shorter way for single callers. The latter
 // stands in if the other cannot be had, as at a server that is full, or is lost.
 // In a Cluster the client knows which node is to get what.
-func (d *Driver) send(ctx context.Context, calls []call, form func(call, rueidis.Builder) rueidis.Completed) []rueidis.RedisResult {
+func (s *store) send(ctx context.Context, calls []call, form func(call, rueidis.Builder) rueidis.Completed) []rueidis.RedisResult {
 	through := func(run func(context.Context, ...rueidis.Completed) []rueidis.RedisResult) []rueidis.RedisResult {
 		commands := make([]rueidis.Completed, len(calls))
 		for i, c := range calls {
-			commands[i] = form(c, d.client.B())
+			commands[i] = form(c, s.client.B())
 		}
-		d.exchanges.Add(1)
+		s.exchanges.Add(1)
 		return run(ctx, commands...)
 	}
-	if d.client.Mode() == rueidis.ClientModeCluster {
-		return through(d.client.DoMulti)
+	if s.client.Mode() == rueidis.ClientModeCluster {
+		return through(s.client.DoMulti)
 	}
-	if own := d.heart(ctx); own != nil {
+	if own := s.heart(ctx); own != nil {
 		answers := through(own.DoMulti)
 		var failed error
 		lost := false
@@ -133,11 +133,11 @@ func (d *Driver) send(ctx context.Context, calls []call, form func(call, rueidis
 			lost = lost || r.NonRedisError() != nil
 		}
 		own.done(ctx, failed)
-		if !lost || d.usable(ctx) != nil {
+		if !lost || s.usable(ctx) != nil {
 			return answers
 		}
 	}
-	return through(d.doMulti)
+	return through(s.doMulti)
 }
 
 // dialPatience is how long a pipeline waits for its own connection, and a third of its time at
@@ -146,8 +146,8 @@ const dialPatience = echoPatience / 2
 
 // heart is the connection for heartbeats, nil if there is none. One that is made too late for
 // this caller is there for the next, and until then nobody waits for another.
-func (d *Driver) heart(ctx context.Context) *dedicated {
-	if d.late.Load() > 0 {
+func (s *store) heart(ctx context.Context) *dedicated {
+	if s.late.Load() > 0 {
 		return nil
 	}
 	limit := dialPatience
@@ -156,12 +156,12 @@ func (d *Driver) heart(ctx context.Context) *dedicated {
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	own, err := d.dedicate(ctx, d.client, func(c *dedicated) {
+	own, err := s.dedicate(ctx, s.client, func(c *dedicated) {
 		c.back()
-		d.late.Add(-1)
+		s.late.Add(-1)
 	})
 	if err != nil {
-		d.late.Add(1)
+		s.late.Add(1)
 	}
 	return own
 }
@@ -180,7 +180,7 @@ type dedicated struct {
 
 // dedicate is Dedicate that ends with ctx: the client may have to dial first. What it brings
 // after that is for late.
-func (d *Driver) dedicate(ctx context.Context, client rueidis.Client, late func(*dedicated)) (*dedicated, error) {
+func (s *store) dedicate(ctx context.Context, client rueidis.Client, late func(*dedicated)) (*dedicated, error) {
 	got := make(chan *dedicated, 1)
 	go func() {
 		conn, back := client.Dedicate()
@@ -190,7 +190,7 @@ func (d *Driver) dedicate(ctx context.Context, client rueidis.Client, late func(
 	case c := <-got:
 		return c, nil
 	case <-ctx.Done():
-	case <-d.ctx.Done():
+	case <-s.ctx.Done():
 	}
 	go func() { late(<-got) }()
 	if err := ctx.Err(); err != nil {

@@ -52,6 +52,14 @@ func (q *queues) add(name, prefix, high string) *queue {
 	return n
 }
 
+// queue returns what is kept of a queue.
+func (s *store) queue(name string) *queue {
+	if q := s.queues.get(name); q != nil {
+		return q
+	}
+	return s.queues.add(name, s.prefix, s.high)
+}
+
 // back is the error for a queue whose tokens could go back.
 func (q *queue) back() error {
 	keys := q.keys[1]

@@ -8,12 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/redis/rueidis"
-
-	"github.com/interlock-go/interlock/driver"
-	"github.com/interlock-go/interlock/internal/deadline"
 )
 
 var (
@@ -104,63 +100,63 @@ func unknownScript(err error) bool {
 }
 
 // run executes one script. Its callers have looked whether ctx has ended.
-func (d *Driver) run(ctx context.Context, c call) (rueidis.RedisMessage, error) {
-	m, err := d.do(ctx, c.byHash(d.client.B()))
+func (s *store) run(ctx context.Context, c call) (rueidis.RedisMessage, error) {
+	m, err := s.do(ctx, c.byHash(s.client.B()))
 	if err != nil && unknownScript(err) {
-		m, err = d.do(ctx, c.inFull(d.client.B()))
+		m, err = s.do(ctx, c.inFull(s.client.B()))
 	}
-	return m, d.failed(ctx, garbled(err, c.keys...))
+	return m, garbled(err, c.keys...)
 }
 
 // do sends a command, and returns with its answer or when ctx or the driver ends.
-func (d *Driver) do(ctx context.Context, cmd rueidis.Completed) (rueidis.RedisMessage, error) {
-	d.exchanges.Add(1)
-	if d.own {
-		c := watchable(ctx, d.timeout)
-		d.watch.begin(c, d)
-		defer d.watch.end(c)
-		m, err := d.client.Do(c, cmd).ToMessage()
+func (s *store) do(ctx context.Context, cmd rueidis.Completed) (rueidis.RedisMessage, error) {
+	s.exchanges.Add(1)
+	if s.own {
+		c := watchable(ctx, s.timeout)
+		s.watch.begin(c, s)
+		defer s.watch.end(c)
+		m, err := s.client.Do(c, cmd).ToMessage()
 		if c.sooner && errors.Is(err, context.DeadlineExceeded) {
 			err = errTimeout
 		}
-		return m, err
+		return m, s.noted(err)
 	}
 	done := make(chan rueidis.RedisResult, 1)
-	go func() { done <- d.client.Do(ctx, cmd) }()
+	go func() { done <- s.client.Do(ctx, cmd) }()
 	select {
 	case r := <-done:
 		return r.ToMessage()
 	case <-ctx.Done():
 		return rueidis.RedisMessage{}, ctx.Err()
-	case <-d.ctx.Done():
+	case <-s.ctx.Done():
 		return rueidis.RedisMessage{}, errClosed
 	}
 }
 
 // doMulti is do for a pipeline.
-func (d *Driver) doMulti(ctx context.Context, cmds ...rueidis.Completed) []rueidis.RedisResult {
-	if d.own {
-		c := watchable(ctx, d.timeout)
-		d.watch.begin(c, d)
-		defer d.watch.end(c)
-		return d.client.DoMulti(c, cmds...)
+func (s *store) doMulti(ctx context.Context, cmds ...rueidis.Completed) []rueidis.RedisResult {
+	if s.own {
+		c := watchable(ctx, s.timeout)
+		s.watch.begin(c, s)
+		defer s.watch.end(c)
+		return s.client.DoMulti(c, cmds...)
 	}
 	done := make(chan []rueidis.RedisResult, 1)
-	go func() { done <- d.client.DoMulti(ctx, cmds...) }()
+	go func() { done <- s.client.DoMulti(ctx, cmds...) }()
 	err := errClosed
 	select {
 	case r := <-done:
 		return r
 	case <-ctx.Done():
 		err = ctx.Err()
-	case <-d.ctx.Done():
+	case <-s.ctx.Done():
 	}
 	return slices.Repeat([]rueidis.RedisResult{rueidis.NewErrorResult(err)}, len(cmds))
 }
 
 // run1 executes a script that returns a number.
-func (d *Driver) run1(ctx context.Context, c call) (int64, error) {
-	m, err := d.run(ctx, c)
+func (s *store) run1(ctx context.Context, c call) (int64, error) {
+	m, err := s.run(ctx, c)
 	if err != nil {
 		return 0, err
 	}
@@ -168,8 +164,8 @@ func (d *Driver) run1(ctx context.Context, c call) (int64, error) {
 }
 
 // runN executes a script that returns at least n numbers.
-func (d *Driver) runN(ctx context.Context, c call, n int) ([]int64, error) {
-	m, err := d.run(ctx, c)
+func (s *store) runN(ctx context.Context, c call, n int) ([]int64, error) {
+	m, err := s.run(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -185,48 +181,3 @@ func numbers(m rueidis.RedisMessage, n int) ([]int64, error) {
 }
 
 var errTimeout = errors.New("no answer within the timeout")
-
-var errClosed = driver.Permanent(errors.New("redis: the driver is closed"))
-
-func (d *Driver) usable(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if d.closed.Load() {
-		return errClosed
-	}
-	return nil
-}
-
-// readOnly reports whether a replica was asked to write. Before Redis 7 a script says so in the
-// middle of its own error.
-func readOnly(err error) bool {
-	_, ok := rueidis.IsRedisErr(err)
-	return ok && strings.Contains(err.Error(), "READONLY ")
-}
-
-// failed makes an error say what has happened.
-func (d *Driver) failed(ctx context.Context, err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case deadline.Err(ctx) != nil:
-		return deadline.Err(ctx)
-	case errors.Is(err, rueidis.ErrClosing), d.ctx.Err() != nil:
-		return errClosed
-	}
-	switch word, _, _ := strings.Cut(err.Error(), " "); {
-	case readOnly(err) && d.own:
-		d.conns.reset() // it was the master until now
-		err = fmt.Errorf("%w (this server is a replica now: the next try connects anew, and works once that leads to the master)", err)
-	case readOnly(err):
-		err = fmt.Errorf("%w (this server is a replica now: tries work once the program's client has found the master)", err)
-	case d.asks && stranger(err):
-		return fmt.Errorf("redis: %w (the next try asks for the credentials again)", err)
-	case d.client.Mode() == rueidis.ClientModeStandalone && word == "MOVED":
-		err = driver.Permanent(fmt.Errorf("%w (a node of a Cluster: the user needs +cluster|slots, or the URL several hosts)", err))
-	case word == "MOVED", word == "ASK", word == "TRYAGAIN":
-		err = fmt.Errorf("%w (the Cluster is moving this name to another node: try again)", err)
-	}
-	return fmt.Errorf("redis: %w", explain(err))
-}

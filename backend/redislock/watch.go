@@ -48,7 +48,7 @@ const (
 )
 
 // begin has a call watched until end.
-func (w *watch) begin(c *watched, d *Driver) {
+func (w *watch) begin(c *watched, s *store) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.calls == nil {
@@ -57,7 +57,7 @@ func (w *watch) begin(c *watched, d *Driver) {
 	w.calls[c] = struct{}{}
 	if !w.running {
 		w.running = true
-		d.background(d.watchCalls)
+		s.background(s.watchCalls)
 	}
 }
 
@@ -88,7 +88,7 @@ func (w *watch) rest() bool {
 	return !w.running
 }
 
-func (d *Driver) watchCalls(ctx context.Context) {
+func (s *store) watchCalls(ctx context.Context) {
 	ticker := time.NewTicker(watchEvery)
 	defer ticker.Stop()
 	for idle := 0; ; {
@@ -97,13 +97,13 @@ func (d *Driver) watchCalls(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		calls, ended := d.watch.look()
+		calls, ended := s.watch.look()
 		for _, deadline := range ended {
-			d.conns.interrupt(deadline)
+			s.conns.interrupt(deadline)
 		}
 		if idle++; calls {
 			idle = 0
-		} else if idle >= watchIdle && d.watch.rest() {
+		} else if idle >= watchIdle && s.watch.rest() {
 			return
 		}
 	}

@@ -42,6 +42,9 @@ func newSession(d *Driver, row Session) *session {
 	}
 }
 
+// RowOf is the row of a session that a driver of this package has opened, for tests of a store.
+func RowOf(o *driver.Opened) Session { return o.Session.(*session).row }
+
 // Signals waits for the next signal.
 func (s *session) Signals(ctx context.Context) (driver.Signal, error) {
 	return s.signals.Next(ctx, s.usable, s.over, s.d.ctx.Done())

@@ -281,22 +281,22 @@ var backends = []fault{
 	},
 	{
 		file: "backend/redislock/renew.go", test: "TestARenewalThatReplicasDidNotConfirmProvesNothing",
-		old: "return s.d.replicated(ctx, p.q, p.id)", new: "return nil",
+		old: "err := s.replicated(ctx, s.queue(tickets[i].Queue), tickets[i].ID); err", new: "err := error(nil); err",
 	},
 	{
 		file: "backend/redislock/renew.go", test: "TestAHeartbeatTellsOfAnEviction",
-		old: "\t\t\tif state == stateEvicted {\n\t\t\t\tp.signal(driver.Evict)\n\t\t\t}\n", new: "",
+		old: "Evicted: state == stateEvicted, ", new: "",
 	},
 	{
 		file: "backend/redislock/renew.go", test: "TestADeadNodeDoesNotKeepTheAnswersOfOthersBack",
-		old: "s.renew(ctx, s.ttl/8, known)", new: "s.renew(ctx, s.ttl, known)",
+		old: "s.renew(ctx, o.TTL/8, o,", new: "s.renew(ctx, o.TTL, o,",
 	},
 	{
-		file: "backend/redislock/join.go", test: "TestAJoinThatIsOvertakenByTheEndOfItsSessionLeavesNothing",
-		old: "\t\t\t_ = s.leave(ctx, p.id, q, false)\n", new: "\t\t\t_ = q\n",
+		file: "driver/exchange/join.go", pkg: "backend/redislock", test: "TestAJoinThatIsOvertakenByTheEndOfItsSessionLeavesNothing",
+		old: "\t\t\t_, _ = call(ctx, s.d, func(ctx context.Context) (bool, error) { return s.d.store.Leave(ctx, l) })\n", new: "",
 	},
 	{
-		file: "backend/redislock/follow.go", test: "TestWhatIsOverIsNotShown",
+		file: "backend/redislock/read.go", test: "TestWhatIsOverIsNotShown",
 		old: "!ok || l <= 0 {", new: "!ok || l == 0 {",
 	},
 	{
@@ -309,27 +309,27 @@ var backends = []fault{
 	},
 	{
 		file: "backend/redislock/confirm.go", test: "TestMoreReplicasThanThereAre",
-		old: "n < int64(d.replicas)", new: "n < 1",
+		old: "n < int64(s.replicas)", new: "n < 1",
 	},
 	{
-		file: "backend/redislock/confirm.go", test: "TestAnUnconfirmedGrantLeavesNoTrace",
-		old: "s.d.forget(p)", new: "s.d.ended(p)",
+		file: "driver/exchange/confirm.go", pkg: "backend/redislock", test: "TestAnUnconfirmedGrantLeavesNoTrace",
+		old: "s.d.drop(e)", new: "s.d.retire(e)",
 	},
 	{
-		file: "backend/redislock/signal.go", test: "TestAProofIsFromBeforeTheRequest",
-		old: "\t\t\tp.proof = p.dated(p.granted)\n", new: "",
+		file: "driver/exchange/entry.go", pkg: "backend/redislock", test: "TestAProofIsFromBeforeTheRequest",
+		old: "min(e.s.d.now(), e.sent.Add(at.Sub(e.at)))", new: "e.s.d.now()",
 	},
 	{
-		file: "backend/redislock/join.go", test: "TestARepetitionWithNoWaitLeavesNothing",
-		old: "case r.Retry && errors.Is(err, driver.ErrBusy):", new: "case r.Hold > 0 && errors.Is(err, driver.ErrBusy):",
+		file: "driver/exchange/join.go", pkg: "backend/redislock", test: "TestARepetitionWithNoWaitLeavesNothing",
+		old: "r.Retry && errors.Is(err, driver.ErrBusy)", new: "r.Hold > 0 && errors.Is(err, driver.ErrBusy)",
 	},
 	{
 		file: "backend/redislock/renew.go", test: "TestConformance$/LostMessages",
-		old: "state != stateGone && !fixed", new: "state != stateGone && state != stateFixed",
+		old: "case state == stateFixed, state == stateEvicted && again >= 0:", new: "case state == stateFixed:",
 	},
 	{
 		file: "backend/redislock/renew.go", test: "TestConformance$/RenewOfFixedTickets",
-		old: "r.Proof = min(sent, sent.Add(time.Duration(again-hold)*time.Microsecond))", new: "_ = hold",
+		old: "true, us(again), us(hold)", new: "true, us(again), us(hold-hold+again)",
 	},
 	{
 		file: "backend/redislock/lua/keep.lua", pkg: "backend/redislock", test: "TestConformance$/RenewOfFixedTickets",
@@ -340,16 +340,16 @@ var backends = []fault{
 		old: "if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {", new: "if ctx.Err() == nil || !errors.Is(err, context.DeadlineExceeded) {",
 	},
 	{
-		file: "backend/redislock/join.go", test: "TestAProofIsFromBeforeTheRequest",
-		old: "\t\tp.proof = sent\n", new: "\t\tp.proof = s.d.Now()\n",
+		file: "backend/redislock/tickets.go", test: "TestAProofIsFromBeforeTheRequest",
+		old: "\t\tsent := driver.Now()\n\t\tanswer, err := s.runN(ctx, c, 6)\n", new: "\t\tanswer, err := s.runN(ctx, c, 6)\n\t\tsent := driver.Now()\n",
 	},
 	{
 		file: "backend/redislock/renew.go", test: "TestAProofIsFromBeforeTheRequest",
-		old: "case state != stateEvicted && named:", new: "case state != stateEvicted:",
+		old: "all[i].Stray = i >= extend && !all[i].Fixed;", new: "all[i].Stray = false;",
 	},
 	{
-		file: "backend/redislock/leave.go", test: "TestALateJoinGetsNoTicketOnceItsRepetitionHasLeft",
-		old: "\tif p.sure {\n\t\trefuse", new: "\tif true {\n\t\trefuse",
+		file: "driver/exchange/leave.go", pkg: "backend/redislock", test: "TestALateJoinGetsNoTicketOnceItsRepetitionHasLeft",
+		old: "e != nil && !e.mayArrive():", new: "e != nil:",
 	},
 	{
 		file: "backend/redislock/lua/leave.lua", pkg: "backend/redislock", test: "TestALateJoinGetsNoTicketOnceItsRepetitionHasLeft",
@@ -509,25 +509,28 @@ var backends = []fault{
 		old: "(me.rolsuper OR NOT pg_catalog.pg_has_role(r.oid, 'MEMBER'))", new: "NOT pg_catalog.pg_has_role(r.oid, 'MEMBER')",
 	},
 	{
-		file: "backend/redislock/signal.go", test: "TestMessagesOfAStranger",
+		file: "backend/redislock/event.go", test: "TestMessagesOfAStranger",
 		old: "return proof == hex.EncodeToString(sum[:])[:20]", new: "_ = sum\n\treturn proof == proof+hex.EncodeToString(nil)",
 	},
 	{
-		file: "backend/redislock/signal.go", test: "TestMessagesOfAStranger",
+		file: "driver/exchange/entry.go", pkg: "backend/redislock", test: "TestMessagesOfAStranger",
 		old: "1 + rand.Uint64N(1<<53-1)", new: "1 + rand.Uint64N(1000)",
 	},
 	{
-		file: "backend/redislock/signal.go", test: "TestMessagesOfAStranger",
-		old: "\tcase what != \"l\":\n\t\td.mu.Unlock()\n\t\td.learn(p)\n\t\treturn\n",
-		new: "\tcase what == \"x\":\n\t\td.ended(p)\n\tcase what != \"l\":\n\t\td.mu.Unlock()\n\t\td.learn(p)\n\t\treturn\n",
+		file: "backend/redislock/event.go", test: "TestMessagesOfAStranger",
+		old: "ev.Type = exchange.Removed", new: "ev.Type, ev.Unverified = exchange.Removed, false",
 	},
 	{
-		file: "backend/redislock/signal.go", test: "FuzzHear",
-		old: "if p.doubted = p.state == unknown; p.state == waiting {", new: "if p.doubted = p.state == unknown; false {",
+		file: "backend/redislock/event.go", test: "FuzzHear",
+		old: "ev.Demand = driver.Revoke", new: "ev.Demand, ev.Unverified = driver.Revoke, false",
+	},
+	{
+		file: "driver/exchange/event.go", pkg: "backend/redislock", test: "TestAGrantWithoutAProofIsAskedAbout",
+		old: "case d.ctx.Err() == nil: // else", new: "case ev.Type != Granted && d.ctx.Err() == nil: // else",
 	},
 	{
 		file: "backend/redislock/pipeline.go", test: "TestAFullServerCostsNoLease",
-		old: "if !lost || d.usable(ctx) != nil {", new: "if lost || !lost {",
+		old: "if !lost || s.usable(ctx) != nil {", new: "if lost || !lost {",
 	},
 	{
 		file: "backend/redislock/pipeline.go", test: "TestAHeartbeatDoesNotWaitForItsConnection",
@@ -678,12 +681,12 @@ var backends = []fault{
 		old: "if q.made || q.unknown || ", new: "if q.made || ",
 	},
 	{
-		file: "backend/redislock/follow.go", test: "TestGarbageInAQueueHarmsOneName",
-		old: "if err != nil && !illegible(err) {", new: "if err != nil {",
+		file: "backend/redislock/read.go", test: "TestGarbageInAQueueHarmsOneName",
+		old: "if failed != nil && !illegible(failed) {", new: "if failed != nil {",
 	},
 	{
 		file: "backend/redislock/cell.go", test: "TestGarbageInAQueueHarmsOneName",
-		old: "if illegible(errs[i]) {", new: "if false {",
+		old: "case errs[i] != nil && !illegible(errs[i]):", new: "case errs[i] != nil:",
 	},
 	{
 		file: "backend/zklock/tap.go", test: "TestANewConnectionIsNoSilentOne",

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"iter"
 	"math"
 	"net/url"
 	"regexp"
@@ -18,7 +17,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/interlock-go/interlock/driver"
-	"github.com/interlock-go/interlock/internal/follow"
+	"github.com/interlock-go/interlock/driver/exchange"
 )
 
 const (
@@ -26,39 +25,25 @@ const (
 	idleTopics = 256              // those that nobody follows are kept for the next call
 )
 
-// member is how scripts know who follows.
-func (d *Driver) member(t *follow.Topic) string {
-	return d.id + " " + strconv.FormatUint(t.Number, 10)
+// member is how scripts know a follower; "" is none.
+func member(f exchange.Follower) string {
+	if f.Mailbox == "" {
+		return ""
+	}
+	return f.Mailbox + " " + strconv.FormatUint(f.Topic, 10)
 }
 
-func (d *Driver) Follow(ctx context.Context, queue, after string) (driver.Queue, error) {
-	if err := d.usable(ctx); err != nil {
-		return driver.Queue{}, err
-	}
-	q, err := d.queue(queue)
+func (s *store) Read(ctx context.Context, queue string, f exchange.Follower) (exchange.Snapshot, error) {
+	q := s.queue(queue)
+	m, err := s.run(ctx, call{followScript, q.keys, []string{member(f), micros(followFor)}})
 	if err != nil {
-		return driver.Queue{}, err
+		return exchange.Snapshot{}, err
 	}
-	return d.topics.Queue(ctx, queue, after, func(t *follow.Topic) (driver.Queue, error) {
-		if after == "" { // whoever only looks is not told of changes
-			return d.read(ctx, q, "")
-		}
-		return d.read(ctx, q, d.member(t))
-	})
-}
-
-// read reads a queue, and has its changes told to who.
-func (d *Driver) read(ctx context.Context, q *queue, who string) (driver.Queue, error) {
-	sent := d.Now()
-	m, err := d.run(ctx, call{followScript, q.keys, []string{who, micros(followFor)}})
-	if err != nil {
-		return driver.Queue{}, err
-	}
-	all, err := decode(m)
-	all.Name, all.Read = q.name, sent
-	if who != "" {
+	if f.Mailbox != "" {
 		q.busy.Store(true)
 	}
+	all, err := decode(m)
+	all.Name = queue
 	return all, garbled(err, q.keys...)
 }
 
@@ -83,10 +68,10 @@ func garbled(err error, keys ...string) error {
 }
 
 // decode reads the answer of follow.lua.
-func decode(m rueidis.RedisMessage) (driver.Queue, error) {
+func decode(m rueidis.RedisMessage) (exchange.Snapshot, error) {
 	parts, err := m.ToArray()
 	if err != nil || len(parts) != 5 {
-		return driver.Queue{}, errors.Join(errAnswer, err)
+		return exchange.Snapshot{}, errors.Join(errAnswer, err)
 	}
 	now, err1 := parts[0].AsInt64()
 	kind, err2 := parts[1].ToString()
@@ -94,13 +79,13 @@ func decode(m rueidis.RedisMessage) (driver.Queue, error) {
 	records, err4 := parts[3].AsStrSlice()
 	ends, err5 := parts[4].AsStrSlice()
 	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
-		return driver.Queue{}, errors.Join(errAnswer, err)
+		return exchange.Snapshot{}, errors.Join(errAnswer, err)
 	}
 	left := map[string]time.Duration{}
 	for i := 0; i+1 < len(ends); i += 2 {
 		end, err := strconv.ParseFloat(ends[i+1], 64)
 		if err != nil {
-			return driver.Queue{}, errors.Join(errAnswer, err)
+			return exchange.Snapshot{}, errors.Join(errAnswer, err)
 		}
 		left[ends[i]] = time.Duration(int64(end)-now) * time.Microsecond
 	}
@@ -116,7 +101,7 @@ func decode(m rueidis.RedisMessage) (driver.Queue, error) {
 		}
 		member, seq, err := decodeRecord(records[i+1])
 		if err != nil {
-			return driver.Queue{}, err
+			return exchange.Snapshot{}, err
 		}
 		member.ID, member.Left = id, left[id]
 		members = append(members, numbered{member, seq})
@@ -129,8 +114,7 @@ func decode(m rueidis.RedisMessage) (driver.Queue, error) {
 	for _, m := range members {
 		q.Members = append(q.Members, m.Member)
 	}
-	q.Version = follow.Version(q, time.UnixMicro(now))
-	return q, nil
+	return exchange.Snapshot{Queue: q, At: time.UnixMicro(now)}, nil
 }
 
 // decodeRecord reads what queue.lua calls a record: numbers as big-endian doubles,
@@ -164,49 +148,43 @@ func decodeRecord(packed string) (m driver.Member, seq int64, err error) {
 	return m, int64(n[0]), nil
 }
 
-// Queues looks through the names of all keys, a part of them at a time, on every
-// master.
-func (d *Driver) Queues(ctx context.Context, prefix string) iter.Seq2[driver.Queue, error] {
-	return func(yield func(driver.Queue, error) bool) {
-		names, err := d.names(ctx, prefix, "t", driver.CheckName)
+const perPage = 100 // queues, or cells
+
+// page is the next names, and those that are left, with a zero byte after each. The first call of List
+// or Cells looks through the names of all keys on every master; the others go on with what is left.
+func (s *store) page(ctx context.Context, prefix, from, kind string, valid func(string) error) (names []string, next string, err error) {
+	if from == "" {
+		all, err := s.names(ctx, prefix, kind, valid)
 		if err != nil {
-			yield(driver.Queue{}, err)
-			return
+			return nil, "", err
 		}
-		const part = 100
-		for at := 0; at < len(names); at += part {
-			all, err := d.readAll(ctx, names[at:min(at+part, len(names))])
-			if err != nil {
-				yield(driver.Queue{}, err)
-				return
-			}
-			for _, q := range all { // but those that cannot be read
-				if len(q.Members) > 0 && !yield(q, nil) {
-					return
-				}
-			}
-		}
+		from = strings.Join(all, "\x00")
 	}
+	names = strings.SplitN(from, "\x00", perPage+1)
+	if len(names) > perPage {
+		names, next = names[:perPage], names[perPage]
+	}
+	if names[0] == "" {
+		return nil, "", nil
+	}
+	return names, next, nil
 }
 
 // names finds what has a key of this kind and a name with the prefix, in order: queues that
 // had a ticket lately ("t"), cells ("c").
-func (d *Driver) names(ctx context.Context, prefix, kind string, valid func(string) error) ([]string, error) {
-	if err := d.usable(ctx); err != nil {
-		return nil, err
-	}
+func (s *store) names(ctx context.Context, prefix, kind string, valid func(string) error) ([]string, error) {
 	const before = "interlock:{"
 	after := "}:" + kind
 	found := map[string]bool{}
-	for _, node := range d.client.Nodes() {
+	for _, node := range s.client.Nodes() {
 		for cursor := uint64(0); ; {
-			d.exchanges.Add(1)
-			e, err := node.Do(ctx, node.B().Scan().Cursor(cursor).Match(before+globEscape(d.prefix+prefix)+"*"+after).Count(1000).Build()).AsScanEntry()
+			s.exchanges.Add(1)
+			e, err := node.Do(ctx, node.B().Scan().Cursor(cursor).Match(before+globEscape(s.prefix+prefix)+"*"+after).Count(1000).Build()).AsScanEntry()
 			if err != nil {
-				return nil, d.failed(ctx, err)
+				return nil, s.noted(err)
 			}
 			for _, k := range e.Elements {
-				name := strings.TrimSuffix(strings.TrimPrefix(k, before+d.prefix), after)
+				name := strings.TrimSuffix(strings.TrimPrefix(k, before+s.prefix), after)
 				if valid(name) == nil {
 					found[name] = true
 				}
@@ -228,26 +206,24 @@ func globEscape(s string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(s)
 }
 
-func (d *Driver) readAll(ctx context.Context, names []string) ([]driver.Queue, error) {
-	calls := make([]call, len(names))
+// List leaves out queues that cannot be read.
+func (s *store) List(ctx context.Context, prefix, from string) (all []exchange.Snapshot, next string, err error) {
+	names, next, err := s.page(ctx, prefix, from, "t", driver.CheckName)
+	if err != nil {
+		return nil, "", err
+	}
+	calls, all := make([]call, len(names)), make([]exchange.Snapshot, len(names))
 	for i, n := range names {
-		q, err := d.queue(n)
-		if err != nil {
-			return nil, err
-		}
-		calls[i] = call{followScript, q.keys, []string{"", "0"}}
+		calls[i] = call{followScript, s.queue(n).keys, []string{"", "0"}}
 	}
-	all := make([]driver.Queue, len(names))
-	var failed error
-	take := func(i int, sent driver.Instant, m rueidis.RedisMessage, err error) {
-		if err == nil {
-			all[i], err = decode(m)
-			all[i].Name, all[i].Read = names[i], sent
+	s.eachMessage(ctx, 0, calls, func(i int, _ driver.Instant, m rueidis.RedisMessage, failed error) {
+		if failed == nil {
+			all[i], failed = decode(m)
+			all[i].Name = names[i]
 		}
-		if err != nil && !illegible(err) {
-			failed = d.failed(ctx, err)
+		if failed != nil && !illegible(failed) {
+			err = failed
 		}
-	}
-	d.eachMessage(ctx, 0, calls, take)
-	return all, failed
+	})
+	return all, next, err
 }
