@@ -14,6 +14,8 @@ import (
 	"github.com/interlock-go/interlock/internal/mysqltest"
 )
 
+var open = drivertest.OpenURL
+
 func TestMain(m *testing.M) { drivertest.Main(m) }
 
 func TestConformance(t *testing.T) {
@@ -53,22 +55,8 @@ func world(t testing.TB, s *mysqltest.Server, pool *prefixes) drivertest.World {
 			return proxy.Resume
 		},
 		LoseMessages: func() (resume func()) { return loseNews(t, s, prefix) },
-		Unreachable: func(ctx context.Context) error {
-			d, err := open(ctx, "mysql://127.0.0.1:1/locks")
-			if err == nil {
-				d.Close()
-			}
-			return err
-		},
+		Unreachable:  drivertest.NobodyAt("mysql://127.0.0.1:1/locks"),
 	}
-}
-
-func open(ctx context.Context, url string) (driver.Driver, error) {
-	u, err := driver.ParseURL(url)
-	if err != nil {
-		return nil, err
-	}
-	return driver.OpenURL(ctx, u)
 }
 
 // prefixes are of tables that are there and empty: to make some takes half a second.

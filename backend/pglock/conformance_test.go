@@ -21,6 +21,11 @@ import (
 
 var full = os.Getenv("PGLOCK_CONFORMANCE") == "full"
 
+var (
+	openURL     = drivertest.OpenURL
+	unreachable = drivertest.NobodyAt("postgres://postgres@127.0.0.1:1/postgres?sslmode=disable")
+)
+
 func TestMain(m *testing.M) {
 	// Most tests wait most of the time, for servers and for the ends of leases.
 	_ = flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))) // unless the command line says how many
@@ -70,14 +75,6 @@ func worlds(s *pgtest.Server, options string) func(testing.TB) drivertest.World 
 	}
 }
 
-func unreachable(ctx context.Context) error {
-	d, err := openURL(ctx, "postgres://postgres@127.0.0.1:1/postgres?sslmode=disable")
-	if err == nil {
-		d.Close()
-	}
-	return err
-}
-
 // ownPool is a driver that closes the pool that its program has made.
 type ownPool struct {
 	driver.Driver
@@ -101,12 +98,4 @@ func openPool(ctx context.Context, url string, opts ...pglock.Option) (driver.Dr
 		return nil, err
 	}
 	return ownPool{d, pool}, nil
-}
-
-func openURL(ctx context.Context, text string) (driver.Driver, error) {
-	u, err := driver.ParseURL(text)
-	if err != nil {
-		return nil, err
-	}
-	return driver.OpenURL(ctx, u)
 }

@@ -14,6 +14,8 @@ import (
 	"github.com/interlock-go/interlock/internal/zktest"
 )
 
+var openURL = drivertest.OpenURL
+
 func TestMain(m *testing.M) { drivertest.Main(m) }
 
 // The rules have their full size if ZKLOCK_CONFORMANCE is full.
@@ -99,15 +101,7 @@ func world(t testing.TB, scheme string, addrs []string, options string) driverte
 			early := time.AfterFunc(rulesTTL/5, resume)
 			return func() { early.Stop(); resume() }
 		},
-		Unreachable: func(ctx context.Context) error {
-			d, err := openURL(ctx, "zk://127.0.0.1:1")
-			if err != nil {
-				return err
-			}
-			defer d.Close()
-			_, err = d.Open(ctx, driver.SessionOptions{TTL: time.Second})
-			return err
-		},
+		Unreachable: drivertest.NobodyAt("zk://127.0.0.1:1"),
 	}
 }
 
@@ -120,12 +114,4 @@ func disturb(proxies []*zktest.Proxy, begin func(*zktest.Proxy)) (resume func())
 			p.Resume()
 		}
 	}
-}
-
-func openURL(ctx context.Context, url string) (driver.Driver, error) {
-	u, err := driver.ParseURL(url)
-	if err != nil {
-		return nil, err
-	}
-	return driver.OpenURL(ctx, u)
 }
