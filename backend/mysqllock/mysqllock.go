@@ -16,10 +16,10 @@ import (
 
 func init() {
 	shown := append([]string{"table_prefix", "max_connections", "galera", "get_server_public_key", "socket", "dial_timeout", "tls"}, tlsoption.Names...)
-	driver.Register("mysql", open, shown...)
-	driver.Register("mariadb", open, shown...)
-	driver.RegisterExaminer("mysql", examine)
-	driver.RegisterExaminer("mariadb", examine)
+	for _, scheme := range []string{"mysql", "mariadb"} {
+		driver.Register(scheme, open, shown...)
+		driver.RegisterExaminer(scheme, examine)
+	}
 }
 
 // open connects to mysql://user:password@host:port/database?options.

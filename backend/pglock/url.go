@@ -26,10 +26,10 @@ func init() {
 			shown = append(shown, key)
 		}
 	}
-	driver.Register("postgres", open, shown...)
-	driver.Register("postgresql", open, shown...)
-	driver.RegisterExaminer("postgres", examine)
-	driver.RegisterExaminer("postgresql", examine)
+	for _, scheme := range []string{"postgres", "postgresql"} {
+		driver.Register(scheme, open, shown...)
+		driver.RegisterExaminer(scheme, examine)
+	}
 }
 
 // forwarded are the options that libpq and pgx know, and that make sense here.

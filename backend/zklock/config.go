@@ -17,10 +17,10 @@ import (
 
 func init() {
 	shown := append([]string{"timeout", "acl", "layout", "election", "semaphore", "barrier"}, tlsoption.Names...)
-	driver.Register("zk", open, shown...)
-	driver.Register("zks", open, shown...)
-	driver.RegisterExaminer("zk", examine)
-	driver.RegisterExaminer("zks", examine)
+	for _, scheme := range []string{"zk", "zks"} {
+		driver.Register(scheme, open, shown...)
+		driver.RegisterExaminer(scheme, examine)
+	}
 }
 
 type config struct {

@@ -58,19 +58,14 @@ func (d *Doctor) Check(ctx context.Context) []driver.Finding {
 		}
 	}
 	return append(all, doctor.Examine(ctx, []doctor.Check{
-		{"version", d.checkVersion},
-		{"tables", d.checkTables},
-		{"rights", d.checkRights},
-		{"search path", d.checkPath},
-		{"writing", d.checkWriting},
-		{"news", d.checkNews},
-		{"crash", d.checkCrash},
-		{"disk", d.checkDisk},
-		{"standbys", d.checkStandbys},
-		{"timeouts", d.checkTimeouts},
-		{"connections", d.checkConnections},
-		{"vacuum", d.checkVacuum},
-		{"clock", d.checkClock},
+		// what was made, and who may use it
+		{"version", d.checkVersion}, {"tables", d.checkTables}, {"rights", d.checkRights}, {"search path", d.checkPath},
+		// exchanges and events
+		{"writing", d.checkWriting}, {"news", d.checkNews},
+		// what a crash or a failover loses
+		{"crash", d.checkCrash}, {"disk", d.checkDisk}, {"standbys", d.checkStandbys},
+		// speed
+		{"timeouts", d.checkTimeouts}, {"connections", d.checkConnections}, {"vacuum", d.checkVacuum}, {"clock", d.checkClock},
 	})...)
 }
 
