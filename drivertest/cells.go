@@ -231,6 +231,9 @@ func (t *trial) cells(d driver.Driver, prefix string) []string {
 		if err != nil {
 			t.Fatalf("Cells: %v", err)
 		}
+		if n := len(names); n > 0 && name <= names[n-1] { // else the list might never end
+			t.Fatalf("Cells lists %q after %q", name, names[n-1])
+		}
 		names = append(names, name)
 	}
 	return names

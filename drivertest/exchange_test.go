@@ -37,7 +37,10 @@ func TestExchangeInSimulatedTime(t *testing.T) {
 }
 
 // inScenarios are faults that only a scenario of package exchangetest brings about.
-var inScenarios = []exchangetest.Fault{exchangetest.Atomic, exchangetest.Alone, exchangetest.OneEnd, exchangetest.NeverBack, exchangetest.NotBefore}
+var inScenarios = []exchangetest.Fault{
+	exchangetest.Atomic, exchangetest.Alone, exchangetest.OneClock, exchangetest.OneEnd, exchangetest.NeverBack, exchangetest.NotBefore,
+	exchangetest.Tickets, exchangetest.Tidy, exchangetest.Listen, exchangetest.Explain, exchangetest.Check, exchangetest.Close,
+}
 
 // storeFaults has the rules that notice a Store that breaks a sentence of its contract.
 var storeFaults = map[exchangetest.Fault]string{
@@ -62,6 +65,10 @@ var storeFaults = map[exchangetest.Fault]string{
 	exchangetest.Read:                   "FollowIsTold",
 	exchangetest.Load:                   "WatchIsTold",
 	exchangetest.Withdraw:               "LeaveIsIdempotent LostReplies",
+	exchangetest.Begin:                  "Proof",
+	exchangetest.Clock:                  "Raise",
+	exchangetest.List:                   "ManyQueues",
+	exchangetest.Cells:                  "Cells",
 }
 
 // Promise: a Store that breaks a sentence of its contract fails, and the failure says which

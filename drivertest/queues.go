@@ -22,6 +22,9 @@ func (t *trial) list(d driver.Driver, prefix string) []string {
 		if len(q.Members) == 0 {
 			t.Fatalf("Queues lists %q, which has no ticket", q.Name)
 		}
+		if n := len(names); n > 0 && q.Name <= names[n-1] { // else the list might never end
+			t.Fatalf("Queues lists %q after %q", q.Name, names[n-1])
+		}
 		names = append(names, q.Name)
 	}
 	return names

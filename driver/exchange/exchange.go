@@ -47,8 +47,8 @@
 //
 // # What must hold
 //
-// Package exchangetest has a Store in memory that breaks each of these but OneClock, by the name
-// that is given here, and what is said of most methods, by theirs. Its tests, and those of
+// Package exchangetest has a Store in memory that breaks each of these, by the name that is given
+// here, and what is said of a method, by the name of the method. Its tests, and those of
 // drivertest, show what goes wrong then.
 //
 //   - Atomic: an exchange takes effect as a whole or not at all.
@@ -59,7 +59,8 @@
 //     including it, fit the capacity. No ticket passes a waiter.
 //   - GrantInTheSameExchange: an exchange that frees units grants the next waiters too, or says
 //     that the queue is unsettled.
-//   - OneClock: all times are of the backend's clock. Requests and replies have durations only.
+//   - OneClock: all times are of the backend's clock. Requests and replies have durations only. A
+//     client whose clock is behind would send ends that are too early, and lose what is proven.
 //   - OneEnd: a session has one end, which Renew moves. A ticket has an end of its own if it is
 //     fixed, evicted or a stray. Else it ends with its session, but not before one TTL after its
 //     Join. A backend without rows of sessions has an end in the row of each ticket, which Renew
@@ -103,9 +104,9 @@ import (
 // that the last status of it had.
 type Store interface {
 	// Begin makes the row of a session, which ends one TTL from now unless it is renewed. Open
-	// calls it once, and takes the session for proven from before the call: an end that is earlier
-	// would let tickets expire that are proven to stand. Without a row, it makes sure that the
-	// backend can be reached. History is that of [Renewal].
+	// calls it once, and the first heartbeat may be sent up to one TTL after that: with an earlier
+	// end the session would be over although it was renewed in time. Without a row, it makes sure
+	// that the backend can be reached. History is that of [Renewal].
 	Begin(ctx context.Context, s Session) (history string, err error)
 
 	// End ends a session at once: none of its tickets stands any more but those with a fixed end.
@@ -170,8 +171,10 @@ type Store interface {
 	// Raise is driver.Driver.Raise for one queue. It outlasts a crash of the backend.
 	Raise(ctx context.Context, queue string, floor uint64) error
 
-	// Clock reads the time that tokens follow, in microseconds since 1970. Driver.Raise of all
-	// queues calls it, until that time has passed the floor.
+	// Clock reads the time that tokens follow, in microseconds since 1970: a token is at least a
+	// tenth of it. Driver.Raise of all queues calls it until that has passed the floor. A clock
+	// that is ahead of the one that tokens follow would end that too soon: later tokens would be
+	// smaller than the floor.
 	Clock(ctx context.Context) (int64, error)
 
 	// Read reads a queue, without the tickets that have expired. Follow calls it. If there is a
@@ -183,10 +186,12 @@ type Store interface {
 	// List reads queues that have tickets, and whose names begin with prefix, in the order of
 	// their bytes: a bounded number. The first call is from "", and each further one from where the
 	// one before says; next is "" if there are no more. What it says is the Store's own: the
-	// name to go on after, say.
+	// name to go on after, say. A page that is full is not the last because of that: if next is ""
+	// too soon, inspection shows a part of the queues as if it were all.
 	List(ctx context.Context, prefix, from string) (queues []Snapshot, next string, err error)
 
-	// Cells is List for the names of cells that exist.
+	// Cells is List for the names of cells that exist. If a page begins before the one before it has
+	// ended, names are listed twice, and the list may never end.
 	Cells(ctx context.Context, prefix, from string) (names []string, next string, err error)
 
 	// Load reads a cell. Driver.Load calls it without a follower, and Watch with one, which is sent
@@ -200,11 +205,13 @@ type Store interface {
 	// Listen receives the events that are sent to a mailbox, until ctx ends or the connection is
 	// lost, which is an error. The listener calls it while a call waits, and again when it fails.
 	// It calls up once, as soon as no event that is sent from then on can be missed: the client
-	// makes a resync then. Receive does not block. If the backend sends no events at all, the
-	// error wraps errors.ErrUnsupported, and the client polls.
+	// makes a resync then, and polls no more. If up is called sooner, a waiter that is granted in
+	// between is told by its next heartbeat only. Receive does not block. If the backend sends no
+	// events at all, the error wraps errors.ErrUnsupported, and the client polls.
 	Listen(ctx context.Context, mailbox string, up func(), receive func(Event)) error
 
-	// Check is driver.Driver.Check.
+	// Check is driver.Driver.Check. What could not be asked is not OK: else a backend that does not
+	// answer would pass.
 	Check(ctx context.Context) []driver.Finding
 
 	// Explain says what an error of a connection means for the author of the URL, and marks it
@@ -214,6 +221,6 @@ type Store interface {
 	Explain(err error) error
 
 	// Close ends the exchanges that are under way and frees what the store holds. Driver.Close
-	// calls it once.
+	// calls it once. What it leaves, such as connections, stays until the process ends.
 	Close()
 }

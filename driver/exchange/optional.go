@@ -17,7 +17,7 @@ type Detacher interface {
 
 	// Tickets reads which tickets of the session stand, but for those with a fixed end. Heartbeats
 	// call it when the history has changed: the new server may not know that a ticket has left.
-	// It may be slow.
+	// A ticket that is missing in the answer would be extended for ever. It may be slow.
 	Tickets(ctx context.Context, s Session) ([]Ref, error)
 }
 
@@ -34,8 +34,8 @@ type Tidier interface {
 	// Tidy removes a bounded number of rows that have no use any more, and returns queues in which
 	// tickets have expired, which the client settles. One heartbeat in a minute or so calls it. A
 	// tombstone stays for its time, a result of Swap for driver.SwapMemory, and a queue for as long
-	// as its last token, or that it was left uncleanly, says more than an empty row. It may take a
-	// few exchanges.
+	// as its last token, or that it was left uncleanly, says more than an empty row: else tokens
+	// begin anew below a floor. It may take a few exchanges.
 	Tidy(ctx context.Context) (queues []string, err error)
 }
 

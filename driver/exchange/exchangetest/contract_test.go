@@ -21,6 +21,13 @@ var scenarios = map[exchangetest.Fault]func(*testing.T, *exchangetest.World) str
 	exchangetest.OneEnd:    joinBeforeTheEndOfTheSession,
 	exchangetest.NeverBack: heartbeatThatIsOvertaken,
 	exchangetest.NotBefore: leaveThatDoesNotArrive,
+	exchangetest.OneClock:  clientWhoseClockIsBehind,
+	exchangetest.Tickets:   leaveThatAFailoverHasLost,
+	exchangetest.Tidy:      tokensOverATidy,
+	exchangetest.Listen:    grantWhileTheListenerBegins,
+	exchangetest.Explain:   awaitOverALostConnection,
+	exchangetest.Check:     examinationOfWhatDoesNotAnswer,
+	exchangetest.Close:     connectionsThatAreLeft,
 }
 
 // Promise: a Store that keeps its contract comes through each scenario, and one that breaks the
@@ -50,9 +57,11 @@ type peer struct {
 	d *exchange.Driver
 }
 
-func open(t *testing.T, w *exchangetest.World) peer {
+func open(t *testing.T, w *exchangetest.World) peer { return begin(t, w.Store()) }
+
+func begin(t *testing.T, store *exchangetest.Store) peer {
 	t.Helper()
-	d := w.Store().Driver()
+	d := store.Driver()
 	t.Cleanup(func() { _ = d.Close() })
 	s, err := d.Open(t.Context(), driver.SessionOptions{TTL: ttl})
 	if err != nil {

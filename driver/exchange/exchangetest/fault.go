@@ -10,6 +10,7 @@ const (
 	Alone                  Fault = "Alone"                  // Join relies on what it has read before it has the queue for itself
 	Prefix                 Fault = "Prefix"                 // a waiter passes one that does not fit
 	GrantInTheSameExchange Fault = "GrantInTheSameExchange" // Leave grants no waiter, and does not say so
+	OneClock               Fault = "OneClock"               // an end is sent, by the clock of the client
 	OneEnd                 Fault = "OneEnd"                 // a ticket ends with its session, although its Join promised more
 	NeverBack              Fault = "NeverBack"              // the end of a session is that of the last heartbeat that arrives
 	OverIsOver             Fault = "OverIsOver"             // a session that has expired is extended
@@ -20,6 +21,7 @@ const (
 	NotBefore              Fault = "NotBefore"              // the event of a grant is sent before the Leave takes effect
 	OnlyOnce               Fault = "OnlyOnce"               // a repeated Swap is another one
 
+	Begin    Fault = "Begin"    // the session ends sooner than one TTL from then
 	Withdraw Fault = "Withdraw" // waiters do not leave
 	Shrink   Fault = "Shrink"   // the units that are free are granted to no waiter
 	Keep     Fault = "Keep"     // a ticket that is evicted is prolonged
@@ -33,10 +35,20 @@ const (
 	Raise    Fault = "Raise"    // the floor is forgotten
 	Read     Fault = "Read"     // no event is sent of the change of a queue
 	Load     Fault = "Load"     // no event is sent of the change of a cell
+	Tickets  Fault = "Tickets"  // tickets are missing
+	Clock    Fault = "Clock"    // the time is of another clock, which is ahead
+	List     Fault = "List"     // a page that is full is the last
+	Cells    Fault = "Cells"    // a page begins with the name that the last one has ended with
+	Tidy     Fault = "Tidy"     // rows are removed that are of use
+	Listen   Fault = "Listen"   // it is up before events are kept for it
+	Explain  Fault = "Explain"  // an error that passes is permanent
+	Check    Fault = "Check"    // what was not asked is OK
+	Close    Fault = "Close"    // the connection stays
 )
 
 // Faults are all of them.
 var Faults = []Fault{
-	Atomic, Alone, Prefix, GrantInTheSameExchange, OneEnd, NeverBack, OverIsOver, OneTicket, Buried, TokensGrow, Told, NotBefore, OnlyOnce,
-	Withdraw, Shrink, Keep, Renew, Detach, Attach, Look, Settle, End, Ask, Raise, Read, Load,
+	Atomic, Alone, Prefix, GrantInTheSameExchange, OneClock, OneEnd, NeverBack, OverIsOver, OneTicket, Buried, TokensGrow, Told, NotBefore, OnlyOnce,
+	Begin, Withdraw, Shrink, Keep, Renew, Detach, Attach, Look, Settle, End, Ask, Raise, Read, Load,
+	Tickets, Clock, List, Cells, Tidy, Listen, Explain, Check, Close,
 }

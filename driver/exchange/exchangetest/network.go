@@ -244,6 +244,13 @@ func (s *Store) Listen(ctx context.Context, name string, up func(), receive func
 		return s.Script.Listen(ctx, name, up, receive)
 	}
 	m := &mailbox{link: s.link, wake: make(chan struct{}, 1)}
+	if s.w.has(Listen) {
+		up()
+		up = func() {}
+		if err := backoff.Sleep(ctx, time.Second); err != nil {
+			return err
+		}
+	}
 	if _, err := request(ctx, s, func(time.Time) (struct{}, error) { s.w.mail[name] = m; return struct{}{}, nil }); err != nil {
 		return err
 	}
@@ -277,4 +284,19 @@ func (s *Store) Listen(ctx context.Context, name string, up func(), receive func
 }
 
 // Close implements [exchange.Store].
-func (s *Store) Close() { s.link.close() }
+func (s *Store) Close() {
+	if !s.w.has(Close) {
+		s.link.close()
+	}
+}
+
+// Connections counts the stores that are not closed.
+func (w *World) Connections() (n int) {
+	w.all(func(l *link) func(*link) {
+		if l.ctx.Err() == nil {
+			n++
+		}
+		return nil
+	})
+	return n
+}

@@ -15,6 +15,7 @@ import (
 // Store is one client of a world.
 type Store struct {
 	Script Script
+	Skew   time.Duration // of the client's clock, which no correct exchange reads
 	w      *World
 	link   *link
 }
@@ -53,9 +54,21 @@ func (s *Store) Begin(ctx context.Context, o exchange.Session) (string, error) {
 		return s.Script.Begin(ctx, o)
 	}
 	return request(ctx, s, func(now time.Time) (string, error) {
-		s.w.sessions[o.ID] = &session{id: o.ID, owner: o.Owner, ttl: o.TTL, mailbox: o.Mailbox, end: now.Add(o.TTL)}
+		row := &session{id: o.ID, owner: o.Owner, ttl: o.TTL, mailbox: o.Mailbox, end: s.end(now, o.TTL)}
+		if s.w.has(Begin) {
+			row.end = now.Add(o.TTL / 2)
+		}
+		s.w.sessions[o.ID] = row
 		return s.w.history, nil
 	})
+}
+
+// end is one TTL after an exchange.
+func (s *Store) end(now time.Time, ttl time.Duration) time.Time {
+	if s.w.has(OneClock) {
+		now = now.Add(s.Skew)
+	}
+	return now.Add(ttl)
 }
 
 // End implements [exchange.Store].
@@ -287,7 +300,7 @@ func (s *Store) Renew(ctx context.Context, o exchange.Session, tickets []exchang
 				return exchange.Renewal{}, err
 			}
 		}
-		row.end = now.Add(row.ttl) // never back: now was read with the world's mutex
+		row.end = s.end(now, row.ttl) // never back: now was read with the world's mutex
 		if w.has(NeverBack) {
 			row.end = sent.Add(row.ttl)
 		}
@@ -368,7 +381,7 @@ func (s *Store) Tickets(ctx context.Context, o exchange.Session) ([]exchange.Ref
 	}
 	return request(ctx, s, func(now time.Time) (all []exchange.Ref, err error) {
 		for _, t := range s.w.tickets {
-			if t.session.id == id && !t.fixed && t.end(s.w).After(now) {
+			if t.session.id == id && !t.fixed && t.end(s.w).After(now) && !s.w.has(Tickets) {
 				all = append(all, exchange.Ref{Queue: t.queue.name, ID: t.ID})
 			}
 		}
@@ -433,7 +446,12 @@ func (s *Store) Raise(ctx context.Context, queue string, floor uint64) error {
 
 // Clock implements [exchange.Store].
 func (s *Store) Clock(ctx context.Context) (int64, error) {
-	return request(ctx, s, func(now time.Time) (int64, error) { return now.UnixMicro(), nil })
+	return request(ctx, s, func(now time.Time) (int64, error) {
+		if s.w.has(Clock) {
+			now = now.Add(time.Hour)
+		}
+		return now.UnixMicro(), nil
+	})
 }
 
 // Read implements [exchange.Store].
@@ -462,6 +480,9 @@ func (s *Store) List(ctx context.Context, prefix, after string) ([]exchange.Snap
 		for _, name := range page(s.w.queues, prefix, after, func(q *queue) bool { return len(q.tickets) > 0 }) {
 			r.all, r.next = append(r.all, s.w.snapshot(s.w.queues[name], now)), name
 		}
+		if s.w.has(List) {
+			r.next = ""
+		}
 		return r, nil
 	})
 	return r.all, r.next, err
@@ -470,6 +491,9 @@ func (s *Store) List(ctx context.Context, prefix, after string) ([]exchange.Snap
 // Cells implements [exchange.Store].
 func (s *Store) Cells(ctx context.Context, prefix, after string) (names []string, next string, err error) {
 	names, err = request(ctx, s, func(time.Time) ([]string, error) {
+		if s.w.has(Cells) && after != "" {
+			after = after[:len(after)-1]
+		}
 		return page(s.w.cells, prefix, after, func(c *cell) bool { return c.Exists }), nil
 	})
 	if len(names) > 0 {
@@ -542,6 +566,10 @@ func (s *Store) Tidy(ctx context.Context) ([]string, error) {
 				queues = append(queues, name)
 			}
 		}
+		maps.DeleteFunc(w.queues, func(_ string, q *queue) bool {
+			old := !q.unclean && q.last < uint64(now.UnixMicro()/10) // it says no more than a new row
+			return len(q.tickets)+len(q.follow) == 0 && (old || w.has(Tidy))
+		})
 		return queues, nil
 	})
 }
@@ -549,11 +577,16 @@ func (s *Store) Tidy(ctx context.Context) ([]string, error) {
 // Check implements [exchange.Store].
 func (s *Store) Check(ctx context.Context) []driver.Finding {
 	_, err := s.Clock(ctx)
-	if err != nil {
+	if err != nil && !s.w.has(Check) {
 		return []driver.Finding{{Check: "connection", Status: driver.Fail, Detail: err.Error(), Promise: "all of them", Remedy: "end what disturbs the network"}}
 	}
 	return []driver.Finding{{Check: "connection", Status: driver.OK, Detail: "the world answers"}}
 }
 
 // Explain implements [exchange.Store].
-func (s *Store) Explain(err error) error { return err }
+func (s *Store) Explain(err error) error {
+	if s.w.has(Explain) {
+		return driver.Permanent(err)
+	}
+	return err
+}
