@@ -18,7 +18,7 @@ func examine(ctx context.Context, u *driver.URL) ([]driver.Finding, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := dial(ctx, o, &c.conns)
+	client, err := c.conns.Client(ctx, o)
 	switch {
 	case answered(err):
 		return []driver.Finding{c.turnedAway(err)}, nil

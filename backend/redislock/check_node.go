@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/interlock-go/interlock/backend/redislock/internal/conn"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/deadline"
 	"github.com/interlock-go/interlock/internal/doctor"
@@ -160,7 +161,7 @@ func (n *node) readClock(ctx context.Context, d *store) {
 // answered reports whether an error is the server's answer.
 func answered(err error) bool {
 	var of *rueidis.RedisError
-	var last refusal
+	var last conn.Refusal
 	return errors.As(err, &of) && !of.IsNil() || errors.As(err, &last)
 }
 

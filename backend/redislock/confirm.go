@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/interlock-go/interlock/backend/redislock/internal/conn"
 	"github.com/interlock-go/interlock/driver/exchange"
 )
 
@@ -40,16 +41,16 @@ func (s *store) undo(ctx context.Context, o exchange.Session, t exchange.Ref, in
 // replicated waits until enough replicas have what was written about the queue, the
 // grant of the ticket included.
 func (s *store) replicated(ctx context.Context, q *queue, id string) (err error) {
-	conn, err := s.dedicate(ctx, s.client, (*dedicated).Close)
+	own, err := conn.Dedicate(ctx, s.ctx, s.client, (*conn.Dedicated).Close)
 	if err != nil {
 		return err
 	}
-	defer func() { conn.done(ctx, err) }()
+	defer func() { own.Done(ctx, err) }()
 	note := call{noteScript, q.noteKeys(), []string{id}}
 	s.exchanges.Add(2)
-	there, err := conn.Do(ctx, note.byHash(conn.B())).AsInt64()
+	there, err := own.Do(ctx, note.byHash(own.B())).AsInt64()
 	if err != nil && unknownScript(err) {
-		there, err = conn.Do(ctx, note.inFull(conn.B())).AsInt64()
+		there, err = own.Do(ctx, note.inFull(own.B())).AsInt64()
 	}
 	if err != nil {
 		return s.noted(err)
@@ -57,7 +58,7 @@ func (s *store) replicated(ctx context.Context, q *queue, id string) (err error)
 	if there == 0 {
 		return errors.New("redis: the master that can be reached does not know of the grant")
 	}
-	n, err := conn.Do(ctx, conn.B().Wait().Numreplicas(int64(s.replicas)).Timeout(s.patience.Milliseconds()).Build()).AsInt64()
+	n, err := own.Do(ctx, own.B().Wait().Numreplicas(int64(s.replicas)).Timeout(s.patience.Milliseconds()).Build()).AsInt64()
 	switch {
 	case err != nil:
 		return s.noted(err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/interlock-go/interlock/backend/redislock/internal/conn"
 	"github.com/interlock-go/interlock/driver/exchange"
 )
 
@@ -22,7 +23,7 @@ import (
 // not brought the last one by the next heartbeat is replaced.
 type feed struct {
 	mu    sync.Mutex
-	conn  *dedicated         // nil while there is none
+	conn  *conn.Dedicated    // nil while there is none
 	drop  context.CancelFunc // ends conn
 	err   error              // why there is none
 	tried chan struct{}      // closed by the next attempt
@@ -36,10 +37,10 @@ type feed struct {
 func (f *feed) init() { f.tried = make(chan struct{}) }
 
 // is notes the outcome of an attempt.
-func (f *feed) is(conn *dedicated, drop context.CancelFunc, err error) {
+func (f *feed) is(own *conn.Dedicated, drop context.CancelFunc, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.conn, f.drop, f.err = conn, drop, err
+	f.conn, f.drop, f.err = own, drop, err
 	f.sent, f.heard = 0, 0
 	close(f.tried)
 	f.tried = make(chan struct{})
@@ -132,22 +133,18 @@ func (s *store) Listen(ctx context.Context, _ string, up func(), receive func(ex
 	ctx, drop := context.WithCancel(ctx)
 	defer drop()
 	defer func() { s.feed.is(nil, nil, err) }()
-	conn, err := s.dedicate(ctx, s.anyNode(), (*dedicated).Close)
+	own, err := conn.Dedicate(ctx, s.ctx, s.anyNode(), (*conn.Dedicated).Close)
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
-	subscribed := make(chan struct{}, 1)
-	ended := conn.SetPubSubHooks(rueidis.PubSubHooks{
-		OnMessage: func(m rueidis.PubSubMessage) { s.hear(m.Message, receive) },
-		OnSubscription: func(rueidis.PubSubSubscription) {
-			select {
-			case subscribed <- struct{}{}:
-			default:
-			}
-		},
+	defer own.Close()
+	subscribed := make(chan struct{})
+	isUp := sync.OnceFunc(func() { close(subscribed) })
+	ended := own.SetPubSubHooks(rueidis.PubSubHooks{
+		OnMessage:      func(m rueidis.PubSubMessage) { s.hear(m.Message, receive) },
+		OnSubscription: func(rueidis.PubSubSubscription) { isUp() },
 	})
-	if err := conn.Do(ctx, conn.B().Subscribe().Channel(s.channel()).Build()).Error(); err != nil {
+	if err := own.Do(ctx, own.B().Subscribe().Channel(s.channel()).Build()).Error(); err != nil {
 		return err
 	}
 	select {
@@ -157,7 +154,7 @@ func (s *store) Listen(ctx context.Context, _ string, up func(), receive func(ex
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	s.feed.is(conn, drop, nil)
+	s.feed.is(own, drop, nil)
 	up()
 	select {
 	case err := <-ended:

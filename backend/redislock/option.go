@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/interlock-go/interlock/backend/redislock/internal/conn"
 	"github.com/interlock-go/interlock/driver"
 )
 
@@ -25,8 +26,7 @@ type config struct {
 	patience     time.Duration // how long replicas may take
 	own          bool          // the client is closed with the driver
 	asks         bool          // an own client asks for the credentials of each connection
-	timeout      time.Duration // of an own client, for calls
-	conns        conns         // of an own client
+	conns        conn.Set      // of an own client
 }
 
 // Replicas has a grant count only when n replicas have confirmed that they know of
@@ -68,7 +68,7 @@ func Connect(ctx context.Context, o rueidis.ClientOption, opts ...Option) (drive
 	o.Dialer.Timeout = cmp.Or(o.Dialer.Timeout, defaultDialTimeout)
 	o.Sentinel.Dialer.Timeout = cmp.Or(o.Sentinel.Dialer.Timeout, o.Dialer.Timeout)
 	o.ConnWriteTimeout = cmp.Or(o.ConnWriteTimeout, defaultTimeout)
-	c.timeout, c.asks = o.ConnWriteTimeout, o.AuthCredentialsFn != nil
+	c.asks = o.AuthCredentialsFn != nil
 	if !c.asks {
 		c.user, c.sentinelUser = cmp.Or(o.Username, "default"), cmp.Or(o.Sentinel.Username, "default")
 	}
@@ -99,7 +99,7 @@ func ours(o rueidis.ClientOption) rueidis.ClientOption {
 // connect makes a driver with a client of its own. What an error of the first connection means
 // depends on who has named the servers.
 func connect(ctx context.Context, o rueidis.ClientOption, c *config, means func(error) error) (driver.Driver, error) {
-	client, err := dial(ctx, o, &c.conns)
+	client, err := c.conns.Client(ctx, o)
 	if err != nil {
 		return nil, fmt.Errorf("redis: connect to %s: %w", strings.Join(o.InitAddress, ", "), means(err))
 	}

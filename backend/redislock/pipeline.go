@@ -9,6 +9,7 @@ import (
 	"github.com/redis/rueidis"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/interlock-go/interlock/backend/redislock/internal/conn"
 	"github.com/interlock-go/interlock/driver"
 )
 
@@ -132,7 +133,7 @@ func (s *store) send(ctx context.Context, calls []call, form func(call, rueidis.
 			}
 			lost = lost || r.NonRedisError() != nil
 		}
-		own.done(ctx, failed)
+		own.Done(ctx, failed)
 		if !lost || s.usable(ctx) != nil {
 			return answers
 		}
@@ -146,7 +147,7 @@ const dialPatience = echoPatience / 2
 
 // heart is the connection for heartbeats, nil if there is none. One that is made too late for
 // this caller is there for the next, and until then nobody waits for another.
-func (s *store) heart(ctx context.Context) *dedicated {
+func (s *store) heart(ctx context.Context) *conn.Dedicated {
 	if s.late.Load() > 0 {
 		return nil
 	}
@@ -156,55 +157,12 @@ func (s *store) heart(ctx context.Context) *dedicated {
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	own, err := s.dedicate(ctx, s.client, func(c *dedicated) {
-		c.back()
+	own, err := conn.Dedicate(ctx, s.ctx, s.client, func(c *conn.Dedicated) {
+		c.Back()
 		s.late.Add(-1)
 	})
 	if err != nil {
 		s.late.Add(1)
 	}
 	return own
-}
-
-// dedicated is a connection with one user.
-//
-// The client of Redis unsubscribes from everything over a connection that it takes back
-// and that it reads in the background: as it does for subscriptions, and for calls without
-// a deadline. If the server answers BUSY to that, since somebody's script runs for long,
-// the client (1.0.79) loses count of the answers and panics. So only connections go back
-// that are certainly not like that, after calls that the server has answered.
-type dedicated struct {
-	rueidis.DedicatedClient
-	back func()
-}
-
-// dedicate is Dedicate that ends with ctx: the client may have to dial first. What it brings
-// after that is for late.
-func (s *store) dedicate(ctx context.Context, client rueidis.Client, late func(*dedicated)) (*dedicated, error) {
-	got := make(chan *dedicated, 1)
-	go func() {
-		conn, back := client.Dedicate()
-		got <- &dedicated{conn, back}
-	}()
-	select {
-	case c := <-got:
-		return c, nil
-	case <-ctx.Done():
-	case <-s.ctx.Done():
-	}
-	go func() { late(<-got) }()
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	return nil, errClosed
-}
-
-// done gives the connection back after calls with ctx, or ends it. Neither waits for the
-// server.
-func (c *dedicated) done(ctx context.Context, err error) {
-	if _, bounded := ctx.Deadline(); bounded && err == nil {
-		go c.back()
-	} else {
-		go c.Close()
-	}
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/sha1"
 	_ "embed"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -112,14 +111,9 @@ func (s *store) run(ctx context.Context, c call) (rueidis.RedisMessage, error) {
 func (s *store) do(ctx context.Context, cmd rueidis.Completed) (rueidis.RedisMessage, error) {
 	s.exchanges.Add(1)
 	if s.own {
-		c := watchable(ctx, s.timeout)
-		s.watch.begin(c, s)
-		defer s.watch.end(c)
+		c := s.conns.Begin(ctx)
 		m, err := s.client.Do(c, cmd).ToMessage()
-		if c.sooner && errors.Is(err, context.DeadlineExceeded) {
-			err = errTimeout
-		}
-		return m, s.noted(err)
+		return m, s.noted(c.End(err))
 	}
 	done := make(chan rueidis.RedisResult, 1)
 	go func() { done <- s.client.Do(ctx, cmd) }()
@@ -136,10 +130,10 @@ func (s *store) do(ctx context.Context, cmd rueidis.Completed) (rueidis.RedisMes
 // doMulti is do for a pipeline.
 func (s *store) doMulti(ctx context.Context, cmds ...rueidis.Completed) []rueidis.RedisResult {
 	if s.own {
-		c := watchable(ctx, s.timeout)
-		s.watch.begin(c, s)
-		defer s.watch.end(c)
-		return s.client.DoMulti(c, cmds...)
+		c := s.conns.Begin(ctx)
+		answers := s.client.DoMulti(c, cmds...)
+		_ = c.End(nil)
+		return answers
 	}
 	done := make(chan []rueidis.RedisResult, 1)
 	go func() { done <- s.client.DoMulti(ctx, cmds...) }()
@@ -179,5 +173,3 @@ func numbers(m rueidis.RedisMessage, n int) ([]int64, error) {
 	}
 	return all, err
 }
-
-var errTimeout = errors.New("no answer within the timeout")

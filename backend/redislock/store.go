@@ -9,7 +9,6 @@ import (
 	"math"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -29,15 +28,10 @@ type store struct {
 
 	ctx       context.Context // ends with Close
 	cancel    context.CancelFunc
-	closed    atomic.Bool
 	exchanges atomic.Uint64
 	late      atomic.Int32 // connections for heartbeats that are still being made
 	queues    queues
 	feed      feed
-	watch     watch
-
-	mu    sync.Mutex // held while a task starts
-	tasks sync.WaitGroup
 }
 
 var (
@@ -108,23 +102,10 @@ func (s *store) Begin(ctx context.Context, _ exchange.Session) (history string, 
 
 // Close ends calls under way.
 func (s *store) Close() {
-	s.closed.Store(true)
-	s.mu.Lock()
 	s.cancel()
-	s.mu.Unlock()
-	s.conns.close()
-	s.tasks.Wait()
+	s.conns.Close()
 	if s.own {
 		s.client.Close()
-	}
-}
-
-// background runs a task for which no call waits, until the store is closed.
-func (s *store) background(task func(ctx context.Context)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ctx.Err() == nil {
-		s.tasks.Go(func() { task(s.ctx) })
 	}
 }
 
@@ -134,7 +115,7 @@ func (s *store) usable(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if s.closed.Load() {
+	if s.ctx.Err() != nil {
 		return errClosed
 	}
 	return nil
@@ -150,7 +131,7 @@ func readOnly(err error) bool {
 // noted is called with the error of each command.
 func (s *store) noted(err error) error {
 	if s.own && err != nil && readOnly(err) {
-		s.conns.reset() // it was the master until now
+		s.conns.Reset() // it was the master until now
 	}
 	return err
 }

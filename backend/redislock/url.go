@@ -55,7 +55,6 @@ func configure(u *driver.URL, prefix string) (*config, rueidis.ClientOption, err
 		return nil, o, err
 	}
 	c.user, c.sentinelUser = cmp.Or(o.Username, "default"), cmp.Or(o.Sentinel.Username, "default")
-	c.timeout = o.ConnWriteTimeout
 	return c, o, nil
 }
 

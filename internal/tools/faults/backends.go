@@ -224,7 +224,7 @@ var backends = []fault{
 		old: "of.Addr == \"FailoverClient\"", new: "of.Addr == \"\"",
 	},
 	{
-		file: "backend/redislock/dial.go", pkg: "backend/redislock/goredis", test: "TestFunctionsThatDoNotEnd",
+		file: "backend/redislock/internal/conn/dial.go", pkg: "backend/redislock/goredis", test: "TestFunctionsThatDoNotEnd",
 		old: "func(late net.Conn) { late.Close() }", new: "func(net.Conn) {}",
 	},
 	{
@@ -300,11 +300,11 @@ var backends = []fault{
 		old: "!ok || l <= 0 {", new: "!ok || l == 0 {",
 	},
 	{
-		file: "backend/redislock/dial.go", test: "TestOpenReturnsWithItsContext",
-		old: "\t\ts.close()\n\t\tif r", new: "\t\tif r",
+		file: "backend/redislock/internal/conn/dial.go", pkg: "backend/redislock", test: "TestOpenReturnsWithItsContext",
+		old: "\t\ts.Close()\n\t\tif r", new: "\t\tif r",
 	},
 	{
-		file: "backend/redislock/dial.go", test: "TestCallsReturnThoughTheyDial",
+		file: "backend/redislock/internal/conn/dial.go", pkg: "backend/redislock", test: "TestCallsReturnThoughTheyDial",
 		old: "!found && c.uses.Load() == 1", new: "!found && c.uses.Load() == -1",
 	},
 	{
@@ -537,15 +537,15 @@ var backends = []fault{
 		old: "context.WithTimeout(ctx, limit)\n\tdefer cancel()\n\town", new: "context.WithTimeout(ctx, 40*limit)\n\tdefer cancel()\n\town",
 	},
 	{
-		file: "backend/redislock/wire.go", test: "TestAFullServerIsNamed",
-		old: "w.refusal = refusal(kind)", new: "_ = refusal(kind)",
+		file: "backend/redislock/internal/conn/wire.go", pkg: "backend/redislock", test: "TestAFullServerIsNamed",
+		old: "w.refusal = Refusal(kind)", new: "_ = Refusal(kind)",
 	},
 	{
-		file: "backend/redislock/wire.go", test: "TestWhatIsNoAnswerEndsTheConnection",
+		file: "backend/redislock/internal/conn/wire.go", test: "TestWhatIsNoAnswerEndsTheConnection",
 		old: "\tcase len(w.pending) == 0:\n\t\treturn errUnasked\n", new: "\tcase len(w.pending) == 0:\n\t\treturn nil\n",
 	},
 	{
-		file: "backend/redislock/wire.go", test: "TestWhatIsNoAnswerEndsTheConnection",
+		file: "backend/redislock/internal/conn/wire.go", test: "TestWhatIsNoAnswerEndsTheConnection",
 		old: "f.size += int64(n) * elementSize", new: "f.size += int64(n)",
 	},
 	{

@@ -1,4 +1,6 @@
-package redislock
+// Package conn is the connections of a client of Redis that is backend/redislock's own: a call over
+// them ends with its context, and what is no answer of Redis ends them.
+package conn
 
 import (
 	"context"
@@ -14,10 +16,12 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// conns are the open connections of a client of our own, so that calls to a server
-// that does not answer can be ended: by Close, or with their context.
-type conns struct {
-	through dialFunc // of the program; nil if it has none
+// Set are the open connections of a client, so that calls to a server that does not
+// answer can be ended: by Close, or with their context.
+type Set struct {
+	through dialFunc      // of the program; nil if it has none
+	timeout time.Duration // of the client, for calls
+	watch   watch
 
 	mu     sync.Mutex
 	open   map[*conn]struct{}
@@ -29,7 +33,7 @@ type conns struct {
 // dialFunc makes a connection, as rueidis has it.
 type dialFunc = func(ctx context.Context, addr string, d *net.Dialer, config *tls.Config) (net.Conn, error)
 
-func (s *conns) living() context.Context {
+func (s *Set) living() context.Context {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.life == nil {
@@ -43,7 +47,7 @@ func (s *conns) living() context.Context {
 
 type conn struct {
 	net.Conn
-	of      *conns
+	of      *Set
 	uses    atomic.Int32              // the first is the greeting of the server
 	until   atomic.Pointer[time.Time] // the deadline of the single caller who uses it; zero if there is none
 	reading atomic.Bool
@@ -92,7 +96,7 @@ func (c *conn) Write(b []byte) (int, error) {
 
 // interrupt ends the connection of the single caller who has the deadline. If there is
 // none, the caller waits for a connection: those end to which no server has said a word.
-func (s *conns) interrupt(deadline time.Time) {
+func (s *Set) interrupt(deadline time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	found := false
@@ -116,7 +120,7 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-func (s *conns) dial(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
+func (s *Set) dial(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.living(), cancel)()
@@ -139,7 +143,7 @@ func (s *conns) dial(ctx context.Context, addr string, dialer *net.Dialer, confi
 }
 
 // reach connects to a host and port, or to a Unix socket.
-func (s *conns) reach(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
+func (s *Set) reach(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
 	if s.through != nil {
 		return within(ctx, dialer.Timeout, func(ctx context.Context) (net.Conn, error) {
 			return s.through(ctx, addr, dialer, config)
@@ -187,8 +191,8 @@ func within[T any](ctx context.Context, limit time.Duration, call func(context.C
 	return none, ctx.Err()
 }
 
-// reset has the client connect anew: a name may lead to another server now.
-func (s *conns) reset() {
+// Reset has the client connect anew: a name may lead to another server now.
+func (s *Set) Reset() {
 	s.mu.Lock()
 	open := s.open
 	s.open = nil
@@ -198,18 +202,23 @@ func (s *conns) reset() {
 	}
 }
 
-func (s *conns) close() {
+// Close ends the calls under way.
+func (s *Set) Close() {
+	s.watch.mu.Lock() // no watch starts any more
 	s.mu.Lock()
 	s.closed = true
 	if s.end != nil {
 		s.end()
 	}
 	s.mu.Unlock()
-	s.reset()
+	s.watch.mu.Unlock()
+	s.Reset()
+	s.watch.tasks.Wait()
 }
 
-// dial is rueidis.NewClient that ends with ctx.
-func dial(ctx context.Context, o rueidis.ClientOption, s *conns) (rueidis.Client, error) {
+// Client is rueidis.NewClient that ends with ctx. It is called once.
+func (s *Set) Client(ctx context.Context, o rueidis.ClientOption) (rueidis.Client, error) {
+	s.timeout = o.ConnWriteTimeout
 	s.through, o.DialCtxFn = o.DialCtxFn, s.dial
 	if ask := o.AuthCredentialsFn; ask != nil {
 		o.AuthCredentialsFn = func(of rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
@@ -233,7 +242,7 @@ func dial(ctx context.Context, o rueidis.ClientOption, s *conns) (rueidis.Client
 	case r := <-done:
 		return r.client, r.err
 	case <-ctx.Done():
-		s.close()
+		s.Close()
 		if r := <-done; r.client != nil {
 			r.client.Close()
 		}

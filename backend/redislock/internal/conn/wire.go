@@ -1,4 +1,4 @@
-package redislock
+package conn
 
 import (
 	"bytes"
@@ -25,7 +25,7 @@ type wire struct {
 	resp2    bool      // it was greeted with HELLO 2 only: news arrive as arrays
 	ended    bool      // the end of a subscription was refused; the answer to PING follows
 	greeted  bool      // the first answer was received
-	refusal  refusal   // that answer, if it is an error and the only one
+	refusal  Refusal   // that answer, if it is an error and the only one
 	bad      error
 }
 
@@ -95,10 +95,10 @@ func (w *wire) cut(err error) error {
 	return w.refusal
 }
 
-// refusal is what a server says before it hangs up.
-type refusal string
+// Refusal is what a server says before it hangs up.
+type Refusal string
 
-func (r refusal) Error() string { return "the server has closed the connection: " + string(r) }
+func (r Refusal) Error() string { return "the server has closed the connection: " + string(r) }
 
 func (w *wire) isSilent() bool {
 	w.mu.Lock()
@@ -111,7 +111,7 @@ func (w *wire) answered(m *message) error {
 	kind := m.word(0)
 	w.refusal = ""
 	if m.typ == '-' && !w.greeted {
-		w.refusal = refusal(kind)
+		w.refusal = Refusal(kind)
 	}
 	w.greeted = true
 	push := m.typ == '>' || w.resp2 && m.typ == '*' && (strings.HasSuffix(kind, "subscribe") || strings.HasSuffix(kind, "message"))

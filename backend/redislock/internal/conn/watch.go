@@ -1,7 +1,8 @@
-package redislock
+package conn
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 )
@@ -15,57 +16,67 @@ import (
 // that queue for it. Calls on other connections, such as heartbeats, go on.
 type watch struct {
 	mu      sync.Mutex
-	calls   map[*watched]struct{}
+	calls   map[*Call]struct{}
 	running bool
+	tasks   sync.WaitGroup
 }
 
-// watched is the context of a call. Its deadline is that of the connection while the
+// Call is the context of a call. Its deadline is that of the connection while the
 // call reads from it, and says so whose connection it is.
-type watched struct {
+type Call struct {
 	context.Context
+	of       *Set
 	deadline time.Time // zero if there is none
 	sooner   bool      // it is before that of the context
 }
 
-func (c *watched) Deadline() (time.Time, bool) { return c.deadline, !c.deadline.IsZero() }
+// Deadline is one that the client of Redis keeps, which it does if it is not later than its own
+// timeout.
+func (c *Call) Deadline() (time.Time, bool) { return c.deadline, !c.deadline.IsZero() }
 
-// watchable is the context with a deadline that the client of Redis keeps, which it
-// does if it is not later than its own timeout.
-func watchable(ctx context.Context, timeout time.Duration) *watched {
-	c := &watched{Context: ctx}
+// Begin has a call watched until End.
+func (s *Set) Begin(ctx context.Context) *Call {
+	c := &Call{Context: ctx, of: s}
 	if deadline, ok := ctx.Deadline(); ok {
 		c.deadline = deadline
-		if own := time.Now().Add(timeout); timeout > 0 && deadline.After(own) {
+		if own := time.Now().Add(s.timeout); s.timeout > 0 && deadline.After(own) {
 			c.deadline, c.sooner = own, true
 		}
 	}
+	w := &s.watch
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.calls == nil {
+		w.calls = map[*Call]struct{}{}
+	}
+	w.calls[c] = struct{}{}
+	if !w.running {
+		if life := s.living(); life.Err() == nil {
+			w.running = true
+			w.tasks.Go(func() { s.watchCalls(life) })
+		}
+	}
 	return c
+}
+
+var errTimeout = errors.New("no answer within the timeout")
+
+// End is called with the error of the call, and says what it was.
+func (c *Call) End(err error) error {
+	w := &c.of.watch
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.calls, c)
+	if c.sooner && errors.Is(err, context.DeadlineExceeded) {
+		return errTimeout
+	}
+	return err
 }
 
 const (
 	watchEvery = 50 * time.Millisecond
 	watchIdle  = 20 // looks without a call, after which it ends
 )
-
-// begin has a call watched until end.
-func (w *watch) begin(c *watched, s *store) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.calls == nil {
-		w.calls = map[*watched]struct{}{}
-	}
-	w.calls[c] = struct{}{}
-	if !w.running {
-		w.running = true
-		s.background(s.watchCalls)
-	}
-}
-
-func (w *watch) end(c *watched) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.calls, c)
-}
 
 // look reports whether there are calls, and the deadlines of those whose context has
 // ended.
@@ -88,7 +99,7 @@ func (w *watch) rest() bool {
 	return !w.running
 }
 
-func (s *store) watchCalls(ctx context.Context) {
+func (s *Set) watchCalls(ctx context.Context) {
 	ticker := time.NewTicker(watchEvery)
 	defer ticker.Stop()
 	for idle := 0; ; {
@@ -99,7 +110,7 @@ func (s *store) watchCalls(ctx context.Context) {
 		}
 		calls, ended := s.watch.look()
 		for _, deadline := range ended {
-			s.conns.interrupt(deadline)
+			s.interrupt(deadline)
 		}
 		if idle++; calls {
 			idle = 0
