@@ -1,6 +1,7 @@
 package redislock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strconv"
@@ -75,9 +76,7 @@ func (s *store) renew(ctx context.Context, limit time.Duration, o exchange.Sessi
 	if !alone {
 		echo = s.echo()
 	}
-	if err := s.ask(ctx, limit, groups, echo, all); err != nil {
-		failed = err
-	}
+	failed = cmp.Or(s.ask(ctx, limit, groups, echo, all), failed)
 	confirmed := s.replicas == 0 || s.client.Mode() == rueidis.ClientModeCluster // there it would take an exchange for each queue
 	for i := range all {
 		if all[i].State == exchange.NotAsked {
@@ -95,25 +94,25 @@ func (s *store) renew(ctx context.Context, limit time.Duration, o exchange.Sessi
 	return exchange.Renewal{Tickets: all}, failed
 }
 
-// Look asks one script about one ticket over the connection for calls, which is quicker.
-func (s *store) Look(ctx context.Context, o exchange.Session, tickets []exchange.Ref) ([]exchange.Status, error) {
-	all, places := make([]exchange.Status, len(tickets)), make([]int, len(tickets))
+// Look asks one script over the connection for calls, which is quicker.
+func (s *store) Look(ctx context.Context, o exchange.Session, tickets []exchange.Ref) (all []exchange.Status, err error) {
+	all = make([]exchange.Status, len(tickets))
+	places := make([]int, len(tickets))
 	for i := range all {
 		all[i].State, places[i] = exchange.NotAsked, i
 	}
-	groups := s.groups(o, tickets, places, 0)
-	if len(groups) == 1 {
+	if groups := s.groups(o, tickets, places, 0); len(groups) == 1 {
+		var got []int64
 		sent := driver.Now()
-		got, err := s.runN(ctx, groups[0].call, 5*len(tickets)+2)
-		if err == nil {
+		if got, err = s.runN(ctx, groups[0].call, 2); err == nil {
 			err = groups[0].read(got, sent, all)
 		}
-		return all, err
+	} else {
+		err = s.ask(ctx, 0, groups, nil, all)
 	}
-	err := s.ask(ctx, 0, groups, nil, all)
-	for i := range all {
-		if all[i].State != exchange.NotAsked {
-			err = nil
+	for i, st := range all {
+		if st.State == exchange.Held && !st.Fixed && !st.Evicted && !st.Wanted && !st.Revoked {
+			all[i].Tag = tickets[i].Tag // it is lone yet, if it was
 		}
 	}
 	return all, err
@@ -160,13 +159,14 @@ func (s *store) groups(o exchange.Session, tickets []exchange.Ref, places []int,
 	return all
 }
 
-// ask sends the groups, and one more call, in pipelines, and reads what they answer. The error is
-// that of one that has failed.
+// ask sends the groups, and one more call, in pipelines, and reads what they answer. It is an error if
+// none does.
 func (s *store) ask(ctx context.Context, limit time.Duration, groups []group, more []call, all []exchange.Status) (failed error) {
 	calls := make([]call, len(groups), len(groups)+1)
 	for i, g := range groups {
 		calls[i] = g.call
 	}
+	missed := 0
 	s.each(ctx, limit, append(calls, more...), func(i int, got []int64, sent driver.Instant, err error) {
 		if i == len(groups) {
 			return
@@ -175,9 +175,12 @@ func (s *store) ask(ctx context.Context, limit time.Duration, groups []group, mo
 			err = groups[i].read(got, sent, all)
 		}
 		if err != nil {
-			failed = err
+			failed, missed = err, missed+1
 		}
 	})
+	if missed < len(groups) {
+		return nil
+	}
 	return failed
 }
 

@@ -34,11 +34,9 @@ type store struct {
 	feed      feed
 }
 
-var (
-	_ exchange.Confirmer = (*store)(nil)
-	_ exchange.Counter   = (*store)(nil)
-	_ exchange.Traited   = (*store)(nil)
-)
+var _ exchange.Confirmer = (*store)(nil)
+var _ exchange.Counter = (*store)(nil)
+var _ exchange.Traited = (*store)(nil)
 
 func newStore(client rueidis.Client, c *config) *store {
 	var id [12]byte
