@@ -131,9 +131,10 @@ func (s *session) leavers() []Leave {
 			l.Tombstone = s.ttl
 		}
 		switch {
+		case e.fixed: // it stays, also if no call has said yet that it is held
 		case e.state != held:
 			waiters = append(waiters, l)
-		case !e.fixed:
+		default:
 			holders = append(holders, l)
 		}
 	}

@@ -2,6 +2,7 @@ package exchangetest
 
 import (
 	"context"
+	"time"
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
@@ -11,7 +12,9 @@ import (
 // function leaves the method as it is.
 type Script struct {
 	Begin    func(context.Context, exchange.Session) (string, error)
+	End      func(ctx context.Context, s exchange.Session, tickets []exchange.Leave) ([]string, error)
 	Join     func(context.Context, exchange.Join) (exchange.Status, error)
+	Keep     func(ctx context.Context, s exchange.Session, t exchange.Ref, d time.Duration) error
 	Leave    func(context.Context, exchange.Leave) (bool, error)
 	Withdraw func(ctx context.Context, s exchange.Session, queue string, ids []string, clean bool) ([]bool, bool, error)
 	Renew    func(ctx context.Context, s exchange.Session, tickets []exchange.Ref, extend int) (exchange.Renewal, error)

@@ -72,7 +72,10 @@ func (s *Store) end(now time.Time, ttl time.Duration) time.Time {
 }
 
 // End implements [exchange.Store].
-func (s *Store) End(ctx context.Context, o exchange.Session, _ []exchange.Leave) ([]string, error) {
+func (s *Store) End(ctx context.Context, o exchange.Session, tickets []exchange.Leave) ([]string, error) {
+	if s.Script.End != nil {
+		return s.Script.End(ctx, o, tickets)
+	}
 	id := o.ID
 	return request(ctx, s, func(time.Time) (queues []string, err error) {
 		if row := s.w.sessions[id]; row != nil && !s.w.has(End) {
@@ -259,6 +262,9 @@ func (s *Store) Shrink(ctx context.Context, o exchange.Session, ref exchange.Ref
 
 // Keep implements [exchange.Store].
 func (s *Store) Keep(ctx context.Context, o exchange.Session, ref exchange.Ref, d time.Duration) error {
+	if s.Script.Keep != nil {
+		return s.Script.Keep(ctx, o, ref, d)
+	}
 	id, owner := o.ID, o.Owner
 	_, err := request(ctx, s, func(now time.Time) (struct{}, error) {
 		w := s.w
