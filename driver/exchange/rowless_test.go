@@ -1,0 +1,359 @@
+package exchange_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/driver/exchange/exchangetest"
+)
+
+// rowless is a store without rows of sessions, and with no more of what is optional than this.
+type rowless struct {
+	exchange.Store
+	traits  exchange.Traits
+	end     func([]exchange.Leave) error
+	confirm func(exchange.Ref) (undone bool, err error)
+}
+
+func (r rowless) Traits() exchange.Traits { return r.traits }
+
+func (r rowless) End(_ context.Context, _ exchange.Session, tickets []exchange.Leave) ([]string, error) {
+	if r.end != nil {
+		return nil, r.end(tickets)
+	}
+	return nil, nil
+}
+
+func (r rowless) Confirm(_ context.Context, _ exchange.Session, t exchange.Ref, _ bool) (bool, error) {
+	if r.confirm != nil {
+		return r.confirm(t)
+	}
+	return false, nil
+}
+
+// openedOn is opened on such a store, whose client bounds no exchange.
+func openedOn(t *testing.T, r rowless, script exchangetest.Script) driver.Session {
+	t.Helper()
+	store := exchangetest.NewWorld().Store()
+	if script.Listen == nil {
+		script.Listen = silent
+	}
+	store.Script = script
+	r.Store, r.traits.Bounded, r.traits.LookSettles = store, true, true
+	d := exchange.New(r, exchange.NewMailbox())
+	t.Cleanup(func() { _ = d.Close() })
+	s, err := d.Open(t.Context(), driver.SessionOptions{TTL: time.Minute, Owner: "me"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for r.traits.Listens && (!d.Hears() || d.Resyncs() == 0) { // else a Join would meet the resync
+		time.Sleep(time.Millisecond)
+	}
+	return s
+}
+
+// Promise: a heartbeat names the tickets of its caller first, says how many these are, and takes the
+// others for strays without any other exchange.
+func TestAHeartbeatSaysWhatToExtend(t *testing.T) {
+	var asked []exchange.Ref
+	var extended int
+	s := openedOn(t, rowless{}, exchangetest.Script{
+		Join: says(held),
+		Renew: func(_ context.Context, o exchange.Session, refs []exchange.Ref, extend int) (exchange.Renewal, error) {
+			if o.Owner != "me" || o.TTL != time.Minute || o.Mailbox == "" {
+				t.Errorf("the session is %+v", o)
+			}
+			asked, extended = refs, extend
+			var all []exchange.Status
+			for i := range refs {
+				st := held
+				st.Stray = i >= extend
+				all = append(all, st)
+			}
+			return exchange.Renewal{Tickets: all, History: "another"}, nil
+		},
+	})
+	named, stray := joined(t, s), joined(t, s)
+	got, err := s.Renew(t.Context(), []driver.Ticket{named})
+	want := []exchange.Ref{{Queue: "q", ID: named.ID}, {Queue: "q", ID: stray.ID}}
+	if err != nil || extended != 1 || !slices.Equal(asked, want) {
+		t.Fatalf("%d of %v are to be extended, %v", extended, asked, err)
+	}
+	if len(got) != 2 || got[0].State != driver.Kept || got[1].State != driver.Stray {
+		t.Errorf("the answer is %+v", got)
+	}
+}
+
+// Promise: of what could not be asked about in one heartbeat nothing is said, and what was asked in
+// several exchanges is proven from when its own was sent.
+func TestAHeartbeatOfSeveralExchanges(t *testing.T) {
+	var sent driver.Instant
+	s := openedOn(t, rowless{}, exchangetest.Script{
+		Join: says(held),
+		Renew: func(context.Context, exchange.Session, []exchange.Ref, int) (exchange.Renewal, error) {
+			time.Sleep(time.Millisecond)
+			sent = driver.Now()
+			late := held
+			late.Sent = sent
+			return exchange.Renewal{Tickets: []exchange.Status{late, {State: exchange.NotAsked}}}, nil
+		},
+	})
+	a, b := joined(t, s), joined(t, s)
+	got, err := s.Renew(t.Context(), []driver.Ticket{a, b})
+	if err != nil || len(got) != 1 || got[0].ID != a.ID || got[0].State != driver.Kept || got[0].Proof != sent {
+		t.Errorf("the answer is %+v, %v; it was sent at %v", got, err, sent)
+	}
+}
+
+// Promise: a Join that extends the ticket of an earlier one proves it from when it was sent.
+func TestAJoinThatExtendsItsTicket(t *testing.T) {
+	first := true
+	var sent driver.Instant
+	s := openedOn(t, rowless{}, exchangetest.Script{Join: func(context.Context, exchange.Join) (exchange.Status, error) {
+		if first {
+			first = false
+			return exchange.Status{}, context.DeadlineExceeded
+		}
+		st := held
+		sent = driver.Now()
+		st.Sent = sent
+		return st, nil
+	}})
+	r := request()
+	if _, err := s.Join(t.Context(), r); err == nil {
+		t.Fatal("a Join without an answer succeeds")
+	}
+	r.Retry = true
+	if k, err := s.Join(t.Context(), r); err != nil || k.Proof != sent {
+		t.Errorf("%+v, %v, and was sent at %v", k, err, sent)
+	}
+}
+
+// Promise: a ticket is named with the tag of its last status.
+func TestATicketIsNamedWithItsTag(t *testing.T) {
+	tagged := held
+	tagged.Tag = 1
+	var tags []uint64
+	note := func(refs []exchange.Ref) {
+		for _, r := range refs {
+			tags = append(tags, r.Tag)
+		}
+	}
+	s := openedOn(t, rowless{end: func(all []exchange.Leave) error { tags = append(tags, all[0].Tag); return nil }}, exchangetest.Script{
+		Join: says(tagged),
+		Renew: func(_ context.Context, _ exchange.Session, refs []exchange.Ref, _ int) (exchange.Renewal, error) {
+			note(refs)
+			st := tagged
+			st.Tag = 2
+			return exchange.Renewal{Tickets: []exchange.Status{st}}, nil
+		},
+		Look: func(_ context.Context, _ exchange.Session, refs []exchange.Ref) ([]exchange.Status, error) {
+			note(refs)
+			st := tagged
+			st.Tag = 3
+			return []exchange.Status{st}, nil
+		},
+	})
+	k := joined(t, s)
+	if _, err := s.Renew(t.Context(), []driver.Ticket{k}); err != nil {
+		t.Fatal(err)
+	}
+	r := request()
+	r.ID, r.Retry = k.ID, true
+	if _, err := s.Join(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if want := []uint64{1, 2, 3}; !slices.Equal(tags, want) {
+		t.Errorf("the tags are %v, want %v", tags, want)
+	}
+}
+
+// Promise: a session ends with its tickets named: waiters first, since they would get what holders leave,
+// with a tombstone for what may still arrive; none with a fixed end.
+func TestTheEndOfASessionNamesItsTickets(t *testing.T) {
+	var replies []exchange.Status
+	var ended []exchange.Leave
+	s := openedOn(t, rowless{end: func(all []exchange.Leave) error { ended = all; return nil }}, exchangetest.Script{
+		Join: func(context.Context, exchange.Join) (exchange.Status, error) {
+			if len(replies) == 0 {
+				return exchange.Status{}, context.DeadlineExceeded
+			}
+			st := replies[0]
+			replies = replies[1:]
+			return st, nil
+		},
+	})
+	fixed := held
+	fixed.Fixed, fixed.Left, fixed.Hold = true, time.Hour, time.Hour
+	replies = []exchange.Status{held, waits, fixed}
+	holder, waiter, _ := joined(t, s), joined(t, s), joined(t, s)
+	lost := request()
+	if _, err := s.Join(t.Context(), lost); err == nil {
+		t.Fatal("a Join without an answer succeeds")
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if len(ended) != 3 || ended[2].ID != holder.ID || !ended[2].Unfixed || ended[2].Tombstone != 0 {
+		t.Fatalf("the session ends with %+v", ended)
+	}
+	for _, l := range ended[:2] {
+		if l.Unfixed || l.ID != waiter.ID && l.ID != lost.ID || (l.Tombstone != 0) != (l.ID == lost.ID) {
+			t.Errorf("the session ends with %+v", l)
+		}
+	}
+}
+
+// Promise: an event may name its ticket by the number, and grants nothing unless its sender shows that
+// it knows the ticket's ID: then the client asks.
+func TestAnEventThatMustProveItsSender(t *testing.T) {
+	for name, proves := range map[string]bool{"a sender that knows the ID": true, "a stranger": false} {
+		t.Run(name, func(t *testing.T) {
+			var number uint64
+			looks := 0
+			events := make(chan exchange.Event)
+			s := openedOn(t, rowless{traits: exchange.Traits{Listens: true}}, exchangetest.Script{
+				Listen: listens(closed(), events),
+				Join: func(_ context.Context, j exchange.Join) (exchange.Status, error) {
+					number = j.Number
+					return waits, nil
+				},
+				Look: func(context.Context, exchange.Session, []exchange.Ref) ([]exchange.Status, error) {
+					looks++
+					st := held
+					st.Token = 9
+					return []exchange.Status{st}, nil
+				},
+			})
+			k := joined(t, s)
+			var asked string
+			events <- exchange.Event{Type: exchange.Granted, Number: number, Status: held, Proves: func(id string) bool { asked = id; return proves }}
+			got, err := s.Await(t.Context(), k)
+			if err != nil || asked != k.ID || (got.Token == held.Token) != proves || (looks > 0) == proves {
+				t.Errorf("%+v, %v, after %d looks; the proof is for %q", got, err, looks, asked)
+			}
+		})
+	}
+}
+
+// Promise: the event of a grant that says when a fixed time began proves it from then, without an
+// exchange, and never from the future.
+func TestAFixedTimeBeginsWhenTheEventSays(t *testing.T) {
+	for name, later := range map[string]time.Duration{"a moment after the Join": 3 * time.Millisecond, "in the future": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			var number uint64
+			var sent driver.Instant
+			began := time.UnixMicro(1_700_000_000_000_000)
+			events := make(chan exchange.Event)
+			s := openedOn(t, rowless{traits: exchange.Traits{Listens: true}}, exchangetest.Script{
+				Listen: listens(closed(), events),
+				Join: func(_ context.Context, j exchange.Join) (exchange.Status, error) {
+					st := waits
+					number, sent = j.Number, driver.Now()
+					st.Sent, st.At = sent, began
+					return st, nil
+				},
+				Look: func(context.Context, exchange.Session, []exchange.Ref) ([]exchange.Status, error) {
+					t.Error("it asks")
+					st := held
+					st.Fixed, st.Left, st.Hold = true, time.Minute, time.Minute
+					return []exchange.Status{st}, nil
+				},
+			})
+			r := request()
+			r.Hold = time.Minute
+			k, err := s.Join(t.Context(), r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(5 * time.Millisecond)
+			granted := held
+			granted.At = began.Add(later)
+			events <- exchange.Event{Type: exchange.Granted, Number: number, Status: granted}
+			got, err := s.Await(t.Context(), k)
+			if want := min(sent.Add(later), driver.Now()); err != nil || got.Proof > want || later < time.Second && got.Proof != want {
+				t.Errorf("%+v, %v; want a proof at %v", got, err, want)
+			}
+		})
+	}
+}
+
+// Promise: a grant that is not confirmed is no grant, and the same Join may be sent again.
+func TestAGrantIsConfirmed(t *testing.T) {
+	fails := errors.New("no replica has it")
+	undone := true
+	joins := 0
+	s := openedOn(t, rowless{confirm: func(exchange.Ref) (bool, error) { return undone, fails }}, exchangetest.Script{
+		Join: func(context.Context, exchange.Join) (exchange.Status, error) { joins++; return held, nil },
+		Look: sees(always(held)),
+	})
+	r := request()
+	if k, err := s.Join(t.Context(), r); !errors.Is(err, fails) || k.Held {
+		t.Fatalf("%+v, %v", k, err)
+	}
+	undone = false
+	if _, err := s.Join(t.Context(), r); !errors.Is(err, fails) || joins != 2 {
+		t.Fatalf("the ticket that was taken out: %v, after %d Joins", err, joins)
+	}
+	fails = nil
+	r.Retry = true
+	if k, err := s.Join(t.Context(), r); err != nil || !k.Held || joins != 2 {
+		t.Errorf("the ticket that could not be taken out: %+v, %v, after %d Joins", k, err, joins)
+	}
+}
+
+// Promise: a waiter that is kept out by what sends no events looks again and again, less and less
+// often, and does so without a Settle, if a look settles.
+func TestAWaiterThatIsBlockedPolls(t *testing.T) {
+	looks := 0
+	blocked := waits
+	blocked.Blocked = true
+	var first, last time.Time
+	s := openedOn(t, rowless{}, exchangetest.Script{
+		Join: says(blocked), Listen: listens(closed(), nil),
+		Settle: func(context.Context, string) (bool, error) { t.Error("it settles"); return false, nil },
+		Look: func(context.Context, exchange.Session, []exchange.Ref) ([]exchange.Status, error) {
+			if looks++; looks == 1 {
+				first = time.Now()
+			}
+			if last = time.Now(); looks < 6 {
+				return []exchange.Status{blocked}, nil
+			}
+			return []exchange.Status{held}, nil
+		},
+	})
+	k, err := s.Await(t.Context(), joined(t, s))
+	if err != nil || !k.Held || last.Sub(first) < 20*time.Millisecond { // 4.5 + 6.75 + 10 + 15 + 22.5 ms
+		t.Errorf("%+v, %v, after %d looks in %v", k, err, looks, last.Sub(first))
+	}
+}
+
+// Promise: a store that listens from the beginning is told of a Follow that waits by its first exchange.
+func TestAFollowIsOneExchange(t *testing.T) {
+	var followers []exchange.Follower
+	s := openedOn(t, rowless{traits: exchange.Traits{Listens: true}}, exchangetest.Script{
+		Listen: listens(closed(), nil),
+		Read: func(_ context.Context, queue string, f exchange.Follower) (exchange.Snapshot, error) {
+			followers = append(followers, f)
+			return exchange.Snapshot{Queue: driver.Queue{Name: queue}, At: time.UnixMicro(int64(len(followers)))}, nil
+		},
+	})
+	d := exchange.DriverOf(s)
+	if _, err := d.Follow(t.Context(), "q", ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Follow(t.Context(), "q", "another"); err != nil {
+		t.Fatal(err)
+	}
+	if len(followers) != 2 || followers[0] != (exchange.Follower{}) || followers[1].Mailbox != exchange.RowOf(s).Mailbox || followers[1].Topic == 0 {
+		t.Errorf("the followers are %+v", followers)
+	}
+}
