@@ -25,6 +25,9 @@ func (d *Driver) Raise(ctx context.Context, queue string, floor uint64) error {
 	if err := d.usable(ctx); err != nil {
 		return err
 	}
+	if all, ok := d.store.(Raiser); ok && queue == "" {
+		return do(ctx, d, func(ctx context.Context) error { return all.RaiseAll(ctx, floor) })
+	}
 	if queue == "" {
 		return do(ctx, d, func(ctx context.Context) error { return clocktoken.Pass(ctx, floor, d.store.Clock) })
 	}

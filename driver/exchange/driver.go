@@ -106,7 +106,11 @@ func (d *Driver) Open(ctx context.Context, o driver.SessionOptions) (*driver.Ope
 		return nil, err
 	}
 	d.listener.pollAtLeast(s.ttl / 3)
-	return &driver.Opened{Session: s, ID: s.row.ID, TTL: s.ttl}, nil
+	opened := &driver.Opened{Session: s, ID: s.row.ID, TTL: s.ttl}
+	if l, ok := d.store.(Living); ok {
+		opened.Liveness = l.Liveness(s.row)
+	}
+	return opened, nil
 }
 
 // Check examines the backend.

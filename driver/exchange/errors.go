@@ -18,6 +18,14 @@ var (
 	ErrTokens = driver.Permanent(errors.New("the tokens of this queue are used up"))
 )
 
+// NotSent marks the error of a Join that has certainly not taken effect, and never will: it was given
+// up before it was sent. Then the ticket can be left without an exchange.
+func NotSent(err error) error { return notSent{err} }
+
+type notSent struct{ error }
+
+func (e notSent) Unwrap() error { return e.error }
+
 // usable reports why the driver cannot be used.
 func (d *Driver) usable(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
@@ -35,6 +43,8 @@ func (d *Driver) failed(ctx context.Context, err error) error {
 	case err == nil:
 		return nil
 	case driver.IsPermanent(err): // a sentinel, most of the time
+		return err
+	case d.traits.Bounded && ctx.Err() != nil && errors.Is(err, ctx.Err()): // it may say what was waited for
 		return err
 	case deadline.Err(ctx) != nil:
 		return deadline.Err(ctx)

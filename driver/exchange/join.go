@@ -65,11 +65,12 @@ func (s *session) join(ctx context.Context, e *entry, r *driver.Request) (driver
 	s.awaitEarlierJoin(ctx, e)
 	renewed, resyncs := s.before()
 	var sent driver.Instant // 0: it was not sent
+	var before bool         // whether an earlier one may have been
 	ended := make(chan struct{})
 	sends := func() {
 		s.d.mu.Lock()
 		defer s.d.mu.Unlock()
-		e.wasSent, sent = true, s.d.now()
+		before, e.wasSent, sent = e.wasSent, true, s.d.now()
 	}
 	st, err := callInQueue(ctx, s.d, e.queue, sends, func(ctx context.Context) (Status, error) {
 		defer close(ended)
@@ -90,6 +91,10 @@ func (s *session) join(ctx context.Context, e *entry, r *driver.Request) (driver
 		return driver.Ticket{}, driver.ErrGone
 	case errors.Is(err, driver.ErrGone):
 		s.d.retire(e)
+	case errors.As(err, new(notSent)):
+		if e.state == unknown && !e.mayArrive() {
+			e.wasSent = before
+		}
 	case err != nil && driver.IsPermanent(err):
 		if e.underWay == 0 && !e.noReply {
 			s.d.drop(e)

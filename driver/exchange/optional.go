@@ -1,6 +1,9 @@
 package exchange
 
-import "context"
+import (
+	"context"
+	"os"
+)
 
 // Detacher is a [Store] with rows of sessions: a heartbeat extends all tickets of its session that
 // have no end of their own, and so those, too, that the caller has not named.
@@ -52,6 +55,19 @@ type Confirmer interface {
 type Counter interface {
 	// Exchanges is driver.Driver.Exchanges. Without it the client counts calls.
 	Exchanges() uint64
+}
+
+// Living is a [Store] whose sessions live as long as some files are open.
+type Living interface {
+	// Liveness is driver.Opened.Liveness, for a session that has begun.
+	Liveness(s Session) []*os.File
+}
+
+// Raiser is a [Store] that raises the tokens of all queues, also of those to come. The client has
+// the others wait until their clock has passed the floor.
+type Raiser interface {
+	// RaiseAll is driver.Driver.Raise of all queues. It outlasts a crash of the backend.
+	RaiseAll(ctx context.Context, floor uint64) error
 }
 
 // Traited is a [Store] that says how it differs from others.
