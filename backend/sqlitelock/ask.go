@@ -2,49 +2,46 @@ package sqlitelock
 
 import (
 	"context"
-	"errors"
-	"fmt"
+	"time"
 
 	"zombiezen.com/go/sqlite"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/driver/exchange"
 )
 
-var errDemand = driver.Invalid(errors.New("ask: only Revoke, Evict and Force can be asked for"))
-
-func (d *Driver) Ask(ctx context.Context, queue, id string, what driver.Demand) error {
-	if what != driver.Revoke && what != driver.Evict && what != driver.Force {
-		return errDemand
-	}
-	if err := driver.CheckID(id); err != nil {
+// Ask finds the ticket of any session by its ID.
+func (s *store) Ask(ctx context.Context, queue, id string, what driver.Demand) (unsettled bool, err error) {
+	var n int64
+	due := never
+	if err := s.view(ctx, func(c conn, _ moment) (err error) {
+		if due, err = c.due(); err != nil {
+			return err
+		}
+		n, err = c.find(queue, id)
 		return err
+	}); err != nil {
+		return false, err
 	}
-	if err := driver.CheckName(queue); err != nil {
-		return err
-	}
-	if err := d.sweepDue(ctx); err != nil {
-		return err
-	}
-	n, err := d.number(ctx, queue, id)
-	if err != nil {
-		return err
+	if err := s.sweepIf(ctx, due); err != nil {
+		return false, err
 	}
 	if n == 0 {
-		return driver.ErrGone
+		return false, driver.ErrGone
 	}
-	return d.change(ctx, fast, func(t *tx) error {
+	return false, s.change(ctx, fast, func(t *tx) error {
 		q, err := t.queue(queue)
 		if err != nil {
 			return err
 		}
-		p, err := t.place(q, n)
+		p, err := t.ticket(q, n)
 		if err != nil {
 			return err
 		}
 		if p == nil || p.id != id {
 			return driver.ErrGone
 		}
-		m := t.tell(p.sid, queue)
+		m := t.notify(p.sid, queue)
 		switch {
 		case what == driver.Revoke:
 			m.Revoke = append(m.Revoke, n)
@@ -60,17 +57,18 @@ func (d *Driver) Ask(ctx context.Context, queue, id string, what driver.Demand) 
 			return t.save(q)
 		default:
 			m.Evict = append(m.Evict, n)
-			ttl, expires, err := t.lease(p.sid)
+			l, err := t.lease(p.sid)
 			if err != nil {
 				return err
 			}
 			if p.flags |= evicted; p.is(fixed) {
+				ttl := l.ttl
 				if ttl == 0 { // the session is over
 					ttl = defaultTTL
 				}
 				p.shorten(t.now.add(ttl))
 			}
-			p.ends = p.end(ttl, expires)
+			p.ends = p.end(l)
 			p.flags &^= stray
 		}
 		if err := t.update(q, p); err != nil {
@@ -80,8 +78,24 @@ func (d *Driver) Ask(ctx context.Context, queue, id string, what driver.Demand) 
 	})
 }
 
+// defaultTTL is that of a session that is over, for its evicted tickets.
+const defaultTTL = 15 * time.Second
+
+// find finds the number of a ticket by its ID; 0 if it does not stand.
+func (c conn) find(queue, id string) (n int64, err error) {
+	for _, sql := range []string{
+		"SELECT granted FROM queue WHERE name = ? AND id = ?",
+		"SELECT n FROM ticket WHERE queue = ? AND id = ?",
+	} {
+		if _, err := c.one(sql, func(r *sqlite.Stmt) { n = r.ColumnInt64(0) }, queue, id); err != nil || n != 0 {
+			return n, err
+		}
+	}
+	return 0, nil
+}
+
 // shorten makes a fixed end come at a moment at the latest.
-func (p *place) shorten(latest moment) {
+func (p *ticket) shorten(latest moment) {
 	if p.ends > latest {
 		p.wall -= int64(p.ends - latest)
 		p.ends = latest
@@ -89,19 +103,13 @@ func (p *place) shorten(latest moment) {
 }
 
 // Raise is committed synchronously: the floor outlasts a power loss.
-func (d *Driver) Raise(ctx context.Context, queue string, floor uint64) error {
-	if err := driver.CheckName(queue); queue != "" && err != nil {
-		return err
-	}
-	if floor >= driver.MaxToken-1 {
-		return driver.Invalid(fmt.Errorf("raise: no token is larger than %d", floor))
-	}
-	return d.change(ctx, durable, func(t *tx) error {
-		if queue == "" {
-			return t.raiseAll(int64(floor))
-		}
-		return t.raise(queue, int64(floor))
-	})
+func (s *store) Raise(ctx context.Context, queue string, floor uint64) error {
+	return s.change(ctx, durable, func(t *tx) error { return t.raise(queue, int64(floor)) })
+}
+
+// RaiseAll is Raise for all queues.
+func (s *store) RaiseAll(ctx context.Context, floor uint64) error {
+	return s.change(ctx, durable, func(t *tx) error { return t.raiseAll(int64(floor)) })
 }
 
 func (t *tx) raise(queue string, floor int64) error {
@@ -111,7 +119,7 @@ func (t *tx) raise(queue string, floor int64) error {
 	}
 	if q.unknown {
 		q.unknown = false
-		if _, err := t.one("SELECT max(n) FROM ticket WHERE queue = ?", func(s *sqlite.Stmt) { q.last = max(q.last, q.granted, s.ColumnInt64(0)) }, queue); err != nil {
+		if _, err := t.one("SELECT max(n) FROM ticket WHERE queue = ?", func(r *sqlite.Stmt) { q.last = max(q.last, q.granted, r.ColumnInt64(0)) }, queue); err != nil {
 			return err
 		}
 		if err := t.store(q); err != nil {
@@ -130,7 +138,7 @@ func (t *tx) raise(queue string, floor int64) error {
 		return nil
 	}
 	if q.last+q.shift+lift >= driver.MaxToken {
-		return errTokens
+		return exchange.ErrTokens
 	}
 	if q.lone != nil {
 		if err := t.insert(q, q.lone); err != nil {
@@ -154,8 +162,8 @@ func (t *tx) raiseAll(floor int64) error {
 		return err
 	}
 	var used []string
-	if err := t.all("SELECT name FROM queue WHERE "+named+" AND NOT ("+simple+")", func(s *sqlite.Stmt) bool {
-		used = append(used, s.ColumnText(0))
+	if err := t.all("SELECT name FROM queue WHERE "+named+" AND NOT ("+simple+")", func(r *sqlite.Stmt) bool {
+		used = append(used, r.ColumnText(0))
 		return true
 	}, driver.MaxToken-1); err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 // Who keeps the file locked is looked up once in a while, however many want to know: the
 // look stops all who lock a file on this machine.
 func TestBlockersAreLookedUpOnceInAWhile(t *testing.T) {
-	f := start(t, newFile(t)).file
+	f := start(t, newFile(t)).store.file
 	_ = f.stuck(context.Canceled)
 	first := f.blocked.at
 	if first.IsZero() {

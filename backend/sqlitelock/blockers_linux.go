@@ -10,7 +10,7 @@ import (
 )
 
 // blockers names the processes that keep others from writing, as far as this one
-// may see them: those that have the turn or SQLite's lock on its shared memory.
+// may see them: those that have the write lock or SQLite's lock on its shared memory.
 func (f *file) blockers() []string {
 	locks, err := os.ReadFile("/proc/locks")
 	if err != nil {

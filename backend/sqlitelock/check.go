@@ -10,29 +10,30 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/driver/exchange"
 	"zombiezen.com/go/sqlite"
 )
 
 // Check looks at the file, which takes as long as reading all of it once.
-func (d *Driver) Check(ctx context.Context) []driver.Finding {
+func (s *store) Check(ctx context.Context) []driver.Finding {
 	var all []driver.Finding
 	for _, c := range []struct {
 		name  string
-		check func(*Driver, context.Context) driver.Finding
+		check func(*store, context.Context) driver.Finding
 	}{
-		{"file", (*Driver).checkFile},
-		{"folder", func(d *Driver, _ context.Context) driver.Finding { return d.checkPlace() }},
-		{"file system", (*Driver).checkFilesystem},
-		{"sharing", (*Driver).checkSharing},
-		{"disk space", (*Driver).checkSpace},
-		{"journal", (*Driver).checkJournal},
-		{"integrity", (*Driver).checkIntegrity},
-		{"writing", (*Driver).checkWriting},
-		{"clock", (*Driver).checkClock},
-		{"messages", (*Driver).checkMessages},
-		{"sessions", (*Driver).checkSessions},
+		{"file", (*store).checkFile},
+		{"folder", func(s *store, _ context.Context) driver.Finding { return s.checkPlace() }},
+		{"file system", (*store).checkFilesystem},
+		{"sharing", (*store).checkSharing},
+		{"disk space", (*store).checkSpace},
+		{"journal", (*store).checkJournal},
+		{"integrity", (*store).checkIntegrity},
+		{"writing", (*store).checkWriting},
+		{"clock", (*store).checkClock},
+		{"messages", (*store).checkMessages},
+		{"sessions", (*store).checkSessions},
 	} {
-		f := c.check(d, ctx)
+		f := c.check(s, ctx)
 		f.Check = c.name
 		all = append(all, f)
 	}
@@ -52,25 +53,25 @@ func failed(err error, promise, remedy string) driver.Finding {
 	return driver.Finding{Status: driver.Fail, Detail: err.Error(), Promise: promise, Remedy: remedy}
 }
 
-func (d *Driver) checkFile(context.Context) driver.Finding {
-	if err := d.file.same(); err != nil {
+func (s *store) checkFile(context.Context) driver.Finding {
+	if err := s.file.same(); err != nil {
 		return failed(err, exclusion, "stop all programs that use the file, then start them again")
 	}
-	if err := writable(d.file.path); err != nil {
-		return failed(err, everyLock, "give this user the right to write "+d.file.path)
+	if err := writable(s.file.path); err != nil {
+		return failed(err, everyLock, "give this user the right to write "+s.file.path)
 	}
-	st, err := os.Stat(d.file.path)
+	st, err := os.Stat(s.file.path)
 	if err != nil {
 		return failed(err, everyLock, "look at the permissions of the folder")
 	}
 	if n := hardLinks(st); n > 1 {
-		return failed(fmt.Errorf("%s has %d names (hard links)", d.file.path, n), exclusion, "remove all names but one")
+		return failed(fmt.Errorf("%s has %d names (hard links)", s.file.path, n), exclusion, "remove all names but one")
 	}
-	return fine("%s, %d bytes, mode %04o", d.file.path, st.Size(), st.Mode().Perm())
+	return fine("%s, %d bytes, mode %04o", s.file.path, st.Size(), st.Mode().Perm())
 }
 
-func (d *Driver) checkFilesystem(context.Context) driver.Finding {
-	kind, err := filesystem(filepath.Dir(d.file.path))
+func (s *store) checkFilesystem(context.Context) driver.Finding {
+	kind, err := filesystem(filepath.Dir(s.file.path))
 	switch {
 	case err != nil:
 		return failed(err, everyLock, "look at the permissions of the folder")
@@ -89,19 +90,19 @@ func (d *Driver) checkFilesystem(context.Context) driver.Finding {
 
 // checkSharing looks whether all who may write the file can write what is made
 // beside it.
-func (d *Driver) checkSharing(context.Context) driver.Finding {
-	if mode := d.file.mode; mode&0o066 != shared(mode)&0o066 {
+func (s *store) checkSharing(context.Context) driver.Finding {
+	if mode := s.file.mode; mode&0o066 != shared(mode)&0o066 {
 		return driver.Finding{
 			Status:  driver.Warn,
 			Detail:  fmt.Sprintf("mode %04o lets users read the file who may not write it: these cannot lock, but they can keep the file locked", mode),
 			Promise: everyLock,
-			Remedy:  fmt.Sprintf("chmod %o %s", shared(mode), d.file.path),
+			Remedy:  fmt.Sprintf("chmod %o %s", shared(mode), s.file.path),
 		}
 	}
-	if d.file.mode&0o060 == 0 {
+	if s.file.mode&0o060 == 0 {
 		return fine("for one user only")
 	}
-	dir := filepath.Dir(d.file.path)
+	dir := filepath.Dir(s.file.path)
 	st, err := os.Stat(dir)
 	if err != nil {
 		return failed(err, everyLock, "look at the permissions of the folder")
@@ -109,7 +110,7 @@ func (d *Driver) checkSharing(context.Context) driver.Finding {
 	if st.Mode()&os.ModeSetgid == 0 {
 		return driver.Finding{
 			Status:  driver.Warn,
-			Detail:  fmt.Sprintf("mode %04o shares the file with its group, but new files in %s get the group of whoever makes them", d.file.mode, dir),
+			Detail:  fmt.Sprintf("mode %04o shares the file with its group, but new files in %s get the group of whoever makes them", s.file.mode, dir),
 			Promise: "sharing: another user may be refused",
 			Remedy:  "chmod g+ws " + dir,
 		}
@@ -117,9 +118,9 @@ func (d *Driver) checkSharing(context.Context) driver.Finding {
 	return fine("with the group of %s", dir)
 }
 
-func (d *Driver) checkSpace(context.Context) driver.Finding {
+func (s *store) checkSpace(context.Context) driver.Finding {
 	const low, needed = 64 << 20, 8 << 20
-	free, err := space(filepath.Dir(d.file.path))
+	free, err := space(filepath.Dir(s.file.path))
 	switch {
 	case errors.Is(err, errors.ErrUnsupported):
 		return fine("not known on this system")
@@ -136,9 +137,9 @@ func (d *Driver) checkSpace(context.Context) driver.Finding {
 	return f
 }
 
-func (d *Driver) checkJournal(ctx context.Context) driver.Finding {
+func (s *store) checkJournal(ctx context.Context) driver.Finding {
 	mode, version := "", ""
-	err := d.view(ctx, func(c conn, _ moment) error {
+	err := s.view(ctx, func(c conn, _ moment) error {
 		if _, err := c.one("PRAGMA journal_mode", func(s *sqlite.Stmt) { mode = s.ColumnText(0) }); err != nil {
 			return err
 		}
@@ -153,15 +154,15 @@ func (d *Driver) checkJournal(ctx context.Context) driver.Finding {
 			Status:  driver.Fail,
 			Detail:  "the journal mode was changed to " + mode,
 			Promise: "speed, and that reading waits for nobody",
-			Remedy:  "stop all who use the file, then run: sqlite3 " + d.file.path + " 'PRAGMA journal_mode = WAL'",
+			Remedy:  "stop all who use the file, then run: sqlite3 " + s.file.path + " 'PRAGMA journal_mode = WAL'",
 		}
 	}
 	return fine("write-ahead log, SQLite %s; grants are committed without, cells with synchronisation", version)
 }
 
-func (d *Driver) checkIntegrity(ctx context.Context) driver.Finding {
+func (s *store) checkIntegrity(ctx context.Context) driver.Finding {
 	var wrong []string
-	err := d.view(ctx, func(c conn, _ moment) error {
+	err := s.view(ctx, func(c conn, _ moment) error {
 		wrong = wrong[:0]
 		for _, sql := range append([]string{"PRAGMA quick_check(5)"}, invariants...) {
 			if err := c.all(sql, func(s *sqlite.Stmt) bool {
@@ -199,49 +200,49 @@ var invariants = []string{
 	`SELECT 'ticket ' || ` + readID + ` || ' has no session' FROM queue WHERE id IS NOT NULL AND sid NOT IN (SELECT sid FROM session) LIMIT 5`,
 }
 
-func (d *Driver) checkWriting(ctx context.Context) driver.Finding {
+func (s *store) checkWriting(ctx context.Context) driver.Finding {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	start := time.Now()
-	if err := d.change(ctx, fast, func(t *tx) error { return t.exec("UPDATE file SET opened = opened") }); err != nil {
+	if err := s.change(ctx, fast, func(t *tx) error { return t.exec("UPDATE file SET opened = opened") }); err != nil {
 		return failed(err, everyLock, "see the error: it names who keeps the file locked, if that is the reason")
 	}
 	return fine("one transaction took %v", time.Since(start).Round(time.Microsecond))
 }
 
-func (d *Driver) checkClock(context.Context) driver.Finding {
+func (s *store) checkClock(context.Context) driver.Finding {
 	if !steady {
 		return driver.Finding{
 			Status:  driver.Warn,
-			Detail:  "leases are counted by " + d.clock.String(),
+			Detail:  "leases are counted by " + s.clock.String(),
 			Promise: "exclusion, while the clock is set forward by more than a lease's margin",
 			Remedy:  "let the clock be slewed, not stepped",
 		}
 	}
-	return fine("leases are counted by %s, which no step of the wall clock moves", d.clock)
+	return fine("leases are counted by %s, which no step of the wall clock moves", s.clock)
 }
 
 // checkMessages sends one to itself.
-func (d *Driver) checkMessages(ctx context.Context) driver.Finding {
+func (s *store) checkMessages(ctx context.Context) driver.Finding {
 	slow := driver.Finding{
 		Status:  driver.Warn,
 		Promise: fmt.Sprintf("speed: waiters look at the file every %v instead of being woken", pollEvery),
-		Remedy:  "make sure that sockets can be made in " + d.file.folder.path,
+		Remedy:  "make sure that sockets can be made in " + s.file.folder.path,
 	}
-	if d.post.name == "" {
+	if s.mailbox.name == "" {
 		slow.Detail = "this driver has no socket to be woken by"
 		return slow
 	}
 	start := time.Now()
-	name := "check/" + newID()
-	bell := d.bells.listen("cell", name)
-	defer d.bells.ring("cell", name)
-	if err := d.post.test(message{Cell: name}); err != nil {
+	name, arrived := "check/"+exchange.NewID(), make(chan struct{})
+	s.tests.Store(name, arrived)
+	defer s.tests.Delete(name)
+	if err := s.mailbox.test(message{Cell: name}); err != nil {
 		slow.Detail = err.Error()
 		return slow
 	}
 	select {
-	case <-bell:
+	case <-arrived:
 		return fine("one took %v", time.Since(start).Round(time.Microsecond))
 	case <-ctx.Done():
 		slow.Detail = ctx.Err().Error()
@@ -251,9 +252,9 @@ func (d *Driver) checkMessages(ctx context.Context) driver.Finding {
 	return slow
 }
 
-func (d *Driver) checkSessions(ctx context.Context) driver.Finding {
+func (s *store) checkSessions(ctx context.Context) driver.Finding {
 	var all []peer
-	err := d.view(ctx, func(c conn, _ moment) (err error) {
+	err := s.view(ctx, func(c conn, _ moment) (err error) {
 		all, err = c.peers("SELECT sid, id FROM session")
 		return err
 	})
@@ -262,9 +263,9 @@ func (d *Driver) checkSessions(ctx context.Context) driver.Finding {
 	}
 	dead, missing := 0, 0
 	for _, p := range all {
-		grave, gone := d.file.folder.dead(p.id)
-		if grave != nil {
-			grave.Close()
+		lock, gone := s.file.folder.dead(p.id)
+		if lock != nil {
+			lock.Close()
 			dead++
 		}
 		if gone {
@@ -274,7 +275,7 @@ func (d *Driver) checkSessions(ctx context.Context) driver.Finding {
 	f := fine("%d, of them %d of dead processes, whose locks go to the next who asks", len(all), dead)
 	if missing > 0 {
 		f.Status = driver.Warn
-		f.Detail = fmt.Sprintf("%d, of them %d whose files in %s were removed", len(all), missing, d.file.folder.path)
+		f.Detail = fmt.Sprintf("%d, of them %d whose files in %s were removed", len(all), missing, s.file.folder.path)
 		f.Promise = "speed: the death of these is only noticed by their TTL"
 		f.Remedy = "keep programs that clean up away from the folder"
 	}

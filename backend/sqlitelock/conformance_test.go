@@ -49,11 +49,7 @@ func newWorld(t testing.TB) drivertest.World {
 	})
 	return drivertest.World{
 		Open: func(ctx context.Context) (driver.Driver, error) {
-			d, err := sqlitelock.New(ctx, path)
-			if err == nil {
-				sqlitelock.Late(t, d, func() <-chan struct{} { return *late.Load() })
-			}
-			return d, err
+			return sqlitelock.NewLate(ctx, t, path, func() <-chan struct{} { return *late.Load() })
 		},
 		URL: "sqlite://" + path,
 		Late: func() (resume func()) {

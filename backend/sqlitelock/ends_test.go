@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/driver/exchange"
 )
 
 // A ticket whose fixed end has passed does not stand, though nobody has taken it out
@@ -38,36 +39,36 @@ func TestAJoinThatComesAfterClose(t *testing.T) {
 	d := start(t, newFile(t))
 	for range 10 {
 		s := begin(t, d)
-		if _, err := d.file.turn.take(t.Context(), coming, nil); err != nil {
+		if _, err := d.store.file.lock.take(t.Context(), coming, nil); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), limit)
 		defer cancel()
 		closed, joined := make(chan error, 1), make(chan error, 1)
 		go func() { closed <- s.Close(ctx) }()
-		waitForTurn(t, 1)
+		waitForLock(t, 1)
 		go func() {
-			_, err := s.Join(ctx, mutex("q"))
+			_, err := s.store.Join(ctx, exchange.Join{Request: mutex("q"), Session: exchange.Session{ID: s.ID}})
 			joined <- err
 		}()
-		waitForTurn(t, 2)
-		d.file.turn.pass()
+		waitForLock(t, 2)
+		d.store.file.lock.pass()
 		if err := <-joined; !errors.Is(err, driver.ErrSession) {
 			t.Errorf("Join after Close: %v", err)
 		}
 		if err := <-closed; err != nil {
 			t.Errorf("Close: %v", err)
 		}
-		if n := number(t, d, "SELECT count(*) FROM queue WHERE tickets > 0"); n != 0 {
+		if n := count(t, d, "SELECT count(*) FROM queue WHERE tickets > 0"); n != 0 {
 			t.Fatal("a ticket of a closed session stands")
 		}
 	}
 }
 
-// waitForTurn returns when so many goroutines of this program wait for their turn to write.
-func waitForTurn(t *testing.T, want int) {
+// waitForLock returns when so many goroutines of this program wait for their turn to write.
+func waitForLock(t *testing.T, want int) {
 	t.Helper()
-	waits := regexp.MustCompile(`(?m)^goroutine \d+ \[select[^\n]*\]:\n(?:[^\n]+\n)*?[^\n]*\(\*turn\)\.take\(`)
+	waits := regexp.MustCompile(`(?m)^goroutine \d+ \[select[^\n]*\]:\n(?:[^\n]+\n)*?[^\n]*\(\*writeLock\)\.take\(`)
 	stacks := make([]byte, 1<<20)
 	for end := time.Now().Add(limit); ; time.Sleep(time.Millisecond) {
 		found := len(waits.FindAll(stacks[:runtime.Stack(stacks, true)], -1))
@@ -81,15 +82,15 @@ func waitForTurn(t *testing.T, want int) {
 }
 
 // alone calls f while the driver does not use its connections.
-func alone(t *testing.T, d *Driver, f func()) {
+func alone(t *testing.T, d *client, f func()) {
 	for {
-		if _, err := d.file.turn.take(t.Context(), coming, nil); err == nil {
+		if _, err := d.store.file.lock.take(t.Context(), coming, nil); err == nil {
 			break
 		}
 	}
-	defer d.file.turn.pass()
-	d.file.reading <- struct{}{}
-	defer func() { <-d.file.reading }()
+	defer d.store.file.lock.pass()
+	d.store.file.reading <- struct{}{}
+	defer func() { <-d.store.file.reading }()
 	f()
 }
 
@@ -109,9 +110,9 @@ func TestTheFloorIsThatOfTheLargest(t *testing.T) {
 	sql(t, d, "UPDATE queue SET last = last + 1099511627776, granted = granted + 1099511627776 WHERE name = 'a'")
 	for _, name := range []string{"a", "b", "c"} {
 		sql(t, d, "UPDATE queue SET since = -9000000000000000 WHERE name = '"+name+"'")
-		d.forgetQueues(t.Context())
+		d.store.forgetQueues(t.Context())
 	}
-	if n := number(t, d, "SELECT count(*) FROM queue"); n != 0 {
+	if n := count(t, d, "SELECT count(*) FROM queue"); n != 0 {
 		t.Fatalf("%d idle queues are kept", n)
 	}
 	again := s.mustJoin(t, mutex("a"), true)
@@ -124,7 +125,7 @@ func TestTheFloorIsThatOfTheLargest(t *testing.T) {
 // that waited for it: else its holder would be ended early.
 func TestAFixedTimeIsProvenFromItsGrant(t *testing.T) {
 	d := start(t, newFile(t))
-	for what, other := range map[string]*Driver{"in the process": d, "by a message": start(t, d.file.path)} {
+	for what, other := range map[string]*client{"in the process": d, "by a message": start(t, d.store.file.path)} {
 		s := begin(t, other)
 		front := s.mustJoin(t, mutex(what), true)
 		r := mutex(what)
@@ -148,7 +149,7 @@ func TestKeepIsProvenFromBeforeItsExchange(t *testing.T) {
 	r := mutex("q")
 	tk := s.mustJoin(t, r, true)
 	var written driver.Instant
-	Late(t, d, func() <-chan struct{} {
+	late(t, d.store, func() <-chan struct{} {
 		written = driver.Now()
 		on := make(chan struct{})
 		close(on)
@@ -167,7 +168,7 @@ func TestKeepIsProvenFromBeforeItsExchange(t *testing.T) {
 // heartbeat, a third of the TTL later.
 func TestWhoWaitsHearsOfAnEarlierEnd(t *testing.T) {
 	da := start(t, newFile(t))
-	a, b := begin(t, da), begin(t, start(t, da.file.path)) // of an hour
+	a, b := begin(t, da), begin(t, start(t, da.store.file.path)) // of an hour
 	held := a.mustJoin(t, mutex("q"), true)
 	next := b.mustJoin(t, mutex("q"), false)
 	if err := a.Keep(t.Context(), held, 100*time.Millisecond); err != nil {

@@ -23,12 +23,12 @@ type file struct {
 	mode    fs.FileMode
 	id      fileID // of the file when it was opened
 	folder  folder
-	turn    *turn
-	write   conn          // used in turn
+	lock    *writeLock
+	write   conn          // used with the lock
 	read    conn          // used while reading is full
-	reading chan struct{} // full while somebody reads
+	reading chan struct{} // full while a goroutine reads
 	blocked blocked
-	closing chan struct{} // closed when nobody is to wait any more
+	closing chan struct{} // closed by Close
 }
 
 // longest is what SQLite can use, less the ends of its log's name.
@@ -64,11 +64,11 @@ func openFile(ctx context.Context, path string, c config) (_ *file, err error) {
 	if err != nil {
 		return nil, driver.Permanent(err)
 	}
-	f.turn = newTurn(t, f.closing)
-	if _, err := f.turn.take(ctx, coming, nil); err != nil {
+	f.lock = newWriteLock(t, f.closing)
+	if _, err := f.lock.take(ctx, coming, nil); err != nil {
 		return nil, f.stuck(err)
 	}
-	defer f.turn.pass()
+	defer f.lock.pass()
 	if empty {
 		if err := f.make(ctx); err != nil {
 			return nil, err
@@ -352,8 +352,8 @@ func (f *file) close() {
 	if f.read.Conn != nil {
 		f.read.Close()
 	}
-	if f.turn != nil {
-		f.turn.file.Close()
+	if f.lock != nil {
+		f.lock.file.Close()
 	}
 	f.folder.close()
 }

@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/interlock-go/interlock/driver"
 )
@@ -19,46 +18,26 @@ func FuzzMessage(f *testing.F) {
 	} {
 		f.Add([]byte(data))
 	}
-	made, err := New(f.Context(), filepath.Join(f.TempDir(), "locks.db"))
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Cleanup(func() { _ = made.Close() })
-	s, err := made.Open(f.Context(), driver.SessionOptions{TTL: time.Hour})
-	if err != nil {
-		f.Fatal(err)
-	}
+	made := start(f, filepath.Join(f.TempDir(), "locks.db"))
+	s := begin(f, made)
 	for _, digit := range []string{"1", "2"} {
 		if _, err := s.Join(f.Context(), driver.Request{ID: strings.Repeat(digit, 32), Queue: "other", Kind: driver.Mutex, Units: 1, Capacity: 1}); err != nil {
 			f.Fatal(err)
 		}
-	}
-	d := made.(*Driver)
-	look := func() (all []state) {
-		d.tickets.mu.Lock()
-		defer d.tickets.mu.Unlock()
-		for _, t := range d.tickets.places["other"] {
-			all = append(all, t.state)
-		}
-		return all
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var m message
 		if json.Unmarshal(data, &m) == nil && (m.Look || m.Over != 0 || m.Queue == "other") {
 			return // it looks at the database, or is meant
 		}
-		d.open(data)
-		held, waits := 0, 0
-		for _, s := range look() {
-			switch s {
-			case waiting:
-				waits++
-			default:
-				held++
+		for _, ev := range made.store.tickets.events(&m) {
+			if ev.ID != "" {
+				t.Errorf("%q: an event of a ticket: %+v", data, ev)
 			}
 		}
-		if held != 1 || waits != 1 {
-			t.Errorf("%q: %d hold and %d wait", data, held, waits)
+		made.store.open(data)
+		if some, _ := made.store.tickets.wait(""); !some || len(made.store.tickets.byID) != 2 {
+			t.Errorf("%q: %d tickets are left, one of them waits: %v", data, len(made.store.tickets.byID), some)
 		}
 	})
 }

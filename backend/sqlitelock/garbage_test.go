@@ -12,7 +12,7 @@ import (
 var garbage = []string{"'x'", "''", "x'00'", "x'37'", "1.5", "-5", "9223372036854775807", "2251799813685248", "'9e99'"}
 
 // passes takes a lock and gives it back. Its token is above that of the one before.
-func (s *session) passes(t *testing.T, queue string, last map[string]uint64) {
+func (s *caller) passes(t *testing.T, queue string, last map[string]uint64) {
 	t.Helper()
 	tk := s.mustJoin(t, mutex(queue), true)
 	if tk.Token <= last[queue] || tk.Token >= driver.MaxToken {
@@ -23,7 +23,7 @@ func (s *session) passes(t *testing.T, queue string, last map[string]uint64) {
 }
 
 // isRefused sees that a lock is refused with an error that says where the fault is.
-func (s *session) isRefused(t *testing.T, queue string, words ...string) {
+func (s *caller) isRefused(t *testing.T, queue string, words ...string) {
 	t.Helper()
 	tk, err := s.Join(t.Context(), mutex(queue))
 	if !driver.IsPermanent(err) {
@@ -62,12 +62,12 @@ func TestGarbageInATokenHarmsOneName(t *testing.T) {
 			raise("harmed")
 			s.passes(t, "harmed", last)
 			overwrite()
-			for _, who := range []*session{s, other, s} {
+			for _, who := range []*caller{s, other, s} {
 				who.isRefused(t, "harmed")
 				who.passes(t, "well", last)
 			}
 			sql(t, d, "UPDATE queue SET since = -9000000000000000 WHERE name = 'harmed'")
-			d.forgetQueues(t.Context())
+			d.store.forgetQueues(t.Context())
 			s.isRefused(t, "harmed")
 			raise(cure)
 			s.passes(t, "harmed", last)
@@ -93,7 +93,7 @@ func TestGarbageInATokenHarmsOneName(t *testing.T) {
 				s.mustLeave(t, held)
 			}
 			for _, w := range []struct {
-				s *session
+				s *caller
 				driver.Ticket
 			}{{other, waits}, {s, third}} {
 				got := w.s.mustAwait(t, w.Ticket)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/driver/exchange"
 	"zombiezen.com/go/sqlite"
 )
 
@@ -19,30 +20,50 @@ const limit = time.Minute
 
 func newFile(t testing.TB) string { return filepath.Join(t.TempDir(), "locks.db") }
 
-func start(t testing.TB, path string, opts ...Option) *Driver {
+// client is a driver with its store.
+type client struct {
+	driver.Driver
+	store *store
+}
+
+// caller is a session with the store of its client.
+type caller struct {
+	*driver.Opened
+	store *store
+}
+
+func start(t testing.TB, path string, opts ...Option) *client {
 	t.Helper()
-	d, err := New(t.Context(), path, opts...)
+	c := config{mode: defaultMode}
+	for _, o := range opts {
+		o(&c)
+	}
+	s, err := openStore(t.Context(), path, c)
 	if err != nil {
 		t.Fatal(err)
 	}
+	d := &client{exchange.New(s, s.mailbox.name), s}
 	t.Cleanup(func() { d.Close() })
-	return d.(*Driver)
+	return d
 }
 
-func begin(t testing.TB, d *Driver) *session {
+func begin(t testing.TB, d *client) *caller {
 	t.Helper()
 	s, err := d.Open(t.Context(), driver.SessionOptions{TTL: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s.Session.(*session)
+	return &caller{s, d.store}
 }
+
+// session is the row of a caller's session, as the store has it.
+func (s *caller) session() *session { return s.store.session(s.ID) }
 
 func mutex(queue string) driver.Request {
-	return driver.Request{ID: newID(), Queue: queue, Kind: driver.Mutex, Units: 1, Capacity: 1}
+	return driver.Request{ID: exchange.NewID(), Queue: queue, Kind: driver.Mutex, Units: 1, Capacity: 1}
 }
 
-func (s *session) mustJoin(t testing.TB, r driver.Request, held bool) driver.Ticket {
+func (s *caller) mustJoin(t testing.TB, r driver.Request, held bool) driver.Ticket {
 	t.Helper()
 	got, err := s.Join(t.Context(), r)
 	if err != nil || got.Held != held {
@@ -51,7 +72,7 @@ func (s *session) mustJoin(t testing.TB, r driver.Request, held bool) driver.Tic
 	return got
 }
 
-func (s *session) mustAwait(t testing.TB, tk driver.Ticket) driver.Ticket {
+func (s *caller) mustAwait(t testing.TB, tk driver.Ticket) driver.Ticket {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
@@ -70,7 +91,7 @@ func because(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-func (s *session) mustLeave(t testing.TB, tk driver.Ticket) {
+func (s *caller) mustLeave(t testing.TB, tk driver.Ticket) {
 	t.Helper()
 	if err := s.Leave(t.Context(), tk, true); err != nil {
 		t.Fatalf("Leave: %v", err)
@@ -78,16 +99,16 @@ func (s *session) mustLeave(t testing.TB, tk driver.Ticket) {
 }
 
 // sql changes the file behind the driver's back.
-func sql(t testing.TB, d *Driver, text string) {
+func sql(t testing.TB, d *client, text string) {
 	t.Helper()
-	if err := d.change(t.Context(), fast, func(x *tx) error { return x.exec(text) }); err != nil {
+	if err := d.store.change(t.Context(), fast, func(x *tx) error { return x.exec(text) }); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func number(t testing.TB, d *Driver, text string) (n int64) {
+func count(t testing.TB, d *client, text string) (n int64) {
 	t.Helper()
-	if err := d.view(t.Context(), func(c conn, _ moment) error {
+	if err := d.store.view(t.Context(), func(c conn, _ moment) error {
 		_, err := c.one(text, func(s *sqlite.Stmt) { n = s.ColumnInt64(0) })
 		return err
 	}); err != nil {
@@ -121,7 +142,7 @@ func TestReboot(t *testing.T) {
 	}
 
 	after := start(t, path)
-	if after.clock.boot == "" {
+	if after.store.clock.boot == "" {
 		t.Skip("this system does not tell boots apart")
 	}
 	next := begin(t, after)
@@ -159,8 +180,8 @@ func TestTokensGrowWhenTheClockFallsBack(t *testing.T) {
 	s.mustLeave(t, second)
 
 	sql(t, d, "UPDATE queue SET since = -9000000000000000")
-	d.forgetQueues(t.Context())
-	if n := number(t, d, "SELECT count(*) FROM queue"); n != 0 {
+	d.store.forgetQueues(t.Context())
+	if n := count(t, d, "SELECT count(*) FROM queue"); n != 0 {
 		t.Fatalf("%d idle queues are kept", n)
 	}
 	third := s.mustJoin(t, mutex("q"), true)
@@ -184,16 +205,29 @@ func TestQueuesThatAreKept(t *testing.T) {
 	s.mustLeave(t, s.mustJoin(t, mutex("recent"), true))
 	s.mustLeave(t, s.mustJoin(t, mutex("idle"), true))
 	sql(t, d, "UPDATE queue SET since = -9000000000000000 WHERE name <> 'recent'")
-	d.forgetQueues(t.Context())
-	if n := number(t, d, "SELECT count(*) FROM queue WHERE name = 'idle'"); n != 0 {
+	d.store.forgetQueues(t.Context())
+	if n := count(t, d, "SELECT count(*) FROM queue WHERE name = 'idle'"); n != 0 {
 		t.Error("the idle one is kept")
 	}
-	if n := number(t, d, "SELECT count(*) FROM queue"); n != 3 {
+	if n := count(t, d, "SELECT count(*) FROM queue"); n != 3 {
 		t.Errorf("%d queues are left, not 3", n)
 	}
 	if got := s.mustJoin(t, mutex("unclean"), true); !got.Inherited {
 		t.Error("forgotten that the last holder did not leave cleanly")
 	}
+}
+
+// takeAway removes the row of a ticket. The caller saves the queue.
+func (t *tx) takeAway(tk driver.Ticket) (*queue, error) {
+	q, err := t.queue(tk.Queue)
+	if err != nil {
+		return nil, err
+	}
+	p, err := t.ticket(q, t.s.tickets.get(tk.ID).n)
+	if err != nil {
+		return nil, err
+	}
+	return q, t.remove(q, p, true)
 }
 
 // A full disk or quota is told at once; it loses nothing, and Leave needs no
@@ -203,8 +237,8 @@ func TestFullDisk(t *testing.T) {
 	s := begin(t, d)
 	held := s.mustJoin(t, mutex("q"), true)
 	next := s.mustJoin(t, mutex("q"), false)
-	pages := number(t, d, "PRAGMA page_count")
-	if _, err := d.file.write.one(fmt.Sprintf("PRAGMA max_page_count = %d", pages), func(*sqlite.Stmt) {}); err != nil {
+	pages := count(t, d, "PRAGMA page_count")
+	if _, err := d.store.file.write.one(fmt.Sprintf("PRAGMA max_page_count = %d", pages), func(*sqlite.Stmt) {}); err != nil {
 		t.Fatal(err)
 	}
 	var err error
@@ -242,9 +276,9 @@ func TestFullDisk(t *testing.T) {
 // transactions, without anybody's help.
 func TestManyReadersAfterAWriter(t *testing.T) {
 	d := start(t, newFile(t))
-	s, other := begin(t, d), begin(t, start(t, d.file.path))
+	s, other := begin(t, d), begin(t, start(t, d.store.file.path))
 	rw := func(units int64) driver.Request {
-		return driver.Request{ID: newID(), Queue: "q", Kind: driver.RWMutex, Units: units, Capacity: driver.RWCapacity}
+		return driver.Request{ID: exchange.NewID(), Queue: "q", Kind: driver.RWMutex, Units: units, Capacity: driver.RWCapacity}
 	}
 	writer := s.mustJoin(t, rw(driver.RWCapacity), true)
 	var readers []driver.Ticket
@@ -274,15 +308,9 @@ func TestUnfinishedGrantsGoOn(t *testing.T) {
 	s := begin(t, d)
 	held := s.mustJoin(t, mutex("q"), true)
 	next := s.mustJoin(t, mutex("q"), false)
-	err := d.change(t.Context(), fast, func(x *tx) error { // leaves without a grant
-		q, p, err := x.find(d.tickets.get(held.ID))
-		if err == nil {
-			err = x.remove(q, p, true)
-		}
-		if err == nil {
-			err = x.save(q)
-		}
-		return err
+	err := d.store.change(t.Context(), fast, func(x *tx) error { // leaves without a grant
+		q, err := x.takeAway(held)
+		return errors.Join(err, x.save(q))
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -298,7 +326,7 @@ func TestWithoutSockets(t *testing.T) {
 	path := newFile(t)
 	without := func(c *config) { c.noSockets = true }
 	a, b := start(t, path, without), start(t, path, without)
-	if a.post.name != "" {
+	if a.store.mailbox.name != "" {
 		t.Fatal("there is a socket")
 	}
 	s, other := begin(t, a), begin(t, b)
@@ -316,7 +344,7 @@ func TestWithoutSockets(t *testing.T) {
 		got <- because("Watch of a cell that was changed", err)
 	}()
 	s.mustLeave(t, held)
-	if _, err := a.Swap(t.Context(), driver.Swap{ID: newID(), Name: "c"}); err != nil {
+	if _, err := a.Swap(t.Context(), driver.Swap{ID: exchange.NewID(), Name: "c"}); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
@@ -339,16 +367,16 @@ func TestWithoutSockets(t *testing.T) {
 
 // The turn is not lost on somebody who does not wait for it any more, and those
 // of one process line up.
-func TestTurn(t *testing.T) {
+func TestWriteLock(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "turn")
-	both := make([]*turn, 2)
+	both := make([]*writeLock, 2)
 	for i := range both {
 		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer f.Close()
-		both[i] = newTurn(f, nil)
+		both[i] = newWriteLock(f, nil)
 	}
 	a, b := both[0], both[1]
 	if _, err := a.take(t.Context(), coming, nil); err != nil {
@@ -407,8 +435,8 @@ func TestTurn(t *testing.T) {
 func TestARemovedSocketIsMadeAgain(t *testing.T) {
 	d := start(t, newFile(t))
 	s := begin(t, d)
-	other := begin(t, start(t, d.file.path))
-	socket := d.file.folder.file(d.post.name)
+	other := begin(t, start(t, d.store.file.path))
+	socket := d.store.file.folder.file(d.store.mailbox.name)
 	if err := os.Remove(socket); err != nil {
 		t.Skip(err) // there are no sockets here
 	}
@@ -425,13 +453,13 @@ func TestARemovedSocketIsMadeAgain(t *testing.T) {
 func TestLeftovers(t *testing.T) {
 	d := start(t, newFile(t))
 	begin(t, d)
-	dead := start(t, d.file.path)
+	dead := start(t, d.store.file.path)
 	left := begin(t, dead)
-	for _, f := range left.life.files() {
+	for _, f := range left.session().life.files() {
 		f.Close()
 	}
-	sql(t, d, fmt.Sprintf("DELETE FROM session WHERE sid = %d", left.sid))
-	all, err := filepath.Glob(d.file.folder.file("*"))
+	sql(t, d, fmt.Sprintf("DELETE FROM session WHERE sid = %d", left.session().sid))
+	all, err := filepath.Glob(d.store.file.folder.file("*"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -440,13 +468,13 @@ func TestLeftovers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	d.clearFolder(t.Context())
-	now, err := filepath.Glob(d.file.folder.file("*"))
+	d.store.clearFolder(t.Context())
+	now, err := filepath.Glob(d.store.file.folder.file("*"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, f := range now {
-		if strings.Contains(f, left.id) {
+		if strings.Contains(f, left.ID) {
 			t.Errorf("%s is left", f)
 		}
 	}
@@ -455,27 +483,31 @@ func TestLeftovers(t *testing.T) {
 	}
 }
 
-func TestRecent(t *testing.T) {
-	var r recent
-	r.put("a", time.Hour)
-	if !r.has("a") || r.has("b") {
-		t.Error("wrong at once")
-	}
-	r.turned = r.turned.Add(-time.Hour)
-	if r.put("b", time.Minute); !r.has("a") || !r.has("b") {
-		t.Error("forgotten after its time, not twice its time")
-	}
-	r.turned = r.turned.Add(-time.Hour)
-	if !r.has("b") || r.has("a") {
-		t.Error("kept for more than twice its time")
+// watches returns when a client watches so many sessions.
+func watches(ctx context.Context, t testing.TB, d *client, want int) {
+	t.Helper()
+	for {
+		found := 0
+		if w := d.store.watch.Load(); w != nil {
+			w.mu.Lock()
+			found = len(w.lifelines)
+			w.mu.Unlock()
+		}
+		switch {
+		case found >= want:
+			return
+		case ctx.Err() != nil:
+			t.Fatalf("%d sessions are watched, not %d", found, want)
+		}
+		time.Sleep(time.Millisecond)
 	}
 }
 
 // With more sessions than one driver watches, it watches those in front of it.
 func TestDeathAmongManySessions(t *testing.T) {
 	d := start(t, newFile(t))
-	crowd := start(t, d.file.path)
-	var holder *session
+	crowd := start(t, d.store.file.path)
+	var holder *caller
 	for i := range maxWatched + 100 {
 		s := begin(t, crowd)
 		if i == maxWatched/2 {
@@ -492,18 +524,8 @@ func TestDeathAmongManySessions(t *testing.T) {
 		_, err := s.Await(ctx, next)
 		got <- err
 	}()
-	d.vigil.mu.Lock()
-	for len(d.vigil.watched) < maxWatched {
-		watched := len(d.vigil.watched)
-		d.vigil.mu.Unlock()
-		if ctx.Err() != nil {
-			t.Fatalf("%d sessions are watched, not %d", watched, maxWatched)
-		}
-		time.Sleep(time.Millisecond)
-		d.vigil.mu.Lock()
-	}
-	d.vigil.mu.Unlock()
-	holder.life.close() // as if its process had died
+	watches(ctx, t, d, maxWatched)
+	holder.session().life.close() // as if its process had died
 	if err := <-got; err != nil {
 		t.Fatalf("Await behind a holder that died, one of more sessions than are watched: %v", err)
 	}
@@ -513,7 +535,7 @@ func TestDeathAmongManySessions(t *testing.T) {
 // the next one looks.
 func TestDeathBetweenCommitAndMessage(t *testing.T) {
 	d := start(t, newFile(t))
-	dying := start(t, d.file.path)
+	dying := start(t, d.store.file.path)
 	first, s := begin(t, dying), begin(t, d)
 	held := first.mustJoin(t, mutex("q"), true)
 	next := s.mustJoin(t, mutex("q"), false)
@@ -524,26 +546,16 @@ func TestDeathBetweenCommitAndMessage(t *testing.T) {
 		_, err := s.Await(ctx, next)
 		got <- err
 	}()
-	for watched := 0; watched == 0; time.Sleep(time.Millisecond) {
-		if ctx.Err() != nil {
-			t.Fatal("a waiter does not watch the session of the holder")
-		}
-		d.vigil.mu.Lock()
-		watched = len(d.vigil.watched)
-		d.vigil.mu.Unlock()
-	}
-	x := &tx{d: dying}
-	err := dying.transact(ctx, fast, x, func(x *tx) error {
-		q, p, err := x.find(dying.tickets.get(held.ID))
-		if err == nil {
-			err = errors.Join(x.remove(q, p, true), x.grant(q), x.save(q))
-		}
-		return err
+	watches(ctx, t, d, 1)
+	x := &tx{s: dying.store}
+	err := dying.store.transact(ctx, fast, x, func(x *tx) error {
+		q, err := x.takeAway(held)
+		return errors.Join(err, x.grant(q), x.save(q))
 	})
-	if err != nil || len(x.letters) != 1 {
-		t.Fatalf("%d letters, %v", len(x.letters), err)
+	if err != nil || len(x.out) != 1 {
+		t.Fatalf("%d messages, %v", len(x.out), err)
 	}
-	first.life.close() // dead before it sends the letter
+	first.session().life.close() // dead before it sends the message
 	if err := <-got; err != nil {
 		t.Fatalf("Await of a grant whose message was never sent, since the sender died: %v", err)
 	}

@@ -9,16 +9,17 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/driver/exchange"
 	"zombiezen.com/go/sqlite"
 )
 
 // stand has the calls stand in line, one behind the other, while the test has the turn,
 // and returns when all have returned.
-func stand(t *testing.T, d *Driver, calls ...func(context.Context)) {
+func stand(t *testing.T, d *client, calls ...func(context.Context)) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	if _, err := d.file.turn.take(ctx, coming, nil); err != nil {
+	if _, err := d.store.file.lock.take(ctx, coming, nil); err != nil {
 		t.Fatal(err)
 	}
 	var all sync.WaitGroup
@@ -26,21 +27,21 @@ func stand(t *testing.T, d *Driver, calls ...func(context.Context)) {
 		all.Go(func() { call(ctx) })
 		lined(t, d, i+1)
 	}
-	d.file.turn.pass()
+	d.store.file.lock.pass()
 	all.Wait()
 }
 
 // lined returns when so many stand in the lanes of a driver.
-func lined(t *testing.T, d *Driver, want int) {
+func lined(t *testing.T, d *client, want int) {
 	t.Helper()
-	turn := d.file.turn
+	lock := d.store.file.lock
 	for end := time.Now().Add(limit); ; time.Sleep(100 * time.Microsecond) {
-		turn.mu.Lock()
+		lock.mu.Lock()
 		found := 0
-		for in := range turn.lanes {
-			found += turn.lanes[in].Len()
+		for in := range lock.lanes {
+			found += lock.lanes[in].Len()
 		}
-		turn.mu.Unlock()
+		lock.mu.Unlock()
 		if found == want {
 			return
 		}
@@ -58,12 +59,12 @@ func TestLeasesGoBeforeACrowd(t *testing.T) {
 	var calls []func(context.Context)
 	for _, in := range []lane{coming, coming, leaving, keeping, coming, leaving, keeping} {
 		calls = append(calls, func(ctx context.Context) {
-			if _, err := d.file.turn.take(ctx, in, nil); err != nil {
+			if _, err := d.store.file.lock.take(ctx, in, nil); err != nil {
 				t.Error(err)
 				return
 			}
 			order = append(order, in)
-			d.file.turn.pass()
+			d.store.file.lock.pass()
 		})
 	}
 	stand(t, d, calls...)
@@ -86,6 +87,10 @@ func TestARenewalOvertakesJoins(t *testing.T) {
 			}
 		}
 	}
+	renew := func(ctx context.Context) error {
+		_, err := s.store.Renew(ctx, exchange.Session{ID: s.ID}, nil, 0)
+		return err
+	}
 	var calls []func(context.Context)
 	for range 2 * together {
 		waits := s.mustJoin(t, mutex("kept"), false)
@@ -95,10 +100,10 @@ func TestARenewalOvertakesJoins(t *testing.T) {
 		calls = append(calls, watch("Join", func(ctx context.Context) error { _, err := s.Join(ctx, mutex("kept")); return err }))
 	}
 	calls = append(calls,
-		watch("Renew", func(ctx context.Context) error { return s.extend(ctx, nil) }),
+		watch("Renew", func(ctx context.Context) error { return renew(ctx) }),
 		watch("Leave", func(ctx context.Context) error { return s.Leave(ctx, held, true) }))
 	// The file says who was first: whoever joins finds the session as it was renewed.
-	if err := script(d.file.write, `CREATE TEMP TABLE seen(what TEXT);
+	if err := script(d.store.file.write, `CREATE TEMP TABLE seen(what TEXT);
 		CREATE TEMP TRIGGER renewed AFTER UPDATE ON main.session BEGIN INSERT INTO seen VALUES ('Renew'); END;
 		CREATE TEMP TRIGGER left AFTER UPDATE ON main.queue WHEN NEW.name = 'held' BEGIN INSERT INTO seen VALUES ('Leave'); END;
 		CREATE TEMP TRIGGER quit AFTER DELETE ON main.ticket BEGIN INSERT INTO seen VALUES ('quit'); END;
@@ -107,7 +112,7 @@ func TestARenewalOvertakesJoins(t *testing.T) {
 	}
 	stand(t, d, calls...)
 	alone(t, d, func() {
-		if err := d.file.write.all("SELECT what FROM seen ORDER BY rowid", func(r *sqlite.Stmt) bool {
+		if err := d.store.file.write.all("SELECT what FROM seen ORDER BY rowid", func(r *sqlite.Stmt) bool {
 			committed = append(committed, r.ColumnText(0))
 			return true
 		}); err != nil {
@@ -125,18 +130,18 @@ func TestARenewalOvertakesJoins(t *testing.T) {
 // does a bounded part of the crowd, those who leave first, and after a full part the crowd
 // rests: only what leases depend on has the turn then.
 func TestACrowdIsBoundedAndRests(t *testing.T) {
-	turn := newTurn(nil, nil)
-	turn.busy = true
-	line := func(in lane, n int) (all []*waiter) {
+	lock := newWriteLock(nil, nil)
+	lock.busy = true
+	line := func(in lane, n int) (all []*request) {
 		for range n {
-			w := &waiter{called: make(chan struct{})}
-			w.job = &job{waiter: w}
-			turn.lanes[in].PushBack(w)
+			w := &request{called: make(chan struct{})}
+			w.job = &job{request: w}
+			lock.lanes[in].PushBack(w)
 			all = append(all, w)
 		}
 		return all
 	}
-	called := func(w *waiter) bool {
+	called := func(w *request) bool {
 		select {
 		case <-w.called:
 			return true
@@ -146,25 +151,25 @@ func TestACrowdIsBoundedAndRests(t *testing.T) {
 	}
 	leaves, joins := line(leaving, together/2), line(coming, 2*together)
 	line(keeping, 2)
-	if first, rest := turn.gather(coming); len(first) != 2 || len(rest) != 0 {
+	if first, rest := lock.gather(coming); len(first) != 2 || len(rest) != 0 {
 		t.Errorf("beside %d that leases depend on it does %d of the crowd", len(first), len(rest))
 	}
-	turn.begun = time.Now().Add(-time.Hour)
-	_, rest := turn.gather(coming)
+	lock.begun = time.Now().Add(-time.Hour)
+	_, rest := lock.gather(coming)
 	if len(rest) != together-1 || rest[0] != leaves[0].job || rest[together/2] != joins[0].job {
 		t.Errorf("it does %d of the crowd", len(rest))
 	}
-	turn.next()
+	lock.next()
 	next := joins[together-1-together/2]
 	if called(next) {
 		t.Error("the crowd does not rest")
 	}
 	renews := line(keeping, 1)[0]
-	turn.next()
+	lock.next()
 	if !called(renews) {
 		t.Error("what leases depend on rests with the crowd")
 	}
-	turn.next()
+	lock.next()
 	select {
 	case <-next.called:
 	case <-time.After(limit):
@@ -176,7 +181,7 @@ func TestACrowdIsBoundedAndRests(t *testing.T) {
 func TestWhatFailsAmongOthersLeavesNothing(t *testing.T) {
 	d := start(t, newFile(t))
 	alone(t, d, func() {
-		if err := script(d.file.write, "CREATE TABLE scratch(n INTEGER)"); err != nil {
+		if err := script(d.store.file.write, "CREATE TABLE scratch(n INTEGER)"); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -188,7 +193,7 @@ func TestWhatFailsAmongOthersLeavesNothing(t *testing.T) {
 			if i%3 == 1 {
 				want = failed
 			}
-			err := d.change(ctx, join, func(t *tx) error {
+			err := d.store.change(ctx, join, func(t *tx) error {
 				if err := t.exec("INSERT INTO scratch VALUES (?)", i); err != nil {
 					return err
 				}
@@ -202,7 +207,7 @@ func TestWhatFailsAmongOthersLeavesNothing(t *testing.T) {
 	stand(t, d, calls...)
 	var kept []int
 	alone(t, d, func() {
-		if err := d.file.write.all("SELECT n FROM scratch", func(r *sqlite.Stmt) bool {
+		if err := d.store.file.write.all("SELECT n FROM scratch", func(r *sqlite.Stmt) bool {
 			kept = append(kept, r.ColumnInt(0))
 			return true
 		}); err != nil {
@@ -276,12 +281,12 @@ func TestACrowdIsGathered(t *testing.T) {
 // Whoever does a job of another has the others told of it, though its own has failed.
 func TestAGrantIsToldOfThoughItsWriterHasFailed(t *testing.T) {
 	d := start(t, newFile(t))
-	s, other := begin(t, d), begin(t, start(t, d.file.path))
+	s, other := begin(t, d), begin(t, start(t, d.store.file.path))
 	held := s.mustJoin(t, mutex("q"), true)
 	next := other.mustJoin(t, mutex("q"), false)
 	stand(t, d,
 		func(ctx context.Context) {
-			if err := s.Shrink(ctx, driver.Ticket{ID: newID(), Queue: "q"}, 1); !errors.Is(err, driver.ErrGone) {
+			if err := s.Shrink(ctx, driver.Ticket{ID: exchange.NewID(), Queue: "q"}, 1); !errors.Is(err, driver.ErrGone) {
 				t.Errorf("Shrink of no ticket: %v", err)
 			}
 		},
@@ -294,7 +299,7 @@ func TestAGrantIsToldOfThoughItsWriterHasFailed(t *testing.T) {
 }
 
 // givesUp has a Join be given up while it stands in line behind the test.
-func givesUp(t *testing.T, s *session, d *Driver, r driver.Request) {
+func givesUp(t *testing.T, s *caller, d *client, r driver.Request) {
 	t.Helper()
 	ctx, up := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -317,7 +322,7 @@ func TestAJoinThatNeverCameIsLeftWithoutTheFile(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	r := mutex("q")
-	if _, err := d.file.turn.take(ctx, coming, nil); err != nil {
+	if _, err := d.store.file.lock.take(ctx, coming, nil); err != nil {
 		t.Fatal(err)
 	}
 	before := d.Exchanges()
@@ -331,7 +336,7 @@ func TestAJoinThatNeverCameIsLeftWithoutTheFile(t *testing.T) {
 	if used := d.Exchanges() - before; used > 0 {
 		t.Errorf("%d exchanges for nothing", used)
 	}
-	d.file.turn.pass()
+	d.store.file.lock.pass()
 	if _, err := s.Join(ctx, r); !errors.Is(err, driver.ErrGone) {
 		t.Errorf("a Join that comes after its Leave: %v", err)
 	}
@@ -346,11 +351,11 @@ func TestARepeatedJoinThatIsGivenUpIsLookedFor(t *testing.T) {
 	defer cancel()
 	r := mutex("q")
 	r.Retry = true
-	if _, err := d.file.turn.take(ctx, coming, nil); err != nil {
+	if _, err := d.store.file.lock.take(ctx, coming, nil); err != nil {
 		t.Fatal(err)
 	}
 	givesUp(t, s, d, r)
-	d.file.turn.pass()
+	d.store.file.lock.pass()
 	before := d.Exchanges()
 	if err := s.Leave(ctx, driver.Ticket{ID: r.ID, Queue: "q"}, true); !errors.Is(err, driver.ErrGone) {
 		t.Errorf("Leave: %v", err)

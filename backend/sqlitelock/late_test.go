@@ -5,18 +5,28 @@ import (
 	"testing"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/driver/exchange"
 	"zombiezen.com/go/sqlite"
 )
 
-// Late makes a driver whose exchanges are late once they have written: what wait
-// returns, they wait for.
-func Late(t testing.TB, d driver.Driver, wait func() <-chan struct{}) {
+// NewLate makes a driver whose exchanges are late once they have written: what wait returns, they
+// wait for.
+func NewLate(ctx context.Context, t testing.TB, path string, wait func() <-chan struct{}) (driver.Driver, error) {
+	s, err := openStore(ctx, path, config{mode: defaultMode})
+	if err != nil {
+		return nil, err
+	}
+	late(t, s, wait)
+	return exchange.New(s, s.mailbox.name), nil
+}
+
+func late(t testing.TB, s *store, wait func() <-chan struct{}) {
 	t.Helper()
-	f := d.(*Driver).file
-	if _, err := f.turn.take(context.Background(), coming, nil); err != nil {
+	f := s.file
+	if _, err := f.lock.take(context.Background(), coming, nil); err != nil {
 		t.Fatal(err)
 	}
-	defer f.turn.pass()
+	defer f.lock.pass()
 	if err := f.write.CreateFunction("late", &sqlite.FunctionImpl{
 		AllowIndirect: true,
 		Scalar: func(sqlite.Context, []sqlite.Value) (sqlite.Value, error) {

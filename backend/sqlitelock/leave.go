@@ -2,58 +2,37 @@ package sqlitelock
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/driver/exchange"
 	"zombiezen.com/go/sqlite"
 )
 
-func (s *session) Leave(ctx context.Context, t driver.Ticket, clean bool) error {
-	if s.d.tickets.leaveAbsent(t.ID, s.ttl) {
-		return driver.ErrGone
+// Leave of a holder goes before a crowd: other leases depend on it. Leaves of waiters share
+// exchanges.
+func (s *store) Leave(ctx context.Context, l exchange.Leave) (unsettled bool, err error) {
+	how := keep
+	if _, waits := s.tickets.wait(l.ID); waits || l.Tombstone > 0 {
+		how = quit
 	}
-	how := quit
-	if s.d.tickets.holds(t.ID) {
-		how = keep
-	}
-	err := s.alter(ctx, t, how, true, func(x *tx, q *queue, p *place) error {
+	return false, s.alter(ctx, how, l.Session, l.Ref, true, func(t *tx, o *session, q *queue, p *ticket) error {
 		if p == nil {
-			if s.mayHaveBeen(t) { // marked within the exchange, before a Join can come
-				s.d.tickets.leave(t.ID, s.ttl)
+			if l.Tombstone > 0 {
+				s.tickets.addTombstone(l.ID, l.Tombstone)
 			}
 			return driver.ErrGone
 		}
-		x.tellGone(s, q, p)
-		return x.remove(q, p, clean)
+		if p.sid != o.sid {
+			m := t.notify(p.sid, q.name)
+			m.Gone = append(m.Gone, p.n)
+		}
+		return t.remove(q, p, l.Clean)
 	})
-	if err == nil {
-		s.d.tickets.leave(t.ID, s.ttl)
-	}
-	return err
 }
 
-// tellGone tells the session of a fixed ticket that another one has taken it out.
-func (t *tx) tellGone(by *session, q *queue, p *place) {
-	if p.sid != by.sid {
-		m := t.tell(p.sid, q.name)
-		m.Gone = append(m.Gone, p.n)
-	}
-}
-
-// mayHaveBeen reports false for a ticket that stands, but belongs to another
-// session.
-func (s *session) mayHaveBeen(t driver.Ticket) bool {
-	known := s.d.tickets.get(t.ID)
-	return known == nil || known.owner == s
-}
-
-func (s *session) Shrink(ctx context.Context, t driver.Ticket, units int64) error {
-	if units < 1 {
-		return driver.Invalid(fmt.Errorf("%d units: at least 1 must stay", units))
-	}
-	return s.alter(ctx, t, keep, false, func(x *tx, q *queue, p *place) error {
+func (s *store) Shrink(ctx context.Context, r exchange.Session, ref exchange.Ref, units int64) (unsettled bool, err error) {
+	return false, s.alter(ctx, keep, r, ref, false, func(t *tx, _ *session, q *queue, p *ticket) error {
 		if p == nil {
 			return driver.ErrGone
 		}
@@ -67,117 +46,94 @@ func (s *session) Shrink(ctx context.Context, t driver.Ticket, units int64) erro
 			}
 		}
 		p.units = units
-		return x.update(q, p)
+		return t.update(q, p)
 	})
 }
 
-func (s *session) Keep(ctx context.Context, t driver.Ticket, in time.Duration) error {
-	if in <= 0 {
-		return driver.Invalid(fmt.Errorf("keep for %v: it must be longer than 0", in))
-	}
-	proof := driver.Now()
-	err := s.alter(ctx, t, how{in: keeping, alone: true, sync: true}, true, func(x *tx, q *queue, p *place) error {
+// Keep is committed synchronously: the fixed end outlasts a power loss.
+func (s *store) Keep(ctx context.Context, r exchange.Session, ref exchange.Ref, in time.Duration) error {
+	return s.alter(ctx, how{in: keeping, alone: true, sync: true}, r, ref, true, func(t *tx, o *session, q *queue, p *ticket) error {
 		if p == nil {
 			return driver.ErrGone
 		}
 		if !q.held(p) {
-			return driver.Invalid(errors.New("keep: the ticket is not held"))
+			return exchange.ErrNotHeld
 		}
-		if p.is(evicted) && p.ends < x.now.add(min(in, maxHold)) {
-			return driver.ErrGone // nothing makes an evicted ticket last longer
+		if p.is(evicted) && p.ends < t.now.add(in) {
+			return driver.ErrGone
 		}
 		if !p.is(fixed) {
 			p.flags |= kept
 		}
-		x.fix(p, in)
+		t.fix(p, in)
 		if p.owner == "" {
-			p.owner = s.owner
+			p.owner = o.owner
 		}
-		if err := x.tellNext(q, p.ends); err != nil {
+		if err := t.notifyFirst(q, p.ends); err != nil {
 			return err
 		}
-		return x.update(q, p)
+		return t.update(q, p)
 	})
-	if err == nil {
-		ts := &s.d.tickets
-		ts.mu.Lock()
-		defer ts.mu.Unlock()
-		if mine := ts.byID[t.ID]; mine != nil {
-			mine.hold, mine.proof = true, proof
-		}
-	}
-	return err
 }
 
-// errNothing undoes an exchange that has nothing to change.
-var errNothing = driver.Permanent(errors.New("nothing to change"))
-
-// alter changes a ticket of this session, or with others a fixed one of another
-// session, and grants whoever fits then. For a ticket that does not stand f gets
-// nil.
-func (s *session) alter(ctx context.Context, tk driver.Ticket, h how, others bool, f func(*tx, *queue, *place) error) error {
-	if err := driver.CheckID(tk.ID); err != nil {
-		return err
-	}
-	if err := driver.CheckName(tk.Queue); err != nil {
-		return err
-	}
-	n, err := s.d.number(ctx, tk.Queue, tk.ID)
-	if err != nil {
-		return err
-	}
-	_, err = s.exchange(ctx, h, func(t *tx) error {
-		if mine := s.d.tickets.get(tk.ID); mine != nil && mine.queue == tk.Queue {
-			n = mine.n // its Join may have come just now
-		}
-		q, err := t.queue(tk.Queue)
+// alter changes a ticket of the session, or with others a fixed one of another session, and grants
+// the next waiters. For a ticket that does not stand f gets nil.
+func (s *store) alter(ctx context.Context, h how, r exchange.Session, ref exchange.Ref, others bool, f func(*tx, *session, *queue, *ticket) error) error {
+	left := false
+	_, err := s.inSession(ctx, r, h, func(t *tx, o *session) error {
+		left = false
+		q, err := t.queue(ref.Queue)
 		if err != nil {
 			return err
 		}
-		p, err := t.place(q, n)
-		if err != nil {
-			return err
-		}
-		if p == nil || p.id != tk.ID || p.sid != s.sid && !(others && p.is(fixed)) {
-			p = nil
+		p, err := s.own(t.conn, o, q, ref.ID)
+		if err == nil && p == nil && others {
+			p, err = t.foreign(q, ref.ID)
 		}
 		switch {
+		case err != nil:
+			return err
 		case p != nil && p.ends != 0 && p.ends <= t.now:
 			return errDue
 		case p == nil || !p.is(fixed):
-			if err := s.check(t); err != nil {
+			if err := o.check(t); err != nil {
 				return err
 			}
 		}
-		if err := f(t, q, p); err != nil {
+		before := q.tickets
+		if err := f(t, o, q, p); err != nil {
 			return err
 		}
+		left = q.tickets < before
 		if err := t.grant(q); err != nil {
 			return err
 		}
 		return t.save(q)
 	})
-	if err == errNothing {
-		err = nil
+	if k := s.tickets.get(ref.ID); k != nil && err == nil && left {
+		s.tickets.left(k)
 	}
 	return err
 }
 
-// number finds the number of a ticket in its queue; 0 if it does not stand.
-func (d *Driver) number(ctx context.Context, queue, id string) (n int64, err error) {
-	if t := d.tickets.get(id); t != nil {
-		if t.queue != queue {
-			return 0, nil
-		}
-		return t.n, nil
+// own finds a ticket of a session in a queue; nil if it does not stand.
+func (s *store) own(c conn, o *session, q *queue, id string) (*ticket, error) {
+	k := s.tickets.get(id)
+	if k == nil || k.queue != q.name || k.session != o {
+		return nil, nil
 	}
-	err = d.view(ctx, func(c conn, _ moment) error {
-		n = 0
-		if _, err := c.one("SELECT granted FROM queue WHERE name = ? AND id = ?", func(s *sqlite.Stmt) { n = s.ColumnInt64(0) }, queue, id); err != nil || n != 0 {
-			return err
-		}
-		_, err := c.one("SELECT n FROM ticket WHERE queue = ? AND id = ?", func(s *sqlite.Stmt) { n = s.ColumnInt64(0) }, queue, id)
-		return err
-	})
-	return n, err
+	p, err := c.ticket(q, k.n)
+	if p != nil && (p.id != id || p.sid != o.sid) {
+		p = nil
+	}
+	return p, err
+}
+
+// foreign finds a ticket with a fixed end, most often of another session; nil if it does not stand.
+func (c conn) foreign(q *queue, id string) (p *ticket, err error) {
+	_, err = c.one("SELECT "+readTicket+" FROM ticket WHERE queue = ? AND n <= ? AND id = ? AND flags & 1", func(r *sqlite.Stmt) {
+		p = &ticket{}
+		scanTicket(r, 0, p)
+	}, q.name, q.granted, id)
+	return p, err
 }

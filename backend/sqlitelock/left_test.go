@@ -7,24 +7,25 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/driver/exchange"
 )
 
 // A ticket that another client has taken out does not come back, even if that is heard
 // in the middle of a Join that is repeated.
 func TestATicketThatHasLeftIsNotGrantedAgain(t *testing.T) {
 	a := start(t, newFile(t))
-	b := start(t, a.file.path)
+	b := start(t, a.store.file.path)
 	s := begin(t, a)
 	for range 20 {
 		r := mutex("q")
 		held := s.mustJoin(t, r, true)
-		n := a.tickets.get(r.ID).n
-		err := b.transact(t.Context(), fast, &tx{d: b}, func(x *tx) error { // its message is on the way
+		n := a.store.tickets.get(r.ID).n
+		err := b.store.transact(t.Context(), fast, &tx{s: b.store}, func(x *tx) error { // its message is on the way
 			q, err := x.queue("q")
 			if err != nil {
 				return err
 			}
-			p, err := x.place(q, n)
+			p, err := x.ticket(q, n)
 			if err != nil {
 				return err
 			}
@@ -34,13 +35,13 @@ func TestATicketThatHasLeftIsNotGrantedAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		// The Join is stopped where it has its turn, at the mutex of the tickets. The
+		// The Join is stopped where it has the write lock, at the mutex of the tickets. The
 		// message comes to that mutex second, and so gets it between two looks of the Join.
-		if _, err := a.file.turn.take(t.Context(), coming, nil); err != nil {
+		if _, err := a.store.file.lock.take(t.Context(), coming, nil); err != nil {
 			t.Fatal(err)
 		}
 		type answer struct {
-			driver.Ticket
+			exchange.Status
 			error
 		}
 		got, read := make(chan answer, 1), make(chan bool)
@@ -48,27 +49,27 @@ func TestATicketThatHasLeftIsNotGrantedAgain(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), limit)
 		defer cancel()
 		go func() {
-			tk, err := s.Join(ctx, r)
-			got <- answer{tk, err}
+			st, err := a.store.Join(ctx, exchange.Join{Request: r, Session: exchange.Session{ID: s.ID}})
+			got <- answer{st, err}
 		}()
 		pause := func() { time.Sleep(5 * time.Millisecond) }
-		pause() // it waits for its turn
-		a.tickets.mu.Lock()
-		a.file.turn.pass()
+		pause() // it waits for the write lock
+		a.store.tickets.mu.Lock()
+		a.store.file.lock.pass()
 		pause() // it waits for the mutex
 		go func() {
-			a.receive(message{Queue: "q", Gone: []int64{n}})
+			a.store.receive(message{Queue: "q", Gone: []int64{n}})
 			close(read)
 		}()
 		pause()
-		a.tickets.mu.Unlock()
-		a.tickets.mu.Lock() // from now on the mutex is passed on in the order of those who wait
+		a.store.tickets.mu.Unlock()
+		a.store.tickets.mu.Lock() // from now on the mutex is passed on in the order of those who wait
 		pause()
-		a.tickets.mu.Unlock()
+		a.store.tickets.mu.Unlock()
 		again := <-got
 		<-read
 		if !errors.Is(again.error, driver.ErrGone) {
-			t.Fatalf("the ticket with token %d was taken out, and its Join returned %+v, %v", held.Token, again.Ticket, again.error)
+			t.Fatalf("the ticket with token %d was taken out, and its Join returned %+v, %v", held.Token, again.Status, again.error)
 		}
 		if q, err := b.Follow(ctx, "q", ""); err != nil || len(q.Members) != 0 {
 			t.Fatalf("the ticket was taken out, and the queue has %+v, %v", q.Members, err)

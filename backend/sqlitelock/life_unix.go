@@ -11,8 +11,8 @@ import (
 	"github.com/interlock-go/interlock/internal/flock"
 )
 
-// life is what proves that a session lives: a lock on a file, and a socket by
-// which others notice that all owners of the lock are gone.
+// life is what proves that a session lives: a lock on a file, and a socket by which other clients
+// notice that all owners of the lock are gone.
 type life struct {
 	folder folder
 	id     string
@@ -74,22 +74,22 @@ func (l *life) close() {
 	l.lock.Close()
 }
 
-// remove ends a session that nobody needs to notice any more.
+// remove ends a session whose end no other client needs to notice.
 func (l *life) remove() {
-	l.folder.bury(l.id)
+	l.folder.removeSession(l.id)
 	l.close()
 }
 
-// bury removes what a session has left in the folder.
-func (f folder) bury(id string) {
+// removeSession removes what a session has left in the folder.
+func (f folder) removeSession(id string) {
 	f.remove(id + socketSuffix)
 	f.remove(id + lockSuffix)
 }
 
-// dead reports whether a session has certainly no owner any more. If so, grave
-// keeps others from the same finding until it is closed. A missing file proves
-// nothing: somebody may have removed it.
-func (f folder) dead(id string) (grave *os.File, missing bool) {
+// dead reports whether a session has certainly no owner any more. If so, the lock keeps other
+// clients from the same finding until it is closed. A missing file proves nothing: another program
+// may have removed it.
+func (f folder) dead(id string) (lock *os.File, missing bool) {
 	file, err := f.open(id+lockSuffix, os.O_RDONLY)
 	if err != nil {
 		return nil, errors.Is(err, fs.ErrNotExist)

@@ -35,20 +35,20 @@ func (l *life) files() []*os.File { return nil }
 
 func (l *life) close() { l.lock.Close() }
 
-// remove ends a session that nobody needs to notice any more. An open file cannot
+// remove ends a session whose end no other client needs to notice. An open file cannot
 // be removed here.
 func (l *life) remove() {
 	l.close()
-	l.folder.bury(l.id)
+	l.folder.removeSession(l.id)
 }
 
-// bury removes what a session has left in the folder.
-func (f folder) bury(id string) { f.remove(id + lockSuffix) }
+// removeSession removes what a session has left in the folder.
+func (f folder) removeSession(id string) { f.remove(id + lockSuffix) }
 
-// dead reports whether a session has certainly no owner any more. If so, grave
-// keeps others from the same finding until it is closed. A missing file proves
-// nothing: somebody may have removed it.
-func (f folder) dead(id string) (grave *os.File, missing bool) {
+// dead reports whether a session has certainly no owner any more. If so, the lock keeps other
+// clients from the same finding until it is closed. A missing file proves nothing: another program
+// may have removed it.
+func (f folder) dead(id string) (lock *os.File, missing bool) {
 	file, err := f.open(id+lockSuffix, os.O_RDWR)
 	if err != nil {
 		return nil, errors.Is(err, fs.ErrNotExist)

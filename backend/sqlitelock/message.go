@@ -3,18 +3,20 @@ package sqlitelock
 import (
 	"encoding/json"
 
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/driver/exchange"
 	"zombiezen.com/go/sqlite"
 )
 
-// message tells a driver what has become of its sessions' tickets, which it names
-// by their numbers, or that something changed that it watches. It is true
-// whenever it arrives: a ticket that was granted stays so until it leaves.
+// message tells a client what has become of its tickets, which it names by their numbers, or that
+// a queue or cell has changed that it watches. It is true whenever it arrives: a ticket that was
+// granted stays so until it leaves.
 type message struct {
 	Queue     string  `json:"q,omitempty"`
 	Granted   []int64 `json:"g,omitempty"`
 	Shift     int64   `json:"s,omitempty"` // token = number + shift
 	Inherited bool    `json:"i,omitempty"`
-	Wanted    bool    `json:"w,omitempty"` // somebody waits behind those granted
+	Wanted    bool    `json:"w,omitempty"` // a waiter is behind those granted
 	Want      []int64 `json:"want,omitempty"`
 	Revoke    []int64 `json:"revoke,omitempty"`
 	Evict     []int64 `json:"evict,omitempty"`
@@ -26,37 +28,37 @@ type message struct {
 	Look      bool    `json:"look,omitempty"`
 }
 
-// letter is a message on its way to a session, or to whoever has the post.
-type letter struct {
-	sid  int64
+// outgoing is a message on its way.
+type outgoing struct {
+	sid  int64 // of the session that it is for; 0: to has its mailbox
 	to   address
 	body message
 }
 
 // address is where a session is reached.
 type address struct {
-	post    string // the name of its driver's socket
-	session string // the ID of the session; "" if only the driver is meant
+	mailbox string // of its client
+	session string // its ID; "" if only the client is meant
 }
 
-// tell returns the message to a session about a queue, to be filled in.
-func (t *tx) tell(sid int64, queue string) *message {
-	for i := range t.letters {
-		if l := &t.letters[i]; l.sid == sid && sid != 0 && l.body.Queue == queue {
-			return &l.body
+// notify returns the message to a session about a queue, to be filled in.
+func (t *tx) notify(sid int64, queue string) *message {
+	for i := range t.out {
+		if m := &t.out[i]; m.sid == sid && sid != 0 && m.body.Queue == queue {
+			return &m.body
 		}
 	}
-	t.letters = append(t.letters, letter{sid: sid, body: message{Queue: queue}})
-	return &t.letters[len(t.letters)-1].body
+	t.out = append(t.out, outgoing{sid: sid, body: message{Queue: queue}})
+	return &t.out[len(t.out)-1].body
 }
 
-// tellWatchers tells those who wait for the next change of a queue or cell.
-func (t *tx) tellWatchers(what, name string, m message) error {
+// notifyWatchers notifies the clients that wait for the next change of a queue or cell.
+func (t *tx) notifyWatchers(what, name string, m message) error {
 	var wrong error
-	err := t.all("SELECT post FROM watch WHERE what = ? AND name = ?", func(s *sqlite.Stmt) bool {
-		to := address{post: s.ColumnText(0)}
-		wrong = checkPost(to.post)
-		t.letters = append(t.letters, letter{to: to, body: m})
+	err := t.all("SELECT post FROM watch WHERE what = ? AND name = ?", func(r *sqlite.Stmt) bool {
+		to := address{mailbox: r.ColumnText(0)}
+		wrong = checkMailbox(to.mailbox)
+		t.out = append(t.out, outgoing{to: to, body: m})
 		return wrong == nil
 	}, what, name)
 	if err == nil {
@@ -68,11 +70,19 @@ func (t *tx) tellWatchers(what, name string, m message) error {
 	return err
 }
 
-// addressed finds out where the letters go.
+// watch has this client notified of the next change of a queue or cell.
+func (t *tx) watch(what, name, mailbox string) error {
+	if err := t.attend(true); err != nil {
+		return err
+	}
+	return t.exec("INSERT OR IGNORE INTO watch(what, name, post) VALUES (?,?,?)", what, name, mailbox)
+}
+
+// addressed finds out where the messages go.
 func (t *tx) addressed() (err error) {
-	for i := range t.letters {
-		if l := &t.letters[i]; l.sid != 0 {
-			if l.to, err = t.address(l.sid); err != nil {
+	for i := range t.out {
+		if m := &t.out[i]; m.sid != 0 {
+			if m.to, err = t.address(m.sid); err != nil {
 				return err
 			}
 		}
@@ -80,27 +90,79 @@ func (t *tx) addressed() (err error) {
 	return nil
 }
 
-// send delivers what a transaction had to tell.
-func (d *Driver) send(letters []letter) {
-	for _, l := range letters {
-		switch l.to.post {
-		case d.post.name:
-			d.receive(l.body)
+// send delivers the messages of a transaction.
+func (s *store) send(out []outgoing) {
+	for _, m := range out {
+		switch m.to.mailbox {
+		case s.mailbox.name:
+			s.receive(m.body)
 			continue
-		case "": // the session is over, or has no socket
+		case "": // the session is over, or its client has no socket
 			continue
 		}
-		data, err := json.Marshal(l.body)
+		data, err := json.Marshal(m.body)
 		if err == nil {
-			d.post.deliver(l.to, data)
+			s.mailbox.deliver(m.to, data)
 		}
 	}
 }
 
-// open reads a message from another driver.
-func (d *Driver) open(data []byte) {
+// open reads a message of another client.
+func (s *store) open(data []byte) {
 	var m message
 	if json.Unmarshal(data, &m) == nil {
-		d.receive(m)
+		s.receive(m)
 	}
+}
+
+// receive makes events of a message.
+func (s *store) receive(m message) {
+	if m.Ends != 0 {
+		s.watcher.sooner(m.Ends)
+	}
+	if done, ok := s.tests.LoadAndDelete(m.Cell); ok {
+		close(done.(chan struct{}))
+	}
+	for _, ev := range s.tickets.events(&m) {
+		s.hear(ev)
+	}
+	if m.Over != 0 {
+		s.over(m.Over)
+	}
+}
+
+// events are what a message says of this client's tickets, and of what it follows and watches.
+func (ts *tickets) events(m *message) (all []exchange.Event) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if m.Look {
+		all = append(all, exchange.Event{Type: exchange.Wake})
+	}
+	if m.Changed {
+		all = append(all, exchange.Event{Type: exchange.QueueChanged, Queue: m.Queue})
+	}
+	if m.Cell != "" {
+		all = append(all, exchange.Event{Type: exchange.CellChanged, Cell: m.Cell})
+	}
+	each := func(numbers []int64, ev exchange.Event) {
+		for _, n := range numbers {
+			if k := ts.byNumber[number{m.Queue, n}]; k != nil {
+				ev.ID = k.id
+				if ev.Type == exchange.Granted {
+					ts.grant(k)
+					ev.Status.Token = uint64(n + m.Shift)
+				}
+				if ev.Type == exchange.Removed {
+					ts.leave(k)
+				}
+				all = append(all, ev)
+			}
+		}
+	}
+	each(m.Granted, exchange.Event{Type: exchange.Granted, Status: exchange.Status{State: exchange.Held, Inherited: m.Inherited, Wanted: m.Wanted}})
+	each(m.Want, exchange.Event{Type: exchange.Demanded, Demand: driver.Wanted})
+	each(m.Revoke, exchange.Event{Type: exchange.Demanded, Demand: driver.Revoke})
+	each(m.Evict, exchange.Event{Type: exchange.Demanded, Demand: driver.Evict})
+	each(m.Gone, exchange.Event{Type: exchange.Removed})
+	return all
 }

@@ -11,9 +11,9 @@ import (
 // write other names into it, so what is read is checked before it is used: a row with
 // something else is damage.
 
-const postSuffix = ".post"
+const mailboxSuffix = ".post"
 
-// checkID refuses what newID does not make.
+// checkID refuses what exchange.NewID does not make.
 func checkID(id string) error {
 	if len(id) == 32 && strings.Trim(id, "0123456789abcdef") == "" {
 		return nil
@@ -21,12 +21,18 @@ func checkID(id string) error {
 	return fmt.Errorf("%w: a session has the ID %.40q", sqlite.ResultCorrupt.ToError(), id)
 }
 
-// checkPost refuses what is no name of a driver's socket. "" is: there is none.
-func checkPost(post string) error {
-	if id, ok := strings.CutSuffix(post, postSuffix); post == "" || ok && checkID(id) == nil {
+// checkMailbox refuses what is not the name of a socket of a client. "" is one: there is none.
+func checkMailbox(name string) error {
+	if id, ok := strings.CutSuffix(name, mailboxSuffix); name == "" || ok && checkID(id) == nil {
 		return nil
 	}
-	return fmt.Errorf("%w: messages are to go to %.40q", sqlite.ResultCorrupt.ToError(), post)
+	return fmt.Errorf("%w: messages are to go to %.40q", sqlite.ResultCorrupt.ToError(), name)
+}
+
+// peer is a session, most often of another client.
+type peer struct {
+	sid int64
+	id  string
 }
 
 // peers runs a statement that returns numbers and IDs of sessions.
@@ -49,5 +55,5 @@ func (a address) check() error {
 	if err := checkID(a.session); err != nil {
 		return err
 	}
-	return checkPost(a.post)
+	return checkMailbox(a.mailbox)
 }

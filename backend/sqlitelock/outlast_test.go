@@ -14,6 +14,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/driver/exchange"
 )
 
 // Promise: no error that passes ends a call that waits, neither one that it begins with
@@ -23,16 +24,16 @@ func TestErrorsThatPass(t *testing.T) {
 	patience = 20 * time.Millisecond
 	cannot := make(chan struct{}) // interrupts everything
 	close(cannot)
-	interrupt := func(d *Driver, why <-chan struct{}) {
-		alone(t, d, func() { d.file.write.SetInterrupt(why); d.file.read.SetInterrupt(why) })
+	interrupt := func(d *client, why <-chan struct{}) {
+		alone(t, d, func() { d.store.file.write.SetInterrupt(why); d.store.file.read.SetInterrupt(why) })
 	}
-	for name, trouble := range map[string]func(t *testing.T, d *Driver) (over func()){
-		"reading and writing fail": func(_ *testing.T, d *Driver) func() {
+	for name, trouble := range map[string]func(t *testing.T, d *client) (over func()){
+		"reading and writing fail": func(_ *testing.T, d *client) func() {
 			interrupt(d, cannot)
 			return func() { interrupt(d, nil) }
 		},
-		"another program has locked the file for longer than anybody waits": func(t *testing.T, d *Driver) func() {
-			c, err := sqlite.OpenConn(d.file.path, sqlite.OpenReadWrite)
+		"another program has locked the file for longer than anybody waits": func(t *testing.T, d *client) func() {
+			c, err := sqlite.OpenConn(d.store.file.path, sqlite.OpenReadWrite)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -41,8 +42,8 @@ func TestErrorsThatPass(t *testing.T) {
 			}
 			return func() { c.Close() }
 		},
-		"the way to the file is barred": func(t *testing.T, d *Driver) func() {
-			dir := filepath.Dir(d.file.path)
+		"the way to the file is barred": func(t *testing.T, d *client) func() {
+			dir := filepath.Dir(d.store.file.path)
 			// Nobody looks between two steps, where there is no file at all: that would be for good.
 			at := func(steps func() error) {
 				alone(t, d, func() {
@@ -56,17 +57,17 @@ func TestErrorsThatPass(t *testing.T) {
 				at(func() error { return errors.Join(os.Remove(dir), os.Rename(dir+" away", dir)) })
 			}
 		},
-		"the disk is full": func(t *testing.T, d *Driver) func() {
+		"the disk is full": func(t *testing.T, d *client) func() {
 			limited := func(pages int64) {
 				alone(t, d, func() {
-					if _, err := d.file.write.one(fmt.Sprintf("PRAGMA max_page_count = %d", pages), func(*sqlite.Stmt) {}); err != nil {
+					if _, err := d.store.file.write.one(fmt.Sprintf("PRAGMA max_page_count = %d", pages), func(*sqlite.Stmt) {}); err != nil {
 						t.Error(err)
 					}
 				})
 			}
-			limited(number(t, d, "PRAGMA page_count"))
+			limited(count(t, d, "PRAGMA page_count"))
 			for n := 0; ; n++ {
-				err := d.change(t.Context(), fast, func(x *tx) error {
+				err := d.store.change(t.Context(), fast, func(x *tx) error {
 					return x.exec("INSERT INTO watch(what, name, post) VALUES ('nothing', ?, '')", fmt.Sprintf("%d", n))
 				})
 				if full(err) {
@@ -81,7 +82,7 @@ func TestErrorsThatPass(t *testing.T) {
 		for _, begun := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, after the call has begun: %v", name, begun), func(t *testing.T) {
 				d := start(t, newFile(t))
-				s, other := begin(t, d), start(t, d.file.path)
+				s, other := begin(t, d), start(t, d.store.file.path)
 				writer := begin(t, other)
 				tk := s.mustJoin(t, mutex("held"), true)
 				ctx, cancel := context.WithTimeout(t.Context(), limit)
@@ -104,7 +105,7 @@ func TestErrorsThatPass(t *testing.T) {
 				}
 				if begun {
 					call()
-					for number(t, other, "SELECT count(*) FROM watch WHERE name <> ''") < 2 {
+					for count(t, other, "SELECT count(*) FROM watch WHERE name <> ''") < 2 {
 						time.Sleep(time.Millisecond)
 					}
 				}
@@ -115,7 +116,7 @@ func TestErrorsThatPass(t *testing.T) {
 					call()
 				}
 				for before := d.Exchanges(); d.Exchanges() < before+12; time.Sleep(time.Millisecond) {
-					d.bells.ringAll()
+					d.store.hear(exchange.Event{Type: exchange.Wake})
 					select {
 					case err := <-done:
 						over()
@@ -124,7 +125,7 @@ func TestErrorsThatPass(t *testing.T) {
 					}
 				}
 				over()
-				swap, join := driver.Swap{ID: newID(), Name: "a/value"}, mutex("q")
+				swap, join := driver.Swap{ID: exchange.NewID(), Name: "a/value"}, mutex("q")
 				again := func(call func() error) { // as all callers do: nobody has patience here
 					for err := call(); err != nil; err = call() {
 						if driver.IsPermanent(err) || ctx.Err() != nil {

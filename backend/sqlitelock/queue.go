@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/driver/exchange"
 	"zombiezen.com/go/sqlite"
 )
 
@@ -22,14 +23,14 @@ type queue struct {
 	unclean  bool
 	version  int64
 	watched  bool
-	lone     *place // the only ticket, if the row holds it
+	lone     *ticket // the only ticket, if the row holds it
 	since    moment
 	made     bool // the row is still to be inserted
 	unknown  bool // what was given out cannot be read: nothing is granted until tokens are raised
 }
 
-// place is a ticket as the file has it, see the table ticket.
-type place struct {
+// ticket is a row of the table ticket, see schema.
+type ticket struct {
 	n     int64
 	id    string
 	units int64
@@ -44,7 +45,7 @@ type place struct {
 	token int64 // 0: n + shift
 }
 
-func (p *place) is(flag int64) bool { return p.flags&flag != 0 }
+func (p *ticket) is(flag int64) bool { return p.flags&flag != 0 }
 
 // What is longer than anything that is written here is not loaded, but for the sign that it was cut: a
 // member of the file's group could take the memory of all who look.
@@ -55,7 +56,7 @@ const (
 	readID    = "iif(octet_length(id) > 65536, '', id)" // NULL says that there is none
 )
 
-// named is true of a row whose name somebody can have given. The others belong to no lock: a blob
+// named is true of a row whose name a client can have given. The others belong to no lock: a blob
 // sorts behind all texts, so that a list that goes on behind its text begins anew, and a text can
 // be as long as the file.
 const named = "typeof(name) = 'text' AND octet_length(name) <= 528"
@@ -81,7 +82,7 @@ func scanQueue(s *sqlite.Stmt, q *queue) {
 	q.watched = s.ColumnBool(10)
 	q.since = moment(s.ColumnInt64(14))
 	if !s.ColumnIsNull(11) {
-		q.lone = &place{
+		q.lone = &ticket{
 			n:     q.granted,
 			id:    s.ColumnText(11),
 			units: s.ColumnInt64(12),
@@ -117,12 +118,12 @@ func (c conn) queue(name string) (*queue, error) {
 	return q, err
 }
 
-// save writes a queue back and has those told who watch it.
+// save writes a queue back and has the clients notified that watch it.
 func (t *tx) save(q *queue) error {
 	q.version++
 	if q.watched {
 		q.watched = false
-		if err := t.tellWatchers("queue", q.name, message{Queue: q.name, Changed: true}); err != nil {
+		if err := t.notifyWatchers("queue", q.name, message{Queue: q.name, Changed: true}); err != nil {
 			return err
 		}
 	}
@@ -134,7 +135,7 @@ func (t *tx) store(q *queue) error {
 	if q.unknown {
 		last = "?"
 	}
-	p := place{since: q.since}
+	p := ticket{since: q.since}
 	if q.lone != nil {
 		p, id = *q.lone, q.lone.id
 	}
@@ -148,12 +149,12 @@ func (t *tx) store(q *queue) error {
 }
 
 const (
-	placeColumns = "n, id, units, sid, since, note, hold, ends, wall, flags, owner, token"
-	readPlace    = "n, " + readID + ", units, sid, since, " + readNote + ", hold, ends, wall, flags, " + readOwner + ", token"
+	ticketColumns = "n, id, units, sid, since, note, hold, ends, wall, flags, owner, token"
+	readTicket    = "n, " + readID + ", units, sid, since, " + readNote + ", hold, ends, wall, flags, " + readOwner + ", token"
 )
 
-// scanPlace reads readPlace from column i on.
-func scanPlace(s *sqlite.Stmt, i int, p *place) {
+// scanTicket reads readTicket from column i on.
+func scanTicket(s *sqlite.Stmt, i int, p *ticket) {
 	p.n = s.ColumnInt64(i)
 	p.id = s.ColumnText(i + 1)
 	p.units = s.ColumnInt64(i + 2)
@@ -168,16 +169,16 @@ func scanPlace(s *sqlite.Stmt, i int, p *place) {
 	p.token = s.ColumnInt64(i + 11)
 }
 
-// place finds a ticket by its number; nil if it does not stand.
-func (c conn) place(q *queue, n int64) (*place, error) {
+// ticket finds a row by its number; nil if there is none.
+func (c conn) ticket(q *queue, n int64) (*ticket, error) {
 	if q.lone != nil {
 		if q.lone.n == n {
 			return q.lone, nil
 		}
 		return nil, nil
 	}
-	p := &place{}
-	found, err := c.one("SELECT "+readPlace+" FROM ticket WHERE queue = ? AND n = ?", func(s *sqlite.Stmt) { scanPlace(s, 0, p) }, q.name, n)
+	p := &ticket{}
+	found, err := c.one("SELECT "+readTicket+" FROM ticket WHERE queue = ? AND n = ?", func(s *sqlite.Stmt) { scanTicket(s, 0, p) }, q.name, n)
 	if err != nil || !found {
 		return nil, err
 	}
@@ -185,13 +186,13 @@ func (c conn) place(q *queue, n int64) (*place, error) {
 }
 
 // insert gives a ticket a row of its own.
-func (t *tx) insert(q *queue, p *place) error {
-	return t.exec("INSERT INTO ticket(queue, "+placeColumns+") VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)",
+func (t *tx) insert(q *queue, p *ticket) error {
+	return t.exec("INSERT INTO ticket(queue, "+ticketColumns+") VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)",
 		q.name, p.n, p.id, p.units, p.sid, p.since, p.note, p.hold, orNull(int64(p.ends)), orNull(p.wall), p.flags, textOrNull(p.owner), orNull(p.token))
 }
 
 // update writes a ticket back, which gets a row of its own if it had none.
-func (t *tx) update(q *queue, p *place) error {
+func (t *tx) update(q *queue, p *ticket) error {
 	if q.lone == p {
 		q.lone = nil
 		return t.insert(q, p)
@@ -221,7 +222,7 @@ func (q *queue) next() (int64, error) {
 	}
 	n := max(q.last+1, ticks()-q.shift)
 	if n+q.shift >= driver.MaxToken {
-		return 0, errTokens
+		return 0, exchange.ErrTokens
 	}
 	q.last = n
 	return n, nil
@@ -236,9 +237,9 @@ func (q *queue) back() error {
 	return driver.Permanent(fmt.Errorf("sqlite: %s cannot be read, so that the tokens of %q could go back (interlock token raise %s FLOOR writes it anew, with a FLOOR above all tokens that were granted)", what, q.name, name))
 }
 
-func (q *queue) held(p *place) bool { return p.n <= q.granted }
+func (q *queue) held(p *ticket) bool { return p.n <= q.granted }
 
-func (q *queue) token(p *place) uint64 {
+func (q *queue) token(p *ticket) uint64 {
 	switch {
 	case !q.held(p):
 		return 0
@@ -252,7 +253,7 @@ func (q *queue) token(p *place) uint64 {
 func (q *queue) fits(units int64) bool { return q.waiting == 0 && units <= q.capacity-q.used }
 
 // add puts a ticket at the end.
-func (t *tx) add(q *queue, p *place) error {
+func (t *tx) add(q *queue, p *ticket) error {
 	held := q.fits(p.units)
 	if q.lone != nil {
 		if err := t.insert(q, q.lone); err != nil {
@@ -269,7 +270,7 @@ func (t *tx) add(q *queue, p *place) error {
 		}
 	} else {
 		if q.waiting == 0 {
-			if err := t.tellWanted(q); err != nil {
+			if err := t.notifyHolders(q); err != nil {
 				return err
 			}
 		}
@@ -282,8 +283,8 @@ func (t *tx) add(q *queue, p *place) error {
 	return t.insert(q, p)
 }
 
-// remove takes a ticket out. The caller grants whoever is next and saves.
-func (t *tx) remove(q *queue, p *place, clean bool) error {
+// remove takes a ticket out. The caller grants the next waiters and saves.
+func (t *tx) remove(q *queue, p *ticket, clean bool) error {
 	if q.lone == p {
 		q.lone = nil
 	} else if err := t.exec("DELETE FROM ticket WHERE queue = ? AND n = ?", q.name, p.n); err != nil {
@@ -308,17 +309,17 @@ func (t *tx) remove(q *queue, p *place, clean bool) error {
 // batch bounds the grants and removals of one transaction.
 const batch = 100
 
-// grant lets in whoever fits now, in order. If many do, the rest is left for
+// grant makes holders of the waiters that fit now, in order. If many do, the rest is left for
 // another exchange.
 func (t *tx) grant(q *queue) error {
 	if q.unknown || q.waiting == 0 || q.used >= q.capacity {
 		return nil
 	}
-	var in []place
+	var in []ticket
 	used, more := q.used, false
-	err := t.all("SELECT "+readPlace+" FROM ticket WHERE queue = ? AND n > ? ORDER BY n", func(s *sqlite.Stmt) bool {
-		var p place
-		scanPlace(s, 0, &p)
+	err := t.all("SELECT "+readTicket+" FROM ticket WHERE queue = ? AND n > ? ORDER BY n", func(s *sqlite.Stmt) bool {
+		var p ticket
+		scanTicket(s, 0, &p)
 		if p.units > q.capacity-used {
 			return false
 		}
@@ -337,7 +338,7 @@ func (t *tx) grant(q *queue) error {
 	q.granted = in[len(in)-1].n
 	q.waiting -= int64(len(in))
 	if more {
-		t.unsent = append(t.unsent, q.name)
+		t.unfinished = append(t.unfinished, q.name)
 	}
 	for i := range in {
 		p := &in[i]
@@ -347,7 +348,7 @@ func (t *tx) grant(q *queue) error {
 				return err
 			}
 		}
-		m := t.tell(p.sid, q.name)
+		m := t.notify(p.sid, q.name)
 		m.Granted = append(m.Granted, p.n)
 		m.Shift, m.Inherited, m.Wanted = q.shift, q.unclean, q.waiting > 0 && !more
 	}
@@ -368,8 +369,7 @@ func (t *tx) resume(name string) error {
 }
 
 // fix gives a held ticket an end of its own. The caller writes it.
-func (t *tx) fix(p *place, in time.Duration) {
-	in = min(in, maxHold)
+func (t *tx) fix(p *ticket, in time.Duration) {
 	p.hold = in
 	p.ends = t.now.add(in)
 	p.wall = time.Now().Add(in).UnixNano()
@@ -377,27 +377,27 @@ func (t *tx) fix(p *place, in time.Duration) {
 	t.lasting = true
 }
 
-// tellNext has the first who waits told when a ticket in front of it ends.
-func (t *tx) tellNext(q *queue, ends moment) error {
+// notifyFirst has the first waiter notified when a ticket in front of it ends.
+func (t *tx) notifyFirst(q *queue, ends moment) error {
 	if q.waiting == 0 {
 		return nil
 	}
 	_, err := t.one("SELECT sid FROM ticket WHERE queue = ? AND n > ? ORDER BY n LIMIT 1", func(s *sqlite.Stmt) {
-		t.tell(s.ColumnInt64(0), q.name).Ends = ends
+		t.notify(s.ColumnInt64(0), q.name).Ends = ends
 	}, q.name, q.granted)
 	return err
 }
 
-// tellWanted has the holders told that somebody waits. Those beyond the first
-// hundred hear it with their next Renew.
-func (t *tx) tellWanted(q *queue) error {
+// notifyHolders has the holders notified that a waiter has come. Those beyond the first hundred
+// hear it with their next heartbeat.
+func (t *tx) notifyHolders(q *queue) error {
 	if q.lone != nil {
-		m := t.tell(q.lone.sid, q.name)
+		m := t.notify(q.lone.sid, q.name)
 		m.Want = append(m.Want, q.lone.n)
 		return nil
 	}
 	return t.all("SELECT n, sid FROM ticket WHERE queue = ? AND n <= ? ORDER BY n LIMIT 100", func(s *sqlite.Stmt) bool {
-		m := t.tell(s.ColumnInt64(1), q.name)
+		m := t.notify(s.ColumnInt64(1), q.name)
 		m.Want = append(m.Want, s.ColumnInt64(0))
 		return true
 	}, q.name, q.granted)

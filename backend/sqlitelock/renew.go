@@ -3,347 +3,207 @@ package sqlitelock
 import (
 	"context"
 
-	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/driver/exchange"
 	"zombiezen.com/go/sqlite"
 )
 
-// Renew is one exchange that writes one row, whatever the number of tickets, and
-// one that reads them; more only if something is amiss.
-func (s *session) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
-	d := s.d
-	named := make(map[string]bool, len(known))
-	for _, k := range known {
-		named[k.ID] = true
-	}
-	var strays []*ticket // not extended: not named, or evicted
-	for _, t := range d.tickets.of(s) {
-		if !named[t.id] {
-			strays = append(strays, t)
-		}
-	}
-	proof := driver.Now()
-	if err := s.extend(ctx, strays); err != nil {
-		return nil, err
-	}
-	d.tickets.proven(s, proof, strays)
-
-	answer := make([]driver.Renewed, 0, len(known)+len(strays))
-	foreign := map[string]bool{}
-	var own []*ticket
-	for _, k := range known {
-		if t := d.tickets.get(k.ID); t != nil && t.owner == s && t.queue == k.Queue {
-			own = append(own, t)
-		} else {
-			foreign[k.ID] = true
-		}
-	}
-	found, err := d.examine(ctx, append(own, strays...))
-	if err != nil {
-		return nil, err
-	}
-	var again []*ticket // named again, after they were strays
-	for _, k := range known {
-		r := driver.Renewed{ID: k.ID, Queue: k.Queue, State: driver.Gone}
-		if foreign[k.ID] {
-			if r.State, r.Proof, err = d.foreign(ctx, k); err != nil {
-				return nil, err
-			}
-		} else if t := d.tickets.get(k.ID); t != nil && d.tickets.underWay(t) {
-			continue // its Join is under way
-		} else if f, ok := found[k.ID]; ok {
-			r.State, r.Proof = driver.Kept, proof
-			switch {
-			case f.flags&evicted != 0:
-				r.State, r.Proof = driver.Evicted, 0
-			case f.flags&fixed != 0:
-				r.Proof = f.proof
-			case f.flags&stray != 0:
-				again = append(again, f.ticket)
-			}
-		}
-		answer = append(answer, r)
-	}
-	for _, t := range strays {
-		if f, ok := found[t.id]; ok && f.flags&fixed == 0 {
-			answer = append(answer, driver.Renewed{ID: t.id, Queue: t.queue, State: driver.Stray})
-		}
-	}
-	if len(again) > 0 {
-		kept, err := s.extendAgain(ctx, again)
-		if err != nil {
-			return nil, err
-		}
-		d.tickets.foundAgain(kept)
-		for i := range answer {
-			if _, asked := kept[answer[i].ID]; asked && !kept[answer[i].ID] {
-				answer[i].State, answer[i].Proof = driver.Gone, 0
-			}
-		}
-	}
-	d.upkeep(ctx)
-	return answer, nil
-}
-
-// proven takes note of a renewal, which proves nothing for the strays: what they
-// have of earlier ones stays theirs.
-func (ts *tickets) proven(s *session, proof driver.Instant, strays []*ticket) {
-	ts.mu.Lock()
-	defer ts.mu.Unlock()
-	for _, t := range strays {
-		if !t.stray && !t.hold {
-			t.stray, t.proof = true, max(t.proof, s.proof)
-		}
-	}
-	s.proof = proof
-}
-
-// foundAgain takes note of strays that a Renew has extended after all.
-func (ts *tickets) foundAgain(kept map[string]bool) {
-	ts.mu.Lock()
-	defer ts.mu.Unlock()
-	for id, ok := range kept {
-		if t := ts.byID[id]; t != nil && ok {
-			t.stray = false
-		}
-	}
-}
-
-// extend renews the session, and gives the strays the end that they have without
-// that.
-func (s *session) extend(ctx context.Context, strays []*ticket) error {
+// Renew is one exchange that writes one row, whatever the number of tickets, and one that reads
+// them. Each heartbeat also looks whether some other sessions are dead, of which no event tells.
+func (s *store) Renew(ctx context.Context, row exchange.Session, tickets []exchange.Ref, _ int) (r exchange.Renewal, err error) {
 	var expires, due moment
-	_, err := s.exchange(ctx, keep, func(t *tx) error {
-		expires = t.now.add(s.ttl)
-		if err := s.checkRow(t); err != nil {
+	var of *session
+	if _, err := s.inSession(ctx, row, keep, func(t *tx, o *session) (err error) {
+		of, expires = o, t.now.add(o.ttl)
+		if err := o.checkRow(t); err != nil {
 			return err
 		}
-		if err := t.strand(strays); err != nil {
+		if err := t.exec("UPDATE session SET expires = ? WHERE sid = ?", expires, o.sid); err != nil {
 			return err
 		}
-		if err := t.exec("UPDATE session SET expires = ? WHERE sid = ?", expires, s.sid); err != nil {
-			return err
-		}
-		var err error
 		due, err = t.due()
 		return err
-	})
-	if err != nil {
+	}); err != nil {
+		return r, err
+	}
+	of.expires.Store(int64(expires))
+	if err := s.sweepIf(ctx, due); err != nil {
+		return r, err
+	}
+	var some []peer
+	r.Tickets, _ = s.look(ctx, of, tickets, func(c conn) (err error) {
+		some, err = c.peers("SELECT sid, id FROM session WHERE expires > 0 ORDER BY random() LIMIT ?", probeAtOnce)
 		return err
+	})
+	s.mailbox.repair()
+	for _, p := range some {
+		if s.session(p.id) == nil {
+			s.probe(ctx, p)
+		}
 	}
-	s.expires.Store(int64(expires))
-	if due <= s.d.clock.now() {
-		return s.d.sweep(ctx)
-	}
-	s.d.alarm.expect(due)
-	return nil
+	return r, nil
 }
 
-// strand gives tickets an end of their own, unless they have one.
-func (t *tx) strand(strays []*ticket) error {
-	for _, st := range strays {
-		q, p, err := t.find(st)
-		if err != nil {
-			return err
-		}
-		if p == nil || p.ends != 0 {
-			continue
-		}
-		ttl, expires, err := t.lease(p.sid)
-		if err != nil {
-			return err
-		}
-		p.ends = p.end(ttl, expires)
-		p.flags |= stray
-		if err := t.update(q, p); err != nil {
-			return err
-		}
-		if err := t.store(q); err != nil { // nobody sees a difference: not a new version
-			return err
-		}
-	}
-	return nil
+const probeAtOnce = 16
+
+func (s *store) Look(ctx context.Context, r exchange.Session, tickets []exchange.Ref) ([]exchange.Status, error) {
+	return s.look(ctx, s.session(r.ID), tickets, func(conn) error { return nil })
 }
 
-// find reads a ticket of this process and its queue; nil if it does not stand.
-func (t *tx) find(known *ticket) (*queue, *place, error) {
-	q, err := t.queue(known.queue)
-	if err != nil {
-		return nil, nil, err
+// look reads the status of tickets, and then what more reads.
+func (s *store) look(ctx context.Context, o *session, tickets []exchange.Ref, more func(conn) error) (all []exchange.Status, err error) {
+	joined := make([]*known, len(tickets)) // whose absence from the file says that they have left
+	for i, ref := range tickets {
+		if k, certain, _ := s.tickets.look(ref.ID); certain && k.session == o && k.queue == ref.Queue {
+			joined[i] = k
+		}
 	}
-	p, err := t.place(q, known.n)
-	if err == nil && p != nil && p.id != known.id {
-		p = nil
-	}
-	return q, p, err
-}
-
-// extendAgain takes the own end from tickets that were strays, and reports which
-// of them have not ended before.
-func (s *session) extendAgain(ctx context.Context, again []*ticket) (kept map[string]bool, err error) {
-	_, err = s.exchange(ctx, keep, func(t *tx) error {
-		kept = map[string]bool{}
-		for _, st := range again {
-			kept[st.id] = false
-			q, p, err := t.find(st)
+	err = s.view(ctx, func(c conn, now moment) (err error) {
+		all = make([]exchange.Status, 0, len(tickets))
+		queues := map[string]*looked{}
+		var l lease
+		if o != nil {
+			if l, err = c.lease(o.sid); err != nil {
+				return err
+			}
+		}
+		for _, ref := range tickets {
+			q := queues[ref.Queue]
+			if q == nil {
+				if q, err = c.lookQueue(ref.Queue); err != nil {
+					return err
+				}
+				queues[ref.Queue] = q
+			}
+			p, err := s.own(c, o, q.queue, ref.ID)
+			if err == nil && p == nil {
+				p, err = c.foreign(q.queue, ref.ID)
+			}
 			if err != nil {
 				return err
 			}
-			if p == nil || !p.is(stray) || p.ends <= t.now {
-				continue
+			st := exchange.Status{}
+			if p != nil && p.end(l) > now {
+				st = q.status(p, now)
+				st.Unsettled = q.stuck
 			}
-			p.flags &^= stray
-			p.ends = 0
-			if err := t.update(q, p); err != nil {
-				return err
-			}
-			kept[st.id] = true
+			all = append(all, st)
 		}
-		return nil
+		return more(c)
 	})
-	return kept, err
-}
-
-// found is what the file says of a ticket that stands.
-type found struct {
-	ticket *ticket
-	flags  int64
-	proof  driver.Instant // of one with a fixed end
-}
-
-// look reads what has become of tickets, all of this driver if none are named.
-func (d *Driver) look(ctx context.Context, ts []*ticket) error {
-	if ts == nil {
-		d.tickets.mu.Lock()
-		for _, t := range d.tickets.byID {
-			ts = append(ts, t)
-		}
-		d.tickets.mu.Unlock()
+	if err != nil {
+		return nil, err
 	}
-	_, err := d.examine(ctx, ts)
-	return err
-}
-
-// examine reads what has become of tickets, takes note of grants and ends that
-// no message told of, and repeats the signals that stand. It also goes on with
-// grants that somebody has left unfinished.
-func (d *Driver) examine(ctx context.Context, ts []*ticket) (map[string]found, error) {
-	all := make(map[string]found, len(ts))
-	ts = d.tickets.standing(ts)
-	var stuck []string
-	for len(ts) > 0 {
-		some := ts[:min(len(ts), 2000)] // so that no read lasts long
-		ts = ts[len(some):]
-		err := d.view(ctx, func(c conn, _ moment) error {
-			queues := map[string]*queue{}
-			for _, t := range some {
-				q := queues[t.queue]
-				if q == nil {
-					var err error
-					if q, err = c.queue(t.queue); err != nil {
-						return err
-					}
-					queues[t.queue] = q
-					fits, err := c.headFits(q)
-					if err != nil {
-						return err
-					}
-					if fits {
-						stuck = append(stuck, q.name)
-					}
-				}
-				p, err := c.place(q, t.n)
-				if err != nil {
-					return err
-				}
-				if p == nil || p.id != t.id {
-					d.tickets.settle(t, nil, nil, 0)
-					continue
-				}
-				f := found{ticket: t, flags: p.flags}
-				if p.is(fixed) {
-					f.proof = d.instant(p.ends.add(-p.hold))
-				}
-				d.tickets.settle(t, q, p, f.proof)
-				all[t.id] = f
-			}
-			return nil
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	for _, q := range stuck {
-		if err := d.change(ctx, keep, func(t *tx) error { return t.resume(q) }); err != nil {
-			return nil, err
+	for i, k := range joined {
+		switch {
+		case k == nil:
+		case all[i].State == exchange.Gone:
+			s.tickets.left(k)
+		case all[i].State == exchange.Held:
+			s.tickets.granted(k)
 		}
 	}
 	return all, nil
 }
 
-// headFits reports whether the first that waits could be held.
-func (c conn) headFits(q *queue) (fits bool, err error) {
-	if q.unknown || q.waiting == 0 {
-		return false, nil
+// looked is a queue as look reads it.
+type looked struct {
+	*queue
+	stuck bool // the first waiter fits: an earlier client has died before it went on with grants
+}
+
+func (c conn) lookQueue(name string) (*looked, error) {
+	q, err := c.queue(name)
+	if err != nil || q.unknown || q.waiting == 0 {
+		return &looked{q, false}, err
 	}
-	_, err = c.one("SELECT units FROM ticket WHERE queue = ? AND n > ? ORDER BY n LIMIT 1", func(s *sqlite.Stmt) {
-		fits = s.ColumnInt64(0) <= q.capacity-q.used
+	fits := false
+	_, err = c.one("SELECT units FROM ticket WHERE queue = ? AND n > ? ORDER BY n LIMIT 1", func(r *sqlite.Stmt) {
+		fits = r.ColumnInt64(0) <= q.capacity-q.used
 	}, q.name, q.granted)
-	return fits, err
+	return &looked{q, fits}, err
 }
 
-// settle takes note of what the file says of a ticket.
-func (ts *tickets) settle(t *ticket, q *queue, p *place, proof driver.Instant) {
-	ts.mu.Lock()
-	defer ts.mu.Unlock()
-	if ts.byID[t.id] != t {
-		return
+// status is what an exchange says of a ticket that stands. No waiter has an expiry timer of its
+// own: the watcher has one for the file.
+func (q *queue) status(p *ticket, now moment) exchange.Status {
+	st := exchange.Status{State: exchange.Waiting, Fixed: p.is(fixed), Evicted: p.is(evicted), Revoked: p.is(revoked), Stray: p.is(stray)}
+	if p.ends != 0 {
+		st.Left, st.Hold = p.ends.sub(now), p.hold
 	}
-	if p == nil && t.unsure {
-		ts.unlink(t)
-		return
-	}
-	if p == nil {
-		ts.end(t)
-		return
-	}
-	t.unsure = false
 	if q.held(p) {
-		if t.state == waiting {
-			t.granted(q.token(p), q.unclean)
-		}
-		if p.is(fixed) {
-			t.hold, t.proof = true, proof
-		}
-		if q.waiting > 0 {
-			t.signal(driver.Wanted)
-		}
+		st.State, st.Token, st.Inherited, st.Wanted = exchange.Held, q.token(p), q.unclean, q.waiting > 0
 	}
-	if p.is(revoked) {
-		t.signal(driver.Revoke)
-	}
-	if p.is(evicted) {
-		t.signal(driver.Evict)
-	}
+	return st
 }
 
-// foreign reads the state of a ticket of another session: only one with a fixed
-// end is anything to this one.
-func (d *Driver) foreign(ctx context.Context, k driver.Ticket) (st driver.State, proof driver.Instant, err error) {
-	st = driver.Gone
-	if driver.CheckID(k.ID) != nil || driver.CheckName(k.Queue) != nil {
-		return st, 0, nil
+// Tickets is not called: there is one file, and so one history.
+func (s *store) Tickets(context.Context, exchange.Session) ([]exchange.Ref, error) { return nil, nil }
+
+// Settle goes on with the grants of the queue, and takes out what has expired in the whole file.
+func (s *store) Settle(ctx context.Context, queue string) (unsettled bool, err error) {
+	due := never
+	if err := s.change(ctx, keep, func(t *tx) (err error) {
+		if due, err = t.due(); err != nil {
+			return err
+		}
+		return t.resume(queue)
+	}); err != nil {
+		return false, err
 	}
-	err = d.view(ctx, func(c conn, now moment) error {
-		_, err := c.one("SELECT flags, ends, hold FROM ticket WHERE queue = ? AND id = ?", func(s *sqlite.Stmt) {
-			switch ends := moment(s.ColumnInt64(1)); {
-			case s.ColumnInt64(0)&fixed == 0 || ends <= now:
-			case s.ColumnInt64(0)&evicted != 0:
-				st = driver.Evicted
-			default:
-				st, proof = driver.Kept, d.instant(ends-moment(s.ColumnInt64(2)))
-			}
-		}, k.Queue, k.ID)
-		return err
+	return false, s.sweepIf(ctx, due)
+}
+
+// Detach gives tickets the end that they have as their own.
+func (s *store) Detach(ctx context.Context, r exchange.Session, tickets []exchange.Ref) error {
+	return s.each(ctx, r, tickets, func(t *tx, q *queue, p *ticket) error {
+		if p.ends != 0 {
+			return nil
+		}
+		l, err := t.lease(p.sid)
+		if err != nil {
+			return err
+		}
+		p.ends = p.end(l)
+		p.flags |= stray
+		if err := t.update(q, p); err != nil {
+			return err
+		}
+		return t.store(q) // not a new version: no reader sees a difference
 	})
-	return st, proof, err
+}
+
+// Attach takes the own end from strays that have not expired.
+func (s *store) Attach(ctx context.Context, r exchange.Session, tickets []exchange.Ref) error {
+	return s.each(ctx, r, tickets, func(t *tx, q *queue, p *ticket) error {
+		if !p.is(stray) || p.ends <= t.now {
+			return nil
+		}
+		p.flags &^= stray
+		p.ends = 0
+		return t.update(q, p)
+	})
+}
+
+// each changes tickets of a session that stand.
+func (s *store) each(ctx context.Context, r exchange.Session, tickets []exchange.Ref, f func(*tx, *queue, *ticket) error) error {
+	_, err := s.inSession(ctx, r, keep, func(t *tx, o *session) error {
+		if err := o.checkRow(t); err != nil {
+			return err
+		}
+		for _, ref := range tickets {
+			q, err := t.queue(ref.Queue)
+			if err != nil {
+				return err
+			}
+			p, err := s.own(t.conn, o, q, ref.ID)
+			if err == nil && p != nil {
+				err = f(t, q, p)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return err
 }

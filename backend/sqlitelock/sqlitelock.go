@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/driver/exchange"
 )
 
 func init() { driver.Register("sqlite", open, "mode") }
@@ -53,5 +54,9 @@ func New(ctx context.Context, path string, opts ...Option) (driver.Driver, error
 	for _, o := range opts {
 		o(&c)
 	}
-	return openDriver(ctx, path, c)
+	s, err := openStore(ctx, path, c)
+	if err != nil {
+		return nil, err
+	}
+	return exchange.New(s, s.mailbox.name), nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/driver/exchange"
 	"zombiezen.com/go/sqlite"
 )
 
@@ -31,7 +32,7 @@ func TestGarbageInAQueueHidesNoOther(t *testing.T) {
 						s.mustJoin(t, mutex("harmed"), false)
 					}
 					where := map[string]string{"queue": "name", "ticket": "queue"}[table]
-					_ = d.change(t.Context(), fast, func(x *tx) error { // some are refused
+					_ = d.store.change(t.Context(), fast, func(x *tx) error { // some are refused
 						return x.exec(fmt.Sprintf("UPDATE OR IGNORE %s SET %s = %s WHERE %s = 'harmed'", table, column, v, where))
 					})
 					seen := false
@@ -64,9 +65,9 @@ func TestGarbageInAQueueHidesNoOther(t *testing.T) {
 }
 
 // columns are those of a table.
-func columns(t *testing.T, d *Driver, table string) (all []string) {
+func columns(t *testing.T, d *client, table string) (all []string) {
 	t.Helper()
-	if err := d.view(t.Context(), func(c conn, _ moment) error {
+	if err := d.store.view(t.Context(), func(c conn, _ moment) error {
 		return c.all("SELECT name FROM pragma_table_info(?)", func(s *sqlite.Stmt) bool {
 			all = append(all, s.ColumnText(0))
 			return true
@@ -79,7 +80,7 @@ func columns(t *testing.T, d *Driver, table string) (all []string) {
 
 // strangeNames puts rows into queue and cell like those of a name, with names that are made of a
 // number i.
-func strangeNames(t *testing.T, d *Driver, like, made string, most int) {
+func strangeNames(t *testing.T, d *client, like, made string, most int) {
 	t.Helper()
 	for _, table := range []string{"queue", "cell"} {
 		list := strings.Join(columns(t, d, table), ", ")
@@ -89,7 +90,7 @@ func strangeNames(t *testing.T, d *Driver, like, made string, most int) {
 }
 
 // listed are the names in the lists. One of more than 1,000 has no end.
-func listed(t *testing.T, d *Driver) (queues, cells []string) {
+func listed(t *testing.T, d *client) (queues, cells []string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -114,7 +115,7 @@ func TestAStrangeNameHidesNoOther(t *testing.T) {
 	s, other := begin(t, d), begin(t, looker)
 	s.mustJoin(t, mutex("a"), true)
 	for _, name := range []string{"a", "well"} {
-		if _, err := d.Swap(t.Context(), driver.Swap{ID: newID(), Name: name}); err != nil {
+		if _, err := d.Swap(t.Context(), driver.Swap{ID: exchange.NewID(), Name: name}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -125,7 +126,7 @@ func TestAStrangeNameHidesNoOther(t *testing.T) {
 	if fmt.Sprint(queues, cells) != "[a well] [a well]" {
 		t.Errorf("listed: %.300q %.300q", queues, cells)
 	}
-	if f := looker.checkIntegrity(t.Context()); f.Status != driver.Fail || !strings.Contains(f.Detail, "nobody") {
+	if f := looker.store.checkIntegrity(t.Context()); f.Status != driver.Fail || !strings.Contains(f.Detail, "nobody") {
 		t.Errorf("%+.1000v", f)
 	}
 
@@ -135,7 +136,7 @@ func TestAStrangeNameHidesNoOther(t *testing.T) {
 	if err := s.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if n := number(t, d, "SELECT count(*) FROM queue WHERE name GLOB 'n*' AND typeof(name) = 'text'"); n > 0 {
+	if n := count(t, d, "SELECT count(*) FROM queue WHERE name GLOB 'n*' AND typeof(name) = 'text'"); n > 0 {
 		t.Errorf("%d queues were made of the names", n)
 	}
 
@@ -145,13 +146,13 @@ func TestAStrangeNameHidesNoOther(t *testing.T) {
 	}
 	strangeNames(t, d, "a", "CAST('o' || i AS BLOB)", 10*batch)
 	long()
-	d.forgetQueues(t.Context())
+	d.store.forgetQueues(t.Context())
 	other.mustLeave(t, other.mustJoin(t, mutex("b"), true))
 	long()
 	for range 2 { // to the end, and from the beginning
-		d.forgetQueues(t.Context())
+		d.store.forgetQueues(t.Context())
 	}
-	if n := number(t, d, "SELECT count(*) FROM queue WHERE name IN ('a', 'b')"); n > 0 {
+	if n := count(t, d, "SELECT count(*) FROM queue WHERE name IN ('a', 'b')"); n > 0 {
 		t.Error("a queue that was empty for long is not forgotten")
 	}
 	if _, err := other.Renew(t.Context(), []driver.Ticket{well}); err != nil {
@@ -177,7 +178,7 @@ func TestAListEndsInAnyEncoding(t *testing.T) {
 	}
 	d := start(t, path)
 	begin(t, d).mustJoin(t, mutex("a"), true)
-	if _, err := d.Swap(t.Context(), driver.Swap{ID: newID(), Name: "a"}); err != nil {
+	if _, err := d.Swap(t.Context(), driver.Swap{ID: exchange.NewID(), Name: "a"}); err != nil {
 		t.Fatal(err)
 	}
 	strangeNames(t, d, "a", "CAST(x'ffdbffff' || i AS TEXT)", 150) // read as U+10FFFF, which is before them
@@ -220,7 +221,7 @@ func TestALongNameCostsNoMemory(t *testing.T) {
 		s.mustJoin(t, mutex("lone"), true)
 		s.mustJoin(t, mutex("two"), true)
 		s.mustJoin(t, mutex("two"), false)
-		if _, err := d.Swap(t.Context(), driver.Swap{ID: newID(), Name: "a"}); err != nil {
+		if _, err := d.Swap(t.Context(), driver.Swap{ID: exchange.NewID(), Name: "a"}); err != nil {
 			t.Fatal(err)
 		}
 		table, name, _ := strings.Cut(column, ".")
@@ -229,11 +230,11 @@ func TestALongNameCostsNoMemory(t *testing.T) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		listed(t, looker)
-		looker.checkIntegrity(t.Context())
+		looker.store.checkIntegrity(t.Context())
 		if err := looker.Raise(t.Context(), "", 1<<40); err != nil {
 			t.Error(err)
 		}
-		looker.forgetQueues(t.Context())
+		looker.store.forgetQueues(t.Context())
 		if runtime.ReadMemStats(&after); after.TotalAlloc-before.TotalAlloc > long/2 {
 			t.Errorf("%s: a look has taken %d MiB", column, (after.TotalAlloc-before.TotalAlloc)>>20)
 		}

@@ -8,47 +8,59 @@ import (
 	"zombiezen.com/go/sqlite"
 )
 
-// silent is a session of which something has ended because it was not renewed, or
-// that is over.
+// silent is a session that is over, or has an expired ticket.
 type silent struct {
 	sid int64
 	address
-	ttl     time.Duration
-	expires moment // 0: it is over
+	lease
 
-	first moment // when the first of its remaining tickets ends; never if none remains
+	first moment // when the first of its remaining tickets expires; never if none remains
 }
 
-// victim is a ticket that has ended by itself.
-type victim struct {
-	queue string
-	n     int64
+// lease is what the file says of how long the tickets of a session stand.
+type lease struct {
+	ttl     time.Duration
+	expires moment // no ticket of it expires before; 0: it is over
+}
+
+// expired is a ticket that has expired.
+type expired struct {
+	number
 	waits bool
 }
 
-// sweep takes out the tickets that have ended by themselves, grants whoever is
-// next, and sets the alarm for the next such event. The tickets are found without
-// keeping anybody from writing; each batch of them is one short exchange.
-func (d *Driver) sweep(ctx context.Context) error {
+// sweepIf sweeps if a ticket or session expires at that moment, and it has passed.
+func (s *store) sweepIf(ctx context.Context, due moment) error {
+	if due <= s.clock.now() {
+		return s.sweep(ctx)
+	}
+	s.watcher.expect(due)
+	return nil
+}
+
+// sweep takes out the tickets that have expired, grants the next waiters, and sets the expiry timer
+// for the next such event. The tickets are found without keeping any client from writing; each
+// batch of them is one short exchange.
+func (s *store) sweep(ctx context.Context) error {
 	var sessions []*silent
-	var victims []victim
+	var tickets []expired
 	due := never
-	err := d.view(ctx, func(c conn, now moment) (err error) {
+	err := s.view(ctx, func(c conn, now moment) (err error) {
 		if due, err = c.due(); err != nil || due > now {
 			return err
 		}
-		sessions, victims, err = c.ended(now)
+		sessions, tickets, err = c.ended(now)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	if due > d.clock.now() {
-		d.alarm.expect(due)
+	if len(sessions)+len(tickets) == 0 {
+		s.watcher.expect(due)
 		return nil
 	}
-	// Those that wait go first, so that nothing is granted to the dead.
-	slices.SortStableFunc(victims, func(a, b victim) int {
+	// Waiters go first, so that no grant is in vain.
+	slices.SortStableFunc(tickets, func(a, b expired) int {
 		switch {
 		case a.waits == b.waits:
 			return 0
@@ -57,18 +69,18 @@ func (d *Driver) sweep(ctx context.Context) error {
 		}
 		return 1
 	})
-	for len(victims) > batch {
-		if err := d.change(ctx, keep, func(t *tx) error { return t.takeOut(victims[:batch]) }); err != nil {
+	for len(tickets) > batch {
+		if err := s.change(ctx, keep, func(t *tx) error { return t.takeOut(tickets[:batch]) }); err != nil {
 			return err
 		}
-		victims = victims[batch:]
+		tickets = tickets[batch:]
 	}
 	var over []*silent
-	err = d.change(ctx, keep, func(t *tx) (err error) {
-		if err := t.takeOut(victims); err != nil {
+	err = s.change(ctx, keep, func(t *tx) (err error) {
+		if err := t.takeOut(tickets); err != nil {
 			return err
 		}
-		if over, err = t.settle(sessions); err != nil {
+		if over, err = t.endSessions(sessions); err != nil {
 			return err
 		}
 		due, err = t.due()
@@ -77,23 +89,22 @@ func (d *Driver) sweep(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, s := range over {
-		d.file.folder.bury(s.session)
+	for _, o := range over {
+		s.file.folder.removeSession(o.session)
 	}
-	d.alarm.expect(due)
+	s.watcher.expect(due)
 	return nil
 }
 
-// ended finds the sessions of which something has ended, and all tickets that
-// have.
-func (c conn) ended(now moment) (sessions []*silent, victims []victim, err error) {
+// ended finds the sessions that are silent, and all tickets that have expired.
+func (c conn) ended(now moment) (sessions []*silent, tickets []expired, err error) {
 	bySID := map[int64]*silent{}
 	var wrong error
 	err = c.all("SELECT sid, post, id, ttl, expires FROM session WHERE expires <= ?", func(r *sqlite.Stmt) bool {
-		s := &silent{r.ColumnInt64(0), address{r.ColumnText(1), r.ColumnText(2)}, time.Duration(r.ColumnInt64(3)), moment(r.ColumnInt64(4)), never}
-		sessions = append(sessions, s)
-		bySID[s.sid] = s
-		wrong = s.address.check()
+		o := &silent{r.ColumnInt64(0), address{r.ColumnText(1), r.ColumnText(2)}, lease{time.Duration(r.ColumnInt64(3)), moment(r.ColumnInt64(4))}, never}
+		sessions = append(sessions, o)
+		bySID[o.sid] = o
+		wrong = o.address.check()
 		return wrong == nil
 	}, now)
 	if err == nil {
@@ -102,25 +113,28 @@ func (c conn) ended(now moment) (sessions []*silent, victims []victim, err error
 	if err != nil {
 		return nil, nil, err
 	}
+	found := func(r *sqlite.Stmt) {
+		tickets = append(tickets, expired{number{r.ColumnText(0), r.ColumnInt64(1)}, r.ColumnBool(2)})
+	}
 	err = c.all("SELECT t.queue, t.n, t.n > q.granted FROM ticket t JOIN queue q ON q.name = t.queue WHERE t.ends IS NOT NULL AND t.ends <= ? AND "+named, func(r *sqlite.Stmt) bool {
-		victims = append(victims, victim{r.ColumnText(0), r.ColumnInt64(1), r.ColumnBool(2)})
+		found(r)
 		return true
 	}, now)
 	if err != nil || len(sessions) == 0 {
-		return sessions, victims, err
+		return sessions, tickets, err
 	}
 	look := func(r *sqlite.Stmt) bool {
-		s := bySID[r.ColumnInt64(3)]
+		o := bySID[r.ColumnInt64(3)]
 		ends := moment(r.ColumnInt64(5))
 		if ends == 0 {
-			ends = moment(r.ColumnInt64(4)).add(s.ttl)
+			ends = moment(r.ColumnInt64(4)).add(o.ttl)
 		} else if ends <= now {
 			return true // found already
 		}
-		if ends <= now || s.expires == 0 {
-			victims = append(victims, victim{r.ColumnText(0), r.ColumnInt64(1), r.ColumnBool(2)})
+		if ends <= now || o.expires == 0 {
+			found(r)
 		} else {
-			s.first = min(s.first, ends)
+			o.first = min(o.first, ends)
 		}
 		return true
 	}
@@ -132,39 +146,39 @@ func (c conn) ended(now moment) (sessions []*silent, victims []victim, err error
 			return nil, nil, err
 		}
 	}
-	return sessions, victims, nil
+	return sessions, tickets, nil
 }
 
-// takeOut removes those of the tickets that have still not been renewed.
-func (t *tx) takeOut(victims []victim) error {
+// takeOut removes those of the tickets that were not renewed meanwhile.
+func (t *tx) takeOut(tickets []expired) error {
 	queues := map[string]*queue{}
 	var order []*queue
-	for _, v := range victims {
-		q := queues[v.queue]
+	for _, e := range tickets {
+		q := queues[e.queue]
 		if q == nil {
 			var err error
-			if q, err = t.queue(v.queue); err != nil {
+			if q, err = t.queue(e.queue); err != nil {
 				return err
 			}
-			queues[v.queue] = q
+			queues[e.queue] = q
 			order = append(order, q)
 		}
-		p, err := t.place(q, v.n)
+		p, err := t.ticket(q, e.n)
 		if err != nil {
 			return err
 		}
 		if p == nil {
 			continue
 		}
-		ttl, expires, err := t.lease(p.sid)
+		l, err := t.lease(p.sid)
 		if err != nil {
 			return err
 		}
-		if p.end(ttl, expires) > t.now {
+		if p.end(l) > t.now {
 			continue
 		}
-		if expires != 0 { // else the session is told as a whole
-			m := t.tell(p.sid, q.name)
+		if l.expires != 0 { // else there is one message for the session
+			m := t.notify(p.sid, q.name)
 			m.Gone = append(m.Gone, p.n)
 		}
 		if err := t.remove(q, p, p.is(kept)); err != nil {
@@ -182,42 +196,42 @@ func (t *tx) takeOut(victims []victim) error {
 	return nil
 }
 
-// end is the moment at which a ticket ends unless it is renewed.
-func (p *place) end(ttl time.Duration, expires moment) moment {
+// end is the moment at which a ticket of a session expires unless it is renewed.
+func (p *ticket) end(l lease) moment {
 	switch {
 	case p.is(fixed):
 		return p.ends
-	case expires == 0:
+	case l.expires == 0:
 		return 0
 	case p.ends != 0:
 		return p.ends
 	}
-	return max(expires, p.since.add(ttl))
+	return max(l.expires, p.since.add(l.ttl))
 }
 
-// lease reads the TTL of a session and the moment before which nothing of it
-// ends; 0 if it is over.
-func (c conn) lease(sid int64) (ttl time.Duration, expires moment, err error) {
-	_, err = c.one("SELECT ttl, expires FROM session WHERE sid = ?", func(s *sqlite.Stmt) {
-		ttl, expires = time.Duration(s.ColumnInt64(0)), moment(s.ColumnInt64(1))
+func (c conn) lease(sid int64) (l lease, err error) {
+	_, err = c.one("SELECT ttl, expires FROM session WHERE sid = ?", func(r *sqlite.Stmt) {
+		l = lease{time.Duration(r.ColumnInt64(0)), moment(r.ColumnInt64(1))}
 	}, sid)
-	return ttl, expires, err
+	return l, err
 }
 
-// settle ends the sessions of which nothing remains, unless they were renewed
-// meanwhile, and notes for the others when the next of their tickets ends.
-func (t *tx) settle(sessions []*silent) (over []*silent, err error) {
-	for _, s := range sessions {
-		if s.first == never {
-			if err := t.exec("DELETE FROM session WHERE sid = ? AND expires <= ?", s.sid, t.now); err != nil {
+// endSessions ends those of which no ticket remains, unless they were renewed meanwhile, and notes
+// for the others when the next of their tickets expires.
+func (t *tx) endSessions(sessions []*silent) (over []*silent, err error) {
+	for _, o := range sessions {
+		if o.first != never {
+			if err := t.exec("UPDATE session SET expires = ? WHERE sid = ? AND expires = ?", o.first, o.sid, o.expires); err != nil {
 				return nil, err
 			}
-			if t.Changes() > 0 {
-				over = append(over, s)
-				t.letters = append(t.letters, letter{to: s.address, body: message{Over: s.sid}})
-			}
-		} else if err := t.exec("UPDATE session SET expires = ? WHERE sid = ? AND expires = ?", s.first, s.sid, s.expires); err != nil {
+			continue
+		}
+		if err := t.exec("DELETE FROM session WHERE sid = ? AND expires <= ?", o.sid, t.now); err != nil {
 			return nil, err
+		}
+		if t.Changes() > 0 {
+			over = append(over, o)
+			t.out = append(t.out, outgoing{to: o.address, body: message{Over: o.sid}})
 		}
 	}
 	return over, nil

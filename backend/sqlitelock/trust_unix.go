@@ -141,15 +141,15 @@ func realPath(path string) (real string, foreign bool, err error) {
 }
 
 // checkPlace looks who can replace the file, or a folder that it is in.
-func (d *Driver) checkPlace() driver.Finding {
-	path := filepath.Dir(d.file.path)
+func (s *store) checkPlace() driver.Finding {
+	path := filepath.Dir(s.file.path)
 	st, err := os.Lstat(path)
 	if err == nil {
-		err = trustPlace(path, st, d.file.mode)
+		err = trustPlace(path, st, s.file.mode)
 	}
 	if err == nil {
-		if st, err = d.file.folder.root.Stat("."); err == nil {
-			err = trustFolder(d.file.folder.path, st, d.file.folder.mode)
+		if st, err = s.file.folder.root.Stat("."); err == nil {
+			err = trustFolder(s.file.folder.path, st, s.file.folder.mode)
 		}
 	}
 	if err != nil {
@@ -165,7 +165,7 @@ func (d *Driver) checkPlace() driver.Finding {
 		switch {
 		case st.Mode()&0o002 != 0 && st.Mode()&fs.ModeSticky == 0:
 			who = "every user"
-		case !ours(st) && !isShared(d.file.mode):
+		case !ours(st) && !isShared(s.file.mode):
 			who = whose(st)
 		default:
 			continue
@@ -177,7 +177,7 @@ func (d *Driver) checkPlace() driver.Finding {
 			Remedy:  "move the file to where only root and those who use it can write",
 		}
 	}
-	if isShared(d.file.mode) {
+	if isShared(s.file.mode) {
 		return fine("nobody can replace the file but those who share it")
 	}
 	return fine("nobody else can replace the file")

@@ -29,4 +29,4 @@ func realPath(path string) (real string, foreign bool, err error) {
 	return real, false, err
 }
 
-func (*Driver) checkPlace() driver.Finding { return fine("not looked at on this system") }
+func (*store) checkPlace() driver.Finding { return fine("not looked at on this system") }

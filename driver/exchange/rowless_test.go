@@ -37,7 +37,7 @@ func (r rowless) Confirm(_ context.Context, _ exchange.Session, t exchange.Ref, 
 }
 
 // openedOn is opened on such a store, whose client bounds no exchange.
-func openedOn(t *testing.T, r rowless, script exchangetest.Script) driver.Session {
+func openedOn(t *testing.T, r rowless, script exchangetest.Script) *driver.Opened {
 	t.Helper()
 	store := exchangetest.NewWorld().Store()
 	if script.Listen == nil {

@@ -11,12 +11,12 @@ import (
 // tx is a transaction that writes.
 type tx struct {
 	conn
-	d       *Driver
-	now     moment
-	letters []letter // sent after the commit
-	unsent  []string // queues whose grants go on in another exchange
-	lasting bool     // it must outlast a power loss
-	commits bool     // false as long as it is certain that nothing was committed
+	s          *store
+	now        moment
+	out        []outgoing // messages, sent after the commit
+	unfinished []string   // queues whose grants go on in another exchange
+	lasting    bool       // it must outlast a power loss
+	commits    bool       // false as long as it is certain that nothing was committed
 }
 
 // how an exchange that writes is done.
@@ -38,37 +38,37 @@ var errClosed = driver.Permanent(errors.New("sqlite: the driver is closed"))
 
 // change is an exchange that writes. Everything that f does is committed, or
 // nothing.
-func (d *Driver) change(ctx context.Context, h how, f func(*tx) error) error {
-	_, err := d.changes(ctx, h, f)
+func (s *store) change(ctx context.Context, h how, f func(*tx) error) error {
+	_, err := s.changes(ctx, h, f)
 	return err
 }
 
 // changes also reports whether it is open if anything was committed, which it is
 // only after an error of the commit itself.
-func (d *Driver) changes(ctx context.Context, h how, f func(*tx) error) (open bool, err error) {
+func (s *store) changes(ctx context.Context, h how, f func(*tx) error) (open bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
-	t := &tx{d: d}
-	err = d.transact(ctx, h, t, f)
+	t := &tx{s: s}
+	err = s.transact(ctx, h, t, f)
 	open = t.commits && err != nil
-	d.send(t.letters) // of others, too, if this one has failed
-	for len(t.unsent) > 0 {
-		q := t.unsent[0]
-		t = &tx{d: d}
-		e := d.transact(d.ctx, keep, t, func(t *tx) error { return t.resume(q) })
-		d.send(t.letters)
+	s.send(t.out) // of others, too, if this one has failed
+	for len(t.unfinished) > 0 {
+		q := t.unfinished[0]
+		t = &tx{s: s}
+		e := s.transact(s.ctx, keep, t, func(t *tx) error { return t.resume(q) })
+		s.send(t.out)
 		if e != nil {
-			break // Renew of those who wait goes on
+			break // heartbeats of the waiters go on
 		}
 	}
 	return open, err
 }
 
-// transact does f when it is its turn, and with it what others of this process wait to
-// do. If somebody else has done f, that one sends its letters too.
-func (d *Driver) transact(ctx context.Context, h how, t *tx, f func(*tx) error) error {
-	if d.closed.Load() {
+// transact does f when it has the lock, and with it what other goroutines of this process wait to
+// do. If another one has done f, that one sends its messages too.
+func (s *store) transact(ctx context.Context, h how, t *tx, f func(*tx) error) error {
+	if s.closed.Load() {
 		return errClosed
 	}
 	own := &job{f: f}
@@ -76,40 +76,40 @@ func (d *Driver) transact(ctx context.Context, h how, t *tx, f func(*tx) error) 
 	if h.alone {
 		offered = nil
 	}
-	mine, err := d.file.turn.take(ctx, h.in, offered)
+	mine, err := s.file.lock.take(ctx, h.in, offered)
 	if !mine {
 		t.commits = own.open
 		return own.err
 	}
 	if err != nil {
-		if d.closed.Load() {
+		if s.closed.Load() {
 			return errClosed
 		}
-		return d.file.stuck(err)
+		return s.file.stuck(err)
 	}
-	defer d.file.turn.pass()
-	if d.closed.Load() {
+	defer s.file.lock.pass()
+	if s.closed.Load() {
 		return errClosed
 	}
-	if err := d.file.same(); err != nil {
+	s.exchanges.Add(1)
+	if err := s.file.same(); err != nil {
 		return err
 	}
-	d.exchanges.Add(1)
-	c := d.file.write
+	c := s.file.write
 	t.conn = c
 	if h.sync {
 		if err := c.exec("PRAGMA synchronous = FULL"); err != nil {
-			return d.file.explain(err)
+			return s.file.explain(err)
 		}
 		defer c.exec("PRAGMA synchronous = NORMAL")
 	}
-	if err := d.begin(ctx, c); err != nil {
+	if err := s.begin(ctx, c); err != nil {
 		return err
 	}
-	t.now = d.clock.now()
+	t.now = s.clock.now()
 	all := []*job{own}
 	if !h.alone {
-		first, rest := d.file.turn.gather(h.in)
+		first, rest := s.file.lock.gather(h.in)
 		all = append(append(first, own), rest...)
 	}
 	err = t.do(all)
@@ -129,16 +129,16 @@ func (d *Driver) transact(ctx context.Context, h how, t *tx, f func(*tx) error) 
 		}
 	}
 	if err != nil {
-		t.letters, t.unsent = nil, nil
+		t.out, t.unfinished = nil, nil
 	}
 	for _, j := range all {
 		if j.err == nil && err != nil {
 			j.err, j.open = err, t.commits
 		}
-		j.err = d.file.explain(j.err)
+		j.err = s.file.explain(j.err)
 	}
 	t.commits = own.open
-	d.file.turn.finish(all, own)
+	s.file.lock.finish(all, own)
 	return own.err
 }
 
@@ -152,16 +152,16 @@ func (t *tx) do(all []*job) error {
 	}
 	done := 0
 	for _, j := range all {
-		letters, unsent := t.letters, t.unsent
-		t.letters, t.unsent = nil, nil
+		out, unfinished := t.out, t.unfinished
+		t.out, t.unfinished = nil, nil
 		if err := t.exec("SAVEPOINT job"); err != nil {
 			return err
 		}
 		if j.err = j.f(t); j.err == nil {
 			done++
-			t.letters, t.unsent = append(letters, t.letters...), append(unsent, t.unsent...)
+			t.out, t.unfinished = append(out, t.out...), append(unfinished, t.unfinished...)
 		} else {
-			t.letters, t.unsent = letters, unsent
+			t.out, t.unfinished = out, unfinished
 			if t.AutocommitEnabled() { // SQLite has undone all of them
 				return j.err
 			}
@@ -179,37 +179,36 @@ func (t *tx) do(all []*job) error {
 	return nil
 }
 
-// begin takes SQLite's own lock, which is free unless something else than a
-// driver uses the file.
-func (d *Driver) begin(ctx context.Context, c conn) error {
+// begin takes SQLite's own lock, which is free unless another program uses the file.
+func (s *store) begin(ctx context.Context, c conn) error {
 	err := c.exec("BEGIN IMMEDIATE")
 	if err == nil {
 		return nil
 	}
-	return d.file.retry(ctx, func() error { return c.exec("BEGIN IMMEDIATE") })
+	return s.file.retry(ctx, func() error { return c.exec("BEGIN IMMEDIATE") })
 }
 
 // view is an exchange that reads one state of the file.
-func (d *Driver) view(ctx context.Context, f func(c conn, now moment) error) error {
+func (s *store) view(ctx context.Context, f func(c conn, now moment) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	select {
-	case d.file.reading <- struct{}{}:
+	case s.file.reading <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	defer func() { <-d.file.reading }()
-	if d.closed.Load() {
+	defer func() { <-s.file.reading }()
+	if s.closed.Load() {
 		return errClosed
 	}
-	d.exchanges.Add(1)
-	c := d.file.read
-	return d.file.retry(ctx, func() error {
+	s.exchanges.Add(1)
+	c := s.file.read
+	return s.file.retry(ctx, func() error {
 		if err := c.exec("BEGIN"); err != nil {
 			return err
 		}
-		err := f(c, d.clock.now())
+		err := f(c, s.clock.now())
 		if e := c.exec("ROLLBACK"); err == nil {
 			err = e
 		}
@@ -224,9 +223,9 @@ func (c conn) due() (moment, error) {
 		"SELECT min(expires) FROM session",
 		"SELECT min(ends) FROM ticket WHERE ends IS NOT NULL",
 	} {
-		if _, err := c.one(sql, func(s *sqlite.Stmt) {
-			if !s.ColumnIsNull(0) {
-				due = min(due, moment(s.ColumnInt64(0)))
+		if _, err := c.one(sql, func(r *sqlite.Stmt) {
+			if !r.ColumnIsNull(0) {
+				due = min(due, moment(r.ColumnInt64(0)))
 			}
 		}); err != nil {
 			return 0, err
@@ -235,9 +234,9 @@ func (c conn) due() (moment, error) {
 	return due, nil
 }
 
-// countOpened takes note of how many sessions were ever opened.
-func (t *tx) countOpened() error {
-	_, err := t.one("SELECT opened FROM file", func(s *sqlite.Stmt) { t.d.opened.Store(s.ColumnInt64(0)) })
+// attend has the watcher notice the ends of the sessions that there are.
+func (t *tx) attend(follows bool) error {
+	_, err := t.one("SELECT opened FROM file", func(r *sqlite.Stmt) { t.s.watcher.attend(r.ColumnInt64(0), follows) })
 	return err
 }
 

@@ -1,0 +1,198 @@
+//go:build unix
+
+package sqlitelock
+
+import (
+	"encoding/json"
+	"errors"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/interlock-go/interlock/driver/exchange"
+)
+
+// mailbox receives the messages of a client, and sends those to others, by a datagram socket in
+// the folder.
+type mailbox struct {
+	name    string // "" if there can be no socket
+	folder  folder
+	open    func([]byte)  // called with each message
+	refused func(address) // called when a mailbox has no owner any more
+
+	mu     sync.Mutex
+	conn   *net.UnixConn
+	late   map[string]time.Time // mailboxes that were full, and until when they are tried
+	closed bool
+	loops  sync.WaitGroup
+}
+
+func openMailbox(f folder, open func([]byte), refused func(address)) *mailbox {
+	m := &mailbox{folder: f, open: open, refused: refused, late: map[string]time.Time{}}
+	name := exchange.NewID() + mailboxSuffix
+	if f.short != "" && m.listen(name) == nil {
+		m.name = name
+	}
+	return m
+}
+
+func (m *mailbox) listen(name string) error {
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: m.folder.socket(name), Net: "unixgram"})
+	if err != nil {
+		return err
+	}
+	if err := m.folder.openTo(name); err != nil {
+		conn.Close()
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return conn.Close()
+	}
+	if m.conn != nil {
+		m.conn.Close()
+	}
+	m.conn = conn
+	m.loops.Go(func() {
+		data := make([]byte, 64<<10)
+		for {
+			n, _, err := conn.ReadFromUnix(data)
+			if err != nil { // it was closed
+				return
+			}
+			m.open(data[:n])
+		}
+	})
+	return nil
+}
+
+// repair makes the socket again if another program has removed it.
+func (m *mailbox) repair() {
+	if m.name == "" {
+		return
+	}
+	if _, err := m.folder.root.Lstat(m.name); errors.Is(err, os.ErrNotExist) {
+		_ = m.listen(m.name)
+	}
+}
+
+// deliver sends a message without waiting. The owner of a mailbox that is full is asked, as soon as
+// it is not, to look at the file instead.
+func (m *mailbox) deliver(to address, data []byte) {
+	switch err := m.send(to.mailbox, data); {
+	case err == nil || to.mailbox == "":
+	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ENOENT):
+		m.refused(to)
+	default:
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if m.closed {
+			return
+		}
+		if len(m.late) == 0 {
+			m.loops.Go(m.deliverLate)
+		}
+		m.late[to.mailbox] = time.Now().Add(patience)
+	}
+}
+
+var errNoMailbox = errors.New("there is no socket")
+
+func (m *mailbox) send(to string, data []byte) error {
+	m.mu.Lock()
+	conn := m.conn
+	m.mu.Unlock()
+	if conn == nil || to == "" {
+		return errNoMailbox
+	}
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	path, _, done, err := m.folder.reach(to)
+	if err != nil {
+		return err
+	}
+	defer done()
+	addr := &unix.SockaddrUnix{Name: path}
+	if e := raw.Control(func(fd uintptr) {
+		for {
+			if err = unix.Sendto(int(fd), data, unix.MSG_DONTWAIT, addr); err != syscall.EINTR {
+				return
+			}
+		}
+	}); e != nil {
+		return e
+	}
+	return err
+}
+
+// deliverLate tries until all that were full have got a message or are given up; then heartbeats
+// make up for it.
+func (m *mailbox) deliverLate() {
+	look, _ := json.Marshal(message{Look: true})
+	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+		time.Sleep(pause)
+		m.mu.Lock()
+		late := make(map[string]time.Time, len(m.late))
+		for to, until := range m.late {
+			late[to] = until
+		}
+		m.mu.Unlock()
+		for to, until := range late {
+			err := m.send(to, look)
+			gone := errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENOENT) || errors.Is(err, net.ErrClosed)
+			if err == nil || gone || time.Now().After(until) {
+				m.mu.Lock()
+				delete(m.late, to)
+				m.mu.Unlock()
+			}
+		}
+		m.mu.Lock()
+		if len(m.late) == 0 {
+			m.mu.Unlock()
+			return
+		}
+		m.mu.Unlock()
+	}
+}
+
+// close gives late messages another second.
+func (m *mailbox) close() {
+	m.mu.Lock()
+	m.closed = true
+	soon := time.Now().Add(time.Second)
+	for to := range m.late {
+		m.late[to] = soon
+	}
+	for len(m.late) > 0 {
+		m.mu.Unlock()
+		time.Sleep(time.Millisecond)
+		m.mu.Lock()
+	}
+	if m.conn != nil {
+		m.conn.Close()
+		m.folder.remove(m.name)
+	}
+	m.mu.Unlock()
+	m.loops.Wait()
+}
+
+// deserted reports whether a mailbox has no owner any more.
+func (m *mailbox) deserted(name string) bool {
+	return errors.Is(m.send(name, []byte("{}")), syscall.ECONNREFUSED)
+}
+
+// test sends a message to this driver itself.
+func (m *mailbox) test(body message) error {
+	data, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	return m.send(m.name, data)
+}

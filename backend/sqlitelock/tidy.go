@@ -1,0 +1,118 @@
+package sqlitelock
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+)
+
+// tidying is what is removed now and then, and how far it has come.
+type tidying struct {
+	sync.Mutex
+	at    time.Time // when it was last done
+	after string    // the queue that the last round ended with
+}
+
+const tidyEvery = 10 * time.Minute
+
+// Tidy removes queues and files that are of no use. Expired tickets are swept by heartbeats.
+func (s *store) Tidy(ctx context.Context) (queues []string, err error) {
+	s.tidying.Lock()
+	defer s.tidying.Unlock()
+	if time.Since(s.tidying.at) >= tidyEvery {
+		s.tidying.at = time.Now()
+		s.forgetQueues(ctx)
+		s.clearFolder(ctx)
+	}
+	return nil, nil
+}
+
+// forgetQueues removes queues that were empty for an hour. Their numbers stay used: the floor is
+// raised over them.
+func (s *store) forgetQueues(ctx context.Context) {
+	var idle []string
+	err := s.view(ctx, func(c conn, now moment) error {
+		idle = idle[:0]
+		rows := 0
+		return c.all("SELECT name, tickets = 0 AND unclean = 0 AND watched = 0 AND since < ? FROM queue WHERE name > ? AND "+named+" ORDER BY name", func(r *sqlite.Stmt) bool {
+			s.tidying.after = r.ColumnText(0)
+			if r.ColumnBool(1) {
+				idle = append(idle, s.tidying.after)
+			}
+			rows++
+			return rows < 10_000 && len(idle) < 10*batch
+		}, now.add(-time.Hour), s.tidying.after)
+	})
+	if err != nil {
+		return
+	}
+	if len(idle) == 0 {
+		s.tidying.after = ""
+	}
+	for len(idle) > 0 {
+		some := idle[:min(len(idle), batch)]
+		idle = idle[len(some):]
+		err := s.change(ctx, fast, func(t *tx) error {
+			for _, name := range some {
+				q, err := t.queue(name)
+				if err != nil {
+					return err
+				}
+				if q.made || q.unknown || q.tickets > 0 || q.unclean || q.watched || q.since >= t.now.add(-time.Hour) {
+					continue
+				}
+				if err := t.exec("UPDATE file SET floor = max(floor, ?)", q.last); err != nil {
+					return err
+				}
+				if err := t.exec("DELETE FROM queue WHERE name = ?", name); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return
+		}
+	}
+}
+
+// clearFolder removes files of sessions and clients that have died unnoticed.
+func (s *store) clearFolder(ctx context.Context) {
+	used := map[string]bool{}
+	if s.view(ctx, func(c conn, _ moment) error {
+		return c.all("SELECT id, post FROM session", func(r *sqlite.Stmt) bool {
+			used[r.ColumnText(0)], used[r.ColumnText(1)] = true, true
+			return true
+		})
+	}) != nil {
+		return
+	}
+	dir, err := s.file.folder.root.Open(".")
+	if err != nil {
+		return
+	}
+	defer dir.Close()
+	files, err := dir.Readdirnames(-1)
+	if err != nil {
+		return
+	}
+	for _, name := range files {
+		info, err := s.file.folder.root.Lstat(name)
+		if err != nil || time.Since(info.ModTime()) < tidyEvery {
+			continue
+		}
+		id, suffix, _ := strings.Cut(name, ".")
+		switch {
+		case suffix == "live" && !used[id]:
+			if lock, _ := s.file.folder.dead(id); lock != nil {
+				s.file.folder.removeSession(id)
+				lock.Close()
+			}
+		case suffix == "post" && !used[name] && s.mailbox.deserted(name):
+			s.file.folder.remove(name)
+		}
+	}
+}

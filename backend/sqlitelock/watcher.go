@@ -1,0 +1,340 @@
+package sqlitelock
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/interlock-go/interlock/driver/exchange"
+	"zombiezen.com/go/sqlite"
+)
+
+// watcher is what exchanges let the watching loop know, which Listen is.
+type watcher struct {
+	changed chan struct{} // has room for one: the loop is to look at the rest
+
+	mu       sync.Mutex
+	next     moment    // when the expiry timer fires; 0: at once
+	opened   int64     // sessions that were ever opened when they were last listed
+	wanted   int64     // as many there must have been, so that none is missed that may be in front
+	followed time.Time // when a call of Follow or Watch last noted its client
+}
+
+func (w *watcher) init() { w.changed = make(chan struct{}, 1) }
+
+// wake has the loop look.
+func (w *watcher) wake() {
+	select {
+	case w.changed <- struct{}{}:
+	default:
+	}
+}
+
+// expect is called with the moment at which the next ticket or session expires unless it is
+// renewed. While all sessions are renewed and have similar TTLs, it is put off before the timer fires.
+func (w *watcher) expect(next moment) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if next < w.next {
+		w.wake()
+	}
+	w.next = next
+}
+
+// sooner is called with an end that may be earlier than all that is known.
+func (w *watcher) sooner(end moment) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if end < w.next {
+		w.next = end
+		w.wake()
+	}
+}
+
+// attend is called for a waiter or follower, with how many sessions were ever opened: those that
+// are opened later stand behind the waiter.
+func (w *watcher) attend(opened int64, follows bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.wanted = max(w.wanted, opened)
+	if follows {
+		w.followed = time.Now()
+	}
+	w.wake()
+}
+
+// followTime is longer than a call of Follow or Watch waits before it notes its client anew.
+const followTime = 30 * time.Second
+
+func (w *watcher) state() (next moment, list, follows bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.next, w.opened < w.wanted, !w.followed.IsZero() && time.Since(w.followed) < followTime
+}
+
+func (w *watcher) listed(opened int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.opened, w.wanted = opened, max(w.wanted, opened)
+}
+
+// maxWatched bounds how many sessions one client watches. If there are more, each watches a random
+// part of them, so that together they watch all.
+const maxWatched = 256
+
+// pollEvery is how often the file is looked at where there are no messages.
+const pollEvery = 100 * time.Millisecond
+
+// watch is the loop that notices the ends of other sessions:
+//
+//   - It has a lifeline to each other session. If that breaks, the process has most likely died, and
+//     the flock of the session decides.
+//   - Its expiry timer fires when the next ticket of the file may expire: then it sweeps.
+//   - Without a mailbox it looks now and then whether the file has changed.
+//
+// It does so while a ticket of this client waits, or a call follows a queue or watches a cell. The
+// lifelines stay.
+type watch struct {
+	s     *store
+	tasks sync.WaitGroup
+
+	mu        sync.Mutex
+	lifelines map[int64]*lifeline // by session; nil when the loop has ended
+}
+
+// Listen watches. Messages come at all times, as long as there is a mailbox.
+func (s *store) Listen(ctx context.Context, _ string, up func(), receive func(exchange.Event)) error {
+	ctx, stop := context.WithCancel(ctx)
+	w := &watch{s: s, lifelines: map[int64]*lifeline{}}
+	defer w.tasks.Wait()
+	defer w.close()
+	defer stop()
+	s.receiver.Store(&receive)
+	s.watch.Store(w)
+	up()
+	version := int64(-1)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		next, list, follows := s.watcher.state()
+		if waits, _ := s.tickets.wait(""); waits || follows {
+			now := s.clock.now()
+			pause := max(next.sub(now), 0) + time.Millisecond
+			if list && w.list(ctx) != nil {
+				pause = min(pause, time.Second) // the file is locked, say
+			}
+			if s.mailbox.name == "" {
+				pause = min(pause, pollEvery)
+			}
+			timer.Reset(pause)
+		} else {
+			timer.Stop()
+		}
+		select {
+		case <-s.watcher.changed:
+			continue
+		case <-timer.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if s.mailbox.name == "" && w.poll(ctx, &version) {
+			receive(exchange.Event{Type: exchange.Wake})
+		}
+		if next, _, _ := s.watcher.state(); next <= s.clock.now() { // it was not put off
+			w.expire(ctx)
+		}
+	}
+}
+
+// expire sweeps when the expiry timer fires. If that changes nothing, it is tried again later: the
+// file may be locked, or have a row that no sweep finds.
+func (w *watch) expire(ctx context.Context) {
+	s := w.s
+	err := s.sweep(ctx)
+	if next, _, _ := s.watcher.state(); err != nil || next <= s.clock.now() {
+		s.watcher.expect(s.clock.now().add(time.Second))
+	}
+}
+
+// poll reports whether another client has changed the file.
+func (w *watch) poll(ctx context.Context, version *int64) (changed bool) {
+	before := *version
+	err := w.s.view(ctx, func(c conn, _ moment) error {
+		_, err := c.one("PRAGMA data_version", func(r *sqlite.Stmt) { *version = r.ColumnInt64(0) })
+		return err
+	})
+	return err == nil && *version != before
+}
+
+func (w *watch) close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, l := range w.lifelines {
+		_ = l.Close()
+	}
+	w.lifelines = nil
+}
+
+// list begins to watch the sessions that are new.
+func (w *watch) list(ctx context.Context) error {
+	s := w.s
+	var all []peer
+	var opened int64
+	mine := s.tickets.some(1000)
+	err := s.view(ctx, func(c conn, _ moment) (err error) {
+		if _, err := c.one("SELECT opened FROM file", func(r *sqlite.Stmt) { opened = r.ColumnInt64(0) }); err != nil {
+			return err
+		}
+		if all, err = c.peers("SELECT sid, id FROM session WHERE expires > 0"); err != nil {
+			return err
+		}
+		rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+		if len(all) <= maxWatched {
+			return nil
+		}
+		return c.inFront(all, mine)
+	})
+	if err != nil {
+		return err
+	}
+	s.watcher.listed(opened)
+	for _, p := range all {
+		if s.session(p.id) == nil && !w.watch(ctx, p) {
+			break
+		}
+	}
+	return nil
+}
+
+// inFront sorts those sessions first that have tickets in front of these, as far as 16 queues go.
+func (c conn) inFront(all []peer, mine []number) error {
+	front := map[int64]bool{}
+	for queues := 0; len(mine) > 0 && queues < 16; mine = mine[1:] {
+		before := len(front)
+		if err := c.all("SELECT sid FROM ticket WHERE queue = ? AND n < ? ORDER BY n LIMIT ?", func(r *sqlite.Stmt) bool {
+			front[r.ColumnInt64(0)] = true
+			return true
+		}, mine[0].queue, mine[0].n, maxWatched); err != nil {
+			return err
+		}
+		if len(front) > before {
+			queues++
+		}
+	}
+	slices.SortStableFunc(all, func(a, b peer) int {
+		switch {
+		case front[a.sid] == front[b.sid]:
+			return 0
+		case front[a.sid]:
+			return -1
+		}
+		return 1
+	})
+	return nil
+}
+
+// watch has a lifeline to a session. It reports false if there are enough.
+func (w *watch) watch(ctx context.Context, p peer) (more bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.lifelines) >= maxWatched || w.lifelines == nil {
+		return false
+	}
+	if w.lifelines[p.sid] != nil {
+		return true
+	}
+	l, refused := w.s.file.folder.lifeline(p.id)
+	if l == nil {
+		if refused {
+			w.tasks.Go(func() { w.s.suspect(ctx, p) })
+		}
+		return true
+	}
+	w.lifelines[p.sid] = l
+	w.tasks.Go(func() {
+		l.wait()
+		w.mu.Lock()
+		delete(w.lifelines, p.sid)
+		w.mu.Unlock()
+		_ = l.Close()
+		w.s.suspect(ctx, p)
+	})
+	return true
+}
+
+// suspect looks whether a session is dead whose socket has no owner any more. Its lock may take a
+// moment longer to go, and while another client sees to it, this one waits in case that one dies as
+// well. The process may have died between a commit and its message: so the client looks.
+func (s *store) suspect(ctx context.Context, p peer) {
+	for pause := time.Millisecond; pause < time.Second && ctx.Err() == nil; pause *= 2 {
+		if swept, missing := s.probe(ctx, p); swept || missing {
+			break
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return
+		}
+	}
+	if ctx.Err() == nil {
+		s.hear(exchange.Event{Type: exchange.Wake})
+	}
+}
+
+// probe ends a session whose owner is dead.
+func (s *store) probe(ctx context.Context, p peer) (swept, missing bool) {
+	lock, missing := s.file.folder.dead(p.id)
+	if lock == nil {
+		return false, missing
+	}
+	defer lock.Close()
+	err := s.change(ctx, keep, func(t *tx) error {
+		return t.exec("UPDATE session SET expires = 0 WHERE sid = ?", p.sid)
+	})
+	if err == nil {
+		err = s.sweep(ctx)
+	}
+	return err == nil, false
+}
+
+// refused is called for a session whose client does not receive messages any more.
+func (s *store) refused(to address) {
+	if to.session == "" || !s.suspects.Begin(to.session) {
+		return
+	}
+	s.background(func(ctx context.Context) {
+		defer s.suspects.End(to.session)
+		sid := int64(0)
+		err := s.view(ctx, func(c conn, _ moment) error {
+			_, err := c.one("SELECT sid FROM session WHERE id = ?", func(r *sqlite.Stmt) { sid = r.ColumnInt64(0) }, to.session)
+			return err
+		})
+		if err == nil && sid != 0 {
+			s.suspect(ctx, peer{sid, to.session})
+		}
+	})
+}
+
+// reap ends the dead sessions among the first holders of a queue, and reports whether there were
+// any.
+func (s *store) reap(ctx context.Context, queue string) (found bool) {
+	var holders []peer
+	err := s.view(ctx, func(c conn, _ moment) (err error) {
+		holders, err = c.peers(`SELECT s.sid, s.id FROM queue q JOIN session s ON s.sid = q.sid WHERE q.name = ?1 AND q.id IS NOT NULL
+			UNION SELECT s.sid, s.id FROM (SELECT t.sid FROM queue q JOIN ticket t ON t.queue = q.name AND t.n <= q.granted WHERE q.name = ?1 ORDER BY t.n LIMIT 16) h JOIN session s ON s.sid = h.sid`, queue)
+		return err
+	})
+	if err != nil {
+		return false
+	}
+	for _, p := range holders {
+		if s.session(p.id) == nil {
+			if swept, _ := s.probe(ctx, p); swept {
+				found = true
+			}
+		}
+	}
+	return found
+}
