@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/interlock-go/interlock/backend/sqlitelock/internal/trust"
 )
 
 // blockers names the processes that keep others from writing, as far as this one
@@ -16,8 +18,8 @@ func (f *file) blockers() []string {
 	if err != nil {
 		return nil
 	}
-	turn, _ := identify(f.folder.file("turn"))
-	shm, _ := identify(f.path + "-shm")
+	turn, _ := trust.Identify(f.folder.File("turn"))
+	shm, _ := trust.Identify(f.path + "-shm")
 	var who []string
 	for line := range bytes.Lines(locks) {
 		// 1: POSIX ADVISORY WRITE 4711 fe:00:1234 120 120
@@ -27,7 +29,7 @@ func (f *file) blockers() []string {
 		}
 		_, inode, _ := cutLast(c[5], ":")
 		n, _ := strconv.ParseUint(inode, 10, 64)
-		if n == 0 || n != turn.ino && n != shm.ino {
+		if n == 0 || n != turn.Ino && n != shm.Ino {
 			continue
 		}
 		pid, _ := strconv.Atoi(c[4])

@@ -2,6 +2,7 @@ package sqlitelock
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -9,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/interlock-go/interlock/backend/sqlitelock/internal/folder"
+	"github.com/interlock-go/interlock/backend/sqlitelock/internal/trust"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
 	"zombiezen.com/go/sqlite"
@@ -57,46 +60,46 @@ func (s *store) checkFile(context.Context) driver.Finding {
 	if err := s.file.same(); err != nil {
 		return failed(err, exclusion, "stop all programs that use the file, then start them again")
 	}
-	if err := writable(s.file.path); err != nil {
+	if err := trust.Writable(s.file.path); err != nil {
 		return failed(err, everyLock, "give this user the right to write "+s.file.path)
 	}
 	st, err := os.Stat(s.file.path)
 	if err != nil {
 		return failed(err, everyLock, "look at the permissions of the folder")
 	}
-	if n := hardLinks(st); n > 1 {
+	if n := trust.HardLinks(st); n > 1 {
 		return failed(fmt.Errorf("%s has %d names (hard links)", s.file.path, n), exclusion, "remove all names but one")
 	}
 	return fine("%s, %d bytes, mode %04o", s.file.path, st.Size(), st.Mode().Perm())
 }
 
 func (s *store) checkFilesystem(context.Context) driver.Finding {
-	kind, err := filesystem(filepath.Dir(s.file.path))
+	kind, err := trust.Filesystem(filepath.Dir(s.file.path))
 	switch {
 	case err != nil:
 		return failed(err, everyLock, "look at the permissions of the folder")
-	case kind.network:
-		return failed(fmt.Errorf("%s is a network file system", kind.name), exclusion, "use a local disk, or a server backend")
-	case kind.unknown:
+	case kind.Network:
+		return failed(fmt.Errorf("%s is a network file system", kind.Name), exclusion, "use a local disk, or a server backend")
+	case kind.Unknown:
 		return driver.Finding{
 			Status:  driver.Warn,
-			Detail:  kind.name + ", which may be local or not",
+			Detail:  kind.Name + ", which may be local or not",
 			Promise: exclusion + ", if other machines see this file",
 			Remedy:  "make sure that the file is on a disk of this machine",
 		}
 	}
-	return fine("%s", kind.name)
+	return fine("%s", kind.Name)
 }
 
 // checkSharing looks whether all who may write the file can write what is made
 // beside it.
 func (s *store) checkSharing(context.Context) driver.Finding {
-	if mode := s.file.mode; mode&0o066 != shared(mode)&0o066 {
+	if mode := s.file.mode; mode&0o066 != folder.ModeOf(mode)&0o066 {
 		return driver.Finding{
 			Status:  driver.Warn,
 			Detail:  fmt.Sprintf("mode %04o lets users read the file who may not write it: these cannot lock, but they can keep the file locked", mode),
 			Promise: everyLock,
-			Remedy:  fmt.Sprintf("chmod %o %s", shared(mode), s.file.path),
+			Remedy:  fmt.Sprintf("chmod %o %s", folder.ModeOf(mode), s.file.path),
 		}
 	}
 	if s.file.mode&0o060 == 0 {
@@ -120,7 +123,7 @@ func (s *store) checkSharing(context.Context) driver.Finding {
 
 func (s *store) checkSpace(context.Context) driver.Finding {
 	const low, needed = 64 << 20, 8 << 20
-	free, err := space(filepath.Dir(s.file.path))
+	free, err := trust.Space(filepath.Dir(s.file.path))
 	switch {
 	case errors.Is(err, errors.ErrUnsupported):
 		return fine("not known on this system")
@@ -227,9 +230,9 @@ func (s *store) checkMessages(ctx context.Context) driver.Finding {
 	slow := driver.Finding{
 		Status:  driver.Warn,
 		Promise: fmt.Sprintf("speed: waiters look at the file every %v instead of being woken", pollEvery),
-		Remedy:  "make sure that sockets can be made in " + s.file.folder.path,
+		Remedy:  "make sure that sockets can be made in " + s.file.folder.Path,
 	}
-	if s.mailbox.name == "" {
+	if s.mailbox.Name == "" {
 		slow.Detail = "this driver has no socket to be woken by"
 		return slow
 	}
@@ -237,7 +240,11 @@ func (s *store) checkMessages(ctx context.Context) driver.Finding {
 	name, arrived := "check/"+exchange.NewID(), make(chan struct{})
 	s.tests.Store(name, arrived)
 	defer s.tests.Delete(name)
-	if err := s.mailbox.test(message{Cell: name}); err != nil {
+	data, err := json.Marshal(message{Cell: name})
+	if err == nil {
+		err = s.mailbox.Test(data)
+	}
+	if err != nil {
 		slow.Detail = err.Error()
 		return slow
 	}
@@ -263,7 +270,7 @@ func (s *store) checkSessions(ctx context.Context) driver.Finding {
 	}
 	dead, missing := 0, 0
 	for _, p := range all {
-		lock, gone := s.file.folder.dead(p.id)
+		lock, gone := s.file.folder.Dead(p.id)
 		if lock != nil {
 			lock.Close()
 			dead++
@@ -275,7 +282,7 @@ func (s *store) checkSessions(ctx context.Context) driver.Finding {
 	f := fine("%d, of them %d of dead processes, whose locks go to the next who asks", len(all), dead)
 	if missing > 0 {
 		f.Status = driver.Warn
-		f.Detail = fmt.Sprintf("%d, of them %d whose files in %s were removed", len(all), missing, s.file.folder.path)
+		f.Detail = fmt.Sprintf("%d, of them %d whose files in %s were removed", len(all), missing, s.file.folder.Path)
 		f.Promise = "speed: the death of these is only noticed by their TTL"
 		f.Remedy = "keep programs that clean up away from the folder"
 	}

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/interlock-go/interlock/backend/sqlitelock/internal/folder"
+	"github.com/interlock-go/interlock/backend/sqlitelock/internal/trust"
 	"github.com/interlock-go/interlock/driver"
 	"zombiezen.com/go/sqlite"
 )
@@ -21,8 +23,8 @@ type file struct {
 	path    string // absolute, without symbolic links
 	foreign bool   // a link of another user has led there
 	mode    fs.FileMode
-	id      fileID // of the file when it was opened
-	folder  folder
+	id      trust.ID // of the file when it was opened
+	folder  folder.Folder
 	lock    *writeLock
 	write   conn          // used with the lock
 	read    conn          // used while reading is full
@@ -52,7 +54,7 @@ func openFile(ctx context.Context, path string, c config) (_ *file, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if f.folder, err = openFolder(path+"-interlock", f.mode, !c.noSockets); err != nil {
+	if f.folder, err = folder.Open(path+"-interlock", f.mode, !c.noSockets); err != nil {
 		return nil, driver.Permanent(err)
 	}
 	defer func() {
@@ -60,7 +62,7 @@ func openFile(ctx context.Context, path string, c config) (_ *file, err error) {
 			f.close()
 		}
 	}()
-	t, err := f.folder.create("turn")
+	t, err := f.folder.Create("turn")
 	if err != nil {
 		return nil, driver.Permanent(err)
 	}
@@ -74,7 +76,7 @@ func openFile(ctx context.Context, path string, c config) (_ *file, err error) {
 			return nil, err
 		}
 	}
-	if f.id, err = identify(path); err != nil {
+	if f.id, err = trust.Identify(path); err != nil {
 		return nil, driver.Permanent(err)
 	}
 	if f.write, err = f.connect(ctx); err != nil {
@@ -99,7 +101,7 @@ func resolve(path string) (real string, foreign bool, err error) {
 	if err != nil {
 		return "", false, err
 	}
-	dir, foreign, err := realPath(filepath.Dir(abs))
+	dir, foreign, err := trust.RealPath(filepath.Dir(abs))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", false, fmt.Errorf("the folder %s does not exist; make it first: %w", filepath.Dir(abs), err)
 	}
@@ -110,7 +112,7 @@ func resolve(path string) (real string, foreign bool, err error) {
 	if _, err := os.Lstat(abs); errors.Is(err, fs.ErrNotExist) {
 		return abs, foreign, nil
 	}
-	real, too, err := realPath(abs)
+	real, too, err := trust.RealPath(abs)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", false, fmt.Errorf("%s is a symbolic link to nothing; make its target or remove it: %w", abs, err)
 	}
@@ -120,10 +122,10 @@ func resolve(path string) (real string, foreign bool, err error) {
 // examine refuses what is not a file of ours, without changing it. It reports
 // whether there is something to make.
 func (f *file) examine(ctx context.Context) (empty bool, err error) {
-	if kind, err := filesystem(filepath.Dir(f.path)); err != nil {
+	if kind, err := trust.Filesystem(filepath.Dir(f.path)); err != nil {
 		return false, driver.Permanent(err)
-	} else if kind.network {
-		return false, driver.Permanent(fmt.Errorf("%s is on %s, where locks and shared memory do not reach other machines; use a local disk, or a server backend", f.path, kind.name))
+	} else if kind.Network {
+		return false, driver.Permanent(fmt.Errorf("%s is on %s, where locks and shared memory do not reach other machines; use a local disk, or a server backend", f.path, kind.Name))
 	}
 	place, err := os.Lstat(filepath.Dir(f.path))
 	if err != nil {
@@ -132,24 +134,24 @@ func (f *file) examine(ctx context.Context) (empty bool, err error) {
 	st, err := os.Lstat(f.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return true, driver.Permanent(trustPlace(filepath.Dir(f.path), place, f.mode))
+		return true, driver.Permanent(trust.Place(filepath.Dir(f.path), place, f.mode))
 	case err != nil:
 		return false, driver.Permanent(err)
 	case st.IsDir():
 		return false, driver.Permanent(fmt.Errorf("%s is a directory; name a file in it", f.path))
 	case !st.Mode().IsRegular():
 		return false, driver.Permanent(fmt.Errorf("%s is not an ordinary file", f.path))
-	case hardLinks(st) > 1:
+	case trust.HardLinks(st) > 1:
 		return false, driver.Permanent(fmt.Errorf("%s has another name (a hard link), and locks taken by one name would not be seen by the other; remove one", f.path))
 	}
-	if err := writable(f.path); err != nil {
+	if err := trust.Writable(f.path); err != nil {
 		return false, driver.Permanent(fmt.Errorf("%s cannot be written, which every lock needs: %w", f.path, err))
 	}
 	f.mode = st.Mode().Perm()
-	if err := trustPlace(filepath.Dir(f.path), place, f.mode); err != nil {
+	if err := trust.Place(filepath.Dir(f.path), place, f.mode); err != nil {
 		return false, driver.Permanent(err)
 	}
-	if err := trustFile(f.path, st); err != nil {
+	if err := trust.File(f.path, st); err != nil {
 		return false, driver.Permanent(err)
 	}
 	if st.Size() == 0 {
@@ -257,7 +259,7 @@ func (f *file) make(ctx context.Context) error {
 		if !errors.Is(err, errEmpty) {
 			return err // somebody else has made it
 		}
-		if existed != nil && (f.foreign || !ours(existed)) {
+		if existed != nil && (f.foreign || !trust.Ours(existed)) {
 			return driver.Permanent(fmt.Errorf("%s is empty, and was made or linked to by another user; if it is meant for locks, remove it first", f.path))
 		}
 		mode := ""
@@ -335,7 +337,7 @@ func (f *file) retry(ctx context.Context, try func() error) error {
 // same makes sure that the path still leads to the file that is open: who comes
 // after a replacement would not see our locks.
 func (f *file) same() error {
-	id, err := identify(f.path)
+	id, err := trust.Identify(f.path)
 	switch {
 	case err == nil && id == f.id:
 		return nil
@@ -355,5 +357,5 @@ func (f *file) close() {
 	if f.lock != nil {
 		f.lock.file.Close()
 	}
-	f.folder.close()
+	f.folder.Close()
 }

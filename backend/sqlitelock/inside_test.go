@@ -42,7 +42,7 @@ func start(t testing.TB, path string, opts ...Option) *client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &client{exchange.New(s, s.mailbox.name), s}
+	d := &client{exchange.New(s, s.mailbox.Name), s}
 	t.Cleanup(func() { d.Close() })
 	return d
 }
@@ -326,7 +326,7 @@ func TestWithoutSockets(t *testing.T) {
 	path := newFile(t)
 	without := func(c *config) { c.noSockets = true }
 	a, b := start(t, path, without), start(t, path, without)
-	if a.store.mailbox.name != "" {
+	if a.store.mailbox.Name != "" {
 		t.Fatal("there is a socket")
 	}
 	s, other := begin(t, a), begin(t, b)
@@ -436,7 +436,7 @@ func TestARemovedSocketIsMadeAgain(t *testing.T) {
 	d := start(t, newFile(t))
 	s := begin(t, d)
 	other := begin(t, start(t, d.store.file.path))
-	socket := d.store.file.folder.file(d.store.mailbox.name)
+	socket := d.store.file.folder.File(d.store.mailbox.Name)
 	if err := os.Remove(socket); err != nil {
 		t.Skip(err) // there are no sockets here
 	}
@@ -455,11 +455,11 @@ func TestLeftovers(t *testing.T) {
 	begin(t, d)
 	dead := start(t, d.store.file.path)
 	left := begin(t, dead)
-	for _, f := range left.session().life.files() {
+	for _, f := range left.session().life.Files() {
 		f.Close()
 	}
 	sql(t, d, fmt.Sprintf("DELETE FROM session WHERE sid = %d", left.session().sid))
-	all, err := filepath.Glob(d.store.file.folder.file("*"))
+	all, err := filepath.Glob(d.store.file.folder.File("*"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -469,7 +469,7 @@ func TestLeftovers(t *testing.T) {
 		}
 	}
 	d.store.clearFolder(t.Context())
-	now, err := filepath.Glob(d.store.file.folder.file("*"))
+	now, err := filepath.Glob(d.store.file.folder.File("*"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -525,7 +525,7 @@ func TestDeathAmongManySessions(t *testing.T) {
 		got <- err
 	}()
 	watches(ctx, t, d, maxWatched)
-	holder.session().life.close() // as if its process had died
+	holder.session().life.Close() // as if its process had died
 	if err := <-got; err != nil {
 		t.Fatalf("Await behind a holder that died, one of more sessions than are watched: %v", err)
 	}
@@ -555,7 +555,7 @@ func TestDeathBetweenCommitAndMessage(t *testing.T) {
 	if err != nil || len(x.out) != 1 {
 		t.Fatalf("%d messages, %v", len(x.out), err)
 	}
-	first.session().life.close() // dead before it sends the message
+	first.session().life.Close() // dead before it sends the message
 	if err := <-got; err != nil {
 		t.Fatalf("Await of a grant whose message was never sent, since the sender died: %v", err)
 	}

@@ -17,7 +17,7 @@ func NewLate(ctx context.Context, t testing.TB, path string, wait func() <-chan 
 		return nil, err
 	}
 	late(t, s, wait)
-	return exchange.New(s, s.mailbox.name), nil
+	return exchange.New(s, s.mailbox.Name), nil
 }
 
 func late(t testing.TB, s *store, wait func() <-chan struct{}) {

@@ -3,6 +3,7 @@ package sqlitelock
 import (
 	"encoding/json"
 
+	"github.com/interlock-go/interlock/backend/sqlitelock/internal/folder"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
 	"zombiezen.com/go/sqlite"
@@ -35,11 +36,7 @@ type outgoing struct {
 	body message
 }
 
-// address is where a session is reached.
-type address struct {
-	mailbox string // of its client
-	session string // its ID; "" if only the client is meant
-}
+type address = folder.Address
 
 // notify returns the message to a session about a queue, to be filled in.
 func (t *tx) notify(sid int64, queue string) *message {
@@ -56,8 +53,8 @@ func (t *tx) notify(sid int64, queue string) *message {
 func (t *tx) notifyWatchers(what, name string, m message) error {
 	var wrong error
 	err := t.all("SELECT post FROM watch WHERE what = ? AND name = ?", func(r *sqlite.Stmt) bool {
-		to := address{mailbox: r.ColumnText(0)}
-		wrong = checkMailbox(to.mailbox)
+		to := address{Mailbox: r.ColumnText(0)}
+		wrong = checkMailbox(to.Mailbox)
 		t.out = append(t.out, outgoing{to: to, body: m})
 		return wrong == nil
 	}, what, name)
@@ -93,8 +90,8 @@ func (t *tx) addressed() (err error) {
 // send delivers the messages of a transaction.
 func (s *store) send(out []outgoing) {
 	for _, m := range out {
-		switch m.to.mailbox {
-		case s.mailbox.name:
+		switch m.to.Mailbox {
+		case s.mailbox.Name:
 			s.receive(m.body)
 			continue
 		case "": // the session is over, or its client has no socket
@@ -102,10 +99,13 @@ func (s *store) send(out []outgoing) {
 		}
 		data, err := json.Marshal(m.body)
 		if err == nil {
-			s.mailbox.deliver(m.to, data)
+			s.mailbox.Deliver(m.to, data)
 		}
 	}
 }
+
+// again is the message for a client whose mailbox was full: it looks at the file.
+var again, _ = json.Marshal(message{Look: true})
 
 // open reads a message of another client.
 func (s *store) open(data []byte) {

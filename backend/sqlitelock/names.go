@@ -5,13 +5,13 @@ import (
 	"strings"
 
 	"zombiezen.com/go/sqlite"
+
+	"github.com/interlock-go/interlock/backend/sqlitelock/internal/folder"
 )
 
 // Files in the folder are called by an ID and a suffix. All who share the database can
 // write other names into it, so what is read is checked before it is used: a row with
 // something else is damage.
-
-const mailboxSuffix = ".post"
 
 // checkID refuses what exchange.NewID does not make.
 func checkID(id string) error {
@@ -23,7 +23,7 @@ func checkID(id string) error {
 
 // checkMailbox refuses what is not the name of a socket of a client. "" is one: there is none.
 func checkMailbox(name string) error {
-	if id, ok := strings.CutSuffix(name, mailboxSuffix); name == "" || ok && checkID(id) == nil {
+	if id, ok := strings.CutSuffix(name, folder.MailboxSuffix); name == "" || ok && checkID(id) == nil {
 		return nil
 	}
 	return fmt.Errorf("%w: messages are to go to %.40q", sqlite.ResultCorrupt.ToError(), name)
@@ -50,10 +50,10 @@ func (c conn) peers(sql string, args ...any) (all []peer, err error) {
 	return all, err
 }
 
-// check refuses an address that leads out of the folder.
-func (a address) check() error {
-	if err := checkID(a.session); err != nil {
+// checkAddress refuses an address that leads out of the folder.
+func checkAddress(a address) error {
+	if err := checkID(a.Session); err != nil {
 		return err
 	}
-	return checkMailbox(a.mailbox)
+	return checkMailbox(a.Mailbox)
 }

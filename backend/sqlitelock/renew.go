@@ -34,7 +34,7 @@ func (s *store) Renew(ctx context.Context, row exchange.Session, tickets []excha
 		some, err = c.peers("SELECT sid, id FROM session WHERE expires > 0 ORDER BY random() LIMIT ?", probeAtOnce)
 		return err
 	})
-	s.mailbox.repair()
+	s.mailbox.Repair()
 	for _, p := range some {
 		if s.session(p.id) == nil {
 			s.probe(ctx, p)

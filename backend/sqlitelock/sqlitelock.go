@@ -58,5 +58,5 @@ func New(ctx context.Context, path string, opts ...Option) (driver.Driver, error
 	if err != nil {
 		return nil, err
 	}
-	return exchange.New(s, s.mailbox.name), nil
+	return exchange.New(s, s.mailbox.Name), nil
 }

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/interlock-go/interlock/backend/sqlitelock/internal/folder"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/internal/coalesce"
@@ -26,7 +27,7 @@ type store struct {
 	cancel context.CancelFunc
 	work   sync.WaitGroup // tasks in the background
 
-	mailbox  *mailbox
+	mailbox  *folder.Mailbox
 	receiver atomic.Pointer[func(exchange.Event)] // where events go; nil before Listen
 	tests    sync.Map                             // of chan struct{}, by name of a cell: messages of the doctor to itself
 	watcher  watcher
@@ -46,7 +47,7 @@ type session struct {
 	sid   int64
 	ttl   time.Duration
 	owner string
-	life  *life
+	life  *folder.Life
 
 	expires atomic.Int64 // a moment before which the session stands for certain
 }
@@ -63,7 +64,7 @@ func openStore(ctx context.Context, path string, c config) (*store, error) {
 	s := &store{file: f, clock: clock, tickets: newTickets(), sessions: map[string]*session{}, addresses: map[int64]address{}}
 	s.watcher.init()
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	s.mailbox = openMailbox(f.folder, s.open, s.refused)
+	s.mailbox = folder.OpenMailbox(f.folder, exchange.NewID(), again, s.open, s.refused)
 	err = s.afterBoot(ctx)
 	if err == nil {
 		err = s.checkNames(ctx)
@@ -131,7 +132,7 @@ func (s *store) hear(ev exchange.Event) {
 // other clients notice its end. A child must get both.
 func (s *store) Liveness(r exchange.Session) []*os.File {
 	if o := s.session(r.ID); o != nil {
-		return o.life.files()
+		return o.life.Files()
 	}
 	return nil
 }
@@ -155,7 +156,7 @@ func (s *store) Close() {
 	}
 	s.cancel()
 	close(s.file.closing)
-	s.mailbox.close()
+	s.mailbox.Close()
 	s.work.Wait()
 
 	// An exchange that is under way ends; the next ones see that the store is closed.
@@ -167,7 +168,7 @@ func (s *store) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, o := range s.sessions {
-		o.life.close()
+		o.life.Close()
 	}
 }
 
@@ -187,28 +188,28 @@ func (s *store) Begin(ctx context.Context, r exchange.Session) (history string, 
 		host, _ := os.Hostname()
 		o.owner = fmt.Sprintf("%s:%d", host, os.Getpid())
 	}
-	if o.life, err = live(s.file.folder, o.id); err != nil {
-		return "", driver.Permanent(fmt.Errorf("cannot make the files of a session in %s: %w", s.file.folder.path, err))
+	if o.life, err = folder.Live(s.file.folder, o.id); err != nil {
+		return "", driver.Permanent(fmt.Errorf("cannot make the files of a session in %s: %w", s.file.folder.Path, err))
 	}
 	var expires moment
 	err = s.change(ctx, fast, func(t *tx) error {
 		expires = t.now.add(o.ttl)
 		if err := t.exec("INSERT INTO session(id, post, owner, ttl, expires) VALUES (?,?,?,?,?)",
-			o.id, s.mailbox.name, o.owner, o.ttl, expires); err != nil {
+			o.id, s.mailbox.Name, o.owner, o.ttl, expires); err != nil {
 			return err
 		}
 		o.sid = t.LastInsertRowID()
 		return t.exec("UPDATE file SET opened = opened + 1")
 	})
 	if err != nil {
-		o.life.remove()
+		o.life.Remove()
 		return "", fullIsPermanent(err)
 	}
 	o.expires.Store(int64(expires))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sessions[o.id] = o
-	s.addresses[o.sid] = address{s.mailbox.name, o.id}
+	s.addresses[o.sid] = address{Mailbox: s.mailbox.Name, Session: o.id}
 	return "", nil
 }
 
@@ -254,7 +255,7 @@ func (s *store) forget(o *session) (tickets []*known) {
 	delete(s.sessions, o.id)
 	s.mu.Unlock()
 	if first {
-		o.life.remove()
+		o.life.Remove()
 	}
 	return s.tickets.forget(o)
 }
@@ -338,10 +339,10 @@ func (t *tx) address(sid int64) (a address, err error) {
 		return a, nil
 	}
 	ok, err = t.one("SELECT post, id FROM session WHERE sid = ?", func(r *sqlite.Stmt) {
-		a = address{r.ColumnText(0), r.ColumnText(1)}
+		a = address{Mailbox: r.ColumnText(0), Session: r.ColumnText(1)}
 	}, sid)
 	if err == nil && ok {
-		err = a.check()
+		err = checkAddress(a)
 	}
 	if err != nil || !ok {
 		return address{}, err

@@ -10,8 +10,8 @@ import (
 
 // silent is a session that is over, or has an expired ticket.
 type silent struct {
-	sid int64
-	address
+	sid     int64
+	address address
 	lease
 
 	first moment // when the first of its remaining tickets expires; never if none remains
@@ -90,7 +90,7 @@ func (s *store) sweep(ctx context.Context) error {
 		return err
 	}
 	for _, o := range over {
-		s.file.folder.removeSession(o.session)
+		s.file.folder.RemoveSession(o.address.Session)
 	}
 	s.watcher.expect(due)
 	return nil
@@ -101,10 +101,10 @@ func (c conn) ended(now moment) (sessions []*silent, tickets []expired, err erro
 	bySID := map[int64]*silent{}
 	var wrong error
 	err = c.all("SELECT sid, post, id, ttl, expires FROM session WHERE expires <= ?", func(r *sqlite.Stmt) bool {
-		o := &silent{r.ColumnInt64(0), address{r.ColumnText(1), r.ColumnText(2)}, lease{time.Duration(r.ColumnInt64(3)), moment(r.ColumnInt64(4))}, never}
+		o := &silent{r.ColumnInt64(0), address{Mailbox: r.ColumnText(1), Session: r.ColumnText(2)}, lease{time.Duration(r.ColumnInt64(3)), moment(r.ColumnInt64(4))}, never}
 		sessions = append(sessions, o)
 		bySID[o.sid] = o
-		wrong = o.address.check()
+		wrong = checkAddress(o.address)
 		return wrong == nil
 	}, now)
 	if err == nil {

@@ -2,7 +2,6 @@ package sqlitelock
 
 import (
 	"context"
-	"strings"
 	"sync"
 	"time"
 
@@ -90,29 +89,5 @@ func (s *store) clearFolder(ctx context.Context) {
 	}) != nil {
 		return
 	}
-	dir, err := s.file.folder.root.Open(".")
-	if err != nil {
-		return
-	}
-	defer dir.Close()
-	files, err := dir.Readdirnames(-1)
-	if err != nil {
-		return
-	}
-	for _, name := range files {
-		info, err := s.file.folder.root.Lstat(name)
-		if err != nil || time.Since(info.ModTime()) < tidyEvery {
-			continue
-		}
-		id, suffix, _ := strings.Cut(name, ".")
-		switch {
-		case suffix == "live" && !used[id]:
-			if lock, _ := s.file.folder.dead(id); lock != nil {
-				s.file.folder.removeSession(id)
-				lock.Close()
-			}
-		case suffix == "post" && !used[name] && s.mailbox.deserted(name):
-			s.file.folder.remove(name)
-		}
-	}
+	s.file.folder.Clear(used, s.mailbox, tidyEvery)
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/interlock-go/interlock/driver/exchange"
 	"zombiezen.com/go/sqlite"
+
+	"github.com/interlock-go/interlock/backend/sqlitelock/internal/folder"
 )
 
 // watcher is what exchanges let the watching loop know, which Listen is.
@@ -101,13 +103,13 @@ type watch struct {
 	tasks sync.WaitGroup
 
 	mu        sync.Mutex
-	lifelines map[int64]*lifeline // by session; nil when the loop has ended
+	lifelines map[int64]*folder.Lifeline // by session; nil when the loop has ended
 }
 
 // Listen watches. Messages come at all times, as long as there is a mailbox.
 func (s *store) Listen(ctx context.Context, _ string, up func(), receive func(exchange.Event)) error {
 	ctx, stop := context.WithCancel(ctx)
-	w := &watch{s: s, lifelines: map[int64]*lifeline{}}
+	w := &watch{s: s, lifelines: map[int64]*folder.Lifeline{}}
 	defer w.tasks.Wait()
 	defer w.close()
 	defer stop()
@@ -125,7 +127,7 @@ func (s *store) Listen(ctx context.Context, _ string, up func(), receive func(ex
 			if list && w.list(ctx) != nil {
 				pause = min(pause, time.Second) // the file is locked, say
 			}
-			if s.mailbox.name == "" {
+			if s.mailbox.Name == "" {
 				pause = min(pause, pollEvery)
 			}
 			timer.Reset(pause)
@@ -139,7 +141,7 @@ func (s *store) Listen(ctx context.Context, _ string, up func(), receive func(ex
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		if s.mailbox.name == "" && w.poll(ctx, &version) {
+		if s.mailbox.Name == "" && w.poll(ctx, &version) {
 			receive(exchange.Event{Type: exchange.Wake})
 		}
 		if next, _, _ := s.watcher.state(); next <= s.clock.now() { // it was not put off
@@ -245,7 +247,7 @@ func (w *watch) watch(ctx context.Context, p peer) (more bool) {
 	if w.lifelines[p.sid] != nil {
 		return true
 	}
-	l, refused := w.s.file.folder.lifeline(p.id)
+	l, refused := w.s.file.folder.Lifeline(p.id)
 	if l == nil {
 		if refused {
 			w.tasks.Go(func() { w.s.suspect(ctx, p) })
@@ -254,7 +256,7 @@ func (w *watch) watch(ctx context.Context, p peer) (more bool) {
 	}
 	w.lifelines[p.sid] = l
 	w.tasks.Go(func() {
-		l.wait()
+		l.Wait()
 		w.mu.Lock()
 		delete(w.lifelines, p.sid)
 		w.mu.Unlock()
@@ -285,7 +287,7 @@ func (s *store) suspect(ctx context.Context, p peer) {
 
 // probe ends a session whose owner is dead.
 func (s *store) probe(ctx context.Context, p peer) (swept, missing bool) {
-	lock, missing := s.file.folder.dead(p.id)
+	lock, missing := s.file.folder.Dead(p.id)
 	if lock == nil {
 		return false, missing
 	}
@@ -301,18 +303,18 @@ func (s *store) probe(ctx context.Context, p peer) (swept, missing bool) {
 
 // refused is called for a session whose client does not receive messages any more.
 func (s *store) refused(to address) {
-	if to.session == "" || !s.suspects.Begin(to.session) {
+	if to.Session == "" || !s.suspects.Begin(to.Session) {
 		return
 	}
 	s.background(func(ctx context.Context) {
-		defer s.suspects.End(to.session)
+		defer s.suspects.End(to.Session)
 		sid := int64(0)
 		err := s.view(ctx, func(c conn, _ moment) error {
-			_, err := c.one("SELECT sid FROM session WHERE id = ?", func(r *sqlite.Stmt) { sid = r.ColumnInt64(0) }, to.session)
+			_, err := c.one("SELECT sid FROM session WHERE id = ?", func(r *sqlite.Stmt) { sid = r.ColumnInt64(0) }, to.Session)
 			return err
 		})
 		if err == nil && sid != 0 {
-			s.suspect(ctx, peer{sid, to.session})
+			s.suspect(ctx, peer{sid, to.Session})
 		}
 	})
 }

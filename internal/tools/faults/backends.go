@@ -741,20 +741,20 @@ var backends = []fault{
 		old: "\tc.SetBusyTimeout(0)\n", new: "\tc.SetBusyTimeout(0)\n\tc.SetDefensive(true)\n",
 	},
 	{
-		file: "backend/sqlitelock/life_unix.go", test: "TestNoModeIsSetOutsideTheFolder",
-		old: "if f.openTo(name) != nil {", new: "if os.Chmod(f.file(name), f.mode) != nil {",
+		file: "backend/sqlitelock/internal/folder/life_unix.go", pkg: "backend/sqlitelock", test: "TestNoModeIsSetOutsideTheFolder",
+		old: "if f.openTo(name) != nil {", new: "if os.Chmod(f.File(name), f.Mode) != nil {",
 	},
 	{
-		file: "backend/sqlitelock/folder_linux.go", test: "TestNoLinkIsFollowedOutOfTheFolder",
+		file: "backend/sqlitelock/internal/folder/folder_linux.go", pkg: "backend/sqlitelock", test: "TestNoLinkIsFollowedOutOfTheFolder",
 		old: "unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC", new: "unix.O_PATH|unix.O_CLOEXEC",
 	},
 	{
-		file: "backend/sqlitelock/folder.go", test: "TestAPipeInTheFolderKeepsNobodyWaiting",
-		old: "how|nonblock", new: "how",
+		file: "backend/sqlitelock/internal/folder/folder.go", pkg: "backend/sqlitelock", test: "TestAPipeInTheFolderKeepsNobodyWaiting",
+		old: "how|trust.Nonblock", new: "how|trust.Nonblock*0",
 	},
 	{
-		file: "backend/sqlitelock/folder.go", test: "TestPermissions$",
-		old: "mode: shared(mode)}", new: "mode: mode}",
+		file: "backend/sqlitelock/internal/folder/folder.go", pkg: "backend/sqlitelock", test: "TestPermissions$",
+		old: "Mode: ModeOf(mode)}", new: "Mode: mode}",
 	},
 	{
 		file: "backend/sqlitelock/names.go", test: "TestNamesInTheFileAreChecked",
@@ -762,7 +762,7 @@ var backends = []fault{
 	},
 	{
 		file: "backend/sqlitelock/sweep.go", test: "TestNamesInTheFileAreChecked",
-		old: "\t\twrong = o.address.check()\n\t\treturn wrong == nil\n", new: "\t\treturn true\n",
+		old: "\t\twrong = checkAddress(o.address)\n\t\treturn wrong == nil\n", new: "\t\treturn true\n",
 	},
 	{
 		file: "backend/sqlitelock/store.go", test: "TestNamesInTheFileAreChecked",
@@ -770,14 +770,14 @@ var backends = []fault{
 	},
 	{
 		file: "backend/sqlitelock/file.go", test: "TestWhoseFilesAreUsed",
-		old: "if err := trustFile(f.path, st); err != nil {", new: "if err := error(nil); err != nil {",
+		old: "if err := trust.File(f.path, st); err != nil {", new: "if err := error(nil); err != nil {",
 	},
 	{
-		file: "backend/sqlitelock/folder.go", test: "TestWhoseFilesAreUsed",
-		old: "if err := trustFolder(f.path, st, f.mode); err != nil {", new: "if err := error(nil); err != nil {",
+		file: "backend/sqlitelock/internal/folder/folder.go", pkg: "backend/sqlitelock", test: "TestWhoseFilesAreUsed",
+		old: "if err := trust.Folder(f.Path, st, f.Mode); err != nil {", new: "if err := error(nil); err != nil {",
 	},
 	{
-		file: "backend/sqlitelock/trust_unix.go", test: "TestWhoseFilesAreUsed",
+		file: "backend/sqlitelock/internal/trust/trust_unix.go", pkg: "backend/sqlitelock", test: "TestWhoseFilesAreUsed",
 		old: "\t\t\t} else if dir.Mode().Perm()&0o002 != 0 {", new: "\t\t\t} else if dir == nil {",
 	},
 	{
@@ -785,7 +785,7 @@ var backends = []fault{
 		old: "version == layout && strange > 0", new: "version == layout && strange > 9",
 	},
 	{
-		file: "backend/sqlitelock/trust_unix.go", test: "TestTheFolderIsForThoseWhoWrite",
+		file: "backend/sqlitelock/internal/trust/trust_unix.go", pkg: "backend/sqlitelock", test: "TestTheFolderIsForThoseWhoWrite",
 		old: "if !made && perm&^mode == 0 {", new: "if !made {",
 	},
 	{

@@ -1,6 +1,6 @@
 //go:build unix
 
-package sqlitelock
+package folder
 
 import (
 	"errors"
@@ -11,28 +11,24 @@ import (
 	"github.com/interlock-go/interlock/internal/flock"
 )
 
-// life is what proves that a session lives: a lock on a file, and a socket by which other clients
+// Life is what proves that a session lives: a lock on a file, and a socket by which other clients
 // notice that all owners of the lock are gone.
-type life struct {
-	folder folder
+type Life struct {
+	folder Folder
 	id     string
 	lock   *os.File
 	socket *os.File // nil if there can be none
 }
 
-const (
-	lockSuffix   = ".live"
-	socketSuffix = ".sock"
-)
-
-func live(f folder, id string) (*life, error) {
-	l := &life{folder: f, id: id}
+// Live makes the files of a session.
+func Live(f Folder, id string) (*Life, error) {
+	l := &Life{folder: f, id: id}
 	var err error
-	if l.lock, err = f.create(id + lockSuffix); err != nil {
+	if l.lock, err = f.Create(id + lockSuffix); err != nil {
 		return nil, err
 	}
 	if ok, err := flock.Try(l.lock); err != nil || !ok {
-		l.remove()
+		l.Remove()
 		return nil, errors.Join(errors.New("cannot lock a new file"), err)
 	}
 	if f.short != "" {
@@ -42,7 +38,7 @@ func live(f folder, id string) (*life, error) {
 }
 
 // listen makes a socket that nobody ever accepts connections from.
-func listen(f folder, name string) *os.File {
+func listen(f Folder, name string) *os.File {
 	s, err := net.ListenUnix("unix", &net.UnixAddr{Name: f.socket(name), Net: "unix"})
 	if err != nil {
 		return nil
@@ -59,37 +55,38 @@ func listen(f folder, name string) *os.File {
 	return file
 }
 
-func (l *life) files() []*os.File {
+// Files are open as long as the session lives.
+func (l *Life) Files() []*os.File {
 	if l.socket == nil {
 		return []*os.File{l.lock}
 	}
 	return []*os.File{l.lock, l.socket}
 }
 
-// close gives up life; a child that has inherited it may still have it.
-func (l *life) close() {
+// Close gives up life; a child that has inherited it may still have it.
+func (l *Life) Close() {
 	if l.socket != nil {
 		l.socket.Close()
 	}
 	l.lock.Close()
 }
 
-// remove ends a session whose end no other client needs to notice.
-func (l *life) remove() {
-	l.folder.removeSession(l.id)
-	l.close()
+// Remove ends a session whose end no other client needs to notice.
+func (l *Life) Remove() {
+	l.folder.RemoveSession(l.id)
+	l.Close()
 }
 
-// removeSession removes what a session has left in the folder.
-func (f folder) removeSession(id string) {
-	f.remove(id + socketSuffix)
-	f.remove(id + lockSuffix)
+// RemoveSession removes what a session has left in the folder.
+func (f Folder) RemoveSession(id string) {
+	f.Remove(id + socketSuffix)
+	f.Remove(id + lockSuffix)
 }
 
-// dead reports whether a session has certainly no owner any more. If so, the lock keeps other
+// Dead reports whether a session has certainly no owner any more. If so, the lock keeps other
 // clients from the same finding until it is closed. A missing file proves nothing: another program
 // may have removed it.
-func (f folder) dead(id string) (lock *os.File, missing bool) {
+func (f Folder) Dead(id string) (lock *os.File, missing bool) {
 	file, err := f.open(id+lockSuffix, os.O_RDONLY)
 	if err != nil {
 		return nil, errors.Is(err, fs.ErrNotExist)

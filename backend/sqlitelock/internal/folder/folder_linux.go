@@ -1,4 +1,4 @@
-package sqlitelock
+package folder
 
 import (
 	"fmt"
@@ -10,8 +10,8 @@ import (
 
 // shorten returns a name of the folder that is short enough for sockets, whose
 // names have at most 107 bytes: by way of an open descriptor.
-func shorten(f folder) (short string, free func()) {
-	dir, err := f.root.Open(".")
+func shorten(f Folder) (short string, free func()) {
+	dir, err := f.Root.Open(".")
 	if err != nil {
 		return "", func() {}
 	}
@@ -26,7 +26,7 @@ func shorten(f folder) (short string, free func()) {
 // reach returns a name of a socket in the folder by which nothing else is reached,
 // whatever takes its place meanwhile: by way of a descriptor, which done closes. A
 // link, and a second name of a socket elsewhere, count as missing.
-func (f folder) reach(name string) (path string, uid uint32, done func(), err error) {
+func (f Folder) reach(name string) (path string, uid uint32, done func(), err error) {
 	fd, err := unix.Open(f.socket(name), unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return "", 0, nil, err
@@ -43,7 +43,7 @@ func (f folder) reach(name string) (path string, uid uint32, done func(), err er
 }
 
 // openTo lets all who share the folder connect to a socket of this process in it.
-func (f folder) openTo(name string) error {
+func (f Folder) openTo(name string) error {
 	path, uid, done, err := f.reach(name)
 	if err != nil {
 		return err
@@ -52,5 +52,5 @@ func (f folder) openTo(name string) error {
 	if uid != uint32(os.Geteuid()) {
 		return syscall.EPERM
 	}
-	return unix.Chmod(path, uint32(f.mode))
+	return unix.Chmod(path, uint32(f.Mode))
 }

@@ -1,9 +1,8 @@
 //go:build unix
 
-package sqlitelock
+package folder
 
 import (
-	"encoding/json"
 	"errors"
 	"net"
 	"os"
@@ -12,17 +11,16 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/interlock-go/interlock/driver/exchange"
 )
 
-// mailbox receives the messages of a client, and sends those to others, by a datagram socket in
+// Mailbox receives the messages of a client, and sends those to others, by a datagram socket in
 // the folder.
-type mailbox struct {
-	name    string // "" if there can be no socket
-	folder  folder
+type Mailbox struct {
+	Name    string // "" if there can be no socket
+	folder  Folder
+	again   []byte        // the message that all is to be looked at: for a mailbox that was full
 	open    func([]byte)  // called with each message
-	refused func(address) // called when a mailbox has no owner any more
+	refused func(Address) // called when a mailbox has no owner any more
 
 	mu     sync.Mutex
 	conn   *net.UnixConn
@@ -31,16 +29,17 @@ type mailbox struct {
 	loops  sync.WaitGroup
 }
 
-func openMailbox(f folder, open func([]byte), refused func(address)) *mailbox {
-	m := &mailbox{folder: f, open: open, refused: refused, late: map[string]time.Time{}}
-	name := exchange.NewID() + mailboxSuffix
+// OpenMailbox makes the mailbox with the ID, if there can be one.
+func OpenMailbox(f Folder, id string, again []byte, open func([]byte), refused func(Address)) *Mailbox {
+	m := &Mailbox{folder: f, again: again, open: open, refused: refused, late: map[string]time.Time{}}
+	name := id + MailboxSuffix
 	if f.short != "" && m.listen(name) == nil {
-		m.name = name
+		m.Name = name
 	}
 	return m
 }
 
-func (m *mailbox) listen(name string) error {
+func (m *Mailbox) listen(name string) error {
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: m.folder.socket(name), Net: "unixgram"})
 	if err != nil {
 		return err
@@ -71,21 +70,21 @@ func (m *mailbox) listen(name string) error {
 	return nil
 }
 
-// repair makes the socket again if another program has removed it.
-func (m *mailbox) repair() {
-	if m.name == "" {
+// Repair makes the socket again if another program has removed it.
+func (m *Mailbox) Repair() {
+	if m.Name == "" {
 		return
 	}
-	if _, err := m.folder.root.Lstat(m.name); errors.Is(err, os.ErrNotExist) {
-		_ = m.listen(m.name)
+	if _, err := m.folder.Root.Lstat(m.Name); errors.Is(err, os.ErrNotExist) {
+		_ = m.listen(m.Name)
 	}
 }
 
-// deliver sends a message without waiting. The owner of a mailbox that is full is asked, as soon as
+// Deliver sends a message without waiting. The owner of a mailbox that is full is asked, as soon as
 // it is not, to look at the file instead.
-func (m *mailbox) deliver(to address, data []byte) {
-	switch err := m.send(to.mailbox, data); {
-	case err == nil || to.mailbox == "":
+func (m *Mailbox) Deliver(to Address, data []byte) {
+	switch err := m.send(to.Mailbox, data); {
+	case err == nil || to.Mailbox == "":
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ENOENT):
 		m.refused(to)
 	default:
@@ -97,13 +96,13 @@ func (m *mailbox) deliver(to address, data []byte) {
 		if len(m.late) == 0 {
 			m.loops.Go(m.deliverLate)
 		}
-		m.late[to.mailbox] = time.Now().Add(patience)
+		m.late[to.Mailbox] = time.Now().Add(patience)
 	}
 }
 
 var errNoMailbox = errors.New("there is no socket")
 
-func (m *mailbox) send(to string, data []byte) error {
+func (m *Mailbox) send(to string, data []byte) error {
 	m.mu.Lock()
 	conn := m.conn
 	m.mu.Unlock()
@@ -134,8 +133,7 @@ func (m *mailbox) send(to string, data []byte) error {
 
 // deliverLate tries until all that were full have got a message or are given up; then heartbeats
 // make up for it.
-func (m *mailbox) deliverLate() {
-	look, _ := json.Marshal(message{Look: true})
+func (m *Mailbox) deliverLate() {
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		time.Sleep(pause)
 		m.mu.Lock()
@@ -145,7 +143,7 @@ func (m *mailbox) deliverLate() {
 		}
 		m.mu.Unlock()
 		for to, until := range late {
-			err := m.send(to, look)
+			err := m.send(to, m.again)
 			gone := errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENOENT) || errors.Is(err, net.ErrClosed)
 			if err == nil || gone || time.Now().After(until) {
 				m.mu.Lock()
@@ -162,8 +160,8 @@ func (m *mailbox) deliverLate() {
 	}
 }
 
-// close gives late messages another second.
-func (m *mailbox) close() {
+// Close gives late messages another second.
+func (m *Mailbox) Close() {
 	m.mu.Lock()
 	m.closed = true
 	soon := time.Now().Add(time.Second)
@@ -177,22 +175,16 @@ func (m *mailbox) close() {
 	}
 	if m.conn != nil {
 		m.conn.Close()
-		m.folder.remove(m.name)
+		m.folder.Remove(m.Name)
 	}
 	m.mu.Unlock()
 	m.loops.Wait()
 }
 
 // deserted reports whether a mailbox has no owner any more.
-func (m *mailbox) deserted(name string) bool {
+func (m *Mailbox) deserted(name string) bool {
 	return errors.Is(m.send(name, []byte("{}")), syscall.ECONNREFUSED)
 }
 
-// test sends a message to this driver itself.
-func (m *mailbox) test(body message) error {
-	data, err := json.Marshal(body)
-	if err != nil {
-		return err
-	}
-	return m.send(m.name, data)
-}
+// Test sends a message to this client itself.
+func (m *Mailbox) Test(data []byte) error { return m.send(m.Name, data) }

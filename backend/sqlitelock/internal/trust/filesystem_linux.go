@@ -1,4 +1,4 @@
-package sqlitelock
+package trust
 
 import (
 	"fmt"
@@ -7,20 +7,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// filesystem tells what kind of file system a folder is on.
-func filesystem(path string) (filesystemKind, error) {
+// Filesystem tells what kind of file system a folder is on.
+func Filesystem(path string) (Kind, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(path, &st); err != nil {
-		return filesystemKind{}, &os.PathError{Op: "statfs", Path: path, Err: err}
+		return Kind{}, &os.PathError{Op: "statfs", Path: path, Err: err}
 	}
 	magic := uint32(st.Type)
 	if name, ok := networks[magic]; ok {
-		return filesystemKind{name: name, network: true}, nil
+		return Kind{Name: name, Network: true}, nil
 	}
 	if magic == unix.FUSE_SUPER_MAGIC {
-		return filesystemKind{name: "FUSE", unknown: true}, nil
+		return Kind{Name: "FUSE", Unknown: true}, nil
 	}
-	return filesystemKind{name: fmt.Sprintf("a local file system (type %#x)", magic)}, nil
+	return Kind{Name: fmt.Sprintf("a local file system (type %#x)", magic)}, nil
 }
 
 var networks = map[uint32]string{
@@ -41,8 +41,8 @@ var networks = map[uint32]string{
 	0x19830326:             "BeeGFS",
 }
 
-// space returns how many bytes are free for us.
-func space(path string) (int64, error) {
+// Space returns how many bytes are free for us.
+func Space(path string) (int64, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(path, &st); err != nil {
 		return 0, &os.PathError{Op: "statfs", Path: path, Err: err}

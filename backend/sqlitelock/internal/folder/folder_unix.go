@@ -1,6 +1,6 @@
 //go:build unix && !linux
 
-package sqlitelock
+package folder
 
 import (
 	"io/fs"
@@ -9,6 +9,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/interlock-go/interlock/backend/sqlitelock/internal/trust"
 )
 
 // maxSocket is what the names of our sockets may have in front of them: the whole
@@ -16,11 +18,11 @@ import (
 const maxSocket = 103 - len("/0123456789abcdef0123456789abcdef.live")
 
 // shorten returns a name of the folder that is short enough for sockets.
-func shorten(f folder) (short string, free func()) {
-	if len(f.path) <= maxSocket {
-		return f.path, func() {}
+func shorten(f Folder) (short string, free func()) {
+	if len(f.Path) <= maxSocket {
+		return f.Path, func() {}
 	}
-	return link(f.path)
+	return link(f.Path)
 }
 
 // link makes a symbolic link to the folder with a short name.
@@ -42,19 +44,19 @@ func link(path string) (short string, free func()) {
 // reach returns the name of a socket in the folder. A link, and a second name of a
 // socket elsewhere, count as missing. Something else may take its place before it is
 // used: there are no descriptors of sockets' names here.
-func (f folder) reach(name string) (path string, uid uint32, done func(), err error) {
-	st, err := f.root.Lstat(name)
+func (f Folder) reach(name string) (path string, uid uint32, done func(), err error) {
+	st, err := f.Root.Lstat(name)
 	if err != nil {
 		return "", 0, nil, err
 	}
-	if st.Mode().Type() != fs.ModeSocket || hardLinks(st) > 1 {
+	if st.Mode().Type() != fs.ModeSocket || trust.HardLinks(st) > 1 {
 		return "", 0, nil, syscall.ENOENT
 	}
-	return f.socket(name), owner(st), func() {}, nil
+	return f.socket(name), trust.Owner(st), func() {}, nil
 }
 
 // openTo lets all who share the folder connect to a socket of this process in it.
-func (f folder) openTo(name string) error {
+func (f Folder) openTo(name string) error {
 	path, uid, done, err := f.reach(name)
 	if err != nil {
 		return err
@@ -63,5 +65,5 @@ func (f folder) openTo(name string) error {
 	if uid != uint32(os.Geteuid()) {
 		return syscall.EPERM
 	}
-	return unix.Fchmodat(unix.AT_FDCWD, path, uint32(f.mode), unix.AT_SYMLINK_NOFOLLOW)
+	return unix.Fchmodat(unix.AT_FDCWD, path, uint32(f.Mode), unix.AT_SYMLINK_NOFOLLOW)
 }

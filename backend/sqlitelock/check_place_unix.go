@@ -1,0 +1,56 @@
+//go:build unix
+
+package sqlitelock
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/interlock-go/interlock/backend/sqlitelock/internal/trust"
+	"github.com/interlock-go/interlock/driver"
+)
+
+// checkPlace looks who can replace the file, or a folder that it is in.
+func (s *store) checkPlace() driver.Finding {
+	path := filepath.Dir(s.file.path)
+	st, err := os.Lstat(path)
+	if err == nil {
+		err = trust.Place(path, st, s.file.mode)
+	}
+	if err == nil {
+		if st, err = s.file.folder.Root.Stat("."); err == nil {
+			err = trust.Folder(s.file.folder.Path, st, s.file.folder.Mode)
+		}
+	}
+	if err != nil {
+		return failed(err, exclusion, "see the detail")
+	}
+	for up := path; up != "/"; {
+		up = filepath.Dir(up)
+		st, err := os.Lstat(up)
+		if err != nil {
+			return failed(err, everyLock, "look at the permissions of "+up)
+		}
+		who := ""
+		switch {
+		case st.Mode()&0o002 != 0 && st.Mode()&fs.ModeSticky == 0:
+			who = "every user"
+		case !trust.Ours(st) && !trust.Shared(s.file.mode):
+			who = trust.Whose(st)
+		default:
+			continue
+		}
+		return driver.Finding{
+			Status:  driver.Warn,
+			Detail:  fmt.Sprintf("%s can write %s, and so replace a folder in which the file is", who, up),
+			Promise: exclusion + ", if that is done",
+			Remedy:  "move the file to where only root and those who use it can write",
+		}
+	}
+	if trust.Shared(s.file.mode) {
+		return fine("nobody can replace the file but those who share it")
+	}
+	return fine("nobody else can replace the file")
+}
