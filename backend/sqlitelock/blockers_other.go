@@ -2,5 +2,5 @@
 
 package sqlitelock
 
-// blockers names nobody: this system does not tell who has a lock.
+// blockers names no process: this system does not tell which ones have a lock.
 func (f *file) blockers() []string { return nil }

@@ -6,17 +6,15 @@
 //	mode   permissions of a file that is made, in octal; 0600 by default,
 //	       0660 to share it with a group
 //
-// On Unix a file is refused that users could replace or forge who do not share it, by
-// the owners and modes of the file, its folder, and the folder beside it: see
-// docs/sqlite.md.
+// On Unix a file is refused that a user could replace or forge without sharing it, by the owners and
+// modes of the file, its folder, and the folder beside it: see docs/sqlite.md.
 //
 // # The file
 //
-// The file is in WAL mode. Every exchange is one short transaction, and one
-// transaction at a time writes: processes take turns by a lock on the file
-// "turn" in the folder <file>-interlock, because SQLite's own lock is waited for
-// by sleeping. The file must be on a file system of this machine; its folder, not
-// the file alone, is what containers should share.
+// The file is in WAL mode. Every exchange is one short transaction, or a few. One transaction at a
+// time writes, the one that has the write lock: a lock on the file "turn" in the folder
+// <file>-interlock, because SQLite's own lock is waited for by sleeping. The file must be on a file
+// system of this machine; its folder, not the file alone, is what containers should share.
 //
 // A queue is a row; so is a ticket, except the only one of a queue, which is kept
 // within the queue's row, so that an uncontended lock costs one page per
@@ -36,27 +34,37 @@
 // other systems the file's time is the wall clock: a step by more than the
 // margin of a lease breaks the promise there.
 //
-// # Wake-up
+// # Messages
 //
-// Each driver has a datagram socket in the folder beside the file. Whoever
-// commits a grant, a signal or a change that somebody watches sends a message to
-// those concerned, and to nobody else. A message is only sent after the commit
-// and names tickets by number, so a late one can do no harm; one that is lost is
-// made up for by Renew, and in Follow and Watch by a look at the file every few
-// seconds. Where there are no such sockets (Windows), waiters look at the file
-// ten times a second.
+// Each client has a mailbox, a datagram socket in the folder beside the file. An exchange that
+// grants, demands or removes sends messages to the clients concerned, and to no others; so does one
+// that changes what a client follows or watches. A message is sent after the commit and names
+// tickets by number, so that a late one does no harm. A message that is lost is made up for by
+// heartbeats, and in Follow and Watch by a look at the file every few seconds. Where there
+// are no such sockets (Windows), waiters look at the file ten times a second.
 //
 // # Death
 //
-// A session holds a lock (flock) on its liveness file as long as a descriptor of
-// it is open in any process. Waiters are connected to a socket of the other
-// sessions, which nobody ever accepts: the connection breaks when the last
-// owner is gone, and then the lock decides. So a process that is killed is
-// replaced at once, in other containers too, and a child that has inherited
-// [Session.Liveness] keeps the session. A session that is alive but does not
-// renew loses its tickets by their TTL.
+// A session holds a lock (flock) on a file of its own as long as a descriptor of it is open in any
+// process. A client with waiters has a lifeline to each other session: a connection to a socket of
+// that session, which is never accepted and breaks when the last owner of the socket is gone. Then
+// the lock decides. So a process that is killed is replaced at once, in other containers too, and a
+// child that has inherited the files of Liveness keeps the session. A session that is alive but
+// does not renew loses its tickets by their TTL.
 //
-// A process that is stopped (SIGSTOP) in the middle of a transaction, some tens
-// of microseconds, keeps all others from writing until it continues or dies;
-// their errors name it.
+// A process that is stopped (SIGSTOP) in the middle of a transaction, some tens of microseconds,
+// keeps all others from writing until it continues or dies; their errors name it.
+//
+// # Words
+//
+// Beside those of package exchange:
+//
+//   - Write lock: the lock that lets one transaction at a time write. Lane: where goroutines of a
+//     process wait for it.
+//   - Message: what one client sends to another. The receiver makes an event of it.
+//   - Number: of a ticket, in its queue. A ticket is held if it is not larger than the queue's
+//     number "granted".
+//   - To sweep: to settle all queues of the file in which a ticket has expired.
+//   - Lifeline: the connection that shows that the process of another session lives.
+//   - Moment: a time of the file.
 package sqlitelock

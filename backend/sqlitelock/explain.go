@@ -55,8 +55,8 @@ func (f *file) stuck(err error) error {
 	return fmt.Errorf("%s is locked by another process: %w", f.path, err)
 }
 
-// blocked remembers who keeps others from writing. To look is dear: it stops all who
-// lock or unlock any file of this machine, and of those who wait many may want to know.
+// blocked remembers which processes keep others from writing. To look is dear: it stops all processes
+// that lock or unlock any file of this machine, and many calls may want to know.
 type blocked struct {
 	mu  sync.Mutex
 	at  time.Time

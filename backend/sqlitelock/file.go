@@ -257,7 +257,7 @@ func (f *file) make(ctx context.Context) error {
 	return f.retry(ctx, func() error {
 		err := f.verify(c)
 		if !errors.Is(err, errEmpty) {
-			return err // somebody else has made it
+			return err // another process has made it
 		}
 		if existed != nil && (f.foreign || !trust.Ours(existed)) {
 			return driver.Permanent(fmt.Errorf("%s is empty, and was made or linked to by another user; if it is meant for locks, remove it first", f.path))

@@ -487,12 +487,10 @@ func TestLeftovers(t *testing.T) {
 func watches(ctx context.Context, t testing.TB, d *client, want int) {
 	t.Helper()
 	for {
-		found := 0
-		if w := d.store.watch.Load(); w != nil {
-			w.mu.Lock()
-			found = len(w.lifelines)
-			w.mu.Unlock()
-		}
+		w := &d.store.watcher
+		w.mu.Lock()
+		found := len(w.lifelines)
+		w.mu.Unlock()
 		switch {
 		case found >= want:
 			return

@@ -26,8 +26,8 @@ func (s *store) join(ctx context.Context, j *exchange.Join) (st exchange.Status,
 	sent := false
 	open, err := s.inSession(ctx, j.Session, how, func(t *tx, o *session) error {
 		mine, sent = nil, true
-		k, certain, buried := s.tickets.look(j.ID)
-		if buried {
+		k, certain, left := s.tickets.look(j.ID)
+		if left {
 			return driver.ErrGone
 		}
 		if err := o.check(t); err != nil {

@@ -2,6 +2,7 @@ package sqlitelock
 
 import (
 	"encoding/json"
+	"slices"
 
 	"github.com/interlock-go/interlock/backend/sqlitelock/internal/folder"
 	"github.com/interlock-go/interlock/driver"
@@ -153,7 +154,11 @@ func (ts *tickets) events(m *message) (all []exchange.Event) {
 					ev.Status.Token = uint64(n + m.Shift)
 				}
 				if ev.Type == exchange.Removed {
+					expired := !k.waits && !slices.Contains(m.Evict, n)
 					ts.leave(k)
+					if expired { // the heartbeat says so; the holder was not evicted
+						continue
+					}
 				}
 				all = append(all, ev)
 			}

@@ -8,7 +8,7 @@ import (
 )
 
 // Renew is one exchange that writes one row, whatever the number of tickets, and one that reads
-// them. Each heartbeat also looks whether some other sessions are dead, of which no event tells.
+// them. Each heartbeat also looks whether some other sessions are dead: no event tells of that.
 func (s *store) Renew(ctx context.Context, row exchange.Session, tickets []exchange.Ref, _ int) (r exchange.Renewal, err error) {
 	var expires, due moment
 	var of *session

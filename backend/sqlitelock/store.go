@@ -31,8 +31,7 @@ type store struct {
 	receiver atomic.Pointer[func(exchange.Event)] // where events go; nil before Listen
 	tests    sync.Map                             // of chan struct{}, by name of a cell: messages of the doctor to itself
 	watcher  watcher
-	watch    atomic.Pointer[watch] // the last loop; nil before Listen
-	suspects coalesce.Tasks        // by ID of the session
+	suspects coalesce.Tasks // by ID of the session
 	tidying  tidying
 	tickets  tickets
 

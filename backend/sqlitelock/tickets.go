@@ -90,8 +90,8 @@ func (ts *tickets) ended(k *known, undone, unsure bool) {
 }
 
 // look finds a ticket; nil if there is none. Certain says that it has left if the file does not have
-// it, and buried that there is a tombstone. It is one look: a message may come at any time.
-func (ts *tickets) look(id string) (k *known, certain, buried bool) {
+// it, and tomb that there is a tombstone. It is one look: a message may come at any time.
+func (ts *tickets) look(id string) (k *known, certain, tomb bool) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	k = ts.byID[id]

@@ -13,18 +13,30 @@ import (
 	"github.com/interlock-go/interlock/backend/sqlitelock/internal/folder"
 )
 
-// watcher is what exchanges let the watching loop know, which Listen is.
+// watcher notices the ends of other sessions, in a loop, which is Listen:
+//
+//   - It has a lifeline to each other session. If that breaks, the process has most likely died, and
+//     the flock of the session decides.
+//   - Its expiry timer fires when the next ticket of the file may expire: then it sweeps.
+//   - Without a mailbox it looks now and then whether the file has changed.
+//
+// It does so while a ticket of this client waits, or a call follows a queue or watches a cell. The
+// lifelines stay.
 type watcher struct {
-	changed chan struct{} // has room for one: the loop is to look at the rest
+	changed chan struct{}  // has room for one: the loop is to look at the rest
+	tasks   sync.WaitGroup // of the loop
 
-	mu       sync.Mutex
-	next     moment    // when the expiry timer fires; 0: at once
-	opened   int64     // sessions that were ever opened when they were last listed
-	wanted   int64     // as many there must have been, so that none is missed that may be in front
-	followed time.Time // when a call of Follow or Watch last noted its client
+	mu        sync.Mutex
+	next      moment                     // when the expiry timer fires; 0: at once
+	opened    int64                      // sessions that were ever opened when they were last listed
+	wanted    int64                      // as many there must have been, so that none is missed that may be in front
+	followed  time.Time                  // when a call of Follow or Watch last noted its client
+	lifelines map[int64]*folder.Lifeline // by session
 }
 
-func (w *watcher) init() { w.changed = make(chan struct{}, 1) }
+func (w *watcher) init() {
+	w.changed, w.lifelines = make(chan struct{}, 1), map[int64]*folder.Lifeline{}
+}
 
 // wake has the loop look.
 func (w *watcher) wake() {
@@ -89,32 +101,13 @@ const maxWatched = 256
 // pollEvery is how often the file is looked at where there are no messages.
 const pollEvery = 100 * time.Millisecond
 
-// watch is the loop that notices the ends of other sessions:
-//
-//   - It has a lifeline to each other session. If that breaks, the process has most likely died, and
-//     the flock of the session decides.
-//   - Its expiry timer fires when the next ticket of the file may expire: then it sweeps.
-//   - Without a mailbox it looks now and then whether the file has changed.
-//
-// It does so while a ticket of this client waits, or a call follows a queue or watches a cell. The
-// lifelines stay.
-type watch struct {
-	s     *store
-	tasks sync.WaitGroup
-
-	mu        sync.Mutex
-	lifelines map[int64]*folder.Lifeline // by session; nil when the loop has ended
-}
-
 // Listen watches. Messages come at all times, as long as there is a mailbox.
 func (s *store) Listen(ctx context.Context, _ string, up func(), receive func(exchange.Event)) error {
 	ctx, stop := context.WithCancel(ctx)
-	w := &watch{s: s, lifelines: map[int64]*folder.Lifeline{}}
-	defer w.tasks.Wait()
-	defer w.close()
+	defer s.watcher.tasks.Wait()
+	defer s.watcher.cut()
 	defer stop()
 	s.receiver.Store(&receive)
-	s.watch.Store(w)
 	up()
 	version := int64(-1)
 	timer := time.NewTimer(0)
@@ -124,7 +117,7 @@ func (s *store) Listen(ctx context.Context, _ string, up func(), receive func(ex
 		if waits, _ := s.tickets.wait(""); waits || follows {
 			now := s.clock.now()
 			pause := max(next.sub(now), 0) + time.Millisecond
-			if list && w.list(ctx) != nil {
+			if list && s.list(ctx) != nil {
 				pause = min(pause, time.Second) // the file is locked, say
 			}
 			if s.mailbox.Name == "" {
@@ -141,19 +134,18 @@ func (s *store) Listen(ctx context.Context, _ string, up func(), receive func(ex
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		if s.mailbox.Name == "" && w.poll(ctx, &version) {
+		if s.mailbox.Name == "" && s.poll(ctx, &version) {
 			receive(exchange.Event{Type: exchange.Wake})
 		}
 		if next, _, _ := s.watcher.state(); next <= s.clock.now() { // it was not put off
-			w.expire(ctx)
+			s.expire(ctx)
 		}
 	}
 }
 
 // expire sweeps when the expiry timer fires. If that changes nothing, it is tried again later: the
 // file may be locked, or have a row that no sweep finds.
-func (w *watch) expire(ctx context.Context) {
-	s := w.s
+func (s *store) expire(ctx context.Context) {
 	err := s.sweep(ctx)
 	if next, _, _ := s.watcher.state(); err != nil || next <= s.clock.now() {
 		s.watcher.expect(s.clock.now().add(time.Second))
@@ -161,27 +153,26 @@ func (w *watch) expire(ctx context.Context) {
 }
 
 // poll reports whether another client has changed the file.
-func (w *watch) poll(ctx context.Context, version *int64) (changed bool) {
+func (s *store) poll(ctx context.Context, version *int64) (changed bool) {
 	before := *version
-	err := w.s.view(ctx, func(c conn, _ moment) error {
+	err := s.view(ctx, func(c conn, _ moment) error {
 		_, err := c.one("PRAGMA data_version", func(r *sqlite.Stmt) { *version = r.ColumnInt64(0) })
 		return err
 	})
 	return err == nil && *version != before
 }
 
-func (w *watch) close() {
+// cut ends the lifelines.
+func (w *watcher) cut() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, l := range w.lifelines {
 		_ = l.Close()
 	}
-	w.lifelines = nil
 }
 
 // list begins to watch the sessions that are new.
-func (w *watch) list(ctx context.Context) error {
-	s := w.s
+func (s *store) list(ctx context.Context) error {
 	var all []peer
 	var opened int64
 	mine := s.tickets.some(1000)
@@ -203,7 +194,7 @@ func (w *watch) list(ctx context.Context) error {
 	}
 	s.watcher.listed(opened)
 	for _, p := range all {
-		if s.session(p.id) == nil && !w.watch(ctx, p) {
+		if s.session(p.id) == nil && !s.watch(ctx, p) {
 			break
 		}
 	}
@@ -238,19 +229,20 @@ func (c conn) inFront(all []peer, mine []number) error {
 }
 
 // watch has a lifeline to a session. It reports false if there are enough.
-func (w *watch) watch(ctx context.Context, p peer) (more bool) {
+func (s *store) watch(ctx context.Context, p peer) (more bool) {
+	w := &s.watcher
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.lifelines) >= maxWatched || w.lifelines == nil {
-		return false
-	}
 	if w.lifelines[p.sid] != nil {
 		return true
 	}
-	l, refused := w.s.file.folder.Lifeline(p.id)
+	if len(w.lifelines) >= maxWatched {
+		return false
+	}
+	l, refused := s.file.folder.Lifeline(p.id)
 	if l == nil {
 		if refused {
-			w.tasks.Go(func() { w.s.suspect(ctx, p) })
+			w.tasks.Go(func() { s.suspect(ctx, p) })
 		}
 		return true
 	}
@@ -261,7 +253,7 @@ func (w *watch) watch(ctx context.Context, p peer) (more bool) {
 		delete(w.lifelines, p.sid)
 		w.mu.Unlock()
 		_ = l.Close()
-		w.s.suspect(ctx, p)
+		s.suspect(ctx, p)
 	})
 	return true
 }

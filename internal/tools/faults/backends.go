@@ -605,6 +605,30 @@ var backends = []fault{
 		old: "\tf.warden = warden\n", new: "",
 	},
 	{
+		file: "backend/sqlitelock/watcher.go", test: "TestOnlyThoseWhoWaitWatch",
+		old: "waits || follows {", new: "waits || !follows {",
+	},
+	{
+		file: "backend/sqlitelock/watcher.go", test: "TestARowThatNoSweepFindsIsLookedAtSeldom",
+		old: "s.watcher.expect(s.clock.now().add(time.Second))", new: "_ = next",
+	},
+	{
+		file: "backend/sqlitelock/watcher.go", test: "TestDeathBetweenCommitAndMessage",
+		old: "s.hear(exchange.Event{Type: exchange.Wake})", new: "_ = exchange.Wake",
+	},
+	{
+		file: "backend/sqlitelock/message.go", test: "TestTheEndOfAFixedTimeIsNoEviction",
+		old: "expired := !k.waits && ", new: "expired := false && ",
+	},
+	{
+		file: "backend/sqlitelock/join.go", test: "TestATicketThatHasLeftIsNotGrantedAgain",
+		old: "\t\tif left {\n\t\t\treturn driver.ErrGone\n\t\t}\n", new: "\t\t_ = left\n",
+	},
+	{
+		file: "backend/sqlitelock/renew.go", test: "TestUnfinishedGrantsGoOn",
+		old: "st.Unsettled = q.stuck", new: "_ = q.stuck",
+	},
+	{
 		file: "backend/sqlitelock/transaction.go", test: "TestARenewalOvertakesJoins",
 		old: "keep    = how{in: keeping}", new: "keep    = how{in: coming}",
 	},

@@ -24,8 +24,8 @@ type Folder struct {
 	free  func()
 }
 
-// ModeOf returns the mode of what all need who may write a file of this mode, and
-// nobody else: to lock a file it is enough to read it.
+// ModeOf returns the mode of the files beside one of this mode: only users who may write that one may
+// read or write these. To lock a file it is enough to read it.
 func ModeOf(mode fs.FileMode) fs.FileMode {
 	write := mode & 0o222
 	return 0o600 | write | write<<1
@@ -59,7 +59,7 @@ func Open(path string, mode fs.FileMode, sockets bool) (Folder, error) {
 	return f, nil
 }
 
-// secure refuses a folder of somebody else, and sets who may use it.
+// secure refuses a folder of another user, and sets who may use it.
 func (f Folder) secure(made bool) error {
 	dir, err := f.Root.Open(".")
 	if err != nil {

@@ -37,7 +37,7 @@ func Live(f Folder, id string) (*Life, error) {
 	return l, nil
 }
 
-// listen makes a socket that nobody ever accepts connections from.
+// listen makes a socket whose connections are never accepted.
 func listen(f Folder, name string) *os.File {
 	s, err := net.ListenUnix("unix", &net.UnixAddr{Name: f.socket(name), Net: "unix"})
 	if err != nil {

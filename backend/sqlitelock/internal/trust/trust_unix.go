@@ -14,8 +14,8 @@ import (
 	"syscall"
 )
 
-// The rules by which files are refused that others than those who share the locks
-// could read, replace or forge. Whoever may write a folder can replace what is in it.
+// The rules by which files are refused that users could read, replace or forge without sharing the
+// locks. A user who may write a folder can replace what is in it.
 // A file that may be written by a group is shared by its users: then owners do not
 // count, and the group does.
 
@@ -71,7 +71,7 @@ func File(path string, st fs.FileInfo) error {
 	return fmt.Errorf("%s is for %s alone; be that user (sudo -u %s), or share one with a group (mode=0660)", path, Whose(st), Whose(st))
 }
 
-// Folder refuses a folder of locks that somebody else has made.
+// Folder refuses a folder of locks that another user has made.
 func Folder(path string, st fs.FileInfo, mode fs.FileMode) error {
 	if Shared(mode) || Ours(st) {
 		return nil
@@ -79,7 +79,7 @@ func Folder(path string, st fs.FileInfo, mode fs.FileMode) error {
 	return fmt.Errorf("%s belongs to %s, who can forge all locks; remove it", path, Whose(st))
 }
 
-// Admit lets those into a folder who have the rights of mode, and nobody else.
+// Admit lets users into a folder by the rights of mode, and no others.
 func Admit(dir *os.File, st fs.FileInfo, mode fs.FileMode, made bool) error {
 	perm := st.Mode().Perm()
 	if !made && perm&^mode == 0 {
@@ -95,9 +95,9 @@ func Admit(dir *os.File, st fs.FileInfo, mode fs.FileMode, made bool) error {
 	return err
 }
 
-// RealPath resolves symbolic links, but, as the kernel, none that somebody else has put
-// into a folder that everybody can write. It reports whether it has followed a link of
-// somebody else.
+// RealPath resolves symbolic links, but, as the kernel, none that another user has put
+// into a folder that every user can write. It reports whether it has followed a link of
+// another user.
 func RealPath(path string) (real string, foreign bool, err error) {
 	at, rest := "/", strings.Split(path, "/")
 	for links := 0; len(rest) > 0; {

@@ -1,0 +1,97 @@
+package sqlitelock
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// A client without waiters does not watch: it holds a lock while sessions of others come and expire,
+// and that costs it nothing. One that waits sweeps as soon as something expires.
+func TestOnlyThoseWhoWaitWatch(t *testing.T) {
+	d := start(t, newFile(t))
+	s := begin(t, d)
+	other := start(t, d.store.file.path)
+	held := s.mustJoin(t, mutex("held"), true)
+	rests := uint64(0)
+	for rests != d.Exchanges() { // it may look once when it begins to listen
+		rests = d.Exchanges()
+		time.Sleep(50 * time.Millisecond)
+	}
+	brief, err := other.Open(t.Context(), driver.SessionOptions{TTL: 100 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := brief.Join(t.Context(), mutex("q")); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(300 * time.Millisecond)
+	if used := d.Exchanges() - rests; used > 0 {
+		t.Errorf("a client that only holds a lock has made %d exchanges", used)
+	}
+	s.mustJoin(t, mutex("q"), true)
+	behind := begin(t, other)
+	next := behind.mustJoin(t, mutex("held"), false)
+	if err := s.Keep(t.Context(), held, 50*time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+	behind.mustAwait(t, next)
+}
+
+// A row that expires and that no sweep takes out does not keep those busy who wait.
+func TestARowThatNoSweepFindsIsLookedAtSeldom(t *testing.T) {
+	d := start(t, newFile(t))
+	s := begin(t, d)
+	sql(t, d, "INSERT INTO ticket(queue, n, id, units, sid, since, hold, ends, flags) VALUES (x'00', 1, 'x', 1, 0, 0, 1, 1, 1)")
+	s.mustJoin(t, mutex("q"), true)
+	waits := &known{number: number{"q", 1}, id: "w", session: s.session(), waits: true}
+	d.store.tickets.put(waits) // as if one had joined before the row was written
+	d.store.watcher.attend(0, false)
+	before := d.Exchanges()
+	time.Sleep(500 * time.Millisecond)
+	if used := d.Exchanges() - before; used > 20 {
+		t.Errorf("a waiter has made %d exchanges in half a second", used)
+	}
+}
+
+// A holder whose fixed end has passed is not told that it was evicted.
+func TestTheEndOfAFixedTimeIsNoEviction(t *testing.T) {
+	d := start(t, newFile(t))
+	s, other := begin(t, d), begin(t, start(t, d.store.file.path))
+	var fixed, next driver.Ticket
+	for hold := 100 * time.Millisecond; ; hold *= 2 { // until the other one has come before the end
+		r := mutex(hold.String())
+		r.Hold = hold
+		fixed = s.mustJoin(t, r, true)
+		var err error
+		if next, err = other.Join(t.Context(), mutex(r.Queue)); err != nil {
+			t.Fatal(err)
+		}
+		if !next.Held {
+			break
+		}
+	}
+	other.mustAwait(t, next)
+	if _, err := s.Renew(t.Context(), []driver.Ticket{fixed}); err != nil {
+		t.Fatal(err)
+	}
+	revoked := s.mustJoin(t, mutex("r"), true)
+	if err := d.Ask(t.Context(), "r", revoked.ID, driver.Revoke); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	for {
+		sig, err := s.Signals(ctx)
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case sig.ID == fixed.ID && sig.Demand == driver.Evict:
+			t.Errorf("its time was over: %+v", sig)
+		case sig.ID == revoked.ID:
+			return
+		}
+	}
+}
