@@ -14,7 +14,7 @@ func (d *Driver) Ask(ctx context.Context, queue, id string, what driver.Demand) 
 		return err
 	}
 	unsettled, err := call(ctx, d, func(ctx context.Context) (bool, error) { return d.store.Ask(ctx, queue, id, what) })
-	if err == nil && unsettled {
+	if unsettled {
 		d.settle(queue)
 	}
 	return err

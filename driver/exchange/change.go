@@ -16,11 +16,11 @@ func (s *session) Shrink(ctx context.Context, t driver.Ticket, units int64) erro
 	unsettled, err := call(s.d.with(ctx, ofHolder), s.d, func(ctx context.Context) (bool, error) {
 		return s.d.store.Shrink(ctx, s.row, ref, units)
 	})
-	if err != nil {
-		return s.noteOver(err)
-	}
 	if unsettled {
 		s.d.settle(t.Queue)
+	}
+	if err != nil {
+		return s.noteOver(err)
 	}
 	s.d.mu.Lock()
 	defer s.d.mu.Unlock()

@@ -77,7 +77,7 @@ func (s *session) join(ctx context.Context, e *entry, r *driver.Request) (driver
 		return s.d.store.Join(ctx, Join{Request: *r, Session: s.row, Number: e.number})
 	})
 	_ = s.noteOver(err)
-	if err == nil && st.Unsettled {
+	if st.Unsettled {
 		defer s.d.settle(e.queue)
 	}
 	s.d.mu.Lock()

@@ -32,7 +32,7 @@ func (s *session) Leave(ctx context.Context, t driver.Ticket, clean bool) error 
 		ctx = s.d.with(ctx, withdrawal)
 	}
 	unsettled, err := call(ctx, s.d, func(ctx context.Context) (bool, error) { return s.d.store.Leave(ctx, l) })
-	if err == nil && unsettled {
+	if unsettled {
 		defer s.d.settle(t.Queue)
 	}
 	if err == nil || errors.Is(err, driver.ErrGone) {

@@ -353,7 +353,7 @@ func TestAFollowIsOneExchange(t *testing.T) {
 	if _, err := d.Follow(t.Context(), "q", "another"); err != nil {
 		t.Fatal(err)
 	}
-	if len(followers) != 2 || followers[0] != (exchange.Follower{}) || followers[1].Mailbox != exchange.RowOf(s).Mailbox || followers[1].Topic == 0 {
+	if len(followers) != 2 || followers[0] != (exchange.Follower{}) || followers[1].Mailbox == "" || followers[1].Topic == 0 {
 		t.Errorf("the followers are %+v", followers)
 	}
 }
