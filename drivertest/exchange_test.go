@@ -36,6 +36,19 @@ func TestExchangeInSimulatedTime(t *testing.T) {
 	Run(t, Backend{World: exchanges(), Unsupported: inOneProcess, TTL: 10 * time.Second, Simulated: true})
 }
 
+func TestExchangeWithoutRowsOfSessions(t *testing.T) {
+	world := func(testing.TB) World {
+		w := exchangetest.NewWorld()
+		return World{
+			Open:         func(context.Context) (driver.Driver, error) { return w.Rowless().Driver(), nil },
+			Hang:         w.Hang,
+			Late:         w.HoldReplies,
+			LoseMessages: w.LoseEvents,
+		}
+	}
+	Run(t, Backend{World: world, Unsupported: inOneProcess, TTL: 10 * time.Second, Simulated: true, Small: true})
+}
+
 // inScenarios are faults that only a scenario of package exchangetest brings about.
 var inScenarios = []exchangetest.Fault{
 	exchangetest.Atomic, exchangetest.Alone, exchangetest.OneClock, exchangetest.OneEnd, exchangetest.NeverBack, exchangetest.NotBefore,

@@ -73,6 +73,7 @@
 //   - OneTicket: a Join with Retry finds the ticket that stands, and makes no second.
 //   - Buried: a Leave that asks for a tombstone leaves one, whether the ticket stood or not. A
 //     Join with its ID is refused that takes effect within that time, for the first time or again.
+//     Without rows of sessions, a ticket that expires leaves one for one TTL.
 //   - TokensGrow: a later exclusive grant has a larger token, over restarts and empty queues.
 //   - Told: an exchange that grants, demands or removes sends the event of that.
 //   - NotBefore: no event is sent of what is not committed yet.
@@ -114,7 +115,8 @@ type Store interface {
 	// client settles them, since no event tells other clients that the tickets have ended. A
 	// session that is over is not an error. Tickets are those that the client knows, waiters first:
 	// a backend without rows of sessions has each of them leave, in this order, since a waiter would
-	// get what a holder leaves.
+	// get what a holder leaves. It grants the next waiters, and returns only queues that it has left
+	// unsettled: when End is called again, since its reply was lost, the tickets do not stand any more.
 	End(ctx context.Context, s Session, tickets []Leave) (queues []string, err error)
 
 	// Join puts a ticket at the end of its queue. Session.Join calls it, and repeats it with

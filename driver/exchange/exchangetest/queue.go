@@ -24,7 +24,10 @@ func (w *World) settle(q *queue, now time.Time) (unsettled bool) {
 			continue
 		}
 		left--
-		if !t.fixed && !t.evicted && !t.stray && !w.has(OverIsOver) {
+		switch {
+		case t.rowless: // no session keeps a late Join from making it again
+			w.tombs[t.ID] = now.Add(t.session.ttl)
+		case !t.fixed && !t.evicted && !t.stray && !w.has(OverIsOver):
 			t.session.over = true
 		}
 		w.remove(t, t.kept, now)

@@ -40,9 +40,11 @@ func (w *World) Store() *Store {
 // it can live in simulated time.
 func (s *Store) Driver() *exchange.Driver {
 	d := exchange.New(s, exchange.NewMailbox())
-	d.SetClock(func() driver.Instant { return driver.Instant(time.Since(epoch)) })
+	d.SetClock(sinceEpoch)
 	return d
 }
+
+func sinceEpoch() driver.Instant { return driver.Instant(time.Since(epoch)) }
 
 // epoch is so long ago because simulated time begins with the year 2000, and no reading shall be
 // negative there.

@@ -92,12 +92,13 @@ type ticket struct {
 	evicted   bool
 	revoked   bool
 	stray     bool
+	rowless   bool // its end is always its own
 }
 
 // end is when a ticket ends unless something moves that.
 func (t *ticket) end(w *World) time.Time {
 	switch {
-	case t.fixed:
+	case t.fixed, t.rowless:
 		return t.ends
 	case t.session.over:
 		return time.Time{}
