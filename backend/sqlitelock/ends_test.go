@@ -48,7 +48,7 @@ func TestAJoinThatComesAfterClose(t *testing.T) {
 		go func() { closed <- s.Close(ctx) }()
 		waitForLock(t, 1)
 		go func() {
-			_, err := s.store.Join(ctx, exchange.Join{Request: mutex("q"), Session: exchange.Session{ID: s.ID}})
+			_, err := s.store.Join(ctx, exchange.Join{Request: mutex("q"), Session: exchange.RowOf(s.Opened)})
 			joined <- err
 		}()
 		waitForLock(t, 2)
@@ -178,5 +178,20 @@ func TestWhoWaitsHearsOfAnEarlierEnd(t *testing.T) {
 	defer cancel()
 	if got, err := b.Await(ctx, next); err != nil || !got.Held {
 		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// A Join that is repeated does not find its ticket when that has expired, though no client has taken
+// it out yet.
+func TestARepeatedJoinDoesNotFindAnExpiredTicket(t *testing.T) {
+	d := start(t, newFile(t))
+	s := begin(t, d)
+	r := mutex("q")
+	r.Hold = time.Millisecond
+	s.mustJoin(t, r, true)
+	time.Sleep(2 * time.Millisecond)
+	r.Retry = true
+	if st, err := d.store.Join(t.Context(), exchange.Join{Request: r, Session: exchange.RowOf(s.Session)}); !errors.Is(err, driver.ErrGone) {
+		t.Errorf("its time is over, and it was found: %+v, %v", st, err)
 	}
 }

@@ -45,6 +45,8 @@ func (s *store) join(ctx context.Context, j *exchange.Join) (st exchange.Status,
 				return driver.ErrGone
 			case err != nil:
 				return err
+			case p != nil && p.id == j.ID && p.ends != 0 && p.ends <= t.now:
+				return errDue
 			case p != nil && p.id == j.ID:
 				st = q.status(p, t.now)
 				return nil

@@ -88,7 +88,7 @@ func TestARenewalOvertakesJoins(t *testing.T) {
 		}
 	}
 	renew := func(ctx context.Context) error {
-		_, err := s.store.Renew(ctx, exchange.Session{ID: s.ID}, nil, 0)
+		_, err := s.store.Renew(ctx, exchange.RowOf(s.Opened), nil, 0)
 		return err
 	}
 	var calls []func(context.Context)

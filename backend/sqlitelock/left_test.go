@@ -49,7 +49,7 @@ func TestATicketThatHasLeftIsNotGrantedAgain(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), limit)
 		defer cancel()
 		go func() {
-			st, err := a.store.Join(ctx, exchange.Join{Request: r, Session: exchange.Session{ID: s.ID}})
+			st, err := a.store.Join(ctx, exchange.Join{Request: r, Session: exchange.RowOf(s.Opened)})
 			got <- answer{st, err}
 		}()
 		pause := func() { time.Sleep(5 * time.Millisecond) }
