@@ -10,6 +10,23 @@ import (
 	"github.com/interlock-go/interlock/driver/exchange"
 )
 
+// A Join that comes after the Leave of its ticket, which asked for a tombstone, makes no ticket.
+func TestATombstoneRefusesALateJoin(t *testing.T) {
+	d := start(t, newFile(t))
+	s := begin(t, d)
+	r, row := mutex("q"), exchange.RowOf(s.Session)
+	l := exchange.Leave{Ref: exchange.Ref{Queue: r.Queue, ID: r.ID}, Session: row, Tombstone: time.Minute}
+	if _, err := d.store.Leave(t.Context(), l); !errors.Is(err, driver.ErrGone) {
+		t.Fatalf("Leave: %v", err)
+	}
+	for _, r.Retry = range []bool{false, true} {
+		if st, err := d.store.Join(t.Context(), exchange.Join{Request: r, Session: row}); !errors.Is(err, driver.ErrGone) {
+			t.Errorf("a Join after its Leave: %+v, %v", st, err)
+		}
+	}
+	s.mustJoin(t, mutex("q"), true)
+}
+
 // A ticket that another client has taken out does not come back, even if that is heard
 // in the middle of a Join that is repeated.
 func TestATicketThatHasLeftIsNotGrantedAgain(t *testing.T) {

@@ -11,23 +11,24 @@ import (
 // A client without waiters does not watch: it holds a lock while sessions of others come and expire,
 // and that costs it nothing. One that waits sweeps as soon as something expires.
 func TestOnlyThoseWhoWaitWatch(t *testing.T) {
-	d := start(t, newFile(t))
-	s := begin(t, d)
-	other := start(t, d.store.file.path)
-	held := s.mustJoin(t, mutex("held"), true)
-	rests := uint64(0)
-	for rests != d.Exchanges() { // it may look once when it begins to listen
-		rests = d.Exchanges()
-		time.Sleep(50 * time.Millisecond)
-	}
-	brief, err := other.Open(t.Context(), driver.SessionOptions{TTL: 100 * time.Millisecond})
+	other := start(t, newFile(t))
+	const ttl = time.Second
+	brief, err := other.Open(t.Context(), driver.SessionOptions{TTL: ttl})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := brief.Join(t.Context(), mutex("q")); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(300 * time.Millisecond)
+	d := start(t, other.store.file.path)
+	s := begin(t, d)
+	held := s.mustJoin(t, mutex("held"), true)
+	rests := uint64(0)
+	for rests != d.Exchanges() { // it may look once when it begins to listen
+		rests = d.Exchanges()
+		time.Sleep(50 * time.Millisecond)
+	}
+	time.Sleep(ttl + 100*time.Millisecond)
 	if used := d.Exchanges() - rests; used > 0 {
 		t.Errorf("a client that only holds a lock has made %d exchanges", used)
 	}

@@ -621,7 +621,7 @@ var backends = []fault{
 		old: "expired := !k.waits && ", new: "expired := false && ",
 	},
 	{
-		file: "backend/sqlitelock/join.go", test: "TestATicketThatHasLeftIsNotGrantedAgain",
+		file: "backend/sqlitelock/join.go", test: "TestATombstoneRefusesALateJoin",
 		old: "\t\tif left {\n\t\t\treturn driver.ErrGone\n\t\t}\n", new: "\t\t_ = left\n",
 	},
 	{
