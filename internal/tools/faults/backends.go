@@ -662,7 +662,7 @@ var backends = []fault{
 	},
 	{
 		file: "backend/sqlitelock/join.go", test: "TestAJoinThatNeverCameIsLeftWithoutTheFile",
-		old: "if err != nil && !sent {", new: "if false {",
+		old: "if err != nil && !sent {", new: "if err != nil && !sent && false {",
 	},
 	{
 		file: "backend/zklock/hosts.go", test: "TestASoleServerIsTriedAgainAtOnce",
