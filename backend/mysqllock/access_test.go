@@ -12,6 +12,7 @@ import (
 
 	"github.com/interlock-go/interlock/backend/mysqllock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/doctor/doctortest"
 	"github.com/interlock-go/interlock/internal/mysqltest"
 )
 
@@ -61,15 +62,8 @@ func handsOver(t *testing.T, one, other driver.Driver, queue string) {
 	}
 }
 
-func opened(t *testing.T, url string) driver.Driver {
-	t.Helper()
-	d, err := open(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { d.Close() })
-	return d
-}
+// opened opens a URL for the length of a test.
+var opened = doctortest.Open
 
 // Promise: a user that may not make tables or procedures uses those that somebody else
 // has made with the statements that are printed.

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/drivertest"
 	"github.com/interlock-go/interlock/internal/pgtest"
 	"github.com/interlock-go/interlock/internal/testserver"
 )
@@ -22,21 +23,7 @@ func TestWaitingOverAFrozenConnection(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Start(t)
 	p := pgtest.NewProxy(t, s.Addr)
-	d := opened(t, strings.Replace(s.URL(), s.Addr, p.Addr, 1))
-	follow := func() error {
-		_, err := d.Follow(t.Context(), "q", "other")
-		return err
-	}
-	watch := func() error {
-		_, err := d.Watch(t.Context(), "a/value", 1)
-		return err
-	}
-	noError(t, errors.Join(follow(), watch())) // there are connections
-	p.Freeze()
-	done := make(chan error)
-	go func() { done <- follow() }()
-	go func() { done <- watch() }()
-	noError(t, errors.Join(<-done, <-done))
+	drivertest.FrozenConnection(t, opened(t, strings.Replace(s.URL(), s.Addr, p.Addr, 1)), p.Freeze)
 	p.Cut() // its client waits for the end of connections that it closes
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/interlock-go/interlock/backend/pglock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/drivertest"
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
 
@@ -78,19 +79,7 @@ func short(t *testing.T, d driver.Driver, ttl time.Duration) *driver.Opened {
 
 // beat renews the tickets, and no others, until the test ends.
 func beat(t *testing.T, s *driver.Opened, known ...driver.Ticket) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for ctx.Err() == nil {
-			_, _ = s.Renew(ctx, known)
-			select {
-			case <-time.After(min(s.TTL/10, 100*time.Millisecond)):
-			case <-ctx.Done():
-			}
-		}
-	}()
-	t.Cleanup(func() { cancel(); <-done })
+	drivertest.Beat(t, s, min(s.TTL/10, 100*time.Millisecond), known...)
 }
 
 // granted waits for a ticket, which is renewed meanwhile, and says when it was held.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/interlock-go/interlock/backend/pglock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/doctor/doctortest"
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
 
@@ -31,15 +32,7 @@ func refused(t *testing.T, url string) string {
 }
 
 // opened opens a URL for the length of a test.
-func opened(t *testing.T, url string) driver.Driver {
-	t.Helper()
-	d, err := openURL(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = d.Close() })
-	return d
-}
+var opened = doctortest.Open
 
 func TestSchema(t *testing.T) {
 	t.Parallel()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/interlock-go/interlock/backend/zklock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/drivertest"
 )
 
 // opened is a driver of the servers at addr, whose nodes are below /a.
@@ -66,19 +67,7 @@ func warm(t *testing.T, s *driver.Opened, queue string) {
 
 // beat renews the tickets, and no others, until the test ends.
 func beat(t *testing.T, s *driver.Opened, known ...driver.Ticket) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for ctx.Err() == nil {
-			_, _ = s.Renew(ctx, known)
-			select {
-			case <-time.After(s.TTL / 5):
-			case <-ctx.Done():
-			}
-		}
-	}()
-	t.Cleanup(func() { cancel(); <-done })
+	drivertest.Beat(t, s, s.TTL/5, known...)
 }
 
 // quit repeats a Leave until it is known what came of it.
