@@ -191,7 +191,7 @@ func TestARepeatedJoinDoesNotFindAnExpiredTicket(t *testing.T) {
 	s.mustJoin(t, r, true)
 	time.Sleep(2 * time.Millisecond)
 	r.Retry = true
-	if st, err := d.store.Join(t.Context(), exchange.Join{Request: r, Session: exchange.RowOf(s.Session)}); !errors.Is(err, driver.ErrGone) {
+	if st, err := d.store.Join(t.Context(), exchange.Join{Request: r, Session: exchange.RowOf(s.Opened)}); !errors.Is(err, driver.ErrGone) {
 		t.Errorf("its time is over, and it was found: %+v, %v", st, err)
 	}
 }

@@ -14,7 +14,7 @@ import (
 func TestATombstoneRefusesALateJoin(t *testing.T) {
 	d := start(t, newFile(t))
 	s := begin(t, d)
-	r, row := mutex("q"), exchange.RowOf(s.Session)
+	r, row := mutex("q"), exchange.RowOf(s.Opened)
 	l := exchange.Leave{Ref: exchange.Ref{Queue: r.Queue, ID: r.ID}, Session: row, Tombstone: time.Minute}
 	if _, err := d.store.Leave(t.Context(), l); !errors.Is(err, driver.ErrGone) {
 		t.Fatalf("Leave: %v", err)
