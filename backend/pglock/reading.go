@@ -127,9 +127,9 @@ func (s *store) Load(ctx context.Context, name string, f exchange.Follower) (dri
 }
 
 func (s *store) Swap(ctx context.Context, w driver.Swap) (driver.Cell, error) {
-	value := w.Value
-	if !w.Delete && value == nil {
-		value = []byte{}
+	var value []byte
+	if !w.Delete {
+		value = append([]byte{}, w.Value...)
 	}
 	got, err := s.numbers(ctx, "swap", 1, w.ID, w.Name, int64(min(w.Version, 1<<63-1)), !w.Delete, value)
 	if err != nil {
@@ -138,9 +138,5 @@ func (s *store) Swap(ctx context.Context, w driver.Swap) (driver.Cell, error) {
 	if got[0] == 0 {
 		return driver.Cell{}, driver.ErrConflict
 	}
-	c := driver.Cell{Version: uint64(got[0]), Exists: !w.Delete}
-	if c.Exists {
-		c.Value = append([]byte{}, w.Value...)
-	}
-	return c, nil
+	return driver.Cell{Version: uint64(got[0]), Exists: !w.Delete, Value: value}, nil
 }
