@@ -3,13 +3,13 @@ package redislock
 import (
 	"context"
 	"fmt"
-	"regexp"
-	"slices"
+	"strconv"
 	"strings"
 
+	"github.com/interlock-go/interlock/backend/redislock/internal/conn"
+	"github.com/interlock-go/interlock/backend/redislock/internal/doctor"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
-	"github.com/interlock-go/interlock/internal/doctor"
 )
 
 // examine is for a URL that open refuses. A driver that has no feed can be checked, too.
@@ -20,8 +20,8 @@ func examine(ctx context.Context, u *driver.URL) ([]driver.Finding, error) {
 	}
 	client, err := c.conns.Client(ctx, o)
 	switch {
-	case answered(err):
-		return []driver.Finding{c.turnedAway(err)}, nil
+	case conn.Answered(err):
+		return []driver.Finding{doctor.TurnedAway(c.user, c.sentinelUser, err, explain(err))}, nil
 	case err != nil:
 		return nil, fmt.Errorf("redis: connect to %s: %w", strings.Join(o.InitAddress, ", "), aboutTLS(u, err))
 	}
@@ -31,122 +31,20 @@ func examine(ctx context.Context, u *driver.URL) ([]driver.Finding, error) {
 	return d.Check(ctx), nil
 }
 
-// Check examines the server, in a Cluster every node. What it may not see is a
-// warning, and keeps it from nothing else.
-func (d *store) Check(ctx context.Context) []driver.Finding {
-	if err := d.usable(ctx); err != nil {
-		return []driver.Finding{doctor.Of(whoAnswers, unreachable(err))}
+// Check is called for interlock doctor, and for programs that ask whether their backend is fit.
+func (s *store) Check(ctx context.Context) []driver.Finding {
+	if err := s.usable(ctx); err != nil {
+		return []driver.Finding{doctor.Unreachable(err)}
 	}
-	nodes := d.examine(ctx)
-	var all []driver.Finding
-	for _, c := range []struct {
-		name string
-		of   func(context.Context, *node) driver.Finding
-	}{
-		{whoAnswers, d.checkServer},
-		{"version", d.checkVersion},
-		{"mode", d.checkMode},
-		{"rights", d.checkRights},
-		{"writing", d.checkWriting},
-		{"listing", d.checkListing},
-		{"messages", d.checkMessages},
-		{"persistence", d.checkPersistence},
-		{"replication", d.checkReplication},
-		{"memory", d.checkMemory},
-		{"cluster", d.checkCluster},
-		{"connections", d.checkConnections},
-		{"scripts", d.checkScripts},
-		{"configuration", d.checkVisible},
-	} {
-		found := map[*node]driver.Finding{}
-		for _, n := range nodes {
-			if n.err == nil || c.name == whoAnswers {
-				found[n] = c.of(ctx, n)
-			}
-		}
-		all = append(all, merge(c.name, nodes, found)...)
-	}
-	return append(all, checkClocks(nodes)...)
-}
-
-const (
-	everyLock = "every lock: none can be acquired or renewed"
-	exclusion = "exclusion: two could hold one lock"
-)
-
-// unreachable is the finding that a server cannot be asked for anything.
-func unreachable(err error) driver.Finding {
-	says := func(part string) bool { return strings.Contains(err.Error(), part) }
-	remedy := "see the error: it names the reason"
-	switch {
-	case !answered(err):
-		remedy = "see that the server runs, and that the URL names it"
-	case says("LOADING"):
-		remedy = "wait until the server has read its data: INFO persistence shows loading_eta_seconds"
-	case says("MASTERDOWN"):
-		remedy = "name the master in the URL, or the Sentinels and ?master=NAME: this is a replica without one"
-	case says("BUSY"):
-		remedy = "wait until the script of another program has ended, or SCRIPT KILL"
-	case says("max number of clients"):
-		remedy = "raise maxclients, or share clients: one needs two to four connections"
-	}
-	return doctor.Fail(everyLock, remedy, "%v", err)
-}
-
-// refusedCommand is where a server says which command a user may not run.
-var refusedCommand = regexp.MustCompile(`run the '([^']+)' command`)
-
-// turnedAway is the finding about a server, or a Sentinel, that answers and does not let a
-// client connect.
-func (c *config) turnedAway(err error) driver.Finding {
-	command := refusedCommand.FindStringSubmatch(err.Error())
-	says := func(part string) bool { return strings.Contains(err.Error(), part) }
-	switch {
-	case command != nil && strings.HasPrefix(command[1], "sentinel"):
-		return doctor.Of("rights", doctor.Fail(everyLock, "on each Sentinel: "+grant(c.sentinelUser, "+"+command[1])+"; "+wholeLine, "%v", err))
-	case command != nil:
-		return doctor.Of("rights", doctor.Fail(everyLock, grant(c.user, "+"+command[1])+"; "+wholeLine, "%v", err))
-	case says("WRONGPASS"), says("NOAUTH"):
-		return doctor.Of(whoAnswers, doctor.Fail(everyLock, "correct user and password of the URL, or "+grant(c.user, "on", ">PASSWORD"), "%v", err))
-	}
-	return doctor.Of(whoAnswers, unreachable(explain(err)))
-}
-
-// whoAnswers is the check that says which nodes there are: it names each, also if all
-// are alike.
-const whoAnswers = "server"
-
-// merge says once what is true of several nodes, and names those that differ.
-func merge(subject string, nodes []*node, found map[*node]driver.Finding) []driver.Finding {
-	var order []driver.Finding
-	who := map[driver.Finding][]string{}
-	said := 0
-	for _, n := range nodes {
-		f := found[n]
-		if f == (driver.Finding{}) {
-			continue
-		}
-		said++
-		if who[f] == nil {
-			order = append(order, f)
-		}
-		who[f] = append(who[f], n.addr)
-	}
-	var all []driver.Finding
-	var good []string
-	for _, f := range order {
-		where := strings.Join(who[f], ", ")
-		switch {
-		case len(who[f]) == said && (said == 1 || subject != whoAnswers):
-			all = append(all, doctor.Of(subject, f))
-		case f.Status == driver.OK:
-			good = append(good, where+": "+f.Detail)
-		default:
-			all = append(all, doctor.Of(subject+" of "+where, f))
-		}
-	}
-	if len(good) > 0 {
-		all = slices.Insert(all, 0, doctor.Of(subject, doctor.Fine("%s", strings.Join(good, "; "))))
-	}
-	return all
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(s.ctx, func() { cancel(errClosed) })()
+	return doctor.New(doctor.Client{
+		Redis: s.client, User: s.user, Prefix: s.prefix, AllNames: s.allNames, Replicas: s.replicas,
+		Count: func() { s.exchanges.Add(1) }, Explain: s.Explain, Channel: s.channel(), Listens: s.feed.await,
+		Expect: func() (event string, came <-chan struct{}) {
+			number := newNumber()
+			return "p " + strconv.FormatUint(number, 10), s.feed.expect(number)
+		},
+	}).Check(ctx)
 }

@@ -249,7 +249,7 @@ func TestCheckTriesEveryCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	called := words(`call\('(\w+)'`, append(scripts, "script.go")...)
-	if tried := words(`try\('(\w+)'`, "check_rights.go"); !slices.Equal(tried, called) {
+	if tried := words(`try\('(\w+)'`, "internal/doctor/rights.go"); !slices.Equal(tried, called) {
 		t.Errorf("scripts call %q, trialScript tries %q", called, tried)
 	}
 	var rights []string

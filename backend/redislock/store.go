@@ -14,6 +14,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/interlock-go/interlock/backend/redislock/internal/conn"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
 )
@@ -84,7 +85,7 @@ func (s *store) highest(ctx context.Context) string {
 	base := "interlock:{" + s.prefix + s.allNames
 	high := base + "}:m"
 	_, err := s.run(ctx, call{highScript, []string{high, base + s.mailbox + "}"}, nil})
-	if err != nil && (refused(err.Error()) || strings.Contains(err.Error(), "CROSSSLOT")) {
+	if err != nil && (conn.Refused(err.Error()) || strings.Contains(err.Error(), "CROSSSLOT")) {
 		return ""
 	}
 	return high

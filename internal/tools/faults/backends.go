@@ -725,7 +725,7 @@ var backends = []fault{
 		old: "l := shared.all[s.db]\n\tif l == nil {", new: "l := shared.all[s.db]\n\tif true {",
 	},
 	{
-		file: "backend/redislock/check_rights.go", test: "TestDoctorNamesEachRightThatIsMissing$",
+		file: "backend/redislock/internal/doctor/rights.go", pkg: "backend/redislock", test: "TestDoctorNamesEachRightThatIsMissing$",
 		old: "\t\tt.lacks(channels, err)", new: "\t\tt.lacks(\"+\"+command, err)",
 	},
 	{

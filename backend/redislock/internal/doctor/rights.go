@@ -1,9 +1,11 @@
-package redislock
+package doctor
 
 import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"crypto/sha1"
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"strconv"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/interlock-go/interlock/backend/redislock/internal/conn"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/doctor"
 )
@@ -22,7 +25,7 @@ import (
 // are refused or found to be allowed, but do nothing.
 //
 // KEYS: a string, nothing. ARGV: channel. Returns command, error, ….
-var trialScript = newScript(`
+const trialScript = `
 local key, nothing = unpack(KEYS)
 local wrong = {}
 local function try(...)
@@ -58,13 +61,16 @@ try('ZSCORE', key, 'a')
 try('PUBLISH', ARGV[1], '-')
 try('DEL', key)
 return wrong
-`)
+`
 
 // lockScript tries the key that other programs see.
-var lockScript = newScript(`
+const lockScript = `
 if redis.call('SET', KEYS[1], 'interlock', 'NX', 'PX', 1000) then redis.call('DEL', KEYS[1]) end
 return 1
-`)
+`
+
+// echoScript sends an event to a client.
+const echoScript = "return redis.call('PUBLISH', ARGV[1], ARGV[2])"
 
 // trial is what a node refuses.
 type trial struct {
@@ -84,25 +90,25 @@ func (t *trial) lacks(right string, err error) {
 }
 
 // note takes the answer to a command.
-func (t *trial) note(d *store, command string, err error) {
+func (t *trial) note(d *Doctor, command string, err error) {
 	switch {
 	case err == nil:
 	case aboutKeys(err):
 		t.lacks(d.keys(), err)
 	case aboutChannels(err):
 		t.lacks(channels, err)
-	case refused(err.Error()) && strings.Contains(err.Error(), "nknown"):
+	case conn.Refused(err.Error()) && strings.Contains(err.Error(), "nknown"):
 		t.absent = append(t.absent, command)
-	case refused(err.Error()):
+	case conn.Refused(err.Error()):
 		t.lacks("+"+command, err)
-	case t.writing == nil && !unknownScript(err):
+	case t.writing == nil:
 		t.writing = fmt.Errorf("%s: %w", command, err)
 	}
 }
 
 // keys is the right to use all keys but those of the locks themselves.
-func (d *store) keys() string {
-	if names := d.prefix + d.allNames; names != "" {
+func (d *Doctor) keys() string {
+	if names := d.Prefix + d.AllNames; names != "" {
 		return "~interlock:{" + names + "*"
 	}
 	return "~interlock:*"
@@ -115,80 +121,89 @@ func grant(user string, rights ...string) string {
 	return "ACL SETUSER " + cmp.Or(user, "USER") + " " + strings.Join(rights, " ")
 }
 
-// scratch is a queue for trials, which the node serves.
-func (d *store) scratch(n *node) (*queue, rueidis.Client) {
-	name := "doctor/" + rand.Text()
+// scratch are keys of a queue for trials, which the node serves: that of its name, and two others.
+func (d *Doctor) scratch(n *node) (keys [3]string, client rueidis.Client) {
+	name := d.Prefix + d.AllNames + "doctor/" + rand.Text()
+	keysOf := func(name string) [3]string {
+		return [3]string{name, "interlock:{" + name + "}:t", "interlock:{" + name + "}:q"}
+	}
 	switch {
-	case d.client.Mode() != rueidis.ClientModeCluster:
-		return new(queues).add(d.allNames+name, d.prefix, ""), n.client
+	case d.Redis.Mode() != rueidis.ClientModeCluster:
+		return keysOf(name), n.client
 	case !n.topology.known():
-		return new(queues).add(d.allNames+name, d.prefix, ""), d.client
+		return keysOf(name), d.Redis
 	}
 	for i := 0; ; i++ {
-		q := new(queues).add(d.allNames+name+strconv.Itoa(i), d.prefix, "")
-		probe := n.client.B().Get().Key(q.keys[0]).Build()
+		keys := keysOf(name + strconv.Itoa(i))
+		probe := n.client.B().Get().Key(keys[0]).Build()
 		if n.topology.own[probe.Slot()%slotsInAll] {
-			return q, n.client
+			return keys, n.client
 		}
 	}
 }
 
+// script runs a script that is sent in full.
+func (d *Doctor) script(ctx context.Context, client rueidis.Client, text string, keys []string, args ...string) rueidis.RedisResult {
+	d.Count()
+	return client.Do(ctx, client.B().Eval().Script(text).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build())
+}
+
 // serves reports whether this client keeps locks on this node.
-func (d *store) serves(n *node) bool {
+func (d *Doctor) serves(n *node) bool {
 	if n.topology.known() {
 		return slices.Contains(n.topology.own[:], true)
 	}
 	return !n.isReplica() && d.takenFor(n)
 }
 
-func (n *node) try(ctx context.Context, d *store) (t trial) {
+func (n *node) try(ctx context.Context, d *Doctor) (t trial) {
 	if !d.serves(n) {
 		return t
 	}
-	q, client := d.scratch(n)
-	run := func(c call, how func(call, rueidis.Builder) rueidis.Completed) rueidis.RedisResult {
-		d.exchanges.Add(1)
-		return client.Do(ctx, how(c, client.B()))
-	}
-	c := call{trialScript, []string{q.keys[1], q.keys[2]}, []string{d.channel()}}
+	keys, client := d.scratch(n)
 	t.note(d, "ping", n.ping)
-	t.note(d, "evalsha", run(c, call.byHash).Error())
-	wrong, err := run(c, call.inFull).AsStrSlice()
+	sum := sha1.Sum([]byte(trialScript))
+	d.Count()
+	err := client.Do(ctx, client.B().Evalsha().Sha1(hex.EncodeToString(sum[:])).Numkeys(2).Key(keys[1:]...).Arg(d.Channel).Build()).Error()
+	if e, ok := rueidis.IsRedisErr(err); !ok || !e.IsNoScript() {
+		t.note(d, "evalsha", err)
+	}
+	wrong, err := d.script(ctx, client, trialScript, keys[1:], d.Channel).AsStrSlice()
 	t.note(d, "eval", err)
 	for i := 0; i+1 < len(wrong); i += 2 {
 		t.note(d, strings.ToLower(wrong[i]), fmt.Errorf("%s", wrong[i+1]))
 	}
-	switch err := run(call{lockScript, q.keys[:1], nil}, call.inFull).Error(); {
-	case aboutKeys(err) && d.allNames != "":
-		t.lacks("~"+d.allNames+"*", err)
+	switch err := d.script(ctx, client, lockScript, keys[:1]).Error(); {
+	case aboutKeys(err) && d.AllNames != "":
+		t.lacks("~"+d.AllNames+"*", err)
 	case aboutKeys(err):
 		t.lock = err
-	case err != nil && !refused(err.Error()): // commands were tried
+	case err != nil && !conn.Refused(err.Error()): // commands were tried
 		t.note(d, "eval", err)
 	}
-	if d.replicas > 0 {
+	if d.Replicas > 0 {
 		t.note(d, "wait", n.do(ctx, d, "WAIT", "0", "1").Error())
 	}
-	if d.client.Mode() == rueidis.ClientModeCluster {
+	if d.Redis.Mode() == rueidis.ClientModeCluster {
 		t.note(d, "asking", n.do(ctx, d, "ASKING").Error())
 	}
-	t.listing = n.do(ctx, d, "SCAN", "0", "MATCH", q.keys[1]).Error()
+	t.listing = n.do(ctx, d, "SCAN", "0", "MATCH", keys[1]).Error()
 	return t
 }
 
 // aboutKeys reports whether it is keys that the user may not use.
 func aboutKeys(err error) bool {
-	return err != nil && refused(err.Error()) && strings.Contains(err.Error(), " key")
+	return err != nil && conn.Refused(err.Error()) && strings.Contains(err.Error(), " key")
 }
 
 // aboutChannels reports whether it is channels that the user may not use.
 func aboutChannels(err error) bool {
-	return err != nil && refused(err.Error()) && strings.Contains(err.Error(), " channel")
+	return err != nil && conn.Refused(err.Error()) && strings.Contains(err.Error(), " channel")
 }
 
 const wholeLine = "docs/redis.md has the whole line"
 
-func (d *store) checkRights(_ context.Context, n *node) driver.Finding {
+func (d *Doctor) checkRights(_ context.Context, n *node) driver.Finding {
 	t := n.rights
 	switch {
 	case !d.serves(n):
@@ -197,13 +212,13 @@ func (d *store) checkRights(_ context.Context, n *node) driver.Finding {
 		return d.refusals(t)
 	case t.lock != nil:
 		return doctor.Warn("the locks whose names the user's rights do not cover",
-			grant(d.user, "~PREFIX*")+", and add ?prefix=PREFIX to the URL", "a lock called doctor/…: %v", t.lock)
+			grant(d.User, "~PREFIX*")+", and add ?prefix=PREFIX to the URL", "a lock called doctor/…: %v", t.lock)
 	}
 	return doctor.Fine("all commands are allowed")
 }
 
 // refusals names each right that is missing.
-func (d *store) refusals(t trial) driver.Finding {
+func (d *Doctor) refusals(t trial) driver.Finding {
 	var names, remedies []string
 	slices.Sort(t.missing)
 	t.missing = slices.Compact(t.missing)
@@ -218,7 +233,7 @@ func (d *store) refusals(t trial) driver.Finding {
 		}
 	}
 	if len(t.missing) > 0 {
-		remedies = append(remedies, grant(d.user, t.missing...)+"; "+wholeLine)
+		remedies = append(remedies, grant(d.User, t.missing...)+"; "+wholeLine)
 	}
 	slices.Sort(t.absent)
 	if t.absent = slices.Compact(t.absent); len(t.absent) > 0 {
@@ -232,7 +247,7 @@ func (d *store) refusals(t trial) driver.Finding {
 }
 
 // checkWriting says why the server takes no writes, such as a full disk.
-func (d *store) checkWriting(_ context.Context, n *node) driver.Finding {
+func (d *Doctor) checkWriting(_ context.Context, n *node) driver.Finding {
 	t := n.rights
 	switch {
 	case !d.serves(n):
@@ -245,15 +260,15 @@ func (d *store) checkWriting(_ context.Context, n *node) driver.Finding {
 	return doctor.Fine("it is possible")
 }
 
-func (d *store) checkListing(_ context.Context, n *node) driver.Finding {
+func (d *Doctor) checkListing(_ context.Context, n *node) driver.Finding {
 	if err := n.rights.listing; err != nil {
-		return doctor.Warn("inspection: interlock ls shows nothing", grant(d.user, "+scan"), "%v", err)
+		return doctor.Warn("inspection: interlock ls shows nothing", grant(d.User, "+scan"), "%v", err)
 	}
 	return driver.Finding{}
 }
 
 // checkMessages sends one to this client.
-func (d *store) checkMessages(ctx context.Context, n *node) driver.Finding {
+func (d *Doctor) checkMessages(ctx context.Context, n *node) driver.Finding {
 	if !d.serves(n) {
 		return driver.Finding{}
 	}
@@ -263,28 +278,25 @@ func (d *store) checkMessages(ctx context.Context, n *node) driver.Finding {
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkPatience)
 	defer cancel()
-	if err := d.feed.await(ctx); err != nil {
-		if !refused(err.Error()) {
+	if err := d.Listens(ctx); err != nil {
+		if !conn.Refused(err.Error()) {
 			return slow(err)
 		}
 		right := "+subscribe"
 		if aboutChannels(err) {
 			right = channels
 		}
-		return doctor.Fail("every lock of programs that start: they are refused", grant(d.user, right)+"; "+wholeLine, "%v", err)
+		return doctor.Fail("every lock of programs that start: they are refused", grant(d.User, right)+"; "+wholeLine, "%v", err)
 	}
-	number := newNumber()
-	came := d.feed.expect(number)
-	q, client := d.scratch(n)
+	event, came := d.Expect()
+	keys, client := d.scratch(n)
 	began := time.Now()
-	d.exchanges.Add(1)
-	hello := call{echoScript, q.keys[1:2], []string{d.channel(), "p " + strconv.FormatUint(number, 10)}}
 	sent := make(chan error, 1)
-	go func() { sent <- client.Do(ctx, hello.inFull(client.B())).Error() }()
+	go func() { sent <- d.script(ctx, client, echoScript, keys[1:2], d.Channel, event).Error() }()
 	for {
 		select {
 		case err := <-sent:
-			if err != nil && refused(err.Error()) {
+			if err != nil && conn.Refused(err.Error()) {
 				return driver.Finding{} // see checkRights
 			}
 			if err != nil {
@@ -293,10 +305,8 @@ func (d *store) checkMessages(ctx context.Context, n *node) driver.Finding {
 			sent = nil
 		case <-came:
 			return doctor.Fine("one took %v", doctor.Short(time.Since(began)))
-		case <-d.ctx.Done():
-			return slow(errClosed)
 		case <-ctx.Done():
-			return slow(fmt.Errorf("none arrived: %w", ctx.Err()))
+			return slow(fmt.Errorf("none arrived: %w", context.Cause(ctx)))
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package redislock
+package doctor
 
 import (
 	"strings"
@@ -9,7 +9,7 @@ import (
 )
 
 func TestCheckOfVersions(t *testing.T) {
-	d := &store{}
+	d := &Doctor{}
 	for _, c := range []struct {
 		hello, info map[string]string
 		status      driver.Status

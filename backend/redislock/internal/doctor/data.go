@@ -1,4 +1,4 @@
-package redislock
+package doctor
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 
 // checkPersistence says what is lost with the server, which frees locks that are
 // held: their tickets are not there any more.
-func (d *store) checkPersistence(_ context.Context, n *node) driver.Finding {
+func (d *Doctor) checkPersistence(_ context.Context, n *node) driver.Finding {
 	if n.infoErr != nil {
 		return driver.Finding{} // see checkVisible
 	}
@@ -56,7 +56,7 @@ func (d *store) checkPersistence(_ context.Context, n *node) driver.Finding {
 }
 
 // checkMemory sees that the server neither drops locks nor refuses writes.
-func (d *store) checkMemory(_ context.Context, n *node) driver.Finding {
+func (d *Doctor) checkMemory(_ context.Context, n *node) driver.Finding {
 	policy := n.info["maxmemory_policy"]
 	most, known := n.number("maxmemory")
 	used, _ := n.number("used_memory")
@@ -92,7 +92,7 @@ func (d *store) checkMemory(_ context.Context, n *node) driver.Finding {
 func mebi(n int64) string { return strconv.FormatFloat(float64(n)/(1<<20), 'f', 1, 64) + " MiB" }
 
 // checkConnections looks at what closes connections, and what keeps new ones out.
-func (d *store) checkConnections(_ context.Context, n *node) driver.Finding {
+func (d *Doctor) checkConnections(_ context.Context, n *node) driver.Finding {
 	clients, known := n.number("connected_clients")
 	most, limited := n.setting("maxclients")
 	if !limited {
@@ -139,7 +139,7 @@ func pubsubLimit(text string) (limit int64, small bool) {
 
 // checkScripts looks at how long a script of somebody else may run before others
 // are answered with BUSY. Ours take less than a millisecond.
-func (d *store) checkScripts(_ context.Context, n *node) driver.Finding {
+func (d *Doctor) checkScripts(_ context.Context, n *node) driver.Finding {
 	ms, known := n.setting("lua-time-limit") // since Redis 7 also busy-reply-threshold
 	limit := time.Duration(ms) * time.Millisecond
 	switch {

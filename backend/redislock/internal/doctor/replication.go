@@ -1,4 +1,4 @@
-package redislock
+package doctor
 
 import (
 	"cmp"
@@ -48,7 +48,7 @@ func (n *node) replicas() []replica {
 
 // checkReplication says what a failover may lose, and whether the replicas that
 // grants wait for are there.
-func (d *store) checkReplication(_ context.Context, n *node) driver.Finding {
+func (d *Doctor) checkReplication(_ context.Context, n *node) driver.Finding {
 	if n.infoErr != nil || n.isReplica() {
 		return driver.Finding{}
 	}
@@ -73,24 +73,24 @@ func (d *store) checkReplication(_ context.Context, n *node) driver.Finding {
 	const afterFailover = "exclusion, after a failover: a holder whose grant the new master has not received is forgotten, " +
 		"and is told by its next heartbeat only"
 	switch {
-	case online < d.replicas:
-		return doctor.Fail(everyLock+" with replicas="+strconv.Itoa(d.replicas),
+	case online < d.Replicas:
+		return doctor.Fail(everyLock+" with replicas="+strconv.Itoa(d.Replicas),
 			"connect more replicas, or lower replicas in the URL", "%s", shown)
 	case int64(online) < required:
 		return doctor.Fail(everyLock, "connect more replicas, or lower min-replicas-to-write",
 			"%s, and min-replicas-to-write is %d", shown, required)
 	case len(late) > 0:
 		return doctor.Warn(afterFailover, "look at the replicas and their network", "%s", strings.Join(late, "; "))
-	case online > 0 && d.replicas == 0:
+	case online > 0 && d.Replicas == 0:
 		return doctor.Warn(afterFailover,
 			"add ?replicas=1 (or more) to the URL: a grant then counts when so many replicas have it; "+
 				"and set min-replicas-to-write, so that a master that is cut off stops granting",
 			"asynchronous: %s; min-replicas-to-write is %s", shown, cmp.Or(n.config["min-replicas-to-write"], "not known"))
-	case online > d.replicas:
-		return doctor.Fine("%s; a grant counts when %d have it, and a failover prefers the one that has most", shown, d.replicas)
+	case online > d.Replicas:
+		return doctor.Fine("%s; a grant counts when %d have it, and a failover prefers the one that has most", shown, d.Replicas)
 	case online > 0:
 		return doctor.Fine("%s; a grant counts when all have it", shown)
-	case d.client.Mode() != rueidis.ClientModeStandalone:
+	case d.Redis.Mode() != rueidis.ClientModeStandalone:
 		return doctor.Warn("that locks go on when the master dies: nobody can take its place", "connect a replica", "no replica")
 	}
 	return doctor.Fine("no replica, so nothing is lost by a failover")

@@ -1,4 +1,4 @@
-package redislock
+package doctor
 
 import (
 	"cmp"
@@ -28,7 +28,7 @@ type topology struct {
 
 func (t *topology) known() bool { return t.state != "" }
 
-func (n *node) askTopology(ctx context.Context, d *store) (t topology) {
+func (n *node) askTopology(ctx context.Context, d *Doctor) (t topology) {
 	info, err := n.text(ctx, d, "CLUSTER", "INFO")
 	if err != nil {
 		return topology{err: err}
@@ -108,10 +108,10 @@ func (t *topology) gaps() (text string, n int) {
 	return strings.Join(parts, ", "), n
 }
 
-func (d *store) checkCluster(_ context.Context, n *node) driver.Finding {
+func (d *Doctor) checkCluster(_ context.Context, n *node) driver.Finding {
 	t := &n.topology
 	if t.err != nil {
-		return doctor.Warn("every lock whose slot is not served", grant(d.user, "+cluster|info", "+cluster|nodes"),
+		return doctor.Warn("every lock whose slot is not served", grant(d.User, "+cluster|info", "+cluster|nodes"),
 			"its state cannot be seen: %v", t.err)
 	}
 	if !t.known() {

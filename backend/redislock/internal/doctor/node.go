@@ -1,4 +1,4 @@
-package redislock
+package doctor
 
 import (
 	"cmp"
@@ -52,11 +52,11 @@ var settings = []string{
 }
 
 // examine asks all nodes at once.
-func (d *store) examine(ctx context.Context) []*node {
+func (d *Doctor) examine(ctx context.Context) []*node {
 	var nodes []*node
 	var mu sync.Mutex
 	var all sync.WaitGroup
-	for addr, client := range d.client.Nodes() {
+	for addr, client := range d.Redis.Nodes() {
 		all.Go(func() {
 			n := d.examineOne(ctx, addr, client)
 			mu.Lock()
@@ -69,14 +69,14 @@ func (d *store) examine(ctx context.Context) []*node {
 	return nodes
 }
 
-func (d *store) examineOne(ctx context.Context, addr string, client rueidis.Client) *node {
+func (d *Doctor) examineOne(ctx context.Context, addr string, client rueidis.Client) *node {
 	ctx, cancel := context.WithTimeout(ctx, checkPatience)
 	defer cancel()
 	done := make(chan *node, 1)
 	go func() {
 		n := &node{addr: addr, client: client}
-		if n.err = n.ask(ctx, d); n.err != nil {
-			n.err = cmp.Or(deadline.Err(ctx), d.Explain(n.err))
+		if err := n.ask(ctx, d); err != nil {
+			n.err = cmp.Or(context.Cause(ctx), deadline.Err(ctx), d.Explain(err))
 		}
 		done <- n
 	}()
@@ -84,27 +84,25 @@ func (d *store) examineOne(ctx context.Context, addr string, client rueidis.Clie
 	case n := <-done:
 		return n
 	case <-ctx.Done(): // a client may see only the deadline
-		return &node{addr: addr, client: client, err: ctx.Err()}
-	case <-d.ctx.Done():
-		return &node{addr: addr, client: client, err: errClosed}
+		return &node{addr: addr, client: client, err: context.Cause(ctx)}
 	}
 }
 
-func (n *node) do(ctx context.Context, d *store, words ...string) rueidis.RedisResult {
-	d.exchanges.Add(1)
+func (n *node) do(ctx context.Context, d *Doctor, words ...string) rueidis.RedisResult {
+	d.Count()
 	return n.client.Do(ctx, n.client.B().Arbitrary(words...).Build())
 }
 
 // text asks for a longer text.
-func (n *node) text(ctx context.Context, d *store, words ...string) (string, error) {
+func (n *node) text(ctx context.Context, d *Doctor, words ...string) (string, error) {
 	s, err := n.do(ctx, d, words...).ToString()
 	return strings.TrimPrefix(s, "txt:"), err // its type, in RESP3
 }
 
 // ask fails if the node does not answer. What it refuses stays unknown.
-func (n *node) ask(ctx context.Context, d *store) error {
+func (n *node) ask(ctx context.Context, d *Doctor) error {
 	began := time.Now()
-	if n.ping = n.do(ctx, d, "PING").Error(); n.ping != nil && !refused(n.ping.Error()) {
+	if n.ping = n.do(ctx, d, "PING").Error(); n.ping != nil && !conn.Refused(n.ping.Error()) {
 		return n.ping
 	}
 	n.trip = time.Since(began)
@@ -112,11 +110,11 @@ func (n *node) ask(ctx context.Context, d *store) error {
 		n.readClock(ctx, d)
 	}
 	var err error
-	if n.hello, err = texts(n.do(ctx, d, "HELLO")); err != nil && !answered(err) {
+	if n.hello, err = texts(n.do(ctx, d, "HELLO")); err != nil && !conn.Answered(err) {
 		return err
 	}
 	var text string
-	if text, n.infoErr = n.text(ctx, d, "INFO"); n.infoErr != nil && !answered(n.infoErr) {
+	if text, n.infoErr = n.text(ctx, d, "INFO"); n.infoErr != nil && !conn.Answered(n.infoErr) {
 		return n.infoErr
 	}
 	n.info = lines(text)
@@ -124,7 +122,7 @@ func (n *node) ask(ctx context.Context, d *store) error {
 	for _, s := range settings {
 		commands = append(commands, n.client.B().ConfigGet().Parameter(s).Build())
 	}
-	d.exchanges.Add(1)
+	d.Count()
 	n.config = map[string]string{}
 	for _, r := range n.client.DoMulti(ctx, commands...) {
 		m, err := r.AsStrMap()
@@ -135,7 +133,7 @@ func (n *node) ask(ctx context.Context, d *store) error {
 			n.config[k] = v
 		}
 	}
-	if d.client.Mode() == rueidis.ClientModeCluster {
+	if d.Redis.Mode() == rueidis.ClientModeCluster {
 		n.topology = n.askTopology(ctx, d)
 	}
 	n.rights = n.try(ctx, d)
@@ -144,7 +142,7 @@ func (n *node) ask(ctx context.Context, d *store) error {
 
 // readClock keeps the reading with the shortest round trip: within that the server
 // has looked at its clock.
-func (n *node) readClock(ctx context.Context, d *store) {
+func (n *node) readClock(ctx context.Context, d *Doctor) {
 	sent := time.Now()
 	at, err := n.do(ctx, d, "TIME").AsIntSlice()
 	trip := time.Since(sent)
@@ -156,24 +154,6 @@ func (n *node) readClock(ctx context.Context, d *store) {
 		server := time.Unix(at[0], at[1]*1000)
 		n.clock = reading{server.Sub(sent.Round(0)) - r, r, true}
 	}
-}
-
-// answered reports whether an error is the server's answer.
-func answered(err error) bool {
-	var of *rueidis.RedisError
-	var last conn.Refusal
-	return errors.As(err, &of) && !of.IsNil() || errors.As(err, &last)
-}
-
-// refused reports whether an error means that the user lacks a right, or that the
-// server does not have the command.
-func refused(text string) bool {
-	for _, part := range []string{"NOPERM", "user executing the script can't", "nknown command", "nknown Redis command", "nknown subcommand"} {
-		if strings.Contains(text, part) {
-			return true
-		}
-	}
-	return false
 }
 
 // texts reads a map, leaving out what is no text or number.
@@ -221,7 +201,7 @@ func (n *node) isReplica() bool {
 }
 
 // checkVisible says what could not be examined.
-func (d *store) checkVisible(_ context.Context, n *node) driver.Finding {
+func (d *Doctor) checkVisible(_ context.Context, n *node) driver.Finding {
 	err := errors.Join(n.infoErr, n.configErr)
 	if err == nil {
 		return driver.Finding{}
@@ -234,6 +214,6 @@ func (d *store) checkVisible(_ context.Context, n *node) driver.Finding {
 		what, rights = append(what, "CONFIG GET ("+strings.Join(settings, ", ")+")"), append(rights, "+config|get")
 	}
 	return doctor.Warn("those that depend on what cannot be seen",
-		grant(d.user, rights...)+", or look yourself", "%s cannot be seen: %s",
+		grant(d.User, rights...)+", or look yourself", "%s cannot be seen: %s",
 		strings.Join(what, " and "), strings.ReplaceAll(err.Error(), "\n", "; "))
 }

@@ -1,4 +1,4 @@
-package redislock
+package doctor
 
 import (
 	"cmp"
@@ -12,7 +12,7 @@ import (
 	"github.com/interlock-go/interlock/internal/doctor"
 )
 
-func (d *store) checkServer(_ context.Context, n *node) driver.Finding {
+func (d *Doctor) checkServer(_ context.Context, n *node) driver.Finding {
 	if n.err != nil {
 		return unreachable(n.err)
 	}
@@ -28,7 +28,7 @@ var lacks = []struct {
 	{6, 2, "SET with GET and PXAT"},
 }
 
-func (d *store) checkVersion(_ context.Context, n *node) driver.Finding {
+func (d *Doctor) checkVersion(_ context.Context, n *node) driver.Finding {
 	product, version := "Redis", cmp.Or(n.hello["version"], n.info["redis_version"])
 	for key, value := range n.info {
 		switch name, ok := strings.CutSuffix(key, "_version"); {
@@ -74,17 +74,17 @@ func parseVersion(s string) (major, minor int) {
 func (n *node) mode() string { return cmp.Or(n.hello["mode"], n.info["redis_mode"]) }
 
 // takenFor reports whether the client takes the server for what it is.
-func (d *store) takenFor(n *node) bool {
-	return n.mode() != "sentinel" && (n.mode() != "cluster" || d.client.Mode() == rueidis.ClientModeCluster)
+func (d *Doctor) takenFor(n *node) bool {
+	return n.mode() != "sentinel" && (n.mode() != "cluster" || d.Redis.Mode() == rueidis.ClientModeCluster)
 }
 
-func (d *store) checkMode(_ context.Context, n *node) driver.Finding {
-	switch own := d.client.Mode(); {
+func (d *Doctor) checkMode(_ context.Context, n *node) driver.Finding {
+	switch own := d.Redis.Mode(); {
 	case n.mode() == "sentinel":
 		return doctor.Fail(everyLock, "add ?master=NAME to the URL, the name by which the Sentinels know the master",
 			"this is a Sentinel, which keeps no data")
 	case !d.takenFor(n):
-		return doctor.Fail(everyLock, grant(d.user, "+cluster|slots", "+cluster|shards"),
+		return doctor.Fail(everyLock, grant(d.User, "+cluster|slots", "+cluster|shards"),
 			"it is a node of a Cluster, but the client was not told when it asked for the slots")
 	case own == rueidis.ClientModeCluster:
 		return doctor.Fine("a Cluster")
