@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -126,7 +127,7 @@ func TestAStrangeNameHidesNoOther(t *testing.T) {
 	if fmt.Sprint(queues, cells) != "[a well] [a well]" {
 		t.Errorf("listed: %.300q %.300q", queues, cells)
 	}
-	if f := looker.store.checkIntegrity(t.Context()); f.Status != driver.Fail || !strings.Contains(f.Detail, "nobody") {
+	if f := integrity(t, looker.store); f.Status != driver.Fail || !strings.Contains(f.Detail, "nobody") {
 		t.Errorf("%+.1000v", f)
 	}
 
@@ -230,7 +231,7 @@ func TestALongNameCostsNoMemory(t *testing.T) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		listed(t, looker)
-		looker.store.checkIntegrity(t.Context())
+		integrity(t, looker.store)
 		if err := looker.Raise(t.Context(), "", 1<<40); err != nil {
 			t.Error(err)
 		}
@@ -243,4 +244,15 @@ func TestALongNameCostsNoMemory(t *testing.T) {
 		}
 		_, _ = s.Renew(t.Context(), nil) // forgets them
 	}
+}
+
+// integrity is what the doctor finds out about the queues.
+func integrity(t *testing.T, s *store) driver.Finding {
+	t.Helper()
+	all := s.Check(t.Context())
+	i := slices.IndexFunc(all, func(f driver.Finding) bool { return f.Check == "integrity" })
+	if i < 0 {
+		t.Fatalf("it is not looked at: %v", all)
+	}
+	return all[i]
 }

@@ -1,8 +1,9 @@
 //go:build unix
 
-package sqlitelock
+package doctor
 
 import (
+	"context"
 	"fmt"
 	"io/fs"
 	"os"
@@ -10,18 +11,19 @@ import (
 
 	"github.com/interlock-go/interlock/backend/sqlitelock/internal/trust"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/doctor"
 )
 
 // checkPlace looks who can replace the file, or a folder that it is in.
-func (s *store) checkPlace() driver.Finding {
-	path := filepath.Dir(s.file.path)
+func (d *Doctor) checkPlace(context.Context) driver.Finding {
+	path := filepath.Dir(d.Path)
 	st, err := os.Lstat(path)
 	if err == nil {
-		err = trust.Place(path, st, s.file.mode)
+		err = trust.Place(path, st, d.Mode)
 	}
 	if err == nil {
-		if st, err = s.file.folder.Root.Stat("."); err == nil {
-			err = trust.Folder(s.file.folder.Path, st, s.file.folder.Mode)
+		if st, err = d.Folder.Root.Stat("."); err == nil {
+			err = trust.Folder(d.Folder.Path, st, d.Folder.Mode)
 		}
 	}
 	if err != nil {
@@ -37,7 +39,7 @@ func (s *store) checkPlace() driver.Finding {
 		switch {
 		case st.Mode()&0o002 != 0 && st.Mode()&fs.ModeSticky == 0:
 			who = "every user"
-		case !trust.Ours(st) && !trust.Shared(s.file.mode):
+		case !trust.Ours(st) && !trust.Shared(d.Mode):
 			who = trust.Whose(st)
 		default:
 			continue
@@ -49,8 +51,8 @@ func (s *store) checkPlace() driver.Finding {
 			Remedy:  "move the file to where only root and those who use it can write",
 		}
 	}
-	if trust.Shared(s.file.mode) {
-		return fine("nobody can replace the file but those who share it")
+	if trust.Shared(d.Mode) {
+		return doctor.Fine("nobody can replace the file but those who share it")
 	}
-	return fine("nobody else can replace the file")
+	return doctor.Fine("nobody else can replace the file")
 }
