@@ -23,7 +23,7 @@ type Event struct {
 
 	// Proves, if it is not nil, says whether the sender has shown that it knows the ticket's ID.
 	// If not, the event is unverified.
-	Proves func(id string) bool
+	Proves func(id string) bool `json:"-"`
 }
 
 // EventType says what has happened.

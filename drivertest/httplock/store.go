@@ -1,0 +1,210 @@
+// Package httplock is the example of docs/drivers.md, a backend written from the comments of
+// packages driver and exchange alone: a [Server] that keeps its rows in memory (rows.go) and serves
+// them over HTTP (server.go), and the Store of its clients (this file). The test of the package
+// runs both suites on it. It is to be read, not to be used: a server that stops forgets its locks.
+package httplock
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/driver/exchange"
+)
+
+func init() { driver.Register("http", open) }
+
+// open makes a driver for a URL such as http://localhost:8080.
+func open(_ context.Context, u *driver.URL) (driver.Driver, error) {
+	if err := u.Check(); err != nil {
+		return nil, err
+	}
+	if len(u.Hosts) != 1 || u.User != nil || u.Path != "" {
+		return nil, fmt.Errorf("%w: %s is not of the form http://HOST:PORT", driver.ErrInvalid, u)
+	}
+	s := &store{base: "http://" + u.Hosts[0] + "/", client: http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}}}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	return exchange.New(s, exchange.NewMailbox()), nil
+}
+
+// store is the exchanges with a Server.
+type store struct {
+	base   string
+	client http.Client
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+}
+
+// sentinels are the errors that exchanges return. A client knows them by their texts; an error
+// with another text leaves open whether the exchange took effect.
+var sentinels = []error{driver.ErrBusy, driver.ErrMismatch, driver.ErrGone, driver.ErrSession, driver.ErrConflict,
+	exchange.ErrNotHeld, exchange.ErrTokens}
+
+// request sends a request, and has read read the reply. It ends with ctx, and with the store.
+func (s *store) request(ctx context.Context, path string, body []byte, read func(io.Reader) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.ctx, cancel)()
+	q, err := http.NewRequestWithContext(ctx, http.MethodPost, s.base+path, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	a, err := s.client.Do(q)
+	if err != nil {
+		return err
+	}
+	defer a.Body.Close()
+	if a.StatusCode == http.StatusOK {
+		return read(a.Body)
+	}
+	text, err := io.ReadAll(a.Body)
+	for _, sentinel := range sentinels {
+		if string(text) == sentinel.Error() {
+			return sentinel
+		}
+	}
+	return errors.Join(fmt.Errorf("%s: %s", a.Status, text), err)
+}
+
+// ask makes an exchange that has a result. A reply that is cut off is an error, too.
+func ask[A any](ctx context.Context, s *store, exchange string, args ...any) (answer A, err error) {
+	question, err := json.Marshal(args)
+	if err != nil {
+		return answer, err
+	}
+	err = s.request(ctx, exchange, question, func(r io.Reader) error {
+		text, err := io.ReadAll(r)
+		if err != nil {
+			return err
+		}
+		return json.Unmarshal(text, &answer)
+	})
+	return answer, err
+}
+
+// do makes an exchange without a result.
+func (s *store) do(ctx context.Context, exchange string, args ...any) error {
+	_, err := ask[any](ctx, s, exchange, args...)
+	return err
+}
+
+// Begin makes no row: owner, TTL and mailbox of the session are in the row of each ticket.
+func (s *store) Begin(ctx context.Context, _ exchange.Session) (string, error) {
+	_, err := s.Clock(ctx)
+	return "", err
+}
+
+// End returns no queues, since the server has settled them.
+func (s *store) End(ctx context.Context, _ exchange.Session, tickets []exchange.Leave) ([]string, error) {
+	return nil, s.do(ctx, "End", tickets)
+}
+
+// Join says when it was sent, since it has extended the ticket.
+func (s *store) Join(ctx context.Context, j exchange.Join) (exchange.Status, error) {
+	sent := driver.Now()
+	st, err := ask[exchange.Status](ctx, s, "Join", j)
+	st.Sent = sent
+	return st, err
+}
+
+func (s *store) Leave(ctx context.Context, l exchange.Leave) (bool, error) {
+	return false, s.do(ctx, "Leave", l)
+}
+
+func (s *store) Shrink(ctx context.Context, of exchange.Session, t exchange.Ref, units int64) (bool, error) {
+	return false, s.do(ctx, "Shrink", of, t, units)
+}
+
+func (s *store) Keep(ctx context.Context, of exchange.Session, t exchange.Ref, d time.Duration) error {
+	return s.do(ctx, "Keep", of, t, d)
+}
+
+func (s *store) Renew(ctx context.Context, of exchange.Session, tickets []exchange.Ref, extend int) (exchange.Renewal, error) {
+	return ask[exchange.Renewal](ctx, s, "Renew", of, tickets, extend)
+}
+
+func (s *store) Look(ctx context.Context, of exchange.Session, tickets []exchange.Ref) ([]exchange.Status, error) {
+	return ask[[]exchange.Status](ctx, s, "Look", of, tickets)
+}
+
+func (s *store) Settle(ctx context.Context, queue string) (bool, error) {
+	return false, s.do(ctx, "Settle", queue)
+}
+
+func (s *store) Ask(ctx context.Context, queue, id string, demand driver.Demand) (bool, error) {
+	return false, s.do(ctx, "Ask", queue, id, demand)
+}
+
+func (s *store) Raise(ctx context.Context, queue string, floor uint64) error {
+	return s.do(ctx, "Raise", queue, floor)
+}
+
+func (s *store) Clock(ctx context.Context) (int64, error) {
+	return ask[int64](ctx, s, "Clock")
+}
+
+func (s *store) Read(ctx context.Context, queue string, f exchange.Follower) (exchange.Snapshot, error) {
+	return ask[exchange.Snapshot](ctx, s, "Read", queue, f)
+}
+
+// List goes on after the last name. A page without names is the last.
+func (s *store) List(ctx context.Context, prefix, from string) (all []exchange.Snapshot, next string, err error) {
+	if all, err = ask[[]exchange.Snapshot](ctx, s, "List", prefix, from); len(all) > 0 {
+		next = all[len(all)-1].Name
+	}
+	return all, next, err
+}
+
+func (s *store) Cells(ctx context.Context, prefix, from string) (names []string, next string, err error) {
+	if names, err = ask[[]string](ctx, s, "Cells", prefix, from); len(names) > 0 {
+		next = names[len(names)-1]
+	}
+	return names, next, err
+}
+
+func (s *store) Load(ctx context.Context, name string, f exchange.Follower) (driver.Cell, error) {
+	return ask[driver.Cell](ctx, s, "Load", name, f)
+}
+
+func (s *store) Swap(ctx context.Context, swap driver.Swap) (driver.Cell, error) {
+	return ask[driver.Cell](ctx, s, "Swap", swap)
+}
+
+func (s *store) Tidy(ctx context.Context) ([]string, error) {
+	return nil, s.do(ctx, "Tidy")
+}
+
+// Listen is up when the header has come: the server has noted the mailbox before it sends that.
+func (s *store) Listen(ctx context.Context, mailbox string, up func(), receive func(exchange.Event)) error {
+	return s.request(ctx, "events/"+mailbox, nil, func(r io.Reader) error {
+		up()
+		for events := json.NewDecoder(r); ; {
+			var ev exchange.Event
+			if err := events.Decode(&ev); err != nil {
+				return err
+			}
+			receive(ev)
+		}
+	})
+}
+
+func (s *store) Check(ctx context.Context) []driver.Finding {
+	if _, err := s.Clock(ctx); err != nil {
+		return []driver.Finding{{Check: "server", Status: driver.Fail, Detail: err.Error(), Promise: "all of them", Remedy: "start the server"}}
+	}
+	return []driver.Finding{{Check: "server", Status: driver.OK, Detail: s.base + " answers"}}
+}
+
+// Explain marks nothing as permanent: the server may be started at any time.
+func (s *store) Explain(err error) error { return fmt.Errorf("server %s: %w", s.base, err) }
+
+func (s *store) Close() {
+	s.cancel()
+	s.client.CloseIdleConnections()
+}
