@@ -14,7 +14,7 @@ var (
 	// ErrNotHeld is what Keep of a waiter returns.
 	ErrNotHeld = driver.Invalid(errors.New("keep: the ticket is not held"))
 
-	// ErrTokens is what Join and Raise return when there are no larger tokens.
+	// ErrTokens is what Join and Raise return when there are no larger tokens below driver.MaxToken.
 	ErrTokens = driver.Permanent(errors.New("the tokens of this queue are used up"))
 )
 

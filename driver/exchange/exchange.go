@@ -29,9 +29,11 @@
 //
 // # How to write a Store
 //
-//  1. Choose the rows. A queue has its kind, its capacity, the units that are held and the last
-//     token, which outlives its tickets. A ticket has its number in the queue, its units, its
-//     session and its own end, if it has one. A session has its end, its TTL and its mailbox.
+//  1. Choose the rows. A queue has its kind, its capacity, the units that are held, and two that
+//     outlive its tickets: the last token, and whether the last exclusive holder left cleanly. A
+//     ticket has its number in the queue, its units, its session and its own end, if it has one. A
+//     session has its end, its TTL and its mailbox. Without rows of sessions, a ticket has an end
+//     in any case, and the owner, TTL and mailbox of its session: there is less to write.
 //  2. Write Begin, Join and Leave for one client. Then the tests of one lock pass.
 //  3. Write Look and Renew. A crowd waits for them: neither may wait for the lock of a queue.
 //  4. Write Settle, and have Join and Leave do the same: the first exchange after the end of a
@@ -74,8 +76,11 @@
 //   - Buried: a Leave that asks for a tombstone leaves one, whether the ticket stood or not. A
 //     Join with its ID is refused that takes effect within that time, for the first time or again.
 //     Without rows of sessions, a ticket that expires leaves one for one TTL.
-//   - TokensGrow: a later exclusive grant has a larger token, over restarts and empty queues.
-//   - Told: an exchange that grants, demands or removes sends the event of that.
+//   - TokensGrow: a later exclusive grant has a larger token, over restarts and empty queues. The
+//     time since 1970 in units of 10 µs, or the last token plus one, whichever is larger, does that.
+//   - Told: an exchange that grants, demands or removes sends the event of that to the mailbox of
+//     the ticket's session. A waiter that comes when there is none has Wanted sent to each holder,
+//     and no later one does.
 //   - NotBefore: no event is sent of what is not committed yet.
 //   - OnlyOnce: a Swap that is repeated with its ID changes nothing more.
 //
@@ -122,8 +127,14 @@ type Store interface {
 	// Join puts a ticket at the end of its queue. Session.Join calls it, and repeats it with
 	// j.Retry after an error: then the ticket may stand already, and is returned as it stands. A
 	// queue that was not settled first seems to be full of the dead. It returns driver.ErrBusy,
-	// ErrGone, ErrMismatch and ErrSession as driver.Session.Join does, and [ErrTokens]. One thing
-	// differs: a waiter that is found with NoWait may be returned; the client has it leave.
+	// ErrGone, ErrMismatch and ErrSession as driver.Session.Join does, and [ErrTokens]. An ID that is
+	// that of a ticket of another session: ErrGone. Two things differ: a waiter that is found with
+	// NoWait may be returned, and ErrBusy leaves no tombstone; the client has the ticket leave.
+	//
+	// Without rows of sessions, a Join that finds its ticket extends it, and the status says when it
+	// was sent (Sent). Else the client takes the ticket for extended by a heartbeat that was sent
+	// while the first Join was under way, and that could not name it: another client would hold
+	// while this one is proven to.
 	Join(ctx context.Context, j Join) (Status, error)
 
 	// Leave takes a ticket out and grants the next waiters. Session.Leave calls it for a holder,
@@ -162,12 +173,14 @@ type Store interface {
 
 	// Settle settles a queue: it takes out and grants a bounded number of tickets, and says
 	// whether the queue is still unsettled: without the bound, a dead crowd would lock the queue for
-	// long. Waiters call it when their expiry timer fires, and the client whenever an exchange has
+	// long. A store that settles each queue as a whole, whenever it looks at one, returns false
+	// everywhere. Waiters call it when their expiry timer fires, and the client whenever an exchange has
 	// said that a queue is unsettled. If it does nothing, the dead hold for ever.
 	Settle(ctx context.Context, queue string) (unsettled bool, err error)
 
 	// Ask is driver.Driver.Ask. The holder is sent the event of it. The row keeps it too, and Renew
-	// and Look say so (Revoked, Evicted), since the event may be lost.
+	// and Look say so (Revoked, Evicted), since the event may be lost. A holder that is evicted gets
+	// an end of its own: the one that it has, but not later than one TTL of its session from now.
 	Ask(ctx context.Context, queue, id string, demand driver.Demand) (unsettled bool, err error)
 
 	// Raise is driver.Driver.Raise for one queue. It outlasts a crash of the backend.
@@ -200,8 +213,9 @@ type Store interface {
 	// the next change after this version (CellChanged), as by Read.
 	Load(ctx context.Context, name string, f Follower) (driver.Cell, error)
 
-	// Swap is driver.Driver.Swap. Its result is kept with its ID for driver.SwapMemory: the caller
-	// repeats a Swap whose reply was lost. It outlasts a crash of the backend.
+	// Swap is driver.Driver.Swap. Its result, also a conflict, is kept with its ID for
+	// driver.SwapMemory: the caller repeats a Swap whose reply was lost. It outlasts a crash of the
+	// backend.
 	Swap(ctx context.Context, s driver.Swap) (driver.Cell, error)
 
 	// Listen receives the events that are sent to a mailbox, until ctx ends or the connection is
@@ -209,7 +223,8 @@ type Store interface {
 	// It calls up once, as soon as no event that is sent from then on can be missed: the client
 	// makes a resync then, and polls no more. If up is called sooner, a waiter that is granted in
 	// between is told by its next heartbeat only. Receive does not block. If the backend sends no
-	// events at all, the error wraps errors.ErrUnsupported, and the client polls.
+	// events at all, the error wraps errors.ErrUnsupported, and the client polls. What is sent while
+	// the client does not listen may be lost.
 	Listen(ctx context.Context, mailbox string, up func(), receive func(Event)) error
 
 	// Check is driver.Driver.Check. What could not be asked is not OK: else a backend that does not

@@ -89,6 +89,6 @@ type Traits struct {
 	// waiter whose expiry timer fires need not call Settle.
 	LookSettles bool
 
-	PerRenew int // how many tickets Renew or Look may be asked about; 0: 1000
+	PerRenew int // how many tickets one call of Renew or Look may be asked about; 0: 1000
 	Topics   int // how many topics are kept for the next call that follows or watches the same
 }

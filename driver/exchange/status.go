@@ -61,6 +61,10 @@ const (
 )
 
 // Status is what the backend says of a ticket.
+//
+// A holder has inherited if the last exclusive holder of its queue did not leave cleanly: it has
+// expired, was removed, ended with its session, or left so. A Shrink to fewer units than the
+// capacity is clean, and so is a fixed end of a ticket that was joined without Hold.
 type Status struct {
 	State     State
 	Token     uint64 // of a holder
@@ -72,7 +76,7 @@ type Status struct {
 	Fixed     bool
 	Left      time.Duration // until its own end, if it has one: Fixed, Evicted or Stray
 	Hold      time.Duration // of a fixed ticket: how long the fixed time is that ends then
-	Due       time.Duration // of a waiter near the front: until its expiry timer is to fire; 0: it has none
+	Due       time.Duration // of a waiter near the front: until a ticket in front of it may expire; 0: no expiry timer
 	Ahead     int           // of a waiter with an expiry timer: how many waiters are in front of it
 	Unsettled bool          // its queue: a holder has expired, or the first waiter fits
 	Blocked   bool          // of the first waiter: a program that sends no events keeps it out; the client polls

@@ -64,6 +64,7 @@ func (r *rows) queue(name string) *queue {
 func (r *rows) settle(q *queue, changed bool) {
 	for _, t := range slices.Clone(q.tickets) {
 		if !t.end.After(r.now) {
+			r.tombstones[t.ID] = r.now.Add(t.session.TTL)
 			r.remove(t, t.Fixed && t.Request.Hold == 0)
 			changed = true
 		}
