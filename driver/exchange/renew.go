@@ -2,12 +2,13 @@ package exchange
 
 import (
 	"context"
+	"maps"
 
 	"github.com/interlock-go/interlock/driver"
 )
 
 // Renew extends the session in one exchange, which also reads what has become of tickets; if
-// these are many, further exchanges read the rest. Before that, strays get an end of their own,
+// these are many, further exchanges read the rest, or extend it if sessions have no rows. Before that, strays get an end of their own,
 // so that this does not extend them, if that does not take long.
 func (s *session) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
 	if err := s.usable(ctx); err != nil {
@@ -21,26 +22,40 @@ func (s *session) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Re
 	}
 	s.detach(ctx, patience, strays)
 	most := s.d.traits.PerRenew
+	found := make(map[Ref]finding, len(refs))
 	first := refs[:min(len(refs), most)]
-	q := s.d.question(first)
-	sent := s.d.now()
-	got, err := call(ctx, s.d, func(ctx context.Context) (Renewal, error) {
-		return s.d.store.Renew(ctx, s.row, first, min(len(named), most))
-	})
+	sent, history, err := s.renew(ctx, first, min(len(named), most), found)
 	if err != nil {
 		return nil, s.noteOver(err)
 	}
-	s.wasRenewed(sent)
-	found := s.answered(q, got.Tickets, sent, sent)
 	for at := len(first); at < len(refs); at += most {
-		if s.lookAfter(ctx, refs[at:min(at+most, len(refs))], sent, found) != nil {
+		part := refs[at:min(at+most, len(refs))]
+		if s.d.detach != nil {
+			err = s.lookAfter(ctx, part, sent, found) // they were extended with the session
+		} else {
+			_, _, err = s.renew(ctx, part, min(max(len(named)-at, 0), len(part)), found)
+		}
+		if err != nil {
 			break // nothing is said of the rest
 		}
 	}
-	s.reconcile(got.History)
+	s.reconcile(history)
 	s.attachNamed(ctx, named, found, sent)
 	s.tidy()
 	return s.renewed(named, refs, found), nil
+}
+
+// renew makes one exchange of a heartbeat, and adds what it finds to found.
+func (s *session) renew(ctx context.Context, refs []Ref, extend int, found map[Ref]finding) (sent driver.Instant, history string, err error) {
+	q := s.d.question(refs)
+	sent = s.d.now()
+	got, err := call(ctx, s.d, func(ctx context.Context) (Renewal, error) { return s.d.store.Renew(ctx, s.row, refs, extend) })
+	if err != nil {
+		return 0, "", err
+	}
+	s.wasRenewed(sent)
+	maps.Copy(found, s.answered(q, got.Tickets, sent, sent))
+	return sent, got.History, nil
 }
 
 // toRenew sorts what a heartbeat has to do: named are the tickets of the caller, strays those of

@@ -110,6 +110,27 @@ func TestAHeartbeatOfSeveralExchanges(t *testing.T) {
 	}
 }
 
+// Promise: without rows of sessions, tickets for which one exchange has no room are extended by further ones.
+func TestAHeartbeatOfManyTicketsExtendsAll(t *testing.T) {
+	extended := 0
+	s := openedOn(t, rowless{traits: exchange.Traits{PerRenew: 2}}, exchangetest.Script{
+		Join: says(held),
+		Renew: func(ctx context.Context, o exchange.Session, refs []exchange.Ref, extend int) (exchange.Renewal, error) {
+			extended += extend
+			return renews(always(held))(ctx, o, refs, extend)
+		},
+		Look: sees(always(held)),
+	})
+	var named []driver.Ticket
+	for range 5 {
+		named = append(named, joined(t, s))
+	}
+	joined(t, s) // a stray
+	if _, err := s.Renew(t.Context(), named); err != nil || extended != len(named) {
+		t.Errorf("%d of %d tickets are extended, %v", extended, len(named), err)
+	}
+}
+
 // Promise: a Join that extends the ticket of an earlier one proves it from when it was sent.
 func TestAJoinThatExtendsItsTicket(t *testing.T) {
 	first := true
