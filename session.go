@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"net"
 	"slices"
 	"time"
 
@@ -95,7 +96,8 @@ func (c *Client) lastSession() *session {
 // because says why a wait ended, and the last error of the backend if any.
 func because(ctx context.Context, last error) error {
 	cause := context.Cause(ctx)
-	if last == nil || errors.Is(last, cause) || errors.Is(last, ctx.Err()) {
+	var network *net.OpError // that of a timeout is a DeadlineExceeded, too
+	if last == nil || !errors.As(last, &network) && (errors.Is(last, cause) || errors.Is(last, ctx.Err())) {
 		return cause
 	}
 	return &unavailable{[]error{cause, last}, cause.Error() + " (the backend: " + oneline.Of(last.Error()) + ")"}

@@ -3,6 +3,9 @@ package interlock_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -65,6 +68,50 @@ func TestAWaitTellsABusyLockFromAnAbsentBackend(t *testing.T) {
 			}
 		})
 	}
+}
+
+// unreachable is a driver whose connections fail.
+type unreachable struct {
+	driver.Driver
+	err error
+}
+
+type unreachableSession struct {
+	driver.Session
+	err error
+}
+
+func (d *unreachable) Open(ctx context.Context, o driver.SessionOptions) (*driver.Opened, error) {
+	s, err := d.Driver.Open(ctx, o)
+	if err == nil {
+		s.Session = unreachableSession{s.Session, d.err}
+	}
+	return s, err
+}
+
+func (s unreachableSession) Join(context.Context, driver.Request) (driver.Ticket, error) {
+	return driver.Ticket{}, s.err
+}
+
+// A connection that was not made in time is the backend's fault, and not the end of the wait,
+// although the errors of both say that they are a DeadlineExceeded.
+func TestAWaitTellsOfATimeoutOfTheNetwork(t *testing.T) {
+	_, timeout := (&net.Dialer{Deadline: time.Now().Add(-time.Hour)}).Dial("tcp", "127.0.0.1:1")
+	if !errors.Is(timeout, context.DeadlineExceeded) {
+		t.Fatal(timeout)
+	}
+	simulated(t, func(t *testing.T) {
+		c, err := interlock.New(ctx, &unreachable{memlock.New(), timeout})
+		ok(t, err)
+		defer c.Close()
+		limited, cancel := context.WithTimeout(ctx, 2*time.Second)
+		defer cancel()
+		_, err = c.Mutex("m").Acquire(limited)
+		wantErr(t, err, context.DeadlineExceeded)
+		if unavailable(t, err, true); !strings.Contains(fmt.Sprint(err), "i/o timeout") {
+			t.Errorf("%v does not say why", err)
+		}
+	})
 }
 
 // So do those of the same process who wait behind the one that asks the backend.

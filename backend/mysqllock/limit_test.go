@@ -130,7 +130,7 @@ func TestAWaitWithoutAnyConnectionNamesTheLimit(t *testing.T) {
 	s := mysqltest.Start(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	c, err := interlock.Open(ctx, s.URL(), interlock.TTL(time.Hour))
+	c, err := interlock.Open(ctx, s.URL()+"?dial_timeout=1m", interlock.TTL(time.Hour)) // the server may be slow to refuse
 	if err != nil {
 		t.Fatal(err)
 	}

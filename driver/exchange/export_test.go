@@ -6,6 +6,7 @@ import "github.com/interlock-go/interlock/driver"
 
 const (
 	LookTimeout = lookTimeout
+	PerLook     = perLook
 	StrayShare  = strayShare
 )
 

@@ -59,9 +59,9 @@ func (d *Driver) question(refs []Ref) question {
 // finding is what was found out about a ticket.
 type finding struct {
 	Status
-	sent    driver.Instant // when the exchange was sent that has found it
-	proof   driver.Instant
-	unsound bool // it does not stand, and that proves nothing
+	extended driver.Instant // when the heartbeat was sent that has extended it; 0: none has
+	proof    driver.Instant
+	unsound  bool // it does not stand, and that proves nothing
 }
 
 // answered takes the answer of a question that was sent at that time, after a heartbeat that was
@@ -95,20 +95,20 @@ func (s *session) found(t Ref, st Status, sound *entry, sent, renewed driver.Ins
 	e := s.d.entries[t.ID]
 	if e == nil || e.s != s || e.queue != t.Queue {
 		if st.Fixed {
-			return finding{st, sent, min(sent, sent.Add(st.Left-st.Hold)), false}
+			return finding{st, renewed, min(sent, sent.Add(st.Left-st.Hold)), false}
 		}
-		return finding{Status: st, sent: sent}
+		return finding{Status: st, extended: renewed}
 	}
 	if st.State == Gone {
 		if e == sound {
 			s.d.retire(e)
 			s.addOrphan(t, 2*s.ttl) // a heartbeat that takes effect late may have kept it
 		}
-		return finding{st, sent, 0, e != sound}
+		return finding{st, 0, 0, e != sound}
 	}
 	e.observe(st, sent)
 	if !st.Evicted && !st.Stray {
 		e.prove(renewed)
 	}
-	return finding{st, sent, e.proof, false}
+	return finding{st, renewed, e.proof, false}
 }

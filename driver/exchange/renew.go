@@ -134,7 +134,7 @@ func (s *session) renewed(named map[Ref]bool, refs []Ref, found map[Ref]finding)
 		case f.Fixed:
 			r.State, r.Proof = driver.Kept, f.proof
 		default:
-			r.State, r.Proof = driver.Kept, f.sent
+			r.State, r.Proof = driver.Kept, f.extended
 		}
 		answer = append(answer, r)
 	}

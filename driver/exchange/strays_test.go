@@ -84,6 +84,7 @@ func TestAStrayThatIsNamedAgain(t *testing.T) {
 				if slow.Load() {
 					time.Sleep(9 * time.Second)
 				}
+				time.Sleep(time.Second)
 				flagged.Store(false)
 				return nil
 			},
@@ -102,8 +103,8 @@ func TestAStrayThatIsNamedAgain(t *testing.T) {
 		}
 		kept := func(got []driver.Renewed) {
 			t.Helper()
-			if len(got) != 1 || got[0].State != driver.Kept || got[0].Proof < before {
-				t.Errorf("it is named again: %+v", got)
+			if len(got) != 1 || got[0].State != driver.Kept || got[0].Proof != before {
+				t.Errorf("it is named again, in a heartbeat that was sent at %v: %+v", before, got)
 			}
 		}
 		if got := renew(); len(got) != 0 { // its own end still stands
@@ -136,6 +137,36 @@ func TestAStrayThatIsNamedAgainBesideALockedQueue(t *testing.T) {
 		got, err := s.Renew(t.Context(), all[:1])
 		if err != nil || len(got) != 2 || got[0].ID != all[0].ID || got[0].State != driver.Kept {
 			t.Errorf("the heartbeat says %+v, %v", got, err)
+		}
+	})
+}
+
+// Promise: where sessions have rows, the first exchange of a heartbeat extends all tickets, however
+// long those take that read the others: they prove no more than that.
+func TestAHeartbeatOfManyTicketsProvesWhatItsFirstExchangeDid(t *testing.T) {
+	bubble.Run(t, func(t *testing.T) {
+		look := sees(always(held))
+		s := opened(t, exchangetest.Script{
+			Join: says(held), Renew: renews(always(held)),
+			Look: func(ctx context.Context, o exchange.Session, refs []exchange.Ref) ([]exchange.Status, error) {
+				defer time.Sleep(time.Second)
+				return look(ctx, o, refs)
+			},
+		})
+		all := make([]driver.Ticket, 2*exchange.PerLook+1)
+		for i := range all {
+			all[i] = joined(t, s)
+		}
+		time.Sleep(time.Second)
+		before := exchange.DriverOf(s).Now()
+		got, err := s.Renew(t.Context(), all)
+		if err != nil || len(got) != len(all) {
+			t.Fatal(len(got), err)
+		}
+		for _, r := range got {
+			if r.State != driver.Kept || r.Proof != before {
+				t.Fatalf("a heartbeat that was sent at %v says %+v", before, r)
+			}
 		}
 	})
 }

@@ -365,7 +365,15 @@ var backends = []fault{
 	},
 	{
 		file: "driver/exchange/renew.go", test: "TestATicketWhoseLeaveAFailoverHasLostIsAStray",
-		old: "s.reconcile(got.History)", new: "_ = got.History",
+		old: "s.reconcile(history)", new: "_ = history",
+	},
+	{
+		file: "driver/exchange/look.go", test: "TestAHeartbeatOfManyTicketsProvesWhatItsFirstExchangeDid",
+		old: "finding{st, renewed, e.proof, false}", new: "finding{st, sent, e.proof, false}",
+	},
+	{
+		file: "driver/exchange/look.go", pkg: "backend/mysqllock", test: "TestOwnEndWhileARenewalIsUnderWay",
+		old: "finding{st, renewed, e.proof, false}", new: "finding{st, sent, e.proof, false}",
 	},
 	{
 		file: "driver/exchange/reconcile.go", test: "TestATicketWhoseLeaveAFailoverHasLostIsAStray",
@@ -377,8 +385,7 @@ var backends = []fault{
 	},
 	{
 		file: "driver/exchange/renew.go", pkg: "backend/pglock", test: "TestConformance$/LateAnswers",
-		old: "s.wasRenewed(sent)\n\tfound := s.answered(q, got.Tickets, sent, sent)",
-		new: "sent = s.d.now()\n\ts.wasRenewed(sent)\n\tfound := s.answered(q, got.Tickets, sent, sent)",
+		old: "s.wasRenewed(sent)\n\tmaps.Copy(", new: "sent = s.d.now()\n\ts.wasRenewed(sent)\n\tmaps.Copy(",
 	},
 	{
 		file: "backend/pglock/functions.sql", test: "TestConformance$/HoldBeginsWithTheGrant",
