@@ -372,10 +372,6 @@ var backends = []fault{
 		old: "finding{st, renewed, e.proof, false}", new: "finding{st, sent, e.proof, false}",
 	},
 	{
-		file: "driver/exchange/look.go", pkg: "backend/mysqllock", test: "TestOwnEndWhileARenewalIsUnderWay",
-		old: "finding{st, renewed, e.proof, false}", new: "finding{st, sent, e.proof, false}",
-	},
-	{
 		file: "driver/exchange/reconcile.go", test: "TestATicketWhoseLeaveAFailoverHasLostIsAStray",
 		old: "if err != nil {\n\t\t\treturn", new: "if err != nil {\n\t\t\ts.history = history\n\t\t\treturn",
 	},
