@@ -37,8 +37,13 @@ func TestExchangeInSimulatedTime(t *testing.T) {
 }
 
 func TestExchangeWithoutRowsOfSessions(t *testing.T) {
-	world := func(testing.TB) World {
-		w := exchangetest.NewWorld()
+	Run(t, Backend{World: rowless(), Unsupported: inOneProcess, TTL: 10 * time.Second, Simulated: true, Small: true})
+}
+
+// rowless is exchanges for stores without rows of sessions.
+func rowless(faults ...exchangetest.Fault) func(testing.TB) World {
+	return func(testing.TB) World {
+		w := exchangetest.NewWorld(faults...)
 		return World{
 			Open:         func(context.Context) (driver.Driver, error) { return w.Rowless().Driver(), nil },
 			Hang:         w.Hang,
@@ -46,13 +51,13 @@ func TestExchangeWithoutRowsOfSessions(t *testing.T) {
 			LoseMessages: w.LoseEvents,
 		}
 	}
-	Run(t, Backend{World: world, Unsupported: inOneProcess, TTL: 10 * time.Second, Simulated: true, Small: true})
 }
 
 // inScenarios are faults that only a scenario of package exchangetest brings about.
 var inScenarios = []exchangetest.Fault{
 	exchangetest.Atomic, exchangetest.Alone, exchangetest.OneClock, exchangetest.OneEnd, exchangetest.NeverBack, exchangetest.NotBefore,
 	exchangetest.Tickets, exchangetest.Tidy, exchangetest.Listen, exchangetest.Explain, exchangetest.Check, exchangetest.Close,
+	exchangetest.Sent, exchangetest.Expired,
 }
 
 // storeFaults has the rules that notice a Store that breaks a sentence of its contract.
@@ -84,6 +89,12 @@ var storeFaults = map[exchangetest.Fault]string{
 	exchangetest.Cells:                  "Cells",
 }
 
+// rowlessFaults are those of stores without rows of sessions.
+var rowlessFaults = map[exchangetest.Fault]string{
+	exchangetest.Extend:  "RenewOnlyWhatIsKnown",
+	exchangetest.Leavers: "SessionClose",
+}
+
 // Promise: a Store that breaks a sentence of its contract fails, and the failure says which
 // promise to users is broken by that.
 func TestFaultsOfAStoreAreNoticed(t *testing.T) {
@@ -91,11 +102,16 @@ func TestFaultsOfAStoreAreNoticed(t *testing.T) {
 	suite.OneProcessor(t)
 	for _, fault := range exchangetest.Faults {
 		rules, known := storeFaults[fault]
+		world := exchanges(fault)
+		if !known {
+			rules, known = rowlessFaults[fault]
+			world = rowless(fault)
+		}
 		if !known && !slices.Contains(inScenarios, fault) {
 			t.Errorf("nothing is known to notice %s", fault)
 		}
 		t.Run(string(fault), func(t *testing.T) {
-			b := Backend{World: exchanges(fault), TTL: 10 * time.Second, Simulated: true, Small: true}
+			b := Backend{World: world, TTL: 10 * time.Second, Simulated: true, Small: true}
 			for name := range strings.FieldsSeq(rules) {
 				r, ok := find(name)
 				if !ok {

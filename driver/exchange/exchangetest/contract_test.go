@@ -28,6 +28,8 @@ var scenarios = map[exchangetest.Fault]func(*testing.T, *exchangetest.World) str
 	exchangetest.Explain:   awaitOverALostConnection,
 	exchangetest.Check:     examinationOfWhatDoesNotAnswer,
 	exchangetest.Close:     connectionsThatAreLeft,
+	exchangetest.Sent:      joinThatIsRepeatedAfterAHeartbeat,
+	exchangetest.Expired:   joinThatComesAgain,
 }
 
 // Promise: a Store that keeps its contract comes through each scenario, and one that breaks the
@@ -59,7 +61,9 @@ type peer struct {
 
 func open(t *testing.T, w *exchangetest.World) peer { return begin(t, w.Store()) }
 
-func begin(t *testing.T, store *exchangetest.Store) peer {
+func openRowless(t *testing.T, w *exchangetest.World) peer { return begin(t, w.Rowless()) }
+
+func begin(t *testing.T, store interface{ Driver() *exchange.Driver }) peer {
 	t.Helper()
 	d := store.Driver()
 	t.Cleanup(func() { _ = d.Close() })

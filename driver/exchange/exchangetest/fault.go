@@ -44,6 +44,12 @@ const (
 	Explain  Fault = "Explain"  // an error that passes is permanent
 	Check    Fault = "Check"    // what was not asked is OK
 	Close    Fault = "Close"    // the connection stays
+
+	// Those of a store without rows of sessions.
+	Sent    Fault = "Sent"    // a Join that finds its ticket does not extend it, nor say when it was sent
+	Expired Fault = "Expired" // a ticket that expires leaves no tombstone
+	Extend  Fault = "Extend"  // a heartbeat extends what the caller has not named
+	Leavers Fault = "Leavers" // what End names does not leave
 )
 
 // Faults are all of them.
@@ -51,4 +57,5 @@ var Faults = []Fault{
 	Atomic, Alone, Prefix, GrantInTheSameExchange, OneClock, OneEnd, NeverBack, OverIsOver, OneTicket, Buried, TokensGrow, Told, NotBefore, OnlyOnce,
 	Begin, Withdraw, Shrink, Keep, Renew, Detach, Attach, Look, Settle, End, Ask, Raise, Read, Load,
 	Tickets, Clock, List, Cells, Tidy, Listen, Explain, Check, Close,
+	Sent, Expired, Extend, Leavers,
 }

@@ -138,3 +138,54 @@ func connectionsThatAreLeft(t *testing.T, w *exchangetest.World) string {
 	}
 	return ""
 }
+
+// Sessions have no rows here. While a Join waits for its reply, a heartbeat succeeds that does not
+// name the ticket; then the Join is given up, and repeated.
+func joinThatIsRepeatedAfterAHeartbeat(t *testing.T, w *exchangetest.World) string {
+	a, b := openRowless(t, w), openRowless(t, w)
+	r := request()
+	ctx, giveUp := context.WithCancel(t.Context())
+	defer giveUp()
+	defer w.HoldReplies()()
+	go func() { _, _ = a.Join(ctx, r) }()
+	synctest.Wait()
+	w.HoldReplies()() // only that of the Join is held back from here on
+	time.Sleep(ttl / 2)
+	renew(t, a)
+	giveUp()
+	synctest.Wait()
+	r.Retry = true
+	k, err := a.Join(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	held := awaits(t, b, join(t, b))
+	time.Sleep(ttl * 7 / 10)
+	renew(t, b)
+	synctest.Wait()
+	if proven := a.d.Now() < k.Proof.Add(ttl); proven && held.Load() {
+		return "another client holds while the first, whose Join was repeated, is proven to"
+	}
+	return ""
+}
+
+// Sessions have no rows here. A copy of a Join arrives when its ticket has expired.
+func joinThatComesAgain(t *testing.T, w *exchangetest.World) string {
+	store := w.Rowless()
+	session := exchange.Session{ID: exchange.NewID(), TTL: ttl}
+	if _, err := store.Begin(t.Context(), session); err != nil {
+		t.Fatal(err)
+	}
+	j := exchange.Join{Request: request(), Session: session, Number: 1}
+	if st, err := store.Join(t.Context(), j); err != nil || st.State != exchange.Held {
+		t.Fatal(st, err)
+	}
+	time.Sleep(ttl * 3 / 2)
+	if _, err := store.Settle(t.Context(), j.Queue); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Join(t.Context(), j); err == nil {
+		return "a copy of a Join has made a ticket anew that had expired"
+	}
+	return ""
+}

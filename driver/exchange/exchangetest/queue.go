@@ -26,7 +26,9 @@ func (w *World) settle(q *queue, now time.Time) (unsettled bool) {
 		left--
 		switch {
 		case t.rowless: // no session keeps a late Join from making it again
-			w.tombs[t.ID] = now.Add(t.session.ttl)
+			if !w.has(Expired) {
+				w.tombs[t.ID] = now.Add(t.session.ttl)
+			}
 		case !t.fixed && !t.evicted && !t.stray && !w.has(OverIsOver):
 			t.session.over = true
 		}

@@ -60,8 +60,9 @@ func (r *Rowless) Join(ctx context.Context, j exchange.Join) (exchange.Status, e
 		if w.settle(w.queue(j.Queue), now) && j.NoWait {
 			return exchange.Status{}, driver.ErrBusy
 		}
+		stood := w.tickets[j.ID] != nil
 		st, err := w.join(j, now)
-		if err != nil {
+		if err != nil || stood && w.has(Sent) {
 			return st, err
 		}
 		t := w.tickets[j.ID]
@@ -77,7 +78,7 @@ func (r *Rowless) End(ctx context.Context, _ exchange.Session, tickets []exchang
 	return request(ctx, r.s, func(now time.Time) (queues []string, err error) {
 		w := r.s.w
 		for _, l := range tickets {
-			if w.has(End) {
+			if w.has(Leavers) {
 				break
 			}
 			if l.Tombstone > 0 {
@@ -115,7 +116,7 @@ func (r *Rowless) look(ctx context.Context, o exchange.Session, tickets []exchan
 		w := r.s.w
 		for i, ref := range tickets {
 			unsettled := w.settle(w.queue(ref.Queue), now)
-			if t := w.find(o.ID, ref.Queue, ref.ID, false, now); t != nil && (i < extend || w.has(Detach)) {
+			if t := w.find(o.ID, ref.Queue, ref.ID, false, now); t != nil && (i < extend || w.has(Extend)) {
 				t.extend(now)
 			}
 			st := w.look(o.ID, ref, now)
