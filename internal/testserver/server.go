@@ -137,6 +137,17 @@ func (s *Server) awaitReady(p *Process) error {
 	return err
 }
 
+// Start runs a server, with its data in a folder of the test's, that ends with the test.
+func Start[S interface{ BelongTo(testing.TB) }, O any](t testing.TB, run func(dir string, opts ...O) (S, error), opts []O) S {
+	t.Helper()
+	s, err := run(t.TempDir(), opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.BelongTo(t)
+	return s
+}
+
 // BelongTo has the server end with the test. If the test fails, it shows the
 // server's log.
 func (s *Server) BelongTo(t testing.TB) {

@@ -30,12 +30,7 @@ type Server struct {
 // the server's log.
 func Start(t testing.TB, opts ...Option) *Server {
 	t.Helper()
-	s, err := Run(t.TempDir(), opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.BelongTo(t)
-	return s
+	return testserver.Start(t, Run, opts)
 }
 
 // Run starts a server with its data in dir, which has to exist. The caller has
