@@ -36,7 +36,7 @@ const (
 	Granted                // the ticket is held
 	FirstWaiter            // no waiter is in front of the ticket any more: its expiry timer is set
 	Demanded               // something is demanded of the ticket's holder
-	Removed                // the ticket does not stand any more
+	Removed                // Ask has taken the ticket out
 	QueueChanged           // a queue that is followed has changed
 	CellChanged            // a cell that is watched has changed
 	TopicChanged           // what a follower with this topic follows or watches has changed

@@ -12,15 +12,20 @@
 //   - Entry: what the client keeps of a ticket.
 //   - Status: what an exchange says of the row of a ticket.
 //   - Holder, waiter: a ticket that is held; a ticket that waits.
-//   - End: when a ticket, or a session, does not stand any more. To expire: to pass it.
-//   - Fixed: of a ticket that has an end of its own, which no session moves.
+//   - End: the time from which a ticket, or a session, no longer stands. It expires at its end.
+//   - Fixed: of a ticket whose end was set by Keep, or by Hold with its grant. No heartbeat moves it.
 //   - Stray: a ticket that its session's caller does not name in Renew. Its end does not move.
 //   - Heartbeat: a call of Renew.
-//   - To settle a queue: to take out tickets that have expired, and to grant the next waiters.
+//   - To settle a queue: to take out tickets that have expired, and to grant the next waiters. A
+//     queue is unsettled while there is more to do.
+//   - Over: of a session that was ended, or has expired.
 //   - Tombstone: what a Leave puts where a ticket stood, or should have, against a late Join.
 //   - Orphan: a ticket without an entry that may stand yet, or come. Heartbeats name it.
 //   - Event: what the backend sends to a client without having been asked.
 //   - Mailbox: where the events of one client are sent to.
+//   - Follower: a client that is sent the next change of a queue or a cell, once. What it follows is
+//     its topic.
+//   - Tag: a hint of the backend's own where the row of a ticket is.
 //   - Listener: the part of the client that receives events, and polls while it cannot.
 //   - Expiry timer: has a waiter look at its queue when a ticket in front of it may expire,
 //     since no event tells of a death.
@@ -38,7 +43,8 @@
 //  3. Write Look and Renew. A crowd waits for them: neither may wait for the lock of a queue.
 //  4. Write Settle, and have Join and Leave do the same: the first exchange after the end of a
 //     dead holder grants the next waiters.
-//  5. Write Listen. Until then it returns [errors.ErrUnsupported], and the client polls.
+//  5. Write Listen, and send each [Event]. Until then Listen returns [errors.ErrUnsupported], and the
+//     client polls.
 //  6. Write what is seldom: Shrink, Keep, End, Ask, Raise.
 //  7. Write Load, Swap, Read, List, Cells, Check and Explain.
 //  8. Write the optional interfaces that the backend needs: [Detacher] if one end is that of all
@@ -49,14 +55,16 @@
 //
 // # What must hold
 //
-// Package exchangetest has a Store in memory that breaks each of these, by the name that is given
-// here, and what is said of a method, by the name of the method. Its tests, and those of
-// drivertest, show what goes wrong then.
+// Package exchangetest has a Store in memory that breaks one sentence of each of these, by the name
+// that is given here, and of most methods, by their names. Its tests, and those of drivertest, show
+// what goes wrong then.
 //
 //   - Atomic: an exchange takes effect as a whole or not at all.
 //   - Alone: an exchange that changes tickets has locked the row of their queue before it reads
 //     what it relies on. Several queues are locked in the order of their names, and a session
-//     after its queues.
+//     after its queues. A heartbeat, which waits for no queue, writes ends only: it moves an end in
+//     the statement that finds it not passed, and whoever takes a ticket out for its end finds it
+//     passed in the statement that takes it out. Else one would extend what the other removes.
 //   - Prefix: a ticket is held if and only if the units of all tickets of its queue, up to and
 //     including it, fit the capacity. No ticket passes a waiter.
 //   - GrantInTheSameExchange: an exchange that frees units grants the next waiters too, or says
@@ -64,7 +72,7 @@
 //   - OneClock: all times are of the backend's clock. Requests and replies have durations only. A
 //     client whose clock is behind would send ends that are too early, and lose what is proven.
 //   - OneEnd: a session has one end, which Renew moves. A ticket has an end of its own if it is
-//     fixed, evicted or a stray. Else it ends with its session, but not before one TTL after its
+//     fixed, evicted or a stray, and Renew does not move that. Else it ends with its session, but not before one TTL after its
 //     Join. A backend without rows of sessions has an end in the row of each ticket, which Renew
 //     moves if it is to extend the ticket; then there is nothing to detach.
 //   - NeverBack: an end that was promised stays. A heartbeat that is overtaken by a later one
@@ -72,15 +80,18 @@
 //   - OverIsOver: an exchange that takes out a ticket because its session has expired marks the
 //     session as over. Renew does not extend a session that is marked, or that has expired. Else
 //     a client would be told that a ticket is kept while another client takes it out.
-//   - OneTicket: a Join with Retry finds the ticket that stands, and makes no second.
-//   - Buried: a Leave that asks for a tombstone leaves one, whether the ticket stood or not. A
-//     Join with its ID is refused that takes effect within that time, for the first time or again.
-//     Without rows of sessions, a ticket that expires leaves one for one TTL.
+//   - OneTicket: a Join finds the ticket of its ID that stands, and makes no second, also without
+//     Retry: the network may bring it twice.
+//   - Buried: a Leave that asks for a tombstone leaves one, whether the ticket stood or not. Until the
+//     tombstone ends, a Join with this ID is refused, also if an earlier copy of it took effect.
+//     Without rows of sessions, a ticket that expires leaves one for one TTL: no session that is
+//     over refuses a late copy of its Join.
 //   - TokensGrow: a later exclusive grant has a larger token, over restarts and empty queues. The
 //     time since 1970 in units of 10 µs, or the last token plus one, whichever is larger, does that.
 //   - Told: an exchange that grants, demands or removes sends the event of that to the mailbox of
-//     the ticket's session. A waiter that comes when there is none has Wanted sent to each holder,
-//     and no later one does.
+//     the ticket's session. Removed is for tickets that Ask has taken out: to their holders it is an
+//     eviction, which the end of a lease is not. The first waiter of a queue causes Wanted to be
+//     sent to each holder; later waiters do not.
 //   - NotBefore: no event is sent of what is not committed yet.
 //   - OnlyOnce: a Swap that is repeated with its ID changes nothing more.
 //
@@ -103,7 +114,8 @@ import (
 // their arguments were checked. An error of package driver means what it means there; any other
 // error leaves open whether the exchange took effect, and the client repeats it. A method
 // whose context ends returns soon. Join, Leave, Withdraw, Shrink, Keep and Renew return
-// driver.ErrSession if their session is over; a backend without rows of sessions never does.
+// driver.ErrSession if their session is over, or has no row; a backend without rows of sessions
+// never does.
 //
 // Each call for a session is given what Begin was given: a backend without rows of sessions
 // writes owner, TTL and mailbox into the row of each ticket. Each ticket is named with the tag
@@ -116,11 +128,11 @@ type Store interface {
 	Begin(ctx context.Context, s Session) (history string, err error)
 
 	// End ends a session at once: none of its tickets stands any more but those with a fixed end.
-	// Session.Close calls it, again if it fails. It returns the queues in which these stood; the
-	// client settles them, since no event tells other clients that the tickets have ended. A
-	// session that is over is not an error. Tickets are those that the client knows, waiters first:
-	// a backend without rows of sessions has each of them leave, in this order, since a waiter would
-	// get what a holder leaves. It grants the next waiters, and returns only queues that it has left
+	// Session.Close calls it, again if it fails. It returns the queues of the tickets that have
+	// ended. The client settles these queues, since no event tells other clients of the ends. A
+	// session that is over is not an error. Tickets are those that the client knows, waiters first;
+	// with rows of sessions they may be ignored. A backend without has each of them leave, in this
+	// order, since a waiter would get what a holder leaves. It grants the next waiters, and returns only queues that it has left
 	// unsettled: when End is called again, since its reply was lost, the tickets do not stand any more.
 	End(ctx context.Context, s Session, tickets []Leave) (queues []string, err error)
 
@@ -131,10 +143,8 @@ type Store interface {
 	// that of a ticket of another session: ErrGone. Two things differ: a waiter that is found with
 	// NoWait may be returned, and ErrBusy leaves no tombstone; the client has the ticket leave.
 	//
-	// Without rows of sessions, a Join that finds its ticket extends it, and the status says when it
-	// was sent (Sent). Else the client takes the ticket for extended by a heartbeat that was sent
-	// while the first Join was under way, and that could not name it: another client would hold
-	// while this one is proven to.
+	// Without rows of sessions, a Join that finds its ticket extends it: the client counts the ticket
+	// as renewed then. Else another client would hold while this one is proven to.
 	Join(ctx context.Context, j Join) (Status, error)
 
 	// Leave takes a ticket out and grants the next waiters. Session.Leave calls it for a holder,
@@ -145,7 +155,7 @@ type Store interface {
 
 	// Shrink reduces a ticket of the session to fewer units, and grants the next waiters.
 	// Session.Shrink calls it. As many units or more change nothing, so that it may be repeated.
-	// Without the grants, waiters that fit would wait until the next exchange of their queue.
+	// A ticket of another session: driver.ErrGone. Without the grants, waiters that fit would wait until the next exchange of their queue.
 	Shrink(ctx context.Context, s Session, t Ref, units int64) (unsettled bool, err error)
 
 	// Keep gives a holder a fixed end, d from now. Session.Keep calls it, for a ticket of the
@@ -193,7 +203,7 @@ type Store interface {
 	Clock(ctx context.Context) (int64, error)
 
 	// Read reads a queue, without the tickets that have expired. Follow calls it. If there is a
-	// follower, the next change after this state is sent to it (QueueChanged). It may take two
+	// follower, the next change after this state is sent to it (QueueChanged), once. It may take two
 	// exchanges then. The first notes the follower: else a change in between would be missed. The
 	// client sets Version and Queue.Read.
 	Read(ctx context.Context, queue string, f Follower) (Snapshot, error)
@@ -219,7 +229,7 @@ type Store interface {
 	Swap(ctx context.Context, s driver.Swap) (driver.Cell, error)
 
 	// Listen receives the events that are sent to a mailbox, until ctx ends or the connection is
-	// lost, which is an error. The listener calls it while a call waits, and again when it fails.
+	// lost, which is an error, also if the peer is gone without a word. The listener calls it while a call waits, and again when it fails.
 	// It calls up once, as soon as no event that is sent from then on can be missed: the client
 	// makes a resync then, and polls no more. If up is called sooner, a waiter that is granted in
 	// between is told by its next heartbeat only. Receive does not block. If the backend sends no

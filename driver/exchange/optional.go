@@ -15,7 +15,8 @@ type Detacher interface {
 	Detach(ctx context.Context, s Session, tickets []Ref) error
 
 	// Attach is the opposite, for strays that the caller names again: they end with the session
-	// again. A stray that has expired stays so: another client may have acted upon that.
+	// again. A stray that has expired stays so: another client may have acted upon that. Evicted
+	// and fixed tickets keep their ends.
 	Attach(ctx context.Context, s Session, tickets []Ref) error
 
 	// Tickets reads which tickets of the session stand, but for those with a fixed end. Heartbeats
@@ -44,10 +45,12 @@ type Tidier interface {
 
 // Confirmer is a [Store] whose grants count only when a failover of the backend does not lose them.
 type Confirmer interface {
-	// Confirm waits for that, for some time at most. Join and Await call it before they return a
-	// holder to the caller. If it is not so, Confirm takes the ticket out as if it had never been
-	// granted, and returns an error; the caller joins again. Undone says that this has succeeded:
-	// the ticket does not stand, and has no tombstone. It may take a few exchanges.
+	// Confirm waits until a failover cannot lose the grant. Join and Await call it before they return
+	// a holder to the caller. If that takes too long, Confirm takes the ticket out as if it had
+	// never been granted, and returns an error; the caller joins again. Undone says that this has
+	// succeeded: the ticket does not stand, and has no tombstone. Inherited is that of the grant: the
+	// queue stays as unclean as it was. Without Confirm two would hold after a failover. It may take
+	// a few exchanges.
 	Confirm(ctx context.Context, s Session, t Ref, inherited bool) (undone bool, err error)
 }
 
@@ -66,7 +69,8 @@ type Living interface {
 // Raiser is a [Store] that raises the tokens of all queues, also of those to come. The client has
 // the others wait until their clock has passed the floor.
 type Raiser interface {
-	// RaiseAll is driver.Driver.Raise of all queues. It outlasts a crash of the backend.
+	// RaiseAll is driver.Driver.Raise of all queues. It outlasts a crash of the backend: else later
+	// tokens would be smaller than the floor.
 	RaiseAll(ctx context.Context, floor uint64) error
 }
 

@@ -28,8 +28,8 @@ type Join struct {
 	driver.Request
 	Session Session // its owner is shown for a ticket with a fixed end, which may outlive the session
 
-	// Number is of the ticket, at random, from 1 to 1<<53. An event may name the ticket by it
-	// instead of its ID.
+	// Number is of the ticket, at random, above 0 and below 1<<53, so that a float64 has room for it.
+	// An event may name the ticket by it instead of its ID.
 	Number uint64
 }
 
@@ -46,7 +46,7 @@ type Leave struct {
 	Clean     bool
 	Waited    bool          // it was a waiter: then there were other tickets in its queue
 	Tombstone time.Duration // for how long a Join with its ID is refused; 0: not
-	Unfixed   bool          // of a holder that End names: it stays if it has a fixed end, of which the client may not know
+	Unfixed   bool          // of a holder that End names: with a fixed end, which the client may not know, it stays
 }
 
 // State is whether a ticket is held.
@@ -89,9 +89,8 @@ type Status struct {
 	At time.Time
 
 	// Sent is the local time at which the exchange was sent that has found or made this, and has
-	// extended the ticket unless it has an end of its own. A store says it that extends each
-	// ticket by itself, and whose calls may be several exchanges. 0: when the call began, and an
-	// extension is that of the session.
+	// extended the ticket unless it has an end of its own. A store without rows of sessions may say
+	// it if a call is several exchanges. 0: when the call began.
 	Sent driver.Instant
 }
 

@@ -55,18 +55,17 @@ func (r *rows) queue(name string) *queue {
 	if r.queues[name] == nil {
 		r.queues[name] = &queue{Queue: driver.Queue{Name: name}}
 	}
-	r.settle(r.queues[name], false)
+	r.settle(r.queues[name])
 	return r.queues[name]
 }
 
-// settle takes out what has expired, and grants the next waiters. It is called again for a queue
-// that was changed.
-func (r *rows) settle(q *queue, changed bool) {
+// settle takes out what has expired, and grants the next waiters: Prefix. It is called again for a
+// queue that was changed.
+func (r *rows) settle(q *queue) {
 	for _, t := range slices.Clone(q.tickets) {
 		if !t.end.After(r.now) {
 			r.tombstones[t.ID] = r.now.Add(t.session.TTL)
 			r.remove(t, t.Fixed && t.Request.Hold == 0)
-			changed = true
 		}
 	}
 	free := q.Capacity
@@ -76,11 +75,7 @@ func (r *rows) settle(q *queue, changed bool) {
 		}
 		if t.State == exchange.Waiting {
 			r.grant(t)
-			changed = true
 		}
-	}
-	if changed {
-		r.tell(topic{exchange.QueueChanged, q.Name})
 	}
 }
 
@@ -91,6 +86,7 @@ func (r *rows) grant(t *ticket) {
 		t.Fixed, t.Status.Hold, t.end = true, t.Request.Hold, r.now.Add(t.Request.Hold)
 	}
 	r.send(t, exchange.Event{Type: exchange.Granted, Status: r.status(t)})
+	r.changed(t.queue)
 }
 
 // remove takes a ticket out of its queue, which the caller settles.
@@ -100,7 +96,7 @@ func (r *rows) remove(t *ticket, clean bool) {
 	if t.State == exchange.Held && t.Units == t.queue.Capacity {
 		t.queue.unclean = !clean
 	}
-	r.send(t, exchange.Event{Type: exchange.Removed})
+	r.changed(t.queue)
 }
 
 // extend moves the end of a ticket, unless it has one of its own.
@@ -168,7 +164,9 @@ func (r *rows) follow(f exchange.Follower, to topic) {
 	}
 }
 
-// tell sends a change to those that follow.
+func (r *rows) changed(q *queue) { r.tell(topic{exchange.QueueChanged, q.Name}) }
+
+// tell sends a change to those that follow, once.
 func (r *rows) tell(of topic) {
 	for _, mailbox := range r.followers[of] {
 		r.post(mailbox, exchange.Event{Type: of.changed, Queue: of.name, Cell: of.name})
@@ -183,9 +181,9 @@ func (r *rows) Join(j exchange.Join) (s exchange.Status, err error) {
 		q.Kind, q.Capacity = j.Kind, j.Capacity
 	}
 	switch {
-	case t != nil && t.session.ID != j.Session.ID || r.tombstones[j.ID].After(r.now):
+	case t != nil && t.session.ID != j.Session.ID || t == nil && r.tombstones[j.ID].After(r.now):
 		return s, driver.ErrGone
-	case t != nil && t.queue == q:
+	case t != nil && t.queue == q: // OneTicket
 		r.extend(t)
 		return r.status(t), nil
 	case t != nil || q.Kind != j.Kind || q.Capacity != j.Capacity:
@@ -197,7 +195,8 @@ func (r *rows) Join(j exchange.Join) (s exchange.Status, err error) {
 	}
 	t = &ticket{exchange.Status{State: exchange.Waiting}, j.Request, j.Session, q, r.now, r.now.Add(j.Session.TTL)}
 	r.tickets[j.ID], q.tickets = t, append(q.tickets, t)
-	r.settle(q, true)
+	r.changed(q)
+	r.settle(q)
 	if st := r.status(t); st.State == exchange.Held || st.Ahead > 0 {
 		return st, nil
 	}
@@ -214,7 +213,7 @@ func (r *rows) Leave(l exchange.Leave) error {
 	t, err := r.find(l.Session, l.Ref)
 	if err == nil && !(l.Unfixed && t.Fixed) {
 		r.remove(t, l.Clean)
-		r.settle(t.queue, true)
+		r.settle(t.queue) // GrantInTheSameExchange
 	}
 	return err
 }
@@ -228,12 +227,16 @@ func (r *rows) End(tickets []exchange.Leave) error {
 
 func (r *rows) Shrink(s exchange.Session, ref exchange.Ref, units int64) error {
 	t, err := r.find(s, ref)
+	if err == nil && t.session.ID != s.ID {
+		err = driver.ErrGone
+	}
 	if err == nil && units < t.Units {
 		if t.State == exchange.Held && t.Units == t.queue.Capacity {
 			t.queue.unclean = false // the exclusive hold has ended well
 		}
 		t.Units = units
-		r.settle(t.queue, true)
+		r.changed(t.queue)
+		r.settle(t.queue)
 	}
 	return err
 }
@@ -249,7 +252,8 @@ func (r *rows) Keep(s exchange.Session, ref exchange.Ref, d time.Duration) error
 		return driver.ErrGone
 	default:
 		t.Fixed, t.Status.Hold, t.end = true, d, end
-		r.settle(t.queue, true)
+		r.changed(t.queue)
+		r.settle(t.queue)
 		return nil
 	}
 }
@@ -289,6 +293,7 @@ func (r *rows) Ask(queue, id string, demand driver.Demand) error {
 	case t == nil || t.queue != q:
 		return driver.ErrGone
 	case demand == driver.Force || demand == driver.Evict && t.State == exchange.Waiting:
+		r.send(t, exchange.Event{Type: exchange.Removed})
 		r.remove(t, false)
 	default:
 		t.Revoked, t.Evicted = t.Revoked || demand == driver.Revoke, t.Evicted || demand == driver.Evict
@@ -297,7 +302,7 @@ func (r *rows) Ask(queue, id string, demand driver.Demand) error {
 		}
 		r.send(t, exchange.Event{Type: exchange.Demanded, Demand: demand})
 	}
-	r.settle(q, true)
+	r.settle(q)
 	return nil
 }
 
@@ -365,6 +370,9 @@ func (r *rows) Swap(s driver.Swap) (driver.Cell, error) {
 }
 
 func (r *rows) Tidy() error {
+	for name := range r.queues {
+		r.queue(name)
+	}
 	maps.DeleteFunc(r.tombstones, func(_ string, end time.Time) bool { return end.Before(r.now) })
 	maps.DeleteFunc(r.swaps, func(_ string, s swapped) bool { return s.end.Before(r.now) })
 	maps.DeleteFunc(r.queues, func(_ string, q *queue) bool {

@@ -74,17 +74,19 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request, mailbox string) 
 	s.mu.Lock()
 	s.rows.mailboxes[mailbox] = events
 	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.rows.mailboxes[mailbox] == events {
+			delete(s.rows.mailboxes, mailbox)
+		}
+	}()
 	out, flush := json.NewEncoder(w), http.NewResponseController(w).Flush
 	for flush() == nil {
 		select {
 		case ev := <-events:
 			_ = out.Encode(ev)
 		case <-r.Context().Done():
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			if s.rows.mailboxes[mailbox] == events {
-				delete(s.rows.mailboxes, mailbox)
-			}
 			return
 		}
 	}

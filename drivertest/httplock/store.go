@@ -43,7 +43,7 @@ type store struct {
 
 // sentinels are the errors that exchanges return. A client knows them by their texts; an error
 // with another text leaves open whether the exchange took effect.
-var sentinels = []error{driver.ErrBusy, driver.ErrMismatch, driver.ErrGone, driver.ErrSession, driver.ErrConflict,
+var sentinels = []error{driver.ErrBusy, driver.ErrMismatch, driver.ErrGone, driver.ErrConflict,
 	exchange.ErrNotHeld, exchange.ErrTokens}
 
 // request sends a request, and has read read the reply. It ends with ctx, and with the store.
@@ -105,12 +105,8 @@ func (s *store) End(ctx context.Context, _ exchange.Session, tickets []exchange.
 	return nil, s.do(ctx, "End", tickets)
 }
 
-// Join says when it was sent, since it has extended the ticket.
 func (s *store) Join(ctx context.Context, j exchange.Join) (exchange.Status, error) {
-	sent := driver.Now()
-	st, err := ask[exchange.Status](ctx, s, "Join", j)
-	st.Sent = sent
-	return st, err
+	return ask[exchange.Status](ctx, s, "Join", j)
 }
 
 func (s *store) Leave(ctx context.Context, l exchange.Leave) (bool, error) {
@@ -176,6 +172,7 @@ func (s *store) Swap(ctx context.Context, swap driver.Swap) (driver.Cell, error)
 	return ask[driver.Cell](ctx, s, "Swap", swap)
 }
 
+// Tidy returns no queues, since the server has settled them.
 func (s *store) Tidy(ctx context.Context) ([]string, error) {
 	return nil, s.do(ctx, "Tidy")
 }

@@ -30,11 +30,20 @@ var scenarios = map[exchangetest.Fault]func(*testing.T, *exchangetest.World) str
 	exchangetest.Close:     connectionsThatAreLeft,
 	exchangetest.Sent:      joinThatIsRepeatedAfterAHeartbeat,
 	exchangetest.Expired:   joinThatComesAgain,
+
+	exchangetest.Copy:            joinThatComesTwice,
+	exchangetest.AttachExpired:   attachOfWhatHasExpired,
+	exchangetest.RemovedAtExpiry: endThatIsNoEviction,
 }
 
 // Promise: a Store that keeps its contract comes through each scenario, and one that breaks the
 // sentence does not.
 func TestScenarios(t *testing.T) {
+	for _, fault := range exchangetest.InScenarios {
+		if scenarios[fault] == nil {
+			t.Errorf("%s has no scenario", fault)
+		}
+	}
 	for fault, scenario := range scenarios {
 		t.Run(string(fault), func(t *testing.T) {
 			bubble.Run(t, func(t *testing.T) {

@@ -45,8 +45,14 @@ const (
 	Check    Fault = "Check"    // what was not asked is OK
 	Close    Fault = "Close"    // the connection stays
 
+	// Further sentences.
+	Copy            Fault = "Copy"            // a Join finds its ticket only with Retry
+	EndQueues       Fault = "EndQueues"       // the queues of a session that has ended are not returned
+	AttachExpired   Fault = "AttachExpired"   // a stray that has expired ends with its session again
+	RemovedAtExpiry Fault = "RemovedAtExpiry" // Removed is sent for a ticket that has expired
+
 	// Those of a store without rows of sessions.
-	Sent    Fault = "Sent"    // a Join that finds its ticket does not extend it, nor say when it was sent
+	Sent    Fault = "Sent"    // a Join that finds its ticket does not extend it
 	Expired Fault = "Expired" // a ticket that expires leaves no tombstone
 	Extend  Fault = "Extend"  // a heartbeat extends what the caller has not named
 	Leavers Fault = "Leavers" // what End names does not leave
@@ -57,5 +63,12 @@ var Faults = []Fault{
 	Atomic, Alone, Prefix, GrantInTheSameExchange, OneClock, OneEnd, NeverBack, OverIsOver, OneTicket, Buried, TokensGrow, Told, NotBefore, OnlyOnce,
 	Begin, Withdraw, Shrink, Keep, Renew, Detach, Attach, Look, Settle, End, Ask, Raise, Read, Load,
 	Tickets, Clock, List, Cells, Tidy, Listen, Explain, Check, Close,
+	Copy, EndQueues, AttachExpired, RemovedAtExpiry,
 	Sent, Expired, Extend, Leavers,
+}
+
+// InScenarios are those that no rule of drivertest can bring about: the tests of this package do.
+var InScenarios = []Fault{
+	Atomic, Alone, OneClock, OneEnd, NeverBack, NotBefore, Tickets, Tidy, Listen, Explain, Check, Close,
+	Copy, AttachExpired, RemovedAtExpiry, Sent, Expired,
 }

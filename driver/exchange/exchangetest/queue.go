@@ -24,6 +24,9 @@ func (w *World) settle(q *queue, now time.Time) (unsettled bool) {
 			continue
 		}
 		left--
+		if w.has(RemovedAtExpiry) {
+			w.send(t.session.mailbox, exchange.Event{Type: exchange.Removed, ID: t.ID})
+		}
 		switch {
 		case t.rowless: // no session keeps a late Join from making it again
 			if !w.has(Expired) {

@@ -84,7 +84,7 @@ func (s *Store) End(ctx context.Context, o exchange.Session, tickets []exchange.
 			row.over = true
 		}
 		for name, q := range s.w.queues {
-			if slices.ContainsFunc(q.tickets, func(t *ticket) bool { return t.session.id == id && !t.fixed }) {
+			if slices.ContainsFunc(q.tickets, func(t *ticket) bool { return t.session.id == id && !t.fixed }) && !s.w.has(EndQueues) {
 				queues = append(queues, name)
 			}
 		}
@@ -124,7 +124,7 @@ func (w *World) join(j exchange.Join, now time.Time) (exchange.Status, error) {
 	if err != nil {
 		return exchange.Status{}, err
 	}
-	if t := w.tickets[j.ID]; t != nil && t.end(w).After(now) && !w.has(OneTicket) {
+	if t := w.tickets[j.ID]; t != nil && t.end(w).After(now) && !w.has(OneTicket) && (j.Retry || !w.has(Copy)) {
 		switch {
 		case t.session != row:
 			return exchange.Status{}, driver.ErrGone
@@ -365,7 +365,11 @@ func (s *Store) Attach(ctx context.Context, o exchange.Session, tickets []exchan
 		return s.Script.Attach(ctx, o, tickets)
 	}
 	return s.each(ctx, tickets, func(ref exchange.Ref, now time.Time) {
-		if t := s.w.find(id, ref.Queue, ref.ID, false, now); t != nil && !s.w.has(Attach) {
+		t := s.w.find(id, ref.Queue, ref.ID, false, now)
+		if s.w.has(AttachExpired) {
+			t = s.w.tickets[ref.ID]
+		}
+		if t != nil && !s.w.has(Attach) {
 			t.stray = false
 		}
 	})

@@ -1,0 +1,94 @@
+package exchangetest_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/driver/exchange/exchangetest"
+)
+
+// begun is the row of a session.
+func begun(t *testing.T, store exchange.Store) exchange.Session {
+	t.Helper()
+	s := exchange.Session{ID: exchange.NewID(), TTL: ttl}
+	if _, err := store.Begin(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// The network brings a Join twice.
+func joinThatComesTwice(t *testing.T, w *exchangetest.World) string {
+	store := w.Store()
+	j := exchange.Join{Request: request(), Session: begun(t, store), Number: 1}
+	for range 2 {
+		if _, err := store.Join(t.Context(), j); err != nil {
+			t.Fatal(err)
+		}
+	}
+	q, err := store.Read(t.Context(), j.Queue, exchange.Follower{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(q.Members) > 1 {
+		return "a Join that came twice has made two tickets"
+	}
+	return ""
+}
+
+// A stray expires before the caller names it again.
+func attachOfWhatHasExpired(t *testing.T, w *exchangetest.World) string {
+	store := w.Store()
+	s := begun(t, store)
+	j := exchange.Join{Request: request(), Session: s, Number: 1}
+	if _, err := store.Join(t.Context(), j); err != nil {
+		t.Fatal(err)
+	}
+	stray := []exchange.Ref{{Queue: j.Queue, ID: j.ID}}
+	if err := store.Detach(t.Context(), s, stray); err != nil {
+		t.Fatal(err)
+	}
+	for range 4 {
+		time.Sleep(ttl / 3)
+		if _, err := store.Renew(t.Context(), s, nil, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := store.Attach(t.Context(), s, stray); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := store.Look(t.Context(), s, stray); err != nil || got[0].State != exchange.Gone {
+		return "a stray that had expired stands again"
+	}
+	return ""
+}
+
+// The fixed time of a holder ends, whose session goes on.
+func endThatIsNoEviction(t *testing.T, w *exchangetest.World) string {
+	a := open(t, w)
+	r := request()
+	r.Hold = ttl
+	k, err := a.Join(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	evicted := false
+	go func() {
+		sig, err := a.Signals(t.Context())
+		evicted = err == nil && sig.Demand == driver.Evict
+	}()
+	time.Sleep(ttl * 2 / 3)
+	renew(t, a, k)
+	time.Sleep(ttl / 2)
+	if next := join(t, open(t, w)); !next.Held {
+		t.Fatal(next)
+	}
+	synctest.Wait()
+	if evicted {
+		return "the end of a fixed time is told as an eviction"
+	}
+	return ""
+}
