@@ -66,9 +66,9 @@ func attachOfWhatHasExpired(t *testing.T, w *exchangetest.World) string {
 	return ""
 }
 
-// The fixed time of a holder ends, whose session goes on.
+// The fixed time of a holder ends, whose session goes on, and which listens.
 func endThatIsNoEviction(t *testing.T, w *exchangetest.World) string {
-	a := open(t, w)
+	a := openRowless(t, w)
 	r := request()
 	r.Hold = ttl
 	k, err := a.Join(t.Context(), r)
@@ -83,7 +83,7 @@ func endThatIsNoEviction(t *testing.T, w *exchangetest.World) string {
 	time.Sleep(ttl * 2 / 3)
 	renew(t, a, k)
 	time.Sleep(ttl / 2)
-	if next := join(t, open(t, w)); !next.Held {
+	if next := join(t, openRowless(t, w)); !next.Held {
 		t.Fatal(next)
 	}
 	synctest.Wait()
