@@ -1,7 +1,6 @@
 package drivertest
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
@@ -125,28 +124,6 @@ func (l *latecomer) renew(c *client, tk driver.Ticket) (proof driver.Instant) {
 	return proof
 }
 
-// joinAfterAHeartbeat repeats a Join whose answer was lost. A heartbeat was sent while it was under
-// way, which could not name its ticket, and so has not extended it.
-func (l *latecomer) joinAfterAHeartbeat(c *client, r driver.Request) driver.Ticket {
-	t := l.t
-	t.Helper()
-	resume := t.world.Late()
-	ctx, giveUp := context.WithCancel(t.ctx)
-	joined, renewed := make(chan error, 1), make(chan error, 1)
-	t.calls.Go(func() { _, err := c.Join(ctx, r); joined <- err })
-	time.Sleep(t.TTL / 3)
-	t.calls.Go(func() { _, err := c.Renew(t.ctx, nil); renewed <- err })
-	time.Sleep(t.TTL / 10) // it is sent
-	giveUp()
-	err := <-joined
-	resume()
-	if err == nil {
-		t.Fatalf("Join has an answer, although answers are late")
-	}
-	<-renewed // or it was lost, too
-	return c.join(again(r))
-}
-
 // another asks for the same, without a fixed end.
 func another(r driver.Request) driver.Request {
 	r.ID, r.Hold = newID(), 0
@@ -164,10 +141,6 @@ func (l *latecomer) all(about string, request func(queue string) driver.Request)
 	r = request(about + "/join again")
 	a.hold(r)
 	l.until(a.lease(l.join(a, again(r))).end(), r, "by the proof of a late Join, repeated")
-
-	a = l.mortal()
-	r = request(about + "/join after a heartbeat")
-	l.until(a.lease(l.joinAfterAHeartbeat(a, r)).end(), r, "by the proof of a Join that is repeated after a heartbeat")
 
 	a = l.mortal()
 	r = request(about + "/renew")

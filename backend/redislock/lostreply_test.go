@@ -55,6 +55,45 @@ func TestARepetitionWithNoWaitLeavesNothing(t *testing.T) {
 	}
 }
 
+// Promise: a Join that finds its ticket, which an earlier one has made whose reply was lost,
+// extends it: the client counts it as renewed then.
+func TestAJoinThatIsRepeatedExtendsItsTicket(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	p := redistest.NewProxy(t, s.Addr)
+	const ttl = time.Hour
+	d, a := session(t, "redis://"+p.Addr, ttl)
+	warm(t, a)
+	for name, r := range map[string]driver.Request{"alone": exclusive("alone"), "in line": exclusive("in line")} {
+		if name == "in line" {
+			_, b := session(t, s.URL(), ttl)
+			if _, err := b.Join(t.Context(), exclusive(r.Queue)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p.LoseReplies(1)
+		if tk, err := a.Join(t.Context(), r); err == nil {
+			t.Fatal("the reply was not lost", tk)
+		}
+		time.Sleep(time.Second)
+		r.Retry = true
+		began := driver.Now()
+		tk, err := a.Join(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q, err := d.Follow(t.Context(), r.Queue, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range q.Members {
+			if least := ttl - driver.Now().Sub(began) - time.Millisecond; m.ID == r.ID && m.Left < least {
+				t.Errorf("%s: %v is left, not %v; Proof is %v after the call began", name, m.Left, least, tk.Proof.Sub(began))
+			}
+		}
+	}
+}
+
 // Promise: a Join that arrives late, after its repetition was granted and has left, gets no
 // ticket: nobody would give it back.
 func TestALateJoinGetsNoTicketOnceItsRepetitionHasLeft(t *testing.T) {

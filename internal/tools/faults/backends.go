@@ -312,6 +312,10 @@ var backends = []fault{
 		old: "n < int64(s.replicas)", new: "n < 1",
 	},
 	{
+		file: "backend/redislock/lua/join.lua", test: "TestAJoinThatIsRepeatedExtendsItsTicket",
+		old: "if not is(r, 'f') and not is(r, 'e') then extend(r, ttl) end", new: "",
+	},
+	{
 		file: "driver/exchange/confirm.go", pkg: "backend/redislock", test: "TestAnUnconfirmedGrantLeavesNoTrace",
 		old: "s.d.drop(e)", new: "s.d.retire(e)",
 	},
