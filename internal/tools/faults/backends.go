@@ -312,7 +312,7 @@ var backends = []fault{
 		old: "n < int64(s.replicas)", new: "n < 1",
 	},
 	{
-		file: "backend/redislock/lua/join.lua", test: "TestAJoinThatIsRepeatedExtendsItsTicket",
+		file: "backend/redislock/lua/join.lua", pkg: "backend/redislock", test: "TestAJoinThatIsRepeatedExtendsItsTicket",
 		old: "if not is(r, 'f') and not is(r, 'e') then extend(r, ttl) end", new: "",
 	},
 	{
