@@ -172,7 +172,8 @@ type Store interface {
 	//
 	// The caller has named the first of the tickets, as many as extend. Without rows of sessions
 	// these are extended, and each of the others that stands is a stray, unless it is fixed. A part
-	// of the tickets that could not be asked about is NotAsked; it is an error if all of them are.
+	// of the tickets that could not be asked about is NotAsked, so that one dead node costs no lease of
+	// another; it is an error if all of them are.
 	Renew(ctx context.Context, s Session, tickets []Ref, extend int) (Renewal, error)
 
 	// Look reads the status of tickets, in their order. A waiter calls it when its expiry timer
@@ -193,7 +194,8 @@ type Store interface {
 	// an end of its own: the one that it has, but not later than one TTL of its session from now.
 	Ask(ctx context.Context, queue, id string, demand driver.Demand) (unsettled bool, err error)
 
-	// Raise is driver.Driver.Raise for one queue. It outlasts a crash of the backend.
+	// Raise is driver.Driver.Raise for one queue, also for one that has no row. It outlasts a crash of
+	// the backend: else later tokens would be smaller than the floor.
 	Raise(ctx context.Context, queue string, floor uint64) error
 
 	// Clock reads the time that tokens follow, in microseconds since 1970: a token is at least a
@@ -209,7 +211,7 @@ type Store interface {
 	Read(ctx context.Context, queue string, f Follower) (Snapshot, error)
 
 	// List reads queues that have tickets, and whose names begin with prefix, in the order of
-	// their bytes: a bounded number. The first call is from "", and each further one from where the
+	// their bytes (not of a collation: pages would overlap): a bounded number. The first call is from "", and each further one from where the
 	// one before says; next is "" if there are no more. What it says is the Store's own: the
 	// name to go on after, say. A page that is full is not the last because of that: if next is ""
 	// too soon, inspection shows a part of the queues as if it were all.
@@ -220,12 +222,12 @@ type Store interface {
 	Cells(ctx context.Context, prefix, from string) (names []string, next string, err error)
 
 	// Load reads a cell. Driver.Load calls it without a follower, and Watch with one, which is sent
-	// the next change after this version (CellChanged), as by Read.
+	// the next change after this version (CellChanged): it is noted before the cell is read, as by Read.
 	Load(ctx context.Context, name string, f Follower) (driver.Cell, error)
 
 	// Swap is driver.Driver.Swap. Its result, also a conflict, is kept with its ID for
-	// driver.SwapMemory: the caller repeats a Swap whose reply was lost. It outlasts a crash of the
-	// backend.
+	// driver.SwapMemory: the caller repeats a Swap whose reply was lost, and would be told of a conflict
+	// with itself. Both outlast a crash of the backend.
 	Swap(ctx context.Context, s driver.Swap) (driver.Cell, error)
 
 	// Listen receives the events that are sent to a mailbox, until ctx ends or the connection is
