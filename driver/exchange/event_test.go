@@ -1,0 +1,170 @@
+package exchange_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/driver/exchange/exchangetest"
+	"github.com/interlock-go/interlock/internal/bubble"
+)
+
+// unproven are events that a stranger can send, and grants of tokens that cannot be.
+var unproven = map[string]exchange.Event{
+	"a grant without a proof":       {Type: exchange.Granted, Status: exchange.Status{State: exchange.Held, Token: 9}, Unverified: true},
+	"a grant with a wrong proof":    {Type: exchange.Granted, Status: exchange.Status{State: exchange.Held, Token: 9}, Proves: func(string) bool { return false }},
+	"a grant without a token":       {Type: exchange.Granted, Status: exchange.Status{State: exchange.Held}},
+	"a grant with too large a one":  {Type: exchange.Granted, Status: exchange.Status{State: exchange.Held, Token: driver.MaxToken}},
+	"an eviction without a proof":   {Type: exchange.Demanded, Demand: driver.Evict, Unverified: true},
+	"a removal without a proof":     {Type: exchange.Removed, Unverified: true},
+	"the first place without proof": {Type: exchange.FirstWaiter, Unverified: true},
+}
+
+// listening is a session whose client hears what a test sends: to the ticket with this ID.
+func listening(t *testing.T, script exchangetest.Script) (*driver.Opened, func(id string, ev exchange.Event)) {
+	t.Helper()
+	events := make(chan exchange.Event)
+	script.Listen = listens(closed(), events)
+	s := opened(t, script)
+	t.Cleanup(exchange.DriverOf(s).ExpectEvents())
+	synctest.Wait()
+	return s, func(id string, ev exchange.Event) {
+		ev.ID = id
+		events <- ev
+		synctest.Wait()
+	}
+}
+
+// within is a context that ends if a call waits in vain.
+func within(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// Promise: an event that does not prove that its sender may change the ticket changes nothing that the
+// client knows of it, and neither does a grant of a token that cannot be. The client asks.
+func TestAnEventThatProvesNothingChangesNothing(t *testing.T) {
+	for name, ev := range unproven {
+		for of, st := range map[string]exchange.Status{"a holder": held, "a waiter": waits} {
+			t.Run(name+" of "+of, func(t *testing.T) {
+				bubble.Run(t, func(t *testing.T) {
+					var looks atomic.Int32
+					s, send := listening(t, exchangetest.Script{
+						Join:   says(st),
+						Look:   sees(func() exchange.Status { looks.Add(1); return st }),
+						Settle: func(context.Context, string) (bool, error) { return false, nil },
+					})
+					r := request()
+					k, err := s.Join(t.Context(), r)
+					if err != nil {
+						t.Fatal(err)
+					}
+					ctx, cancel := context.WithCancel(t.Context())
+					awaited := make(chan error, 1)
+					go func() {
+						if k.Held {
+							<-ctx.Done()
+						}
+						_, err := s.Await(ctx, k)
+						awaited <- err
+					}()
+					synctest.Wait()
+					send(k.ID, ev)
+					time.Sleep(time.Second)
+					if asks := looks.Load() > 0; asks == (k.Held && ev.Type == exchange.FirstWaiter) {
+						t.Errorf("it asks the backend: %v", asks)
+					}
+					cancel()
+					if err := <-awaited; !errors.Is(err, context.Canceled) {
+						t.Errorf("Await has returned: %v", err)
+					}
+					r.Retry = true
+					if got, err := s.Join(t.Context(), r); err != nil || got != k {
+						t.Errorf("%+v is %+v after it, %v", k, got, err)
+					}
+					send(k.ID, exchange.Event{Type: exchange.Demanded, Demand: driver.Revoke}) // in earnest
+					if sig, err := s.Signals(within(t)); err != nil || sig.Demand != driver.Revoke {
+						t.Errorf("the first signal is %+v, %v", sig, err)
+					}
+				})
+			})
+		}
+	}
+}
+
+// Promise: a grant that proves nothing, and comes before the reply of its Join, has the client ask as soon as
+// the reply is there.
+func TestAGrantThatProvesNothingBeforeTheReplyOfItsJoin(t *testing.T) {
+	bubble.Run(t, func(t *testing.T) {
+		reply := make(chan struct{})
+		s, send := listening(t, exchangetest.Script{
+			Join:   func(context.Context, exchange.Join) (exchange.Status, error) { <-reply; return waits, nil },
+			Look:   sees(always(held)),
+			Settle: func(context.Context, string) (bool, error) { return false, nil },
+		})
+		r := request()
+		go func() {
+			synctest.Wait()
+			send(r.ID, unproven["a grant without a proof"])
+			close(reply)
+		}()
+		began := time.Now()
+		k, err := s.Join(t.Context(), r)
+		if err != nil || k.Held {
+			t.Fatalf("Join: %+v, %v", k, err)
+		}
+		if k, err = s.Await(within(t), k); err != nil || k.Token != held.Token || time.Since(began) > time.Second {
+			t.Errorf("Await: %+v, %v, after %v", k, err, time.Since(began))
+		}
+	})
+}
+
+// Promise: a ticket that is removed while its Join looks for it is gone, whatever the Join found, and does
+// not come back.
+func TestATicketThatIsRemovedWhileItsJoinIsRepeated(t *testing.T) {
+	for name, stood := range map[string]bool{"its Join has a reply": true, "its Join has none": false} {
+		t.Run(name, func(t *testing.T) {
+			bubble.Run(t, func(t *testing.T) {
+				finds := make(chan struct{})
+				first := true
+				s, send := listening(t, exchangetest.Script{
+					Join: func(context.Context, exchange.Join) (exchange.Status, error) {
+						switch {
+						case !first:
+							<-finds
+						case !stood:
+							first = false
+							return exchange.Status{}, context.DeadlineExceeded
+						}
+						return held, nil
+					},
+					Look: sees(func() exchange.Status { <-finds; return held }),
+				})
+				r := request()
+				if _, err := s.Join(t.Context(), r); (err == nil) != stood {
+					t.Fatalf("Join: %v", err)
+				}
+				go func() {
+					synctest.Wait()
+					send(r.ID, exchange.Event{Type: exchange.Removed})
+					close(finds)
+				}()
+				r.Retry = true
+				for range 2 { // the second one, after the removal
+					if k, err := s.Join(t.Context(), r); !errors.Is(err, driver.ErrGone) {
+						t.Errorf("the Join that is repeated: %+v, %v", k, err)
+					}
+				}
+				if sig, err := s.Signals(within(t)); err != nil || sig.Demand != driver.Evict {
+					t.Errorf("the signal is %+v, %v", sig, err)
+				}
+			})
+		})
+	}
+}
