@@ -61,6 +61,7 @@ func TestImpossibleRequestsFailAtOnce(t *testing.T) {
 		wantErr(t, err, interlock.ErrInvalid)
 		wantErr(t, a.Barrier("").Set(ctx), interlock.ErrInvalid)
 		wantErr(t, a.Revoke(ctx, "", "x"), interlock.ErrInvalid)
+		wantErr(t, a.Evict(ctx, "m", "x", true), interlock.ErrInvalid) // its ID is none
 		if n := a.Exchanges() - before; n > 0 {
 			t.Errorf("%d exchanges", n)
 		}

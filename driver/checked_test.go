@@ -134,11 +134,15 @@ func TestWrongArgumentsReachNoDriver(t *testing.T) {
 		is(driver.ErrInvalid, "Open with a TTL of "+ttl.String(), errorOf(d.Open(ctx, driver.SessionOptions{TTL: ttl})))
 		is(driver.ErrInvalid, "Keep for "+ttl.String(), s.Keep(ctx, good, ttl))
 	}
-	is(driver.ErrInvalid, "Shrink to nothing", s.Shrink(ctx, good, 0))
+	for _, units := range []int64{0, -1} {
+		is(driver.ErrInvalid, "Shrink to nothing", s.Shrink(ctx, good, units))
+	}
 	for _, what := range []driver.Demand{0, driver.Wanted, driver.Doubt, driver.Doubt + 1} {
 		is(driver.ErrInvalid, "Ask for another demand", d.Ask(ctx, "q", id, what))
 	}
-	is(driver.ErrInvalid, "Raise to the last token", d.Raise(ctx, "q", driver.MaxToken-1))
+	for _, name := range []string{"q", ""} {
+		is(driver.ErrInvalid, "Raise to the last token", d.Raise(ctx, name, driver.MaxToken-1))
+	}
 	is(nil, "Raise of all queues", d.Raise(ctx, "", driver.MaxToken-2))
 	is(nil, "Swap of the largest value", errorOf(d.Swap(ctx, swap)))
 	swap.Value = append(swap.Value, 0)
