@@ -532,6 +532,22 @@ var backends = []fault{
 		old: "ev.Demand = driver.Revoke", new: "ev.Demand, ev.Unverified = driver.Revoke, false",
 	},
 	{
+		file: "driver/exchange/event.go", test: "TestAnEventThatProvesNothingChangesNothing",
+		old: "(t == 0 || t >= driver.MaxToken)", new: "t == 0",
+	},
+	{
+		file: "driver/exchange/event.go", test: "TestAGrantThatProvesNothingBeforeTheReplyOfItsJoin",
+		old: "\t\td.resyncs++ //", new: "\t\t_ = e //",
+	},
+	{
+		file: "driver/exchange/join.go", test: "TestATicketThatIsRemovedWhileItsJoinIsRepeated",
+		old: "\tif e.state == gone {\n\t\treturn driver.Ticket{}, driver.ErrGone\n\t}\n", new: "",
+	},
+	{
+		file: "driver/exchange/event.go", test: "TestATicketThatIsRemovedWhileItsJoinIsRepeated",
+		old: "\t\te.signal(driver.Evict)\n\t\td.retire(e)", new: "\t\te.signal(driver.Evict)\n\t\td.drop(e)",
+	},
+	{
 		file: "driver/exchange/event.go", pkg: "backend/redislock", test: "TestAGrantWithoutAProofIsAskedAbout",
 		old: "case d.ctx.Err() == nil: // else", new: "case ev.Type != Granted && d.ctx.Err() == nil: // else",
 	},

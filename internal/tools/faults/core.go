@@ -7,6 +7,10 @@ var core = []fault{
 		old: "n.waiters.push(w)\n", new: "n.waiters.push(w)\nif f := n.waiters.first; f != w { n.waiters.remove(w); w.waiting, w.next = true, f; f.prev = w; n.waiters.first = w }\n",
 	},
 	{
+		file: "client.go", test: "TestImpossibleRequestsFailAtOnce",
+		old: "driver.Checked(d)", new: "d",
+	},
+	{
 		file: "crowd.go", test: "TestACrowdComesSlowly",
 		old: "\tif q.came <= few {\n", new: "\tif q.came < 0 {\n",
 	},
