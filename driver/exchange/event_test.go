@@ -98,31 +98,35 @@ func TestAnEventThatProvesNothingChangesNothing(t *testing.T) {
 	}
 }
 
-// Promise: a grant that proves nothing, and comes before the reply of its Join, has the client ask as soon as
-// the reply is there.
-func TestAGrantThatProvesNothingBeforeTheReplyOfItsJoin(t *testing.T) {
-	bubble.Run(t, func(t *testing.T) {
-		reply := make(chan struct{})
-		s, send := listening(t, exchangetest.Script{
-			Join:   func(context.Context, exchange.Join) (exchange.Status, error) { <-reply; return waits, nil },
-			Look:   sees(always(held)),
-			Settle: func(context.Context, string) (bool, error) { return false, nil },
+// Promise: the event of a grant may come before the reply of its Join, which still says that the ticket waits.
+// The ticket is held then; if the event proves nothing, the client asks as soon as the reply is there.
+func TestAGrantBeforeTheReplyOfItsJoin(t *testing.T) {
+	for name, proven := range map[string]bool{"that proves its sender": true, "that proves nothing": false} {
+		t.Run(name, func(t *testing.T) {
+			bubble.Run(t, func(t *testing.T) {
+				reply := make(chan struct{})
+				s, send := listening(t, exchangetest.Script{
+					Join:   func(context.Context, exchange.Join) (exchange.Status, error) { <-reply; return waits, nil },
+					Look:   sees(always(held)),
+					Settle: func(context.Context, string) (bool, error) { return false, nil },
+				})
+				r := request()
+				go func() {
+					synctest.Wait()
+					send(r.ID, exchange.Event{Type: exchange.Granted, Status: held, Unverified: !proven})
+					close(reply)
+				}()
+				began := time.Now()
+				k, err := s.Join(t.Context(), r)
+				if err != nil || k.Held != proven {
+					t.Fatalf("Join: %+v, %v", k, err)
+				}
+				if k, err = s.Await(within(t), k); err != nil || k.Token != held.Token || time.Since(began) > time.Second {
+					t.Errorf("Await: %+v, %v, after %v", k, err, time.Since(began))
+				}
+			})
 		})
-		r := request()
-		go func() {
-			synctest.Wait()
-			send(r.ID, unproven["a grant without a proof"])
-			close(reply)
-		}()
-		began := time.Now()
-		k, err := s.Join(t.Context(), r)
-		if err != nil || k.Held {
-			t.Fatalf("Join: %+v, %v", k, err)
-		}
-		if k, err = s.Await(within(t), k); err != nil || k.Token != held.Token || time.Since(began) > time.Second {
-			t.Errorf("Await: %+v, %v, after %v", k, err, time.Since(began))
-		}
-	})
+	}
 }
 
 // Promise: a ticket that is removed while its Join looks for it is gone, whatever the Join found, and does

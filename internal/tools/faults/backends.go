@@ -536,8 +536,24 @@ var backends = []fault{
 		old: "(t == 0 || t >= driver.MaxToken)", new: "t == 0",
 	},
 	{
-		file: "driver/exchange/event.go", test: "TestAGrantThatProvesNothingBeforeTheReplyOfItsJoin",
+		file: "driver/exchange/event.go", test: "TestAGrantBeforeTheReplyOfItsJoin",
 		old: "\t\td.resyncs++ //", new: "\t\t_ = e //",
+	},
+	{
+		file: "driver/exchange/entry.go", test: "TestAGrantBeforeTheReplyOfItsJoin",
+		old: "st.State == Waiting && e.state != held:", new: "st.State == Waiting:",
+	},
+	{
+		file: "driver/exchange/entry.go", test: "TestATicketIsOfOneSession",
+		old: "\tcase e.s != s:\n\t\treturn nil, false, driver.ErrGone\n", new: "",
+	},
+	{
+		file: "driver/exchange/join.go", test: "TestAQueueThatIsFoundUnsettledIsSettled",
+		old: "\tif st.Unsettled {", new: "\tif st.Unsettled && err == nil {",
+	},
+	{
+		file: "driver/exchange/withdraw.go", test: "TestAQueueThatIsFoundUnsettledIsSettled",
+		old: "\tif got.unsettled {", new: "\tif got.unsettled && err == nil {",
 	},
 	{
 		file: "driver/exchange/join.go", test: "TestATicketThatIsRemovedWhileItsJoinIsRepeated",
