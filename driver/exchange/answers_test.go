@@ -133,8 +133,28 @@ func TestTheEventOfAGrantForAFixedTimeIsAskedAbout(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	got, err := s.Await(ctx, k)
-	if since := got.Proof.Sub(asked); err != nil || !got.Held || since > -30*time.Second {
+	if since := got.Proof.Sub(asked); err != nil || !got.Held || since > -30*time.Second || since < -90*time.Second {
 		t.Errorf("it was granted a minute ago, and is proven from %v from now: %+v, %v", since, got, err)
+	}
+}
+
+// Promise: Await of a ticket whose Join has not arrived says so.
+func TestAwaitOfATicketWhoseJoinHasNotArrived(t *testing.T) {
+	s := opened(t, exchangetest.Script{
+		Join: func(context.Context, exchange.Join) (exchange.Status, error) {
+			return exchange.Status{}, context.DeadlineExceeded
+		},
+		Look:   sees(always(exchange.Status{State: exchange.Gone})),
+		Listen: listens(closed(), nil),
+	})
+	r := request()
+	if _, err := s.Join(t.Context(), r); err == nil {
+		t.Fatal("a Join without an answer succeeds")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if k, err := s.Await(ctx, ticketOf(r)); !errors.Is(err, driver.ErrGone) {
+		t.Errorf("Await: %+v, %v", k, err)
 	}
 }
 

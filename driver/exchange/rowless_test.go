@@ -197,6 +197,55 @@ func TestATicketIsNamedWithItsTag(t *testing.T) {
 	}
 }
 
+// changing is a store whose tickets can be shrunk and kept.
+type changing struct {
+	rowless
+	tag *uint64 // with which the last Look named a ticket
+}
+
+func (c changing) Join(context.Context, exchange.Join) (exchange.Status, error) {
+	return exchange.Status{State: exchange.Held, Token: 7, Tag: 1}, nil
+}
+func (c changing) Shrink(context.Context, exchange.Session, exchange.Ref, int64) (bool, error) {
+	return false, nil
+}
+func (c changing) Keep(context.Context, exchange.Session, exchange.Ref, time.Duration) error {
+	return nil
+}
+func (c changing) Look(_ context.Context, _ exchange.Session, refs []exchange.Ref) ([]exchange.Status, error) {
+	*c.tag = refs[0].Tag
+	return []exchange.Status{held}, nil
+}
+
+// Promise: a ticket that was shrunk or kept is named without its tag: it may be somewhere else.
+func TestAChangedTicketIsNamedWithoutItsTag(t *testing.T) {
+	for name, change := range map[string]func(context.Context, *driver.Opened, driver.Ticket) error{
+		"Shrink": func(ctx context.Context, s *driver.Opened, k driver.Ticket) error { return s.Shrink(ctx, k, 1) },
+		"Keep":   func(ctx context.Context, s *driver.Opened, k driver.Ticket) error { return s.Keep(ctx, k, time.Hour) },
+	} {
+		c := changing{rowless{Store: exchangetest.NewWorld().Store()}, new(uint64)}
+		d := exchange.New(c, exchange.NewMailbox())
+		t.Cleanup(func() { _ = d.Close() })
+		s, err := d.Open(t.Context(), driver.SessionOptions{TTL: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := request()
+		k, err := s.Join(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := change(t.Context(), s, k); err != nil {
+			t.Fatal(err)
+		}
+		*c.tag = 9
+		r.Retry = true
+		if _, err := s.Join(t.Context(), r); err != nil || *c.tag != 0 {
+			t.Errorf("after a %s it is named with the tag %d, %v", name, *c.tag, err)
+		}
+	}
+}
+
 // Promise: a session ends with its tickets named: waiters first, since they would get what holders leave,
 // with a tombstone for what may still arrive; none with a fixed end.
 func TestTheEndOfASessionNamesItsTickets(t *testing.T) {
