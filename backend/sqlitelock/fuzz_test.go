@@ -2,6 +2,7 @@ package sqlitelock
 
 import (
 	"encoding/json"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -24,6 +25,9 @@ func FuzzMessage(f *testing.F) {
 		if _, err := s.Join(f.Context(), driver.Request{ID: strings.Repeat(digit, 32), Queue: "other", Kind: driver.Mutex, Units: 1, Capacity: 1}); err != nil {
 			f.Fatal(err)
 		}
+	}
+	for _, k := range made.store.tickets.some(2) { // tickets of another queue have these numbers
+		f.Add(fmt.Appendf(nil, `{"q":"q","g":[%[1]d],"want":[%[1]d],"revoke":[%[1]d],"evict":[%[1]d],"gone":[%[1]d]}`, k.n))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var m message
