@@ -133,3 +133,21 @@ func TestAJoinWithoutAnAnswer(t *testing.T) {
 		t.Errorf("its Join is refused for %v", refused)
 	}
 }
+
+// Promise: a heartbeat says nothing of a ticket whose Join has no reply, if the backend has not got it: the
+// Join may arrive yet.
+func TestAHeartbeatDoesNotKnowWhatMayCome(t *testing.T) {
+	s := opened(t, exchangetest.Script{
+		Join: func(context.Context, exchange.Join) (exchange.Status, error) {
+			return exchange.Status{}, context.DeadlineExceeded
+		},
+		Renew: renews(always(exchange.Status{State: exchange.Gone})),
+	})
+	r := request()
+	if _, err := s.Join(t.Context(), r); err == nil {
+		t.Fatal("a Join without an answer succeeds")
+	}
+	if got, err := s.Renew(t.Context(), []driver.Ticket{ticketOf(r)}); err != nil || len(got) != 0 {
+		t.Errorf("the heartbeat says %+v, %v", got, err)
+	}
+}

@@ -98,6 +98,25 @@ func TestAnEventThatProvesNothingChangesNothing(t *testing.T) {
 	}
 }
 
+// Promise: a removal that proves nothing, but is true, ends the ticket: its holder is told, and a waiter.
+func TestARemovalThatProvesNothingIsAskedAbout(t *testing.T) {
+	for of, st := range map[string]exchange.Status{"a holder": held, "a waiter": waits} {
+		t.Run(of, func(t *testing.T) {
+			bubble.Run(t, func(t *testing.T) {
+				s, send := listening(t, exchangetest.Script{Join: says(st), Look: sees(always(exchange.Status{State: exchange.Gone}))})
+				k := joined(t, s)
+				go func() { synctest.Wait(); send(k.ID, unproven["a removal without a proof"]) }()
+				if sig, err := s.Signals(within(t)); err != nil || sig.Demand != driver.Evict || sig.ID != k.ID {
+					t.Errorf("the signal is %+v, %v", sig, err)
+				}
+				if got, err := s.Await(within(t), k); !errors.Is(err, driver.ErrGone) {
+					t.Errorf("Await: %+v, %v", got, err)
+				}
+			})
+		})
+	}
+}
+
 // Promise: the event of a grant may come before the reply of its Join, which still says that the ticket waits.
 // The ticket is held then; if the event proves nothing, the client asks as soon as the reply is there.
 func TestAGrantBeforeTheReplyOfItsJoin(t *testing.T) {

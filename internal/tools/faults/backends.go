@@ -560,6 +560,14 @@ var backends = []fault{
 		old: "ts.byNumber[number{m.Queue, n}]", new: "ts.byNumber[number{\"other\", n}]",
 	},
 	{
+		file: "driver/exchange/event.go", test: "TestARemovalThatProvesNothingIsAskedAbout",
+		old: "\t\tif e.state == gone {\n\t\t\te.signal(driver.Evict)\n\t\t}\n", new: "",
+	},
+	{
+		file: "driver/exchange/renew.go", test: "TestAHeartbeatDoesNotKnowWhatMayCome",
+		old: "\t\tcase f.unsound:\n\t\t\tcontinue\n", new: "",
+	},
+	{
 		file: "driver/exchange/entry.go", test: "TestATicketIsOfOneSession",
 		old: "\tcase e.s != s:\n\t\treturn nil, false, driver.ErrGone\n", new: "",
 	},
