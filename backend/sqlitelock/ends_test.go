@@ -3,6 +3,7 @@ package sqlitelock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"regexp"
 	"runtime"
 	"testing"
@@ -193,5 +194,34 @@ func TestARepeatedJoinDoesNotFindAnExpiredTicket(t *testing.T) {
 	r.Retry = true
 	if st, err := d.store.Join(t.Context(), exchange.Join{Request: r, Session: exchange.RowOf(s.Opened)}); !errors.Is(err, driver.ErrGone) {
 		t.Errorf("its time is over, and it was found: %+v, %v", st, err)
+	}
+}
+
+// Promise: a waiter whose session has expired gets nothing, also if that was not noticed before its
+// turn: a fixed time would begin with the grant, and keep the others waiting. However many such
+// waiters are in front, the next one that lives holds.
+func TestNothingIsGrantedToTheDead(t *testing.T) {
+	d := start(t, newFile(t))
+	a, dead, b := begin(t, d), begin(t, d), begin(t, d)
+	held := a.mustJoin(t, mutex("q"), true)
+	for range 2*batch + 1 {
+		r := mutex("q")
+		r.Hold = time.Hour
+		dead.mustJoin(t, r, false)
+	}
+	next := b.mustJoin(t, mutex("q"), false)
+	sid := dead.session().sid
+	sql(t, d, fmt.Sprintf("UPDATE ticket SET since = 1 WHERE sid = %d", sid))
+	sql(t, d, fmt.Sprintf("UPDATE session SET expires = 1 WHERE sid = %d", sid))
+	if err := a.Leave(t.Context(), held, true); err != nil {
+		t.Fatal(err)
+	}
+	got, err := b.Renew(t.Context(), []driver.Ticket{next})
+	q, errRead := d.Follow(t.Context(), "q", "")
+	if err != nil || errRead != nil || len(got) != 1 || got[0].State != driver.Kept || len(q.Members) != 1 || !q.Members[0].Held {
+		t.Errorf("the next one that lives: %+v, %v; the queue: %+v, %v", got, err, q.Members, errRead)
+	}
+	if n := count(t, d, "SELECT count(*) FROM ticket"); n > 1 {
+		t.Errorf("%d tickets of the dead are left", n-1)
 	}
 }

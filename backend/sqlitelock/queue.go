@@ -309,15 +309,34 @@ func (t *tx) remove(q *queue, p *ticket, clean bool) error {
 // batch bounds the grants and removals of one transaction.
 const batch = 100
 
-// grant makes holders of the waiters that fit now, in order. If many do, the rest is left for
-// another exchange.
+// grant makes holders of the waiters that fit now, in order, and takes out those that have expired:
+// the fixed time of a grant would have a dead session hold for long. If many do, the rest is left
+// for another exchange.
 func (t *tx) grant(q *queue) error {
-	if q.unknown || q.waiting == 0 || q.used >= q.capacity {
-		return nil
+	for room := batch; !q.unknown && q.waiting > 0 && q.used < q.capacity; {
+		in, more, err := t.fitting(q)
+		if err != nil || len(in) == 0 {
+			return err
+		}
+		dead, err := t.expel(q, in)
+		switch {
+		case err != nil:
+			return err
+		case dead == 0:
+			return t.admit(q, in, more)
+		}
+		if room -= dead; room <= 0 {
+			t.unfinished = append(t.unfinished, q.name)
+			return nil
+		}
 	}
-	var in []ticket
-	used, more := q.used, false
-	err := t.all("SELECT "+readTicket+" FROM ticket WHERE queue = ? AND n > ? ORDER BY n", func(s *sqlite.Stmt) bool {
+	return nil
+}
+
+// fitting are the waiters that fit now, and whether there are more.
+func (t *tx) fitting(q *queue) (in []ticket, more bool, err error) {
+	used := q.used
+	err = t.all("SELECT "+readTicket+" FROM ticket WHERE queue = ? AND n > ? ORDER BY n", func(s *sqlite.Stmt) bool {
 		var p ticket
 		scanTicket(s, 0, &p)
 		if p.units > q.capacity-used {
@@ -331,10 +350,28 @@ func (t *tx) grant(q *queue) error {
 		in = append(in, p)
 		return true
 	}, q.name, q.granted)
-	if err != nil || len(in) == 0 {
-		return err
+	return in, more, err
+}
+
+// expel takes out those that have expired.
+func (t *tx) expel(q *queue, waiters []ticket) (dead int, err error) {
+	for i := range waiters {
+		gone, err := t.removeExpired(q, &waiters[i])
+		if err != nil {
+			return 0, err
+		}
+		if gone {
+			dead++
+		}
 	}
-	q.used = used
+	return dead, nil
+}
+
+// admit makes holders of waiters.
+func (t *tx) admit(q *queue, in []ticket, more bool) error {
+	for _, p := range in {
+		q.used += p.units
+	}
 	q.granted = in[len(in)-1].n
 	q.waiting -= int64(len(in))
 	if more {
@@ -361,8 +398,8 @@ func (t *tx) resume(name string) error {
 	if err != nil {
 		return err
 	}
-	before := q.granted
-	if err := t.grant(q); err != nil || q.granted == before {
+	before := *q
+	if err := t.grant(q); err != nil || q.granted == before.granted && q.tickets == before.tickets {
 		return err
 	}
 	return t.save(q)

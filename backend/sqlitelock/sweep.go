@@ -170,18 +170,7 @@ func (t *tx) takeOut(tickets []expired) error {
 		if p == nil {
 			continue
 		}
-		l, err := t.lease(p.sid)
-		if err != nil {
-			return err
-		}
-		if p.end(l) > t.now {
-			continue
-		}
-		if l.expires != 0 { // else there is one message for the session
-			m := t.notify(p.sid, q.name)
-			m.Gone = append(m.Gone, p.n)
-		}
-		if err := t.remove(q, p, p.is(kept)); err != nil {
+		if _, err := t.removeExpired(q, p); err != nil {
 			return err
 		}
 	}
@@ -194,6 +183,19 @@ func (t *tx) takeOut(tickets []expired) error {
 		}
 	}
 	return nil
+}
+
+// removeExpired takes out a ticket that has expired. The caller grants the next waiters and saves.
+func (t *tx) removeExpired(q *queue, p *ticket) (gone bool, err error) {
+	l, err := t.lease(p.sid)
+	if err != nil || p.end(l) > t.now {
+		return false, err
+	}
+	if l.expires != 0 { // else there is one message for the session
+		m := t.notify(p.sid, q.name)
+		m.Gone = append(m.Gone, p.n)
+	}
+	return true, t.remove(q, p, p.is(kept))
 }
 
 // end is the moment at which a ticket of a session expires unless it is renewed.

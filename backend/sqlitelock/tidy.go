@@ -17,7 +17,7 @@ type tidying struct {
 
 const tidyEvery = 10 * time.Minute
 
-// Tidy removes queues and files that are of no use. Expired tickets are swept by heartbeats.
+// Tidy removes queues, files and watchers that are of no use. Expired tickets are swept by heartbeats.
 func (s *store) Tidy(ctx context.Context) (queues []string, err error) {
 	s.tidying.Lock()
 	defer s.tidying.Unlock()
@@ -25,6 +25,7 @@ func (s *store) Tidy(ctx context.Context) (queues []string, err error) {
 		s.tidying.at = time.Now()
 		s.forgetQueues(ctx)
 		s.clearFolder(ctx)
+		s.forgetWatchers(ctx)
 	}
 	return nil, nil
 }
@@ -90,4 +91,34 @@ func (s *store) clearFolder(ctx context.Context) {
 		return
 	}
 	s.file.folder.Clear(used, s.mailbox, tidyEvery)
+}
+
+// forgetWatchers removes clients that are gone from those that are notified of the next change: a
+// name that is never changed again would keep them for ever.
+func (s *store) forgetWatchers(ctx context.Context) {
+	var gone []string
+	err := s.view(ctx, func(c conn, _ moment) error {
+		gone = gone[:0]
+		return c.all("SELECT DISTINCT post FROM watch", func(r *sqlite.Stmt) bool {
+			if post := r.ColumnText(0); !s.file.folder.Has(post) {
+				gone = append(gone, post)
+			}
+			return len(gone) < batch
+		})
+	})
+	for _, post := range gone {
+		if err == nil {
+			err = s.change(ctx, fast, func(t *tx) error { return t.forgetWatcher(post) })
+		}
+	}
+}
+
+// forgetWatcher removes one. A queue that nobody else watches may be forgotten again.
+func (t *tx) forgetWatcher(post string) error {
+	const alone = `UPDATE queue SET watched = 0 WHERE name IN (SELECT name FROM watch WHERE what = 'queue' AND post = ?1)
+		AND NOT EXISTS (SELECT 1 FROM watch w WHERE w.what = 'queue' AND w.name = queue.name AND w.post <> ?1)`
+	if err := t.exec(alone, post); err != nil {
+		return err
+	}
+	return t.exec("DELETE FROM watch WHERE post = ?", post)
 }

@@ -720,6 +720,14 @@ var backends = []fault{
 		old: "\t\t\tl.rest(8 * time.Since(l.begun))\n", new: "",
 	},
 	{
+		file: "backend/sqlitelock/queue.go", test: "TestNothingIsGrantedToTheDead",
+		old: "gone, err := t.removeExpired(q, &waiters[i])", new: "gone, err := i < 0, error(nil)",
+	},
+	{
+		file: "backend/sqlitelock/tidy.go", test: "TestWatchersThatAreGoneAreForgotten",
+		old: "!s.file.folder.Has(post)", new: "false",
+	},
+	{
 		file: "driver/exchange/join.go", pkg: "backend/sqlitelock", test: "TestARepeatedJoinThatIsGivenUpIsLookedFor",
 		old: "e.wasSent = before", new: "e.wasSent = false",
 	},
@@ -765,7 +773,7 @@ var backends = []fault{
 	},
 	{
 		file: "backend/sqlitelock/queue.go", test: "TestGarbageInATokenHarmsOneName",
-		old: "if q.unknown || q.waiting == 0 ||", new: "if q.waiting == 0 ||",
+		old: "!q.unknown && q.waiting > 0 && q.used", new: "q.waiting > 0 && q.used",
 	},
 	{
 		file: "backend/sqlitelock/tidy.go", test: "TestGarbageInATokenHarmsOneName",

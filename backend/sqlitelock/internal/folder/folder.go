@@ -113,6 +113,12 @@ func (f Folder) open(name string, how int) (*os.File, error) {
 	return file, nil
 }
 
+// Has says whether there is a file of that name.
+func (f Folder) Has(name string) bool {
+	_, err := f.Root.Lstat(name)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
 // Remove removes a file.
 func (f Folder) Remove(name string) { _ = f.Root.Remove(name) }
 
