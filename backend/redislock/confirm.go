@@ -9,13 +9,15 @@ import (
 	"github.com/interlock-go/interlock/driver/exchange"
 )
 
-// Confirm makes sure that replicas know of a grant, if that is asked for. WAIT
+// confirming is a store whose grants replicas must know of.
+type confirming struct{ *store }
+
+var _ exchange.Confirmer = confirming{}
+
+// Confirm makes sure that replicas know of a grant. WAIT
 // speaks of the writes of its own connection only, and cannot be part of a script;
 // so the holder writes a note, which comes after the grant, and waits for that.
-func (s *store) Confirm(ctx context.Context, o exchange.Session, t exchange.Ref, inherited bool) (undone bool, err error) {
-	if s.replicas == 0 {
-		return false, nil
-	}
+func (s confirming) Confirm(ctx context.Context, o exchange.Session, t exchange.Ref, inherited bool) (undone bool, err error) {
 	if err = s.replicated(ctx, s.queue(t.Queue), t.ID); err == nil {
 		return false, nil
 	}
@@ -30,7 +32,7 @@ func (s *store) Confirm(ctx context.Context, o exchange.Session, t exchange.Ref,
 func (s *store) undo(ctx context.Context, o exchange.Session, t exchange.Ref, inherited bool) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.patience)
 	defer cancel()
-	answer, err := s.runN(ctx, call{leaveScript, s.queue(t.Queue).keys, []string{t.ID, sessionOf(o), digit(!inherited), "0", "0", "0"}}, 3)
+	answer, err := s.runN(ctx, call{leaveScript, s.queue(t.Queue).keys, []string{t.ID, s.words(o).session, digit(!inherited), "0", "0", "0"}}, 3)
 	if err != nil {
 		return err
 	}

@@ -61,7 +61,7 @@ func illegible(err error) bool {
 // garbled names the keys of a queue of which one is illegible. The last token and the lock itself
 // stay when they are deleted.
 func garbled(err error, keys ...string) error {
-	if !illegible(err) || len(keys) < 7 {
+	if err == nil || !illegible(err) || len(keys) < 7 {
 		return err
 	}
 	return driver.Permanent(fmt.Errorf("redis: what is kept of %q cannot be read: %w (this forgets it, and ends what is held: redis-cli DEL %s)", keys[0], err, strings.Join(keys[2:7], " ")))

@@ -49,10 +49,11 @@ func (s *store) renew(ctx context.Context, limit time.Duration, o exchange.Sessi
 			others = append(others, i)
 		}
 	}
+	w := s.words(o)
 	calls := make([]call, len(lones))
 	for k, i := range lones {
 		t := tickets[i]
-		calls[k] = call{extendScript, s.queue(t.Queue).loneKeys(), []string{head(o, t.ID), millis(o.TTL), tag(t.Tag).robustMark()}}
+		calls[k] = call{extendScript, s.queue(t.Queue).loneKeys(), []string{w.head(t.ID), w.expires, tag(t.Tag).robustMark()}}
 	}
 	alone := len(others) == 0
 	if alone && len(tickets) > 0 {
@@ -142,14 +143,14 @@ func (s *store) groups(o exchange.Session, tickets []exchange.Ref, places []int,
 		}
 		byQueue[name] = of
 	}
-	session, ttl := sessionOf(o), micros(o.TTL)
+	w := s.words(o)
 	var all []group
 	for _, name := range order {
 		of := byQueue[name]
 		q, places := s.queue(name), append(of[0], of[1]...)
 		for at := 0; at < len(places); at += perScript {
 			part := places[at:min(at+perScript, len(places))]
-			args := []string{session, ttl, strconv.Itoa(min(max(len(of[0])-at, 0), len(part)))}
+			args := []string{w.session, w.ttl, strconv.Itoa(min(max(len(of[0])-at, 0), len(part)))}
 			for _, i := range part {
 				args = append(args, tickets[i].ID)
 			}

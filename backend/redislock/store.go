@@ -32,10 +32,10 @@ type store struct {
 	exchanges atomic.Uint64
 	late      atomic.Int32 // connections for heartbeats that are still being made
 	queues    queues
+	last      atomic.Pointer[words] // of the last session
 	feed      feed
 }
 
-var _ exchange.Confirmer = (*store)(nil)
 var _ exchange.Counter = (*store)(nil)
 var _ exchange.Traited = (*store)(nil)
 
@@ -53,7 +53,11 @@ func newDriver(ctx context.Context, client rueidis.Client, c *config) (driver.Dr
 		return nil, err
 	}
 	s := newStore(client, c)
-	d := exchange.New(s, s.mailbox)
+	var grants exchange.Store = s
+	if s.replicas > 0 {
+		grants = confirming{s}
+	}
+	d := exchange.New(grants, s.mailbox)
 	for attempts := 1; ; attempts++ {
 		err := s.feed.await(ctx)
 		if err == nil {

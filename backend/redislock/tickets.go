@@ -12,10 +12,6 @@ import (
 	"github.com/interlock-go/interlock/driver/exchange"
 )
 
-// sessionOf is the session as the rows of its tickets have it: scripts send events to what stands
-// before the point.
-func sessionOf(o exchange.Session) string { return o.Mailbox + "." + o.ID[:16] }
-
 // tag is what a status says of a lone ticket, which take.lua has granted: its token, and these
 // bits. That of any other is 0.
 type tag uint64
@@ -48,11 +44,6 @@ func (t tag) leftMark(clean bool) string {
 	return ""
 }
 
-// head begins what take.lua writes, up to the flags.
-func head(o exchange.Session, id string) string {
-	return "interlock " + id + " " + sessionOf(o) + " "
-}
-
 // Join takes the short way if it is probably open.
 func (s *store) Join(ctx context.Context, j exchange.Join) (exchange.Status, error) {
 	q := s.queue(j.Queue)
@@ -61,13 +52,14 @@ func (s *store) Join(ctx context.Context, j exchange.Join) (exchange.Status, err
 	if j.Robust {
 		flags = "o"
 	}
-	rest := " " + url.QueryEscape(j.Session.Owner) + " "
+	w := s.words(j.Session)
+	rest := w.owner
 	if len(j.Note) > 0 {
 		rest += url.QueryEscape(string(j.Note))
 	}
-	number, capacity, ttl := strconv.FormatUint(j.Number, 10), strconv.FormatInt(j.Capacity, 10), micros(j.Session.TTL)
+	number, capacity, hold := strconv.FormatUint(j.Number, 10), strconv.FormatInt(j.Capacity, 10), micros(j.Hold)
 	if j.Units == j.Capacity && public(j.Kind) && !j.Retry && !q.busy.Load() {
-		st, ok, err := s.joinLone(ctx, q, &j, flags, " "+number+" "+string(j.Kind)+" "+capacity+" "+ttl+" "+micros(j.Hold)+rest)
+		st, ok, err := s.joinLone(ctx, q, &j, flags, " "+number+" "+string(j.Kind)+" "+capacity+" "+w.ttl+" "+hold+rest)
 		if ok || err != nil {
 			return st, err
 		}
@@ -77,7 +69,7 @@ func (s *store) Join(ctx context.Context, j exchange.Join) (exchange.Status, err
 		flags += "h"
 	}
 	c := call{joinScript, q.keys, []string{
-		j.ID, string(j.Kind), strconv.FormatInt(j.Units, 10), capacity, ttl, micros(j.Hold), flags, sessionOf(j.Session), number, rest,
+		j.ID, string(j.Kind), strconv.FormatInt(j.Units, 10), capacity, w.ttl, hold, flags, w.session, number, rest,
 		digit(j.NoWait), digit(j.Retry),
 	}}
 	for {
@@ -133,19 +125,19 @@ func lookAfter(st *exchange.Status, again int64) {
 // joinLone takes the short way, which only an exclusive lock has for which no other client
 // waits. It reports false if that was not open.
 func (s *store) joinLone(ctx context.Context, q *queue, j *exchange.Join, flags, rest string) (exchange.Status, bool, error) {
-	t, span := lone, j.Session.TTL
+	w := s.words(j.Session)
+	t, expires := lone, w.expires
 	if j.Robust {
 		t |= robust
 	}
 	if j.Hold > 0 {
-		t, span = t|fixed, j.Hold
+		t, expires = t|fixed, millis(j.Hold)
 	}
-	sent := driver.Now()
-	token, err := s.run1(ctx, call{takeScript, q.take, []string{head(j.Session, j.ID), flags, rest, millis(span), t.robustMark()}})
+	token, err := s.run1(ctx, call{takeScript, q.take, []string{w.head(j.ID), flags, rest, expires, t.robustMark()}})
 	if err != nil || token == 0 {
 		return exchange.Status{}, false, err
 	}
-	st := exchange.Status{State: exchange.Held, Token: uint64(max(token, -token)), Inherited: token < 0, Fixed: j.Hold > 0, Left: j.Hold, Hold: j.Hold, Sent: sent}
+	st := exchange.Status{State: exchange.Held, Token: uint64(max(token, -token)), Inherited: token < 0, Fixed: j.Hold > 0, Left: j.Hold, Hold: j.Hold}
 	st.Tag = uint64(t) | st.Token
 	return st, true, nil
 }
@@ -153,13 +145,13 @@ func (s *store) joinLone(ctx context.Context, q *queue, j *exchange.Join, flags,
 func (s *store) Leave(ctx context.Context, l exchange.Leave) (unsettled bool, err error) {
 	q := s.queue(l.Queue)
 	if t := tag(l.Tag); t&lone != 0 {
-		ok, err := s.run1(ctx, call{dropScript, q.loneKeys(), []string{head(l.Session, l.ID), t.leftMark(l.Clean)}})
+		ok, err := s.run1(ctx, call{dropScript, q.loneKeys(), []string{s.words(l.Session).head(l.ID), t.leftMark(l.Clean)}})
 		if ok == 1 || err != nil {
 			return false, err
 		}
 		q.busy.Store(true)
 	}
-	answer, err := s.runN(ctx, q.leaving(&l), 3)
+	answer, err := s.runN(ctx, s.leaving(q, &l), 3)
 	if err != nil {
 		return false, err
 	}
@@ -170,15 +162,16 @@ func (s *store) Leave(ctx context.Context, l exchange.Leave) (unsettled bool, er
 }
 
 // leaving is the script that takes a ticket out.
-func (q *queue) leaving(l *exchange.Leave) call {
-	return call{leaveScript, q.keys, []string{l.ID, sessionOf(l.Session), digit(l.Clean), micros(l.Tombstone), micros(l.Session.TTL), digit(l.Unfixed)}}
+func (s *store) leaving(q *queue, l *exchange.Leave) call {
+	w := s.words(l.Session)
+	return call{leaveScript, q.keys, []string{l.ID, w.session, digit(l.Clean), micros(l.Tombstone), w.ttl, digit(l.Unfixed)}}
 }
 
 // End has each ticket leave.
 func (s *store) End(ctx context.Context, _ exchange.Session, tickets []exchange.Leave) (queues []string, failed error) {
 	calls := make([]call, len(tickets))
 	for i := range tickets {
-		calls[i] = s.queue(tickets[i].Queue).leaving(&tickets[i])
+		calls[i] = s.leaving(s.queue(tickets[i].Queue), &tickets[i])
 	}
 	s.each(ctx, 0, calls, func(i int, answer []int64, _ driver.Instant, err error) {
 		switch {
@@ -192,11 +185,11 @@ func (s *store) End(ctx context.Context, _ exchange.Session, tickets []exchange.
 }
 
 func (s *store) Shrink(ctx context.Context, o exchange.Session, t exchange.Ref, units int64) (unsettled bool, err error) {
-	return s.change(ctx, shrinkScript, t.Queue, t.ID, sessionOf(o), strconv.FormatInt(units, 10))
+	return s.change(ctx, shrinkScript, t.Queue, t.ID, s.words(o).session, strconv.FormatInt(units, 10))
 }
 
 func (s *store) Keep(ctx context.Context, o exchange.Session, t exchange.Ref, d time.Duration) error {
-	unsettled, err := s.change(ctx, keepScript, t.Queue, t.ID, sessionOf(o), micros(d+time.Microsecond))
+	unsettled, err := s.change(ctx, keepScript, t.Queue, t.ID, s.words(o).session, micros(d+time.Microsecond))
 	s.settle(ctx, t.Queue, unsettled)
 	return err
 }

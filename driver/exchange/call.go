@@ -45,16 +45,17 @@ func callOnce[T any](ctx context.Context, d *Driver, release, sends func(), exch
 	}
 	sends()
 	d.exchanges.Add(1)
-	began := d.now()
+	began := time.Now() // not of the driver's clock, which is a system call
 	if d.traits.Bounded {
 		result, err = exchange(ctx)
 	} else {
 		result, err = detached(ctx, d, func() { done(); release() }, exchange)
 	}
-	if err == nil {
-		d.took.Store(int64(d.now().Sub(began)))
+	if err != nil {
+		return result, d.failed(ctx, err)
 	}
-	return result, d.failed(ctx, err)
+	d.took.Store(int64(time.Since(began)))
+	return result, nil
 }
 
 // detached makes an exchange that goes on for a while when its caller gives up, and calls release

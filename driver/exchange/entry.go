@@ -109,7 +109,9 @@ func (s *session) begin(r *driver.Request) (e *entry, stood bool, err error) {
 	}
 	if stood = e.state != unknown; !stood {
 		e.underWay++
-		e.begun = s.d.now()
+		if !s.d.traits.Bounded { // else it is sent at once
+			e.begun = s.d.now()
+		}
 	}
 	return e, stood, nil
 }

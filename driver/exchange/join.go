@@ -66,14 +66,20 @@ func (s *session) join(ctx context.Context, e *entry, r *driver.Request) (driver
 	renewed, resyncs := s.before()
 	var sent driver.Instant // 0: it was not sent
 	var before bool         // whether an earlier one may have been
-	ended := make(chan struct{})
+	var ended chan struct{} // nil: the exchange ends when it returns
+	if !s.d.traits.Bounded {
+		ended = make(chan struct{})
+	}
 	sends := func() {
 		s.d.mu.Lock()
 		defer s.d.mu.Unlock()
 		before, e.wasSent, sent = e.wasSent, true, s.d.now()
+		e.begun = sent
 	}
 	st, err := callInQueue(ctx, s.d, e.queue, sends, func(ctx context.Context) (Status, error) {
-		defer close(ended)
+		if ended != nil {
+			defer close(ended)
+		}
 		return s.d.store.Join(ctx, Join{Request: *r, Session: s.row, Number: e.number})
 	})
 	_ = s.noteOver(err)
@@ -89,17 +95,18 @@ func (s *session) join(ctx context.Context, e *entry, r *driver.Request) (driver
 	switch {
 	case err == nil && e.state == gone: // the ticket was left, or removed, before this reply
 		return driver.Ticket{}, driver.ErrGone
+	case err == nil:
 	case errors.Is(err, driver.ErrGone):
 		s.d.retire(e)
 	case errors.As(err, new(notSent)):
 		if e.state == unknown && !e.mayArrive() {
 			e.wasSent = before
 		}
-	case err != nil && driver.IsPermanent(err):
+	case driver.IsPermanent(err):
 		if e.underWay == 0 && !e.noReply {
 			s.d.drop(e)
 		}
-	case err != nil:
+	default:
 		e.noReply = e.wasSent
 	}
 	if err != nil {

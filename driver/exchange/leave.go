@@ -3,7 +3,6 @@ package exchange
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/interlock-go/interlock/driver"
 )
@@ -13,12 +12,11 @@ func (s *session) Leave(ctx context.Context, t driver.Ticket, clean bool) error 
 	if err := s.usable(ctx); err != nil {
 		return err
 	}
-	l := Leave{Ref: s.d.ref(t), Session: s.row, Clean: clean}
-	if s.neverSent(l.Ref) {
+	l := Leave{Ref: Ref{Queue: t.Queue, ID: t.ID}, Session: s.row, Clean: clean}
+	state, sent := s.leaving(&l)
+	if !sent {
 		return driver.ErrGone
 	}
-	var state state
-	l.Tombstone, l.Waited, state = s.leaving(l.Ref)
 	if state == waiting && l.Tombstone == 0 && s.d.batches != nil {
 		err := s.withdraw(ctx, l.Ref, clean)
 		if err == nil || errors.Is(err, driver.ErrGone) {
@@ -41,35 +39,34 @@ func (s *session) Leave(ctx context.Context, t driver.Ticket, clean bool) error 
 	return s.noteOver(err)
 }
 
-// neverSent retires an entry if no Join of it was sent: its caller gave up while the Join waited
-// for a connection. Then no exchange is needed.
-func (s *session) neverSent(t Ref) bool {
+// leaving adds what the client knows of a ticket that is to leave. It needs a tombstone if a Join of
+// it may still be under way. If none was sent, since its caller gave up while the Join waited for a
+// connection, it is retired: then no exchange is needed.
+func (s *session) leaving(l *Leave) (is state, sent bool) {
 	s.d.mu.Lock()
 	defer s.d.mu.Unlock()
-	e := s.d.entries[t.ID]
-	if e == nil || e.s != s || e.queue != t.Queue || e.wasSent || e.underWay > 0 {
-		return false
+	e := s.d.entries[l.ID]
+	if e == nil {
+		if !s.left.Has(l.ID) {
+			l.Tombstone = s.ttl
+		}
+		return unknown, true
 	}
-	s.d.retire(e)
-	return true
-}
-
-// leaving says what the client knows of a ticket that is to leave. It needs a tombstone if a Join
-// of it may still be under way.
-func (s *session) leaving(t Ref) (tombstone time.Duration, waited bool, is state) {
-	s.d.mu.Lock()
-	defer s.d.mu.Unlock()
-	e := s.d.entries[t.ID]
-	if e != nil && e.s == s && e.queue == t.Queue {
-		waited, is = e.waited, e.state
+	if e.queue != l.Queue {
+		return unknown, true
 	}
+	l.Tag = e.tag
 	switch {
-	case e == nil && s.left.Has(t.ID),
-		e != nil && (e.s != s || e.queue != t.Queue),
-		e != nil && !e.mayArrive():
-		return 0, waited, is
+	case e.s != s:
+		return unknown, true
+	case !e.wasSent && e.underWay == 0:
+		s.d.retire(e)
+		return gone, false
+	case e.mayArrive():
+		l.Tombstone = s.ttl
 	}
-	return s.ttl, waited, is
+	l.Waited = e.waited
+	return e.state, true
 }
 
 // hasLeft is called when a ticket does not stand any more.

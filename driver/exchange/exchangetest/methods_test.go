@@ -147,8 +147,10 @@ func joinThatIsRepeatedAfterAHeartbeat(t *testing.T, w *exchangetest.World) stri
 	ctx, giveUp := context.WithCancel(t.Context())
 	defer giveUp()
 	defer w.HoldReplies()()
+	hear := w.LoseEvents() // else that of the grant says that the ticket stands
 	go func() { _, _ = a.Join(ctx, r) }()
 	synctest.Wait()
+	hear()
 	w.HoldReplies()() // only that of the Join is held back from here on
 	time.Sleep(ttl / 2)
 	renew(t, a)
@@ -159,9 +161,10 @@ func joinThatIsRepeatedAfterAHeartbeat(t *testing.T, w *exchangetest.World) stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	held := awaits(t, b, join(t, b))
+	waiter := join(t, b)
+	held := awaits(t, b, waiter)
 	time.Sleep(ttl * 7 / 10)
-	renew(t, b)
+	renew(t, b, waiter)
 	synctest.Wait()
 	if proven := a.d.Now() < k.Proof.Add(ttl); proven && held.Load() {
 		return "another client holds while the first, whose Join was repeated, is proven to"

@@ -353,7 +353,7 @@ var backends = []fault{
 	},
 	{
 		file: "driver/exchange/leave.go", pkg: "backend/redislock", test: "TestALateJoinGetsNoTicketOnceItsRepetitionHasLeft",
-		old: "e != nil && !e.mayArrive():", new: "e != nil:",
+		old: "case e.mayArrive():", new: "case false:",
 	},
 	{
 		file: "backend/redislock/lua/leave.lua", pkg: "backend/redislock", test: "TestALateJoinGetsNoTicketOnceItsRepetitionHasLeft",
