@@ -102,6 +102,10 @@ func (d *Driver) Open(ctx context.Context, o driver.SessionOptions) (*driver.Ope
 	s.proof = d.Now()
 	var err error
 	s.history, err = call(ctx, d, func(ctx context.Context) (string, error) { return d.store.Begin(ctx, s.row) })
+	if g, ok := d.store.(Granter); ok && err == nil {
+		s.ttl, err = call(ctx, d, func(ctx context.Context) (time.Duration, error) { return g.Granted(ctx, s.row) })
+		s.row.TTL, s.left.Span = s.ttl, s.ttl
+	}
 	if err != nil {
 		return nil, err
 	}

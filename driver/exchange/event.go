@@ -9,7 +9,7 @@ import (
 // Event is what the backend sends to a mailbox.
 type Event struct {
 	Type   EventType
-	ID     string        // of the ticket: Granted, FirstWaiter, Demanded, Removed
+	ID     string        // of the ticket: Granted, FirstWaiter, Demanded, Removed; of the session: SessionOver
 	Number uint64        // the same, if there is no ID
 	Status Status        // Granted: Token, Inherited, Wanted and At; FirstWaiter: Due
 	Demand driver.Demand // Demanded
@@ -39,6 +39,7 @@ const (
 	Removed                // Ask has taken the ticket out
 	QueueChanged           // a queue that is followed has changed
 	CellChanged            // a cell that is watched has changed
+	SessionOver            // a session may be over: the client asks
 	TopicChanged           // what a follower with this topic follows or watches has changed
 )
 
@@ -57,6 +58,13 @@ func (d *Driver) receive(ev Event) {
 		d.topics.CellChanged(ev.Cell)
 	case TopicChanged:
 		d.topics.Changed(ev.Topic)
+	case SessionOver:
+		for _, e := range d.entries {
+			if e.s.row.ID == ev.ID && d.ctx.Err() == nil {
+				d.tasks.Go(e.s.verify)
+				break
+			}
+		}
 	}
 	e := d.entries[ev.ID]
 	if ev.ID == "" {
@@ -102,6 +110,15 @@ func (d *Driver) doubt(e *entry, ev Event) {
 	case d.ctx.Err() == nil: // else the driver is closed, and waits for its tasks
 		d.tasks.Go(func() { d.verify(e) })
 	}
+}
+
+// verify asks whether the session is over: a heartbeat that keeps nothing says so. The next
+// heartbeat asks if it fails.
+func (s *session) verify() {
+	ctx, cancel := context.WithTimeout(s.d.ctx, lookTimeout)
+	defer cancel()
+	_, err := call(ctx, s.d, func(ctx context.Context) (Renewal, error) { return s.d.store.Renew(ctx, s.row, nil, 0) })
+	_ = s.noteOver(err)
 }
 
 // verify asks for the status of a ticket, and tells its holder. If it fails, the next heartbeat

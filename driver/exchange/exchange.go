@@ -72,9 +72,10 @@
 //   - OneClock: all times are of the backend's clock. Requests and replies have durations only. A
 //     client whose clock is behind would send ends that are too early, and lose what is proven.
 //   - OneEnd: a session has one end, which Renew moves. A ticket has an end of its own if it is
-//     fixed, evicted or a stray, and Renew does not move that. Else it ends with its session, but not before one TTL after its
-//     Join. A backend without rows of sessions has an end in the row of each ticket, which Renew
-//     moves if it is to extend the ticket; then there is nothing to detach.
+//     fixed, evicted or a stray, and Renew does not move that. Else it ends with its session, but
+//     not before one TTL after its Join, unless it is said that this can be sooner
+//     (Traits.WithSession). A backend without rows of sessions has an end in the row of each ticket,
+//     which Renew moves if it is to extend the ticket; then there is nothing to detach.
 //   - NeverBack: an end that was promised stays. A heartbeat that is overtaken by a later one
 //     does not move the session's end back.
 //   - OverIsOver: an exchange that takes out a ticket because its session has expired marks the
@@ -207,7 +208,7 @@ type Store interface {
 	// Read reads a queue, without the tickets that have expired. Follow calls it. If there is a
 	// follower, the next change after this state is sent to it (QueueChanged), once. It may take two
 	// exchanges then. The first notes the follower: else a change in between would be missed. The
-	// client sets Version and Queue.Read.
+	// client sets Queue.Read, and Version unless the store has set it.
 	Read(ctx context.Context, queue string, f Follower) (Snapshot, error)
 
 	// List reads queues that have tickets, and whose names begin with prefix, in the order of

@@ -54,6 +54,8 @@ func (d *Driver) read(ctx context.Context, queue string, f Follower) (driver.Que
 func (r Snapshot) read(sent driver.Instant) driver.Queue {
 	q := r.Queue
 	q.Read = sent
-	q.Version = follow.Version(q, r.At)
+	if q.Version == "" {
+		q.Version = follow.Version(q, r.At)
+	}
 	return q
 }

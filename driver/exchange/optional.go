@@ -3,6 +3,7 @@ package exchange
 import (
 	"context"
 	"os"
+	"time"
 )
 
 // Detacher is a [Store] with rows of sessions: a heartbeat extends all tickets of its session that
@@ -60,6 +61,13 @@ type Counter interface {
 	Exchanges() uint64
 }
 
+// Granter is a [Store] whose backend decides on the TTL of a session.
+type Granter interface {
+	// Granted is the TTL that the row of a session has. Open calls it after Begin, which was given
+	// the TTL that the caller wishes; every later call is given this one.
+	Granted(ctx context.Context, s Session) (time.Duration, error)
+}
+
 // Living is a [Store] whose sessions live as long as some files are open.
 type Living interface {
 	// Liveness is driver.Opened.Liveness, for a session that has begun.
@@ -92,6 +100,10 @@ type Traits struct {
 	// LookSettles: Look and Renew settle the queues of the tickets that they are asked about. So a
 	// waiter whose expiry timer fires need not call Settle.
 	LookSettles bool
+
+	// WithSession: a ticket without an end of its own ends with its session, also if that is sooner
+	// than one TTL after its Join. So only heartbeats prove it.
+	WithSession bool
 
 	PerRenew int // how many tickets one call of Renew or Look may be asked about; 0: 1000
 	Topics   int // how many topics are kept for the next call that follows or watches the same

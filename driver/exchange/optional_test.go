@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -94,5 +96,104 @@ func TestWhatOnlySomeStoresHave(t *testing.T) {
 	defer cancel()
 	if _, err := s.Join(ctx, request()); !errors.Is(err, context.DeadlineExceeded) || err.Error() == context.DeadlineExceeded.Error() {
 		t.Errorf("Join: %v", err)
+	}
+}
+
+// granting is a store whose backend grants another TTL than was wished.
+type granting struct {
+	rowless
+	ttl time.Duration
+}
+
+func (g granting) Granted(context.Context, exchange.Session) (time.Duration, error) {
+	return g.ttl, nil
+}
+
+// Promise: the TTL that the backend has granted is that of the session, and of every later call.
+func TestTheTTLIsWhatTheBackendHasGranted(t *testing.T) {
+	store := exchangetest.NewWorld().Store()
+	var asked []time.Duration
+	store.Script = exchangetest.Script{
+		Listen: silent,
+		Join: func(_ context.Context, j exchange.Join) (exchange.Status, error) {
+			asked = append(asked, j.Session.TTL)
+			return held, nil
+		},
+	}
+	d := exchange.New(granting{rowless{Store: store}, 7 * time.Second}, exchange.NewMailbox())
+	t.Cleanup(func() { _ = d.Close() })
+	s, err := d.Open(t.Context(), driver.SessionOptions{TTL: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	joined(t, s)
+	if s.TTL != 7*time.Second || !slices.Equal(asked, []time.Duration{7 * time.Second}) {
+		t.Errorf("the TTL is %v, and that of a Join %v", s.TTL, asked)
+	}
+}
+
+// Promise: where a ticket ends with its session, a Join proves no more than the heartbeat before it.
+func TestATicketThatEndsWithItsSessionIsProvenByHeartbeats(t *testing.T) {
+	s := openedOn(t, rowless{traits: exchange.Traits{WithSession: true}}, exchangetest.Script{Join: says(held), Renew: renews(always(held))})
+	opened := driver.Now()
+	first := joined(t, s)
+	if first.Proof == 0 || first.Proof > opened {
+		t.Errorf("a Join after Open is proven from %v, and Open had returned at %v", first.Proof, opened)
+	}
+	if _, err := s.Renew(t.Context(), []driver.Ticket{first}); err != nil {
+		t.Fatal(err)
+	}
+	renewed := driver.Now()
+	if second := joined(t, s); second.Proof <= opened || second.Proof > renewed {
+		t.Errorf("a Join after a heartbeat is proven from %v; the heartbeat was between %v and %v", second.Proof, opened, renewed)
+	}
+}
+
+// Promise: an event that says that a session may be over has the client ask at once, and believes the
+// answer only.
+func TestTheEndOfASessionIsAskedFor(t *testing.T) {
+	events := make(chan exchange.Event)
+	var over atomic.Bool
+	asked := make(chan struct{}, 10)
+	s := openedOn(t, rowless{traits: exchange.Traits{Listens: true}}, exchangetest.Script{
+		Join: says(held), Look: sees(always(held)), Listen: listens(closed(), events),
+		Renew: func(context.Context, exchange.Session, []exchange.Ref, int) (exchange.Renewal, error) {
+			asked <- struct{}{}
+			if over.Load() {
+				return exchange.Renewal{}, driver.ErrSession
+			}
+			return exchange.Renewal{}, nil
+		},
+	})
+	joined(t, s)
+	events <- exchange.Event{Type: exchange.SessionOver, ID: "another"}
+	events <- exchange.Event{Type: exchange.SessionOver, ID: s.ID}
+	<-asked
+	if k := joined(t, s); !k.Held {
+		t.Fatalf("the session lives on, and its ticket is %+v", k)
+	}
+	over.Store(true)
+	events <- exchange.Event{Type: exchange.SessionOver, ID: s.ID}
+	if sig, err := s.Signals(t.Context()); !errors.Is(err, driver.ErrSession) {
+		t.Errorf("a session that is over signals %+v, %v", sig, err)
+	}
+	if len(asked) != 1 {
+		t.Errorf("there were %d more questions, not one", len(asked))
+	}
+}
+
+// Promise: a store whose fixed ends cannot be read exactly says itself which states of a queue differ.
+func TestTheVersionOfAQueueIsTheStores(t *testing.T) {
+	store := exchangetest.NewWorld().Store()
+	store.Script = exchangetest.Script{
+		Listen: silent,
+		Read: func(context.Context, string, exchange.Follower) (exchange.Snapshot, error) {
+			return exchange.Snapshot{Queue: driver.Queue{Version: "mine"}}, nil
+		},
+	}
+	d := exchange.New(rowless{Store: store}, exchange.NewMailbox())
+	t.Cleanup(func() { _ = d.Close() })
+	if q, err := d.Follow(t.Context(), "q", ""); err != nil || q.Version != "mine" {
+		t.Errorf("the version is %q, %v", q.Version, err)
 	}
 }
