@@ -1,0 +1,47 @@
+package etcdtest_test
+
+import (
+	"io"
+	"net"
+	"testing"
+
+	"github.com/interlock-go/interlock/internal/etcdtest"
+	"github.com/interlock-go/interlock/internal/testserver"
+)
+
+// A test process that is killed takes its servers with it.
+func TestNoOrphans(t *testing.T) {
+	t.Parallel()
+	testserver.NoOrphans(t, func(addr string) (ended func()) {
+		conn, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return func() {
+			defer conn.Close()
+			_, _ = io.Copy(io.Discard, conn)
+		}
+	})
+}
+
+// Promise: a server keeps its data over a restart.
+func TestARestartKeepsTheData(t *testing.T) {
+	t.Parallel()
+	s := etcdtest.Start(t)
+	s.Ctl("put", "key", "value")
+	s.Kill()
+	s.Restart()
+	if got := s.Ctl("get", "--print-value-only", "key"); got != "value\n" {
+		t.Errorf("the value is %q", got)
+	}
+}
+
+func TestMain(m *testing.M) {
+	testserver.Main(m, func(dir string) (addr string, err error) {
+		s, err := etcdtest.Run(dir)
+		if err != nil {
+			return "", err
+		}
+		return s.Addr, nil
+	})
+}
