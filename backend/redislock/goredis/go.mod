@@ -16,19 +16,21 @@ require (
 	golang.org/x/sys v0.47.0 // indirect
 )
 
-replace github.com/interlock-go/interlock/backend/zklock => ../../zklock
-
-replace github.com/interlock-go/interlock/cmd/interlock => ../../../cmd/interlock
-
 replace github.com/interlock-go/interlock => ../../..
+
+replace github.com/interlock-go/interlock/backend/etcdlock => ../../etcdlock
+
+replace github.com/interlock-go/interlock/backend/redislock => ..
+
+replace github.com/interlock-go/interlock/backend/sqlitelock => ../../sqlitelock
 
 replace github.com/interlock-go/interlock/backend/mysqllock => ../../mysqllock
 
 replace github.com/interlock-go/interlock/backend/pglock => ../../pglock
 
-replace github.com/interlock-go/interlock/backend/redislock => ..
+replace github.com/interlock-go/interlock/backend/zklock => ../../zklock
 
-replace github.com/interlock-go/interlock/backend/sqlitelock => ../../sqlitelock
+replace github.com/interlock-go/interlock/cmd/interlock => ../../../cmd/interlock
 
 replace github.com/interlock-go/interlock/drivertest => ../../../drivertest
 

@@ -1,0 +1,255 @@
+package etcdlock
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/driver/exchange"
+)
+
+// layout names the keys, behind a namespace. A ticket of the queue NAME has the key NAME/ID, in the
+// order of creation; so have locks and elections of etcd's own package concurrency, whose IDs are those of
+// leases. All other keys begin with a brace, which no name has.
+type layout struct{ namespace string }
+
+func (l layout) queue(name string) string       { return l.namespace + name + "/" }
+func (l layout) ticket(queue, id string) string { return l.queue(queue) + id }
+func (l layout) cells() string                  { return l.namespace + "{cell}/" }
+func (l layout) swap(id string) string          { return l.namespace + "{swap}/" + id }
+func (l layout) tombstone(id string) string     { return l.namespace + "{tombstone}/" + id }
+
+// mark is the key whose value names the last exclusive holder of a queue, unless that has left cleanly.
+func (l layout) mark(queue string) string { return l.namespace + "{mark}/" + queue }
+
+// floor is the key of what is added to the tokens of a queue, or, of "", to all tokens.
+func (l layout) floor(queue string) string { return l.namespace + "{floor}/" + queue }
+
+// mail is the prefix of a mailbox. Behind it the key of a session, which stands as long as its lease,
+// and behind that the demands for its tickets.
+func (l layout) mail(mailbox string) string { return l.namespace + "{mail}/" + mailbox + "/" }
+
+func (l layout) session(s exchange.Session) string { return l.mail(s.Mailbox) + s.ID }
+
+func (l layout) demand(t *ticket) string { return l.mail(t.Mailbox) + t.Session + "/" + t.id }
+
+// leaseOf is the lease of a session.
+func leaseOf(session string) clientv3.LeaseID {
+	n, _ := strconv.ParseUint(session[:16], 16, 64) // it is hexadecimal
+	return clientv3.LeaseID(max(n>>1, 1))
+}
+
+// row is what the value of a ticket says, behind its note.
+type row struct {
+	Kind     driver.Kind   `json:"kind"`
+	Units    int64         `json:"units"`
+	Capacity int64         `json:"capacity"`
+	Session  string        `json:"session"`
+	Owner    string        `json:"owner,omitempty"`
+	Mailbox  string        `json:"mailbox"`
+	TTL      time.Duration `json:"ttl"`
+	Since    time.Time     `json:"since"`
+	Hold     time.Duration `json:"hold,omitempty"` // of the Join
+	Robust   bool          `json:"robust,omitempty"`
+	Fixed    time.Duration `json:"fixed,omitempty"` // how long the fixed time is that ends with the ticket's lease
+	Evicted  bool          `json:"evicted,omitempty"`
+	Revoked  bool          `json:"revoked,omitempty"`
+}
+
+// ticket is a key of a queue.
+type ticket struct {
+	row
+	queue, id        string
+	note             []byte
+	foreign          bool // it is of another library
+	created, changed int64
+	lease            clientv3.LeaseID
+}
+
+// value is the note, so that other programs show that of a candidate, and behind it the row.
+func (t *ticket) value() string {
+	text, err := json.Marshal(t.row)
+	if err != nil {
+		panic(err)
+	}
+	return string(t.note) + "\x00" + string(text)
+}
+
+// readTicket reads a key of a queue; nil if it belongs to another queue, such as foo/bar/ID to foo.
+func (l layout) readTicket(queue string, kv *mvccpb.KeyValue) *ticket {
+	id := strings.TrimPrefix(string(kv.Key), l.queue(queue))
+	if strings.Contains(id, "/") {
+		return nil
+	}
+	t := &ticket{queue: queue, id: id, created: kv.CreateRevision, changed: kv.ModRevision, lease: clientv3.LeaseID(kv.Lease)}
+	at := bytes.LastIndexByte(kv.Value, 0)
+	t.foreign = driver.CheckID(id) != nil || at < 0 || json.Unmarshal(kv.Value[max(at+1, 0):], &t.row) != nil ||
+		t.Units < 1 || t.Units > t.Capacity || len(t.Session) != 32
+	if t.foreign {
+		t.row, at = row{}, len(kv.Value)
+	}
+	t.note = kv.Value[:at]
+	return t
+}
+
+// exclusive: no other ticket is held beside it.
+func (t *ticket) exclusive() bool { return t.foreign || t.Units == t.Capacity }
+
+// against is how much it takes of the capacity of another ticket. What is not of the same kind keeps
+// the other out.
+func (t *ticket) against(o *ticket) int64 {
+	if t.foreign || t.Kind != o.Kind || t.Capacity != o.Capacity {
+		return o.Capacity
+	}
+	return t.Units
+}
+
+// keepsOut: while it stands in front of another ticket, that is not held.
+func (t *ticket) keepsOut(o *ticket) bool { return o.exclusive() || t.against(o) == o.Capacity }
+
+func (t *ticket) of(s exchange.Session) bool { return !t.foreign && t.Session == s.ID }
+
+// A tag is when a ticket was created, and what does not change any more.
+const (
+	tagHeld = 1 << iota
+	tagExclusive
+	tagBits = iota
+)
+
+func (t *ticket) tag(held bool) uint64 {
+	tag := uint64(t.created) << tagBits
+	if held {
+		tag |= tagHeld
+	}
+	if t.exclusive() {
+		tag |= tagExclusive
+	}
+	return tag
+}
+
+// line is the front of a queue.
+type line struct {
+	tickets []*ticket // in the order of their creation
+	upTo    int64     // those that were created up to this revision are there
+	whole   bool      // all are there
+}
+
+// readLine adds keys to a line.
+func (l layout) readLine(ln *line, queue string, r *pb.RangeResponse) {
+	for _, kv := range r.Kvs {
+		ln.upTo = max(ln.upTo, kv.CreateRevision)
+		if t := l.readTicket(queue, kv); t != nil {
+			ln.tickets = append(ln.tickets, t)
+		}
+	}
+	slices.SortFunc(ln.tickets, func(a, b *ticket) int { return cmp.Compare(a.created, b.created) })
+	ln.whole = !r.More
+}
+
+// place is where a ticket stands.
+type place struct {
+	known  bool // whether it is held
+	held   bool
+	wanted bool      // of a holder: a waiter is behind it
+	first  bool      // of a waiter: no waiter is in front of it
+	before []*ticket // in front of it
+	all    bool      // before is all of these
+}
+
+// place judges by the one rule: a ticket is held if all up to it fit the capacity.
+func (ln *line) place(t *ticket) (p place) {
+	free, n := t.Capacity, 0
+	for ; n < len(ln.tickets) && ln.tickets[n].created < t.created; n++ {
+		if free >= 0 { // a sum of very many does not overflow
+			free -= ln.tickets[n].against(t)
+		}
+	}
+	p.before, p.all = ln.tickets[:n], ln.whole || ln.upTo >= t.created-1
+	p.held = p.all && free >= t.Units
+	p.known = p.all || free < t.Units // what stands further behind changes nothing
+	p.first = p.all && !p.held && free >= 0
+	free -= t.Units
+	for _, o := range ln.tickets[n:] {
+		if o.created > t.created && free >= 0 {
+			free -= o.against(t)
+		}
+	}
+	p.wanted = p.held && free < 0
+	return p
+}
+
+// blocker is the last ticket in front that alone keeps the ticket out; nil if there is none.
+func (p *place) blocker(t *ticket) *ticket {
+	for _, o := range slices.Backward(p.before) {
+		if o.keepsOut(t) {
+			return o
+		}
+	}
+	return nil
+}
+
+// mark is what the key of that name says.
+type mark struct {
+	ID        string `json:"id"`
+	Inherited bool   `json:"inherited,omitempty"` // by the ticket itself
+
+	changed int64 // 0: there is none
+}
+
+func readMark(all kvs) (m mark) {
+	if len(all) > 0 {
+		_ = json.Unmarshal(all[0].Value, &m) // garbage says that somebody died
+		m.changed = all[0].ModRevision
+	}
+	return m
+}
+
+func (m mark) value() string {
+	text, _ := json.Marshal(m)
+	return string(text)
+}
+
+// floor is what is added to tokens, in the order in which it was raised. Tickets that were held by then
+// keep their tokens.
+type floor []step
+
+type step struct {
+	After int64  `json:"after"` // the revision at which the last ticket was created that keeps its token
+	Add   uint64 `json:"add"`
+}
+
+// maxSteps is how many are kept: earlier ones are about tickets that have left, most likely.
+const maxSteps = 16
+
+func (f floor) add(created int64) (n uint64) {
+	for i, s := range f {
+		if i == 0 && len(f) == maxSteps || s.After < created {
+			n = s.Add
+		}
+	}
+	return n
+}
+
+// readFloor reads the key of that name.
+func readFloor(all kvs) (f floor, err error) {
+	if len(all) == 0 {
+		return nil, nil
+	}
+	if json.Unmarshal(all[0].Value, &f) != nil || slices.ContainsFunc(f, func(s step) bool { return s.Add >= driver.MaxToken }) {
+		return nil, driver.Permanent(fmt.Errorf("the key %s is not a floor of tokens: run interlock token raise", all[0].Key))
+	}
+	return f, nil
+}
+
+// seconds is a time of a lease, which has whole ones.
+func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }

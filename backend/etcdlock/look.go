@@ -1,0 +1,321 @@
+package etcdlock
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/driver/exchange"
+)
+
+// attempts is how often a heartbeat is made that proves nothing, since another leader was elected
+// meanwhile.
+const attempts = 3
+
+// Renew extends the lease of the session.
+//
+// The answer of a KeepAlive alone proves nothing: a leader that cannot write to its disk goes on to
+// answer, while another one counts the lease down. But a leader that answers a linearizable read in
+// the same term of Raft was the only one until then. So the heartbeat counts if the status of tickets was
+// read in the term in which the lease was extended.
+func (s *store) Renew(ctx context.Context, o exchange.Session, refs []exchange.Ref, _ int) (r exchange.Renewal, err error) {
+	for range attempts {
+		term, err := s.keepAlive(ctx, leaseOf(o.ID))
+		if errors.Is(err, rpctypes.ErrLeaseNotFound) {
+			return r, driver.ErrSession
+		}
+		if err != nil {
+			return r, err
+		}
+		l := s.newLook(o, refs, false)
+		if err := l.run(ctx); err != nil {
+			return r, err
+		}
+		if l.over {
+			return r, driver.ErrSession
+		}
+		if len(l.terms) == 1 && l.terms[term] {
+			return exchange.Renewal{Tickets: l.found}, nil
+		}
+	}
+	return r, errors.New("leaders were elected while the lease was extended")
+}
+
+// Look reads the status of tickets, and has those that wait watched.
+func (s *store) Look(ctx context.Context, o exchange.Session, refs []exchange.Ref) ([]exchange.Status, error) {
+	l := s.newLook(o, refs, true)
+	err := l.run(ctx)
+	return l.found, err
+}
+
+// look is a question about tickets.
+type look struct {
+	*batch
+	session exchange.Session
+	refs    []exchange.Ref
+	watch   bool              // what keeps waiters out
+	found   []exchange.Status // each is gone unless it was found
+	over    bool              // the session has no key any more
+	queues  map[string]*queue
+	all     floor // of all tokens
+	seen    []seen
+	err     error // of what was read
+}
+
+// queue is what is read of the queue of tickets that may be held since the last look.
+type queue struct {
+	line
+	mark  mark
+	floor floor
+}
+
+// seen is a ticket that stands, and where.
+type seen struct {
+	i int // in refs
+	*ticket
+	place
+}
+
+func (s *store) newLook(o exchange.Session, refs []exchange.Ref, watch bool) *look {
+	return &look{batch: s.batch(), session: o, refs: refs, watch: watch, found: make([]exchange.Status, len(refs)), queues: map[string]*queue{}}
+}
+
+// run reads first what is enough most of the time: of a holder, whether it stands alone, and of a waiter,
+// whether what keeps it out stands.
+func (l *look) run(ctx context.Context) error {
+	l.get(l.s.session(l.session), func(all kvs) { l.over = len(all) == 0 })
+	var rest []int
+	for i, ref := range l.refs {
+		blocker := l.s.watches.key(ofTicket(ref.ID))
+		switch {
+		case ref.Tag&tagHeld != 0:
+			l.holder(i, ref, &rest)
+		case ref.Tag != 0 && blocker != "":
+			l.waiter(i, ref, blocker, &rest)
+		default:
+			rest = append(rest, i)
+		}
+	}
+	if err := l.batch.run(ctx); err != nil {
+		return err
+	}
+	for _, i := range rest {
+		l.queue(l.refs[i].Queue)
+		l.get(l.s.ticket(l.refs[i].Queue, l.refs[i].ID), func(all kvs) {
+			if len(all) > 0 {
+				l.seen = append(l.seen, seen{i: i, ticket: l.s.readTicket(l.refs[i].Queue, all[0])})
+			}
+		})
+	}
+	if err := errors.Join(l.batch.run(ctx), l.err); err != nil {
+		return err
+	}
+	return l.judge(ctx)
+}
+
+func (l *look) holder(i int, ref exchange.Ref, rest *[]int) {
+	l.add(l.s.front(ref.Queue, 0, 2, false), func(r *pb.RangeResponse) {
+		var ln line
+		l.s.readLine(&ln, ref.Queue, r)
+		for _, t := range ln.tickets {
+			if t.id == ref.ID && ln.whole {
+				l.seen = append(l.seen, seen{i, t, ln.place(t)})
+				return
+			}
+		}
+		*rest = append(*rest, i)
+	})
+}
+
+func (l *look) waiter(i int, ref exchange.Ref, key string, rest *[]int) {
+	var blocker *ticket
+	l.get(key, func(all kvs) {
+		if len(all) > 0 {
+			blocker = l.s.readTicket(ref.Queue, all[0])
+		}
+	})
+	l.get(l.s.ticket(ref.Queue, ref.ID), func(all kvs) {
+		if len(all) == 0 {
+			return
+		}
+		t := l.s.readTicket(ref.Queue, all[0])
+		if b := blocker; b != nil && b.created < t.created && b.keepsOut(t) {
+			l.seen = append(l.seen, seen{i, t, place{known: true, before: []*ticket{b}, all: true}})
+			return
+		}
+		*rest = append(*rest, i)
+	})
+}
+
+// queue asks for what says who is held.
+func (l *look) queue(name string) *queue {
+	if q := l.queues[name]; q != nil {
+		return q
+	}
+	q := &queue{}
+	if len(l.queues) == 0 {
+		l.get(l.s.floor(""), func(all kvs) { l.all = l.readFloor(all) })
+	}
+	l.queues[name] = q
+	l.add(l.s.front(name, 0, perFront, true), func(r *pb.RangeResponse) { l.s.readLine(&q.line, name, r) })
+	l.get(l.s.mark(name), func(all kvs) { q.mark = readMark(all) })
+	l.get(l.s.floor(name), func(all kvs) { q.floor = l.readFloor(all) })
+	return q
+}
+
+func (l *look) readFloor(all kvs) floor {
+	n, err := readFloor(all)
+	l.err = errors.Join(l.err, err)
+	return n
+}
+
+// token is that of the grant of a ticket.
+func (l *look) token(q *queue, t *ticket) uint64 {
+	return uint64(t.created) + max(q.floor.add(t.created), l.all.add(t.created))
+}
+
+// perFront is how many tickets of a queue are read at first, and perPage how many more at a time.
+const (
+	perFront = 8
+	perPage  = 1000
+)
+
+// front asks for the first tickets, or for those that were created from a revision on. Without an
+// order it asks for any, which costs nothing in a long queue.
+func (s *store) front(queue string, from, most int64, ordered bool) clientv3.Op {
+	prefix := s.queue(queue)
+	opts := []clientv3.OpOption{clientv3.WithRange(clientv3.GetPrefixRangeEnd(prefix)), clientv3.WithLimit(most)}
+	if ordered {
+		opts = append(opts, clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
+	}
+	if from > 0 {
+		opts = append(opts, clientv3.WithMinCreateRev(from))
+	}
+	return clientv3.OpGet(prefix, opts...)
+}
+
+// lengthen reads a line further.
+func (s *store) lengthen(ctx context.Context, ln *line, name string) error {
+	b := s.batch()
+	b.add(s.front(name, ln.upTo+1, perPage, true), func(r *pb.RangeResponse) { s.readLine(ln, name, r) })
+	return b.run(ctx)
+}
+
+// judge says of each ticket that was seen how it stands.
+func (l *look) judge(ctx context.Context) error {
+	left := map[clientv3.LeaseID]time.Duration{}
+	var deep []*seen
+	for i := range l.seen {
+		t := &l.seen[i]
+		if !t.of(l.session) && t.Fixed == 0 { // it is another's
+			continue
+		}
+		if !t.known {
+			q := l.queues[t.queue]
+			for t.place = q.place(t.ticket); !t.known || l.watch && !t.all && !t.exclusive(); t.place = q.place(t.ticket) {
+				if err := l.s.lengthen(ctx, &q.line, t.queue); err != nil {
+					return err
+				}
+			}
+		}
+		if _, ok := left[t.lease]; !ok && t.lease != leaseOf(l.session.ID) {
+			var err error
+			if left[t.lease], err = l.s.leftOf(ctx, t.ticket); err != nil {
+				return err
+			}
+		}
+		st := l.s.status(t.ticket, t.place)
+		st.Left = left[t.lease]
+		st.Stray = t.lease != leaseOf(l.session.ID) && !st.Fixed && !st.Evicted
+		switch {
+		case t.held && l.refs[t.i].Tag&tagHeld == 0:
+			q := l.queues[t.queue]
+			if err := l.s.granted(ctx, l.session, t.ticket, q.mark, l.token(q, t.ticket), true, &st); err != nil {
+				return err
+			}
+		case !t.held && l.watch && t.all:
+			l.s.watchWaiter(t.ticket, t.place)
+		case !t.held && l.watch:
+			deep = append(deep, t)
+		}
+		l.found[t.i] = st
+		if st.State != exchange.Waiting {
+			l.s.watches.drop(ofTicket(t.id))
+		}
+	}
+	return l.s.watchDeep(ctx, deep)
+}
+
+// status is what is known of a ticket without further questions.
+func (s *store) status(t *ticket, p place) exchange.Status {
+	st := exchange.Status{State: exchange.Waiting, Revoked: t.Revoked, Evicted: t.Evicted, Fixed: t.Fixed > 0, Hold: t.Fixed, Tag: t.tag(p.held)}
+	if p.held {
+		st.State, st.Wanted = exchange.Held, p.wanted
+	}
+	return st
+}
+
+// granted is called when a ticket is seen to be held for the first time, or again since that is not
+// known. It writes what others have to know of it. Another exchange may do the same meanwhile.
+func (s *store) granted(ctx context.Context, o exchange.Session, t *ticket, m mark, token uint64, waited bool, st *exchange.Status) error {
+	st.Token = token
+	for range attempts {
+		st.Inherited = m.changed != 0 && (m.ID != t.id || m.Inherited)
+		when, then, lease, err := s.grants(ctx, t, m, waited)
+		if err != nil || len(then) == 0 {
+			return err
+		}
+		key := s.ticket(t.queue, t.id)
+		got, err := s.change(ctx, when, then, []clientv3.Op{clientv3.OpGet(key), clientv3.OpGet(s.mark(t.queue))})
+		if err == nil && got.Succeeded {
+			if lease != t.lease {
+				st.Fixed, st.Hold, st.Left, st.Stray = true, t.Hold, t.Hold, false
+			}
+			return nil
+		}
+		if lease != t.lease {
+			_ = s.revoke(ctx, lease) // if its key is attached to it, since the reply was lost, the ticket ends
+		}
+		if err != nil {
+			return err
+		}
+		found := got.Responses[0].GetResponseRange().Kvs
+		if len(found) == 0 {
+			*st = exchange.Status{}
+			return nil
+		}
+		*t, m = *s.readTicket(t.queue, found[0]), readMark(got.Responses[1].GetResponseRange().Kvs)
+		if waited = false; t.Fixed > 0 { // by the other exchange
+			st.Fixed, st.Hold, st.Left, st.Stray = true, t.Fixed, t.Fixed, false
+		}
+	}
+	return errors.New("the ticket was changed by others again and again")
+}
+
+// grants is the change by which granted writes that a ticket is held, and the lease that the ticket has
+// afterwards. No operations: there is nothing to write.
+func (s *store) grants(ctx context.Context, t *ticket, m mark, waited bool) (when []clientv3.Cmp, then []clientv3.Op, lease clientv3.LeaseID, err error) {
+	when, lease = []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(s.ticket(t.queue, t.id)), "=", t.changed)}, t.lease
+	if t.Robust && t.exclusive() && m.ID != t.id {
+		when = append(when, clientv3.Compare(clientv3.ModRevision(s.mark(t.queue)), "=", m.changed))
+		then = append(then, clientv3.OpPut(s.mark(t.queue), mark{ID: t.id, Inherited: m.changed != 0}.value()))
+	}
+	switch {
+	case t.Hold > 0 && t.Fixed == 0:
+		if lease, err = s.grantFixed(ctx, t.Hold); err != nil {
+			return nil, nil, 0, err
+		}
+		fixed := *t
+		fixed.Fixed = t.Hold
+		then = append(then, s.rewrite(&fixed, lease))
+	case waited && !t.exclusive() && t.Kind == driver.Semaphore:
+		// The waiter behind it waits for this change, to become the first.
+		then = append(then, s.rewrite(t, lease))
+	}
+	return when, then, lease, nil
+}

@@ -1,0 +1,170 @@
+package etcdlock
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strings"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/driver/exchange"
+)
+
+// Read reads a queue. It notes a follower first.
+func (s *store) Read(ctx context.Context, name string, f exchange.Follower) (exchange.Snapshot, error) {
+	key := s.queue(name)
+	s.follow(f, ofQueue(name), key, clientv3.GetPrefixRangeEnd(key), exchange.Event{Type: exchange.QueueChanged, Queue: name})
+	all, err := s.read(ctx, []string{name})
+	if err != nil {
+		return exchange.Snapshot{}, err
+	}
+	return all[0], nil
+}
+
+// maxLeft is how many leases of one page are asked for how long they live. Tickets of others are shown
+// with their TTL.
+const maxLeft = 50
+
+// read reads queues.
+func (s *store) read(ctx context.Context, names []string) ([]exchange.Snapshot, error) {
+	l := s.newLook(exchange.Session{}, nil, false)
+	for _, name := range names {
+		l.queue(name)
+	}
+	if err := l.batch.run(ctx); err != nil {
+		return nil, err
+	}
+	if l.err != nil {
+		return nil, l.err
+	}
+	left := map[clientv3.LeaseID]time.Duration{}
+	var snapshots []exchange.Snapshot
+	for _, name := range names {
+		q := l.queues[name]
+		for !q.whole {
+			if err := s.lengthen(ctx, &q.line, name); err != nil {
+				return nil, err
+			}
+		}
+		for _, t := range q.tickets {
+			if _, ok := left[t.lease]; ok || t.foreign || len(left) >= maxLeft && t.Fixed == 0 {
+				continue
+			}
+			var err error
+			if left[t.lease], err = s.leftOf(ctx, t); err != nil {
+				return nil, err
+			}
+		}
+		snapshots = append(snapshots, l.snapshot(name, left))
+	}
+	return snapshots, nil
+}
+
+// snapshot shows a queue. Its kind and capacity are those of the first ticket of this library.
+func (l *look) snapshot(name string, left map[clientv3.LeaseID]time.Duration) exchange.Snapshot {
+	q, r := l.queues[name], exchange.Snapshot{Queue: driver.Queue{Name: name, Kind: driver.Mutex, Capacity: 1}}
+	if i := slices.IndexFunc(q.tickets, func(t *ticket) bool { return !t.foreign }); i >= 0 {
+		r.Kind, r.Capacity = q.tickets[i].Kind, q.tickets[i].Capacity
+	}
+	version := fnv.New64a()
+	fmt.Fprint(version, r.Kind, r.Capacity)
+	for _, t := range q.tickets {
+		of := *t
+		if t.foreign {
+			of.Kind, of.Units, of.Capacity = r.Kind, r.Capacity, r.Capacity
+		}
+		p := q.place(&of)
+		m := driver.Member{ID: t.id, Owner: t.Owner, Note: t.note, Units: of.Units, Held: p.held, Since: t.Since, Fixed: t.Fixed > 0, Foreign: t.foreign}
+		if m.Held {
+			m.Token = l.token(q, t)
+		}
+		if !t.foreign {
+			var ok bool
+			if m.Left, ok = left[t.lease]; !ok {
+				m.Left = t.TTL
+			}
+		}
+		end := clientv3.LeaseID(0)
+		if m.Fixed {
+			end = t.lease
+		}
+		fmt.Fprintln(version, "", m.ID, m.Units, m.Token, end)
+		r.Members = append(r.Members, m)
+	}
+	r.Version = fmt.Sprintf("%x", version.Sum64())
+	return r
+}
+
+// perList is how many queues one page has, and perCells how many cells, which are read with their values.
+const (
+	perList  = 100
+	perCells = 40
+)
+
+// List reads all keys, since the order of keys is not that of the names of their queues, and then a page of
+// queues. Keys without a lease are of programs that do not lock.
+func (s *store) List(ctx context.Context, prefix, from string) (all []exchange.Snapshot, next string, err error) {
+	names := map[string]bool{}
+	key := s.namespace + prefix
+	end := clientv3.GetPrefixRangeEnd(key)
+	if key == "" {
+		key, end = "\x00", "\x00" // all keys
+	}
+	for more := true; more; {
+		b := s.batch()
+		b.add(clientv3.OpGet(key, clientv3.WithRange(end), clientv3.WithLimit(perPage), clientv3.WithKeysOnly()), func(r *pb.RangeResponse) {
+			for _, kv := range r.Kvs {
+				key = string(kv.Key) + "\x00"
+				name := strings.TrimPrefix(string(kv.Key), s.namespace)
+				if at := strings.LastIndexByte(name, '/'); at > 0 && kv.Lease != 0 && name[:at] > from && strings.HasPrefix(name[:at], prefix) && driver.CheckName(name[:at]) == nil {
+					names[name[:at]] = true
+				}
+			}
+			more = r.More
+		})
+		if err := b.run(ctx); err != nil {
+			return nil, "", err
+		}
+	}
+	sorted := slices.Sorted(func(yield func(string) bool) {
+		for name := range names {
+			if !yield(name) {
+				return
+			}
+		}
+	})
+	if len(sorted) > perList {
+		sorted = sorted[:perList]
+		next = sorted[perList-1]
+	}
+	if len(sorted) > 0 {
+		all, err = s.read(ctx, sorted)
+	}
+	return all, next, err
+}
+
+// Cells reads a page.
+func (s *store) Cells(ctx context.Context, prefix, from string) (names []string, next string, err error) {
+	key := s.cell(prefix)
+	if from != "" {
+		key = s.cell(from) + "\x00"
+	}
+	b := s.batch()
+	b.add(clientv3.OpGet(key, clientv3.WithRange(clientv3.GetPrefixRangeEnd(s.cell(prefix))), clientv3.WithLimit(perCells)), func(r *pb.RangeResponse) {
+		for _, kv := range r.Kvs {
+			name := strings.TrimPrefix(string(kv.Key), s.cells())
+			if readCell(kvs{kv}).Exists {
+				names = append(names, name)
+			}
+			if r.More {
+				next = name
+			}
+		}
+	})
+	return names, next, b.run(ctx)
+}

@@ -1,0 +1,336 @@
+package etcdlock
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/driver/exchange"
+)
+
+// Leave deletes the key of a ticket.
+func (s *store) Leave(ctx context.Context, l exchange.Leave) (unsettled bool, err error) {
+	s.watches.drop(ofTicket(l.ID))
+	var bury []clientv3.Op
+	if l.Tombstone > 0 {
+		lease, err := s.spare(ctx, l.Tombstone)
+		if err != nil {
+			return false, err
+		}
+		bury = []clientv3.Op{clientv3.OpPut(s.tombstone(l.ID), "", clientv3.WithLease(lease))}
+	}
+	key := s.ticket(l.Queue, l.ID)
+	if l.Tag != 0 { // one exchange, if it is attached to the lease of the session
+		t := &ticket{queue: l.Queue, id: l.ID, row: row{Mailbox: l.Session.Mailbox, Session: l.Session.ID}}
+		got, err := s.change(ctx,
+			[]clientv3.Cmp{clientv3.Compare(clientv3.LeaseValue(key), "=", leaseOf(l.Session.ID))},
+			append(s.removal(t, l.Tag&tagHeld != 0 && l.Tag&tagExclusive != 0, l.Clean), bury...), nil)
+		if err != nil {
+			return false, s.forget(err)
+		}
+		if got.Succeeded {
+			return false, nil
+		}
+	}
+	_, err = s.alter(ctx, l.Session, l.Ref, func(t *ticket, held bool) ([]clientv3.Op, error) {
+		if l.Unfixed && t.Fixed > 0 {
+			return nil, nil
+		}
+		return append(s.removal(t, held && t.exclusive(), l.Clean), bury...), nil
+	})
+	if errors.Is(err, driver.ErrGone) && len(bury) > 0 {
+		if _, err := s.change(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), "=", 0)}, bury, nil); err != nil {
+			return false, s.forget(err)
+		}
+	}
+	return false, s.forget(err)
+}
+
+// removal is what takes a ticket out of its queue. It says so of an exclusive holder.
+func (s *store) removal(t *ticket, exclusive, clean bool) []clientv3.Op {
+	ops := []clientv3.Op{clientv3.OpDelete(s.ticket(t.queue, t.id)), clientv3.OpDelete(s.demand(t))}
+	switch {
+	case exclusive && clean:
+		ops = append(ops, clientv3.OpDelete(s.mark(t.queue)))
+	case exclusive:
+		ops = append(ops, clientv3.OpPut(s.mark(t.queue), mark{ID: t.id}.value()))
+	}
+	return ops
+}
+
+// alter reads a ticket that is of the session, or has a fixed end, and changes it as change says, which
+// may be asked again. No operations change nothing.
+func (s *store) alter(ctx context.Context, o exchange.Session, ref exchange.Ref, change func(t *ticket, held bool) ([]clientv3.Op, error)) (*ticket, error) {
+	return s.alterAny(ctx, ref.Queue, ref.ID, func(t *ticket, held bool) ([]clientv3.Op, error) {
+		if t == nil || !t.of(o) && t.Fixed == 0 {
+			return nil, s.gone(ctx, o)
+		}
+		return change(t, held)
+	})
+}
+
+// gone says that a ticket does not stand, or that its session is over.
+func (s *store) gone(ctx context.Context, o exchange.Session) error {
+	err := driver.ErrGone
+	b := s.batch()
+	b.get(s.session(o), func(all kvs) {
+		if len(all) == 0 {
+			err = driver.ErrSession
+		}
+	})
+	if e := b.run(ctx); e != nil {
+		return e
+	}
+	return err
+}
+
+// alterAny is alter for the ticket of anybody; nil if it does not stand.
+func (s *store) alterAny(ctx context.Context, name, id string, change func(t *ticket, held bool) ([]clientv3.Op, error)) (*ticket, error) {
+	key := s.ticket(name, id)
+	for range attempts {
+		var t *ticket
+		l := s.newLook(exchange.Session{}, nil, false)
+		q := l.queue(name)
+		l.get(key, func(all kvs) {
+			if len(all) > 0 {
+				t = s.readTicket(name, all[0])
+			}
+		})
+		if err := l.batch.run(ctx); err != nil {
+			return nil, err
+		}
+		held := false
+		if t != nil {
+			if t.foreign { // it takes all
+				t.Units, t.Capacity = 1, 1
+			}
+			p := q.place(t)
+			for ; !p.known; p = q.place(t) {
+				if err := s.lengthen(ctx, &q.line, name); err != nil {
+					return nil, err
+				}
+			}
+			held = p.held
+		}
+		ops, err := change(t, held)
+		if err != nil || len(ops) == 0 {
+			return t, err
+		}
+		got, err := s.change(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", t.changed)}, ops, nil)
+		if err != nil {
+			return t, err
+		}
+		if got.Succeeded {
+			return t, nil
+		}
+	}
+	return nil, errors.New("the ticket was changed by others again and again")
+}
+
+// rewrite is what writes the row of a ticket with that lease.
+func (s *store) rewrite(t *ticket, lease clientv3.LeaseID) clientv3.Op {
+	return clientv3.OpPut(s.ticket(t.queue, t.id), t.value(), clientv3.WithLease(lease))
+}
+
+// Shrink reduces the units of a ticket. Who waits for them watches the key.
+func (s *store) Shrink(ctx context.Context, o exchange.Session, ref exchange.Ref, units int64) (bool, error) {
+	_, err := s.alter(ctx, o, ref, func(t *ticket, held bool) (ops []clientv3.Op, err error) {
+		if units >= t.Units {
+			return nil, nil
+		}
+		if held && t.exclusive() { // the exclusive hold has ended well
+			ops = append(ops, clientv3.OpDelete(s.mark(t.queue)))
+		}
+		t.Units = units
+		return append(ops, s.rewrite(t, t.lease)), nil
+	})
+	return false, err
+}
+
+// Keep gives a holder a lease of its own.
+func (s *store) Keep(ctx context.Context, o exchange.Session, ref exchange.Ref, d time.Duration) error {
+	lease, err := s.grantFixed(ctx, d)
+	if err != nil {
+		return err
+	}
+	var before clientv3.LeaseID
+	_, err = s.alter(ctx, o, ref, func(t *ticket, held bool) (ops []clientv3.Op, err error) {
+		if !held {
+			return nil, exchange.ErrNotHeld
+		}
+		if t.Evicted {
+			left, err := s.left(ctx, t.lease)
+			if err != nil {
+				return nil, err
+			}
+			if d+time.Second > left {
+				return nil, driver.ErrGone
+			}
+		}
+		if t.Hold == 0 && t.exclusive() { // its end is clean
+			ops = append(ops, clientv3.OpDelete(s.mark(t.queue)))
+		}
+		before = 0
+		if t.Fixed > 0 {
+			before = t.lease
+		}
+		t.Fixed = d
+		return append(ops, s.rewrite(t, lease)), nil
+	})
+	switch {
+	case err != nil && driver.IsPermanent(err):
+		_ = s.revoke(ctx, lease)
+	case err == nil && before != 0:
+		_ = s.revoke(ctx, before)
+	}
+	return err
+}
+
+// Detach moves strays to a lease that nobody extends.
+func (s *store) Detach(ctx context.Context, o exchange.Session, refs []exchange.Ref) error {
+	lease, err := s.grantRest(ctx, leaseOf(o.ID), o.TTL)
+	if err != nil {
+		return err
+	}
+	var ops []clientv3.Op
+	for _, ref := range refs {
+		key := s.ticket(ref.Queue, ref.ID)
+		ops = append(ops, clientv3.OpTxn(
+			[]clientv3.Cmp{clientv3.Compare(clientv3.LeaseValue(key), "=", leaseOf(o.ID))},
+			[]clientv3.Op{clientv3.OpPut(key, "", clientv3.WithIgnoreValue(), clientv3.WithLease(lease))}, nil))
+	}
+	return s.changeAll(ctx, ops)
+}
+
+// changeAll makes changes of which each has a condition of its own.
+func (s *store) changeAll(ctx context.Context, ops []clientv3.Op) error {
+	for ; len(ops) > 0; ops = ops[min(maxOps, len(ops)):] {
+		if _, err := s.change(ctx, nil, ops[:min(maxOps, len(ops))], nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Attach moves strays back.
+func (s *store) Attach(ctx context.Context, o exchange.Session, refs []exchange.Ref) error {
+	for _, ref := range refs {
+		_, err := s.alter(ctx, o, ref, func(t *ticket, _ bool) ([]clientv3.Op, error) {
+			if t.Fixed > 0 || t.Evicted {
+				return nil, nil
+			}
+			return []clientv3.Op{s.rewrite(t, leaseOf(o.ID))}, nil
+		})
+		if err != nil && !errors.Is(err, driver.ErrGone) {
+			return err
+		}
+	}
+	return nil
+}
+
+// Tickets is never called: a cluster has one history.
+func (s *store) Tickets(context.Context, exchange.Session) ([]exchange.Ref, error) { return nil, nil }
+
+// demands is what tells the session of a ticket that something is demanded of it.
+func (s *store) demands(t *ticket, what driver.Demand) clientv3.Op {
+	return clientv3.OpPut(s.demand(t), strconv.Itoa(int(what)), clientv3.WithLease(t.lease))
+}
+
+// Ask changes the row of the ticket, and tells its session. Another library cannot be asked.
+func (s *store) Ask(ctx context.Context, queue, id string, what driver.Demand) (unsettled bool, err error) {
+	_, err = s.alterAny(ctx, queue, id, func(t *ticket, held bool) ([]clientv3.Op, error) {
+		switch {
+		case t == nil:
+			return nil, driver.ErrGone
+		case t.foreign && (what == driver.Force || what == driver.Evict && !held):
+			return []clientv3.Op{clientv3.OpDelete(s.ticket(queue, id))}, nil
+		case t.foreign:
+			return nil, nil
+		case what == driver.Force || what == driver.Evict && !held:
+			bury, err := s.spare(ctx, t.TTL)
+			if err != nil {
+				return nil, err
+			}
+			ops := s.removal(t, held && t.exclusive(), false)
+			ops[1] = s.demands(t, driver.Force)
+			return append(ops, clientv3.OpPut(s.tombstone(id), "", clientv3.WithLease(bury))), nil
+		case what == driver.Revoke:
+			t.Revoked = true
+			return []clientv3.Op{s.rewrite(t, t.lease), s.demands(t, what)}, nil
+		}
+		lease, err := s.evictedTo(ctx, t)
+		if err != nil {
+			return nil, err
+		}
+		t.Evicted, t.lease = true, lease
+		return []clientv3.Op{s.rewrite(t, lease), s.demands(t, what)}, nil
+	})
+	return false, s.forget(err)
+}
+
+// evictedTo is the lease of a holder that is evicted, which nobody extends.
+func (s *store) evictedTo(ctx context.Context, t *ticket) (clientv3.LeaseID, error) {
+	if t.Evicted {
+		return t.lease, nil
+	}
+	return s.grantRest(ctx, t.lease, t.TTL)
+}
+
+// Raise has so much added to the tokens of tickets that are not held yet that these are above the floor.
+func (s *store) Raise(ctx context.Context, name string, least uint64) error {
+	if least+1 >= driver.MaxToken {
+		return exchange.ErrTokens
+	}
+	for range attempts {
+		b, key, ln, have := s.batch(), s.floor(name), line{}, kvs(nil)
+		b.get(key, func(all kvs) { have = all })
+		if name != "" {
+			b.add(s.front(name, 0, perPage, true), func(r *pb.RangeResponse) { s.readLine(&ln, name, r) })
+		}
+		if err := b.run(ctx); err != nil {
+			return err
+		}
+		after, changed := b.revision, int64(0)
+		for _, t := range slices.Backward(ln.tickets) {
+			if p := ln.place(t); p.known && !p.held {
+				after = t.created - 1
+			}
+		}
+		f, err := readFloor(have)
+		if err != nil {
+			f = nil // it is written anew
+		}
+		if len(have) > 0 {
+			changed = have[0].ModRevision
+		}
+		add := f.add(math.MaxInt64)
+		if next := uint64(after) + 1; least >= next {
+			add = max(add, least+1-next)
+		}
+		f = append(f, step{after, add})
+		text, err := json.Marshal(f[max(0, len(f)-maxSteps):])
+		if err != nil {
+			return err
+		}
+		got, err := s.change(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", changed)},
+			[]clientv3.Op{clientv3.OpPut(key, string(text))}, nil)
+		if err != nil || got.Succeeded {
+			return err
+		}
+	}
+	return errors.New("the floor of tokens was changed by others again and again")
+}
+
+// RaiseAll is Raise for all queues.
+func (s *store) RaiseAll(ctx context.Context, floor uint64) error { return s.Raise(ctx, "", floor) }
+
+// Clock is never called: RaiseAll needs none.
+func (s *store) Clock(context.Context) (int64, error) { return 0, errors.ErrUnsupported }

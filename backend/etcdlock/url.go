@@ -1,0 +1,98 @@
+package etcdlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/tlsoption"
+)
+
+func init() {
+	for _, scheme := range []string{"etcd", "etcds"} {
+		driver.Register(scheme, open, append([]string{"dial_timeout"}, tlsoption.Names...)...)
+	}
+}
+
+// usual is the port of a server.
+const usual = "2379"
+
+// open connects to etcd://user:password@host1,host2/namespace?options.
+func open(ctx context.Context, u *driver.URL) (driver.Driver, error) {
+	client, c, err := connect(u)
+	if err != nil {
+		return nil, err
+	}
+	return newDriver(ctx, client, c, true)
+}
+
+// connect reads a URL. The client of it connects to nothing yet, unless it has a password.
+func connect(u *driver.URL) (*clientv3.Client, config, error) {
+	to, err := clientConfig(u)
+	c := config{namespace: strings.Trim(u.Path, "/")}
+	_ = u.Text("prefix", "") // of all names, which the client puts before them
+	if err := errors.Join(u.Check(), err, c.check()); err != nil {
+		return nil, c, err
+	}
+	client, err := clientv3.New(to)
+	if err != nil {
+		return nil, c, fmt.Errorf("etcd: %w", err)
+	}
+	return client, c, nil
+}
+
+func clientConfig(u *driver.URL) (c clientv3.Config, err error) {
+	c = clientv3.Config{
+		DialTimeout:          u.Duration("dial_timeout", 5*time.Second),
+		DialKeepAliveTime:    10 * time.Second, // a server refuses more than one in 5 s
+		DialKeepAliveTimeout: 5 * time.Second,
+		PermitWithoutStream:  true,
+		MaxUnaryRetries:      1, // the caller repeats what fails
+		Logger:               zap.NewNop(),
+	}
+	if u.User != nil {
+		c.Username = u.User.Username()
+		c.Password, _ = u.User.Password()
+	}
+	if u.Scheme == "etcds" {
+		if c.TLS, err = tlsoption.Config(u); err != nil {
+			return c, driver.Invalid(fmt.Errorf("etcd: %w", err))
+		}
+	} else if tlsoption.Any(u) {
+		return c, driver.Invalid(errors.New("etcd: options about TLS are for etcds:"))
+	}
+	hosts := u.Hosts
+	if len(hosts) == 0 {
+		hosts = []string{"127.0.0.1"}
+	}
+	for _, h := range hosts {
+		if _, _, err := net.SplitHostPort(h); err != nil {
+			h = net.JoinHostPort(strings.Trim(h, "[]"), usual)
+		}
+		c.Endpoints = append(c.Endpoints, h)
+	}
+	return c, nil
+}
+
+// Explain says what an error means for the author of the URL.
+func (s *store) Explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("etcd: %w", err)
+}
+
+// Check is called for interlock doctor.
+func (s *store) Check(ctx context.Context) []driver.Finding {
+	if err := s.answers(ctx); err != nil {
+		return []driver.Finding{{Check: "server", Status: driver.Fail, Detail: err.Error(), Promise: "all of them", Remedy: "start the server"}}
+	}
+	return []driver.Finding{{Check: "server", Status: driver.OK, Detail: "it answers"}}
+}

@@ -1,0 +1,251 @@
+package etcdlock
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/driver/exchange"
+)
+
+// watches are the keys that are watched while the client listens: of a waiter what keeps it out, and
+// what is followed. Most waiters watch one key, so that a hand-over wakes one of them. A watch proves
+// nothing: each change is a reason to look. It begins without a revision, since one with a revision waits
+// for a loop of the server; so it is also a reason to look that a watch has begun.
+type watches struct {
+	mu   sync.Mutex
+	all  map[string]*watched // by what it is for
+	next func(*watched)      // begins a watch; nil: nobody listens
+}
+
+type watched struct {
+	key, end string // a range of keys, unless end is empty
+	event    exchange.Event
+	unread   bool // of a follower: it has been told, and has not read since
+	stop     func()
+}
+
+func (w *watches) init() { w.all = map[string]*watched{} }
+
+func ofTicket(id string) string  { return "ticket " + id }
+func ofQueue(name string) string { return "queue " + name }
+func ofCell(name string) string  { return "cell " + name }
+
+// set has a key watched from now on, instead of another one for the same purpose.
+func (w *watches) set(purpose, key, end string, event exchange.Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if t := w.all[purpose]; t != nil {
+		t.unread = false
+		if t.key == key && t.end == end {
+			return
+		}
+		t.stop()
+	}
+	t := &watched{key: key, end: end, event: event, stop: func() {}}
+	w.all[purpose] = t
+	if w.next != nil {
+		w.next(t)
+	}
+}
+
+// drop ends a watch.
+func (w *watches) drop(purpose string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if t := w.all[purpose]; t != nil {
+		t.stop()
+		delete(w.all, purpose)
+	}
+}
+
+// key is the one that is watched for this; "" if there is none, or a range.
+func (w *watches) key(purpose string) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if t := w.all[purpose]; t != nil && t.end == "" {
+		return t.key
+	}
+	return ""
+}
+
+// listen has begin called for each watch that there is, and for those that are set later.
+func (w *watches) listen(begin func(*watched)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.next = begin; begin == nil {
+		return
+	}
+	for _, t := range w.all {
+		begin(t)
+	}
+}
+
+// told says whether a watch has brought something for the first time since it was set. A follower that has
+// not read after the last time does not follow any more.
+func (w *watches) told(t *watched) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if t.unread {
+		for purpose, o := range w.all {
+			if o == t {
+				delete(w.all, purpose)
+			}
+		}
+		t.stop()
+	}
+	t.unread = t.event.Type != exchange.Granted
+}
+
+// follow has a queue or a cell watched for a follower.
+func (s *store) follow(f exchange.Follower, purpose, key, end string, event exchange.Event) {
+	if f.Mailbox != "" {
+		s.watches.set(purpose, key, end, event)
+	}
+}
+
+// watchWaiter has watched what keeps a waiter out: the last ticket that does so alone. Else it is
+// several permits: the first waiter watches the whole queue, and each other one that in front of it, which
+// changes when it is held.
+func (s *store) watchWaiter(t *ticket, p place) {
+	key, end := "", ""
+	switch b := p.blocker(t); {
+	case b != nil:
+		key = s.ticket(b.queue, b.id)
+	case p.first:
+		key = s.queue(t.queue)
+		end = clientv3.GetPrefixRangeEnd(key)
+	default:
+		last := p.before[len(p.before)-1]
+		key = s.ticket(last.queue, last.id)
+	}
+	s.watches.set(ofTicket(t.id), key, end, exchange.Event{Type: exchange.Granted, ID: t.id, Unverified: true})
+}
+
+// watchDeep is watchWaiter for waiters that need the whole capacity and are far from the front: the ticket
+// in front of each is asked for.
+func (s *store) watchDeep(ctx context.Context, all []*seen) error {
+	b := s.batch()
+	for _, t := range all {
+		prefix := s.queue(t.queue)
+		op := clientv3.OpGet(prefix, clientv3.WithRange(clientv3.GetPrefixRangeEnd(prefix)), clientv3.WithLimit(1),
+			clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend), clientv3.WithMaxCreateRev(t.created-1))
+		b.add(op, func(r *pb.RangeResponse) {
+			for _, kv := range r.Kvs {
+				if before := s.readTicket(t.queue, kv); before != nil {
+					t.before = []*ticket{before}
+					return
+				}
+			}
+			t.before = nil
+		})
+	}
+	if err := b.run(ctx); err != nil {
+		return err
+	}
+	for _, t := range all {
+		if len(t.before) == 0 { // a ticket of foo/bar, or none any more
+			ln := line{}
+			for ; !ln.place(t.ticket).all; t.place = ln.place(t.ticket) {
+				if err := s.lengthen(ctx, &ln, t.queue); err != nil {
+					return err
+				}
+			}
+			t.place = ln.place(t.ticket)
+		}
+		if len(t.before) > 0 {
+			s.watchWaiter(t.ticket, t.place)
+		} else { // it is held by now
+			s.watches.set(ofTicket(t.id), s.ticket(t.queue, t.id), "", exchange.Event{Type: exchange.Granted, ID: t.id, Unverified: true})
+		}
+	}
+	return nil
+}
+
+// Listen watches the mailbox, and what is to be watched beside that. A member that has lost its leader ends
+// the watches.
+func (s *store) Listen(ctx context.Context, mailbox string, up func(), receive func(exchange.Event)) error {
+	ctx, cancel := context.WithCancelCause(clientv3.WithRequireLeader(ctx))
+	defer cancel(nil)
+	defer context.AfterFunc(s.ctx, func() { cancel(context.Canceled) })()
+	var tasks sync.WaitGroup
+	defer tasks.Wait()
+	defer cancel(nil)
+	begin := func(t *watched) {
+		ctx, stop := context.WithCancel(ctx)
+		t.stop = stop
+		tasks.Go(func() {
+			defer stop()
+			err := s.watch(ctx, t.key, t.end, func(clientv3.WatchResponse) {
+				receive(t.event)
+				s.watches.told(t)
+			})
+			if ctx.Err() == nil {
+				cancel(err)
+			}
+		})
+	}
+	defer s.watches.listen(nil)
+	prefix := s.mail(mailbox)
+	err := s.watch(ctx, prefix, clientv3.GetPrefixRangeEnd(prefix), func(r clientv3.WatchResponse) {
+		if r.Created {
+			s.watches.listen(begin)
+			up()
+		}
+		for _, ev := range r.Events {
+			if got, ok := s.event(prefix, ev); ok {
+				receive(got)
+			}
+		}
+	})
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return err
+}
+
+// event is what a change of the mailbox means.
+func (s *store) event(prefix string, ev *clientv3.Event) (exchange.Event, bool) {
+	session, id, ofTicket := strings.Cut(strings.TrimPrefix(string(ev.Kv.Key), prefix), "/")
+	what, err := strconv.Atoi(string(ev.Kv.Value))
+	switch {
+	case !ofTicket && ev.Type == mvccpb.DELETE:
+		return exchange.Event{Type: exchange.SessionOver, ID: session}, true
+	case !ofTicket || ev.Type == mvccpb.DELETE || err != nil:
+		return exchange.Event{}, false
+	case driver.Demand(what) == driver.Force:
+		return exchange.Event{Type: exchange.Removed, ID: id}, true
+	case slices.Contains([]driver.Demand{driver.Wanted, driver.Revoke, driver.Evict}, driver.Demand(what)):
+		return exchange.Event{Type: exchange.Demanded, ID: id, Demand: driver.Demand(what)}, true
+	}
+	return exchange.Event{}, false
+}
+
+// watch calls got when a watch has begun, and for each change.
+func (s *store) watch(ctx context.Context, key, end string, got func(clientv3.WatchResponse)) error {
+	opts := []clientv3.OpOption{clientv3.WithCreatedNotify()}
+	if end != "" {
+		opts = append(opts, clientv3.WithRange(end))
+	}
+	s.exchanges.Add(1)
+	for r := range s.client.Watch(ctx, key, opts...) {
+		if err := r.Err(); err != nil {
+			return err
+		}
+		if r.Created || len(r.Events) > 0 {
+			got(r)
+		}
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return errors.New("the watch has ended")
+}
