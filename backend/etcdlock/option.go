@@ -23,11 +23,21 @@ func Namespace(name string) Option {
 
 // New uses a client that the program has already; Close of the driver leaves it open.
 func New(ctx context.Context, client *clientv3.Client, opts ...Option) (driver.Driver, error) {
-	var c config
+	return newDriver(ctx, client, configOf(opts), false)
+}
+
+func configOf(opts []Option) (c config) {
 	for _, o := range opts {
 		o(&c)
 	}
-	return newDriver(ctx, client, c, false)
+	return c
+}
+
+func (c config) layout() layout {
+	if c.namespace == "" {
+		return layout{}
+	}
+	return layout{c.namespace + "/"}
 }
 
 // newDriver makes sure that the cluster answers.

@@ -67,7 +67,10 @@ func (s *store) read(ctx context.Context, names []string) ([]exchange.Snapshot, 
 
 // snapshot shows a queue. Its kind and capacity are those of the first ticket of this library.
 func (l *look) snapshot(name string, left map[clientv3.LeaseID]time.Duration) exchange.Snapshot {
-	q, r := l.queues[name], exchange.Snapshot{Queue: driver.Queue{Name: name, Kind: driver.Mutex, Capacity: 1}}
+	q, r := l.queues[name], exchange.Snapshot{Queue: driver.Queue{Name: name}}
+	if len(q.tickets) > 0 {
+		r.Kind, r.Capacity = driver.Mutex, 1
+	}
 	if i := slices.IndexFunc(q.tickets, func(t *ticket) bool { return !t.foreign }); i >= 0 {
 		r.Kind, r.Capacity = q.tickets[i].Kind, q.tickets[i].Capacity
 	}

@@ -52,12 +52,9 @@ func newStore(client *clientv3.Client, c config, own bool) (*store, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	if c.namespace != "" {
-		c.namespace += "/"
-	}
 	conn := client.ActiveConnection()
 	s := &store{
-		layout: layout{c.namespace}, client: client, own: own, spares: map[time.Duration]spare{}, ends: map[clientv3.LeaseID]driver.Instant{},
+		layout: c.layout(), client: client, own: own, spares: map[time.Duration]spare{}, ends: map[clientv3.LeaseID]driver.Instant{},
 		// The client's own would wait for a server that is not there, and repeat what fails.
 		kv: clientv3.NewKVFromKVClient(pb.NewKVClient(conn), nil), lease: pb.NewLeaseClient(conn),
 	}

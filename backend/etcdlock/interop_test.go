@@ -1,0 +1,226 @@
+package etcdlock_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/concurrency"
+	"go.uber.org/zap"
+
+	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/etcdtest"
+)
+
+// bound is the time that no test needs.
+const bound = time.Minute
+
+func limited(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), bound)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func raw(t *testing.T, endpoints ...string) *clientv3.Client {
+	t.Helper()
+	c, err := clientv3.New(clientv3.Config{Endpoints: endpoints, Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func open(t *testing.T, url string, opts ...interlock.ClientOption) *interlock.Client {
+	t.Helper()
+	c, err := interlock.Open(limited(t), url, append([]interlock.ClientOption{interlock.TTL(5 * time.Second)}, opts...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func noError(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// counter is a number in a plain file: it is exact in the end if one at a time adds to it.
+type counter string
+
+func newCounter(t *testing.T) counter {
+	c := counter(filepath.Join(t.TempDir(), "counter"))
+	noError(t, os.WriteFile(string(c), []byte("0\n"), 0o600))
+	return c
+}
+
+func (c counter) value() (int, error) {
+	text, err := os.ReadFile(string(c))
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(strings.TrimSpace(string(text)))
+}
+
+func (c counter) add() error {
+	n, err := c.value()
+	if err != nil {
+		return err
+	}
+	time.Sleep(time.Millisecond) // somebody else would have read the same
+	return os.WriteFile(string(c), []byte(strconv.Itoa(n+1)+"\n"), 0o600)
+}
+
+// Promise: etcdctl lock, Go programs on etcd's package concurrency, and Interlock exclude each other.
+func TestOneAtATimeWithOtherPrograms(t *testing.T) {
+	t.Parallel()
+	s := etcdtest.Start(t)
+	const name, rounds, of = "a/lock", 25, 2
+	c := newCounter(t)
+	var all sync.WaitGroup
+	run := func(what string, once func() error) {
+		all.Go(func() {
+			for range rounds {
+				if err := once(); err != nil {
+					t.Errorf("%s: %v", what, err)
+					return
+				}
+			}
+		})
+	}
+	ctx := limited(t)
+	for range of {
+		ours := open(t, "etcd://"+s.Addr).Mutex(name)
+		run("Interlock", func() error { return ours.Do(ctx, func(context.Context) error { return c.add() }) })
+
+		session, err := concurrency.NewSession(raw(t, s.Addr))
+		noError(t, err)
+		theirs := concurrency.NewMutex(session, name)
+		run("concurrency", func() error {
+			if err := theirs.Lock(ctx); err != nil {
+				return err
+			}
+			defer func() { _ = theirs.Unlock(ctx) }()
+			return c.add()
+		})
+		script := fmt.Sprintf("n=$(cat %[1]s); sleep 0.001; echo $((n+1)) >%[1]s", c)
+		run("etcdctl lock", func() error {
+			if out, err := s.Command(ctx, "lock", name, "--", "sh", "-c", script).CombinedOutput(); err != nil {
+				return fmt.Errorf("%w: %s", err, out)
+			}
+			return nil
+		})
+	}
+	all.Wait()
+	if n, err := c.value(); err != nil || n != 3*of*rounds {
+		t.Errorf("the counter is %d, %v; it must be %d", n, err, 3*of*rounds)
+	}
+}
+
+// Promise: elections of etcdctl elect, of package concurrency and of Interlock are one, and each shows the
+// value of the leader.
+func TestOneLeaderWithOtherPrograms(t *testing.T) {
+	t.Parallel()
+	s := etcdtest.Start(t)
+	ctx := limited(t)
+	ours := open(t, "etcd://"+s.Addr).Election("leader")
+	lease, err := ours.Campaign(ctx, "our value")
+	noError(t, err)
+
+	session, err := concurrency.NewSession(raw(t, s.Addr))
+	noError(t, err)
+	theirs := concurrency.NewElection(session, "leader")
+	if got, err := theirs.Leader(ctx); err != nil || !strings.HasPrefix(string(got.Kvs[0].Value), "our value\x00") {
+		t.Fatalf("package concurrency sees %v, %v", got, err)
+	}
+	led := make(chan error, 1)
+	go func() { led <- theirs.Campaign(ctx, "their value") }()
+	q := open(t, "etcd://"+s.Addr)
+	await(t, "they wait", func() bool {
+		got, err := q.Queue(ctx, "leader")
+		return err == nil && len(got.Holders) == 1 && len(got.Waiters) == 1
+	})
+	select {
+	case err := <-led:
+		t.Fatalf("there are two leaders: %v", err)
+	default:
+	}
+	noError(t, lease.Release())
+	noError(t, <-led)
+	got, err := q.Queue(ctx, "leader")
+	if err != nil || len(got.Holders) != 1 || got.Holders[0].Note != "their value" {
+		t.Fatalf("their leadership is seen as %+v, %v", got, err)
+	}
+	again := make(chan error, 1)
+	go func() {
+		_, err := ours.Campaign(ctx, "us again")
+		again <- err
+	}()
+	await(t, "we wait", func() bool {
+		got, err := q.Queue(ctx, "leader")
+		return err == nil && len(got.Waiters) == 1
+	})
+
+	elect, cancel := context.WithCancel(ctx)
+	defer cancel()
+	third := s.Command(elect, "elect", "leader", "by etcdctl")
+	noError(t, third.Start())
+	await(t, "etcdctl waits", func() bool {
+		got, err := q.Queue(ctx, "leader")
+		return err == nil && len(got.Waiters) == 2
+	})
+	noError(t, theirs.Resign(ctx))
+	noError(t, <-again)
+	cancel()
+	_ = third.Wait()
+}
+
+// await waits for a condition.
+func await(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(bound); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s: not within %v", what, bound)
+		}
+	}
+}
+
+// Promise: locks foo and foo/bar do not disturb each other.
+func TestALockBelowAnotherOneIsAnother(t *testing.T) {
+	t.Parallel()
+	s := etcdtest.Start(t)
+	ctx := limited(t)
+	a, b := open(t, "etcd://"+s.Addr), open(t, "etcd://"+s.Addr)
+	for _, name := range []string{"foo", "foo/bar", "foo/bar/baz"} {
+		_, err := a.Mutex(name).Acquire(ctx)
+		noError(t, err)
+	}
+	for i := range 20 { // more than are read at first
+		_, err := a.Mutex(fmt.Sprintf("foo/%d", i)).Acquire(ctx)
+		noError(t, err)
+	}
+	lease, err := a.Mutex("free").Acquire(ctx)
+	noError(t, err)
+	got := make(chan error, 1)
+	go func() {
+		_, err := b.Mutex("free").Acquire(ctx)
+		got <- err
+	}()
+	noError(t, lease.Release())
+	noError(t, <-got)
+	for name, err := range a.Queues(ctx, "foo") {
+		if err != nil || len(name.Holders) != 1 || len(name.Waiters) != 0 {
+			t.Fatalf("a queue is %+v, %v", name, err)
+		}
+	}
+}
