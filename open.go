@@ -18,6 +18,7 @@ import (
 //	mem:                     memlock: memory of this client; mem:name, of this process
 //	redis://host:6379        redislock: a Redis server, also with Sentinels or in a Cluster; rediss: with TLS
 //	zk://h1,h2,h3/path       zklock: a ZooKeeper ensemble; zks: with TLS
+//	etcd://h1,h2,h3/path     etcdlock: a cluster of etcd; etcds: with TLS
 //	postgres://host/db       pglock: PostgreSQL, also behind a pooler; also postgresql:
 //	mysql://host/db          mysqllock: MySQL or MariaDB; also mariadb:
 //

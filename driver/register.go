@@ -74,6 +74,8 @@ func Schemes() []string {
 // known names the packages of this project's backends, so that the error for a
 // missing one can tell what to import.
 var known = map[string]string{
+	"etcd":       "etcdlock",
+	"etcds":      "etcdlock",
 	"mem":        "memlock",
 	"postgres":   "pglock",
 	"postgresql": "pglock",

@@ -212,9 +212,6 @@ func (l *look) judge(ctx context.Context) error {
 	var deep []*seen
 	for i := range l.seen {
 		t := &l.seen[i]
-		if !t.of(l.session) && t.Fixed == 0 { // it is another's
-			continue
-		}
 		if !t.known {
 			q := l.queues[t.queue]
 			for t.place = q.place(t.ticket); !t.known || l.watch && !t.all && !t.exclusive(); t.place = q.place(t.ticket) {
@@ -222,6 +219,9 @@ func (l *look) judge(ctx context.Context) error {
 					return err
 				}
 			}
+		}
+		if !t.standsFor(l.session, t.held) {
+			continue
 		}
 		if _, ok := left[t.lease]; !ok && t.lease != leaseOf(l.session.ID) {
 			var err error

@@ -70,7 +70,7 @@ func (s *store) removal(t *ticket, exclusive, clean bool) []clientv3.Op {
 // may be asked again. No operations change nothing.
 func (s *store) alter(ctx context.Context, o exchange.Session, ref exchange.Ref, change func(t *ticket, held bool) ([]clientv3.Op, error)) (*ticket, error) {
 	return s.alterAny(ctx, ref.Queue, ref.ID, func(t *ticket, held bool) ([]clientv3.Op, error) {
-		if t == nil || !t.of(o) && t.Fixed == 0 {
+		if t == nil || !t.standsFor(o, held) {
 			return nil, s.gone(ctx, o)
 		}
 		return change(t, held)
@@ -196,15 +196,27 @@ func (s *store) Keep(ctx context.Context, o exchange.Session, ref exchange.Ref, 
 
 // Detach moves strays to a lease that nobody extends.
 func (s *store) Detach(ctx context.Context, o exchange.Session, refs []exchange.Ref) error {
-	lease, err := s.grantRest(ctx, leaseOf(o.ID), o.TTL)
+	attached := leaseOf(o.ID)
+	var keys []string
+	b := s.batch()
+	for _, ref := range refs {
+		key := s.ticket(ref.Queue, ref.ID)
+		b.get(key, func(all kvs) {
+			if len(all) > 0 && clientv3.LeaseID(all[0].Lease) == attached {
+				keys = append(keys, key)
+			}
+		})
+	}
+	if err := b.run(ctx); err != nil || len(keys) == 0 {
+		return err
+	}
+	lease, err := s.grantRest(ctx, attached, o.TTL)
 	if err != nil {
 		return err
 	}
 	var ops []clientv3.Op
-	for _, ref := range refs {
-		key := s.ticket(ref.Queue, ref.ID)
-		ops = append(ops, clientv3.OpTxn(
-			[]clientv3.Cmp{clientv3.Compare(clientv3.LeaseValue(key), "=", leaseOf(o.ID))},
+	for _, key := range keys {
+		ops = append(ops, clientv3.OpTxn([]clientv3.Cmp{clientv3.Compare(clientv3.LeaseValue(key), "=", attached)},
 			[]clientv3.Op{clientv3.OpPut(key, "", clientv3.WithIgnoreValue(), clientv3.WithLease(lease))}, nil))
 	}
 	return s.changeAll(ctx, ops)

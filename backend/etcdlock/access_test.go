@@ -1,0 +1,140 @@
+package etcdlock_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/doctor/doctortest"
+	"github.com/interlock-go/interlock/internal/etcdtest"
+)
+
+// Promise: with authentication on, a user whose role may read and write the namespace has all locks in it, and
+// the doctor says what others lack.
+func TestUsers(t *testing.T) {
+	t.Parallel()
+	s := etcdtest.Start(t)
+	for _, c := range []string{
+		"user add root:secret", "user grant-role root root", "role add locks", "role grant-permission locks readwrite --prefix=true locks/",
+		"user add app:secret", "user grant-role app locks", "user add nobody:secret", "auth enable",
+	} {
+		s.Ctl(strings.Fields(c)...)
+	}
+	url := func(user string) string { return "etcd://" + user + s.Addr + "/locks" }
+
+	ctx := limited(t)
+	a, b := open(t, url("app:secret@")), open(t, url("app:secret@"))
+	lease, err := a.Mutex("m").Acquire(ctx)
+	noError(t, err)
+	if _, err := b.Mutex("m").TryAcquire(ctx); !errors.Is(err, interlock.ErrBusy) {
+		t.Errorf("a lock that is held: %v", err)
+	}
+	noError(t, lease.Release())
+	_, err = interlock.NewValue[string](b, "v").Update(ctx, func(string) (string, error) { return "x", nil })
+	noError(t, err)
+	for _, f := range doctortest.ExamineURL(t, url("app:secret@")).All {
+		if f.Status == driver.Fail {
+			t.Errorf("%s fails: %s", f.Check, f.Detail)
+		}
+	}
+	for user, words := range map[string]string{
+		"app:wrong@":     "etcdctl user passwd USER",
+		"":               "correct user and password of the URL",
+		"nobody:secret@": "etcdctl role grant-permission ROLE readwrite --prefix=true 'locks/'",
+	} {
+		report, err := doctortest.Consult(t, url(user))
+		if !driver.IsPermanent(err) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%q is refused with %v", user, err)
+		}
+		told := false
+		for _, f := range report.All {
+			told = told || f.Status == driver.Fail && strings.Contains(f.Remedy, words)
+		}
+		if !told {
+			t.Errorf("%q is told %+v, not: %s", user, report.All, words)
+		}
+	}
+}
+
+// Promise: with TLS the server has to prove its name, and the client its own.
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	s := etcdtest.Start(t, etcdtest.TLS())
+	ctx := limited(t)
+	url := "etcds://" + s.Addr + "/locks?ca=" + s.CA
+	with := url + "&cert=" + s.ClientCert + "&key=" + s.ClientKey
+	noError(t, doOnce(t, with))
+	noError(t, doOnce(t, with+"&server_name=localhost"))
+	for what, url := range map[string]string{
+		"without a certificate": url, "without the authority": strings.Replace(with, "ca="+s.CA, "", 1),
+		"under another name": with + "&server_name=other", "without TLS": "etcd://" + s.Addr,
+	} {
+		if c, err := interlock.Open(ctx, url); err == nil {
+			_ = c.Close()
+			t.Errorf("%s: it is opened", what)
+		}
+	}
+}
+
+func doOnce(t *testing.T, url string) error {
+	lease, err := open(t, url).Mutex("m").Acquire(limited(t))
+	if err != nil {
+		return err
+	}
+	return lease.Release()
+}
+
+// Promise: what is wrong in a URL is said at once.
+func TestWrongURLs(t *testing.T) {
+	t.Parallel()
+	for url, words := range map[string]string{
+		"etcd://127.0.0.1:1/a//b":              "the path of a URL",
+		"etcd://127.0.0.1:1/?ca=file":          "options about TLS are for etcds:",
+		"etcds://127.0.0.1:1/?ca=/nowhere/ca":  "ca:",
+		"etcd://127.0.0.1:1/?colour=red":       "colour",
+		"etcd://127.0.0.1:1/?dial_timeout=red": "dial_timeout",
+		"etcd://127.0.0.1:1":                   "connection refused",
+	} {
+		if _, err := interlock.Open(limited(t), url); err == nil || !strings.Contains(err.Error(), words) {
+			t.Errorf("%s: %v; it must say %q", url, err, words)
+		}
+	}
+}
+
+// Promise: the doctor finds a sound server fit, and names what is known against an old one.
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	s := etcdtest.Start(t)
+	for _, f := range doctortest.ExamineURL(t, "etcd://"+s.Addr+"/a").All {
+		old := f.Check == "version" && strings.Contains(f.Detail, "3.4.2")
+		if f.Status != driver.OK && !old || f.Status == driver.OK && old {
+			t.Errorf("%+v", f)
+		}
+	}
+	s.Ctl("put", "x", "y")
+	s.Kill()
+	if _, err := interlock.Open(limited(t), "etcd://"+s.Addr+"/a"); err == nil {
+		t.Error("a server that is away is opened")
+	}
+}
+
+// Promise: a cluster whose database is full is not fit.
+func TestCheckOfAFullDatabase(t *testing.T) {
+	t.Parallel()
+	s := etcdtest.Start(t, etcdtest.Flag("--quota-backend-bytes=16384"))
+	cmd := s.Command(limited(t), "put", "x", strings.Repeat("y", 20000))
+	_ = cmd.Run() // it raises the alarm
+	report, err := doctortest.Consult(t, "etcd://"+s.Addr+"/a")
+	if err == nil {
+		t.Error("a full database is opened")
+	}
+	told := false
+	for _, f := range report.All {
+		told = told || f.Check == "alarms" && f.Status == driver.Fail
+	}
+	if !told {
+		t.Errorf("nothing is said of the alarm: %+v", report.All)
+	}
+}

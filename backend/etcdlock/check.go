@@ -1,0 +1,81 @@
+package etcdlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc/status"
+
+	"github.com/interlock-go/interlock/backend/etcdlock/internal/doctor"
+	"github.com/interlock-go/interlock/driver"
+	hint "github.com/interlock-go/interlock/internal/doctor"
+)
+
+// examine is for a URL that open refuses: what was not opened can be checked, too.
+func examine(ctx context.Context, u *driver.URL) ([]driver.Finding, error) {
+	client, c, err := connect(u)
+	if refused(err) {
+		return []driver.Finding{hint.Of("server", doctor.Unreachable(err))}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	s, err := newStore(client, c, true)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	if err := s.answers(ctx); err != nil && !refused(err) {
+		return nil, err
+	}
+	return s.Check(ctx), nil
+}
+
+// refused: a server has answered, and refuses the user, or what the user wants.
+func refused(err error) bool {
+	for _, e := range []error{rpctypes.ErrPermissionDenied, rpctypes.ErrAuthFailed, rpctypes.ErrUserEmpty} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// Check is called for interlock doctor, and for programs that ask whether their backend is fit.
+func (s *store) Check(ctx context.Context) []driver.Finding {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.ctx, cancel)()
+	return doctor.New(s.client, s.namespace, s.answers).Check(ctx)
+}
+
+// Explain says what an error means for the author of the URL.
+func (s *store) Explain(err error) error { return explain(err) }
+
+func explain(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, rpctypes.ErrPermissionDenied):
+		return driver.Permanent(fmt.Errorf("etcd: the user lacks a right: %w (%s)", said{err}, hint.Hint))
+	case errors.Is(err, rpctypes.ErrUserEmpty):
+		return driver.Permanent(fmt.Errorf("etcd: the cluster wants a user, which the URL has not: %w", said{err}))
+	case refused(err):
+		return driver.Permanent(fmt.Errorf("etcd: user or password is wrong: %w", said{err}))
+	}
+	return fmt.Errorf("etcd: %w", said{err})
+}
+
+// said is an error of gRPC without what is around its message.
+type said struct{ error }
+
+func (s said) Unwrap() error { return s.error }
+
+func (s said) Error() string {
+	if st, ok := status.FromError(s.error); ok {
+		return st.Message()
+	}
+	return s.error.Error()
+}

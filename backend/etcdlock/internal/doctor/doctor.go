@@ -1,0 +1,205 @@
+// Package doctor examines etcd for whoever asks whether it is fit for locks.
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/doctor"
+)
+
+const (
+	everyLock = "every lock: none can be acquired or renewed"
+	kept      = "a healthy holder keeps its lock"
+	outlast   = "locks outlast the death of a server"
+	waking    = "speed: waiters are woken as soon as a lock is free"
+	next      = "speed: the lock of a client that has died is passed on soon"
+)
+
+// Doctor examines a cluster, and what of it a user may use.
+type Doctor struct {
+	client    *clientv3.Client
+	namespace string
+	answers   func(context.Context) error // a read; its error is explained
+	members   []member
+}
+
+// member is what a server says of itself.
+type member struct {
+	addr   string
+	status *clientv3.StatusResponse
+	err    error
+}
+
+// New is for a client, and what is before all its keys.
+func New(client *clientv3.Client, namespace string, answers func(context.Context) error) *Doctor {
+	return &Doctor{client: client, namespace: namespace, answers: answers}
+}
+
+// Check is called once, for a client that is open or was refused.
+func (d *Doctor) Check(ctx context.Context) []driver.Finding {
+	began := time.Now()
+	err := d.answers(ctx)
+	if err != nil && !errors.Is(err, rpctypes.ErrPermissionDenied) {
+		return []driver.Finding{doctor.Of("server", Unreachable(err))}
+	}
+	all := []driver.Finding{doctor.Of("server", doctor.Trip(time.Since(began)))}
+	for _, addr := range d.client.Endpoints() {
+		of, cancel := context.WithTimeout(ctx, patience)
+		status, err := d.client.Status(of, addr)
+		cancel()
+		d.members = append(d.members, member{addr, status, err})
+	}
+	return append(all, doctor.Examine(ctx, []doctor.Check{
+		{Name: "rights", Of: d.checkRights}, {Name: "version", Of: d.checkVersion}, {Name: "members", Of: d.checkMembers},
+		{Name: "alarms", Of: d.checkAlarms}, {Name: "TTL", Of: d.checkTTL},
+	})...)
+}
+
+// patience is how long one server may take that does not answer.
+const patience = 3 * time.Second
+
+// Unreachable is the finding that the cluster cannot be asked for anything.
+func Unreachable(err error) driver.Finding {
+	remedy := "see that the servers run, that most of them reach each other, and that the URL names them"
+	if errors.Is(err, rpctypes.ErrAuthFailed) || errors.Is(err, rpctypes.ErrUserEmpty) {
+		remedy = "correct user and password of the URL, or: etcdctl user passwd USER"
+	}
+	return doctor.Fail(everyLock, remedy, "%v", err)
+}
+
+// checkRights makes and removes a key with a lease, as each ticket is.
+func (d *Doctor) checkRights(ctx context.Context) driver.Finding {
+	where := fmt.Sprintf("the keys below %q", d.namespace)
+	if d.namespace == "" {
+		where = "all keys"
+	}
+	key := d.namespace + "{doctor}/trial"
+	lease, err := d.client.Grant(ctx, 60)
+	if err == nil {
+		_, err = d.client.Put(ctx, key, "", clientv3.WithLease(lease.ID))
+	}
+	if err == nil {
+		_, err = d.client.Txn(ctx).Then(clientv3.OpGet(d.namespace, clientv3.WithPrefix(), clientv3.WithLimit(1)), clientv3.OpDelete(key)).Commit()
+	}
+	if lease != nil {
+		_, revoked := d.client.Revoke(ctx, lease.ID)
+		err = errors.Join(err, revoked)
+	}
+	if err != nil {
+		remedy := fmt.Sprintf("etcdctl role grant-permission ROLE readwrite --prefix=true '%s'", d.namespace)
+		if d.namespace == "" {
+			remedy += ", or name a namespace in the path of the URL"
+		}
+		if !errors.Is(err, rpctypes.ErrPermissionDenied) {
+			remedy = "see the error"
+		}
+		return doctor.Fail(everyLock, remedy, "writing, watching and leases in %s: %v", where, err)
+	}
+	return doctor.Fine("%s may be read and written", where)
+}
+
+// faulty says which faults a version has that matter here.
+func faulty(version string) string {
+	var major, minor, patch int
+	if n, _ := fmt.Sscanf(version, "%d.%d.%d", &major, &minor, &patch); n != 3 {
+		return "" // it is newer than this list, most likely
+	}
+	if major > 3 || major == 3 && (minor > 5 || minor == 5 && patch >= 13 || minor == 4 && patch >= 31) {
+		return ""
+	}
+	return "a leader that was replaced may end leases that are being renewed, and watches may miss events"
+}
+
+func (d *Doctor) checkVersion(context.Context) driver.Finding {
+	var all []string
+	fault := ""
+	for _, m := range d.members {
+		if m.err != nil {
+			continue
+		}
+		if v := m.status.Version; !slices.Contains(all, v) {
+			all = append(all, v)
+		}
+		if f := faulty(m.status.Version); f != "" {
+			fault = f
+		}
+	}
+	switch {
+	case len(all) == 0:
+		return driver.Finding{}
+	case fault != "":
+		return doctor.Warn(kept+"; "+waking, "use etcd 3.5.13, 3.4.31, or later", "etcd %s: %s", strings.Join(all, ", "), fault)
+	}
+	return doctor.Fine("etcd %s", strings.Join(all, ", "))
+}
+
+// checkMembers looks whether the cluster bears the death of one more server.
+func (d *Doctor) checkMembers(ctx context.Context) driver.Finding {
+	var away []string
+	for _, m := range d.members {
+		switch {
+		case m.err != nil:
+			away = append(away, m.addr)
+		case m.status.Leader == 0:
+			away = append(away, m.addr+" (it has no leader)")
+		}
+	}
+	list, err := d.client.MemberList(ctx)
+	if err != nil {
+		return doctor.Warn(outlast, "see the error", "the members cannot be listed: %v", err)
+	}
+	voters := 0
+	for _, m := range list.Members {
+		if !m.IsLearner {
+			voters++
+		}
+	}
+	switch {
+	case len(away) > 0:
+		return doctor.Warn(outlast, "see that they run, and reach the others", "of %d members these do not serve: %s", voters, strings.Join(away, ", "))
+	case voters > len(d.members):
+		return doctor.Warn(outlast, "name all members in the URL", "of %d members the URL names %d", voters, len(d.members))
+	case voters == 1:
+		return doctor.Fine("one member: while it is away, there are no locks")
+	}
+	return doctor.Fine("%d members serve", voters)
+}
+
+func (d *Doctor) checkAlarms(ctx context.Context) driver.Finding {
+	list, err := d.client.AlarmList(ctx)
+	if err != nil {
+		return doctor.Warn(everyLock, "see the error", "alarms cannot be listed: %v", err)
+	}
+	for _, a := range list.Alarms {
+		switch a.Alarm {
+		case pb.AlarmType_NOSPACE:
+			return doctor.Fail(everyLock, "compact and defragment the database, then: etcdctl alarm disarm", "the database of a member is full (NOSPACE)")
+		case pb.AlarmType_CORRUPT:
+			return doctor.Fail("exclusion: two could hold one lock", "replace the member that differs", "the data of members differ (CORRUPT)")
+		}
+	}
+	return doctor.Fine("there are none")
+}
+
+// checkTTL asks for the shortest lease.
+func (d *Doctor) checkTTL(ctx context.Context) driver.Finding {
+	lease, err := d.client.Grant(ctx, 1)
+	if err != nil {
+		return doctor.Warn(next, "see the error", "the shortest TTL is not known: %v", err)
+	}
+	_, _ = d.client.Revoke(ctx, lease.ID)
+	if lease.TTL > 5 {
+		return doctor.Warn(next, "lower --election-timeout, from which the servers derive it", "the shortest TTL is %d s", lease.TTL)
+	}
+	return doctor.Fine("the shortest TTL is %d s", lease.TTL)
+}
