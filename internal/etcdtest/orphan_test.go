@@ -45,3 +45,21 @@ func TestMain(m *testing.M) {
 		return s.Addr, nil
 	})
 }
+
+// Promise: when the leader is killed, the others elect another one.
+func TestTheLeaderIsReplaced(t *testing.T) {
+	t.Parallel()
+	c := etcdtest.StartCluster(t, 3)
+	first := c.Leader()
+	first.Kill()
+	second := c.Leader(c.Others(first)...)
+	if second == first {
+		t.Fatal("the dead leads")
+	}
+	second.Ctl("put", "key", "value")
+	first.Restart()
+	c.Leader()
+	if got := first.Ctl("get", "--print-value-only", "key"); got != "value\n" {
+		t.Errorf("the value is %q", got)
+	}
+}

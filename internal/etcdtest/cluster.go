@@ -1,0 +1,128 @@
+package etcdtest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/interlock-go/interlock/internal/testserver"
+)
+
+// Cluster is a number of members with a leader.
+type Cluster struct{ Servers []*Server }
+
+// StartCluster starts a cluster of n members that ends with the test.
+func StartCluster(t testing.TB, n int, opts ...Option) *Cluster {
+	t.Helper()
+	c, dir := &Cluster{}, t.TempDir()
+	if err := c.start(dir, n, opts); err != nil {
+		for _, s := range c.Servers {
+			s.Stop()
+		}
+		t.Fatal(err)
+	}
+	for _, s := range c.Servers {
+		s.BelongTo(t)
+	}
+	return c
+}
+
+func (c *Cluster) start(dir string, n int, opts []Option) error {
+	var peers []string
+	for i := range n {
+		name := fmt.Sprint("member", i+1)
+		s := newServer(filepath.Join(dir, name), name, opts)
+		if err := os.Mkdir(s.Dir, 0o700); err != nil {
+			return err
+		}
+		if err := s.reservePeer(); err != nil {
+			return err
+		}
+		c.Servers, peers = append(c.Servers, s), append(peers, s.asPeer())
+	}
+	for _, s := range c.Servers {
+		s.cluster = strings.Join(peers, ",")
+		if err := s.Prepare(); err != nil {
+			return err
+		}
+	}
+	// One alone does not serve.
+	errs := make([]error, n)
+	var all sync.WaitGroup
+	for i, s := range c.Servers {
+		all.Go(func() { errs[i] = s.Launch() })
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// Endpoints are the addresses of all members, as a URL names them.
+func (c *Cluster) Endpoints() string {
+	var all []string
+	for _, s := range c.Servers {
+		all = append(all, s.Addr)
+	}
+	return strings.Join(all, ",")
+}
+
+// Leader waits until all members that are asked name the same leader, and returns it. Members that are
+// paused or dead must not be asked.
+func (c *Cluster) Leader(asked ...*Server) *Server {
+	if len(asked) == 0 {
+		asked = c.Servers
+	}
+	c.Servers[0].Helper()
+	var leader *Server
+	err := testserver.Until(func() (bool, error) {
+		ids := map[uint64]bool{}
+		leader = nil
+		for _, s := range asked {
+			own, of, err := s.status()
+			if err != nil {
+				return false, nil
+			}
+			if ids[of] = true; own == of {
+				leader = s
+			}
+		}
+		return len(ids) == 1 && leader != nil, nil
+	})
+	c.Servers[0].Check("wait for a leader", err)
+	return leader
+}
+
+// Others are the members but for one.
+func (c *Cluster) Others(but *Server) (all []*Server) {
+	for _, s := range c.Servers {
+		if s != but {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// status is the ID of the member, and that of its leader.
+func (s *Server) status() (own, leader uint64, err error) {
+	var all []struct {
+		Status struct {
+			Header struct {
+				Member uint64 `json:"member_id"`
+			} `json:"header"`
+			Leader uint64 `json:"leader"`
+		}
+	}
+	out, err := s.Command(context.Background(), "endpoint", "status", "--write-out=json", "--command-timeout=1s").Output()
+	if err == nil {
+		err = json.Unmarshal(out, &all)
+	}
+	if err != nil || len(all) != 1 {
+		return 0, 0, fmt.Errorf("%w: %s", err, out)
+	}
+	return all[0].Status.Header.Member, all[0].Status.Leader, nil
+}
