@@ -13,37 +13,57 @@ import (
 	"github.com/interlock-go/interlock/driver/exchange"
 )
 
-// attempts is how often a heartbeat is made that proves nothing, since another leader was elected
-// meanwhile.
+// attempts is how often a change is tried that meets those of others, and a heartbeat.
 const attempts = 3
 
-// Renew extends the lease of the session.
+// Renew extends the lease of the session. If the URL names several members, the first attempts are short:
+// a member that has been stopped answers nothing, and the next attempt goes to another one.
+func (s *store) Renew(ctx context.Context, o exchange.Session, refs []exchange.Ref, _ int) (r exchange.Renewal, err error) {
+	for i := range attempts {
+		try, cancel := ctx, func() {}
+		if end, ok := ctx.Deadline(); ok && i < attempts-1 && len(s.client.Endpoints()) > 1 {
+			try, cancel = context.WithTimeout(ctx, time.Until(end)/5)
+		}
+		r, err = s.renew(try, o, refs)
+		gone := try.Err() != nil
+		cancel()
+		if err == nil || driver.IsPermanent(err) || ctx.Err() != nil || !gone && !errors.Is(err, errTerm) {
+			return r, err
+		}
+	}
+	return r, err
+}
+
+var errTerm = errors.New("leaders were elected while the lease was extended")
+
+// renew is one attempt.
 //
 // The answer of a KeepAlive alone proves nothing: a leader that cannot write to its disk goes on to
 // answer, while another one counts the lease down. But a leader that answers a linearizable read in
 // the same term of Raft was the only one until then. So the heartbeat counts if the status of tickets was
 // read in the term in which the lease was extended.
-func (s *store) Renew(ctx context.Context, o exchange.Session, refs []exchange.Ref, _ int) (r exchange.Renewal, err error) {
-	for range attempts {
-		term, err := s.keepAlive(ctx, leaseOf(o.ID))
-		if errors.Is(err, rpctypes.ErrLeaseNotFound) {
-			return r, driver.ErrSession
-		}
-		if err != nil {
-			return r, err
-		}
-		l := s.newLook(o, refs, false)
-		if err := l.run(ctx); err != nil {
-			return r, err
-		}
-		if l.over {
-			return r, driver.ErrSession
-		}
-		if len(l.terms) == 1 && l.terms[term] {
-			return exchange.Renewal{Tickets: l.found}, nil
-		}
+func (s *store) renew(ctx context.Context, o exchange.Session, refs []exchange.Ref) (r exchange.Renewal, err error) {
+	sent := driver.Now()
+	term, err := s.keepAlive(ctx, leaseOf(o.ID))
+	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
+		return r, driver.ErrSession
 	}
-	return r, errors.New("leaders were elected while the lease was extended")
+	if err != nil {
+		return r, err
+	}
+	l := s.newLook(o, refs, false)
+	switch err := l.run(ctx); {
+	case err != nil:
+		return r, err
+	case l.over:
+		return r, driver.ErrSession
+	case len(l.terms) != 1 || !l.terms[term]:
+		return r, errTerm
+	}
+	for i := range l.found {
+		l.found[i].Sent = sent
+	}
+	return exchange.Renewal{Tickets: l.found}, nil
 }
 
 // Look reads the status of tickets, and has those that wait watched.

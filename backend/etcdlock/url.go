@@ -55,7 +55,7 @@ func clientConfig(u *driver.URL) (c clientv3.Config, err error) {
 	c = clientv3.Config{
 		DialTimeout:          u.Duration("dial_timeout", 5*time.Second),
 		DialKeepAliveTime:    10 * time.Second, // a server refuses more than one in 5 s
-		DialKeepAliveTimeout: 5 * time.Second,
+		DialKeepAliveTimeout: 3 * time.Second,
 		PermitWithoutStream:  true,
 		MaxUnaryRetries:      1, // the caller repeats what fails
 		Logger:               zap.NewNop(),

@@ -1,0 +1,191 @@
+package etcdlock_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/backend/etcdlock"
+	"github.com/interlock-go/interlock/internal/etcdtest"
+)
+
+// Promise: a holder that is connected to a leader whose disk is stuck gives up before another one holds.
+// That leader goes on to answer heartbeats, while the next leader counts the lease down.
+func TestAHolderBehindAStuckLeaderGivesUpBeforeTheNextOneHolds(t *testing.T) {
+	t.Parallel()
+	c := etcdtest.StartCluster(t, 3)
+	leader := c.Leader()
+	ctx := limited(t)
+	const ttl = 3 * time.Second
+	a := open(t, "etcd://"+leader.Addr, interlock.TTL(ttl))
+	b := open(t, "etcd://"+strings.Join([]string{c.Others(leader)[0].Addr, c.Others(leader)[1].Addr}, ","), interlock.TTL(ttl))
+	held, err := a.Mutex("m").Acquire(ctx)
+	noError(t, err)
+	type grant struct {
+		lease *interlock.Lease
+		err   error
+		early bool
+	}
+	next := make(chan grant, 1)
+	go func() {
+		lease, err := b.Mutex("m").Acquire(ctx)
+		select {
+		case <-held.Done():
+			next <- grant{lease, err, false}
+		default:
+			next <- grant{lease, err, true}
+		}
+	}()
+	release := leader.StickDisk()
+	defer release()
+	g := <-next
+	noError(t, g.err)
+	if g.early {
+		t.Errorf("another one holds, and the holder still believes that it does until %v", held.Deadline())
+	}
+	if held.Err() == nil {
+		t.Error("nobody has told the holder")
+	}
+	if g.lease.Token() <= held.Token() {
+		t.Errorf("the token %d follows %d", g.lease.Token(), held.Token())
+	}
+	release()
+	noError(t, g.lease.Release())
+	again, err := a.Mutex("m").Acquire(ctx)
+	noError(t, err)
+	noError(t, again.Release())
+}
+
+// Promise: a lock outlasts the death of the leader, and a leader that is stopped, if the client knows the
+// other members.
+func TestALockOutlastsItsLeader(t *testing.T) {
+	t.Parallel()
+	for what, disturb := range map[string]func(*etcdtest.Server){
+		"killed":  func(s *etcdtest.Server) { s.Kill() },
+		"stopped": func(s *etcdtest.Server) { s.Pause() },
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			c := etcdtest.StartCluster(t, 3)
+			ctx := limited(t)
+			a, b := open(t, "etcd://"+c.Endpoints(), interlock.TTL(20*time.Second)), open(t, "etcd://"+c.Endpoints(), interlock.TTL(20*time.Second))
+			held, err := a.Mutex("m").Acquire(ctx)
+			noError(t, err)
+			got := make(chan error, 1)
+			go func() {
+				_, err := b.Mutex("m").Acquire(ctx)
+				got <- err
+			}()
+			await(t, "it waits", func() bool {
+				q, err := b.Queue(ctx, "m")
+				return err == nil && len(q.Waiters) == 1
+			})
+			leader := c.Leader()
+			disturb(leader)
+			c.Leader(c.Others(leader)...)
+			// It is renewed by the others.
+			from := held.Deadline()
+			await(t, "it is renewed", func() bool { return held.Deadline().After(from.Add(time.Second)) || held.Err() != nil })
+			noError(t, held.Err())
+			select {
+			case err := <-got:
+				t.Fatalf("another one holds: %v", err)
+			default:
+			}
+			noError(t, held.Release())
+			noError(t, <-got)
+			if what == "stopped" {
+				leader.Resume()
+			}
+		})
+	}
+}
+
+// Promise: who holds is told at once when its lease is revoked, by hand or by a leader that was replaced.
+func TestAHolderIsToldThatItsLeaseWasRevoked(t *testing.T) {
+	t.Parallel()
+	s := etcdtest.Start(t)
+	ctx := limited(t)
+	a := open(t, "etcd://"+s.Addr, interlock.TTL(10*time.Minute)) // its heartbeat is far
+	held, err := a.Mutex("m").Acquire(ctx)
+	noError(t, err)
+	etcd := raw(t, s.Addr)
+	got, err := etcd.Get(ctx, "m/", clientv3.WithPrefix())
+	if err != nil || len(got.Kvs) != 1 {
+		t.Fatalf("there are %d tickets, %v", len(got.Kvs), err)
+	}
+	_, err = etcd.Revoke(ctx, clientv3.LeaseID(got.Kvs[0].Lease))
+	noError(t, err)
+	select {
+	case <-held.Done():
+	case <-ctx.Done():
+		t.Fatal("nobody has told the holder")
+	}
+	if !errors.Is(held.Err(), interlock.ErrLost) {
+		t.Errorf("it is told %v", held.Err())
+	}
+	again, err := a.Mutex("m").Acquire(ctx)
+	noError(t, err)
+	noError(t, again.Release())
+}
+
+// Promise: a waiter whose watch is lost, and cannot be resumed since the revisions were compacted, is granted.
+func TestCompactionLeavesNoWaiterBehind(t *testing.T) {
+	t.Parallel()
+	s := etcdtest.Start(t)
+	proxy := etcdtest.NewProxy(t, s.Addr)
+	ctx := limited(t)
+	a, b := open(t, "etcd://"+s.Addr), open(t, "etcd://"+proxy.Addr, interlock.TTL(10*time.Minute))
+	held, err := a.Mutex("m").Acquire(ctx)
+	noError(t, err)
+	got := make(chan error, 1)
+	go func() {
+		_, err := b.Mutex("m").Acquire(ctx)
+		got <- err
+	}()
+	await(t, "it waits", func() bool {
+		q, err := a.Queue(ctx, "m")
+		return err == nil && len(q.Waiters) == 1
+	})
+	proxy.Refuse(true)
+	proxy.Cut()
+	noError(t, held.Release())
+	etcd := raw(t, s.Addr)
+	var last int64
+	for range 5 {
+		r, err := etcd.Put(ctx, "x", "y")
+		noError(t, err)
+		last = r.Header.Revision
+	}
+	_, err = etcd.Compact(ctx, last, clientv3.WithCompactPhysical())
+	noError(t, err)
+	proxy.Refuse(false)
+	noError(t, <-got)
+}
+
+// Promise: a transaction of the caller's own is refused as soon as the lock is not held any more.
+func TestStands(t *testing.T) {
+	t.Parallel()
+	s := etcdtest.Start(t)
+	ctx := limited(t)
+	a := open(t, "etcd://"+s.Addr+"/app")
+	lease, err := a.Mutex("m").Acquire(ctx)
+	noError(t, err)
+	etcd := raw(t, s.Addr)
+	write := func() bool {
+		r, err := etcd.Txn(ctx).If(etcdlock.Stands("m", lease.ID(), etcdlock.Namespace("app"))).Then(clientv3.OpPut("data", "x")).Commit()
+		noError(t, err)
+		return r.Succeeded
+	}
+	if !write() {
+		t.Error("the holder is refused")
+	}
+	noError(t, a.Evict(ctx, "m", lease.ID(), true))
+	if write() {
+		t.Error("who does not hold any more is not refused")
+	}
+}
