@@ -91,7 +91,7 @@ func TestWrongURLs(t *testing.T) {
 	t.Parallel()
 	for url, words := range map[string]string{
 		"etcd://127.0.0.1:1/a//b":              "the path of a URL",
-		"etcd://127.0.0.1:1/?ca=file":          "options about TLS are for etcds:",
+		"etcd://127.0.0.1:1/?ca=file":          "options about TLS are for the scheme etcds",
 		"etcds://127.0.0.1:1/?ca=/nowhere/ca":  "ca:",
 		"etcd://127.0.0.1:1/?colour=red":       "colour",
 		"etcd://127.0.0.1:1/?dial_timeout=red": "dial_timeout",

@@ -72,7 +72,7 @@ func clientConfig(u *driver.URL) (c clientv3.Config, err error) {
 			verifyAs(c.TLS, c.TLS.ServerName)
 		}
 	} else if tlsoption.Any(u) {
-		return c, driver.Invalid(errors.New("etcd: options about TLS are for etcds:"))
+		return c, driver.Invalid(errors.New("etcd: options about TLS are for the scheme etcds"))
 	}
 	hosts := u.Hosts
 	if len(hosts) == 0 {
