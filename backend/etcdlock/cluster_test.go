@@ -42,6 +42,8 @@ func TestAHolderBehindAStuckLeaderGivesUpBeforeTheNextOneHolds(t *testing.T) {
 	}()
 	release := leader.StickDisk()
 	defer release()
+	_, err = raw(t, c.Others(leader)[0].Addr).Put(ctx, "x", "y") // which the leader has to write
+	noError(t, err)
 	g := <-next
 	noError(t, g.err)
 	if g.early {
@@ -54,7 +56,10 @@ func TestAHolderBehindAStuckLeaderGivesUpBeforeTheNextOneHolds(t *testing.T) {
 		t.Errorf("the token %d follows %d", g.lease.Token(), held.Token())
 	}
 	release()
-	noError(t, g.lease.Release())
+	// Before 3.4.31 the leader that comes back ends leases that it has not seen renewed. Then its holder is told.
+	if err := g.lease.Release(); err != nil && !errors.Is(err, interlock.ErrLost) {
+		t.Error(err)
+	}
 	again, err := a.Mutex("m").Acquire(ctx)
 	noError(t, err)
 	noError(t, again.Release())

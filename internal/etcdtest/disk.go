@@ -3,6 +3,7 @@ package etcdtest
 import (
 	"fmt"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 
 	"github.com/interlock-go/interlock/internal/testserver"
@@ -13,9 +14,14 @@ import (
 // done by strace.
 func (s *Server) StickDisk() (release func()) {
 	s.Helper()
-	cmd := exec.Command("strace", "-f", "-qq", "-o", s.Path("strace"), "-e", "trace=fdatasync,fsync",
-		"-e", "inject=fdatasync,fsync:delay_enter=600s", "-p", strconv.Itoa(s.Pid()))
-	p, err := testserver.Begin(cmd)
+	args := []string{"-f", "-qq", "-o", s.Path("strace"), "-e", "trace=fdatasync", "-e", "inject=fdatasync:delay_enter=600s"}
+	// Not the database: while that waits for its disk, the server answers nothing.
+	logs, err := filepath.Glob(s.Path("data/member/wal/*.wal"))
+	s.Check("find the log", err)
+	for _, path := range logs {
+		args = append(args, "-P", path)
+	}
+	p, err := testserver.Begin(exec.Command("strace", append(args, "-p", strconv.Itoa(s.Pid()))...))
 	s.Check("strace (on Debian: apt-get install strace)", err)
 	// It is attached as soon as the kernel says so of each thread.
 	s.Check("attach strace", testserver.Until(func() (bool, error) {
