@@ -33,6 +33,18 @@ func TestConformance(t *testing.T) {
 	drivertest.Run(t, drivertest.Backend{TTL: TTL, Unsupported: cannot, Small: true, World: worlds(s.Addr)})
 }
 
+// Promise: three members are as one. Clients in this process know one of them, which is not always the leader.
+func TestConformanceOfACluster(t *testing.T) {
+	c := etcdtest.StartCluster(t, 3)
+	drivertest.Run(t, drivertest.Backend{
+		TTL: TTL, Small: true, World: worlds(c.Others(c.Leader())[0].Addr),
+		Only: []string{
+			"Exclusion", "Order", "NoBarging", "ReadersAndWriters", "LeaveBeforeItsJoin", "ExpiryOfAHeldTicket", "LostMessages",
+			"TokensOfExclusiveGrants", "SwapComparesVersions", "WatchNeverMissesTheLast", "FollowNeverMissesTheLast", "CountingProcesses", "ConcurrentPermits",
+		},
+	})
+}
+
 // worlds makes worlds on one server, each in a namespace of its own. Clients in this process reach it
 // through a proxy, so that rules can disturb it.
 func worlds(addr string) func(testing.TB) drivertest.World {

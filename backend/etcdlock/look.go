@@ -264,8 +264,10 @@ func (l *look) judge(ctx context.Context) error {
 			deep = append(deep, t)
 		}
 		l.found[t.i] = st
-		if st.State != exchange.Waiting {
-			l.s.watches.drop(ofTicket(t.id))
+	}
+	for i, ref := range l.refs {
+		if l.found[i].State != exchange.Waiting {
+			l.s.watches.drop(ofTicket(ref.ID))
 		}
 	}
 	return l.s.watchDeep(ctx, deep)

@@ -51,9 +51,31 @@ func (w *watches) set(purpose, key, end string, event exchange.Event) {
 		t.stop()
 	}
 	t := &watched{key: key, end: end, event: event, stop: func() {}}
+	w.bound(event.Type)
 	w.all[purpose] = t
 	if w.next != nil {
 		w.next(t)
+	}
+}
+
+// maxFollowed bounds what is watched for followers, since nobody says that a follower has gone. One whose
+// watch is dropped reads again after some seconds.
+const maxFollowed = 1000
+
+// bound makes room for one more follower. The mutex is held.
+func (w *watches) bound(event exchange.EventType) {
+	if event == exchange.Granted {
+		return
+	}
+	n, some := 0, ""
+	for purpose, t := range w.all {
+		if t.event.Type != exchange.Granted {
+			n, some = n+1, purpose
+		}
+	}
+	if n >= maxFollowed {
+		w.all[some].stop()
+		delete(w.all, some)
 	}
 }
 
@@ -89,8 +111,8 @@ func (w *watches) listen(begin func(*watched)) {
 	}
 }
 
-// told says whether a watch has brought something for the first time since it was set. A follower that has
-// not read after the last time does not follow any more.
+// told is called when a watch has brought something. A follower that has not read after the last time does
+// not follow any more.
 func (w *watches) told(t *watched) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -92,13 +92,22 @@ func (s *Server) asPeer() string { return s.name + "=" + s.peerURL() }
 
 func (s *Server) peerURL() string { return "http://" + testserver.Address(s.peer) }
 
+// program is the path of etcd.
+func program() (string, error) {
+	if path := os.Getenv(Variable); path != "" {
+		return path, nil
+	}
+	path, err := exec.LookPath("etcd")
+	if err != nil {
+		return "", fmt.Errorf("install etcd (on Debian: apt-get install etcd-server): %w", err)
+	}
+	return path, nil
+}
+
 func (s *Server) command() (*exec.Cmd, error) {
-	path := os.Getenv(Variable)
-	if path == "" {
-		var err error
-		if path, err = exec.LookPath("etcd"); err != nil {
-			return nil, fmt.Errorf("install etcd (on Debian: apt-get install etcd-server): %w", err)
-		}
+	path, err := program()
+	if err != nil {
+		return nil, err
 	}
 	client := "http://" + s.Addr
 	if s.set.tls {

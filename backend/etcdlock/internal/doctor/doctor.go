@@ -61,7 +61,7 @@ func (d *Doctor) Check(ctx context.Context) []driver.Finding {
 	}
 	return append(all, doctor.Examine(ctx, []doctor.Check{
 		{Name: "rights", Of: d.checkRights}, {Name: "version", Of: d.checkVersion}, {Name: "members", Of: d.checkMembers},
-		{Name: "alarms", Of: d.checkAlarms}, {Name: "TTL", Of: d.checkTTL},
+		{Name: "alarms", Of: d.checkAlarms}, {Name: "database", Of: d.checkDatabase}, {Name: "TTL", Of: d.checkTTL},
 	})...)
 }
 
@@ -202,4 +202,22 @@ func (d *Doctor) checkTTL(ctx context.Context) driver.Finding {
 		return doctor.Warn(next, "lower --election-timeout, from which the servers derive it", "the shortest TTL is %d s", lease.TTL)
 	}
 	return doctor.Fine("the shortest TTL is %d s", lease.TTL)
+}
+
+// quota is how large a database may get by default.
+const quota = 2 << 30
+
+// checkDatabase looks for a database that nobody compacts: each lock adds to it.
+func (d *Doctor) checkDatabase(context.Context) driver.Finding {
+	var size int64
+	for _, m := range d.members {
+		if m.err == nil {
+			size = max(size, m.status.DbSize)
+		}
+	}
+	if size > quota*3/4 {
+		return doctor.Warn(everyLock, "start the servers with --auto-compaction-retention=1h, or raise --quota-backend-bytes, and defragment",
+			"it has %d MB, and by default it may have %d", size>>20, quota>>20)
+	}
+	return doctor.Fine("it has %d MB", size>>20)
 }
