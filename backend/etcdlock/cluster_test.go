@@ -172,6 +172,32 @@ func TestCompactionLeavesNoWaiterBehind(t *testing.T) {
 	noError(t, <-got)
 }
 
+// Promise: permits that come free with one holder are granted to all waiters that fit, without a heartbeat.
+func TestAPermitThatComesFreeIsPassedOn(t *testing.T) {
+	t.Parallel()
+	s := etcdtest.Start(t)
+	ctx := limited(t)
+	a := open(t, "etcd://"+s.Addr, interlock.TTL(10*time.Minute))
+	held, err := a.Semaphore("s", 4, interlock.Weight(3)).Acquire(ctx)
+	noError(t, err)
+	got := make(chan error, 3)
+	for i, weight := range []int64{2, 1, 1} {
+		b := open(t, "etcd://"+s.Addr, interlock.TTL(10*time.Minute))
+		go func() {
+			_, err := b.Semaphore("s", 4, interlock.Weight(weight)).Acquire(ctx)
+			got <- err
+		}()
+		await(t, "it waits", func() bool {
+			q, err := a.Queue(ctx, "s")
+			return err == nil && len(q.Waiters) == i+1
+		})
+	}
+	noError(t, held.Release())
+	for range 3 {
+		noError(t, <-got)
+	}
+}
+
 // Promise: a transaction of the caller's own is refused as soon as the lock is not held any more.
 func TestStands(t *testing.T) {
 	t.Parallel()

@@ -20,7 +20,7 @@ import (
 )
 
 // bound is the time that no test needs.
-const bound = time.Minute
+const bound = 45 * time.Second
 
 func limited(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), bound)

@@ -967,4 +967,49 @@ var backends = []fault{
 		file: "backend/pglock/store.go", test: "TestALongNoteCostsNoMemory",
 		old: "pg_catalog.left(kind, 65536)", new: "kind",
 	},
+	{
+		file: "backend/etcdlock/look.go", test: "TestAHolderBehindAStuckLeaderGivesUpBeforeTheNextOneHolds",
+		old: "\tswitch err := l.run(ctx); {\n\tcase err != nil:\n\t\treturn r, err\n",
+		new: "\tl.terms[term] = true\n\tfor i, ref := range refs {\n\t\tl.found[i] = exchange.Status{State: exchange.Waiting, Tag: ref.Tag}\n\t}\n\tswitch {\n",
+	},
+	{
+		file: "backend/etcdlock/watch.go", test: "TestAHolderIsToldThatItsLeaseWasRevoked",
+		old: "case !ofTicket && ev.Type == mvccpb.DELETE:", new: "case !ofTicket && ev.Type == mvccpb.DELETE && id != \"\":",
+	},
+	{
+		file: "backend/etcdlock/join.go", test: "TestConformance$/LeaveBeforeItsJoin",
+		old: ", clientv3.Compare(clientv3.CreateRevision(s.tombstone(t.id)), \"=\", 0)}", new: "}",
+	},
+	{
+		file: "backend/etcdlock/layout.go", test: "TestOneAtATimeWithOtherPrograms",
+		old: "if t.foreign || t.Kind != o.Kind", new: "if !t.foreign && t.Kind != o.Kind",
+	},
+	{
+		file: "backend/etcdlock/layout.go", test: "TestALockBelowAnotherOneIsAnother",
+		old: "if strings.Contains(id, \"/\") {", new: "if id == \"\" {",
+	},
+	{
+		file: "backend/etcdlock/look.go", test: "TestAPermitThatComesFreeIsPassedOn",
+		old: "case waited && !t.exclusive()", new: "case waited && t.exclusive()",
+	},
+	{
+		file: "backend/etcdlock/look.go", test: "TestConformance$/InheritedIsRepeated",
+		old: "(m.ID != t.id || m.Inherited)", new: "m.ID != t.id",
+	},
+	{
+		file: "backend/etcdlock/store.go", test: "TestConformance$/RenewOfFixedTickets",
+		old: "max(0, left-time.Second)", new: "max(0, left)",
+	},
+	{
+		file: "backend/etcdlock/tickets.go", test: "TestConformance$/Raise",
+		old: "add = max(add, least+1-next)", new: "add = max(add, least-next)",
+	},
+	{
+		file: "driver/exchange/join.go", test: "TestATicketThatEndsWithItsSessionIsProvenByHeartbeats",
+		old: "case s.d.traits.WithSession, r.Retry", new: "case r.Retry",
+	},
+	{
+		file: "driver/exchange/event.go", test: "TestTheEndOfASessionIsAskedFor",
+		old: "e.s.row.ID == ev.ID && d.ctx.Err() == nil", new: "e.s.row.ID == ev.ID && d.ctx.Err() != nil",
+	},
 }
