@@ -168,7 +168,11 @@ func TestTheEndOfASessionIsAskedFor(t *testing.T) {
 	joined(t, s)
 	events <- exchange.Event{Type: exchange.SessionOver, ID: "another"}
 	events <- exchange.Event{Type: exchange.SessionOver, ID: s.ID}
-	<-asked
+	select {
+	case <-asked:
+	case <-time.After(10 * time.Second):
+		t.Fatal("nothing is asked")
+	}
 	if k := joined(t, s); !k.Held {
 		t.Fatalf("the session lives on, and its ticket is %+v", k)
 	}

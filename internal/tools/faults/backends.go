@@ -982,7 +982,7 @@ var backends = []fault{
 	},
 	{
 		file: "backend/etcdlock/layout.go", test: "TestOneAtATimeWithOtherPrograms",
-		old: "if t.foreign || t.Kind != o.Kind", new: "if !t.foreign && t.Kind != o.Kind",
+		old: "t.Capacity != o.Capacity {\n\t\treturn o.Capacity", new: "t.Capacity != o.Capacity {\n\t\treturn t.Units",
 	},
 	{
 		file: "backend/etcdlock/layout.go", test: "TestALockBelowAnotherOneIsAnother",
@@ -993,7 +993,7 @@ var backends = []fault{
 		old: "case waited && !t.exclusive()", new: "case waited && t.exclusive()",
 	},
 	{
-		file: "backend/etcdlock/look.go", test: "TestConformance$/InheritedIsRepeated",
+		file: "backend/etcdlock/look.go", test: "TestAGrantThatIsSeenAgainInheritsAgain",
 		old: "(m.ID != t.id || m.Inherited)", new: "m.ID != t.id",
 	},
 	{

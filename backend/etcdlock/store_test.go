@@ -1,0 +1,110 @@
+package etcdlock
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/internal/etcdtest"
+)
+
+// storeTo is the store of a client, without what package exchange does for it.
+func storeTo(t *testing.T, s *etcdtest.Server) *store {
+	t.Helper()
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{s.Addr}, Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := newStore(client, config{}, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(st.Close)
+	return st
+}
+
+func begun(t *testing.T, s *store) exchange.Session {
+	t.Helper()
+	o := exchange.Session{ID: exchange.NewID(), TTL: time.Minute, Mailbox: exchange.NewMailbox()}
+	if _, err := s.Begin(context.Background(), o); err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+func mutex(o exchange.Session) exchange.Join {
+	return exchange.Join{Session: o, Request: driver.Request{
+		ID: exchange.NewID(), Queue: "q", Kind: driver.Mutex, Units: 1, Capacity: 1, Robust: true,
+	}}
+}
+
+// Promise: a holder whose grant was written, and whose reply was lost, is told the same again.
+func TestAGrantThatIsSeenAgainInheritsAgain(t *testing.T) {
+	t.Parallel()
+	s := storeTo(t, etcdtest.Start(t))
+	ctx := t.Context()
+	dead, heir := begun(t, s), begun(t, s)
+	if st, err := s.Join(ctx, mutex(dead)); err != nil || st.State != exchange.Held || st.Inherited {
+		t.Fatalf("the first holder: %+v, %v", st, err)
+	}
+	if _, err := s.End(ctx, dead, nil); err != nil {
+		t.Fatal(err)
+	}
+	j := mutex(heir)
+	first, err := s.Join(ctx, j)
+	if err != nil || first.State != exchange.Held || !first.Inherited {
+		t.Fatalf("the next holder: %+v, %v", first, err)
+	}
+	j.Retry = true
+	again, err := s.Join(ctx, j)
+	if err != nil || again.State != exchange.Held || !again.Inherited || again.Token != first.Token {
+		t.Errorf("the same again: %+v, %v", again, err)
+	}
+}
+
+// Promise: each of two exchanges that see a grant for the first time, at the same time, is told of it.
+func TestTwoSeeAGrantAtOnce(t *testing.T) {
+	t.Parallel()
+	s := storeTo(t, etcdtest.Start(t))
+	ctx := t.Context()
+	for range 20 {
+		o, front := begun(t, s), begun(t, s)
+		if _, err := s.Join(ctx, mutex(front)); err != nil {
+			t.Fatal(err)
+		}
+		j := mutex(o)
+		j.Hold = time.Hour
+		if st, err := s.Join(ctx, j); err != nil || st.State != exchange.Waiting {
+			t.Fatalf("a waiter: %+v, %v", st, err)
+		}
+		if _, err := s.End(ctx, front, nil); err != nil {
+			t.Fatal(err)
+		}
+		seen := make(chan error, 3)
+		for range cap(seen) {
+			go func() {
+				st, err := s.Look(ctx, o, []exchange.Ref{{Queue: "q", ID: j.ID}})
+				if err == nil && (st[0].State != exchange.Held || !st[0].Fixed || st[0].Left < time.Minute) {
+					t.Errorf("it is seen as %+v", st[0])
+				}
+				seen <- err
+			}()
+		}
+		for range cap(seen) {
+			if err := <-seen; err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := s.Leave(ctx, exchange.Leave{Ref: exchange.Ref{Queue: "q", ID: j.ID}, Session: o, Clean: true}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.End(ctx, o, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
