@@ -18,6 +18,7 @@ import (
 
 	"github.com/interlock-go/interlock/cmd/interlock/internal/guard"
 	"github.com/interlock-go/interlock/examples/flashsale"
+	"github.com/interlock-go/interlock/internal/etcdtest"
 	"github.com/interlock-go/interlock/internal/mysqltest"
 	"github.com/interlock-go/interlock/internal/pgtest"
 	"github.com/interlock-go/interlock/internal/redistest"
@@ -83,6 +84,14 @@ func TestScriptsOnZooKeeper(t *testing.T) {
 	runScripts(t, plainFolder(t), func(dir string) string {
 		// Each heartbeat proves only the one before.
 		return "zk://" + s.Addr + "/" + filepath.Base(dir) + "?ttl=30s"
+	}, onServers...)
+}
+
+func TestScriptsOnEtcd(t *testing.T) {
+	t.Parallel()
+	s := etcdtest.Start(t)
+	runScripts(t, plainFolder(t), func(dir string) string {
+		return "etcd://" + s.Addr + "/" + filepath.Base(dir) + "?ttl=15s"
 	}, onServers...)
 }
 
