@@ -110,6 +110,32 @@ func TestALockOutlastsItsLeader(t *testing.T) {
 	}
 }
 
+// Promise: without a majority a holder gives up in time, and locks are there again when the majority is.
+func TestAMajorityThatComesBack(t *testing.T) {
+	t.Parallel()
+	c := etcdtest.StartCluster(t, 3)
+	ctx := limited(t)
+	a := open(t, "etcd://"+c.Endpoints(), interlock.TTL(3*time.Second))
+	held, err := a.Mutex("m").Acquire(ctx)
+	noError(t, err)
+	away := c.Servers[:2]
+	for _, s := range away {
+		s.Kill()
+	}
+	select {
+	case <-held.Done():
+	case <-ctx.Done():
+		t.Fatal("the holder goes on without a majority")
+	}
+	c.Restart(away...)
+	again, err := a.Mutex("m").Acquire(ctx)
+	noError(t, err)
+	if again.Token() <= held.Token() {
+		t.Errorf("the token %d follows %d", again.Token(), held.Token())
+	}
+	noError(t, again.Release())
+}
+
 // Promise: who holds is told at once when its lease is revoked, by hand or by a leader that was replaced.
 func TestAHolderIsToldThatItsLeaseWasRevoked(t *testing.T) {
 	t.Parallel()

@@ -57,7 +57,7 @@ func clientConfig(u *driver.URL) (c clientv3.Config, err error) {
 		DialKeepAliveTime:    10 * time.Second, // a server refuses more than one in 5 s
 		DialKeepAliveTimeout: 3 * time.Second,
 		PermitWithoutStream:  true,
-		MaxUnaryRetries:      1, // the caller repeats what fails
+		MaxUnaryRetries:      2, // one more with a new login; the caller repeats what fails
 		Logger:               zap.NewNop(),
 	}
 	if u.User != nil {
