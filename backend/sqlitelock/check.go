@@ -9,6 +9,7 @@ import (
 	"github.com/interlock-go/interlock/backend/sqlitelock/internal/doctor"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/internal/fileclock"
 )
 
 // Check is called for interlock doctor, and for programs that ask whether their backend is fit.
@@ -23,7 +24,7 @@ func (s *store) Check(ctx context.Context) []driver.Finding {
 			return s.change(ctx, fast, func(t *tx) error { return t.exec("UPDATE file SET opened = opened") })
 		},
 		Sessions: s.sessionIDs,
-		Clock:    s.clock, Steady: steady, LookEvery: pollEvery, Socket: s.mailbox.Name != "", Message: s.message,
+		Clock:    s.clock, Steady: fileclock.Steady, LookEvery: pollEvery, Socket: s.mailbox.Name != "", Message: s.message,
 	}).Check(ctx)
 }
 

@@ -142,7 +142,7 @@ func TestReboot(t *testing.T) {
 	}
 
 	after := start(t, path)
-	if after.store.clock.boot == "" {
+	if after.store.clock.Boot == "" {
 		t.Skip("this system does not tell boots apart")
 	}
 	next := begin(t, after)

@@ -6,7 +6,7 @@ const applicationID = 0x496c6f6b // "Ilok"
 // layout is the version of the schema. A file with a larger one is refused.
 const layout = 1
 
-// Times are moments of the file (see fileClock), walls are Unix times in
+// Times are moments of the file (see fileclock.Clock), walls are Unix times in
 // nanoseconds.
 const schema = `
 CREATE TABLE file(               -- one row

@@ -13,13 +13,14 @@ import (
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/internal/coalesce"
+	"github.com/interlock-go/interlock/internal/fileclock"
 	"zombiezen.com/go/sqlite"
 )
 
 // store is the exchanges with one file.
 type store struct {
 	file      *file
-	clock     fileClock
+	clock     fileclock.Clock
 	exchanges atomic.Uint64
 	closed    atomic.Bool
 
@@ -52,7 +53,7 @@ type session struct {
 }
 
 func openStore(ctx context.Context, path string, c config) (*store, error) {
-	clock, err := newFileClock()
+	clock, err := fileclock.New()
 	if err != nil {
 		return nil, driver.Permanent(err)
 	}
@@ -97,7 +98,7 @@ func (s *store) checkNames(ctx context.Context) error {
 func (s *store) afterBoot(ctx context.Context) error {
 	return s.change(ctx, fast, func(t *tx) error {
 		boot := ""
-		if _, err := t.one("SELECT boot FROM file", func(r *sqlite.Stmt) { boot = r.ColumnText(0) }); err != nil || boot == s.clock.boot {
+		if _, err := t.one("SELECT boot FROM file", func(r *sqlite.Stmt) { boot = r.ColumnText(0) }); err != nil || boot == s.clock.Boot {
 			return err
 		}
 		for _, sql := range []string{
@@ -112,7 +113,7 @@ func (s *store) afterBoot(ctx context.Context) error {
 		if err := t.exec("UPDATE ticket SET since = since + ?1 + wall - ends, ends = wall + ?1 WHERE flags & ?2", int64(t.now)-wall, fixed); err != nil {
 			return err
 		}
-		return t.exec("UPDATE file SET boot = ?", s.clock.boot)
+		return t.exec("UPDATE file SET boot = ?", s.clock.Boot)
 	})
 }
 
@@ -277,7 +278,7 @@ func (s *store) over(sid int64) {
 
 // check makes sure, within an exchange, that the session stands.
 func (o *session) check(t *tx) error {
-	if steady && t.now < moment(o.expires.Load()) {
+	if fileclock.Steady && t.now < moment(o.expires.Load()) {
 		return nil
 	}
 	return o.checkRow(t)

@@ -31,7 +31,7 @@ type expired struct {
 
 // sweepIf sweeps if a ticket or session expires at that moment, and it has passed.
 func (s *store) sweepIf(ctx context.Context, due moment) error {
-	if due <= s.clock.now() {
+	if due <= s.now() {
 		return s.sweep(ctx)
 	}
 	s.watcher.expect(due)

@@ -106,7 +106,7 @@ func (s *store) transact(ctx context.Context, h how, t *tx, f func(*tx) error) e
 	if err := s.begin(ctx, c); err != nil {
 		return err
 	}
-	t.now = s.clock.now()
+	t.now = s.now()
 	all := []*job{own}
 	if !h.alone {
 		first, rest := s.file.lock.gather(h.in)
@@ -208,7 +208,7 @@ func (s *store) view(ctx context.Context, f func(c conn, now moment) error) erro
 		if err := c.exec("BEGIN"); err != nil {
 			return err
 		}
-		err := f(c, s.clock.now())
+		err := f(c, s.now())
 		if e := c.exec("ROLLBACK"); err == nil {
 			err = e
 		}

@@ -115,7 +115,7 @@ func (s *store) Listen(ctx context.Context, _ string, up func(), receive func(ex
 	for {
 		next, list, follows := s.watcher.state()
 		if waits, _ := s.tickets.wait(""); waits || follows {
-			now := s.clock.now()
+			now := s.now()
 			pause := max(next.sub(now), 0) + time.Millisecond
 			if list && s.list(ctx) != nil {
 				pause = min(pause, time.Second) // the file is locked, say
@@ -137,7 +137,7 @@ func (s *store) Listen(ctx context.Context, _ string, up func(), receive func(ex
 		if s.mailbox.Name == "" && s.poll(ctx, &version) {
 			receive(exchange.Event{Type: exchange.Wake})
 		}
-		if next, _, _ := s.watcher.state(); next <= s.clock.now() { // it was not put off
+		if next, _, _ := s.watcher.state(); next <= s.now() { // it was not put off
 			s.expire(ctx)
 		}
 	}
@@ -147,8 +147,8 @@ func (s *store) Listen(ctx context.Context, _ string, up func(), receive func(ex
 // file may be locked, or have a row that no sweep finds.
 func (s *store) expire(ctx context.Context) {
 	err := s.sweep(ctx)
-	if next, _, _ := s.watcher.state(); err != nil || next <= s.clock.now() {
-		s.watcher.expect(s.clock.now().add(time.Second))
+	if next, _, _ := s.watcher.state(); err != nil || next <= s.now() {
+		s.watcher.expect(s.now().add(time.Second))
 	}
 }
 

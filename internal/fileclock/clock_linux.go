@@ -1,4 +1,4 @@
-package sqlitelock
+package fileclock
 
 import (
 	"bufio"
@@ -10,27 +10,29 @@ import (
 	"github.com/interlock-go/interlock/driver"
 )
 
-// fileClock is the time since boot. A container with a time namespace of its own
+// Clock is the time since boot, suspension included. A container with a time namespace of its own
 // sees it shifted; ahead takes that back, so that all containers agree.
-type fileClock struct {
-	boot  string
+type Clock struct {
+	Boot  string // another one after a reboot
 	ahead time.Duration
 }
 
-// steady says that no step can set the clock back.
-const steady = true
+// Steady says that no step can set the clock back.
+const Steady = true
 
-func newFileClock() (fileClock, error) {
+// New reads which boot this is.
+func New() (Clock, error) {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
-		return fileClock{}, fmt.Errorf("cannot tell whether the machine was rebooted; mount /proc: %w", err)
+		return Clock{}, fmt.Errorf("cannot tell whether the machine was rebooted; mount /proc: %w", err)
 	}
-	return fileClock{strings.TrimSpace(string(id)), boottimeOffset()}, nil
+	return Clock{strings.TrimSpace(string(id)), boottimeOffset()}, nil
 }
 
-func (c fileClock) now() moment { return moment(driver.Now().Add(-c.ahead)) }
+// Now is the time, in nanoseconds.
+func (c Clock) Now() int64 { return int64(driver.Now().Add(-c.ahead)) }
 
-func (fileClock) String() string { return "CLOCK_BOOTTIME" }
+func (Clock) String() string { return "CLOCK_BOOTTIME" }
 
 func boottimeOffset() time.Duration {
 	f, err := os.Open("/proc/self/timens_offsets")

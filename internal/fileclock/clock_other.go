@@ -1,0 +1,19 @@
+//go:build !linux
+
+package fileclock
+
+import "time"
+
+// Clock is the wall clock, the only one that processes share here.
+type Clock struct{ Boot string }
+
+// Steady says that no step can set the clock back.
+const Steady = false
+
+// New cannot tell one boot from another.
+func New() (Clock, error) { return Clock{}, nil }
+
+// Now is the time, in nanoseconds.
+func (Clock) Now() int64 { return time.Now().UnixNano() }
+
+func (Clock) String() string { return "the wall clock" }
