@@ -77,6 +77,7 @@ var known = map[string]string{
 	"etcd":       "etcdlock",
 	"etcds":      "etcdlock",
 	"mem":        "memlock",
+	"file":       "filelock",
 	"postgres":   "pglock",
 	"postgresql": "pglock",
 	"mysql":      "mysqllock",

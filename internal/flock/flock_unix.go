@@ -10,8 +10,14 @@ import (
 
 // Try takes the exclusive lock if it is free. The lock belongs to the open file:
 // it ends when the last descriptor is closed, in whatever process.
-func Try(f *os.File) (bool, error) {
-	err := flock(f, syscall.LOCK_EX|syscall.LOCK_NB)
+func Try(f *os.File) (bool, error) { return try(f, syscall.LOCK_EX) }
+
+// TryShared takes a lock that several open files can have, unless one has the exclusive lock. An
+// open file that has that itself has the shared lock instead.
+func TryShared(f *os.File) (bool, error) { return try(f, syscall.LOCK_SH) }
+
+func try(f *os.File, how int) (bool, error) {
+	err := flock(f, how|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		return false, nil
 	}

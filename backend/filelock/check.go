@@ -1,0 +1,83 @@
+//go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
+
+package filelock
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/internal/doctor"
+	"github.com/interlock-go/interlock/internal/fileclock"
+)
+
+const everyLock = "every lock"
+
+// Check is called for interlock doctor, and for programs that ask whether their directory is fit.
+func (s *store) Check(ctx context.Context) []driver.Finding {
+	return doctor.Examine(ctx, []doctor.Check{
+		{Name: "directory", Of: s.checkDirectory},
+		{Name: "file system", Of: s.checkFilesystem},
+		{Name: "rows", Of: s.checkRows},
+		{Name: "clock", Of: s.checkClock},
+		{Name: "messages", Of: s.checkMessages},
+	})
+}
+
+func failed(err error, remedy string) driver.Finding {
+	return driver.Finding{Status: driver.Fail, Detail: err.Error(), Promise: everyLock, Remedy: remedy}
+}
+
+func (s *store) checkDirectory(context.Context) driver.Finding {
+	if err := s.dir.checkPlace(); err != nil {
+		return failed(err, "see the detail")
+	}
+	return doctor.Fine("%s: only those who share it can replace its files", s.dir.path)
+}
+
+func (s *store) checkFilesystem(context.Context) driver.Finding {
+	if doubtful(s.dir.path) {
+		return driver.Finding{Status: driver.Warn, Detail: "it cannot be told whether other machines share the files, but not the locks",
+			Promise: "exclusion between machines", Remedy: "use the directory on one machine only"}
+	}
+	return doctor.Fine("a file system of this machine")
+}
+
+// checkRows makes a transaction, and writes.
+func (s *store) checkRows(ctx context.Context) driver.Finding {
+	probe := s.dir.file(guards, ".probe-"+exchange.NewID())
+	f, err := s.dir.create(probe)
+	if err == nil {
+		f.Close()
+		err = os.Remove(probe)
+	}
+	if err == nil {
+		_, err = s.Settle(ctx, "interlock doctor")
+	}
+	if err != nil {
+		return failed(s.Explain(err), "look at the disk and the permissions")
+	}
+	return doctor.Fine("rows can be read and written")
+}
+
+func (s *store) checkClock(context.Context) driver.Finding {
+	if !fileclock.Steady {
+		return driver.Finding{Status: driver.Warn, Detail: s.clock.String() + " can be set", Promise: "leases, when the clock is set",
+			Remedy: "have the clock adjusted in small steps"}
+	}
+	return doctor.Fine("%v", s.clock)
+}
+
+func (s *store) checkMessages(context.Context) driver.Finding {
+	if s.receive.Load() == nil {
+		return driver.Finding{Status: driver.Warn, Detail: fmt.Sprintf("no socket can be made in %s", s.dir.file(mailboxes, "")),
+			Promise: "waiters are woken at once: they poll", Remedy: "use a directory with a shorter path, on a file system that has sockets"}
+	}
+	if !s.watch.sees() {
+		return driver.Finding{Status: driver.Warn, Detail: "this system does not tell when other programs unlock a file",
+			Promise: "waiters behind another program are woken at once: they poll"}
+	}
+	return doctor.Fine("waiters are woken at once")
+}

@@ -1,0 +1,2 @@
+// Package filelock keeps locks in the files of a directory.
+package filelock

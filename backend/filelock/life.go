@@ -1,0 +1,68 @@
+//go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
+
+package filelock
+
+import (
+	"errors"
+	"os"
+
+	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/internal/flock"
+)
+
+// live makes the file of a session, which is locked as long as the session lives: as long as it is
+// open in any process.
+func (s *store) live(id string) error {
+	f, err := s.dir.create(s.dir.file(lives, id))
+	if err != nil {
+		return err
+	}
+	if ok, err := flock.Try(f); err != nil || !ok {
+		f.Close()
+		return errors.Join(errors.New("cannot lock a new file"), err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lives == nil {
+		f.Close()
+		return errClosed
+	}
+	s.lives[id] = f
+	return nil
+}
+
+// die removes the file of a session that has ended.
+func (s *store) die(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f := s.lives[id]; f != nil {
+		_ = os.Remove(f.Name())
+		f.Close()
+		delete(s.lives, id)
+	}
+}
+
+// dead reports whether a session has certainly no process any more. A missing file proves nothing:
+// another program may have removed it.
+func (s *store) dead(of exchange.Session) bool {
+	s.mu.Lock()
+	_, mine := s.lives[of.ID]
+	s.mu.Unlock()
+	if mine || of.ID == "" {
+		return false
+	}
+	f, err := os.Open(s.dir.file(lives, of.ID))
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	free, err := flock.TryShared(f)
+	return free && err == nil
+}
+
+// Liveness is the file of a session.
+func (s *store) Liveness(of exchange.Session) []*os.File {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return []*os.File{s.lives[of.ID]}
+}

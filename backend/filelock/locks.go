@@ -1,0 +1,214 @@
+//go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
+
+package filelock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/interlock-go/interlock/internal/flock"
+)
+
+// locks are the files that this client has locked, or tries to lock, by ID of the ticket. Each has
+// an open file of its own, so that the kernel keeps them apart. An end of the process ends them.
+type locks struct {
+	s      *store
+	mu     sync.Mutex
+	files  map[string]*locked
+	closed bool
+	lapses sync.WaitGroup
+}
+
+type locked struct {
+	queue string
+	file  *os.File
+	has   bool // the lock
+	end   moment
+	timer *time.Timer // fires at the end
+}
+
+// take locks the file of a queue for a ticket, unless another program has locked it. Then the file
+// stays open: to close it would be news for those who watch it.
+func (l *locks) take(queue, id string, exclusive bool, end moment) (has bool, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f := l.files[id]
+	switch {
+	case l.closed:
+		return false, errClosed
+	case f == nil:
+		f = &locked{queue: queue}
+		l.files[id] = f
+	case f.has:
+		return true, nil
+	}
+	if err = l.try(f, exclusive); err == nil && !f.has && l.s.watch.add(l.s.dir.lockFile(queue), queue, id) {
+		err = l.try(f, exclusive) // it may have been unlocked before it was watched
+	}
+	if err != nil {
+		l.drop(id)
+		return false, err
+	}
+	if f.has {
+		f.end = end
+		f.timer = time.AfterFunc(end.sub(moment(l.s.clock.Now())), func() { l.lapse(id) })
+	}
+	return f.has, nil
+}
+
+// try tries to lock the file that has the name now.
+func (l *locks) try(f *locked, exclusive bool) (err error) {
+	path := l.s.dir.lockFile(f.queue)
+	for range 100 {
+		if f.file == nil {
+			if f.file, err = l.s.dir.openLockFile(path); err != nil {
+				return err
+			}
+		}
+		if exclusive {
+			f.has, err = flock.Try(f.file)
+		} else {
+			f.has, err = flock.TryShared(f.file)
+		}
+		if err != nil || sameFile(f.file, path) {
+			return err
+		}
+		f.file.Close()
+		f.file, f.has = nil, false
+	}
+	return fmt.Errorf("%s is replaced all the time", path)
+}
+
+// openLockFile opens a file that other programs may have made. Something else of that name is
+// refused, and not waited for.
+func (d dir) openLockFile(path string) (*os.File, error) {
+	const how = os.O_RDONLY | syscall.O_NOFOLLOW | syscall.O_NONBLOCK
+	f, err := os.OpenFile(path, how, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		if f, err = d.create(path); errors.Is(err, fs.ErrExist) {
+			f, err = os.OpenFile(path, how, 0)
+		}
+	}
+	if errors.Is(err, syscall.ELOOP) {
+		return nil, fmt.Errorf("%s is a symbolic link: remove it, or use the directory that it leads to", path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
+		f.Close()
+		return nil, errors.Join(fmt.Errorf("%s is not an ordinary file; remove it", path), err)
+	}
+	return f, nil
+}
+
+// share turns an exclusive lock into a shared one. Where the kernel does not do that in one step,
+// another program may come first; then the lock is lost.
+func (l *locks) share(id string) (has bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f := l.files[id]
+	if f != nil && f.has {
+		f.has, _ = flock.TryShared(f.file)
+	}
+	return f != nil && f.has
+}
+
+// intact reports false if the file of a holder was removed or replaced: then others lock another
+// file.
+func (l *locks) intact(id string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f := l.files[id]
+	return f == nil || !f.has || sameFile(f.file, l.s.dir.lockFile(f.queue))
+}
+
+// until notes the end of a ticket. A later one is seen when the timer fires.
+func (l *locks) until(id string, end moment) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f := l.files[id]
+	if f == nil {
+		return
+	}
+	if end < f.end && f.timer != nil && !l.closed {
+		f.timer.Reset(end.sub(moment(l.s.clock.Now())))
+	}
+	f.end = end
+}
+
+// release is called for each ticket that does not stand any more. It unlocks the file also for
+// children that have just been forked, which a close would not.
+func (l *locks) release(id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.drop(id)
+}
+
+func (l *locks) drop(id string) {
+	f := l.files[id]
+	if f == nil {
+		return
+	}
+	delete(l.files, id)
+	if f.timer != nil {
+		f.timer.Stop()
+	}
+	if f.file != nil {
+		_ = flock.Unlock(f.file)
+		f.file.Close()
+	}
+}
+
+// lapse is called when a ticket may have expired without its session having noticed: nothing else
+// would unlock the file.
+func (l *locks) lapse(id string) {
+	l.mu.Lock()
+	f := l.files[id]
+	if f == nil || l.closed {
+		l.mu.Unlock()
+		return
+	}
+	l.lapses.Add(1)
+	defer l.lapses.Done()
+	queue, end := f.queue, f.end
+	l.mu.Unlock()
+
+	ctx, cancel := context.WithTimeout(l.s.ctx, time.Second)
+	defer cancel()
+	err := l.s.change(ctx, queue, func(x *queueTx) error {
+		if t := x.ticket(id); t == nil {
+			l.release(id)
+		} else {
+			end = t.End
+		}
+		return nil
+	})
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := moment(l.s.clock.Now())
+	switch {
+	case l.files[id] != f:
+	case err != nil && end <= now: // the row cannot be read, and proves nothing for the holder any more
+		l.drop(id)
+	default:
+		f.timer.Reset(max(end.sub(now), time.Millisecond))
+	}
+}
+
+// close gives up all.
+func (l *locks) close() {
+	l.mu.Lock()
+	l.closed = true
+	for id := range l.files {
+		l.drop(id)
+	}
+	l.mu.Unlock()
+	l.lapses.Wait()
+}

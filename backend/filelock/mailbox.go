@@ -1,0 +1,132 @@
+//go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
+
+package filelock
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/interlock-go/interlock/driver/exchange"
+)
+
+// message is an event for a mailbox. Granted with a queue says only that it is the turn of a
+// ticket: its client locks the file.
+type message struct {
+	To    string `json:"-"`
+	Event exchange.Event
+}
+
+// Listen receives messages by a datagram socket, and is told by the kernel when files are closed.
+func (s *store) Listen(ctx context.Context, mailbox string, up func(), receive func(exchange.Event)) error {
+	path := s.sockets + "/" + mailbox
+	_ = os.Remove(path) // of an earlier call
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if errors.Is(err, syscall.EINVAL) { // the path is too long
+		return errors.Join(err, errors.ErrUnsupported)
+	}
+	if err != nil {
+		return err
+	}
+	defer os.Remove(path)
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	if err := os.Chmod(path, s.dir.mode); err != nil {
+		return err
+	}
+	s.receive.Store(&receive)
+	defer s.receive.Store(nil)
+	if err := s.watch.start(s.dir.file(lives, ""), s.closed); err != nil {
+		return err
+	}
+	defer s.watch.stop()
+	up()
+	for data := make([]byte, 64<<10); ; {
+		n, err := conn.Read(data)
+		if err != nil {
+			return err
+		}
+		var m message
+		if json.Unmarshal(data[:n], &m) == nil {
+			s.deliver(m.Event)
+		}
+	}
+}
+
+// post sends a message. If it is lost, heartbeats make up for it.
+func (s *store) post(m message) {
+	if m.To == s.mailbox {
+		s.deliver(m.Event)
+		return
+	}
+	data, err := json.Marshal(m)
+	if err != nil {
+		return
+	}
+	raw, err := s.sender.SyscallConn()
+	if err != nil {
+		return
+	}
+	to := &syscall.SockaddrUnix{Name: s.sockets + "/" + m.To}
+	for pause := time.Millisecond; pause < 20*time.Millisecond; pause *= 2 {
+		var full error
+		err := raw.Control(func(fd uintptr) { full = syscall.Sendto(int(fd), data, syscall.MSG_DONTWAIT, to) })
+		if err != nil || !errors.Is(full, syscall.EAGAIN) && !errors.Is(full, syscall.ENOBUFS) {
+			return
+		}
+		time.Sleep(pause) // the mailbox is full
+	}
+}
+
+// deliver passes on an event.
+func (s *store) deliver(ev exchange.Event) {
+	switch {
+	case ev.Type == exchange.Removed:
+		s.locks.release(ev.ID)
+	case ev.Type == exchange.Granted && ev.Queue != "":
+		s.turn(ev.Queue, ev.ID)
+		return
+	}
+	if receive := s.receive.Load(); receive != nil {
+		(*receive)(ev)
+	}
+}
+
+// turn has the file locked for a ticket of this client that was granted.
+func (s *store) turn(queue, id string) {
+	receive := s.receive.Load()
+	if receive == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, time.Second)
+	defer cancel()
+	var st exchange.Status
+	err := s.change(ctx, queue, func(x *queueTx) error {
+		if t := x.ticket(id); t != nil && x.mine(t) {
+			st = x.status(t)
+		}
+		return nil
+	})
+	switch {
+	case err != nil || st.State == exchange.Waiting: // Await looks
+		(*receive)(exchange.Event{Type: exchange.FirstWaiter, ID: id, Status: exchange.Status{Due: st.Due}})
+	case st.State == exchange.Held:
+		(*receive)(exchange.Event{Type: exchange.Granted, ID: id, Status: st})
+	}
+}
+
+// closed is called by the watch: for a ticket whose file another program has closed, or with the ID
+// of a session whose process may be dead.
+func (s *store) closed(queue, id string) {
+	if queue == "" {
+		if s.dead(exchange.Session{ID: id}) {
+			s.deliver(exchange.Event{Type: exchange.Wake})
+		}
+		return
+	}
+	s.turn(queue, id)
+}

@@ -1,0 +1,265 @@
+//go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
+
+package filelock
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/driver/exchange"
+)
+
+// queue is the row of a queue, with those of its tickets.
+type queue struct {
+	Name       string
+	Kind       driver.Kind
+	Capacity   int64
+	Token      uint64            // the last
+	Unclean    bool              // the last exclusive holder did not leave cleanly
+	Tickets    []*ticket         // in the order of Join
+	Tombstones map[string]moment // until when, by ID
+	Followers  []string          // mailboxes
+
+	Boot    string    // of the machine, when the row was written
+	Written moment    // then
+	Wall    time.Time // the same by the wall clock
+}
+
+type ticket struct {
+	ID      string
+	Units   int64
+	Session exchange.Session
+	Request time.Duration // its Hold
+	Note    []byte
+	Since   time.Time
+
+	Held      bool // the rule of the queue grants it
+	Locked    bool // and its client has locked the file: see flocked
+	Pid       int  // of that client
+	Token     uint64
+	Inherited bool
+	Fixed     bool
+	Hold      time.Duration // of a fixed ticket
+	End       moment
+	Revoked   bool
+	Evicted   bool
+}
+
+// queueTx is a transaction of a queue.
+type queueTx struct {
+	*tx
+	*queue
+	unlockable error // why the file of the queue cannot be locked, but for another program
+}
+
+// change makes a transaction of a queue, which is settled before and afterwards.
+func (s *store) change(ctx context.Context, name string, f func(x *queueTx) error) error {
+	q := &queue{Name: name}
+	return s.transact(ctx, queues, name, q, func(x *tx) error {
+		if q.Name != name {
+			return driver.Permanent(fmt.Errorf("the file system takes %q and %q for the same name", name, q.Name))
+		}
+		qx := &queueTx{tx: x, queue: q}
+		qx.reboot()
+		qx.settle()
+		err := f(qx)
+		if x.changed {
+			qx.settle()
+		}
+		q.Boot, q.Written, q.Wall = s.clock.Boot, x.now, time.Now()
+		return err
+	})
+}
+
+// reboot is called first: after a reboot no session lives, and fixed ends go on by the wall clock.
+func (x *queueTx) reboot() {
+	if x.Boot == x.s.clock.Boot {
+		return
+	}
+	off := x.now.sub(x.Written) - max(0, time.Since(x.Wall))
+	for _, t := range x.Tickets {
+		if t.Locked = false; !t.Fixed {
+			t.End = 0
+		} else {
+			t.End = t.End.add(off)
+		}
+	}
+	x.Tombstones = nil
+}
+
+// news is called for each change that followers see.
+func (x *queueTx) news() {
+	x.changed = true
+	x.tell(&x.Followers, exchange.Event{Type: exchange.QueueChanged, Queue: x.Name})
+}
+
+// settle takes out tickets that have expired or whose process is dead, and grants the next waiters.
+func (x *queueTx) settle() {
+	for _, t := range slices.Clone(x.Tickets) {
+		if t.End <= x.now || t.Held && !t.Fixed && x.s.dead(t.Session) {
+			x.bury(t.ID, t.Session.TTL)
+			x.remove(t, t.Fixed && t.Request == 0)
+		}
+	}
+	free := x.Capacity
+	for _, t := range slices.Clone(x.Tickets) {
+		if free -= t.Units; free < 0 {
+			break
+		}
+		switch {
+		case t.Held:
+		case x.s.dead(t.Session):
+			x.remove(t, true)
+			free += t.Units
+		default:
+			x.grant(t)
+		}
+	}
+	for id, end := range x.Tombstones {
+		if end <= x.now {
+			delete(x.Tombstones, id)
+		}
+	}
+}
+
+// grant is called for a waiter that fits. If its client is another one, that locks the file when it
+// is told.
+func (x *queueTx) grant(t *ticket) {
+	x.Token = max(x.Token+1, clockToken())
+	x.durable = x.durable || x.Token > clockToken() // a power loss would take it back
+	t.Held, t.Token, t.Inherited = true, x.Token, x.Unclean
+	if !x.flocked() {
+		x.fix(t)
+	}
+	if x.flocked() && !x.mine(t) {
+		x.send(t.Session.Mailbox, exchange.Event{Type: exchange.Granted, ID: t.ID, Queue: x.Name})
+	} else if st := x.status(t); st.State == exchange.Held {
+		x.send(t.Session.Mailbox, exchange.Event{Type: exchange.Granted, ID: t.ID, Status: st})
+	} else {
+		x.send(t.Session.Mailbox, exchange.Event{Type: exchange.FirstWaiter, ID: t.ID, Status: st})
+	}
+	x.news()
+}
+
+// fix is called when the fixed time of a ticket begins, if it has one.
+func (x *queueTx) fix(t *ticket) {
+	if t.Request > 0 {
+		t.Fixed, t.Hold, t.End = true, t.Request, x.now.add(t.Request)
+		x.durable = true
+	}
+}
+
+// remove takes out a ticket. The caller has the queue settled.
+func (x *queueTx) remove(t *ticket, clean bool) {
+	x.Tickets = slices.DeleteFunc(x.Tickets, func(other *ticket) bool { return other == t })
+	if t.Held && t.Units == x.Capacity {
+		x.Unclean = !clean
+	}
+	x.s.locks.release(t.ID)
+	x.send(t.Session.Mailbox, exchange.Event{Type: exchange.Removed, ID: t.ID})
+	x.news()
+}
+
+// bury leaves a tombstone.
+func (x *queueTx) bury(id string, d time.Duration) {
+	if x.Tombstones == nil {
+		x.Tombstones = map[string]moment{}
+	}
+	x.Tombstones[id] = max(x.Tombstones[id], x.now.add(d))
+	x.changed = true
+}
+
+// extend moves the end of a ticket, unless it has one of its own.
+func (x *queueTx) extend(t *ticket) {
+	if !t.Fixed && !t.Evicted {
+		t.End, x.changed = x.now.add(t.Session.TTL), true
+		x.s.locks.until(t.ID, t.End)
+	}
+}
+
+// ticket returns the ticket with an ID, or nil.
+func (q *queue) ticket(id string) *ticket {
+	if i := slices.IndexFunc(q.Tickets, func(t *ticket) bool { return t.ID == id }); i >= 0 {
+		return q.Tickets[i]
+	}
+	return nil
+}
+
+// find returns a ticket that stands: of the session, or with a fixed end.
+func (x *queueTx) find(s exchange.Session, id string) (*ticket, error) {
+	t := x.ticket(id)
+	if t == nil {
+		x.s.locks.release(id)
+	}
+	if t == nil || t.Session.ID != s.ID && !t.Fixed {
+		return nil, driver.ErrGone
+	}
+	return t, nil
+}
+
+// mine reports whether the client of a ticket is this one.
+func (x *queueTx) mine(t *ticket) bool { return t.Session.Mailbox == x.s.mailbox }
+
+// flocked reports whether a holder locks the file, too, which other programs may have locked:
+// exclusively if it has the whole capacity, else shared. Semaphores and barriers do not.
+func (x *queueTx) flocked() bool {
+	return x.Kind == driver.Mutex || x.Kind == driver.Election || x.Kind == driver.RWMutex
+}
+
+// fits reports whether all tickets fit the capacity, and so many units more.
+func (q *queue) fits(units int64) bool {
+	for _, t := range q.Tickets {
+		if units += t.Units; units > q.Capacity {
+			return false
+		}
+	}
+	return true
+}
+
+// status is what the client of a ticket is told. A ticket is held by it when the file is locked.
+func (x *queueTx) status(t *ticket) exchange.Status {
+	st := exchange.Status{Revoked: t.Revoked, Evicted: t.Evicted, State: exchange.Waiting, At: x.now.time()}
+	blocked := t.Held && x.flocked() && x.mine(t) && !x.lock(t)
+	st.Fixed, st.Hold, st.Left = t.Fixed, t.Hold, t.End.sub(x.now)
+	switch {
+	case blocked:
+		st.Blocked, st.Due = !x.s.watch.sees(), blockedFor
+	case t.Held:
+		st.State, st.Token, st.Inherited, st.Wanted = exchange.Held, t.Token, t.Inherited, !x.fits(0)
+	default:
+		for _, front := range x.Tickets[:slices.Index(x.Tickets, t)] {
+			if left := front.End.sub(x.now); st.Due == 0 || left < st.Due {
+				st.Due = left
+			}
+			if !front.Held {
+				st.Ahead++
+			}
+		}
+	}
+	return st
+}
+
+// blockedFor is after how long a waiter that another program keeps out looks again. It is told when
+// that program ends, or closes the file, but not of an unlock alone.
+const blockedFor = 500 * time.Millisecond
+
+// lock locks the file for a ticket that is granted. The fixed time of a ticket begins then.
+func (x *queueTx) lock(t *ticket) bool {
+	locked, err := x.s.locks.take(x.Name, t.ID, t.Units == x.Capacity, t.End)
+	if err != nil {
+		x.unlockable = err
+	}
+	if locked && !t.Locked {
+		t.Locked, t.Pid, x.changed = true, os.Getpid(), true
+		x.fix(t)
+		x.s.locks.until(t.ID, t.End)
+	}
+	return locked
+}
+
+// clockToken is the smallest token of now.
+func clockToken() uint64 { return uint64(time.Now().UnixMicro() / 10) }

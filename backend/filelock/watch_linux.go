@@ -1,0 +1,105 @@
+package filelock
+
+import (
+	"bytes"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+	"unsafe"
+)
+
+// watch is told by the kernel (inotify) when files are closed: those that other programs have
+// locked, and those of sessions. No other news of a lock comes without a thread that waits for it.
+type watch struct {
+	mu    sync.Mutex
+	file  *os.File // nil: nothing is watched
+	locks map[int32]waiter
+	loop  sync.WaitGroup
+}
+
+// waiter is a ticket that another program keeps out.
+type waiter struct{ queue, id string }
+
+// start watches until stop. For each file that was closed it calls closed: with the ID of a
+// session, or for a waiter that was added.
+func (w *watch) start(lives string, closed func(queue, id string)) error {
+	fd, err := syscall.InotifyInit1(syscall.IN_CLOEXEC | syscall.IN_NONBLOCK)
+	if err != nil {
+		return os.NewSyscallError("inotify_init1", err)
+	}
+	f := os.NewFile(uintptr(fd), "inotify")
+	// Files of sessions are opened for writing by those alone whom they belong to.
+	if _, err := syscall.InotifyAddWatch(fd, lives, syscall.IN_CLOSE_WRITE); err != nil {
+		f.Close()
+		return os.NewSyscallError("inotify_add_watch", err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.file, w.locks = f, map[int32]waiter{}
+	w.loop.Go(func() { w.run(f, closed) })
+	return nil
+}
+
+func (w *watch) stop() {
+	w.mu.Lock()
+	w.file.Close()
+	w.file = nil
+	w.mu.Unlock()
+	w.loop.Wait()
+}
+
+// add watches the file of a queue until it is closed once.
+func (w *watch) add(path, queue, id string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.file == nil {
+		return false
+	}
+	c, err := w.file.SyscallConn()
+	if err != nil {
+		return false
+	}
+	var n int
+	err = c.Control(func(fd uintptr) {
+		if n, err = syscall.InotifyAddWatch(int(fd), path, syscall.IN_CLOSE|syscall.IN_ONESHOT); err == nil {
+			w.locks[int32(n)] = waiter{queue, id}
+		}
+	})
+	return err == nil && n > 0
+}
+
+// sees reports whether files are watched.
+func (w *watch) sees() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.file != nil
+}
+
+func (w *watch) run(f *os.File, closed func(queue, id string)) {
+	data := make([]byte, 16<<10)
+	for {
+		n, err := f.Read(data)
+		if err != nil {
+			return
+		}
+		for rest := data[:n]; len(rest) >= syscall.SizeofInotifyEvent; {
+			ev := *(*syscall.InotifyEvent)(unsafe.Pointer(&rest[0]))
+			name := rest[syscall.SizeofInotifyEvent : syscall.SizeofInotifyEvent+ev.Len]
+			rest = rest[syscall.SizeofInotifyEvent+ev.Len:]
+			if ev.Mask&syscall.IN_CLOSE == 0 {
+				continue
+			}
+			// The kernel says so shortly before it unlocks the file.
+			time.Sleep(100 * time.Microsecond)
+			w.mu.Lock()
+			of := w.locks[ev.Wd]
+			delete(w.locks, ev.Wd)
+			w.mu.Unlock()
+			if of.queue == "" {
+				of.id = string(bytes.TrimRight(name, "\x00"))
+			}
+			closed(of.queue, of.id)
+		}
+	}
+}
