@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
@@ -70,7 +71,10 @@ func (s *store) checkClock(context.Context) driver.Finding {
 	return doctor.Fine("%v", s.clock)
 }
 
-func (s *store) checkMessages(context.Context) driver.Finding {
+func (s *store) checkMessages(ctx context.Context) driver.Finding {
+	for pause := time.Millisecond; s.receive.Load() == nil && ctx.Err() == nil && pause < 500*time.Millisecond; pause *= 2 {
+		time.Sleep(pause) // the client has just been opened
+	}
 	if s.receive.Load() == nil {
 		return driver.Finding{Status: driver.Warn, Detail: fmt.Sprintf("no socket can be made in %s", s.dir.file(mailboxes, "")),
 			Promise: "waiters are woken at once: they poll", Remedy: "use a directory with a shorter path, on a file system that has sockets"}

@@ -23,6 +23,7 @@ type queue struct {
 	Tickets    []*ticket         // in the order of Join
 	Tombstones map[string]moment // until when, by ID
 	Followers  []string          // mailboxes
+	Unlocking  moment            // until then, the client of a ticket that another one took out may have the file locked
 
 	Boot    string    // of the machine, when the row was written
 	Written moment    // then
@@ -160,9 +161,16 @@ func (x *queueTx) remove(t *ticket, clean bool) {
 		x.Unclean = !clean
 	}
 	x.s.locks.release(t.ID)
+	if t.Locked && !x.mine(t) {
+		x.Unlocking = x.now.add(unlocksWithin)
+	}
 	x.send(t.Session.Mailbox, exchange.Event{Type: exchange.Removed, ID: t.ID})
 	x.news()
 }
+
+// unlocksWithin is how long a Join waits for the client of a ticket that was taken out: it is told so,
+// and unlocks the file. Until then the file seems to be locked by another program.
+const unlocksWithin = 200 * time.Millisecond
 
 // bury leaves a tombstone.
 func (x *queueTx) bury(id string, d time.Duration) {

@@ -92,6 +92,17 @@ func (s *store) End(ctx context.Context, of exchange.Session, tickets []exchange
 }
 
 func (s *store) Join(ctx context.Context, j exchange.Join) (st exchange.Status, err error) {
+	for unlocking := true; unlocking; {
+		if st, unlocking, err = s.join(ctx, j); unlocking {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	return st, err
+}
+
+// join is one transaction of a Join. It says whether it is to be repeated: the ticket is granted, and
+// the client of the last holder is about to unlock the file.
+func (s *store) join(ctx context.Context, j exchange.Join) (st exchange.Status, unlocking bool, err error) {
 	err = s.change(ctx, j.Queue, func(x *queueTx) error {
 		sent := driver.Now()
 		t := x.ticket(j.ID)
@@ -103,9 +114,6 @@ func (s *store) Join(ctx context.Context, j exchange.Join) (st exchange.Status, 
 			return driver.ErrGone
 		case t != nil:
 			x.extend(t)
-			st = x.status(t)
-			st.Sent = sent
-			return nil
 		case x.Kind != j.Kind || x.Capacity != j.Capacity:
 			return driver.ErrMismatch
 		case max(x.Token, clockToken())+uint64(len(x.Tickets))+1 >= driver.MaxToken:
@@ -113,29 +121,33 @@ func (s *store) Join(ctx context.Context, j exchange.Join) (st exchange.Status, 
 		case j.NoWait && !x.fits(j.Units):
 			return driver.ErrBusy
 		}
-		t = &ticket{ID: j.ID, Units: j.Units, Session: j.Session, Request: j.Hold, Note: j.Note, Since: time.Now(),
-			End: x.now.add(j.Session.TTL)}
-		x.Tickets = append(x.Tickets, t)
-		x.news()
-		x.settle()
+		found := t != nil
+		if !found {
+			t = &ticket{ID: j.ID, Units: j.Units, Session: j.Session, Request: j.Hold, Note: j.Note, Since: time.Now(),
+				End: x.now.add(j.Session.TTL)}
+			x.Tickets = append(x.Tickets, t)
+			x.news()
+			x.settle()
+		}
 		st = x.status(t)
 		st.Sent = sent
+		unlocking = t.Held && st.State == exchange.Waiting && x.now < x.Unlocking && x.unlockable == nil && ctx.Err() == nil
 		switch {
 		case x.unlockable != nil:
 			x.remove(t, true)
 			return driver.Permanent(x.unlockable)
-		case st.State == exchange.Held:
+		case st.State == exchange.Held, unlocking:
 		case j.NoWait:
 			x.remove(t, true)
 			return driver.ErrBusy
-		case st.Ahead == 0:
+		case !found && st.Ahead == 0:
 			for _, holder := range x.Tickets[:len(x.Tickets)-1] { // which now have a waiter behind them
 				x.send(holder.Session.Mailbox, exchange.Event{Type: exchange.Demanded, ID: holder.ID, Demand: driver.Wanted})
 			}
 		}
 		return nil
 	})
-	return st, err
+	return st, unlocking && err == nil, err
 }
 
 func (s *store) Leave(ctx context.Context, l exchange.Leave) (bool, error) {
