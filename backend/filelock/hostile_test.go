@@ -1,0 +1,250 @@
+//go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
+
+package filelock_test
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/backend/filelock"
+)
+
+const asHolder = "FILELOCK_TEST_HOLDER"
+
+// TestMain lets this binary be a process that holds a lock until it is killed.
+func TestMain(m *testing.M) {
+	dir := os.Getenv(asHolder)
+	if dir == "" {
+		os.Exit(m.Run())
+	}
+	c, err := interlock.Open(context.Background(), "file://"+dir)
+	if err == nil {
+		_, err = c.Mutex("x").Acquire(context.Background())
+	}
+	if err != nil {
+		panic(err)
+	}
+	os.Stdout.WriteString("held\n")
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	os.Exit(0)
+}
+
+// holder starts a process that holds x.
+func holder(t *testing.T, dir string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), asHolder+"="+dir)
+	_, err := cmd.StdinPipe()
+	ok(t, err)
+	out, err := cmd.StdoutPipe()
+	ok(t, err)
+	ok(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "held\n" {
+		t.Fatalf("the holder says %q, %v", line, err)
+	}
+	return cmd
+}
+
+// Promise: when a holder is killed, the next waiter gets the lock at once, not after the TTL, and
+// inherits; its token is larger.
+func TestAKilledHolderIsReplacedAtOnce(t *testing.T) {
+	dir := newDir(t)
+	cmd := holder(t, dir)
+	c := open(t, dir, interlock.TTL(time.Hour))
+	q, err := c.Queue(t.Context(), "x")
+	ok(t, err)
+	got := make(chan *interlock.Lease, 1)
+	go func() { got <- acquire(t, c.Mutex("x", interlock.Robust())) }()
+	eventually(t, "it waits", func() bool {
+		q, err := c.Queue(t.Context(), "x")
+		ok(t, err)
+		return len(q.Waiters) == 1
+	})
+	began := time.Now()
+	ok(t, cmd.Process.Kill())
+	lease := <-got
+	if after := time.Since(began); after > 5*time.Second {
+		t.Errorf("after %v", after)
+	}
+	if !lease.Inherited() || lease.Token() <= q.Holders[0].Token {
+		t.Errorf("inherited %v, token %d after %d", lease.Inherited(), lease.Token(), q.Holders[0].Token)
+	}
+	ok(t, lease.Release())
+}
+
+// Promise: a process that is stopped keeps its lock, as every flock; the waiter goes on waiting, and
+// gets it when that process goes on or dies.
+func TestAStoppedHolderKeepsItsLock(t *testing.T) {
+	dir := newDir(t)
+	cmd := holder(t, dir)
+	ok(t, cmd.Process.Signal(syscall.SIGSTOP))
+	l := open(t, dir).Mutex("x")
+	_, err := l.TryAcquire(t.Context())
+	is(t, err, interlock.ErrBusy)
+	if !refused(t, "-n", filepath.Join(dir, "x")) {
+		t.Error("flock gets the file")
+	}
+	ok(t, cmd.Process.Kill())
+	ok(t, acquire(t, l).Release())
+}
+
+// Promise: what a child inherits does not keep a lock that was released, and a lock is not inherited.
+func TestAChildInheritsNoLock(t *testing.T) {
+	dir := newDir(t)
+	c := open(t, dir)
+	lease := acquire(t, c.Mutex("x"))
+	child := exec.Command("sleep", "60")
+	ok(t, child.Start())
+	defer func() {
+		_ = child.Process.Kill()
+		_ = child.Wait()
+	}()
+	ok(t, lease.Release())
+	if refused(t, "-n", filepath.Join(dir, "x")) {
+		t.Error("the child has the lock")
+	}
+}
+
+// Promise: a file that was replaced or removed loses the lease, since others lock another file; the
+// next one locks the new one.
+func TestAFileThatIsReplacedLosesTheLease(t *testing.T) {
+	for _, replaced := range []bool{true, false} {
+		dir := newDir(t)
+		c := open(t, dir, interlock.TTL(time.Second))
+		lease := acquire(t, c.Mutex("x"))
+		file := filepath.Join(dir, "x")
+		ok(t, os.Remove(file))
+		if replaced {
+			ok(t, os.WriteFile(file, nil, 0o600))
+		}
+		select {
+		case <-lease.Done():
+			is(t, lease.Err(), interlock.ErrLost)
+		case <-time.After(patience):
+			t.Fatal("the lease is not lost")
+		}
+		_ = lease.Release()
+		next := acquire(t, c.Mutex("x"))
+		if !refused(t, "-n", file) {
+			t.Error("the new file is not locked")
+		}
+		ok(t, next.Release())
+	}
+}
+
+// Promise: if the directory is removed, leases are lost, calls say so, and a new client makes a new one.
+func TestADirectoryThatIsRemoved(t *testing.T) {
+	dir := newDir(t)
+	c := open(t, dir, interlock.TTL(time.Second))
+	lease := acquire(t, c.Mutex("x"))
+	ok(t, os.RemoveAll(dir))
+	select {
+	case <-lease.Done():
+		is(t, lease.Err(), interlock.ErrLost)
+	case <-time.After(patience):
+		t.Fatal("the lease is not lost")
+	}
+	_, err := c.Mutex("x").TryAcquire(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "was removed") {
+		t.Errorf("TryAcquire: %v", err)
+	}
+	ok(t, acquire(t, open(t, dir).Mutex("x")).Release())
+}
+
+// Promise: what is no lock file is refused with a clear error, and not waited for.
+func TestStrangeFilesAreRefused(t *testing.T) {
+	dir := newDir(t)
+	c := open(t, dir)
+	ok(t, syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
+	ok(t, os.Symlink("/etc/passwd", filepath.Join(dir, "link")))
+	ok(t, os.Mkdir(filepath.Join(dir, "folder"), 0o700))
+	for name, says := range map[string]string{"pipe": "not an ordinary file", "link": "symbolic link", "folder": "not an ordinary file"} {
+		if _, err := c.Mutex(name).Acquire(t.Context()); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Promise: a directory where others could replace the files, or that cannot be written, is refused.
+func TestPlacesThatAreRefused(t *testing.T) {
+	open := filepath.Join(t.TempDir(), "open")
+	ok(t, os.Mkdir(open, 0o700))
+	ok(t, os.Chmod(open, 0o777))
+	file := filepath.Join(t.TempDir(), "file")
+	ok(t, os.WriteFile(file, nil, 0o600))
+	for path, says := range map[string]string{open: "every user can write", file: "not a directory", "/proc/locks/x": "not a directory", "/proc/x": ""} {
+		d, err := filelock.New(path)
+		if err == nil {
+			d.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+// Promise: names with and without slashes, long ones and those that begin with a dot have files of
+// their own.
+func TestNamesHaveFilesOfTheirOwn(t *testing.T) {
+	dir := newDir(t)
+	c := open(t, dir)
+	long := strings.Repeat("a", 200) + "/" + strings.Repeat("b", 200)
+	names := []string{"foo", "foo/bar", "foo%2Fbar", ".hidden", ".interlock", long, long + "c"}
+	for _, name := range names {
+		lease, err := c.Mutex(name).TryAcquire(t.Context())
+		ok(t, err)
+		defer lease.Release()
+	}
+	n := 0
+	for _, err := range c.Queues(t.Context(), "") {
+		ok(t, err)
+		n++
+	}
+	if n != len(names) {
+		t.Errorf("%d of %d are listed", n, len(names))
+	}
+}
+
+// Promise: a row that a power loss has emptied harms nothing, and one that is damaged is named.
+func TestRowsThatAreDamaged(t *testing.T) {
+	dir := newDir(t)
+	c := open(t, dir)
+	lease := acquire(t, c.Mutex("x"))
+	token := lease.Token()
+	ok(t, lease.Release())
+	row := filepath.Join(dir, ".interlock/queues/x")
+	ok(t, os.Truncate(row, 0))
+	lease = acquire(t, c.Mutex("x"))
+	if lease.Token() <= token {
+		t.Errorf("token %d after %d", lease.Token(), token)
+	}
+	ok(t, lease.Release())
+	ok(t, os.WriteFile(row, []byte("{"), 0o600))
+	_, err := c.Mutex("x").TryAcquire(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "damaged") {
+		t.Errorf("%v", err)
+	}
+}
+
+// Promise: the doctor finds nothing wrong with a new directory.
+func TestCheck(t *testing.T) {
+	c := open(t, newDir(t))
+	for _, f := range c.Check(t.Context()) {
+		if f.Status != "ok" {
+			t.Errorf("%+v", f)
+		}
+	}
+}
