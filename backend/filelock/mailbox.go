@@ -14,8 +14,8 @@ import (
 	"github.com/interlock-go/interlock/driver/exchange"
 )
 
-// message is an event for a mailbox. Granted with a queue says only that it is the turn of a
-// ticket: its client locks the file.
+// message is an event for a mailbox. Granted has the queue only: the client looks which of its
+// tickets are granted, and locks the file for them.
 type message struct {
 	To    string `json:"-"`
 	Event exchange.Event
@@ -88,7 +88,7 @@ func (s *store) deliver(ev exchange.Event) {
 	case ev.Type == exchange.Removed:
 		s.locks.release(ev.ID)
 	case ev.Type == exchange.Granted && ev.Queue != "":
-		s.turn(ev.Queue, ev.ID)
+		s.turn(ev.Queue)
 		return
 	}
 	if receive := s.receive.Load(); receive != nil {
@@ -96,26 +96,29 @@ func (s *store) deliver(ev exchange.Event) {
 	}
 }
 
-// turn has the file locked for a ticket of this client that was granted.
-func (s *store) turn(queue, id string) {
-	receive := s.receive.Load()
-	if receive == nil {
-		return
-	}
+// turn has the file of a queue locked for the tickets of this client that were granted.
+func (s *store) turn(queue string) {
 	ctx, cancel := context.WithTimeout(s.ctx, time.Second)
 	defer cancel()
-	var st exchange.Status
+	var events []exchange.Event
 	err := s.change(ctx, queue, func(x *queueTx) error {
-		if t := x.ticket(id); t != nil && x.mine(t) {
-			st = x.status(t)
+		for _, t := range x.Tickets {
+			if !t.Held || t.Locked || !x.mine(t) {
+				continue
+			}
+			ev := exchange.Event{Type: exchange.Granted, ID: t.ID, Status: x.status(t)}
+			if ev.Status.State != exchange.Held {
+				ev.Type = exchange.FirstWaiter // Await looks
+			}
+			events = append(events, ev)
 		}
 		return nil
 	})
-	switch {
-	case err != nil || st.State == exchange.Waiting: // Await looks
-		(*receive)(exchange.Event{Type: exchange.FirstWaiter, ID: id, Status: exchange.Status{Due: st.Due}})
-	case st.State == exchange.Held:
-		(*receive)(exchange.Event{Type: exchange.Granted, ID: id, Status: st})
+	if err != nil {
+		events = []exchange.Event{{Type: exchange.Wake}}
+	}
+	for _, ev := range events {
+		s.deliver(ev)
 	}
 }
 
@@ -128,5 +131,5 @@ func (s *store) closed(queue, id string) {
 		}
 		return
 	}
-	s.turn(queue, id)
+	s.turn(queue)
 }

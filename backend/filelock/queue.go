@@ -136,8 +136,8 @@ func (x *queueTx) grant(t *ticket) {
 	if !x.flocked() {
 		x.fix(t)
 	}
-	if x.flocked() && !x.mine(t) {
-		x.send(t.Session.Mailbox, exchange.Event{Type: exchange.Granted, ID: t.ID, Queue: x.Name})
+	if !x.mine(t) {
+		x.turn(t.Session.Mailbox)
 	} else if st := x.status(t); st.State == exchange.Held {
 		x.send(t.Session.Mailbox, exchange.Event{Type: exchange.Granted, ID: t.ID, Status: st})
 	} else {

@@ -9,6 +9,7 @@ import (
 	"hash/fnv"
 	"io/fs"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
@@ -60,6 +61,15 @@ func (s *store) transact(ctx context.Context, folder, name string, row any, f fu
 func (x *tx) send(mailbox string, ev exchange.Event) {
 	if mailbox != "" {
 		x.messages = append(x.messages, message{To: mailbox, Event: ev})
+	}
+}
+
+// turn tells a client that tickets of it were granted: once, however many they are, since a mailbox
+// has room for a few messages only.
+func (x *queueTx) turn(mailbox string) {
+	m := message{To: mailbox, Event: exchange.Event{Type: exchange.Granted, Queue: x.Name}}
+	if mailbox != "" && !slices.ContainsFunc(x.messages, func(other message) bool { return other.To == mailbox && other.Event.Type == exchange.Granted }) {
+		x.messages = append(x.messages, m)
 	}
 }
 
