@@ -10,6 +10,7 @@ import (
 	"github.com/interlock-go/interlock/examples/flashsale"
 
 	_ "github.com/interlock-go/interlock/backend/etcdlock"
+	_ "github.com/interlock-go/interlock/backend/filelock"
 	_ "github.com/interlock-go/interlock/backend/memlock"
 	_ "github.com/interlock-go/interlock/backend/mysqllock"
 	_ "github.com/interlock-go/interlock/backend/pglock"
