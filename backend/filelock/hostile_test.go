@@ -5,10 +5,12 @@ package filelock_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -247,4 +249,28 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%+v", f)
 		}
 	}
+}
+
+// Promise: a process that is stopped in a transaction keeps calls waiting, which end with their contexts.
+func TestAStoppedTransaction(t *testing.T) {
+	dir := newDir(t)
+	c := open(t, dir)
+	var files []*os.File
+	for i := range 64 {
+		f, err := os.OpenFile(filepath.Join(dir, ".interlock/guard", strconv.Itoa(i)), os.O_RDWR|os.O_CREATE, 0o600)
+		ok(t, err)
+		ok(t, syscall.Flock(int(f.Fd()), syscall.LOCK_EX))
+		files = append(files, f)
+	}
+	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := c.Mutex("x").Acquire(short); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Acquire: %v", err)
+	}
+	got := make(chan *interlock.Lease, 1)
+	go func() { got <- acquire(t, c.Mutex("x")) }()
+	for _, f := range files {
+		f.Close()
+	}
+	ok(t, (<-got).Release())
 }

@@ -673,7 +673,7 @@ var backends = []fault{
 	},
 	{
 		file: "backend/sqlitelock/watcher.go", test: "TestARowThatNoSweepFindsIsLookedAtSeldom",
-		old: "s.watcher.expect(s.clock.now().add(time.Second))", new: "_ = next",
+		old: "s.watcher.expect(s.now().add(time.Second))", new: "_ = next",
 	},
 	{
 		file: "backend/sqlitelock/watcher.go", test: "TestDeathBetweenCommitAndMessage",
