@@ -16,7 +16,7 @@ import (
 )
 
 // patience bounds each wait of a test.
-const patience = time.Minute
+const patience = 20 * time.Second
 
 func newDir(t *testing.T) string { return filepath.Join(t.TempDir(), "locks") }
 
