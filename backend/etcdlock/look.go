@@ -18,13 +18,15 @@ const attempts = 3
 
 // Renew extends the lease of the session. If the URL names several members, the first attempts are short:
 // a member that has been stopped answers nothing, and the next attempt goes to another one.
-func (s *store) Renew(ctx context.Context, o exchange.Session, refs []exchange.Ref, _ int) (r exchange.Renewal, err error) {
+func (s *store) Renew(ctx context.Context, o exchange.Session, refs []exchange.Ref, extend int) (r exchange.Renewal, err error) {
 	for i := range attempts {
 		try, cancel := ctx, func() {}
 		if end, ok := ctx.Deadline(); ok && i < attempts-1 && len(s.client.Endpoints()) > 1 {
 			try, cancel = context.WithTimeout(ctx, time.Until(end)/5)
 		}
-		r, err = s.renew(try, o, refs)
+		if err = s.undetach(try, o, refs[:extend]); err == nil {
+			r, err = s.renew(try, o, refs)
+		}
 		gone := try.Err() != nil
 		cancel()
 		if err == nil || driver.IsPermanent(err) || ctx.Err() != nil || !gone && !errors.Is(err, errTerm) {

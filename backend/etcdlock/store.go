@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -38,6 +39,8 @@ type store struct {
 	mu     sync.Mutex
 	spares map[time.Duration]spare
 	ends   map[clientv3.LeaseID]driver.Instant // of fixed tickets that this client has made so
+
+	detaching map[string]bool // keys of tickets of which a Detach may still take effect
 }
 
 var (
@@ -54,7 +57,7 @@ func newStore(client *clientv3.Client, c config, own bool) (*store, error) {
 	}
 	conn := client.ActiveConnection()
 	s := &store{
-		layout: c.layout(), client: client, own: own, spares: map[time.Duration]spare{}, ends: map[clientv3.LeaseID]driver.Instant{},
+		layout: c.layout(), client: client, own: own, spares: map[time.Duration]spare{}, ends: map[clientv3.LeaseID]driver.Instant{}, detaching: map[string]bool{},
 		// The client's own would wait for a server that is not there, and repeat what fails.
 		kv: clientv3.NewKVFromKVClient(pb.NewKVClient(conn), nil), lease: pb.NewLeaseClient(conn),
 	}
@@ -66,7 +69,7 @@ func newStore(client *clientv3.Client, c config, own bool) (*store, error) {
 // Traits: all exchanges share a connection. No event of a death has to be asked for, since the end of a
 // lease removes its keys, and these are watched.
 func (s *store) Traits() exchange.Traits {
-	return exchange.Traits{Bounded: true, Listens: true, LookSettles: true, WithSession: true}
+	return exchange.Traits{Bounded: true, Listens: true, LookSettles: true, WithSession: true, PerRenew: math.MaxInt}
 }
 
 // Exchanges counts requests, those of watches included.

@@ -5,8 +5,10 @@ import (
 	"testing"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
@@ -14,9 +16,9 @@ import (
 )
 
 // storeTo is the store of a client, without what package exchange does for it.
-func storeTo(t *testing.T, s *etcdtest.Server) *store {
+func storeTo(t *testing.T, s *etcdtest.Server, opts ...grpc.DialOption) *store {
 	t.Helper()
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{s.Addr}, Logger: zap.NewNop()})
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{s.Addr}, Logger: zap.NewNop(), DialOptions: opts})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,5 +108,40 @@ func TestTwoSeeAGrantAtOnce(t *testing.T) {
 		if _, err := s.End(ctx, o, nil); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// Promise: a Detach that takes effect late moves no ticket that a heartbeat has proven meanwhile.
+func TestALateDetachTakesNothingBack(t *testing.T) {
+	t.Parallel()
+	sent, pass := make(chan struct{}), make(chan struct{})
+	hold := func(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		if r, ok := request.(*pb.TxnRequest); ok && r.Success[0].GetRequestTxn() != nil {
+			close(sent)
+			<-pass
+		}
+		return invoke(ctx, method, request, reply, conn, opts...)
+	}
+	s := storeTo(t, etcdtest.Start(t), grpc.WithChainUnaryInterceptor(hold))
+	ctx := t.Context()
+	o := begun(t, s)
+	j := mutex(o)
+	if _, err := s.Join(ctx, j); err != nil {
+		t.Fatal(err)
+	}
+	ref := []exchange.Ref{{Queue: "q", ID: j.ID}}
+	detached := make(chan error, 1)
+	go func() { detached <- s.Detach(ctx, o, ref) }()
+	<-sent
+	r, err := s.Renew(ctx, o, ref, 1)
+	if err != nil || r.Tickets[0].State != exchange.Held || r.Tickets[0].Stray {
+		t.Fatalf("it is named again: %+v, %v", r, err)
+	}
+	close(pass)
+	if err := <-detached; err != nil {
+		t.Fatal(err)
+	}
+	if st, err := s.Look(ctx, o, ref); err != nil || st[0].Stray {
+		t.Errorf("what was proven is a stray now: %+v, %v", st, err)
 	}
 }

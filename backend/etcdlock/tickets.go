@@ -194,32 +194,76 @@ func (s *store) Keep(ctx context.Context, o exchange.Session, ref exchange.Ref, 
 	return err
 }
 
-// Detach moves strays to a lease that nobody extends.
+// Detach moves strays to a lease that nobody extends. It may take effect late: see undetach.
 func (s *store) Detach(ctx context.Context, o exchange.Session, refs []exchange.Ref) error {
 	attached := leaseOf(o.ID)
-	var keys []string
+	changed := map[string]int64{}
 	b := s.batch()
 	for _, ref := range refs {
 		key := s.ticket(ref.Queue, ref.ID)
 		b.get(key, func(all kvs) {
 			if len(all) > 0 && clientv3.LeaseID(all[0].Lease) == attached {
-				keys = append(keys, key)
+				changed[key] = all[0].ModRevision
 			}
 		})
 	}
-	if err := b.run(ctx); err != nil || len(keys) == 0 {
+	if err := b.run(ctx); err != nil || len(changed) == 0 {
 		return err
 	}
+	s.mu.Lock()
+	for key := range changed {
+		s.detaching[key] = true
+	}
+	s.mu.Unlock()
 	lease, err := s.grantRest(ctx, attached, o.TTL)
 	if err != nil {
 		return err
 	}
 	var ops []clientv3.Op
-	for _, key := range keys {
-		ops = append(ops, clientv3.OpTxn([]clientv3.Cmp{clientv3.Compare(clientv3.LeaseValue(key), "=", attached)},
+	for key, m := range changed {
+		ops = append(ops, clientv3.OpTxn([]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", m)},
 			[]clientv3.Op{clientv3.OpPut(key, "", clientv3.WithIgnoreValue(), clientv3.WithLease(lease))}, nil))
 	}
-	return s.changeAll(ctx, ops)
+	if err := s.changeAll(ctx, ops); err != nil {
+		return err // it may come yet
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key := range changed {
+		delete(s.detaching, key)
+	}
+	return nil
+}
+
+// undetach is called before a heartbeat extends tickets that are named again. If a Detach of one is under
+// way, or may still come, that must not take effect any more: it would move the ticket to a lease that may end before what
+// the heartbeat proves. So the ticket is written anew, which the Detach does not expect.
+func (s *store) undetach(ctx context.Context, o exchange.Session, named []exchange.Ref) error {
+	s.mu.Lock()
+	none := len(s.detaching) == 0
+	s.mu.Unlock()
+	if none {
+		return nil
+	}
+	for _, ref := range named {
+		key := s.ticket(ref.Queue, ref.ID)
+		s.mu.Lock()
+		pending := s.detaching[key]
+		s.mu.Unlock()
+		if !pending {
+			continue
+		}
+		_, err := s.alter(ctx, o, ref, func(t *ticket, _ bool) ([]clientv3.Op, error) {
+			return []clientv3.Op{s.rewrite(t, t.lease)}, nil
+		})
+		if err != nil && !errors.Is(err, driver.ErrGone) {
+			return err
+		}
+		s.mu.Lock()
+		delete(s.detaching, key)
+		s.mu.Unlock()
+	}
+	return nil
 }
 
 // changeAll makes changes of which each has a condition of its own.
