@@ -119,6 +119,9 @@ func (t *ticket) keepsOut(o *ticket) bool { return o.exclusive() || t.against(o)
 
 func (t *ticket) of(s exchange.Session) bool { return !t.foreign && t.Session == s.ID }
 
+// attached: it ends with its session.
+func (t *ticket) attached() bool { return t.lease == leaseOf(t.Session) }
+
 // standsFor: it is of the session, or has a fixed end, or is to get one since it is held by now.
 func (t *ticket) standsFor(s exchange.Session, held bool) bool {
 	return t.of(s) || !t.foreign && (t.Fixed > 0 || t.Hold > 0 && held)

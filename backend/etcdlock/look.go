@@ -245,6 +245,11 @@ func (l *look) judge(ctx context.Context) error {
 		if !t.standsFor(l.session, t.held) {
 			continue
 		}
+		if t.Evicted && t.of(l.session) && t.attached() {
+			if err := l.s.expel(ctx, t.ticket); err != nil {
+				return err
+			}
+		}
 		if _, ok := left[t.lease]; !ok && t.lease != leaseOf(l.session.ID) {
 			var err error
 			if left[t.lease], err = l.s.leftOf(ctx, t.ticket); err != nil {

@@ -145,3 +145,32 @@ func TestALateDetachTakesNothingBack(t *testing.T) {
 		t.Errorf("what was proven is a stray now: %+v, %v", st, err)
 	}
 }
+
+// Promise: what a heartbeat has proven stands, also if the ticket is evicted at the same moment; and a ticket
+// whose eviction was cut short is not extended either.
+func TestAnEvictionTakesNothingBack(t *testing.T) {
+	t.Parallel()
+	s := storeTo(t, etcdtest.Start(t))
+	ctx := t.Context()
+	o := begun(t, s)
+	j := mutex(o)
+	if _, err := s.Join(ctx, j); err != nil {
+		t.Fatal(err)
+	}
+	ref := exchange.Ref{Queue: "q", ID: j.ID}
+	_, err := s.alter(ctx, o, ref, func(k *ticket, _ bool) ([]clientv3.Op, error) { // the first part of it
+		k.Evicted = true
+		return []clientv3.Op{s.rewrite(k, k.lease)}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := s.Renew(ctx, o, []exchange.Ref{ref}, 1)
+	if err != nil || !r.Tickets[0].Evicted {
+		t.Fatalf("it is evicted: %+v, %v", r, err)
+	}
+	got, err := s.kv.Get(ctx, s.ticket("q", j.ID))
+	if err != nil || len(got.Kvs) != 1 || clientv3.LeaseID(got.Kvs[0].Lease) == leaseOf(o.ID) {
+		t.Errorf("it is still extended with its session: %+v, %v", got, err)
+	}
+}

@@ -302,7 +302,9 @@ func (s *store) demands(t *ticket, what driver.Demand) clientv3.Op {
 
 // Ask changes the row of the ticket, and tells its session. Another library cannot be asked.
 func (s *store) Ask(ctx context.Context, queue, id string, what driver.Demand) (unsettled bool, err error) {
+	var evicted *ticket
 	_, err = s.alterAny(ctx, queue, id, func(t *ticket, held bool) ([]clientv3.Op, error) {
+		evicted = nil
 		switch {
 		case t == nil:
 			return nil, driver.ErrGone
@@ -320,24 +322,32 @@ func (s *store) Ask(ctx context.Context, queue, id string, what driver.Demand) (
 			return append(ops, clientv3.OpPut(s.tombstone(id), "", clientv3.WithLease(bury))), nil
 		case what == driver.Revoke:
 			t.Revoked = true
-			return []clientv3.Op{s.rewrite(t, t.lease), s.demands(t, what)}, nil
+		case !t.Evicted || t.attached():
+			t.Evicted, evicted = true, t
 		}
-		lease, err := s.evictedTo(ctx, t)
-		if err != nil {
-			return nil, err
-		}
-		t.Evicted, t.lease = true, lease
-		return []clientv3.Op{s.rewrite(t, lease), s.demands(t, what)}, nil
+		return []clientv3.Op{s.rewrite(t, t.lease), s.demands(t, what)}, nil
 	})
+	if err == nil && evicted != nil {
+		err = s.expel(ctx, evicted)
+	}
 	return false, s.forget(err)
 }
 
-// evictedTo is the lease of a holder that is evicted, which nobody extends.
-func (s *store) evictedTo(ctx context.Context, t *ticket) (clientv3.LeaseID, error) {
-	if t.Evicted {
-		return t.lease, nil
+// expel moves a ticket that is evicted to a lease that nobody extends. How long that lives is found out after
+// the row says that the ticket is evicted: until then a heartbeat may have proven more. If it does not come to
+// that, the next heartbeat of the ticket's session does it.
+func (s *store) expel(ctx context.Context, evicted *ticket) error {
+	lease, err := s.grantRest(ctx, evicted.lease, evicted.TTL)
+	if err != nil {
+		return err
 	}
-	return s.grantRest(ctx, t.lease, t.TTL)
+	_, err = s.alterAny(ctx, evicted.queue, evicted.id, func(t *ticket, _ bool) ([]clientv3.Op, error) {
+		if t == nil || !t.Evicted || t.lease != evicted.lease {
+			return nil, nil
+		}
+		return []clientv3.Op{s.rewrite(t, lease)}, nil
+	})
+	return err
 }
 
 // Raise has so much added to the tokens of tickets that are not held yet that these are above the floor.
