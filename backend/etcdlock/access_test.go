@@ -34,11 +34,6 @@ func TestUsers(t *testing.T) {
 	noError(t, lease.Release())
 	_, err = interlock.NewValue[string](b, "v").Update(ctx, func(string) (string, error) { return "x", nil })
 	noError(t, err)
-	s.Kill() // which forgets who has logged in
-	s.Restart()
-	lease, err = a.Mutex("m").Acquire(ctx)
-	noError(t, err)
-	noError(t, lease.Release())
 	for _, f := range doctortest.ExamineURL(t, url("app:secret@")).All {
 		if f.Status == driver.Fail {
 			t.Errorf("%s fails: %s", f.Check, f.Detail)
