@@ -3,6 +3,7 @@ package etcdlock_test
 import (
 	"context"
 	"crypto/rand"
+	"flag"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,7 +20,11 @@ import (
 	"github.com/interlock-go/interlock/internal/testserver"
 )
 
-func TestMain(m *testing.M) { drivertest.Main(m) }
+// Rules wait most of the time: leases have whole seconds.
+func TestMain(m *testing.M) {
+	_ = flag.Set("test.parallel", "8") // unless the command line says otherwise
+	drivertest.Main(m)
+}
 
 // TTL is the shortest that a server grants.
 const TTL = 2 * time.Second
