@@ -6,42 +6,18 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/flock"
 )
 
 // foreignID begins the ID of a program that is none of ours. Its number follows.
 const foreignID = "pid-"
 
-// holding is a line of /proc/locks: a process that has a lock of a file, or waits for it.
-type holding struct {
-	inode     string // as /proc/locks names it
-	pid       int
-	exclusive bool
-	waits     bool
-}
-
-// holdings reads who has locked files with flock. The kernel tells of processes that this one can see.
-func holdings() (all []holding) {
-	text, err := os.ReadFile("/proc/locks")
-	if err != nil {
-		return nil
-	}
-	for line := range strings.Lines(string(text)) {
-		f := strings.Fields(line)
-		waits := len(f) > 1 && f[1] == "->"
-		if waits {
-			f = slices.Delete(f, 1, 2)
-		}
-		if len(f) < 6 || f[1] != "FLOCK" {
-			continue
-		}
-		pid, _ := strconv.Atoi(f[4])
-		all = append(all, holding{f[5], pid, f[3] == "WRITE", waits})
-	}
-	return all
+// holdings reads who has locked files with flock.
+func holdings() []flock.Holding {
+	return slices.DeleteFunc(flock.Holdings(), func(l flock.Holding) bool { return l.Kind != "FLOCK" })
 }
 
 // inode is how /proc/locks names a file; "" if there is none.
@@ -68,22 +44,22 @@ func (s *store) foreign(q *queue) (others []driver.Member) {
 		}
 	}
 	for _, h := range holdings() {
-		if h.inode != file {
+		if h.File != file {
 			continue
 		}
-		if h.pid == os.Getpid() { // a lock of this client, which is about to unlock it
+		if h.PID == os.Getpid() { // a lock of this client, which is about to unlock it
 			continue
 		}
-		if !h.waits && ours[h.pid] > 0 {
-			ours[h.pid]--
+		if !h.Waits && ours[h.PID] > 0 {
+			ours[h.PID]--
 			continue
 		}
 		units := int64(1)
-		if h.exclusive {
+		if h.Exclusive {
 			units = driver.RWCapacity
 		}
-		others = append(others, driver.Member{ID: foreignID + strconv.Itoa(h.pid), Owner: program(h.pid), Units: units,
-			Held: !h.waits, Foreign: true})
+		others = append(others, driver.Member{ID: foreignID + strconv.Itoa(h.PID), Owner: program(h.PID), Units: units,
+			Held: !h.Waits, Foreign: true})
 	}
 	return others
 }
@@ -103,7 +79,7 @@ func program(pid int) string {
 func (s *store) foreignNames(prefix string) (names []string) {
 	files := map[string]bool{}
 	for _, h := range holdings() {
-		files[h.inode] = true
+		files[h.File] = true
 	}
 	if len(files) == 0 {
 		return nil

@@ -1,40 +1,27 @@
 package sqlitelock
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/interlock-go/interlock/backend/sqlitelock/internal/trust"
+	"github.com/interlock-go/interlock/internal/flock"
 )
 
 // blockers names the processes that keep others from writing, as far as this one
 // may see them: those that have the write lock or SQLite's lock on its shared memory.
 func (f *file) blockers() []string {
-	locks, err := os.ReadFile("/proc/locks")
-	if err != nil {
-		return nil
-	}
 	turn, _ := trust.Identify(f.folder.File("turn"))
 	shm, _ := trust.Identify(f.path + "-shm")
 	var who []string
-	for line := range bytes.Lines(locks) {
-		// 1: POSIX ADVISORY WRITE 4711 fe:00:1234 120 120
-		c := strings.Fields(string(line))
-		if len(c) < 8 || c[3] != "WRITE" {
+	for _, l := range flock.Holdings() {
+		if !l.Exclusive || l.Waits || l.Inode == 0 || l.Inode != turn.Ino && l.Inode != shm.Ino {
 			continue
 		}
-		_, inode, _ := cutLast(c[5], ":")
-		n, _ := strconv.ParseUint(inode, 10, 64)
-		if n == 0 || n != turn.Ino && n != shm.Ino {
-			continue
-		}
-		pid, _ := strconv.Atoi(c[4])
-		if pid > 0 && pid != os.Getpid() {
-			who = append(who, process(pid))
+		if l.PID > 0 && l.PID != os.Getpid() {
+			who = append(who, process(l.PID))
 		}
 	}
 	slices.Sort(who)

@@ -3,12 +3,10 @@ package etcdtest
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/interlock-go/interlock/internal/testserver"
@@ -52,24 +50,13 @@ func (c *Cluster) start(dir string, n int, opts []Option) error {
 			return err
 		}
 	}
-	return each(c.Servers, (*Server).Launch)
-}
-
-// each does something with members at once: one alone does not serve.
-func each(servers []*Server, do func(*Server) error) error {
-	errs := make([]error, len(servers))
-	var all sync.WaitGroup
-	for i, s := range servers {
-		all.Go(func() { errs[i] = do(s) })
-	}
-	all.Wait()
-	return errors.Join(errs...)
+	return testserver.Each(c.Servers, (*Server).Launch)
 }
 
 // Restart starts members again, with their data, and waits until they serve.
 func (c *Cluster) Restart(servers ...*Server) {
 	c.Servers[0].Helper()
-	c.Servers[0].Check("restart", each(servers, func(s *Server) error { return s.Again(nil) }))
+	c.Servers[0].Check("restart", testserver.Each(servers, func(s *Server) error { return s.Again(nil) }))
 }
 
 // Endpoints are the addresses of all members, as a URL names them.

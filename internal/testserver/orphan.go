@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -34,6 +35,20 @@ func Main(m interface{ Run() int }, run func(dir string) (addr string, err error
 	}
 	fmt.Println(addr)
 	select {}
+}
+
+// Silent connects to a server for NoOrphans, and says nothing.
+func Silent(t *testing.T) func(addr string) (ended func()) {
+	return func(addr string) (ended func()) {
+		conn, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return func() {
+			defer conn.Close()
+			_, _ = io.Copy(io.Discard, conn)
+		}
+	}
 }
 
 // NoOrphans checks that a test process that is killed takes its servers with it. Use

@@ -148,6 +148,17 @@ func Start[S interface{ BelongTo(testing.TB) }, O any](t testing.TB, run func(di
 	return s
 }
 
+// Each does something with all servers at once: of a cluster one alone does not serve.
+func Each[S any](servers []S, do func(S) error) error {
+	errs := make([]error, len(servers))
+	var all sync.WaitGroup
+	for i, s := range servers {
+		all.Go(func() { errs[i] = do(s) })
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
 // BelongTo has the server end with the test. If the test fails, it shows the
 // server's log.
 func (s *Server) BelongTo(t testing.TB) {

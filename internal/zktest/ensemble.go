@@ -1,13 +1,11 @@
 package zktest
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -86,7 +84,7 @@ func (e *Ensemble) start(dir string, n int, opts []Option) error {
 			return err
 		}
 	}
-	if err := each(e.Servers, func(s *Server) error { return s.Launch() }); err != nil {
+	if err := testserver.Each(e.Servers, func(s *Server) error { return s.Launch() }); err != nil {
 		return err
 	}
 	_, err = e.leader()
@@ -100,17 +98,6 @@ func oneAuthority(dir string, opts []Option) (Option, error) {
 	}
 	ca, err := newAuthority(dir)
 	return func(s *settings) { s.ca = ca }, err
-}
-
-// each does something with all servers at once: one alone does not serve.
-func each(servers []*Server, do func(*Server) error) error {
-	errs := make([]error, len(servers))
-	var all sync.WaitGroup
-	for i, s := range servers {
-		all.Go(func() { errs[i] = do(s) })
-	}
-	all.Wait()
-	return errors.Join(errs...)
 }
 
 // Stop ends all servers.
@@ -212,7 +199,7 @@ func (e *Ensemble) KillLeader() *Server {
 func (e *Ensemble) Restart(servers ...*Server) {
 	e.Servers[0].Helper()
 	again := func(s *Server) error { return s.Again(nil) }
-	e.Servers[0].Check("restart", each(servers, again))
+	e.Servers[0].Check("restart", testserver.Each(servers, again))
 }
 
 // Freeze holds back all that passes between a server and the others. Their

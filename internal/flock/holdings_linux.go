@@ -1,0 +1,41 @@
+package flock
+
+import (
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Holding is a line of /proc/locks: a process that has a lock of a file, or waits for it.
+type Holding struct {
+	Kind      string // FLOCK, POSIX and others
+	Exclusive bool
+	Waits     bool
+	PID       int    // 0 or less: in another container
+	File      string // the device and the inode, as the kernel names them
+	Inode     uint64
+}
+
+// Holdings reads who has locked files. The kernel tells of processes that this one can see.
+func Holdings() (all []Holding) {
+	text, err := os.ReadFile("/proc/locks")
+	if err != nil {
+		return nil
+	}
+	for line := range strings.Lines(string(text)) {
+		// 1: POSIX ADVISORY WRITE 4711 fe:00:1234 120 120
+		f := strings.Fields(line)
+		waits := len(f) > 1 && f[1] == "->"
+		if waits {
+			f = slices.Delete(f, 1, 2)
+		}
+		if len(f) < 8 {
+			continue
+		}
+		pid, _ := strconv.Atoi(f[4])
+		inode, _ := strconv.ParseUint(f[5][strings.LastIndexByte(f[5], ':')+1:], 10, 64)
+		all = append(all, Holding{Kind: f[1], Exclusive: f[3] == "WRITE", Waits: waits, PID: pid, File: f[5], Inode: inode})
+	}
+	return all
+}
