@@ -14,20 +14,13 @@ import (
 func TestExchangesOfEachCall(t *testing.T) {
 	d := start(t, newFile(t))
 	s := begin(t, d)
-	quiet := func() (n uint64) {
-		for n != d.Exchanges() { // the client looks once when it begins to listen
-			n = d.Exchanges()
-			time.Sleep(20 * time.Millisecond)
-		}
-		return n
-	}
 	costs := func(what string, want uint64, call func() error) {
 		t.Helper()
-		before := quiet()
+		before := d.quiet()
 		if err := call(); err != nil {
 			t.Errorf("%s: %v", what, err)
 		}
-		if used := quiet() - before; used != want {
+		if used := d.quiet() - before; used != want {
 			t.Errorf("%s takes %d exchanges, not %d", what, used, want)
 		}
 	}

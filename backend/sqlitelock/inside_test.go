@@ -47,6 +47,15 @@ func start(t testing.TB, path string, opts ...Option) *client {
 	return d
 }
 
+// quiet counts the exchanges so far when none is added: the client looks once when it begins to listen.
+func (d *client) quiet() (n uint64) {
+	for n != d.Exchanges() {
+		n = d.Exchanges()
+		time.Sleep(20 * time.Millisecond)
+	}
+	return n
+}
+
 func begin(t testing.TB, d *client) *caller {
 	t.Helper()
 	s, err := d.Open(t.Context(), driver.SessionOptions{TTL: time.Hour})

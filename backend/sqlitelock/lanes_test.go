@@ -240,7 +240,7 @@ func TestACrowdIsGathered(t *testing.T) {
 			}
 		})
 	}
-	before := d.Exchanges()
+	before := d.quiet()
 	stand(t, d, calls...)
 	if used := d.Exchanges() - before; used > crowd/together+2 {
 		t.Errorf("%d Joins were %d transactions", crowd, used)
