@@ -85,7 +85,7 @@ func (s *session) toRenew(known []driver.Ticket) (named map[Ref]bool, strays, re
 				s.d.drop(e)
 			}
 		case e.underWay > 0 && now.Sub(e.begun) < s.ttl: // its Join will say how it stands; there may be many
-		case e.fixed && e.state == held && now.Sub(e.proof) > e.hold+2*s.ttl: // it has expired
+		case e.fixed && e.state == held && e.proof != 0 && now.Sub(e.proof) > e.hold+2*s.ttl: // it has expired
 			s.d.retire(e)
 		case e.fixed:
 		default:

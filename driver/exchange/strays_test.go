@@ -68,6 +68,32 @@ func TestAStrayWhoseQueueIsLocked(t *testing.T) {
 	})
 }
 
+// Promise: a grant whose fixed time has no proof yet, since its event did not say when that began,
+// is not taken for one that has expired by a heartbeat that does not name it.
+func TestAFixedEndWithoutAProofHasNotPassed(t *testing.T) {
+	bubble.Run(t, func(t *testing.T) {
+		fixed := exchange.Status{State: exchange.Held, Token: 7, Fixed: true, Hold: time.Minute, Left: time.Minute}
+		s, send := listening(t, exchangetest.Script{
+			Join:  says(exchange.Status{State: exchange.Waiting, Hold: time.Minute}),
+			Renew: renews(always(fixed)), Look: sees(always(fixed)),
+		})
+		time.Sleep(time.Hour) // the clock may begin with the process
+		r := request()
+		r.Hold = time.Minute
+		k, err := s.Join(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		send(k.ID, exchange.Event{Type: exchange.Granted, Status: exchange.Status{State: exchange.Held, Token: 7, Fixed: true, Hold: time.Minute}})
+		if _, err := s.Renew(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := s.Await(within(t), k); err != nil || !got.Held {
+			t.Errorf("after the heartbeat: %+v, %v", got, err)
+		}
+	})
+}
+
 // Promise: a ticket that is named again, though it is a stray, is kept as soon as it has
 // lost its own end, by the same heartbeat if that does not take long.
 func TestAStrayThatIsNamedAgain(t *testing.T) {

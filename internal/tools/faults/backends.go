@@ -372,6 +372,10 @@ var backends = []fault{
 		old: "s.reconcile(history)", new: "_ = history",
 	},
 	{
+		file: "driver/exchange/renew.go", test: "TestAFixedEndWithoutAProofHasNotPassed",
+		old: "e.state == held && e.proof != 0 &&", new: "e.state == held &&",
+	},
+	{
 		file: "driver/exchange/look.go", test: "TestAHeartbeatOfManyTicketsProvesWhatItsFirstExchangeDid",
 		old: "finding{st, renewed, e.proof, false}", new: "finding{st, sent, e.proof, false}",
 	},
