@@ -121,8 +121,8 @@ func (s *session) verify() {
 	_ = s.noteOver(err)
 }
 
-// verify asks for the status of a ticket, and tells its holder. If it fails, the next heartbeat
-// asks. While it is under way, further events have it ask once more.
+// verify asks for the status of a ticket, and tells its holder. If it fails, Await of a waiter asks,
+// and of a holder the next heartbeat. While it is under way, further events have it ask once more.
 func (d *Driver) verify(e *entry) {
 	if !d.verifying.Begin(e.id) {
 		return
@@ -130,14 +130,19 @@ func (d *Driver) verify(e *entry) {
 	ctx, cancel := context.WithTimeout(d.ctx, lookTimeout)
 	defer cancel()
 	for more := true; more; more = d.verifying.More(e.id) {
-		if e.s.look(ctx, d.refOf(e)) != nil {
-			d.verifying.End(e.id)
-			return
-		}
+		err := e.s.look(ctx, d.refOf(e))
 		d.mu.Lock()
+		if err != nil && e.state == waiting {
+			e.due = d.now()
+			e.notify()
+		}
 		if e.state == gone {
 			e.signal(driver.Evict)
 		}
 		d.mu.Unlock()
+		if err != nil {
+			d.verifying.End(e.id)
+			return
+		}
 	}
 }

@@ -47,6 +47,33 @@ func within(t *testing.T) context.Context {
 	return ctx
 }
 
+// Promise: a waiter whose event has the backend asked, which fails, asks again itself: the event of a
+// grant does not come twice, and a heartbeat may be far away.
+func TestAWaiterWhoseQuestionFailsAsksAgain(t *testing.T) {
+	bubble.Run(t, func(t *testing.T) {
+		var fails atomic.Int32
+		fails.Store(2)
+		s, send := listening(t, exchangetest.Script{
+			Join: says(waits),
+			Look: func(ctx context.Context, row exchange.Session, refs []exchange.Ref) ([]exchange.Status, error) {
+				if fails.Add(-1) >= 0 {
+					<-ctx.Done() // so slow is a backend that all waiters ask at once
+					return nil, ctx.Err()
+				}
+				return sees(always(held))(ctx, row, refs)
+			},
+		})
+		k, err := s.Join(t.Context(), request())
+		if err != nil {
+			t.Fatal(err)
+		}
+		send(k.ID, exchange.Event{Type: exchange.Granted, Unverified: true})
+		if got, err := s.Await(within(t), k); err != nil || !got.Held {
+			t.Errorf("the waiter gets %+v, %v", got, err)
+		}
+	})
+}
+
 // Promise: an event that does not prove that its sender may change the ticket changes nothing that the
 // client knows of it, and neither does a grant of a token that cannot be. The client asks.
 func TestAnEventThatProvesNothingChangesNothing(t *testing.T) {
