@@ -49,9 +49,10 @@ var expiryOfAWaitingTicket = rule{
 
 	exclusive: true,
 	check: func(t *trial) {
-		a, b, c := t.client(), t.mortal(), t.client()
+		a, c := t.client(), t.client()
 		held := a.hold(t.exclusive("q"))
-		joined := b.driver.Now()
+		began := a.driver.Now() // a ticket may end with its session
+		b := t.mortal()
 		next := b.wait(t.exclusive("q"))
 		if t.fixes() {
 			b.wait(t.fixed("q", 10*limit)) // its end would begin with the grant
@@ -59,7 +60,7 @@ var expiryOfAWaitingTicket = rule{
 		last := c.wait(t.exclusive("q"))
 		c.beat(last)
 		t.eventually("a waiting ticket runs out", func() bool { return len(t.snapshot(c.driver, "q").Members) == 2 })
-		if early := joined.Add(b.TTL).Sub(b.driver.Now()); early > 0 {
+		if early := began.Add(b.TTL).Sub(a.driver.Now()); early > 0 {
 			t.Fatalf("a waiting ticket ran out %v before its TTL", early)
 		}
 		t.stands(a.driver, "q", []driver.Ticket{held}, []driver.Ticket{last})
