@@ -111,6 +111,37 @@ func TestTwoSeeAGrantAtOnce(t *testing.T) {
 	}
 }
 
+// Promise: who leaves cleanly before its client has heard of its grant, which another exchange has
+// written already, leaves nothing to inherit.
+func TestAWaiterThatLeavesAsItIsGrantedLeavesNothingToInherit(t *testing.T) {
+	t.Parallel()
+	s := storeTo(t, etcdtest.Start(t))
+	ctx := t.Context()
+	o := begun(t, s)
+	front, next := mutex(o), mutex(o)
+	if _, err := s.Join(ctx, front); err != nil {
+		t.Fatal(err)
+	}
+	waiting, err := s.Join(ctx, next)
+	if err != nil || waiting.State != exchange.Waiting {
+		t.Fatalf("a waiter: %+v, %v", waiting, err)
+	}
+	leave := func(j exchange.Join, tag uint64) {
+		t.Helper()
+		if _, err := s.Leave(ctx, exchange.Leave{Ref: exchange.Ref{Queue: "q", ID: j.ID, Tag: tag}, Session: o, Clean: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	leave(front, 0)
+	if st, err := s.Look(ctx, o, []exchange.Ref{{Queue: "q", ID: next.ID}}); err != nil || st[0].State != exchange.Held {
+		t.Fatalf("the waiter is seen as %+v, %v", st, err)
+	}
+	leave(next, waiting.Tag)
+	if st, err := s.Join(ctx, mutex(o)); err != nil || st.State != exchange.Held || st.Inherited {
+		t.Errorf("the holder after that: %+v, %v", st, err)
+	}
+}
+
 // Promise: a Detach that takes effect late moves no ticket that a heartbeat has proven meanwhile.
 func TestALateDetachTakesNothingBack(t *testing.T) {
 	t.Parallel()

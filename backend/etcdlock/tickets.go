@@ -54,7 +54,8 @@ func (s *store) Leave(ctx context.Context, l exchange.Leave) (unsettled bool, er
 	return false, s.forget(err)
 }
 
-// removal is what takes a ticket out of its queue. It says so of an exclusive holder.
+// removal is what takes a ticket out of its queue. It says so of an exclusive holder. One that is not known
+// to hold may be marked by now, by an exchange whose answer nobody has had.
 func (s *store) removal(t *ticket, exclusive, clean bool) []clientv3.Op {
 	ops := []clientv3.Op{clientv3.OpDelete(s.ticket(t.queue, t.id)), clientv3.OpDelete(s.demand(t))}
 	switch {
@@ -62,6 +63,9 @@ func (s *store) removal(t *ticket, exclusive, clean bool) []clientv3.Op {
 		ops = append(ops, clientv3.OpDelete(s.mark(t.queue)))
 	case exclusive:
 		ops = append(ops, clientv3.OpPut(s.mark(t.queue), mark{ID: t.id}.value()))
+	case clean:
+		marked := clientv3.Compare(clientv3.Value(s.mark(t.queue)), "=", mark{ID: t.id}.value())
+		ops = append(ops, clientv3.OpTxn([]clientv3.Cmp{marked}, []clientv3.Op{clientv3.OpDelete(s.mark(t.queue))}, nil))
 	}
 	return ops
 }

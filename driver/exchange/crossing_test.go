@@ -3,11 +3,13 @@ package exchange_test
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/driver/exchange/exchangetest"
+	"github.com/interlock-go/interlock/internal/bubble"
 )
 
 // Promise: a ticket whose grant was sent before this client listened, and whose Join is
@@ -150,4 +152,44 @@ func TestAHeartbeatDoesNotKnowWhatMayCome(t *testing.T) {
 	if got, err := s.Renew(t.Context(), []driver.Ticket{ticketOf(r)}); err != nil || len(got) != 0 {
 		t.Errorf("the heartbeat says %+v, %v", got, err)
 	}
+}
+
+// Promise: an answer that was on its way while another one brought the grant takes nothing of it back: what the
+// client then says of the ticket, and of its fixed end, is that of a holder.
+func TestAnAnswerFromBeforeTheGrantChangesNothing(t *testing.T) {
+	bubble.Run(t, func(t *testing.T) {
+		granted := exchange.Status{State: exchange.Held, Token: 7, Tag: 3, Fixed: true, Hold: time.Hour, Left: time.Hour}
+		slow := make(chan struct{})
+		var left exchange.Leave
+		s, send := listening(t, exchangetest.Script{
+			Join: says(exchange.Status{State: exchange.Waiting, Tag: 2}),
+			Look: func(ctx context.Context, row exchange.Session, refs []exchange.Ref) ([]exchange.Status, error) {
+				<-slow
+				return sees(always(exchange.Status{State: exchange.Waiting, Tag: 2}))(ctx, row, refs)
+			},
+			Renew: renews(always(granted)),
+			Leave: func(_ context.Context, l exchange.Leave) (bool, error) { left = l; return false, nil },
+		})
+		r := request()
+		r.Hold = time.Hour
+		k, err := s.Join(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		send(k.ID, exchange.Event{Type: exchange.Granted, Unverified: true})
+		sent := exchange.DriverOf(s).Now()
+		if _, err := s.Renew(t.Context(), []driver.Ticket{k}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		close(slow)
+		synctest.Wait()
+		got, err := s.Await(within(t), k)
+		if err != nil || !got.Held || got.Proof != sent {
+			t.Errorf("it is %+v, %v, with a proof that is not from %v", got, err, sent)
+		}
+		if err := s.Leave(t.Context(), k, true); err != nil || left.Tag != granted.Tag {
+			t.Errorf("it leaves with the tag %d, %v", left.Tag, err)
+		}
+	})
 }

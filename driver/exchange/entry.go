@@ -128,25 +128,9 @@ func (e *entry) grant(token uint64, inherited bool) {
 // observe is called for each exchange that has found the ticket, with the time at which it was
 // sent.
 func (e *entry) observe(st Status, sent driver.Instant) {
-	e.tag = st.Tag
-	e.at, e.sent = st.At, sent
 	e.waited = e.waited || st.State == Waiting
-	if e.fixed = st.Fixed; st.Fixed && st.Hold > 0 {
-		e.hold = st.Hold
-	}
-	if st.Fixed {
-		e.proof = min(sent, sent.Add(st.Left-e.hold))
-	}
-	switch {
-	case st.State == Held && e.state != held:
-		e.grant(st.Token, st.Inherited)
-	case st.State == Waiting && e.state != held: // else the event of its grant was faster
-		e.state = waiting
-		if st.Blocked {
-			e.poll = min(max(minBlocked, e.poll*3/2), maxBlocked)
-			st.Due = e.poll
-		}
-		e.setTimer(st.Due, st.Ahead)
+	if st.State == Held || e.state != held { // else the news of its grant was faster
+		e.update(st, sent)
 	}
 	if st.Wanted {
 		e.signal(driver.Wanted)
@@ -156,6 +140,29 @@ func (e *entry) observe(st Status, sent driver.Instant) {
 	}
 	if st.Evicted {
 		e.signal(driver.Evict)
+	}
+}
+
+// update takes over what an exchange has found that is not older than what is known.
+func (e *entry) update(st Status, sent driver.Instant) {
+	e.tag = st.Tag
+	e.at, e.sent = st.At, sent
+	if e.fixed = st.Fixed; st.Fixed && st.Hold > 0 {
+		e.hold = st.Hold
+	}
+	if st.Fixed {
+		e.proof = min(sent, sent.Add(st.Left-e.hold))
+	}
+	switch {
+	case st.State == Held && e.state != held:
+		e.grant(st.Token, st.Inherited)
+	case st.State == Waiting:
+		e.state = waiting
+		if st.Blocked {
+			e.poll = min(max(minBlocked, e.poll*3/2), maxBlocked)
+			st.Due = e.poll
+		}
+		e.setTimer(st.Due, st.Ahead)
 	}
 }
 

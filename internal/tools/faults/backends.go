@@ -376,6 +376,14 @@ var backends = []fault{
 		old: "if err != nil && e.state == waiting {", new: "if false {",
 	},
 	{
+		file: "driver/exchange/entry.go", test: "TestAnAnswerFromBeforeTheGrantChangesNothing",
+		old: "if st.State == Held || e.state != held {", new: "if true {",
+	},
+	{
+		file: "backend/etcdlock/tickets.go", test: "TestAWaiterThatLeavesAsItIsGrantedLeavesNothingToInherit",
+		old: "\tcase clean:\n", new: "\tcase false:\n",
+	},
+	{
 		file: "driver/exchange/renew.go", test: "TestAFixedEndWithoutAProofHasNotPassed",
 		old: "e.state == held && e.proof != 0 &&", new: "e.state == held &&",
 	},
