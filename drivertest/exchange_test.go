@@ -13,12 +13,23 @@ import (
 	"github.com/interlock-go/interlock/drivertest/internal/suite"
 )
 
-// exchanges is a world of package exchange on a backend in memory, which has faults.
-func exchanges(faults ...exchangetest.Fault) func(testing.TB) World {
-	return func(testing.TB) World {
+// exchangeClient makes a client of a world of package exchange, which is a backend in memory.
+type exchangeClient func(testing.TB, *exchangetest.World) driver.Driver
+
+func withRows(_ testing.TB, w *exchangetest.World) driver.Driver { return w.Store().Driver() }
+
+func withoutRows(_ testing.TB, w *exchangetest.World) driver.Driver { return w.Rowless().Driver() }
+
+func withOptions(t testing.TB, w *exchangetest.World) driver.Driver {
+	return w.Optional(t.TempDir()).Driver()
+}
+
+// exchanges is a world of such clients, which has faults.
+func exchanges(client exchangeClient, faults ...exchangetest.Fault) func(testing.TB) World {
+	return func(t testing.TB) World {
 		w := exchangetest.NewWorld(faults...)
 		return World{
-			Open:         func(context.Context) (driver.Driver, error) { return w.Store().Driver(), nil },
+			Open:         func(context.Context) (driver.Driver, error) { return client(t, w), nil },
 			Hang:         w.Hang,
 			Late:         w.HoldReplies,
 			LoseMessages: w.LoseEvents,
@@ -29,28 +40,15 @@ func exchanges(faults ...exchangetest.Fault) func(testing.TB) World {
 var inOneProcess = map[string]string{"UnreachableBackend": "memory is always there"}
 
 func TestExchange(t *testing.T) {
-	Run(t, Backend{World: exchanges(), Unsupported: inOneProcess, TTL: 200 * time.Millisecond})
+	Run(t, Backend{World: exchanges(withRows), Unsupported: inOneProcess, TTL: 200 * time.Millisecond})
 }
 
 func TestExchangeInSimulatedTime(t *testing.T) {
-	Run(t, Backend{World: exchanges(), Unsupported: inOneProcess, TTL: 10 * time.Second, Simulated: true})
+	Run(t, Backend{World: exchanges(withRows), Unsupported: inOneProcess, TTL: 10 * time.Second, Simulated: true})
 }
 
 func TestExchangeWithoutRowsOfSessions(t *testing.T) {
-	Run(t, Backend{World: rowless(), Unsupported: inOneProcess, TTL: 10 * time.Second, Simulated: true, Small: true})
-}
-
-// rowless is exchanges for stores without rows of sessions.
-func rowless(faults ...exchangetest.Fault) func(testing.TB) World {
-	return func(testing.TB) World {
-		w := exchangetest.NewWorld(faults...)
-		return World{
-			Open:         func(context.Context) (driver.Driver, error) { return w.Rowless().Driver(), nil },
-			Hang:         w.Hang,
-			Late:         w.HoldReplies,
-			LoseMessages: w.LoseEvents,
-		}
-	}
+	Run(t, Backend{World: exchanges(withoutRows), Unsupported: inOneProcess, TTL: 10 * time.Second, Simulated: true, Small: true})
 }
 
 // storeFaults has the rules that notice a Store that breaks a sentence of its contract.
@@ -81,12 +79,20 @@ var storeFaults = map[exchangetest.Fault]string{
 	exchangetest.Clock:                  "Raise",
 	exchangetest.List:                   "ManyQueues",
 	exchangetest.Cells:                  "Cells",
+	exchangetest.GrantInWithdraw:        "PrefixOfTheQueue ReadersAndWriters",
+	exchangetest.GrantInAsk:             "Force",
+	exchangetest.Extend:                 "RenewOnlyWhatIsKnown",
+	exchangetest.Leavers:                "SessionClose",
+	exchangetest.GrantInEnd:             "SessionClose",
+	exchangetest.RaiseAll:               "Raise",
 }
 
-// rowlessFaults are those of stores without rows of sessions.
-var rowlessFaults = map[exchangetest.Fault]string{
-	exchangetest.Extend:  "RenewOnlyWhatIsKnown",
-	exchangetest.Leavers: "SessionClose",
+// faultyClients are those of a fault that clients with rows of sessions have not.
+var faultyClients = map[exchangetest.Fault]exchangeClient{
+	exchangetest.Extend:     withoutRows,
+	exchangetest.Leavers:    withoutRows,
+	exchangetest.GrantInEnd: withoutRows,
+	exchangetest.RaiseAll:   withOptions,
 }
 
 // Promise: a Store that breaks a sentence of its contract fails, and the failure says which
@@ -96,10 +102,9 @@ func TestFaultsOfAStoreAreNoticed(t *testing.T) {
 	suite.OneProcessor(t)
 	for _, fault := range exchangetest.Faults {
 		rules, known := storeFaults[fault]
-		world := exchanges(fault)
-		if !known {
-			rules, known = rowlessFaults[fault]
-			world = rowless(fault)
+		client := faultyClients[fault]
+		if client == nil {
+			client = withRows
 		}
 		if !known {
 			if !slices.Contains(exchangetest.InScenarios, fault) {
@@ -108,7 +113,7 @@ func TestFaultsOfAStoreAreNoticed(t *testing.T) {
 			continue
 		}
 		t.Run(string(fault), func(t *testing.T) {
-			b := Backend{World: world, TTL: 10 * time.Second, Simulated: true, Small: true}
+			b := Backend{World: exchanges(client, fault), TTL: 10 * time.Second, Simulated: true, Small: true}
 			for name := range strings.FieldsSeq(rules) {
 				r, ok := find(name)
 				if !ok {

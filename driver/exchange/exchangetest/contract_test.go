@@ -34,6 +34,9 @@ var scenarios = map[exchangetest.Fault]func(*testing.T, *exchangetest.World) str
 	exchangetest.Copy:            joinThatComesTwice,
 	exchangetest.AttachExpired:   attachOfWhatHasExpired,
 	exchangetest.RemovedAtExpiry: endThatIsNoEviction,
+	exchangetest.ReadFirst:       heartbeatAtTheEndOfItsSession,
+	exchangetest.Confirm:         failoverAfterAGrant,
+	exchangetest.Liveness:        childThatOutlivesItsHolder,
 }
 
 // Promise: a Store that keeps its contract comes through each scenario, and one that breaks the

@@ -51,11 +51,22 @@ const (
 	AttachExpired   Fault = "AttachExpired"   // a stray that has expired ends with its session again
 	RemovedAtExpiry Fault = "RemovedAtExpiry" // Removed is sent for a ticket that has expired
 
+	GrantInWithdraw Fault = "GrantInWithdraw" // waiters leave that do not fit, and those behind them are not granted
+	GrantInAsk      Fault = "GrantInAsk"      // a holder is removed, and no waiter is granted
+	ReadFirst       Fault = "ReadFirst"       // a heartbeat reads the tickets, and extends the session in another exchange
+
 	// Those of a store without rows of sessions.
 	Sent    Fault = "Sent"    // a Join that finds its ticket does not extend it
 	Expired Fault = "Expired" // a ticket that expires leaves no tombstone
 	Extend  Fault = "Extend"  // a heartbeat extends what the caller has not named
 	Leavers Fault = "Leavers" // what End names does not leave
+
+	GrantInEnd Fault = "GrantInEnd" // what End names leaves, and no waiter is granted
+
+	// Those of what few stores have.
+	Confirm  Fault = "Confirm"  // a replica need not have the grant
+	RaiseAll Fault = "RaiseAll" // queues that come later begin below the floor
+	Liveness Fault = "Liveness" // the file that a session lives as long as is not named
 )
 
 // Faults are all of them.
@@ -63,12 +74,13 @@ var Faults = []Fault{
 	Atomic, Alone, Prefix, GrantInTheSameExchange, OneClock, OneEnd, NeverBack, OverIsOver, OneTicket, Buried, TokensGrow, Told, NotBefore, OnlyOnce,
 	Begin, Withdraw, Shrink, Keep, Renew, Detach, Attach, Look, Settle, End, Ask, Raise, Read, Load,
 	Tickets, Clock, List, Cells, Tidy, Listen, Explain, Check, Close,
-	Copy, EndQueues, AttachExpired, RemovedAtExpiry,
-	Sent, Expired, Extend, Leavers,
+	Copy, EndQueues, AttachExpired, RemovedAtExpiry, GrantInWithdraw, GrantInAsk, ReadFirst,
+	Sent, Expired, Extend, Leavers, GrantInEnd,
+	Confirm, RaiseAll, Liveness,
 }
 
 // InScenarios are those that no rule of drivertest can bring about: the tests of this package do.
 var InScenarios = []Fault{
 	Atomic, Alone, OneClock, OneEnd, NeverBack, NotBefore, Tickets, Tidy, Listen, Explain, Check, Close,
-	Copy, AttachExpired, RemovedAtExpiry, Sent, Expired,
+	Copy, AttachExpired, RemovedAtExpiry, ReadFirst, Sent, Expired, Confirm, Liveness,
 }

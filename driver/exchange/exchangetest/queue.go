@@ -35,7 +35,7 @@ func (w *World) settle(q *queue, now time.Time) (unsettled bool) {
 		case !t.fixed && !t.evicted && !t.stray && !w.has(OverIsOver):
 			t.session.over = true
 		}
-		w.remove(t, t.kept, now)
+		w.remove(t, t.kept)
 	}
 	if w.has(Prefix) {
 		w.grantAnyone(q, now)
@@ -43,7 +43,7 @@ func (w *World) settle(q *queue, now time.Time) (unsettled bool) {
 	for ; left > 0 && q.granted < len(q.tickets); left-- {
 		t := q.tickets[q.granted]
 		if !t.end(w).After(now) {
-			w.remove(t, true, now)
+			w.remove(t, true)
 			continue
 		}
 		if t.Units > q.capacity-q.used {
@@ -86,7 +86,7 @@ func (w *World) token(q *queue, now time.Time) uint64 {
 	if w.has(TokensGrow) {
 		return uint64(len(q.tickets))
 	}
-	q.last = max(q.last+1, uint64(now.UnixMicro()/10))
+	q.last = max(q.last+1, w.floor+1, uint64(now.UnixMicro()/10))
 	return q.last
 }
 
@@ -117,7 +117,7 @@ func (w *World) due(q *queue, now time.Time) time.Duration {
 }
 
 // remove takes a ticket out.
-func (w *World) remove(t *ticket, clean bool, now time.Time) {
+func (w *World) remove(t *ticket, clean bool) {
 	q := t.queue
 	i := slices.Index(q.tickets, t)
 	q.tickets = slices.Delete(q.tickets, i, i+1)

@@ -85,9 +85,9 @@ func (r *Rowless) End(ctx context.Context, _ exchange.Session, tickets []exchang
 				w.tombs[l.ID] = now.Add(l.Tombstone)
 			}
 			if t := w.find(l.Session.ID, l.Queue, l.ID, false, now); t != nil && !(l.Unfixed && t.fixed) {
-				w.remove(t, false, now)
+				w.remove(t, false)
 			}
-			if w.settle(w.queue(l.Queue), now) {
+			if !w.has(GrantInEnd) && w.settle(w.queue(l.Queue), now) {
 				queues = append(queues, l.Queue)
 			}
 		}

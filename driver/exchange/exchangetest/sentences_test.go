@@ -92,3 +92,31 @@ func endThatIsNoEviction(t *testing.T, w *exchangetest.World) string {
 	}
 	return ""
 }
+
+// A heartbeat is sent just before its session ends. Its first reply is held back until another client
+// has looked at the queue, at a time when only the heartbeat can have extended the session.
+func heartbeatAtTheEndOfItsSession(t *testing.T, w *exchangetest.World) string {
+	a, b := open(t, w), open(t, w)
+	k := join(t, a)
+	waiter := join(t, b)
+	time.Sleep(ttl * 9 / 10)
+	renew(t, b, waiter)
+	release := w.HoldReplies()
+	kept := make(chan driver.Instant, 1)
+	go func() {
+		defer close(kept)
+		if got, err := a.Renew(t.Context(), []driver.Ticket{k}); err == nil && got[0].State == driver.Kept {
+			kept <- got[0].Proof
+		}
+	}()
+	synctest.Wait()
+	w.HoldReplies()() // only that of the heartbeat is held back from here on
+	time.Sleep(ttl / 2)
+	held := awaits(t, b, waiter)
+	time.Sleep(ttl / 10)
+	release()
+	if proof, ok := <-kept; ok && a.d.Now() < proof.Add(ttl) && held.Load() {
+		return "a holder is told that it is kept, and another client holds, too"
+	}
+	return ""
+}

@@ -146,7 +146,7 @@ func (w *World) join(j exchange.Join, now time.Time) (exchange.Status, error) {
 	case q.kind != j.Kind || q.capacity != j.Capacity:
 		return exchange.Status{}, driver.ErrMismatch
 	}
-	if max(q.last, uint64(now.UnixMicro()/10))+uint64(len(q.tickets))+2 >= driver.MaxToken {
+	if max(q.last, w.floor, uint64(now.UnixMicro()/10))+uint64(len(q.tickets))+2 >= driver.MaxToken {
 		return exchange.Status{}, exchange.ErrTokens
 	}
 	if j.NoWait && (q.granted < len(q.tickets) || j.Units > q.capacity-q.used) {
@@ -181,7 +181,7 @@ func (s *Store) Leave(ctx context.Context, l exchange.Leave) (bool, error) {
 		if t == nil {
 			return false, driver.ErrGone
 		}
-		w.remove(t, l.Clean, now)
+		w.remove(t, l.Clean)
 		if w.has(GrantInTheSameExchange) || w.has(Atomic) {
 			return false, nil
 		}
@@ -222,10 +222,12 @@ func (s *Store) Withdraw(ctx context.Context, o exchange.Session, queue string, 
 		for i, one := range ids {
 			t := w.find(id, queue, one, false, now)
 			if r.gone[i] = t == nil; t != nil && !w.has(Withdraw) {
-				w.remove(t, clean, now)
+				w.remove(t, clean)
 			}
 		}
-		r.unsettled = w.settle(w.queue(queue), now)
+		if !w.has(GrantInWithdraw) {
+			r.unsettled = w.settle(w.queue(queue), now)
+		}
 		return r, nil
 	})
 	return r.gone, r.unsettled, err
@@ -300,6 +302,9 @@ func (s *Store) Renew(ctx context.Context, o exchange.Session, tickets []exchang
 		return s.Script.Renew(ctx, o, tickets, extend)
 	}
 	sent := clock()
+	if s.w.has(ReadFirst) {
+		return s.renewByTwo(ctx, o, tickets)
+	}
 	return request(ctx, s, func(now time.Time) (exchange.Renewal, error) {
 		w := s.w
 		row, err := w.alive(id, now)
@@ -320,6 +325,26 @@ func (s *Store) Renew(ctx context.Context, o exchange.Session, tickets []exchang
 			}
 			r.Tickets = append(r.Tickets, w.look(id, ref, now))
 		}
+		return r, nil
+	})
+}
+
+// renewByTwo is the fault ReadFirst: what the first exchange has read need not be so in the second.
+func (s *Store) renewByTwo(ctx context.Context, o exchange.Session, tickets []exchange.Ref) (exchange.Renewal, error) {
+	r, err := request(ctx, s, func(now time.Time) (exchange.Renewal, error) {
+		r := exchange.Renewal{History: s.w.history}
+		for _, ref := range tickets {
+			r.Tickets = append(r.Tickets, s.w.look(o.ID, ref, now))
+		}
+		_, err := s.w.alive(o.ID, now)
+		return r, err
+	})
+	if err != nil {
+		return r, err
+	}
+	return request(ctx, s, func(now time.Time) (exchange.Renewal, error) {
+		row := s.w.sessions[o.ID]
+		row.end = s.end(now, row.ttl)
 		return r, nil
 	})
 }
@@ -438,8 +463,8 @@ func (s *Store) Ask(ctx context.Context, queue, id string, demand driver.Demand)
 		}
 		w.send(t.session.mailbox, ev)
 		if removed {
-			w.remove(t, false, now)
-			return w.settle(t.queue, now), nil
+			w.remove(t, false)
+			return !w.has(GrantInAsk) && w.settle(t.queue, now), nil
 		}
 		return false, nil
 	})

@@ -23,6 +23,7 @@ type World struct {
 	swaps    map[string]swap // by ID
 	mail     map[string]*mailbox
 	history  string
+	floor    uint64 // of the tokens of all queues
 	faults   map[Fault]bool
 	network  Network
 	links    []*Store
@@ -50,15 +51,21 @@ type session struct {
 	mailbox   string
 	end       time.Time
 	over      bool
+	closed    func() bool // whether the file is closed that it lives as long as; nil: there is none
 }
 
 // alive finds a session that is not over.
 func (w *World) alive(id string, now time.Time) (*session, error) {
 	s := w.sessions[id]
-	if s == nil || s.over || !s.end.After(now) {
+	if s == nil || s.isOver() || !s.end.After(now) {
 		return nil, driver.ErrSession
 	}
 	return s, nil
+}
+
+func (s *session) isOver() bool {
+	s.over = s.over || s.closed != nil && s.closed()
+	return s.over
 }
 
 // queue is the row of a queue. Its tickets are in the order of their Joins; the first are held.
@@ -93,6 +100,7 @@ type ticket struct {
 	revoked   bool
 	stray     bool
 	rowless   bool // its end is always its own
+	copied    bool // a replica has it
 }
 
 // end is when a ticket ends unless something moves that.
@@ -100,7 +108,7 @@ func (t *ticket) end(w *World) time.Time {
 	switch {
 	case t.fixed, t.rowless:
 		return t.ends
-	case t.session.over:
+	case t.session.isOver():
 		return time.Time{}
 	case t.evicted, t.stray:
 		return t.ends

@@ -1,0 +1,127 @@
+package exchangetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/internal/flock"
+)
+
+// Optional is one client of a world that has what few backends have: a replica that may take over,
+// one floor for the tokens of all queues, and sessions that end when a file is closed. It locks the
+// file of a session; the world tries to, to see whether it is closed.
+type Optional struct {
+	*Store
+	dir   string
+	files map[string]*os.File // by ID of the session
+}
+
+var (
+	_ exchange.Confirmer = (*Optional)(nil)
+	_ exchange.Raiser    = (*Optional)(nil)
+	_ exchange.Living    = (*Optional)(nil)
+)
+
+// Optional makes a client, which keeps the files of its sessions in a directory.
+func (w *World) Optional(dir string) *Optional {
+	return &Optional{w.Store(), dir, map[string]*os.File{}}
+}
+
+// Driver is the client of package exchange on a store, as [Store.Driver].
+func (o *Optional) Driver() *exchange.Driver {
+	d := exchange.New(o, exchange.NewMailbox())
+	d.SetClock(sinceEpoch)
+	return d
+}
+
+// Begin implements [exchange.Store].
+func (o *Optional) Begin(ctx context.Context, row exchange.Session) (string, error) {
+	path := filepath.Join(o.dir, row.ID)
+	file, err := flock.Open(ctx, path)
+	if err != nil {
+		return "", err
+	}
+	history, err := o.Store.Begin(ctx, row)
+	o.w.mu.Lock()
+	defer o.w.mu.Unlock()
+	o.files[row.ID] = file
+	if err == nil {
+		o.w.sessions[row.ID].closed = func() bool { return isClosed(path) }
+	}
+	return history, err
+}
+
+// isClosed reports whether no process has the file of a session open.
+func isClosed(path string) bool {
+	file, err := os.Open(path)
+	if err != nil {
+		panic(fmt.Sprintf("the file of a session: %v", err)) // its directory is gone
+	}
+	closed, err := flock.Try(file)
+	if err = errors.Join(err, file.Close()); err != nil {
+		panic(fmt.Sprintf("the file of a session: %v", err))
+	}
+	return closed
+}
+
+// Liveness implements [exchange.Living].
+func (o *Optional) Liveness(row exchange.Session) []*os.File {
+	o.w.mu.Lock()
+	defer o.w.mu.Unlock()
+	if o.w.has(Liveness) {
+		return nil
+	}
+	return []*os.File{o.files[row.ID]}
+}
+
+// Close implements [exchange.Store].
+func (o *Optional) Close() {
+	o.Store.Close()
+	o.w.mu.Lock()
+	defer o.w.mu.Unlock()
+	for _, file := range o.files {
+		_ = file.Close() // nothing was written
+	}
+}
+
+// Confirm implements [exchange.Confirmer]. The replica has a ticket as soon as this has asked for that.
+func (o *Optional) Confirm(ctx context.Context, _ exchange.Session, ref exchange.Ref, _ bool) (undone bool, err error) {
+	_, err = request(ctx, o.Store, func(time.Time) (struct{}, error) {
+		if t := o.w.tickets[ref.ID]; t != nil && !o.w.has(Confirm) {
+			t.copied = true
+		}
+		return struct{}{}, nil
+	})
+	return false, err
+}
+
+// Failover has the replica take over. It has no ticket but those whose grants were confirmed.
+func (w *World) Failover() {
+	w.Crash("the replica")
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, t := range w.tickets {
+		if !t.copied {
+			w.remove(t, true)
+		}
+	}
+}
+
+// RaiseAll implements [exchange.Raiser].
+func (o *Optional) RaiseAll(ctx context.Context, floor uint64) error {
+	_, err := request(ctx, o.Store, func(time.Time) (struct{}, error) {
+		for _, q := range o.w.queues {
+			q.last = max(q.last, floor)
+		}
+		if !o.w.has(RaiseAll) {
+			o.w.floor = max(o.w.floor, floor)
+		}
+		return struct{}{}, nil
+	})
+	return err
+}
