@@ -3,13 +3,16 @@ package exchange_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/driver/exchange/exchangetest"
+	"github.com/interlock-go/interlock/internal/bubble"
 )
 
 // Promise: a ticket that was left while its Join was under way is not held by what the Join
@@ -182,4 +185,77 @@ func TestTheFirstInLineRemovesTheDead(t *testing.T) {
 	if k, err := s.Await(ctx, joined(t, s)); err != nil || !k.Held {
 		t.Errorf("it waits behind the dead: %+v, %v", k, err)
 	}
+}
+
+// Promise: what a heartbeat has proven stays so when the reply of an earlier one comes.
+func TestAHeartbeatThatIsAnsweredLate(t *testing.T) {
+	asked, answer := make(chan struct{}), make(chan struct{})
+	var heartbeats atomic.Int32
+	s := opened(t, exchangetest.Script{
+		Join: says(held), Look: sees(always(held)),
+		Renew: func(context.Context, exchange.Session, []exchange.Ref, int) (exchange.Renewal, error) {
+			if heartbeats.Add(1) == 1 {
+				close(asked)
+				<-answer
+			}
+			return exchange.Renewal{Tickets: []exchange.Status{held}}, nil
+		},
+	})
+	r := request()
+	k, err := s.Join(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var late sync.WaitGroup
+	late.Go(func() {
+		if _, err := s.Renew(context.Background(), []driver.Ticket{k}); err != nil {
+			t.Error(err)
+		}
+	})
+	<-asked
+	got, err := s.Renew(t.Context(), []driver.Ticket{k})
+	if err != nil {
+		t.Fatal(err)
+	}
+	close(answer)
+	late.Wait()
+	r.Retry = true
+	if again, err := s.Join(t.Context(), r); err != nil || again.Proof < got[0].Proof {
+		t.Errorf("it was proven from %v, and is from %v, %v", got[0].Proof, again.Proof, err)
+	}
+}
+
+// Promise: waiters near the front look one after the other, since those in front of them may be dead too.
+func TestWaitersLookInTheirOrder(t *testing.T) {
+	bubble.Run(t, func(t *testing.T) {
+		began := time.Now()
+		var looked []time.Duration
+		ahead := 0
+		s, _ := listening(t, exchangetest.Script{
+			Join: func(context.Context, exchange.Join) (exchange.Status, error) {
+				ahead++
+				return exchange.Status{State: exchange.Waiting, Due: time.Second, Ahead: ahead - 1}, nil
+			},
+			Settle: func(context.Context, string) (bool, error) {
+				looked = append(looked, time.Since(began))
+				return false, nil
+			},
+			Look: sees(always(waits)),
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		for range 3 {
+			k := joined(t, s)
+			all.Go(func() { _, _ = s.Await(ctx, k) })
+			synctest.Wait()
+		}
+		time.Sleep(s.TTL / 10)
+		cancel()
+		all.Wait()
+		for i := range 3 {
+			if len(looked) != 3 || looked[i] < time.Second+time.Duration(i)*s.TTL/200 {
+				t.Fatalf("after a second they look after %v", looked)
+			}
+		}
+	})
 }

@@ -21,7 +21,7 @@ func (s *session) Await(ctx context.Context, t driver.Ticket) (driver.Ticket, er
 		}
 		s.d.mu.Lock()
 		e := s.entries[t.ID]
-		if e == nil || e.queue != t.Queue || e.state == gone {
+		if e == nil || e.queue != t.Queue {
 			s.d.mu.Unlock()
 			return driver.Ticket{}, driver.ErrGone
 		}

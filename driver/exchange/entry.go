@@ -118,9 +118,6 @@ func (s *session) begin(r *driver.Request) (e *entry, stood bool, err error) {
 
 // grant is called for an event, or an exchange, that says that the ticket is held.
 func (e *entry) grant(token uint64, inherited bool) {
-	if e.state == gone {
-		return
-	}
 	e.state, e.token, e.inherited, e.due = held, token, inherited, 0
 	e.notify()
 }
@@ -259,10 +256,13 @@ const latest = 20 * time.Minute
 // maxOrphans bounds what a heartbeat names.
 const maxOrphans = perLook
 
-// addOrphan has heartbeats name a ticket for some time, so that it becomes a stray if it stands.
-// Without rows of sessions they extend only what the caller names.
-func (s *session) addOrphan(t Ref, span time.Duration) {
-	if s.d.detach != nil && len(s.orphans) < maxOrphans {
-		s.orphans[t] = max(s.orphans[t], s.d.now().Add(span))
+// addOrphan has heartbeats name a ticket for some time, so that it becomes a stray if it stands, and
+// reports whether there is room for it. Without rows of sessions heartbeats extend only what the
+// caller names.
+func (s *session) addOrphan(t Ref, span time.Duration) (added bool) {
+	if s.d.detach == nil || len(s.orphans) >= maxOrphans {
+		return false
 	}
+	s.orphans[t] = max(s.orphans[t], s.d.now().Add(span))
+	return true
 }

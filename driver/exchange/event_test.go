@@ -144,6 +144,28 @@ func TestARemovalThatProvesNothingIsAskedAbout(t *testing.T) {
 	}
 }
 
+// Promise: the client asks about each event that proves nothing, also after a question that had no answer.
+func TestAQuestionWithoutAnAnswerIsAskedAgain(t *testing.T) {
+	bubble.Run(t, func(t *testing.T) {
+		looks := 0
+		s, send := listening(t, exchangetest.Script{
+			Join: says(held),
+			Look: func(context.Context, exchange.Session, []exchange.Ref) ([]exchange.Status, error) {
+				if looks++; looks == 1 {
+					return nil, errors.New("no connection")
+				}
+				return make([]exchange.Status, 1), nil // it is gone
+			},
+		})
+		k := joined(t, s)
+		send(k.ID, unproven["a removal without a proof"])
+		send(k.ID, unproven["a removal without a proof"])
+		if sig, err := s.Signals(within(t)); err != nil || sig.Demand != driver.Evict {
+			t.Errorf("the signal is %+v, %v", sig, err)
+		}
+	})
+}
+
 // Promise: the event of a grant may come before the reply of its Join, which still says that the ticket waits.
 // The ticket is held then; if the event proves nothing, the client asks as soon as the reply is there.
 func TestAGrantBeforeTheReplyOfItsJoin(t *testing.T) {

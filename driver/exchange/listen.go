@@ -192,7 +192,7 @@ func (d *Driver) resync(ctx context.Context, holders bool) error {
 	d.resyncs++
 	refs := map[*session][]Ref{}
 	for _, e := range d.entries {
-		if e.state == waiting || e.state == unknown && e.wasSent && e.underWay == 0 || e.state == held && holders {
+		if e.state == waiting || e.state == held && holders {
 			refs[e.s] = append(refs[e.s], e.ref())
 		}
 	}

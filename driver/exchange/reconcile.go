@@ -27,13 +27,9 @@ func (s *session) reconcile(history string) {
 			return // the next heartbeat tries again
 		}
 		for _, t := range all {
-			if s.entries[t.ID] != nil {
-				continue
-			}
-			if len(s.orphans) >= maxOrphans {
+			if s.entries[t.ID] == nil && !s.addOrphan(t, 2*s.ttl) {
 				return // a later heartbeat finds the rest
 			}
-			s.addOrphan(t, 2*s.ttl)
 		}
 		s.history = history
 	})

@@ -3,9 +3,11 @@ package exchange_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
@@ -66,6 +68,49 @@ func TestATicketWhoseLeaveAFailoverHasLostIsAStray(t *testing.T) {
 			if step.strays && !slices.Equal(strays, []exchange.Ref{lost}) {
 				t.Errorf("%v have an end of their own", strays)
 			}
+		}
+	})
+}
+
+// Promise: when a replica has taken over that does not know of many Leaves, each heartbeat names a bounded
+// number of their tickets, and one after the other all of them get an end.
+func TestManyTicketsWhoseLeavesAFailoverHasLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const lost = 2*exchange.PerLook + 1
+		ends := map[exchange.Ref]time.Time{} // of those that stand; zero: it has none of its own
+		for range lost {
+			ends[exchange.Ref{Queue: "q", ID: exchange.NewID()}] = time.Time{}
+		}
+		history := "first"
+		s := opened(t, exchangetest.Script{
+			Renew: func(_ context.Context, _ exchange.Session, refs []exchange.Ref, _ int) (exchange.Renewal, error) {
+				return exchange.Renewal{Tickets: make([]exchange.Status, len(refs)), History: history}, nil
+			},
+			Detach: func(_ context.Context, _ exchange.Session, tickets []exchange.Ref) error {
+				if len(tickets) > exchange.PerLook {
+					t.Errorf("a heartbeat names %d tickets", len(tickets))
+				}
+				for _, one := range tickets {
+					if end, stands := ends[one]; stands && end.IsZero() {
+						ends[one] = time.Now().Add(time.Minute)
+					}
+				}
+				return nil
+			},
+			Tickets: func(context.Context, exchange.Session) ([]exchange.Ref, error) {
+				return slices.Collect(maps.Keys(ends)), nil
+			},
+		})
+		for beats := 0; len(ends) > 0; beats++ {
+			if beats == 100 {
+				t.Fatalf("%d tickets stand after %d heartbeats", len(ends), beats)
+			}
+			if _, err := s.Renew(t.Context(), nil); err != nil {
+				t.Fatal(err)
+			}
+			history = "second"
+			time.Sleep(s.TTL / 3)
+			maps.DeleteFunc(ends, func(_ exchange.Ref, end time.Time) bool { return !end.IsZero() && end.Before(time.Now()) })
 		}
 	})
 }
