@@ -118,7 +118,12 @@ func (d *Driver) Open(ctx context.Context, o driver.SessionOptions) (*driver.Ope
 }
 
 // Check examines the backend.
-func (d *Driver) Check(ctx context.Context) []driver.Finding { return d.store.Check(ctx) }
+func (d *Driver) Check(ctx context.Context) []driver.Finding {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(d.ctx, cancel)()
+	return d.store.Check(ctx)
+}
 
 // Close ends the calls under way. The tickets of open sessions expire.
 func (d *Driver) Close() error {

@@ -38,7 +38,8 @@
 //     outlive its tickets: the last token, and whether the last exclusive holder left cleanly. A
 //     ticket has its number in the queue, its units, its session and its own end, if it has one. A
 //     session has its end, its TTL and its mailbox. Without rows of sessions, a ticket has an end
-//     in any case, and the owner, TTL and mailbox of its session: there is less to write.
+//     in any case, and the owner, TTL and mailbox of its session: there is less to write. If one row
+//     has a queue with all its tickets, package rows has the exchanges.
 //  2. Write Begin, Join and Leave for one client. Then the tests of one lock pass.
 //  3. Write Look and Renew. A crowd waits for them: neither may wait for the lock of a queue.
 //  4. Write Settle, and have Join and Leave do the same: the first exchange after the end of a
@@ -250,7 +251,8 @@ type Store interface {
 	// that passes must not be marked.
 	Explain(err error) error
 
-	// Close ends the exchanges that are under way and frees what the store holds. Driver.Close
-	// calls it once. What it leaves, such as connections, stays until the process ends.
+	// Close frees what the store holds. Driver.Close calls it once, when the contexts of all exchanges
+	// have ended; those of a store that is Bounded have not, and Close ends these exchanges too. What it
+	// leaves, such as connections, stays until the process ends.
 	Close()
 }

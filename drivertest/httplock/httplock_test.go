@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -31,7 +30,7 @@ func world(t testing.TB) drivertest.World {
 	var requests, answers, events gate
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		requests.pass(r.Context())
-		if strings.HasPrefix(r.URL.Path, "/events/") {
+		if r.URL.Query().Has("mailbox") {
 			server.ServeHTTP(&lossy{w, &events}, r)
 			return
 		}

@@ -1,7 +1,8 @@
 // Package httplock is the example of docs/drivers.md, a backend written from the comments of
-// packages driver and exchange alone: a [Server] that keeps its rows in memory (rows.go) and serves
-// them over HTTP (server.go), and the Store of its clients (this file). The test of the package
-// runs both suites on it. It is to be read, not to be used: a server that stops forgets its locks.
+// packages driver, exchange and rows alone: a [Server] that keeps its rows in memory and serves them
+// over HTTP (server.go), and the Store of its clients (this file). The rule of the rows is that of
+// package rows. The test of the package runs both suites on it. It is to be read, not to be used: a
+// server that stops forgets its locks.
 package httplock
 
 import (
@@ -12,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
@@ -29,7 +31,6 @@ func open(_ context.Context, u *driver.URL) (driver.Driver, error) {
 		return nil, fmt.Errorf("%w: %s is not of the form http://HOST:PORT", driver.ErrInvalid, u)
 	}
 	s := &store{base: "http://" + u.Hosts[0] + "/", client: http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}}}
-	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return exchange.New(s, exchange.NewMailbox()), nil
 }
 
@@ -37,8 +38,12 @@ func open(_ context.Context, u *driver.URL) (driver.Driver, error) {
 type store struct {
 	base   string
 	client http.Client
-	ctx    context.Context // ends with Close
-	cancel context.CancelFunc
+}
+
+// answer is what the server says of an exchange.
+type answer[R any] struct {
+	Result R
+	Error  string
 }
 
 // sentinels are the errors that exchanges return. A client knows them by their texts; an error
@@ -46,11 +51,12 @@ type store struct {
 var sentinels = []error{driver.ErrBusy, driver.ErrMismatch, driver.ErrGone, driver.ErrConflict,
 	exchange.ErrNotHeld, exchange.ErrTokens}
 
-// request sends a request, and has read read the reply. It ends with ctx, and with the store.
-func (s *store) request(ctx context.Context, path string, body []byte, read func(io.Reader) error) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(s.ctx, cancel)()
+// request sends a request, and has read read the reply.
+func (s *store) request(ctx context.Context, path string, args []any, read func(io.Reader) error) error {
+	body, err := json.Marshal(args)
+	if err != nil {
+		return err
+	}
 	q, err := http.NewRequestWithContext(ctx, http.MethodPost, s.base+path, bytes.NewReader(body))
 	if err != nil {
 		return err
@@ -60,32 +66,25 @@ func (s *store) request(ctx context.Context, path string, body []byte, read func
 		return err
 	}
 	defer a.Body.Close()
-	if a.StatusCode == http.StatusOK {
-		return read(a.Body)
+	if a.StatusCode != http.StatusOK {
+		return errors.New(a.Status)
 	}
-	text, err := io.ReadAll(a.Body)
-	for _, sentinel := range sentinels {
-		if string(text) == sentinel.Error() {
-			return sentinel
-		}
-	}
-	return errors.Join(fmt.Errorf("%s: %s", a.Status, text), err)
+	return read(a.Body)
 }
 
 // ask makes an exchange that has a result. A reply that is cut off is an error, too.
-func ask[A any](ctx context.Context, s *store, exchange string, args ...any) (answer A, err error) {
-	question, err := json.Marshal(args)
-	if err != nil {
-		return answer, err
+func ask[R any](ctx context.Context, s *store, exchange string, args ...any) (R, error) {
+	var a answer[R]
+	err := s.request(ctx, exchange, args, func(r io.Reader) error { return json.NewDecoder(r).Decode(&a) })
+	if a.Error != "" {
+		err = errors.New(a.Error)
 	}
-	err = s.request(ctx, exchange, question, func(r io.Reader) error {
-		text, err := io.ReadAll(r)
-		if err != nil {
-			return err
+	for _, sentinel := range sentinels {
+		if a.Error == sentinel.Error() {
+			err = sentinel
 		}
-		return json.Unmarshal(text, &answer)
-	})
-	return answer, err
+	}
+	return a.Result, err
 }
 
 // do makes an exchange without a result.
@@ -93,6 +92,11 @@ func (s *store) do(ctx context.Context, exchange string, args ...any) error {
 	_, err := ask[any](ctx, s, exchange, args...)
 	return err
 }
+
+// inQueue is the path of an exchange with a queue.
+func inQueue(exchange, name string) string { return exchange + "?queue=" + url.QueryEscape(name) }
+
+func inCell(exchange, name string) string { return exchange + "?cell=" + url.QueryEscape(name) }
 
 // Begin makes no row: owner, TTL and mailbox of the session are in the row of each ticket.
 func (s *store) Begin(ctx context.Context, _ exchange.Session) (string, error) {
@@ -106,27 +110,31 @@ func (s *store) End(ctx context.Context, _ exchange.Session, tickets []exchange.
 }
 
 func (s *store) Join(ctx context.Context, j exchange.Join) (exchange.Status, error) {
-	return ask[exchange.Status](ctx, s, "Join", j)
+	return ask[exchange.Status](ctx, s, inQueue("Join", j.Queue), j)
 }
 
 func (s *store) Leave(ctx context.Context, l exchange.Leave) (bool, error) {
-	return false, s.do(ctx, "Leave", l)
+	return false, s.do(ctx, inQueue("Leave", l.Queue), l)
 }
 
 func (s *store) Shrink(ctx context.Context, of exchange.Session, t exchange.Ref, units int64) (bool, error) {
-	return false, s.do(ctx, "Shrink", of, t, units)
+	return false, s.do(ctx, inQueue("Shrink", t.Queue), of, t.ID, units)
 }
 
 func (s *store) Keep(ctx context.Context, of exchange.Session, t exchange.Ref, d time.Duration) error {
-	return s.do(ctx, "Keep", of, t, d)
+	return s.do(ctx, inQueue("Keep", t.Queue), of, t.ID, d)
 }
 
 func (s *store) Renew(ctx context.Context, of exchange.Session, tickets []exchange.Ref, extend int) (exchange.Renewal, error) {
-	return ask[exchange.Renewal](ctx, s, "Renew", of, tickets, extend)
+	all, err := ask[[]exchange.Status](ctx, s, "Look", of, tickets, extend)
+	for i := extend; i < len(all); i++ {
+		all[i].Stray = !all[i].Fixed
+	}
+	return exchange.Renewal{Tickets: all}, err
 }
 
 func (s *store) Look(ctx context.Context, of exchange.Session, tickets []exchange.Ref) ([]exchange.Status, error) {
-	return ask[[]exchange.Status](ctx, s, "Look", of, tickets)
+	return ask[[]exchange.Status](ctx, s, "Look", of, tickets, 0)
 }
 
 func (s *store) Settle(ctx context.Context, queue string) (bool, error) {
@@ -134,11 +142,11 @@ func (s *store) Settle(ctx context.Context, queue string) (bool, error) {
 }
 
 func (s *store) Ask(ctx context.Context, queue, id string, demand driver.Demand) (bool, error) {
-	return false, s.do(ctx, "Ask", queue, id, demand)
+	return false, s.do(ctx, inQueue("Ask", queue), id, demand)
 }
 
 func (s *store) Raise(ctx context.Context, queue string, floor uint64) error {
-	return s.do(ctx, "Raise", queue, floor)
+	return s.do(ctx, inQueue("Raise", queue), floor)
 }
 
 func (s *store) Clock(ctx context.Context) (int64, error) {
@@ -146,7 +154,7 @@ func (s *store) Clock(ctx context.Context) (int64, error) {
 }
 
 func (s *store) Read(ctx context.Context, queue string, f exchange.Follower) (exchange.Snapshot, error) {
-	return ask[exchange.Snapshot](ctx, s, "Read", queue, f)
+	return ask[exchange.Snapshot](ctx, s, inQueue("Read", queue), f)
 }
 
 // List goes on after the last name. A page without names is the last.
@@ -165,11 +173,11 @@ func (s *store) Cells(ctx context.Context, prefix, from string) (names []string,
 }
 
 func (s *store) Load(ctx context.Context, name string, f exchange.Follower) (driver.Cell, error) {
-	return ask[driver.Cell](ctx, s, "Load", name, f)
+	return ask[driver.Cell](ctx, s, inCell("Load", name), f)
 }
 
 func (s *store) Swap(ctx context.Context, swap driver.Swap) (driver.Cell, error) {
-	return ask[driver.Cell](ctx, s, "Swap", swap)
+	return ask[driver.Cell](ctx, s, inCell("Swap", swap.Name), swap)
 }
 
 // Tidy returns no queues, since the server has settled them.
@@ -179,7 +187,7 @@ func (s *store) Tidy(ctx context.Context) ([]string, error) {
 
 // Listen is up when the header has come: the server has noted the mailbox before it sends that.
 func (s *store) Listen(ctx context.Context, mailbox string, up func(), receive func(exchange.Event)) error {
-	return s.request(ctx, "events/"+mailbox, nil, func(r io.Reader) error {
+	return s.request(ctx, "?mailbox="+mailbox, nil, func(r io.Reader) error {
 		up()
 		for events := json.NewDecoder(r); ; {
 			var ev exchange.Event
@@ -201,7 +209,4 @@ func (s *store) Check(ctx context.Context) []driver.Finding {
 // Explain marks nothing as permanent: the server may be started at any time.
 func (s *store) Explain(err error) error { return fmt.Errorf("server %s: %w", s.base, err) }
 
-func (s *store) Close() {
-	s.cancel()
-	s.client.CloseIdleConnections()
-}
+func (s *store) Close() { s.client.CloseIdleConnections() }

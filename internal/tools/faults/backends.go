@@ -1045,6 +1045,42 @@ var backends = []fault{
 		old: "time.Duration(ahead)*e.s.ttl/160", new: "time.Duration(ahead)",
 	},
 	{
+		file: "driver/exchange/rows/queue.go", test: "TestTheRuleOfAQueue",
+		old: "if free -= t.Units; free < 0 {", new: "if t.Units > free {\n\t\t\tcontinue\n\t\t}\n\t\tif free -= t.Units; free < 0 {",
+	},
+	{
+		file: "driver/exchange/rows/queue.go", test: "TestTheRuleOfAQueue",
+		old: "\t\tq.remove(t, l.Clean)\n\t\tq.settle()\n", new: "\t\tq.remove(t, l.Clean)\n",
+	},
+	{
+		file: "driver/exchange/rows/queue.go", test: "TestTheRuleOfAQueue",
+		old: "q.Token = max(q.Token+1, q.clock())", new: "q.Token = q.clock()",
+	},
+	{
+		file: "driver/exchange/rows/queue.go", test: "TestTheRuleOfAQueue",
+		old: "t.End, q.Changed = q.Now.Add(t.Session.TTL), true", new: "t.End = q.Now.Add(t.Session.TTL)",
+	},
+	{
+		file: "driver/exchange/rows/queue.go", test: "TestTheRuleOfAQueue",
+		old: "t.Revoked, q.Changed = true, true", new: "t.Revoked = true",
+	},
+	{
+		file: "driver/exchange/rows/queue.go", test: "TestATombstoneEndsAtItsTime",
+		old: "\t\t\tq.bury(t.ID, t.Session.TTL) // a late copy of its Join is refused\n", new: "",
+	},
+	{
+		file: "driver/exchange/rows/queue.go", test: "TestAnEmptyRow",
+		old: "&& !q.Unclean && q.Token", new: "&& q.Token",
+	},
+	{
+		file: "driver/exchange/rows/cell.go", test: "TestASwapThatIsRepeated",
+		old: "Conflict: c.Version != s.Version, End: c.Now.Add(driver.SwapMemory)", new: "Conflict: c.Version != s.Version, End: c.Now",
+	},
+	{
+		file: "driver/exchange/rows/rows.go", test: "TestASwapThatIsRepeated",
+		old: "\t*followers = nil\n", new: "",
+	},
+	{
 		file: "driver/exchange/event.go", test: "TestTheEndOfASessionIsAskedFor",
 		old: "e.s.row.ID == ev.ID && d.ctx.Err() == nil", new: "e.s.row.ID == ev.ID && d.ctx.Err() != nil",
 	},

@@ -1,0 +1,298 @@
+package rows
+
+import (
+	"slices"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/driver/exchange"
+)
+
+// Queue is the row of a queue, with those of its tickets.
+type Queue struct {
+	Name       string
+	Kind       driver.Kind
+	Capacity   int64
+	Token      uint64               // the last
+	Unclean    bool                 // the last exclusive holder did not leave cleanly
+	Tickets    []*Ticket            // in the order of Join
+	Tombstones map[string]time.Time // until when, by ID of the ticket
+	Followers  []string             // mailboxes
+
+	*Exchange `json:"-"`
+}
+
+// Ticket is the row of a ticket.
+type Ticket struct {
+	ID      string
+	Units   int64
+	HoldFor time.Duration // for how long it is held; 0: as long as it is extended
+	Note    []byte
+	Session exchange.Session
+	Since   time.Time // of the Join
+
+	End       time.Time
+	Held      bool
+	Token     uint64        // of a holder
+	Inherited bool          // of a holder
+	Fixed     bool          // its end is
+	Hold      time.Duration // how long the fixed time is that ends then
+	Revoked   bool
+	Evicted   bool
+}
+
+func (q *Queue) begin(now time.Time) *Exchange {
+	q.Exchange = &Exchange{Now: now}
+	q.settle()
+	return q.Exchange
+}
+
+// settle takes out what has expired, and grants the next waiters: Prefix. It is called again for a
+// queue that has changed: GrantInTheSameExchange.
+func (q *Queue) settle() {
+	for _, t := range slices.Clone(q.Tickets) {
+		if !t.End.After(q.Now) {
+			q.bury(t.ID, t.Session.TTL) // a late copy of its Join is refused
+			q.remove(t, t.Fixed && t.HoldFor == 0)
+		}
+	}
+	free := q.Capacity
+	for _, t := range q.Tickets {
+		if free -= t.Units; free < 0 {
+			break
+		}
+		if !t.Held {
+			q.grant(t)
+		}
+	}
+	for id, end := range q.Tombstones {
+		if !end.After(q.Now) {
+			delete(q.Tombstones, id)
+			q.Changed = true
+		}
+	}
+}
+
+func (q *Queue) grant(t *Ticket) {
+	q.Token = max(q.Token+1, q.clock())
+	t.Held, t.Token, t.Inherited = true, q.Token, q.Unclean
+	if t.HoldFor > 0 {
+		t.fix(t.HoldFor, q.Now)
+	}
+	q.changed()
+	q.send(t.Session.Mailbox, exchange.Event{Type: exchange.Granted, ID: t.ID, Status: q.status(t)})
+}
+
+func (t *Ticket) fix(d time.Duration, now time.Time) {
+	t.Fixed, t.Hold, t.End = true, d, now.Add(d)
+}
+
+// remove takes a ticket out. The caller has the queue settled.
+func (q *Queue) remove(t *Ticket, clean bool) {
+	q.Tickets = slices.DeleteFunc(q.Tickets, func(other *Ticket) bool { return other == t })
+	if t.Held && t.Units == q.Capacity {
+		q.Unclean = !clean
+	}
+	q.changed()
+}
+
+// bury leaves a tombstone.
+func (q *Queue) bury(id string, d time.Duration) {
+	if q.Tombstones == nil {
+		q.Tombstones = map[string]time.Time{}
+	}
+	q.Tombstones[id], q.Changed = q.Now.Add(d), true
+}
+
+// extend moves the end of a ticket, unless it has one of its own.
+func (q *Queue) extend(t *Ticket) {
+	if !t.Fixed && !t.Evicted {
+		t.End, q.Changed = q.Now.Add(t.Session.TTL), true
+	}
+}
+
+func (q *Queue) changed() {
+	q.change(&q.Followers, exchange.Event{Type: exchange.QueueChanged, Queue: q.Name})
+}
+
+// clock is the smallest token of now.
+func (q *Queue) clock() uint64 { return uint64(q.Now.UnixMicro() / 10) }
+
+// ticket returns the ticket with an ID, or nil.
+func (q *Queue) ticket(id string) *Ticket {
+	for _, t := range q.Tickets {
+		if t.ID == id {
+			return t
+		}
+	}
+	return nil
+}
+
+// find returns a ticket of a session, or with a fixed end.
+func (q *Queue) find(s exchange.Session, id string) (*Ticket, error) {
+	if t := q.ticket(id); t != nil && (t.Session.ID == s.ID || t.Fixed) {
+		return t, nil
+	}
+	return nil, driver.ErrGone
+}
+
+// fits reports whether all tickets fit the capacity, and so many units more.
+func (q *Queue) fits(units int64) bool {
+	for _, t := range q.Tickets {
+		if units += t.Units; units > q.Capacity {
+			return false
+		}
+	}
+	return true
+}
+
+func (q *Queue) status(t *Ticket) exchange.Status {
+	st := exchange.Status{State: exchange.Waiting, Revoked: t.Revoked, Evicted: t.Evicted, Fixed: t.Fixed, Hold: t.Hold, Left: t.End.Sub(q.Now), At: q.Now}
+	if t.Held {
+		st.State, st.Token, st.Inherited, st.Wanted = exchange.Held, t.Token, t.Inherited, !q.fits(0)
+		return st
+	}
+	for _, front := range q.Tickets[:slices.Index(q.Tickets, t)] {
+		if left := front.End.Sub(q.Now); st.Due == 0 || left < st.Due {
+			st.Due = left
+		}
+		if !front.Held {
+			st.Ahead++
+		}
+	}
+	return st
+}
+
+// Join is [exchange.Store.Join]. ErrBusy leaves no ticket.
+func (q *Queue) Join(j exchange.Join) (st exchange.Status, err error) {
+	if t := q.ticket(j.ID); t != nil { // OneTicket
+		if t.Session.ID != j.Session.ID {
+			return st, driver.ErrGone
+		}
+		q.extend(t)
+		return q.status(t), nil
+	}
+	switch empty := len(q.Tickets) == 0; {
+	case q.Tombstones[j.ID].After(q.Now):
+		return st, driver.ErrGone
+	case !empty && (q.Kind != j.Kind || q.Capacity != j.Capacity):
+		return st, driver.ErrMismatch
+	case !empty && j.NoWait && !q.fits(j.Units):
+		return st, driver.ErrBusy
+	case max(q.Token, q.clock())+uint64(len(q.Tickets))+1 >= driver.MaxToken:
+		return st, exchange.ErrTokens
+	}
+	q.Kind, q.Capacity = j.Kind, j.Capacity
+	t := &Ticket{ID: j.ID, Units: j.Units, HoldFor: j.Hold, Note: j.Note, Session: j.Session, Since: q.Now, End: q.Now.Add(j.Session.TTL)}
+	q.Tickets = append(q.Tickets, t)
+	q.changed()
+	q.settle()
+	if st = q.status(t); st.State == exchange.Waiting && st.Ahead == 0 {
+		for _, holder := range q.Tickets[:len(q.Tickets)-1] { // which now have a waiter behind them
+			q.send(holder.Session.Mailbox, exchange.Event{Type: exchange.Demanded, ID: holder.ID, Demand: driver.Wanted})
+		}
+	}
+	return st, nil
+}
+
+// Leave is [exchange.Store.Leave].
+func (q *Queue) Leave(l exchange.Leave) error {
+	if l.Tombstone > 0 {
+		q.bury(l.ID, l.Tombstone)
+	}
+	t, err := q.find(l.Session, l.ID)
+	if err == nil && !(l.Unfixed && t.Fixed) {
+		q.remove(t, l.Clean)
+		q.settle()
+	}
+	return err
+}
+
+// Shrink is [exchange.Store.Shrink].
+func (q *Queue) Shrink(s exchange.Session, id string, units int64) error {
+	t, err := q.find(s, id)
+	switch {
+	case err != nil || t.Session.ID != s.ID:
+		return driver.ErrGone
+	case units >= t.Units:
+		return nil
+	case t.Held && t.Units == q.Capacity:
+		q.Unclean = false // the exclusive hold has ended well
+	}
+	t.Units = units
+	q.changed()
+	q.settle()
+	return nil
+}
+
+// Keep is [exchange.Store.Keep].
+func (q *Queue) Keep(s exchange.Session, id string, d time.Duration) error {
+	t, err := q.find(s, id)
+	switch {
+	case err != nil:
+		return err
+	case !t.Held:
+		return exchange.ErrNotHeld
+	case t.Evicted && q.Now.Add(d).After(t.End):
+		return driver.ErrGone
+	}
+	t.fix(d, q.Now)
+	q.changed()
+	return nil
+}
+
+// Look is [exchange.Store.Look] for one ticket, and [exchange.Store.Renew], which extends what its caller
+// has named.
+func (q *Queue) Look(s exchange.Session, id string, extend bool) (st exchange.Status) {
+	t, err := q.find(s, id)
+	if err != nil {
+		return st
+	}
+	if extend && t.Session.ID == s.ID {
+		q.extend(t)
+	}
+	return q.status(t)
+}
+
+// Ask is [exchange.Store.Ask].
+func (q *Queue) Ask(id string, demand driver.Demand) error {
+	t := q.ticket(id)
+	switch {
+	case t == nil:
+		return driver.ErrGone
+	case demand == driver.Force || demand == driver.Evict && !t.Held:
+		q.send(t.Session.Mailbox, exchange.Event{Type: exchange.Removed, ID: id})
+		q.remove(t, false)
+		q.settle()
+		return nil
+	case demand == driver.Evict:
+		if t.Evicted = true; t.End.After(q.Now.Add(t.Session.TTL)) {
+			t.End = q.Now.Add(t.Session.TTL)
+		}
+		q.changed()
+	default:
+		t.Revoked, q.Changed = true, true
+	}
+	q.send(t.Session.Mailbox, exchange.Event{Type: exchange.Demanded, ID: id, Demand: demand})
+	return nil
+}
+
+// Raise is [exchange.Store.Raise].
+func (q *Queue) Raise(floor uint64) { q.Token, q.Changed = max(q.Token, floor), true }
+
+// Read is [exchange.Store.Read].
+func (q *Queue) Read(f exchange.Follower) exchange.Snapshot {
+	q.follow(&q.Followers, f)
+	s := exchange.Snapshot{Queue: driver.Queue{Name: q.Name, Kind: q.Kind, Capacity: q.Capacity}, At: q.Now}
+	for _, t := range q.Tickets {
+		s.Members = append(s.Members, driver.Member{ID: t.ID, Owner: t.Session.Owner, Note: t.Note, Units: t.Units,
+			Held: t.Held, Token: t.Token, Since: t.Since, Left: t.End.Sub(q.Now), Fixed: t.Fixed})
+	}
+	return s
+}
+
+// Empty reports whether a missing row would say the same: [exchange.Tidier] removes such rows. It is
+// called after [Begin].
+func (q *Queue) Empty() bool {
+	return len(q.Tickets)+len(q.Tombstones)+len(q.Followers) == 0 && !q.Unclean && q.Token < q.clock()
+}
