@@ -49,8 +49,9 @@ lint:
 	cd bench && GOWORK=off ../bin/staticcheck ./...
 
 # Each module as its users see it: without the workspace, and without cgo. Bench stays
-# outside it, since what it is compared with bends versions.
-MODULES = $$($(GO) list -m -f '{{.Dir}}') "$$PWD/bench"
+# outside it, since what it is compared with bends versions, and so does the etcd that
+# tests run beside Debian's.
+MODULES = $$($(GO) list -m -f '{{.Dir}}') "$$PWD/bench" "$$PWD/internal/etcdtest/current"
 lint alone: export CGO_ENABLED := 0
 alone:
 	@for dir in $(MODULES); do \

@@ -15,47 +15,49 @@ import (
 // the doctor says what others lack.
 func TestUsers(t *testing.T) {
 	t.Parallel()
-	s := etcdtest.Start(t)
-	for _, c := range []string{
-		"user add root:secret", "user grant-role root root", "role add locks", "role grant-permission locks readwrite --prefix=true locks/",
-		"user add app:secret", "user grant-role app locks", "user add nobody:secret", "auth enable",
-	} {
-		s.Ctl(strings.Fields(c)...)
-	}
-	url := func(user string) string { return "etcd://" + user + s.Addr + "/locks" }
+	onBoth(t, "", func(t *testing.T, of etcdtest.Option) {
+		s := etcdtest.Start(t, of)
+		for _, c := range []string{
+			"user add root:secret", "user grant-role root root", "role add locks", "role grant-permission locks readwrite --prefix=true locks/",
+			"user add app:secret", "user grant-role app locks", "user add nobody:secret", "auth enable",
+		} {
+			s.Ctl(strings.Fields(c)...)
+		}
+		url := func(user string) string { return "etcd://" + user + s.Addr + "/locks" }
 
-	ctx := limited(t)
-	a, b := open(t, url("app:secret@")), open(t, url("app:secret@"))
-	lease, err := a.Mutex("m").Acquire(ctx)
-	noError(t, err)
-	if _, err := b.Mutex("m").TryAcquire(ctx); !errors.Is(err, interlock.ErrBusy) {
-		t.Errorf("a lock that is held: %v", err)
-	}
-	noError(t, lease.Release())
-	_, err = interlock.NewValue[string](b, "v").Update(ctx, func(string) (string, error) { return "x", nil })
-	noError(t, err)
-	for _, f := range doctortest.ExamineURL(t, url("app:secret@")).All {
-		if f.Status == driver.Fail {
-			t.Errorf("%s fails: %s", f.Check, f.Detail)
+		ctx := limited(t)
+		a, b := open(t, url("app:secret@")), open(t, url("app:secret@"))
+		lease, err := a.Mutex("m").Acquire(ctx)
+		noError(t, err)
+		if _, err := b.Mutex("m").TryAcquire(ctx); !errors.Is(err, interlock.ErrBusy) {
+			t.Errorf("a lock that is held: %v", err)
 		}
-	}
-	for user, words := range map[string]string{
-		"app:wrong@":     "etcdctl user passwd USER",
-		"":               "correct user and password of the URL",
-		"nobody:secret@": "etcdctl role grant-permission ROLE readwrite --prefix=true 'locks/'",
-	} {
-		report, err := doctortest.Consult(t, url(user))
-		if !driver.IsPermanent(err) || strings.Contains(err.Error(), "secret") {
-			t.Errorf("%q is refused with %v", user, err)
+		noError(t, lease.Release())
+		_, err = interlock.NewValue[string](b, "v").Update(ctx, func(string) (string, error) { return "x", nil })
+		noError(t, err)
+		for _, f := range doctortest.ExamineURL(t, url("app:secret@")).All {
+			if f.Status == driver.Fail {
+				t.Errorf("%s fails: %s", f.Check, f.Detail)
+			}
 		}
-		told := false
-		for _, f := range report.All {
-			told = told || f.Status == driver.Fail && strings.Contains(f.Remedy, words)
+		for user, words := range map[string]string{
+			"app:wrong@":     "etcdctl user passwd USER",
+			"":               "correct user and password of the URL",
+			"nobody:secret@": "etcdctl role grant-permission ROLE readwrite --prefix=true 'locks/'",
+		} {
+			report, err := doctortest.Consult(t, url(user))
+			if !driver.IsPermanent(err) || strings.Contains(err.Error(), "secret") {
+				t.Errorf("%q is refused with %v", user, err)
+			}
+			told := false
+			for _, f := range report.All {
+				told = told || f.Status == driver.Fail && strings.Contains(f.Remedy, words)
+			}
+			if !told {
+				t.Errorf("%q is told %+v, not: %s", user, report.All, words)
+			}
 		}
-		if !told {
-			t.Errorf("%q is told %+v, not: %s", user, report.All, words)
-		}
-	}
+	})
 }
 
 // Promise: with TLS the server has to prove its name, and the client its own.
@@ -106,35 +108,39 @@ func TestWrongURLs(t *testing.T) {
 // Promise: the doctor finds a sound server fit, and names what is known against an old one.
 func TestCheck(t *testing.T) {
 	t.Parallel()
-	s := etcdtest.Start(t)
-	for _, f := range doctortest.ExamineURL(t, "etcd://"+s.Addr+"/a").All {
-		old := f.Check == "version" && strings.Contains(f.Detail, "3.4.2")
-		if f.Status != driver.OK && !old || f.Status == driver.OK && old {
-			t.Errorf("%+v", f)
+	onBoth(t, "", func(t *testing.T, of etcdtest.Option) {
+		s := etcdtest.Start(t, of)
+		for _, f := range doctortest.ExamineURL(t, "etcd://"+s.Addr+"/a").All {
+			old := f.Check == "version" && strings.Contains(f.Detail, "3.4.2")
+			if f.Status != driver.OK && !old || f.Status == driver.OK && old {
+				t.Errorf("%+v", f)
+			}
 		}
-	}
-	s.Ctl("put", "x", "y")
-	s.Kill()
-	if _, err := interlock.Open(limited(t), "etcd://"+s.Addr+"/a"); err == nil {
-		t.Error("a server that is away is opened")
-	}
+		s.Ctl("put", "x", "y")
+		s.Kill()
+		if _, err := interlock.Open(limited(t), "etcd://"+s.Addr+"/a"); err == nil {
+			t.Error("a server that is away is opened")
+		}
+	})
 }
 
 // Promise: a cluster whose database is full is not fit.
 func TestCheckOfAFullDatabase(t *testing.T) {
 	t.Parallel()
-	s := etcdtest.Start(t, etcdtest.Flag("--quota-backend-bytes=16384"))
-	cmd := s.Command(limited(t), "put", "x", strings.Repeat("y", 20000))
-	_ = cmd.Run() // it raises the alarm
-	report, err := doctortest.Consult(t, "etcd://"+s.Addr+"/a")
-	if err == nil {
-		t.Error("a full database is opened")
-	}
-	told := false
-	for _, f := range report.All {
-		told = told || f.Check == "alarms" && f.Status == driver.Fail
-	}
-	if !told {
-		t.Errorf("nothing is said of the alarm: %+v", report.All)
-	}
+	onBoth(t, "", func(t *testing.T, of etcdtest.Option) {
+		s := etcdtest.Start(t, of, etcdtest.Flag("--quota-backend-bytes=16384"))
+		cmd := s.Command(limited(t), "put", "x", strings.Repeat("y", 20000))
+		_ = cmd.Run() // it raises the alarm
+		report, err := doctortest.Consult(t, "etcd://"+s.Addr+"/a")
+		if err == nil {
+			t.Error("a full database is opened")
+		}
+		told := false
+		for _, f := range report.All {
+			told = told || f.Check == "alarms" && f.Status == driver.Fail
+		}
+		if !told {
+			t.Errorf("nothing is said of the alarm: %+v", report.All)
+		}
+	})
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"flag"
+	"os"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -29,25 +31,71 @@ func TestMain(m *testing.M) {
 // TTL is the shortest that a server grants.
 const TTL = 2 * time.Second
 
-// cannot lists the rules that the backend cannot keep.
-var cannot = map[string]string{}
+// clusters are what the suites run on, and how much of these. ETCDLOCK_WHOLE has all of them run on each.
+var clusters = []struct {
+	name    string
+	version etcdtest.Version
+	members int
+	part    part
+}{
+	{"installed", etcdtest.Installed, 1, whole},
+	{"current", etcdtest.Current, 1, whole},
+	{"installed, three members", etcdtest.Installed, 3, none},
+	{"current, three members", etcdtest.Current, 3, some},
+}
+
+// part is how much of a suite runs.
+type part int
+
+const (
+	none part = iota
+	some      // the rules that other members could bend
+	whole
+)
+
+// onEach runs a suite on each cluster. Clients in this process know one member, which does not lead if there
+// are others.
+func onEach(t *testing.T, suite func(t *testing.T, addr string, part part)) {
+	for _, c := range clusters {
+		t.Run(c.name, func(t *testing.T) {
+			if os.Getenv("ETCDLOCK_WHOLE") != "" {
+				c.part = whole
+			}
+			if c.part == none {
+				t.Skip("only with ETCDLOCK_WHOLE")
+			}
+			s := etcdtest.StartCluster(t, c.members, etcdtest.Of(c.version))
+			member := s.Leader()
+			if others := s.Others(member); len(others) > 0 {
+				member = others[0]
+			}
+			suite(t, member.Addr, c.part)
+		})
+	}
+}
 
 // Promise: it is a backend as package driver says.
 func TestConformance(t *testing.T) {
-	s := etcdtest.Start(t)
-	drivertest.Run(t, drivertest.Backend{TTL: TTL, Unsupported: cannot, Small: true, World: worlds(s.Addr)})
+	onEach(t, func(t *testing.T, addr string, part part) {
+		b := drivertest.Backend{TTL: TTL, Small: true, World: worlds(addr)}
+		if part == some {
+			b.Only = []string{
+				"Exclusion", "Order", "NoBarging", "ReadersAndWriters", "LeaveBeforeItsJoin", "ExpiryOfAHeldTicket", "LostMessages",
+				"TokensOfExclusiveGrants", "SwapComparesVersions", "WatchNeverMissesTheLast", "FollowNeverMissesTheLast", "CountingProcesses", "ConcurrentPermits",
+			}
+		}
+		drivertest.Run(t, b)
+	})
 }
 
-// Promise: three members are as one. Clients in this process know one of them, which is not always the leader.
-func TestConformanceOfACluster(t *testing.T) {
-	c := etcdtest.StartCluster(t, 3)
-	drivertest.Run(t, drivertest.Backend{
-		TTL: TTL, Small: true, World: worlds(c.Others(c.Leader())[0].Addr),
-		Only: []string{
-			"Exclusion", "Order", "NoBarging", "ReadersAndWriters", "LeaveBeforeItsJoin", "ExpiryOfAHeldTicket", "LostMessages",
-			"TokensOfExclusiveGrants", "SwapComparesVersions", "WatchNeverMissesTheLast", "FollowNeverMissesTheLast", "CountingProcesses", "ConcurrentPermits",
-		},
-	})
+// onBoth runs a test on each version of the server.
+func onBoth(t *testing.T, name string, test func(t *testing.T, of etcdtest.Option)) {
+	for _, v := range []etcdtest.Version{etcdtest.Installed, etcdtest.Current} {
+		t.Run(strings.TrimPrefix(name+", "+string(v), ", "), func(t *testing.T) {
+			t.Parallel()
+			test(t, etcdtest.Of(v))
+		})
+	}
 }
 
 // worlds makes worlds on one server, each in a namespace of its own. Clients in this process reach it

@@ -4,12 +4,17 @@ import (
 	"testing"
 
 	"github.com/interlock-go/interlock/drivertest/primitives"
-	"github.com/interlock-go/interlock/internal/etcdtest"
 )
 
 // Promise: package interlock keeps its promises over it.
 func TestPrimitives(t *testing.T) {
 	t.Parallel()
-	s := etcdtest.Start(t)
-	primitives.Run(t, primitives.Backend{World: worlds(s.Addr), TTL: TTL})
+	onEach(t, func(t *testing.T, addr string, part part) {
+		t.Parallel()
+		b := primitives.Backend{TTL: TTL, World: worlds(addr)}
+		if part == some {
+			b.Only = []string{"Exclusion", "Election", "KilledHolder", "KilledWaiter"}
+		}
+		primitives.Run(t, b)
+	})
 }

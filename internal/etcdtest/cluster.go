@@ -59,6 +59,29 @@ func (c *Cluster) Restart(servers ...*Server) {
 	c.Servers[0].Check("restart", testserver.Each(servers, func(s *Server) error { return s.Again(nil) }))
 }
 
+// Replace is for a member whose disk is lost: it leaves the cluster, and one with the same name and address, and with an
+// empty disk, comes. It returns when that serves.
+func (c *Cluster) Replace(s *Server) {
+	s.Helper()
+	id, _, err := s.status()
+	s.Check("ask for the ID of the member", err)
+	s.Kill()
+	for _, change := range [][]string{
+		{"member", "remove", fmt.Sprintf("%x", id)},
+		{"member", "add", s.name, "--peer-urls", s.peerURL()},
+	} {
+		var out []byte
+		s.Check(strings.Join(change, " "), testserver.Until(func() (bool, error) {
+			var err error
+			out, err = c.Others(s)[0].Command(context.Background(), change...).CombinedOutput()
+			// They refuse it while they are not sure of each other.
+			return err == nil || strings.Contains(string(out), "Member not found"), nil
+		}))
+	}
+	s.added = true
+	s.Check("start the new member", s.Again(func() error { return os.RemoveAll(s.Path("data")) }))
+}
+
 // Endpoints are the addresses of all members, as a URL names them.
 func (c *Cluster) Endpoints() string {
 	var all []string

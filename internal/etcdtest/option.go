@@ -4,8 +4,9 @@ package etcdtest
 type Option func(*settings)
 
 type settings struct {
-	flags []string
-	tls   bool
+	version Version
+	flags   []string
+	tls     bool
 }
 
 // Flag adds a flag of the server's command line: "--max-txn-ops=8".

@@ -2,7 +2,6 @@ package etcdtest
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -15,10 +14,6 @@ import (
 	"github.com/interlock-go/interlock/internal/testserver"
 )
 
-// Variable is the environment variable with the path of the etcd to be tested with, instead of the
-// one in the PATH.
-const Variable = "ETCDTEST_SERVER"
-
 // Server is one member. A Restart keeps its data.
 type Server struct {
 	*testserver.Server
@@ -30,6 +25,7 @@ type Server struct {
 	name    string
 	peer    int    // its port for other members
 	cluster string // --initial-cluster
+	added   bool   // the cluster was there before
 }
 
 // Start starts a member that is a cluster of its own, and ends with the test. If the test fails, it
@@ -92,20 +88,8 @@ func (s *Server) asPeer() string { return s.name + "=" + s.peerURL() }
 
 func (s *Server) peerURL() string { return "http://" + testserver.Address(s.peer) }
 
-// program is the path of etcd.
-func program() (string, error) {
-	if path := os.Getenv(Variable); path != "" {
-		return path, nil
-	}
-	path, err := exec.LookPath("etcd")
-	if err != nil {
-		return "", fmt.Errorf("install etcd (on Debian: apt-get install etcd-server): %w", err)
-	}
-	return path, nil
-}
-
 func (s *Server) command() (*exec.Cmd, error) {
-	path, err := program()
+	path, err := program(s.set.version)
 	if err != nil {
 		return nil, err
 	}
@@ -113,11 +97,15 @@ func (s *Server) command() (*exec.Cmd, error) {
 	if s.set.tls {
 		client = "https://" + s.Addr
 	}
+	state := "new"
+	if s.added {
+		state = "existing"
+	}
 	args := []string{
 		"--name", s.name, "--data-dir", s.Path("data"), "--logger", "zap", "--log-outputs", "stderr",
 		"--listen-client-urls", client, "--advertise-client-urls", client,
 		"--listen-peer-urls", s.peerURL(), "--initial-advertise-peer-urls", s.peerURL(),
-		"--initial-cluster", s.cluster, "--initial-cluster-state", "new", "--initial-cluster-token", s.cluster,
+		"--initial-cluster", s.cluster, "--initial-cluster-state", state, "--initial-cluster-token", s.cluster,
 	}
 	if s.set.tls {
 		args = append(args, "--cert-file", s.Path("server.pem"), "--key-file", s.Path("server.key"), "--trusted-ca-file", s.CA, "--client-cert-auth")
