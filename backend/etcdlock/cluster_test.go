@@ -2,7 +2,7 @@ package etcdlock_test
 
 import (
 	"errors"
-	"strings"
+	"fmt"
 	"testing"
 	"time"
 
@@ -13,58 +13,6 @@ import (
 	"github.com/interlock-go/interlock/internal/etcdtest"
 )
 
-// Promise: a holder that is connected to a leader whose disk is stuck gives up before another one holds.
-// That leader goes on to answer heartbeats, while the next leader counts the lease down.
-func TestAHolderBehindAStuckLeaderGivesUpBeforeTheNextOneHolds(t *testing.T) {
-	t.Parallel()
-	c := etcdtest.StartCluster(t, 3)
-	leader := c.Leader()
-	ctx := limited(t)
-	const ttl = 3 * time.Second
-	a := open(t, "etcd://"+leader.Addr, interlock.TTL(ttl))
-	b := open(t, "etcd://"+strings.Join([]string{c.Others(leader)[0].Addr, c.Others(leader)[1].Addr}, ","), interlock.TTL(ttl))
-	held, err := a.Mutex("m").Acquire(ctx)
-	noError(t, err)
-	type grant struct {
-		lease *interlock.Lease
-		err   error
-		early bool
-	}
-	next := make(chan grant, 1)
-	go func() {
-		lease, err := b.Mutex("m").Acquire(ctx)
-		select {
-		case <-held.Done():
-			next <- grant{lease, err, false}
-		default:
-			next <- grant{lease, err, true}
-		}
-	}()
-	release := leader.StickDisk()
-	defer release()
-	_, err = raw(t, c.Others(leader)[0].Addr).Put(ctx, "x", "y") // which the leader has to write
-	noError(t, err)
-	g := <-next
-	noError(t, g.err)
-	if g.early {
-		t.Errorf("another one holds, and the holder still believes that it does until %v", held.Deadline())
-	}
-	if held.Err() == nil {
-		t.Error("nobody has told the holder")
-	}
-	if g.lease.Token() <= held.Token() {
-		t.Errorf("the token %d follows %d", g.lease.Token(), held.Token())
-	}
-	release()
-	// Before 3.4.31 the leader that comes back ends leases that it has not seen renewed. Then its holder is told.
-	if err := g.lease.Release(); err != nil && !errors.Is(err, interlock.ErrLost) {
-		t.Error(err)
-	}
-	again, err := a.Mutex("m").Acquire(ctx)
-	noError(t, err)
-	noError(t, again.Release())
-}
-
 // Promise: a lock outlasts the death of the leader, and a leader that is stopped, if the client knows the
 // other members.
 func TestALockOutlastsItsLeader(t *testing.T) {
@@ -73,9 +21,8 @@ func TestALockOutlastsItsLeader(t *testing.T) {
 		"killed":  func(s *etcdtest.Server) { s.Kill() },
 		"stopped": func(s *etcdtest.Server) { s.Pause() },
 	} {
-		t.Run(what, func(t *testing.T) {
-			t.Parallel()
-			c := etcdtest.StartCluster(t, 3)
+		onBoth(t, what, func(t *testing.T, of etcdtest.Option) {
+			c := etcdtest.StartCluster(t, 3, of)
 			ctx := limited(t)
 			a, b := open(t, "etcd://"+c.Endpoints(), interlock.TTL(20*time.Second)), open(t, "etcd://"+c.Endpoints(), interlock.TTL(20*time.Second))
 			held, err := a.Mutex("m").Acquire(ctx)
@@ -113,27 +60,79 @@ func TestALockOutlastsItsLeader(t *testing.T) {
 // Promise: without a majority a holder gives up in time, and locks are there again when the majority is.
 func TestAMajorityThatComesBack(t *testing.T) {
 	t.Parallel()
-	c := etcdtest.StartCluster(t, 3)
-	ctx := limited(t)
-	a := open(t, "etcd://"+c.Endpoints(), interlock.TTL(3*time.Second))
-	held, err := a.Mutex("m").Acquire(ctx)
-	noError(t, err)
-	away := c.Servers[:2]
-	for _, s := range away {
-		s.Kill()
-	}
-	select {
-	case <-held.Done():
-	case <-ctx.Done():
-		t.Fatal("the holder goes on without a majority")
-	}
-	c.Restart(away...)
-	again, err := a.Mutex("m").Acquire(ctx)
-	noError(t, err)
-	if again.Token() <= held.Token() {
-		t.Errorf("the token %d follows %d", again.Token(), held.Token())
-	}
-	noError(t, again.Release())
+	onBoth(t, "", func(t *testing.T, of etcdtest.Option) {
+		c := etcdtest.StartCluster(t, 3, of)
+		ctx := limited(t)
+		a := open(t, "etcd://"+c.Endpoints(), interlock.TTL(3*time.Second))
+		held, err := a.Mutex("m").Acquire(ctx)
+		noError(t, err)
+		away := c.Servers[:2]
+		for _, s := range away {
+			s.Kill()
+		}
+		select {
+		case <-held.Done():
+		case <-ctx.Done():
+			t.Fatal("the holder goes on without a majority")
+		}
+		c.Restart(away...)
+		again, err := a.Mutex("m").Acquire(ctx)
+		noError(t, err)
+		if again.Token() <= held.Token() {
+			t.Errorf("the token %d follows %d", again.Token(), held.Token())
+		}
+		noError(t, again.Release())
+	})
+}
+
+// Promise: a member that comes back with an empty disk, be it the leader, costs no lease, and leaves no waiter behind.
+func TestAMemberIsReplaced(t *testing.T) {
+	t.Parallel()
+	onBoth(t, "", func(t *testing.T, of etcdtest.Option) {
+		c := etcdtest.StartCluster(t, 3, of)
+		ctx := limited(t)
+		var holders, waiters []*interlock.Client
+		for range c.Servers {
+			holders = append(holders, open(t, "etcd://"+c.Endpoints(), interlock.TTL(20*time.Second)))
+			waiters = append(waiters, open(t, "etcd://"+c.Endpoints(), interlock.TTL(20*time.Second)))
+		}
+		var held []*interlock.Lease
+		got := make(chan error, len(waiters))
+		for i := range holders {
+			name := fmt.Sprint("m", i)
+			lease, err := holders[i].Mutex(name).Acquire(ctx)
+			noError(t, err)
+			held = append(held, lease)
+			go func() {
+				_, err := waiters[i].Mutex(name).Acquire(ctx)
+				got <- err
+			}()
+			await(t, "it waits", func() bool {
+				q, err := holders[i].Queue(ctx, name)
+				return err == nil && len(q.Waiters) == 1
+			})
+		}
+		for _, replaced := range c.Servers {
+			c.Replace(replaced)
+			c.Leader()
+		}
+		for _, lease := range held {
+			from := time.Now()
+			await(t, "it is renewed", func() bool { return lease.Deadline().After(from.Add(15*time.Second)) || lease.Err() != nil })
+			noError(t, lease.Err())
+		}
+		select {
+		case err := <-got:
+			t.Fatalf("another one holds: %v", err)
+		default:
+		}
+		for _, lease := range held {
+			noError(t, lease.Release())
+		}
+		for range waiters {
+			noError(t, <-got)
+		}
+	})
 }
 
 // Promise: who holds is told at once when its lease is revoked, by hand or by a leader that was replaced.
