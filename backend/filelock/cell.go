@@ -4,7 +4,7 @@ package filelock
 
 import (
 	"context"
-	"maps"
+	"slices"
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
@@ -14,21 +14,40 @@ import (
 type cell struct {
 	Name string
 	driver.Cell
-	Swaps     map[string]swapped // by ID
-	Followers []string           // mailboxes
-	Boot      string             // of the machine, when the row was written
+	Swaps     []swapped
+	Followers []string // mailboxes
 }
 
+// swapped is the result of a Swap.
 type swapped struct {
+	ID string
 	driver.Cell
 	Conflict bool
-	End      moment
+	End      moment // until then it is kept
+}
+
+func (r *cell) fields(c *codec) {
+	textOf(c, &r.Name)
+	cellOf(c, &r.Cell)
+	listOf(c, &r.Followers, textOf)
+	listOf(c, &r.Swaps, func(c *codec, s *swapped) {
+		textOf(c, &s.ID)
+		cellOf(c, &s.Cell)
+		flagOf(c, &s.Conflict)
+		numberOf(c, &s.End)
+	})
+}
+
+func cellOf(c *codec, v *driver.Cell) {
+	numberOf(c, &v.Version)
+	flagOf(c, &v.Exists)
+	textOf(c, &v.Value)
 }
 
 // Load is a transaction, since it may note a follower.
 func (s *store) Load(ctx context.Context, name string, f exchange.Follower) (driver.Cell, error) {
 	c := cell{Name: name}
-	err := s.transact(ctx, cells, name, &c, func(x *tx) error {
+	err := s.transact(ctx, cells, escape(name), &c, func(x *tx) error {
 		x.follow(&c.Followers, f)
 		return nil
 	})
@@ -37,11 +56,11 @@ func (s *store) Load(ctx context.Context, name string, f exchange.Follower) (dri
 
 func (s *store) Swap(ctx context.Context, swap driver.Swap) (result driver.Cell, err error) {
 	c := cell{Name: swap.Name}
-	err = s.transact(ctx, cells, swap.Name, &c, func(x *tx) error {
-		maps.DeleteFunc(c.Swaps, func(_ string, old swapped) bool { return old.End <= x.now || c.Boot != s.clock.Boot })
-		done, again := c.Swaps[swap.ID]
-		if !again {
-			done = swapped{Conflict: c.Version != swap.Version, End: x.now.add(driver.SwapMemory)}
+	err = s.transact(ctx, cells, escape(swap.Name), &c, func(x *tx) error {
+		c.Swaps = slices.DeleteFunc(c.Swaps, func(old swapped) bool { return old.End <= x.now || x.rebooted })
+		i := slices.IndexFunc(c.Swaps, func(old swapped) bool { return old.ID == swap.ID })
+		if i < 0 {
+			done := swapped{ID: swap.ID, Conflict: c.Version != swap.Version, End: x.now.add(driver.SwapMemory)}
 			if !done.Conflict {
 				c.Cell = driver.Cell{Version: c.Version + 1, Exists: !swap.Delete}
 				if c.Exists {
@@ -50,12 +69,10 @@ func (s *store) Swap(ctx context.Context, swap driver.Swap) (result driver.Cell,
 				done.Cell = c.Cell
 				x.tell(&c.Followers, exchange.Event{Type: exchange.CellChanged, Cell: c.Name})
 			}
-			if c.Swaps == nil {
-				c.Swaps = map[string]swapped{}
-			}
-			c.Swaps[swap.ID], c.Boot = done, s.clock.Boot
+			i, c.Swaps = len(c.Swaps), append(c.Swaps, done)
 			x.changed, x.durable = true, true
 		}
+		done := c.Swaps[i]
 		if done.Conflict {
 			return driver.ErrConflict
 		}
@@ -67,7 +84,7 @@ func (s *store) Swap(ctx context.Context, swap driver.Swap) (result driver.Cell,
 
 // Cells lists the cells that exist.
 func (s *store) Cells(ctx context.Context, prefix, from string) (names []string, next string, err error) {
-	all, err := s.dir.names(cells, prefix)
+	all, err := s.names(ctx, cells, prefix)
 	page, next := pageOf(all, from)
 	for _, name := range page {
 		c, err := s.Load(ctx, name, exchange.Follower{})

@@ -5,11 +5,9 @@ package filelock
 import (
 	"context"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
-	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/internal/doctor"
 	"github.com/interlock-go/interlock/internal/fileclock"
 )
@@ -46,19 +44,16 @@ func (s *store) checkFilesystem(context.Context) driver.Finding {
 	return doctor.Fine("a file system of this machine")
 }
 
-// checkRows makes a transaction, and writes.
+// checkRows writes a row, and removes it.
 func (s *store) checkRows(ctx context.Context) driver.Finding {
-	probe := s.dir.file(guards, ".probe-"+exchange.NewID())
-	f, err := s.dir.create(probe)
-	if err == nil {
-		f.Close()
-		err = os.Remove(probe)
-	}
-	if err == nil {
-		_, err = s.Settle(ctx, "interlock doctor")
-	}
-	if err != nil {
-		return failed(s.Explain(err), "look at the disk and the permissions")
+	for _, useless := range []bool{false, true} {
+		err := s.transact(ctx, queues, ".probe", &queue{}, func(x *tx) error {
+			x.changed, x.durable, x.useless = true, true, useless
+			return nil
+		})
+		if err != nil {
+			return failed(s.Explain(err), "look at the disk and the permissions")
+		}
 	}
 	return doctor.Fine("rows can be read and written")
 }

@@ -3,7 +3,7 @@
 package filelock
 
 import (
-	"encoding/json"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -19,7 +19,6 @@ const (
 	cells     = "cells"  // rows of cells
 	lives     = "live"   // a file of each session, which it keeps locked while it lives
 	mailboxes = "mail"   // sockets
-	guards    = "guard"  // files that are locked while rows are read and written
 )
 
 // dir is the directory of the locks.
@@ -43,7 +42,7 @@ func openDir(path string, mode fs.FileMode) (d dir, err error) {
 	if err := d.checkPlace(); err != nil {
 		return d, err
 	}
-	for _, folder := range []string{"", queues, cells, lives, mailboxes, guards} {
+	for _, folder := range []string{"", queues, cells, lives, mailboxes} {
 		if err := d.makeFolder(filepath.Join(d.path, ".interlock", folder)); err != nil {
 			return d, err
 		}
@@ -122,79 +121,24 @@ func (d dir) create(path string) (*os.File, error) {
 	return f, err
 }
 
-// read reads a row. There is none if the file is missing, or empty, as a power loss may leave it.
-func (d dir) read(folder, name string, row any) error {
-	path := d.file(folder, escape(name))
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && len(text) == 0 {
-		return nil
-	}
-	if err == nil {
-		if err = json.Unmarshal(text, row); err != nil {
-			err = fmt.Errorf("%s is damaged; end the programs that use the lock, and remove the file: %w", path, err)
-		}
-	}
-	return err
-}
-
-// write replaces a row. Whoever reads meanwhile reads all of the old one or all of the new one. A
-// row that is durable outlasts a power loss.
-func (d dir) write(folder, name string, row any, durable bool) error {
-	text, err := json.Marshal(row)
-	if err != nil {
-		return err
-	}
-	path, temporary := d.file(folder, escape(name)), d.file(folder, "."+escape(name))
-	if d.shared() {
-		_ = os.Remove(temporary) // of another user, who has died
-	}
-	f, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, d.mode)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	if err == nil && d.shared() {
-		err = f.Chmod(d.mode)
-	}
-	if err == nil && durable {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(temporary, path)
-	}
-	if err == nil && durable {
-		err = syncFolder(filepath.Dir(path))
-	}
-	return err
-}
-
-func syncFolder(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return f.Sync()
-}
-
-// names lists the names in a folder that begin with prefix. It is "" for the directory itself.
-func (d dir) names(folder, prefix string) (names []string, err error) {
-	path := d.path
-	if folder != "" {
-		path = d.file(folder, "")
-	}
-	files, err := os.ReadDir(path)
+// names lists the names of rows that begin with prefix.
+func (s *store) names(ctx context.Context, folder, prefix string) (names []string, err error) {
+	files, err := os.ReadDir(s.dir.file(folder, ""))
 	for _, f := range files {
 		name, ok := unescape(f.Name())
-		if strings.HasPrefix(f.Name(), long) && folder != "" {
-			var row struct{ Name string }
-			text, err := os.ReadFile(filepath.Join(path, f.Name()))
-			ok = err == nil && json.Unmarshal(text, &row) == nil && row.Name != ""
-			name = row.Name
+		if strings.HasPrefix(f.Name(), long) {
+			var r named
+			ok = s.transact(ctx, folder, f.Name(), &r, func(*tx) error { return nil }) == nil && r != ""
+			name = string(r)
 		}
-		if ok && f.Type().IsRegular() && strings.HasPrefix(name, prefix) {
+		if ok && strings.HasPrefix(name, prefix) {
 			names = append(names, name)
 		}
 	}
 	return names, err
 }
+
+// named is the part of each row that comes first.
+type named string
+
+func (r *named) fields(c *codec) { textOf(c, r) }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/interlock-go/interlock/driver"
@@ -84,9 +85,10 @@ func (s *store) foreignNames(prefix string) (names []string) {
 	if len(files) == 0 {
 		return nil
 	}
-	all, _ := s.dir.names("", prefix)
-	for _, name := range all {
-		if driver.CheckName(name) == nil && files[inode(s.dir.lockFile(name))] {
+	all, _ := os.ReadDir(s.dir.path)
+	for _, f := range all {
+		name, ok := unescape(f.Name())
+		if ok && strings.HasPrefix(name, prefix) && driver.CheckName(name) == nil && files[inode(s.dir.lockFile(name))] {
 			names = append(names, name)
 		}
 	}

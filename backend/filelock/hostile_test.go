@@ -3,14 +3,12 @@
 package filelock_test
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"errors"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -20,51 +18,11 @@ import (
 	"github.com/interlock-go/interlock/backend/filelock"
 )
 
-const asHolder = "FILELOCK_TEST_HOLDER"
-
-// TestMain lets this binary be a process that holds a lock until it is killed.
-func TestMain(m *testing.M) {
-	dir := os.Getenv(asHolder)
-	if dir == "" {
-		os.Exit(m.Run())
-	}
-	c, err := interlock.Open(context.Background(), "file://"+dir)
-	if err == nil {
-		_, err = c.Mutex("x").Acquire(context.Background())
-	}
-	if err != nil {
-		panic(err)
-	}
-	os.Stdout.WriteString("held\n")
-	_, _ = io.Copy(io.Discard, os.Stdin)
-	os.Exit(0)
-}
-
-// holder starts a process that holds x.
-func holder(t *testing.T, dir string) *exec.Cmd {
-	t.Helper()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), asHolder+"="+dir)
-	_, err := cmd.StdinPipe()
-	ok(t, err)
-	out, err := cmd.StdoutPipe()
-	ok(t, err)
-	ok(t, cmd.Start())
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "held\n" {
-		t.Fatalf("the holder says %q, %v", line, err)
-	}
-	return cmd
-}
-
 // Promise: when a holder is killed, the next waiter gets the lock at once, not after the TTL, and
 // inherits; its token is larger.
 func TestAKilledHolderIsReplacedAtOnce(t *testing.T) {
 	dir := newDir(t)
-	cmd := holder(t, dir)
+	cmd, _ := start(t, hold, dir)
 	c := open(t, dir, interlock.TTL(time.Hour))
 	q, err := c.Queue(t.Context(), "x")
 	ok(t, err)
@@ -91,7 +49,7 @@ func TestAKilledHolderIsReplacedAtOnce(t *testing.T) {
 // gets it when that process goes on or dies.
 func TestAStoppedHolderKeepsItsLock(t *testing.T) {
 	dir := newDir(t)
-	cmd := holder(t, dir)
+	cmd, _ := start(t, hold, dir)
 	ok(t, cmd.Process.Signal(syscall.SIGSTOP))
 	l := open(t, dir).Mutex("x")
 	_, err := l.TryAcquire(t.Context())
@@ -223,7 +181,7 @@ func TestNamesHaveFilesOfTheirOwn(t *testing.T) {
 // Promise: a row that a power loss has emptied harms nothing, and one that is damaged is named.
 func TestRowsThatAreDamaged(t *testing.T) {
 	dir := newDir(t)
-	c := open(t, dir)
+	c := open(t, dir, interlock.TTL(time.Second))
 	lease := acquire(t, c.Mutex("x"))
 	token := lease.Token()
 	ok(t, lease.Release())
@@ -234,7 +192,7 @@ func TestRowsThatAreDamaged(t *testing.T) {
 		t.Errorf("token %d after %d", lease.Token(), token)
 	}
 	ok(t, lease.Release())
-	ok(t, os.WriteFile(row, []byte("{"), 0o600))
+	ok(t, os.WriteFile(row, bytes.Repeat([]byte("garbage "), 512), 0o600))
 	_, err := c.Mutex("x").TryAcquire(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "damaged") {
 		t.Errorf("%v", err)
@@ -255,13 +213,10 @@ func TestCheck(t *testing.T) {
 func TestAStoppedTransaction(t *testing.T) {
 	dir := newDir(t)
 	c := open(t, dir)
-	var files []*os.File
-	for i := range 64 {
-		f, err := os.OpenFile(filepath.Join(dir, ".interlock/guard", strconv.Itoa(i)), os.O_RDWR|os.O_CREATE, 0o600)
-		ok(t, err)
-		ok(t, syscall.Flock(int(f.Fd()), syscall.LOCK_EX))
-		files = append(files, f)
-	}
+	ok(t, acquire(t, c.Mutex("x")).Release())
+	row, err := os.Open(filepath.Join(dir, ".interlock/queues/x"))
+	ok(t, err)
+	ok(t, syscall.Flock(int(row.Fd()), syscall.LOCK_EX))
 	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if _, err := c.Mutex("x").Acquire(short); !errors.Is(err, context.DeadlineExceeded) {
@@ -269,8 +224,6 @@ func TestAStoppedTransaction(t *testing.T) {
 	}
 	got := make(chan *interlock.Lease, 1)
 	go func() { got <- acquire(t, c.Mutex("x")) }()
-	for _, f := range files {
-		f.Close()
-	}
+	row.Close()
 	ok(t, (<-got).Release())
 }

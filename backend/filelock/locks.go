@@ -22,20 +22,23 @@ type locks struct {
 	mu     sync.Mutex
 	files  map[string]*locked
 	closed bool
+
+	timer  *time.Timer // fires when the first of the tickets may have expired
+	first  moment      // then
 	lapses sync.WaitGroup
 }
 
 type locked struct {
 	queue string
 	file  *os.File
+	id    fileID
 	has   bool // the lock
 	end   moment
-	timer *time.Timer // fires at the end
 }
 
 // take locks the file of a queue for a ticket, unless another program has locked it. Then the file
-// stays open: to close it would be news for those who watch it.
-func (l *locks) take(queue, id string, exclusive bool, end moment) (has bool, err error) {
+// stays open: to close it would be news for those who watch it. Idle is a file that is open, or nil.
+func (l *locks) take(queue, id string, exclusive bool, end moment, idle **locked) (has bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	f := l.files[id]
@@ -43,7 +46,9 @@ func (l *locks) take(queue, id string, exclusive bool, end moment) (has bool, er
 	case l.closed:
 		return false, errClosed
 	case f == nil:
-		f = &locked{queue: queue}
+		if f, *idle = *idle, nil; f == nil {
+			f = &locked{queue: queue}
+		}
 		l.files[id] = f
 	case f.has:
 		return true, nil
@@ -55,9 +60,8 @@ func (l *locks) take(queue, id string, exclusive bool, end moment) (has bool, er
 		l.drop(id)
 		return false, err
 	}
-	if f.has {
-		f.end = end
-		f.timer = time.AfterFunc(end.sub(moment(l.s.clock.Now())), func() { l.lapse(id) })
+	if f.end = end; f.has {
+		l.setTimer(end)
 	}
 	return f.has, nil
 }
@@ -70,13 +74,16 @@ func (l *locks) try(f *locked, exclusive bool) (err error) {
 			if f.file, err = l.s.dir.openLockFile(path); err != nil {
 				return err
 			}
+			if f.id, err = idOf(f.file); err != nil {
+				return err
+			}
 		}
 		if exclusive {
 			f.has, err = flock.Try(f.file)
 		} else {
 			f.has, err = flock.TryShared(f.file)
 		}
-		if err != nil || sameFile(f.file, path) {
+		if err != nil || f.id.isOf(path) {
 			return err
 		}
 		f.file.Close()
@@ -126,21 +133,46 @@ func (l *locks) intact(id string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	f := l.files[id]
-	return f == nil || !f.has || sameFile(f.file, l.s.dir.lockFile(f.queue))
+	return f == nil || !f.has || f.id.isOf(l.s.dir.lockFile(f.queue))
 }
 
-// until notes the end of a ticket. A later one is seen when the timer fires.
+// until notes the end of a ticket.
 func (l *locks) until(id string, end moment) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	f := l.files[id]
-	if f == nil {
+	if f := l.files[id]; f != nil {
+		f.end = end
+		l.setTimer(end)
+	}
+}
+
+// setTimer has the timer fire at an end, or earlier.
+func (l *locks) setTimer(end moment) {
+	if l.closed || l.timer != nil && l.first <= end {
 		return
 	}
-	if end < f.end && f.timer != nil && !l.closed {
-		f.timer.Reset(end.sub(moment(l.s.clock.Now())))
+	if l.timer != nil {
+		l.timer.Stop()
 	}
-	f.end = end
+	l.first = end
+	l.timer = time.AfterFunc(max(end.sub(moment(l.s.clock.Now())), time.Millisecond), l.lapseAll)
+}
+
+// lapseAll is called by the timer.
+func (l *locks) lapseAll() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := moment(l.s.clock.Now())
+	l.timer = nil
+	for id, f := range l.files {
+		switch {
+		case !f.has || l.closed:
+		case f.end > now:
+			l.setTimer(f.end)
+		default:
+			l.lapses.Go(func() { l.lapse(id, f) })
+		}
+	}
 }
 
 // release is called for each ticket that does not stand any more. It unlocks the file also for
@@ -152,37 +184,50 @@ func (l *locks) release(id string) {
 }
 
 func (l *locks) drop(id string) {
+	if f := l.unlock(id); f != nil {
+		f.close()
+	}
+}
+
+// leave is release for a ticket that its own client takes out. The file stays open, for the next one.
+func (l *locks) leave(id string, idle **locked) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f := l.unlock(id)
+	if *idle == nil {
+		f, *idle = nil, f
+	}
+	if f != nil {
+		f.close()
+	}
+}
+
+func (l *locks) unlock(id string) *locked {
 	f := l.files[id]
 	if f == nil {
-		return
+		return nil
 	}
 	delete(l.files, id)
-	if f.timer != nil {
-		f.timer.Stop()
-	}
-	if f.file != nil {
+	if f.has {
 		_ = flock.Unlock(f.file)
+	}
+	f.has = false
+	return f
+}
+
+func (f *locked) close() {
+	if f.file != nil {
 		f.file.Close()
 	}
 }
 
 // lapse is called when a ticket may have expired without its session having noticed: nothing else
 // would unlock the file.
-func (l *locks) lapse(id string) {
-	l.mu.Lock()
-	f := l.files[id]
-	if f == nil || l.closed {
-		l.mu.Unlock()
-		return
-	}
-	l.lapses.Add(1)
-	defer l.lapses.Done()
-	queue, end := f.queue, f.end
-	l.mu.Unlock()
-
+func (l *locks) lapse(id string, f *locked) {
 	ctx, cancel := context.WithTimeout(l.s.ctx, time.Second)
 	defer cancel()
-	err := l.s.change(ctx, queue, func(x *queueTx) error {
+	end := moment(0)
+	err := l.s.change(ctx, f.queue, func(x *queueTx) error {
 		if t := x.ticket(id); t == nil {
 			l.release(id)
 		} else {
@@ -192,13 +237,13 @@ func (l *locks) lapse(id string) {
 	})
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now := moment(l.s.clock.Now())
-	switch {
+	switch now := moment(l.s.clock.Now()); {
 	case l.files[id] != f:
-	case err != nil && end <= now: // the row cannot be read, and proves nothing for the holder any more
+	case err != nil && f.end <= now: // the row cannot be read, and proves nothing for the holder any more
 		l.drop(id)
 	default:
-		f.timer.Reset(max(end.sub(now), time.Millisecond))
+		f.end = max(f.end, end)
+		l.setTimer(f.end)
 	}
 }
 

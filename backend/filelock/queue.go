@@ -18,16 +18,20 @@ type queue struct {
 	Name       string
 	Kind       driver.Kind
 	Capacity   int64
-	Token      uint64            // the last
-	Unclean    bool              // the last exclusive holder did not leave cleanly
-	Tickets    []*ticket         // in the order of Join
-	Tombstones map[string]moment // until when, by ID
-	Followers  []string          // mailboxes
-	Unlocking  moment            // until then, the client of a ticket that another one took out may have the file locked
+	Token      uint64    // the last
+	Unclean    bool      // the last exclusive holder did not leave cleanly
+	Tickets    []*ticket // in the order of Join
+	Tombstones []tombstone
+	Followers  []string // mailboxes
+	Unlocking  moment   // until then, the client of a ticket that another one took out may have the file locked
 
-	Boot    string    // of the machine, when the row was written
-	Written moment    // then
+	Written moment    // when the row was written
 	Wall    time.Time // the same by the wall clock
+}
+
+type tombstone struct {
+	ID  string
+	End moment
 }
 
 type ticket struct {
@@ -50,37 +54,106 @@ type ticket struct {
 	Evicted   bool
 }
 
+func (q *queue) fields(c *codec) {
+	textOf(c, &q.Name)
+	textOf(c, &q.Kind)
+	numberOf(c, &q.Capacity)
+	numberOf(c, &q.Token)
+	flagOf(c, &q.Unclean)
+	numberOf(c, &q.Unlocking)
+	numberOf(c, &q.Written)
+	timeOf(c, &q.Wall)
+	listOf(c, &q.Followers, textOf)
+	listOf(c, &q.Tombstones, func(c *codec, b *tombstone) {
+		textOf(c, &b.ID)
+		numberOf(c, &b.End)
+	})
+	var made []ticket
+	listOf(c, &q.Tickets, func(c *codec, t **ticket) {
+		if c.reads {
+			if made == nil {
+				made = make([]ticket, len(q.Tickets))
+			}
+			*t, made = &made[0], made[1:]
+		}
+		(*t).fields(c)
+	})
+}
+
+func (t *ticket) fields(c *codec) {
+	textOf(c, &t.ID)
+	numberOf(c, &t.Units)
+	textOf(c, &t.Session.ID)
+	numberOf(c, &t.Session.TTL)
+	textOf(c, &t.Session.Owner)
+	textOf(c, &t.Session.Mailbox)
+	numberOf(c, &t.Request)
+	textOf(c, &t.Note)
+	timeOf(c, &t.Since)
+	flagOf(c, &t.Held)
+	flagOf(c, &t.Locked)
+	numberOf(c, &t.Pid)
+	numberOf(c, &t.Token)
+	flagOf(c, &t.Inherited)
+	flagOf(c, &t.Fixed)
+	numberOf(c, &t.Hold)
+	numberOf(c, &t.End)
+	flagOf(c, &t.Revoked)
+	flagOf(c, &t.Evicted)
+}
+
 // queueTx is a transaction of a queue.
 type queueTx struct {
 	*tx
 	*queue
-	unlockable error // why the file of the queue cannot be locked, but for another program
+	joins      *ticket // the one that a Join makes
+	unlockable error   // why the file of the queue cannot be locked, but for another program
 }
 
 // change makes a transaction of a queue, which is settled before and afterwards.
 func (s *store) change(ctx context.Context, name string, f func(x *queueTx) error) error {
 	q := &queue{Name: name}
-	return s.transact(ctx, queues, name, q, func(x *tx) error {
+	return s.transact(ctx, queues, escape(name), q, func(x *tx) error {
 		if q.Name != name {
 			return driver.Permanent(fmt.Errorf("the file system takes %q and %q for the same name", name, q.Name))
 		}
+		if x.fresh {
+			floor, err := s.floor(ctx, 0)
+			if err != nil {
+				return err
+			}
+			q.Token = floor
+		}
 		qx := &queueTx{tx: x, queue: q}
-		qx.reboot()
+		if x.rebooted {
+			qx.reboot()
+		}
+		qx.expire()
 		qx.settle()
 		err := f(qx)
 		if x.changed {
 			qx.settle()
+			q.Written, q.Wall = x.now, time.Now()
 		}
-		q.Boot, q.Written, q.Wall = s.clock.Boot, x.now, time.Now()
 		return err
 	})
 }
 
-// reboot is called first: after a reboot no session lives, and fixed ends go on by the wall clock.
+// floor raises the token below which no queue begins, and returns it. Without it tokens would
+// fall if the clock was set back after the row of a queue was removed.
+func (s *store) floor(ctx context.Context, least uint64) (uint64, error) {
+	var all queue
+	err := s.transact(ctx, queues, ".floor", &all, func(x *tx) error {
+		if all.Token < least {
+			all.Token, x.changed, x.durable = least, true, least > clockToken()
+		}
+		return nil
+	})
+	return all.Token, err
+}
+
+// reboot is called after a reboot: no session lives, and fixed ends go on by the wall clock.
 func (x *queueTx) reboot() {
-	if x.Boot == x.s.clock.Boot {
-		return
-	}
 	off := x.now.sub(x.Written) - max(0, time.Since(x.Wall))
 	for _, t := range x.Tickets {
 		if t.Locked = false; !t.Fixed {
@@ -98,32 +171,35 @@ func (x *queueTx) news() {
 	x.tell(&x.Followers, exchange.Event{Type: exchange.QueueChanged, Queue: x.Name})
 }
 
-// settle takes out tickets that have expired or whose process is dead, and grants the next waiters.
-func (x *queueTx) settle() {
-	for _, t := range slices.Clone(x.Tickets) {
-		if t.End <= x.now || t.Held && !t.Fixed && x.s.dead(t.Session) {
-			x.bury(t.ID, t.Session.TTL)
-			x.remove(t, t.Fixed && t.Request == 0)
+// expire takes out tickets that have expired, and holders whose process is dead.
+func (x *queueTx) expire() {
+	for i := 0; i < len(x.Tickets); {
+		t := x.Tickets[i]
+		if t.End > x.now && (!t.Held || t.Fixed || !x.s.dead(t.Session)) {
+			i++
+			continue
 		}
+		x.bury(t.ID, t.Session.TTL)
+		x.evict(t, t.Fixed && t.Request == 0)
 	}
-	free := x.Capacity
-	for _, t := range slices.Clone(x.Tickets) {
-		if free -= t.Units; free < 0 {
-			break
-		}
+	x.Tombstones = slices.DeleteFunc(x.Tombstones, func(b tombstone) bool { return b.End <= x.now })
+}
+
+// settle grants the next waiters, unless their process is dead.
+func (x *queueTx) settle() {
+	for i, free := 0, x.Capacity; i < len(x.Tickets); {
+		t := x.Tickets[i]
 		switch {
-		case t.Held:
-		case x.s.dead(t.Session):
-			x.remove(t, true)
-			free += t.Units
-		default:
+		case t.Units > free:
+			return
+		case !t.Held && x.s.dead(t.Session):
+			x.evict(t, true)
+			continue
+		case !t.Held:
 			x.grant(t)
 		}
-	}
-	for id, end := range x.Tombstones {
-		if end <= x.now {
-			delete(x.Tombstones, id)
-		}
+		free -= t.Units
+		i++
 	}
 }
 
@@ -136,7 +212,8 @@ func (x *queueTx) grant(t *ticket) {
 	if !x.flocked() {
 		x.fix(t)
 	}
-	if !x.mine(t) {
+	if t == x.joins { // the status says so
+	} else if !x.mine(t) {
 		x.turn(t.Session.Mailbox)
 	} else if st := x.status(t); st.State == exchange.Held {
 		x.send(t.Session.Mailbox, exchange.Event{Type: exchange.Granted, ID: t.ID, Status: st})
@@ -160,12 +237,19 @@ func (x *queueTx) remove(t *ticket, clean bool) {
 	if t.Held && t.Units == x.Capacity {
 		x.Unclean = !clean
 	}
-	x.s.locks.release(t.ID)
-	if t.Locked && !x.mine(t) {
+	if x.mine(t) {
+		x.s.locks.leave(t.ID, &x.file.idle)
+	} else if x.send(t.Session.Mailbox, exchange.Event{Type: exchange.Removed, ID: t.ID}); t.Locked {
 		x.Unlocking = x.now.add(unlocksWithin)
 	}
-	x.send(t.Session.Mailbox, exchange.Event{Type: exchange.Removed, ID: t.ID})
 	x.news()
+}
+
+// evict is remove for a ticket whose client does not ask for it.
+func (x *queueTx) evict(t *ticket, clean bool) {
+	if x.remove(t, clean); x.mine(t) {
+		x.send(t.Session.Mailbox, exchange.Event{Type: exchange.Removed, ID: t.ID})
+	}
 }
 
 // unlocksWithin is how long a Join waits for the client of a ticket that was taken out: it is told so,
@@ -174,11 +258,12 @@ const unlocksWithin = 200 * time.Millisecond
 
 // bury leaves a tombstone.
 func (x *queueTx) bury(id string, d time.Duration) {
-	if x.Tombstones == nil {
-		x.Tombstones = map[string]moment{}
-	}
-	x.Tombstones[id] = max(x.Tombstones[id], x.now.add(d))
+	x.Tombstones = append(x.Tombstones, tombstone{id, x.now.add(d)})
 	x.changed = true
+}
+
+func (x *queueTx) buried(id string) bool {
+	return slices.ContainsFunc(x.Tombstones, func(b tombstone) bool { return b.ID == id })
 }
 
 // extend moves the end of a ticket, unless it has one of its own.
@@ -257,7 +342,7 @@ const blockedFor = 500 * time.Millisecond
 
 // lock locks the file for a ticket that is granted. The fixed time of a ticket begins then.
 func (x *queueTx) lock(t *ticket) bool {
-	locked, err := x.s.locks.take(x.Name, t.ID, t.Units == x.Capacity, t.End)
+	locked, err := x.s.locks.take(x.Name, t.ID, t.Units == x.Capacity, t.End, &x.file.idle)
 	if err != nil {
 		x.unlockable = err
 	}

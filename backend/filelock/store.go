@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io/fs"
 	"net"
 	"os"
@@ -25,6 +26,7 @@ import (
 type store struct {
 	dir       dir
 	clock     fileclock.Clock
+	boot      uint64 // stands for clock.Boot
 	exchanges atomic.Uint64
 	ctx       context.Context // ends with Close
 	cancel    context.CancelFunc
@@ -35,11 +37,12 @@ type store struct {
 	sender  *net.UnixConn // sends to the mailboxes of others
 	receive atomic.Pointer[func(exchange.Event)]
 
-	guards [guardCount]guarding
+	rows   rowFiles
 	locks  locks
 	watch  watch
 	mu     sync.Mutex
 	lives  map[string]*os.File // by ID of the session; nil: closed
+	tidied string              // the queue up to which rows were tidied
 }
 
 func openStore(path string, mode fs.FileMode) (*store, error) {
@@ -62,9 +65,10 @@ func openStore(path string, mode fs.FileMode) (*store, error) {
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.locks.s, s.locks.files = s, map[string]*locked{}
-	for i := range s.guards {
-		s.guards[i].gate = make(chan struct{}, 1)
-	}
+	s.rows.dir, s.rows.all = s.dir, map[rowName]*rowFile{}
+	boot := fnv.New64a()
+	_, _ = boot.Write([]byte(clock.Boot))
+	s.boot = boot.Sum64()
 	return s, nil
 }
 
@@ -104,13 +108,12 @@ func (s *store) Join(ctx context.Context, j exchange.Join) (st exchange.Status, 
 // the client of the last holder is about to unlock the file.
 func (s *store) join(ctx context.Context, j exchange.Join) (st exchange.Status, unlocking bool, err error) {
 	err = s.change(ctx, j.Queue, func(x *queueTx) error {
-		sent := driver.Now()
 		t := x.ticket(j.ID)
 		if len(x.Tickets) == 0 && (x.Kind != j.Kind || x.Capacity != j.Capacity) {
 			x.Kind, x.Capacity, x.changed = j.Kind, j.Capacity, true
 		}
 		switch {
-		case t != nil && t.Session.ID != j.Session.ID || x.Tombstones[j.ID] > x.now:
+		case t != nil && t.Session.ID != j.Session.ID || x.buried(j.ID):
 			return driver.ErrGone
 		case t != nil:
 			x.extend(t)
@@ -125,12 +128,12 @@ func (s *store) join(ctx context.Context, j exchange.Join) (st exchange.Status, 
 		if !found {
 			t = &ticket{ID: j.ID, Units: j.Units, Session: j.Session, Request: j.Hold, Note: j.Note, Since: time.Now(),
 				End: x.now.add(j.Session.TTL)}
-			x.Tickets = append(x.Tickets, t)
+			x.Tickets, x.joins = append(x.Tickets, t), t
 			x.news()
 			x.settle()
 		}
 		st = x.status(t)
-		st.Sent = sent
+		st.Sent = x.sent
 		unlocking = t.Held && st.State == exchange.Waiting && x.now < x.Unlocking && x.unlockable == nil && ctx.Err() == nil
 		switch {
 		case x.unlockable != nil:
@@ -185,7 +188,7 @@ func (s *store) Shrink(ctx context.Context, of exchange.Session, ref exchange.Re
 			return err
 		}
 		if t.Units == x.Capacity && t.Locked && x.mine(t) && !s.locks.share(t.ID) {
-			x.remove(t, true) // another program was faster
+			x.evict(t, true) // another program was faster
 			return driver.ErrGone
 		}
 		if t.Held && t.Units == x.Capacity {
@@ -245,7 +248,6 @@ func (s *store) look(ctx context.Context, of exchange.Session, refs []exchange.R
 	read := 0
 	for _, queue := range order {
 		failed := s.change(ctx, queue, func(x *queueTx) error {
-			sent := driver.Now()
 			for _, i := range in[queue] {
 				t, err := x.find(of, refs[i].ID)
 				if err != nil {
@@ -253,13 +255,13 @@ func (s *store) look(ctx context.Context, of exchange.Session, refs []exchange.R
 				}
 				if named[refs[i]] && t.Session.ID == of.ID {
 					if !s.locks.intact(t.ID) {
-						x.remove(t, false)
+						x.evict(t, false)
 						continue
 					}
 					x.extend(t)
 				}
 				all[i] = x.status(t)
-				all[i].Sent, all[i].Stray = sent, named != nil && !named[refs[i]] && !t.Fixed
+				all[i].Sent, all[i].Stray = x.sent, named != nil && !named[refs[i]] && !t.Fixed
 			}
 			return x.unlockable
 		})
@@ -291,7 +293,7 @@ func (s *store) Ask(ctx context.Context, queue, id string, demand driver.Demand)
 		case t == nil:
 			return driver.ErrGone
 		case demand == driver.Force || demand == driver.Evict && !t.Held:
-			x.remove(t, false)
+			x.evict(t, false)
 			return nil
 		}
 		t.Revoked, t.Evicted = t.Revoked || demand == driver.Revoke, t.Evicted || demand == driver.Evict
@@ -348,17 +350,9 @@ func rank(m driver.Member) int {
 	return 1
 }
 
-// follow notes who is sent the next change of a row.
-func (x *tx) follow(followers *[]string, f exchange.Follower) {
-	if f.Mailbox != "" && !slices.Contains(*followers, f.Mailbox) {
-		*followers = append(*followers, f.Mailbox)
-		x.changed = true
-	}
-}
-
 // List reads queues that have a row, and files that other programs have locked.
 func (s *store) List(ctx context.Context, prefix, from string) (list []exchange.Snapshot, next string, err error) {
-	all, err := s.dir.names(queues, prefix)
+	all, err := s.names(ctx, queues, prefix)
 	if err != nil {
 		return nil, "", err
 	}
@@ -377,7 +371,7 @@ func (s *store) List(ctx context.Context, prefix, from string) (list []exchange.
 
 // pageOf returns the first names after from, and where the next page goes on.
 func pageOf(names []string, from string) (page []string, next string) {
-	const most = 100
+	const most = 1000
 	slices.Sort(names)
 	names = slices.Compact(names)
 	i, found := slices.BinarySearch(names, from)
@@ -414,12 +408,7 @@ func (s *store) Close() {
 	}
 	s.lives = nil
 	s.mu.Unlock()
-	for i := range s.guards {
-		s.guards[i].gate <- struct{}{} // no transaction is under way
-		if f := s.guards[i].file; f != nil {
-			f.Close()
-		}
-	}
+	s.rows.close()
 	s.sender.Close()
 	if s.folder != nil {
 		s.folder.Close()

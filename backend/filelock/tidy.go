@@ -17,16 +17,46 @@ import (
 // aDay is how old a file is that Tidy removes.
 const aDay = 24 * time.Hour
 
-// Tidy removes what dead processes have left: files of sessions, and sockets.
+// idleFor is how long nobody has written a row that Tidy removes.
+const idleFor = 5 * time.Minute
+
+// Tidy removes rows that say nothing, and what dead processes have left: files of sessions, and
+// sockets.
 func (s *store) Tidy(ctx context.Context) ([]string, error) {
 	err := s.old(ctx, lives, func(name string) bool { return s.dead(exchange.Session{ID: name}) })
-	return nil, errors.Join(err, s.old(ctx, mailboxes, func(name string) bool {
+	return nil, errors.Join(s.forget(ctx, idleFor), err, s.old(ctx, mailboxes, func(name string) bool {
 		c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: s.sockets + "/" + name, Net: "unixgram"})
 		if err == nil {
 			c.Close()
 		}
 		return errors.Is(err, syscall.ECONNREFUSED)
 	}))
+}
+
+// forget removes rows of queues, after those that the last call has looked at. The floor keeps their
+// tokens.
+func (s *store) forget(ctx context.Context, idle time.Duration) error {
+	names, err := s.names(ctx, queues, "")
+	s.mu.Lock()
+	page, next := pageOf(names, s.tidied)
+	s.tidied = next
+	s.mu.Unlock()
+	for _, name := range page {
+		st, err := os.Stat(s.dir.file(queues, escape(name)))
+		if err != nil || time.Since(st.ModTime()) < idle {
+			continue
+		}
+		if err := s.change(ctx, name, func(x *queueTx) (err error) {
+			if len(x.Tickets)+len(x.Tombstones)+len(x.Followers) == 0 && !x.Unclean && x.Unlocking <= x.now {
+				_, err = s.floor(ctx, x.Token)
+				x.useless = err == nil
+			}
+			return err
+		}); err != nil {
+			return err
+		}
+	}
+	return err
 }
 
 // old removes the old files of a folder that nobody has.

@@ -6,9 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
-	"io/fs"
 	"os"
+	"runtime"
 	"slices"
 	"time"
 
@@ -20,9 +19,14 @@ import (
 // tx is a transaction: one row is read, changed, and written, alone.
 type tx struct {
 	s        *store
+	file     *rowFile
+	sent     driver.Instant // before now: what is proven from then on ends later for all others
 	now      moment
+	fresh    bool // there was no row
+	rebooted bool // the row was written before the machine was booted
 	changed  bool // the row is to be written
 	durable  bool // the row outlasts a power loss
+	useless  bool // the file of the row is to be removed
 	messages []message
 }
 
@@ -33,26 +37,55 @@ func (m moment) add(d time.Duration) moment { return m + moment(d) }
 func (m moment) sub(o moment) time.Duration { return time.Duration(m - o) }
 func (m moment) time() time.Time            { return time.Unix(0, int64(m)) }
 
+// row is what a file has: its fields are read and written by a codec.
+type row interface{ fields(c *codec) }
+
 // transact makes a transaction. Its messages are sent when the row is written.
-func (s *store) transact(ctx context.Context, folder, name string, row any, f func(x *tx) error) error {
-	unguard, err := s.guard(ctx, folder+"/"+name)
-	if err != nil {
+func (s *store) transact(ctx context.Context, folder, file string, r row, f func(x *tx) error) error {
+	x := &tx{s: s, file: s.rows.use(folder, file)}
+	defer s.rows.leave(x.file)
+	if err := x.file.lock(ctx, s); err != nil {
 		return err
 	}
 	s.exchanges.Add(1)
-	x := &tx{s: s}
-	if err = s.dir.read(folder, name, row); err == nil {
-		x.now = moment(s.clock.Now())
-		err = f(x)
-	}
-	if x.changed {
-		if written := s.dir.write(folder, name, row, x.durable); written != nil {
-			x.messages, err = nil, errors.Join(written, err)
-		}
-	}
-	unguard()
+	err := x.run(r, f)
+	x.file.unlock()
 	for _, m := range x.messages {
 		s.post(m)
+	}
+	return err
+}
+
+func (x *tx) run(r row, f func(x *tx) error) error {
+	text, err := x.file.read(x.s.boot)
+	if err == nil && text != nil {
+		c := codec{in: string(text), reads: true}
+		r.fields(&c)
+		err = c.err
+	}
+	if errors.Is(err, errDamaged) {
+		return driver.Permanent(fmt.Errorf("%s is damaged; end the programs that use the lock, and remove the file: %w", x.file.path, err))
+	}
+	if err != nil {
+		return err
+	}
+	x.fresh = text == nil
+	x.rebooted = !x.fresh && x.file.head(x.file.row).boot != x.s.boot
+	x.sent = driver.Now()
+	x.now = moment(x.s.clock.Now())
+	err = f(x)
+	var written error
+	switch {
+	case x.useless:
+		written = os.Remove(x.file.path)
+	case x.changed:
+		c := codec{out: append(x.file.text[:0], make([]byte, headSize)...)}
+		r.fields(&c)
+		x.file.text = c.out
+		written = x.file.write(c.out, x.s.boot, x.durable)
+	}
+	if written != nil {
+		x.messages, err = nil, errors.Join(written, err)
 	}
 	return err
 }
@@ -73,6 +106,14 @@ func (x *queueTx) turn(mailbox string) {
 	}
 }
 
+// follow notes who is sent the next change of a row.
+func (x *tx) follow(followers *[]string, f exchange.Follower) {
+	if f.Mailbox != "" && !slices.Contains(*followers, f.Mailbox) {
+		*followers = append(*followers, f.Mailbox)
+		x.changed = true
+	}
+}
+
 // tell sends a change to followers, who follow no more.
 func (x *tx) tell(followers *[]string, ev exchange.Event) {
 	for _, mailbox := range *followers {
@@ -81,85 +122,64 @@ func (x *tx) tell(followers *[]string, ev exchange.Event) {
 	*followers = nil
 }
 
-// guarding is the files that are locked by transactions. A row has one of them by its name: a lock
-// on the row itself would be lost when the row is replaced.
-type guarding struct {
-	gate chan struct{} // of the goroutines of this client
-	file *os.File
-}
-
-const guardCount = 64
-
-// guard waits until no other transaction uses the row. Another process may stop while it has the
+// lock waits until no other transaction uses the row. Another process may stop while it has the
 // lock, so that it asks again and again, and ends with ctx.
-func (s *store) guard(ctx context.Context, row string) (unguard func(), err error) {
-	hash := fnv.New32a()
-	_, _ = hash.Write([]byte(row))
-	n := hash.Sum32() % guardCount
-	g := &s.guards[n]
+func (r *rowFile) lock(ctx context.Context, s *store) error {
 	select {
-	case g.gate <- struct{}{}:
+	case r.gate <- struct{}{}:
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return ctx.Err()
 	case <-s.ctx.Done():
-		return nil, errClosed
+		return errClosed
 	}
-	for pause := 20 * time.Microsecond; ; pause = min(2*pause, 2*time.Millisecond) {
-		locked, err := s.tryGuard(g, s.dir.file(guards, fmt.Sprint(n)))
-		if locked && ctx.Err() == nil {
-			return func() {
-				_ = flock.Unlock(g.file)
-				<-g.gate
-			}, nil
-		}
+	for n, pause := 0, 20*time.Microsecond; ; n++ {
+		locked, err := r.try(s.dir)
 		if err == nil {
 			err = ctx.Err()
 		}
 		if err == nil && s.ctx.Err() != nil {
 			err = errClosed
 		}
-		if err != nil {
+		switch {
+		case err != nil:
 			if locked {
-				_ = flock.Unlock(g.file)
+				_ = flock.Unlock(r.file)
 			}
-			<-g.gate
-			return nil, err
+			<-r.gate
+			return err
+		case locked:
+			return nil
+		case n < 10: // most transactions are that short
+			runtime.Gosched()
+		default:
+			time.Sleep(pause)
+			pause = min(2*pause, 2*time.Millisecond)
 		}
-		time.Sleep(pause)
 	}
 }
 
-// tryGuard locks a file of the guards, unless another process has it. A file that was removed, or
-// replaced, is not the one that others lock.
-func (s *store) tryGuard(g *guarding, path string) (locked bool, err error) {
-	if g.file == nil {
-		if g.file, err = os.OpenFile(path, os.O_RDWR, 0); errors.Is(err, fs.ErrNotExist) {
-			if g.file, err = s.dir.create(path); errors.Is(err, fs.ErrExist) {
-				return false, nil
-			}
-		}
-		if err != nil {
+func (r *rowFile) unlock() {
+	_ = flock.Unlock(r.file)
+	<-r.gate
+}
+
+// try locks the file, unless another process has done so. A file that was removed, or replaced, is
+// not the one that others lock.
+func (r *rowFile) try(d dir) (locked bool, err error) {
+	if r.file == nil {
+		if err := r.open(d); err != nil {
 			return false, err
 		}
 	}
-	locked, err = flock.Try(g.file)
-	if locked && sameFile(g.file, path) {
+	locked, err = flock.Try(r.file)
+	if locked && r.id.isOf(r.path) {
 		return true, nil
 	}
 	if locked || err != nil {
-		g.file.Close()
-		g.file = nil
+		r.file.Close()
+		r.file = nil
 	}
 	return false, err
-}
-
-func sameFile(f *os.File, path string) bool {
-	mine, err := f.Stat()
-	if err != nil {
-		return false
-	}
-	there, err := os.Lstat(path)
-	return err == nil && os.SameFile(mine, there)
 }
 
 var errClosed = driver.Permanent(errors.New("file: the driver is closed"))

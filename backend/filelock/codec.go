@@ -1,0 +1,80 @@
+//go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
+
+package filelock
+
+import (
+	"encoding/binary"
+	"time"
+)
+
+// codec writes the fields of a row one after the other, or reads them in the same order.
+type codec struct {
+	out   []byte
+	in    string
+	reads bool
+	err   error
+}
+
+func (c *codec) short() { c.in, c.err = "", errDamaged }
+
+func numberOf[T ~int | ~int64 | ~uint8 | ~uint64](c *codec, v *T) {
+	if !c.reads {
+		c.out = binary.AppendUvarint(c.out, uint64(*v))
+		return
+	}
+	var n uint64
+	for i := range min(len(c.in), binary.MaxVarintLen64) {
+		n |= uint64(c.in[i]&0x7f) << (7 * i)
+		if c.in[i] < 0x80 {
+			c.in, *v = c.in[i+1:], T(n)
+			return
+		}
+	}
+	c.short()
+}
+
+func textOf[T ~string | ~[]byte](c *codec, v *T) {
+	size := len(*v)
+	numberOf(c, &size)
+	switch {
+	case !c.reads:
+		c.out = append(c.out, *v...)
+	case size < 0 || size > len(c.in):
+		c.short()
+	default:
+		*v, c.in = T(c.in[:size]), c.in[size:]
+	}
+}
+
+func flagOf(c *codec, v *bool) {
+	var n uint8
+	if *v {
+		n = 1
+	}
+	numberOf(c, &n)
+	*v = n == 1
+}
+
+// timeOf is for times of the wall clock.
+func timeOf(c *codec, v *time.Time) {
+	n := v.UnixNano()
+	numberOf(c, &n)
+	*v = time.Unix(0, n)
+}
+
+func listOf[T any](c *codec, all *[]T, each func(*codec, *T)) {
+	size := len(*all)
+	numberOf(c, &size)
+	if c.reads {
+		if size < 0 || size > len(c.in) { // each takes at least one byte
+			c.short()
+			return
+		}
+		if *all = nil; size > 0 {
+			*all = make([]T, size, size+1)
+		}
+	}
+	for i := range *all {
+		each(c, &(*all)[i])
+	}
+}

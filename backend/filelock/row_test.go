@@ -1,0 +1,178 @@
+//go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
+
+package filelock
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/driver/exchange"
+)
+
+func newPage(t *testing.T) *page {
+	t.Helper()
+	f, err := os.OpenFile(filepath.Join(t.TempDir(), "row"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return &page{file: f}
+}
+
+// reads reads the row as a program would that has just opened the file.
+func (p *page) reads(t *testing.T, boot uint64) string {
+	t.Helper()
+	other := &page{file: p.file}
+	text, err := other.read(boot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func (p *page) writes(t *testing.T, text string, durable bool) {
+	t.Helper()
+	if err := p.tryWrite(text, durable); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (p *page) tryWrite(text string, durable bool) error {
+	if _, err := p.read(1); err != nil {
+		return err
+	}
+	return p.write(append(make([]byte, headSize), text...), 1, durable)
+}
+
+// cutAfter has the process die, as it were, when it has written so many bytes.
+func cutAfter(t *testing.T, left int) (died *bool, restore func()) {
+	died = new(bool)
+	old := writeAt
+	writeAt = func(f *os.File, data []byte, at int64) (int, error) {
+		if *died {
+			t.Error("the dead writes")
+		}
+		if *died = len(data) > left; *died {
+			data = data[:left]
+		}
+		left -= len(data)
+		n, err := f.WriteAt(data, at)
+		if *died {
+			err = errors.New("killed")
+		}
+		return n, err
+	}
+	return died, func() { writeAt = old }
+}
+
+// Promise: a crash at any byte leaves the old row or the new one, and the next transaction goes on.
+func TestACrashAtAnyByteLeavesTheOldRowOrTheNewOne(t *testing.T) {
+	short, long := strings.Repeat("s", 40), strings.Repeat("l", 1200)
+	for _, before := range [][]string{{}, {short}, {long}, {short, long}, {long, long}, {"durable " + short, long}, {"durable " + long, short, long}} {
+		for _, next := range []string{"new " + short, "new " + long, "durable " + long} {
+			p := newPage(t)
+			old := ""
+			for _, old = range before {
+				p.writes(t, old, strings.HasPrefix(old, "durable"))
+			}
+			was, err := os.ReadFile(p.file.Name())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for n, done := 0, false; !done; n++ {
+				_, err := p.file.WriteAt(was, 0)
+				if err := errors.Join(err, p.file.Truncate(int64(len(was)))); err != nil {
+					t.Fatal(err)
+				}
+				died, restore := cutAfter(t, n)
+				err = p.tryWrite(next, strings.HasPrefix(next, "durable") && n == 0)
+				restore()
+				if done = !*died; done && err != nil {
+					t.Fatal(err)
+				}
+				if got := p.reads(t, 1); got != old && got != next || done && got != next {
+					t.Fatalf("after %d bytes of %.11q, on %d rows: %.11q, before it was %.11q", n, next, len(before), got, old)
+				}
+				p.writes(t, "after that", false)
+				if got := p.reads(t, 1); got != "after that" {
+					t.Fatalf("after %d bytes of %.11q, on %d rows, the next row is not written: %.11q", n, next, len(before), got)
+				}
+			}
+		}
+	}
+}
+
+// Promise: a long row is written beside the one that it replaces, in a file of bounded size.
+func TestLongRowsTakeTurns(t *testing.T) {
+	p := newPage(t)
+	const size = 10_000
+	for i := range 100 {
+		want := strings.Repeat(string(rune('a'+i%26)), size-i)
+		p.writes(t, want, i%7 == 0)
+		if got := p.reads(t, 1); got != want {
+			t.Fatalf("row %d: %.3q", i, got)
+		}
+	}
+	if st, err := p.file.Stat(); err != nil || st.Size() > 6*size {
+		t.Errorf("the file has %d bytes, %v", st.Size(), err)
+	}
+}
+
+// Promise: what was durable is whole after a power loss, and what it has damaged otherwise is no
+// more. In the same boot a damage is an error.
+func TestAPowerLossLeavesWhatWasDurable(t *testing.T) {
+	for _, durable := range []string{"durable", "durable " + strings.Repeat("long", 300), ""} {
+		p := newPage(t)
+		if durable != "" {
+			p.writes(t, durable, true)
+		}
+		for i := range 5 {
+			p.writes(t, strings.Repeat("x", 1+i), false)
+		}
+		for _, at := range []int64{headSize, slotSize + headSize} { // the texts of the two that are not
+			if _, err := p.file.WriteAt([]byte("torn"), at); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := p.reads(t, 2); got != durable {
+			t.Errorf("the row is %.11q, want %.11q", got, durable)
+		}
+		if _, err := (&page{file: p.file}).read(1); durable == "" && !errors.Is(err, errDamaged) {
+			t.Errorf("in the same boot: %v", err)
+		}
+	}
+}
+
+// Promise: a row is read as it was written, and garbage is an error, and no crash.
+func TestRowsAreReadAsTheyWereWritten(t *testing.T) {
+	row := queue{Name: "x", Kind: driver.RWMutex, Capacity: driver.RWCapacity, Token: 1 << 50, Unclean: true, Followers: []string{"a", ""},
+		Tombstones: []tombstone{{"id", 7}}, Written: -3, Wall: time.Unix(0, 5),
+		Tickets: []*ticket{{ID: "t", Units: 1, Session: exchange.Session{ID: "s", TTL: time.Second, Owner: "ö", Mailbox: "m"}, Note: []byte("n"),
+			Since: time.Unix(1, 2), Held: true, Pid: 4711, Token: 9, End: 1 << 60}, {ID: "u", Since: time.Unix(0, 0), Evicted: true}}}
+	var out codec
+	row.fields(&out)
+	var again queue
+	in := codec{in: string(out.out), reads: true}
+	again.fields(&in)
+	var twice codec
+	again.fields(&twice)
+	if in.err != nil || in.in != "" || !bytes.Equal(out.out, twice.out) {
+		t.Errorf("%v, %d bytes left:\n%q\n%q", in.err, len(in.in), out.out, twice.out)
+	}
+	for n := range out.out {
+		in := codec{in: string(out.out[:n]), reads: true}
+		if new(queue).fields(&in); in.err == nil {
+			t.Fatalf("%d bytes of %d are a row", n, len(out.out))
+		}
+		wild := bytes.Clone(out.out)
+		wild[n] ^= 0x81
+		in = codec{in: string(wild), reads: true}
+		new(queue).fields(&in)
+	}
+}

@@ -1,0 +1,131 @@
+//go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
+
+package filelock
+
+import (
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"sync"
+	"syscall"
+)
+
+// rowFile is the file of a row, as this client has it open. It is locked by transactions, and so
+// never replaced.
+type rowFile struct {
+	page // its file is nil if it is not open
+	path string
+	id   fileID
+	gate chan struct{} // of the goroutines of this client
+	text []byte        // room for what is written
+	idle *locked       // the file that other programs lock, for the next ticket; or nil
+
+	users int // transactions that use the row, or wait for it. Guarded by rowFiles
+}
+
+// rowFiles are the files that are open: most transactions open none.
+type rowFiles struct {
+	dir dir
+	mu  sync.Mutex
+	all map[rowName]*rowFile
+
+	closed bool
+}
+
+type rowName struct{ folder, file string }
+
+// keptOpen is how many are kept when no transaction uses them.
+const keptOpen = 100
+
+func (o *rowFiles) use(folder, file string) *rowFile {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	key := rowName{folder, file}
+	r := o.all[key]
+	if r == nil {
+		r = &rowFile{path: o.dir.file(folder, file), gate: make(chan struct{}, 1)}
+		if o.closed {
+			r.gate <- struct{}{}
+			return r
+		}
+		o.all[key] = r
+	}
+	r.users++
+	return r
+}
+
+func (o *rowFiles) leave(r *rowFile) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	r.users--
+	if len(o.all) <= keptOpen {
+		return
+	}
+	looks := 10
+	for key, other := range o.all { // in no order, so that none is kept for ever
+		if other.users == 0 {
+			other.close()
+			delete(o.all, key)
+			return
+		}
+		if looks--; looks == 0 {
+			return
+		}
+	}
+}
+
+// close waits for the transactions that are under way. Those that wait have ended.
+func (o *rowFiles) close() {
+	o.mu.Lock()
+	o.closed = true
+	all := slices.Collect(maps.Values(o.all))
+	o.mu.Unlock()
+	for _, r := range all {
+		r.gate <- struct{}{}
+		r.close()
+	}
+}
+
+func (r *rowFile) close() {
+	if r.file != nil {
+		r.file.Close()
+	}
+	if r.idle != nil {
+		r.idle.close()
+	}
+}
+
+func (r *rowFile) open(d dir) (err error) {
+	const how = os.O_RDWR | syscall.O_NOFOLLOW
+	if r.file, err = os.OpenFile(r.path, how, 0); errors.Is(err, fs.ErrNotExist) {
+		if r.file, err = d.create(r.path); errors.Is(err, fs.ErrExist) {
+			r.file, err = os.OpenFile(r.path, how, 0)
+		}
+	}
+	if err != nil {
+		r.file = nil
+		return err
+	}
+	r.id, err = idOf(r.file)
+	return err
+}
+
+// fileID tells a file from the one that has replaced it.
+type fileID struct{ dev, inode uint64 }
+
+func idOf(f *os.File) (fileID, error) {
+	st, err := f.Stat()
+	if err != nil {
+		return fileID{}, err
+	}
+	sys := st.Sys().(*syscall.Stat_t)
+	return fileID{uint64(sys.Dev), uint64(sys.Ino)}, nil
+}
+
+// isOf reports whether the file has a path now.
+func (id fileID) isOf(path string) bool {
+	var st syscall.Stat_t
+	return syscall.Lstat(path, &st) == nil && id == fileID{uint64(st.Dev), uint64(st.Ino)}
+}
