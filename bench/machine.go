@@ -25,7 +25,7 @@ func machine(w io.Writer) {
 }
 
 // measured are parts of the names of the modules whose versions matter.
-var measured = []string{"zookeeper", "sqlite", "redis", "redsync", "rueidis", "pgx", "go-sql-driver"}
+var measured = []string{"zookeeper", "sqlite", "redis", "redsync", "rueidis", "pgx", "go-sql-driver", "go.etcd.io/etcd/client/v3"}
 
 func field(file, name string) string {
 	f, err := os.Open(file)

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/bench/crowd"
+	"github.com/interlock-go/interlock/bench/etcd"
+	"github.com/interlock-go/interlock/bench/file"
 	"github.com/interlock-go/interlock/bench/mariadb"
 	"github.com/interlock-go/interlock/bench/postgres"
 	"github.com/interlock-go/interlock/bench/redis"
@@ -125,7 +127,8 @@ func bench(ctx context.Context) error {
 }
 
 func backends() []workload.Backend {
-	return []workload.Backend{redis.Backend(*atRedis), zookeeper.Backend(), postgres.Backend(*atPostgres, connections()), mariadb.Backend(*atMariaDB, connections())}
+	return []workload.Backend{redis.Backend(*atRedis), zookeeper.Backend(), postgres.Backend(*atPostgres, connections()), mariadb.Backend(*atMariaDB, connections()),
+		etcd.Backend(), file.Backend()}
 }
 
 // hold is what a process does whose death is timed.

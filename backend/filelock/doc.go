@@ -13,9 +13,10 @@
 // files are never removed: another program may have opened one and be about to lock it.
 //
 // Below .interlock are the rows: of each queue one file, with its tickets, and of each cell one. A
-// transaction locks one of 64 guard files, reads a row, and replaces it by a rename, so that a
-// crash at any byte leaves the old row or the new one. Rows that outlive a power loss are synced:
-// raised tokens, fixed ends, cells. Other tokens go on from the clock.
+// transaction locks the file, reads the row, and writes it into a part of the file where the last one
+// is not, so that a crash at any byte leaves the old row or the new one. Rows that outlive a power loss
+// are synced: raised tokens, fixed ends, cells. Other tokens go on from the clock. The file of a queue
+// that is not used for some minutes is removed; tokens go on from a floor, which is a row too.
 //
 // # Two rules for one lock
 //

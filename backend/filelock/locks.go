@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -30,26 +32,27 @@ type locks struct {
 
 type locked struct {
 	queue string
-	file  *os.File
-	id    fileID
-	has   bool // the lock
-	end   moment
+	end   moment // guarded by locks.mu
+
+	mu   sync.Mutex
+	file *os.File
+	id   fileID
+	has  bool // the lock
+	over bool // the ticket does not stand any more
 }
 
 // take locks the file of a queue for a ticket, unless another program has locked it. Then the file
 // stays open: to close it would be news for those who watch it. Idle is a file that is open, or nil.
 func (l *locks) take(queue, id string, exclusive bool, end moment, idle **locked) (has bool, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	f := l.files[id]
+	f, err := l.of(queue, id, end, idle)
+	if err != nil {
+		return false, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	switch {
-	case l.closed:
-		return false, errClosed
-	case f == nil:
-		if f, *idle = *idle, nil; f == nil {
-			f = &locked{queue: queue}
-		}
-		l.files[id] = f
+	case f.over:
+		return false, nil
 	case f.has:
 		return true, nil
 	}
@@ -57,13 +60,28 @@ func (l *locks) take(queue, id string, exclusive bool, end moment, idle **locked
 		err = l.try(f, exclusive) // it may have been unlocked before it was watched
 	}
 	if err != nil {
-		l.drop(id)
-		return false, err
+		f.close()
 	}
-	if f.end = end; f.has {
-		l.setTimer(end)
+	return f.has, err
+}
+
+// of returns the file for a ticket, and has the timer fire at its end.
+func (l *locks) of(queue, id string, end moment, idle **locked) (*locked, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return nil, errClosed
 	}
-	return f.has, nil
+	f := l.files[id]
+	if f == nil {
+		if f, *idle = *idle, nil; f == nil {
+			f = &locked{queue: queue}
+		}
+		l.files[id] = f
+	}
+	f.end = end
+	l.setTimer(end)
+	return f, nil
 }
 
 // try tries to lock the file that has the name now.
@@ -117,23 +135,35 @@ func (d dir) openLockFile(path string) (*os.File, error) {
 
 // share turns an exclusive lock into a shared one. Where the kernel does not do that in one step,
 // another program may come first; then the lock is lost.
-func (l *locks) share(id string) (has bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	f := l.files[id]
-	if f != nil && f.has {
+func (l *locks) share(id string) bool {
+	f := l.get(id)
+	if f == nil {
+		return false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.has {
 		f.has, _ = flock.TryShared(f.file)
 	}
-	return f != nil && f.has
+	return f.has
 }
 
 // intact reports false if the file of a holder was removed or replaced: then others lock another
 // file.
 func (l *locks) intact(id string) bool {
+	f := l.get(id)
+	if f == nil {
+		return true
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return !f.has || f.id.isOf(l.s.dir.lockFile(f.queue))
+}
+
+func (l *locks) get(id string) *locked {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	f := l.files[id]
-	return f == nil || !f.has || f.id.isOf(l.s.dir.lockFile(f.queue))
+	return l.files[id]
 }
 
 // until notes the end of a ticket.
@@ -166,7 +196,7 @@ func (l *locks) lapseAll() {
 	l.timer = nil
 	for id, f := range l.files {
 		switch {
-		case !f.has || l.closed:
+		case l.closed:
 		case f.end > now:
 			l.setTimer(f.end)
 		default:
@@ -178,47 +208,50 @@ func (l *locks) lapseAll() {
 // release is called for each ticket that does not stand any more. It unlocks the file also for
 // children that have just been forked, which a close would not.
 func (l *locks) release(id string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.drop(id)
-}
-
-func (l *locks) drop(id string) {
-	if f := l.unlock(id); f != nil {
+	if f := l.forget(id); f != nil {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.over = true
+		f.unlock()
 		f.close()
 	}
 }
 
 // leave is release for a ticket that its own client takes out. The file stays open, for the next one.
 func (l *locks) leave(id string, idle **locked) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	f := l.unlock(id)
-	if *idle == nil {
-		f, *idle = nil, f
+	f := l.forget(id)
+	if f == nil {
+		return
 	}
-	if f != nil {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.unlock(); *idle == nil {
+		*idle = f
+	} else {
 		f.close()
 	}
 }
 
-func (l *locks) unlock(id string) *locked {
+func (l *locks) forget(id string) *locked {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	f := l.files[id]
-	if f == nil {
-		return nil
-	}
 	delete(l.files, id)
+	return f
+}
+
+func (f *locked) unlock() {
 	if f.has {
 		_ = flock.Unlock(f.file)
 	}
 	f.has = false
-	return f
 }
 
 func (f *locked) close() {
 	if f.file != nil {
 		f.file.Close()
 	}
+	f.file, f.has = nil, false
 }
 
 // lapse is called when a ticket may have expired without its session having noticed: nothing else
@@ -235,15 +268,16 @@ func (l *locks) lapse(id string, f *locked) {
 		}
 		return nil
 	})
+	now := moment(l.s.clock.Now())
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	switch now := moment(l.s.clock.Now()); {
-	case l.files[id] != f:
-	case err != nil && f.end <= now: // the row cannot be read, and proves nothing for the holder any more
-		l.drop(id)
-	default:
+	last := l.files[id] == f && err != nil && f.end <= now // the row cannot be read, and proves nothing for the holder any more
+	if l.files[id] == f && !last {
 		f.end = max(f.end, end)
 		l.setTimer(f.end)
+	}
+	l.mu.Unlock()
+	if last {
+		l.release(id)
 	}
 }
 
@@ -251,9 +285,10 @@ func (l *locks) lapse(id string, f *locked) {
 func (l *locks) close() {
 	l.mu.Lock()
 	l.closed = true
-	for id := range l.files {
-		l.drop(id)
-	}
+	all := slices.Collect(maps.Keys(l.files))
 	l.mu.Unlock()
+	for _, id := range all {
+		l.release(id)
+	}
 	l.lapses.Wait()
 }

@@ -1,0 +1,12 @@
+package file
+
+import (
+	"testing"
+
+	"github.com/interlock-go/interlock/bench/trial"
+)
+
+func TestAllDoNothingWrong(t *testing.T) {
+	b := Backend()
+	trial.All(t, b, trial.Start(t, b))
+}
