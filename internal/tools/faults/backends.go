@@ -556,10 +556,6 @@ var backends = []fault{
 		old: "\t\td.resyncs++ //", new: "\t\t_ = e //",
 	},
 	{
-		file: "driver/exchange/entry.go", test: "TestAGrantBeforeTheReplyOfItsJoin",
-		old: "st.State == Waiting && e.state != held:", new: "st.State == Waiting:",
-	},
-	{
 		file: "driver/exchange/await.go", test: "TestTheEventOfAGrantForAFixedTimeIsAskedAbout",
 		old: "(e.proof != 0 || e.hold == 0)", new: "true",
 	},
@@ -1086,7 +1082,7 @@ var backends = []fault{
 	},
 	{
 		file: "backend/filelock/locks.go", test: "TestAFileThatIsReplacedLosesTheLease",
-		old: "return f == nil || !f.has || f.id.isOf(", new: "return true || f.id.isOf(",
+		old: "return !f.has || f.id.isOf(", new: "return true || f.id.isOf(",
 	},
 	{
 		file: "backend/filelock/store.go", test: "TestReadersShareWithFlock",
