@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -121,20 +122,23 @@ func whoHolds(q interlock.Queue) string {
 	}
 }
 
-// described is a member with what people know it by.
+// described is a member with what people know it by, and what is known of it.
 func described(m interlock.Member) string {
-	text := owner(m) + " (in line"
+	var known []string
 	if at := m.Since.Local(); !m.Since.IsZero() {
 		layout := time.TimeOnly
 		if y, d := at.Year(), at.YearDay(); y != time.Now().Year() || d != time.Now().YearDay() {
 			layout = time.DateTime
 		}
-		text += " since " + at.Format(layout)
+		known = append(known, "in line since "+at.Format(layout))
 	}
 	if m.Note != "" {
-		text += ", note " + plain(m.Note)
+		known = append(known, "note "+plain(m.Note))
 	}
-	return text + ")"
+	if len(known) == 0 {
+		return owner(m)
+	}
+	return owner(m) + " (" + strings.Join(known, ", ") + ")"
 }
 
 // before says how many wait before the one with this owner; "" if several have the same.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/creack/pty"
@@ -303,6 +304,19 @@ func TestAPlaceIsToldIfItIsCertain(t *testing.T) {
 	for url, want := range map[string]string{"mem:": hostPid(os.Getpid()), "mem:?owner=me": "me", "mem:?ttl=9s": hostPid(os.Getpid())} {
 		if got := (backend{url: url}).owner(); got != want {
 			t.Errorf("with %s the owner is %q, not %q", url, got, want)
+		}
+	}
+}
+
+// Promise: a holder is described by what is known of it, and by no more: of another program that is its name.
+func TestAHolderIsDescribedByWhatIsKnown(t *testing.T) {
+	for want, m := range map[string]interlock.Member{
+		`^another program, pid 7$`:        {Owner: "another program, pid 7"},
+		`^a \(note sh\)$`:                 {Owner: "a", Note: "sh"},
+		`^a \(in line since [0-9: -]+\)$`: {Owner: "a", Since: time.Now()},
+	} {
+		if got := described(m); !regexp.MustCompile(want).MatchString(got) {
+			t.Errorf("%+v is described as %q, not %s", m, got, want)
 		}
 	}
 }
