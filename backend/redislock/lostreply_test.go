@@ -156,6 +156,10 @@ func TestALostJoinIsRepeatedAfterARepair(t *testing.T) {
 	p := redistest.NewProxy(t, s.Addr)
 	_, a := session(t, "redis://"+p.Addr, time.Hour)
 	warm(t, a)
+	held, err := a.Join(t.Context(), exclusive("held")) // which a repair looks at
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, way := range []string{"a new connection for news", "a heartbeat"} {
 		r := exclusive(way)
 		p.LoseRequests(1, "EVALSHA")
@@ -163,7 +167,7 @@ func TestALostJoinIsRepeatedAfterARepair(t *testing.T) {
 			t.Fatal("the request was not lost")
 		}
 		if way == "a heartbeat" {
-			if _, err := a.Renew(t.Context(), nil); err != nil {
+			if _, err := a.Renew(t.Context(), []driver.Ticket{held}); err != nil {
 				t.Fatal(err)
 			}
 		} else {
