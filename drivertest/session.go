@@ -90,6 +90,7 @@ var sessionClose = rule{
 				}
 			}
 		})
+		time.Sleep(time.Millisecond) // they wait by now
 		if err := a.Close(t.ctx); err != nil {
 			t.Fatalf("Close: %v", err)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -77,6 +78,7 @@ func TestATicketWhoseLeaveAFailoverHasLostIsAStray(t *testing.T) {
 func TestManyTicketsWhoseLeavesAFailoverHasLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const lost = 2*exchange.PerLook + 1
+		var mu sync.Mutex
 		ends := map[exchange.Ref]time.Time{} // of those that stand; zero: it has none of its own
 		for range lost {
 			ends[exchange.Ref{Queue: "q", ID: exchange.NewID()}] = time.Time{}
@@ -90,6 +92,8 @@ func TestManyTicketsWhoseLeavesAFailoverHasLost(t *testing.T) {
 				if len(tickets) > exchange.PerLook {
 					t.Errorf("a heartbeat names %d tickets", len(tickets))
 				}
+				mu.Lock()
+				defer mu.Unlock()
 				for _, one := range tickets {
 					if end, stands := ends[one]; stands && end.IsZero() {
 						ends[one] = time.Now().Add(time.Minute)
@@ -98,19 +102,26 @@ func TestManyTicketsWhoseLeavesAFailoverHasLost(t *testing.T) {
 				return nil
 			},
 			Tickets: func(context.Context, exchange.Session) ([]exchange.Ref, error) {
+				mu.Lock()
+				defer mu.Unlock()
 				return slices.Collect(maps.Keys(ends)), nil
 			},
 		})
-		for beats := 0; len(ends) > 0; beats++ {
+		stand := func() int {
+			mu.Lock()
+			defer mu.Unlock()
+			maps.DeleteFunc(ends, func(_ exchange.Ref, end time.Time) bool { return !end.IsZero() && end.Before(time.Now()) })
+			return len(ends)
+		}
+		for beats := 0; stand() > 0; beats++ {
 			if beats == 100 {
-				t.Fatalf("%d tickets stand after %d heartbeats", len(ends), beats)
+				t.Fatalf("%d tickets stand after %d heartbeats", stand(), beats)
 			}
 			if _, err := s.Renew(t.Context(), nil); err != nil {
 				t.Fatal(err)
 			}
 			history = "second"
 			time.Sleep(s.TTL / 3)
-			maps.DeleteFunc(ends, func(_ exchange.Ref, end time.Time) bool { return !end.IsZero() && end.Before(time.Now()) })
 		}
 	})
 }
