@@ -76,7 +76,7 @@ func (s *store) checkMessages(ctx context.Context) driver.Finding {
 	}
 	if !s.watch.sees() {
 		return driver.Finding{Status: driver.Warn, Detail: "this system does not tell when other programs unlock a file",
-			Promise: "waiters behind another program are woken at once: they poll"}
+			Promise: "waiters behind another program, or a dead one, are woken at once: they poll", Remedy: "on Linux, raise fs.inotify.max_user_instances"}
 	}
 	return doctor.Fine("waiters are woken at once")
 }

@@ -5,51 +5,76 @@ package filelock
 import (
 	"errors"
 	"io/fs"
-	"maps"
 	"os"
-	"slices"
 	"sync"
 	"syscall"
 )
 
-// rowFile is the file of a row, as this client has it open. It is locked by transactions, and so
+// rowFile is the file of a row, as this process has it open. It is locked by transactions, and so
 // never replaced.
 type rowFile struct {
 	page // its file is nil if it is not open
 	path string
 	id   fileID
-	gate chan struct{} // of the goroutines of this client
+	gate chan struct{} // of the goroutines of this process
 	text []byte        // room for what is written
 	idle *locked       // the file that other programs lock, for the next ticket; or nil
 
 	users int // transactions that use the row, or wait for it. Guarded by rowFiles
 }
 
-// rowFiles are the files that are open: most transactions open none.
+// rowFiles are the files of a directory that are open: most transactions open none. All clients of
+// this process share them, so that a crowd of clients waits for its turn instead of asking the kernel.
 type rowFiles struct {
-	dir dir
+	path    string // of the directory
+	clients int    // guarded by directories.mu
+
 	mu  sync.Mutex
 	all map[rowName]*rowFile
-
-	closed bool
 }
 
 type rowName struct{ folder, file string }
 
+var directories = struct {
+	mu  sync.Mutex
+	all map[string]*rowFiles
+}{all: map[string]*rowFiles{}}
+
+func openRows(path string) *rowFiles {
+	directories.mu.Lock()
+	defer directories.mu.Unlock()
+	o := directories.all[path]
+	if o == nil {
+		o = &rowFiles{path: path, all: map[rowName]*rowFile{}}
+		directories.all[path] = o
+	}
+	o.clients++
+	return o
+}
+
+// close is called by each client, when its transactions have ended.
+func (o *rowFiles) close() {
+	directories.mu.Lock()
+	defer directories.mu.Unlock()
+	if o.clients--; o.clients > 0 {
+		return
+	}
+	delete(directories.all, o.path)
+	for _, r := range o.all {
+		r.close()
+	}
+}
+
 // keptOpen is how many are kept when no transaction uses them.
 const keptOpen = 100
 
-func (o *rowFiles) use(folder, file string) *rowFile {
+func (o *rowFiles) use(d dir, folder, file string) *rowFile {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	key := rowName{folder, file}
 	r := o.all[key]
 	if r == nil {
-		r = &rowFile{path: o.dir.file(folder, file), gate: make(chan struct{}, 1)}
-		if o.closed {
-			r.gate <- struct{}{}
-			return r
-		}
+		r = &rowFile{path: d.file(folder, file), gate: make(chan struct{}, 1)}
 		o.all[key] = r
 	}
 	r.users++
@@ -73,18 +98,6 @@ func (o *rowFiles) leave(r *rowFile) {
 		if looks--; looks == 0 {
 			return
 		}
-	}
-}
-
-// close waits for the transactions that are under way. Those that wait have ended.
-func (o *rowFiles) close() {
-	o.mu.Lock()
-	o.closed = true
-	all := slices.Collect(maps.Values(o.all))
-	o.mu.Unlock()
-	for _, r := range all {
-		r.gate <- struct{}{}
-		r.close()
 	}
 }
 

@@ -37,12 +37,13 @@ type store struct {
 	sender  *net.UnixConn // sends to the mailboxes of others
 	receive atomic.Pointer[func(exchange.Event)]
 
-	rows   rowFiles
-	locks  locks
-	watch  watch
-	mu     sync.Mutex
-	lives  map[string]*os.File // by ID of the session; nil: closed
-	tidied string              // the queue up to which rows were tidied
+	rows         *rowFiles
+	locks        locks
+	watch        watch
+	mu           sync.Mutex
+	lives        map[string]*os.File // by ID of the session; nil: closed
+	transactions sync.WaitGroup
+	tidied       string // the queue up to which rows were tidied
 }
 
 func openStore(path string, mode fs.FileMode) (*store, error) {
@@ -65,7 +66,7 @@ func openStore(path string, mode fs.FileMode) (*store, error) {
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.locks.s, s.locks.files = s, map[string]*locked{}
-	s.rows.dir, s.rows.all = s.dir, map[rowName]*rowFile{}
+	s.rows = openRows(s.dir.path)
 	boot := fnv.New64a()
 	_, _ = boot.Write([]byte(clock.Boot))
 	s.boot = boot.Sum64()
@@ -398,6 +399,17 @@ func (s *store) Explain(err error) error {
 	return fmt.Errorf("directory %s: %w", s.dir.path, err)
 }
 
+// begin counts a transaction, unless the store is closed.
+func (s *store) begin() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lives == nil {
+		return false
+	}
+	s.transactions.Add(1)
+	return true
+}
+
 // Close gives up all locks, as the death of the process would.
 func (s *store) Close() {
 	s.cancel()
@@ -408,6 +420,7 @@ func (s *store) Close() {
 	}
 	s.lives = nil
 	s.mu.Unlock()
+	s.transactions.Wait()
 	s.rows.close()
 	s.sender.Close()
 	if s.folder != nil {

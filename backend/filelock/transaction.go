@@ -42,7 +42,11 @@ type row interface{ fields(c *codec) }
 
 // transact makes a transaction. Its messages are sent when the row is written.
 func (s *store) transact(ctx context.Context, folder, file string, r row, f func(x *tx) error) error {
-	x := &tx{s: s, file: s.rows.use(folder, file)}
+	if !s.begin() {
+		return errClosed
+	}
+	defer s.transactions.Done()
+	x := &tx{s: s, file: s.rows.use(s.dir, folder, file)}
 	defer s.rows.leave(x.file)
 	if err := x.file.lock(ctx, s); err != nil {
 		return err

@@ -2,6 +2,7 @@ package filelock
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"sync"
 	"syscall"
@@ -22,9 +23,13 @@ type watch struct {
 type waiter struct{ queue, id string }
 
 // start watches until stop. For each file that was closed it calls closed: with the ID of a
-// session, or for a waiter that was added.
+// session, or for a waiter that was added. A user may have few watches (128 by default, one for each
+// client): whoever has none looks again and again.
 func (w *watch) start(lives string, closed func(queue, id string)) error {
 	fd, err := syscall.InotifyInit1(syscall.IN_CLOEXEC | syscall.IN_NONBLOCK)
+	if errors.Is(err, syscall.EMFILE) {
+		return nil
+	}
 	if err != nil {
 		return os.NewSyscallError("inotify_init1", err)
 	}
@@ -43,7 +48,9 @@ func (w *watch) start(lives string, closed func(queue, id string)) error {
 
 func (w *watch) stop() {
 	w.mu.Lock()
-	w.file.Close()
+	if w.file != nil {
+		w.file.Close()
+	}
 	w.file = nil
 	w.mu.Unlock()
 	w.loop.Wait()
