@@ -139,13 +139,13 @@ func (s *store) change(ctx context.Context, name string, f func(x *queueTx) erro
 	})
 }
 
-// floor raises the token below which no queue begins, and returns it. Without it tokens would
-// fall if the clock was set back after the row of a queue was removed.
+// floor raises the token above which new queues begin, and returns it. Without it tokens would fall
+// if the clock was set back after the row of a queue was removed.
 func (s *store) floor(ctx context.Context, least uint64) (uint64, error) {
 	var all queue
 	err := s.transact(ctx, queues, ".floor", &all, func(x *tx) error {
 		if all.Token < least {
-			all.Token, x.changed, x.durable = least, true, least > clockToken()
+			all.Token, x.changed = least, true
 		}
 		return nil
 	})

@@ -17,7 +17,7 @@ type rowFile struct {
 	path string
 	id   fileID
 	gate chan struct{} // of the goroutines of this process
-	text []byte        // room for what is written
+	out  []byte        // room for what is written
 	idle *locked       // the file that other programs lock, for the next ticket; or nil
 
 	users int // transactions that use the row, or wait for it. Guarded by rowFiles

@@ -33,8 +33,9 @@ func (s *store) Tidy(ctx context.Context) ([]string, error) {
 	}))
 }
 
-// forget removes rows of queues, after those that the last call has looked at. The floor keeps their
-// tokens.
+// forget removes rows of queues, after those that the last call has looked at. The floor is raised to
+// their tokens. A token that is ahead of the clock stays where it is: it may have been raised for this
+// queue alone.
 func (s *store) forget(ctx context.Context, idle time.Duration) error {
 	names, err := s.names(ctx, queues, "")
 	s.mu.Lock()
@@ -47,7 +48,7 @@ func (s *store) forget(ctx context.Context, idle time.Duration) error {
 			continue
 		}
 		if err := s.change(ctx, name, func(x *queueTx) (err error) {
-			if len(x.Tickets)+len(x.Tombstones)+len(x.Followers) == 0 && !x.Unclean && x.Unlocking <= x.now {
+			if len(x.Tickets)+len(x.Tombstones)+len(x.Followers) == 0 && !x.Unclean && x.Unlocking <= x.now && x.Token <= clockToken() {
 				_, err = s.floor(ctx, x.Token)
 				x.useless = err == nil
 			}

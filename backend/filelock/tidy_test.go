@@ -5,10 +5,14 @@ package filelock
 import (
 	"context"
 	"crypto/rand"
+	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -60,31 +64,32 @@ func TestTidyRemovesWhatTheDeadHaveLeft(t *testing.T) {
 }
 
 // session opens a client, whose heartbeats nobody sends.
-func session(t *testing.T, dir string) (*store, driver.Session) {
+func session(t *testing.T, dir string) (*store, driver.Session, func()) {
 	t.Helper()
 	s, err := openStore(dir, defaultMode)
 	if err != nil {
 		t.Fatal(err)
 	}
 	d := exchange.New(s, s.mailbox)
-	t.Cleanup(func() { d.Close() })
+	closes := func() { d.Close() }
+	t.Cleanup(closes)
 	o, err := d.Open(t.Context(), driver.SessionOptions{TTL: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s, o.Session
+	return s, o.Session, closes
 }
 
 func request(queue string) driver.Request {
 	return driver.Request{ID: rand.Text(), Queue: queue, Kind: driver.Semaphore, Units: 1, Capacity: 1}
 }
 
-// Promise: a row that says nothing is removed, and its tokens go on, also if they are ahead of the
-// clock. One that says something stays.
+// Promise: a row that says nothing is removed, and new rows begin above its token, also if the clock
+// is set back. A row that says something stays.
 func TestTidyForgetsRowsThatSayNothing(t *testing.T) {
-	s, session := session(t, filepath.Join(t.TempDir(), "locks"))
-	tokens := map[string]uint64{}
-	for queue, leaves := range map[string]string{"empty": "clean", "held": "", "unclean": "unclean", "followed": "clean"} {
+	s, session, _ := session(t, filepath.Join(t.TempDir(), "locks"))
+	last := uint64(0)
+	for queue, leaves := range map[string]string{"empty": "clean", "held": "", "unclean": "unclean", "followed": "clean", "raised": "clean"} {
 		ticket, err := session.Join(t.Context(), request(queue))
 		if err == nil && leaves != "" {
 			err = session.Leave(t.Context(), ticket, leaves == "clean")
@@ -92,32 +97,41 @@ func TestTidyForgetsRowsThatSayNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tokens[queue] = ticket.Token
+		if queue == "empty" {
+			last = ticket.Token
+		}
 	}
 	if _, err := s.Read(t.Context(), "followed", exchange.Follower{Mailbox: "someone"}); err != nil {
 		t.Fatal(err)
 	}
 	const ahead = 1 << 40
-	if err := s.Raise(t.Context(), "empty", tokens["empty"]+ahead); err != nil {
+	if err := s.Raise(t.Context(), "raised", last+ahead); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.forget(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}
-	for queue := range tokens {
-		if _, err := os.Stat(s.dir.file(queues, queue)); (err == nil) != (queue != "empty") {
+	for queue, there := range map[string]bool{"empty": false, "held": true, "unclean": true, "followed": true, "raised": true} {
+		if _, err := os.Stat(s.dir.file(queues, queue)); (err == nil) != there {
 			t.Errorf("%s: %v", queue, err)
 		}
 	}
-	if again, err := session.Join(t.Context(), request("empty")); err != nil || again.Token <= tokens["empty"]+ahead {
-		t.Errorf("token %d after %d, %v", again.Token, tokens["empty"]+ahead, err)
+	floor, err := s.floor(t.Context(), 0)
+	if err != nil || floor < last || floor >= last+ahead {
+		t.Errorf("the floor is %d, %v, after token %d", floor, err, last)
+	}
+	if _, err := s.floor(t.Context(), last+ahead); err != nil { // as if the clock was set back
+		t.Fatal(err)
+	}
+	if again, err := session.Join(t.Context(), request("empty")); err != nil || again.Token <= last+ahead {
+		t.Errorf("token %d after %d, %v", again.Token, last+ahead, err)
 	}
 }
 
 // Promise: while rows are removed all the time, no two hold.
 func TestNoTwoHoldWhileRowsAreRemoved(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "locks")
-	tidier, _ := session(t, dir)
+	tidier, _, _ := session(t, dir)
 	done := make(chan struct{})
 	var removing, all sync.WaitGroup
 	removing.Go(func() {
@@ -133,32 +147,45 @@ func TestNoTwoHoldWhileRowsAreRemoved(t *testing.T) {
 			}
 		}
 	})
-	inside, last := 0, uint64(0)
-	for range 4 {
-		_, session := session(t, dir)
+	var inside, last atomic.Int64
+	for i := range 2 {
+		link := fmt.Sprint(dir, i) // so that it shares no open file, as if it were a process
+		if err := os.Symlink(dir, link); err != nil {
+			t.Fatal(err)
+		}
 		all.Go(func() {
-			for range 100 {
-				ticket, err := session.Join(t.Context(), request("x"))
-				if err == nil && !ticket.Held {
-					ticket, err = session.Await(t.Context(), ticket)
+			for range 20 {
+				_, session, closes := session(t, link)
+				for range 20 {
+					if err := hold(t, session, &inside, &last); err != nil {
+						t.Error(err)
+						return
+					}
 				}
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				if inside++; inside > 1 || ticket.Token <= last {
-					t.Errorf("%d hold, with token %d after %d", inside, ticket.Token, last)
-				}
-				last = ticket.Token
-				inside--
-				if err := session.Leave(t.Context(), ticket, true); err != nil {
-					t.Error(err)
-					return
-				}
+				closes() // so that it opens the file again
 			}
 		})
 	}
 	all.Wait()
 	close(done)
 	removing.Wait()
+}
+
+// hold takes and leaves x, unless it is busy: so nobody has it at times.
+func hold(t *testing.T, session driver.Session, inside, last *atomic.Int64) error {
+	r := request("x")
+	r.NoWait = true
+	ticket, err := session.Join(t.Context(), r)
+	if errors.Is(err, driver.ErrBusy) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if n, before := inside.Add(1), last.Swap(int64(ticket.Token)); n > 1 || before >= int64(ticket.Token) {
+		t.Errorf("%d hold, with token %d after %d", n, ticket.Token, before)
+	}
+	runtime.Gosched()
+	inside.Add(-1)
+	return session.Leave(t.Context(), ticket, true)
 }

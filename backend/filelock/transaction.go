@@ -83,9 +83,9 @@ func (x *tx) run(r row, f func(x *tx) error) error {
 	case x.useless:
 		written = os.Remove(x.file.path)
 	case x.changed:
-		c := codec{out: append(x.file.text[:0], make([]byte, headSize)...)}
+		c := codec{out: append(x.file.out[:0], make([]byte, headSize)...)}
 		r.fields(&c)
-		x.file.text = c.out
+		x.file.out = c.out
 		written = x.file.write(c.out, x.s.boot, x.durable)
 	}
 	if written != nil {

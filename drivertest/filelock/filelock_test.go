@@ -22,7 +22,7 @@ func TestMain(m *testing.M) { drivertest.Main(m) }
 func TestConformance(t *testing.T) {
 	drivertest.Run(t, drivertest.Backend{
 		World: world,
-		TTL:   time.Second,
+		TTL:   time.Second / 2,
 		Small: true,
 		Unsupported: map[string]string{
 			"HangingBackend":         "a file does not hang: a process that is stopped in a transaction is TestAStoppedTransaction",
@@ -38,7 +38,7 @@ func TestConformance(t *testing.T) {
 
 // Promise: package interlock keeps its promises over it.
 func TestPrimitives(t *testing.T) {
-	primitives.Run(t, primitives.Backend{World: world, TTL: time.Second, Unsupported: map[string]string{"StoppedHolder": stopped}})
+	primitives.Run(t, primitives.Backend{World: world, TTL: time.Second / 2, Unsupported: map[string]string{"StoppedHolder": stopped}})
 }
 
 const (
