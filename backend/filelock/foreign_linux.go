@@ -48,7 +48,7 @@ func (s *store) foreign(q *queue) (others []driver.Member) {
 		if h.File != file {
 			continue
 		}
-		if h.PID == os.Getpid() { // a lock of this client, which is about to unlock it
+		if h.PID == s.pid { // a lock of this client, which is about to unlock it
 			continue
 		}
 		if !h.Waits && ours[h.PID] > 0 {

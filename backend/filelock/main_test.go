@@ -46,9 +46,14 @@ func is(t *testing.T, err, want error) {
 
 func eventually(t *testing.T, what string, f func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !f(); time.Sleep(5 * time.Millisecond) {
+	within(t, patience, what, f)
+}
+
+func within(t *testing.T, d time.Duration, what string, f func() bool) {
+	t.Helper()
+	for end := time.Now().Add(d); !f(); time.Sleep(d / 4000) {
 		if time.Now().After(end) {
-			t.Fatalf("not after %v: %s", patience, what)
+			t.Fatalf("not after %v: %s", d, what)
 		}
 	}
 }

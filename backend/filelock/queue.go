@@ -5,7 +5,6 @@ package filelock
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"time"
 
@@ -347,7 +346,7 @@ func (x *queueTx) lock(t *ticket) bool {
 		x.unlockable = err
 	}
 	if locked && !t.Locked {
-		t.Locked, t.Pid, x.changed = true, os.Getpid(), true
+		t.Locked, t.Pid, x.changed = true, x.s.pid, true
 		x.fix(t)
 		x.s.locks.until(t.ID, t.End)
 	}

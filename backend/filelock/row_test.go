@@ -85,7 +85,11 @@ func TestACrashAtAnyByteLeavesTheOldRowOrTheNewOne(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for n, done := 0, false; !done; n++ {
+			step := 1
+			if len(before) != 3 { // at each length in one case, and here and there in the others
+				step = 13
+			}
+			for n, done := 0, false; !done; n += step {
 				_, err := p.file.WriteAt(was, 0)
 				if err := errors.Join(err, p.file.Truncate(int64(len(was)))); err != nil {
 					t.Fatal(err)

@@ -27,6 +27,7 @@ type store struct {
 	dir       dir
 	clock     fileclock.Clock
 	boot      uint64 // stands for clock.Boot
+	pid       int
 	exchanges atomic.Uint64
 	ctx       context.Context // ends with Close
 	cancel    context.CancelFunc
@@ -51,7 +52,7 @@ func openStore(path string, mode fs.FileMode) (*store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &store{clock: clock, mailbox: exchange.NewMailbox(), lives: map[string]*os.File{}}
+	s := &store{clock: clock, pid: os.Getpid(), mailbox: exchange.NewMailbox(), lives: map[string]*os.File{}}
 	if s.dir, err = openDir(path, mode); err != nil {
 		return nil, err
 	}
