@@ -32,6 +32,10 @@ func (l layout) tombstone(id string) string     { return l.namespace + "{tombsto
 // mark is the key whose value names the last exclusive holder of a queue, unless that has left cleanly.
 func (l layout) mark(queue string) string { return l.namespace + "{mark}/" + queue }
 
+// leaver is the key whose value names the last holder of a queue that has left while others waited. What was
+// behind that one is in front now.
+func (l layout) leaver(queue string) string { return l.namespace + "{leaver}/" + queue }
+
 // floor is the key of what is added to the tokens of a queue, or, of "", to all tokens.
 func (l layout) floor(queue string) string { return l.namespace + "{floor}/" + queue }
 
@@ -131,7 +135,8 @@ func (t *ticket) standsFor(s exchange.Session, held bool) bool {
 const (
 	tagHeld = 1 << iota
 	tagExclusive
-	tagBits = iota
+	tagWaited // it is held, and was a waiter
+	tagBits   = iota
 )
 
 func (t *ticket) tag(held bool) uint64 {

@@ -3,6 +3,7 @@ package etcdlock
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -92,6 +93,7 @@ type look struct {
 // queue is what is read of the queue of tickets that may be held since the last look.
 type queue struct {
 	line
+	asked bool // the line was asked for
 	mark  mark
 	floor floor
 }
@@ -127,7 +129,7 @@ func (l *look) run(ctx context.Context) error {
 		return err
 	}
 	for _, i := range rest {
-		l.queue(l.refs[i].Queue)
+		l.front(l.refs[i].Queue)
 		l.get(l.s.ticket(l.refs[i].Queue, l.refs[i].ID), func(all kvs) {
 			if len(all) > 0 {
 				l.seen = append(l.seen, seen{i: i, ticket: l.s.readTicket(l.refs[i].Queue, all[0])})
@@ -154,27 +156,56 @@ func (l *look) holder(i int, ref exchange.Ref, rest *[]int) {
 	})
 }
 
+// waiter asks whether what keeps a waiter out stands. One that an event is about may be held by now: if it was
+// behind a holder that has left, and needs the whole capacity, nothing is in front of it, so that
+// the queue need not be read, which the server would have to sort.
 func (l *look) waiter(i int, ref exchange.Ref, key string, rest *[]int) {
 	var blocker *ticket
+	behind, wanted := false, false
 	l.get(key, func(all kvs) {
 		if len(all) > 0 {
 			blocker = l.s.readTicket(ref.Queue, all[0])
 		}
 	})
+	if l.watch && len(l.refs) == 1 {
+		l.queue(ref.Queue)
+		l.get(l.s.leaver(ref.Queue), func(all kvs) {
+			behind = len(all) > 0 && key == l.s.ticket(ref.Queue, string(all[0].Value))
+		})
+		l.add(l.s.front(ref.Queue, 0, 2, false), func(r *pb.RangeResponse) {
+			var ln line
+			l.s.readLine(&ln, ref.Queue, r)
+			wanted = slices.ContainsFunc(ln.tickets, func(t *ticket) bool { return t.id != ref.ID })
+		})
+	}
 	l.get(l.s.ticket(ref.Queue, ref.ID), func(all kvs) {
 		if len(all) == 0 {
 			return
 		}
 		t := l.s.readTicket(ref.Queue, all[0])
-		if b := blocker; b != nil && b.created < t.created && b.keepsOut(t) {
+		b := blocker
+		switch {
+		case b != nil && b.created < t.created && b.keepsOut(t):
 			l.seen = append(l.seen, seen{i, t, place{known: true, before: []*ticket{b}, all: true}})
-			return
+		case b == nil && behind && t.exclusive() && uint64(t.created) == ref.Tag>>tagBits:
+			l.seen = append(l.seen, seen{i, t, place{known: true, held: true, wanted: wanted, all: true}})
+		default:
+			*rest = append(*rest, i)
 		}
-		*rest = append(*rest, i)
 	})
 }
 
-// queue asks for what says who is held.
+// front asks for what says who is held.
+func (l *look) front(name string) *queue {
+	q := l.queue(name)
+	if !q.asked {
+		q.asked = true
+		l.add(l.s.front(name, 0, perFront, true), func(r *pb.RangeResponse) { l.s.readLine(&q.line, name, r) })
+	}
+	return q
+}
+
+// queue asks for what is to be known of a holder of the queue.
 func (l *look) queue(name string) *queue {
 	if q := l.queues[name]; q != nil {
 		return q
@@ -184,7 +215,6 @@ func (l *look) queue(name string) *queue {
 		l.get(l.s.floor(""), func(all kvs) { l.all = l.readFloor(all) })
 	}
 	l.queues[name] = q
-	l.add(l.s.front(name, 0, perFront, true), func(r *pb.RangeResponse) { l.s.readLine(&q.line, name, r) })
 	l.get(l.s.mark(name), func(all kvs) { q.mark = readMark(all) })
 	l.get(l.s.floor(name), func(all kvs) { q.floor = l.readFloor(all) })
 	return q
@@ -258,9 +288,11 @@ func (l *look) judge(ctx context.Context) error {
 		}
 		st := l.s.status(t.ticket, t.place)
 		st.Left = left[t.lease]
+		st.Tag |= l.refs[t.i].Tag & tagWaited
 		st.Stray = t.lease != leaseOf(l.session.ID) && !st.Fixed && !st.Evicted
 		switch {
 		case t.held && l.refs[t.i].Tag&tagHeld == 0:
+			st.Tag |= tagWaited
 			q := l.queues[t.queue]
 			if err := l.s.granted(ctx, l.session, t.ticket, q.mark, l.token(q, t.ticket), true, &st); err != nil {
 				return err

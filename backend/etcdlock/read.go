@@ -34,7 +34,7 @@ const maxLeft = 50
 func (s *store) read(ctx context.Context, names []string) ([]exchange.Snapshot, error) {
 	l := s.newLook(exchange.Session{}, nil, false)
 	for _, name := range names {
-		l.queue(name)
+		l.front(name)
 	}
 	if err := l.batch.run(ctx); err != nil {
 		return nil, err

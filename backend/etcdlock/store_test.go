@@ -142,6 +142,55 @@ func TestAWaiterThatLeavesAsItIsGrantedLeavesNothingToInherit(t *testing.T) {
 	}
 }
 
+// Promise: who is behind a waiter that gives up goes on to wait, and who is behind a holder that leaves holds, and is
+// told so without a look at the whole queue.
+func TestWhoIsBehindAWaiterThatGivesUpWaits(t *testing.T) {
+	t.Parallel()
+	s := storeTo(t, etcdtest.Start(t))
+	ctx := t.Context()
+	o := begun(t, s)
+	var refs []exchange.Ref
+	for range 6 {
+		j := mutex(o)
+		st, err := s.Join(ctx, j)
+		if err != nil {
+			t.Fatal(err)
+		}
+		refs = append(refs, exchange.Ref{Queue: "q", ID: j.ID, Tag: st.Tag})
+	}
+	look := func(i int) (st exchange.Status, exchanges uint64) {
+		t.Helper()
+		before := s.Exchanges()
+		all, err := s.Look(ctx, o, refs[i:i+1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		refs[i].Tag = all[0].Tag
+		return all[0], s.Exchanges() - before
+	}
+	leave := func(i int) {
+		t.Helper()
+		if _, err := s.Leave(ctx, exchange.Leave{Ref: refs[i], Session: o, Clean: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	leave(0)
+	look(1)
+	leave(1)
+	// It is robust: what it holds is written.
+	if st, n := look(2); st.State != exchange.Held || !st.Wanted || st.Inherited || st.Token != refs[2].Tag>>tagBits || n != 2 {
+		t.Errorf("behind a holder that has left, after %d exchanges: %+v", n, st)
+	}
+	leave(3)
+	if st, _ := look(4); st.State != exchange.Waiting {
+		t.Errorf("behind a waiter that has left, and a holder: %+v", st)
+	}
+	leave(2)
+	if st, _ := look(4); st.State != exchange.Held {
+		t.Errorf("the first in line: %+v", st)
+	}
+}
+
 // Promise: a Detach that takes effect late moves no ticket that a heartbeat has proven meanwhile.
 func TestALateDetachTakesNothingBack(t *testing.T) {
 	t.Parallel()

@@ -30,9 +30,14 @@ func (s *store) Leave(ctx context.Context, l exchange.Leave) (unsettled bool, er
 	key := s.ticket(l.Queue, l.ID)
 	if l.Tag != 0 { // one exchange, if it is attached to the lease of the session
 		t := &ticket{queue: l.Queue, id: l.ID, row: row{Mailbox: l.Session.Mailbox, Session: l.Session.ID}}
-		got, err := s.change(ctx,
-			[]clientv3.Cmp{clientv3.Compare(clientv3.LeaseValue(key), "=", leaseOf(l.Session.ID))},
-			append(s.removal(t, l.Tag&tagHeld != 0 && l.Tag&tagExclusive != 0, l.Clean), bury...), nil)
+		ops := append(s.removal(t, l.Tag&tagHeld != 0 && l.Tag&tagExclusive != 0, l.Clean), bury...)
+		if l.Tag&tagHeld != 0 && l.Tag&tagExclusive != 0 && l.Tag&tagWaited != 0 { // others may wait, too
+			ops = append(ops, clientv3.OpPut(s.leaver(l.Queue), l.ID, clientv3.WithLease(leaseOf(l.Session.ID))))
+		}
+		got, err := s.change(ctx, []clientv3.Cmp{
+			clientv3.Compare(clientv3.LeaseValue(key), "=", leaseOf(l.Session.ID)),
+			clientv3.Compare(clientv3.CreateRevision(key), "=", int64(l.Tag>>tagBits)),
+		}, ops, nil)
 		if err != nil {
 			return false, s.forget(err)
 		}
@@ -102,7 +107,7 @@ func (s *store) alterAny(ctx context.Context, name, id string, change func(t *ti
 	for range attempts {
 		var t *ticket
 		l := s.newLook(exchange.Session{}, nil, false)
-		q := l.queue(name)
+		q := l.front(name)
 		l.get(key, func(all kvs) {
 			if len(all) > 0 {
 				t = s.readTicket(name, all[0])

@@ -985,6 +985,18 @@ var backends = []fault{
 		new: "\tl.terms[term] = true\n\tfor i, ref := range refs {\n\t\tl.found[i] = exchange.Status{State: exchange.Waiting, Tag: ref.Tag}\n\t}\n\tswitch {\n",
 	},
 	{
+		file: "backend/etcdlock/look.go", test: "TestWhoIsBehindAWaiterThatGivesUpWaits",
+		old: "behind = len(all) > 0 && key == l.s.ticket(ref.Queue, string(all[0].Value))", new: "behind = len(all) > 0",
+	},
+	{
+		file: "backend/etcdlock/tickets.go", test: "TestWhoIsBehindAWaiterThatGivesUpWaits",
+		old: "if l.Tag&tagHeld != 0 && l.Tag&tagExclusive != 0 && l.Tag&tagWaited != 0 {", new: "if l.Tag&tagExclusive != 0 {",
+	},
+	{
+		file: "backend/etcdlock/look.go", test: "TestAHandOffCostsTheSameInACrowd",
+		old: "case t.held && l.refs[t.i].Tag&tagHeld == 0:\n\t\t\tst.Tag |= tagWaited\n", new: "case t.held && l.refs[t.i].Tag&tagHeld == 0:\n",
+	},
+	{
 		file: "backend/etcdlock/watch.go", test: "TestAHolderIsToldThatItsLeaseWasRevoked",
 		old: "case !ofTicket && ev.Type == mvccpb.DELETE:", new: "case !ofTicket && ev.Type == mvccpb.DELETE && id != \"\":",
 	},
