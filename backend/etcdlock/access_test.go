@@ -124,6 +124,23 @@ func TestCheck(t *testing.T) {
 	})
 }
 
+// Promise: the doctor finds a gRPC proxy in front of the members.
+func TestCheckOfAProxy(t *testing.T) {
+	t.Parallel()
+	onBoth(t, "", func(t *testing.T, of etcdtest.Option) {
+		proxy := etcdtest.GRPCProxy(t, etcdtest.Start(t, of).Addr)
+		report, err := doctortest.Consult(t, "etcd://"+proxy+"/a")
+		noError(t, err)
+		told := false
+		for _, f := range report.All {
+			told = told || f.Check == "members" && f.Status == driver.Fail && strings.Contains(f.Detail, "gRPC proxy")
+		}
+		if !told {
+			t.Errorf("nothing is said of the proxy: %+v", report.All)
+		}
+	})
+}
+
 // Promise: a cluster whose database is full is not fit.
 func TestCheckOfAFullDatabase(t *testing.T) {
 	t.Parallel()

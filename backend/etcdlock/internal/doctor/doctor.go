@@ -160,6 +160,9 @@ func (d *Doctor) checkMembers(ctx context.Context) driver.Finding {
 	}
 	voters := 0
 	for _, m := range list.Members {
+		if m.ID == 0 { // it names itself instead of the members
+			return doctor.Fail("exclusion: two could hold one lock", "name the members in the URL", "the URL names a gRPC proxy, which may answer a heartbeat with what it was told before")
+		}
 		if !m.IsLearner {
 			voters++
 		}
