@@ -20,10 +20,13 @@ func (c *Client) Adopt(ctx context.Context, name, id string) (*Lease, error) {
 		return nil, v.fail("adopt", driver.Invalid(fmt.Errorf("%q is not the ID of a lease", id)))
 	}
 	lease, err := c.adopt(ctx, v, ticketID(id))
-	return lease, v.fail("adopt", err)
+	if err != nil {
+		return nil, v.fail("adopt", err)
+	}
+	return &lease.lease, nil
 }
 
-func (c *Client) adopt(ctx context.Context, v cell, id string) (*Lease, error) {
+func (c *Client) adopt(ctx context.Context, v cell, id string) (*single, error) {
 	if t := c.ticket(id); t != nil && t.req.Queue == v.key && t.req.Hold > 0 {
 		return t.adopt(ctx, c.lock(t.req.Kind, v.name, t.req.Units, t.req.Capacity, nil))
 	}
@@ -47,7 +50,7 @@ func (c *Client) adopt(ctx context.Context, v cell, id string) (*Lease, error) {
 }
 
 // adoptMember makes a ticket of this client from what inspection says of it.
-func (l *Lock) adoptMember(ctx context.Context, m driver.Member, read driver.Instant) (*Lease, error) {
+func (l *Lock) adoptMember(ctx context.Context, m driver.Member, read driver.Instant) (*single, error) {
 	if m.Left <= 0 {
 		return nil, ErrLost
 	}
@@ -74,7 +77,7 @@ func (l *Lock) adoptMember(ctx context.Context, m driver.Member, read driver.Ins
 }
 
 // adopt makes another lease of a ticket with a fixed end.
-func (t *ticket) adopt(ctx context.Context, lock *Lock) (*Lease, error) {
+func (t *ticket) adopt(ctx context.Context, lock *Lock) (*single, error) {
 	now := t.c.d.Now()
 	t.mu.Lock()
 	after := t.judge(now)
@@ -88,7 +91,7 @@ func (t *ticket) adopt(ctx context.Context, lock *Lock) (*Lease, error) {
 	case t.state != ticketHeld:
 		return nil, ErrLost
 	}
-	l := &Lease{own: grant{since: now}}
+	l := &single{own: grant{since: now}}
 	l.g = &l.own
 	t.live++
 	t.attach(l, ctx, lock)

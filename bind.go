@@ -2,8 +2,7 @@ package interlock
 
 import "context"
 
-// binding is a context that ends with the lease: one of a list, guarded by
-// ticket.mu.
+// binding is a context that ends with a lease.
 type binding struct {
 	cancel     context.CancelCauseFunc
 	prev, next *binding
@@ -15,37 +14,60 @@ type binding struct {
 // given it is the holder (see [Lock.Held] and [Reentrant]). Call the function
 // to free it.
 func (l *Lease) Bind(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(carry(ctx, l))
+	ctx, cancel := context.WithCancelCause(l.h.carry(ctx))
 	b := &binding{cancel: cancel}
-	unlock := l.locked()
+	if err := l.h.bind(b); err != nil {
+		cancel(failed("hold", l.Name(), err))
+	}
+	return ctx, func() {
+		l.h.unbind(b)
+		cancel(context.Canceled)
+	}
+}
+
+func (l *single) carry(ctx context.Context) context.Context { return carry(ctx, &l.lease) }
+
+func (l *single) bind(b *binding) error {
+	defer l.locked()()
 	err := l.err
 	if err == nil && l.t.winding {
 		err = ErrClosed
 	}
 	if err == nil {
-		l.list(b)
+		l.bound.add(b)
 	}
-	unlock()
-	if err != nil {
-		cancel(l.fail("hold", err))
-	}
-	return ctx, func() {
-		l.t.mu.Lock()
-		l.unlist(b)
-		l.t.mu.Unlock()
-		cancel(context.Canceled)
-	}
+	return err
 }
 
-func (l *Lease) list(b *binding) {
-	b.listed, b.next = true, l.bound
+func (l *single) unbind(b *binding) {
+	l.t.mu.Lock()
+	defer l.t.mu.Unlock()
+	l.bound.remove(b)
+}
+
+// endBound takes all bindings off the list. t.mu is held; the caller calls the
+// result, which ends the contexts, after unlocking.
+func (l *single) endBound(why error) func() {
+	first := l.bound.takeAll()
+	if first == nil {
+		return nothing
+	}
+	cause := l.fail("hold", why)
+	return func() { first.end(cause) }
+}
+
+// bindings is a list of contexts, guarded by the mutex of its lease.
+type bindings struct{ first *binding }
+
+func (l *bindings) add(b *binding) {
+	b.listed, b.next = true, l.first
 	if b.next != nil {
 		b.next.prev = b
 	}
-	l.bound = b
+	l.first = b
 }
 
-func (l *Lease) unlist(b *binding) {
+func (l *bindings) remove(b *binding) {
 	if !b.listed {
 		return
 	}
@@ -56,25 +78,22 @@ func (l *Lease) unlist(b *binding) {
 	if b.prev != nil {
 		b.prev.next = b.next
 	} else {
-		l.bound = b.next
+		l.first = b.next
 	}
 }
 
-// unbind takes all bindings off the list. t.mu is held; the caller calls the
-// result, which ends the contexts, after unlocking.
-func (l *Lease) unbind(why error) func() {
-	first := l.bound
-	if first == nil {
-		return nothing
-	}
-	l.bound = nil
+// takeAll empties the list.
+func (l *bindings) takeAll() (first *binding) {
+	first, l.first = l.first, nil
 	for b := first; b != nil; b = b.next {
 		b.listed = false
 	}
-	cause := l.fail("hold", why)
-	return func() {
-		for b := first; b != nil; b = b.next {
-			b.cancel(cause)
-		}
+	return first
+}
+
+// end ends the contexts of a list that was taken.
+func (b *binding) end(cause error) {
+	for ; b != nil; b = b.next {
+		b.cancel(cause)
 	}
 }

@@ -142,6 +142,9 @@ func (c *Client) allTickets() []*ticket {
 	return slices.Collect(maps.Values(c.tickets))
 }
 
+func (l *single) enterBody() error { return l.t.enterBody() }
+func (l *single) leaveBody()       { l.t.leaveBody() }
+
 // enterBody notes that a function of Do runs under the ticket.
 func (t *ticket) enterBody() error {
 	t.c.mu.Lock()
@@ -174,7 +177,7 @@ func (t *ticket) wind() (deadline driver.Instant) {
 	t.winding = true
 	var ends []func()
 	for _, l := range t.leases {
-		ends = append(ends, l.unbind(ErrClosed))
+		ends = append(ends, l.endBound(ErrClosed))
 	}
 	if t.bodies > 0 {
 		deadline = t.deadline

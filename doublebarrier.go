@@ -75,9 +75,10 @@ func (b *DoubleBarrier) Enter(ctx context.Context) (*Lease, error) {
 // The error wraps ErrLost if this member was itself taken for dead: the others may have left
 // without it. If ctx ends first, the member has left; whether the others have is not known.
 func (b *DoubleBarrier) Leave(ctx context.Context, l *Lease) error {
+	id := ticketID(l.ID())
 	lost := l.Release()
 	err := b.until(ctx, func(_ context.Context, m *meeting) (bool, error) {
-		return !m.members[l.t.req.ID] || m.over, nil
+		return !m.members[id] || m.over, nil
 	})
 	if err != nil {
 		return b.cell.fail("leave", err)
@@ -140,7 +141,7 @@ func (b *DoubleBarrier) until(ctx context.Context, done func(context.Context, *m
 // beginning the next round if that can be done. Of the members of this client one tries
 // that for each look.
 func (b *DoubleBarrier) entered(ctx context.Context, m *meeting, l *Lease) (bool, error) {
-	id := l.t.req.ID
+	id := ticketID(l.ID())
 	if err := b.agree(m.queue, id); err != nil {
 		return false, err
 	}

@@ -15,14 +15,16 @@ import (
 // the lease is a reader's all the same, though others may be kept out still; Downgrade
 // can be called again. Only after ErrInvalid it may be a writer's still: a lock that is
 // acquired again by its holder, and a lease of Hold of another session, are not downgraded.
-func (l *Lease) Downgrade(ctx context.Context) error {
+func (l *Lease) Downgrade(ctx context.Context) error { return l.h.Downgrade(ctx) }
+
+func (l *single) Downgrade(ctx context.Context) error {
 	if l.lock.kind != driver.RWMutex {
 		return l.fail("downgrade", driver.Invalid(fmt.Errorf("only a read-write lock has readers, not this %s", l.lock.kind)))
 	}
 	return l.fail("downgrade", l.downgrade(ctx))
 }
 
-func (l *Lease) downgrade(ctx context.Context) error {
+func (l *single) downgrade(ctx context.Context) error {
 	t := l.t
 	var b backoff.Backoff
 	for {
@@ -66,7 +68,7 @@ func (t *ticket) shrink(ctx context.Context) error {
 
 // becomeReader takes the ticket away from the line of writers, before the backend is asked:
 // if the reply is lost, others may be in. done says that the backend need not be asked.
-func (l *Lease) becomeReader() (done bool, err error) {
+func (l *single) becomeReader() (done bool, err error) {
 	t := l.t
 	now := t.c.d.Now()
 	var n *line

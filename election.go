@@ -92,29 +92,43 @@ func leadingIn(c driver.Cell) (now leading, err error) {
 // setValue is atomic, and for the leader alone: a leader that has lost its lease without knowing
 // finds the larger token of the next one, or sets what nobody looks at.
 func (e *Election) setValue(ctx context.Context, l *Lease, value string) error {
+	own := e.leaseIn(l)
 	switch {
-	case l == nil || l.t.c != e.c || l.t.req.Kind != driver.Election || l.t.req.Queue != e.c.cfg.prefix+e.name:
+	case own == nil:
 		return driver.Invalid(errors.New("the lease is not one of this election"))
 	case len(value) > MaxLeaderValue:
 		return driver.Invalid(fmt.Errorf("a value of %d bytes: at most %d are possible", len(value), MaxLeaderValue))
 	}
-	held, free := l.Bind(ctx)
+	held, free := own.lease.Bind(ctx)
 	defer free()
 	_, err := e.cell.change(held, func(got driver.Cell) (driver.Swap, error) {
 		was, err := leadingIn(got)
 		switch {
 		case err != nil:
 			return driver.Swap{}, err
-		case was.Token > l.BackendToken():
+		case was.Token > own.BackendToken():
 			return driver.Swap{}, fmt.Errorf("%w: another leads", ErrLost)
 		}
-		data, err := json.Marshal(leading{l.t.req.ID, l.BackendToken(), []byte(value)})
+		data, err := json.Marshal(leading{own.t.req.ID, own.BackendToken(), []byte(value)})
 		return driver.Swap{Value: data}, err
 	})
-	if over := l.Err(); over != nil {
+	if over := own.Err(); over != nil {
 		return over
 	}
 	return err
+}
+
+// leaseIn is the lease of this election, which may be a part of l; nil if it is not.
+func (e *Election) leaseIn(l *Lease) *single {
+	if l == nil {
+		return nil
+	}
+	for _, p := range l.h.parts() {
+		if p.t.c == e.c && p.t.req.Kind == driver.Election && p.t.req.Queue == e.c.cfg.prefix+e.name {
+			return p
+		}
+	}
+	return nil
 }
 
 // Leader returns who leads now, with its value as Note; [ErrNoLeader] if nobody does. One that

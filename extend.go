@@ -13,7 +13,9 @@ import (
 // Extend makes a lease of Hold end d from now, sooner or later than before. It can be used
 // for less than d, as [Hold] says. An exchange whose reply is lost is repeated until ctx
 // ends; when it is not known which of the two ends holds, the lease ends at the earlier.
-func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
+func (l *Lease) Extend(ctx context.Context, d time.Duration) error { return l.h.Extend(ctx, d) }
+
+func (l *single) Extend(ctx context.Context, d time.Duration) error {
 	t := l.t
 	switch {
 	case t.req.Hold == 0:
@@ -30,7 +32,7 @@ func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 	return l.fail("extend", l.extend(ctx, d))
 }
 
-func (l *Lease) extend(ctx context.Context, d time.Duration) error {
+func (l *single) extend(ctx context.Context, d time.Duration) error {
 	t := l.t
 	var b backoff.Backoff
 	for {

@@ -41,12 +41,16 @@ func LeaseFrom(ctx context.Context) *Lease {
 
 // heldOf yields the live leases in ctx of the same name and kind at the same
 // client.
-func (l *Lock) heldOf(ctx context.Context) iter.Seq[*Lease] {
-	return func(yield func(*Lease) bool) {
+func (l *Lock) heldOf(ctx context.Context) iter.Seq[*single] {
+	return func(yield func(*single) bool) {
 		h, _ := ctx.Value(heldKey{}).(*heldLeases)
 		for ; h != nil; h = h.outer {
-			o := h.lease.lock
-			if o.c == l.c && o.queue == l.queue && o.kind == l.kind && h.lease.Err() == nil && !yield(h.lease) {
+			s, ok := h.lease.h.(*single)
+			if !ok {
+				continue // its parts are carried beside it
+			}
+			o := s.lock
+			if o.c == l.c && o.queue == l.queue && o.kind == l.kind && s.Err() == nil && !yield(s) {
 				return
 			}
 		}
@@ -58,7 +62,7 @@ func (l *Lock) heldOf(ctx context.Context) iter.Seq[*Lease] {
 func (l *Lock) Held(ctx context.Context) (*Lease, bool) {
 	for lease := range l.heldOf(ctx) {
 		if lease.Exclusive() || !l.exclusive() {
-			return lease, true
+			return &lease.lease, true
 		}
 	}
 	return nil, false
@@ -77,7 +81,7 @@ func (*upgrade) Unwrap() error { return ErrDeadlock }
 // already: another lease of the same grant, ErrDeadlock, or (nil, nil), an
 // acquire like any other. Permits of one holder add up: only what can never fit
 // beside them is a deadlock.
-func (l *Lock) enter(ctx context.Context) (*Lease, error) {
+func (l *Lock) enter(ctx context.Context) (*single, error) {
 	units := l.units
 	var seen []*grant // nested leases have no units of their own
 	for lease := range l.heldOf(ctx) {

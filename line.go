@@ -85,7 +85,7 @@ func (n *line) retire() {
 
 // acquire is called with n.mu held, and unlocks it. handed says that the
 // backend was not asked.
-func (n *line) acquire(ctx context.Context, l *Lock, try bool) (lease *Lease, handed bool, err error) {
+func (n *line) acquire(ctx context.Context, l *Lock, try bool) (lease *single, handed bool, err error) {
 	if n.waiters.empty() && !n.driving {
 		now := n.c.d.Now()
 		if lease := n.serve(ctx, l, now); lease != nil {
@@ -138,7 +138,7 @@ func (n *line) acquire(ctx context.Context, l *Lock, try bool) (lease *Lease, ha
 }
 
 // serve grants from the ticket at hand, if that can serve now. n.mu is held.
-func (n *line) serve(ctx context.Context, l *Lock, now driver.Instant) *Lease {
+func (n *line) serve(ctx context.Context, l *Lock, now driver.Instant) *single {
 	t := n.t
 	if t == nil || n.writerWaits() {
 		return nil
@@ -195,7 +195,7 @@ func (n *line) nextAt(now driver.Instant) {
 
 // drive obtains a ticket for the line, after giving back the old one, if any.
 // n.driving is set.
-func (n *line) drive(ctx context.Context, l *Lock, old *ticket, try bool) (*Lease, error) {
+func (n *line) drive(ctx context.Context, l *Lock, old *ticket, try bool) (*single, error) {
 	if old != nil {
 		n.part(ctx, old)
 	}

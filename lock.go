@@ -144,11 +144,14 @@ func (l *Lock) acquire(ctx context.Context, try bool) (*Lease, error) {
 	case how != "":
 		l.c.emit(ctx, Event{Kind: how, Name: l.name, Token: lease.Token(), Took: time.Since(began)})
 	}
-	return lease, err
+	if err != nil {
+		return nil, err
+	}
+	return &lease.lease, nil
 }
 
 // get acquires, and says how; "" if the context held the lock already.
-func (l *Lock) get(ctx context.Context, try bool) (lease *Lease, how EventKind, err error) {
+func (l *Lock) get(ctx context.Context, try bool) (lease *single, how EventKind, err error) {
 	switch {
 	case l.err != nil:
 		return nil, "", l.err
@@ -183,7 +186,7 @@ func (l *Lock) get(ctx context.Context, try bool) (lease *Lease, how EventKind, 
 }
 
 // getTicket acquires with a ticket of its own.
-func (l *Lock) getTicket(ctx context.Context, try bool) (*Lease, error) {
+func (l *Lock) getTicket(ctx context.Context, try bool) (*single, error) {
 	for {
 		t, err := l.obtain(ctx, nil, nil, try)
 		if err == nil && ctx.Err() != nil {
@@ -219,11 +222,11 @@ func (l *Lock) Do(ctx context.Context, f func(context.Context) error) error {
 }
 
 func (l *Lease) do(ctx context.Context, f func(context.Context) error) error {
-	if err := l.t.enterBody(); err != nil {
+	if err := l.h.enterBody(); err != nil {
 		_ = l.Release()
-		return l.fail("acquire", err)
+		return failed("acquire", l.Name(), err)
 	}
-	defer l.t.leaveBody()
+	defer l.h.leaveBody()
 	ctx, cancel := l.Bind(ctx)
 	defer cancel()
 	defer func() { _ = l.abort() }() // does nothing unless f panics
@@ -241,5 +244,5 @@ func (l *Lease) do(ctx context.Context, f func(context.Context) error) error {
 // saysLost reports whether an error is the cause of a context of this lease, or wraps it.
 func (l *Lease) saysLost(err error) bool {
 	var e *Error
-	return errors.As(err, &e) && e.Name == l.t.name && errors.Is(e, ErrLost)
+	return errors.As(err, &e) && e.Name == l.Name() && errors.Is(e, ErrLost)
 }

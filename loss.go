@@ -24,7 +24,7 @@ func (t *ticket) extend(proof driver.Instant) {
 // doubted notes that the ticket may be lost soon.
 func (t *ticket) doubted(err error) {
 	t.mu.Lock()
-	var leases []*Lease
+	var leases []*single
 	if t.state == ticketHeld && !t.fixed() {
 		if t.doubt == nil {
 			leases = append(leases, t.leases...)
@@ -75,7 +75,7 @@ func (t *ticket) evict() {
 
 // tell emits events that no caller waits for. It does so in the background: a
 // log that blocks must not delay the next loss.
-func (c *Client) tell(kind EventKind, leases []*Lease, err error) {
+func (c *Client) tell(kind EventKind, leases []*single, err error) {
 	if !c.cfg.observed() || len(leases) == 0 {
 		return
 	}

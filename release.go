@@ -13,12 +13,12 @@ import (
 // That of a lease that was evicted takes as long. It returns an error that wraps
 // ErrLost if the lock was no longer held, or had run out before the backend
 // confirmed it, also if Close has released it before; calling it again returns the same.
-func (l *Lease) Release() error { return l.release(true) }
+func (l *Lease) Release() error { return l.h.release(true) }
 
 // abort is Release for work that may be half done: the next holder is told.
-func (l *Lease) abort() error { return l.release(false) }
+func (l *Lease) abort() error { return l.h.release(false) }
 
-func (l *Lease) release(clean bool) error {
+func (l *single) release(clean bool) error {
 	l.once.Do(func() { l.result = l.fail("release", l.releaseOnce(clean)) })
 	return l.result
 }
@@ -28,7 +28,7 @@ var (
 	errByAnother    = fmt.Errorf("%w: another lease of it was released", ErrLost)
 )
 
-func (l *Lease) releaseOnce(clean bool) error {
+func (l *single) releaseOnce(clean bool) error {
 	t, g := l.t, l.g
 	now := t.c.d.Now()
 	n := t.lock()
@@ -80,7 +80,7 @@ func (l *Lease) releaseOnce(clean bool) error {
 }
 
 // lostAfterAll makes err the lease's fate if it was lost while it was given back.
-func (l *Lease) lostAfterAll(err error) error {
+func (l *single) lostAfterAll(err error) error {
 	if errors.Is(err, ErrLost) {
 		l.t.mu.Lock()
 		l.err = err
@@ -133,7 +133,7 @@ func (t *ticket) unlock(n *line) {
 }
 
 // remove takes a lease off the list. t.mu is held.
-func (t *ticket) remove(l *Lease) {
+func (t *ticket) remove(l *single) {
 	last := t.leases[len(t.leases)-1]
 	t.leases[l.at] = last
 	last.at = l.at

@@ -43,7 +43,7 @@ type ticket struct {
 	grants   uint64         // leases that it has served
 	keep     driver.Instant // until when AtLeast keeps others out
 	live     int            // grants whose leases have not all been released, lost ones too
-	leases   []*Lease       // those that are held
+	leases   []*single      // those that are held
 	bodies   int            // functions of Do that run under it
 	wanted   bool           // another ticket waits behind it
 	revoked  bool

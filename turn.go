@@ -16,7 +16,7 @@ type turn struct {
 	waiting    bool
 	came       uint64  // of Client.arrivals, in a line of readers
 	closed     bool    // the client is closed
-	lease      *Lease  // its lease; nil: it drives
+	lease      *single // its lease; nil: it drives
 	old        *ticket // of one who drives: to be given back first
 }
 

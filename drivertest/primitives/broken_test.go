@@ -29,7 +29,7 @@ var faults = []fault{
 	{"two goroutines hold", "Exclusion Tokens ThirtyNumbers ThirtyNumbersInProcesses", []edit{
 		{"line.go", "!n.shared && t.live > 0 {", `!n.shared && t.live > 0 && !broken("two goroutines hold") {`}}},
 	{"tokens do not grow in the process", "Exclusion Tokens", []edit{
-		{"lease.go", "return l.t.tk.Token<<tokenBits | l.g.number }", `return l.t.tk.Token<<tokenBits | pick("tokens do not grow in the process", 0, l.g.number) }`}}},
+		{"single.go", "return l.t.tk.Token<<tokenBits | l.g.number }", `return l.t.tk.Token<<tokenBits | pick("tokens do not grow in the process", 0, l.g.number) }`}}},
 	{"StrictOrder does nothing", "Order", []edit{
 		{"lock.go", "!l.cfg.strict && l.cfg.hold", `(!l.cfg.strict || broken("StrictOrder does nothing")) && l.cfg.hold`}}},
 	{"last come, first served", "Order", []edit{

@@ -48,7 +48,7 @@ var core = []fault{
 	},
 	{
 		file: "doublebarrier.go", test: "TestLeavingARoundThatIsOverDoesNotWaitForTheNext",
-		old: "return !m.members[l.t.req.ID] || m.over", new: "return m.over",
+		old: "return !m.members[id] || m.over", new: "return m.over",
 	},
 	{
 		file: "follower.go", test: "TestWhoComesJudgesByNothingOlder",
@@ -236,7 +236,7 @@ var core = []fault{
 	},
 	{
 		file: "lock.go", test: "TestDoSaysOnceThatTheLockIsLost",
-		old: "e.Name == l.t.name && errors.Is(e, ErrLost)", new: "false",
+		old: "e.Name == l.Name() && errors.Is(e, ErrLost)", new: "false",
 	},
 	{
 		file: "value.go", test: "TestVersionZeroCreates",
@@ -248,7 +248,7 @@ var core = []fault{
 	},
 	{
 		file: "election.go", test: "TestOnlyTheLeaderChangesItsValue",
-		old: "case was.Token > l.BackendToken():", new: "case was.Token > l.BackendToken() && false:",
+		old: "case was.Token > own.BackendToken():", new: "case was.Token > l.BackendToken() && false:",
 	},
 	{
 		file: "election.go", test: "TestALeaderChangesItsValue",
@@ -256,7 +256,7 @@ var core = []fault{
 	},
 	{
 		file: "election.go", test: "TestAChangeOfTheValueEndsWithTheLease",
-		old: "if over := l.Err(); over != nil {", new: "if over := l.Err(); false {",
+		old: "if over := own.Err(); over != nil {", new: "if over := l.Err(); false {",
 	},
 	{
 		file: "loss.go", test: "TestALeaseOfHoldSaysThatAnotherHasEndedIt",
