@@ -2,9 +2,10 @@ package interlock
 
 import "context"
 
-// binding is a context that ends with a lease.
+// binding is a context that ends with a lease, or whoever else is told of its end.
 type binding struct {
 	cancel     context.CancelCauseFunc
+	asked      func() // called, with ticket.mu held, when another asks for the lock; may be nil
 	prev, next *binding
 	listed     bool
 }
@@ -29,14 +30,30 @@ func (l *single) carry(ctx context.Context) context.Context { return carry(ctx, 
 
 func (l *single) bind(b *binding) error {
 	defer l.locked()()
-	err := l.err
-	if err == nil && l.t.winding {
-		err = ErrClosed
+	switch {
+	case l.err != nil:
+		return l.err
+	case l.t.winding:
+		return ErrClosed
 	}
-	if err == nil {
+	l.bound.add(b)
+	return nil
+}
+
+// watch is bind for whoever wants to hear of the end of the lease itself, which comes later than
+// that of its contexts when the client is closed.
+func (l *single) watch(b *binding) error {
+	defer l.locked()()
+	if l.err == nil {
 		l.bound.add(b)
 	}
-	return err
+	return l.err
+}
+
+func (l *single) isWinding() bool {
+	l.t.mu.Lock()
+	defer l.t.mu.Unlock()
+	return l.t.winding
 }
 
 func (l *single) unbind(b *binding) {
@@ -60,7 +77,7 @@ func (l *single) endBound(why error) func() {
 type bindings struct{ first *binding }
 
 func (l *bindings) add(b *binding) {
-	b.listed, b.next = true, l.first
+	b.listed, b.prev, b.next = true, nil, l.first
 	if b.next != nil {
 		b.next.prev = b
 	}
@@ -93,7 +110,9 @@ func (l *bindings) takeAll() (first *binding) {
 
 // end ends the contexts of a list that was taken.
 func (b *binding) end(cause error) {
-	for ; b != nil; b = b.next {
+	for b != nil {
+		next := b.next // cancel may put b on a list again
 		b.cancel(cause)
+		b = next
 	}
 }

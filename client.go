@@ -85,12 +85,13 @@ type Finding = driver.Finding
 
 // background runs f beside the caller; Close waits for it. A client that is
 // closed runs nothing more: the end of its session settles what is left.
-func (c *Client) background(f func()) {
+func (c *Client) background(f func()) (runs bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.closed {
 		c.tasks.Go(f)
 	}
+	return !c.closed
 }
 
 // isClosed reports whether Close has given up what was under way.

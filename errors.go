@@ -70,12 +70,16 @@ func (e *Error) Error() string {
 	if name == "" {
 		return "interlock: " + e.Op + ": " + e.Err.Error()
 	}
-	if strings.ContainsFunc(name, func(r rune) bool { return !strconv.IsPrint(r) }) || !utf8.ValidString(name) {
-		name = strconv.Quote(name)
-	}
-	return "interlock: " + e.Op + " " + name + ": " + e.Err.Error()
+	return "interlock: " + e.Op + " " + printable(name) + ": " + e.Err.Error()
 }
 func (e *Error) Unwrap() error { return e.Err }
+
+func printable(name string) string {
+	if strings.ContainsFunc(name, func(r rune) bool { return !strconv.IsPrint(r) }) || !utf8.ValidString(name) {
+		return strconv.Quote(name)
+	}
+	return name
+}
 
 // failed is the error of an operation; nil if err is.
 func failed(op, name string, err error) error {

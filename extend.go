@@ -12,14 +12,15 @@ import (
 
 // Extend makes a lease of Hold end d from now, sooner or later than before. It can be used
 // for less than d, as [Hold] says. An exchange whose reply is lost is repeated until ctx
-// ends; when it is not known which of the two ends holds, the lease ends at the earlier.
+// ends; when it is not known which of the two ends holds, the lease ends at the earlier. All parts of
+// a lease of [All] are extended; if that fails for one, those after it have the ends of before.
 func (l *Lease) Extend(ctx context.Context, d time.Duration) error { return l.h.Extend(ctx, d) }
 
 func (l *single) Extend(ctx context.Context, d time.Duration) error {
 	t := l.t
 	switch {
 	case t.req.Hold == 0:
-		return l.fail("extend", driver.Invalid(errors.New("only a lease of Hold has a fixed end; this one is renewed by itself")))
+		return l.fail("extend", errNotFixed)
 	case d <= 0:
 		return l.fail("extend", driver.Invalid(fmt.Errorf("the time %v is not positive", d)))
 	}
@@ -31,6 +32,8 @@ func (l *single) Extend(ctx context.Context, d time.Duration) error {
 	}
 	return l.fail("extend", l.extend(ctx, d))
 }
+
+var errNotFixed = driver.Invalid(errors.New("only a lease of Hold has a fixed end; this one is renewed by itself"))
 
 func (l *single) extend(ctx context.Context, d time.Duration) error {
 	t := l.t

@@ -60,9 +60,23 @@ func (l *Lock) heldOf(ctx context.Context) iter.Seq[*single] {
 // Held returns the live lease of this lock that ctx carries, if it does. The
 // writer's lease serves as a reader's too.
 func (l *Lock) Held(ctx context.Context) (*Lease, bool) {
+	if l.parts != nil {
+		return l.allHeld(ctx)
+	}
 	for lease := range l.heldOf(ctx) {
 		if lease.Exclusive() || !l.exclusive() {
 			return &lease.lease, true
+		}
+	}
+	return nil, false
+}
+
+// allHeld is Held for the lock of all parts: the lease of one All that has them.
+func (l *Lock) allHeld(ctx context.Context) (*Lease, bool) {
+	h, _ := ctx.Value(heldKey{}).(*heldLeases)
+	for ; h != nil; h = h.outer {
+		if w, ok := h.lease.h.(*whole); ok && w.holds(l) {
+			return h.lease, true
 		}
 	}
 	return nil, false
@@ -76,6 +90,19 @@ func (*upgrade) Error() string {
 	return "the reader's side is already held by this context, and has to be released first"
 }
 func (*upgrade) Unwrap() error { return ErrDeadlock }
+
+// enterOpen is enter for an acquire that begins: it refuses what can never succeed.
+func (l *Lock) enterOpen(ctx context.Context) (*single, error) {
+	switch {
+	case l.err != nil:
+		return nil, l.err
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case l.c.ctx.Err() != nil:
+		return nil, ErrClosed
+	}
+	return l.enter(ctx)
+}
 
 // enter decides what an acquire means for a context that may hold the lock
 // already: another lease of the same grant, ErrDeadlock, or (nil, nil), an

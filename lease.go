@@ -51,17 +51,28 @@ type holding interface {
 	parts() []*single
 }
 
-// ID names this grant, for Adopt, Evict and Revoke.
+// Parts returns the leases of the locks that [All] was given, in the order of the arguments, of each
+// lock once. Of any other lease it is the lease itself. A part may be extended; a part that is
+// released ends the whole lease.
+func (l *Lease) Parts() (parts []*Lease) {
+	for _, p := range l.h.parts() {
+		parts = append(parts, &p.lease)
+	}
+	return parts
+}
+
+// ID names this grant, for Adopt, Evict and Revoke. It is empty for the lease of [All], whose parts
+// have IDs.
 func (l *Lease) ID() string { return l.h.ID() }
 
 // Token is the fencing token: 0 < t < 1<<63. For exclusive leases of one name
 // it grows with every grant, over crashes and restarts, so that a resource can
 // refuse the late write of an old holder. Tokens of shared leases cannot be
-// compared.
+// compared. It is 0 for the lease of [All], whose parts have tokens.
 func (l *Lease) Token() uint64 { return l.h.Token() }
 
 // BackendToken is the number that other programs on the same backend see, such
-// as a revision or a zxid. Grants within one process share it.
+// as a revision or a zxid. Grants within one process share it. It is 0 for the lease of [All].
 func (l *Lease) BackendToken() uint64 { return l.h.BackendToken() }
 
 // Exclusive reports whether nobody else can hold any part of the lock: a
@@ -73,7 +84,7 @@ func (l *Lease) Exclusive() bool { return l.h.Exclusive() }
 func (l *Lease) Name() string { return l.h.Name() }
 
 // Deadline is when the lease is lost unless it is renewed before. It moves
-// with every renewal.
+// with every renewal. That of [All] is the earliest of its parts.
 func (l *Lease) Deadline() time.Time { return l.h.Deadline() }
 
 // Remaining is the time to the deadline by the steady clock that decides; 0 if
@@ -89,7 +100,8 @@ func (l *Lease) Done() <-chan struct{} { return l.h.Done() }
 
 // Err is nil while the lease is held, then it wraps ErrLost and says what happened, or is
 // ErrReleased. A Release that finds the lock lost makes that of it too. After Close it is
-// ErrReleased, or ErrClosed for a lease of Hold, which stays.
+// ErrReleased, or ErrClosed for a lease of Hold, which stays. When a part of a lease of [All] has
+// ended alone, it wraps ErrLost and names the part.
 func (l *Lease) Err() error { return l.h.Err() }
 
 // Inherited reports that the last exclusive holder died, or left its work

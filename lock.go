@@ -10,7 +10,7 @@ import (
 )
 
 // Lock is whatever can be acquired: a mutex, a side of a read-write lock,
-// permits of a semaphore, a stripe. It is cheap to make, has no state, and may
+// permits of a semaphore, a stripe, or several of these (see [All]). It is cheap to make, has no state, and may
 // be used by many goroutines.
 type Lock struct {
 	c        *Client
@@ -20,8 +20,9 @@ type Lock struct {
 	units    int64
 	capacity int64
 	cfg      lockConfig
-	wrong    error // what With cannot mend
-	err      error // why it cannot be acquired
+	wrong    error   // what With cannot mend
+	err      error   // why it cannot be acquired
+	parts    []*Lock // of All, which needs no more of the above than name and cfg; else nil
 }
 
 func (c *Client) lock(kind driver.Kind, name string, units, capacity int64, opts []Option) *Lock {
@@ -46,6 +47,9 @@ func (c *Client) Semaphore(name string, permits int64, opts ...Option) *Lock {
 
 // With returns a copy of the lock with further options.
 func (l *Lock) With(opts ...Option) *Lock {
+	if l.parts != nil {
+		return l.withAll(opts)
+	}
 	n := *l
 	for _, o := range opts {
 		o(&n.cfg)
@@ -124,6 +128,10 @@ func (l *Lock) Acquire(ctx context.Context) (*Lease, error) {
 func (l *Lock) TryAcquire(ctx context.Context) (*Lease, error) { return l.acquire(ctx, true) }
 
 func (l *Lock) acquire(ctx context.Context, try bool) (*Lease, error) {
+	if l.parts != nil {
+		lease, err := l.acquireAll(ctx, try)
+		return lease, failed("acquire", l.name, err)
+	}
 	observed := l.c.cfg.observed()
 	var began time.Time
 	if observed {
@@ -152,15 +160,7 @@ func (l *Lock) acquire(ctx context.Context, try bool) (*Lease, error) {
 
 // get acquires, and says how; "" if the context held the lock already.
 func (l *Lock) get(ctx context.Context, try bool) (lease *single, how EventKind, err error) {
-	switch {
-	case l.err != nil:
-		return nil, "", l.err
-	case ctx.Err() != nil:
-		return nil, "", context.Cause(ctx)
-	case l.c.ctx.Err() != nil:
-		return nil, "", ErrClosed
-	}
-	if lease, err := l.enter(ctx); lease != nil || err != nil {
+	if lease, err := l.enterOpen(ctx); lease != nil || err != nil {
 		return lease, "", err
 	}
 	if try {

@@ -12,7 +12,9 @@ import (
 // confirmed it or the lease has run out; for a lease of Hold, for one TTL at most.
 // That of a lease that was evicted takes as long. It returns an error that wraps
 // ErrLost if the lock was no longer held, or had run out before the backend
-// confirmed it, also if Close has released it before; calling it again returns the same.
+// confirmed it, also if Close has released it before; calling it again returns the same. The parts of a lease of
+// [All] are released in the reverse of the order in which they were acquired, those of each client
+// beside those of others; the error names those that were lost.
 func (l *Lease) Release() error { return l.h.release(true) }
 
 // abort is Release for work that may be half done: the next holder is told.

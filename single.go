@@ -198,8 +198,19 @@ func (l *single) Revoked() <-chan struct{} {
 	return l.revoked
 }
 
+func (l *single) isRevoked() bool {
+	l.t.mu.Lock()
+	defer l.t.mu.Unlock()
+	return l.t.revoked
+}
+
 // signalRevoked closes what Revoked has returned. t.mu is held.
 func (l *single) signalRevoked() {
+	for b := l.bound.first; b != nil; b = b.next {
+		if b.asked != nil {
+			b.asked()
+		}
+	}
 	if l.revoked == nil {
 		return
 	}

@@ -144,7 +144,7 @@ var faults = []fault{
 	{"rounds overlap", "DoubleBarrier", []edit{
 		{"doublebarrier.go", "if !m.over {", `if !m.over && !broken("rounds overlap") {`}}},
 	{"each leaves for itself", "DoubleBarrier", []edit{
-		{"doublebarrier.go", "return !m.members[l.t.req.ID] ||", `return broken("each leaves for itself") || !m.members[l.t.req.ID] ||`}}},
+		{"doublebarrier.go", "return !m.members[id] ||", `return broken("each leaves for itself") || !m.members[id] ||`}}},
 	{"a latch opens too early", "Latch", []edit{
 		{"latch.go", "return n == 0, err", `return n <= pick[int64]("a latch opens too early", 1, 0), err`}}},
 	{"a change is made again", "Latch Values", []edit{
@@ -170,8 +170,8 @@ var faults = []fault{
 	{"Close does not wait for functions of Do", "Closing", []edit{
 		{"close.go", "func() bool { return c.bodies == 0 }", `func() bool { return c.bodies == 0 || broken("Close does not wait for functions of Do") }`}}},
 	{"Close does not end contexts", "Closing", []edit{
-		{"close.go", "ends = append(ends, l.unbind(ErrClosed))", `if !broken("Close does not end contexts") {
-			ends = append(ends, l.unbind(ErrClosed))
+		{"close.go", "ends = append(ends, l.endBound(ErrClosed))", `if !broken("Close does not end contexts") {
+			ends = append(ends, l.endBound(ErrClosed))
 		}`}}},
 	{"the heart beats too slowly", "Healthy", []edit{
 		{"heartbeat.go", "every := n.ttl / beats", `every := pick("the heart beats too slowly", n.ttl*2/3, n.ttl/beats)`},

@@ -248,7 +248,7 @@ var core = []fault{
 	},
 	{
 		file: "election.go", test: "TestOnlyTheLeaderChangesItsValue",
-		old: "case was.Token > own.BackendToken():", new: "case was.Token > l.BackendToken() && false:",
+		old: "case was.Token > own.BackendToken():", new: "case was.Token > own.BackendToken() && false:",
 	},
 	{
 		file: "election.go", test: "TestALeaderChangesItsValue",

@@ -1,0 +1,311 @@
+package interlock
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/backoff"
+)
+
+// All makes one lock of several, its parts: whoever acquires it has all of them, or none. The
+// parts may be of any kind, and of several clients with different backends and TTLs.
+//
+// The parts are acquired one after the other in the order of their names, each with the prefix of
+// its client. So two who acquire several locks by All never wait for each other for ever, in
+// whatever order they name them, in one process or in several. Locks of one name and different
+// clients have no order that all processes could know. So while one of these is held, the others
+// are only tried: if one is busy, all are given back, and it comes first the next time. The
+// promise holds as long as each lock has one name in all programs. It has two if some programs
+// write a part of the name into the URL, as a path of ZooKeeper or etcd, and others into the
+// prefix. Locks that a caller has acquired before, outside of this All, are not in the order.
+//
+//   - A part that is itself made by All counts as its parts.
+//   - A lock that is named twice counts once, with the options of the first. The writer's side of a
+//     read-write lock includes the reader's. Permits of one semaphore add up. One lock that is reached
+//     through two clients is refused with ErrInvalid, unless it has room for both.
+//   - [Wait] bounds the acquire of all; that of a part bounds the wait for this part. Other
+//     options of [Lock.With] are given to each part: [Reentrant] counts for the parts that the
+//     context holds.
+//   - TryAcquire tries each part. If one is busy, those before it are given back.
+//   - A part that is lost while others are waited for makes the acquire start again. When the
+//     acquire fails, what was acquired is given back, also where [AtLeast] would keep others out.
+//
+// What the lease is, as one, stands at the methods of [Lease]; [Lease.Parts] has the lease of each
+// part, with its token. When one part ends, all is lost: the bound contexts end with an error that
+// names the part. The other parts are given back with Release. Without one they end as the lease of a
+// client that is dead would, within a TTL. So work that follows its context has ended before
+// another has any of the locks.
+//
+// Events are those of the parts; an acquire of all has none of its own.
+func All(locks ...*Lock) *Lock {
+	l := &Lock{parts: []*Lock{}}
+	for _, p := range locks {
+		l.include(p)
+	}
+	return l.complete()
+}
+
+// include adds a lock to the parts, in the order of the arguments.
+func (l *Lock) include(p *Lock) {
+	switch {
+	case p == nil:
+		l.wrong = errors.New("All: a lock is nil")
+	case p.parts != nil:
+		for _, q := range p.parts {
+			l.include(q)
+		}
+		l.wrong = cmp.Or(l.wrong, p.wrong)
+		if p.cfg.waits && (!l.cfg.waits || p.cfg.wait < l.cfg.wait) {
+			l.cfg.wait, l.cfg.waits = p.cfg.wait, true
+		}
+	default:
+		same := func(q *Lock) bool { return q.c == p.c && q.queue == p.queue }
+		if i := slices.IndexFunc(l.parts, same); i >= 0 {
+			l.parts[i] = l.parts[i].joinedBy(p)
+			return
+		}
+		l.parts = append(l.parts, p)
+	}
+}
+
+// joinedBy is the lock that is held by whoever holds both of two that have one queue.
+func (l *Lock) joinedBy(p *Lock) *Lock {
+	n := *l
+	switch {
+	case l.err != nil:
+	case p.err != nil:
+		n.wrong = p.err
+	case l.kind != p.kind || l.capacity != p.capacity:
+		n.wrong = fmt.Errorf("%w: it is %s, and %s", ErrMismatch, shape(l.kind, l.capacity), shape(p.kind, p.capacity))
+	case l.kind == driver.Semaphore:
+		n.units += p.units
+		n.cfg.weight = n.units
+	default:
+		n.units = max(l.units, p.units)
+	}
+	return n.With()
+}
+
+// complete names the lock, and finds what can never succeed.
+func (l *Lock) complete() *Lock {
+	if len(l.parts) == 0 {
+		l.wrong = cmp.Or(l.wrong, errors.New("All: there are no locks"))
+	}
+	l.err = driver.Invalid(l.wrong)
+	var names []string
+	for _, p := range l.parts {
+		names = append(names, p.name)
+		if l.err == nil && p.err != nil {
+			l.err = ofPart(p.name, p.err)
+		}
+	}
+	l.name = strings.Join(names, ", ")
+	return l
+}
+
+// withAll is With for the lock of all parts.
+func (l *Lock) withAll(opts []Option) *Lock {
+	n := &Lock{parts: []*Lock{}, cfg: l.cfg, wrong: l.wrong}
+	for _, o := range opts {
+		o(&n.cfg)
+	}
+	for _, p := range l.parts {
+		q := p.With(opts...)
+		q.cfg.wait, q.cfg.waits = p.cfg.wait, p.cfg.waits
+		n.parts = append(n.parts, q)
+	}
+	return n.complete()
+}
+
+// acquireAll acquires all parts, or none. What ends an attempt is given back before the next:
+// a part that was lost, or one of several locks of one name that was busy.
+func (l *Lock) acquireAll(ctx context.Context, try bool) (*Lease, error) {
+	if l.err != nil {
+		return nil, l.err
+	}
+	order := make([]int, len(l.parts))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(l.parts[i].queue, l.parts[j].queue) })
+	var b backoff.Backoff
+	for {
+		w := newWhole(l)
+		err := w.acquire(ctx, order, try)
+		var crossed *crossing
+		switch {
+		case err == nil:
+			return &w.lease, nil
+		case errors.As(err, &crossed):
+			at := slices.Index(order, crossed.part)
+			order = slices.Insert(slices.Delete(order, at, at+1), crossed.before, crossed.part)
+		case !errors.Is(err, errPartLost):
+			return nil, err
+		}
+		if b.Sleep(ctx) != nil {
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// errPartLost: a part was lost before all were acquired.
+var errPartLost = errors.New("a part was lost")
+
+// crossing: a part was busy, and must not be waited for, since one of the same name is held.
+type crossing struct{ part, before int } // an index of the parts, and of the order
+
+func (*crossing) Error() string { return "crossing" }
+
+// acquire makes one attempt. It gives everything back unless it succeeds.
+func (w *whole) acquire(ctx context.Context, order []int, try bool) (err error) {
+	held := false
+	defer func() { // also of a panic, such as one of an observer
+		if !held {
+			w.giveBack(ctx, try)
+		}
+	}()
+	step, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	b := &binding{cancel: cancel}
+	if err := w.bind(b); err != nil {
+		return err
+	}
+	defer w.unbind(b)
+	if err = w.enterParts(step, order); err == nil {
+		err = w.acquireParts(step, order, try)
+	}
+	switch closed := w.isClosed(); {
+	case closed != nil:
+		return closed
+	case w.Err() != nil:
+		return errPartLost
+	case err != nil:
+		return err
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	}
+	held = w.begin()
+	if !held {
+		return errPartLost
+	}
+	return nil
+}
+
+// enterParts has those parts that the context holds, and finds what is refused without waiting.
+func (w *whole) enterParts(ctx context.Context, order []int) error {
+	for _, i := range order {
+		p := w.lock.parts[i]
+		s, err := p.enterOpen(ctx)
+		if err != nil {
+			err = failed("acquire", p.name, err)
+			p.c.emit(ctx, Event{Kind: EventGaveUp, Name: p.name, Err: err})
+			return ofPart(p.name, err)
+		}
+		if s != nil {
+			w.add(i, s)
+		}
+	}
+	return nil
+}
+
+// acquireParts acquires the others.
+func (w *whole) acquireParts(ctx context.Context, order []int, try bool) error {
+	for at, i := range order {
+		if w.got[i] != nil {
+			continue
+		}
+		p := w.lock.parts[i]
+		first := at // of those that have its name
+		for first > 0 && w.lock.parts[order[first-1]].queue == p.queue {
+			first--
+		}
+		acquire := p.Acquire
+		if try || first < at {
+			acquire = p.TryAcquire
+		}
+		lease, err := acquire(ctx)
+		switch {
+		case err == nil:
+			w.add(i, lease.h.(*single))
+			continue
+		case first == at || !errors.Is(err, ErrBusy):
+		case w.isOneOf(ctx, p, order[first:at]):
+			err = driver.Invalid(errors.New("two clients reach this lock: name it once"))
+		case !try:
+			return &crossing{i, first}
+		}
+		return ofPart(p.name, err)
+	}
+	return nil
+}
+
+// isOneOf reports whether a lock is one of those that are held through other clients: then its
+// queue has their tickets.
+func (w *whole) isOneOf(ctx context.Context, p *Lock, held []int) bool {
+	call := p.c.call(ctx)
+	defer call.release()
+	q, err := p.c.look(call, p.name)
+	if err != nil {
+		return false // it is found out at another attempt
+	}
+	return slices.ContainsFunc(q.Members, func(m driver.Member) bool {
+		return slices.ContainsFunc(held, func(i int) bool { return w.got[i].t.req.ID == m.ID })
+	})
+}
+
+// giveBack releases the parts of an attempt that came to nothing. As one that gives up a wait it
+// waits until they have left, but not for long after the end of ctx.
+func (w *whole) giveBack(ctx context.Context, try bool) {
+	w.end(ErrReleased)
+	left := w.releaseParts(func(_ int, s *single) {
+		s.waive()
+		_ = s.release(!s.Inherited()) // what it was told of the last holder is for the next one to hear
+	})
+	var limit <-chan time.Time
+	if try {
+		limit = time.After(w.longestCall())
+	}
+	select {
+	case <-left:
+		return
+	case <-limit:
+		return
+	case <-ctx.Done():
+	}
+	select {
+	case <-left:
+	case <-time.After(farewell):
+	}
+}
+
+// longestCall is the longest time that one exchange with a backend takes.
+func (w *whole) longestCall() (longest time.Duration) {
+	for _, p := range w.lock.parts {
+		longest = max(longest, callTimeout(p.c.cfg.ttl))
+	}
+	return longest
+}
+
+// waive has AtLeast keep nobody out: no work was done. A lease that is nested leaves that to
+// the others of its grant.
+func (l *single) waive() {
+	l.t.mu.Lock()
+	defer l.t.mu.Unlock()
+	if l.g.leases == 1 {
+		l.t.keep = 0
+	}
+}
+
+// ofPart is the error of a part, with its name.
+func ofPart(name string, err error) error {
+	if e, ok := err.(*Error); ok {
+		err = e.Err
+	}
+	return fmt.Errorf("%s: %w", printable(name), err)
+}

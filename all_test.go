@@ -1,0 +1,669 @@
+package interlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/backend/memlock"
+)
+
+// two are clients of two backends, and others of the same backends.
+func two(t testing.TB, opts ...interlock.ClientOption) (a, b, otherA, otherB member) {
+	a, otherA = pair(t, opts...)
+	b, otherB = pair(t, opts...)
+	return a, b, otherA, otherB
+}
+
+// busy asserts that a lock is held, or is not.
+func busy(t testing.TB, l *interlock.Lock, want bool) {
+	t.Helper()
+	lease, err := l.TryAcquire(ctx)
+	if err == nil {
+		ok(t, lease.Release())
+	} else if !errors.Is(err, interlock.ErrBusy) {
+		t.Fatal(err)
+	}
+	if (err != nil) != want {
+		t.Fatalf("%s: %v, want busy: %v", l.Name(), err, want)
+	}
+}
+
+func TestAllHoldsEachPartUntilRelease(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b, otherA, otherB := two(t)
+		all := interlock.All(b.Semaphore("permits", 3, interlock.Weight(2)), a.RWMutex("rw").Writer(),
+			a.Striped("striped", 8).For("key"), b.Mutex("m"), a.Election("e").Candidate("me"))
+		lease := acquire(t, all)
+		others := []*interlock.Lock{
+			otherB.Semaphore("permits", 3, interlock.Weight(2)), otherA.RWMutex("rw").Reader(),
+			otherA.Striped("striped", 8).For("key"), otherB.Mutex("m"), otherA.Election("e").Candidate("other"),
+		}
+		for i, l := range others {
+			busy(t, l, true)
+			part := lease.Parts()[i]
+			if part.Name() != l.Name() || part.Token() == 0 || part.Err() != nil {
+				t.Errorf("part %d is %s, with token %d, and %v", i, part.Name(), part.Token(), part.Err())
+			}
+		}
+		if lease.Name() != all.Name() || lease.Token() != 0 || lease.ID() != "" || lease.Exclusive() {
+			t.Errorf("%s, token %d, ID %q, exclusive: %v", lease.Name(), lease.Token(), lease.ID(), lease.Exclusive())
+		}
+		time.Sleep(5 * ttl) // all are renewed
+		ok(t, lease.Err())
+		ok(t, lease.Release())
+		wantErr(t, lease.Err(), interlock.ErrReleased)
+		ok(t, lease.Release())
+		if !ended(lease.Done()) || lease.Remaining() != 0 {
+			t.Error("it is not over")
+		}
+		nothingLeft(t, a, b)
+		for _, l := range others {
+			busy(t, l, false)
+		}
+	})
+}
+
+func TestTheDeadlineOfAllIsTheEarliest(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a := join(t, memlock.NewWorld(), interlock.TTL(time.Minute))
+		b := join(t, memlock.NewWorld(), interlock.TTL(3*time.Second))
+		lease := acquire(t, interlock.All(a.Mutex("m"), b.Mutex("n")))
+		part := lease.Parts()[1]
+		if !lease.Deadline().Equal(part.Deadline()) || lease.Remaining() != part.Remaining() {
+			t.Errorf("%v, of its part %v", lease.Remaining(), part.Remaining())
+		}
+		b.faults().Cut()
+		time.Sleep(2 * time.Second)
+		if !lease.InDoubt() {
+			t.Error("not in doubt")
+		}
+		ok(t, lease.Err())
+		time.Sleep(time.Second)
+		wantErr(t, lease.Err(), interlock.ErrLost)
+		b.faults().Heal()
+		_ = lease.Release()
+	})
+}
+
+func TestALockThatIsNamedTwiceCountsOnce(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, other := pair(t)
+		rw := a.RWMutex("rw")
+		five := func(n int64) *interlock.Lock { return a.Semaphore("permits", 5, interlock.Weight(n)) }
+		inner := interlock.All(a.Mutex("m"), five(1))
+		lease := acquire(t, interlock.All(inner, a.Mutex("m"), rw.Reader(), rw.Writer(), five(3), rw.Reader()))
+		var names []string
+		for _, p := range lease.Parts() {
+			names = append(names, p.Name())
+		}
+		if !slices.Equal(names, []string{"m", "permits", "rw"}) {
+			t.Error(names)
+		}
+		busy(t, other.RWMutex("rw").Reader(), true)
+		busy(t, other.Semaphore("permits", 5, interlock.Weight(2)), true)
+		busy(t, other.Semaphore("permits", 5), false)
+		ok(t, lease.Release())
+		nothingLeft(t, a, other)
+	})
+}
+
+func TestWhatAllCanNeverHaveFailsAtOnce(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, other := pair(t)
+		closed := join(t, memlock.NewWorld())
+		ok(t, closed.Close())
+		m := a.Mutex("m")
+		held := acquire(t, a.Mutex("z"))
+		inside, free := held.Bind(ctx)
+		defer free()
+		waited := acquire(t, other.Mutex("a")) // whoever waited for it would wait for ever
+		for name, c := range map[string]struct {
+			lock *interlock.Lock
+			want error
+			says string
+		}{
+			"no locks":             {interlock.All(), interlock.ErrInvalid, "no locks"},
+			"only All of none":     {interlock.All(interlock.All(), m), interlock.ErrInvalid, "no locks"},
+			"nil":                  {interlock.All(m, nil), interlock.ErrInvalid, "nil"},
+			"too many permits":     {interlock.All(a.Semaphore("s", 3, interlock.Weight(2)), a.Semaphore("s", 3, interlock.Weight(2))), interlock.ErrInvalid, "s: "},
+			"two kinds":            {interlock.All(a.Mutex("a"), a.Mutex("s"), a.Semaphore("s", 3)), interlock.ErrMismatch, "s: "},
+			"two capacities":       {interlock.All(a.Semaphore("s", 4), a.Semaphore("s", 3)), interlock.ErrMismatch, "4 permits"},
+			"a wrong part":         {interlock.All(a.Mutex("a"), a.Mutex("{")), interlock.ErrInvalid, "{: "},
+			"a wrong option":       {interlock.All(a.Mutex("a"), m).With(interlock.Hold(-1)), interlock.ErrInvalid, "Hold"},
+			"an option of others":  {interlock.All(a.Mutex("a"), m).With(interlock.Weight(2)), interlock.ErrInvalid, "permits"},
+			"a closed client":      {interlock.All(a.Mutex("a"), closed.Mutex("m")), interlock.ErrClosed, "m: "},
+			"held by this context": {interlock.All(a.Mutex("a"), a.Mutex("z")), interlock.ErrDeadlock, "z: "},
+		} {
+			lease, err := c.lock.Acquire(inside)
+			if lease != nil || !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%s: %v, %v", name, lease, err)
+			}
+		}
+		ok(t, waited.Release())
+		ok(t, held.Release())
+		nothingLeft(t, a, other)
+	})
+}
+
+// Two clients of one backend: whoever holds a lock by one of them would wait for itself by the other.
+func TestOneLockThatTwoClientsReachIsRefused(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		for _, l := range []*interlock.Lock{
+			interlock.All(a.Mutex("m"), b.Mutex("m")),
+			interlock.All(a.RWMutex("rw").Reader(), b.RWMutex("rw").Writer()),
+			interlock.All(a.Semaphore("s", 3, interlock.Weight(2)), b.Semaphore("s", 3, interlock.Weight(2))),
+		} {
+			_, err := l.Acquire(ctx)
+			wantErr(t, err, interlock.ErrInvalid)
+			_, err = l.TryAcquire(ctx)
+			wantErr(t, err, interlock.ErrInvalid)
+			nothingLeft(t, a, b)
+		}
+		lease := acquire(t, interlock.All(a.Semaphore("s", 3), b.Semaphore("s", 3), a.RWMutex("rw").Reader(), b.RWMutex("rw").Reader()))
+		ok(t, lease.Release())
+		nothingLeft(t, a, b)
+	})
+}
+
+// The orders in which locks are named differ, and some locks have one name on two backends.
+func TestTwoMultiLocksNeverWaitForEachOther(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b, otherA, otherB := two(t)
+		var wg sync.WaitGroup
+		for _, all := range []*interlock.Lock{
+			interlock.All(a.Mutex("x"), a.Mutex("y"), b.Mutex("x")),
+			interlock.All(otherB.Mutex("x"), otherA.Mutex("y"), otherA.Mutex("x")),
+			interlock.All(b.Mutex("x"), a.Mutex("x"), a.Mutex("y")),
+			interlock.All(otherA.Mutex("y"), otherA.Mutex("x"), otherB.Mutex("x")),
+		} {
+			wg.Go(func() {
+				for range 20 {
+					lease, err := all.Acquire(ctx)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					time.Sleep(50 * time.Millisecond)
+					if err := lease.Release(); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		began := time.Now()
+		wg.Wait()
+		if took := time.Since(began); took > 5*time.Minute { // of which 4 s are work
+			t.Errorf("80 rounds took %v", took)
+		}
+		nothingLeft(t, a, b, otherA, otherB)
+	})
+}
+
+// While a lock of one name is held on one backend, that on another backend is not waited for.
+func TestNobodyWaitsForALockThatHoldsAnotherOfItsName(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b, otherA, otherB := two(t)
+		first := acquire(t, otherB.Mutex("m"))
+		c := async(ctx, interlock.All(a.Mutex("m"), b.Mutex("m")))
+		for range 3 {
+			time.Sleep(10 * time.Second)
+			if _, done := got(c); done {
+				t.Fatal("it has both")
+			}
+			busy(t, otherA.Mutex("m"), false) // while it waits for the other
+		}
+		ok(t, first.Release())
+		time.Sleep(time.Second)
+		r, done := got(c)
+		if !done {
+			t.Fatal("it still waits")
+		}
+		ok(t, r.err)
+		ok(t, r.lease.Release())
+	})
+}
+
+func TestATryOfAllKeepsNothingIfOnePartIsBusy(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b, otherA, otherB := two(t)
+		names := []string{"k", "l", "m"}
+		for i := range names {
+			held := acquire(t, []member{otherA, otherB, otherA}[i].Mutex(names[i]))
+			all := interlock.All(a.Mutex("m"), b.Mutex("l"), a.Mutex("k")).With(interlock.AtLeast(time.Hour))
+			_, err := all.TryAcquire(ctx)
+			wantErr(t, err, interlock.ErrBusy)
+			if !strings.Contains(err.Error(), names[i]+": busy") {
+				t.Error(err)
+			}
+			began := time.Now()
+			_, err = all.With(interlock.Wait(7 * time.Second)).Acquire(ctx)
+			wantErr(t, err, interlock.ErrBusy)
+			if took := time.Since(began); took < 7*time.Second || took > 8*time.Second {
+				t.Errorf("Wait(7s) took %v", took)
+			}
+			short, cancel := context.WithTimeout(ctx, time.Second)
+			_, err = all.Acquire(short)
+			cancel()
+			wantErr(t, err, context.DeadlineExceeded)
+			ok(t, held.Release())
+			nothingLeft(t, a, b)
+		}
+	})
+}
+
+func TestTheWaitOfANestedAllBoundsTheWhole(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, other := pair(t)
+		held := acquire(t, other.Mutex("z"))
+		defer held.Release()
+		began := time.Now()
+		inner := interlock.All(a.Mutex("m")).With(interlock.Wait(3 * time.Second))
+		_, err := interlock.All(inner, a.Mutex("z", interlock.Wait(time.Hour))).Acquire(ctx)
+		wantErr(t, err, interlock.ErrBusy)
+		_, err = interlock.All(a.Mutex("m"), a.Mutex("z", interlock.Wait(2*time.Second))).With(interlock.Wait(time.Hour)).Acquire(ctx)
+		wantErr(t, err, interlock.ErrBusy)
+		if took := time.Since(began); took < 5*time.Second || took > 6*time.Second {
+			t.Errorf("3 s and 2 s took %v", took)
+		}
+	})
+}
+
+// Whichever part is lost, and however: the context ends first, the error names the part, and the others
+// are free when the holder has released it, not before.
+func TestThatOnePartIsLostEndsTheWhole(t *testing.T) {
+	for how, lose := range map[string]func(t *testing.T, m, other member, name string, lease *interlock.Lease){
+		"evicted": func(t *testing.T, m, other member, name string, lease *interlock.Lease) {
+			ok(t, other.Evict(ctx, name, lease.ID(), true))
+		},
+		"expired": func(t *testing.T, m, other member, name string, lease *interlock.Lease) { m.faults().Expire() },
+		"cut off": func(t *testing.T, m, other member, name string, lease *interlock.Lease) {
+			m.faults().Cut()
+			time.Sleep(ttl)
+		},
+		"released alone": func(t *testing.T, m, other member, name string, lease *interlock.Lease) { ok(t, lease.Release()) },
+	} {
+		for i := range 3 {
+			for _, releases := range []bool{true, false} {
+				t.Run(fmt.Sprint(how, " ", i, " ", releases), func(t *testing.T) {
+					simulated(t, func(t *testing.T) {
+						var ms, others []member
+						var locks []*interlock.Lock
+						for j := range 3 {
+							m, other := pair(t)
+							ms, others = append(ms, m), append(others, other)
+							locks = append(locks, m.Mutex(fmt.Sprint("lock", j)))
+						}
+						name := fmt.Sprint("lock", i)
+						lease := acquire(t, interlock.All(locks[2], locks[0], locks[1]))
+						bound, free := lease.Bind(ctx)
+						defer free()
+						lose(t, ms[i], others[i], name, lease.Parts()[(i+1)%3])
+						time.Sleep(ttl / 2)
+						wantErr(t, lease.Err(), interlock.ErrLost)
+						wantErr(t, context.Cause(bound), interlock.ErrLost)
+						if !strings.Contains(lease.Err().Error(), name) || !ended(lease.Done()) {
+							t.Error(lease.Err())
+						}
+						for j := range 3 {
+							if j != i {
+								busy(t, others[j].Mutex(fmt.Sprint("lock", j)), true)
+							}
+						}
+						ms[i].faults().Heal()
+						if releases {
+							wantErr(t, lease.Release(), interlock.ErrLost)
+						} else {
+							time.Sleep(ttl)
+						}
+						time.Sleep(time.Second)
+						nothingLeft(t, append(ms, others...)...)
+						wantErr(t, lease.Release(), interlock.ErrLost)
+					})
+				})
+			}
+		}
+	}
+}
+
+func TestAPartThatIsLostWhileOthersAreWaitedForIsAcquiredAgain(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b, otherA, otherB := two(t)
+		held := acquire(t, otherB.Mutex("z"))
+		c := async(ctx, interlock.All(b.Mutex("z"), a.Mutex("m")))
+		for range 3 {
+			time.Sleep(time.Second)
+			busy(t, otherA.Mutex("m"), true)
+			a.faults().Expire()
+			time.Sleep(ttl)
+		}
+		busy(t, otherA.Mutex("m"), true)
+		ok(t, held.Release())
+		time.Sleep(time.Second)
+		r, done := got(c)
+		if !done {
+			t.Fatal("it still waits")
+		}
+		ok(t, r.err)
+		for _, p := range r.lease.Parts() {
+			ok(t, p.Err())
+		}
+		ok(t, r.lease.Release())
+		nothingLeft(t, a, b, otherA, otherB)
+	})
+}
+
+// What a part was told of the last holder is for the next one to hear.
+func TestAnAcquireOfAllThatFailsKeepsNoNewsOfADeath(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b, otherA, otherB := two(t)
+		robust := interlock.Robust()
+		acquire(t, otherA.Mutex("m", robust))
+		otherA.faults().Expire()
+		held := acquire(t, otherB.Mutex("z"))
+		all := interlock.All(a.Mutex("m"), b.Mutex("z")).With(robust)
+		_, err := all.With(interlock.Wait(2 * ttl)).Acquire(ctx)
+		wantErr(t, err, interlock.ErrBusy)
+		ok(t, held.Release())
+		lease := acquire(t, all)
+		if !lease.Inherited() || !lease.Parts()[0].Inherited() || lease.Parts()[1].Inherited() {
+			t.Error("the death was not told")
+		}
+		ok(t, lease.Release())
+		lease = acquire(t, all)
+		if lease.Inherited() {
+			t.Error("the death was told twice")
+		}
+		ok(t, lease.Release())
+	})
+}
+
+// The work under a part was interrupted, though the part itself was not lost.
+func TestTheRestOfALostWholeIsInherited(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b, _, otherB := two(t)
+		robust := interlock.Robust()
+		lease := acquire(t, interlock.All(a.Mutex("m"), b.Mutex("n")).With(robust))
+		a.faults().Expire()
+		time.Sleep(ttl / 2)
+		wantErr(t, lease.Release(), interlock.ErrLost)
+		next := acquire(t, otherB.Mutex("n", robust))
+		if !next.Inherited() {
+			t.Error("nobody was told")
+		}
+		ok(t, next.Release())
+	})
+}
+
+func TestAnObserverThatPanicsLeavesNoPartHeld(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		w := memlock.NewWorld()
+		a := join(t, w)
+		b := join(t, memlock.NewWorld(), interlock.Observe(func(_ context.Context, e interlock.Event) {
+			if e.Kind == interlock.EventGaveUp {
+				panic("observer")
+			}
+		}))
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("no panic")
+				}
+			}()
+			short, cancel := context.WithCancel(ctx)
+			held := acquire(t, b.Mutex("n"))
+			defer held.Release()
+			time.AfterFunc(time.Second, cancel)
+			_, _ = interlock.All(a.Mutex("m"), b.Mutex("n")).Acquire(short)
+		}()
+		nothingLeft(t, a, b)
+	})
+}
+
+func TestAPanicUnderAllReleasesEachPart(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b, otherA, otherB := two(t)
+		all := interlock.All(a.Mutex("m"), b.Mutex("n")).With(interlock.Robust())
+		func() {
+			defer func() { _ = recover() }()
+			_ = all.Do(ctx, func(context.Context) error { panic("work") })
+		}()
+		nothingLeft(t, a, b)
+		next := acquire(t, interlock.All(otherA.Mutex("m"), otherB.Mutex("n")).With(interlock.Robust()))
+		for _, p := range next.Parts() {
+			if !p.Inherited() {
+				t.Errorf("%s: nobody was told", p.Name())
+			}
+		}
+		ok(t, next.Release())
+	})
+}
+
+func TestTheContextOfAllHoldsEachPart(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b, otherA, _ := two(t)
+		m, n, rw := a.Mutex("m"), b.Mutex("n"), a.RWMutex("rw")
+		all := interlock.All(n, m, rw.Writer())
+		ok(t, all.Do(ctx, func(ctx context.Context) error {
+			whole := interlock.LeaseFrom(ctx)
+			if whole == nil || len(whole.Parts()) != 3 {
+				t.Fatal("the context carries another lease")
+			}
+			for i, l := range []*interlock.Lock{n, m, rw.Writer()} {
+				if part, held := l.Held(ctx); !held || part != whole.Parts()[i] {
+					t.Errorf("%s: %v", l.Name(), part)
+				}
+				_, err := l.Acquire(ctx)
+				wantErr(t, err, interlock.ErrDeadlock)
+			}
+			for _, l := range []*interlock.Lock{all, interlock.All(m, n), interlock.All(rw.Reader())} {
+				if lease, held := l.Held(ctx); !held || lease != whole {
+					t.Errorf("%s: %v", l.Name(), lease)
+				}
+			}
+			for _, l := range []*interlock.Lock{interlock.All(m, a.Mutex("other")), interlock.All(otherA.Mutex("m"))} {
+				if _, held := l.Held(ctx); held {
+					t.Errorf("%s is held", l.Name())
+				}
+			}
+			nested, err := interlock.All(m, n, a.Mutex("other")).With(interlock.Reentrant()).Acquire(ctx)
+			ok(t, err)
+			ok(t, nested.Release())
+			ok(t, whole.Err())
+			busy(t, otherA.Mutex("m"), true)
+			return nil
+		}))
+		if _, held := all.Held(ctx); held {
+			t.Error("it is held by a context of nobody")
+		}
+		nothingLeft(t, a, b)
+	})
+}
+
+func TestAllIsRevokedWithAPart(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b, _, otherB := two(t)
+		lease := acquire(t, interlock.All(a.Mutex("m"), b.Mutex("n")))
+		before := lease.Revoked()
+		ok(t, otherB.Revoke(ctx, "n", lease.Parts()[1].ID()))
+		synctest.Wait()
+		if !ended(before) || !ended(lease.Revoked()) || ended(lease.Parts()[0].Revoked()) {
+			t.Error("it is not revoked, or the other part is")
+		}
+		ok(t, lease.Err())
+		ok(t, lease.Release())
+	})
+}
+
+func TestAllOfFixedTimesIsExtendedAndAdoptedByParts(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b, otherA, otherB := two(t)
+		lease := acquire(t, interlock.All(a.Mutex("m"), b.Mutex("n")).With(interlock.Hold(time.Minute)))
+		ok(t, lease.Extend(ctx, time.Hour))
+		time.Sleep(50 * time.Minute)
+		ok(t, lease.Err())
+		if left := lease.Remaining(); left > 10*time.Minute || left < 9*time.Minute {
+			t.Error(left)
+		}
+		part, err := otherB.Adopt(ctx, "n", lease.Parts()[1].ID())
+		ok(t, err)
+		ok(t, part.Release())
+		time.Sleep(ttl)
+		wantErr(t, lease.Err(), interlock.ErrLost)
+		_ = lease.Release()
+		nothingLeft(t, a, b, otherA, otherB)
+
+		mixed := acquire(t, interlock.All(a.Mutex("m", interlock.Hold(time.Minute)), b.Mutex("n")))
+		err = mixed.Extend(ctx, time.Hour)
+		wantErr(t, err, interlock.ErrInvalid)
+		if !strings.Contains(err.Error(), "n: ") {
+			t.Error(err)
+		}
+		ok(t, mixed.Release())
+	})
+}
+
+func TestADowngradeOfAllIsOfItsReadWriteLocks(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b, otherA, otherB := two(t)
+		lease := acquire(t, interlock.All(a.RWMutex("rw").Writer(), b.Mutex("m")))
+		ok(t, lease.Downgrade(ctx))
+		busy(t, otherA.RWMutex("rw").Reader(), false)
+		busy(t, otherA.RWMutex("rw").Writer(), true)
+		busy(t, otherB.Mutex("m"), true)
+		ok(t, lease.Release())
+		lease = acquire(t, interlock.All(a.Mutex("n"), b.Mutex("m")))
+		wantErr(t, lease.Downgrade(ctx), interlock.ErrInvalid)
+		ok(t, lease.Release())
+	})
+}
+
+// Close of the client of one part: contexts end, Do's function is waited for, and then the rest is free.
+func TestCloseOfOnePartsClientEndsTheWhole(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b, otherA, otherB := two(t)
+		all := interlock.All(a.Mutex("m"), b.Mutex("n"))
+		closed := make(chan struct{})
+		err := all.Do(ctx, func(ctx context.Context) error {
+			go func() {
+				defer close(closed)
+				if err := a.Close(); err != nil {
+					t.Error(err)
+				}
+			}()
+			<-ctx.Done()
+			wantErr(t, context.Cause(ctx), interlock.ErrClosed)
+			time.Sleep(5 * time.Second)
+			if ended(closed) {
+				t.Error("Close did not wait for the function")
+			}
+			busy(t, otherA.Mutex("m"), true)
+			busy(t, otherB.Mutex("n"), true)
+			return nil
+		})
+		ok(t, err)
+		<-closed
+		nothingLeft(t, b, otherA, otherB)
+	})
+	simulated(t, func(t *testing.T) {
+		a, b, otherA, otherB := two(t)
+		lease := acquire(t, interlock.All(a.Mutex("m"), b.Mutex("n")))
+		ok(t, a.Close())
+		wantErr(t, lease.Err(), interlock.ErrLost)
+		wantErr(t, lease.Err(), interlock.ErrClosed)
+		busy(t, otherB.Mutex("n"), true)
+		wantErr(t, lease.Release(), interlock.ErrLost)
+		nothingLeft(t, b, otherA, otherB)
+
+		held := acquire(t, otherB.Mutex("n"))
+		c := async(ctx, interlock.All(otherA.Mutex("m"), b.Mutex("n")))
+		synctest.Wait()
+		ok(t, otherA.Close()) // while the rest is waited for
+		r, done := got(c)
+		if !done {
+			t.Fatal("it still waits")
+		}
+		wantErr(t, r.err, interlock.ErrClosed)
+		ok(t, held.Release())
+		nothingLeft(t, b, otherB)
+	})
+}
+
+func TestAllOfFixedTimesOutlivesItsClients(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b, otherA, otherB := two(t)
+		lease := acquire(t, interlock.All(a.Mutex("m"), b.Mutex("n")).With(interlock.Hold(time.Minute)))
+		ok(t, a.Close())
+		wantErr(t, lease.Err(), interlock.ErrClosed)
+		time.Sleep(2 * ttl)
+		ok(t, b.Close())
+		busy(t, otherA.Mutex("m"), true)
+		busy(t, otherB.Mutex("n"), true)
+		time.Sleep(time.Minute)
+		nothingLeft(t, otherA, otherB)
+	})
+}
+
+// A backend that does not answer holds up no release on another.
+func TestAnUnreachablePartHoldsUpNoOther(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b, _, otherB := two(t)
+		lease := acquire(t, interlock.All(a.Mutex("z"), b.Mutex("n")))
+		a.faults().Cut()
+		released := make(chan error, 1)
+		go func() { released <- lease.Release() }()
+		time.Sleep(time.Second)
+		busy(t, otherB.Mutex("n"), false)
+		err := <-released
+		wantErr(t, err, interlock.ErrLost)
+		if !strings.Contains(err.Error(), "z: ") {
+			t.Error(err)
+		}
+		wantErr(t, lease.Err(), interlock.ErrLost)
+		a.faults().Heal()
+	})
+}
+
+func TestAPartOfAnElectionSetsItsValue(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, other := pair(t)
+		e := a.Election("e")
+		ok(t, interlock.All(e.Candidate("first"), a.Mutex("m")).Do(ctx, func(ctx context.Context) error {
+			ok(t, e.SetValue(ctx, interlock.LeaseFrom(ctx), "second"))
+			leader, err := other.Election("e").Leader(ctx)
+			ok(t, err)
+			if leader.Note != "second" {
+				t.Error(leader.Note)
+			}
+			return nil
+		}))
+	})
+}
+
+func TestEventsOfAllAreThoseOfItsParts(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var seen []string
+		a := join(t, memlock.NewWorld(), interlock.Observe(func(_ context.Context, e interlock.Event) {
+			if e.Name != "" {
+				mu.Lock()
+				seen = append(seen, string(e.Kind)+" "+e.Name)
+				mu.Unlock()
+			}
+		}))
+		lease := acquire(t, interlock.All(a.Mutex("n"), a.Mutex("m")))
+		ok(t, lease.Release())
+		synctest.Wait()
+		if want := []string{"acquired m", "acquired n", "released n", "released m"}; !slices.Equal(seen, want) {
+			t.Errorf("%q, want %q", seen, want)
+		}
+	})
+}
