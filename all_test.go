@@ -142,7 +142,7 @@ func TestWhatAllCanNeverHaveFailsAtOnce(t *testing.T) {
 			"a closed client":      {interlock.All(a.Mutex("a"), closed.Mutex("m")), interlock.ErrClosed, "m: "},
 			"held by this context": {interlock.All(a.Mutex("a"), a.Mutex("z")), interlock.ErrDeadlock, "z: "},
 		} {
-			lease, err := c.lock.Acquire(inside)
+			lease, err := c.lock.With(interlock.Wait(time.Hour)).Acquire(inside)
 			if lease != nil || !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%s: %v, %v", name, lease, err)
 			}
@@ -162,9 +162,9 @@ func TestOneLockThatTwoClientsReachIsRefused(t *testing.T) {
 			interlock.All(a.RWMutex("rw").Reader(), b.RWMutex("rw").Writer()),
 			interlock.All(a.Semaphore("s", 3, interlock.Weight(2)), b.Semaphore("s", 3, interlock.Weight(2))),
 		} {
-			_, err := l.Acquire(ctx)
+			_, err := l.TryAcquire(ctx)
 			wantErr(t, err, interlock.ErrInvalid)
-			_, err = l.TryAcquire(ctx)
+			_, err = l.Acquire(ctx)
 			wantErr(t, err, interlock.ErrInvalid)
 			nothingLeft(t, a, b)
 		}
@@ -187,7 +187,7 @@ func TestTwoMultiLocksNeverWaitForEachOther(t *testing.T) {
 		} {
 			wg.Go(func() {
 				for range 20 {
-					lease, err := all.Acquire(ctx)
+					lease, err := all.With(interlock.Wait(time.Hour)).Acquire(ctx)
 					if err != nil {
 						t.Error(err)
 						return
@@ -629,6 +629,40 @@ func TestAnUnreachablePartHoldsUpNoOther(t *testing.T) {
 		}
 		wantErr(t, lease.Err(), interlock.ErrLost)
 		a.faults().Heal()
+	})
+}
+
+// What was acquired is given back later, when the backend is back.
+func TestWhoGivesUpAllDoesNotWaitForABackendThatIsAway(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b, otherA, otherB := two(t)
+		held := acquire(t, otherB.Mutex("n"))
+		all := interlock.All(a.Mutex("m"), b.Mutex("n"))
+		for name, c := range map[string]struct {
+			acquire func() (*interlock.Lease, error)
+			within  time.Duration
+		}{
+			"a wait that is given up": {func() (*interlock.Lease, error) {
+				short, cancel := context.WithTimeout(ctx, time.Second)
+				defer cancel()
+				return all.Acquire(short)
+			}, 1200 * time.Millisecond},
+			"a try": {func() (*interlock.Lease, error) { return all.TryAcquire(ctx) }, ttl / 3},
+		} {
+			hung := a.faults().Before("Leave", 1).Hang()
+			began := time.Now()
+			if _, err := c.acquire(); err == nil {
+				t.Fatal("it has both")
+			}
+			if took := time.Since(began); took > c.within {
+				t.Errorf("%s took %v", name, took)
+			}
+			hung.Lose()
+			time.Sleep(time.Second)
+			busy(t, otherA.Mutex("m"), false)
+		}
+		ok(t, held.Release())
+		nothingLeft(t, a, b, otherA, otherB)
 	})
 }
 

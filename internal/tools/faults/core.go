@@ -3,6 +3,102 @@ package main
 // Of the package at the root, and of the command.
 var core = []fault{
 	{
+		file: "all.go", test: "TestTwoMultiLocksNeverWaitForEachOther",
+		old: "return cmp.Compare(l.parts[i].queue, l.parts[j].queue)", new: "return 0",
+	},
+	{
+		file: "all.go", test: "TestNobodyWaitsForALockThatHoldsAnotherOfItsName",
+		old: "if try || first < at {", new: "if try {",
+	},
+	{
+		file: "all.go", test: "TestOneLockThatTwoClientsReachIsRefused",
+		old: "return w.got[i].t.req.ID == m.ID", new: "return false",
+	},
+	{
+		file: "all.go", test: "TestATryOfAllKeepsNothingIfOnePartIsBusy",
+		old: "\t\ts.waive()\n", new: "",
+	},
+	{
+		file: "all.go", test: "TestAnAcquireOfAllThatFailsKeepsNoNewsOfADeath",
+		old: "_ = s.release(!s.Inherited())", new: "_ = s.release(true)",
+	},
+	{
+		file: "all.go", test: "TestAnObserverThatPanicsLeavesNoPartHeld",
+		old: "\t\tif !held {\n\t\t\tw.giveBack", new: "\t\tif err != nil {\n\t\t\tw.giveBack",
+	},
+	{
+		file: "all.go", test: "TestWhoGivesUpAllDoesNotWaitForABackendThatIsAway",
+		old: "\tcase <-ctx.Done():\n", new: "\tcase <-make(chan int):\n",
+	},
+	{
+		file: "all.go", test: "TestWhoGivesUpAllDoesNotWaitForABackendThatIsAway",
+		old: "\tcase <-limit:\n", new: "\tcase <-make(chan int):\n",
+	},
+	{
+		file: "all.go", test: "TestWhatAllCanNeverHaveFailsAtOnce",
+		old: "if err = w.enterParts(step, order); err == nil {", new: "if err == nil {",
+	},
+	{
+		file: "all.go", test: "TestALockThatIsNamedTwiceCountsOnce",
+		old: "n.units += p.units", new: "n.units = max(n.units, p.units)",
+	},
+	{
+		file: "all.go", test: "TestALockThatIsNamedTwiceCountsOnce",
+		old: "n.units = max(l.units, p.units)", new: "n.units = l.units",
+	},
+	{
+		file: "all.go", test: "TestTheWaitOfANestedAllBoundsTheWhole",
+		old: "l.cfg.wait, l.cfg.waits = p.cfg.wait, true", new: "l.cfg.wait = p.cfg.wait",
+	},
+	{
+		file: "all.go", test: "TestAPartThatIsLostWhileOthersAreWaitedForIsAcquiredAgain",
+		old: "case !errors.Is(err, errPartLost):", new: "default:",
+	},
+	{
+		file: "whole.go", test: "TestEventsOfAllAreThoseOfItsParts",
+		old: "\tslices.Reverse(order)\n", new: "",
+	},
+	{
+		file: "whole.go", test: "TestAnUnreachablePartHoldsUpNoOther",
+		old: "c := w.got[i].t.c", new: "c := w.got[order[0]].t.c",
+	},
+	{
+		file: "whole.go", test: "TestThatOnePartIsLostEndsTheWhole",
+		old: "p.t.c.background(func() { w.abandon(p) })", new: "_ = w.abandon",
+	},
+	{
+		file: "whole.go", test: "TestThatOnePartIsLostEndsTheWhole",
+		old: "min(p.Remaining(), p.t.c.TTL())", new: "0",
+	},
+	{
+		file: "whole.go", test: "TestTheRestOfALostWholeIsInherited",
+		old: "s.release(clean && ended == nil)", new: "s.release(clean)",
+	},
+	{
+		file: "whole.go", test: "TestTheContextOfAllHoldsEachPart",
+		old: "\t\tctx = p.carry(ctx)\n", new: "\t\t_ = p.carry(ctx)\n",
+	},
+	{
+		file: "whole.go", test: "TestCloseOfOnePartsClientEndsTheWhole",
+		old: "\t\tw.wind(s)\n", new: "\t\tw.end(ErrClosed)\n",
+	},
+	{
+		file: "whole.go", test: "TestAllOfFixedTimesOutlivesItsClients",
+		old: "s.isWinding() && kept:", new: "s.isWinding() && kept && false:",
+	},
+	{
+		file: "whole.go", test: "TestTheDeadlineOfAllIsTheEarliest",
+		old: "return slices.Min(left)", new: "return slices.Max(left)",
+	},
+	{
+		file: "whole.go", test: "TestAllOfFixedTimesIsExtendedAndAdoptedByParts",
+		old: "\t\tif p.t.req.Hold == 0 {\n\t\t\treturn failed", new: "\t\tif false {\n\t\t\treturn failed",
+	},
+	{
+		file: "single.go", test: "TestAllIsRevokedWithAPart",
+		old: "\t\t\tb.asked()\n", new: "",
+	},
+	{
 		file: "line.go", test: "TestGoroutinesOfOneClientAreServedInTheOrderOfTheirCalls",
 		old: "n.waiters.push(w)\n", new: "n.waiters.push(w)\nif f := n.waiters.first; f != w { n.waiters.remove(w); w.waiting, w.next = true, f; f.prev = w; n.waiters.first = w }\n",
 	},
