@@ -31,7 +31,7 @@ import (
 //     through two clients is refused with ErrInvalid, unless it has room for both.
 //   - [Wait] bounds the acquire of all; that of a part bounds the wait for this part. Other
 //     options of [Lock.With] are given to each part: [Reentrant] counts for the parts that the
-//     context holds.
+//     context holds, and the time of [Hold] begins with the grant of each part.
 //   - TryAcquire tries each part. If one is busy, those before it are given back.
 //   - A part that is lost while others are waited for makes the acquire start again. When the
 //     acquire fails, what was acquired is given back, also where [AtLeast] would keep others out.
@@ -42,7 +42,7 @@ import (
 // client that is dead would, within a TTL. So work that follows its context has ended before
 // another has any of the locks.
 //
-// Events are those of the parts; an acquire of all has none of its own.
+// Its name is those of the parts, joined by commas. Events are those of the parts; an acquire of all has none of its own.
 func All(locks ...*Lock) *Lock {
 	l := &Lock{parts: []*Lock{}}
 	for _, p := range locks {

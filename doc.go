@@ -68,4 +68,8 @@
 // [Weight] asks for several permits, [Robust] tells whether the last holder
 // died, [Note] is shown by inspection ([Client.Queue], [Client.Queues],
 // [Client.Follow]).
+//
+// # Several locks
+//
+// [All] makes one lock of several, over any mix of kinds and backends, which is acquired as a whole or not at all.
 package interlock

@@ -113,6 +113,27 @@ func ExampleLock_Held() {
 	// writing with a token: true
 }
 
+func ExampleAll() {
+	ctx := context.Background()
+	eu, us := open(), open() // two backends
+	defer eu.Close()
+	defer us.Close()
+
+	from, to := eu.Mutex("account/7"), us.Mutex("account/3")
+	transfer := interlock.All(from, to).With(interlock.Wait(time.Minute))
+	err := transfer.Do(ctx, func(ctx context.Context) error {
+		for _, part := range interlock.LeaseFrom(ctx).Parts() {
+			fmt.Println(part.Name(), "is held, with a token:", part.Token() > 0)
+		}
+		return ctx.Err() // ends if one of them is lost
+	})
+	fmt.Println(err)
+	// Output:
+	// account/7 is held, with a token: true
+	// account/3 is held, with a token: true
+	// <nil>
+}
+
 func ExampleWait() {
 	ctx := context.Background()
 	c := open()
