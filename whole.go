@@ -310,9 +310,14 @@ func (w *whole) Revoked() <-chan struct{} {
 	return w.revoked
 }
 
+// Liveness has the files of each session once.
 func (w *whole) Liveness() (files []*os.File) {
 	for _, p := range w.parts() {
-		files = append(files, p.Liveness()...)
+		for _, f := range p.Liveness() {
+			if !slices.Contains(files, f) {
+				files = append(files, f)
+			}
+		}
 	}
 	return files
 }

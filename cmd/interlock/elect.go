@@ -24,13 +24,13 @@ The job's environment and the exit status are those of run.`,
 		Example: `  interlock elect scheduler --value "$(hostname):8080" -- ./scheduler
   interlock observe scheduler`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			j, err := f.job(cmd, o, args)
+			j, err := f.job(cmd, o, args, 1)
 			if err != nil {
 				return err
 			}
 			j.again = true
-			j.lock = func(c *interlock.Client) *interlock.Lock {
-				return c.Election(j.name, j.options...).Candidate(value)
+			j.lock = func(c *interlock.Client, name string) *interlock.Lock {
+				return c.Election(name, j.options...).Candidate(value)
 			}
 			return j.run(cmd)
 		},

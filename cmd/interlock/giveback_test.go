@@ -164,6 +164,22 @@ func TestAGuardGivesNothingBackBeforeItsTime(t *testing.T) {
 	}
 }
 
+// Promise: all locks of a job are given back.
+func TestAGuardGivesEachLockBack(t *testing.T) {
+	t.Parallel()
+	url := redistest.Start(t).URL() + "?" + longTTL
+	r := start(t, url, "run", "b", "a", "--", "job", "wait", "held")
+	r.has("held")
+	g := r.guarded()
+	_ = r.Process.Kill()
+	g.gone()
+	for _, name := range []string{"a", "b"} {
+		if left := holders(t, url, name); len(left) != 0 {
+			t.Errorf("%s: %v holds", name, left)
+		}
+	}
+}
+
 // Promise: a guard whose backend is away tries for a while, and ends.
 func TestAGuardDoesNotWaitForTheBackend(t *testing.T) {
 	t.Parallel()

@@ -8,6 +8,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -25,13 +26,14 @@ import (
 type job struct {
 	o        *options
 	flags    *jobFlags
-	name     string
+	names    []string
+	name     string // of all of them, for messages
 	args     []string
 	busy     int  // exit code
 	again    bool // after a loss, acquire and run again
 	onRevoke syscall.Signal
 	options  []interlock.Option
-	lock     func(*interlock.Client) *interlock.Lock
+	lock     func(c *interlock.Client, name string) *interlock.Lock
 
 	wait    time.Duration // 0: for ever, or not at all
 	atLeast time.Duration
@@ -40,20 +42,35 @@ type job struct {
 	say      *teller
 	c        *client
 	backend  backend
-	entry    string        // of INTERLOCK_HELD
+	entries  []string      // of INTERLOCK_HELD
 	acquired time.Time     // when this process learned of the grant
 	renewed  chan struct{} // has a value after each renewal
 	doubt    chan error    // has the reason when a renewal has failed
 }
 
-// job reads NAME -- COMMAND [ARG]…
-func (f *jobFlags) job(cmd *cobra.Command, o *options, args []string) (*job, error) {
+// job reads NAME… -- COMMAND [ARG]…, with so many names at most.
+func (f *jobFlags) job(cmd *cobra.Command, o *options, args []string, most int) (*job, error) {
 	dash := cmd.ArgsLenAtDash()
 	if len(args) == 0 || dash == 0 {
 		return nil, usage("NAME is missing (see %s --help)", cmd.CommandPath())
 	}
-	j := &job{o: o, flags: f, name: args[0], args: args[1:]}
+	named := dash
 	switch {
+	case dash < 0 && f.shell != "":
+		named = len(args)
+	case dash < 0:
+		named = 1
+	}
+	j := &job{o: o, flags: f, args: args[named:]}
+	for _, name := range args[:named] {
+		if !slices.Contains(j.names, name) {
+			j.names = append(j.names, name)
+		}
+	}
+	j.name = strings.Join(j.names, ", ")
+	switch {
+	case len(j.names) > most:
+		return nil, usage("%s takes one NAME, not %d", cmd.CommandPath(), len(j.names))
 	case f.shell != "" && len(j.args) > 0:
 		return nil, usage("-c and a command exclude each other")
 	case f.shell != "" && runtime.GOOS == "windows":
@@ -62,7 +79,7 @@ func (f *jobFlags) job(cmd *cobra.Command, o *options, args []string) (*job, err
 		j.args = []string{"/bin/sh", "-c", f.shell}
 	case len(j.args) == 0:
 		return nil, usage("COMMAND is missing: %s -- COMMAND [ARG]…", cmd.CommandPath()+" "+j.name)
-	case dash != 1:
+	case dash < 0:
 		return nil, usage("write -- before the command: %s %s -- %s", cmd.CommandPath(), j.name, j.args[0])
 	}
 	if cmd.Flags().Changed("ttl") && f.ttl < shortestTTL {
@@ -140,17 +157,21 @@ func (j *job) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	j.c = newClient(c, j.name, func(event, text string) { j.say.tell(event, "", "%s", text) })
+	j.c = newClient(c, j.names[0], func(event, text string) { j.say.tell(event, "", "%s", text) })
 	defer j.c.finish()
 	j.say.tell("backend", "", "backend %s (%s), TTL %v", b.shown(), b.source, c.TTL())
 	if b.silent && (j.again || j.atLeast > 0 || unattended()) {
 		j.say.warn(ofOneMachine)
 	}
-	j.backend, j.entry = b, heldEntry(b, j.name)
-	if heldAlready(j.entry) {
-		return usage("run %s: the process that started this one holds the lock already; waiting for it would never end", j.name)
+	j.backend = b
+	for _, name := range j.names {
+		entry := heldEntry(b, name)
+		if heldAlready(entry) {
+			return usage("run %s: the process that started this one holds the lock already; waiting for it would never end", name)
+		}
+		j.entries = append(j.entries, entry)
 	}
-	lock := j.lock(c)
+	lock := j.locks(c)
 	next := lock
 	if j.wait > 0 { // the opening was a part of it
 		next = lock.With(interlock.Wait(max(j.wait-time.Since(begun), 0)))
@@ -175,6 +196,18 @@ func (j *job) run(cmd *cobra.Command) error {
 		}
 		j.say.warn("%s; waiting for %s again", trim(err), j.name)
 	}
+}
+
+// locks is the lock of the name, or of all names.
+func (j *job) locks(c *interlock.Client) *interlock.Lock {
+	if len(j.names) == 1 {
+		return j.lock(c, j.names[0])
+	}
+	var all []*interlock.Lock
+	for _, name := range j.names {
+		all = append(all, j.lock(c, name))
+	}
+	return interlock.All(all...).With(j.options...)
 }
 
 // unused reports whether a lease was lost before the job was started, for no other reason
@@ -228,7 +261,8 @@ func (j *job) acquire(ctx context.Context, lock *interlock.Lock) (*interlock.Lea
 	switch {
 	case err == nil:
 		j.acquired = time.Now()
-		j.say.tell("acquired", strconv.FormatUint(lease.Token(), 10), "acquired %s, token %d", j.name, lease.Token())
+		tokens := tokens(lease)
+		j.say.tell("acquired", strings.Join(tokens, " "), "acquired %s, token %s", j.name, strings.Join(tokens, ", "))
 		return lease, nil
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
@@ -306,7 +340,7 @@ func (j *job) start(ctx context.Context, lease *interlock.Lease, ready func() er
 		TTL:      j.c.TTL(),
 		Deadline: driver.Now().Add(left),
 		Liveness: lease.Liveness(),
-		GiveBack: j.ticket(lease),
+		GiveBack: j.tickets(lease),
 		Judge:    lease.Err,
 		Ready:    ready,
 		Renewed: func() (driver.Instant, error) {
@@ -461,10 +495,18 @@ func (j *job) environment(l *interlock.Lease) []string {
 		env = append(env, urlVariable+"="+j.backend.url)
 	}
 	return append(env,
-		"INTERLOCK_NAME="+j.name,
-		"INTERLOCK_TOKEN="+strconv.FormatUint(l.Token(), 10),
-		heldVariable+"="+heldBy(j.entry),
+		"INTERLOCK_NAME="+strings.Join(j.names, "\n"),
+		"INTERLOCK_TOKEN="+strings.Join(tokens(l), "\n"),
+		heldVariable+"="+heldBy(strings.Join(j.entries, "\n")),
 	)
+}
+
+// tokens has the token of each lock, in the order of the names.
+func tokens(l *interlock.Lease) (all []string) {
+	for _, p := range l.Parts() {
+		all = append(all, strconv.FormatUint(p.Token(), 10))
+	}
+	return all
 }
 
 // startFailed gives a command that cannot be run the exit code that shells do.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -87,13 +88,41 @@ func (j *job) onlook(ctx context.Context) (stop func()) {
 	}
 	return meanwhile(ctx, tell, func(ctx context.Context) iter.Seq2[string, error] {
 		return func(yield func(string, error) bool) {
-			for q, err := range j.c.Follow(ctx, j.name) {
-				if !yield(fmt.Sprintf("%s is %s%s", j.name, whoHolds(q), before(q, j.backend.owner())), err) {
-					return
+			for name := range j.lookedAt(ctx) {
+				for q, err := range j.c.Follow(ctx, name) {
+					if err == nil && len(j.names) > 1 && !j.waitsIn(q) {
+						break // for the next of the names
+					}
+					if !yield(fmt.Sprintf("%s is %s%s", name, whoHolds(q), before(q, j.backend.owner())), err) {
+						return
+					}
 				}
 			}
 		}
 	})
+}
+
+// lookedAt yields the name that is waited for: of several each in turn, again and again, in the order in
+// which they are acquired.
+func (j *job) lookedAt(ctx context.Context) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for {
+			for _, name := range slices.Sorted(slices.Values(j.names)) {
+				if !yield(name) {
+					return
+				}
+			}
+			if len(j.names) == 1 || backoff.Sleep(ctx, attention) != nil {
+				return
+			}
+		}
+	}
+}
+
+// waitsIn reports whether this process waits in a queue.
+func (j *job) waitsIn(q interlock.Queue) bool {
+	self := j.backend.owner()
+	return slices.ContainsFunc(q.Waiters, func(m interlock.Member) bool { return m.Owner == self })
 }
 
 // holder says, after "busy", who holds the lock, if somebody does and the backend tells soon.
@@ -103,11 +132,18 @@ func (j *job) holder(ctx context.Context) string {
 	}
 	ctx, cancel := answering(ctx, glance)
 	defer cancel()
-	q, err := j.c.Queue(ctx, j.name)
-	if err != nil || len(q.Holders) == 0 {
-		return ""
+	for _, name := range slices.Sorted(slices.Values(j.names)) {
+		switch q, err := j.c.Queue(ctx, name); {
+		case err != nil:
+			return ""
+		case len(q.Holders) == 0:
+		case len(j.names) > 1:
+			return ": " + name + " is " + whoHolds(q)
+		default:
+			return ": " + whoHolds(q)
+		}
 	}
-	return ": " + whoHolds(q)
+	return ""
 }
 
 // whoHolds says who holds a lock.

@@ -23,6 +23,9 @@ type jobFlags struct {
 	passURL  bool
 }
 
+// mostNames is how many locks a job can have.
+const mostNames = 100
+
 // shortestTTL is that of jobs: to start the guard or to be without a processor for a moment
 // takes too much of a shorter one.
 const shortestTTL = 2 * time.Second
@@ -52,10 +55,11 @@ func newRun(o *options) *cobra.Command {
 		atLeast time.Duration
 	)
 	cmd := &cobra.Command{
-		Use:   "run [flags] NAME -- COMMAND [ARG]…",
+		Use:   "run [flags] NAME… -- COMMAND [ARG]…",
 		Short: "Run a command under a lock",
 		Long: `Run waits for the lock NAME, runs the command, and releases the lock when the command
-and all processes that it has started are gone.
+and all processes that it has started are gone. With several names it waits until it has
+all of these locks; two that name them in different orders never wait for each other.
 
 The job is gone before another can hold the lock. A guard process, the parent of the
 job, ends it and all its descendants when the lock is lost, and also when interlock itself
@@ -66,7 +70,8 @@ and interlock are both killed. Only if all three are can a part of the job stay 
 then the token protects, if what the job writes to checks it.
 
 The job's environment has INTERLOCK_NAME, INTERLOCK_TOKEN (a number that grows with
-every grant) and INTERLOCK_HELD (by which a nested run of the same lock fails at once). It
+every grant), for several locks a line each, and INTERLOCK_HELD (by which a nested run of
+the same lock fails at once). It
 has INTERLOCK_URL only with --pass-url, which a job needs that uses interlock itself.
 
 Exit status: that of the command; 128+n if signal n ended it or the wait;
@@ -83,9 +88,10 @@ unreleased or ended.`,
 		Example: `  interlock run nightly -- ./backup.sh --full
   interlock run -n nightly -c 'pg_dump app | gzip > app.gz' || echo busy
   interlock run --permits 4 imports -- ./import.sh    at most 4 at once
-  interlock run -s config -- ./reload.sh              beside other readers`,
+  interlock run -s config -- ./reload.sh              beside other readers
+  interlock run account/3 account/7 -- ./transfer.sh  all of them, or none`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			j, err := f.job(cmd, o, args)
+			j, err := f.job(cmd, o, args, mostNames)
 			if err != nil {
 				return err
 			}
@@ -102,20 +108,20 @@ unreleased or ended.`,
 			}
 			j.atLeast = atLeast
 			j.options = append(j.options, interlock.AtLeast(atLeast))
-			j.lock = func(c *interlock.Client) *interlock.Lock {
+			j.lock = func(c *interlock.Client, name string) *interlock.Lock {
 				switch {
 				case changed("permits"):
-					l := c.Semaphore(j.name, permits, j.options...)
+					l := c.Semaphore(name, permits, j.options...)
 					if changed("weight") {
 						l = l.With(interlock.Weight(weight))
 					}
 					return l
 				case shared:
-					return c.RWMutex(j.name, j.options...).Reader()
+					return c.RWMutex(name, j.options...).Reader()
 				case x:
-					return c.RWMutex(j.name, j.options...).Writer()
+					return c.RWMutex(name, j.options...).Writer()
 				}
-				return c.Mutex(j.name, j.options...)
+				return c.Mutex(name, j.options...)
 			}
 			return j.run(cmd)
 		},

@@ -32,7 +32,7 @@ var core = []fault{
 	},
 	{
 		file: "all.go", test: "TestWhoGivesUpAllDoesNotWaitForABackendThatIsAway",
-		old: "\tcase <-limit:\n", new: "\tcase <-make(chan int):\n",
+		old: "\tcase <-limit:\n", new: "\tcase <-make(chan int, len(limit)):\n",
 	},
 	{
 		file: "all.go", test: "TestWhatAllCanNeverHaveFailsAtOnce",
