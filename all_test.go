@@ -461,7 +461,7 @@ func TestTheContextOfAllHoldsEachPart(t *testing.T) {
 				if part, held := l.Held(ctx); !held || part != whole.Parts()[i] {
 					t.Errorf("%s: %v", l.Name(), part)
 				}
-				_, err := l.Acquire(ctx)
+				_, err := l.With(interlock.Wait(time.Hour)).Acquire(ctx)
 				wantErr(t, err, interlock.ErrDeadlock)
 			}
 			for _, l := range []*interlock.Lock{all, interlock.All(m, n), interlock.All(rw.Reader())} {
