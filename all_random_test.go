@@ -23,7 +23,7 @@ func TestAnyCallOfAllMayFail(t *testing.T) {
 	} {
 		for _, after := range []bool{false, true} {
 			t.Run(fmt.Sprint(fault, " ", after), func(t *testing.T) {
-				for k := 1; k <= 30; k++ {
+				for k := 1; k <= 25; k++ {
 					simulated(t, func(t *testing.T) {
 						scenarioOfAll(t, func(f *memlock.Faults) {
 							if after {
@@ -83,7 +83,7 @@ func scenarioOfAll(t *testing.T, arm func(*memlock.Faults)) {
 // work that takes long, locks of one name, and calls that fail, hang, come late or are cut off.
 // No lock is held beyond its capacity, and afterwards everything goes on.
 func TestAllUnderRandomFaults(t *testing.T) {
-	seeds := 30
+	seeds := 20
 	if testing.Short() {
 		seeds = 10
 	}
