@@ -31,7 +31,8 @@ func TestMain(m *testing.M) {
 // TTL is the shortest that a server grants.
 const TTL = 2 * time.Second
 
-// clusters are what the suites run on, and how much of these. ETCDLOCK_WHOLE has all of them run on each.
+// clusters are what the suites run on, and how much of these. ETCDLOCK_WHOLE has all of them run on each, which
+// takes long. The installed version is the older one, of which more faults are known.
 var clusters = []struct {
 	name    string
 	version etcdtest.Version
@@ -39,7 +40,7 @@ var clusters = []struct {
 	part    part
 }{
 	{"installed", etcdtest.Installed, 1, whole},
-	{"current", etcdtest.Current, 1, whole},
+	{"current", etcdtest.Current, 1, none},
 	{"installed, three members", etcdtest.Installed, 3, none},
 	{"current, three members", etcdtest.Current, 3, some},
 }
