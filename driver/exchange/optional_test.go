@@ -13,6 +13,7 @@ import (
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/driver/exchange/exchangetest"
+	"github.com/interlock-go/interlock/internal/bubble"
 )
 
 // Promise: a Join that was certainly not sent is left without an exchange, and cannot come later. If
@@ -76,27 +77,29 @@ func (l *like) Join(ctx context.Context, _ exchange.Join) (exchange.Status, erro
 // Promise: a store that raises all tokens does so, whatever its clock says, and a session lives as
 // long as the files that its store names.
 func TestWhatOnlySomeStoresHave(t *testing.T) {
-	l := &like{Store: exchangetest.NewWorld().Store(), file: os.Stdin}
-	d := exchange.New(l, exchange.NewMailbox())
-	t.Cleanup(func() { _ = d.Close() })
-	s, err := d.Open(t.Context(), driver.SessionOptions{TTL: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if files := s.Liveness; len(files) != 1 || files[0] != l.file {
-		t.Errorf("the session lives as long as %v", files)
-	}
-	const ahead = driver.MaxToken - 2
-	if err := d.Raise(t.Context(), "", ahead); err != nil || l.raised != ahead {
-		t.Errorf("raised to %d: %v", l.raised, err)
-	}
+	bubble.Run(t, func(t *testing.T) {
+		l := &like{Store: exchangetest.NewWorld().Store(), file: os.Stdin}
+		d := exchange.New(l, exchange.NewMailbox())
+		t.Cleanup(func() { _ = d.Close() })
+		s, err := d.Open(t.Context(), driver.SessionOptions{TTL: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if files := s.Liveness; len(files) != 1 || files[0] != l.file {
+			t.Errorf("the session lives as long as %v", files)
+		}
+		const ahead = driver.MaxToken - 2
+		if err := d.Raise(t.Context(), "", ahead); err != nil || l.raised != ahead {
+			t.Errorf("raised to %d: %v", l.raised, err)
+		}
 
-	// What a bounded store says of a wait that its context has ended is kept.
-	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-	defer cancel()
-	if _, err := s.Join(ctx, request()); !errors.Is(err, context.DeadlineExceeded) || err.Error() == context.DeadlineExceeded.Error() {
-		t.Errorf("Join: %v", err)
-	}
+		// What a bounded store says of a wait that its context has ended is kept.
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if _, err := s.Join(ctx, request()); !errors.Is(err, context.DeadlineExceeded) || err.Error() == context.DeadlineExceeded.Error() {
+			t.Errorf("Join: %v", err)
+		}
+	})
 }
 
 // granting is a store whose backend grants another TTL than was wished.
