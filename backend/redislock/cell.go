@@ -71,27 +71,21 @@ func (s *store) exists(ctx context.Context, name string) (bool, error) {
 	return text == "1", nil
 }
 
-func decodeCell(m rueidis.RedisMessage) (driver.Cell, error) {
+func decodeCell(m rueidis.RedisMessage) (c driver.Cell, err error) {
 	parts, err := m.ToArray()
 	if err != nil || len(parts) != 3 {
-		return driver.Cell{}, errors.Join(errAnswer, err)
+		return c, errors.Join(errAnswer, err)
 	}
 	if parts[0].IsNil() {
-		return driver.Cell{}, nil
+		return c, nil
 	}
-	text, err := parts[0].ToString()
+	c.Version, err = parts[0].AsUint64()
+	if exists, _ := parts[1].ToString(); exists == "1" && err == nil {
+		c.Exists = true
+		c.Value, err = parts[2].AsBytes()
+	}
 	if err != nil {
 		return driver.Cell{}, errors.Join(errAnswer, err)
-	}
-	c := driver.Cell{}
-	if c.Version, err = strconv.ParseUint(text, 10, 64); err != nil {
-		return driver.Cell{}, errors.Join(errAnswer, err)
-	}
-	if exists, _ := parts[1].ToString(); exists == "1" {
-		c.Exists = true
-		if c.Value, err = parts[2].AsBytes(); err != nil {
-			return driver.Cell{}, errors.Join(errAnswer, err)
-		}
 	}
 	return c, nil
 }

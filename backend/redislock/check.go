@@ -36,14 +36,11 @@ func (s *store) Check(ctx context.Context) []driver.Finding {
 	if err := s.usable(ctx); err != nil {
 		return []driver.Finding{doctor.Unreachable(err)}
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(s.ctx, func() { cancel(errClosed) })()
 	return doctor.New(doctor.Client{
 		Redis: s.client, User: s.user, Prefix: s.prefix, AllNames: s.allNames, Replicas: s.replicas,
 		Count: func() { s.exchanges.Add(1) }, Explain: s.Explain, Channel: s.channel(), Listens: s.feed.await,
 		Expect: func() (event string, came <-chan struct{}) {
-			number := newNumber()
+			number := exchange.NewNumber()
 			return "p " + strconv.FormatUint(number, 10), s.feed.expect(number)
 		},
 	}).Check(ctx)

@@ -48,7 +48,7 @@ func (s *store) replicated(ctx context.Context, q *queue, id string) (err error)
 		return err
 	}
 	defer func() { own.Done(ctx, err) }()
-	note := call{noteScript, q.noteKeys(), []string{id}}
+	note := call{noteScript, []string{q.keys[0], q.keys[2], "interlock:{" + q.keys[0] + "}:n"}, []string{id}}
 	s.exchanges.Add(2)
 	there, err := own.Do(ctx, note.byHash(own.B())).AsInt64()
 	if err != nil && unknownScript(err) {

@@ -3,7 +3,6 @@ package redislock
 import (
 	"crypto/sha1"
 	"encoding/hex"
-	"math/rand/v2"
 	"strconv"
 	"strings"
 	"time"
@@ -90,6 +89,3 @@ func granted(who, rest string) (ev exchange.Event, ok bool) {
 	}
 	return ev, true
 }
-
-// newNumber is a number that a stranger does not guess, as large as a Lua number can be. It is not 0.
-func newNumber() uint64 { return 1 + rand.Uint64N(1<<53-1) }

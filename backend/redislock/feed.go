@@ -90,7 +90,7 @@ func (f *feed) expect(n uint64) <-chan struct{} {
 // echo has the server send a message to this client, if that is of use now. The key
 // chooses a node.
 func (s *store) echo() []call {
-	n := newNumber()
+	n := exchange.NewNumber()
 	if !s.feed.echo(n) {
 		return nil
 	}
@@ -138,8 +138,8 @@ func (s *store) Listen(ctx context.Context, _ string, up func(), receive func(ex
 		return err
 	}
 	defer own.Close()
-	subscribed := make(chan struct{})
-	isUp := sync.OnceFunc(func() { close(subscribed) })
+	subscribed := make(chan struct{}, 1)
+	isUp := sync.OnceFunc(func() { subscribed <- struct{}{} })
 	ended := own.SetPubSubHooks(rueidis.PubSubHooks{
 		OnMessage:      func(m rueidis.PubSubMessage) { s.hear(m.Message, receive) },
 		OnSubscription: func(rueidis.PubSubSubscription) { isUp() },
@@ -147,20 +147,16 @@ func (s *store) Listen(ctx context.Context, _ string, up func(), receive func(ex
 	if err := own.Do(ctx, own.B().Subscribe().Channel(s.channel()).Build()).Error(); err != nil {
 		return err
 	}
-	select {
-	case <-subscribed:
-	case err := <-ended:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	s.feed.is(own, drop, nil)
-	up()
-	select {
-	case err := <-ended:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
+	for {
+		select {
+		case <-subscribed:
+			s.feed.is(own, drop, nil)
+			up()
+		case err := <-ended:
+			return err
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 }
 

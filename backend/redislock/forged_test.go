@@ -11,12 +11,12 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/interlock-go/interlock/driver"
-	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/driver/exchange/exchangetest"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
 
 // channel is where scripts send what is for a session's client.
-func channel(of *driver.Opened) string { return "interlock:" + exchange.RowOf(of).Mailbox }
+func channel(of *driver.Opened) string { return "interlock:" + exchangetest.RowOf(of).Mailbox }
 
 // publish sends messages to the channel of a session's client, all in one exchange.
 func publish(t testing.TB, s *redistest.Server, to *driver.Opened, messages ...string) {

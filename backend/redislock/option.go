@@ -38,6 +38,15 @@ func Replicas(n int, within time.Duration) Option {
 
 const defaultPatience = time.Second
 
+// configOf are the options of a program, checked.
+func configOf(opts []Option) (*config, error) {
+	c := &config{patience: defaultPatience}
+	for _, set := range opts {
+		set(c)
+	}
+	return c, c.check()
+}
+
 func (c *config) check() error {
 	switch {
 	case c.replicas < 0:
@@ -57,13 +66,11 @@ func (c *config) check() error {
 // answer (ConnWriteTimeout), "interlock" for ClientName. DialCtxFn and AuthCredentialsFn are
 // left behind when they take longer than Dialer.Timeout, or the driver is closed.
 func Connect(ctx context.Context, o rueidis.ClientOption, opts ...Option) (driver.Driver, error) {
-	c := &config{patience: defaultPatience, own: true}
-	for _, set := range opts {
-		set(c)
-	}
-	if err := c.check(); err != nil {
+	c, err := configOf(opts)
+	if err != nil {
 		return nil, err
 	}
+	c.own = true
 	o.ClientName = cmp.Or(o.ClientName, defaultName)
 	o.Dialer.Timeout = cmp.Or(o.Dialer.Timeout, defaultDialTimeout)
 	o.Sentinel.Dialer.Timeout = cmp.Or(o.Sentinel.Dialer.Timeout, o.Dialer.Timeout)
@@ -114,11 +121,8 @@ func connect(ctx context.Context, o rueidis.ClientOption, c *config, means func(
 // open. The client must speak RESP3 or allow a connection to be dedicated to a
 // subscription; grants arrive on such a connection.
 func New(ctx context.Context, client rueidis.Client, opts ...Option) (driver.Driver, error) {
-	c := &config{patience: defaultPatience}
-	for _, o := range opts {
-		o(c)
-	}
-	if err := c.check(); err != nil {
+	c, err := configOf(opts)
+	if err != nil {
 		return nil, err
 	}
 	return newDriver(ctx, client, c)

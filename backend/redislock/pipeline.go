@@ -2,7 +2,7 @@ package redislock
 
 import (
 	"context"
-	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,14 +13,17 @@ import (
 	"github.com/interlock-go/interlock/driver"
 )
 
-var errShort = errors.New("redis: the answer of a script is too short")
-
 // each runs the calls in pipelines, and hands over the numbers of each answer with
 // the local time before the call was sent. No pipeline may take longer than the limit; 0:
 // as long as ctx lasts.
 func (s *store) each(ctx context.Context, limit time.Duration, calls []call, done func(i int, answer []int64, sent driver.Instant, err error)) {
 	s.eachMessage(ctx, limit, calls, func(i int, sent driver.Instant, m rueidis.RedisMessage, err error) {
-		answer, err := answerOf(m, err)
+		var answer []int64
+		if n, failed := m.ToInt64(); err == nil && failed == nil {
+			answer = []int64{n}
+		} else if err == nil {
+			answer, err = numbers(m, 1)
+		}
 		done(i, answer, sent, err)
 	})
 }
@@ -53,58 +56,38 @@ func (s *store) eachMessage(ctx context.Context, limit time.Duration, calls []ca
 // part runs the calls of one pipeline, and once more those of which the server did
 // not know the script.
 func (s *store) part(ctx context.Context, limit time.Duration, calls []call, done func(i int, sent driver.Instant, m rueidis.RedisMessage, err error)) {
+	var again []call
+	var places []int // of these among the calls
 	sent := driver.Now()
-	again := s.pipeline(ctx, limit, calls, call.byHash, func(i int, m rueidis.RedisMessage, err error) bool {
-		if err != nil && unknownScript(err) {
-			return false
+	for i, r := range s.pipeline(ctx, limit, calls, call.byHash) {
+		m, err := r.ToMessage()
+		if err = s.noted(err); err != nil && unknownScript(err) {
+			again, places = append(again, calls[i]), append(places, i)
+			continue
 		}
 		done(i, sent, m, err)
-		return true
-	})
+	}
 	if len(again) == 0 {
 		return
 	}
-	full := make([]call, len(again))
-	for k, i := range again {
-		full[k] = calls[i]
-	}
 	sent = driver.Now()
-	s.pipeline(ctx, limit, full, call.inFull, func(k int, m rueidis.RedisMessage, err error) bool {
-		done(again[k], sent, m, err)
-		return true
-	})
+	for k, r := range s.pipeline(ctx, limit, again, call.inFull) {
+		m, err := r.ToMessage()
+		done(places[k], sent, m, s.noted(err))
+	}
 }
 
-func answerOf(m rueidis.RedisMessage, err error) ([]int64, error) {
-	if err != nil {
-		return nil, err
-	}
-	if n, err := m.ToInt64(); err == nil {
-		return []int64{n}, nil
-	}
-	return numbers(m, 1)
-}
-
-// pipeline returns the indices of the calls that take has refused.
-func (s *store) pipeline(ctx context.Context, limit time.Duration, calls []call, form func(call, rueidis.Builder) rueidis.Completed, take func(i int, m rueidis.RedisMessage, err error) bool) (refused []int) {
+// pipeline sends calls, within the limit if that is not 0.
+func (s *store) pipeline(ctx context.Context, limit time.Duration, calls []call, form func(call, rueidis.Builder) rueidis.Completed) []rueidis.RedisResult {
 	if err := s.usable(ctx); err != nil {
-		for i := range calls {
-			take(i, rueidis.RedisMessage{}, err)
-		}
-		return nil
+		return slices.Repeat([]rueidis.RedisResult{rueidis.NewErrorResult(err)}, len(calls))
 	}
 	if limit > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, limit)
 		defer cancel()
 	}
-	for i, r := range s.send(ctx, calls, form) {
-		m, err := r.ToMessage()
-		if !take(i, m, s.noted(err)) {
-			refused = append(refused, i)
-		}
-	}
-	return refused
+	return s.send(ctx, calls, form)
 }
 
 // send runs a pipeline over a connection of its own for heartbeats: calls do not wait behind

@@ -19,45 +19,32 @@ type queue struct {
 
 // queues keeps what was used last, so that it need not be made for each call.
 type queues struct {
-	mu  sync.RWMutex
-	all map[string]*queue
+	mu  sync.Mutex
+	all map[string]*queue // by name
 }
 
 const mostQueues = 4096
 
-func (q *queues) get(name string) *queue {
-	q.mu.RLock()
-	defer q.mu.RUnlock()
-	return q.all[name]
-}
-
-func (q *queues) add(name, prefix, high string) *queue {
-	base := "interlock:{" + prefix + name + "}:"
-	n := &queue{name: name, keys: []string{
-		prefix + name, base + "t", base + "q", base + "w", base + "e", base + "x", base + "f",
-	}}
-	n.take = n.keys[:3:3]
-	if high != "" {
-		n.keys, n.take = append(n.keys, high), append(n.take, high)
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if old := q.all[name]; old != nil {
-		return old
-	}
-	if q.all == nil || len(q.all) >= mostQueues {
-		q.all = map[string]*queue{}
-	}
-	q.all[name] = n
-	return n
-}
-
 // queue returns what is kept of a queue.
 func (s *store) queue(name string) *queue {
-	if q := s.queues.get(name); q != nil {
+	s.queues.mu.Lock()
+	defer s.queues.mu.Unlock()
+	if q := s.queues.all[name]; q != nil {
 		return q
 	}
-	return s.queues.add(name, s.prefix, s.high)
+	base := "interlock:{" + s.prefix + name + "}:"
+	q := &queue{name: name, keys: []string{
+		s.prefix + name, base + "t", base + "q", base + "w", base + "e", base + "x", base + "f",
+	}}
+	q.take = q.keys[:3:3]
+	if s.high != "" {
+		q.keys, q.take = append(q.keys, s.high), append(q.take, s.high)
+	}
+	if s.queues.all == nil || len(s.queues.all) >= mostQueues {
+		s.queues.all = map[string]*queue{}
+	}
+	s.queues.all[name] = q
+	return q
 }
 
 // back is the error for a queue whose tokens could go back.
@@ -67,11 +54,6 @@ func (q *queue) back() error {
 		keys += " (or, if that is not there, " + q.keys[7] + ")"
 	}
 	return driver.Permanent(fmt.Errorf("redis: %s cannot be read, so that the tokens of %q could go back (interlock token raise NAME FLOOR writes it anew, with a FLOOR above all tokens that were granted)", keys, q.name))
-}
-
-// noteKeys are those of a note that replicas are to have.
-func (q *queue) noteKeys() []string {
-	return []string{q.keys[0], q.keys[2], "interlock:{" + q.keys[0] + "}:n"}
 }
 
 // loneKeys are for scripts that need no more.

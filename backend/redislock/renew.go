@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -125,37 +127,28 @@ type group struct {
 	places []int // of its tickets
 }
 
-// groups are for the tickets that stand in these places, by their queues: the first of them are to be
-// extended.
-func (s *store) groups(o exchange.Session, tickets []exchange.Ref, places []int, extend int) []group {
-	byQueue := map[string][2][]int{} // those to be extended, and the others
-	var order []string
-	for _, i := range places {
-		name := tickets[i].Queue
-		of, ok := byQueue[name]
-		if !ok {
-			order = append(order, name)
-		}
-		if i < extend {
-			of[0] = append(of[0], i)
-		} else {
-			of[1] = append(of[1], i)
-		}
-		byQueue[name] = of
-	}
+// groups are for the tickets that stand in these places, by their queues: the first of them, of those
+// whose places are before extend, are to be extended.
+func (s *store) groups(o exchange.Session, tickets []exchange.Ref, places []int, extend int) (all []group) {
+	slices.SortFunc(places, func(a, b int) int {
+		return cmp.Or(strings.Compare(tickets[a].Queue, tickets[b].Queue), cmp.Compare(a, b))
+	})
 	w := s.words(o)
-	var all []group
-	for _, name := range order {
-		of := byQueue[name]
-		q, places := s.queue(name), append(of[0], of[1]...)
-		for at := 0; at < len(places); at += perScript {
-			part := places[at:min(at+perScript, len(places))]
-			args := []string{w.session, w.ttl, strconv.Itoa(min(max(len(of[0])-at, 0), len(part)))}
-			for _, i := range part {
-				args = append(args, tickets[i].ID)
+	for len(places) > 0 {
+		queue, extended := tickets[places[0]].Queue, 0
+		args := []string{w.session, w.ttl, ""}
+		for _, i := range places[:min(perScript, len(places))] {
+			if tickets[i].Queue != queue {
+				break
 			}
-			all = append(all, group{call{renewScript, q.keys, args}, part})
+			if i < extend {
+				extended++
+			}
+			args = append(args, tickets[i].ID)
 		}
+		args[2] = strconv.Itoa(extended)
+		all = append(all, group{call{renewScript, s.queue(queue).keys, args}, places[:len(args)-3]})
+		places = places[len(args)-3:]
 	}
 	return all
 }
@@ -201,7 +194,7 @@ const (
 // read reads what renew.lua has answered.
 func (g group) read(got []int64, sent driver.Instant, all []exchange.Status) error {
 	if len(got) < 5*len(g.places)+2 {
-		return errShort
+		return errors.New("redis: the answer of a script is too short")
 	}
 	more, at := got[len(got)-2], time.UnixMicro(got[len(got)-1])
 	for k, i := range g.places {

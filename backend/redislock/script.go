@@ -3,7 +3,7 @@ package redislock
 import (
 	"context"
 	"crypto/sha1"
-	_ "embed"
+	"embed"
 	"encoding/hex"
 	"fmt"
 	"slices"
@@ -11,60 +11,24 @@ import (
 	"github.com/redis/rueidis"
 )
 
-var (
-	//go:embed lua/format.lua
-	formatText string
-	//go:embed lua/append.lua
-	appendText string
-	//go:embed lua/pass.lua
-	passText string
-	//go:embed lua/queue.lua
-	queueText string
-	//go:embed lua/take.lua
-	takeText string
-	//go:embed lua/drop.lua
-	dropText string
-	//go:embed lua/extend.lua
-	extendText string
-	//go:embed lua/join.lua
-	joinText string
-	//go:embed lua/leave.lua
-	leaveText string
-	//go:embed lua/renew.lua
-	renewText string
-	//go:embed lua/shrink.lua
-	shrinkText string
-	//go:embed lua/keep.lua
-	keepText string
-	//go:embed lua/ask.lua
-	askText string
-	//go:embed lua/raise.lua
-	raiseText string
-	//go:embed lua/follow.lua
-	followText string
-	//go:embed lua/note.lua
-	noteText string
-	//go:embed lua/swap.lua
-	swapText string
-	//go:embed lua/watch.lua
-	watchText string
-)
+//go:embed lua
+var files embed.FS
 
 var (
-	takeScript   = newScript(takeText)
-	dropScript   = newScript(dropText)
-	extendScript = newScript(extendText)
-	joinScript   = newScript(formatText + appendText + queueText + joinText)
-	leaveScript  = newScript(formatText + passText + queueText + leaveText)
-	renewScript  = newScript(formatText + queueText + renewText)
-	shrinkScript = newScript(formatText + queueText + shrinkText)
-	keepScript   = newScript(formatText + queueText + keepText)
-	askScript    = newScript(formatText + queueText + askText)
-	raiseScript  = newScript(formatText + queueText + raiseText)
-	followScript = newScript(formatText + queueText + followText)
-	swapScript   = newScript(swapText)
-	watchScript  = newScript(watchText)
-	noteScript   = newScript(formatText + noteText)
+	takeScript   = readScript("take")
+	dropScript   = readScript("drop")
+	extendScript = readScript("extend")
+	joinScript   = readScript("format", "append", "queue", "join")
+	leaveScript  = readScript("format", "pass", "queue", "leave")
+	renewScript  = readScript("format", "queue", "renew")
+	shrinkScript = readScript("format", "queue", "shrink")
+	keepScript   = readScript("format", "queue", "keep")
+	askScript    = readScript("format", "queue", "ask")
+	raiseScript  = readScript("format", "queue", "raise")
+	followScript = readScript("format", "queue", "follow")
+	swapScript   = readScript("swap")
+	watchScript  = readScript("watch")
+	noteScript   = readScript("format", "note")
 	highScript   = newScript("redis.call('GET', KEYS[1]) redis.call('GET', KEYS[2]) return 1")
 	echoScript   = newScript("return redis.call('PUBLISH', ARGV[1], ARGV[2])")
 )
@@ -76,6 +40,19 @@ type script struct{ text, hash string }
 func newScript(text string) *script {
 	sum := sha1.Sum([]byte(text))
 	return &script{text, hex.EncodeToString(sum[:])}
+}
+
+// readScript makes a script of the texts of files, one after the other.
+func readScript(names ...string) *script {
+	var all []byte
+	for _, name := range names {
+		text, err := files.ReadFile("lua/" + name + ".lua")
+		if err != nil {
+			panic(err) // it is not in this package
+		}
+		all = append(all, text...)
+	}
+	return newScript(string(all))
 }
 
 // call is one script to be run.
@@ -115,16 +92,11 @@ func (s *store) do(ctx context.Context, cmd rueidis.Completed) (rueidis.RedisMes
 		m, err := s.client.Do(c, cmd).ToMessage()
 		return m, s.noted(c.End(err))
 	}
-	done := make(chan rueidis.RedisResult, 1)
-	go func() { done <- s.client.Do(ctx, cmd) }()
-	select {
-	case r := <-done:
-		return r.ToMessage()
-	case <-ctx.Done():
-		return rueidis.RedisMessage{}, ctx.Err()
-	case <-s.ctx.Done():
-		return rueidis.RedisMessage{}, errClosed
+	r, err := waitFor(ctx, s, func() rueidis.RedisResult { return s.client.Do(ctx, cmd) })
+	if err != nil {
+		return rueidis.RedisMessage{}, err
 	}
+	return r.ToMessage()
 }
 
 // doMulti is do for a pipeline.
@@ -135,17 +107,25 @@ func (s *store) doMulti(ctx context.Context, cmds ...rueidis.Completed) []rueidi
 		_ = c.End(nil)
 		return answers
 	}
-	done := make(chan []rueidis.RedisResult, 1)
-	go func() { done <- s.client.DoMulti(ctx, cmds...) }()
-	err := errClosed
+	answers, err := waitFor(ctx, s, func() []rueidis.RedisResult { return s.client.DoMulti(ctx, cmds...) })
+	if err != nil {
+		return slices.Repeat([]rueidis.RedisResult{rueidis.NewErrorResult(err)}, len(cmds))
+	}
+	return answers
+}
+
+// waitFor waits for a client of the program until ctx or the driver ends: the client may go on then.
+func waitFor[T any](ctx context.Context, s *store, do func() T) (answer T, err error) {
+	done := make(chan T, 1)
+	go func() { done <- do() }()
 	select {
-	case r := <-done:
-		return r
+	case answer = <-done:
 	case <-ctx.Done():
 		err = ctx.Err()
 	case <-s.ctx.Done():
+		err = errClosed
 	}
-	return slices.Repeat([]rueidis.RedisResult{rueidis.NewErrorResult(err)}, len(cmds))
+	return answer, err
 }
 
 // run1 executes a script that returns a number.

@@ -3,7 +3,6 @@ package redislock
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -103,26 +102,16 @@ func clientOption(u *driver.URL) (rueidis.ClientOption, error) {
 		}
 		o.InitAddress = append(o.InitAddress, h)
 	}
-	var err error
-	if o.TLSConfig, err = tlsConfig(u); err != nil {
-		return o, driver.Invalid(err)
+	if u.Scheme == "rediss" {
+		var err error
+		if o.TLSConfig, err = tlsoption.Config(u); err != nil {
+			return o, driver.Invalid(fmt.Errorf("redis: %w", err))
+		}
 	}
 	if o.Sentinel.MasterSet != "" {
 		o.Sentinel.TLSConfig = o.TLSConfig
 	}
 	return o, nil
-}
-
-// tlsConfig reads the options of rediss:.
-func tlsConfig(u *driver.URL) (*tls.Config, error) {
-	if u.Scheme != "rediss" {
-		return nil, nil
-	}
-	c, err := tlsoption.Config(u)
-	if err != nil {
-		return nil, fmt.Errorf("redis: %w", err)
-	}
-	return c, nil
 }
 
 // explain says what a refusal means to whoever wrote the URL, and that it will be

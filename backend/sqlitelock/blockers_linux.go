@@ -28,22 +28,15 @@ func (f *file) blockers() []string {
 	return slices.Compact(who)
 }
 
-func cutLast(s, sep string) (before, after string, found bool) {
-	if i := strings.LastIndex(s, sep); i >= 0 {
-		return s[:i], s[i+len(sep):], true
-	}
-	return s, "", false
-}
-
 // process describes a process: its number, name and, if it is stopped, that.
 func process(pid int) string {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return fmt.Sprintf("process %d", pid)
 	}
-	before, after, _ := cutLast(string(stat), ")") // the name may have spaces
-	_, name, _ := strings.Cut(before, "(")
-	if state := strings.TrimSpace(after); strings.HasPrefix(state, "T") || strings.HasPrefix(state, "t") {
+	end := strings.LastIndex(string(stat), ")") // the name may have some, and spaces
+	_, name, _ := strings.Cut(string(stat[:max(end, 0)]), "(")
+	if state := strings.TrimSpace(string(stat[end+1:])); strings.HasPrefix(state, "T") || strings.HasPrefix(state, "t") {
 		return fmt.Sprintf("process %d (%s), which is stopped: continue it (kill -CONT %d) or end it", pid, name, pid)
 	}
 	return fmt.Sprintf("process %d (%s)", pid, name)

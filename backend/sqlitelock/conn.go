@@ -69,6 +69,19 @@ func (c conn) all(sql string, scan func(*sqlite.Stmt) bool, args ...any) error {
 	return err
 }
 
+// each is all until scan fails.
+func (c conn) each(sql string, scan func(*sqlite.Stmt) error, args ...any) error {
+	var wrong error
+	err := c.all(sql, func(s *sqlite.Stmt) bool {
+		wrong = scan(s)
+		return wrong == nil
+	}, args...)
+	if err == nil {
+		err = wrong
+	}
+	return err
+}
+
 func (c conn) bind(sql string, args []any) (*sqlite.Stmt, error) {
 	s, err := c.Prepare(sql)
 	if err != nil {

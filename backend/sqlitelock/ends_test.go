@@ -11,6 +11,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/driver/exchange/exchangetest"
 )
 
 // A ticket whose fixed end has passed does not stand, though nobody has taken it out
@@ -49,7 +50,7 @@ func TestAJoinThatComesAfterClose(t *testing.T) {
 		go func() { closed <- s.Close(ctx) }()
 		waitForLock(t, 1)
 		go func() {
-			_, err := s.store.Join(ctx, exchange.Join{Request: mutex("q"), Session: exchange.RowOf(s.Opened)})
+			_, err := s.store.Join(ctx, exchange.Join{Request: mutex("q"), Session: exchangetest.RowOf(s.Opened)})
 			joined <- err
 		}()
 		waitForLock(t, 2)
@@ -192,7 +193,7 @@ func TestARepeatedJoinDoesNotFindAnExpiredTicket(t *testing.T) {
 	s.mustJoin(t, r, true)
 	time.Sleep(2 * time.Millisecond)
 	r.Retry = true
-	if st, err := d.store.Join(t.Context(), exchange.Join{Request: r, Session: exchange.RowOf(s.Opened)}); !errors.Is(err, driver.ErrGone) {
+	if st, err := d.store.Join(t.Context(), exchange.Join{Request: r, Session: exchangetest.RowOf(s.Opened)}); !errors.Is(err, driver.ErrGone) {
 		t.Errorf("its time is over, and it was found: %+v, %v", st, err)
 	}
 }

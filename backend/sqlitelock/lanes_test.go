@@ -10,6 +10,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/driver/exchange/exchangetest"
 	"zombiezen.com/go/sqlite"
 )
 
@@ -88,7 +89,7 @@ func TestARenewalOvertakesJoins(t *testing.T) {
 		}
 	}
 	renew := func(ctx context.Context) error {
-		_, err := s.store.Renew(ctx, exchange.RowOf(s.Opened), nil, 0)
+		_, err := s.store.Renew(ctx, exchangetest.RowOf(s.Opened), nil, 0)
 		return err
 	}
 	var calls []func(context.Context)

@@ -8,13 +8,14 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/driver/exchange/exchangetest"
 )
 
 // A Join that comes after the Leave of its ticket, which asked for a tombstone, makes no ticket.
 func TestATombstoneRefusesALateJoin(t *testing.T) {
 	d := start(t, newFile(t))
 	s := begin(t, d)
-	r, row := mutex("q"), exchange.RowOf(s.Opened)
+	r, row := mutex("q"), exchangetest.RowOf(s.Opened)
 	l := exchange.Leave{Ref: exchange.Ref{Queue: r.Queue, ID: r.ID}, Session: row, Tombstone: time.Minute}
 	if _, err := d.store.Leave(t.Context(), l); !errors.Is(err, driver.ErrGone) {
 		t.Fatalf("Leave: %v", err)
@@ -66,7 +67,7 @@ func TestATicketThatHasLeftIsNotGrantedAgain(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), limit)
 		defer cancel()
 		go func() {
-			st, err := a.store.Join(ctx, exchange.Join{Request: r, Session: exchange.RowOf(s.Opened)})
+			st, err := a.store.Join(ctx, exchange.Join{Request: r, Session: exchangetest.RowOf(s.Opened)})
 			got <- answer{st, err}
 		}()
 		pause := func() { time.Sleep(5 * time.Millisecond) }

@@ -52,16 +52,11 @@ func (t *tx) notify(sid int64, queue string) *message {
 
 // notifyWatchers notifies the clients that wait for the next change of a queue or cell.
 func (t *tx) notifyWatchers(what, name string, m message) error {
-	var wrong error
-	err := t.all("SELECT post FROM watch WHERE what = ? AND name = ?", func(r *sqlite.Stmt) bool {
+	err := t.each("SELECT post FROM watch WHERE what = ? AND name = ?", func(r *sqlite.Stmt) error {
 		to := address{Mailbox: r.ColumnText(0)}
-		wrong = checkMailbox(to.Mailbox)
 		t.out = append(t.out, outgoing{to: to, body: m})
-		return wrong == nil
+		return checkMailbox(to.Mailbox)
 	}, what, name)
-	if err == nil {
-		err = wrong
-	}
 	if err == nil {
 		err = t.exec("DELETE FROM watch WHERE what = ? AND name = ?", what, name)
 	}

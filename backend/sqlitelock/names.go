@@ -37,16 +37,11 @@ type peer struct {
 
 // peers runs a statement that returns numbers and IDs of sessions.
 func (c conn) peers(sql string, args ...any) (all []peer, err error) {
-	var wrong error
-	err = c.all(sql, func(s *sqlite.Stmt) bool {
+	err = c.each(sql, func(s *sqlite.Stmt) error {
 		p := peer{s.ColumnInt64(0), s.ColumnText(1)}
-		wrong = checkID(p.id)
 		all = append(all, p)
-		return wrong == nil
+		return checkID(p.id)
 	}, args...)
-	if err == nil {
-		err = wrong
-	}
 	return all, err
 }
 

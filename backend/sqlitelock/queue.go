@@ -69,7 +69,7 @@ const (
 
 // scanQueue reads readQueue from column 0 on.
 func scanQueue(s *sqlite.Stmt, q *queue) {
-	q.kind = kindOf(s, 0)
+	q.kind = s.ColumnText(0)
 	q.capacity = s.ColumnInt64(1)
 	q.last = q.number(s, 2)
 	q.granted = q.number(s, 3)
@@ -101,8 +101,6 @@ func (q *queue) number(s *sqlite.Stmt, col int) int64 {
 	q.unknown = true
 	return 0
 }
-
-func kindOf(s *sqlite.Stmt, col int) string { return s.ColumnText(col) }
 
 // queue reads a queue. One without a row is empty, and its numbers begin above
 // those of the row that it may have had.
@@ -188,7 +186,7 @@ func (c conn) ticket(q *queue, n int64) (*ticket, error) {
 // insert gives a ticket a row of its own.
 func (t *tx) insert(q *queue, p *ticket) error {
 	return t.exec("INSERT INTO ticket(queue, "+ticketColumns+") VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)",
-		q.name, p.n, p.id, p.units, p.sid, p.since, p.note, p.hold, orNull(int64(p.ends)), orNull(p.wall), p.flags, textOrNull(p.owner), orNull(p.token))
+		q.name, p.n, p.id, p.units, p.sid, p.since, p.note, p.hold, orNull(p.ends), orNull(p.wall), p.flags, orNull(p.owner), orNull(p.token))
 }
 
 // update writes a ticket back, which gets a row of its own if it had none.
@@ -198,21 +196,15 @@ func (t *tx) update(q *queue, p *ticket) error {
 		return t.insert(q, p)
 	}
 	return t.exec("UPDATE ticket SET units=?, hold=?, ends=?, wall=?, flags=?, owner=?, token=? WHERE queue=? AND n=?",
-		p.units, p.hold, orNull(int64(p.ends)), orNull(p.wall), p.flags, textOrNull(p.owner), orNull(p.token), q.name, p.n)
+		p.units, p.hold, orNull(p.ends), orNull(p.wall), p.flags, orNull(p.owner), orNull(p.token), q.name, p.n)
 }
 
-func orNull(n int64) any {
-	if n == 0 {
+func orNull[T int64 | moment | string](v T) any {
+	var none T
+	if v == none {
 		return nil
 	}
-	return n
-}
-
-func textOrNull(s string) any {
-	if s == "" {
-		return nil
-	}
-	return s
+	return v
 }
 
 // next gives out the number of a new ticket.
@@ -318,11 +310,17 @@ func (t *tx) grant(q *queue) error {
 		if err != nil || len(in) == 0 {
 			return err
 		}
-		dead, err := t.expel(q, in)
-		switch {
-		case err != nil:
-			return err
-		case dead == 0:
+		dead := 0
+		for i := range in {
+			gone, err := t.removeExpired(q, &in[i])
+			if err != nil {
+				return err
+			}
+			if gone {
+				dead++
+			}
+		}
+		if dead == 0 {
 			return t.admit(q, in, more)
 		}
 		if room -= dead; room <= 0 {
@@ -351,20 +349,6 @@ func (t *tx) fitting(q *queue) (in []ticket, more bool, err error) {
 		return true
 	}, q.name, q.granted)
 	return in, more, err
-}
-
-// expel takes out those that have expired.
-func (t *tx) expel(q *queue, waiters []ticket) (dead int, err error) {
-	for i := range waiters {
-		gone, err := t.removeExpired(q, &waiters[i])
-		if err != nil {
-			return 0, err
-		}
-		if gone {
-			dead++
-		}
-	}
-	return dead, nil
 }
 
 // admit makes holders of waiters.

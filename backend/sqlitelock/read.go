@@ -93,15 +93,11 @@ func (c conn) snapshot(now moment, q *queue) (exchange.Snapshot, error) {
 	if q.lone != nil {
 		return all, add(q.lone)
 	}
-	var err error
-	if e := c.all("SELECT "+readTicket+" FROM ticket WHERE queue = ? ORDER BY n", func(r *sqlite.Stmt) bool {
+	err := c.each("SELECT "+readTicket+" FROM ticket WHERE queue = ? ORDER BY n", func(r *sqlite.Stmt) error {
 		p := &ticket{}
 		scanTicket(r, 0, p)
-		err = add(p)
-		return err == nil
-	}, q.name); e != nil {
-		return all, e
-	}
+		return add(p)
+	}, q.name)
 	return all, err
 }
 

@@ -82,15 +82,7 @@ func (s *store) checkNames(ctx context.Context) error {
 		if _, err := c.peers("SELECT sid, id FROM session"); err != nil {
 			return err
 		}
-		var wrong error
-		err := c.all("SELECT post FROM session UNION SELECT post FROM watch", func(r *sqlite.Stmt) bool {
-			wrong = checkMailbox(r.ColumnText(0))
-			return wrong == nil
-		})
-		if err == nil {
-			err = wrong
-		}
-		return err
+		return c.each("SELECT post FROM session UNION SELECT post FROM watch", func(r *sqlite.Stmt) error { return checkMailbox(r.ColumnText(0)) })
 	})
 }
 

@@ -2,7 +2,6 @@ package sqlitelock
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"zombiezen.com/go/sqlite"
@@ -60,15 +59,7 @@ func (s *store) sweep(ctx context.Context) error {
 		return nil
 	}
 	// Waiters go first, so that no grant is in vain.
-	slices.SortStableFunc(tickets, func(a, b expired) int {
-		switch {
-		case a.waits == b.waits:
-			return 0
-		case a.waits:
-			return -1
-		}
-		return 1
-	})
+	sortFirst(tickets, func(e expired) bool { return e.waits })
 	for len(tickets) > batch {
 		if err := s.change(ctx, keep, func(t *tx) error { return t.takeOut(tickets[:batch]) }); err != nil {
 			return err
@@ -99,17 +90,12 @@ func (s *store) sweep(ctx context.Context) error {
 // ended finds the sessions that are silent, and all tickets that have expired.
 func (c conn) ended(now moment) (sessions []*silent, tickets []expired, err error) {
 	bySID := map[int64]*silent{}
-	var wrong error
-	err = c.all("SELECT sid, post, id, ttl, expires FROM session WHERE expires <= ?", func(r *sqlite.Stmt) bool {
+	err = c.each("SELECT sid, post, id, ttl, expires FROM session WHERE expires <= ?", func(r *sqlite.Stmt) error {
 		o := &silent{r.ColumnInt64(0), address{Mailbox: r.ColumnText(1), Session: r.ColumnText(2)}, lease{time.Duration(r.ColumnInt64(3)), moment(r.ColumnInt64(4))}, never}
 		sessions = append(sessions, o)
 		bySID[o.sid] = o
-		wrong = checkAddress(o.address)
-		return wrong == nil
+		return checkAddress(o.address)
 	}, now)
-	if err == nil {
-		err = wrong
-	}
 	if err != nil {
 		return nil, nil, err
 	}

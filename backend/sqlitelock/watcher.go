@@ -216,16 +216,21 @@ func (c conn) inFront(all []peer, mine []number) error {
 			queues++
 		}
 	}
-	slices.SortStableFunc(all, func(a, b peer) int {
+	sortFirst(all, func(p peer) bool { return front[p.sid] })
+	return nil
+}
+
+// sortFirst sorts those first that come first, and leaves both kinds in their order.
+func sortFirst[T any](all []T, first func(T) bool) {
+	slices.SortStableFunc(all, func(a, b T) int {
 		switch {
-		case front[a.sid] == front[b.sid]:
+		case first(a) == first(b):
 			return 0
-		case front[a.sid]:
+		case first(a):
 			return -1
 		}
 		return 1
 	})
-	return nil
 }
 
 // watch has a lifeline to a session. It reports false if there are enough.

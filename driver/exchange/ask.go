@@ -36,57 +36,41 @@ func (d *Driver) Raise(ctx context.Context, queue string, floor uint64) error {
 
 // Queues lists queues, one page after the other.
 func (d *Driver) Queues(ctx context.Context, prefix string) iter.Seq2[driver.Queue, error] {
-	return func(yield func(driver.Queue, error) bool) {
-		type page struct {
-			all  []Snapshot
-			next string
-		}
-		for from := ""; ; {
-			sent := d.now()
-			p, err := call(ctx, d, func(ctx context.Context) (p page, err error) {
-				p.all, p.next, err = d.store.List(ctx, prefix, from)
-				return p, err
-			})
-			if err != nil {
-				yield(driver.Queue{}, err)
-				return
-			}
-			for _, r := range p.all {
-				if len(r.Members) > 0 && !yield(r.read(sent), nil) {
-					return
-				}
-			}
-			if from = p.next; from == "" {
-				return
-			}
-		}
-	}
+	return pages(ctx, d, prefix, d.store.List, func(r Snapshot, sent driver.Instant) (driver.Queue, bool) {
+		return r.read(sent), len(r.Members) > 0
+	})
 }
 
 // Cells lists cells, one page after the other.
 func (d *Driver) Cells(ctx context.Context, prefix string) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		type page struct {
-			names []string
-			next  string
-		}
-		for from := ""; ; {
+	return pages(ctx, d, prefix, d.store.Cells, func(name string, _ driver.Instant) (string, bool) { return name, true })
+}
+
+// pages lists what the pages have. Show says what a caller is told of one, on a page that was asked for at
+// that time, and whether it is listed.
+func pages[T, U any](ctx context.Context, d *Driver, prefix string, list func(ctx context.Context, prefix, from string) ([]T, string, error), show func(one T, sent driver.Instant) (U, bool)) iter.Seq2[U, error] {
+	type page struct {
+		all  []T
+		next string
+	}
+	return func(yield func(U, error) bool) {
+		for from, first := "", true; first || from != ""; first = false {
+			sent := d.now()
 			p, err := call(ctx, d, func(ctx context.Context) (p page, err error) {
-				p.names, p.next, err = d.store.Cells(ctx, prefix, from)
+				p.all, p.next, err = list(ctx, prefix, from)
 				return p, err
 			})
 			if err != nil {
-				yield("", err)
+				var none U
+				yield(none, err)
 				return
 			}
-			for _, name := range p.names {
-				if !yield(name, nil) {
+			for _, one := range p.all {
+				if shown, listed := show(one, sent); listed && !yield(shown, nil) {
 					return
 				}
 			}
-			if from = p.next; from == "" {
-				return
-			}
+			from = p.next
 		}
 	}
 }

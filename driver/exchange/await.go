@@ -13,7 +13,6 @@ import (
 // no event tells of a death.
 func (s *session) Await(ctx context.Context, t driver.Ticket) (driver.Ticket, error) {
 	defer s.d.expectEvents()()
-	var timer *time.Timer
 	var pauses backoff.Backoff
 	for {
 		if err := s.usable(ctx); err != nil {
@@ -53,15 +52,9 @@ func (s *session) Await(ctx context.Context, t driver.Ticket) (driver.Ticket, er
 			}
 			in = pauses.Next()
 		}
-		if timer == nil {
-			timer = time.NewTimer(in)
-			defer timer.Stop()
-		} else {
-			timer.Reset(in)
-		}
 		select {
 		case <-changed:
-		case <-timer.C:
+		case <-time.After(in):
 		case <-ctx.Done():
 		case <-s.over:
 		case <-s.d.ctx.Done():

@@ -13,10 +13,7 @@ func do(ctx context.Context, d *Driver, exchange func(context.Context) error) er
 
 // call makes one exchange that has a result. It returns when ctx ends, or the driver is closed.
 func call[T any](ctx context.Context, d *Driver, exchange func(context.Context) (T, error)) (result T, err error) {
-	if err := d.usable(ctx); err != nil {
-		return result, err
-	}
-	return callOnce(ctx, d, func() {}, func() {}, exchange)
+	return callInQueue(ctx, d, "", func() {}, exchange)
 }
 
 // callInQueue is call for a Join: only a few Joins of one queue are under way at the same time. It
@@ -25,19 +22,12 @@ func callInQueue[T any](ctx context.Context, d *Driver, queue string, sends func
 	if err := d.usable(ctx); err != nil {
 		return result, err
 	}
-	if d.traits.Bounded {
-		return callOnce(ctx, d, func() {}, sends, exchange)
+	release := func() {}
+	if queue != "" && !d.traits.Bounded {
+		if release, err = d.joins.acquire(ctx, d.ctx, queue); err != nil {
+			return result, d.failed(ctx, err)
+		}
 	}
-	release, err := d.joins.acquire(ctx, d.ctx, queue)
-	if err != nil {
-		return result, d.failed(ctx, err)
-	}
-	return callOnce(ctx, d, release, sends, exchange)
-}
-
-// callOnce makes an exchange as soon as the limiter lets it. It calls release when the exchange
-// has ended, or was not sent.
-func callOnce[T any](ctx context.Context, d *Driver, release, sends func(), exchange func(context.Context) (T, error)) (result T, err error) {
 	done, err := d.limiter.acquire(ctx, d.ctx)
 	if err != nil {
 		release()

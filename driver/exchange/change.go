@@ -9,13 +9,32 @@ import (
 
 // Shrink reduces a ticket to fewer units.
 func (s *session) Shrink(ctx context.Context, t driver.Ticket, units int64) error {
+	return s.change(ctx, t, func(ctx context.Context, ref Ref) (unsettled bool, err error) {
+		return s.d.store.Shrink(ctx, s.row, ref, units)
+	}, func(*entry) {})
+}
+
+// Keep gives a ticket a fixed end.
+func (s *session) Keep(ctx context.Context, t driver.Ticket, in time.Duration) error {
+	in = min(in, maxHold)
+	sent := s.d.now()
+	return s.change(ctx, t, func(ctx context.Context, ref Ref) (unsettled bool, err error) {
+		return false, s.d.store.Keep(ctx, s.row, ref, in)
+	}, func(e *entry) { e.fix(in, sent) })
+}
+
+// change makes an exchange that changes a ticket, and calls changed when it has succeeded.
+func (s *session) change(ctx context.Context, t driver.Ticket, exchange func(context.Context, Ref) (unsettled bool, err error), changed func(*entry)) error {
 	if err := s.usable(ctx); err != nil {
 		return err
 	}
-	ref := s.d.ref(t)
-	unsettled, err := call(s.d.with(ctx, ofHolder), s.d, func(ctx context.Context) (bool, error) {
-		return s.d.store.Shrink(ctx, s.row, ref, units)
-	})
+	ref := Ref{Queue: t.Queue, ID: t.ID}
+	s.d.mu.Lock()
+	if e := s.d.entries[t.ID]; e != nil && e.queue == t.Queue {
+		ref = e.ref()
+	}
+	s.d.mu.Unlock()
+	unsettled, err := call(s.d.with(ctx, ofHolder), s.d, func(ctx context.Context) (bool, error) { return exchange(ctx, ref) })
 	if unsettled {
 		s.d.settle(t.Queue)
 	}
@@ -25,27 +44,7 @@ func (s *session) Shrink(ctx context.Context, t driver.Ticket, units int64) erro
 	s.d.mu.Lock()
 	defer s.d.mu.Unlock()
 	if e := s.d.entries[t.ID]; e != nil {
-		e.tag = 0
-	}
-	return nil
-}
-
-// Keep gives a ticket a fixed end.
-func (s *session) Keep(ctx context.Context, t driver.Ticket, in time.Duration) error {
-	if err := s.usable(ctx); err != nil {
-		return err
-	}
-	in = min(in, maxHold)
-	ref := s.d.ref(t)
-	sent := s.d.now()
-	err := do(s.d.with(ctx, ofHolder), s.d, func(ctx context.Context) error { return s.d.store.Keep(ctx, s.row, ref, in) })
-	if err != nil {
-		return s.noteOver(err)
-	}
-	s.d.mu.Lock()
-	defer s.d.mu.Unlock()
-	if e := s.d.entries[t.ID]; e != nil {
-		e.fix(in, sent)
+		changed(e)
 		e.tag = 0
 	}
 	return nil

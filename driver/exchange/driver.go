@@ -45,7 +45,10 @@ type Driver struct {
 // New makes a driver, which closes the store with itself. The mailbox is this client's, as
 // NewMailbox makes it: no other client has it.
 func New(store Store, mailbox string) *Driver {
-	d := &Driver{store: store, mailbox: mailbox, now: driver.Now, entries: map[string]*entry{}, numbers: map[uint64]*entry{}}
+	d := &Driver{
+		store: store, mailbox: mailbox, now: driver.Now, entries: map[string]*entry{}, numbers: map[uint64]*entry{},
+		joins: queueLimiter{queues: map[string]*queueRoom{}}, withdrawals: withdrawals{batches: map[batchKey]map[string]*withdraw{}},
+	}
 	if s, ok := store.(Traited); ok {
 		d.traits = s.Traits()
 	}

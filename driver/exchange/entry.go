@@ -220,14 +220,17 @@ func (e *entry) wait() <-chan struct{} {
 	return e.changed
 }
 
-// newNumber is a number that no other ticket of this client has, and that a stranger does not guess.
+// newNumber is a number that no other ticket of this client has.
 func (d *Driver) newNumber() uint64 {
 	for {
-		if n := 1 + rand.Uint64N(1<<53-1); d.numbers[n] == nil {
+		if n := NewNumber(); d.numbers[n] == nil {
 			return n
 		}
 	}
 }
+
+// NewNumber is a number that a stranger does not guess: see Join.Number.
+func NewNumber() uint64 { return 1 + rand.Uint64N(1<<53-1) }
 
 // drop removes an entry whose ticket does not stand, and may be joined again.
 func (d *Driver) drop(e *entry) {

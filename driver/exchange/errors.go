@@ -53,14 +53,3 @@ func (d *Driver) failed(ctx context.Context, err error) error {
 	}
 	return d.store.Explain(err)
 }
-
-// ref names a ticket, with what the client knows of it.
-func (d *Driver) ref(t driver.Ticket) Ref {
-	ref := Ref{Queue: t.Queue, ID: t.ID}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if e := d.entries[t.ID]; e != nil && e.queue == t.Queue {
-		ref.Tag = e.tag
-	}
-	return ref
-}

@@ -63,7 +63,9 @@ func (s *session) rejoin(ctx context.Context, e *entry) (driver.Ticket, error) {
 // join sends a Join and takes its reply.
 func (s *session) join(ctx context.Context, e *entry, r *driver.Request) (driver.Ticket, error) {
 	s.awaitEarlierJoin(ctx, e)
-	renewed, resyncs := s.before()
+	s.d.mu.Lock()
+	renewed, resyncs := s.proof, s.d.resyncs
+	s.d.mu.Unlock()
 	var sent driver.Instant // 0: it was not sent
 	var before bool         // whether an earlier one may have been
 	var ended chan struct{} // nil: the exchange ends when it returns
@@ -147,12 +149,4 @@ func (s *session) awaitEarlierJoin(ctx context.Context, e *entry) {
 	case <-ctx.Done():
 	case <-s.d.ctx.Done():
 	}
-}
-
-// before is what is known before a Join is sent: when the last heartbeat was sent that has
-// succeeded, and how many resyncs there were.
-func (s *session) before() (renewed driver.Instant, resyncs int) {
-	s.d.mu.Lock()
-	defer s.d.mu.Unlock()
-	return s.proof, s.d.resyncs
 }

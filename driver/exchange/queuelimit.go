@@ -24,9 +24,6 @@ const perQueue = 2
 // acquire waits for room in a queue, until one of two contexts ends.
 func (l *queueLimiter) acquire(ctx, closed context.Context, queue string) (release func(), err error) {
 	l.mu.Lock()
-	if l.queues == nil {
-		l.queues = map[string]*queueRoom{}
-	}
 	q := l.queues[queue]
 	if q == nil {
 		q = &queueRoom{taken: make(chan struct{}, perQueue)}

@@ -19,7 +19,6 @@ type session struct {
 	over     chan struct{} // closed when the session is over
 	overOnce sync.Once
 	signals  *signals.Queue
-	tidying  tidying
 
 	detaching sync.Mutex // held while strays get their ends
 	attaching sync.Mutex // held while strays that are named again lose them
@@ -31,19 +30,20 @@ type session struct {
 	closed      bool              // End has succeeded
 	history     string            // of the server that last said which tickets stand: see reconcile
 	reconciling bool              // that is under way
+	tidyAt      time.Time         // when it has the backend tidied next
 
 	orphans map[Ref]driver.Instant // until when heartbeats name them
 }
 
 func newSession(d *Driver, row Session) *session {
 	return &session{
-		d: d, row: row, ttl: row.TTL,
+		d: d, row: row, ttl: row.TTL, tidyAt: nextTidy(),
 		over: make(chan struct{}), entries: map[string]*entry{}, orphans: map[Ref]driver.Instant{}, left: recent.IDs{Span: row.TTL}, signals: signals.New(),
 	}
 }
 
-// RowOf is the row of a session that a driver of this package has opened, for tests of a store.
-func RowOf(o *driver.Opened) Session { return o.Session.(*session).row }
+// Row is for tests of a store: see exchangetest.RowOf.
+func (s *session) Row() Session { return s.row }
 
 // Signals waits for the next signal.
 func (s *session) Signals(ctx context.Context) (driver.Signal, error) {

@@ -55,12 +55,10 @@ func (s *session) beside(ctx context.Context, patience time.Duration, one *sync.
 		one.Unlock()
 		return false
 	}
-	enough := time.NewTimer(patience)
-	defer enough.Stop()
 	select {
 	case err := <-result:
 		return err == nil // else the next heartbeat tries again
-	case <-enough.C:
+	case <-time.After(patience):
 	case <-ctx.Done():
 	}
 	return false

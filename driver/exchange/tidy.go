@@ -4,31 +4,23 @@ import (
 	"context"
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"time"
 )
 
-// tidying is when a session has the backend tidied next.
-type tidying struct {
-	sync.Mutex
-	next time.Time
-}
+// nextTidy is when a session has the backend tidied next: once in a minute or so.
+func nextTidy() time.Time { return time.Now().Add(tidyEvery/2 + rand.N(tidyEvery)) }
 
 const tidyEvery = time.Minute
 
 // tidy is called by each heartbeat. Now and then it has removed what dead clients have left.
 func (s *session) tidy() {
 	store, ok := s.d.store.(Tidier)
-	if !ok {
-		return
+	s.d.mu.Lock()
+	due := ok && time.Now().After(s.tidyAt)
+	if due {
+		s.tidyAt = nextTidy()
 	}
-	s.tidying.Lock()
-	defer s.tidying.Unlock()
-	now := time.Now()
-	due := !s.tidying.next.IsZero() && now.After(s.tidying.next)
-	if due || s.tidying.next.IsZero() {
-		s.tidying.next = now.Add(tidyEvery/2 + rand.N(tidyEvery))
-	}
+	s.d.mu.Unlock()
 	if !due {
 		return
 	}

@@ -39,9 +39,6 @@ func (s *session) withdraw(ctx context.Context, t Ref, clean bool) error {
 	all.mu.Lock()
 	batch, underWay := all.batches[key]
 	if !underWay {
-		if all.batches == nil {
-			all.batches = map[batchKey]map[string]*withdraw{}
-		}
 		batch = map[string]*withdraw{}
 		all.batches[key] = batch
 	}

@@ -44,6 +44,11 @@ func (s *Store) Driver() *exchange.Driver {
 	return d
 }
 
+// RowOf is the row of a session that a driver of package exchange has opened.
+func RowOf(o *driver.Opened) exchange.Session {
+	return o.Session.(interface{ Row() exchange.Session }).Row()
+}
+
 func sinceEpoch() driver.Instant { return driver.Instant(time.Since(epoch)) }
 
 // epoch is so long ago because simulated time begins with the year 2000, and no reading shall be
