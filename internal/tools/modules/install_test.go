@@ -29,7 +29,7 @@ func TestReleaseOfThisRepositoryInstalls(t *testing.T) {
 		}
 
 		dir := t.TempDir()
-		for _, job := range []string{"backup.sh", "read.sh", "write.sh", "import.sh"} {
+		for _, job := range []string{"backup.sh", "read.sh", "write.sh", "import.sh", "transfer.sh"} {
 			plantFile(t, filepath.Join(dir, job), "#!/bin/sh\necho job $INTERLOCK_NAME $INTERLOCK_TOKEN\n", 0o755)
 		}
 		lines := readmeBlock(t, "sh")
