@@ -65,7 +65,7 @@
 // Options go to the constructor or to [Lock.With]: [Wait] bounds the wait,
 // [Hold] acquires for a fixed time, which anybody who knows the lease's ID can
 // extend or end ([Client.Adopt]), [AtLeast] keeps others out for a while,
-// [Weight] asks for several permits, [Robust] tells whether the last holder
+// [Weight] asks for several permits, of which [Lease.Shrink] gives back a part, [Robust] tells whether the last holder
 // died, [Note] is shown by inspection ([Client.Queue], [Client.Queues],
 // [Client.Follow]).
 //

@@ -249,6 +249,36 @@ func ExampleClient_Semaphore() {
 	// Output: true
 }
 
+func ExampleLease_Shrink() {
+	ctx := context.Background()
+	c := open()
+	defer c.Close()
+
+	memory := func(n int64) *interlock.Lock { return c.Semaphore("memory", 32, interlock.Weight(n)) }
+	lease, _ := memory(23).Acquire(ctx)
+	// load everything; then the rest needs less …
+	err := lease.Shrink(ctx, lease.Permits()-10) // … so give ten back
+	other, busy := memory(19).TryAcquire(ctx)
+	fmt.Println(err, lease.Permits(), busy, other.Permits())
+	_ = other.Release()
+	_ = lease.Release()
+	// Output: <nil> 13 <nil> 19
+}
+
+func ExampleClient_Held() {
+	ctx := context.Background()
+	c := open()
+	defer c.Close()
+
+	lease, _ := c.Mutex("report").Acquire(ctx)
+	fmt.Println(len(c.Held("report")) > 0)
+	_ = lease.Release()
+	fmt.Println(len(c.Held("report")) > 0)
+	// Output:
+	// true
+	// false
+}
+
 func ExampleLease_Downgrade() {
 	ctx := context.Background()
 	c := open()

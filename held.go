@@ -1,6 +1,7 @@
 package interlock
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"slices"
@@ -69,6 +70,36 @@ func (l *Lock) Held(ctx context.Context) (*Lease, bool) {
 		}
 	}
 	return nil, false
+}
+
+// Held returns the live leases that this client has of a name, whatever the kind of the lock, in the
+// order in which they were granted: does this process hold it? It asks the backend nothing, and needs no context that carries
+// them. Of [All] there are the parts. A lock that [Sticky] keeps without a lease is not held, and a
+// place in line is none. What it returns may have ended by the time that it is looked at.
+func (c *Client) Held(name string) (leases []*Lease) {
+	c.mu.Lock()
+	var tickets []*ticket
+	for _, t := range c.tickets {
+		if t.name == name {
+			tickets = append(tickets, t)
+		}
+	}
+	c.mu.Unlock()
+	var live []*single
+	for _, t := range tickets {
+		t.mu.Lock()
+		after := t.judge(c.d.Now())
+		live = append(live, t.leases...)
+		t.mu.Unlock()
+		after()
+	}
+	slices.SortFunc(live, func(a, b *single) int {
+		return cmp.Or(cmp.Compare(a.g.since, b.g.since), cmp.Compare(a.Token(), b.Token()))
+	})
+	for _, l := range live {
+		leases = append(leases, &l.lease)
+	}
+	return leases
 }
 
 // allHeld is Held for the lock of all parts: the lease of one All that has them.

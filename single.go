@@ -141,9 +141,7 @@ func (l *single) Token() uint64 { return l.t.tk.Token<<tokenBits | l.g.number }
 func (l *single) BackendToken() uint64 { return l.t.tk.Token }
 
 func (l *single) Exclusive() bool {
-	l.t.mu.Lock()
-	defer l.t.mu.Unlock()
-	return l.t.units == l.t.req.Capacity
+	return l.units() == l.t.req.Capacity
 }
 
 func (l *single) Name() string { return l.t.name }

@@ -32,26 +32,26 @@ type ticket struct {
 	writer bool   // one of Client.writers; guarded by Client.mu
 	came   uint64 // of Client.arrivals, if it is one of them
 
-	mu       sync.Mutex
-	line     *line       // hands it on inside the process; nil if it serves one lease
-	state    ticketState // see state.go
-	units    int64       // as requested; 1 after a Downgrade
-	tk       driver.Ticket
-	deadline driver.Instant // until when it is certainly held
-	end      driver.Instant // until when the backend guarantees it
-	since    driver.Instant // when this process learned of the grant
-	grants   uint64         // leases that it has served
-	keep     driver.Instant // until when AtLeast keeps others out
-	live     int            // grants whose leases have not all been released, lost ones too
-	leases   []*single      // those that are held
-	bodies   int            // functions of Do that run under it
-	wanted   bool           // another ticket waits behind it
-	revoked  bool
-	doubt    error           // why the last renewal failed, if it did
-	heard    driver.Instant  // when the last answer came that the ticket stands
-	shrunk   bool            // the backend has confirmed a Downgrade
-	winding  bool            // Close has ended the bound contexts
-	left     <-chan struct{} // closed when it has left, if it stood and was abandoned
+	mu        sync.Mutex
+	line      *line       // hands it on inside the process; nil if it serves one lease
+	state     ticketState // see state.go
+	units     int64       // as requested, or what a Downgrade or a Shrink has left
+	confirmed int64       // the units that the backend has at most, as it has said
+	tk        driver.Ticket
+	deadline  driver.Instant // until when it is certainly held
+	end       driver.Instant // until when the backend guarantees it
+	since     driver.Instant // when this process learned of the grant
+	grants    uint64         // leases that it has served
+	keep      driver.Instant // until when AtLeast keeps others out
+	live      int            // grants whose leases have not all been released, lost ones too
+	leases    []*single      // those that are held
+	bodies    int            // functions of Do that run under it
+	wanted    bool           // another ticket waits behind it
+	revoked   bool
+	doubt     error           // why the last renewal failed, if it did
+	heard     driver.Instant  // when the last answer came that the ticket stands
+	winding   bool            // Close has ended the bound contexts
+	left      <-chan struct{} // closed when it has left, if it stood and was abandoned
 }
 
 // tokenBits is what the token of a local grant adds to that of its ticket.
@@ -74,7 +74,7 @@ func (l *Lock) newTicket(ctx context.Context, n *line, try bool) (*ticket, error
 }
 
 func (l *Lock) ticketAs(id string) *ticket {
-	t := &ticket{c: l.c, name: l.name, units: l.units, req: driver.Request{
+	t := &ticket{c: l.c, name: l.name, units: l.units, confirmed: l.units, req: driver.Request{
 		ID: id, Queue: l.queue, Kind: l.kind, Units: l.units, Capacity: l.capacity,
 		Hold: l.cfg.hold, Robust: l.cfg.robust,
 	}}

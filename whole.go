@@ -355,6 +355,12 @@ func (w *whole) Downgrade(ctx context.Context) error {
 	return failed("downgrade", w.lock.name, w.Err())
 }
 
+func (w *whole) Permits() int64 { return 0 }
+
+func (w *whole) Shrink(context.Context, int64) error {
+	return failed("shrink", w.lock.name, driver.Invalid(errors.New("the parts of All have permits, of which each is shrunk by itself (see Lease.Parts)")))
+}
+
 // carry carries the parts, too, so that each is found as if it were acquired alone.
 func (w *whole) carry(ctx context.Context) context.Context {
 	for _, p := range w.parts() {
@@ -402,8 +408,9 @@ func (w *whole) leaveBody() {
 // holds reports whether it has all that another lock is made of.
 func (w *whole) holds(l *Lock) bool {
 	return w.Err() == nil && !slices.ContainsFunc(l.parts, func(p *Lock) bool {
-		return !slices.ContainsFunc(w.lock.parts, func(q *Lock) bool {
-			return q.c == p.c && q.queue == p.queue && q.kind == p.kind && q.units >= p.units
+		return !slices.ContainsFunc(w.parts(), func(s *single) bool {
+			q := s.lock
+			return q.c == p.c && q.queue == p.queue && q.kind == p.kind && s.units() >= p.units
 		})
 	})
 }

@@ -60,16 +60,31 @@ var faults = []fault{
 	{"readers of the process overtake", "NoOvertaking", []edit{
 		{"line.go", "t.wanted && (n.shared ||", `t.wanted && !broken("readers of the process overtake") && (n.shared ||`},
 		{"line.go", "return now.Sub(t.since) < maxHandoverTime", `return now.Sub(t.since) < maxHandoverTime || broken("readers of the process overtake")`}}},
-	{"Downgrade is not sent", "Downgrade", []edit{
-		{"downgrade.go", "return t.sess.s.Shrink(call, t.tk, 1)", `if broken("Downgrade is not sent") {
+	{"Downgrade is not sent", "Downgrade Shrinking", []edit{
+		{"shrink.go", "return t.sess.s.Shrink(call, t.tk, units)", `if broken("Downgrade is not sent") {
 				return nil
 			}
-			return t.sess.s.Shrink(call, t.tk, 1)`}}},
-	{"Downgrade leaves", "Downgrade", []edit{
-		{"downgrade.go", "return t.sess.s.Shrink(call, t.tk, 1)", `if broken("Downgrade leaves") {
+			return t.sess.s.Shrink(call, t.tk, units)`}}},
+	{"Downgrade leaves", "Downgrade Shrinking", []edit{
+		{"shrink.go", "return t.sess.s.Shrink(call, t.tk, units)", `if broken("Downgrade leaves") {
 				return t.sess.s.Leave(call, t.tk, true)
 			}
-			return t.sess.s.Shrink(call, t.tk, 1)`}}},
+			return t.sess.s.Shrink(call, t.tk, units)`}}},
+	{"Shrink leaves one permit", "Shrinking", []edit{
+		{"shrink.go", "func (t *ticket) shrink(ctx context.Context, units int64) error {", `func (t *ticket) shrink(ctx context.Context, units int64) error {
+	if broken("Shrink leaves one permit") {
+		units = 1
+	}`}}},
+	{"a shrunk lease counts in full", "Shrinking", []edit{
+		{"shrink.go", "t.units = units\n", `t.units = pick("a shrunk lease counts in full", t.units, units)
+`}}},
+	{"who waits holds", "HeldByTheClient", []edit{
+		{"held.go", "live = append(live, t.leases...)\n", `if live = append(live, t.leases...); len(t.leases) == 0 && broken("who waits holds") {
+			live = append(live, &single{t: t, g: &grant{}})
+		}
+`}}},
+	{"whatever is held has the name", "HeldByTheClient", []edit{
+		{"held.go", "if t.name == name {", `if t.name == name || broken("whatever is held has the name") {`}}},
 	{"weights do not count", "Permits Deadlock Inspection", []edit{
 		{"lock.go", "n.units = n.cfg.weight", `n.units = pick("weights do not count", 1, n.cfg.weight)`}}},
 	{"all semaphores are of one size", "Mismatch", []edit{

@@ -223,7 +223,23 @@ var core = []fault{
 		old: "c.tickets[t.req.ID] != nil", new: "false",
 	},
 	{
-		file: "downgrade.go", test: "TestADowngradedLeaseKeepsNoReadersApart",
+		file: "shrink.go", test: "TestAnAmbiguousShrinkHasCounted",
+		old: "case units >= t.confirmed:", new: "case units >= t.units:",
+	},
+	{
+		file: "shrink.go", test: "TestShrinkIsRefused",
+		old: "case l.g.leases > 1 || t.live > 1:", new: "case false:",
+	},
+	{
+		file: "shrink.go", test: "TestShrinkOfALeaseThatIsLost",
+		old: "t.gone(err)\n\t\t\treturn l.Err()", new: "return err",
+	},
+	{
+		file: "whole.go", test: "TestThePartsOfAllAreShrunk",
+		old: "s.units() >= p.units", new: "q.units >= p.units",
+	},
+	{
+		file: "shrink.go", test: "TestADowngradedLeaseKeepsNoReadersApart",
 		old: "\t\tt.uncount()\n", new: "",
 	},
 	{

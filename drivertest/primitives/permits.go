@@ -1,0 +1,81 @@
+package primitives
+
+import (
+	"slices"
+
+	"github.com/interlock-go/interlock"
+)
+
+var shrinking = rule{
+	name:    "Shrinking",
+	promise: "A holder of permits can give back a part: who fits now is served at once, and the rest stays held.",
+	check: func(t *trial) {
+		a, b, c := t.client(), t.client(), t.client()
+		sem := func(c *interlock.Client, n int64) *interlock.Lock { return c.Semaphore("s", 25, interlock.Weight(n)) }
+		lease := t.acquire(sem(a, 23))
+		token := lease.Token()
+		twelve := t.async(sem(b, 12))
+		t.waiting(c, "s", 1)
+		one := t.async(sem(c, 1))
+		t.waiting(c, "s", 2)
+		t.is(lease.Shrink(t.ctx, 24), interlock.ErrInvalid, "24 of 23 permits are to stay")
+		t.is(lease.Shrink(t.ctx, 0), interlock.ErrInvalid, "no permit is to stay")
+		t.ok(lease.Shrink(t.ctx, 23), "as many permits as the lease has are to stay")
+		notYet(t, twelve, "who wants twelve of two permits is served")
+		t.ok(lease.Shrink(t.ctx, lease.Permits()-10), "ten permits are given back")
+		second := t.get(twelve, "who waits for twelve permits is served when ten of 23 are given back")
+		notYet(t, one, "26 permits of 25 are lent")
+		t.ok(lease.Shrink(t.ctx, 13), "the same again")
+		t.ok(lease.Err(), "the lease that was shrunk")
+		if lease.Permits() != 13 || lease.Token() != token {
+			t.Fatalf("a lease that was shrunk to 13 permits has %d, and the token %d instead of %d", lease.Permits(), lease.Token(), token)
+		}
+		if q := t.look(c, "s"); len(q.Holders) != 2 || q.Holders[0].Units != 13 {
+			t.Fatalf("a lease of 13 permits and one of 12 hold; instead %+v", q)
+		}
+		ctx, cancel := lease.Bind(t.ctx)
+		defer cancel()
+		_, err := sem(a, 13).TryAcquire(ctx)
+		t.is(err, interlock.ErrDeadlock, "13 permits of 25 by one who has 13")
+		_, err = sem(a, 12).TryAcquire(ctx)
+		t.is(err, interlock.ErrBusy, "12 permits of 25 by one who has 13 beside one who has 12")
+		t.release(second)
+		third := t.get(one, "who waits for one permit is served")
+		t.passOn(lease, t.async(sem(b, 24)), "the rest is released")
+		t.release(third)
+
+		mutex := t.acquire(a.Mutex("mutex"))
+		t.is(mutex.Shrink(t.ctx, 1), interlock.ErrInvalid, "Shrink of a mutex")
+		t.release(mutex)
+	},
+}
+
+var heldByTheClient = rule{
+	name:    "HeldByTheClient",
+	promise: "A client says which leases of a name it has now.",
+	check: func(t *trial) {
+		a, b := t.pair()
+		holds := func(c *interlock.Client, what string, want ...*interlock.Lease) {
+			t.Helper()
+			got := c.Held("s")
+			if !slices.Equal(got, want) {
+				t.Fatalf("%s: the client has %d leases, %d are wanted, or not in their order", what, len(got), len(want))
+			}
+		}
+		one := t.acquire(a.Semaphore("s", 2))
+		holds(a, "one lease", one)
+		holds(b, "a lease of another client")
+		two := t.acquire(a.Semaphore("s", 2))
+		other := t.acquire(a.Mutex("s/other"))
+		waits := t.async(b.Semaphore("s", 2))
+		t.waiting(a, "s", 1)
+		holds(a, "two leases, and one of another name", one, two)
+		holds(b, "a place in line")
+		t.release(one)
+		holds(a, "one of two was released", two)
+		three := t.get(waits, "who waits is served")
+		holds(b, "who waited holds", three)
+		t.release(two, three, other)
+		holds(a, "all were released")
+	},
+}

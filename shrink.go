@@ -1,0 +1,131 @@
+package interlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/backoff"
+)
+
+// Permits is how many permits of a semaphore the lease has: those it was acquired with, or those
+// that [Lease.Shrink] has left. It is 0 for any other lock, and for the lease of [All], whose parts have permits.
+func (l *Lease) Permits() int64 { return l.h.Permits() }
+
+// Shrink gives back a part of a semaphore's permits: the lease keeps so many, and waiters who fit
+// now are granted in the same exchange. It keeps its token and its deadline. The number is what
+// stays, not what is given back, so that Shrink can be called again after an error: to give back
+// ten, Shrink(ctx, l.Permits()-10). As many as the lease has change nothing.
+//
+// An exchange whose reply is lost is repeated until ctx ends. After an error, also if ctx had
+// ended before, the lease has so many permits all the same, though others may be kept out still
+// until it is called again, or the lease ends. ErrInvalid changes nothing: fewer than one permit (see [Lease.Release]),
+// more than the lease has, another lock than a semaphore, permits that were acquired again by
+// their holder ([Reentrant], [Client.Adopt]), a lease of Hold of another session, and the lease of
+// [All], of whose parts each can be shrunk. ErrLost: the lease is over.
+func (l *Lease) Shrink(ctx context.Context, permits int64) error { return l.h.Shrink(ctx, permits) }
+
+func (l *single) Permits() int64 {
+	if l.lock.kind != driver.Semaphore {
+		return 0
+	}
+	return l.units()
+}
+
+// units are those that the lease has.
+func (l *single) units() int64 {
+	l.t.mu.Lock()
+	defer l.t.mu.Unlock()
+	return l.t.units
+}
+
+func (l *single) Shrink(ctx context.Context, permits int64) error {
+	switch {
+	case l.lock.kind != driver.Semaphore:
+		return l.fail("shrink", driver.Invalid(fmt.Errorf("only a semaphore has permits to give back, not this %s", l.lock.kind)))
+	case permits < 1:
+		return l.fail("shrink", driver.Invalid(fmt.Errorf("%d permits are to stay: at least one does, and Release gives all back", permits)))
+	}
+	if has := l.units(); permits > has && l.Err() == nil {
+		return l.fail("shrink", driver.Invalid(fmt.Errorf("%d permits are to stay: the lease has %d", permits, has)))
+	}
+	return l.fail("shrink", l.shrink(ctx, permits))
+}
+
+// become counts the lease as one of fewer units, before the backend is asked: if the reply is lost,
+// others may have the rest. A writer's ticket, which becomes a reader's, is taken away from the
+// line of writers. done says that the backend need not be asked.
+func (l *single) become(units int64) (done bool, err error) {
+	t := l.t
+	now := t.c.d.Now()
+	var n *line
+	t.c.mu.Lock()
+	t.mu.Lock()
+	after := t.judge(now)
+	switch {
+	case l.err != nil:
+		err = l.err
+	case units >= t.confirmed:
+		done = true
+	case t.req.Hold > 0 && (!t.sent || t.sess.ended):
+		err = errOtherSession
+	case units >= t.units: // asked before, in vain
+	case l.g.leases > 1 || t.live > 1:
+		err = driver.Invalid(errors.New("the lock was acquired again by this holder; release that first"))
+	default:
+		n, t.line = t.line, nil
+		t.units = units
+		t.uncount()
+	}
+	t.mu.Unlock()
+	t.c.mu.Unlock()
+	after()
+	if n != nil {
+		n.lost(t)
+	}
+	return done, err
+}
+
+// errOtherSession: drivers shrink the tickets of their own session only.
+var errOtherSession = driver.Invalid(errors.New("the lease of Hold is of another session, which alone can make it smaller"))
+
+// shrink has the backend reduce the ticket to so many units.
+func (l *single) shrink(ctx context.Context, units int64) error {
+	t := l.t
+	var b backoff.Backoff
+	for {
+		if done, err := l.become(units); done || err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		err := t.shrink(ctx, units)
+		switch {
+		case err == nil:
+			t.mu.Lock()
+			t.confirmed = min(t.confirmed, units)
+			t.mu.Unlock()
+			return l.Err()
+		case t.c.ctx.Err() != nil:
+			return ErrClosed
+		case isSessionOver(err) && t.req.Hold > 0:
+			return errOtherSession
+		case isGone(err) || isSessionOver(err):
+			t.gone(err)
+			return l.Err()
+		case driver.IsPermanent(err):
+			return err
+		}
+		if b.Sleep(ctx) != nil {
+			return because(ctx, err)
+		}
+	}
+}
+
+func (t *ticket) shrink(ctx context.Context, units int64) error {
+	call := bound(ctx, callTimeout(t.sess.ttl))
+	defer call.release()
+	return t.sess.s.Shrink(call, t.tk, units)
+}
