@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
@@ -178,6 +179,7 @@ func (w *whole) acquire(ctx context.Context, order []int, try bool) (err error) 
 	}
 	defer w.unbind(b)
 	if err = w.enterParts(step, order); err == nil {
+		w.tryTogether(step, order, try)
 		err = w.acquireParts(step, order, try)
 	}
 	switch closed := w.isClosed(); {
@@ -214,7 +216,45 @@ func (w *whole) enterParts(ctx context.Context, order []int) error {
 	return nil
 }
 
-// acquireParts acquires the others.
+// tryTogether tries the others at the same time, so that locks that are free take one round trip,
+// however many they are. Nobody may wait for a part while it holds a later one: those behind the first
+// that is not free are given back, unless all are about to be.
+func (w *whole) tryTogether(ctx context.Context, order []int, try bool) {
+	parts := w.lock.parts
+	for at, i := range order[1:] {
+		if parts[order[at]].queue == parts[i].queue {
+			return // of one name: see crossing
+		}
+	}
+	leases := make([]*single, len(parts))
+	began := time.Now()
+	var tries sync.WaitGroup
+	for _, i := range order {
+		if w.got[i] == nil {
+			tries.Go(func() { leases[i], _, _ = parts[i].get(ctx, true) })
+		}
+	}
+	tries.Wait()
+	took := time.Since(began)
+	early := newWhole(w.lock) // those behind
+	defer early.giveBack(ctx, true)
+	for at, i := range order {
+		switch s := leases[i]; {
+		case s == nil:
+		case try || !slices.ContainsFunc(order[:at], func(j int) bool { return w.got[j] == nil }):
+			w.add(i, s)
+		default:
+			early.add(i, s)
+		}
+	}
+	for _, i := range order {
+		if s := leases[i]; s != nil {
+			s.t.c.emit(ctx, Event{Kind: EventAcquired, Name: s.Name(), Token: s.Token(), Took: took})
+		}
+	}
+}
+
+// acquireParts acquires those that are not held yet, one after the other.
 func (w *whole) acquireParts(ctx context.Context, order []int, try bool) error {
 	for at, i := range order {
 		if w.got[i] != nil {

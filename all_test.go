@@ -208,6 +208,56 @@ func TestTwoMultiLocksNeverWaitForEachOther(t *testing.T) {
 	})
 }
 
+// Each backend takes a second to answer.
+func TestLocksThatAreFreeAreAcquiredAtTheSameTime(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b, _, _ := two(t)
+		for try, acquire := range map[bool]func(*interlock.Lock) (*interlock.Lease, error){
+			true:  func(l *interlock.Lock) (*interlock.Lease, error) { return l.TryAcquire(ctx) },
+			false: func(l *interlock.Lock) (*interlock.Lease, error) { return l.Acquire(ctx) },
+		} {
+			hung := []*memlock.Hung{a.faults().Before("Join", 1).Hang(), a.faults().Before("Join", 2).Hang(), b.faults().Before("Join", 1).Hang()}
+			for _, h := range hung {
+				go func() {
+					<-h.Reached()
+					time.Sleep(time.Second)
+					h.Deliver()
+				}()
+			}
+			began := time.Now()
+			lease, err := acquire(interlock.All(a.Mutex("k"), b.Mutex("l"), a.Mutex("m")))
+			ok(t, err)
+			if took := time.Since(began); took != time.Second {
+				t.Errorf("try %v: it took %v", try, took)
+			}
+			ok(t, lease.Release())
+		}
+		nothingLeft(t, a, b)
+	})
+}
+
+// What comes after it is given back meanwhile, what comes before it is kept.
+func TestNothingIsHeldBehindAPartThatIsWaitedFor(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b, otherA, otherB := two(t)
+		held := acquire(t, otherB.Mutex("l"))
+		c := async(ctx, interlock.All(a.Mutex("k"), b.Mutex("l"), a.Mutex("m"), b.Mutex("n")))
+		time.Sleep(time.Second)
+		busy(t, otherA.Mutex("k"), true)
+		busy(t, otherA.Mutex("m"), false)
+		busy(t, otherB.Mutex("n"), false)
+		ok(t, held.Release())
+		time.Sleep(time.Second)
+		r, done := got(c)
+		if !done {
+			t.Fatal("it still waits")
+		}
+		ok(t, r.err)
+		ok(t, r.lease.Release())
+		nothingLeft(t, a, b)
+	})
+}
+
 // While a lock of one name is held on one backend, that on another backend is not waited for.
 func TestNobodyWaitsForALockThatHoldsAnotherOfItsName(t *testing.T) {
 	simulated(t, func(t *testing.T) {

@@ -3,6 +3,14 @@ package main
 // Of the package at the root, and of the command.
 var core = []fault{
 	{
+		file: "all.go", test: "TestLocksThatAreFreeAreAcquiredAtTheSameTime",
+		old: "\t\tw.tryTogether(step, order, try)\n", new: "",
+	},
+	{
+		file: "all.go", test: "TestNothingIsHeldBehindAPartThatIsWaitedFor",
+		old: "case try || !slices.ContainsFunc(", new: "case true || slices.ContainsFunc(",
+	},
+	{
 		file: "all.go", test: "TestTwoMultiLocksNeverWaitForEachOther",
 		old: "return cmp.Compare(l.parts[i].queue, l.parts[j].queue)", new: "return 0",
 	},
