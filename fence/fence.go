@@ -72,7 +72,13 @@ func (e *StaleError) Error() string {
 // Is reports whether target is ErrStale.
 func (e *StaleError) Is(target error) bool { return target == ErrStale }
 
-// token returns the token of g if it can be compared with others.
+// TokenOf returns the token of a grant if it can be compared with others: it is of an exclusive
+// grant, and fits a signed 64-bit integer. Else, and if no grant is given: ErrNotComparable.
+func TokenOf(g Grant) (Token, error) {
+	t, err := token(g)
+	return Token(t), err
+}
+
 func token(g Grant) (int64, error) {
 	// LeaseFrom returns a nil *Lease for a context that has none.
 	if v := reflect.ValueOf(g); g == nil || v.Kind() == reflect.Pointer && v.IsNil() {

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"reflect"
+	"strings"
 )
 
 // explained is an error of the database together with what it means.
@@ -27,6 +28,13 @@ func Explain(d Dialect, err error) error {
 // Retryable says whether the same may succeed in a new transaction.
 func Retryable(err error) bool {
 	return errors.Is(err, ErrBusy) || errors.Is(err, ErrConflict) || errors.Is(err, ErrDeadlock)
+}
+
+// IsRefused says whether the database has answered that the data violates a constraint.
+// Some constraints are only checked by the commit.
+func IsRefused(err error) bool {
+	var coded interface{ Code() int }
+	return strings.HasPrefix(state(err), pgViolation) || errors.As(err, &coded) && coded.Code()&0xff == sqliteConstraint
 }
 
 // fail explains an error of a statement that ran in tx. A transaction that the

@@ -120,11 +120,14 @@ func (d mysql) CreateNames(ctx context.Context, db Conn, n *Names) error {
 	fill := "INSERT INTO " + n.slots.table + " (slot) SELECT a.n + 16 * b.n + 256 * c.n + 4096 * d.n AS slot FROM " +
 		digits + " a, " + digits + " b, " + digits + " c, " + digits + " d ORDER BY slot"
 	_, err := db.Exec(ctx, fill)
-	if number(err) == myDuplicate { // somebody else was faster
+	if IsDuplicate(err) { // somebody else was faster
 		return nil
 	}
 	return err
 }
+
+// IsDuplicate says whether MySQL has refused a row because its key is there already.
+func IsDuplicate(err error) bool { return number(err) == myDuplicate }
 
 // Numbers of MySQL and MariaDB.
 const (

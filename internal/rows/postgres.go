@@ -126,6 +126,7 @@ func (d postgres) within(ctx context.Context, tx Conn, wait time.Duration, f fun
 
 // Codes of PostgreSQL.
 const (
+	pgViolation            = "23" // of a constraint: a class
 	pgSerializationFailure = "40001"
 	pgDeadlockDetected     = "40P01"
 	pgLockNotAvailable     = "55P03" // NOWAIT, or lock_timeout

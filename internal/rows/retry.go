@@ -12,12 +12,17 @@ import (
 // Retry calls f until it returns something else than an error that is
 // Retryable, at most the given number of times.
 func Retry(ctx context.Context, d Dialect, calls int, f func(context.Context) error) error {
+	return RetryIf(ctx, calls, Retryable, func(ctx context.Context) error { return Explain(d, f(ctx)) })
+}
+
+// RetryIf calls f again after the errors for which again says so.
+func RetryIf(ctx context.Context, calls int, again func(error) bool, f func(context.Context) error) error {
 	if calls < 1 {
 		return fmt.Errorf("%d calls, at least 1 is needed", calls)
 	}
 	for try := 0; ; try++ {
-		err := Explain(d, f(ctx))
-		if err == nil || !Retryable(err) {
+		err := f(ctx)
+		if err == nil || !again(err) {
 			return err
 		}
 		if try == calls-1 {

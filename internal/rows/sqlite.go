@@ -54,6 +54,7 @@ func WriteNow(ctx context.Context, tx Conn, t *Table) error {
 const (
 	sqliteBusy         = 5
 	sqliteLocked       = 6
+	sqliteConstraint   = 19
 	sqliteBusySnapshot = 5 | 2<<8
 )
 

@@ -19,6 +19,7 @@ import (
 	"github.com/interlock-go/interlock/internal/mysqltest"
 	"github.com/interlock-go/interlock/internal/pgtest"
 	"github.com/interlock-go/interlock/internal/testserver"
+	"github.com/interlock-go/interlock/once"
 	"github.com/interlock-go/interlock/rowlock"
 )
 
@@ -27,6 +28,7 @@ type database struct {
 	name    string
 	rows    rowlock.Dialect
 	fence   fence.Dialect
+	once    once.Dialect
 	numbers bool   // placeholders are $1
 	random  string // the default of a version that FirstVersion proposes
 
@@ -78,7 +80,7 @@ var (
 )
 
 var sqlite = &database{
-	name: "SQLite", rows: rowlock.SQLite, fence: fence.SQLite, random: "(1 + (random() & 4503599627370495))",
+	name: "SQLite", rows: rowlock.SQLite, fence: fence.SQLite, once: once.SQLite, random: "(1 + (random() & 4503599627370495))",
 	create: func(t *testing.T) *instance {
 		// The first pragma comes first: to set the journal mode may have to wait.
 		file := strings.Replace(newFile(t, "WAL"), "?", "?_pragma=busy_timeout(60000)&", 1)
@@ -96,7 +98,7 @@ var pgbouncer = newPostgres("PostgreSQL through PgBouncer", func(t *testing.T, s
 
 func newPostgres(name string, address func(*testing.T, *pgtest.Server) string, option string) *database {
 	return &database{
-		name: name, rows: rowlock.PostgreSQL, fence: fence.PostgreSQL, numbers: true, random: "(1 + floor(random() * 4503599627370496))",
+		name: name, rows: rowlock.PostgreSQL, fence: fence.PostgreSQL, once: once.PostgreSQL, numbers: true, random: "(1 + floor(random() * 4503599627370496))",
 		bounded: 20 * time.Millisecond,
 		create: func(t *testing.T) *instance {
 			s := postgresServer(t)
@@ -131,7 +133,7 @@ var mariadbFoundRows = newMariaDB("MariaDB, counting found rows", "?clientFoundR
 
 func newMariaDB(name, options string) *database {
 	return &database{
-		name: name, rows: rowlock.MySQL, fence: fence.MySQL, random: "(1 + floor(rand() * 4503599627370496))",
+		name: name, rows: rowlock.MySQL, fence: fence.MySQL, once: once.MySQL, random: "(1 + floor(rand() * 4503599627370496))",
 		bounded: time.Second,
 		create: func(t *testing.T) *instance {
 			s := mariaServer(t)

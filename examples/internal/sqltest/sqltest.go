@@ -1,3 +1,3 @@
-// Package sqltest checks packages fence and rowlock against real databases.
+// Package sqltest checks packages fence, once and rowlock against real databases.
 // They are part of the root module, which requires no driver for any.
 package sqltest
