@@ -212,7 +212,7 @@ func TestNothingIsGrantedToTheDead(t *testing.T) {
 	}
 	next := b.mustJoin(t, mutex("q"), false)
 	sid := dead.session().sid
-	sql(t, d, fmt.Sprintf("UPDATE ticket SET since = 1 WHERE sid = %d", sid))
+	sql(t, d, fmt.Sprintf("UPDATE ticket SET since = -9000000000000000 WHERE sid = %d", sid))
 	sql(t, d, fmt.Sprintf("UPDATE session SET expires = 1 WHERE sid = %d", sid))
 	if err := a.Leave(t.Context(), held, true); err != nil {
 		t.Fatal(err)
