@@ -168,7 +168,20 @@ func (c *config) dialler(name func() string) dialler {
 			if t.ServerName == "" {
 				t.ServerName = name()
 			}
-			return tls.DialWithDialer(&net.Dialer{Timeout: timeout}, network, address, t)
+			tcp, err := net.DialTimeout(network, address, timeout)
+			if err != nil {
+				return nil, err
+			}
+			// A server that is busy takes longer for a handshake than for a connection. Where there are
+			// others to try, it has its share of the time.
+			ctx, cancel := context.WithTimeout(context.Background(), max(timeout, c.patience/time.Duration(len(c.hosts))))
+			defer cancel()
+			conn := tls.Client(tcp, t)
+			if err := conn.HandshakeContext(ctx); err != nil {
+				_ = tcp.Close()
+				return nil, err
+			}
+			return conn, nil
 		}
 	case c.dial != nil:
 		return c.dial

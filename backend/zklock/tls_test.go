@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/interlock-go/interlock/internal/doctor/doctortest"
 	"github.com/interlock-go/interlock/internal/testserver"
@@ -27,6 +28,18 @@ func TestTLS(t *testing.T) {
 		tlstest.Case{Name: "no TLS", URL: "zk://" + s.Addr, Says: []string{s.Addr, "TLS"}},
 		tlstest.Case{Name: "TLS where there is none", URL: tlstest.URL("zks", plain.Addr, s.Files()...), Says: []string{plain.Addr, "write zk://"}},
 	), useOnce)
+}
+
+// Promise: a server that is busy may take longer for a handshake than a connection may take.
+func TestAHandshakeMayTakeItsTime(t *testing.T) {
+	t.Parallel()
+	s := zktest.Start(t, zktest.TLS())
+	via := zktest.NewProxy(t, s.Addr)
+	via.Hang()
+	thaw := time.AfterFunc(2*time.Second, via.Resume) // a connection may take one
+	defer thaw.Stop()
+	files := tlstest.Server{Addr: via.Addr, CA: s.CA, Cert: s.ClientCert, Key: s.ClientKey}.Files("timeout", "1m")
+	noError(t, useOnce(t, tlstest.URL("zks", via.Addr, files...)))
 }
 
 // Promise: a server has to prove that it is what the URL calls it, each of several its own name.

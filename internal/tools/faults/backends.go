@@ -3,6 +3,10 @@ package main
 // Of the backends, and of the guard.
 var backends = []fault{
 	{
+		file: "backend/zklock/config.go", test: "TestAHandshakeMayTakeItsTime",
+		old: "max(timeout, c.patience/time.Duration(len(c.hosts)))", new: "timeout",
+	},
+	{
 		file: "backend/zklock/proof.go", test: "TestAProofCountsFromTheRequest",
 		old: "max(t.proof, t.heard[0].sent)", new: "max(t.proof, t.heard[0].by)",
 	},
