@@ -82,6 +82,7 @@ var known = map[string]string{
 	"postgresql": "pglock",
 	"mysql":      "mysqllock",
 	"mariadb":    "mysqllock",
+	"quorum":     "quorumlock",
 	"redis":      "redislock",
 	"rediss":     "redislock",
 	"zk":         "zklock",

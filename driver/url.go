@@ -240,6 +240,12 @@ func (u *URL) Text(key, def string) string {
 	return v[0]
 }
 
+// Texts takes the option key, which may be given several times, in the order of the URL.
+func (u *URL) Texts(key string) []string {
+	u.taken[key] = true
+	return u.options[key]
+}
+
 // Choice takes the option key, which is one of some words; the first of them if it is not given.
 func (u *URL) Choice(key string, words ...string) string {
 	s := u.Text(key, words[0])

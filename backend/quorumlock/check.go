@@ -1,0 +1,110 @@
+package quorumlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/doctor"
+	"github.com/interlock-go/interlock/internal/oneline"
+)
+
+const (
+	promiseAll  = "every lock: without a majority none can be acquired or renewed"
+	promiseLoss = "the loss of a member is survived"
+)
+
+// state is what Check finds out about one member.
+type state struct {
+	life     string
+	sound    bool
+	findings []driver.Finding
+}
+
+// Check has the findings of the quorum itself, and those of each member with its name in front.
+func (d *Driver) Check(ctx context.Context) []driver.Finding {
+	all := ask(ctx, d, 10*time.Second, func(ctx context.Context, m driver.Driver) (state, error) {
+		var st state
+		var err error
+		if st.life, err = lifeOf(ctx, m); err == nil && st.life != "" {
+			st.sound, err = isSound(ctx, m, st.life)
+		}
+		st.findings = m.Check(ctx)
+		return st, err
+	})
+	found := []driver.Finding{
+		doctor.Of("members", d.checkReach(all)),
+		doctor.Of("number", d.checkNumber()),
+		doctor.Of("independence", checkTwins(all)),
+		doctor.Of("restarts", checkLives(all)),
+	}
+	for _, a := range all {
+		if a.err != nil && len(a.got.findings) == 0 {
+			found = append(found, doctor.Of(a.m.name, doctor.Fail(promiseLoss, "start it again, or look at the network between", "%s", oneline.Of(a.err.Error()))))
+		}
+		for _, f := range a.got.findings {
+			f.Check = a.m.name + ": " + f.Check
+			found = append(found, f)
+		}
+	}
+	return found
+}
+
+func (d *Driver) checkReach(all []answer[state]) driver.Finding {
+	var away []string
+	for _, a := range all {
+		if a.err != nil {
+			away = append(away, a.m.name)
+		}
+	}
+	text := fmt.Sprintf("%d of %d can be reached", len(all)-len(away), len(all))
+	switch {
+	case len(away) == 0:
+		return doctor.Fine("%s", text)
+	case len(all)-len(away) < d.majority:
+		return doctor.Fail(promiseAll, "start them again, or look at the network between", "%s, %d are needed; not %s", text, d.majority, strings.Join(away, ", "))
+	}
+	return doctor.Warn(promiseLoss, "start it again, or look at the network between", "%s, %d are needed; not %s", text, d.majority, strings.Join(away, ", "))
+}
+
+func (d *Driver) checkNumber() driver.Finding {
+	n := len(d.members)
+	if n%2 == 0 {
+		return doctor.Warn(promiseLoss, fmt.Sprintf("have %d or %d members", n-1, n+1), "%d members survive the loss of %d, as %d do", n, n-d.majority, n-1)
+	}
+	return doctor.Fine("%d members survive the loss of %d", n, n-d.majority)
+}
+
+func checkTwins(all []answer[state]) driver.Finding {
+	first := map[string]string{}
+	for _, a := range all {
+		if a.got.life == "" {
+			continue
+		}
+		if same, ok := first[a.got.life]; ok {
+			return doctor.Fail(promiseLoss, "name each server once", "%s and %s are the same server, of which one does not count", same, a.m.name)
+		}
+		first[a.got.life] = a.m.name
+	}
+	return doctor.Fine("all are different servers")
+}
+
+// checkLives explains why a member that can be reached does not count.
+func checkLives(all []answer[state]) driver.Finding {
+	var fresh []string
+	for _, a := range all {
+		if a.err == nil && !a.got.sound {
+			fresh = append(fresh, a.m.name)
+		}
+	}
+	if len(fresh) > 0 {
+		return doctor.Warn(promiseLoss, "wait for one TTL while a client is open: an empty member does not count before that, since it may have forgotten who held what",
+			"new, or without the data that they had: %s", strings.Join(fresh, ", "))
+	}
+	return doctor.Fine("a member that comes back without its data counts again after one TTL")
+}
+
+var errSameTwice = errors.New("the same member is named twice")

@@ -1,0 +1,342 @@
+package quorumlock
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"hash/fnv"
+	"iter"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// ticketOf finds the ID of the ticket that a place belongs to, and the ticket's own note. A place that no
+// quorum has made counts as a ticket of its own.
+func ticketOf(m driver.Member) (id string, note []byte, ok bool) {
+	first, rest, found := bytes.Cut(m.Note, []byte(" "))
+	if !found || driver.CheckID(string(first)) != nil {
+		return m.ID, m.Note, false
+	}
+	return string(first), rest, true
+}
+
+// merge makes one queue of those of the members. nil stands for a member that has not answered.
+func (d *Driver) merge(name string, queues []*driver.Queue) driver.Queue {
+	type found struct {
+		driver.Member
+		held, order int
+	}
+	q := driver.Queue{Name: name}
+	var all []*found
+	byID := map[string]*found{}
+	silent := 0
+	for _, part := range queues {
+		if part == nil {
+			silent++
+			continue
+		}
+		if q.Read == 0 || part.Read < q.Read {
+			q.Read = part.Read
+		}
+		if part.Kind != "" {
+			q.Kind, q.Capacity = part.Kind, part.Capacity
+		}
+		for order, m := range part.Members {
+			id, note, _ := ticketOf(m)
+			f := byID[id]
+			if f == nil {
+				f = &found{Member: m}
+				f.ID, f.Note, f.Held, f.Token = id, bytes.Clone(note), false, 0
+				byID[id] = f
+				all = append(all, f)
+			}
+			f.order = max(f.order, order)
+			f.Units = min(f.Units, m.Units)
+			f.Fixed = f.Fixed || m.Fixed
+			f.Left = max(f.Left, m.Left)
+			if m.Since.Before(f.Since) {
+				f.Since = m.Since
+			}
+			if m.Held {
+				f.held++
+				exclusive := m.Units == part.Capacity
+				if f.Token == 0 || exclusive == (m.Token > f.Token) {
+					f.Token = m.Token
+				}
+			}
+		}
+	}
+	for _, f := range all {
+		f.Held = f.held >= d.majority || f.held > 0 && f.held+silent >= d.majority && f.held > (len(queues)-silent)/2
+		if !f.Held {
+			f.Token, f.Fixed = 0, false
+		}
+	}
+	slices.SortStableFunc(all, func(a, b *found) int {
+		if a.Held != b.Held {
+			return cmp.Compare(b2i(b.Held), b2i(a.Held))
+		}
+		return cmp.Or(cmp.Compare(b.held, a.held), cmp.Compare(a.order, b.order))
+	})
+	for _, f := range all {
+		q.Members = append(q.Members, f.Member)
+	}
+	q.Version = version(q)
+	return q
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// version tells states apart by what they show.
+func version(q driver.Queue) string {
+	if len(q.Members) == 0 {
+		return "empty"
+	}
+	h := fnv.New64a()
+	write := func(s string) { h.Write([]byte(s)); h.Write([]byte{0}) }
+	write(string(q.Kind))
+	write(strconv.FormatInt(q.Capacity, 10))
+	for _, m := range q.Members {
+		write(m.ID)
+		write(strconv.FormatInt(m.Units, 10))
+		write(strconv.FormatUint(m.Token, 10))
+		if m.Fixed { // to the tenth of a second: members round, and answer at different times
+			write(strconv.FormatInt(int64(time.Duration(q.Read)+m.Left)/int64(100*time.Millisecond), 10))
+		}
+	}
+	return strconv.FormatUint(h.Sum64(), 36)
+}
+
+// read reads a queue of all members.
+func (d *Driver) read(ctx context.Context, queue string) (driver.Queue, []answer[driver.Queue], error) {
+	all := ask(ctx, d, inspection, func(ctx context.Context, m driver.Driver) (driver.Queue, error) {
+		now := d.now()
+		q, err := m.Follow(ctx, queue, "")
+		q.Read = now
+		return q, err
+	})
+	if err := enough(ctx, d, all); err != nil {
+		return driver.Queue{}, nil, err
+	}
+	parts := make([]*driver.Queue, len(all))
+	for i := range all {
+		if all[i].err == nil {
+			parts[i] = &all[i].got
+		}
+	}
+	return d.merge(queue, parts), all, nil
+}
+
+// again is after what time Follow looks, whatever it has heard: a member that did not answer may do so.
+const again = 15 * time.Second
+
+func (d *Driver) Follow(ctx context.Context, queue, after string) (driver.Queue, error) {
+	for {
+		q, all, err := d.read(ctx, queue)
+		switch {
+		case d.usable(ctx) != nil:
+			return driver.Queue{}, d.usable(ctx)
+		case err != nil && (after == "" || driver.IsPermanent(err)):
+			return driver.Queue{}, err
+		case err == nil && q.Version != after:
+			return q, nil
+		case err != nil:
+			if wait(ctx, d, time.Second) != nil {
+				return driver.Queue{}, d.usable(ctx)
+			}
+			continue
+		}
+		d.untilChanged(ctx, queue, all)
+	}
+}
+
+// untilChanged returns when the queue of a member differs from what it has answered.
+func (d *Driver) untilChanged(ctx context.Context, queue string, all []answer[driver.Queue]) {
+	ctx, cancel := context.WithTimeout(ctx, again)
+	defer cancel()
+	told := make(chan struct{}, len(all))
+	calls := 0
+	for _, a := range all {
+		if a.err != nil {
+			continue
+		}
+		calls++
+		d.background(func() {
+			if _, err := a.d.Follow(ctx, queue, a.got.Version); err != nil && ctx.Err() == nil {
+				_ = wait(ctx, d, time.Second)
+			}
+			told <- struct{}{}
+		})
+	}
+	select {
+	case <-told:
+	case <-ctx.Done():
+	case <-d.ctx.Done():
+	}
+}
+
+// wait is a pause.
+func wait(ctx context.Context, d *Driver, t time.Duration) error {
+	timer := time.NewTimer(t)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+	case <-d.ctx.Done():
+	}
+	return d.usable(ctx)
+}
+
+func (d *Driver) Queues(ctx context.Context, prefix string) iter.Seq2[driver.Queue, error] {
+	return func(yield func(driver.Queue, error) bool) {
+		all := ask(ctx, d, 5*inspection, func(ctx context.Context, m driver.Driver) (map[string]driver.Queue, error) {
+			found := map[string]driver.Queue{}
+			for q, err := range m.Queues(ctx, prefix) {
+				if err != nil {
+					return nil, err
+				}
+				found[q.Name] = q
+			}
+			return found, nil
+		})
+		if err := enough(ctx, d, all); err != nil {
+			yield(driver.Queue{}, err)
+			return
+		}
+		names := map[string]bool{}
+		for _, a := range all {
+			for name := range a.got {
+				names[name] = true
+			}
+		}
+		for _, name := range slices.Sorted(maps.Keys(names)) {
+			parts := make([]*driver.Queue, len(all))
+			for i, a := range all {
+				if a.err != nil {
+					continue
+				}
+				part := a.got[name]
+				if part.Read != 0 { // by the clock of the member
+					part.Read = d.now().Add(-max(0, a.d.Now().Sub(part.Read)))
+				}
+				parts[i] = &part
+			}
+			if q := d.merge(name, parts); !yield(q, nil) {
+				return
+			}
+		}
+	}
+}
+
+// places are those of one ticket, by member.
+func placesOf(all []answer[driver.Queue], id string) []driver.Member {
+	found := make([]driver.Member, len(all))
+	for i, a := range all {
+		for _, m := range a.got.Members {
+			if of, _, _ := ticketOf(m); of == id {
+				found[i] = m
+			}
+		}
+	}
+	return found
+}
+
+func (d *Driver) Ask(ctx context.Context, queue, id string, what driver.Demand) error {
+	_, read, err := d.read(ctx, queue)
+	if err != nil {
+		return err
+	}
+	places := placesOf(read, id)
+	errNone := errors.New("no place")
+	all := ask(ctx, d, inspection, func(ctx context.Context, m driver.Driver) (struct{}, error) {
+		for i, a := range read {
+			if a.d == m && places[i].ID != "" {
+				return struct{}{}, m.Ask(ctx, queue, places[i].ID, what)
+			}
+		}
+		return struct{}{}, errNone
+	})
+	var failed error
+	took := false
+	for _, a := range all {
+		switch {
+		case a.err == nil:
+			took = true
+		case !errors.Is(a.err, errNone) && !errors.Is(a.err, driver.ErrGone):
+			failed = a.err
+		}
+	}
+	switch {
+	case failed != nil:
+		return failed
+	case !took:
+		return driver.ErrGone
+	}
+	return nil
+}
+
+func (d *Driver) Raise(ctx context.Context, queue string, floor uint64) error {
+	all := ask(ctx, d, inspection, func(ctx context.Context, m driver.Driver) (struct{}, error) {
+		return struct{}{}, m.Raise(ctx, queue, floor)
+	})
+	if err := agreed(d, all, driver.ErrInvalid); err != nil {
+		return err
+	}
+	return enough(ctx, d, all)
+}
+
+// findAny finds a ticket of this session, or one of another that has a fixed end. Else ErrGone.
+func (s *session) findAny(ctx context.Context, tk driver.Ticket) (*ticket, error) {
+	if t := s.find(tk); t != nil {
+		return t, nil
+	}
+	q, all, err := s.d.read(ctx, tk.Queue)
+	if err != nil {
+		return nil, err
+	}
+	places := placesOf(all, tk.ID)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t := s.tickets[tk.ID]; t != nil {
+		return t, nil
+	}
+	now := s.d.now()
+	t := s.newTicket(driver.Request{ID: tk.ID, Queue: tk.Queue, Kind: q.Kind, Capacity: q.Capacity, Units: 1})
+	t.foreign, t.state = true, held
+	n := 0
+	for i, m := range places {
+		if !m.Held || !m.Fixed {
+			continue
+		}
+		n++
+		t.hold = max(t.hold, m.Left)
+		t.token = max(t.token, m.Token)
+		t.places[i] = place{state: granted, verified: true, id: m.ID, at: s.links[i].at, units: m.Units, token: m.Token, proof: now}
+	}
+	if n < s.d.majority {
+		t.stop()
+		return nil, driver.ErrGone
+	}
+	for i := range t.places {
+		if id := t.places[i].id; id != "" {
+			s.placed[id] = t
+		}
+	}
+	s.tickets[tk.ID] = t
+	return t, nil
+}
+
+// hidden reports whether a cell is one of the quorum's own.
+func hidden(name string) bool { return strings.HasPrefix(name, ownCells) }

@@ -1,0 +1,104 @@
+package quorumlock
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// A member that loses its data forgets who held what, and would give it to another. So an empty
+// member does not count before all that it may have forgotten is over.
+//
+//  1. A client that finds no cell lifeCell at a member creates it. Its value, a random name,
+//     is that of the member's life.
+//  2. A client that sees a life for the first time waits for a TTL. If the life still has the same name then,
+//     nothing is left of what was granted before it. The client creates the cell soundCell of this
+//     name: the member is sound, for everybody.
+//  3. A client that has joined at a member reads lifeCell afterwards. If the name is another one, the place
+//     does not count.
+//
+// The name of the cell in step 2 has the name of the life. So a creation that arrives late, after the member
+// has lost its data once more, says nothing of the new life.
+//
+// Step 2 waits for the longest TTL that any client has written to ttlCell of a member that this
+// session has read.
+const (
+	lifeCell = "interlock-quorum/life/value"
+	ttlCell  = "interlock-quorum/ttl/value"
+	ownCells = "interlock-quorum/"
+)
+
+func soundCell(life string) string { return "interlock-quorum/sound/" + life + "/value" }
+
+func newID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+// lifeOf reads the name of a member's life, "" if it has none yet.
+func lifeOf(ctx context.Context, d driver.Driver) (string, error) {
+	c, err := d.Load(ctx, lifeCell)
+	if err != nil || !c.Exists {
+		return "", err
+	}
+	return string(c.Value), nil
+}
+
+// nameLife reads the name of a member's life, and gives it one if it has none.
+func nameLife(ctx context.Context, d driver.Driver) (string, error) {
+	for {
+		c, err := d.Load(ctx, lifeCell)
+		if err != nil || c.Exists {
+			return string(c.Value), err
+		}
+		name := newID()
+		_, err = d.Swap(ctx, driver.Swap{ID: newID(), Name: lifeCell, Version: c.Version, Value: []byte(name)})
+		switch {
+		case err == nil:
+			return name, nil
+		case !errors.Is(err, driver.ErrConflict):
+			return "", err
+		}
+	}
+}
+
+func isSound(ctx context.Context, d driver.Driver, life string) (bool, error) {
+	c, err := d.Load(ctx, soundCell(life))
+	return c.Exists, err
+}
+
+// declareSound says to all clients that a life has lasted long enough.
+func declareSound(ctx context.Context, d driver.Driver, life string) error {
+	_, err := d.Swap(ctx, driver.Swap{ID: newID(), Name: soundCell(life), Value: []byte("sound")})
+	if errors.Is(err, driver.ErrConflict) {
+		return nil // another has
+	}
+	return err
+}
+
+// shareTTL makes a member know of a TTL, and returns the longest that it knows.
+func shareTTL(ctx context.Context, d driver.Driver, ttl time.Duration) (time.Duration, error) {
+	for {
+		c, err := d.Load(ctx, ttlCell)
+		if err != nil {
+			return 0, err
+		}
+		ns, _ := strconv.ParseInt(string(c.Value), 10, 64)
+		if c.Exists && time.Duration(ns) >= ttl {
+			return time.Duration(ns), nil
+		}
+		_, err = d.Swap(ctx, driver.Swap{ID: newID(), Name: ttlCell, Version: c.Version, Value: strconv.AppendInt(nil, int64(ttl), 10)})
+		switch {
+		case err == nil:
+			return ttl, nil
+		case !errors.Is(err, driver.ErrConflict):
+			return 0, err
+		}
+	}
+}

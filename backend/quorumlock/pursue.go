@@ -1,0 +1,304 @@
+package quorumlock
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/backoff"
+)
+
+// pursue gets a majority of places, or gives up. It looks at the ticket and takes the next step, again
+// whenever something has changed.
+func (t *ticket) pursue() {
+	s := t.s
+	var b backoff.Backoff
+	for {
+		s.mu.Lock()
+		rest := t.step()
+		over := t.state != pursued
+		s.mu.Unlock()
+		if over {
+			return
+		}
+		if rest {
+			if b.Sleep(t.ctx) != nil {
+				return
+			}
+			continue
+		}
+		select {
+		case <-t.wake:
+		case <-t.ctx.Done():
+			return
+		}
+	}
+}
+
+// step takes the next step. It reports whether to begin again after a pause. s.mu is held.
+func (t *ticket) step() (rest bool) {
+	s := t.s
+	now := s.d.now()
+	switch {
+	case t.state != pursued:
+		return false
+	case t.evicted, !t.req.NoWait && now >= t.named.Add(s.granted):
+		s.left.Add(t.req.ID)
+		t.end(driver.ErrGone, true)
+		return false
+	}
+	t.dropLost()
+	counting := s.counting()
+	if len(counting) < s.d.majority {
+		if !t.stood {
+			t.end(s.tooFew(), true)
+			return false
+		}
+		t.restart() // who cannot have a majority stands in nobody's way
+		return false
+	}
+	if t.line < 0 {
+		if t.quiet() {
+			t.start(counting)
+		}
+		return false
+	}
+	if !slices.Contains(counting, s.links[t.line]) {
+		t.restart()
+		return true
+	}
+	line := &t.places[t.line]
+	switch line.state {
+	case joining:
+		return false
+	case refused:
+		return t.refusedAtLine()
+	case untried:
+		t.restart()
+		return true
+	case waiting:
+		t.wait()
+		return false
+	}
+	return t.win(counting, now)
+}
+
+// dropLost gives up places at members that do not count any more.
+func (t *ticket) dropLost() {
+	for i := range t.places {
+		p, l := &t.places[i], t.s.links[i]
+		if p.id == "" || l.counts() && l.at == p.at && l.life == p.life {
+			continue
+		}
+		t.giveBack(i, !p.inherited)
+	}
+}
+
+// restart gives everything back and begins anew.
+func (t *ticket) restart() {
+	for i := range t.places {
+		t.giveBack(i, !t.places[i].inherited)
+	}
+	t.line = -1
+}
+
+// start joins at the first member, which is the line, and tries the others.
+func (t *ticket) start(counting []*link) {
+	t.began, t.grace = t.s.d.now(), 0
+	for n, l := range counting {
+		i := slices.Index(t.s.links, l)
+		if n == 0 {
+			t.line = i
+		}
+		t.join(i, n > 0 || t.req.NoWait)
+	}
+}
+
+// refusedAtLine is called when the line has refused the ticket, or has failed.
+func (t *ticket) refusedAtLine() (rest bool) {
+	p := t.places[t.line]
+	switch {
+	case p.mismatch:
+		t.end(driver.ErrMismatch, true)
+	case p.err != nil && driver.IsPermanent(p.err):
+		t.end(p.err, true)
+	case p.err != nil:
+		t.restart() // its link does not count any more
+		return true
+	default:
+		t.busy()
+	}
+	return false
+}
+
+// busy ends a try.
+func (t *ticket) busy() {
+	if t.req.Retry {
+		t.s.left.Add(t.req.ID)
+	}
+	t.end(driver.ErrBusy, true)
+}
+
+// wait gives back what comes after the line.
+func (t *ticket) wait() {
+	if !t.answered {
+		t.answered, t.stood = true, true
+		t.tell()
+	}
+	t.leaveBehind(t.s.links[t.line])
+}
+
+func (t *ticket) leaveBehind(line *link) {
+	for i := range t.places {
+		if p := &t.places[i]; p.state == granted && byLife(t.s.links[i], line) > 0 {
+			t.giveBack(i, !p.inherited)
+		}
+	}
+}
+
+// win is called while the ticket is held at its line. It makes it held once a majority of places have
+// been verified, and give larger tokens to those who come later.
+func (t *ticket) win(counting []*link, now driver.Instant) (rest bool) {
+	s := t.s
+	got, open := 0, 0
+	for _, l := range counting {
+		i := slices.Index(s.links, l)
+		switch p := &t.places[i]; p.state {
+		case untried:
+			t.join(i, true)
+			open++
+		case joining:
+			open++
+		case granted:
+			got++
+		}
+	}
+	switch {
+	case got+open < s.d.majority:
+		return t.moveOn(counting)
+	case got < s.d.majority:
+		return false
+	case open > 0 && t.grace == 0:
+		// The others have as long as it took so far: to hold all members spares joining there later.
+		wait := now.Sub(t.began) + time.Millisecond
+		t.grace = now.Add(wait)
+		time.AfterFunc(wait, t.poke)
+		return false
+	case open > 0 && now < t.grace:
+		return false
+	}
+	return t.settle(now)
+}
+
+// moveOn is called when too few members have granted a place: others hold the rest.
+func (t *ticket) moveOn(counting []*link) (rest bool) {
+	s := t.s
+	if t.req.NoWait {
+		t.decline()
+		return false
+	}
+	line := s.links[t.line]
+	for _, l := range counting {
+		i := slices.Index(s.links, l)
+		if byLife(l, line) <= 0 || t.places[i].state != refused {
+			continue
+		}
+		if t.places[i].mismatch {
+			continue
+		}
+		t.leaveBehind(l)
+		t.line, t.answered = i, false
+		t.join(i, false)
+		return false
+	}
+	if n := t.mismatches(); n > 0 {
+		t.end(driver.ErrMismatch, true)
+		return false
+	}
+	t.restart()
+	return true
+}
+
+func (t *ticket) mismatches() (n int) {
+	for _, p := range t.places {
+		if p.mismatch {
+			n++
+		}
+	}
+	return n
+}
+
+// decline ends a try that did not get a majority: others hold it, or too few have answered.
+func (t *ticket) decline() {
+	failed := 0
+	for _, p := range t.places {
+		if p.err != nil {
+			failed++
+		}
+	}
+	switch {
+	case t.mismatches() > 0:
+		t.end(driver.ErrMismatch, true)
+	case failed > 0 && len(t.s.counting()) < t.s.d.majority:
+		t.end(t.s.tooFew(), true)
+	default:
+		t.busy()
+	}
+}
+
+var errTokens = driver.Permanent(errors.New("quorum: the tokens of this queue are used up"))
+
+// settle numbers the grant.
+//
+// The token of an exclusive grant is the largest that a member gave, and those members that gave a smaller
+// one are raised to it. A later grant has a member in common with this one, so it gets a larger token. The
+// token of any other grant is the smallest, so that it is below that of each later exclusive grant without
+// further ado.
+func (t *ticket) settle(now driver.Instant) (rest bool) {
+	s := t.s
+	var most, least uint64
+	for _, p := range t.places {
+		if p.state == granted {
+			most = max(most, p.token)
+			if least == 0 || p.token < least {
+				least = p.token
+			}
+		}
+	}
+	if most >= driver.MaxToken {
+		t.end(errTokens, true)
+		return false
+	}
+	token := least
+	if t.exclusive() {
+		token = most
+	}
+	ready := 0
+	for i := range t.places {
+		p := &t.places[i]
+		if p.state != granted {
+			continue
+		}
+		low := t.exclusive() && p.floor < token
+		late := t.req.Hold > 0 && t.stood && !p.fixed // it was granted while others were waited for
+		if low && !p.raising {
+			t.raise(i, token)
+		}
+		if late && !p.fixing {
+			t.fix(i, t.req.Hold)
+		}
+		if !low && !late && p.verified {
+			ready++
+		}
+	}
+	if ready < s.d.majority {
+		return false
+	}
+	t.state, t.token = held, token
+	for _, p := range t.places {
+		t.inherited = t.inherited || p.state == granted && p.inherited
+	}
+	t.tell()
+	return false
+}

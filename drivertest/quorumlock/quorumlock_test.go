@@ -1,0 +1,104 @@
+// Package quorumlock_test runs both suites on backend/quorumlock, whose module may not require this one.
+package quorumlock_test
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/interlock-go/interlock/backend/memlock"
+	"github.com/interlock-go/interlock/backend/quorumlock"
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/drivertest"
+)
+
+func TestMain(m *testing.M) { drivertest.Main(m) }
+
+// memory is a quorum of three worlds in memory, whose clients can all be made to hang.
+func memory(t testing.TB) drivertest.World {
+	worlds := []*memlock.World{memlock.NewWorld(), memlock.NewWorld(), memlock.NewWorld()}
+	var mu sync.Mutex
+	var clients []*memlock.Driver
+	open := func(context.Context) (driver.Driver, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		var members []driver.Driver
+		for _, w := range worlds {
+			d := w.Driver()
+			clients = append(clients, d)
+			members = append(members, d)
+		}
+		return quorumlock.New(members...)
+	}
+	use(t, open)
+	stop := func(point func(*memlock.Faults, string, int) memlock.Point) func() {
+		mu.Lock()
+		defer mu.Unlock()
+		stopped := clients
+		var hung []*memlock.Hung
+		for _, c := range stopped {
+			hung = append(hung, point(c.Faults(), "", 0).Hang())
+		}
+		return func() {
+			for i, c := range stopped {
+				c.Faults().Clear()
+				hung[i].Deliver()
+			}
+		}
+	}
+	return drivertest.World{
+		Open: open,
+		Hang: func() (resume func()) { return stop((*memlock.Faults).Before) },
+		Late: func() (resume func()) { return stop((*memlock.Faults).After) },
+	}
+}
+
+// use has the members count: a new quorum does after the TTL of its first client.
+func use(t testing.TB, open func(context.Context) (driver.Driver, error)) {
+	d, err := open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	s, err := d.Open(t.Context(), driver.SessionOptions{TTL: 20 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close(t.Context())
+	r := driver.Request{Queue: "first", Kind: driver.Mutex, Units: 1, Capacity: 1}
+	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+		r.ID = newID()
+		tk, err := s.Join(t.Context(), r)
+		if err == nil {
+			if err := s.Leave(t.Context(), tk, true); err != nil {
+				t.Fatal(err)
+			}
+			return
+		}
+		if time.Since(began) > 30*time.Second {
+			t.Fatalf("a new quorum does not count: %v", err)
+		}
+	}
+}
+
+func newID() string {
+	var b [16]byte
+	rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}
+
+// Promise: what package driver says of a backend, but for what a majority cannot do.
+func TestConformance(t *testing.T) {
+	drivertest.Run(t, drivertest.Backend{World: memory, TTL: 300 * time.Millisecond, Unsupported: map[string]string{
+		"LeaveGrantsTheNext": "a waiter gets the other members itself, once its line has told it",
+		"Shrink":             permits,
+		"ShrinkNeverGrows":   permits,
+		"NoWaitKeepsOrder":   permits,
+		"ConcurrentPermits":  permits,
+	}})
+}
+
+const permits = "several permits have no limit over a majority"
