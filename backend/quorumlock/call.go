@@ -86,6 +86,10 @@ func (t *ticket) lookAtLine(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
 	tk, err := p.at.Join(ctx, r)
+	if errors.Is(err, driver.ErrGone) {
+		t.taken(i, p.id)
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if q := &t.places[i]; err == nil && tk.Held && q.id == p.id && q.state == waiting {
@@ -310,7 +314,7 @@ func (s *session) Keep(ctx context.Context, tk driver.Ticket, d time.Duration) e
 	now := s.d.now()
 	good, err := t.each(ctx, func(ctx context.Context, at *driver.Opened, tk driver.Ticket) error {
 		return at.Keep(ctx, tk, d)
-	}, func(i int) { t.places[i].proof = now })
+	}, func(i int) { t.places[i].proof, t.places[i].end = now, 0 })
 	switch {
 	case err != nil:
 		return err

@@ -253,38 +253,47 @@ func placesOf(all []answer[driver.Queue], id string) []driver.Member {
 	return found
 }
 
+// Ask reads the queue for the places of the ticket. A ticket that is removed may have joined at further
+// members since, so it is looked for again.
 func (d *Driver) Ask(ctx context.Context, queue, id string, what driver.Demand) error {
+	took, err := d.askOnce(ctx, queue, id, what)
+	for n := 0; n < 3 && err == nil && took && what == driver.Force; n++ {
+		var again bool
+		if again, err = d.askOnce(ctx, queue, id, what); !again {
+			break
+		}
+	}
+	if err == nil && !took {
+		return driver.ErrGone
+	}
+	return err
+}
+
+func (d *Driver) askOnce(ctx context.Context, queue, id string, what driver.Demand) (took bool, err error) {
 	_, read, err := d.read(ctx, queue)
 	if err != nil {
-		return err
+		return false, err
 	}
 	places := placesOf(read, id)
-	errNone := errors.New("no place")
-	all := ask(ctx, d, inspection, func(ctx context.Context, m driver.Driver) (struct{}, error) {
+	var failed error
+	for _, a := range ask(ctx, d, inspection, func(ctx context.Context, m driver.Driver) (bool, error) {
 		for i, a := range read {
 			if a.d == m && places[i].ID != "" {
-				return struct{}{}, m.Ask(ctx, queue, places[i].ID, what)
+				err := m.Ask(ctx, queue, places[i].ID, what)
+				return err == nil, err
 			}
 		}
-		return struct{}{}, errNone
-	})
-	var failed error
-	took := false
-	for _, a := range all {
-		switch {
-		case a.err == nil:
-			took = true
-		case !errors.Is(a.err, errNone) && !errors.Is(a.err, driver.ErrGone):
+		return false, nil
+	}) {
+		took = took || a.got
+		if a.err != nil && !errors.Is(a.err, driver.ErrGone) {
 			failed = a.err
 		}
 	}
-	switch {
-	case failed != nil:
-		return failed
-	case !took:
-		return driver.ErrGone
+	if took {
+		failed = nil
 	}
-	return nil
+	return took, failed
 }
 
 func (d *Driver) Raise(ctx context.Context, queue string, floor uint64) error {
@@ -323,7 +332,7 @@ func (s *session) findAny(ctx context.Context, tk driver.Ticket) (*ticket, error
 		n++
 		t.hold = max(t.hold, m.Left)
 		t.token = max(t.token, m.Token)
-		t.places[i] = place{state: granted, verified: true, id: m.ID, at: s.links[i].at, units: m.Units, token: m.Token, proof: now}
+		t.places[i] = place{state: granted, verified: true, id: m.ID, at: s.links[i].at, units: m.Units, token: m.Token, end: now.Add(m.Left)}
 	}
 	if n < s.d.majority {
 		t.stop()

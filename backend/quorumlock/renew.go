@@ -143,6 +143,9 @@ func (s *session) renewed(l *link, at *driver.Opened, i int, round uint64, sent 
 		switch r.State {
 		case driver.Kept:
 			p.renewed = round
+			if t.foreign { // its own session may have put off its end
+				p.end = max(p.end, sent.Add(s.granted))
+			}
 			if p.state == granted {
 				p.proof = max(p.proof, min(l.proof(r.Proof, at.TTL, t.hold > 0), s.d.now()))
 			}

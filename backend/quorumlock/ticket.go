@@ -33,10 +33,11 @@ type ticket struct {
 	began     driver.Instant // of this attempt
 	token     uint64
 	inherited bool
-	leaving   int  // places that are being given back
-	flying    int  // places that are being joined
-	parting   bool // Leave has begun
-	gone      int  // places that have left since
+	leaving   int      // places that are being given back
+	lostIDs   []string // of places that do not stand any more
+	flying    int      // places that are being joined
+	parting   bool     // Leave has begun
+	gone      int      // places that have left since
 
 	wake chan struct{}
 	news chan struct{} // closed when something changes that a call may wait for
@@ -67,8 +68,9 @@ type place struct {
 	fixing    bool
 	fixed     bool // its fixed time has begun anew
 	proof     driver.Instant
-	renewed   uint64 // the round of Renew
-	err       error  // why a try has failed
+	end       driver.Instant // of a place of another session, at the earliest
+	renewed   uint64         // the round of Renew
+	err       error          // why a try has failed
 	mismatch  bool
 }
 
@@ -159,7 +161,7 @@ func (t *ticket) standing(now driver.Instant) (n int) {
 		span = t.hold
 	}
 	for i, p := range t.places {
-		if t.isGranted(i) && now < p.proof.Add(span) {
+		if t.isGranted(i) && now < max(p.end, p.proof.Add(span)) {
 			n++
 		}
 	}
@@ -172,6 +174,9 @@ func (t *ticket) over(err error) {
 		return
 	}
 	t.state, t.err = left, err
+	for _, id := range t.lostIDs {
+		delete(t.s.placed, id)
+	}
 	t.stop()
 	t.tell()
 }
@@ -359,7 +364,9 @@ func (t *ticket) await(i int, id string, at *driver.Opened, tk driver.Ticket) {
 			l.over(at)
 			t.lost(i)
 		case errors.Is(err, driver.ErrGone):
-			t.lost(i)
+			s.mu.Unlock()
+			t.taken(i, id)
+			return
 		default:
 			s.mu.Unlock()
 			if b.Sleep(t.ctx) != nil {
@@ -373,9 +380,38 @@ func (t *ticket) await(i int, id string, at *driver.Opened, tk driver.Ticket) {
 	}
 }
 
+// taken is called when the place at the line does not stand any more: the ticket has been evicted or has run
+// out, unless the member has lost its data.
+func (t *ticket) taken(i int, id string) {
+	s, l := t.s, t.s.links[i]
+	s.mu.Lock()
+	p, d := t.places[i], l.d
+	s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(s.ctx, s.patience)
+	defer cancel()
+	now, err := lifeOf(ctx, d)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t.places[i].id != id || t.state != pursued {
+		return
+	}
+	t.lost(i)
+	switch {
+	case err != nil:
+		if s.ctx.Err() == nil {
+			l.silent(p.at, err)
+		}
+	case now == p.life:
+		s.left.Add(t.req.ID)
+		t.end(driver.ErrGone, true)
+	default:
+		l.forgotten(p.at, p.life)
+	}
+}
+
 // lost notes that a place does not stand any more. s.mu is held.
 func (t *ticket) lost(i int) {
-	delete(t.s.placed, t.places[i].id)
+	t.lostIDs = append(t.lostIDs, t.places[i].id) // its signal may be under way
 	t.places[i] = place{}
 	t.poke()
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/interlock-go/interlock/backend/quorumlock"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/drivertest"
+	"github.com/interlock-go/interlock/drivertest/primitives"
 )
 
 func TestMain(m *testing.M) { drivertest.Main(m) }
@@ -92,13 +93,50 @@ func newID() string {
 
 // Promise: what package driver says of a backend, but for what a majority cannot do.
 func TestConformance(t *testing.T) {
-	drivertest.Run(t, drivertest.Backend{World: memory, TTL: 300 * time.Millisecond, Unsupported: map[string]string{
-		"LeaveGrantsTheNext": "a waiter gets the other members itself, once its line has told it",
-		"Shrink":             permits,
-		"ShrinkNeverGrows":   permits,
-		"NoWaitKeepsOrder":   permits,
-		"ConcurrentPermits":  permits,
-	}})
+	drivertest.Run(t, drivertest.Backend{World: memory, TTL: 300 * time.Millisecond, Unsupported: unsupported})
 }
 
-const permits = "several permits have no limit over a majority"
+// Promise: package interlock keeps its promises over it.
+func TestPrimitives(t *testing.T) {
+	primitives.Run(t, primitives.Backend{World: memory, TTL: 300 * time.Millisecond, Unsupported: unsupportedPrimitives})
+}
+
+var unsupported = map[string]string{
+	"LostMessages":          "in one process no message is lost",
+	"UnreachableBackend":    "memory is always there",
+	"LeaveGrantsTheNext":    later,
+	"SessionClose":          later,
+	"EvictionOfAHeldTicket": later,
+	"Inherited":             "a member that notices a death later than the others tells it to the next holder but one: wrong to the safe side",
+}
+
+var unsupportedPrimitives = map[string]string{}
+
+const (
+	permits = "several permits have no limit over a majority"
+	cells   = "a quorum has no cells"
+	later   = "a waiter gets the other members itself, once its line has told it"
+)
+
+func init() {
+	for _, rule := range []string{
+		"Shrink", "ShrinkNeverGrows", "NoWaitKeepsOrder", "ConcurrentPermits", "ManyQueues", "Snapshots", "Follow", "FollowNeverMissesTheLast",
+		"RandomSteps", "EvictionOfAWaitingTicket", "RenewInAFewExchanges", "ExpiryOfAWaiterThatDoesNotFit", "JoinStaysAsItWas",
+		"Mismatch", "MismatchOfALatecomer", "LargestCapacity", "PrefixOfTheQueue",
+	} {
+		unsupported[rule] = permits
+	}
+	for _, rule := range []string{
+		"HangingBackend", "EndedContext", "Cancellation", "LostCalls", "LostReplies", "LostAnswers", "WaitsGoOn", "ConcurrentCells", "LongNamesOfCells", "NamesOfCells",
+		"WatchIsTold", "WatchNeverMissesTheLast", "Watch", "CellContention", "ManyCells", "Cells", "CellSize",
+		"SwapIsIdempotent", "DeletedCells", "SwapComparesVersions", "HandOverCost", "BoundedExchanges",
+	} {
+		unsupported[rule] = cells
+	}
+	for _, rule := range []string{"Permits", "Mismatch", "Deadlock", "Inspection"} {
+		unsupportedPrimitives[rule] = permits
+	}
+	for _, rule := range []string{"LeaderValue", "Barrier", "DoubleBarrier", "Latch", "Values", "Watching", "Stored", "Closing"} {
+		unsupportedPrimitives[rule] = cells
+	}
+}
