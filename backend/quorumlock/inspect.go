@@ -10,7 +10,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
@@ -346,6 +345,3 @@ func (s *session) findAny(ctx context.Context, tk driver.Ticket) (*ticket, error
 	s.tickets[tk.ID] = t
 	return t, nil
 }
-
-// hidden reports whether a cell is one of the quorum's own.
-func hidden(name string) bool { return strings.HasPrefix(name, ownCells) }

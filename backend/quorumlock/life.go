@@ -30,7 +30,6 @@ import (
 const (
 	lifeCell = "interlock-quorum/life/value"
 	ttlCell  = "interlock-quorum/ttl/value"
-	ownCells = "interlock-quorum/"
 )
 
 func soundCell(life string) string { return "interlock-quorum/sound/" + life + "/value" }
