@@ -41,10 +41,16 @@ type database struct {
 // instance is a database of one test.
 type instance struct {
 	*database
-	open func(t *testing.T) *sql.DB // with a pool of its own, as in another process
+	driver, dsn string
 
 	// waiting is how many wait for a lock; nil where that cannot be seen.
 	waiting func() string
+}
+
+// open opens it with a pool of its own, as in another process.
+func (d *instance) open(t *testing.T) *sql.DB {
+	t.Helper()
+	return openWith(t, d.driver, d.dsn)
 }
 
 // awaitWaiter returns when somebody waits for a lock.
@@ -84,7 +90,7 @@ var sqlite = &database{
 	create: func(t *testing.T) *instance {
 		// The first pragma comes first: to set the journal mode may have to wait.
 		file := strings.Replace(newFile(t, "WAL"), "?", "?_pragma=busy_timeout(60000)&", 1)
-		return &instance{open: func(t *testing.T) *sql.DB { return open(t, file) }}
+		return &instance{driver: "sqlite", dsn: file}
 	},
 }
 
@@ -105,7 +111,7 @@ func newPostgres(name string, address func(*testing.T, *pgtest.Server) string, o
 			name := postgresDatabase(t, s)
 			url := inDatabase(t, address(t, s), name, option)
 			return &instance{
-				open:    func(t *testing.T) *sql.DB { return openWith(t, "pgx", url) },
+				driver: "pgx", dsn: url,
 				waiting: asker(t, "pgx", s.URL(), "SELECT 'waiting', count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"),
 			}
 		},
@@ -141,7 +147,7 @@ func newMariaDB(name, options string) *database {
 			s.Do("CREATE DATABASE " + name + "; GRANT ALL ON " + name + ".* TO " + mysqltest.User)
 			dsn := strings.Replace(s.DSN(), "/"+mysqltest.Database, "/"+name, 1) + options
 			return &instance{
-				open:    func(t *testing.T) *sql.DB { return openWith(t, "mysql", dsn) },
+				driver: "mysql", dsn: dsn,
 				waiting: asker(t, "mysql", s.DSN(), "SHOW GLOBAL STATUS LIKE 'Innodb\\_row\\_lock\\_current\\_waits'"),
 			}
 		},

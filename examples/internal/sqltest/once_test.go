@@ -335,6 +335,7 @@ func TestOnceAFunctionThatBreaksTheRules(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "same key") {
 			t.Errorf("it asks with its own key: got %v", err)
 		}
+		_ = tx.Rollback() // done already
 
 		tx = begin(t, db)
 		_, _, err = orders.Do(t.Context(), tx, "ends", func() ([]byte, error) {

@@ -8,6 +8,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,12 +23,17 @@ import (
 	"github.com/interlock-go/interlock/fence"
 )
 
-// seller marks the copy of the test binary that holds the lock and is stopped.
-const seller = "INTERLOCK_TEST_SELLER"
+// program names what a copy of the test binary does instead of the tests.
+const program = "INTERLOCK_TEST_PROGRAM"
+
+var programs = map[string]func(args []string) error{
+	"seller":  func(args []string) error { return sellTooLate(args[0], args[1]) },
+	"orderer": func(args []string) error { return order(args) },
+}
 
 func TestMain(m *testing.M) {
-	if os.Getenv(seller) != "" {
-		if err := sellTooLate(os.Args[1], os.Args[2]); err != nil {
+	if run := programs[os.Getenv(program)]; run != nil {
+		if err := run(os.Args[1:]); err != nil {
 			fmt.Println("error:", err)
 		}
 		return
@@ -118,40 +124,10 @@ func TestTheLateWriteOfAStoppedProcessIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	old := exec.Command(os.Args[0], url+"?ttl=2s", file)
-	old.Env = append(os.Environ(), seller+"=1")
-	old.Stderr = os.Stderr
-	in, err := old.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := old.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := old.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = old.Process.Kill()
-		_ = old.Wait()
-	})
-	said := bufio.NewScanner(out)
-	next := func() string {
-		t.Helper()
-		if !said.Scan() {
-			t.Fatal("the process that is to be stopped has ended early:", said.Err())
-		}
-		return said.Text()
-	}
-	for _, want := range []string{"acquired", "read"} {
-		if got := next(); got != want {
-			t.Fatalf("got %q, want %q", got, want)
-		}
-	}
-	if err := old.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	old := start(t, "seller", url+"?ttl=2s", file)
+	old.says("acquired")
+	old.says("read")
+	old.signal(syscall.SIGSTOP)
 
 	locks, err := interlock.Open(ctx, url, interlock.TTL(time.Minute))
 	if err != nil {
@@ -170,13 +146,9 @@ func TestTheLateWriteOfAStoppedProcessIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := old.Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := fmt.Fprintln(in, "go on"); err != nil {
-		t.Fatal(err)
-	}
-	if got := next(); !strings.Contains(got, fence.ErrStale.Error()) || !strings.Contains(got, strconv.FormatUint(lease.Token(), 10)) {
+	old.signal(syscall.SIGCONT)
+	old.tell("go on")
+	if got := old.next(); !strings.Contains(got, fence.ErrStale.Error()) || !strings.Contains(got, strconv.FormatUint(lease.Token(), 10)) {
 		t.Errorf("the late write: got %q, want it refused because of token %d", got, lease.Token())
 	}
 	if err := writeFenced(ctx, db, lease, stock-1); err != nil {
@@ -187,6 +159,76 @@ func TestTheLateWriteOfAStoppedProcessIsRefused(t *testing.T) {
 	}
 	if err := lease.Release(); err != nil {
 		t.Error(err)
+	}
+}
+
+// process is a copy of the test binary that runs one of the programs.
+type process struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	in   io.Writer
+	said *bufio.Scanner
+}
+
+func start(t *testing.T, name string, args ...string) *process {
+	t.Helper()
+	p := &process{t: t, cmd: exec.Command(os.Args[0], args...)}
+	p.cmd.Env = append(os.Environ(), program+"="+name)
+	p.cmd.Stderr = os.Stderr
+	in, err := p.cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p.in, p.said = in, bufio.NewScanner(out)
+	t.Cleanup(p.kill)
+	return p
+}
+
+// kill ends the process (SIGKILL).
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill()
+	_ = p.cmd.Wait()
+}
+
+func (p *process) signal(s os.Signal) {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(s); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *process) tell(line string) {
+	p.t.Helper()
+	if _, err := fmt.Fprintln(p.in, line); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// next is the next line that the process prints.
+func (p *process) next() string {
+	p.t.Helper()
+	line := make(chan string, 1)
+	go func() {
+		if !p.said.Scan() {
+			line <- fmt.Sprint("it has ended: ", p.said.Err())
+			return
+		}
+		line <- p.said.Text()
+	}()
+	return receive(p.t, "a line of the other process", line)
+}
+
+func (p *process) says(want string) {
+	p.t.Helper()
+	if got := p.next(); got != want {
+		p.t.Fatalf("the other process says %q, want %q", got, want)
 	}
 }
 

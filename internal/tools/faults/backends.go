@@ -668,6 +668,46 @@ var backends = []fault{
 		old: "\treturn f.Sync()", new: "\treturn nil",
 	},
 	{
+		file: "once/table.go", pkg: "examples/internal/sqltest", test: "TestOnceAFailureLeavesNothing",
+		old: "\t\t\t_ = tx.Rollback()\n", new: "",
+	},
+	{
+		file: "once/table.go", pkg: "examples/internal/sqltest", test: "TestOnceAFunctionThatBreaksTheRules",
+		old: "case !r.done:", new: "case false:",
+	},
+	{
+		file: "once/table.go", pkg: "examples/internal/sqltest", test: "TestOnceAStaleGrantIsRefused|TestOnceAStoppedProcessSellsNothing",
+		old: "token.Int64 < r.token.Int64:", new: "token.Int64 > r.token.Int64:",
+	},
+	{
+		file: "once/table.go", pkg: "examples/internal/sqltest", test: "TestOnceAKeyOfAnotherRequestIsRefused",
+		old: "_ = binary.Write(h, binary.BigEndian, uint64(len(part)))", new: "_ = binary.BigEndian",
+	},
+	{
+		file: "once/table.go", pkg: "examples/internal/sqltest", test: "TestOnceATransactionThatEndedUnderItsFunction",
+		old: "err == nil && n != 1", new: "err == nil && n > 1",
+	},
+	{
+		file: "once/mysql.go", pkg: "examples/internal/sqltest", test: "TestOnceATransactionThatIsOlderThanTheResult",
+		old: "return \" LOCK IN SHARE MODE\"", new: "return \"\"",
+	},
+	{
+		file: "once/run.go", pkg: "examples/internal/sqltest", test: "TestOnceALostReplyOfTheCommit",
+		old: "\t\topen = true\n\t\treturn &passing{err}", new: "\t\topen = true\n\t\treturn err",
+	},
+	{
+		file: "once/run.go", pkg: "examples/internal/sqltest", test: "TestOnceALostReplyOfTheCommit",
+		old: "\tcase open:", new: "\tcase false:",
+	},
+	{
+		file: "internal/rows/errors.go", pkg: "examples/internal/sqltest", test: "TestOnceACommitThatIsRefused",
+		old: "strings.HasPrefix(state(err), pgViolation) ||", new: "strings.HasPrefix(state(err), \"never\") ||",
+	},
+	{
+		file: "once/sweep.go", pkg: "examples/internal/sqltest", test: "TestOnceASweepDeletesWhatIsOldEnough",
+		old: "\t\tif len(keys) < batch {", new: "\t\tif len(keys) <= batch {",
+	},
+	{
 		file: "cmd/interlock/internal/guard/main_unix.go", test: "TestGuardOfAKilledProgramGivesBackWhenTheJobIsGone",
 		old: "now().Add(afterDeath)\n\t\t\t\tbreak", new: "now().Add(afterDeath)\n\t\t\t\treturn",
 	},
