@@ -48,7 +48,7 @@ func crowds(ctx context.Context, args []string) error {
 		}
 	}
 	r := newReport(os.Stdout, *asJSON)
-	machine(r.comments())
+	r.machine()
 	r.title("crowd", fmt.Sprintf("%d waiters in %d processes, one name, StrictOrder; %v each; TTL %v", o.Waiters, o.Processes, o.Time, o.TTL))
 	if !r.json {
 		r.header("backend", "giving up", "grants/s", "longest without grant s", "leases lost", "connections",

@@ -71,13 +71,19 @@ func main() {
 		exit(hold(h))
 	}
 	flag.Usage = func() {
-		fmt.Fprintf(flag.CommandLine.Output(), "usage: bench [OPTION]… [BACKEND | WORKLOAD | BACKEND/WORKLOAD]…\n       bench crowd [OPTION]… [BACKEND]…\n")
+		fmt.Fprintf(flag.CommandLine.Output(), "usage: bench [OPTION]… [BACKEND | WORKLOAD | BACKEND/WORKLOAD]…\n       bench crowd [OPTION]… [BACKEND]…\n       bench cost [OPTION]… [BACKEND]…\n       bench table\n")
 		flag.PrintDefaults()
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if len(os.Args) > 1 && os.Args[1] == "crowd" {
 		exit(crowds(ctx, os.Args[2:]))
+	}
+	if len(os.Args) > 1 && os.Args[1] == "cost" {
+		exit(costs(ctx, os.Args[2:]))
+	}
+	if len(os.Args) > 1 && os.Args[1] == "table" {
+		exit(tables(os.Args[2:]))
 	}
 	flag.Parse()
 	exit(bench(ctx))
@@ -109,7 +115,7 @@ func bench(ctx context.Context) error {
 		return nil
 	}
 	r := newReport(os.Stdout, *asJSON)
-	machine(r.comments())
+	r.machine()
 	for _, m := range all {
 		r.title(m.String(), m.what)
 		if err := m.run(ctx, r); err != nil {

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/interlock-go/interlock/bench/workload"
@@ -28,6 +30,18 @@ func (r *report) comments() io.Writer {
 		return os.Stderr
 	}
 	return r.w
+}
+
+// machine says what the figures are measured on.
+func (r *report) machine() {
+	var about strings.Builder
+	machine(&about)
+	if r.json {
+		load, _, _ := strings.Cut(firstLine("/proc/loadavg"), " ")
+		r.object(map[string]string{"machine": fmt.Sprintf("%d processors (%s), memory of %s, %s; load when it began: %s", runtime.NumCPU(),
+			field("/proc/cpuinfo", "model name"), field("/proc/meminfo", "MemTotal"), runtime.Version(), load)})
+	}
+	fmt.Fprint(r.comments(), about.String())
 }
 
 func (r *report) title(name, what string) {

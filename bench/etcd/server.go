@@ -96,3 +96,25 @@ func (s *server) Clear(ctx context.Context) error {
 func connect(url string) (*clientv3.Client, error) {
 	return clientv3.New(clientv3.Config{Endpoints: []string{url[len("etcd://"):]}, DialTimeout: 20 * time.Second, Logger: zap.NewNop()})
 }
+
+// Kept is the size of the database, of which no earlier revision is left.
+func (s *server) Kept(ctx context.Context) (float64, error) {
+	c, err := connect(s.URL())
+	if err != nil {
+		return 0, err
+	}
+	defer c.Close()
+	now, err := c.Get(ctx, "none")
+	if err != nil {
+		return 0, err
+	}
+	_, _ = c.Compact(ctx, now.Header.Revision, clientv3.WithCompactPhysical()) // it may be compacted already
+	if _, err := c.Defragment(ctx, s.Addr); err != nil {
+		return 0, err
+	}
+	status, err := c.Status(ctx, s.Addr)
+	if err != nil {
+		return 0, err
+	}
+	return float64(status.DbSize), nil
+}

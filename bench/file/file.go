@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	_ "github.com/interlock-go/interlock/backend/filelock"
+	"github.com/interlock-go/interlock/bench/kernel"
 	"github.com/interlock-go/interlock/bench/ours"
 	"github.com/interlock-go/interlock/bench/workload"
 )
@@ -67,3 +68,6 @@ func (d directory) Clear(context.Context) error {
 }
 
 func (d directory) Close() error { return os.RemoveAll(string(d)) }
+
+// Kept is what the files take on the disk.
+func (d directory) Kept(context.Context) (float64, error) { return kernel.OnDisk(string(d)) }

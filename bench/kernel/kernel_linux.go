@@ -7,7 +7,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -97,4 +99,20 @@ func (t *Traffic) Read() (sent, received float64, err error) {
 		received += float64(p.received)
 	}
 	return sent, received, nil
+}
+
+// OnDisk is what a folder takes on its disk, in bytes: the blocks of all files and folders in it.
+func OnDisk(dir string) (bytes float64, err error) {
+	err = filepath.WalkDir(dir, func(name string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		var s unix.Stat_t
+		if err := unix.Lstat(name, &s); err != nil && !errors.Is(err, unix.ENOENT) {
+			return err
+		}
+		bytes += 512 * float64(s.Blocks)
+		return nil
+	})
+	return bytes, err
 }

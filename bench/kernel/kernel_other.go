@@ -23,3 +23,6 @@ func NewTraffic(_, _ int) *Traffic { return &Traffic{} }
 func (*Traffic) Read() (sent, received float64, err error) {
 	return 0, 0, errors.New("only Linux counts them")
 }
+
+// OnDisk fails.
+func OnDisk(string) (float64, error) { return 0, errors.New("only Linux counts it") }

@@ -187,3 +187,10 @@ func (s *server) Usage(ctx context.Context) (u workload.Usage, err error) {
 	u.Commands -= s.asked
 	return u, err
 }
+
+// Kept is the size of the files of the tables.
+func (s *server) Kept(ctx context.Context) (bytes float64, err error) {
+	err = s.admin.QueryRowContext(ctx, "SELECT coalesce(sum(file_size), 0) FROM information_schema.innodb_sys_tablespaces WHERE name LIKE ?",
+		mysqltest.Database+"/%").Scan(&bytes)
+	return bytes, err
+}

@@ -181,3 +181,10 @@ func (s *server) Usage(ctx context.Context) (u workload.Usage, err error) {
 	}
 	return u, err
 }
+
+// Kept is the size of the tables of the locks and their indexes, and of what is left in them of earlier rows.
+func (s *server) Kept(ctx context.Context) (bytes float64, err error) {
+	err = s.admin.QueryRow(ctx, "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::float8 FROM pg_class c "+
+		"JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'interlock' AND c.relkind = 'r'").Scan(&bytes)
+	return bytes, err
+}

@@ -152,3 +152,9 @@ func parse(info string) map[string]string {
 	}
 	return all
 }
+
+// Kept is the memory of the server.
+func (s *server) Kept(ctx context.Context) (float64, error) {
+	info := s.info(ctx, "memory")
+	return strconv.ParseFloat(info["used_memory"], 64)
+}

@@ -99,6 +99,11 @@ type Server interface {
 	Close() error
 }
 
+// Keeping is a Server that knows how many bytes it keeps for its clients, in memory or on the disk.
+type Keeping interface {
+	Kept(ctx context.Context) (float64, error)
+}
+
 // Usage is what a server has done so far, apart from answering that question.
 // Numbers that are not known are NaN; CPU is 0 then.
 type Usage struct {

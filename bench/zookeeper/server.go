@@ -154,3 +154,22 @@ func warmUp(ctx context.Context, url string) error {
 	}
 	return one
 }
+
+// Kept is the heap of the server after a collection.
+func (s *server) Kept(ctx context.Context) (float64, error) {
+	pid := strconv.Itoa(s.Pid())
+	if out, err := exec.CommandContext(ctx, "jcmd", pid, "GC.run").CombinedOutput(); err != nil {
+		return 0, fmt.Errorf("jcmd: %w: %s", err, out)
+	}
+	// The objects that are reachable, and their bytes; the last line is the sum.
+	out, err := exec.CommandContext(ctx, "jcmd", pid, "GC.class_histogram").Output()
+	if err != nil {
+		return 0, fmt.Errorf("jcmd: %w", err)
+	}
+	for line := range strings.Lines(string(out)) {
+		if words := strings.Fields(line); len(words) == 3 && words[0] == "Total" {
+			return strconv.ParseFloat(words[2], 64)
+		}
+	}
+	return 0, fmt.Errorf("jcmd: no sum in:\n%.200s", out)
+}

@@ -1,0 +1,84 @@
+package figures
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// No figure of the documents is typed: each table that is marked is what the stored results say.
+func TestTablesOfTheDocumentsAreThoseOfTheResults(t *testing.T) {
+	files, err := filepath.Glob("../results/*.jsonl")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no results: %v", err)
+	}
+	r, err := Read(files...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	documents, _ := filepath.Glob("../../docs/*.md")
+	pages, _ := filepath.Glob("../../*.md")
+	marked := 0
+	for _, file := range append(documents, pages...) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := Into(string(text), r.Tables())
+		if err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+		if want != string(text) {
+			t.Errorf("%s has other figures than bench/results: run `go run . table` in bench", file)
+		}
+		marked += strings.Count(want, "<!-- bench: ")
+	}
+	if marked == 0 {
+		t.Error("no document has a table of results")
+	}
+}
+
+func TestMediansAreReadAsTheyAreWritten(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "raw.jsonl")
+	raw := `{"machine":"2 × something"}
+{"backend":"redis","workload":"W1","contender":"interlock","ours":true,"repetition":1,"figures":{"pairs/s":1000}}
+{"backend":"redis","workload":"W1","contender":"interlock","ours":true,"repetition":2,"figures":{"pairs/s":4000}}
+{"backend":"redis","workload":"W1","contender":"interlock","ours":true,"repetition":3,"figures":{"pairs/s":2000}}
+{"measurement":"cost","backend":"redis","lease, server":"123"}
+`
+	if err := os.WriteFile(file, []byte(raw), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	first, err := Read(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var medians strings.Builder
+	if err := first.Write(&medians); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(medians.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	second, err := Read(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, table := range first.Tables() {
+		if second.Tables()[name] != table {
+			t.Errorf("%s is\n%s\nfrom the medians, and\n%s\nfrom all", name, second.Tables()[name], table)
+		}
+	}
+	if speed := first.Tables()["speed"]; !strings.Contains(speed, "| Redis | 500 µs |") {
+		t.Errorf("2,000 a second are not shown as 500 µs:\n%s", speed)
+	}
+}
+
+func TestATableWithoutAnEndIsAnError(t *testing.T) {
+	for _, text := range []string{"<!-- bench: speed -->\n", "<!-- bench: none -->\n<!-- /bench -->"} {
+		if _, err := Into(text, map[string]string{"speed": "x"}); err == nil {
+			t.Errorf("%q is no error", text)
+		}
+	}
+}

@@ -1,0 +1,311 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/importer"
+	"go/parser"
+	gotoken "go/token"
+	"go/types"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/interlock-go/interlock/internal/redistest"
+)
+
+const documents = "../../docs/"
+
+// Each block of the documents that is marked as sh is run, all of one document in one shell
+// that stops at the first command that fails. What cannot be run here is not marked, or is in a
+// block whose test is elsewhere, since it needs a server of its own: that of the rights on Redis.
+func TestTheCommandsOfTheDocumentsRun(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob(documents + "*.md")
+	must(err)
+	files = append(files, "../../README.md")
+	for _, file := range files {
+		text := readDocument(t, file)
+		var lines []string
+		for _, block := range fenced(text, "sh") {
+			if !strings.Contains(block, "redis-cli") && !strings.Contains(block, "file:///var/lib") {
+				lines = append(lines, block)
+			}
+		}
+		for _, span := range ours(text) {
+			if strings.HasPrefix(span, "interlock ") {
+				lines = append(lines, span)
+			}
+		}
+		if len(lines) == 0 {
+			continue
+		}
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			t.Parallel()
+			shell(t, strings.Join(lines, "\n"))
+		})
+	}
+}
+
+// shell runs lines in a folder with the jobs that they name.
+func shell(t *testing.T, lines string) {
+	dir := t.TempDir()
+	for _, job := range regexp.MustCompile(`\./[a-z-]+\.sh`).FindAllString(lines, -1) {
+		must(os.WriteFile(filepath.Join(dir, job), []byte("#!/bin/sh\nexit 0\n"), 0o755))
+	}
+	const end = "trap 'jobs -p | xargs -r kill' EXIT\n"
+	cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-x", "-c", end+lines)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "INTERLOCK_URL=sqlite:locks.db")
+	if strings.Contains(lines, "$REDIS") {
+		cmd.Env = append(cmd.Env, "REDIS="+redistest.Start(t).URL())
+	}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// What the page for those who know another library says of this one compiles.
+func TestTheGoOfTheDocumentsCompiles(t *testing.T) {
+	t.Parallel()
+	const module = "github.com/interlock-go/interlock"
+	exports := map[string]string{}
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}",
+		module, module+"/rowlock", module+"/fence", module+"/backend/etcdlock").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	for line := range strings.Lines(string(out)) {
+		path, file, _ := strings.Cut(strings.TrimSpace(line), " ")
+		exports[path] = file
+	}
+	set := gotoken.NewFileSet()
+	packages := importer.ForCompiler(set, "gc", func(path string) (io.ReadCloser, error) {
+		file, known := exports[path]
+		if !known {
+			return nil, fmt.Errorf("%s is not imported by what these lines may use", path)
+		}
+		return os.Open(file)
+	})
+
+	// Each line is a function of its own, in which these are known.
+	const before = `package documents
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/backend/etcdlock"
+	"github.com/interlock-go/interlock/fence"
+	"github.com/interlock-go/interlock/rowlock"
+)
+
+var (
+	ctx     context.Context
+	c       *interlock.Client
+	lock    *interlock.Lock
+	lease   *interlock.Lease
+	err     error
+	id, key string
+	version uint64
+	done    chan error
+	work    func(context.Context) error
+	plusOne func(int) (int, error)
+	tx      *sql.Tx
+	tokens  *fence.Table
+	rows    *rowlock.Table
+	names   *rowlock.Names
+	_       = etcdlock.Stands
+	_       = errors.Is
+	_       time.Duration
+)
+`
+	n := 0
+	for _, page := range []string{"coming-from.md"} {
+		for _, span := range ours(readDocument(t, documents+page)) {
+			if strings.HasPrefix(span, "interlock ") || !strings.ContainsAny(span, "=(") || strings.Contains(span, "://") && !strings.Contains(span, ":=") {
+				continue
+			}
+			n++
+			local := ""
+			if strings.Contains(span, "versioned.") {
+				local = "var versioned *rowlock.Versioned; var version int64; "
+			}
+			text := fmt.Sprintf("%s\nfunc _() {\n%s\n%s\n}\n", before, local, span)
+			file, err := parser.ParseFile(set, page, text, 0)
+			if err != nil {
+				t.Errorf("%s: %s: %v", page, span, err)
+				continue
+			}
+			config := types.Config{Importer: packages, Error: func(err error) {
+				if e, ok := err.(types.Error); ok && !e.Soft { // what is not used is soft
+					t.Errorf("%s: %s: %s", page, span, e.Msg)
+				}
+			}}
+			_, _ = config.Check("documents", set, []*ast.File{file}, nil)
+		}
+	}
+	if n < 100 {
+		t.Errorf("%d lines of Go were found, want more than a hundred: are the tables as they were?", n)
+	}
+}
+
+// ours are the texts in code in the column "here" of the tables.
+func ours(text string) (spans []string) {
+	column := -1
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, "|") {
+			column = -1
+			continue
+		}
+		cells := cellsOf(line)
+		if column < 0 {
+			column = len(cells)
+			for i, c := range cells {
+				if c == "here" {
+					column = i
+				}
+			}
+			continue
+		}
+		if column < len(cells) {
+			for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(cells[column], -1) {
+				spans = append(spans, m[1])
+			}
+		}
+	}
+	return spans
+}
+
+// cellsOf are the cells of a line of a table. A bar in code is escaped.
+func cellsOf(line string) (cells []string) {
+	line = strings.ReplaceAll(strings.Trim(strings.TrimSpace(line), "|"), `\|`, "\x00")
+	for c := range strings.SplitSeq(line, "|") {
+		cells = append(cells, strings.ReplaceAll(strings.TrimSpace(c), "\x00", "|"))
+	}
+	return cells
+}
+
+// fenced are the blocks of a language.
+func fenced(text, language string) (blocks []string) {
+	for _, m := range regexp.MustCompile("(?s)\n *```"+language+"\n(.*?)\n *```").FindAllStringSubmatch(text, -1) {
+		blocks = append(blocks, m[1])
+	}
+	return blocks
+}
+
+// Each page is reached from the README, and leads to files that are there.
+func TestTheDocumentsLeadToEachOther(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob(documents + "*.md")
+	must(err)
+	readme := readDocument(t, "../../README.md")
+	for _, file := range files {
+		if name := filepath.Base(file); !strings.Contains(readme, "docs/"+name) {
+			t.Errorf("the README does not lead to docs/%s", name)
+		}
+	}
+	pages, err := filepath.Glob("../../*.md")
+	must(err)
+	for _, file := range append(files, pages...) {
+		text := readDocument(t, file)
+		for _, m := range regexp.MustCompile(`\]\(([^)#:]*)(#[^)]*)?\)`).FindAllStringSubmatch(withoutCode(text), -1) {
+			to, target := text, m[1]
+			if target != "" {
+				path := filepath.Join(filepath.Dir(file), target)
+				info, err := os.Stat(path)
+				if err != nil {
+					t.Errorf("%s leads to %s: %v", filepath.Base(file), target, err)
+					continue
+				}
+				if info.IsDir() || !strings.HasSuffix(path, ".md") {
+					continue
+				}
+				to = readDocument(t, path)
+			}
+			if m[2] != "" && !hasAnchor(to, m[2][1:]) {
+				t.Errorf("%s leads to %s%s, and no heading there has that name", filepath.Base(file), target, m[2])
+			}
+		}
+	}
+}
+
+// hasAnchor reports whether a heading makes that anchor, as most who show Markdown do it.
+func hasAnchor(text, anchor string) bool {
+	for line := range strings.Lines(text) {
+		if title, ok := strings.CutPrefix(strings.TrimLeft(line, "#"), " "); ok && strings.HasPrefix(line, "#") {
+			title = strings.ToLower(strings.TrimSpace(title))
+			title = regexp.MustCompile(`[^\p{L}\p{N}\- ]`).ReplaceAllString(title, "")
+			if strings.ReplaceAll(title, " ", "-") == anchor {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// The README in other languages has the same parts, the same blocks of code and the same links.
+func TestTheREADMEsAgree(t *testing.T) {
+	t.Parallel()
+	english := readDocument(t, "../../README.md")
+	translations, err := filepath.Glob("../../README.*.md")
+	must(err)
+	for _, file := range translations {
+		text := readDocument(t, file)
+		for _, language := range []string{"sh", "go"} {
+			got, want := strings.Join(fenced(text, language), "\n"), strings.Join(fenced(english, language), "\n")
+			if withoutComments(got) != withoutComments(want) {
+				t.Errorf("%s: the %s is\n%s\nthe README has\n%s", filepath.Base(file), language, got, want)
+			}
+		}
+		if got, want := levels(text), levels(english); got != want {
+			t.Errorf("%s has headings of the levels %s, the README %s", filepath.Base(file), got, want)
+		}
+		for _, m := range regexp.MustCompile(`\]\((docs/[^)]*\.md)\)`).FindAllStringSubmatch(english, -1) {
+			if !strings.Contains(text, m[1]) {
+				t.Errorf("%s does not lead to %s", filepath.Base(file), m[1])
+			}
+		}
+	}
+}
+
+// withoutComments is code without what is translated.
+func withoutComments(code string) string {
+	return regexp.MustCompile(`(?m)[ \t]*(//|#) .*$`).ReplaceAllString(code, "")
+}
+
+// levels are the levels of the headings, in order.
+func levels(text string) string {
+	var all bytes.Buffer
+	for _, m := range regexp.MustCompile("(?m)^(#+) ").FindAllStringSubmatch(withoutBlocks(text), -1) {
+		fmt.Fprint(&all, len(m[1]))
+	}
+	return all.String()
+}
+
+func withoutBlocks(text string) string {
+	return regexp.MustCompile("(?s)\n *```.*?\n *```").ReplaceAllString(text, "")
+}
+
+func withoutCode(text string) string {
+	return regexp.MustCompile("`[^`\n]+`").ReplaceAllString(withoutBlocks(text), "")
+}
+
+func readDocument(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
