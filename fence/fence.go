@@ -11,6 +11,8 @@
 //     transaction, on PostgreSQL, MySQL, MariaDB and SQLite.
 //   - [File] keeps it in a file, for resources that several processes of one
 //     machine share; [Highest] in memory, for a resource that one process owns.
+//   - [Store] is what a server needs that works for the holders of locks, over any storage.
+//     Package fencehttp carries tokens over HTTP.
 //
 // # Check before you read
 //

@@ -28,9 +28,13 @@ type doer func(g fence.Grant, f func() error) error
 // stands for another process, where there can be one.
 func doers(t *testing.T) map[string]doer {
 	var highest fence.Highest
+	var memory fence.Memory
 	path := filepath.Join(t.TempDir(), "fence")
 	return map[string]doer{
 		"Highest": highest.Do,
+		"Memory": func(g fence.Grant, f func() error) error {
+			return memory.Do(t.Context(), "resource", g, f)
+		},
 		"File": func(g fence.Grant, f func() error) error {
 			return fence.NewFile(path).Do(t.Context(), g, f)
 		},

@@ -28,7 +28,8 @@ const program = "INTERLOCK_TEST_PROGRAM"
 
 var programs = map[string]func(args []string) error{
 	"seller":  func(args []string) error { return sellTooLate(args[0], args[1]) },
-	"orderer": func(args []string) error { return order(args) },
+	"orderer": order,
+	"putter":  put,
 }
 
 func TestMain(m *testing.M) {

@@ -668,6 +668,22 @@ var backends = []fault{
 		old: "\treturn f.Sync()", new: "\treturn nil",
 	},
 	{
+		file: "fence/store.go", pkg: "examples/internal/sqltest", test: "TestTheStoreOfATable",
+		old: "\tif err := s.in(ctx, resource, g, func() error { return nil }); err != nil {\n\t\treturn err\n\t}\n", new: "",
+	},
+	{
+		file: "fence/fencehttp/fencehttp.go", test: "TestEachAnswerOfTheGuard",
+		old: "len(values) > 1 ||", new: "len(values) > 2 ||",
+	},
+	{
+		file: "fence/fencehttp/fencehttp.go", test: "TestTheTransportSendsTheTokenOfTheLease",
+		old: "\t\terr = lease.Err()\n", new: "",
+	},
+	{
+		file: "fence/fencehttp/fencehttp.go", test: "TestTheTransportSendsTheTokenOfTheLease",
+		old: "fenced := r.Clone(r.Context())", new: "fenced := r",
+	},
+	{
 		file: "once/table.go", pkg: "examples/internal/sqltest", test: "TestOnceAFailureLeavesNothing",
 		old: "\t\t\t_ = tx.Rollback()\n", new: "",
 	},

@@ -1,0 +1,169 @@
+//go:build unix
+
+package sqltest
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/fence"
+	"github.com/interlock-go/interlock/fence/fencehttp"
+)
+
+// Promise: the store of a table runs nothing under a smaller token, has a token stored before the
+// work begins, and accepts no larger one before it has ended.
+func TestTheStoreOfATable(t *testing.T) {
+	each(t, databases, func(t *testing.T, d *instance) {
+		ctx := t.Context()
+		tokens, err := fence.NewTable(d.fence, fence.DefaultTable)
+		if err != nil {
+			t.Fatal(err)
+		}
+		db, other := d.open(t), d.open(t)
+		if err := tokens.Create(ctx, db); err != nil {
+			t.Fatal(err)
+		}
+		store, elsewhere := tokens.Store(db), tokens.Store(other)
+		broken := errors.New("broken")
+		var ended atomic.Bool
+		next := make(chan error, 1)
+		err = store.Do(ctx, "a", fence.Token(5), func() error {
+			if got := number(t, other, "SELECT token FROM "+fence.DefaultTable+" WHERE resource = 'a'"); got != 5 {
+				t.Errorf("while the work is done the token %d is stored, want 5", got)
+			}
+			go func() {
+				next <- elsewhere.Do(ctx, "a", fence.Token(6), func() error {
+					if !ended.Load() {
+						return errors.New("two are at work")
+					}
+					return nil
+				})
+			}()
+			d.awaitWaiter(t)
+			ended.Store(true)
+			return broken
+		})
+		if err != broken {
+			t.Errorf("got %v, want the work's own error", err)
+		}
+		if err := receive(t, "the work under the larger token", next); err != nil {
+			t.Error(err)
+		}
+		err = store.Do(ctx, "a", fence.Token(5), func() error { t.Error("the work was done under a smaller token"); return nil })
+		if !errors.Is(err, fence.ErrStale) {
+			t.Errorf("got %v, want ErrStale", err)
+		}
+		if err := store.Do(ctx, "b", fence.Token(5), func() error { return nil }); err != nil {
+			t.Error("another resource:", err)
+		}
+	}, "CREATE TABLE items (id INTEGER)")
+}
+
+// put is a program that holds the lock of the stock, and later sends a request with its token,
+// without looking whether it still holds the lock.
+func put(args []string) error {
+	ctx := context.Background()
+	c, err := interlock.Open(ctx, args[0])
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	lease, err := c.Mutex("stock").Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Println("acquired")
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		r, err := http.NewRequest(http.MethodPut, args[1], strings.NewReader(lines.Text()))
+		if err != nil {
+			return err
+		}
+		if err := fencehttp.Set(r, lease); err != nil {
+			return err
+		}
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			return err
+		}
+		_ = resp.Body.Close()
+		fmt.Println(resp.Status, fencehttp.Stale(resp))
+	}
+	return nil
+}
+
+// Promise: the request of a process that was stopped for longer than its lease is refused, by each
+// server that uses the store.
+func TestTheLateRequestOfAStoppedProcessIsRefused(t *testing.T) {
+	each(t, []*database{sqlite, postgres, mariadb}, func(t *testing.T, d *instance) {
+		ctx := t.Context()
+		tokens, err := fence.NewTable(d.fence, fence.DefaultTable)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var served atomic.Int64
+		server := func() string {
+			db := d.open(t)
+			if err := tokens.Create(ctx, db); err != nil {
+				t.Fatal(err)
+			}
+			guard := fencehttp.Guard{Store: tokens.Store(db)}
+			s := httptest.NewServer(guard.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served.Add(1) })))
+			t.Cleanup(s.Close)
+			return s.URL + "/items/1"
+		}
+		one, another := server(), server()
+		locks := "sqlite://" + filepath.Join(t.TempDir(), "locks.db")
+		old := start(t, "putter", locks+"?ttl=2s", one)
+		old.says("acquired")
+		old.tell("98")
+		old.says("200 OK <nil>")
+		old.signal(syscall.SIGSTOP)
+
+		c, err := interlock.Open(ctx, locks, interlock.TTL(time.Minute))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
+		}()
+		err = c.Mutex("stock").Do(ctx, func(ctx context.Context) error {
+			r, err := http.NewRequestWithContext(ctx, http.MethodPut, another, strings.NewReader("97"))
+			if err != nil {
+				return err
+			}
+			resp, err := (&http.Client{Transport: &fencehttp.Transport{}}).Do(r)
+			if err != nil {
+				return err
+			}
+			if err := resp.Body.Close(); err != nil || resp.StatusCode != http.StatusOK {
+				t.Errorf("the next holder: %s, %v", resp.Status, err)
+			}
+			old.signal(syscall.SIGCONT)
+			old.tell("98")
+			if got := old.next(); !strings.HasPrefix(got, "412 ") || !strings.Contains(got, fmt.Sprint(interlock.LeaseFrom(ctx).Token())) {
+				t.Errorf("the late request: got %q, want it refused because of token %d", got, interlock.LeaseFrom(ctx).Token())
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		if n := served.Load(); n != 2 {
+			t.Errorf("%d requests were served, want 2", n)
+		}
+	}, "CREATE TABLE items (id INTEGER)")
+}
