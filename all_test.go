@@ -373,6 +373,13 @@ func TestThatOnePartIsLostEndsTheWhole(t *testing.T) {
 							wantErr(t, lease.Release(), interlock.ErrLost)
 						} else {
 							time.Sleep(ttl)
+							time.Sleep(time.Second)
+							for j, m := range ms { // the parts that were given up, too
+								if n := m.Overruns(); (n == 1) == (how == "released alone" && i == j) {
+									t.Errorf("part %d: %d leases overrun", j, n)
+								}
+							}
+							free()
 						}
 						time.Sleep(time.Second)
 						nothingLeft(t, append(ms, others...)...)

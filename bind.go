@@ -6,6 +6,8 @@ import "context"
 type binding struct {
 	cancel     context.CancelCauseFunc
 	asked      func() // called, with ticket.mu held, when another asks for the lock; may be nil
+	work       bool   // its context is for work, which may go on after the loss
+	entered    bool   // the work was noted, and its end was not
 	prev, next *binding
 	listed     bool
 }
@@ -16,7 +18,7 @@ type binding struct {
 // to free it.
 func (l *Lease) Bind(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(l.h.carry(ctx))
-	b := &binding{cancel: cancel}
+	b := &binding{cancel: cancel, work: true}
 	if err := l.h.bind(b); err != nil {
 		cancel(failed("hold", l.Name(), err))
 	}
@@ -30,6 +32,10 @@ func (l *single) carry(ctx context.Context) context.Context { return carry(ctx, 
 
 func (l *single) bind(b *binding) error {
 	defer l.locked()()
+	if b.work {
+		b.entered = true
+		l.workBegins()
+	}
 	switch {
 	case l.err != nil:
 		return l.err
@@ -60,6 +66,10 @@ func (l *single) unbind(b *binding) {
 	l.t.mu.Lock()
 	defer l.t.mu.Unlock()
 	l.bound.remove(b)
+	if b.entered {
+		b.entered = false
+		l.workEnds()
+	}
 }
 
 // endBound takes all bindings off the list. t.mu is held; the caller calls the

@@ -31,6 +31,9 @@ func (c *Client) checkName(name string) error {
 	if name == "" {
 		return driver.CheckName("")
 	}
+	if isReserved(c.cfg.prefix + name) {
+		return errReserved
+	}
 	return driver.CheckName(c.cfg.prefix + name)
 }
 

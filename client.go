@@ -35,6 +35,7 @@ type Client struct {
 	followers map[string]*follower // by the key of the cell
 	bodies    int                  // running functions of Do
 
+	overruns atomic.Int64  // leases that were lost while their work goes on
 	arrivals atomic.Uint64 // counts writers' tickets and readers who wait in a line
 
 	crowds crowds

@@ -27,6 +27,7 @@ const (
 	EventGaveUp     EventKind = "gave-up"     // an acquire failed; Err says why
 	EventReleased   EventKind = "released"    // Took: how long it was held
 	EventLost       EventKind = "lost"        // a lease ended without being released
+	EventOverrun    EventKind = "overrun"     // work goes on though its lease was lost: see Client.Overruns
 	EventInDoubt    EventKind = "in-doubt"    // a renewal failed; the lease may be lost soon
 	EventRenewed    EventKind = "renewed"     // all leases of the client; Name is empty
 	EventRejoined   EventKind = "rejoined"    // a waiter lost its place and waits again, at the end
@@ -36,7 +37,7 @@ const (
 // level grades an event for the log.
 func (k EventKind) level() slog.Level {
 	switch k {
-	case EventLost, EventInDoubt, EventRejoined:
+	case EventLost, EventOverrun, EventInDoubt, EventRejoined:
 		return slog.LevelWarn
 	case EventSession:
 		return slog.LevelInfo

@@ -36,6 +36,7 @@ type Queue struct {
 	Kind             string // mutex, rwmutex, semaphore, election or barrier
 	Capacity         int64
 	Holders, Waiters []Member
+	Overruns         []Overrun // work that goes on though its lease was lost, also of a lock that is free
 }
 
 func (c *Client) queue(q driver.Queue) Queue {
@@ -73,16 +74,40 @@ func cut[T ~string | ~[]byte](text T, most int) string {
 }
 
 // Queues yields the locks that somebody holds or waits for, whose names begin
-// with prefix, in the order of their names. A backend that fails ends it with an error; one
-// that does not answer is waited for until ctx ends.
+// with prefix, in the order of their names, and those that nobody holds though work of a lost lease
+// goes on. A backend that fails ends it with an error; one that does not answer is waited for until
+// ctx ends.
 func (c *Client) Queues(ctx context.Context, prefix string) iter.Seq2[Queue, error] {
 	return func(yield func(Queue, error) bool) {
+		late, err := c.records(ctx, c.cfg.prefix+prefix)
+		if err != nil {
+			yield(Queue{}, failed("list", prefix, err))
+			return
+		}
 		for q, err := range c.d.Queues(ctx, c.cfg.prefix+prefix) {
 			if err != nil {
 				yield(Queue{}, failed("list", prefix, err))
 				return
 			}
-			if !yield(c.queue(q), nil) {
+			for len(late) > 0 && late[0].Name < q.Name {
+				if !yield(c.shown(late[0]), nil) {
+					return
+				}
+				late = late[1:]
+			}
+			if isReserved(q.Name) {
+				continue
+			}
+			out := c.queue(q)
+			if len(late) > 0 && late[0].Name == q.Name {
+				out.Overruns, late = late[0].Overruns, late[1:]
+			}
+			if !yield(out, nil) {
+				return
+			}
+		}
+		for _, q := range late {
+			if !yield(c.shown(q), nil) {
 				return
 			}
 		}
@@ -139,12 +164,13 @@ func storedAs(cell string) (name, kind string) {
 // without an error, or after an error. While the backend cannot be reached it waits.
 func (c *Client) Follow(ctx context.Context, name string) iter.Seq2[Queue, error] {
 	return func(yield func(Queue, error) bool) {
-		for q, err := range c.follow(ctx, name) {
+		key := c.cfg.prefix + name
+		for both, err := range c.followBoth(ctx, c.named(name), cell{c: c, name: name, key: recordQueue(key)}) {
 			if err != nil {
 				yield(Queue{}, err)
 				return
 			}
-			if !yield(c.queue(q), nil) {
+			if !yield(c.queue(both[0]).overrunBy(key, both[1]), nil) {
 				return
 			}
 		}
@@ -154,32 +180,47 @@ func (c *Client) Follow(ctx context.Context, name string) iter.Seq2[Queue, error
 // Queue returns the lock's state as it is now. One that nobody holds and nobody waits for has
 // no Kind. While the backend cannot be reached it waits, until ctx ends.
 func (c *Client) Queue(ctx context.Context, name string) (Queue, error) {
+	key := c.cfg.prefix + name
 	q, err := c.look(ctx, name)
+	var records driver.Queue
+	if err == nil {
+		records, err = cell{c: c, name: name, key: recordQueue(key)}.look(ctx)
+		if driver.IsPermanent(err) {
+			err = nil // whoever may not read the records sees the lock all the same
+		}
+	}
 	if err != nil {
 		return Queue{}, failed("look at", name, err)
 	}
 	out := c.queue(q)
 	out.Name = name
-	return out, nil
+	return out.overrunBy(key, records), nil
 }
 
 // look reads a queue once.
-func (c *Client) look(ctx context.Context, name string) (q driver.Queue, err error) {
-	v := c.named(name)
+func (c *Client) look(ctx context.Context, name string) (driver.Queue, error) {
+	return c.named(name).look(ctx)
+}
+
+func (v cell) look(ctx context.Context) (q driver.Queue, err error) {
 	err = v.retry(ctx, func(ctx context.Context) (err error) {
-		call := c.call(ctx)
+		call := v.c.call(ctx)
 		defer call.release()
-		q, err = c.d.Follow(call, v.key, "")
+		q, err = v.c.d.Follow(call, v.key, "")
 		return err
 	})
 	return q, err
 }
 
 func (c *Client) follow(ctx context.Context, name string) iter.Seq2[driver.Queue, error] {
+	return c.named(name).follow(ctx)
+}
+
+func (v cell) follow(ctx context.Context) iter.Seq2[driver.Queue, error] {
 	return func(yield func(driver.Queue, error) bool) {
+		c := v.c
 		ctx, cancel := c.untilClosed(ctx)
 		defer cancel()
-		v := c.named(name)
 		var q driver.Queue
 		for {
 			err := v.retry(ctx, func(ctx context.Context) (err error) {

@@ -36,6 +36,8 @@ func (l *single) releaseOnce(clean bool) error {
 	n := t.lock()
 	after := t.judge(now)
 	ended := l.err // before
+	l.given = true
+	l.endOverrun()
 	unbind, others := nothing, nothing
 	if ended == nil {
 		unbind = l.end(ErrReleased)

@@ -29,6 +29,9 @@ type single struct {
 	at      int // in t.leases
 	err     error
 	done    chan struct{} // made when it is asked for
+	works   int           // bound contexts whose functions were not called
+	given   bool          // its holder has released it
+	late    chan struct{} // closed when its overrun ends; nil if there is none
 	revoked chan struct{} // made when it is asked for
 	bound   bindings
 }

@@ -1,6 +1,7 @@
 package interlock
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/interlock-go/interlock/driver"
@@ -102,7 +103,11 @@ func (t *ticket) endLeases(err error) (unbind func()) {
 		return nothing
 	}
 	ends := make([]func(), 0, len(t.leases))
+	lost := errors.Is(err, ErrLost)
 	for _, l := range t.leases {
+		if lost && l.works > 0 {
+			l.overrun(err)
+		}
 		ends = append(ends, l.end(err))
 	}
 	t.leases = nil

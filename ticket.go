@@ -48,6 +48,8 @@ type ticket struct {
 	bodies    int            // functions of Do that run under it
 	wanted    bool           // another ticket waits behind it
 	revoked   bool
+	recorded  int             // leases that overrun, for which a record is kept
+	unrecord  func()          // ends the record
 	doubt     error           // why the last renewal failed, if it did
 	heard     driver.Instant  // when the last answer came that the ticket stands
 	winding   bool            // Close has ended the bound contexts

@@ -106,7 +106,7 @@ func (w *whole) abandon(p *single) {
 			return // Close waits for the functions of Do, and gives it back
 		}
 	}
-	_ = p.release(false)
+	p.forsake(w.fate())
 }
 
 // end makes err the fate of the whole, and ends the bound contexts. It reports whether the holder had
@@ -170,7 +170,10 @@ func (w *whole) releaseOnce(clean bool) error {
 	}
 	close(w.given)
 	errs := make([]error, len(w.got))
-	<-w.releaseParts(func(i int, s *single) { errs[i] = s.release(clean && ended == nil) })
+	<-w.releaseParts(func(i int, s *single) {
+		errs[i] = s.release(clean && ended == nil)
+		s.settle()
+	})
 	var all error
 	for i, err := range errs {
 		switch {
@@ -371,8 +374,14 @@ func (w *whole) carry(ctx context.Context) context.Context {
 
 func (w *whole) bind(b *binding) error {
 	w.judge()
+	if b.work {
+		for _, p := range w.parts() {
+			p.enterWork()
+		}
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	b.entered = b.work
 	if err := cmp.Or(w.err, w.closed); err != nil {
 		return err
 	}
@@ -382,8 +391,15 @@ func (w *whole) bind(b *binding) error {
 
 func (w *whole) unbind(b *binding) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.bound.remove(b)
+	entered := b.entered
+	b.entered = false
+	w.mu.Unlock()
+	if entered {
+		for _, p := range w.parts() {
+			p.leaveWork()
+		}
+	}
 }
 
 func (w *whole) enterBody() error {

@@ -188,6 +188,19 @@ var faults = []fault{
 		{"close.go", "ends = append(ends, l.endBound(ErrClosed))", `if !broken("Close does not end contexts") {
 			ends = append(ends, l.endBound(ErrClosed))
 		}`}}},
+	{"nobody looks after lost work", "Overrun", []edit{
+		{"state.go", "if lost && l.works > 0 {", `if lost && l.works > 0 && !broken("nobody looks after lost work") {`}}},
+	{"an overrun has no end", "Overrun", []edit{
+		{"overrun.go", "\tif c.ctx.Err() == nil {\n", "\tif c.ctx.Err() == nil && !broken(\"an overrun has no end\") {\n"}}},
+	{"an overrun is not recorded", "Overrun", []edit{
+		{"record.go", "if t.recorded++; t.recorded == 1 {", `if t.recorded++; t.recorded == 1 && !broken("an overrun is not recorded") {`},
+		{"record.go", "if t.recorded--; t.recorded == 0 {", `if t.recorded--; t.recorded == 0 && !broken("an overrun is not recorded") {`}}},
+	{"a record stays", "Overrun", []edit{
+		{"record.go", "defer func() { t.abandon() }()", `defer func() {
+		if !broken("a record stays") {
+			t.abandon()
+		}
+	}()`}}},
 	{"the heart beats too slowly", "Healthy", []edit{
 		{"heartbeat.go", "every := n.ttl / beats", `every := pick("the heart beats too slowly", n.ttl*2/3, n.ttl/beats)`},
 		{"heartbeat.go", "if due >= r.at {", `if due >= r.at || broken("the heart beats too slowly") {`}}},

@@ -3,6 +3,9 @@ package primitives
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
+	"sync"
 
 	"github.com/interlock-go/interlock"
 )
@@ -102,5 +105,73 @@ var force = rule{
 			t.is(lease.Release(), interlock.ErrLost, "release of a lease that was taken away")
 			t.release(got)
 		}
+	},
+}
+
+var overrunning = rule{
+	name:    "Overrun",
+	promise: "Work that goes on after its lease was lost is counted, told by events until it ends, and shown to others as long as it goes on and its client reaches the backend.",
+	check: func(t *trial) {
+		events := make(chan interlock.Event, 100)
+		a, b := t.beating(interlock.Owner("owner a"), interlock.Observe(func(_ context.Context, e interlock.Event) {
+			if e.Kind == interlock.EventOverrun {
+				events <- e
+			}
+		})), t.client()
+		var lease *interlock.Lease
+		begun, end := make(chan struct{}), make(chan struct{})
+		stop := sync.OnceFunc(func() { close(end) })
+		t.later(stop)
+		over := t.done(func() error {
+			return a.Mutex("jobs/m", interlock.Note("why")).Do(t.ctx, func(ctx context.Context) error {
+				lease = interlock.LeaseFrom(ctx)
+				close(begun)
+				<-end
+				return nil
+			})
+		})
+		wait(t, begun, "the work begins")
+		if err := b.Evict(t.ctx, "jobs/m", lease.ID(), false); !errors.Is(err, interlock.ErrLost) || t.variant == plain {
+			t.ok(err, "Evict")
+		}
+		first := wait(t, events, "the event that work goes on after the loss")
+		if first.Name != "jobs/m" || first.Token != lease.Token() || first.Took < a.TTL()/10 || !errors.Is(first.Err, interlock.ErrLost) || a.Overruns() != 1 {
+			t.Fatalf("%d leases overrun; the event is %+v", a.Overruns(), first)
+		}
+		shown := func(want int, what string) {
+			t.Helper()
+			var all []interlock.Queue
+			t.eventually(what, func() bool {
+				q, err := b.Queue(t.ctx, "jobs/m")
+				t.ok(err, "Queue")
+				all = []interlock.Queue{q}
+				for q, err := range b.Queues(t.ctx, "jobs/") {
+					if t.variant == plain {
+						t.ok(err, "Queues")
+					}
+					all = append(all, q)
+				}
+				n := 0
+				for _, q := range all {
+					for _, o := range q.Overruns {
+						if q.Name == "jobs/m" && q.Kind == "mutex" && strings.HasPrefix(lease.ID(), o.ID) && o.Owner == "owner a" && o.Note == "why" && o.Token == lease.Token() && !o.Since.IsZero() {
+							n++
+						}
+					}
+				}
+				return n == want
+			}, func() string { return fmt.Sprintf("%+v", all) })
+		}
+		shown(2, "Queue and Queues show work that goes on after the loss")
+		stop()
+		t.is(wait(t, over, "Do returns"), interlock.ErrLost, "Do whose lease was lost")
+		last := wait(t, events, "the event that the work has ended")
+		for last.Err != nil { // one of a TTL that has passed
+			last = wait(t, events, "the event that the work has ended")
+		}
+		if last.Took < first.Took || last.Token != lease.Token() || a.Overruns() != 0 {
+			t.Fatalf("%d leases overrun; the last event is %+v", a.Overruns(), last)
+		}
+		shown(0, "work that has ended is shown no more")
 	},
 }

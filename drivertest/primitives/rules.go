@@ -14,7 +14,7 @@ var rules = []rule{
 	hold, extension, adoption, atLeast,
 	robustness,
 	election, leaderValue,
-	revocation, eviction, evictedWaiter, force,
+	revocation, eviction, evictedWaiter, force, overrunning,
 	barrier, doubleBarrier, latch,
 	values, watching,
 	striping, stickiness,

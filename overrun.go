@@ -1,0 +1,134 @@
+package interlock
+
+import (
+	"errors"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// Work that goes on though its lease was lost overruns. Work is what a context of [Lease.Bind] was
+// made for, from Bind until the call of the function that Bind has returned: so also a function of
+// [Lock.Do], until it has returned. Release ends it too, for then the holder says that it is done.
+// Work gets the margin of the lease for stopping, from the moment at which this process has noticed
+// the loss: a tenth of the TTL, and a second at most. What has ended by then does not overrun.
+//
+// A lease that overruns has a goroutine, which tells of it, and its ticket has another, which
+// keeps a record at the backend (see record).
+
+// Overruns is how many leases were lost though work goes on under them: a function of [Lock.Do], or
+// a context of [Lease.Bind] whose function was not called. Work that ends within a tenth of the TTL,
+// or a second if that is shorter, is not counted. The resource that it works on has to refuse it, if
+// it checks tokens. Events of the kind [EventOverrun] tell of each, and [Client.Queues] of those of
+// all clients. It is 0 once the client is being closed.
+func (c *Client) Overruns() int { return int(c.overruns.Load()) }
+
+// enterWork is called for a part of All when a context is bound for work.
+func (l *single) enterWork() {
+	defer l.locked()()
+	l.workBegins()
+}
+
+// leaveWork is called for a part of All when the function of a bound context was called.
+func (l *single) leaveWork() {
+	l.t.mu.Lock()
+	defer l.t.mu.Unlock()
+	l.workEnds()
+}
+
+// workBegins notes work. That which begins after the loss overruns too. t.mu is held.
+func (l *single) workBegins() {
+	l.works++
+	if l.works == 1 && errors.Is(l.err, ErrLost) && !l.given {
+		l.overrun(l.err)
+	}
+}
+
+// workEnds notes that work has ended. t.mu is held.
+func (l *single) workEnds() {
+	if l.works--; l.works == 0 {
+		l.endOverrun()
+	}
+}
+
+// forsake is release for a part of All that is given up though its holder works on.
+func (l *single) forsake(why error) {
+	_ = l.release(false)
+	l.t.mu.Lock()
+	defer l.t.mu.Unlock()
+	if l.works > 0 {
+		l.overrun(why)
+	}
+}
+
+// settle ends the overrun of a part that was forsaken: the holder of the whole has released it.
+func (l *single) settle() {
+	l.t.mu.Lock()
+	defer l.t.mu.Unlock()
+	l.endOverrun()
+}
+
+// endOverrun ends the overrun of the lease, if there is one. t.mu is held.
+func (l *single) endOverrun() {
+	if l.late != nil {
+		close(l.late)
+		l.late = nil
+	}
+}
+
+// overrun watches the work under a lease that was lost. t.mu is held.
+func (l *single) overrun(why error) {
+	if l.late != nil {
+		return
+	}
+	over := make(chan struct{})
+	l.late = over
+	since := min(l.t.c.d.Now(), l.t.deadline) // a process that was stopped notices the loss late
+	// Client.mu, which background locks, comes before the mutex that is held.
+	go l.t.c.background(func() { l.overruns(over, since, why) })
+}
+
+// overruns tells of the overrun of a lease, each TTL, until it ends, or the client is closed.
+func (l *single) overruns(over <-chan struct{}, since driver.Instant, why error) {
+	t, c := l.t, l.t.c
+	timer := time.NewTimer(l.grace())
+	defer timer.Stop()
+	ends := func() bool {
+		select {
+		case <-over:
+			return true
+		case <-c.ctx.Done():
+			return true
+		case <-timer.C:
+			return false
+		}
+	}
+	if ends() {
+		return
+	}
+	c.overruns.Add(1)
+	stop := t.record(l.Token(), since)
+	tell := func(err error) {
+		c.emit(l.ctx, Event{Kind: EventOverrun, Name: t.name, Token: l.Token(), Took: c.d.Now().Sub(since), Err: err})
+	}
+	for {
+		tell(why)
+		timer.Reset(t.sess.ttl)
+		if ends() {
+			break
+		}
+	}
+	stop()
+	c.overruns.Add(-1)
+	if c.ctx.Err() == nil {
+		tell(nil)
+	}
+}
+
+// grace is the time that work has for stopping.
+func (l *single) grace() time.Duration {
+	if d := l.t.req.Hold; d > 0 {
+		return margin(d)
+	}
+	return l.t.sess.margin
+}

@@ -1,0 +1,432 @@
+package interlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/backend/memlock"
+	"github.com/interlock-go/interlock/driver"
+)
+
+// overrunEvents notes the events of overruns.
+type overrunEvents struct {
+	mu  sync.Mutex
+	all []interlock.Event
+}
+
+func (o *overrunEvents) observe() interlock.ClientOption {
+	return interlock.Observe(func(_ context.Context, e interlock.Event) {
+		if e.Kind == interlock.EventOverrun {
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			o.all = append(o.all, e)
+		}
+	})
+}
+
+func (o *overrunEvents) take() (all []interlock.Event) {
+	synctest.Wait()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	all, o.all = o.all, nil
+	return all
+}
+
+// stubborn is a function of Do that does not look at its context: it goes on until it is told to end.
+type stubborn struct {
+	begun, end chan struct{}
+	result     chan error
+}
+
+func (m member) stubborn(l *interlock.Lock) *stubborn {
+	s := &stubborn{make(chan struct{}), make(chan struct{}), make(chan error, 1)}
+	go func() {
+		s.result <- l.Do(ctx, func(context.Context) error {
+			close(s.begun)
+			<-s.end
+			return nil
+		})
+	}()
+	<-s.begun
+	return s
+}
+
+func (s *stubborn) stop(t *testing.T) {
+	t.Helper()
+	close(s.end)
+	wantErr(t, <-s.result, interlock.ErrLost)
+	synctest.Wait()
+}
+
+func overruns(t *testing.T, m member, name string) []interlock.Overrun {
+	t.Helper()
+	synctest.Wait()
+	q, err := m.Queue(ctx, name)
+	ok(t, err)
+	return q.Overruns
+}
+
+// Work that goes on after the loss is told of when it has had its time for stopping, each TTL, and
+// when it ends; it is counted; and others see it beside the next holder, and of a lock that is free.
+func TestWorkThatGoesOnAfterALossIsToldUntilItEnds(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		w := memlock.NewWorld()
+		var o overrunEvents
+		a := join(t, w, interlock.Prefix("app/"), interlock.Owner("a"), o.observe())
+		b, c := join(t, w, interlock.Prefix("app/")), join(t, w)
+		work := a.stubborn(a.Mutex("m", interlock.Note("why")))
+		q, err := b.Queue(ctx, "m")
+		ok(t, err)
+		holder := q.Holders[0]
+		lost := time.Now()
+		ok(t, b.Evict(ctx, "m", holder.ID, true))
+		next := acquire(t, b.Mutex("m"))
+		for a.Overruns() == 0 { // the heartbeat tells it
+			time.Sleep(ttl / 100)
+		}
+		noticed := time.Now().Add(-time.Second)
+		if d := noticed.Sub(lost); d > ttl/2 {
+			t.Fatalf("noticed after %v", d)
+		}
+		all := o.take()
+		if len(all) != 1 || all[0].Name != "m" || all[0].Token != holder.Token || all[0].Took < time.Second || all[0].Took > time.Second+ttl/50 {
+			t.Fatalf("%+v", all)
+		}
+		wantErr(t, all[0].Err, interlock.ErrLost)
+		for i := 1; i < 4; i++ {
+			time.Sleep(ttl)
+			all := o.take()
+			if took := time.Second + time.Duration(i)*ttl; len(all) != 1 || all[0].Took < took || all[0].Took > took+ttl/50 || all[0].Err == nil {
+				t.Fatalf("after %d TTLs: %+v", i, all)
+			}
+			if n := a.Overruns(); n != 1 {
+				t.Fatalf("%d overrun", n)
+			}
+			found := overruns(t, b, "m")
+			if len(found) != 1 || found[0].ID != holder.ID || found[0].Owner != "a" || found[0].Note != "why" || found[0].Units != 1 || found[0].Token != holder.Token {
+				t.Fatalf("%+v", found)
+			}
+			if d := found[0].Since.Sub(noticed).Abs(); d > ttl/50 {
+				t.Fatalf("since %v, it was lost at %v", found[0].Since, noticed)
+			}
+		}
+		ok(t, next.Release())
+		var names []string
+		for q, err := range c.Queues(ctx, "") {
+			ok(t, err)
+			names = append(names, q.Name)
+			if q.Kind != "mutex" || q.Capacity != 1 || len(q.Holders)+len(q.Waiters) > 0 || len(q.Overruns) != 1 {
+				t.Errorf("%+v", q)
+			}
+		}
+		if !slices.Equal(names, []string{"app/m"}) {
+			t.Errorf("listed: %v", names)
+		}
+		time.Sleep(ttl / 2)
+		work.stop(t)
+		all = o.take()
+		if took := time.Second + 3*ttl + ttl/2; len(all) != 1 || all[0].Err != nil || all[0].Took < took || all[0].Took > took+ttl/50 {
+			t.Fatalf("at the end: %+v", all)
+		}
+		if n := a.Overruns(); n != 0 {
+			t.Errorf("%d overrun", n)
+		}
+		nothingLeft(t, a, b, c)
+	})
+}
+
+// What ends within a tenth of the TTL, or a second, does not overrun, and costs no exchange.
+func TestWorkThatStopsInTimeDoesNotOverrun(t *testing.T) {
+	for _, takes := range []time.Duration{0, 999 * time.Millisecond, 1001 * time.Millisecond} {
+		simulated(t, func(t *testing.T) {
+			var o overrunEvents
+			a, b := pair(t, o.observe())
+			var before uint64
+			err := a.Mutex("m").Do(ctx, func(ctx context.Context) error {
+				ok(t, b.Evict(context.Background(), "m", interlock.LeaseFrom(ctx).ID(), false))
+				<-ctx.Done()
+				before = a.Exchanges()
+				time.Sleep(takes)
+				return nil
+			})
+			wantErr(t, err, interlock.ErrLost)
+			all, late := o.take(), takes > time.Second
+			if used := a.Exchanges() - before; late != (len(all) == 2) || late != (used > 1) || a.Overruns() != 0 { // one is the release
+				t.Errorf("work that took %v: %d exchanges, %+v", takes, used, all)
+			}
+			nothingLeft(t, a, b)
+		})
+	}
+}
+
+// A bound context is work until its function is called, or the lease is released.
+func TestABoundContextIsWorkUntilItIsFreed(t *testing.T) {
+	for name, end := range map[string]func(*interlock.Lease, context.CancelFunc){
+		"freed":       func(_ *interlock.Lease, free context.CancelFunc) { free() },
+		"freed twice": func(_ *interlock.Lease, free context.CancelFunc) { free(); free() },
+		"released":    func(l *interlock.Lease, free context.CancelFunc) { _ = l.Release(); _ = l.Release(); free() },
+		"never":       nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulated(t, func(t *testing.T) {
+				var o overrunEvents
+				a := join(t, memlock.NewWorld(), o.observe())
+				lease := acquire(t, a.Mutex("m"))
+				_, first := lease.Bind(ctx)
+				_, free := lease.Bind(ctx)
+				first()
+				a.faults().Expire()
+				time.Sleep(ttl)
+				if n := a.Overruns(); n != 1 {
+					t.Fatalf("%d overrun", n)
+				}
+				if end == nil {
+					ok(t, a.Close()) // does not wait for it
+					return
+				}
+				end(lease, free)
+				if all := o.take(); a.Overruns() != 0 || all[len(all)-1].Err != nil {
+					t.Errorf("%d overrun: %+v", a.Overruns(), all)
+				}
+				_, late := lease.Bind(ctx)
+				time.Sleep(ttl)
+				if n := a.Overruns(); n != 0 && name == "released" {
+					t.Errorf("%d overrun after the release", n)
+				} else if n != 1 && name != "released" {
+					t.Errorf("%d overrun when work has begun after the loss", n)
+				}
+				late()
+				_ = lease.Release()
+				nothingLeft(t, a)
+			})
+		})
+	}
+}
+
+// A lease whose context nobody has bound has no work that is known of.
+func TestALeaseWithoutABoundContextDoesNotOverrun(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a := join(t, memlock.NewWorld())
+		lease := acquire(t, a.Mutex("m"))
+		a.faults().Expire()
+		time.Sleep(ttl)
+		if n := a.Overruns(); n != 0 {
+			t.Errorf("%d overrun", n)
+		}
+		wantErr(t, lease.Release(), interlock.ErrLost)
+		nothingLeft(t, a)
+	})
+}
+
+// Each part of a lease of All overruns for itself, and so does a lease of a fixed time.
+func TestPartsAndFixedTimesOverrun(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		var o overrunEvents
+		a, b := pair(t, o.observe())
+		all := a.stubborn(interlock.All(a.Mutex("1"), b.Mutex("2")))
+		a.faults().Expire()
+		time.Sleep(2 * ttl)
+		if x, y := a.Overruns(), b.Overruns(); x != 1 || y != 1 {
+			t.Errorf("%d and %d overrun", x, y)
+		}
+		fixed := a.stubborn(a.Mutex("3", interlock.Hold(time.Minute)))
+		time.Sleep(time.Minute + time.Second)
+		if x := a.Overruns(); x != 2 {
+			t.Errorf("%d overrun", x)
+		}
+		for _, name := range []string{"1", "2", "3"} {
+			if n := len(overruns(t, b, name)); n != 1 {
+				t.Errorf("%s: %d are recorded", name, n)
+			}
+		}
+		all.stop(t)
+		fixed.stop(t)
+		if x, y := a.Overruns(), b.Overruns(); x != 0 || y != 0 {
+			t.Errorf("%d and %d overrun", x, y)
+		}
+		nothingLeft(t, a, b)
+	})
+}
+
+// Readers who share a ticket are counted one by one, and recorded once.
+func TestLeasesOfOneTicketAreRecordedOnce(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		var all []*stubborn
+		for range 3 {
+			all = append(all, a.stubborn(a.RWMutex("rw").Reader()))
+		}
+		a.faults().Expire()
+		time.Sleep(ttl)
+		for i, s := range all {
+			if n, found := a.Overruns(), overruns(t, b, "rw"); n != 3-i || len(found) != 1 {
+				t.Errorf("%d overrun: %+v", n, found)
+			}
+			s.stop(t)
+		}
+		nothingLeft(t, a, b)
+	})
+}
+
+// While the backend is away nothing is recorded, and nobody waits for it; once it is back the record says
+// since when. It comes again with the next session, and ends with the client.
+func TestARecordComesWhenTheBackendIsBackAndEndsWithTheClient(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		began := time.Now()
+		work := a.stubborn(a.Mutex("m"))
+		a.faults().Cut()
+		time.Sleep(10 * ttl)
+		if n, found := a.Overruns(), overruns(t, b, "m"); n != 1 || len(found) != 0 {
+			t.Fatalf("%d overrun: %+v", n, found)
+		}
+		a.faults().Heal()
+		time.Sleep(2 * ttl)
+		found := overruns(t, b, "m")
+		if len(found) != 1 || found[0].Since.Sub(began) > ttl {
+			t.Fatalf("%+v; it began at %v", found, began)
+		}
+		a.faults().Expire()
+		time.Sleep(ttl)
+		if again := overruns(t, b, "m"); len(again) != 1 || again[0].Since.Sub(found[0].Since).Abs() > time.Second {
+			t.Fatalf("after another session: %+v", again)
+		}
+		ok(t, a.Close())
+		if found := overruns(t, b, "m"); len(found) != 0 || a.Overruns() != 0 {
+			t.Errorf("after Close: %+v", found)
+		}
+		work.stop(t)
+	})
+}
+
+// Follow tells of an overrun, and of its end.
+func TestFollowTellsOfAnOverrun(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		follow, stop := context.WithCancel(ctx)
+		states, ends := make(chan int, 100), make(chan struct{})
+		go func() {
+			defer close(ends)
+			for q, err := range b.Follow(follow, "m") {
+				ok(t, err)
+				states <- len(q.Overruns)
+			}
+		}()
+		work := a.stubborn(a.Mutex("m"))
+		a.faults().Expire()
+		for n := 0; n == 0; n = <-states {
+		}
+		work.stop(t)
+		for n := 1; n == 1; n = <-states {
+		}
+		stop()
+		<-ends
+	})
+}
+
+// Names of records are nobody's, and locks stand in the order of their names among those that are free.
+func TestRecordsAreNoLocks(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		w := memlock.NewWorld()
+		a, b := join(t, w), join(t, w, interlock.Prefix("~overrun/"))
+		_, err := a.Mutex("~overrun/x").Acquire(ctx)
+		wantErr(t, err, interlock.ErrInvalid)
+		_, err = b.Mutex("x").Acquire(ctx)
+		wantErr(t, err, interlock.ErrInvalid)
+		_, err = a.Queue(ctx, "~overrun/x")
+		wantErr(t, err, interlock.ErrInvalid)
+		ok(t, acquire(t, a.Mutex("~overrun")).Release())
+
+		var all []*stubborn
+		long := strings.Repeat("n/", 255) + "nn"
+		for _, name := range []string{"b", "d", "~z", long} {
+			all = append(all, a.stubborn(a.Mutex(name, interlock.Note(strings.Repeat("\"", interlock.MaxNote)))))
+		}
+		a.faults().Expire()
+		time.Sleep(ttl)
+		for _, name := range []string{"a", "b", "c", "e"} {
+			acquire(t, a.Mutex(name))
+		}
+		list := func(prefix string) (out string) {
+			for q, err := range a.Queues(ctx, prefix) {
+				ok(t, err)
+				out += fmt.Sprintf("%.2s%d%d ", q.Name, len(q.Holders), len(q.Overruns))
+			}
+			return out
+		}
+		if got, want := list(""), "a10 b11 c10 d01 e10 n/01 ~z01 "; got != want {
+			t.Errorf("%s\nwant %s", got, want)
+		}
+		if got, want := list("d"), "d01 "; got != want {
+			t.Errorf("%s\nwant %s", got, want)
+		}
+		for q, err := range a.Queues(ctx, "d") {
+			ok(t, err)
+			for range 2 { // stops early
+				if len(q.Overruns[0].Note) == 0 {
+					t.Error("no note")
+				}
+			}
+			break
+		}
+		for _, s := range all {
+			s.stop(t)
+		}
+	})
+}
+
+// unreadable is a backend that lets nobody read or write records.
+type unreadable struct{ *memlock.Driver }
+
+var errDenied = driver.Permanent(errors.New("not allowed"))
+
+func (d unreadable) Follow(ctx context.Context, queue, after string) (driver.Queue, error) {
+	if strings.HasPrefix(queue, "~") {
+		return driver.Queue{}, errDenied
+	}
+	return d.Driver.Follow(ctx, queue, after)
+}
+
+func (d unreadable) Queues(ctx context.Context, prefix string) iter.Seq2[driver.Queue, error] {
+	if strings.HasPrefix(prefix, "~") {
+		return func(yield func(driver.Queue, error) bool) { yield(driver.Queue{}, errDenied) }
+	}
+	return d.Driver.Queues(ctx, prefix)
+}
+
+// Who may not read the records sees the locks all the same.
+func TestLocksAreShownWithoutTheirRecords(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		c, err := interlock.New(ctx, unreadable{memlock.New()})
+		ok(t, err)
+		defer c.Close()
+		lease := acquire(t, c.Mutex("m"))
+		q, err := c.Queue(ctx, "m")
+		if ok(t, err); len(q.Holders) != 1 {
+			t.Errorf("%+v", q)
+		}
+		n := 0
+		for q, err := range c.Queues(ctx, "") {
+			ok(t, err)
+			n += len(q.Holders)
+		}
+		for q, err := range c.Follow(ctx, "m") {
+			ok(t, err)
+			n += len(q.Holders)
+			break
+		}
+		if n != 2 {
+			t.Errorf("%d holders are shown", n)
+		}
+		ok(t, lease.Release())
+	})
+}

@@ -1,0 +1,255 @@
+package interlock
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/backoff"
+)
+
+// A record tells other clients of work that overruns. The ticket of the lease is gone, or another
+// may have the lock: so the client stands in a queue beside the lock's, in which nobody waits. Its
+// ticket there is renewed with all others, and ends with the client. Its note says what overruns.
+// While the backend cannot be reached there is no record, and nothing waits for one.
+
+// recordPrefix is what the names of these queues begin with. Names of locks do not.
+const recordPrefix = "~overrun/"
+
+// recordQueue is the queue of the records of a lock. It has room for a name of any length.
+func recordQueue(queue string) string {
+	sum := sha256.Sum256([]byte(queue))
+	return recordPrefix + hex.EncodeToString(sum[:16])
+}
+
+// isReserved reports a name that only this package uses.
+func isReserved(name string) bool { return strings.HasPrefix(name, recordPrefix) }
+
+var errReserved = driver.Invalid(fmt.Errorf("names that begin with %q are reserved", recordPrefix))
+
+// record is the note of a record, in JSON.
+type record struct {
+	Queue    string        `json:"queue"`
+	Kind     driver.Kind   `json:"kind"`
+	Capacity int64         `json:"capacity"`
+	Ticket   string        `json:"ticket"`
+	Units    int64         `json:"units"`
+	Token    uint64        `json:"token,string"` // of the lease
+	Age      time.Duration `json:"age"`          // of the overrun, in nanoseconds, when the record was made
+	Note     string        `json:"note,omitempty"`
+}
+
+// mostRecorded is how much of a lock's note is recorded, in bytes.
+const mostRecorded = 1024
+
+func (r record) note() []byte {
+	b, err := json.Marshal(r)
+	if err != nil || len(b) > MaxNote {
+		r.Note = ""
+		b, _ = json.Marshal(r)
+	}
+	return b
+}
+
+// record keeps a record of the ticket's overrun until the result is called: one for all leases
+// of the ticket.
+func (t *ticket) record(token uint64, since driver.Instant) (stop func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.recorded++; t.recorded == 1 {
+		r := record{
+			Queue: t.req.Queue, Kind: t.req.Kind, Capacity: t.req.Capacity, Ticket: t.req.ID, Units: t.units, Token: token,
+			Note: cut(t.req.Note, mostRecorded),
+		}
+		ctx, cancel := context.WithCancel(t.c.ctx)
+		t.unrecord = cancel
+		go t.c.background(func() { t.c.keepRecord(ctx, r, since) })
+	}
+	return func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.recorded--; t.recorded == 0 {
+			t.unrecord()
+		}
+	}
+}
+
+// keepRecord keeps a ticket in the queue of records until ctx ends. It goes on trying, unless the
+// backend refuses for good.
+func (c *Client) keepRecord(ctx context.Context, r record, since driver.Instant) {
+	l := &Lock{c: c, name: r.Queue, queue: recordQueue(r.Queue), kind: driver.Barrier, units: 1, capacity: driver.RWCapacity}
+	b := backoff.Backoff{Most: c.TTL()}
+	var t *ticket
+	defer func() { t.abandon() }()
+	for ctx.Err() == nil {
+		if t == nil {
+			var err error
+			if t, err = l.newTicket(ctx, nil, true); err != nil {
+				return
+			}
+		}
+		r.Age = c.d.Now().Sub(since)
+		t.req.Note = r.note() // that of the Join that takes effect counts
+		err := t.reach(ctx)
+		switch {
+		case err == nil:
+			b = backoff.Backoff{Most: c.TTL()}
+			if !t.outlasts(ctx) {
+				t = nil // it was lost with its session, or somebody has removed it
+			}
+			continue
+		case isSessionOver(err), isGone(err), errors.Is(err, errLate):
+			t.abandon()
+			t = nil
+		case driver.IsPermanent(err), errors.Is(err, ErrClosed):
+			return
+		}
+		_ = b.Sleep(ctx)
+	}
+}
+
+// outlasts waits for the end of ctx. It reports false if the ticket was lost before.
+func (t *ticket) outlasts(ctx context.Context) bool {
+	const looks = 3 // in a TTL
+	for backoff.Sleep(ctx, t.sess.ttl/looks) == nil {
+		t.mu.Lock()
+		held := t.state == ticketHeld
+		t.mu.Unlock()
+		if !held {
+			return false
+		}
+	}
+	return true
+}
+
+// Overrun is work of a client that goes on though its lease was lost (see [Client.Overruns]), as
+// long as that client reaches the backend.
+type Overrun struct {
+	ID    string // of the ticket that was lost
+	Owner string
+	Note  string
+	Units int64
+	Token uint64    // of the lease
+	Since time.Time // when it was lost; zero if the backend has no such time
+}
+
+// overrunsIn reads the records of a lock, or of several locks, by the names of their queues.
+func overrunsIn(q driver.Queue, found map[string]Queue) {
+	for _, m := range q.Members {
+		var r record
+		if json.Unmarshal(m.Note, &r) != nil || recordQueue(r.Queue) != q.Name || driver.CheckID(r.Ticket) != nil {
+			continue // nobody of this package has written it
+		}
+		o := Overrun{ID: r.Ticket, Owner: cut(m.Owner, driver.MaxOwner), Note: r.Note, Units: r.Units, Token: r.Token}
+		if since := dated(m.Since); !since.IsZero() {
+			o.Since = dated(since.Add(-r.Age))
+		}
+		of, ok := found[r.Queue]
+		if !ok {
+			of = Queue{Name: r.Queue, Kind: cut(r.Kind, driver.MaxOwner), Capacity: r.Capacity}
+		}
+		of.Overruns = append(of.Overruns, o)
+		found[r.Queue] = of
+	}
+}
+
+// records lists the locks below a prefix that are overrun, in the order of their names.
+func (c *Client) records(ctx context.Context, prefix string) ([]Queue, error) {
+	found := map[string]Queue{}
+	for q, err := range c.d.Queues(ctx, recordPrefix) {
+		if driver.IsPermanent(err) {
+			return nil, nil // whoever may not read the records sees the locks all the same
+		}
+		if err != nil {
+			return nil, err
+		}
+		overrunsIn(q, found)
+	}
+	var all []Queue
+	for name, q := range found {
+		if strings.HasPrefix(name, prefix) {
+			all = append(all, q)
+		}
+	}
+	slices.SortFunc(all, func(a, b Queue) int { return cmp.Compare(a.Name, b.Name) })
+	return all, nil
+}
+
+// overrunBy adds the records of the lock to what is known of it.
+func (q Queue) overrunBy(key string, records driver.Queue) Queue {
+	found := map[string]Queue{}
+	overrunsIn(records, found)
+	of := found[key]
+	if q.Kind == "" { // it is free
+		q.Kind, q.Capacity = of.Kind, of.Capacity
+	}
+	q.Overruns = of.Overruns
+	return q
+}
+
+// shown is a queue of records as the user of this client knows it.
+func (c *Client) shown(q Queue) Queue {
+	q.Name = strings.TrimPrefix(q.Name, c.cfg.prefix)
+	return q
+}
+
+// followBoth follows a lock and its records. Whoever may not read the records follows the lock alone.
+func (c *Client) followBoth(ctx context.Context, lock, records cell) iter.Seq2[[2]driver.Queue, error] {
+	type news struct {
+		of  int
+		q   driver.Queue
+		err error
+	}
+	return func(yield func([2]driver.Queue, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		all := make(chan news)
+		var readers sync.WaitGroup
+		defer readers.Wait()
+		defer cancel()
+		ended := make(chan struct{})
+		for i, v := range []cell{lock, records} {
+			readers.Go(func() {
+				for q, err := range v.follow(ctx) {
+					if i == 1 && driver.IsPermanent(err) {
+						q, err = driver.Queue{}, nil
+					}
+					select {
+					case all <- news{i, q, err}:
+					case <-ctx.Done():
+						return
+					}
+				}
+				if i == 0 {
+					close(ended)
+				}
+			})
+		}
+		var both [2]driver.Queue
+		var known [2]bool
+		for {
+			select {
+			case n := <-all:
+				if n.err != nil {
+					yield(both, n.err)
+					return
+				}
+				both[n.of], known[n.of] = n.q, true
+				if known[0] && known[1] && !yield(both, nil) {
+					return
+				}
+			case <-ended:
+				return
+			}
+		}
+	}
+}
