@@ -212,10 +212,6 @@ func (v cell) look(ctx context.Context) (q driver.Queue, err error) {
 	return q, err
 }
 
-func (c *Client) follow(ctx context.Context, name string) iter.Seq2[driver.Queue, error] {
-	return c.named(name).follow(ctx)
-}
-
 func (v cell) follow(ctx context.Context) iter.Seq2[driver.Queue, error] {
 	return func(yield func(driver.Queue, error) bool) {
 		c := v.c

@@ -42,10 +42,11 @@ type job struct {
 	say      *teller
 	c        *client
 	backend  backend
-	entries  []string      // of INTERLOCK_HELD
-	acquired time.Time     // when this process learned of the grant
-	renewed  chan struct{} // has a value after each renewal
-	doubt    chan error    // has the reason when a renewal has failed
+	entries  []string             // of INTERLOCK_HELD
+	acquired time.Time            // when this process learned of the grant
+	renewed  chan struct{}        // has a value after each renewal
+	doubt    chan error           // has the reason when a renewal has failed
+	overrun  chan interlock.Event // has one when the job goes on after the loss
 }
 
 // job reads NAME… -- COMMAND [ARG]…, with so many names at most.
@@ -131,6 +132,7 @@ func (j *job) run(cmd *cobra.Command) error {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	j.renewed = make(chan struct{}, 1)
 	j.doubt = make(chan error, 1)
+	j.overrun = make(chan interlock.Event, 1)
 	opts := []interlock.ClientOption{interlock.Observe(func(_ context.Context, e interlock.Event) {
 		switch e.Kind {
 		case interlock.EventRenewed:
@@ -142,6 +144,11 @@ func (j *job) run(cmd *cobra.Command) error {
 			select {
 			case j.doubt <- e.Err:
 			default:
+			}
+		case interlock.EventOverrun:
+			select {
+			case j.overrun <- e:
+			default: // of several locks, one that is told of is enough
 			}
 		}
 	})}
@@ -258,6 +265,10 @@ func (j *job) acquire(ctx context.Context, lock *interlock.Lock) (*interlock.Lea
 	case <-j.doubt: // it was about the lease before
 	default:
 	}
+	select {
+	case <-j.overrun:
+	default:
+	}
 	switch {
 	case err == nil:
 		j.acquired = time.Now()
@@ -302,8 +313,10 @@ func (j *job) guarded(ctx context.Context, lease *interlock.Lease, ready func() 
 		}
 		return startFailed(err)
 	}
+	_, free := lease.Bind(context.Background()) // the job is work, which the client looks after
 	why := j.follow(run, lease)
 	result := run.Wait()
+	free()
 	if result.Cause == guard.Lost {
 		_ = within(lastWord, lease.Release)
 		j.say.tell("lost", "", "lost %s, the job was ended", j.name)
@@ -426,6 +439,11 @@ func (j *job) follow(run *guard.Job, lease *interlock.Lease) (why error) {
 			if doubt != nil && !lease.InDoubt() {
 				doubt = nil
 				j.say.tell("back", "", "%s is certain again", j.name)
+			}
+		case e := <-j.overrun:
+			if e.Err != nil {
+				seconds := int(e.Took.Seconds())
+				j.say.tell("overrun", strconv.Itoa(seconds), "the job goes on, %v after %s was lost", e.Took.Round(100*time.Millisecond), e.Name)
 			}
 		case doubt = <-j.doubt:
 			j.say.tell("in-doubt", "", "%s is in doubt: %v", j.name, doubt)

@@ -32,7 +32,7 @@ func newLs(o *options) *cobra.Command {
 		Aliases: []string{"list"},
 		Short:   "List the locks that somebody holds or waits for; with --all, all that is there",
 		Long: `Ls lists the locks that somebody holds or waits for, whose names begin with PREFIX: a
-line for each holder. With --all it also lists the values that exist and the latches and
+line for each holder, and for each whose work goes on though its lock was lost. With --all it also lists the values that exist and the latches and
 barriers that are set. With --json it writes an array of objects, those of locks as show
 writes one.`,
 		Args:              atMost("PREFIX"),
@@ -112,7 +112,10 @@ func (l list) title() string { return fmt.Sprintf("locks in use: %d\n", len(l)) 
 func (l list) state() string {
 	var all list
 	for _, q := range l {
-		q.Holders, q.Waiters = timeless(q.Holders), timeless(q.Waiters)
+		q.Holders, q.Waiters, q.Overruns = timeless(q.Holders), timeless(q.Waiters), slices.Clone(q.Overruns)
+		for i := range q.Overruns {
+			q.Overruns[i].Since = time.Time{}
+		}
 		all = append(all, q)
 	}
 	b, _ := json.Marshal(all.objects())
@@ -149,6 +152,9 @@ func (l list) show(v view) {
 		}
 		if len(q.Holders) == 0 {
 			s.add(name, q.Kind, "-", "", "", "", "", waiting)
+		}
+		for _, o := range q.Overruns {
+			s.add("", v.paint(text.FgRed, "overruns"), o.Owner, o.Note, fmt.Sprint(o.Token), "", v.overrun(o), "")
 		}
 	}
 	s.render()

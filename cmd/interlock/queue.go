@@ -21,6 +21,8 @@ type queueJSON struct {
 	Capacity int64        `json:"capacity"`
 	Holders  []memberJSON `json:"holders"`
 	Waiters  []memberJSON `json:"waiters"`
+
+	Overruns []overrunJSON `json:"overruns,omitempty"` // work of leases that were lost
 }
 
 type memberJSON struct {
@@ -34,6 +36,15 @@ type memberJSON struct {
 	Fixed bool      `json:"fixed"`
 
 	Foreign bool `json:"foreign,omitempty"` // of another library
+}
+
+type overrunJSON struct {
+	ID    string    `json:"id"`
+	Owner string    `json:"owner"`
+	Note  string    `json:"note"`
+	Units int64     `json:"units"`
+	Token string    `json:"token"`
+	Since time.Time `json:"since,omitzero"` // of the loss
 }
 
 func toJSON(q interlock.Queue) queueJSON {
@@ -51,7 +62,11 @@ func toJSON(q interlock.Queue) queueJSON {
 		}
 		return out
 	}
-	return queueJSON{q.Name, q.Kind, q.Capacity, members(q.Holders), members(q.Waiters)}
+	j := queueJSON{q.Name, q.Kind, q.Capacity, members(q.Holders), members(q.Waiters), nil}
+	for _, o := range q.Overruns {
+		j.Overruns = append(j.Overruns, overrunJSON{o.ID, o.Owner, o.Note, o.Units, strconv.FormatUint(o.Token, 10), o.Since})
+	}
+	return j
 }
 
 func writeJSON(w io.Writer, v any) error {

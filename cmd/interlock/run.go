@@ -83,8 +83,8 @@ Exit status: that of the command; 128+n if signal n ended it or the wait;
   79  the lock was lost; the job was ended, or was not started
  126  the command cannot be executed     127  it was not found
 --status-fd tells these from a command that exits with the same codes: it gets lines that
-begin with waiting, line, away, back, acquired, in-doubt, revoked, leftovers, busy, lost,
-unreleased or ended.`,
+begin with waiting, line, away, back, acquired, in-doubt, revoked, overrun, leftovers, busy,
+lost, unreleased or ended.`,
 		Example: `  interlock run nightly -- ./backup.sh --full
   interlock run -n nightly -c 'pg_dump app | gzip > app.gz' || echo busy
   interlock run --permits 4 imports -- ./import.sh    at most 4 at once

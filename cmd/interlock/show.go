@@ -18,7 +18,7 @@ func newShow(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show NAME",
 		Short: "Show who holds a lock and who waits for it, in order",
-		Long: `Show shows who holds the lock NAME and who waits for it, in order; and the barrier, the latch
+		Long: `Show shows who holds the lock NAME and who waits for it, in order, and whose work goes on though its lock was lost; and the barrier, the latch
 and the value of that name, if there are any.`,
 		Args:              exactly("NAME"),
 		ValidArgsFunction: completeNames(o),
@@ -120,7 +120,7 @@ func (n known) show(v view) {
 		v.printf("the %s %s cannot be read: %s\n", kind, plain(n.Name), n.wrong[kind])
 	}
 	switch {
-	case len(n.Holders)+len(n.Waiters) > 0:
+	case len(n.Holders)+len(n.Waiters)+len(n.Overruns) > 0:
 		showQueue(v, n.Queue)
 	case !n.barrier && n.latch == nil && n.version == 0 && len(n.wrong) == 0:
 		v.printf("%s is free\n", plain(n.Name))
@@ -149,6 +149,10 @@ func showQueue(v view, q interlock.Queue) {
 	}
 	for i, m := range waiters {
 		add(fmt.Sprintf("waits %d", i+1), text.FgYellow, m)
+	}
+	for _, o := range q.Overruns {
+		m := interlock.Member{Units: o.Units}
+		s.add(v.paint(text.FgRed, "overruns"), o.Owner, held(q, m), o.Note, fmt.Sprint(o.Token), "", v.overrun(o), v.pick(o.ID, o.ID[:8]))
 	}
 	s.render()
 	if more := len(q.Holders) + len(q.Waiters) - len(holders) - len(waiters); more > 0 {

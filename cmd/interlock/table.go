@@ -221,6 +221,15 @@ func (v view) until(m interlock.Member) string {
 	return v.pick("renewed, "+left+" left", left+" left")
 }
 
+// overrun is for how long work has gone on after its lock was lost.
+func (v view) overrun(o interlock.Overrun) string {
+	if o.Since.IsZero() {
+		return "lost"
+	}
+	age := short(time.Since(o.Since))
+	return v.pick("lost "+o.Since.Local().Format(time.DateTime)+" ("+age+" ago)", "lost "+age+" ago")
+}
+
 // short is a duration as people say it: two digits or so.
 func short(d time.Duration) string {
 	switch d = max(d, 0); {

@@ -25,6 +25,7 @@ type eventJSON struct {
 	Name   string      `json:"name"`
 	Token  string      `json:"token,omitempty"`  // of acquired: a string, as everywhere
 	Status json.Number `json:"status,omitempty"` // of ended
+	Lost   json.Number `json:"lost,omitempty"`   // of overrun: seconds since the loss
 	Text   string      `json:"text"`
 }
 
@@ -48,10 +49,11 @@ func newTeller(err io.Writer, f *jobFlags, json bool) (*teller, error) {
 // wrong are the events that people see without -v.
 var wrong = map[string]bool{
 	"away": true, "back": true, "in-doubt": true, "revoked": true, "busy": true, "unreleased": true,
+	"overrun": true,
 }
 
-// tell reports an event with its number: the token of acquired, the status of ended. People
-// see what is wrong, and with -v all.
+// tell reports an event with its number: the token of acquired, the status of ended, the seconds
+// of overrun. People see what is wrong, and with -v all.
 func (t *teller) tell(event, number, format string, args ...any) {
 	text := line(fmt.Sprintf(format, args...))
 	said := event
@@ -65,6 +67,8 @@ func (t *teller) tell(event, number, format string, args ...any) {
 			e.Token = number
 		case "ended":
 			e.Status = json.Number(number)
+		case "overrun":
+			e.Lost = json.Number(number)
 		}
 		b, _ := json.Marshal(e)
 		said = string(jsonText(b))

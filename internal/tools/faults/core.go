@@ -9,6 +9,44 @@ var core = []fault{
 	{
 		file: "all.go", test: "TestNothingIsHeldBehindAPartThatIsWaitedFor",
 		old: "case try || !slices.ContainsFunc(", new: "case true || slices.ContainsFunc(",
+		file: "overrun.go", test: "TestWorkThatStopsInTimeDoesNotOverrun",
+		old: "time.NewTimer(l.grace())", new: "time.NewTimer(0)",
+	},
+	{
+		file: "overrun.go", test: "TestWorkThatGoesOnAfterALossIsToldUntilItEnds",
+		old: "timer.Reset(t.sess.ttl)", new: "timer.Reset(2 * t.sess.ttl)",
+	},
+	{
+		file: "release.go", test: "TestABoundContextIsWorkUntilItIsFreed",
+		old: "\tl.endOverrun()\n", new: "",
+	},
+	{
+		file: "whole.go", test: "TestThatOnePartIsLostEndsTheWhole",
+		old: "p.forsake(w.fate())", new: "_ = p.release(false)",
+	},
+	{
+		file: "record.go", test: "TestARecordComesWhenTheBackendIsBackAndEndsWithTheClient",
+		old: "since.Add(-r.Age)", new: "since",
+	},
+	{
+		file: "record.go", test: "TestARecordComesWhenTheBackendIsBackAndEndsWithTheClient",
+		old: "\t\tif !held {\n\t\t\treturn false", new: "\t\tif !held {\n\t\t\treturn true",
+	},
+	{
+		file: "record.go", test: "TestLeasesOfOneTicketAreRecordedOnce",
+		old: "t.recorded--; t.recorded == 0", new: "t.recorded--; t.recorded == 1",
+	},
+	{
+		file: "record.go", test: "TestLocksAreShownWithoutTheirRecords",
+		old: "return nil, nil // whoever", new: "return nil, err // whoever",
+	},
+	{
+		file: "inspect.go", test: "TestRecordsAreNoLocks",
+		old: "if isReserved(q.Name) {", new: "if false {",
+	},
+	{
+		file: "cell.go", test: "TestRecordsAreNoLocks",
+		old: "if isReserved(c.cfg.prefix + name) {", new: "if false {",
 	},
 	{
 		file: "all.go", test: "TestTwoMultiLocksNeverWaitForEachOther",
