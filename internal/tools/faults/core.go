@@ -9,6 +9,8 @@ var core = []fault{
 	{
 		file: "all.go", test: "TestNothingIsHeldBehindAPartThatIsWaitedFor",
 		old: "case try || !slices.ContainsFunc(", new: "case true || slices.ContainsFunc(",
+	},
+	{
 		file: "overrun.go", test: "TestWorkThatStopsInTimeDoesNotOverrun",
 		old: "time.NewTimer(l.grace())", new: "time.NewTimer(0)",
 	},
