@@ -34,14 +34,13 @@ func (t tag) robustMark() string {
 
 // leftMark is what take.lua finds after a lone ticket, if that must be written.
 func (t tag) leftMark(clean bool) string {
-	token := strconv.FormatUint(uint64(t&tagToken), 10)
-	switch {
-	case !clean:
-		return "!" + token
-	case t&robust != 0:
-		return "=" + token
+	mark := "="
+	if !clean {
+		mark = "!"
+	} else if t&robust == 0 {
+		return ""
 	}
-	return ""
+	return mark + strconv.FormatUint(uint64(t&tagToken), 10)
 }
 
 // Join takes the short way if it is probably open.

@@ -12,34 +12,36 @@ func do(ctx context.Context, d *Driver, exchange func(context.Context) error) er
 }
 
 // call makes one exchange that has a result. It returns when ctx ends, or the driver is closed.
-func call[T any](ctx context.Context, d *Driver, exchange func(context.Context) (T, error)) (result T, err error) {
-	return callInQueue(ctx, d, "", func() {}, exchange)
+func call[T any](ctx context.Context, d *Driver, exchange func(context.Context) (T, error)) (T, error) {
+	return callStore(ctx, d, func(_ Store, ctx context.Context, exchange func(context.Context) (T, error)) (T, error) {
+		return exchange(ctx)
+	}, exchange)
 }
 
-// callInQueue is call for a Join: only a few Joins of one queue are under way at the same time. It
-// calls sends just before the exchange is sent, and not at all if it is not sent.
-func callInQueue[T any](ctx context.Context, d *Driver, queue string, sends func(), exchange func(context.Context) (T, error)) (result T, err error) {
+// callStore is call for a method of the store, such as Store.Leave, and its argument: so the exchanges of
+// one lock make no closures.
+func callStore[A, T any](ctx context.Context, d *Driver, exchange func(Store, context.Context, A) (T, error), arg A) (T, error) {
+	return callInQueue(ctx, d, "", func() {}, func() {}, exchange, arg)
+}
+
+// callInQueue is callStore for a Join: only a few Joins of one queue are under way at the same time. It
+// calls sends just before the exchange is sent, and not at all if it is not sent. It calls ends when the
+// exchange has ended, but that of a store that is Bounded ends when this returns.
+func callInQueue[A, T any](ctx context.Context, d *Driver, queue string, sends, ends func(), exchange func(Store, context.Context, A) (T, error), arg A) (result T, err error) {
 	if err := d.usable(ctx); err != nil {
 		return result, err
 	}
-	release := func() {}
-	if queue != "" && !d.traits.Bounded {
-		if release, err = d.joins.acquire(ctx, d.ctx, queue); err != nil {
-			return result, d.failed(ctx, err)
-		}
-	}
-	done, err := d.limiter.acquire(ctx, d.ctx)
+	release, err := d.room(ctx, queue)
 	if err != nil {
-		release()
 		return result, d.failed(ctx, err)
 	}
 	sends()
 	d.exchanges.Add(1)
 	began := time.Now() // not of the driver's clock, which is a system call
 	if d.traits.Bounded {
-		result, err = exchange(ctx)
+		result, err = exchange(d.store, ctx, arg)
 	} else {
-		result, err = detached(ctx, d, func() { done(); release() }, exchange)
+		result, err = detached(ctx, d, func() { release(); ends() }, exchange, arg)
 	}
 	if err != nil {
 		return result, d.failed(ctx, err)
@@ -48,9 +50,28 @@ func callInQueue[T any](ctx context.Context, d *Driver, queue string, sends func
 	return result, nil
 }
 
+// room waits until the limits allow an exchange, which is a Join if a queue is named.
+func (d *Driver) room(ctx context.Context, queue string) (release func(), err error) {
+	if d.traits.Bounded {
+		return func() {}, nil
+	}
+	leave := func() {}
+	if queue != "" {
+		if leave, err = d.joins.acquire(ctx, d.ctx, queue); err != nil {
+			return nil, err
+		}
+	}
+	done, err := d.limiter.acquire(ctx, d.ctx)
+	if err != nil {
+		leave()
+		return nil, err
+	}
+	return func() { done(); leave() }, nil
+}
+
 // detached makes an exchange that goes on for a while when its caller gives up, and calls release
 // when it has ended: until then the backend may be busy with it, and its connection is not free.
-func detached[T any](ctx context.Context, d *Driver, release func(), exchange func(context.Context) (T, error)) (T, error) {
+func detached[A, T any](ctx context.Context, d *Driver, release func(), exchange func(Store, context.Context, A) (T, error), arg A) (T, error) {
 	type reply struct {
 		result T
 		err    error
@@ -62,7 +83,7 @@ func detached[T any](ctx context.Context, d *Driver, release func(), exchange fu
 		defer release()
 		defer context.AfterFunc(closed, cut)()
 		var r reply
-		r.result, r.err = exchange(own)
+		r.result, r.err = exchange(d.store, own, arg)
 		replied <- r
 	})
 	var none T

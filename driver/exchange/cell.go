@@ -24,7 +24,7 @@ func (d *Driver) Swap(ctx context.Context, s driver.Swap) (driver.Cell, error) {
 	if err := d.usable(ctx); err != nil {
 		return driver.Cell{}, err
 	}
-	return call(ctx, d, func(ctx context.Context) (driver.Cell, error) { return d.store.Swap(ctx, s) })
+	return callStore(ctx, d, Store.Swap, s)
 }
 
 // Watch waits for another version of a cell.

@@ -104,7 +104,7 @@ func (d *Driver) Open(ctx context.Context, o driver.SessionOptions) (*driver.Ope
 	s := newSession(d, Session{ID: NewID(), TTL: min(max(o.TTL, minTTL), maxTTL), Owner: o.Owner, Mailbox: d.mailbox})
 	s.proof = d.Now()
 	var err error
-	s.history, err = call(ctx, d, func(ctx context.Context) (string, error) { return d.store.Begin(ctx, s.row) })
+	s.history, err = callStore(ctx, d, Store.Begin, s.row)
 	if g, ok := d.store.(Granter); ok && err == nil {
 		s.ttl, err = call(ctx, d, func(ctx context.Context) (time.Duration, error) { return g.Granted(ctx, s.row) })
 		s.row.TTL, s.left.Span = s.ttl, s.ttl

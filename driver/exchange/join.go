@@ -37,7 +37,7 @@ func (s *session) Join(ctx context.Context, r driver.Request) (driver.Ticket, er
 	if s.isOver() { // Close was called meanwhile, and may not have known of the ticket
 		if err == nil {
 			l := Leave{Ref: s.d.refOf(e), Session: s.row}
-			_, _ = call(ctx, s.d, func(ctx context.Context) (bool, error) { return s.d.store.Leave(ctx, l) })
+			_, _ = callStore(ctx, s.d, Store.Leave, l)
 			s.hasLeft(l.Ref)
 		}
 		return driver.Ticket{}, driver.ErrSession
@@ -63,27 +63,22 @@ func (s *session) rejoin(ctx context.Context, e *entry) (driver.Ticket, error) {
 // join sends a Join and takes its reply.
 func (s *session) join(ctx context.Context, e *entry, r *driver.Request) (driver.Ticket, error) {
 	s.awaitEarlierJoin(ctx, e)
-	s.d.mu.Lock()
-	renewed, resyncs := s.proof, s.d.resyncs
-	s.d.mu.Unlock()
-	var sent driver.Instant // 0: it was not sent
-	var before bool         // whether an earlier one may have been
-	var ended chan struct{} // nil: the exchange ends when it returns
-	if !s.d.traits.Bounded {
-		ended = make(chan struct{})
-	}
+	var sent, renewed driver.Instant // 0: it was not sent
+	var resyncs int
+	var before bool // whether an earlier one may have been sent
 	sends := func() {
 		s.d.mu.Lock()
 		defer s.d.mu.Unlock()
 		before, e.wasSent, sent = e.wasSent, true, s.d.now()
-		e.begun = sent
+		e.begun, renewed, resyncs = sent, s.proof, s.d.resyncs
 	}
-	st, err := callInQueue(ctx, s.d, e.queue, sends, func(ctx context.Context) (Status, error) {
-		if ended != nil {
-			defer close(ended)
-		}
-		return s.d.store.Join(ctx, Join{Request: *r, Session: s.row, Number: e.number})
-	})
+	ends := func() {}
+	var ended chan struct{} // nil: the exchange ends when it returns
+	if !s.d.traits.Bounded {
+		c := make(chan struct{})
+		ended, ends = c, func() { close(c) }
+	}
+	st, err := callInQueue(ctx, s.d, e.queue, sends, ends, Store.Join, Join{Request: *r, Session: s.row, Number: e.number})
 	_ = s.noteOver(err)
 	if st.Unsettled {
 		defer s.d.settle(e.queue)

@@ -29,7 +29,7 @@ func (s *session) Leave(ctx context.Context, t driver.Ticket, clean bool) error 
 	} else {
 		ctx = s.d.with(ctx, withdrawal)
 	}
-	unsettled, err := call(ctx, s.d, func(ctx context.Context) (bool, error) { return s.d.store.Leave(ctx, l) })
+	unsettled, err := callStore(ctx, s.d, Store.Leave, l)
 	if unsettled {
 		defer s.d.settle(t.Queue)
 	}

@@ -23,7 +23,7 @@ func (d *Driver) settle(queue string) {
 // settleAll settles a queue until nothing more is to be done.
 func (d *Driver) settleAll(ctx context.Context, queue string) error {
 	for {
-		unsettled, err := call(ctx, d, func(ctx context.Context) (bool, error) { return d.store.Settle(ctx, queue) })
+		unsettled, err := callStore(ctx, d, Store.Settle, queue)
 		if err != nil || !unsettled {
 			return err
 		}

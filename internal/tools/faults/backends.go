@@ -297,7 +297,7 @@ var backends = []fault{
 	},
 	{
 		file: "driver/exchange/join.go", pkg: "backend/redislock", test: "TestAJoinThatIsOvertakenByTheEndOfItsSessionLeavesNothing",
-		old: "\t\t\t_, _ = call(ctx, s.d, func(ctx context.Context) (bool, error) { return s.d.store.Leave(ctx, l) })\n", new: "",
+		old: "\t\t\t_, _ = callStore(ctx, s.d, Store.Leave, l)\n", new: "",
 	},
 	{
 		file: "backend/redislock/read.go", test: "TestWhatIsOverIsNotShown",
