@@ -364,7 +364,7 @@ func TestEveryCommandGivesUpWithoutABackend(t *testing.T) {
 	s.Pause()
 	all := map[string]*started{}
 	for _, command := range []string{
-		"run a -- true", "run -n a -- true", "run -w 1 a -- true", "elect a -- true",
+		"run a -- true", "run -n a -- true", "acquire --hold 1m a", "extend a 1 1m", "release a 1", "run -w 1 a -- true", "elect a -- true",
 		"ls", "show a", "watch a", "revoke a", "evict a", "doctor", "observe a", "observe --once a",
 		"latch set a 1", "latch count-down a", "latch wait a", "latch wait -w 1 a", "latch show a", "latch reset a",
 		"barrier set a", "barrier remove a", "barrier wait a", "barrier show a",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"iter"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -114,26 +115,50 @@ func completeStored(o *options, kind string) cobra.CompletionFunc {
 // completeMembers offers the names of locks, and then the IDs of who holds them, and of who
 // waits if that is wanted too.
 func completeMembers(o *options, waiters bool) cobra.CompletionFunc {
-	names := completeNames(o)
+	return completeIDs(o, func(q interlock.Queue) []interlock.Member {
+		if waiters {
+			return slices.Concat(q.Holders, q.Waiters)
+		}
+		return q.Holders
+	})
+}
+
+// completeFixed offers the names of locks that are held with a fixed end, and then the IDs of
+// those who hold them so.
+func completeFixed(o *options) cobra.CompletionFunc {
+	return completeIDs(o, func(q interlock.Queue) []interlock.Member {
+		return slices.DeleteFunc(slices.Clone(q.Holders), func(m interlock.Member) bool { return !m.Fixed || m.Foreign })
+	})
+}
+
+// completeIDs offers the names of locks that have such members, and then the IDs of these.
+func completeIDs(o *options, members func(interlock.Queue) []interlock.Member) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, begin string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		if len(args) != 1 {
-			return names(cmd, args, begin)
+		if len(args) > 1 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		return o.offer(cmd, begin, func(ctx context.Context, c *interlock.Client) iter.Seq2[string, error] {
 			return func(yield func(string, error) bool) {
+				if len(args) == 0 {
+					for q, err := range c.Queues(ctx, begin) {
+						if (err != nil || len(members(q)) > 0) && !yield(q.Name, err) {
+							return
+						}
+					}
+					return
+				}
 				q, err := c.Queue(ctx, args[0])
 				if err != nil {
 					yield("", err)
 					return
 				}
 				short := shortIDs(q)
-				for _, m := range q.Holders {
-					if !yield(cobra.CompletionWithDesc(short(m.ID), "holds: "+owner(m)), nil) {
-						return
+				for _, m := range members(q) {
+					what := "holds: "
+					if m.Token == 0 {
+						what = "waits: "
 					}
-				}
-				for _, m := range q.Waiters {
-					if waiters && !yield(cobra.CompletionWithDesc(short(m.ID), "waits: "+owner(m)), nil) {
+					if !yield(cobra.CompletionWithDesc(short(m.ID), what+owner(m)), nil) {
 						return
 					}
 				}

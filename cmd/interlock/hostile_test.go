@@ -95,7 +95,7 @@ func TestNothingInTheBackendSteersATerminal(t *testing.T) {
 		for _, args := range [][]string{
 			{"ls", "--all", "-o", "wide"}, {"ls", "--json"}, {"show", "a"}, {"show", "s"}, {"show", "--json", "a"}, {"observe", "--once", "e"},
 			{"watch", "a"}, {"value", "get", "--json", "v"}, {"revoke", "a"}, {"evict", "a", "zzz"},
-			{"__complete", "evict", "a", ""}, {"__complete", "run", ""},
+			{"__complete", "evict", "a", ""}, {"release", "a", "zzz"}, {"extend", "a", "", "1m"}, {"__complete", "release", "s", ""}, {"__complete", "run", ""},
 		} {
 			text := looksAt(t, url, args...)
 			seen += text

@@ -26,16 +26,15 @@ import (
 type job struct {
 	o        *options
 	flags    *jobFlags
+	verb     string // the command's name, for messages
 	names    []string
 	name     string // of all of them, for messages
 	args     []string
-	busy     int  // exit code
 	again    bool // after a loss, acquire and run again
 	onRevoke syscall.Signal
 	options  []interlock.Option
 	lock     func(c *interlock.Client, name string) *interlock.Lock
 
-	wait    time.Duration // 0: for ever, or not at all
 	atLeast time.Duration
 
 	notice   *notice
@@ -62,7 +61,7 @@ func (f *jobFlags) job(cmd *cobra.Command, o *options, args []string, most int) 
 	case dash < 0:
 		named = 1
 	}
-	j := &job{o: o, flags: f, args: args[named:]}
+	j := &job{o: o, flags: f, verb: cmd.Name(), args: args[named:]}
 	for _, name := range args[:named] {
 		if !slices.Contains(j.names, name) {
 			j.names = append(j.names, name)
@@ -86,11 +85,8 @@ func (f *jobFlags) job(cmd *cobra.Command, o *options, args []string, most int) 
 	if cmd.Flags().Changed("ttl") && f.ttl < shortestTTL {
 		return nil, usage("--ttl %v: a job needs at least %v, or a busy machine ends it", f.ttl, shortestTTL)
 	}
-	if f.try && cmd.Flags().Changed("wait") {
-		return nil, usage("-n and -w exclude each other")
-	}
-	if f.busy < 0 || f.busy > 255 {
-		return nil, usage("-E %d: an exit status is 0 to 255", f.busy)
+	if err := f.waitFlags.check(cmd); err != nil {
+		return nil, err
 	}
 	if f.revoked != "" {
 		s, err := signalNamed(f.revoked)
@@ -106,14 +102,7 @@ func (f *jobFlags) job(cmd *cobra.Command, o *options, args []string, most int) 
 			note = "sh"
 		}
 	}
-	j.busy = f.busy
-	j.options = []interlock.Option{interlock.Note(note)}
-	if f.try {
-		j.options = append(j.options, interlock.Wait(0))
-	} else if cmd.Flags().Changed("wait") {
-		j.wait = f.wait
-		j.options = append(j.options, interlock.Wait(f.wait))
-	}
+	j.options = f.options(note)
 	var err error
 	j.notice = newNotice(cmd.ErrOrStderr())
 	if j.say, err = newTeller(j.notice, f, o.json); err != nil {
@@ -158,30 +147,14 @@ func (j *job) run(cmd *cobra.Command) error {
 	ctx, stop := untilSignal(cmd.Context())
 	defer func() { stop() }()
 	begun := time.Now()
-	opening, cancel := answering(ctx, j.openTime())
-	c, b, err := j.o.open(opening, opts...)
-	cancel()
-	if err != nil {
+	if err := j.open(ctx, opts...); err != nil {
 		return err
 	}
-	j.c = newClient(c, j.names[0], func(event, text string) { j.say.tell(event, "", "%s", text) })
 	defer j.c.finish()
-	j.say.tell("backend", "", "backend %s (%s), TTL %v", b.shown(), b.source, c.TTL())
-	if b.silent && (j.again || j.atLeast > 0 || unattended()) {
-		j.say.warn(ofOneMachine)
-	}
-	j.backend = b
-	for _, name := range j.names {
-		entry := heldEntry(b, name)
-		if heldAlready(entry) {
-			return usage("run %s: the process that started this one holds the lock already; waiting for it would never end", name)
-		}
-		j.entries = append(j.entries, entry)
-	}
-	lock := j.locks(c)
+	lock := j.locks(j.c.Client)
 	next := lock
-	if j.wait > 0 { // the opening was a part of it
-		next = lock.With(interlock.Wait(max(j.wait-time.Since(begun), 0)))
+	if j.flags.wait > 0 { // the opening was a part of it
+		next = lock.With(interlock.Wait(j.left(begun)))
 	}
 	for {
 		lease, err := j.acquire(ctx, next)
@@ -204,6 +177,34 @@ func (j *job) run(cmd *cobra.Command) error {
 		j.say.warn("%s; waiting for %s again", trim(err), j.name)
 	}
 }
+
+// open opens the client of the command. It refuses locks that the process runs under already.
+func (j *job) open(ctx context.Context, opts ...interlock.ClientOption) error {
+	opening, cancel := answering(ctx, j.openTime())
+	c, b, err := j.o.open(opening, opts...)
+	cancel()
+	if err != nil {
+		return err
+	}
+	j.c = newClient(c, j.names[0], func(event, text string) { j.say.tell(event, "", "%s", text) })
+	j.say.tell("backend", "", "backend %s (%s), TTL %v", b.shown(), b.source, c.TTL())
+	if b.silent && (j.again || j.atLeast > 0 || unattended()) {
+		j.say.warn(ofOneMachine)
+	}
+	j.backend = b
+	for _, name := range j.names {
+		entry := heldEntry(b, name)
+		if heldAlready(entry) {
+			j.c.finish()
+			return usage("%s %s: the process that started this one holds the lock already; waiting for it would never end", j.verb, name)
+		}
+		j.entries = append(j.entries, entry)
+	}
+	return nil
+}
+
+// left is what is left of the time to wait, which began with the command.
+func (j *job) left(begun time.Time) time.Duration { return max(j.flags.wait-time.Since(begun), 0) }
 
 // locks is the lock of the name, or of all names.
 func (j *job) locks(c *interlock.Client) *interlock.Lock {
@@ -244,17 +245,17 @@ func (j *job) ttl() time.Duration {
 // openTime is how long the backend may take to be opened. One that is slow, but no slower
 // than most, is not away because somebody does not want to wait for the lock.
 func (j *job) openTime() time.Duration {
-	if j.wait == 0 {
+	if j.flags.wait == 0 {
 		return patience
 	}
-	return min(max(j.wait, lastWord), patience)
+	return min(max(j.flags.wait, lastWord), patience)
 }
 
 func (j *job) acquire(ctx context.Context, lock *interlock.Lock) (*interlock.Lease, error) {
 	j.say.tell("waiting", "", "waiting for %s", j.name)
 	every := pulse
-	if j.wait > 0 {
-		every = min(every, max(j.wait/4, pulse/10))
+	if j.flags.wait > 0 {
+		every = min(every, max(j.flags.wait/4, pulse/10))
 	}
 	unwatch := j.c.watch(ctx, every)
 	silence := j.onlook(ctx)
@@ -283,7 +284,7 @@ func (j *job) acquire(ctx context.Context, lock *interlock.Lock) (*interlock.Lea
 			return nil, why
 		}
 		j.say.tell("busy", "", "%s is busy%s", j.name, who)
-		return nil, &exitError{code: j.busy}
+		return nil, &exitError{code: j.flags.busy}
 	case errors.Is(err, interlock.ErrInvalid), errors.Is(err, interlock.ErrMismatch):
 		return nil, failed(exitUsage, err)
 	}

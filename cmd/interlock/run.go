@@ -8,18 +8,62 @@ import (
 	"github.com/interlock-go/interlock"
 )
 
+// waitFlags say how a command waits for a lock.
+type waitFlags struct {
+	note    string
+	quiet   bool
+	verbose bool
+	try     bool
+	wait    time.Duration
+	bounded bool // --wait is given
+	busy    int
+}
+
+// add adds the flags; unnamed is the note if none is given.
+func (f *waitFlags) add(cmd *cobra.Command, unnamed string) {
+	cmd.Flags().StringVar(&f.note, "note", "", "shown by ls and show"+unnamed)
+	f.addWait(cmd)
+	cmd.Flags().BoolVarP(&f.try, "nonblock", "n", false, "give up at once if the lock is busy")
+}
+
+func (f *waitFlags) addWait(cmd *cobra.Command) {
+	cmd.Flags().BoolVarP(&f.quiet, "quiet", "q", false, "say nothing when the lock is busy")
+	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "say what happens")
+	durationVar(cmd.Flags(), &f.wait, "wait", "w", "give up after this time, such as 90 or 1m30s")
+	cmd.Flags().IntVarP(&f.busy, "conflict-exit-code", "E", exitBusy, "exit status when the lock is busy")
+}
+
+// check refuses flags that contradict each other.
+func (f *waitFlags) check(cmd *cobra.Command) error {
+	f.bounded = cmd.Flags().Changed("wait")
+	if f.try && f.bounded {
+		return usage("-n and -w exclude each other")
+	}
+	if f.busy < 0 || f.busy > 255 {
+		return usage("-E %d: an exit status is 0 to 255", f.busy)
+	}
+	return nil
+}
+
+// options are those of the lock.
+func (f *waitFlags) options(note string) []interlock.Option {
+	opts := []interlock.Option{interlock.Note(note)}
+	switch {
+	case f.try:
+		opts = append(opts, interlock.Wait(0))
+	case f.bounded:
+		opts = append(opts, interlock.Wait(f.wait))
+	}
+	return opts
+}
+
 // jobFlags are those of commands that run a job under a lock.
 type jobFlags struct {
+	waitFlags
 	shell    string
 	ttl      time.Duration
-	note     string
 	statusFD int
-	quiet    bool
-	verbose  bool
 	revoked  string
-	try      bool
-	wait     time.Duration
-	busy     int
 	passURL  bool
 }
 
@@ -31,16 +75,15 @@ const mostNames = 100
 const shortestTTL = 2 * time.Second
 
 func (f *jobFlags) add(cmd *cobra.Command) {
+	f.waitFlags.add(cmd, " (default: the command's name)")
+	f.addJob(cmd)
+}
+
+func (f *jobFlags) addJob(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&f.shell, "command", "c", "", "run this line of shell instead of a command")
 	durationVar(cmd.Flags(), &f.ttl, "ttl", "", "how long the lock outlives a machine that died, at least 2s (default 15s)")
-	cmd.Flags().StringVar(&f.note, "note", "", "shown by ls and show (default: the command's name)")
 	cmd.Flags().IntVar(&f.statusFD, "status-fd", -1, "write what happens to this descriptor, a line each")
-	cmd.Flags().BoolVarP(&f.quiet, "quiet", "q", false, "say nothing when the lock is busy")
-	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "say what happens")
 	cmd.Flags().StringVar(&f.revoked, "on-revoke", "", "send this signal (TERM, USR1, …) to the job when somebody asks for the lock")
-	cmd.Flags().BoolVarP(&f.try, "nonblock", "n", false, "give up at once if the lock is busy")
-	durationVar(cmd.Flags(), &f.wait, "wait", "w", "give up after this time, such as 90 or 1m30s")
-	cmd.Flags().IntVarP(&f.busy, "conflict-exit-code", "E", exitBusy, "exit status when the lock is busy")
 	cmd.Flags().BoolVar(&f.passURL, "pass-url", false, "give the job the backend's URL, with its password, as INTERLOCK_URL")
 	_ = cmd.RegisterFlagCompletionFunc("on-revoke", completeSignals)
 }
@@ -48,10 +91,7 @@ func (f *jobFlags) add(cmd *cobra.Command) {
 func newRun(o *options) *cobra.Command {
 	var (
 		f       jobFlags
-		shared  bool
-		x       bool
-		permits int64
-		weight  int64
+		kind    kindFlags
 		atLeast time.Duration
 	)
 	cmd := &cobra.Command{
@@ -95,42 +135,19 @@ lost, unreleased or ended.`,
 			if err != nil {
 				return err
 			}
-			changed := cmd.Flags().Changed
-			switch {
-			case shared && x:
-				return usage("-s and -x exclude each other")
-			case (shared || x) && changed("permits"):
-				return usage("-s and -x are of a read-write lock, --permits is of a semaphore")
-			case changed("weight") && !changed("permits"):
-				return usage("--weight needs --permits")
-			case changed("weight") && permits > 0 && (weight < 1 || weight > permits):
-				return usage("--weight %d of --permits %d", weight, permits)
+			if err := kind.check(cmd); err != nil {
+				return err
 			}
 			j.atLeast = atLeast
 			j.options = append(j.options, interlock.AtLeast(atLeast))
 			j.lock = func(c *interlock.Client, name string) *interlock.Lock {
-				switch {
-				case changed("permits"):
-					l := c.Semaphore(name, permits, j.options...)
-					if changed("weight") {
-						l = l.With(interlock.Weight(weight))
-					}
-					return l
-				case shared:
-					return c.RWMutex(name, j.options...).Reader()
-				case x:
-					return c.RWMutex(name, j.options...).Writer()
-				}
-				return c.Mutex(name, j.options...)
+				return kind.lock(c, name, j.options)
 			}
 			return j.run(cmd)
 		},
 	}
 	f.add(cmd)
-	cmd.Flags().BoolVarP(&shared, "shared", "s", false, "the reader's side of a read-write lock")
-	cmd.Flags().BoolVarP(&x, "exclusive", "x", false, "the writer's side of a read-write lock")
-	cmd.Flags().Int64Var(&permits, "permits", 1, "a semaphore with so many permits")
-	cmd.Flags().Int64Var(&weight, "weight", 1, "take so many of the permits")
+	kind.add(cmd)
 	durationVar(cmd.Flags(), &atLeast, "at-least", "", "keep the lock this long, even if the command ends sooner")
 	cmd.ValidArgsFunction = completeNames(o)
 	return cmd

@@ -1,0 +1,77 @@
+//go:build linux
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// Promise: a signal that ends an acquire which waits leaves nothing in line.
+func TestASignalWhileAcquireWaitsLeavesNothing(t *testing.T) {
+	t.Parallel()
+	url := testURL(t, "")
+	if out, err := cli(t, url, "acquire", "--hold", "1h", "a").Output(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	waiter := start(t, url, "acquire", "--hold", "1h", "a")
+	waits(t, url, "a")
+	_ = waiter.Process.Signal(syscall.SIGINT)
+	waiter.ends(exitSignal+int(syscall.SIGINT), soon)
+	out, err := cli(t, url, "show", "--json", "a").Output()
+	if err != nil || strings.Count(string(out), `"id"`) != 1 {
+		t.Errorf("%v: not the holder alone is left: %s", err, out)
+	}
+}
+
+// fullPipe is a pipe that nobody reads, and into which nothing fits any more.
+func fullPipe(t *testing.T) *os.File {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "pipe")
+	if err := unix.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	pipe, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { pipe.Close() })
+	size, err := unix.FcntlInt(pipe.Fd(), unix.F_GETPIPE_SZ, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pipe.Write(make([]byte, size)); err != nil {
+		t.Fatal(err)
+	}
+	return pipe
+}
+
+// Promise: an acquire whose line nobody reads gives the lock back when a signal comes.
+func TestASignalWhileAcquireWritesGivesTheLockBack(t *testing.T) {
+	t.Parallel()
+	url := testURL(t, "")
+	s := &started{Cmd: cli(t, url, "acquire", "--hold", "1h", "a"), t: t}
+	s.Stdout = fullPipe(t)
+	s.begin()
+	s.until("it holds the lock", func() bool { return len(holders(t, url, "a")) == 1 })
+	_ = s.Process.Signal(syscall.SIGINT)
+	s.ends(exitSignal+int(syscall.SIGINT), soon)
+	if left := holders(t, url, "a"); len(left) > 0 {
+		t.Errorf("%v holds the lock still", left)
+	}
+}
+
+// Promise: an acquire that was stopped until its time was over says that the lock is gone.
+func TestAnAcquireThatComesTooLateSaysSo(t *testing.T) {
+	t.Parallel()
+	url := testURL(t, "")
+	s := &started{Cmd: cli(t, url, "acquire", "--hold", "1s", "a"), t: t}
+	s.Stdout = fullPipe(t)
+	s.begin()
+	s.ends(exitLost, soon)
+}
