@@ -1,46 +1,63 @@
-// Package interlock is distributed locks: mutexes, read-write locks,
-// semaphores, elections, barriers, latches and small shared values, for the
-// goroutines of one process (memory), the processes of one machine (a SQLite
-// file), or all machines that reach one server (Redis, ZooKeeper, PostgreSQL,
-// MySQL, MariaDB).
+// Package interlock is distributed locks: what package sync is for the goroutines
+// of one process, for all processes that reach one backend. A backend is a server
+// (Redis, ZooKeeper, etcd, PostgreSQL, MySQL, MariaDB), a file of one machine
+// (SQLite, lock files), or memory, for tests.
 //
 //	c, err := interlock.Open(ctx, "sqlite:locks.db")
-//	err = c.Mutex("report").Do(ctx, func(ctx context.Context) error { … })
+//	…
+//	err = c.Mutex("report").Do(ctx, func(ctx context.Context) error {
+//		return write(ctx) // nobody else is here; ctx ends if the lock is lost
+//	})
 //
 // The backend is imported for its effect, as with database/sql:
 //
 //	import _ "github.com/interlock-go/interlock/backend/sqlitelock"
 //
-// # Leases
+// A process needs one [Client]. All methods may be called by many goroutines.
 //
-// Whoever acquires a [Lock] holds a [Lease]. It lasts as long as the client
-// renews it, which it does by itself: one heartbeat, every third of the [TTL],
-// serves all leases of a client. When the process dies, its leases end with the
-// TTL, or sooner where the backend notices, and the next waiter is served.
-// Waiters of all processes are served first come, first served.
+// # What there is
 //
-// # Loss
+//	sync.Mutex               Client.Mutex
+//	sync.RWMutex             Client.RWMutex; a writer can become a reader: Lease.Downgrade
+//	semaphore.Weighted       Client.Semaphore
+//	sync.WaitGroup           Client.Latch
+//	atomic compare-and-swap  NewValue
+//	a map of mutexes         Client.Striped, or a Mutex for each name
+//	–                        Client.Election: one process leads
+//	–                        Client.Barrier, Client.DoubleBarrier: begin together
+//	–                        All: several locks as one
 //
-// A lease can be lost: the backend cannot be reached, the process was stopped
-// for too long, somebody evicts it. The client judges that by its own clock,
-// before the backend can give the lock to another. The context that
-// [Lock.Do] hands to its function, and that of [Lease.Bind], then ends, with a
-// cause that wraps [ErrLost]. Work that follows its context is over when the
-// next holder starts; work that does not is two holders' work. From the first
-// failed renewal to the loss, [Lease.InDoubt] tells careful work to pause.
+// A [Lock] is a name and some options. It has no state, so make one wherever it
+// is needed. [Lock.Do] is the usual way. [Lock.Acquire] and [Lock.TryAcquire]
+// return a [Lease], for those who release it themselves.
 //
-// # Fencing
+// # What differs from package sync
+//
+// A lock can be lost while it is held: the network is away, the process was
+// stopped, somebody evicts it. So it is held for a time only, the TTL, and the client
+// renews all its leases every third of that. It judges by its own clock when a lease
+// is over, before the backend can give the lock to another. Then the context that Do
+// hands to its function ends, and so does that of [Lease.Bind], with a cause that
+// wraps [ErrLost]. Work that follows its context is over when the next holder
+// starts. Work that does not is two holders' work. From the first failed renewal to the
+// loss, [Lease.InDoubt] tells careful work to pause.
+//
+// When the process dies, its leases end with the [TTL], or sooner where the backend
+// notices. The next waiter is served then: first come, first served, over all processes.
 //
 // No lock can stop a write that is on its way already when the lease is lost.
-// [Lease.Token] is a number that grows with every exclusive grant: a resource
+// [Lease.Token] is a number that grows with every exclusive grant. A resource
 // that remembers the largest that it has seen, and refuses smaller ones, is safe
-// from late writes (see package fence).
+// from late writes: see package fence.
 //
-// # Who is the holder
+// # The context
 //
-// The context is. Goroutines that are given the context of Do or Bind hold the
-// lock together; with it, [LeaseFrom] finds the lease, and acquiring the lock
-// again is [ErrDeadlock], or counts up if the lock is [Reentrant]. A context
+// The context of Acquire bounds the wait, never the hold; [Wait] does so for Do. When it ends,
+// nothing stays behind. [Lease.Release] takes none.
+//
+// The context is also the holder. Goroutines that are given the context of Do or Bind
+// hold the lock together. With it, [LeaseFrom] finds the lease, and acquiring the
+// lock again is [ErrDeadlock], or counts up if the lock is [Reentrant]. A context
 // from elsewhere holds nothing, nor does one from [Detach].
 //
 // # Within one process
@@ -49,6 +66,22 @@
 // hand it on among themselves without asking the backend, each with a larger
 // token: for a bounded number of times, and a bounded time, while others wait.
 // [StrictOrder] switches that off, [Sticky] keeps the lock for the next of them.
+//
+// # Options
+//
+// Options go to the constructor or to [Lock.With].
+//
+//   - [Wait] bounds the wait.
+//   - [Hold] acquires for a fixed time. Another process that knows the ID of the lease can extend or end it: [Client.Adopt].
+//   - [AtLeast] keeps others out for a while, also after the release.
+//   - [Weight] asks for several permits, of which [Lease.Shrink] gives back a part.
+//   - [Robust] tells the next holder whether the last one died: [Lease.Inherited].
+//   - [Note] is shown by inspection: [Client.Queue], [Client.Queues], [Client.Follow].
+//
+// # Errors
+//
+// Test for them with errors.Is: [ErrBusy], somebody else holds the lock; [ErrUnavailable], the
+// backend did not answer; [ErrLost]; [ErrDeadlock]; [ErrMismatch]; [ErrInvalid]; [ErrClosed].
 //
 // # Names
 //
@@ -59,17 +92,4 @@
 // on every backend; a name that breaks them is [ErrInvalid]. One name is one kind of lock
 // at a time, with one capacity: [ErrMismatch]. Values, latches and barriers have names of
 // their own: a lock, a value, a latch and a barrier may have the same.
-//
-// # Options
-//
-// Options go to the constructor or to [Lock.With]: [Wait] bounds the wait,
-// [Hold] acquires for a fixed time, which anybody who knows the lease's ID can
-// extend or end ([Client.Adopt]), [AtLeast] keeps others out for a while,
-// [Weight] asks for several permits, of which [Lease.Shrink] gives back a part, [Robust] tells whether the last holder
-// died, [Note] is shown by inspection ([Client.Queue], [Client.Queues],
-// [Client.Follow]).
-//
-// # Several locks
-//
-// [All] makes one lock of several, over any mix of kinds and backends, which is acquired as a whole or not at all.
 package interlock

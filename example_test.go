@@ -38,6 +38,56 @@ func Example() {
 	// <nil>
 }
 
+func ExampleClient_Mutex() {
+	ctx := context.Background()
+	c := open()
+	defer c.Close()
+
+	stock := 1
+	sell := func(ctx context.Context) error {
+		if stock == 0 {
+			return errors.New("sold out")
+		}
+		stock--
+		return nil
+	}
+	item := c.Mutex("stock/42")
+	fmt.Println(item.Do(ctx, sell))
+	fmt.Println(item.Do(ctx, sell))
+	// Output:
+	// <nil>
+	// sold out
+}
+
+// The context of the work ends with the lease.
+func ExampleLease_Bind() {
+	ctx := context.Background()
+	c := open()
+	defer c.Close()
+
+	lease, _ := c.Mutex("report").Acquire(ctx)
+	work, stop := lease.Bind(ctx)
+	defer stop()
+	_ = c.Evict(ctx, "report", lease.ID(), false) // or the network is away
+	<-work.Done()
+	fmt.Println(errors.Is(context.Cause(work), interlock.ErrLost))
+	// Output: true
+}
+
+// The lease ends after a fixed time; nobody renews it.
+func ExampleHold() {
+	ctx := context.Background()
+	c := open()
+	defer c.Close()
+
+	lease, _ := c.Mutex("seat/12A", interlock.Hold(10*time.Minute)).Acquire(ctx)
+	fmt.Println("some of ten minutes are left:", lease.Remaining() <= 10*time.Minute && lease.Remaining() > 0)
+	fmt.Println(lease.Release())
+	// Output:
+	// some of ten minutes are left: true
+	// <nil>
+}
+
 func ExampleLock_Acquire() {
 	ctx := context.Background()
 	c := open()

@@ -245,7 +245,7 @@ func hasAnchor(text, anchor string) bool {
 	for line := range strings.Lines(text) {
 		if title, ok := strings.CutPrefix(strings.TrimLeft(line, "#"), " "); ok && strings.HasPrefix(line, "#") {
 			title = strings.ToLower(strings.TrimSpace(title))
-			title = regexp.MustCompile(`[^\p{L}\p{N}\- ]`).ReplaceAllString(title, "")
+			title = regexp.MustCompile(`[^\p{L}\p{N}_\- ]`).ReplaceAllString(title, "")
 			if strings.ReplaceAll(title, " ", "-") == anchor {
 				return true
 			}
