@@ -108,6 +108,11 @@ type Beginner interface {
 	BeginTx(ctx context.Context, o *sql.TxOptions) (*sql.Tx, error)
 }
 
+// Queryer is a *sql.DB, a *sql.Conn or a *sql.Tx.
+type Queryer interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
 // Option says more about one call.
 type Option func(*config)
 

@@ -20,9 +20,9 @@ import (
 //
 //	key (primary key), request (a hash), token (64 bits), done, result, created (seconds since 1970)
 type Table struct {
-	d                             dialect
-	create, insert, lookUp, store string
-	older, deleteOne              string
+	d                           dialect
+	create, insert, look, store string
+	older, deleteOne            string
 }
 
 // NewTable describes the table of the given name, such as [DefaultTable]. The name may be
@@ -42,8 +42,8 @@ func NewTable(d Dialect, name string) (*Table, error) {
 		create: d.d.create(table, key),
 		insert: fmt.Sprintf("INSERT INTO %s (%s, request, token, done, created) VALUES (%s, %s, %s, 0, %s)%s",
 			table, key, p(1), p(2), p(3), d.d.now(), d.d.unlessThere()),
-		lookUp: fmt.Sprintf("SELECT request, token, done, result FROM %s WHERE %s = %s%s", table, key, p(1), d.d.latest()),
-		store:  fmt.Sprintf("UPDATE %s SET result = %s, done = 1 WHERE %s = %s AND done = 0", table, p(1), key, p(2)),
+		look:  fmt.Sprintf("SELECT request, token, done, result FROM %s WHERE %s = %s", table, key, p(1)),
+		store: fmt.Sprintf("UPDATE %s SET result = %s, done = 1 WHERE %s = %s AND done = 0", table, p(1), key, p(2)),
 
 		older:     fmt.Sprintf("SELECT %s FROM %s WHERE created < %s - %s ORDER BY created, %s LIMIT %d", key, table, d.d.now(), p(1), key, batch),
 		deleteOne: fmt.Sprintf("DELETE FROM %s WHERE %s = %s AND created < %s - %s", table, key, p(1), d.d.now(), p(2)),
@@ -104,6 +104,26 @@ func (t *Table) Do(ctx context.Context, tx *sql.Tx, key string, f func() ([]byte
 	return result, false, nil
 }
 
+// Lookup returns the result that is stored for the key, and whether there is one, as q sees it. It
+// does no work, waits for nobody, and ends no transaction. Its errors are those of Do.
+func (t *Table) Lookup(ctx context.Context, q Queryer, key string, opts ...Option) (result []byte, found bool, err error) {
+	c, token, err := check(key, opts)
+	if err != nil {
+		return nil, false, failed(key, err)
+	}
+	r, err := read(ctx, q, t.look, key)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return nil, false, nil
+	case err != nil:
+		return nil, false, t.fail(ctx, key, err)
+	}
+	if result, err = r.answer(key, c, token); err != nil {
+		return nil, false, failed(key, err)
+	}
+	return result, true, nil
+}
+
 // check looks at what the caller gave. The token is NULL without a grant.
 func check(key string, opts []Option) (c config, token sql.NullInt64, err error) {
 	for _, o := range opts {
@@ -145,12 +165,17 @@ func (t *Table) claim(ctx context.Context, tx *sql.Tx, key string, c config, tok
 		case err != nil || mine:
 			return mine, row{}, err
 		}
-		err := tx.QueryRowContext(ctx, t.lookUp, key).Scan(&found.request, &found.token, &found.done, &found.result)
+		found, err := read(ctx, tx, t.look+t.d.latest(), key)
 		if !errors.Is(err, sql.ErrNoRows) {
 			return false, found, err
 		}
 	}
 	return false, row{}, fmt.Errorf("%w: the row of the key comes and goes", ErrConflict)
+}
+
+func read(ctx context.Context, q Queryer, query, key string) (found row, err error) {
+	err = q.QueryRowContext(ctx, query, key).Scan(&found.request, &found.token, &found.done, &found.result)
+	return found, err
 }
 
 // add inserts the row, unless there is one. It waits for a transaction that has inserted it.

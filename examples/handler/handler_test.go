@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -82,10 +83,16 @@ func openWith(t *testing.T, ours func(driver.Driver) driver.Driver) *stand {
 }
 
 // buy asks for one of an item.
-func (s *stand) buy(item string) (*http.Response, error) {
+func (s *stand) buy(item string) (*http.Response, error) { return s.buyOnce(item, "") }
+
+// buyOnce asks with an Idempotency-Key.
+func (s *stand) buyOnce(item, key string) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(s.t.Context(), "POST", s.url+"/items/"+item+"/sales", nil)
 	if err != nil {
 		return nil, err
+	}
+	if key != "" {
+		r.Header.Set("Idempotency-Key", key)
 	}
 	reply, err := http.DefaultClient.Do(r)
 	if err != nil {
@@ -259,7 +266,7 @@ func TestALateWriteIsRefused(t *testing.T) {
 		}
 		next.pay = func(context.Context, string) error { return nil }
 		return next.locks.Mutex("items/42", interlock.Wait(time.Minute)).Do(context.Background(), func(ctx context.Context) error {
-			_, err := next.take(ctx, "42")
+			_, err := next.take(ctx, "42", "")
 			return err
 		})
 	})
@@ -274,6 +281,40 @@ func TestASaleThatWasWrittenCounts(t *testing.T) {
 	s.once(func(context.Context) error { return s.evict(true) })
 	s.buys(http.StatusOK)
 	s.stock(9)
+}
+
+// However often a request with one key is sent, and at the same time, it pays once and sells one.
+func TestARequestWithAKeySellsOne(t *testing.T) {
+	s := open(t)
+	var paid atomic.Int64
+	s.pay = func(context.Context, string) error { paid.Add(1); return nil }
+	var all sync.WaitGroup
+	for range 10 {
+		all.Go(func() {
+			reply, err := s.buyOnce("42", "key")
+			if err != nil || reply.StatusCode != http.StatusOK {
+				t.Error(reply, err)
+			}
+		})
+	}
+	all.Wait()
+	s.stock(9)
+	if paid.Load() != 1 {
+		t.Errorf("paid %d times", paid.Load())
+	}
+	if _, err := s.db.ExecContext(t.Context(), "INSERT INTO items (id, stock) VALUES ('43', 10)"); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		item, key string
+		want      int
+	}{{"42", "key", 200}, {"43", "key", 422}, {"43", strings.Repeat("x", 600), 400}, {"42", "another", 200}} {
+		reply, err := s.buyOnce(c.item, c.key)
+		if err != nil || reply.StatusCode != c.want {
+			t.Errorf("item %s with key %.10s: got %v, %v; want %d", c.item, c.key, reply.Status, err, c.want)
+		}
+	}
+	s.stock(8)
 }
 
 func TestAClientThatGoesAwayBuysNothing(t *testing.T) {

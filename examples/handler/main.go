@@ -3,7 +3,7 @@
 // and the shop.
 //
 //	go run ./handler sqlite:locks.db shop.db localhost:8080
-//	curl -i -X POST localhost:8080/items/42/sales
+//	curl -i -X POST -H 'Idempotency-Key: 1' localhost:8080/items/42/sales
 package main
 
 import (
@@ -22,6 +22,7 @@ import (
 	"github.com/interlock-go/interlock"
 	_ "github.com/interlock-go/interlock/backend/memlock"
 	_ "github.com/interlock-go/interlock/backend/sqlitelock"
+	"github.com/interlock-go/interlock/once"
 )
 
 func main() {
@@ -80,6 +81,13 @@ func openShop(ctx context.Context, file string) (*sql.DB, error) {
 		if _, err := db.ExecContext(ctx, statement); err != nil {
 			return nil, errors.Join(err, db.Close())
 		}
+	}
+	sales, err := once.NewTable(once.SQLite, once.DefaultTable)
+	if err == nil {
+		err = sales.Create(ctx, db)
+	}
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
 	}
 	return db, nil
 }

@@ -66,6 +66,12 @@ func TestOnceTheWorkTakesEffectOnceForEachKey(t *testing.T) {
 			gives(t, orders, tx, "b", fmt.Sprint("other ", i), "other 0", i > 0)
 			commit(t, tx)
 		}
+		if got, found, err := orders.Lookup(t.Context(), db, "a"); string(got) != "answer 0" || !found || err != nil {
+			t.Errorf("looked up: %q, %v, %v", got, found, err)
+		}
+		if got, found, err := orders.Lookup(t.Context(), db, "c"); got != nil || found || err != nil {
+			t.Errorf("looked up what is not there: %q, %v, %v", got, found, err)
+		}
 		stock(t, db, 98)
 	})
 }
