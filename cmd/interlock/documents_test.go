@@ -17,8 +17,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-
-	"github.com/interlock-go/interlock/internal/redistest"
 )
 
 const documents = "../../docs/"
@@ -61,12 +59,16 @@ func shell(t *testing.T, lines string) {
 		must(os.WriteFile(filepath.Join(dir, job), []byte("#!/bin/sh\nexit 0\n"), 0o755))
 	}
 	const end = "trap 'jobs -p | xargs -r kill' EXIT\n"
+	for _, url := range []string{"sqlite:locks.db", "sqlite:old.db"} { // a value for those who read one
+		set := exec.CommandContext(t.Context(), "interlock", "--url", url, "value", "set", "limit", "10")
+		set.Dir = dir
+		if out, err := set.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
 	cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-x", "-c", end+lines)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "INTERLOCK_URL=sqlite:locks.db")
-	if strings.Contains(lines, "$REDIS") {
-		cmd.Env = append(cmd.Env, "REDIS="+redistest.Start(t).URL())
-	}
+	cmd.Env = append(os.Environ(), "INTERLOCK_URL=sqlite:locks.db", "OLD=sqlite:old.db", "NEW=sqlite:new.db", "INTERLOCK_TOKEN=7")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
