@@ -1,7 +1,8 @@
 // Leader is a service of which several copies run and one does the work. When
 // it dies, or is cut off, the copy that has waited longest takes over.
 //
-//	go run ./leader sqlite:locks.db     # in two or three terminals
+//	go run ./leader sqlite:locks.db            # in two or three terminals
+//	go run ./leader sqlite:locks.db observe    # prints who leads
 package main
 
 import (
@@ -18,14 +19,21 @@ import (
 )
 
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: leader URL")
+	args := os.Args[1:]
+	if len(args) != 1 && (len(args) != 2 || args[1] != "observe") {
+		fmt.Fprintln(os.Stderr, "usage: leader URL [observe]")
 		os.Exit(64)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	name := fmt.Sprintf("process %d", os.Getpid())
-	if err := serve(ctx, os.Args[1], name, func(step int) { fmt.Println(name, "leads: step", step) }); err != nil {
+	var err error
+	if len(args) == 2 {
+		err = observe(ctx, args[0], func(leader string) { fmt.Printf("leader: %q\n", leader) })
+	} else {
+		name := fmt.Sprintf("process %d", os.Getpid())
+		err = serve(ctx, args[0], name, func(step int) { fmt.Println(name, "leads: step", step) })
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "leader:", err)
 		os.Exit(1)
 	}
@@ -57,4 +65,21 @@ func serve(ctx context.Context, url, name string, work func(step int)) (err erro
 		return nil // asked to stop: it has resigned
 	}
 	return err
+}
+
+// observe tells who leads, "" for nobody, now and after every change, until ctx ends. An observer
+// is no candidate.
+func observe(ctx context.Context, url string, tell func(leader string)) (err error) {
+	locks, err := interlock.Open(ctx, url)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, locks.Close()) }()
+	for leader, err := range locks.Election("service").Observe(ctx) {
+		if err != nil {
+			return err
+		}
+		tell(string(leader.Note))
+	}
+	return nil
 }
