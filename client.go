@@ -58,7 +58,7 @@ func start(ctx context.Context, d driver.Driver, cfg clientConfig) (*Client, err
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	call := bound(ctx, openTimeout)
 	defer call.release()
-	s, err := d.Open(call, driver.SessionOptions{TTL: cfg.ttl, Owner: cfg.owner})
+	s, err := c.d.Open(call, driver.SessionOptions{TTL: cfg.ttl, Owner: cfg.owner})
 	if err != nil {
 		c.cancel(ErrClosed)
 		return nil, err

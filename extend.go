@@ -21,8 +21,8 @@ func (l *single) Extend(ctx context.Context, d time.Duration) error {
 	switch {
 	case t.req.Hold == 0:
 		return l.fail("extend", errNotFixed)
-	case d <= 0:
-		return l.fail("extend", driver.Invalid(fmt.Errorf("the time %v is not positive", d)))
+	case d <= 0 || d > MaxHold:
+		return l.fail("extend", driver.Invalid(fmt.Errorf("the time %v is not more than 0 and at most %v", d, MaxHold)))
 	}
 	select { // two at once would not know which of them the backend did last
 	case t.extending <- struct{}{}:

@@ -80,9 +80,19 @@ func Wait(d time.Duration) Option {
 	return func(c *lockConfig) { c.wait, c.waits = d, true }
 }
 
+// MinHold and MaxHold are the shortest and the longest time that a lock can be acquired for by
+// [Hold]. MaxHold, fifty years, also bounds [AtLeast] and [Lease.Extend].
+const (
+	MinHold = 10 * time.Millisecond
+	MaxHold = 50 * 365 * 24 * time.Hour
+)
+
 // Hold acquires for a fixed time from the grant. The lease is not renewed,
 // outlives the client, and can be released by another process (see
 // [Client.Adopt]). See [Lease.Extend].
+//
+// d is [MinHold] to [MaxHold]. A time that is over before the answer of the backend comes is no use:
+// Acquire tries again until ctx ends.
 //
 // As every lease it ends before the backend gives the lock to another: by a tenth of d, and by
 // a second at most. So Hold(4*time.Second) can be used for 3.6 s, and Hold(time.Minute)
@@ -92,8 +102,8 @@ func Wait(d time.Duration) Option {
 func Hold(d time.Duration) Option {
 	return func(c *lockConfig) {
 		c.hold = d
-		if d <= 0 {
-			c.err = fmt.Errorf("Hold(%v): the time must be positive", d)
+		if d < MinHold || d > MaxHold {
+			c.err = fmt.Errorf("Hold(%v): the time must be %v to %v", d, MinHold, MaxHold)
 		}
 	}
 }
@@ -105,8 +115,8 @@ func Hold(d time.Duration) Option {
 func AtLeast(d time.Duration) Option {
 	return func(c *lockConfig) {
 		c.atLeast = d
-		if d < 0 {
-			c.err = fmt.Errorf("AtLeast(%v): the time must not be negative", d)
+		if d < 0 || d > MaxHold {
+			c.err = fmt.Errorf("AtLeast(%v): the time must be 0 to %v", d, MaxHold)
 		}
 	}
 }

@@ -79,7 +79,7 @@ Exit status:
 // of a longer one does not fit the clocks of all backends.
 const (
 	shortestHold = time.Second
-	longestHold  = 50 * 365 * 24 * time.Hour
+	longestHold  = interlock.MaxHold
 )
 
 func checkHold(what string, d time.Duration) error {

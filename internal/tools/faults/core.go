@@ -3,6 +3,10 @@ package main
 // Of the package at the root, and of the command.
 var core = []fault{
 	{
+		file: "client.go", test: "TestNoSessionIsGivenWrongArguments",
+		old: "s, err := c.d.Open(call,", new: "s, err := d.Open(call,",
+	},
+	{
 		file: "all.go", test: "TestLocksThatAreFreeAreAcquiredAtTheSameTime",
 		old: "\t\tw.tryTogether(step, order, try)\n", new: "",
 	},
