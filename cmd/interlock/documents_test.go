@@ -273,7 +273,7 @@ func TestTheREADMEsAgree(t *testing.T) {
 		if got, want := levels(text), levels(english); got != want {
 			t.Errorf("%s has headings of the levels %s, the README %s", filepath.Base(file), got, want)
 		}
-		for _, m := range regexp.MustCompile(`\]\((docs/[^)]*\.md)\)`).FindAllStringSubmatch(english, -1) {
+		for _, m := range regexp.MustCompile(`(?m)^- .*?\]\((docs/[^)]*\.md)\)`).FindAllStringSubmatch(english, -1) {
 			if !strings.Contains(text, m[1]) {
 				t.Errorf("%s does not lead to %s", filepath.Base(file), m[1])
 			}
