@@ -83,7 +83,7 @@ func Wait(d time.Duration) Option {
 // MinHold and MaxHold are the shortest and the longest time that a lock can be acquired for by
 // [Hold]. MaxHold, fifty years, also bounds [AtLeast] and [Lease.Extend].
 const (
-	MinHold = 10 * time.Millisecond
+	MinHold = time.Millisecond
 	MaxHold = 50 * 365 * 24 * time.Hour
 )
 
