@@ -181,6 +181,8 @@ func (u *URL) String() string {
 			switch {
 			case !namesOption(k, values):
 				k, values = masked, []string{masked}
+			case u.nests(k):
+				values = nested(values)
 			case u.hidden[k] || !harmless(u.Scheme, k):
 				values = []string{masked}
 			}
@@ -198,12 +200,33 @@ func (u *URL) Secret() bool {
 			return true
 		}
 	}
-	for k := range u.options {
-		if !harmless(u.Scheme, k) {
+	for k, values := range u.options {
+		if u.nests(k) {
+			for _, v := range values {
+				if inner, err := ParseURL(v); err != nil || inner.Secret() {
+					return true
+				}
+			}
+		} else if !harmless(u.Scheme, k) {
 			return true
 		}
 	}
 	return u.opaque() || !registered(u.Scheme)
+}
+
+// nests reports whether the values of an option are URLs themselves: those of the members of a quorum.
+func (u *URL) nests(key string) bool { return u.Scheme == "quorum" && key == "member" }
+
+// nested shows URLs as String does.
+func nested(values []string) []string {
+	shown := make([]string, len(values))
+	for i, v := range values {
+		shown[i] = masked
+		if inner, err := ParseURL(v); err == nil {
+			shown[i] = inner.String()
+		}
+	}
+	return shown
 }
 
 // opaque reports whether the path may be user:password, of a URL without its "//". It may also be a

@@ -2,6 +2,7 @@ package driver_test
 
 import (
 	"errors"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -179,5 +180,32 @@ func TestOptionsThatAreTheEndOfAPassword(t *testing.T) {
 		if !errors.Is(err, driver.ErrInvalid) || strings.Contains(err.Error()+u.String(), secret) || strings.Contains(err.Error()+u.String(), "gh") {
 			t.Errorf("%s: %v, shown as %s", s, err, u)
 		}
+	}
+}
+
+// Promise: the members of a quorum are shown, but not their passwords.
+func TestPasswordsOfMembersAreHidden(t *testing.T) {
+	driver.Register("quorum", nil)
+	driver.Register("inner", nil, "db")
+	u, err := driver.ParseURL("quorum:?member=" + url.QueryEscape("inner://user:secret@a/x?db=1&key=secret") + "&member=" + url.QueryEscape("unknown://secret") + "&ttl=5s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := u.String()
+	if strings.Contains(got, "secret") || !strings.Contains(got, url.QueryEscape("inner://user:xxxxx@a/x?db=1&key=xxxxx")) || !strings.Contains(got, "ttl=5s") {
+		t.Errorf("shown as %s", got)
+	}
+	if !u.Secret() {
+		t.Error("it is said to have no secret")
+	}
+	plain, err := driver.ParseURL("quorum:?member=" + url.QueryEscape("inner://a?db=1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if plain.Secret() {
+		t.Error("it is said to have a secret")
+	}
+	if got := u.Texts("member"); len(got) != 2 {
+		t.Errorf("the option was given twice, and is %q", got)
 	}
 }

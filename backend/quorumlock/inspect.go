@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
@@ -206,7 +207,9 @@ func (d *Driver) Queues(ctx context.Context, prefix string) iter.Seq2[driver.Que
 				if err != nil {
 					return nil, err
 				}
-				found[q.Name] = q
+				if !strings.HasPrefix(q.Name, ownQueues) {
+					found[q.Name] = q
+				}
 			}
 			return found, nil
 		})

@@ -22,6 +22,10 @@ import (
 //  3. A client that has joined at a member reads lifeCell afterwards. If the name is another one, the place
 //     does not count.
 //
+// Clients that end soon, such as jobs that only try, need not wait all that time. Whoever finds a life that is not sound
+// joins ripening(life) with a ticket that is held for the TTL, and creates begunCell(life) then. Once the cell exists
+// and the queue is empty, the time is over.
+//
 // The name of the cell in step 2 has the name of the life. So a creation that arrives late, after the member
 // has lost its data once more, says nothing of the new life.
 //
@@ -31,6 +35,11 @@ const (
 	lifeCell = "interlock-quorum/life/value"
 	ttlCell  = "interlock-quorum/ttl/value"
 )
+
+func begunCell(life string) string { return "interlock-quorum/begun/" + life + "/value" }
+func ripening(life string) string  { return ownQueues + life }
+
+const ownQueues = "interlock-quorum/ripening/"
 
 func soundCell(life string) string { return "interlock-quorum/sound/" + life + "/value" }
 
@@ -70,6 +79,27 @@ func nameLife(ctx context.Context, d driver.Driver) (string, error) {
 func isSound(ctx context.Context, d driver.Driver, life string) (bool, error) {
 	c, err := d.Load(ctx, soundCell(life))
 	return c.Exists, err
+}
+
+// ripens begins the time that a life has to last, unless that was done before. It reports whether the time is over.
+func ripens(ctx context.Context, d driver.Driver, s driver.Session, life string, longest time.Duration) (over bool, err error) {
+	begun, err := d.Load(ctx, begunCell(life))
+	if err != nil {
+		return false, err
+	}
+	if begun.Exists {
+		q, err := d.Follow(ctx, ripening(life), "")
+		return len(q.Members) == 0, err
+	}
+	_, err = s.Join(ctx, driver.Request{ID: newID(), Queue: ripening(life), Kind: driver.Mutex, Units: 1, Capacity: 1, NoWait: true, Hold: longest, Note: []byte("a member that has lost its data")})
+	if err != nil && !errors.Is(err, driver.ErrBusy) {
+		return false, err
+	}
+	_, err = d.Swap(ctx, driver.Swap{ID: newID(), Name: begunCell(life), Value: []byte("begun")})
+	if errors.Is(err, driver.ErrConflict) {
+		err = nil // another has
+	}
+	return false, err
 }
 
 // declareSound says to all clients that a life has lasted long enough.

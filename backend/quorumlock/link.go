@@ -198,10 +198,22 @@ func (l *link) learn(d driver.Driver, at *driver.Opened) error {
 		return err
 	}
 	s := l.s
+	s.mu.Lock()
+	s.longest = max(s.longest, longest)
+	longest = s.longest
+	s.mu.Unlock()
 	now := s.d.now()
+	if !sound {
+		over, err := ripens(ctx, d, at, life, longest)
+		if err == nil && over {
+			sound, err = true, declareSound(ctx, d, life)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.longest = max(s.longest, longest)
 	if l.at != at {
 		return nil
 	}
@@ -213,7 +225,7 @@ func (l *link) learn(d driver.Driver, at *driver.Opened) error {
 		l.isSound()
 		return nil
 	}
-	l.until = now.Add(s.longest)
+	l.until = now.Add(longest)
 	l.ripens()
 	return nil
 }
@@ -229,13 +241,13 @@ func (l *link) isSound() {
 
 func (l *link) ripens() {
 	left := l.until.Sub(l.s.d.now())
-	l.fails(&ripening{left})
+	l.fails(&unripe{left})
 }
 
-// ripening is why a member does not count yet.
-type ripening struct{ left time.Duration }
+// unripe is why a member does not count yet.
+type unripe struct{ left time.Duration }
 
-func (r *ripening) Error() string {
+func (r *unripe) Error() string {
 	return fmt.Sprintf("it is new, or has lost its data, and counts in %v", max(0, r.left).Round(10*time.Millisecond))
 }
 
@@ -400,10 +412,10 @@ func (l *link) listen(at *driver.Opened) {
 // reason says why a link does not count. s.mu is held.
 func (l *link) reason() string {
 	err := l.err
-	var r *ripening
+	var r *unripe
 	switch {
 	case errors.As(err, &r):
-		err = &ripening{l.until.Sub(l.s.d.now())}
+		err = &unripe{l.until.Sub(l.s.d.now())}
 	case errors.Is(err, context.DeadlineExceeded):
 		err = fmt.Errorf("no answer within %v", l.s.patience)
 	case err == nil:

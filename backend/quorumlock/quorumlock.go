@@ -32,6 +32,9 @@
 // permits of a semaphore would not be limited: of three members with two permits each, three holders
 // could have two each. So semaphores of more than one permit are refused with an
 // error that wraps errors.ErrUnsupported.
+//
+// Its URL is quorum:?member=URL&member=URL&member=URL, each member a complete URL, percent-encoded as a whole. The
+// options ttl, prefix and owner are those of the quorum. Cells, such as values and latches, are refused, too.
 package quorumlock
 
 import (

@@ -14,6 +14,7 @@ import (
 	_ "github.com/interlock-go/interlock/backend/memlock"
 	_ "github.com/interlock-go/interlock/backend/mysqllock"
 	_ "github.com/interlock-go/interlock/backend/pglock"
+	_ "github.com/interlock-go/interlock/backend/quorumlock"
 	_ "github.com/interlock-go/interlock/backend/redislock"
 	_ "github.com/interlock-go/interlock/backend/sqlitelock"
 	_ "github.com/interlock-go/interlock/backend/zklock"

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -66,6 +67,8 @@ func named(ctx context.Context, c *interlock.Client, q interlock.Queue) (known, 
 	switch {
 	case err != nil && !alone(ctx, err):
 		return n, err
+	case errors.Is(err, errors.ErrUnsupported):
+		return n, nil // the backend has locks only
 	case err != nil:
 		n.wrong["latch"] = reason(err)
 	case set:

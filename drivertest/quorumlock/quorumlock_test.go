@@ -133,7 +133,7 @@ func init() {
 	} {
 		unsupported[rule] = cells
 	}
-	for _, rule := range []string{"Permits", "Mismatch", "Deadlock", "Inspection"} {
+	for _, rule := range []string{"Permits", "Mismatch", "Deadlock", "Inspection", "Shrinking", "HeldByTheClient"} {
 		unsupportedPrimitives[rule] = permits
 	}
 	for _, rule := range []string{"LeaderValue", "Barrier", "DoubleBarrier", "Latch", "Values", "Watching", "Stored", "Closing"} {

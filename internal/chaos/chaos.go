@@ -19,7 +19,11 @@ type Load struct {
 	URL                  string
 	TTL                  time.Duration
 	Clients, Each, Times int
+
+	Until func() bool // ends it sooner
 }
+
+func (l *Load) over() bool { return l.Until != nil && l.Until() }
 
 // patience is how long it may take until the next of them holds, whatever was disturbed.
 const patience = 2 * time.Minute
@@ -47,7 +51,7 @@ func Run(t *testing.T, load Load, disturb func()) {
 				lock = c.Mutex(name, interlock.StrictOrder())
 			}
 			workers.Go(func() {
-				for n := 0; n < load.Times; {
+				for n := 0; n < load.Times && !load.over(); {
 					l, err := acquire(lock)
 					if errors.Is(err, errHasty) {
 						continue
