@@ -36,7 +36,7 @@ var core = []fault{
 	},
 	{
 		file: "record.go", test: "TestARecordComesWhenTheBackendIsBackAndEndsWithTheClient",
-		old: "\t\tif !held {\n\t\t\treturn false", new: "\t\tif !held {\n\t\t\treturn true",
+		old: "held := t.state == ticketHeld\n", new: "held := true\n",
 	},
 	{
 		file: "record.go", test: "TestLeasesOfOneTicketAreRecordedOnce",
