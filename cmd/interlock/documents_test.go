@@ -74,7 +74,8 @@ func shell(t *testing.T, lines string) {
 	}
 }
 
-// What the page for those who know another library says of this one compiles.
+// What the page for those who know another library says of this one compiles, and what that about
+// safe work shows.
 func TestTheGoOfTheDocumentsCompiles(t *testing.T) {
 	t.Parallel()
 	const module = "github.com/interlock-go/interlock"
@@ -104,6 +105,8 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"log"
+	"strconv"
 	"time"
 
 	"github.com/interlock-go/interlock"
@@ -127,35 +130,48 @@ var (
 	tokens  *fence.Table
 	rows    *rowlock.Table
 	names   *rowlock.Names
+	db      *sql.DB
+	orders  []string
+	ship    func(context.Context, string) error
+	sell    func(context.Context, *sql.Tx, int) error
+	step    func(context.Context, *sql.DB) (bool, error)
+	message struct{ Lock, Token string }
 	_       = etcdlock.Stands
+	_       = log.Print
+	_       = strconv.Itoa
 	_       = errors.Is
 	_       time.Duration
 )
 `
-	n := 0
-	for _, page := range []string{"coming-from.md"} {
-		for _, span := range ours(readDocument(t, documents+page)) {
-			if strings.HasPrefix(span, "interlock ") || !strings.ContainsAny(span, "=(") || strings.Contains(span, "://") && !strings.Contains(span, ":=") {
-				continue
-			}
-			n++
-			local := ""
-			if strings.Contains(span, "versioned.") {
-				local = "var versioned *rowlock.Versioned; var version int64; "
-			}
-			text := fmt.Sprintf("%s\nfunc _() {\n%s\n%s\n}\n", before, local, span)
-			file, err := parser.ParseFile(set, page, text, 0)
-			if err != nil {
-				t.Errorf("%s: %s: %v", page, span, err)
-				continue
-			}
-			config := types.Config{Importer: packages, Error: func(err error) {
-				if e, ok := err.(types.Error); ok && !e.Soft { // what is not used is soft
-					t.Errorf("%s: %s: %s", page, span, e.Msg)
-				}
-			}}
-			_, _ = config.Check("documents", set, []*ast.File{file}, nil)
+	compile := func(page, code string) {
+		local := ""
+		if strings.Contains(code, "versioned.") {
+			local = "var versioned *rowlock.Versioned; var version int64"
 		}
+		text := fmt.Sprintf("%s\nfunc _() {\n%s\n%s\n}\n", before, local, code)
+		file, err := parser.ParseFile(set, page, text, 0)
+		if err != nil {
+			t.Errorf("%s: %s: %v", page, code, err)
+			return
+		}
+		config := types.Config{Importer: packages, Error: func(err error) {
+			if e, ok := err.(types.Error); ok && !e.Soft { // what is not used is soft
+				t.Errorf("%s: %s: %s", page, code, e.Msg)
+			}
+		}}
+		_, _ = config.Check("documents", set, []*ast.File{file}, nil)
+	}
+	n := 0
+	const table, text = "coming-from.md", "safe-work.md"
+	for _, span := range ours(readDocument(t, documents+table)) {
+		if !strings.HasPrefix(span, "interlock ") && strings.ContainsAny(span, "=(") && (strings.Contains(span, ":=") || !strings.Contains(span, "://")) {
+			n++
+			compile(table, span)
+		}
+	}
+	for _, block := range fenced(readDocument(t, documents+text), "go") {
+		n++
+		compile(text, strings.ReplaceAll(block, "…", ""))
 	}
 	if n < 100 {
 		t.Errorf("%d lines of Go were found, want more than a hundred: are the tables as they were?", n)
