@@ -10,6 +10,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/backend/etcdlock"
+	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/etcdtest"
 )
 
@@ -232,8 +233,10 @@ func TestStands(t *testing.T) {
 	lease, err := a.Mutex("m").Acquire(ctx)
 	noError(t, err)
 	etcd := raw(t, s.Addr)
+	stands, err := etcdlock.Stands(ctx, etcd, "m", lease.ID(), etcdlock.Namespace("app"))
+	noError(t, err)
 	write := func() bool {
-		r, err := etcd.Txn(ctx).If(etcdlock.Stands("m", lease.ID(), etcdlock.Namespace("app"))).Then(clientv3.OpPut("data", "x")).Commit()
+		r, err := etcd.Txn(ctx).If(stands).Then(clientv3.OpPut("data", "x")).Commit()
 		noError(t, err)
 		return r.Succeeded
 	}
@@ -243,5 +246,8 @@ func TestStands(t *testing.T) {
 	noError(t, a.Evict(ctx, "m", lease.ID(), true))
 	if write() {
 		t.Error("who does not hold any more is not refused")
+	}
+	if _, err := etcdlock.Stands(ctx, etcd, "m", lease.ID(), etcdlock.Namespace("app")); !errors.Is(err, driver.ErrGone) {
+		t.Errorf("the lock is not held any more: %v", err)
 	}
 }

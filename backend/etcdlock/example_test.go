@@ -35,8 +35,13 @@ func ExampleStands() {
 	defer client.Close()
 
 	lease, _ := client.Mutex("jobs").Acquire(ctx)
+	stands, err := etcdlock.Stands(ctx, etcd, "jobs", lease.ID())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	write := func(value string) {
-		r, err := etcd.Txn(ctx).If(etcdlock.Stands("jobs", lease.ID())).Then(clientv3.OpPut("result", value)).Commit()
+		r, err := etcd.Txn(ctx).If(stands).Then(clientv3.OpPut("result", value)).Commit()
 		fmt.Println(value, err == nil && r.Succeeded)
 	}
 	write("41")

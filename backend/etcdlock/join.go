@@ -8,6 +8,7 @@ import (
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -19,7 +20,7 @@ import (
 // queue it reads the rest afterwards, since a transaction that sorts a queue would hold up the server.
 func (s *store) Join(ctx context.Context, j exchange.Join) (st exchange.Status, err error) {
 	t := &ticket{queue: j.Queue, id: j.ID, note: j.Note, lease: leaseOf(j.Session.ID), row: row{
-		Kind: j.Kind, Units: j.Units, Capacity: j.Capacity, Hold: j.Hold, Robust: j.Robust, Since: time.Now(),
+		ID: j.ID, Kind: j.Kind, Units: j.Units, Capacity: j.Capacity, Hold: j.Hold, Robust: j.Robust, Since: time.Now(),
 		Session: j.Session.ID, Owner: j.Session.Owner, Mailbox: j.Session.Mailbox, TTL: j.Session.TTL,
 	}}
 	if j.NoWait && !j.Retry {
@@ -27,37 +28,38 @@ func (s *store) Join(ctx context.Context, j exchange.Join) (st exchange.Status, 
 			return st, err
 		}
 	}
-	key := s.ticket(t.queue, t.id)
-	got, err := s.change(ctx,
-		[]clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), "=", 0), clientv3.Compare(clientv3.CreateRevision(s.tombstone(t.id)), "=", 0)},
-		[]clientv3.Op{
-			clientv3.OpPut(key, t.value(), clientv3.WithLease(t.lease)), s.front(t.queue, 0, 2, false),
-			clientv3.OpGet(s.mark(t.queue)), clientv3.OpGet(s.floor(t.queue)), clientv3.OpGet(s.floor("")),
-		},
-		[]clientv3.Op{clientv3.OpGet(key), clientv3.OpGet(s.tombstone(t.id))})
+	got, found, err := s.put(ctx, j.Session, t)
 	switch {
 	case errors.Is(err, rpctypes.ErrLeaseNotFound):
 		return st, driver.ErrSession
 	case err != nil:
 		return st, err
-	case !got.Succeeded:
-		return s.joined(ctx, j, got.Responses[0].GetResponseRange().Kvs)
+	case found:
+		return s.joined(ctx, j)
 	}
 	t.created, t.changed = got.Header.Revision, got.Header.Revision
 	read := func(i int) *pb.RangeResponse { return got.Responses[i].GetResponseRange() }
-	q, b := &queue{mark: readMark(read(2).Kvs)}, s.batch()
-	if s.readLine(&q.line, t.queue, read(1)); !q.whole {
+	q, front := &queue{}, read(1)
+	front.Kvs = slices.DeleteFunc(front.Kvs, func(kv *mvccpb.KeyValue) bool { return string(kv.Key) == t.key }) // it is known
+	if s.readLine(&q.line, t.queue, front); !q.whole {
 		q.line = line{}
+		b := s.batch()
 		b.add(s.front(t.queue, 0, perFront, true), func(r *pb.RangeResponse) { s.readLine(&q.line, t.queue, r) })
 		if err := b.run(ctx); err != nil {
 			return st, err
 		}
 	}
-	l := s.newLook(j.Session, nil, true)
-	q.floor, l.all = l.readFloor(read(3).Kvs), l.readFloor(read(4).Kvs)
-	token := l.token(q, t)
-	if err = l.err; err == nil && token >= driver.MaxToken {
+	q.floor, err = readFloor(read(2).Kvs)
+	all, wrong := readFloor(read(3).Kvs)
+	token := token(t, q.floor, all)
+	if err = errors.Join(err, wrong); err == nil && token >= driver.MaxToken {
 		err = exchange.ErrTokens
+	}
+	if t.Robust {
+		q.mark = readMark(read(4).Kvs)
+	}
+	if err == nil && slices.ContainsFunc(q.tickets, func(o *ticket) bool { return o.id == t.id && o.key != t.key }) {
+		err = driver.ErrGone // it is the ID of a ticket of another session
 	}
 	if err == nil {
 		err = s.agree(ctx, &q.line, t)
@@ -66,11 +68,79 @@ func (s *store) Join(ctx context.Context, j exchange.Join) (st exchange.Status, 
 		st, err = s.stands(ctx, j, t, q, token)
 	}
 	if driver.IsPermanent(err) { // the ticket must not stand
-		if _, err := s.change(ctx, nil, []clientv3.Op{clientv3.OpDelete(key), clientv3.OpDelete(s.demand(t))}, nil); err != nil {
+		stands := clientv3.Compare(clientv3.CreateRevision(t.key), "=", t.created)
+		if _, err := s.change(ctx, []clientv3.Cmp{stands}, []clientv3.Op{clientv3.OpDelete(t.key), clientv3.OpDelete(s.demand(t))}, nil); err != nil {
 			return st, err
 		}
 	}
 	return st, err
+}
+
+// put makes the key of a ticket, unless the ticket is found, or was left. Its seat may be taken by another ticket; then the
+// key has its ID. A change that comes late must not make a second key: so it expects that both keys are
+// as they were.
+func (s *store) put(ctx context.Context, o exchange.Session, t *ticket) (got *clientv3.TxnResponse, found bool, err error) {
+	seat, own, tombstone := s.seat(o, t.queue, t.id), s.ticket(t.queue, t.id), s.tombstone(t.id)
+	var mark []clientv3.Op // others are not told whether they inherit
+	if t.Robust {
+		mark = []clientv3.Op{clientv3.OpGet(s.mark(t.queue))}
+	}
+	for range attempts * attempts {
+		s.mu.Lock()
+		by := s.seats[seat]
+		s.mu.Unlock()
+		t.key = own
+		if by.id == "" || by.id == t.id { // if it is there itself, it is found
+			t.key, by = seat, sitter{}
+		}
+		got, err = s.change(ctx,
+			[]clientv3.Cmp{
+				clientv3.Compare(clientv3.CreateRevision(seat), "=", by.created), clientv3.Compare(clientv3.CreateRevision(own), "=", 0),
+				clientv3.Compare(clientv3.CreateRevision(tombstone), "=", 0),
+			},
+			append([]clientv3.Op{
+				clientv3.OpPut(t.key, t.value(), clientv3.WithLease(t.lease)), s.front(t.queue, 0, 2, false),
+				clientv3.OpGet(s.floor(t.queue)), clientv3.OpGet(s.floor("")),
+			}, mark...),
+			[]clientv3.Op{clientv3.OpGet(tombstone), clientv3.OpGet(own), clientv3.OpGet(seat)})
+		if err != nil {
+			return nil, false, err
+		}
+		if got.Succeeded {
+			if t.key == seat {
+				s.sits(seat, sitter{t.id, got.Header.Revision})
+			}
+			return got, false, nil
+		}
+		read := func(i int) kvs { return got.Responses[i].GetResponseRange().Kvs }
+		ref := exchange.Ref{Queue: t.queue, ID: t.id}
+		switch {
+		case len(read(0)) > 0:
+			return nil, false, driver.ErrGone
+		case len(read(1)) > 0, s.readOne(ref, read(2)) != nil:
+			return nil, true, nil
+		case len(read(2)) > 0:
+			s.sits(seat, sitter{s.readTicket(t.queue, read(2)[0]).id, read(2)[0].CreateRevision})
+		default:
+			s.sits(seat, sitter{})
+		}
+	}
+	return nil, false, errors.New("the seat of the ticket was changed again and again")
+}
+
+// sitter is a ticket that probably has a seat.
+type sitter struct {
+	id      string
+	created int64
+}
+
+// sits notes which ticket has a seat; the zero value: none.
+func (s *store) sits(seat string, by sitter) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.seats[seat] = by; by.id == "" {
+		delete(s.seats, seat)
+	}
 }
 
 // stands says how a new ticket stands, and tells holders of the first waiter.
@@ -117,13 +187,14 @@ func (s *store) agree(ctx context.Context, ln *line, t *ticket) error {
 			return driver.ErrMismatch
 		}
 		var ops []clientv3.Op
+		stand := []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(first.key), "=", first.created)}
 		for _, o := range ln.tickets {
 			if odd(o) && len(ops) < maxOps {
-				ops = append(ops, clientv3.OpDelete(s.ticket(o.queue, o.id)))
+				ops = append(ops, clientv3.OpDelete(o.key))
+				stand = append(stand, clientv3.Compare(clientv3.CreateRevision(o.key), "=", o.created))
 			}
 		}
-		stands := clientv3.Compare(clientv3.CreateRevision(s.ticket(first.queue, first.id)), "=", first.created)
-		got, err := s.change(ctx, []clientv3.Cmp{stands}, ops, nil)
+		got, err := s.change(ctx, stand, ops, nil)
 		if err != nil {
 			return err
 		}
@@ -167,14 +238,8 @@ func (s *store) free(ctx context.Context, t *ticket) error {
 	return nil
 }
 
-// joined is of a Join whose key is there, or that was left before.
-func (s *store) joined(ctx context.Context, j exchange.Join, found kvs) (st exchange.Status, err error) {
-	if len(found) == 0 {
-		return st, driver.ErrGone // there is a tombstone
-	}
-	if t := s.readTicket(j.Queue, found[0]); !t.of(j.Session) {
-		return st, driver.ErrGone
-	}
+// joined is of a Join whose ticket is there.
+func (s *store) joined(ctx context.Context, j exchange.Join) (st exchange.Status, err error) {
 	all, err := s.Look(ctx, j.Session, []exchange.Ref{{Queue: j.Queue, ID: j.ID}})
 	if err == nil && all[0].State == exchange.Gone {
 		err = driver.ErrGone

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,22 +19,42 @@ import (
 	"github.com/interlock-go/interlock/driver/exchange"
 )
 
-// layout names the keys, behind a namespace. A ticket of the queue NAME has the key NAME/ID, in the
-// order of creation; so have locks and elections of etcd's own package concurrency, whose IDs are those of
-// leases. All other keys begin with a brace, which no name has.
+// layout names the keys, behind a namespace. A ticket of the queue NAME has a key NAME/…, in the
+// order of creation; so have locks and elections of etcd's own package concurrency. All other keys begin
+// with a brace, which no name has.
 type layout struct{ namespace string }
 
-func (l layout) queue(name string) string       { return l.namespace + name + "/" }
+func (l layout) queue(name string) string { return l.namespace + name + "/" }
+
+// seat is the key of most tickets. A session has sixteen in a queue, by the first digit of the ticket's ID, and uses
+// them again and again: until the next compaction a server passes, whenever it reads a queue, each key
+// that was ever there.
+func (l layout) seat(s exchange.Session, queue, id string) string {
+	return l.queue(queue) + s.ID[:16] + "-" + id[:1]
+}
+
+// ticket is the key of a ticket whose seat was taken.
 func (l layout) ticket(queue, id string) string { return l.queue(queue) + id }
-func (l layout) cells() string                  { return l.namespace + "{cell}/" }
-func (l layout) swap(id string) string          { return l.namespace + "{swap}/" + id }
-func (l layout) tombstone(id string) string     { return l.namespace + "{tombstone}/" + id }
+
+// keys are those that a ticket of a session may have.
+func (l layout) keys(s exchange.Session, ref exchange.Ref) []string {
+	switch {
+	case ref.Tag == 0:
+		return []string{l.seat(s, ref.Queue, ref.ID), l.ticket(ref.Queue, ref.ID)}
+	case ref.Tag&tagSeat != 0:
+		return []string{l.seat(s, ref.Queue, ref.ID)}
+	}
+	return []string{l.ticket(ref.Queue, ref.ID)}
+}
+func (l layout) cells() string              { return l.namespace + "{cell}/" }
+func (l layout) swap(id string) string      { return l.namespace + "{swap}/" + id }
+func (l layout) tombstone(id string) string { return l.namespace + "{tombstone}/" + id }
 
 // mark is the key whose value names the last exclusive holder of a queue, unless that has left cleanly.
 func (l layout) mark(queue string) string { return l.namespace + "{mark}/" + queue }
 
-// leaver is the key whose value names the last holder of a queue that has left while others waited. What was
-// behind that one is in front now.
+// leaver is the key whose value says when the last holder of a queue was created that has left while others
+// waited. What was behind that one is in front now.
 func (l layout) leaver(queue string) string { return l.namespace + "{leaver}/" + queue }
 
 // floor is the key of what is added to the tokens of a queue, or, of "", to all tokens.
@@ -55,6 +76,7 @@ func leaseOf(session string) clientv3.LeaseID {
 
 // row is what the value of a ticket says, behind its note.
 type row struct {
+	ID       string        `json:"id"`
 	Kind     driver.Kind   `json:"kind"`
 	Units    int64         `json:"units"`
 	Capacity int64         `json:"capacity"`
@@ -73,7 +95,7 @@ type row struct {
 // ticket is a key of a queue.
 type ticket struct {
 	row
-	queue, id        string
+	queue, key, id   string
 	note             []byte
 	foreign          bool // it is of another library
 	created, changed int64
@@ -95,15 +117,27 @@ func (l layout) readTicket(queue string, kv *mvccpb.KeyValue) *ticket {
 	if strings.Contains(id, "/") {
 		return nil
 	}
-	t := &ticket{queue: queue, id: id, created: kv.CreateRevision, changed: kv.ModRevision, lease: clientv3.LeaseID(kv.Lease)}
+	t := &ticket{queue: queue, key: string(kv.Key), id: id, created: kv.CreateRevision, changed: kv.ModRevision, lease: clientv3.LeaseID(kv.Lease)}
 	at := bytes.LastIndexByte(kv.Value, 0)
-	t.foreign = driver.CheckID(id) != nil || at < 0 || json.Unmarshal(kv.Value[max(at+1, 0):], &t.row) != nil ||
+	t.foreign = at < 0 || json.Unmarshal(kv.Value[max(at+1, 0):], &t.row) != nil || driver.CheckID(t.ID) != nil ||
 		t.Units < 1 || t.Units > t.Capacity || len(t.Session) != 32
 	if t.foreign {
 		t.row, at = row{}, len(kv.Value)
+	} else {
+		t.id = t.ID
 	}
 	t.note = kv.Value[:at]
 	return t
+}
+
+// readOne reads the answer to a question for a key, and returns the ticket if that has this ID.
+func (l layout) readOne(ref exchange.Ref, all kvs) *ticket {
+	if len(all) > 0 {
+		if t := l.readTicket(ref.Queue, all[0]); t != nil && t.id == ref.ID {
+			return t
+		}
+	}
+	return nil
 }
 
 // exclusive: no other ticket is held beside it.
@@ -136,6 +170,7 @@ const (
 	tagHeld = 1 << iota
 	tagExclusive
 	tagWaited // it is held, and was a waiter
+	tagSeat   // its key is its seat
 	tagBits   = iota
 )
 
@@ -146,6 +181,9 @@ func (t *ticket) tag(held bool) uint64 {
 	}
 	if t.exclusive() {
 		tag |= tagExclusive
+	}
+	if !strings.HasSuffix(t.key, "/"+t.id) {
+		tag |= tagSeat
 	}
 	return tag
 }
@@ -167,6 +205,17 @@ func (l layout) readLine(ln *line, queue string, r *pb.RangeResponse) {
 	}
 	slices.SortFunc(ln.tickets, func(a, b *ticket) int { return cmp.Compare(a.created, b.created) })
 	ln.whole = !r.More
+}
+
+// full: what stands further behind is not held.
+func (ln *line) full() bool {
+	if len(ln.tickets) == 0 || ln.tickets[0].foreign {
+		return len(ln.tickets) > 0
+	}
+	next := *ln.tickets[0]
+	next.Units, next.created = 1, math.MaxInt64
+	p := ln.place(&next)
+	return p.known && !p.held
 }
 
 // place is where a ticket stands.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -115,12 +116,12 @@ func (l *look) run(ctx context.Context) error {
 	l.get(l.s.session(l.session), func(all kvs) { l.over = len(all) == 0 })
 	var rest []int
 	for i, ref := range l.refs {
-		blocker := l.s.watches.key(ofTicket(ref.ID))
+		blocker, created := l.s.watches.key(ofTicket(ref.ID))
 		switch {
 		case ref.Tag&tagHeld != 0:
 			l.holder(i, ref, &rest)
 		case ref.Tag != 0 && blocker != "":
-			l.waiter(i, ref, blocker, &rest)
+			l.waiter(i, ref, blocker, created, &rest)
 		default:
 			rest = append(rest, i)
 		}
@@ -128,18 +129,55 @@ func (l *look) run(ctx context.Context) error {
 	if err := l.batch.run(ctx); err != nil {
 		return err
 	}
+	found := map[int]bool{}
 	for _, i := range rest {
 		l.front(l.refs[i].Queue)
-		l.get(l.s.ticket(l.refs[i].Queue, l.refs[i].ID), func(all kvs) {
-			if len(all) > 0 {
-				l.seen = append(l.seen, seen{i: i, ticket: l.s.readTicket(l.refs[i].Queue, all[0])})
-			}
+		l.ticket(l.refs[i], func(t *ticket) {
+			found[i] = true
+			l.seen = append(l.seen, seen{i: i, ticket: t})
 		})
 	}
 	if err := errors.Join(l.batch.run(ctx), l.err); err != nil {
 		return err
 	}
+	for _, i := range rest {
+		if ref := l.refs[i]; !found[i] { // of another session
+			t, err := l.s.search(ctx, &l.queues[ref.Queue].line, ref.Queue, ref.ID, false)
+			if err != nil {
+				return err
+			}
+			if t != nil {
+				l.seen = append(l.seen, seen{i: i, ticket: t})
+			}
+		}
+	}
 	return l.judge(ctx)
+}
+
+// ticket asks for a ticket of the session.
+func (l *look) ticket(ref exchange.Ref, take func(*ticket)) {
+	for _, key := range l.s.keys(l.session, ref) {
+		l.get(key, func(all kvs) {
+			if t := l.s.readOne(ref, all); t != nil {
+				take(t)
+			}
+		})
+	}
+}
+
+// search looks for a ticket in a queue, or only among the holders.
+func (s *store) search(ctx context.Context, ln *line, queue, id string, all bool) (*ticket, error) {
+	for {
+		if i := slices.IndexFunc(ln.tickets, func(t *ticket) bool { return t.id == id }); i >= 0 {
+			return ln.tickets[i], nil
+		}
+		if ln.whole || !all && ln.full() {
+			return nil, nil
+		}
+		if err := s.lengthen(ctx, ln, queue); err != nil {
+			return nil, err
+		}
+	}
 }
 
 func (l *look) holder(i int, ref exchange.Ref, rest *[]int) {
@@ -159,7 +197,7 @@ func (l *look) holder(i int, ref exchange.Ref, rest *[]int) {
 // waiter asks whether what keeps a waiter out stands. One that an event is about may be held by now: if it was
 // behind a holder that has left, and needs the whole capacity, nothing is in front of it, so that
 // the queue need not be read, which the server would have to sort.
-func (l *look) waiter(i int, ref exchange.Ref, key string, rest *[]int) {
+func (l *look) waiter(i int, ref exchange.Ref, key string, created int64, rest *[]int) {
 	var blocker *ticket
 	behind, wanted := false, false
 	l.get(key, func(all kvs) {
@@ -170,7 +208,7 @@ func (l *look) waiter(i int, ref exchange.Ref, key string, rest *[]int) {
 	if l.watch && len(l.refs) == 1 {
 		l.queue(ref.Queue)
 		l.get(l.s.leaver(ref.Queue), func(all kvs) {
-			behind = len(all) > 0 && key == l.s.ticket(ref.Queue, string(all[0].Value))
+			behind = len(all) > 0 && string(all[0].Value) == strconv.FormatInt(created, 10)
 		})
 		l.add(l.s.front(ref.Queue, 0, 2, false), func(r *pb.RangeResponse) {
 			var ln line
@@ -178,16 +216,13 @@ func (l *look) waiter(i int, ref exchange.Ref, key string, rest *[]int) {
 			wanted = slices.ContainsFunc(ln.tickets, func(t *ticket) bool { return t.id != ref.ID })
 		})
 	}
-	l.get(l.s.ticket(ref.Queue, ref.ID), func(all kvs) {
-		if len(all) == 0 {
-			return
-		}
-		t := l.s.readTicket(ref.Queue, all[0])
+	l.ticket(ref, func(t *ticket) {
 		b := blocker
+		before := b != nil && b.created < t.created // else its key may have another ticket by now
 		switch {
-		case b != nil && b.created < t.created && b.keepsOut(t):
+		case before && b.keepsOut(t):
 			l.seen = append(l.seen, seen{i, t, place{known: true, before: []*ticket{b}, all: true}})
-		case b == nil && behind && t.exclusive() && uint64(t.created) == ref.Tag>>tagBits:
+		case !before && behind && t.exclusive() && uint64(t.created) == ref.Tag>>tagBits:
 			l.seen = append(l.seen, seen{i, t, place{known: true, held: true, wanted: wanted, all: true}})
 		default:
 			*rest = append(*rest, i)
@@ -226,9 +261,9 @@ func (l *look) readFloor(all kvs) floor {
 	return n
 }
 
-// token is that of the grant of a ticket.
-func (l *look) token(q *queue, t *ticket) uint64 {
-	return uint64(t.created) + max(q.floor.add(t.created), l.all.add(t.created))
+// token is that of the grant of a ticket, by the floors of its queue and of all.
+func token(t *ticket, own, all floor) uint64 {
+	return uint64(t.created) + max(own.add(t.created), all.add(t.created))
 }
 
 // perFront is how many tickets of a queue are read at first, and perPage how many more at a time.
@@ -294,7 +329,7 @@ func (l *look) judge(ctx context.Context) error {
 		case t.held && l.refs[t.i].Tag&tagHeld == 0:
 			st.Tag |= tagWaited
 			q := l.queues[t.queue]
-			if err := l.s.granted(ctx, l.session, t.ticket, q.mark, l.token(q, t.ticket), true, &st); err != nil {
+			if err := l.s.granted(ctx, l.session, t.ticket, q.mark, token(t.ticket, q.floor, l.all), true, &st); err != nil {
 				return err
 			}
 		case !t.held && l.watch && t.all:
@@ -331,8 +366,7 @@ func (s *store) granted(ctx context.Context, o exchange.Session, t *ticket, m ma
 		if err != nil || len(then) == 0 {
 			return err
 		}
-		key := s.ticket(t.queue, t.id)
-		got, err := s.change(ctx, when, then, []clientv3.Op{clientv3.OpGet(key), clientv3.OpGet(s.mark(t.queue))})
+		got, err := s.change(ctx, when, then, []clientv3.Op{clientv3.OpGet(t.key), clientv3.OpGet(s.mark(t.queue))})
 		if err == nil && got.Succeeded {
 			if lease != t.lease {
 				st.Fixed, st.Hold, st.Left, st.Stray = true, t.Hold, t.Hold, false
@@ -345,12 +379,12 @@ func (s *store) granted(ctx context.Context, o exchange.Session, t *ticket, m ma
 		if err != nil {
 			return err
 		}
-		found := got.Responses[0].GetResponseRange().Kvs
-		if len(found) == 0 {
+		found := s.readOne(exchange.Ref{Queue: t.queue, ID: t.id}, got.Responses[0].GetResponseRange().Kvs)
+		if found == nil {
 			*st = exchange.Status{}
 			return nil
 		}
-		*t, m = *s.readTicket(t.queue, found[0]), readMark(got.Responses[1].GetResponseRange().Kvs)
+		*t, m = *found, readMark(got.Responses[1].GetResponseRange().Kvs)
 		if waited = false; t.Fixed > 0 { // by the other exchange
 			st.Fixed, st.Hold, st.Left, st.Stray = true, t.Fixed, t.Fixed, false
 		}
@@ -361,7 +395,7 @@ func (s *store) granted(ctx context.Context, o exchange.Session, t *ticket, m ma
 // grants is the change by which granted writes that a ticket is held, and the lease that the ticket has
 // afterwards. No operations: there is nothing to write.
 func (s *store) grants(ctx context.Context, t *ticket, m mark, waited bool) (when []clientv3.Cmp, then []clientv3.Op, lease clientv3.LeaseID, err error) {
-	when, lease = []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(s.ticket(t.queue, t.id)), "=", t.changed)}, t.lease
+	when, lease = []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(t.key), "=", t.changed)}, t.lease
 	if t.Robust && t.exclusive() && m.ID != t.id {
 		when = append(when, clientv3.Compare(clientv3.ModRevision(s.mark(t.queue)), "=", m.changed))
 		then = append(then, clientv3.OpPut(s.mark(t.queue), mark{ID: t.id, Inherited: m.changed != 0}.value()))

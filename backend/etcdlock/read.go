@@ -84,7 +84,7 @@ func (l *look) snapshot(name string, left map[clientv3.LeaseID]time.Duration) ex
 		p := q.place(&of)
 		m := driver.Member{ID: t.id, Owner: t.Owner, Note: t.note, Units: of.Units, Held: p.held, Since: t.Since, Fixed: t.Fixed > 0, Foreign: t.foreign}
 		if m.Held {
-			m.Token = l.token(q, t)
+			m.Token = token(t, q.floor, l.all)
 		}
 		if !t.foreign {
 			var ok bool

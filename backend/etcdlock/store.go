@@ -40,7 +40,8 @@ type store struct {
 	spares map[time.Duration]spare
 	ends   map[clientv3.LeaseID]driver.Instant // of fixed tickets that this client has made so
 
-	detaching map[string]bool // keys of tickets of which a Detach may still take effect
+	detaching map[string]bool   // keys of tickets of which a Detach may still take effect
+	seats     map[string]sitter // a guess
 }
 
 var (
@@ -57,7 +58,7 @@ func newStore(client *clientv3.Client, c config, own bool) (*store, error) {
 	}
 	conn := client.ActiveConnection()
 	s := &store{
-		layout: c.layout(), client: client, own: own, spares: map[time.Duration]spare{}, ends: map[clientv3.LeaseID]driver.Instant{}, detaching: map[string]bool{},
+		layout: c.layout(), client: client, own: own, spares: map[time.Duration]spare{}, ends: map[clientv3.LeaseID]driver.Instant{}, detaching: map[string]bool{}, seats: map[string]sitter{},
 		// The client's own would wait for a server that is not there, and repeat what fails.
 		kv: clientv3.NewKVFromKVClient(pb.NewKVClient(conn), nil), lease: pb.NewLeaseClient(conn),
 	}
@@ -254,17 +255,15 @@ func (s *store) End(ctx context.Context, o exchange.Session, tickets []exchange.
 	b := s.batch()
 	var removals []clientv3.Op
 	for _, l := range tickets {
-		s.watches.drop(ofTicket(l.ID))
-		key := s.ticket(l.Queue, l.ID)
-		b.get(key, func(kvs kvs) {
-			if len(kvs) == 0 {
-				return
-			}
-			if t := s.readTicket(l.Queue, kvs[0]); t != nil && t.of(o) && t.Fixed == 0 && t.lease != leaseOf(o.ID) {
-				removals = append(removals, clientv3.OpTxn([]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", t.changed)},
-					[]clientv3.Op{clientv3.OpDelete(key)}, nil))
-			}
-		})
+		s.leaves(l)
+		for _, key := range s.keys(o, l.Ref) {
+			b.get(key, func(all kvs) {
+				if t := s.readOne(l.Ref, all); t != nil && t.of(o) && t.Fixed == 0 && t.lease != leaseOf(o.ID) {
+					removals = append(removals, clientv3.OpTxn([]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", t.changed)},
+						[]clientv3.Op{clientv3.OpDelete(key)}, nil))
+				}
+			})
+		}
 	}
 	if err := b.run(ctx); err != nil {
 		return nil, err
@@ -276,6 +275,14 @@ func (s *store) End(ctx context.Context, o exchange.Session, tickets []exchange.
 		return nil, err
 	}
 	return nil, nil
+}
+
+// leaves is called before a ticket leaves.
+func (s *store) leaves(l exchange.Leave) {
+	s.watches.drop(ofTicket(l.ID))
+	if l.Tag == 0 || l.Tag&tagSeat != 0 {
+		s.sits(s.seat(l.Session, l.Queue, l.ID), sitter{})
+	}
 }
 
 // Settle does nothing: a queue settles by itself.

@@ -2,6 +2,7 @@ package etcdlock
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -249,8 +250,154 @@ func TestAnEvictionTakesNothingBack(t *testing.T) {
 	if err != nil || !r.Tickets[0].Evicted {
 		t.Fatalf("it is evicted: %+v, %v", r, err)
 	}
-	got, err := s.kv.Get(ctx, s.ticket("q", j.ID))
+	got, err := s.kv.Get(ctx, s.seat(o, "q", j.ID))
 	if err != nil || len(got.Kvs) != 1 || clientv3.LeaseID(got.Kvs[0].Lease) == leaseOf(o.ID) {
 		t.Errorf("it is still extended with its session: %+v, %v", got, err)
 	}
+}
+
+// Promise: a lock is as quick after many uses as before: a queue gets a few keys from each session, since the server
+// passes each key that was ever there.
+func TestManyUsesOfALockTakeFewKeys(t *testing.T) {
+	t.Parallel()
+	s := storeTo(t, etcdtest.Start(t))
+	ctx := t.Context()
+	o := begun(t, s)
+	for range 100 {
+		j := mutex(o)
+		st, err := s.Join(ctx, j)
+		if err != nil || st.State != exchange.Held {
+			t.Fatalf("%+v, %v", st, err)
+		}
+		if _, err := s.Leave(ctx, exchange.Leave{Ref: exchange.Ref{Queue: j.Queue, ID: j.ID, Tag: st.Tag}, Session: o, Clean: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	keys, leaves := map[string]bool{}, 0
+	for r := range s.client.Watch(ctx, s.queue("q"), clientv3.WithPrefix(), clientv3.WithRev(1)) {
+		for _, ev := range r.Events {
+			keys[string(ev.Kv.Key)] = true
+			if ev.Type == clientv3.EventTypeDelete {
+				leaves++
+			}
+		}
+		if leaves == 100 {
+			break
+		}
+	}
+	if leaves != 100 || len(keys) > 16 {
+		t.Errorf("%d uses have left %d keys", leaves, len(keys))
+	}
+}
+
+// Promise: tickets of one session that would have the same seat stand beside each other; each is found again by its ID,
+// and leaves.
+func TestTicketsOfOneSeat(t *testing.T) {
+	t.Parallel()
+	s := storeTo(t, etcdtest.Start(t))
+	ctx := t.Context()
+	o := begun(t, s)
+	var all []exchange.Join
+	for range 3 {
+		j := mutex(o)
+		j.ID, j.Kind, j.Capacity = "0"+j.ID[1:], driver.Semaphore, 3
+		all = append(all, j)
+		for range 2 {
+			st, err := s.Join(ctx, j)
+			if err != nil || st.State != exchange.Held {
+				t.Fatalf("%+v, %v", st, err)
+			}
+			j.Retry = true
+		}
+	}
+	stand := func(want int) {
+		t.Helper()
+		q, err := s.Read(ctx, "q", exchange.Follower{})
+		if err != nil || len(q.Members) != want {
+			t.Fatalf("%d stand, not %d: %+v, %v", len(q.Members), want, q, err)
+		}
+	}
+	stand(3)
+	for i, j := range all {
+		l := exchange.Leave{Ref: exchange.Ref{Queue: "q", ID: j.ID}, Session: o, Clean: true, Tombstone: time.Minute}
+		if _, err := s.Leave(ctx, l); err != nil {
+			t.Fatal(err)
+		}
+		stand(2 - i)
+		if _, err := s.Leave(ctx, l); err != driver.ErrGone {
+			t.Errorf("it has left: %v", err)
+		}
+		if _, err := s.Join(ctx, j); err != driver.ErrGone {
+			t.Errorf("it comes back: %v", err)
+		}
+	}
+}
+
+// Promise: a Join that found its seat taken, and arrives once more when the seat is free and its repetition stands there,
+// makes no second ticket.
+func TestALateJoinBesideItsSeatMakesNoSecondTicket(t *testing.T) {
+	t.Parallel()
+	s := storeTo(t, etcdtest.Start(t))
+	ctx := t.Context()
+	o := begun(t, s)
+	first, second := mutex(o), mutex(o)
+	first.ID, second.ID = "0"+first.ID[1:], "0"+second.ID[1:]
+	st, err := s.Join(ctx, first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	late := &lateTxn{KV: s.kv, late: 1} // it is known that the seat is taken
+	s.kv = late
+	if _, err := s.Join(ctx, second); !errors.Is(err, errLate) {
+		t.Fatalf("its reply is lost: %v", err)
+	}
+	s.kv = late.KV
+	if _, err := s.Leave(ctx, exchange.Leave{Ref: exchange.Ref{Queue: "q", ID: first.ID, Tag: st.Tag}, Session: o, Clean: true}); err != nil {
+		t.Fatal(err)
+	}
+	second.Retry = true
+	if _, err := s.Join(ctx, second); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := late.arrive(); err != nil {
+		t.Fatal(err)
+	}
+	q, err := s.Read(ctx, "q", exchange.Follower{})
+	if err != nil || len(q.Members) != 1 {
+		t.Errorf("one ticket was asked for: %+v, %v", q, err)
+	}
+}
+
+// lateTxn keeps one transaction back.
+type lateTxn struct {
+	clientv3.KV
+	late   int // which one
+	arrive func() (*clientv3.TxnResponse, error)
+}
+
+var errLate = errors.New("no reply")
+
+func (l *lateTxn) Txn(context.Context) clientv3.Txn {
+	l.late--
+	return &kept{Txn: l.KV.Txn(context.Background()), of: l, late: l.late == 0}
+}
+
+type kept struct {
+	clientv3.Txn
+	of   *lateTxn
+	late bool
+}
+
+func (k *kept) If(all ...clientv3.Cmp) clientv3.Txn  { k.Txn = k.Txn.If(all...); return k }
+func (k *kept) Then(all ...clientv3.Op) clientv3.Txn { k.Txn = k.Txn.Then(all...); return k }
+func (k *kept) Else(all ...clientv3.Op) clientv3.Txn { k.Txn = k.Txn.Else(all...); return k }
+
+func (k *kept) Commit() (*clientv3.TxnResponse, error) {
+	if k.late {
+		k.of.arrive = k.Txn.Commit
+		return nil, errLate
+	}
+	return k.Txn.Commit()
 }

@@ -18,8 +18,8 @@ import (
 
 // Leave deletes the key of a ticket.
 func (s *store) Leave(ctx context.Context, l exchange.Leave) (unsettled bool, err error) {
-	s.watches.drop(ofTicket(l.ID))
-	var bury []clientv3.Op
+	s.leaves(l)
+	var bury []clientv3.Op // before it is looked for: then no Join comes after that
 	if l.Tombstone > 0 {
 		lease, err := s.spare(ctx, l.Tombstone)
 		if err != nil {
@@ -27,16 +27,16 @@ func (s *store) Leave(ctx context.Context, l exchange.Leave) (unsettled bool, er
 		}
 		bury = []clientv3.Op{clientv3.OpPut(s.tombstone(l.ID), "", clientv3.WithLease(lease))}
 	}
-	key := s.ticket(l.Queue, l.ID)
 	if l.Tag != 0 { // one exchange, if it is attached to the lease of the session
-		t := &ticket{queue: l.Queue, id: l.ID, row: row{Mailbox: l.Session.Mailbox, Session: l.Session.ID}}
+		created := int64(l.Tag >> tagBits)
+		t := &ticket{queue: l.Queue, key: s.keys(l.Session, l.Ref)[0], id: l.ID, row: row{Mailbox: l.Session.Mailbox, Session: l.Session.ID}}
 		ops := append(s.removal(t, l.Tag&tagHeld != 0 && l.Tag&tagExclusive != 0, l.Clean), bury...)
 		if l.Tag&tagHeld != 0 && l.Tag&tagExclusive != 0 && l.Tag&tagWaited != 0 { // others may wait, too
-			ops = append(ops, clientv3.OpPut(s.leaver(l.Queue), l.ID, clientv3.WithLease(leaseOf(l.Session.ID))))
+			ops = append(ops, clientv3.OpPut(s.leaver(l.Queue), strconv.FormatInt(created, 10), clientv3.WithLease(leaseOf(l.Session.ID))))
 		}
 		got, err := s.change(ctx, []clientv3.Cmp{
-			clientv3.Compare(clientv3.LeaseValue(key), "=", leaseOf(l.Session.ID)),
-			clientv3.Compare(clientv3.CreateRevision(key), "=", int64(l.Tag>>tagBits)),
+			clientv3.Compare(clientv3.LeaseValue(t.key), "=", leaseOf(l.Session.ID)),
+			clientv3.Compare(clientv3.CreateRevision(t.key), "=", created),
 		}, ops, nil)
 		if err != nil {
 			return false, s.forget(err)
@@ -45,24 +45,24 @@ func (s *store) Leave(ctx context.Context, l exchange.Leave) (unsettled bool, er
 			return false, nil
 		}
 	}
+	if len(bury) > 0 {
+		if _, err := s.change(ctx, nil, bury, nil); err != nil {
+			return false, s.forget(err)
+		}
+	}
 	_, err = s.alter(ctx, l.Session, l.Ref, func(t *ticket, held bool) ([]clientv3.Op, error) {
 		if l.Unfixed && t.Fixed > 0 {
 			return nil, nil
 		}
-		return append(s.removal(t, held && t.exclusive(), l.Clean), bury...), nil
+		return s.removal(t, held && t.exclusive(), l.Clean), nil
 	})
-	if errors.Is(err, driver.ErrGone) && len(bury) > 0 {
-		if _, err := s.change(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), "=", 0)}, bury, nil); err != nil {
-			return false, s.forget(err)
-		}
-	}
-	return false, s.forget(err)
+	return false, err
 }
 
 // removal is what takes a ticket out of its queue. It says so of an exclusive holder. One that is not known
 // to hold may be marked by now, by an exchange whose answer nobody has had.
 func (s *store) removal(t *ticket, exclusive, clean bool) []clientv3.Op {
-	ops := []clientv3.Op{clientv3.OpDelete(s.ticket(t.queue, t.id)), clientv3.OpDelete(s.demand(t))}
+	ops := []clientv3.Op{clientv3.OpDelete(t.key), clientv3.OpDelete(s.demand(t))}
 	switch {
 	case exclusive && clean:
 		ops = append(ops, clientv3.OpDelete(s.mark(t.queue)))
@@ -78,7 +78,7 @@ func (s *store) removal(t *ticket, exclusive, clean bool) []clientv3.Op {
 // alter reads a ticket that is of the session, or has a fixed end, and changes it as change says, which
 // may be asked again. No operations change nothing.
 func (s *store) alter(ctx context.Context, o exchange.Session, ref exchange.Ref, change func(t *ticket, held bool) ([]clientv3.Op, error)) (*ticket, error) {
-	return s.alterAny(ctx, ref.Queue, ref.ID, func(t *ticket, held bool) ([]clientv3.Op, error) {
+	return s.alterAny(ctx, o, ref.Queue, ref.ID, func(t *ticket, held bool) ([]clientv3.Op, error) {
 		if t == nil || !t.standsFor(o, held) {
 			return nil, s.gone(ctx, o)
 		}
@@ -101,19 +101,21 @@ func (s *store) gone(ctx context.Context, o exchange.Session) error {
 	return err
 }
 
-// alterAny is alter for the ticket of anybody; nil if it does not stand.
-func (s *store) alterAny(ctx context.Context, name, id string, change func(t *ticket, held bool) ([]clientv3.Op, error)) (*ticket, error) {
-	key := s.ticket(name, id)
+// alterAny is alter for the ticket of anybody; nil if it does not stand. Without a session the whole queue is
+// looked through.
+func (s *store) alterAny(ctx context.Context, o exchange.Session, name, id string, change func(t *ticket, held bool) ([]clientv3.Op, error)) (*ticket, error) {
 	for range attempts {
 		var t *ticket
-		l := s.newLook(exchange.Session{}, nil, false)
+		l := s.newLook(o, nil, false)
 		q := l.front(name)
-		l.get(key, func(all kvs) {
-			if len(all) > 0 {
-				t = s.readTicket(name, all[0])
-			}
-		})
-		if err := l.batch.run(ctx); err != nil {
+		if o.ID != "" {
+			l.ticket(exchange.Ref{Queue: name, ID: id}, func(found *ticket) { t = found })
+		}
+		err := l.batch.run(ctx)
+		if err == nil && t == nil {
+			t, err = s.search(ctx, &q.line, name, id, o.ID == "")
+		}
+		if err != nil {
 			return nil, err
 		}
 		held := false
@@ -133,7 +135,7 @@ func (s *store) alterAny(ctx context.Context, name, id string, change func(t *ti
 		if err != nil || len(ops) == 0 {
 			return t, err
 		}
-		got, err := s.change(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", t.changed)}, ops, nil)
+		got, err := s.change(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(t.key), "=", t.changed)}, ops, nil)
 		if err != nil {
 			return t, err
 		}
@@ -146,7 +148,7 @@ func (s *store) alterAny(ctx context.Context, name, id string, change func(t *ti
 
 // rewrite is what writes the row of a ticket with that lease.
 func (s *store) rewrite(t *ticket, lease clientv3.LeaseID) clientv3.Op {
-	return clientv3.OpPut(s.ticket(t.queue, t.id), t.value(), clientv3.WithLease(lease))
+	return clientv3.OpPut(t.key, t.value(), clientv3.WithLease(lease))
 }
 
 // Shrink reduces the units of a ticket. Who waits for them watches the key.
@@ -209,12 +211,13 @@ func (s *store) Detach(ctx context.Context, o exchange.Session, refs []exchange.
 	changed := map[string]int64{}
 	b := s.batch()
 	for _, ref := range refs {
-		key := s.ticket(ref.Queue, ref.ID)
-		b.get(key, func(all kvs) {
-			if len(all) > 0 && clientv3.LeaseID(all[0].Lease) == attached {
-				changed[key] = all[0].ModRevision
-			}
-		})
+		for _, key := range s.keys(o, ref) {
+			b.get(key, func(all kvs) {
+				if t := s.readOne(ref, all); t != nil && t.lease == attached {
+					changed[key] = t.changed
+				}
+			})
+		}
 	}
 	if err := b.run(ctx); err != nil || len(changed) == 0 {
 		return err
@@ -255,9 +258,9 @@ func (s *store) undetach(ctx context.Context, o exchange.Session, named []exchan
 		return nil
 	}
 	for _, ref := range named {
-		key := s.ticket(ref.Queue, ref.ID)
+		keys := s.keys(o, ref)
 		s.mu.Lock()
-		pending := s.detaching[key]
+		pending := slices.ContainsFunc(keys, func(key string) bool { return s.detaching[key] })
 		s.mu.Unlock()
 		if !pending {
 			continue
@@ -269,7 +272,9 @@ func (s *store) undetach(ctx context.Context, o exchange.Session, named []exchan
 			return err
 		}
 		s.mu.Lock()
-		delete(s.detaching, key)
+		for _, key := range keys {
+			delete(s.detaching, key)
+		}
 		s.mu.Unlock()
 	}
 	return nil
@@ -312,13 +317,13 @@ func (s *store) demands(t *ticket, what driver.Demand) clientv3.Op {
 // Ask changes the row of the ticket, and tells its session. Another library cannot be asked.
 func (s *store) Ask(ctx context.Context, queue, id string, what driver.Demand) (unsettled bool, err error) {
 	var evicted *ticket
-	_, err = s.alterAny(ctx, queue, id, func(t *ticket, held bool) ([]clientv3.Op, error) {
+	_, err = s.alterAny(ctx, exchange.Session{}, queue, id, func(t *ticket, held bool) ([]clientv3.Op, error) {
 		evicted = nil
 		switch {
 		case t == nil:
 			return nil, driver.ErrGone
 		case t.foreign && (what == driver.Force || what == driver.Evict && !held):
-			return []clientv3.Op{clientv3.OpDelete(s.ticket(queue, id))}, nil
+			return []clientv3.Op{clientv3.OpDelete(t.key)}, nil
 		case t.foreign:
 			return nil, nil
 		case what == driver.Force || what == driver.Evict && !held:
@@ -350,7 +355,7 @@ func (s *store) expel(ctx context.Context, evicted *ticket) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.alterAny(ctx, evicted.queue, evicted.id, func(t *ticket, _ bool) ([]clientv3.Op, error) {
+	_, err = s.alterAny(ctx, exchange.Session{ID: evicted.Session}, evicted.queue, evicted.id, func(t *ticket, _ bool) ([]clientv3.Op, error) {
 		if t == nil || !t.Evicted || t.lease != evicted.lease {
 			return nil, nil
 		}

@@ -28,6 +28,7 @@ type watches struct {
 
 type watched struct {
 	key, end string // a range of keys, unless end is empty
+	created  int64  // of what keeps a waiter out, and has the key
 	event    exchange.Event
 	unread   bool // of a follower: it has been told, and has not read since
 	stop     func()
@@ -40,17 +41,17 @@ func ofQueue(name string) string { return "queue " + name }
 func ofCell(name string) string  { return "cell " + name }
 
 // set has a key watched from now on, instead of another one for the same purpose.
-func (w *watches) set(purpose, key, end string, event exchange.Event) {
+func (w *watches) set(purpose, key, end string, created int64, event exchange.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if t := w.all[purpose]; t != nil {
-		t.unread = false
+		t.unread, t.created = false, created
 		if t.key == key && t.end == end {
 			return
 		}
 		t.stop()
 	}
-	t := &watched{key: key, end: end, event: event, stop: func() {}}
+	t := &watched{key: key, end: end, created: created, event: event, stop: func() {}}
 	w.bound(event.Type)
 	w.all[purpose] = t
 	if w.next != nil {
@@ -89,14 +90,14 @@ func (w *watches) drop(purpose string) {
 	}
 }
 
-// key is the one that is watched for this; "" if there is none, or a range.
-func (w *watches) key(purpose string) string {
+// key is the one that is watched for this, and when the ticket was created that had it; "" if there is none, or a range.
+func (w *watches) key(purpose string) (key string, created int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if t := w.all[purpose]; t != nil && t.end == "" {
-		return t.key
+		return t.key, t.created
 	}
-	return ""
+	return "", 0
 }
 
 // listen has begin called for each watch that there is, and for those that are set later.
@@ -130,7 +131,7 @@ func (w *watches) told(t *watched) {
 // follow has a queue or a cell watched for a follower.
 func (s *store) follow(f exchange.Follower, purpose, key, end string, event exchange.Event) {
 	if f.Mailbox != "" {
-		s.watches.set(purpose, key, end, event)
+		s.watches.set(purpose, key, end, 0, event)
 	}
 }
 
@@ -138,18 +139,16 @@ func (s *store) follow(f exchange.Follower, purpose, key, end string, event exch
 // several permits: the first waiter watches the whole queue, and each other one that in front of it, which
 // changes when it is held.
 func (s *store) watchWaiter(t *ticket, p place) {
-	key, end := "", ""
-	switch b := p.blocker(t); {
-	case b != nil:
-		key = s.ticket(b.queue, b.id)
-	case p.first:
-		key = s.queue(t.queue)
-		end = clientv3.GetPrefixRangeEnd(key)
-	default:
-		last := p.before[len(p.before)-1]
-		key = s.ticket(last.queue, last.id)
+	b, key, end := p.blocker(t), s.queue(t.queue), ""
+	if b == nil && p.first {
+		b, end = t, clientv3.GetPrefixRangeEnd(key)
+	} else {
+		if b == nil {
+			b = p.before[len(p.before)-1]
+		}
+		key = b.key
 	}
-	s.watches.set(ofTicket(t.id), key, end, exchange.Event{Type: exchange.Granted, ID: t.id, Unverified: true})
+	s.watches.set(ofTicket(t.id), key, end, b.created, exchange.Event{Type: exchange.Granted, ID: t.id, Unverified: true})
 }
 
 // watchDeep is watchWaiter for waiters that need the whole capacity and are far from the front: the ticket
@@ -186,7 +185,7 @@ func (s *store) watchDeep(ctx context.Context, all []*seen) error {
 		if len(t.before) > 0 {
 			s.watchWaiter(t.ticket, t.place)
 		} else { // it is held by now
-			s.watches.set(ofTicket(t.id), s.ticket(t.queue, t.id), "", exchange.Event{Type: exchange.Granted, ID: t.id, Unverified: true})
+			s.watches.set(ofTicket(t.id), t.key, "", t.created, exchange.Event{Type: exchange.Granted, ID: t.id, Unverified: true})
 		}
 	}
 	return nil
