@@ -3,6 +3,18 @@ package main
 // Of the backends, and of the guard.
 var backends = []fault{
 	{
+		file: "backend/quorumlock/link.go", test: "TestAnEmptyMemberDoesNotCount",
+		old: "return l.at != nil && l.sound && !l.muted", new: `return l.at != nil && l.life != "" && !l.muted`,
+	},
+	{
+		file: "backend/quorumlock/pursue.go", test: "TestTokensGrowOverEachMajority",
+		old: "low := t.exclusive() && p.floor < token", new: "low := false",
+	},
+	{
+		file: "backend/quorumlock/quorumlock.go", test: "TestAMinorityGrantsNothing",
+		old: "len(members)/2 + 1,", new: "len(members) / 2,",
+	},
+	{
 		file: "backend/zklock/config.go", test: "TestAHandshakeMayTakeItsTime",
 		old: "max(timeout, c.patience/time.Duration(len(c.hosts)))", new: "timeout",
 	},

@@ -1,0 +1,137 @@
+package quorumlock_test
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/interlock-go/interlock/backend/memlock"
+	"github.com/interlock-go/interlock/backend/quorumlock"
+	"github.com/interlock-go/interlock/driver"
+)
+
+const ttl = 10 * time.Second
+
+func request() driver.Request {
+	var b [16]byte
+	rand.Read(b[:])
+	return driver.Request{ID: hex.EncodeToString(b[:]), Queue: "q", Kind: driver.Mutex, Units: 1, Capacity: 1, NoWait: true}
+}
+
+// client opens a session of a quorum of worlds, and returns its drivers of them.
+func client(t *testing.T, worlds ...*memlock.World) (*driver.Opened, []*memlock.Driver) {
+	t.Helper()
+	var members []*memlock.Driver
+	var all []driver.Driver
+	for _, w := range worlds {
+		members = append(members, w.Driver())
+		all = append(all, members[len(members)-1])
+	}
+	d, err := quorumlock.New(all...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	s, err := d.Open(t.Context(), driver.SessionOptions{TTL: ttl})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, members
+}
+
+func hold(t *testing.T, s *driver.Opened) driver.Ticket {
+	t.Helper()
+	tk, err := s.Join(t.Context(), request())
+	if err != nil || !tk.Held {
+		t.Fatalf("Join: %+v, %v", tk, err)
+	}
+	return tk
+}
+
+// fresh are worlds that count.
+func fresh(t *testing.T, n int) (worlds []*memlock.World) {
+	t.Helper()
+	for range n {
+		worlds = append(worlds, memlock.NewWorld())
+	}
+	s, _ := client(t, worlds...)
+	time.Sleep(ttl + time.Second)
+	if err := s.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return worlds
+}
+
+// Promise: a member that has lost its data does not help another to a lock that is held, for a TTL.
+func TestAnEmptyMemberDoesNotCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := fresh(t, 3)
+		a, members := client(t, w...)
+		members[0].Faults().Cut() // so that the holder has the last two
+		held := hold(t, a)
+		b, _ := client(t, w[0], w[1], memlock.NewWorld())
+		for range 5 {
+			if tk, err := b.Join(t.Context(), request()); err == nil {
+				t.Fatalf("it is held a second time: %+v", tk)
+			}
+			time.Sleep(ttl / 6)
+		}
+		time.Sleep(ttl)
+		if tk := hold(t, b); tk.Token <= held.Token {
+			t.Errorf("the token %d follows %d", tk.Token, held.Token)
+		}
+	})
+}
+
+// Promise: a new quorum says why it does not count, and for how long.
+func TestANewQuorumSaysWhenItCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := client(t, memlock.NewWorld(), memlock.NewWorld(), memlock.NewWorld())
+		_, err := s.Join(t.Context(), request())
+		if err == nil || driver.IsPermanent(err) || errors.Is(err, driver.ErrBusy) {
+			t.Fatalf("Join: %v", err)
+		}
+		time.Sleep(ttl + time.Second)
+		hold(t, s)
+	})
+}
+
+// Promise: tokens grow, whichever majority gives them.
+func TestTokensGrowOverEachMajority(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := fresh(t, 3)
+		far := w[0].Driver()
+		defer far.Close()
+		if err := far.Raise(t.Context(), "", 1000); err != nil {
+			t.Fatal(err)
+		}
+		var last uint64
+		for without := range 3 {
+			s, members := client(t, w...)
+			members[2-without].Faults().Cut() // the first majority has the member with large tokens
+			tk := hold(t, s)
+			if tk.Token <= last {
+				t.Fatalf("the token %d follows %d", tk.Token, last)
+			}
+			last = tk.Token
+			if err := s.Leave(t.Context(), tk, true); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// Promise: a minority grants nothing.
+func TestAMinorityGrantsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, members := client(t, fresh(t, 3)...)
+		members[0].Faults().Cut()
+		members[1].Faults().Cut()
+		if tk, err := s.Join(t.Context(), request()); err == nil || driver.IsPermanent(err) {
+			t.Fatalf("Join: %+v, %v", tk, err)
+		}
+	})
+}
