@@ -18,44 +18,53 @@ func newDemo(o *options) *cobra.Command {
 }
 
 func newFlashSale(o *options) *cobra.Command {
-	var c flashsale.Config
+	var (
+		c    flashsale.Config
+		urls []string
+		stop bool
+		kill bool
+	)
 	cmd := &cobra.Command{
 		Use:   "flash-sale",
 		Short: "Sell a small stock from several processes, with and without locks",
 		Long: `Flash-sale starts several processes that sell a small stock, kept in a real database,
-to many buyers. Without a lock they sell more than there is. Each strategy protects the
-same steps in its own way, and sells exactly the stock:
+to many buyers. Every fifth buyer clicks twice, and of every seventh the reply is lost, so
+that the buyer asks again. Each strategy protects the sale in its own way:
 
-  none         not at all: it oversells
-  mutex        by a lock around reading and writing
-  fenced       by a lock whose token the database checks
-  striped      by a lock for each segment of the stock
-  optimistic   by writing only if nobody has written since
-  pessimistic  by a transaction that locks the row before it reads
+` + strategies() + `
+--stop stops a worker (SIGSTOP) that holds the lock and has read the last piece, until
+another has sold it, and then continues it: mutex sells one too many, and with fenced the
+database refuses the late write. --kill kills a worker while it holds the lock: how long
+until the next sale? Both use mutex and fenced, and locks with a TTL of 2 s.
 
-The exit status is 0 if every strategy but none sold exactly the stock. --url puts the
-locks elsewhere; by default they are in a file of their own, beside the database. The
-shop's tables are in SQLite files, or on the server of --database, where they get names
-of their own and are removed at the end:
+The exit status is 0 if every strategy but none and local, and mutex with --stop, sold
+exactly the stock. --url puts the locks elsewhere; by default they are in a file of their
+own, beside the database. Given several times, mutex is shown on each of the backends, and
+other strategies use the first. The shop's tables are in SQLite files, or on the server of
+--database, where they get names of their own and are removed at the end:
 
   --database postgres://user:password@host:5432/database
   --database mysql://user:password@host:3306/database      (MariaDB too)`,
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, stop := untilSignal(cmd.Context())
-			defer stop()
+			ctx, end := untilSignal(cmd.Context())
+			defer end()
 			warnOfPs(cmd, "--database", c.Database, "")
-			for name, n := range map[string]int{"stock": c.Stock, "buyers": c.Buyers, "workers": c.Workers} {
+			for name, n := range map[string]int{"stock": c.Stock, "buyers": c.Buyers, "workers": c.Workers, "items": c.Items} {
 				if n < 1 {
 					return usage("--%s %d: at least 1 is needed", name, n)
 				}
 			}
-			if o.url != "" || o.urlFile != "" {
-				b, err := o.backend()
-				if err != nil {
-					return err
-				}
-				c.URL = b.url
+			switch {
+			case stop && kill:
+				return usage("--stop and --kill exclude each other")
+			case stop:
+				c.Strike = flashsale.Stop
+			case kill:
+				c.Strike = flashsale.Kill
+			}
+			if err := o.saleURLs(cmd, urls, &c); err != nil {
+				return err
 			}
 			show := progress(unfiltered(cmd.ErrOrStderr()))
 			c.Progress = show.report
@@ -87,10 +96,48 @@ of their own and are removed at the end:
 	cmd.Flags().IntVar(&c.Stock, "stock", 100, "pieces to sell")
 	cmd.Flags().IntVar(&c.Buyers, "buyers", 1000, "buyers, who want one piece each")
 	cmd.Flags().IntVar(&c.Workers, "workers", 4, "processes that sell")
-	cmd.Flags().StringSliceVar(&c.Strategies, "strategy", flashsale.Strategies(), "only these strategies")
+	cmd.Flags().IntVar(&c.Items, "items", 1, "hot items, among which the stock is divided")
+	cmd.Flags().StringSliceVar(&c.Strategies, "strategy", nil, "only this strategy (repeatable; default all)")
+	cmd.Flags().BoolVar(&stop, "stop", false, "stop a worker past its lease, in the middle of a sale, and continue it")
+	cmd.Flags().BoolVar(&kill, "kill", false, "kill a worker while it holds the lock")
+	cmd.Flags().StringArrayVar(&urls, "url", nil, "backend of the locks (repeatable: mutex on each of them)")
 	cmd.Flags().StringVar(&c.Database, "database", "", "the `URL` of a PostgreSQL, MySQL or MariaDB server for the shop")
 	cmd.Flags().StringVar(&c.Dir, "dir", "", "keep the SQLite files in a new folder here")
 	return cmd
+}
+
+// strategies is the list of strategies for people.
+func strategies() string {
+	var b strings.Builder
+	for _, name := range flashsale.Strategies() {
+		fmt.Fprintf(&b, "  %-12s %s\n", name, flashsale.Idea(name))
+	}
+	return b.String()
+}
+
+// saleURLs says where the locks of a sale are. Unlike those of other commands, they are not
+// where INTERLOCK_URL says: a demonstration does not go to a backend that nobody named.
+func (o *options) saleURLs(cmd *cobra.Command, urls []string, c *flashsale.Config) error {
+	for _, url := range urls {
+		if url == "" {
+			return usage("--url is empty")
+		}
+		warnOfPs(cmd, "--url", url, ": take --url-file")
+	}
+	c.URLs = urls
+	switch {
+	case o.local:
+		return usage("the locks of the sale are in a file of their own: leave --local out")
+	case len(urls) > 0 && o.urlFile != "":
+		return usage("--url and --url-file exclude each other")
+	case o.urlFile != "":
+		b, err := o.backend()
+		if err != nil {
+			return err
+		}
+		c.URLs = []string{b.url}
+	}
+	return nil
 }
 
 // progressLine shows on a terminal how far the sale is; elsewhere a line for

@@ -42,7 +42,7 @@ belongs into a file: ps shows that of --url to everybody.`,
 		SilenceUsage:  true,
 		Args:          noArgs,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			if o.url == "" && cmd.Flags().Changed("url") {
+			if url := cmd.Flags().Lookup("url"); url != nil && url.Changed && url.Value.String() == "" {
 				return usage("--url is empty")
 			}
 			warnOfPs(cmd, "--url", o.url, ": take --url-file or "+urlVariable)

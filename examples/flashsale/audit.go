@@ -1,25 +1,37 @@
 package flashsale
 
-import "context"
+import (
+	"context"
+	"fmt"
+)
 
-// audit counts in the database what was sold, and compares it with the orders
-// that were confirmed to their buyers.
-func (s *store) audit(ctx context.Context, r *Result, confirmed map[int]bool) error {
+// audit counts in the database what was sold, and compares it with what the buyers
+// were told: told has those with an answer, and whether they have an order.
+func (s *store) audit(ctx context.Context, r *Result, told map[int]bool) error {
 	if err := s.db.QueryRowContext(ctx, s.sql("SELECT sum(stock) FROM items")).Scan(&r.Left); err != nil {
 		return err
 	}
-	rows, err := s.db.QueryContext(ctx, s.sql("SELECT buyer, worker FROM orders ORDER BY number"))
+	rows, err := s.db.QueryContext(ctx, s.sql("SELECT buyer, worker, item FROM orders ORDER BY number"))
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
-	ordered := map[int]int{}
+	r.PerWorker = make([]int, r.Workers)
+	ordered, sold := map[int]int{}, make([]int, r.Items)
 	for last := 0; rows.Next(); r.Orders++ {
-		var buyer, worker int
-		if err := rows.Scan(&buyer, &worker); err != nil {
+		var buyer, worker, row int
+		if err := rows.Scan(&buyer, &worker, &row); err != nil {
 			return err
 		}
+		if worker < 1 || worker > r.Workers || row < 0 || row >= r.Items*r.Segments {
+			return fmt.Errorf("an order of worker %d for row %d", worker, row)
+		}
 		ordered[buyer]++
+		sold[row/r.Segments]++
+		r.PerWorker[worker-1]++
+		if row%r.Segments != buyer/r.Items%r.Segments {
+			r.Elsewhere++
+		}
 		switch {
 		case r.Orders == 0:
 		case worker == last:
@@ -32,15 +44,20 @@ func (s *store) audit(ctx context.Context, r *Result, confirmed map[int]bool) er
 	if err := rows.Err(); err != nil {
 		return err
 	}
-	for buyer := range confirmed {
-		if ordered[buyer] == 0 {
+	for buyer, has := range told {
+		if has && ordered[buyer] == 0 {
 			r.Lost++
 		}
-		ordered[buyer]--
 	}
-	for _, more := range ordered {
-		r.Duplicates += max(0, more)
+	for buyer, n := range ordered {
+		r.SecondPieces += n - 1
+		if !told[buyer] {
+			r.Duplicates++
+		}
 	}
-	r.Oversold = max(0, r.Orders-r.Stock)
+	r.Duplicates += r.SecondPieces
+	for item, stock := range divide(r.Stock, r.Items) {
+		r.Oversold += max(0, sold[item]-stock)
+	}
 	return nil
 }

@@ -10,43 +10,67 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // crew is the worker processes of one sale.
 type crew struct {
+	ctx     context.Context
+	exe     string
+	job     job
 	events  chan event
-	inputs  []io.WriteCloser
+	workers []*worker // that with number n at n-1
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 }
 
-// event is a worker's message, or the end of a worker that had not finished.
+// worker is one process.
+type worker struct {
+	number  int
+	process *os.Process
+	in      *json.Encoder
+	killed  atomic.Bool // its end is meant
+}
+
+// event is a worker's message, or its end if it had not finished: as it was meant, or
+// with err.
 type event struct {
+	worker *worker
 	message
-	err error
+	ended bool
+	err   error
 }
 
 // hire starts the workers. When ctx ends they are killed.
-func hire(ctx context.Context, j job) (*crew, error) {
+func hire(ctx context.Context, j job, workers int) (*crew, error) {
 	exe, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	c := &crew{events: make(chan event, 100), cancel: cancel}
-	for i := range j.Workers {
-		j.Worker = i + 1
-		if err := c.add(ctx, exe, j); err != nil {
+	c := &crew{exe: exe, job: j, events: make(chan event, 100), workers: make([]*worker, workers)}
+	c.ctx, c.cancel = context.WithCancel(ctx)
+	for i := range c.workers {
+		if err := c.add(i + 1); err != nil {
 			c.dismiss()
-			return nil, fmt.Errorf("start worker %d: %w", j.Worker, err)
+			return nil, err
 		}
 	}
 	return c, nil
 }
 
-func (c *crew) add(ctx context.Context, exe string, j job) error {
-	cmd := exec.CommandContext(ctx, exe)
+// add starts the worker with that number, in place of the one that had it.
+func (c *crew) add(number int) error {
+	w := &worker{number: number}
+	if err := c.begin(w); err != nil {
+		return fmt.Errorf("start worker %d: %w", number, err)
+	}
+	c.workers[number-1] = w
+	return nil
+}
+
+func (c *crew) begin(w *worker) error {
+	cmd := exec.CommandContext(c.ctx, c.exe)
 	cmd.Args[0] = os.Args[0] // a program may go by the name it was called by
 	cmd.Env = append(os.Environ(), workerVariable+"=1")
 	cmd.WaitDelay = 5 * time.Second
@@ -63,30 +87,33 @@ func (c *crew) add(ctx context.Context, exe string, j job) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	c.inputs = append(c.inputs, in)
+	w.process, w.in = cmd.Process, json.NewEncoder(in)
 	c.running.Go(func() {
-		finished, err := c.listen(ctx, out)
+		finished, err := c.listen(w, out)
 		ended := cmd.Wait()
-		if finished && ended == nil {
-			return
-		}
 		switch {
+		case finished && ended == nil:
+			return
+		case w.killed.Load():
+			c.send(event{worker: w, ended: true})
+			return
 		case err != nil:
 		case ended != nil:
 			err = ended
 		default:
 			err = errors.New("it ended before it was done")
 		}
-		c.send(ctx, event{err: fmt.Errorf("worker %d (process %d): %w%s", j.Worker, cmd.Process.Pid, err, last)})
+		c.send(event{worker: w, ended: true, err: fmt.Errorf("worker %d (process %d): %w%s", w.number, cmd.Process.Pid, err, last)})
 	})
-	// A worker that is gone already has its end reported by the above.
-	_ = json.NewEncoder(in).Encode(j)
+	j := c.job
+	j.Worker = w.number
+	_ = w.in.Encode(j) // A worker that is gone already has its end reported by the above.
 	return nil
 }
 
 // listen passes a worker's messages on, and reports whether it said that it was
 // done.
-func (c *crew) listen(ctx context.Context, out io.Reader) (finished bool, err error) {
+func (c *crew) listen(w *worker, out io.Reader) (finished bool, err error) {
 	messages := json.NewDecoder(out)
 	said := false
 	for {
@@ -96,7 +123,7 @@ func (c *crew) listen(ctx context.Context, out io.Reader) (finished bool, err er
 			return false, errors.New(m.Error)
 		case err == nil:
 			said = true
-			c.send(ctx, event{message: m})
+			c.send(event{worker: w, message: m})
 			if m.Kind == done {
 				return true, nil
 			}
@@ -108,18 +135,20 @@ func (c *crew) listen(ctx context.Context, out io.Reader) (finished bool, err er
 	}
 }
 
-func (c *crew) send(ctx context.Context, e event) {
+func (c *crew) send(e event) {
 	select {
 	case c.events <- e:
-	case <-ctx.Done():
+	case <-c.ctx.Done():
 	}
 }
 
-// start lets all workers begin.
-func (c *crew) start() {
-	for _, in := range c.inputs {
-		_ = json.NewEncoder(in).Encode(start{}) // as in add
-	}
+// ask sends a request to a worker. One that is gone has its end reported by begin.
+func (w *worker) ask(r request) { _ = w.in.Encode(r) }
+
+// kill ends a worker, and that is no failure.
+func (w *worker) kill() error {
+	w.killed.Store(true)
+	return w.process.Kill()
 }
 
 // wait returns when all workers have ended by themselves.

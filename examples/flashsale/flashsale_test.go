@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,11 +17,11 @@ import (
 
 // The test binary is the worker too, so it can have strategies of its own.
 func TestMain(m *testing.M) {
-	strategies["forgetful"] = confirmsWithoutAnOrder
-	strategies["twice"] = placesTwoOrders
-	strategies["silent"] = neverAnswers
-	strategies["dying"] = diesAtBuyer(5)
-	strategies["failing"] = failsAtBuyer(5)
+	strategies["forgetful"] = strategy{open: confirmsWithoutAnOrder}
+	strategies["twice"] = strategy{open: placesTwoOrders, loose: true}
+	strategies["silent"] = strategy{open: neverAnswers}
+	strategies["dying"] = strategy{open: diesAtBuyer(5)}
+	strategies["failing"] = strategy{open: failsAtBuyer(5)}
 	// The race detector makes every process wait for a second at its exit.
 	if err := os.Setenv("GORACE", os.Getenv("GORACE")+" atexit_sleep_ms=0"); err != nil {
 		panic(err)
@@ -31,17 +31,16 @@ func TestMain(m *testing.M) {
 }
 
 func confirmsWithoutAnOrder(s *shop) (sell, error) {
-	return func(ctx context.Context, buyer int) (bool, error) {
-		if buyer < 3 {
+	return func(ctx context.Context, o order) (bool, error) {
+		if o.buyer < 3 {
 			return true, nil
 		}
-		return s.buy(ctx, order{buyer: buyer, worker: s.worker}, nil)
+		return s.buy(ctx, o)
 	}, nil
 }
 
 func placesTwoOrders(s *shop) (sell, error) {
-	return func(ctx context.Context, buyer int) (bool, error) {
-		o := order{buyer: buyer, worker: s.worker}
+	return func(ctx context.Context, o order) (bool, error) {
 		err := s.transact(ctx, func(tx *sql.Tx) error {
 			return errors.Join(s.place(ctx, tx, o), s.place(ctx, tx, o))
 		})
@@ -50,8 +49,8 @@ func placesTwoOrders(s *shop) (sell, error) {
 }
 
 func neverAnswers(*shop) (sell, error) {
-	return func(ctx context.Context, buyer int) (bool, error) {
-		if buyer == 0 {
+	return func(ctx context.Context, o order) (bool, error) {
+		if o.buyer == 0 {
 			return true, nil
 		}
 		<-ctx.Done()
@@ -61,8 +60,8 @@ func neverAnswers(*shop) (sell, error) {
 
 func diesAtBuyer(n int) func(*shop) (sell, error) {
 	return func(*shop) (sell, error) {
-		return func(ctx context.Context, buyer int) (bool, error) {
-			if buyer == n {
+		return func(ctx context.Context, o order) (bool, error) {
+			if o.buyer == n {
 				fmt.Fprintln(os.Stderr, "last words")
 				self, err := os.FindProcess(os.Getpid())
 				if err == nil {
@@ -80,8 +79,8 @@ func diesAtBuyer(n int) func(*shop) (sell, error) {
 
 func failsAtBuyer(n int) func(*shop) (sell, error) {
 	return func(*shop) (sell, error) {
-		return func(ctx context.Context, buyer int) (bool, error) {
-			if buyer == n {
+		return func(ctx context.Context, o order) (bool, error) {
+			if o.buyer == n {
 				return false, errors.New("the till is empty")
 			}
 			return false, nil
@@ -103,10 +102,12 @@ func tempDir(t *testing.T) {
 	})
 }
 
-func TestEveryStrategyButNoneSellsExactlyTheStock(t *testing.T) {
+// Promise: none and, among several workers, local sell more than there is; every other
+// strategy sells exactly the stock, one piece to a buyer, with each number of segments.
+func TestOnlyNoneAndLocalOversell(t *testing.T) {
 	tempDir(t)
 	var reports []Progress
-	c := Config{Stock: 40, Buyers: 200, Workers: 3, Progress: func(p Progress) { reports = append(reports, p) }}
+	c := Config{Stock: 60, Buyers: 200, Workers: 3, Progress: func(p Progress) { reports = append(reports, p) }}
 	results, err := Run(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
@@ -114,34 +115,102 @@ func TestEveryStrategyButNoneSellsExactlyTheStock(t *testing.T) {
 	if err := Check(results); err != nil {
 		t.Error(err)
 	}
-	var names []string
+	var labels []string
 	for _, r := range results {
-		names = append(names, r.Strategy)
-		if r.Strategy == "none" {
+		labels = append(labels, r.Label)
+		switch {
+		case r.strategy.wrong:
 			if r.Oversold == 0 || r.Orders != r.Stock+r.Oversold || r.Left <= r.Stock-r.Orders {
-				t.Errorf("none did not oversell by lost updates: %+v", r)
+				t.Errorf("%s did not oversell by lost updates: %+v", r.Label, r)
 			}
-		} else if !r.Exact() || r.Oversold != 0 {
+		case !r.Exact():
 			t.Errorf("not exact: %+v", r)
 		}
-		if r.Seconds <= 0 || r.OrdersPerSecond <= 0 || r.Between+r.Within != r.Orders-1 {
+		if (r.SecondPieces > 0) != r.strategy.loose {
+			t.Errorf("%s: %d second pieces", r.Label, r.SecondPieces)
+		}
+		if (r.URL == "") == r.strategy.locks {
+			t.Errorf("%s: its locks are at %q", r.Label, r.URL)
+		}
+		sum := 0
+		for _, n := range r.PerWorker {
+			sum += n
+		}
+		if r.Seconds <= 0 || r.OrdersPerSecond <= 0 || r.Between+r.Within != r.Orders-1 || sum != r.Orders || len(r.times) != r.Orders {
 			t.Errorf("figures that do not fit: %+v", r)
 		}
 	}
-	if !reflect.DeepEqual(names, Strategies()) {
-		t.Errorf("results of %v, want %v", names, Strategies())
+	want := []string{"none", "local", "conditional", "pessimistic", "optimistic", "mutex", "striped, 1", "striped, 4", "striped, 16", "fenced"}
+	if !slices.Equal(labels, want) {
+		t.Errorf("results of %v, want %v", labels, want)
 	}
 	finals := 0
 	for _, p := range reports {
 		if p.Done {
 			finals++
-			if p.Served != 200 || p.Strategy != Strategies()[finals-1] || p.Number != finals || p.Of != len(names) {
-				t.Errorf("last report of a strategy: %+v", p)
+			if p.Served != 200 || p.Strategy != labels[finals-1] || p.Number != finals || p.Of != len(labels) {
+				t.Errorf("last report of a sale: %+v", p)
 			}
 		}
 	}
-	if finals != len(names) {
-		t.Errorf("%d last reports, want one of each strategy", finals)
+	if finals != len(labels) {
+		t.Errorf("%d last reports, want one of each sale", finals)
+	}
+}
+
+// Promise: a lock of the process is exact if there is one process.
+func TestALockOfTheProcessIsExactWithOneWorker(t *testing.T) {
+	tempDir(t)
+	results, err := Run(t.Context(), Config{Stock: 20, Buyers: 60, Workers: 1, Strategies: []string{"local"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Check(results); err != nil || !results[0].Exact() {
+		t.Errorf("got %+v, %v; want it exact", results[0], err)
+	}
+}
+
+// Promise: buyers are served in turn, so that each worker sells about as much as the others.
+func TestTheWorkersTakeTurns(t *testing.T) {
+	tempDir(t)
+	results, err := Run(t.Context(), Config{Workers: 4, Strategies: []string{"mutex"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := results[0]; slices.Min(r.PerWorker) < 5 || r.Between < 10 {
+		t.Errorf("4 workers sold %v of 100 pieces, %d times after another and %d times after itself; want them to take turns", r.PerWorker, r.Between, r.Within)
+	}
+}
+
+// Promise: where a segment of the stock runs dry, its buyers get a piece from another.
+func TestBuyersOfADrySegmentGoOnToOthers(t *testing.T) {
+	tempDir(t)
+	results, err := Run(t.Context(), Config{Stock: 40, Buyers: 40, Workers: 2, Strategies: []string{"striped"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range results {
+		// Of the first segment's buyers one finds a piece there.
+		if least := 40/r.Segments - 1; !r.Exact() || r.Segments > 1 && r.Elsewhere < least || r.Segments == 1 && r.Elsewhere != 0 {
+			t.Errorf("%d segments: got %+v, want at least %d of 40 buyers served from another", r.Segments, r, least)
+		}
+	}
+}
+
+// Promise: several items that all want have locks, and stocks, of their own.
+func TestSeveralItemsAreEachSoldExactly(t *testing.T) {
+	tempDir(t)
+	results, err := Run(t.Context(), Config{Stock: 50, Buyers: 200, Workers: 3, Items: 3, Strategies: []string{"none", "conditional", "mutex", "striped"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Check(results); err != nil {
+		t.Error(err)
+	}
+	for _, r := range results {
+		if r.Items != 3 || r.Exact() == (r.Strategy == "none") {
+			t.Errorf("got %+v", r)
+		}
 	}
 }
 
@@ -154,8 +223,8 @@ func TestCheckFindsWhatIsWrong(t *testing.T) {
 	if r := results[1]; r.Lost != 3 {
 		t.Errorf("3 orders were confirmed and not placed; lost is %d", r.Lost)
 	}
-	if r := results[2]; r.Duplicates != 10 || r.Oversold != 10 {
-		t.Errorf("10 orders were placed twice; duplicates is %d, oversold %d", r.Duplicates, r.Oversold)
+	if r := results[2]; r.SecondPieces < 10 || r.Duplicates < 10 || r.Oversold < 10 {
+		t.Errorf("10 orders were placed twice, or more often; got %+v", r)
 	}
 	err = Check(results)
 	if err == nil || !strings.Contains(err.Error(), "forgetful") || !strings.Contains(err.Error(), "twice") {
@@ -208,7 +277,7 @@ func TestAGivenFolderKeepsTheDatabases(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if files, err := filepath.Glob(filepath.Join(dir, "*", "optimistic.db")); err != nil || len(files) != 2 {
+	if files, err := filepath.Glob(filepath.Join(dir, "*", "optimistic-1.db")); err != nil || len(files) != 2 {
 		t.Errorf("got %v, %v; want two databases", files, err)
 	}
 }
@@ -223,10 +292,15 @@ func TestAWrongConfigurationIsRefusedAtOnce(t *testing.T) {
 		"no strategy":      {Strategies: []string{}},
 		"unknown strategy": {Strategies: []string{"luck"}},
 		"given twice":      {Strategies: []string{"none", "mutex", "none"}},
-		"memory of one":    {URL: "mem:shop"},
-		"not a URL":        {URL: "shop"},
+		"memory of one":    {URLs: []string{"mem:shop"}},
+		"not a URL":        {URLs: []string{"shop"}},
 		"no such":          {Dir: filepath.Join(t.TempDir(), "missing")},
-		"unknown scheme":   {URL: "teapot:", Strategies: []string{"mutex"}},
+		"items":            {Stock: 5, Items: 6},
+		"twice":            {URLs: []string{"sqlite:a", "sqlite:a"}},
+		"unknown strike":   {Strike: "tickle"},
+		"at least 2":       {Strike: Kill, Workers: 1},
+		"mutex and fenced": {Strike: Kill, Strategies: []string{"optimistic"}},
+		"unknown scheme":   {URLs: []string{"teapot:"}, Strategies: []string{"mutex"}},
 	} {
 		if _, err := Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want it to say %q", err, want)
@@ -242,22 +316,18 @@ func TestWorkersDoNotStartWorkers(t *testing.T) {
 	}
 }
 
-func TestTheStockIsCutIntoEqualSegments(t *testing.T) {
-	for _, c := range []struct{ stock, segments int }{{100, 8}, {8, 8}, {9, 8}, {15, 8}, {1, 1}, {7, 3}} {
-		db, err := openStore(t.Context(), place{File: filepath.Join(t.TempDir(), "shop.db")}, 1)
-		if err != nil {
-			t.Fatal(err)
+func TestTheStockIsDividedIntoEqualParts(t *testing.T) {
+	for _, c := range []struct{ stock, n int }{{100, 8}, {8, 8}, {9, 8}, {15, 8}, {1, 1}, {7, 3}} {
+		parts := divide(c.stock, c.n)
+		sum := 0
+		for _, part := range parts {
+			sum += part
 		}
-		if err := db.fill(t.Context(), c.stock, c.segments); err != nil {
-			t.Fatal(err)
+		if len(parts) != c.n || sum != c.stock || slices.Max(parts)-slices.Min(parts) > 1 {
+			t.Errorf("%+v: got %v", c, parts)
 		}
-		var n, sum, least, most int
-		err = db.db.QueryRow("SELECT count(*), sum(stock), min(stock), max(stock) FROM items").Scan(&n, &sum, &least, &most)
-		if err != nil || n != c.segments || sum != c.stock || most-least > 1 {
-			t.Errorf("%+v: got %d segments of %d to %d, %d in all, %v", c, n, least, most, sum, err)
-		}
-		if err := db.close(); err != nil {
-			t.Error(err)
-		}
+	}
+	if got := cut(17, 4); !slices.Equal(got, []int{1, 6, 5, 5}) {
+		t.Errorf("17 pieces in 4 segments: got %v, want a first one that runs dry at once", got)
 	}
 }

@@ -2,40 +2,54 @@ package flashsale
 
 import "time"
 
-// The workers talk to their parent in lines of JSON: the parent sends a job,
-// then a start once all are ready, and keeps the worker's standard input open
-// as long as it lives; the worker sends messages.
+// The workers talk to their parent in lines of JSON. The parent sends a job and then,
+// once all workers are ready, requests. It keeps a worker's standard input open as long
+// as it lives. The worker sends messages.
 
 // job is what one worker has to do.
 type job struct {
 	Strategy string
 	Worker   int // from 1
-	Workers  int // buyer b goes to worker b modulo Workers, plus 1
-	Buyers   int
 	Items    int
+	Segments int // of each item
 	Work     time.Duration
 	Shop     place
 	URL      string
-	Lock     string
+	TTL      time.Duration // of the locks; 0: as the URL says
+	Lock     string        // what the names of its locks begin with
+	Strike   int           // the stock at which a worker is struck; 0: none is
 }
 
-// start tells a worker to open its doors.
-type start struct{}
+// request is what a parent wants of a worker.
+type request struct {
+	Kind  kind
+	Click int // of a click
+	Buyer int // of a click
+}
 
 // message is one thing that a worker says.
 type message struct {
 	Kind    kind
-	Buyer   int    `json:",omitempty"` // of an answer
-	Sold    bool   `json:",omitempty"` // of an answer: there is an order
+	Click   int    `json:",omitempty"` // of an answer
+	Sold    bool   `json:",omitempty"` // of an answer: the buyer has an order
+	New     bool   `json:",omitempty"` // of an answer: by this click
 	Retries int    `json:",omitempty"` // of done
+	Refused int    `json:",omitempty"` // of done
 	Error   string `json:",omitempty"` // of failed
 }
 
 type kind string
 
 const (
+	// Requests.
+	click kind = "click" // a buyer wants a piece
+	goOn  kind = "go on" // after midway
+	shut  kind = "shut"  // no click follows
+
+	// Messages.
 	ready  kind = "ready"
 	answer kind = "answer"
+	midway kind = "midway" // it waits between reading and writing, and can be struck
 	done   kind = "done"   // the last one of a worker
 	failed kind = "failed" // likewise
 )

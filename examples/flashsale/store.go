@@ -11,9 +11,10 @@ import (
 	"time"
 )
 
-// The stock is one row, or some for the strategy that cuts it. No constraint
-// helps: a stock may become wrong, and a buyer may get two orders. The log of
-// orders is in the order of their numbers, on SQLite that of their commits.
+// The stock of an item is one row, or some for the strategy that cuts it. No
+// constraint helps: a stock may become wrong. That a buyer gets one order in a sale is a
+// constraint, which a strategy may do without. The log of orders is in the order of
+// their numbers, on SQLite that of their commits.
 var schema = []string{`
 	CREATE TABLE items (
 		id      INTEGER PRIMARY KEY,
@@ -23,17 +24,21 @@ var schema = []string{`
 	)`, `
 	CREATE TABLE orders (
 		number NUMBER,
+		sale   VARCHAR(40) NOT NULL,
 		buyer  INTEGER NOT NULL,
 		worker INTEGER NOT NULL,
 		item   INTEGER NOT NULL
 	)`,
 }
 
+const onePiece = "CREATE UNIQUE INDEX orders_buyer ON orders (sale, buyer)"
+
 // store is the shop's database.
 type store struct {
 	*database
 	db         *sql.DB
 	where      place
+	sale       string // its name, in each order
 	itemsTable string
 	names      *strings.Replacer // of tables and types in statements
 }
@@ -50,8 +55,9 @@ func openStore(ctx context.Context, p place, connections int) (*store, error) {
 	}
 	db.SetMaxOpenConns(connections)
 	db.SetMaxIdleConns(connections)
-	s := &store{database: kind, db: db, where: p, itemsTable: p.Prefix + "items"}
-	s.names = strings.NewReplacer("items", s.itemsTable, "orders", p.Prefix+"orders", "NUMBER", kind.number)
+	s := &store{database: kind, db: db, where: p, sale: p.Sale, itemsTable: p.Prefix + "items"}
+	s.names = strings.NewReplacer("items", s.itemsTable, "orders", p.Prefix+"orders",
+		"NUMBER", kind.number, "INSERT ONCE", kind.insert, "OR NOTHING", kind.conflict)
 	if err := db.PingContext(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("reach %v: %w", p, p.hide(err)), db.Close())
 	}
@@ -69,23 +75,42 @@ func (s *store) sql(query string) string {
 	return query
 }
 
-// fill makes the tables and puts the stock into so many segments, as equal as
-// can be, with the ids from 0.
-func (s *store) fill(ctx context.Context, stock, segments int) error {
-	for _, table := range schema {
-		if _, err := s.db.ExecContext(ctx, s.sql(table)+s.suffix); err != nil {
+// fill makes the tables, loose or not, and divides the stock.
+func (s *store) fill(ctx context.Context, parts []int, loose bool) error {
+	statements := []string{schema[0] + s.suffix, schema[1] + s.suffix}
+	if !loose {
+		statements = append(statements, onePiece)
+	}
+	for _, statement := range statements {
+		if _, err := s.db.ExecContext(ctx, s.sql(statement)); err != nil {
 			return err
 		}
 	}
 	return s.transact(ctx, func(tx *sql.Tx) error {
-		for i := range segments {
-			part := stock/segments + min(1, max(0, stock%segments-i))
+		for i, part := range parts {
 			if _, err := tx.ExecContext(ctx, s.sql("INSERT INTO items (id, stock, version, token) VALUES (?, ?, 1, 0)"), i, part); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+}
+
+// divide makes n parts of a stock, as equal as can be.
+func divide(stock, n int) []int {
+	parts := make([]int, n)
+	for i := range parts {
+		parts[i] = stock/n + min(1, max(0, stock%n-i))
+	}
+	return parts
+}
+
+// cut makes n segments of a stock. The first has one piece, so that it runs dry at once.
+func cut(stock, n int) []int {
+	if n == 1 {
+		return []int{stock}
+	}
+	return append([]int{1}, divide(stock-1, n-1)...)
 }
 
 // remove takes the tables away, from a server; files go with their folder. The
@@ -105,15 +130,15 @@ func (s *store) remove(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// order is what a buyer gets.
-type order struct {
-	buyer, worker int
-	item          int // the segment
-}
-
 // stock reads how many pieces an item has left.
 func (s *store) stock(ctx context.Context, tx *sql.Tx, item int) (left int, err error) {
 	err = tx.QueryRowContext(ctx, s.sql("SELECT stock FROM items WHERE id = ?"), item).Scan(&left)
+	return left, err
+}
+
+// left reads how many pieces an item has left, in all its segments.
+func (s *store) left(ctx context.Context, item, segments int) (left int, err error) {
+	err = s.db.QueryRowContext(ctx, s.sql("SELECT sum(stock) FROM items WHERE id >= ? AND id < ?"), item*segments, (item+1)*segments).Scan(&left)
 	return left, err
 }
 
@@ -123,9 +148,44 @@ func (s *store) setStock(ctx context.Context, tx *sql.Tx, item, left int) error 
 	return err
 }
 
+// takeOne takes a piece of an item if there is one, in one statement.
+func (s *store) takeOne(ctx context.Context, tx *sql.Tx, item int) (ok bool, err error) {
+	r, err := tx.ExecContext(ctx, s.sql("UPDATE items SET stock = stock - 1 WHERE id = ? AND stock > 0"), item)
+	if err != nil {
+		return false, err
+	}
+	n, err := r.RowsAffected()
+	return n == 1, err
+}
+
+// errHasOne is why a transaction is rolled back whose buyer has an order already.
+var errHasOne = errors.New("the buyer has an order")
+
+// place writes the order. That its buyer has one already is errHasOne, and the
+// transaction must not be committed.
 func (s *store) place(ctx context.Context, tx *sql.Tx, o order) error {
-	_, err := tx.ExecContext(ctx, s.sql("INSERT INTO orders (buyer, worker, item) VALUES (?, ?, ?)"), o.buyer, o.worker, o.item)
-	return err
+	r, err := tx.ExecContext(ctx, s.sql("INSERT ONCE INTO orders (sale, buyer, worker, item) VALUES (?, ?, ?, ?) OR NOTHING"),
+		s.sale, o.buyer, o.worker, o.item)
+	if err != nil {
+		return err
+	}
+	if n, err := r.RowsAffected(); err != nil || n == 1 {
+		return err
+	}
+	return errHasOne
+}
+
+// hasOne reports whether a buyer has an order.
+func (s *store) hasOne(ctx context.Context, buyer int) (bool, error) {
+	var n int
+	err := s.db.QueryRowContext(ctx, s.sql("SELECT count(*) FROM orders WHERE sale = ? AND buyer = ?"), s.sale, buyer).Scan(&n)
+	return n > 0, err
+}
+
+// orders counts all orders.
+func (s *store) orders(ctx context.Context) (n int, err error) {
+	err = s.db.QueryRowContext(ctx, s.sql("SELECT count(*) FROM orders")).Scan(&n)
+	return n, err
 }
 
 // transact runs f in a transaction of its own.

@@ -11,11 +11,14 @@ import (
 	"sync"
 
 	"github.com/interlock-go/interlock"
+	_ "github.com/interlock-go/interlock/backend/etcdlock"
+	_ "github.com/interlock-go/interlock/backend/filelock"
 	_ "github.com/interlock-go/interlock/backend/mysqllock"
 	_ "github.com/interlock-go/interlock/backend/pglock"
 	_ "github.com/interlock-go/interlock/backend/redislock"
 	_ "github.com/interlock-go/interlock/backend/sqlitelock" // the default of Config.URL
 	_ "github.com/interlock-go/interlock/backend/zklock"
+	"github.com/interlock-go/interlock/fence"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -25,6 +28,11 @@ const workerVariable = "INTERLOCK_FLASH_SALE_WORKER"
 
 // connections is how many connections to the database a worker has.
 const connections = 4
+
+// atOnce is how many buyers a worker serves at once. Others wait until one of them is
+// served, so that not all that come to one worker are in line before all that come to
+// the next.
+const atOnce = 8
 
 // WorkerMain is to be called first thing in main (and in TestMain): in a process
 // that [Run] has started it sells and does not return. In others it does
@@ -42,9 +50,8 @@ func WorkerMain() {
 		defer mu.Unlock()
 		return out.Encode(m)
 	}
-	last := message{Kind: done}
-	retries, err := work(os.Stdin, say)
-	if last.Retries = retries; err != nil {
+	last, err := work(os.Stdin, say)
+	if err != nil {
 		last = message{Kind: failed, Error: err.Error()}
 	}
 	if say(last) != nil || err != nil {
@@ -53,23 +60,39 @@ func WorkerMain() {
 	os.Exit(0)
 }
 
-// work does one job and returns how many sales had to begin again.
-func work(in io.Reader, say func(message) error) (retries int, err error) {
+// work does one job and returns the last message.
+func work(in io.Reader, say func(message) error) (last message, err error) {
+	requests := json.NewDecoder(in)
 	var j job
-	orders := json.NewDecoder(in)
-	if err := orders.Decode(&j); err != nil {
-		return 0, fmt.Errorf("read the job: %w", err)
+	if err := requests.Decode(&j); err != nil {
+		return last, fmt.Errorf("read the job: %w", err)
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 
-	s := &shop{worker: j.Worker, work: j.Work, lock: j.Lock, items: j.Items}
+	proceed := make(chan struct{}, 1)
+	s := &shop{worker: j.Worker, work: j.Work, lock: j.Lock, items: j.Items, segments: j.Segments, strike: j.Strike}
+	s.midway = func() error {
+		if err := say(message{Kind: midway}); err != nil {
+			return err
+		}
+		select {
+		case <-proceed:
+			return nil
+		case <-ctx.Done():
+			return ended(ctx)
+		}
+	}
 	if s.store, err = openStore(ctx, j.Shop, connections); err != nil {
-		return 0, err
+		return last, err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
 	s.locks = func() (*interlock.Client, error) {
-		s.client, err = interlock.Open(ctx, j.URL, interlock.Owner(fmt.Sprintf("flash sale, worker %d, process %d", j.Worker, os.Getpid())))
+		options := []interlock.ClientOption{interlock.Owner(fmt.Sprintf("flash sale, worker %d, process %d", j.Worker, os.Getpid()))}
+		if j.TTL > 0 {
+			options = append(options, interlock.TTL(j.TTL))
+		}
+		s.client, err = interlock.Open(ctx, j.URL, options...)
 		return s.client, err
 	}
 	defer func() {
@@ -77,37 +100,86 @@ func work(in io.Reader, say func(message) error) (retries int, err error) {
 			err = errors.Join(err, s.client.Close())
 		}
 	}()
-	sell, err := strategies[j.Strategy](s)
+	strategy := strategies[j.Strategy]
+	sell, err := strategy.open(s)
 	if err != nil {
-		return 0, err
+		return last, err
 	}
 	if err := say(message{Kind: ready}); err != nil {
-		return 0, err
+		return last, err
 	}
-	if err := orders.Decode(&start{}); err != nil {
-		return 0, fmt.Errorf("wait for the start: %w", err)
-	}
-	go func() {
-		_, _ = io.Copy(io.Discard, in)
-		cancel(errors.New("the parent process is gone"))
-	}()
 
-	buyers, ctx := errgroup.WithContext(ctx)
-	for b := j.Worker - 1; b < j.Buyers; b += j.Workers {
-		buyers.Go(func() error {
-			for {
-				sold, err := sell(ctx, b)
-				// An order that was committed stands, even if the lock was lost then.
-				if sold || err == nil {
-					return say(message{Kind: answer, Buyer: b, Sold: sold})
-				}
-				if !another(err) || ctx.Err() != nil {
-					return fmt.Errorf("buyer %d: %w", b, err)
-				}
-				s.retries.Add(1)
+	asked := make(chan request)
+	go func() { // as long as the process
+		for {
+			var r request
+			if err := requests.Decode(&r); err != nil {
+				cancel(fmt.Errorf("the parent process is gone: %w", err))
+				return
 			}
-		})
+			asked <- r
+		}
+	}()
+	clicks, ctx := errgroup.WithContext(ctx)
+	clicks.Go(func() error {
+		seats := make(chan struct{}, atOnce)
+		for {
+			var r request
+			select {
+			case <-ctx.Done():
+				return ended(ctx)
+			case r = <-asked:
+			}
+			switch r.Kind {
+			case shut:
+				return nil
+			case goOn:
+				proceed <- struct{}{}
+			case click:
+				clicks.Go(func() error {
+					seats <- struct{}{}
+					defer func() { <-seats }()
+					a, err := s.serve(ctx, sell, strategy.loose, r.Buyer)
+					if err != nil {
+						return fmt.Errorf("buyer %d: %w", r.Buyer, err)
+					}
+					a.Click = r.Click
+					return say(a)
+				})
+			}
+		}
+	})
+	err = clicks.Wait()
+	return message{Kind: done, Retries: int(s.retries.Load()), Refused: int(s.refused.Load())}, err
+}
+
+// serve serves a buyer until there is an answer. One who has an order is told so again, and
+// one who comes when all is sold waits for nobody.
+func (s *shop) serve(ctx context.Context, sell sell, loose bool, buyer int) (message, error) {
+	for {
+		o := order{buyer: buyer, worker: s.worker, item: buyer % s.items}
+		left, err := s.left(ctx, o.item, s.segments)
+		sold := false
+		if err == nil && left > 0 {
+			sold, err = sell(ctx, o)
+		}
+		switch {
+		case sold: // An order that was committed stands, even if the lock was lost then.
+			return message{Kind: answer, Sold: true, New: true}, nil
+		case errors.Is(err, errHasOne):
+			return message{Kind: answer, Sold: true}, nil
+		case err == nil && loose:
+			return message{Kind: answer}, nil
+		case err == nil:
+			// Nothing is left, but an earlier click may have got a piece.
+			has, err := s.hasOne(ctx, buyer)
+			return message{Kind: answer, Sold: has}, err
+		case !another(err) || ctx.Err() != nil:
+			return message{}, err
+		}
+		s.retries.Add(1)
+		if errors.Is(err, fence.ErrStale) {
+			s.refused.Add(1)
+		}
 	}
-	err = buyers.Wait()
-	return int(s.retries.Load()), err
 }

@@ -20,7 +20,7 @@ func main() {
 	flag.IntVar(&c.Stock, "stock", 100, "pieces to sell")
 	flag.IntVar(&c.Buyers, "buyers", 1000, "buyers, each of whom wants one")
 	flag.IntVar(&c.Workers, "workers", 4, "processes that sell")
-	flag.StringVar(&c.URL, "url", "", "where the locks are (default a SQLite file)")
+	flag.Func("url", "one more place of the locks (default a SQLite file)", func(s string) error { c.URLs = append(c.URLs, s); return nil })
 	flag.StringVar(&c.Database, "database", "", "postgres:// or mysql:// URL of the shop's database (default a SQLite file)")
 	flag.Func("strategy", "one more strategy to use (default all)", func(s string) error { c.Strategies = append(c.Strategies, s); return nil })
 	flag.Parse()

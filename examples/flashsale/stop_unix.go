@@ -1,0 +1,13 @@
+//go:build unix
+
+package flashsale
+
+import (
+	"os"
+	"syscall"
+)
+
+const canStop = true
+
+func stopProcess(p *os.Process) error     { return p.Signal(syscall.SIGSTOP) }
+func continueProcess(p *os.Process) error { return p.Signal(syscall.SIGCONT) }

@@ -1,0 +1,169 @@
+package flashsale
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Strike is what happens to one worker between reading the stock and writing it, while it
+// holds the lock.
+type Strike string
+
+const (
+	NoStrike Strike = ""
+
+	// Stop stops the worker (SIGSTOP) that is about to sell the last piece, past its lease,
+	// until another worker has sold that piece, and then continues it. Not on Windows.
+	Stop Strike = "stop"
+
+	// Kill kills a worker when half of the stock is sold. Another takes its place.
+	Kill Strike = "kill"
+)
+
+// strikeTTL is the TTL of locks in a sale with a strike, unless the URL says another; and
+// stopLimit how long a worker stays stopped at most: some locks wait for it.
+const (
+	strikeTTL = 2 * time.Second
+	stopLimit = 20 * time.Second
+)
+
+func (k Strike) check(s strategy, workers int) error {
+	switch {
+	case k == NoStrike:
+	case k != Stop && k != Kill:
+		return fmt.Errorf("unknown strike %q; there are %q and %q", k, Stop, Kill)
+	case k == Stop && !canStop:
+		return errors.New("a process cannot be stopped on this system")
+	case workers < 2:
+		return fmt.Errorf("to %s a worker, at least 2 are needed", k)
+	case !s.struck:
+		return fmt.Errorf("to %s a worker that holds a lock, the strategies are mutex and fenced", k)
+	}
+	return nil
+}
+
+func (k Strike) ttl() time.Duration {
+	if k == NoStrike {
+		return 0
+	}
+	return strikeTTL
+}
+
+// at is the stock of the first item at which a worker is struck; 0 is never.
+func (k Strike) at(stock int) int {
+	switch k {
+	case Stop:
+		return 1
+	case Kill:
+		return (stock + 1) / 2
+	}
+	return 0
+}
+
+// struck is where a strike hits a worker, on its way from reading to writing. It has
+// looked for the last time whether its lease stands: what it writes next is as if it
+// were on its way already, so the context that it returns has no end.
+func (s *shop) struck(ctx context.Context, item, left int) (context.Context, error) {
+	if left != s.strike || item != 0 {
+		return ctx, nil
+	}
+	return context.WithoutCancel(ctx), s.midway()
+}
+
+// striking is a strike under way.
+type striking struct {
+	worker  *worker // that is or was struck
+	since   time.Time
+	stopped bool // it is stopped now
+
+	watching sync.WaitGroup
+	cancel   context.CancelFunc
+	mu       sync.Mutex
+	after    time.Duration
+}
+
+// struck strikes the first worker that is midway; others go on.
+func (r *rush) struck(ctx context.Context, w *worker) error {
+	if r.strike.worker != nil {
+		w.ask(request{Kind: goOn})
+		return nil
+	}
+	r.strike.worker, r.strike.since = w, time.Now()
+	if r.Strike == Stop {
+		r.strike.stopped = true
+		return stopProcess(w.process)
+	}
+	return r.kill(ctx, w)
+}
+
+// kill kills a worker, and measures the time until there is one more order. Whoever
+// sells next needs the lock, so there is none in between.
+func (r *rush) kill(ctx context.Context, w *worker) error {
+	before, err := r.db.orders(ctx)
+	if err != nil {
+		return err
+	}
+	r.strike.since = time.Now()
+	if err := w.kill(); err != nil {
+		return err
+	}
+	ctx, r.strike.cancel = context.WithCancel(ctx)
+	r.strike.watching.Go(func() {
+		for {
+			n, err := r.db.orders(ctx)
+			switch {
+			case err != nil: // the sale ends, too
+				return
+			case n > before:
+				r.strike.mu.Lock()
+				defer r.strike.mu.Unlock()
+				r.strike.after = time.Since(r.strike.since)
+				return
+			}
+			time.Sleep(time.Millisecond)
+		}
+	})
+	return nil
+}
+
+// end stops watching.
+func (k *striking) end() {
+	if k.cancel != nil {
+		k.cancel()
+	}
+	k.watching.Wait()
+}
+
+// next is the time from a kill to the next order; 0 if there was no kill. Every sale goes
+// on after a kill, since a piece was not sold by it.
+func (k *striking) next() float64 {
+	k.watching.Wait()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.after.Seconds()
+}
+
+// relent lets a worker go on that was stopped for long: its lock may be one that waits.
+func (r *rush) relent() error {
+	if time.Since(r.strike.since) < stopLimit {
+		return nil
+	}
+	return r.goOn()
+}
+
+// goOn continues a worker that is stopped.
+func (r *rush) goOn() error {
+	if !r.strike.stopped {
+		return nil
+	}
+	r.strike.stopped = false
+	r.result.Stopped = time.Since(r.strike.since).Seconds()
+	if err := continueProcess(r.strike.worker.process); err != nil {
+		return err
+	}
+	r.strike.worker.ask(request{Kind: goOn})
+	return nil
+}
