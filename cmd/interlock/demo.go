@@ -1,10 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -21,6 +24,7 @@ func newFlashSale(o *options) *cobra.Command {
 	var (
 		c    flashsale.Config
 		urls []string
+		html string
 		stop bool
 		kill bool
 	)
@@ -66,6 +70,11 @@ other strategies use the first. The shop's tables are in SQLite files, or on the
 			if err := o.saleURLs(cmd, urls, &c); err != nil {
 				return err
 			}
+			page, err := newPage(html)
+			if err != nil {
+				return err
+			}
+			defer page.discard()
 			show := progress(unfiltered(cmd.ErrOrStderr()))
 			c.Progress = show.report
 			results, err := flashsale.Run(ctx, c)
@@ -84,8 +93,12 @@ other strategies use the first. The shop's tables are in SQLite files, or on the
 			case len(results) > 0:
 				flashsale.WriteTable(cmd.OutOrStdout(), results)
 			}
+			if wrong := page.write(results); err == nil {
+				err = wrong
+			}
+			var exit *exitError
 			switch {
-			case errors.Is(err, interlock.ErrInvalid):
+			case errors.Is(err, interlock.ErrInvalid), errors.As(err, &exit):
 				return err
 			case err != nil:
 				return failed(exitUnreachable, err)
@@ -102,6 +115,7 @@ other strategies use the first. The shop's tables are in SQLite files, or on the
 	cmd.Flags().BoolVar(&kill, "kill", false, "kill a worker while it holds the lock")
 	cmd.Flags().StringArrayVar(&urls, "url", nil, "backend of the locks (repeatable: mutex on each of them)")
 	cmd.Flags().StringVar(&c.Database, "database", "", "the `URL` of a PostgreSQL, MySQL or MariaDB server for the shop")
+	cmd.Flags().StringVar(&html, "html", "", "write a page with the stock over time to this `file`")
 	cmd.Flags().StringVar(&c.Dir, "dir", "", "keep the SQLite files in a new folder here")
 	return cmd
 }
@@ -138,6 +152,48 @@ func (o *options) saleURLs(cmd *cobra.Command, urls []string, c *flashsale.Confi
 		c.URLs = []string{b.url}
 	}
 	return nil
+}
+
+// pageFile is a file that is written when the sale is over. That it cannot be is known before.
+type pageFile struct {
+	name string
+	file *os.File // another one in its folder; nil: no page is wanted
+}
+
+func newPage(name string) (*pageFile, error) {
+	if name == "" {
+		return &pageFile{}, nil
+	}
+	if st, err := os.Stat(name); err == nil && !st.Mode().IsRegular() {
+		return nil, usage("--html %s: this is not a file", name)
+	}
+	f, err := os.CreateTemp(filepath.Dir(name), ".flash-sale-*.html")
+	if err != nil {
+		return nil, failed(exitIO, fmt.Errorf("--html: %w", err))
+	}
+	return &pageFile{name, f}, nil
+}
+
+func (p *pageFile) write(results []flashsale.Result) error {
+	if p.file == nil || len(results) == 0 {
+		return nil
+	}
+	err := cmp.Or(flashsale.WriteHTML(p.file, results), p.file.Chmod(0o644), p.file.Close())
+	if err == nil {
+		err = os.Rename(p.file.Name(), p.name)
+	}
+	if err != nil {
+		return failed(exitIO, fmt.Errorf("--html: %w", err))
+	}
+	return nil
+}
+
+// discard removes what was not written.
+func (p *pageFile) discard() {
+	if p.file != nil {
+		_ = p.file.Close()
+		_ = os.Remove(p.file.Name())
+	}
 }
 
 // progressLine shows on a terminal how far the sale is; elsewhere a line for
