@@ -13,6 +13,9 @@ func (l *Lock) disagreement(ctx context.Context, err error) error {
 	call := l.c.call(ctx)
 	defer call.release()
 	q, unknown := l.c.d.Follow(call, l.queue, "")
+	if unknown == nil && q.Resized && q.Kind != l.kind {
+		return fmt.Errorf("%w: this is %s, and by SetPermits it is %s", err, shape(l.kind, l.capacity), shape(q.Kind, q.Capacity))
+	}
 	if unknown != nil || len(q.Members) == 0 || q.Kind == l.kind && q.Capacity == l.capacity {
 		return err
 	}

@@ -315,6 +315,21 @@ func ExampleLease_Shrink() {
 	// Output: <nil> 13 <nil> 19
 }
 
+func ExampleClient_SetPermits() {
+	ctx := context.Background()
+	c := open()
+	defer c.Close()
+
+	exports := c.Semaphore("exports", 1) // what programs say that run already
+	one, _ := exports.Acquire(ctx)
+	err := c.SetPermits(ctx, "exports", 2)
+	two, busy := exports.TryAcquire(ctx)
+	fmt.Println(err, busy)
+	_ = one.Release()
+	_ = two.Release()
+	// Output: <nil> <nil>
+}
+
 func ExampleClient_Held() {
 	ctx := context.Background()
 	c := open()

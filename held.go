@@ -160,7 +160,7 @@ func (l *Lock) enter(ctx context.Context) (*single, error) {
 			continue
 		}
 		seen = append(seen, lease.g)
-		if units += has; units > l.capacity {
+		if units += has; units > max(l.capacity, lease.t.req.Capacity) {
 			return nil, ErrDeadlock
 		}
 	}

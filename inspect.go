@@ -35,12 +35,13 @@ type Queue struct {
 	Name             string
 	Kind             string // mutex, rwmutex, semaphore, election or barrier
 	Capacity         int64
+	PermitsSet       bool // Capacity is what [Client.SetPermits] has set
 	Holders, Waiters []Member
 	Overruns         []Overrun // work that goes on though its lease was lost, also of a lock that is free
 }
 
 func (c *Client) queue(q driver.Queue) Queue {
-	out := Queue{Name: strings.TrimPrefix(q.Name, c.cfg.prefix), Kind: cut(q.Kind, driver.MaxOwner), Capacity: q.Capacity}
+	out := Queue{Name: strings.TrimPrefix(q.Name, c.cfg.prefix), Kind: cut(q.Kind, driver.MaxOwner), Capacity: q.Capacity, PermitsSet: q.Resized}
 	age := c.d.Now().Sub(q.Read)
 	now := time.Now()
 	for _, m := range q.Members {
@@ -178,7 +179,7 @@ func (c *Client) Follow(ctx context.Context, name string) iter.Seq2[Queue, error
 }
 
 // Queue returns the lock's state as it is now. One that nobody holds and nobody waits for has
-// no Kind. While the backend cannot be reached it waits, until ctx ends.
+// no Kind, unless its permits were set. While the backend cannot be reached it waits, until ctx ends.
 func (c *Client) Queue(ctx context.Context, name string) (Queue, error) {
 	key := c.cfg.prefix + name
 	q, err := c.look(ctx, name)

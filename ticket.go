@@ -203,7 +203,18 @@ func (l *Lock) obtain(ctx context.Context, n *line, t *ticket, try bool) (*ticke
 		case isGone(err):
 			t.rejoin(ctx, err)
 			t = nil
-		case errors.Is(err, ErrBusy), errors.Is(err, ErrMismatch):
+		case errors.Is(err, ErrMismatch):
+			t.drop()
+			set, unknown := l.asSet(ctx)
+			if unknown != nil {
+				return nil, unknown
+			}
+			if set == nil {
+				return nil, err
+			}
+			l, t = set, nil
+			continue // with the number that was set
+		case errors.Is(err, ErrBusy):
 			t.drop()
 			return nil, err
 		case driver.IsPermanent(err):

@@ -84,6 +84,16 @@ func (d checked) Raise(ctx context.Context, queue string, floor uint64) error {
 	return d.Driver.Raise(ctx, queue, floor)
 }
 
+func (d checked) Resize(ctx context.Context, queue string, capacity int64) error {
+	if err := CheckName(queue); err != nil {
+		return err
+	}
+	if capacity < 0 || capacity > MaxCapacity {
+		return Invalid(fmt.Errorf("resize to %d: the capacity is 1 to %d, or 0 to forget it", capacity, int64(MaxCapacity)))
+	}
+	return d.Driver.Resize(ctx, queue, capacity)
+}
+
 type checkedSession struct{ Session }
 
 func (s checkedSession) Join(ctx context.Context, r Request) (Ticket, error) {

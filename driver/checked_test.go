@@ -37,6 +37,7 @@ func (d *reached) Follow(context.Context, string, string) (driver.Queue, error) 
 }
 func (d *reached) Ask(context.Context, string, string, driver.Demand) error { return d.call() }
 func (d *reached) Raise(context.Context, string, uint64) error              { return d.call() }
+func (d *reached) Resize(context.Context, string, int64) error              { return d.call() }
 func (s reachedSession) Join(context.Context, driver.Request) (driver.Ticket, error) {
 	return driver.Ticket{}, s.d.call()
 }

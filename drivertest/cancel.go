@@ -50,6 +50,7 @@ var endedContext = rule{
 			"Join": join, "Join with NoWait": again, "Await": await, "Renew": renew,
 			"Ask":    a.driver.Ask(ctx, "q", held.ID, driver.Revoke),
 			"Raise":  a.driver.Raise(ctx, "q", 1),
+			"Resize": a.driver.Resize(ctx, "s", 1),
 			"Shrink": a.Shrink(ctx, held, 1),
 			"Keep":   a.Keep(ctx, held, t.TTL),
 			"Leave":  a.Leave(ctx, held, true),

@@ -39,6 +39,13 @@ func exchanges(client exchangeClient, faults ...exchangetest.Fault) func(testing
 
 var inOneProcess = map[string]string{"UnreachableBackend": "memory is always there"}
 
+// A store that has only what each must have cannot do some things.
+var withoutOptions = map[string]string{
+	"UnreachableBackend": "memory is always there",
+	"Resize":             "the store has no Resize",
+	"ResizeIsKept":       "the store has no Resize",
+}
+
 func TestExchange(t *testing.T) {
 	Run(t, Backend{World: exchanges(withRows), Unsupported: inOneProcess, TTL: 200 * time.Millisecond})
 }
@@ -48,7 +55,7 @@ func TestExchangeInSimulatedTime(t *testing.T) {
 }
 
 func TestExchangeWithoutRowsOfSessions(t *testing.T) {
-	Run(t, Backend{World: exchanges(withoutRows), Unsupported: inOneProcess, TTL: 10 * time.Second, Simulated: true, Small: true})
+	Run(t, Backend{World: exchanges(withoutRows), Unsupported: withoutOptions, TTL: 10 * time.Second, Simulated: true, Small: true})
 }
 
 // storeFaults has the rules that notice a Store that breaks a sentence of its contract.
@@ -72,6 +79,8 @@ var storeFaults = map[exchangetest.Fault]string{
 	exchangetest.Settle:                 "ExpiryOfAHeldTicket",
 	exchangetest.Ask:                    "LostMessages",
 	exchangetest.Raise:                  "Raise",
+	exchangetest.Resize:                 "ResizeIsKept",
+	exchangetest.GrantInResize:          "Resize",
 	exchangetest.Read:                   "FollowIsTold",
 	exchangetest.Load:                   "WatchIsTold",
 	exchangetest.Withdraw:               "LeaveIsIdempotent LostReplies",

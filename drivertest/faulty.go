@@ -163,6 +163,10 @@ func (d *faultyDriver) Raise(ctx context.Context, queue string, floor uint64) er
 	return d.f.do(ctx, "Raise", func(ctx context.Context) error { return d.Driver.Raise(ctx, queue, floor) })
 }
 
+func (d *faultyDriver) Resize(ctx context.Context, queue string, capacity int64) error {
+	return d.f.do(ctx, "Resize", func(ctx context.Context) error { return d.Driver.Resize(ctx, queue, capacity) })
+}
+
 type faultySession struct {
 	driver.Session
 	f *faults

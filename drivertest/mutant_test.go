@@ -28,6 +28,7 @@ type mutant struct {
 	cells    func(d *broken, ctx context.Context, prefix string) iter.Seq2[string, error]
 	ask      func(d *broken, ctx context.Context, queue, id string, what driver.Demand) error
 	raise    func(d *broken, ctx context.Context, queue string, floor uint64) error
+	resize   func(d *broken, ctx context.Context, queue string, capacity int64) error
 	check    func(d *broken, ctx context.Context) []driver.Finding
 	count    func(d *broken) uint64
 	shut     func(d *broken) error
@@ -238,6 +239,13 @@ func (d *broken) Ask(ctx context.Context, queue, id string, what driver.Demand) 
 		return d.m.ask(d, ctx, queue, id, what)
 	}
 	return d.Driver.Ask(ctx, queue, id, what)
+}
+
+func (d *broken) Resize(ctx context.Context, queue string, capacity int64) error {
+	if d.m.resize != nil {
+		return d.m.resize(d, ctx, queue, capacity)
+	}
+	return d.Driver.Resize(ctx, queue, capacity)
 }
 
 func (d *broken) Raise(ctx context.Context, queue string, floor uint64) error {

@@ -851,6 +851,33 @@ var mutants = []struct {
 			return got, err
 		},
 	}},
+	{"Resize does nothing", "Resize ResizeIsKept", mutant{
+		resize: func(d *broken, ctx context.Context, queue string, capacity int64) error { return nil },
+	}},
+	{"Resize is forgotten", "ResizeIsKept", mutant{
+		resize: func(d *broken, ctx context.Context, queue string, capacity int64) error {
+			return errors.Join(d.Driver.Resize(ctx, queue, capacity), d.Driver.Resize(ctx, queue, 0))
+		},
+	}},
+	{"Resize cannot be undone", "ResizeIsKept", mutant{
+		resize: func(d *broken, ctx context.Context, queue string, capacity int64) error {
+			if capacity == 0 {
+				return nil
+			}
+			return d.Driver.Resize(ctx, queue, capacity)
+		},
+	}},
+	{"Resize takes away what is held", "Resize", mutant{
+		resize: func(d *broken, ctx context.Context, queue string, capacity int64) error {
+			q, err := d.Driver.Follow(ctx, queue, "")
+			for _, m := range q.Members {
+				if capacity -= m.Units; m.Held && capacity < 0 {
+					err = errors.Join(err, d.Driver.Ask(ctx, queue, m.ID, driver.Force))
+				}
+			}
+			return err
+		},
+	}},
 	{"Raise is forgotten", "Raise LostReplies", mutant{
 		raise: func(d *broken, ctx context.Context, queue string, floor uint64) error { return nil },
 	}},

@@ -33,6 +33,7 @@ var rules = []rule{
 	awaitDoesNotLeave,
 	shrink,
 	shrinkNeverGrows,
+	resize, resizeIsKept,
 	expiryOfAHeldTicket,
 	expiryOfAWaitingTicket,
 	expiryOfManyInARow, expiryOfAWaiterThatDoesNotFit,

@@ -141,6 +141,7 @@ var unchecked = []struct {
 	}},
 	{"allows something, and demands nothing", []string{
 		"Those of another library and rounds may be left out",
+		"A backend whose tickets cannot be given another capacity", "[errors.ErrUnsupported]",
 	}},
 	{"is the caller's to do", []string{
 		"the caller does, once, for all of them",

@@ -100,6 +100,44 @@ func (d *Driver) raise(a raise) (none, error) {
 	return none{}, nil
 }
 
+type resize struct {
+	queue    string
+	capacity int64
+}
+
+func (d *Driver) Resize(ctx context.Context, queue string, capacity int64) error {
+	_, err := call(ctx, d, "Resize", d, (*Driver).resize, resize{queue, capacity})
+	return err
+}
+
+func (d *Driver) resize(a resize) (none, error) {
+	w := d.world
+	q := w.queues[a.queue]
+	switch {
+	case q != nil && q.count > 0 && q.kind != driver.Semaphore:
+		return none{}, driver.ErrMismatch
+	case a.capacity == 0 && (q == nil || !q.resized):
+		return none{}, nil
+	case q == nil:
+		q = w.newQueue(a.queue)
+	}
+	w.need(q)
+	q.resized = a.capacity > 0
+	if q.resized {
+		q.kind, q.capacity = driver.Semaphore, a.capacity
+	}
+	for t := q.waiting; t != nil; {
+		next := q.tickets.next(t)
+		if t.units > q.capacity {
+			w.unlink(t)
+		}
+		t = next
+	}
+	w.grant(q)
+	w.tidy(q)
+	return none{}, nil
+}
+
 func (w *World) raiseAll(floor uint64) error {
 	var most uint64
 	for _, q := range w.queues {

@@ -21,7 +21,7 @@ var (
 
 // methods can be given to Before and After.
 var methods = []string{
-	"Open", "Load", "Swap", "Watch", "Follow", "Queues", "Cells", "Ask", "Raise", "Check",
+	"Open", "Load", "Swap", "Watch", "Follow", "Queues", "Cells", "Ask", "Raise", "Resize", "Check",
 	"Join", "Await", "Shrink", "Keep", "Leave", "Renew", "Signals", "Close",
 }
 

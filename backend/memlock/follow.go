@@ -34,7 +34,7 @@ func (d *Driver) follow(a follow) (driver.Queue, *bell, error) {
 // version names the state of a queue. All empty states are the same, so that
 // nothing is kept of a queue that was left.
 func (w *World) version(name string) string {
-	if q := w.queues[name]; q != nil && q.count > 0 {
+	if q := w.queues[name]; q != nil && (q.count > 0 || q.resized) {
 		return strconv.FormatUint(q.version, 36)
 	}
 	return "empty"
@@ -43,10 +43,10 @@ func (w *World) version(name string) string {
 func (w *World) snapshot(name string) driver.Queue {
 	s := driver.Queue{Name: name, Version: w.version(name), Read: w.now}
 	q := w.queues[name]
-	if q == nil || q.count == 0 {
+	if q == nil || q.count == 0 && !q.resized {
 		return s
 	}
-	s.Kind, s.Capacity = q.kind, q.capacity
+	s.Kind, s.Capacity, s.Resized = q.kind, q.capacity, q.resized
 	s.Members = make([]driver.Member, 0, q.count)
 	wall := time.Now()
 	for t := q.tickets.first; t != nil; t = q.tickets.next(t) {

@@ -51,7 +51,7 @@ func (w *World) check() error {
 		if n != q.count || used != q.used || waiting != q.waiting {
 			return fmt.Errorf("%s: %d tickets, %d units used, first waiting %p; counted %d, %d, %p", name, q.count, q.used, q.waiting, n, used, waiting)
 		}
-		if q.spare != (n == 0 && !q.dirty && q.floor == 0) {
+		if q.spare != (n == 0 && !q.dirty && q.floor == 0 && !q.resized) {
 			return fmt.Errorf("%s: spare: %v, with %d tickets", name, q.spare, n)
 		}
 		if q.spare {

@@ -25,6 +25,8 @@ type queue struct {
 	dirty bool   // the last exclusive holder did not leave cleanly
 	floor uint64 // the last token of this queue, if Raise has been called
 	spare bool   // nothing about it must be remembered
+
+	resized bool // the capacity is that of Resize, and is not forgotten
 }
 
 // maxSpare is how many queues are kept that need not be, so that the name of a
@@ -37,7 +39,7 @@ func (w *World) queueFor(r *driver.Request) (*queue, error) {
 	if q == nil {
 		q = w.newQueue(r.Queue)
 	}
-	if q.count == 0 {
+	if q.count == 0 && !q.resized {
 		w.need(q)
 		q.kind, q.capacity = r.Kind, r.Capacity
 	} else if q.kind != r.Kind || q.capacity != r.Capacity {
@@ -55,7 +57,7 @@ func (w *World) newQueue(name string) *queue {
 // tidy forgets empty queues when there are many, unless something about them
 // must be remembered.
 func (w *World) tidy(q *queue) {
-	if q.count > 0 || q.dirty || q.floor > 0 || q.spare {
+	if q.count > 0 || q.dirty || q.floor > 0 || q.resized || q.spare {
 		return
 	}
 	q.spare = true

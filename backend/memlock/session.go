@@ -88,7 +88,7 @@ func errNoRetry(id string) error {
 // rejoin answers a Join that was sent before.
 func (s *session) rejoin(t *ticket, r *driver.Request) (driver.Ticket, error) {
 	switch {
-	case t.queue.name != r.Queue || t.queue.kind != r.Kind || t.queue.capacity != r.Capacity:
+	case t.queue.name != r.Queue || t.queue.kind != r.Kind:
 		return driver.Ticket{}, driver.ErrMismatch
 	case t.owner != s && t.fixed == nil:
 		return driver.Ticket{}, driver.ErrGone

@@ -102,6 +102,56 @@ func (p *ticket) shorten(latest moment) {
 	}
 }
 
+// Resize is committed synchronously: the capacity outlasts a power loss.
+func (s *store) Resize(ctx context.Context, queue string, capacity int64) (unsettled bool, err error) {
+	due := never
+	if err := s.view(ctx, func(c conn, _ moment) (err error) {
+		due, err = c.due()
+		return err
+	}); err != nil {
+		return false, err
+	}
+	if err := s.sweepIf(ctx, due); err != nil {
+		return false, err
+	}
+	return false, s.change(ctx, durable, func(t *tx) error {
+		q, err := t.queue(queue)
+		switch {
+		case err != nil:
+			return err
+		case q.tickets > 0 && q.kind != string(driver.Semaphore):
+			return driver.ErrMismatch
+		case capacity == 0 && !q.resized:
+			return nil
+		}
+		q.resized = capacity > 0
+		if q.resized {
+			q.kind, q.capacity = string(driver.Semaphore), capacity
+		}
+		var never []ticket // fits any more
+		if err := t.all("SELECT "+readTicket+" FROM ticket WHERE queue = ? AND n > ? AND units > ?", func(r *sqlite.Stmt) bool {
+			var p ticket
+			scanTicket(r, 0, &p)
+			never = append(never, p)
+			return true
+		}, queue, q.granted, q.capacity); err != nil {
+			return err
+		}
+		for i := range never {
+			p := &never[i]
+			m := t.notify(p.sid, queue)
+			m.Evict, m.Gone = append(m.Evict, p.n), append(m.Gone, p.n)
+			if err := t.remove(q, p, true); err != nil {
+				return err
+			}
+		}
+		if err := t.grant(q); err != nil {
+			return err
+		}
+		return t.save(q)
+	})
+}
+
 // Raise is committed synchronously: the floor outlasts a power loss.
 func (s *store) Raise(ctx context.Context, queue string, floor uint64) error {
 	return s.change(ctx, durable, func(t *tx) error { return t.raise(queue, int64(floor)) })

@@ -55,7 +55,7 @@ func (s *store) join(ctx context.Context, j *exchange.Join) (st exchange.Status,
 				return driver.ErrGone
 			}
 		}
-		if q.tickets == 0 {
+		if q.tickets == 0 && !q.resized {
 			q.kind, q.capacity = string(j.Kind), j.Capacity
 		}
 		same := q.kind == string(j.Kind) && q.capacity == j.Capacity

@@ -14,6 +14,7 @@ type queue struct {
 	name     string
 	kind     string
 	capacity int64
+	resized  bool // the capacity is kept while there are no tickets
 	last     int64
 	granted  int64
 	shift    int64
@@ -67,9 +68,14 @@ const (
 	readQueue    = readKind + ", " + queueNumbers + ", " + readID + ", units, sid, since, " + readNote
 )
 
+// resizedKind is the kind of a semaphore's row that keeps its capacity: see Resize.
+const resizedKind = "semaphore, resized"
+
 // scanQueue reads readQueue from column 0 on.
 func scanQueue(s *sqlite.Stmt, q *queue) {
-	q.kind = s.ColumnText(0)
+	if q.kind = s.ColumnText(0); q.kind == resizedKind {
+		q.kind, q.resized = string(driver.Semaphore), true
+	}
 	q.capacity = s.ColumnInt64(1)
 	q.last = q.number(s, 2)
 	q.granted = q.number(s, 3)
@@ -130,6 +136,10 @@ func (t *tx) save(q *queue) error {
 
 func (t *tx) store(q *queue) error {
 	var id, last any = nil, q.last
+	kind := q.kind
+	if q.resized {
+		kind = resizedKind
+	}
 	if q.unknown {
 		last = "?"
 	}
@@ -141,7 +151,7 @@ func (t *tx) store(q *queue) error {
 	if q.made {
 		sql = "INSERT INTO queue(" + queueColumns + ", name) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 	}
-	err := t.exec(sql, q.kind, q.capacity, last, q.granted, q.shift, q.used, q.tickets, q.waiting, q.unclean, q.version, q.watched, id, p.units, p.sid, p.since, p.note, q.name)
+	err := t.exec(sql, kind, q.capacity, last, q.granted, q.shift, q.used, q.tickets, q.waiting, q.unclean, q.version, q.watched, id, p.units, p.sid, p.since, p.note, q.name)
 	q.made = q.made && err != nil
 	return err
 }

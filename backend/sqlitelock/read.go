@@ -60,10 +60,10 @@ func (s *store) Read(ctx context.Context, name string, f exchange.Follower) (all
 func (c conn) snapshot(now moment, q *queue) (exchange.Snapshot, error) {
 	wall := time.Now()
 	all := exchange.Snapshot{Queue: driver.Queue{Name: q.name}, At: time.Unix(0, int64(now))}
-	if q.tickets == 0 {
+	if q.tickets == 0 && !q.resized {
 		return all, nil
 	}
-	all.Kind, all.Capacity = driver.Kind(q.kind), q.capacity
+	all.Kind, all.Capacity, all.Resized = driver.Kind(q.kind), q.capacity, q.resized
 	type holder struct {
 		lease
 		owner string

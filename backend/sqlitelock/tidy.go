@@ -37,7 +37,7 @@ func (s *store) forgetQueues(ctx context.Context) {
 	err := s.view(ctx, func(c conn, now moment) error {
 		idle = idle[:0]
 		rows := 0
-		return c.all("SELECT name, tickets = 0 AND unclean = 0 AND watched = 0 AND since < ? FROM queue WHERE name > ? AND "+named+" ORDER BY name", func(r *sqlite.Stmt) bool {
+		return c.all("SELECT name, tickets = 0 AND unclean = 0 AND watched = 0 AND kind <> '"+resizedKind+"' AND since < ? FROM queue WHERE name > ? AND "+named+" ORDER BY name", func(r *sqlite.Stmt) bool {
 			s.tidying.after = r.ColumnText(0)
 			if r.ColumnBool(1) {
 				idle = append(idle, s.tidying.after)
@@ -61,7 +61,7 @@ func (s *store) forgetQueues(ctx context.Context) {
 				if err != nil {
 					return err
 				}
-				if q.made || q.unknown || q.tickets > 0 || q.unclean || q.watched || q.since >= t.now.add(-time.Hour) {
+				if q.made || q.unknown || q.resized || q.tickets > 0 || q.unclean || q.watched || q.since >= t.now.add(-time.Hour) {
 					continue
 				}
 				if err := t.exec("UPDATE file SET floor = max(floor, ?)", q.last); err != nil {

@@ -46,6 +46,8 @@ func small() bool { return os.Getenv("ZKLOCK_CONFORMANCE") != "full" }
 
 // cannot lists the rules that ZooKeeper cannot keep.
 var cannot = map[string]string{
+	"Resize":       notResized,
+	"ResizeIsKept": notResized,
 	"LostMessages": "events come over the connection that replies come over, in order: none is lost without it",
 }
 
@@ -65,6 +67,8 @@ var cannotLend = map[string]string{
 	"RenewByAnotherSession":  unfixed,
 	"EvictionOfAFixedTicket": unfixed,
 }
+
+const notResized = "the name of each node has the capacity, and nodes are not renamed"
 
 const unfixed = "a lease ends with its session, never at a fixed time: nobody else would remove it"
 

@@ -81,7 +81,7 @@ func exitCode(root *cobra.Command, err error) int {
 		code = exitBusy
 	case errors.Is(err, interlock.ErrLost):
 		code = exitLost
-	case errors.Is(err, interlock.ErrInvalid), errors.Is(err, interlock.ErrMismatch), errors.Is(err, interlock.ErrDeadlock):
+	case errors.Is(err, interlock.ErrInvalid), errors.Is(err, interlock.ErrMismatch), errors.Is(err, interlock.ErrDeadlock), errors.Is(err, errors.ErrUnsupported):
 		code = exitUsage
 	case errors.As(err, &library):
 		code = exitUnreachable

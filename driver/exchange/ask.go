@@ -2,6 +2,8 @@ package exchange
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"iter"
 
 	"github.com/interlock-go/interlock/driver"
@@ -32,6 +34,22 @@ func (d *Driver) Raise(ctx context.Context, queue string, floor uint64) error {
 		return do(ctx, d, func(ctx context.Context) error { return clocktoken.Pass(ctx, floor, d.store.Clock) })
 	}
 	return do(ctx, d, func(ctx context.Context) error { return d.store.Raise(ctx, queue, floor) })
+}
+
+// Resize gives a queue a capacity that stays.
+func (d *Driver) Resize(ctx context.Context, queue string, capacity int64) error {
+	if err := d.usable(ctx); err != nil {
+		return err
+	}
+	r, ok := d.store.(Resizer)
+	if !ok {
+		return driver.Permanent(fmt.Errorf("this backend cannot change the number of permits of a semaphore: %w", errors.ErrUnsupported))
+	}
+	unsettled, err := call(ctx, d, func(ctx context.Context) (bool, error) { return r.Resize(ctx, queue, capacity) })
+	if unsettled {
+		d.settle(queue)
+	}
+	return err
 }
 
 // Queues lists queues, one page after the other.

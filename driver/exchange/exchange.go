@@ -49,7 +49,7 @@
 //  6. Write what is seldom: Shrink, Keep, End, Ask, Raise.
 //  7. Write Load, Swap, Read, List, Cells, Check and Explain.
 //  8. Write the optional interfaces that the backend needs: [Detacher] if one end is that of all
-//     tickets of a session, [Tidier] if rows do not go away by themselves, [Withdrawer] if a
+//     tickets of a session, [Tidier] if rows do not go away by themselves, [Resizer] if permits can be changed, [Withdrawer] if a
 //     crowd of waiters that leave one by one would keep a queue busy. [Traited] says what else
 //     differs.
 //  9. Run drivertest and drivertest/primitives on [New] of it, against a real server.

@@ -82,6 +82,15 @@ type Raiser interface {
 	RaiseAll(ctx context.Context, floor uint64) error
 }
 
+// Resizer is a [Store] that can give a queue that has tickets another capacity.
+type Resizer interface {
+	// Resize is driver.Driver.Resize. The row of the queue keeps that it was resized, also while it
+	// has no tickets, and a crash does not lose that: else two capacities would be in force, one after the
+	// other. Waiters that can never fit are taken out as Ask does it (Removed), and the others are
+	// granted. A Join that is repeated finds its ticket, whatever the capacity is by then.
+	Resize(ctx context.Context, queue string, capacity int64) (unsettled bool, err error)
+}
+
 // Traited is a [Store] that says how it differs from others.
 type Traited interface{ Traits() Traits }
 

@@ -149,6 +149,10 @@ func (s *store) Raise(ctx context.Context, queue string, floor uint64) error {
 	return s.do(ctx, inQueue("Raise", queue), floor)
 }
 
+func (s *store) Resize(ctx context.Context, queue string, capacity int64) (bool, error) {
+	return false, s.do(ctx, inQueue("Resize", queue), capacity)
+}
+
 func (s *store) Clock(ctx context.Context) (int64, error) {
 	return ask[int64](ctx, s, "Clock")
 }

@@ -70,6 +70,15 @@ var faults = []fault{
 				return t.sess.s.Leave(call, t.tk, true)
 			}
 			return t.sess.s.Shrink(call, t.tk, units)`}}},
+	{"the number that was set counts for nobody", "SetPermits SetPermitsStay", []edit{
+		{"permits.go", "err != nil || !q.Resized ||", `err != nil || !q.Resized || broken("the number that was set counts for nobody") ||`}}},
+	{"SetPermits is not sent", "SetPermits SetPermitsStay", []edit{
+		{"permits.go", "return c.d.Resize(call, v.key, permits)", `if broken("SetPermits is not sent") {
+			return nil
+		}
+		return c.d.Resize(call, v.key, permits)`}}},
+	{"UnsetPermits is not sent", "SetPermitsStay", []edit{
+		{"permits.go", "c.resize(ctx, \"unset the permits of\", name, 0)", `c.resize(ctx, "unset the permits of", name, pick[int64]("UnsetPermits is not sent", 3, 0))`}}},
 	{"Shrink leaves one permit", "Shrinking", []edit{
 		{"shrink.go", "func (t *ticket) shrink(ctx context.Context, units int64) error {", `func (t *ticket) shrink(ctx context.Context, units int64) error {
 	if broken("Shrink leaves one permit") {

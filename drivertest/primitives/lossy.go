@@ -85,6 +85,10 @@ func (d *lossy) Raise(ctx context.Context, queue string, floor uint64) error {
 	return d.losses.reply(ctx, "Raise", d.Driver.Raise(ctx, queue, floor))
 }
 
+func (d *lossy) Resize(ctx context.Context, queue string, capacity int64) error {
+	return d.losses.reply(ctx, "Resize", d.Driver.Resize(ctx, queue, capacity))
+}
+
 type lossySession struct {
 	driver.Session
 	losses *losses

@@ -79,3 +79,73 @@ var heldByTheClient = rule{
 		holds(a, "all were released")
 	},
 }
+
+var setPermits = rule{
+	name:    "SetPermits",
+	promise: "The number of permits can be changed while they are held and waited for: who fits is served, holders stay, and nobody else holds until enough have left.",
+	check: func(t *trial) {
+		a, b, c := t.client(), t.client(), t.client()
+		sem := func(c *interlock.Client, n, of int64) *interlock.Lock {
+			return c.Semaphore("s", of, interlock.Weight(n))
+		}
+		one, two := t.acquire(sem(a, 1, 2)), t.acquire(sem(b, 1, 2))
+		next := t.async(sem(c, 2, 2))
+		t.waiting(a, "s", 1)
+		t.ok(c.SetPermits(t.ctx, "s", 4), "SetPermits from 2 to 4")
+		three := t.get(next, "who waits for two permits is served when there are two more")
+		if q := t.look(a, "s"); q.Capacity != 4 || !q.PermitsSet {
+			t.Fatalf("four permits were set; inspection shows %+v", q)
+		}
+		t.busy(sem(a, 1, 4), "all four permits are held")
+		t.busy(sem(b, 1, 2), "all four permits are held, of which the program knows two")
+
+		t.ok(c.SetPermits(t.ctx, "s", 1), "SetPermits from 4 to 1")
+		t.ok(one.Err(), "a holder beyond the new number")
+		fourth := t.async(sem(a, 1, 4)) // says the number of before
+		t.waiting(a, "s", 1)
+		t.release(one, two)
+		notYet(t, fourth, "one of one permit is lent, while another holds two")
+		t.passOn(three, fourth, "enough have left")
+		_, err := sem(b, 2, 4).Acquire(t.ctx)
+		t.is(err, interlock.ErrMismatch, "two permits, where one was set")
+	},
+}
+
+var setPermitsStay = rule{
+	name:    "SetPermitsStay",
+	promise: "The number of permits that was set counts for programs that say another one, until it is unset; without it a mismatch is an error.",
+	check: func(t *trial) {
+		a, b, c := t.client(), t.client(), t.client()
+		t.ok(a.SetPermits(t.ctx, "s", 3), "SetPermits before anybody holds")
+		for range 2 { // also when nobody has held in between
+			old, next := t.acquire(a.Semaphore("s", 2)), t.acquire(b.Semaphore("s", 5))
+			third := t.acquire(c.Semaphore("s", 2))
+			t.busy(b.Semaphore("s", 5), "all three permits that were set are held")
+			waits := t.async(a.Semaphore("s", 2))
+			t.waiting(a, "s", 1)
+			t.passOn(old, waits, "who says another number is served")
+			t.release(next, third)
+		}
+		lease := t.acquire(b.Semaphore("s", 5))
+		t.ok(c.UnsetPermits(t.ctx, "s"), "UnsetPermits")
+		t.is(t.refused(a.Semaphore("s", 2)), interlock.ErrMismatch, "two permits, while three are in use and not set any more")
+		t.release(lease)
+		two := t.acquire(a.Semaphore("s", 2))
+		t.is(t.refused(b.Semaphore("s", 5)), interlock.ErrMismatch, "five permits beside two")
+		t.release(two)
+
+		mutex := t.acquire(a.Mutex("m"))
+		t.is(b.SetPermits(t.ctx, "m", 2), interlock.ErrMismatch, "SetPermits of a mutex")
+		t.is(b.SetPermits(t.ctx, "s", 0), interlock.ErrInvalid, "no permits")
+		t.release(mutex)
+	},
+}
+
+// refused is why an acquire fails.
+func (t *trial) refused(l *interlock.Lock) error {
+	lease, err := l.Acquire(t.ctx)
+	if err == nil {
+		t.release(lease)
+	}
+	return err
+}

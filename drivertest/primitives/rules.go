@@ -9,7 +9,7 @@ var rules = []rule{
 	exclusion, order, tokens, cancellation, bounds,
 	thirtyNumbers, thirtyInProcesses,
 	readersAndWriters, noOvertaking, downgrade,
-	permits, shrinking, mismatch,
+	permits, shrinking, setPermits, setPermitsStay, mismatch,
 	reentrancy, deadlock, held, heldByTheClient, work,
 	hold, extension, adoption, atLeast,
 	robustness,

@@ -52,13 +52,14 @@ func (t *Topics) Cell(ctx context.Context, name string, after uint64, load func(
 // counted. It was read at a time by the clock that its fixed ends are in. An end that
 // only moves with renewals is no part of it.
 func Version(q driver.Queue, at time.Time) string {
-	if len(q.Members) == 0 {
+	if len(q.Members) == 0 && !q.Resized {
 		return "empty"
 	}
 	h := fnv.New64a()
 	write := func(s string) { h.Write([]byte(s)); h.Write([]byte{0}) }
 	write(string(q.Kind))
 	write(strconv.FormatInt(q.Capacity, 10))
+	write(strconv.FormatBool(q.Resized))
 	for _, m := range q.Members {
 		write(m.ID)
 		write(strconv.FormatInt(m.Units, 10))

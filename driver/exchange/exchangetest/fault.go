@@ -33,6 +33,7 @@ const (
 	End      Fault = "End"      // tickets outlive the end of their session
 	Ask      Fault = "Ask"      // a demand is sent, and not kept for a client that does not hear of it
 	Raise    Fault = "Raise"    // the floor is forgotten
+	Resize   Fault = "Resize"   // an empty queue forgets its capacity
 	Read     Fault = "Read"     // no event is sent of the change of a queue
 	Load     Fault = "Load"     // no event is sent of the change of a cell
 	Tickets  Fault = "Tickets"  // tickets are missing
@@ -52,6 +53,7 @@ const (
 	RemovedAtExpiry Fault = "RemovedAtExpiry" // Removed is sent for a ticket that has expired
 
 	GrantInWithdraw Fault = "GrantInWithdraw" // waiters leave that do not fit, and those behind them are not granted
+	GrantInResize   Fault = "GrantInResize"   // the capacity is raised, and no waiter is granted
 	GrantInAsk      Fault = "GrantInAsk"      // a holder is removed, and no waiter is granted
 	ReadFirst       Fault = "ReadFirst"       // a heartbeat reads the tickets, and extends the session in another exchange
 
@@ -72,9 +74,9 @@ const (
 // Faults are all of them.
 var Faults = []Fault{
 	Atomic, Alone, Prefix, GrantInTheSameExchange, OneClock, OneEnd, NeverBack, OverIsOver, OneTicket, Buried, TokensGrow, Told, NotBefore, OnlyOnce,
-	Begin, Withdraw, Shrink, Keep, Renew, Detach, Attach, Look, Settle, End, Ask, Raise, Read, Load,
+	Begin, Withdraw, Shrink, Keep, Renew, Detach, Attach, Look, Settle, End, Ask, Raise, Resize, Read, Load,
 	Tickets, Clock, List, Cells, Tidy, Listen, Explain, Check, Close,
-	Copy, EndQueues, AttachExpired, RemovedAtExpiry, GrantInWithdraw, GrantInAsk, ReadFirst,
+	Copy, EndQueues, AttachExpired, RemovedAtExpiry, GrantInWithdraw, GrantInAsk, GrantInResize, ReadFirst,
 	Sent, Expired, Extend, Leavers, GrantInEnd,
 	Confirm, RaiseAll, Liveness,
 }

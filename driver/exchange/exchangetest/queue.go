@@ -171,7 +171,7 @@ func (w *World) look(session string, ref exchange.Ref, now time.Time) exchange.S
 
 // snapshot is a queue without the tickets that have expired.
 func (w *World) snapshot(q *queue, now time.Time) exchange.Snapshot {
-	s := exchange.Snapshot{Queue: driver.Queue{Name: q.name, Kind: q.kind, Capacity: q.capacity}, At: now}
+	s := exchange.Snapshot{Queue: driver.Queue{Name: q.name, Kind: q.kind, Capacity: q.capacity, Resized: q.resized}, At: now}
 	for _, t := range q.tickets {
 		end := t.end(w)
 		if !end.After(now) {

@@ -146,7 +146,7 @@ func (w *World) join(j exchange.Join, now time.Time) (exchange.Status, error) {
 		w.settle(q, now)
 	}
 	switch {
-	case len(q.tickets) == 0:
+	case len(q.tickets) == 0 && !q.resized:
 		q.kind, q.capacity = j.Kind, j.Capacity
 	case q.kind != j.Kind || q.capacity != j.Capacity:
 		return exchange.Status{}, driver.ErrMismatch
@@ -486,6 +486,31 @@ func (s *Store) Raise(ctx context.Context, queue string, floor uint64) error {
 	return err
 }
 
+// Resize implements [exchange.Resizer].
+func (s *Store) Resize(ctx context.Context, queue string, capacity int64) (bool, error) {
+	return request(ctx, s, func(now time.Time) (bool, error) {
+		w, q := s.w, s.w.queue(queue)
+		if !w.has(Settle) {
+			w.settle(q, now)
+		}
+		if len(q.tickets) > 0 && q.kind != driver.Semaphore {
+			return false, driver.ErrMismatch
+		}
+		q.resized = capacity > 0 && !w.has(Resize)
+		if capacity > 0 {
+			q.kind, q.capacity = driver.Semaphore, capacity
+		}
+		for _, t := range slices.Clone(q.tickets) {
+			if !t.held && t.Units > q.capacity {
+				w.send(t.session.mailbox, exchange.Event{Type: exchange.Removed, ID: t.ID})
+				w.remove(t, true)
+			}
+		}
+		w.changed(q)
+		return !w.has(GrantInResize) && w.settle(q, now), nil
+	})
+}
+
 // Clock implements [exchange.Store].
 func (s *Store) Clock(ctx context.Context) (int64, error) {
 	return request(ctx, s, func(now time.Time) (int64, error) {
@@ -609,7 +634,7 @@ func (s *Store) Tidy(ctx context.Context) ([]string, error) {
 			}
 		}
 		maps.DeleteFunc(w.queues, func(_ string, q *queue) bool {
-			old := !q.unclean && q.last < uint64(now.UnixMicro()/10) // it says no more than a new row
+			old := !q.unclean && !q.resized && q.last < uint64(now.UnixMicro()/10) // it says no more than a new row
 			return len(q.tickets)+len(q.follow) == 0 && (old || w.has(Tidy))
 		})
 		return queues, nil

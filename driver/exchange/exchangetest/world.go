@@ -73,6 +73,7 @@ type queue struct {
 	name     string
 	kind     driver.Kind
 	capacity int64
+	resized  bool // the capacity is kept while there are no tickets
 	tickets  []*ticket
 	granted  int
 	used     int64 // units of the tickets that are held

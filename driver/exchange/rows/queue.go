@@ -13,6 +13,7 @@ type Queue struct {
 	Name       string
 	Kind       driver.Kind
 	Capacity   int64
+	Resized    bool                 // the capacity is kept while there are no tickets
 	Token      uint64               // the last
 	Unclean    bool                 // the last exclusive holder did not leave cleanly
 	Tickets    []*Ticket            // in the order of Join
@@ -149,7 +150,7 @@ func (q *Queue) fits(units int64) bool {
 func (q *Queue) status(t *Ticket) exchange.Status {
 	st := exchange.Status{State: exchange.Waiting, Revoked: t.Revoked, Evicted: t.Evicted, Fixed: t.Fixed, Hold: t.Hold, Left: t.End.Sub(q.Now), At: q.Now}
 	if t.Held {
-		st.State, st.Token, st.Inherited, st.Wanted = exchange.Held, t.Token, t.Inherited, !q.fits(0)
+		st.State, st.Token, st.Inherited, st.Wanted = exchange.Held, t.Token, t.Inherited, !q.Tickets[len(q.Tickets)-1].Held
 		return st
 	}
 	for _, front := range q.Tickets[:slices.Index(q.Tickets, t)] {
@@ -175,7 +176,7 @@ func (q *Queue) Join(j exchange.Join) (st exchange.Status, err error) {
 	switch empty := len(q.Tickets) == 0; {
 	case q.Tombstones[j.ID].After(q.Now):
 		return st, driver.ErrGone
-	case !empty && (q.Kind != j.Kind || q.Capacity != j.Capacity):
+	case (!empty || q.Resized) && (q.Kind != j.Kind || q.Capacity != j.Capacity):
 		return st, driver.ErrMismatch
 	case !empty && j.NoWait && !q.fits(j.Units):
 		return st, driver.ErrBusy
@@ -277,13 +278,33 @@ func (q *Queue) Ask(id string, demand driver.Demand) error {
 	return nil
 }
 
+// Resize is [exchange.Resizer.Resize].
+func (q *Queue) Resize(capacity int64) error {
+	if len(q.Tickets) > 0 && q.Kind != driver.Semaphore {
+		return driver.ErrMismatch
+	}
+	q.Resized = capacity > 0
+	if q.Resized {
+		q.Kind, q.Capacity = driver.Semaphore, capacity
+	}
+	for _, t := range slices.Clone(q.Tickets) {
+		if !t.Held && t.Units > q.Capacity {
+			q.send(t.Session.Mailbox, exchange.Event{Type: exchange.Removed, ID: t.ID})
+			q.remove(t, true)
+		}
+	}
+	q.changed()
+	q.settle()
+	return nil
+}
+
 // Raise is [exchange.Store.Raise].
 func (q *Queue) Raise(floor uint64) { q.Token, q.Changed = max(q.Token, floor), true }
 
 // Read is [exchange.Store.Read].
 func (q *Queue) Read(f exchange.Follower) exchange.Snapshot {
 	q.follow(&q.Followers, f)
-	s := exchange.Snapshot{Queue: driver.Queue{Name: q.Name, Kind: q.Kind, Capacity: q.Capacity}, At: q.Now}
+	s := exchange.Snapshot{Queue: driver.Queue{Name: q.Name, Kind: q.Kind, Capacity: q.Capacity, Resized: q.Resized}, At: q.Now}
 	for _, t := range q.Tickets {
 		s.Members = append(s.Members, driver.Member{ID: t.ID, Owner: t.Session.Owner, Note: t.Note, Units: t.Units,
 			Held: t.Held, Token: t.Token, Since: t.Since, Left: t.End.Sub(q.Now), Fixed: t.Fixed})
@@ -294,5 +315,5 @@ func (q *Queue) Read(f exchange.Follower) exchange.Snapshot {
 // Empty reports whether a missing row would say the same: [exchange.Tidier] removes such rows. It is
 // called after [Begin].
 func (q *Queue) Empty() bool {
-	return len(q.Tickets)+len(q.Tombstones)+len(q.Followers) == 0 && !q.Unclean && q.Token < q.clock()
+	return len(q.Tickets)+len(q.Tombstones)+len(q.Followers) == 0 && !q.Unclean && !q.Resized && q.Token < q.clock()
 }

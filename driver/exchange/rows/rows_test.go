@@ -67,7 +67,8 @@ var steps = map[string]func(q *rows.Queue, id string, n int) error{
 		_ = q.Ask(id, driver.Revoke+driver.Demand(rand.N(3)))
 		return nil
 	},
-	"Raise": func(q *rows.Queue, _ string, _ int) error { q.Raise(q.Token + rand.Uint64N(100)); return nil },
+	"Raise":  func(q *rows.Queue, _ string, _ int) error { q.Raise(q.Token + rand.Uint64N(100)); return nil },
+	"Resize": func(q *rows.Queue, _ string, _ int) error { return q.Resize(3) },
 	"Read": func(q *rows.Queue, _ string, n int) error {
 		q.Read(exchange.Follower{Mailbox: session(n).Mailbox})
 		return nil

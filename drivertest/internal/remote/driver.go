@@ -174,6 +174,11 @@ func (d *Driver) Raise(ctx context.Context, queue string, floor uint64) error {
 	return err
 }
 
+func (d *Driver) Resize(ctx context.Context, queue string, capacity int64) error {
+	_, err := d.do(ctx, Call{Op: "Resize", Name: queue, Units: capacity})
+	return err
+}
+
 func (d *Driver) Check(ctx context.Context) []driver.Finding {
 	r, err := d.do(ctx, Call{Op: "Check"})
 	if err != nil {

@@ -136,6 +136,8 @@ func (s *Server) do(ctx context.Context, d driver.Driver, session driver.Session
 		err = d.Ask(ctx, c.Name, c.Member, c.Demand)
 	case "Raise":
 		err = d.Raise(ctx, c.Name, c.After)
+	case "Resize":
+		err = d.Resize(ctx, c.Name, c.Units)
 	case "Check":
 		r.Findings = d.Check(ctx)
 	case "Exchanges":

@@ -1,0 +1,70 @@
+package interlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// SetPermits gives the semaphore of a name another number of permits, also while it is in use, and
+// keeps that number until [Client.UnsetPermits]: it outlasts the end of all programs, and of the backend.
+//
+//   - The number is in force when SetPermits returns, in one exchange: waiters who fit now hold.
+//   - Holders keep what they have, also beyond a smaller number. Nobody else gets a permit until enough have
+//     been given back.
+//   - Who waits for more permits than the new number leaves the line, and gets ErrMismatch. So does who asks for
+//     more later.
+//   - Programs that say another number (see [Client.Semaphore]) work with the one that was set: two exchanges
+//     more for each acquire. Weight is checked against the program's own number, too.
+//   - A lease that had all permits stays [Lease.Exclusive] by the number that it was acquired with, although others may
+//     hold beside it when there are more. ErrDeadlock goes by the number, too, that the context's permits were acquired with.
+//
+// ErrInvalid: no permit, or more than a semaphore can have. ErrMismatch: the name is in use as
+// something else. [errors.ErrUnsupported]: the backend cannot do it. While the backend cannot be reached it waits, and tries again, until ctx ends;
+// it can be called again after an error.
+func (c *Client) SetPermits(ctx context.Context, name string, permits int64) error {
+	if permits < 1 || permits > driver.RWCapacity {
+		return failed("set the permits of", name, driver.Invalid(fmt.Errorf("%d permits: 1 to %d are possible", permits, driver.RWCapacity)))
+	}
+	return c.resize(ctx, "set the permits of", name, permits)
+}
+
+// UnsetPermits takes back what [Client.SetPermits] has set: the number is again that of the
+// programs, once nobody holds or waits. Until then it stays in force, and programs that
+// say another one get ErrMismatch. Without SetPermits before it changes nothing.
+func (c *Client) UnsetPermits(ctx context.Context, name string) error {
+	return c.resize(ctx, "unset the permits of", name, 0)
+}
+
+func (c *Client) resize(ctx context.Context, op, name string, permits int64) error {
+	v := c.named(name)
+	err := v.retry(ctx, func(ctx context.Context) error {
+		call := c.call(ctx)
+		defer call.release()
+		return c.d.Resize(call, v.key, permits)
+	})
+	if errors.Is(err, ErrMismatch) {
+		err = fmt.Errorf("%w: only a semaphore has permits", err)
+	}
+	return v.fail(op, err)
+}
+
+// asSet is the lock with the number of permits that was set for its name; nil if none was, or it
+// has that already.
+func (l *Lock) asSet(ctx context.Context) (*Lock, error) {
+	if l.kind != driver.Semaphore {
+		return nil, nil
+	}
+	q, err := l.c.look(ctx, l.name)
+	switch {
+	case err != nil || !q.Resized || q.Capacity == l.capacity:
+		return nil, err
+	case l.units > q.Capacity:
+		return nil, fmt.Errorf("%w: the number of permits was set to %d, and %d are wanted", ErrMismatch, q.Capacity, l.units)
+	}
+	n := *l
+	n.capacity = q.Capacity
+	return &n, nil
+}

@@ -1,0 +1,179 @@
+package interlock_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/backend/memlock"
+)
+
+// Who waits for more permits than are set leaves, is told so, and keeps nobody out.
+func TestAWaiterForMorePermitsThanAreSet(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		lease := acquire(t, weighs(a, 2))
+		heavy := async(ctx, weighs(b, 24))
+		synctest.Wait()
+		light := async(ctx, weighs(b, 1))
+		synctest.Wait()
+		ok(t, a.SetPermits(ctx, "s", 3))
+		first, done := got(light)
+		if !done {
+			t.Fatal("who fits is kept out")
+		}
+		r := <-heavy // it has tried once more
+		wantErr(t, r.err, interlock.ErrMismatch)
+		if !strings.Contains(r.err.Error(), "set to 3, and 24 are wanted") {
+			t.Error(r.err)
+		}
+		ok(t, first.err)
+		ok(t, first.lease.Release())
+		ok(t, a.UnsetPermits(ctx, "s"))
+		ok(t, lease.Release())
+		nothingLeft(t, a, b)
+	})
+}
+
+// An answer that is lost changes nothing about what is set, and nothing about who holds.
+func TestSetPermitsWithLostReplies(t *testing.T) {
+	for _, after := range []bool{true, false} {
+		simulated(t, func(t *testing.T) {
+			a, b := pair(t)
+			lease := acquire(t, a.Semaphore("s", 1))
+			next := async(ctx, b.Semaphore("s", 1))
+			synctest.Wait()
+			if after {
+				a.faults().After("Resize", 2).Fail()
+			} else {
+				a.faults().Before("Resize", 2).Fail()
+			}
+			ok(t, a.SetPermits(ctx, "s", 2))
+			r, done := got(next)
+			if !done {
+				t.Fatal("who fits is not served")
+			}
+			ok(t, r.err)
+
+			// The answer of a Join is lost, and the number is another one when it is repeated.
+			b.faults().After("Join", 1).Fail()
+			ok(t, lease.Release())
+			third := async(ctx, b.Semaphore("s", 2))
+			ok(t, a.SetPermits(ctx, "s", 5))
+			got3 := <-third
+			ok(t, got3.err)
+			q, err := a.Queue(ctx, "s")
+			ok(t, err)
+			if len(q.Holders) != 2 || len(q.Waiters) != 0 {
+				t.Errorf("two hold, and it shows %+v", q)
+			}
+			ok(t, got3.lease.Release())
+			ok(t, r.lease.Release())
+			ok(t, a.UnsetPermits(ctx, "s"))
+			nothingLeft(t, a, b)
+		})
+	}
+}
+
+// While the number changes all the time, no more hold than the largest number allows, all are
+// served, and whoever says another number works on.
+func TestPermitsThatChangeAllTheTime(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		w := memlock.NewWorld()
+		members := []member{join(t, w), join(t, w), join(t, w)}
+		ok(t, members[0].SetPermits(ctx, "s", 3))
+		var mu sync.Mutex
+		used, most := 0, 0
+		var work sync.WaitGroup
+		for i := range 30 {
+			s := members[i%3].Semaphore("s", int64(1+i%4))
+			work.Go(func() {
+				for range 10 {
+					if err := s.Do(ctx, func(context.Context) error {
+						mu.Lock()
+						used++
+						most = max(most, used)
+						mu.Unlock()
+						time.Sleep(10 * time.Millisecond)
+						mu.Lock()
+						used--
+						mu.Unlock()
+						return nil
+					}); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		changing, stop := context.WithCancel(ctx)
+		var changes sync.WaitGroup
+		changes.Go(func() {
+			for n := int64(0); changing.Err() == nil; n++ {
+				if err := members[n%3].SetPermits(ctx, "s", 1+n%6); err != nil {
+					t.Error(err)
+				}
+				time.Sleep(7 * time.Millisecond)
+			}
+		})
+		work.Wait()
+		stop()
+		changes.Wait()
+		if most > 6 {
+			t.Errorf("%d hold, where six permits were set at most", most)
+		}
+		ok(t, members[0].UnsetPermits(ctx, "s"))
+		nothingLeft(t, members...)
+	})
+}
+
+// Who says the number that is set pays nothing for that, and who says another pays two exchanges.
+func TestWhatAnotherNumberCosts(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a := join(t, memlock.NewWorld())
+		ok(t, a.SetPermits(ctx, "s", 3))
+		for permits, want := range map[int64]uint64{3: 2, 5: 4} {
+			before := a.Exchanges()
+			ok(t, acquire(t, a.Semaphore("s", permits)).Release())
+			if cost := a.Exchanges() - before; cost != want {
+				t.Errorf("an acquire and a release by a program that says %d cost %d exchanges, not %d", permits, cost, want)
+			}
+		}
+	})
+}
+
+// Another kind of lock is refused, also while nobody uses the name, and the error says what it is.
+func TestAMutexWherePermitsAreSet(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a := join(t, memlock.NewWorld())
+		ok(t, a.SetPermits(ctx, "s", 3))
+		_, err := a.Mutex("s").TryAcquire(ctx)
+		wantErr(t, err, interlock.ErrMismatch)
+		if !strings.Contains(err.Error(), "this is a mutex, and by SetPermits it is a semaphore with 3 permits") {
+			t.Error(err)
+		}
+		ok(t, a.UnsetPermits(ctx, "s"))
+		ok(t, acquire(t, a.Mutex("s")).Release())
+		nothingLeft(t, a)
+	})
+}
+
+// A context that holds permits is not told of a deadlock while there are enough by the number that it works with.
+func TestDeadlockGoesByTheNumberThatIsSet(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a := join(t, memlock.NewWorld())
+		ok(t, a.SetPermits(ctx, "s", 3))
+		lease := acquire(t, a.Semaphore("s", 2, interlock.Weight(2)))
+		held, cancel := lease.Bind(ctx)
+		defer cancel()
+		third, err := a.Semaphore("s", 2).TryAcquire(held)
+		ok(t, err)
+		_, err = a.Semaphore("s", 2, interlock.Weight(2)).TryAcquire(held)
+		wantErr(t, err, interlock.ErrDeadlock)
+		ok(t, third.Release())
+		ok(t, lease.Release())
+	})
+}
