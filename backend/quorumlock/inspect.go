@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"hash/fnv"
 	"iter"
 	"maps"
@@ -306,6 +307,12 @@ func (d *Driver) Raise(ctx context.Context, queue string, floor uint64) error {
 		return err
 	}
 	return enough(ctx, d, all)
+}
+
+// Resize is refused: each member has the locks that this one sees, and a minority that missed the change
+// would go on with the old capacity.
+func (d *Driver) Resize(context.Context, string, int64) error {
+	return driver.Permanent(fmt.Errorf("a quorum cannot change the number of permits of a semaphore: %w", errors.ErrUnsupported))
 }
 
 // findAny finds a ticket of this session, or one of another that has a fixed end. Else ErrGone.
