@@ -973,7 +973,7 @@ var backends = []fault{
 	},
 	{
 		file: "cmd/interlock/job.go", test: "TestTheOpeningIsPartOfTheWait",
-		old: "max(j.wait-time.Since(begun), 0)", new: "max(j.wait+time.Since(begun), 0)",
+		old: "max(j.flags.wait-time.Since(begun), 0)", new: "max(j.flags.wait+time.Since(begun), 0)",
 	},
 	{
 		file: "backend/zklock/sound.go", test: "TestAnAnswerThatCannotBeRead",

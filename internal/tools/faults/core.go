@@ -352,7 +352,7 @@ var core = []fault{
 	},
 	{
 		file: "cmd/interlock/root.go", test: "TestScripts/backend",
-		old: "o.url == \"\" &&", new: "false &&",
+		old: "url != nil && url.Changed", new: "false && url.Changed",
 	},
 	{
 		file: "option.go", test: "TestImpossibleRequestsFailAtOnce",
