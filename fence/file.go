@@ -36,32 +36,53 @@ func (f *File) Check(ctx context.Context, g Grant) error {
 // the middle too; do should be short. What do starts and leaves behind is not
 // waited for.
 func (f *File) Do(ctx context.Context, g Grant, do func() error) (err error) {
-	token, err := token(g)
+	file, err := f.Open(ctx, g)
 	if err != nil {
 		return err
-	}
-	file, err := flock.Open(ctx, f.path)
-	if err != nil {
-		return fmt.Errorf("fence: %w", err)
 	}
 	defer func() {
 		if closed := file.Close(); closed != nil && err == nil {
 			err = fmt.Errorf("fence: %w", closed)
 		}
 	}()
+	return do()
+}
+
+// Open is [File.Do] for work of other processes. If [File.Check] accepts the grant, it returns
+// the file, open and locked: every other check of it waits, for as long as its context lets it,
+// until the file is closed. On Unix that is when all processes have closed it, or have ended,
+// that have inherited its descriptor from this one; on Windows when this process has, whatever
+// others have inherited. The caller must not write to the file.
+func (f *File) Open(ctx context.Context, g Grant) (*os.File, error) {
+	token, err := token(g)
+	if err != nil {
+		return nil, err
+	}
+	file, err := flock.Open(ctx, f.path)
+	if err != nil {
+		return nil, fmt.Errorf("fence: %w", err)
+	}
+	if err := f.accept(file, token); err != nil {
+		_ = file.Close() // nothing was written, or that has failed
+		return nil, err
+	}
+	return file, nil
+}
+
+// accept refuses a token that is smaller than the one in the file, and writes one that is larger.
+func (f *File) accept(file *os.File, token int64) error {
 	seen, err := read(file)
+	switch {
+	case err != nil:
+	case token < seen:
+		return &StaleError{Resource: f.path, Token: uint64(token), Seen: uint64(seen)}
+	case token > seen:
+		err = write(file, token)
+	}
 	if err != nil {
 		return fmt.Errorf("fence %s: %w", f.path, err)
 	}
-	if token < seen {
-		return &StaleError{Resource: f.path, Token: uint64(token), Seen: uint64(seen)}
-	}
-	if token > seen {
-		if err := write(file, token); err != nil {
-			return fmt.Errorf("fence %s: %w", f.path, err)
-		}
-	}
-	return do()
+	return nil
 }
 
 // The file has one line of always the same length, so that writing it never

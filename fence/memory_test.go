@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/fence"
@@ -153,6 +154,29 @@ func TestFileWaitsOnlyAsLongAsItsContext(t *testing.T) {
 		return nil
 	})
 	if err != nil {
+		t.Error(err)
+	}
+}
+
+// Promise: a file that is open for the work of other processes keeps all other checks waiting until it is closed.
+func TestAnOpenFileKeepsOthersWaiting(t *testing.T) {
+	f := fence.NewFile(filepath.Join(t.TempDir(), "fence"))
+	open, err := f.Open(t.Context(), fence.Token(2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if err := f.Check(ctx, fence.Token(3)); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("while it is open: got %v, want the context's error", err)
+	}
+	if err := open.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if file, err := f.Open(t.Context(), fence.Token(1)); !errors.Is(err, fence.ErrStale) || file != nil {
+		t.Errorf("a smaller token: got %v, %v, want ErrStale", file, err)
+	}
+	if err := f.Check(t.Context(), fence.Token(2)); err != nil { // what was refused has left no lock
 		t.Error(err)
 	}
 }

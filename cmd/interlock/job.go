@@ -503,10 +503,20 @@ func (j *job) release(lease *interlock.Lease) (lost error) {
 // deadline is when the lease ends, on the clock that guards use.
 func deadline(l *interlock.Lease) driver.Instant { return driver.Now().Add(l.Remaining()) }
 
+// The variables that tell a job of its locks, beside heldVariable. A value of an outer job would
+// stand before that of this one, and be taken by most programs.
+const (
+	nameVariable      = "INTERLOCK_NAME"
+	tokenVariable     = "INTERLOCK_TOKEN"
+	exclusiveVariable = "INTERLOCK_EXCLUSIVE"
+)
+
 func (j *job) environment(l *interlock.Lease) []string {
 	var env []string
 	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, heldVariable+"=") && !strings.HasPrefix(v, urlVariable+"=") {
+		switch name, _, _ := strings.Cut(v, "="); name {
+		case nameVariable, tokenVariable, exclusiveVariable, heldVariable, urlVariable:
+		default:
 			env = append(env, v)
 		}
 	}
@@ -514,10 +524,19 @@ func (j *job) environment(l *interlock.Lease) []string {
 		env = append(env, urlVariable+"="+j.backend.url)
 	}
 	return append(env,
-		"INTERLOCK_NAME="+strings.Join(j.names, "\n"),
-		"INTERLOCK_TOKEN="+strings.Join(tokens(l), "\n"),
+		nameVariable+"="+strings.Join(j.names, "\n"),
+		tokenVariable+"="+strings.Join(tokens(l), "\n"),
+		exclusiveVariable+"="+exclusive(l),
 		heldVariable+"="+heldBy(strings.Join(j.entries, "\n")),
 	)
+}
+
+// exclusive is yes if nobody else holds any of the locks at the same time, else no.
+func exclusive(l *interlock.Lease) string {
+	if l.Exclusive() {
+		return "yes"
+	}
+	return "no"
 }
 
 // tokens has the token of each lock, in the order of the names.

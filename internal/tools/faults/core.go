@@ -387,6 +387,30 @@ var core = []fault{
 		old: "j.entries = append(j.entries, entry)", new: "j.entries = append(j.entries[:0], entry)",
 	},
 	{
+		file: "cmd/interlock/acquire.go", test: "TestASignalWhileAcquireWritesGivesTheLockBack",
+		old: "within(lastWord, lease.Release)", new: "within(lastWord, lease.Err)",
+	},
+	{
+		file: "cmd/interlock/acquire.go", test: "TestAnAcquireThatComesTooLateSaysSo",
+		old: "if lost := lease.Err(); lost != nil {", new: "if lost := lease.Err(); lost != nil && err == nil {",
+	},
+	{
+		file: "cmd/interlock/job.go", test: "TestScripts$/run_environment",
+		old: "case nameVariable, tokenVariable,", new: "case",
+	},
+	{
+		file: "cmd/interlock/job.go", test: "TestScripts$/fence",
+		old: "if l.Exclusive() {", new: "if l.Token() != 0 || l.Exclusive() {",
+	},
+	{
+		file: "cmd/interlock/fence.go", test: "TestACommandOfAKilledFenceIsGoneBeforeALargerTokenIsAccepted",
+		old: "Liveness: []*os.File{file},", new: "Liveness: nil,",
+	},
+	{
+		file: "fence/file.go", pkg: "cmd/interlock", test: "TestScripts$/fence",
+		old: "case token < seen:", new: "case token < 0:",
+	},
+	{
 		file: "cmd/interlock/fd_unix.go", test: "TestAWaitInTheBackgroundShowsNothing",
 		old: "err != nil || group", new: "true || err != nil || group",
 	},
@@ -512,7 +536,7 @@ var core = []fault{
 	},
 	{
 		file: "cmd/interlock/job.go", test: "TestScripts/run_environment",
-		old: " && !strings.HasPrefix(v, urlVariable+\"=\") {", new: " {",
+		old: "heldVariable, urlVariable:", new: "heldVariable:",
 	},
 	{
 		file: "cmd/interlock/backend.go", test: "TestScripts/run_environment",
