@@ -138,10 +138,17 @@ type sitter struct {
 func (s *store) sits(seat string, by sitter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if len(s.seats) >= maxSeats {
+		clear(s.seats)
+	}
 	if s.seats[seat] = by; by.id == "" {
 		delete(s.seats, seat)
 	}
 }
+
+// maxSeats bounds what is remembered: nobody says that a ticket has ended by itself. What is forgotten costs the
+// next Join that finds its seat taken one exchange.
+const maxSeats = 10000
 
 // stands says how a new ticket stands, and tells holders of the first waiter.
 func (s *store) stands(ctx context.Context, j exchange.Join, t *ticket, q *queue, token uint64) (st exchange.Status, err error) {

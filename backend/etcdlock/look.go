@@ -94,7 +94,8 @@ type look struct {
 // queue is what is read of the queue of tickets that may be held since the last look.
 type queue struct {
 	line
-	asked bool // the line was asked for
+	asked bool  // the line was asked for
+	read  int64 // the revision at which it was read first
 	mark  mark
 	floor floor
 }
@@ -134,6 +135,10 @@ func (l *look) run(ctx context.Context) error {
 		l.front(l.refs[i].Queue)
 		l.ticket(l.refs[i], func(t *ticket) {
 			found[i] = true
+			if t.created > l.queues[t.queue].read { // by another transaction of the batch: others may have come between
+				l.found[i].State = exchange.NotAsked
+				return
+			}
 			l.seen = append(l.seen, seen{i: i, ticket: t})
 		})
 	}
@@ -235,7 +240,10 @@ func (l *look) front(name string) *queue {
 	q := l.queue(name)
 	if !q.asked {
 		q.asked = true
-		l.add(l.s.front(name, 0, perFront, true), func(r *pb.RangeResponse) { l.s.readLine(&q.line, name, r) })
+		l.add(l.s.front(name, 0, perFront, true), func(r *pb.RangeResponse) {
+			q.read = l.revision
+			l.s.readLine(&q.line, name, r)
+		})
 	}
 	return q
 }
@@ -340,7 +348,7 @@ func (l *look) judge(ctx context.Context) error {
 		l.found[t.i] = st
 	}
 	for i, ref := range l.refs {
-		if l.found[i].State != exchange.Waiting {
+		if st := l.found[i].State; st == exchange.Gone || st == exchange.Held {
 			l.s.watches.drop(ofTicket(ref.ID))
 		}
 	}

@@ -227,6 +227,81 @@ func TestALateDetachTakesNothingBack(t *testing.T) {
 	}
 }
 
+// Promise: that holds also if the heartbeat names, before that ticket, another one that would have the same key.
+func TestALateDetachBesideItsSeatTakesNothingBack(t *testing.T) {
+	t.Parallel()
+	s := storeTo(t, etcdtest.Start(t))
+	ctx := t.Context()
+	o := begun(t, s)
+	j, left := mutex(o), mutex(o)
+	left.ID = j.ID[:1] + left.ID[1:]
+	if _, err := s.Join(ctx, j); err != nil {
+		t.Fatal(err)
+	}
+	refs := []exchange.Ref{{Queue: "q", ID: left.ID}, {Queue: "q", ID: j.ID}}
+	late := &lateTxn{KV: s.kv, late: 2} // the change
+	s.kv = late
+	if err := s.Detach(ctx, o, refs[1:]); !errors.Is(err, errLate) {
+		t.Fatalf("its reply is lost: %v", err)
+	}
+	s.kv = late.KV
+	r, err := s.Renew(ctx, o, refs, 2)
+	if err != nil || r.Tickets[1].State != exchange.Held || r.Tickets[1].Stray {
+		t.Fatalf("it is named again: %+v, %v", r, err)
+	}
+	if _, err := late.arrive(); err != nil {
+		t.Fatal(err)
+	}
+	if st, err := s.Look(ctx, o, refs[1:]); err != nil || st[0].Stray {
+		t.Errorf("what was proven is a stray now: %+v, %v", st, err)
+	}
+}
+
+// Promise: a ticket whose Join arrives between two transactions of one heartbeat is not said to be held because the
+// queue was read before that.
+func TestATicketThatComesWhileManyAreReadIsNotGranted(t *testing.T) {
+	t.Parallel()
+	s := storeTo(t, etcdtest.Start(t))
+	ctx := t.Context()
+	o, other := begun(t, s), begun(t, s)
+	j := mutex(o)
+	var refs []exchange.Ref
+	for range maxOps {
+		refs = append(refs, exchange.Ref{Queue: "q", ID: exchange.NewID()})
+	}
+	refs = append(refs, exchange.Ref{Queue: "q", ID: j.ID})
+	kv := s.kv
+	s.kv = &beforeTxn{KV: kv, n: 3, do: func() { // the session, the queue and some tickets, more tickets
+		s.kv = kv
+		for _, j := range []exchange.Join{mutex(other), j} {
+			if _, err := s.Join(ctx, j); err != nil {
+				t.Error(err)
+			}
+		}
+	}}
+	r, err := s.Renew(ctx, o, refs, len(refs))
+	if err != nil || r.Tickets[maxOps].State == exchange.Held {
+		t.Errorf("another one holds: %+v, %v", r.Tickets[maxOps:], err)
+	}
+	if st, err := s.Look(ctx, o, refs[maxOps:]); err != nil || st[0].State != exchange.Waiting {
+		t.Errorf("it waits: %+v, %v", st, err)
+	}
+}
+
+// beforeTxn does something before a transaction.
+type beforeTxn struct {
+	clientv3.KV
+	n  int // before which one
+	do func()
+}
+
+func (b *beforeTxn) Txn(ctx context.Context) clientv3.Txn {
+	if b.n--; b.n == 0 {
+		b.do()
+	}
+	return b.KV.Txn(ctx)
+}
+
 // Promise: what a heartbeat has proven stands, also if the ticket is evicted at the same moment; and a ticket
 // whose eviction was cut short is not extended either.
 func TestAnEvictionTakesNothingBack(t *testing.T) {
@@ -289,6 +364,20 @@ func TestManyUsesOfALockTakeFewKeys(t *testing.T) {
 	}
 	if leaves != 100 || len(keys) > 16 {
 		t.Errorf("%d uses have left %d keys", leaves, len(keys))
+	}
+}
+
+// Promise: tickets that end by themselves, each in a queue of its own, do not fill the memory of a client.
+func TestSeatsAreForgotten(t *testing.T) {
+	t.Parallel()
+	s := &store{seats: map[string]sitter{}}
+	o := exchange.Session{ID: exchange.NewID()}
+	for range 2 * maxSeats {
+		id := exchange.NewID()
+		s.sits(s.seat(o, id, id), sitter{id, 1})
+	}
+	if len(s.seats) > maxSeats {
+		t.Errorf("%d are remembered", len(s.seats))
 	}
 }
 

@@ -208,23 +208,23 @@ func (s *store) Keep(ctx context.Context, o exchange.Session, ref exchange.Ref, 
 // Detach moves strays to a lease that nobody extends. It may take effect late: see undetach.
 func (s *store) Detach(ctx context.Context, o exchange.Session, refs []exchange.Ref) error {
 	attached := leaseOf(o.ID)
-	changed := map[string]int64{}
+	var strays []*ticket
 	b := s.batch()
 	for _, ref := range refs {
 		for _, key := range s.keys(o, ref) {
 			b.get(key, func(all kvs) {
 				if t := s.readOne(ref, all); t != nil && t.lease == attached {
-					changed[key] = t.changed
+					strays = append(strays, t)
 				}
 			})
 		}
 	}
-	if err := b.run(ctx); err != nil || len(changed) == 0 {
+	if err := b.run(ctx); err != nil || len(strays) == 0 {
 		return err
 	}
 	s.mu.Lock()
-	for key := range changed {
-		s.detaching[key] = true
+	for _, t := range strays {
+		s.detaching[t.id] = true
 	}
 	s.mu.Unlock()
 	lease, err := s.grantRest(ctx, attached, o.TTL)
@@ -232,17 +232,17 @@ func (s *store) Detach(ctx context.Context, o exchange.Session, refs []exchange.
 		return err
 	}
 	var ops []clientv3.Op
-	for key, m := range changed {
-		ops = append(ops, clientv3.OpTxn([]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", m)},
-			[]clientv3.Op{clientv3.OpPut(key, "", clientv3.WithIgnoreValue(), clientv3.WithLease(lease))}, nil))
+	for _, t := range strays {
+		ops = append(ops, clientv3.OpTxn([]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(t.key), "=", t.changed)},
+			[]clientv3.Op{clientv3.OpPut(t.key, "", clientv3.WithIgnoreValue(), clientv3.WithLease(lease))}, nil))
 	}
 	if err := s.changeAll(ctx, ops); err != nil {
 		return err // it may come yet
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for key := range changed {
-		delete(s.detaching, key)
+	for _, t := range strays {
+		delete(s.detaching, t.id)
 	}
 	return nil
 }
@@ -258,9 +258,8 @@ func (s *store) undetach(ctx context.Context, o exchange.Session, named []exchan
 		return nil
 	}
 	for _, ref := range named {
-		keys := s.keys(o, ref)
 		s.mu.Lock()
-		pending := slices.ContainsFunc(keys, func(key string) bool { return s.detaching[key] })
+		pending := s.detaching[ref.ID]
 		s.mu.Unlock()
 		if !pending {
 			continue
@@ -272,9 +271,7 @@ func (s *store) undetach(ctx context.Context, o exchange.Session, named []exchan
 			return err
 		}
 		s.mu.Lock()
-		for _, key := range keys {
-			delete(s.detaching, key)
-		}
+		delete(s.detaching, ref.ID)
 		s.mu.Unlock()
 	}
 	return nil
