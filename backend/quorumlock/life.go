@@ -5,10 +5,13 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/oneline"
 )
 
 // A member that loses its data forgets who held what, and would give it to another. So an empty
@@ -29,8 +32,9 @@ import (
 // The name of the cell in step 2 has the name of the life. So a creation that arrives late, after the member
 // has lost its data once more, says nothing of the new life.
 //
-// Step 2 waits for the longest TTL that any client has written to ttlCell of a member that this
-// session has read.
+// Step 2 waits for the longest TTL that any client has written to ttlCell of a member. A client joins only while a
+// majority of members are sound and have its TTL. So whoever reads that of a majority that is sound, after it
+// has seen the new life, knows of each lease that may have been forgotten.
 const (
 	lifeCell = "interlock-quorum/life/value"
 	ttlCell  = "interlock-quorum/ttl/value"
@@ -111,6 +115,52 @@ func declareSound(ctx context.Context, d driver.Driver, life string) error {
 	return err
 }
 
+// longestTTL reads the longest TTL of all members that answer. It is an error if a member that does not answer may be
+// the only one that knows of a longer one. If no majority can be sound, none has a lock to forget.
+func (d *Driver) longestTTL(ctx context.Context, limit time.Duration) (longest time.Duration, err error) {
+	type known struct {
+		ttl   time.Duration
+		sound bool
+	}
+	all := ask(ctx, d, limit, func(ctx context.Context, m driver.Driver) (k known, err error) {
+		// In this order: a member that loses its data meanwhile is not taken for a sound one.
+		c, err := m.Load(ctx, ttlCell)
+		if err != nil {
+			return k, err
+		}
+		life, err := lifeOf(ctx, m)
+		if err != nil || life == "" {
+			return k, err
+		}
+		k.ttl = parseTTL(c)
+		k.sound, err = isSound(ctx, m, life)
+		return k, err
+	})
+	sound, fresh := 0, 0
+	var why []string
+	for _, a := range all {
+		switch {
+		case a.err != nil:
+			why = append(why, a.m.name+": "+oneline.Of(a.err.Error()))
+			continue
+		case a.got.sound && a.got.ttl > 0:
+			sound++
+		default:
+			fresh++
+		}
+		longest = max(longest, a.got.ttl)
+	}
+	if sound < d.majority && len(all)-fresh >= d.majority {
+		return 0, fmt.Errorf("it is new, or has lost its data, and those do not answer that may know how long it must not count: %s", strings.Join(why, "; "))
+	}
+	return longest, nil
+}
+
+func parseTTL(c driver.Cell) time.Duration {
+	ns, _ := strconv.ParseInt(string(c.Value), 10, 64)
+	return time.Duration(ns)
+}
+
 // shareTTL makes a member know of a TTL, and returns the longest that it knows.
 func shareTTL(ctx context.Context, d driver.Driver, ttl time.Duration) (time.Duration, error) {
 	for {
@@ -118,9 +168,8 @@ func shareTTL(ctx context.Context, d driver.Driver, ttl time.Duration) (time.Dur
 		if err != nil {
 			return 0, err
 		}
-		ns, _ := strconv.ParseInt(string(c.Value), 10, 64)
-		if c.Exists && time.Duration(ns) >= ttl {
-			return time.Duration(ns), nil
+		if known := parseTTL(c); known >= ttl {
+			return known, nil
 		}
 		_, err = d.Swap(ctx, driver.Swap{ID: newID(), Name: ttlCell, Version: c.Version, Value: strconv.AppendInt(nil, int64(ttl), 10)})
 		switch {

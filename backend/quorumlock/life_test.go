@@ -86,6 +86,39 @@ func TestAnEmptyMemberDoesNotCount(t *testing.T) {
 	})
 }
 
+// Promise: a member that has lost its data does not count for the longest TTL of all clients, also if one of a shorter TTL,
+// which cannot reach the others, is the first to see it.
+func TestAShorterTTLDoesNotMakeAnEmptyMemberCountSooner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := fresh(t, 3)
+		a, members := client(t, w...)
+		members[0].Faults().Cut() // so that the holder has the last two
+		hold(t, a)
+		empty := memlock.NewWorld()
+		cut := []*memlock.Driver{w[0].Driver(), w[1].Driver()}
+		for _, m := range cut {
+			m.Faults().Cut()
+		}
+		short, err := quorumlock.New(cut[0], cut[1], empty.Driver())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := short.Open(t.Context(), driver.SessionOptions{TTL: ttl / 10}); err == nil {
+			t.Fatal("a session is open without a majority")
+		}
+		if err := short.Close(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(ttl / 5)
+		b, _ := client(t, w[0], w[1], empty)
+		if tk, err := b.Join(t.Context(), request()); err == nil {
+			t.Fatalf("it is held a second time: %+v", tk)
+		}
+		time.Sleep(ttl + time.Second)
+		hold(t, b)
+	})
+}
+
 // Promise: a new quorum says why it does not count, and for how long.
 func TestANewQuorumSaysWhenItCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -189,7 +189,8 @@ func (l *link) learn(d driver.Driver, at *driver.Opened) error {
 	if err != nil {
 		return err
 	}
-	longest, err := shareTTL(ctx, d, min(l.s.ttl(), longestTTL))
+	s := l.s
+	longest, err := shareTTL(ctx, d, min(s.ttl(), longestTTL))
 	if err != nil {
 		return err
 	}
@@ -197,13 +198,16 @@ func (l *link) learn(d driver.Driver, at *driver.Opened) error {
 	if err != nil {
 		return err
 	}
-	s := l.s
-	s.mu.Lock()
-	s.longest = max(s.longest, longest)
-	longest = s.longest
-	s.mu.Unlock()
 	now := s.d.now()
 	if !sound {
+		others, err := s.d.longestTTL(s.ctx, s.patience)
+		if err != nil {
+			return err
+		}
+		longest = max(longest, others)
+		now = s.d.now()
+		ctx, cancel := l.call()
+		defer cancel()
 		over, err := ripens(ctx, d, at, life, longest)
 		if err == nil && over {
 			sound, err = true, declareSound(ctx, d, life)

@@ -32,7 +32,6 @@ type session struct {
 	mu      sync.Mutex
 	granted time.Duration // the TTL; 0 before Open has returned
 	closed  bool
-	longest time.Duration // the longest TTL of any client that is known
 	tickets map[string]*ticket
 	placed  map[string]*ticket // by the IDs of their places
 	left    recent.IDs
