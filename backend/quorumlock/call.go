@@ -70,7 +70,8 @@ func (t *ticket) joinAgain(ctx context.Context, r driver.Request) (driver.Ticket
 	return t.outcome(ctx, true)
 }
 
-// lookAtLine finds out whether the line has granted a place, of which the news may be under way.
+// lookAtLine finds out whether the line has granted a place, of which the news may be under way. It joins
+// there once more, so the place has to be verified again: the member may have lost its data.
 func (t *ticket) lookAtLine(ctx context.Context) {
 	s := t.s
 	s.mu.Lock()
@@ -79,22 +80,36 @@ func (t *ticket) lookAtLine(ctx context.Context) {
 		s.mu.Unlock()
 		return
 	}
-	p := t.places[i]
+	t.places[i].verified = false
+	p, d := t.places[i], s.links[i].d
 	s.mu.Unlock()
-	r := t.req
-	r.ID, r.NoWait, r.Retry, r.Note, r.Hold = p.id, false, true, t.note, t.hold
-	ctx, cancel := context.WithTimeout(ctx, s.patience)
-	defer cancel()
-	tk, err := p.at.Join(ctx, r)
-	if errors.Is(err, driver.ErrGone) {
-		t.taken(i, p.id)
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if q := &t.places[i]; err == nil && tk.Held && q.id == p.id && q.state == waiting {
-		t.granted(i, tk)
-		t.poke()
+	done := make(chan struct{})
+	s.d.background(func() {
+		defer close(done)
+		r := t.req
+		r.ID, r.NoWait, r.Retry, r.Note, r.Hold = p.id, false, true, t.note, t.hold
+		ctx, cancel := context.WithTimeout(s.ctx, s.patience)
+		tk, err := p.at.Join(ctx, r)
+		cancel()
+		if errors.Is(err, driver.ErrGone) {
+			t.taken(i, p.id)
+			return
+		}
+		s.mu.Lock()
+		if q := &t.places[i]; err == nil && tk.Held && q.id == p.id && q.state == waiting {
+			t.granted(i, tk)
+		}
+		s.mu.Unlock()
+		if err != nil {
+			t.doubtful(i, p.id, err)
+			return
+		}
+		t.verify(i, p.id, p.life, d)
+	})
+	select {
+	case <-done:
+	case <-ctx.Done():
+	case <-s.ctx.Done():
 	}
 }
 

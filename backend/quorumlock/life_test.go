@@ -1,9 +1,13 @@
 package quorumlock_test
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -63,6 +67,27 @@ func fresh(t *testing.T, n int) (worlds []*memlock.World) {
 		t.Fatal(err)
 	}
 	return worlds
+}
+
+func (s *forgetfulSession) Await(ctx context.Context, t driver.Ticket) (driver.Ticket, error) {
+	if s.f.lost.Load() {
+		return s.empty.Await(ctx, t)
+	}
+	return s.Session.Await(ctx, t)
+}
+
+func (s *forgetfulSession) Leave(ctx context.Context, t driver.Ticket, clean bool) error {
+	if s.f.lost.Load() {
+		return s.empty.Leave(ctx, t, clean)
+	}
+	return s.Session.Leave(ctx, t, clean)
+}
+
+func (s *forgetfulSession) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
+	if s.f.lost.Load() {
+		return s.empty.Renew(ctx, known)
+	}
+	return s.Session.Renew(ctx, known)
 }
 
 // Promise: a member that has lost its data does not help another to a lock that is held, for a TTL.
@@ -165,6 +190,98 @@ func TestAMinorityGrantsNothing(t *testing.T) {
 		members[1].Faults().Cut()
 		if tk, err := s.Join(t.Context(), request()); err == nil || driver.IsPermanent(err) {
 			t.Fatalf("Join: %+v, %v", tk, err)
+		}
+	})
+}
+
+// forgetful is a member that loses its data while sessions go on, as those of Redis do.
+type forgetful struct {
+	driver.Driver
+	empty driver.Driver
+	lost  atomic.Bool
+}
+
+func (f *forgetful) Open(ctx context.Context, o driver.SessionOptions) (*driver.Opened, error) {
+	at, err := f.Driver.Open(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	empty, err := f.empty.Open(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	at.Session = &forgetfulSession{at.Session, empty, f}
+	return at, nil
+}
+
+func (f *forgetful) Load(ctx context.Context, name string) (driver.Cell, error) {
+	if f.lost.Load() {
+		return f.empty.Load(ctx, name)
+	}
+	return f.Driver.Load(ctx, name)
+}
+
+func (f *forgetful) Swap(ctx context.Context, c driver.Swap) (driver.Cell, error) {
+	if f.lost.Load() {
+		return f.empty.Swap(ctx, c)
+	}
+	return f.Driver.Swap(ctx, c)
+}
+
+type forgetfulSession struct {
+	driver.Session
+	empty driver.Session
+	f     *forgetful
+}
+
+func (s *forgetfulSession) Join(ctx context.Context, r driver.Request) (driver.Ticket, error) {
+	if s.f.lost.Load() {
+		return s.empty.Join(ctx, r)
+	}
+	return s.Session.Join(ctx, r)
+}
+
+// Promise: a member that has lost its data does not help another to a lock that is held, also if it is asked for a
+// place that has waited there.
+func TestAPlaceThatIsJoinedAgainAtAnEmptyMemberDoesNotCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := fresh(t, 3)
+		life := func(w *memlock.World) string {
+			d := w.Driver()
+			defer d.Close()
+			c, err := d.Load(t.Context(), "interlock-quorum/life/value")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(c.Value)
+		}
+		slices.SortFunc(w, func(a, b *memlock.World) int { return strings.Compare(life(a), life(b)) })
+		a, members := client(t, w...)
+		members[2].Faults().Cut() // so that the holder has the first two
+		hold(t, a)
+		line := &forgetful{Driver: w[0].Driver(), empty: memlock.NewWorld().Driver()}
+		defer line.empty.Close()
+		d, err := quorumlock.New(line, w[1].Driver(), w[2].Driver())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		b, err := d.Open(t.Context(), driver.SessionOptions{TTL: ttl})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := request()
+		r.NoWait = false
+		if tk, err := b.Join(t.Context(), r); err != nil || tk.Held {
+			t.Fatalf("Join: %+v, %v", tk, err)
+		}
+		line.lost.Store(true)
+		r.Retry = true
+		_, _ = b.Join(t.Context(), r)
+		ctx, cancel := context.WithTimeout(t.Context(), ttl/2)
+		defer cancel()
+		if tk, err := b.Await(ctx, driver.Ticket{ID: r.ID, Queue: r.Queue}); err == nil {
+			t.Fatalf("it is held a second time: %+v", tk)
 		}
 	})
 }

@@ -430,11 +430,7 @@ func (t *ticket) verify(i int, id, life string, d driver.Driver) {
 	}
 	switch {
 	case err != nil:
-		if s.ctx.Err() == nil {
-			l.silent(p.at, err)
-		}
-		t.giveBack(i, !p.inherited)
-		t.places[i] = place{state: refused, err: err}
+		t.doubt(i, err)
 	case now != life:
 		l.forgotten(p.at, life)
 		t.giveBack(i, true)
@@ -442,6 +438,27 @@ func (t *ticket) verify(i int, id, life string, d driver.Driver) {
 		p.verified = true
 	}
 	t.poke()
+}
+
+// doubtful gives back a place at a member that has not answered.
+func (t *ticket) doubtful(i int, id string, err error) {
+	t.s.mu.Lock()
+	defer t.s.mu.Unlock()
+	if t.state == left || t.places[i].id != id {
+		return
+	}
+	t.doubt(i, err)
+	t.poke()
+}
+
+// doubt is called with s.mu held.
+func (t *ticket) doubt(i int, err error) {
+	s, p := t.s, t.places[i]
+	if s.ctx.Err() == nil {
+		s.links[i].silent(p.at, err)
+	}
+	t.giveBack(i, !p.inherited)
+	t.places[i] = place{state: refused, err: err}
 }
 
 // raise makes later tokens of a member larger than the ticket's. s.mu is held.
