@@ -311,7 +311,10 @@ func (d *Driver) Raise(ctx context.Context, queue string, floor uint64) error {
 
 // Resize is refused: each member has the locks that this one sees, and a minority that missed the change
 // would go on with the old capacity.
-func (d *Driver) Resize(context.Context, string, int64) error {
+func (d *Driver) Resize(ctx context.Context, _ string, _ int64) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	return driver.Permanent(fmt.Errorf("a quorum cannot change the number of permits of a semaphore: %w", errors.ErrUnsupported))
 }
 

@@ -125,7 +125,10 @@ func (d *Driver) Raise(ctx context.Context, queue string, floor uint64) error {
 }
 
 // Resize is refused: the name of each ticket's node has the capacity, and nodes are not renamed.
-func (d *Driver) Resize(context.Context, string, int64) error {
+func (d *Driver) Resize(ctx context.Context, _ string, _ int64) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	return driver.Permanent(fmt.Errorf("zookeeper: the number of permits is in the name of each node, and cannot be changed: %w", errors.ErrUnsupported))
 }
 

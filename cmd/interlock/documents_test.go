@@ -109,6 +109,8 @@ import (
 	"strconv"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/backend/etcdlock"
 	"github.com/interlock-go/interlock/fence"
@@ -116,6 +118,7 @@ import (
 )
 
 var (
+	etcd    *clientv3.Client
 	ctx     context.Context
 	c       *interlock.Client
 	lock    *interlock.Lock

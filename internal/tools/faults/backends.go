@@ -1005,7 +1005,7 @@ var backends = []fault{
 	},
 	{
 		file: "backend/sqlitelock/read.go", test: "TestGarbageInAQueueHidesNoOther",
-		old: "\tall.Kind, all.Capacity =", new: "\tall.Members = make([]driver.Member, 0, q.tickets)\n\tall.Kind, all.Capacity =",
+		old: "\tall.Kind, all.Capacity, all.Resized =", new: "\tall.Members = make([]driver.Member, 0, q.tickets)\n\tall.Kind, all.Capacity, all.Resized =",
 	},
 	{
 		file: "backend/sqlitelock/queue.go", test: "TestAStrangeNameHidesNoOther",
@@ -1174,7 +1174,7 @@ var backends = []fault{
 	},
 	{
 		file: "driver/exchange/rows/queue.go", test: "TestAnEmptyRow",
-		old: "&& !q.Unclean && q.Token", new: "&& q.Token",
+		old: "&& !q.Unclean && !q.Resized", new: "&& !q.Resized",
 	},
 	{
 		file: "driver/exchange/rows/cell.go", test: "TestASwapThatIsRepeated",
