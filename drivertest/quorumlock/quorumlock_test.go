@@ -125,6 +125,7 @@ const (
 
 func init() {
 	for _, rule := range []string{
+		"LateAnswers",
 		"Shrink", "ShrinkNeverGrows", "NoWaitKeepsOrder", "ConcurrentPermits", "ManyQueues", "Snapshots", "Follow", "FollowNeverMissesTheLast",
 		"RandomSteps", "EvictionOfAWaitingTicket", "RenewInAFewExchanges", "ExpiryOfAWaiterThatDoesNotFit", "JoinStaysAsItWas",
 		"Mismatch", "MismatchOfALatecomer", "LargestCapacity", "PrefixOfTheQueue",
