@@ -5,8 +5,15 @@ go 1.25.0
 require (
 	github.com/anishathalye/porcupine v1.3.1
 	github.com/interlock-go/interlock v0.0.0
+	github.com/interlock-go/interlock/backend/redislock v0.0.0-00010101000000-000000000000
 	go.uber.org/goleak v1.3.0
 	pgregory.net/rapid v1.3.0
+)
+
+require (
+	github.com/redis/rueidis v1.0.79 // indirect
+	golang.org/x/sync v0.22.0 // indirect
+	golang.org/x/sys v0.47.0 // indirect
 )
 
 replace github.com/interlock-go/interlock/backend/mysqllock => ../backend/mysqllock

@@ -5,7 +5,7 @@ go 1.25.0
 require (
 	github.com/go-sql-driver/mysql v1.10.1
 	github.com/interlock-go/interlock v0.0.0
-	github.com/interlock-go/interlock/backend/etcdlock v0.0.0-00010101000000-000000000000
+	github.com/interlock-go/interlock/backend/etcdlock v0.0.0
 	github.com/interlock-go/interlock/backend/sqlitelock v0.0.0
 	github.com/interlock-go/interlock/backend/zklock v0.0.0
 	github.com/jackc/pgx/v5 v5.12.0
@@ -58,24 +58,24 @@ require (
 	zombiezen.com/go/sqlite v1.4.2 // indirect
 )
 
-replace github.com/interlock-go/interlock/backend/sqlitelock => ../backend/sqlitelock
+replace github.com/interlock-go/interlock/backend/pglock => ../backend/pglock
 
-replace github.com/interlock-go/interlock/cmd/interlock => ../cmd/interlock
+replace github.com/interlock-go/interlock/backend/redislock => ../backend/redislock
+
+replace github.com/interlock-go/interlock/backend/redislock/goredis => ../backend/redislock/goredis
 
 replace github.com/interlock-go/interlock/drivertest => ../drivertest
 
 replace github.com/interlock-go/interlock/rowlock/pgxrow => ../rowlock/pgxrow
 
-replace github.com/interlock-go/interlock/backend/etcdlock => ../backend/etcdlock
-
-replace github.com/interlock-go/interlock/backend/pglock => ../backend/pglock
-
-replace github.com/interlock-go/interlock/backend/redislock => ../backend/redislock
-
-replace github.com/interlock-go/interlock/backend/zklock => ../backend/zklock
-
 replace github.com/interlock-go/interlock => ..
+
+replace github.com/interlock-go/interlock/backend/etcdlock => ../backend/etcdlock
 
 replace github.com/interlock-go/interlock/backend/mysqllock => ../backend/mysqllock
 
-replace github.com/interlock-go/interlock/backend/redislock/goredis => ../backend/redislock/goredis
+replace github.com/interlock-go/interlock/backend/sqlitelock => ../backend/sqlitelock
+
+replace github.com/interlock-go/interlock/backend/zklock => ../backend/zklock
+
+replace github.com/interlock-go/interlock/cmd/interlock => ../cmd/interlock
