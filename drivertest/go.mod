@@ -5,7 +5,7 @@ go 1.25.0
 require (
 	github.com/anishathalye/porcupine v1.3.1
 	github.com/interlock-go/interlock v0.0.0
-	github.com/interlock-go/interlock/backend/redislock v0.0.0-00010101000000-000000000000
+	github.com/interlock-go/interlock/backend/redislock v0.0.0
 	go.uber.org/goleak v1.3.0
 	pgregory.net/rapid v1.3.0
 )
