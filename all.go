@@ -236,8 +236,12 @@ func (w *whole) tryTogether(ctx context.Context, order []int, try bool) {
 	}
 	tries.Wait()
 	took := time.Since(began)
-	early := newWhole(w.lock) // those behind
-	defer early.giveBack(ctx, true)
+	early := newWhole(w.lock)
+	defer func() { // also if an observer panics
+		if len(early.order) > 0 {
+			early.giveBack(ctx, true)
+		}
+	}()
 	for at, i := range order {
 		switch s := leases[i]; {
 		case s == nil:
