@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+
+	"github.com/interlock-go/interlock/internal/rows"
 )
 
 // DefaultTable is the usual name of a [Table].
@@ -39,13 +41,10 @@ func NewTable(d Dialect, name string) (*Table, error) {
 
 // Create makes the table if it does not exist.
 func (t *Table) Create(ctx context.Context, db *sql.DB) error {
-	var err error
-	for range 2 { // PostgreSQL fails if another makes it at the same moment; then it is there
-		if _, err = db.ExecContext(ctx, t.create); err == nil {
-			return nil
-		}
+	if err := rows.Create(ctx, db, t.create); err != nil {
+		return fmt.Errorf("fence: create the table: %w", err)
 	}
-	return fmt.Errorf("fence: create the table: %w", err)
+	return nil
 }
 
 // Check refuses the grant with ErrStale if the resource has seen a larger

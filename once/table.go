@@ -52,13 +52,10 @@ func NewTable(d Dialect, name string) (*Table, error) {
 
 // Create makes the table if it does not exist.
 func (t *Table) Create(ctx context.Context, db *sql.DB) error {
-	var err error
-	for range 2 { // PostgreSQL fails if another makes it at the same moment; then it is there
-		if _, err = db.ExecContext(ctx, t.create); err == nil {
-			return nil
-		}
+	if err := rows.Create(ctx, db, t.create); err != nil {
+		return fmt.Errorf("once: create the table: %w", err)
 	}
-	return fmt.Errorf("once: create the table: %w", err)
+	return nil
 }
 
 // Do returns the result that is stored for the key, and true. If there is none it runs f, stores
