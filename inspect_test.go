@@ -154,3 +154,32 @@ func TestRaiseTokensIsForAllNames(t *testing.T) {
 		}
 	})
 }
+
+// The context ends while a change waits for a reader that is still busy with the one before.
+func TestFollowEndsWithItsContextWhateverIsUnderWay(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		following, cancel := context.WithCancel(ctx)
+		defer cancel()
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			for _, err := range b.Follow(following, "m") {
+				if err != nil {
+					t.Error(err)
+				}
+				if following.Err() == nil {
+					acquire(t, a.Mutex("m"))
+					synctest.Wait()
+					cancel()
+					synctest.Wait()
+				}
+			}
+		}()
+		select {
+		case <-ended:
+		case <-time.After(time.Minute):
+			t.Errorf("it goes on; its context: %v", following.Err())
+		}
+	})
+}

@@ -219,6 +219,9 @@ func (c *Client) followBoth(ctx context.Context, lock, records cell) iter.Seq2[[
 		ended := make(chan struct{})
 		for i, v := range []cell{lock, records} {
 			readers.Go(func() {
+				if i == 0 {
+					defer close(ended)
+				}
 				for q, err := range v.follow(ctx) {
 					if i == 1 && driver.IsPermanent(err) {
 						q, err = driver.Queue{}, nil
@@ -228,9 +231,6 @@ func (c *Client) followBoth(ctx context.Context, lock, records cell) iter.Seq2[[
 					case <-ctx.Done():
 						return
 					}
-				}
-				if i == 0 {
-					close(ended)
 				}
 			})
 		}
