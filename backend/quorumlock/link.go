@@ -259,10 +259,10 @@ func (r *unripe) Error() string {
 func (l *link) ripen(d driver.Driver, at *driver.Opened, life string, until driver.Instant) error {
 	s := l.s
 	said := make(chan error, 1)
-	ctx, cancel := context.WithCancel(s.ctx)
-	defer cancel()
+	watch, stop := context.WithCancel(s.ctx)
+	defer stop()
 	s.d.background(func() {
-		_, err := d.Watch(ctx, soundCell(life), 0)
+		_, err := d.Watch(watch, soundCell(life), 0)
 		said <- err
 	})
 	timer := time.NewTimer(until.Sub(s.d.now()))
@@ -284,8 +284,8 @@ func (l *link) ripen(d driver.Driver, at *driver.Opened, life string, until driv
 	case <-s.ctx.Done():
 		return nil
 	}
-	cancel()
-	ctx, cancel = l.call()
+	stop()
+	ctx, cancel := l.call()
 	defer cancel()
 	now, err := lifeOf(ctx, d)
 	switch {
