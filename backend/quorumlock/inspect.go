@@ -32,6 +32,7 @@ func (d *Driver) merge(name string, queues []*driver.Queue) driver.Queue {
 	type found struct {
 		driver.Member
 		held, order int
+		left        []time.Duration // of the places that are held
 	}
 	q := driver.Queue{Name: name}
 	var all []*found
@@ -66,6 +67,7 @@ func (d *Driver) merge(name string, queues []*driver.Queue) driver.Queue {
 			}
 			if m.Held {
 				f.held++
+				f.left = append(f.left, m.Left)
 				exclusive := m.Units == part.Capacity
 				if f.Token == 0 || exclusive == (m.Token > f.Token) {
 					f.Token = m.Token
@@ -77,7 +79,11 @@ func (d *Driver) merge(name string, queues []*driver.Queue) driver.Queue {
 		f.Held = f.held >= d.majority || f.held > 0 && f.held+silent >= d.majority && f.held > (len(queues)-silent)/2
 		if !f.Held {
 			f.Token, f.Fixed = 0, false
+			continue
 		}
+		// It stands as long as a majority of its places does. A member that has missed a Keep has another end.
+		slices.Sort(f.left)
+		f.Left = f.left[max(0, len(f.left)-d.majority)]
 	}
 	slices.SortStableFunc(all, func(a, b *found) int {
 		if a.Held != b.Held {
@@ -333,7 +339,6 @@ func (s *session) findAny(ctx context.Context, tk driver.Ticket) (*ticket, error
 	if t := s.tickets[tk.ID]; t != nil {
 		return t, nil
 	}
-	now := s.d.now()
 	t := s.newTicket(driver.Request{ID: tk.ID, Queue: tk.Queue, Kind: q.Kind, Capacity: q.Capacity, Units: 1})
 	t.foreign, t.state = true, held
 	n := 0
@@ -344,7 +349,7 @@ func (s *session) findAny(ctx context.Context, tk driver.Ticket) (*ticket, error
 		n++
 		t.hold = max(t.hold, m.Left)
 		t.token = max(t.token, m.Token)
-		t.places[i] = place{state: granted, verified: true, id: m.ID, at: s.links[i].at, units: m.Units, token: m.Token, end: now.Add(m.Left)}
+		t.places[i] = place{state: granted, verified: true, id: m.ID, at: s.links[i].at, units: m.Units, token: m.Token, end: all[i].got.Read.Add(m.Left)}
 	}
 	if n < s.d.majority {
 		t.stop()

@@ -23,11 +23,16 @@ const (
 	Kill Strike = "kill"
 )
 
-// strikeTTL is the TTL of locks in a sale with a strike, unless the URL says another; and
-// stopLimit how long a worker stays stopped at most: some locks wait for it.
+// strikeTTL is the TTL of locks in a sale with a strike, unless the URL says another.
+//
+// A worker may be stopped while it writes to a SQLite file, which nobody else can write to until it
+// goes on. So it breathes: it runs for a moment, and is stopped again. That is later than the
+// default TTL, since it renews its lease then if it still has one. After stopLimit it goes on for
+// good: some locks wait for it.
 const (
 	strikeTTL = 2 * time.Second
-	stopLimit = 20 * time.Second
+	breath    = 16 * time.Second
+	stopLimit = 3 * breath
 )
 
 func (k Strike) check(s strategy, workers int) error {
@@ -75,9 +80,11 @@ func (s *shop) struck(ctx context.Context, item, left int) (context.Context, err
 
 // striking is a strike under way.
 type striking struct {
-	worker  *worker // that is or was struck
-	since   time.Time
-	stopped bool // it is stopped now
+	worker    *worker // that is or was struck
+	since     time.Time
+	stopped   bool // it has not gone on yet
+	breaths   int
+	breathing bool // it runs for a moment
 
 	watching sync.WaitGroup
 	cancel   context.CancelFunc
@@ -146,12 +153,25 @@ func (k *striking) next() float64 {
 	return k.after.Seconds()
 }
 
-// relent lets a worker go on that was stopped for long: its lock may be one that waits.
+// relent lets a worker breathe that was stopped for long, from one call to the next, and go on at last.
 func (r *rush) relent() error {
-	if time.Since(r.strike.since) < stopLimit {
+	k := &r.strike
+	if !k.stopped {
 		return nil
 	}
-	return r.goOn()
+	since := time.Since(k.since)
+	switch {
+	case since >= stopLimit:
+		return r.goOn()
+	case k.breathing:
+		k.breathing = false
+		return stopProcess(k.worker.process)
+	case since >= time.Duration(k.breaths+1)*breath:
+		k.breaths++
+		k.breathing = true
+		return continueProcess(k.worker.process)
+	}
+	return nil
 }
 
 // goOn continues a worker that is stopped.

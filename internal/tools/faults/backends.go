@@ -3,6 +3,10 @@ package main
 // Of the backends, and of the guard.
 var backends = []fault{
 	{
+		file: "backend/quorumlock/inspect.go", test: "TestAMemberThatMissedAnEarlierEndProlongsNothing",
+		old: "f.left[max(0, len(f.left)-d.majority)]", new: "f.left[len(f.left)-1]",
+	},
+	{
 		file: "backend/quorumlock/link.go", test: "TestAnEmptyMemberDoesNotCount",
 		old: "return l.at != nil && l.sound && !l.muted", new: `return l.at != nil && l.life != "" && !l.muted`,
 	},

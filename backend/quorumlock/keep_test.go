@@ -1,0 +1,47 @@
+package quorumlock_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/interlock-go/interlock/backend/memlock"
+	"github.com/interlock-go/interlock/backend/quorumlock"
+	"github.com/interlock-go/interlock/driver"
+)
+
+// Promise: a lock of a fixed time ends when a majority of members end it, and inspection and whoever
+// adopts it go by that, also if a member has missed that the time was made shorter.
+func TestAMemberThatMissedAnEarlierEndProlongsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := fresh(t, 3)
+		a, members := client(t, w...)
+		r := request()
+		r.Hold = 10 * time.Minute
+		tk, err := a.Join(t.Context(), r)
+		if err != nil || !tk.Held {
+			t.Fatalf("Join: %+v, %v", tk, err)
+		}
+		synctest.Wait()
+		members[2].Faults().Cut()
+		if err := a.Keep(t.Context(), tk, time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		looker, err := quorumlock.New(drivers(w)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer looker.Close()
+		q, err := looker.Follow(t.Context(), r.Queue, "")
+		if err != nil || len(q.Members) != 1 || !q.Members[0].Held || q.Members[0].Left > time.Minute {
+			t.Errorf("of a lock that two of three members end in a minute inspection shows %+v, %v", q, err)
+		}
+	})
+}
+
+func drivers(worlds []*memlock.World) (all []driver.Driver) {
+	for _, w := range worlds {
+		all = append(all, w.Driver())
+	}
+	return all
+}
