@@ -86,8 +86,11 @@ func (d *Driver) merge(name string, queues []*driver.Queue) driver.Queue {
 		f.Left = f.left[max(0, len(f.left)-d.majority)]
 	}
 	slices.SortStableFunc(all, func(a, b *found) int {
-		if a.Held != b.Held {
+		switch {
+		case a.Held != b.Held:
 			return cmp.Compare(b2i(b.Held), b2i(a.Held))
+		case a.Held: // it may have joined again at a member, behind others
+			return a.Since.Compare(b.Since)
 		}
 		return cmp.Or(cmp.Compare(b.held, a.held), cmp.Compare(a.order, b.order))
 	})
