@@ -13,11 +13,8 @@ func conditional(s *shop) (sell, error) {
 			return false, err
 		}
 		err = s.transact(ctx, func(tx *sql.Tx) error {
-			if sold, err = s.takeOne(ctx, tx, o.item); err != nil || !sold {
-				return err
-			}
-			return s.place(ctx, tx, o)
+			return s.placeOnce(ctx, tx, o, func() error { return s.takeOne(ctx, tx, o.item) })
 		})
-		return sold && err == nil, err
+		return soldBy(err)
 	}, nil
 }

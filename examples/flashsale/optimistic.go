@@ -33,10 +33,9 @@ func optimistic(s *shop) (sell, error) {
 				return err
 			}
 			err = s.transact(ctx, func(tx *sql.Tx) error {
-				if err := items.Write(ctx, tx, o.item, version, rowlock.Columns{"stock": left - 1}); err != nil {
-					return err
-				}
-				return s.place(ctx, tx, o)
+				return s.placeOnce(ctx, tx, o, func() error {
+					return items.Write(ctx, tx, o.item, version, rowlock.Columns{"stock": left - 1})
+				})
 			})
 			sold = err == nil
 			return err

@@ -19,23 +19,25 @@ func pessimistic(s *shop) (sell, error) {
 			return false, err
 		}
 		defer tx.Rollback() // nothing after a commit
-		if err := items.Lock(ctx, tx, o.item); err != nil {
-			return false, err
+		err = s.placeOnce(ctx, tx, o, func() error {
+			if err := items.Lock(ctx, tx, o.item); err != nil {
+				return err
+			}
+			left, err := s.stock(ctx, tx, o.item)
+			switch {
+			case err != nil:
+				return err
+			case left <= 0:
+				return errSoldOut
+			}
+			if err := s.think(ctx); err != nil {
+				return err
+			}
+			return s.setStock(ctx, tx, o.item, left-1)
+		})
+		if err == nil {
+			err = tx.Commit()
 		}
-		left, err := s.stock(ctx, tx, o.item)
-		if err != nil || left <= 0 {
-			return false, err
-		}
-		if err := s.think(ctx); err != nil {
-			return false, err
-		}
-		if err := s.setStock(ctx, tx, o.item, left-1); err != nil {
-			return false, err
-		}
-		if err := s.place(ctx, tx, o); err != nil {
-			return false, err
-		}
-		err = tx.Commit()
-		return err == nil, err
+		return soldBy(err)
 	}, nil
 }

@@ -9,12 +9,15 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/interlock-go/interlock/once"
 )
 
 // The stock of an item is one row, or some for the strategy that cuts it. No
 // constraint helps: a stock may become wrong. That a buyer gets one order in a sale is a
-// constraint, which a strategy may do without. The log of orders is in the order of
-// their numbers, on SQLite that of their commits.
+// constraint, which a strategy may do without. A buyer who asks again does not run into it:
+// package once remembers in a table of its own who has an order. The log of orders is in the
+// order of their numbers, on SQLite that of their commits.
 var schema = []string{`
 	CREATE TABLE items (
 		id      INTEGER PRIMARY KEY,
@@ -41,6 +44,7 @@ type store struct {
 	sale       string // its name, in each order
 	itemsTable string
 	names      *strings.Replacer // of tables and types in statements
+	done       *once.Table       // has the keys of the buyers who have an order
 }
 
 // openStore opens the database; a file is made if it does not exist.
@@ -57,7 +61,10 @@ func openStore(ctx context.Context, p place, connections int) (*store, error) {
 	db.SetMaxIdleConns(connections)
 	s := &store{database: kind, db: db, where: p, sale: p.Sale, itemsTable: p.Prefix + "items"}
 	s.names = strings.NewReplacer("items", s.itemsTable, "orders", p.Prefix+"orders",
-		"NUMBER", kind.number, "INSERT ONCE", kind.insert, "OR NOTHING", kind.conflict)
+		"NUMBER", kind.number)
+	if s.done, err = once.NewTable(kind.once, p.Prefix+"done"); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
 	if err := db.PingContext(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("reach %v: %w", p, p.hide(err)), db.Close())
 	}
@@ -80,6 +87,9 @@ func (s *store) fill(ctx context.Context, parts []int, loose bool) error {
 	statements := []string{schema[0] + s.suffix, schema[1] + s.suffix}
 	if !loose {
 		statements = append(statements, onePiece)
+		if err := s.done.Create(ctx, s.db); err != nil {
+			return err
+		}
 	}
 	for _, statement := range statements {
 		if _, err := s.db.ExecContext(ctx, s.sql(statement)); err != nil {
@@ -122,7 +132,7 @@ func (s *store) remove(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
 	var errs []error
-	for _, table := range []string{"orders", "items"} {
+	for _, table := range []string{"done", "orders", "items"} {
 		if _, err := s.db.ExecContext(ctx, "DROP TABLE IF EXISTS "+s.where.Prefix+table); err != nil {
 			errs = append(errs, fmt.Errorf("table %s%s stays behind: %w", s.where.Prefix, table, err))
 		}
@@ -148,38 +158,54 @@ func (s *store) setStock(ctx context.Context, tx *sql.Tx, item, left int) error 
 	return err
 }
 
-// takeOne takes a piece of an item if there is one, in one statement.
-func (s *store) takeOne(ctx context.Context, tx *sql.Tx, item int) (ok bool, err error) {
+// takeOne takes a piece of an item in one statement, or returns errSoldOut.
+func (s *store) takeOne(ctx context.Context, tx *sql.Tx, item int) error {
 	r, err := tx.ExecContext(ctx, s.sql("UPDATE items SET stock = stock - 1 WHERE id = ? AND stock > 0"), item)
-	if err != nil {
-		return false, err
-	}
-	n, err := r.RowsAffected()
-	return n == 1, err
-}
-
-// errHasOne is why a transaction is rolled back whose buyer has an order already.
-var errHasOne = errors.New("the buyer has an order")
-
-// place writes the order. That its buyer has one already is errHasOne, and the
-// transaction must not be committed.
-func (s *store) place(ctx context.Context, tx *sql.Tx, o order) error {
-	r, err := tx.ExecContext(ctx, s.sql("INSERT ONCE INTO orders (sale, buyer, worker, item) VALUES (?, ?, ?, ?) OR NOTHING"),
-		s.sale, o.buyer, o.worker, o.item)
 	if err != nil {
 		return err
 	}
 	if n, err := r.RowsAffected(); err != nil || n == 1 {
 		return err
 	}
-	return errHasOne
+	return errSoldOut
+}
+
+// place writes the order.
+func (s *store) place(ctx context.Context, tx *sql.Tx, o order) error {
+	_, err := tx.ExecContext(ctx, s.sql("INSERT INTO orders (sale, buyer, worker, item) VALUES (?, ?, ?, ?)"),
+		s.sale, o.buyer, o.worker, o.item)
+	return err
+}
+
+// key is what package once knows a buyer's order by. A second click of the buyer, and a
+// click after a lost reply, have the same one.
+func (s *store) key(buyer int) string { return fmt.Sprintf("%s/%d", s.sale, buyer) }
+
+// Why a transaction is rolled back.
+var (
+	errHasOne  = errors.New("the buyer has an order")
+	errSoldOut = errors.New("nothing is left")
+)
+
+// placeOnce takes a piece as take does, and writes the order. If the buyer has one already,
+// it does neither and returns errHasOne. After an error the transaction must not be committed.
+func (s *store) placeOnce(ctx context.Context, tx *sql.Tx, o order, take func() error) error {
+	_, repeated, err := s.done.Do(ctx, tx, s.key(o.buyer), func() ([]byte, error) {
+		if err := take(); err != nil {
+			return nil, err
+		}
+		return nil, s.place(ctx, tx, o)
+	})
+	if err == nil && repeated {
+		err = errHasOne
+	}
+	return err
 }
 
 // hasOne reports whether a buyer has an order.
 func (s *store) hasOne(ctx context.Context, buyer int) (bool, error) {
-	var n int
-	err := s.db.QueryRowContext(ctx, s.sql("SELECT count(*) FROM orders WHERE sale = ? AND buyer = ?"), s.sale, buyer).Scan(&n)
-	return n > 0, err
+	_, has, err := s.done.Lookup(ctx, s.db, s.key(buyer))
+	return has, err
 }
 
 // orders counts all orders.

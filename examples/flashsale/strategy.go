@@ -60,8 +60,9 @@ type shop struct {
 	client   *interlock.Client                 // nil until then
 	lock     string                            // what the names of locks begin with
 	items    int
-	segments int // of each item
-	strike   int // the stock at which a worker may be struck; 0: never
+	segments int  // of each item
+	loose    bool // a buyer may get several orders
+	strike   int  // the stock at which a worker may be struck; 0: never
 	midway   func() error
 
 	retries atomic.Int64 // sales that began again
@@ -113,14 +114,28 @@ func (s *shop) buy(ctx context.Context, o order, checks ...check) (sold bool, er
 		return false, err
 	}
 	err = s.transact(ctx, func(tx *sql.Tx) error {
-		if err := checkAll(ctx, tx, checks); err != nil {
-			return err
+		take := func() error {
+			if err := checkAll(ctx, tx, checks); err != nil {
+				return err
+			}
+			return s.setStock(ctx, tx, o.item, left-1)
 		}
-		if err := s.setStock(ctx, tx, o.item, left-1); err != nil {
+		if !s.loose {
+			return s.placeOnce(ctx, tx, o, take)
+		}
+		if err := take(); err != nil {
 			return err
 		}
 		return s.place(ctx, tx, o)
 	})
+	return err == nil, err
+}
+
+// soldBy is what a transaction that ended with err has sold.
+func soldBy(err error) (sold bool, _ error) {
+	if errors.Is(err, errSoldOut) {
+		return false, nil
+	}
 	return err == nil, err
 }
 

@@ -71,7 +71,8 @@ func work(in io.Reader, say func(message) error) (last message, err error) {
 	defer cancel(nil)
 
 	proceed := make(chan struct{}, 1)
-	s := &shop{worker: j.Worker, work: j.Work, lock: j.Lock, items: j.Items, segments: j.Segments, strike: j.Strike}
+	strategy := strategies[j.Strategy]
+	s := &shop{loose: strategy.loose, worker: j.Worker, work: j.Work, lock: j.Lock, items: j.Items, segments: j.Segments, strike: j.Strike}
 	s.midway = func() error {
 		if err := say(message{Kind: midway}); err != nil {
 			return err
@@ -100,7 +101,6 @@ func work(in io.Reader, say func(message) error) (last message, err error) {
 			err = errors.Join(err, s.client.Close())
 		}
 	}()
-	strategy := strategies[j.Strategy]
 	sell, err := strategy.open(s)
 	if err != nil {
 		return last, err
@@ -139,7 +139,7 @@ func work(in io.Reader, say func(message) error) (last message, err error) {
 				clicks.Go(func() error {
 					seats <- struct{}{}
 					defer func() { <-seats }()
-					a, err := s.serve(ctx, sell, strategy.loose, r.Buyer)
+					a, err := s.serve(ctx, sell, r.Buyer)
 					if err != nil {
 						return fmt.Errorf("buyer %d: %w", r.Buyer, err)
 					}
@@ -155,7 +155,7 @@ func work(in io.Reader, say func(message) error) (last message, err error) {
 
 // serve serves a buyer until there is an answer. One who has an order is told so again, and
 // one who comes when all is sold waits for nobody.
-func (s *shop) serve(ctx context.Context, sell sell, loose bool, buyer int) (message, error) {
+func (s *shop) serve(ctx context.Context, sell sell, buyer int) (message, error) {
 	for {
 		o := order{buyer: buyer, worker: s.worker, item: buyer % s.items}
 		left, err := s.left(ctx, o.item, s.segments)
@@ -168,7 +168,7 @@ func (s *shop) serve(ctx context.Context, sell sell, loose bool, buyer int) (mes
 			return message{Kind: answer, Sold: true, New: true}, nil
 		case errors.Is(err, errHasOne):
 			return message{Kind: answer, Sold: true}, nil
-		case err == nil && loose:
+		case err == nil && s.loose:
 			return message{Kind: answer}, nil
 		case err == nil:
 			// Nothing is left, but an earlier click may have got a piece.

@@ -48,11 +48,11 @@ var core = []fault{
 	},
 	{
 		file: "inspect.go", test: "TestRecordsAreNoLocks",
-		old: "if isReserved(q.Name) {", new: "if false {",
+		old: "if isReserved(q.Name) {", new: "if err == nil && repeated && false {",
 	},
 	{
 		file: "cell.go", test: "TestRecordsAreNoLocks",
-		old: "if isReserved(c.cfg.prefix + name) {", new: "if false {",
+		old: "if isReserved(c.cfg.prefix + name) {", new: "if err == nil && repeated && false {",
 	},
 	{
 		file: "all.go", test: "TestTwoMultiLocksNeverWaitForEachOther",
@@ -324,7 +324,7 @@ var core = []fault{
 	},
 	{
 		file: "line.go", test: "TestATicketOfADriverThatGivesUpIsGivenBack",
-		old: "if w.old != nil {", new: "if false {",
+		old: "if w.old != nil {", new: "if err == nil && repeated && false {",
 	},
 	{
 		file: "cell.go", test: "TestAChangeIsNotRepeatedForLongerThanItIsRecognised",
@@ -504,11 +504,11 @@ var core = []fault{
 	},
 	{
 		file: "driver/url.go", test: "TestAMisplacedPasswordIsRefused",
-		old: "if misplaced(authority, path, query) {", new: "if false {",
+		old: "if misplaced(authority, path, query) {", new: "if err == nil && repeated && false {",
 	},
 	{
 		file: "driver/url.go", test: "TestAMisplacedPasswordIsRefused",
-		old: "if !portIsNumber(h) {", new: "if false {",
+		old: "if !portIsNumber(h) {", new: "if err == nil && repeated && false {",
 	},
 	{
 		file: "driver/url.go", test: "TestAMisplacedPasswordIsRefused",
@@ -524,7 +524,7 @@ var core = []fault{
 	},
 	{
 		file: "driver/url.go", test: "TestOptionsThatAreTheEndOfAPassword",
-		old: "if len(wrong) > 0 && u.at {", new: "if false {",
+		old: "if len(wrong) > 0 && u.at {", new: "if err == nil && repeated && false {",
 	},
 	{
 		file: "driver/url.go", test: "TestTheValueOfAWrongOptionIsHidden",
@@ -549,6 +549,14 @@ var core = []fault{
 	{
 		file: "cmd/interlock/root.go", test: "TestScripts/backend",
 		old: "err == nil && u.Secret() {", new: "err == nil && u.Secret() && false {",
+	},
+	{
+		file: "examples/flashsale/store.go", test: "TestAnOrderThatIsAskedForAgainTakesNothing",
+		old: `fmt.Sprintf("%s/%d", s.sale, buyer)`, new: `fmt.Sprintf("%s/%d/%p", s.sale, buyer, &buyer)`,
+	},
+	{
+		file: "examples/flashsale/store.go", test: "TestAnOrderThatIsAskedForAgainTakesNothing",
+		old: "if err == nil && repeated {", new: "if err == nil && repeated && false {",
 	},
 	{
 		file: "cmd/interlock/demo.go", test: "TestScripts/flash_sale",
