@@ -48,11 +48,11 @@ var core = []fault{
 	},
 	{
 		file: "inspect.go", test: "TestRecordsAreNoLocks",
-		old: "if isReserved(q.Name) {", new: "if err == nil && repeated && false {",
+		old: "if isReserved(q.Name) {", new: "if false {",
 	},
 	{
 		file: "cell.go", test: "TestRecordsAreNoLocks",
-		old: "if isReserved(c.cfg.prefix + name) {", new: "if err == nil && repeated && false {",
+		old: "if isReserved(c.cfg.prefix + name) {", new: "if false {",
 	},
 	{
 		file: "all.go", test: "TestTwoMultiLocksNeverWaitForEachOther",
@@ -324,7 +324,7 @@ var core = []fault{
 	},
 	{
 		file: "line.go", test: "TestATicketOfADriverThatGivesUpIsGivenBack",
-		old: "if w.old != nil {", new: "if err == nil && repeated && false {",
+		old: "if w.old != nil {", new: "if false {",
 	},
 	{
 		file: "cell.go", test: "TestAChangeIsNotRepeatedForLongerThanItIsRecognised",
@@ -504,11 +504,11 @@ var core = []fault{
 	},
 	{
 		file: "driver/url.go", test: "TestAMisplacedPasswordIsRefused",
-		old: "if misplaced(authority, path, query) {", new: "if err == nil && repeated && false {",
+		old: "if misplaced(authority, path, query) {", new: "if false {",
 	},
 	{
 		file: "driver/url.go", test: "TestAMisplacedPasswordIsRefused",
-		old: "if !portIsNumber(h) {", new: "if err == nil && repeated && false {",
+		old: "if !portIsNumber(h) {", new: "if false {",
 	},
 	{
 		file: "driver/url.go", test: "TestAMisplacedPasswordIsRefused",
@@ -524,7 +524,7 @@ var core = []fault{
 	},
 	{
 		file: "driver/url.go", test: "TestOptionsThatAreTheEndOfAPassword",
-		old: "if len(wrong) > 0 && u.at {", new: "if err == nil && repeated && false {",
+		old: "if len(wrong) > 0 && u.at {", new: "if false {",
 	},
 	{
 		file: "driver/url.go", test: "TestTheValueOfAWrongOptionIsHidden",
