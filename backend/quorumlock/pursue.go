@@ -252,7 +252,8 @@ var errTokens = driver.Permanent(errors.New("quorum: the tokens of this queue ar
 // settle numbers the grant.
 //
 // The token of an exclusive grant is the largest that a member gave, and those members that gave a smaller
-// one are raised to it. A later grant has a member in common with this one, so it gets a larger token. The
+// one are raised to it. A later grant has a member in common with this one, so it gets a larger token, unless
+// that member has lost its data since: docs/quorum.md says what holds then. The
 // token of any other grant is the smallest, so that it is below that of each later exclusive grant without
 // further ado.
 func (t *ticket) settle(now driver.Instant) (rest bool) {
