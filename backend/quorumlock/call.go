@@ -241,9 +241,6 @@ func (t *ticket) each(ctx context.Context, call func(context.Context, *driver.Op
 			}
 		case errors.Is(r.err, driver.ErrSession):
 			l.over(r.at)
-			if mine && t.hold == 0 {
-				t.lost(r.i)
-			}
 		case errors.Is(r.err, driver.ErrGone):
 			if mine {
 				t.lost(r.i)

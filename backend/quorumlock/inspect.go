@@ -288,7 +288,8 @@ func (d *Driver) askOnce(ctx context.Context, queue, id string, what driver.Dema
 	}
 	places := placesOf(read, id)
 	var failed error
-	for _, a := range ask(ctx, d, inspection, func(ctx context.Context, m driver.Driver) (bool, error) {
+	unsure := 0 // places that may still stand
+	for i, a := range ask(ctx, d, inspection, func(ctx context.Context, m driver.Driver) (bool, error) {
 		for i, a := range read {
 			if a.d == m && places[i].ID != "" {
 				err := m.Ask(ctx, queue, places[i].ID, what)
@@ -298,11 +299,16 @@ func (d *Driver) askOnce(ctx context.Context, queue, id string, what driver.Dema
 		return false, nil
 	}) {
 		took = took || a.got
-		if a.err != nil && !errors.Is(a.err, driver.ErrGone) {
+		switch {
+		case a.err != nil && !errors.Is(a.err, driver.ErrGone):
 			failed = a.err
+			unsure++
+		case read[i].err != nil:
+			unsure++
 		}
 	}
-	if took {
+	// One member tells the holder of a wish, but a ticket stands until it has lost its majority.
+	if took && (what != driver.Force || unsure < d.majority) {
 		failed = nil
 	}
 	return took, failed

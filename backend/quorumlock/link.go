@@ -67,12 +67,21 @@ func (l *link) silent(at *driver.Opened, err error) {
 	l.poke()
 }
 
-// over notes that the session at the member has ended. s.mu is held.
+// over notes that the session at the member has ended, and with it all places there but those that are held
+// for a fixed time. s.mu is held.
 func (l *link) over(at *driver.Opened) {
 	if l.at != at {
 		return
 	}
 	l.at, l.sound, l.muted = nil, false, false
+	i := slices.Index(l.s.links, l)
+	for _, t := range l.s.tickets {
+		switch p := &t.places[i]; {
+		case p.at != at, p.state == joining: // the answer of its Join is awaited
+		case p.state == waiting, p.state == granted && t.hold == 0:
+			t.lost(i)
+		}
+	}
 	l.fails(errors.New("it has given up the session"))
 	l.poke()
 }

@@ -116,11 +116,6 @@ func (s *session) renewed(l *link, at *driver.Opened, i int, round uint64, sent 
 	switch {
 	case errors.Is(err, driver.ErrSession):
 		l.over(at)
-		for _, t := range s.tickets {
-			if t.places[i].at == at && t.hold == 0 && t.places[i].state != joining {
-				t.lost(i)
-			}
-		}
 		return
 	case err != nil:
 		if s.ctx.Err() == nil {

@@ -287,6 +287,10 @@ func (t *ticket) joined(i int, id string, tk driver.Ticket, err error) bool {
 	}
 	at := p.at
 	switch {
+	case err == nil && l.at != at && (t.hold == 0 || !tk.Held): // the session has ended since, and the place with it
+		delete(s.placed, id)
+		*p = place{}
+		return false
 	case err == nil:
 	case errors.Is(err, driver.ErrBusy), errors.Is(err, driver.ErrMismatch), errors.Is(err, driver.ErrGone):
 		delete(s.placed, id)
@@ -362,7 +366,6 @@ func (t *ticket) await(i int, id string, at *driver.Opened, tk driver.Ticket) {
 			t.granted(i, got)
 		case errors.Is(err, driver.ErrSession):
 			l.over(at)
-			t.lost(i)
 		case errors.Is(err, driver.ErrGone):
 			s.mu.Unlock()
 			t.taken(i, id)

@@ -3,6 +3,14 @@ package main
 // Of the backends, and of the guard.
 var backends = []fault{
 	{
+		file: "backend/quorumlock/link.go", test: "TestALockIsTakenAgainAtAMemberThatHasEndedTheSession",
+		old: "case p.state == waiting, p.state == granted && t.hold == 0:", new: "case p.state == waiting:",
+	},
+	{
+		file: "backend/quorumlock/inspect.go", test: "TestWhoTakesALockAwayHearsThatItMayStand",
+		old: "if took && (what != driver.Force || unsure < d.majority) {", new: "if took {",
+	},
+	{
 		file: "backend/quorumlock/inspect.go", test: "TestAMemberThatMissedAnEarlierEndProlongsNothing",
 		old: "f.left[max(0, len(f.left)-d.majority)]", new: "f.left[len(f.left)-1]",
 	},

@@ -1,6 +1,7 @@
 package quorumlock_test
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,6 +36,42 @@ func TestAMemberThatMissedAnEarlierEndProlongsNothing(t *testing.T) {
 		q, err := looker.Follow(t.Context(), r.Queue, "")
 		if err != nil || len(q.Members) != 1 || !q.Members[0].Held || q.Members[0].Left > time.Minute {
 			t.Errorf("of a lock that two of three members end in a minute inspection shows %+v, %v", q, err)
+		}
+	})
+}
+
+// Promise: a lock that may still stand at a majority is not reported as taken away.
+func TestWhoTakesALockAwayHearsThatItMayStand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := fresh(t, 3)
+		holder, _ := client(t, w...)
+		tk := hold(t, holder)
+		synctest.Wait()
+		var members []*memlock.Driver
+		var all []driver.Driver
+		for _, world := range w {
+			members = append(members, world.Driver())
+			all = append(all, members[len(members)-1])
+		}
+		taker, err := quorumlock.New(all...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer taker.Close()
+		for _, m := range members[:2] {
+			m.Faults().Before("Ask", 1).Fail()
+		}
+		if err := taker.Ask(t.Context(), tk.Queue, tk.ID, driver.Force); !errors.Is(err, memlock.ErrFailed) {
+			t.Errorf("Ask that one of three members has done: %v", err)
+		}
+		if q, err := taker.Follow(t.Context(), tk.Queue, ""); err != nil || len(q.Members) != 1 || !q.Members[0].Held {
+			t.Errorf("of a lock that stands at two of three members inspection shows %+v, %v", q, err)
+		}
+		if err := taker.Ask(t.Context(), tk.Queue, tk.ID, driver.Force); err != nil {
+			t.Errorf("Ask that all members have done: %v", err)
+		}
+		if q, err := taker.Follow(t.Context(), tk.Queue, ""); err != nil || len(q.Members) != 0 {
+			t.Errorf("of a lock that was taken away inspection shows %+v, %v", q, err)
 		}
 	})
 }
