@@ -158,13 +158,10 @@ var otherPrograms = map[string]struct {
 
 // shown is text in blocks that is no command.
 var shown = []struct{ begin, why string }{
-	{"interlock: ", "output: TestTheOutputThatTheDocumentsShow"},
+	{shownBusy, "output, which a test compares"},
 	{"interlock ─ ", "a picture of processes"},
 	{"deadline = ", "a formula"},
 }
-
-// outputs are spans that look like a command.
-var outputs = []string{"latch ready: 1 left after 1m0s"} // TestTheOutputThatTheDocumentsShow
 
 // otherFlags are those of other programs that a sentence mentions.
 var otherFlags = map[string]string{
@@ -274,7 +271,7 @@ func (d *documented) ofSpan(page, text string) (faults []string) {
 	first, more, several := strings.Cut(text, " ")
 	alternatives := slices.Contains(decided, page)
 	switch {
-	case slices.Contains(outputs, text), strings.HasPrefix(text, "interlock: "):
+	case text == shownLatch: // looks like a command
 	case first == "interlock" && several:
 		faults = append(faults, d.ofShell(text, true)...)
 	case alternatives:
@@ -318,13 +315,7 @@ var (
 // ofShell checks lines of shell. In a fragment arguments may be missing, and other programs are
 // not looked at.
 func (d *documented) ofShell(text string, fragment bool) (faults []string) {
-	var lines []string
-	for line := range strings.Lines(text) {
-		if !isShown(line) {
-			lines = append(lines, aTime.ReplaceAllString(line, ""))
-		}
-	}
-	text = strings.Join(lines, "")
+	text = commandLines(text)
 	if fragment || synopsis.MatchString(text) {
 		text = strings.TrimSpace(synopses.Replace(text + " "))
 	}
@@ -347,6 +338,17 @@ func (d *documented) ofShell(text string, fragment bool) (faults []string) {
 		}
 	}
 	return faults
+}
+
+// commandLines are the lines of a block that are commands.
+func commandLines(text string) string {
+	var lines []string
+	for line := range strings.Lines(text) {
+		if !isShown(line) {
+			lines = append(lines, aTime.ReplaceAllString(line, ""))
+		}
+	}
+	return strings.Join(lines, "")
 }
 
 func isShown(line string) bool {

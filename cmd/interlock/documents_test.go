@@ -15,25 +15,26 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
 
 const documents = "../../docs/"
 
-// Each block of the documents that is marked as sh is run, all of one document in one shell
-// that stops at the first command that fails. What cannot be run here is not marked, or is in a
-// block whose test is elsewhere, since it needs a server of its own: that of the rights on Redis.
+// Each block of commands is run, be it fenced or indented, and each command in a table of what takes the
+// place of what: all of one document in one shell that stops at the first command that fails. A block with a
+// program that is not here, as otherPrograms says, is not run, nor are the experiments of decided. The blocks of
+// translations are those of the README: TestTheREADMEsAgree.
 func TestTheCommandsOfTheDocumentsRun(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob(documents + "*.md")
-	must(err)
-	files = append(files, "../../README.md")
-	for _, file := range files {
-		text := readDocument(t, file)
+	n := 0
+	for _, page := range pages() {
+		text := readDocument(t, "../../"+page)
 		var lines []string
-		for _, block := range fenced(text, "sh") {
-			if !strings.Contains(block, "redis-cli") && !strings.Contains(block, "file:///var/lib") {
+		for _, s := range snippetsOf(text) {
+			if block := s.commands(); canRun(block) && !slices.Contains(decided, page) && !translation.MatchString(page) {
 				lines = append(lines, block)
 			}
 		}
@@ -45,18 +46,69 @@ func TestTheCommandsOfTheDocumentsRun(t *testing.T) {
 		if len(lines) == 0 {
 			continue
 		}
-		t.Run(filepath.Base(file), func(t *testing.T) {
+		all := strings.Join(lines, "\n")
+		n += strings.Count(all, "interlock ")
+		t.Run(page, func(t *testing.T) {
 			t.Parallel()
-			shell(t, strings.Join(lines, "\n"))
+			shell(t, all)
 		})
+	}
+	if n < 70 {
+		t.Errorf("%d commands were found that can be run, want 70 at least: are they written in another way?", n)
 	}
 }
 
-// shell runs lines in a folder with the jobs that they name.
+var translation = regexp.MustCompile(`^README\..+\.md$`)
+
+// commands are the lines of a block of shell, without what only cron reads; "" of another snippet.
+func (s snippet) commands() string {
+	if s.span || s.language != "" && s.language != "sh" || s.language == "" && isURLs(s.text) {
+		return ""
+	}
+	return commandLines(s.text)
+}
+
+// canRun reports whether the programs of a block are here.
+func canRun(block string) bool {
+	commands, err := shellCommands(block)
+	must(err)
+	return len(commands) > 0 && !synopsis.MatchString(block) && !slices.ContainsFunc(commands, func(words []string) bool {
+		other, is := otherPrograms[words[0]]
+		return is && !other.here
+	})
+}
+
+// standIns take the place of programs that are not on every machine.
+var standIns = map[string]string{
+	"jq":  `sed -n 's/.*"version": *"\([0-9]*\)".*/\1/p'`,
+	"ssh": `shift; exec sh -c "$*"`,
+}
+
+var (
+	aJob     = regexp.MustCompile(`\./[a-z-]+(\.sh)?|\b[a-z-]+\.sh\b`)
+	forEver  = regexp.MustCompile(`(?m)^interlock watch .*$`)
+	absolute = regexp.MustCompile(`/(srv|var/lib)/`)
+)
+
+// shell runs lines in a folder with the jobs that they name. Absolute paths are below it, a command that
+// shows changes for ever is left by its reader, and a lock that is kept for a minute is kept for a second.
 func shell(t *testing.T, lines string) {
 	dir := t.TempDir()
-	for _, job := range regexp.MustCompile(`\./[a-z-]+\.sh`).FindAllString(lines, -1) {
-		must(os.WriteFile(filepath.Join(dir, job), []byte("#!/bin/sh\nexit 0\n"), 0o755))
+	program := func(name, text string) {
+		must(os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+text+"\n"), 0o755))
+	}
+	for _, job := range aJob.FindAllString(lines, -1) {
+		program(job, "exit 0")
+	}
+	for name, text := range standIns {
+		program(name, text)
+	}
+	lines = absolute.ReplaceAllString(lines, dir+"/$1/")
+	lines = strings.ReplaceAll(lines, "-g locks", "-g "+strconv.Itoa(os.Getgid()))
+	lines = forEver.ReplaceAllString(lines, "{ $0\n} | head -n 1 || test $$? = 141 # SIGPIPE")
+	lines = strings.ReplaceAll(lines, "--at-least 1m", "--at-least 1s")
+	for _, folder := range []string{"srv", "var/lib/app"} {
+		must(os.MkdirAll(filepath.Join(dir, folder), 0o700))
 	}
 	const end = "trap 'jobs -p | xargs -r kill' EXIT\n"
 	for _, url := range []string{"sqlite:locks.db", "sqlite:old.db"} { // a value for those who read one
@@ -68,9 +120,61 @@ func shell(t *testing.T, lines string) {
 	}
 	cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-x", "-c", end+lines)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "INTERLOCK_URL=sqlite:locks.db", "OLD=sqlite:old.db", "NEW=sqlite:new.db", "INTERLOCK_TOKEN=7")
+	cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "INTERLOCK_URL=sqlite:locks.db", "OLD=sqlite:old.db", "NEW=sqlite:new.db", "INTERLOCK_TOKEN=7")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// shownBusy and shownLatch are what a page shows of the output.
+const (
+	shownBusy  = "interlock: nightly is busy: held by host1:4711 (in line since 03:00:04, note backup.sh)"
+	shownLatch = "latch ready: 1 left after 1m0s"
+)
+
+// What the pages show of the output is what a user sees, but for names, numbers and times.
+func TestTheOutputThatTheDocumentsShow(t *testing.T) {
+	t.Parallel()
+	text := readDocument(t, documents+"command.md")
+	dir := t.TempDir()
+	job := filepath.Join(dir, "backup.sh")
+	must(os.WriteFile(job, []byte("#!/bin/sh\necho runs\nread -r _ || true\n"), 0o755))
+	start := func(args ...string) *exec.Cmd {
+		cmd := exec.CommandContext(t.Context(), "interlock", args...)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "INTERLOCK_URL=sqlite:locks.db")
+		return cmd
+	}
+	holder := start("run", "nightly", "--", job)
+	end, err := holder.StdinPipe()
+	must(err)
+	out, err := holder.StdoutPipe()
+	must(err)
+	must(holder.Start())
+	if n, err := out.Read(make([]byte, 5)); n == 0 {
+		t.Fatalf("the holder does not run: %v", err)
+	}
+	compare := func(args []string, own, shown string) {
+		if !strings.Contains(text, shown) {
+			t.Errorf("command.md does not show %q any more", shown)
+		}
+		var got string
+		for range 20 { // a backend that is slow is not waited for, and the message is shorter
+			out, _ := start(args...).CombinedOutput()
+			got = regexp.MustCompile(own).ReplaceAllLiteralString(strings.TrimSpace(string(out)), shown)
+			if got == shown {
+				return
+			}
+		}
+		t.Errorf("interlock %s writes %q, the page shows %q", strings.Join(args, " "), got, shown)
+	}
+	compare([]string{"run", "-n", "nightly", "--", "true"},
+		`^interlock: nightly is busy: held by [^ ]+:[0-9]+ \(in line since [0-9]{2}:[0-9]{2}:[0-9]{2}, note backup\.sh\)$`, shownBusy)
+	must(start("latch", "set", "ready", "1").Run())
+	compare([]string{"latch", "wait", "-w", "0.1", "ready"}, `^interlock: latch ready: 1 left after 100ms$`, shownLatch)
+	must(end.Close())
+	if err := holder.Wait(); err != nil {
+		t.Error(err)
 	}
 }
 
