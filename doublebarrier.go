@@ -3,6 +3,7 @@ package interlock
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -46,21 +47,80 @@ func (c *Client) DoubleBarrier(name string, members int) *DoubleBarrier {
 }
 
 // Enter waits until a round is full with this member in it. If ctx ends first,
-// the member does not count; if it ends just as the round fills, it counts as
-// having left. The lease ends if the member is taken for dead;
+// the member does not count, and the error says how many were there; if it ends just as the
+// round fills, the member counts as having left. Its place is given up before Enter returns,
+// unless that takes longer than 100 ms: then in the background, at the latest by the end of the TTL.
+//
+// A member that is taken for dead while it waits, such as after an outage of the backend, comes
+// again, behind the others. If a round has begun with it meanwhile, which the others have
+// entered without it, the error wraps ErrLost. So does that of one that was evicted.
+//
+// The lease ends if the member is taken for dead;
 // Leave it, or Release it to leave without waiting for the others.
 func (b *DoubleBarrier) Enter(ctx context.Context) (*Lease, error) {
-	lease, err := b.lock.Acquire(ctx)
-	if err != nil {
-		return nil, err
-	}
-	held, cancel := lease.Bind(ctx)
-	defer cancel()
-	if err := b.until(held, func(ctx context.Context, m *meeting) (bool, error) { return b.entered(ctx, m, lease) }); err != nil {
-		_ = lease.Release()
+	for {
+		lease, err := b.lock.Acquire(ctx)
+		if err != nil {
+			return nil, err
+		}
+		waiting, inside := 0, 0
+		held, cancel := lease.Bind(ctx)
+		err = b.until(held, func(ctx context.Context, m *meeting) (bool, error) {
+			waiting, inside = m.count(b)
+			return b.entered(ctx, m, lease)
+		})
+		cancel()
+		if err == nil {
+			return lease, nil
+		}
+		lost := lease.Err()
+		b.abandon(lease)
+		switch {
+		case ctx.Err() != nil && inside > 0:
+			err = fmt.Errorf("%w: %d of %d members were there, and %d of the last round had not left", err, waiting, b.members, inside)
+		case ctx.Err() != nil && waiting > 0:
+			err = fmt.Errorf("%w: %d of %d members were there", err, waiting, b.members)
+		case ctx.Err() == nil && errors.Is(lost, ErrLost) && !errors.Is(lost, ErrEvicted):
+			var missed bool
+			if missed, err = b.missed(ctx, ticketID(lease.ID())); err == nil && !missed {
+				b.c.emit(ctx, Event{Kind: EventRejoined, Name: b.lock.name, Err: lost})
+				continue
+			}
+			if missed {
+				err = fmt.Errorf("%w; the others have entered without it", lost)
+			}
+		}
 		return nil, b.cell.fail("enter", err)
 	}
-	return lease, nil
+}
+
+// abandon gives up the place of a member that does not enter. It does not wait for long.
+func (b *DoubleBarrier) abandon(l *Lease) {
+	left := make(chan struct{})
+	b.c.background(func() {
+		defer close(left)
+		_ = l.Release()
+	})
+	l.h.parts()[0].t.await(left, farewell)
+}
+
+// missed reports whether a round has begun with a ticket that was lost. It waits until the ticket
+// is gone: until then it counts as a member.
+func (b *DoubleBarrier) missed(ctx context.Context, id string) (missed bool, err error) {
+	err = b.until(ctx, func(_ context.Context, m *meeting) (bool, error) {
+		missed = m.members[id]
+		return !slices.ContainsFunc(m.queue, func(q driver.Member) bool { return q.ID == id }), nil
+	})
+	return missed, err
+}
+
+// Count returns how many members wait for the next round, and how many of the last one have not left.
+func (b *DoubleBarrier) Count(ctx context.Context) (waiting, inside int, err error) {
+	err = b.until(ctx, func(_ context.Context, m *meeting) (bool, error) {
+		waiting, inside = m.count(b)
+		return true, nil
+	})
+	return waiting, inside, b.cell.fail("look at", err)
 }
 
 // Leave gives the member's place up, whatever ctx says, and waits until no member of its round is
@@ -112,6 +172,19 @@ func meetingIn(cell driver.Cell, queue driver.Queue) (*meeting, error) {
 	// The queue was read last: who is not in it has left.
 	m.over = !slices.ContainsFunc(m.queue, func(q driver.Member) bool { return m.members[q.ID] })
 	return m, nil
+}
+
+// count returns how many members wait for the next round, and how many of the round have not left.
+func (m *meeting) count(b *DoubleBarrier) (waiting, inside int) {
+	for _, q := range m.queue {
+		switch {
+		case m.members[q.ID]:
+			inside++
+		case b.agrees(q):
+			waiting++
+		}
+	}
+	return waiting, inside
 }
 
 // next returns the IDs of the members with which the next round can begin, nil if they are too few.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -347,6 +348,131 @@ func TestLeavingARoundThatIsOverDoesNotWaitForTheNext(t *testing.T) {
 		ok(t, d.Leave(bounded, one.lease))
 		ok(t, three.lease.Release())
 		ok(t, four.lease.Release())
+		nothingLeft(t, a, b)
+	})
+}
+
+// A member whose context ends says how many were there.
+func TestAMemberThatGivesUpSaysHowManyWereThere(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		gives := func(want string) {
+			t.Helper()
+			bounded, cancel := context.WithTimeoutCause(ctx, time.Second, interlock.ErrBusy)
+			defer cancel()
+			_, err := a.DoubleBarrier("d", 3).Enter(bounded)
+			wantErr(t, err, interlock.ErrBusy)
+			if !strings.HasSuffix(err.Error(), want) {
+				t.Errorf("it says %q, not %q", err, want)
+			}
+		}
+		counts := func(waiting, inside int) {
+			t.Helper()
+			w, i, err := a.DoubleBarrier("d", 3).Count(ctx)
+			ok(t, err)
+			if w != waiting || i != inside {
+				t.Errorf("%d wait and %d are inside, want %d and %d", w, i, waiting, inside)
+			}
+		}
+		gives(": 1 of 3 members were there")
+		counts(0, 0)
+		first, second := enter(ctx, b.DoubleBarrier("d", 3)), enter(ctx, b.DoubleBarrier("d", 3))
+		synctest.Wait()
+		counts(2, 0)
+		third := enter(ctx, b.DoubleBarrier("d", 3))
+		one, two, three := <-first, <-second, <-third
+		ok(t, one.lease.Release())
+		counts(0, 2)
+		gives(": 1 of 3 members were there, and 2 of the last round had not left")
+		ok(t, two.lease.Release())
+		ok(t, three.lease.Release())
+		counts(0, 0)
+		nothingLeft(t, a, b)
+	})
+}
+
+// A member whose context ends does not wait for a backend that is away.
+func TestAMemberThatGivesUpDoesNotWaitForTheBackend(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		giving, cancel := context.WithCancel(ctx)
+		gives := enter(giving, a.DoubleBarrier("d", 2))
+		synctest.Wait()
+		a.faults().Cut()
+		cancel()
+		given := time.Now()
+		r := <-gives
+		wantErr(t, r.err, context.Canceled)
+		if d := r.at.Sub(given); d > time.Second {
+			t.Errorf("it has waited for %v", d)
+		}
+		a.faults().Heal()
+		time.Sleep(ttl)
+		nothingLeft(t, a, b)
+	})
+}
+
+// A member that has lost its place while it waits comes again, once its old one is gone.
+func TestAMemberThatIsTakenForDeadWhileItWaitsComesAgain(t *testing.T) {
+	for name, outage := range map[string]func(member){
+		"its session has ended": func(m member) { m.faults().Expire() },
+		"the backend was away for two TTLs": func(m member) {
+			m.faults().Cut()
+			time.Sleep(2 * ttl)
+			m.faults().Heal()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulated(t, func(t *testing.T) {
+				a, b := pair(t)
+				first := enter(ctx, a.DoubleBarrier("d", 3))
+				synctest.Wait()
+				outage(a)
+				time.Sleep(ttl)
+				second := enter(ctx, b.DoubleBarrier("d", 3))
+				for _, e := range []<-chan result{first, second} {
+					if r, done := got(e); done {
+						t.Fatalf("entered with two of three: %v", r.err)
+					}
+				}
+				third := enter(ctx, b.DoubleBarrier("d", 3))
+				for _, e := range []<-chan result{first, second, third} {
+					r := <-e
+					ok(t, r.err)
+					ok(t, r.lease.Release())
+				}
+				nothingLeft(t, a, b)
+			})
+		})
+	}
+}
+
+// A member with which a round has begun while it was cut off, or one that was evicted, does not come again.
+func TestAMemberThatTheOthersHaveEnteredWithoutIsLost(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		bounded, cancel := context.WithTimeout(ctx, time.Hour)
+		defer cancel()
+		misses := enter(bounded, a.DoubleBarrier("d", 2))
+		synctest.Wait()
+		a.faults().Cut()
+		enters := <-enter(ctx, b.DoubleBarrier("d", 2))
+		ok(t, enters.err)
+		time.Sleep(2 * ttl)
+		a.faults().Heal()
+		r := <-misses
+		wantErr(t, r.err, interlock.ErrLost)
+		if !strings.HasSuffix(r.err.Error(), "; the others have entered without it") {
+			t.Errorf("it says %q", r.err)
+		}
+		ok(t, b.DoubleBarrier("d", 2).Leave(ctx, enters.lease))
+
+		evicted := enter(bounded, a.DoubleBarrier("d", 2))
+		synctest.Wait()
+		q, err := b.Queue(ctx, "d")
+		ok(t, err)
+		ok(t, b.Evict(ctx, "d", q.Holders[0].ID, false))
+		wantErr(t, (<-evicted).err, interlock.ErrEvicted)
 		nothingLeft(t, a, b)
 	})
 }

@@ -169,6 +169,8 @@ var faults = []fault{
 		{"doublebarrier.go", "if !m.over {", `if !m.over && !broken("rounds overlap") {`}}},
 	{"each leaves for itself", "DoubleBarrier", []edit{
 		{"doublebarrier.go", "return !m.members[id] ||", `return broken("each leaves for itself") || !m.members[id] ||`}}},
+	{"a member that was taken for dead stays away", "Returning", []edit{
+		{"doublebarrier.go", "&& !errors.Is(lost, ErrEvicted)", `&& !errors.Is(lost, ErrEvicted) && !broken("a member that was taken for dead stays away")`}}},
 	{"a latch opens too early", "Latch", []edit{
 		{"latch.go", "return n == 0, err", `return n <= pick[int64]("a latch opens too early", 1, 0), err`}}},
 	{"a change is made again", "Latch Values", []edit{

@@ -3,6 +3,7 @@ package primitives
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"github.com/interlock-go/interlock"
 )
@@ -183,6 +184,15 @@ var doubleBarrier = rule{
 			q := t.look(a, "d")
 			return len(q.Holders)+len(q.Waiters) == 6
 		})
+		count := func(waiting, inside int) {
+			t.Helper()
+			w, i, err := b.DoubleBarrier("d", 3).Count(t.ctx)
+			t.ok(err, "Count")
+			if w != waiting || i != inside {
+				t.Fatalf("Count says that %d wait and %d are inside, not %d and %d", w, i, waiting, inside)
+			}
+		}
+		count(3, 3)
 		overlap := func() {
 			t.Helper()
 			for _, w := range later {
@@ -197,6 +207,7 @@ var doubleBarrier = rule{
 		})
 		notYet(t, left, "one of three has left")
 		overlap()
+		count(3, 2)
 		t.release(two) // without waiting for the others
 		overlap()
 		t.ok(b.DoubleBarrier("d", 3).Leave(t.ctx, three), "Leave of the last")
@@ -206,5 +217,34 @@ var doubleBarrier = rule{
 			round = append(round, t.get(w, "the next round begins"))
 		}
 		t.release(round...)
+	},
+}
+
+var returning = rule{
+	name:    "Returning",
+	promise: "A member of a double barrier that is taken for dead while it waits comes again.",
+	check: func(t *trial) {
+		d, err := t.world.Open(t.ctx)
+		t.ok(err, "open a driver")
+		off := &atomic.Bool{}
+		a := t.over(cut{d, off}, t.TTL)
+		b := t.beating()
+		enter := func(c *interlock.Client) <-chan result {
+			return t.begin(func() (*interlock.Lease, error) { return c.DoubleBarrier("d", 2).Enter(t.ctx) })
+		}
+		first := enter(a)
+		place := func() string {
+			if q := t.look(b, "d"); len(q.Holders) == 1 {
+				return q.Holders[0].ID
+			}
+			return ""
+		}
+		t.eventually("the first waits", func() bool { return place() != "" })
+		dead := place()
+		off.Store(true)
+		t.eventually("the first is taken for dead", func() bool { return place() != dead })
+		off.Store(false)
+		t.eventually("the first comes again", func() bool { return place() != "" && place() != dead })
+		t.release(t.get(enter(b), "the second enters with it"), t.get(first, "the first enters"))
 	},
 }

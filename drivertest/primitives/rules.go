@@ -15,7 +15,7 @@ var rules = []rule{
 	robustness,
 	election, leaderValue,
 	revocation, eviction, evictedWaiter, force, overrunning,
-	barrier, doubleBarrier, latch,
+	barrier, doubleBarrier, returning, latch,
 	values, watching,
 	striping, stickiness,
 	inspection,

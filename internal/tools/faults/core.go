@@ -195,8 +195,24 @@ var core = []fault{
 		old: "if !m.over {\n\t\treturn false, nil", new: "if false {\n\t\treturn false, nil",
 	},
 	{
+		file: "doublebarrier.go", test: "TestAMemberThatTheOthersHaveEnteredWithoutIsLost",
+		old: "missed = m.members[id]", new: "missed = false",
+	},
+	{
+		file: "doublebarrier.go", test: "TestAMemberThatTheOthersHaveEnteredWithoutIsLost",
+		old: " && !errors.Is(lost, ErrEvicted)", new: "",
+	},
+	{
+		file: "doublebarrier.go", test: "TestAMemberThatGivesUpDoesNotWaitForTheBackend",
+		old: ".t.await(left, farewell)", new: ".t.await(left, b.c.TTL())",
+	},
+	{
+		file: "doublebarrier.go", test: "TestAMemberThatGivesUpSaysHowManyWereThere",
+		old: "case m.members[q.ID]:\n\t\t\tinside++", new: "case false:\n\t\t\tinside++",
+	},
+	{
 		file: "doublebarrier.go", test: "TestLeavingARoundThatIsOverDoesNotWaitForTheNext",
-		old: "return !m.members[id] || m.over", new: "return m.over",
+		old: "return !m.members[id] || m.over", new: "_ = id\n\t\treturn m.over",
 	},
 	{
 		file: "follower.go", test: "TestWhoComesJudgesByNothingOlder",
