@@ -39,12 +39,14 @@ that the buyer asks again. Each strategy protects the sale in its own way:
 --stop stops a worker (SIGSTOP) that holds the lock and has read the last piece, until
 another has sold it, and then continues it: mutex sells one too many, and with fenced the
 database refuses the late write. --kill kills a worker while it holds the lock: how long
-until the next sale? Both use mutex and fenced, and locks with a TTL of 2 s.
+until the next sale? Both use mutex and fenced, and locks with a TTL of 2 s. With lua, --kill
+kills a consumer that has written an order and not acknowledged its entry of the Stream.
 
 The exit status is 0 if every strategy but none and local, and mutex with --stop, sold
 exactly the stock. --url puts the locks elsewhere; by default they are in a file of their
 own, beside the database. Given several times, mutex is shown on each of the backends, and
-other strategies use the first. The shop's tables are in SQLite files, or on the server of
+other strategies use the first. Lua uses the first that is Redis, and is left out if there is
+none. The shop's tables are in SQLite files, or on the server of
 --database, where they get names of their own and are removed at the end:
 
   --database postgres://user:password@host:5432/database
@@ -110,9 +112,9 @@ other strategies use the first. The shop's tables are in SQLite files, or on the
 	cmd.Flags().IntVar(&c.Buyers, "buyers", 1000, "buyers, who want one piece each")
 	cmd.Flags().IntVar(&c.Workers, "workers", 4, "processes that sell")
 	cmd.Flags().IntVar(&c.Items, "items", 1, "hot items, among which the stock is divided")
-	cmd.Flags().StringSliceVar(&c.Strategies, "strategy", nil, "only this strategy (repeatable; default all)")
+	cmd.Flags().StringSliceVar(&c.Strategies, "strategy", nil, "only this strategy (repeatable; default all, lua only on Redis)")
 	cmd.Flags().BoolVar(&stop, "stop", false, "stop a worker past its lease, in the middle of a sale, and continue it")
-	cmd.Flags().BoolVar(&kill, "kill", false, "kill a worker while it holds the lock")
+	cmd.Flags().BoolVar(&kill, "kill", false, "kill a worker while it holds the lock, or its entries of the Stream (lua)")
 	cmd.Flags().StringArrayVar(&urls, "url", nil, "backend of the locks (repeatable: mutex on each of them)")
 	cmd.Flags().StringVar(&c.Database, "database", "", "the `URL` of a PostgreSQL, MySQL or MariaDB server for the shop")
 	cmd.Flags().StringVar(&html, "html", "", "write a page with the stock over time to this `file`")

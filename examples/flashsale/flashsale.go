@@ -36,7 +36,7 @@ type Config struct {
 	Items      int            // among which the stock is divided, 1 to Stock; a buyer wants a certain one; default 1
 	Work       time.Duration  // the pause between reading and writing, for every strategy; default 1ms
 	Strategies []string       // default all of Strategies() that can be used
-	URLs       []string       // of the locks: mutex is used on each, others on the first; default a SQLite file beside the databases
+	URLs       []string       // of the locks: mutex is used on each, lua on the first of Redis, others on the first; default a SQLite file beside the databases
 	Database   string         // the URL of the shop's database, where tables are made and removed; default SQLite files
 	Dir        string         // gets a new folder with the SQLite files, which stays; default a temporary one, which goes
 	Strike     Strike         // what happens to a worker in the middle of a sale; default nothing
@@ -90,6 +90,8 @@ func (c Config) withDefaults() (Config, error) {
 		return c, fmt.Errorf("%d items for a stock of %d: 1 to %d are possible", c.Items, c.Stock, max(1, c.Stock))
 	case c.Work < 0:
 		return c, fmt.Errorf("work of %v: it cannot be negative", c.Work)
+	case c.Strike != NoStrike && c.Strike != Stop && c.Strike != Kill:
+		return c, fmt.Errorf("unknown strike %q; there are %q and %q", c.Strike, Stop, Kill)
 	case len(c.Strategies) == 0:
 		return c, errors.New("no strategy is given")
 	}
@@ -103,6 +105,8 @@ func (c Config) withDefaults() (Config, error) {
 			return c, fmt.Errorf("unknown strategy %q; there are %s", s, strings.Join(Strategies(), ", "))
 		case slices.Contains(c.Strategies[:i], s):
 			return c, fmt.Errorf("strategy %q is given twice", s)
+		case known.redis && c.redis() == "":
+			return c, fmt.Errorf("strategy %q sells in Redis, and none of the URLs is one of Redis, as redis://host:6379 is", s)
 		}
 		if err := c.Strike.check(known, c.Workers); err != nil {
 			return c, err
@@ -134,8 +138,17 @@ func (c Config) checkURLs() error {
 // usable lists the strategies that this configuration has everything for.
 func (c Config) usable() []string {
 	return slices.DeleteFunc(Strategies(), func(name string) bool {
-		return c.Strike != NoStrike && !strategies[name].struck
+		s := strategies[name]
+		return c.Strike != NoStrike && !slices.Contains(s.struck, c.Strike) || s.redis && c.redis() == ""
 	})
+}
+
+// redis is the first URL of a Redis server, or empty.
+func (c Config) redis() string {
+	if i := slices.IndexFunc(c.URLs, isRedis); i >= 0 {
+		return c.URLs[i]
+	}
+	return ""
 }
 
 // sales lists what is to be sold how: once for each strategy, but mutex on each
@@ -153,6 +166,8 @@ func (c Config) sales(dir string) (all []sale) {
 				all = append(all, s)
 			}
 			continue
+		case s.strategy.redis:
+			s.url = c.redis()
 		case s.strategy.locks:
 			s.url = urls[0]
 		}

@@ -29,13 +29,17 @@ type request struct {
 
 // message is one thing that a worker says.
 type message struct {
-	Kind    kind
-	Click   int    `json:",omitempty"` // of an answer
-	Sold    bool   `json:",omitempty"` // of an answer: the buyer has an order
-	New     bool   `json:",omitempty"` // of an answer: by this click
-	Retries int    `json:",omitempty"` // of done
-	Refused int    `json:",omitempty"` // of done
-	Error   string `json:",omitempty"` // of failed
+	Kind  kind
+	Click int    `json:",omitempty"` // of an answer
+	Sold  bool   `json:",omitempty"` // of an answer: the buyer has an order
+	New   bool   `json:",omitempty"` // of an answer: by this click
+	Error string `json:",omitempty"` // of failed
+
+	// Of done.
+	Retries   int `json:",omitempty"`
+	Refused   int `json:",omitempty"`
+	TakenOver int `json:",omitempty"`
+	Repeated  int `json:",omitempty"`
 }
 
 type kind string
@@ -47,9 +51,10 @@ const (
 	shut  kind = "shut"  // no click follows
 
 	// Messages.
-	ready  kind = "ready"
-	answer kind = "answer"
-	midway kind = "midway" // it waits between reading and writing, and can be struck
-	done   kind = "done"   // the last one of a worker
-	failed kind = "failed" // likewise
+	ready   kind = "ready"
+	answer  kind = "answer"
+	written kind = "written" // its consumer has written an order
+	midway  kind = "midway"  // it waits between two steps, and can be struck
+	done    kind = "done"    // the last one of a worker
+	failed  kind = "failed"  // likewise
 )

@@ -58,8 +58,11 @@ func aboutExact(results []Result) string {
 		return fmt.Sprintf("%d of %d sales were exact: as many orders as pieces, none lost, and no second piece for a buyer who clicked twice or asked again.", exact, len(results))
 	}
 	speed := "needs no lock"
-	if !slices.ContainsFunc(results, func(r Result) bool { return r.Exact() && r.Seconds < c.Seconds }) {
+	if !slices.ContainsFunc(results, func(r Result) bool { return r.Exact() && !r.strategy.redis && r.Seconds < c.Seconds }) {
 		speed = "was the fastest that is exact, and needs no lock"
+		if lua, ok := find(results, "lua"); ok && lua.Exact() && lua.Seconds < c.Seconds {
+			speed = fmt.Sprintf("was the fastest that is exact in the database, and needs no lock (lua answers from Redis; its last order was written after %.2f s)", lua.Written)
+		}
 	}
 	return fmt.Sprintf("conditional %s: take it where one statement says all of it, and a lock where work between reading and writing, or other systems, are part of it.", speed)
 }
@@ -68,9 +71,15 @@ func aboutExact(results []Result) string {
 func aboutStrike(results []Result) string {
 	mutex, withMutex := find(results, "mutex")
 	fenced, withFenced := find(results, "fenced")
+	lua, withLua := find(results, "lua")
+	var takenOver string
+	if withLua && lua.Strike == Kill {
+		takenOver = fmt.Sprintf("With lua a consumer was killed that had written an order and not acknowledged it: others took over %d %s of the Stream, and did not write again the %d whose order was there.",
+			lua.TakenOver, plural("entry", lua.TakenOver), lua.Repeated)
+	}
 	switch {
 	case !withMutex && !withFenced:
-		return ""
+		return takenOver
 	case mutex.Strike == Stop || fenced.Strike == Stop:
 		var said []string
 		if withMutex {
@@ -81,7 +90,7 @@ func aboutStrike(results []Result) string {
 		}
 		return "A worker was stopped with the last piece in its hands, and went on when another had sold it: " + strings.Join(said, ", and ") + "."
 	case mutex.Strike == Kill || fenced.Strike == Kill:
-		return "A worker was killed while it held the lock: next sale after is the time until another got the lock and sold the next piece."
+		return strings.TrimSpace("A worker was killed while it held the lock: next sale after is the time until another got the lock and sold the next piece. " + takenOver)
 	}
 	return "mutex and fenced look alike as long as every worker runs: --stop shows the difference, and --kill how long a dead worker keeps the lock."
 }
@@ -89,6 +98,9 @@ func aboutStrike(results []Result) string {
 func plural(noun string, n int) string {
 	if n == 1 {
 		return noun
+	}
+	if stem, ok := strings.CutSuffix(noun, "y"); ok {
+		return stem + "ies"
 	}
 	return noun + "s"
 }

@@ -41,6 +41,12 @@ type Result struct {
 	Stopped      float64 `json:"stopped_seconds"`         // how long a worker was stopped
 	NextSale     float64 `json:"next_sale_after_seconds"` // from the death of a worker that was killed to the next order
 
+	// Of lua.
+	Differences int     `json:"differences"`     // buyers and pieces that Redis, its Stream and the table do not agree on
+	TakenOver   int     `json:"taken_over"`      // entries of the Stream that a consumer took over from another
+	Repeated    int     `json:"repeated"`        // entries whose order was in the table already
+	Written     float64 `json:"written_seconds"` // from the first buyer to the last order in the table
+
 	Label    string `json:"-"` // the strategy, and what else tells this sale from others
 	strategy strategy
 	times    []time.Duration // of orders, from the first buyer
@@ -49,7 +55,7 @@ type Result struct {
 // Exact reports whether exactly the stock was sold, each piece to a buyer who
 // knows.
 func (r Result) Exact() bool {
-	return r.Orders == r.Stock && r.Oversold == 0 && r.Left == 0 && r.Lost == 0 && r.Duplicates == 0
+	return r.Orders == r.Stock && r.Oversold == 0 && r.Left == 0 && r.Lost == 0 && r.Duplicates == 0 && r.Differences == 0
 }
 
 // mayFail reports whether the strategy does not promise to sell exactly the stock: a
@@ -71,8 +77,8 @@ func Check(results []Result) error {
 	var errs []error
 	for _, r := range results {
 		if !r.mayFail() && !r.Exact() {
-			errs = append(errs, fmt.Errorf("flash sale: %s: %d orders for a stock of %d, %d left; %d lost, %d duplicates",
-				r.Label, r.Orders, r.Stock, r.Left, r.Lost, r.Duplicates))
+			errs = append(errs, fmt.Errorf("flash sale: %s: %d orders for a stock of %d, %d left; %d lost, %d duplicates, %d differences between Redis and the orders",
+				r.Label, r.Orders, r.Stock, r.Left, r.Lost, r.Duplicates, r.Differences))
 		}
 	}
 	return errors.Join(errs...)
@@ -97,9 +103,12 @@ var columns = []column{
 	{"second\npieces", func(r Result) string { return number(r.SecondPieces) }, nil},
 	{"refused", func(r Result) string { return number(r.Refused) }, func(r Result) bool { return r.Refused > 0 || r.Strike == Stop }},
 	{"stopped\nfor", func(r Result) string { return seconds(r.Stopped) }, func(r Result) bool { return r.Strike == Stop }},
-	{"next sale\nafter", func(r Result) string { return seconds(r.NextSale) }, func(r Result) bool { return r.Strike == Kill }},
+	{"next sale\nafter", nextSale, func(r Result) bool { return r.Strike == Kill && !r.strategy.redis }},
+	{"differ-\nences", func(r Result) string { return ofRedis(r, number(r.Differences)) }, func(r Result) bool { return r.strategy.redis }},
+	{"taken\nover", func(r Result) string { return ofRedis(r, number(r.TakenOver)) }, func(r Result) bool { return r.TakenOver > 0 }},
 	{"failed tries\nper piece", failedTries, func(r Result) bool { return r.Retries > r.Refused }},
 	{"seconds", func(r Result) string { return fmt.Sprintf("%.2f", r.Seconds) }, nil},
+	{"written\nafter", func(r Result) string { return ofRedis(r, seconds(r.Written)) }, func(r Result) bool { return r.strategy.redis }},
 	{"orders/s", func(r Result) string { return fmt.Sprintf("%.0f", r.OrdersPerSecond) }, nil},
 	{"orders per\nworker", perWorker, nil},
 	{"hand-overs\nbetween", func(r Result) string { return number(r.Between) }, nil},
@@ -107,6 +116,21 @@ var columns = []column{
 }
 
 func seconds(s float64) string { return fmt.Sprintf("%.2f s", s) }
+
+func nextSale(r Result) string {
+	if r.strategy.redis {
+		return ""
+	}
+	return seconds(r.NextSale)
+}
+
+// ofRedis is a cell that is empty unless the stock is in Redis.
+func ofRedis(r Result, cell string) string {
+	if !r.strategy.redis {
+		return ""
+	}
+	return cell
+}
 
 func failedTries(r Result) string {
 	if r.Retries == 0 || r.Orders == 0 {

@@ -70,6 +70,18 @@ func (s sale) run(ctx context.Context) (r Result, err error) {
 		return Result{}, fmt.Errorf("make the tables in %v: %w", shop, err)
 	}
 
+	var queue *counter
+	if s.strategy.redis {
+		if queue, err = openCounter(s.url, name); err != nil {
+			return Result{}, err
+		}
+		defer queue.close()
+		defer func() { err = errors.Join(err, queue.remove(ctx)) }()
+		if err := queue.fill(ctx, parts); err != nil {
+			return Result{}, fmt.Errorf("make the keys in %s: %w", redacted(s.url), err)
+		}
+	}
+
 	r = Result{
 		Strategy: s.name, Label: s.String(), Stock: s.Stock, Buyers: s.Buyers, Workers: s.Workers,
 		URL: redacted(s.url), Items: s.Items, Segments: s.segments, Strike: s.Strike, strategy: s.strategy,
@@ -96,6 +108,11 @@ func (s sale) run(ctx context.Context) (r Result, err error) {
 	if err := db.audit(ctx, &r, rush.answered); err != nil {
 		return Result{}, fmt.Errorf("count the orders: %w", err)
 	}
+	if queue != nil {
+		if r.Differences, err = queue.differences(ctx, db); err != nil {
+			return Result{}, fmt.Errorf("compare Redis with the orders: %w", err)
+		}
+	}
 	if r.Seconds > 0 {
 		r.OrdersPerSecond = float64(r.Orders) / r.Seconds
 	}
@@ -116,6 +133,7 @@ type rush struct {
 	orders   int             // so far
 	began    time.Time
 	last     time.Time // answer
+	written  time.Time // order of a consumer
 	strike   striking
 }
 
@@ -157,15 +175,22 @@ func (r *rush) conduct(ctx context.Context) error {
 				if err := r.answer(e); err != nil {
 					return err
 				}
+			case e.Kind == written:
+				r.written = time.Now()
 			case e.Kind == done:
 				r.result.Retries += e.Retries
 				r.result.Refused += e.Refused
+				r.result.TakenOver += e.TakenOver
+				r.result.Repeated += e.Repeated
 				finished++
 			}
 		}
 	}
 	r.crew.wait()
 	r.result.Seconds = r.last.Sub(r.began).Seconds()
+	if !r.written.IsZero() {
+		r.result.Written = r.written.Sub(r.began).Seconds()
+	}
 	r.result.NextSale = r.strike.next()
 	r.report(true)
 	return nil

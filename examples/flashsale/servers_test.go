@@ -46,6 +46,9 @@ func sellsAsPromised(t *testing.T, database, url string) {
 	if len(results) < len(Strategies()) {
 		t.Errorf("%d results, want those of %v", len(results), Strategies())
 	}
+	if _, has := find(results, "lua"); has != isRedis(url) {
+		t.Errorf("%s: lua is among the strategies: %v", url, has)
+	}
 	for _, r := range results {
 		if r.mayFail() != (r.Oversold > 0) || !r.mayFail() && !r.Exact() {
 			t.Errorf("not as promised: %+v", r)

@@ -208,6 +208,23 @@ func (s *store) hasOne(ctx context.Context, buyer int) (bool, error) {
 	return has, err
 }
 
+// pairs reads two numbers of each row.
+func (s *store) pairs(ctx context.Context, query string) (all [][2]int, err error) {
+	rows, err := s.db.QueryContext(ctx, s.sql(query))
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var pair [2]int
+		if err := rows.Scan(&pair[0], &pair[1]); err != nil {
+			return nil, err
+		}
+		all = append(all, pair)
+	}
+	return all, rows.Err()
+}
+
 // orders counts all orders.
 func (s *store) orders(ctx context.Context) (n int, err error) {
 	err = s.db.QueryRowContext(ctx, s.sql("SELECT count(*) FROM orders")).Scan(&n)

@@ -16,11 +16,12 @@ import (
 type strategy struct {
 	idea   string // for people, one line
 	open   func(*shop) (sell, error)
-	locks  bool // it has locks of Interlock, and a URL says where
-	cut    bool // it cuts the stock into segments
-	struck bool // a [Strike] can be shown with it
-	wrong  bool // it may oversell
-	loose  bool // nothing keeps a buyer from a second order
+	locks  bool     // it has locks of Interlock, and a URL says where
+	cut    bool     // it cuts the stock into segments
+	redis  bool     // its stock is in Redis, and a URL says where
+	struck []Strike // can be shown with it
+	wrong  bool     // it may oversell
+	loose  bool     // nothing keeps a buyer from a second order
 }
 
 // sell serves a buyer who wants a piece of an item: an order, or nothing is left.
@@ -38,14 +39,15 @@ var strategies = map[string]strategy{
 	"conditional": {idea: "by one statement that reads and writes: UPDATE … WHERE stock > 0", open: conditional},
 	"pessimistic": {idea: "by a transaction that locks the row before it reads", open: pessimistic},
 	"optimistic":  {idea: "by writing only if nobody has written since, and trying again", open: optimistic},
-	"mutex":       {idea: "by a lock around reading and writing", open: mutex, locks: true, struck: true},
+	"mutex":       {idea: "by a lock around reading and writing", open: mutex, locks: true, struck: []Strike{Stop, Kill}},
 	"striped":     {idea: "by a lock for each of 1, 4, and 16 segments of the stock", open: striped, locks: true, cut: true},
-	"fenced":      {idea: "by a lock whose token the database checks", open: fenced, locks: true, struck: true},
+	"fenced":      {idea: "by a lock whose token the database checks", open: fenced, locks: true, struck: []Strike{Stop, Kill}},
+	"lua":         {idea: "by a script in Redis, which has stock and buyers; orders reach the database through a Stream", open: lua, redis: true, struck: []Strike{Kill}},
 }
 
 // Strategies lists the strategies in the order of the story that they tell.
 func Strategies() []string {
-	return []string{"none", "local", "conditional", "pessimistic", "optimistic", "mutex", "striped", "fenced"}
+	return []string{"none", "local", "conditional", "pessimistic", "optimistic", "mutex", "striped", "fenced", "lua"}
 }
 
 // Idea says in a line how a strategy protects the sale.
@@ -59,14 +61,20 @@ type shop struct {
 	locks    func() (*interlock.Client, error) // opens the client, for who wants it
 	client   *interlock.Client                 // nil until then
 	lock     string                            // what the names of locks begin with
+	counters func() (*counter, error)          // opens the sale in Redis, for who wants it
+	counter  *counter                          // nil until then
 	items    int
 	segments int  // of each item
 	loose    bool // a buyer may get several orders
 	strike   int  // the stock at which a worker may be struck; 0: never
 	midway   func() error
+	written  func() error                                          // says that a consumer has written an order
+	beside   func(ctx context.Context, shut <-chan struct{}) error // what runs beside the clicks, and after shut to its end; or nil
 
-	retries atomic.Int64 // sales that began again
-	refused atomic.Int64 // those of them whose token was too old
+	retries   atomic.Int64 // sales that began again
+	refused   atomic.Int64 // those of them whose token was too old
+	takenOver atomic.Int64 // entries of the Stream that another consumer had
+	repeated  atomic.Int64 // entries whose order was there already
 }
 
 // another reports errors of a sale that did not take place, and may at another try:

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -19,7 +21,8 @@ const (
 	// until another worker has sold that piece, and then continues it. Not on Windows.
 	Stop Strike = "stop"
 
-	// Kill kills a worker when half of the stock is sold. Another takes its place.
+	// Kill kills a worker when half of the stock is sold. Another takes its place. Lua has no
+	// lock: there a consumer is killed that has written an order and not acknowledged it.
 	Kill Strike = "kill"
 )
 
@@ -38,16 +41,19 @@ const (
 func (k Strike) check(s strategy, workers int) error {
 	switch {
 	case k == NoStrike:
-	case k != Stop && k != Kill:
-		return fmt.Errorf("unknown strike %q; there are %q and %q", k, Stop, Kill)
 	case k == Stop && !canStop:
 		return errors.New("a process cannot be stopped on this system")
 	case workers < 2:
 		return fmt.Errorf("to %s a worker, at least 2 are needed", k)
-	case !s.struck:
-		return fmt.Errorf("to %s a worker that holds a lock, the strategies are mutex and fenced", k)
+	case !slices.Contains(s.struck, k):
+		return fmt.Errorf("to %s a worker, the strategies are %s", k, strings.Join(k.strategies(), ", "))
 	}
 	return nil
+}
+
+// strategies are those that it can be shown with.
+func (k Strike) strategies() []string {
+	return slices.DeleteFunc(Strategies(), func(name string) bool { return !slices.Contains(strategies[name].struck, k) })
 }
 
 func (k Strike) ttl() time.Duration {
@@ -107,8 +113,11 @@ func (r *rush) struck(ctx context.Context, w *worker) error {
 }
 
 // kill kills a worker, and measures the time until there is one more order. Whoever
-// sells next needs the lock, so there is none in between.
+// sells next needs the lock, so there is none in between. Nobody waits for a consumer.
 func (r *rush) kill(ctx context.Context, w *worker) error {
+	if r.strategy.redis {
+		return w.kill()
+	}
 	before, err := r.db.orders(ctx)
 	if err != nil {
 		return err

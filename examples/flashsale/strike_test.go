@@ -47,10 +47,14 @@ func TestTheSaleGoesOnWhenAWorkerIsKilled(t *testing.T) {
 }
 
 func killedAsPromised(t *testing.T, results []Result) {
-	if len(results) != 2 {
+	if len(results) < 2 {
 		t.Fatalf("%d results, want those of mutex and fenced", len(results))
 	}
 	for _, r := range results {
+		if r.Strategy == "lua" {
+			takenOverAsPromised(t, r)
+			continue
+		}
 		if !r.Exact() || r.NextSale <= 0 || r.NextSale > r.Seconds {
 			t.Errorf("got %+v, want exactly the stock sold, and the time until the next sale", r)
 		}

@@ -84,6 +84,7 @@ func work(in io.Reader, say func(message) error) (last message, err error) {
 			return ended(ctx)
 		}
 	}
+	s.written = func() error { return say(message{Kind: written}) }
 	if s.store, err = openStore(ctx, j.Shop, connections); err != nil {
 		return last, err
 	}
@@ -101,6 +102,15 @@ func work(in io.Reader, say func(message) error) (last message, err error) {
 			err = errors.Join(err, s.client.Close())
 		}
 	}()
+	s.counters = func() (*counter, error) {
+		s.counter, err = openCounter(j.URL, j.Shop.Sale)
+		return s.counter, err
+	}
+	defer func() {
+		if s.counter != nil {
+			s.counter.close()
+		}
+	}()
 	sell, err := strategy.open(s)
 	if err != nil {
 		return last, err
@@ -109,33 +119,36 @@ func work(in io.Reader, say func(message) error) (last message, err error) {
 		return last, err
 	}
 
-	asked := make(chan request)
+	asked, closing := make(chan request), make(chan struct{})
 	go func() { // as long as the process
+		closed := false
 		for {
 			var r request
 			if err := requests.Decode(&r); err != nil {
 				cancel(fmt.Errorf("the parent process is gone: %w", err))
 				return
 			}
-			asked <- r
+			switch {
+			case r.Kind == click:
+				asked <- r
+			case r.Kind == goOn:
+				proceed <- struct{}{}
+			case r.Kind == shut && !closed:
+				closed = true
+				close(closing)
+			}
 		}
 	}()
 	clicks, ctx := errgroup.WithContext(ctx)
 	clicks.Go(func() error {
 		seats := make(chan struct{}, atOnce)
 		for {
-			var r request
 			select {
 			case <-ctx.Done():
 				return ended(ctx)
-			case r = <-asked:
-			}
-			switch r.Kind {
-			case shut:
+			case <-closing:
 				return nil
-			case goOn:
-				proceed <- struct{}{}
-			case click:
+			case r := <-asked:
 				clicks.Go(func() error {
 					seats <- struct{}{}
 					defer func() { <-seats }()
@@ -149,8 +162,14 @@ func work(in io.Reader, say func(message) error) (last message, err error) {
 			}
 		}
 	})
+	if s.beside != nil {
+		clicks.Go(func() error { return s.beside(ctx, closing) })
+	}
 	err = clicks.Wait()
-	return message{Kind: done, Retries: int(s.retries.Load()), Refused: int(s.refused.Load())}, err
+	return message{
+		Kind: done, Retries: int(s.retries.Load()), Refused: int(s.refused.Load()),
+		TakenOver: int(s.takenOver.Load()), Repeated: int(s.repeated.Load()),
+	}, err
 }
 
 // serve serves a buyer until there is an answer. One who has an order is told so again, and
@@ -158,7 +177,7 @@ func work(in io.Reader, say func(message) error) (last message, err error) {
 func (s *shop) serve(ctx context.Context, sell sell, buyer int) (message, error) {
 	for {
 		o := order{buyer: buyer, worker: s.worker, item: buyer % s.items}
-		left, err := s.left(ctx, o.item, s.segments)
+		left, err := s.leftFor(ctx, o)
 		sold := false
 		if err == nil && left > 0 {
 			sold, err = sell(ctx, o)
@@ -168,7 +187,7 @@ func (s *shop) serve(ctx context.Context, sell sell, buyer int) (message, error)
 			return message{Kind: answer, Sold: true, New: true}, nil
 		case errors.Is(err, errHasOne):
 			return message{Kind: answer, Sold: true}, nil
-		case err == nil && s.loose:
+		case err == nil && (s.loose || s.counter != nil): // In Redis, sell has looked who has one.
 			return message{Kind: answer}, nil
 		case err == nil:
 			// Nothing is left, but an earlier click may have got a piece.
@@ -182,4 +201,13 @@ func (s *shop) serve(ctx context.Context, sell sell, buyer int) (message, error)
 			s.refused.Add(1)
 		}
 	}
+}
+
+// leftFor reads in the database how many pieces a buyer may get one of. Where the stock is in
+// Redis there may be some: its script looks itself.
+func (s *shop) leftFor(ctx context.Context, o order) (int, error) {
+	if s.counter != nil {
+		return 1, nil
+	}
+	return s.left(ctx, o.item, s.segments)
 }

@@ -1,0 +1,119 @@
+package flashsale
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/interlock-go/interlock/internal/redistest"
+)
+
+// Promise: with stock and buyers in Redis exactly the stock is sold, one piece to a buyer;
+// Redis, its Stream and the table agree, and nothing is left in Redis.
+func TestLuaSellsExactlyTheStock(t *testing.T) {
+	tempDir(t)
+	s := redistest.Start(t)
+	results, err := Run(t.Context(), Config{Stock: 50, Buyers: 200, Workers: 3, Items: 2, Strategies: []string{"lua"}, URLs: []string{fileURL("sqlite", "/unused"), s.URL()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := results[0]
+	if err := Check(results); err != nil || !r.Exact() || r.SecondPieces != 0 || len(r.times) != r.Stock {
+		t.Errorf("got %+v, %v; want exactly the stock sold", r, err)
+	}
+	if r.Label != "lua, redis" || !strings.HasPrefix(r.URL, "redis://") || r.Written <= 0 {
+		t.Errorf("got %+v, want it on Redis, and the time until the last order was written", r)
+	}
+	if keys := s.Keys(); len(keys) > 0 {
+		t.Errorf("keys stayed behind: %v", keys)
+	}
+}
+
+// Promise: when a consumer is killed after it has written an order and before it has
+// acknowledged the entry, another takes the entry over and does not write it again.
+func TestAConsumerThatIsKilledLosesNoOrder(t *testing.T) {
+	tempDir(t)
+	results, err := Run(t.Context(), Config{Stock: 20, Buyers: 60, Workers: 3, Strike: Kill, Strategies: []string{"lua"}, URLs: []string{redistest.Start(t).URL()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	takenOverAsPromised(t, results[0])
+}
+
+func takenOverAsPromised(t *testing.T, r Result) {
+	if !r.Exact() || r.TakenOver < 1 || r.Repeated < 1 {
+		t.Errorf("got %+v, want exactly the stock sold, and an order that was taken over and there already", r)
+	}
+}
+
+// Promise: the audit sees a buyer who is missing, or there twice, in Redis, in the Stream or in
+// the table; a stock that differs; and an entry that nobody has acknowledged.
+func TestTheAuditComparesRedisItsStreamAndTheTable(t *testing.T) {
+	server := redistest.Start(t)
+	for what, spoil := range map[string][]string{
+		"":                                  nil,
+		"a buyer is missing in Redis":       {"HDEL", "buyers", "1"},
+		"a buyer is only in Redis":          {"HSET", "buyers", "9", "0"},
+		"an order is only in the Stream":    {"XADD", "orders", "*", "buyer", "9", "worker", "1", "item", "0", "left", "1"},
+		"an order is twice in the Stream":   {"XADD", "orders", "*", "buyer", "2", "worker", "1", "item", "0", "left", "1"},
+		"an order is missing in the Stream": {"XTRIM", "orders", "MAXLEN", "2"},
+		"the stock differs":                 {"HINCRBY", "stock", "0", "1"},
+		"an entry is pending":               {"XREADGROUP", "GROUP", group, "somebody", "COUNT", "1", "STREAMS", "orders", ">"},
+		"an order is missing in the table":  {"SQL", "DELETE FROM orders WHERE buyer = 2"},
+		"the stock in the database differs": {"SQL", "UPDATE items SET stock = stock + 1"},
+		"an order is only in the table":     {"SQL", "INSERT INTO orders (sale, buyer, worker, item) VALUES ('audit', 9, 1, 0)"},
+		"a buyer has two in the table":      {"SQL", "INSERT INTO orders (sale, buyer, worker, item) VALUES ('other', 2, 1, 0)"},
+	} {
+		c, err := openCounter(server.URL(), "audit")
+		if err != nil {
+			t.Fatal(err)
+		}
+		db, err := openStore(t.Context(), place{File: filepath.Join(t.TempDir(), "shop.db"), Sale: "audit"}, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &shop{store: db, counter: c, written: func() error { return nil }}
+		if err := errors.Join(db.fill(t.Context(), []int{5}, false), c.fill(t.Context(), []int{5})); err != nil {
+			t.Fatal(err)
+		}
+		for buyer := range 3 {
+			if err := c.take(t.Context(), order{buyer: buyer, worker: 1}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		shut := make(chan struct{})
+		close(shut)
+		if err := s.consume(t.Context(), shut); err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case spoil == nil:
+		case spoil[0] == "SQL":
+			_, err = db.db.ExecContext(t.Context(), spoil[1])
+		default:
+			if spoil[0] == "XREADGROUP" { // an entry that is new
+				_, err = server.Do("XADD", c.orders, "*", "buyer", "2", "worker", "1", "item", "0", "left", "1")
+			}
+			keys := map[string]string{"stock": c.stock, "buyers": c.buyers, "orders": c.orders}
+			for i, word := range spoil {
+				if key, ok := keys[word]; ok {
+					spoil[i] = key
+				}
+			}
+			_, wrong := server.Do(spoil...)
+			err = errors.Join(err, wrong)
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		n, err := c.differences(t.Context(), db)
+		if err != nil || (n == 0) != (what == "") {
+			t.Errorf("%s: %d differences, %v", what, n, err)
+		}
+		if err := errors.Join(c.remove(t.Context()), db.close()); err != nil {
+			t.Error(err)
+		}
+		c.close()
+	}
+}
