@@ -5,12 +5,6 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"go/ast"
-	"go/importer"
-	"go/parser"
-	gotoken "go/token"
-	"go/types"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -175,113 +169,6 @@ func TestTheOutputThatTheDocumentsShow(t *testing.T) {
 	must(end.Close())
 	if err := holder.Wait(); err != nil {
 		t.Error(err)
-	}
-}
-
-// What the page for those who know another library says of this one compiles, and what that about
-// safe work shows.
-func TestTheGoOfTheDocumentsCompiles(t *testing.T) {
-	t.Parallel()
-	const module = "github.com/interlock-go/interlock"
-	exports := map[string]string{}
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}",
-		module, module+"/rowlock", module+"/fence", module+"/backend/etcdlock").Output()
-	if err != nil {
-		t.Fatalf("go list: %v", err)
-	}
-	for line := range strings.Lines(string(out)) {
-		path, file, _ := strings.Cut(strings.TrimSpace(line), " ")
-		exports[path] = file
-	}
-	set := gotoken.NewFileSet()
-	packages := importer.ForCompiler(set, "gc", func(path string) (io.ReadCloser, error) {
-		file, known := exports[path]
-		if !known {
-			return nil, fmt.Errorf("%s is not imported by what these lines may use", path)
-		}
-		return os.Open(file)
-	})
-
-	// Each line is a function of its own, in which these are known.
-	const before = `package documents
-
-import (
-	"context"
-	"database/sql"
-	"errors"
-	"log"
-	"strconv"
-	"time"
-
-	clientv3 "go.etcd.io/etcd/client/v3"
-
-	"github.com/interlock-go/interlock"
-	"github.com/interlock-go/interlock/backend/etcdlock"
-	"github.com/interlock-go/interlock/fence"
-	"github.com/interlock-go/interlock/rowlock"
-)
-
-var (
-	etcd    *clientv3.Client
-	ctx     context.Context
-	c       *interlock.Client
-	lock    *interlock.Lock
-	lease   *interlock.Lease
-	err     error
-	id, key string
-	version uint64
-	done    chan error
-	work    func(context.Context) error
-	plusOne func(int) (int, error)
-	tx      *sql.Tx
-	tokens  *fence.Table
-	rows    *rowlock.Table
-	names   *rowlock.Names
-	db      *sql.DB
-	orders  []string
-	ship    func(context.Context, string) error
-	sell    func(context.Context, *sql.Tx, int) error
-	step    func(context.Context, *sql.DB) (bool, error)
-	message struct{ Lock, Token string }
-	_       = etcdlock.Stands
-	_       = log.Print
-	_       = strconv.Itoa
-	_       = errors.Is
-	_       time.Duration
-)
-`
-	compile := func(page, code string) {
-		local := ""
-		if strings.Contains(code, "versioned.") {
-			local = "var versioned *rowlock.Versioned; var version int64"
-		}
-		text := fmt.Sprintf("%s\nfunc _() {\n%s\n%s\n}\n", before, local, code)
-		file, err := parser.ParseFile(set, page, text, 0)
-		if err != nil {
-			t.Errorf("%s: %s: %v", page, code, err)
-			return
-		}
-		config := types.Config{Importer: packages, Error: func(err error) {
-			if e, ok := err.(types.Error); ok && !e.Soft { // what is not used is soft
-				t.Errorf("%s: %s: %s", page, code, e.Msg)
-			}
-		}}
-		_, _ = config.Check("documents", set, []*ast.File{file}, nil)
-	}
-	n := 0
-	const table, text = "coming-from.md", "safe-work.md"
-	for _, span := range ours(readDocument(t, documents+table)) {
-		if !strings.HasPrefix(span, "interlock ") && strings.ContainsAny(span, "=(") && (strings.Contains(span, ":=") || !strings.Contains(span, "://")) {
-			n++
-			compile(table, span)
-		}
-	}
-	for _, block := range fenced(readDocument(t, documents+text), "go") {
-		n++
-		compile(text, strings.ReplaceAll(block, "…", ""))
-	}
-	if n < 100 {
-		t.Errorf("%d lines of Go were found, want more than a hundred: are the tables as they were?", n)
 	}
 }
 

@@ -1,0 +1,200 @@
+//go:build linux
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/importer"
+	"go/parser"
+	gotoken "go/token"
+	"go/types"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// Each block of Go in the documents compiles, and what the page for those who know another library says of this
+// one.
+func TestTheGoOfTheDocumentsCompiles(t *testing.T) {
+	t.Parallel()
+	c := newGoCompiler(t)
+	blocks, spans := 0, 0
+	for _, page := range pages() {
+		text := readDocument(t, "../../"+page)
+		for _, s := range snippetsOf(text) {
+			if s.language == "go" {
+				blocks++
+				for _, err := range c.compile(s.text) {
+					t.Errorf("%s:%d: %v", page, s.line, err)
+				}
+			}
+		}
+		for _, span := range ours(text) {
+			if !strings.HasPrefix(span, "interlock ") && strings.ContainsAny(span, "=(") && (strings.Contains(span, ":=") || !strings.Contains(span, "://")) {
+				spans++
+				for _, err := range c.compile(span) {
+					t.Errorf("%s: %s: %v", page, span, err)
+				}
+			}
+		}
+	}
+	if blocks < 20 || spans < 100 {
+		t.Errorf("%d blocks of Go and %d lines in tables were found, want 20 and 100 at least: are they written in another way?", blocks, spans)
+	}
+	for code, part := range map[string]string{
+		`lease, err := lock.Aquire(ctx)`:                                                                         "lock.Aquire undefined",
+		"func f() *interlock.Lock {\n\treturn c.Mutex(42)\n}":                                                    "cannot use 42",
+		"import _ \"github.com/interlock-go/interlock/backend/redis\"":                                           "no package",
+		"package main\n\nimport \"github.com/interlock-go/interlock\"\n\nvar _ = interlock.Opne\nfunc main() {}": "Opne",
+		"a(": "expected",
+	} {
+		if errs := fmt.Sprint(c.compile(code)); !strings.Contains(errs, part) {
+			t.Errorf("%s: %s, want %q", code, errs, part)
+		}
+	}
+}
+
+// knownToGo is what the Go of the documents may use without having declared it.
+const knownToGo = `package documents
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"log"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/backend/etcdlock"
+	"github.com/interlock-go/interlock/backend/redislock/goredis"
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/drivertest"
+	"github.com/interlock-go/interlock/drivertest/primitives"
+	"github.com/interlock-go/interlock/fence"
+	"github.com/interlock-go/interlock/once"
+	"github.com/interlock-go/interlock/rowlock"
+)
+
+var (
+	etcd     *clientv3.Client
+	ctx      context.Context
+	c        *interlock.Client
+	client   *interlock.Client
+	lock     *interlock.Lock
+	lease    *interlock.Lease
+	err      error
+	id, key  string
+	password string
+	body     []byte
+	version  uint64
+	done     chan error
+	work     func(context.Context) error
+	plusOne  func(int) (int, error)
+	tx       *sql.Tx
+	tokens   *fence.Table
+	rows     *rowlock.Table
+	names    *rowlock.Names
+	db       *sql.DB
+	orders   []string
+	ship     func(context.Context, string) error
+	sell     func(context.Context, *sql.Tx, int) error
+	step     func(context.Context, *sql.DB) (bool, error)
+	message  struct{ Lock, Token string }
+	store    exchange.Store
+)
+`
+
+// goCompiler checks Go against the packages of this tree.
+type goCompiler struct {
+	set    *gotoken.FileSet
+	others types.Importer // of what is used
+	known  map[string]bool
+}
+
+func newGoCompiler(t *testing.T) *goCompiler {
+	c := &goCompiler{set: gotoken.NewFileSet(), known: map[string]bool{}}
+	known, err := parser.ParseFile(c.set, "", knownToGo, parser.ImportsOnly)
+	must(err)
+	args := []string{"list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}"}
+	for _, i := range known.Imports {
+		args = append(args, strings.Trim(i.Path.Value, `"`))
+	}
+	list := exec.CommandContext(t.Context(), "go", args...)
+	list.Env = append(os.Environ(), "CGO_ENABLED=0") // as make lint has built them
+	list.Stderr = os.Stderr
+	out, err := list.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	exports := map[string]string{}
+	for line := range strings.Lines(string(out)) {
+		path, file, _ := strings.Cut(strings.TrimSpace(line), " ")
+		exports[path] = file
+		c.known[path] = true
+	}
+	c.others = importer.ForCompiler(c.set, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
+	return c
+}
+
+// Import makes it a types.Importer. A package that is only registered needs no more than to be there.
+func (c *goCompiler) Import(path string) (*types.Package, error) {
+	if c.known[path] {
+		return c.others.Import(path)
+	}
+	folder, ours := strings.CutPrefix(path, "github.com/interlock-go/interlock/")
+	if files, _ := filepath.Glob("../../" + folder + "/*.go"); !ours || len(files) == 0 {
+		return nil, fmt.Errorf("no package %s is known here", path)
+	}
+	p := types.NewPackage(path, filepath.Base(path))
+	p.MarkComplete()
+	return p, nil
+}
+
+var (
+	ofImports = regexp.MustCompile(`\A(import (\([^)]*\)|[^\n(]*)\n*)+`)
+	left      = regexp.MustCompile(`(?m)(^\s*|\{ )…( \}|$)`) // code that is left out
+	results   = regexp.MustCompile(`(?m)^return\b`)
+)
+
+// compile checks a file, declarations or statements, and returns what is wrong with them.
+func (c *goCompiler) compile(code string) (errs []error) {
+	code = left.ReplaceAllString(code, `${1}panic("")$2`)
+	if !strings.HasPrefix(code, "package ") {
+		imports := ofImports.FindString(code)
+		code = code[len(imports):]
+		if _, err := parser.ParseFile(gotoken.NewFileSet(), "", "package p\n"+code, 0); err != nil {
+			result, local := "", ""
+			if results.MatchString(code) {
+				result = "(driver.Driver, error)"
+			}
+			if strings.Contains(code, "versioned.") {
+				local = "var versioned *rowlock.Versioned; var version int64"
+			}
+			code = fmt.Sprintf("func _() %s {\n%s\n%s\n}\n", result, local, code)
+		}
+		code = strings.Replace(knownToGo, "import (", imports+"\nimport (", 1) + code
+	}
+	file, err := parser.ParseFile(c.set, "", code, 0)
+	if err != nil {
+		return []error{err}
+	}
+	config := types.Config{Importer: c, Error: func(err error) {
+		if e, ok := err.(types.Error); ok && !e.Soft { // what is not used is soft
+			errs = append(errs, errors.New(e.Msg))
+		}
+	}}
+	_, _ = config.Check("documents", c.set, []*ast.File{file}, nil)
+	return errs
+}
