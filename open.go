@@ -9,7 +9,7 @@ import (
 	"github.com/interlock-go/interlock/driver"
 )
 
-// Open connects to the backend of a URL. The backend must be imported:
+// Open connects to the backend of a URL. The backend must be imported, but for quorum:
 //
 //	import _ "github.com/interlock-go/interlock/backend/sqlitelock"
 //
@@ -20,7 +20,7 @@ import (
 //	zk://h1,h2,h3/path       zklock: a ZooKeeper ensemble; zks: with TLS
 //	etcd://h1,h2,h3/path     etcdlock: a cluster of etcd; etcds: with TLS
 //	postgres://host/db       pglock: PostgreSQL, also behind a pooler; also postgresql:
-//	quorum:?member=URL&…     quorumlock: a majority of independent backends, each a URL, percent-encoded
+//	quorum:?member=URL&…     a majority of independent backends, each a URL, percent-encoded; see [Quorum]
 //	mysql://host/db          mysqllock: MySQL or MariaDB; also mariadb:
 //
 // Each is a package in the folder backend. Every URL takes the options ttl, prefix and owner; what

@@ -3,6 +3,14 @@ package main
 // Of the package at the root, and of the command.
 var core = []fault{
 	{
+		file: "quorum.go", test: "TestAQuorumOfClientsOutlivesAMinority",
+		old: "func (lent) Close() error { return nil }", new: "func (l lent) Close() error { return l.Driver.Close() }",
+	},
+	{
+		file: "quorum.go", test: "TestWhatIsNoQuorumIsRefused",
+		old: "m == nil || slices.Contains(members[:i], m)", new: "m == nil || slices.Contains(members[:0], m)",
+	},
+	{
 		file: "client.go", test: "TestNoSessionIsGivenWrongArguments",
 		old: "s, err := c.d.Open(call,", new: "s, err := d.Open(call,",
 	},
