@@ -614,6 +614,10 @@ var core = []fault{
 		file: "examples/flashsale/redis.go", test: "TestTheAuditComparesRedisItsStreamAndTheTable",
 		old: "return n + pending, err", new: "return n + 0*pending, err",
 	},
+	{ // the README does not know of a strategy less
+		file: "examples/flashsale/strategy.go", pkg: "cmd/interlock", test: "TestTheREADMEShowsWhatTheDemoPrints",
+		old: `"mutex", "striped", "fenced", "lua"}`, new: `"mutex", "striped", "lua"}`,
+	},
 	{ // lua is a default everywhere
 		file: "examples/flashsale/flashsale.go", test: "TestOnlyNoneAndLocalOversell",
 		old: `|| s.redis && c.redis() == ""`, new: "",
