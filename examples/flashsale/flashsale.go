@@ -5,7 +5,8 @@
 // MySQL or MariaDB server. To serve a buyer, a worker process reads the stock, works
 // for a moment, and writes what is left together with the order. Two that read the
 // same number both sell the same piece: the stock is oversold. Each strategy protects
-// these steps in its own way. [Strategies] lists them, and each has a file of its own.
+// these steps in its own way. [Strategies] lists them, and each has a file of its own. One of
+// them sells from a stock in Redis and writes the orders to the database afterwards.
 //
 // Buyers are impatient: every fifth clicks twice, at two workers, and of every seventh
 // the reply is lost, so that the buyer asks again at another worker. Nobody is to get

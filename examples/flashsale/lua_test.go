@@ -6,7 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/interlock-go/interlock/internal/mysqltest"
 	"github.com/interlock-go/interlock/internal/redistest"
+	"github.com/interlock-go/interlock/internal/testserver"
 )
 
 // Promise: with stock and buyers in Redis exactly the stock is sold, one piece to a buyer;
@@ -30,15 +32,90 @@ func TestLuaSellsExactlyTheStock(t *testing.T) {
 	}
 }
 
+// Promise: a buyer whose answer was lost asks again and has the piece already, also when all is
+// sold; a stock that is gone is an error, and not sold out.
+func TestTheScriptAnswersABuyerWhoAsksAgain(t *testing.T) {
+	server := redistest.Start(t)
+	c, err := openCounter(server.URL(), "again")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.close()
+	if err := c.fill(t.Context(), []int{2}); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []struct {
+		buyer int
+		err   error
+	}{{1, nil}, {1, errHasOne}, {2, nil}, {3, errSoldOut}, {1, errHasOne}, {3, errSoldOut}} {
+		if err := c.take(t.Context(), order{buyer: want.buyer, worker: 1}); !errors.Is(err, want.err) {
+			t.Errorf("request %d: got %v, want %v", i+1, err, want.err)
+		}
+	}
+	if err := c.remove(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.take(t.Context(), order{buyer: 4, worker: 1}); err == nil || !strings.Contains(err.Error(), "the stock is gone") {
+		t.Errorf("the stock is gone: got %v", err)
+	}
+}
+
+// Promise: the URL of the locks is enough to sell in Redis, with its options; what is wrong with
+// it is an error without the password.
+func TestTheURLOfTheLocksLeadsToTheSaleInRedis(t *testing.T) {
+	for url, want := range map[string]string{
+		"redis:":                             "127.0.0.1:6379",
+		"redis://h":                          "h:6379",
+		"redis://h:7/3":                      "h:7",
+		"redis://[::1]":                      "[::1]:6379",
+		"redis://a,b:7?replicas=1":           "a:6379 b:7",
+		"redis://a,b/?master=m":              "a:26379 b:26379",
+		"redis://%2Frun%2Fredis.sock/0":      "/run/redis.sock",
+		"rediss://u:p@h?server_name=example": "h:6379",
+	} {
+		o, err := redisOption(url)
+		if got := strings.Join(o.InitAddress, " "); err != nil || got != want {
+			t.Errorf("%s: got %s, %v; want %s", url, got, err, want)
+		}
+		if secure := strings.HasPrefix(url, "rediss"); (o.TLSConfig != nil) != secure || secure && (o.Username != "u" || o.Password != "p") {
+			t.Errorf("%s: got user %q, password %q, TLS %v", url, o.Username, o.Password, o.TLSConfig)
+		}
+	}
+	port, release, err := testserver.Reserve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	for url, want := range map[string]string{
+		"redis://u:s3same@h/shop":                                                     "not a number",
+		"rediss://u:s3same@h?ca=/missing":                                             "/missing",
+		"redis://u:s3same@" + testserver.Address(port):                                "connection refused",
+		strings.Replace(redistest.Start(t).URL(), "redis://", "redis://u:s3same@", 1): "WRONGPASS",
+	} {
+		c, err := openCounter(url, "sale")
+		if err == nil {
+			c.close()
+		}
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "s3same") {
+			t.Errorf("got %v, want it to say %q, and no password", err, want)
+		}
+	}
+}
+
 // Promise: when a consumer is killed after it has written an order and before it has
 // acknowledged the entry, another takes the entry over and does not write it again.
 func TestAConsumerThatIsKilledLosesNoOrder(t *testing.T) {
 	tempDir(t)
-	results, err := Run(t.Context(), Config{Stock: 20, Buyers: 60, Workers: 3, Strike: Kill, Strategies: []string{"lua"}, URLs: []string{redistest.Start(t).URL()}})
-	if err != nil {
-		t.Fatal(err)
+	urls := []string{redistest.Start(t).URL()}
+	for _, database := range []string{"", mysqltest.Start(t).URL()} { // another test has PostgreSQL
+		results, err := Run(t.Context(), Config{
+			Stock: 20, Buyers: 60, Workers: 3, Strike: Kill, Strategies: []string{"lua"}, URLs: urls, Database: database,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		takenOverAsPromised(t, results[0])
 	}
-	takenOverAsPromised(t, results[0])
 }
 
 func takenOverAsPromised(t *testing.T, r Result) {
