@@ -194,3 +194,26 @@ func TestTheAuditComparesRedisItsStreamAndTheTable(t *testing.T) {
 		c.close()
 	}
 }
+
+// Promise: what is said about lua is so: it answers from Redis before the database has the
+// orders, and what a dead consumer had is taken over.
+func TestTheReadingOfLua(t *testing.T) {
+	conditional, lua := saleOf("conditional", 10, 10), saleOf("lua", 10, 10)
+	conditional.Seconds, lua.Seconds, lua.Written, lua.strategy = 0.3, 0.1, 0.44, strategies["lua"]
+	const faster = "lua sells from Redis; its last order was written after 0.44 s"
+	if text := strings.Join(Reading([]Result{conditional, lua}), "\n"); !strings.Contains(text, faster) || !strings.Contains(text, "the fastest that is exact and sells from the database") {
+		t.Errorf("got %s", text)
+	}
+	lua.Seconds = 0.4
+	if text := strings.Join(Reading([]Result{conditional, lua}), "\n"); strings.Contains(text, faster) {
+		t.Errorf("lua was slower: got %s", text)
+	}
+	mutex := saleOf("mutex", 10, 10)
+	mutex.Strike, lua.Strike, lua.TakenOver, lua.Repeated = Kill, Kill, 5, 1
+	for _, results := range [][]Result{{lua}, {mutex, lua}} {
+		text := strings.Join(Reading(results), "\n")
+		if !strings.Contains(text, "took over 5 entries of the Stream, and did not write again the 1 whose order was there") {
+			t.Errorf("a consumer was killed: got %s", text)
+		}
+	}
+}

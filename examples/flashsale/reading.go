@@ -61,7 +61,7 @@ func aboutExact(results []Result) string {
 	if !slices.ContainsFunc(results, func(r Result) bool { return r.Exact() && !r.strategy.redis && r.Seconds < c.Seconds }) {
 		speed = "was the fastest that is exact, and needs no lock"
 		if lua, ok := find(results, "lua"); ok && lua.Exact() && lua.Seconds < c.Seconds {
-			speed = fmt.Sprintf("was the fastest that is exact in the database, and needs no lock (lua answers from Redis; its last order was written after %.2f s)", lua.Written)
+			speed = fmt.Sprintf("was the fastest that is exact and sells from the database, and needs no lock (lua sells from Redis; its last order was written after %.2f s)", lua.Written)
 		}
 	}
 	return fmt.Sprintf("conditional %s: take it where one statement says all of it, and a lock where work between reading and writing, or other systems, are part of it.", speed)

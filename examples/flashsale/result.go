@@ -104,7 +104,7 @@ var columns = []column{
 	{"refused", func(r Result) string { return number(r.Refused) }, func(r Result) bool { return r.Refused > 0 || r.Strike == Stop }},
 	{"stopped\nfor", func(r Result) string { return seconds(r.Stopped) }, func(r Result) bool { return r.Strike == Stop }},
 	{"next sale\nafter", nextSale, func(r Result) bool { return r.Strike == Kill && !r.strategy.redis }},
-	{"differ-\nences", func(r Result) string { return ofRedis(r, number(r.Differences)) }, func(r Result) bool { return r.strategy.redis }},
+	{"differences", func(r Result) string { return ofRedis(r, number(r.Differences)) }, func(r Result) bool { return r.strategy.redis }},
 	{"taken\nover", func(r Result) string { return ofRedis(r, number(r.TakenOver)) }, func(r Result) bool { return r.TakenOver > 0 }},
 	{"failed tries\nper piece", failedTries, func(r Result) bool { return r.Retries > r.Refused }},
 	{"seconds", func(r Result) string { return fmt.Sprintf("%.2f", r.Seconds) }, nil},

@@ -42,7 +42,7 @@ var strategies = map[string]strategy{
 	"mutex":       {idea: "by a lock around reading and writing", open: mutex, locks: true, struck: []Strike{Stop, Kill}},
 	"striped":     {idea: "by a lock for each of 1, 4, and 16 segments of the stock", open: striped, locks: true, cut: true},
 	"fenced":      {idea: "by a lock whose token the database checks", open: fenced, locks: true, struck: []Strike{Stop, Kill}},
-	"lua":         {idea: "by a script in Redis, which has stock and buyers; orders reach the database through a Stream", open: lua, redis: true, struck: []Strike{Kill}},
+	"lua":         {idea: "by one script in Redis; orders reach the database through a Stream", open: lua, redis: true, struck: []Strike{Kill}},
 }
 
 // Strategies lists the strategies in the order of the story that they tell.
