@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/oneline"
 )
 
 // ticketOf finds the ID of the ticket that a place belongs to, and the ticket's own note. A place that no
@@ -333,7 +334,8 @@ func (d *Driver) Resize(ctx context.Context, _ string, _ int64) error {
 	return driver.Permanent(fmt.Errorf("a quorum cannot change the number of permits of a semaphore: %w", errors.ErrUnsupported))
 }
 
-// findAny finds a ticket of this session, or one of another that has a fixed end. Else ErrGone.
+// findAny finds a ticket of this session, or one of another that has a fixed end. ErrGone if a majority does
+// not have it, even if all those have it that do not answer.
 func (s *session) findAny(ctx context.Context, tk driver.Ticket) (*ticket, error) {
 	if t := s.find(tk); t != nil {
 		return t, nil
@@ -351,7 +353,11 @@ func (s *session) findAny(ctx context.Context, tk driver.Ticket) (*ticket, error
 	t := s.newTicket(driver.Request{ID: tk.ID, Queue: tk.Queue, Kind: q.Kind, Capacity: q.Capacity, Units: 1})
 	t.foreign, t.state = true, held
 	n := 0
+	var why []string
 	for i, m := range places {
+		if err := all[i].err; err != nil {
+			why = append(why, all[i].m.name+": "+oneline.Of(err.Error()))
+		}
 		if !m.Held || !m.Fixed {
 			continue
 		}
@@ -362,6 +368,9 @@ func (s *session) findAny(ctx context.Context, tk driver.Ticket) (*ticket, error
 	}
 	if n < s.d.majority {
 		t.stop()
+		if n+len(why) >= s.d.majority {
+			return nil, fmt.Errorf("quorum: %d of %d members have the ticket, and those do not answer that may have it: %s", n, len(all), strings.Join(why, "; "))
+		}
 		return nil, driver.ErrGone
 	}
 	for i := range t.places {

@@ -76,6 +76,33 @@ func TestWhoTakesALockAwayHearsThatItMayStand(t *testing.T) {
 	})
 }
 
+// Promise: nobody is told that a lock of a fixed time is gone while a member is silent that may hold it.
+func TestALockOfAFixedTimeIsNotGoneWhileAMemberIsSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := fresh(t, 3)
+		a, members := client(t, w...)
+		members[2].Faults().Cut() // so that the holder has the first two
+		r := request()
+		r.Hold = time.Hour
+		tk, err := a.Join(t.Context(), r)
+		if err != nil || !tk.Held {
+			t.Fatalf("Join: %+v, %v", tk, err)
+		}
+		b, of := client(t, w...)
+		of[1].Faults().Before("Follow", 0).Fail()
+		if r, err := b.Renew(t.Context(), []driver.Ticket{tk}); err != nil || len(r) != 0 {
+			t.Errorf("Renew: %+v, %v", r, err)
+		}
+		if err := b.Keep(t.Context(), tk, time.Hour); err == nil || errors.Is(err, driver.ErrGone) || driver.IsPermanent(err) {
+			t.Errorf("Keep: %v", err)
+		}
+		of[1].Faults().Clear()
+		if r, err := b.Renew(t.Context(), []driver.Ticket{tk}); err != nil || len(r) != 1 || r[0].State != driver.Kept {
+			t.Errorf("Renew when the member answers: %+v, %v", r, err)
+		}
+	})
+}
+
 func drivers(worlds []*memlock.World) (all []driver.Driver) {
 	for _, w := range worlds {
 		all = append(all, w.Driver())

@@ -69,6 +69,21 @@ func fresh(t *testing.T, n int) (worlds []*memlock.World) {
 	return worlds
 }
 
+// sortByLife puts worlds in the order in which clients wait at them.
+func sortByLife(t *testing.T, worlds []*memlock.World) {
+	t.Helper()
+	life := func(w *memlock.World) string {
+		d := w.Driver()
+		defer d.Close()
+		c, err := d.Load(t.Context(), "interlock-quorum/life/value")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(c.Value)
+	}
+	slices.SortFunc(worlds, func(a, b *memlock.World) int { return strings.Compare(life(a), life(b)) })
+}
+
 func (s *forgetfulSession) Await(ctx context.Context, t driver.Ticket) (driver.Ticket, error) {
 	if s.f.lost.Load() {
 		return s.empty.Await(ctx, t)
@@ -246,16 +261,7 @@ func (s *forgetfulSession) Join(ctx context.Context, r driver.Request) (driver.T
 func TestAPlaceThatIsJoinedAgainAtAnEmptyMemberDoesNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := fresh(t, 3)
-		life := func(w *memlock.World) string {
-			d := w.Driver()
-			defer d.Close()
-			c, err := d.Load(t.Context(), "interlock-quorum/life/value")
-			if err != nil {
-				t.Fatal(err)
-			}
-			return string(c.Value)
-		}
-		slices.SortFunc(w, func(a, b *memlock.World) int { return strings.Compare(life(a), life(b)) })
+		sortByLife(t, w)
 		a, members := client(t, w...)
 		members[2].Faults().Cut() // so that the holder has the first two
 		hold(t, a)

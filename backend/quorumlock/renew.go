@@ -15,7 +15,7 @@ func (s *session) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Re
 		return nil, err
 	}
 	began := s.d.now()
-	named := s.name(ctx, known, began)
+	named, unsure := s.name(ctx, known, began)
 	s.mu.Lock()
 	s.rounds++
 	round := s.rounds
@@ -74,6 +74,9 @@ func (s *session) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Re
 	}
 	all := make([]driver.Renewed, 0, len(known))
 	for _, k := range known {
+		if unsure[k.ID] {
+			continue
+		}
 		if r, ok := s.fate(k, named[k.ID], round, began); ok {
 			all = append(all, r)
 		}
@@ -87,9 +90,9 @@ func (s *session) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Re
 }
 
 // name finds the tickets that the caller knows of, those of other sessions, too, if they have a fixed
-// end.
-func (s *session) name(ctx context.Context, known []driver.Ticket, now driver.Instant) map[string]*ticket {
-	named := make(map[string]*ticket, len(known))
+// end. It also returns those of which too few members have said whether they stand.
+func (s *session) name(ctx context.Context, known []driver.Ticket, now driver.Instant) (named map[string]*ticket, unsure map[string]bool) {
+	named, unsure = make(map[string]*ticket, len(known)), map[string]bool{}
 	for _, k := range known {
 		t := s.find(k)
 		if t == nil {
@@ -97,7 +100,9 @@ func (s *session) name(ctx context.Context, known []driver.Ticket, now driver.In
 			gone := s.left.Has(k.ID)
 			s.mu.Unlock()
 			if !gone {
-				t, _ = s.findAny(ctx, k)
+				var err error
+				t, err = s.findAny(ctx, k)
+				unsure[k.ID] = err != nil && !errors.Is(err, driver.ErrGone)
 			}
 		}
 		if t == nil {
@@ -108,7 +113,7 @@ func (s *session) name(ctx context.Context, known []driver.Ticket, now driver.In
 		s.mu.Unlock()
 		named[k.ID] = t
 	}
-	return named
+	return named, unsure
 }
 
 // renewed takes note of what a member has answered. s.mu is held.
@@ -145,6 +150,10 @@ func (s *session) renewed(l *link, at *driver.Opened, i int, round uint64, sent 
 				p.proof = max(p.proof, min(l.proof(r.Proof, at.TTL, t.hold > 0), s.d.now()))
 			}
 		case driver.Gone:
+			if p.state == waiting {
+				s.d.background(func() { t.taken(i, r.ID) })
+				continue
+			}
 			t.lost(i)
 		case driver.Evicted:
 			p.renewed = round
@@ -186,10 +195,10 @@ func (s *session) fate(k driver.Ticket, t *ticket, round uint64, began driver.In
 			kept++
 		}
 	}
+	t.restore() // also if a member is silent: its place may end before it answers
 	if kept < s.d.majority {
 		return r, false
 	}
-	t.restore()
 	r.State, r.Proof = driver.Kept, t.proof()
 	return r, true
 }

@@ -232,6 +232,9 @@ func (t *ticket) giveBackAs(i int, p place, clean bool) {
 		case err == nil, errors.Is(err, driver.ErrGone):
 		case errors.Is(err, driver.ErrSession):
 			l.over(at)
+			if t.hold > 0 { // the place outlives the session
+				l.owes(o)
+			}
 		case s.ctx.Err() == nil:
 			l.silent(at, err)
 			l.owes(o)

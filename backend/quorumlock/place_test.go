@@ -1,0 +1,65 @@
+package quorumlock_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/interlock-go/interlock/backend/memlock"
+	"github.com/interlock-go/interlock/driver"
+)
+
+// deafen keeps the session of a member from hearing anything without having asked.
+func deafen(d *memlock.Driver) *memlock.Hung {
+	h := d.Faults().Before("Signals", 1).Stick()
+	d.Faults().Cut() // ends the call that is under way
+	d.Faults().Heal()
+	<-h.Reached()
+	return h
+}
+
+// Promise: a place that is given back does not stay for its fixed time, also if the session there ends first.
+func TestAPlaceOfAFixedTimeIsGivenBackAfterItsSession(t *testing.T) {
+	for _, lost := range []bool{false, true} { // the first Leave there
+		synctest.Test(t, func(t *testing.T) {
+			w := fresh(t, 3)
+			sortByLife(t, w)
+			a, members := client(t, w...)
+			members[2].Faults().Cut() // so that the holder has the first two
+			hold(t, a)
+			b, of := client(t, w...)
+			last := of[2].Faults()
+			deaf := deafen(of[2]) // so that the end is not heard of before
+			leave, again := last.Before("Leave", 1).Hang(), last.Before("Leave", 2).Hang()
+			r := request()
+			r.Hold = time.Hour
+			answer := make(chan error, 1)
+			go func() {
+				_, err := b.Join(t.Context(), r)
+				answer <- err
+			}()
+			<-leave.Reached()
+			if lost {
+				leave.Lose()
+				leave = again
+				<-leave.Reached()
+			} else {
+				last.Clear()
+			}
+			last.Expire()
+			leave.Deliver()
+			if err := <-answer; !errors.Is(err, driver.ErrBusy) {
+				t.Fatalf("Join: %v", err)
+			}
+			time.Sleep(2 * ttl)
+			deaf.Deliver()
+			look := w[2].Driver()
+			defer look.Close()
+			q, err := look.Follow(t.Context(), r.Queue, "")
+			if err != nil || len(q.Members) != 0 {
+				t.Errorf("the member still has %+v, %v", q.Members, err)
+			}
+		})
+	}
+}
