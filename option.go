@@ -131,9 +131,10 @@ func Weight(n int64) Option {
 	}
 }
 
-// Reentrant makes an acquire with a context that holds the lock already
-// succeed at once, and count: the lock is released when all its leases are. More
-// permits of a semaphore than the context holds are acquired beside those.
+// Reentrant makes an acquire with a context that holds the lock already (that of
+// [Lock.Do], or of [Lease.Bind]) succeed at once, and count: the lock is released when all
+// its leases are. More permits of a semaphore than the context holds are acquired beside
+// those.
 func Reentrant() Option { return func(c *lockConfig) { c.reentrant = true } }
 
 // Robust makes [Lease.Inherited] known. On some backends it costs one read. All who use a lock

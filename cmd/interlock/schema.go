@@ -62,7 +62,7 @@ the names of tables. Otherwise the tables are made when they are first needed.`,
 			}
 			write, ok := schemas[u.Scheme]
 			if !ok {
-				return usage("%s: has no tables that somebody else could make (from %s)", u.Scheme, b.source)
+				return usage("%s: has no tables that somebody else could make (from %s): name a database of PostgreSQL or MySQL, such as by --url", u.Scheme, b.source)
 			}
 			if further && len(users) == 0 {
 				return usage("--only-grants needs --grant USER")
