@@ -326,7 +326,10 @@ func (s *session) Keep(ctx context.Context, tk driver.Ticket, d time.Duration) e
 	now := s.d.now()
 	good, err := t.each(ctx, func(ctx context.Context, at *driver.Opened, tk driver.Ticket) error {
 		return at.Keep(ctx, tk, d)
-	}, func(i int) { t.places[i].proof, t.places[i].end = now, 0 })
+	}, func(i int) {
+		p := &t.places[i]
+		p.proof, p.hold, p.end = now, d, 0
+	})
 	switch {
 	case err != nil:
 		return err

@@ -364,7 +364,7 @@ func (s *session) findAny(ctx context.Context, tk driver.Ticket) (*ticket, error
 		n++
 		t.hold = max(t.hold, m.Left)
 		t.token = max(t.token, m.Token)
-		t.places[i] = place{state: granted, verified: true, id: m.ID, at: s.links[i].at, units: m.Units, token: m.Token, end: all[i].got.Read.Add(m.Left)}
+		t.places[i] = place{state: granted, verified: true, id: m.ID, at: s.links[i].at, units: m.Units, token: m.Token, hold: m.Left, end: all[i].got.Read.Add(m.Left)}
 	}
 	if n < s.d.majority {
 		t.stop()

@@ -78,7 +78,7 @@ func (l *link) over(at *driver.Opened) {
 	for _, t := range l.s.tickets {
 		switch p := &t.places[i]; {
 		case p.at != at, p.state == joining: // the answer of its Join is awaited
-		case p.state == waiting, p.state == granted && t.hold == 0:
+		case p.state == waiting, p.state == granted && p.hold == 0:
 			t.lost(i)
 		}
 	}

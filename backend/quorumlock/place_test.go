@@ -63,3 +63,41 @@ func TestAPlaceOfAFixedTimeIsGivenBackAfterItsSession(t *testing.T) {
 		})
 	}
 }
+
+// Promise: a place that has missed a Keep does not count for the new time, so that nobody takes a lock for held
+// that another holds.
+func TestAPlaceThatMissedKeepCountsForItsOwnTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := fresh(t, 3)
+		sortByLife(t, w)
+		a, members := client(t, w...)
+		tk := hold(t, a)
+		synctest.Wait()
+		members[2].Faults().Cut()
+		if err := a.Keep(t.Context(), tk, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * ttl) // the place at the last one has ended
+		if r, err := a.Renew(t.Context(), []driver.Ticket{tk}); err != nil || len(r) != 1 || r[0].State != driver.Kept {
+			t.Errorf("Renew while two members keep it: %+v, %v", r, err)
+		}
+		first := w[0].Driver()
+		defer first.Close()
+		at, err := first.Open(t.Context(), driver.SessionOptions{TTL: ttl})
+		if err != nil {
+			t.Fatal(err)
+		}
+		q, err := first.Follow(t.Context(), tk.Queue, "")
+		if err != nil || len(q.Members) != 1 {
+			t.Fatalf("Follow: %+v, %v", q, err)
+		}
+		if err := at.Leave(t.Context(), driver.Ticket{ID: q.Members[0].ID, Queue: tk.Queue}, true); err != nil {
+			t.Fatal(err) // now the first one has lost it, too
+		}
+		b, _ := client(t, w...)
+		hold(t, b)
+		if r, err := a.Renew(t.Context(), []driver.Ticket{tk}); err != nil || len(r) != 1 || r[0].State != driver.Gone {
+			t.Errorf("Renew of a lock that another holds: %+v, %v", r, err)
+		}
+	})
+}

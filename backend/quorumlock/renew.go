@@ -29,7 +29,7 @@ func (s *session) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Re
 		}
 		var places []driver.Ticket
 		for _, t := range named {
-			if p := t.places[i]; (p.state == granted || p.state == waiting) && (p.at == l.at || t.hold > 0) {
+			if p := t.places[i]; (p.state == granted || p.state == waiting) && (p.at == l.at || p.hold > 0) {
 				places = append(places, driver.Ticket{ID: p.id, Queue: t.req.Queue, Held: p.state == granted, Token: p.token})
 			}
 		}
@@ -147,7 +147,7 @@ func (s *session) renewed(l *link, at *driver.Opened, i int, round uint64, sent 
 				p.end = max(p.end, sent.Add(s.granted))
 			}
 			if p.state == granted {
-				p.proof = max(p.proof, min(l.proof(r.Proof, at.TTL, t.hold > 0), s.d.now()))
+				p.proof = max(p.proof, min(l.proof(r.Proof, at.TTL, p.hold > 0), s.d.now()))
 			}
 		case driver.Gone:
 			if p.state == waiting {

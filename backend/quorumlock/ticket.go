@@ -65,6 +65,7 @@ type place struct {
 	raising   bool
 	inherited bool
 	units     int64
+	hold      time.Duration // it has a fixed end, so long after the proof; 0: it has none
 	fixing    bool
 	fixed     bool // its fixed time has begun anew
 	proof     driver.Instant
@@ -139,10 +140,20 @@ func (t *ticket) proof() driver.Instant {
 	var all []driver.Instant
 	for i := range t.places {
 		if t.isGranted(i) {
-			all = append(all, t.places[i].proof)
+			p := &t.places[i]
+			all = append(all, p.proof.Add(min(0, t.s.span(p.hold)-t.s.span(t.hold))))
 		}
 	}
 	return t.s.d.ofMajority(all)
+}
+
+// span is how long after its proof a place stands, or a ticket is held. A place that has missed a Keep has another span than
+// its ticket. s.mu is held.
+func (s *session) span(hold time.Duration) time.Duration {
+	if hold > 0 {
+		return hold
+	}
+	return s.granted
 }
 
 // ofMajority is the instant that a majority of all members reach; 0 if there are too few.
@@ -156,12 +167,8 @@ func (d *Driver) ofMajority(all []driver.Instant) driver.Instant {
 
 // standing counts the places that still hold.
 func (t *ticket) standing(now driver.Instant) (n int) {
-	span := t.s.granted
-	if t.hold > 0 {
-		span = t.hold
-	}
 	for i, p := range t.places {
-		if t.isGranted(i) && now < max(p.end, p.proof.Add(span)) {
+		if t.isGranted(i) && now < max(p.end, p.proof.Add(t.s.span(p.hold))) {
 			n++
 		}
 	}
@@ -209,12 +216,12 @@ func (t *ticket) giveBack(i int, clean bool) {
 func (t *ticket) giveBackAs(i int, p place, clean bool) {
 	s, l := t.s, t.s.links[i]
 	delete(s.placed, p.id)
-	if l.at != p.at && t.hold == 0 {
+	if l.at != p.at && p.hold == 0 {
 		return // it has ended with the session at the member
 	}
 	o := debt{
 		ticket: driver.Ticket{ID: p.id, Queue: t.req.Queue},
-		clean:  clean, end: s.d.now().Add(max(s.granted, t.hold)),
+		clean:  clean, end: s.d.now().Add(max(s.granted, p.hold)),
 	}
 	if l.at == nil || l.muted {
 		l.owes(o)
@@ -232,7 +239,7 @@ func (t *ticket) giveBackAs(i int, p place, clean bool) {
 		case err == nil, errors.Is(err, driver.ErrGone):
 		case errors.Is(err, driver.ErrSession):
 			l.over(at)
-			if t.hold > 0 { // the place outlives the session
+			if p.hold > 0 { // the place outlives the session
 				l.owes(o)
 			}
 		case s.ctx.Err() == nil:
@@ -251,7 +258,7 @@ func (t *ticket) join(i int, nowait bool) {
 	id, at, d := newID(), l.at, l.d
 	r := t.req
 	r.ID, r.NoWait, r.Retry, r.Note, r.Units, r.Hold = id, nowait, false, t.note, t.units, t.hold
-	t.places[i] = place{state: joining, id: id, at: at, life: l.life, units: r.Units}
+	t.places[i] = place{state: joining, id: id, at: at, life: l.life, units: r.Units, hold: r.Hold}
 	s.placed[id] = t
 	life := l.life
 	t.flying++
@@ -276,7 +283,7 @@ func (t *ticket) joined(i int, id string, tk driver.Ticket, err error) bool {
 	p := &t.places[i]
 	mine := p.id == id
 	if !mine || t.state == left {
-		got := place{id: id, at: p.at, inherited: tk.Inherited}
+		got := place{id: id, at: p.at, inherited: tk.Inherited, hold: t.hold}
 		if mine {
 			*p = place{}
 		} else {
@@ -290,7 +297,7 @@ func (t *ticket) joined(i int, id string, tk driver.Ticket, err error) bool {
 	}
 	at := p.at
 	switch {
-	case err == nil && l.at != at && (t.hold == 0 || !tk.Held): // the session has ended since, and the place with it
+	case err == nil && l.at != at && (p.hold == 0 || !tk.Held): // the session has ended since, and the place with it
 		delete(s.placed, id)
 		*p = place{}
 		return false
@@ -332,7 +339,7 @@ func (t *ticket) granted(i int, tk driver.Ticket) {
 	p := &t.places[i]
 	p.state, p.token, p.inherited = granted, tk.Token, tk.Inherited
 	p.floor = tk.Token
-	p.proof = max(p.proof, t.s.links[i].proof(tk.Proof, p.at.TTL, t.hold > 0))
+	p.proof = max(p.proof, t.s.links[i].proof(tk.Proof, p.at.TTL, p.hold > 0))
 	if t.line == i { // those who refused it before may not do so now
 		t.answered = false
 		for j := range t.places {
@@ -515,12 +522,12 @@ func (t *ticket) fix(i int, hold time.Duration) {
 		p.fixing = false
 		switch {
 		case err == nil:
-			p.proof, p.fixed = max(p.proof, now), true
+			p.proof, p.hold, p.fixed = max(p.proof, now), hold, true
 		case errors.Is(err, driver.ErrGone):
 			t.lost(i)
 		case errors.Is(err, driver.ErrSession):
 			l.over(at)
-			t.lost(i)
+			t.giveBack(i, !p.inherited)
 		case s.ctx.Err() == nil:
 			l.silent(at, err)
 		}

@@ -3,12 +3,16 @@ package main
 // Of the backends, and of the guard.
 var backends = []fault{
 	{
+		file: "backend/quorumlock/ticket.go", test: "TestAPlaceThatMissedKeepCountsForItsOwnTime",
+		old: "p.proof.Add(t.s.span(p.hold)))", new: "p.proof.Add(t.s.span(t.hold)))",
+	},
+	{
 		file: "backend/quorumlock/link.go", test: "TestAPlaceOfAFixedTimeIsGivenBackAfterItsSession",
 		old: "if err != nil && !errors.Is(err, driver.ErrGone) { // also", new: "if err != nil && !errors.Is(err, driver.ErrGone) && !errors.Is(err, driver.ErrSession) { // also",
 	},
 	{
 		file: "backend/quorumlock/ticket.go", test: "TestAPlaceOfAFixedTimeIsGivenBackAfterItsSession",
-		old: "if t.hold > 0 { // the place outlives the session", new: "if false {",
+		old: "if p.hold > 0 { // the place outlives the session", new: "if false {",
 	},
 	{
 		file: "backend/quorumlock/renew.go", test: "TestALockJoinsAgainWhileAnotherMemberIsSilent",
@@ -24,7 +28,7 @@ var backends = []fault{
 	},
 	{
 		file: "backend/quorumlock/link.go", test: "TestALockIsTakenAgainAtAMemberThatHasEndedTheSession",
-		old: "case p.state == waiting, p.state == granted && t.hold == 0:", new: "case p.state == waiting:",
+		old: "case p.state == waiting, p.state == granted && p.hold == 0:", new: "case p.state == waiting:",
 	},
 	{
 		file: "backend/quorumlock/inspect.go", test: "TestWhoTakesALockAwayHearsThatItMayStand",
