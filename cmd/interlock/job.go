@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -50,38 +51,55 @@ type job struct {
 
 // job reads NAME… -- COMMAND [ARG]…, with so many names at most.
 func (f *jobFlags) job(cmd *cobra.Command, o *options, args []string, most int) (*job, error) {
-	dash := cmd.ArgsLenAtDash()
-	if len(args) == 0 || dash == 0 {
-		return nil, usage("NAME is missing (see %s --help)", cmd.CommandPath())
+	names, command, err := f.split(cmd, args, "NAME")
+	if err != nil {
+		return nil, err
 	}
-	named := dash
-	switch {
-	case dash < 0 && f.shell != "":
-		named = len(args)
-	case dash < 0:
-		named = 1
-	}
-	j := &job{o: o, flags: f, verb: cmd.Name(), args: args[named:]}
-	for _, name := range args[:named] {
-		if !slices.Contains(j.names, name) {
-			j.names = append(j.names, name)
+	var once []string
+	for _, name := range names {
+		if !slices.Contains(once, name) {
+			once = append(once, name)
 		}
 	}
-	j.name = strings.Join(j.names, ", ")
-	switch {
-	case len(j.names) > most:
-		return nil, usage("%s takes one NAME, not %d", cmd.CommandPath(), len(j.names))
-	case f.shell != "" && len(j.args) > 0:
-		return nil, usage("-c and a command exclude each other")
-	case f.shell != "" && runtime.GOOS == "windows":
-		j.args = []string{"cmd", "/C", f.shell}
-	case f.shell != "":
-		j.args = []string{"/bin/sh", "-c", f.shell}
-	case len(j.args) == 0:
-		return nil, usage("COMMAND is missing: %s -- COMMAND [ARG]…", cmd.CommandPath()+" "+j.name)
-	case dash < 0:
-		return nil, usage("write -- before the command: %s %s -- %s", cmd.CommandPath(), j.name, j.args[0])
+	if len(once) > most {
+		return nil, usage("%s takes one NAME, not %d", cmd.CommandPath(), len(once))
 	}
+	return f.under(cmd, o, once, command)
+}
+
+// split parts the arguments into those before --, of which the wanted ones may not be missing, and the
+// command.
+func (f *jobFlags) split(cmd *cobra.Command, args []string, wanted ...string) (before, command []string, err error) {
+	dash := cmd.ArgsLenAtDash()
+	at := dash
+	switch {
+	case dash < 0 && f.shell != "":
+		at = len(args)
+	case dash < 0:
+		at = min(len(wanted), len(args))
+	}
+	before, command = args[:at], args[at:]
+	path := strings.Join(append([]string{cmd.CommandPath()}, before...), " ")
+	switch {
+	case len(before) < len(wanted):
+		return nil, nil, usage("%s is missing (see %s --help)", wanted[len(before)], cmd.CommandPath())
+	case f.shell != "" && len(command) > 0:
+		return nil, nil, usage("-c and a command exclude each other")
+	case f.shell != "" && runtime.GOOS == "windows":
+		command = []string{"cmd", "/C", f.shell}
+	case f.shell != "":
+		command = []string{"/bin/sh", "-c", f.shell}
+	case len(command) == 0:
+		return nil, nil, usage("COMMAND is missing: %s -- COMMAND [ARG]…", path)
+	case dash < 0:
+		return nil, nil, usage("write -- before the command: %s -- %s", path, command[0])
+	}
+	return before, command, nil
+}
+
+// under makes a job of the command under the names.
+func (f *jobFlags) under(cmd *cobra.Command, o *options, names, command []string) (*job, error) {
+	j := &job{o: o, flags: f, verb: cmd.Name(), names: names, name: strings.Join(names, ", "), args: command}
 	if cmd.Flags().Changed("ttl") && f.ttl < shortestTTL {
 		return nil, usage("--ttl %v: a job needs at least %v, or a busy machine ends it", f.ttl, shortestTTL)
 	}
@@ -114,8 +132,44 @@ func (f *jobFlags) job(cmd *cobra.Command, o *options, args []string, most int) 
 
 // run acquires the lock and runs the job under it.
 func (j *job) run(cmd *cobra.Command) error {
+	begun := time.Now()
+	ctx, stop, err := j.begin(cmd)
+	if err != nil {
+		return err
+	}
+	defer func() { stop() }()
+	defer j.c.finish()
+	lock := j.locks(j.c.Client)
+	next := lock
+	if j.flags.wait > 0 { // the opening was a part of it
+		next = lock.With(interlock.Wait(j.left(begun)))
+	}
+	for {
+		lease, err := j.acquire(ctx, next)
+		next = lock
+		if err != nil {
+			return err
+		}
+		result, err := j.guarded(ctx, lease, stop)
+		stop()
+		if err == nil {
+			return j.over(result)
+		}
+		if signal := ended(ctx); signal != nil || !errors.Is(err, interlock.ErrLost) {
+			return err
+		}
+		ctx, stop = untilSignal(cmd.Context())
+		if !j.again && !j.unused(ctx, err) {
+			return err
+		}
+		j.say.warn("%s; waiting for %s again", trim(err), j.name)
+	}
+}
+
+// begin opens the client. The context ends with a signal; stop gives the signals up.
+func (j *job) begin(cmd *cobra.Command) (_ context.Context, stop func(), _ error) {
 	if _, err := guard.LookPath(j.args[0]); err != nil {
-		return startFailed(err)
+		return nil, nil, startFailed(err)
 	}
 	// A reader of standard error that has gone must not end this process, and so the job.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
@@ -145,37 +199,11 @@ func (j *job) run(cmd *cobra.Command) error {
 		opts = append(opts, interlock.TTL(ttl))
 	}
 	ctx, stop := untilSignal(cmd.Context())
-	defer func() { stop() }()
-	begun := time.Now()
 	if err := j.open(ctx, opts...); err != nil {
-		return err
-	}
-	defer j.c.finish()
-	lock := j.locks(j.c.Client)
-	next := lock
-	if j.flags.wait > 0 { // the opening was a part of it
-		next = lock.With(interlock.Wait(j.left(begun)))
-	}
-	for {
-		lease, err := j.acquire(ctx, next)
-		next = lock
-		if err != nil {
-			return err
-		}
-		err = j.guarded(ctx, lease, func() error {
-			stop() // from now on the guard handles signals
-			return ended(ctx)
-		})
 		stop()
-		if signal := ended(ctx); signal != nil || !errors.Is(err, interlock.ErrLost) {
-			return err
-		}
-		ctx, stop = untilSignal(cmd.Context())
-		if !j.again && !j.unused(ctx, err) {
-			return err
-		}
-		j.say.warn("%s; waiting for %s again", trim(err), j.name)
+		return nil, nil, err
 	}
+	return ctx, stop, nil
 }
 
 // open opens the client of the command. It refuses locks that the process runs under already.
@@ -251,15 +279,28 @@ func (j *job) openTime() time.Duration {
 	return min(max(j.flags.wait, lastWord), patience)
 }
 
+// claim is what a job waits for before it begins.
+type claim struct {
+	get   func(context.Context) (*interlock.Lease, error)
+	looks func(context.Context) iter.Seq2[string, error] // what is told meanwhile
+	busy  func(context.Context, error) string            // what is said when the time to wait has run out
+}
+
 func (j *job) acquire(ctx context.Context, lock *interlock.Lock) (*interlock.Lease, error) {
+	return j.take(ctx, claim{lock.Acquire, j.holders, func(ctx context.Context, _ error) string {
+		return j.name + " is busy" + j.holder(ctx)
+	}})
+}
+
+func (j *job) take(ctx context.Context, what claim) (*interlock.Lease, error) {
 	j.say.tell("waiting", "", "waiting for %s", j.name)
 	every := pulse
 	if j.flags.wait > 0 {
 		every = min(every, max(j.flags.wait/4, pulse/10))
 	}
 	unwatch := j.c.watch(ctx, every)
-	silence := j.onlook(ctx)
-	lease, err := lock.Acquire(ctx)
+	silence := j.onlook(ctx, what.looks)
+	lease, err := what.get(ctx)
 	silence()
 	unwatch()
 	select {
@@ -279,13 +320,16 @@ func (j *job) acquire(ctx context.Context, lock *interlock.Lock) (*interlock.Lea
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case errors.Is(err, interlock.ErrBusy):
-		who := j.holder(ctx)
+		busy := what.busy(ctx, err)
 		if why := unanswered(err, j.c.whyAway(), j.c.finish()); why != err {
 			return nil, why
 		}
-		j.say.tell("busy", "", "%s is busy%s", j.name, who)
+		j.say.tell("busy", "", "%s", busy)
 		return nil, &exitError{code: j.flags.busy}
-	case errors.Is(err, interlock.ErrInvalid), errors.Is(err, interlock.ErrMismatch):
+	case errors.Is(err, interlock.ErrLost):
+		j.say.tell("lost", "", "lost %s before the job was started", j.name)
+		return nil, failed(exitLost, err)
+	case errors.Is(err, interlock.ErrInvalid), errors.Is(err, interlock.ErrMismatch), errors.Is(err, errors.ErrUnsupported):
 		return nil, failed(exitUsage, err)
 	}
 	return nil, failed(exitUnreachable, err)
@@ -295,24 +339,27 @@ func (j *job) acquire(ctx context.Context, lock *interlock.Lock) (*interlock.Lea
 // somebody wonders why the lock is kept.
 const leftoversAfter = 200 * time.Millisecond
 
-// guarded runs the job under the lease and releases it when nobody is left. The job is not
-// begun if ready, which gives up the signals of this process, returns one that came before.
-func (j *job) guarded(ctx context.Context, lease *interlock.Lease, ready func() error) error {
-	run, err := j.start(ctx, lease, ready)
+// guarded runs the job under the lease and releases it when nobody is left. The signals of this
+// process are given up by stop when the guard takes over; the job is not begun if one came before.
+func (j *job) guarded(ctx context.Context, lease *interlock.Lease, stop func()) (guard.Result, error) {
+	run, err := j.start(ctx, lease, func() error {
+		stop()
+		return ended(ctx)
+	})
 	if err != nil {
 		lost := lease.Err()
 		if signal := ended(ctx); signal != nil {
 			_ = within(lastWord, lease.Release)
-			return signal
+			return guard.Result{}, signal
 		}
 		if released := within(lastWord, lease.Release); lost == nil && errors.Is(released, interlock.ErrLost) {
 			lost = released
 		}
 		if lost != nil {
 			j.say.tell("lost", "", "lost %s before the job was started", j.name)
-			return failed(exitLost, fmt.Errorf("run %s: %w, %w", j.name, lost, errNotStarted))
+			return guard.Result{}, failed(exitLost, fmt.Errorf("run %s: %w, %w", j.name, lost, errNotStarted))
 		}
-		return startFailed(err)
+		return guard.Result{}, startFailed(err)
 	}
 	_, free := lease.Bind(context.Background()) // the job is work, which the client looks after
 	why := j.follow(run, lease)
@@ -321,12 +368,17 @@ func (j *job) guarded(ctx context.Context, lease *interlock.Lease, ready func() 
 	if result.Cause == guard.Lost {
 		_ = within(lastWord, lease.Release)
 		j.say.tell("lost", "", "lost %s, the job was ended", j.name)
-		return failed(exitLost, fmt.Errorf("run %s: the job was ended: %w", j.name, why))
+		return result, failed(exitLost, fmt.Errorf("run %s: the job was ended: %w", j.name, why))
 	}
 	if lost := j.release(lease); lost != nil {
 		j.say.tell("lost", "", "lost %s as the job ended", j.name)
-		return failed(exitLost, fmt.Errorf("%w, as the job ended (its status was %d)", lost, result.ExitCode()))
+		return result, failed(exitLost, fmt.Errorf("%w, as the job ended (its status was %d)", lost, result.ExitCode()))
 	}
+	return result, nil
+}
+
+// over tells how a job has ended that had its lock until then, and exits as it did.
+func (j *job) over(result guard.Result) error {
 	if result.Cause == guard.GuardDied {
 		j.say.warn("the guard of %s was killed, and the job with it", j.name)
 	}

@@ -112,7 +112,7 @@ func TestScriptsOnMariaDB(t *testing.T) {
 	}, onServers...)
 }
 
-var onServers = []string{"testdata/script/coordinate.txtar", "testdata/script/fixed.txtar", "testdata/script/e*.txtar", "testdata/script/run_*.txtar"}
+var onServers = []string{"testdata/script/coordinate.txtar", "testdata/script/double_barrier.txtar", "testdata/script/fixed.txtar", "testdata/script/e*.txtar", "testdata/script/run_*.txtar"}
 
 // runScripts runs the command that is in the folder bin, if that is not "".
 func runScripts(t *testing.T, bin string, url func(dir string) string, patterns ...string) {

@@ -78,28 +78,31 @@ func (n *notice) telling(verbose, quiet bool, line func(text string)) func(text 
 	return nil
 }
 
-// onlook tells who holds the lock, and how many wait before this one, where somebody reads it.
-func (j *job) onlook(ctx context.Context) (stop func()) {
+// onlook tells what the job waits for, where somebody reads it.
+func (j *job) onlook(ctx context.Context, looks func(context.Context) iter.Seq2[string, error]) (stop func()) {
 	tell := j.notice.telling(j.flags.verbose, j.flags.quiet || j.o.json, func(text string) {
 		j.say.tell("line", "", "%s", text)
 	})
 	if tell == nil {
 		return func() {}
 	}
-	return meanwhile(ctx, tell, func(ctx context.Context) iter.Seq2[string, error] {
-		return func(yield func(string, error) bool) {
-			for name := range j.lookedAt(ctx) {
-				for q, err := range j.c.Follow(ctx, name) {
-					if err == nil && len(j.names) > 1 && !j.waitsIn(q) {
-						break // for the next of the names
-					}
-					if !yield(fmt.Sprintf("%s is %s%s", name, whoHolds(q), before(q, j.backend.owner())), err) {
-						return
-					}
+	return meanwhile(ctx, tell, looks)
+}
+
+// holders says who holds the lock, and how many wait before this one.
+func (j *job) holders(ctx context.Context) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for name := range j.lookedAt(ctx) {
+			for q, err := range j.c.Follow(ctx, name) {
+				if err == nil && len(j.names) > 1 && !j.waitsIn(q) {
+					break // for the next of the names
+				}
+				if !yield(fmt.Sprintf("%s is %s%s", name, whoHolds(q), before(q, j.backend.owner())), err) {
+					return
 				}
 			}
 		}
-	})
+	}
 }
 
 // lookedAt yields the name that is waited for: of several each in turn, again and again, in the order in

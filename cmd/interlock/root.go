@@ -73,7 +73,7 @@ belongs into a file: ps shows that of --url to everybody.`,
 			root.AddCommand(c)
 		}
 	}
-	add("job", newRun(o), newElect(o), newAcquire(o), newExtend(o), newRelease(o), newFence(o))
+	add("job", newRun(o), newElect(o), newDoubleBarrier(o), newAcquire(o), newExtend(o), newRelease(o), newFence(o))
 	add("look", newLs(o), newShow(o), newWatch(o), newRevoke(o), newEvict(o), newPermits(o), newToken(o), newDoctor(o), newSchema(o))
 	add("share", newObserve(o), newLatch(o), newBarrier(o), newValue(o))
 	root.AddCommand(newDemo(o), newMan(), newQuorumURL(o), newVersion(o))

@@ -395,6 +395,26 @@ var core = []fault{
 		old: "return err // the backend has said so", new: "return nil",
 	},
 	{
+		file: "cmd/interlock/job.go", test: "TestScripts$/double_barrier",
+		old: "return nil, failed(exitLost, err)", new: "return nil, failed(exitUnreachable, err)",
+	},
+	{
+		file: "cmd/interlock/double_barrier.go", test: "TestScripts$/double_barrier",
+		old: "m.name, reason(err))", new: "m.name, notFull(0))",
+	},
+	{
+		file: "cmd/interlock/double_barrier.go", test: "TestSignalsToAMember",
+		old: "if err := m.leave(cmd, lease); err != nil {", new: "if err := error(nil); err != nil {",
+	},
+	{
+		file: "cmd/interlock/double_barrier.go", test: "TestASignalEndsAMemberWithoutABackend",
+		old: "case <-ctx.Done(): // Leave", new: "case <-make(chan int): // Leave",
+	},
+	{
+		file: "cmd/interlock/job.go", test: "TestTheCommandOfAKilledMemberIsGoneBeforeTheOthersLeave",
+		old: "GiveBack: j.tickets(lease),", new: "",
+	},
+	{
 		file: "cmd/interlock/giveback.go", test: "TestAGuardGivesNothingBackBeforeItsTime",
 		old: "|| driver.Now() < t.From", new: "",
 	},

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/interlock-go/interlock"
+)
+
+func newDoubleBarrier(o *options) *cobra.Command {
+	var f jobFlags
+	cmd := &cobra.Command{
+		Use:   "double-barrier [flags] NAME MEMBERS -- COMMAND [ARG]…",
+		Short: "Run a command together with those of other members",
+		Long: fmt.Sprintf(`Double-barrier waits until MEMBERS processes have called it with this NAME, then runs the
+command, as all the others do, and ends when the commands of all have ended. Whoever comes
+while a round is full waits for the next. All have to name the same number, 1 to %d.
+
+The job is guarded as by run: it is gone before the others count this member as having
+left, also when interlock is killed. -w is for the wait until all are there: it does not
+bound the job, or the wait for the others at the end.
+
+A member that is killed (SIGKILL)
+  while it waits for the others  counts until the backend notices, which takes up to a
+                                 TTL: the round can begin without it;
+  while its command runs         counts as having left when its job is gone: the command
+                                 is ended, and the others are not told;
+  while it waits at the end      has left already.
+So a member that needs to know that all commands have done their work has each of them
+say so, such as by interlock latch count-down.
+
+A signal ends the wait for the others, also that at the end. While the command runs, it
+gets the signal.
+
+The job's environment is that of run. Exit status: that of the command; 128+n if signal n
+ended it or a wait; 79 if the member was taken for dead or evicted: the command was ended,
+or was not started; 75 if not all members came within the time of -w (-E changes it);
+else as for run.`, interlock.MaxMembers),
+		Example: `  interlock double-barrier load-test 3 -- ./fire.sh        on each of three machines
+  interlock double-barrier -w 10m phase/2 8 -- ./phase2.sh  give up if not all come`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			before, command, err := f.split(cmd, args, "NAME", "MEMBERS")
+			if err != nil {
+				return err
+			}
+			if len(before) > 2 {
+				return usage("%s takes NAME and MEMBERS; %q is too much", cmd.CommandPath(), before[2])
+			}
+			members, err := strconv.Atoi(before[1])
+			if err != nil {
+				return usage("MEMBERS %q is not a number", before[1])
+			}
+			j, err := f.under(cmd, o, before[:1], command)
+			if err != nil {
+				return err
+			}
+			return j.meet(cmd, members)
+		},
+	}
+	f.addWait(cmd)
+	f.addJob(cmd)
+	for flag, text := range map[string]string{
+		"wait":               "give up after this time if not all members have come, such as 90 or 1m30s",
+		"quiet":              "say nothing when not all members have come",
+		"conflict-exit-code": "exit status when not all members have come",
+		"on-revoke":          "send this signal (TERM, USR1, …) to the job when somebody asks this member to leave",
+	} {
+		cmd.Flags().Lookup(flag).Usage = text
+	}
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, begin string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) == 1 {
+			return nil, cobra.ShellCompDirectiveNoFileComp // MEMBERS
+		}
+		return completeNames(o)(cmd, args, begin)
+	}
+	return cmd
+}
+
+// meet runs the job once so many members are there, and waits until the jobs of all have ended.
+func (j *job) meet(cmd *cobra.Command, members int) error {
+	begun := time.Now()
+	ctx, stop, err := j.begin(cmd)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	defer j.c.finish()
+	m := meeting{job: j, barrier: j.c.DoubleBarrier(j.name, members), members: members}
+	enter := m.barrier.Enter
+	if j.flags.bounded {
+		enter = func(ctx context.Context) (*interlock.Lease, error) {
+			ctx, cancel := context.WithTimeoutCause(ctx, j.left(begun), notFull(j.flags.wait))
+			defer cancel()
+			return m.barrier.Enter(ctx)
+		}
+	}
+	lease, err := j.take(ctx, claim{enter, m.there, m.few})
+	if err != nil {
+		return err
+	}
+	result, err := j.guarded(ctx, lease, stop)
+	if err != nil {
+		return err
+	}
+	stop()
+	if err := m.leave(cmd, lease); err != nil {
+		return err
+	}
+	return j.over(result)
+}
+
+// notFull is the cause of a wait that has ended after such a time: not all members came.
+type notFull time.Duration
+
+func (n notFull) Error() string { return "not full after " + time.Duration(n).String() }
+func (n notFull) Unwrap() error { return interlock.ErrBusy }
+
+// meeting is a job of a double barrier.
+type meeting struct {
+	*job
+	barrier *interlock.DoubleBarrier
+	members int
+}
+
+// few says how many members were there when the time to wait was over.
+func (m *meeting) few(_ context.Context, err error) string {
+	return fmt.Sprintf("double barrier %s: %s", m.name, reason(err))
+}
+
+// there says how many members are there, again and again.
+func (m *meeting) there(ctx context.Context) iter.Seq2[string, error] {
+	return m.counts(ctx, func(waiting, inside int) string {
+		switch {
+		case waiting == 0:
+			return "" // all have entered
+		case inside > 0:
+			return fmt.Sprintf("%d of %d members of %s are there; %d of the last round have not left", waiting, m.members, m.name, inside)
+		}
+		return fmt.Sprintf("%d of %d members of %s are there", waiting, m.members, m.name)
+	})
+}
+
+// inside says how many members have not left, again and again.
+func (m *meeting) inside(ctx context.Context) iter.Seq2[string, error] {
+	return m.counts(ctx, func(_, inside int) string {
+		if inside == 0 {
+			return ""
+		}
+		return fmt.Sprintf("%d of %d members of %s have not left", inside, m.members, m.name)
+	})
+}
+
+func (m *meeting) counts(ctx context.Context, text func(waiting, inside int) string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for {
+			waiting, inside, err := m.barrier.Count(ctx)
+			if !yield(text(waiting, inside), err) {
+				return
+			}
+		}
+	}
+}
+
+// leave waits until the other members have left; this one has. A signal ends the wait.
+func (m *meeting) leave(cmd *cobra.Command, lease *interlock.Lease) error {
+	ctx, stop := untilSignal(cmd.Context())
+	defer stop()
+	m.say.tell("leaving", "", "the job has ended; waiting until the other members of %s have left", m.name)
+	unwatch := m.c.watch(ctx, pulse)
+	silence := m.onlook(ctx, m.inside)
+	left := make(chan error, 1)
+	go func() { left <- m.barrier.Leave(ctx, lease) }()
+	var err error
+	select {
+	case err = <-left:
+	case <-ctx.Done(): // Leave may wait for a backend that is away
+		err = context.Cause(ctx)
+	}
+	silence()
+	unwatch()
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.Is(err, interlock.ErrLost): // its place ran out after the job had ended
+		return nil
+	case err != nil:
+		return failed(exitUnreachable, err)
+	}
+	return nil
+}
