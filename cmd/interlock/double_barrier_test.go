@@ -169,9 +169,9 @@ func TestASignalEndsAMemberWithoutABackend(t *testing.T) {
 	waits.says("the backend does not answer")
 	_ = works.Process.Signal(syscall.SIGUSR1) // its command ends
 	works.says("could not be given back")
-	for _, r := range []*started{waits, leaves, works} {
+	for _, r := range []*started{works, leaves, waits} {
 		_ = r.Process.Signal(syscall.SIGTERM)
-		r.ends(exitSignal+int(syscall.SIGTERM), soon)
+		r.ends(exitSignal+int(syscall.SIGTERM), soon/2)
 	}
 	_ = hangs.Process.Signal(syscall.SIGINT)
 	_ = hangs.Process.Signal(syscall.SIGTERM)
