@@ -30,6 +30,7 @@ const (
 	EventOverrun    EventKind = "overrun"     // work goes on though its lease was lost: see Client.Overruns
 	EventInDoubt    EventKind = "in-doubt"    // a renewal failed; the lease may be lost soon
 	EventRenewed    EventKind = "renewed"     // all leases of the client; Name is empty
+	EventRetry      EventKind = "retry"       // a try of an Acquire failed, and is made again; Err says why
 	EventRejoined   EventKind = "rejoined"    // a waiter lost its place and waits again, at the end
 	EventSession    EventKind = "session"     // the client has a new session; Name is empty
 )

@@ -224,6 +224,9 @@ func (l *Lock) obtain(ctx context.Context, n *line, t *ticket, try bool) (*ticke
 			return t, &unavailable{[]error{err}, err.Error()}
 		}
 		last = err
+		if t != nil {
+			l.c.emit(ctx, Event{Kind: EventRetry, Name: l.name, Err: err})
+		}
 		if b.Sleep(ctx) != nil {
 			return t, because(ctx, last)
 		}

@@ -58,14 +58,14 @@ func (s *store) replicated(ctx context.Context, q *queue, id string) (err error)
 		return s.noted(err)
 	}
 	if there == 0 {
-		return errors.New("redis: the master that can be reached does not know of the grant")
+		return errors.New("the master that can be reached does not know of the grant")
 	}
 	n, err := own.Do(ctx, own.B().Wait().Numreplicas(int64(s.replicas)).Timeout(s.patience.Milliseconds()).Build()).AsInt64()
 	switch {
 	case err != nil:
 		return s.noted(err)
 	case n < int64(s.replicas):
-		return fmt.Errorf("redis: %d of %d replicas have confirmed the grant within %v", n, s.replicas, s.patience)
+		return fmt.Errorf("%d of %d replicas have confirmed the grant within %v", n, s.replicas, s.patience)
 	}
 	return nil
 }

@@ -83,7 +83,9 @@ func TestMoreReplicasThanThereAre(t *testing.T) {
 		if err == nil {
 			t.Fatalf("granted with %d of %d replicas", there, there+1)
 		}
-		t.Log(err)
+		if want := fmt.Sprintf("the backend: redis: %d of %d replicas have confirmed the grant", there, there+1); !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
 		onlyTokens(t, s)
 	}
 }

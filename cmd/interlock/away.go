@@ -58,8 +58,10 @@ type client struct {
 
 	closing func() error
 
-	mu   sync.Mutex
-	away error // why the backend does not answer, nil if it does
+	mu     sync.Mutex
+	away   error // why the backend does not answer, nil if it does
+	failed error // why a try failed since it was asked last, nil if none did
+	told   bool  // that tries fail
 }
 
 // newClient makes the client of a command. The name is "", or no name of a lock, if the
@@ -88,6 +90,13 @@ func (k *client) whyAway() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.away
+}
+
+// retried notes that a try to acquire failed, and is made again.
+func (k *client) retried(why error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.failed = why
 }
 
 // silent notes that the backend did not answer.
@@ -131,17 +140,25 @@ func (k *client) ask(ctx context.Context, limit time.Duration) error {
 	return err
 }
 
-// judge takes note of whether the backend has answered.
+// judge takes note of whether the backend has answered. If it has, and refuses what is asked of it
+// all the same, that is told once in each row of tries that fail.
 func (k *client) judge(err error) {
 	k.mu.Lock()
-	was := k.away
-	k.away = err
+	was, refused := k.away, k.failed
+	k.away, k.failed = err, nil
+	if err != nil || was != nil {
+		refused = nil // the tries failed because it was away
+	}
+	news := refused != nil && !k.told
+	k.told = refused != nil
 	k.mu.Unlock()
 	switch {
 	case err != nil && was == nil:
 		k.tell("away", "the backend does not answer: "+reason(err))
 	case err == nil && was != nil:
 		k.tell("back", "the backend answers again")
+	case news:
+		k.tell("retry", "trying again: "+reason(refused))
 	}
 }
 

@@ -269,13 +269,17 @@ func TestAWaitTellsWhatTheBackendRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := start(t, url, "run", "-w", "4", "a", "--", "true")
+	w.says("trying again: redis: NOREPLICAS")
 	w.ends(exitUnreachable, soon)
-	if text := w.stderr(); !strings.Contains(text, "gave up: the backend refuses: redis: NOREPLICAS") || strings.Contains(text, "no answer") {
+	if text := w.stderr(); strings.Count(text, "trying again") != 1 || !strings.Contains(text, "gave up: the backend refuses: redis: NOREPLICAS") || strings.Contains(text, "no answer") {
 		t.Errorf("it says %q", text)
 	}
+	w = start(t, url, "run", "a", "--", "true") // would wait for ever
+	w.says("trying again: redis: NOREPLICAS")
 	if _, err := s.Do("CONFIG", "SET", "min-replicas-to-write", "0"); err != nil {
 		t.Fatal(err)
 	}
+	w.ends(0, soon)
 	start(t, url, "run", "-w", "1", "other", "--", "true").ends(exitBusy, soon)
 }
 

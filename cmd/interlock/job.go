@@ -209,7 +209,11 @@ func (j *job) begin(cmd *cobra.Command) (_ context.Context, stop func(), _ error
 // open opens the client of the command. It refuses locks that the process runs under already.
 func (j *job) open(ctx context.Context, opts ...interlock.ClientOption) error {
 	opening, cancel := answering(ctx, j.openTime())
-	c, b, err := j.o.open(opening, opts...)
+	c, b, err := j.o.open(opening, append(opts, interlock.Observe(func(_ context.Context, e interlock.Event) {
+		if e.Kind == interlock.EventRetry {
+			j.c.retried(e.Err)
+		}
+	}))...)
 	cancel()
 	if err != nil {
 		return err

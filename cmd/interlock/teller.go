@@ -48,7 +48,7 @@ func newTeller(err io.Writer, f *jobFlags, json bool) (*teller, error) {
 
 // wrong are the events that people see without -v.
 var wrong = map[string]bool{
-	"away": true, "back": true, "in-doubt": true, "revoked": true, "busy": true, "unreleased": true,
+	"away": true, "back": true, "retry": true, "in-doubt": true, "revoked": true, "busy": true, "unreleased": true,
 	"overrun": true,
 }
 
