@@ -42,6 +42,8 @@ func TestTLS(t *testing.T) {
 	s := server()
 	tlstest.Run(t, append(tlstest.Cases(t, "rediss", "redis", s, server()),
 		tlstest.Case{Name: "no TLS", URL: "redis://" + s.Addr, Says: []string{s.Addr, "write rediss://"}},
+		tlstest.Case{Name: "no authority named", URL: "rediss://" + s.Addr, Says: []string{s.Addr, "name the file of its authority: ?ca="}},
+		tlstest.Case{Name: "another name", URL: "rediss://" + s.Addr + "?server_name=elsewhere.test&ca=" + url.QueryEscape(s.CA), Says: []string{s.Addr, "?server_name="}},
 	), func(t *testing.T, url string) error { return openOnce(t, patiently(url)) })
 }
 

@@ -3,6 +3,7 @@ package redislock
 import (
 	"cmp"
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -147,10 +148,17 @@ func stranger(err error) bool {
 	return contains(err, "WRONGPASS", "NOAUTH", "ERR AUTH", "invalid password")
 }
 
-// aboutTLS says what may be behind a connection that ends before it has begun.
+// aboutTLS says what may be behind a connection that ends before it has begun, and what helps
+// against a certificate that is refused.
 func aboutTLS(u *driver.URL, err error) error {
 	cut := errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+	var unknown x509.UnknownAuthorityError
+	var other x509.HostnameError
 	switch {
+	case errors.As(err, &unknown):
+		return fmt.Errorf("%w (name the file of its authority: ?ca=…)", err)
+	case errors.As(err, &other):
+		return fmt.Errorf("%w (name a host that the certificate has, or write it as ?server_name=…)", err)
 	case cut && u.Scheme == "redis":
 		return fmt.Errorf("%w (if the server expects TLS, write rediss://)", err)
 	case cut:

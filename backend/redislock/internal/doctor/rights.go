@@ -233,7 +233,11 @@ func (d *Doctor) refusals(t trial) driver.Finding {
 		}
 	}
 	if len(t.missing) > 0 {
-		remedies = append(remedies, grant(d.User, t.missing...)+"; "+wholeLine)
+		remedy := grant(d.User, t.missing...)
+		if slices.Contains(t.missing, "~interlock:*") {
+			remedy += ", or add ?prefix=PREFIX to the URL, if the user's keys have one"
+		}
+		remedies = append(remedies, remedy+"; "+wholeLine)
 	}
 	slices.Sort(t.absent)
 	if t.absent = slices.Compact(t.absent); len(t.absent) > 0 {
