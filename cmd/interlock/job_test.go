@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -32,6 +33,8 @@ func testJob() {
 		note(file, os.Args[3])
 	case "stubborn":
 		stubborn(file)
+	case "traced":
+		traced(file)
 	case "hard":
 		hard(file, os.Args[3])
 	default:
@@ -45,6 +48,18 @@ func stubborn(file string) {
 	must(os.WriteFile(file, nil, 0o600))
 	<-ctx.Done()
 	must(os.WriteFile(file+"-again", nil, 0o600))
+	select {}
+}
+
+// traced is a command that ignores TERM, with a child that a debugger has stopped: no signal but KILL does
+// anything to that. It writes the pid of the child.
+func traced(file string) {
+	signal.Ignore(syscall.SIGTERM)
+	runtime.LockOSThread() // the thread is the debugger
+	child := exec.Command("sleep", "1000")
+	child.SysProcAttr = &syscall.SysProcAttr{Ptrace: true}
+	must(child.Start())
+	must(os.WriteFile(file, []byte(strconv.Itoa(child.Process.Pid)), 0o600))
 	select {}
 }
 

@@ -411,8 +411,8 @@ var core = []fault{
 		old: "case <-ctx.Done(): // Leave", new: "case <-make(chan int): // Leave",
 	},
 	{
-		file: "cmd/interlock/job.go", test: "TestTheCommandOfAKilledMemberIsGoneBeforeTheOthersLeave",
-		old: "GiveBack: j.tickets(lease),", new: "",
+		file: "cmd/interlock/job.go", test: "TestAJobThatCannotEndIsSaidToOverrun",
+		old: "if e.Err != nil {\n\t\t\t\tseconds", new: "if e.Err == nil {\n\t\t\t\tseconds",
 	},
 	{
 		file: "cmd/interlock/giveback.go", test: "TestAGuardGivesNothingBackBeforeItsTime",
