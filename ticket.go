@@ -223,7 +223,9 @@ func (l *Lock) obtain(ctx context.Context, n *line, t *ticket, try bool) (*ticke
 		if try && t != nil {
 			return t, &unavailable{[]error{err}, err.Error()}
 		}
-		last = err
+		if last == nil || t != nil { // that a ticket has gone explains less than why a try failed
+			last = err
+		}
 		if t != nil {
 			l.c.emit(ctx, Event{Kind: EventRetry, Name: l.name, Err: err})
 		}
