@@ -104,12 +104,13 @@ func (j *job) meet(cmd *cobra.Command, members int) error {
 	if err != nil {
 		return err
 	}
-	result, err := j.guarded(ctx, lease, stop)
+	ending, free := ctx, func() {}
+	result, err := j.guarded(ctx, lease, stop, func() { ending, free = untilSignal(cmd.Context()) })
+	defer func() { free() }()
 	if err != nil {
 		return err
 	}
-	stop()
-	if err := m.leave(cmd, lease); err != nil {
+	if err := m.leave(ending, lease); err != nil {
 		return err
 	}
 	return j.over(result)
@@ -167,10 +168,8 @@ func (m *meeting) counts(ctx context.Context, text func(waiting, inside int) str
 	}
 }
 
-// leave waits until the other members have left; this one has. A signal ends the wait.
-func (m *meeting) leave(cmd *cobra.Command, lease *interlock.Lease) error {
-	ctx, stop := untilSignal(cmd.Context())
-	defer stop()
+// leave waits until the other members have left; this one has.
+func (m *meeting) leave(ctx context.Context, lease *interlock.Lease) error {
 	m.say.tell("leaving", "", "the job has ended; waiting until the other members of %s have left", m.name)
 	unwatch := m.c.watch(ctx, pulse)
 	silence := m.onlook(ctx, m.inside)

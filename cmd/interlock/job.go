@@ -150,7 +150,7 @@ func (j *job) run(cmd *cobra.Command) error {
 		if err != nil {
 			return err
 		}
-		result, err := j.guarded(ctx, lease, stop)
+		result, err := j.guarded(ctx, lease, stop, func() {})
 		stop()
 		if err == nil {
 			return j.over(result)
@@ -344,8 +344,9 @@ func (j *job) take(ctx context.Context, what claim) (*interlock.Lease, error) {
 const leftoversAfter = 200 * time.Millisecond
 
 // guarded runs the job under the lease and releases it when nobody is left. The signals of this
-// process are given up by stop when the guard takes over; the job is not begun if one came before.
-func (j *job) guarded(ctx context.Context, lease *interlock.Lease, stop func()) (guard.Result, error) {
+// process are given up by stop when the guard takes over; the job is not begun if one came before. When
+// nobody is left, and before the release, gone is called.
+func (j *job) guarded(ctx context.Context, lease *interlock.Lease, stop, gone func()) (guard.Result, error) {
 	run, err := j.start(ctx, lease, func() error {
 		stop()
 		return ended(ctx)
@@ -368,6 +369,7 @@ func (j *job) guarded(ctx context.Context, lease *interlock.Lease, stop func()) 
 	_, free := lease.Bind(context.Background()) // the job is work, which the client looks after
 	why := j.follow(run, lease)
 	result := run.Wait()
+	gone()
 	free()
 	if result.Cause == guard.Lost {
 		_ = within(lastWord, lease.Release)

@@ -404,7 +404,7 @@ var core = []fault{
 	},
 	{
 		file: "cmd/interlock/double_barrier.go", test: "TestSignalsToAMember",
-		old: "if err := m.leave(cmd, lease); err != nil {", new: "if err := error(nil); err != nil {",
+		old: "if err := m.leave(ending, lease); err != nil {", new: "_ = ending\n\tif err := error(nil); err != nil {",
 	},
 	{
 		file: "cmd/interlock/double_barrier.go", test: "TestASignalEndsAMemberWithoutABackend",
