@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
-	"github.com/interlock-go/interlock/internal/oneline"
 )
 
 // ticketOf finds the ID of the ticket that a place belongs to, and the ticket's own note. A place that no
@@ -353,11 +352,7 @@ func (s *session) findAny(ctx context.Context, tk driver.Ticket) (*ticket, error
 	t := s.newTicket(driver.Request{ID: tk.ID, Queue: tk.Queue, Kind: q.Kind, Capacity: q.Capacity, Units: 1})
 	t.foreign, t.state = true, held
 	n := 0
-	var why []string
 	for i, m := range places {
-		if err := all[i].err; err != nil {
-			why = append(why, all[i].m.name+": "+oneline.Of(err.Error()))
-		}
 		if !m.Held || !m.Fixed {
 			continue
 		}
@@ -368,7 +363,7 @@ func (s *session) findAny(ctx context.Context, tk driver.Ticket) (*ticket, error
 	}
 	if n < s.d.majority {
 		t.stop()
-		if n+len(why) >= s.d.majority {
+		if why := failures(all); n+len(why) >= s.d.majority {
 			return nil, fmt.Errorf("quorum: %d of %d members have the ticket, and those do not answer that may have it: %s", n, len(all), strings.Join(why, "; "))
 		}
 		return nil, driver.ErrGone

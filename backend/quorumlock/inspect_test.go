@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/backend/memlock"
-	"github.com/interlock-go/interlock/backend/quorumlock"
 	"github.com/interlock-go/interlock/driver"
 )
 
@@ -28,11 +27,7 @@ func TestAMemberThatMissedAnEarlierEndProlongsNothing(t *testing.T) {
 		if err := a.Keep(t.Context(), tk, time.Minute); err != nil {
 			t.Fatal(err)
 		}
-		looker, err := quorumlock.New(drivers(w)...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer looker.Close()
+		looker, _ := quorum(t, w...)
 		q, err := looker.Follow(t.Context(), r.Queue, "")
 		if err != nil || len(q.Members) != 1 || !q.Members[0].Held || q.Members[0].Left > time.Minute {
 			t.Errorf("of a lock that two of three members end in a minute inspection shows %+v, %v", q, err)
@@ -47,17 +42,7 @@ func TestWhoTakesALockAwayHearsThatItMayStand(t *testing.T) {
 		holder, _ := client(t, w...)
 		tk := hold(t, holder)
 		synctest.Wait()
-		var members []*memlock.Driver
-		var all []driver.Driver
-		for _, world := range w {
-			members = append(members, world.Driver())
-			all = append(all, members[len(members)-1])
-		}
-		taker, err := quorumlock.New(all...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer taker.Close()
+		taker, members := quorum(t, w...)
 		for _, m := range members[:2] {
 			m.Faults().Before("Ask", 1).Fail()
 		}
@@ -101,11 +86,4 @@ func TestALockOfAFixedTimeIsNotGoneWhileAMemberIsSilent(t *testing.T) {
 			t.Errorf("Renew when the member answers: %+v, %v", r, err)
 		}
 	})
-}
-
-func drivers(worlds []*memlock.World) (all []driver.Driver) {
-	for _, w := range worlds {
-		all = append(all, w.Driver())
-	}
-	return all
 }

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
-	"github.com/interlock-go/interlock/internal/oneline"
 )
 
 // A member that loses its data forgets who held what, and would give it to another. So an empty
@@ -137,11 +136,9 @@ func (d *Driver) longestTTL(ctx context.Context, limit time.Duration) (longest t
 		return k, err
 	})
 	sound, fresh := 0, 0
-	var why []string
 	for _, a := range all {
 		switch {
 		case a.err != nil:
-			why = append(why, a.m.name+": "+oneline.Of(a.err.Error()))
 			continue
 		case a.got.sound && a.got.ttl > 0:
 			sound++
@@ -151,7 +148,7 @@ func (d *Driver) longestTTL(ctx context.Context, limit time.Duration) (longest t
 		longest = max(longest, a.got.ttl)
 	}
 	if sound < d.majority && len(all)-fresh >= d.majority {
-		return 0, fmt.Errorf("it is new, or has lost its data, and those do not answer that may know how long it must not count: %s", strings.Join(why, "; "))
+		return 0, fmt.Errorf("it is new, or has lost its data, and those do not answer that may know how long it must not count: %s", strings.Join(failures(all), "; "))
 	}
 	return longest, nil
 }

@@ -25,8 +25,8 @@ func request() driver.Request {
 	return driver.Request{ID: hex.EncodeToString(b[:]), Queue: "q", Kind: driver.Mutex, Units: 1, Capacity: 1, NoWait: true}
 }
 
-// client opens a session of a quorum of worlds, and returns its drivers of them.
-func client(t *testing.T, worlds ...*memlock.World) (*driver.Opened, []*memlock.Driver) {
+// quorum is a driver over worlds. It returns its drivers of them, too.
+func quorum(t *testing.T, worlds ...*memlock.World) (*quorumlock.Driver, []*memlock.Driver) {
 	t.Helper()
 	var members []*memlock.Driver
 	var all []driver.Driver
@@ -39,6 +39,13 @@ func client(t *testing.T, worlds ...*memlock.World) (*driver.Opened, []*memlock.
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { d.Close() })
+	return d, members
+}
+
+// client opens a session of a quorum of worlds, and returns its drivers of them.
+func client(t *testing.T, worlds ...*memlock.World) (*driver.Opened, []*memlock.Driver) {
+	t.Helper()
+	d, members := quorum(t, worlds...)
 	s, err := d.Open(t.Context(), driver.SessionOptions{TTL: ttl})
 	if err != nil {
 		t.Fatal(err)

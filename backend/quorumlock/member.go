@@ -105,19 +105,22 @@ func enough[T any](ctx context.Context, d *Driver, all []answer[T]) error {
 	if err := d.usable(ctx); err != nil {
 		return err
 	}
-	good := 0
-	var why []string
-	for _, a := range all {
-		if a.err == nil {
-			good++
-			continue
-		}
-		why = append(why, a.m.name+": "+oneline.Of(a.err.Error()))
-	}
+	why := failures(all)
+	good := len(all) - len(why)
 	if good >= d.majority {
 		return nil
 	}
 	return errTooFew(good, len(all), why)
+}
+
+// failures says of each member that has not answered why.
+func failures[T any](all []answer[T]) (why []string) {
+	for _, a := range all {
+		if a.err != nil {
+			why = append(why, a.m.name+": "+oneline.Of(a.err.Error()))
+		}
+	}
+	return why
 }
 
 func errTooFew(good, all int, why []string) error {

@@ -24,7 +24,7 @@ var backends = []fault{
 	},
 	{
 		file: "backend/quorumlock/inspect.go", test: "TestALockOfAFixedTimeIsNotGoneWhileAMemberIsSilent",
-		old: "if n+len(why) >= s.d.majority {", new: "if false {",
+		old: "if why := failures(all); n+len(why) >= s.d.majority {", new: "if why := failures(all); false {",
 	},
 	{
 		file: "backend/quorumlock/link.go", test: "TestALockIsTakenAgainAtAMemberThatHasEndedTheSession",
