@@ -156,12 +156,12 @@ func TestASignalEndsAMemberWithoutABackend(t *testing.T) {
 	s := redistest.Start(t)
 	url := s.URL() + "?" + longTTL
 	works := start(t, url, "double-barrier", "d", "2", "--", "job", "wait", "held")
+	members(t, url, "d", 1)
+	start(t, url, "double-barrier", "d", "3", "--", "true").ends(exitUsage, soon) // another number
 	leaves := start(t, url, "double-barrier", "-v", "d", "2", "--", "true")
-	waits := start(t, url, "double-barrier", "d", "3", "--", "true")
-	waits.ends(exitUsage, soon) // another number
-	waits = start(t, url, "double-barrier", "d", "2", "--", "true")
-	hangs := start(t, url, "double-barrier", "d", "2", "--", "true")
 	works.has("held")
+	waits := start(t, url, "double-barrier", "d", "2", "--", "true")
+	hangs := start(t, url, "double-barrier", "d", "2", "--", "true")
 	leaves.says("waiting until the other members of d have left")
 	members(t, url, "d", 3)
 	s.Pause()

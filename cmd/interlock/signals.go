@@ -23,7 +23,7 @@ func untilSignal(ctx context.Context) (context.Context, func()) {
 		ctx = context.Background()
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	got := make(chan os.Signal, 1)
+	got := make(chan os.Signal, 8) // a second one may come before the first is looked at
 	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		if !signal.Ignored(s) {
 			signal.Notify(got, s)

@@ -40,12 +40,12 @@ var faults = []fault{
 		return
 	}`}}},
 	{"a lost reply costs the place", "Order", []edit{
-		{"ticket.go", "last = err\n\t\tif b.Sleep(ctx)", `last = err
-		if broken("a lost reply costs the place") {
+		{"ticket.go", "\t\tif b.Sleep(ctx) != nil {\n\t\t\treturn t, because", `		if broken("a lost reply costs the place") {
 			t.abandon()
 			t = nil
 		}
-		if b.Sleep(ctx)`}}},
+		if b.Sleep(ctx) != nil {
+			return t, because`}}},
 	{"a cancelled wait stays", "Cancellation FiveContenders", []edit{
 		{"leave.go", "stands := max(t.sess.ttl, t.req.Hold)\n", `stands := max(t.sess.ttl, t.req.Hold)
 		if broken("a cancelled wait stays") {
