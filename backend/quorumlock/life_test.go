@@ -179,31 +179,6 @@ func TestANewQuorumSaysWhenItCounts(t *testing.T) {
 	})
 }
 
-// Promise: tokens grow, whichever majority gives them.
-func TestTokensGrowOverEachMajority(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := fresh(t, 3)
-		far := w[0].Driver()
-		defer far.Close()
-		if err := far.Raise(t.Context(), "", 1000); err != nil {
-			t.Fatal(err)
-		}
-		var last uint64
-		for without := range 3 {
-			s, members := client(t, w...)
-			members[2-without].Faults().Cut() // the first majority has the member with large tokens
-			tk := hold(t, s)
-			if tk.Token <= last {
-				t.Fatalf("the token %d follows %d", tk.Token, last)
-			}
-			last = tk.Token
-			if err := s.Leave(t.Context(), tk, true); err != nil {
-				t.Fatal(err)
-			}
-		}
-	})
-}
-
 // Promise: a minority grants nothing.
 func TestAMinorityGrantsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -18,6 +18,7 @@ type settings struct {
 	tls      bool
 	ca       *testserver.Authority // nil: one of its own
 	sentinel bool
+	proxied  bool
 	cluster  bool
 	replicas int
 	fake     bool

@@ -3,7 +3,6 @@ package redistest
 import (
 	"fmt"
 	"net"
-	"strconv"
 	"testing"
 
 	"github.com/interlock-go/interlock/internal/testserver"
@@ -14,8 +13,12 @@ import (
 type Sentinels struct {
 	Name      string    // what the sentinels call the master
 	Nodes     []*Server // the first master, and its replica
+	Proxies   []*Proxy  // of the Nodes, if they are Proxied
 	Sentinels []*Server
 }
+
+// Proxied has the sentinels, the master, its replica and their clients reach these two through proxies.
+func Proxied() Option { return func(s *settings) { s.proxied = true } }
 
 // StartSentinel starts them; they end with the test. The options are those of
 // the master and the replica. A master that is dead is replaced when WaitFailover waits
@@ -28,6 +31,9 @@ func StartSentinel(t testing.TB, opts ...Option) *Sentinels {
 	}
 	for _, server := range append(s.Nodes, s.Sentinels...) {
 		server.BelongTo(t)
+	}
+	for _, p := range s.Proxies {
+		t.Cleanup(p.Close)
 	}
 	return s
 }
@@ -52,7 +58,10 @@ func (s *Sentinels) start(dir string, opts []Option) error {
 		return err
 	}
 	master, replica := s.Nodes[0], s.Nodes[1]
-	port := strconv.Itoa(master.Port)
+	if err := s.announce(); err != nil {
+		return err
+	}
+	_, port, _ := net.SplitHostPort(s.addr(0))
 	if _, err := replica.Do("REPLICAOF", "127.0.0.1", port); err != nil {
 		return err
 	}
@@ -88,6 +97,36 @@ func (s *Sentinels) start(dir string, opts []Option) error {
 	return nil
 }
 
+// announce has the servers name their proxies as their addresses, if they have any.
+func (s *Sentinels) announce() error {
+	for i, server := range s.Nodes {
+		if !server.set.proxied {
+			continue
+		}
+		p, err := RunProxy(server.Addr)
+		if err != nil {
+			return err
+		}
+		s.Proxies = append(s.Proxies, p)
+		host, port, _ := net.SplitHostPort(s.addr(i))
+		if _, err := server.Do("CONFIG", "SET", "replica-announce-ip", host, "replica-announce-port", port); err != nil {
+			return err
+		}
+		if _, err := server.Do("CONFIG", "REWRITE"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addr is where others reach a server.
+func (s *Sentinels) addr(i int) string {
+	if len(s.Proxies) > 0 {
+		return s.Proxies[i].Addr
+	}
+	return s.Nodes[i].Addr
+}
+
 // complete says whether a sentinel knows the others, and a replica that is in sync.
 func (s *Sentinels) complete(sentinel *Server) bool {
 	replicas, err := sentinel.Do("SENTINEL", "REPLICAS", s.Name)
@@ -114,6 +153,9 @@ func pairs(answer any) map[string]string {
 
 // Stop ends all of them.
 func (s *Sentinels) Stop() {
+	for _, p := range s.Proxies {
+		p.Close()
+	}
 	stopAll(s.Sentinels)
 	stopAll(s.Nodes)
 }
@@ -140,8 +182,8 @@ func (s *Sentinels) masterOf(sentinel *Server) *Server {
 		return nil
 	}
 	addr := net.JoinHostPort(fmt.Sprint(at[0]), fmt.Sprint(at[1]))
-	for _, server := range s.Nodes {
-		if server.Addr == addr {
+	for i, server := range s.Nodes {
+		if s.addr(i) == addr {
 			return server
 		}
 	}
@@ -157,14 +199,38 @@ func (s *Sentinels) Replica() *Server {
 	return s.Nodes[0]
 }
 
+// BeHasty has the sentinels replace a master that has not answered for a second.
+func (s *Sentinels) BeHasty() {
+	for _, sentinel := range s.Sentinels {
+		_, _ = sentinel.Do("SENTINEL", "SET", s.Name, "down-after-milliseconds", "1000") // one may be dead
+	}
+}
+
+// Whole reports whether all sentinels agree on the master, and its replica has all that it has.
+func (s *Sentinels) Whole() bool {
+	var master *Server
+	for _, sentinel := range s.Sentinels {
+		m := s.masterOf(sentinel)
+		if m == nil || master != nil && m != master || !s.complete(sentinel) {
+			return false
+		}
+		master = m
+	}
+	for _, server := range s.Nodes {
+		if server == master && !server.says([]string{"INFO", "replication"}, "role:master", "connected_slaves:1") ||
+			server != master && !server.inSync() {
+			return false
+		}
+	}
+	return true
+}
+
 // WaitFailover has the sentinels give up a master that does not answer for a second. It
 // waits until all sentinels that answer call another server than old the master, and it
 // takes writes, and returns it.
 func (s *Sentinels) WaitFailover(old *Server) *Server {
 	s.Nodes[0].Helper()
-	for _, sentinel := range s.Sentinels {
-		_, _ = sentinel.Do("SENTINEL", "SET", s.Name, "down-after-milliseconds", "1000") // one may be dead
-	}
+	s.BeHasty()
 	var master *Server
 	err := testserver.Until(func() (bool, error) {
 		master = nil

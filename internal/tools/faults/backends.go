@@ -47,6 +47,14 @@ var backends = []fault{
 		old: "low := t.exclusive() && p.floor < token", new: "low := false",
 	},
 	{
+		file: "backend/quorumlock/inspect.go", test: "TestTokensGrowAfterALossOfDataThatAGrantHasFollowed",
+		old: "return struct{}{}, m.Raise(ctx, queue, floor)", new: "return struct{}{}, nil",
+	},
+	{
+		file: "backend/quorumlock/pursue.go", test: "TestTokensGrowAfterALossOfDataThatAGrantHasFollowed",
+		old: "t.raise(i, token)", new: "p.floor = token",
+	},
+	{
 		file: "backend/quorumlock/quorumlock.go", test: "TestAMinorityGrantsNothing",
 		old: "len(members)/2 + 1,", new: "len(members) / 2,",
 	},
