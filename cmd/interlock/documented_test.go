@@ -33,7 +33,7 @@ func TestWhatTheDocumentsNameExists(t *testing.T) {
 			t.Errorf("%s:%s", page, fault)
 		}
 	}
-	for what, atLeast := range map[string]int{"command": 200, "URL": 100, "option": 80, "flag": 60, "variable": 40} {
+	for what, atLeast := range map[string]int{"command": 200, "URL": 100, "option": 80, "flag": 60, "variable": 40, "test": 150} {
 		if n := d.seen[what]; n < atLeast {
 			t.Errorf("%d of the kind %s were found in the documents, want %d at least: are they written in another way?", n, what, atLeast)
 		}
@@ -73,7 +73,7 @@ func TestWhatIsWrongInADocumentIsNoticed(t *testing.T) {
 		"1. Do it:\n\n   ```sh\n   interlock latch wait -w 60 ready\n   ```\n",
 		"```\n0 3 * * *  interlock run -n nightly -- ./backup.sh\n```\n",
 		"```yaml\ncommand: [\"interlock\", \"run\", \"nightly\", \"--\", \"./backup.sh\"]\n```\n",
-		"Text `interlock evict --force`, and `redis:`, `INTERLOCK_URL` and `?ttl=10s`.\n",
+		"Text `TestWhatIs…`, `interlock evict --force`, and `redis:`, `INTERLOCK_URL` and `?ttl=10s`.\n",
 		"A line that goes on\n    interlock runs is text\n",
 	} {
 		if faults := d.faults("docs/command.md", right); len(faults) > 0 {
@@ -112,6 +112,8 @@ func TestWhatIsWrongInADocumentIsNoticed(t *testing.T) {
 		{"Text `quorum:?member=redis%3A%2F%2Fr1%3Fx%3D1&member=a%3Ab`.\n", "unknown option x"},
 		{"Text `?replicaz=1`.\n", "unknown option replicaz"},
 		{"Text `replica_time=1s`.\n", "unknown option replica_time"},
+		{"Text `TestThereIsNoSuchTest`.\n", "there is no such test"},
+		{"Text `go test -v -run 'TestThereIsNo|TestSuchA/Test' .`.\n", "there is no such test"},
 		{"Text `INTERLOCK_URI`.\n", "no program reads the variable INTERLOCK_URI"},
 		{"```sh\nINTERLOCK_TTL=3 interlock ls\n```\n", "no program reads the variable INTERLOCK_TTL"},
 		{"    MYSQLTEST_SERVICE=/opt/x.sh go test ./...\n", "no program reads the variable MYSQLTEST_SERVICE"},
@@ -122,39 +124,32 @@ func TestWhatIsWrongInADocumentIsNoticed(t *testing.T) {
 	}
 }
 
-// otherPrograms may stand in a block. here: the test that runs blocks has it, or a stand-in for it.
-// A block with one that is not here is not run.
-var otherPrograms = map[string]struct {
-	here bool
-	why  string
-}{
-	"bash":                  {true, "a shell; what it is told with -c is read"},
-	"cd":                    {false, "into a folder of the repository, for what is built there"},
-	"echo":                  {true, "of the shell"},
-	"etcdctl":               {false, "makes users; etcdlock has a test with these rights"},
-	"export":                {true, "of the shell"},
-	"flock":                 {true, "locks files beside the command"},
-	"/opt/mysql/bin/mysqld": {false, "a server of the reader"},
-	"go":                    {false, "builds, tests or measures"},
-	"gzip":                  {false, "in a job of the reader"},
-	"hostname":              {true, "the name of this machine"},
-	"grep":                  {true, "looks at output"},
-	"install":               {true, "makes a folder"},
-	"jq":                    {true, "a stand-in reads the one field that is asked for"},
-	"kill":                  {false, "ends processes of an experiment"},
-	"make":                  {false, "a job of the reader"},
-	"man":                   {false, "shows a page"},
-	"mariadb":               {false, "gets the tables; mysqllock has a test with these statements"},
-	"mv":                    {true, "replaces a file"},
-	"pg_dump":               {false, "in a job of the reader"},
-	"ps":                    {false, "looks at processes of an experiment"},
-	"psql":                  {false, "gets the tables; pglock has a test with these statements"},
-	"read":                  {true, "of the shell"},
-	"redis-cli":             {false, "makes users; redislock has a test with these rights"},
-	"sh":                    {true, "a shell; what it is told with -c is read"},
-	"sleep":                 {true, "waits"},
-	"ssh":                   {true, "a stand-in runs the command here"},
-	"true":                  {true, "a job that does nothing"},
+// otherPrograms may stand in a block.
+var otherPrograms = map[string]string{
+	"bash":                  "a shell; what it is told with -c is read",
+	"cd":                    "into a folder of the repository, for what is built there",
+	"echo":                  "of the shell",
+	"etcdctl":               "makes users and locks",
+	"export":                "of the shell",
+	"flock":                 "locks files beside the command",
+	"/opt/mysql/bin/mysqld": "a server of the reader",
+	"go":                    "builds, tests or measures",
+	"gzip":                  "in a job of the reader",
+	"hostname":              "the name of this machine",
+	"grep":                  "looks at output",
+	"install":               "makes a folder",
+	"jq":                    "a stand-in reads the one field that is asked for",
+	"man":                   "shows a page",
+	"mariadb":               "gets the tables",
+	"mv":                    "replaces a file",
+	"pg_dump":               "in a job of the reader",
+	"psql":                  "gets the tables",
+	"read":                  "of the shell",
+	"redis-cli":             "makes users",
+	"sh":                    "a shell; what it is told with -c is read",
+	"sleep":                 "waits",
+	"ssh":                   "a stand-in runs the command here",
+	"true":                  "a job that does nothing",
 }
 
 // shown is text in blocks that is no command.
@@ -197,6 +192,7 @@ type documented struct {
 	variables map[string]bool  // that the command reads or sets
 	sources   string           // all Go, which may read other variables
 	makefile  string           // so may this
+	tests     []string         // their names
 	ca        string           // a file with a certificate
 	seen      map[string]int   // how many of each kind
 }
@@ -235,6 +231,9 @@ func newDocumented(t *testing.T) *documented {
 		return nil
 	}))
 	d.sources = b.String()
+	for _, m := range regexp.MustCompile(`(?m)^func (Test\w+|Example\w*)\(`).FindAllStringSubmatch(d.sources, -1) {
+		d.tests = append(d.tests, m[1])
+	}
 	d.makefile = readDocument(t, "../../Makefile")
 	return d
 }
@@ -268,7 +267,7 @@ var synopses = strings.NewReplacer("[flags]", "", "[", "", "]", "", "…", "", "
 
 // ofSpan checks code in a sentence or a table. A command there may lack arguments.
 func (d *documented) ofSpan(page, text string) (faults []string) {
-	faults = d.ofText(page, text)
+	faults = append(d.ofText(page, text), d.ofTest(text)...)
 	first, more, several := strings.Cut(text, " ")
 	alternatives := slices.Contains(decided, page)
 	switch {
@@ -289,6 +288,29 @@ func (d *documented) ofSpan(page, text string) (faults []string) {
 		}
 	}
 	return faults
+}
+
+var (
+	aTest  = regexp.MustCompile(`^((?:Test|Example)[A-Z]\w*)(…?)(/.*)?$`)
+	ofTest = regexp.MustCompile(`\bgo test .*-run ('[^']*'|\S+)`)
+)
+
+// ofTest checks the name of a test, and the expression of go test -run that has to find some.
+func (d *documented) ofTest(text string) []string {
+	var name *regexp.Regexp
+	if m := aTest.FindStringSubmatch(text); m != nil {
+		name = regexp.MustCompile("^" + m[1] + map[bool]string{false: "$"}[m[2] != ""])
+	} else if m := ofTest.FindStringSubmatch(text); m != nil {
+		first, _, _ := strings.Cut(strings.Trim(m[1], "'"), "/")
+		name = regexp.MustCompile(first)
+	} else {
+		return nil
+	}
+	d.seen["test"]++
+	if !slices.ContainsFunc(d.tests, name.MatchString) {
+		return []string{"there is no such test: " + text}
+	}
+	return nil
 }
 
 func (d *documented) isCommand(word string) bool {
@@ -335,7 +357,7 @@ func (d *documented) ofShell(text string, fragment bool) (faults []string) {
 			}
 		case fragment, known, isJob(name):
 		default:
-			faults = append(faults, name+": another program: add it to otherPrograms, with a reason")
+			faults = append(faults, name+": another program: add it to otherPrograms, with what it does")
 		}
 	}
 	return faults

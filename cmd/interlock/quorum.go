@@ -23,7 +23,7 @@ odd number is best: four survive the loss of one, as three do.
 
 The options ttl, prefix and owner are written behind what is printed, with an "&".`,
 		Example: `  export INTERLOCK_URL=$(interlock quorum-url redis://r1 redis://r2 redis://r3)
-  interlock run nightly -- make report`,
+  interlock run nightly -- ./report.sh`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		Args:              cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
