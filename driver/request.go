@@ -32,9 +32,10 @@ func CheckRequest(r *Request) error {
 // hexadecimal digits, in lower case.
 func CheckID(id string) error {
 	ok := len(id) == 32
-	for i := 0; ok && i < len(id); i++ {
-		c := id[i]
-		ok = '0' <= c && c <= '9' || 'a' <= c && c <= 'f'
+	for i := range len(id) {
+		if c := id[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			ok = false
+		}
 	}
 	if !ok {
 		return Invalid(fmt.Errorf("the ID %q is not 32 hexadecimal digits, in lower case", id))
