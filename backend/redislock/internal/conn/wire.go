@@ -15,7 +15,7 @@ import (
 // ends the program by a panic of a goroutine that is not ours. So the connection ends here, with
 // an error, at the first byte of such a message.
 //
-// Nothing is copied, and what a length announces is passed over.
+// Next to nothing is copied, and what a length announces is passed over.
 type wire struct {
 	mu       sync.Mutex
 	requests frames
@@ -174,8 +174,7 @@ func (m *message) word(i int) string { return string(m.words[i].text[:m.words[i]
 // frames finds where messages of the protocol end.
 type frames struct {
 	message
-	line   [192]byte      // how the line that is being read begins
-	length int            // of that line, so far
+	line   []byte         // what has come of a line without its end
 	skip   int            // bytes of a text that are still to come, and of its end
 	text   int            // how many of them are not the end
 	seen   int            // elements of the message that have come, but for those within elements
@@ -208,25 +207,24 @@ func (f *frames) one(b []byte, most int64, each func(*message) error) (n int, er
 			n, f.skip = n+k, f.skip-k
 			whole = f.skip == 0
 		default:
-			rest := b[n:]
-			i := bytes.IndexByte(rest, '\n')
+			line := b[n:]
+			i := bytes.IndexByte(line, '\n')
 			if i >= 0 {
-				rest = rest[:i+1]
+				line = line[:i+1]
 			}
-			if f.length < len(f.line) {
-				copy(f.line[f.length:], rest)
-			}
-			n, f.length, f.size = n+len(rest), f.length+len(rest), f.size+int64(len(rest))
+			n, f.size = n+len(line), f.size+int64(len(line))
 			switch {
-			case f.length > maxLine:
+			case len(f.line)+len(line) > maxLine:
 				return n, errors.New("a line without an end")
 			case i < 0:
+				f.line = append(f.line, line...)
 				return n, nil
+			case len(f.line) > 0:
+				line, f.line = append(f.line, line...), nil
 			}
-			if whole, err = f.endOfLine(); err != nil {
+			if whole, err = f.endOfLine(line); err != nil {
 				return n, err
 			}
-			f.length = 0
 		}
 		if f.size > most {
 			return n, fmt.Errorf("a message of more than %d bytes", most)
@@ -265,8 +263,7 @@ func (f *frames) note(text []byte) {
 var errNonsense = errors.New("a length or a type that there is not")
 
 // endOfLine reports whether an element has ended with a line.
-func (f *frames) endOfLine() (whole bool, err error) {
-	line := f.line[:min(f.length, len(f.line))]
+func (f *frames) endOfLine(line []byte) (whole bool, err error) {
 	typ := line[0]
 	if f.depth == 0 {
 		f.typ = typ
@@ -276,7 +273,7 @@ func (f *frames) endOfLine() (whole bool, err error) {
 		f.note(bytes.TrimRight(line[1:], "\r\n"))
 		return true, nil
 	case '_', '#':
-		if f.length != map[byte]int{'_': 3, '#': 4}[typ] {
+		if len(line) != map[byte]int{'_': 3, '#': 4}[typ] {
 			return false, errNonsense
 		}
 		return true, nil
@@ -288,11 +285,11 @@ func (f *frames) endOfLine() (whole bool, err error) {
 		return true, nil
 	}
 	const digits = 9
-	if f.length < 4 || f.length > 3+digits || line[f.length-2] != '\r' {
+	if len(line) < 4 || len(line) > 3+digits || line[len(line)-2] != '\r' {
 		return false, errNonsense
 	}
 	n := 0
-	for _, c := range line[1 : f.length-2] {
+	for _, c := range line[1 : len(line)-2] {
 		if c < '0' || c > '9' {
 			return false, errNonsense
 		}
