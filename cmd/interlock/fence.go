@@ -157,6 +157,7 @@ func underFence(cmd *cobra.Command, o *options, path string, grant fence.Grant, 
 		return startFailed(err)
 	}
 	result := run.Wait()
+	run.Close()
 	if result.Cause == guard.GuardDied {
 		fmt.Fprintln(n, "interlock: the guard of the command was killed, and the command with it")
 	}

@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -217,4 +218,61 @@ func TestOnlyTheGuardLearnsThePassword(t *testing.T) {
 	if left := holders(t, url, "a"); len(left) != 0 {
 		t.Errorf("%v holds", left)
 	}
+}
+
+// releasing is a command whose job has ended, and that waits for a backend that is paused to release its lock.
+func releasing(t *testing.T, s *redistest.Server, args ...string) *started {
+	t.Helper()
+	r := start(t, s.URL()+"?ttl=10m", append(args, "-v", "-c", "touch runs; until test -e go; do sleep 0.02; done; exit 3")...)
+	r.has("runs")
+	g := r.guarded()
+	s.Pause()
+	r.touch("go")
+	g.gone()
+	return r
+}
+
+// Promise: a signal that comes when the job has ended ends no release: the lock is free at once, and the status is that of
+// the job.
+func TestASignalEndsNoRelease(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	for command, sig := range map[string]syscall.Signal{"run": syscall.SIGTERM, "run -s": syscall.SIGUSR1, "elect": syscall.SIGINT} {
+		for try := 1; ; try++ {
+			name := fmt.Sprint("lock", int(sig), "-", try)
+			r := releasing(t, s, append(strings.Fields(command), name)...)
+			_ = r.Process.Signal(sig)
+			s.Resume()
+			r.ends(3, soon)
+			if strings.Contains(r.stderr(), "could not be given back") && try < 5 {
+				continue // the machine was so slow that the time for the release was over
+			}
+			start(t, s.URL(), "run", "-n", name, "--", "true").ends(0, soon)
+			break
+		}
+	}
+}
+
+// Promise: a second signal ends interlock also while it tries to keep a lock as long as --at-least says, which may take as
+// long as the lease lasts.
+func TestASecondSignalEndsARelease(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	r := releasing(t, s, "run", "--at-least", "1h", "a")
+	end := time.After(soon)
+	for over := false; !over; {
+		_ = r.Process.Signal(syscall.SIGINT)
+		_ = r.Process.Signal(syscall.SIGTERM)
+		select {
+		case <-r.over:
+			over = true
+		case <-time.After(20 * time.Millisecond):
+		case <-end:
+			t.Fatalf("it goes on: %s", r.stderr())
+		}
+	}
+	if code := r.ProcessState.ExitCode(); code != exitSignal+int(syscall.SIGINT) && code != exitSignal+int(syscall.SIGTERM) {
+		t.Errorf("the status is %d after two signals: %s", code, r.stderr())
+	}
+	s.Resume()
 }

@@ -150,12 +150,16 @@ func (j *job) run(cmd *cobra.Command) error {
 		if err != nil {
 			return err
 		}
-		result, err := j.guarded(ctx, lease, stop, func() {})
-		stop()
+		// A signal ends the job, or a wait, and no release: others would wait for the TTL.
+		result, err := j.guarded(ctx, lease, stop, func() { ctx, stop = untilSignal(cmd.Context()) })
 		if err == nil {
 			return j.over(result)
 		}
-		if signal := ended(ctx); signal != nil || !errors.Is(err, interlock.ErrLost) {
+		stop()
+		switch signal := ended(ctx); {
+		case signal != nil && j.again:
+			return signal
+		case signal != nil || !errors.Is(err, interlock.ErrLost):
 			return err
 		}
 		ctx, stop = untilSignal(cmd.Context())
@@ -357,6 +361,7 @@ func (j *job) guarded(ctx context.Context, lease *interlock.Lease, stop, gone fu
 			_ = within(lastWord, lease.Release)
 			return guard.Result{}, signal
 		}
+		gone()
 		if released := within(lastWord, lease.Release); lost == nil && errors.Is(released, interlock.ErrLost) {
 			lost = released
 		}
@@ -366,6 +371,8 @@ func (j *job) guarded(ctx context.Context, lease *interlock.Lease, stop, gone fu
 		}
 		return guard.Result{}, startFailed(err)
 	}
+	defer run.Close() // gone catches the signals before
+
 	_, free := lease.Bind(context.Background()) // the job is work, which the client looks after
 	why := j.follow(run, lease)
 	result := run.Wait()

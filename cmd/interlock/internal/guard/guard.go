@@ -44,6 +44,7 @@ package guard
 import (
 	"errors"
 	"os"
+	"os/signal"
 	"syscall"
 	"time"
 
@@ -192,8 +193,9 @@ func (e *StartError) Unwrap() error { return e.Err }
 // without an error, the command has been executed. Only if the guard is killed in
 // that moment it is not known: then the job's result, soon, is GuardDied.
 //
-// From then on, until Wait returns, Start also takes over the signals of this
-// process: HUP, INT, QUIT, TERM, USR1, USR2 and WINCH go to the command; when
+// From then on, until [Job.Close], Start also takes over the signals of this
+// process: HUP, INT, QUIT, TERM, USR1, USR2 and WINCH go to the command, as long as anybody of the job is left, and
+// then nowhere; when
 // the terminal stops the job, this process stops too. The caller should catch
 // none of them itself. What a terminal sends, it sends to the job as well if the
 // job is in this process's group: so HUP, INT, QUIT and WINCH are not sent on
@@ -217,6 +219,10 @@ func (j *Job) Wait() Result {
 	<-j.done
 	return j.result
 }
+
+// Close has signals do again to this process what they do without a job. After Wait the program may have something
+// to finish, such as the release of a lock; no signal ends it before it calls Close.
+func (j *Job) Close() { signal.Stop(j.signals) }
 
 // Done is closed when nobody of the job is left.
 func (j *Job) Done() <-chan struct{} { return j.done }

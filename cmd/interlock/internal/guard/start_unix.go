@@ -28,6 +28,7 @@ type Job struct {
 	group     int // the process group that it shares with this process; 0: its own
 	judge     func() error
 	terminal  terminal
+	signals   chan os.Signal // that are caught
 
 	mu       sync.Mutex
 	orders   *gob.Encoder
@@ -93,6 +94,7 @@ func start(s Spec) (*Job, error) {
 	// Signals are caught from here on, so that none is lost between the job's
 	// start and the first that is forwarded.
 	signals := catchSignals()
+	j.signals = signals
 	fail := func(err error) (*Job, error) {
 		signal.Stop(signals)
 		orderW.Close()
@@ -184,7 +186,6 @@ first:
 		reportR.Close()
 		close(over)
 		<-relayed
-		signal.Stop(signals)
 		j.mu.Lock()
 		orderW.Close()
 		j.mu.Unlock()

@@ -24,9 +24,10 @@ type Job struct {
 	orders *gob.Encoder
 	pipe   *os.File
 
-	ended  chan struct{}
-	done   chan struct{}
-	result Result
+	signals chan os.Signal // that are caught
+	ended   chan struct{}
+	done    chan struct{}
+	result  Result
 }
 
 // guardName is the guard's own argv[0], by which it knows itself.
@@ -116,7 +117,7 @@ func start(s Spec) (*Job, error) {
 	}
 	reportW.Close()
 
-	j := &Job{pipe: orderW, orders: gob.NewEncoder(orderW), ended: make(chan struct{}), done: make(chan struct{})}
+	j := &Job{signals: signals, pipe: orderW, orders: gob.NewEncoder(orderW), ended: make(chan struct{}), done: make(chan struct{})}
 	reports := gob.NewDecoder(reportR)
 	var first report
 	if err := j.orders.Encode(c); err != nil {
@@ -135,7 +136,6 @@ func start(s Spec) (*Job, error) {
 		j.follow(reports, command)
 		guard.Wait()
 		reportR.Close()
-		signal.Stop(signals)
 		j.mu.Lock()
 		orderW.Close()
 		j.mu.Unlock()
