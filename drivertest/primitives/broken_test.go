@@ -46,6 +46,8 @@ var faults = []fault{
 		}
 		if b.Sleep(ctx) != nil {
 			return t, because`}}},
+	{"a try that failed is not told", "Retrying", []edit{
+		{"ticket.go", "Event{Kind: EventRetry, Name: l.name, Err: err}", `Event{Kind: pick("a try that failed is not told", EventRejoined, EventRetry), Name: l.name, Err: err}`}}},
 	{"a cancelled wait stays", "Cancellation FiveContenders", []edit{
 		{"leave.go", "stands := max(t.sess.ttl, t.req.Hold)\n", `stands := max(t.sess.ttl, t.req.Hold)
 		if broken("a cancelled wait stays") {

@@ -33,6 +33,13 @@ type cutSession struct {
 	off *atomic.Bool
 }
 
+func (s cutSession) Join(ctx context.Context, r driver.Request) (driver.Ticket, error) {
+	if s.off.Load() {
+		return driver.Ticket{}, errReply
+	}
+	return s.Session.Join(ctx, r)
+}
+
 func (s cutSession) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
 	if s.off.Load() {
 		<-ctx.Done() // no answer comes
@@ -93,6 +100,35 @@ var cutOff = rule{
 		off.Store(false)
 		t.release(got)
 		t.release(t.acquire(a.Mutex("m"))) // it comes back
+	},
+}
+
+var retrying = rule{
+	name:    "Retrying",
+	promise: "An Acquire whose try fails says so by an event, with the name and the reason, and goes on until it has the lock.",
+	exact:   true, // the reason is that of this rule
+	check: func(t *trial) {
+		d, err := t.world.Open(t.ctx)
+		t.ok(err, "open a driver")
+		off := &atomic.Bool{}
+		tries := make(chan interlock.Event, 1000)
+		a := t.over(cut{d, off}, t.TTL, interlock.Observe(func(_ context.Context, e interlock.Event) {
+			if e.Kind == interlock.EventRetry {
+				tries <- e
+			}
+		}))
+		off.Store(true)
+		next := t.async(a.Mutex("m"))
+		for range 2 {
+			e := wait(t, tries, "the event that a try has failed")
+			t.is(e.Err, errReply, "the reason of a try that failed")
+			if e.Name != "m" {
+				t.Fatalf("the event of a try of m names %q", e.Name)
+			}
+		}
+		notYet(t, next, "an Acquire has ended with its try")
+		off.Store(false)
+		t.release(t.get(next, "an Acquire whose tries failed has the lock when the backend answers again"))
 	},
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/interlock-go/interlock/internal/mysqltest"
@@ -29,6 +30,24 @@ func TestLuaSellsExactlyTheStock(t *testing.T) {
 	}
 	if keys := s.Keys(); len(keys) > 0 {
 		t.Errorf("keys stayed behind: %v", keys)
+	}
+}
+
+// Promise: when Redis goes away in the middle of a sale, the sale ends at once, and says why.
+func TestASaleWhoseRedisGoesAwaySaysSo(t *testing.T) {
+	tempDir(t)
+	s := redistest.Start(t)
+	kill := sync.OnceFunc(s.Kill)
+	_, err := Run(t.Context(), Config{
+		Stock: 20000, Buyers: 40000, Strategies: []string{"lua"}, URLs: []string{s.URL()},
+		Progress: func(p Progress) {
+			if p.Orders > 0 {
+				kill()
+			}
+		},
+	})
+	if err == nil || !strings.Contains(err.Error(), "Redis, which alone has the stock, does not answer any more") {
+		t.Errorf("got %v", err)
 	}
 }
 

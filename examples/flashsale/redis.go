@@ -50,6 +50,8 @@ func openCounter(url, sale string) (*counter, error) {
 	return &counter{client, key + "stock", key + "buyers", key + "orders"}, nil
 }
 
+// redisOption reads the URL as package redislock does. That package hands out no client: the connections of its
+// driver are for locks alone.
 func redisOption(url string) (o rueidis.ClientOption, err error) {
 	u, err := driver.ParseURL(url)
 	if err != nil {
@@ -102,6 +104,17 @@ func redisOption(url string) (o rueidis.ClientOption, err error) {
 }
 
 func (c *counter) close() { c.client.Close() }
+
+// answers is an error if Redis does not. The sale is over then: no other place has its stock, and a Redis that comes
+// back may have lost pieces that were sold.
+func (c *counter) answers(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	if err := c.client.Do(ctx, c.client.B().Ping().Build()).Error(); err != nil {
+		return fmt.Errorf("Redis, which alone has the stock, does not answer any more (%w), so the sale is over", err)
+	}
+	return nil
+}
 
 // fill makes the stock and the group of consumers.
 func (c *counter) fill(ctx context.Context, parts []int) error {

@@ -1,6 +1,7 @@
 package flashsale
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -103,6 +104,9 @@ func (s sale) run(ctx context.Context) (r Result, err error) {
 	defer crew.dismiss()
 	rush := &rush{sale: s, crew: crew, db: db, result: &r, open: map[int]request{}, at: map[int]*worker{}, answered: map[int]bool{}}
 	if err := rush.conduct(ctx); err != nil {
+		if queue != nil && ctx.Err() == nil {
+			err = cmp.Or(queue.answers(ctx), err)
+		}
 		return Result{}, err
 	}
 	if err := db.audit(ctx, &r, rush.answered); err != nil {

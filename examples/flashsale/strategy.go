@@ -18,7 +18,7 @@ type strategy struct {
 	open   func(*shop) (sell, error)
 	locks  bool     // it has locks of Interlock, and a URL says where
 	cut    bool     // it cuts the stock into segments
-	redis  bool     // its stock is in Redis, and a URL says where
+	redis  bool     // its stock and buyers are in Redis, where sell looks at both; a URL says where
 	struck []Strike // can be shown with it
 	wrong  bool     // it may oversell
 	loose  bool     // nothing keeps a buyer from a second order
@@ -66,6 +66,7 @@ type shop struct {
 	items    int
 	segments int  // of each item
 	loose    bool // a buyer may get several orders
+	redis    bool // sell looks itself what is left, and who has one
 	strike   int  // the stock at which a worker may be struck; 0: never
 	midway   func() error
 	written  func() error                                          // says that a consumer has written an order

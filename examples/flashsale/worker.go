@@ -72,7 +72,7 @@ func work(in io.Reader, say func(message) error) (last message, err error) {
 
 	proceed := make(chan struct{}, 1)
 	strategy := strategies[j.Strategy]
-	s := &shop{loose: strategy.loose, worker: j.Worker, work: j.Work, lock: j.Lock, items: j.Items, segments: j.Segments, strike: j.Strike}
+	s := &shop{loose: strategy.loose, redis: strategy.redis, worker: j.Worker, work: j.Work, lock: j.Lock, items: j.Items, segments: j.Segments, strike: j.Strike}
 	s.midway = func() error {
 		if err := say(message{Kind: midway}); err != nil {
 			return err
@@ -187,7 +187,7 @@ func (s *shop) serve(ctx context.Context, sell sell, buyer int) (message, error)
 			return message{Kind: answer, Sold: true, New: true}, nil
 		case errors.Is(err, errHasOne):
 			return message{Kind: answer, Sold: true}, nil
-		case err == nil && (s.loose || s.counter != nil): // In Redis, sell has looked who has one.
+		case err == nil && (s.loose || s.redis):
 			return message{Kind: answer}, nil
 		case err == nil:
 			// Nothing is left, but an earlier click may have got a piece.
@@ -206,7 +206,7 @@ func (s *shop) serve(ctx context.Context, sell sell, buyer int) (message, error)
 // leftFor reads in the database how many pieces a buyer may get one of. Where the stock is in
 // Redis there may be some: its script looks itself.
 func (s *shop) leftFor(ctx context.Context, o order) (int, error) {
-	if s.counter != nil {
+	if s.redis {
 		return 1, nil
 	}
 	return s.left(ctx, o.item, s.segments)
