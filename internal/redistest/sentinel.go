@@ -15,6 +15,8 @@ type Sentinels struct {
 	Nodes     []*Server // the first master, and its replica
 	Proxies   []*Proxy  // of the Nodes, if they are Proxied
 	Sentinels []*Server
+
+	patience string // for how many milliseconds a master may be silent
 }
 
 // Proxied has the sentinels, the master, its replica and their clients reach these two through proxies.
@@ -40,7 +42,7 @@ func StartSentinel(t testing.TB, opts ...Option) *Sentinels {
 
 // RunSentinel starts them with their data in dir. The caller has to Stop them.
 func RunSentinel(dir string, opts ...Option) (*Sentinels, error) {
-	s := &Sentinels{Name: "mymaster"}
+	s := &Sentinels{Name: "mymaster", patience: "60000"}
 	if err := s.start(dir, opts); err != nil {
 		s.Stop()
 		return nil, err
@@ -71,7 +73,7 @@ func (s *Sentinels) start(dir string, opts []Option) error {
 	watch := []Option{
 		func(set *settings) { set.sentinel, set.tls = true, master.set.tls },
 		Config("sentinel", "monitor", s.Name, "127.0.0.1", port, "2"),
-		Config("sentinel", "down-after-milliseconds", s.Name, "60000"),
+		Config("sentinel", "down-after-milliseconds", s.Name, s.patience),
 		Config("sentinel", "failover-timeout", s.Name, "2000"),
 		Config("sentinel", "auth-user", s.Name, admin),
 		Config("sentinel", "auth-pass", s.Name, adminPassword),
@@ -199,10 +201,17 @@ func (s *Sentinels) Replica() *Server {
 	return s.Nodes[0]
 }
 
-// BeHasty has the sentinels replace a master that has not answered for a second.
+// BeHasty has the sentinels replace a master that has not answered for a second, from now on. On a busy machine
+// a healthy one is so, too, at times.
 func (s *Sentinels) BeHasty() {
+	s.patience = "1000"
+	s.wait(s.patience)
+}
+
+// wait says how many milliseconds a master may be silent.
+func (s *Sentinels) wait(ms string) {
 	for _, sentinel := range s.Sentinels {
-		_, _ = sentinel.Do("SENTINEL", "SET", s.Name, "down-after-milliseconds", "1000") // one may be dead
+		_, _ = sentinel.Do("SENTINEL", "SET", s.Name, "down-after-milliseconds", ms) // one may be dead
 	}
 }
 
@@ -227,10 +236,11 @@ func (s *Sentinels) Whole() bool {
 
 // WaitFailover has the sentinels give up a master that does not answer for a second. It
 // waits until all sentinels that answer call another server than old the master, and it
-// takes writes, and returns it.
+// takes writes, and returns it. Afterwards they are as patient as before.
 func (s *Sentinels) WaitFailover(old *Server) *Server {
 	s.Nodes[0].Helper()
-	s.BeHasty()
+	s.wait("1000")
+	defer s.wait(s.patience)
 	var master *Server
 	err := testserver.Until(func() (bool, error) {
 		master = nil
