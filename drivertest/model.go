@@ -14,7 +14,7 @@ import (
 // Random steps of a few sessions on one queue, each compared with the rule.
 var model = rule{
 	name: "RandomSteps",
-	says: []string{theRule, "Release, cancellation, expiry and eviction are one verb: leave the queue.", firstCome, tokensGrow},
+	says: []string{theRule, "Release, cancellation, expiry and eviction are one verb: leave the queue.", firstCome, tokensGrow, heldBeyond, neverFits},
 	check: func(t *trial) {
 		drivers := []driver.Driver{t.driver(), t.driver()}
 		run := 0
@@ -30,7 +30,7 @@ var model = rule{
 			for i := range m.sessions {
 				m.open(i)
 			}
-			r.Repeat(map[string]func(*rapid.T){
+			steps := map[string]func(*rapid.T){
 				"":               m.compare,
 				"join":           m.join,
 				"join again":     m.joinAgain,
@@ -43,10 +43,19 @@ var model = rule{
 				"renew":          m.renew,
 				"close session":  m.close,
 				"mismatch":       m.mismatch,
-			})
+			}
+			if _, cannot := t.Unsupported["Resize"]; !cannot {
+				steps["resize"] = m.resize
+			}
+			r.Repeat(steps)
 			for i := range m.sessions {
 				if err := m.sessions[i].Close(m.ctx); err != nil {
 					r.Fatalf("Close: %v", err)
+				}
+			}
+			if m.resized {
+				if err := drivers[0].Resize(m.ctx, m.queue, 0); err != nil {
+					r.Fatalf("Resize to 0: %v", err)
 				}
 			}
 		})
@@ -63,6 +72,7 @@ type machine struct {
 	queue    string
 	fixes    bool
 	capacity int64
+	resized  bool     // the capacity is kept
 	tickets  []*place // in the order of Join
 	gone     []*place // of sessions that are open
 	token    uint64   // of the last exclusive grant
@@ -116,12 +126,15 @@ func (m *machine) compare(t *rapid.T) {
 	if err != nil {
 		t.Fatalf("Follow: %v", err)
 	}
+	if known := m.resized || len(m.tickets) > 0; q.Resized != m.resized || known && q.Capacity != m.capacity {
+		t.Fatalf("the capacity is %d, kept %v, and the queue is %+v", m.capacity, m.resized, q)
+	}
 	if len(q.Members) != len(m.tickets) {
 		t.Fatalf("%d tickets stand, and the queue has %+v", len(m.tickets), q.Members)
 	}
 	for i, p := range m.tickets {
 		got := q.Members[i]
-		held := m.fits(m.tickets[:i+1])
+		held := p.held || m.fits(m.tickets[:i+1]) // who holds stays, also beyond a smaller capacity
 		if got.ID != p.ID || got.Units != p.Units || got.Held != held || got.Held != (got.Token != 0) || got.Fixed && !p.fixed {
 			t.Fatalf("place %d of capacity %d is %+v; by the rule it is %+v, held %v", i, m.capacity, got, *p, held)
 		}
@@ -264,6 +277,23 @@ func (m *machine) ask(t *rapid.T) {
 	}
 }
 
+func (m *machine) resize(t *rapid.T) {
+	capacity := rapid.Int64Range(0, 6).Draw(t, "to")
+	d := m.drivers[rapid.IntRange(0, 1).Draw(t, "driver")]
+	if err := d.Resize(m.ctx, m.queue, capacity); err != nil {
+		t.Fatalf("Resize to %d: %v", capacity, err)
+	}
+	if m.resized = capacity > 0; !m.resized {
+		return
+	}
+	m.capacity = capacity
+	for _, p := range slices.Clone(m.tickets) {
+		if !p.held && p.Units > capacity {
+			m.remove(p)
+		}
+	}
+}
+
 func (m *machine) renew(t *rapid.T) {
 	i := rapid.IntRange(0, len(m.sessions)-1).Draw(t, "session")
 	var known []driver.Ticket
@@ -329,7 +359,7 @@ func (m *machine) close(t *rapid.T) {
 }
 
 func (m *machine) mismatch(t *rapid.T) {
-	if len(m.tickets) == 0 {
+	if len(m.tickets) == 0 && !m.resized {
 		t.Skip("an empty queue has no kind")
 	}
 	r := permits(m.queue, 1, m.capacity+1)

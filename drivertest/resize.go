@@ -1,12 +1,18 @@
 package drivertest
 
 import (
+	"context"
 	"errors"
 
 	"github.com/interlock-go/interlock/driver"
 )
 
 const resizeKeeps = "Resize gives a semaphore's queue a capacity and keeps it, over crashes and restarts: the queue does not forget it when it is empty, and a Join of another capacity is ErrMismatch then, too."
+
+const (
+	heldBeyond = "A ticket that is held stays held when the capacity is lowered, also beyond it, and no other is granted until it fits."
+	neverFits  = "A ticket that waits for more units than the capacity leaves at once, as one that is evicted."
+)
 
 // resized gives a queue a capacity.
 func (t *trial) resized(d driver.Driver, queue string, capacity int64) {
@@ -31,8 +37,8 @@ var resize = rule{
 	says: []string{
 		resizeKeeps,
 		"Whoever now fits is granted.",
-		"A ticket that is held stays held when the capacity is lowered, also beyond it, and no other is granted until it fits.",
-		"A ticket that waits for more units than the capacity leaves at once, as one that is evicted.",
+		heldBeyond,
+		neverFits,
 		"A queue of another kind that has tickets: ErrMismatch.",
 	},
 	check: func(t *trial) {
@@ -72,7 +78,7 @@ var resize = rule{
 		b.await(last)
 		b.leave(last)
 
-		// Who waits for more than there can be leaves, and keeps nobody out.
+		// Whoever waits for more than there can be leaves, and keeps nobody out.
 		held := a.hold(permits("r", 2, 5))
 		heavy, light := b.wait(permits("r", 4, 5)), a.wait(permits("r", 1, 5))
 		t.resized(b.driver, "r", 3)
@@ -81,6 +87,50 @@ var resize = rule{
 		}
 		a.await(light)
 		t.stands(a.driver, "r", []driver.Ticket{held, light}, nil)
+
+		// A Join whose answer was lost finds its ticket, whatever the capacity is by then.
+		if t.world.Late != nil {
+			r := permits("late", 1, 5)
+			_ = lostAnswer(t.world.Late)(t.ctx, func(ctx context.Context) error {
+				_, err := a.Join(ctx, r)
+				return err
+			})
+			if q := t.snapshot(b.driver, "late"); len(q.Members) == 1 { // it has come
+				t.resized(b.driver, "late", 7)
+				t.stands(b.driver, "late", []driver.Ticket{a.hold(again(r))}, nil)
+			}
+		}
+
+		// A ticket that waits for too many units leaves a long line, too, also from its end.
+		held = a.hold(permits("s", 2, 5))
+		var line, stay []driver.Ticket
+		for i := range 120 {
+			units := int64(4 - i%2)
+			line = append(line, b.wait(permits("s", units, 5)))
+			if i%20 == 0 {
+				stay = append(stay, a.wait(permits("s", 1, 5)))
+			}
+		}
+		t.resized(a.driver, "s", 2)
+		t.stands(b.driver, "s", []driver.Ticket{held}, stay)
+		states := b.renew(line...)
+		for _, tk := range line {
+			if r := states[tk.ID]; r.State != driver.Gone {
+				t.Fatalf("a ticket of 3 or 4 units, while the capacity is 2, is %+v", r)
+			}
+		}
+
+		// More is held than the capacity, also when that is not kept any more.
+		t.resized(a.driver, "s", 5)
+		a.await(stay[2])
+		t.resized(b.driver, "s", 2)
+		t.resized(b.driver, "s", 0)
+		a.leave(held)
+		t.stands(b.driver, "s", stay[:3], stay[3:])
+		a.leave(stay[0])
+		a.leave(stay[1])
+		a.await(stay[3])
+		t.stands(b.driver, "s", stay[2:4], stay[4:])
 
 		mutex := a.hold(driver.Request{ID: newID(), Queue: "m", Kind: driver.Mutex, Units: 1, Capacity: 1})
 		if err := b.driver.Resize(t.ctx, "m", 2); !errors.Is(err, driver.ErrMismatch) {

@@ -193,6 +193,9 @@ func (u *use) handOff() error {
 
 func (u *use) semaphore() error {
 	request := driver.Request{ID: newID(), Queue: u.name, Kind: driver.Semaphore, Units: 2, Capacity: 3}
+	if err := u.d[0].Resize(u.ctx, u.name, 3); err != nil {
+		return err
+	}
 	first, err := u.s[0].Join(u.ctx, request)
 	if err != nil {
 		return err
@@ -206,6 +209,9 @@ func (u *use) semaphore() error {
 		return err
 	}
 	if second, err = u.s[1].Await(u.ctx, second); err != nil {
+		return err
+	}
+	if err := u.d[1].Resize(u.ctx, u.name, 0); err != nil {
 		return err
 	}
 	request.ID = newID()

@@ -17,7 +17,5 @@ func TestPrimitives(t *testing.T) {
 	primitives.Run(t, primitives.Backend{
 		World: worlds([]*redistest.Server{s}, "redis://"+s.Addr, rueidis.ClientOption{InitAddress: []string{s.Addr}}),
 		TTL:   time.Second,
-
-		Unsupported: map[string]string{"SetPermits": notResized, "SetPermitsStay": notResized},
 	})
 }

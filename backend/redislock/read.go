@@ -71,7 +71,7 @@ func garbled(err error, keys ...string) error {
 // decode reads the answer of follow.lua.
 func decode(m rueidis.RedisMessage) (exchange.Snapshot, error) {
 	parts, err := m.ToArray()
-	if err != nil || len(parts) != 5 {
+	if err != nil || len(parts) != 6 {
 		return exchange.Snapshot{}, errors.Join(errAnswer, err)
 	}
 	now, err1 := parts[0].AsInt64()
@@ -79,7 +79,8 @@ func decode(m rueidis.RedisMessage) (exchange.Snapshot, error) {
 	capacity, err3 := parts[2].AsInt64()
 	records, err4 := parts[3].AsStrSlice()
 	ends, err5 := parts[4].AsStrSlice()
-	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
+	resized, err6 := parts[5].AsBool()
+	if err := errors.Join(err1, err2, err3, err4, err5, err6); err != nil {
 		return exchange.Snapshot{}, errors.Join(errAnswer, err)
 	}
 	left := map[string]time.Duration{}
@@ -108,8 +109,8 @@ func decode(m rueidis.RedisMessage) (exchange.Snapshot, error) {
 		members = append(members, numbered{member, seq})
 	}
 	slices.SortFunc(members, func(a, b numbered) int { return cmp.Compare(a.seq, b.seq) })
-	q := driver.Queue{}
-	if len(members) > 0 {
+	q := driver.Queue{Resized: resized}
+	if len(members) > 0 || resized {
 		q.Kind, q.Capacity = driver.Kind(kind), capacity
 	}
 	for _, m := range members {

@@ -24,6 +24,7 @@ var (
 	shrinkScript = readScript("format", "queue", "shrink")
 	keepScript   = readScript("format", "queue", "keep")
 	askScript    = readScript("format", "queue", "ask")
+	resizeScript = readScript("format", "queue", "resize")
 	raiseScript  = readScript("format", "queue", "raise")
 	followScript = readScript("format", "queue", "follow")
 	swapScript   = readScript("swap")

@@ -198,6 +198,23 @@ func (s *store) Ask(ctx context.Context, queue, id string, what driver.Demand) (
 	return s.change(ctx, askScript, queue, id, letter)
 }
 
+// Resize looks at all waiters, some with each script.
+func (s *store) Resize(ctx context.Context, queue string, capacity int64) (unsettled bool, err error) {
+	keys := s.queue(queue).keys
+	for to, from := strconv.FormatInt(capacity, 10), int64(0); ; to = "" {
+		answer, err := s.runN(ctx, call{resizeScript, keys, []string{to, strconv.FormatInt(from, 10)}}, 3)
+		switch {
+		case err != nil:
+			return false, err
+		case answer[0] == codeMismatch && answer[1] != 0: // dead ones were in it
+			continue
+		}
+		if from = answer[2]; from < 0 {
+			return answer[1] != 0, codeError(answer[0])
+		}
+	}
+}
+
 func (s *store) Raise(ctx context.Context, queue string, floor uint64) error {
 	unsettled, err := s.change(ctx, raiseScript, queue, strconv.FormatUint(floor, 10))
 	s.settle(ctx, queue, unsettled)

@@ -7,9 +7,7 @@ local code = GONE
 if r then
 	code = DONE
 	if what == 'x' or what == 'e' and r.token == 0 then
-		remove(r, false)
-		bury(id, r.ttl)
-		send(r.session, 'x ' .. int(r.number))
+		expel(r)
 	else
 		flag(r, what)
 		if r ~= q.lone then put(r) end

@@ -1,5 +1,5 @@
 -- ARGV: who follows ('' nobody: only read), until how long from now.
--- Returns the time, the queue, its records, and the ends of its tickets.
+-- Returns the time, the queue, its records, the ends of its tickets, and whether it was resized.
 load()
 if ARGV[1] ~= '' then
 	local old = call('ZRANGEBYSCORE', FOLLOWERS, '-inf', int(now), 'LIMIT', 0, MOST)
@@ -13,7 +13,8 @@ if ARGV[1] ~= '' then
 	end
 end
 if q.lone then
-	return { int(now), q.kind, int(q.capacity), { q.lone.id, record(q.lone) }, { q.lone.id, int(q.lone.stop) } }
+	return { int(now), q.kind, int(q.capacity), { q.lone.id, record(q.lone) }, { q.lone.id, int(q.lone.stop) }, 0 }
 end
-if q.used == 0 and q.waiting == 0 then return { int(now), q.kind, int(q.capacity), {}, {} } end
-return { int(now), q.kind, int(q.capacity), call('HGETALL', QUEUE), call('ZRANGE', ENDS, 0, -1, 'WITHSCORES') }
+local resized = q.resized and 1 or 0
+if q.used == 0 and q.waiting == 0 then return { int(now), q.kind, int(q.capacity), {}, {}, resized } end
+return { int(now), q.kind, int(q.capacity), call('HGETALL', QUEUE), call('ZRANGE', ENDS, 0, -1, 'WITHSCORES'), resized }

@@ -28,7 +28,7 @@ if q.left > now then
 	local refused = call('ZSCORE', LEFT, id)
 	if refused and tonumber(refused) > now then return reply(GONE) end
 end
-if (q.used > 0 or q.waiting > 0) and (q.kind ~= kind or q.capacity ~= capacity) then return reply(MISMATCH) end
+if not r and (q.used > 0 or q.waiting > 0 or q.resized) and (q.kind ~= kind or q.capacity ~= capacity) then return reply(MISMATCH) end
 if r then
 	r = granted(r)
 	if r.session ~= ARGV[8] and not is(r, 'f') or left(r) <= 0 then return reply(GONE) end

@@ -6,7 +6,7 @@
 -- all by the time at which they end if nobody renews them. A queue of which
 -- nothing must be remembered but the last token is not there at all; one with a
 -- single exclusive ticket may be lone (see take.lua), until something else is to
--- be known of it.
+-- be known of it. A queue that was resized stays while it is empty, without an expiry.
 --
 -- Times are microseconds of the server's clock.
 
@@ -66,6 +66,10 @@ local function get(key)
 	return call('GET', key)
 end
 
+-- What stands behind the kind of a queue that the scripts of the common ways leave alone: it was
+-- resized, or more is held than its capacity since it was.
+local RESIZED, OVER = ', resized', ', over'
+
 local function token(text)
 	local n = tonumber(string.match(text or '', '^%d+$'))
 	return n and n < 2 ^ 51 and n or UNREADABLE
@@ -118,8 +122,9 @@ local function load(id)
 	local capacity, used, waiting, last, offset, seq, next, keep, shown, followed, left, longest, mark, kind =
 		struct.unpack(STATE, found[1])
 	if not (last >= 0 and last < 2 ^ 51) then last = UNREADABLE end
+	local base, suffix = string.match(kind, '^(%a+)(, %a+)$')
 	q = {
-		kind = kind, capacity = capacity, used = used, waiting = waiting, last = last, offset = offset, seq = seq, mark = mark,
+		kind = base or kind, resized = suffix == RESIZED, capacity = capacity, used = used, waiting = waiting, last = last, offset = offset, seq = seq, mark = mark,
 		next = next, keep = keep, shown = shown, followed = followed, left = left, longest = longest, stored = true,
 	}
 	if id and found[2] then return parse(id, found[2]) end
@@ -176,9 +181,11 @@ end
 -- has evicted. LOCK stays, and keeps everybody out until who held is over.
 local function drop()
 	local last, offset = q.last, q.offset
+	local kind, capacity, resized = q.kind, q.capacity, q.resized
 	call('DEL', QUEUE)
 	records, winners = {}, {}
 	lone()
+	if resized and not q.lone then q.kind, q.capacity, q.resized = kind, capacity, true end
 	q.last, q.offset, q.mark, q.dropped = math.max(last, q.last), math.max(q.offset, offset), '!', true
 	changed = true
 end
@@ -278,6 +285,13 @@ local function send(session, text)
 	messages[#messages + 1] = text
 end
 
+-- expel takes a ticket out that its client has not given up.
+local function expel(r)
+	remove(r, false)
+	bury(r.id, r.ttl)
+	send(r.session, 'x ' .. int(r.number))
+end
+
 -- grant lets in whoever fits, in order; nobody as long as tokens could go back.
 local function grant()
 	while q.last == q.last and q.waiting > 0 and q.used < q.capacity and budget > 0 do
@@ -285,15 +299,19 @@ local function grant()
 		local found = id and (records[id] or call('HGET', QUEUE, id))
 		if not found then return drop() end
 		local r = records[id] or parse(id, found)
-		if r.units > q.capacity - q.used then break end
-		if not clear(now + (r.hold > 0 and r.hold or r.ttl)) then break end
-		call('ZREM', WAITING, id)
-		q.waiting = q.waiting - 1
-		admit(r)
-		winners[#winners + 1] = r
+		if r.units > q.capacity then -- it never fits any more
+			expel(r)
+		else
+			if r.units > q.capacity - q.used then break end
+			if not clear(now + (r.hold > 0 and r.hold or r.ttl)) then break end
+			call('ZREM', WAITING, id)
+			q.waiting = q.waiting - 1
+			admit(r)
+			winners[#winners + 1] = r
+			-- The heartbeat of who is next may come too late to notice its death.
+			if r.hold > 0 or r.ttl < q.longest then q.headless = true end
+		end
 		budget = budget - 1
-		-- The heartbeat of who is next may come too late to notice its death.
-		if r.hold > 0 or r.ttl < q.longest then q.headless = true end
 	end
 end
 
@@ -343,15 +361,20 @@ local function follow()
 end
 
 -- remember writes the last token, with what comes before it, for so long. An offset is
--- kept for ever.
+-- kept for ever, and so is the token of a queue that was resized: take.lua would not see the queue.
 local function remember(mark, memory)
 	if q.last ~= q.last then
 		call('SET', TOKEN, '?') -- until tokens are raised
-	elseif q.offset > 0 then
+	elseif q.offset > 0 or q.resized then
 		call('SET', TOKEN, 'r' .. mark .. int(q.last) .. '+' .. int(q.offset))
 	else
 		call('SET', TOKEN, (q.empty and '' or 'q') .. mark .. int(q.last), 'PX', int((memory + ahead()) / 1000))
 	end
+end
+
+-- stay has the queue stand until a time in ms, or for ever if it was resized. It needs no memory.
+local function stay(at)
+	if q.resized then call('PERSIST', QUEUE) else call('PEXPIREAT', QUEUE, at) end
 end
 
 -- store writes the queue, with the ticket that was lone.
@@ -364,8 +387,10 @@ local function store()
 		q.lone = nil
 	end
 	local idle = q.used == 0 and q.waiting == 0
-	local push = not q.stored or idle or q.raised
-	if idle then
+	local push = not q.stored or idle or q.push
+	if q.resized then
+		q.keep = FOREVER
+	elseif idle then
 		q.keep = math.max(q.left, q.followed)
 	else
 		local final = math.max(q.final or 0, now) + ahead()
@@ -375,7 +400,8 @@ local function store()
 		end
 	end
 	local fields = { 'state', struct.pack(STATE,
-		q.capacity, q.used, q.waiting, q.last, q.offset, q.seq, q.next, q.keep, q.shown, q.followed, q.left, q.longest, q.mark, q.kind) }
+		q.capacity, q.used, q.waiting, q.last, q.offset, q.seq, q.next, q.keep, q.shown, q.followed, q.left, q.longest, q.mark,
+		q.kind .. (q.resized and RESIZED or q.used > q.capacity and OVER or '')) }
 	for id, r in pairs(records) do
 		fields[#fields + 1] = id
 		fields[#fields + 1] = record(r)
@@ -386,7 +412,7 @@ local function store()
 		-- If the queue is lost while somebody holds, that one did not leave cleanly.
 		local mark, memory = idle and q.mark or '?', (not idle or q.mark == '!') and LONG or MEMORY
 		remember(mark, q.keep - now + memory)
-		call('PEXPIREAT', QUEUE, at)
+		stay(at)
 	end
 	if push or q.newends then call('PEXPIREAT', ENDS, at) end
 	if push or q.newwaiting then call('PEXPIREAT', WAITING, at) end
@@ -401,7 +427,7 @@ local function finish()
 			if redis.pcall('GET', LOCK) == MARKER then call('DEL', LOCK) end
 			q.shown = 0
 		end
-		if q.used == 0 and q.waiting == 0 and q.left <= now and q.followed <= now then
+		if q.used == 0 and q.waiting == 0 and q.left <= now and q.followed <= now and not q.resized then
 			if q.stored then call('DEL', QUEUE, WAITING, ENDS) end
 			q.empty = true
 			remember(q.mark, q.mark == '!' and LONG or MEMORY)

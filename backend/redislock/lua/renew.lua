@@ -11,7 +11,7 @@ for i = 4, #ARGV do ids[#ids + 1] = ARGV[i] end
 load(ids[1])
 -- A first write that needs no memory: with that the server lets the others through
 -- when its memory is full, and nobody loses what he has.
-if count > 0 and q.keep > now then call('PEXPIREAT', QUEUE, int(q.keep / 1000 + 1)) end
+if count > 0 and q.keep > now then stay(int(q.keep / 1000 + 1)) end
 sweep()
 local tickets = {}
 if q.lone then

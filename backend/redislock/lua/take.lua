@@ -2,8 +2,8 @@
 -- holds the ticket and ends with it. TOKEN holds the last token behind a mark:
 -- '=' its holder left cleanly, '!' it did not, or holds and wants its successor to
 -- know if it does not; '?' nobody wants to know. A 'q' before it: there is a queue.
--- An 'r' before it: tokens were raised, behind them is the offset, and join.lua grants, as it
--- does for what cannot be read.
+-- An 'r' before it: tokens were raised, behind them is the offset, or permits were set, and join.lua
+-- grants, as it does for what cannot be read.
 --
 -- ARGV: the ticket up to its flags, flags, the rest, TTL in ms, mark.
 -- Returns the token, negative if the lock is inherited, or 0: use join.lua.

@@ -305,7 +305,23 @@ var backends = []fault{
 	},
 	{
 		file: "backend/redislock/lua/raise.lua", pkg: "backend/redislock", test: "TestARaiseIsKeptForEver",
-		old: "q.raised, changed = true, true", new: "changed = true",
+		old: "q.push, changed = true, true", new: "changed = true",
+	},
+	{
+		file: "backend/redislock/lua/queue.lua", pkg: "backend/redislock", test: "TestTheNumberOfPermitsStaysForEver",
+		old: "elseif q.offset > 0 or q.resized then", new: "elseif q.offset > 0 then",
+	},
+	{
+		file: "backend/redislock/lua/resize.lua", pkg: "backend/redislock", test: "TestTheNumberOfPermitsStaysForEver",
+		old: "q.final, q.keep = tonumber(final[2] or 0), 0", new: "q.keep = 0",
+	},
+	{
+		file: "backend/redislock/lua/queue.lua", pkg: "backend/redislock", test: "TestAHandOverWaitsUntilEnoughHaveLeft",
+		old: "or q.used > q.capacity and OVER or ''", new: "or ''",
+	},
+	{
+		file: "backend/redislock/lua/resize.lua", pkg: "backend/redislock", test: "TestNoScriptOfResizeDoesEverything",
+		old: "if budget == 0 then break end", new: "",
 	},
 	{
 		file: "backend/redislock/lua/pass.lua", pkg: "backend/redislock", test: "TestTokensOfHandOversFollowTheClock",
