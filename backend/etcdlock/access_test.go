@@ -60,7 +60,7 @@ func TestUsers(t *testing.T) {
 	})
 }
 
-// Promise: with TLS the server has to prove its name, and the client its own.
+// Promise: with TLS the server has to prove its name, and the client its own. An error says what to write.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	s := etcdtest.Start(t, etcdtest.TLS())
@@ -69,13 +69,18 @@ func TestTLS(t *testing.T) {
 	with := url + "&cert=" + s.ClientCert + "&key=" + s.ClientKey
 	noError(t, doOnce(t, with))
 	noError(t, doOnce(t, with+"&server_name=localhost"))
-	for what, url := range map[string]string{
-		"without a certificate": url, "without the authority": strings.Replace(with, "ca="+s.CA, "", 1),
-		"under another name": with + "&server_name=other", "without TLS": "etcd://" + s.Addr,
+	for url, says := range map[string]string{
+		url:                                      "?cert=…&key=…",
+		strings.Replace(with, "ca="+s.CA, "", 1): "?ca=…",
+		with + "&server_name=other":              "?server_name=…",
+		"etcd://" + s.Addr:                       "write etcds://",
+		strings.Replace(with, s.Addr, etcdtest.Start(t).Addr, 1): "write etcd://",
 	} {
 		if c, err := interlock.Open(ctx, url); err == nil {
 			_ = c.Close()
-			t.Errorf("%s: it is opened", what)
+			t.Errorf("%s is opened", url)
+		} else if !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, want: %s", url, err, says)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc/status"
@@ -11,6 +12,7 @@ import (
 	"github.com/interlock-go/interlock/backend/etcdlock/internal/doctor"
 	"github.com/interlock-go/interlock/driver"
 	hint "github.com/interlock-go/interlock/internal/doctor"
+	"github.com/interlock-go/interlock/internal/tlsoption"
 )
 
 // examine is for a URL that open refuses: what was not opened can be checked, too.
@@ -65,7 +67,26 @@ func explain(err error) error {
 	case refused(err):
 		return driver.Permanent(fmt.Errorf("etcd: user or password is wrong: %w", said{err}))
 	}
+	if text := aboutTLS(err); text != "" {
+		return fmt.Errorf("etcd: %w (%s)", said{err}, text)
+	}
 	return fmt.Errorf("etcd: %w", said{err})
+}
+
+// aboutTLS says what may be behind a connection that ends before it has begun; "" of another error. The text is all that
+// gRPC hands on.
+func aboutTLS(err error) string {
+	text := err.Error()
+	ended := strings.Contains(text, "EOF") || strings.Contains(text, "connection reset") || strings.Contains(text, "broken pipe")
+	switch certificate := tlsoption.Hint(err); {
+	case certificate != "":
+		return certificate
+	case ended && strings.Contains(text, "authentication handshake failed"), strings.Contains(text, "does not look like a TLS handshake"):
+		return "if the port is one without TLS, write etcd://"
+	case ended && strings.Contains(text, "error reading server preface"):
+		return "if the port is one with TLS, write etcds://"
+	}
+	return ""
 }
 
 // said is an error of gRPC without what is around its message.

@@ -199,7 +199,7 @@ func TestUncommittedGrant(t *testing.T) {
 	}
 }
 
-// Promise: connections are encrypted and checked as the URL says.
+// Promise: connections are encrypted and checked as the URL says. An error says what to write.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	// What servers ask of users beside the passwords that their clients hash in the usual way.
@@ -214,11 +214,16 @@ func TestTLS(t *testing.T) {
 		"CREATE USER ed@'%' IDENTIFIED " + other + "; GRANT ALL ON locks.* TO ed@'%'")
 	opened(t, s.URLOf("cert", "pw")+"?ca="+ca+"&cert="+url.QueryEscape(s.ClientCert)+"&key="+url.QueryEscape(s.ClientKey))
 	opened(t, s.URLOf("ed", "pw")+"?ca="+ca)
-	for _, wrong := range []string{s.URL(), s.URL() + "?tls=true", s.URLOf("cert", "pw") + "?ca=" + ca, s.URLOf("ed", "other") + "?ca=" + ca} {
+	for wrong, says := range map[string]string{
+		s.URL(): "tls=true", s.URL() + "?tls=true": "?ca=…",
+		s.URLOf("cert", "pw") + "?ca=" + ca: "user and password", s.URLOf("ed", "other") + "?ca=" + ca: "user and password",
+	} {
 		d, err := open(t.Context(), wrong)
 		if err == nil {
 			d.Close()
 			t.Errorf("%s is let in", wrong)
+		} else if !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, want: %s", wrong, err, says)
 		}
 	}
 }

@@ -33,7 +33,7 @@ func TestTLSAndPasswords(t *testing.T) {
 		u.RawQuery = q.Encode()
 		return u.String()
 	}
-	if why := refused(t, set(url.Values{"sslmode": {"disable"}})); !strings.Contains(why, "pg_hba.conf") {
+	if why := refused(t, set(url.Values{"sslmode": {"disable"}})); !strings.Contains(why, "pg_hba.conf of the server, which may want TLS: sslmode=verify-full") {
 		t.Error(why)
 	}
 	if why := refused(t, set(url.Values{"sslmode": {"verify-full"}})); !strings.Contains(why, "sslrootcert=") {

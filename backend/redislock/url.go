@@ -3,7 +3,6 @@ package redislock
 import (
 	"cmp"
 	"context"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -152,13 +151,9 @@ func stranger(err error) bool {
 // against a certificate that is refused.
 func aboutTLS(u *driver.URL, err error) error {
 	cut := errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
-	var unknown x509.UnknownAuthorityError
-	var other x509.HostnameError
-	switch {
-	case errors.As(err, &unknown):
-		return fmt.Errorf("%w (name the file of its authority: ?ca=…)", err)
-	case errors.As(err, &other):
-		return fmt.Errorf("%w (name a host that the certificate has, or write it as ?server_name=…)", err)
+	switch hint := tlsoption.Hint(err); {
+	case hint != "":
+		return fmt.Errorf("%w (%s)", err, hint)
 	case cut && u.Scheme == "redis":
 		return fmt.Errorf("%w (if the server expects TLS, write rediss://)", err)
 	case cut:

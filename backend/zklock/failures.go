@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/interlock-go/interlock/internal/tlsoption"
 )
 
 // failures remember why servers could not be reached. The client only tries
@@ -54,6 +56,9 @@ func (f *failures) dial(dial dialler) dialler {
 // hint says what it may mean that a server ends a connection as soon as it has begun. Only
 // TLS reads anything before the session is asked for.
 func hint(err error) string {
+	if text := tlsoption.Hint(err); text != "" {
+		return " (" + text + ")"
+	}
 	if errors.Is(err, io.EOF) {
 		return " (if the port is one without TLS, write zk://)"
 	}
@@ -85,11 +90,11 @@ func (f *failures) event(e zk.Event) {
 	silent := f.silent
 	f.silent = false
 	if silent {
-		f.last = fmt.Errorf("%s accepts connections and does not answer (it may be busy, or expect TLS)", e.Server)
+		f.last = fmt.Errorf("%s accepts connections and does not answer (it may be busy, or expect TLS, as with zks://)", e.Server)
 	}
 	f.mu.Unlock()
 	if !silent {
-		f.failed(e.Server, fmt.Errorf("%s granted no session (it has no quorum, or expects TLS, or has as many connections from this machine as its maxClientCnxns allows)", e.Server))
+		f.failed(e.Server, fmt.Errorf("%s granted no session (it has no quorum, or expects TLS, as with zks://, or has as many connections from this machine as its maxClientCnxns allows)", e.Server))
 	}
 }
 

@@ -25,7 +25,8 @@ func TestTLS(t *testing.T) {
 	s, plain := server(), zktest.Start(t)
 	tlstest.Run(t, append(tlstest.Cases(t, "zks", "zk", s, server()),
 		tlstest.Case{Name: "the name of the host", URL: tlstest.URL("zks", strings.Replace(s.Addr, "127.0.0.1", "localhost", 1), s.Files()...)},
-		tlstest.Case{Name: "no TLS", URL: "zk://" + s.Addr, Says: []string{s.Addr, "TLS"}},
+		tlstest.Case{Name: "no TLS", URL: "zk://" + s.Addr, Says: []string{s.Addr, "TLS, as with zks://"}},
+		tlstest.Case{Name: "no authority named", URL: tlstest.URL("zks", s.Addr), Says: []string{s.Addr, "?ca=…"}},
 		tlstest.Case{Name: "TLS where there is none", URL: tlstest.URL("zks", plain.Addr, s.Files()...), Says: []string{plain.Addr, "write zk://"}},
 	), useOnce)
 }

@@ -46,7 +46,7 @@ func TestASaleWhoseRedisGoesAwaySaysSo(t *testing.T) {
 			}
 		},
 	})
-	if err == nil || !strings.Contains(err.Error(), "Redis, which alone has the stock, does not answer any more") {
+	if err == nil || !strings.Contains(err.Error(), "the Redis that alone has the stock does not answer any more") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -111,7 +111,7 @@ func (c *counter) answers(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	if err := c.client.Do(ctx, c.client.B().Ping().Build()).Error(); err != nil {
-		return fmt.Errorf("Redis, which alone has the stock, does not answer any more (%w), so the sale is over", err)
+		return fmt.Errorf("the Redis that alone has the stock does not answer any more (%w), so the sale is over", err)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/interlock-go/interlock/driver"
 )
@@ -40,6 +41,21 @@ func Config(u *driver.URL) (*tls.Config, error) {
 		c.Certificates = []tls.Certificate{pair}
 	}
 	return c, nil
+}
+
+// Hint says which option helps against a certificate that was refused, by the client or by the server; "" of another
+// error. It goes by the text, since some libraries hand on nothing else.
+func Hint(err error) string {
+	has := func(text string) bool { return err != nil && strings.Contains(err.Error(), text) }
+	switch {
+	case has("certificate signed by unknown authority"):
+		return "name the file of its authority: ?ca=…"
+	case has("certificate is valid for "), has("x509: cannot validate certificate for "):
+		return "name a host that the certificate has, or write it as ?server_name=…"
+	case has("remote error: tls: bad certificate"), has("remote error: tls: certificate required"), has("remote error: tls: unknown certificate authority"):
+		return "the server wants a certificate that it trusts: ?cert=…&key=…"
+	}
+	return ""
 }
 
 // Any reports whether one of them is given.

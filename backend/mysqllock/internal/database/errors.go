@@ -12,6 +12,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/doctor"
+	"github.com/interlock-go/interlock/internal/tlsoption"
 )
 
 // ErrReadOnly is a server that only follows another one.
@@ -75,7 +76,7 @@ func Explain(err error) error {
 	case driver.IsPermanent(err):
 		return err
 	case Number(err, 1045, 1698, 1524, 1251):
-		hint = "user and password of the URL"
+		hint = "user and password of the URL, and tls=true if the server wants TLS of this user"
 	case Number(err, 1044, 1049):
 		hint = "the database of the URL, and the user's rights in it"
 	case Denied(err):
@@ -93,6 +94,9 @@ func Explain(err error) error {
 	case Number(err, 3159):
 		hint = "add tls=true"
 	default:
+		if hint := tlsoption.Hint(err); hint != "" {
+			return fmt.Errorf("%w (%s)", err, hint)
+		}
 		return err
 	}
 	return driver.Permanent(fmt.Errorf("%w (%s)", err, hint))

@@ -112,6 +112,8 @@ func meaning(err error) (hint string, permanent bool) {
 	switch {
 	case errors.As(err, &pg):
 		switch {
+		case strings.HasPrefix(pg.Code, "28") && strings.Contains(pg.Message, "no encryption"):
+			return "user of the URL, and pg_hba.conf of the server, which may want TLS: sslmode=verify-full", true
 		case strings.HasPrefix(pg.Code, "28"):
 			return "user and password of the URL, and pg_hba.conf of the server", true
 		case pg.Code == "3D000":
@@ -129,6 +131,8 @@ func meaning(err error) (hint string, permanent bool) {
 		return "sslmode=disable does without TLS", true
 	case strings.Contains(err.Error(), "require_auth check failed"):
 		return "the server asks for the password itself, and nothing proves who it is: sslmode=verify-full does; require_auth=password allows it all the same", true
+	case strings.Contains(err.Error(), "certificate is valid for "):
+		return "name a host that the certificate has", true
 	case strings.Contains(err.Error(), "x509: "):
 		return "sslrootcert=file names the authority of the server", true
 	}
