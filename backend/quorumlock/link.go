@@ -250,6 +250,7 @@ const longestTTL = 24 * time.Hour
 func (l *link) isSound() {
 	l.sound, l.err, l.settled = true, nil, true
 	l.s.changed()
+	l.s.rejoin(l)
 }
 
 func (l *link) ripens() {

@@ -54,11 +54,8 @@ func TestAPlaceOfAFixedTimeIsGivenBackAfterItsSession(t *testing.T) {
 			}
 			time.Sleep(2 * ttl)
 			deaf.Deliver()
-			look := w[2].Driver()
-			defer look.Close()
-			q, err := look.Follow(t.Context(), r.Queue, "")
-			if err != nil || len(q.Members) != 0 {
-				t.Errorf("the member still has %+v, %v", q.Members, err)
+			if q := look(t, w[2]); len(q.Members) != 0 {
+				t.Errorf("the member still has %+v", q.Members)
 			}
 		})
 	}

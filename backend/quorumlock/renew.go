@@ -3,6 +3,7 @@ package quorumlock
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/interlock-go/interlock/driver"
 )
@@ -206,23 +207,39 @@ func (s *session) fate(k driver.Ticket, t *ticket, round uint64, began driver.In
 // restore joins at members where a ticket that is held has no place, and makes places as small as the
 // ticket. s.mu is held.
 func (t *ticket) restore() {
-	s := t.s
-	if t.foreign || t.parting {
-		return
-	}
 	small := false
-	for i, l := range s.links {
+	for i := range t.places {
 		p := &t.places[i]
 		small = small || p.state == granted && p.units > t.units
-		if p.state != untried && p.state != refused || !l.counts() {
-			continue
-		}
-		if t.hold > 0 {
-			continue // it would end later than the others
-		}
-		t.join(i, true)
+		t.joinAlso(i)
 	}
-	if small {
-		s.d.background(func() { _, _ = t.shrink(s.ctx) })
+	if small && !t.foreign && !t.parting {
+		t.s.d.background(func() { _, _ = t.shrink(t.s.ctx) })
+	}
+}
+
+// rejoin has the tickets that are held join at a member that counts again, without waiting for a heartbeat: the
+// next member may fail. Where a join has failed in this life, the heartbeat tries again. s.mu is held.
+func (s *session) rejoin(l *link) {
+	i, now := slices.Index(s.links, l), s.d.now()
+	for _, t := range s.tickets {
+		failed := t.places[i].err != nil && t.places[i].life == l.life
+		if t.state == held && !failed && t.standing(now) >= s.d.majority {
+			t.joinAlso(i)
+		}
+	}
+}
+
+// joinAlso joins at a member where a ticket that is held has no place, if it counts. s.mu is held.
+//
+// A majority of places has to stand all the time: else another may have held the lock meanwhile. So the
+// place counts only if a majority of the others stands when it is there (see verify).
+func (t *ticket) joinAlso(i int) {
+	switch p := &t.places[i]; {
+	case p.state != untried && p.state != refused, !t.s.links[i].counts():
+	case t.foreign, t.parting, t.evicted:
+	case t.hold > 0: // it would end later than the others
+	default:
+		t.join(i, true)
 	}
 }

@@ -3,11 +3,13 @@ package quorumlock_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/interlock-go/interlock/backend/memlock"
+	"github.com/interlock-go/interlock/backend/quorumlock"
 	"github.com/interlock-go/interlock/driver"
 )
 
@@ -40,14 +42,208 @@ func TestALockIsTakenAgainAtAMemberThatHasEndedTheSession(t *testing.T) {
 	})
 }
 
+// Promise: a lock that is held joins again as soon as a member counts, not only with the next heartbeat, so that all members
+// may fail one after the other.
+func TestALockJoinsAgainAsSoonAsAMemberCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := fresh(t, 3)
+		s, members := client(t, w...)
+		tk := hold(t, s)
+		synctest.Wait()
+		for range 2 {
+			for _, m := range members {
+				m.Faults().Expire()
+				synctest.Wait() // the client hears of it and opens another session there
+			}
+		}
+		other, _ := client(t, w...)
+		if tk, err := other.Join(t.Context(), request()); !errors.Is(err, driver.ErrBusy) {
+			t.Errorf("Join of another: %+v, %v", tk, err)
+		}
+		if r, err := s.Renew(t.Context(), []driver.Ticket{tk}); err != nil || len(r) != 1 || r[0].State != driver.Kept {
+			t.Errorf("Renew: %+v, %v", r, err)
+		}
+	})
+}
+
+// Promise: so it is with a member that has lost its data, also if a join there has failed before it did.
+func TestALockJoinsAgainAsSoonAsAnEmptyMemberCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, empty := fresh(t, 3), memlock.NewWorld()
+		without := empty.Driver()
+		defer without.Close()
+		lossy := &forgetful{Driver: w[0].Driver(), empty: without}
+		d, err := quorumlock.New(lossy, w[1].Driver(), w[2].Driver())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		s, err := d.Open(t.Context(), driver.SessionOptions{TTL: ttl})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tk := hold(t, s)
+		synctest.Wait()
+		lossy.lost.Store(true)
+		without.Faults().Before("Join", 1).Fail()
+		for range 4 {
+			if _, err := s.Renew(t.Context(), []driver.Ticket{tk}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(ttl * 33 / 100)
+		}
+		if q := look(t, empty); len(q.Members) == 0 {
+			t.Error("the member counts, and the lock has not joined there")
+		}
+	})
+}
+
+// Promise: a lock whose majority has ended stays lost, also if it was joining at another member then: another has held
+// it meanwhile.
+func TestAJoinThatComesLateBringsNoLockBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := fresh(t, 3)
+		sortByLife(t, w)
+		a, members := client(t, w...)
+		last := members[2].Faults()
+		last.Before("Join", 0).Fail() // so that the holder has the first two
+		tk := hold(t, a)
+		synctest.Wait()
+		members[0].Faults().Cut()
+		renew := func() []driver.Renewed {
+			t.Helper()
+			r, err := a.Renew(t.Context(), []driver.Ticket{tk})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return r
+		}
+		for range 2 {
+			time.Sleep(ttl * 33 / 100)
+			renew()
+		}
+		time.Sleep(ttl * 33 / 100)
+		last.Clear()
+		late := last.Before("Join", 1).Hang()
+		renew()
+		<-late.Reached()
+		time.Sleep(ttl / 50) // the place at the first one has ended
+		b, _ := client(t, w...)
+		if err := b.Leave(t.Context(), hold(t, b), true); err != nil {
+			t.Fatal(err)
+		}
+		late.Deliver()
+		synctest.Wait()
+		if r := renew(); len(r) != 1 || r[0].State != driver.Gone {
+			t.Errorf("Renew of a lock that another has held meanwhile: %+v", r)
+		}
+		synctest.Wait()
+		if q := look(t, w[2]); len(q.Members) != 0 {
+			t.Errorf("the last member still has %+v", q.Members)
+		}
+	})
+}
+
+// look reads the queue of a member.
+func look(t *testing.T, w *memlock.World) driver.Queue {
+	t.Helper()
+	d := w.Driver()
+	defer d.Close()
+	q, err := d.Follow(t.Context(), request().Queue, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q
+}
+
+// Promise: a lock that is held and has been evicted joins nowhere any more.
+func TestAnEvictedLockDoesNotJoinAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := fresh(t, 3)
+		s, members := client(t, w...)
+		tk := hold(t, s)
+		synctest.Wait()
+		d, _ := quorum(t, w...)
+		if err := d.Ask(t.Context(), tk.Queue, tk.ID, driver.Evict); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		members[0].Faults().Expire()
+		synctest.Wait()
+		if q := look(t, w[0]); len(q.Members) != 0 {
+			t.Errorf("it has joined again: %+v", q.Members)
+		}
+	})
+}
+
+// Promise: where a lock that is held could not join, the next heartbeat tries again, and nothing sooner: a member that
+// answers but grants nothing is not asked without end.
+func TestAMemberThatGrantsNothingIsAskedWithTheHeartbeat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := fresh(t, 3)
+		sortByLife(t, w)
+		bad := &refusing{Driver: w[2].Driver(), limit: 100}
+		d, err := quorumlock.New(w[0].Driver(), w[1].Driver(), bad)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		s, err := d.Open(t.Context(), driver.SessionOptions{TTL: ttl})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tk := hold(t, s)
+		time.Sleep(time.Second)
+		before := bad.joins.Load()
+		for range 3 {
+			if _, err := s.Renew(t.Context(), []driver.Ticket{tk}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+		}
+		if n := bad.joins.Load() - before; n < 3 || n > 6 {
+			t.Errorf("%d tries to join in 3 heartbeats", n)
+		}
+	})
+}
+
+// refusing is a member that answers, but whose every Join fails. After so many of them it answers no more.
+type refusing struct {
+	driver.Driver
+	limit int64
+	joins atomic.Int64
+}
+
+type refusingSession struct {
+	driver.Session
+	r *refusing
+}
+
+func (r *refusing) Open(ctx context.Context, o driver.SessionOptions) (*driver.Opened, error) {
+	at, err := r.Driver.Open(ctx, o)
+	if err == nil {
+		at.Session = &refusingSession{at.Session, r}
+	}
+	return at, err
+}
+
+func (s *refusingSession) Join(ctx context.Context, _ driver.Request) (driver.Ticket, error) {
+	if s.r.joins.Add(1) > s.r.limit {
+		<-ctx.Done()
+	}
+	return driver.Ticket{}, memlock.ErrFailed
+}
+
 // Promise: a lock that is held joins again at a member that counts, also if another has become silent since.
 func TestALockJoinsAgainWhileAnotherMemberIsSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := fresh(t, 3)
+		sortByLife(t, w)
 		s, members := client(t, w...)
-		members[2].Faults().Cut() // so that the holder has the first two
+		members[2].Faults().Before("Join", 0).Fail() // so that the holder has the first two
 		tk := hold(t, s)
-		members[2].Faults().Heal()
+		synctest.Wait()
+		members[2].Faults().Clear()
 		time.Sleep(s.TTL / 4) // the last one counts again
 		members[1].Faults().Cut()
 		var r []driver.Renewed
@@ -81,21 +277,21 @@ func TestAnEvictedWaiterDoesNotJoinAgain(t *testing.T) {
 		if err != nil || tk.Held {
 			t.Fatalf("Join: %+v, %v", tk, err)
 		}
-		look := w[0].Driver()
-		defer look.Close()
-		q, err := look.Follow(t.Context(), r.Queue, "")
-		if err != nil || len(q.Members) != 2 {
-			t.Fatalf("the line has %+v, %v", q.Members, err)
+		q := look(t, w[0])
+		if len(q.Members) != 2 {
+			t.Fatalf("the line has %+v", q.Members)
 		}
-		if err := look.Ask(t.Context(), r.Queue, q.Members[1].ID, driver.Evict); err != nil {
+		first := w[0].Driver()
+		defer first.Close()
+		if err := first.Ask(t.Context(), r.Queue, q.Members[1].ID, driver.Evict); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := b.Renew(t.Context(), []driver.Ticket{tk}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if q, err = look.Follow(t.Context(), r.Queue, ""); err != nil || len(q.Members) != 1 {
-			t.Errorf("it waits again: %+v, %v", q.Members, err)
+		if q := look(t, w[0]); len(q.Members) != 1 {
+			t.Errorf("it waits again: %+v", q.Members)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()

@@ -71,7 +71,7 @@ type place struct {
 	proof     driver.Instant
 	end       driver.Instant // of a place of another session, at the earliest
 	renewed   uint64         // the round of Renew
-	err       error          // why a try has failed
+	err       error          // why a try has failed in this life
 	mismatch  bool
 }
 
@@ -206,7 +206,7 @@ func (t *ticket) end(err error, clean bool) {
 // giveBack leaves a place. s.mu is held.
 func (t *ticket) giveBack(i int, clean bool) {
 	p := t.places[i]
-	t.places[i] = place{err: p.err, mismatch: p.mismatch}
+	t.places[i] = place{err: p.err, life: p.life, mismatch: p.mismatch}
 	if p.state == joining || p.id == "" {
 		return // whoever joins will see that
 	}
@@ -308,12 +308,12 @@ func (t *ticket) joined(i int, id string, tk driver.Ticket, err error) bool {
 		return false
 	case errors.Is(err, driver.ErrSession):
 		delete(s.placed, id)
-		*p = place{state: untried, err: err}
+		*p = place{state: untried, err: err, life: p.life}
 		l.over(at)
 		return false
 	default:
 		got := *p
-		*p = place{state: refused, err: err}
+		*p = place{state: refused, err: err, life: p.life}
 		if s.ctx.Err() != nil {
 			return false
 		}
@@ -447,6 +447,8 @@ func (t *ticket) verify(i int, id, life string, d driver.Driver) {
 	case now != life:
 		l.forgotten(p.at, life)
 		t.giveBack(i, true)
+	case t.state == held && t.standing(s.d.now()) < s.d.majority:
+		t.giveBack(i, !p.inherited) // see joinAlso
 	default:
 		p.verified = true
 	}
@@ -471,7 +473,7 @@ func (t *ticket) doubt(i int, err error) {
 		s.links[i].silent(p.at, err)
 	}
 	t.giveBack(i, !p.inherited)
-	t.places[i] = place{state: refused, err: err}
+	t.places[i] = place{state: refused, err: err, life: p.life}
 }
 
 // raise makes later tokens of a member larger than the ticket's. s.mu is held.
@@ -495,8 +497,9 @@ func (t *ticket) raise(i int, floor uint64) {
 			p.floor = max(p.floor, floor)
 		} else if s.ctx.Err() == nil {
 			l.silent(at, err)
+			life := p.life
 			t.giveBack(i, !p.inherited)
-			t.places[i] = place{state: refused, err: fmt.Errorf("raise the tokens: %w", err)}
+			t.places[i] = place{state: refused, err: fmt.Errorf("raise the tokens: %w", err), life: life}
 		}
 		t.poke()
 	})

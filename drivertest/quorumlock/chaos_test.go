@@ -212,7 +212,7 @@ func disturb[M member](t *testing.T, target string, ttl time.Duration, members [
 	}
 	minority := (len(members) - 1) / 2
 	var n atomic.Int64
-	load := chaos.Load{URL: target, TTL: ttl, Clients: 3, Each: 2, Times: 1 << 30}
+	load := chaos.Load{URL: target, TTL: ttl, Clients: 3, Each: 2, Times: 1 << 30, Hold: ttl / 2}
 	load.Until = func() bool { return n.Load() >= int64(rounds) || t.Failed() }
 	chaos.Run(t, load, func() {
 		if load.Until() {
@@ -221,25 +221,42 @@ func disturb[M member](t *testing.T, target string, ttl time.Duration, members [
 		}
 		var what []string
 		var mend []func()
-		many := rand.IntN(8) == 0
-		if many {
-			for _, i := range rand.Perm(len(members))[:minority+1+rand.IntN(len(members)-minority)] {
-				what = append(what, fmt.Sprint(i, " silent"))
-				mend = append(mend, members[i].silence())
+		end := func() {
+			for _, f := range mend {
+				f()
 			}
-		} else {
-			for _, i := range rand.Perm(len(members))[:1+rand.IntN(minority)] {
-				did, end := members[i].disturb()
-				what, mend = append(what, fmt.Sprint(i, " ", did)), append(mend, end)
+			mend = nil
+		}
+		some := rand.Perm(len(members))
+		few := 1 + rand.IntN(minority)
+		silent := func(i int) {
+			what, mend = append(what, fmt.Sprint(i, " silent")), append(mend, members[i].silence())
+		}
+		disturbed := func(i int) {
+			did, end := members[i].disturb()
+			what, mend = append(what, fmt.Sprint(i, " ", did)), append(mend, end)
+		}
+		each := func(some []int, do func(int)) {
+			for _, i := range some {
+				do(i)
 			}
 		}
-		time.Sleep(rand.N(ttl * 3 / 2))
-		if !many {
+		switch rand.IntN(8) {
+		case 0: // most or all
+			each(some[:minority+1+rand.IntN(len(members)-minority)], silent)
+			time.Sleep(rand.N(ttl * 3 / 2))
+		case 1, 2: // some, so that locks have no place there; and others as soon as they answer again
+			each(some[:few], silent)
+			goesOn("while a minority is silent")
+			end()
+			each(some[few:few+1+rand.IntN(minority)], disturbed)
+			time.Sleep(rand.N(ttl * 3 / 2))
+		default:
+			each(some[:few], disturbed)
+			time.Sleep(rand.N(ttl * 3 / 2))
 			goesOn("while a minority is disturbed")
 		}
-		for _, end := range mend {
-			end()
-		}
+		end()
 		goesOn("after members were disturbed")
 		awaitMembers(t, target, ttl, len(members))
 		t.Logf("round %d: %s", n.Add(1), strings.Join(what, ", "))
@@ -313,4 +330,33 @@ func TestTokensGrowThoughEachMemberHasLostItsData(t *testing.T) {
 		s.server.Restart()
 	}
 	grows("after all have lost it at once")
+}
+
+// Promise: a lock outlives the loss of the data of each member, one after the other: the next one may be restarted when the
+// doctor says that all members count.
+func TestALockOutlivesARestartOfEachMember(t *testing.T) {
+	const ttl = 3 * time.Second
+	servers, urls := startRedis(t, 3)
+	target := quorumURL(urls)
+	awaitMembers(t, target, ttl, len(servers))
+	c, err := interlock.Open(t.Context(), target, interlock.TTL(ttl))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	lease, err := c.Mutex("q").Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, s := range servers {
+		s.wipe()
+		awaitMembers(t, target, ttl, len(servers))
+		time.Sleep(ttl / 10) // a heartbeat comes after a third of it
+		if err := lease.Err(); err != nil {
+			t.Fatalf("after the restart of %d members: %v", i+1, err)
+		}
+	}
+	if err := lease.Release(); err != nil {
+		t.Error(err)
+	}
 }

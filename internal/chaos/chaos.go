@@ -2,6 +2,7 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ type Load struct {
 	URL                  string
 	TTL                  time.Duration
 	Clients, Each, Times int
+	Hold                 time.Duration // some hold for so long, at most; 0: a millisecond
 
 	Until func() bool // ends it sooner
 }
@@ -66,7 +68,7 @@ func Run(t *testing.T, load Load, disturb func()) {
 					n++
 					held.Add(1)
 					if rand.IntN(4) == 0 {
-						time.Sleep(rand.N(time.Millisecond))
+						time.Sleep(rand.N(cmp.Or(load.Hold, time.Millisecond)))
 					}
 					w.Leave(l)
 					if err := l.Release(); errors.Is(err, interlock.ErrLost) {

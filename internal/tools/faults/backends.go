@@ -3,6 +3,26 @@ package main
 // Of the backends, and of the guard.
 var backends = []fault{
 	{
+		file: "backend/quorumlock/renew.go", test: "TestALockJoinsAgainAsSoonAsAnEmptyMemberCounts",
+		old: "err != nil && t.places[i].life == l.life", new: "err != nil",
+	},
+	{
+		file: "backend/quorumlock/link.go", test: "TestALockJoinsAgainAsSoonAsAMemberCounts",
+		old: "l.s.rejoin(l)", new: "",
+	},
+	{
+		file: "backend/quorumlock/ticket.go", test: "TestAJoinThatComesLateBringsNoLockBack",
+		old: "case t.state == held && t.standing(s.d.now()) < s.d.majority:", new: "case false:",
+	},
+	{
+		file: "backend/quorumlock/renew.go", test: "TestAnEvictedLockDoesNotJoinAgain",
+		old: "t.parting, t.evicted:", new: "t.parting:",
+	},
+	{
+		file: "backend/quorumlock/renew.go", test: "TestAMemberThatGrantsNothingIsAskedWithTheHeartbeat",
+		old: "failed := t.places[i].err != nil &&", new: "failed := false &&",
+	},
+	{
 		file: "backend/quorumlock/ticket.go", test: "TestAPlaceThatMissedKeepCountsForItsOwnTime",
 		old: "p.proof.Add(t.s.span(p.hold)))", new: "p.proof.Add(t.s.span(t.hold)))",
 	},
