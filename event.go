@@ -40,7 +40,7 @@ func (k EventKind) level() slog.Level {
 	switch k {
 	case EventLost, EventOverrun, EventInDoubt, EventRejoined:
 		return slog.LevelWarn
-	case EventSession:
+	case EventSession, EventRetry:
 		return slog.LevelInfo
 	}
 	return slog.LevelDebug

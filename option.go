@@ -48,8 +48,8 @@ func Prefix(p string) ClientOption { return func(c *clientConfig) { c.prefix = p
 // owner=….
 func Owner(s string) ClientOption { return func(c *clientConfig) { c.owner = s } }
 
-// Logger logs events: lost and doubtful leases as warnings, all others for
-// debugging. Default silent.
+// Logger logs events: what was lost, overruns or is in doubt as a warning, new sessions and tries of an Acquire that
+// failed for information, all others for debugging. Default silent.
 func Logger(l *slog.Logger) ClientOption { return func(c *clientConfig) { c.log = l } }
 
 // Observe calls f after each event. f must not block. Repeatable.
