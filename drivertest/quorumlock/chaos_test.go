@@ -221,12 +221,6 @@ func disturb[M member](t *testing.T, target string, ttl time.Duration, members [
 		}
 		var what []string
 		var mend []func()
-		end := func() {
-			for _, f := range mend {
-				f()
-			}
-			mend = nil
-		}
 		some := rand.Perm(len(members))
 		few := 1 + rand.IntN(minority)
 		silent := func(i int) {
@@ -245,18 +239,18 @@ func disturb[M member](t *testing.T, target string, ttl time.Duration, members [
 		case 0: // most or all
 			each(some[:minority+1+rand.IntN(len(members)-minority)], silent)
 			time.Sleep(rand.N(ttl * 3 / 2))
-		case 1, 2: // some, so that locks have no place there; and others as soon as they answer again
+		case 1, 2: // some, so that locks have no place there, and then others, just before these answer again
 			each(some[:few], silent)
 			goesOn("while a minority is silent")
-			end()
 			each(some[few:few+1+rand.IntN(minority)], disturbed)
-			time.Sleep(rand.N(ttl * 3 / 2))
 		default:
 			each(some[:few], disturbed)
 			time.Sleep(rand.N(ttl * 3 / 2))
 			goesOn("while a minority is disturbed")
 		}
-		end()
+		for _, end := range mend {
+			end()
+		}
 		goesOn("after members were disturbed")
 		awaitMembers(t, target, ttl, len(members))
 		t.Logf("round %d: %s", n.Add(1), strings.Join(what, ", "))
@@ -288,6 +282,60 @@ func awaitMembers(t *testing.T, target string, ttl time.Duration, n int) {
 		}
 	}
 	t.Fatalf("not all %d members count again: %s", n, last)
+}
+
+// Promise: members that have lost their data, as many as may, give a lock to nobody while its holder, who is cut off from all
+// members, still has it.
+func TestServersWithoutTheirDataGiveNoLockAway(t *testing.T) {
+	const ttl = 4 * time.Second
+	servers, urls := startRedis(t, 5)
+	awaitMembers(t, quorumURL(urls), ttl, len(servers))
+	var own []*redistest.Proxy // of the holder
+	var ownURLs []string
+	for _, s := range servers {
+		p := redistest.NewProxy(t, s.server.Addr)
+		own, ownURLs = append(own, p), append(ownURLs, "redis://"+p.Addr)
+	}
+	open := func(urls []string) *interlock.Client {
+		c, err := interlock.Open(t.Context(), quorumURL(urls), interlock.TTL(ttl))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		return c
+	}
+	for _, p := range own[3:] {
+		p.Refuse(true) // so that the holder has the first three
+	}
+	holder, other := open(ownURLs), open(urls)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var w chaos.Witness
+	enter := func(c *interlock.Client) {
+		t.Helper()
+		l, err := c.Mutex("q").TryAcquire(ctx)
+		for err != nil && ctx.Err() == nil { // again and again, rather than in one line
+			time.Sleep(20 * time.Millisecond)
+			l, err = c.Mutex("q").TryAcquire(ctx)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Enter(l); err != nil {
+			t.Error(err)
+		}
+	}
+	enter(holder)
+	for _, p := range own {
+		p.Hang()
+	}
+	for _, s := range servers[:2] {
+		s.wipe()
+	}
+	enter(other)
+	for _, p := range own {
+		p.Resume()
+	}
 }
 
 // Promise: where tokens follow clocks, as those of Redis do, they grow though each member has lost its data, one after the
