@@ -2,6 +2,7 @@ package interlock_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -80,6 +81,56 @@ func TestWhatIsNoQuorumIsRefused(t *testing.T) {
 			if c != nil || !errors.Is(err, interlock.ErrInvalid) {
 				t.Errorf("%s: %v, %v", name, c, err)
 			}
+		}
+	})
+}
+
+// Promise: what a majority cannot carry is refused at once, whoever asks for it, with what to do instead, and leaves nothing
+// behind.
+func TestWhatAQuorumCannotCarryIsRefused(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		clients, _ := members(t, []*memlock.World{memlock.NewWorld(), memlock.NewWorld(), memlock.NewWorld()})
+		c, err := interlock.Quorum(ctx, clients, interlock.TTL(10*time.Second))
+		ok(t, err)
+		defer c.Close()
+		time.Sleep(11 * time.Second) // it is new
+		leader, err := c.Election("e").Campaign(ctx, "host:8080")
+		ok(t, err)
+		began := time.Now()
+		v := interlock.NewValue[int](c, "v")
+		for name, call := range map[string]func() error{
+			"Value.Get":            func() error { _, err := v.Get(ctx); return err },
+			"Value.Set":            func() error { _, err := v.Set(ctx, 1, 0); return err },
+			"Value.Update":         func() error { _, err := v.Update(ctx, func(n int) (int, error) { return n + 1, nil }); return err },
+			"Latch.Set":            func() error { _, err := c.Latch("l").Set(ctx, 2); return err },
+			"Latch.CountDown":      func() error { _, err := c.Latch("l").CountDown(ctx); return err },
+			"Latch.Count":          func() error { _, _, err := c.Latch("l").Count(ctx); return err },
+			"Latch.Wait":           func() error { return c.Latch("l").Wait(ctx) },
+			"Barrier.Set":          func() error { return c.Barrier("b").Set(ctx) },
+			"Barrier.Wait":         func() error { return c.Barrier("b").Wait(ctx) },
+			"DoubleBarrier.Enter":  func() error { _, err := c.DoubleBarrier("d", 2).Enter(ctx); return err },
+			"DoubleBarrier.Count":  func() error { _, _, err := c.DoubleBarrier("d", 2).Count(ctx); return err },
+			"Semaphore.Acquire":    func() error { _, err := c.Semaphore("s", 3).Acquire(ctx); return err },
+			"Semaphore.TryAcquire": func() error { _, err := c.Semaphore("s", 3).TryAcquire(ctx); return err },
+			"All":                  func() error { _, err := interlock.All(c.Mutex("a"), c.Semaphore("s", 3)).Acquire(ctx); return err },
+			"SetPermits":           func() error { return c.SetPermits(ctx, "s", 3) },
+			"UnsetPermits":         func() error { return c.UnsetPermits(ctx, "s") },
+			"Election.SetValue":    func() error { return c.Election("e").SetValue(ctx, leader, "ready") },
+		} {
+			if err := call(); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "on one backend") {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		for _, err := range v.Watch(ctx) {
+			wantErr(t, err, errors.ErrUnsupported)
+			break
+		}
+		if waited := time.Since(began); waited > time.Second {
+			t.Errorf("they took %v", waited)
+		}
+		ok(t, leader.Release())
+		for q, err := range c.Queues(ctx, "") {
+			t.Errorf("%s is left, with %+v, %v", q.Name, q.Holders, err)
 		}
 	})
 }

@@ -324,13 +324,12 @@ func (d *Driver) Raise(ctx context.Context, queue string, floor uint64) error {
 	return enough(ctx, d, all)
 }
 
-// Resize is refused: each member has the locks that this one sees, and a minority that missed the change
-// would go on with the old capacity.
+// Resize is refused, as semaphores of several permits are. A minority that missed the change would go on with the old capacity.
 func (d *Driver) Resize(ctx context.Context, _ string, _ int64) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	return driver.Permanent(fmt.Errorf("a quorum cannot change the number of permits of a semaphore: %w", errors.ErrUnsupported))
+	return driver.Permanent(fmt.Errorf("quorum: has no semaphores whose number of permits could be changed: keep them on one backend: %w", errors.ErrUnsupported))
 }
 
 // findAny finds a ticket of this session, or one of another that has a fixed end. ErrGone if a majority does
