@@ -119,3 +119,28 @@ func handOver(t *testing.T, d driver.Driver) {
 		}
 	}
 }
+
+// Promise: a PgBouncer that refuses for a while, since its server was away, is told from a server that is away, with the
+// setting that helps.
+func TestAPoolerThatRefusesAfterAnOutage(t *testing.T) {
+	t.Parallel()
+	s := pgtest.Start(t)
+	p := pgtest.StartPooler(t, s, "server_login_retry = 300") // 15 by default
+	open := func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		d, err := openURL(ctx, p.URL())
+		if err == nil {
+			d.Close()
+		}
+		return err
+	}
+	s.Kill()
+	if open() == nil {
+		t.Fatal("it is opened without a server")
+	}
+	s.Restart()
+	if err := open(); err == nil || driver.IsPermanent(err) || !strings.Contains(err.Error(), "set it to 1") {
+		t.Errorf("the pooler refuses with %v", err)
+	}
+}

@@ -116,6 +116,8 @@ func meaning(err error) (hint string, permanent bool) {
 			return "user of the URL, and pg_hba.conf of the server, which may want TLS: sslmode=verify-full", true
 		case strings.HasPrefix(pg.Code, "28"):
 			return "user and password of the URL, and pg_hba.conf of the server", true
+		case strings.Contains(pg.Message, "server_login_retry"):
+			return "PgBouncer refuses for so long after its server has refused once, 15 s by default: set it to 1", false
 		case pg.Code == "3D000":
 			return "the database of the URL", true
 		case Denied(err):
