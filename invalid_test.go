@@ -65,7 +65,7 @@ func TestImpossibleRequestsFailAtOnce(t *testing.T) {
 		wantErr(t, err, interlock.ErrInvalid)
 		wantErr(t, a.Barrier("").Set(ctx), interlock.ErrInvalid)
 		wantErr(t, a.Revoke(ctx, "", "x"), interlock.ErrInvalid)
-		wantErr(t, a.Evict(ctx, "m", "x", true), interlock.ErrInvalid) // its ID is none
+		wantErr(t, a.Evict(ctx, "m", "", true), interlock.ErrInvalid)
 		if n := a.Exchanges() - before; n > 0 {
 			t.Errorf("%d exchanges", n)
 		}

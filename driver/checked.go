@@ -66,7 +66,7 @@ func (d checked) Follow(ctx context.Context, queue, after string) (Queue, error)
 }
 
 func (d checked) Ask(ctx context.Context, queue, id string, what Demand) error {
-	if err := errors.Join(checkTicket(Ticket{ID: id, Queue: queue}), checkDemand(what)); err != nil {
+	if err := errors.Join(checkMember(id), CheckName(queue), checkDemand(what)); err != nil {
 		return err
 	}
 	return d.Driver.Ask(ctx, queue, id, what)
@@ -151,6 +151,14 @@ func checkTicket(t Ticket) error {
 		return err
 	}
 	return CheckName(t.Queue)
+}
+
+// checkMember is CheckID for a ticket of any library: the others have IDs of other forms.
+func checkMember(id string) error {
+	if err := checkName(id, 0); err != nil {
+		return Invalid(fmt.Errorf("the ID of a ticket: %w", err))
+	}
+	return nil
 }
 
 func checkDemand(d Demand) error {

@@ -121,7 +121,8 @@ type Driver interface {
 	// evicted ticket that is held is not renewed any more: it leaves when its
 	// session leaves it, or when its TTL has run out, whichever comes first; one
 	// with a fixed end is not shortened by more than that. An evicted ticket that
-	// waits leaves at once. A ticket that does not stand: ErrGone.
+	// waits leaves at once. A ticket that does not stand: ErrGone. Tickets of another
+	// library have IDs of another form, which every driver takes.
 	Ask(ctx context.Context, queue, id string, what Demand) error
 
 	// Raise makes every later token of the queue larger than floor. An empty name

@@ -812,6 +812,14 @@ var mutants = []struct {
 			return err
 		},
 	}},
+	{"Ask refuses the ID of another library", "Ask", mutant{
+		ask: func(d *broken, ctx context.Context, queue, id string, what driver.Demand) error {
+			if err := driver.CheckID(id); err != nil {
+				return err
+			}
+			return d.Driver.Ask(ctx, queue, id, what)
+		},
+	}},
 	{"Force asks politely", "Force RandomSteps LeftStaysLeft", mutant{
 		ask: func(d *broken, ctx context.Context, queue, id string, what driver.Demand) error {
 			if what == driver.Force {

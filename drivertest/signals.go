@@ -154,7 +154,7 @@ var wantedReaders = rule{
 
 var ask = rule{
 	name: "Ask",
-	says: []string{"Ask sends Revoke or Evict to the ticket, or removes it at once (Force).", "A ticket that does not stand: ErrGone.", "please give it up", "it is not renewed any more", "another ticket waits behind this held one; not for Ask", "the connection is in doubt, all tickets are concerned; not for Ask"},
+	says: []string{"Ask sends Revoke or Evict to the ticket, or removes it at once (Force).", "A ticket that does not stand: ErrGone.", "Tickets of another library have IDs of another form, which every driver takes.", "please give it up", "it is not renewed any more", "another ticket waits behind this held one; not for Ask", "the connection is in doubt, all tickets are concerned; not for Ask"},
 
 	exclusive: true,
 	check: func(t *trial) {
@@ -174,6 +174,11 @@ var ask = rule{
 				if err := b.driver.Ask(t.ctx, queue, newID(), what); !errors.Is(err, driver.ErrGone) {
 					t.Fatalf("Ask (%d) for a ticket that does not stand: %v", what, err)
 				}
+			}
+		}
+		for _, id := range []string{"pid-1", "42a6a219558d8831", "a program of others"} {
+			if err := b.driver.Ask(t.ctx, "q", id, driver.Evict); !errors.Is(err, driver.ErrGone) {
+				t.Fatalf("Ask for a ticket of another library that does not stand, %q: %v", id, err)
 			}
 		}
 		a.leave(held)

@@ -2,6 +2,7 @@ package etcdlock_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -222,5 +223,73 @@ func TestALockBelowAnotherOneIsAnother(t *testing.T) {
 		if err != nil || len(name.Holders) != 1 || len(name.Waiters) != 0 {
 			t.Fatalf("a queue is %+v, %v", name, err)
 		}
+	}
+}
+
+// Promise: Revoke of another program's lock does nothing, Evict removes its waiter and not its holder, and with force
+// its holder.
+func TestAnotherProgramIsEvicted(t *testing.T) {
+	t.Parallel()
+	s := etcdtest.Start(t)
+	ctx := limited(t)
+	c := open(t, "etcd://"+s.Addr)
+	lock := func() (locked chan error) {
+		session, err := concurrency.NewSession(raw(t, s.Addr))
+		noError(t, err)
+		locked = make(chan error, 1)
+		go func() { locked <- concurrency.NewMutex(session, "a/b").Lock(ctx) }()
+		return locked
+	}
+	members := func(holders, waiters int) (q interlock.Queue) {
+		t.Helper()
+		await(t, fmt.Sprintf("%d hold and %d wait", holders, waiters), func() bool {
+			var err error
+			q, err = c.Queue(ctx, "a/b")
+			return err == nil && len(q.Holders) == holders && len(q.Waiters) == waiters
+		})
+		return q
+	}
+	noError(t, <-lock())
+	members(1, 0)
+	waiter := lock()
+	q := members(1, 1)
+	holder := q.Holders[0]
+	if !holder.Foreign || !q.Waiters[0].Foreign {
+		t.Errorf("they are shown as %+v", q)
+	}
+	noError(t, c.Revoke(ctx, "a/b", holder.ID))
+	noError(t, c.Evict(ctx, "a/b", holder.ID, false))
+	members(1, 1)
+	noError(t, c.Evict(ctx, "a/b", q.Waiters[0].ID, false))
+	if got := members(1, 0).Holders[0]; got.ID != holder.ID {
+		t.Errorf("%s holds, not %s", got.ID, holder.ID)
+	}
+	noError(t, c.Evict(ctx, "a/b", holder.ID, true))
+	members(0, 0)
+	<-waiter
+	if err := c.Evict(ctx, "a/b", holder.ID, true); !errors.Is(err, interlock.ErrLost) {
+		t.Errorf("evicted again: %v", err)
+	}
+}
+
+// Promise: who is told that others take a lock for another kind is told which of our programs do, also behind another
+// program, which agrees with all.
+func TestADisagreementIsNotWithAnotherProgram(t *testing.T) {
+	t.Parallel()
+	s := etcdtest.Start(t)
+	ctx := limited(t)
+	session, err := concurrency.NewSession(raw(t, s.Addr))
+	noError(t, err)
+	noError(t, concurrency.NewMutex(session, "a").Lock(ctx))
+	waiting := open(t, "etcd://"+s.Addr, interlock.Owner("ours"))
+	go func() { _, _ = waiting.Mutex("a").Acquire(ctx) }()
+	c := open(t, "etcd://"+s.Addr)
+	await(t, "ours waits", func() bool {
+		q, err := c.Queue(ctx, "a")
+		return err == nil && len(q.Waiters) == 1
+	})
+	_, err = c.RWMutex("a").Reader().TryAcquire(ctx)
+	if !errors.Is(err, interlock.ErrMismatch) || !strings.Contains(err.Error(), "for ours it is a mutex") {
+		t.Errorf("it says: %v", err)
 	}
 }

@@ -4,6 +4,7 @@ package filelock_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -170,6 +171,32 @@ func TestAnotherProgramIsShown(t *testing.T) {
 	ok(t, err)
 	if len(q.Holders) != 1 || q.Holders[0].Foreign || q.Holders[0].Note != "why" {
 		t.Errorf("%+v", q)
+	}
+}
+
+// Promise: another program cannot be asked to leave: that is an error, which says who it is. When it has left, it is gone.
+func TestAnotherProgramCannotBeAsked(t *testing.T) {
+	dir := newDir(t)
+	c := open(t, dir)
+	end := flock(t, filepath.Join(dir, "backup"))
+	q, err := c.Queue(t.Context(), "backup")
+	ok(t, err)
+	id := q.Holders[0].ID
+	ask := map[string]func() error{
+		"revoke":          func() error { return c.Revoke(t.Context(), "backup", id) },
+		"evict":           func() error { return c.Evict(t.Context(), "backup", id, false) },
+		"evict, by force": func() error { return c.Evict(t.Context(), "backup", id, true) },
+	}
+	for what, once := range ask {
+		if err := once(); !errors.Is(err, interlock.ErrInvalid) || !strings.Contains(err.Error(), q.Holders[0].Owner+", has locked") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	end()
+	for what, once := range ask {
+		if err := once(); !errors.Is(err, interlock.ErrLost) {
+			t.Errorf("%s of one that has left: %v", what, err)
+		}
 	}
 }
 

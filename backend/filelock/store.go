@@ -291,7 +291,12 @@ func (s *store) Ask(ctx context.Context, queue, id string, demand driver.Demand)
 		t := x.ticket(id)
 		switch {
 		case t == nil && strings.HasPrefix(id, foreignID):
-			return driver.Invalid(fmt.Errorf("%s is a process of another program, which has locked %s: it cannot be asked", id, s.dir.lockFile(queue)))
+			for _, m := range s.foreign(x.queue) {
+				if m.ID == id {
+					return driver.Invalid(fmt.Errorf("%s, has locked %s: it cannot be asked", m.Owner, s.dir.lockFile(queue)))
+				}
+			}
+			return driver.ErrGone
 		case t == nil:
 			return driver.ErrGone
 		case demand == driver.Force || demand == driver.Evict && !t.Held:

@@ -199,6 +199,9 @@ func (s *store) Settle(ctx context.Context, queue string) (bool, error) {
 }
 
 func (s *store) Ask(ctx context.Context, queue, id string, what driver.Demand) (bool, error) {
+	if driver.CheckID(id) != nil {
+		return false, driver.ErrGone // the server has UUIDs
+	}
 	letter := map[driver.Demand]string{driver.Revoke: "r", driver.Evict: "e", driver.Force: "x"}[what]
 	got, err := s.numbers(ctx, "ask", 2, queue, id, letter)
 	return unsettled(got), err
