@@ -3,6 +3,7 @@ package interlock
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/interlock-go/interlock/driver"
 )
@@ -16,10 +17,11 @@ func (l *Lock) disagreement(ctx context.Context, err error) error {
 	if unknown == nil && q.Resized && q.Kind != l.kind {
 		return fmt.Errorf("%w: this is %s, and by SetPermits it is %s", err, shape(l.kind, l.capacity), shape(q.Kind, q.Capacity))
 	}
-	if unknown != nil || len(q.Members) == 0 || q.Kind == l.kind && q.Capacity == l.capacity {
+	at := slices.IndexFunc(q.Members, func(m driver.Member) bool { return !m.Foreign }) // others agree with all
+	if unknown != nil || at < 0 || q.Kind == l.kind && q.Capacity == l.capacity {
 		return err
 	}
-	return fmt.Errorf("%w: this is %s, and for %s it is %s", err, shape(l.kind, l.capacity), q.Members[0].Owner, shape(q.Kind, q.Capacity))
+	return fmt.Errorf("%w: this is %s, and for %s it is %s", err, shape(l.kind, l.capacity), q.Members[at].Owner, shape(q.Kind, q.Capacity))
 }
 
 func shape(kind driver.Kind, capacity int64) string {

@@ -36,6 +36,8 @@ func TestHoldersOfOtherLibrariesAreNotCalledEvicted(t *testing.T) {
 	says(exitUsage, "a lock of kazoo cannot be asked for", "revoke", "k")
 	says(0, "not known", "show", "c")
 	says(0, "holds on if it does not listen", "evict", "c")
-	says(0, "asked an unknown member", "revoke", "c")
+	says(0, "asked another program", "revoke", "c")
+	says(0, "another program", "show", "c")
+	says(exitBusy, "held by another program", "run", "-n", "c", "--", "true")
 	says(0, "evicted", "evict", "--force", "k")
 }

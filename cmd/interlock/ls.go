@@ -147,7 +147,7 @@ func (l list) show(v view) {
 				s.add(name, fmt.Sprintf("and %d more", len(q.Holders)-i), "", "", "", "", "", "")
 				break
 			}
-			s.add(name, held(q, m), m.Owner, m.Note, token(m), v.since(m.Since), v.until(m), waiting)
+			s.add(name, held(q, m), owner(m), m.Note, token(m), v.since(m.Since), v.until(m), waiting)
 			waiting = ""
 		}
 		if len(q.Holders) == 0 {

@@ -143,7 +143,7 @@ func showQueue(v view, q interlock.Queue) {
 		column{name: "token", wide: true}, column{name: v.pick("in line since", "in line")}, column{name: "until"}, column{name: "id"})
 	short := shortIDs(q)
 	add := func(what string, c text.Color, m interlock.Member) {
-		s.add(v.paint(c, what), m.Owner, held(q, m), m.Note, token(m), v.since(m.Since), v.until(m), v.pick(m.ID, short(m.ID)))
+		s.add(v.paint(c, what), owner(m), held(q, m), m.Note, token(m), v.since(m.Since), v.until(m), v.pick(m.ID, short(m.ID)))
 	}
 	holders := q.Holders[:min(len(q.Holders), mostMembers)]
 	waiters := q.Waiters[:min(len(q.Waiters), mostMembers-len(holders))]

@@ -255,8 +255,11 @@ func token(m interlock.Member) string {
 
 // owner is how messages call somebody.
 func owner(m interlock.Member) string {
-	if m.Owner == "" {
-		return "an unknown member"
+	switch {
+	case m.Owner != "":
+		return plain(m.Owner)
+	case m.Foreign:
+		return "another program"
 	}
-	return plain(m.Owner)
+	return "an unknown member"
 }
