@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/driver"
@@ -164,5 +165,45 @@ func TestCheckOfAFullDatabase(t *testing.T) {
 		if !told {
 			t.Errorf("nothing is said of the alarm: %+v", report.All)
 		}
+	})
+}
+
+// Promise: when the database gets full, those who hold locks keep them, and pass them on to those who wait.
+func TestLocksArePassedOnThoughTheDatabaseIsFull(t *testing.T) {
+	t.Parallel()
+	onBoth(t, "", func(t *testing.T, of etcdtest.Option) {
+		s := etcdtest.Start(t, of, etcdtest.Flag("--quota-backend-bytes=2000000"))
+		ctx := limited(t)
+		url := "etcd://" + s.Addr + "/locks"
+		first, err := open(t, url).Mutex("m").Acquire(ctx)
+		noError(t, err)
+		type grant struct {
+			lease *interlock.Lease
+			err   error
+		}
+		granted := make(chan grant, 2)
+		for i := range cap(granted) {
+			c := open(t, url)
+			go func() {
+				lease, err := c.Mutex("m").Acquire(ctx)
+				granted <- grant{lease, err}
+			}()
+			await(t, "one more waits", func() bool {
+				q, err := c.Queue(ctx, "m")
+				return err == nil && len(q.Waiters) == i+1
+			})
+		}
+		value := strings.Repeat("x", 100_000)
+		await(t, "the database is full", func() bool { return s.Command(ctx, "put", "k", value).Run() != nil })
+		lease := first
+		for range cap(granted) {
+			noError(t, lease.Release())
+			g := <-granted
+			noError(t, g.err)
+			lease = g.lease
+		}
+		time.Sleep(6 * time.Second) // longer than the TTL
+		noError(t, lease.Err())
+		noError(t, lease.Release())
 	})
 }

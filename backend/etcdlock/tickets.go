@@ -10,6 +10,7 @@ import (
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/interlock-go/interlock/driver"
@@ -38,10 +39,11 @@ func (s *store) Leave(ctx context.Context, l exchange.Leave) (unsettled bool, er
 			clientv3.Compare(clientv3.LeaseValue(t.key), "=", leaseOf(l.Session.ID)),
 			clientv3.Compare(clientv3.CreateRevision(t.key), "=", created),
 		}, ops, nil)
-		if err != nil {
+		switch {
+		case errors.Is(err, rpctypes.ErrNoSpace): // a full database takes no leaver, but the ticket can be deleted
+		case err != nil:
 			return false, s.forget(err)
-		}
-		if got.Succeeded {
+		case got.Succeeded:
 			return false, nil
 		}
 	}

@@ -19,6 +19,7 @@ import (
 
 const (
 	everyLock = "every lock: none can be acquired or renewed"
+	newLocks  = "no lock can be acquired but by those who wait already"
 	kept      = "a healthy holder keeps its lock"
 	outlast   = "locks outlast the death of a server"
 	waking    = "speed: waiters are woken as soon as a lock is free"
@@ -186,7 +187,7 @@ func (d *Doctor) checkAlarms(ctx context.Context) driver.Finding {
 	for _, a := range list.Alarms {
 		switch a.Alarm {
 		case pb.AlarmType_NOSPACE:
-			return doctor.Fail(everyLock, "compact and defragment the database, then: etcdctl alarm disarm", "the database of a member is full (NOSPACE)")
+			return doctor.Fail(newLocks, "compact and defragment the database, then: etcdctl alarm disarm", "the database of a member is full (NOSPACE)")
 		case pb.AlarmType_CORRUPT:
 			return doctor.Fail("exclusion: two could hold one lock", "replace the member that differs", "the data of members differ (CORRUPT)")
 		}
