@@ -92,6 +92,7 @@ var (
 	ctx      context.Context
 	c        *interlock.Client
 	client   *interlock.Client
+	clients  []*interlock.Client
 	lock     *interlock.Lock
 	lease    *interlock.Lease
 	err      error
