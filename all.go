@@ -260,6 +260,9 @@ func (w *whole) tryTogether(ctx context.Context, order []int, try bool) {
 
 // acquireParts acquires those that are not held yet, one after the other.
 func (w *whole) acquireParts(ctx context.Context, order []int, try bool) error {
+	for _, p := range w.parts() {
+		ctx = p.carry(ctx) // who waits for a part holds those before it
+	}
 	for at, i := range order {
 		if w.got[i] != nil {
 			continue
@@ -277,6 +280,7 @@ func (w *whole) acquireParts(ctx context.Context, order []int, try bool) error {
 		switch {
 		case err == nil:
 			w.add(i, lease.h.(*single))
+			ctx = w.got[i].carry(ctx)
 			continue
 		case first == at || !errors.Is(err, ErrBusy):
 		case w.isOneOf(ctx, p, order[first:at]):

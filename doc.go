@@ -76,6 +76,7 @@
 //   - [AtLeast] keeps others out for a while, also after the release.
 //   - [Weight] asks for several permits, of which [Lease.Shrink] gives back a part.
 //   - [Robust] tells the next holder whether the last one died: [Lease.Inherited].
+//   - [BreakDeadlocks] fails one of those who wait for each other for ever, whom [Deadlocks] names.
 //   - [Note] is shown by inspection: [Client.Queue], [Client.Queues], [Client.Follow].
 //
 // # Errors

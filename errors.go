@@ -43,7 +43,8 @@ var (
 	// ErrDeadlock: the context holds this lock already, so that waiting for it
 	// would never end. The ways out are [Reentrant], [LeaseFrom] and [Detach]. A reader
 	// that asks for the writer's side gets it too: only the release of the reader's
-	// side helps, as the text says.
+	// side helps, as the text says. And so does a wait with [BreakDeadlocks] whose deadlock has to be
+	// broken: release what is held, and try again.
 	ErrDeadlock = errors.New("already held by this context (see Reentrant, LeaseFrom and Detach)")
 
 	// ErrNoLeader: nobody leads the election.

@@ -112,15 +112,18 @@ func (n *line) acquire(ctx context.Context, l *Lock, try bool) (lease *single, h
 	}
 	n.waiters.push(w)
 	n.mu.Unlock()
-	if done := ctx.Done(); done == nil {
+	step, over := l.waits(ctx, nil)
+	if done := step.Done(); done == nil {
 		<-w.ready
 	} else {
 		select {
 		case <-w.ready:
 		case <-done:
-			return nil, false, n.giveUp(ctx, w)
+			over()
+			return nil, false, n.giveUp(step, w)
 		}
 	}
+	over()
 	switch {
 	case w.closed:
 		return nil, false, ErrClosed

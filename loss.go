@@ -114,6 +114,10 @@ func (t *ticket) inLine() *line {
 func (t *ticket) revoke() {
 	t.mu.Lock()
 	t.revoked = true
+	select {
+	case t.asked <- struct{}{}:
+	default:
+	}
 	for _, l := range t.leases {
 		l.signalRevoked()
 	}

@@ -70,6 +70,7 @@ type lockConfig struct {
 	robust    bool
 	sticky    bool
 	strict    bool
+	breaks    []*Client // with which deadlocks are looked for; nil: they are not
 	note      string
 	err       error
 }
@@ -156,6 +157,15 @@ func Sticky() Option { return func(c *lockConfig) { c.sticky = true } }
 // whoever of other clients was there before, and in their order, but that up to 64 may
 // overtake each other.
 func StrictOrder() Option { return func(c *lockConfig) { c.strict = true } }
+
+// BreakDeadlocks makes an acquire fail with ErrDeadlock if it waits in a deadlock, as [Deadlocks]
+// finds it through the lock's own client and these clients: exactly one wait of the deadlock
+// fails, the one that began last of those with this option, by the clocks of their machines. It looks when it has waited
+// for a TTL, and then again, less and less often. The caller then releases what it holds, and may
+// try again. A wait that holds nothing else, or has a time limit, is in no deadlock.
+func BreakDeadlocks(others ...*Client) Option {
+	return func(c *lockConfig) { c.breaks = append([]*Client{}, others...) }
+}
 
 // MaxNote is the longest note, and the longest value of a candidate, in bytes.
 const MaxNote = driver.MaxNote

@@ -18,24 +18,32 @@ import (
 	"github.com/interlock-go/interlock/internal/backoff"
 )
 
-// A record tells other clients of work that overruns. The ticket of the lease is gone, or another
-// may have the lock: so the client stands in a queue beside the lock's, in which nobody waits. Its
-// ticket there is renewed with all others, and ends with the client. Its note says what overruns.
+// A record tells other clients what the tickets of a lock do not: that work overruns, or what somebody
+// holds who waits (see wait). The client stands in a queue beside the lock's, in which nobody waits. Its
+// ticket there is renewed with all others, and ends with the client. Its note is what is told.
 // While the backend cannot be reached there is no record, and nothing waits for one.
 
-// recordPrefix is what the names of these queues begin with. Names of locks do not.
-const recordPrefix = "~overrun/"
+// The names of these queues begin with one of these. Names of locks do not.
+const (
+	recordPrefix = "~overrun/"
+	waitPrefix   = "~waiting/"
+)
 
-// recordQueue is the queue of the records of a lock. It has room for a name of any length.
-func recordQueue(queue string) string {
+// recordQueue is the queue of the records of a lock's overruns.
+func recordQueue(queue string) string { return beside(recordPrefix, queue) }
+
+// beside is the name of a queue of records of a lock. It has room for a name of any length.
+func beside(prefix, queue string) string {
 	sum := sha256.Sum256([]byte(queue))
-	return recordPrefix + hex.EncodeToString(sum[:16])
+	return prefix + hex.EncodeToString(sum[:16])
 }
 
 // isReserved reports a name that only this package uses.
-func isReserved(name string) bool { return strings.HasPrefix(name, recordPrefix) }
+func isReserved(name string) bool {
+	return strings.HasPrefix(name, recordPrefix) || strings.HasPrefix(name, waitPrefix)
+}
 
-var errReserved = driver.Invalid(fmt.Errorf("names that begin with %q are reserved", recordPrefix))
+var errReserved = driver.Invalid(fmt.Errorf("names that begin with %q or %q are reserved", recordPrefix, waitPrefix))
 
 // record is the note of a record, in JSON.
 type record struct {
@@ -73,7 +81,12 @@ func (t *ticket) record(token uint64, since driver.Instant) (stop func()) {
 		}
 		ctx, cancel := context.WithCancel(t.c.ctx)
 		t.unrecord = cancel
-		go t.c.background(func() { t.c.keepRecord(ctx, r, since) })
+		go t.c.background(func() {
+			t.c.keepRecord(ctx, r.Queue, recordQueue(r.Queue), func(int) []byte {
+				r.Age = t.c.d.Now().Sub(since)
+				return r.note()
+			})
+		})
 	}
 	return func() {
 		t.mu.Lock()
@@ -84,28 +97,33 @@ func (t *ticket) record(token uint64, since driver.Instant) (stop func()) {
 	}
 }
 
-// keepRecord keeps a ticket in the queue of records until ctx ends. It goes on trying, unless the
-// backend refuses for good.
-func (c *Client) keepRecord(ctx context.Context, r record, since driver.Instant) {
-	l := &Lock{c: c, name: r.Queue, queue: recordQueue(r.Queue), kind: driver.Barrier, units: 1, capacity: driver.RWCapacity}
+// keepRecord keeps a ticket in a queue of records until ctx ends. It goes on trying, unless the
+// backend refuses for good. Whoever asks for the ticket ([Client.Revoke]) gets another one, which is
+// there before the first leaves. note is told how many there have been.
+func (c *Client) keepRecord(ctx context.Context, name, queue string, note func(made int) []byte) {
+	l := &Lock{c: c, name: name, queue: queue, kind: driver.Barrier, units: 1, capacity: driver.RWCapacity}
 	b := backoff.Backoff{Most: c.TTL()}
-	var t *ticket
-	defer func() { t.abandon() }()
+	made := 0
+	var t, last *ticket
+	defer func() { last.abandon(); t.abandon() }()
 	for ctx.Err() == nil {
 		if t == nil {
 			var err error
 			if t, err = l.newTicket(ctx, nil, true); err != nil {
 				return
 			}
+			t.isRecord()
 		}
-		r.Age = c.d.Now().Sub(since)
-		t.req.Note = r.note() // that of the Join that takes effect counts
+		t.req.Note = note(made) // that of the Join that takes effect counts
 		err := t.reach(ctx)
 		switch {
 		case err == nil:
 			b = backoff.Backoff{Most: c.TTL()}
+			made++
+			last.abandon()
+			last = nil
 			if !t.outlasts(ctx) {
-				t = nil // it was lost with its session, or somebody has removed it
+				last, t = t, nil // it was lost with its session, or somebody has removed it, or asks for it
 			}
 			continue
 		case isSessionOver(err), isGone(err), errors.Is(err, errLate):
@@ -118,10 +136,26 @@ func (c *Client) keepRecord(ctx context.Context, r record, since driver.Instant)
 	}
 }
 
-// outlasts waits for the end of ctx. It reports false if the ticket was lost before.
+// isRecord has the ticket's record hear of it when somebody asks for the ticket.
+func (t *ticket) isRecord() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.asked = make(chan struct{}, 1)
+}
+
+// outlasts waits for the end of ctx. It reports false if the ticket of a record was lost before, or asked for.
 func (t *ticket) outlasts(ctx context.Context) bool {
 	const looks = 3 // in a TTL
-	for backoff.Sleep(ctx, t.sess.ttl/looks) == nil {
+	look := time.NewTicker(t.sess.ttl / looks)
+	defer look.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return true
+		case <-t.asked:
+			return false
+		case <-look.C:
+		}
 		t.mu.Lock()
 		held := t.state == ticketHeld
 		t.mu.Unlock()
@@ -129,7 +163,6 @@ func (t *ticket) outlasts(ctx context.Context) bool {
 			return false
 		}
 	}
-	return true
 }
 
 // Overrun is work of a client that goes on though its lease was lost (see [Client.Overruns]), as

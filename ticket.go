@@ -48,6 +48,7 @@ type ticket struct {
 	bodies    int            // functions of Do that run under it
 	wanted    bool           // another ticket waits behind it
 	revoked   bool
+	asked     chan struct{}   // of a record: has a value once somebody asks for it; else nil
 	recorded  int             // leases that overrun, for which a record is kept
 	unrecord  func()          // ends the record
 	doubt     error           // why the last renewal failed, if it did
@@ -178,10 +179,15 @@ func (l *Lock) obtain(ctx context.Context, n *line, t *ticket, try bool) (*ticke
 			}
 		}
 		n.asks(t)
-		err := t.reach(ctx)
+		step, over := l.waits(ctx, t)
+		err := t.reach(step)
+		fails := brokenBy(step)
+		over()
 		switch {
 		case err == nil:
 			return t, nil
+		case fails != nil && ctx.Err() == nil:
+			return t, fails
 		case l.c.ctx.Err() != nil:
 			return t, ErrClosed
 		case ctx.Err() != nil:

@@ -209,11 +209,23 @@ var faults = []fault{
 		{"record.go", "if t.recorded++; t.recorded == 1 {", `if t.recorded++; t.recorded == 1 && !broken("an overrun is not recorded") {`},
 		{"record.go", "if t.recorded--; t.recorded == 0 {", `if t.recorded--; t.recorded == 0 && !broken("an overrun is not recorded") {`}}},
 	{"a record stays", "Overrun", []edit{
-		{"record.go", "defer func() { t.abandon() }()", `defer func() {
+		{"record.go", "defer func() { last.abandon(); t.abandon() }()", `defer func() {
 		if !broken("a record stays") {
+			last.abandon()
 			t.abandon()
 		}
 	}()`}}},
+	{"a bounded wait is told", "Deadlocks", []edit{
+		{"waiting.go", "ends || t != nil", `ends && !broken("a bounded wait is told") || t != nil`}}},
+	{"a wait is told after its end", "Deadlocks", []edit{
+		{"waiting.go", "\t\ttimer.Stop()\n\t\tw.end()\n", `		timer.Stop()
+		if !broken("a wait is told after its end") {
+			w.end()
+		}
+`}}},
+	{"nobody answers", "Deadlocks", []edit{
+		{"loss.go", "\tcase t.asked <- struct{}{}:\n", `	case pick[chan struct{}]("nobody answers", nil, t.asked) <- struct{}{}:
+`}}},
 	{"the heart beats too slowly", "Healthy", []edit{
 		{"heartbeat.go", "every := n.ttl / beats", `every := pick("the heart beats too slowly", n.ttl*2/3, n.ttl/beats)`},
 		{"heartbeat.go", "if due >= r.at {", `if due >= r.at || broken("the heart beats too slowly") {`}}},

@@ -10,7 +10,7 @@ var rules = []rule{
 	thirtyNumbers, thirtyInProcesses,
 	readersAndWriters, noOvertaking, downgrade,
 	permits, shrinking, setPermits, setPermitsStay, mismatch,
-	reentrancy, deadlock, held, heldByTheClient, work,
+	reentrancy, deadlock, deadlocks, held, heldByTheClient, work,
 	hold, extension, adoption, atLeast,
 	robustness,
 	election, leaderValue,

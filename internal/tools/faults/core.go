@@ -55,6 +55,74 @@ var core = []fault{
 		old: "return nil, nil // whoever", new: "return nil, err // whoever",
 	},
 	{
+		file: "deadlock.go", test: "TestNoFalseAlarm",
+		old: "if suspects, err = suspects.confirm(ctx, first); err != nil {", new: "if err != nil { // one reading only",
+	},
+	{
+		file: "deadlock.go", test: "TestAnAnswerThatWasOnItsWayProvesNothing",
+		old: "const answers = 2", new: "const answers = 1",
+	},
+	{
+		file: "deadlock.go", test: "TestWhatHasGoneMeanwhileIsNoDeadlock",
+		old: "both := standing(first, second)", new: "both := first\n\t_ = second",
+	},
+	{
+		file: "deadlock.go", test: "TestNoFalseAlarm", // a fixed end holds up for ever
+		old: " && !m.Fixed", new: "",
+	},
+	{
+		file: "deadlock.go", test: "TestNoFalseAlarm", // one of those that hold permits is enough
+		old: "units += m.Units; units > q.Capacity", new: "units += m.Units; units > 0",
+	},
+	{
+		file: "deadlock.go", test: "TestNoFalseAlarm", // whoever waits in front stays
+		old: "i < own && k.inLine[m.ID]", new: "i < own",
+	},
+	{
+		file: "deadlock.go", test: "TestNoFalseAlarm", // whoever holds waits
+		old: "m.Held && k.held[m.ID] > 0", new: "m.Held",
+	},
+	{
+		file: "deadlock.go", test: "TestDeadlocksOfEachKindAreFound", // nobody waits behind a place in line
+		old: "k.inLine[w.Ticket] = true", new: "k.inLine[w.Ticket] = false",
+	},
+	{
+		file: "waiting.go", test: "TestNoFalseAlarm", // a wait that has a time limit is told
+		old: "ends || t != nil", new: "ends && false || t != nil",
+	},
+	{
+		file: "waiting.go", test: "TestNoFalseAlarm", // what was told survives the hand-over
+		old: "cancel: func(error) { w.end() }", new: "cancel: func(error) {}",
+	},
+	{
+		file: "waiting.go", test: "TestNoFalseAlarm", // a lease that is over is told
+		old: "if s.watch(ended) == nil {", new: "if s.watch(ended); true {",
+	},
+	{
+		file: "waiting.go", test: "TestADeadlockOverTwoBackendsIsNamed", // what was told survives the wait
+		old: "\t\ttimer.Stop()\n\t\tw.end()\n", new: "\t\ttimer.Stop()\n",
+	},
+	{
+		file: "all.go", test: "TestDeadlocksOfEachKindAreFound",
+		old: "ctx = w.got[i].carry(ctx)", new: "",
+	},
+	{
+		file: "all.go", test: "TestDeadlocksOfEachKindAreFound",
+		old: "ctx = p.carry(ctx) // who waits", new: "_ = p // who waits",
+	},
+	{
+		file: "breaking.go", test: "TestTheYoungestWaitBreaksTheDeadlock", // all fail
+		old: "if d.youngest() == w.id && ", new: "if ",
+	},
+	{
+		file: "breaking.go", test: "TestTheYoungestWaitBreaksTheDeadlock", // the oldest fails
+		old: "b.older(last) > 0", new: "b.older(last) < 0",
+	},
+	{
+		file: "breaking.go", test: "TestWhoBreaksDeadlocksIsAskedFor", // one without the option has to
+		old: "if b.breaks && (", new: "if (",
+	},
+	{
 		file: "inspect.go", test: "TestRecordsAreNoLocks",
 		old: "if isReserved(q.Name) {", new: "if false {",
 	},

@@ -1,0 +1,679 @@
+package interlock_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/backend/memlock"
+	"github.com/interlock-go/interlock/driver"
+)
+
+// under acquires a lock, and returns a context that carries it until the test ends.
+func under(t testing.TB, ctx context.Context, l *interlock.Lock) (context.Context, *interlock.Lease) {
+	t.Helper()
+	lease, err := l.Acquire(ctx)
+	ok(t, err)
+	held, free := lease.Bind(ctx)
+	t.Cleanup(func() { free(); _ = lease.Release() })
+	return held, lease
+}
+
+// untilEnd is a context without a deadline that ends before what was begun before is cleaned up.
+func untilEnd(t testing.TB) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
+	return ctx, cancel
+}
+
+// told is long enough for others to know of a wait.
+const told = 2 * time.Second
+
+func deadlocks(t testing.TB, clients ...member) []interlock.Deadlock {
+	t.Helper()
+	var all []*interlock.Client
+	for _, c := range clients {
+		all = append(all, c.Client)
+	}
+	found, err := interlock.Deadlocks(ctx, all...)
+	ok(t, err)
+	return found
+}
+
+// names are the locks of the deadlocks: "a b, c d".
+func names(found []interlock.Deadlock) string {
+	var all []string
+	for _, d := range found {
+		var one []string
+		for _, w := range d.Waits {
+			one = append(one, w.Name)
+		}
+		slices.Sort(one)
+		all = append(all, strings.Join(one, " "))
+	}
+	slices.Sort(all)
+	return strings.Join(all, ", ")
+}
+
+func noDeadlock(t testing.TB, why string, clients ...member) {
+	t.Helper()
+	if found := deadlocks(t, clients...); len(found) > 0 {
+		t.Errorf("%s: %v", why, found)
+	}
+}
+
+// A cycle over three locks of two backends is found with the clients of both, by anybody, with all that
+// helps to find those who are in it.
+func TestADeadlockOverTwoBackendsIsNamed(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		one, two := memlock.NewWorld(), memlock.NewWorld()
+		looker, other := join(t, one, interlock.Prefix("p/")), join(t, two)
+		begun := time.Now()
+		var on1, on2 [3]member
+		for i := range on1 {
+			on1[i], on2[i] = join(t, one, interlock.Owner(fmt.Sprint("owner ", i))), join(t, two, interlock.Owner(fmt.Sprint("owner ", i)))
+		}
+		ctx, cancel := untilEnd(t)
+		note := interlock.Note
+		ctx0, a := under(t, ctx, on1[0].Mutex("p/a", note("has a")))
+		ctx1, b := under(t, ctx, on2[1].Mutex("b", note("has b")))
+		ctx2, c := under(t, ctx, on1[2].Mutex("p/c", note("has c")))
+		leases := []*interlock.Lease{a, b, c}
+		waits := []<-chan result{async(ctx0, on2[0].Mutex("b", note("wants b")))}
+		time.Sleep(time.Second)
+		waits = append(waits, async(ctx1, on1[1].Mutex("p/c", note("wants c"))))
+		time.Sleep(told)
+		noDeadlock(t, "before the cycle is closed", looker, other)
+		waits = append(waits, async(ctx2, on1[2].Mutex("p/a", note("wants a"))))
+		time.Sleep(told)
+
+		for _, clients := range [][]member{{looker, other}, {other, looker, on1[0]}} {
+			found := deadlocks(t, clients...)
+			if len(found) != 1 || len(found[0].Waits) != 3 {
+				t.Fatalf("%v", found)
+			}
+			for i, w := range found[0].Waits {
+				backend, name := looker, string("bca"[i])
+				if i == 0 {
+					backend = other
+				}
+				by := leases[(i+1)%3]
+				if w.Client != backend.Client || w.Name != name || w.Kind != "mutex" || w.Units != 1 ||
+					w.Owner != fmt.Sprint("owner ", i) || w.Note != "wants "+name ||
+					w.By.Owner != fmt.Sprint("owner ", (i+1)%3) || w.By.Note != "has "+name || w.By.Token != by.Token() || !strings.HasPrefix(by.ID(), w.By.ID) {
+					t.Errorf("wait %d is %+v", i, w)
+				}
+			}
+			if since := found[0].Waits[0].Since; since.Sub(begun).Abs() > time.Second {
+				t.Errorf("since %v, not %v", since, begun)
+			}
+			const text = `owner 0 waits for b, which is held by owner 1; owner 1 waits for c, which is held by owner 2; owner 2 waits for a, which is held by owner 0`
+			if got := found[0].String(); got != text {
+				t.Errorf("%s\nwant %s", got, text)
+			}
+		}
+		noDeadlock(t, "half of the cycle", looker)
+		noDeadlock(t, "the other half", other)
+		noDeadlock(t, "nothing")
+
+		cancel()
+		for _, w := range waits {
+			wantErr(t, (<-w).err, context.Canceled)
+		}
+		noDeadlock(t, "after the end", looker, other)
+	})
+}
+
+// What never ends by itself is found, whatever the kinds of the locks.
+func TestDeadlocksOfEachKindAreFound(t *testing.T) {
+	type scene struct {
+		t    *testing.T
+		ctx  context.Context
+		a, b member // one backend
+		c    member // another
+	}
+	for name, one := range map[string]struct {
+		begin func(s scene)
+		want  string
+	}{
+		"two mutexes": {func(s scene) {
+			a, _ := under(s.t, s.ctx, s.a.Mutex("a"))
+			b, _ := under(s.t, s.ctx, s.b.Mutex("b"))
+			async(a, s.a.Mutex("b"))
+			async(b, s.b.Mutex("a"))
+		}, "a b"},
+		"goroutines of one process": {func(s scene) {
+			a, _ := under(s.t, s.ctx, s.a.Mutex("a"))
+			b, _ := under(s.t, s.ctx, s.a.Mutex("b"))
+			async(a, s.a.Mutex("b"))
+			async(b, s.a.Mutex("a"))
+		}, "a b"},
+		"a lock that was held before the last": {func(s scene) {
+			a, _ := under(s.t, s.ctx, s.a.Mutex("a"))
+			a, _ = under(s.t, a, s.a.Mutex("last"))
+			b, _ := under(s.t, s.ctx, s.b.Mutex("b"))
+			async(a, s.a.Mutex("b"))
+			async(b, s.b.Mutex("a"))
+		}, "a b"},
+		"itself, by another client": {func(s scene) {
+			a, _ := under(s.t, s.ctx, s.a.Mutex("a"))
+			async(a, s.b.Mutex("a"))
+		}, "a"},
+		"a part of All": {func(s scene) {
+			b, _ := under(s.t, s.ctx, s.b.Mutex("b"))
+			async(s.ctx, interlock.All(s.a.Mutex("a"), s.a.Mutex("b")))
+			time.Sleep(time.Millisecond)
+			async(b, s.b.Mutex("a"))
+		}, "a b"},
+		"a part of All that was waited for": {func(s scene) {
+			b, _ := under(s.t, s.ctx, s.b.Mutex("b"))
+			first := acquire(s.t, s.b.Mutex("a"))
+			async(s.ctx, interlock.All(s.a.Mutex("a"), s.a.Mutex("b")))
+			time.Sleep(time.Millisecond)
+			ok(s.t, first.Release())
+			time.Sleep(time.Millisecond)
+			async(b, s.b.Mutex("a"))
+		}, "a b"},
+		"a part of All that a nested All waits for": {func(s scene) {
+			a, _ := under(s.t, s.ctx, interlock.All(s.a.Mutex("a"), s.c.Mutex("c")))
+			b, _ := under(s.t, s.ctx, s.b.Mutex("b"))
+			async(a, s.a.Mutex("b"))
+			async(b, interlock.All(s.b.Mutex("d"), s.c.Mutex("c")))
+		}, "b c"},
+		"a writer behind one of two readers": {func(s scene) {
+			under(s.t, s.ctx, s.b.RWMutex("rw").Reader())
+			r, _ := under(s.t, s.ctx, s.a.RWMutex("rw").Reader())
+			b, _ := under(s.t, s.ctx, s.b.Mutex("b"))
+			async(r, s.a.Mutex("b"))
+			async(b, s.b.RWMutex("rw").Writer())
+		}, "b rw"},
+		"a reader behind a writer": {func(s scene) {
+			w, _ := under(s.t, s.ctx, s.a.RWMutex("rw").Writer())
+			b, _ := under(s.t, s.ctx, s.b.Mutex("b"))
+			async(w, s.a.Mutex("b"))
+			async(b, s.b.RWMutex("rw").Reader())
+		}, "b rw"},
+		"a reader behind a writer that waits for a reader": {func(s scene) {
+			r, _ := under(s.t, s.ctx, s.a.RWMutex("rw").Reader())
+			b, _ := under(s.t, s.ctx, s.b.Mutex("b"))
+			async(s.ctx, s.c.RWMutex("other").Writer())
+			async(s.ctx, s.b.RWMutex("rw").Writer())
+			time.Sleep(time.Millisecond)
+			async(r, s.a.Mutex("b"))
+			async(b, s.b.RWMutex("rw", interlock.StrictOrder()).Reader())
+		}, "b rw rw"},
+		"a semaphore, all of whose permits are of the cycle": {func(s scene) {
+			p, _ := under(s.t, s.ctx, s.a.Semaphore("s", 2))
+			q, _ := under(s.t, s.ctx, s.b.Semaphore("s", 2))
+			m, _ := under(s.t, s.ctx, s.b.Mutex("m"))
+			async(p, s.a.Mutex("m"))
+			async(q, s.b.Mutex("m"))
+			async(m, s.b.Semaphore("s", 2))
+		}, "m s"},
+		"permits that are not enough": {func(s scene) {
+			under(s.t, s.ctx, s.b.Semaphore("s", 5, interlock.Weight(2)))
+			p, _ := under(s.t, s.ctx, s.a.Semaphore("s", 5, interlock.Weight(2)))
+			m, _ := under(s.t, s.ctx, s.b.Mutex("m"))
+			async(p, s.a.Mutex("m"))
+			async(m, s.b.Semaphore("s", 5, interlock.Weight(4)))
+		}, "m s"},
+		"an election": {func(s scene) {
+			e, _ := under(s.t, s.ctx, s.a.Election("e").Candidate("x"))
+			m, _ := under(s.t, s.ctx, s.b.Mutex("m"))
+			async(e, s.a.Mutex("m"))
+			async(m, s.b.Election("e").Candidate("y"))
+		}, "e m"},
+		"two deadlocks": {func(s scene) {
+			for _, x := range []string{"1", "2"} {
+				a, _ := under(s.t, s.ctx, s.a.Mutex("a"+x))
+				b, _ := under(s.t, s.ctx, s.b.Mutex("b"+x))
+				async(a, s.a.Mutex("b"+x))
+				async(b, s.b.Mutex("a"+x))
+				async(b, s.b.Mutex("a"+x)) // beside it
+			}
+		}, "a1 b1, a2 b2"},
+		"many who wait behind it": {func(s scene) {
+			a, _ := under(s.t, s.ctx, s.a.Mutex("a"))
+			b, _ := under(s.t, s.ctx, s.b.Mutex("b"))
+			async(a, s.a.Mutex("b"))
+			for i := range 20 {
+				x, _ := under(s.t, s.ctx, s.a.Mutex(fmt.Sprint("x", i)))
+				async(x, s.a.Mutex("a"))
+			}
+			async(b, s.b.Mutex("a"))
+		}, "a b"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulated(t, func(t *testing.T) {
+				w := memlock.NewWorld()
+				s := scene{t: t, a: join(t, w), b: join(t, w), c: join(t, memlock.NewWorld())}
+				s.ctx, _ = untilEnd(t)
+				one.begin(s)
+				time.Sleep(told)
+				found := deadlocks(t, s.a, s.c)
+				if got := names(found); got != one.want {
+					t.Errorf("found %q, want %q: %v", got, one.want, found)
+				}
+			})
+		})
+	}
+}
+
+// What may end by itself is no deadlock. Each of these would be one but for the reason that its name says.
+func TestNoFalseAlarm(t *testing.T) {
+	type scene struct {
+		t    *testing.T
+		ctx  context.Context
+		a, b member
+	}
+	crossed := func(s scene, a, b, wantsB, wantsA *interlock.Lock) (ctxA, ctxB context.Context) {
+		ctxA, _ = under(s.t, s.ctx, a)
+		ctxB, _ = under(s.t, s.ctx, b)
+		async(ctxA, wantsB)
+		async(ctxB, wantsA)
+		return ctxA, ctxB
+	}
+	later := interlock.Wait(time.Hour)
+	for name, begin := range map[string]func(s scene){
+		"a wait that is bounded": func(s scene) {
+			crossed(s, s.a.Mutex("a"), s.b.Mutex("b"), s.a.Mutex("b"), s.b.Mutex("a", later))
+		},
+		"a wait of All that is bounded": func(s scene) {
+			crossed(s, s.a.Mutex("a"), s.b.Mutex("b"), s.a.Mutex("b"), interlock.All(s.b.Mutex("a"), s.b.Mutex("c")).With(later))
+		},
+		"a context that has a deadline": func(s scene) {
+			a, _ := under(s.t, s.ctx, s.a.Mutex("a"))
+			b, _ := under(s.t, s.ctx, s.b.Mutex("b"))
+			late, cancel := context.WithTimeout(b, time.Hour)
+			s.t.Cleanup(cancel)
+			async(a, s.a.Mutex("b"))
+			async(late, s.b.Mutex("a"))
+		},
+		"a lease that ends by itself": func(s scene) {
+			crossed(s, s.a.Mutex("a"), s.b.Mutex("b", interlock.Hold(time.Hour)), s.a.Mutex("b"), s.b.Mutex("a"))
+		},
+		"a lease that another goroutine has": func(s scene) {
+			a, _ := under(s.t, s.ctx, s.a.Mutex("a"))
+			under(s.t, s.ctx, s.b.Mutex("b"))
+			async(a, s.a.Mutex("b"))
+			async(s.ctx, s.b.Mutex("a"))
+		},
+		"a context that was detached": func(s scene) {
+			a, _ := under(s.t, s.ctx, s.a.Mutex("a"))
+			b, _ := under(s.t, s.ctx, s.b.Mutex("b"))
+			async(a, s.a.Mutex("b"))
+			async(interlock.Detach(b), s.b.Mutex("a"))
+		},
+		"a wait that was cancelled": func(s scene) {
+			a, _ := under(s.t, s.ctx, s.a.Mutex("a"))
+			b, _ := under(s.t, s.ctx, s.b.Mutex("b"))
+			wait, cancel := context.WithCancel(b)
+			async(a, s.a.Mutex("b"))
+			async(wait, s.b.Mutex("a"))
+			time.Sleep(told)
+			cancel()
+		},
+		"a lease that was evicted": func(s scene) {
+			a, lease := under(s.t, s.ctx, s.a.Mutex("a"))
+			b, _ := under(s.t, s.ctx, s.b.Mutex("b"))
+			async(context.WithoutCancel(a), s.a.Mutex("b"))
+			async(b, s.b.Mutex("a"))
+			time.Sleep(told)
+			ok(s.t, s.b.Evict(ctx, "a", lease.ID(), false))
+		},
+		"a lease that was released, though its context waits on": func(s scene) {
+			first, lease := under(s.t, s.ctx, s.a.Mutex("a"))
+			b, _ := under(s.t, s.ctx, s.b.Mutex("b"))
+			second := async(s.ctx, s.a.Mutex("a")) // gets the ticket of the first
+			async(context.WithoutCancel(first), s.a.Mutex("b"))
+			async(b, s.b.Mutex("a"))
+			time.Sleep(20 * time.Millisecond)
+			ok(s.t, lease.Release())
+			r := <-second
+			ok(s.t, r.err)
+			s.t.Cleanup(func() { _ = r.lease.Release() })
+		},
+		"the same, when the wait is known to others": func(s scene) {
+			first, lease := under(s.t, s.ctx, s.a.RWMutex("a").Reader())
+			under(s.t, s.ctx, s.a.RWMutex("a").Reader()) // shares the ticket
+			b, _ := under(s.t, s.ctx, s.b.Mutex("b"))
+			async(context.WithoutCancel(first), s.a.Mutex("b"))
+			async(b, s.b.RWMutex("a").Writer())
+			time.Sleep(told)
+			ok(s.t, lease.Release())
+		},
+		"a permit that somebody has who waits for nothing": func(s scene) {
+			under(s.t, s.ctx, s.b.Semaphore("s", 2))
+			crossed(s, s.a.Semaphore("s", 2), s.b.Mutex("b"), s.a.Mutex("b"), s.b.Semaphore("s", 2))
+		},
+		"a heavy wait in front, which is bounded": func(s scene) {
+			r, _ := under(s.t, s.ctx, s.a.RWMutex("rw").Reader())
+			b, _ := under(s.t, s.ctx, s.b.Mutex("b"))
+			async(s.ctx, s.b.RWMutex("rw", later).Writer())
+			time.Sleep(time.Millisecond)
+			async(r, s.a.Mutex("b"))
+			async(b, s.b.RWMutex("rw", interlock.StrictOrder()).Reader())
+		},
+		"a lease that AtLeast keeps": func(s scene) {
+			b, _ := under(s.t, s.ctx, s.b.Mutex("b"))
+			lease := acquire(s.t, s.a.Mutex("a", interlock.AtLeast(time.Hour)))
+			held, free := lease.Bind(s.ctx)
+			async(context.WithoutCancel(held), s.a.Mutex("b"))
+			async(b, s.b.Mutex("a"))
+			time.Sleep(told)
+			free()
+			ok(s.t, lease.Release())
+		},
+		"a client that is cut off": func(s scene) {
+			crossed(s, s.a.Mutex("a"), s.b.Mutex("b"), s.a.Mutex("b"), s.b.Mutex("a"))
+			time.Sleep(told)
+			s.b.faults().Cut() // its tickets stand for some seconds
+		},
+		"others only wait behind": func(s scene) {
+			a, _ := under(s.t, s.ctx, s.a.Mutex("a"))
+			c, _ := under(s.t, s.ctx, s.a.Mutex("c"))
+			under(s.t, s.ctx, s.b.Mutex("b"))
+			async(a, s.a.Mutex("b"))
+			async(c, s.a.Mutex("a"))
+		},
+		"what others have written": func(s scene) {
+			acquire(s.t, s.a.Mutex("a"))
+			a, _ := under(s.t, s.ctx, s.a.Mutex("x"))
+			async(a, s.b.Mutex("a"))
+			time.Sleep(told)
+			o, err := s.a.d.Open(ctx, driver.SessionOptions{TTL: time.Hour})
+			ok(s.t, err)
+			s.t.Cleanup(func() { _ = o.Close(ctx) })
+			for q, err := range s.a.d.Queues(ctx, "~waiting/") {
+				ok(s.t, err)
+				for i, note := range []string{"x", "{}", `{"id":"0123456789abcdef0123456789abcdef","queue":"a","units":0}`, `{"id":"x","queue":"a","units":1}`, `{"id":"0123456789abcdef0123456789abcdef","queue":"b","units":1}`} {
+					_, err := o.Join(ctx, driver.Request{ID: fmt.Sprintf("%032x", i), Queue: q.Name, Kind: driver.Barrier, Units: 1, Capacity: driver.RWCapacity, Note: []byte(note)})
+					ok(s.t, err)
+				}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulated(t, func(t *testing.T) {
+				w := memlock.NewWorld()
+				s := scene{t: t, a: join(t, w), b: join(t, w)}
+				looker := join(t, w)
+				s.ctx, _ = untilEnd(t)
+				begin(s)
+				for range 3 {
+					noDeadlock(t, name, looker)
+					time.Sleep(told)
+				}
+			})
+		})
+	}
+}
+
+// A wait is over when its caller knows that. A record that was on its way since before proves nothing.
+func TestAnAnswerThatWasOnItsWayProvesNothing(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		w := memlock.NewWorld()
+		a, b, looker := join(t, w), join(t, w), join(t, w)
+		ctx, _ := untilEnd(t)
+		ctxA, _ := under(t, ctx, a.Mutex("a"))
+		ctxB, _ := under(t, ctx, b.Mutex("b"))
+		waitA, cancel := context.WithCancel(ctxA)
+		defer cancel()
+		async(waitA, a.Mutex("b"))
+		time.Sleep(told)
+		for q, err := range looker.d.Queues(ctx, "~waiting/") { // somebody has asked
+			ok(t, err)
+			answer, leave := a.faults().Before("Join", 1).Stick(), a.faults().Before("Leave", 0).Stick()
+			defer answer.Deliver()
+			defer leave.Deliver()
+			ok(t, looker.d.Ask(ctx, q.Name, q.Members[0].ID, driver.Revoke))
+			<-answer.Reached()
+			cancel()
+			async(ctxB, b.Mutex("a")) // now there would be a cycle
+			time.Sleep(told)
+			found := make(chan []interlock.Deadlock)
+			go func() { found <- deadlocks(t, looker) }()
+			time.Sleep(100 * time.Millisecond)
+			answer.Deliver()
+			if f := <-found; len(f) > 0 {
+				t.Errorf("found %v", f)
+			}
+		}
+	})
+}
+
+// hooked calls before, before it reads a queue.
+type hooked struct {
+	*memlock.Driver
+	before func(queue string)
+}
+
+func (d hooked) Follow(ctx context.Context, queue, after string) (driver.Queue, error) {
+	d.before(queue)
+	return d.Driver.Follow(ctx, queue, after)
+}
+
+// What stood when the suspicion arose, and stands no more when all have answered, is no deadlock.
+func TestWhatHasGoneMeanwhileIsNoDeadlock(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		w := memlock.NewWorld()
+		a, b := join(t, w), join(t, w)
+		ctx, _ := untilEnd(t)
+		ctxA, lease := under(t, ctx, a.Mutex("a"))
+		ctxB, _ := under(t, ctx, b.Mutex("b"))
+		async(ctxA, a.Mutex("b"))
+		async(ctxB, b.Mutex("a"))
+		time.Sleep(told)
+		looks := 0
+		looker, err := interlock.New(ctx, hooked{w.Driver(), func(queue string) {
+			if queue != "a" {
+				return
+			}
+			if looks++; looks == 2 {
+				ok(t, b.Evict(ctx, "a", lease.ID(), true))
+			}
+		}})
+		ok(t, err)
+		defer looker.Close()
+		found, err := interlock.Deadlocks(ctx, looker)
+		ok(t, err)
+		if len(found) > 0 || looks != 2 {
+			t.Errorf("found %v after %d looks", found, looks)
+		}
+	})
+}
+
+// The acquire that closed a deadlock fails, no other, and the others go on.
+func TestTheYoungestWaitBreaksTheDeadlock(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		one, two := memlock.NewWorld(), memlock.NewWorld()
+		const n = 4
+		var done [n]error
+		var wg sync.WaitGroup
+		begun := time.Now()
+		for i := range n {
+			m, other := join(t, one), join(t, two)
+			lock := func(i int) *interlock.Lock {
+				on, off := m, other
+				if i%2 == 1 {
+					on, off = off, on
+				}
+				return on.Mutex(fmt.Sprint(i%n), interlock.BreakDeadlocks(off.Client))
+			}
+			wg.Go(func() {
+				done[i] = lock(i).Do(ctx, func(ctx context.Context) error {
+					time.Sleep(time.Duration(n+(i+2)%n) * time.Millisecond) // 1 is the last who begins to wait
+					return lock(i+1).Do(ctx, func(context.Context) error { return nil })
+				})
+			})
+		}
+		wg.Wait()
+		if took := time.Since(begun); took > 2*ttl {
+			t.Errorf("it took %v", took)
+		}
+		for i, err := range done {
+			if i == 1 {
+				wantErr(t, err, interlock.ErrDeadlock)
+				if text := err.Error(); !strings.HasPrefix(text, "interlock: acquire 2: deadlock: ") || !strings.Contains(text, "waits for 3, which is held by") {
+					t.Error(text)
+				}
+				continue
+			}
+			ok(t, err)
+		}
+	})
+}
+
+// fails waits for an acquire that is to fail with ErrDeadlock.
+func fails(t *testing.T, c <-chan result) {
+	t.Helper()
+	select {
+	case r := <-c:
+		wantErr(t, r.err, interlock.ErrDeadlock)
+	case <-time.After(10 * ttl):
+		t.Fatal("nothing breaks the deadlock")
+	}
+}
+
+// Only a wait with the option fails, also one that waits in a line of its process, or for a part of All.
+func TestWhoBreaksDeadlocksIsAskedFor(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		w := memlock.NewWorld()
+		a, b := join(t, w), join(t, w)
+		ctx, _ := untilEnd(t)
+		breaks := interlock.BreakDeadlocks()
+		m, ms := under(t, ctx, a.Mutex("m"))
+		n, _ := under(t, ctx, a.Mutex("n"))
+		first := async(m, a.Mutex("n", breaks)) // in a line of this process
+		time.Sleep(time.Millisecond)
+		second := async(n, b.Mutex("m"))
+		fails(t, first)
+		if _, done := got(second); done {
+			t.Error("the wait without the option has ended")
+		}
+		ok(t, ms.Release())
+		ok(t, (<-second).err)
+
+		o, _ := under(t, ctx, b.Mutex("o"))
+		all := async(ctx, interlock.All(a.Mutex("i"), a.Mutex("o")).With(breaks))
+		time.Sleep(time.Millisecond)
+		third := async(o, b.Mutex("i"))
+		fails(t, all)
+		ok(t, (<-third).err)
+	})
+}
+
+// A wait that is in no deadlock goes on, however long it lasts, and can be cancelled as any other.
+func TestAWaitThatIsInNoDeadlockIsNotBroken(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		ctx, _ := untilEnd(t)
+		breaks := interlock.BreakDeadlocks(b.Client)
+		x, _ := under(t, ctx, a.Mutex("x"))
+		lease := acquire(t, b.Mutex("m"))
+		first, second := async(x, a.Mutex("m", breaks)), async(x, b.Mutex("m", breaks))
+		cancelled, stop := context.WithCancel(x)
+		third := async(cancelled, a.Mutex("m", breaks))
+		time.Sleep(10 * ttl)
+		stop()
+		wantErr(t, (<-third).err, context.Canceled)
+		ok(t, lease.Release())
+		for range 2 {
+			var r result
+			select {
+			case r = <-first:
+			case r = <-second:
+			}
+			ok(t, r.err)
+			ok(t, r.lease.Release())
+		}
+	})
+}
+
+// Programs that take locks in order, or bound their waits, are never alarmed, and a cycle beside them is found.
+func TestARandomRunWithoutAFalseAlarm(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		worlds := []*memlock.World{memlock.NewWorld(), memlock.NewWorld()}
+		lookers := []member{join(t, worlds[0]), join(t, worlds[1])}
+		ctx, cancel := untilEnd(t)
+		var wg sync.WaitGroup
+		const locks = 6
+		for range 4 { // processes
+			clients := []member{join(t, worlds[0]), join(t, worlds[1])}
+			lock := func(i int, r *rand.Rand, opts ...interlock.Option) *interlock.Lock {
+				c, name := clients[i%2], fmt.Sprint("lock", i)
+				switch {
+				case i%3 == 0:
+					return c.Semaphore(name, 3, append(opts, interlock.Weight(1+r.Int64N(3)))...)
+				case i%3 == 1:
+					return c.Mutex(name, opts...)
+				case r.IntN(2) == 0:
+					return c.RWMutex(name, opts...).Reader()
+				}
+				return c.RWMutex(name, opts...).Writer()
+			}
+			for range 4 { // goroutines
+				r := rand.New(rand.NewPCG(rand.Uint64(), 1))
+				wg.Go(func() {
+					for ctx.Err() == nil {
+						order := r.Perm(locks)[:1+r.IntN(4)]
+						bounded := r.IntN(3) == 0
+						if !bounded {
+							slices.Sort(order)
+						}
+						var nest func(ctx context.Context, order []int) error
+						nest = func(ctx context.Context, order []int) error {
+							if len(order) == 0 || ctx.Err() != nil {
+								time.Sleep(time.Duration(r.Int64N(int64(4 * time.Second))))
+								return nil
+							}
+							var opts []interlock.Option
+							if bounded {
+								opts = append(opts, interlock.Wait(time.Duration(1+r.Int64N(int64(10*time.Second)))))
+							}
+							return lock(order[0], r, opts...).Do(ctx, func(ctx context.Context) error { return nest(ctx, order[1:]) })
+						}
+						_ = nest(ctx, order)
+					}
+				})
+			}
+		}
+		waits := 0
+		for round := range 40 {
+			time.Sleep(time.Duration(rand.Int64N(int64(10 * time.Second))))
+			for q, err := range lookers[0].d.Queues(ctx, "~waiting/") {
+				ok(t, err)
+				waits += len(q.Members)
+			}
+			planted := ""
+			stop := func() {}
+			if round%4 == 3 {
+				var bad context.Context
+				bad, stop = context.WithCancel(ctx)
+				x, xs := under(t, bad, lookers[0].Mutex("x"))
+				y, ys := under(t, bad, lookers[1].Mutex("y"))
+				first, second := async(x, lookers[1].Mutex("y")), async(y, lookers[0].Mutex("x"))
+				time.Sleep(told)
+				planted = "x y"
+				end := stop
+				stop = func() { end(); <-first; <-second; _ = xs.Release(); _ = ys.Release() }
+			}
+			found := deadlocks(t, lookers...)
+			if got := names(found); got != planted {
+				t.Errorf("round %d: found %q, planted %q: %v", round, got, planted, found)
+			}
+			stop()
+		}
+		if waits == 0 {
+			t.Error("nobody ever waited long enough to be known")
+		}
+		cancel()
+		wg.Wait()
+	})
+}
