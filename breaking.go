@@ -23,13 +23,13 @@ func brokenBy(step context.Context) error {
 	return nil
 }
 
-// breakDeadlocks fails the wait if it is in a deadlock, and the one that has to. Whoever began to wait
-// last has closed the cycle, and finds it when it looks for the first time: so the next looks
-// may come late.
+// breakDeadlocks fails the wait if it is in a deadlock, and is the one that has to. Whoever began to wait
+// last has closed the cycle, and finds it when it looks for the first time: so it looks seldom after that.
 func (w *wait) breakDeadlocks(ctx context.Context) {
+	const most = 8
 	clients := append([]*Client{w.lock.c}, w.lock.cfg.breaks...)
-	next := w.lock.c.TTL() - time.Since(w.since)
-	for pause := w.lock.c.TTL(); backoff.Sleep(ctx, max(next, 0)) == nil; pause *= 2 {
+	rest := w.lock.c.TTL() - time.Since(w.since)
+	for n := time.Duration(1); backoff.Sleep(ctx, max(rest, 0)) == nil; n = min(2*n, most) {
 		found, _ := Deadlocks(ctx, clients...) // after an error it looks again
 		for _, d := range found {
 			if d.youngest() == w.id && ctx.Err() == nil {
@@ -37,7 +37,7 @@ func (w *wait) breakDeadlocks(ctx context.Context) {
 				return
 			}
 		}
-		next = pause
+		rest = n * w.lock.c.TTL()
 	}
 }
 

@@ -62,7 +62,8 @@ func (d Deadlock) String() string {
 //
 //   - Somebody holds what the context carries with which it waits: that of [Lock.Do] or [Lease.Bind], and, in
 //     a job of interlock run, the locks of that. [All] holds its parts. A lease that the context does not carry is
-//     not known to be held by the waiter.
+//     not known to be held by the waiter. A goroutine that the holder does not wait for is given [Detach], or it
+//     counts as the holder, too.
 //   - A wait with a time limit (a deadline of its context, or [Wait]) is in no deadlock, since it ends. A lease of
 //     [Hold], or one that [AtLeast] keeps, holds up nobody for ever.
 //   - A wait is known to others when it has lasted for a second.

@@ -112,7 +112,7 @@ func (n *line) acquire(ctx context.Context, l *Lock, try bool) (lease *single, h
 	}
 	n.waiters.push(w)
 	n.mu.Unlock()
-	step, over := l.waits(ctx, nil)
+	step, over := l.beginWait(ctx, nil)
 	if done := step.Done(); done == nil {
 		<-w.ready
 	} else {

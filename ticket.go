@@ -179,7 +179,7 @@ func (l *Lock) obtain(ctx context.Context, n *line, t *ticket, try bool) (*ticke
 			}
 		}
 		n.asks(t)
-		step, over := l.waits(ctx, t)
+		step, over := l.beginWait(ctx, t)
 		err := t.reach(step)
 		fails := brokenBy(step)
 		over()

@@ -35,9 +35,9 @@ type wait struct {
 // noticed is how long a wait lasts before others are told of it.
 const noticed = time.Second
 
-// waits is called when a wait begins. The context that it returns ends with ctx, or when the wait is to
+// beginWait is called when a wait begins. The context that it returns ends with ctx, or when the wait is to
 // fail, and its cause is what it fails with. over is called when the wait has ended.
-func (l *Lock) waits(ctx context.Context, t *ticket) (step context.Context, over func()) {
+func (l *Lock) beginWait(ctx context.Context, t *ticket) (step context.Context, over func()) {
 	if _, ends := ctx.Deadline(); ends || t != nil && t.req.NoWait || !holdsAny(ctx) && !l.keepsOut(t) {
 		return ctx, nothing
 	}

@@ -175,19 +175,24 @@ func (o *options) open(ctx context.Context, opts ...interlock.ClientOption) (*in
 	if err != nil {
 		return nil, b, err
 	}
+	c, err := b.open(ctx, opts...)
+	return c, b, err
+}
+
+func (b backend) open(ctx context.Context, opts ...interlock.ClientOption) (*interlock.Client, error) {
 	if _, err := driver.ParseURL(b.url); err != nil {
-		return nil, b, usage("%s: %w", b.source, err)
+		return nil, usage("%s: %w", b.source, err)
 	}
 	c, err := interlock.Open(ctx, b.url, opts...)
 	switch signal := ended(ctx); {
 	case err == nil:
-		return c, b, nil
+		return c, nil
 	case signal != nil:
-		return nil, b, signal
+		return nil, signal
 	case errors.Is(err, interlock.ErrInvalid):
-		return nil, b, failed(exitUsage, fmt.Errorf("%w (from %s)", err, b.source))
+		return nil, failed(exitUsage, fmt.Errorf("%w (from %s)", err, b.source))
 	}
-	return nil, b, failed(exitUnreachable, fmt.Errorf("%w (from %s)", err, b.source))
+	return nil, failed(exitUnreachable, fmt.Errorf("%w (from %s)", err, b.source))
 }
 
 // with opens a client for the time of f, which does not wait for other clients: its

@@ -21,19 +21,44 @@ type findingJSON struct {
 }
 
 func newDoctor(o *options) *cobra.Command {
-	return &cobra.Command{
+	var (
+		deadlocks   bool
+		urls, files []string
+	)
+	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check that the backend can be reached and keeps its promises",
 		Long: `Doctor checks whether the backend can be reached, and is configured so that its promises
 hold: for each check ok, warn or fail, the promise that is affected, and the remedy. A
 backend that answers and refuses to be opened is examined, too: each right that is missing
 is named, with the statement that grants it.
-Exit status: 69 if the backend cannot be reached, 78 if a check fails.`,
+
+With --deadlocks it looks for those who wait for each other for ever, and names them: who
+waits, for which lock, since when, and who holds that. It sees the locks of --url, which
+can be given several times, and so can --url-file. What it reports is certain: each of
+those who wait has been asked, and waits without a time limit. It sees waits that have
+lasted for a second, of somebody who holds another lock: in Go by the context of Do or
+Bind, in a job of run that runs another one by INTERLOCK_TICKETS.
+
+Exit status: 69 if the backend cannot be reached, 78 if a check fails, 80 if there is a
+deadlock.`,
+		Example: `  interlock doctor
+  interlock doctor --deadlocks`,
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
-			findings, b, unreachable, err := o.examine(ctx)
+			backends, err := o.backends(cmd, urls, files)
+			switch {
+			case err != nil:
+				return err
+			case deadlocks:
+				return o.deadlocks(ctx, cmd, backends)
+			case len(backends) > 1:
+				return usage("doctor checks one backend: --url and --url-file are given several times with --deadlocks only")
+			}
+			b := backends[0]
+			findings, unreachable, err := b.examine(ctx)
 			if err != nil {
 				return err
 			}
@@ -56,6 +81,10 @@ Exit status: 69 if the backend cannot be reached, 78 if a check fails.`,
 			return nil
 		},
 	}
+	cmd.Flags().BoolVar(&deadlocks, "deadlocks", false, "look for those who wait for each other for ever")
+	cmd.Flags().StringArrayVar(&urls, "url", nil, "backend, such as sqlite:///var/lib/locks.db (with --deadlocks repeatable)")
+	cmd.Flags().StringArrayVar(&files, "url-file", nil, "`file` whose first line, but for comments, is the backend's URL (with --deadlocks repeatable)")
+	return cmd
 }
 
 // examinationTime is how long doctor has: its checks are some dozens of exchanges.
@@ -63,10 +92,10 @@ const examinationTime = 3 * patience
 
 // examine opens the backend and checks it. One that cannot be opened is examined without
 // that, as far as it answers.
-func (o *options) examine(ctx context.Context) (findings []interlock.Finding, b backend, unreachable bool, err error) {
+func (b backend) examine(ctx context.Context) (findings []interlock.Finding, unreachable bool, err error) {
 	opening, cancel := answering(ctx, patience)
 	defer cancel()
-	c, b, err := o.open(opening)
+	c, err := b.open(opening)
 	if err == nil {
 		defer within(lastWord, c.Close)
 		ctx, cancel := answering(ctx, examinationTime)
@@ -74,31 +103,31 @@ func (o *options) examine(ctx context.Context) (findings []interlock.Finding, b 
 		findings = append(findings, interlock.Finding{Check: "open", Status: driver.OK, Detail: "TTL " + c.TTL().String()})
 		findings = append(findings, c.Check(ctx)...)
 		if signal := ended(ctx); signal != nil {
-			return nil, b, false, signal
+			return nil, false, signal
 		}
-		return findings, b, ctx.Err() != nil, nil
+		return findings, ctx.Err() != nil, nil
 	}
 	var exit *exitError
 	if !errors.As(err, &exit) || exit.code != exitUnreachable {
-		return nil, b, false, err
+		return nil, false, err
 	}
 	open := interlock.Finding{
 		Check: "open", Status: driver.Fail, Detail: doctor.WithoutHint(trim(err)),
 		Promise: "no lock can be acquired", Remedy: "see that " + b.shown() + " is right and can be reached",
 	}
 	if opening.Err() != nil {
-		return []interlock.Finding{open}, b, true, nil // it does not answer
+		return []interlock.Finding{open}, true, nil // it does not answer
 	}
 	ctx, cancel = answering(ctx, examinationTime-patience)
 	defer cancel()
 	findings, err = interlock.Examine(ctx, b.url)
 	if signal := ended(ctx); signal != nil {
-		return nil, b, false, signal
+		return nil, false, signal
 	}
 	if err == nil {
 		open.Remedy = "see the other checks, and try again"
 	}
-	return append([]interlock.Finding{open}, findings...), b, err != nil || ctx.Err() != nil, nil
+	return append([]interlock.Finding{open}, findings...), err != nil || ctx.Err() != nil, nil
 }
 
 func (o *options) report(cmd *cobra.Command, b backend, findings []interlock.Finding) error {

@@ -213,7 +213,7 @@ func newDocumented(t *testing.T) *documented {
 		}
 	}
 	all(root)
-	for _, name := range []string{urlVariable, urlFileVariable, nameVariable, tokenVariable, exclusiveVariable, heldVariable} {
+	for _, name := range []string{urlVariable, urlFileVariable, nameVariable, tokenVariable, exclusiveVariable, heldVariable, ticketsVariable} {
 		d.variables[name] = true
 	}
 	var b strings.Builder

@@ -14,7 +14,7 @@ import (
 )
 
 // Exit codes. A job's own code passes through, and nothing else exits with less than 64.
-// All but exitLost are those of sysexits.h.
+// All but exitLost and exitDeadlock are those of sysexits.h.
 const (
 	exitUsage       = 64
 	exitAbsent      = 66 // nobody holds the lock, no latch is set
@@ -25,6 +25,7 @@ const (
 	exitBusy        = 75
 	exitConfig      = 78
 	exitLost        = 79
+	exitDeadlock    = 80  // doctor has found one
 	exitSignal      = 128 // plus the number of the signal
 )
 

@@ -308,7 +308,7 @@ func (j *job) take(ctx context.Context, what claim) (*interlock.Lease, error) {
 	}
 	unwatch := j.c.watch(ctx, every)
 	silence := j.onlook(ctx, what.looks)
-	lease, err := what.get(ctx)
+	lease, err := what.get(waitsUnder(ctx))
 	silence()
 	unwatch()
 	select {
@@ -580,7 +580,7 @@ func (j *job) environment(l *interlock.Lease) []string {
 	var env []string
 	for _, v := range os.Environ() {
 		switch name, _, _ := strings.Cut(v, "="); name {
-		case nameVariable, tokenVariable, exclusiveVariable, heldVariable, urlVariable:
+		case nameVariable, tokenVariable, exclusiveVariable, heldVariable, ticketsVariable, urlVariable:
 		default:
 			env = append(env, v)
 		}
@@ -593,6 +593,7 @@ func (j *job) environment(l *interlock.Lease) []string {
 		tokenVariable+"="+strings.Join(tokens(l), "\n"),
 		exclusiveVariable+"="+exclusive(l),
 		heldVariable+"="+heldBy(strings.Join(j.entries, "\n")),
+		ticketsVariable+"="+ticketsBy(l),
 	)
 }
 

@@ -30,6 +30,7 @@ import (
 func TestMain(m *testing.M) {
 	guard.Main(giveBack)
 	flashsale.WorkerMain()
+	deadlockWorker()
 	testscript.Main(tests{m}, map[string]func(){"interlock": main, "job": testJob})
 }
 

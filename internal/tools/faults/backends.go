@@ -977,7 +977,7 @@ var backends = []fault{
 	},
 	{
 		file: "cmd/interlock/doctor.go", test: "TestDoctorWithoutRights",
-		old: "b, err != nil || ctx.Err() != nil, nil", new: "b, true, nil",
+		old: "findings...), err != nil || ctx.Err() != nil, nil", new: "findings...), true, nil",
 	},
 	{
 		file: "backend/redislock/cell.go", test: "TestConformance/Cells",

@@ -651,8 +651,16 @@ var core = []fault{
 		old: "unreadable(u, err)", new: "err",
 	},
 	{
+		file: "cmd/interlock/job.go", test: "TestScripts/deadlocks", // a nested run waits as if it held nothing
+		old: "what.get(waitsUnder(ctx))", new: "what.get(ctx)",
+	},
+	{
+		file: "cmd/interlock/deadlocks.go", test: "TestScripts/deadlocks",
+		old: "return &exitError{code: exitDeadlock}", new: "return nil",
+	},
+	{
 		file: "cmd/interlock/job.go", test: "TestScripts/run_environment",
-		old: "heldVariable, urlVariable:", new: "heldVariable:",
+		old: "heldVariable, ticketsVariable, urlVariable:", new: "heldVariable, ticketsVariable:",
 	},
 	{
 		file: "cmd/interlock/backend.go", test: "TestScripts/run_environment",

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/interlock-go/interlock"
+)
+
+// deadlockJSON is how programs see a deadlock.
+type deadlockJSON struct {
+	Waits []blockedJSON `json:"waits"`
+}
+
+// blockedJSON is a wait of a deadlock, and what keeps it waiting: a holder, or somebody in front, who is
+// the owner of the next wait.
+type blockedJSON struct {
+	Name    string    `json:"name"`
+	Kind    string    `json:"kind"`
+	Backend string    `json:"backend"`
+	Owner   string    `json:"owner"`
+	Note    string    `json:"note"`
+	Units   int64     `json:"units"`
+	Since   time.Time `json:"since,omitzero"`
+	By      byJSON    `json:"by"`
+}
+
+type byJSON struct {
+	ID    string `json:"id"`
+	Owner string `json:"owner"`
+	Note  string `json:"note"`
+	Units int64  `json:"units"`
+	Token string `json:"token,omitempty"` // of a holder
+}
+
+// backends are those that the flags of doctor name, or the one of all commands.
+func (o *options) backends(cmd *cobra.Command, urls, files []string) (all []backend, err error) {
+	if o.local && len(urls)+len(files) > 0 {
+		return nil, usage("--local excludes --url and --url-file")
+	}
+	for _, url := range urls {
+		if url == "" {
+			return nil, usage("--url is empty")
+		}
+		warnOfPs(cmd, "--url", url, ": take --url-file or "+urlVariable)
+		all = append(all, backend{url: url, source: "--url"})
+	}
+	for _, file := range files {
+		b, err := namedFile("--url-file", file)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, b)
+	}
+	if len(all) > 0 {
+		return all, nil
+	}
+	b, err := o.backend()
+	return []backend{b}, err
+}
+
+// deadlocks looks for deadlocks over all the backends.
+func (o *options) deadlocks(ctx context.Context, cmd *cobra.Command, backends []backend) error {
+	opening, cancel := answering(ctx, patience)
+	defer cancel()
+	var clients []*interlock.Client
+	shown := map[*interlock.Client]string{}
+	for _, b := range backends {
+		c, err := b.open(opening)
+		if err != nil {
+			return err
+		}
+		defer within(lastWord, c.Close)
+		clients = append(clients, c)
+		shown[c] = b.shown()
+	}
+	looking, cancel := answering(ctx, examinationTime)
+	defer cancel()
+	found, err := interlock.Deadlocks(looking, clients...)
+	if signal := ended(ctx); signal != nil {
+		return signal
+	}
+	if err != nil {
+		return failed(exitUnreachable, err)
+	}
+	if err := o.reportDeadlocks(cmd, found, shown); err != nil {
+		return err
+	}
+	if len(found) > 0 {
+		return &exitError{code: exitDeadlock}
+	}
+	return nil
+}
+
+func (o *options) reportDeadlocks(cmd *cobra.Command, found []interlock.Deadlock, shown map[*interlock.Client]string) error {
+	out := cmd.OutOrStdout()
+	if o.json {
+		list := []deadlockJSON{}
+		for _, d := range found {
+			waits := []blockedJSON{}
+			for _, w := range d.Waits {
+				by := byJSON{ID: w.By.ID, Owner: w.By.Owner, Note: w.By.Note, Units: w.By.Units}
+				if w.By.Token > 0 {
+					by.Token = strconv.FormatUint(w.By.Token, 10)
+				}
+				waits = append(waits, blockedJSON{w.Name, w.Kind, shown[w.Client], w.Owner, w.Note, w.Units, w.Since, by})
+			}
+			list = append(list, deadlockJSON{waits})
+		}
+		return writeJSON(out, list)
+	}
+	if len(found) == 0 {
+		fmt.Fprintln(out, "no deadlock")
+		return nil
+	}
+	out = people{out}
+	for i, d := range found {
+		fmt.Fprintf(out, "deadlock %d of %d: each waits for a lock of the next, the last for one of the first\n", i+1, len(found))
+		t := newTable(out, "owner", "note", "waits for", "since", "held by", "token", "id", "backend")
+		for _, w := range d.Waits {
+			since := "not known"
+			if !w.Since.IsZero() {
+				since = short(time.Since(w.Since))
+			}
+			by := owner(w.By)
+			if w.By.Token == 0 {
+				by += " (waits in front)"
+			}
+			t.AppendRow([]any{line(w.Owner), line(w.Note), line(w.Name), since, line(by), token(w.By), line(w.By.ID), shown[w.Client]})
+		}
+		t.Render()
+	}
+	last := found[0].Waits[len(found[0].Waits)-1]
+	fmt.Fprintf(out, "remedy: end one of these programs, or take its lock away, such as: interlock evict %s %s\n", line(last.Name), line(last.By.ID))
+	return nil
+}
