@@ -103,9 +103,13 @@ func (t *ticket) restart() {
 	t.line = -1
 }
 
-// start joins at the first member, which is the line, and tries the others.
+// start joins at the first member, which is the line, and tries the others. A member that has failed in the last attempt, and
+// answers again, comes later (see win): it may grant nothing.
 func (t *ticket) start(counting []*link) {
 	t.began, t.grace = t.s.d.now(), 0
+	if good := slices.DeleteFunc(slices.Clone(counting), t.hasFailed); len(good) >= t.s.d.majority {
+		counting = good
+	}
 	for n, l := range counting {
 		i := slices.Index(t.s.links, l)
 		if n == 0 {
@@ -115,16 +119,22 @@ func (t *ticket) start(counting []*link) {
 	}
 }
 
+// hasFailed reports whether a call there has failed in this life of the member.
+func (t *ticket) hasFailed(l *link) bool {
+	p := &t.places[slices.Index(t.s.links, l)]
+	return p.err != nil && p.life == l.life
+}
+
 // refusedAtLine is called when the line has refused the ticket, or has failed.
 func (t *ticket) refusedAtLine() (rest bool) {
 	p := t.places[t.line]
 	switch {
 	case p.mismatch:
 		t.end(driver.ErrMismatch, true)
-	case p.err != nil && driver.IsPermanent(p.err):
+	case p.err != nil && driver.IsPermanent(p.err) && t.refusals() > len(t.places)-t.s.d.majority:
 		t.end(p.err, true)
 	case p.err != nil:
-		t.restart() // its link does not count any more
+		t.restart() // without it, if there are enough others
 		return true
 	default:
 		t.busy()
@@ -218,6 +228,16 @@ func (t *ticket) moveOn(counting []*link) (rest bool) {
 	}
 	t.restart()
 	return true
+}
+
+// refusals counts the members that refuse the ticket for good.
+func (t *ticket) refusals() (n int) {
+	for _, p := range t.places {
+		if p.err != nil && driver.IsPermanent(p.err) {
+			n++
+		}
+	}
+	return n
 }
 
 func (t *ticket) mismatches() (n int) {

@@ -223,8 +223,7 @@ func (t *ticket) restore() {
 func (s *session) rejoin(l *link) {
 	i, now := slices.Index(s.links, l), s.d.now()
 	for _, t := range s.tickets {
-		failed := t.places[i].err != nil && t.places[i].life == l.life
-		if t.state == held && !failed && t.standing(now) >= s.d.majority {
+		if t.state == held && !t.hasFailed(l) && t.standing(now) >= s.d.majority {
 			t.joinAlso(i)
 		}
 	}

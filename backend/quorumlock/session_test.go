@@ -3,6 +3,7 @@ package quorumlock_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -182,7 +183,7 @@ func TestAMemberThatGrantsNothingIsAskedWithTheHeartbeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := fresh(t, 3)
 		sortByLife(t, w)
-		bad := &refusing{Driver: w[2].Driver(), limit: 100}
+		bad := &refusing{Driver: w[2].Driver(), err: memlock.ErrFailed, limit: 100}
 		d, err := quorumlock.New(w[0].Driver(), w[1].Driver(), bad)
 		if err != nil {
 			t.Fatal(err)
@@ -207,9 +208,62 @@ func TestAMemberThatGrantsNothingIsAskedWithTheHeartbeat(t *testing.T) {
 	})
 }
 
+// Promise: a member that answers but grants nothing, such as one whose disk is full or whose user lacks a right, keeps nobody
+// out, also if it is the first in order. If a majority refuses for good, so does the quorum.
+func TestAMemberThatGrantsNothingKeepsNobodyOut(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error
+		bad  int
+		held bool
+	}{
+		"one fails":            {memlock.ErrFailed, 1, true},
+		"one refuses for good": {driver.Permanent(errors.New("no right")), 1, true},
+		"two refuse for good":  {driver.Permanent(errors.New("no right")), 2, false},
+		"all refuse for good":  {driver.Permanent(errors.New("no right")), 3, false},
+	} {
+		for _, nowait := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s/nowait=%v", name, nowait), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := fresh(t, 3)
+					sortByLife(t, w)
+					var all []driver.Driver
+					for i, world := range w {
+						all = append(all, world.Driver())
+						if i < c.bad {
+							all[i] = &refusing{Driver: all[i], err: c.err, limit: 100}
+						}
+					}
+					d, err := quorumlock.New(all...)
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer d.Close()
+					s, err := d.Open(t.Context(), driver.SessionOptions{TTL: ttl})
+					if err != nil {
+						t.Fatal(err)
+					}
+					began := time.Now()
+					ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+					defer cancel()
+					r := request()
+					r.NoWait = nowait
+					tk, err := s.Join(ctx, r)
+					if tk.Held != c.held || !c.held && !driver.IsPermanent(err) {
+						t.Errorf("Join: %+v, %v", tk, err)
+					}
+					if waited := time.Since(began); waited > time.Second {
+						t.Errorf("it took %v", waited)
+					}
+				})
+			})
+		}
+	}
+}
+
 // refusing is a member that answers, but whose every Join fails. After so many of them it answers no more.
 type refusing struct {
 	driver.Driver
+	err   error
 	limit int64
 	joins atomic.Int64
 }
@@ -231,7 +285,7 @@ func (s *refusingSession) Join(ctx context.Context, _ driver.Request) (driver.Ti
 	if s.r.joins.Add(1) > s.r.limit {
 		<-ctx.Done()
 	}
-	return driver.Ticket{}, memlock.ErrFailed
+	return driver.Ticket{}, s.r.err
 }
 
 // Promise: a lock that is held joins again at a member that counts, also if another has become silent since.

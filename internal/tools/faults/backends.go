@@ -3,8 +3,20 @@ package main
 // Of the backends, and of the guard.
 var backends = []fault{
 	{
-		file: "backend/quorumlock/renew.go", test: "TestALockJoinsAgainAsSoonAsAnEmptyMemberCounts",
-		old: "err != nil && t.places[i].life == l.life", new: "err != nil",
+		file: "backend/quorumlock/pursue.go", test: "TestAMemberThatGrantsNothingKeepsNobodyOut",
+		old: "len(good) >= t.s.d.majority {", new: "false {",
+	},
+	{
+		file: "backend/quorumlock/pursue.go", test: "TestAMemberThatGrantsNothingKeepsNobodyOut",
+		old: " && t.refusals() > len(t.places)-t.s.d.majority:", new: ":",
+	},
+	{
+		file: "backend/quorumlock/pursue.go", test: "TestAMemberThatGrantsNothingKeepsNobodyOut",
+		old: "t.refusals() > len(t.places)-t.s.d.majority:", new: "false:",
+	},
+	{
+		file: "backend/quorumlock/pursue.go", test: "TestALockJoinsAgainAsSoonAsAnEmptyMemberCounts",
+		old: "p.err != nil && p.life == l.life", new: "p.err != nil",
 	},
 	{
 		file: "backend/quorumlock/link.go", test: "TestALockJoinsAgainAsSoonAsAMemberCounts",
@@ -20,7 +32,7 @@ var backends = []fault{
 	},
 	{
 		file: "backend/quorumlock/renew.go", test: "TestAMemberThatGrantsNothingIsAskedWithTheHeartbeat",
-		old: "failed := t.places[i].err != nil &&", new: "failed := false &&",
+		old: "t.state == held && !t.hasFailed(l) &&", new: "t.state == held &&",
 	},
 	{
 		file: "backend/quorumlock/ticket.go", test: "TestAPlaceThatMissedKeepCountsForItsOwnTime",
