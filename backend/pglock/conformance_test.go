@@ -44,7 +44,7 @@ func TestConformance(t *testing.T) {
 
 // conform runs the suite on one server.
 func conform(t *testing.T, s *pgtest.Server, options string) {
-	drivertest.Run(t, drivertest.Backend{TTL: time.Second, Small: !full, Unsupported: map[string]string{"Resize": notResized, "ResizeIsKept": notResized}, World: worlds(s, options)})
+	drivertest.Run(t, drivertest.Backend{TTL: time.Second, Small: !full, World: worlds(s, options)})
 }
 
 // worlds makes worlds on one server, each in a schema of its own. Clients in this
@@ -99,5 +99,3 @@ func openPool(ctx context.Context, url string, opts ...pglock.Option) (driver.Dr
 	}
 	return ownPool{d, pool}, nil
 }
-
-const notResized = "the number of permits of a semaphore cannot be changed here yet"

@@ -95,7 +95,8 @@ BEGIN
 	SELECT * INTO o FROM @floor r WHERE r.queue = p_queue;
 	base := greatest(x.floor, o.floor);
 	INSERT INTO @queue(name, kind, capacity, last, granted, "offset", most, used, tickets, waiting, unclean, watched, frozen, slow)
-		VALUES (p_queue, '', 0, base, base, coalesce(o.offset, 0), 0, 0, 0, 0, x.incarnation > 1, false, x.safe, x.safe)
+		VALUES (p_queue, CASE WHEN o.capacity > 0 THEN 'semaphore' ELSE '' END, coalesce(o.capacity, 0), base, base, coalesce(o.offset, 0), 0, 0, 0, 0,
+			x.incarnation > 1, false, x.safe, CASE WHEN o.capacity > 0 THEN FOREVER ELSE x.safe END)
 		ON CONFLICT DO NOTHING;
 	IF NOT FOUND THEN
 		RETURN;
@@ -105,7 +106,7 @@ BEGIN
 		INSERT INTO @ticket(queue, n, id, units, session, since, note, hold, ends, flags, owner, token)
 			VALUES (p_queue, base + k, f.id, f.units, f.session, f.since, f.note, f.hold, f.ends, f.flags, f.owner, f.token)
 			ON CONFLICT DO NOTHING;
-		UPDATE @queue q SET kind = f.kind, capacity = f.capacity, last = greatest(base + k, f.token - q.offset), granted = greatest(base + k, f.token - q.offset),
+		UPDATE @queue q SET kind = f.kind, capacity = CASE WHEN o.capacity > 0 THEN o.capacity ELSE f.capacity END, last = greatest(base + k, f.token - q.offset), granted = greatest(base + k, f.token - q.offset),
 			used = q.used + f.units, tickets = q.tickets + 1 WHERE q.name = p_queue;
 	END LOOP;
 END $$;
@@ -340,6 +341,10 @@ BEGIN
 	FOR t IN SELECT * FROM @ticket w WHERE w.queue = q.name AND w.n > q.granted ORDER BY w.n LOOP
 		IF @ended(t, now) THEN
 			q := @remove(q, t, true);
+			dead := dead + 1;
+		ELSIF t.units > q.capacity THEN -- resize has been left in the middle
+			PERFORM @tell(t.session, 'x ' || t.id);
+			q := @remove(q, t, false);
 			dead := dead + 1;
 		ELSIF t.units > q.capacity - q.used THEN
 			-- The first in line looks again by itself: with its next heartbeat, unless that
@@ -581,7 +586,7 @@ BEGIN
 	IF t.id IS NOT NULL THEN
 		IF t.session <> p_session OR @ended(t, now) THEN
 			RETURN ARRAY[-2];
-		ELSIF t.queue <> p_queue OR q.kind <> p_kind OR q.capacity <> p_capacity THEN
+		ELSIF t.queue <> p_queue OR q.kind <> p_kind THEN
 			RETURN ARRAY[-3];
 		END IF;
 		IF t.flags & 1 <> 0 THEN
@@ -592,7 +597,7 @@ BEGIN
 	IF q.tickets > 0 AND (q.kind <> p_kind OR q.capacity <> p_capacity OR q.waiting > 0 OR p_units > q.capacity - q.used) THEN
 		got := @sweep(q, now); q := got.q; more := got.more; swept := got.changed;
 	END IF;
-	IF q.tickets > 0 AND (q.kind <> p_kind OR q.capacity <> p_capacity) THEN
+	IF (q.tickets > 0 OR q.slow = FOREVER) AND (q.kind <> p_kind OR q.capacity <> p_capacity) THEN
 		IF swept THEN
 			PERFORM @save(q);
 		END IF;
@@ -962,6 +967,47 @@ BEGIN
 	RETURN ARRAY[1];
 END $$;
 
+-- Gives a queue a capacity, which floor keeps; with 0 none is kept; with NULL this goes on with the
+-- waiters that do not fit any more. Returns, after the code, whether the queue is to be settled, and
+-- whether there are more of these.
+CREATE FUNCTION @resize(p_queue text, p_capacity bigint) RETURNS bigint[] LANGUAGE plpgsql PLANS AS $$
+DECLARE
+	most constant integer := 200;
+	now bigint;
+	q @queue;
+	t @ticket;
+	k integer := 0;
+	got record;
+BEGIN
+	DURABLE
+	q := @lock(p_queue);
+	now := NOW_US;
+	got := @sweep(q, now); q := got.q;
+	IF q.tickets > 0 AND q.kind <> 'semaphore' THEN
+		IF got.changed THEN
+			PERFORM @save(q);
+		END IF;
+		RETURN ARRAY[CASE WHEN got.more THEN -7 ELSE -3 END];
+	ELSIF p_capacity > 0 THEN
+		INSERT INTO @floor AS f (queue, floor, "offset", capacity) VALUES (p_queue, 0, 0, p_capacity)
+			ON CONFLICT (queue) DO UPDATE SET capacity = excluded.capacity;
+		UPDATE @fixed r SET capacity = p_capacity WHERE r.queue = p_queue;
+		q.kind := 'semaphore'; q.capacity := p_capacity; q.slow := FOREVER;
+	ELSIF p_capacity = 0 AND q.slow = FOREVER THEN
+		UPDATE @floor f SET capacity = 0 WHERE f.queue = p_queue;
+		DELETE FROM @floor f WHERE f.queue = p_queue AND f.floor = 0 AND f.offset = 0;
+		q.slow := greatest(q.frozen, now + (SELECT m.longest FROM @meta m WHERE m.one)); -- there may be rows in refused
+	END IF;
+	FOR t IN SELECT * FROM @ticket r WHERE r.queue = p_queue AND r.n > q.granted AND r.units > q.capacity ORDER BY r.n LIMIT most LOOP
+		PERFORM @tell(t.session, 'x ' || t.id);
+		q := @remove(q, t, false);
+		k := k + 1;
+	END LOOP;
+	got := @grant(q, now); q := got.q;
+	PERFORM @save(q);
+	RETURN ARRAY[1, got.more::integer, (k = most)::integer];
+END $$;
+
 -- Reads what has become of tickets: a row for each, as of standing.
 CREATE FUNCTION @standings(p_session uuid, queues text[], ids uuid[]) RETURNS SETOF bigint[] LANGUAGE plpgsql STABLE PLANS AS $$
 DECLARE
@@ -1063,7 +1109,9 @@ BEGIN
 	RETURN ARRAY[1];
 END $$;
 
--- Reads queues: a row for each ticket, in order.
+-- Reads queues: a row for each ticket, in order. One that was resized has a row in front that
+-- says so, with an end that has passed: programs that do not know of it leave it out. What
+-- changes between the two statements, whoever follows is told.
 CREATE FUNCTION @read(p_names text[], p_channel text) RETURNS TABLE(name text, kind text, capacity bigint, at bigint, id uuid, owner text,
 	note bytea, units bigint, held boolean, token bigint, since bigint, ends bigint, fixed boolean) LANGUAGE plpgsql PLANS AS $$
 DECLARE
@@ -1075,6 +1123,10 @@ BEGIN
 		INSERT INTO @watch(what, name, channel, since) VALUES ('queue', p_names[1], p_channel, NOW_US) ON CONFLICT DO NOTHING;
 	END IF;
 	now := NOW_US;
+	RETURN QUERY
+		SELECT u.name, 'semaphore, resized', f.capacity, now, '00000000-0000-0000-0000-000000000000'::uuid, '', NULL::bytea, 0::bigint, false, 0::bigint, 0::bigint, 0::bigint, false
+		FROM unnest(p_names) u(name)
+		CROSS JOIN LATERAL (SELECT * FROM @floor r WHERE r.queue = u.name LIMIT 1) f WHERE f.capacity > 0;
 	RETURN QUERY
 		SELECT q.name::text, q.kind, q.capacity, now, t.id, coalesce(t.owner, s.owner, ''), t.note, t.units, t.n <= q.granted,
 			CASE WHEN t.n <= q.granted THEN coalesce(t.token, t.n + q.offset) ELSE 0 END, t.since,

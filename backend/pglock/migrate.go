@@ -11,10 +11,10 @@ import (
 	"github.com/interlock-go/interlock/driver"
 )
 
-// migrate makes the tables and functions, unless they are there, and gives functions of an
-// earlier release their search path. Many clients may do so at once.
+// migrate makes the tables and functions, unless they are there, and replaces functions of an
+// earlier release, or gives them their search path. Many clients may do so at once.
 func (s *store) migrate(ctx context.Context) error {
-	if m, err := s.examine(ctx, s.pool); m.There && !m.Mendable || err != nil {
+	if m, err := s.examine(ctx, s.pool); m.There && !lacking(m) || err != nil {
 		return err
 	}
 	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
@@ -23,10 +23,13 @@ func (s *store) migrate(ctx context.Context) error {
 			return err
 		}
 		m, err := s.examine(ctx, tx)
-		if m.There && !m.Mendable || err != nil {
+		if m.There && !lacking(m) || err != nil {
 			return err
 		}
 		sql := mending(m.Pathless)
+		if m.Older && m.MayRenew {
+			sql = s.schema.renewal()
+		}
 		if !m.There {
 			sql = s.schema.body()
 			if !m.Exists {
@@ -43,6 +46,9 @@ func (s *store) migrate(ctx context.Context) error {
 	}
 	return err
 }
+
+// lacking reports whether the tables or functions lack something that the user may give them.
+func lacking(m database.Made) bool { return m.Mendable || m.Older && m.MayRenew }
 
 // examine finds the tables, and reports why they cannot be used.
 func (s *store) examine(ctx context.Context, db database.Querier) (database.Made, error) {

@@ -12,5 +12,5 @@ import (
 func TestPrimitives(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Start(t, pgtest.Durable())
-	primitives.Run(t, primitives.Backend{World: worlds(s, ""), TTL: time.Second, Unsupported: map[string]string{"SetPermits": notResized, "SetPermitsStay": notResized}})
+	primitives.Run(t, primitives.Backend{World: worlds(s, ""), TTL: time.Second})
 }

@@ -26,10 +26,11 @@ func (s *store) Read(ctx context.Context, queue string, f exchange.Follower) (ex
 	return all[0], nil
 }
 
-// read reads queues, without those that have no tickets.
+// read reads queues, without those that have no tickets, unless they were resized.
 func (s *store) read(ctx context.Context, names []string, channel string) ([]exchange.Snapshot, error) {
 	var (
 		all                []exchange.Snapshot
+		index              = map[string]int{} // where in all
 		name, kind         string
 		capacity, at       int64
 		m                  driver.Member
@@ -37,13 +38,22 @@ func (s *store) read(ctx context.Context, names []string, channel string) ([]exc
 		token, since, ends int64
 	)
 	err := s.query(ctx, "read", each([]any{&name, &kind, &capacity, &at, &id, &m.Owner, &m.Note, &m.Units, &m.Held, &token, &since, &ends, &m.Fixed}, func() error {
-		if ends <= at {
+		resized := kind == "semaphore, resized"
+		if ends <= at && !resized {
 			return nil
 		}
-		if len(all) == 0 || all[len(all)-1].Name != name {
-			all = append(all, exchange.Snapshot{At: time.UnixMicro(at), Queue: driver.Queue{Name: name, Kind: driver.Kind(kind), Capacity: capacity}})
+		i, known := index[name]
+		if !known {
+			if i = len(all); resized {
+				kind = string(driver.Semaphore)
+			}
+			index[name] = i
+			all = append(all, exchange.Snapshot{At: time.UnixMicro(at), Queue: driver.Queue{Name: name, Kind: driver.Kind(kind), Capacity: capacity, Resized: resized}})
 		}
-		q := &all[len(all)-1]
+		if resized {
+			return nil
+		}
+		q := &all[i]
 		one := m
 		one.ID, one.Token, one.Since, one.Left = hex.EncodeToString(id[:]), uint64(token), time.UnixMicro(since), us(ends-at)
 		q.Members = append(q.Members, one)

@@ -79,6 +79,16 @@ func (s Schema) SQL(roles ...string) (string, error) {
 // body is SQL without the schema itself.
 func (s Schema) body() string { return s.expand(tables + "\n" + functions) }
 
+// renewal gives tables of an earlier release what they lack, and replaces its functions. Those of
+// the same name have the same arguments and results, so programs of that release go on with them.
+func (s Schema) renewal() string {
+	const column = "ALTER TABLE @floor ADD COLUMN IF NOT EXISTS capacity bigint NOT NULL DEFAULT 0;\n"
+	return s.expand(column + strings.Replace(strings.ReplaceAll(functions, "CREATE FUNCTION", "CREATE OR REPLACE FUNCTION"), firstRow, "", 1))
+}
+
+// firstRow is the statement that fills the table meta.
+const firstRow = "INSERT INTO @meta VALUES (true, 3, UNLOGGED?, 0, 0, 0, @timeline());\n"
+
 // Grants is what gives further roles the rights that programs need, once the tables are there.
 func (s Schema) Grants(roles ...string) (string, error) {
 	if err := s.check(); err != nil {
@@ -117,7 +127,7 @@ func namesIn(pattern *regexp.Regexp, sql string) (names []string) {
 func (c *config) layout() database.Layout {
 	s := c.schema
 	return database.Layout{
-		Schema: s.Name, Prefix: s.Prefix, Owner: s.Owner, Kind: c.kind, Version: version, Path: path,
+		Schema: s.Name, Prefix: s.Prefix, Owner: s.Owner, Kind: c.kind, Version: version, Path: path, Newest: s.Prefix + "resize",
 		Tables: s.all(tableName, tables), Functions: s.all(functionName, functions),
 	}
 }
@@ -169,6 +179,7 @@ func (s Schema) expand(sql string) string {
 	return strings.NewReplacer(
 		"UNLOGGED?", unlogged, "LOCKING TABLE", locking+"TABLE",
 		"NOW_US", database.NowUS, " PLANS AS $$", " "+plans+" SET "+path+" AS $$", " AS $$", " SET "+path+" AS $$",
+		"FOREVER", "9223372036854775807",
 		"NEXT(q)", strings.ReplaceAll(next, "Q", "q"), "NEXT(r)", strings.ReplaceAll(next, "Q", "r"),
 		"\tDURABLE\n", "\t"+durable+"\n", "\tCOMMITTED\n", lineIf(committed),
 	).Replace(sql)

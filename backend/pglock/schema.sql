@@ -44,7 +44,7 @@ CREATE LOCKING TABLE @queue(
 	unclean     boolean NOT NULL,  -- the last exclusive holder did not leave cleanly
 	watched     boolean NOT NULL,  -- there may be rows in watch
 	frozen      bigint NOT NULL,   -- nothing is granted before, while sentinel has a grace
-	slow        bigint NOT NULL,   -- until then there may be rows in refused, or it is frozen
+	slow        bigint NOT NULL,   -- until then there may be rows in refused, or it is frozen; FOREVER: it was resized
 	id          uuid,              -- the only ticket, if it is kept here; its number is granted
 	units       bigint,
 	session     uuid,
@@ -101,10 +101,11 @@ CREATE TABLE @fixed(               -- tickets with a fixed end, which outlast a 
 );
 CREATE INDEX ON @fixed (queue);
 
-CREATE TABLE @floor(               -- of queues that were raised, or whose numbers are far ahead of the clock
+CREATE TABLE @floor(               -- of queues that were raised or resized, or whose numbers are far ahead of the clock
 	queue       text COLLATE "C" PRIMARY KEY,
 	floor       bigint NOT NULL,   -- those after a crash have larger numbers
-	"offset"    bigint NOT NULL    -- of the queue; it never falls
+	"offset"    bigint NOT NULL,   -- of the queue; it never falls
+	capacity    bigint NOT NULL DEFAULT 0 -- that of resize; 0: none is kept
 );
 
 CREATE TABLE @cell(

@@ -41,6 +41,7 @@ func newStore(pool *pool, c *config) *store {
 		"settle":   {"text"},
 		"ask":      {"text", "uuid", "text"},
 		"raise":    {"text", "bigint"},
+		"resize":   {"text", "bigint"},
 		"look":     {"uuid", "text[]", "uuid[]"},
 		"renew":    {"uuid", "text[]", "uuid[]"},
 		"tickets":  {"uuid"},

@@ -3,6 +3,8 @@ package pglock
 import (
 	"context"
 	"encoding/hex"
+	"errors"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -210,6 +212,23 @@ func (s *store) Ask(ctx context.Context, queue, id string, what driver.Demand) (
 func (s *store) Raise(ctx context.Context, queue string, floor uint64) error {
 	_, err := s.numbers(ctx, "raise", 1, queue, int64(floor))
 	return err
+}
+
+// Resize takes out what does not fit any more, some with each exchange.
+func (s *store) Resize(ctx context.Context, queue string, capacity int64) (bool, error) {
+	for to := &capacity; ; {
+		got, err := s.numbers(ctx, "resize", 3, queue, to)
+		switch {
+		case err == sqlcode.ErrMore:
+		case database.Unknown(err):
+			return false, driver.Permanent(fmt.Errorf("postgres: the functions in the schema %s are of an earlier release, which cannot change a number of permits: "+
+				"a program whose user owns them has to open it once: %w", s.schema.Name, errors.ErrUnsupported))
+		case err != nil || got[2] == 0:
+			return unsettled(got), err
+		default:
+			to = nil
+		}
+	}
 }
 
 func (s *store) Clock(ctx context.Context) (micros int64, err error) {

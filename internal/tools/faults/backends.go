@@ -468,6 +468,22 @@ var backends = []fault{
 		old: "\tif ARGV[4] ~= '0' then bury(id, tonumber(ARGV[4])) end\n", new: "",
 	},
 	{
+		file: "backend/pglock/functions.sql", test: "TestTheNumberOfPermitsOutlastsACrash",
+		old: "CASE WHEN o.capacity > 0 THEN FOREVER ELSE x.safe END", new: "x.safe",
+	},
+	{
+		file: "backend/pglock/functions.sql", test: "TestTheNumberOfPermitsOutlastsACrash",
+		old: "\t\tUPDATE @fixed r SET capacity = p_capacity WHERE r.queue = p_queue;\n", new: "",
+	},
+	{
+		file: "backend/pglock/functions.sql", test: "TestAJoinIsRepeatedAfterANumberOfPermitsWasSet",
+		old: "\t\tELSIF t.queue <> p_queue OR q.kind <> p_kind THEN", new: "\t\tELSIF t.queue <> p_queue OR q.capacity <> p_capacity THEN",
+	},
+	{
+		file: "backend/pglock/migrate.go", test: "TestFunctionsOfAnEarlierReleaseAreReplaced",
+		old: "m.Mendable || m.Older && m.MayRenew", new: "m.Mendable",
+	},
+	{
 		file: "backend/pglock/functions.sql", test: "TestALookBeforeTheFirstSessionAfterACrash",
 		old: "IF t.id IS NULL AND NOT EXISTS (SELECT FROM @sentinel r WHERE r.one) THEN", new: "IF false THEN",
 	},

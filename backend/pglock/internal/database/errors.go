@@ -99,6 +99,12 @@ func Denied(err error) bool {
 	return errors.As(err, &pg) && pg.Code == "42501"
 }
 
+// Unknown reports whether a function is not there.
+func Unknown(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.Code == "42883"
+}
+
 // Full reports whether the server has as many connections as it may, of all users or of this one.
 func Full(err error) bool {
 	var pg *pgconn.PgError

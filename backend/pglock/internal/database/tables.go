@@ -17,6 +17,7 @@ type Layout struct {
 	Tables, Functions []string // their names in the schema
 	Version           int
 	Path              string // the search path of each function
+	Newest            string // a function that those of earlier releases lack
 }
 
 // Name is a table or function, for SQL.
@@ -38,6 +39,8 @@ type Made struct {
 	Strange  string   // what belongs to whom, of that which belongs to a stranger
 	Pathless []string // functions without the search path
 	Mendable bool     // there are some, and the user may give them the search path
+	Older    bool     // the newest function is not there
+	MayRenew bool     // the user may replace the functions, and change the tables
 	Owner    string   // of one of them
 	Version  int
 	Unlogged bool
@@ -62,6 +65,9 @@ func (l Layout) Find(ctx context.Context, db Querier) (m Made, err error) {
 		return m, err
 	}
 	if err := l.findPathless(ctx, db, &m); err != nil {
+		return m, err
+	}
+	if err := l.findOlder(ctx, db, &m); err != nil {
 		return m, err
 	}
 	err = db.QueryRow(ctx, "SELECT version, unlogged FROM "+l.Name("meta"), pgx.QueryExecModeExec).Scan(&m.Version, &m.Unlogged)
@@ -112,6 +118,17 @@ func (l Layout) findPathless(ctx context.Context, db Querier, m *Made) error {
 	})
 	m.Mendable = m.Mendable && len(m.Pathless) > 0
 	return err
+}
+
+// findOlder finds out whether an earlier release has made the functions.
+func (l Layout) findOlder(ctx context.Context, db Querier, m *Made) error {
+	return db.QueryRow(ctx, `SELECT NOT coalesce(pg_catalog.bool_or(f.newest), false), coalesce(pg_catalog.bool_and(f.may), true)
+			AND (SELECT pg_catalog.bool_and(pg_catalog.pg_has_role(c.relowner, 'USAGE')) FROM pg_catalog.pg_class c
+				JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1::text AND c.relname = ANY ($4::text[]))
+		FROM (SELECT p.proname = $3::text, pg_catalog.pg_has_role(p.proowner, 'USAGE')
+			FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
+			WHERE n.nspname = $1::text AND p.proname = ANY ($2::text[])) f(newest, may)`,
+		pgx.QueryExecModeExec, l.Schema, l.Functions, l.Newest, l.Tables).Scan(&m.Older, &m.MayRenew)
 }
 
 // Misfit says why tables cannot be used that are there.
