@@ -17,6 +17,7 @@ type queue struct {
 	Name       string
 	Kind       driver.Kind
 	Capacity   int64
+	Resized    bool      // the capacity is kept while there are no tickets
 	Token      uint64    // the last
 	Unclean    bool      // the last exclusive holder did not leave cleanly
 	Tickets    []*ticket // in the order of Join
@@ -53,9 +54,20 @@ type ticket struct {
 	Evicted   bool
 }
 
+// resizedKind is the kind of a semaphore's row that keeps its capacity: programs of earlier releases
+// take it for another kind.
+const resizedKind driver.Kind = "semaphore, resized"
+
 func (q *queue) fields(c *codec) {
 	textOf(c, &q.Name)
-	textOf(c, &q.Kind)
+	kind := q.Kind
+	if q.Resized {
+		kind = resizedKind
+	}
+	textOf(c, &kind)
+	if q.Kind, q.Resized = kind, kind == resizedKind; q.Resized {
+		q.Kind = driver.Semaphore
+	}
 	numberOf(c, &q.Capacity)
 	numberOf(c, &q.Token)
 	flagOf(c, &q.Unclean)
@@ -321,7 +333,7 @@ func (x *queueTx) status(t *ticket) exchange.Status {
 	case blocked:
 		st.Blocked, st.Due = !x.s.watch.sees(), blockedFor
 	case t.Held:
-		st.State, st.Token, st.Inherited, st.Wanted = exchange.Held, t.Token, t.Inherited, !x.fits(0)
+		st.State, st.Token, st.Inherited, st.Wanted = exchange.Held, t.Token, t.Inherited, !x.Tickets[len(x.Tickets)-1].Held
 	default:
 		for _, front := range x.Tickets[:slices.Index(x.Tickets, t)] {
 			if left := front.End.sub(x.now); st.Due == 0 || left < st.Due {

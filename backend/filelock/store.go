@@ -111,7 +111,7 @@ func (s *store) Join(ctx context.Context, j exchange.Join) (st exchange.Status, 
 func (s *store) join(ctx context.Context, j exchange.Join) (st exchange.Status, unlocking bool, err error) {
 	err = s.change(ctx, j.Queue, func(x *queueTx) error {
 		t := x.ticket(j.ID)
-		if len(x.Tickets) == 0 && (x.Kind != j.Kind || x.Capacity != j.Capacity) {
+		if len(x.Tickets) == 0 && !x.Resized && (x.Kind != j.Kind || x.Capacity != j.Capacity) {
 			x.Kind, x.Capacity, x.changed = j.Kind, j.Capacity, true
 		}
 		switch {
@@ -313,6 +313,29 @@ func (s *store) Ask(ctx context.Context, queue, id string, demand driver.Demand)
 	})
 }
 
+// Resize outlasts a power loss.
+func (s *store) Resize(ctx context.Context, queue string, capacity int64) (bool, error) {
+	return false, s.change(ctx, queue, func(x *queueTx) error {
+		switch {
+		case len(x.Tickets) > 0 && x.Kind != driver.Semaphore:
+			return driver.ErrMismatch
+		case capacity == 0 && !x.Resized:
+			return nil
+		}
+		if x.Resized = capacity > 0; x.Resized {
+			x.Kind, x.Capacity = driver.Semaphore, capacity
+		}
+		for _, t := range slices.Clone(x.Tickets) {
+			if !t.Held && t.Units > x.Capacity {
+				x.evict(t, true)
+			}
+		}
+		x.durable = true
+		x.news()
+		return nil
+	})
+}
+
 func (s *store) Raise(ctx context.Context, queue string, floor uint64) error {
 	return s.change(ctx, queue, func(x *queueTx) error {
 		x.Token, x.changed, x.durable = max(x.Token, floor), true, true
@@ -325,7 +348,7 @@ func (s *store) Clock(context.Context) (int64, error) { return time.Now().UnixMi
 func (s *store) Read(ctx context.Context, queue string, f exchange.Follower) (snap exchange.Snapshot, err error) {
 	err = s.change(ctx, queue, func(x *queueTx) error {
 		x.follow(&x.Followers, f)
-		snap = exchange.Snapshot{Queue: driver.Queue{Name: x.Name, Kind: x.Kind, Capacity: x.Capacity}, At: x.now.time()}
+		snap = exchange.Snapshot{Queue: driver.Queue{Name: x.Name, Kind: x.Kind, Capacity: x.Capacity, Resized: x.Resized}, At: x.now.time()}
 		others := s.foreign(x.queue)
 		for _, t := range x.Tickets {
 			held := t.Held && (t.Locked || !x.flocked() || len(others) == 0)

@@ -25,8 +25,6 @@ func TestConformance(t *testing.T) {
 		TTL:   time.Second / 2,
 		Small: true,
 		Unsupported: map[string]string{
-			"Resize":                 notResized,
-			"ResizeIsKept":           notResized,
 			"HangingBackend":         "a file does not hang: a process that is stopped in a transaction is TestAStoppedTransaction",
 			"LateAnswers":            late,
 			"LostAnswers":            late,
@@ -40,12 +38,10 @@ func TestConformance(t *testing.T) {
 
 // Promise: package interlock keeps its promises over it.
 func TestPrimitives(t *testing.T) {
-	primitives.Run(t, primitives.Backend{World: world, TTL: time.Second / 2, Unsupported: map[string]string{"StoppedHolder": stopped, "SetPermits": notResized, "SetPermitsStay": notResized}})
+	primitives.Run(t, primitives.Backend{World: world, TTL: time.Second / 2, Unsupported: map[string]string{"StoppedHolder": stopped}})
 }
 
 const (
-	notResized = "the number of permits of a semaphore cannot be changed here yet"
-
 	late    = "there is nothing between a client and its files that could be late"
 	stopped = "the kernel keeps the lock of a process that is stopped, and other programs rely on that"
 )
