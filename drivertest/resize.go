@@ -90,6 +90,7 @@ var resize = rule{
 
 		// A Join whose answer was lost finds its ticket, whatever the capacity is by then.
 		if t.world.Late != nil {
+			a.leave(a.hold(permits("late", 1, 5))) // so that the next one takes a single exchange
 			r := permits("late", 1, 5)
 			_ = lostAnswer(t.world.Late)(t.ctx, func(ctx context.Context) error {
 				_, err := a.Join(ctx, r)

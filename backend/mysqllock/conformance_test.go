@@ -27,9 +27,8 @@ func TestConformance(t *testing.T) {
 func conform(t *testing.T, s *mysqltest.Server) {
 	var pool prefixes
 	drivertest.Run(t, drivertest.Backend{
-		TTL:         time.Second,
-		Unsupported: map[string]string{"Resize": notResized, "ResizeIsKept": notResized},
-		World:       func(t testing.TB) drivertest.World { return world(t, s, &pool) },
+		TTL:   time.Second,
+		World: func(t testing.TB) drivertest.World { return world(t, s, &pool) },
 	})
 }
 
@@ -119,5 +118,3 @@ func loseNews(t testing.TB, s *mysqltest.Server, prefix string) (resume func()) 
 	replace(strings.Replace(park, "SELECT COUNT(*)", "DELETE FROM "+prefix+"news WHERE channel = p_channel; SELECT COUNT(*)", 1))
 	return func() { replace(park) }
 }
-
-const notResized = "the number of permits of a semaphore cannot be changed here yet"

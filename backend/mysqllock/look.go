@@ -132,7 +132,7 @@ const perList = 100
 
 const (
 	queues = `SELECT {now}, q.name, q.no, q.kind, q.capacity, q.granted, q.token_offset, q.used, COALESCE(t.id, IF(q.tickets > 0, q.id, NULL)), COALESCE(t.session, q.session),
-	COALESCE(t.since, q.since), LEFT(COALESCE(t.note, q.note), 65536), t.n, t.units, t.ends, COALESCE(t.flags, 0), t.token, COALESCE(t.owner, s.owner), s.ends, s.ttl
+	COALESCE(t.since, q.since), LEFT(COALESCE(t.note, q.note), 65536), t.n, t.units, t.ends, COALESCE(t.flags, 0), t.token, COALESCE(t.owner, s.owner), s.ends, s.ttl, q.slow = {forever}
 FROM (SELECT * FROM {p}queues WHERE `
 	members = `) q
 	LEFT JOIN {p}tickets t ON t.queue = q.no
@@ -146,7 +146,8 @@ func (s *store) read(ctx context.Context, where string, args ...any) (all []exch
 		var now, no, capacity, granted, offset, used, since, flags int64
 		var name, kind, ticket, holder, note, owner []byte
 		var n, units, ends, token, sessionEnds, ttl sql.NullInt64
-		err := r.Scan(&now, &name, &no, &kind, &capacity, &granted, &offset, &used, &ticket, &holder, &since, &note, &n, &units, &ends, &flags, &token, &owner, &sessionEnds, &ttl)
+		var resized bool
+		err := r.Scan(&now, &name, &no, &kind, &capacity, &granted, &offset, &used, &ticket, &holder, &since, &note, &n, &units, &ends, &flags, &token, &owner, &sessionEnds, &ttl, &resized)
 		if err != nil {
 			return err
 		}
@@ -154,7 +155,7 @@ func (s *store) read(ctx context.Context, where string, args ...any) (all []exch
 			last = string(name)
 			count++
 			all = append(all, exchange.Snapshot{
-				Queue: driver.Queue{Name: last, Kind: driver.Kind(kind), Capacity: capacity},
+				Queue: driver.Queue{Name: last, Kind: driver.Kind(kind), Capacity: capacity, Resized: resized},
 				At:    time.UnixMicro(now),
 			})
 		}

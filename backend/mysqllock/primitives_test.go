@@ -17,7 +17,5 @@ func TestPrimitives(t *testing.T) {
 	primitives.Run(t, primitives.Backend{
 		World: func(t testing.TB) drivertest.World { return world(t, s, &pool) },
 		TTL:   time.Second,
-
-		Unsupported: map[string]string{"SetPermits": notResized, "SetPermitsStay": notResized},
 	})
 }

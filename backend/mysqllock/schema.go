@@ -6,7 +6,9 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -63,13 +65,16 @@ func Schema(prefix string) ([]string, error) {
 	if err := checkPrefix(prefix); err != nil {
 		return nil, err
 	}
-	return append(statements(prefix, before...), statements(prefix, last)...), nil
+	return append(statements(prefix, before...), statements(prefix, later, last)...), nil
 }
 
 // The files of statements, in their order.
 var before = []string{"tables", "inner", "join", "leave", "change", "session"}
 
-const last = "last"
+const (
+	later = "later"
+	last  = "last"
+)
 
 func statements(prefix string, files ...string) (all []string) {
 	for _, name := range files {
@@ -118,9 +123,10 @@ var made = regexp.MustCompile(`(?m)^CREATE (TABLE|PROCEDURE) (?:IF NOT EXISTS )?
 // layoutOf is what has to be there. The prefix was checked.
 func layoutOf(prefix string) database.Layout {
 	l := database.Layout{Prefix: prefix, Version: layout}
-	all := append(statements(prefix, before...), statements(prefix, last)...)
-	for _, m := range made.FindAllStringSubmatch(strings.Join(all, "\n"), -1) {
-		l.Objects = append(l.Objects, database.Object{Kind: m[1], Name: m[2], Column: m[3]})
+	for _, file := range append(slices.Clone(before), later, last) {
+		for _, m := range made.FindAllStringSubmatch(strings.Join(statements(prefix, file), "\n"), -1) {
+			l.Objects = append(l.Objects, database.Object{Kind: m[1], Name: m[2], Column: m[3], Later: file == later})
+		}
 	}
 	return l
 }
@@ -158,6 +164,7 @@ func expand(text, prefix string) string {
 		"{gates}", strconv.Itoa(gates),
 		"{allgates}", allGates(),
 		"{counted}", strconv.FormatInt(counted, 10),
+		"{forever}", strconv.FormatInt(math.MaxInt64, 10),
 		"{maxtoken}", strconv.FormatInt(driver.MaxToken, 10),
 		"{swapmemory}", strconv.FormatInt((2*driver.SwapMemory).Microseconds(), 10),
 		"{defaultttl}", strconv.FormatInt(defaultTTL.Microseconds(), 10),
@@ -210,7 +217,7 @@ func (s *store) create(ctx context.Context, conn *sql.Conn) error {
 	if done, err := layoutOf(s.prefix).Made(ctx, conn); done || err != nil {
 		return err
 	}
-	if err := makeAll(ctx, conn, statements(s.prefix, before...)); err != nil {
+	if err := makeAll(ctx, conn, statements(s.prefix, append(slices.Clone(before), later)...)); err != nil {
 		return err
 	}
 	m, err := layoutOf(s.prefix).Makers(ctx, conn)

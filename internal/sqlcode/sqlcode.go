@@ -18,10 +18,10 @@ const (
 	Tokens   = -4
 	NotHeld  = -5
 	Session  = -6
-	More     = -7 // only of a Join: see ErrMore
+	More     = -7 // only of a Join and a Resize: see ErrMore
 )
 
-// ErrMore is the answer to a Join that the store has to repeat: the function has taken out as
+// ErrMore is the answer to a Join, or a Resize, that the store has to repeat: the function has taken out as
 // many tickets as one exchange may.
 var ErrMore = errors.New("there is more to be taken out")
 

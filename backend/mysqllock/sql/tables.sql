@@ -9,11 +9,11 @@ CREATE TABLE IF NOT EXISTS {p}queues(
 	granted  BIGINT          NOT NULL,           -- tickets up to this number are held
 	token_offset BIGINT      NOT NULL DEFAULT 0, -- token = number + offset: see raise
 	used     BIGINT          NOT NULL DEFAULT 0, -- units of the held tickets
-	tickets  BIGINT          NOT NULL DEFAULT 0,
+	tickets  BIGINT          NOT NULL DEFAULT 0, -- one more if it keeps its capacity: see resize
 	waiting  BIGINT          NOT NULL DEFAULT 0, -- how many of them wait
 	unclean  TINYINT         NOT NULL DEFAULT 0, -- the last exclusive holder did not leave cleanly
 	watched  TINYINT         NOT NULL DEFAULT 0, -- there may be rows in watches
-	slow     BIGINT          NOT NULL DEFAULT 0, -- until then there may be rows in refused
+	slow     BIGINT          NOT NULL DEFAULT 0, -- until then there may be rows in refused; {forever}: it keeps its capacity
 	id       BINARY(16)      NULL,               -- the only ticket, if it is kept here; its number is granted. Without tickets: of the last one
 	session  BINARY(16)      NULL,
 	since    BIGINT          NOT NULL,           -- also of the last one that was kept here

@@ -51,6 +51,9 @@ func (d *Doctor) lacking(ctx context.Context, readOnly bool) (on map[string][]st
 				if t.kind != it.Kind || readOnly && t.kind == database.Table && t.right != "SELECT" {
 					continue
 				}
+				if slices.Contains(m.Later, it.Name) {
+					continue // only whoever sets a number of permits needs it
+				}
 				if of[t.right]++; t.kind == database.Procedure && !trusted && !slices.Contains(m.Missing, it.Name) {
 					continue // whoever sees it has a right to it, and nobody knows what it does
 				}
