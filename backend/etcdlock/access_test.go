@@ -1,7 +1,11 @@
 package etcdlock_test
 
 import (
+	"bytes"
 	"errors"
+	"io"
+	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -58,6 +62,41 @@ func TestUsers(t *testing.T) {
 				t.Errorf("%q is told %+v, not: %s", user, report.All, words)
 			}
 		}
+	})
+}
+
+// Promise: a heartbeat logs nobody in: a login takes the server much longer than all else.
+func TestHeartbeatsDoNotLogIn(t *testing.T) {
+	t.Parallel()
+	onBoth(t, "", func(t *testing.T, of etcdtest.Option) {
+		s := etcdtest.Start(t, of)
+		for _, c := range []string{"user add root:secret", "user grant-role root root", "auth enable"} {
+			s.Ctl(strings.Fields(c)...)
+		}
+		logins := func() (n float64) {
+			t.Helper()
+			got, err := http.Get("http://" + s.Addr + "/metrics")
+			noError(t, err)
+			defer got.Body.Close()
+			text, err := io.ReadAll(got.Body)
+			noError(t, err)
+			_, text, found := bytes.Cut(text, []byte("\ngrpc_server_started_total{grpc_method=\"Authenticate\""))
+			_, text, _ = bytes.Cut(text, []byte("} "))
+			text, _, _ = bytes.Cut(text, []byte("\n"))
+			if n, err = strconv.ParseFloat(string(text), 64); err != nil || !found {
+				t.Fatalf("the server does not count logins: %v", err)
+			}
+			return n
+		}
+		lease, err := open(t, "etcd://root:secret@"+s.Addr).Mutex("m").Acquire(limited(t))
+		noError(t, err)
+		before := logins()
+		time.Sleep(6 * time.Second) // three heartbeats
+		noError(t, lease.Err())
+		if n := logins() - before; n > 1 {
+			t.Errorf("%v logins", n)
+		}
+		noError(t, lease.Release())
 	})
 }
 

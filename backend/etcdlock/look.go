@@ -29,6 +29,9 @@ func (s *store) Renew(ctx context.Context, o exchange.Session, refs []exchange.R
 		if err = s.undetach(try, o, refs[:extend]); err == nil {
 			r, err = s.renew(try, o, refs)
 		}
+		if err != nil {
+			s.endIdle()
+		}
 		gone := try.Err() != nil
 		cancel()
 		if err == nil || driver.IsPermanent(err) || ctx.Err() != nil || !gone && !errors.Is(err, errTerm) {

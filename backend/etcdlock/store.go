@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"math"
 	"sync"
@@ -34,6 +33,7 @@ type store struct {
 	ctx       context.Context // ends with Close
 	cancel    context.CancelFunc
 	exchanges atomic.Uint64
+	idle      atomic.Pointer[alive]
 	watches   watches
 
 	mu     sync.Mutex
@@ -142,24 +142,6 @@ func (s *store) revoke(ctx context.Context, id clientv3.LeaseID) error {
 	return err
 }
 
-// keepAlive extends a lease by its TTL, and returns the term of Raft in which a server says so.
-func (s *store) keepAlive(ctx context.Context, id clientv3.LeaseID) (term uint64, err error) {
-	got, err := do(ctx, s, func(ctx context.Context) (*pb.LeaseKeepAliveResponse, error) {
-		stream, err := s.lease.LeaseKeepAlive(ctx)
-		if err == nil {
-			err = stream.Send(&pb.LeaseKeepAliveRequest{ID: int64(id)})
-		}
-		if err != nil && !errors.Is(err, io.EOF) { // else Recv says what has ended the stream
-			return nil, err
-		}
-		return stream.Recv()
-	})
-	if err == nil && got.TTL <= 0 {
-		err = rpctypes.ErrLeaseNotFound
-	}
-	return got.GetHeader().GetRaftTerm(), err
-}
-
 func (s *store) timeToLive(ctx context.Context, id clientv3.LeaseID) (*pb.LeaseTimeToLiveResponse, error) {
 	return do(ctx, s, func(ctx context.Context) (*pb.LeaseTimeToLiveResponse, error) {
 		return s.lease.LeaseTimeToLive(ctx, &pb.LeaseTimeToLiveRequest{ID: int64(id)})
@@ -235,6 +217,9 @@ func (s *store) Begin(ctx context.Context, o exchange.Session) (history string, 
 		return "", err
 	}
 	_, err = s.change(ctx, nil, []clientv3.Op{clientv3.OpPut(s.session(o), o.Owner, clientv3.WithLease(lease))}, nil)
+	if err == nil && s.logsIn() { // now, since the first heartbeat has less time
+		_, err = s.keepAlive(ctx, lease)
+	}
 	return "", err
 }
 
