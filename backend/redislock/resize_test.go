@@ -132,3 +132,22 @@ func TestAHandOverWaitsUntilEnoughHaveLeft(t *testing.T) {
 		}
 	}
 }
+
+// Promise: the number is set also where so many dead ones of another kind stand that one script does not take them all out.
+func TestTheNumberOfPermitsIsSetBehindManyDead(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, redistest.FakeTime(0))
+	d, _ := session(t, s.URL(), time.Hour)
+	dead, b := session(t, s.URL(), 10*time.Second)
+	joinMany(t, b, 150, func() driver.Request { return request("q", 1, driver.RWCapacity) })
+	if err := dead.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.StepClock(time.Minute)
+	if err := d.Resize(t.Context(), "q", 3); err != nil {
+		t.Fatal(err)
+	}
+	if q, err := d.Follow(t.Context(), "q", ""); err != nil || !q.Resized || q.Capacity != 3 {
+		t.Errorf("after Resize to 3: %+v, %v", q, err)
+	}
+}

@@ -198,10 +198,12 @@ func (s *store) Ask(ctx context.Context, queue, id string, what driver.Demand) (
 	return s.change(ctx, askScript, queue, id, letter)
 }
 
-// Resize looks at all waiters, some with each script.
+// Resize sets the number with the first script that meets no dead tickets of another kind, and looks at all
+// waiters, some with each script.
 func (s *store) Resize(ctx context.Context, queue string, capacity int64) (unsettled bool, err error) {
 	keys := s.queue(queue).keys
-	for to, from := strconv.FormatInt(capacity, 10), int64(0); ; to = "" {
+	to, from := strconv.FormatInt(capacity, 10), int64(0)
+	for {
 		answer, err := s.runN(ctx, call{resizeScript, keys, []string{to, strconv.FormatInt(from, 10)}}, 3)
 		switch {
 		case err != nil:
@@ -209,7 +211,7 @@ func (s *store) Resize(ctx context.Context, queue string, capacity int64) (unset
 		case answer[0] == codeMismatch && answer[1] != 0: // dead ones were in it
 			continue
 		}
-		if from = answer[2]; from < 0 {
+		if to, from = "", answer[2]; from < 0 {
 			return answer[1] != 0, codeError(answer[0])
 		}
 	}
