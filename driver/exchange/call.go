@@ -20,53 +20,54 @@ func call[T any](ctx context.Context, d *Driver, exchange func(context.Context) 
 
 // callStore is call for a method of the store, such as Store.Leave, and its argument: so the exchanges of
 // one lock make no closures.
-func callStore[A, T any](ctx context.Context, d *Driver, exchange func(Store, context.Context, A) (T, error), arg A) (T, error) {
-	return callInQueue(ctx, d, "", func() {}, func() {}, exchange, arg)
-}
-
-// callInQueue is callStore for a Join: only a few Joins of one queue are under way at the same time. It
-// calls sends just before the exchange is sent, and not at all if it is not sent. It calls ends when the
-// exchange has ended, but that of a store that is Bounded ends when this returns.
-func callInQueue[A, T any](ctx context.Context, d *Driver, queue string, sends, ends func(), exchange func(Store, context.Context, A) (T, error), arg A) (result T, err error) {
-	if err := d.usable(ctx); err != nil {
+func callStore[A, T any](ctx context.Context, d *Driver, exchange func(Store, context.Context, A) (T, error), arg A) (result T, err error) {
+	release, err := d.room(ctx, "")
+	if err != nil {
 		return result, err
 	}
-	release, err := d.room(ctx, queue)
-	if err != nil {
-		return result, d.failed(ctx, err)
-	}
-	sends()
-	d.exchanges.Add(1)
-	began := time.Now() // not of the driver's clock, which is a system call
-	if d.traits.Bounded {
-		result, err = exchange(d.store, ctx, arg)
-	} else {
-		result, err = detached(ctx, d, func() { release(); ends() }, exchange, arg)
-	}
-	if err != nil {
-		return result, d.failed(ctx, err)
-	}
-	d.took.Store(int64(time.Since(began)))
-	return result, nil
+	return callWithin(ctx, d, release, exchange, arg)
 }
 
-// room waits until the limits allow an exchange, which is a Join if a queue is named.
+// room waits until the limits allow an exchange, which is a Join if a queue is named: only a few Joins of
+// one queue are under way at the same time. An exchange of a store that is Bounded needs no room.
 func (d *Driver) room(ctx context.Context, queue string) (release func(), err error) {
-	if d.traits.Bounded {
-		return func() {}, nil
+	if err := d.usable(ctx); err != nil || d.traits.Bounded {
+		return func() {}, err
 	}
 	leave := func() {}
 	if queue != "" {
 		if leave, err = d.joins.acquire(ctx, d.ctx, queue); err != nil {
-			return nil, err
+			return nil, d.failed(ctx, err)
 		}
 	}
 	done, err := d.limiter.acquire(ctx, d.ctx)
 	if err != nil {
 		leave()
-		return nil, err
+		return nil, d.failed(ctx, err)
 	}
 	return func() { done(); leave() }, nil
+}
+
+// callWithin makes an exchange that has room, and calls release when it has ended, which may be after
+// this returns. That of a store that is Bounded ends with this call, and has nothing to release.
+func callWithin[A, T any](ctx context.Context, d *Driver, release func(), exchange func(Store, context.Context, A) (T, error), arg A) (result T, err error) {
+	d.exchanges.Add(1)
+	var began time.Time
+	if !d.traits.Listens { // else polls, which ask how long an exchange takes, are rare
+		began = time.Now() // not of the driver's clock, which is a system call
+	}
+	if d.traits.Bounded {
+		result, err = exchange(d.store, ctx, arg)
+	} else {
+		result, err = detached(ctx, d, release, exchange, arg)
+	}
+	if err != nil {
+		return result, d.failed(ctx, err)
+	}
+	if !d.traits.Listens {
+		d.took.Store(int64(time.Since(began)))
+	}
+	return result, nil
 }
 
 // detached makes an exchange that goes on for a while when its caller gives up, and calls release

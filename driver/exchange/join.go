@@ -63,22 +63,25 @@ func (s *session) rejoin(ctx context.Context, e *entry) (driver.Ticket, error) {
 // join sends a Join and takes its reply.
 func (s *session) join(ctx context.Context, e *entry, r *driver.Request) (driver.Ticket, error) {
 	s.awaitEarlierJoin(ctx, e)
+	var st Status
 	var sent, renewed driver.Instant // 0: it was not sent
 	var resyncs int
-	var before bool // whether an earlier one may have been sent
-	sends := func() {
+	var before bool         // whether an earlier one may have been sent
+	var ended chan struct{} // nil: the exchange ends when it returns
+	release, err := s.d.room(ctx, e.queue)
+	if err == nil {
 		s.d.mu.Lock()
-		defer s.d.mu.Unlock()
 		before, e.wasSent, sent = e.wasSent, true, s.d.now()
 		e.begun, renewed, resyncs = sent, s.proof, s.d.resyncs
+		s.d.mu.Unlock()
+		if !s.d.traits.Bounded {
+			c := make(chan struct{})
+			ended = c
+			free := release
+			release = func() { free(); close(c) }
+		}
+		st, err = callWithin(ctx, s.d, release, Store.Join, Join{Request: *r, Session: s.row, Number: e.number})
 	}
-	ends := func() {}
-	var ended chan struct{} // nil: the exchange ends when it returns
-	if !s.d.traits.Bounded {
-		c := make(chan struct{})
-		ended, ends = c, func() { close(c) }
-	}
-	st, err := callInQueue(ctx, s.d, e.queue, sends, ends, Store.Join, Join{Request: *r, Session: s.row, Number: e.number})
 	_ = s.noteOver(err)
 	if st.Unsettled {
 		defer s.d.settle(e.queue)
@@ -133,6 +136,9 @@ func (s *session) join(ctx context.Context, e *entry, r *driver.Request) (driver
 // awaitEarlierJoin waits for the exchange of an earlier Join of the ticket, whose caller has given
 // up. A Join that overtook it would find no ticket, and then there would be one.
 func (s *session) awaitEarlierJoin(ctx context.Context, e *entry) {
+	if s.d.traits.Bounded {
+		return // it has ended with its call
+	}
 	s.d.mu.Lock()
 	ended := e.ended
 	s.d.mu.Unlock()
