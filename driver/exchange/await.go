@@ -19,7 +19,7 @@ func (s *session) Await(ctx context.Context, t driver.Ticket) (driver.Ticket, er
 			return driver.Ticket{}, err
 		}
 		s.d.mu.Lock()
-		e := s.entries[t.ID]
+		e := s.entry(t.ID)
 		if e == nil || e.queue != t.Queue {
 			s.d.mu.Unlock()
 			return driver.Ticket{}, driver.ErrGone

@@ -75,6 +75,23 @@ func (d *Driver) refOf(e *entry) Ref {
 	return e.ref()
 }
 
+// entry finds that of a ticket of the session. Driver.mu is held.
+func (s *session) entry(id string) *entry {
+	if e := s.d.entries[id]; e != nil && e.s == s {
+		return e
+	}
+	return nil
+}
+
+// entries are those of the session. Driver.mu is held.
+func (s *session) entries(yield func(*entry) bool) {
+	for _, e := range s.d.entries {
+		if e.s == s && !yield(e) {
+			return
+		}
+	}
+}
+
 // mayArrive says whether a Join of it may still take effect.
 func (e *entry) mayArrive() bool { return e.underWay > 0 || e.noReply }
 
@@ -99,7 +116,7 @@ func (s *session) begin(r *driver.Request) (e *entry, stood bool, err error) {
 		return nil, false, driver.ErrGone
 	case e == nil:
 		e = &entry{id: r.ID, queue: r.Queue, number: s.d.newNumber(), s: s, hold: r.Hold, wasSent: r.Retry}
-		s.entries[e.id], s.d.entries[e.id], s.d.numbers[e.number] = e, e, e
+		s.d.entries[e.id], s.d.numbers[e.number] = e, e
 	case e.s != s:
 		return nil, false, driver.ErrGone
 	case e.queue != r.Queue:
@@ -239,7 +256,6 @@ func (d *Driver) drop(e *entry) {
 	if d.entries[e.id] == e {
 		delete(d.entries, e.id)
 		delete(d.numbers, e.number)
-		delete(e.s.entries, e.id)
 	}
 }
 

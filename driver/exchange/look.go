@@ -2,7 +2,6 @@ package exchange
 
 import (
 	"context"
-	"maps"
 
 	"github.com/interlock-go/interlock/driver"
 )
@@ -12,48 +11,36 @@ const perLook = 1000
 
 // look asks what has become of tickets.
 func (s *session) look(ctx context.Context, refs ...Ref) error {
-	return s.lookAfter(ctx, refs, 0, nil)
+	_, err := s.lookAfter(ctx, refs, 0)
+	return err
 }
 
-// lookAfter is look after a heartbeat that was sent at that time, or after none (0). What it
-// finds is added to found.
-func (s *session) lookAfter(ctx context.Context, refs []Ref, renewed driver.Instant, found map[Ref]finding) error {
-	q := s.d.question(refs)
+// lookAfter is look after a heartbeat that was sent at that time, or after none (0).
+func (s *session) lookAfter(ctx context.Context, refs []Ref, renewed driver.Instant) ([]finding, error) {
+	sound := s.d.sound(refs)
 	sent := s.d.now()
 	got, err := call(ctx, s.d, func(ctx context.Context) ([]Status, error) { return s.d.store.Look(ctx, s.row, refs) })
 	if err != nil {
-		return err
+		return nil, err
 	}
-	all := s.answered(q, got, sent, renewed)
-	if found != nil {
-		maps.Copy(found, all)
-	}
-	return nil
+	return s.answered(refs, sound, got, sent, renewed), nil
 }
 
-// question is about tickets. A ticket whose Join had no reply when the question was sent can
-// come later, and so can one that had no entry then: that it does not stand proves nothing.
-type question struct {
-	refs  []Ref
-	sound map[Ref]*entry // whose absence from the backend proves that they are gone
-}
-
-// question is called before a question is sent.
-func (d *Driver) question(refs []Ref) question {
+// sound is called before a question about tickets is sent. It returns the entries of those that are
+// gone if the answer says that they do not stand; nil for the others: a ticket whose Join had no
+// reply when the question was sent can come later, and so can one that had no entry then.
+func (d *Driver) sound(refs []Ref) []*entry {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	q := question{refs, make(map[Ref]*entry, len(refs))}
+	sound := make([]*entry, len(refs))
 	now := d.now()
-	for _, t := range refs {
+	for i, t := range refs {
 		e := d.entries[t.ID]
-		if e == nil || e.queue != t.Queue {
-			continue
-		}
-		if e.state != unknown || e.underWay == 0 && now.Sub(e.begun) > 2*e.s.ttl {
-			q.sound[t] = e
+		if e != nil && e.queue == t.Queue && (e.state != unknown || e.underWay == 0 && now.Sub(e.begun) > 2*e.s.ttl) {
+			sound[i] = e
 		}
 	}
-	return q
+	return sound
 }
 
 // finding is what was found out about a ticket.
@@ -65,22 +52,23 @@ type finding struct {
 }
 
 // answered takes the answer of a question that was sent at that time, after a heartbeat that was
-// sent at the time renewed, if that is not 0.
-func (s *session) answered(q question, got []Status, sent, renewed driver.Instant) map[Ref]finding {
-	found := make(map[Ref]finding, len(q.refs))
-	for i, st := range got[:min(len(q.refs), len(got))] {
-		t := q.refs[i]
-		if st.State == NotAsked {
+// sent at the time renewed, if that is not 0. It finds something of each ticket, if only that it was not
+// asked about.
+func (s *session) answered(refs []Ref, sound []*entry, got []Status, sent, renewed driver.Instant) []finding {
+	found := make([]finding, len(refs))
+	for i, t := range refs {
+		if i >= len(got) || got[i].State == NotAsked {
+			found[i].State = NotAsked
 			continue
 		}
-		sent, renewed := sent, renewed
+		st, sent, renewed := got[i], sent, renewed
 		if st.Sent != 0 {
 			sent = st.Sent
 			if renewed != 0 {
 				renewed = st.Sent
 			}
 		}
-		found[t] = s.found(t, st, q.sound[t], sent, renewed)
+		found[i] = s.found(t, st, sound[i], sent, renewed)
 		if st.Unsettled {
 			s.d.settle(t.Queue)
 		}

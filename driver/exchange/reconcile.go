@@ -27,7 +27,7 @@ func (s *session) reconcile(history string) {
 			return // the next heartbeat tries again
 		}
 		for _, t := range all {
-			if s.entries[t.ID] == nil && !s.addOrphan(t, 2*s.ttl) {
+			if s.entry(t.ID) == nil && !s.addOrphan(t, 2*s.ttl) {
 				return // a later heartbeat finds the rest
 			}
 		}

@@ -2,7 +2,6 @@ package exchange
 
 import (
 	"context"
-	"maps"
 
 	"github.com/interlock-go/interlock/driver"
 )
@@ -14,72 +13,72 @@ func (s *session) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Re
 	if err := s.usable(ctx); err != nil {
 		return nil, err
 	}
-	named, strays, refs := s.toRenew(known)
+	refs, named := s.toRenew(known)
 	ctx = s.d.with(ctx, heartbeat)
 	patience := s.ttl / strayShare
-	if len(known) == 0 { // nothing is to be kept
+	if named == 0 { // nothing is to be kept
 		patience = s.ttl / 4
 	}
-	s.detach(ctx, patience, strays)
+	s.detach(ctx, patience, refs[named:])
 	most := s.d.traits.PerRenew
-	found := make(map[Ref]finding, len(refs))
-	first := refs[:min(len(refs), most)]
-	sent, history, err := s.renew(ctx, first, min(len(named), most), found)
+	sent := s.d.now()
+	found, history, err := s.renew(ctx, refs[:min(len(refs), most)], min(named, most), sent)
 	if err != nil {
 		return nil, s.noteOver(err)
 	}
-	for at := len(first); at < len(refs); at += most {
+	for at := len(found); at < len(refs); at += most {
 		part := refs[at:min(at+most, len(refs))]
+		var more []finding
 		if s.d.detach != nil {
-			err = s.lookAfter(ctx, part, sent, found) // they were extended with the session
+			more, err = s.lookAfter(ctx, part, sent) // they were extended with the session
 		} else {
-			_, _, err = s.renew(ctx, part, min(max(len(named)-at, 0), len(part)), found)
+			more, _, err = s.renew(ctx, part, min(max(named-at, 0), len(part)), s.d.now())
 		}
 		if err != nil {
 			break // nothing is said of the rest
 		}
+		found = append(found, more...)
 	}
 	s.reconcile(history)
-	s.attachNamed(ctx, named, found, sent)
+	s.attachNamed(ctx, refs[:min(named, len(found))], found, sent)
 	s.tidy()
-	return s.renewed(named, refs, found), nil
+	return renewed(refs, named, found), nil
 }
 
-// renew makes one exchange of a heartbeat, and adds what it finds to found.
-func (s *session) renew(ctx context.Context, refs []Ref, extend int, found map[Ref]finding) (sent driver.Instant, history string, err error) {
-	q := s.d.question(refs)
-	sent = s.d.now()
+// renew makes one exchange of a heartbeat, which is sent at that time.
+func (s *session) renew(ctx context.Context, refs []Ref, extend int, sent driver.Instant) (found []finding, history string, err error) {
+	sound := s.d.sound(refs)
 	got, err := call(ctx, s.d, func(ctx context.Context) (Renewal, error) { return s.d.store.Renew(ctx, s.row, refs, extend) })
 	if err != nil {
-		return 0, "", err
+		return nil, "", err
 	}
-	s.wasRenewed(sent)
-	maps.Copy(found, s.answered(q, got.Tickets, sent, sent))
-	return sent, got.History, nil
+	s.d.mu.Lock()
+	s.proof = max(s.proof, sent)
+	s.d.mu.Unlock()
+	return s.answered(refs, sound, got.Tickets, sent, sent), got.History, nil
 }
 
-// toRenew sorts what a heartbeat has to do: named are the tickets of the caller, strays those of
-// the session that the caller has not named, and refs are both.
-func (s *session) toRenew(known []driver.Ticket) (named map[Ref]bool, strays, refs []Ref) {
-	named = make(map[Ref]bool, len(known))
+// toRenew says what a heartbeat asks about: first the tickets that the caller has named, then those of
+// the session that the caller has not.
+func (s *session) toRenew(known []driver.Ticket) (refs []Ref, named int) {
+	ids, seen := make(map[string]bool, len(known)), make(map[Ref]bool, len(known))
 	s.d.mu.Lock()
 	defer s.d.mu.Unlock()
-	ids := make(map[string]bool, len(known))
 	for _, t := range known {
 		ref := Ref{Queue: t.Queue, ID: t.ID}
-		if e := s.entries[t.ID]; e != nil && e.queue == t.Queue {
+		if e := s.entry(t.ID); e != nil && e.queue == t.Queue {
 			ref = e.ref()
 		}
-		if named[ref] {
-			continue
+		if !seen[ref] {
+			ids[t.ID], seen[ref] = true, true
+			refs = append(refs, ref)
 		}
-		named[ref], ids[t.ID] = true, true
-		refs = append(refs, ref)
 	}
+	named = len(refs)
 	now := s.d.now()
-	for id, e := range s.entries {
+	for e := range s.entries {
 		switch {
-		case ids[id]:
+		case ids[e.id]:
 		case !e.wasSent && e.underWay == 0: // no ticket of it stands
 			if now.Sub(e.begun) > s.ttl {
 				s.d.drop(e)
@@ -89,36 +88,28 @@ func (s *session) toRenew(known []driver.Ticket) (named map[Ref]bool, strays, re
 			s.d.retire(e)
 		case e.fixed:
 		default:
-			strays = append(strays, e.ref())
+			refs = append(refs, e.ref())
 		}
 	}
 	for t, until := range s.orphans {
-		if now > until || ids[t.ID] || s.entries[t.ID] != nil {
+		if now > until || ids[t.ID] || s.entry(t.ID) != nil {
 			delete(s.orphans, t)
 			continue
 		}
-		strays = append(strays, t)
+		refs = append(refs, t)
 	}
-	return named, strays, append(refs, strays...)
+	return refs, named
 }
 
-// wasRenewed notes when the last heartbeat was sent that has succeeded.
-func (s *session) wasRenewed(sent driver.Instant) {
-	s.d.mu.Lock()
-	defer s.d.mu.Unlock()
-	s.proof = max(s.proof, sent)
-}
-
-// renewed is the answer of a heartbeat.
-func (s *session) renewed(named map[Ref]bool, refs []Ref, found map[Ref]finding) []driver.Renewed {
-	answer := make([]driver.Renewed, 0, len(refs))
-	for _, t := range refs {
-		f, ok := found[t]
-		r := driver.Renewed{ID: t.ID, Queue: t.Queue}
+// renewed is the answer of a heartbeat, of what it has found.
+func renewed(refs []Ref, named int, found []finding) []driver.Renewed {
+	answer := make([]driver.Renewed, 0, len(found))
+	for i, f := range found {
+		r := driver.Renewed{ID: refs[i].ID, Queue: refs[i].Queue}
 		switch {
-		case !ok:
+		case f.State == NotAsked:
 			continue
-		case !named[t]:
+		case i >= named:
 			if f.State == Gone || f.Fixed {
 				continue
 			}

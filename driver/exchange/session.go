@@ -24,13 +24,12 @@ type session struct {
 	attaching sync.Mutex // held while strays that are named again lose them
 
 	// Guarded by Driver.mu.
-	proof       driver.Instant    // when the last heartbeat was sent that has succeeded
-	entries     map[string]*entry // by ID of the ticket
-	left        recent.IDs        // of tickets that have left: they do not come back
-	closed      bool              // End has succeeded
-	history     string            // of the server that last said which tickets stand: see reconcile
-	reconciling bool              // that is under way
-	tidyAt      time.Time         // when it has the backend tidied next
+	proof       driver.Instant // when the last heartbeat was sent that has succeeded
+	left        recent.IDs     // of tickets that have left: they do not come back
+	closed      bool           // End has succeeded
+	history     string         // of the server that last said which tickets stand: see reconcile
+	reconciling bool           // that is under way
+	tidyAt      time.Time      // when it has the backend tidied next
 
 	orphans map[Ref]driver.Instant // until when heartbeats name them
 }
@@ -38,7 +37,7 @@ type session struct {
 func newSession(d *Driver, row Session) *session {
 	return &session{
 		d: d, row: row, ttl: row.TTL, tidyAt: nextTidy(),
-		over: make(chan struct{}), entries: map[string]*entry{}, orphans: map[Ref]driver.Instant{}, left: recent.IDs{Span: row.TTL}, signals: signals.New(),
+		over: make(chan struct{}), orphans: map[Ref]driver.Instant{}, left: recent.IDs{Span: row.TTL}, signals: signals.New(),
 	}
 }
 
@@ -76,7 +75,7 @@ func (s *session) end() {
 		close(s.over)
 		s.d.mu.Lock()
 		defer s.d.mu.Unlock()
-		for _, e := range s.entries {
+		for e := range s.entries {
 			e.notify()
 		}
 	})
@@ -110,7 +109,7 @@ func (s *session) Close(ctx context.Context) error {
 	}
 	s.d.mu.Lock()
 	s.closed = true
-	for _, e := range s.entries {
+	for e := range s.entries {
 		s.d.drop(e)
 	}
 	s.d.mu.Unlock()
@@ -125,7 +124,7 @@ func (s *session) Close(ctx context.Context) error {
 // leavers are the tickets that leave with the session, waiters first. Driver.mu is held.
 func (s *session) leavers() []Leave {
 	var waiters, holders []Leave
-	for _, e := range s.entries {
+	for e := range s.entries {
 		l := Leave{Ref: e.ref(), Session: s.row, Waited: e.waited, Unfixed: e.state == held}
 		if e.mayArrive() {
 			l.Tombstone = s.ttl

@@ -20,18 +20,28 @@ func (s *session) detach(ctx context.Context, patience time.Duration, tickets []
 
 // attachNamed is called after a heartbeat has found that tickets are strays which the caller
 // names again. If it takes long, the next heartbeat finds them attached.
-func (s *session) attachNamed(ctx context.Context, named map[Ref]bool, found map[Ref]finding, renewed driver.Instant) {
+func (s *session) attachNamed(ctx context.Context, named []Ref, found []finding, renewed driver.Instant) {
 	if s.d.detach == nil {
 		return
 	}
 	var again []Ref
-	for t := range named {
-		if f, ok := found[t]; ok && f.State != Gone && f.Stray {
-			again = append(again, t)
+	var places []int // of these
+	for i, t := range named {
+		if f := found[i]; (f.State == Waiting || f.State == Held) && f.Stray {
+			again, places = append(again, t), append(places, i)
 		}
 	}
-	if s.beside(ctx, s.ttl/strayShare, &s.attaching, again, s.d.detach.Attach) {
-		_ = s.lookAfter(ctx, again, renewed, found)
+	if !s.beside(ctx, s.ttl/strayShare, &s.attaching, again, s.d.detach.Attach) {
+		return
+	}
+	now, err := s.lookAfter(ctx, again, renewed)
+	if err != nil {
+		return
+	}
+	for k, i := range places {
+		if now[k].State != NotAsked {
+			found[i] = now[k]
+		}
 	}
 }
 

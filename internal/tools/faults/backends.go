@@ -525,7 +525,7 @@ var backends = []fault{
 	},
 	{
 		file: "driver/exchange/renew.go", pkg: "backend/pglock", test: "TestConformance$/LateAnswers",
-		old: "s.wasRenewed(sent)\n\tmaps.Copy(", new: "sent = s.d.now()\n\ts.wasRenewed(sent)\n\tmaps.Copy(",
+		old: "\ts.proof = max(s.proof, sent)\n", new: "\tsent = s.d.now()\n\ts.proof = max(s.proof, sent)\n",
 	},
 	{
 		file: "backend/pglock/functions.sql", test: "TestConformance$/HoldBeginsWithTheGrant",
