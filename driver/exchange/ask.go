@@ -12,21 +12,11 @@ import (
 
 // Ask sends a demand to the holder of a ticket, or removes the ticket.
 func (d *Driver) Ask(ctx context.Context, queue, id string, what driver.Demand) error {
-	if err := d.usable(ctx); err != nil {
-		return err
-	}
-	unsettled, err := call(ctx, d, func(ctx context.Context) (bool, error) { return d.store.Ask(ctx, queue, id, what) })
-	if unsettled {
-		d.settle(queue)
-	}
-	return err
+	return d.change(ctx, queue, func(ctx context.Context) (bool, error) { return d.store.Ask(ctx, queue, id, what) })
 }
 
 // Raise makes later tokens larger.
 func (d *Driver) Raise(ctx context.Context, queue string, floor uint64) error {
-	if err := d.usable(ctx); err != nil {
-		return err
-	}
 	if all, ok := d.store.(Raiser); ok && queue == "" {
 		return do(ctx, d, func(ctx context.Context) error { return all.RaiseAll(ctx, floor) })
 	}
@@ -38,18 +28,11 @@ func (d *Driver) Raise(ctx context.Context, queue string, floor uint64) error {
 
 // Resize gives a queue a capacity that stays.
 func (d *Driver) Resize(ctx context.Context, queue string, capacity int64) error {
-	if err := d.usable(ctx); err != nil {
-		return err
-	}
 	r, ok := d.store.(Resizer)
 	if !ok {
 		return driver.Permanent(fmt.Errorf("this backend cannot change the number of permits of a semaphore: %w", errors.ErrUnsupported))
 	}
-	unsettled, err := call(ctx, d, func(ctx context.Context) (bool, error) { return r.Resize(ctx, queue, capacity) })
-	if unsettled {
-		d.settle(queue)
-	}
-	return err
+	return d.change(ctx, queue, func(ctx context.Context) (bool, error) { return r.Resize(ctx, queue, capacity) })
 }
 
 // Queues lists queues, one page after the other.

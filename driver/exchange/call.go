@@ -127,10 +127,10 @@ func lingers(ctx context.Context) time.Duration {
 type class uint8
 
 const (
-	ordinary   class = iota
-	heartbeat        // by which tickets are kept
-	ofHolder         // Leave, Shrink and Keep of a holder, and End
-	withdrawal       // Leave of a waiter
+	ordinary  class = iota
+	heartbeat       // by which tickets are kept
+	ofHolder        // Leave, Shrink and Keep of a holder, and End
+	ofWaiter        // its Leave
 )
 
 type classKey struct{}

@@ -34,10 +34,7 @@ func (s *session) change(ctx context.Context, t driver.Ticket, exchange func(con
 		ref = e.ref()
 	}
 	s.d.mu.Unlock()
-	unsettled, err := call(s.d.with(ctx, ofHolder), s.d, func(ctx context.Context) (bool, error) { return exchange(ctx, ref) })
-	if unsettled {
-		s.d.settle(t.Queue)
-	}
+	err := s.d.change(s.d.with(ctx, ofHolder), t.Queue, func(ctx context.Context) (bool, error) { return exchange(ctx, ref) })
 	if err != nil {
 		return s.noteOver(err)
 	}

@@ -25,21 +25,20 @@ type Driver struct {
 	ctx       context.Context // ends with Close
 	cancel    context.CancelFunc
 	tasks     sync.WaitGroup
+	closing   sync.Mutex // held while a task is added, and when ctx ends: then no more are added
 	exchanges atomic.Uint64
 	took      atomic.Int64   // the time of the last exchange that has succeeded, in nanoseconds
-	settling  coalesce.Tasks // by name of the queue
-	verifying coalesce.Tasks // by ID of the ticket
+	running   coalesce.Tasks // see once
 	listener  listener
 	topics    *follow.Topics
 	limiter   *Limiter // nil: no bound
 	joins     queueLimiter
 
-	withdrawals withdrawals
-
-	mu      sync.Mutex
-	entries map[string]*entry // by ID of the ticket
-	numbers map[uint64]*entry // the same, by number
-	resyncs int               // how many there were
+	mu          sync.Mutex
+	entries     map[string]*entry       // by ID of the ticket
+	numbers     map[uint64]*entry       // the same, by number
+	resyncs     int                     // how many there were
+	withdrawals map[batch][]*withdrawal // that wait for an exchange
 }
 
 // New makes a driver, which closes the store with itself. The mailbox is this client's, as
@@ -47,7 +46,7 @@ type Driver struct {
 func New(store Store, mailbox string) *Driver {
 	d := &Driver{
 		store: store, mailbox: mailbox, now: driver.Now, entries: map[string]*entry{}, numbers: map[uint64]*entry{},
-		joins: queueLimiter{queues: map[string]*queueRoom{}}, withdrawals: withdrawals{batches: map[batchKey]map[string]*withdraw{}},
+		joins: queueLimiter{queues: map[string]*queueRoom{}}, withdrawals: map[batch][]*withdrawal{},
 	}
 	if s, ok := store.(Traited); ok {
 		d.traits = s.Traits()
@@ -130,10 +129,10 @@ func (d *Driver) Check(ctx context.Context) []driver.Finding {
 
 // Close ends the calls under way. The tickets of open sessions expire.
 func (d *Driver) Close() error {
-	d.mu.Lock()
+	d.closing.Lock()
 	closed := d.ctx.Err() != nil
 	d.cancel()
-	d.mu.Unlock()
+	d.closing.Unlock()
 	if closed {
 		return nil
 	}
@@ -145,8 +144,8 @@ func (d *Driver) Close() error {
 // background runs a task for which no caller need wait. It reports false, and does not run it, if
 // the driver is closed; Close waits for those that run.
 func (d *Driver) background(task func(ctx context.Context)) (runs bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	d.closing.Lock()
+	defer d.closing.Unlock()
 	if d.ctx.Err() != nil {
 		return false
 	}
@@ -154,5 +153,33 @@ func (d *Driver) background(task func(ctx context.Context)) (runs bool) {
 	return true
 }
 
-// backgroundTimeout bounds such a task. A heartbeat finds what it has left undone.
+// soon is background for a task that takes backgroundTimeout at most. A heartbeat finds what it has
+// left undone.
+func (d *Driver) soon(task func(ctx context.Context)) (runs bool) {
+	return d.background(func(ctx context.Context) {
+		ctx, cancel := context.WithTimeout(ctx, backgroundTimeout)
+		defer cancel()
+		task(ctx)
+	})
+}
+
 const backgroundTimeout = 10 * time.Second
+
+// once is soon for a task of which one is under way at a time, by its name. It runs once more
+// if it was asked for meanwhile: what was meant then, it may have begun too early to see. If it
+// fails, it does not.
+func (d *Driver) once(name string, task func(ctx context.Context) error) {
+	if d.running.Begin(name) {
+		d.again(name, task)
+	}
+}
+
+func (d *Driver) again(name string, task func(ctx context.Context) error) {
+	d.soon(func(ctx context.Context) {
+		if task(ctx) != nil {
+			d.running.End(name)
+		} else if d.running.More(name) {
+			d.again(name, task)
+		}
+	})
+}

@@ -60,8 +60,8 @@ func (d *Driver) receive(ev Event) {
 		d.topics.Changed(ev.Topic)
 	case SessionOver:
 		for _, e := range d.entries {
-			if e.s.row.ID == ev.ID && d.ctx.Err() == nil {
-				d.tasks.Go(e.s.verify)
+			if e.s.row.ID == ev.ID {
+				d.soon(e.s.verify)
 				break
 			}
 		}
@@ -107,31 +107,25 @@ func (d *Driver) doubt(e *entry, ev Event) {
 		if e.state == waiting {
 			e.setTimer(1, 0)
 		}
-	case d.ctx.Err() == nil: // else the driver is closed, and waits for its tasks
-		d.tasks.Go(func() { d.verify(e) })
+	default:
+		d.verify(e)
 	}
 }
 
 // verify asks whether the session is over: a heartbeat that keeps nothing says so. The next
 // heartbeat asks if it fails.
-func (s *session) verify() {
-	ctx, cancel := context.WithTimeout(s.d.ctx, lookTimeout)
-	defer cancel()
+func (s *session) verify(ctx context.Context) {
 	_, err := call(ctx, s.d, func(ctx context.Context) (Renewal, error) { return s.d.store.Renew(ctx, s.row, nil, 0) })
 	_ = s.noteOver(err)
 }
 
 // verify asks for the status of a ticket, and tells its holder. If it fails, Await of a waiter asks,
-// and of a holder the next heartbeat. While it is under way, further events have it ask once more.
+// and of a holder the next heartbeat.
 func (d *Driver) verify(e *entry) {
-	if !d.verifying.Begin(e.id) {
-		return
-	}
-	ctx, cancel := context.WithTimeout(d.ctx, lookTimeout)
-	defer cancel()
-	for more := true; more; more = d.verifying.More(e.id) {
+	d.once("verify "+e.id, func(ctx context.Context) error {
 		err := e.s.look(ctx, d.refOf(e))
 		d.mu.Lock()
+		defer d.mu.Unlock()
 		if err != nil && e.state == waiting {
 			e.due = d.now()
 			e.notify()
@@ -139,10 +133,6 @@ func (d *Driver) verify(e *entry) {
 		if e.state == gone {
 			e.signal(driver.Evict)
 		}
-		d.mu.Unlock()
-		if err != nil {
-			d.verifying.End(e.id)
-			return
-		}
-	}
+		return err
+	})
 }

@@ -64,5 +64,5 @@ func (d *Driver) Settle(queue string) { d.settle(queue) }
 // Settled waits for all tasks, and says whether the queue is being settled all the same.
 func (d *Driver) Settled(queue string) bool {
 	d.tasks.Wait()
-	return d.settling.Begin(queue)
+	return d.running.Begin("settle " + queue)
 }

@@ -17,21 +17,19 @@ func (s *session) Leave(ctx context.Context, t driver.Ticket, clean bool) error 
 	if !sent {
 		return driver.ErrGone
 	}
+	var unsettled bool
+	var err error
 	if state == waiting && l.Tombstone == 0 && s.d.batches != nil {
-		err := s.withdraw(ctx, l.Ref, clean)
-		if err == nil || errors.Is(err, driver.ErrGone) {
-			s.hasLeft(l.Ref)
-		}
-		return s.noteOver(err)
-	}
-	if state == held {
-		ctx = s.d.with(ctx, ofHolder)
+		err = s.withdraw(ctx, l.Ref, clean)
 	} else {
-		ctx = s.d.with(ctx, withdrawal)
+		of := ofWaiter
+		if state == held {
+			of = ofHolder
+		}
+		unsettled, err = callStore(s.d.with(ctx, of), s.d, Store.Leave, l)
 	}
-	unsettled, err := callStore(ctx, s.d, Store.Leave, l)
 	if unsettled {
-		defer s.d.settle(t.Queue)
+		s.d.settle(t.Queue)
 	}
 	if err == nil || errors.Is(err, driver.ErrGone) {
 		s.hasLeft(l.Ref)

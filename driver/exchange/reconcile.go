@@ -16,9 +16,7 @@ func (s *session) reconcile(history string) {
 	if !due {
 		return
 	}
-	s.d.background(func(ctx context.Context) {
-		ctx, cancel := context.WithTimeout(ctx, backgroundTimeout)
-		defer cancel()
+	s.d.soon(func(ctx context.Context) {
 		all, err := call(ctx, s.d, func(ctx context.Context) ([]Ref, error) { return s.d.detach.Tickets(ctx, s.row) })
 		s.d.mu.Lock()
 		defer s.d.mu.Unlock()

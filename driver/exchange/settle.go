@@ -2,22 +2,10 @@ package exchange
 
 import "context"
 
-// settle has a queue settled that an exchange has found unsettled. While that is under way, it
-// has it done once more: what was found meanwhile may not have been seen.
+// settle has a queue settled that an exchange has found unsettled. If it fails, heartbeats find the queue
+// unsettled again.
 func (d *Driver) settle(queue string) {
-	if !d.settling.Begin(queue) {
-		return
-	}
-	d.background(func(ctx context.Context) {
-		ctx, cancel := context.WithTimeout(ctx, backgroundTimeout)
-		defer cancel()
-		for more := true; more; more = d.settling.More(queue) {
-			if d.settleAll(ctx, queue) != nil { // heartbeats find the queue unsettled again
-				d.settling.End(queue)
-				return
-			}
-		}
-	})
+	d.once("settle "+queue, func(ctx context.Context) error { return d.settleAll(ctx, queue) })
 }
 
 // settleAll settles a queue until nothing more is to be done.
@@ -28,4 +16,13 @@ func (d *Driver) settleAll(ctx context.Context, queue string) error {
 			return err
 		}
 	}
+}
+
+// change makes an exchange that changes a queue, and may leave it unsettled.
+func (d *Driver) change(ctx context.Context, queue string, exchange func(context.Context) (unsettled bool, err error)) error {
+	unsettled, err := call(ctx, d, exchange)
+	if unsettled {
+		d.settle(queue)
+	}
+	return err
 }

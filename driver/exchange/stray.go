@@ -55,10 +55,8 @@ func (s *session) beside(ctx context.Context, patience time.Duration, one *sync.
 		return false
 	}
 	result := make(chan error, 1)
-	runs := s.d.background(func(ctx context.Context) {
+	runs := s.d.soon(func(ctx context.Context) {
 		defer one.Unlock()
-		ctx, cancel := context.WithTimeout(ctx, backgroundTimeout)
-		defer cancel()
 		result <- do(ctx, s.d, func(ctx context.Context) error { return exchange(ctx, s.row, tickets) })
 	})
 	if !runs {

@@ -24,9 +24,7 @@ func (s *session) tidy() {
 	if !due {
 		return
 	}
-	s.d.background(func(ctx context.Context) {
-		ctx, cancel := context.WithTimeout(ctx, backgroundTimeout)
-		defer cancel()
+	s.d.soon(func(ctx context.Context) {
 		queues, err := call(ctx, s.d, store.Tidy)
 		if err != nil {
 			return // the next time

@@ -2,28 +2,23 @@ package exchange
 
 import (
 	"context"
-	"sync"
+	"fmt"
 
 	"github.com/interlock-go/interlock/driver"
 )
 
-// withdrawals gathers the Leaves of waiters: those of one queue that come while an exchange is
-// under way share the next one. So a crowd that gives up is gone soon. A grant to one of them is
-// in vain, and the queue stands still until that ticket has left.
-type withdrawals struct {
-	mu      sync.Mutex
-	batches map[batchKey]map[string]*withdraw // by ID of the ticket; an empty one: an exchange is under way
-}
-
-// batchKey is what tickets have in common that leave in one exchange.
-type batchKey struct {
+// batch is what waiters have in common that leave in one exchange: those of one queue that come while an
+// exchange is under way share the next one. So a crowd that gives up is gone soon. A grant to one of them
+// is in vain, and the queue stands still until that ticket has left.
+type batch struct {
 	s     *session
 	queue string
 	clean bool
 }
 
-// withdraw is a ticket that is to leave.
-type withdraw struct {
+// withdrawal is a ticket that is to leave.
+type withdrawal struct {
+	id   string
 	done chan struct{} // closed when it has a result
 	err  error
 }
@@ -34,23 +29,12 @@ const perWithdraw = 100
 // withdraw has a waiter leave with the next exchange. If ctx ends before that, it leaves all the
 // same.
 func (s *session) withdraw(ctx context.Context, t Ref, clean bool) error {
-	key := batchKey{s, t.Queue, clean}
-	all := &s.d.withdrawals
-	all.mu.Lock()
-	batch, underWay := all.batches[key]
-	if !underWay {
-		batch = map[string]*withdraw{}
-		all.batches[key] = batch
-	}
-	w := batch[t.ID]
-	if w == nil {
-		w = &withdraw{done: make(chan struct{})}
-		batch[t.ID] = w
-	}
-	all.mu.Unlock()
-	if !underWay {
-		s.d.background(func(ctx context.Context) { s.d.withdrawAll(ctx, key) })
-	}
+	b := batch{s, t.Queue, clean}
+	w := &withdrawal{id: t.ID, done: make(chan struct{})}
+	s.d.mu.Lock()
+	s.d.withdrawals[b] = append(s.d.withdrawals[b], w)
+	s.d.mu.Unlock()
+	s.d.withdrawNext(b)
 	select {
 	case <-w.done:
 		return w.err
@@ -61,53 +45,40 @@ func (s *session) withdraw(ctx context.Context, t Ref, clean bool) error {
 	}
 }
 
-// withdrawAll makes exchanges until nothing more was gathered.
-func (d *Driver) withdrawAll(ctx context.Context, key batchKey) {
-	for {
-		ids, some := d.withdrawals.take(key)
-		if len(ids) == 0 {
-			return
+// withdrawNext makes exchanges until nothing more is gathered.
+func (d *Driver) withdrawNext(b batch) {
+	d.once(fmt.Sprint("withdraw ", b.s.row.ID, b.clean, b.queue), func(ctx context.Context) error {
+		d.mu.Lock()
+		all := d.withdrawals[b]
+		some := all[:min(len(all), perWithdraw)]
+		if len(some) < len(all) {
+			d.withdrawals[b] = all[len(some):]
+			defer d.withdrawNext(b)
+		} else {
+			delete(d.withdrawals, b)
 		}
-		d.withdrawSome(ctx, key, ids, some)
-	}
+		d.mu.Unlock()
+		if len(some) > 0 {
+			d.withdrawSome(ctx, b, some)
+		}
+		return nil
+	})
 }
 
-func (d *Driver) withdrawSome(ctx context.Context, key batchKey, ids []string, some []*withdraw) {
-	ctx, cancel := context.WithTimeout(d.with(ctx, withdrawal), backgroundTimeout)
-	defer cancel()
-	type result struct {
-		gone      []bool
-		unsettled bool
+func (d *Driver) withdrawSome(ctx context.Context, b batch, some []*withdrawal) {
+	ids := make([]string, len(some))
+	for i, w := range some {
+		ids[i] = w.id
 	}
-	got, err := call(ctx, d, func(ctx context.Context) (r result, err error) {
-		r.gone, r.unsettled, err = d.batches.Withdraw(ctx, key.s.row, key.queue, ids, key.clean)
-		return r, err
+	var gone []bool
+	err := d.change(d.with(ctx, ofWaiter), b.queue, func(ctx context.Context) (unsettled bool, err error) {
+		gone, unsettled, err = d.batches.Withdraw(ctx, b.s.row, b.queue, ids, b.clean)
+		return unsettled, err
 	})
 	for i, w := range some {
-		if w.err = err; err == nil && got.gone[i] {
+		if w.err = err; err == nil && gone[i] {
 			w.err = driver.ErrGone
 		}
 		close(w.done)
 	}
-	if got.unsettled {
-		d.settle(key.queue)
-	}
-}
-
-// take returns what the next exchange is for. If that is nothing, the next withdrawal starts anew.
-func (all *withdrawals) take(key batchKey) (ids []string, some []*withdraw) {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	batch := all.batches[key]
-	for id, w := range batch {
-		if len(ids) == perWithdraw {
-			break
-		}
-		ids, some = append(ids, id), append(some, w)
-		delete(batch, id)
-	}
-	if len(ids) == 0 {
-		delete(all.batches, key)
-	}
-	return ids, some
 }

@@ -488,7 +488,7 @@ var backends = []fault{
 		old: "IF t.id IS NULL AND NOT EXISTS (SELECT FROM @sentinel r WHERE r.one) THEN", new: "IF false THEN",
 	},
 	{
-		file: "driver/exchange/queuelimit.go", test: "TestJoinsOfAQueueTakeTurns",
+		file: "driver/exchange/limiter.go", test: "TestJoinsOfAQueueTakeTurns",
 		old: "const perQueue = 2", new: "const perQueue = 3",
 	},
 	{
@@ -732,8 +732,8 @@ var backends = []fault{
 		old: "\tif st.Unsettled {", new: "\tif st.Unsettled && err == nil {",
 	},
 	{
-		file: "driver/exchange/withdraw.go", test: "TestAQueueThatIsFoundUnsettledIsSettled",
-		old: "\tif got.unsettled {", new: "\tif got.unsettled && err == nil {",
+		file: "driver/exchange/settle.go", test: "TestAQueueThatIsFoundUnsettledIsSettled",
+		old: "\tif unsettled {", new: "\tif unsettled && err == nil {",
 	},
 	{
 		file: "driver/exchange/join.go", test: "TestATicketThatIsRemovedWhileItsJoinIsRepeated",
@@ -745,7 +745,7 @@ var backends = []fault{
 	},
 	{
 		file: "driver/exchange/event.go", pkg: "backend/redislock", test: "TestAGrantWithoutAProofIsAskedAbout",
-		old: "case d.ctx.Err() == nil: // else", new: "case ev.Type != Granted && d.ctx.Err() == nil: // else",
+		old: "\tdefault:\n\t\td.verify(e)", new: "\tcase ev.Type != Granted:\n\t\td.verify(e)",
 	},
 	{
 		file: "backend/redislock/pipeline.go", test: "TestAFullServerCostsNoLease",
@@ -1265,8 +1265,8 @@ var backends = []fault{
 		old: "&& !s.addOrphan(t, 2*s.ttl) {\n\t\t\t\treturn", new: "&& !s.addOrphan(t, 2*s.ttl) {\n\t\t\t\tbreak",
 	},
 	{
-		file: "driver/exchange/event.go", test: "TestAQuestionWithoutAnAnswerIsAskedAgain",
-		old: "\t\t\td.verifying.End(e.id)\n", new: "",
+		file: "driver/exchange/driver.go", test: "TestAQuestionWithoutAnAnswerIsAskedAgain",
+		old: "\t\t\td.running.End(name)\n", new: "",
 	},
 	{
 		file: "driver/exchange/entry.go", test: "TestAHeartbeatThatIsAnsweredLate",
@@ -1314,7 +1314,7 @@ var backends = []fault{
 	},
 	{
 		file: "driver/exchange/event.go", test: "TestTheEndOfASessionIsAskedFor",
-		old: "e.s.row.ID == ev.ID && d.ctx.Err() == nil", new: "e.s.row.ID == ev.ID && d.ctx.Err() != nil",
+		old: "e.s.row.ID == ev.ID {", new: "e.s.row.ID == ev.Cell {",
 	},
 	{
 		file: "backend/filelock/locks.go", test: "TestAFileThatIsReplacedLosesTheLease",
