@@ -35,10 +35,10 @@ type Driver struct {
 	joins     queueLimiter
 
 	mu          sync.Mutex
-	entries     map[string]*entry       // by ID of the ticket
-	numbers     map[uint64]*entry       // the same, by number
-	resyncs     int                     // how many there were
-	withdrawals map[batch][]*withdrawal // that wait for an exchange
+	entries     map[string]*entry                // by ID of the ticket
+	numbers     map[uint64]*entry                // the same, by number
+	resyncs     int                              // how many there were
+	withdrawals map[batch]map[string]*withdrawal // that wait for an exchange, by ID of the ticket
 }
 
 // New makes a driver, which closes the store with itself. The mailbox is this client's, as
@@ -46,7 +46,7 @@ type Driver struct {
 func New(store Store, mailbox string) *Driver {
 	d := &Driver{
 		store: store, mailbox: mailbox, now: driver.Now, entries: map[string]*entry{}, numbers: map[uint64]*entry{},
-		joins: queueLimiter{queues: map[string]*queueRoom{}}, withdrawals: map[batch][]*withdrawal{},
+		joins: queueLimiter{queues: map[string]*queueRoom{}}, withdrawals: map[batch]map[string]*withdrawal{},
 	}
 	if s, ok := store.(Traited); ok {
 		d.traits = s.Traits()

@@ -13,41 +13,48 @@ func (d *Driver) Follow(ctx context.Context, queue, after string) (driver.Queue,
 	if err := d.usable(ctx); err != nil {
 		return driver.Queue{}, err
 	}
-	var limit readLimit
+	read := limited(ctx, func(ctx context.Context, f Follower) (driver.Queue, error) {
+		sent := d.now()
+		r, err := call(ctx, d, func(ctx context.Context) (Snapshot, error) { return d.store.Read(ctx, queue, f) })
+		return r.read(sent), err
+	})
 	if after == "" || !d.traits.Listens {
-		q, err := limited(ctx, &limit, func(ctx context.Context) (driver.Queue, error) { return d.read(ctx, queue, Follower{}) })
+		q, err := read(Follower{})
 		if err == nil && q.Version != after || driver.IsPermanent(err) {
 			return q, err
 		}
 	}
 	defer d.expectEvents()()
-	return d.topics.Queue(ctx, queue, after, func(t *follow.Topic) (driver.Queue, error) {
-		return limited(ctx, &limit, func(ctx context.Context) (driver.Queue, error) { return d.read(ctx, queue, d.follower(t)) })
-	})
+	return d.topics.Queue(ctx, queue, after, func(t *follow.Topic) (driver.Queue, error) { return read(d.follower(t)) })
+}
+
+// Watch waits for another version of a cell.
+func (d *Driver) Watch(ctx context.Context, name string, after uint64) (driver.Cell, error) {
+	load := limited(ctx, func(ctx context.Context, f Follower) (driver.Cell, error) { return d.load(ctx, name, f) })
+	c, err := load(Follower{})
+	if err == nil && c.Version != after || driver.IsPermanent(err) {
+		return c, err
+	}
+	defer d.expectEvents()()
+	return d.topics.Cell(ctx, name, after, func(t *follow.Topic) (driver.Cell, error) { return load(d.follower(t)) })
 }
 
 func (d *Driver) follower(t *follow.Topic) Follower { return Follower{d.mailbox, t.Number} }
 
-// readLimit bounds each read of a call that waits: its connection may lead nowhere, and that of
-// the next read need not. It grows with each read that was given up, since the backend may only
+// limited bounds each read of a call that waits: its connection may lead nowhere, and that of
+// the next read need not. The bound grows with each read that was given up, since the backend may only
 // be slow.
-type readLimit time.Duration
-
-func limited[T any](ctx context.Context, limit *readLimit, read func(context.Context) (T, error)) (T, error) {
-	*limit = max(*limit, readLimit(lookTimeout))
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(*limit))
-	defer cancel()
-	got, err := read(ctx)
-	if ctx.Err() != nil {
-		*limit += readLimit(time.Second)
+func limited[T any](ctx context.Context, read func(context.Context, Follower) (T, error)) func(Follower) (T, error) {
+	limit := lookTimeout
+	return func(f Follower) (T, error) {
+		ctx, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
+		got, err := read(ctx, f)
+		if ctx.Err() != nil {
+			limit += time.Second
+		}
+		return got, err
 	}
-	return got, err
-}
-
-func (d *Driver) read(ctx context.Context, queue string, f Follower) (driver.Queue, error) {
-	sent := d.now()
-	r, err := call(ctx, d, func(ctx context.Context) (Snapshot, error) { return d.store.Read(ctx, queue, f) })
-	return r.read(sent), err
 }
 
 // read completes a snapshot that was asked for at that time.

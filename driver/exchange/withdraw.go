@@ -18,7 +18,6 @@ type batch struct {
 
 // withdrawal is a ticket that is to leave.
 type withdrawal struct {
-	id   string
 	done chan struct{} // closed when it has a result
 	err  error
 }
@@ -30,9 +29,15 @@ const perWithdraw = 100
 // same.
 func (s *session) withdraw(ctx context.Context, t Ref, clean bool) error {
 	b := batch{s, t.Queue, clean}
-	w := &withdrawal{id: t.ID, done: make(chan struct{})}
 	s.d.mu.Lock()
-	s.d.withdrawals[b] = append(s.d.withdrawals[b], w)
+	if s.d.withdrawals[b] == nil {
+		s.d.withdrawals[b] = map[string]*withdrawal{}
+	}
+	w := s.d.withdrawals[b][t.ID]
+	if w == nil {
+		w = &withdrawal{done: make(chan struct{})}
+		s.d.withdrawals[b][t.ID] = w
+	}
 	s.d.mu.Unlock()
 	s.d.withdrawNext(b)
 	select {
@@ -48,28 +53,29 @@ func (s *session) withdraw(ctx context.Context, t Ref, clean bool) error {
 // withdrawNext makes exchanges until nothing more is gathered.
 func (d *Driver) withdrawNext(b batch) {
 	d.once(fmt.Sprint("withdraw ", b.s.row.ID, b.clean, b.queue), func(ctx context.Context) error {
+		var ids []string
+		var some []*withdrawal
 		d.mu.Lock()
-		all := d.withdrawals[b]
-		some := all[:min(len(all), perWithdraw)]
-		if len(some) < len(all) {
-			d.withdrawals[b] = all[len(some):]
-			defer d.withdrawNext(b)
-		} else {
+		for id, w := range d.withdrawals[b] {
+			if len(ids) == perWithdraw {
+				defer d.withdrawNext(b)
+				break
+			}
+			ids, some = append(ids, id), append(some, w)
+			delete(d.withdrawals[b], id)
+		}
+		if len(d.withdrawals[b]) == 0 {
 			delete(d.withdrawals, b)
 		}
 		d.mu.Unlock()
-		if len(some) > 0 {
-			d.withdrawSome(ctx, b, some)
+		if len(ids) > 0 {
+			d.withdrawSome(ctx, b, ids, some)
 		}
 		return nil
 	})
 }
 
-func (d *Driver) withdrawSome(ctx context.Context, b batch, some []*withdrawal) {
-	ids := make([]string, len(some))
-	for i, w := range some {
-		ids[i] = w.id
-	}
+func (d *Driver) withdrawSome(ctx context.Context, b batch, ids []string, some []*withdrawal) {
 	var gone []bool
 	err := d.change(d.with(ctx, ofWaiter), b.queue, func(ctx context.Context) (unsettled bool, err error) {
 		gone, unsettled, err = d.batches.Withdraw(ctx, b.s.row, b.queue, ids, b.clean)
