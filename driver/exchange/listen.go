@@ -18,6 +18,8 @@ type listener struct {
 	mu      sync.Mutex
 	calls   int           // that expect events
 	runs    bool          // its tasks run
+	stop    func()        // ends them
+	idle    *time.Timer   // set while no call expects events
 	hears   bool          // no event that is sent from now on can be missed
 	changed chan struct{} // closed when calls become some or none, or hears changes
 	newCall bool          // one has begun since the last poll
@@ -32,7 +34,11 @@ const (
 	lookTimeout = 5 * time.Second
 )
 
-func (l *listener) init() { l.changed, l.maxPoll = make(chan struct{}), maxPoll }
+func (l *listener) init() {
+	l.changed, l.maxPoll, l.stop = make(chan struct{}), maxPoll, func() {}
+	l.idle = time.AfterFunc(idleTime, l.rest)
+	l.idle.Stop()
+}
 
 // pollAtLeast is called for each new session: polls are not rarer than its heartbeats.
 func (l *listener) pollAtLeast(every time.Duration) {
@@ -51,21 +57,22 @@ func (l *listener) change() {
 func (d *Driver) expectEvents() (done func()) {
 	l := &d.listener
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.calls++
 	l.newCall = true
-	start := !l.runs
-	l.runs = true
+	l.idle.Stop()
+	if !l.runs {
+		l.runs = true
+		d.background(d.runListener)
+	}
 	if l.calls == 1 || !l.hears {
 		l.change()
-	}
-	l.mu.Unlock()
-	if start {
-		d.background(d.runListener)
 	}
 	return func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if l.calls--; l.calls == 0 {
+			l.idle.Reset(idleTime)
 			l.change()
 		}
 	}
@@ -74,45 +81,28 @@ func (d *Driver) expectEvents() (done func()) {
 // runListener listens and polls until no call has expected events for some time.
 func (d *Driver) runListener(ctx context.Context) {
 	l := &d.listener
-	for ctx.Err() == nil {
+	for again := true; again && ctx.Err() == nil; {
 		run, stop := context.WithCancel(ctx)
+		l.mu.Lock()
+		l.stop = stop
+		l.mu.Unlock()
 		var both sync.WaitGroup
 		both.Go(func() { d.listen(run) })
 		both.Go(func() { d.poll(run) })
-		l.untilIdle(run)
-		stop()
 		both.Wait()
 		l.mu.Lock()
-		if l.calls == 0 {
-			l.runs = false
-			l.mu.Unlock()
-			return
-		}
+		l.runs = l.calls > 0
+		again = l.runs
 		l.mu.Unlock()
 	}
 }
 
-// untilIdle returns when no call has expected events for some time.
-func (l *listener) untilIdle(ctx context.Context) {
-	timer := time.NewTimer(idleTime)
-	defer timer.Stop()
-	for before := 1; ; {
-		l.mu.Lock()
-		calls, changed := l.calls, l.changed
-		l.mu.Unlock()
-		if before > 0 || calls > 0 {
-			timer.Reset(idleTime)
-		}
-		before = calls
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return
-		case <-timer.C:
-			if calls == 0 {
-				return
-			}
-		}
+// rest is called when no call has expected events for some time.
+func (l *listener) rest() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.calls == 0 {
+		l.stop()
 	}
 }
 
