@@ -19,18 +19,18 @@ import (
 // Locks are taken in the order line.mu, Client.mu, ticket.mu, and none is held
 // during a call of the backend or of the user.
 type ticket struct {
-	c    *Client
-	name string
-	sess *session
-	req  driver.Request // Retry is of the goroutine that obtains the ticket
-	sent bool           // a Join was sent; of the goroutine that obtains the ticket
+	c      *Client
+	name   string
+	sess   *session
+	req    driver.Request // Retry is of the goroutine that obtains the ticket
+	sent   bool           // a Join was sent; of the goroutine that obtains the ticket
+	writer bool           // one of Client.writers; guarded by Client.mu
 
 	crowd atomic.Bool // it is one of Client.crowds
 
 	extending chan struct{} // holds a value while an Extend is under way
 
-	writer bool   // one of Client.writers; guarded by Client.mu
-	came   uint64 // of Client.arrivals, if it is one of them
+	came uint64 // of Client.arrivals, if it is one of them
 
 	mu        sync.Mutex
 	line      *line       // hands it on inside the process; nil if it serves one lease
@@ -48,12 +48,12 @@ type ticket struct {
 	bodies    int            // functions of Do that run under it
 	wanted    bool           // another ticket waits behind it
 	revoked   bool
+	winding   bool            // Close has ended the bound contexts
 	asked     chan struct{}   // of a record: has a value once somebody asks for it; else nil
 	recorded  int             // leases that overrun, for which a record is kept
 	unrecord  func()          // ends the record
 	doubt     error           // why the last renewal failed, if it did
 	heard     driver.Instant  // when the last answer came that the ticket stands
-	winding   bool            // Close has ended the bound contexts
 	left      <-chan struct{} // closed when it has left, if it stood and was abandoned
 }
 

@@ -91,7 +91,7 @@ func (s *store) do(ctx context.Context, cmd rueidis.Completed) (rueidis.RedisMes
 	if s.own {
 		c := s.conns.Begin(ctx)
 		m, err := s.client.Do(c, cmd).ToMessage()
-		return m, s.noted(c.End(err))
+		return m, s.noted(s.conns.End(c, err))
 	}
 	r, err := waitFor(ctx, s, func() rueidis.RedisResult { return s.client.Do(ctx, cmd) })
 	if err != nil {
@@ -105,7 +105,7 @@ func (s *store) doMulti(ctx context.Context, cmds ...rueidis.Completed) []rueidi
 	if s.own {
 		c := s.conns.Begin(ctx)
 		answers := s.client.DoMulti(c, cmds...)
-		_ = c.End(nil)
+		_ = s.conns.End(c, nil)
 		return answers
 	}
 	answers, err := waitFor(ctx, s, func() []rueidis.RedisResult { return s.client.DoMulti(ctx, cmds...) })

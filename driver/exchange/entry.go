@@ -27,19 +27,19 @@ type entry struct {
 	number    uint64 // see Join.Number
 	s         *session
 
-	state     state
 	tag       uint64 // see Ref
 	token     uint64 // held
-	inherited bool   // held
-	returned  bool   // held: Join or Await has said so to the caller
-	waited    bool   // it was a waiter once
+	state     state
+	inherited bool // held
+	returned  bool // held: Join or Await has said so to the caller
+	waited    bool // it was a waiter once
 
 	// Its Joins. An exchange goes on when its caller gives up, so that a Join can arrive after its
 	// caller has returned.
-	begun    driver.Instant // when the last one began
-	underWay int            // calls of Join that have not returned
 	wasSent  bool           // one may have reached the backend
 	noReply  bool           // one that may have reached it got no reply: it may still arrive
+	begun    driver.Instant // when the last one began
+	underWay int            // calls of Join that have not returned
 	ended    chan struct{}  // of the last one that has returned: closed when its exchange ends
 
 	// Its end.

@@ -25,7 +25,6 @@ type watch struct {
 // call reads from it, and says so whose connection it is.
 type Call struct {
 	context.Context
-	of       *Set
 	deadline time.Time // zero if there is none
 	sooner   bool      // it is before that of the context
 }
@@ -36,7 +35,7 @@ func (c *Call) Deadline() (time.Time, bool) { return c.deadline, !c.deadline.IsZ
 
 // Begin has a call watched until End.
 func (s *Set) Begin(ctx context.Context) *Call {
-	c := &Call{Context: ctx, of: s}
+	c := &Call{Context: ctx}
 	if deadline, ok := ctx.Deadline(); ok {
 		c.deadline = deadline
 		if own := time.Now().Add(s.timeout); s.timeout > 0 && deadline.After(own) {
@@ -62,8 +61,8 @@ func (s *Set) Begin(ctx context.Context) *Call {
 var errTimeout = errors.New("no answer within the timeout")
 
 // End is called with the error of the call, and says what it was.
-func (c *Call) End(err error) error {
-	w := &c.of.watch
+func (s *Set) End(c *Call, err error) error {
+	w := &s.watch
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.calls, c)
