@@ -107,7 +107,10 @@ func TestWrongArgumentsReachNoDriver(t *testing.T) {
 		w.ID = bad
 		is(driver.ErrInvalid, "Swap with "+about, errorOf(d.Swap(ctx, w)))
 	}
-	for about, bad := range map[string]string{"an empty name": "", "dots": "a/../b", "no UTF-8": "a\xff", "a control character": "a\x00b"} {
+	for about, bad := range map[string]string{"an empty name": "", "dots": "a/../b", "no UTF-8": "a\xff", "a control character": "a\x00b",
+		"the last one before a space": "a\x1fb", "a delete character": "a\x7fb", "a control character beyond ASCII": "a\u0085b",
+		"an opening brace": "a{b", "a closing brace": "ab}", "a private character": "a\ue000", "no character": "a\uffff",
+	} {
 		ticket(driver.ErrInvalid, about, driver.Ticket{ID: id, Queue: bad})
 		w := swap
 		w.Name = bad

@@ -60,7 +60,9 @@ func (d *Driver) expectEvents() (done func()) {
 	defer l.mu.Unlock()
 	l.calls++
 	l.newCall = true
-	l.idle.Stop()
+	if l.calls == 1 {
+		l.idle.Stop()
+	}
 	if !l.runs {
 		l.runs = true
 		d.background(d.runListener)
