@@ -36,7 +36,7 @@ const (
 
 func (l *listener) init() {
 	l.changed, l.maxPoll, l.stop = make(chan struct{}), maxPoll, func() {}
-	l.idle = time.AfterFunc(idleTime, l.rest)
+	l.idle = time.AfterFunc(idleTime, l.endIfIdle)
 	l.idle.Stop()
 }
 
@@ -99,8 +99,8 @@ func (d *Driver) runListener(ctx context.Context) {
 	}
 }
 
-// rest is called when no call has expected events for some time.
-func (l *listener) rest() {
+// endIfIdle is called when no call has expected events for some time.
+func (l *listener) endIfIdle() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.calls == 0 {
