@@ -28,6 +28,9 @@ func (d *Driver) Raise(ctx context.Context, queue string, floor uint64) error {
 
 // Resize gives a queue a capacity that stays.
 func (d *Driver) Resize(ctx context.Context, queue string, capacity int64) error {
+	if err := d.usable(ctx); err != nil {
+		return err
+	}
 	r, ok := d.store.(Resizer)
 	if !ok {
 		return driver.Permanent(fmt.Errorf("this backend cannot change the number of permits of a semaphore: %w", errors.ErrUnsupported))

@@ -204,3 +204,21 @@ func TestTheVersionOfAQueueIsTheStores(t *testing.T) {
 		t.Errorf("the version is %q, %v", q.Version, err)
 	}
 }
+
+// Promise: that a store has no Resize is said of a call that may go on; a context that has ended is said
+// first, as of every call.
+func TestResizeOfAStoreThatHasNone(t *testing.T) {
+	d := exchange.New(struct{ exchange.Store }{exchangetest.NewWorld().Store()}, exchange.NewMailbox())
+	if err := d.Resize(t.Context(), "q", 2); !errors.Is(err, errors.ErrUnsupported) || !driver.IsPermanent(err) {
+		t.Errorf("Resize: %v", err)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if err := d.Resize(ended, "q", 2); !errors.Is(err, context.Canceled) {
+		t.Errorf("with a context that has ended: %v", err)
+	}
+	_ = d.Close()
+	if err := d.Resize(t.Context(), "q", 2); errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("of a driver that is closed: %v", err)
+	}
+}
