@@ -49,6 +49,7 @@ var (
 	_ exchange.Detacher = (*store)(nil)
 	_ exchange.Granter  = (*store)(nil)
 	_ exchange.Raiser   = (*store)(nil)
+	_ exchange.Resizer  = (*store)(nil)
 	_ exchange.Traited  = (*store)(nil)
 )
 
