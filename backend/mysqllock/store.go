@@ -394,6 +394,9 @@ func (s *store) Keep(ctx context.Context, o exchange.Session, t exchange.Ref, d 
 }
 
 func (s *store) Ask(ctx context.Context, queue, ticket string, what driver.Demand) (unsettled bool, err error) {
+	if driver.CheckID(ticket) != nil {
+		return false, driver.ErrGone // the rows have IDs of 16 bytes
+	}
 	return s.call(ctx, "CALL {p}ask(?,?,?)", []byte(queue), id(ticket), int(what))
 }
 
