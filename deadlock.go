@@ -221,34 +221,84 @@ func (all waits) stuck(queues map[place]driver.Queue) waits {
 	k := all.knot(queues)
 	for served := true; served; {
 		served = false
+		in := map[place][]*told{}
 		for _, w := range k.waits {
-			if k.blockers(w) == nil {
-				k.remove(w)
-				served = true
-			}
+			in[w.place()] = append(in[w.place()], w)
+		}
+		for at, waits := range in {
+			served = k.serve(queues[at], waits) || served
 		}
 	}
 	return k.waits
 }
 
-// blockers are tickets in front of a wait that do not leave as long as the waits of the knot last, so
-// many that it is not served before; nil if it may be. A ticket is served if it fits together with all
-// in front of it. Whoever waits without a ticket of its own is known to be behind what is held.
-func (k *knot) blockers(w *told) (front []driver.Member) {
-	q := k.queues[w.place()]
-	own := slices.IndexFunc(q.Members, func(m driver.Member) bool { return m.ID == w.Ticket && !m.Held })
-	units := w.Units
-	for i, m := range q.Members {
-		stays := m.Held && k.held[m.ID] > 0 && !m.Fixed || !m.Held && i < own && k.inLine[m.ID]
-		if !stays || m.ID == w.Ticket {
-			continue
-		}
-		front = append(front, m)
-		if units += m.Units; units > q.Capacity {
-			return front
+// serve takes away the waits of a queue that can be served. It walks along the queue once, from the front, since
+// there may be very many.
+func (k *knot) serve(q driver.Queue, waits []*told) (served bool) {
+	line := map[string][]*told{} // the waits that have tickets there
+	for _, w := range waits {
+		line[w.Ticket] = append(line[w.Ticket], w)
+	}
+	front := int64(0) // units that do not leave
+	serve := func(w *told) {
+		if front == 0 || front+w.Units <= q.Capacity {
+			k.remove(w)
+			served = true
 		}
 	}
-	return nil
+	for _, m := range q.Members {
+		if m.Held && k.stays(m) {
+			front = min(front+m.Units, q.Capacity)
+		}
+	}
+	held := front
+	for _, m := range q.Members {
+		own := line[m.ID]
+		delete(line, m.ID)
+		if m.Held {
+			for _, w := range own { // it has the lock, and does not know it yet
+				k.remove(w)
+				served = true
+			}
+			continue
+		}
+		for _, w := range own {
+			serve(w)
+		}
+		if k.stays(m) {
+			front = min(front+m.Units, q.Capacity)
+		}
+	}
+	front = held
+	for _, waits := range line { // in lines of their processes
+		for _, w := range waits {
+			serve(w)
+		}
+	}
+	return served
+}
+
+// stays reports whether a ticket does not leave as long as the waits of the knot last.
+func (k *knot) stays(m driver.Member) bool {
+	if m.Held {
+		return k.held[m.ID] > 0 && !m.Fixed
+	}
+	return k.inLine[m.ID]
+}
+
+// blockers are tickets in front of a wait that is stuck, as many of those that stay as keep it out. Whoever waits without a ticket
+// of its own is known to be behind what is held.
+func (k *knot) blockers(w *told) (front []driver.Member) {
+	q := k.queues[w.place()]
+	own := slices.IndexFunc(q.Members, func(m driver.Member) bool { return m.ID == w.Ticket })
+	units := w.Units
+	for i, m := range q.Members {
+		if k.stays(m) && (m.Held || i < own) && units <= q.Capacity {
+			front = append(front, m)
+			units += m.Units
+		}
+	}
+	return front
 }
 
 // keeps reports whether a ticket does not leave as long as w lasts.

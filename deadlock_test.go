@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/interlock-go/interlock"
@@ -202,8 +203,8 @@ func TestDeadlocksOfEachKindAreFound(t *testing.T) {
 		"a reader behind a writer that waits for a reader": {func(s scene) {
 			r, _ := under(s.t, s.ctx, s.a.RWMutex("rw").Reader())
 			b, _ := under(s.t, s.ctx, s.b.Mutex("b"))
-			async(s.ctx, s.c.RWMutex("other").Writer())
-			async(s.ctx, s.b.RWMutex("rw").Writer())
+			w, _ := under(s.t, s.ctx, s.b.Mutex("w"))
+			async(w, s.b.RWMutex("rw").Writer())
 			time.Sleep(time.Millisecond)
 			async(r, s.a.Mutex("b"))
 			async(b, s.b.RWMutex("rw", interlock.StrictOrder()).Reader())
@@ -530,13 +531,111 @@ func TestTheYoungestWaitBreaksTheDeadlock(t *testing.T) {
 	})
 }
 
-// fails waits for an acquire that is to fail with ErrDeadlock.
-func fails(t *testing.T, c <-chan result) {
+// Promise: if the youngest wait cannot see the deadlock with the clients that it was given, an older one breaks it.
+func TestADeadlockThatTheYoungestCannotSeeIsBroken(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		one, two := memlock.NewWorld(), memlock.NewWorld()
+		a1, a2, b1, b2 := join(t, one), join(t, two), join(t, one), join(t, two)
+		ctx, _ := untilEnd(t)
+		x, _ := under(t, ctx, a1.Mutex("x"))
+		y, _ := under(t, ctx, b2.Mutex("y"))
+		first := async(x, a2.Mutex("y", interlock.BreakDeadlocks(a1.Client)))
+		time.Sleep(time.Second)
+		second := async(y, b1.Mutex("x", interlock.BreakDeadlocks()))
+		fails(t, first, 20)
+		if r, ended := got(second); ended {
+			t.Errorf("the other one has ended, too: %v", r.err)
+		}
+	})
+}
+
+// Promise: when a wait has failed to break a deadlock, it stands in no line any more.
+func TestAWaitThatBreaksADeadlockLeavesNothing(t *testing.T) {
+	for _, opts := range [][]interlock.Option{{interlock.BreakDeadlocks()}, {interlock.BreakDeadlocks(), interlock.StrictOrder()}} {
+		simulated(t, func(t *testing.T) {
+			w := memlock.NewWorld()
+			a, b := join(t, w), join(t, w)
+			ctx, _ := untilEnd(t)
+			x, _ := under(t, ctx, a.Mutex("x"))
+			y, _ := under(t, ctx, b.Mutex("y"))
+			async(x, a.Mutex("y"))
+			time.Sleep(time.Second)
+			c := async(y, b.Mutex("x", opts...))
+			leave := b.faults().Before("Leave", 1).Hang()
+			<-leave.Reached()
+			time.AfterFunc(20*time.Millisecond, leave.Deliver)
+			fails(t, c, 3)
+			q, err := a.Queue(ctx, "x")
+			ok(t, err)
+			if len(q.Waiters) > 0 {
+				t.Errorf("%d wait", len(q.Waiters))
+			}
+		})
+	}
+}
+
+// Promise: a wait that fails to break a deadlock passes its place on to the goroutine behind it, as one does whose context
+// ends.
+func TestThePlaceOfAWaitThatBreaksADeadlockIsPassedOn(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		w := memlock.NewWorld()
+		a, b, c := join(t, w), join(t, w), join(t, w)
+		ctx, _ := untilEnd(t)
+		x, lease := under(t, ctx, a.Mutex("x"))
+		y, _ := under(t, ctx, b.Mutex("y"))
+		async(x, a.Mutex("y"))
+		time.Sleep(time.Second)
+		breaks := async(y, b.Mutex("x", interlock.BreakDeadlocks()))
+		synctest.Wait()
+		behind := async(ctx, b.Mutex("x"))
+		synctest.Wait()
+		last := async(ctx, c.Mutex("x"))
+		fails(t, breaks, 3)
+		ok(t, lease.Release())
+		if r, served := got(behind); !served || r.err != nil {
+			t.Fatalf("the one behind it was not served: %v", r.err)
+		}
+		if _, served := got(last); served {
+			t.Error("the last one was served, too")
+		}
+	})
+}
+
+// Promise: a wait that holds nothing is told to nobody: it costs nothing, whatever it waits for.
+func TestAWaitThatHoldsNothingHasNoRecord(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		w := memlock.NewWorld()
+		a, b := join(t, w), join(t, w)
+		ctx, _ := untilEnd(t)
+		for _, of := range []func(member) *interlock.Lock{
+			func(m member) *interlock.Lock { return m.Mutex("m") },
+			func(m member) *interlock.Lock { return m.RWMutex("rw").Writer() },
+			func(m member) *interlock.Lock { return m.Semaphore("s", 3, interlock.Weight(3)) },
+		} {
+			acquire(t, of(a))
+			async(ctx, of(b))
+		}
+		time.Sleep(told)
+		n := 0
+		for q, err := range b.d.Queues(ctx, "") {
+			ok(t, err)
+			if n++; len(q.Members) != 2 {
+				t.Errorf("%s has %d tickets", q.Name, len(q.Members))
+			}
+		}
+		if n != 3 {
+			t.Errorf("%d queues", n)
+		}
+	})
+}
+
+// fails waits for an acquire that is to fail with ErrDeadlock within some TTLs.
+func fails(t *testing.T, c <-chan result, ttls time.Duration) {
 	t.Helper()
 	select {
 	case r := <-c:
 		wantErr(t, r.err, interlock.ErrDeadlock)
-	case <-time.After(10 * ttl):
+	case <-time.After(ttls * ttl):
 		t.Fatal("nothing breaks the deadlock")
 	}
 }
@@ -553,7 +652,7 @@ func TestWhoBreaksDeadlocksIsAskedFor(t *testing.T) {
 		first := async(m, a.Mutex("n", breaks)) // in a line of this process
 		time.Sleep(time.Millisecond)
 		second := async(n, b.Mutex("m"))
-		fails(t, first)
+		fails(t, first, 3)
 		if _, done := got(second); done {
 			t.Error("the wait without the option has ended")
 		}
@@ -564,7 +663,7 @@ func TestWhoBreaksDeadlocksIsAskedFor(t *testing.T) {
 		all := async(ctx, interlock.All(a.Mutex("i"), a.Mutex("o")).With(breaks))
 		time.Sleep(time.Millisecond)
 		third := async(o, b.Mutex("i"))
-		fails(t, all)
+		fails(t, all, 3)
 		ok(t, (<-third).err)
 	})
 }

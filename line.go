@@ -213,11 +213,12 @@ func (n *line) drive(ctx context.Context, l *Lock, old *ticket, try bool) (*sing
 		if err == nil && cancelled {
 			err = context.Cause(ctx)
 		}
+		gives := cancelled || inDeadlockOf(err)
 		n.mu.Lock()
 		if err != nil {
-			n.stopDriving(t, cancelled)
+			n.stopDriving(t, gives)
 			n.mu.Unlock()
-			if cancelled {
+			if gives {
 				t.awaitAbandoned()
 			}
 			return nil, err
@@ -250,11 +251,11 @@ func (n *line) part(ctx context.Context, t *ticket) {
 	}
 }
 
-// stopDriving passes the ticket of a driver that gives up, unless something else than the
-// end of its context is the reason, on to the next waiter, if there is one. n.mu is held.
-func (n *line) stopDriving(t *ticket, cancelled bool) {
+// stopDriving passes the ticket of a driver that gives up on to the next waiter, if there is one, but not if
+// the ticket itself is the reason. n.mu is held.
+func (n *line) stopDriving(t *ticket, givesUp bool) {
 	n.asking, n.driving = nil, false
-	if t != nil && !(cancelled && !n.waiters.empty() && n.inherit(t)) {
+	if t != nil && !(givesUp && !n.waiters.empty() && n.inherit(t)) {
 		t.abandon()
 	}
 	n.next()

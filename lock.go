@@ -195,7 +195,7 @@ func (l *Lock) getTicket(ctx context.Context, try bool) (*single, error) {
 		}
 		if err != nil {
 			t.abandon()
-			if ctx.Err() != nil {
+			if ctx.Err() != nil || inDeadlockOf(err) {
 				t.awaitAbandoned()
 			}
 			return nil, err

@@ -15,8 +15,7 @@ import (
 // context carries, or the first parts of an [All]. Queues do not say who that is. So once a wait has
 // lasted for a while, a record tells it to other clients, until the wait is over or a lease that it
 // names has ended: whichever of the two comes first ends the record before anybody else can have the
-// lock. A wait that holds nothing, but keeps others out who would fit, as a writer keeps out readers,
-// has a record, too.
+// lock. A wait that holds nothing has no record, and costs nothing.
 //
 // A record that is asked for is replaced by one with a larger number, which says that the wait goes on:
 // see Deadlocks.
@@ -38,7 +37,7 @@ const noticed = time.Second
 // beginWait is called when a wait begins. The context that it returns ends with ctx, or when the wait is to
 // fail, and its cause is what it fails with. over is called when the wait has ended.
 func (l *Lock) beginWait(ctx context.Context, t *ticket) (step context.Context, over func()) {
-	if _, ends := ctx.Deadline(); ends || t != nil && t.req.NoWait || !holdsAny(ctx) && !l.keepsOut(t) {
+	if _, ends := ctx.Deadline(); ends || t != nil && t.req.NoWait || !holdsAny(ctx) {
 		return ctx, nothing
 	}
 	w := &wait{lock: l, ticket: t, since: time.Now()}
@@ -55,9 +54,6 @@ func (l *Lock) beginWait(ctx context.Context, t *ticket) (step context.Context, 
 		}
 	}
 }
-
-// keepsOut reports whether a ticket that waits can keep others out who would fit.
-func (l *Lock) keepsOut(t *ticket) bool { return t != nil && l.units > 1 }
 
 func holdsAny(ctx context.Context) bool {
 	h, _ := ctx.Value(heldKey{}).(*heldLeases)
@@ -115,7 +111,7 @@ func (w *wait) tell(told, holder context.Context) {
 	for _, id := range outer.Tickets(holder) {
 		r.hold(id)
 	}
-	if len(r.Holds) == 0 && !l.keepsOut(w.ticket) {
+	if len(r.Holds) == 0 {
 		return
 	}
 	l.c.keepRecord(told, l.name, beside(waitPrefix, l.queue), r.note)

@@ -68,19 +68,19 @@ var core = []fault{
 	},
 	{
 		file: "deadlock.go", test: "TestNoFalseAlarm", // a fixed end holds up for ever
-		old: " && !m.Fixed", new: "",
+		old: " && !m.Fixed\n", new: "\n",
 	},
 	{
 		file: "deadlock.go", test: "TestNoFalseAlarm", // one of those that hold permits is enough
-		old: "units += m.Units; units > q.Capacity", new: "units += m.Units; units > 0",
+		old: "front == 0 || front+w.Units <= q.Capacity", new: "front == 0",
 	},
 	{
 		file: "deadlock.go", test: "TestNoFalseAlarm", // whoever waits in front stays
-		old: "i < own && k.inLine[m.ID]", new: "i < own",
+		old: "return k.inLine[m.ID]", new: "return true",
 	},
 	{
 		file: "deadlock.go", test: "TestNoFalseAlarm", // whoever holds waits
-		old: "m.Held && k.held[m.ID] > 0", new: "m.Held",
+		old: "return k.held[m.ID] > 0", new: "return true",
 	},
 	{
 		file: "deadlock.go", test: "TestDeadlocksOfEachKindAreFound", // nobody waits behind a place in line
@@ -111,16 +111,40 @@ var core = []fault{
 		old: "ctx = p.carry(ctx) // who waits", new: "_ = p // who waits",
 	},
 	{
+		file: "deadlock.go", test: "TestAWaitForMoreThanThereIsIsNotStuck",
+		old: "front == 0 || ", new: "",
+	},
+	{
+		file: "deadlock.go", test: "TestAWaitThatHasBeenServedIsNotStuck",
+		old: "for _, w := range own { // it has", new: "for _, w := range own[:0] { // it has",
+	},
+	{
 		file: "breaking.go", test: "TestTheYoungestWaitBreaksTheDeadlock", // all fail
-		old: "if d.youngest() == w.id && ", new: "if ",
+		old: "time.Duration(younger)*patienceWithYounger*ttl", new: "0*time.Duration(younger)",
 	},
 	{
 		file: "breaking.go", test: "TestTheYoungestWaitBreaksTheDeadlock", // the oldest fails
-		old: "b.older(last) > 0", new: "b.older(last) < 0",
+		old: "b.older(d.Waits[at]) > 0", new: "b.older(d.Waits[at]) < 0",
 	},
 	{
 		file: "breaking.go", test: "TestWhoBreaksDeadlocksIsAskedFor", // one without the option has to
-		old: "if b.breaks && (", new: "if (",
+		old: "if b.breaks && b.older", new: "if b.older",
+	},
+	{
+		file: "breaking.go", test: "TestADeadlockThatTheYoungestCannotSeeIsBroken",
+		old: "younger)*patienceWithYounger*ttl", new: "younger)*1e6*ttl",
+	},
+	{
+		file: "line.go", test: "TestThePlaceOfAWaitThatBreaksADeadlockIsPassedOn",
+		old: "n.stopDriving(t, gives)", new: "n.stopDriving(t, cancelled)",
+	},
+	{
+		file: "line.go", test: "TestAWaitThatBreaksADeadlockLeavesNothing",
+		old: "\t\t\tif gives {", new: "\t\t\tif cancelled {",
+	},
+	{
+		file: "lock.go", test: "TestAWaitThatBreaksADeadlockLeavesNothing",
+		old: "ctx.Err() != nil || inDeadlockOf(err) {", new: "ctx.Err() != nil {",
 	},
 	{
 		file: "inspect.go", test: "TestRecordsAreNoLocks",

@@ -174,13 +174,13 @@ func (m *message) word(i int) string { return string(m.words[i].text[:m.words[i]
 // frames finds where messages of the protocol end.
 type frames struct {
 	message
-	line   []byte         // what has come of a line without its end
-	skip   int            // bytes of a text that are still to come, and of its end
-	text   int            // how many of them are not the end
-	seen   int            // elements of the message that have come, but for those within elements
-	left   [maxNested]int // elements that are still to come, for each array that is open
-	depth  int
-	size   int64 // of the message, so far
+	line  []byte         // what has come of a line without its end
+	skip  int            // bytes of a text that are still to come, and of its end
+	text  int            // how many of them are not the end
+	seen  int            // elements of the message that have come, but for those within elements
+	left  [maxNested]int // elements that are still to come, for each array that is open
+	depth int
+	size  int64 // of the message, so far
 }
 
 // scan reads messages, of which the last may be incomplete, and hands over each.
