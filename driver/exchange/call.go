@@ -52,10 +52,6 @@ func (d *Driver) room(ctx context.Context, queue string) (release func(), err er
 // this returns. That of a store that is Bounded ends with this call, and has nothing to release.
 func callWithin[A, T any](ctx context.Context, d *Driver, release func(), exchange func(Store, context.Context, A) (T, error), arg A) (result T, err error) {
 	d.exchanges.Add(1)
-	var began time.Time
-	if !d.traits.Listens { // else polls, which ask how long an exchange takes, are rare
-		began = time.Now() // not of the driver's clock, which is a system call
-	}
 	if d.traits.Bounded {
 		result, err = exchange(d.store, ctx, arg)
 	} else {
@@ -63,9 +59,6 @@ func callWithin[A, T any](ctx context.Context, d *Driver, release func(), exchan
 	}
 	if err != nil {
 		return result, d.failed(ctx, err)
-	}
-	if !d.traits.Listens {
-		d.took.Store(int64(time.Since(began)))
 	}
 	return result, nil
 }

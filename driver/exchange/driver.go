@@ -27,7 +27,6 @@ type Driver struct {
 	tasks     sync.WaitGroup
 	closing   sync.Mutex // held while a task is added, and when ctx ends: then no more are added
 	exchanges atomic.Uint64
-	took      atomic.Int64   // the time of the last exchange that has succeeded, in nanoseconds
 	running   coalesce.Tasks // see once
 	listener  listener
 	topics    *follow.Topics

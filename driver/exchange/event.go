@@ -115,6 +115,8 @@ func (d *Driver) doubt(e *entry, ev Event) {
 // verify asks whether the session is over: a heartbeat that keeps nothing says so. The next
 // heartbeat asks if it fails.
 func (s *session) verify(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
 	_, err := call(ctx, s.d, func(ctx context.Context) (Renewal, error) { return s.d.store.Renew(ctx, s.row, nil, 0) })
 	_ = s.noteOver(err)
 }
@@ -123,6 +125,8 @@ func (s *session) verify(ctx context.Context) {
 // and of a holder the next heartbeat.
 func (d *Driver) verify(e *entry) {
 	d.once("verify "+e.id, func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+		defer cancel()
 		err := e.s.look(ctx, d.refOf(e))
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -130,7 +134,7 @@ func (d *Driver) verify(e *entry) {
 			e.due = d.now()
 			e.notify()
 		}
-		if e.state == gone {
+		if now := d.entries[e.id]; e.state == gone && (now == nil || now == e) { // else it was joined anew
 			e.signal(driver.Evict)
 		}
 		return err

@@ -240,3 +240,93 @@ func TestATicketThatIsRemovedWhileItsJoinIsRepeated(t *testing.T) {
 		})
 	}
 }
+
+// Promise: a question about an event that proves nothing, which is answered after the ticket was joined anew, tells the
+// holder nothing.
+func TestALateLookTellsANewHolderNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fails := errors.New("no replica has it")
+		events := make(chan exchange.Event)
+		joins := 0
+		store := exchangetest.NewWorld().Store()
+		store.Script = exchangetest.Script{
+			Join: func(context.Context, exchange.Join) (exchange.Status, error) {
+				if joins++; joins == 1 {
+					return waits, nil
+				}
+				return held, nil
+			},
+			Listen: listens(closed(), events),
+			Look: func(ctx context.Context, _ exchange.Session, refs []exchange.Ref) ([]exchange.Status, error) {
+				time.Sleep(time.Second)
+				return []exchange.Status{held}, nil
+			},
+		}
+		d := exchange.New(rowless{Store: store, traits: exchange.Traits{Bounded: true, Listens: true}, confirm: func(exchange.Ref) (bool, error) {
+			if joins == 1 {
+				return true, fails
+			}
+			return false, nil
+		}}, exchange.NewMailbox())
+		defer d.Close()
+		s, err := d.Open(t.Context(), driver.SessionOptions{TTL: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		time.Sleep(5 * time.Second) // the resync of the listener
+		r := request()
+		k, err := s.Join(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		events <- exchange.Event{Type: exchange.Granted, ID: k.ID, Status: held, Unverified: true}
+		time.Sleep(100 * time.Millisecond)
+		events <- exchange.Event{Type: exchange.Granted, ID: k.ID, Status: held}
+		if _, err := s.Await(t.Context(), k); !errors.Is(err, fails) {
+			t.Fatal(err)
+		}
+		if k, err = s.Join(t.Context(), r); err != nil || !k.Held {
+			t.Fatal(k, err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		if sig, err := s.Signals(ctx); err == nil {
+			t.Errorf("a healthy holder is told %+v", sig)
+		}
+	})
+}
+
+// Promise: a waiter whose grant has to be looked at does not wait longer than LookTimeout for a look that hangs.
+func TestALookThatHangsHoldsUpNoGrant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		events := make(chan exchange.Event)
+		looks := 0
+		store := exchangetest.NewWorld().Store()
+		store.Script = exchangetest.Script{
+			Join: says(waits), Listen: listens(closed(), events),
+			Settle: func(context.Context, string) (bool, error) { return false, nil },
+			Look: func(ctx context.Context, _ exchange.Session, refs []exchange.Ref) ([]exchange.Status, error) {
+				if looks++; looks == 1 {
+					<-ctx.Done()
+					return nil, errors.New("lost")
+				}
+				return []exchange.Status{held}, nil
+			},
+		}
+		d := exchange.New(rowless{Store: store, traits: exchange.Traits{Bounded: true, Listens: true}}, exchange.NewMailbox())
+		defer d.Close()
+		s, err := d.Open(t.Context(), driver.SessionOptions{TTL: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		k := joined(t, s)
+		began := time.Now()
+		events <- exchange.Event{Type: exchange.Granted, ID: k.ID, Status: held, Unverified: true}
+		_, err = s.Await(t.Context(), k)
+		if took := time.Since(began); err != nil || took > exchange.LookTimeout+time.Second {
+			t.Errorf("%v, after %v", err, took)
+		}
+	})
+}

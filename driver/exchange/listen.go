@@ -87,6 +87,9 @@ func (d *Driver) runListener(ctx context.Context) {
 		run, stop := context.WithCancel(ctx)
 		l.mu.Lock()
 		l.stop = stop
+		if l.calls == 0 { // the timer may have fired just before
+			l.idle.Reset(idleTime)
+		}
 		l.mu.Unlock()
 		var both sync.WaitGroup
 		both.Go(func() { d.listen(run) })
@@ -141,11 +144,12 @@ func (l *listener) nowHears(hears bool) {
 }
 
 // poll makes resyncs, less and less often, while the listener hears nothing and calls expect
-// events. Where exchanges take long, many clients may be polling, and each poll makes them slower
-// for all.
+// events. A new call brings the next one nearer. Where a resync takes long, many clients may be polling, and each
+// poll makes them slower for all.
 func (d *Driver) poll(ctx context.Context) {
 	l := &d.listener
 	pause := minPoll
+	var due, notBefore time.Time // the next one; the zero time: none is planned, or it may come at any time
 	for {
 		l.mu.Lock()
 		rest, changed := l.hears || l.calls == 0, l.changed
@@ -155,13 +159,27 @@ func (d *Driver) poll(ctx context.Context) {
 		longest := l.maxPoll
 		l.mu.Unlock()
 		var timer <-chan time.Time
-		if !rest {
-			slow := pollShare * time.Duration(d.took.Load())
-			timer = time.After(min(max(pause/2+rand.N(pause), slow), longest))
+		if rest {
+			due = time.Time{}
+		} else {
+			now := time.Now()
+			next := now.Add(pause/2 + rand.N(pause))
+			if next.Before(notBefore) {
+				next = notBefore
+			}
+			if latest := now.Add(longest); next.After(latest) {
+				next = latest
+			}
+			if due.IsZero() || next.Before(due) {
+				due = next
+			}
+			timer = time.After(time.Until(due))
 		}
 		select {
 		case <-timer:
+			began := time.Now()
 			_ = d.resync(ctx, false) // if it fails, the next poll repeats it
+			due, notBefore = time.Time{}, time.Now().Add(pollShare*time.Since(began))
 			pause = min(pause*3/2, longest)
 		case <-changed:
 		case <-ctx.Done():

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
@@ -164,4 +165,42 @@ func frozen(silent int64, takes time.Duration) (*exchange.Driver, *atomic.Int64)
 		Listen: func(context.Context, string, func(), func(exchange.Event)) error { return errors.ErrUnsupported },
 	}
 	return store.Driver(), &reads
+}
+
+// Promise: polls take about a tenth of the time where they are slow, however often calls begin: not more, since others poll too, and
+// not none.
+func TestPollsAreNeitherDenseNorStarved(t *testing.T) {
+	for _, listens := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			var looks atomic.Int64
+			store := exchangetest.NewWorld().Store()
+			store.Script = exchangetest.Script{
+				Join:   says(waits),
+				Listen: func(context.Context, string, func(), func(exchange.Event)) error { return errors.New("refused") },
+				Look: func(_ context.Context, _ exchange.Session, refs []exchange.Ref) (all []exchange.Status, err error) {
+					looks.Add(1)
+					time.Sleep(100 * time.Millisecond)
+					for range refs {
+						all = append(all, waits)
+					}
+					return all, nil
+				},
+			}
+			d := exchange.New(rowless{Store: store, traits: exchange.Traits{Bounded: true, Listens: listens}}, exchange.NewMailbox())
+			defer d.Close()
+			s, err := d.Open(t.Context(), driver.SessionOptions{TTL: time.Minute})
+			if err != nil {
+				t.Fatal(err)
+			}
+			k := joined(t, s)
+			for range 100 { // a new Await each 100 ms
+				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+				_, _ = s.Await(ctx, k)
+				cancel()
+			}
+			if n := looks.Load(); n < 5 || n > 11 {
+				t.Errorf("listens %v: %d polls of 100 ms in 10 s", listens, n)
+			}
+		})
+	}
 }
