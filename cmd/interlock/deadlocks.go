@@ -78,7 +78,7 @@ func (o *options) deadlocks(ctx context.Context, cmd *cobra.Command, backends []
 		clients = append(clients, c)
 		shown[c] = b.shown()
 	}
-	looking, cancel := answering(ctx, examinationTime)
+	looking, cancel := answering(ctx, examinationTime+time.Minute) // those who do not answer are waited for, a minute at most
 	defer cancel()
 	found, err := interlock.Deadlocks(looking, clients...)
 	if signal := ended(ctx); signal != nil {
@@ -135,6 +135,10 @@ func (o *options) reportDeadlocks(cmd *cobra.Command, found []interlock.Deadlock
 		t.Render()
 	}
 	last := found[0].Waits[len(found[0].Waits)-1]
-	fmt.Fprintf(out, "remedy: end one of these programs, or take its lock away, such as: interlock evict %s %s\n", line(last.Name), line(last.By.ID))
+	on := ""
+	if len(shown) > 1 || cmd.Flags().Changed("url") || cmd.Flags().Changed("url-file") {
+		on = ", with " + urlVariable + " for " + shown[last.Client]
+	}
+	fmt.Fprintf(out, "remedy: end one of these programs, or take its lock away, such as%s: interlock evict %s %s\n", on, line(last.Name), line(last.By.ID))
 	return nil
 }
