@@ -76,8 +76,7 @@ func explain(err error) error {
 // aboutTLS says what may be behind a connection that ends before it has begun; "" of another error. The text is all that
 // gRPC hands on.
 func aboutTLS(err error) string {
-	text := err.Error()
-	ended := strings.Contains(text, "EOF") || strings.Contains(text, "connection reset") || strings.Contains(text, "broken pipe")
+	text, ended := err.Error(), hasEnded(err)
 	switch certificate := tlsoption.Hint(err); {
 	case certificate != "":
 		return certificate
@@ -87,6 +86,12 @@ func aboutTLS(err error) string {
 		return "if the port is one with TLS, write etcds://"
 	}
 	return ""
+}
+
+// hasEnded reports whether the server has ended the connection.
+func hasEnded(err error) bool {
+	text := err.Error()
+	return strings.Contains(text, "EOF") || strings.Contains(text, "connection reset") || strings.Contains(text, "broken pipe")
 }
 
 // said is an error of gRPC without what is around its message.

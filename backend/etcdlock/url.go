@@ -33,7 +33,12 @@ func open(ctx context.Context, u *driver.URL) (driver.Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newDriver(ctx, client, c, true)
+	d, err := newDriver(ctx, client, c, true)
+	// The server looks at the certificate after the client has sent: what the client gets is often the end of the connection alone.
+	if err != nil && u.Scheme == "etcds" && u.Text("cert", "") == "" && hasEnded(err) && aboutTLS(err) == "" {
+		err = fmt.Errorf("%w (if the server wants a certificate: ?cert=…&key=…)", err)
+	}
+	return d, err
 }
 
 // connect reads a URL. The client of it connects to nothing yet, unless it has a password.

@@ -52,7 +52,7 @@ func (t *ticket) step() (rest bool) {
 	counting := s.counting()
 	if len(counting) < s.d.majority {
 		if !t.stood {
-			t.end(s.tooFew(), true)
+			t.end(t.tooFew(), true)
 			return false
 		}
 		t.restart() // who cannot have a majority stands in nobody's way
@@ -131,7 +131,7 @@ func (t *ticket) refusedAtLine() (rest bool) {
 	switch {
 	case p.mismatch:
 		t.end(driver.ErrMismatch, true)
-	case p.err != nil && driver.IsPermanent(p.err) && t.refusals() > len(t.places)-t.s.d.majority:
+	case p.err != nil && driver.IsPermanent(p.err) && t.isRefused():
 		t.end(p.err, true)
 	case p.err != nil:
 		t.restart() // without it, if there are enough others
@@ -230,14 +230,24 @@ func (t *ticket) moveOn(counting []*link) (rest bool) {
 	return true
 }
 
-// refusals counts the members that refuse the ticket for good.
-func (t *ticket) refusals() (n int) {
+// isRefused reports whether so many members refuse the ticket for good that there is no majority without them.
+func (t *ticket) isRefused() bool {
+	n := 0
 	for _, p := range t.places {
 		if p.err != nil && driver.IsPermanent(p.err) {
 			n++
 		}
 	}
-	return n
+	return n > len(t.places)-t.s.d.majority
+}
+
+// tooFew is the error of a ticket that too few members count for.
+func (t *ticket) tooFew() error {
+	err := t.s.tooFew()
+	if t.isRefused() {
+		err = driver.Permanent(err)
+	}
+	return err
 }
 
 func (t *ticket) mismatches() (n int) {

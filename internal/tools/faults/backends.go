@@ -8,11 +8,11 @@ var backends = []fault{
 	},
 	{
 		file: "backend/quorumlock/pursue.go", test: "TestAMemberThatGrantsNothingKeepsNobodyOut",
-		old: " && t.refusals() > len(t.places)-t.s.d.majority:", new: ":",
+		old: " && t.isRefused():", new: ":",
 	},
 	{
 		file: "backend/quorumlock/pursue.go", test: "TestAMemberThatGrantsNothingKeepsNobodyOut",
-		old: "t.refusals() > len(t.places)-t.s.d.majority:", new: "false:",
+		old: "t.isRefused():", new: "false:",
 	},
 	{
 		file: "backend/quorumlock/pursue.go", test: "TestALockJoinsAgainAsSoonAsAnEmptyMemberCounts",
