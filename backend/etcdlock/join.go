@@ -56,13 +56,13 @@ func (s *store) Join(ctx context.Context, j exchange.Join) (st exchange.Status, 
 		err = exchange.ErrTokens
 	}
 	if t.Robust {
-		q.mark = readMark(read(5).Kvs)
+		q.mark = readMark(read(4).Kvs)
 	}
 	if err == nil && slices.ContainsFunc(q.tickets, func(o *ticket) bool { return o.id == t.id && o.key != t.key }) {
 		err = driver.ErrGone // it is the ID of a ticket of another session
 	}
 	if err == nil {
-		err = s.agreed(ctx, &q.line, t, read(4).Kvs)
+		err = s.agree(ctx, &q.line, t)
 	}
 	if err == nil {
 		st, err = s.stands(ctx, j, t, q, token)
@@ -100,7 +100,7 @@ func (s *store) put(ctx context.Context, o exchange.Session, t *ticket) (got *cl
 			},
 			append([]clientv3.Op{
 				clientv3.OpPut(t.key, t.value(), clientv3.WithLease(t.lease)), s.front(t.queue, 0, 2, false),
-				clientv3.OpGet(s.floor(t.queue)), clientv3.OpGet(s.floor("")), clientv3.OpGet(s.permits(t.queue)),
+				clientv3.OpGet(s.floor(t.queue)), clientv3.OpGet(s.floor("")),
 			}, mark...),
 			[]clientv3.Op{clientv3.OpGet(tombstone), clientv3.OpGet(own), clientv3.OpGet(seat)})
 		if err != nil {
@@ -177,15 +177,6 @@ func (s *store) stands(ctx context.Context, j exchange.Join, t *ticket, q *queue
 	return st, nil
 }
 
-// agreed is agree, unless the queue keeps a capacity: then Resize may still be changing tickets, and that of the
-// new one is compared with what is kept.
-func (s *store) agreed(ctx context.Context, ln *line, t *ticket, permits kvs) error {
-	if kept, err := keeps(permits, t); kept || err != nil {
-		return err
-	}
-	return s.agree(ctx, ln, t)
-}
-
 // agree returns an error if a ticket is of another kind or capacity than the first one of this library in
 // its queue. Others that are so, and wait, are removed: most likely they find that out just now, and they
 // keep nobody out.
@@ -207,7 +198,7 @@ func (s *store) agree(ctx context.Context, ln *line, t *ticket) error {
 		for _, o := range ln.tickets {
 			if odd(o) && len(ops) < maxOps {
 				ops = append(ops, clientv3.OpDelete(o.key))
-				stand = append(stand, clientv3.Compare(clientv3.ModRevision(o.key), "=", o.changed)) // it was not resized
+				stand = append(stand, clientv3.Compare(clientv3.CreateRevision(o.key), "=", o.created))
 			}
 		}
 		got, err := s.change(ctx, stand, ops, nil)
@@ -229,10 +220,8 @@ func (s *store) agree(ctx context.Context, ln *line, t *ticket) error {
 // free returns an error if a ticket that were joined now would have to wait, or was left before.
 func (s *store) free(ctx context.Context, t *ticket) error {
 	var ln line
-	var permits kvs
 	left, b := false, s.batch()
 	b.get(s.tombstone(t.id), func(all kvs) { left = len(all) > 0 })
-	b.get(s.permits(t.queue), func(all kvs) { permits = all })
 	b.add(s.front(t.queue, 0, perFront, true), func(r *pb.RangeResponse) { s.readLine(&ln, t.queue, r) })
 	if err := b.run(ctx); err != nil {
 		return err
@@ -240,7 +229,7 @@ func (s *store) free(ctx context.Context, t *ticket) error {
 	if left {
 		return driver.ErrGone
 	}
-	if err := s.agreed(ctx, &ln, t, permits); err != nil {
+	if err := s.agree(ctx, &ln, t); err != nil {
 		return err
 	}
 	after := *t

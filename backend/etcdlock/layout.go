@@ -60,9 +60,6 @@ func (l layout) leaver(queue string) string { return l.namespace + "{leaver}/" +
 // floor is the key of what is added to the tokens of a queue, or, of "", to all tokens.
 func (l layout) floor(queue string) string { return l.namespace + "{floor}/" + queue }
 
-// permits is the key of the capacity that a queue keeps.
-func (l layout) permits(queue string) string { return l.namespace + "{permits}/" + queue }
-
 // mail is the prefix of a mailbox. Behind it the key of a session, which stands as long as its lease,
 // and behind that the demands for its tickets.
 func (l layout) mail(mailbox string) string { return l.namespace + "{mail}/" + mailbox + "/" }
@@ -93,7 +90,6 @@ type row struct {
 	Fixed    time.Duration `json:"fixed,omitempty"` // how long the fixed time is that ends with the ticket's lease
 	Evicted  bool          `json:"evicted,omitempty"`
 	Revoked  bool          `json:"revoked,omitempty"`
-	Kept     bool          `json:"kept,omitempty"` // it was held when the queue was resized, and is held, whatever fits
 }
 
 // ticket is a key of a queue.
@@ -124,7 +120,7 @@ func (l layout) readTicket(queue string, kv *mvccpb.KeyValue) *ticket {
 	t := &ticket{queue: queue, key: string(kv.Key), id: id, created: kv.CreateRevision, changed: kv.ModRevision, lease: clientv3.LeaseID(kv.Lease)}
 	at := bytes.LastIndexByte(kv.Value, 0)
 	t.foreign = at < 0 || json.Unmarshal(kv.Value[max(at+1, 0):], &t.row) != nil || driver.CheckID(t.ID) != nil ||
-		t.Units < 1 || t.Units > t.Capacity && !t.Kept || len(t.Session) != 32
+		t.Units < 1 || t.Units > t.Capacity || len(t.Session) != 32
 	if t.foreign {
 		t.row, at = row{}, len(kv.Value)
 	} else {
@@ -183,7 +179,7 @@ func (t *ticket) tag(held bool) uint64 {
 	if held {
 		tag |= tagHeld
 	}
-	if t.exclusive() && !t.Kept { // others may be held in front of it
+	if t.exclusive() {
 		tag |= tagExclusive
 	}
 	if !strings.HasSuffix(t.key, "/"+t.id) {
@@ -216,11 +212,8 @@ func (ln *line) full() bool {
 	if len(ln.tickets) == 0 || ln.tickets[0].foreign {
 		return len(ln.tickets) > 0
 	}
-	if ln.tickets[len(ln.tickets)-1].Kept { // so may the next one be
-		return false
-	}
 	next := *ln.tickets[0]
-	next.Units, next.created, next.Kept = 1, math.MaxInt64, false
+	next.Units, next.created = 1, math.MaxInt64
 	p := ln.place(&next)
 	return p.known && !p.held
 }
@@ -235,28 +228,25 @@ type place struct {
 	all    bool      // before is all of these
 }
 
-// place judges by the one rule: a ticket is held if all up to it fit the capacity, or if it was held when
-// that was lowered.
+// place judges by the one rule: a ticket is held if all up to it fit the capacity.
 func (ln *line) place(t *ticket) (p place) {
 	free, n := t.Capacity, 0
-	waits := func(o *ticket) bool {
-		if free >= 0 { // a sum of very many does not overflow
-			free -= o.against(t)
-		}
-		return free < 0 && !o.Kept
-	}
-	waiter := false // in front of it
 	for ; n < len(ln.tickets) && ln.tickets[n].created < t.created; n++ {
-		waiter = waits(ln.tickets[n]) || waiter
+		if free >= 0 { // a sum of very many does not overflow
+			free -= ln.tickets[n].against(t)
+		}
 	}
 	p.before, p.all = ln.tickets[:n], ln.whole || ln.upTo >= t.created-1
-	p.held = t.Kept || p.all && free >= t.Units
-	p.known = t.Kept || p.all || free < t.Units // what stands further behind changes nothing
-	p.first = p.all && !p.held && !waiter
+	p.held = p.all && free >= t.Units
+	p.known = p.all || free < t.Units // what stands further behind changes nothing
+	p.first = p.all && !p.held && free >= 0
 	free -= t.Units
 	for _, o := range ln.tickets[n:] {
-		p.wanted = o.created > t.created && waits(o) && p.held || p.wanted
+		if o.created > t.created && free >= 0 {
+			free -= o.against(t)
+		}
 	}
+	p.wanted = p.held && free < 0
 	return p
 }
 

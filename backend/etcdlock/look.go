@@ -101,8 +101,6 @@ type queue struct {
 	read  int64 // the revision at which it was read first
 	mark  mark
 	floor floor
-
-	permits int64 // the capacity that it keeps; 0: none
 }
 
 // seen is a ticket that stands, and where.
@@ -230,8 +228,6 @@ func (l *look) waiter(i int, ref exchange.Ref, key string, created int64, rest *
 		b := blocker
 		before := b != nil && b.created < t.created // else its key may have another ticket by now
 		switch {
-		case t.Kept:
-			*rest = append(*rest, i)
 		case before && b.keepsOut(t):
 			l.seen = append(l.seen, seen{i, t, place{known: true, before: []*ticket{b}, all: true}})
 		case !before && behind && t.exclusive() && uint64(t.created) == ref.Tag>>tagBits:
@@ -267,11 +263,6 @@ func (l *look) queue(name string) *queue {
 	l.queues[name] = q
 	l.get(l.s.mark(name), func(all kvs) { q.mark = readMark(all) })
 	l.get(l.s.floor(name), func(all kvs) { q.floor = l.readFloor(all) })
-	l.get(l.s.permits(name), func(all kvs) {
-		var err error
-		q.permits, err = readPermits(all)
-		l.err = errors.Join(l.err, err)
-	})
 	return q
 }
 
@@ -340,15 +331,6 @@ func (l *look) judge(ctx context.Context) error {
 			if left[t.lease], err = l.s.leftOf(ctx, t.ticket); err != nil {
 				return err
 			}
-		}
-		if q := l.queues[t.queue]; q != nil && t.of(l.session) && l.refs[t.i].Tag&tagHeld == 0 && q.behind(t.ticket) {
-			if err := l.s.catchUp(ctx, t.ticket, q.permits); err != nil {
-				return err
-			}
-			t.place = place{known: true}
-			l.s.watches.set(ofTicket(t.id), t.key, "", t.created, exchange.Event{Type: exchange.Granted, ID: t.id, Unverified: true}) // it looks again
-			l.found[t.i] = l.s.status(t.ticket, t.place)
-			continue
 		}
 		st := l.s.status(t.ticket, t.place)
 		st.Left = left[t.lease]

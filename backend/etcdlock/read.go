@@ -18,9 +18,7 @@ import (
 // Read reads a queue. It notes a follower first.
 func (s *store) Read(ctx context.Context, name string, f exchange.Follower) (exchange.Snapshot, error) {
 	key := s.queue(name)
-	changed := exchange.Event{Type: exchange.QueueChanged, Queue: name}
-	s.follow(f, ofQueue(name), key, clientv3.GetPrefixRangeEnd(key), changed)
-	s.follow(f, ofPermits(name), s.permits(name), "", changed)
+	s.follow(f, ofQueue(name), key, clientv3.GetPrefixRangeEnd(key), exchange.Event{Type: exchange.QueueChanged, Queue: name})
 	all, err := s.read(ctx, []string{name})
 	if err != nil {
 		return exchange.Snapshot{}, err
@@ -76,18 +74,14 @@ func (l *look) snapshot(name string, left map[clientv3.LeaseID]time.Duration) ex
 	if i := slices.IndexFunc(q.tickets, func(t *ticket) bool { return !t.foreign }); i >= 0 {
 		r.Kind, r.Capacity = q.tickets[i].Kind, q.tickets[i].Capacity
 	}
-	if q.permits > 0 {
-		r.Kind, r.Capacity, r.Resized = driver.Semaphore, q.permits, true
-	}
 	version := fnv.New64a()
-	fmt.Fprint(version, r.Kind, r.Capacity, r.Resized)
+	fmt.Fprint(version, r.Kind, r.Capacity)
 	for _, t := range q.tickets {
 		of := *t
 		if t.foreign {
 			of.Kind, of.Units, of.Capacity = r.Kind, r.Capacity, r.Capacity
 		}
 		p := q.place(&of)
-		p.held = p.held && !q.behind(t)
 		m := driver.Member{ID: t.id, Owner: t.Owner, Note: t.note, Units: of.Units, Held: p.held, Since: t.Since, Fixed: t.Fixed > 0, Foreign: t.foreign}
 		if m.Held {
 			m.Token = token(t, q.floor, l.all)

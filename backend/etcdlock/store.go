@@ -49,7 +49,6 @@ var (
 	_ exchange.Detacher = (*store)(nil)
 	_ exchange.Granter  = (*store)(nil)
 	_ exchange.Raiser   = (*store)(nil)
-	_ exchange.Resizer  = (*store)(nil)
 	_ exchange.Traited  = (*store)(nil)
 )
 

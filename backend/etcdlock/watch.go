@@ -36,10 +36,9 @@ type watched struct {
 
 func (w *watches) init() { w.all = map[string]*watched{} }
 
-func ofTicket(id string) string    { return "ticket " + id }
-func ofQueue(name string) string   { return "queue " + name }
-func ofPermits(name string) string { return "permits " + name }
-func ofCell(name string) string    { return "cell " + name }
+func ofTicket(id string) string  { return "ticket " + id }
+func ofQueue(name string) string { return "queue " + name }
+func ofCell(name string) string  { return "cell " + name }
 
 // set has a key watched from now on, instead of another one for the same purpose.
 func (w *watches) set(purpose, key, end string, created int64, event exchange.Event) {

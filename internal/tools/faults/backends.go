@@ -516,22 +516,6 @@ var backends = []fault{
 		old: "if st.State == Held || e.state != held {", new: "if true {",
 	},
 	{
-		file: "backend/etcdlock/look.go", test: "TestWaitersThatNoResizeHasReachedAreServedByTheNewNumber",
-		old: "l.refs[t.i].Tag&tagHeld == 0 && q.behind(t.ticket)", new: "false",
-	},
-	{
-		file: "backend/etcdlock/layout.go", test: "TestAHandOverWaitsForAllThatHoldBeyondTheNumber",
-		old: "t.exclusive() && !t.Kept {", new: "t.exclusive() {",
-	},
-	{
-		file: "backend/etcdlock/layout.go", test: "TestConformance$/^installed$/Resize$",
-		old: "p.held = t.Kept || p.all", new: "p.held = p.all",
-	},
-	{
-		file: "backend/etcdlock/resize.go", test: "TestConformance$/^installed$/Resize$",
-		old: "case got.Succeeded:", new: "case got.Succeeded && len(then) > 0:\n\t\t\treturn false, nil\n\t\tcase got.Succeeded:",
-	},
-	{
 		file: "backend/etcdlock/tickets.go", test: "TestAWaiterThatLeavesAsItIsGrantedLeavesNothingToInherit",
 		old: "\tcase clean:\n", new: "\tcase false:\n",
 	},
