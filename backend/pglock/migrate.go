@@ -26,23 +26,45 @@ func (s *store) migrate(ctx context.Context) error {
 		if m.There && !lacking(m) || err != nil {
 			return err
 		}
-		sql := mending(m.Pathless)
-		if m.Older && m.MayRenew {
-			sql = s.schema.renewal()
-		}
 		if !m.There {
-			sql = s.schema.body()
+			sql := s.schema.body()
 			if !m.Exists {
 				sql = `CREATE SCHEMA "` + s.schema.Name + `";` + sql
 			}
 			s.unlogged = !s.schema.Logged
+			_, err = tx.Exec(ctx, sql, pgx.QueryExecModeSimpleProtocol)
+			return err
 		}
-		_, err = tx.Exec(ctx, sql, pgx.QueryExecModeSimpleProtocol)
-		return err
+		if m.Mendable {
+			if _, err := tx.Exec(ctx, mending(m.Pathless), pgx.QueryExecModeSimpleProtocol); err != nil {
+				return err
+			}
+		}
+		if m.Older && m.MayRenew {
+			return s.renew(ctx, tx, m)
+		}
+		return nil
 	})
 	if database.Denied(err) {
 		return driver.Permanent(fmt.Errorf("the tables of Interlock are not in the schema %s, and this user may not make them (%w): "+
 			"have somebody run what interlock schema prints (pglock.Schema.SQL)", s.schema.Name, err))
+	}
+	return err
+}
+
+// renew replaces functions of an earlier release, with those for tables that are as they are, and as their owner: what is new then
+// belongs to nobody else. Programs that are running read the tables meanwhile, so it does not wait for long: behind it they would wait,
+// too. If it may not, or would have to wait, this client goes on with the functions as they are, and a later one tries again.
+func (s *store) renew(ctx context.Context, tx pgx.Tx, m database.Made) error {
+	schema := s.schema
+	schema.Logged = !m.Unlogged
+	sql := "SET LOCAL lock_timeout = '500ms'; SET LOCAL ROLE " + database.Quoted(m.Tables) + ";" + schema.renewal()
+	err := pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, sql, pgx.QueryExecModeSimpleProtocol)
+		return err
+	})
+	if database.Denied(err) || database.Locked(err) {
+		return nil
 	}
 	return err
 }

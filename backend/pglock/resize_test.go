@@ -120,6 +120,75 @@ func TestFunctionsOfAnEarlierReleaseAreReplaced(t *testing.T) {
 	useful(t, old)
 }
 
+// age makes the functions of a schema those of a release that could not change a number of permits.
+func age(s *pgtest.Server, schema string) { s.SQL(fmt.Sprintf("DROP FUNCTION %s.resize", schema)) }
+
+// Promise: functions that are replaced are for tables as they are: those of tables that are logged go on to wait for the disk.
+func TestFunctionsAreReplacedByThoseOfTheSameDurability(t *testing.T) {
+	t.Parallel()
+	s := pgtest.Start(t)
+	const waiting = "SELECT count(*) FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE nspname = '%s' AND prosrc LIKE '%%synchronous_commit%%'"
+	for _, kind := range []string{"logged", "unlogged"} {
+		opened(t, s.URL()+"&schema="+kind+"&durability="+kind)
+		before := s.SQL(fmt.Sprintf(waiting, kind))
+		age(s, kind)
+		noError(t, opened(t, s.URL()+"&schema="+kind).Resize(t.Context(), "s", 3))
+		if after := s.SQL(fmt.Sprintf(waiting, kind)); after != before {
+			t.Errorf("%s: %s functions saw to it that the disk is waited for, and now %s do", kind, before, after)
+		}
+	}
+}
+
+// Promise: an owner who may not make functions any more goes on with those of an earlier release.
+func TestWhoMayMakeNoFunctionsUsesThoseThatThereAre(t *testing.T) {
+	t.Parallel()
+	s := pgtest.Start(t, pgtest.User("app", ""))
+	s.SQL("CREATE SCHEMA own; GRANT USAGE, CREATE ON SCHEMA own TO app")
+	url := s.URLOf("app", "") + "&schema=own"
+	opened(t, url)
+	s.SQL("REVOKE CREATE ON SCHEMA own FROM app")
+	age(s, "own")
+	d := opened(t, url)
+	useful(t, d)
+	if err := d.Resize(t.Context(), "s", 3); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("Resize: %v", err)
+	}
+}
+
+// Promise: functions that are replaced belong to whom the tables belong, such as a group: no other of its members is locked out.
+func TestFunctionsThatAreReplacedBelongToTheOwnerOfTheTables(t *testing.T) {
+	t.Parallel()
+	s := pgtest.Start(t, pgtest.User("one", ""), pgtest.User("two", ""))
+	s.SQL("CREATE ROLE several; GRANT several TO one, two; CREATE SCHEMA own AUTHORIZATION several; ALTER ROLE one SET role = several")
+	opened(t, s.URLOf("one", "")+"&schema=own")
+	s.SQL("ALTER ROLE one RESET role")
+	age(s, "own")
+	noError(t, opened(t, s.URLOf("one", "")+"&schema=own").Resize(t.Context(), "s", 3))
+	noError(t, opened(t, s.URLOf("two", "")+"&schema=own").Resize(t.Context(), "s", 2))
+}
+
+// Promise: while somebody reads the tables for long, such as pg_dump, functions are not replaced, since running programs would
+// wait behind that; later they are.
+func TestFunctionsAreNotReplacedWhileTablesAreRead(t *testing.T) {
+	t.Parallel()
+	s := pgtest.Start(t)
+	a := session(t, opened(t, s.URL()))
+	age(s, "interlock")
+	conn := connect(t, s)
+	if _, err := conn.Exec(t.Context(), "BEGIN; LOCK TABLE interlock.floor IN ACCESS SHARE MODE"); err != nil {
+		t.Fatal(err)
+	}
+	d := opened(t, s.URL())
+	if err := d.Resize(t.Context(), "s", 3); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("Resize: %v", err)
+	}
+	noError(t, a.Leave(t.Context(), acquire(t, a, "new", 1), true))
+	if _, err := conn.Exec(t.Context(), "COMMIT"); err != nil {
+		t.Fatal(err)
+	}
+	noError(t, opened(t, s.URL()).Resize(t.Context(), "s", 3))
+}
+
 // Promise: a Join whose reply was lost finds its ticket when it is repeated, whatever the number of
 // permits is by then.
 func TestAJoinIsRepeatedAfterANumberOfPermitsWasSet(t *testing.T) {

@@ -41,7 +41,8 @@ type Made struct {
 	Mendable bool     // there are some, and the user may give them the search path
 	Older    bool     // the newest function is not there
 	MayRenew bool     // the user may replace the functions, and change the tables
-	Owner    string   // of one of them
+	Tables   string   // the owner of the tables
+	Owner    string   // of one of the functions without the path
 	Version  int
 	Unlogged bool
 }
@@ -123,12 +124,14 @@ func (l Layout) findPathless(ctx context.Context, db Querier, m *Made) error {
 // findOlder finds out whether an earlier release has made the functions.
 func (l Layout) findOlder(ctx context.Context, db Querier, m *Made) error {
 	return db.QueryRow(ctx, `SELECT NOT coalesce(pg_catalog.bool_or(f.newest), false), coalesce(pg_catalog.bool_and(f.may), true)
-			AND (SELECT pg_catalog.bool_and(pg_catalog.pg_has_role(c.relowner, 'USAGE')) FROM pg_catalog.pg_class c
-				JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1::text AND c.relname = ANY ($4::text[]))
+			AND (SELECT pg_catalog.bool_and(pg_catalog.pg_has_role(c.relowner, 'USAGE') AND pg_catalog.has_schema_privilege(c.relowner, n.oid, 'CREATE'))
+				FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1::text AND c.relname = ANY ($4::text[])),
+			(SELECT pg_catalog.pg_get_userbyid(c.relowner)::text FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+				WHERE n.nspname = $1::text AND c.relname = $5::text)
 		FROM (SELECT p.proname = $3::text, pg_catalog.pg_has_role(p.proowner, 'USAGE')
 			FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
 			WHERE n.nspname = $1::text AND p.proname = ANY ($2::text[])) f(newest, may)`,
-		pgx.QueryExecModeExec, l.Schema, l.Functions, l.Newest, l.Tables).Scan(&m.Older, &m.MayRenew)
+		pgx.QueryExecModeExec, l.Schema, l.Functions, l.Newest, l.Tables, l.Prefix+"meta").Scan(&m.Older, &m.MayRenew, &m.Tables)
 }
 
 // Misfit says why tables cannot be used that are there.
