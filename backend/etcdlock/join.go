@@ -43,10 +43,18 @@ func (s *store) Join(ctx context.Context, j exchange.Join) (st exchange.Status, 
 	front.Kvs = slices.DeleteFunc(front.Kvs, func(kv *mvccpb.KeyValue) bool { return string(kv.Key) == t.key }) // it is known
 	if s.readLine(&q.line, t.queue, front); !q.whole {
 		q.line = line{}
+		var own kvs // the ticket may have been removed since, and those in front may have left
 		b := s.batch()
 		b.add(s.front(t.queue, 0, perFront, true), func(r *pb.RangeResponse) { s.readLine(&q.line, t.queue, r) })
+		b.get(t.key, func(all kvs) { own = all })
 		if err := b.run(ctx); err != nil {
 			return st, err
+		}
+		switch {
+		case len(own) == 0 || own[0].CreateRevision != t.created:
+			return st, s.gone(ctx, j.Session)
+		case own[0].ModRevision != t.changed:
+			return s.joined(ctx, j)
 		}
 	}
 	q.floor, err = readFloor(read(2).Kvs)

@@ -260,6 +260,25 @@ func (p *place) blocker(t *ticket) *ticket {
 	return nil
 }
 
+// keepers says that the tickets stand which keep a waiter out.
+func (p *place) keepers(t *ticket) (all []clientv3.Cmp) {
+	add := func(o *ticket) { all = append(all, clientv3.Compare(clientv3.CreateRevision(o.key), "=", o.created)) }
+	if b := p.blocker(t); b != nil {
+		add(b)
+		return all
+	}
+	free := t.Capacity
+	for _, o := range p.before {
+		if add(o); len(all) == maxOps/2 {
+			break // the others are too many for a transaction
+		}
+		if free -= o.against(t); free < t.Units {
+			break
+		}
+	}
+	return all
+}
+
 // mark is what the key of that name says.
 type mark struct {
 	ID        string `json:"id"`

@@ -3,6 +3,7 @@ package etcdlock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -489,4 +490,135 @@ func (k *kept) Commit() (*clientv3.TxnResponse, error) {
 		return nil, errLate
 	}
 	return k.Txn.Commit()
+}
+
+// Promise: a ticket that is removed between the two exchanges of its Join is gone, though nobody stands in front of it any more.
+func TestATicketThatIsRemovedWhileItJoinsIsNotHeld(t *testing.T) {
+	t.Parallel()
+	s := storeTo(t, etcdtest.Start(t))
+	o := begun(t, s)
+	ctx := t.Context()
+	mk := func() exchange.Join {
+		j := mutex(o)
+		j.Robust = false
+		return j
+	}
+	var refs []exchange.Ref
+	for range 2 {
+		j := mk()
+		st, err := s.Join(ctx, j)
+		if err != nil {
+			t.Fatal(err)
+		}
+		refs = append(refs, exchange.Ref{Queue: "q", ID: j.ID, Tag: st.Tag})
+	}
+	x, y := mk(), mk()
+	kv := s.kv
+	s.kv = &beforeTxn{KV: kv, n: 2, do: func() {
+		s.kv = kv
+		if _, err := s.Ask(ctx, "q", x.ID, driver.Evict); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range refs {
+			r.Tag = 0
+			if _, err := s.Leave(ctx, exchange.Leave{Session: o, Ref: r, Clean: true}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if st, err := s.Join(ctx, y); err != nil || st.State != exchange.Held {
+			t.Fatal(st, err)
+		}
+	}}
+	st, err := s.Join(ctx, x)
+	if err == nil && st.State == exchange.Held {
+		t.Errorf("two hold a mutex: %+v", st)
+	}
+}
+
+// Promise: a waiter that is granted just as it is evicted is evicted as a holder: the next one waits for its end.
+func TestAWaiterThatIsEvictedAsItIsGrantedIsEvictedAsAHolder(t *testing.T) {
+	t.Parallel()
+	s := storeTo(t, etcdtest.Start(t))
+	o := begun(t, s)
+	ctx := t.Context()
+	var refs []exchange.Ref
+	for range 3 {
+		j := mutex(o)
+		j.Robust = false
+		st, err := s.Join(ctx, j)
+		if err != nil {
+			t.Fatal(err)
+		}
+		refs = append(refs, exchange.Ref{Queue: "q", ID: j.ID, Tag: st.Tag})
+	}
+	kv := s.kv
+	s.kv = &beforeTxn{KV: kv, n: 2, do: func() {
+		s.kv = kv
+		if _, err := s.Leave(ctx, exchange.Leave{Session: o, Ref: refs[0], Clean: true}); err != nil {
+			t.Fatal(err)
+		}
+		if st := stateOf(t, s, o, &refs[1]); st != exchange.Held {
+			t.Fatal(st)
+		}
+	}}
+	if _, err := s.Ask(ctx, "q", refs[1].ID, driver.Evict); err != nil {
+		t.Fatal(err)
+	}
+	if st := stateOf(t, s, o, &refs[2]); st == exchange.Held {
+		t.Errorf("the next one holds at once, and nobody has forced that")
+	}
+}
+
+// Promise: tokens of waiters are raised also where keys of a thousand queues below stand in front.
+func TestTokensAreRaisedBehindKeysOfQueuesBelow(t *testing.T) {
+	t.Parallel()
+	s := storeTo(t, etcdtest.Start(t))
+	o := begun(t, s)
+	below(t, s, o)
+	first := mutex(o)
+	st, err := s.Join(t.Context(), first)
+	if err != nil || st.State != exchange.Held {
+		t.Fatal(st, err)
+	}
+	second := mutex(o)
+	if st, err := s.Join(t.Context(), second); err != nil || st.State != exchange.Waiting {
+		t.Fatal(st, err)
+	}
+	if err := s.Raise(t.Context(), "q", 1000000); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Leave(t.Context(), exchange.Leave{Session: o, Ref: exchange.Ref{Queue: "q", ID: first.ID}, Clean: true}); err != nil {
+		t.Fatal(err)
+	}
+	all, err := s.Look(t.Context(), o, []exchange.Ref{{Queue: "q", ID: second.ID}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all[0].State != exchange.Held || all[0].Token <= 1000000 {
+		t.Errorf("after a floor of 1000000: %+v", all[0])
+	}
+}
+
+// below makes many keys of queues whose names begin with that of q and a slash.
+func below(t *testing.T, s *store, o exchange.Session) {
+	for i := 0; i < 1100; i += 100 {
+		var ops []clientv3.Op
+		for j := range 100 {
+			ops = append(ops, clientv3.OpPut(fmt.Sprintf("q/item%d/%s", i+j, exchange.NewID()), "", clientv3.WithLease(leaseOf(o.ID))))
+		}
+		if _, err := s.client.Txn(t.Context()).Then(ops...).Commit(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// stateOf looks at a ticket.
+func stateOf(t *testing.T, s *store, o exchange.Session, ref *exchange.Ref) exchange.State {
+	t.Helper()
+	found, err := s.Look(t.Context(), o, []exchange.Ref{*ref})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref.Tag = found[0].Tag
+	return found[0].State
 }

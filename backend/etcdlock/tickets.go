@@ -121,6 +121,7 @@ func (s *store) alterAny(ctx context.Context, o exchange.Session, name, id strin
 			return nil, err
 		}
 		held := false
+		var keepers []clientv3.Cmp // a change by others is for one that waits only if these stand: it holds as soon as they leave
 		if t != nil {
 			if t.foreign { // it takes all
 				t.Units, t.Capacity = 1, 1
@@ -131,13 +132,16 @@ func (s *store) alterAny(ctx context.Context, o exchange.Session, name, id strin
 					return nil, err
 				}
 			}
-			held = p.held
+			if held = p.held; !held && o.ID == "" {
+				keepers = p.keepers(t)
+			}
 		}
 		ops, err := change(t, held)
 		if err != nil || len(ops) == 0 {
 			return t, err
 		}
-		got, err := s.change(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(t.key), "=", t.changed)}, ops, nil)
+		stands := append(keepers, clientv3.Compare(clientv3.ModRevision(t.key), "=", t.changed))
+		got, err := s.change(ctx, stands, ops, nil)
 		if err != nil {
 			return t, err
 		}
@@ -378,6 +382,11 @@ func (s *store) Raise(ctx context.Context, name string, least uint64) error {
 			return err
 		}
 		after, changed := b.revision, int64(0)
+		for name != "" && !ln.whole && !ln.full() { // there are keys of queues below
+			if err := s.lengthen(ctx, &ln, name); err != nil {
+				return err
+			}
+		}
 		for _, t := range slices.Backward(ln.tickets) {
 			if p := ln.place(t); p.known && !p.held {
 				after = t.created - 1

@@ -359,7 +359,7 @@ func (s *store) Read(ctx context.Context, queue string, f exchange.Follower) (sn
 			}
 			snap.Members = append(snap.Members, m)
 		}
-		if len(others) > 0 && len(x.Tickets) == 0 {
+		if len(others) > 0 && len(x.Tickets) == 0 && !x.Resized {
 			snap.Kind, snap.Capacity = driver.Mutex, 1
 		}
 		for _, m := range others {

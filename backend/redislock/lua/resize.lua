@@ -30,7 +30,10 @@ if #waiters > 0 then
 			next = -1
 			break
 		end
-		if budget == 0 then break end
+		if budget == 0 then -- sweep has used it
+			if next < 0 then next = from end
+			break
+		end
 		local r = parse(id, found[i])
 		next = (i < #waiters or i == PAGE) and r.seq or -1
 		if r.units > q.capacity then

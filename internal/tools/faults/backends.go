@@ -504,6 +504,18 @@ var backends = []fault{
 		old: "if due.IsZero() || next.Before(due) {", new: "if next = next.Add(200 * time.Millisecond); true {",
 	},
 	{
+		file: "backend/etcdlock/join.go", test: "TestATicketThatIsRemovedWhileItJoinsIsNotHeld",
+		old: "case len(own) == 0 || own[0].CreateRevision != t.created:", new: "case len(own) == 0 || own[0].CreateRevision != t.created:\n\t\t\tbreak",
+	},
+	{
+		file: "backend/etcdlock/tickets.go", test: "TestAWaiterThatIsEvictedAsItIsGrantedIsEvictedAsAHolder",
+		old: "!held && o.ID == \"\" {", new: "false {",
+	},
+	{
+		file: "backend/etcdlock/tickets.go", test: "TestTokensAreRaisedBehindKeysOfQueuesBelow",
+		old: "for name != \"\" && !ln.whole && !ln.full() {", new: "for false {",
+	},
+	{
 		file: "driver/exchange/renew.go", test: "TestATicketWhoseLeaveAFailoverHasLostIsAStray",
 		old: "s.reconcile(history)", new: "_ = history",
 	},
