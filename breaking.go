@@ -21,15 +21,6 @@ func inDeadlockOf(err error) bool {
 	return errors.As(err, &b)
 }
 
-// brokenBy is why a wait fails whose context this is; nil unless it does so to break a deadlock.
-func brokenBy(step context.Context) error {
-	var b *inDeadlock
-	if errors.As(context.Cause(step), &b) {
-		return b
-	}
-	return nil
-}
-
 // breakDeadlocks fails the wait if it is in a deadlock, and the one that has to: the one that began to wait last
 // of those that break deadlocks. That one has closed the cycle, and finds it when it looks for the first time: so the next
 // looks may come late. It may be that it cannot see the cycle with its own clients. So each other one fails, too, if the

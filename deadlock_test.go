@@ -549,6 +549,16 @@ func TestADeadlockThatTheYoungestCannotSeeIsBroken(t *testing.T) {
 	})
 }
 
+// closesCycle has a hold x and wait for y, and then b, which holds y, wait for x.
+func closesCycle(t *testing.T, ctx context.Context, a, b member, opts ...interlock.Option) (ofX *interlock.Lease, wait <-chan result) {
+	t.Helper()
+	x, ofX := under(t, ctx, a.Mutex("x"))
+	y, _ := under(t, ctx, b.Mutex("y"))
+	async(x, a.Mutex("y"))
+	time.Sleep(time.Second)
+	return ofX, async(y, b.Mutex("x", opts...))
+}
+
 // Promise: when a wait has failed to break a deadlock, it stands in no line any more.
 func TestAWaitThatBreaksADeadlockLeavesNothing(t *testing.T) {
 	for _, opts := range [][]interlock.Option{{interlock.BreakDeadlocks()}, {interlock.BreakDeadlocks(), interlock.StrictOrder()}} {
@@ -556,11 +566,7 @@ func TestAWaitThatBreaksADeadlockLeavesNothing(t *testing.T) {
 			w := memlock.NewWorld()
 			a, b := join(t, w), join(t, w)
 			ctx, _ := untilEnd(t)
-			x, _ := under(t, ctx, a.Mutex("x"))
-			y, _ := under(t, ctx, b.Mutex("y"))
-			async(x, a.Mutex("y"))
-			time.Sleep(time.Second)
-			c := async(y, b.Mutex("x", opts...))
+			_, c := closesCycle(t, ctx, a, b, opts...)
 			leave := b.faults().Before("Leave", 1).Hang()
 			<-leave.Reached()
 			time.AfterFunc(20*time.Millisecond, leave.Deliver)
@@ -581,11 +587,7 @@ func TestThePlaceOfAWaitThatBreaksADeadlockIsPassedOn(t *testing.T) {
 		w := memlock.NewWorld()
 		a, b, c := join(t, w), join(t, w), join(t, w)
 		ctx, _ := untilEnd(t)
-		x, lease := under(t, ctx, a.Mutex("x"))
-		y, _ := under(t, ctx, b.Mutex("y"))
-		async(x, a.Mutex("y"))
-		time.Sleep(time.Second)
-		breaks := async(y, b.Mutex("x", interlock.BreakDeadlocks()))
+		lease, breaks := closesCycle(t, ctx, a, b, interlock.BreakDeadlocks())
 		synctest.Wait()
 		behind := async(ctx, b.Mutex("x"))
 		synctest.Wait()

@@ -166,7 +166,7 @@ func storedAs(cell string) (name, kind string) {
 func (c *Client) Follow(ctx context.Context, name string) iter.Seq2[Queue, error] {
 	return func(yield func(Queue, error) bool) {
 		key := c.cfg.prefix + name
-		for both, err := range c.followBoth(ctx, c.named(name), cell{c: c, name: name, key: recordQueue(key)}) {
+		for both, err := range c.followBoth(ctx, c.named(name), cell{c: c, name: name, key: beside(overrunPrefix, key)}) {
 			if err != nil {
 				yield(Queue{}, err)
 				return
@@ -185,7 +185,7 @@ func (c *Client) Queue(ctx context.Context, name string) (Queue, error) {
 	q, err := c.look(ctx, name)
 	var records driver.Queue
 	if err == nil {
-		records, err = cell{c: c, name: name, key: recordQueue(key)}.look(ctx)
+		records, err = cell{c: c, name: name, key: beside(overrunPrefix, key)}.look(ctx)
 		if driver.IsPermanent(err) {
 			err = nil // whoever may not read the records sees the lock all the same
 		}

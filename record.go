@@ -25,12 +25,9 @@ import (
 
 // The names of these queues begin with one of these. Names of locks do not.
 const (
-	recordPrefix = "~overrun/"
-	waitPrefix   = "~waiting/"
+	overrunPrefix = "~overrun/"
+	waitPrefix    = "~waiting/"
 )
-
-// recordQueue is the queue of the records of a lock's overruns.
-func recordQueue(queue string) string { return beside(recordPrefix, queue) }
 
 // beside is the name of a queue of records of a lock. It has room for a name of any length.
 func beside(prefix, queue string) string {
@@ -40,10 +37,10 @@ func beside(prefix, queue string) string {
 
 // isReserved reports a name that only this package uses.
 func isReserved(name string) bool {
-	return strings.HasPrefix(name, recordPrefix) || strings.HasPrefix(name, waitPrefix)
+	return strings.HasPrefix(name, overrunPrefix) || strings.HasPrefix(name, waitPrefix)
 }
 
-var errReserved = driver.Invalid(fmt.Errorf("names that begin with %q or %q are reserved", recordPrefix, waitPrefix))
+var errReserved = driver.Invalid(fmt.Errorf("names that begin with %q or %q are reserved", overrunPrefix, waitPrefix))
 
 // record is the note of a record, in JSON.
 type record struct {
@@ -82,7 +79,7 @@ func (t *ticket) record(token uint64, since driver.Instant) (stop func()) {
 		ctx, cancel := context.WithCancel(t.c.ctx)
 		t.unrecord = cancel
 		go t.c.background(func() {
-			t.c.keepRecord(ctx, r.Queue, recordQueue(r.Queue), func(int) []byte {
+			t.c.keepRecord(ctx, r.Queue, beside(overrunPrefix, r.Queue), func(int) []byte {
 				r.Age = t.c.d.Now().Sub(since)
 				return r.note()
 			})
@@ -180,7 +177,7 @@ type Overrun struct {
 func overrunsIn(q driver.Queue, found map[string]Queue) {
 	for _, m := range q.Members {
 		var r record
-		if json.Unmarshal(m.Note, &r) != nil || recordQueue(r.Queue) != q.Name || driver.CheckID(r.Ticket) != nil {
+		if json.Unmarshal(m.Note, &r) != nil || beside(overrunPrefix, r.Queue) != q.Name || driver.CheckID(r.Ticket) != nil {
 			continue // nobody of this package has written it
 		}
 		o := Overrun{ID: r.Ticket, Owner: cut(m.Owner, driver.MaxOwner), Note: r.Note, Units: r.Units, Token: r.Token}
@@ -199,7 +196,7 @@ func overrunsIn(q driver.Queue, found map[string]Queue) {
 // records lists the locks below a prefix that are overrun, in the order of their names.
 func (c *Client) records(ctx context.Context, prefix string) ([]Queue, error) {
 	found := map[string]Queue{}
-	for q, err := range c.d.Queues(ctx, recordPrefix) {
+	for q, err := range c.d.Queues(ctx, overrunPrefix) {
 		if driver.IsPermanent(err) {
 			return nil, nil // whoever may not read the records sees the locks all the same
 		}

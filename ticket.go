@@ -181,13 +181,13 @@ func (l *Lock) obtain(ctx context.Context, n *line, t *ticket, try bool) (*ticke
 		n.asks(t)
 		step, over := l.beginWait(ctx, t)
 		err := t.reach(step)
-		fails := brokenBy(step)
+		why := context.Cause(step)
 		over()
 		switch {
 		case err == nil:
 			return t, nil
-		case fails != nil && ctx.Err() == nil:
-			return t, fails
+		case inDeadlockOf(why) && ctx.Err() == nil:
+			return t, why
 		case l.c.ctx.Err() != nil:
 			return t, ErrClosed
 		case ctx.Err() != nil:

@@ -59,7 +59,7 @@ var core = []fault{
 		old: "if suspects, err = suspects.confirm(ctx, first); err != nil {", new: "if err != nil { // one reading only",
 	},
 	{
-		file: "deadlock.go", test: "TestAnAnswerThatWasOnItsWayProvesNothing",
+		file: "told.go", test: "TestAnAnswerThatWasOnItsWayProvesNothing",
 		old: "const answers = 2", new: "const answers = 1",
 	},
 	{
@@ -67,23 +67,23 @@ var core = []fault{
 		old: "both := standing(first, second)", new: "both := first\n\t_ = second",
 	},
 	{
-		file: "deadlock.go", test: "TestNoFalseAlarm", // a fixed end holds up for ever
+		file: "knot.go", test: "TestNoFalseAlarm", // a fixed end holds up for ever
 		old: " && !m.Fixed\n", new: "\n",
 	},
 	{
-		file: "deadlock.go", test: "TestNoFalseAlarm", // one of those that hold permits is enough
+		file: "knot.go", test: "TestNoFalseAlarm", // one of those that hold permits is enough
 		old: "front == 0 || front+w.Units <= q.Capacity", new: "front == 0",
 	},
 	{
-		file: "deadlock.go", test: "TestNoFalseAlarm", // whoever waits in front stays
+		file: "knot.go", test: "TestNoFalseAlarm", // whoever waits in front stays
 		old: "return k.inLine[m.ID]", new: "return true",
 	},
 	{
-		file: "deadlock.go", test: "TestNoFalseAlarm", // whoever holds waits
+		file: "knot.go", test: "TestNoFalseAlarm", // whoever holds waits
 		old: "return k.held[m.ID] > 0", new: "return true",
 	},
 	{
-		file: "deadlock.go", test: "TestDeadlocksOfEachKindAreFound", // nobody waits behind a place in line
+		file: "knot.go", test: "TestDeadlocksOfEachKindAreFound", // nobody waits behind a place in line
 		old: "k.inLine[w.Ticket] = true", new: "k.inLine[w.Ticket] = false",
 	},
 	{
@@ -111,11 +111,11 @@ var core = []fault{
 		old: "ctx = p.carry(ctx) // who waits", new: "_ = p // who waits",
 	},
 	{
-		file: "deadlock.go", test: "TestAWaitForMoreThanThereIsIsNotStuck",
+		file: "knot.go", test: "TestAWaitForMoreThanThereIsIsNotStuck",
 		old: "front == 0 || ", new: "",
 	},
 	{
-		file: "deadlock.go", test: "TestAWaitThatHasBeenServedIsNotStuck",
+		file: "knot.go", test: "TestAWaitThatHasBeenServedIsNotStuck",
 		old: "for _, w := range own { // it has", new: "for _, w := range own[:0] { // it has",
 	},
 	{
