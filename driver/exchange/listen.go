@@ -162,14 +162,7 @@ func (d *Driver) poll(ctx context.Context) {
 		if rest {
 			due = time.Time{}
 		} else {
-			now := time.Now()
-			next := now.Add(pause/2 + rand.N(pause))
-			if next.Before(notBefore) {
-				next = notBefore
-			}
-			if latest := now.Add(longest); next.After(latest) {
-				next = latest
-			}
+			next := time.Now().Add(min(max(pause/2+rand.N(pause), time.Until(notBefore)), longest))
 			if due.IsZero() || next.Before(due) {
 				due = next
 			}
