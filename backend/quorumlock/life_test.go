@@ -34,23 +34,34 @@ func quorum(t *testing.T, worlds ...*memlock.World) (*quorumlock.Driver, []*meml
 		members = append(members, w.Driver())
 		all = append(all, members[len(members)-1])
 	}
-	d, err := quorumlock.New(all...)
+	return over(t, all...), members
+}
+
+// over is a quorum of these members.
+func over(t *testing.T, members ...driver.Driver) *quorumlock.Driver {
+	t.Helper()
+	d, err := quorumlock.New(members...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { d.Close() })
-	return d, members
+	return d
 }
 
 // client opens a session of a quorum of worlds, and returns its drivers of them.
 func client(t *testing.T, worlds ...*memlock.World) (*driver.Opened, []*memlock.Driver) {
 	t.Helper()
 	d, members := quorum(t, worlds...)
+	return session(t, d), members
+}
+
+func session(t *testing.T, d *quorumlock.Driver) *driver.Opened {
+	t.Helper()
 	s, err := d.Open(t.Context(), driver.SessionOptions{TTL: ttl})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s, members
+	return s
 }
 
 func hold(t *testing.T, s *driver.Opened) driver.Ticket {
@@ -249,15 +260,7 @@ func TestAPlaceThatIsJoinedAgainAtAnEmptyMemberDoesNotCount(t *testing.T) {
 		hold(t, a)
 		line := &forgetful{Driver: w[0].Driver(), empty: memlock.NewWorld().Driver()}
 		defer line.empty.Close()
-		d, err := quorumlock.New(line, w[1].Driver(), w[2].Driver())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer d.Close()
-		b, err := d.Open(t.Context(), driver.SessionOptions{TTL: ttl})
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := session(t, over(t, line, w[1].Driver(), w[2].Driver()))
 		r := request()
 		r.NoWait = false
 		if tk, err := b.Join(t.Context(), r); err != nil || tk.Held {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/backend/memlock"
-	"github.com/interlock-go/interlock/backend/quorumlock"
 	"github.com/interlock-go/interlock/driver"
 )
 
@@ -74,15 +73,7 @@ func TestALockJoinsAgainAsSoonAsAnEmptyMemberCounts(t *testing.T) {
 		without := empty.Driver()
 		defer without.Close()
 		lossy := &forgetful{Driver: w[0].Driver(), empty: without}
-		d, err := quorumlock.New(lossy, w[1].Driver(), w[2].Driver())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer d.Close()
-		s, err := d.Open(t.Context(), driver.SessionOptions{TTL: ttl})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := session(t, over(t, lossy, w[1].Driver(), w[2].Driver()))
 		tk := hold(t, s)
 		synctest.Wait()
 		lossy.lost.Store(true)
@@ -184,15 +175,7 @@ func TestAMemberThatGrantsNothingIsAskedWithTheHeartbeat(t *testing.T) {
 		w := fresh(t, 3)
 		sortByLife(t, w)
 		bad := &refusing{Driver: w[2].Driver(), err: memlock.ErrFailed, limit: 100}
-		d, err := quorumlock.New(w[0].Driver(), w[1].Driver(), bad)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer d.Close()
-		s, err := d.Open(t.Context(), driver.SessionOptions{TTL: ttl})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := session(t, over(t, w[0].Driver(), w[1].Driver(), bad))
 		tk := hold(t, s)
 		time.Sleep(time.Second)
 		before := bad.joins.Load()
@@ -233,15 +216,7 @@ func TestAMemberThatGrantsNothingKeepsNobodyOut(t *testing.T) {
 							all[i] = &refusing{Driver: all[i], err: c.err, limit: 100}
 						}
 					}
-					d, err := quorumlock.New(all...)
-					if err != nil {
-						t.Fatal(err)
-					}
-					defer d.Close()
-					s, err := d.Open(t.Context(), driver.SessionOptions{TTL: ttl})
-					if err != nil {
-						t.Fatal(err)
-					}
+					s := session(t, over(t, all...))
 					began := time.Now()
 					ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 					defer cancel()
