@@ -18,7 +18,10 @@ func (s *store) Resize(ctx context.Context, queue string, capacity int64) (unset
 		return false, err
 	}
 	for err = sqlcode.ErrMore; err == sqlcode.ErrMore; {
-		unsettled, err = s.call(ctx, "CALL {p}resize(?,?)", []byte(queue), capacity)
+		err = s.staying(ctx, queue, func() (err error) {
+			unsettled, err = s.call(ctx, "CALL {p}resize(?,?)", []byte(queue), capacity)
+			return err
+		})
 	}
 	return unsettled, err
 }

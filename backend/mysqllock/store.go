@@ -401,8 +401,10 @@ func (s *store) Ask(ctx context.Context, queue, ticket string, what driver.Deman
 }
 
 func (s *store) Raise(ctx context.Context, queue string, floor uint64) error {
-	_, err := s.call(ctx, "CALL {p}raise(?,?)", []byte(queue), floor)
-	return err
+	return s.staying(ctx, queue, func() error {
+		_, err := s.call(ctx, "CALL {p}raise(?,?)", []byte(queue), floor)
+		return err
+	})
 }
 
 func (s *store) Clock(ctx context.Context) (micros int64, err error) {

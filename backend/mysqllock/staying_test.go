@@ -1,0 +1,77 @@
+package mysqllock_test
+
+import (
+	"database/sql"
+	"errors"
+	"testing"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/mysqltest"
+)
+
+// tidiedAfterMake replaces the procedure that makes the row of a queue by one after which another client tidies up at
+// once, as tidy does it: in the middle of each procedure that goes on with that row.
+func tidiedAfterMake(t *testing.T, s *mysqltest.Server) {
+	t.Helper()
+	db, err := sql.Open("mysql", s.DSN())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	const clock = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
+	for _, statement := range []string{
+		"DROP PROCEDURE interlock_v2_make",
+		`CREATE PROCEDURE interlock_v2_make(p_name VARBINARY(512)) SQL SECURITY INVOKER
+BEGIN
+	DECLARE v_floor BIGINT;
+	SELECT floor INTO v_floor FROM interlock_meta WHERE one = 1;
+	INSERT INTO interlock_queues(name, kind, capacity, last, granted, since) VALUES (p_name, '', 0, v_floor, v_floor, ` + clock + `)
+		ON DUPLICATE KEY UPDATE name = p_name;
+	COMMIT;
+	DELETE FROM interlock_queues WHERE name = p_name AND tickets = 0 AND token_offset = 0 AND watched = 0 AND slow < ` + clock + `
+		AND since < ` + clock + ` - 3600000000;
+	COMMIT;
+END`,
+	} {
+		if _, err := db.ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Promise: the row of a queue that nobody has used for an hour may be removed at any moment: a raise, and a
+// number of permits that is set, take effect all the same.
+func TestARowThatIsTidiedBetweenTwoStatements(t *testing.T) {
+	t.Parallel()
+	s := mysqltest.Start(t)
+	d, a := session(t, s.URL())
+	tidiedAfterMake(t, s)
+	idle := func(r driver.Request) {
+		t.Helper()
+		k, err := a.Join(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Leave(t.Context(), k, true); err != nil {
+			t.Fatal(err)
+		}
+		s.Do("UPDATE interlock_queues SET since = since - 7200000000")
+	}
+
+	idle(mutex("raised", 1))
+	const floor = 1 << 49
+	if err := d.Raise(t.Context(), "raised", floor); err != nil {
+		t.Fatal(err)
+	}
+	if k, err := a.Join(t.Context(), mutex("raised", 2)); err != nil || k.Token <= floor {
+		t.Errorf("after a raise to %d: %+v, %v", uint64(floor), k, err)
+	}
+
+	idle(driver.Request{ID: newID(3), Queue: "resized", Kind: driver.Semaphore, Units: 1, Capacity: 2})
+	if err := d.Resize(t.Context(), "resized", 3); err != nil {
+		t.Fatal(err)
+	}
+	if k, err := permitOf(t, a, 4, "resized", 2); !errors.Is(err, driver.ErrMismatch) {
+		t.Errorf("one of two permits where three were set: %+v, %v", k, err)
+	}
+}
