@@ -51,16 +51,20 @@ func (c *Client) resize(ctx context.Context, op, name string, permits int64) err
 	return v.fail(op, err)
 }
 
-// asSet is the lock with the number of permits that was set for its name; nil if none was, or it
-// has that already.
+// asSet is the lock with the number of permits that is set for its name, after ErrMismatch. It is the lock itself if it would be no
+// mismatch by now: the number was set, or unset, in between. Nil: that is not why it is one.
 func (l *Lock) asSet(ctx context.Context) (*Lock, error) {
 	if l.kind != driver.Semaphore {
 		return nil, nil
 	}
 	q, err := l.c.look(ctx, l.name)
 	switch {
-	case err != nil || !q.Resized || q.Capacity == l.capacity:
+	case err != nil:
 		return nil, err
+	case !q.Resized && len(q.Members) > 0:
+		return nil, nil
+	case !q.Resized || q.Capacity == l.capacity:
+		return l, nil
 	case l.units > q.Capacity:
 		return nil, fmt.Errorf("%w: the number of permits was set to %d, and %d are wanted", ErrMismatch, q.Capacity, l.units)
 	}

@@ -79,6 +79,42 @@ func TestSetPermitsWithLostReplies(t *testing.T) {
 	}
 }
 
+// A program whose own number is set, or for which none is set any more, just after another one was in its way, is served by its own.
+func TestTheOwnNumberIsSetInBetween(t *testing.T) {
+	for how, change := range map[string]func(member) error{
+		"set":   func(m member) error { return m.SetPermits(ctx, "s", 5) },
+		"unset": func(m member) error { return m.UnsetPermits(ctx, "s") },
+	} {
+		for _, try := range []bool{false, true} {
+			simulated(t, func(t *testing.T) {
+				a, b := pair(t)
+				ok(t, a.SetPermits(ctx, "s", 3))
+				look := b.faults().Before("Follow", 1).Hang()
+				done := make(chan result, 1)
+				go func() {
+					s := b.Semaphore("s", 5)
+					get := s.Acquire
+					if try {
+						get = s.TryAcquire
+					}
+					lease, err := get(ctx)
+					done <- result{lease: lease, err: err}
+				}()
+				synctest.Wait()
+				ok(t, change(a))
+				look.Deliver()
+				r := <-done
+				if r.err != nil {
+					t.Fatalf("%s, try %v: %v", how, try, r.err)
+				}
+				ok(t, r.lease.Release())
+				ok(t, a.UnsetPermits(ctx, "s"))
+				nothingLeft(t, a, b)
+			})
+		}
+	}
+}
+
 // While the number changes all the time, no more hold than the largest number allows, all are
 // served, and whoever says another number works on.
 func TestPermitsThatChangeAllTheTime(t *testing.T) {

@@ -218,8 +218,11 @@ func (l *Lock) obtain(ctx context.Context, n *line, t *ticket, try bool) (*ticke
 			if set == nil {
 				return nil, err
 			}
-			l, t = set, nil
-			continue // with the number that was set
+			t = nil
+			if set != l {
+				l = set
+				continue // with the number that was set
+			}
 		case errors.Is(err, ErrBusy):
 			t.drop()
 			return nil, err
