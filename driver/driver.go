@@ -279,7 +279,8 @@ type Ticket struct {
 	// Inherited says that the last exclusive holder of the queue died or did not
 	// leave cleanly. With Request.Robust it is certain for a ticket that waited
 	// when that happened; else it may be wrong to the safe side. Without Robust it
-	// may be missing.
+	// may be missing. An exclusive holder is one beside which no other holds, and whose
+	// units are the whole capacity, or more if that was lowered, when it leaves.
 	Inherited bool
 
 	// Proof is the local time from which the backend guarantees a held ticket for

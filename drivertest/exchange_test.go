@@ -41,9 +41,10 @@ var inOneProcess = map[string]string{"UnreachableBackend": "memory is always the
 
 // A store that has only what each must have cannot do some things.
 var withoutOptions = map[string]string{
-	"UnreachableBackend": "memory is always there",
-	"Resize":             "the store has no Resize",
-	"ResizeIsKept":       "the store has no Resize",
+	"UnreachableBackend":   "memory is always there",
+	"Resize":               "the store has no Resize",
+	"ResizeIsKept":         "the store has no Resize",
+	"InheritedAfterResize": "the store has no Resize",
 }
 
 func TestExchange(t *testing.T) {

@@ -133,6 +133,87 @@ var inheritedAmongReaders = rule{
 	},
 }
 
+const exclusiveSays = "An exclusive holder is one beside which no other holds, and whose units are the whole capacity, or more if that was lowered, when it leaves."
+
+// Of whoever holds all permits, it is told how it ended also if there are fewer by then. Of others it is not, though they have as
+// many as there are by then.
+var inheritedAfterResize = rule{
+	name: "InheritedAfterResize",
+	says: []string{inheritedSays, exclusiveSays},
+	check: func(t *trial) {
+		b := t.client()
+		one := func(queue string) driver.Request { return permits(queue, 1, 3) }
+		inherits := func(want bool, what string, all ...driver.Ticket) {
+			t.Helper()
+			for _, tk := range all {
+				if got := b.await(tk); got.Inherited != want {
+					t.Fatalf("%s: inherited %v", what, got.Inherited)
+				}
+			}
+		}
+		for _, d := range deaths {
+			if d.hold && !t.fixes() {
+				continue
+			}
+			a, r := t.client(), permits(d.name, 3, 3)
+			switch {
+			case d.hold:
+				r.Hold = t.TTL / 4
+			case d.die == nil:
+				a = t.mortal()
+			}
+			held := a.hold(r)
+			first, second, last := b.join(one(d.name)), b.join(one(d.name)), b.join(one(d.name))
+			t.resized(b.driver, d.name, 2)
+			b.beat(first, second, last)
+			if d.die != nil {
+				d.die(t, a, held)
+			}
+			inherits(true, "two that are granted at once, the last holder of all permits was "+d.name, first, second)
+			b.leave(first)
+			inherits(true, "one that waited since then, the last holder of all permits was "+d.name, last)
+			b.leave(second)
+			b.leave(last)
+		}
+
+		a := t.client()
+		dies := func(queue string) {
+			t.Helper()
+			if err := a.Leave(t.ctx, a.hold(permits(queue, 3, 3)), false); err != nil {
+				t.Fatalf("Leave: %v", err)
+			}
+		}
+		dies("cleared")
+		all := b.hold(permits("cleared", 3, 3))
+		next := b.wait(one("cleared"))
+		t.resized(a.driver, "cleared", 2)
+		b.leave(all)
+		inherits(false, "the last holder of all permits left cleanly", next)
+
+		for how, clear := range map[string]func(two, other driver.Ticket){
+			"left": func(two, other driver.Ticket) {
+				b.leave(two)
+			},
+			"shrunk": func(two, other driver.Ticket) {
+				if err := b.Shrink(t.ctx, two, 1); err != nil {
+					t.Fatalf("Shrink: %v", err)
+				}
+				b.leave(other)
+			},
+		} {
+			held := a.hold(permits(how, 3, 3))
+			two, other, last := b.wait(permits(how, 2, 3)), b.wait(one(how)), b.wait(one(how))
+			if err := a.Leave(t.ctx, held, false); err != nil {
+				t.Fatalf("Leave: %v", err)
+			}
+			inherits(true, "the last holder of all permits left uncleanly", two, other)
+			t.resized(a.driver, how, 2)
+			clear(two, other)
+			inherits(true, "no holder of all permits has left since then, but one of two has "+how, last)
+		}
+	},
+}
+
 // A lost reply must not lose what it said.
 var inheritedIsRepeated = rule{
 	name: "InheritedIsRepeated",

@@ -1381,6 +1381,15 @@ var mutants = []struct {
 			return s.Session.Leave(ctx, s.real(t), false)
 		},
 	}},
+	{"with fewer permits than he has nobody dies", "InheritedAfterResize", mutant{
+		leave: func(s *brokenSession, ctx context.Context, t driver.Ticket, clean bool) error {
+			q, err := s.d.plainFollow(ctx, t.Queue, "")
+			for _, m := range q.Members {
+				clean = clean || m.ID == t.ID && m.Units > q.Capacity
+			}
+			return errors.Join(err, s.Session.Leave(ctx, s.real(t), clean))
+		},
+	}},
 	{"whoever waits cannot leave", "LeaveIsIdempotent RandomSteps LeftStaysLeft", mutant{
 		leave: func(s *brokenSession, ctx context.Context, t driver.Ticket, clean bool) error {
 			if _, held := s.peek(t); !held {

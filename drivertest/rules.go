@@ -72,7 +72,7 @@ var rules = []rule{
 	tokenStays,
 	raise,
 	inherited,
-	inheritedAmongReaders,
+	inheritedAmongReaders, inheritedAfterResize,
 	inheritedIsRepeated,
 	sessionIDs,
 	sessionTTL,

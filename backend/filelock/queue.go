@@ -242,12 +242,18 @@ func (x *queueTx) fix(t *ticket) {
 	}
 }
 
+// exclusive: a ticket that is held, and no other beside it.
+func (q *queue) exclusive(t *ticket) bool {
+	beside := func(other *ticket) bool { return other.Held && other != t }
+	return t.Held && t.Units >= q.Capacity && !slices.ContainsFunc(q.Tickets, beside)
+}
+
 // remove takes out a ticket. The caller has the queue settled.
 func (x *queueTx) remove(t *ticket, clean bool) {
-	x.Tickets = slices.DeleteFunc(x.Tickets, func(other *ticket) bool { return other == t })
-	if t.Held && t.Units == x.Capacity {
+	if x.exclusive(t) {
 		x.Unclean = !clean
 	}
+	x.Tickets = slices.DeleteFunc(x.Tickets, func(other *ticket) bool { return other == t })
 	if x.mine(t) {
 		x.s.locks.leave(t.ID, &x.file.idle)
 	} else if x.send(t.Session.Mailbox, exchange.Event{Type: exchange.Removed, ID: t.ID}); t.Locked {

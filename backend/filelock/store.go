@@ -193,7 +193,7 @@ func (s *store) Shrink(ctx context.Context, of exchange.Session, ref exchange.Re
 			x.evict(t, true) // another program was faster
 			return driver.ErrGone
 		}
-		if t.Held && t.Units == x.Capacity {
+		if x.exclusive(t) {
 			x.Unclean = false // the exclusive hold has ended well
 		}
 		t.Units = units

@@ -144,10 +144,13 @@ func (w *World) grant(q *queue) {
 	w.changed(q)
 }
 
+// exclusive: a ticket that is held, and no other beside it.
+func (q *queue) exclusive(t *ticket) bool { return t.units >= q.capacity && t.units == q.used }
+
 // leave takes a ticket out and grants whoever is next.
 func (w *World) leave(t *ticket, clean bool) {
 	q := t.queue
-	if t.held && t.units == q.capacity {
+	if t.held && q.exclusive(t) {
 		q.dirty = !clean
 	}
 	w.unlink(t)

@@ -158,7 +158,7 @@ func (s *session) shrink(a shrink) (none, error) {
 	}
 	q := t.queue
 	if t.held {
-		if t.units == q.capacity {
+		if q.exclusive(t) {
 			q.dirty = false // the exclusive hold has ended well
 		}
 		q.used -= t.units - a.units

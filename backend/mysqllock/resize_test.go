@@ -1,14 +1,42 @@
 package mysqllock_test
 
 import (
+	"database/sql"
 	"errors"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/interlock-go/interlock/backend/mysqllock"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/mysqltest"
 )
+
+// aged replaces a text of a procedure by that of an earlier release.
+func aged(t *testing.T, s *mysqltest.Server, procedure, text, earlier string) {
+	t.Helper()
+	all, err := mysqllock.Schema(mysqllock.DefaultTablePrefix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("mysql", s.DSN())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	name := "PROCEDURE interlock_v2_" + procedure
+	for _, statement := range all {
+		if strings.Contains(statement, "CREATE "+name+"(") && strings.Contains(statement, text) {
+			for _, do := range []string{"DROP " + name, strings.Replace(statement, text, earlier, 1)} {
+				if _, err := db.ExecContext(t.Context(), do); err != nil {
+					t.Fatal(err)
+				}
+			}
+			return
+		}
+	}
+	t.Fatalf("no %s with %q", name, text)
+}
 
 func permitOf(t *testing.T, s *driver.Opened, n int, queue string, capacity int64) (driver.Ticket, error) {
 	t.Helper()
@@ -57,6 +85,28 @@ func TestTheNumberOfPermitsInTablesOfAnEarlierRelease(t *testing.T) {
 	}
 	if got := s.Do("SELECT tickets, used FROM interlock_queues WHERE name = 'q'"); strings.Join(strings.Fields(got), " ") != "0 0" {
 		t.Errorf("tickets and units of an empty queue that keeps no number: %s", got)
+	}
+
+	// Procedures of that release do not take who has more permits than all for an exclusive holder.
+	aged(t, s, "out", "p_units >= v_capacity AND v_used = 0", "p_units = v_capacity")
+	all := driver.Request{ID: newID(10), Queue: "robust", Kind: driver.Semaphore, Units: 3, Capacity: 3}
+	held, err := a.Join(t.Context(), all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := driver.Request{ID: newID(11), Queue: "robust", Kind: driver.Semaphore, Units: 1, Capacity: 3, Robust: true}
+	k, err := a.Join(t.Context(), next)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Resize(t.Context(), "robust", 2); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Leave(t.Context(), held, false); err != nil {
+		t.Fatal(err)
+	}
+	if k, err = a.Await(t.Context(), k); err != nil || !k.Inherited {
+		t.Errorf("the holder of all permits left uncleanly, and the next is %+v, %v", k, err)
 	}
 
 	s.Do("DROP PROCEDURE interlock_v2_resize")

@@ -251,10 +251,10 @@ BEGIN
 	IF t.n > q.granted THEN
 		q.waiting := q.waiting - 1;
 	ELSE
-		q.used := q.used - t.units;
-		IF t.units = q.capacity THEN
+		IF t.units >= q.capacity AND t.units = q.used THEN -- no other is held beside it
 			q.unclean := NOT clean;
 		END IF;
+		q.used := q.used - t.units;
 	END IF;
 	IF q.tickets = 0 THEN
 		q.granted := q.last;
@@ -695,7 +695,7 @@ BEGIN
 	-- The short way: nobody else is there. It is a vain one in a crowd.
 	IF refuse = 0 AND NOT crowded THEN
 		UPDATE @queue r SET tickets = 0, used = 0, id = NULL, units = NULL, session = NULL, note = NULL,
-			unclean = CASE WHEN r.units = r.capacity THEN NOT clean ELSE r.unclean END
+			unclean = CASE WHEN r.units >= r.capacity THEN NOT clean ELSE r.unclean END
 			WHERE r.name = p_queue AND r.id = p_id AND r.session = p_session AND NOT r.watched
 				AND EXISTS (SELECT FROM @session s WHERE s.id = p_session AND NOT s.over AND s.expires - now > 0);
 		IF FOUND THEN
@@ -818,10 +818,10 @@ BEGIN
 		RETURN ARRAY[CASE WHEN code < 0 THEN code ELSE 1 END, 0];
 	END IF;
 	IF t.n <= q.granted THEN
-		q.used := q.used - (t.units - p_units);
-		IF t.units = q.capacity THEN
+		IF t.units >= q.capacity AND t.units = q.used THEN
 			q.unclean := false; -- the exclusive hold has ended well
 		END IF;
+		q.used := q.used - (t.units - p_units);
 	END IF;
 	IF q.id = t.id THEN
 		q.units := p_units;

@@ -40,10 +40,10 @@ func (s *store) Shrink(ctx context.Context, r exchange.Session, ref exchange.Ref
 			return errNothing
 		}
 		if q.held(p) {
-			q.used -= p.units - units
-			if p.units == q.capacity {
+			if q.exclusive(p) {
 				q.unclean = false // the exclusive hold has ended well
 			}
+			q.used -= p.units - units
 		}
 		p.units = units
 		return t.update(q, p)

@@ -285,6 +285,9 @@ func (t *tx) add(q *queue, p *ticket) error {
 	return t.insert(q, p)
 }
 
+// exclusive: a ticket that is held, and no other beside it.
+func (q *queue) exclusive(p *ticket) bool { return p.units >= q.capacity && p.units == q.used }
+
 // remove takes a ticket out. The caller grants the next waiters and saves.
 func (t *tx) remove(q *queue, p *ticket, clean bool) error {
 	if q.lone == p {
@@ -294,10 +297,10 @@ func (t *tx) remove(q *queue, p *ticket, clean bool) error {
 	}
 	q.tickets--
 	if q.held(p) {
-		q.used -= p.units
-		if p.units == q.capacity {
+		if q.exclusive(p) {
 			q.unclean = !clean
 		}
+		q.used -= p.units
 	} else {
 		q.waiting--
 	}

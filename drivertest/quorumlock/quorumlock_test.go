@@ -107,8 +107,9 @@ func TestPrimitives(t *testing.T) {
 }
 
 var unsupported = map[string]string{
-	"Resize":       notResized,
-	"ResizeIsKept": notResized,
+	"Resize":               notResized,
+	"ResizeIsKept":         notResized,
+	"InheritedAfterResize": notResized,
 
 	"LostMessages":          "in one process no message is lost",
 	"UnreachableBackend":    "memory is always there",

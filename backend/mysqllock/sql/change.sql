@@ -52,7 +52,7 @@ exchange: BEGIN
 		UPDATE {p}tickets SET units = p_units WHERE queue = v_no AND n = v_n;
 		SELECT MIN(t.n) = v_n INTO v_first FROM {p}tickets t FORCE INDEX (PRIMARY) JOIN {p}queues q ON q.name = p_queue WHERE t.queue = v_no AND t.n > q.granted;
 		-- an exclusive hold has ended well
-		UPDATE {p}queues SET unclean = IF(v_n <= granted AND v_units = capacity, 0, unclean),
+		UPDATE {p}queues SET unclean = IF(v_n <= granted AND v_units >= capacity AND v_units = used, 0, unclean),
 			used = IF(v_n <= granted, used - v_units + p_units, used) WHERE name = p_queue;
 		CALL {p}grant(p_queue, v_now, COALESCE(v_first, 0), v_more);
 		CALL {p}shown(v_no, v_now);

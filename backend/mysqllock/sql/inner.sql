@@ -90,7 +90,7 @@ BEGIN
 		INTO v_capacity, v_last, v_granted, v_used, v_tickets, v_waiting, v_unclean FROM {p}queues WHERE name = p_name;
 	IF p_n <= v_granted THEN
 		SET v_used = v_used - p_units;
-		IF p_units = v_capacity THEN SET v_unclean = NOT p_clean; END IF;
+		IF p_units >= v_capacity AND v_used = 0 THEN SET v_unclean = NOT p_clean; END IF; -- no other is held beside it
 	ELSE
 		SET v_waiting = v_waiting - 1;
 	END IF;

@@ -31,6 +31,12 @@ exchange: BEGIN
 		SELECT IF(v_more OR v_swept >= {most}, -7, -3), 0;
 		LEAVE exchange;
 	END IF;
+	-- Procedures of an earlier release do not take a holder for an exclusive one any more that has more than all, and would tell
+	-- nobody that it died.
+	IF p_capacity > 0 THEN
+		UPDATE {p}queues SET unclean = 1 WHERE name = p_queue AND capacity > p_capacity AND used >= capacity
+			AND (id IS NOT NULL OR EXISTS (SELECT 1 FROM {p}tickets t WHERE t.queue = v_no AND t.n <= granted AND t.units = used));
+	END IF;
 	IF p_capacity > 0 AND v_slow < {forever} THEN
 		CALL {p}unfold(p_queue);
 		UPDATE {p}queues SET kind = 'semaphore', capacity = p_capacity, tickets = v_tickets + 1, slow = {forever},

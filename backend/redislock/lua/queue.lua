@@ -159,8 +159,9 @@ end
 
 local function remove(r, clean)
 	if r.token > 0 then
+		-- no other is held beside it
+		if r.units >= q.capacity and r.units == q.used then q.mark = clean and '=' or '!' end
 		q.used = q.used - r.units
-		if r.units == q.capacity then q.mark = clean and '=' or '!' end
 	else
 		if call('ZRANGE', WAITING, 0, 0)[1] == r.id then q.headless = true end
 		call('ZREM', WAITING, r.id)

@@ -8,7 +8,7 @@ if not r or r.session ~= ARGV[2] then
 end
 if units < r.units then
 	if r.token > 0 then
-		if r.units == q.capacity then q.mark = '=' end -- the exclusive hold has ended well
+		if r.units >= q.capacity and r.units == q.used then q.mark = '=' end -- the exclusive hold has ended well
 		q.used = q.used - (r.units - units)
 	end
 	r.units = units

@@ -116,6 +116,9 @@ func (w *World) due(q *queue, now time.Time) time.Duration {
 	return max(due, 1)
 }
 
+// exclusive: a ticket that is held, and no other beside it.
+func (q *queue) exclusive(t *ticket) bool { return t.Units >= q.capacity && t.Units == q.used }
+
 // remove takes a ticket out.
 func (w *World) remove(t *ticket, clean bool) {
 	q := t.queue
@@ -123,10 +126,10 @@ func (w *World) remove(t *ticket, clean bool) {
 	q.tickets = slices.Delete(q.tickets, i, i+1)
 	if t.held {
 		q.granted--
-		q.used -= t.Units
-		if t.Units == q.capacity {
+		if q.exclusive(t) {
 			q.unclean = !clean
 		}
+		q.used -= t.Units
 	}
 	if i < q.told {
 		q.told--

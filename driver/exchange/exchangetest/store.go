@@ -255,7 +255,7 @@ func (s *Store) Shrink(ctx context.Context, o exchange.Session, ref exchange.Ref
 		}
 		q := t.queue
 		if t.held {
-			if t.Units == q.capacity {
+			if q.exclusive(t) {
 				q.unclean = false // the exclusive hold has ended well
 			}
 			q.used -= t.Units - units

@@ -88,12 +88,18 @@ func (t *Ticket) fix(d time.Duration, now time.Time) {
 	t.Fixed, t.Hold, t.End = true, d, now.Add(d)
 }
 
+// exclusive: a ticket that is held, and no other beside it.
+func (q *Queue) exclusive(t *Ticket) bool {
+	beside := func(other *Ticket) bool { return other.Held && other != t }
+	return t.Held && t.Units >= q.Capacity && !slices.ContainsFunc(q.Tickets, beside)
+}
+
 // remove takes a ticket out. The caller has the queue settled.
 func (q *Queue) remove(t *Ticket, clean bool) {
-	q.Tickets = slices.DeleteFunc(q.Tickets, func(other *Ticket) bool { return other == t })
-	if t.Held && t.Units == q.Capacity {
+	if q.exclusive(t) {
 		q.Unclean = !clean
 	}
+	q.Tickets = slices.DeleteFunc(q.Tickets, func(other *Ticket) bool { return other == t })
 	q.changed()
 }
 
@@ -217,7 +223,7 @@ func (q *Queue) Shrink(s exchange.Session, id string, units int64) error {
 		return driver.ErrGone
 	case units >= t.Units:
 		return nil
-	case t.Held && t.Units == q.Capacity:
+	case q.exclusive(t):
 		q.Unclean = false // the exclusive hold has ended well
 	}
 	t.Units = units
