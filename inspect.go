@@ -165,13 +165,12 @@ func storedAs(cell string) (name, kind string) {
 // without an error, or after an error. While the backend cannot be reached it waits.
 func (c *Client) Follow(ctx context.Context, name string) iter.Seq2[Queue, error] {
 	return func(yield func(Queue, error) bool) {
-		key := c.cfg.prefix + name
-		for both, err := range c.followBoth(ctx, c.named(name), cell{c: c, name: name, key: beside(overrunPrefix, key)}) {
+		for both, err := range c.followBoth(ctx, name) {
 			if err != nil {
-				yield(Queue{}, err)
+				yield(Queue{}, failed("follow", name, err))
 				return
 			}
-			if !yield(c.queue(both[0]).overrunBy(key, both[1]), nil) {
+			if !yield(c.queue(both[0]).overrunBy(c.cfg.prefix+name, both[1]), nil) {
 				return
 			}
 		}
@@ -181,21 +180,13 @@ func (c *Client) Follow(ctx context.Context, name string) iter.Seq2[Queue, error
 // Queue returns the lock's state as it is now. One that nobody holds and nobody waits for has
 // no Kind, unless its permits were set. While the backend cannot be reached it waits, until ctx ends.
 func (c *Client) Queue(ctx context.Context, name string) (Queue, error) {
-	key := c.cfg.prefix + name
-	q, err := c.look(ctx, name)
-	var records driver.Queue
-	if err == nil {
-		records, err = cell{c: c, name: name, key: beside(overrunPrefix, key)}.look(ctx)
-		if driver.IsPermanent(err) {
-			err = nil // whoever may not read the records sees the lock all the same
-		}
-	}
+	both, err := c.lookAtBoth(ctx, name)
 	if err != nil {
 		return Queue{}, failed("look at", name, err)
 	}
-	out := c.queue(q)
+	out := c.queue(both[0])
 	out.Name = name
-	return out.overrunBy(key, records), nil
+	return out.overrunBy(c.cfg.prefix+name, both[1]), nil
 }
 
 // look reads a queue once.
@@ -213,28 +204,13 @@ func (v cell) look(ctx context.Context) (q driver.Queue, err error) {
 	return q, err
 }
 
-func (v cell) follow(ctx context.Context) iter.Seq2[driver.Queue, error] {
-	return func(yield func(driver.Queue, error) bool) {
-		c := v.c
-		ctx, cancel := c.untilClosed(ctx)
-		defer cancel()
-		var q driver.Queue
-		for {
-			err := v.retry(ctx, func(ctx context.Context) (err error) {
-				q, err = c.d.Follow(ctx, v.key, q.Version)
-				return err
-			})
-			if err != nil {
-				if ctx.Err() == nil || c.ctx.Err() != nil {
-					yield(q, v.fail("follow", err))
-				}
-				return
-			}
-			if !yield(q, nil) {
-				return
-			}
-		}
-	}
+// follow reads a queue as soon as it differs from the state with version after.
+func (v cell) follow(ctx context.Context, after string) (q driver.Queue, err error) {
+	err = v.retry(ctx, func(ctx context.Context) (err error) {
+		q, err = v.c.d.Follow(ctx, v.key, after)
+		return err
+	})
+	return q, err
 }
 
 // named borrows the retries of cells for a queue.

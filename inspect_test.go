@@ -164,12 +164,15 @@ func TestFollowEndsWithItsContextWhateverIsUnderWay(t *testing.T) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
+			var lease *interlock.Lease
 			for _, err := range b.Follow(following, "m") {
-				if err != nil {
+				switch {
+				case err != nil:
 					t.Error(err)
-				}
-				if following.Err() == nil {
-					acquire(t, a.Mutex("m"))
+				case lease == nil:
+					lease = acquire(t, a.Mutex("m"))
+				case following.Err() == nil:
+					ok(t, lease.Release())
 					synctest.Wait()
 					cancel()
 					synctest.Wait()

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -404,6 +405,38 @@ func (d unreadable) Queues(ctx context.Context, prefix string) iter.Seq2[driver.
 	return d.Driver.Queues(ctx, prefix)
 }
 
+// followed counts the calls that wait for another state of a queue.
+type followed struct {
+	*memlock.Driver
+	waits *atomic.Int32
+}
+
+func (d followed) Follow(ctx context.Context, queue, after string) (driver.Queue, error) {
+	if after != "" {
+		d.waits.Add(1)
+	}
+	return d.Driver.Follow(ctx, queue, after)
+}
+
+// The first state of Follow is no more than a look: a backend does more for each change of a lock that
+// somebody follows.
+func TestWhoTakesOneStateOfALockDoesNotFollowIt(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		d := followed{memlock.New(), new(atomic.Int32)}
+		c, err := interlock.New(ctx, d)
+		ok(t, err)
+		defer c.Close()
+		for _, err := range c.Follow(ctx, "m") {
+			ok(t, err)
+			synctest.Wait()
+			break
+		}
+		if n := d.waits.Load(); n != 0 {
+			t.Errorf("%d calls have waited for a change", n)
+		}
+	})
+}
+
 // Who may not read the records sees the locks all the same.
 func TestLocksAreShownWithoutTheirRecords(t *testing.T) {
 	simulated(t, func(t *testing.T) {
@@ -420,14 +453,17 @@ func TestLocksAreShownWithoutTheirRecords(t *testing.T) {
 			ok(t, err)
 			n += len(q.Holders)
 		}
+		released := false
 		for q, err := range c.Follow(ctx, "m") {
 			ok(t, err)
-			n += len(q.Holders)
-			break
+			if n += len(q.Holders); released {
+				break
+			}
+			ok(t, lease.Release())
+			released = true
 		}
 		if n != 2 {
 			t.Errorf("%d holders are shown", n)
 		}
-		ok(t, lease.Release())
 	})
 }

@@ -233,29 +233,55 @@ func (c *Client) shown(q Queue) Queue {
 	return q
 }
 
+// recordsOf borrows the retries of cells for the records of a lock's overruns.
+func (c *Client) recordsOf(name string) cell {
+	return cell{c: c, name: name, key: beside(overrunPrefix, c.cfg.prefix+name)}
+}
+
+// lookAtBoth reads a lock and its records once. Whoever may not read the records sees the lock all the same.
+func (c *Client) lookAtBoth(ctx context.Context, name string) (both [2]driver.Queue, err error) {
+	if both[0], err = c.look(ctx, name); err != nil {
+		return both, err
+	}
+	if both[1], err = c.recordsOf(name).look(ctx); driver.IsPermanent(err) {
+		both[1], err = driver.Queue{}, nil
+	}
+	return both, err
+}
+
 // followBoth follows a lock and its records. Whoever may not read the records follows the lock alone.
-func (c *Client) followBoth(ctx context.Context, lock, records cell) iter.Seq2[[2]driver.Queue, error] {
+// The first state is a look: what is followed costs the backend more at each change, and some go on with
+// that for a while after the caller has gone.
+func (c *Client) followBoth(ctx context.Context, name string) iter.Seq2[[2]driver.Queue, error] {
 	type news struct {
 		of  int
 		q   driver.Queue
 		err error
 	}
 	return func(yield func([2]driver.Queue, error) bool) {
-		ctx, cancel := context.WithCancel(ctx)
-		all := make(chan news)
 		var readers sync.WaitGroup
 		defer readers.Wait()
+		ctx, cancel := c.untilClosed(ctx)
 		defer cancel()
-		ended := make(chan struct{})
-		for i, v := range []cell{lock, records} {
+		fail := func(err error) {
+			if ctx.Err() == nil || c.ctx.Err() != nil {
+				yield([2]driver.Queue{}, err)
+			}
+		}
+		both, err := c.lookAtBoth(ctx, name)
+		if err != nil {
+			fail(err)
+			return
+		}
+		if !yield(both, nil) {
+			return
+		}
+		all := make(chan news)
+		for i, v := range [2]cell{c.named(name), c.recordsOf(name)} {
+			q := both[i]
 			readers.Go(func() {
-				if i == 0 {
-					defer close(ended)
-				}
-				for q, err := range v.follow(ctx) {
-					if i == 1 && driver.IsPermanent(err) {
-						q, err = driver.Queue{}, nil
-					}
+				for err := error(nil); err == nil; {
+					q, err = v.follow(ctx, q.Version)
 					select {
 					case all <- news{i, q, err}:
 					case <-ctx.Done():
@@ -264,20 +290,22 @@ func (c *Client) followBoth(ctx context.Context, lock, records cell) iter.Seq2[[
 				}
 			})
 		}
-		var both [2]driver.Queue
-		var known [2]bool
 		for {
 			select {
 			case n := <-all:
+				both[n.of] = n.q
+				if n.of == 1 && driver.IsPermanent(n.err) {
+					continue
+				}
 				if n.err != nil {
-					yield(both, n.err)
+					fail(n.err)
 					return
 				}
-				both[n.of], known[n.of] = n.q, true
-				if known[0] && known[1] && !yield(both, nil) {
+				if !yield(both, nil) {
 					return
 				}
-			case <-ended:
+			case <-ctx.Done():
+				fail(ErrClosed) // unless it is the end of the context
 				return
 			}
 		}

@@ -51,6 +51,19 @@ var core = []fault{
 		old: "t.recorded--; t.recorded == 0", new: "t.recorded--; t.recorded == 1",
 	},
 	{
+		file: "record.go", test: "TestWhoTakesOneStateOfALockDoesNotFollowIt",
+		old: "if both[0], err = c.look(ctx, name); err != nil {",
+		new: "if both[0], err = c.named(name).follow(ctx, \"none\"); err != nil {",
+	},
+	{
+		file: "record.go", test: "TestLocksAreShownWithoutTheirRecords",
+		old: "n.of == 1 && driver.IsPermanent(n.err)", new: "false",
+	},
+	{
+		file: "record.go", test: "TestLocksAreShownWithoutTheirRecords",
+		old: "driver.IsPermanent(err) {\n\t\tboth[1]", new: "false {\n\t\tboth[1]",
+	},
+	{
 		file: "record.go", test: "TestLocksAreShownWithoutTheirRecords",
 		old: "return nil, nil // whoever", new: "return nil, err // whoever",
 	},
