@@ -91,10 +91,10 @@ func (d *Driver) runListener(ctx context.Context) {
 			l.idle.Reset(idleTime)
 		}
 		l.mu.Unlock()
-		var both sync.WaitGroup
-		both.Go(func() { d.listen(run) })
-		both.Go(func() { d.poll(run) })
-		both.Wait()
+		var listening sync.WaitGroup
+		listening.Go(func() { d.listen(run) })
+		d.poll(run)
+		listening.Wait()
 		l.mu.Lock()
 		l.runs = l.calls > 0
 		again = l.runs
