@@ -48,7 +48,10 @@ func (d *Doctor) checkTables(ctx context.Context) driver.Finding {
 		if err != nil {
 			return d.failed(everyLock, err)
 		}
-		missing := slices.DeleteFunc(names, func(name string) bool { return slices.Contains(found, name) })
+		missing := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(found, name) })
+		if slices.Equal(missing, []string{d.layout.Newest}) {
+			return d.older()
+		}
 		if len(missing) > 0 {
 			return doctor.Fail(everyLock, again, "%s are missing: %s", c.what, strings.Join(missing, ", "))
 		}
@@ -58,6 +61,16 @@ func (d *Doctor) checkTables(ctx context.Context) driver.Finding {
 		kind = "unlogged"
 	}
 	return doctor.Fine("version %d in the schema %s, %s", d.layout.Version, d.layout.Schema, kind)
+}
+
+// older is the finding that an earlier release has made the functions. They serve every lock.
+func (d *Doctor) older() driver.Finding {
+	remedy := "run interlock doctor once with the URL of " + d.made.Tables + ", who owns the tables, or of a superuser: that replaces the functions"
+	if d.made.MayRenew {
+		remedy = "run interlock doctor again when nobody reads the tables for long, as pg_dump does: that replaces the functions"
+	}
+	return doctor.Warn("SetPermits: a number of permits cannot be changed", remedy, "the functions in the schema %s are of an earlier release, which had no %s; "+
+		"all else is as it should be", d.layout.Schema, d.layout.Newest)
 }
 
 // absent is the finding that nothing was made yet.
