@@ -287,3 +287,24 @@ func TestTooManyConnections(t *testing.T) {
 		t.Errorf("%v, permanent %v", err, driver.IsPermanent(err))
 	}
 }
+
+// Promise: a prefix may have every character that it is allowed: what is made with it, and the rights for
+// that, are those of any other prefix.
+func TestPrefixWithADollar(t *testing.T) {
+	for name, of := range map[string]func(prefix string) (string, error){
+		"script": func(prefix string) (string, error) { return mysqllock.Script(prefix) },
+		"grants": func(prefix string) (string, error) { return mysqllock.Grants(prefix, "app") },
+	} {
+		plain, err := of("plain_")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := of("a$1_")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if plain == "" || got != strings.ReplaceAll(plain, "plain_", "a$1_") {
+			t.Errorf("%s: it is another one with a dollar:\n%s", name, got)
+		}
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/interlock-go/interlock/backend/mysqllock/internal/database"
@@ -76,13 +77,25 @@ const (
 	last  = "last"
 )
 
-func statements(prefix string, files ...string) (all []string) {
-	for _, name := range files {
+// neutral are the statements of each file, with {p} in the place of the prefix. They are the same
+// for all clients of a program.
+var neutral = sync.OnceValue(func() map[string][]string {
+	all := map[string][]string{}
+	for _, name := range append(slices.Clone(before), later, last) {
 		text, err := texts.ReadFile("sql/" + name + ".sql")
 		if err != nil {
 			panic(err) // it is part of the program
 		}
-		all = append(all, split(expand(string(text), prefix))...)
+		all[name] = split(expand(string(text), "{p}"))
+	}
+	return all
+})
+
+func statements(prefix string, files ...string) (all []string) {
+	for _, name := range files {
+		for _, text := range neutral()[name] {
+			all = append(all, strings.ReplaceAll(text, "{p}", prefix))
+		}
 	}
 	return all
 }
@@ -118,15 +131,23 @@ func Grants(prefix string, users ...string) (string, error) {
 }
 
 // made is where a table, with its first column, or a procedure is made.
-var made = regexp.MustCompile(`(?m)^CREATE (TABLE|PROCEDURE) (?:IF NOT EXISTS )?(\w+)\(\s*(\w*)`)
+var made = regexp.MustCompile(`(?m)^CREATE (TABLE|PROCEDURE) (?:IF NOT EXISTS )?\{p\}(\w+)\(\s*(\w*)`)
+
+// objects are all tables and procedures, by their names without the prefix.
+var objects = sync.OnceValue(func() (all []database.Object) {
+	for _, file := range append(slices.Clone(before), later, last) {
+		for _, m := range made.FindAllStringSubmatch(strings.Join(neutral()[file], "\n"), -1) {
+			all = append(all, database.Object{Kind: m[1], Name: m[2], Column: m[3], Later: file == later})
+		}
+	}
+	return all
+})
 
 // layoutOf is what has to be there. The prefix was checked.
 func layoutOf(prefix string) database.Layout {
-	l := database.Layout{Prefix: prefix, Version: layout}
-	for _, file := range append(slices.Clone(before), later, last) {
-		for _, m := range made.FindAllStringSubmatch(strings.Join(statements(prefix, file), "\n"), -1) {
-			l.Objects = append(l.Objects, database.Object{Kind: m[1], Name: m[2], Column: m[3], Later: file == later})
-		}
+	l := database.Layout{Prefix: prefix, Version: layout, Objects: slices.Clone(objects())}
+	for i := range l.Objects {
+		l.Objects[i].Name = prefix + l.Objects[i].Name
 	}
 	return l
 }
@@ -143,36 +164,38 @@ const history = "CONCAT_WS(':', @@hostname, @@port, @@server_id)"
 // leaves alone is not cleared: a row whose columns keep their lengths is changed in place.
 const lone = "IF(tickets > 0, id, NULL)"
 
-// procedure is where the name of a procedure begins: {p} before a name that is called
-// or created.
-var procedure = regexp.MustCompile(`\b(PROCEDURE|CALL) \{p\}`)
+// parts are what has more to be replaced in it, by constants: also {p} before the name of a
+// procedure that is called or created, which begins with more than the prefix.
+var parts = strings.NewReplacer(
+	"PROCEDURE {p}", "PROCEDURE "+routines("{p}"), "CALL {p}", "CALL "+routines("{p}"),
+	"{extend}", extendOne, "{asked}", askedOfOne, "{front}", frontOfOne, "{head}", headOfOne,
+	"{next}", "GREATEST(v_last + 1, LEAST(v_now DIV 10, {counted} - v_offset))",
+)
+
+var constants = strings.NewReplacer(
+	"{now}", database.Clock,
+	"{lone}", lone,
+	"{forgets}", forgets,
+	"{history}", history,
+	"{most}", strconv.Itoa(most),
+	"{perhear}", strconv.Itoa(perHear),
+	"{parkfor}", strconv.Itoa(int(parkFor.Seconds())),
+	"{layout}", strconv.Itoa(layout),
+	"{gates}", strconv.Itoa(gates),
+	"{allgates}", allGates(),
+	"{counted}", strconv.FormatInt(counted, 10),
+	"{forever}", strconv.FormatInt(math.MaxInt64, 10),
+	"{maxtoken}", strconv.FormatInt(driver.MaxToken, 10),
+	"{swapmemory}", strconv.FormatInt((2*driver.SwapMemory).Microseconds(), 10),
+	"{defaultttl}", strconv.FormatInt(defaultTTL.Microseconds(), 10),
+	"{wanted}", strconv.Itoa(int(driver.Wanted)),
+	"{revoke}", strconv.Itoa(int(driver.Revoke)),
+	"{evict}", strconv.Itoa(int(driver.Evict)),
+	"{force}", strconv.Itoa(int(driver.Force)),
+)
 
 func expand(text, prefix string) string {
-	text = procedure.ReplaceAllString(text, "$1 "+routines(prefix))
-	text = strings.NewReplacer("{extend}", extendOne, "{asked}", askedOfOne, "{front}", frontOfOne, "{head}", headOfOne,
-		"{next}", "GREATEST(v_last + 1, LEAST(v_now DIV 10, {counted} - v_offset))").Replace(text)
-	return strings.NewReplacer(
-		"{p}", prefix,
-		"{now}", database.Clock,
-		"{lone}", lone,
-		"{forgets}", forgets,
-		"{history}", history,
-		"{most}", strconv.Itoa(most),
-		"{perhear}", strconv.Itoa(perHear),
-		"{parkfor}", strconv.Itoa(int(parkFor.Seconds())),
-		"{layout}", strconv.Itoa(layout),
-		"{gates}", strconv.Itoa(gates),
-		"{allgates}", allGates(),
-		"{counted}", strconv.FormatInt(counted, 10),
-		"{forever}", strconv.FormatInt(math.MaxInt64, 10),
-		"{maxtoken}", strconv.FormatInt(driver.MaxToken, 10),
-		"{swapmemory}", strconv.FormatInt((2*driver.SwapMemory).Microseconds(), 10),
-		"{defaultttl}", strconv.FormatInt(defaultTTL.Microseconds(), 10),
-		"{wanted}", strconv.Itoa(int(driver.Wanted)),
-		"{revoke}", strconv.Itoa(int(driver.Revoke)),
-		"{evict}", strconv.Itoa(int(driver.Evict)),
-		"{force}", strconv.Itoa(int(driver.Force)),
-	).Replace(text)
+	return strings.ReplaceAll(constants.Replace(parts.Replace(text)), "{p}", prefix)
 }
 
 func routines(prefix string) string { return fmt.Sprintf("%sv%d_", prefix, layout) }
