@@ -2,7 +2,9 @@ package mysqllock_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -16,8 +18,17 @@ import (
 
 var open = drivertest.OpenURL
 
-func TestMain(m *testing.M) { drivertest.Main(m) }
+var full = os.Getenv("MYSQLLOCK_CONFORMANCE") == "full"
 
+func TestMain(m *testing.M) {
+	if !full {
+		_ = flag.Set("rapid.checks", "30")
+	}
+	drivertest.Main(m)
+}
+
+// Promise: it keeps every rule of package driver. MYSQLLOCK_CONFORMANCE=full repeats what is
+// repeated as often as on backends without a server.
 func TestConformance(t *testing.T) {
 	conform(t, mysqltest.Start(t))
 }
@@ -28,6 +39,7 @@ func conform(t *testing.T, s *mysqltest.Server) {
 	var pool prefixes
 	drivertest.Run(t, drivertest.Backend{
 		TTL:   time.Second,
+		Small: !full,
 		World: func(t testing.TB) drivertest.World { return world(t, s, &pool) },
 	})
 }
