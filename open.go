@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/backoff"
 )
 
 // Open connects to the backend of a URL. The backend must be imported, but for quorum:
@@ -26,22 +27,51 @@ import (
 // Each is a package in the folder backend. Every URL takes the options ttl, prefix and owner; what
 // else a backend takes stands in its documentation. Open fails at once, with
 // the reason, if the URL is wrong or the backend cannot be reached, or refuses what
-// locks need: [Examine] says what that is. ctx bounds the opening only.
+// locks need: [Examine] says what that is. A server that says that it is not ready, such as
+// one that starts or has no leader, is asked again for five seconds. ctx bounds the opening only.
 func Open(ctx context.Context, url string, opts ...ClientOption) (*Client, error) {
 	u, cfg, err := configure(url, opts)
 	if err != nil {
 		return nil, err
 	}
-	d, err := driver.OpenURL(ctx, u)
+	var c *Client
+	err = untilItPasses(ctx, func() error {
+		d, err := driver.OpenURL(ctx, u)
+		if err != nil {
+			return err
+		}
+		if c, err = start(ctx, d, cfg); err != nil {
+			_ = d.Close()
+		}
+		return err
+	})
 	if err != nil {
-		return nil, fmt.Errorf("interlock: open %s: %w", u, public(err))
-	}
-	c, err := start(ctx, d, cfg)
-	if err != nil {
-		_ = d.Close()
 		return nil, fmt.Errorf("interlock: open %s: %w", u, public(err))
 	}
 	return c, nil
+}
+
+// passesWithin is for how long a server that is not ready is asked again.
+const passesWithin = 5 * time.Second
+
+// untilItPasses repeats f while a server says that it is not ready. That is also the error if there is no answer
+// any more after that.
+func untilItPasses(ctx context.Context, f func() error) error {
+	began := time.Now()
+	var b backoff.Backoff
+	var said error
+	for {
+		err := f()
+		if !driver.IsPassing(err) {
+			if err != nil && said != nil && ctx.Err() != nil {
+				return said
+			}
+			return err
+		}
+		if said = err; time.Since(began) >= passesWithin || b.Sleep(ctx) != nil {
+			return said
+		}
+	}
 }
 
 // configure reads a URL, whose options are those of a client and those of its backend.

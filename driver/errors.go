@@ -54,6 +54,26 @@ func IsPermanent(err error) bool {
 	return false
 }
 
+// Passing marks what a server says while it is not ready for a moment: it starts, or its cluster elects a
+// leader. Whoever opens a client asks again for some seconds. The result wraps err, and reads like it.
+func Passing(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &passing{err}
+}
+
+// IsPassing reports whether err, or an error that it wraps, was marked by [Passing], and none by [Permanent].
+func IsPassing(err error) bool {
+	var p *passing
+	return errors.As(err, &p) && !IsPermanent(err)
+}
+
+type passing struct{ err error }
+
+func (p *passing) Error() string { return p.err.Error() }
+func (p *passing) Unwrap() error { return p.err }
+
 type permanent struct{ err error }
 
 func (p *permanent) Error() string { return p.err.Error() }

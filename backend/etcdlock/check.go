@@ -67,6 +67,11 @@ func explain(err error) error {
 	case refused(err):
 		return driver.Permanent(fmt.Errorf("etcd: user or password is wrong: %w", said{err}))
 	}
+	for _, moment := range []error{rpctypes.ErrNoLeader, rpctypes.ErrLeaderChanged, rpctypes.ErrNotLeader, rpctypes.ErrTimeout, rpctypes.ErrTimeoutDueToLeaderFail} {
+		if errors.Is(err, moment) {
+			return driver.Passing(fmt.Errorf("etcd: %w", said{err}))
+		}
+	}
 	if text := aboutTLS(err); text != "" {
 		return fmt.Errorf("etcd: %w (%s)", said{err}, text)
 	}

@@ -156,6 +156,9 @@ func TestDoctorOfAServerThatLoads(t *testing.T) {
 	if refused == nil {
 		t.Error("it can be opened")
 	}
+	if !driver.IsPassing(refused) {
+		t.Errorf("whoever opens it does not ask again: %v", refused)
+	}
 	configure(t, s, "key-load-delay", "0")
 	if err := <-reloaded; err != nil {
 		t.Log(err) // the connection may have been given up

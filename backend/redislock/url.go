@@ -132,6 +132,8 @@ func explain(err error) error {
 		hint = "if this is a Sentinel, add ?master=name"
 	case has("SELECT is not allowed in cluster mode", "DB index is out of range"):
 		hint = "check the number of the database"
+	case has("LOADING", "MASTERDOWN", "CLUSTERDOWN"):
+		return driver.Passing(err)
 	default:
 		return err
 	}

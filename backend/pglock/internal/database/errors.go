@@ -2,6 +2,7 @@ package database
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -36,10 +37,20 @@ func Explain(err error) error {
 	if hint != "" {
 		text += " (" + hint + ")"
 	}
-	if err = (&told{text, err}); permanent {
-		err = driver.Permanent(err)
+	err = &told{text, err}
+	switch {
+	case permanent:
+		return driver.Permanent(err)
+	case slices.ContainsFunc(all, starting):
+		return driver.Passing(err)
 	}
 	return err
+}
+
+// starting reports whether a server starts, or is just being ended.
+func starting(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.Code == "57P03"
 }
 
 // told is an error in other words.

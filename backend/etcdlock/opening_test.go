@@ -1,0 +1,34 @@
+package etcdlock_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/etcdtest"
+)
+
+// Promise: a client that is opened just as the leader of the cluster has died waits for the next one.
+func TestAClientIsOpenedWhileTheLeaderChanges(t *testing.T) {
+	t.Parallel()
+	c := etcdtest.StartCluster(t, 3)
+	leader := c.Leader()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	url := ""
+	for _, s := range c.Others(leader) {
+		if url != "" {
+			url += ","
+		}
+		url += s.Addr
+	}
+	leader.Kill()
+	client, err := interlock.Open(ctx, "etcd://"+url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := client.Close(); err != nil {
+		t.Error(err)
+	}
+}
