@@ -5,14 +5,13 @@ import (
 	"os"
 	"runtime"
 	"strconv"
-	"testing"
 
 	"github.com/interlock-go/interlock/drivertest/internal/process"
 )
 
 // Main runs the tests of a backend: TestMain calls it. In the copies of the test
 // binary that the suites start it serves as a client in another process.
-func Main(m *testing.M) {
+func Main(m interface{ Run() int }) {
 	process.Main()
 	flag.Set("rapid.nofailfile", "true") // its seed is enough to see a failure again
 	moreAtATime()

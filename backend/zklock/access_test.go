@@ -112,7 +112,7 @@ func atOnce(t *testing.T, f func() error, words ...string) error {
 // the user, which ZooKeeper does not say; the first node that is refused does.
 func TestUser(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	at := func(user *url.Userinfo, rest string) string { return "zk://" + user.String() + "@" + s.Addr + rest }
 	alice := url.UserPassword("alice", "s3cret")
 	if err := useOnce(t, at(alice, "/ours")); err != nil {
@@ -151,7 +151,7 @@ func TestUser(t *testing.T) {
 
 func TestACLs(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	user := "zk://alice:s3cret@" + s.Addr
 	for acl, wants := range map[string]struct {
 		read, write error
@@ -197,7 +197,7 @@ func TestACLs(t *testing.T) {
 // dead.
 func TestQueueThatMayNotBeWritten(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	owner := peek.Connect(t, s.Addr, "owner:x")
 	for _, path := range []string{"/a", "/a/b"} {
 		acl := append(zk.AuthACL(zk.PermAll), zk.WorldACL(zk.PermCreate|zk.PermDelete|zk.PermRead)...)

@@ -12,14 +12,13 @@ import (
 
 	"github.com/interlock-go/interlock/backend/zklock"
 	"github.com/interlock-go/interlock/driver"
-	"github.com/interlock-go/interlock/internal/zktest"
 )
 
 // Promise: a ticket whose creation was answered stands, also if the connection ends with
 // that answer.
 func TestTicketStandsIfTheConnectionEndsWithItsAnswer(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	var cut atomic.Bool // after the answer to the next create
 	tap := zklock.NewTap(func(network, addr string, timeout time.Duration) (net.Conn, error) {
 		c, err := net.DialTimeout(network, addr, timeout)

@@ -8,14 +8,13 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/internal/zkpeer"
-	"github.com/interlock-go/interlock/internal/zktest"
 )
 
 // Promise: with barrier=curator, programs in Go and in Java wait for one barrier, which
 // either of them closes and opens.
 func TestBarrierOfCurator(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	java := zkpeer.Curator(t, s.Addr)
 	ctx := limited(t)
 	c := program(t, s.Addr, "?barrier=curator")
@@ -63,7 +62,7 @@ func TestBarrierOfCurator(t *testing.T) {
 // Promise: a node that something else has made is not taken for a barrier.
 func TestBarrierOfCuratorIsNothingElse(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	c, ctx := program(t, s.Addr, "?barrier=curator"), limited(t)
 	lease, err := c.Mutex("queue").Acquire(ctx)
 	noError(t, err)

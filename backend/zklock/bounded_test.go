@@ -137,7 +137,7 @@ func TestWhoGivesUpWhileItsNodeIsMadeIsNotSearchedFor(t *testing.T) {
 // gone already, are told so.
 func TestThoseWhoGiveUpLeaveTogether(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	via := zktest.NewProxy(t, s.Addr)
 	a := session(t, opened(t, via.Addr), 40*time.Second)
 	h := holds(t, a, aMutex("q"))
@@ -176,7 +176,7 @@ func TestThoseWhoGiveUpLeaveTogether(t *testing.T) {
 // Promise: one of those who leave together may be gone: the others leave, and it is told.
 func TestWhoIsGoneDoesNotKeepOthersFromLeaving(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	via := zktest.NewProxy(t, s.Addr)
 	a := session(t, opened(t, via.Addr), 40*time.Second)
 	h := holds(t, a, aMutex("q"))
@@ -213,7 +213,7 @@ func TestWhoIsGoneDoesNotKeepOthersFromLeaving(t *testing.T) {
 // that again.
 func TestASlowServerIsNotLeft(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	via := zktest.NewProxy(t, s.Addr)
 	a := session(t, opened(t, via.Addr), 8*time.Second)
 	holds(t, a, aMutex("q"))

@@ -3,6 +3,7 @@ package zklock_test
 import (
 	"context"
 	"crypto/rand"
+	"flag"
 	"maps"
 	"os"
 	"strings"
@@ -16,7 +17,7 @@ import (
 
 var openURL = drivertest.OpenURL
 
-func TestMain(m *testing.M) { drivertest.Main(m) }
+func TestMain(m *testing.M) { drivertest.Main(lending{m}) }
 
 // The rules have their full size if ZKLOCK_CONFORMANCE is full.
 func TestConformance(t *testing.T) {
@@ -30,6 +31,7 @@ func TestConformanceOfLeases(t *testing.T) {
 	s := zktest.Start(t, zktest.Config("maxSessionTimeout", "1200000"))
 	never := maps.Clone(cannot)
 	maps.Copy(never, cannotLend)
+	fewer(t)
 	drivertest.Run(t, drivertest.Backend{
 		TTL:         rulesTTL,
 		Unsupported: never,
@@ -41,6 +43,16 @@ func TestConformanceOfLeases(t *testing.T) {
 
 // rulesTTL is that of the sessions that are to die.
 const rulesTTL = time.Second
+
+// fewer has the rule RandomSteps of this run take 30 walks instead of 100, of some thirty steps
+// each, unless the rules have their full size: each step is several exchanges.
+func fewer(t *testing.T) {
+	checks := flag.Lookup("rapid.checks")
+	if usual := checks.Value.String(); small() && usual == checks.DefValue {
+		_ = checks.Value.Set("30")
+		t.Cleanup(func() { _ = checks.Value.Set(usual) })
+	}
+}
 
 func small() bool { return os.Getenv("ZKLOCK_CONFORMANCE") != "full" }
 
@@ -76,6 +88,7 @@ const unfixed = "a lease ends with its session, never at a fixed time: nobody el
 // conform runs the suite on servers that all rules share, each rule behind a path
 // of its own. Clients in this process reach them through proxies of the rule.
 func conform(t *testing.T, addrs ...string) {
+	fewer(t)
 	drivertest.Run(t, drivertest.Backend{
 		TTL:         rulesTTL,
 		Unsupported: cannot,

@@ -15,7 +15,7 @@ import (
 // stands for a TTL, not for its whole time.
 func TestEvictBeforeTheGrantIsNoticed(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	d := opened(t, s.Addr)
 	a, b := session(t, d, 3*time.Second), session(t, d, 3*time.Second)
 	raw := connected(t, s.Addr)
@@ -49,7 +49,7 @@ func TestEvictBeforeTheGrantIsNoticed(t *testing.T) {
 // their own, and demands reach the session that is meant.
 func TestTwoDriversOnOneConnection(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	tap := zklock.NewTap(nil)
 	conn, _, err := zk.Connect([]string{s.Addr}, 10*time.Second, zk.WithDialer(tap.Dial), zk.WithLogInfo(false))
 	noError(t, err)

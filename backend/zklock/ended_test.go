@@ -93,7 +93,7 @@ func (p *spy) expire(t *testing.T) {
 // one is: when that dies while it waits, everybody else goes on waiting.
 func TestWhoeverDiesWhileItWaitsLetsNobodyIn(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	for _, r := range []driver.Request{
 		{Kind: driver.Mutex, Units: 1, Capacity: 1},
 		{Kind: driver.Mutex, Units: 1, Capacity: 1, Robust: true},
@@ -142,7 +142,7 @@ func TestWhoeverDiesWhileItWaitsLetsNobodyIn(t *testing.T) {
 // Promise: whoever leaves while it waits lets nobody in, however it leaves.
 func TestWhoeverLeavesWhileItWaitsLetsNobodyIn(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	a, b, c := session(t, opened(t, s.Addr), 20*time.Second), session(t, opened(t, s.Addr), 20*time.Second), session(t, opened(t, s.Addr), 20*time.Second)
 	for _, r := range []driver.Request{
 		{Kind: driver.Mutex, Units: 1, Capacity: 1},
@@ -171,7 +171,7 @@ func TestWhoeverLeavesWhileItWaitsLetsNobodyIn(t *testing.T) {
 // creation was lost.
 func TestWhoeverLeavesWithoutKnowingThatItWaitsLetsNobodyIn(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	via := zktest.NewProxy(t, s.Addr)
 	a, b := session(t, opened(t, s.Addr), 20*time.Second), session(t, opened(t, via.Addr), 20*time.Second)
 	r := driver.Request{Queue: someID(), Kind: driver.Mutex, Units: 1, Capacity: 1}
@@ -196,7 +196,7 @@ func TestWhoeverLeavesWithoutKnowingThatItWaitsLetsNobodyIn(t *testing.T) {
 // Promise: one of several holders that leaves lets nobody in whom the others keep out.
 func TestOneOfSeveralHoldersThatLeavesLetsNobodyIn(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	a, b, c := session(t, opened(t, s.Addr), 20*time.Second), session(t, opened(t, s.Addr), 20*time.Second), session(t, opened(t, s.Addr), 20*time.Second)
 	for _, r := range []driver.Request{
 		{Kind: driver.RWMutex, Units: 1, Capacity: driver.RWCapacity},
@@ -226,7 +226,7 @@ func TestOneOfSeveralHoldersThatLeavesLetsNobodyIn(t *testing.T) {
 // as it is connected, and the next one that it has died.
 func TestWhoseSessionEndsWhileItHoldsIsTold(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	via := newSpy(t, s)
 	a, err := interlock.Open(t.Context(), "zk://"+via.Addr+"/app?ttl=20s")
 	noError(t, err)
@@ -261,7 +261,7 @@ func TestWhoseSessionEndsWhileItHoldsIsTold(t *testing.T) {
 // again, at the end.
 func TestWhoseSessionEndsWhileItWaitsStandsInLineAgain(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	via := newSpy(t, s)
 	a, err := interlock.Open(t.Context(), "zk://"+via.Addr+"/app?ttl=20s")
 	noError(t, err)
@@ -287,7 +287,7 @@ func TestWhoseSessionEndsWhileItWaitsStandsInLineAgain(t *testing.T) {
 // the queue goes on with larger tokens.
 func TestQueueThatIsRemovedByHand(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	d := opened(t, s.Addr)
 	a, b := session(t, d, 20*time.Second), session(t, d, 20*time.Second)
 	held, waiting := holds(t, a, aMutex("q/of/some")), join(t, b, aMutex("q/of/some"))

@@ -12,7 +12,7 @@ import (
 // answer is late, and no renewal proves more.
 func TestAFixedEndIsProvenFromBeforeTheClockWasRead(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	via := zktest.NewProxy(t, s.Addr)
 	a := session(t, opened(t, via.Addr), 10*time.Second)
 	r := aMutex("q")
@@ -53,7 +53,7 @@ func TestAFixedEndIsProvenFromBeforeTheClockWasRead(t *testing.T) {
 // one that was moved up by an eviction; what is proven ends no later.
 func TestAFixedEndStaysWhenItsTicketIsFoundAgain(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	d := opened(t, s.Addr)
 	a, b := session(t, d, 20*time.Second), session(t, d, 20*time.Second)
 	left := func() time.Duration {

@@ -16,7 +16,7 @@ import (
 // Promise: the data of a queue's node that somebody else has written stay.
 func TestForeignDataOfAQueueStay(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	c := connected(t, s.Addr)
 	for _, path := range []string{"/a", "/a/b"} {
 		_, err := c.Create(path, []byte("mine"), 0, zk.WorldACL(zk.PermAll))
@@ -35,7 +35,7 @@ func TestForeignDataOfAQueueStay(t *testing.T) {
 // stays, unless the lock was handed on a moment ago.
 func TestForeignDataThatComeWhileALockIsHeld(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	raw := connected(t, s.Addr)
 	a, b := session(t, opened(t, s.Addr), 20*time.Second), session(t, opened(t, s.Addr), 20*time.Second)
 	n := 0
@@ -88,7 +88,7 @@ func TestForeignDataThatComeWhileALockIsHeld(t *testing.T) {
 // exchange, whoever has held before.
 func TestReleasesTakeOneExchange(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	const clients, rounds = 4, 10
 	var vias []*zktest.Proxy
 	var turns []*driver.Opened

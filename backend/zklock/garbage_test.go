@@ -11,7 +11,6 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/doctor/doctortest"
-	"github.com/interlock-go/interlock/internal/zktest"
 )
 
 // garbage is what a node may have been overwritten with.
@@ -91,7 +90,7 @@ func listed(t *testing.T, d driver.Driver) (names []string) {
 // that name only: it is refused until its tokens are raised again.
 func TestGarbageInFloorsHarmsOneName(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	raw := connected(t, s.Addr)
 	d, a := stranger(t, s.Addr)
 	const floors = "/a/_interlock/floors"
@@ -188,7 +187,7 @@ func TestGarbageInFloorsHarmsOneName(t *testing.T) {
 // and is named.
 func TestGarbageInASharedNodeHarmsOneName(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	raw := connected(t, s.Addr)
 	d, a := stranger(t, s.Addr)
 	put := func(name string) driver.Cell {
@@ -261,7 +260,7 @@ func TestGarbageInASharedNodeHarmsOneName(t *testing.T) {
 // Promise: what the nodes of tickets say harms their own queue only.
 func TestGarbageInATicketHarmsItsQueue(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	raw := connected(t, s.Addr)
 	d, a := stranger(t, s.Addr)
 	noError(t, d.Raise(limited(t), "q", 1<<40))

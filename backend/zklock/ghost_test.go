@@ -23,7 +23,7 @@ const opGetEphemerals zktest.Op = 103
 func TestATicketThatComesBackIsRemoved(t *testing.T) {
 	t.Parallel()
 	const ttl = 4 * time.Second
-	s := zktest.Start(t)
+	s := lent(t)
 	for _, whose := range []string{"own", "given"} {
 		for kind, r := range map[driver.Kind]driver.Request{
 			driver.Mutex:     {Units: 1, Capacity: 1},
@@ -82,7 +82,7 @@ func TestATicketThatComesBackIsRemoved(t *testing.T) {
 func TestATicketThatComesBackOnAnOldServer(t *testing.T) {
 	t.Parallel()
 	const ttl = 4 * time.Second
-	s := zktest.Start(t)
+	s := lent(t)
 	via := zktest.NewProxy(t, s.Addr)
 	via.LoseReplies(1000, opGetEphemerals)
 	a := session(t, opened(t, via.Addr), ttl)
@@ -110,7 +110,7 @@ func TestATicketThatComesBackOnAnOldServer(t *testing.T) {
 func TestTicketsThatStandAreNotTakenForThoseThatCameBack(t *testing.T) {
 	t.Parallel()
 	const ttl = 4 * time.Second
-	s := zktest.Start(t)
+	s := lent(t)
 	via := zktest.NewProxy(t, s.Addr)
 	var asked atomic.Int32
 	via.Observe(func(f zktest.Frame) {
@@ -154,7 +154,7 @@ func TestTicketsThatStandAreNotTakenForThoseThatCameBack(t *testing.T) {
 // does not remove it.
 func TestWhoWaitsBehindATicketOfAnotherDoesNotRemoveIt(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	a, b := session(t, opened(t, s.Addr), 20*time.Second), session(t, opened(t, s.Addr), 20*time.Second)
 	k := holds(t, b, aMutex("q"))
 	if err := a.Leave(limited(t), k, true); !errors.Is(err, driver.ErrGone) {

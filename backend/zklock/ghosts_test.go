@@ -19,7 +19,7 @@ import (
 // once its ticket has not been renewed for a TTL.
 func TestAJoinThatNobodyRepeatsIsRemoved(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	via := zktest.NewProxy(t, s.Addr)
 	raw := connected(t, s.Addr)
 	nodes(t, raw, "/") // it is connected
@@ -40,7 +40,7 @@ func TestAJoinThatNobodyRepeatsIsRemoved(t *testing.T) {
 // all the same.
 func TestATicketWithAnotherNameThanKnownLeaves(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	for what, change := range map[string]func(ctx context.Context, a *driver.Opened, k driver.Ticket) error{
 		"shrunk": func(ctx context.Context, a *driver.Opened, k driver.Ticket) error { return a.Shrink(ctx, k, 1) },
 		"kept":   func(ctx context.Context, a *driver.Opened, k driver.Ticket) error { return a.Keep(ctx, k, time.Hour) },
@@ -78,7 +78,7 @@ func writer(queue, id string) driver.Request {
 // the answer to any step of it was lost and the call repeated.
 func TestARefusalWithoutAnAnswerIsStillOne(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	d := opened(t, s.Addr)
 	a := session(t, d, 20*time.Second)
 	p := zktest.NewProxy(t, s.Addr)
@@ -107,7 +107,7 @@ func TestARefusalWithoutAnAnswerIsStillOne(t *testing.T) {
 // stand for that long once it was left.
 func TestACancelledHoldLeaves(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	via := zktest.NewProxy(t, s.Addr)
 	a := session(t, opened(t, via.Addr), 10*time.Second)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -130,7 +130,7 @@ func TestACancelledHoldLeaves(t *testing.T) {
 // is nothing, even of a Join without an answer.
 func TestOwnConnectionIsLeftClean(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	for what, end := range map[string]func(d driver.Driver, a *driver.Opened) error{
 		"driver closed":  func(d driver.Driver, _ *driver.Opened) error { return d.Close() },
 		"session closed": func(_ driver.Driver, a *driver.Opened) error { return a.Close(context.Background()) },
@@ -161,7 +161,7 @@ func TestOwnConnectionIsLeftClean(t *testing.T) {
 // Promise: what has a fixed end stands after Close, also on the program's own connection.
 func TestOwnConnectionIsLeftWithWhatHasAFixedEnd(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	raw := connected(t, s.Addr)
 	for what, end := range map[string]func(d driver.Driver, a *driver.Opened) error{
 		"driver closed":  func(d driver.Driver, _ *driver.Opened) error { return d.Close() },
@@ -218,7 +218,7 @@ func TestATicketThatIsLeftWhileItsQueueIsMade(t *testing.T) {
 // own connection.
 func TestOwnConnectionIsLeftCleanOfAJoinUnderWay(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	via := zktest.NewProxy(t, s.Addr)
 	d, _ := given(t, 3*time.Second, via.Addr)
 	a := session(t, d, 3*time.Second)
@@ -243,7 +243,7 @@ func TestOwnConnectionIsLeftCleanOfAJoinUnderWay(t *testing.T) {
 // program's client, leaves no ticket there, even if its answer is lost.
 func TestJoinsOfASessionThatIsOverLeaveNothing(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	raw := connected(t, s.Addr)
 	for _, lose := range []int{0, 1000} {
 		made := 0

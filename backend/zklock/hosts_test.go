@@ -6,14 +6,13 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
-	"github.com/interlock-go/interlock/internal/zktest"
 )
 
 // Promise: a name of the URL that cannot be resolved keeps nobody from the other servers, and
 // is no error of usage.
 func TestANameThatCannotBeResolved(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	const unknown = "server.invalid:2181"
 	for _, addrs := range []string{s.Addr + "," + unknown, unknown + "," + s.Addr} {
 		a := session(t, opened(t, addrs), 10*time.Second)

@@ -5,14 +5,13 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
-	"github.com/interlock-go/interlock/internal/zktest"
 )
 
 // Promise: who comes while readers hold is told that the last writer did not leave cleanly,
 // and after a clean one is not told so.
 func TestWhoWaitsBehindReadersInheritsFromTheWriterBeforeThem(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	a := session(t, opened(t, s.Addr), 20*time.Second)
 	for queue, clean := range map[string]bool{"clean": true, "not": false} {
 		writer := func() driver.Request {

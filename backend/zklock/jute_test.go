@@ -98,7 +98,7 @@ func TestServersOutliveTheEndOfALargeSession(t *testing.T) {
 // Promise: a note that no server takes is refused, and disturbs nobody.
 func TestANoteThatNoServerTakes(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	a := session(t, opened(t, s.Addr), 20*time.Second)
 	r := aMutex("q")
 	r.Note = make([]byte, 1<<20)

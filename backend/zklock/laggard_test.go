@@ -11,14 +11,13 @@ import (
 
 	"github.com/interlock-go/interlock/backend/zklock"
 	"github.com/interlock-go/interlock/driver"
-	"github.com/interlock-go/interlock/internal/zktest"
 )
 
 // Promise: whoever only looks sees what other clients have seen before, also at a server
 // that lags behind those of the others, as a leader may behind its followers.
 func TestALookAtAServerThatLags(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	var lag laggard
 	tap := zklock.NewTap(func(network, addr string, timeout time.Duration) (net.Conn, error) {
 		c, err := net.DialTimeout(network, addr, timeout)

@@ -24,7 +24,7 @@ const curators = "?semaphore=curator&barrier=curator"
 // one semaphore.
 func TestSemaphoreOfCurator(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	java := zkpeer.Curator(t, s.Addr)
 	c := program(t, s.Addr, curators)
 	t.Run("each waits for the other", func(t *testing.T) { shareOne(t, c, java) })
@@ -284,7 +284,7 @@ func nothingLent(t *testing.T, c *interlock.Client, conn *zk.Conn, java *zkpeer.
 // its session ends, whichever language they are in.
 func TestSemaphoreOfCuratorWhenOneDies(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	t.Run("theirs", func(t *testing.T) {
 		t.Parallel()
 		java := zkpeer.Curator(t, s.Addr, zkpeer.SessionTimeout(5*time.Second))
@@ -323,7 +323,7 @@ func TestSemaphoreOfCuratorWhenOneDies(t *testing.T) {
 // Promise: what leases cannot be is refused with the reason.
 func TestLeasesThatCannotBe(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	c, ctx := program(t, s.Addr, curators), limited(t)
 	_, err := c.Semaphore("s", 2, interlock.Hold(time.Minute)).Acquire(ctx)
 	if !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "semaphore=curator") {

@@ -20,7 +20,7 @@ import (
 // is gone, after a look or two.
 func TestAwaitInAQueueThatWasMadeAnew(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	via := zktest.NewProxy(t, s.Addr)
 	a, b := session(t, opened(t, s.Addr), 20*time.Second), session(t, opened(t, via.Addr), 20*time.Second)
 	holds(t, a, aMutex("q"))
@@ -143,7 +143,7 @@ func TestJoinEndsWhileAnotherReadsRaisedTokens(t *testing.T) {
 // every grant.
 func TestRaisedTokensAreReadOnce(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	via := zktest.NewProxy(t, s.Addr)
 	d := opened(t, via.Addr)
 	a, b := session(t, d, 10*time.Second), session(t, d, 10*time.Second)
@@ -165,7 +165,7 @@ func TestRaisedTokensAreReadOnce(t *testing.T) {
 // Promise: the count of exchanges never falls, not even when a session is closed.
 func TestExchangesNeverFall(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	d := opened(t, s.Addr)
 	a := session(t, d, 10*time.Second)
 	for range 20 {
@@ -190,7 +190,7 @@ func TestExchangesNeverFall(t *testing.T) {
 // Promise: calls on one ticket may be made at the same time.
 func TestOneTicketFromManySides(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	d := opened(t, s.Addr)
 	a := session(t, d, 20*time.Second)
 	for range 3 {

@@ -71,7 +71,7 @@ func going(g guest) func(context.Context) error    { return g.leave }
 // together, round after round.
 func TestDoubleBarrierOfCurator(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	java := zkpeer.Curator(t, s.Addr)
 	ctx := limited(t)
 	a, b := program(t, s.Addr, barriers), program(t, s.Addr, barriers)
@@ -98,7 +98,7 @@ func TestDoubleBarrierOfCurator(t *testing.T) {
 // inside.
 func TestDoubleBarrierOfCuratorWhenOneDies(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	c := program(t, s.Addr, barriers)
 	t.Run("theirs", func(t *testing.T) {
 		t.Parallel()
@@ -151,7 +151,7 @@ func TestDoubleBarrierOfCuratorWhenOneDies(t *testing.T) {
 // round, too.
 func TestALateMemberIsNewsOfTheRound(t *testing.T) {
 	t.Parallel()
-	d, err := openURL(t.Context(), "zk://"+zktest.Start(t).Addr+"/late"+barriers)
+	d, err := openURL(t.Context(), "zk://"+lent(t).Addr+"/late"+barriers)
 	noError(t, err)
 	defer d.Close()
 	s, ctx := session(t, d, 10*time.Second), limited(t)

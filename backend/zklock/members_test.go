@@ -7,14 +7,13 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock"
-	"github.com/interlock-go/interlock/internal/zktest"
 )
 
 // Promise: hundreds of members of a double barrier enter and leave together, and none of their
 // leases is lost, though they are renewed every second.
 func TestHundredsOfMembersEnterAndLeave(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 45*time.Second)
 	defer cancel()
 	const n = 200

@@ -14,7 +14,7 @@ import (
 // its client does not hear of the node.
 func TestWhoIsToBeRefusedRefusesNobody(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	for layout, options := range map[string]string{"ours": "", "Curator's": curators} {
 		for what, late := range map[string]driver.Request{
 			"another capacity": {Kind: driver.Semaphore, Units: 1, Capacity: 6},
@@ -101,7 +101,7 @@ func rightsOfTheFirst(t *testing.T, addr, options string, late driver.Request, l
 // it looked, stands: nobody expels it any more.
 func TestATicketThatWasGrantedIsNotExpelled(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	viaSecond, viaThird := zktest.NewProxy(t, s.Addr), zktest.NewProxy(t, s.Addr)
 	first := session(t, opened(t, s.Addr), 20*time.Second)
 	second, third := session(t, opened(t, viaSecond.Addr), 20*time.Second), session(t, opened(t, viaThird.Addr), 20*time.Second)

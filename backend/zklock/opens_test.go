@@ -12,7 +12,7 @@ import (
 // server is slow, is made again.
 func TestOpeningOutlastsAConnection(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	via := zktest.NewProxy(t, s.Addr)
 	d := opened(t, via.Addr)
 	h := via.HoldReplies(zktest.With(zktest.OpCreate))

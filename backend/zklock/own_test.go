@@ -90,7 +90,7 @@ func TestOwnConnection(t *testing.T) {
 // Its user, if it has one, is the program's, too.
 func TestOwnConnectionWithAUser(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	conn, tap := ownConn(t, s.Addr)
 	if err := conn.AddAuth("digest", []byte("alice:s3cret")); err != nil {
 		t.Fatal(err)
@@ -111,7 +111,7 @@ func TestOwnConnectionWithAUser(t *testing.T) {
 
 func TestOwnConnectionThatIsNone(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	if _, err := zklock.New(ctx, nil, nil); !driver.IsPermanent(err) {
@@ -124,7 +124,7 @@ func TestOwnConnectionThatIsNone(t *testing.T) {
 // Without the right to write, a release is not marked, and doctor says so.
 func TestMarksThatAreDenied(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	conn, tap := ownConn(t, s.Addr)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()

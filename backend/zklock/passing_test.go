@@ -12,7 +12,7 @@ import (
 // connection over which it makes sure of that.
 func TestAwaitOfAHeldTicketOutlastsItsConnection(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	via := zktest.NewProxy(t, s.Addr)
 	for _, r := range []driver.Request{aMutex("q"), {ID: someID(), Queue: "s", Kind: driver.Semaphore, Units: 1, Capacity: 3}} {
 		d := opened(t, via.Addr)

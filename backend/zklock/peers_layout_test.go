@@ -9,13 +9,12 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/internal/zkpeer"
-	"github.com/interlock-go/interlock/internal/zktest"
 )
 
 // With layout=kazoo, a kazoo with default settings and we respect each other.
 func TestKazooLayout(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	python := zkpeer.Kazoo(t, s.Addr)
 	const kazoo = "?layout=kazoo"
 	c := program(t, s.Addr, kazoo)
@@ -53,7 +52,7 @@ func downgraded(t *testing.T, c *interlock.Client, peer *zkpeer.Peer, path strin
 // With election=latch, LeaderLatches of Curator are candidates as ours are.
 func TestLatchLayout(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	java := zkpeer.Curator(t, s.Addr)
 	c, ctx := program(t, s.Addr, "?election=latch"), limited(t)
 	e := c.Election("leader")
@@ -105,7 +104,7 @@ func TestLayoutsThatThereAreNot(t *testing.T) {
 // of that name.
 func TestKazooCannotBeAsked(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	python := zkpeer.Kazoo(t, s.Addr)
 	for name, layout := range map[string]string{"m": "", "k": "?layout=kazoo"} {
 		c := program(t, s.Addr, layout)

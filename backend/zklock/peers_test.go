@@ -12,14 +12,13 @@ import (
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/zkpeer"
-	"github.com/interlock-go/interlock/internal/zktest"
 )
 
 // Programs of other libraries and ours respect each other on one path: Curator
 // and the client's own lock always, and kazoo if it was told of the names.
 func TestCurator(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	java := zkpeer.Curator(t, s.Addr)
 	t.Run("count", func(t *testing.T) { countWithCurator(t, s.Addr, java) })
 	t.Run("readWrite", func(t *testing.T) { readWrite(t, program(t, s.Addr, ""), java, "/rw") })
@@ -33,7 +32,7 @@ func TestCurator(t *testing.T) {
 // free for others.
 func TestClientsLock(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	c, ctx := program(t, s.Addr, ""), limited(t)
 	theirs := clientsLock(t, s.Addr, "/m")
 	noError(t, theirs.Lock())
@@ -57,7 +56,7 @@ func TestClientsLock(t *testing.T) {
 // What a peer keeps in the queue's own node is its.
 func TestDataOfOthersStays(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	conn := connected(t, s.Addr)
 	for _, data := range []string{"Rules of the house", "R", "R12x", "{}", "\x00"} {
 		if _, err := conn.Create("/m", []byte(data), zk.FlagPersistent, zk.WorldACL(zk.PermAll)); err != nil {
@@ -86,7 +85,7 @@ func TestDataOfOthersStays(t *testing.T) {
 // does not.
 func TestKazooWithPatterns(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	python := zkpeer.Kazoo(t, s.Addr, zkpeer.LockPatterns("-lock-"))
 	c := program(t, s.Addr, "")
 	alternate(t, c, python, "/m")

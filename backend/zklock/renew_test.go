@@ -5,14 +5,13 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
-	"github.com/interlock-go/interlock/internal/zktest"
 )
 
 // Promise: an answer of Renew proves no later time than a quarter of the TTL before it came:
 // the leader may not have heard of the session since.
 func TestARenewalProvesNothingOfItself(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	a := session(t, opened(t, s.Addr), 20*time.Second)
 	k := holds(t, a, aMutex("q"))
 	beat(t, a, k)

@@ -6,14 +6,13 @@ import (
 
 	"github.com/interlock-go/interlock/backend/zklock"
 	"github.com/interlock-go/interlock/driver"
-	"github.com/interlock-go/interlock/internal/zktest"
 )
 
 // Promise: what recognises a Swap that is repeated does not pile up, even if each client
 // makes one change and ends.
 func TestMarkersOfClientsThatHaveEnded(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	raw := connected(t, s.Addr)
 	swap := func(memory time.Duration) string {
 		d := opened(t, s.Addr)

@@ -13,7 +13,7 @@ import (
 // often tokens are raised meanwhile.
 func TestRaisesWhileATicketIsHeld(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	d := opened(t, s.Addr)
 	a := session(t, d, 20*time.Second)
 	floor := uint64(1 << 40)
@@ -52,7 +52,7 @@ func TestRaisesWhileATicketIsHeld(t *testing.T) {
 // was told, and larger ones to those who come later.
 func TestRaisesAmongTickets(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	d := opened(t, s.Addr)
 	a := session(t, d, 20*time.Second)
 	floor := uint64(1 << 40)
@@ -92,7 +92,7 @@ func TestAFixedTicketHasOneToken(t *testing.T) {
 	t.Parallel()
 	for _, raised := range []bool{false, true} {
 		t.Run(fmt.Sprintf("raised %v", raised), func(t *testing.T) {
-			s := zktest.Start(t)
+			s := lent(t)
 			d := opened(t, s.Addr)
 			a, b := session(t, d, 20*time.Second), session(t, d, 20*time.Second)
 			if raised {
@@ -140,7 +140,7 @@ func TestAFixedTicketHasOneToken(t *testing.T) {
 // token of its first node, whoever finds it.
 func TestATicketThatIsKeptBeforeItsGrantIsNoticedHasOneToken(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	d := opened(t, s.Addr)
 	a, b := session(t, d, 20*time.Second), session(t, d, 20*time.Second)
 	first := holds(t, a, aMutex("q"))
@@ -170,7 +170,7 @@ func TestATicketThatShrinksKeepsItsToken(t *testing.T) {
 	t.Parallel()
 	for _, raised := range []bool{false, true} {
 		t.Run(fmt.Sprintf("raised %v", raised), func(t *testing.T) {
-			s := zktest.Start(t)
+			s := lent(t)
 			d := opened(t, s.Addr)
 			a := session(t, d, 20*time.Second)
 			if raised {
@@ -212,7 +212,7 @@ func TestATicketThatShrinksKeepsItsToken(t *testing.T) {
 // Promise: of two raises at once none undoes the other.
 func TestRaisesAtOnceDoNotUndoEachOther(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	via := zktest.NewProxy(t, s.Addr)
 	d, slow := opened(t, s.Addr), opened(t, via.Addr)
 	noError(t, slow.Raise(limited(t), "p", 1<<40))

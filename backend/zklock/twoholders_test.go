@@ -22,7 +22,7 @@ import (
 // granted until its TTL is over: nobody holds beside it.
 func TestEvictDoesNotTakeWhatWasGrantedMeanwhile(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	d := opened(t, s.Addr)
 	a, b := session(t, d, 20*time.Second), session(t, d, 20*time.Second)
 	h := holds(t, a, aMutex("q"))
@@ -49,7 +49,7 @@ func TestEvictDoesNotTakeWhatWasGrantedMeanwhile(t *testing.T) {
 // passed goes on to hold alone.
 func TestKeepWhileAnotherLooksForWhatHasEnded(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	d := opened(t, s.Addr)
 	a := session(t, d, 20*time.Second)
 	via := zktest.NewProxy(t, s.Addr)
@@ -94,7 +94,7 @@ func TestKeepWhileAnotherLooksForWhatHasEnded(t *testing.T) {
 // not its own session has heard of that when the first end passes.
 func TestAnEndThatAnotherHasMovedStands(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	raw := connected(t, s.Addr)
 	b := session(t, opened(t, s.Addr), 20*time.Second)
 	for _, heard := range []bool{true, false} {
@@ -154,7 +154,7 @@ func sweeps(t *testing.T, s *driver.Opened, raw *zk.Conn) {
 // removes it, for it has not been renewed, is not told to be held, or stands.
 func TestAGrantWithAFixedEndIsNotRemoved(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	via := zktest.NewProxy(t, s.Addr)
 	raw := connected(t, s.Addr)
 	const ttl = 4 * time.Second
@@ -195,7 +195,7 @@ func TestAGrantWithAFixedEndIsNotRemoved(t *testing.T) {
 // does not take it for gone.
 func TestWhoWaitsIsNotGrantedWhenTheHoldersNodeIsReplaced(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	raw := connected(t, s.Addr)
 	a, c := session(t, opened(t, s.Addr), 20*time.Second), session(t, opened(t, s.Addr), 20*time.Second)
 	for what, replace := range map[string]struct {
@@ -244,7 +244,7 @@ func TestWhoWaitsIsNotGrantedWhenTheHoldersNodeIsReplaced(t *testing.T) {
 // not remove it yet.
 func TestATicketThatIsAboutToBeRemovedIsNotRenewed(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	via := zktest.NewProxy(t, s.Addr)
 	raw := connected(t, s.Addr)
 	a := session(t, opened(t, via.Addr), 3*time.Second)
@@ -267,7 +267,7 @@ func TestATicketThatIsAboutToBeRemovedIsNotRenewed(t *testing.T) {
 // first, which goes with that.
 func TestAJoinIsNotServedByTheTicketOfAnEarlierSession(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	raw := connected(t, s.Addr)
 	a, b, c := session(t, opened(t, s.Addr), 20*time.Second), session(t, opened(t, s.Addr), 20*time.Second), session(t, opened(t, s.Addr), 20*time.Second)
 	r := aMutex("q")
@@ -387,7 +387,7 @@ func TestLastSequenceNumberBehindOthers(t *testing.T) {
 // Promise: a waiter that is evicted right before its turn has come is not granted.
 func TestWhoIsEvictedBeforeItsTurnIsNotGranted(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	d := opened(t, s.Addr)
 	a, b := session(t, d, time.Minute), session(t, d, time.Minute)
 	op, c := opened(t, s.Addr), connected(t, s.Addr)
@@ -417,7 +417,7 @@ func TestWhoIsEvictedBeforeItsTurnIsNotGranted(t *testing.T) {
 // if it hears of both at once.
 func TestWhoIsRemovedBeforeItsTurnIsNotGranted(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	raw := connected(t, s.Addr)
 	via := zktest.NewProxy(t, s.Addr)
 	a, b := session(t, opened(t, s.Addr), 20*time.Second), session(t, opened(t, via.Addr), 20*time.Second)

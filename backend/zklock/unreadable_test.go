@@ -5,15 +5,13 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
-
-	"github.com/interlock-go/interlock/internal/zktest"
 )
 
 // Promise: a node that nobody may read, which whoever may create nodes can make, hides no other name
 // from a listing.
 func TestANodeThatNobodyMayReadHidesNoOther(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	d := opened(t, s.Addr)
 	a := session(t, d, 4*time.Second)
 	holds(t, a, aMutex("well"))

@@ -15,7 +15,7 @@ import (
 // there as before.
 func TestWaitsLeaveNothingInTheClient(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
+	s := lent(t)
 	via := zktest.NewProxy(t, s.Addr)
 	d := opened(t, via.Addr)
 	a, b := session(t, opened(t, s.Addr), 20*time.Second), session(t, d, 20*time.Second)
