@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"unicode"
 
@@ -216,6 +217,13 @@ func newDocumented(t *testing.T) *documented {
 	for _, name := range []string{urlVariable, urlFileVariable, nameVariable, tokenVariable, exclusiveVariable, heldVariable, ticketsVariable} {
 		d.variables[name] = true
 	}
+	d.sources, d.tests = allSources()
+	d.makefile = readDocument(t, "../../Makefile")
+	return d
+}
+
+// allSources are all Go of this tree, and the names of its tests.
+var allSources = sync.OnceValues(func() (sources string, tests []string) {
 	var b strings.Builder
 	must(filepath.WalkDir("../..", func(path string, entry fs.DirEntry, err error) error {
 		switch name := entry.Name(); {
@@ -230,13 +238,12 @@ func newDocumented(t *testing.T) *documented {
 		}
 		return nil
 	}))
-	d.sources = b.String()
-	for _, m := range regexp.MustCompile(`(?m)^func (Test\w+|Example\w*)\(`).FindAllStringSubmatch(d.sources, -1) {
-		d.tests = append(d.tests, m[1])
+	sources = b.String()
+	for _, m := range regexp.MustCompile(`(?m)^func (Test\w+|Example\w*)\(`).FindAllStringSubmatch(sources, -1) {
+		tests = append(tests, m[1])
 	}
-	d.makefile = readDocument(t, "../../Makefile")
-	return d
-}
+	return sources, tests
+})
 
 // faults are what is wrong in a document, each after the number of its line.
 func (d *documented) faults(page, text string) (faults []string) {

@@ -15,10 +15,13 @@ import (
 )
 
 // buildPlain builds the test binary as users have the command, for tests that
-// start it many times: the race detector would make each start slow.
+// start it many times: the race detector would make each start slow. Nor has it cgo,
+// so that what it consists of may have been built for other reasons.
 var buildPlain = sync.OnceValue(func() error {
 	path := filepath.Join(binDir, "interlock")
-	if out, err := exec.Command("go", "test", "-c", "-o", path, ".").CombinedOutput(); err != nil {
+	build := exec.Command("go", "test", "-c", "-o", path, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("%w: %s", err, out)
 	}
 	return os.Symlink(path, filepath.Join(binDir, "job"))
