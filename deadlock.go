@@ -20,9 +20,13 @@ type Blocked struct {
 	Name   string  // of the lock that is waited for, without the client's prefix
 	Kind   string
 	Units  int64
-	Owner  string
-	Note   string    // of the lock that is waited for, as given with Note
-	Since  time.Time // by the clock of the waiter
+
+	// Outside: the name does not begin with the client's prefix, so it is the whole name, and the client cannot name the lock.
+	Outside bool
+
+	Owner string
+	Note  string    // of the lock that is waited for, as given with Note
+	Since time.Time // by the clock of the waiter
 
 	// By is what keeps it waiting: what the owner of the next wait holds, or its place in front.
 	By Member
@@ -102,7 +106,7 @@ func (w *told) blocked(q driver.Queue, by driver.Member) Blocked {
 	return Blocked{
 		Client: w.c, Name: strings.TrimPrefix(w.Queue, w.c.cfg.prefix), Kind: cut(q.Kind, driver.MaxOwner), Units: w.Units,
 		Owner: w.owner, Note: w.Note, Since: dated(w.Since), By: append(shown.Holders, shown.Waiters...)[0],
-		id: w.ID, breaks: w.Breaks,
+		Outside: !strings.HasPrefix(w.Queue, w.c.cfg.prefix), id: w.ID, breaks: w.Breaks,
 	}
 }
 

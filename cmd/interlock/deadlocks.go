@@ -134,10 +134,19 @@ func (o *options) reportDeadlocks(cmd *cobra.Command, found []interlock.Deadlock
 		}
 		t.Render()
 	}
-	last := found[0].Waits[len(found[0].Waits)-1]
+	waits := found[0].Waits
+	last := waits[len(waits)-1]
+	for _, w := range waits {
+		if last.Outside && !w.Outside {
+			last = w
+		}
+	}
 	on := ""
 	if len(shown) > 1 || cmd.Flags().Changed("url") || cmd.Flags().Changed("url-file") {
 		on = ", with " + urlVariable + " for " + shown[last.Client]
+	}
+	if last.Outside {
+		on += ", with a URL without prefix="
 	}
 	fmt.Fprintf(out, "remedy: end one of these programs, or take its lock away, such as%s: interlock evict %s %s\n", on, line(last.Name), line(last.By.ID))
 	return nil
