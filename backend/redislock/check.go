@@ -21,7 +21,7 @@ func examine(ctx context.Context, u *driver.URL) ([]driver.Finding, error) {
 	client, err := c.conns.Client(ctx, o)
 	switch {
 	case conn.Answered(err):
-		return []driver.Finding{doctor.TurnedAway(c.user, c.sentinelUser, err, explain(err))}, nil
+		return []driver.Finding{doctor.TurnedAway(c.user, c.sentinelUser, err, conn.Explain(err))}, nil
 	case err != nil:
 		return nil, fmt.Errorf("redis: connect to %s: %w", strings.Join(o.InitAddress, ", "), aboutTLS(u, err))
 	}

@@ -34,8 +34,6 @@ type feed struct {
 	came  chan struct{}      // closed when it is there
 }
 
-func (f *feed) init() { f.tried = make(chan struct{}) }
-
 // is notes the outcome of an attempt.
 func (f *feed) is(own *conn.Dedicated, drop context.CancelFunc, err error) {
 	f.mu.Lock()

@@ -79,7 +79,7 @@ func Connect(ctx context.Context, o rueidis.ClientOption, opts ...Option) (drive
 	if !c.asks {
 		c.user, c.sentinelUser = cmp.Or(o.Username, "default"), cmp.Or(o.Sentinel.Username, "default")
 	}
-	return connect(ctx, ours(o), c, explain)
+	return connect(ctx, ours(o), c, conn.Explain)
 }
 
 // What a client of this package's own has if nobody has chosen.

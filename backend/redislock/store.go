@@ -45,7 +45,7 @@ func newStore(client rueidis.Client, c *config) *store {
 	_, _ = rand.Read(id[:]) // never fails
 	s := &store{config: c, client: client, mailbox: base64.RawURLEncoding.EncodeToString(id[:])}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	s.feed.init()
+	s.feed.tried = make(chan struct{})
 	return s
 }
 
@@ -66,7 +66,7 @@ func newDriver(ctx context.Context, client rueidis.Client, c *config) (driver.Dr
 			return d, nil
 		}
 		// In a Cluster the next attempt probably takes another node.
-		if err = explain(err); client.Mode() != rueidis.ClientModeCluster || driver.IsPermanent(err) || ctx.Err() != nil || attempts == 10 {
+		if err = conn.Explain(err); client.Mode() != rueidis.ClientModeCluster || driver.IsPermanent(err) || ctx.Err() != nil || attempts == 10 {
 			_ = d.Close()
 			return nil, err
 		}
@@ -148,14 +148,14 @@ func (s *store) Explain(err error) error {
 		err = fmt.Errorf("%w (this server is a replica now: the next try connects anew, and works once that leads to the master)", err)
 	case readOnly(err):
 		err = fmt.Errorf("%w (this server is a replica now: tries work once the program's client has found the master)", err)
-	case s.asks && stranger(err):
+	case s.asks && conn.Stranger(err):
 		return fmt.Errorf("redis: %w (the next try asks for the credentials again)", err)
 	case s.client.Mode() == rueidis.ClientModeStandalone && word == "MOVED":
 		err = driver.Permanent(fmt.Errorf("%w (a node of a Cluster: the user needs +cluster|slots, or the URL several hosts)", err))
 	case word == "MOVED", word == "ASK", word == "TRYAGAIN":
 		err = fmt.Errorf("%w (the Cluster is moving this name to another node: try again)", err)
 	}
-	return fmt.Errorf("redis: %w", explain(err))
+	return fmt.Errorf("redis: %w", conn.Explain(err))
 }
 
 // What scripts return instead of a ticket.

@@ -7,15 +7,14 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 
 	"github.com/redis/rueidis"
 
+	"github.com/interlock-go/interlock/backend/redislock/internal/conn"
 	"github.com/interlock-go/interlock/driver"
-	"github.com/interlock-go/interlock/internal/doctor"
 	"github.com/interlock-go/interlock/internal/tlsoption"
 )
 
@@ -37,7 +36,7 @@ func openBehind(ctx context.Context, u *driver.URL, prefix string) (driver.Drive
 	if err != nil {
 		return nil, err
 	}
-	return connect(ctx, o, c, func(err error) error { return aboutTLS(u, explain(err)) })
+	return connect(ctx, o, c, func(err error) error { return aboutTLS(u, conn.Explain(err)) })
 }
 
 // configure reads the options of a URL.
@@ -112,41 +111,6 @@ func clientOption(u *driver.URL) (rueidis.ClientOption, error) {
 		o.Sentinel.TLSConfig = o.TLSConfig
 	}
 	return o, nil
-}
-
-// explain says what a refusal means to whoever wrote the URL, and that it will be
-// the same next time.
-func explain(err error) error {
-	has := func(parts ...string) bool { return contains(err, parts...) }
-	hint := ""
-	switch {
-	case stranger(err):
-		hint = "check user and password"
-	case has("NOPERM", "user executing the script can't"): // Redis 7.0 says the latter inside scripts
-		hint = doctor.Hint
-	case has("cluster support disabled", "unknown command 'CLUSTER'"):
-		hint = "several hosts mean a Cluster; with Sentinels, add ?master=name"
-	case has("unknown command 'SENTINEL'"):
-		hint = "?master=name needs the hosts of Sentinels"
-	case has("unknown command 'EVAL"):
-		hint = "if this is a Sentinel, add ?master=name"
-	case has("SELECT is not allowed in cluster mode", "DB index is out of range"):
-		hint = "check the number of the database"
-	case has("LOADING", "MASTERDOWN", "CLUSTERDOWN"):
-		return driver.Passing(err)
-	default:
-		return err
-	}
-	return driver.Permanent(fmt.Errorf("%w (%s)", err, hint))
-}
-
-func contains(err error, parts ...string) bool {
-	return slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(err.Error(), p) })
-}
-
-// stranger reports whether the server does not know the user, or another password.
-func stranger(err error) bool {
-	return contains(err, "WRONGPASS", "NOAUTH", "ERR AUTH", "invalid password")
 }
 
 // aboutTLS says what may be behind a connection that ends before it has begun, and what helps
