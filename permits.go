@@ -51,24 +51,23 @@ func (c *Client) resize(ctx context.Context, op, name string, permits int64) err
 	return v.fail(op, err)
 }
 
-// asSet is the lock with the number of permits that is set for its name, after ErrMismatch. It is the lock itself if it would be no
-// mismatch by now: the number was set, or unset, in between. Nil: that is not why it is one.
-func (l *Lock) asSet(ctx context.Context) (*Lock, error) {
+// asSet is the lock, as its program made it, with the number of permits that is set for its name, after ErrMismatch. With none
+// set it is the lock itself, if it would be no mismatch by now. Nil: that is not why it is one.
+func (l *Lock) asSet(ctx context.Context) (as *Lock, set bool, err error) {
 	if l.kind != driver.Semaphore {
-		return nil, nil
+		return nil, false, nil
 	}
 	q, err := l.c.look(ctx, l.name)
+	same := len(q.Members) == 0 || q.Kind == l.kind && q.Capacity == l.capacity
 	switch {
-	case err != nil:
-		return nil, err
-	case !q.Resized && len(q.Members) > 0:
-		return nil, nil
+	case err != nil || !q.Resized && !same:
+		return nil, false, err
 	case !q.Resized || q.Capacity == l.capacity:
-		return l, nil
+		return l, q.Resized, nil
 	case l.units > q.Capacity:
-		return nil, fmt.Errorf("%w: the number of permits was set to %d, and %d are wanted", ErrMismatch, q.Capacity, l.units)
+		return nil, true, fmt.Errorf("%w: the number of permits was set to %d, and %d are wanted", ErrMismatch, q.Capacity, l.units)
 	}
 	n := *l
 	n.capacity = q.Capacity
-	return &n, nil
+	return &n, true, nil
 }

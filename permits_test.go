@@ -115,6 +115,54 @@ func TestTheOwnNumberIsSetInBetween(t *testing.T) {
 	}
 }
 
+// A program whose own number counts again, since the one that was set was unset and others have come who say the same, is served,
+// whatever it has asked for in between.
+func TestTheOwnNumberCountsAgain(t *testing.T) {
+	for method, call := range map[string]int{"Follow": 1, "Join": 2} {
+		simulated(t, func(t *testing.T) {
+			a, b := pair(t)
+			ok(t, a.SetPermits(ctx, "s", 3))
+			late := b.faults().Before(method, call).Hang()
+			done := make(chan result, 1)
+			go func() {
+				lease, err := b.Semaphore("s", 5).Acquire(ctx)
+				done <- result{lease: lease, err: err}
+			}()
+			synctest.Wait()
+			ok(t, a.UnsetPermits(ctx, "s"))
+			other := acquire(t, a.Semaphore("s", 5))
+			late.Deliver()
+			r := <-done
+			if r.err != nil {
+				t.Fatalf("%s: %v", method, r.err)
+			}
+			ok(t, r.lease.Release())
+			ok(t, other.Release())
+			nothingLeft(t, a, b)
+		})
+	}
+}
+
+// A refusal that lasts, and that the queue does not explain, is an error soon: a number was set at members of a quorum, which shows
+// none.
+func TestAMismatchThatNothingExplains(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		clients, _ := members(t, []*memlock.World{memlock.NewWorld(), memlock.NewWorld(), memlock.NewWorld()})
+		q, err := interlock.Quorum(ctx, clients, interlock.TTL(10*time.Second))
+		ok(t, err)
+		time.Sleep(11 * time.Second) // they are new
+		for _, c := range clients {
+			ok(t, c.SetPermits(ctx, "s", 5))
+		}
+		patient, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		_, err = q.Semaphore("s", 1).Acquire(patient)
+		wantErr(t, err, interlock.ErrMismatch)
+		ok(t, patient.Err())
+		ok(t, q.Close())
+	})
+}
+
 // While the number changes all the time, no more hold than the largest number allows, all are
 // served, and whoever says another number works on.
 func TestPermitsThatChangeAllTheTime(t *testing.T) {

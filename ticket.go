@@ -171,6 +171,7 @@ func (c *Client) ticket(id string) *ticket {
 func (l *Lock) obtain(ctx context.Context, n *line, t *ticket, try bool) (*ticket, error) {
 	var b backoff.Backoff
 	var last error
+	own, unexplained := l, 0
 	for {
 		if t == nil {
 			var err error
@@ -211,17 +212,20 @@ func (l *Lock) obtain(ctx context.Context, n *line, t *ticket, try bool) (*ticke
 			t = nil
 		case errors.Is(err, ErrMismatch):
 			t.drop()
-			set, unknown := l.asSet(ctx)
+			as, set, unknown := own.asSet(ctx)
 			if unknown != nil {
 				return nil, unknown
 			}
-			if set == nil {
+			if unexplained++; set {
+				unexplained = 0
+			}
+			if as == nil || unexplained > mostUnexplained {
 				return nil, err
 			}
 			t = nil
-			if set != l {
-				l = set
-				continue // with the number that was set
+			if l.capacity != as.capacity {
+				l = as
+				continue // with the number that is set, or with its own again
 			}
 		case errors.Is(err, ErrBusy):
 			t.drop()
@@ -243,6 +247,10 @@ func (l *Lock) obtain(ctx context.Context, n *line, t *ticket, try bool) (*ticke
 		}
 	}
 }
+
+// mostUnexplained is how often in a row a ticket is joined anew that was refused as of another kind or capacity, while the queue
+// shows neither: it has just changed, or some members of a quorum refuse what the others do not.
+const mostUnexplained = 8
 
 // errLate: the news of a grant came so late that it may have ended.
 var errLate = errors.New("the grant came too late")

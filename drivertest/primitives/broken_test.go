@@ -73,7 +73,7 @@ var faults = []fault{
 			}
 			return t.sess.s.Shrink(call, t.tk, units)`}}},
 	{"the number that was set counts for nobody", "SetPermits SetPermitsStay", []edit{
-		{"permits.go", "case !q.Resized && len(q.Members) > 0:", `case broken("the number that was set counts for nobody"), !q.Resized && len(q.Members) > 0:`}}},
+		{"permits.go", "case err != nil || !q.Resized && !same:", `case err != nil, broken("the number that was set counts for nobody"), !q.Resized && !same:`}}},
 	{"SetPermits is not sent", "SetPermits SetPermitsStay", []edit{
 		{"permits.go", "return c.d.Resize(call, v.key, permits)", `if broken("SetPermits is not sent") {
 			return nil

@@ -837,7 +837,19 @@ var core = []fault{
 	},
 	{
 		file: "permits.go", test: "TestTheOwnNumberIsSetInBetween",
-		old: "\t\treturn l, nil\n", new: "\t\treturn nil, nil\n",
+		old: "\t\treturn l, q.Resized, nil\n", new: "\t\treturn nil, false, nil\n",
+	},
+	{
+		file: "permits.go", test: "TestTheOwnNumberCountsAgain",
+		old: "len(q.Members) == 0 || q.Kind == l.kind && q.Capacity == l.capacity", new: "len(q.Members) == 0",
+	},
+	{
+		file: "ticket.go", test: "TestTheOwnNumberCountsAgain",
+		old: "\t\t\t\tl = as\n", new: "\t\t\t\tl, own = as, as\n",
+	},
+	{
+		file: "ticket.go", test: "TestAMismatchThatNothingExplains",
+		old: "unexplained > mostUnexplained", new: "false",
 	},
 	{
 		file: "open.go", test: "TestOpenWaitsForAServerThatIsNotReady",
