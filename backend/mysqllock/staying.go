@@ -11,12 +11,13 @@ import (
 const stays = time.Minute
 
 // staying calls a procedure that makes the row of a queue, and then locks it. The row of a queue that nobody has used for an hour may be
-// removed between the two, and then the procedure does nothing and reports success. So before the call the row is given a time for
-// which it is kept, as if there were rows in refused. A call that has taken longer than that is made again.
+// removed between the two, and then the procedure does nothing and reports success. So may one that was made just now, by a client that
+// has found the one before it idle. So before the call the row is given a time for which it is kept, as if there were rows in refused,
+// and made with that. A call that has taken longer than that is made again.
 func (s *store) staying(ctx context.Context, queue string, call func() error) error {
 	for {
 		began := driver.Now()
-		if err := s.exec(ctx, "UPDATE {p}queues SET slow = GREATEST(slow, {now} + ?) WHERE name = ?", stays.Microseconds(), []byte(queue)); err != nil {
+		if err := s.exec(ctx, keep, []byte(queue), stays.Microseconds()); err != nil {
 			return err
 		}
 		if err := call(); err != nil || driver.Now().Sub(began) < stays {
@@ -24,3 +25,7 @@ func (s *store) staying(ctx context.Context, queue string, call func() error) er
 		}
 	}
 }
+
+// keep makes the row as the procedure make does.
+const keep = `INSERT INTO {p}queues(name, kind, capacity, last, granted, since, slow) SELECT ?, '', 0, floor, floor, {now}, {now} + ? FROM {p}meta WHERE one = 1
+	ON DUPLICATE KEY UPDATE slow = GREATEST(slow, VALUES(slow))`

@@ -3,6 +3,7 @@ package mysqllock_test
 import (
 	"database/sql"
 	"errors"
+	"strconv"
 	"testing"
 
 	"github.com/interlock-go/interlock/driver"
@@ -10,8 +11,9 @@ import (
 )
 
 // tidiedAfterMake replaces the procedure that makes the row of a queue by one after which another client tidies up at
-// once, as tidy does it: in the middle of each procedure that goes on with that row.
-func tidiedAfterMake(t *testing.T, s *mysqltest.Server) {
+// once, as tidy does it: in the middle of each procedure that goes on with that row. That client has found out since when nobody has
+// used the queue just now, or before the row was removed by a third one and made again.
+func tidiedAfterMake(t *testing.T, s *mysqltest.Server, before bool) {
 	t.Helper()
 	db, err := sql.Open("mysql", s.DSN())
 	if err != nil {
@@ -29,7 +31,7 @@ BEGIN
 		ON DUPLICATE KEY UPDATE name = p_name;
 	COMMIT;
 	DELETE FROM interlock_queues WHERE name = p_name AND tickets = 0 AND token_offset = 0 AND watched = 0 AND slow < ` + clock + `
-		AND since < ` + clock + ` - 3600000000;
+		AND (` + strconv.FormatBool(before) + ` OR since < ` + clock + ` - 3600000000);
 	COMMIT;
 END`,
 	} {
@@ -45,7 +47,7 @@ func TestARowThatIsTidiedBetweenTwoStatements(t *testing.T) {
 	t.Parallel()
 	s := mysqltest.Start(t)
 	d, a := session(t, s.URL())
-	tidiedAfterMake(t, s)
+	tidiedAfterMake(t, s, false)
 	idle := func(r driver.Request) {
 		t.Helper()
 		k, err := a.Join(t.Context(), r)
@@ -72,6 +74,27 @@ func TestARowThatIsTidiedBetweenTwoStatements(t *testing.T) {
 		t.Fatal(err)
 	}
 	if k, err := permitOf(t, a, 4, "resized", 2); !errors.Is(err, driver.ErrMismatch) {
+		t.Errorf("one of two permits where three were set: %+v, %v", k, err)
+	}
+}
+
+// Promise: the same holds of a row that was removed just before, by one of two clients that tidy up.
+func TestARowThatIsTidiedTwice(t *testing.T) {
+	t.Parallel()
+	s := mysqltest.Start(t)
+	d, a := session(t, s.URL())
+	tidiedAfterMake(t, s, true)
+	const floor = 1 << 49
+	if err := d.Raise(t.Context(), "raised", floor); err != nil {
+		t.Fatal(err)
+	}
+	if k, err := a.Join(t.Context(), mutex("raised", 1)); err != nil || k.Token <= floor {
+		t.Errorf("after a raise to %d: %+v, %v", uint64(floor), k, err)
+	}
+	if err := d.Resize(t.Context(), "resized", 3); err != nil {
+		t.Fatal(err)
+	}
+	if k, err := permitOf(t, a, 2, "resized", 2); !errors.Is(err, driver.ErrMismatch) {
 		t.Errorf("one of two permits where three were set: %+v, %v", k, err)
 	}
 }

@@ -565,7 +565,11 @@ var backends = []fault{
 	},
 	{
 		file: "backend/mysqllock/staying.go", test: "TestARowThatIsTidiedBetweenTwoStatements",
-		old: "GREATEST(slow, {now} + ?)", new: "GREATEST(slow, ?)",
+		old: "GREATEST(slow, VALUES(slow))", new: "slow",
+	},
+	{
+		file: "backend/mysqllock/staying.go", test: "TestARowThatIsTidiedTwice",
+		old: "{now} + ? FROM", new: "{now} * 0 + ? FROM",
 	},
 	{
 		file: "backend/mysqllock/store.go", test: "TestConformance$/Resize$",
