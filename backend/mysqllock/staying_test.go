@@ -4,7 +4,9 @@ import (
 	"database/sql"
 	"errors"
 	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/mysqltest"
@@ -96,5 +98,62 @@ func TestARowThatIsTidiedTwice(t *testing.T) {
 	}
 	if k, err := permitOf(t, a, 2, "resized", 2); !errors.Is(err, driver.ErrMismatch) {
 		t.Errorf("one of two permits where three were set: %+v, %v", k, err)
+	}
+}
+
+// Promise: a client that tidies up removes no queue that was used since it has found it idle: its last holder may have died.
+func TestATidyThatIsLateForgetsNoDeath(t *testing.T) {
+	t.Parallel()
+	s := mysqltest.Start(t)
+	_, a := session(t, s.URL())
+	db, err := sql.Open("mysql", s.DSN())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	used := func(queue string, id int, clean bool) {
+		t.Helper()
+		r := mutex(queue, id)
+		r.Robust = true
+		k, err := a.Join(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Leave(t.Context(), k, clean); err != nil {
+			t.Fatal(err)
+		}
+	}
+	used("first", 1, true)
+	used("second", 2, true)
+	s.Do("UPDATE interlock_queues SET since = since - 7200000000")
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback()
+	if _, err := tx.ExecContext(t.Context(), "UPDATE interlock_queues SET last = last + 1 WHERE name = 'first'"); err != nil {
+		t.Fatal(err)
+	}
+	tidied := make(chan error, 1)
+	go func() {
+		_, err := db.ExecContext(t.Context(), "CALL interlock_v2_tidy(0, 2000)")
+		tidied <- err
+	}()
+	for deadline := time.Now().Add(20 * time.Second); strings.TrimSpace(s.Do("SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'")) == "0"; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the tidy does not wait for the row of the first queue")
+		}
+	}
+	used("second", 3, false)
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-tidied; err != nil {
+		t.Fatal(err)
+	}
+	r := mutex("second", 4)
+	r.Robust = true
+	if k, err := a.Join(t.Context(), r); err != nil || !k.Inherited {
+		t.Errorf("after a holder that did not leave cleanly: %+v, %v", k, err)
 	}
 }

@@ -132,7 +132,8 @@ BEGIN
 		FETCH idle INTO v_name;
 		IF v_done THEN LEAVE each_one; END IF;
 		START TRANSACTION;
-		SELECT last INTO v_last FROM {p}queues WHERE name = v_name AND tickets = 0 AND token_offset = 0 AND watched = 0 AND slow < v_now FOR UPDATE;
+		SELECT last INTO v_last FROM {p}queues WHERE name = v_name AND tickets = 0 AND token_offset = 0 AND watched = 0 AND slow < v_now
+			AND since < v_now - IF(unclean, 30 * 24, 1) * 3600000000 FOR UPDATE; -- it may have been used meanwhile
 		IF NOT v_done THEN
 			UPDATE {p}meta SET floor = v_last WHERE one = 1 AND floor < v_last;
 			DELETE FROM {p}queues WHERE name = v_name;

@@ -572,6 +572,10 @@ var backends = []fault{
 		old: "{now} + ? FROM", new: "{now} * 0 + ? FROM",
 	},
 	{
+		file: "backend/mysqllock/sql/session.sql", pkg: "backend/mysqllock", test: "TestATidyThatIsLateForgetsNoDeath",
+		old: "IF(unclean, 30 * 24, 1) * 3600000000 FOR UPDATE", new: "-3600000000 FOR UPDATE",
+	},
+	{
 		file: "backend/mysqllock/store.go", test: "TestConformance$/Resize$",
 		old: "code == sqlcode.Mismatch && j.Retry", new: "false",
 	},
