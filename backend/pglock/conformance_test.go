@@ -4,10 +4,12 @@ import (
 	"context"
 	"crypto/rand"
 	"flag"
+	"fmt"
 	"os"
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -51,8 +53,9 @@ func conform(t *testing.T, s *pgtest.Server, options string) {
 // process bring a pool of their own, which reaches the server through a proxy, so
 // that rules can disturb it; those in other processes use the URL.
 func worlds(s *pgtest.Server, options string) func(testing.TB) drivertest.World {
+	all := schemas{server: s}
 	return func(t testing.TB) drivertest.World {
-		schema := "w" + strings.ToLower(rand.Text())
+		schema := all.take(t)
 		proxy := pgtest.NewProxy(t, s.Addr)
 		via := strings.Replace(s.URL(), s.Addr, proxy.Addr, 1)
 		return drivertest.World{
@@ -67,12 +70,69 @@ func worlds(s *pgtest.Server, options string) func(testing.TB) drivertest.World 
 				return func() { proxy.DropNotifications(false) }
 			},
 			Stranger: func(_ []*driver.Opened, last uint64) {
+				all.spoil(schema)
 				s.SQL(strings.ReplaceAll("DO $$ BEGIN CREATE ROLE reader LOGIN; EXCEPTION WHEN duplicate_object THEN END $$; GRANT USAGE ON SCHEMA x TO reader; GRANT SELECT ON ALL TABLES IN SCHEMA x TO reader", "SCHEMA x", "SCHEMA "+schema))
 				as(t, s, "reader", forged(schema, last))
 			},
 			Unreachable: unreachable,
 		}
 	}
+}
+
+// schemas are those of the worlds of one server. A server works for long on each that is
+// made, and so does each of its processes that was busy in the others: a world gets one
+// that an earlier one has left, emptied.
+type schemas struct {
+	server *pgtest.Server
+
+	mu      sync.Mutex
+	left    []string // longest first
+	spoiled map[string]bool
+}
+
+// take is for one world, which leaves the schema at the end of its test.
+func (a *schemas) take(t testing.TB) (name string) {
+	t.Helper()
+	a.mu.Lock()
+	// A server that goes on with what a killed process has begun gets time for that.
+	if len(a.left) > 2*runtime.GOMAXPROCS(0) {
+		name, a.left = a.left[0], a.left[1:]
+	}
+	a.mu.Unlock()
+	if name != "" {
+		a.empty(name)
+	} else {
+		name = "w" + strings.ToLower(rand.Text())
+	}
+	t.Cleanup(func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if !t.Failed() && !a.spoiled[name] {
+			a.left = append(a.left, name)
+		}
+	})
+	return name
+}
+
+// spoil is for a schema in which more was done than a client does.
+func (a *schemas) spoil(name string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.spoiled == nil {
+		a.spoiled = map[string]bool{}
+	}
+	a.spoiled[name] = true
+}
+
+// empty removes all rows but those that are there from the start, unless the world has
+// opened nothing.
+func (a *schemas) empty(name string) {
+	a.server.Helper()
+	var sql strings.Builder
+	for _, table := range []string{"session", "queue", "ticket", "refused", "watch", "fixed", "floor", "cell", "swap"} {
+		fmt.Fprintf(&sql, "DELETE FROM %s.%s; ", name, table)
+	}
+	a.server.SQL(fmt.Sprintf("DO $$ BEGIN IF to_regclass('%s.swap') IS NOT NULL THEN %s END IF; END $$", name, &sql))
 }
 
 // ownPool is a driver that closes the pool that its program has made.

@@ -2,7 +2,6 @@ package pglock_test
 
 import (
 	"context"
-	"crypto/rand"
 	"os"
 	"regexp"
 	"slices"
@@ -110,12 +109,13 @@ func TestNothingOfAStrangerIsCalled(t *testing.T) {
 		}
 	}
 	t.Run("conformance", func(t *testing.T) {
+		all := schemas{server: s}
 		drivertest.Run(t, drivertest.Backend{TTL: time.Second, Small: true, Shape: "mutex",
 			Only: []string{"Order", "NoWait", "LeaveGrantsTheNext", "Shrink", "ExpiryOfAHeldTicket", "ExpiryOfAWaitingTicket", "RenewOfAStray", "Keep", "KeepByAnotherSession",
 				"HoldEndsByItself", "HoldBeginsWithTheGrant", "Wanted", "Ask", "Force", "EvictionOfAHeldTicket", "EvictionOfAFixedTicket", "Raise", "InheritedAmongReaders", "SessionClose", "SessionDeath",
 				"SwapIsIdempotent", "WatchIsTold", "FollowIsTold", "Snapshots", "ManyQueues", "Cells"},
-			World: func(testing.TB) drivertest.World {
-				schema := pglock.Schema{Name: "w" + strings.ToLower(rand.Text())}
+			World: func(t testing.TB) drivertest.World {
+				schema := pglock.Schema{Name: all.take(t)}
 				return drivertest.World{
 					Open: func(ctx context.Context) (driver.Driver, error) { return openPool(ctx, url, pglock.In(schema)) },
 					URL:  url + "&schema=" + schema.Name,

@@ -2,7 +2,6 @@ package pglock_test
 
 import (
 	"context"
-	"crypto/rand"
 	"net/url"
 	"os"
 	"strings"
@@ -39,13 +38,14 @@ func TestConformanceBehindAPooler(t *testing.T) {
 	}
 	s := pgtest.Start(t, pgtest.Durable()) // else it would not pass its examination
 	p := pgtest.StartPooler(t, s)
+	all := schemas{server: s}
 	drivertest.Run(t, drivertest.Backend{
 		TTL:         time.Second,
 		Small:       shape != "",
 		Shape:       shape,
 		Unsupported: left,
 		World: func(t testing.TB) drivertest.World {
-			schema := "w" + strings.ToLower(rand.Text())
+			schema := all.take(t)
 			calls, news := pgtest.NewProxy(t, p.Addr), pgtest.NewProxy(t, s.Addr)
 			direct := strings.Replace(s.URL(), s.Addr, news.Addr, 1)
 			via := strings.Replace(p.URL(), p.Addr, calls.Addr, 1)

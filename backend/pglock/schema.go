@@ -4,7 +4,9 @@ import (
 	_ "embed"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/interlock-go/interlock/backend/pglock/internal/database"
 	"github.com/interlock-go/interlock/driver"
@@ -107,10 +109,10 @@ func (s Schema) grants(role string) string {
 	who := database.Quoted(role)
 	var b strings.Builder
 	fmt.Fprintf(&b, "GRANT USAGE ON SCHEMA \"%s\" TO %s;\n", s.Name, who)
-	for _, t := range namesIn(tableName, tables) {
+	for _, t := range tableNames() {
 		fmt.Fprintf(&b, "GRANT SELECT, INSERT, UPDATE, DELETE ON %s TO %s;\n", s.name(t), who)
 	}
-	for _, f := range namesIn(functionName, functions) {
+	for _, f := range functionNames() {
 		fmt.Fprintf(&b, "GRANT EXECUTE ON FUNCTION %s TO %s;\n", s.name(f), who)
 	}
 	return b.String()
@@ -128,18 +130,23 @@ func (c *config) layout() database.Layout {
 	s := c.schema
 	return database.Layout{
 		Schema: s.Name, Prefix: s.Prefix, Owner: s.Owner, Kind: c.kind, Version: version, Path: path, Newest: s.Prefix + "resize",
-		Tables: s.all(tableName, tables), Functions: s.all(functionName, functions),
+		Tables: s.all(tableNames()), Functions: s.all(functionNames()),
 	}
 }
 
-// all are the names of all tables, or functions, as they are in the schema.
-func (s Schema) all(pattern *regexp.Regexp, sql string) []string {
-	names := namesIn(pattern, sql)
+// all are names of tables, or functions, as they are in the schema.
+func (s Schema) all(names []string) []string {
+	names = slices.Clone(names)
 	for i, name := range names {
 		names[i] = s.Prefix + name
 	}
 	return names
 }
+
+var (
+	tableNames    = sync.OnceValue(func() []string { return namesIn(tableName, tables) })
+	functionNames = sync.OnceValue(func() []string { return namesIn(functionName, functions) })
+)
 
 var (
 	tableName    = regexp.MustCompile(`CREATE (?:LOCKING )?TABLE @(\w+)`)
