@@ -81,13 +81,14 @@ cross:
 # times slower and would find nothing: C's memory is not Go's.
 RACE := -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc=-race=false
 
-# make lint has vetted all of it already, with more rules.
+# Tests mostly wait for servers, so twice as many packages are tested at once as there are processors.
+# make lint has vetted all of them already, with more rules.
 # What failed and what was skipped is said again at the end. The race detector lets each
 # test process sleep for a second before it exits, which is long for so many. What they write
 # is in memory, if there is much, unless TMPDIR says where.
 unit:
 	$(TOOLS) $(GO) build -o ../../bin/gotestsum gotest.tools/gotestsum
-	TMPDIR="$$(.ci/memory)" CGO_ENABLED=1 GORACE=atexit_sleep_ms=100 bin/gotestsum --format pkgname -- -vet=off $(RACE) -timeout 30m $(TESTFLAGS) work
+	TMPDIR="$$(.ci/memory)" CGO_ENABLED=1 GORACE=atexit_sleep_ms=100 bin/gotestsum --format pkgname -- -p $$((2 * $$(getconf _NPROCESSORS_ONLN))) -vet=off $(RACE) -timeout 30m $(TESTFLAGS) work
 	cd bench && GOWORK=off $(GO) test -vet=off $(TESTFLAGS) ./workload ./crowd
 
 # Deliberate faults, one at a time: each must be noticed by the test that is named with it.

@@ -51,7 +51,7 @@ func (s *settings) file(port int, dir string) string {
 		"unix_socket_directories = " + literal(dir),
 		// Only this one user of the machine gets in without a password.
 		"unix_socket_permissions = 0700",
-		"max_connections = 200", "shared_buffers = '32MB'", "dynamic_shared_memory_type = posix",
+		"max_connections = 200", "shared_buffers = '32MB'", "dynamic_shared_memory_type = mmap",
 		"fsync = off", "max_wal_size = '64MB'", "min_wal_size = '2MB'",
 		"wal_level = replica", "max_wal_senders = 4", "hot_standby = on",
 		"log_line_prefix = '%m [%p] %u@%d '", "logging_collector = off", "log_checkpoints = off",
