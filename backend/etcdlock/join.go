@@ -16,8 +16,8 @@ import (
 	"github.com/interlock-go/interlock/driver/exchange"
 )
 
-// Join makes the key of a ticket, and reads as much of the queue as says that it is alone. In a longer
-// queue it reads the rest afterwards, since a transaction that sorts a queue would hold up the server.
+// Join makes the key of a ticket, and reads the queue if that is short. What is to be known of a longer one it reads
+// afterwards, since a transaction that sorts a queue would hold up the server.
 func (s *store) Join(ctx context.Context, j exchange.Join) (st exchange.Status, err error) {
 	t := &ticket{queue: j.Queue, id: j.ID, note: j.Note, lease: leaseOf(j.Session.ID), row: row{
 		ID: j.ID, Kind: j.Kind, Units: j.Units, Capacity: j.Capacity, Hold: j.Hold, Robust: j.Robust, Since: time.Now(),
@@ -39,7 +39,7 @@ func (s *store) Join(ctx context.Context, j exchange.Join) (st exchange.Status, 
 	}
 	t.created, t.changed = got.Header.Revision, got.Header.Revision
 	read := func(i int) *pb.RangeResponse { return got.Responses[i].GetResponseRange() }
-	q, front := &queue{}, read(1)
+	q, front := &queue{read: t.created}, read(1)
 	front.Kvs = slices.DeleteFunc(front.Kvs, func(kv *mvccpb.KeyValue) bool { return string(kv.Key) == t.key }) // it is known
 	if s.readLine(&q.line, t.queue, front); !q.whole {
 		q.line = line{}
@@ -47,9 +47,13 @@ func (s *store) Join(ctx context.Context, j exchange.Join) (st exchange.Status, 
 		b := s.batch()
 		b.add(s.front(t.queue, 0, perFront, true), func(r *pb.RangeResponse) { s.readLine(&q.line, t.queue, r) })
 		b.get(t.key, func(all kvs) { own = all })
+		if t.exclusive() {
+			b.add(s.inFront(t), func(r *pb.RangeResponse) { q.last = s.readInFront(t, r) })
+		}
 		if err := b.run(ctx); err != nil {
 			return st, err
 		}
+		q.read = b.first
 		switch {
 		case len(own) == 0 || own[0].CreateRevision != t.created:
 			return st, s.gone(ctx, j.Session)
@@ -107,7 +111,7 @@ func (s *store) put(ctx context.Context, o exchange.Session, t *ticket) (got *cl
 				clientv3.Compare(clientv3.CreateRevision(tombstone), "=", 0),
 			},
 			append([]clientv3.Op{
-				clientv3.OpPut(t.key, t.value(), clientv3.WithLease(t.lease)), s.front(t.queue, 0, 2, false),
+				clientv3.OpPut(t.key, t.value(), clientv3.WithLease(t.lease)), s.front(t.queue, 0, perJoin, false),
 				clientv3.OpGet(s.floor(t.queue)), clientv3.OpGet(s.floor("")),
 			}, mark...),
 			[]clientv3.Op{clientv3.OpGet(tombstone), clientv3.OpGet(own), clientv3.OpGet(seat)})
@@ -173,9 +177,11 @@ func (s *store) stands(ctx context.Context, j exchange.Join, t *ticket, q *queue
 	case j.NoWait:
 		return st, driver.ErrBusy
 	case p.all:
-		s.watchWaiter(t, p)
+		s.watchWaiter(t, p, q.read)
+	case q.last != nil:
+		s.watchWaiter(t, place{before: []*ticket{q.last}}, q.read)
 	default:
-		if err := s.watchDeep(ctx, []*seen{{0, t, p}}); err != nil {
+		if err := s.watchDeep(ctx, []*seen{{0, t, p}}, q.read); err != nil {
 			return st, err
 		}
 	}

@@ -97,8 +97,9 @@ type look struct {
 // queue is what is read of the queue of tickets that may be held since the last look.
 type queue struct {
 	line
-	asked bool  // the line was asked for
-	read  int64 // the revision at which it was read first
+	asked bool    // the line was asked for
+	read  int64   // the revision at which it was read first
+	last  *ticket // in front of one that comes to wait, and is far from the front
 	mark  mark
 	floor floor
 }
@@ -277,8 +278,10 @@ func token(t *ticket, own, all floor) uint64 {
 	return uint64(t.created) + max(own.add(t.created), all.add(t.created))
 }
 
-// perFront is how many tickets of a queue are read at first, and perPage how many more at a time.
+// perJoin is how many tickets of a queue are read by the transaction that adds one, without an order. Further ones
+// are read in their order: perFront at first, and then perPage at a time.
 const (
+	perJoin  = 20
 	perFront = 8
 	perPage  = 1000
 )
@@ -344,7 +347,7 @@ func (l *look) judge(ctx context.Context) error {
 				return err
 			}
 		case !t.held && l.watch && t.all:
-			l.s.watchWaiter(t.ticket, t.place)
+			l.s.watchWaiter(t.ticket, t.place, l.first)
 		case !t.held && l.watch:
 			deep = append(deep, t)
 		}
@@ -355,7 +358,7 @@ func (l *look) judge(ctx context.Context) error {
 			l.s.watches.drop(ofTicket(ref.ID))
 		}
 	}
-	return l.s.watchDeep(ctx, deep)
+	return l.s.watchDeep(ctx, deep, l.first)
 }
 
 // status is what is known of a ticket without further questions.

@@ -291,7 +291,7 @@ type batch struct {
 	take  []func(*pb.RangeResponse)
 	terms map[uint64]bool // of Raft, in the answers
 
-	revision int64 // of the last answer
+	first, revision int64 // of the first answer, and of the last one
 }
 
 func (s *store) batch() *batch { return &batch{s: s, terms: map[uint64]bool{}} }
@@ -315,6 +315,9 @@ func (b *batch) run(ctx context.Context) error {
 			return err
 		}
 		b.terms[got.Header.RaftTerm], b.revision = true, got.Header.Revision
+		if b.first == 0 {
+			b.first = b.revision
+		}
 		for i, r := range got.Responses {
 			b.take[at+i](r.GetResponseRange())
 		}

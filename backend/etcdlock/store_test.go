@@ -504,7 +504,7 @@ func TestATicketThatIsRemovedWhileItJoinsIsNotHeld(t *testing.T) {
 		return j
 	}
 	var refs []exchange.Ref
-	for range 2 {
+	for range perJoin { // so many that its Join takes two
 		j := mk()
 		st, err := s.Join(ctx, j)
 		if err != nil {
@@ -533,6 +533,89 @@ func TestATicketThatIsRemovedWhileItJoinsIsNotHeld(t *testing.T) {
 	if err == nil && st.State == exchange.Held {
 		t.Errorf("two hold a mutex: %+v", st)
 	}
+}
+
+// Promise: one exchange says how a newcomer stands in a short queue, and two in a long one.
+func TestANewcomerTakesOneExchangeInAShortQueue(t *testing.T) {
+	t.Parallel()
+	s := storeTo(t, etcdtest.Start(t))
+	o := begun(t, s)
+	join := func(j exchange.Join, want exchange.State, most uint64) {
+		t.Helper()
+		before := s.Exchanges()
+		st, err := s.Join(t.Context(), j)
+		if n := s.Exchanges() - before; err != nil || st.State != want || n > most {
+			t.Errorf("it is %+v, %v, after %d exchanges", st, err, n)
+		}
+	}
+	for i := range perJoin + 5 {
+		want, most := exchange.Waiting, uint64(1)
+		switch {
+		case i == 0:
+			want = exchange.Held
+		case i == 1:
+			most = 2 // it tells the holder
+		case i >= perJoin:
+			most = 2
+		}
+		j := mutex(o)
+		j.ID, j.Robust = fmt.Sprintf("%x", i%16)+j.ID[1:], false
+		if i >= 16 {
+			most++ // its seat is taken
+		}
+		join(j, want, most)
+	}
+	for i := range 10 {
+		j := mutex(o)
+		j.ID, j.Robust, j.Queue, j.Kind, j.Capacity = fmt.Sprintf("%x", i)+j.ID[1:], false, "permits", driver.Semaphore, 10
+		join(j, exchange.Held, 1)
+	}
+}
+
+// Promise: a waiter is told to look once its watch has begun if what keeps it out may have left before that, and is not
+// told so if it cannot have.
+func TestAWaiterLooksIfItsWatchMayHaveBegunTooLate(t *testing.T) {
+	t.Parallel()
+	s := storeTo(t, etcdtest.Start(t))
+	ctx := t.Context()
+	o := begun(t, s)
+	front, next, last := mutex(o), mutex(o), mutex(o)
+	for i, j := range []exchange.Join{front, next, last} {
+		st, err := s.Join(ctx, j)
+		if err != nil || (st.State == exchange.Held) != (i == 0) {
+			t.Fatalf("%+v, %v", st, err)
+		}
+	}
+	if _, err := s.Leave(ctx, exchange.Leave{Ref: exchange.Ref{Queue: "q", ID: front.ID}, Session: o, Clean: true}); err != nil {
+		t.Fatal(err)
+	}
+	all, err := s.Look(ctx, o, []exchange.Ref{{Queue: "q", ID: last.ID}}) // nothing has changed since
+	if err != nil || all[0].State != exchange.Waiting {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	told := make(chan string, 10)
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- s.Listen(ctx, o.Mailbox, func() {}, func(ev exchange.Event) { told <- ev.ID })
+	}()
+	hear := func(id string) {
+		t.Helper()
+		select {
+		case got := <-told:
+			if got != id {
+				t.Errorf("another one is told: %s, not %s", got, id)
+			}
+		case err := <-ended:
+			t.Fatalf("it is not told: %v", err)
+		}
+	}
+	hear(next.ID)
+	if _, err := s.Leave(ctx, exchange.Leave{Ref: exchange.Ref{Queue: "q", ID: next.ID}, Session: o, Clean: true}); err != nil {
+		t.Fatal(err)
+	}
+	hear(last.ID) // which its watch brings
 }
 
 // Promise: a waiter that is granted just as it is evicted is evicted as a holder: the next one waits for its end.

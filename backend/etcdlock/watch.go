@@ -19,7 +19,8 @@ import (
 // watches are the keys that are watched while the client listens: of a waiter what keeps it out, and
 // what is followed. Most waiters watch one key, so that a hand-over wakes one of them. A watch proves
 // nothing: each change is a reason to look. It begins without a revision, since one with a revision waits
-// for a loop of the server; so it is also a reason to look that a watch has begun.
+// for a loop of the server; so it is also a reason to look that a watch has begun, unless it tells of all that has changed
+// since its key was read.
 type watches struct {
 	mu   sync.Mutex
 	all  map[string]*watched // by what it is for
@@ -29,6 +30,7 @@ type watches struct {
 type watched struct {
 	key, end string // a range of keys, unless end is empty
 	created  int64  // of what keeps a waiter out, and has the key
+	read     int64  // the revision at which that was seen to stand, or an earlier one; 0: it was not
 	event    exchange.Event
 	unread   bool // of a follower: it has been told, and has not read since
 	stop     func()
@@ -41,17 +43,17 @@ func ofQueue(name string) string { return "queue " + name }
 func ofCell(name string) string  { return "cell " + name }
 
 // set has a key watched from now on, instead of another one for the same purpose.
-func (w *watches) set(purpose, key, end string, created int64, event exchange.Event) {
+func (w *watches) set(purpose, key, end string, created, read int64, event exchange.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if t := w.all[purpose]; t != nil {
-		t.unread, t.created = false, created
+		t.unread, t.created, t.read = false, created, read
 		if t.key == key && t.end == end {
 			return
 		}
 		t.stop()
 	}
-	t := &watched{key: key, end: end, created: created, event: event, stop: func() {}}
+	t := &watched{key: key, end: end, created: created, read: read, event: event, stop: func() {}}
 	w.bound(event.Type)
 	w.all[purpose] = t
 	if w.next != nil {
@@ -100,6 +102,13 @@ func (w *watches) key(purpose string) (key string, created int64) {
 	return "", 0
 }
 
+// complete: a watch that has begun at this revision, and tells of later ones, misses nothing.
+func (w *watches) complete(t *watched, begun int64) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return begun <= t.read
+}
+
 // listen has begin called for each watch that there is, and for those that are set later.
 func (w *watches) listen(begin func(*watched)) {
 	w.mu.Lock()
@@ -131,14 +140,14 @@ func (w *watches) told(t *watched) {
 // follow has a queue or a cell watched for a follower.
 func (s *store) follow(f exchange.Follower, purpose, key, end string, event exchange.Event) {
 	if f.Mailbox != "" {
-		s.watches.set(purpose, key, end, 0, event)
+		s.watches.set(purpose, key, end, 0, 0, event)
 	}
 }
 
 // watchWaiter has watched what keeps a waiter out: the last ticket that does so alone. Else it is
 // several permits: the first waiter watches the whole queue, and each other one that in front of it, which
-// changes when it is held.
-func (s *store) watchWaiter(t *ticket, p place) {
+// changes when it is held. All in front of it was read at that revision, or later.
+func (s *store) watchWaiter(t *ticket, p place, read int64) {
 	b, key, end := p.blocker(t), s.queue(t.queue), ""
 	if b == nil && p.first {
 		b, end = t, clientv3.GetPrefixRangeEnd(key)
@@ -148,25 +157,34 @@ func (s *store) watchWaiter(t *ticket, p place) {
 		}
 		key = b.key
 	}
-	s.watches.set(ofTicket(t.id), key, end, b.created, exchange.Event{Type: exchange.Granted, ID: t.id, Unverified: true})
+	s.watches.set(ofTicket(t.id), key, end, b.created, read, exchange.Event{Type: exchange.Granted, ID: t.id, Unverified: true})
+}
+
+// inFront asks for the ticket in front of another one.
+func (s *store) inFront(t *ticket) clientv3.Op {
+	prefix := s.queue(t.queue)
+	return clientv3.OpGet(prefix, clientv3.WithRange(clientv3.GetPrefixRangeEnd(prefix)), clientv3.WithLimit(1),
+		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend), clientv3.WithMaxCreateRev(t.created-1))
+}
+
+// readInFront reads the answer to that; nil if it is a key of another queue, such as foo/bar/ID, or if there is none.
+func (s *store) readInFront(t *ticket, r *pb.RangeResponse) *ticket {
+	if len(r.Kvs) == 0 {
+		return nil
+	}
+	return s.readTicket(t.queue, r.Kvs[0])
 }
 
 // watchDeep is watchWaiter for waiters that need the whole capacity and are far from the front: the ticket
-// in front of each is asked for.
-func (s *store) watchDeep(ctx context.Context, all []*seen) error {
+// in front of each is asked for. They were read at that revision, or later.
+func (s *store) watchDeep(ctx context.Context, all []*seen, read int64) error {
 	b := s.batch()
 	for _, t := range all {
-		prefix := s.queue(t.queue)
-		op := clientv3.OpGet(prefix, clientv3.WithRange(clientv3.GetPrefixRangeEnd(prefix)), clientv3.WithLimit(1),
-			clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend), clientv3.WithMaxCreateRev(t.created-1))
-		b.add(op, func(r *pb.RangeResponse) {
-			for _, kv := range r.Kvs {
-				if before := s.readTicket(t.queue, kv); before != nil {
-					t.before = []*ticket{before}
-					return
-				}
-			}
+		b.add(s.inFront(t.ticket), func(r *pb.RangeResponse) {
 			t.before = nil
+			if before := s.readInFront(t.ticket, r); before != nil {
+				t.before = []*ticket{before}
+			}
 		})
 	}
 	if err := b.run(ctx); err != nil {
@@ -183,9 +201,9 @@ func (s *store) watchDeep(ctx context.Context, all []*seen) error {
 			t.place = ln.place(t.ticket)
 		}
 		if len(t.before) > 0 {
-			s.watchWaiter(t.ticket, t.place)
+			s.watchWaiter(t.ticket, t.place, read)
 		} else { // it is held by now
-			s.watches.set(ofTicket(t.id), t.key, "", t.created, exchange.Event{Type: exchange.Granted, ID: t.id, Unverified: true})
+			s.watches.set(ofTicket(t.id), t.key, "", t.created, 0, exchange.Event{Type: exchange.Granted, ID: t.id, Unverified: true})
 		}
 	}
 	return nil
@@ -205,7 +223,10 @@ func (s *store) Listen(ctx context.Context, mailbox string, up func(), receive f
 		t.stop = stop
 		tasks.Go(func() {
 			defer stop()
-			err := s.watch(ctx, t.key, t.end, func(clientv3.WatchResponse) {
+			err := s.watch(ctx, t.key, t.end, func(r clientv3.WatchResponse) {
+				if r.Created && s.watches.complete(t, r.Header.Revision) {
+					return
+				}
 				receive(t.event)
 				s.watches.told(t)
 			})

@@ -1257,6 +1257,22 @@ var backends = []fault{
 		old: "\t\t\t\tclientv3.Compare(clientv3.CreateRevision(tombstone), \"=\", 0),\n", new: "",
 	},
 	{
+		file: "backend/etcdlock/watch.go", test: "TestAWaiterLooksIfItsWatchMayHaveBegunTooLate",
+		old: "return begun <= t.read", new: "return true",
+	},
+	{
+		file: "backend/etcdlock/watch.go", test: "TestAWaiterLooksIfItsWatchMayHaveBegunTooLate",
+		old: "return begun <= t.read", new: "return false",
+	},
+	{
+		file: "backend/etcdlock/join.go", test: "TestANewcomerTakesOneExchangeInAShortQueue",
+		old: "s.front(t.queue, 0, perJoin, false),\n", new: "s.front(t.queue, 0, 2, false),\n",
+	},
+	{
+		file: "backend/etcdlock/join.go", test: "TestANewcomerTakesOneExchangeInAShortQueue",
+		old: "case q.last != nil:", new: "case false:",
+	},
+	{
 		file: "backend/etcdlock/look.go", test: "TestATicketThatComesWhileManyAreReadIsNotGranted",
 		old: "if t.created > l.queues[t.queue].read {", new: "if false {",
 	},
