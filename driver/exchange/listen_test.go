@@ -3,6 +3,7 @@ package exchange_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -203,4 +204,37 @@ func TestPollsAreNeitherDenseNorStarved(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Promise: a client that hears nothing polls for a call that begins while it rests, since no other call expects events.
+func TestACallThatEndsTheRestIsPolledFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var looks atomic.Int64
+		store := exchangetest.NewWorld().Store()
+		store.Script = exchangetest.Script{
+			Join:   says(waits),
+			Listen: func(context.Context, string, func(), func(exchange.Event)) error { return errors.ErrUnsupported },
+			Look: func(_ context.Context, _ exchange.Session, refs []exchange.Ref) ([]exchange.Status, error) {
+				looks.Add(1)
+				return slices.Repeat([]exchange.Status{waits}, len(refs)), nil
+			},
+		}
+		d := store.Driver()
+		defer d.Close()
+		s, err := d.Open(t.Context(), driver.SessionOptions{TTL: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		k := joined(t, s)
+		for call := range 2 {
+			before := looks.Load()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			_, _ = s.Await(ctx, k)
+			cancel()
+			if looks.Load() == before {
+				t.Errorf("no poll in the second of call %d", call+1)
+			}
+			time.Sleep(5 * time.Second)
+		}
+	})
 }

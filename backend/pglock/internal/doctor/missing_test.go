@@ -166,8 +166,11 @@ func TestDoctorOfAServerThatRefuses(t *testing.T) {
 	r, _ = doctortest.Consult(t, strings.Replace(standby.URL(), standby.Addr, standby.Addr+","+standby.Addr, 1))
 	r.Has("server", driver.Fail, "read only", "name the primary")
 
-	r, _ = doctortest.Consult(t, strings.Replace(s.URL(), s.Addr, starting(t), 1))
+	r, refused = doctortest.Consult(t, strings.Replace(s.URL(), s.Addr, starting(t), 1))
 	r.Has("server", driver.Fail, "starting up", "wait until the server has started")
+	if !driver.IsPassing(refused) {
+		t.Errorf("whoever opens it does not ask again: %v", refused)
+	}
 
 	down := pgtest.NewProxy(t, s.Addr)
 	down.Close()
