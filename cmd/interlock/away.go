@@ -59,9 +59,10 @@ type client struct {
 	closing func() error
 
 	mu     sync.Mutex
-	away   error // why the backend does not answer, nil if it does
-	failed error // why a try failed since it was asked last, nil if none did
-	told   bool  // that tries fail
+	away   error         // why the backend does not answer, nil if it does
+	failed error         // why a try failed since it was asked last, nil if none did
+	told   bool          // that tries fail
+	quiet  time.Duration // for how long it was asked since, and none failed
 }
 
 // newClient makes the client of a command. The name is "", or no name of a lock, if the
@@ -122,7 +123,7 @@ func (k *client) watch(ctx context.Context, every time.Duration) (stop func()) {
 				return
 			}
 			if err := k.ask(ctx, max(every, time.Second)); ctx.Err() == nil {
-				k.judge(err)
+				k.judge(err, every)
 			}
 		}
 	}()
@@ -140,17 +141,23 @@ func (k *client) ask(ctx context.Context, limit time.Duration) error {
 	return err
 }
 
-// judge takes note of whether the backend has answered. If it has, and refuses what is asked of it
-// all the same, that is told once in each row of tries that fail.
-func (k *client) judge(err error) {
+// rowEnds is longer than tries that fail are apart: the pause between two is 1.5 s at most.
+const rowEnds = 10 * time.Second
+
+// judge takes note of whether the backend has answered, when it is asked every so often. If it has, and
+// refuses what is asked of it all the same, that is told once in each row of tries that fail.
+func (k *client) judge(err error, every time.Duration) {
 	k.mu.Lock()
 	was, refused := k.away, k.failed
 	k.away, k.failed = err, nil
 	if err != nil || was != nil {
 		refused = nil // the tries failed because it was away
 	}
+	if k.quiet += every; refused != nil {
+		k.quiet = 0
+	}
 	news := refused != nil && !k.told
-	k.told = refused != nil
+	k.told = refused != nil || k.told && err == nil && was == nil && k.quiet < rowEnds
 	k.mu.Unlock()
 	switch {
 	case err != nil && was == nil:

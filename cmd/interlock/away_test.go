@@ -283,6 +283,37 @@ func TestAWaitTellsWhatTheBackendRefuses(t *testing.T) {
 	start(t, url, "run", "-w", "1", "other", "--", "true").ends(exitBusy, soon)
 }
 
+// Promise: what the backend refuses is told once, though the pause between two tries can be longer than
+// that between two looks; and again, if tries fail anew after all went well for a while.
+func TestARefusalIsToldOnceInARowOfTries(t *testing.T) {
+	t.Parallel()
+	refused := errors.New("refused")
+	told := 0
+	k := &client{tell: func(event, _ string) {
+		if event == "retry" {
+			told++
+		}
+	}}
+	look := func(failed bool) {
+		if failed {
+			k.retried(refused)
+		}
+		k.judge(nil, time.Second)
+	}
+	for _, failed := range []bool{true, true, false, true, false, false, true} {
+		look(failed)
+	}
+	if told != 1 {
+		t.Errorf("told %d times in one row, not once", told)
+	}
+	for range rowEnds / time.Second {
+		look(false)
+	}
+	if look(true); told != 2 {
+		t.Errorf("told %d times in two rows", told)
+	}
+}
+
 // Promise: a wait outlasts the backend's absence, and says when that is over.
 func TestAWaitTellsThatTheBackendIsBack(t *testing.T) {
 	t.Parallel()

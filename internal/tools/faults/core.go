@@ -596,6 +596,10 @@ var core = []fault{
 		old: "refused != nil && away == nil", new: "refused != nil && away != nil",
 	},
 	{
+		file: "cmd/interlock/away.go", test: "TestARefusalIsToldOnceInARowOfTries",
+		old: "refused != nil || k.told && err == nil && was == nil && k.quiet < rowEnds", new: "refused != nil",
+	},
+	{
 		file: "election.go", test: "TestOnlyTheLeaderChangesItsValue",
 		old: "case was.Token > own.BackendToken():", new: "case was.Token > own.BackendToken() && false:",
 	},
