@@ -596,6 +596,10 @@ var core = []fault{
 		old: "refused != nil && away == nil", new: "refused != nil && away != nil",
 	},
 	{
+		file: "cmd/interlock/internal/guard/start_unix.go", test: "TestAnOrderOutlastsAStopOfItsProgram",
+		old: "for range 10 {\n\t\t_ = pipe.SetW", new: "for range 1 {\n\t\t_ = pipe.SetW",
+	},
+	{
 		file: "cmd/interlock/away.go", test: "TestARefusalIsToldOnceInARowOfTries",
 		old: "refused != nil || k.told && err == nil && was == nil && k.quiet < rowEnds", new: "refused != nil",
 	},

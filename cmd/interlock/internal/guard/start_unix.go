@@ -3,9 +3,11 @@
 package guard
 
 import (
+	"bytes"
 	"encoding/gob"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"runtime"
@@ -31,8 +33,9 @@ type Job struct {
 	signals   chan os.Signal // that are caught
 
 	mu       sync.Mutex
-	orders   *gob.Encoder
-	pipe     *os.File // for orders
+	orders   *gob.Encoder // to order
+	order    bytes.Buffer // what is sent next
+	pipe     *os.File     // for orders
 	reports  *os.File
 	schedule schedule
 	atIt     bool        // the guard kills the job, or nobody is left to kill
@@ -89,7 +92,7 @@ func start(s Spec) (*Job, error) {
 		return nil, err
 	}
 	defer reportW.Close()
-	j.pipe, j.orders, j.reports = orderW, gob.NewEncoder(orderW), reportR
+	j.pipe, j.orders, j.reports = orderW, gob.NewEncoder(&j.order), reportR
 
 	// Signals are caught from here on, so that none is lost between the job's
 	// start and the first that is forwarded.
@@ -136,7 +139,8 @@ func start(s Spec) (*Job, error) {
 first:
 	for {
 		var r report
-		_ = j.orders.Encode(c) // a guard that cannot read it has told why, or has died
+		_ = j.orders.Encode(c)
+		_, _ = j.order.WriteTo(j.pipe) // a guard that cannot read it has told why, or has died
 		err := reports.Decode(&r)
 		if err != nil {
 			ws := wait(j.outermost)
@@ -279,10 +283,27 @@ func (j *Job) send(o order) {
 	defer j.mu.Unlock()
 	// A guard that does not read must not hang its program. After a cut order
 	// the pipe is of no use any more, and its end tells the guard to act.
-	j.pipe.SetWriteDeadline(time.Now().Add(time.Second))
-	if err := j.orders.Encode(o); err != nil {
+	if j.orders.Encode(o) != nil || writeBriefly(j.pipe, j.order.Bytes()) != nil {
 		j.pipe.Close()
 	}
+	j.order.Reset()
+}
+
+// writeBriefly gives up where nobody reads, after about a second. That is not one deadline: this process may
+// be stopped before the write, and would cut an order that the pipe has room for.
+func writeBriefly(pipe interface {
+	io.Writer
+	SetWriteDeadline(time.Time) error
+}, order []byte) (err error) {
+	for range 10 {
+		_ = pipe.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
+		var n int
+		if n, err = pipe.Write(order); !errors.Is(err, os.ErrDeadlineExceeded) {
+			return err
+		}
+		order = order[n:]
+	}
+	return err
 }
 
 // follow reads what the guard reports until nobody of the job is left.
