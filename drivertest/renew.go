@@ -197,15 +197,15 @@ var recentProofs = rule{
 			ttl := a.TTL
 			held := a.lease(tk)
 			counted, old, oldest := 0, 0, time.Duration(0)
-			slow := false // this machine, or the last answer
+			slow := front.lookout(ttl / 20)
+			defer slow.stop()
 			for stop := last.Add(5 * ttl); last < stop; {
 				due := max(min(last.Add(ttl/3), held.proof.Add(2*ttl/5)), last.Add(ttl/12))
 				time.Sleep(due.Sub(a.driver.Now()))
 				age := due.Sub(held.proof)
 				last = a.driver.Now()
 				held.renewFor(0, nil)
-				wasSlow := slow
-				if slow = a.driver.Now().Sub(due) > ttl/20; slow || wasSlow {
+				if a.driver.Now().Sub(due) > ttl/20 || slow.since(due.Add(-ttl/2)) {
 					continue
 				}
 				counted++
