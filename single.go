@@ -26,10 +26,10 @@ type single struct {
 	result error
 
 	// The rest is guarded by t.mu.
-	at      int // in t.leases
+	at      int32 // in t.leases
+	works   int32 // bound contexts whose functions were not called
 	err     error
 	done    chan struct{} // made when it is asked for
-	works   int           // bound contexts whose functions were not called
 	given   bool          // its holder has released it
 	late    chan struct{} // closed when its overrun ends; nil if there is none
 	revoked chan struct{} // made when it is asked for
@@ -40,8 +40,8 @@ type single struct {
 type grant struct {
 	number    uint64 // among those of the ticket, from 0
 	since     driver.Instant
-	leases    int  // not yet released; guarded by ticket.mu
-	unclean   bool // a function of Do has panicked; guarded by ticket.mu
+	leases    int32 // not yet released; guarded by ticket.mu
+	unclean   bool  // a function of Do has panicked; guarded by ticket.mu
 	inherited bool
 }
 
@@ -88,7 +88,7 @@ func (t *ticket) newLease(ctx context.Context, lock *Lock, now driver.Instant) *
 
 // attach makes l a lease of the ticket. t.mu is held.
 func (t *ticket) attach(l *single, ctx context.Context, lock *Lock) {
-	l.lease.h, l.t, l.lock, l.at = l, t, lock, len(t.leases)
+	l.lease.h, l.t, l.lock, l.at = l, t, lock, int32(len(t.leases))
 	if t.c.cfg.observed() {
 		l.ctx = context.WithoutCancel(ctx)
 	}
