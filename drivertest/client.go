@@ -36,6 +36,7 @@ func (t *trial) session(d driver.Driver, ttl time.Duration) *client {
 	opened := d.Now()
 	s, err := d.Open(t.ctx, driver.SessionOptions{TTL: ttl, Owner: "drivertest"})
 	if err != nil {
+		t.inTime(d, opened.Add(ttl))
 		t.Fatalf("Open: %v", err)
 	}
 	return &client{Opened: s, driver: d, t: t, opened: opened}
