@@ -21,7 +21,8 @@ type Blocked struct {
 	Kind   string
 	Units  int64
 
-	// Outside: the name does not begin with the client's prefix, so it is the whole name, and the client cannot name the lock.
+	// Outside: the name does not begin with the prefix of any of the clients of the backend. So it is the whole name, and none of
+	// them can name the lock.
 	Outside bool
 
 	Owner string
@@ -52,7 +53,8 @@ func (d Deadlock) String() string {
 }
 
 // Deadlocks finds deadlocks among the locks of the backends of these clients, which may have been
-// acquired by any clients. Two clients of one backend count once.
+// acquired by any clients. Two clients of one backend count once; of those with different prefixes each lock has the
+// one that can name it.
 //
 // What is reported is certain: at one moment, after the call has begun, all these waits went on, and
 // all that is said to be held was held. So it can only end if somebody gives up: a context is
@@ -64,8 +66,9 @@ func (d Deadlock) String() string {
 //     a job of interlock run, the locks of that. [All] holds its parts. A lease that the context does not carry is
 //     not known to be held by the waiter. A goroutine that the holder does not wait for is given [Detach], or it
 //     counts as the holder, too.
-//   - A wait with a time limit (a deadline of its context, or [Wait]) is in no deadlock, since it ends. A lease of
-//     [Hold], or one that [AtLeast] keeps, holds up nobody for ever.
+//     Of several leases each counts until it ends.
+//   - A wait with a time limit (a deadline of its context, [Wait], or a lease of [Hold] in its context) is in no deadlock,
+//     since it ends. A lease of Hold, or one that [AtLeast] keeps, holds up nobody for ever.
 //   - A wait is known to others when it has lasted for a second.
 //   - What counts is who can never be served: a writer waits for each reader, a reader for each writer in front,
 //     and a semaphore's waiter for so many of those in front that too few permits are left without them.
@@ -103,10 +106,11 @@ func findDeadlocks(ctx context.Context, clients []*Client) ([]Deadlock, error) {
 
 func (w *told) blocked(q driver.Queue, by driver.Member) Blocked {
 	shown := w.c.queue(driver.Queue{Members: []driver.Member{by}, Read: q.Read})
+	name, outside := w.name()
 	return Blocked{
-		Client: w.c, Name: strings.TrimPrefix(w.Queue, w.c.cfg.prefix), Kind: cut(q.Kind, driver.MaxOwner), Units: w.Units,
+		Client: w.c, Name: name, Outside: outside, Kind: cut(q.Kind, driver.MaxOwner), Units: w.Units,
 		Owner: w.owner, Note: w.Note, Since: dated(w.Since), By: append(shown.Holders, shown.Waiters...)[0],
-		Outside: !strings.HasPrefix(w.Queue, w.c.cfg.prefix), id: w.ID, breaks: w.Breaks,
+		id: w.ID, breaks: w.Breaks,
 	}
 }
 

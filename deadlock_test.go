@@ -299,6 +299,19 @@ func TestNoFalseAlarm(t *testing.T) {
 		"a lease that ends by itself": func(s scene) {
 			crossed(s, s.a.Mutex("a"), s.b.Mutex("b", interlock.Hold(time.Hour)), s.a.Mutex("b"), s.b.Mutex("a"))
 		},
+		"a context that ends with a lease": func(s scene) {
+			a, _ := under(s.t, s.ctx, s.a.Mutex("fixed", interlock.Hold(time.Hour)))
+			a, _ = under(s.t, a, s.a.Mutex("a"))
+			b, _ := under(s.t, s.ctx, s.b.Mutex("b"))
+			async(a, s.a.Mutex("b"))
+			async(b, s.b.Mutex("a"))
+		},
+		"a part of All that ends by itself": func(s scene) {
+			b, _ := under(s.t, s.ctx, s.b.Mutex("b"))
+			async(s.ctx, interlock.All(s.a.Mutex("a"), s.a.Mutex("a2", interlock.Hold(time.Hour)), s.a.Mutex("b")))
+			time.Sleep(time.Millisecond)
+			async(b, s.b.Mutex("a"))
+		},
 		"a lease that another goroutine has": func(s scene) {
 			a, _ := under(s.t, s.ctx, s.a.Mutex("a"))
 			under(s.t, s.ctx, s.b.Mutex("b"))
@@ -343,6 +356,16 @@ func TestNoFalseAlarm(t *testing.T) {
 		"the same, when the wait is known to others": func(s scene) {
 			first, lease := under(s.t, s.ctx, s.a.RWMutex("a").Reader())
 			under(s.t, s.ctx, s.a.RWMutex("a").Reader()) // shares the ticket
+			b, _ := under(s.t, s.ctx, s.b.Mutex("b"))
+			async(context.WithoutCancel(first), s.a.Mutex("b"))
+			async(b, s.b.RWMutex("a").Writer())
+			time.Sleep(told)
+			ok(s.t, lease.Release())
+		},
+		"the same, when the one that waits holds more": func(s scene) {
+			first, lease := under(s.t, s.ctx, s.a.RWMutex("a").Reader())
+			under(s.t, s.ctx, s.a.RWMutex("a").Reader()) // shares the ticket
+			first, _ = under(s.t, first, s.a.Mutex("more"))
 			b, _ := under(s.t, s.ctx, s.b.Mutex("b"))
 			async(context.WithoutCancel(first), s.a.Mutex("b"))
 			async(b, s.b.RWMutex("a").Writer())
@@ -414,6 +437,85 @@ func TestNoFalseAlarm(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Promise: a wait is seen as long as it holds anything, and with each of its leases until that ends.
+func TestAWaitIsSeenWithEachLeaseUntilThatEnds(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		w := memlock.NewWorld()
+		a, b, looker := join(t, w), join(t, w), join(t, w)
+		ctx, _ := untilEnd(t)
+		rw := a.RWMutex("rw", interlock.Reentrant())
+		holder, first := under(t, ctx, a.Mutex("m"))
+		holder, second := under(t, holder, rw.Reader())
+		holder, nested := under(t, holder, rw.Reader())
+		free, _ := under(t, ctx, b.Mutex("b"))
+		async(context.WithoutCancel(holder), a.Mutex("b"))
+		time.Sleep(told)
+		closing := func(l *interlock.Lock, want, why string) {
+			t.Helper()
+			waits, cancel := context.WithCancel(free)
+			c := async(waits, l)
+			time.Sleep(told)
+			if got := names(deadlocks(t, looker)); got != want {
+				t.Errorf("%s: found %q, want %q", why, got, want)
+			}
+			cancel()
+			<-c
+		}
+		closing(b.Mutex("m"), "b m", "the first lease")
+		closing(b.RWMutex("rw").Writer(), "b rw", "the second lease")
+		ok(t, first.Release())
+		closing(b.RWMutex("rw").Writer(), "b rw", "the second lease, when the first has ended")
+		acquire(t, a.Mutex("m"))
+		closing(b.Mutex("m"), "", "the first lease, which has ended")
+		ok(t, nested.Release())
+		closing(b.RWMutex("rw").Writer(), "b rw", "the second lease, when one that was nested has ended")
+		acquire(t, a.RWMutex("rw").Reader()) // shares the ticket
+		ok(t, second.Release())
+		closing(b.RWMutex("rw").Writer(), "", "the second lease, which has ended")
+	})
+}
+
+// Promise: a lock is named as a client can name it, of several clients of one backend by one that can, and as a whole if none can.
+func TestALockOutsideOfThePrefixHasItsWholeName(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		w := memlock.NewWorld()
+		p, q := join(t, w, interlock.Prefix("p/")), join(t, w, interlock.Prefix("q/"))
+		all, none, same := join(t, w), join(t, w, interlock.Prefix("r/")), join(t, w, interlock.Prefix("p/a"))
+		ctx, _ := untilEnd(t)
+		a, _ := under(t, ctx, p.Mutex("a"))
+		b, _ := under(t, ctx, q.Mutex("b"))
+		async(a, q.Mutex("b"))
+		time.Sleep(told) // it is the first of the cycle
+		async(b, p.Mutex("a"))
+		time.Sleep(told)
+		for _, c := range []struct {
+			why     string
+			clients []member
+			of      [2]member
+			names   [2]string
+			outside [2]bool
+		}{
+			{"one prefix", []member{p}, [2]member{p, p}, [2]string{"q/b", "a"}, [2]bool{true, false}},
+			{"the other prefix", []member{q}, [2]member{q, q}, [2]string{"b", "p/a"}, [2]bool{false, true}},
+			{"both", []member{p, q}, [2]member{q, p}, [2]string{"b", "a"}, [2]bool{}},
+			{"both, the other way round", []member{q, p}, [2]member{q, p}, [2]string{"b", "a"}, [2]bool{}},
+			{"the first of those that can", []member{none, all, p, q}, [2]member{all, all}, [2]string{"q/b", "p/a"}, [2]bool{}},
+			{"none that can", []member{none, none}, [2]member{none, none}, [2]string{"q/b", "p/a"}, [2]bool{true, true}},
+			{"a prefix that is the name", []member{same}, [2]member{same, same}, [2]string{"q/b", "p/a"}, [2]bool{true, true}},
+		} {
+			found := deadlocks(t, c.clients...)
+			if len(found) != 1 || len(found[0].Waits) != 2 {
+				t.Fatalf("%s: found %v", c.why, found)
+			}
+			for i, w := range found[0].Waits {
+				if w.Client != c.of[i].Client || w.Name != c.names[i] || w.Outside != c.outside[i] {
+					t.Errorf("%s: wait %d is for %q, outside: %v", c.why, i, w.Name, w.Outside)
+				}
+			}
+		}
+	})
 }
 
 // A wait is over when its caller knows that. A record that was on its way since before proves nothing.

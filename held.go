@@ -40,9 +40,9 @@ func LeaseFrom(ctx context.Context) *Lease {
 	return h.lease
 }
 
-// heldOf yields the live leases in ctx of the same name and kind at the same
-// client.
-func (l *Lock) heldOf(ctx context.Context) iter.Seq[*single] {
+// carried yields the leases that ctx carries, innermost first, also those that have ended. Of an [All] these are the
+// parts.
+func carried(ctx context.Context) iter.Seq[*single] {
 	return func(yield func(*single) bool) {
 		h, _ := ctx.Value(heldKey{}).(*heldLeases)
 		for ; h != nil; h = h.outer {
@@ -50,6 +50,18 @@ func (l *Lock) heldOf(ctx context.Context) iter.Seq[*single] {
 			if !ok {
 				continue // its parts are carried beside it
 			}
+			if !yield(s) {
+				return
+			}
+		}
+	}
+}
+
+// heldOf yields the live leases in ctx of the same name and kind at the same
+// client.
+func (l *Lock) heldOf(ctx context.Context) iter.Seq[*single] {
+	return func(yield func(*single) bool) {
+		for s := range carried(ctx) {
 			o := s.lock
 			if o.c == l.c && o.queue == l.queue && o.kind == l.kind && s.Err() == nil && !yield(s) {
 				return

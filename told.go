@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
@@ -58,9 +59,29 @@ func (all waits) add(c *Client, in string, m driver.Member) {
 	if json.Unmarshal(m.Note, &w.waitRecord) != nil || beside(waitPrefix, w.Queue) != in || driver.CheckName(w.Queue) != nil || driver.CheckID(w.ID) != nil || w.Units < 1 {
 		return // nobody of this package has written it
 	}
-	if known := all[w.ID]; known == nil || known.Number < w.Number {
-		all[w.ID] = &w
+	known := all[w.ID]
+	if known != nil && (w.isOutside() || !known.isOutside()) {
+		c = known.c
 	}
+	if known == nil || known.Number < w.Number {
+		known = &w
+	}
+	known.c = c // of several clients of one backend, one that can name the lock
+	all[w.ID] = known
+}
+
+// name is that of the lock that is waited for, as the client that has read of the wait knows it; else the whole name.
+func (w *told) name() (name string, outside bool) {
+	name, within := strings.CutPrefix(w.Queue, w.c.cfg.prefix)
+	if !within || name == "" {
+		return w.Queue, true
+	}
+	return name, false
+}
+
+func (w *told) isOutside() bool {
+	_, outside := w.name()
+	return outside
 }
 
 // queues reads all queues that are waited for.

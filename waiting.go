@@ -13,12 +13,11 @@ import (
 
 // A wait without a time limit can be part of a deadlock, if its caller holds something else: what the
 // context carries, or the first parts of an [All]. Queues do not say who that is. So once a wait has
-// lasted for a while, a record tells it to other clients, until the wait is over or a lease that it
-// names has ended: whichever of the two comes first ends the record before anybody else can have the
-// lock. A wait that holds nothing has no record, and costs nothing.
+// lasted for a while, a record tells it to other clients until the wait is over. A wait that holds nothing has
+// no record, and costs nothing.
 //
-// A record that is asked for is replaced by one with a larger number, which says that the wait goes on:
-// see Deadlocks.
+// A record that is asked for is replaced by one with a larger number, which says that the wait goes on, and what it
+// still holds: see Deadlocks. So nobody has to be told when one of the leases ends.
 type wait struct {
 	lock   *Lock
 	id     string
@@ -37,7 +36,7 @@ const noticed = time.Second
 // beginWait is called when a wait begins. The context that it returns ends with ctx, or when the wait is to
 // fail, and its cause is what it fails with. over is called when the wait has ended.
 func (l *Lock) beginWait(ctx context.Context, t *ticket) (step context.Context, over func()) {
-	if _, ends := ctx.Deadline(); ends || t != nil && t.req.NoWait || !holdsAny(ctx) {
+	if t != nil && t.req.NoWait || !keepsOut(ctx) {
 		return ctx, nothing
 	}
 	w := &wait{lock: l, ticket: t, since: time.Now()}
@@ -55,9 +54,21 @@ func (l *Lock) beginWait(ctx context.Context, t *ticket) (step context.Context, 
 	}
 }
 
-func holdsAny(ctx context.Context) bool {
-	h, _ := ctx.Value(heldKey{}).(*heldLeases)
-	return h != nil || len(outer.Tickets(ctx)) > 0
+// keepsOut reports whether a wait with ctx can keep others waiting for ever: its caller holds something, and nothing
+// is known to end it. As a deadline does, the end of a lease ends the context that carries it: one with a fixed end
+// is a time limit of the wait.
+func keepsOut(ctx context.Context) bool {
+	if _, ends := ctx.Deadline(); ends {
+		return false
+	}
+	holds := len(outer.Tickets(ctx)) > 0
+	for s := range carried(ctx) {
+		if s.t.req.Hold > 0 && s.Err() == nil {
+			return false
+		}
+		holds = true
+	}
+	return holds
 }
 
 // notice has a record kept of the wait, whose context is ctx.
@@ -87,7 +98,7 @@ func (w *wait) end() {
 	}
 }
 
-// tell keeps the record until told ends, with the wait or with a lease that holder carries.
+// tell keeps the record until told ends, with the wait. holder is the context of the wait.
 func (w *wait) tell(told, holder context.Context) {
 	l := w.lock
 	r := waitRecord{
@@ -97,24 +108,24 @@ func (w *wait) tell(told, holder context.Context) {
 	if w.ticket != nil {
 		r.Ticket = w.ticket.req.ID
 	}
-	for h, _ := holder.Value(heldKey{}).(*heldLeases); h != nil; h = h.outer {
-		s, ok := h.lease.h.(*single)
-		if !ok {
-			continue // its parts are carried beside it
-		}
-		ended := &binding{cancel: func(error) { w.end() }}
-		if s.watch(ended) == nil {
-			defer s.unbind(ended)
-			r.hold(s.t.req.ID)
-		}
-	}
-	for _, id := range outer.Tickets(holder) {
-		r.hold(id)
-	}
-	if len(r.Holds) == 0 {
+	if len(stillHeld(holder)) == 0 {
 		return
 	}
-	l.c.keepRecord(told, l.name, beside(waitPrefix, l.queue), r.note)
+	l.c.keepRecord(told, l.name, beside(waitPrefix, l.queue), func(number int) []byte {
+		r.Number, r.Holds = number, stillHeld(holder)
+		return r.note()
+	})
+}
+
+// stillHeld are the tickets of the leases that ctx carries, innermost first, and that have not ended. One that has ended is
+// not among them when anybody else can have the lock.
+func stillHeld(ctx context.Context) (tickets []string) {
+	for s := range carried(ctx) {
+		if s.Err() == nil && !slices.Contains(tickets, s.t.req.ID) {
+			tickets = append(tickets, s.t.req.ID)
+		}
+	}
+	return append(tickets, outer.Tickets(ctx)...)
 }
 
 // waitRecord is the note of a wait's record, in JSON.
@@ -124,22 +135,15 @@ type waitRecord struct {
 	Queue  string        `json:"queue"`  // that is waited for
 	Units  int64         `json:"units"`
 	Ticket string        `json:"ticket,omitempty"` // which waits there, in its place
-	Holds  []string      `json:"holds,omitempty"`  // tickets that do not leave while it waits
+	Holds  []string      `json:"holds,omitempty"`  // tickets that do not leave while it waits, unless the next record leaves them out
 	Since  time.Time     `json:"since"`            // by the clock of the waiter
 	TTL    time.Duration `json:"ttl"`              // of its client, in nanoseconds
 	Breaks bool          `json:"breaks,omitempty"` // it fails rather than stay in a deadlock
 	Note   string        `json:"note,omitempty"`
 }
 
-func (r *waitRecord) hold(ticket string) {
-	if !slices.Contains(r.Holds, ticket) {
-		r.Holds = append(r.Holds, ticket)
-	}
-}
-
 // note tells as much as there is room for: the innermost leases, if there are too many.
-func (r waitRecord) note(number int) []byte {
-	r.Number = number
+func (r waitRecord) note() []byte {
 	b, err := json.Marshal(r)
 	for err == nil && len(b) > driver.MaxNote {
 		if r.Note == "" {
