@@ -20,6 +20,7 @@ type deadlockJSON struct {
 // the owner of the next wait.
 type blockedJSON struct {
 	Name    string    `json:"name"`
+	Outside bool      `json:"outside,omitempty"` // of the prefixes of the URLs: it is the whole name
 	Kind    string    `json:"kind"`
 	Backend string    `json:"backend"`
 	Owner   string    `json:"owner"`
@@ -107,7 +108,7 @@ func (o *options) reportDeadlocks(cmd *cobra.Command, found []interlock.Deadlock
 				if w.By.Token > 0 {
 					by.Token = strconv.FormatUint(w.By.Token, 10)
 				}
-				waits = append(waits, blockedJSON{w.Name, w.Kind, shown[w.Client], w.Owner, w.Note, w.Units, w.Since, by})
+				waits = append(waits, blockedJSON{w.Name, w.Outside, w.Kind, shown[w.Client], w.Owner, w.Note, w.Units, w.Since, by})
 			}
 			list = append(list, deadlockJSON{waits})
 		}

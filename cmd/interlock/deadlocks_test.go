@@ -3,13 +3,16 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -91,6 +94,95 @@ func TestACycleOfThreeProcessesOnTwoBackendsIsNamed(t *testing.T) {
 	}
 	if found, status := look(redis, pg); len(found) > 0 || status != 0 {
 		t.Errorf("at the end: %v", found)
+	}
+}
+
+// Promise: of two programs with different prefixes in one deadlock, each lock is named as one of the URLs can name it, with the
+// backend's URL, and what to do about it helps; a lock that none can name has its whole name.
+func TestADeadlockOfTwoPrefixesIsNamed(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	whole := "sqlite://" + dir + "/locks.db"
+	with := func(prefix string) string { return whole + "?prefix=" + prefix + "%2F" }
+	crossed := func(has, wants, hasURL, wantsURL string) *started {
+		return start(t, hasURL, "run", has, "--", "sh", "-c", fmt.Sprintf(
+			`touch %[1]s/%[2]s; until test -e %[1]s/%[4]s; do sleep 0.02; done; exec interlock run --url '%[3]s' %[4]s -- true`, dir, has, wantsURL, wants))
+	}
+	both := []*started{crossed("a", "b", with("p"), with("q")), crossed("b", "a", with("q"), with("p"))}
+	look := func(urls []string, more ...string) (out []byte, found bool) {
+		t.Helper()
+		args := append([]string{"doctor", "--deadlocks"}, more...)
+		for _, url := range urls {
+			args = append(args, "--url", url)
+		}
+		var text bytes.Buffer
+		root := newRoot()
+		root.SetOut(&text)
+		root.SetArgs(args)
+		err := root.ExecuteContext(t.Context())
+		var exit *exitError
+		if found = errors.As(err, &exit) && exit.code == exitDeadlock; err != nil && !found {
+			t.Fatalf("%v: %v", urls, err)
+		}
+		return text.Bytes(), found
+	}
+	eventually(t, "the deadlock is named", func() bool {
+		_, found := look([]string{whole})
+		return found
+	})
+	type named struct {
+		name, backend string
+		outside       bool
+	}
+	for _, c := range []struct {
+		urls   []string
+		a, b   named
+		remedy string // of these
+	}{
+		{[]string{with("p")}, named{"a", with("p"), false}, named{"q/b", with("p"), true}, ", with INTERLOCK_URL for " + with("p") + ": interlock evict a "},
+		{[]string{with("q")}, named{"p/a", with("q"), true}, named{"b", with("q"), false}, ""},
+		{[]string{with("p"), with("q")}, named{"a", with("p"), false}, named{"b", with("q"), false}, ""},
+		{[]string{whole}, named{"p/a", whole, false}, named{"q/b", whole, false}, ""},
+		{[]string{with("r")}, named{"p/a", with("r"), true}, named{"q/b", with("r"), true}, ", with a URL without prefix=: interlock evict "},
+	} {
+		var found []deadlockJSON
+		out, _ := look(c.urls, "--json")
+		if err := json.Unmarshal(out, &found); err != nil || len(found) != 1 || len(found[0].Waits) != 2 {
+			t.Fatalf("%v: %s", c.urls, out)
+		}
+		for _, w := range found[0].Waits {
+			want := c.a
+			if strings.HasSuffix(w.Name, "b") {
+				want = c.b
+			}
+			if got := (named{w.Name, w.Backend, w.Outside}); got != want {
+				t.Errorf("%v: %v, want %v", c.urls, got, want)
+			}
+		}
+		if c.remedy == "" {
+			continue
+		}
+		if text, _ := look(c.urls); !strings.Contains(string(text), c.remedy) {
+			t.Errorf("%v: %s\nwant %q", c.urls, text, c.remedy)
+		}
+	}
+	text, _ := look([]string{with("p"), with("q")})
+	remedy := regexp.MustCompile(`with INTERLOCK_URL for (\S+): interlock evict ([ab]) ([0-9a-f]+)`).FindStringSubmatch(string(text))
+	if remedy == nil {
+		t.Fatalf("%s", text)
+	}
+	if c := cli(t, remedy[1], "evict", remedy[2], remedy[3]); c.Run() != nil {
+		t.Fatalf("evict: %v", c.Stderr)
+	}
+	done := 0
+	for _, s := range both {
+		<-s.over
+		if s.ProcessState.ExitCode() == 0 {
+			done++
+		}
+	}
+	if done != 1 {
+		t.Errorf("%d jobs were done after one lock was evicted", done)
 	}
 }
 
