@@ -28,8 +28,14 @@ import (
 // owners and what to evict; half of the backends show none.
 func TestACycleOfThreeProcessesOnTwoBackendsIsNamed(t *testing.T) {
 	t.Parallel()
-	redis, pg, dir := redistest.Start(t).URL()+"?ttl=15s", pgtest.Start(t).URL()+"&ttl=15s", t.TempDir()
-	backends := map[string]string{"a": redis, "b": pg, "c": redis}
+	namesACycle(t, redistest.Start(t).URL()+"?ttl=15s", pgtest.Start(t).URL()+"&ttl=15s")
+}
+
+// namesACycle has three processes with locks on two backends wait for each other.
+func namesACycle(t *testing.T, one, two string) {
+	t.Helper()
+	dir := t.TempDir()
+	backends := map[string]string{"a": one, "b": two, "c": one}
 	var all []*started
 	for i, has := range []string{"a", "b", "c"} {
 		wants := string("bca"[i])
@@ -47,7 +53,7 @@ func TestACycleOfThreeProcessesOnTwoBackendsIsNamed(t *testing.T) {
 		for _, url := range urls {
 			args = append(args, "--url", url)
 		}
-		c := cli(t, redis, args...)
+		c := cli(t, one, args...)
 		out, _ := c.Output()
 		if err := json.Unmarshal(out, &found); err != nil {
 			t.Fatalf("it says %q: %v; %v", out, err, c.Stderr)
@@ -57,7 +63,7 @@ func TestACycleOfThreeProcessesOnTwoBackendsIsNamed(t *testing.T) {
 	var found []deadlockJSON
 	eventually(t, "the deadlock is named", func() bool {
 		var status int
-		found, status = look(redis, pg)
+		found, status = look(one, two)
 		if status != 0 && status != exitDeadlock || status == 0 != (len(found) == 0) {
 			t.Fatalf("exit status %d of %v", status, found)
 		}
@@ -73,7 +79,7 @@ func TestACycleOfThreeProcessesOnTwoBackendsIsNamed(t *testing.T) {
 			t.Errorf("wait %d is %+v", i, w)
 		}
 	}
-	for _, half := range []string{redis, pg} {
+	for _, half := range []string{one, two} {
 		if found, _ := look(half); len(found) > 0 {
 			t.Errorf("with one backend alone: %v", found)
 		}
@@ -92,7 +98,7 @@ func TestACycleOfThreeProcessesOnTwoBackendsIsNamed(t *testing.T) {
 	if done != 2 {
 		t.Errorf("%d jobs were done after one lock was evicted", done)
 	}
-	if found, status := look(redis, pg); len(found) > 0 || status != 0 {
+	if found, status := look(one, two); len(found) > 0 || status != 0 {
 		t.Errorf("at the end: %v", found)
 	}
 }
@@ -194,6 +200,8 @@ const randomRun = "DEADLOCK_RUN"
 
 // deadlockWorker is such a process: its goroutines take locks in order or with bounds, readers and
 // permits among them, so that they never wait for each other for ever. It lasts until it is killed.
+//
+// They nest what they hold, acquire it again, have others wait for them, and give it up while they wait.
 func deadlockWorker() {
 	urls := strings.Fields(os.Getenv(workerVariable))
 	if len(urls) == 0 {
@@ -224,11 +232,20 @@ func deadlockWorker() {
 		wg.Go(func() {
 			for {
 				order := rand.Perm(locks)[:1+rand.IntN(4)]
-				style := rand.IntN(4)
-				if style > 0 {
+				const (
+					waits    = iota // for a while only
+					fixed           // the first of its locks has a fixed end, and the others end with it
+					all             // by All
+					again           // the innermost lock once more
+					together        // two goroutines wait for the innermost locks
+					gives           // the first lock up while it waits for the next
+					styles
+				)
+				style := rand.IntN(styles + 2) // else nothing of these
+				if style != waits && style != fixed {
 					slices.Sort(order)
 				}
-				if style == 1 {
+				if style == all {
 					var all []*interlock.Lock
 					for _, i := range order {
 						all = append(all, lock(i))
@@ -239,17 +256,40 @@ func deadlockWorker() {
 					})
 					continue
 				}
-				var nest func(ctx context.Context, order []int) error
-				nest = func(ctx context.Context, order []int) error {
+				var nest func(ctx context.Context, order []int, opts ...interlock.Option) error
+				nest = func(ctx context.Context, order []int, opts ...interlock.Option) error {
 					if len(order) == 0 {
 						time.Sleep(rand.N(time.Second))
 						return nil
 					}
-					var opts []interlock.Option
-					if style == 0 {
+					switch {
+					case style == waits:
 						opts = append(opts, interlock.Wait(rand.N(4*time.Second)))
+					case style == again:
+						opts = append(opts, interlock.Reentrant())
 					}
-					return lock(order[0], opts...).Do(ctx, func(ctx context.Context) error { return nest(ctx, order[1:]) })
+					l := lock(order[0], opts...)
+					return l.Do(ctx, func(ctx context.Context) error {
+						switch {
+						case style == again && len(order) == 1:
+							return l.Do(ctx, func(context.Context) error { return nil })
+						case style == together && len(order) > 1:
+							var both sync.WaitGroup
+							for range 2 {
+								both.Go(func() { _ = nest(ctx, order[1:]) })
+							}
+							both.Wait()
+							return nil
+						case style == gives && len(order) > 1:
+							time.AfterFunc(rand.N(4*time.Second), func() { _ = interlock.LeaseFrom(ctx).Release() })
+							return nest(context.WithoutCancel(ctx), order[1:])
+						}
+						return nest(ctx, order[1:])
+					})
+				}
+				if style == fixed {
+					_ = nest(ctx, order, interlock.Hold(time.Second+rand.N(4*time.Second)))
+					continue
 				}
 				_ = nest(ctx, order)
 			}
@@ -262,6 +302,11 @@ func deadlockWorker() {
 // each deadlock beside them is found.
 func TestNoFalseAlarmInARandomRun(t *testing.T) {
 	t.Parallel()
+	noFalseAlarm(t, redistest.Start(t).URL()+"?ttl=4s", pgtest.Start(t).URL()+"&ttl=4s")
+}
+
+func noFalseAlarm(t *testing.T, urls ...string) {
+	t.Helper()
 	length := 20 * time.Second
 	if text := os.Getenv(randomRun); text != "" {
 		var err error
@@ -269,7 +314,6 @@ func TestNoFalseAlarmInARandomRun(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	urls := []string{redistest.Start(t).URL() + "?ttl=4s", pgtest.Start(t).URL() + "&ttl=4s"}
 	self, err := os.Executable()
 	must(err)
 	worker := func() *exec.Cmd {

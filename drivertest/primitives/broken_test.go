@@ -216,7 +216,20 @@ var faults = []fault{
 		}
 	}()`}}},
 	{"a bounded wait is told", "Deadlocks", []edit{
-		{"waiting.go", "ends || t != nil", `ends && !broken("a bounded wait is told") || t != nil`}}},
+		{"waiting.go", "ctx.Deadline(); ends {", `ctx.Deadline(); ends && !broken("a bounded wait is told") {`}}},
+	{"a wait that ends with a lease is told", "Deadlocks", []edit{
+		{"waiting.go", "if s.t.req.Hold > 0 &&", `if s.t.req.Hold > 0 && !broken("a wait that ends with a lease is told") &&`}}},
+	{"a lease that has ended is told", "Deadlocks", []edit{
+		{"waiting.go", "\t\tif s.Err() == nil && !slices.Contains(tickets, s.t.req.ID) {\n", `		if (s.Err() == nil || broken("a lease that has ended is told")) && !slices.Contains(tickets, s.t.req.ID) {
+`}}},
+	{"a wait is told until one of its leases ends", "Deadlocks", []edit{
+		{"waiting.go", "func stillHeld(ctx context.Context) (tickets []string) {\n", `func stillHeld(ctx context.Context) (tickets []string) {
+	for s := range carried(ctx) {
+		if s.Err() != nil && broken("a wait is told until one of its leases ends") {
+			return nil
+		}
+	}
+`}}},
 	{"a wait is told after its end", "Deadlocks", []edit{
 		{"waiting.go", "\t\ttimer.Stop()\n\t\tw.end()\n", `		timer.Stop()
 		if !broken("a wait is told after its end") {

@@ -10,7 +10,7 @@ import (
 
 var deadlocks = rule{
 	name:    "Deadlocks",
-	promise: "Those who wait for each other without a time limit are named within seconds, by whom and for what they wait, until one gives up; a wait with a time limit is in no deadlock.",
+	promise: "Those who wait for each other without a time limit are named within seconds, by whom and for what they wait, until one gives up; a wait with a time limit, or for what a waiter has given up, is in no deadlock.",
 	check: func(t *trial) {
 		const n = 3
 		looker := t.beating()
@@ -27,9 +27,18 @@ var deadlocks = rule{
 			held[i], free = leases[i].Bind(ctx)
 			t.later(free)
 		}
+		// One of them holds more, for a while: as a reader, which another lease of its client is, too.
+		more := clients[0].RWMutex("more")
+		side := t.acquire(more.Reader())
+		beside := t.acquire(more.Reader())
+		both, free := side.Bind(held[0])
+		t.later(free)
+		held[0] = context.WithoutCancel(both)
 		var waits [n]<-chan result
 		for i := range n - 1 {
-			waits[i] = t.asyncWith(held[i], clients[i].Mutex(name(i+1), interlock.Note("why")))
+			with, cancel := context.WithCancel(held[i])
+			t.later(cancel)
+			waits[i] = t.asyncWith(with, clients[i].Mutex(name(i+1), interlock.Note("why")))
 		}
 		look := func() []interlock.Deadlock {
 			t.Helper()
@@ -47,12 +56,28 @@ var deadlocks = rule{
 		}
 		bounded, giveUp := context.WithTimeout(held[n-1], 2*limit)
 		t.later(giveUp)
-		last := t.asyncWith(bounded, clients[n-1].Mutex(name(n)))
+		fixed := t.acquire(clients[n-1].Mutex("fixed", interlock.Hold(2*limit)))
+		withIt, end := fixed.Bind(held[n-1])
+		t.later(end)
+		lasts, letGo := context.WithCancel(held[n-1])
+		t.later(letGo)
+		last := map[string]<-chan result{
+			"a wait has a time limit":    t.asyncWith(bounded, clients[n-1].Mutex(name(n))),
+			"a wait ends with a lease":   t.asyncWith(withIt, clients[n-1].Mutex(name(n))),
+			"a wait is for another lock": t.asyncWith(lasts, clients[n-1].RWMutex("more").Writer()),
+		}
 		t.waiting(looker, name(n), 1)
+		t.waiting(looker, "more", 1)
 		time.Sleep(1500 * time.Millisecond) // the others are told
-		none("a wait has a time limit")
+		t.release(side)
+		none("the waits end by themselves, or are for a lock that is not held any more by those who wait")
 		giveUp()
-		t.is(wait(t, last, "the wait is given up").err, context.Canceled, "the wait that was given up")
+		end()
+		letGo()
+		for why, c := range last {
+			t.is(wait(t, c, "the wait is given up").err, context.Canceled, why)
+		}
+		t.release(fixed, beside)
 
 		begun := time.Now()
 		open, stop := context.WithCancel(held[n-1])

@@ -101,15 +101,31 @@ var core = []fault{
 	},
 	{
 		file: "waiting.go", test: "TestNoFalseAlarm", // a wait that has a time limit is told
-		old: "ends || t != nil", new: "ends && false || t != nil",
+		old: "ctx.Deadline(); ends {", new: "ctx.Deadline(); ends && false {",
+	},
+	{
+		file: "waiting.go", test: "TestNoFalseAlarm", // a wait that ends with a lease is told
+		old: "if s.t.req.Hold > 0 && s.Err() == nil {", new: "if s.t.req.Hold > 0 && false {",
 	},
 	{
 		file: "waiting.go", test: "TestNoFalseAlarm", // what was told survives the hand-over
-		old: "cancel: func(error) { w.end() }", new: "cancel: func(error) {}",
+		old: "r.Number, r.Holds = number, stillHeld(holder)", new: "if r.Number = number; number == 0 {\n\t\t\tr.Holds = stillHeld(holder)\n\t\t}",
 	},
 	{
 		file: "waiting.go", test: "TestNoFalseAlarm", // a lease that is over is told
-		old: "if s.watch(ended) == nil {", new: "if s.watch(ended); true {",
+		old: "if s.Err() == nil && !slices.Contains(tickets", new: "if !slices.Contains(tickets",
+	},
+	{
+		file: "waiting.go", test: "TestAWaitIsSeenWithEachLeaseUntilThatEnds", // a wait ends for others with the first of its leases
+		old: "if s.Err() == nil && !slices.Contains(tickets", new: "if s.Err() != nil {\n\t\t\treturn nil\n\t\t}\n\t\tif !slices.Contains(tickets",
+	},
+	{
+		file: "told.go", test: "TestALockOutsideOfThePrefixHasItsWholeName", // the first client counts
+		old: "if known != nil && (w.isOutside() || !known.isOutside()) {", new: "if known != nil {",
+	},
+	{
+		file: "told.go", test: "TestALockOutsideOfThePrefixHasItsWholeName", // a name is empty
+		old: "if !within || name == \"\" {", new: "if !within {",
 	},
 	{
 		file: "waiting.go", test: "TestADeadlockOverTwoBackendsIsNamed", // what was told survives the wait
@@ -698,6 +714,10 @@ var core = []fault{
 	{
 		file: "cmd/interlock/job.go", test: "TestScripts/deadlocks", // a nested run waits as if it held nothing
 		old: "what.get(waitsUnder(ctx))", new: "what.get(ctx)",
+	},
+	{
+		file: "cmd/interlock/deadlocks.go", test: "TestADeadlockOfTwoPrefixesIsNamed",
+		old: "w.Name, w.Outside, w.Kind", new: "w.Name, false, w.Kind",
 	},
 	{
 		file: "cmd/interlock/deadlocks.go", test: "TestScripts/deadlocks",
