@@ -66,7 +66,7 @@ func (d Deadlock) String() string {
 //     a job of interlock run, the locks of that. [All] holds its parts. A lease that the context does not carry is
 //     not known to be held by the waiter. A goroutine that the holder does not wait for is given [Detach], or it
 //     counts as the holder, too.
-//     Of several leases each counts until it ends.
+//     Of several leases each counts until it ends; of more than a hundred, only the innermost.
 //   - A wait with a time limit (a deadline of its context, [Wait], or a lease of [Hold] in its context) is in no deadlock,
 //     since it ends. A lease of Hold, or one that [AtLeast] keeps, holds up nobody for ever.
 //   - A wait is known to others when it has lasted for a second.
