@@ -32,30 +32,34 @@ func openDir(path string, mode fs.FileMode) (d dir, err error) {
 		return d, err
 	}
 	d.mode = mode
-	err = os.Mkdir(d.path, d.folderMode())
+	err = d.whileUnfinished(d.path, d.prepare)
+	return d, d.denied(err)
+}
+
+// prepare makes the folders that are missing, and looks at the others.
+func (d dir) prepare() error {
+	err := os.Mkdir(d.path, d.folderMode())
 	if err == nil {
-		err = os.Chmod(d.path, d.folderMode()) // whatever the umask
+		err = d.setMode(d.path, fs.ModeSticky)
 	}
 	if err != nil && !errors.Is(err, fs.ErrExist) {
-		return d, err
+		return err
 	}
 	if err := d.checkPlace(); err != nil {
-		return d, err
+		return err
 	}
 	for _, folder := range []string{"", queues, cells, lives, mailboxes} {
 		if err := d.makeFolder(filepath.Join(d.path, ".interlock", folder)); err != nil {
-			return d, err
+			return err
 		}
 	}
-	return d, nil
+	return nil
 }
 
 // folderMode lets those search a folder who may write the files in it.
 func (d dir) folderMode() fs.FileMode {
 	return 0o700 | d.mode&0o022 | d.mode&0o022<<1 | d.mode&0o022>>1
 }
-
-func (d dir) shared() bool { return d.mode&0o022 != 0 }
 
 // checkPlace refuses a directory in which other users could replace the files, and one that other
 // machines share.
@@ -68,17 +72,18 @@ func (d dir) checkPlace() error {
 	case !perm.IsDir():
 		return fmt.Errorf("%s is not a directory", d.path)
 	case perm&0o002 != 0 && perm&fs.ModeSticky == 0:
-		return fmt.Errorf("every user can write %s, and so replace the locks: chmod o-w %s", d.path, d.path)
-	case perm&0o020 != 0 && perm&fs.ModeSticky == 0 && !d.shared() && !ours(st):
-		return fmt.Errorf("a group can write %s, and so replace the locks; use a directory of your own, or share it (mode=0660)", d.path)
+		return fmt.Errorf("every user can write %s, and so replace the locks: chmod o-w %[1]s, or +t", d.path)
+	case !ours(st) && !d.shared():
+		return fmt.Errorf("%s belongs to %s, who can replace the locks; use a directory of your own, or share it (mode=660)", d.path, whose(st))
 	}
 	return checkFilesystem(d.path)
 }
 
+// makeFolder makes a folder, or refuses one that was made for other users than those of this mode.
 func (d dir) makeFolder(path string) error {
 	err := os.Mkdir(path, d.folderMode())
 	if err == nil {
-		return os.Chmod(path, d.folderMode()) // whatever the umask
+		return d.setMode(path, 0)
 	}
 	if !errors.Is(err, fs.ErrExist) {
 		return err
@@ -89,18 +94,13 @@ func (d dir) makeFolder(path string) error {
 		return err
 	case !st.IsDir():
 		return fmt.Errorf("%s is not a directory; remove it", path)
-	case !ours(st) && !d.shared():
-		return fmt.Errorf("%s belongs to another user, who can forge all locks; use a directory of your own, or share it (mode=0660)", path)
-	case st.Mode()&0o022&^d.folderMode() != 0:
-		return fmt.Errorf("%s can be written by users who do not share the locks: chmod %o %s", path, d.folderMode(), path)
+	case st.Mode()&0o022 == 0 && owner(st) != os.Geteuid():
+		return fmt.Errorf("%s is for %s alone; be that user (sudo -u), or use another directory", path, whose(st))
+	case st.Mode()&0o022 != d.folderMode()&0o022:
+		made := 0o600 | st.Mode()&0o022 | st.Mode()&0o022<<1
+		return fmt.Errorf("%s was made with mode=%o: use that, or remove it while nobody uses the locks", path, made)
 	}
 	return nil
-}
-
-// ours reports whether something belongs to this user, or to root, who can do anything.
-func ours(st fs.FileInfo) bool {
-	uid := st.Sys().(*syscall.Stat_t).Uid
-	return uid == 0 || uid == uint32(os.Geteuid())
 }
 
 // lockFile is the path of the file that other programs lock, too.
@@ -108,6 +108,22 @@ func (d dir) lockFile(name string) string { return filepath.Join(d.path, escape(
 
 func (d dir) file(folder, name string) string {
 	return filepath.Join(d.path, ".interlock", folder, name)
+}
+
+// open opens a file, or makes it if there is none. A link is not followed.
+func (d dir) open(path string, how int) (f *os.File, err error) {
+	err = d.whileUnfinished(path, func() (err error) {
+		for range 100 { // as long as others make and remove it
+			if f, err = os.OpenFile(path, how|syscall.O_NOFOLLOW, 0); errors.Is(err, fs.ErrNotExist) {
+				f, err = d.create(path)
+			}
+			if !errors.Is(err, fs.ErrExist) {
+				break
+			}
+		}
+		return err
+	})
+	return f, d.denied(err)
 }
 
 // create makes a file that nobody else has.

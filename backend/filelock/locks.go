@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"slices"
@@ -14,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/flock"
 )
 
@@ -113,22 +113,16 @@ func (l *locks) try(f *locked, exclusive bool) (err error) {
 // openLockFile opens a file that other programs may have made. Something else of that name is
 // refused, and not waited for.
 func (d dir) openLockFile(path string) (*os.File, error) {
-	const how = os.O_RDONLY | syscall.O_NOFOLLOW | syscall.O_NONBLOCK
-	f, err := os.OpenFile(path, how, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		if f, err = d.create(path); errors.Is(err, fs.ErrExist) {
-			f, err = os.OpenFile(path, how, 0)
-		}
-	}
+	f, err := d.open(path, os.O_RDONLY|syscall.O_NONBLOCK)
 	if errors.Is(err, syscall.ELOOP) {
-		return nil, fmt.Errorf("%s is a symbolic link: remove it, or use the directory that it leads to", path)
+		return nil, driver.Permanent(fmt.Errorf("%s is a symbolic link: remove it, or use the directory that it leads to", path))
 	}
 	if err != nil {
 		return nil, err
 	}
 	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
 		f.Close()
-		return nil, errors.Join(fmt.Errorf("%s is not an ordinary file; remove it", path), err)
+		return nil, driver.Permanent(errors.Join(fmt.Errorf("%s is not an ordinary file; remove it", path), err))
 	}
 	return f, nil
 }

@@ -3,8 +3,6 @@
 package filelock
 
 import (
-	"errors"
-	"io/fs"
 	"os"
 	"sync"
 	"syscall"
@@ -111,13 +109,7 @@ func (r *rowFile) close() {
 }
 
 func (r *rowFile) open(d dir) (err error) {
-	const how = os.O_RDWR | syscall.O_NOFOLLOW
-	if r.file, err = os.OpenFile(r.path, how, 0); errors.Is(err, fs.ErrNotExist) {
-		if r.file, err = d.create(r.path); errors.Is(err, fs.ErrExist) {
-			r.file, err = os.OpenFile(r.path, how, 0)
-		}
-	}
-	if err != nil {
+	if r.file, err = d.open(r.path, os.O_RDWR); err != nil {
 		r.file = nil
 		return err
 	}

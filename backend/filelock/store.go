@@ -418,9 +418,13 @@ func pageOf(names []string, from string) (page []string, next string) {
 // Explain says what a failure of the file system means.
 func (s *store) Explain(err error) error {
 	switch {
+	case driver.IsPermanent(err):
+		return err
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("the directory %s was removed, or a part of it; its locks are lost: %w", s.dir.path, err)
-	case errors.Is(err, syscall.EROFS), errors.Is(err, fs.ErrPermission):
+	case errors.Is(err, fs.ErrPermission):
+		return s.dir.denied(err)
+	case errors.Is(err, syscall.EROFS):
 		return fmt.Errorf("the directory %s cannot be written: %w", s.dir.path, err)
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return fmt.Errorf("the disk of %s is full: %w", s.dir.path, err)

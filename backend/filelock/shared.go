@@ -1,0 +1,113 @@
+//go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
+
+package filelock
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// A directory is shared if its mode lets other users write the files. Then all of them use the same
+// mode, and each file has the group of the directory.
+func (d dir) shared() bool { return d.mode&0o022 != 0 }
+
+// setMode gives a new folder its mode, whatever the umask: with the set-group-ID bit, by which files
+// in it get its group, and the sticky bit if all users can write it.
+func (d dir) setMode(path string, sticky fs.FileMode) error {
+	mode := d.folderMode()
+	if mode&0o002 != 0 {
+		mode |= sticky
+	}
+	if mode&0o020 != 0 && os.Chmod(path, mode|fs.ModeSetgid) == nil { // BSD refuses it to who is not in the group, and does not need it
+		return nil
+	}
+	return os.Chmod(path, mode)
+}
+
+// whileUnfinished tries something again if it fails while path is new: another user may have just made
+// it, and be about to set its mode.
+func (d dir) whileUnfinished(path string, try func() error) error {
+	for n := 0; ; n++ {
+		err := try()
+		if err == nil || !d.shared() || n == 100 {
+			return err
+		}
+		if st, unseen := os.Lstat(path); unseen != nil || time.Since(st.ModTime()).Abs() > time.Second {
+			return err
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// denied adds to a refusal by the kernel what this user may not use, and what its owner can do. It is
+// permanent: nobody waits for another mode.
+func (d dir) denied(err error) error {
+	var at *fs.PathError
+	if !errors.Is(err, fs.ErrPermission) || !errors.As(err, &at) {
+		return err
+	}
+	return driver.Permanent(fmt.Errorf("%w%s", err, d.remedy(at.Path)))
+}
+
+func (d dir) remedy(path string) string {
+	st, unseen := os.Lstat(path)
+	for ; unseen != nil && path != filepath.Dir(path); st, unseen = os.Lstat(path) {
+		path = filepath.Dir(path) // which lets nobody make the file, or see it
+	}
+	if unseen != nil {
+		return ""
+	}
+	is := fmt.Sprintf(": %s belongs to %s and group %d, with mode %o", path, whose(st), group(st), st.Mode().Perm())
+	top, unseen := os.Stat(d.path)
+	switch {
+	case !d.shared():
+		return is + "; use a directory of your own, or share it (mode=660)"
+	case unseen != nil || !strings.HasPrefix(path, d.path): // it is above
+		return is
+	}
+	mode, bits := d.mode, d.mode
+	if st.IsDir() {
+		mode = d.folderMode()
+		bits = mode | 0o2000
+	}
+	if path == d.path && mode&0o002 != 0 {
+		bits |= 0o1000
+	}
+	var commands []string
+	if group(st) != group(top) {
+		commands = append(commands, fmt.Sprintf("chgrp %d %s", group(top), path))
+	}
+	if mode&^st.Mode() != 0 {
+		commands = append(commands, fmt.Sprintf("chmod %o %s", bits, path))
+	}
+	if commands == nil {
+		return is + fmt.Sprintf("; user %d is not in the group", os.Geteuid())
+	}
+	return is + "; to share it: " + strings.Join(commands, " && ")
+}
+
+func owner(st fs.FileInfo) int { return int(st.Sys().(*syscall.Stat_t).Uid) }
+
+func group(st fs.FileInfo) int { return int(st.Sys().(*syscall.Stat_t).Gid) }
+
+// ours reports whether something belongs to this user, or to root, who can do anything.
+func ours(st fs.FileInfo) bool { return owner(st) == 0 || owner(st) == os.Geteuid() }
+
+// whose names the owner of something.
+func whose(st fs.FileInfo) string {
+	id := strconv.Itoa(owner(st))
+	if u, err := user.LookupId(id); err == nil {
+		return u.Username
+	}
+	return "user " + id
+}
