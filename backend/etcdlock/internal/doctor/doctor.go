@@ -109,21 +109,26 @@ func (d *Doctor) checkRights(ctx context.Context) driver.Finding {
 	return doctor.Fine("%s may be read and written", where)
 }
 
-// faulty says which faults a version has that matter here.
-func faulty(version string) string {
+// fault is one of some versions that matters here.
+type fault struct{ detail, promise string }
+
+// faulty says which faults a version has.
+func faulty(version string) (all []fault) {
 	var major, minor, patch int
 	if n, _ := fmt.Sscanf(version, "%d.%d.%d", &major, &minor, &patch); n != 3 {
-		return "" // it is newer than this list, most likely
+		return nil // it is newer than this list, most likely
 	}
-	if major > 3 || major == 3 && (minor > 5 || minor == 5 && patch >= 13 || minor == 4 && patch >= 31) {
-		return ""
+	if major < 3 || major == 3 && (minor < 4 || minor == 4 && patch < 31 || minor == 5 && patch < 13) {
+		all = append(all, fault{"a leader that was replaced may end leases that are being renewed, and watches may miss events", kept + "; " + waking})
 	}
-	return "a leader that was replaced may end leases that are being renewed, and watches may miss events"
+	if major < 3 || major == 3 && minor < 5 {
+		all = append(all, fault{"a leader whose clock is set back keeps the lock of a client that has died, for that time", next})
+	}
+	return all
 }
 
 func (d *Doctor) checkVersion(context.Context) driver.Finding {
-	var all []string
-	fault := ""
+	var all, details, promises []string
 	for _, m := range d.members {
 		if m.err != nil {
 			continue
@@ -131,15 +136,17 @@ func (d *Doctor) checkVersion(context.Context) driver.Finding {
 		if v := m.status.Version; !slices.Contains(all, v) {
 			all = append(all, v)
 		}
-		if f := faulty(m.status.Version); f != "" {
-			fault = f
+		for _, f := range faulty(m.status.Version) {
+			if !slices.Contains(details, f.detail) {
+				details, promises = append(details, f.detail), append(promises, f.promise)
+			}
 		}
 	}
 	switch {
 	case len(all) == 0:
 		return driver.Finding{}
-	case fault != "":
-		return doctor.Warn(kept+"; "+waking, "use etcd 3.5.13, 3.4.31, or later", "etcd %s: %s", strings.Join(all, ", "), fault)
+	case details != nil:
+		return doctor.Warn(strings.Join(promises, "; "), "use etcd 3.5.13 or later", "etcd %s: %s", strings.Join(all, ", "), strings.Join(details, "; "))
 	}
 	return doctor.Fine("etcd %s", strings.Join(all, ", "))
 }
