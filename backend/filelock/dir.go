@@ -99,6 +99,8 @@ func (d dir) makeFolder(path string) error {
 	case st.Mode()&0o022 != d.folderMode()&0o022:
 		made := 0o600 | st.Mode()&0o022 | st.Mode()&0o022<<1
 		return fmt.Errorf("%s was made with mode=%o: use that, or remove it while nobody uses the locks", path, made)
+	case d.shared() && owner(st) == os.Geteuid() && st.Mode()&fs.ModeSetgid == 0: // an earlier release has made it
+		return d.setMode(path, 0)
 	}
 	return nil
 }

@@ -35,7 +35,7 @@ func (s *store) Listen(ctx context.Context, mailbox string, up func(), receive f
 	defer os.Remove(path)
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
-	if err := os.Chmod(path, s.dir.mode); err != nil {
+	if err := chmodSocket(path, s.dir.mode); err != nil {
 		return err
 	}
 	s.receive.Store(&receive)

@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/user"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -22,16 +20,29 @@ import (
 func (d dir) shared() bool { return d.mode&0o022 != 0 }
 
 // setMode gives a new folder its mode, whatever the umask: with the set-group-ID bit, by which files
-// in it get its group, and the sticky bit if all users can write it.
+// in it get its group, and the sticky bit if all users can write it. A link is not followed: other users may write the
+// folder above, and lead to something of this user.
 func (d dir) setMode(path string, sticky fs.FileMode) error {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if owner(st) != os.Geteuid() { // who may write the folder above has put something else there
+		return fmt.Errorf("%s belongs to %s; remove it", path, whose(st))
+	}
 	mode := d.folderMode()
 	if mode&0o002 != 0 {
 		mode |= sticky
 	}
-	if mode&0o020 != 0 && os.Chmod(path, mode|fs.ModeSetgid) == nil { // BSD refuses it to who is not in the group, and does not need it
+	if mode&0o020 != 0 && f.Chmod(mode|fs.ModeSetgid) == nil { // BSD refuses it to who is not in the group, and does not need it
 		return nil
 	}
-	return os.Chmod(path, mode)
+	return f.Chmod(mode)
 }
 
 // whileUnfinished tries something again if it fails while path is new: another user may have just made
@@ -103,11 +114,10 @@ func group(st fs.FileInfo) int { return int(st.Sys().(*syscall.Stat_t).Gid) }
 // ours reports whether something belongs to this user, or to root, who can do anything.
 func ours(st fs.FileInfo) bool { return owner(st) == 0 || owner(st) == os.Geteuid() }
 
-// whose names the owner of something.
+// whose names the owner of something. It asks nobody for the name of a user: a directory service may take long.
 func whose(st fs.FileInfo) string {
-	id := strconv.Itoa(owner(st))
-	if u, err := user.LookupId(id); err == nil {
-		return u.Username
+	if owner(st) == 0 {
+		return "root"
 	}
-	return "user " + id
+	return fmt.Sprintf("user %d", owner(st))
 }

@@ -18,11 +18,12 @@ import (
 // seconds. Its steady clocks stay true.
 //
 // It is for programs of Go. These read clocks by code that the kernel maps into each process (the
-// vDSO), and call no library that could be replaced. So that code is replaced, in this process alone.
+// vDSO), and call no library that could be replaced. So that code is replaced, in this process alone. A kernel that
+// maps other code, or lets nobody write it: [errors.ErrUnsupported].
 func SetWallClock(pid int, ahead time.Duration) error {
 	v, err := openVDSO(pid)
 	if err != nil {
-		return fmt.Errorf("the wall clock of process %d: %w", pid, err)
+		return fmt.Errorf("the wall clock of process %d: %w: %w", pid, errors.ErrUnsupported, err)
 	}
 	defer v.mem.Close()
 	if err := v.set(int64(ahead / time.Second)); err != nil {
@@ -138,9 +139,11 @@ func (v *vdso) replace(code []byte) (written bool, err error) {
 			return false, err
 		}
 	}
-	if err != nil {
-		return false, err
+	if err != nil || len(threads) == 0 {
+		return false, errors.Join(errors.New("what its threads run is not to be seen"), errors.ErrUnsupported, err)
 	}
-	_, err = v.mem.WriteAt(code, int64(v.at))
-	return err == nil, err
+	if _, err = v.mem.WriteAt(code, int64(v.at)); err != nil {
+		return false, errors.Join(errors.ErrUnsupported, err)
+	}
+	return true, nil
 }

@@ -1450,8 +1450,16 @@ var backends = []fault{
 		old: "\t\t\tq.Token = floor", new: "\t\t\t_ = floor",
 	},
 	{
+		file: "backend/filelock/shared.go", test: "TestNoModeIsGivenThroughALink",
+		old: "syscall.O_DIRECTORY|syscall.O_NOFOLLOW", new: "syscall.O_DIRECTORY",
+	},
+	{
+		file: "backend/filelock/socket_linux.go", test: "TestNoModeIsGivenThroughALink",
+		old: "st.Mode().Type() != fs.ModeSocket || owner(st) != os.Geteuid()", new: "st == nil",
+	},
+	{
 		file: "backend/filelock/shared.go", test: "TestTwoUsersShareADirectory",
-		old: "os.Chmod(path, mode|fs.ModeSetgid) == nil", new: "os.Chmod(path, mode) == nil",
+		old: "f.Chmod(mode|fs.ModeSetgid) == nil", new: "f.Chmod(mode) == nil",
 	},
 	{
 		file: "backend/filelock/dir.go", test: "TestTwoUsersShareADirectory",
