@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -244,5 +245,53 @@ func TestLocksArePassedOnThoughTheDatabaseIsFull(t *testing.T) {
 		time.Sleep(6 * time.Second) // longer than the TTL
 		noError(t, lease.Err())
 		noError(t, lease.Release())
+	})
+}
+
+// Promise: a lock that cannot be granted while the database is full fails no heartbeat: the client keeps what it holds. It is
+// granted when there is room again.
+func TestAGrantThatFindsNoRoomWaitsForIt(t *testing.T) {
+	t.Parallel()
+	onBoth(t, "", func(t *testing.T, of etcdtest.Option) {
+		s := etcdtest.Start(t, of, etcdtest.Flag("--quota-backend-bytes=2000000"))
+		ctx := limited(t)
+		url := "etcd://" + s.Addr + "/locks"
+		front, err := open(t, url).Mutex("m").Acquire(ctx)
+		noError(t, err)
+		c := open(t, url)
+		other, err := c.Mutex("other").Acquire(ctx)
+		noError(t, err)
+		granted := make(chan error, 1)
+		go func() {
+			_, err := c.Mutex("m", interlock.Robust()).Acquire(ctx)
+			granted <- err
+		}()
+		await(t, "it waits", func() bool {
+			q, err := c.Queue(ctx, "m")
+			return err == nil && len(q.Waiters) == 1
+		})
+		value := strings.Repeat("x", 100_000)
+		await(t, "the database is full", func() bool { return s.Command(ctx, "put", "k", value).Run() != nil })
+		noError(t, front.Release())
+		select {
+		case <-other.Done():
+			t.Fatalf("another lock of the client is lost: %v", other.Err())
+		case err := <-granted:
+			t.Fatalf("it is granted in a full database: %v", err)
+		case <-time.After(2 * time.Until(other.Deadline())):
+		}
+		out, err := s.Command(ctx, "get", "k", "-w", "fields").Output()
+		noError(t, err)
+		revision := regexp.MustCompile(`"Revision" : (\d+)`).FindSubmatch(out)
+		if revision == nil {
+			t.Fatalf("no revision: %s", out)
+		}
+		for _, args := range [][]string{{"del", "k"}, {"compact", string(revision[1])}, {"defrag"}, {"alarm", "disarm"}} {
+			if out, err := s.Command(ctx, args...).CombinedOutput(); err != nil {
+				t.Fatalf("etcdctl %v: %v: %s", args, err, out)
+			}
+		}
+		noError(t, <-granted)
+		noError(t, other.Release())
 	})
 }

@@ -343,7 +343,12 @@ func (l *look) judge(ctx context.Context) error {
 		case t.held && l.refs[t.i].Tag&tagHeld == 0:
 			st.Tag |= tagWaited
 			q := l.queues[t.queue]
-			if err := l.s.granted(ctx, l.session, t.ticket, q.mark, token(t.ticket, q.floor, l.all), true, &st); err != nil {
+			err := l.s.granted(ctx, l.session, t.ticket, q.mark, token(t.ticket, q.floor, l.all), true, &st)
+			switch {
+			case errors.Is(err, rpctypes.ErrNoSpace): // it waits for room, of which no event tells
+				st = l.s.status(t.ticket, place{})
+				st.Tag, st.Blocked = st.Tag|tagWaited, true
+			case err != nil:
 				return err
 			}
 		case !t.held && l.watch && t.all:
