@@ -1255,7 +1255,7 @@ var backends = []fault{
 	},
 	{
 		file: "backend/etcdlock/look.go", test: "TestWhoIsBehindAWaiterThatGivesUpWaits",
-		old: "behind = len(all) > 0 && string(all[0].Value) == strconv.FormatInt(created, 10)", new: "behind = len(all) > 0",
+		old: "behind = len(all) > 0 && string(all[0].Value) == strconv.FormatInt(created, 10)", new: "behind = len(all) > 0 && strconv.FormatInt(created, 10) != \"\"",
 	},
 	{
 		file: "backend/etcdlock/tickets.go", test: "TestWhoIsBehindAWaiterThatGivesUpWaits",
