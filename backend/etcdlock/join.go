@@ -105,7 +105,7 @@ func (s *store) put(ctx context.Context, o exchange.Session, t *ticket) (got *cl
 		if by.id == "" || by.id == t.id { // if it is there itself, it is found
 			t.key, by = seat, sitter{}
 		}
-		got, err = s.change(ctx,
+		got, err = s.changeIn(ctx, t.queue,
 			[]clientv3.Cmp{
 				clientv3.Compare(clientv3.CreateRevision(seat), "=", by.created), clientv3.Compare(clientv3.CreateRevision(own), "=", 0),
 				clientv3.Compare(clientv3.CreateRevision(tombstone), "=", 0),

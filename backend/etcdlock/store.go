@@ -35,6 +35,7 @@ type store struct {
 	exchanges atomic.Uint64
 	idle      atomic.Pointer[alive]
 	watches   watches
+	together  together
 
 	mu     sync.Mutex
 	spares map[time.Duration]spare
@@ -64,6 +65,7 @@ func newStore(client *clientv3.Client, c config, own bool) (*store, error) {
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.watches.init()
+	s.together.patience = maxWait
 	return s, nil
 }
 

@@ -539,7 +539,7 @@ func TestATicketThatIsRemovedWhileItJoinsIsNotHeld(t *testing.T) {
 func TestANewcomerTakesOneExchangeInAShortQueue(t *testing.T) {
 	t.Parallel()
 	s := storeTo(t, etcdtest.Start(t))
-	o := begun(t, s)
+	o, other := begun(t, s), begun(t, s)
 	join := func(j exchange.Join, want exchange.State, most uint64) {
 		t.Helper()
 		before := s.Exchanges()
@@ -559,10 +559,10 @@ func TestANewcomerTakesOneExchangeInAShortQueue(t *testing.T) {
 			most = 2
 		}
 		j := mutex(o)
-		j.ID, j.Robust = fmt.Sprintf("%x", i%16)+j.ID[1:], false
-		if i >= 16 {
-			most++ // its seat is taken
+		if i >= 16 { // all seats are taken
+			j = mutex(other)
 		}
+		j.ID, j.Robust = fmt.Sprintf("%x", i%16)+j.ID[1:], false
 		join(j, want, most)
 	}
 	for i := range 10 {

@@ -35,7 +35,7 @@ func (s *store) Leave(ctx context.Context, l exchange.Leave) (unsettled bool, er
 		if l.Tag&tagHeld != 0 && l.Tag&tagExclusive != 0 && l.Tag&tagWaited != 0 { // others may wait, too
 			ops = append(ops, clientv3.OpPut(s.leaver(l.Queue), strconv.FormatInt(created, 10), clientv3.WithLease(leaseOf(l.Session.ID))))
 		}
-		got, err := s.change(ctx, []clientv3.Cmp{
+		got, err := s.changeIn(ctx, l.Queue, []clientv3.Cmp{
 			clientv3.Compare(clientv3.LeaseValue(t.key), "=", leaseOf(l.Session.ID)),
 			clientv3.Compare(clientv3.CreateRevision(t.key), "=", created),
 		}, ops, nil)

@@ -1,0 +1,303 @@
+package etcdlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/internal/etcdtest"
+)
+
+// onVersions runs a test on each version of the server.
+func onVersions(t *testing.T, test func(t *testing.T, of etcdtest.Option)) {
+	t.Parallel()
+	for _, v := range []etcdtest.Version{etcdtest.Installed, etcdtest.Current} {
+		t.Run(string(v), func(t *testing.T) {
+			t.Parallel()
+			test(t, etcdtest.Of(v))
+		})
+	}
+}
+
+// gate holds the first transactions back until it is opened.
+type gate struct {
+	clientv3.KV
+	mu      sync.Mutex
+	n       int // how many
+	arrived chan struct{}
+	open    chan struct{}
+}
+
+func (g *gate) Txn(ctx context.Context) clientv3.Txn {
+	g.mu.Lock()
+	g.n--
+	held := g.n >= 0
+	g.mu.Unlock()
+	if held {
+		g.arrived <- struct{}{}
+		select {
+		case <-g.open:
+		case <-ctx.Done():
+		}
+	}
+	return g.KV.Txn(ctx)
+}
+
+// busy is a store of which as many transactions are under way, and stay so until the gate is opened, as are before
+// changes wait for each other.
+func busy(t *testing.T, s *store) (g *gate, others *sync.WaitGroup) {
+	t.Helper()
+	others = &sync.WaitGroup{}
+	s.together.patience = time.Hour
+	g = &gate{KV: s.kv, n: perClient, arrived: make(chan struct{}), open: make(chan struct{})}
+	s.kv = g
+	for range perClient {
+		others.Go(func() {
+			if _, err := s.changeIn(t.Context(), "busy", nil, []clientv3.Op{clientv3.OpGet("{x}")}, nil); err != nil {
+				t.Error(err)
+			}
+		})
+		<-g.arrived
+	}
+	return g, others
+}
+
+// wait is until so many changes wait.
+func (g *together) wait(t *testing.T, n int) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+		g.mu.Lock()
+		have := len(g.waiting)
+		g.mu.Unlock()
+		switch {
+		case have == n:
+			return
+		case time.Now().After(end):
+			t.Fatalf("%d changes wait, not %d", have, n)
+		}
+	}
+}
+
+// Promise: locks of many names that one client takes at the same time share transactions.
+func TestLocksOfManyNamesShareTransactions(t *testing.T) {
+	t.Parallel()
+	s := storeTo(t, etcdtest.Start(t))
+	o := begun(t, s)
+	g, others := busy(t, s)
+	const names = 30
+	for i := range names {
+		j := mutex(o)
+		j.Queue, j.Robust = fmt.Sprintf("name%d", i), false
+		others.Go(func() {
+			st, err := s.Join(t.Context(), j)
+			if err != nil || st.State != exchange.Held {
+				t.Errorf("%s: %+v, %v", j.Queue, st, err)
+			}
+		})
+	}
+	s.together.wait(t, names)
+	before := s.Exchanges()
+	close(g.open)
+	others.Wait()
+	if n := s.Exchanges() - before; n > perClient {
+		t.Errorf("%d Joins took %d exchanges", names, n)
+	}
+	for i := range names {
+		q, err := s.Read(t.Context(), fmt.Sprintf("name%d", i), exchange.Follower{})
+		if err != nil || len(q.Members) != 1 || !q.Members[0].Held {
+			t.Errorf("%+v, %v", q, err)
+		}
+	}
+}
+
+// Promise: two that come to wait for one lock at the same time do not both hold it.
+func TestNewcomersOfOneQueueShareNoTransaction(t *testing.T) {
+	onVersions(t, func(t *testing.T, of etcdtest.Option) {
+		s := storeTo(t, etcdtest.Start(t, of))
+		o := begun(t, s)
+		g, others := busy(t, s)
+		states := make(chan exchange.State, 3)
+		for range cap(states) {
+			j := mutex(o)
+			j.Robust = false
+			others.Go(func() {
+				st, err := s.Join(t.Context(), j)
+				if err != nil {
+					t.Error(err)
+				}
+				states <- st.State
+			})
+		}
+		s.together.wait(t, cap(states))
+		close(g.open)
+		others.Wait()
+		held := 0
+		for range cap(states) {
+			if <-states == exchange.Held {
+				held++
+			}
+		}
+		if held != 1 {
+			t.Errorf("%d hold a mutex", held)
+		}
+	})
+}
+
+// Promise: a change that the server refuses takes no other one with it.
+func TestAChangeThatIsRefusedTakesNoOtherWithIt(t *testing.T) {
+	onVersions(t, func(t *testing.T, of etcdtest.Option) {
+		s := storeTo(t, etcdtest.Start(t, of))
+		o := begun(t, s)
+		g, others := busy(t, s)
+		over := exchange.Session{ID: exchange.NewID(), TTL: time.Minute, Mailbox: o.Mailbox}
+		for i, session := range []exchange.Session{o, over, o} {
+			j := mutex(session)
+			j.Robust, j.Queue = false, fmt.Sprintf("name%d", i)
+			others.Go(func() {
+				st, err := s.Join(t.Context(), j)
+				switch {
+				case i == 1 && err != driver.ErrSession:
+					t.Errorf("of a session that is over: %+v, %v", st, err)
+				case i != 1 && (err != nil || st.State != exchange.Held):
+					t.Errorf("beside it: %+v, %v", st, err)
+				}
+			})
+		}
+		s.together.wait(t, 3)
+		close(g.open)
+		others.Wait()
+	})
+}
+
+// Promise: also together, newcomers get no room in a database that is full, and holders leave.
+func TestTogetherNobodyJoinsInAFullDatabase(t *testing.T) {
+	onVersions(t, func(t *testing.T, of etcdtest.Option) {
+		s := storeTo(t, etcdtest.Start(t, of, etcdtest.Flag("--quota-backend-bytes=2000000")))
+		ctx := t.Context()
+		o := begun(t, s)
+		var held []exchange.Leave
+		for i := range 3 {
+			j := mutex(o)
+			j.Robust, j.Queue = false, fmt.Sprintf("held%d", i)
+			st, err := s.Join(ctx, j)
+			if err != nil || st.State != exchange.Held {
+				t.Fatalf("%+v, %v", st, err)
+			}
+			held = append(held, exchange.Leave{Ref: exchange.Ref{Queue: j.Queue, ID: j.ID, Tag: st.Tag}, Session: o, Clean: true})
+		}
+		for err := error(nil); !errors.Is(err, rpctypes.ErrNoSpace); {
+			if _, err = s.client.Put(ctx, "k", strings.Repeat("x", 100_000)); err != nil && !errors.Is(err, rpctypes.ErrNoSpace) {
+				t.Fatal(err)
+			}
+		}
+		g, others := busy(t, s)
+		for i, l := range held {
+			others.Go(func() {
+				if _, err := s.Leave(ctx, l); err != nil {
+					t.Errorf("Leave: %v", err)
+				}
+			})
+			j := mutex(o)
+			j.Queue = fmt.Sprintf("name%d", i)
+			others.Go(func() {
+				if st, err := s.Join(ctx, j); !errors.Is(err, rpctypes.ErrNoSpace) {
+					t.Errorf("Join: %+v, %v", st, err)
+				}
+			})
+		}
+		s.together.wait(t, 2*len(held))
+		close(g.open)
+		others.Wait()
+	})
+}
+
+// Promise: also together, a user whose role may not write a name gets no lock of that name.
+func TestTogetherAUserNeedsItsRights(t *testing.T) {
+	onVersions(t, func(t *testing.T, of etcdtest.Option) {
+		server := etcdtest.Start(t, of)
+		for _, c := range []string{
+			"user add root:secret", "user grant-role root root", "role add some", "user add app:secret", "user grant-role app some",
+			"role grant-permission some readwrite --prefix=true {", "role grant-permission some readwrite --prefix=true name0/",
+			"role grant-permission some readwrite --prefix=true name2/", "auth enable",
+		} {
+			server.Ctl(strings.Fields(c)...)
+		}
+		client, err := clientv3.New(clientv3.Config{Endpoints: []string{server.Addr}, Logger: zap.NewNop(), Username: "app", Password: "secret"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := newStore(client, config{}, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.Close)
+		o := begun(t, s)
+		g, others := busy(t, s)
+		for i := range 3 {
+			j := mutex(o)
+			j.Robust, j.Queue = false, fmt.Sprintf("name%d", i)
+			others.Go(func() {
+				st, err := s.Join(t.Context(), j)
+				switch {
+				case i == 1 && !errors.Is(err, rpctypes.ErrPermissionDenied):
+					t.Errorf("a name that it may not write: %+v, %v", st, err)
+				case i != 1 && (err != nil || st.State != exchange.Held):
+					t.Errorf("beside it: %+v, %v", st, err)
+				}
+			})
+		}
+		s.together.wait(t, 3)
+		close(g.open)
+		others.Wait()
+	})
+}
+
+// Promise: a change does not wait for others that are stuck.
+func TestAChangeDoesNotWaitForOthersThatAreStuck(t *testing.T) {
+	t.Parallel()
+	s := storeTo(t, etcdtest.Start(t))
+	o := begun(t, s)
+	g, others := busy(t, s)
+	s.together.patience = maxWait
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if st, err := s.Join(ctx, mutex(o)); err != nil || st.State != exchange.Held {
+		t.Errorf("%+v, %v", st, err)
+	}
+	close(g.open)
+	others.Wait()
+}
+
+// Promise: a change whose caller gives up while it waits for others is not made.
+func TestAChangeWhoseCallerGivesUpIsNotMade(t *testing.T) {
+	t.Parallel()
+	s := storeTo(t, etcdtest.Start(t))
+	o := begun(t, s)
+	g, others := busy(t, s)
+	ctx, cancel := context.WithCancel(t.Context())
+	gaveUp := make(chan error, 1)
+	go func() {
+		_, err := s.Join(ctx, mutex(o))
+		gaveUp <- err
+	}()
+	s.together.wait(t, 1)
+	cancel()
+	if err := <-gaveUp; !errors.Is(err, context.Canceled) {
+		t.Errorf("it says %v", err)
+	}
+	close(g.open)
+	others.Wait()
+	if q, err := s.Read(t.Context(), "q", exchange.Follower{}); err != nil || len(q.Members) > 0 {
+		t.Errorf("it stands: %+v, %v", q, err)
+	}
+}
