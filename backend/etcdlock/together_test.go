@@ -208,7 +208,7 @@ func TestTogetherNobodyJoinsInAFullDatabase(t *testing.T) {
 				}
 			})
 			j := mutex(o)
-			j.Queue = fmt.Sprintf("name%d", i)
+			j.Robust, j.Queue = false, fmt.Sprintf("name%d", i)
 			others.Go(func() {
 				if st, err := s.Join(ctx, j); !errors.Is(err, rpctypes.ErrNoSpace) {
 					t.Errorf("Join: %+v, %v", st, err)
@@ -290,7 +290,14 @@ func TestAChangeWhoseCallerGivesUpIsNotMade(t *testing.T) {
 		_, err := s.Join(ctx, mutex(o))
 		gaveUp <- err
 	}()
-	s.together.wait(t, 1)
+	other := mutex(o)
+	other.Queue = "other"
+	others.Go(func() {
+		if st, err := s.Join(t.Context(), other); err != nil || st.State != exchange.Held {
+			t.Errorf("beside it: %+v, %v", st, err)
+		}
+	})
+	s.together.wait(t, 2)
 	cancel()
 	if err := <-gaveUp; !errors.Is(err, context.Canceled) {
 		t.Errorf("it says %v", err)
