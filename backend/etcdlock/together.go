@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -17,7 +18,9 @@ import (
 // cluster a proposal, whatever is in it. A change is a part of one, with its own conditions and its own outcome.
 //
 //   - A server compares the conditions of all parts before it changes anything, and all that they create gets one
-//     revision. So a transaction has one part of a queue at most.
+//     revision. So a transaction has one part of a queue at most, and none of another queue whose tickets are read with
+//     those of the first: who reads page by page, from revision to revision, would miss some.
+//   - What can share no transaction with what waits is not held up.
 //   - A server does not check rights, nor whether the database is full, for what is inside a part. So the operations are
 //     named once more where they never run: as what to do if a condition fails, of a transaction that has none.
 //   - A change waits for its transaction no longer than patience: those under way may be stuck at a member that is dead.
@@ -50,7 +53,11 @@ type part struct {
 // changeIn is change, for a change that has to do with one queue and the tickets of that.
 func (s *store) changeIn(ctx context.Context, queue string, when []clientv3.Cmp, then, otherwise []clientv3.Op) (*clientv3.TxnResponse, error) {
 	p := &part{ctx: ctx, queue: queue, when: when, then: then, otherwise: otherwise, done: make(chan struct{})}
-	if s.together.waits(p) {
+	begun, waits := s.together.add(p)
+	if begun {
+		defer s.next()
+	}
+	if waits {
 		defer time.AfterFunc(s.together.patience, func() {
 			if s.together.remove(p) {
 				p.alone = true
@@ -66,29 +73,32 @@ func (s *store) changeIn(ctx context.Context, queue string, when []clientv3.Cmp,
 		if !p.alone {
 			return p.got, p.err
 		}
-		s.together.begin()
 	}
-	defer s.next()
 	return s.change(ctx, when, then, otherwise)
 }
 
-// waits has a part wait, unless so few transactions are under way that it may be one of its own.
-func (g *together) waits(p *part) bool {
+// add counts a part that may be a transaction of its own, since few are under way, and else has it wait, unless it can
+// share none with one that waits.
+func (g *together) add(p *part) (begun, waits bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.underWay < perClient {
 		g.underWay++
-		return false
+		return true, false
+	}
+	if slices.ContainsFunc(g.waiting, func(o *part) bool { return near(o.queue, p.queue) }) {
+		return false, false
 	}
 	g.waiting = append(g.waiting, p)
-	return true
+	return false, true
 }
 
-// begin is called before a transaction that waits for no other.
-func (g *together) begin() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.underWay++
+// near: who reads one of two queues reads tickets of the other: it is the same, or below, such as foo/bar below foo.
+func near(a, b string) bool {
+	if len(a) > len(b) {
+		a, b = b, a
+	}
+	return strings.HasPrefix(b, a) && (len(a) == len(b) || b[len(a)] == '/')
 }
 
 // remove takes back a part that waits; false: it is under way.
@@ -106,16 +116,12 @@ func (g *together) remove(p *part) bool {
 func (g *together) take() (parts []*part) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	queues, ops := map[string]bool{}, 0
-	if g.underWay <= perClient {
-		g.waiting = slices.DeleteFunc(g.waiting, func(p *part) bool {
-			if ops+len(p.then) > maxOps || queues[p.queue] {
-				return false
-			}
-			queues[p.queue], parts, ops = true, append(parts, p), ops+len(p.then)
-			return true
-		})
+	n, ops := 0, 0
+	for ; n < len(g.waiting) && ops+len(g.waiting[n].then) <= maxOps; n++ {
+		ops += len(g.waiting[n].then)
 	}
+	parts = slices.Clone(g.waiting[:n])
+	g.waiting = slices.Delete(g.waiting, 0, n)
 	if len(parts) == 0 {
 		g.underWay--
 	}

@@ -120,7 +120,7 @@ func TestLocksOfManyNamesShareTransactions(t *testing.T) {
 	}
 }
 
-// Promise: two that come to wait for one lock at the same time do not both hold it.
+// Promise: of several that come to wait for one lock at the same time, one holds it, and they do not wait for each other.
 func TestNewcomersOfOneQueueShareNoTransaction(t *testing.T) {
 	onVersions(t, func(t *testing.T, of etcdtest.Option) {
 		s := storeTo(t, etcdtest.Start(t, of))
@@ -138,7 +138,12 @@ func TestNewcomersOfOneQueueShareNoTransaction(t *testing.T) {
 				states <- st.State
 			})
 		}
-		s.together.wait(t, cap(states))
+		for end := time.Now().Add(20 * time.Second); len(states) < cap(states)-1; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Error("they wait for each other")
+				break
+			}
+		}
 		close(g.open)
 		others.Wait()
 		held := 0
@@ -307,4 +312,48 @@ func TestAChangeWhoseCallerGivesUpIsNotMade(t *testing.T) {
 	if q, err := s.Read(t.Context(), "q", exchange.Follower{}); err != nil || len(q.Members) > 0 {
 		t.Errorf("it stands: %+v, %v", q, err)
 	}
+}
+
+// Promise: also if the names of locks are below each other, such as jobs and jobs/1, two do not hold one of them. Who reads
+// a long queue, from revision to revision, would miss some of the tickets that one transaction had made.
+func TestLocksBelowEachOtherShareNoTransaction(t *testing.T) {
+	onVersions(t, func(t *testing.T, of etcdtest.Option) {
+		s := storeTo(t, etcdtest.Start(t, of))
+		o := begun(t, s)
+		g, others := busy(t, s)
+		join := func(name string) (exchange.Status, error) {
+			j := mutex(o)
+			j.Queue, j.Robust = name, false
+			return s.Join(t.Context(), j)
+		}
+		for i := range perJoin { // too many for one page; by their keys in front of those of jobs
+			others.Go(func() {
+				if st, err := join(fmt.Sprintf("jobs/-%d", i)); err != nil || st.State != exchange.Held {
+					t.Errorf("below: %+v, %v", st, err)
+				}
+			})
+		}
+		s.together.wait(t, perJoin)
+		held := make(chan error, 1)
+		go func() {
+			st, err := join("jobs")
+			if err == nil && st.State != exchange.Held {
+				err = fmt.Errorf("it is %+v", st)
+			}
+			held <- err
+		}()
+		select {
+		case err := <-held: // it was not held up
+			held <- err
+		case <-time.After(time.Second):
+		}
+		close(g.open)
+		others.Wait()
+		if err := <-held; err != nil {
+			t.Error(err)
+		}
+		if st, err := join("jobs"); err != nil || st.State != exchange.Waiting {
+			t.Errorf("behind the holder: %+v, %v", st, err)
+		}
+	})
 }

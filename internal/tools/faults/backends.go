@@ -1283,7 +1283,11 @@ var backends = []fault{
 	},
 	{
 		file: "backend/etcdlock/together.go", test: "TestNewcomersOfOneQueueShareNoTransaction",
-		old: "|| queues[p.queue] {", new: "{",
+		old: "if slices.ContainsFunc(g.waiting, func(o *part) bool { return near(o.queue, p.queue) }) {", new: "if false {",
+	},
+	{
+		file: "backend/etcdlock/together.go", test: "TestLocksBelowEachOtherShareNoTransaction",
+		old: "(len(a) == len(b) || b[len(a)] == '/')", new: "len(a) == len(b)",
 	},
 	{
 		file: "backend/etcdlock/together.go", test: "TestAChangeThatIsRefusedTakesNoOtherWithIt",
