@@ -1,11 +1,13 @@
 package etcdlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -23,74 +25,87 @@ import (
 //   - What can share no transaction with what waits is not held up.
 //   - A server does not check rights, nor whether the database is full, for what is inside a part. So the operations are
 //     named once more where they never run: as what to do if a condition fails, of a transaction that has none.
-//   - A change waits for its transaction no longer than patience: those under way may be stuck at a member that is dead.
+//   - A transaction waits for others no longer than patience, and not at all if it is full: those under way may take
+//     long, or be stuck at a member that is dead.
 type together struct {
 	patience time.Duration
 
 	mu       sync.Mutex
 	underWay int     // transactions
-	waiting  []*part // in the order in which they came
+	next     *shared // the transaction that waits; nil: none
 }
 
 const (
-	perClient = 4 // how many transactions are under way before changes wait for each other
-	maxWait   = 50 * time.Millisecond
+	perClient = 4                    // how many transactions are under way before changes wait for each other
+	perShared = maxOps / 5           // how many parts a transaction has: each has up to five operations
+	maxWait   = 5 * time.Millisecond // a part of what a cluster takes whose members are far from each other
 )
 
-// part is a change that waits for others.
+// shared is a transaction of parts.
+type shared struct {
+	parts []*part
+	late  *time.Timer   // begins it
+	done  chan struct{} // err, and got of the parts, are there
+	err   error
+}
+
+// part is a change.
 type part struct {
 	ctx             context.Context
 	queue           string
 	when            []clientv3.Cmp
 	then, otherwise []clientv3.Op
-
-	done  chan struct{} // the rest is there
-	got   *clientv3.TxnResponse
-	err   error
-	alone bool // it was not made, and is to be made alone
+	got             *clientv3.TxnResponse
 }
 
 // changeIn is change, for a change that has to do with one queue and the tickets of that.
 func (s *store) changeIn(ctx context.Context, queue string, when []clientv3.Cmp, then, otherwise []clientv3.Op) (*clientv3.TxnResponse, error) {
-	p := &part{ctx: ctx, queue: queue, when: when, then: then, otherwise: otherwise, done: make(chan struct{})}
-	begun, waits := s.together.add(p)
-	if begun {
-		defer s.next()
+	p := &part{ctx: ctx, queue: queue, when: when, then: then, otherwise: otherwise}
+	of := s.share(p)
+	if of == nil {
+		defer s.ended()
+		return s.change(ctx, when, then, otherwise)
 	}
-	if waits {
-		defer time.AfterFunc(s.together.patience, func() {
-			if s.together.remove(p) {
-				p.alone = true
-				close(p.done)
-			}
-		}).Stop()
-		select {
-		case <-p.done:
-		case <-ctx.Done():
-			s.together.remove(p)
-			return nil, ctx.Err()
-		}
-		if !p.alone {
-			return p.got, p.err
-		}
+	select {
+	case <-of.done:
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
-	return s.change(ctx, when, then, otherwise)
+	switch {
+	case notMade(of.err):
+		return s.change(ctx, when, then, otherwise)
+	case p.got == nil:
+		return nil, cmp.Or(of.err, ctx.Err())
+	}
+	return p.got, nil
 }
 
-// add counts a part that may be a transaction of its own, since few are under way, and else has it wait, unless it can
-// share none with one that waits.
-func (g *together) add(p *part) (begun, waits bool) {
+// share adds a part to the transaction that waits. It returns nil if the part is to be a transaction of its own: few
+// are under way, or the part can share none with those that wait.
+func (s *store) share(p *part) *shared {
+	g := &s.together
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.underWay < perClient {
+	if g.underWay < perClient || g.next != nil && slices.ContainsFunc(g.next.parts, func(o *part) bool { return near(o.queue, p.queue) }) {
 		g.underWay++
-		return true, false
+		return nil
 	}
-	if slices.ContainsFunc(g.waiting, func(o *part) bool { return near(o.queue, p.queue) }) {
-		return false, false
+	if g.next == nil {
+		next := &shared{done: make(chan struct{})}
+		next.late = time.AfterFunc(g.patience, func() {
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			if g.next == next {
+				s.begin()
+			}
+		})
+		g.next = next
 	}
-	g.waiting = append(g.waiting, p)
-	return false, true
+	of := g.next
+	if of.parts = append(of.parts, p); len(of.parts) == perShared {
+		s.begin()
+	}
+	return of
 }
 
 // near: who reads one of two queues reads tickets of the other: it is the same, or below, such as foo/bar below foo.
@@ -101,55 +116,44 @@ func near(a, b string) bool {
 	return strings.HasPrefix(b, a) && (len(a) == len(b) || b[len(a)] == '/')
 }
 
-// remove takes back a part that waits; false: it is under way.
-func (g *together) remove(p *part) bool {
+// ended is called when a transaction has ended.
+func (s *store) ended() {
+	g := &s.together
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	i := slices.Index(g.waiting, p)
-	if i >= 0 {
-		g.waiting = slices.Delete(g.waiting, i, i+1)
+	if g.underWay--; g.next != nil && g.underWay < perClient {
+		s.begin()
 	}
-	return i >= 0
 }
 
-// take is called when a transaction has ended. It returns the parts of the next one.
-func (g *together) take() (parts []*part) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	n, ops := 0, 0
-	for ; n < len(g.waiting) && ops+len(g.waiting[n].then) <= maxOps; n++ {
-		ops += len(g.waiting[n].then)
-	}
-	parts = slices.Clone(g.waiting[:n])
-	g.waiting = slices.Delete(g.waiting, 0, n)
+// begin makes the transaction that waits. The mutex of together is held.
+func (s *store) begin() {
+	of := s.together.next
+	of.late.Stop()
+	s.together.next = nil
+	s.together.underWay++
+	go func() {
+		defer s.ended()
+		defer close(of.done)
+		of.err = s.makeTogether(of.parts)
+	}()
+}
+
+// makeTogether makes a transaction of parts. It ends when all their callers have given up; what those want that have done so
+// before it begins is not made.
+func (s *store) makeTogether(parts []*part) error {
+	parts = slices.DeleteFunc(parts, func(p *part) bool { return p.ctx.Err() != nil })
 	if len(parts) == 0 {
-		g.underWay--
+		return nil
 	}
-	return parts
-}
-
-// next is called when a transaction has ended, and begins the next one.
-func (s *store) next() {
-	if parts := s.together.take(); len(parts) > 0 {
-		go func() {
-			defer s.next()
-			s.makeTogether(parts)
-		}()
-	}
-}
-
-// makeTogether makes a transaction of parts. It ends when all their callers have given up.
-func (s *store) makeTogether(parts []*part) {
 	ctx, cancel := context.WithCancel(s.ctx)
 	defer cancel()
-	var mu sync.Mutex
-	callers := len(parts)
+	var callers atomic.Int32
+	callers.Add(int32(len(parts)))
 	var ops, named []clientv3.Op
 	for _, p := range parts {
 		defer context.AfterFunc(p.ctx, func() {
-			mu.Lock()
-			defer mu.Unlock()
-			if callers--; callers == 0 {
+			if callers.Add(-1) == 0 {
 				cancel()
 			}
 		})()
@@ -164,14 +168,14 @@ func (s *store) makeTogether(parts []*part) {
 		}
 	}
 	got, err := s.change(ctx, nil, ops, named)
-	for i, p := range parts {
-		if p.err = err; err == nil {
-			p.got = (*clientv3.TxnResponse)(got.Responses[i].GetResponseTxn())
-			p.got.Header = got.Header
-		}
-		p.alone = notMade(err)
-		close(p.done)
+	if err != nil {
+		return err
 	}
+	for i, p := range parts {
+		p.got = (*clientv3.TxnResponse)(got.Responses[i].GetResponseTxn())
+		p.got.Header = got.Header
+	}
+	return nil
 }
 
 // notMade: a server has refused a transaction, because of one of its parts.

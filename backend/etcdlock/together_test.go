@@ -76,8 +76,11 @@ func busy(t *testing.T, s *store) (g *gate, others *sync.WaitGroup) {
 func (g *together) wait(t *testing.T, n int) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+		have := 0
 		g.mu.Lock()
-		have := len(g.waiting)
+		if g.next != nil {
+			have = len(g.next.parts)
+		}
 		g.mu.Unlock()
 		switch {
 		case have == n:
@@ -88,13 +91,15 @@ func (g *together) wait(t *testing.T, n int) {
 	}
 }
 
-// Promise: locks of many names that one client takes at the same time share transactions.
+// Promise: locks of many names that one client takes at the same time share transactions. A transaction that is full waits for
+// nobody.
 func TestLocksOfManyNamesShareTransactions(t *testing.T) {
 	t.Parallel()
 	s := storeTo(t, etcdtest.Start(t))
 	o := begun(t, s)
 	g, others := busy(t, s)
-	const names = 30
+	const names = perShared + perShared/2
+	before := s.Exchanges()
 	for i := range names {
 		j := mutex(o)
 		j.Queue, j.Robust = fmt.Sprintf("name%d", i), false
@@ -105,11 +110,10 @@ func TestLocksOfManyNamesShareTransactions(t *testing.T) {
 			}
 		})
 	}
-	s.together.wait(t, names)
-	before := s.Exchanges()
+	s.together.wait(t, names-perShared)
 	close(g.open)
 	others.Wait()
-	if n := s.Exchanges() - before; n > perClient {
+	if n := s.Exchanges() - before; n != 2 {
 		t.Errorf("%d Joins took %d exchanges", names, n)
 	}
 	for i := range names {
@@ -326,14 +330,15 @@ func TestLocksBelowEachOtherShareNoTransaction(t *testing.T) {
 			j.Queue, j.Robust = name, false
 			return s.Join(t.Context(), j)
 		}
-		for i := range perJoin { // too many for one page; by their keys in front of those of jobs
+		const many = perJoin - 1 // with two of jobs too many for one page; by their keys in front of these
+		for i := range many {
 			others.Go(func() {
 				if st, err := join(fmt.Sprintf("jobs/-%d", i)); err != nil || st.State != exchange.Held {
 					t.Errorf("below: %+v, %v", st, err)
 				}
 			})
 		}
-		s.together.wait(t, perJoin)
+		s.together.wait(t, many)
 		held := make(chan error, 1)
 		go func() {
 			st, err := join("jobs")
