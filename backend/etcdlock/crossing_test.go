@@ -21,7 +21,7 @@ import (
 func TestManyLocksAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	onBoth(t, "", func(t *testing.T, of etcdtest.Option) {
-		const clients, goroutines, rounds = 3, 40, 40
+		const clients, goroutines, rounds = 3, 20, 25
 		s := etcdtest.Start(t, of)
 		ctx := limited(t)
 		names := strings.Fields("a a/b a/b/c a/x a/xy ab j j/1 j/2 j/3 j/4 j/5 k l m n o/1 o/2 o/3 o/4")
