@@ -33,7 +33,8 @@ func onVersions(t *testing.T, test func(t *testing.T, of etcdtest.Option)) {
 type gate struct {
 	clientv3.KV
 	mu      sync.Mutex
-	n       int // how many
+	n       int  // how many
+	loses   bool // the reply of each one that it does not hold back
 	arrived chan struct{}
 	open    chan struct{}
 }
@@ -41,7 +42,7 @@ type gate struct {
 func (g *gate) Txn(ctx context.Context) clientv3.Txn {
 	g.mu.Lock()
 	g.n--
-	held := g.n >= 0
+	held, loses := g.n >= 0, g.loses
 	g.mu.Unlock()
 	if held {
 		g.arrived <- struct{}{}
@@ -49,8 +50,44 @@ func (g *gate) Txn(ctx context.Context) clientv3.Txn {
 		case <-g.open:
 		case <-ctx.Done():
 		}
+	} else if loses {
+		return &unanswered{g.KV.Txn(ctx), g}
 	}
 	return g.KV.Txn(ctx)
+}
+
+// hold has so many more held back.
+func (g *gate) hold(n int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.n = n
+}
+
+// lose has the reply of the next transaction lost.
+func (g *gate) lose() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.loses = true
+}
+
+// unanswered is a transaction whose reply is lost.
+type unanswered struct {
+	clientv3.Txn
+	of *gate
+}
+
+func (u *unanswered) If(all ...clientv3.Cmp) clientv3.Txn  { u.Txn = u.Txn.If(all...); return u }
+func (u *unanswered) Then(all ...clientv3.Op) clientv3.Txn { u.Txn = u.Txn.Then(all...); return u }
+func (u *unanswered) Else(all ...clientv3.Op) clientv3.Txn { u.Txn = u.Txn.Else(all...); return u }
+
+func (u *unanswered) Commit() (*clientv3.TxnResponse, error) {
+	if _, err := u.Txn.Commit(); err != nil {
+		return nil, err
+	}
+	u.of.mu.Lock()
+	defer u.of.mu.Unlock()
+	u.of.loses = false
+	return nil, errLate
 }
 
 // busy is a store of which as many transactions are under way, and stay so until the gate is opened, as are before
@@ -361,4 +398,92 @@ func TestLocksBelowEachOtherShareNoTransaction(t *testing.T) {
 			t.Errorf("behind the holder: %+v, %v", st, err)
 		}
 	})
+}
+
+// Promise: a Join that shares a transaction, and whose caller gives up while that is under way and leaves, makes no ticket,
+// however late the transaction arrives. The others of it get theirs.
+func TestWhoHasLeftDoesNotComeLateWithOthers(t *testing.T) {
+	t.Parallel()
+	s := storeTo(t, etcdtest.Start(t))
+	o := begun(t, s)
+	g, others := busy(t, s)
+	g.hold(1) // the next one too
+	left, stays := mutex(o), mutex(o)
+	left.Queue, stays.Queue = "left", "stays"
+	ctx, cancel := context.WithCancel(t.Context())
+	gaveUp := make(chan error, 1)
+	go func() {
+		_, err := s.Join(ctx, left)
+		gaveUp <- err
+	}()
+	others.Go(func() {
+		if st, err := s.Join(t.Context(), stays); err != nil || st.State != exchange.Held {
+			t.Errorf("beside it: %+v, %v", st, err)
+		}
+	})
+	s.together.wait(t, 2)
+	s.together.mu.Lock()
+	s.begin()
+	s.together.mu.Unlock()
+	<-g.arrived
+	cancel()
+	if err := <-gaveUp; !errors.Is(err, context.Canceled) {
+		t.Errorf("it says %v", err)
+	}
+	l := exchange.Leave{Ref: exchange.Ref{Queue: left.Queue, ID: left.ID}, Session: o, Clean: true, Tombstone: time.Minute}
+	if _, err := s.Leave(t.Context(), l); err != driver.ErrGone {
+		t.Errorf("it leaves before it comes: %v", err)
+	}
+	close(g.open)
+	others.Wait()
+	if q, err := s.Read(t.Context(), left.Queue, exchange.Follower{}); err != nil || len(q.Members) > 0 {
+		t.Errorf("it stands: %+v, %v", q, err)
+	}
+}
+
+// Promise: if the reply of a transaction is lost, all who share it find out, when they ask again, what became of their own.
+func TestALostReplyIsAskedForAgainByAllWhoShareIt(t *testing.T) {
+	t.Parallel()
+	s := storeTo(t, etcdtest.Start(t))
+	ctx := t.Context()
+	o, other := begun(t, s), begun(t, s)
+	held, free, behind := mutex(o), mutex(o), mutex(o)
+	held.Queue, free.Queue, behind.Queue = "held", "free", "behind"
+	first, err := s.Join(ctx, held)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inFront := mutex(other)
+	inFront.Queue = behind.Queue
+	if st, err := s.Join(ctx, inFront); err != nil || st.State != exchange.Held {
+		t.Fatal(st, err)
+	}
+	leave := exchange.Leave{Ref: exchange.Ref{Queue: held.Queue, ID: held.ID, Tag: first.Tag}, Session: o, Clean: true}
+	g, others := busy(t, s)
+	others.Go(func() {
+		if _, err := s.Leave(ctx, leave); !errors.Is(err, errLate) {
+			t.Errorf("Leave: %v", err)
+		}
+	})
+	for _, j := range []exchange.Join{free, behind} {
+		others.Go(func() {
+			if st, err := s.Join(ctx, j); !errors.Is(err, errLate) {
+				t.Errorf("Join: %+v, %v", st, err)
+			}
+		})
+	}
+	s.together.wait(t, 3)
+	g.lose()
+	close(g.open)
+	others.Wait()
+	if _, err := s.Leave(ctx, leave); err != driver.ErrGone {
+		t.Errorf("who has left: %v", err)
+	}
+	free.Retry, behind.Retry = true, true
+	if st, err := s.Join(ctx, free); err != nil || st.State != exchange.Held {
+		t.Errorf("who holds: %+v, %v", st, err)
+	}
+	if st, err := s.Join(ctx, behind); err != nil || st.State != exchange.Waiting {
+		t.Errorf("who waits: %+v, %v", st, err)
+	}
 }
