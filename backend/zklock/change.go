@@ -74,7 +74,7 @@ func stemOf(n *name, id string) string {
 	if n.limit != 0 {
 		return n.layout.stem(id, n.kind, n.wants, n.limit)
 	}
-	return n.layout.stem(id, n.kind, n.units, n.said, n.marks()...)
+	return n.layout.stem(id, n.kind, n.units, n.capacity, n.marks()...)
 }
 
 // rename replaces the node of a ticket of this session by one that next names.
@@ -105,7 +105,6 @@ func (s *session) rename(ctx context.Context, p *place, flags int32, next func(n
 			return err
 		}
 		s.mu.Lock()
-		p.whole = p.whole && to.units == n.units
 		p.n, p.view = to, nil
 		p.changed()
 		s.mu.Unlock()
@@ -356,7 +355,7 @@ func (d *Driver) standing(ctx context.Context, l *link, q *lane, all line) (line
 			rest = append(rest, n)
 			continue
 		}
-		err := d.take(ctx, l, q, n, n.kept && n.exclusive() && len(rest) == 0, freshEdition)
+		err := d.take(ctx, l, q, n, n.kept && n.exclusive(), freshEdition)
 		if errors.Is(err, zk.ErrNoNode) {
 			return nil, errStale // it may have got another end meanwhile
 		}
@@ -382,23 +381,17 @@ func (d *Driver) certain(ctx context.Context, l *link, q *lane, look func() erro
 
 // line lists the tickets that stand in a queue, none if there is no node.
 func (d *Driver) line(ctx context.Context, l *link, q *lane) (line, error) {
-	all, _, err := d.queue(ctx, l, q)
-	return all, err
-}
-
-// queue is line with the setting.
-func (d *Driver) queue(ctx context.Context, l *link, q *lane) (line, setting, error) {
 	for {
-		all, set, err := d.tickets(ctx, l, q, false)
+		all, err := d.tickets(ctx, l, q, false)
 		if errors.Is(err, zk.ErrNoNode) {
-			return nil, setting{}, nil
+			return nil, nil
 		}
 		if err != nil {
-			return nil, set, err
+			return nil, err
 		}
 		all, err = d.standing(ctx, l, q, all)
 		if !errors.Is(err, errStale) {
-			return all, set, err
+			return all, err
 		}
 	}
 }

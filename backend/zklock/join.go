@@ -205,17 +205,11 @@ func (s *session) drop(p *place) {
 
 // precheck spares a ticket that must not wait the writes, if others stand.
 func (s *session) precheck(ctx context.Context, p *place) error {
-	all, set, err := s.d.queue(ctx, s.l, s.d.lane(p.q.name))
-	if err == nil {
-		err = s.d.legible(p.q, &set)
-	}
+	all, err := s.d.line(ctx, s.l, s.d.lane(p.q.name))
 	if err != nil {
 		return err
 	}
 	wish := p.wish()
-	if !set.suits(&wish) {
-		return driver.ErrMismatch
-	}
 	for i := range all {
 		if _, leaves := all.intruder(i); !leaves && !all[i].suits(&wish) {
 			return driver.ErrMismatch
@@ -369,9 +363,9 @@ func (s *session) create(ctx context.Context, p *place) error {
 	stem := p.q.path + "/" + s.d.names.stem(p.req.ID, p.req.Kind, p.req.Units, p.req.Capacity)
 	data := p.meta()
 	p.q.mu.Lock()
-	front, set := p.q.front, p.q.set
+	front := p.q.front
 	p.q.mu.Unlock()
-	contended, crowded := front > 0 || set, front > crowdLine
+	contended, crowded := front > 0, front > crowdLine
 	type look struct {
 		content
 		all *listing
@@ -489,9 +483,7 @@ func (s *session) purge(ctx context.Context, path string) {
 		}
 	}
 	if n, _ := parse(path[strings.LastIndexByte(path, '/')+1:]); n.number == math.MaxInt32 {
-		if errors.Is(s.l.remove(ctx, parent(path)), zk.ErrNotEmpty) { // of tickets, or of a setting
-			_ = s.d.renumber(ctx, s.l, parent(path))
-		}
+		_ = s.l.remove(ctx, parent(path)) // refused as long as it has children
 	}
 }
 
@@ -538,12 +530,9 @@ func (s *session) glance(ctx context.Context, p *place, c content) error {
 	if p.n.in(c.stat) {
 		number, ok := marked(c.data)
 		before := ok && number == p.n.number-1
-		// A ticket of a semaphore may have been removed since, if fewer permits were set.
-		permits := p.req.Kind == driver.Semaphore
-		if c.stat.NumChildren == 1 || before && !permits && !s.d.names.leases && !s.d.names.barriers {
+		if c.stat.NumChildren == 1 || before && !s.d.names.leases && !s.d.names.barriers {
 			s.mu.Lock()
 			p.based, p.heir = true, !before && p.n.number != 0
-			p.whole = p.n.exclusive()
 			p.edition = edition(c.stat.Version)
 			s.mu.Unlock()
 			return s.grant(ctx, p, false)
@@ -612,7 +601,7 @@ func (s *session) judge(ctx context.Context, p *place, found *listing) error {
 			return errStale
 		}
 		s.mu.Lock()
-		if p.state == waiting && !p.agreed && (!found.set.suits(&p.n) || slices.ContainsFunc(all, func(n name) bool { return !n.suits(&p.n) })) {
+		if p.state == waiting && !p.agreed && slices.ContainsFunc(all, func(n name) bool { return !n.suits(&p.n) }) {
 			s.refused.Add(p.req.ID) // one of them has expelled it
 		}
 		p.forget()
@@ -620,7 +609,7 @@ func (s *session) judge(ctx context.Context, p *place, found *listing) error {
 		return driver.ErrGone
 	}
 	p.q.mu.Lock()
-	p.q.front, p.q.set = i, found.set.node != ""
+	p.q.front = i
 	p.q.mu.Unlock()
 	s.mu.Lock()
 	p.near = i < nearFront
@@ -630,19 +619,13 @@ func (s *session) judge(ctx context.Context, p *place, found *listing) error {
 	if was == held {
 		return nil
 	}
-	if err := s.d.legible(p.q, &found.set); err != nil {
-		return err
-	}
 	if err := s.agree(ctx, p, found, i); err != nil {
 		return err
 	}
 	holds := all.holds(i)
-	if !holds && all[i].units > all[i].capacity {
-		return s.neverFits(ctx, p)
-	}
 	s.mu.Lock()
 	if holds {
-		p.edition, p.whole = edition(found.stat.Version), i == 0 && all[i].exclusive()
+		p.edition = edition(found.stat.Version)
 	} else {
 		p.view, p.epoch = all.view(i), found.at
 		s.haunted(p.q, p.view.obstacles)
@@ -651,9 +634,6 @@ func (s *session) judge(ctx context.Context, p *place, found *listing) error {
 		}
 	}
 	if e, ok := all.exclusiveBefore(i); ok {
-		if p.req.Kind == driver.Semaphore && p.last.node != "" && !all.numbered(p.last.number) {
-			p.former = p.last
-		}
 		p.last = e
 	} else if p.last.node != "" && i > 0 && before(all[0].number, p.last.number) {
 		p.last = name{} // it left while it waited
@@ -684,13 +664,6 @@ func (s *session) agree(ctx context.Context, p *place, found *listing, i int) er
 		return nil
 	}
 	all := found.all
-	if all[i].intrudes {
-		s.refuse(p)
-		if err := s.quit(ctx, p, false); err != nil && !errors.Is(err, driver.ErrGone) {
-			return err
-		}
-		return fmt.Errorf("%w: the number of permits was set to %d", driver.ErrMismatch, found.set.capacity)
-	}
 	if j, ok := all.other(i); ok && !found.same {
 		first, ok, err := s.intruder(ctx, p.q, all, j)
 		if err != nil {
@@ -699,9 +672,8 @@ func (s *session) agree(ctx context.Context, p *place, found *listing, i int) er
 		if !ok {
 			return s.disagree(ctx, p, &all[j])
 		}
-		ops := []any{&zk.CheckVersionRequest{Path: first, Version: -1}, &zk.DeleteRequest{Path: p.q.path + "/" + all[j].node, Version: -1}}
-		_, err = s.l.multi(ctx, append(ops, p.q.unchanged(&all[j])...)...)
-		if err == nil || errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNodeExists) {
+		_, err = s.l.multi(ctx, &zk.CheckVersionRequest{Path: first, Version: -1}, &zk.DeleteRequest{Path: p.q.path + "/" + all[j].node, Version: -1})
+		if err == nil || errors.Is(err, zk.ErrNoNode) {
 			err = errStale
 		}
 		return err
@@ -743,15 +715,6 @@ func (s *session) disagree(ctx context.Context, p *place, other *name) error {
 	return fmt.Errorf("%w: the ticket %s is in front", driver.ErrMismatch, other.node)
 }
 
-// neverFits removes a ticket that waits, and asks for more than there is by now. Its caller comes again, and is told why.
-func (s *session) neverFits(ctx context.Context, p *place) error {
-	s.refuse(p)
-	if err := s.quit(ctx, p, false); err != nil {
-		return err
-	}
-	return driver.ErrGone
-}
-
 // reads reports whether the ticket has to know how those in front of it have left.
 func (p *place) reads() bool { return p.req.Robust && p.q.leases == nil }
 
@@ -773,15 +736,8 @@ func (s *session) inherit(ctx context.Context, p *place, front line, holds bool)
 		}
 		p.based, p.heir = true, since > int32(len(front))
 	}
-	if p.last.node == "" || !holds {
-		return nil
-	}
-	last := p.last
-	if _, stands := front.place(last.id); stands {
-		last = p.former // who holds beside this ticket is not the last who had all there was
-	}
-	if last.node != "" {
-		p.heir = !ok || number != last.number
+	if _, stands := front.place(p.last.id); holds && p.last.node != "" && !stands {
+		p.heir = !ok || number != p.last.number
 	}
 	return nil
 }

@@ -223,9 +223,6 @@ func (s *session) otherKind(ctx context.Context, q *lane) (name, bool, error) {
 			return name{}, false, err
 		}
 	}
-	if set := settingIn(c.names); len(all) == 0 && set.kept {
-		return name{node: set.node, kind: driver.Semaphore}, true, nil
-	}
 	if len(all) > 0 {
 		return all[0], true, nil
 	}

@@ -91,24 +91,24 @@ func (l line) otherLimit(limit int64) (name, bool) {
 }
 
 // tickets lists a queue. It returns zk.ErrNoNode if there is none.
-func (d *Driver) tickets(ctx context.Context, l *link, q *lane, watch bool) (line, setting, error) {
+func (d *Driver) tickets(ctx context.Context, l *link, q *lane, watch bool) (line, error) {
 	c, err := l.list(ctx, q.path, watch)
 	if err != nil {
-		return nil, setting{}, err
+		return nil, err
 	}
-	all, set := parseQueue(c.names)
+	all := parseAll(c.names)
 	if d.names.barriers {
 		members, err := d.attendees(ctx, l, q, c.names)
 		if err != nil {
-			return nil, set, err
+			return nil, err
 		}
 		all = append(all, members...)
 	}
 	if !d.names.leases {
-		return all, set, nil
+		return all, nil
 	}
 	lent, err := d.semaphore(ctx, l, q, watch)
-	return append(all, lent...), set, err
+	return append(all, lent...), err
 }
 
 // semaphore lists the tickets of a semaphore as one line: first those that have
@@ -240,7 +240,7 @@ func (d *Driver) lentAt(ctx context.Context, l *link, q *lane) (name, bool, erro
 	if q.leases != nil {
 		return name{}, false, nil // it is the folder of one
 	}
-	all, _, err := d.tickets(ctx, l, q, false)
+	all, err := d.tickets(ctx, l, q, false)
 	for _, n := range all {
 		if _, meets := memberID(n.node); meets || n.layout.leases {
 			return n, true, nil

@@ -14,7 +14,6 @@ type listing struct {
 	done chan struct{}
 	all  line // nobody changes it
 	same bool // all ask for the same kind and capacity, of this library
-	set  setting
 	lent bool // there are folders of a semaphore
 	stat *zk.Stat
 	at   uint64 // the connection
@@ -67,9 +66,7 @@ func (s *session) list(q *lane, l *listing) {
 			var c children
 			if c, err = s.l.list(ctx, q.path, false); err == nil {
 				l.stat, l.at, l.lent = c.stat, c.epoch, s.d.lent(c.names)
-				l.all, l.set = parseQueue(c.names)
-				s.d.forgetSetting(s.l, q, c.names, &l.set)
-				l.all, err = s.d.standing(ctx, s.l, q, l.all)
+				l.all, err = s.d.standing(ctx, s.l, q, parseAll(c.names))
 				l.same = l.all.same()
 			}
 		}

@@ -65,9 +65,7 @@ type place struct {
 	near     bool          // few were in front, as it was last seen
 	epoch    uint64        // the connection that view is of
 	flight   chan struct{} // closed when the last try to create the node is over
-	whole    bool          // it was granted alone, with all there was, and has all of that
 	last     name          // the last exclusive ticket that was in front
-	former   name          // the one that had gone when last was seen
 	heir     bool          // the last exclusive holder may have died
 	based    bool          // heir was found out when the ticket came
 	agreed   bool          // no ticket in front is of another kind, nor will any be

@@ -85,7 +85,7 @@ func TestScriptsOnZooKeeper(t *testing.T) {
 	runScripts(t, plainFolder(t), func(dir string) string {
 		// Each heartbeat proves only the one before.
 		return "zk://" + s.Addr + "/" + filepath.Base(dir) + "?ttl=30s"
-	}, append(onServers, "testdata/script/permits.txtar")...)
+	}, onServers...)
 }
 
 func TestScriptsOnEtcd(t *testing.T) {
