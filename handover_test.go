@@ -430,3 +430,47 @@ func TestStickyReadersAreNotKeptFromAWriterOfTheirClient(t *testing.T) {
 		ok(t, w.lease.Release())
 	})
 }
+
+// Promise: who waits is served when the release of the last holder has come so far that its bound contexts have ended, also
+// if the one in between gave up as it was handed the lock.
+func TestNobodyIsServedDuringARelease(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		releasing := make(chan struct{})
+		first := true
+		a := join(t, memlock.NewWorld(), interlock.Observe(func(_ context.Context, e interlock.Event) {
+			if e.Kind == interlock.EventReleased && first {
+				first = false
+				<-releasing
+			}
+		}))
+		holder := acquire(t, a.Mutex("m"))
+		between, cancel := context.WithCancel(ctx)
+		gaveUp, served := make(chan error, 1), make(chan struct{})
+		go func() {
+			_, err := a.Mutex("m").Acquire(between)
+			gaveUp <- err
+		}()
+		synctest.Wait()
+		go func() {
+			lease := acquire(t, a.Mutex("m"))
+			close(served)
+			ok(t, lease.Release())
+		}()
+		synctest.Wait()
+		go func() { ok(t, holder.Release()) }()
+		synctest.Wait()
+		cancel()
+		if err := <-gaveUp; err == nil {
+			t.Error("a cancelled acquire has the lock")
+		}
+		synctest.Wait()
+		select {
+		case <-served:
+			t.Error("another one holds while the lock is being released")
+		default:
+		}
+		close(releasing)
+		<-served
+		synctest.Wait()
+	})
+}

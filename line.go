@@ -120,7 +120,7 @@ func (n *line) acquire(ctx context.Context, l *Lock, try bool) (lease *single, h
 		case <-w.ready:
 		case <-done:
 			over()
-			return nil, false, n.giveUp(step, w)
+			return nil, false, n.giveUp(step, w, false)
 		}
 	}
 	over()
@@ -133,7 +133,7 @@ func (n *line) acquire(ctx context.Context, l *Lock, try bool) (lease *single, h
 		lease, err = n.drive(ctx, l, old, false)
 		return lease, false, err
 	case ctx.Err() != nil: // both were ready: a cancelled context acquires nothing
-		return nil, false, n.giveUp(ctx, w)
+		return nil, false, n.giveUp(ctx, w, true)
 	}
 	lease = w.lease
 	n.c.spare.put(w)
@@ -311,8 +311,9 @@ func (n *line) asks(t *ticket) {
 	n.mu.Unlock()
 }
 
-// giveUp withdraws a waiter, and says why. What it was just given goes to the next.
-func (n *line) giveUp(ctx context.Context, w *turn) error {
+// giveUp withdraws a waiter, and says why. What it was just given goes to the next; not before the waiter was woken, which
+// it says if it was: until then bound contexts of the last holder may not have ended.
+func (n *line) giveUp(ctx context.Context, w *turn, woken bool) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	why := context.Cause(ctx)
@@ -327,7 +328,12 @@ func (n *line) giveUp(ctx context.Context, w *turn) error {
 	case w.lease != nil:
 		w.lease.unseen = true
 		// What it was told of the last holder is for the next one to hear.
-		n.c.background(func() { _ = w.lease.release(!w.lease.Inherited()) })
+		n.c.background(func() {
+			if !woken {
+				<-w.ready
+			}
+			_ = w.lease.release(!w.lease.Inherited())
+		})
 	default:
 		if w.old != nil {
 			n.c.background(func() { _ = w.old.leave(true) })

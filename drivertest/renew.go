@@ -205,12 +205,15 @@ var recentProofs = rule{
 				age := due.Sub(held.proof)
 				last = a.driver.Now()
 				held.renewFor(0, nil)
-				if a.driver.Now().Sub(due) > ttl/20 || slow.since(due.Add(-ttl/2)) {
+				if a.driver.Now().Sub(due) > ttl/20 {
 					continue
 				}
 				counted++
+				if slow.since(due.Add(-ttl / 2)) {
+					continue // what the driver does beside the renewals was slow, too
+				}
 				if oldest = max(oldest, age); age > ttl/2 {
-					old++ // what the driver does beside the renewals can be late here, too
+					old++
 				}
 			}
 			if counted < 5 {

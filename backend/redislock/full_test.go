@@ -173,8 +173,9 @@ func TestAHeartbeatDoesNotWaitForItsConnection(t *testing.T) {
 	others := &crowd{t: t, s: s}
 	others.add()
 	eventually(t, "the connection is there", func() bool { return len(others.ids()) == 3 })
+	had := dials.Load() // an attempt that took too long may have been repeated
 	renew("with its connection")
-	if n := dials.Load(); n != 3 {
-		t.Errorf("then %d connections, not 3", n)
+	if n := dials.Load(); n != had {
+		t.Errorf("then %d connections, not %d", n, had)
 	}
 }

@@ -100,6 +100,10 @@ var core = []fault{
 		old: "k.inLine[w.Ticket] = true", new: "k.inLine[w.Ticket] = false",
 	},
 	{
+		file: "line.go", test: "TestNobodyIsServedDuringARelease",
+		old: "if !woken {", new: "if false {",
+	},
+	{
 		file: "waiting.go", test: "TestNoFalseAlarm", // a wait that has a time limit is told
 		old: "ctx.Deadline(); ends {", new: "ctx.Deadline(); ends && false {",
 	},
