@@ -17,6 +17,9 @@ func (b *inDeadlock) Unwrap() error { return ErrDeadlock }
 
 // inDeadlockOf reports whether a wait has failed with this error to break a deadlock.
 func inDeadlockOf(err error) bool {
+	if err == nil {
+		return false // without what As allocates
+	}
 	var b *inDeadlock
 	return errors.As(err, &b)
 }

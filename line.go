@@ -213,7 +213,7 @@ func (n *line) drive(ctx context.Context, l *Lock, old *ticket, try bool) (*sing
 		if err == nil && cancelled {
 			err = context.Cause(ctx)
 		}
-		gives := cancelled || err != nil && inDeadlockOf(err)
+		gives := cancelled || inDeadlockOf(err)
 		n.mu.Lock()
 		if err != nil {
 			n.stopDriving(t, gives)

@@ -25,7 +25,7 @@ type single struct {
 	unseen bool // its acquire was cancelled: nobody has it
 	result error
 
-	// The rest is guarded by t.mu.
+	// The rest is guarded by t.mu. The numbers are small, since a lease is allocated for each hand-over.
 	at      int32 // in t.leases
 	works   int32 // bound contexts whose functions were not called
 	err     error
