@@ -2,6 +2,7 @@ package etcdlock_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -208,6 +209,13 @@ func TestCheckOfAFullDatabase(t *testing.T) {
 	})
 }
 
+// fill has a database of two megabytes filled.
+func fill(ctx context.Context, t *testing.T, s *etcdtest.Server) {
+	t.Helper()
+	value := strings.Repeat("x", 100_000)
+	await(t, "the database is full", func() bool { return s.Command(ctx, "put", "k", value).Run() != nil })
+}
+
 // Promise: when the database gets full, those who hold locks keep them, and pass them on to those who wait.
 func TestLocksArePassedOnThoughTheDatabaseIsFull(t *testing.T) {
 	t.Parallel()
@@ -233,8 +241,7 @@ func TestLocksArePassedOnThoughTheDatabaseIsFull(t *testing.T) {
 				return err == nil && len(q.Waiters) == i+1
 			})
 		}
-		value := strings.Repeat("x", 100_000)
-		await(t, "the database is full", func() bool { return s.Command(ctx, "put", "k", value).Run() != nil })
+		fill(ctx, t, s)
 		lease := first
 		for range cap(granted) {
 			noError(t, lease.Release())
@@ -270,8 +277,7 @@ func TestAGrantThatFindsNoRoomWaitsForIt(t *testing.T) {
 			q, err := c.Queue(ctx, "m")
 			return err == nil && len(q.Waiters) == 1
 		})
-		value := strings.Repeat("x", 100_000)
-		await(t, "the database is full", func() bool { return s.Command(ctx, "put", "k", value).Run() != nil })
+		fill(ctx, t, s)
 		noError(t, front.Release())
 		select {
 		case <-other.Done():

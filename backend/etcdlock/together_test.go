@@ -109,6 +109,13 @@ func busy(t *testing.T, s *store) (g *gate, others *sync.WaitGroup) {
 	return g, others
 }
 
+// plain is a mutex of that name, without more.
+func plain(o exchange.Session, name string) exchange.Join {
+	j := mutex(o)
+	j.Queue, j.Robust = name, false
+	return j
+}
+
 // wait is until so many changes wait.
 func (g *together) wait(t *testing.T, n int) {
 	t.Helper()
@@ -138,8 +145,7 @@ func TestLocksOfManyNamesShareTransactions(t *testing.T) {
 	const names = perShared + perShared/2
 	before := s.Exchanges()
 	for i := range names {
-		j := mutex(o)
-		j.Queue, j.Robust = fmt.Sprintf("name%d", i), false
+		j := plain(o, fmt.Sprintf("name%d", i))
 		others.Go(func() {
 			st, err := s.Join(t.Context(), j)
 			if err != nil || st.State != exchange.Held {
@@ -169,8 +175,7 @@ func TestNewcomersOfOneQueueShareNoTransaction(t *testing.T) {
 		g, others := busy(t, s)
 		states := make(chan exchange.State, 3)
 		for range cap(states) {
-			j := mutex(o)
-			j.Robust = false
+			j := plain(o, "q")
 			others.Go(func() {
 				st, err := s.Join(t.Context(), j)
 				if err != nil {
@@ -204,25 +209,30 @@ func TestAChangeThatIsRefusedTakesNoOtherWithIt(t *testing.T) {
 	onVersions(t, func(t *testing.T, of etcdtest.Option) {
 		s := storeTo(t, etcdtest.Start(t, of))
 		o := begun(t, s)
-		g, others := busy(t, s)
 		over := exchange.Session{ID: exchange.NewID(), TTL: time.Minute, Mailbox: o.Mailbox}
-		for i, session := range []exchange.Session{o, over, o} {
-			j := mutex(session)
-			j.Robust, j.Queue = false, fmt.Sprintf("name%d", i)
-			others.Go(func() {
-				st, err := s.Join(t.Context(), j)
-				switch {
-				case i == 1 && err != driver.ErrSession:
-					t.Errorf("of a session that is over: %+v, %v", st, err)
-				case i != 1 && (err != nil || st.State != exchange.Held):
-					t.Errorf("beside it: %+v, %v", st, err)
-				}
-			})
-		}
-		s.together.wait(t, 3)
-		close(g.open)
-		others.Wait()
+		oneIsRefused(t, s, []exchange.Session{o, over, o}, func(err error) bool { return err == driver.ErrSession })
 	})
+}
+
+// oneIsRefused has three Joins share a transaction, of which the server refuses the second.
+func oneIsRefused(t *testing.T, s *store, sessions []exchange.Session, refused func(error) bool) {
+	t.Helper()
+	g, others := busy(t, s)
+	for i, o := range sessions {
+		j := plain(o, fmt.Sprintf("name%d", i))
+		others.Go(func() {
+			st, err := s.Join(t.Context(), j)
+			switch {
+			case i == 1 && !refused(err):
+				t.Errorf("what is to be refused: %+v, %v", st, err)
+			case i != 1 && (err != nil || st.State != exchange.Held):
+				t.Errorf("beside it: %+v, %v", st, err)
+			}
+		})
+	}
+	s.together.wait(t, len(sessions))
+	close(g.open)
+	others.Wait()
 }
 
 // Promise: also together, newcomers get no room in a database that is full, and holders leave.
@@ -233,8 +243,7 @@ func TestTogetherNobodyJoinsInAFullDatabase(t *testing.T) {
 		o := begun(t, s)
 		var held []exchange.Leave
 		for i := range 3 {
-			j := mutex(o)
-			j.Robust, j.Queue = false, fmt.Sprintf("held%d", i)
+			j := plain(o, fmt.Sprintf("held%d", i))
 			st, err := s.Join(ctx, j)
 			if err != nil || st.State != exchange.Held {
 				t.Fatalf("%+v, %v", st, err)
@@ -253,8 +262,7 @@ func TestTogetherNobodyJoinsInAFullDatabase(t *testing.T) {
 					t.Errorf("Leave: %v", err)
 				}
 			})
-			j := mutex(o)
-			j.Robust, j.Queue = false, fmt.Sprintf("name%d", i)
+			j := plain(o, fmt.Sprintf("name%d", i))
 			others.Go(func() {
 				if st, err := s.Join(ctx, j); !errors.Is(err, rpctypes.ErrNoSpace) {
 					t.Errorf("Join: %+v, %v", st, err)
@@ -288,23 +296,7 @@ func TestTogetherAUserNeedsItsRights(t *testing.T) {
 		}
 		t.Cleanup(s.Close)
 		o := begun(t, s)
-		g, others := busy(t, s)
-		for i := range 3 {
-			j := mutex(o)
-			j.Robust, j.Queue = false, fmt.Sprintf("name%d", i)
-			others.Go(func() {
-				st, err := s.Join(t.Context(), j)
-				switch {
-				case i == 1 && !errors.Is(err, rpctypes.ErrPermissionDenied):
-					t.Errorf("a name that it may not write: %+v, %v", st, err)
-				case i != 1 && (err != nil || st.State != exchange.Held):
-					t.Errorf("beside it: %+v, %v", st, err)
-				}
-			})
-		}
-		s.together.wait(t, 3)
-		close(g.open)
-		others.Wait()
+		oneIsRefused(t, s, []exchange.Session{o, o, o}, func(err error) bool { return errors.Is(err, rpctypes.ErrPermissionDenied) })
 	})
 }
 
@@ -363,9 +355,7 @@ func TestLocksBelowEachOtherShareNoTransaction(t *testing.T) {
 		o := begun(t, s)
 		g, others := busy(t, s)
 		join := func(name string) (exchange.Status, error) {
-			j := mutex(o)
-			j.Queue, j.Robust = name, false
-			return s.Join(t.Context(), j)
+			return s.Join(t.Context(), plain(o, name))
 		}
 		const many = perJoin - 1 // with two of jobs too many for one page; by their keys in front of these
 		for i := range many {

@@ -28,14 +28,8 @@ import (
 // owners and what to evict; half of the backends show none.
 func TestACycleOfThreeProcessesOnTwoBackendsIsNamed(t *testing.T) {
 	t.Parallel()
-	namesACycle(t, redistest.Start(t).URL()+"?ttl=15s", pgtest.Start(t).URL()+"&ttl=15s")
-}
-
-// namesACycle has three processes with locks on two backends wait for each other.
-func namesACycle(t *testing.T, one, two string) {
-	t.Helper()
-	dir := t.TempDir()
-	backends := map[string]string{"a": one, "b": two, "c": one}
+	redis, pg, dir := redistest.Start(t).URL()+"?ttl=15s", pgtest.Start(t).URL()+"&ttl=15s", t.TempDir()
+	backends := map[string]string{"a": redis, "b": pg, "c": redis}
 	var all []*started
 	for i, has := range []string{"a", "b", "c"} {
 		wants := string("bca"[i])
@@ -53,7 +47,7 @@ func namesACycle(t *testing.T, one, two string) {
 		for _, url := range urls {
 			args = append(args, "--url", url)
 		}
-		c := cli(t, one, args...)
+		c := cli(t, redis, args...)
 		out, _ := c.Output()
 		if err := json.Unmarshal(out, &found); err != nil {
 			t.Fatalf("it says %q: %v; %v", out, err, c.Stderr)
@@ -63,7 +57,7 @@ func namesACycle(t *testing.T, one, two string) {
 	var found []deadlockJSON
 	eventually(t, "the deadlock is named", func() bool {
 		var status int
-		found, status = look(one, two)
+		found, status = look(redis, pg)
 		if status != 0 && status != exitDeadlock || status == 0 != (len(found) == 0) {
 			t.Fatalf("exit status %d of %v", status, found)
 		}
@@ -79,7 +73,7 @@ func namesACycle(t *testing.T, one, two string) {
 			t.Errorf("wait %d is %+v", i, w)
 		}
 	}
-	for _, half := range []string{one, two} {
+	for _, half := range []string{redis, pg} {
 		if found, _ := look(half); len(found) > 0 {
 			t.Errorf("with one backend alone: %v", found)
 		}
@@ -88,19 +82,23 @@ func namesACycle(t *testing.T, one, two string) {
 	if c := cli(t, backends[last.Name], "evict", last.Name, last.By.ID); c.Run() != nil {
 		t.Fatalf("evict: %v", c.Stderr)
 	}
-	done := 0
+	if n := done(all); n != 2 {
+		t.Errorf("%d jobs were done after one lock was evicted", n)
+	}
+	if found, status := look(redis, pg); len(found) > 0 || status != 0 {
+		t.Errorf("at the end: %v", found)
+	}
+}
+
+// done waits until all have ended, and counts those that have succeeded.
+func done(all []*started) (n int) {
 	for _, s := range all {
 		<-s.over
 		if s.ProcessState.ExitCode() == 0 {
-			done++
+			n++
 		}
 	}
-	if done != 2 {
-		t.Errorf("%d jobs were done after one lock was evicted", done)
-	}
-	if found, status := look(one, two); len(found) > 0 || status != 0 {
-		t.Errorf("at the end: %v", found)
-	}
+	return n
 }
 
 // Promise: of two programs with different prefixes in one deadlock, each lock is named as one of the URLs can name it, with the
@@ -180,15 +178,8 @@ func TestADeadlockOfTwoPrefixesIsNamed(t *testing.T) {
 	if c := cli(t, remedy[1], "evict", remedy[2], remedy[3]); c.Run() != nil {
 		t.Fatalf("evict: %v", c.Stderr)
 	}
-	done := 0
-	for _, s := range both {
-		<-s.over
-		if s.ProcessState.ExitCode() == 0 {
-			done++
-		}
-	}
-	if done != 1 {
-		t.Errorf("%d jobs were done after one lock was evicted", done)
+	if n := done(both); n != 1 {
+		t.Errorf("%d jobs were done after one lock was evicted", n)
 	}
 }
 
@@ -302,11 +293,6 @@ func deadlockWorker() {
 // each deadlock beside them is found.
 func TestNoFalseAlarmInARandomRun(t *testing.T) {
 	t.Parallel()
-	noFalseAlarm(t, redistest.Start(t).URL()+"?ttl=4s", pgtest.Start(t).URL()+"&ttl=4s")
-}
-
-func noFalseAlarm(t *testing.T, urls ...string) {
-	t.Helper()
 	length := 20 * time.Second
 	if text := os.Getenv(randomRun); text != "" {
 		var err error
@@ -314,6 +300,7 @@ func noFalseAlarm(t *testing.T, urls ...string) {
 			t.Fatal(err)
 		}
 	}
+	urls := []string{redistest.Start(t).URL() + "?ttl=4s", pgtest.Start(t).URL() + "&ttl=4s"}
 	self, err := os.Executable()
 	must(err)
 	worker := func() *exec.Cmd {
