@@ -160,9 +160,9 @@ type Session interface {
 	// Repeated with the same ID it finds its own ticket, held or waiting, and
 	// never makes a second, and of what else the request says only NoWait counts: the
 	// ticket stays as it was joined. The request must have Retry set if the ID may have
-	// been sent before. Held by others and NoWait: ErrBusy, and no ticket stands; with
-	// Retry it counts as left, since a Join sent before may yet arrive; a NoWait ticket
-	// that is already in the queue is reported if held and leaves otherwise. A ticket
+	// been sent before. Held by others and NoWait: ErrBusy, and no ticket stands; it may
+	// count as left, and with Retry it does, since a Join sent before may yet arrive; a
+	// NoWait ticket that is already in the queue is reported if held and leaves otherwise. A ticket
 	// that has left, or that was left before this Join arrived: ErrGone, for at least
 	// one TTL. A queue that has tickets of another kind or capacity, or an ID whose
 	// ticket of this session stands in another queue: ErrMismatch.

@@ -61,7 +61,6 @@ func tickets() ledger { return ledger(os.Getenv(ledgerVariable)) }
 const (
 	sent = "sent" // its Join
 	left = "left" // it does not stand any more
-	busy = "busy" // a Join with NoWait that was repeated: the ticket counts as left
 )
 
 func (l ledger) note(word, id string) {
@@ -198,11 +197,8 @@ func (s steadySession) Join(ctx context.Context, r driver.Request) (t driver.Tic
 	err = steadily(ctx, func(again bool) (err error) {
 		r.Retry = r.Retry || again
 		t, err = s.Session.Join(ctx, r)
-		if r.NoWait && (tickets().removed(again, r.ID, err) || errors.Is(err, driver.ErrGone) && tickets().has(busy, r.ID)) {
+		if r.NoWait && tickets().removed(again, r.ID, err) {
 			err = driver.ErrBusy // it had to wait, and has left
-		}
-		if again && r.NoWait && errors.Is(err, driver.ErrBusy) {
-			tickets().note(busy, r.ID)
 		}
 		return err
 	})
