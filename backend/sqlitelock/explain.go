@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/interlock-go/interlock/driver"
 	"zombiezen.com/go/sqlite"
@@ -49,27 +47,8 @@ func (f *file) stuck(err error) error {
 	if errors.Is(err, errCrowd) {
 		return fmt.Errorf("%s: %w", f.path, err)
 	}
-	if who := f.blocked.by(f); len(who) > 0 {
+	if who := f.blockers.Names(); len(who) > 0 {
 		return fmt.Errorf("%s is locked by %s: %w", f.path, strings.Join(who, ", "), err)
 	}
 	return fmt.Errorf("%s is locked by another process: %w", f.path, err)
-}
-
-// blocked remembers which processes keep others from writing. To look is dear: it stops all processes
-// that lock or unlock any file of this machine, and many calls may want to know.
-type blocked struct {
-	mu  sync.Mutex
-	at  time.Time
-	who []string
-}
-
-const lookEvery = time.Second
-
-func (b *blocked) by(f *file) []string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.at.IsZero() || time.Since(b.at) >= lookEvery {
-		b.who, b.at = f.blockers(), time.Now()
-	}
-	return b.who
 }

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/interlock-go/interlock/backend/sqlitelock/internal/blockers"
 	"github.com/interlock-go/interlock/backend/sqlitelock/internal/folder"
 	"github.com/interlock-go/interlock/backend/sqlitelock/internal/trust"
 	"github.com/interlock-go/interlock/driver"
@@ -20,17 +21,17 @@ import (
 
 // file is the database file with the folder beside it.
 type file struct {
-	path    string // absolute, without symbolic links
-	foreign bool   // a link of another user has led there
-	mode    fs.FileMode
-	id      trust.ID // of the file when it was opened
-	folder  folder.Folder
-	lock    *writeLock
-	write   conn          // used with the lock
-	read    conn          // used while reading is full
-	reading chan struct{} // full while a goroutine reads
-	blocked blocked
-	closing chan struct{} // closed by Close
+	path     string // absolute, without symbolic links
+	foreign  bool   // a link of another user has led there
+	mode     fs.FileMode
+	id       trust.ID // of the file when it was opened
+	folder   folder.Folder
+	lock     *writeLock
+	write    conn               // used with the lock
+	read     conn               // used while reading is full
+	reading  chan struct{}      // full while a goroutine reads
+	blockers *blockers.Blockers // from writing
+	closing  chan struct{}      // closed by Close
 }
 
 // longest is what SQLite can use, less the ends of its log's name.
@@ -66,6 +67,7 @@ func openFile(ctx context.Context, path string, c config) (_ *file, err error) {
 	if err != nil {
 		return nil, driver.Permanent(err)
 	}
+	f.blockers = blockers.Of(f.folder.File("turn"), path+"-shm") // the write lock, and SQLite's own
 	f.lock = newWriteLock(t, f.closing)
 	if _, err := f.lock.take(ctx, coming, nil); err != nil {
 		return nil, f.stuck(err)

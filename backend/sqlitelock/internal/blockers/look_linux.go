@@ -1,4 +1,4 @@
-package sqlitelock
+package blockers
 
 import (
 	"fmt"
@@ -10,17 +10,16 @@ import (
 	"github.com/interlock-go/interlock/internal/flock"
 )
 
-// blockers names the processes that keep others from writing, as far as this one
-// may see them: those that have the write lock or SQLite's lock on its shared memory.
-func (f *file) blockers() []string {
-	turn, _ := trust.Identify(f.folder.File("turn"))
-	shm, _ := trust.Identify(f.path + "-shm")
-	var who []string
-	for _, l := range flock.Holdings() {
-		if !l.Exclusive || l.Waits || l.Inode == 0 || l.Inode != turn.Ino && l.Inode != shm.Ino {
-			continue
+// look names the processes, but not this one.
+func look(files []string) (who []string) {
+	var inodes []uint64
+	for _, path := range files {
+		if id, err := trust.Identify(path); err == nil {
+			inodes = append(inodes, id.Ino)
 		}
-		if l.PID > 0 && l.PID != os.Getpid() {
+	}
+	for _, l := range flock.Holdings() {
+		if l.Exclusive && !l.Waits && slices.Contains(inodes, l.Inode) && l.PID > 0 && l.PID != os.Getpid() {
 			who = append(who, process(l.PID))
 		}
 	}
