@@ -98,7 +98,11 @@ var resize = rule{
 			})
 			if q := t.snapshot(b.driver, "late"); len(q.Members) == 1 { // it has come
 				t.resized(b.driver, "late", 7)
-				t.stands(b.driver, "late", []driver.Ticket{a.hold(again(r))}, nil)
+				var found driver.Ticket
+				if err := t.known(func() (err error) { found, err = a.Join(t.ctx, again(r)); return err }); err != nil || !found.Held {
+					t.Fatalf("a Join whose answer was lost, repeated after the capacity has changed: %+v, %v", found, err)
+				}
+				t.stands(b.driver, "late", []driver.Ticket{found}, nil)
 			}
 		}
 
