@@ -78,7 +78,7 @@ func onEach(t *testing.T, suite func(t *testing.T, addr string, part part)) {
 // Promise: it is a backend as package driver says.
 func TestConformance(t *testing.T) {
 	onEach(t, func(t *testing.T, addr string, part part) {
-		b := drivertest.Backend{TTL: TTL, Small: true, World: worlds(addr), Unsupported: map[string]string{"Resize": notResized, "ResizeIsKept": notResized, "InheritedAfterResize": notResized}}
+		b := drivertest.Backend{TTL: TTL, Small: true, World: worlds(addr)}
 		if part == some {
 			b.Only = []string{
 				"Exclusion", "Order", "NoBarging", "ReadersAndWriters", "LeaveBeforeItsJoin", "ExpiryOfAHeldTicket", "LostMessages",
@@ -165,5 +165,3 @@ func (s lossyStream) RecvMsg(m any) error {
 	}
 	return err
 }
-
-const notResized = "each ticket has the capacity of its queue in its key, and is not written again"

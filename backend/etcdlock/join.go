@@ -40,30 +40,28 @@ func (s *store) Join(ctx context.Context, j exchange.Join) (st exchange.Status, 
 	t.created, t.changed = got.Header.Revision, got.Header.Revision
 	read := func(i int) *pb.RangeResponse { return got.Responses[i].GetResponseRange() }
 	q, front := &queue{read: t.created}, read(1)
+	q.kept, err = readKept(read(2).Kvs)
 	front.Kvs = slices.DeleteFunc(front.Kvs, func(kv *mvccpb.KeyValue) bool { return string(kv.Key) == t.key }) // it is known
 	if s.readLine(&q.line, t.queue, front); !q.whole {
-		q.line = line{}
 		var own kvs // the ticket may have been removed since, and those in front may have left
-		b := s.batch()
-		b.add(s.front(t.queue, 0, perFront, true), func(r *pb.RangeResponse) { s.readLine(&q.line, t.queue, r) })
-		b.get(t.key, func(all kvs) { own = all })
-		if t.exclusive() {
-			b.add(s.inFront(t), func(r *pb.RangeResponse) { q.last = s.readInFront(t, r) })
-		}
-		if err := b.run(ctx); err != nil {
-			return st, err
-		}
-		q.read = b.first
+		wrong := s.readFront(ctx, &q.line, t, perFront, func(b *batch) {
+			b.get(t.key, func(all kvs) { q.read, own = b.revision, all })
+			if t.Units == t.Capacity {
+				b.add(s.inFront(t), func(r *pb.RangeResponse) { q.last = s.readInFront(t, r) })
+			}
+		})
+		err = errors.Join(err, wrong)
 		switch {
+		case wrong != nil && !driver.IsPermanent(wrong):
+			return st, wrong
 		case len(own) == 0 || own[0].CreateRevision != t.created:
 			return st, s.gone(ctx, j.Session)
 		case own[0].ModRevision != t.changed:
 			return s.joined(ctx, j)
 		}
 	}
-	q.floor, err = readFloor(read(2).Kvs)
-	all, wrong := readFloor(read(3).Kvs)
-	token := token(t, q.floor, all)
+	all, wrong := readKept(read(3).Kvs)
+	token := token(t, q.floor, all.floor)
 	if err = errors.Join(err, wrong); err == nil && token >= driver.MaxToken {
 		err = exchange.ErrTokens
 	}
@@ -165,7 +163,7 @@ const maxSeats = 10000
 // stands says how a new ticket stands, and tells holders of the first waiter.
 func (s *store) stands(ctx context.Context, j exchange.Join, t *ticket, q *queue, token uint64) (st exchange.Status, err error) {
 	p := q.place(t)
-	for ; !p.known || !p.held && !p.all && !t.exclusive(); p = q.place(t) {
+	for ; !p.known || !p.held && !p.all && !q.needsAll(t); p = q.place(t) {
 		if err := s.lengthen(ctx, &q.line, t.queue); err != nil {
 			return st, err
 		}
@@ -173,13 +171,13 @@ func (s *store) stands(ctx context.Context, j exchange.Join, t *ticket, q *queue
 	st = s.status(t, p)
 	switch {
 	case p.held:
-		return st, s.granted(ctx, j.Session, t, q.mark, token, false, &st)
+		return st, s.granted(ctx, j.Session, t, q.marked(t), token, false, &st)
 	case j.NoWait:
 		return st, driver.ErrBusy
 	case p.all:
 		s.watchWaiter(t, p, q.read)
 	case q.last != nil:
-		s.watchWaiter(t, place{before: []*ticket{q.last}}, q.read)
+		s.watchWaiter(t, place{before: []*ticket{q.last}, line: &q.line}, q.read)
 	default:
 		if err := s.watchDeep(ctx, []*seen{{0, t, p}}, q.read); err != nil {
 			return st, err
@@ -191,7 +189,8 @@ func (s *store) stands(ctx context.Context, j exchange.Join, t *ticket, q *queue
 	return st, nil
 }
 
-// agree returns an error if a ticket is of another kind or capacity than the first one of this library in
+// agree returns an error if a ticket does not say the number of permits that is in force. If none is, that goes for one of
+// another kind or capacity than the first one of this library in
 // its queue. Others that are so, and wait, are removed: most likely they find that out just now, and they
 // keep nobody out.
 func (s *store) agree(ctx context.Context, ln *line, t *ticket) error {
@@ -199,18 +198,32 @@ func (s *store) agree(ctx context.Context, ln *line, t *ticket) error {
 		return !o.foreign && o.id != t.id && (o.Kind != t.Kind || o.Capacity != t.Capacity)
 	}
 	for range attempts {
+		for ln.number.Unset && len(ln.tickets) == 0 && !ln.whole { // there are keys of queues below
+			if err := s.lengthen(ctx, ln, t.queue); err != nil {
+				return err
+			}
+		}
 		i := slices.IndexFunc(ln.tickets, func(o *ticket) bool { return !o.foreign && o.id != t.id })
-		if i < 0 || !slices.ContainsFunc(ln.tickets, odd) {
+		switch {
+		case ln.odd(t):
+			return driver.ErrMismatch
+		case ln.permits() > 0 || i < 0 || !slices.ContainsFunc(ln.tickets, odd):
 			return nil
 		}
-		first := ln.tickets[i]
-		if odd(first) {
+		first, removed := ln.tickets[i], func(o *ticket) bool { return odd(o) && o.created > ln.number.Perhaps }
+		switch {
+		case odd(first):
 			return driver.ErrMismatch
+		case !slices.ContainsFunc(ln.tickets, removed): // by a number that is not known they may hold
+			return nil
 		}
 		var ops []clientv3.Op
 		stand := []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(first.key), "=", first.created)}
+		if t.Kind == driver.Semaphore { // by a number that is set by then they may hold
+			stand = append(stand, clientv3.Compare(clientv3.ModRevision(s.floor(t.queue)), "=", ln.written))
+		}
 		for _, o := range ln.tickets {
-			if odd(o) && len(ops) < maxOps {
+			if removed(o) && len(ops) < maxOps {
 				ops = append(ops, clientv3.OpDelete(o.key))
 				stand = append(stand, clientv3.Compare(clientv3.CreateRevision(o.key), "=", o.created))
 			}
@@ -220,34 +233,49 @@ func (s *store) agree(ctx context.Context, ln *line, t *ticket) error {
 			return err
 		}
 		if got.Succeeded {
-			ln.tickets = slices.DeleteFunc(ln.tickets, odd)
+			ln.tickets = slices.DeleteFunc(ln.tickets, removed)
 			return nil
 		}
-		*ln = line{}
-		if err := s.lengthen(ctx, ln, t.queue); err != nil {
+		if err := s.readFront(ctx, ln, t, perPage); err != nil {
 			return err
 		}
 	}
 	return nil // they are in front
 }
 
+// readFront reads a line anew for a ticket that joins, with what more is asked for. What the queue keeps is to be of the
+// same revision if it has permits.
+func (s *store) readFront(ctx context.Context, ln *line, t *ticket, most int64, more ...func(*batch)) (err error) {
+	b := s.batch()
+	*ln = line{kept: ln.kept}
+	b.add(s.front(t.queue, 0, most, true), func(r *pb.RangeResponse) {
+		s.readLine(ln, t.queue, r)
+		ln.asOf(b.revision)
+	})
+	if t.Kind == driver.Semaphore {
+		b.get(s.floor(t.queue), func(all kvs) { ln.kept, err = readKept(all) })
+	}
+	for _, ask := range more {
+		ask(b)
+	}
+	return errors.Join(b.run(ctx), err)
+}
+
 // free returns an error if a ticket that were joined now would have to wait, or was left before.
 func (s *store) free(ctx context.Context, t *ticket) error {
 	var ln line
-	left, b := false, s.batch()
-	b.get(s.tombstone(t.id), func(all kvs) { left = len(all) > 0 })
-	b.add(s.front(t.queue, 0, perFront, true), func(r *pb.RangeResponse) { s.readLine(&ln, t.queue, r) })
-	if err := b.run(ctx); err != nil {
+	left := false
+	if err := s.readFront(ctx, &ln, t, perFront, func(b *batch) { b.get(s.tombstone(t.id), func(all kvs) { left = len(all) > 0 }) }); err != nil {
 		return err
 	}
 	if left {
 		return driver.ErrGone
 	}
-	if err := s.agree(ctx, &ln, t); err != nil {
-		return err
-	}
 	after := *t
 	after.created = math.MaxInt64
+	if err := s.agree(ctx, &ln, &after); err != nil {
+		return err
+	}
 	for p := ln.place(&after); !p.held; p = ln.place(&after) {
 		if p.known {
 			return driver.ErrBusy

@@ -57,7 +57,8 @@ func (l layout) mark(queue string) string { return l.namespace + "{mark}/" + que
 // waited. What was behind that one is in front now.
 func (l layout) leaver(queue string) string { return l.namespace + "{leaver}/" + queue }
 
-// floor is the key of what is added to the tokens of a queue, or, of "", to all tokens.
+// floor is the key of what a queue keeps while it has no tickets: what is added to its tokens, and the number of permits that
+// was set for it. That of "" says what is added to all tokens.
 func (l layout) floor(queue string) string { return l.namespace + "{floor}/" + queue }
 
 // mail is the prefix of a mailbox. Behind it the key of a session, which stands as long as its lease,
@@ -88,6 +89,7 @@ type row struct {
 	Hold     time.Duration `json:"hold,omitempty"` // of the Join
 	Robust   bool          `json:"robust,omitempty"`
 	Fixed    time.Duration `json:"fixed,omitempty"` // how long the fixed time is that ends with the ticket's lease
+	Held     bool          `json:"held,omitempty"`  // it was when this was written; else the line says it
 	Evicted  bool          `json:"evicted,omitempty"`
 	Revoked  bool          `json:"revoked,omitempty"`
 }
@@ -100,6 +102,7 @@ type ticket struct {
 	foreign          bool // it is of another library
 	created, changed int64
 	lease            clientv3.LeaseID
+	sure             bool // its client knows that it is held
 }
 
 // value is the note, so that other programs show that of a candidate, and behind it the row.
@@ -121,8 +124,8 @@ func (l layout) readTicket(queue string, kv *mvccpb.KeyValue) *ticket {
 	at := bytes.LastIndexByte(kv.Value, 0)
 	t.foreign = at < 0 || json.Unmarshal(kv.Value[max(at+1, 0):], &t.row) != nil || driver.CheckID(t.ID) != nil ||
 		t.Units < 1 || t.Units > t.Capacity || len(t.Session) != 32
-	if t.foreign {
-		t.row, at = row{}, len(kv.Value)
+	if t.foreign { // it takes all
+		t.row, at = row{Units: 1, Capacity: 1}, len(kv.Value)
 	} else {
 		t.id = t.ID
 	}
@@ -140,21 +143,6 @@ func (l layout) readOne(ref exchange.Ref, all kvs) *ticket {
 	return nil
 }
 
-// exclusive: no other ticket is held beside it.
-func (t *ticket) exclusive() bool { return t.foreign || t.Units == t.Capacity }
-
-// against is how much it takes of the capacity of another ticket. What is not of the same kind keeps
-// the other out.
-func (t *ticket) against(o *ticket) int64 {
-	if t.foreign || t.Kind != o.Kind || t.Capacity != o.Capacity {
-		return o.Capacity
-	}
-	return t.Units
-}
-
-// keepsOut: while it stands in front of another ticket, that is not held.
-func (t *ticket) keepsOut(o *ticket) bool { return o.exclusive() || t.against(o) == o.Capacity }
-
 func (t *ticket) of(s exchange.Session) bool { return !t.foreign && t.Session == s.ID }
 
 // attached: it ends with its session.
@@ -171,16 +159,20 @@ const (
 	tagExclusive
 	tagWaited // it is held, and was a waiter
 	tagSeat   // its key is its seat
-	tagBits   = iota
+	tagSemaphore
+	tagBits = iota
 )
 
-func (t *ticket) tag(held bool) uint64 {
+func (t *ticket) tag(p place) uint64 {
 	tag := uint64(t.created) << tagBits
-	if held {
+	if p.held {
 		tag |= tagHeld
 	}
-	if t.exclusive() {
+	if p.exclusive {
 		tag |= tagExclusive
+	}
+	if t.Kind == driver.Semaphore {
+		tag |= tagSemaphore
 	}
 	if !strings.HasSuffix(t.key, "/"+t.id) {
 		tag |= tagSeat
@@ -188,11 +180,29 @@ func (t *ticket) tag(held bool) uint64 {
 	return tag
 }
 
-// line is the front of a queue.
+// knows notes that by its tag the ticket is held.
+func (t *ticket) knows(tag uint64) {
+	t.sure = tag&tagHeld != 0 && tag>>tagBits == uint64(t.created)
+}
+
+// stays: it is held, whatever the line says.
+func (t *ticket) stays() bool { return t.sure || t.Held || t.Fixed > 0 }
+
+// line is the front of a queue, and what the queue keeps, as they were at one revision.
 type line struct {
+	kept
 	tickets []*ticket // in the order of their creation
 	upTo    int64     // those that were created up to this revision are there
 	whole   bool      // all are there
+	at      int64     // that revision; 0: it is not known
+}
+
+// asOf notes at which revision a line was read. Only of permits the rest must be of the same: their number can be lowered in
+// between.
+func (ln *line) asOf(revision int64) {
+	if len(ln.tickets) == 0 || ln.tickets[0].Kind == driver.Semaphore {
+		ln.at = revision
+	}
 }
 
 // readLine adds keys to a line.
@@ -207,53 +217,95 @@ func (l layout) readLine(ln *line, queue string, r *pb.RangeResponse) {
 	ln.whole = !r.More
 }
 
+// capacity is what the ticket shares with those in front of it: the number of permits that is in force, or what its row says.
+func (ln *line) capacity(t *ticket) int64 {
+	if n := ln.permits(); n > 0 && t.Kind == driver.Semaphore {
+		return n
+	}
+	return t.Capacity
+}
+
+// odd: it does not say the number that was in force when it was joined. Its Join is refused.
+func (ln *line) odd(t *ticket) bool {
+	n := ln.permits()
+	return n > 0 && !t.foreign && t.created > ln.number.Set && (t.Kind != driver.Semaphore || t.Capacity != n)
+}
+
+// against is how much a ticket takes of the capacity of one behind it. What is not of the same kind keeps
+// that out.
+func (ln *line) against(o, t *ticket) int64 {
+	c := ln.capacity(t)
+	if o.foreign || o.Kind != t.Kind || ln.odd(o) || ln.capacity(o) != c {
+		return c
+	}
+	return o.Units
+}
+
+// needsAll: no other ticket is held beside it.
+func (ln *line) needsAll(t *ticket) bool { return t.foreign || t.Units >= ln.capacity(t) }
+
+// keepsOut: while the first ticket stands in front of the second one, that is not held.
+func (ln *line) keepsOut(o, t *ticket) bool {
+	return ln.needsAll(t) || ln.against(o, t) >= ln.capacity(t)
+}
+
 // full: what stands further behind is not held.
 func (ln *line) full() bool {
 	if len(ln.tickets) == 0 || ln.tickets[0].foreign {
 		return len(ln.tickets) > 0
 	}
 	next := *ln.tickets[0]
-	next.Units, next.created = 1, math.MaxInt64
+	next.Units, next.Capacity, next.created, next.Fixed, next.Held, next.sure = 1, ln.capacity(&next), math.MaxInt64, 0, false, false
 	p := ln.place(&next)
-	return p.known && !p.held
+	return p.known && !p.held && ln.upTo >= max(ln.number.Held, ln.number.Perhaps)
 }
 
 // place is where a ticket stands.
 type place struct {
-	known  bool // whether it is held
-	held   bool
-	wanted bool      // of a holder: a waiter is behind it
-	first  bool      // of a waiter: no waiter is in front of it
-	before []*ticket // in front of it
-	all    bool      // before is all of these
+	known     bool // whether it is held
+	held      bool
+	exclusive bool      // of a holder: it has all, and no other one is held
+	wanted    bool      // of a holder: a waiter is behind it
+	first     bool      // of a waiter: no waiter is in front of it
+	before    []*ticket // in front of it
+	all       bool      // before is all of these
+	line      *line
 }
 
-// place judges by the one rule: a ticket is held if all up to it fit the capacity.
+// place judges by the one rule: a ticket is held if all up to it fit the capacity. What was held before that was lowered
+// stays held.
 func (ln *line) place(t *ticket) (p place) {
-	free, n := t.Capacity, 0
-	for ; n < len(ln.tickets) && ln.tickets[n].created < t.created; n++ {
+	free, n, waiters := ln.capacity(t), 0, false
+	waits := func(o *ticket, units int64) bool {
 		if free >= 0 { // a sum of very many does not overflow
-			free -= ln.tickets[n].against(t)
+			free -= units
 		}
+		return free < 0 && o.created > ln.number.Held
 	}
-	p.before, p.all = ln.tickets[:n], ln.whole || ln.upTo >= t.created-1
-	p.held = p.all && free >= t.Units
-	p.known = p.all || free < t.Units // what stands further behind changes nothing
-	p.first = p.all && !p.held && free >= 0
+	for ; n < len(ln.tickets) && ln.tickets[n].created < t.created; n++ {
+		waiters = waits(ln.tickets[n], ln.against(ln.tickets[n], t)) || waiters
+	}
+	stays := t.stays() || t.created <= ln.number.Held
+	p.line, p.before, p.all = ln, ln.tickets[:n], ln.whole || ln.upTo >= t.created-1
+	p.held = p.all && (stays || free >= t.Units && !ln.odd(t))
+	p.known = p.all || free < t.Units && !stays // what stands further behind changes nothing
+	p.first = p.all && !p.held && !waiters
 	free -= t.Units
+	beside := n > 0
 	for _, o := range ln.tickets[n:] {
-		if o.created > t.created && free >= 0 {
-			free -= o.against(t)
+		if o.created > t.created {
+			p.wanted = waits(o, ln.against(o, t)) && p.held || p.wanted
+			beside = beside || o.created <= ln.number.Held
 		}
 	}
-	p.wanted = p.held && free < 0
+	p.exclusive = p.held && !beside && ln.needsAll(t)
 	return p
 }
 
 // blocker is the last ticket in front that alone keeps the ticket out; nil if there is none.
 func (p *place) blocker(t *ticket) *ticket {
 	for _, o := range slices.Backward(p.before) {
-		if o.keepsOut(t) {
+		if p.line.keepsOut(o, t) {
 			return o
 		}
 	}
@@ -267,12 +319,12 @@ func (p *place) keepers(t *ticket) (all []clientv3.Cmp) {
 		add(b)
 		return all
 	}
-	free := t.Capacity
+	free := p.line.capacity(t)
 	for _, o := range p.before {
 		if add(o); len(all) == maxOps/2 {
 			break // the others are too many for a transaction
 		}
-		if free -= o.against(t); free < t.Units {
+		if free -= p.line.against(o, t); free < t.Units {
 			break
 		}
 	}
@@ -300,13 +352,21 @@ func (m mark) value() string {
 	return string(text)
 }
 
+// kept is what a queue keeps while it has no tickets.
+type kept struct {
+	floor   floor
+	number  number
+	written int64 // the revision at which it was; 0: never
+}
+
 // floor is what is added to tokens, in the order in which it was raised. Tickets that were held by then
 // keep their tokens.
 type floor []step
 
 type step struct {
-	After int64  `json:"after"` // the revision at which the last ticket was created that keeps its token
-	Add   uint64 `json:"add"`
+	After  int64   `json:"after"` // the revision at which the last ticket was created that keeps its token
+	Add    uint64  `json:"add"`
+	Number *number `json:"number,omitempty"` // of one that stands before all others, and adds nothing
 }
 
 // maxSteps is how many are kept: earlier ones are about tickets that have left, most likely.
@@ -321,15 +381,40 @@ func (f floor) add(created int64) (n uint64) {
 	return n
 }
 
-// readFloor reads the key of that name.
-func readFloor(all kvs) (f floor, err error) {
+// readKept reads the key of the floor. If it cannot be read, a number may have been set, by which those are held that were
+// created before.
+func readKept(all kvs) (k kept, err error) {
 	if len(all) == 0 {
-		return nil, nil
+		return k, nil
 	}
-	if json.Unmarshal(all[0].Value, &f) != nil || slices.ContainsFunc(f, func(s step) bool { return s.Add >= driver.MaxToken }) {
-		return nil, driver.Permanent(fmt.Errorf("the key %s is not a floor of tokens: run interlock token raise", all[0].Key))
+	k.written = all[0].ModRevision
+	bad := func(is string) (kept, error) {
+		lost := kept{written: k.written, number: number{Set: k.written, Perhaps: k.written}}
+		return lost, driver.Permanent(fmt.Errorf("the key %s is not %s: run interlock token raise, and after it interlock permits if a number of permits was set", all[0].Key, is))
 	}
-	return f, nil
+	if json.Unmarshal(all[0].Value, &k.floor) != nil || slices.ContainsFunc(k.floor, func(s step) bool { return s.Add >= driver.MaxToken }) {
+		return bad("a floor of tokens")
+	}
+	if len(k.floor) > 0 && k.floor[0].Number != nil {
+		k.number, k.floor = *k.floor[0].Number, k.floor[1:]
+		if k.number.complete(k.written); !k.number.sound(k.written) {
+			return bad("a number of permits")
+		}
+	}
+	return k, nil
+}
+
+// value is what readKept reads.
+func (k kept) value() string {
+	all := k.floor[max(0, len(k.floor)-maxSteps):]
+	if k.number != (number{}) {
+		all = slices.Insert(slices.Clone(all), 0, step{Number: &k.number})
+	}
+	text, err := json.Marshal(all)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
 }
 
 // seconds is a time of a lease, which has whole ones.

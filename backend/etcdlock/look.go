@@ -1,6 +1,7 @@
 package etcdlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -34,7 +35,7 @@ func (s *store) Renew(ctx context.Context, o exchange.Session, refs []exchange.R
 		}
 		gone := try.Err() != nil
 		cancel()
-		if err == nil || driver.IsPermanent(err) || ctx.Err() != nil || !gone && !errors.Is(err, errTerm) {
+		if err == nil || driver.IsPermanent(err) || ctx.Err() != nil || !gone && !errors.Is(err, errTerm) && !errors.Is(err, rpctypes.ErrCompacted) {
 			return r, err
 		}
 	}
@@ -77,6 +78,9 @@ func (s *store) renew(ctx context.Context, o exchange.Session, refs []exchange.R
 func (s *store) Look(ctx context.Context, o exchange.Session, refs []exchange.Ref) ([]exchange.Status, error) {
 	l := s.newLook(o, refs, true)
 	err := l.run(ctx)
+	if err == nil && !slices.ContainsFunc(l.found, func(st exchange.Status) bool { return st.State != exchange.NotAsked }) {
+		err = l.err
+	}
 	return l.found, err
 }
 
@@ -90,18 +94,25 @@ type look struct {
 	over    bool              // the session has no key any more
 	queues  map[string]*queue
 	all     floor // of all tokens
+	told    bool  // that was asked for
 	seen    []seen
-	err     error // of what was read
+
+	err   error // of what was read
+	wrong error // of the floor of all tokens: nobody is granted
 }
 
 // queue is what is read of the queue of tickets that may be held since the last look.
 type queue struct {
 	line
-	asked bool    // the line was asked for
-	read  int64   // the revision at which it was read first
-	last  *ticket // in front of one that comes to wait, and is far from the front
-	mark  mark
-	floor floor
+	asked     bool    // the line was asked for
+	told      bool    // the mark was asked for, and what the queue keeps
+	keeps     bool    // what the queue keeps was asked for
+	semaphore bool    // for a ticket that is one of its permits
+	read      int64   // the revision at which the line was read first
+	last      *ticket // in front of one that comes to wait, and is far from the front
+	mark      mark
+	wrong     error     // of what the queue keeps: nobody is granted
+	unfits    []*ticket // of the session, which can never be held
 }
 
 // seen is a ticket that stands, and where.
@@ -146,7 +157,7 @@ func (l *look) run(ctx context.Context) error {
 			l.seen = append(l.seen, seen{i: i, ticket: t})
 		})
 	}
-	if err := errors.Join(l.batch.run(ctx), l.err); err != nil {
+	if err := l.batch.run(ctx); err != nil {
 		return err
 	}
 	for _, i := range rest {
@@ -168,6 +179,7 @@ func (l *look) ticket(ref exchange.Ref, take func(*ticket)) {
 	for _, key := range l.s.keys(l.session, ref) {
 		l.get(key, func(all kvs) {
 			if t := l.s.readOne(ref, all); t != nil {
+				t.knows(ref.Tag)
 				take(t)
 			}
 		})
@@ -190,11 +202,12 @@ func (s *store) search(ctx context.Context, ln *line, queue, id string, all bool
 }
 
 func (l *look) holder(i int, ref exchange.Ref, rest *[]int) {
+	q := l.numbered(ref)
 	l.add(l.s.front(ref.Queue, 0, 2, false), func(r *pb.RangeResponse) {
-		var ln line
+		ln := line{kept: q.kept}
 		l.s.readLine(&ln, ref.Queue, r)
 		for _, t := range ln.tickets {
-			if t.id == ref.ID && ln.whole {
+			if t.knows(ref.Tag); t.id == ref.ID && ln.whole && (ln.permits() == 0 || len(ln.tickets) == 1 && ref.Tag&tagExclusive != 0) {
 				l.seen = append(l.seen, seen{i, t, ln.place(t)})
 				return
 			}
@@ -209,6 +222,7 @@ func (l *look) holder(i int, ref exchange.Ref, rest *[]int) {
 func (l *look) waiter(i int, ref exchange.Ref, key string, created int64, rest *[]int) {
 	var blocker *ticket
 	behind, wanted := false, false
+	q := l.numbered(ref)
 	l.get(key, func(all kvs) {
 		if len(all) > 0 {
 			blocker = l.s.readTicket(ref.Queue, all[0])
@@ -228,49 +242,88 @@ func (l *look) waiter(i int, ref exchange.Ref, key string, created int64, rest *
 	l.ticket(ref, func(t *ticket) {
 		b := blocker
 		before := b != nil && b.created < t.created // else its key may have another ticket by now
+
+		var ln *line // without a number that was set
 		switch {
-		case before && b.keepsOut(t):
+		case q.number.Permits > 0:
+			*rest = append(*rest, i)
+		case before && ln.keepsOut(b, t):
 			l.seen = append(l.seen, seen{i, t, place{known: true, before: []*ticket{b}, all: true}})
-		case !before && behind && t.exclusive() && uint64(t.created) == ref.Tag>>tagBits:
-			l.seen = append(l.seen, seen{i, t, place{known: true, held: true, wanted: wanted, all: true}})
+		case !before && behind && ln.needsAll(t) && uint64(t.created) == ref.Tag>>tagBits:
+			l.seen = append(l.seen, seen{i, t, place{known: true, held: true, exclusive: true, wanted: wanted, all: true}})
 		default:
 			*rest = append(*rest, i)
 		}
 	})
 }
 
-// front asks for what says who is held.
-func (l *look) front(name string) *queue {
-	q := l.queue(name)
-	if !q.asked {
-		q.asked = true
-		l.add(l.s.front(name, 0, perFront, true), func(r *pb.RangeResponse) {
-			q.read = l.revision
-			l.s.readLine(&q.line, name, r)
-		})
+// of is what is read of a queue.
+func (l *look) of(name string) *queue {
+	q := l.queues[name]
+	if q == nil {
+		q = &queue{}
+		l.queues[name] = q
 	}
+	return q
+}
+
+// front asks for what says who is held. For permits, what the queue keeps and the mark are asked for once more, to be of one
+// transaction with the line.
+func (l *look) front(name string) *queue {
+	q := l.of(name)
+	if q.asked {
+		return q
+	}
+	q.asked = true
+	if q.semaphore {
+		q.told, q.keeps = false, false
+	}
+	l.queue(name)
+	l.add(l.s.front(name, 0, perFront, true), func(r *pb.RangeResponse) {
+		q.read = l.revision
+		l.s.readLine(&q.line, name, r)
+		q.asOf(l.revision)
+	})
 	return q
 }
 
 // queue asks for what is to be known of a holder of the queue.
 func (l *look) queue(name string) *queue {
-	if q := l.queues[name]; q != nil {
+	q := l.of(name)
+	if q.told {
 		return q
 	}
-	q := &queue{}
-	if len(l.queues) == 0 {
-		l.get(l.s.floor(""), func(all kvs) { l.all = l.readFloor(all) })
+	if q.told = true; !l.told {
+		l.told = true
+		l.get(l.s.floor(""), func(all kvs) { l.all = l.readKept(all, &l.wrong).floor })
 	}
-	l.queues[name] = q
+	l.together(3) // with the line
 	l.get(l.s.mark(name), func(all kvs) { q.mark = readMark(all) })
-	l.get(l.s.floor(name), func(all kvs) { q.floor = l.readFloor(all) })
+	if !q.keeps {
+		l.keeps(name, q)
+	}
 	return q
 }
 
-func (l *look) readFloor(all kvs) floor {
-	n, err := readFloor(all)
-	l.err = errors.Join(l.err, err)
-	return n
+// numbered asks for the number of permits, unless the ticket is of another kind.
+func (l *look) numbered(ref exchange.Ref) *queue {
+	q := l.of(ref.Queue)
+	if ref.Tag&tagSemaphore != 0 && !q.keeps {
+		q.semaphore = true
+		l.keeps(ref.Queue, q)
+	}
+	return q
+}
+
+func (l *look) keeps(name string, q *queue) {
+	q.keeps = true
+	l.get(l.s.floor(name), func(all kvs) { q.kept = l.readKept(all, &q.wrong) })
+}
+
+func (l *look) readKept(all kvs, wrong *error) kept {
+	k, err := readKept(all)
+	*wrong, l.err = err, cmp.Or(l.err, err)
+	return k
 }
 
 // token is that of the grant of a ticket, by the floors of its queue and of all.
@@ -288,7 +341,7 @@ const (
 
 // front asks for the first tickets, or for those that were created from a revision on. Without an
 // order it asks for any, which costs nothing in a long queue.
-func (s *store) front(queue string, from, most int64, ordered bool) clientv3.Op {
+func (s *store) front(queue string, from, most int64, ordered bool, more ...clientv3.OpOption) clientv3.Op {
 	prefix := s.queue(queue)
 	opts := []clientv3.OpOption{clientv3.WithRange(clientv3.GetPrefixRangeEnd(prefix)), clientv3.WithLimit(most)}
 	if ordered {
@@ -297,13 +350,13 @@ func (s *store) front(queue string, from, most int64, ordered bool) clientv3.Op 
 	if from > 0 {
 		opts = append(opts, clientv3.WithMinCreateRev(from))
 	}
-	return clientv3.OpGet(prefix, opts...)
+	return clientv3.OpGet(prefix, append(opts, more...)...)
 }
 
-// lengthen reads a line further.
+// lengthen reads a line further, as it was at its revision.
 func (s *store) lengthen(ctx context.Context, ln *line, name string) error {
 	b := s.batch()
-	b.add(s.front(name, ln.upTo+1, perPage, true), func(r *pb.RangeResponse) { s.readLine(ln, name, r) })
+	b.add(s.front(name, ln.upTo+1, perPage, true, clientv3.WithRev(ln.at)), func(r *pb.RangeResponse) { s.readLine(ln, name, r) })
 	return b.run(ctx)
 }
 
@@ -315,13 +368,19 @@ func (l *look) judge(ctx context.Context) error {
 		t := &l.seen[i]
 		if !t.known {
 			q := l.queues[t.queue]
-			for t.place = q.place(t.ticket); !t.known || l.watch && !t.all && !t.exclusive(); t.place = q.place(t.ticket) {
+			for t.place = q.place(t.ticket); !t.known || l.watch && !t.all && !q.needsAll(t.ticket); t.place = q.place(t.ticket) {
 				if err := l.s.lengthen(ctx, &q.line, t.queue); err != nil {
 					return err
 				}
 			}
 		}
-		if !t.standsFor(l.session, t.held) {
+		q, known := l.of(t.queue), l.refs[t.i].Tag
+		wrong := cmp.Or(q.wrong, l.wrong) != nil
+		switch {
+		case wrong && !t.sure && !t.Held:
+			l.found[t.i].State = exchange.NotAsked
+			continue
+		case !t.standsFor(l.session, t.held):
 			continue
 		}
 		if t.Evicted && t.of(l.session) && t.attached() {
@@ -337,20 +396,27 @@ func (l *look) judge(ctx context.Context) error {
 		}
 		st := l.s.status(t.ticket, t.place)
 		st.Left = left[t.lease]
-		st.Tag |= l.refs[t.i].Tag & tagWaited
+		st.Tag |= known & tagWaited
 		st.Stray = t.lease != leaseOf(l.session.ID) && !st.Fixed && !st.Evicted
 		switch {
-		case t.held && l.refs[t.i].Tag&tagHeld == 0:
+		case wrong:
+			st.Tag = known
+		case t.held && (known&tagHeld == 0 || t.exclusive && known&tagExclusive == 0):
 			st.Tag |= tagWaited
-			q := l.queues[t.queue]
-			err := l.s.granted(ctx, l.session, t.ticket, q.mark, token(t.ticket, q.floor, l.all), true, &st)
+			err := l.s.granted(ctx, l.session, t.ticket, q.marked(t.ticket), token(t.ticket, q.floor, l.all), true, &st)
 			switch {
+			case err != nil && t.stays(): // it holds, and the next look tries again
+				st.Tag = known
 			case errors.Is(err, rpctypes.ErrNoSpace): // it waits for room, of which no event tells
 				st = l.s.status(t.ticket, place{})
 				st.Tag, st.Blocked = st.Tag|tagWaited, true
+			case err != nil && !l.watch: // the next heartbeat tries again
+				st = exchange.Status{State: exchange.NotAsked}
 			case err != nil:
 				return err
 			}
+		case !t.held && t.of(l.session) && q.unfit(t.ticket):
+			q.unfits = append(q.unfits, t.ticket)
 		case !t.held && l.watch && t.all:
 			l.s.watchWaiter(t.ticket, t.place, l.first)
 		case !t.held && l.watch:
@@ -358,6 +424,7 @@ func (l *look) judge(ctx context.Context) error {
 		}
 		l.found[t.i] = st
 	}
+	l.numbers(ctx)
 	for i, ref := range l.refs {
 		if st := l.found[i].State; st == exchange.Gone || st == exchange.Held {
 			l.s.watches.drop(ofTicket(ref.ID))
@@ -368,7 +435,7 @@ func (l *look) judge(ctx context.Context) error {
 
 // status is what is known of a ticket without further questions.
 func (s *store) status(t *ticket, p place) exchange.Status {
-	st := exchange.Status{State: exchange.Waiting, Revoked: t.Revoked, Evicted: t.Evicted, Fixed: t.Fixed > 0, Hold: t.Fixed, Tag: t.tag(p.held)}
+	st := exchange.Status{State: exchange.Waiting, Revoked: t.Revoked, Evicted: t.Evicted, Fixed: t.Fixed > 0, Hold: t.Fixed, Tag: t.tag(p)}
 	if p.held {
 		st.State, st.Wanted = exchange.Held, p.wanted
 	}
@@ -381,7 +448,7 @@ func (s *store) granted(ctx context.Context, o exchange.Session, t *ticket, m ma
 	st.Token = token
 	for range attempts {
 		st.Inherited = m.changed != 0 && (m.ID != t.id || m.Inherited)
-		when, then, lease, err := s.grants(ctx, t, m, waited)
+		when, then, lease, err := s.grants(ctx, t, st.Tag&tagExclusive != 0, m, waited)
 		if err != nil || len(then) == 0 {
 			return err
 		}
@@ -413,9 +480,9 @@ func (s *store) granted(ctx context.Context, o exchange.Session, t *ticket, m ma
 
 // grants is the change by which granted writes that a ticket is held, and the lease that the ticket has
 // afterwards. No operations: there is nothing to write.
-func (s *store) grants(ctx context.Context, t *ticket, m mark, waited bool) (when []clientv3.Cmp, then []clientv3.Op, lease clientv3.LeaseID, err error) {
+func (s *store) grants(ctx context.Context, t *ticket, exclusive bool, m mark, waited bool) (when []clientv3.Cmp, then []clientv3.Op, lease clientv3.LeaseID, err error) {
 	when, lease = []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(t.key), "=", t.changed)}, t.lease
-	if t.Robust && t.exclusive() && m.ID != t.id {
+	if t.Robust && exclusive && m.ID != t.id {
 		when = append(when, clientv3.Compare(clientv3.ModRevision(s.mark(t.queue)), "=", m.changed))
 		then = append(then, clientv3.OpPut(s.mark(t.queue), mark{ID: t.id, Inherited: m.changed != 0}.value()))
 	}
@@ -427,7 +494,7 @@ func (s *store) grants(ctx context.Context, t *ticket, m mark, waited bool) (whe
 		fixed := *t
 		fixed.Fixed = t.Hold
 		then = append(then, s.rewrite(&fixed, lease))
-	case waited && !t.exclusive() && t.Kind == driver.Semaphore:
+	case waited && !exclusive && t.Kind == driver.Semaphore:
 		// The waiter behind it waits for this change, to become the first.
 		then = append(then, s.rewrite(t, lease))
 	}

@@ -11,7 +11,7 @@ func TestPrimitives(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, addr string, part part) {
 		t.Parallel()
-		b := primitives.Backend{TTL: TTL, World: worlds(addr), Unsupported: map[string]string{"SetPermits": notResized, "SetPermitsStay": notResized}}
+		b := primitives.Backend{TTL: TTL, World: worlds(addr)}
 		if part == some {
 			b.Only = []string{"Exclusion", "Election", "KilledHolder", "KilledWaiter"}
 		}

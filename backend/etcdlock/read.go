@@ -23,6 +23,9 @@ func (s *store) Read(ctx context.Context, name string, f exchange.Follower) (exc
 	if err != nil {
 		return exchange.Snapshot{}, err
 	}
+	if k := all[0].Kind; k == "" || k == driver.Semaphore { // a change between is told when the watch begins
+		s.follow(f, ofNumber(name), s.floor(name), "", exchange.Event{Type: exchange.QueueChanged, Queue: name})
+	}
 	return all[0], nil
 }
 
@@ -74,8 +77,11 @@ func (l *look) snapshot(name string, left map[clientv3.LeaseID]time.Duration) ex
 	if i := slices.IndexFunc(q.tickets, func(t *ticket) bool { return !t.foreign }); i >= 0 {
 		r.Kind, r.Capacity = q.tickets[i].Kind, q.tickets[i].Capacity
 	}
+	if n := q.permits(); n > 0 {
+		r.Kind, r.Capacity, r.Resized = driver.Semaphore, n, !q.number.Unset
+	}
 	version := fnv.New64a()
-	fmt.Fprint(version, r.Kind, r.Capacity)
+	fmt.Fprint(version, r.Kind, r.Capacity, r.Resized)
 	for _, t := range q.tickets {
 		of := *t
 		if t.foreign {

@@ -50,6 +50,7 @@ var (
 	_ exchange.Detacher = (*store)(nil)
 	_ exchange.Granter  = (*store)(nil)
 	_ exchange.Raiser   = (*store)(nil)
+	_ exchange.Resizer  = (*store)(nil)
 	_ exchange.Traited  = (*store)(nil)
 )
 
@@ -306,6 +307,13 @@ func (b *batch) add(op clientv3.Op, take func(*pb.RangeResponse)) {
 // get asks for one key.
 func (b *batch) get(key string, take func(kvs)) {
 	b.add(clientv3.OpGet(key), func(r *pb.RangeResponse) { take(r.Kvs) })
+}
+
+// together has the next questions be of one transaction.
+func (b *batch) together(n int) {
+	for len(b.ops)%maxOps+n > maxOps {
+		b.get(b.s.floor(""), func(kvs) {})
+	}
 }
 
 // run asks, and forgets the questions. What a transaction says was so at one time.

@@ -315,7 +315,7 @@ func TestAnEvictionTakesNothingBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	ref := exchange.Ref{Queue: "q", ID: j.ID}
-	_, err := s.alter(ctx, o, ref, func(k *ticket, _ bool) ([]clientv3.Op, error) { // the first part of it
+	_, err := s.alter(ctx, o, ref, func(k *ticket, _ place) ([]clientv3.Op, error) { // the first part of it
 		k.Evicted = true
 		return []clientv3.Op{s.rewrite(k, k.lease)}, nil
 	})
@@ -471,20 +471,20 @@ var errLate = errors.New("no reply")
 
 func (l *lateTxn) Txn(context.Context) clientv3.Txn {
 	l.late--
-	return &kept{Txn: l.KV.Txn(context.Background()), of: l, late: l.late == 0}
+	return &keptTxn{Txn: l.KV.Txn(context.Background()), of: l, late: l.late == 0}
 }
 
-type kept struct {
+type keptTxn struct {
 	clientv3.Txn
 	of   *lateTxn
 	late bool
 }
 
-func (k *kept) If(all ...clientv3.Cmp) clientv3.Txn  { k.Txn = k.Txn.If(all...); return k }
-func (k *kept) Then(all ...clientv3.Op) clientv3.Txn { k.Txn = k.Txn.Then(all...); return k }
-func (k *kept) Else(all ...clientv3.Op) clientv3.Txn { k.Txn = k.Txn.Else(all...); return k }
+func (k *keptTxn) If(all ...clientv3.Cmp) clientv3.Txn  { k.Txn = k.Txn.If(all...); return k }
+func (k *keptTxn) Then(all ...clientv3.Op) clientv3.Txn { k.Txn = k.Txn.Then(all...); return k }
+func (k *keptTxn) Else(all ...clientv3.Op) clientv3.Txn { k.Txn = k.Txn.Else(all...); return k }
 
-func (k *kept) Commit() (*clientv3.TxnResponse, error) {
+func (k *keptTxn) Commit() (*clientv3.TxnResponse, error) {
 	if k.late {
 		k.of.arrive = k.Txn.Commit
 		return nil, errLate

@@ -2,7 +2,6 @@ package etcdlock
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"math"
 	"slices"
@@ -32,13 +31,17 @@ func (s *store) Leave(ctx context.Context, l exchange.Leave) (unsettled bool, er
 		created := int64(l.Tag >> tagBits)
 		t := &ticket{queue: l.Queue, key: s.keys(l.Session, l.Ref)[0], id: l.ID, row: row{Mailbox: l.Session.Mailbox, Session: l.Session.ID}}
 		ops := append(s.removal(t, l.Tag&tagHeld != 0 && l.Tag&tagExclusive != 0, l.Clean), bury...)
+		when := []clientv3.Cmp{
+			clientv3.Compare(clientv3.LeaseValue(t.key), "=", leaseOf(l.Session.ID)),
+			clientv3.Compare(clientv3.CreateRevision(t.key), "=", created),
+		}
+		if l.Tag&tagSemaphore != 0 { // it has as much of the whole as when it was joined
+			when = append(when, clientv3.Compare(clientv3.ModRevision(s.floor(l.Queue)), "<", created))
+		}
 		if l.Tag&tagHeld != 0 && l.Tag&tagExclusive != 0 && l.Tag&tagWaited != 0 { // others may wait, too
 			ops = append(ops, clientv3.OpPut(s.leaver(l.Queue), strconv.FormatInt(created, 10), clientv3.WithLease(leaseOf(l.Session.ID))))
 		}
-		got, err := s.changeIn(ctx, l.Queue, []clientv3.Cmp{
-			clientv3.Compare(clientv3.LeaseValue(t.key), "=", leaseOf(l.Session.ID)),
-			clientv3.Compare(clientv3.CreateRevision(t.key), "=", created),
-		}, ops, nil)
+		got, err := s.changeIn(ctx, l.Queue, when, ops, nil)
 		switch {
 		case errors.Is(err, rpctypes.ErrNoSpace): // a full database takes no leaver, but the ticket can be deleted
 		case err != nil:
@@ -52,11 +55,12 @@ func (s *store) Leave(ctx context.Context, l exchange.Leave) (unsettled bool, er
 			return false, s.forget(err)
 		}
 	}
-	_, err = s.alter(ctx, l.Session, l.Ref, func(t *ticket, held bool) ([]clientv3.Op, error) {
+	_, err = s.alter(ctx, l.Session, l.Ref, func(t *ticket, p place) ([]clientv3.Op, error) {
 		if l.Unfixed && t.Fixed > 0 {
 			return nil, nil
 		}
-		return s.removal(t, held && t.exclusive(), l.Clean), nil
+		knows := t.stays() || !l.Clean // else it has used nothing, and what it has not heard of is for the next one
+		return s.removal(t, p.exclusive && knows, l.Clean), nil
 	})
 	return false, err
 }
@@ -79,12 +83,12 @@ func (s *store) removal(t *ticket, exclusive, clean bool) []clientv3.Op {
 
 // alter reads a ticket that is of the session, or has a fixed end, and changes it as change says, which
 // may be asked again. No operations change nothing.
-func (s *store) alter(ctx context.Context, o exchange.Session, ref exchange.Ref, change func(t *ticket, held bool) ([]clientv3.Op, error)) (*ticket, error) {
-	return s.alterAny(ctx, o, ref.Queue, ref.ID, func(t *ticket, held bool) ([]clientv3.Op, error) {
-		if t == nil || !t.standsFor(o, held) {
+func (s *store) alter(ctx context.Context, o exchange.Session, ref exchange.Ref, change func(t *ticket, p place) ([]clientv3.Op, error)) (*ticket, error) {
+	return s.alterAny(ctx, o, ref, func(t *ticket, p place) ([]clientv3.Op, error) {
+		if t == nil || !t.standsFor(o, p.held) {
 			return nil, s.gone(ctx, o)
 		}
-		return change(t, held)
+		return change(t, p)
 	})
 }
 
@@ -105,43 +109,45 @@ func (s *store) gone(ctx context.Context, o exchange.Session) error {
 
 // alterAny is alter for the ticket of anybody; nil if it does not stand. Without a session the whole queue is
 // looked through.
-func (s *store) alterAny(ctx context.Context, o exchange.Session, name, id string, change func(t *ticket, held bool) ([]clientv3.Op, error)) (*ticket, error) {
+func (s *store) alterAny(ctx context.Context, o exchange.Session, ref exchange.Ref, change func(t *ticket, p place) ([]clientv3.Op, error)) (*ticket, error) {
 	for range attempts {
 		var t *ticket
 		l := s.newLook(o, nil, false)
-		q := l.front(name)
+		q := l.front(ref.Queue)
 		if o.ID != "" {
-			l.ticket(exchange.Ref{Queue: name, ID: id}, func(found *ticket) { t = found })
+			l.ticket(exchange.Ref{Queue: ref.Queue, ID: ref.ID}, func(found *ticket) { t = found })
 		}
 		err := l.batch.run(ctx)
 		if err == nil && t == nil {
-			t, err = s.search(ctx, &q.line, name, id, o.ID == "")
+			t, err = s.search(ctx, &q.line, ref.Queue, ref.ID, o.ID == "")
 		}
 		if err != nil {
 			return nil, err
 		}
-		held := false
-		var keepers []clientv3.Cmp // a change by others is for one that waits only if these stand: it holds as soon as they leave
+		var p place
+		var when []clientv3.Cmp // a change by others is for one that waits only if it still does
 		if t != nil {
-			if t.foreign { // it takes all
-				t.Units, t.Capacity = 1, 1
-			}
-			p := q.place(t)
-			for ; !p.known; p = q.place(t) {
-				if err := s.lengthen(ctx, &q.line, name); err != nil {
+			t.knows(ref.Tag)
+			for p = q.place(t); !p.known; p = q.place(t) {
+				if err := s.lengthen(ctx, &q.line, ref.Queue); err != nil {
 					return nil, err
 				}
 			}
-			if held = p.held; !held && o.ID == "" {
-				keepers = p.keepers(t)
+			if t.Kind == driver.Semaphore && (l.err != nil || o.ID == "" && t.created <= q.number.Perhaps) { // the number is not known, or who was held
+				p.held = o.ID == "" || t.stays()
+			}
+			if !p.held && o.ID == "" {
+				if when = p.keepers(t); t.Kind == driver.Semaphore {
+					when = append(when, clientv3.Compare(clientv3.ModRevision(s.floor(ref.Queue)), "=", q.written))
+				}
 			}
 		}
-		ops, err := change(t, held)
+		ops, err := change(t, p)
 		if err != nil || len(ops) == 0 {
 			return t, err
 		}
-		stands := append(keepers, clientv3.Compare(clientv3.ModRevision(t.key), "=", t.changed))
-		got, err := s.change(ctx, stands, ops, nil)
+		when = append(when, clientv3.Compare(clientv3.ModRevision(t.key), "=", t.changed))
+		got, err := s.change(ctx, when, ops, nil)
 		if err != nil {
 			return t, err
 		}
@@ -159,14 +165,14 @@ func (s *store) rewrite(t *ticket, lease clientv3.LeaseID) clientv3.Op {
 
 // Shrink reduces the units of a ticket. Who waits for them watches the key.
 func (s *store) Shrink(ctx context.Context, o exchange.Session, ref exchange.Ref, units int64) (bool, error) {
-	_, err := s.alter(ctx, o, ref, func(t *ticket, held bool) (ops []clientv3.Op, err error) {
+	_, err := s.alter(ctx, o, ref, func(t *ticket, p place) (ops []clientv3.Op, err error) {
 		if units >= t.Units {
 			return nil, nil
 		}
-		if held && t.exclusive() { // the exclusive hold has ended well
+		if p.exclusive { // the exclusive hold has ended well
 			ops = append(ops, clientv3.OpDelete(s.mark(t.queue)))
 		}
-		t.Units = units
+		t.Units, t.Held = units, p.held // its tag is not known any more
 		return append(ops, s.rewrite(t, t.lease)), nil
 	})
 	return false, err
@@ -179,8 +185,8 @@ func (s *store) Keep(ctx context.Context, o exchange.Session, ref exchange.Ref, 
 		return err
 	}
 	var before clientv3.LeaseID
-	_, err = s.alter(ctx, o, ref, func(t *ticket, held bool) (ops []clientv3.Op, err error) {
-		if !held {
+	_, err = s.alter(ctx, o, ref, func(t *ticket, p place) (ops []clientv3.Op, err error) {
+		if !p.held {
 			return nil, exchange.ErrNotHeld
 		}
 		if t.Evicted {
@@ -192,7 +198,7 @@ func (s *store) Keep(ctx context.Context, o exchange.Session, ref exchange.Ref, 
 				return nil, driver.ErrGone
 			}
 		}
-		if t.Hold == 0 && t.exclusive() { // its end is clean
+		if t.Hold == 0 && p.exclusive { // its end is clean
 			ops = append(ops, clientv3.OpDelete(s.mark(t.queue)))
 		}
 		before = 0
@@ -270,7 +276,7 @@ func (s *store) undetach(ctx context.Context, o exchange.Session, named []exchan
 		if !pending {
 			continue
 		}
-		_, err := s.alter(ctx, o, ref, func(t *ticket, _ bool) ([]clientv3.Op, error) {
+		_, err := s.alter(ctx, o, ref, func(t *ticket, _ place) ([]clientv3.Op, error) {
 			return []clientv3.Op{s.rewrite(t, t.lease)}, nil
 		})
 		if err != nil && !errors.Is(err, driver.ErrGone) {
@@ -296,7 +302,7 @@ func (s *store) changeAll(ctx context.Context, ops []clientv3.Op) error {
 // Attach moves strays back.
 func (s *store) Attach(ctx context.Context, o exchange.Session, refs []exchange.Ref) error {
 	for _, ref := range refs {
-		_, err := s.alter(ctx, o, ref, func(t *ticket, _ bool) ([]clientv3.Op, error) {
+		_, err := s.alter(ctx, o, ref, func(t *ticket, _ place) ([]clientv3.Op, error) {
 			if t.Fixed > 0 || t.Evicted {
 				return nil, nil
 			}
@@ -320,23 +326,17 @@ func (s *store) demands(t *ticket, what driver.Demand) clientv3.Op {
 // Ask changes the row of the ticket, and tells its session. Another library cannot be asked.
 func (s *store) Ask(ctx context.Context, queue, id string, what driver.Demand) (unsettled bool, err error) {
 	var evicted *ticket
-	_, err = s.alterAny(ctx, exchange.Session{}, queue, id, func(t *ticket, held bool) ([]clientv3.Op, error) {
+	_, err = s.alterAny(ctx, exchange.Session{}, exchange.Ref{Queue: queue, ID: id}, func(t *ticket, p place) ([]clientv3.Op, error) {
 		evicted = nil
 		switch {
 		case t == nil:
 			return nil, driver.ErrGone
-		case t.foreign && (what == driver.Force || what == driver.Evict && !held):
+		case t.foreign && (what == driver.Force || what == driver.Evict && !p.held):
 			return []clientv3.Op{clientv3.OpDelete(t.key)}, nil
 		case t.foreign:
 			return nil, nil
-		case what == driver.Force || what == driver.Evict && !held:
-			bury, err := s.spare(ctx, t.TTL)
-			if err != nil {
-				return nil, err
-			}
-			ops := s.removal(t, held && t.exclusive(), false)
-			ops[1] = s.demands(t, driver.Force)
-			return append(ops, clientv3.OpPut(s.tombstone(id), "", clientv3.WithLease(bury))), nil
+		case what == driver.Force || what == driver.Evict && !p.held:
+			return s.force(ctx, t, p.exclusive)
 		case what == driver.Revoke:
 			t.Revoked = true
 		case !t.Evicted || t.attached():
@@ -350,6 +350,17 @@ func (s *store) Ask(ctx context.Context, queue, id string, what driver.Demand) (
 	return false, s.forget(err)
 }
 
+// force is what removes a ticket, and tells its session. No Join with its ID comes after that.
+func (s *store) force(ctx context.Context, t *ticket, exclusive bool) ([]clientv3.Op, error) {
+	bury, err := s.spare(ctx, t.TTL)
+	if err != nil {
+		return nil, err
+	}
+	ops := s.removal(t, exclusive, false)
+	ops[1] = s.demands(t, driver.Force)
+	return append(ops, clientv3.OpPut(s.tombstone(t.id), "", clientv3.WithLease(bury))), nil
+}
+
 // expel moves a ticket that is evicted to a lease that nobody extends. How long that lives is found out after
 // the row says that the ticket is evicted: until then a heartbeat may have proven more. If it does not come to
 // that, the next heartbeat of the ticket's session does it.
@@ -358,7 +369,7 @@ func (s *store) expel(ctx context.Context, evicted *ticket) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.alterAny(ctx, exchange.Session{ID: evicted.Session}, evicted.queue, evicted.id, func(t *ticket, _ bool) ([]clientv3.Op, error) {
+	_, err = s.alterAny(ctx, exchange.Session{ID: evicted.Session}, exchange.Ref{Queue: evicted.queue, ID: evicted.id}, func(t *ticket, _ place) ([]clientv3.Op, error) {
 		if t == nil || !t.Evicted || t.lease != evicted.lease {
 			return nil, nil
 		}
@@ -373,15 +384,18 @@ func (s *store) Raise(ctx context.Context, name string, least uint64) error {
 		return exchange.ErrTokens
 	}
 	for range attempts {
-		b, key, ln, have := s.batch(), s.floor(name), line{}, kvs(nil)
-		b.get(key, func(all kvs) { have = all })
+		b, ln := s.batch(), line{}
+		b.get(s.floor(name), func(all kvs) { ln.kept, _ = readKept(all) }) // if it cannot be read, it is written anew
 		if name != "" {
-			b.add(s.front(name, 0, perPage, true), func(r *pb.RangeResponse) { s.readLine(&ln, name, r) })
+			b.add(s.front(name, 0, perPage, true), func(r *pb.RangeResponse) {
+				s.readLine(&ln, name, r)
+				ln.asOf(b.revision)
+			})
 		}
 		if err := b.run(ctx); err != nil {
 			return err
 		}
-		after, changed := b.revision, int64(0)
+		after := b.revision
 		for name != "" && !ln.whole && !ln.full() { // there are keys of queues below
 			if err := s.lengthen(ctx, &ln, name); err != nil {
 				return err
@@ -392,25 +406,13 @@ func (s *store) Raise(ctx context.Context, name string, least uint64) error {
 				after = t.created - 1
 			}
 		}
-		f, err := readFloor(have)
-		if err != nil {
-			f = nil // it is written anew
-		}
-		if len(have) > 0 {
-			changed = have[0].ModRevision
-		}
-		add := f.add(math.MaxInt64)
+		k := ln.kept
+		add := k.floor.add(math.MaxInt64)
 		if next := uint64(after) + 1; least >= next {
 			add = max(add, least+1-next)
 		}
-		f = append(f, step{after, add})
-		text, err := json.Marshal(f[max(0, len(f)-maxSteps):])
-		if err != nil {
-			return err
-		}
-		got, err := s.change(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", changed)},
-			[]clientv3.Op{clientv3.OpPut(key, string(text))}, nil)
-		if err != nil || got.Succeeded {
+		k.floor = append(k.floor, step{After: after, Add: add})
+		if _, made, err := s.keep(ctx, name, k); made || err != nil {
 			return err
 		}
 	}

@@ -250,11 +250,7 @@ func TestTogetherNobodyJoinsInAFullDatabase(t *testing.T) {
 			}
 			held = append(held, exchange.Leave{Ref: exchange.Ref{Queue: j.Queue, ID: j.ID, Tag: st.Tag}, Session: o, Clean: true})
 		}
-		for err := error(nil); !errors.Is(err, rpctypes.ErrNoSpace); {
-			if _, err = s.client.Put(ctx, "k", strings.Repeat("x", 100_000)); err != nil && !errors.Is(err, rpctypes.ErrNoSpace) {
-				t.Fatal(err)
-			}
-		}
+		filled(t, s)
 		g, others := busy(t, s)
 		for i, l := range held {
 			others.Go(func() {

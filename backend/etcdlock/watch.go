@@ -31,6 +31,8 @@ type watched struct {
 	key, end string // a range of keys, unless end is empty
 	created  int64  // of what keeps a waiter out, and has the key
 	read     int64  // the revision at which that was seen to stand, or an earlier one; 0: it was not
+	begun    int64  // the revision at which the watch has begun; 0: it has not
+	brought  int64  // the revision of the last change that it has brought, also if that was of no use
 	event    exchange.Event
 	unread   bool // of a follower: it has been told, and has not read since
 	stop     func()
@@ -42,13 +44,21 @@ func ofTicket(id string) string  { return "ticket " + id }
 func ofQueue(name string) string { return "queue " + name }
 func ofCell(name string) string  { return "cell " + name }
 
+func ofNumber(name string) string { return "number " + name }
+
+// ofNumbers is the watch of the numbers of all queues, one for all waiters for permits.
+const ofNumbers = "numbers"
+
 // set has a key watched from now on, instead of another one for the same purpose.
 func (w *watches) set(purpose, key, end string, created, read int64, event exchange.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if t := w.all[purpose]; t != nil {
+		if t.begun == 0 && purpose == ofNumbers {
+			read = min(read, t.read) // of another waiter
+		}
 		t.unread, t.created, t.read = false, created, read
-		if t.key == key && t.end == end {
+		if t.key == key && t.end == end && (purpose != ofNumbers || max(t.begun, t.brought) <= read) {
 			return
 		}
 		t.stop()
@@ -67,12 +77,12 @@ const maxFollowed = 1000
 
 // bound makes room for one more follower. The mutex is held.
 func (w *watches) bound(event exchange.EventType) {
-	if event == exchange.Granted {
+	if event == exchange.Granted || event == exchange.Wake {
 		return
 	}
 	n, some := 0, ""
 	for purpose, t := range w.all {
-		if t.event.Type != exchange.Granted {
+		if t.event.Type != exchange.Granted && t.event.Type != exchange.Wake {
 			n, some = n+1, purpose
 		}
 	}
@@ -106,7 +116,20 @@ func (w *watches) key(purpose string) (key string, created int64) {
 func (w *watches) complete(t *watched, begun int64) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	t.begun = begun
 	return begun <= t.read
+}
+
+// waits: a waiter for something of a queue, which has keys with that prefix, is among those whose watches there are.
+func (w *watches) waits(queue string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, t := range w.all {
+		if t.event.Type == exchange.Granted && strings.HasPrefix(t.key, queue) {
+			return true
+		}
+	}
+	return false
 }
 
 // listen has begin called for each watch that there is, and for those that are set later.
@@ -117,7 +140,17 @@ func (w *watches) listen(begin func(*watched)) {
 		return
 	}
 	for _, t := range w.all {
+		t.begun = 0
 		begin(t)
+	}
+}
+
+// brings notes when a watch has brought changes.
+func (w *watches) brings(t *watched, all []*clientv3.Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, ev := range all {
+		t.brought = max(t.brought, ev.Kv.ModRevision)
 	}
 }
 
@@ -134,7 +167,7 @@ func (w *watches) told(t *watched) {
 		}
 		t.stop()
 	}
-	t.unread = t.event.Type != exchange.Granted
+	t.unread = t.event.Type != exchange.Granted && t.event.Type != exchange.Wake
 }
 
 // follow has a queue or a cell watched for a follower.
@@ -158,6 +191,19 @@ func (s *store) watchWaiter(t *ticket, p place, read int64) {
 		key = b.key
 	}
 	s.watches.set(ofTicket(t.id), key, end, b.created, read, exchange.Event{Type: exchange.Granted, ID: t.id, Unverified: true})
+	if t.Kind == driver.Semaphore {
+		key, end := s.floor(""), clientv3.GetPrefixRangeEnd(s.floor(""))
+		s.watches.set(ofNumbers, key, end, 0, read, exchange.Event{Type: exchange.Wake})
+	}
+}
+
+// concerns: what a watch has brought is of use for its purpose. A waiter that has read before that, and is not noted yet, finds that it came
+// too late.
+func (s *store) concerns(t *watched, r clientv3.WatchResponse) bool {
+	s.watches.brings(t, r.Events)
+	return t.event.Type != exchange.Wake || r.Created || slices.ContainsFunc(r.Events, func(ev *clientv3.Event) bool {
+		return s.watches.waits(s.queue(strings.TrimPrefix(string(ev.Kv.Key), s.floor(""))))
+	})
 }
 
 // inFront asks for the ticket in front of another one.
@@ -192,7 +238,7 @@ func (s *store) watchDeep(ctx context.Context, all []*seen, read int64) error {
 	}
 	for _, t := range all {
 		if len(t.before) == 0 { // a ticket of foo/bar, or none any more
-			ln := line{}
+			ln := line{kept: t.line.kept}
 			for ; !ln.place(t.ticket).all; t.place = ln.place(t.ticket) {
 				if err := s.lengthen(ctx, &ln, t.queue); err != nil {
 					return err
@@ -224,7 +270,7 @@ func (s *store) Listen(ctx context.Context, mailbox string, up func(), receive f
 		tasks.Go(func() {
 			defer stop()
 			err := s.watch(ctx, t.key, t.end, func(r clientv3.WatchResponse) {
-				if r.Created && s.watches.complete(t, r.Header.Revision) {
+				if r.Created && s.watches.complete(t, r.Header.Revision) || !s.concerns(t, r) {
 					return
 				}
 				receive(t.event)

@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -93,7 +94,7 @@ func TestScriptsOnEtcd(t *testing.T) {
 	s := etcdtest.Start(t)
 	runScripts(t, plainFolder(t), func(dir string) string {
 		return "etcd://" + s.Addr + "/" + filepath.Base(dir) + "?ttl=15s"
-	}, onServers...)
+	}, append(slices.Clone(onServers), "testdata/script/permits.txtar")...)
 }
 
 func TestScriptsOnPostgreSQL(t *testing.T) {

@@ -25,7 +25,7 @@
 //   - Mailbox: where the events of one client are sent to.
 //   - Follower: a client that is sent the next change of a queue or a cell, once. What it follows is
 //     its topic.
-//   - Tag: a hint of the backend's own where the row of a ticket is.
+//   - Tag: what the store wants its client to remember of a ticket, such as where its row is.
 //   - Listener: the part of the client that receives events, and polls while it cannot.
 //   - Expiry timer: has a waiter look at its queue when a ticket in front of it may expire,
 //     since no event tells of a death.

@@ -87,7 +87,7 @@ type Resizer interface {
 	// Resize is driver.Driver.Resize. The row of the queue keeps that it was resized, also while it
 	// has no tickets, and a crash does not lose that: else two capacities would be in force, one after the
 	// other. Waiters that can never fit are taken out as Ask does it (Removed), and the others are
-	// granted. A Join that is repeated finds its ticket, whatever the capacity is by then.
+	// granted. A Join that is repeated finds its ticket, whatever the capacity is by then. It may take a few exchanges.
 	Resize(ctx context.Context, queue string, capacity int64) (unsettled bool, err error)
 }
 

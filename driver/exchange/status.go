@@ -18,8 +18,9 @@ type Session struct {
 type Ref struct {
 	Queue, ID string
 
-	// Tag is that of the last status of the ticket: where to find it, say. It is no more than a
-	// hint, and 0 after a Shrink or a Keep.
+	// Tag is that of the last status of the ticket, whose meaning is the store's own: where to find the ticket, say, or
+	// that its client knows that it is held. It can be old: the ticket has changed since, or another one has its ID.
+	// 0 after a Shrink or a Keep.
 	Tag uint64
 }
 

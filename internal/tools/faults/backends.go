@@ -509,7 +509,7 @@ var backends = []fault{
 	},
 	{
 		file: "backend/etcdlock/tickets.go", test: "TestAWaiterThatIsEvictedAsItIsGrantedIsEvictedAsAHolder",
-		old: "!held && o.ID == \"\" {", new: "false {",
+		old: "!p.held && o.ID == \"\" {", new: "false {",
 	},
 	{
 		file: "backend/etcdlock/tickets.go", test: "TestTokensAreRaisedBehindKeysOfQueuesBelow",
@@ -1263,7 +1263,7 @@ var backends = []fault{
 	},
 	{
 		file: "backend/etcdlock/look.go", test: "TestAHandOffCostsTheSameInACrowd",
-		old: "case t.held && l.refs[t.i].Tag&tagHeld == 0:\n\t\t\tst.Tag |= tagWaited\n", new: "case t.held && l.refs[t.i].Tag&tagHeld == 0:\n",
+		old: "tagExclusive == 0):\n\t\t\tst.Tag |= tagWaited\n", new: "tagExclusive == 0):\n",
 	},
 	{
 		file: "backend/etcdlock/watch.go", test: "TestAHolderIsToldThatItsLeaseWasRevoked",
@@ -1334,6 +1334,218 @@ var backends = []fault{
 		old: "if t.created > l.queues[t.queue].read {", new: "if false {",
 	},
 	{
+		file: "backend/etcdlock/resize.go", test: "^TestWhoSetsPermitsMayDieInTheMiddle$",
+		old: "if q.number.open() && !l.watch {", new: "if false {",
+	},
+	{
+		file: "backend/etcdlock/resize.go", test: "^TestWhoSetsPermitsMayDieInTheMiddle$",
+		old: "clientv3.WithRev(set-1)", new: "clientv3.WithRev(set)",
+	},
+	{
+		file: "backend/etcdlock/resize.go", test: "^TestWhoSetsPermitsMayDieBeforeACompaction$",
+		old: "n.Perhaps = ln.number.Perhaps", new: "n.Perhaps = 0",
+	},
+	{
+		file: "backend/etcdlock/resize.go", test: "^TestWhoSetsPermitsMayDieBeforeACompaction$",
+		old: "t.created > max(ln.number.Held, ln.number.Perhaps) && (", new: "(",
+	},
+	{
+		file: "backend/etcdlock/resize.go", test: "^TestTwoSetPermitsAtOnce$",
+		old: "[]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(s.floor(some[0].queue)), \"=\", k.written)}", new: "nil",
+	},
+	{
+		file: "backend/etcdlock/resize.go", test: "^TestTwoSetPermitsAtOnce$",
+		old: "[]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), \"=\", k.written)}", new: "nil",
+	},
+	{
+		file: "backend/etcdlock/resize.go", test: "^TestWhoHasAllPermitsThatAreSetIsInherited$",
+		old: "func(o *ticket) bool { return o.id == m.ID }", new: "func(o *ticket) bool { return false }",
+	},
+	{
+		file: "backend/etcdlock/resize.go", test: "^TestPermitsAreSetBehindKeysOfQueuesBelow$",
+		old: "ln.number.Unset && (len(ln.tickets) == 0 ||", new: "false && (len(ln.tickets) == 0 ||",
+	},
+	{
+		file: "backend/etcdlock/layout.go", test: "^TestATicketOfAnotherNumberThanThatIsSetDoesNotHold$",
+		old: "return n > 0 && !t.foreign && t.created > ln.number.Set &&", new: "return false && n > 0 &&",
+	},
+	{
+		file: "backend/etcdlock/layout.go", test: "^TestWhoSetsPermitsMayDieBeforeACompaction$",
+		old: "return t.sure || t.Held ||", new: "return t.Held ||",
+	},
+	{
+		file: "backend/etcdlock/layout.go", test: "^TestPermitsAreSetBehindKeysOfQueuesBelow$",
+		old: "t.stays() || t.created <= ln.number.Held", new: "t.stays()",
+	},
+	{
+		file: "backend/etcdlock/layout.go", test: "^TestWhatHoldsBeyondTheNumber$",
+		old: "return free < 0 && o.created > ln.number.Held", new: "return free < 0",
+	},
+	{
+		file: "backend/etcdlock/layout.go", test: "^TestWhatHoldsBeyondTheNumber$",
+		old: " && ln.upTo >= max(ln.number.Held, ln.number.Perhaps)", new: "",
+	},
+	{
+		file: "backend/etcdlock/layout.go", test: "^TestWhoHoldsBesideAnotherOneIsNotInherited$",
+		old: "p.exclusive = p.held && !beside &&", new: "p.exclusive = p.held && (!beside || beside) &&",
+	},
+	{
+		file: "backend/etcdlock/layout.go", test: "^TestANumberAndAFloorAreKeptBesideEachOther$",
+		old: "slices.Insert(slices.Clone(all), 0, ", new: "slices.Insert(slices.Clone(all), len(all), ",
+	},
+	{
+		file: "backend/etcdlock/look.go", test: "^TestAHandOverWaitsForAllThatHoldBeyondTheNumber$",
+		old: "case q.number.Permits > 0:", new: "case q.number.Permits < 0:",
+	},
+	{
+		file: "backend/etcdlock/look.go", test: "^TestWhoHasAllPermitsThatAreSetIsInherited$",
+		old: " || t.exclusive && known&tagExclusive == 0)", new: ")",
+	},
+	{
+		file: "backend/etcdlock/look.go", test: "^TestAWaiterIsJudgedByTheNumberOfItsTime$",
+		old: "if q.semaphore {", new: "if false {",
+	},
+	{
+		file: "backend/etcdlock/look.go", test: "^TestALineIsReadByTheNumberOfItsTime$",
+		old: "clientv3.WithRev(ln.at)", new: "clientv3.WithRev(0)",
+	},
+	{
+		file: "backend/etcdlock/look.go", test: "^TestAQueueIsReadInOneTransaction$",
+		old: "l.together(3)", new: "l.together(1)",
+	},
+	{
+		file: "backend/etcdlock/join.go", test: "^TestANewcomerIsJudgedByTheNumberOfItsTime$",
+		old: "if t.Kind == driver.Semaphore {\n\t\tb.get(", new: "if false {\n\t\tb.get(",
+	},
+	{
+		file: "backend/etcdlock/join.go", test: "^TestWhoComesToHoldBySetPermitsIsNotRemoved$",
+		old: "stand = append(stand, clientv3.Compare(clientv3.ModRevision(s.floor(t.queue)), \"=\", ln.written))", new: "",
+	},
+	{
+		file: "backend/etcdlock/tickets.go", test: "^TestWhoHasNotAllPermitsEndsNothing$",
+		old: "if l.Tag&tagSemaphore != 0 {", new: "if false {",
+	},
+	{
+		file: "backend/etcdlock/tickets.go", test: "^TestWhoSetsPermitsMayDieBeforeACompaction$",
+		old: "o.ID == \"\" && t.created <= q.number.Perhaps)", new: "false)",
+	},
+	{
+		file: "backend/etcdlock/tickets.go", test: "^TestAWaiterThatIsEvictedAsMorePermitsAreSetIsEvictedAsAHolder$",
+		old: "if when = p.keepers(t); t.Kind == driver.Semaphore {", new: "if when = p.keepers(t); false {",
+	},
+	{
+		file: "backend/etcdlock/tickets.go", test: "^TestWhatIsNoNumberOfPermitsGrantsNothing$",
+		old: "(l.err != nil || ", new: "(",
+	},
+	{
+		file: "backend/etcdlock/watch.go", test: "^TestAWaiterIsToldOfAnotherNumber$",
+		old: "if t.Kind == driver.Semaphore {\n\t\tkey, end", new: "if false {\n\t\tkey, end",
+	},
+	{
+		file: "backend/etcdlock/watch.go", test: "^TestAWaiterIsToldOfAnotherNumber$",
+		old: "return t.event.Type != exchange.Wake || r.Created ||", new: "return true ||",
+	},
+	{
+		file: "backend/etcdlock/watch.go", test: "^TestAWatchOfNumbersMissesNone$",
+		old: "read = min(read, t.read)", new: "_ = read",
+	},
+	{
+		file: "backend/etcdlock/watch.go", test: "^TestAWatchOfNumbersMissesNone$",
+		old: "(purpose != ofNumbers || max(t.begun, t.brought) <= read)", new: "true",
+	},
+	{
+		file: "backend/etcdlock/resize.go", test: "^TestANumberOfAnotherClusterGrantsNobody$",
+		old: " && n.Set <= written &&", new: " &&",
+	},
+	{
+		file: "backend/etcdlock/resize.go", test: "^TestWhatIsNoNumberOfPermitsGrantsNothing$",
+		old: "min(n.Held, n.Perhaps) >= 0 &&", new: "",
+	},
+	{
+		file: "backend/etcdlock/resize.go", test: "^TestWhatIsNoNumberOfPermitsGrantsNothing$",
+		old: "max(n.Held, n.Perhaps) <= n.Set &&", new: "",
+	},
+	{
+		file: "backend/etcdlock/resize.go", test: "^TestWhatIsNoNumberOfPermitsGrantsNothing$",
+		old: "n.Permits >= min(n.Held, 1)", new: "n.Permits >= 0",
+	},
+	{
+		file: "backend/etcdlock/resize.go", test: "^TestAHeartbeatFindsOutOnceWhoWasHeld$",
+		old: "n.Perhaps, ln = n.Set-1, &line{}", new: "ln = &line{}",
+	},
+	{
+		file: "backend/etcdlock/resize.go", test: "^TestANumberThatIsTakenBackLeavesNothing$",
+		old: "case len(ln.tickets) > 0 && ln.permits() > 0:", new: "case true:",
+	},
+	{
+		file: "backend/etcdlock/resize.go", test: "^TestTokensAreRaisedWhileANumberIsSet$",
+		old: "made || !now.number.open()", new: "made || now.number.open()",
+	},
+	{
+		file: "backend/etcdlock/look.go", test: "^TestANumberInAFullDatabaseFailsNoHeartbeat$",
+		old: "case err != nil && t.stays():", new: "case false:",
+	},
+	{
+		file: "backend/etcdlock/look.go", test: "^TestANumberInAFullDatabaseFailsNoHeartbeat$",
+		old: "case err != nil && t.stays():", new: "case err != nil && t.sure:",
+	},
+	{
+		file: "backend/etcdlock/tickets.go", test: "^TestWhoHasNotHeardOfItsGrantInheritsNothing$",
+		old: "knows := t.stays() ||", new: "knows := t.stays() || l.Tag == 0 ||",
+	},
+	{
+		file: "backend/etcdlock/look.go", test: "^TestATicketOfAnotherNumberThanThatIsSetDoesNotHold$",
+		old: "case !t.held && t.of(l.session) && q.unfit(t.ticket):", new: "case false:",
+	},
+	{
+		file: "backend/etcdlock/look.go", test: "^TestAKeyThatCannotBeReadFailsNoHeartbeat$",
+		old: "case wrong && !t.sure && !t.Held:", new: "case false:",
+	},
+	{
+		file: "backend/etcdlock/look.go", test: "^TestAKeyThatCannotBeReadFailsNoHeartbeat$",
+		old: "case wrong && !t.sure && !t.Held:", new: "case wrong:",
+	},
+	{
+		file: "backend/etcdlock/look.go", test: "^TestAKeyThatCannotBeReadFailsNoHeartbeat$",
+		old: "case wrong:\n\t\t\tst.Tag = known\n", new: "",
+	},
+	{
+		file: "backend/etcdlock/look.go", test: "^TestAKeyThatCannotBeReadFailsNoHeartbeat$",
+		old: "err = l.err", new: "err = nil",
+	},
+	{
+		file: "backend/etcdlock/layout.go", test: "^TestWhoHoldsByANumberThatIsLostStays$",
+		old: ", number: number{Set: k.written, Perhaps: k.written}", new: "",
+	},
+	{
+		file: "backend/etcdlock/join.go", test: "^TestWhoHoldsByANumberThatIsLostStays$",
+		old: "return odd(o) && o.created > ln.number.Perhaps", new: "return odd(o)",
+	},
+	{
+		file: "backend/etcdlock/layout.go", test: "^TestATagSaysNothingOfAnotherTicket$",
+		old: " && tag>>tagBits == uint64(t.created)", new: "",
+	},
+	{
+		file: "backend/etcdlock/layout.go", test: "^TestAHolderThatShrinksHoldsTheRest$",
+		old: "return t.sure || t.Held ||", new: "return t.sure ||",
+	},
+	{
+		file: "backend/etcdlock/tickets.go", test: "^TestAHolderThatShrinksHoldsTheRest$",
+		old: "t.Units, t.Held = units, p.held", new: "t.Units = units",
+	},
+	{
+		file: "backend/etcdlock/tickets.go", test: "^TestWhoHasNotHeardOfItsGrantInheritsNothing$",
+		old: "p.exclusive && knows, l.Clean", new: "p.exclusive && (knows || !knows), l.Clean",
+	},
+	{
+		file: "backend/etcdlock/watch.go", test: "^TestAWaiterThatIsNotNotedYetHearsOfTheNumber$",
+		old: "max(t.begun, t.brought) <= read", new: "t.begun <= read",
+	},
+	{
+		file: "backend/etcdlock/look.go", test: "^TestAGrantThatFailsFailsNoHeartbeat$",
+		old: "case err != nil && !l.watch:", new: "case false:",
+	},
+	{
 		file: "backend/etcdlock/tickets.go", test: "TestALateDetachTakesNothingBack",
 		old: "pending := s.detaching[ref.ID]", new: "pending := false",
 	},
@@ -1354,8 +1566,8 @@ var backends = []fault{
 		old: "clientv3.Compare(clientv3.CreateRevision(seat), \"=\", by.created), ", new: "",
 	},
 	{
-		file: "backend/etcdlock/layout.go", test: "TestOneAtATimeWithOtherPrograms",
-		old: "t.Capacity != o.Capacity {\n\t\treturn o.Capacity", new: "t.Capacity != o.Capacity {\n\t\treturn t.Units",
+		file: "backend/etcdlock/layout.go", test: "TestATicketOfAnotherProgramTakesAll",
+		old: "ln.capacity(o) != c {\n\t\treturn c", new: "ln.capacity(o) != c {\n\t\treturn o.Units",
 	},
 	{
 		file: "backend/etcdlock/layout.go", test: "TestALockBelowAnotherOneIsAnother",
@@ -1363,7 +1575,7 @@ var backends = []fault{
 	},
 	{
 		file: "backend/etcdlock/look.go", test: "TestAPermitThatComesFreeIsPassedOn",
-		old: "case waited && !t.exclusive()", new: "case waited && t.exclusive()",
+		old: "case waited && !exclusive", new: "case waited && exclusive",
 	},
 	{
 		file: "backend/etcdlock/look.go", test: "TestAGrantThatIsSeenAgainInheritsAgain",
