@@ -49,24 +49,28 @@ func (j *Job) relay(signals <-chan os.Signal, over <-chan struct{}) {
 	}
 }
 
-// ownStop bounds the wait for a signal that may never come.
-const ownStop = time.Second
+// The wait for a signal that may never come is bounded by looks, not by time: a process that gets no processor
+// has its signals late, and looks seldom.
+const (
+	ownStopEvery = 10 * time.Millisecond
+	ownStopLooks = 100
+)
 
 // awaitStop waits for the stop signal that a terminal has sent to this process, too, when it
 // stopped the job. If it were had only after the shell's bg, it would seem to be sent to a job in the
 // background, and stop that again. It does not come if somebody else has stopped the job.
 func (j *Job) awaitStop(signals <-chan os.Signal, over <-chan struct{}) {
-	bound := time.NewTimer(ownStop)
-	defer bound.Stop()
-	for {
+	tick := time.NewTicker(ownStopEvery)
+	defer tick.Stop()
+	for looks := 0; looks < ownStopLooks; {
 		select {
 		case s := <-signals:
 			if s == unix.SIGTSTP {
 				return
 			}
 			j.forward(s.(syscall.Signal))
-		case <-bound.C:
-			return
+		case <-tick.C:
+			looks++
 		case <-over:
 			return
 		}
