@@ -1,11 +1,9 @@
 package etcdlock
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,29 +23,11 @@ func TestANumberOfAnotherClusterGrantsNobody(t *testing.T) {
 	p := newPermits(t)
 	p.keeps("q", `[{"number":{"permits":1,"set":5000000,"held":4999999}}]`)
 	for range 3 {
-		j := exchange.Join{Session: p.o, Request: driver.Request{ID: exchange.NewID(), Queue: "q", Kind: driver.Semaphore, Units: 1, Capacity: 1}}
+		j := p.request(1, 1)
 		if st, err := p.s.Join(t.Context(), j); !driver.IsPermanent(err) {
 			t.Errorf("%+v, %v", st, err)
 		}
 	}
-}
-
-// counted counts transactions.
-type counted struct {
-	clientv3.KV
-	n atomic.Int64
-}
-
-func (c *counted) Txn(ctx context.Context) clientv3.Txn { c.n.Add(1); return c.KV.Txn(ctx) }
-
-// count is how many transactions something takes.
-func (p *permits) count(do func()) int64 {
-	kv := p.s.kv
-	c := &counted{KV: kv}
-	p.s.kv = c
-	do()
-	p.s.kv = kv
-	return c.n.Load()
 }
 
 // Promise: a heartbeat finds out once for all tickets of a queue who was held when a number was set; and once and for all
@@ -61,7 +41,11 @@ func TestAHeartbeatFindsOutOnceWhoWasHeld(t *testing.T) {
 			p.resize(12)
 		}
 	}
-	beat := func() int64 { return p.count(func() { p.beat(exchange.Held, refs...) }) }
+	beat := func() uint64 {
+		before := p.s.Exchanges()
+		p.beat(exchange.Held, refs...)
+		return p.s.Exchanges() - before
+	}
 	usual := beat()
 	for _, what := range []string{"the history is there", "it was compacted"} {
 		p.dies(12)
@@ -69,10 +53,10 @@ func TestAHeartbeatFindsOutOnceWhoWasHeld(t *testing.T) {
 			p.compact()
 		}
 		if n := beat(); n > usual+3 {
-			t.Errorf("%s: %d transactions instead of %d", what, n, usual)
+			t.Errorf("%s: %d exchanges instead of %d", what, n, usual)
 		}
 		if n := beat(); n != usual {
-			t.Errorf("%s: %d transactions instead of %d, again", what, n, usual)
+			t.Errorf("%s: %d exchanges instead of %d, again", what, n, usual)
 		}
 	}
 }
@@ -216,7 +200,7 @@ func TestWhoHasNotHeardOfItsGrantInheritsNothing(t *testing.T) {
 func TestWhoHasNotAllPermitsEndsNothing(t *testing.T) {
 	p := newPermits(t)
 	first := p.join(2, 2, exchange.Held)
-	j := exchange.Join{Session: p.o, Request: driver.Request{ID: exchange.NewID(), Queue: "q", Kind: driver.Semaphore, Units: 2, Capacity: 2}} // it is not Robust
+	j := p.request(2, 2) // it is not Robust
 	st, err := p.s.Join(t.Context(), j)
 	if err != nil {
 		t.Fatal(err)

@@ -30,10 +30,32 @@ func newPermits(t *testing.T) *permits {
 	return &permits{t, s, begun(t, s)}
 }
 
+// request is a Join of permits.
+func (p *permits) request(units, capacity int64) exchange.Join {
+	return exchange.Join{Session: p.o, Request: driver.Request{ID: exchange.NewID(), Queue: "q", Kind: driver.Semaphore, Units: units, Capacity: capacity}}
+}
+
+// late is a Join that arrives when its caller has an error already.
+func (p *permits) late(units, capacity int64) exchange.Join {
+	p.Helper()
+	j, kv := p.request(units, capacity), p.s.kv
+	late := &lateTxn{KV: kv, late: 1}
+	p.s.kv = late
+	if _, err := p.s.Join(p.Context(), j); !errors.Is(err, errLate) {
+		p.Fatal(err)
+	}
+	p.s.kv = kv
+	if _, err := late.arrive(); err != nil {
+		p.Fatal(err)
+	}
+	return j
+}
+
 // join joins, and returns what is known of the ticket.
 func (p *permits) join(units, capacity int64, want exchange.State) *exchange.Ref {
 	p.Helper()
-	j := exchange.Join{Session: p.o, Request: driver.Request{ID: exchange.NewID(), Queue: "q", Kind: driver.Semaphore, Units: units, Capacity: capacity, Robust: true}}
+	j := p.request(units, capacity)
+	j.Robust = true
 	st, err := p.s.Join(p.Context(), j)
 	if err != nil || st.State != want {
 		p.Fatalf("%d of %d permits: %+v, %v", units, capacity, st, err)
@@ -313,7 +335,7 @@ func TestPermitsAreSetBehindKeysOfQueuesBelow(t *testing.T) {
 	p.leave(first)
 	p.is(exchange.Waiting, last)
 	p.resize(0)
-	if _, err := p.s.Join(t.Context(), exchange.Join{Session: p.o, Request: driver.Request{ID: exchange.NewID(), Queue: "q", Kind: driver.Semaphore, Units: 1, Capacity: 4}}); !errors.Is(err, driver.ErrMismatch) {
+	if _, err := p.s.Join(t.Context(), p.request(1, 4)); !errors.Is(err, driver.ErrMismatch) {
 		t.Errorf("another number: %v", err)
 	}
 	p.leave(second)
@@ -353,16 +375,7 @@ func TestAWaiterThatIsEvictedAsMorePermitsAreSetIsEvictedAsAHolder(t *testing.T)
 func TestWhoComesToHoldBySetPermitsIsNotRemoved(t *testing.T) {
 	p := newPermits(t)
 	p.join(1, 5, exchange.Held)
-	odd := exchange.Join{Session: p.o, Request: driver.Request{ID: exchange.NewID(), Queue: "q", Kind: driver.Semaphore, Units: 1, Capacity: 7}}
-	late := &lateTxn{KV: p.s.kv, late: 1}
-	p.s.kv = late
-	if _, err := p.s.Join(t.Context(), odd); !errors.Is(err, errLate) {
-		t.Fatal(err)
-	}
-	p.s.kv = late.KV
-	if _, err := late.arrive(); err != nil {
-		t.Fatal(err)
-	}
+	odd := p.late(1, 7)
 	p.before(2, func() {
 		p.resize(7)
 		odd.Retry = true
@@ -379,16 +392,7 @@ func TestWhoComesToHoldBySetPermitsIsNotRemoved(t *testing.T) {
 func TestATicketOfAnotherNumberThanThatIsSetDoesNotHold(t *testing.T) {
 	p := newPermits(t)
 	p.resize(3)
-	odd := exchange.Join{Session: p.o, Request: driver.Request{ID: exchange.NewID(), Queue: "q", Kind: driver.Semaphore, Units: 1, Capacity: 5}}
-	late := &lateTxn{KV: p.s.kv, late: 1}
-	p.s.kv = late
-	if _, err := p.s.Join(t.Context(), odd); !errors.Is(err, errLate) {
-		t.Fatal(err)
-	}
-	p.s.kv = late.KV
-	if _, err := late.arrive(); err != nil {
-		t.Fatal(err)
-	}
+	odd := p.late(1, 5)
 	p.shows(3, false)
 	odd.Retry = true
 	if st, err := p.s.Join(t.Context(), odd); !errors.Is(err, driver.ErrGone) {
@@ -500,7 +504,7 @@ func TestWhatIsNoNumberOfPermitsGrantsNothing(t *testing.T) {
 		`[{"number":{"permits":2,"set":5000000,"held":4999999}}]`, `[{"number":{"permits":2,"held":4999999}}]`, // of another cluster
 	} {
 		p.keeps("q", garbage)
-		j := exchange.Join{Session: p.o, Request: driver.Request{ID: exchange.NewID(), Queue: "q", Kind: driver.Semaphore, Units: 1, Capacity: 2}}
+		j := p.request(1, 2)
 		_, err := p.s.Join(t.Context(), j)
 		_, looked := p.s.Look(t.Context(), p.o, []exchange.Ref{*next})
 		_, resized := p.s.Resize(t.Context(), "q", 3)
