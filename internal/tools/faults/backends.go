@@ -1270,7 +1270,7 @@ var backends = []fault{
 		old: "case !ofTicket && ev.Type == mvccpb.DELETE:", new: "case !ofTicket && ev.Type == mvccpb.DELETE && id != \"\":",
 	},
 	{
-		file: "backend/etcdlock/join.go", test: "TestConformance$/^current$/LeaveBeforeItsJoin",
+		file: "backend/etcdlock/join.go", test: "TestConformance$/^installed$/LeaveBeforeItsJoin",
 		old: "\t\t\t\tclientv3.Compare(clientv3.CreateRevision(tombstone), \"=\", 0),\n", new: "",
 	},
 	{
@@ -1582,11 +1582,11 @@ var backends = []fault{
 		old: "(m.ID != t.id || m.Inherited)", new: "m.ID != t.id",
 	},
 	{
-		file: "backend/etcdlock/store.go", test: "TestConformance$/^current$/RenewOfFixedTickets",
+		file: "backend/etcdlock/store.go", test: "TestConformance$/^installed$/RenewOfFixedTickets",
 		old: "max(0, left-time.Second)", new: "max(0, left)",
 	},
 	{
-		file: "backend/etcdlock/tickets.go", test: "TestConformance$/^current$/Raise",
+		file: "backend/etcdlock/tickets.go", test: "TestConformance$/^installed$/Raise",
 		old: "add = max(add, least+1-next)", new: "add = max(add, least-next)",
 	},
 	{
