@@ -155,10 +155,10 @@ func (t *ticket) standsFor(s exchange.Session, held bool) bool {
 
 // A tag is when a ticket was created, and what does not change any more.
 const (
-	tagHeld = 1 << iota
-	tagExclusive
-	tagWaited // it is held, and was a waiter
-	tagSeat   // its key is its seat
+	tagHeld      = 1 << iota
+	tagExclusive // it is held, and no other one
+	tagWaited    // it is held, and was a waiter
+	tagSeat      // its key is its seat
 	tagSemaphore
 	tagBits = iota
 )

@@ -30,7 +30,8 @@ func (s *store) Leave(ctx context.Context, l exchange.Leave) (unsettled bool, er
 	if l.Tag != 0 { // one exchange, if it is attached to the lease of the session
 		created := int64(l.Tag >> tagBits)
 		t := &ticket{queue: l.Queue, key: s.keys(l.Session, l.Ref)[0], id: l.ID, row: row{Mailbox: l.Session.Mailbox, Session: l.Session.ID}}
-		ops := append(s.removal(t, l.Tag&tagHeld != 0 && l.Tag&tagExclusive != 0, l.Clean), bury...)
+		exclusive := l.Tag&tagExclusive != 0
+		ops := append(s.removal(t, exclusive, l.Clean), bury...)
 		when := []clientv3.Cmp{
 			clientv3.Compare(clientv3.LeaseValue(t.key), "=", leaseOf(l.Session.ID)),
 			clientv3.Compare(clientv3.CreateRevision(t.key), "=", created),
@@ -38,7 +39,7 @@ func (s *store) Leave(ctx context.Context, l exchange.Leave) (unsettled bool, er
 		if l.Tag&tagSemaphore != 0 { // it has as much of the whole as when it was joined
 			when = append(when, clientv3.Compare(clientv3.ModRevision(s.floor(l.Queue)), "<", created))
 		}
-		if l.Tag&tagHeld != 0 && l.Tag&tagExclusive != 0 && l.Tag&tagWaited != 0 { // others may wait, too
+		if exclusive && l.Tag&tagWaited != 0 { // others may wait, too
 			ops = append(ops, clientv3.OpPut(s.leaver(l.Queue), strconv.FormatInt(created, 10), clientv3.WithLease(leaseOf(l.Session.ID))))
 		}
 		got, err := s.changeIn(ctx, l.Queue, when, ops, nil)

@@ -1259,7 +1259,7 @@ var backends = []fault{
 	},
 	{
 		file: "backend/etcdlock/tickets.go", test: "TestWhoIsBehindAWaiterThatGivesUpWaits",
-		old: "if l.Tag&tagHeld != 0 && l.Tag&tagExclusive != 0 && l.Tag&tagWaited != 0 {", new: "if l.Tag&tagExclusive != 0 {",
+		old: "if exclusive && l.Tag&tagWaited != 0 {", new: "if true {",
 	},
 	{
 		file: "backend/etcdlock/look.go", test: "TestAHandOffCostsTheSameInACrowd",
