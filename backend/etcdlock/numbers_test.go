@@ -111,7 +111,7 @@ func TestANumberInAFullDatabaseFailsNoHeartbeat(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := storeTo(t, etcdtest.Start(t, etcdtest.Flag("--quota-backend-bytes=2000000")))
-			p := &permits{t, s, begun(t, s)}
+			p := &permits{T: t, s: s, o: begun(t, s)}
 			test(p, p.other())
 		})
 	}

@@ -20,19 +20,23 @@ import (
 // permits is a queue of permits, without listeners and heartbeats: only what a test does happens.
 type permits struct {
 	*testing.T
-	s *store
-	o exchange.Session
+	s        *store
+	o        exchange.Session
+	requests int
 }
 
 func newPermits(t *testing.T) *permits {
 	t.Parallel()
 	s := storeTo(t, etcdtest.Start(t))
-	return &permits{t, s, begun(t, s)}
+	return &permits{T: t, s: s, o: begun(t, s)}
 }
 
-// request is a Join of permits.
+// request is a Join of permits. Each has the next one of the session's seats: a seat that is taken by a ticket of which the store does
+// not know costs a transaction more.
 func (p *permits) request(units, capacity int64) exchange.Join {
-	return exchange.Join{Session: p.o, Request: driver.Request{ID: exchange.NewID(), Queue: "q", Kind: driver.Semaphore, Units: units, Capacity: capacity}}
+	p.requests++
+	id := fmt.Sprintf("%x", p.requests%16) + exchange.NewID()[1:]
+	return exchange.Join{Session: p.o, Request: driver.Request{ID: id, Queue: "q", Kind: driver.Semaphore, Units: units, Capacity: capacity}}
 }
 
 // late is a Join that arrives when its caller has an error already.
@@ -420,7 +424,7 @@ func TestAHandOverWaitsForAllThatHoldBeyondTheNumber(t *testing.T) {
 // and of no other.
 func TestWhoHasAllPermitsThatAreSetIsInherited(t *testing.T) {
 	p := newPermits(t)
-	dies := &permits{t, p.s, begun(t, p.s)}
+	dies := &permits{T: t, s: p.s, o: begun(t, p.s)}
 	first := dies.join(2, 3, exchange.Held)
 	p.resize(2)
 	dies.is(exchange.Held, first) // a heartbeat, which says that it has all by now
