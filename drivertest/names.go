@@ -39,6 +39,7 @@ var names = rule{
 				t.Fatalf("the suite is wrong: %v", err)
 			}
 			held[name] = a.hold(t.exclusive(name)) // all at once: no two are the same
+			t.allow()
 		}
 		if got := t.list(b.driver, ""); !slices.Equal(got, names) {
 			t.Fatalf("%d queues were joined, %d are listed:\n%q\n%q", len(names), len(got), names, got)
@@ -48,6 +49,7 @@ var names = rule{
 			a.leave(held[name])
 			b.await(next)
 			t.stands(a.driver, name, []driver.Ticket{next}, nil)
+			t.allow() // for each name
 		}
 	},
 }
@@ -64,6 +66,7 @@ var namesOfCells = rule{
 			a.hold(t.exclusive(name))
 			t.is(d, name, driver.Cell{})
 			cells[name] = t.swap(d, set(name, 0, "value of "+name))
+			t.allow()
 		}
 		for _, name := range names {
 			t.is(a.driver, name, cells[name])
@@ -71,6 +74,7 @@ var namesOfCells = rule{
 				t.Fatalf("the queue %q is %+v beside a cell of the same name", name, q)
 			}
 			t.swap(d, remove(name, cells[name].Version))
+			t.allow()
 		}
 		if got := t.list(d, ""); !slices.Equal(got, names) {
 			t.Fatalf("cells show up among queues: %q", got)
@@ -126,6 +130,7 @@ var longNamesOfCells = rule{
 			if got, err := d.Watch(t.ctx, long, 0); err != nil || got.Version != c.Version {
 				t.Fatalf("Watch of a long name: %s, %v", show(got), err)
 			}
+			t.allow()
 		}
 	},
 }
