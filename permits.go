@@ -11,7 +11,7 @@ import (
 // SetPermits gives the semaphore of a name another number of permits, also while it is in use, and
 // keeps that number until [Client.UnsetPermits]: it outlasts the end of all programs, and of the backend.
 //
-//   - The number is in force when SetPermits returns, in one exchange (on etcd in a few): waiters who fit now hold.
+//   - The number is in force when SetPermits returns, in one exchange (on ZooKeeper and etcd in a few): waiters who fit now hold.
 //   - Holders keep what they have, also beyond a smaller number. Nobody else gets a permit until enough have
 //     been given back.
 //   - Who waits for more permits than the new number leaves the line, and gets ErrMismatch. So does who asks for

@@ -201,6 +201,9 @@ func (a *awaiting) watch(ctx context.Context, v *view) (changed bool, err error)
 	if v.next.node != "" {
 		want[v.next.node] = true
 	}
+	if v.permits != "" {
+		want[v.permits] = true
+	}
 	for node, w := range a.on {
 		what, fired := w.fired()
 		if fired && what == nodeDeleted && want[node] {
@@ -229,7 +232,13 @@ func (a *awaiting) watch(ctx context.Context, v *view) (changed bool, err error)
 		path := a.p.q.path + "/" + node
 		a.on[node] = a.s.l.tap.watch(path, false, a.bell)
 		asking.Go(func() {
-			c, err := a.s.l.see(context.Background(), path)
+			var c content
+			var err error
+			if node == v.permits {
+				err = a.s.l.stands(path, v.set)
+			} else {
+				c, err = a.s.l.see(context.Background(), path)
+			}
 			if err == nil && node == own {
 				a.p.seen(c)
 			}
@@ -289,7 +298,7 @@ func (a *awaiting) react(ctx context.Context, v *view) error {
 			continue
 		}
 		delete(a.on, node)
-		if what != nodeDeleted || node == own {
+		if what != nodeDeleted || node == own || node == v.permits {
 			a.forget()
 			continue
 		}
@@ -320,16 +329,25 @@ func (a *awaiting) passed(ctx context.Context, v *view, o obstacle, own string) 
 			return err
 		}
 	}
-	if _, fired := a.on[own].fired(); granted && a.on[own] != nil && !fired && a.view() == v {
+	if granted && a.quiet(own) && (v.permits == "" || a.quiet(v.permits)) && a.view() == v {
 		if robust {
 			a.s.mu.Lock()
 			a.p.based, a.p.heir = true, false
 			a.s.mu.Unlock()
 		}
+		a.s.mu.Lock()
+		a.p.whole = a.p.n.exclusive()
+		a.s.mu.Unlock()
 		return a.s.grant(ctx, a.p, false)
 	}
 	a.forget()
 	return nil
+}
+
+// quiet reports whether a node is watched, and as it was.
+func (a *awaiting) quiet(node string) bool {
+	_, fired := a.on[node].fired()
+	return a.on[node] != nil && !fired
 }
 
 // advance sees whether the only obstacle holds, now that the ticket in front of it

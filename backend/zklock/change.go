@@ -74,7 +74,7 @@ func stemOf(n *name, id string) string {
 	if n.limit != 0 {
 		return n.layout.stem(id, n.kind, n.wants, n.limit)
 	}
-	return n.layout.stem(id, n.kind, n.units, n.capacity, n.marks()...)
+	return n.layout.stem(id, n.kind, n.units, n.said, n.marks()...)
 }
 
 // rename replaces the node of a ticket of this session by one that next names.
@@ -105,6 +105,7 @@ func (s *session) rename(ctx context.Context, p *place, flags int32, next func(n
 			return err
 		}
 		s.mu.Lock()
+		p.whole = p.whole && to.units == n.units
 		p.n, p.view = to, nil
 		p.changed()
 		s.mu.Unlock()
@@ -336,7 +337,7 @@ func (d *Driver) clock(ctx context.Context, l *link) (now int64, sent, by driver
 }
 
 // standing removes tickets whose fixed end has passed, for their holders may be
-// dead.
+// dead. Then the queue is to be listed again: others may have been removed meanwhile.
 func (d *Driver) standing(ctx context.Context, l *link, q *lane, all line) (line, error) {
 	fixed := false
 	for _, n := range all {
@@ -349,21 +350,24 @@ func (d *Driver) standing(ctx context.Context, l *link, q *lane, all line) (line
 	if err != nil {
 		return nil, err
 	}
-	rest := make(line, 0, len(all))
-	for _, n := range all {
+	ended := 0
+	for i, n := range all {
 		if n.until == 0 || n.until > now {
-			rest = append(rest, n)
 			continue
 		}
-		err := d.take(ctx, l, q, n, n.kept && n.exclusive(), freshEdition)
+		err := d.take(ctx, l, q, n, n.kept && n.exclusive() && ended == i, freshEdition)
 		if errors.Is(err, zk.ErrNoNode) {
 			return nil, errStale // it may have got another end meanwhile
 		}
 		if err != nil {
 			return nil, err
 		}
+		ended++
 	}
-	return rest, nil
+	if ended > 0 {
+		return nil, errStale
+	}
+	return all, nil
 }
 
 // certain repeats a look that was refused once the server has caught up: it may have
@@ -381,17 +385,23 @@ func (d *Driver) certain(ctx context.Context, l *link, q *lane, look func() erro
 
 // line lists the tickets that stand in a queue, none if there is no node.
 func (d *Driver) line(ctx context.Context, l *link, q *lane) (line, error) {
+	all, _, err := d.queue(ctx, l, q)
+	return all, err
+}
+
+// queue is line with the setting.
+func (d *Driver) queue(ctx context.Context, l *link, q *lane) (line, setting, error) {
 	for {
-		all, err := d.tickets(ctx, l, q, false)
+		all, set, err := d.tickets(ctx, l, q, false)
 		if errors.Is(err, zk.ErrNoNode) {
-			return nil, nil
+			return nil, setting{}, nil
 		}
 		if err != nil {
-			return nil, err
+			return nil, set, err
 		}
 		all, err = d.standing(ctx, l, q, all)
 		if !errors.Is(err, errStale) {
-			return all, err
+			return all, set, err
 		}
 	}
 }

@@ -48,6 +48,7 @@ type lane struct {
 	lending *lane // where semaphores of the name are, if not here
 	meeting *lane // for double barriers of the name, if they have another layout
 	front   int   // how many stood in front of the last one who looked
+	set     bool  // there was a setting
 	seen    bool  // the data of the node was read
 	foreign bool  // it belongs to somebody else
 	denied  bool  // the data of the node may not be written

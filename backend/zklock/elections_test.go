@@ -29,7 +29,7 @@ var cannotDuringElections = map[string]string{
 // longDuringElections lists the rules that take long then, most of them since they wait
 // for a TTL that is longer than an election.
 var longDuringElections = []string{
-	"RandomSteps", "Cancellation", "CancelledAwaits", "CrowdOfReaders", "ManyQueues", "NamesOfCells", "Names", "Proof", "Inherited",
+	"RandomSteps", "Cancellation", "CancelledAwaits", "CrowdOfReaders", "ManyQueues", "NamesOfCells", "Names", "Proof", "Inherited", "InheritedAfterResize",
 	"ExpiryOfAHeldTicket", "ExpiryOfAWaitingTicket", "ExpiryOfManyInARow", "SessionDeath", "TokensOverRestart",
 	"RenewExtends", "RenewOfAWaitingTicket", "RenewOfAStray", "RenewOnlyWhatIsKnown", "RenewOfFixedTickets", "RenewByAnotherSession",
 	"HoldEndsByItself", "HoldOutlivesItsSession", "HoldBeginsWithTheGrant", "Keep", "KeepByAnotherSession", "KeptTicketsEndCleanly",

@@ -124,14 +124,6 @@ func (d *Driver) Raise(ctx context.Context, queue string, floor uint64) error {
 	return d.failed(d.raise(ctx, l, q, floor))
 }
 
-// Resize is refused: the name of each ticket's node has the capacity, and nodes are not renamed.
-func (d *Driver) Resize(ctx context.Context, _ string, _ int64) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return driver.Permanent(fmt.Errorf("zookeeper: the number of permits is in the name of each node, and cannot be changed: %w", errors.ErrUnsupported))
-}
-
 // raise raises the tokens of a queue, or those of tickets that join any queue from now on, if
 // q is nil.
 func (d *Driver) raise(ctx context.Context, l *link, q *lane, floor uint64) error {

@@ -82,12 +82,12 @@ func (d *Driver) Follow(ctx context.Context, queue, after string) (found driver.
 				defer l.tap.ignore(w)
 			}
 		}
-		all, version, read, err := d.lineup(ctx, l, q, after != "")
+		all, set, version, read, err := d.lineup(ctx, l, q, after != "")
 		if err != nil {
 			return false, err
 		}
 		if version != after {
-			found, err = d.members(ctx, l, q, all, cache, true)
+			found, err = d.members(ctx, l, q, all, set, cache, true)
 			found.Version, found.Read = version, read
 			return err == nil, err
 		}
@@ -106,27 +106,30 @@ func (d *Driver) Follow(ctx context.Context, queue, after string) (found driver.
 }
 
 // lineup lists a queue. The names of tickets say all that makes states differ.
-func (d *Driver) lineup(ctx context.Context, l *link, q *lane, watch bool) (all line, version string, read driver.Instant, err error) {
+func (d *Driver) lineup(ctx context.Context, l *link, q *lane, watch bool) (all line, set setting, version string, read driver.Instant, err error) {
 	err = errStale
 	for errors.Is(err, errStale) {
 		read = d.Now()
-		if all, err = d.tickets(ctx, l, q, watch); err == nil {
+		if all, set, err = d.tickets(ctx, l, q, watch); err == nil {
 			all, err = d.standing(ctx, l, q, all)
 		}
 	}
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
-		return nil, "", 0, err
+		return nil, set, "", 0, err
 	}
 	h := fnv.New128a()
+	if set.inForce {
+		_, _ = fmt.Fprintln(h, set.capacity, set.kept)
+	}
 	for _, n := range all {
 		_, _ = h.Write([]byte(n.shown() + "\n"))
 	}
-	return all, fmt.Sprintf("%x", h.Sum(nil)), read, nil
+	return all, set, fmt.Sprintf("%x", h.Sum(nil)), read, nil
 }
 
 // members reads the nodes of tickets, several at a time. A token that is lost is 0, unless it may
 // be adopted, by which a ticket with a fixed end keeps its token.
-func (d *Driver) members(ctx context.Context, l *link, q *lane, all line, cache map[string]entry, adopted bool) (driver.Queue, error) {
+func (d *Driver) members(ctx context.Context, l *link, q *lane, all line, set setting, cache map[string]entry, adopted bool) (driver.Queue, error) {
 	found := driver.Queue{Name: q.name}
 	var now int64
 	members := make([]entry, len(all))
@@ -191,6 +194,9 @@ func (d *Driver) members(ctx context.Context, l *link, q *lane, all line, cache 
 		found.Kind, found.Capacity = n.kind, n.capacity
 		found.Members = append(found.Members, m.Member)
 	}
+	if set.inForce {
+		found.Kind, found.Capacity, found.Resized = driver.Semaphore, set.capacity, set.kept
+	}
 	if d.names.barriers && found.Kind == driver.Barrier { // its nodes have no numbers
 		slices.SortFunc(found.Members, func(a, b driver.Member) int { return cmp.Compare(a.Token, b.Token) })
 	}
@@ -249,13 +255,13 @@ func (d *Driver) Queues(ctx context.Context, prefix string) iter.Seq2[driver.Que
 				continue // it is no name of ours
 			}
 			q := d.lane(name)
-			all, version, read, err := d.lineup(ctx, l, q, false)
+			all, set, version, read, err := d.lineup(ctx, l, q, false)
 			if err == nil && len(all) == 0 {
 				continue
 			}
 			var found driver.Queue
 			if err == nil {
-				found, err = d.members(ctx, l, q, all, map[string]entry{}, false)
+				found, err = d.members(ctx, l, q, all, set, map[string]entry{}, false)
 				found.Version, found.Read = version, read
 			}
 			if err == nil && len(found.Members) == 0 || errors.Is(err, zk.ErrNoAuth) {
@@ -281,6 +287,9 @@ func (d *Driver) walk(ctx context.Context, l *link, path, name, prefix string) (
 	for _, node := range c.names {
 		if _, ok := parse(node); ok {
 			tickets = true
+			continue
+		}
+		if isSetting(node) || node == bell {
 			continue
 		}
 		if name == "" && (node == reserved || path == "/" && node == "zookeeper") {

@@ -93,6 +93,7 @@ func FuzzParse(f *testing.F) {
 	} {
 		f.Add(node, "_c_"+uuid(id)+"-permits3of8-lock-0000000002")
 	}
+	f.Add("_c_"+uuid(id)+"-permits3of8-lock-0000000001", "_c_set2_held0_unsure0-latch-0000000002")
 	f.Fuzz(func(t *testing.T, a, b string) {
 		n, ok := parse(a)
 		if !ok {
@@ -103,7 +104,7 @@ func FuzzParse(f *testing.F) {
 		}
 		all := parseAll([]string{b, a, b, a})
 		for i := range all {
-			if _, other := all.other(i); !all.holds(i) && !other {
+			if _, other := all.other(i); !all.holds(i) && !other && all[i].units <= all[i].capacity {
 				if v := all.view(i); len(v.obstacles) == 0 {
 					t.Fatalf("%q waits for nobody in %+v", all[i].node, all)
 				}
@@ -147,10 +148,10 @@ func FuzzStem(f *testing.F) {
 		if driver.CheckRequest(&r) != nil || checkShape(&r) != nil {
 			t.Fatalf("%+v has no name", r)
 		}
-		want.units, want.capacity = r.Units, r.Capacity
+		want.units, want.capacity, want.said = r.Units, r.Capacity, r.Capacity
 		names := layout{kazoo: l&1 != 0, latch: l&2 != 0, leases: l&4 != 0}
 		if want.kind == driver.Semaphore && names.leases { // the first of its line holds, whatever it wants
-			want.units, want.capacity, want.wants, want.limit = 1, 1, r.Units, r.Capacity
+			want.units, want.capacity, want.said, want.wants, want.limit = 1, 1, 1, r.Units, r.Capacity
 		}
 		want.node = names.stem(want.id, want.kind, r.Units, r.Capacity, want.marks()...) + fmt.Sprintf("%010d", want.number)
 		got, ok := parse(want.node)

@@ -205,11 +205,17 @@ func (s *session) drop(p *place) {
 
 // precheck spares a ticket that must not wait the writes, if others stand.
 func (s *session) precheck(ctx context.Context, p *place) error {
-	all, err := s.d.line(ctx, s.l, s.d.lane(p.q.name))
+	all, set, err := s.d.queue(ctx, s.l, s.d.lane(p.q.name))
+	if err == nil {
+		err = s.d.legible(p.q, &set)
+	}
 	if err != nil {
 		return err
 	}
 	wish := p.wish()
+	if !set.suits(&wish) {
+		return driver.ErrMismatch
+	}
 	for i := range all {
 		if _, leaves := all.intruder(i); !leaves && !all[i].suits(&wish) {
 			return driver.ErrMismatch
@@ -363,9 +369,9 @@ func (s *session) create(ctx context.Context, p *place) error {
 	stem := p.q.path + "/" + s.d.names.stem(p.req.ID, p.req.Kind, p.req.Units, p.req.Capacity)
 	data := p.meta()
 	p.q.mu.Lock()
-	front := p.q.front
+	front, set := p.q.front, p.q.set
 	p.q.mu.Unlock()
-	contended, crowded := front > 0, front > crowdLine
+	contended, crowded := front > 0 || set, front > crowdLine
 	type look struct {
 		content
 		all *listing
@@ -483,15 +489,29 @@ func (s *session) purge(ctx context.Context, path string) {
 		}
 	}
 	if n, _ := parse(path[strings.LastIndexByte(path, '/')+1:]); n.number == math.MaxInt32 {
-		_ = s.l.remove(ctx, parent(path)) // refused as long as it has children
+		if errors.Is(s.l.remove(ctx, parent(path)), zk.ErrNotEmpty) { // of tickets, or of a setting
+			_ = s.d.renumber(ctx, s.l, parent(path))
+		}
 	}
 }
 
 // The data of a queue's node: the number of the last exclusive ticket that was
-// held and left cleanly.
-const markLetter = 'R'
+// held and left cleanly. If that came after a setting, the letter is another one: it lets nobody pass
+// who does not know of the setting.
+const (
+	markLetter = 'R'
+	lateLetter = 'P'
+)
 
 func markOf(n int32) []byte { return strconv.AppendInt([]byte{markLetter}, int64(n), 10) }
+
+func (n *name) mark() []byte {
+	mark := markOf(n.number)
+	if n.late {
+		mark[0] = lateLetter
+	}
+	return mark
+}
 
 // ours reports whether data was written by us, or by nobody.
 func ours(data []byte) bool {
@@ -503,7 +523,7 @@ func ours(data []byte) bool {
 }
 
 func marked(data []byte) (number int32, ok bool) {
-	if len(data) < 2 || data[0] != markLetter {
+	if len(data) < 2 || data[0] != markLetter && data[0] != lateLetter {
 		return 0, false
 	}
 	n, err := strconv.ParseInt(string(data[1:]), 10, 32)
@@ -524,15 +544,19 @@ func (n *name) in(stat *zk.Stat) bool {
 
 // glance sees from the node of the queue whether the ticket is held: it is alone,
 // or the mark says that the one in front has held and left, and so have
-// all before.
+// all before. No child has come or gone since the ticket's node was made: so it stands.
 func (s *session) glance(ctx context.Context, p *place, c content) error {
 	p.q.learn(c.data)
-	if p.n.in(c.stat) {
+	s.mu.Lock()
+	zxid := p.zxid
+	s.mu.Unlock()
+	if uint64(c.stat.Pzxid) == zxid {
 		number, ok := marked(c.data)
 		before := ok && number == p.n.number-1
-		if c.stat.NumChildren == 1 || before && !s.d.names.leases && !s.d.names.barriers {
+		if c.stat.NumChildren == 1 || before && c.data[0] == markLetter && !s.d.names.leases && !s.d.names.barriers {
 			s.mu.Lock()
 			p.based, p.heir = true, !before && p.n.number != 0
+			p.whole = p.n.exclusive()
 			p.edition = edition(c.stat.Version)
 			s.mu.Unlock()
 			return s.grant(ctx, p, false)
@@ -601,7 +625,7 @@ func (s *session) judge(ctx context.Context, p *place, found *listing) error {
 			return errStale
 		}
 		s.mu.Lock()
-		if p.state == waiting && !p.agreed && slices.ContainsFunc(all, func(n name) bool { return !n.suits(&p.n) }) {
+		if p.state == waiting && !p.agreed && (!found.set.suits(&p.n) || slices.ContainsFunc(all, func(n name) bool { return !n.suits(&p.n) })) {
 			s.refused.Add(p.req.ID) // one of them has expelled it
 		}
 		p.forget()
@@ -609,7 +633,7 @@ func (s *session) judge(ctx context.Context, p *place, found *listing) error {
 		return driver.ErrGone
 	}
 	p.q.mu.Lock()
-	p.q.front = i
+	p.q.front, p.q.set = i, found.set.node != ""
 	p.q.mu.Unlock()
 	s.mu.Lock()
 	p.near = i < nearFront
@@ -619,13 +643,19 @@ func (s *session) judge(ctx context.Context, p *place, found *listing) error {
 	if was == held {
 		return nil
 	}
+	if err := s.d.legible(p.q, &found.set); err != nil {
+		return err
+	}
 	if err := s.agree(ctx, p, found, i); err != nil {
 		return err
 	}
 	holds := all.holds(i)
+	if !holds && all[i].units > all[i].capacity {
+		return s.neverFits(ctx, p)
+	}
 	s.mu.Lock()
 	if holds {
-		p.edition = edition(found.stat.Version)
+		p.edition, p.whole = edition(found.stat.Version), i == 0 && all[i].exclusive()
 	} else {
 		p.view, p.epoch = all.view(i), found.at
 		s.haunted(p.q, p.view.obstacles)
@@ -634,6 +664,9 @@ func (s *session) judge(ctx context.Context, p *place, found *listing) error {
 		}
 	}
 	if e, ok := all.exclusiveBefore(i); ok {
+		if p.req.Kind == driver.Semaphore && p.last.node != "" && !all.numbered(p.last.number) {
+			p.former = p.last
+		}
 		p.last = e
 	} else if p.last.node != "" && i > 0 && before(all[0].number, p.last.number) {
 		p.last = name{} // it left while it waited
@@ -664,6 +697,13 @@ func (s *session) agree(ctx context.Context, p *place, found *listing, i int) er
 		return nil
 	}
 	all := found.all
+	if all[i].intrudes {
+		s.refuse(p)
+		if err := s.quit(ctx, p, false); err != nil && !errors.Is(err, driver.ErrGone) {
+			return err
+		}
+		return fmt.Errorf("%w: the number of permits was set to %d", driver.ErrMismatch, found.set.capacity)
+	}
 	if j, ok := all.other(i); ok && !found.same {
 		first, ok, err := s.intruder(ctx, p.q, all, j)
 		if err != nil {
@@ -672,8 +712,9 @@ func (s *session) agree(ctx context.Context, p *place, found *listing, i int) er
 		if !ok {
 			return s.disagree(ctx, p, &all[j])
 		}
-		_, err = s.l.multi(ctx, &zk.CheckVersionRequest{Path: first, Version: -1}, &zk.DeleteRequest{Path: p.q.path + "/" + all[j].node, Version: -1})
-		if err == nil || errors.Is(err, zk.ErrNoNode) {
+		ops := p.q.expelling(&all[j], first)
+		_, err = s.l.multi(ctx, append(ops, p.q.unchanged(&all[j])...)...)
+		if err == nil || errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNodeExists) {
 			err = errStale
 		}
 		return err
@@ -715,6 +756,15 @@ func (s *session) disagree(ctx context.Context, p *place, other *name) error {
 	return fmt.Errorf("%w: the ticket %s is in front", driver.ErrMismatch, other.node)
 }
 
+// neverFits removes a ticket that waits, and asks for more than there is by now. Its caller comes again, and is told why.
+func (s *session) neverFits(ctx context.Context, p *place) error {
+	s.refuse(p)
+	if err := s.quit(ctx, p, false); err != nil {
+		return err
+	}
+	return driver.ErrGone
+}
+
 // reads reports whether the ticket has to know how those in front of it have left.
 func (p *place) reads() bool { return p.req.Robust && p.q.leases == nil }
 
@@ -726,18 +776,28 @@ func (s *session) inherit(ctx context.Context, p *place, front line, holds bool)
 		return err
 	}
 	number, ok := marked(c.data)
+	if !ok {
+		number = -1
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !p.based {
 		// Those between the mark and this ticket who are gone may have been holders.
-		since := p.n.number
-		if ok {
-			since = p.n.number - number - 1
+		since := p.n.number - number - 1
+		if p.n.late && before(number, parseSetting(p.n.setting).number) {
+			since -= 2 // the setting and the bell
 		}
 		p.based, p.heir = true, since > int32(len(front))
 	}
-	if _, stands := front.place(p.last.id); holds && p.last.node != "" && !stands {
-		p.heir = !ok || number != p.last.number
+	if p.last.node == "" || !holds {
+		return nil
+	}
+	last := p.last
+	if _, stands := front.place(last.id); stands {
+		last = p.former // who holds beside this ticket is not the last who had all there was
+	}
+	if last.node != "" {
+		p.heir = !ok || number != last.number
 	}
 	return nil
 }

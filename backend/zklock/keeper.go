@@ -103,7 +103,7 @@ func (s *session) sweep(ctx context.Context) {
 // place meanwhile may have another end.
 func (s *session) expire(ctx context.Context, p *place) error {
 	s.mu.Lock()
-	fixed, n, mark, ours := p.fixed, p.n, p.kept && p.n.exclusive(), p.edition
+	fixed, n, mark, ours := p.fixed, p.n, p.kept && p.whole, p.edition
 	s.mu.Unlock()
 	if n.node == "" || p.q.leases != nil || p.q.meets {
 		return s.quit(ctx, p, false)

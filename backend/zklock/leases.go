@@ -223,6 +223,9 @@ func (s *session) otherKind(ctx context.Context, q *lane) (name, bool, error) {
 			return name{}, false, err
 		}
 	}
+	if set, ok := keptIn(c.names); ok && len(all) == 0 {
+		return name{node: set, kind: driver.Semaphore}, true, nil
+	}
 	if len(all) > 0 {
 		return all[0], true, nil
 	}

@@ -91,24 +91,24 @@ func (l line) otherLimit(limit int64) (name, bool) {
 }
 
 // tickets lists a queue. It returns zk.ErrNoNode if there is none.
-func (d *Driver) tickets(ctx context.Context, l *link, q *lane, watch bool) (line, error) {
+func (d *Driver) tickets(ctx context.Context, l *link, q *lane, watch bool) (line, setting, error) {
 	c, err := l.list(ctx, q.path, watch)
 	if err != nil {
-		return nil, err
+		return nil, setting{}, err
 	}
-	all := parseAll(c.names)
+	all, set := parseQueue(c.names)
 	if d.names.barriers {
 		members, err := d.attendees(ctx, l, q, c.names)
 		if err != nil {
-			return nil, err
+			return nil, set, err
 		}
 		all = append(all, members...)
 	}
 	if !d.names.leases {
-		return all, nil
+		return all, set, nil
 	}
 	lent, err := d.semaphore(ctx, l, q, watch)
-	return append(all, lent...), err
+	return append(all, lent...), set, err
 }
 
 // semaphore lists the tickets of a semaphore as one line: first those that have
@@ -240,7 +240,7 @@ func (d *Driver) lentAt(ctx context.Context, l *link, q *lane) (name, bool, erro
 	if q.leases != nil {
 		return name{}, false, nil // it is the folder of one
 	}
-	all, err := d.tickets(ctx, l, q, false)
+	all, _, err := d.tickets(ctx, l, q, false)
 	for _, n := range all {
 		if _, meets := memberID(n.node); meets || n.layout.leases {
 			return n, true, nil

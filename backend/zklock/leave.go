@@ -43,7 +43,7 @@ func (s *session) quit(ctx context.Context, p *place, clean bool) error {
 		return err
 	}
 	s.mu.Lock()
-	n, was, mark, ours := p.n, p.state, clean && p.state == held && p.n.exclusive(), p.edition
+	n, was, mark, ours := p.n, p.state, clean && p.state == held && p.whole, p.edition
 	s.mu.Unlock()
 	if was == gone {
 		return driver.ErrGone
@@ -145,7 +145,7 @@ func (d *Driver) take(ctx context.Context, l *link, q *lane, n name, mark bool, 
 			}
 			e = edition(c.stat.Version)
 		}
-		_, err := l.multi(ctx, &zk.SetDataRequest{Path: q.path, Data: markOf(n.number), Version: int32(e)}, &zk.DeleteRequest{Path: path, Version: -1})
+		_, err := l.multi(ctx, &zk.SetDataRequest{Path: q.path, Data: n.mark(), Version: int32(e)}, &zk.DeleteRequest{Path: path, Version: -1})
 		if errors.Is(err, zk.ErrNoAuth) {
 			q.mu.Lock()
 			q.denied = true
@@ -177,7 +177,7 @@ func (d *Driver) dismiss(ctx context.Context, l *link, q *lane, id string, clean
 	if err != nil {
 		return err
 	}
-	err = d.take(ctx, l, q, all[i], clean && all[i].exclusive(), freshEdition)
+	err = d.take(ctx, l, q, all[i], clean && i == 0 && all[i].exclusive(), freshEdition)
 	if errors.Is(err, zk.ErrNoNode) {
 		return driver.ErrGone
 	}

@@ -65,6 +65,15 @@ func (l *link) exists(ctx context.Context, path string) (*zk.Stat, error) {
 	})
 }
 
+// stands is zk.ErrNoNode unless the node is there, or, without there, is not. Its next change is told.
+func (l *link) stands(path string, there bool) error {
+	stat, err := l.exists(context.Background(), path)
+	if err == nil && (stat != nil) != there {
+		err = zk.ErrNoNode
+	}
+	return err
+}
+
 type children struct {
 	names []string
 	stat  *zk.Stat

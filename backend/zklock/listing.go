@@ -14,6 +14,7 @@ type listing struct {
 	done chan struct{}
 	all  line // nobody changes it
 	same bool // all ask for the same kind and capacity, of this library
+	set  setting
 	lent bool // there are folders of a semaphore
 	stat *zk.Stat
 	at   uint64 // the connection
@@ -66,7 +67,7 @@ func (s *session) list(q *lane, l *listing) {
 			var c children
 			if c, err = s.l.list(ctx, q.path, false); err == nil {
 				l.stat, l.at, l.lent = c.stat, c.epoch, s.d.lent(c.names)
-				l.all, err = s.d.standing(ctx, s.l, q, parseAll(c.names))
+				l.all, l.set, err = s.d.settled(ctx, s.l, q, c.names)
 				l.same = l.all.same()
 			}
 		}

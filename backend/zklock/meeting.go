@@ -131,6 +131,9 @@ func (s *session) prepare(ctx context.Context, q *lane) error {
 	if len(all) > 0 {
 		return fmt.Errorf("%w: the ticket %s is there", driver.ErrMismatch, all[0].node)
 	}
+	if set, ok := keptIn(c.names); ok {
+		return fmt.Errorf("%w: the number of permits %s is there", driver.ErrMismatch, set)
+	}
 	if slices.Contains(c.names, ready) && !slices.ContainsFunc(c.names, func(n string) bool { _, ok := memberID(n); return ok }) {
 		if err := s.l.remove(ctx, q.path+"/"+ready); err != nil && !errors.Is(err, zk.ErrNoNode) {
 			return err

@@ -103,7 +103,7 @@ func (d *Driver) Ask(ctx context.Context, queue, id string, what driver.Demand) 
 }
 
 func (d *Driver) ask(ctx context.Context, l *link, q *lane, id string, what driver.Demand) error {
-	all, err := d.line(ctx, l, q)
+	all, set, err := d.queue(ctx, l, q)
 	if err != nil {
 		return err
 	}
@@ -112,6 +112,9 @@ func (d *Driver) ask(ctx context.Context, l *link, q *lane, id string, what driv
 		return driver.ErrGone
 	}
 	n := all[i]
+	if err := d.legible(q, &set); err != nil && what == driver.Evict { // whether it is held is not known
+		return err
+	}
 	path := q.path + "/" + n.node
 	c, err := l.ticket(ctx, q, &n)
 	if errors.Is(err, zk.ErrNoNode) {
@@ -120,13 +123,14 @@ func (d *Driver) ask(ctx context.Context, l *link, q *lane, id string, what driv
 	if err != nil {
 		return err
 	}
-	switch remove := what == driver.Force || what == driver.Evict && !all.holds(i); {
+	switch remove := what == driver.Force || what == driver.Evict && !all.holds(i) && !n.unsure; {
 	case remove:
 		var ops []any
 		for _, node := range n.nodes() {
 			ops = append(ops, &zk.DeleteRequest{Path: q.path + "/" + node, Version: -1})
 		}
 		if what == driver.Evict { // only as long as it waits
+			ops = append(ops, q.unchanged(&n)...)
 			for _, o := range all.view(i).obstacles {
 				ops = append(ops, &zk.CheckVersionRequest{Path: q.path + "/" + o.node, Version: -1})
 			}
@@ -136,7 +140,7 @@ func (d *Driver) ask(ctx context.Context, l *link, q *lane, id string, what driv
 			return err
 		}
 		_, err = l.multi(ctx, append(ops, letters...)...)
-		if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion) {
+		if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNodeExists) {
 			return d.ask(ctx, l, q, id, what) // the line has changed
 		}
 		return err

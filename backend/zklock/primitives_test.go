@@ -21,8 +21,6 @@ func TestPrimitives(t *testing.T) {
 				World: func(t testing.TB) drivertest.World { return world(t, "zk", []string{s.Addr}, options) },
 				TTL:   time.Second,
 				Only:  only,
-
-				Unsupported: map[string]string{"SetPermits": notResized, "SetPermitsStay": notResized},
 			})
 		}
 	}

@@ -65,7 +65,9 @@ type place struct {
 	near     bool          // few were in front, as it was last seen
 	epoch    uint64        // the connection that view is of
 	flight   chan struct{} // closed when the last try to create the node is over
+	whole    bool          // it was granted alone, with all there was, and has all of that
 	last     name          // the last exclusive ticket that was in front
+	former   name          // the one that had gone when last was seen
 	heir     bool          // the last exclusive holder may have died
 	based    bool          // heir was found out when the ticket came
 	agreed   bool          // no ticket in front is of another kind, nor will any be
@@ -306,7 +308,7 @@ func (s *session) Close(ctx context.Context) error {
 }
 
 // holds gives an end to tickets with a Hold that are held, but that nobody has
-// asked for since.
+// asked for since. What is for good concerns one of them, not the session: whoever asks for that is told.
 func (s *session) holds(ctx context.Context) error {
 	var unsure []*place
 	s.mu.Lock()
@@ -325,7 +327,10 @@ func (s *session) holds(ctx context.Context) error {
 			err = s.look(ctx, p)
 		}
 		p.await.give()
-		if err != nil && !errors.Is(err, driver.ErrGone) && !errors.Is(err, driver.ErrMismatch) {
+		if e := s.usable(ctx); e != nil {
+			return e
+		}
+		if err != nil && !driver.IsPermanent(s.d.failed(err)) {
 			return err
 		}
 	}

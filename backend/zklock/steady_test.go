@@ -190,6 +190,10 @@ func (d steady) Raise(ctx context.Context, queue string, floor uint64) error {
 	return steadily(ctx, func(bool) error { return d.Driver.Raise(ctx, queue, floor) })
 }
 
+func (d steady) Resize(ctx context.Context, queue string, capacity int64) error {
+	return steadily(ctx, func(bool) error { return d.Driver.Resize(ctx, queue, capacity) })
+}
+
 type steadySession struct{ driver.Session }
 
 func (s steadySession) Join(ctx context.Context, r driver.Request) (t driver.Ticket, err error) {

@@ -16,7 +16,7 @@ import (
 //
 //	_c_<UUID>-mutex-lock-<number>                  mutex
 //	_c_<UUID>-election-lock-<number>               election
-//	_c_<UUID>-permits3of8-lock-<number>            semaphore
+//	_c_<UUID>-permits3of8-lock-<number>            semaphore, unless another number was set: see setting.go
 //	_c_<UUID>-member-lock-<number>                 double barrier
 //	_c_<UUID>-__READ__<number>, -__WRIT__<number>  read-write lock
 //
@@ -38,9 +38,17 @@ type name struct {
 	until           int64  // 0: it has no fixed end
 	kept            bool   // the holder of a ticket with a fixed end is done
 	evicted         bool   // the end of a ticket that had a fixed one was moved up
+
+	said     int64  // the capacity that the node's name says; another one may be in force
+	setting  string // the node of the queue's setting, "" if there is none
+	stays    bool   // it is held, whether or not it fits
+	unsure   bool   // it may be held though it does not fit
+	intrudes bool   // it is to be refused because of the setting
+	late     bool   // it came after the setting
 }
 
-func (n *name) exclusive() bool { return n.units == n.capacity }
+// exclusive reports whether the ticket asks for all there is; for more, if the number of permits was lowered.
+func (n *name) exclusive() bool { return n.units >= n.capacity }
 
 // takes is how much of a capacity the ticket takes. A lock of another library
 // takes all of it, for its name does not say how much that is.
@@ -50,6 +58,9 @@ func (n *name) takes(capacity int64) int64 {
 	}
 	return n.units
 }
+
+// permits reports whether the ticket is one of a semaphore.
+func (n *name) permits() bool { return n.kind == driver.Semaphore && !n.plain }
 
 func (n *name) marks() (marks []string) {
 	if n.until != 0 {
@@ -80,9 +91,10 @@ func uuid(id string) string {
 // parse reads the name of a ticket, whoever has made it.
 func parse(node string) (n name, ok bool) {
 	head, word, number, ok := split(node)
-	if !ok {
+	if !ok || isSetting(node) {
 		return n, false
 	}
+	defer func() { n.said = n.capacity }()
 	n = name{node: node, number: number, kind: word.kind, units: 1, capacity: 1, layout: word.layout}
 	if n.kind == driver.RWMutex {
 		n.capacity = driver.RWCapacity
@@ -171,7 +183,14 @@ func identity(head string) (id, rest string) {
 // line is the tickets of a queue, in their order.
 type line []name
 
+// parseAll reads the tickets of a queue, whose setting is among its children.
 func parseAll(nodes []string) line {
+	all, _ := parseQueue(nodes)
+	return all
+}
+
+// parseTickets reads them without a setting.
+func parseTickets(nodes []string) line {
 	// There may be thousands, and they are large: only their numbers are moved.
 	type key struct {
 		number int32
@@ -210,6 +229,9 @@ func (l line) place(id string) (int, bool) {
 
 // holds reports whether the ticket at i is held.
 func (l line) holds(i int) bool {
+	if l[i].stays {
+		return true
+	}
 	var sum int64
 	for _, n := range l[:i+1] {
 		sum = add(sum, n.takes(l[i].capacity))
@@ -225,6 +247,8 @@ type view struct {
 	obstacles []obstacle // one of them has to leave before the ticket can be held
 	next      name       // the ticket in front of an only obstacle, if both are exclusive
 	ends      bool       // an obstacle has a fixed end
+	permits   string     // the node that changes if the number of permits does; "" for other kinds
+	set       bool       // that node stands
 }
 
 type obstacle struct {
@@ -242,7 +266,10 @@ func (l line) view(i int) *view {
 		all = add(all, l[j].takes(capacity))
 	}
 	free := capacity - l[i].units
-	v := &view{}
+	v := &view{set: l[i].setting != ""}
+	if l[i].kind == driver.Semaphore && l[i].limit == 0 {
+		v.permits = cmp.Or(l[i].setting, bell)
+	}
 	for j := i - 1; j >= 0 && sum <= free; j-- {
 		n := l[j]
 		takes := n.takes(capacity)
@@ -273,6 +300,11 @@ func add(a, b int64) int64 {
 	return a + b
 }
 
+// numbered reports whether a ticket of this number stands.
+func (l line) numbered(number int32) bool {
+	return slices.ContainsFunc(l, func(n name) bool { return n.number == number })
+}
+
 // exclusiveBefore returns the nearest exclusive ticket in front of i.
 func (l line) exclusiveBefore(i int) (name, bool) {
 	for j := i - 1; j >= 0; j-- {
@@ -287,7 +319,7 @@ func (l line) exclusiveBefore(i int) (name, bool) {
 func (l line) same() bool {
 	for i := range l {
 		n, first := &l[i], &l[0]
-		if n.plain || n.foreign || n.kind != first.kind || n.capacity != first.capacity || n.limit != first.limit {
+		if n.plain || n.foreign || n.intrudes || n.kind != first.kind || n.capacity != first.capacity || n.limit != first.limit {
 			return false
 		}
 	}
@@ -319,6 +351,9 @@ func (l line) other(i int) (at int, ok bool) {
 func (l line) intruder(i int) (because name, ok bool) {
 	if l[i].plain || l[i].foreign {
 		return name{}, false
+	}
+	if l[i].intrudes {
+		return name{node: l[i].setting}, true
 	}
 	j, ok := l.other(i)
 	if !ok {

@@ -349,6 +349,31 @@ func TestLastSequenceNumber(t *testing.T) {
 	if n := nodes(t, raw, "/a/q"); len(n) > 0 {
 		t.Errorf("left: %q", n)
 	}
+
+	// A number of permits that was set is kept.
+	noError(t, d.Resize(limited(t), "s", 3))
+	one := holds(t, a, permits("s", 1, 3))
+	s.SetSequence("/a/s", 1<<31-3)
+	_ = quit(t, a, one)
+	raw = connected(t, s.Addr)
+	refused = false
+	for range 6 {
+		got, err := a.Join(limited(t), permits("s", 3, 3))
+		if err != nil && strings.Contains(err.Error(), "sequence numbers") {
+			refused = true
+			for end := time.Now().Add(10 * time.Second); !slices.Contains(nodes(t, raw, "/a/s"), "_c_set3-latch-0000000000"); time.Sleep(10 * time.Millisecond) {
+				if time.Now().After(end) {
+					t.Fatalf("the node is not made anew: %q", nodes(t, raw, "/a/s"))
+				}
+			}
+			continue
+		}
+		noError(t, err)
+		noError(t, a.Leave(limited(t), got, true))
+	}
+	if _, err := a.Join(limited(t), permits("s", 1, 4)); !refused || !errors.Is(err, driver.ErrMismatch) {
+		t.Errorf("the last number was refused: %v; 1 of 4 permits: %v", refused, err)
+	}
 }
 
 // Promise: those who get the last number while others hold and wait do not stand, and

@@ -86,7 +86,7 @@ func TestScriptsOnZooKeeper(t *testing.T) {
 	runScripts(t, plainFolder(t), func(dir string) string {
 		// Each heartbeat proves only the one before.
 		return "zk://" + s.Addr + "/" + filepath.Base(dir) + "?ttl=30s"
-	}, onServers...)
+	}, append(slices.Clone(onServers), "testdata/script/permits.txtar")...)
 }
 
 func TestScriptsOnEtcd(t *testing.T) {
