@@ -8,7 +8,6 @@ import (
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
-	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -39,10 +38,9 @@ func (s *store) Join(ctx context.Context, j exchange.Join) (st exchange.Status, 
 	}
 	t.created, t.changed = got.Header.Revision, got.Header.Revision
 	read := func(i int) *pb.RangeResponse { return got.Responses[i].GetResponseRange() }
-	q, front := &queue{read: t.created}, read(1)
-	q.kept, err = readKept(read(2).Kvs)
-	front.Kvs = slices.DeleteFunc(front.Kvs, func(kv *mvccpb.KeyValue) bool { return string(kv.Key) == t.key }) // it is known
-	if s.readLine(&q.line, t.queue, front); !q.whole {
+	q := &queue{read: t.created}
+	q.kept, err = readKept(read(1).Kvs)
+	if s.readLine(&q.line, t.queue, read(0)); !q.whole {
 		var own kvs // the ticket may have been removed since, and those in front may have left
 		wrong := s.readFront(ctx, &q.line, t, perFront, func(b *batch) {
 			b.get(t.key, func(all kvs) { q.read, own = b.revision, all })
@@ -60,7 +58,7 @@ func (s *store) Join(ctx context.Context, j exchange.Join) (st exchange.Status, 
 			return s.joined(ctx, j)
 		}
 	}
-	all, wrong := readKept(read(3).Kvs)
+	all, wrong := readKept(read(2).Kvs)
 	token := token(t, q.floor, all.floor)
 	if err = errors.Join(err, wrong); err == nil && token >= driver.MaxToken {
 		err = exchange.ErrTokens
@@ -109,8 +107,8 @@ func (s *store) put(ctx context.Context, o exchange.Session, t *ticket) (got *cl
 				clientv3.Compare(clientv3.CreateRevision(tombstone), "=", 0),
 			},
 			append([]clientv3.Op{
-				clientv3.OpPut(t.key, t.value(), clientv3.WithLease(t.lease)), s.front(t.queue, 0, perJoin, false),
-				clientv3.OpGet(s.floor(t.queue)), clientv3.OpGet(s.floor("")),
+				s.front(t.queue, 0, perJoin, false), clientv3.OpGet(s.floor(t.queue)), clientv3.OpGet(s.floor("")),
+				clientv3.OpPut(t.key, t.value(), clientv3.WithLease(t.lease)), // after that the ticket would be among those in front
 			}, mark...),
 			[]clientv3.Op{clientv3.OpGet(tombstone), clientv3.OpGet(own), clientv3.OpGet(seat)})
 		if err != nil {

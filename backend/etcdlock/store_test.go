@@ -504,7 +504,7 @@ func TestATicketThatIsRemovedWhileItJoinsIsNotHeld(t *testing.T) {
 		return j
 	}
 	var refs []exchange.Ref
-	for range perJoin { // so many that its Join takes two
+	for range perJoin + 1 { // so many that its Join takes two
 		j := mk()
 		st, err := s.Join(ctx, j)
 		if err != nil {
@@ -555,7 +555,7 @@ func TestANewcomerTakesOneExchangeInAShortQueue(t *testing.T) {
 			want = exchange.Held
 		case i == 1:
 			most = 2 // it tells the holder
-		case i >= perJoin:
+		case i > perJoin:
 			most = 2
 		}
 		j := mutex(o)

@@ -349,11 +349,14 @@ func TestLocksBelowEachOtherShareNoTransaction(t *testing.T) {
 	onVersions(t, func(t *testing.T, of etcdtest.Option) {
 		s := storeTo(t, etcdtest.Start(t, of))
 		o := begun(t, s)
-		g, others := busy(t, s)
 		join := func(name string) (exchange.Status, error) {
 			return s.Join(t.Context(), plain(o, name))
 		}
-		const many = perJoin - 1 // with two of jobs too many for one page; by their keys in front of these
+		if st, err := join("jobs/-first"); err != nil || st.State != exchange.Held {
+			t.Fatalf("below: %+v, %v", st, err)
+		}
+		g, others := busy(t, s)
+		const many = perJoin - 1 // with the first one, and one of jobs, too many for one page; by their keys in front of that
 		for i := range many {
 			others.Go(func() {
 				if st, err := join(fmt.Sprintf("jobs/-%d", i)); err != nil || st.State != exchange.Held {

@@ -1495,7 +1495,7 @@ var backends = []fault{
 	},
 	{
 		file: "backend/etcdlock/join.go", test: "TestANewcomerTakesOneExchangeInAShortQueue",
-		old: "s.front(t.queue, 0, perJoin, false),\n", new: "s.front(t.queue, 0, 2, false),\n",
+		old: "s.front(t.queue, 0, perJoin, false),", new: "s.front(t.queue, 0, 2, false),",
 	},
 	{
 		file: "backend/etcdlock/join.go", test: "TestANewcomerTakesOneExchangeInAShortQueue",
