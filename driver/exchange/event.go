@@ -74,7 +74,7 @@ func (d *Driver) receive(ev Event) {
 		return
 	}
 	if t := ev.Status.Token; ev.Unverified || ev.Proves != nil && !ev.Proves(e.id) || ev.Type == Granted && (t == 0 || t >= driver.MaxToken) {
-		d.doubt(e, ev)
+		d.doubt(e, ev.Type)
 		return
 	}
 	switch ev.Type {
@@ -98,12 +98,13 @@ func (d *Driver) receive(ev Event) {
 	}
 }
 
-// doubt has the backend asked, after an event that proves nothing. Driver.mu is held.
-func (d *Driver) doubt(e *entry, ev Event) {
+// doubt has the backend asked, after an event that proves nothing. Driver.mu is held. The event is not copied: receive runs on the
+// goroutine of a connection, whose stack of 4 KiB it would outgrow, and be copied, at the first grant.
+func (d *Driver) doubt(e *entry, event EventType) {
 	switch {
 	case e.state == unknown:
 		d.resyncs++ // its Join is under way, and sets the expiry timer at once when it sees this
-	case ev.Type == FirstWaiter:
+	case event == FirstWaiter:
 		if e.state == waiting {
 			e.setTimer(1, 0)
 		}
