@@ -28,8 +28,8 @@ import (
 //     the first ones of a line, always, so that one number is enough.
 //   - Those between "unsure" and the setting may be held although nobody but their own clients knows: they
 //     came, or were granted, while the setting was made. They count in any case, and are not removed as long as they may hold.
-//   - A setting counts as long as it stands. So what expels a ticket because of it checks it, and nothing else: the ticket
-//     is not granted before it is removed.
+//   - A setting counts as long as it stands. Whoever grants, or sets another one, removes it first if nothing is left of its time. So what
+//     expels a ticket because of a setting checks that this stands, and no more.
 //   - A setting is not changed: another one takes its place, in one transaction. Whoever waits watches it, or the bell
 //     while there is none.
 //
