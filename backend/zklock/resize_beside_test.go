@@ -55,43 +55,64 @@ func TestAMarkLeftBesideANumberLetsNobodyPassIt(t *testing.T) {
 	}
 }
 
-// Promise: who is granted once a number that was taken back is forgotten is not expelled because of it.
-func TestWhoIsGrantedOnceANumberIsForgottenIsNotExpelled(t *testing.T) {
-	t.Parallel()
+// notExpelled has somebody join who says another number, 5, than the one that was taken back, 8; and while its answer is held
+// back, somebody who says 8, and is about to change the queue because of that. Then the number is forgotten, and the first one
+// granted.
+func notExpelled(t *testing.T, takenBack func(addr string) (forget func())) {
+	t.Helper()
 	s := lent(t)
 	viaWrong, viaRight := zktest.NewProxy(t, s.Addr), zktest.NewProxy(t, s.Addr)
-	d, a := fresh(t, s.Addr)
 	_, wrong := fresh(t, viaWrong.Addr)
 	_, right := fresh(t, viaRight.Addr)
 	warm(t, wrong, "other") // so that a grant needs no request after the list
-	noError(t, d.Resize(limited(t), "q", 8))
-	before := holds(t, a, permits("q", 2, 8))
-	noError(t, d.Resize(limited(t), "q", 0))
+	warm(t, wrong, "q")
+	forget := takenBack(s.Addr)
 	looks := viaWrong.HoldReplies(zktest.With(zktest.OpCreate))
-	granted := make(chan driver.Ticket, 1)
-	go func() {
-		got, err := wrong.Join(limited(t), permits("q", 1, 5))
-		if err != nil || !got.Held {
-			t.Errorf("1 of 5 permits, once 8 are forgotten: %+v %v", got, err)
-		}
-		granted <- got
-	}()
+	granted := joins(t, wrong, permits("q", 1, 5))
 	<-looks.Held()
-	expels := viaRight.HoldRequests(zktest.With(zktest.OpMulti))
-	joined := make(chan error, 1)
-	go func() {
-		_, err := right.Join(limited(t), permits("q", 1, 8))
-		joined <- err
-	}()
-	<-expels.Held()
-	noError(t, a.Leave(limited(t), before, true))
+	changes := viaRight.HoldRequests(zktest.With(zktest.OpMulti))
+	joined := joins(t, right, permits("q", 1, 8))
+	<-changes.Held()
+	forget()
 	looks.Release()
 	got := <-granted
-	expels.Release()
-	if err := <-joined; !errors.Is(err, driver.ErrMismatch) {
-		t.Errorf("1 of 8 permits beside 1 of 5: %v", err)
+	if got.err != nil || !got.Held {
+		t.Errorf("1 of 5 permits, once 8 are forgotten: %+v", got)
 	}
-	noError(t, wrong.Leave(limited(t), got, true)) // it stands
+	changes.Release()
+	if got := <-joined; !errors.Is(got.err, driver.ErrMismatch) {
+		t.Errorf("1 of 8 permits beside 1 of 5: %v", got.err)
+	}
+	noError(t, wrong.Leave(limited(t), got.Ticket, true)) // it stands
+}
+
+// answer is what a Join says.
+type answer struct {
+	driver.Ticket
+	err error
+}
+
+// joins begins a Join.
+func joins(t *testing.T, s *driver.Opened, r driver.Request) <-chan answer {
+	joined := make(chan answer, 1)
+	ctx := limited(t)
+	go func() {
+		got, err := s.Join(ctx, r)
+		joined <- answer{got, err}
+	}()
+	return joined
+}
+
+// Promise: who is granted once a number that was taken back is forgotten is not expelled because of it.
+func TestWhoIsGrantedOnceANumberIsForgottenIsNotExpelled(t *testing.T) {
+	t.Parallel()
+	notExpelled(t, func(addr string) func() {
+		d, a := fresh(t, addr)
+		noError(t, d.Resize(limited(t), "q", 8))
+		before := holds(t, a, permits("q", 2, 8))
+		noError(t, d.Resize(limited(t), "q", 0))
+		return func() { noError(t, a.Leave(limited(t), before, true)) }
+	})
 }
 
 // Promise: who is granted since a number that was taken back is forgotten, while another one is set, keeps what it has.
@@ -132,37 +153,10 @@ func endedBefore(t *testing.T, addr, queue string) {
 // expelled because of that number.
 func TestWhoIsGrantedOnceAnEndHasPassedIsNotExpelled(t *testing.T) {
 	t.Parallel()
-	s := lent(t)
-	viaWrong, viaRight := zktest.NewProxy(t, s.Addr), zktest.NewProxy(t, s.Addr)
-	_, wrong := fresh(t, viaWrong.Addr)
-	_, right := fresh(t, viaRight.Addr)
-	warm(t, wrong, "other") // so that a grant needs no request after the list
-	warm(t, wrong, "q")
-	endedBefore(t, s.Addr, "q")
-	looks := viaWrong.HoldReplies(zktest.With(zktest.OpCreate))
-	granted := make(chan driver.Ticket, 1)
-	go func() {
-		got, err := wrong.Join(limited(t), permits("q", 1, 5))
-		if err != nil || !got.Held {
-			t.Errorf("1 of 5 permits, once 8 are forgotten: %+v %v", got, err)
-		}
-		granted <- got
-	}()
-	<-looks.Held()
-	expels := viaRight.HoldRequests(zktest.With(zktest.OpMulti))
-	joined := make(chan error, 1)
-	go func() {
-		_, err := right.Join(limited(t), permits("q", 1, 8))
-		joined <- err
-	}()
-	<-expels.Held()
-	looks.Release()
-	got := <-granted
-	expels.Release()
-	if err := <-joined; !errors.Is(err, driver.ErrMismatch) {
-		t.Errorf("1 of 8 permits beside 1 of 5: %v", err)
-	}
-	noError(t, wrong.Leave(limited(t), got, true)) // it stands
+	notExpelled(t, func(addr string) func() {
+		endedBefore(t, addr, "q")
+		return func() {} // whoever joins removes it
+	})
 }
 
 // Promise: nor is it removed by whoever sets another number meanwhile.
@@ -175,14 +169,7 @@ func TestWhoIsGrantedOnceAnEndHasPassedStays(t *testing.T) {
 	warm(t, m, "q")
 	endedBefore(t, s.Addr, "q")
 	looks := via.HoldReplies(zktest.With(zktest.OpCreate))
-	granted := make(chan driver.Ticket, 1)
-	go func() {
-		got, err := m.Join(limited(t), aMutex("q"))
-		if err != nil || !got.Held {
-			t.Errorf("a mutex, once the number is forgotten: %+v %v", got, err)
-		}
-		granted <- got
-	}()
+	granted := joins(t, m, aMutex("q"))
 	<-looks.Held()
 	setter := opened(t, viaSetter.Addr)
 	sets := viaSetter.HoldRequests(zktest.Nth(2, zktest.OpMulti)) // the first one catches up
@@ -195,11 +182,14 @@ func TestWhoIsGrantedOnceAnEndHasPassedStays(t *testing.T) {
 	}
 	looks.Release()
 	got := <-granted
+	if got.err != nil || !got.Held {
+		t.Errorf("a mutex, once the number is forgotten: %+v", got)
+	}
 	sets.Release()
 	if err := <-ended; !errors.Is(err, driver.ErrMismatch) {
 		t.Errorf("a number beside a mutex: %v", err)
 	}
-	noError(t, m.Leave(limited(t), got, true)) // it stands
+	noError(t, m.Leave(limited(t), got.Ticket, true)) // it stands
 }
 
 // Promise: a number can be taken back while a lock of Curator stands behind it, and does not count because of that lock.
@@ -475,15 +465,7 @@ func TestWhoIsRemovedBeforeItLooksIsNotGranted(t *testing.T) {
 		warm(t, a, "q")
 		looks := via.HoldRequests(zktest.With(zktest.OpGetData))
 		r := aMutex("q")
-		type answer struct {
-			driver.Ticket
-			err error
-		}
-		joined := make(chan answer, 1)
-		go func() {
-			got, err := b.Join(limited(t), r)
-			joined <- answer{got, err}
-		}()
+		joined := joins(t, b, r)
 		<-looks.Held()
 		removed := d.Ask(limited(t), "q", r.ID, driver.Force) == nil
 		var next driver.Ticket
@@ -523,15 +505,7 @@ func TestAWaiterThatIsRemovedBeforeItLooksIsNotGranted(t *testing.T) {
 			r.ID, first.ID, next.ID = someID(), someID(), someID()
 			held := holds(t, a, first)
 			looks := via.HoldRequests(zktest.With(zktest.OpGetData))
-			type answer struct {
-				driver.Ticket
-				err error
-			}
-			joined := make(chan answer, 1)
-			go func() {
-				got, err := b.Join(limited(t), r)
-				joined <- answer{got, err}
-			}()
+			joined := joins(t, b, r)
 			select {
 			case <-looks.Held():
 			case got := <-joined:
@@ -595,15 +569,7 @@ func TestWhoIsRemovedWhileItRemovesWhatHasEndedIsNotGranted(t *testing.T) {
 			until(t, "it has an end", func() bool { return end() != 0 })
 			ms := end()
 			looks := via.HoldRequests(zktest.With(zktest.OpSetData)) // it reads the clock
-			type answer struct {
-				driver.Ticket
-				err error
-			}
-			joined := make(chan answer, 1)
-			go func() {
-				got, err := b.Join(limited(t), r)
-				joined <- answer{got, err}
-			}()
+			joined := joins(t, b, r)
 			select {
 			case <-looks.Held():
 			case got := <-joined: // the span was over before
