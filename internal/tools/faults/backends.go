@@ -227,7 +227,7 @@ var backends = []fault{
 		old: "before(number, parseSetting(p.n.setting).number) {", new: "true {",
 	},
 	{
-		file: "backend/zklock/join.go", test: "TestAWaiterThatIsRemovedBeforeItLooksIsNotGranted",
+		file: "backend/zklock/join.go", test: "TestAWaiterThatIsRemovedBeforeItLooksIsNotGranted|TestWhoIsRemovedBeforeItLooksIsNotGranted|TestConformance$/NoBarging",
 		old: "if uint64(c.stat.Pzxid) == zxid {", new: "if zxid != 0 {",
 	},
 	{
