@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -69,6 +70,7 @@ type shop struct {
 	redis    bool // sell looks itself what is left, and who has one
 	strike   int  // the stock at which a worker may be struck; 0: never
 	midway   func() error
+	between  sync.Mutex                                            // of the buyer who is midway
 	written  func() error                                          // says that a consumer has written an order
 	beside   func(ctx context.Context, shut <-chan struct{}) error // what runs beside the clicks, and after shut to its end; or nil
 
@@ -81,7 +83,7 @@ type shop struct {
 // another reports errors of a sale that did not take place, and may at another try:
 // another buyer was faster, or the lock was lost.
 func another(err error) bool {
-	for _, e := range []error{rowlock.ErrConflict, rowlock.ErrBusy, rowlock.ErrDeadlock, fence.ErrStale, interlock.ErrLost} {
+	for _, e := range []error{errBetween, rowlock.ErrConflict, rowlock.ErrBusy, rowlock.ErrDeadlock, fence.ErrStale, interlock.ErrLost} {
 		if errors.Is(err, e) {
 			return true
 		}

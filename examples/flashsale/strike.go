@@ -76,13 +76,20 @@ func (k Strike) at(stock int) int {
 
 // struck is where a strike hits a worker, on its way from reading to writing. It has
 // looked for the last time whether its lease stands: what it writes next is as if it
-// were on its way already, so the context that it returns has no end.
+// were on its way already, so the context that it returns has no end. Another buyer may come there while the worker
+// breathes, and begins again: a worker writes too late once.
 func (s *shop) struck(ctx context.Context, item, left int) (context.Context, error) {
 	if left != s.strike || item != 0 {
 		return ctx, nil
 	}
+	if !s.between.TryLock() {
+		return ctx, errBetween
+	}
+	defer s.between.Unlock()
 	return context.WithoutCancel(ctx), s.midway()
 }
+
+var errBetween = errors.New("another buyer of this worker is between reading and writing")
 
 // striking is a strike under way.
 type striking struct {

@@ -3,6 +3,7 @@ package flashsale
 import (
 	"path/filepath"
 	"testing"
+	"time"
 )
 
 // Promise: a worker that was stopped past its lease, and then continued, sells one too
@@ -31,6 +32,40 @@ func stoppedAsPromised(t *testing.T, results []Result) {
 	}
 	if r := results[1]; r.Strategy != "fenced" || !r.Exact() || r.Refused != 1 || r.Stopped < 1 {
 		t.Errorf("got %+v, want one write refused, and exactly the stock sold", r)
+	}
+}
+
+// Promise: a worker that breathes while a buyer of it is struck strikes no other one: who comes there meanwhile begins again.
+func TestABreathStrikesNoSecondBuyer(t *testing.T) {
+	came, goOn := make(chan bool, 2), make(chan bool)
+	s := &shop{strike: 1, midway: func() error {
+		came <- true
+		<-goOn
+		return nil
+	}}
+	struck := make(chan error, 1)
+	strike := func() error {
+		_, err := s.struck(t.Context(), 0, 1)
+		return err
+	}
+	go func() { struck <- strike() }()
+	<-came
+	second := make(chan error, 1)
+	go func() { second <- strike() }()
+	select {
+	case err := <-second:
+		if !another(err) {
+			t.Errorf("the second buyer got %v, want an error after which it begins again", err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("the second buyer waits with the first one")
+	}
+	close(goOn)
+	if err := <-struck; err != nil {
+		t.Errorf("the first buyer got %v", err)
+	}
+	if err := strike(); err != nil {
+		t.Errorf("who comes later got %v", err)
 	}
 }
 

@@ -743,6 +743,10 @@ var core = []fault{
 		file: "cmd/interlock/root.go", test: "TestScripts/backend",
 		old: "err == nil && u.Secret() {", new: "err == nil && u.Secret() && false {",
 	},
+	{ // a second buyer of a worker that breathes is struck, too
+		file: "examples/flashsale/strike.go", test: "TestABreathStrikesNoSecondBuyer",
+		old: "if !s.between.TryLock() {", new: "if s.between.Lock(); false {",
+	},
 	{
 		file: "examples/flashsale/store.go", test: "TestAnOrderThatIsAskedForAgainTakesNothing",
 		old: `fmt.Sprintf("%s/%d", s.sale, buyer)`, new: `fmt.Sprintf("%s/%d/%p", s.sale, buyer, &buyer)`,
