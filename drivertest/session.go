@@ -15,7 +15,7 @@ var sessionIDs = rule{
 		for range 3 {
 			d := t.driver()
 			for range 5 {
-				s := t.session(d, t.TTL)
+				s := t.session(d, 10*t.TTL)
 				if s.ID == "" || seen[s.ID] {
 					t.Fatalf("the ID %q is empty or was used before", s.ID)
 				}

@@ -136,7 +136,8 @@ func TestProceduresOfAnAdministrator(t *testing.T) {
 	}
 	s.Do("CREATE USER few@'%' IDENTIFIED BY 'pw';\n" + script)
 	few := s.URLOf("few", "pw")
-	handsOver(t, opened(t, few), opened(t, s.URL()), "q")
+	handsOver(t, opened(t, few), opened(t, few), "q")
+	handsOver(t, opened(t, s.URL()), opened(t, s.URL()), "q")
 	for _, url := range []string{few, s.URL()} {
 		r := doctortest.ExamineURL(t, url)
 		r.Fit()
