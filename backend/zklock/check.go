@@ -62,9 +62,10 @@ func (d *Driver) examined(l *link, err error) (*doctor.Session, error) {
 		return nil, err
 	}
 	return &doctor.Session{
-		Conn:    l.conn,
-		Timeout: func() time.Duration { _, timeout := l.tap.state(); return timeout },
-		Lay:     func(ctx context.Context, path string) error { return d.lay(ctx, l, path, false) },
-		Close:   l.close,
+		Conn:      l.conn,
+		Timeout:   func() time.Duration { _, timeout := l.tap.state(); return timeout },
+		Lay:       func(ctx context.Context, path string) error { return d.lay(ctx, l, path, false) },
+		Container: func(ctx context.Context, path string) error { return l.container(ctx, path, d.acl) },
+		Close:     l.close,
 	}, nil
 }

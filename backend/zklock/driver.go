@@ -282,16 +282,12 @@ func (c *config) aside(parts ...string) string {
 // lay makes a node and those above it. Queues are containers, which the server
 // removes when they are empty.
 func (d *Driver) lay(ctx context.Context, l *link, path string, container bool) error {
-	flag := int32(zk.FlagPersistent)
+	var err error
 	if container {
-		flag = zk.FlagContainer
+		err = l.container(ctx, path, d.acl)
+	} else {
+		_, err = request.Call(ctx, func() (string, error) { return l.conn.Create(path, nil, zk.FlagPersistent, d.acl) })
 	}
-	_, err := request.Call(ctx, func() (string, error) {
-		if container {
-			return l.conn.CreateContainer(path, nil, flag, d.acl)
-		}
-		return l.conn.Create(path, nil, flag, d.acl)
-	})
 	switch {
 	case err == nil || errors.Is(err, zk.ErrNodeExists):
 		return nil

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/interlock-go/interlock/backend/zklock/internal/request"
+	"github.com/interlock-go/interlock/internal/backoff"
 )
 
 // link is a connection, over which a session of ZooKeeper lives and, after
@@ -18,8 +20,9 @@ type link struct {
 	tap  *Tap
 	own  bool // else the program's
 
-	floors floors
-	slots  slots
+	containers sync.RWMutex // of those who make one
+	floors     floors
+	slots      slots
 }
 
 func newLink(conn *zk.Conn, tap *Tap, own bool) *link {
@@ -162,9 +165,41 @@ func (c *config) dialled(ctx context.Context, ttl time.Duration) (*link, error) 
 	return l, nil
 }
 
-// close ends the session at once, if the connection is our own.
+// container makes a node that the server removes when it is empty.
+func (l *link) container(ctx context.Context, path string, acl []zk.ACL) error {
+	_, err := request.Call(ctx, func() (string, error) {
+		l.containers.RLock()
+		defer l.containers.RUnlock()
+		return l.conn.CreateContainer(path, nil, zk.FlagContainer, acl)
+	})
+	return err
+}
+
+// close ends the session at once, if the connection is our own. If the client is closed while it makes a container, it reads the answer while
+// that may still be written: see docs/upstream.md. So the answers are waited for, and a connection on which none comes is cut.
 func (l *link) close() {
-	if l.own {
-		l.conn.Close()
+	if !l.own {
+		return
 	}
+	nobody := l.madeAll()
+	if !nobody {
+		l.tap.drop()
+		nobody = l.madeAll()
+	}
+	l.conn.Close()
+	if nobody {
+		l.containers.Unlock()
+	}
+}
+
+// madeAll reports whether within a second nobody makes a container. Then nobody begins to.
+func (l *link) madeAll() bool {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	for !l.containers.TryLock() {
+		if backoff.Sleep(ctx, time.Millisecond) != nil {
+			return false
+		}
+	}
+	return true
 }

@@ -35,10 +35,11 @@ type Dialler = func(network, address string, timeout time.Duration) (net.Conn, e
 
 // Session is one of ZooKeeper.
 type Session struct {
-	Conn    *zk.Conn
-	Timeout func() time.Duration                         // as the server has granted it
-	Lay     func(ctx context.Context, path string) error // makes a node and those above it
-	Close   func()
+	Conn      *zk.Conn
+	Timeout   func() time.Duration                         // as the server has granted it
+	Lay       func(ctx context.Context, path string) error // makes a node and those above it
+	Container func(ctx context.Context, path string) error // makes a node that goes when it is empty
+	Close     func()
 }
 
 // Doctor examines the ensemble, and each server that can be reached. What servers

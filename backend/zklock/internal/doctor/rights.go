@@ -90,9 +90,7 @@ func (d *Doctor) try(ctx context.Context) {
 	}
 	d.tryShared(ctx)
 	queue := d.Aside(name)
-	if _, t.container = request.Call(ctx, func() (string, error) {
-		return d.session.Conn.CreateContainer(queue, nil, zk.FlagContainer, d.ACL)
-	}); t.container != nil {
+	if t.container = d.session.Container(ctx, queue); t.container != nil {
 		t.note(toMake, d.Aside(), refusal(t.container))
 		return
 	}

@@ -1,0 +1,69 @@
+package zklock
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/backoff"
+	"github.com/interlock-go/interlock/internal/zktest"
+)
+
+// Promise: a connection is closed in the middle of making containers. Nobody reads their answers while these are written, which the race
+// detector tells, and the session ends at once.
+func TestAConnectionIsClosedWhileContainersAreMade(t *testing.T) {
+	t.Parallel()
+	u, err := driver.ParseURL("zookeeper://" + zktest.Start(t).Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := open(t.Context(), u)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := made.(*Driver)
+	defer d.Close()
+	var sessions []string
+	for n := range 30 {
+		l, err := d.dialled(t.Context(), 30*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sessions = append(sessions, d.aside(fmt.Sprintf("session-%d", n)))
+		if err := d.lay(t.Context(), l, d.aside(), false); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.conn.Create(sessions[n], nil, zk.FlagEphemeral, d.acl); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		for i := range 20 {
+			all.Go(func() { _ = d.lay(ctx, l, d.aside(fmt.Sprintf("%d-%d", n, i)), true) })
+		}
+		time.Sleep(rand.N(3 * time.Millisecond))
+		cancel()
+		all.Wait()
+		l.close()
+	}
+	l, err := d.dialled(t.Context(), 30*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.close()
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second) // half of what they would live for by themselves
+	defer cancel()
+	for _, path := range sessions {
+		for stat, err := l.exists(ctx, path); stat != nil || err != nil; stat, err = l.exists(ctx, path) {
+			if backoff.Sleep(ctx, 10*time.Millisecond) != nil {
+				t.Fatalf("%s goes on: %v", path, err)
+			}
+		}
+	}
+}
