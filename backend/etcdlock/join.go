@@ -42,12 +42,16 @@ func (s *store) Join(ctx context.Context, j exchange.Join) (st exchange.Status, 
 	q.kept, err = readKept(read(1).Kvs)
 	if s.readLine(&q.line, t.queue, read(0)); !q.whole {
 		var own kvs // the ticket may have been removed since, and those in front may have left
-		wrong := s.readFront(ctx, &q.line, t, perFront, func(b *batch) {
+		stands := func(b *batch) {
 			b.get(t.key, func(all kvs) { q.read, own = b.revision, all })
-			if t.Units == t.Capacity {
-				b.add(s.inFront(t), func(r *pb.RangeResponse) { q.last = s.readInFront(t, r) })
-			}
-		})
+		}
+		var wrong error
+		if q.settles(t) {
+			wrong = s.readBehind(ctx, q, t, read(0).Count, stands)
+		}
+		if q.last == nil && wrong == nil {
+			wrong = s.readFront(ctx, &q.line, t, perFront, stands)
+		}
 		err = errors.Join(err, wrong)
 		switch {
 		case wrong != nil && !driver.IsPermanent(wrong):
@@ -82,6 +86,12 @@ func (s *store) Join(ctx context.Context, j exchange.Join) (st exchange.Status, 
 		}
 	}
 	return st, err
+}
+
+// settles: some tickets in front of one that joins say as much as the first ones. It needs the whole capacity, which no number says, and
+// all of them are of its kind and capacity.
+func (q *queue) settles(t *ticket) bool {
+	return t.Kind != driver.Semaphore && t.Units == t.Capacity && q.number == (number{}) && !slices.ContainsFunc(q.tickets, t.odd)
 }
 
 // put makes the key of a ticket, unless the ticket is found, or was left. Its seat may be taken by another ticket; then the
@@ -161,7 +171,7 @@ const maxSeats = 10000
 // stands says how a new ticket stands, and tells holders of the first waiter.
 func (s *store) stands(ctx context.Context, j exchange.Join, t *ticket, q *queue, token uint64) (st exchange.Status, err error) {
 	p := q.place(t)
-	for ; !p.known || !p.held && !p.all && !q.needsAll(t); p = q.place(t) {
+	for ; q.last == nil && (!p.known || !p.held && !p.all && !q.needsAll(t)); p = q.place(t) {
 		if err := s.lengthen(ctx, &q.line, t.queue); err != nil {
 			return st, err
 		}
@@ -192,9 +202,6 @@ func (s *store) stands(ctx context.Context, j exchange.Join, t *ticket, q *queue
 // its queue. Others that are so, and wait, are removed: most likely they find that out just now, and they
 // keep nobody out.
 func (s *store) agree(ctx context.Context, ln *line, t *ticket) error {
-	odd := func(o *ticket) bool {
-		return !o.foreign && o.id != t.id && (o.Kind != t.Kind || o.Capacity != t.Capacity)
-	}
 	for range attempts {
 		for ln.number.Unset && len(ln.tickets) == 0 && !ln.whole { // there are keys of queues below
 			if err := s.lengthen(ctx, ln, t.queue); err != nil {
@@ -205,12 +212,12 @@ func (s *store) agree(ctx context.Context, ln *line, t *ticket) error {
 		switch {
 		case ln.odd(t):
 			return driver.ErrMismatch
-		case ln.permits() > 0 || i < 0 || !slices.ContainsFunc(ln.tickets, odd):
+		case ln.permits() > 0 || i < 0 || !slices.ContainsFunc(ln.tickets, t.odd):
 			return nil
 		}
-		first, removed := ln.tickets[i], func(o *ticket) bool { return odd(o) && o.created > ln.number.Perhaps }
+		first, removed := ln.tickets[i], func(o *ticket) bool { return t.odd(o) && o.created > ln.number.Perhaps }
 		switch {
-		case odd(first):
+		case t.odd(first):
 			return driver.ErrMismatch
 		case !slices.ContainsFunc(ln.tickets, removed): // by a number that is not known they may hold
 			return nil
@@ -239,6 +246,11 @@ func (s *store) agree(ctx context.Context, ln *line, t *ticket) error {
 		}
 	}
 	return nil // they are in front
+}
+
+// odd: another ticket of this library is of another kind or capacity.
+func (t *ticket) odd(o *ticket) bool {
+	return !o.foreign && o.id != t.id && (o.Kind != t.Kind || o.Capacity != t.Capacity)
 }
 
 // readFront reads a line anew for a ticket that joins, with what more is asked for. What the queue keeps is to be of the

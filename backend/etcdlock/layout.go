@@ -103,6 +103,7 @@ type ticket struct {
 	created, changed int64
 	lease            clientv3.LeaseID
 	sure             bool // its client knows that it is held
+	far              bool // who watches it has others between
 }
 
 // value is the note, so that other programs show that of a candidate, and behind it the row.

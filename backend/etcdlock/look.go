@@ -145,6 +145,10 @@ func (l *look) run(ctx context.Context) error {
 	if err := l.batch.run(ctx); err != nil {
 		return err
 	}
+	rest, err := l.nearer(ctx, rest)
+	if err != nil {
+		return err
+	}
 	found := map[int]bool{}
 	for _, i := range rest {
 		l.front(l.refs[i].Queue)
@@ -225,7 +229,9 @@ func (l *look) waiter(i int, ref exchange.Ref, key string, created int64, rest *
 	q := l.numbered(ref)
 	l.get(key, func(all kvs) {
 		if len(all) > 0 {
-			blocker = l.s.readTicket(ref.Queue, all[0])
+			if blocker = l.s.readTicket(ref.Queue, all[0]); blocker != nil {
+				blocker.far = created == 0
+			}
 		}
 	})
 	if l.watch && len(l.refs) == 1 {

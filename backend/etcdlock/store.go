@@ -36,6 +36,7 @@ type store struct {
 	idle      atomic.Pointer[alive]
 	watches   watches
 	together  together
+	veryLong  int64 // from so many keys on a queue is very long
 
 	mu     sync.Mutex
 	spares map[time.Duration]spare
@@ -66,7 +67,7 @@ func newStore(client *clientv3.Client, c config, own bool) (*store, error) {
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.watches.init()
-	s.together.patience = maxWait
+	s.together.patience, s.veryLong = maxWait, veryLong
 	return s, nil
 }
 

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 
-	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -29,7 +28,7 @@ type watches struct {
 
 type watched struct {
 	key, end string // a range of keys, unless end is empty
-	created  int64  // of what keeps a waiter out, and has the key
+	created  int64  // of what keeps a waiter out, and has the key; 0: that is far in front of it
 	read     int64  // the revision at which that was seen to stand, or an earlier one; 0: it was not
 	begun    int64  // the revision at which the watch has begun; 0: it has not
 	brought  int64  // the revision of the last change that it has brought, also if that was of no use
@@ -190,7 +189,11 @@ func (s *store) watchWaiter(t *ticket, p place, read int64) {
 		}
 		key = b.key
 	}
-	s.watches.set(ofTicket(t.id), key, end, b.created, read, exchange.Event{Type: exchange.Granted, ID: t.id, Unverified: true})
+	created := b.created
+	if b.far {
+		created = 0
+	}
+	s.watches.set(ofTicket(t.id), key, end, created, read, exchange.Event{Type: exchange.Granted, ID: t.id, Unverified: true})
 	if t.Kind == driver.Semaphore {
 		key, end := s.floor(""), clientv3.GetPrefixRangeEnd(s.floor(""))
 		s.watches.set(ofNumbers, key, end, 0, read, exchange.Event{Type: exchange.Wake})
@@ -204,55 +207,6 @@ func (s *store) concerns(t *watched, r clientv3.WatchResponse) bool {
 	return t.event.Type != exchange.Wake || r.Created || slices.ContainsFunc(r.Events, func(ev *clientv3.Event) bool {
 		return s.watches.waits(s.queue(strings.TrimPrefix(string(ev.Kv.Key), s.floor(""))))
 	})
-}
-
-// inFront asks for the ticket in front of another one.
-func (s *store) inFront(t *ticket) clientv3.Op {
-	prefix := s.queue(t.queue)
-	return clientv3.OpGet(prefix, clientv3.WithRange(clientv3.GetPrefixRangeEnd(prefix)), clientv3.WithLimit(1),
-		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend), clientv3.WithMaxCreateRev(t.created-1))
-}
-
-// readInFront reads the answer to that; nil if it is a key of another queue, such as foo/bar/ID, or if there is none.
-func (s *store) readInFront(t *ticket, r *pb.RangeResponse) *ticket {
-	if len(r.Kvs) == 0 {
-		return nil
-	}
-	return s.readTicket(t.queue, r.Kvs[0])
-}
-
-// watchDeep is watchWaiter for waiters that need the whole capacity and are far from the front: the ticket
-// in front of each is asked for. They were read at that revision, or later.
-func (s *store) watchDeep(ctx context.Context, all []*seen, read int64) error {
-	b := s.batch()
-	for _, t := range all {
-		b.add(s.inFront(t.ticket), func(r *pb.RangeResponse) {
-			t.before = nil
-			if before := s.readInFront(t.ticket, r); before != nil {
-				t.before = []*ticket{before}
-			}
-		})
-	}
-	if err := b.run(ctx); err != nil {
-		return err
-	}
-	for _, t := range all {
-		if len(t.before) == 0 { // a ticket of foo/bar, or none any more
-			ln := line{kept: t.line.kept}
-			for ; !ln.place(t.ticket).all; t.place = ln.place(t.ticket) {
-				if err := s.lengthen(ctx, &ln, t.queue); err != nil {
-					return err
-				}
-			}
-			t.place = ln.place(t.ticket)
-		}
-		if len(t.before) > 0 {
-			s.watchWaiter(t.ticket, t.place, read)
-		} else { // it is held by now
-			s.watches.set(ofTicket(t.id), t.key, "", t.created, 0, exchange.Event{Type: exchange.Granted, ID: t.id, Unverified: true})
-		}
-	}
-	return nil
 }
 
 // Listen watches the mailbox, and what is to be watched beside that. A member that has lost its leader ends

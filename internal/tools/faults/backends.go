@@ -679,6 +679,26 @@ var backends = []fault{
 		file: "backend/etcdlock/join.go", test: "TestATicketThatIsRemovedWhileItJoinsIsNotHeld",
 		old: "case len(own) == 0 || own[0].CreateRevision != t.created:", new: "case len(own) == 0 || own[0].CreateRevision != t.created:\n\t\t\tbreak",
 	},
+	{ // who has watched a ticket far in front of it takes the leaving of that for its turn
+		file: "backend/etcdlock/far.go", test: "TestAVeryLongQueueIsSortedForAWaiterOnce",
+		old: "last.far = true", new: "last.far = false",
+	},
+	{ // and who looks between does
+		file: "backend/etcdlock/look.go", test: "TestAVeryLongQueueIsSortedForAWaiterOnce",
+		old: "blocker.far = created == 0", new: "blocker.far = false",
+	},
+	{
+		file: "backend/etcdlock/far.go", test: "TestAVeryLongQueueIsSortedForAWaiterOnce",
+		old: "if keys < s.veryLong {", new: "if true {",
+	},
+	{ // it is looked for at the front, and then for the one in front
+		file: "backend/etcdlock/far.go", test: "TestAVeryLongQueueIsSortedForAWaiterOnce",
+		old: "if last != nil && t.created == created {", new: "if false {",
+	},
+	{
+		file: "backend/etcdlock/far.go", test: "TestASampleOfLaterTicketsIsNotWatched",
+		old: "o != nil && o.created < t.created &&", new: "o != nil &&",
+	},
 	{
 		file: "backend/etcdlock/tickets.go", test: "TestAWaiterThatIsEvictedAsItIsGrantedIsEvictedAsAHolder",
 		old: "!p.held && o.ID == \"\" {", new: "false {",

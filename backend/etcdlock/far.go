@@ -1,0 +1,125 @@
+package etcdlock
+
+import (
+	"context"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/interlock-go/interlock/driver/exchange"
+)
+
+// A ticket that needs the whole capacity waits for the one in front of it. To find that, a server reads and sorts all keys of the
+// queue. If thousands came at once to a very long queue, that would keep it busy for longer than their requests last, which they then
+// repeat. So a newcomer watches a ticket far in front of it there, and asks for the one in front of it when that one has left, most likely after
+// nearly all of its wait.
+//
+// Others stand between. So it is not noted when a ticket far in front was created: who sees that it has left concludes nothing from that.
+const (
+	veryLong  = 500 // keys
+	perSample = 8
+)
+
+// readBehind asks what to watch for a ticket that joins a queue of so many keys, and needs the whole capacity. It stays nil if no ticket
+// is found in front of it. What the queue has at its front is not read.
+func (s *store) readBehind(ctx context.Context, q *queue, t *ticket, keys int64, more func(*batch)) error {
+	q.line = line{kept: q.kept, tickets: q.tickets}
+	b := s.batch()
+	more(b)
+	if keys < s.veryLong {
+		b.add(s.inFront(t.queue, t.created), func(r *pb.RangeResponse) { q.last = s.readInFront(t.queue, r) })
+	} else {
+		b.add(s.sample(t), func(r *pb.RangeResponse) { q.last = s.latest(t, r) })
+	}
+	return b.run(ctx)
+}
+
+// sample asks for some tickets of a queue: those with the next keys, which are in no order.
+func (s *store) sample(t *ticket) clientv3.Op {
+	return clientv3.OpGet(t.key+"\x00", clientv3.WithRange(clientv3.GetPrefixRangeEnd(s.queue(t.queue))), clientv3.WithLimit(perSample))
+}
+
+// latest is the last one of a sample that is in front of a ticket; nil if none is.
+func (s *store) latest(t *ticket, r *pb.RangeResponse) (last *ticket) {
+	for _, kv := range r.Kvs {
+		if o := s.readTicket(t.queue, kv); o != nil && o.created < t.created && (last == nil || o.created > last.created) {
+			last = o
+		}
+	}
+	if last != nil {
+		last.far = true
+	}
+	return last
+}
+
+// nearer asks what to watch for a waiter that has watched a ticket far in front of it, which has left. It returns who is to be looked for
+// in the whole queue: nobody if a ticket is in front of this one.
+func (l *look) nearer(ctx context.Context, rest []int) ([]int, error) {
+	if !l.watch || len(l.refs) != 1 || len(rest) == 0 {
+		return rest, nil
+	}
+	ref := l.refs[0]
+	created := int64(ref.Tag >> tagBits)
+	if far, at := l.s.watches.key(ofTicket(ref.ID)); far == "" || at != 0 || created == 0 {
+		return rest, nil
+	}
+	var last *ticket
+	l.together(2)
+	l.add(l.s.inFront(ref.Queue, created), func(r *pb.RangeResponse) { last = l.s.readInFront(ref.Queue, r) })
+	l.ticket(ref, func(t *ticket) {
+		if last != nil && t.created == created {
+			l.seen = append(l.seen, seen{0, t, place{known: true, before: []*ticket{last}, all: true}})
+			rest = nil
+		}
+	})
+	return rest, l.batch.run(ctx)
+}
+
+// inFront asks for the ticket in front of the one that was created then.
+func (s *store) inFront(queue string, created int64) clientv3.Op {
+	prefix := s.queue(queue)
+	return clientv3.OpGet(prefix, clientv3.WithRange(clientv3.GetPrefixRangeEnd(prefix)), clientv3.WithLimit(1),
+		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend), clientv3.WithMaxCreateRev(created-1))
+}
+
+// readInFront reads the answer to that; nil if it is a key of another queue, such as foo/bar/ID, or if there is none.
+func (s *store) readInFront(queue string, r *pb.RangeResponse) *ticket {
+	if len(r.Kvs) == 0 {
+		return nil
+	}
+	return s.readTicket(queue, r.Kvs[0])
+}
+
+// watchDeep is watchWaiter for waiters that need the whole capacity and are far from the front: the ticket
+// in front of each is asked for. They were read at that revision, or later.
+func (s *store) watchDeep(ctx context.Context, all []*seen, read int64) error {
+	b := s.batch()
+	for _, t := range all {
+		b.add(s.inFront(t.queue, t.created), func(r *pb.RangeResponse) {
+			t.before = nil
+			if before := s.readInFront(t.queue, r); before != nil {
+				t.before = []*ticket{before}
+			}
+		})
+	}
+	if err := b.run(ctx); err != nil {
+		return err
+	}
+	for _, t := range all {
+		if len(t.before) == 0 { // a ticket of foo/bar, or none any more
+			ln := line{kept: t.line.kept}
+			for ; !ln.place(t.ticket).all; t.place = ln.place(t.ticket) {
+				if err := s.lengthen(ctx, &ln, t.queue); err != nil {
+					return err
+				}
+			}
+			t.place = ln.place(t.ticket)
+		}
+		if len(t.before) > 0 {
+			s.watchWaiter(t.ticket, t.place, read)
+		} else { // it is held by now
+			s.watches.set(ofTicket(t.id), t.key, "", t.created, 0, exchange.Event{Type: exchange.Granted, ID: t.id, Unverified: true})
+		}
+	}
+	return nil
+}
