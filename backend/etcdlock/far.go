@@ -29,14 +29,14 @@ func (s *store) readBehind(ctx context.Context, q *queue, t *ticket, keys int64,
 	if keys < s.veryLong {
 		b.add(s.inFront(t.queue, t.created), func(r *pb.RangeResponse) { q.last = s.readInFront(t.queue, r) })
 	} else {
-		b.add(s.sample(t), func(r *pb.RangeResponse) { q.last = s.latest(t, r) })
+		b.add(s.sample(t.queue, t.key), func(r *pb.RangeResponse) { q.last = s.latest(t, r) })
 	}
 	return b.run(ctx)
 }
 
 // sample asks for some tickets of a queue: those with the next keys, which are in no order.
-func (s *store) sample(t *ticket) clientv3.Op {
-	return clientv3.OpGet(t.key+"\x00", clientv3.WithRange(clientv3.GetPrefixRangeEnd(s.queue(t.queue))), clientv3.WithLimit(perSample))
+func (s *store) sample(queue, key string) clientv3.Op {
+	return clientv3.OpGet(key+"\x00", clientv3.WithRange(clientv3.GetPrefixRangeEnd(s.queue(queue))), clientv3.WithLimit(perSample))
 }
 
 // latest is the last one of a sample that is in front of a ticket; nil if none is.

@@ -1,6 +1,7 @@
 package etcdlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -27,6 +28,11 @@ func (s *store) Join(ctx context.Context, j exchange.Join) (st exchange.Status, 
 			return st, err
 		}
 	}
+	if j.Retry {
+		if st, found, err := s.again(ctx, j); found || err != nil {
+			return st, err
+		}
+	}
 	got, found, err := s.put(ctx, j.Session, t)
 	switch {
 	case errors.Is(err, rpctypes.ErrLeaseNotFound):
@@ -34,7 +40,7 @@ func (s *store) Join(ctx context.Context, j exchange.Join) (st exchange.Status, 
 	case err != nil:
 		return st, err
 	case found:
-		return s.joined(ctx, j)
+		return s.joined(ctx, j, 0)
 	}
 	t.created, t.changed = got.Header.Revision, got.Header.Revision
 	read := func(i int) *pb.RangeResponse { return got.Responses[i].GetResponseRange() }
@@ -59,7 +65,7 @@ func (s *store) Join(ctx context.Context, j exchange.Join) (st exchange.Status, 
 		case len(own) == 0 || own[0].CreateRevision != t.created:
 			return st, s.gone(ctx, j.Session)
 		case own[0].ModRevision != t.changed:
-			return s.joined(ctx, j)
+			return s.joined(ctx, j, 0)
 		}
 	}
 	all, wrong := readKept(read(2).Kvs)
@@ -297,9 +303,37 @@ func (s *store) free(ctx context.Context, t *ticket) error {
 	return nil
 }
 
-// joined is of a Join whose ticket is there.
-func (s *store) joined(ctx context.Context, j exchange.Join) (st exchange.Status, err error) {
-	all, err := s.Look(ctx, j.Session, []exchange.Ref{{Queue: j.Queue, ID: j.ID}})
+// again is of a Join that may have arrived before. It asks for the ticket first: to make the change once more would cost a cluster that
+// is overwhelmed another proposal, for which all others wait.
+func (s *store) again(ctx context.Context, j exchange.Join) (st exchange.Status, found bool, err error) {
+	b, left, ref := s.batch(), false, exchange.Ref{Queue: j.Queue, ID: j.ID}
+	var there *ticket
+	var keys int64
+	var some *pb.RangeResponse
+	b.get(s.tombstone(j.ID), func(all kvs) { left = len(all) > 0 })
+	for _, key := range s.keys(j.Session, ref) {
+		b.get(key, func(all kvs) { there = cmp.Or(s.readOne(ref, all), there) })
+	}
+	b.add(s.front(j.Queue, 0, 0, false, clientv3.WithCountOnly()), func(r *pb.RangeResponse) { keys = r.Count })
+	b.add(s.sample(j.Queue, s.seat(j.Session, j.Queue, j.ID)), func(r *pb.RangeResponse) { some = r })
+	switch err := b.run(ctx); {
+	case err != nil:
+		return st, false, err
+	case left:
+		return st, false, driver.ErrGone
+	case there == nil || !there.of(j.Session):
+		return st, false, nil
+	}
+	if last := s.latest(there, some); last != nil && keys >= s.veryLong && there.Kind != driver.Semaphore && there.Units == there.Capacity {
+		s.watchWaiter(there, place{before: []*ticket{last}}, b.revision)
+	}
+	st, err = s.joined(ctx, j, there.tag(place{}))
+	return st, true, err
+}
+
+// joined is of a Join whose ticket is there, with what is known of its tag.
+func (s *store) joined(ctx context.Context, j exchange.Join, tag uint64) (st exchange.Status, err error) {
+	all, err := s.Look(ctx, j.Session, []exchange.Ref{{Queue: j.Queue, ID: j.ID, Tag: tag}})
 	if err == nil && all[0].State == exchange.Gone {
 		err = driver.ErrGone
 	}
