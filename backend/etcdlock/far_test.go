@@ -175,7 +175,7 @@ func TestASampleOfLaterTicketsIsNotWatched(t *testing.T) {
 }
 
 // Promise: the writers of a very long line are served in their order, each alone, though readers and other programs stand between them,
-// and some give up.
+// some give up, and the session of some ends.
 func TestAVeryLongLineIsServedInItsOrder(t *testing.T) {
 	onVersions(t, func(t *testing.T, of etcdtest.Option) {
 		server := etcdtest.Start(t, of)
@@ -199,10 +199,14 @@ func TestAVeryLongLineIsServedInItsOrder(t *testing.T) {
 				sessions = append(sessions, o)
 			}
 		}
+		mortal := sessions[len(sessions)-1]
 		etcd := storeTo(t, server).client
 		var line []waiter
 		for i := range 120 {
-			o := sessions[rand.N(len(sessions))]
+			o := sessions[rand.N(len(sessions)-1)]
+			if i%7 == 6 {
+				o = mortal
+			}
 			r := driver.Request{ID: exchange.NewID(), Queue: "q", Kind: driver.RWMutex, Units: 1000, Capacity: 1000}
 			if i%3 == 1 {
 				r.Units = 1 // a reader
@@ -231,38 +235,46 @@ func TestAVeryLongLineIsServedInItsOrder(t *testing.T) {
 				defer cancel()
 				got, err := w.Await(mine, w.Ticket)
 				if err != nil && mine.Err() != nil && ctx.Err() == nil {
-					if err := w.Leave(ctx, w.Ticket, true); err != nil {
+					if err := w.Leave(ctx, w.Ticket, true); err != nil && w.Session != mortal {
 						t.Errorf("Leave of %d: %v", i, err)
 					}
 					return
 				}
 				if err != nil {
-					t.Errorf("Await of %d: %v", i, err)
+					if w.Session != mortal {
+						t.Errorf("Await of %d: %v", i, err)
+					}
 					return
 				}
-				writes := i%3 != 1
-				mu.Lock()
-				if inside++; writes {
-					writers++
+				if w.Session != mortal { // whose lock may end while it is used
+					writes := i%3 != 1
+					mu.Lock()
+					if inside++; writes {
+						writers++
+						order = append(order, i)
+					}
+					if writers > 0 && inside > 1 {
+						t.Errorf("%d is not alone", i)
+					}
+					mu.Unlock()
+					time.Sleep(time.Millisecond)
+					mu.Lock()
+					if inside--; writes {
+						writers--
+					}
+					mu.Unlock()
 				}
-				if writers > 0 && inside > 1 {
-					t.Errorf("%d is not alone", i)
-				}
-				if writes {
-					order = append(order, i)
-				}
-				mu.Unlock()
-				time.Sleep(time.Millisecond)
-				mu.Lock()
-				if inside--; writes {
-					writers--
-				}
-				mu.Unlock()
-				if err := w.Leave(ctx, got, true); err != nil {
+				if err := w.Leave(ctx, got, true); err != nil && w.Session != mortal {
 					t.Errorf("Leave of %d: %v", i, err)
 				}
 			})
 		}
+		all.Go(func() {
+			time.Sleep(rand.N(time.Second))
+			if err := mortal.Close(ctx); err != nil {
+				t.Errorf("Close: %v", err)
+			}
+		})
 		var others sync.WaitGroup
 		served, end := context.WithCancel(ctx)
 		others.Go(func() { // the other programs leave as they come to the front

@@ -222,7 +222,7 @@ func (l *look) holder(i int, ref exchange.Ref, rest *[]int) {
 
 // waiter asks whether what keeps a waiter out stands. One that an event is about may be held by now: if it was
 // behind a holder that has left, and needs the whole capacity, nothing is in front of it, so that
-// the queue need not be read, which the server would have to sort.
+// the queue need not be read, which the server would have to sort. Of one that was far behind it this is not so.
 func (l *look) waiter(i int, ref exchange.Ref, key string, created int64, rest *[]int) {
 	var blocker *ticket
 	behind, wanted := false, false
@@ -234,7 +234,7 @@ func (l *look) waiter(i int, ref exchange.Ref, key string, created int64, rest *
 			}
 		}
 	})
-	if l.watch && len(l.refs) == 1 {
+	if l.watch && len(l.refs) == 1 && created != 0 {
 		l.queue(ref.Queue)
 		l.get(l.s.leaver(ref.Queue), func(all kvs) {
 			behind = len(all) > 0 && string(all[0].Value) == strconv.FormatInt(created, 10)

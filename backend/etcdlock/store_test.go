@@ -401,6 +401,9 @@ func TestTicketsOfOneSeat(t *testing.T) {
 			}
 			j.Retry = true
 		}
+		if _, found, err := s.put(ctx, o, &ticket{queue: j.Queue, id: j.ID, lease: leaseOf(o.ID)}); !found || err != nil {
+			t.Fatalf("one that has looked before it came makes a second key: %v", err)
+		}
 	}
 	stand := func(want int) {
 		t.Helper()
@@ -597,6 +600,7 @@ func TestAWaiterLooksIfItsWatchMayHaveBegunTooLate(t *testing.T) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	ended := make(chan error, 1)
+	before := s.Exchanges()
 	go func() {
 		ended <- s.Listen(ctx, o.Mailbox, func() {}, func(ev exchange.Event) { told <- ev.ID })
 	}()
@@ -616,6 +620,47 @@ func TestAWaiterLooksIfItsWatchMayHaveBegunTooLate(t *testing.T) {
 		t.Fatal(err)
 	}
 	hear(last.ID) // which its watch brings
+	if n := s.Exchanges() - before; n != 6 {
+		t.Errorf("three watches, a question whether a key is as it was, and a Leave take %d exchanges", n)
+	}
+}
+
+// Promise: a waiter for a permit is told to look once its watch has begun if the ticket in front of it was granted before that: now it
+// is the first, and has to hear of each holder that leaves.
+func TestAWaiterLooksIfTheOneInFrontWasGrantedBeforeItsWatch(t *testing.T) {
+	t.Parallel()
+	s := storeTo(t, etcdtest.Start(t))
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	o := begun(t, s)
+	var refs []exchange.Ref
+	for range 4 {
+		j := mutex(o)
+		j.Kind, j.Capacity, j.Robust = driver.Semaphore, 2, false
+		st, err := s.Join(ctx, j)
+		if err != nil {
+			t.Fatal(err)
+		}
+		refs = append(refs, exchange.Ref{Queue: "q", ID: j.ID, Tag: st.Tag})
+	}
+	if _, err := s.Leave(ctx, exchange.Leave{Ref: refs[0], Session: o, Clean: true}); err != nil {
+		t.Fatal(err)
+	}
+	if all, err := s.Look(ctx, o, refs[2:3]); err != nil || all[0].State != exchange.Held {
+		t.Fatal(all, err)
+	}
+	told := make(chan string, 10)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- s.Listen(ctx, o.Mailbox, func() {}, func(ev exchange.Event) { told <- ev.ID })
+	}()
+	for got := ""; got != refs[3].ID; { // a change of numbers is no event of a ticket
+		select {
+		case got = <-told:
+		case err := <-ended:
+			t.Fatalf("it is not told: %v", err)
+		}
+	}
 }
 
 // Promise: a waiter that is granted just as it is evicted is evicted as a holder: the next one waits for its end.

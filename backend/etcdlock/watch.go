@@ -19,7 +19,7 @@ import (
 // what is followed. Most waiters watch one key, so that a hand-over wakes one of them. A watch proves
 // nothing: each change is a reason to look. It begins without a revision, since one with a revision waits
 // for a loop of the server; so it is also a reason to look that a watch has begun, unless it tells of all that has changed
-// since its key was read.
+// since its key was read, or nothing has.
 type watches struct {
 	mu   sync.Mutex
 	all  map[string]*watched // by what it is for
@@ -117,6 +117,20 @@ func (w *watches) complete(t *watched, begun int64) bool {
 	defer w.mu.Unlock()
 	t.begun = begun
 	return begun <= t.read
+}
+
+// unchanged asks whether the key of a watch, which may have begun too late, is as it was when it was read: that costs less than to look.
+func (s *store) unchanged(ctx context.Context, t *watched) bool {
+	s.watches.mu.Lock()
+	read := t.read
+	s.watches.mu.Unlock()
+	if read == 0 || t.end != "" {
+		return false
+	}
+	same := false
+	b := s.batch()
+	b.get(t.key, func(all kvs) { same = len(all) > 0 && all[0].ModRevision <= read })
+	return b.run(ctx) == nil && same
 }
 
 // waits: a waiter for something of a queue, which has keys with that prefix, is among those whose watches there are.
@@ -224,7 +238,7 @@ func (s *store) Listen(ctx context.Context, mailbox string, up func(), receive f
 		tasks.Go(func() {
 			defer stop()
 			err := s.watch(ctx, t.key, t.end, func(r clientv3.WatchResponse) {
-				if r.Created && s.watches.complete(t, r.Header.Revision) || !s.concerns(t, r) {
+				if r.Created && (s.watches.complete(t, r.Header.Revision) || s.unchanged(ctx, t)) || !s.concerns(t, r) {
 					return
 				}
 				receive(t.event)
