@@ -9,19 +9,17 @@ import (
 	"github.com/interlock-go/interlock/driver/exchange"
 )
 
-// A ticket that needs the whole capacity waits for the one in front of it. To find that, a server reads and sorts all keys of the
-// queue. If thousands came at once to a very long queue, that would keep it busy for longer than their requests last, which they then
-// repeat. So a newcomer watches a ticket far in front of it there, and asks for the one in front of it when that one has left, most likely after
-// nearly all of its wait.
-//
-// Others stand between. So it is not noted when a ticket far in front was created: who sees that it has left concludes nothing from that.
+// A ticket that needs the whole capacity waits for the one directly in front of it. To find that, a server reads and sorts all keys of the queue.
+// If thousands come at once to a very long queue, this lasts longer than a server lets requests last, and they are repeated. So there
+// a newcomer watches some ticket far in front of it. When that has left, most likely after nearly all of the wait, it asks for the one
+// directly in front. Others stand between: that a ticket far in front has left says nothing about who is held.
 const (
-	veryLong  = 500 // keys
-	perSample = 8
+	veryLong  = 500 // from so many keys on
+	perSample = 8   // of so many tickets the last one is watched
 )
 
-// readBehind asks what to watch for a ticket that joins a queue of so many keys, and needs the whole capacity. It stays nil if no ticket
-// is found in front of it. What the queue has at its front is not read.
+// readBehind reads what a ticket is to watch that joins a queue of so many keys, and needs the whole capacity: the last of the queue, which stays
+// nil if no ticket is found in front of it. The front of the queue is not read.
 func (s *store) readBehind(ctx context.Context, q *queue, t *ticket, keys int64, more func(*batch)) error {
 	q.line = line{kept: q.kept, tickets: q.tickets}
 	b := s.batch()
@@ -52,8 +50,8 @@ func (s *store) latest(t *ticket, r *pb.RangeResponse) (last *ticket) {
 	return last
 }
 
-// nearer asks what to watch for a waiter that has watched a ticket far in front of it, which has left. It returns who is to be looked for
-// in the whole queue: nobody if a ticket is in front of this one.
+// nearer reads what a waiter is to watch next that has watched a ticket far in front of it, if that has left. It returns for whom the queue is to be
+// read: nobody if a ticket is directly in front of this waiter.
 func (l *look) nearer(ctx context.Context, rest []int) ([]int, error) {
 	if !l.watch || len(l.refs) != 1 || len(rest) == 0 {
 		return rest, nil
@@ -72,7 +70,8 @@ func (l *look) nearer(ctx context.Context, rest []int) ([]int, error) {
 			rest = nil
 		}
 	})
-	return rest, l.batch.run(ctx)
+	err := l.batch.run(ctx)
+	return rest, err
 }
 
 // inFront asks for the ticket in front of the one that was created then.
