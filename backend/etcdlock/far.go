@@ -2,11 +2,13 @@ package etcdlock
 
 import (
 	"context"
+	"math/rand/v2"
+	"slices"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/driver"
 )
 
 // A ticket that needs the whole capacity waits for the one directly in front of it. To find that, a server reads and sorts all keys of the queue.
@@ -18,21 +20,34 @@ const (
 	perSample = 8   // of so many tickets the last one is watched
 )
 
-// readBehind reads what a ticket is to watch that joins a queue of so many keys, and needs the whole capacity: the last of the queue, which stays
-// nil if no ticket is found in front of it. The front of the queue is not read.
-func (s *store) readBehind(ctx context.Context, q *queue, t *ticket, keys int64, more func(*batch)) error {
-	q.line = line{kept: q.kept, tickets: q.tickets}
-	b := s.batch()
-	more(b)
-	if keys < s.veryLong {
-		b.add(s.inFront(t.queue, t.created), func(r *pb.RangeResponse) { q.last = s.readInFront(t.queue, r) })
-	} else {
-		b.add(s.sample(t.queue, t.key), func(r *pb.RangeResponse) { q.last = s.latest(t, r) })
-	}
-	return b.run(ctx)
+// isFar: a ticket that joins a queue of so many keys is to watch one far in front of it. Some tickets were read that stand in front of it.
+// It needs the whole capacity, and all of them are of its kind. No number of permits was set there.
+func (s *store) isFar(t *ticket, ln *line, keys int64) bool {
+	return keys >= s.veryLong && ln.number == (number{}) && far(t) && !slices.ContainsFunc(ln.tickets, t.odd) &&
+		slices.ContainsFunc(ln.tickets, func(o *ticket) bool { return !o.foreign })
 }
 
-// sample asks for some tickets of a queue: those with the next keys, which are in no order.
+// far: it is not held as long as any other ticket is in front of it.
+func far(t *ticket) bool { return t.Kind != driver.Semaphore && t.Units >= t.Capacity }
+
+// readFar reads a ticket far in front of one that joins, or else takes one of those that were read when it was created.
+func (s *store) readFar(ctx context.Context, q *queue, t *ticket, more func(*batch)) error {
+	q.line = line{kept: q.kept, tickets: q.tickets} // not its front
+	b := s.batch()
+	more(b)
+	b.add(s.sample(t.queue, t.key), func(r *pb.RangeResponse) { q.last = s.latest(t, r) })
+	if err := b.run(ctx); err != nil {
+		return err
+	}
+	if q.last == nil {
+		one := *q.tickets[rand.N(len(q.tickets))]
+		one.far = true
+		q.last, q.read = &one, t.created
+	}
+	return nil
+}
+
+// sample asks for some tickets of a queue: those with the next keys, which tell nothing of when they were created.
 func (s *store) sample(queue, key string) clientv3.Op {
 	return clientv3.OpGet(key+"\x00", clientv3.WithRange(clientv3.GetPrefixRangeEnd(s.queue(queue))), clientv3.WithLimit(perSample))
 }
@@ -57,15 +72,15 @@ func (l *look) nearer(ctx context.Context, rest []int) ([]int, error) {
 		return rest, nil
 	}
 	ref := l.refs[0]
-	created := int64(ref.Tag >> tagBits)
-	if far, at := l.s.watches.key(ofTicket(ref.ID)); far == "" || at != 0 || created == 0 {
+	if key, created := l.s.watches.blocker(ref); key == "" || created != 0 {
 		return rest, nil
 	}
+	created := int64(ref.Tag >> tagBits)
 	var last *ticket
 	l.together(2)
 	l.add(l.s.inFront(ref.Queue, created), func(r *pb.RangeResponse) { last = l.s.readInFront(ref.Queue, r) })
 	l.ticket(ref, func(t *ticket) {
-		if last != nil && t.created == created {
+		if last != nil && t.created == created && far(t) {
 			l.seen = append(l.seen, seen{0, t, place{known: true, before: []*ticket{last}, all: true}})
 			rest = nil
 		}
@@ -117,7 +132,7 @@ func (s *store) watchDeep(ctx context.Context, all []*seen, read int64) error {
 		if len(t.before) > 0 {
 			s.watchWaiter(t.ticket, t.place, read)
 		} else { // it is held by now
-			s.watches.set(ofTicket(t.id), t.key, "", t.created, 0, exchange.Event{Type: exchange.Granted, ID: t.id, Unverified: true})
+			s.watches.set(ofTicket(t.id), watching{t.key, "", t.created, t.created, 0, turnOf(t.ticket)})
 		}
 	}
 	return nil

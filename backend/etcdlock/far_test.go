@@ -64,7 +64,7 @@ func (l *long) join(digit string, kind func(exchange.Session) exchange.Join) exc
 	if err != nil {
 		l.Fatal(err)
 	}
-	l.o, l.refs = append(l.o, o), append(l.refs, exchange.Ref{Queue: "q", ID: j.ID, Tag: st.Tag})
+	l.o, l.refs = append(l.o, o), append(l.refs, exchange.Ref{Queue: j.Queue, ID: j.ID, Tag: st.Tag})
 	return st
 }
 
@@ -88,7 +88,7 @@ func (l *long) leave(i int) {
 // watched is which ticket the last one watches, and whether that is noted as the one in front of it.
 func (l *long) watched() (i int, inFront bool) {
 	l.Helper()
-	key, created := l.s.watches.key(ofTicket(l.refs[len(l.refs)-1].ID))
+	key, created := l.s.watches.blocker(l.refs[len(l.refs)-1])
 	i = slices.IndexFunc(l.refs, func(r exchange.Ref) bool { return slices.Contains(l.s.keys(l.o[slices.Index(l.refs, r)], r), key) })
 	if i < 0 {
 		l.Fatalf("it watches %q", key)
@@ -152,11 +152,10 @@ func TestAVeryLongQueueIsSortedForAWaiterOnce(t *testing.T) {
 	})
 }
 
-// Promise: who finds no ticket in front of it in the sample, since all of that have come later, watches the one in front of it.
+// Promise: who finds no ticket in front of it in the sample, since all of that have come later, watches another one that is.
 func TestASampleOfLaterTicketsIsNotWatched(t *testing.T) {
 	t.Parallel()
 	l := newLong(t, etcdtest.Of(etcdtest.Installed))
-	last := len(l.refs)
 	kv := l.s.kv
 	var later *long
 	l.s.kv = &beforeTxn{KV: kv, n: 3, do: func() { // one begins its session
@@ -169,8 +168,65 @@ func TestASampleOfLaterTicketsIsNotWatched(t *testing.T) {
 	if st := l.join("0", mutex); st.State != exchange.Waiting || len(later.refs) != perSample {
 		t.Fatalf("it is %+v", st)
 	}
-	if i, inFront := l.watched(); i != last-1 || !inFront {
-		t.Errorf("it watches ticket %d of %d; in front of it: %v", i, last, inFront)
+	if i, inFront := l.watched(); i == len(l.refs)-1 || inFront {
+		t.Errorf("it watches ticket %d of %d; in front of it: %v", i, len(l.refs)-1, inFront)
+	}
+}
+
+// Promise: a writer that needs less than all by now is granted beside readers, though a reader is in front of it when the ticket has
+// left that it has watched.
+func TestAFarWriterThatWantsLessIsGrantedBesideReaders(t *testing.T) {
+	t.Parallel()
+	l := newLong(t, etcdtest.Of(etcdtest.Installed))
+	of := func(units int64) func(exchange.Session) exchange.Join {
+		return func(o exchange.Session) exchange.Join {
+			j := mutex(o)
+			j.Queue, j.Kind, j.Units, j.Capacity = "rw", driver.RWMutex, units, driver.RWCapacity
+			return j
+		}
+	}
+	l.o, l.refs = nil, nil
+	l.join("f", of(driver.RWCapacity))
+	for range perJoin + 5 {
+		l.join("8", of(1))
+	}
+	l.join("f", of(1))
+	l.join("0", of(driver.RWCapacity))
+	far, _ := l.watched()
+	last := len(l.refs) - 1
+	ref := &l.refs[last]
+	if _, err := l.s.Shrink(t.Context(), l.o[last], *ref, 1); err != nil {
+		t.Fatal(err)
+	}
+	l.leave(0)
+	l.leave(far)
+	if st := l.look(last); st.State != exchange.Held {
+		t.Errorf("all in front are readers, and it is %+v", st)
+	}
+}
+
+// Promise: a ticket of another kind is refused, also where the first keys of a long queue are of other queues.
+func TestAMismatchIsFoundBehindKeysOfQueuesBelow(t *testing.T) {
+	t.Parallel()
+	for _, veryLong := range []int64{veryLong, perJoin} {
+		s := storeTo(t, etcdtest.Start(t))
+		s.veryLong = veryLong
+		reads := func(o exchange.Session) exchange.Join {
+			j := mutex(o)
+			j.Kind, j.Capacity, j.Robust = driver.RWMutex, driver.RWCapacity, false
+			return j
+		}
+		if _, err := s.Join(t.Context(), reads(begun(t, s))); err != nil {
+			t.Fatal(err)
+		}
+		for i := range perJoin + 5 {
+			if _, err := s.client.Put(t.Context(), fmt.Sprintf("q/-%d/x", i), ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if st, err := s.Join(t.Context(), mutex(begun(t, s))); err != driver.ErrMismatch {
+			t.Errorf("a mutex in the queue of a reader: %+v, %v", st, err)
+		}
 	}
 }
 

@@ -52,11 +52,14 @@ func (s *store) Join(ctx context.Context, j exchange.Join) (st exchange.Status, 
 			b.get(t.key, func(all kvs) { q.read, own = b.revision, all })
 		}
 		var wrong error
-		if q.settles(t) {
-			wrong = s.readBehind(ctx, q, t, read(0).Count, stands)
-		}
-		if q.last == nil && wrong == nil {
-			wrong = s.readFront(ctx, &q.line, t, perFront, stands)
+		if s.isFar(t, &q.line, read(0).Count) {
+			wrong = s.readFar(ctx, q, t, stands)
+		} else {
+			wrong = s.readFront(ctx, &q.line, t, perFront, stands, func(b *batch) {
+				if t.Units == t.Capacity {
+					b.add(s.inFront(t.queue, t.created), func(r *pb.RangeResponse) { q.last = s.readInFront(t.queue, r) })
+				}
+			})
 		}
 		err = errors.Join(err, wrong)
 		switch {
@@ -92,12 +95,6 @@ func (s *store) Join(ctx context.Context, j exchange.Join) (st exchange.Status, 
 		}
 	}
 	return st, err
-}
-
-// settles: some tickets in front of one that joins say as much as the first ones. It needs the whole capacity, which no number says, and
-// all of them are of its kind and capacity.
-func (q *queue) settles(t *ticket) bool {
-	return t.Kind != driver.Semaphore && t.Units == t.Capacity && q.number == (number{}) && !slices.ContainsFunc(q.tickets, t.odd)
 }
 
 // put makes the key of a ticket, unless the ticket is found, or was left. Its seat may be taken by another ticket; then the
@@ -177,7 +174,7 @@ const maxSeats = 10000
 // stands says how a new ticket stands, and tells holders of the first waiter.
 func (s *store) stands(ctx context.Context, j exchange.Join, t *ticket, q *queue, token uint64) (st exchange.Status, err error) {
 	p := q.place(t)
-	for ; q.last == nil && (!p.known || !p.held && !p.all && !q.needsAll(t)); p = q.place(t) {
+	for ; !p.known || !p.held && !p.all && !q.needsAll(t); p = q.place(t) {
 		if err := s.lengthen(ctx, &q.line, t.queue); err != nil {
 			return st, err
 		}
@@ -185,7 +182,8 @@ func (s *store) stands(ctx context.Context, j exchange.Join, t *ticket, q *queue
 	st = s.status(t, p)
 	switch {
 	case p.held:
-		return st, s.granted(ctx, j.Session, t, q.marked(t), token, false, &st)
+		waited := q.read > t.created // for others, which have read the queue between
+		return st, s.granted(ctx, j.Session, t, q.marked(t), token, waited, &st)
 	case j.NoWait:
 		return st, driver.ErrBusy
 	case p.all:
@@ -324,7 +322,7 @@ func (s *store) again(ctx context.Context, j exchange.Join) (st exchange.Status,
 	case there == nil || !there.of(j.Session):
 		return st, false, nil
 	}
-	if last := s.latest(there, some); last != nil && keys >= s.veryLong && there.Kind != driver.Semaphore && there.Units == there.Capacity {
+	if last := s.latest(there, some); last != nil && keys >= s.veryLong && far(there) {
 		s.watchWaiter(there, place{before: []*ticket{last}}, b.revision)
 	}
 	st, err = s.joined(ctx, j, there.tag(place{}))

@@ -132,11 +132,11 @@ func (l *look) run(ctx context.Context) error {
 	l.get(l.s.session(l.session), func(all kvs) { l.over = len(all) == 0 })
 	var rest []int
 	for i, ref := range l.refs {
-		blocker, created := l.s.watches.key(ofTicket(ref.ID))
+		blocker, created := l.s.watches.blocker(ref)
 		switch {
 		case ref.Tag&tagHeld != 0:
 			l.holder(i, ref, &rest)
-		case ref.Tag != 0 && blocker != "":
+		case blocker != "":
 			l.waiter(i, ref, blocker, created, &rest)
 		default:
 			rest = append(rest, i)

@@ -579,7 +579,9 @@ func TestAWatchOfNumbersMissesNone(t *testing.T) {
 	w.init()
 	var begun []*watched
 	w.listen(func(t *watched) { begun = append(begun, t) })
-	set := func(read int64) { w.set(ofNumbers, "a", "b", 0, read, exchange.Event{Type: exchange.Wake}) }
+	set := func(read int64) {
+		w.set(ofNumbers, watching{key: "a", end: "b", read: read, event: exchange.Event{Type: exchange.Wake}})
+	}
 	set(10)
 	set(20)
 	if len(begun) != 1 || w.complete(begun[0], 15) {

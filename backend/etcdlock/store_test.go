@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -622,6 +623,149 @@ func TestAWaiterLooksIfItsWatchMayHaveBegunTooLate(t *testing.T) {
 	hear(last.ID) // which its watch brings
 	if n := s.Exchanges() - before; n != 6 {
 		t.Errorf("three watches, a question whether a key is as it was, and a Leave take %d exchanges", n)
+	}
+}
+
+// Promise: a Join that is repeated trusts no watch that an earlier ticket with its ID has left: who was in front of that one says nothing
+// about this one.
+func TestARepeatedJoinTrustsNoWatchOfAnEarlierTicket(t *testing.T) {
+	t.Parallel()
+	s := storeTo(t, etcdtest.Start(t))
+	ctx := t.Context()
+	var o []exchange.Session
+	var refs []exchange.Ref
+	join := func(j exchange.Join) exchange.Status {
+		t.Helper()
+		st, err := s.Join(ctx, j)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, refs = append(o, j.Session), append(refs, exchange.Ref{Queue: "q", ID: j.ID, Tag: st.Tag})
+		return st
+	}
+	holds := func(i int) {
+		t.Helper()
+		all, err := s.Look(ctx, o[i], refs[i:i+1])
+		if err != nil || all[0].State != exchange.Held {
+			t.Fatal(all, err)
+		}
+		refs[i].Tag = all[0].Tag
+	}
+	leave := func(i int) {
+		t.Helper()
+		if _, err := s.Leave(ctx, exchange.Leave{Ref: refs[i], Session: o[i], Clean: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	again := mutex(begun(t, s))
+	join(mutex(begun(t, s)))
+	join(mutex(begun(t, s)))
+	join(again)
+	leave(0)
+	holds(1)
+	if _, err := s.client.Delete(ctx, s.seat(again.Session, "q", again.ID)); err != nil { // and its tombstone has ended
+		t.Fatal(err)
+	}
+	join(mutex(begun(t, s)))
+	late := &ticket{queue: "q", id: again.ID, lease: leaseOf(again.Session.ID), row: row{
+		ID: again.ID, Kind: again.Kind, Units: 1, Capacity: 1, Session: again.Session.ID, Mailbox: again.Session.Mailbox, TTL: again.Session.TTL,
+	}}
+	if _, found, err := s.put(ctx, again.Session, late); err != nil || found { // whose reply is lost
+		t.Fatal(found, err)
+	}
+	leave(1)
+	holds(3)
+	again.Retry = true
+	if st := join(again); st.State != exchange.Waiting {
+		t.Errorf("another one holds, and it is %+v", st)
+	}
+}
+
+// Promise: a change that a watch brings is told, though a member does not answer whether its key was changed before it began.
+func TestAChangeIsToldWhileAMemberDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	server := etcdtest.Start(t)
+	var stuck atomic.Bool
+	s, other := storeTo(t, server, grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		if stuck.Load() {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		return invoke(ctx, method, request, reply, conn, opts...)
+	})), storeTo(t, server)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	o := begun(t, other)
+	holder, waiter := mutex(o), mutex(begun(t, s))
+	if _, err := other.Join(ctx, holder); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Join(ctx, waiter); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.client.Put(ctx, "other", ""); err != nil {
+		t.Fatal(err)
+	}
+	stuck.Store(true)
+	told := make(chan string, 10)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- s.Listen(ctx, waiter.Session.Mailbox, func() {}, func(ev exchange.Event) { told <- ev.ID })
+	}()
+	for range 2 { // the question comes to no end, and the holder leaves
+		select {
+		case id := <-told:
+			if id != waiter.ID {
+				t.Errorf("%s is told", id)
+			}
+		case err := <-ended:
+			t.Fatalf("it is not told: %v", err)
+		}
+		_, _ = other.Leave(ctx, exchange.Leave{Ref: exchange.Ref{Queue: "q", ID: holder.ID}, Session: o, Clean: true})
+	}
+}
+
+// Promise: a permit that a slow Join finds granted, since another one was given back meanwhile, is written so: who has read the queue
+// between hears that it is the first waiter.
+func TestAPermitOfASlowJoinIsWritten(t *testing.T) {
+	t.Parallel()
+	server := etcdtest.Start(t)
+	s, other := storeTo(t, server), storeTo(t, server)
+	ctx := t.Context()
+	permit := func(o exchange.Session) exchange.Join {
+		j := mutex(o)
+		j.Kind, j.Capacity, j.Robust = driver.Semaphore, perJoin+1, false
+		return j
+	}
+	o := begun(t, s)
+	var first exchange.Ref
+	for i := range perJoin + 1 {
+		j := permit(o)
+		st, err := s.Join(ctx, j)
+		if err != nil || st.State != exchange.Held {
+			t.Fatal(st, err)
+		}
+		if i == 0 {
+			first = exchange.Ref{Queue: "q", ID: j.ID, Tag: st.Tag}
+		}
+	}
+	slow := permit(begun(t, s))
+	kv := s.kv
+	s.kv = &beforeTxn{KV: kv, n: 2, do: func() {
+		s.kv = kv
+		if st, err := other.Join(ctx, permit(begun(t, other))); err != nil || st.State != exchange.Waiting {
+			t.Fatal(st, err)
+		}
+		if _, err := other.Leave(ctx, exchange.Leave{Ref: first, Session: o, Clean: true}); err != nil {
+			t.Fatal(err)
+		}
+	}}
+	if st, err := s.Join(ctx, slow); err != nil || st.State != exchange.Held {
+		t.Fatal(st, err)
+	}
+	got, err := s.client.Get(ctx, s.seat(slow.Session, "q", slow.ID))
+	if err != nil || len(got.Kvs) != 1 || got.Kvs[0].ModRevision == got.Kvs[0].CreateRevision {
+		t.Errorf("its key was not written again: %+v, %v", got, err)
 	}
 }
 

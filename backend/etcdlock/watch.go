@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -26,15 +27,21 @@ type watches struct {
 	next func(*watched)      // begins a watch; nil: nobody listens
 }
 
-type watched struct {
+// watching is what is to be watched.
+type watching struct {
 	key, end string // a range of keys, unless end is empty
-	created  int64  // of what keeps a waiter out, and has the key; 0: that is far in front of it
+	waiter   int64  // when the ticket was created that waits for it
+	created  int64  // when the ticket was that keeps the waiter out, and has the key; 0: it is far in front
 	read     int64  // the revision at which that was seen to stand, or an earlier one; 0: it was not
-	begun    int64  // the revision at which the watch has begun; 0: it has not
-	brought  int64  // the revision of the last change that it has brought, also if that was of no use
 	event    exchange.Event
-	unread   bool // of a follower: it has been told, and has not read since
-	stop     func()
+}
+
+type watched struct {
+	watching
+	begun   int64 // the revision at which the watch has begun; 0: it has not
+	brought int64 // the revision of the last change that it has brought, also if that was of no use
+	unread  bool  // of a follower: it has been told, and has not read since
+	stop    func()
 }
 
 func (w *watches) init() { w.all = map[string]*watched{} }
@@ -49,21 +56,22 @@ func ofNumber(name string) string { return "number " + name }
 const ofNumbers = "numbers"
 
 // set has a key watched from now on, instead of another one for the same purpose.
-func (w *watches) set(purpose, key, end string, created, read int64, event exchange.Event) {
+func (w *watches) set(purpose string, what watching) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if t := w.all[purpose]; t != nil {
 		if t.begun == 0 && purpose == ofNumbers {
-			read = min(read, t.read) // of another waiter
+			what.read = min(what.read, t.read) // of another waiter
 		}
-		t.unread, t.created, t.read = false, created, read
-		if t.key == key && t.end == end && (purpose != ofNumbers || max(t.begun, t.brought) <= read) {
+		same := t.key == what.key && t.end == what.end
+		t.unread, t.waiter, t.created, t.read = false, what.waiter, what.created, what.read
+		if same && (purpose != ofNumbers || max(t.begun, t.brought) <= what.read) {
 			return
 		}
 		t.stop()
 	}
-	t := &watched{key: key, end: end, created: created, read: read, event: event, stop: func() {}}
-	w.bound(event.Type)
+	t := &watched{watching: what, stop: func() {}}
+	w.bound(what.event.Type)
 	w.all[purpose] = t
 	if w.next != nil {
 		w.next(t)
@@ -101,11 +109,12 @@ func (w *watches) drop(purpose string) {
 	}
 }
 
-// key is the one that is watched for this, and when the ticket was created that had it; "" if there is none, or a range.
-func (w *watches) key(purpose string) (key string, created int64) {
+// blocker is the key that is watched for a waiter, and when the ticket was created that has it; "" if there is none, or a range, or if it
+// was for an earlier ticket with that ID.
+func (w *watches) blocker(ref exchange.Ref) (key string, created int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if t := w.all[purpose]; t != nil && t.end == "" {
+	if t := w.all[ofTicket(ref.ID)]; t != nil && t.end == "" && ref.Tag != 0 && t.waiter == int64(ref.Tag>>tagBits) {
 		return t.key, t.created
 	}
 	return "", 0
@@ -122,14 +131,13 @@ func (w *watches) complete(t *watched, begun int64) bool {
 // unchanged asks whether the key of a watch, which may have begun too late, is as it was when it was read: that costs less than to look.
 func (s *store) unchanged(ctx context.Context, t *watched) bool {
 	s.watches.mu.Lock()
-	read := t.read
+	what := t.watching
 	s.watches.mu.Unlock()
-	if read == 0 || t.end != "" {
-		return false
-	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second) // it may be asked of a member that has stopped
+	defer cancel()
 	same := false
 	b := s.batch()
-	b.get(t.key, func(all kvs) { same = len(all) > 0 && all[0].ModRevision <= read })
+	b.get(what.key, func(all kvs) { same = len(all) > 0 && all[0].ModRevision <= what.read })
 	return b.run(ctx) == nil && same
 }
 
@@ -186,7 +194,7 @@ func (w *watches) told(t *watched) {
 // follow has a queue or a cell watched for a follower.
 func (s *store) follow(f exchange.Follower, purpose, key, end string, event exchange.Event) {
 	if f.Mailbox != "" {
-		s.watches.set(purpose, key, end, 0, 0, event)
+		s.watches.set(purpose, watching{key: key, end: end, event: event})
 	}
 }
 
@@ -207,11 +215,16 @@ func (s *store) watchWaiter(t *ticket, p place, read int64) {
 	if b.far {
 		created = 0
 	}
-	s.watches.set(ofTicket(t.id), key, end, created, read, exchange.Event{Type: exchange.Granted, ID: t.id, Unverified: true})
+	s.watches.set(ofTicket(t.id), watching{key, end, t.created, created, read, turnOf(t)})
 	if t.Kind == driver.Semaphore {
 		key, end := s.floor(""), clientv3.GetPrefixRangeEnd(s.floor(""))
-		s.watches.set(ofNumbers, key, end, 0, read, exchange.Event{Type: exchange.Wake})
+		s.watches.set(ofNumbers, watching{key: key, end: end, read: read, event: exchange.Event{Type: exchange.Wake}})
 	}
+}
+
+// turnOf is a reason to look whether a waiter is granted.
+func turnOf(t *ticket) exchange.Event {
+	return exchange.Event{Type: exchange.Granted, ID: t.id, Unverified: true}
 }
 
 // concerns: what a watch has brought is of use for its purpose. A waiter that has read before that, and is not noted yet, finds that it came
@@ -237,12 +250,22 @@ func (s *store) Listen(ctx context.Context, mailbox string, up func(), receive f
 		t.stop = stop
 		tasks.Go(func() {
 			defer stop()
-			err := s.watch(ctx, t.key, t.end, func(r clientv3.WatchResponse) {
-				if r.Created && (s.watches.complete(t, r.Header.Revision) || s.unchanged(ctx, t)) || !s.concerns(t, r) {
-					return
-				}
+			tell := func() {
 				receive(t.event)
 				s.watches.told(t)
+			}
+			err := s.watch(ctx, t.key, t.end, func(r clientv3.WatchResponse) {
+				switch {
+				case r.Created && s.watches.complete(t, r.Header.Revision):
+				case r.Created && t.end == "" && t.event.Type == exchange.Granted:
+					tasks.Go(func() { // a change may come before the answer
+						if !s.unchanged(ctx, t) {
+							tell()
+						}
+					})
+				case s.concerns(t, r):
+					tell()
+				}
 			})
 			if ctx.Err() == nil {
 				cancel(err)

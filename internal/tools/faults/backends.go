@@ -681,11 +681,31 @@ var backends = []fault{
 	},
 	{
 		file: "backend/etcdlock/watch.go", test: "TestAWaiterLooksIfItsWatchMayHaveBegunTooLate",
-		old: "same = len(all) > 0 && all[0].ModRevision <= read", new: "same = true",
+		old: "same = len(all) > 0 && all[0].ModRevision <= what.read", new: "same = true",
 	},
 	{
 		file: "backend/etcdlock/watch.go", test: "TestAWaiterLooksIfTheOneInFrontWasGrantedBeforeItsWatch",
-		old: "same = len(all) > 0 && all[0].ModRevision <= read", new: "same = len(all) > 0",
+		old: "same = len(all) > 0 && all[0].ModRevision <= what.read", new: "same = len(all) > 0",
+	},
+	{
+		file: "backend/etcdlock/far.go", test: "TestAFarWriterThatWantsLessIsGrantedBesideReaders",
+		old: "if last != nil && t.created == created && far(t) {", new: "if last != nil && t.created == created {",
+	},
+	{
+		file: "backend/etcdlock/far.go", test: "TestAMismatchIsFoundBehindKeysOfQueuesBelow",
+		old: "slices.ContainsFunc(ln.tickets, func(o *ticket) bool { return !o.foreign })", new: "true",
+	},
+	{
+		file: "backend/etcdlock/watch.go", test: "TestARepeatedJoinTrustsNoWatchOfAnEarlierTicket",
+		old: "ref.Tag != 0 && t.waiter == int64(ref.Tag>>tagBits) {", new: "ref.Tag != 0 {",
+	},
+	{
+		file: "backend/etcdlock/watch.go", test: "TestAChangeIsToldWhileAMemberDoesNotAnswer",
+		old: "context.WithTimeout(ctx, time.Second) // it may be asked", new: "context.WithTimeout(ctx, time.Hour) // it may be asked",
+	},
+	{
+		file: "backend/etcdlock/join.go", test: "TestAPermitOfASlowJoinIsWritten",
+		old: "waited := q.read > t.created", new: "waited := false",
 	},
 	{ // who has watched a ticket far in front of it takes the leaving of that for its turn
 		file: "backend/etcdlock/far.go", test: "TestAVeryLongQueueIsSortedForAWaiterOnce",
@@ -697,11 +717,11 @@ var backends = []fault{
 	},
 	{
 		file: "backend/etcdlock/far.go", test: "TestAVeryLongQueueIsSortedForAWaiterOnce",
-		old: "if keys < s.veryLong {", new: "if true {",
+		old: "return keys >= s.veryLong &&", new: "return false &&",
 	},
 	{ // it is looked for at the front, and then for the one in front
 		file: "backend/etcdlock/far.go", test: "TestAVeryLongQueueIsSortedForAWaiterOnce",
-		old: "if last != nil && t.created == created {", new: "if false {",
+		old: "if last != nil && t.created == created && far(t) {", new: "if false {",
 	},
 	{
 		file: "backend/etcdlock/far.go", test: "TestASampleOfLaterTicketsIsNotWatched",
