@@ -1667,11 +1667,11 @@ var backends = []fault{
 	},
 	{
 		file: "backend/etcdlock/watch.go", test: "^TestAWatchOfNumbersMissesNone$",
-		old: "read = min(read, t.read)", new: "_ = read",
+		old: "what.read = min(what.read, t.read)", new: "_ = read",
 	},
 	{
 		file: "backend/etcdlock/watch.go", test: "^TestAWatchOfNumbersMissesNone$",
-		old: "(purpose != ofNumbers || max(t.begun, t.brought) <= read)", new: "true",
+		old: "(purpose != ofNumbers || max(t.begun, t.brought) <= what.read)", new: "true",
 	},
 	{
 		file: "backend/etcdlock/resize.go", test: "^TestANumberOfAnotherClusterGrantsNobody$",
@@ -1759,7 +1759,7 @@ var backends = []fault{
 	},
 	{
 		file: "backend/etcdlock/watch.go", test: "^TestAWaiterThatIsNotNotedYetHearsOfTheNumber$",
-		old: "max(t.begun, t.brought) <= read", new: "t.begun <= read",
+		old: "max(t.begun, t.brought) <= what.read", new: "t.begun <= what.read",
 	},
 	{
 		file: "backend/etcdlock/look.go", test: "^TestAGrantThatFailsFailsNoHeartbeat$",
