@@ -1667,7 +1667,7 @@ var backends = []fault{
 	},
 	{
 		file: "backend/etcdlock/watch.go", test: "^TestAWatchOfNumbersMissesNone$",
-		old: "what.read = min(what.read, t.read)", new: "_ = read",
+		old: "what.read = min(what.read, t.read)", new: "_ = what",
 	},
 	{
 		file: "backend/etcdlock/watch.go", test: "^TestAWatchOfNumbersMissesNone$",
