@@ -859,6 +859,15 @@ var mutants = []struct {
 			return got, err
 		},
 	}},
+	{"inspection shows other tokens", "TokenIsShown", mutant{
+		follow: func(d *broken, ctx context.Context, queue, after string) (driver.Queue, error) {
+			q, err := d.plainFollow(ctx, queue, after)
+			for i := range q.Members {
+				q.Members[i].Token++
+			}
+			return q, err
+		},
+	}},
 	{"Resize does nothing", "Resize ResizeIsKept", mutant{
 		resize: func(d *broken, ctx context.Context, queue string, capacity int64) error { return nil },
 	}},

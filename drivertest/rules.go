@@ -70,6 +70,7 @@ var rules = []rule{
 	tokensOverRestart,
 	tokensOfWriters,
 	tokenStays,
+	tokenIsShown,
 	raise,
 	inherited,
 	inheritedAmongReaders, inheritedAfterResize,

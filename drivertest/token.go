@@ -141,11 +141,31 @@ var tokenStays = rule{
 			t.Fatalf("Shrink: %v", err)
 		}
 		same("shrunk", a.hold(again(r)))
-		for _, m := range t.snapshot(b.driver, "q").Members {
-			if m.Token != held.Token {
-				t.Fatalf("inspection shows the token %d of %d", m.Token, held.Token)
+	},
+}
+
+var tokenIsShown = rule{
+	name: "TokenIsShown",
+	says: []string{"Token numbers the grant, 0 < Token < MaxToken; 0 while waiting."},
+	check: func(t *trial) {
+		a, b := t.client(), t.client()
+		held := a.hold(writer("q"))
+		shows := func(how string) {
+			t.Helper()
+			all := t.snapshot(b.driver, "q").Members
+			if len(all) != 1 || all[0].Token != held.Token {
+				t.Fatalf("inspection shows %+v, and the token is %d, %s", all, held.Token, how)
 			}
 		}
+		shows("granted")
+		if err := b.driver.Raise(t.ctx, "q", held.Token+1000); err != nil {
+			t.Fatalf("Raise: %v", err)
+		}
+		shows("raised for later ones")
+		if err := a.Shrink(t.ctx, held, 1); err != nil {
+			t.Fatalf("Shrink: %v", err)
+		}
+		shows("shrunk")
 	},
 }
 

@@ -97,13 +97,17 @@ func (s *store) End(ctx context.Context, of exchange.Session, tickets []exchange
 	return nil, nil
 }
 
-func (s *store) Join(ctx context.Context, j exchange.Join) (st exchange.Status, err error) {
-	for unlocking := true; unlocking; {
-		if st, unlocking, err = s.join(ctx, j); unlocking {
-			time.Sleep(time.Millisecond)
+func (s *store) Join(ctx context.Context, j exchange.Join) (exchange.Status, error) {
+	for {
+		st, unlocking, err := s.join(ctx, j)
+		switch {
+		case !unlocking:
+			return st, err
+		case ctx.Err() != nil: // the ticket stands, and may be granted at once
+			return st, ctx.Err()
 		}
+		time.Sleep(time.Millisecond)
 	}
-	return st, err
 }
 
 // join is one transaction of a Join. It says whether it is to be repeated: the ticket is granted, and
@@ -136,7 +140,7 @@ func (s *store) join(ctx context.Context, j exchange.Join) (st exchange.Status, 
 		}
 		st = x.status(t)
 		st.Sent = x.sent
-		unlocking = t.Held && st.State == exchange.Waiting && x.now < x.Unlocking && x.unlockable == nil && ctx.Err() == nil
+		unlocking = t.Held && st.State == exchange.Waiting && x.now < x.Unlocking && x.unlockable == nil
 		switch {
 		case x.unlockable != nil:
 			x.remove(t, true)

@@ -108,24 +108,42 @@ func b2i(b bool) int {
 	return 0
 }
 
-// version tells states apart by what they show.
+// version tells states apart by what they show. Behind a hash it has the fixed ends, in milliseconds: see same.
 func version(q driver.Queue) string {
 	if len(q.Members) == 0 {
 		return "empty"
 	}
 	h := fnv.New64a()
 	write := func(s string) { h.Write([]byte(s)); h.Write([]byte{0}) }
+	ends := ""
 	write(string(q.Kind))
 	write(strconv.FormatInt(q.Capacity, 10))
 	for _, m := range q.Members {
 		write(m.ID)
 		write(strconv.FormatInt(m.Units, 10))
 		write(strconv.FormatUint(m.Token, 10))
-		if m.Fixed { // to the tenth of a second: members round, and answer at different times
-			write(strconv.FormatInt(int64(time.Duration(q.Read)+m.Left)/int64(100*time.Millisecond), 10))
+		write(strconv.FormatBool(m.Fixed))
+		if m.Fixed {
+			ends += "." + strconv.FormatInt((time.Duration(q.Read)+m.Left).Milliseconds(), 10)
 		}
 	}
-	return strconv.FormatUint(h.Sum64(), 36)
+	return strconv.FormatUint(h.Sum64(), 36) + ends
+}
+
+// same: two versions are of one state. Its fixed ends differ by less than a tenth of a second, since members round, and answer at different times.
+func same(a, b string) bool {
+	x, y := strings.Split(a, "."), strings.Split(b, ".")
+	if len(x) != len(y) || x[0] != y[0] {
+		return false
+	}
+	for i := range x[1:] {
+		p, wrongP := strconv.ParseInt(x[i+1], 10, 64)
+		q, wrongQ := strconv.ParseInt(y[i+1], 10, 64)
+		if wrongP != nil || wrongQ != nil || max(p-q, q-p) >= 100 {
+			return false
+		}
+	}
+	return true
 }
 
 // read reads a queue of all members.
@@ -159,7 +177,7 @@ func (d *Driver) Follow(ctx context.Context, queue, after string) (driver.Queue,
 			return driver.Queue{}, d.usable(ctx)
 		case err != nil && (after == "" || driver.IsPermanent(err)):
 			return driver.Queue{}, err
-		case err == nil && q.Version != after:
+		case err == nil && !same(q.Version, after):
 			return q, nil
 		case err != nil:
 			if wait(ctx, d, time.Second) != nil {

@@ -62,7 +62,7 @@ func (r Snapshot) read(sent driver.Instant) driver.Queue {
 	q := r.Queue
 	q.Read = sent
 	if q.Version == "" {
-		q.Version = follow.Version(q, r.At)
+		q.Version = follow.Version(q, func(i int) time.Time { return r.At.Add(q.Members[i].Left) })
 	}
 	return q
 }

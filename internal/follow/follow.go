@@ -49,9 +49,9 @@ func (t *Topics) Cell(ctx context.Context, name string, after uint64, load func(
 }
 
 // Version tells states of a queue apart by what they show, so that nothing has to be
-// counted. It was read at a time by the clock that its fixed ends are in. An end that
+// counted. The ends are those of its members, by the clock of the backend. An end that
 // only moves with renewals is no part of it.
-func Version(q driver.Queue, at time.Time) string {
+func Version(q driver.Queue, end func(member int) time.Time) string {
 	if len(q.Members) == 0 && !q.Resized {
 		return "empty"
 	}
@@ -60,12 +60,12 @@ func Version(q driver.Queue, at time.Time) string {
 	write(string(q.Kind))
 	write(strconv.FormatInt(q.Capacity, 10))
 	write(strconv.FormatBool(q.Resized))
-	for _, m := range q.Members {
+	for i, m := range q.Members {
 		write(m.ID)
 		write(strconv.FormatInt(m.Units, 10))
 		write(strconv.FormatUint(m.Token, 10))
 		if m.Fixed {
-			write(strconv.FormatInt(at.Add(m.Left).UnixMicro(), 10))
+			write(strconv.FormatInt(end(i).UnixMicro(), 10))
 		}
 	}
 	return strconv.FormatUint(h.Sum64(), 36)

@@ -264,8 +264,11 @@ func TestVersion(t *testing.T) {
 		change(&m)
 		return driver.Queue{Kind: driver.Semaphore, Capacity: 3, Members: []driver.Member{m}}
 	}
-	first := follow.Version(queue(func(*driver.Member) {}), at)
-	if renewed := follow.Version(queue(func(m *driver.Member) { m.Left *= 2 }), at.Add(time.Hour)); renewed != first {
+	version := func(q driver.Queue, at time.Time) string {
+		return follow.Version(q, func(i int) time.Time { return at.Add(q.Members[i].Left) })
+	}
+	first := version(queue(func(*driver.Member) {}), at)
+	if renewed := version(queue(func(m *driver.Member) { m.Left *= 2 }), at.Add(time.Hour)); renewed != first {
 		t.Error("a renewal is another version")
 	}
 	fixed := func(m *driver.Member) { m.Fixed = true }
@@ -277,16 +280,16 @@ func TestVersion(t *testing.T) {
 		"fixed": queue(fixed),
 		"end":   queue(func(m *driver.Member) { fixed(m); m.Left = time.Minute }),
 	} {
-		v := follow.Version(q, at)
+		v := version(q, at)
 		if other, ok := seen[v]; ok {
 			t.Errorf("another %s is the same version as %s", name, other)
 		}
 		seen[v] = name
 	}
-	if v := follow.Version(driver.Queue{Kind: driver.Mutex}, at); v != "empty" {
+	if v := version(driver.Queue{Kind: driver.Mutex}, at); v != "empty" {
 		t.Errorf("a queue without tickets has the version %q", v)
 	}
-	if a, b := follow.Version(queue(fixed), at), follow.Version(queue(func(m *driver.Member) { fixed(m); m.Left -= time.Millisecond }), at.Add(time.Millisecond)); a != b {
+	if a, b := version(queue(fixed), at), version(queue(func(m *driver.Member) { fixed(m); m.Left -= time.Millisecond }), at.Add(time.Millisecond)); a != b {
 		t.Error("the same fixed end, read later, is another version")
 	}
 }

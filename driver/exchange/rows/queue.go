@@ -6,6 +6,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/internal/follow"
 )
 
 // Queue is the row of a queue, with those of its tickets.
@@ -315,6 +316,8 @@ func (q *Queue) Read(f exchange.Follower) exchange.Snapshot {
 		s.Members = append(s.Members, driver.Member{ID: t.ID, Owner: t.Session.Owner, Note: t.Note, Units: t.Units,
 			Held: t.Held, Token: t.Token, Since: t.Since, Left: t.End.Sub(q.Now), Fixed: t.Fixed})
 	}
+	// Now and what is left may not add up to the end, whose clock shows another time by then if it was set.
+	s.Version = follow.Version(s.Queue, func(i int) time.Time { return q.Tickets[i].End })
 	return s
 }
 

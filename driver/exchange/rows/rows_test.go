@@ -147,6 +147,26 @@ func TestALookWritesNothing(t *testing.T) {
 	}
 }
 
+// Promise: a fixed end that nobody moves is the same state at any time, though the wall clock and the monotonic one are not read at
+// the same moment, and the wall clock may be set between.
+func TestTheSameEndIsTheSameState(t *testing.T) {
+	q := &rows.Queue{Name: "q"}
+	rows.Begin(q, time.Now())
+	if _, err := q.Join(join("a", 1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := q.Keep(session(1), "a", time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	version := q.Read(exchange.Follower{}).Version
+	for n := range 100_000 {
+		rows.Begin(q, time.Now())
+		if is := q.Read(exchange.Follower{}).Version; is != version || is == "" {
+			t.Fatalf("the version is %q and was %q, %d reads before", is, version, n)
+		}
+	}
+}
+
 // Promise: a ticket that has expired, or has left with a tombstone, does not come back for one TTL, and may
 // then.
 func TestATombstoneEndsAtItsTime(t *testing.T) {
