@@ -20,49 +20,50 @@ const (
 	perSample = 8   // of so many tickets the last one is watched
 )
 
-// isFar: a ticket that joins a queue of so many keys is to watch one far in front of it. Some tickets were read that stand in front of it.
-// It needs the whole capacity, and all of them are of its kind. No number of permits was set there.
+// isFar: a ticket is to watch one far in front of it, by the first keys of its queue, without an order. It needs the whole capacity. All of these are
+// tickets, so that it is not keys of queues below that make the queue long, and those of this library are of its kind. No number of permits was set there.
 func (s *store) isFar(t *ticket, ln *line, keys int64) bool {
-	return keys >= s.veryLong && ln.number == (number{}) && far(t) && !slices.ContainsFunc(ln.tickets, t.odd) &&
-		slices.ContainsFunc(ln.tickets, func(o *ticket) bool { return !o.foreign })
+	return keys >= s.veryLong && len(ln.tickets) == perJoin && ln.number == (number{}) && needsWhole(t) && !slices.ContainsFunc(ln.tickets, t.odd) &&
+		slices.ContainsFunc(ln.tickets, func(o *ticket) bool { return !o.foreign && o.id != t.id })
 }
 
-// far: it is not held as long as any other ticket is in front of it.
-func far(t *ticket) bool { return t.Kind != driver.Semaphore && t.Units >= t.Capacity }
+// needsWhole: a ticket is not held as long as any other one is in front of it.
+func needsWhole(t *ticket) bool { return t.Kind != driver.Semaphore && t.Units >= t.Capacity }
 
-// readFar reads a ticket far in front of one that joins, or else takes one of those that were read when it was created.
+// readFar reads a ticket far in front of one that joins.
 func (s *store) readFar(ctx context.Context, q *queue, t *ticket, more func(*batch)) error {
 	q.line = line{kept: q.kept, tickets: q.tickets} // not its front
 	b := s.batch()
 	more(b)
-	b.add(s.sample(t.queue, t.key), func(r *pb.RangeResponse) { q.last = s.latest(t, r) })
+	var some *pb.RangeResponse
+	b.add(s.sample(t.queue, t.key), func(r *pb.RangeResponse) { some = r })
 	if err := b.run(ctx); err != nil {
 		return err
 	}
-	if q.last == nil {
-		one := *q.tickets[rand.N(len(q.tickets))]
-		one.far = true
-		q.last, q.read = &one, t.created
+	sampled := false
+	if q.last, sampled = s.someInFront(t, &q.line, some); !sampled {
+		q.read = t.created
 	}
+	q.far = true
 	return nil
+}
+
+// someInFront is the last one of a sample that is in front of a ticket, or else any of those that were read before; nil if none is.
+func (s *store) someInFront(t *ticket, ln *line, sample *pb.RangeResponse) (last *ticket, sampled bool) {
+	for _, kv := range sample.Kvs {
+		if o := s.readTicket(t.queue, kv); o != nil && o.created < t.created && (last == nil || o.created > last.created) {
+			last = o
+		}
+	}
+	if before := ln.place(t).before; last == nil && len(before) > 0 {
+		return before[rand.N(len(before))], false
+	}
+	return last, last != nil
 }
 
 // sample asks for some tickets of a queue: those with the next keys, which tell nothing of when they were created.
 func (s *store) sample(queue, key string) clientv3.Op {
 	return clientv3.OpGet(key+"\x00", clientv3.WithRange(clientv3.GetPrefixRangeEnd(s.queue(queue))), clientv3.WithLimit(perSample))
-}
-
-// latest is the last one of a sample that is in front of a ticket; nil if none is.
-func (s *store) latest(t *ticket, r *pb.RangeResponse) (last *ticket) {
-	for _, kv := range r.Kvs {
-		if o := s.readTicket(t.queue, kv); o != nil && o.created < t.created && (last == nil || o.created > last.created) {
-			last = o
-		}
-	}
-	if last != nil {
-		last.far = true
-	}
-	return last
 }
 
 // nearer reads what a waiter is to watch next that has watched a ticket far in front of it, if that has left. It returns for whom the queue is to be
@@ -80,7 +81,7 @@ func (l *look) nearer(ctx context.Context, rest []int) ([]int, error) {
 	l.together(2)
 	l.add(l.s.inFront(ref.Queue, created), func(r *pb.RangeResponse) { last = l.s.readInFront(ref.Queue, r) })
 	l.ticket(ref, func(t *ticket) {
-		if last != nil && t.created == created && far(t) {
+		if last != nil && t.created == created && needsWhole(t) {
 			l.seen = append(l.seen, seen{0, t, place{known: true, before: []*ticket{last}, all: true}})
 			rest = nil
 		}

@@ -51,10 +51,10 @@ func newLong(t *testing.T, of etcdtest.Option) *long {
 	return l
 }
 
-// join has a ticket of a session whose keys begin with a digit come.
-func (l *long) join(digit string, kind func(exchange.Session) exchange.Join) exchange.Status {
+// join has a ticket of a session come whose keys begin so.
+func (l *long) join(begins string, kind func(exchange.Session) exchange.Join) exchange.Status {
 	l.Helper()
-	o := exchange.Session{ID: digit + exchange.NewID()[1:], TTL: time.Minute, Mailbox: exchange.NewMailbox()}
+	o := exchange.Session{ID: begins + exchange.NewID()[len(begins):], TTL: time.Minute, Mailbox: exchange.NewMailbox()}
 	if _, err := l.s.Begin(l.Context(), o); err != nil {
 		l.Fatal(err)
 	}
@@ -173,11 +173,61 @@ func TestASampleOfLaterTicketsIsNotWatched(t *testing.T) {
 	}
 }
 
+// Promise: no server sorts a very long queue for a Join that is repeated, also if no ticket in front of it has a later key.
+func TestARepeatedJoinSortsNoVeryLongQueue(t *testing.T) {
+	t.Parallel()
+	for _, begins := range []string{"0", "ffff"} {
+		l := newLong(t, etcdtest.Of(etcdtest.Installed))
+		var j exchange.Join
+		l.join(begins, func(o exchange.Session) exchange.Join {
+			j = mutex(o)
+			return j
+		})
+		last := len(l.refs) - 1
+		l.s.watches.drop(ofTicket(j.ID))
+		l.sorts.Store(0)
+		j.Retry = true
+		if st, err := l.s.Join(t.Context(), j); err != nil || st.State != exchange.Waiting || l.sorts.Load() != 0 {
+			t.Fatalf("it is %+v, after %d sorts: %v", st, l.sorts.Load(), err)
+		}
+		if i, inFront := l.watched(); i >= last || inFront {
+			t.Errorf("it watches ticket %d of %d; in front of it: %v", i, last, inFront)
+		}
+	}
+}
+
+// Promise: keys of queues below make no queue very long: its waiters watch the ticket in front of them.
+func TestAShortQueueAboveALongOneIsShort(t *testing.T) {
+	t.Parallel()
+	s := storeTo(t, etcdtest.Start(t))
+	s.veryLong = perJoin
+	for i := range 2 * perJoin {
+		if _, err := s.client.Put(t.Context(), fmt.Sprintf("q/job-%d/x", i), ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	holder, waiter := mutex(begun(t, s)), mutex(begun(t, s))
+	if _, err := s.Join(t.Context(), holder); err != nil {
+		t.Fatal(err)
+	}
+	for _, waiter.Retry = range []bool{false, true} {
+		st, err := s.Join(t.Context(), waiter)
+		if err != nil {
+			t.Fatal(err)
+		}
+		key, created := s.watches.blocker(exchange.Ref{Queue: "q", ID: waiter.ID, Tag: st.Tag})
+		if key != s.seat(holder.Session, "q", holder.ID) || created == 0 {
+			t.Errorf("repeated=%v: it watches %s, created at %d", waiter.Retry, key, created)
+		}
+	}
+}
+
 // Promise: a writer that needs less than all by now is granted beside readers, though a reader is in front of it when the ticket has
 // left that it has watched.
 func TestAFarWriterThatWantsLessIsGrantedBesideReaders(t *testing.T) {
 	t.Parallel()
-	l := newLong(t, etcdtest.Of(etcdtest.Installed))
+	l := &long{T: t, s: storeTo(t, etcdtest.Start(t))}
+	l.s.veryLong = perJoin
 	of := func(units int64) func(exchange.Session) exchange.Join {
 		return func(o exchange.Session) exchange.Join {
 			j := mutex(o)
@@ -185,7 +235,6 @@ func TestAFarWriterThatWantsLessIsGrantedBesideReaders(t *testing.T) {
 			return j
 		}
 	}
-	l.o, l.refs = nil, nil
 	l.join("f", of(driver.RWCapacity))
 	for range perJoin + 5 {
 		l.join("8", of(1))
@@ -205,27 +254,33 @@ func TestAFarWriterThatWantsLessIsGrantedBesideReaders(t *testing.T) {
 	}
 }
 
-// Promise: a ticket of another kind is refused, also where the first keys of a long queue are of other queues.
-func TestAMismatchIsFoundBehindKeysOfQueuesBelow(t *testing.T) {
+// Promise: a ticket of another kind is refused, also where the first keys of a long queue are of other queues, or of other programs.
+func TestAMismatchIsFoundBehindOtherKeys(t *testing.T) {
 	t.Parallel()
-	for _, veryLong := range []int64{veryLong, perJoin} {
-		s := storeTo(t, etcdtest.Start(t))
-		s.veryLong = veryLong
-		reads := func(o exchange.Session) exchange.Join {
-			j := mutex(o)
-			j.Kind, j.Capacity, j.Robust = driver.RWMutex, driver.RWCapacity, false
-			return j
-		}
-		if _, err := s.Join(t.Context(), reads(begun(t, s))); err != nil {
-			t.Fatal(err)
-		}
-		for i := range perJoin + 5 {
-			if _, err := s.client.Put(t.Context(), fmt.Sprintf("q/-%d/x", i), ""); err != nil {
+	server := etcdtest.Start(t)
+	reads := func(o exchange.Session) exchange.Join {
+		j := mutex(o)
+		j.Kind, j.Capacity, j.Robust = driver.RWMutex, driver.RWCapacity, false
+		return j
+	}
+	for i, keys := range []string{"%s/-%d/x", "%s/-%d"} {
+		for _, veryLong := range []int64{veryLong, perJoin} {
+			s := storeTo(t, server)
+			s.veryLong = veryLong
+			queue := fmt.Sprintf("q%d-%d", i, veryLong)
+			reader, other := reads(begun(t, s)), mutex(begun(t, s))
+			reader.Queue, other.Queue = queue, queue
+			if _, err := s.Join(t.Context(), reader); err != nil {
 				t.Fatal(err)
 			}
-		}
-		if st, err := s.Join(t.Context(), mutex(begun(t, s))); err != driver.ErrMismatch {
-			t.Errorf("a mutex in the queue of a reader: %+v, %v", st, err)
+			for i := range perJoin + 5 {
+				if _, err := s.client.Put(t.Context(), fmt.Sprintf(keys, queue, i), ""); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if st, err := s.Join(t.Context(), other); err != driver.ErrMismatch {
+				t.Errorf("a mutex in the queue of a reader, behind %q: %+v, %v", keys, st, err)
+			}
 		}
 	}
 }

@@ -182,14 +182,15 @@ func (s *store) stands(ctx context.Context, j exchange.Join, t *ticket, q *queue
 	st = s.status(t, p)
 	switch {
 	case p.held:
-		waited := q.read > t.created // for others, which have read the queue between
+		// One behind it may have read the queue between, and waits for its key to be written.
+		waited := q.at > t.created && (!q.whole || slices.ContainsFunc(q.tickets, func(o *ticket) bool { return o.created > t.created }))
 		return st, s.granted(ctx, j.Session, t, q.marked(t), token, waited, &st)
 	case j.NoWait:
 		return st, driver.ErrBusy
 	case p.all:
 		s.watchWaiter(t, p, q.read)
 	case q.last != nil:
-		s.watchWaiter(t, place{before: []*ticket{q.last}, line: &q.line}, q.read)
+		s.watchWaiter(t, place{before: []*ticket{q.last}, far: q.far, line: &q.line}, q.read)
 	default:
 		if err := s.watchDeep(ctx, []*seen{{0, t, p}}, q.read); err != nil {
 			return st, err
@@ -306,13 +307,18 @@ func (s *store) free(ctx context.Context, t *ticket) error {
 func (s *store) again(ctx context.Context, j exchange.Join) (st exchange.Status, found bool, err error) {
 	b, left, ref := s.batch(), false, exchange.Ref{Queue: j.Queue, ID: j.ID}
 	var there *ticket
+	var ln line
 	var keys int64
 	var some *pb.RangeResponse
 	b.get(s.tombstone(j.ID), func(all kvs) { left = len(all) > 0 })
 	for _, key := range s.keys(j.Session, ref) {
 		b.get(key, func(all kvs) { there = cmp.Or(s.readOne(ref, all), there) })
 	}
-	b.add(s.front(j.Queue, 0, 0, false, clientv3.WithCountOnly()), func(r *pb.RangeResponse) { keys = r.Count })
+	b.get(s.floor(j.Queue), func(all kvs) { ln.kept, _ = readKept(all) }) // garbage counts as a number
+	b.add(s.front(j.Queue, 0, perJoin, false), func(r *pb.RangeResponse) {
+		s.readLine(&ln, j.Queue, r)
+		keys = r.Count
+	})
 	b.add(s.sample(j.Queue, s.seat(j.Session, j.Queue, j.ID)), func(r *pb.RangeResponse) { some = r })
 	switch err := b.run(ctx); {
 	case err != nil:
@@ -322,8 +328,10 @@ func (s *store) again(ctx context.Context, j exchange.Join) (st exchange.Status,
 	case there == nil || !there.of(j.Session):
 		return st, false, nil
 	}
-	if last := s.latest(there, some); last != nil && keys >= s.veryLong && far(there) {
-		s.watchWaiter(there, place{before: []*ticket{last}}, b.revision)
+	if s.isFar(there, &ln, keys) {
+		if last, _ := s.someInFront(there, &ln, some); last != nil {
+			s.watchWaiter(there, place{before: []*ticket{last}, far: true}, b.revision)
+		}
 	}
 	st, err = s.joined(ctx, j, there.tag(place{}))
 	return st, true, err

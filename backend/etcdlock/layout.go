@@ -103,7 +103,6 @@ type ticket struct {
 	created, changed int64
 	lease            clientv3.LeaseID
 	sure             bool // its client knows that it is held
-	far              bool // who watches it has others between
 }
 
 // value is the note, so that other programs show that of a candidate, and behind it the row.
@@ -270,6 +269,7 @@ type place struct {
 	first     bool      // of a waiter: no waiter is in front of it
 	before    []*ticket // in front of it
 	all       bool      // before is all of these
+	far       bool      // before is some ticket, and others may stand between
 	line      *line
 }
 

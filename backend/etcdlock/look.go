@@ -109,7 +109,8 @@ type queue struct {
 	keeps     bool    // what the queue keeps was asked for
 	semaphore bool    // for a ticket that is one of its permits
 	read      int64   // the revision at which the line was read first
-	last      *ticket // in front of one that comes to wait, and is far from the front
+	last      *ticket // in front of one that comes to wait, and is not among the first ones
+	far       bool    // others stand between
 	mark      mark
 	wrong     error     // of what the queue keeps: nobody is granted
 	unfits    []*ticket // of the session, which can never be held
@@ -222,16 +223,14 @@ func (l *look) holder(i int, ref exchange.Ref, rest *[]int) {
 
 // waiter asks whether what keeps a waiter out stands. One that an event is about may be held by now: if it was
 // behind a holder that has left, and needs the whole capacity, nothing is in front of it, so that
-// the queue need not be read, which the server would have to sort. Of one that was far behind it this is not so.
+// the queue need not be read, which the server would have to sort. Not so of one that has watched a ticket far in front of it.
 func (l *look) waiter(i int, ref exchange.Ref, key string, created int64, rest *[]int) {
 	var blocker *ticket
 	behind, wanted := false, false
 	q := l.numbered(ref)
 	l.get(key, func(all kvs) {
 		if len(all) > 0 {
-			if blocker = l.s.readTicket(ref.Queue, all[0]); blocker != nil {
-				blocker.far = created == 0
-			}
+			blocker = l.s.readTicket(ref.Queue, all[0])
 		}
 	})
 	if l.watch && len(l.refs) == 1 && created != 0 {
@@ -251,11 +250,11 @@ func (l *look) waiter(i int, ref exchange.Ref, key string, created int64, rest *
 
 		var ln *line // without a number that was set
 		switch {
-		case q.number.Permits > 0:
+		case q.number.Permits > 0, uint64(t.created) != ref.Tag>>tagBits: // or a later ticket with that ID
 			*rest = append(*rest, i)
 		case before && ln.keepsOut(b, t):
-			l.seen = append(l.seen, seen{i, t, place{known: true, before: []*ticket{b}, all: true}})
-		case !before && behind && ln.needsAll(t) && uint64(t.created) == ref.Tag>>tagBits:
+			l.seen = append(l.seen, seen{i, t, place{known: true, before: []*ticket{b}, all: true, far: created == 0}})
+		case !before && behind && ln.needsAll(t):
 			l.seen = append(l.seen, seen{i, t, place{known: true, held: true, exclusive: true, wanted: wanted, all: true}})
 		default:
 			*rest = append(*rest, i)

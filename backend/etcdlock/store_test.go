@@ -626,109 +626,166 @@ func TestAWaiterLooksIfItsWatchMayHaveBegunTooLate(t *testing.T) {
 	}
 }
 
-// Promise: a Join that is repeated trusts no watch that an earlier ticket with its ID has left: who was in front of that one says nothing
-// about this one.
-func TestARepeatedJoinTrustsNoWatchOfAnEarlierTicket(t *testing.T) {
-	t.Parallel()
-	s := storeTo(t, etcdtest.Start(t))
-	ctx := t.Context()
-	var o []exchange.Session
-	var refs []exchange.Ref
-	join := func(j exchange.Join) exchange.Status {
-		t.Helper()
-		st, err := s.Join(ctx, j)
-		if err != nil {
-			t.Fatal(err)
-		}
-		o, refs = append(o, j.Session), append(refs, exchange.Ref{Queue: "q", ID: j.ID, Tag: st.Tag})
-		return st
-	}
-	holds := func(i int) {
-		t.Helper()
-		all, err := s.Look(ctx, o[i], refs[i:i+1])
-		if err != nil || all[0].State != exchange.Held {
-			t.Fatal(all, err)
-		}
-		refs[i].Tag = all[0].Tag
-	}
-	leave := func(i int) {
-		t.Helper()
-		if _, err := s.Leave(ctx, exchange.Leave{Ref: refs[i], Session: o[i], Clean: true}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	again := mutex(begun(t, s))
-	join(mutex(begun(t, s)))
-	join(mutex(begun(t, s)))
-	join(again)
-	leave(0)
-	holds(1)
-	if _, err := s.client.Delete(ctx, s.seat(again.Session, "q", again.ID)); err != nil { // and its tombstone has ended
-		t.Fatal(err)
-	}
-	join(mutex(begun(t, s)))
-	late := &ticket{queue: "q", id: again.ID, lease: leaseOf(again.Session.ID), row: row{
-		ID: again.ID, Kind: again.Kind, Units: 1, Capacity: 1, Session: again.Session.ID, Mailbox: again.Session.Mailbox, TTL: again.Session.TTL,
-	}}
-	if _, found, err := s.put(ctx, again.Session, late); err != nil || found { // whose reply is lost
-		t.Fatal(found, err)
-	}
-	leave(1)
-	holds(3)
-	again.Retry = true
-	if st := join(again); st.State != exchange.Waiting {
-		t.Errorf("another one holds, and it is %+v", st)
+// Promise: nobody trusts the watch of an earlier ticket with the same ID: who was in front of that one says nothing about a later one.
+// Not a Join that is repeated, nor a Look that knows of the earlier one only.
+func TestNobodyTrustsTheWatchOfAnEarlierTicket(t *testing.T) {
+	for _, looks := range []bool{false, true} {
+		t.Run(fmt.Sprintf("looks=%v", looks), func(t *testing.T) {
+			t.Parallel()
+			s := storeTo(t, etcdtest.Start(t))
+			ctx := t.Context()
+			var o []exchange.Session
+			var refs []exchange.Ref
+			join := func(j exchange.Join) exchange.State {
+				t.Helper()
+				st, err := s.Join(ctx, j)
+				if err != nil {
+					t.Fatal(err)
+				}
+				o, refs = append(o, j.Session), append(refs, exchange.Ref{Queue: "q", ID: j.ID, Tag: st.Tag})
+				return st.State
+			}
+			look := func(i int) exchange.State {
+				t.Helper()
+				all, err := s.Look(ctx, o[i], refs[i:i+1])
+				if err != nil {
+					t.Fatal(err)
+				}
+				refs[i].Tag = all[0].Tag
+				return all[0].State
+			}
+			leave := func(i int) {
+				t.Helper()
+				if _, err := s.Leave(ctx, exchange.Leave{Ref: refs[i], Session: o[i], Clean: true}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			again := mutex(begun(t, s))
+			join(mutex(begun(t, s)))
+			join(mutex(begun(t, s)))
+			join(again)
+			leave(0)
+			if st := look(1); st != exchange.Held {
+				t.Fatalf("the next one is %v", st)
+			}
+			if _, err := s.client.Delete(ctx, s.seat(again.Session, "q", again.ID)); err != nil { // and its tombstone has ended
+				t.Fatal(err)
+			}
+			join(mutex(begun(t, s)))
+			late := &ticket{queue: "q", id: again.ID, lease: leaseOf(again.Session.ID), row: row{
+				ID: again.ID, Kind: again.Kind, Units: 1, Capacity: 1, Session: again.Session.ID, Mailbox: again.Session.Mailbox, TTL: again.Session.TTL,
+			}}
+			if _, found, err := s.put(ctx, again.Session, late); err != nil || found { // whose reply is lost
+				t.Fatal(found, err)
+			}
+			if looks {
+				if st := look(2); st != exchange.Waiting {
+					t.Fatalf("it is %v", st)
+				}
+			}
+			leave(1)
+			if st := look(3); st != exchange.Held {
+				t.Fatalf("the next one is %v", st)
+			}
+			var st exchange.State
+			if looks {
+				st = look(2)
+			} else {
+				again.Retry = true
+				st = join(again)
+			}
+			if st != exchange.Waiting {
+				t.Errorf("another one holds, and it is %v", st)
+			}
+		})
 	}
 }
 
-// Promise: a change that a watch brings is told, though a member does not answer whether its key was changed before it began.
+// Promise: a change that a watch brings is told, though a member does not answer whether its key was changed before it began. If there is
+// no change, the waiter is told to look in the end, unless it waits no more.
 func TestAChangeIsToldWhileAMemberDoesNotAnswer(t *testing.T) {
-	t.Parallel()
-	server := etcdtest.Start(t)
-	var stuck atomic.Bool
-	s, other := storeTo(t, server, grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-		if stuck.Load() {
-			<-ctx.Done()
-			return ctx.Err()
-		}
-		return invoke(ctx, method, request, reply, conn, opts...)
-	})), storeTo(t, server)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	o := begun(t, other)
-	holder, waiter := mutex(o), mutex(begun(t, s))
-	if _, err := other.Join(ctx, holder); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Join(ctx, waiter); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := other.client.Put(ctx, "other", ""); err != nil {
-		t.Fatal(err)
-	}
-	stuck.Store(true)
-	told := make(chan string, 10)
-	ended := make(chan error, 1)
-	go func() {
-		ended <- s.Listen(ctx, waiter.Session.Mailbox, func() {}, func(ev exchange.Event) { told <- ev.ID })
-	}()
-	for range 2 { // the question comes to no end, and the holder leaves
-		select {
-		case id := <-told:
-			if id != waiter.ID {
-				t.Errorf("%s is told", id)
+	for _, what := range []string{"nothing happens", "the holder leaves", "the watch is dropped"} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			server := etcdtest.Start(t)
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			var stuck atomic.Bool
+			asked := make(chan bool, 10)
+			s, other := storeTo(t, server, grpc.WithChainUnaryInterceptor(func(of context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+				if !stuck.Load() {
+					return invoke(of, method, request, reply, conn, opts...)
+				}
+				asked <- true
+				if what == "the holder leaves" { // no answer before the end of the test
+					of = ctx
+				}
+				<-of.Done()
+				return of.Err()
+			})), storeTo(t, server)
+			holder, waiter := mutex(begun(t, other)), mutex(begun(t, s))
+			if _, err := other.Join(ctx, holder); err != nil {
+				t.Fatal(err)
 			}
-		case err := <-ended:
-			t.Fatalf("it is not told: %v", err)
-		}
-		_, _ = other.Leave(ctx, exchange.Leave{Ref: exchange.Ref{Queue: "q", ID: holder.ID}, Session: o, Clean: true})
+			if _, err := s.Join(ctx, waiter); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := other.client.Put(ctx, "other", ""); err != nil {
+				t.Fatal(err)
+			}
+			stuck.Store(true)
+			told := make(chan string, 10)
+			ended := make(chan error, 1)
+			go func() {
+				ended <- s.Listen(ctx, waiter.Session.Mailbox, func() {}, func(ev exchange.Event) { told <- ev.ID })
+			}()
+			listened := func() {
+				cancel()
+				<-ended
+			}
+			select {
+			case <-asked:
+			case <-ctx.Done():
+				t.Fatal("it does not ask")
+			}
+			switch what {
+			case "the watch is dropped":
+				s.watches.drop(ofTicket(waiter.ID))
+				if listened(); len(told) > 0 {
+					t.Errorf("%s is told, and waits no more", <-told)
+				}
+				return
+			case "the holder leaves":
+				if _, err := other.Leave(ctx, exchange.Leave{Ref: exchange.Ref{Queue: "q", ID: holder.ID}, Session: holder.Session, Clean: true}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			defer listened()
+			select {
+			case id := <-told:
+				if id != waiter.ID {
+					t.Errorf("%s is told", id)
+				}
+			case <-ctx.Done():
+				t.Fatal("it is not told")
+			}
+		})
 	}
 }
 
 // Promise: a permit that a slow Join finds granted, since another one was given back meanwhile, is written so: who has read the queue
-// between hears that it is the first waiter.
+// between hears that it is the first waiter. If nobody has, nothing is written.
 func TestAPermitOfASlowJoinIsWritten(t *testing.T) {
-	t.Parallel()
+	for _, read := range []bool{true, false} {
+		t.Run(fmt.Sprintf("read=%v", read), func(t *testing.T) {
+			t.Parallel()
+			slowPermit(t, read)
+		})
+	}
+}
+
+// slowPermit joins while another one comes, if so, and a permit is given back.
+func slowPermit(t *testing.T, read bool) {
 	server := etcdtest.Start(t)
 	s, other := storeTo(t, server), storeTo(t, server)
 	ctx := t.Context()
@@ -753,8 +810,10 @@ func TestAPermitOfASlowJoinIsWritten(t *testing.T) {
 	kv := s.kv
 	s.kv = &beforeTxn{KV: kv, n: 2, do: func() {
 		s.kv = kv
-		if st, err := other.Join(ctx, permit(begun(t, other))); err != nil || st.State != exchange.Waiting {
-			t.Fatal(st, err)
+		if read {
+			if st, err := other.Join(ctx, permit(begun(t, other))); err != nil || st.State != exchange.Waiting {
+				t.Fatal(st, err)
+			}
 		}
 		if _, err := other.Leave(ctx, exchange.Leave{Ref: first, Session: o, Clean: true}); err != nil {
 			t.Fatal(err)
@@ -764,8 +823,8 @@ func TestAPermitOfASlowJoinIsWritten(t *testing.T) {
 		t.Fatal(st, err)
 	}
 	got, err := s.client.Get(ctx, s.seat(slow.Session, "q", slow.ID))
-	if err != nil || len(got.Kvs) != 1 || got.Kvs[0].ModRevision == got.Kvs[0].CreateRevision {
-		t.Errorf("its key was not written again: %+v, %v", got, err)
+	if err != nil || len(got.Kvs) != 1 || (got.Kvs[0].ModRevision != got.Kvs[0].CreateRevision) != read {
+		t.Errorf("its key: %+v, %v", got, err)
 	}
 }
 

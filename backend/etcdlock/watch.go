@@ -31,7 +31,7 @@ type watches struct {
 type watching struct {
 	key, end string // a range of keys, unless end is empty
 	waiter   int64  // when the ticket was created that waits for it
-	created  int64  // when the ticket was that keeps the waiter out, and has the key; 0: it is far in front
+	created  int64  // when the ticket was that keeps the waiter out, and has the key; 0: it is not known to be the last one in front
 	read     int64  // the revision at which that was seen to stand, or an earlier one; 0: it was not
 	event    exchange.Event
 }
@@ -212,7 +212,7 @@ func (s *store) watchWaiter(t *ticket, p place, read int64) {
 		key = b.key
 	}
 	created := b.created
-	if b.far {
+	if p.far {
 		created = 0
 	}
 	s.watches.set(ofTicket(t.id), watching{key, end, t.created, created, read, turnOf(t)})
@@ -259,7 +259,7 @@ func (s *store) Listen(ctx context.Context, mailbox string, up func(), receive f
 				case r.Created && s.watches.complete(t, r.Header.Revision):
 				case r.Created && t.end == "" && t.event.Type == exchange.Granted:
 					tasks.Go(func() { // a change may come before the answer
-						if !s.unchanged(ctx, t) {
+						if !s.unchanged(ctx, t) && ctx.Err() == nil {
 							tell()
 						}
 					})

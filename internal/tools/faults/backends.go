@@ -63,6 +63,14 @@ var backends = []fault{
 		old: "case p.state == waiting, p.state == granted && p.hold == 0:", new: "case p.state == waiting:",
 	},
 	{
+		file: "backend/quorumlock/inspect.go", test: "TestTheSameEndIsTheSameState",
+		old: "max(p-q, q-p) >= 100", new: "p != q",
+	},
+	{
+		file: "backend/quorumlock/inspect.go", test: "TestTheSameEndIsTheSameState",
+		old: "max(p-q, q-p) >= 100", new: "max(p-q, q-p) >= 10_000",
+	},
+	{
 		file: "backend/quorumlock/inspect.go", test: "TestWhoTakesALockAwayHearsThatItMayStand",
 		old: "if took && (what != driver.Force || unsure < d.majority) {", new: "if took {",
 	},
@@ -689,15 +697,35 @@ var backends = []fault{
 	},
 	{
 		file: "backend/etcdlock/far.go", test: "TestAFarWriterThatWantsLessIsGrantedBesideReaders",
-		old: "if last != nil && t.created == created && far(t) {", new: "if last != nil && t.created == created {",
+		old: "t.created == created && needsWhole(t) {", new: "t.created == created {",
 	},
 	{
-		file: "backend/etcdlock/far.go", test: "TestAMismatchIsFoundBehindKeysOfQueuesBelow",
-		old: "slices.ContainsFunc(ln.tickets, func(o *ticket) bool { return !o.foreign })", new: "true",
+		file: "backend/etcdlock/far.go", test: "TestAMismatchIsFoundBehindOtherKeys",
+		old: "slices.ContainsFunc(ln.tickets, func(o *ticket) bool { return !o.foreign && o.id != t.id })", new: "true",
 	},
 	{
-		file: "backend/etcdlock/watch.go", test: "TestARepeatedJoinTrustsNoWatchOfAnEarlierTicket",
+		file: "backend/etcdlock/far.go", test: "TestAShortQueueAboveALongOneIsShort",
+		old: "len(ln.tickets) == perJoin && ", new: "",
+	},
+	{ // of the tickets that were read before, only if none of the sample is in front
+		file: "backend/etcdlock/far.go", test: "TestARepeatedJoinSortsNoVeryLongQueue",
+		old: "last == nil && len(before) > 0 {", new: "false {",
+	},
+	{
+		file: "backend/etcdlock/join.go", test: "TestARepeatedJoinSortsNoVeryLongQueue",
+		old: "if s.isFar(there, &ln, keys) {", new: "if false && s.isFar(there, &ln, keys) {",
+	},
+	{
+		file: "backend/etcdlock/watch.go", test: "TestNobodyTrustsTheWatchOfAnEarlierTicket",
 		old: "ref.Tag != 0 && t.waiter == int64(ref.Tag>>tagBits) {", new: "ref.Tag != 0 {",
+	},
+	{
+		file: "backend/etcdlock/look.go", test: "TestNobodyTrustsTheWatchOfAnEarlierTicket",
+		old: "case q.number.Permits > 0, uint64(t.created) != ref.Tag>>tagBits:", new: "case q.number.Permits > 0:",
+	},
+	{ // in the watch itself
+		file: "backend/etcdlock/watch.go", test: "TestAChangeIsToldWhileAMemberDoesNotAnswer",
+		old: "tasks.Go(func() { // a change may", new: "func(f func()) { f() }(func() { // a change may",
 	},
 	{
 		file: "backend/etcdlock/watch.go", test: "TestAChangeIsToldWhileAMemberDoesNotAnswer",
@@ -705,15 +733,23 @@ var backends = []fault{
 	},
 	{
 		file: "backend/etcdlock/join.go", test: "TestAPermitOfASlowJoinIsWritten",
-		old: "waited := q.read > t.created", new: "waited := false",
+		old: "waited := q.at > t.created &&", new: "waited := false &&",
+	},
+	{
+		file: "backend/etcdlock/join.go", test: "TestAPermitOfASlowJoinIsWritten",
+		old: "waited := q.at > t.created && (!q.whole ||", new: "waited := q.at > t.created && (true ||",
+	},
+	{
+		file: "backend/etcdlock/watch.go", test: "TestAChangeIsToldWhileAMemberDoesNotAnswer",
+		old: "!s.unchanged(ctx, t) && ctx.Err() == nil {", new: "!s.unchanged(ctx, t) {",
 	},
 	{ // who has watched a ticket far in front of it takes the leaving of that for its turn
 		file: "backend/etcdlock/far.go", test: "TestAVeryLongQueueIsSortedForAWaiterOnce",
-		old: "last.far = true", new: "last.far = false",
+		old: "q.far = true", new: "q.far = false",
 	},
 	{ // and who looks between does
 		file: "backend/etcdlock/look.go", test: "TestAVeryLongQueueIsSortedForAWaiterOnce",
-		old: "blocker.far = created == 0", new: "blocker.far = false",
+		old: "far: created == 0}", new: "far: false}",
 	},
 	{
 		file: "backend/etcdlock/far.go", test: "TestAVeryLongQueueIsSortedForAWaiterOnce",
@@ -721,7 +757,7 @@ var backends = []fault{
 	},
 	{ // it is looked for at the front, and then for the one in front
 		file: "backend/etcdlock/far.go", test: "TestAVeryLongQueueIsSortedForAWaiterOnce",
-		old: "if last != nil && t.created == created && far(t) {", new: "if false {",
+		old: "if last != nil && t.created == created && needsWhole(t) {", new: "if false {",
 	},
 	{
 		file: "backend/etcdlock/far.go", test: "TestASampleOfLaterTicketsIsNotWatched",
@@ -1615,7 +1651,7 @@ var backends = []fault{
 	},
 	{
 		file: "backend/etcdlock/look.go", test: "^TestAHandOverWaitsForAllThatHoldBeyondTheNumber$",
-		old: "case q.number.Permits > 0:", new: "case q.number.Permits < 0:",
+		old: "case q.number.Permits > 0, ", new: "case q.number.Permits < 0, ",
 	},
 	{
 		file: "backend/etcdlock/look.go", test: "^TestWhoHasAllPermitsThatAreSetIsInherited$",
@@ -1834,6 +1870,10 @@ var backends = []fault{
 		old: "time.Duration(ahead)*e.s.ttl/160", new: "time.Duration(ahead)",
 	},
 	{
+		file: "driver/exchange/rows/queue.go", test: "TestTheSameEndIsTheSameState",
+		old: "return q.Tickets[i].End }", new: "return q.Now.Round(0).Add(s.Members[i].Left) }",
+	},
+	{
 		file: "driver/exchange/rows/queue.go", test: "TestTheRuleOfAQueue",
 		old: "if free -= t.Units; free < 0 {", new: "if t.Units > free {\n\t\t\tcontinue\n\t\t}\n\t\tif free -= t.Units; free < 0 {",
 	},
@@ -1876,6 +1916,10 @@ var backends = []fault{
 	{
 		file: "backend/filelock/locks.go", test: "TestAFileThatIsReplacedLosesTheLease",
 		old: "return !f.has || f.id.isOf(", new: "return true || f.id.isOf(",
+	},
+	{
+		file: "backend/filelock/store.go", test: "TestAJoinThatEndsBeforeTheFileIsUnlockedSaysSo",
+		old: "&& x.unlockable == nil\n", new: "&& x.unlockable == nil && ctx.Err() == nil\n",
 	},
 	{
 		file: "backend/filelock/store.go", test: "TestReadersShareWithFlock",
