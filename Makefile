@@ -14,7 +14,7 @@ TOOLS := cd internal/tools && GOWORK=off
 # A look at the working tree, to be compared with a later one.
 LOOK := { git status --porcelain && git diff; } 2>&1
 
-.PHONY: test packages check builds fmt lint alone cross unit install modules faults bench soak fuzz release dist reproducible third-party clean
+.PHONY: test packages check builds fmt lint alone cross unit install modules bench soak fuzz release dist reproducible third-party clean
 
 # Whatever the tests do, the working tree is afterwards as it was before.
 test: packages
@@ -90,10 +90,6 @@ unit:
 	$(TOOLS) $(GO) build -o ../../bin/gotestsum gotest.tools/gotestsum
 	TMPDIR="$$(.ci/memory)" CGO_ENABLED=1 GORACE=atexit_sleep_ms=100 bin/gotestsum --format pkgname -- -p $$((2 * $$(getconf _NPROCESSORS_ONLN))) -vet=off $(RACE) -timeout 30m $(TESTFLAGS) work
 	cd bench && GOWORK=off $(GO) test -vet=off $(TESTFLAGS) ./workload ./crowd
-
-# Deliberate faults, one at a time: each must be noticed by the test that is named with it.
-faults:
-	$(TOOLS) $(GO) run ./faults '$(FAULTS)'
 
 # The modules of this tree as a release: tagged, packed, installed, used.
 install:
