@@ -39,18 +39,38 @@ func Register(scheme string, open Opener, shown ...string) {
 	registry.shown[scheme] = shown
 }
 
-func registered(scheme string) bool {
-	registry.Lock()
-	defer registry.Unlock()
-	_, ok := registry.openers[scheme]
-	return ok
-}
-
 // harmless reports whether everybody may see the value of an option.
 func harmless(scheme, key string) bool {
+	scheme = meant(scheme, Schemes())
 	registry.Lock()
 	defer registry.Unlock()
-	return slices.Contains(registry.shown[scheme], key) || slices.Contains([]string{"ttl", "prefix", "owner"}, key)
+	return meant(key, append([]string{"ttl", "prefix", "owner"}, registry.shown[scheme]...)) != ""
+}
+
+// meant is which of some words is meant by one that may be mistyped: the word itself, or the first one
+// that has three letters or more and differs by one letter that is wrong, missing or too much, or by
+// two that are swapped. "" if there is none.
+func meant(typed string, words []string) string {
+	if slices.Contains(words, typed) {
+		return typed
+	}
+	for _, w := range words {
+		if len(w) >= 3 && len(typed) >= 3 && mistyped(typed, w) {
+			return w
+		}
+	}
+	return ""
+}
+
+func mistyped(typed, word string) bool {
+	for len(typed) > 0 && len(word) > 0 && typed[0] == word[0] {
+		typed, word = typed[1:], word[1:]
+	}
+	for len(typed) > 0 && len(word) > 0 && typed[len(typed)-1] == word[len(word)-1] {
+		typed, word = typed[:len(typed)-1], word[:len(word)-1]
+	}
+	return len(typed) <= 1 && len(word) <= 1 ||
+		len(typed) == 2 && len(word) == 2 && typed[0] == word[1] && typed[1] == word[0]
 }
 
 // RegisterExaminer is for backends that can answer and still refuse to be opened. A
@@ -100,6 +120,12 @@ func OpenURL(ctx context.Context, u *URL) (Driver, error) {
 	}
 	if pkg := known[u.Scheme]; pkg != "" {
 		return nil, fmt.Errorf("%w: scheme %q needs the line: import _ \"github.com/interlock-go/interlock/backend/%s\"", ErrInvalid, u.Scheme, pkg)
+	}
+	switch like := meant(u.Scheme, Schemes()); {
+	case u.isPort():
+		return nil, fmt.Errorf("%w: %s:%s has no scheme; this program has %v, as in SCHEME://%[2]s:%[3]s", ErrInvalid, u.Scheme, u.Path, Schemes())
+	case like != "":
+		return nil, fmt.Errorf("%w: unknown scheme %q: did you mean %s?", ErrInvalid, u.Scheme, like)
 	}
 	return nil, fmt.Errorf("%w: unknown scheme %q; this program has %v, as in SCHEME://host", ErrInvalid, u.Scheme, Schemes())
 }

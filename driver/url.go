@@ -153,11 +153,13 @@ var nameEscaper = strings.NewReplacer(":", "%3A", "@", "%40")
 
 // String returns the URL with its password hidden, and with the values of all options but those
 // that the backend has named to [Register], and ttl, prefix and owner; and with what stands behind the
-// scheme without "//", if it has a colon. It is itself a URL that can be parsed. Of a scheme that is not registered it has nothing else: its parts may mean anything.
+// scheme without "//", if it has a colon. It is itself a URL that can be parsed. A scheme or option that
+// is mistyped is read as the one that is meant. Of any other scheme that is not registered only hosts are
+// shown, and only if there is nothing else: its parts may mean anything.
 func (u *URL) String() string {
 	var b strings.Builder
 	b.WriteString(u.Scheme + ":")
-	if u.doubted || !registered(u.Scheme) {
+	if u.doubted || u.foreign() {
 		return b.String() + masked
 	}
 	if len(u.Hosts) > 0 || u.User != nil || strings.HasPrefix(u.Path, "/") {
@@ -211,7 +213,18 @@ func (u *URL) Secret() bool {
 			return true
 		}
 	}
-	return u.opaque() || !registered(u.Scheme)
+	return u.opaque() || u.foreign()
+}
+
+// foreign reports whether the scheme is none of this program's, and the URL has more than its hosts.
+func (u *URL) foreign() bool {
+	return meant(u.Scheme, Schemes()) == "" && (len(u.options) > 0 || u.User != nil || strings.Trim(u.Path, "/") != "" && !u.isPort())
+}
+
+// isPort reports whether the URL is host:port, without a scheme.
+func (u *URL) isPort() bool {
+	_, err := strconv.ParseUint(u.Path, 10, 16)
+	return err == nil && len(u.Hosts) == 0
 }
 
 // nests reports whether the values of an option are URLs themselves: those of the members of a quorum.
@@ -332,7 +345,11 @@ func (u *URL) Check() error {
 			if namesOption(k, u.options[k]) {
 				name = " " + k
 			}
-			wrong = append(wrong, fmt.Errorf("unknown option%s; %s: knows %s", name, u.Scheme, strings.Join(slices.Sorted(maps.Keys(u.taken)), ", ")))
+			knows := slices.Sorted(maps.Keys(u.taken))
+			if like := meant(k, knows); like != "" {
+				name += " (did you mean " + like + "?)"
+			}
+			wrong = append(wrong, fmt.Errorf("unknown option%s; %s: knows %s", name, u.Scheme, strings.Join(knows, ", ")))
 		}
 	}
 	if len(wrong) > 0 && u.at { // the options may be the end of a password

@@ -101,6 +101,38 @@ func TestAnAtInItsPlace(t *testing.T) {
 	}
 }
 
+// Promise: a mistyped scheme or option is named, with the one that is meant, and is no reason to hide anything.
+func TestWhatIsMistypedIsShown(t *testing.T) {
+	for s, says := range map[string]string{
+		"knwon://localhost/db":           `unknown scheme "knwon": did you mean known?`,
+		"knownn://h1:1,h2?timeout=1s":    `unknown scheme "knownn": did you mean known?`,
+		"mongodb://x":                    `unknown scheme "mongodb"; this program has`,
+		"localhost:6379":                 "localhost:6379 has no scheme",
+		"known://h/db?tll=3s&timeout=2s": "unknown option tll (did you mean ttl?)",
+	} {
+		u, err := driver.ParseURL(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if u.String() != s && s != "known://h/db?tll=3s&timeout=2s" || strings.Contains(u.String(), "xxxxx") || u.Secret() {
+			t.Errorf("%s is shown as %s; secret: %v", s, u, u.Secret())
+		}
+		_ = u.Duration("ttl", 0) + u.Duration("timeout", 0)
+		if u.Scheme != "known" {
+			_, err = driver.OpenURL(t.Context(), u)
+		} else {
+			err = u.Check()
+		}
+		if err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", s, err)
+		}
+	}
+	u, err := driver.ParseURL("knwon://me:" + secret + "@h/db?token=" + secret)
+	if err != nil || u.String() != "knwon://me:xxxxx@h/db?token=xxxxx" || !u.Secret() {
+		t.Errorf("shown as %s: %v", u, err)
+	}
+}
+
 // Promise: of a URL whose scheme nobody has registered, nothing but that is shown.
 func TestOfAnUnknownSchemeNothingElseIsShown(t *testing.T) {
 	for _, s := range []string{"unknown:app:" + secret, "unknown:/app:" + secret, "unknown://app/" + secret, "unknown://" + secret + "@h", "unknown://h/db?timeout=" + secret} {
@@ -187,7 +219,7 @@ func TestOptionsThatAreTheEndOfAPassword(t *testing.T) {
 func TestPasswordsOfMembersAreHidden(t *testing.T) {
 	driver.Register("quorum", nil)
 	driver.Register("inner", nil, "db")
-	u, err := driver.ParseURL("quorum:?member=" + url.QueryEscape("inner://user:secret@a/x?db=1&key=secret") + "&member=" + url.QueryEscape("unknown://secret") + "&ttl=5s")
+	u, err := driver.ParseURL("quorum:?member=" + url.QueryEscape("inner://user:secret@a/x?db=1&key=secret") + "&member=" + url.QueryEscape("unknown://h/secret") + "&ttl=5s")
 	if err != nil {
 		t.Fatal(err)
 	}

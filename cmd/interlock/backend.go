@@ -108,19 +108,27 @@ func (b backend) nested() error {
 	return usage("this is a job of interlock, which did not get the URL of its lock: start it with run --pass-url, or name the backend with --url-file, or --local")
 }
 
-// exposed is what the doctor says of a file with a password that everybody can read.
+// exposed is what the doctor says of the rights of the file that the URL is from.
 func (b backend) exposed() []interlock.Finding {
-	u, err := driver.ParseURL(b.url)
-	if err != nil || !u.Secret() || b.file == "" || runtime.GOOS == "windows" {
+	if b.file == "" || runtime.GOOS == "windows" {
 		return nil
 	}
 	st, err := os.Stat(b.file)
-	if err != nil || st.Mode().Perm()&0o004 == 0 {
+	if err != nil {
 		return nil
 	}
-	return []interlock.Finding{doctor.Of("URL", doctor.Warn("only those who have the password can change the locks",
-		fmt.Sprintf("give it to a group: chgrp GROUP %s && chmod 0640 %s", b.file, b.file),
-		"%s has a password and can be read by every user of this machine (mode %04o)", b.file, st.Mode().Perm()))}
+	mode := st.Mode().Perm()
+	if mode&0o022 != 0 {
+		return []interlock.Finding{doctor.Of("URL", doctor.Warn("those who use this backend are kept out by each other's locks",
+			"if they are not all trusted: chmod go-w "+b.file,
+			"other users can write %s (mode %04o), and so choose the backend of all who read it", b.file, mode))}
+	}
+	if u, err := driver.ParseURL(b.url); err == nil && u.Secret() && mode&0o004 != 0 {
+		return []interlock.Finding{doctor.Of("URL", doctor.Warn("only those who have the password can change the locks",
+			fmt.Sprintf("give it to a group: chgrp GROUP %s && chmod 0640 %s", b.file, b.file),
+			"%s has a password and can be read by every user of this machine (mode %04o)", b.file, mode))}
+	}
+	return nil
 }
 
 // firstLine is the first line that is neither empty nor a comment.

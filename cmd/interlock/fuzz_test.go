@@ -1,6 +1,9 @@
 package main
 
 import (
+	"os"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -29,6 +32,31 @@ func FuzzDuration(f *testing.F) {
 			if err := (duration{&again}).Set(shown); err != nil || again != d {
 				t.Errorf("%q is shown as %s, which is %v: %v", text, shown, again, err)
 			}
+		}
+	})
+}
+
+// Promise: whatever INTERLOCK_HELD says, a lock is held if and only if its entry is a line of it.
+func FuzzHeld(f *testing.F) {
+	f.Add("redis://h nightly\nsqlite:x backup", "nightly")
+	f.Add("\n\n", "")
+	f.Add("redis://h", " ")
+	f.Fuzz(func(t *testing.T, held, name string) {
+		if strings.ContainsAny(name, "\x00\n") || strings.Contains(held, "\x00") {
+			return // no variable has a NUL, and no name a line feed
+		}
+		b := backend{url: "redis://h"}
+		entry := heldEntry(b, name)
+		t.Setenv(heldVariable, held)
+		if was := slices.Contains(strings.Split(held, "\n"), entry); heldAlready(entry) != was {
+			t.Errorf("%q is held: %v, in %q", entry, !was, held)
+		}
+		t.Setenv(heldVariable, heldBy(entry))
+		if !heldAlready(entry) || !b.holds(os.Getenv(heldVariable)) {
+			t.Errorf("%q is not held under %q", entry, os.Getenv(heldVariable))
+		}
+		if name != "" && heldAlready(heldEntry(b, name+"x")) && !strings.Contains(held, name+"x") {
+			t.Errorf("%q has another lock", os.Getenv(heldVariable))
 		}
 	})
 }
