@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -122,15 +123,13 @@ func withPassword(cmd *exec.Cmd) ([]byte, error) {
 func TestTheExperimentsOfTheDecisions(t *testing.T) {
 	t.Parallel()
 	said := regexp.MustCompile(`echo '([^']*)'`)
-	n := 0
-	for _, page := range decided {
+	for _, page := range slices.DeleteFunc(pages(), func(p string) bool { return !decides(p) }) {
 		for _, s := range snippetsOf(readDocument(t, "../../"+page)) {
 			block := s.commands()
 			if s.span || block == "" {
 				continue
 			}
-			n++
-			t.Run(fmt.Sprint("line ", s.line), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s:%d", page, s.line), func(t *testing.T) {
 				t.Parallel()
 				dir := t.TempDir()
 				file, err := os.Create(filepath.Join(dir, "written")) // a pipe would be kept open by what runs on
@@ -155,8 +154,5 @@ func TestTheExperimentsOfTheDecisions(t *testing.T) {
 				}
 			})
 		}
-	}
-	if n < 2 {
-		t.Errorf("%d experiments were found, want 2 at least: are they written in another way?", n)
 	}
 }
