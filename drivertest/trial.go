@@ -13,6 +13,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/drivertest/internal/suite"
+	"github.com/interlock-go/interlock/internal/busy"
 )
 
 // limit bounds the waits of a rule for what must happen. It is far more than any
@@ -49,7 +50,7 @@ func (t *trial) Fatalf(format string, args ...any) {
 }
 
 // patience is for how long a rule waits for what must happen.
-func (t *trial) patience() time.Duration { return cmp.Or(t.limit, limit) }
+func (t *trial) patience() time.Duration { return cmp.Or(t.limit, busy.Bound(limit)) }
 
 // inVain says what a deadline that was exceeded means, if it is the rule's.
 func (t *trial) inVain() string {

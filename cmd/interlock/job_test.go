@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/interlock-go/interlock/internal/busy"
 )
 
 // testJob is what the tests run under locks: job VERB FILE [ARG].
@@ -87,7 +89,7 @@ func stay(dir, full string) {
 	me := filepath.Join(dir, "in-"+strconv.Itoa(os.Getpid()))
 	marker := filepath.Join(dir, "was-full")
 	must(os.WriteFile(me, nil, 0o600))
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(busy.Bound(time.Minute)); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		in, err := filepath.Glob(filepath.Join(dir, "in-*"))
 		must(err)
 		fmt.Println(len(in))

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/interlock-go/interlock/internal/busy"
 )
 
 // status N COMMAND [ARG]… runs a command that must exit with N.
@@ -35,10 +37,10 @@ func await(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: await TEXT COMMAND [ARG]…")
 	}
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(busy.Bound(time.Minute)); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if err := ts.Exec(args[1], args[2:]...); err == nil && strings.Contains(ts.ReadFile("stdout"), args[0]) {
 			return
 		}
 	}
-	ts.Fatalf("waited a minute for %q", args[0])
+	ts.Fatalf("waited in vain for %q", args[0])
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/drivertest"
 	"github.com/interlock-go/interlock/drivertest/internal/suite"
+	"github.com/interlock-go/interlock/internal/busy"
 )
 
 // limit bounds the waits of a rule for what must happen. It is far more than any
@@ -88,7 +89,7 @@ func (t *trial) allow(d time.Duration) {
 	if t.cancel != nil {
 		t.cancel()
 	}
-	t.ctx, t.cancel = context.WithTimeout(context.Background(), cmp.Or(t.limit, d))
+	t.ctx, t.cancel = context.WithTimeout(context.Background(), cmp.Or(t.limit, busy.Bound(d)))
 }
 
 // Errorf fails the rule and goes on.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/busy"
 )
 
 // Load is clients of which each has so many goroutines, which hold so often.
@@ -111,7 +112,7 @@ func Run(t *testing.T, load Load, disturb func()) {
 var errHasty = errors.New("it did not wait for long")
 
 func acquire(lock *interlock.Lock) (*interlock.Lease, error) {
-	wait, hasty := patience, rand.IntN(8) == 0
+	wait, hasty := busy.Bound(patience), rand.IntN(8) == 0
 	if hasty {
 		wait = rand.N(20 * time.Millisecond)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/testserver"
 )
 
@@ -38,7 +39,7 @@ func Garbled(t *testing.T, server string, clients int, url func(addr string) str
 			}()
 			select {
 			case <-ended:
-			case <-time.After(patience):
+			case <-time.After(busy.Bound(patience)):
 				t.Errorf("what the client of seed %d does goes on past its context", seed)
 			}
 		})

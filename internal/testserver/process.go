@@ -5,6 +5,8 @@ import (
 	"os/exec"
 	"runtime"
 	"time"
+
+	"github.com/interlock-go/interlock/internal/busy"
 )
 
 // Process is a child whose end can be waited for by many.
@@ -67,7 +69,7 @@ func (p *Process) Terminate() { p.end(terminate) }
 func (p *Process) end(ask func(*os.Process) error) {
 	_ = p.Resume()
 	_ = ask(p.cmd.Process)
-	timer := time.NewTimer(patience)
+	timer := time.NewTimer(busy.Bound(patience))
 	defer timer.Stop()
 	select {
 	case <-p.done:

@@ -5,10 +5,12 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"github.com/interlock-go/interlock/internal/busy"
 )
 
 // ErrSlow ends a wait that should have been over long ago.
-var ErrSlow = errors.New("nothing has happened for two minutes")
+var ErrSlow = errors.New("nothing has happened for minutes")
 
 // Until looks again and again until there is a result or an error.
 func Until(ready func() (bool, error)) error {
@@ -17,7 +19,7 @@ func Until(ready func() (bool, error)) error {
 		if ok, err := ready(); ok || err != nil {
 			return err
 		}
-		if time.Since(began) > 2*time.Minute {
+		if time.Since(began) > busy.Bound(2*time.Minute) {
 			return ErrSlow
 		}
 		time.Sleep(pause)
