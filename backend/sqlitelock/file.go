@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/backend/sqlitelock/internal/blockers"
-	"github.com/interlock-go/interlock/backend/sqlitelock/internal/folder"
-	"github.com/interlock-go/interlock/backend/sqlitelock/internal/trust"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/folder"
+	"github.com/interlock-go/interlock/internal/trust"
 	"zombiezen.com/go/sqlite"
 )
 

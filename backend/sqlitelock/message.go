@@ -4,9 +4,9 @@ import (
 	"encoding/json"
 	"slices"
 
-	"github.com/interlock-go/interlock/backend/sqlitelock/internal/folder"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/internal/folder"
 	"zombiezen.com/go/sqlite"
 )
 

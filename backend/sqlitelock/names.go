@@ -6,7 +6,7 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
-	"github.com/interlock-go/interlock/backend/sqlitelock/internal/folder"
+	"github.com/interlock-go/interlock/internal/folder"
 )
 
 // Files in the folder are called by an ID and a suffix. All who share the database can

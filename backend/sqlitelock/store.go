@@ -9,11 +9,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/interlock-go/interlock/backend/sqlitelock/internal/folder"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/internal/coalesce"
 	"github.com/interlock-go/interlock/internal/fileclock"
+	"github.com/interlock-go/interlock/internal/folder"
 	"zombiezen.com/go/sqlite"
 )
 

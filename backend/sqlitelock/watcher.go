@@ -10,7 +10,7 @@ import (
 	"github.com/interlock-go/interlock/driver/exchange"
 	"zombiezen.com/go/sqlite"
 
-	"github.com/interlock-go/interlock/backend/sqlitelock/internal/folder"
+	"github.com/interlock-go/interlock/internal/folder"
 )
 
 // watcher notices the ends of other sessions, in a loop, which is Listen:

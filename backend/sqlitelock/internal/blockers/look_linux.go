@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/interlock-go/interlock/backend/sqlitelock/internal/trust"
 	"github.com/interlock-go/interlock/internal/flock"
+	"github.com/interlock-go/interlock/internal/trust"
 )
 
 // look names the processes, but not this one.

@@ -14,10 +14,10 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
-	"github.com/interlock-go/interlock/backend/sqlitelock/internal/folder"
-	"github.com/interlock-go/interlock/backend/sqlitelock/internal/trust"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/doctor"
+	"github.com/interlock-go/interlock/internal/folder"
+	"github.com/interlock-go/interlock/internal/trust"
 )
 
 // Client is what the doctor is told of who uses the file.

@@ -9,9 +9,9 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/interlock-go/interlock/backend/sqlitelock/internal/trust"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/doctor"
+	"github.com/interlock-go/interlock/internal/trust"
 )
 
 // checkPlace looks who can replace the file, or a folder that it is in.

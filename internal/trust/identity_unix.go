@@ -6,8 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 )
 
 // ID tells files apart, whatever their names.
@@ -29,4 +27,4 @@ func HardLinks(st fs.FileInfo) uint64 {
 	return 1
 }
 
-func Writable(path string) error { return unix.Access(path, unix.R_OK|unix.W_OK) }
+func Writable(path string) error { return syscall.Access(path, 4|2) } // R_OK|W_OK

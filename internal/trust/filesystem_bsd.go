@@ -4,17 +4,19 @@ package trust
 
 import (
 	"os"
-
-	"golang.org/x/sys/unix"
+	"syscall"
 )
+
+// mntLocal is MNT_LOCAL, which package syscall does not have.
+const mntLocal = 0x1000
 
 // Filesystem tells whether a folder is on a file system of this machine.
 func Filesystem(path string) (Kind, error) {
-	var st unix.Statfs_t
-	if err := unix.Statfs(path, &st); err != nil {
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(path, &st); err != nil {
 		return Kind{}, &os.PathError{Op: "statfs", Path: path, Err: err}
 	}
-	if st.Flags&unix.MNT_LOCAL == 0 {
+	if st.Flags&mntLocal == 0 {
 		return Kind{Name: "a network file system", Network: true}, nil
 	}
 	return Kind{Name: "a local file system"}, nil
@@ -22,8 +24,8 @@ func Filesystem(path string) (Kind, error) {
 
 // Space returns how many bytes are free for us.
 func Space(path string) (int64, error) {
-	var st unix.Statfs_t
-	if err := unix.Statfs(path, &st); err != nil {
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(path, &st); err != nil {
 		return 0, &os.PathError{Op: "statfs", Path: path, Err: err}
 	}
 	return int64(st.Bavail) * int64(st.Bsize), nil

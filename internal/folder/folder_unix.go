@@ -8,9 +8,7 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/interlock-go/interlock/backend/sqlitelock/internal/trust"
+	"github.com/interlock-go/interlock/internal/trust"
 )
 
 // maxSocket is what the names of our sockets may have in front of them: the whole
@@ -57,7 +55,7 @@ func (f Folder) reach(name string) (path string, uid uint32, done func(), err er
 
 // openTo lets all who share the folder connect to a socket of this process in it.
 func (f Folder) openTo(name string) error {
-	path, uid, done, err := f.reach(name)
+	_, uid, done, err := f.reach(name)
 	if err != nil {
 		return err
 	}
@@ -65,5 +63,5 @@ func (f Folder) openTo(name string) error {
 	if uid != uint32(os.Geteuid()) {
 		return syscall.EPERM
 	}
-	return unix.Fchmodat(unix.AT_FDCWD, path, uint32(f.Mode), unix.AT_SYMLINK_NOFOLLOW)
+	return f.Root.Chmod(name, f.Mode)
 }

@@ -4,9 +4,10 @@ import (
 	"fmt"
 	"os"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 )
+
+// oPath is O_PATH, which package syscall does not have.
+const oPath = 0x200000
 
 // shorten returns a name of the folder that is short enough for sockets, whose
 // names have at most 107 bytes: by way of an open descriptor.
@@ -27,19 +28,19 @@ func shorten(f Folder) (short string, free func()) {
 // whatever takes its place meanwhile: by way of a descriptor, which done closes. A
 // link, and a second name of a socket elsewhere, count as missing.
 func (f Folder) reach(name string) (path string, uid uint32, done func(), err error) {
-	fd, err := unix.Open(f.socket(name), unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	fd, err := syscall.Open(f.socket(name), oPath|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0)
 	if err != nil {
 		return "", 0, nil, err
 	}
-	var st unix.Stat_t
-	if err = unix.Fstat(fd, &st); err == nil && (st.Mode&unix.S_IFMT != unix.S_IFSOCK || st.Nlink > 1) {
+	var st syscall.Stat_t
+	if err = syscall.Fstat(fd, &st); err == nil && (st.Mode&syscall.S_IFMT != syscall.S_IFSOCK || st.Nlink > 1) {
 		err = syscall.ENOENT
 	}
 	if err != nil {
-		unix.Close(fd)
+		syscall.Close(fd)
 		return "", 0, nil, err
 	}
-	return fmt.Sprintf("/proc/self/fd/%d", fd), st.Uid, func() { unix.Close(fd) }, nil
+	return fmt.Sprintf("/proc/self/fd/%d", fd), st.Uid, func() { syscall.Close(fd) }, nil
 }
 
 // openTo lets all who share the folder connect to a socket of this process in it.
@@ -52,5 +53,5 @@ func (f Folder) openTo(name string) error {
 	if uid != uint32(os.Geteuid()) {
 		return syscall.EPERM
 	}
-	return unix.Chmod(path, uint32(f.Mode))
+	return syscall.Chmod(path, uint32(f.Mode))
 }

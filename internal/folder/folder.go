@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"sync"
 
-	"github.com/interlock-go/interlock/backend/sqlitelock/internal/trust"
+	"github.com/interlock-go/interlock/internal/trust"
 )
 
 // Folder holds the sockets and lock files beside the database. All who share the

@@ -9,8 +9,6 @@ import (
 	"sync"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // Mailbox receives the messages of a client, and sends those to others, by a datagram socket in
@@ -118,10 +116,10 @@ func (m *Mailbox) send(to string, data []byte) error {
 		return err
 	}
 	defer done()
-	addr := &unix.SockaddrUnix{Name: path}
+	addr := &syscall.SockaddrUnix{Name: path}
 	if e := raw.Control(func(fd uintptr) {
 		for {
-			if err = unix.Sendto(int(fd), data, unix.MSG_DONTWAIT, addr); err != syscall.EINTR {
+			if err = syscall.Sendto(int(fd), data, syscall.MSG_DONTWAIT, addr); err != syscall.EINTR {
 				return
 			}
 		}
