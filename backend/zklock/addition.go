@@ -13,6 +13,7 @@ import (
 type addition struct {
 	After uint64 `json:"after,string"`
 	Add   uint64 `json:"add,string"`
+	Lost  uint64 `json:"lost,string,omitempty"` // the ensemble had reached this transaction, and then lost it
 }
 
 // added is what is added to a transaction. It never falls from one transaction to a later one,
@@ -73,6 +74,17 @@ func decodeRecord(data []byte) (all []addition, err error) {
 		}
 	}
 	return all, nil
+}
+
+// reached is a transaction that the ensemble had reached once, by what the last raise of each queue says.
+func (a additions) reached() (zxid uint64) {
+	for _, data := range a.of {
+		if all, err := decodeRecord(data); err == nil {
+			last := all[len(all)-1]
+			zxid = max(zxid, last.After, last.Lost)
+		}
+	}
+	return zxid
 }
 
 // illegible returns whose additions cannot be read.

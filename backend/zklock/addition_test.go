@@ -16,7 +16,7 @@ func TestTokensGrowWhateverIsAdded(t *testing.T) {
 	number := rapid.OneOf(rapid.Uint64(), rapid.Uint64Range(0, 100), rapid.Uint64Range(driver.MaxToken-100, driver.MaxToken+100))
 	rapid.Check(t, func(t *rapid.T) {
 		all := rapid.SliceOf(rapid.Custom(func(t *rapid.T) addition {
-			return addition{number.Draw(t, "after"), number.Draw(t, "add")}
+			return addition{After: number.Draw(t, "after"), Add: number.Draw(t, "add")}
 		})).Draw(t, "all")
 		zxid := rapid.OneOf(rapid.Uint64Range(1, 100), rapid.Uint64Range(1, driver.MaxToken-2))
 		a, b := zxid.Draw(t, "a"), zxid.Draw(t, "b")
@@ -53,7 +53,7 @@ func TestRaisedTokensStayAboveTheirFloors(t *testing.T) {
 					}
 				}
 				next := zxid + 1
-				all = raised(all, addition{zxid, floor + 1 - next}, oldest)
+				all = raised(all, addition{After: zxid, Add: floor + 1 - next}, oldest)
 			}
 			for at, token := range told {
 				if now := at + added(all, at); now != token {

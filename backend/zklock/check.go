@@ -33,7 +33,10 @@ func (d *Driver) Check(ctx context.Context) []driver.Finding {
 	defer cancel()
 	return doctor.New(doctor.Client{
 		Hosts: d.hosts, Auth: d.auth, ACL: d.acl, Root: d.root, Aside: d.aside, Mark: markOf(0),
-		Illegible: func(data []byte, stat *zk.Stat) []string { return decodeAdditions(content{data, stat}).illegible() },
+		Floors: func(data []byte, stat *zk.Stat) ([]string, uint64) {
+			by := decodeAdditions(content{data, stat})
+			return by.illegible(), by.reached()
+		},
 		Dial: func(name string) doctor.Dialler {
 			if d.given != nil {
 				return d.given.tap.dial

@@ -36,6 +36,8 @@ type Driver struct {
 	memory   time.Duration  // of swaps
 	swaps    []swapped      // that may be forgotten, oldest first
 	swept    driver.Instant // when markers of others were looked at
+	granted  uint64         // the last transaction of a ticket that was granted here
+	token    uint64         // the largest token that was granted here
 }
 
 // lane is what is known of a queue.
@@ -198,6 +200,11 @@ func (d *Driver) present() *link {
 		if id, _ := s.l.tap.state(); id == s.zk {
 			return s.l
 		}
+	}
+	if l := d.spare; l != nil && l.tap.lost() {
+		d.spare = nil
+		d.retired.Add(l.tap.exchanges.Load())
+		go l.close()
 	}
 	return d.spare
 }

@@ -121,12 +121,12 @@ func (d *Driver) Raise(ctx context.Context, queue string, floor uint64) error {
 	}
 	ctx, cancel := d.bound(ctx)
 	defer cancel()
-	return d.failed(d.raise(ctx, l, q, floor))
+	return d.failed(d.raise(ctx, l, q, floor, 0))
 }
 
 // raise raises the tokens of a queue, or those of tickets that join any queue from now on, if
 // q is nil.
-func (d *Driver) raise(ctx context.Context, l *link, q *lane, floor uint64) error {
+func (d *Driver) raise(ctx context.Context, l *link, q *lane, floor, lost uint64) error {
 	path := d.aside("floors")
 	for {
 		now, err := l.set(ctx, d.aside("clock"), nil, -1) // the present transaction
@@ -174,7 +174,7 @@ func (d *Driver) raise(ctx context.Context, l *link, q *lane, floor uint64) erro
 		}
 		switch {
 		case illegible || floor >= r.next+add:
-			have = raised(have, addition{r.held, max(floor, r.next) + 1 - r.next}, r.oldest)
+			have = raised(have, addition{r.held, max(floor, r.next) + 1 - r.next, lost}, r.oldest)
 		case !by.lost:
 			return nil
 		}
@@ -182,6 +182,25 @@ func (d *Driver) raise(ctx context.Context, l *link, q *lane, floor uint64) erro
 			return err
 		}
 	}
+}
+
+// resume raises all tokens above those that were granted here, if the ensemble has lost their
+// transactions: it has begun anew, or gone on with old data. The last answer was to a transaction.
+func (d *Driver) resume(ctx context.Context, l *link) error {
+	d.mu.Lock()
+	granted, token := d.granted, d.token
+	d.mu.Unlock()
+	if l.tap.reached.Load() >= granted {
+		return nil
+	}
+	return d.raise(ctx, l, nil, token, granted)
+}
+
+// note remembers a grant for resume.
+func (d *Driver) note(zxid, token uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.granted, d.token = max(d.granted, zxid), max(d.token, token)
 }
 
 // everyAddition is what the node of all queues says, or the records if it cannot be read. One

@@ -123,7 +123,7 @@ func hold(t *testing.T, addr string, asked, granted time.Duration) *holder {
 	t.Helper()
 	h := &holder{least: granted}
 	var err error
-	h.client, err = interlock.Open(t.Context(), fmt.Sprintf("zk://%s/app?ttl=%v", addr, asked), interlock.Observe(h.event))
+	h.client, err = interlock.Open(t.Context(), fmt.Sprintf("zk://%s/a?ttl=%v", addr, asked), interlock.Observe(h.event))
 	noError(t, err)
 	if ttl := h.client.TTL(); ttl != granted {
 		t.Fatalf("the TTL is %v, not %v", ttl, granted)

@@ -14,17 +14,20 @@ import (
 // A name that cannot be resolved now, such as that of a server that is being
 // replaced, is kept: it is looked up again whenever its turn comes.
 type hosts struct {
+	ttl       time.Duration // that was asked for
 	mu        sync.Mutex
 	addresses []string
 	names     []string // of the URL, for each address
 	turn      int
 	connected int       // the one that the client was connected to last; -1: none yet
 	since     time.Time // it was connected then; zero once another connection was tried
+	lost      time.Time // a connection that had lasted was found to have ended
+	tries     int       // since a server was connected
 }
 
 const (
 	lookUpWithin = 3 * time.Second
-	clientRests  = time.Second // as go-zookeeper does it
+	clientRest   = time.Second // as go-zookeeper does it
 )
 
 // Init is called by the client before anything else. It fails if no name can be resolved.
@@ -84,20 +87,41 @@ func (h *hosts) Len() int {
 	return len(h.addresses)
 }
 
-// Next is the server to try next. After all of them the client rests for clientRests. A server
-// without others is tried again at once when its connection has ended: leases have no time
-// to lose. It is spared by a rest if the connection did not last, or if that was in vain.
-func (h *hosts) Next() (address string, rest bool) {
+// Next is the server to try next. A server without others is tried again at once when its
+// connection has ended. After all of them there is a rest, which spares servers that do not serve:
+// a short one while leases may be saved, half of the TTL, and then that of the client.
+func (h *hosts) Next() (address string, clientRests bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.turn = (h.turn + 1) % len(h.addresses)
-	lasted := !h.since.IsZero() && time.Since(h.since) > clientRests
-	rest = h.turn == h.connected && !(len(h.addresses) == 1 && lasted)
+	h.tries++
+	lasted := !h.since.IsZero() && time.Since(h.since) > clientRest
+	if lasted {
+		h.lost = time.Now()
+	}
+	rest := h.turn == h.connected && !(len(h.addresses) == 1 && lasted)
 	h.since = time.Time{}
 	if h.connected < 0 {
 		h.connected = 0
 	}
+	if rest && time.Since(h.lost) < h.ttl/2 {
+		time.Sleep(min(h.ttl/40, clientRest))
+		rest = false
+	}
 	return h.addresses[h.turn], rest
+}
+
+// dial connects with a patience that follows the TTL, and grows from try to try: the kernel asks
+// a network that was down for a moment again a second later, which leases may not have.
+func (h *hosts) dial(dial dialler) dialler {
+	return func(network, address string, timeout time.Duration) (net.Conn, error) {
+		h.mu.Lock()
+		if !h.lost.IsZero() {
+			timeout = min(timeout, h.ttl/32<<min(h.tries, 8))
+		}
+		h.mu.Unlock()
+		return dial(network, address, timeout)
+	}
 }
 
 // name is what the URL calls the server to which the client connects now.
@@ -110,5 +134,5 @@ func (h *hosts) name() string {
 func (h *hosts) Connected() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.connected, h.since = h.turn, time.Now()
+	h.connected, h.since, h.tries = h.turn, time.Now(), 0
 }

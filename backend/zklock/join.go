@@ -829,6 +829,7 @@ func (s *session) granted(ctx context.Context, p *place, wanted bool) error {
 		s.mu.Unlock()
 		return errUsedUp
 	}
+	s.d.note(p.zxid, token)
 	hold, fixed := p.req.Hold, p.n.until != 0
 	if hold == 0 && !fixed {
 		p.isHeld(wanted)

@@ -110,6 +110,14 @@ func (s *session) pulse() {
 	defer cancel()
 	every := s.ttl / 9
 	for {
+		patience := s.ttl / 4
+		if s.l.own {
+			patience = min(patience, s.l.tap.proven().Add(s.ttl).Sub(s.d.Now()))
+			if patience <= 0 {
+				s.isOver()
+				return
+			}
+		}
 		unsynced, silent := s.l.tap.quiet()
 		rest, ask := every-unsynced, s.sync
 		if soon := every/3 - silent; soon < rest && s.holding() {
@@ -119,7 +127,7 @@ func (s *session) pulse() {
 			rest = every
 		}
 		if rest <= 0 {
-			call, cancel := context.WithTimeout(ctx, s.ttl/4)
+			call, cancel := context.WithTimeout(ctx, patience)
 			err := ask(call)
 			cancel()
 			if err == nil {

@@ -138,7 +138,11 @@ func newSession(ctx context.Context, d *Driver, l *link, o driver.SessionOptions
 		s.cancel()
 		return nil, zk.ErrConnectionClosed
 	}
-	if err := s.openPost(ctx); err != nil {
+	err := s.openPost(ctx)
+	if err == nil {
+		err = d.resume(ctx, l)
+	}
+	if err != nil {
 		s.stop()
 		s.cancel()
 		return nil, err

@@ -24,16 +24,16 @@ func TestASoleServerIsTriedAgainAtOnce(t *testing.T) {
 		alone := &hosts{addresses: []string{"a:1"}, turn: -1, connected: -1}
 		rests(alone, false, true, true)
 		alone.Connected()
-		time.Sleep(clientRests / 2)
+		time.Sleep(clientRest / 2)
 		rests(alone, true, true) // it ended soon
 		alone.Connected()
-		time.Sleep(2 * clientRests)
+		time.Sleep(2 * clientRest)
 		rests(alone, false, true, true)
 
 		several := &hosts{addresses: []string{"a:1", "b:1", "c:1"}, turn: -1, connected: -1}
 		rests(several, false)
 		several.Connected()
-		time.Sleep(2 * clientRests)
+		time.Sleep(2 * clientRest)
 		rests(several, false, false, true, false, false, true)
 	})
 }

@@ -21,6 +21,7 @@ import (
 type Tap struct {
 	dial      func(network, address string, timeout time.Duration) (net.Conn, error)
 	exchanges atomic.Uint64
+	reached   atomic.Uint64 // the transaction that the server had reached with its last answer
 	epoch     atomic.Uint64 // of connections
 	numbers   atomic.Uint64 // of sessions of drivers
 	closed    atomic.Bool   // a server has ended the session, for the client asked it to
@@ -88,6 +89,14 @@ func (t *Tap) state() (session int64, timeout time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.session, t.timeout
+}
+
+// lost reports whether the session has ended, to all appearances: no server has gone on with it for
+// its whole timeout. One that has lost its data refuses each client that has seen a later transaction.
+func (t *Tap) lost() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.session == 0 && driver.Now().Sub(max(t.talked, t.proof)) > t.timeout
 }
 
 // opened notes that a server has accepted the session. It has asked the leader.
@@ -215,6 +224,9 @@ const (
 // replied notes a reply to a session.
 func (t *Tap) replied(r sent, session, zxid int64, failed bool, body []byte) {
 	now := driver.Now()
+	if zxid > 0 {
+		t.reached.Store(uint64(zxid))
+	}
 	t.answered(r.at, now)
 	if r.op != opPing {
 		t.mu.Lock()

@@ -43,13 +43,19 @@ func (d *Doctor) checkClock(context.Context) driver.Finding {
 }
 
 // checkTokens looks how many leaders there have been: their number is the upper
-// part of each transaction.
+// part of each transaction; and whether transactions have fallen back, by what programs have noted that
+// went on, or by what was copied from another ensemble.
 func (d *Doctor) checkTokens(context.Context) driver.Finding {
 	if d.err != nil || d.trial.zxid == 0 {
 		return driver.Finding{}
 	}
 	const most = driver.MaxToken >> 32
 	leaders := uint64(d.trial.zxid) >> 32
+	if now := uint64(d.trial.zxid); d.trial.reached > now {
+		return doctor.Warn("that tokens grow: resources that check them may refuse who gets a lock now; and two may have held one",
+			"interlock token raise --all FLOOR, with a FLOOR above the largest token that resources have seen, or --all --ahead 24h; and start no server with old data, or none, before those that have the latest",
+			"the ensemble is at transaction %#x, and had reached %#x before: it has lost data, or was restored", now, d.trial.reached)
+	}
 	const remedy = "start a new ensemble before that, stop the programs meanwhile, and raise the tokens of resources that check them to what they have seen"
 	switch {
 	case leaders >= most:

@@ -22,8 +22,9 @@ type Client struct {
 	Root  string                       // in front of all nodes; "" or "/…"
 	Aside func(parts ...string) string // the path of a node that is not a queue
 	Mark  []byte                       // what a release writes into the node of a queue
-	// Illegible reads the node floors, and returns the names whose record is not as it was written.
-	Illegible func(data []byte, stat *zk.Stat) []string
+	// Floors reads the node floors: the names whose record is not as it was written, and a transaction that
+	// the ensemble had reached once.
+	Floors func(data []byte, stat *zk.Stat) (illegible []string, reached uint64)
 
 	Dial   func(name string) Dialler                                      // connects to the server that the URL calls so
 	Open   func(context.Context) (*Session, error)                        // the one that locks use

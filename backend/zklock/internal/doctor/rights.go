@@ -28,6 +28,7 @@ type trial struct {
 	mark      error    // the release mark
 	rest      error    // anything else that fails
 	illegible []string // names whose tokens were raised, and by how much cannot be read
+	reached   uint64   // a transaction of an earlier time
 
 	trip  time.Duration
 	zxid  int64
@@ -181,7 +182,7 @@ func (d *Doctor) tryShared(ctx context.Context) {
 	data, stat, err := d.get(ctx, d.Aside("floors"))
 	t.note(toRead, d.Aside("floors"), err)
 	if err == nil {
-		t.illegible = d.Illegible(data, stat)
+		t.illegible, t.reached = d.Floors(data, stat)
 	}
 }
 
