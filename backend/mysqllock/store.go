@@ -87,8 +87,20 @@ func (s *store) exchange(ctx context.Context, f func(*sql.Conn) error) error {
 	return s.exchangeIf(ctx, func(conn *sql.Conn, _ link) error { return f(conn) })
 }
 
-// exchangeIf also says what is known of the connection.
+// exchangeIf also says what is known of the connection. It makes the tables again if they are not
+// there any more: the server came back empty, or somebody has dropped them.
 func (s *store) exchangeIf(ctx context.Context, f func(*sql.Conn, link) error) error {
+	err := s.tried(ctx, f)
+	if !database.Missing(err) {
+		return err
+	}
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
+	return s.tried(ctx, f)
+}
+
+func (s *store) tried(ctx context.Context, f func(*sql.Conn, link) error) error {
 	for try := 1; ; try++ {
 		conn, err := s.connect(ctx)
 		if err != nil {

@@ -31,7 +31,7 @@ func (s *store) migrate(ctx context.Context) error {
 			if !m.Exists {
 				sql = `CREATE SCHEMA "` + s.schema.Name + `";` + sql
 			}
-			s.unlogged = !s.schema.Logged
+			s.unlogged.Store(!s.schema.Logged)
 			_, err = tx.Exec(ctx, sql, pgx.QueryExecModeSimpleProtocol)
 			return err
 		}
@@ -79,7 +79,7 @@ func (s *store) examine(ctx context.Context, db database.Querier) (database.Made
 		return m, err
 	}
 	if m.There {
-		s.unlogged = m.Unlogged
+		s.unlogged.Store(m.Unlogged)
 	}
 	return m, driver.Permanent(s.layout().Misfit(m))
 }

@@ -72,7 +72,7 @@ func newDriver(ctx context.Context, s *store) (driver.Driver, error) {
 		s.Close()
 		return nil, err
 	}
-	if !s.pool.own && !s.unlogged {
+	if !s.pool.own && !s.unlogged.Load() {
 		own, err := poolLike(s.pool.Pool)
 		if err != nil {
 			s.Close()

@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/interlock-go/interlock/backend/pglock/internal/database"
 	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/internal/sqlcode"
 )
@@ -24,7 +26,7 @@ type store struct {
 	silent   bool // news cannot be received
 	crowds   crowds
 	mode     pgx.QueryExecMode
-	unlogged bool
+	unlogged atomic.Bool
 }
 
 func newStore(pool *pool, c *config) *store {
@@ -87,7 +89,20 @@ func (s *store) queryOn(ctx context.Context, acquire func(context.Context) (*pgx
 	return s.statement(ctx, acquire, s.calls[name], read, args...)
 }
 
+// statement makes the tables again if they are not there any more: the server came back empty, or
+// somebody has dropped them.
 func (s *store) statement(ctx context.Context, acquire func(context.Context) (*pgxpool.Conn, error), sql string, read func(pgx.Rows) error, args ...any) error {
+	err := s.execute(ctx, acquire, sql, read, args...)
+	if !database.Missing(err) {
+		return err
+	}
+	if err := s.migrate(ctx); err != nil {
+		return err
+	}
+	return s.execute(ctx, acquire, sql, read, args...)
+}
+
+func (s *store) execute(ctx context.Context, acquire func(context.Context) (*pgxpool.Conn, error), sql string, read func(pgx.Rows) error, args ...any) error {
 	c, err := acquire(ctx)
 	if err != nil {
 		return err

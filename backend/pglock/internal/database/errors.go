@@ -122,6 +122,12 @@ func Unknown(err error) bool {
 	return errors.As(err, &pg) && pg.Code == "42883"
 }
 
+// Missing reports whether a schema, a table or a function is not there.
+func Missing(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && (pg.Code == "3F000" || pg.Code == "42P01" || pg.Code == "42883")
+}
+
 // Full reports whether the server has as many connections as it may, of all users or of this one.
 func Full(err error) bool {
 	var pg *pgconn.PgError
@@ -145,7 +151,7 @@ func meaning(err error) (hint string, permanent bool) {
 			return "the database of the URL", true
 		case Denied(err):
 			return doctor.Hint, true
-		case pg.Code == "3F000", pg.Code == "42P01", pg.Code == "42883":
+		case Missing(err):
 			return "the tables or functions of Interlock are not there any more", true
 		case pg.Code == ReadOnlyTransaction:
 			return "it is a standby now, or default_transaction_read_only is on", false
