@@ -275,7 +275,7 @@ func (d *documented) ofSpan(page, text string) (faults []string) {
 	case alternatives:
 	case several && d.isCommand(first) && !strings.ContainsAny(more, "(="):
 		faults = append(faults, d.ofShell("interlock "+text, true)...)
-	case strings.HasPrefix(text, "--"), strings.HasPrefix(text, "-") && page == "docs/command.md":
+	case strings.HasPrefix(text, "--"), strings.HasPrefix(text, "-") && (page == "docs/command.md" || page == "docs/job.md"):
 		flag, _, _ := strings.Cut(first, "=")
 		if _, other := otherFlags[flag]; !other && !d.isFlag(flag) {
 			faults = append(faults, "no command has the flag "+flag)

@@ -163,7 +163,7 @@ const (
 // What the pages show of the output is what a user sees, but for names, numbers and times.
 func TestTheOutputThatTheDocumentsShow(t *testing.T) {
 	t.Parallel()
-	text := readDocument(t, documents+"command.md")
+	text := readDocument(t, documents+"command.md") + readDocument(t, documents+"job.md")
 	dir := t.TempDir()
 	job := filepath.Join(dir, "backup.sh")
 	must(os.WriteFile(job, []byte("#!/bin/sh\necho runs\nread -r _ || true\n"), 0o755))
@@ -184,7 +184,7 @@ func TestTheOutputThatTheDocumentsShow(t *testing.T) {
 	}
 	compare := func(args []string, own, shown string) {
 		if !strings.Contains(text, shown) {
-			t.Errorf("command.md does not show %q any more", shown)
+			t.Errorf("neither command.md nor job.md shows %q any more", shown)
 		}
 		var got string
 		for range 20 { // a backend that is slow is not waited for, and the message is shorter
