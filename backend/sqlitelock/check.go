@@ -16,7 +16,7 @@ import (
 func (s *store) Check(ctx context.Context) []driver.Finding {
 	return doctor.New(doctor.Client{
 		Path: s.file.path, Mode: s.file.mode, Folder: s.file.folder, Named: named, ReadID: readID,
-		Same: s.file.same,
+		Same: func() error { return s.view(ctx, func(conn, moment) error { return s.file.same() }) },
 		View: func(ctx context.Context, f func(*sqlite.Conn) error) error {
 			return s.view(ctx, func(c conn, _ moment) error { return f(c.Conn) })
 		},

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/interlock-go/interlock/backend/sqlitelock/internal/blockers"
@@ -25,6 +24,7 @@ type file struct {
 	foreign  bool   // a link of another user has led there
 	mode     fs.FileMode
 	id       trust.ID // of the file when it was opened
+	guard    guard
 	folder   folder.Folder
 	lock     *writeLock
 	write    conn               // used with the lock
@@ -36,10 +36,6 @@ type file struct {
 
 // longest is what SQLite can use, less the ends of its log's name.
 const longest = 500
-
-// making keeps the descriptor with which a file is made from being closed while
-// SQLite has the same file open in this process: that would drop its locks.
-var making sync.Mutex
 
 // openFile opens the file, and makes it if there is none.
 func openFile(ctx context.Context, path string, c config) (_ *file, err error) {
@@ -81,7 +77,13 @@ func openFile(ctx context.Context, path string, c config) (_ *file, err error) {
 	if f.id, err = trust.Identify(path); err != nil {
 		return nil, driver.Permanent(err)
 	}
+	if err := f.retry(ctx, func() error { return f.guard.enter(path) }); err != nil {
+		return nil, err
+	}
 	if f.write, err = f.connect(ctx); err != nil {
+		return nil, err
+	}
+	if err := f.guard.complete(path); err != nil {
 		return nil, err
 	}
 	if f.read, err = f.connect(ctx); err != nil {
@@ -194,11 +196,10 @@ func (f *file) glance() error {
 
 var errEmpty = errors.New("the file has no tables")
 
-// connect opens a connection and makes sure that the file is ours.
+// connect opens a connection and makes sure that the file is ours. The caller closes the connection,
+// also after an error.
 func (f *file) connect(ctx context.Context) (conn, error) {
-	making.Lock()
 	c, err := openConn(f.path, sqlite.OpenReadWrite)
-	making.Unlock()
 	if err != nil {
 		return conn{}, f.explain(err)
 	}
@@ -206,11 +207,7 @@ func (f *file) connect(ctx context.Context) (conn, error) {
 	if err == nil {
 		err = f.explain(c.exec("PRAGMA synchronous = NORMAL"))
 	}
-	if err != nil {
-		c.Close()
-		return conn{}, err
-	}
-	return c, nil
+	return c, err
 }
 
 // verify reads who made the file, and in which layout.
@@ -286,8 +283,6 @@ func (f *file) make(ctx context.Context) error {
 
 // create makes an empty file, or returns what there is.
 func (f *file) create() (existed fs.FileInfo, err error) {
-	making.Lock()
-	defer making.Unlock()
 	n, err := os.OpenFile(f.path, os.O_RDWR|os.O_CREATE|os.O_EXCL, f.mode)
 	if errors.Is(err, fs.ErrExist) {
 		return os.Lstat(f.path)
@@ -341,7 +336,7 @@ func (f *file) retry(ctx context.Context, try func() error) error {
 func (f *file) same() error {
 	id, err := trust.Identify(f.path)
 	switch {
-	case err == nil && id == f.id:
+	case err == nil && id == f.id && f.guard.whole():
 		return nil
 	case err != nil && !errors.Is(err, fs.ErrNotExist): // the way to it is barred
 		return err
@@ -349,13 +344,20 @@ func (f *file) same() error {
 	return driver.Permanent(fmt.Errorf("%s was removed or replaced while it was in use; its locks are void: stop all who use it, then start again", f.path))
 }
 
+// close has the last client remove the log, unless another process writes or opens the file just now.
 func (f *file) close() {
+	if f.lock != nil {
+		if last, _ := f.lock.try(); last {
+			f.guard.leave()
+		}
+	}
 	if f.write.Conn != nil {
 		f.write.Close()
 	}
 	if f.read.Conn != nil {
 		f.read.Close()
 	}
+	f.guard.leave()
 	if f.lock != nil {
 		f.lock.file.Close()
 	}

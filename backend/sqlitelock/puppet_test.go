@@ -178,8 +178,8 @@ func servePuppet(path string) int {
 		in.Scan()
 	}
 	for in.Scan() {
-		var command, arg, arg2 string
-		fmt.Sscan(in.Text(), &command, &arg, &arg2)
+		var command, arg, arg2, arg3 string
+		fmt.Sscan(in.Text(), &command, &arg, &arg2, &arg3)
 		switch command {
 		case "open":
 			ttl, _ := time.ParseDuration(arg)
@@ -229,7 +229,11 @@ func servePuppet(path string) int {
 		case "load":
 			say(load(d, arg, arg2))
 		case "cycle":
-			say("done", cycle(d, arg, arg2))
+			say("done", cycle(d, arg, arg2, func() error { return nil }))
+		case "beside": // a neighbour in the process
+			say("done", cycle(d, arg, arg2, func() error { return neighbours[arg3](path) }))
+		case "close":
+			say("closed", d.Close())
 		default:
 			say("", fmt.Errorf("unknown command %q", command))
 		}
@@ -310,8 +314,8 @@ func load(d driver.Driver, queue, waiters string) (string, error) {
 }
 
 // cycle acquires and releases for ever. While it holds, it has a line in the log
-// for the token that is not followed by its end.
-func cycle(d driver.Driver, queue, log string) error {
+// for the token that is not followed by its end. In between it does something else.
+func cycle(d driver.Driver, queue, log string, between func() error) error {
 	ctx := context.Background()
 	f, err := os.OpenFile(log, os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
@@ -334,6 +338,9 @@ func cycle(d driver.Driver, queue, log string) error {
 		fmt.Fprintf(f, "\n%d %d begin", t.Token, os.Getpid())
 		fmt.Fprintf(f, "\n%d %d end", t.Token, os.Getpid())
 		if err := s.Leave(ctx, t, true); err != nil {
+			return err
+		}
+		if err := between(); err != nil {
 			return err
 		}
 	}

@@ -203,6 +203,7 @@ func (s *store) view(ctx context.Context, f func(c conn, now moment) error) erro
 		return errClosed
 	}
 	s.exchanges.Add(1)
+	defer s.file.guard.reading()()
 	c := s.file.read
 	return s.file.retry(ctx, func() error {
 		if err := c.exec("BEGIN"); err != nil {

@@ -1,0 +1,3 @@
+package sqlitelock
+
+const setOFD = 90 // F_OFD_SETLK
