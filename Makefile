@@ -105,7 +105,7 @@ soak:
 # is no input, and nothing else is said.
 FUZZTIME ?= 10s
 fuzz:
-	@grep -ro --include='*_test.go' '^func Fuzz[A-Za-z]*' driver backend cmd | while IFS=: read -r file name; do \
+	@grep -ro --include='*_test.go' '^func Fuzz[A-Za-z]*' driver backend cmd internal | while IFS=: read -r file name; do \
 		name="^$${name#func }\$$"; \
 		if said="$$($(GO) test -run "$$name" -fuzz "$$name" -fuzztime $(FUZZTIME) -parallel 1 -timeout 5m "./$$(dirname "$$file")" </dev/null 2>&1 | grep -v '^fuzz: elapsed')"; then \
 			echo "$$said"; \
