@@ -42,6 +42,19 @@
 // What a client is sent without having asked is no more than a reason to ask,
 // unless it proves that its sender may change the ticket.
 //
+// # Hostile surroundings
+//
+// Who has no rights at the backend changes no ticket, no token and no cell. What stands in the records of
+// one queue, whoever has written it there, harms no other queue. What another user puts in the place of a file
+// or a folder is not followed out of the place of the locks. Whatever answers in the
+// place of the backend, every call ends with its context, and no answer takes memory without bound.
+//
+// What was to come over a connection that is silent, though nobody has ended it, comes within two TTLs of the
+// session. A client that gets no answers, although its requests arrive, keeps a ticket for no longer than one
+// TTL after its last proof has ended. An exchange that the network brings twice takes effect once.
+//
+// # Arguments and errors
+//
 // Arguments are checked once, above all drivers, by [Checked]: a driver relies on what is said
 // of them here.
 //

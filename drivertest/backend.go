@@ -58,7 +58,8 @@ type Backend struct {
 	limit time.Duration // for rules that are to fail; else the package's
 }
 
-// World is one backend in which several clients meet.
+// World is one backend in which several clients meet. A rule whose field is not set fails: it is listed as
+// unsupported, with the reason, or the field is set.
 type World struct {
 	// Open opens a driver: another client of the same world.
 	Open func(ctx context.Context) (driver.Driver, error)
@@ -67,28 +68,50 @@ type World struct {
 	// this process can. Its scheme must be registered in the test binary.
 	URL string
 
-	// Hang makes the backend stop answering, until resume is called. A backend
-	// that cannot be made to hang lists the rule HangingBackend as unsupported.
+	// Hang makes the backend stop answering, until resume is called.
 	Hang func() (resume func())
 
 	// Late makes answers late: what clients ask for happens, and they are not told
-	// before resume is called. A backend that cannot answer late lists the rule
-	// LateAnswers as unsupported.
+	// before resume is called.
 	Late func() (resume func())
 
 	// LoseMessages loses what the backend sends to its clients without being
-	// asked, such as the news of a grant, until resume is called; calls go on. A
-	// backend that sends nothing of the kind lists the rule LostMessages as
-	// unsupported.
+	// asked, such as the news of a grant, until resume is called; calls go on.
 	LoseMessages func() (resume func())
 
 	// Stranger sends to the clients of sessions all that somebody can who may not change tickets: each
 	// message, for the numbers from 0 to 1000 or whatever else names a ticket, with tokens that were
-	// not given. The last token that was given is said. nil: nobody else can send anything.
+	// not given. The last token that was given is said.
 	Stranger func(to []*driver.Opened, last uint64)
 
+	// NoRights opens a driver as a user of the backend who has no rights there, or fails to.
+	NoRights func(ctx context.Context) (driver.Driver, error)
+
 	// Unreachable opens a driver and a session on a backend that is not there, and
-	// returns the error. A backend that is always there lists the rule
-	// UnreachableBackend as unsupported.
+	// returns the error.
 	Unreachable func(ctx context.Context) error
+
+	// Via opens a driver that reaches each server at another address, to which at leads: rules put
+	// something in between, or in its place. The driver makes all its connections so.
+	Via func(ctx context.Context, at func(server string) (addr string)) (driver.Driver, error)
+
+	// Damages are what somebody can do to the records of a queue and of a cell of that name who may write these and
+	// no others: garbage of each kind in each of them. Each is done when the queue has a holder and a waiter.
+	Damages func(name string) []Damage
+
+	// Shared makes a store in files that several users share, and says where others can write.
+	Shared func(t testing.TB) Shared
+}
+
+// Damage is one way in which records are damaged. An error means that the backend refuses it.
+type Damage struct {
+	What string
+	Do   func() error
+}
+
+// Shared is a store in files. Other users may put whatever they like in the place of all that is below the folder, and
+// of the folder itself.
+type Shared struct {
+	Folder string
+	Open   func(ctx context.Context) (driver.Driver, error)
 }

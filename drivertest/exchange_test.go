@@ -37,15 +37,12 @@ func exchanges(client exchangeClient, faults ...exchangetest.Fault) func(testing
 	}
 }
 
-var inOneProcess = map[string]string{"UnreachableBackend": "memory is always there"}
-
 // A store that has only what each must have cannot do some things.
-var withoutOptions = map[string]string{
-	"UnreachableBackend":   "memory is always there",
+var withoutOptions = and(inOneProcess, map[string]string{
 	"Resize":               "the store has no Resize",
 	"ResizeIsKept":         "the store has no Resize",
 	"InheritedAfterResize": "the store has no Resize",
-}
+})
 
 func TestExchange(t *testing.T) {
 	Run(t, Backend{World: exchanges(withRows), Unsupported: inOneProcess, TTL: 200 * time.Millisecond})

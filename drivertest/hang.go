@@ -10,12 +10,10 @@ import (
 
 var hangingBackend = rule{
 	name:  "HangingBackend",
+	hook:  "Hang",
 	says:  []string{wrapsTheEnd, leavesOpen},
 	alone: true, // a world may hang the clients of others, too
 	check: func(t *trial) {
-		if t.world.Hang == nil {
-			t.Fatalf("World.Hang is not set; list HangingBackend as unsupported, with the reason")
-		}
 		a, b := t.client(), t.client()
 		held := a.hold(t.exclusive("q"))
 		waiting := b.wait(t.exclusive("q"))
@@ -23,25 +21,8 @@ var hangingBackend = rule{
 		cell := set("c", 0, "v")
 
 		resume := t.world.Hang()
-		calls := map[string]func(ctx context.Context) error{
-			"Open": func(ctx context.Context) error {
-				_, err := a.driver.Open(ctx, driver.SessionOptions{TTL: t.TTL})
-				return err
-			},
-			"Load":   func(ctx context.Context) error { _, err := a.driver.Load(ctx, "c"); return err },
-			"Swap":   func(ctx context.Context) error { _, err := a.driver.Swap(ctx, cell); return err },
-			"Watch":  func(ctx context.Context) error { _, err := a.driver.Watch(ctx, "other", 0); return err },
-			"Follow": func(ctx context.Context) error { _, err := a.driver.Follow(ctx, "q", ""); return err },
-			"Queues": func(ctx context.Context) error { return listed(a.driver.Queues(ctx, "")) },
-			"Cells":  func(ctx context.Context) error { return listed(a.driver.Cells(ctx, "")) },
-			"Ask":    func(ctx context.Context) error { return a.driver.Ask(ctx, "q", held.ID, driver.Revoke) },
-			"Raise":  func(ctx context.Context) error { return a.driver.Raise(ctx, "q", 1) },
-			"Join":   func(ctx context.Context) error { _, err := a.Join(ctx, request); return err },
-			"Await":  func(ctx context.Context) error { _, err := b.Await(ctx, waiting); return err },
-			"Keep":   func(ctx context.Context) error { return a.Keep(ctx, held, 10*limit) },
-			"Renew":  func(ctx context.Context) error { _, err := a.Renew(ctx, []driver.Ticket{held}); return err },
-			"Leave":  func(ctx context.Context) error { return a.Leave(ctx, held, true) },
-		}
+		calls := everyCall(a.driver, a, held, request, cell)
+		calls["Await"] = func(ctx context.Context) error { _, err := b.Await(ctx, waiting); return err }
 		if !t.fixes() {
 			delete(calls, "Keep")
 		}
@@ -92,11 +73,9 @@ var hangingBackend = rule{
 
 var unreachableBackend = rule{
 	name: "UnreachableBackend",
+	hook: "Unreachable",
 	says: []string{"It fails at once, with the reason, if the backend cannot be reached."},
 	check: func(t *trial) {
-		if t.world.Unreachable == nil {
-			t.Fatalf("World.Unreachable is not set; list UnreachableBackend as unsupported, with the reason")
-		}
 		done := make(chan error, 1)
 		t.calls.Go(func() { done <- t.world.Unreachable(t.ctx) })
 		select {
@@ -114,12 +93,10 @@ var unreachableBackend = rule{
 // Messages that tell of grants and signals can be lost; heartbeats repair it.
 var lostMessages = rule{
 	name:  "LostMessages",
+	hook:  "LoseMessages",
 	says:  []string{"Renew also repairs whatever a lost message left undone: a grant that Await was not told of, a signal that was not delivered.", neverStray},
 	alone: true, // a world may lose the messages of others, too
 	check: func(t *trial) {
-		if t.world.LoseMessages == nil {
-			t.Fatalf("World.LoseMessages is not set; list LostMessages as unsupported, with the reason")
-		}
 		a, b, c := t.client(), t.client(), t.client()
 		held := a.hold(t.exclusive("q"))
 		next := b.wait(t.exclusive("q"))

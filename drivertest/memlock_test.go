@@ -2,6 +2,7 @@ package drivertest
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"testing"
 	"time"
@@ -13,9 +14,34 @@ import (
 func TestMain(m *testing.M) { Main(m) }
 
 // inMemory lists what a backend in memory has no part in.
-var inMemory = map[string]string{
+var inMemory = and(inOneProcess, map[string]string{
+	"LostMessages": "in one process no message is lost",
+	"Repeater":     "a call is made once",
+})
+
+// inOneProcess lists what no backend in the memory of one process has a part in.
+var inOneProcess = map[string]string{
 	"UnreachableBackend": "memory is always there",
-	"LostMessages":       "in one process no message is lost",
+	"Stranger":           noOthers,
+	"NoRights":           noOthers,
+	"Member":             noOthers,
+	"OtherUser":          noOthers,
+	"Impostor":           noNetwork,
+	"Deaf":               noNetwork,
+	"Mute":               noNetwork,
+}
+
+const (
+	noOthers  = "there are no others in the process"
+	noNetwork = "there is no network"
+)
+
+func and(all ...map[string]string) map[string]string {
+	both := map[string]string{}
+	for _, m := range all {
+		maps.Copy(both, m)
+	}
+	return both
 }
 
 func memory(testing.TB) World {

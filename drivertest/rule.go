@@ -1,6 +1,7 @@
 package drivertest
 
 import (
+	"reflect"
 	"testing"
 )
 
@@ -9,6 +10,8 @@ type rule struct {
 	name  string
 	says  []string // the sentences of package driver
 	check func(*trial)
+
+	hook string // the field of World without which it cannot be checked; "": none
 
 	exclusive bool // checked once for each shape of mutual exclusion
 	across    bool // checked once more with each client in a process of its own
@@ -81,6 +84,14 @@ func (r rule) attempt(tb testing.TB, b Backend, v variant) (inTime bool) {
 		}
 		t.calls.Wait()
 	}()
+	if !t.world.has(r.hook) {
+		t.Fatalf("World.%s is not set; list %s as unsupported, with the reason", r.hook, r.name)
+	}
 	r.check(t)
 	return true
+}
+
+// has reports whether the world has what a rule needs.
+func (w World) has(hook string) bool {
+	return hook == "" || !reflect.ValueOf(w).FieldByName(hook).IsZero()
 }

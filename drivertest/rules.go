@@ -4,6 +4,7 @@ package drivertest
 var rules = []rule{
 	noLeftovers,
 	hangingBackend,
+	impostor, member,
 	lostMessages,
 	closeEndsCalls,
 	closeWithoutSessions,
@@ -117,7 +118,7 @@ var rules = []rule{
 	endedContext,
 	cancelledAwaits,
 	waitsGoOn,
-	stranger,
+	stranger, noRights, otherUser, repeater, deaf, mute,
 	unreachableBackend,
 	check,
 	model,

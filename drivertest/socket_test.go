@@ -21,14 +21,14 @@ func serve(world func(testing.TB) World) func(testing.TB) World {
 	}
 }
 
-var behindASocket = map[string]string{
-	"HangingBackend":         "the socket is only for rules about processes",
-	"LateAnswers":            "the socket is only for rules about processes",
-	"LostAnswers":            "the socket is only for rules about processes",
-	"SignalsBeforeTheAnswer": "the socket is only for rules about processes",
-	"UnreachableBackend":     "memory is always there",
-	"LostMessages":           "in one process no message is lost",
-}
+const onlyProcesses = "the socket is only for rules about processes"
+
+var behindASocket = and(inMemory, map[string]string{
+	"HangingBackend":         onlyProcesses,
+	"LateAnswers":            onlyProcesses,
+	"LostAnswers":            onlyProcesses,
+	"SignalsBeforeTheAnswer": onlyProcesses,
+})
 
 func TestMemlockBehindASocket(t *testing.T) {
 	Run(t, Backend{World: serve(memory), Unsupported: behindASocket, TTL: 300 * time.Millisecond, Shape: "mutex", Small: true})

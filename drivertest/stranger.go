@@ -2,69 +2,161 @@ package drivertest
 
 import (
 	"context"
+	"time"
 
 	"github.com/interlock-go/interlock/driver"
 )
 
-// A backend that sends to its clients may let others send to them as well. A backend to which
-// nobody else can send has no World.Stranger, and keeps the rule.
+// A backend that sends to its clients may let others send to them as well.
 var stranger = rule{
 	name: "Stranger",
+	hook: "Stranger",
 	says: []string{"What a client is sent without having asked is no more than a reason to ask, unless it proves that its sender may change the ticket."},
 	check: func(t *trial) {
-		if t.world.Stranger == nil {
-			return
-		}
-		a, b, c := t.client(), t.client(), t.driver()
-		held := a.hold(t.exclusive("q"))
-		waiting := b.wait(t.exclusive("q"))
-		told := make(chan driver.Signal, 100)
-		ctx, cancel := context.WithCancel(t.ctx)
-		defer cancel()
-		t.calls.Go(func() {
-			for {
-				s, err := a.Signals(ctx)
-				if err != nil {
-					return
+		t.withstand(func(a, b *client, held, _ driver.Ticket, _ driver.Swap) {
+			t.world.Stranger([]*driver.Opened{a.Opened, b.Opened}, held.Token)
+		})
+	},
+}
+
+// Whoever is let at the backend without rights tries all that a client can.
+var noRights = rule{
+	name: "NoRights",
+	hook: "NoRights",
+	says: []string{"Who has no rights at the backend changes no ticket, no token and no cell."},
+	check: func(t *trial) {
+		t.withstand(func(_, _ *client, held, waiting driver.Ticket, cell driver.Swap) {
+			ctx, cancel := context.WithTimeout(t.ctx, 10*time.Second)
+			defer cancel()
+			d, err := t.world.NoRights(ctx)
+			if err != nil {
+				t.Logf("it is not opened: %v", err)
+				return
+			}
+			defer d.Close()
+			var s driver.Session
+			if o, err := d.Open(ctx, driver.SessionOptions{TTL: 10 * limit}); err != nil {
+				t.Logf("no session: %v", err)
+			} else {
+				s = o
+			}
+			for _, tk := range []driver.Ticket{held, waiting} {
+				for name, call := range everyCall(d, s, tk, t.exclusive("free"), cell) {
+					if name == "Watch" || name == "Follow" || name == "Await" {
+						continue // which change nothing, and wait
+					}
+					brief, stop := context.WithTimeout(ctx, time.Second)
+					err := call(brief)
+					stop()
+					if err == nil && changes[name] {
+						t.Fatalf("%s of who has no rights succeeds", name)
+					}
 				}
-				if s.Demand != driver.Wanted {
-					told <- s
+				for what, err := range map[string]error{
+					"Force":  d.Ask(ctx, tk.Queue, tk.ID, driver.Force),
+					"Raise":  d.Raise(ctx, tk.Queue, held.Token+stolen),
+					"Resize": d.Resize(ctx, tk.Queue, 7),
+				} {
+					if err == nil {
+						t.Fatalf("%s of who has no rights succeeds", what)
+					}
 				}
 			}
 		})
-		granted := b.awaiting(waiting)
-		got := make(chan driver.Ticket, 1)
-		t.calls.Go(func() { got <- granted() })
-
-		t.world.Stranger([]*driver.Opened{a.Opened, b.Opened}, held.Token)
-		// What is sent in earnest comes after it; to those who wait for nothing, with a heartbeat.
-		defer a.beat(held)()
-		if err := c.Ask(t.ctx, "q", held.ID, driver.Revoke); err != nil {
-			t.Fatalf("Ask: %v", err)
-		}
-		select {
-		case s := <-told:
-			if s.Demand != driver.Revoke {
-				t.Fatalf("a stranger has sent the signal %+v", s)
-			}
-		case <-t.ctx.Done():
-			t.Fatalf("the holder does not hear that it is to give up")
-		}
-		select {
-		case tk := <-got:
-			t.Fatalf("a stranger has granted %+v, while %+v is held", tk, held)
-		default:
-		}
-		for _, r := range []driver.Renewed{a.renew(held)[held.ID], b.renew(waiting)[waiting.ID]} {
-			if r.State != driver.Kept {
-				t.Fatalf("Renew, after messages of a stranger: %+v", r)
-			}
-		}
-		t.stands(c, "q", []driver.Ticket{held}, []driver.Ticket{waiting})
-		a.leave(held)
-		tk := <-got
-		if is := t.snapshot(c, "q").Members[0]; tk.Token != is.Token || tk.Token <= held.Token {
-			t.Fatalf("granted as %+v after %+v, and the queue has %+v", tk, held, is)
+		if q := t.snapshot(t.driver(), "free"); len(q.Members) > 0 {
+			t.Fatalf("who has no rights stands in the queue %+v", q)
 		}
 	},
+}
+
+// changes are the calls of everyCall that change something if they succeed.
+var changes = map[string]bool{"Swap": true, "Ask": true, "Raise": true, "Join": true, "Keep": true, "Leave": true}
+
+// stolen is by how much tokens are raised by who may not.
+const stolen = 1 << 40
+
+// everyCall is a call of each method that goes to the backend, by its name. Without a session there are those of
+// the driver.
+func everyCall(d driver.Driver, s driver.Session, tk driver.Ticket, r driver.Request, cell driver.Swap) map[string]func(context.Context) error {
+	calls := map[string]func(ctx context.Context) error{
+		"Open": func(ctx context.Context) error {
+			_, err := d.Open(ctx, driver.SessionOptions{TTL: time.Second})
+			return err
+		},
+		"Load":   func(ctx context.Context) error { _, err := d.Load(ctx, cell.Name); return err },
+		"Swap":   func(ctx context.Context) error { _, err := d.Swap(ctx, cell); return err },
+		"Watch":  func(ctx context.Context) error { _, err := d.Watch(ctx, "other", 0); return err },
+		"Follow": func(ctx context.Context) error { _, err := d.Follow(ctx, tk.Queue, ""); return err },
+		"Queues": func(ctx context.Context) error { return listed(d.Queues(ctx, "")) },
+		"Cells":  func(ctx context.Context) error { return listed(d.Cells(ctx, "")) },
+		"Ask":    func(ctx context.Context) error { return d.Ask(ctx, tk.Queue, tk.ID, driver.Revoke) },
+		"Raise":  func(ctx context.Context) error { return d.Raise(ctx, tk.Queue, 1) },
+	}
+	if s == nil {
+		return calls
+	}
+	calls["Join"] = func(ctx context.Context) error { _, err := s.Join(ctx, r); return err }
+	calls["Await"] = func(ctx context.Context) error { _, err := s.Await(ctx, tk); return err }
+	calls["Keep"] = func(ctx context.Context) error { return s.Keep(ctx, tk, 10*limit) }
+	calls["Renew"] = func(ctx context.Context) error { _, err := s.Renew(ctx, []driver.Ticket{tk}); return err }
+	calls["Leave"] = func(ctx context.Context) error { return s.Leave(ctx, tk, true) }
+	return calls
+}
+
+// withstand has somebody attack a ticket that is held, one that waits for it, and a cell, and makes sure that nothing
+// has come of it.
+func (t *trial) withstand(attack func(a, b *client, held, waiting driver.Ticket, cell driver.Swap)) {
+	a, b, c := t.client(), t.client(), t.driver()
+	held := a.hold(t.exclusive("q"))
+	waiting := b.wait(t.exclusive("q"))
+	cell := t.swap(c, set("c", 0, "v"))
+	told := make(chan driver.Signal, 100)
+	ctx, cancel := context.WithCancel(t.ctx)
+	defer cancel()
+	t.calls.Go(func() {
+		for {
+			s, err := a.Signals(ctx)
+			if err != nil {
+				return
+			}
+			if s.Demand != driver.Wanted {
+				told <- s
+			}
+		}
+	})
+	granted := b.awaiting(waiting)
+	got := make(chan driver.Ticket, 1)
+	t.calls.Go(func() { got <- granted() })
+
+	attack(a, b, held, waiting, set("c", cell.Version, "stolen"))
+	t.is(c, "c", cell)
+	// What is sent in earnest comes after it; to those who wait for nothing, with a heartbeat.
+	defer a.beat(held)()
+	if err := c.Ask(t.ctx, "q", held.ID, driver.Revoke); err != nil {
+		t.Fatalf("Ask: %v", err)
+	}
+	select {
+	case s := <-told:
+		if s.Demand != driver.Revoke {
+			t.Fatalf("a stranger has sent the signal %+v", s)
+		}
+	case <-t.ctx.Done():
+		t.Fatalf("the holder does not hear that it is to give up")
+	}
+	select {
+	case tk := <-got:
+		t.Fatalf("a stranger has granted %+v, while %+v is held", tk, held)
+	default:
+	}
+	for _, r := range []driver.Renewed{a.renew(held)[held.ID], b.renew(waiting)[waiting.ID]} {
+		if r.State != driver.Kept {
+			t.Fatalf("Renew, after messages of a stranger: %+v", r)
+		}
+	}
+	t.stands(c, "q", []driver.Ticket{held}, []driver.Ticket{waiting})
+	a.leave(held)
+	tk := <-got
+	if is := t.snapshot(c, "q").Members[0]; tk.Token != is.Token || tk.Token <= held.Token || tk.Token >= held.Token+stolen {
+		t.Fatalf("granted as %+v after %+v, and the queue has %+v", tk, held, is)
+	}
 }

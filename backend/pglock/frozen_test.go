@@ -12,20 +12,9 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 
 	"github.com/interlock-go/interlock"
-	"github.com/interlock-go/interlock/drivertest"
 	"github.com/interlock-go/interlock/internal/pgtest"
 	"github.com/interlock-go/interlock/internal/testserver"
 )
-
-// Promise: Follow and Watch over a connection that leads nowhere any more, but has no
-// end, go on over another one.
-func TestWaitingOverAFrozenConnection(t *testing.T) {
-	t.Parallel()
-	s := pgtest.Start(t)
-	p := pgtest.NewProxy(t, s.Addr)
-	drivertest.FrozenConnection(t, opened(t, strings.Replace(s.URL(), s.Addr, p.Addr, 1)), p.Freeze)
-	p.Cut() // its client waits for the end of connections that it closes
-}
 
 // Promise: a server that accepts connections and then says nothing any more costs who opens or closes a
 // client, or examines it, no more than the time that they have given, and a second.

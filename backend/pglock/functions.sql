@@ -500,7 +500,8 @@ BEGIN
 		PERFORM @revive();
 	END IF;
 	PERFORM @thaw();
-	INSERT INTO @session(id, channel, owner, ttl, expires, over) VALUES (p_session, p_channel, p_owner, p_ttl, NOW_US + p_ttl, false);
+	INSERT INTO @session(id, channel, owner, ttl, expires, over) VALUES (p_session, p_channel, p_owner, p_ttl, NOW_US + p_ttl, false)
+		ON CONFLICT (id) DO NOTHING; -- the network may bring it twice
 	RETURN ARRAY[1, @history()];
 END $$;
 

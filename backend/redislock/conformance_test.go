@@ -62,6 +62,7 @@ var connections = []string{
 // conform runs the suite on servers that all rules share.
 func conform(t *testing.T, b drivertest.Backend, servers []*redistest.Server, url string, o rueidis.ClientOption) {
 	b.TTL = time.Second
+	b.Unsupported = map[string]string{"NoRights": "being mended", "Member": "being mended", "OtherUser": "a server has the files"}
 	b.World = worlds(servers, url, o)
 	drivertest.Run(t, b)
 }
@@ -83,7 +84,12 @@ func worlds(servers []*redistest.Server, url string, o rueidis.ClientOption) fun
 			}
 		})
 		return drivertest.World{
-			Open:         func(ctx context.Context) (driver.Driver, error) { return openVia(ctx, via, o, prefix) },
+			Open: func(ctx context.Context) (driver.Driver, error) { return openVia(ctx, via.at, o, prefix) },
+			Via: func(ctx context.Context, at func(string) string) (driver.Driver, error) {
+				o := o
+				o.DialCtxFn = dialAt(at)
+				return redislock.Connect(ctx, o, redislock.KeyPrefix(prefix))
+			},
 			URL:          strings.Replace(url, "redis:", "redisworld:", 1) + separator + "prefix=" + prefix,
 			Hang:         via.hang,
 			Late:         via.late,

@@ -25,9 +25,7 @@ type proxies struct {
 	deafened bool
 }
 
-func (p *proxies) dial(ctx context.Context, addr string, dialer *net.Dialer, _ *tls.Config) (net.Conn, error) {
-	return dialer.DialContext(ctx, "tcp", p.of(addr).Addr)
-}
+func (p *proxies) at(addr string) string { return p.of(addr).Addr }
 
 func (p *proxies) of(addr string) *redistest.Proxy {
 	p.mu.Lock()
@@ -92,6 +90,13 @@ func (p *proxies) loseMessages() (resume func()) {
 	return func() { set(false) }
 }
 
+// dialAt finds each server at another address.
+func dialAt(at func(server string) string) func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
+	return func(ctx context.Context, addr string, dialer *net.Dialer, _ *tls.Config) (net.Conn, error) {
+		return dialer.DialContext(ctx, "tcp", at(addr))
+	}
+}
+
 // ownClient is a driver that closes the client that its program has made.
 type ownClient struct {
 	driver.Driver
@@ -104,9 +109,9 @@ func (d ownClient) Close() error {
 	return err
 }
 
-// openVia opens a driver on a client of Redis of the test's own.
-func openVia(ctx context.Context, p *proxies, o rueidis.ClientOption, prefix string) (driver.Driver, error) {
-	o.DialCtxFn = p.dial
+// openVia opens a driver on a client of Redis of the test's own, which finds each server at another address.
+func openVia(ctx context.Context, at func(server string) string, o rueidis.ClientOption, prefix string) (driver.Driver, error) {
+	o.DialCtxFn = dialAt(at)
 	o.DisableCache = true
 	client, err := rueidis.NewClient(o)
 	if err != nil {

@@ -19,11 +19,20 @@ func TestConformance(t *testing.T) {
 		World: newWorld,
 		Shape: "mutex", // what a queue is used as is only stored and compared
 		Unsupported: map[string]string{
+			"Stranger":         noServer,
+			"Member":           "being mended",
+			"OtherUser":        "being mended",
+			"Impostor":         noServer,
+			"Deaf":             noServer,
+			"Mute":             noServer,
+			"NoRights":         "who may not open the files opens nothing: OtherUser",
 			"ProcessesThatDie": "a process that is stopped in the middle of a transaction keeps the file locked; processes that are killed are TestKilledAtAnyInstruction",
 			"HangingBackend":   "a file does not hang: reading never waits, and a writer that is stopped is TestAStoppedWriter",
 		},
 	})
 }
+
+const noServer = "there is no server"
 
 func newWorld(t testing.TB) drivertest.World {
 	path := filepath.Join(t.TempDir(), "locks.db")

@@ -58,6 +58,11 @@ func small() bool { return os.Getenv("ZKLOCK_CONFORMANCE") != "full" }
 
 // cannot lists the rules that ZooKeeper cannot keep.
 var cannot = map[string]string{
+	"Stranger":     "a server of ZooKeeper sends nothing for anybody else",
+	"NoRights":     "being mended",
+	"Member":       "being mended",
+	"OtherUser":    "a server has the files",
+	"Repeater":     "a server takes each request of a connection once, in order",
 	"LostMessages": "events come over the connection that replies come over, in order: none is lost without it",
 }
 
@@ -109,6 +114,13 @@ func world(t testing.TB, scheme string, addrs []string, options string) driverte
 	return drivertest.World{
 		Open: func(ctx context.Context) (driver.Driver, error) {
 			return openURL(ctx, scheme+"://"+strings.Join(near, ",")+path+options)
+		},
+		Via: func(ctx context.Context, at func(string) string) (driver.Driver, error) {
+			var all []string
+			for _, addr := range addrs {
+				all = append(all, at(addr))
+			}
+			return openURL(ctx, scheme+"://"+strings.Join(all, ",")+path+options)
 		},
 		URL:  scheme + "://" + strings.Join(addrs, ",") + path + options,
 		Hang: func() (resume func()) { return disturb(proxies, (*zktest.Proxy).Hang) },

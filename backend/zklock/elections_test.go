@@ -23,6 +23,11 @@ var cannotDuringElections = map[string]string{
 	"RecentProofs":           "during an election nobody proves anything",
 	"LateAnswers":            "the answers of an election are later",
 	"SignalsBeforeTheAnswer": "the answers of an election are later",
+	"Mute":                   "an election takes as long",
+	"Deaf":                   "an election takes as long",
+	"Impostor":               "it makes no difference who leads",
+	"Member":                 "it makes no difference who leads",
+	"NoRights":               "it makes no difference who leads",
 	"Check":                  "the ensemble under test fails its examination while a server is missing, as it should",
 }
 

@@ -66,7 +66,7 @@ func (s *session) Await(ctx context.Context, t driver.Ticket) (driver.Ticket, er
 // It gives up soon without an error: the connection may lead nowhere, and another one may have
 // brought what Await waits for.
 func (s *session) lookForAwait(outer context.Context, e *entry, settle bool) error {
-	ctx, cancel := context.WithTimeout(outer, lookTimeout)
+	ctx, cancel := context.WithTimeout(outer, s.d.listener.lookTimeout())
 	defer cancel()
 	var err error
 	if settle && !s.d.traits.LookSettles {

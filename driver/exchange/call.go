@@ -52,6 +52,9 @@ func (d *Driver) room(ctx context.Context, queue string) (release func(), err er
 // this returns. That of a store that is Bounded ends with this call, and has nothing to release.
 func callWithin[A, T any](ctx context.Context, d *Driver, release func(), exchange func(Store, context.Context, A) (T, error), arg A) (result T, err error) {
 	d.exchanges.Add(1)
+	if d.repeats {
+		exchange = twice(exchange)
+	}
 	if d.traits.Bounded {
 		result, err = exchange(d.store, ctx, arg)
 	} else {
@@ -61,6 +64,14 @@ func callWithin[A, T any](ctx context.Context, d *Driver, release func(), exchan
 		return result, d.failed(ctx, err)
 	}
 	return result, nil
+}
+
+// twice makes an exchange that the network brings twice, the reply to the second one only.
+func twice[A, T any](exchange func(Store, context.Context, A) (T, error)) func(Store, context.Context, A) (T, error) {
+	return func(store Store, ctx context.Context, arg A) (T, error) {
+		_, _ = exchange(store, ctx, arg)
+		return exchange(store, ctx, arg)
+	}
 }
 
 // detached makes an exchange that goes on for a while when its caller gives up, and calls release

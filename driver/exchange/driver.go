@@ -31,6 +31,7 @@ type Driver struct {
 	listener  listener
 	topics    *follow.Topics
 	limiter   *Limiter // nil: no bound
+	repeats   bool     // see Repeat
 	joins     queueLimiter
 
 	mu          sync.Mutex
@@ -81,6 +82,10 @@ func (d *Driver) Now() driver.Instant { return d.now() }
 // SetClock replaces [driver.Now], for tests in simulated time. It is called before the driver is
 // used.
 func (d *Driver) SetClock(now func() driver.Instant) { d.now = now }
+
+// Repeat has each exchange made twice, for tests of a network that repeats requests. It is called before
+// the driver is used.
+func (d *Driver) Repeat() { d.repeats = true }
 
 // Exchanges counts the calls of the store that are exchanges.
 func (d *Driver) Exchanges() uint64 {

@@ -117,7 +117,7 @@ func (d *Driver) doubt(e *entry, event EventType) {
 // verify asks whether the session is over: a heartbeat that keeps nothing says so. The next
 // heartbeat asks if it fails.
 func (s *session) verify(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.d.listener.lookTimeout())
 	defer cancel()
 	_, err := call(ctx, s.d, func(ctx context.Context) (Renewal, error) { return s.d.store.Renew(ctx, s.row, nil, 0) })
 	_ = s.noteOver(err)
@@ -127,7 +127,7 @@ func (s *session) verify(ctx context.Context) {
 // and of a holder the next heartbeat.
 func (d *Driver) verify(e *entry) {
 	d.once("verify "+e.id, func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+		ctx, cancel := context.WithTimeout(ctx, d.listener.lookTimeout())
 		defer cancel()
 		err := e.s.look(ctx, d.refOf(e))
 		d.mu.Lock()

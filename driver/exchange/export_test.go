@@ -5,7 +5,7 @@ import "github.com/interlock-go/interlock/driver"
 // What tests in package exchange_test see of the inside.
 
 const (
-	LookTimeout = lookTimeout
+	LookTimeout = longestLook
 	PerLook     = perLook
 	StrayShare  = strayShare
 )

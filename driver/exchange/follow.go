@@ -13,7 +13,7 @@ func (d *Driver) Follow(ctx context.Context, queue, after string) (driver.Queue,
 	if err := d.usable(ctx); err != nil {
 		return driver.Queue{}, err
 	}
-	read := limited(ctx, func(ctx context.Context, f Follower) (driver.Queue, error) {
+	read := limited(ctx, d, func(ctx context.Context, f Follower) (driver.Queue, error) {
 		sent := d.now()
 		r, err := call(ctx, d, func(ctx context.Context) (Snapshot, error) { return d.store.Read(ctx, queue, f) })
 		return r.read(sent), err
@@ -30,7 +30,7 @@ func (d *Driver) Follow(ctx context.Context, queue, after string) (driver.Queue,
 
 // Watch waits for another version of a cell.
 func (d *Driver) Watch(ctx context.Context, name string, after uint64) (driver.Cell, error) {
-	load := limited(ctx, func(ctx context.Context, f Follower) (driver.Cell, error) { return d.load(ctx, name, f) })
+	load := limited(ctx, d, func(ctx context.Context, f Follower) (driver.Cell, error) { return d.load(ctx, name, f) })
 	c, err := load(Follower{})
 	if err == nil && c.Version != after || driver.IsPermanent(err) {
 		return c, err
@@ -42,10 +42,10 @@ func (d *Driver) Watch(ctx context.Context, name string, after uint64) (driver.C
 func (d *Driver) follower(t *follow.Topic) Follower { return Follower{d.mailbox, t.Number} }
 
 // limited bounds each read of a call that waits: its connection may lead nowhere, and that of
-// the next read need not. The bound grows with each read that was given up, since the backend may only
+// the next read need not. The bound is one TTL at most, and grows with each read that was given up, since the backend may only
 // be slow.
-func limited[T any](ctx context.Context, read func(context.Context, Follower) (T, error)) func(Follower) (T, error) {
-	limit := lookTimeout
+func limited[T any](ctx context.Context, d *Driver, read func(context.Context, Follower) (T, error)) func(Follower) (T, error) {
+	limit := d.listener.lookTimeout()
 	return func(f Follower) (T, error) {
 		ctx, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()

@@ -31,7 +31,7 @@ const (
 	minPoll     = 5 * time.Millisecond
 	maxPoll     = 5 * time.Second
 	pollShare   = 10 // polls take at most one part in so many of the time
-	lookTimeout = 5 * time.Second
+	longestLook = 5 * time.Second
 )
 
 func (l *listener) init() {
@@ -45,6 +45,13 @@ func (l *listener) pollAtLeast(every time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.maxPoll = max(minPoll, min(l.maxPoll, every))
+}
+
+// lookTimeout is how long a look may take whose connection may lead nowhere: one TTL of the shortest session.
+func (l *listener) lookTimeout() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return min(3*l.maxPoll, longestLook)
 }
 
 // change wakes the tasks. The mutex is held.
@@ -201,7 +208,7 @@ func (d *Driver) resync(ctx context.Context, holders bool) error {
 	}
 	d.mu.Unlock()
 	d.topics.AllChanged()
-	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	ctx, cancel := context.WithTimeout(ctx, d.listener.lookTimeout())
 	defer cancel()
 	for s, all := range refs {
 		for len(all) > 0 && !s.isOver() {

@@ -31,6 +31,13 @@ func TestConformance(t *testing.T) {
 			"SignalsBeforeTheAnswer": late,
 			"ProcessesThatDie":       "a process that is stopped keeps its lock, and perhaps a transaction",
 			"StoppedProcess":         stopped,
+			"Stranger":               noServer,
+			"Member":                 "being mended",
+			"OtherUser":              "being mended",
+			"Impostor":               noServer,
+			"Deaf":                   noServer,
+			"Mute":                   noServer,
+			"NoRights":               "who may not open the files opens nothing: OtherUser",
 			"RenewInAFewExchanges":   "each queue has a row of its own, and a heartbeat writes those of all that it keeps",
 		},
 	})
@@ -42,8 +49,9 @@ func TestPrimitives(t *testing.T) {
 }
 
 const (
-	late    = "there is nothing between a client and its files that could be late"
-	stopped = "the kernel keeps the lock of a process that is stopped, and other programs rely on that"
+	noServer = "there is no server"
+	late     = "there is nothing between a client and its files that could be late"
+	stopped  = "the kernel keeps the lock of a process that is stopped, and other programs rely on that"
 )
 
 func world(t testing.TB) drivertest.World {

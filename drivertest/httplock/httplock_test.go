@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -16,12 +17,19 @@ import (
 func TestMain(m *testing.M) { drivertest.Main(m) }
 
 func TestConformance(t *testing.T) {
-	drivertest.Run(t, drivertest.Backend{World: world, TTL: time.Second / 2, Small: true})
+	drivertest.Run(t, drivertest.Backend{World: world, TTL: time.Second / 2, Small: true, Unsupported: map[string]string{
+		"Stranger":  noRights,
+		"NoRights":  noRights,
+		"Member":    noRights,
+		"OtherUser": "a server has the files",
+	}})
 }
 
 func TestPrimitives(t *testing.T) {
 	primitives.Run(t, primitives.Backend{World: world, TTL: time.Second / 2})
 }
+
+const noRights = "the example asks nobody who it is"
 
 // world is a server of its own, which can be stopped before it takes a request, before it answers,
 // and before it sends an event.
@@ -50,6 +58,9 @@ func world(t testing.TB) drivertest.World {
 		Hang:         requests.close,
 		Late:         answers.close,
 		LoseMessages: events.close,
+		Via: func(ctx context.Context, at func(string) string) (driver.Driver, error) {
+			return openURL(ctx, "http://"+at(strings.TrimPrefix(front.URL, "http://")))
+		},
 		Unreachable: func(ctx context.Context) error {
 			d, err := openURL(ctx, "http://127.0.0.1:1")
 			if err != nil {

@@ -145,6 +145,9 @@ func call(method reflect.Value, args []json.RawMessage) (a answer[any]) {
 	return a
 }
 
+// signOfLife is how often a client that listens hears something: null, if there is no event.
+const signOfLife = time.Second / 4
+
 // listen sends the events of a mailbox until the client goes. Its header says that no later event is
 // missed.
 func (s *Server) listen(w http.ResponseWriter, r *http.Request, mailbox string) {
@@ -152,10 +155,14 @@ func (s *Server) listen(w http.ResponseWriter, r *http.Request, mailbox string) 
 	s.mailboxes.Store(mailbox, events)
 	defer s.mailboxes.CompareAndDelete(mailbox, events)
 	out, flush := json.NewEncoder(w), http.NewResponseController(w).Flush
+	alive := time.NewTicker(signOfLife)
+	defer alive.Stop()
 	for flush() == nil {
 		select {
 		case ev := <-events:
 			_ = out.Encode(ev)
+		case <-alive.C:
+			_ = out.Encode(nil)
 		case <-r.Context().Done():
 			return
 		}

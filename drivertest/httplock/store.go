@@ -189,16 +189,24 @@ func (s *store) Tidy(ctx context.Context) ([]string, error) {
 	return nil, s.do(ctx, "Tidy")
 }
 
-// Listen is up when the header has come: the server has noted the mailbox before it sends that.
+// Listen is up when the header has come: the server has noted the mailbox before it sends that. A
+// connection over which no sign of life comes is given up: it may be dead without an end.
 func (s *store) Listen(ctx context.Context, mailbox string, up func(), receive func(exchange.Event)) error {
+	const patience = 4 * signOfLife
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	silent := time.AfterFunc(patience, cancel)
+	defer silent.Stop()
 	return s.request(ctx, "?mailbox="+mailbox, nil, func(r io.Reader) error {
 		up()
 		for events := json.NewDecoder(r); ; {
-			var ev exchange.Event
+			var ev *exchange.Event
 			if err := events.Decode(&ev); err != nil {
 				return err
 			}
-			receive(ev)
+			if silent.Reset(patience); ev != nil {
+				receive(*ev)
+			}
 		}
 	})
 }

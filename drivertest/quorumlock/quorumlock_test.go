@@ -114,6 +114,14 @@ var unsupported = map[string]string{
 	"TokenIsShown":          "members give different tokens, and inspection asks them alone",
 	"LostMessages":          "in one process no message is lost",
 	"UnreachableBackend":    "memory is always there",
+	"Repeater":              "exchanges are those of the members",
+	"Stranger":              members,
+	"NoRights":              members,
+	"Member":                members,
+	"OtherUser":             members,
+	"Impostor":              members,
+	"Deaf":                  members,
+	"Mute":                  members,
 	"LeaveGrantsTheNext":    later,
 	"SessionClose":          later,
 	"EvictionOfAHeldTicket": later,
@@ -125,6 +133,7 @@ var unsupportedPrimitives = map[string]string{"SetPermits": notResized, "SetPerm
 const notResized = "a minority that missed the change would go on with the old capacity"
 
 const (
+	members = "each member keeps it by itself"
 	permits = "several permits have no limit over a majority"
 	cells   = "a quorum has no cells"
 	later   = "a waiter gets the other members itself, once its line has told it"

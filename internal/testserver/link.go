@@ -46,7 +46,8 @@ type link struct {
 	client  net.Conn
 	gone    chan struct{} // closed by cut
 	cutOnce sync.Once
-	frozen  atomic.Bool
+	silent  atomic.Bool
+	number  int // of those that were accepted
 }
 
 func (k *link) run() {
@@ -101,7 +102,7 @@ func (k *link) cut() { k.cutOnce.Do(func() { close(k.gone) }) }
 
 // pass waits while bytes are held back. It says no if the connection is cut.
 func (k *link) pass(direction *chan struct{}) bool {
-	if k.frozen.Load() {
+	if k.silent.Load() {
 		<-k.gone
 	}
 	return k.wait(k.proxy.gate(direction))

@@ -1,8 +1,11 @@
 package testserver
 
 import (
+	"cmp"
 	"errors"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"time"
 )
@@ -22,6 +25,7 @@ type Proxy struct {
 	mu       sync.Mutex
 	listener net.Listener // nil while connections are refused
 	links    map[*link]struct{}
+	accepted int           // connections
 	requests chan struct{} // closed while bytes flow to the server
 	replies  chan struct{} // closed while bytes flow to the clients
 	closed   bool
@@ -84,6 +88,8 @@ func (p *Proxy) accept(l net.Listener) {
 		if p.listener != l {
 			_ = client.Close()
 		} else {
+			p.accepted++
+			k.number = p.accepted
 			p.links[k] = struct{}{}
 			p.running.Go(k.run)
 		}
@@ -119,12 +125,13 @@ func (p *Proxy) Late() {
 	shut(&p.replies)
 }
 
-// Freeze is Hang for ever, for the connections that there are: new ones work.
-func (p *Proxy) Freeze() {
+// Silence has one of the connections lead nowhere any more, counted from the oldest: it has no end. New ones work.
+func (p *Proxy) Silence(i int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for k := range p.links {
-		k.frozen.Store(true)
+	all := slices.SortedFunc(maps.Keys(p.links), func(a, b *link) int { return cmp.Compare(a.number, b.number) })
+	if i < len(all) {
+		all[i].silent.Store(true)
 	}
 }
 

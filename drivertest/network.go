@@ -1,0 +1,417 @@
+package drivertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"math"
+	"net"
+	"os"
+	"runtime/metrics"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/testserver"
+)
+
+// A network is what is between one client and the servers.
+type network struct {
+	t       *trial
+	filters func() (requests, replies testserver.Filter)
+
+	mu      sync.Mutex
+	proxies map[string]*testserver.Proxy
+}
+
+// at is where the client finds a server.
+func (n *network) at(server string) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.proxies == nil {
+		n.proxies = map[string]*testserver.Proxy{}
+	}
+	p := n.proxies[server]
+	if p == nil {
+		var err error
+		if p, err = testserver.RunProxy(server, testserver.ProxyOptions{Filters: n.filters}); err != nil {
+			n.t.Errorf("%v", err)
+			return server
+		}
+		n.t.Cleanup(p.Close)
+		n.proxies[server] = p
+	}
+	return p.Addr
+}
+
+func (n *network) each(f func(*testserver.Proxy)) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, p := range n.proxies {
+		f(p)
+	}
+}
+
+func (n *network) connections() (all int) {
+	n.each(func(p *testserver.Proxy) { all += p.Connections() })
+	return all
+}
+
+// silence has one of the connections lead nowhere any more.
+func (n *network) silence(i int) {
+	n.each(func(p *testserver.Proxy) {
+		if i >= 0 {
+			p.Silence(i)
+		}
+		i -= p.Connections()
+	})
+}
+
+// restore lets the client close what it has.
+func (n *network) restore() { n.each(func(p *testserver.Proxy) { p.Resume(); p.Cut() }) }
+
+// via opens a driver behind a network of its own.
+func (t *trial) via() (driver.Driver, *network) {
+	t.Helper()
+	n := &network{t: t}
+	d, err := t.world.Via(t.ctx, n.at)
+	if err != nil {
+		t.Fatalf("open a driver: %v", err)
+	}
+	t.closers = append(t.closers, func() error { n.restore(); return d.Close() })
+	return d, n
+}
+
+// keepalive renews as package interlock does: every third of the TTL, with as much time for each
+// try, again sooner if it fails, and for no longer than the first ticket stands by the local clock. It calls each
+// after a success.
+func (c *client) keepalive(each func(began driver.Instant), known ...driver.Ticket) {
+	every, proof := c.TTL/3, known[0].Proof
+	c.t.calls.Go(func() {
+		for c.t.ctx.Err() == nil && c.driver.Now() < proof.Add(c.TTL) {
+			began := c.driver.Now()
+			ctx, cancel := context.WithTimeout(c.t.ctx, every)
+			answer, err := c.Renew(ctx, known)
+			cancel()
+			if errors.Is(err, driver.ErrSession) {
+				return
+			}
+			pause := every - c.driver.Now().Sub(began)
+			i := slices.IndexFunc(answer, func(r driver.Renewed) bool { return r.ID == known[0].ID && r.State == driver.Kept })
+			if err != nil || i < 0 {
+				pause = every / 16
+			} else if proof = max(proof, answer[i].Proof); each != nil {
+				each(began)
+			}
+			time.Sleep(max(pause, every/16))
+		}
+	})
+}
+
+// A follower waits for all that can come to a client.
+type follower struct {
+	*client
+	network *network
+	name    string
+	own     driver.Ticket // is held
+	front   driver.Ticket // of another client, behind which one of this one waits
+	cell    driver.Cell
+
+	mu    sync.Mutex
+	since driver.Instant // from when on renewals count
+	came  map[string]driver.Instant
+}
+
+func (f *follower) note(what string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, known := f.came[what]; !known {
+		f.came[what] = f.driver.Now()
+	}
+}
+
+func (t *trial) follower(plain *client, name string, ttl time.Duration) *follower {
+	t.Helper()
+	d, n := t.via()
+	f := &follower{client: t.session(d, ttl), network: n, name: name, since: math.MaxInt64, came: map[string]driver.Instant{}}
+	f.own = f.hold(t.exclusive(name + "/own"))
+	f.front = plain.hold(t.exclusive(name + "/next"))
+	waiting := f.wait(t.exclusive(name + "/next"))
+	f.keepalive(func(began driver.Instant) {
+		f.mu.Lock()
+		counts := began >= f.since
+		f.mu.Unlock()
+		if counts {
+			f.note("a renewal")
+		}
+	}, f.own, waiting)
+	f.cell = t.swap(plain.driver, set(name, 0, "v"))
+	queue := t.snapshot(plain.driver, name+"/queue")
+	for what, wait := range map[string]func() error{
+		"a grant":         func() error { _, err := f.Await(t.ctx, waiting); return err },
+		"news of a cell":  func() error { _, err := d.Watch(t.ctx, name, f.cell.Version); return err },
+		"news of a queue": func() error { _, err := d.Follow(t.ctx, name+"/queue", queue.Version); return err },
+		"a signal": func() error {
+			for {
+				if s, err := f.Signals(t.ctx); err != nil || s.Demand == driver.Revoke {
+					return err
+				}
+			}
+		},
+	} {
+		t.calls.Go(func() {
+			if err := wait(); err == nil {
+				f.note(what)
+			} else if t.ctx.Err() == nil {
+				t.Errorf("waiting for %s, behind a connection that may be silent: %v", what, err)
+			}
+		})
+	}
+	return f
+}
+
+// missing are what has not come within so much time, and how long the last took that has.
+func (f *follower) missing(within time.Duration) (all []string, last time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, what := range []string{"a renewal", "a grant", "a signal", "news of a cell", "news of a queue"} {
+		at, came := f.came[what]
+		took := at.Sub(f.since)
+		if !came || took > within {
+			all = append(all, what)
+		}
+		if came {
+			last = max(last, took)
+		}
+	}
+	return all, last
+}
+
+// Each connection of a client is silent in turn, each for another client: packets are dropped, and no end comes.
+var deaf = rule{
+	name: "Deaf",
+	hook: "Via",
+	says: []string{"What was to come over a connection that is silent, though nobody has ended it, comes within two TTLs of the session."},
+	check: func(t *trial) {
+		ttl := max(2*t.TTL, 2*time.Second)
+		plain := t.client()
+		all := []*follower{t.follower(plain, "none", ttl)} // which says how late things are anyway
+		time.Sleep(ttl / 2)
+		for i := range min(all[0].network.connections(), 8) {
+			all = append(all, t.follower(plain, fmt.Sprint("connection ", i), ttl))
+		}
+		time.Sleep(ttl / 2)
+		for i, f := range all {
+			f.network.silence(i - 1)
+			f.mu.Lock()
+			f.since = f.driver.Now()
+			f.mu.Unlock()
+		}
+		for _, f := range all {
+			plain.leave(f.front)
+			t.swap(plain.driver, set(f.name, f.cell.Version, "w"))
+			plain.hold(t.exclusive(f.name + "/queue"))
+			if err := plain.driver.Ask(t.ctx, f.own.Queue, f.own.ID, driver.Revoke); err != nil && !errors.Is(err, driver.ErrGone) {
+				t.Fatalf("Ask: %v", err)
+			}
+		}
+		t.eventually("what comes to a client all of whose connections work", func() bool {
+			missing, _ := all[0].missing(limit)
+			return len(missing) == 0
+		})
+		_, usual := all[0].missing(limit)
+		bound := 2*ttl + 3*usual
+		time.Sleep(all[0].since.Add(bound).Sub(plain.driver.Now()))
+		for _, f := range all[1:] {
+			missing, last := f.missing(bound)
+			t.Logf("silent is %s: the last came after %v", f.name, last)
+			if len(missing) > 0 {
+				t.Errorf("silent is %s of %d: within %v (the TTL is %v) have not come: %s", f.name, len(all)-1, bound, ttl, strings.Join(missing, ", "))
+			}
+			if q := t.snapshot(plain.driver, f.own.Queue); len(q.Members) != 1 || q.Members[0].ID != f.own.ID {
+				t.Errorf("silent is %s of %d: the ticket of a client that renews it is lost: %+v", f.name, len(all)-1, q)
+			}
+		}
+	},
+}
+
+// No answer comes to a client. It does what package interlock does: it renews for as long as it believes in
+// its ticket, and these requests arrive.
+var mute = rule{
+	name: "Mute",
+	hook: "Via",
+	says: []string{"A client that gets no answers, although its requests arrive, keeps a ticket for no longer than one TTL after its last proof has ended."},
+	check: func(t *trial) {
+		d, n := t.via()
+		a, b, dead := t.session(d, t.TTL), t.client(), t.mortal()
+		since := func(name string, c *client) <-chan time.Duration {
+			tk := c.hold(t.exclusive(name))
+			if c == a {
+				a.keepalive(nil, tk)
+			}
+			next := b.behind(t.exclusive(name))
+			took := make(chan time.Duration, 1)
+			began := d.Now()
+			t.calls.Go(func() { <-next.done; took <- next.held.Sub(began) })
+			return took
+		}
+		muted := since("muted", a)
+		n.each((*testserver.Proxy).Late)
+		usual := <-since("dead", dead) // says how late things are anyway
+		bound := 3*t.TTL + 2*max(0, usual-t.TTL)
+		select {
+		case took := <-muted:
+			if t.Logf("after %v, where the next ticket after one that dies is held after %v", took, usual); took > bound {
+				t.Fatalf("a client that gets no answers has kept its ticket for %v, with a TTL of %v", took, t.TTL)
+			}
+		case <-time.After(bound):
+			t.Fatalf("a client that gets no answers keeps its ticket for more than %v, with a TTL of %v", bound, t.TTL)
+		}
+	},
+}
+
+// imitations are what answers in the place of a server: what it says to whoever connects, again and again if it
+// has no end.
+var imitations = map[string]struct {
+	says  string
+	again bool
+}{
+	"nothing":               {},
+	"a banner":              {says: "220 mail.example ESMTP ready\r\n"},
+	"HTTP":                  {says: "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"},
+	"HTTP, endless":         {says: "HTTP/1.1 200 OK\r\n\r\n" + strings.Repeat("[", 64<<10), again: true},
+	"errors":                {says: "-ERR a\r\n-ERR b\r\n", again: true},
+	"a huge array":          {says: "*2000000000\r\n"},
+	"a huge map":            {says: "%1000000000\r\n"},
+	"a huge text":           {says: "$2000000000\r\n"},
+	"values in values":      {says: strings.Repeat("*1\r\n", 10_000), again: true},
+	"an endless line":       {says: "+" + strings.Repeat("A", 64<<10), again: true},
+	"a huge row":            {says: "R\x00\x00\x00\x08\x00\x00\x00\x00Z\x00\x00\x00\x05ID\x7f\xff\xff\xf0"},
+	"a huge greeting":       {says: "R\x7f\xff\xff\xf0"},
+	"a huge error":          {says: "E\x7f\xff\xff\xf0SFATAL\x00"},
+	"huge packets":          {says: "\xff\xff\xff\x00\x0a" + strings.Repeat("A", 64<<10), again: true},
+	"a huge length":         {says: "\x7f\xff\xff\xff"},
+	"a huge frame of HTTP2": {says: "\x00\x00\x00\x04\x00\x00\x00\x00\x00\xff\xff\xff\x00\x00\x00\x00\x00\x01"},
+	"zeros":                 {says: strings.Repeat("\x00", 64<<10), again: true},
+	"ones":                  {says: strings.Repeat("\xff", 64<<10), again: true},
+}
+
+// What answers is something else, says nothing, too much, or endlessly; or it is the server, and its answers are
+// changed on the way. If an answer ends the program there is no more to be said.
+var impostor = rule{
+	name:  "Impostor",
+	hook:  "Via",
+	says:  []string{"Whatever answers in the place of the backend, every call ends with its context, and no answer takes memory without bound."},
+	alone: true, // memory is that of the whole process
+	check: func(t *trial) {
+		plain := t.client()
+		plain.hold(t.exclusive("q"))
+		log.SetOutput(io.Discard) // clients log what a server should not have said
+		defer log.SetOutput(os.Stderr)
+		stop := t.bounded(300 << 20)
+		var all sync.WaitGroup
+		for name, i := range imitations {
+			at := testserver.Answer(t, func(c net.Conn) {
+				go func() {
+					_, err := io.WriteString(c, i.says)
+					for i.again && err == nil {
+						_, err = io.WriteString(c, i.says)
+					}
+				}()
+				_, _ = io.Copy(io.Discard, c)
+			})
+			all.Go(func() {
+				if t.useAll(name, func(string) string { return at }) {
+					t.Errorf("a session begins where %s answers", name)
+				}
+			})
+		}
+		turns := make(chan struct{}, 16)
+		for seed := range uint64(t.size(128, 16)) {
+			n := &network{t: t, filters: func() (requests, replies testserver.Filter) {
+				return testserver.Pass, testserver.Garble(seed)
+			}}
+			turns <- struct{}{}
+			all.Go(func() {
+				t.useAll(fmt.Sprint("a server garbled by ", seed), n.at)
+				n.each((*testserver.Proxy).Close)
+				<-turns
+			})
+		}
+		all.Wait()
+		stop()
+	},
+}
+
+// useAll makes every call, whatever becomes of it, and reports whether there was a session.
+func (t *trial) useAll(what string, at func(string) string) (opened bool) {
+	ctx, cancel := context.WithTimeout(t.ctx, 1500*time.Millisecond)
+	defer cancel()
+	var call atomic.Value
+	call.Store("New")
+	ended := make(chan struct{})
+	t.calls.Go(func() {
+		defer close(ended)
+		d, err := t.world.Via(ctx, at)
+		if err != nil {
+			return
+		}
+		defer func() { call.Store("Close"); _ = d.Close() }()
+		call.Store("Open")
+		var s driver.Session
+		o, err := d.Open(ctx, driver.SessionOptions{TTL: time.Minute})
+		if opened = err == nil; opened {
+			s = o
+		}
+		r := t.exclusive(what)
+		tk := driver.Ticket{ID: r.ID, Queue: r.Queue}
+		for n := 0; n < 3 && (n == 0 || opened); n++ {
+			for name, do := range everyCall(d, s, tk, r, set(what, 0, "v")) {
+				call.Store(name)
+				brief, stop := context.WithTimeout(ctx, 200*time.Millisecond)
+				_ = do(brief)
+				stop()
+			}
+			call.Store("Check")
+			d.Check(ctx)
+		}
+	})
+	select {
+	case <-ended:
+		return opened
+	case <-time.After(limit / 2):
+		t.Errorf("%s answers: %s goes on long after the end of its context", what, call.Load())
+		return false
+	}
+}
+
+// bounded looks at the memory of the process until it is stopped, and fails the rule if there is so much more.
+func (t *trial) bounded(more uint64) (stop func()) {
+	used := func() uint64 {
+		s := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+		metrics.Read(s)
+		return s[0].Value.Uint64()
+	}
+	first, most := used(), uint64(0)
+	ctx, cancel := context.WithCancel(t.ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			most = max(most, used())
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+		if t.Logf("%d MiB of memory were used, %d before", most>>20, first>>20); most > first+more {
+			t.Errorf("%d MiB of memory are used, %d before", most>>20, first>>20)
+		}
+	}
+}
