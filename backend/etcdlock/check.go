@@ -50,7 +50,7 @@ func (s *store) Check(ctx context.Context) []driver.Finding {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
-	return doctor.New(s.client, s.namespace, s.answers).Check(ctx)
+	return doctor.New(s.client, s.namespace, s.clear, s.answers).Check(ctx)
 }
 
 // Explain says what an error means for the author of the URL.

@@ -51,6 +51,12 @@ var errTerm = errors.New("leaders were elected while the lease was extended")
 // the same term of Raft was the only one until then. So the heartbeat counts if the status of tickets was
 // read in the term in which the lease was extended.
 func (s *store) renew(ctx context.Context, o exchange.Session, refs []exchange.Ref) (r exchange.Renewal, err error) {
+	if driver.Now().Sub(driver.Instant(s.heard.Load())) > o.TTL {
+		// All leases were given up. Requests may arrive though no answers do: what extends would keep others out.
+		if err := s.answers(ctx); err != nil {
+			return r, err
+		}
+	}
 	sent := driver.Now()
 	term, err := s.keepAlive(ctx, leaseOf(o.ID))
 	if errors.Is(err, rpctypes.ErrLeaseNotFound) {

@@ -14,7 +14,10 @@ import (
 // Option changes how a cluster is used.
 type Option func(*config)
 
-type config struct{ namespace string }
+type config struct {
+	namespace string
+	clear     bool // passwords are sent in clear text
+}
 
 // Namespace puts a name and a slash before all keys. It is what the path of a URL says.
 func Namespace(name string) Option {

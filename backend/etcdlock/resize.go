@@ -195,8 +195,9 @@ func (s *store) keep(ctx context.Context, name string, k kept) (now kept, made b
 		k.number.complete(k.written)
 		return k, true, nil
 	}
-	now, err = readKept(got.Responses[0].GetResponseRange().Kvs)
-	return now, false, err
+	all := got.Responses[0].GetResponseRange().Kvs
+	now, err = readKept(all)
+	return now, len(all) > 0 && string(all[0].Value) == k.value(), err // by a copy of the request, or by another client
 }
 
 // removeUnfit removes tickets that wait for more than there can be, unless another number is set by then, and says which it has

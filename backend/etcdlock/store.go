@@ -25,14 +25,17 @@ import (
 // settle it at once.
 type store struct {
 	layout
-	client *clientv3.Client
-	own    bool // Close closes the client
-	kv     clientv3.KV
-	lease  pb.LeaseClient
+	client  *clientv3.Client
+	own     bool // Close closes the client
+	clear   bool // passwords are sent in clear text
+	kv      clientv3.KV
+	lease   pb.LeaseClient
+	watcher clientv3.Watcher
 
 	ctx       context.Context // ends with Close
 	cancel    context.CancelFunc
 	exchanges atomic.Uint64
+	heard     atomic.Int64 // when the last exchange was answered, as a driver.Instant
 	idle      atomic.Pointer[alive]
 	watches   watches
 	together  together
@@ -61,9 +64,10 @@ func newStore(client *clientv3.Client, c config, own bool) (*store, error) {
 	}
 	conn := client.ActiveConnection()
 	s := &store{
-		layout: c.layout(), client: client, own: own, spares: map[time.Duration]spare{}, ends: map[clientv3.LeaseID]driver.Instant{}, detaching: map[string]bool{}, seats: map[string]sitter{},
+		layout: c.layout(), client: client, own: own, clear: c.clear, spares: map[time.Duration]spare{}, ends: map[clientv3.LeaseID]driver.Instant{}, detaching: map[string]bool{}, seats: map[string]sitter{},
 		// The client's own would wait for a server that is not there, and repeat what fails.
-		kv: clientv3.NewKVFromKVClient(pb.NewKVClient(conn), nil), lease: pb.NewLeaseClient(conn),
+		kv: clientv3.NewKVFromKVClient(soundKV{pb.NewKVClient(conn)}, nil), lease: pb.NewLeaseClient(conn),
+		watcher: clientv3.NewWatchFromWatchClient(soundWatch{pb.NewWatchClient(conn)}, client),
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.watches.init()
@@ -90,7 +94,10 @@ func do[T any](ctx context.Context, s *store, exchange func(context.Context) (T,
 	defer context.AfterFunc(s.ctx, cancel)()
 	s.exchanges.Add(1)
 	got, err := exchange(ctx)
-	if err != nil && ctx.Err() != nil {
+	switch {
+	case err == nil:
+		s.heard.Store(int64(driver.Now()))
+	case ctx.Err() != nil:
 		return got, ctx.Err()
 	}
 	return got, rpctypes.Error(err)
@@ -217,6 +224,9 @@ func (s *store) forget(err error) error {
 // the lease.
 func (s *store) Begin(ctx context.Context, o exchange.Session) (history string, err error) {
 	lease, err := s.grant(ctx, leaseOf(o.ID), seconds(o.TTL))
+	if errors.Is(err, rpctypes.ErrLeaseExist) { // by a copy of this request: nobody else knows the ID yet
+		lease, err = leaseOf(o.ID), nil
+	}
 	if err != nil {
 		return "", err
 	}
@@ -233,7 +243,7 @@ func (s *store) Granted(ctx context.Context, o exchange.Session) (time.Duration,
 	if err != nil {
 		return 0, err
 	}
-	if got.TTL <= 0 {
+	if got.TTL <= 0 || got.GrantedTTL < got.TTL || got.GrantedTTL > math.MaxInt64/int64(time.Second) {
 		return 0, errors.New("the lease of the session has ended")
 	}
 	return time.Duration(got.GrantedTTL) * time.Second, nil
@@ -280,6 +290,7 @@ func (s *store) Settle(context.Context, string) (bool, error) { return false, ni
 // Close ends what is under way.
 func (s *store) Close() {
 	s.cancel()
+	_ = s.watcher.Close()
 	if s.own {
 		_ = s.client.Close() // it says that its context has ended
 	}

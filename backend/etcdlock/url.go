@@ -12,6 +12,8 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/tlsoption"
@@ -44,7 +46,7 @@ func open(ctx context.Context, u *driver.URL) (driver.Driver, error) {
 // connect reads a URL. The client of it connects to nothing yet, unless it has a password.
 func connect(u *driver.URL) (*clientv3.Client, config, error) {
 	to, err := clientConfig(u)
-	c := config{namespace: strings.Trim(u.Path, "/")}
+	c := config{namespace: strings.Trim(u.Path, "/"), clear: u.Scheme == "etcd" && to.Password != ""}
 	_ = u.Text("prefix", "") // of all names, which the client puts before them
 	if err := errors.Join(u.Check(), err, c.check()); err != nil {
 		return nil, c, err
@@ -63,6 +65,8 @@ func clientConfig(u *driver.URL) (c clientv3.Config, err error) {
 		DialKeepAliveTimeout: 3 * time.Second,
 		PermitWithoutStream:  true,
 		MaxUnaryRetries:      2, // one more with a new login; the caller repeats what fails
+		MaxCallRecvMsgSize:   maxAnswer,
+		DialOptions:          dialOptions,
 		Logger:               zap.NewNop(),
 	}
 	if u.User != nil {
@@ -90,6 +94,20 @@ func clientConfig(u *driver.URL) (c clientv3.Config, err error) {
 		c.Endpoints = append(c.Endpoints, h)
 	}
 	return c, nil
+}
+
+// dialOptions have a heartbeat be answered within a short TTL:
+//
+//   - A client whose connection was refused tries again soon. The library would pause for seconds.
+//   - In a busy process each time that a goroutine yields, or wakes another one, costs a turn of the scheduler, which can take 100 ms.
+//     Without a buffer the library does not yield before it sends. With windows of a fixed size it sends no pings to measure them.
+var dialOptions = []grpc.DialOption{
+	grpc.WithDefaultCallOptions(decoded...),
+	grpc.WithConnectParams(grpc.ConnectParams{
+		Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 150 * time.Millisecond},
+		MinConnectTimeout: 5 * time.Second,
+	}),
+	grpc.WithWriteBufferSize(0), grpc.WithInitialWindowSize(1 << 20), grpc.WithInitialConnWindowSize(1 << 20),
 }
 
 // verifyAs has servers prove that name: the client of etcd takes the host of each instead of the name in

@@ -315,7 +315,7 @@ func (s *store) watch(ctx context.Context, key, end string, got func(clientv3.Wa
 		opts = append(opts, clientv3.WithRange(end))
 	}
 	s.exchanges.Add(1)
-	for r := range s.client.Watch(ctx, key, opts...) {
+	for r := range s.watcher.Watch(ctx, key, opts...) {
 		if err := r.Err(); err != nil {
 			return err
 		}

@@ -1,0 +1,68 @@
+package etcdlock_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/etcdtest"
+)
+
+// Promise: while requests arrive and answers do not, a lock that was lost is passed on within two TTLs: its client does not go
+// on extending what it has given up.
+func TestAMuteServerKeepsNoLostLock(t *testing.T) {
+	t.Parallel()
+	s := etcdtest.Start(t)
+	proxy := etcdtest.NewProxy(t, s.Addr)
+	const ttl = 4 * time.Second
+	lease, err := open(t, "etcd://"+proxy.Addr, interlock.TTL(ttl)).Mutex("m").Acquire(limited(t))
+	noError(t, err)
+	next := open(t, "etcd://"+s.Addr, interlock.TTL(ttl))
+	proxy.Late()
+	t.Cleanup(proxy.Resume)
+	began := time.Now()
+	got, err := next.Mutex("m").Acquire(limited(t))
+	noError(t, err)
+	took := time.Since(began)
+	if lease.Err() == nil {
+		t.Error("the holder was not told")
+	}
+	if took > 3*ttl { // the servers look for what has ended, and this machine may be slow
+		t.Errorf("passed on after %v", took)
+	}
+	t.Logf("passed on after %v, at a TTL of %v", took, ttl)
+	noError(t, got.Release())
+}
+
+// Promise: an outage of two fifths of the TTL in which connections are refused loses nothing.
+func TestARefusedConnectionIsTriedAgainInTime(t *testing.T) {
+	t.Parallel()
+	s := etcdtest.Start(t)
+	proxy := etcdtest.NewProxy(t, s.Addr)
+	const ttl = 6 * time.Second
+	hold := func(url, name string) *interlock.Lease {
+		lease, err := open(t, url, interlock.TTL(ttl)).Mutex(name).Acquire(limited(t))
+		noError(t, err)
+		return lease
+	}
+	control := hold("etcd://"+s.Addr, "control")
+	var leases []*interlock.Lease
+	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
+		leases = append(leases, hold("etcd://"+proxy.Addr, name))
+		time.Sleep(ttl / 18)
+	}
+	time.Sleep(ttl)
+	proxy.Refuse(true)
+	proxy.Cut()
+	time.Sleep(ttl * 2 / 5)
+	proxy.Refuse(false)
+	time.Sleep(ttl)
+	if control.Err() != nil {
+		t.Skip("this machine is too slow: a lease whose connection was never cut is lost, too")
+	}
+	for _, l := range leases {
+		if err := l.Err(); err != nil {
+			t.Errorf("%s: %v", l.Name(), err)
+		}
+	}
+}
