@@ -79,8 +79,15 @@ func (d *Driver) checkNumber() driver.Finding {
 }
 
 func checkTwins(all []answer[state]) driver.Finding {
-	first := map[string]string{}
+	first, at := map[string]string{}, map[string]string{}
 	for _, a := range all {
+		if u, err := driver.ParseURL(a.m.name); err == nil && len(u.Hosts) > 0 {
+			where := u.Scheme + strings.Join(u.Hosts, ",")
+			if same, ok := at[where]; ok {
+				return doctor.Warn(promiseLoss, "have each member on a machine of its own", "%s and %s are parts of one server: both are lost together", same, a.m.name)
+			}
+			at[where] = a.m.name
+		}
 		if a.got.life == "" {
 			continue
 		}
@@ -89,7 +96,7 @@ func checkTwins(all []answer[state]) driver.Finding {
 		}
 		first[a.got.life] = a.m.name
 	}
-	return doctor.Fine("all are different servers")
+	return doctor.Fine("all have different addresses, and data of their own")
 }
 
 // checkLives explains why a member that can be reached does not count.

@@ -97,7 +97,8 @@ func TestCheckOfConfigurations(t *testing.T) {
 		{[]string{"maxmemory=100kb"}, "", "writing", driver.Fail, []string{"OOM"}, []string{"memory"}},
 
 		{nil, "", "replication", driver.OK, []string{"no replica"}, nil},
-		{nil, "?replicas=1", "replication", driver.Fail, []string{"0 in sync", "replicas=1"}, nil},
+		{nil, "?replicas=1", "replication", driver.Fail, []string{"no replica", "replicas=1"}, nil},
+		{nil, "", "access", driver.Warn, []string{"the user default has no password", "exclusion"}, nil},
 		{[]string{"min-replicas-to-write=1"}, "", "replication", driver.Fail, []string{"min-replicas-to-write is 1"}, []string{"writing"}},
 		{[]string{"min-replicas-to-write=1"}, "", "writing", driver.Fail, []string{"NOREPLICAS"}, []string{"replication"}},
 
@@ -185,7 +186,7 @@ func TestCheckOfReplicas(t *testing.T) {
 		info, err := master.Do("INFO", "replication")
 		return err == nil && strings.Contains(fmt.Sprint(info), "connected_slaves:0")
 	})
-	examine(t, "redis://"+master.Addr+"?replicas=1").Has("replication", driver.Fail, "0 in sync")
+	examine(t, "redis://"+master.Addr+"?replicas=1").Has("replication", driver.Fail, "replicas=1")
 }
 
 // What the user may not see is a warning, what it may not do a failure.

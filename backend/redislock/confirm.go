@@ -18,7 +18,7 @@ var _ exchange.Confirmer = confirming{}
 // speaks of the writes of its own connection only, and cannot be part of a script;
 // so the holder writes a note, which comes after the grant, and waits for that.
 func (s confirming) Confirm(ctx context.Context, o exchange.Session, t exchange.Ref, inherited bool) (undone bool, err error) {
-	if err = s.replicated(ctx, s.queue(t.Queue), t.ID); err == nil {
+	if err = s.replicated(ctx, o, s.queue(t.Queue), t.ID); err == nil {
 		return false, nil
 	}
 	if undo := s.undo(ctx, o, t, inherited); undo != nil {
@@ -41,8 +41,9 @@ func (s *store) undo(ctx context.Context, o exchange.Session, t exchange.Ref, in
 }
 
 // replicated waits until enough replicas have what was written about the queue, the
-// grant of the ticket included.
-func (s *store) replicated(ctx context.Context, q *queue, id string) (err error) {
+// grant of the ticket included. It gives up before its caller does, who would not know what is missing.
+func (s *store) replicated(ctx context.Context, o exchange.Session, q *queue, id string) (err error) {
+	patience := min(s.patience, o.TTL/4)
 	own, err := conn.Dedicate(ctx, s.ctx, s.client, (*conn.Dedicated).Close)
 	if err != nil {
 		return err
@@ -60,12 +61,12 @@ func (s *store) replicated(ctx context.Context, q *queue, id string) (err error)
 	if there == 0 {
 		return errors.New("the master that can be reached does not know of the grant")
 	}
-	n, err := own.Do(ctx, own.B().Wait().Numreplicas(int64(s.replicas)).Timeout(s.patience.Milliseconds()).Build()).AsInt64()
+	n, err := own.Do(ctx, own.B().Wait().Numreplicas(int64(s.replicas)).Timeout(max(1, patience.Milliseconds())).Build()).AsInt64()
 	switch {
 	case err != nil:
 		return s.noted(err)
 	case n < int64(s.replicas):
-		return fmt.Errorf("%d of %d replicas have confirmed the grant within %v", n, s.replicas, s.patience)
+		return fmt.Errorf("%d of %d replicas have confirmed the grant within %v", n, s.replicas, patience)
 	}
 	return nil
 }

@@ -88,7 +88,7 @@ func (s *store) renew(ctx context.Context, limit time.Duration, o exchange.Sessi
 		failed = nil
 		if all[i].Stray = i >= extend && !all[i].Fixed; i < extend && all[i].State == exchange.Held && !all[i].Evicted && !confirmed {
 			// A renewal that a failover would lose proves nothing.
-			if err := s.replicated(ctx, s.queue(tickets[i].Queue), tickets[i].ID); err != nil {
+			if err := s.replicated(ctx, o, s.queue(tickets[i].Queue), tickets[i].ID); err != nil {
 				return exchange.Renewal{}, err
 			}
 			confirmed = true

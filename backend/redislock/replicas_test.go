@@ -75,7 +75,7 @@ func TestGrantsThatReplicasMustConfirm(t *testing.T) {
 func TestMoreReplicasThanThereAre(t *testing.T) {
 	t.Parallel()
 	for there, s := range []*redistest.Server{redistest.Start(t), redistest.StartSentinel(t).Master()} {
-		url := fmt.Sprintf("%s?replicas=%d&replica_timeout=20ms", s.URL(), there+1)
+		url := fmt.Sprintf("%s?replicas=%d", s.URL(), there+1)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		c := opener(t, url, interlock.TTL(time.Second), interlock.Observe(func(_ context.Context, e interlock.Event) {

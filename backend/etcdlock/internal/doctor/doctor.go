@@ -2,6 +2,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,6 +31,7 @@ const (
 type Doctor struct {
 	client    *clientv3.Client
 	namespace string
+	clear     bool                        // passwords are sent in clear text
 	answers   func(context.Context) error // a read; its error is explained
 	members   []member
 }
@@ -42,8 +44,8 @@ type member struct {
 }
 
 // New is for a client, and what is before all its keys.
-func New(client *clientv3.Client, namespace string, answers func(context.Context) error) *Doctor {
-	return &Doctor{client: client, namespace: namespace, answers: answers}
+func New(client *clientv3.Client, namespace string, clear bool, answers func(context.Context) error) *Doctor {
+	return &Doctor{client: client, namespace: namespace, clear: clear, answers: answers}
 }
 
 // Check is called once, for a client that is open or was refused.
@@ -61,7 +63,7 @@ func (d *Doctor) Check(ctx context.Context) []driver.Finding {
 		d.members = append(d.members, member{addr, status, err})
 	}
 	return append(all, doctor.Examine(ctx, []doctor.Check{
-		{Name: "rights", Of: d.checkRights}, {Name: "version", Of: d.checkVersion}, {Name: "members", Of: d.checkMembers},
+		{Name: "rights", Of: d.checkRights}, {Name: "access", Of: d.checkAccess}, {Name: "password", Of: d.checkPassword}, {Name: "version", Of: d.checkVersion}, {Name: "members", Of: d.checkMembers},
 		{Name: "alarms", Of: d.checkAlarms}, {Name: "database", Of: d.checkDatabase}, {Name: "TTL", Of: d.checkTTL},
 	})...)
 }
@@ -107,6 +109,25 @@ func (d *Doctor) checkRights(ctx context.Context) driver.Finding {
 		return doctor.Fail(everyLock, remedy, "writing, watching and leases in %s: %v", where, err)
 	}
 	return doctor.Fine("%s may be read and written", where)
+}
+
+// checkAccess tries a login: only a cluster without authentication says that it has none.
+func (d *Doctor) checkAccess(ctx context.Context) driver.Finding {
+	_, err := d.client.Authenticate(ctx, cmp.Or(d.client.Username, "interlock-doctor"), cmp.Or(d.client.Password, "-"))
+	if errors.Is(err, rpctypes.ErrAuthNotEnabled) {
+		return doctor.Warn("exclusion, tokens and values: who is not meant to take part can take every lock, end it and forge what is kept",
+			"give locks a user of their own, and: etcdctl auth enable (docs/etcd.md); or let nobody else reach the servers",
+			"everybody who reaches the servers may change all keys: authentication is off")
+	}
+	return doctor.Fine("authentication is on; users without any right can still read names, and keep the lock of a client that died")
+}
+
+func (d *Doctor) checkPassword(context.Context) driver.Finding {
+	if !d.clear {
+		return driver.Finding{}
+	}
+	return doctor.Warn("the password: who can listen on the way, or answers in the place of a server, has it",
+		"use etcds://, with servers that have certificates", "etcd:// sends it in clear text")
 }
 
 // fault is one of some versions that matters here.

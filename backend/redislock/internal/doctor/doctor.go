@@ -48,6 +48,7 @@ func (d *Doctor) Check(ctx context.Context) []driver.Finding {
 		{"version", d.checkVersion},
 		{"mode", d.checkMode},
 		{"rights", d.checkRights},
+		{"access", d.checkAccess},
 		{"writing", d.checkWriting},
 		{"listing", d.checkListing},
 		{"messages", d.checkMessages},

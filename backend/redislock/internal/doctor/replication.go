@@ -74,8 +74,11 @@ func (d *Doctor) checkReplication(_ context.Context, n *node) driver.Finding {
 		"and is told by its next heartbeat only"
 	switch {
 	case online < d.Replicas:
+		if len(all) == 0 {
+			shown = "no replica"
+		}
 		return doctor.Fail(everyLock+" with replicas="+strconv.Itoa(d.Replicas),
-			"connect more replicas, or lower replicas in the URL", "%s", shown)
+			"connect more replicas, or lower replicas in the URL", "%s, and the URL says replicas=%d", shown, d.Replicas)
 	case int64(online) < required:
 		return doctor.Fail(everyLock, "connect more replicas, or lower min-replicas-to-write",
 			"%s, and min-replicas-to-write is %d", shown, required)

@@ -217,6 +217,22 @@ func (d *Doctor) checkRights(_ context.Context, n *node) driver.Finding {
 	return doctor.Fine("all commands are allowed")
 }
 
+// checkAccess looks whether a client without a password is a user that may change keys. Of a server that does not say so it says nothing.
+func (d *Doctor) checkAccess(ctx context.Context, n *node) driver.Finding {
+	ctx, cancel := context.WithTimeout(ctx, checkPatience)
+	defer cancel()
+	user, err := n.do(ctx, d, "ACL", "GETUSER", "default").AsMap()
+	of, commands := user["flags"], user["commands"]
+	flags, wrong := of.AsStrSlice()
+	may, _ := commands.ToString()
+	if err != nil || wrong != nil || !slices.Contains(flags, "on") || !slices.Contains(flags, "nopass") || strings.HasPrefix(may, "-@all") {
+		return driver.Finding{}
+	}
+	return doctor.Warn("exclusion, tokens and values: who is not meant to take part can take every lock, end it and forge what is kept",
+		"give locks a user of their own (docs/redis.md), and the others a password: ACL SETUSER default resetpass >PASSWORD; or let nobody else reach the server",
+		"everybody who reaches the server may change keys: the user default has no password")
+}
+
 // refusals names each right that is missing.
 func (d *Doctor) refusals(t trial) driver.Finding {
 	var names, remedies []string
