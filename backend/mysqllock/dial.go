@@ -16,6 +16,7 @@ import (
 
 	"github.com/interlock-go/interlock/backend/mysqllock/internal/database"
 	interlock "github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/socket"
 	"github.com/interlock-go/interlock/internal/tlsoption"
 )
 
@@ -59,8 +60,10 @@ func newConnector(c *mysql.Config, all []address, askKey bool) (*connector, erro
 	for _, a := range all {
 		one := c.Clone()
 		one.Net, one.Addr, one.DialFunc = a.network, a.addr, dial
-		if !askKey && c.TLS == nil && c.Passwd != "" && a.network == "tcp" && !isLocal(a.addr) {
-			one.DialFunc = dialWary
+		if guarded := a.network == "unix" && socket.Guarded(a.addr); !guarded && c.TLS == nil && c.Passwd != "" {
+			if one.Net = a.network + unguarded; !askKey { // the MySQL driver sends the password itself over what is called unix
+				one.DialFunc = dialWary
+			}
 		}
 		next, err := mysql.NewConnector(one)
 		if err != nil {
@@ -131,7 +134,7 @@ type dialed struct{}
 
 func dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	var d net.Dialer
-	made, err := d.DialContext(ctx, network, addr)
+	made, err := d.DialContext(ctx, strings.TrimSuffix(network, unguarded), addr)
 	if err == nil {
 		*ctx.Value(dialed{}).(*net.Conn) = made
 	}

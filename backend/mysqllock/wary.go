@@ -5,15 +5,19 @@ import (
 	"context"
 	"errors"
 	"net"
+	"syscall"
 
 	"github.com/interlock-go/interlock/driver"
 )
 
-// wary is a connection without TLS to another machine. It does not ask the server for the key by
+// unguarded follows a network's name where everybody of this machine, or of the network, can have answered.
+const unguarded = ", unguarded"
+
+// wary is such a connection without TLS. It does not ask the server for the key by
 // which a password is encrypted: whoever answers in its place would name a key of his own, and
 // have the password. MySQL's own client does not ask for it either.
 type wary struct {
-	*net.TCPConn
+	net.Conn
 	asked bool // it was about to
 }
 
@@ -26,7 +30,7 @@ func dialWary(ctx context.Context, network, addr string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &wary{TCPConn: made.(*net.TCPConn)}
+	w := &wary{Conn: made}
 	*ctx.Value(dialed{}).(*net.Conn) = w
 	return w, nil
 }
@@ -41,11 +45,8 @@ func (w *wary) Write(b []byte) (int, error) {
 			return 0, errKey
 		}
 	}
-	return w.TCPConn.Write(b)
+	return w.Conn.Write(b)
 }
 
-// isLocal reports whether an address is of this machine.
-var isLocal = func(addr string) bool {
-	host, _, err := net.SplitHostPort(addr)
-	return err == nil && (host == "localhost" || net.ParseIP(host).IsLoopback())
-}
+// SyscallConn is for the MySQL driver, which looks whether the server has closed a connection before it uses it again.
+func (w *wary) SyscallConn() (syscall.RawConn, error) { return w.Conn.(syscall.Conn).SyscallConn() }

@@ -2,8 +2,12 @@ package mysqllock
 
 import (
 	"bytes"
+	"crypto/rand"
 	"io"
 	"net"
+	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -12,39 +16,43 @@ import (
 	"github.com/interlock-go/interlock/internal/testserver"
 )
 
-// Promise: a password is not given to whoever answers in the place of a server on another machine, not even
-// encrypted with a key that he names.
+// Promise: a password is not given to whoever answers in the place of a server, also not on this machine, not even
+// encrypted with a key that he names, unless only the server can have made the socket.
 func TestWhoGetsThePassword(t *testing.T) {
-	was := isLocal
-	defer func() { isLocal = was }()
+	open := t.TempDir()
+	if err := os.Chmod(open, 0o777|os.ModeSticky); err != nil {
+		t.Fatal(err)
+	}
 	for _, plugin := range []string{"caching_sha2_password", "sha256_password"} {
-		for _, remote := range []bool{true, false} {
-			isLocal = func(string) bool { return !remote }
-			for options, allowed := range map[string]bool{"": !remote, "?get_server_public_key=true": true} {
-				asked, err := greeted(t, plugin, options)
+		for _, at := range []string{"127.0.0.1:0", open} {
+			for options, allowed := range map[string]bool{"": false, "?get_server_public_key=true": true} {
+				all, err := greeted(t, plugin, at, options)
+				if bytes.Contains(all, []byte("S3cret")) {
+					t.Errorf("%s at %s, options %q: the password is sent as it is: %q", plugin, at, options, all)
+				}
+				asked := bytes.HasSuffix(all, []byte("\x01\x00\x00\x03\x02")) || plugin == "sha256_password" && len(all) > 0
 				if asked != allowed {
-					t.Errorf("%s, on another machine %v, options %q: asked for a key: %v", plugin, remote, options, asked)
+					t.Errorf("%s at %s, options %q: asked for a key: %v", plugin, at, options, asked)
 				}
 				if said := strings.Contains(err.Error(), "get_server_public_key=true"); said == allowed || said && !driver.IsPermanent(err) {
-					t.Errorf("%s, on another machine %v, options %q: %v", plugin, remote, options, err)
+					t.Errorf("%s at %s, options %q: %v", plugin, at, options, err)
 				}
 			}
 		}
 	}
-	isLocal = was
-	for addr, want := range map[string]bool{"127.0.0.1:3306": true, "[::1]:3306": true, "localhost:3306": true, "db.example:3306": false, "192.0.2.1:3306": false} {
-		if isLocal(addr) != want {
-			t.Errorf("%s: %v", addr, !want)
-		}
+	if all, _ := greeted(t, "caching_sha2_password", t.TempDir(), ""); !bytes.Contains(all, []byte("S3cret")) {
+		t.Error("a server whose socket nobody else can make does not get the password")
 	}
 }
 
-// greeted connects to what answers like MySQL and wants the password as a whole, and reports whether the client
-// asks for a key to encrypt it with.
-func greeted(t *testing.T, plugin, options string) (asked bool, err error) {
+// greeted connects to what answers like MySQL and wants the password as a whole, and returns what it was sent.
+func greeted(t *testing.T, plugin, at, options string) (all []byte, err error) {
 	t.Helper()
 	heard := make(chan []byte, 10)
-	addr := testserver.Answer(t, func(c net.Conn) {
+	if strings.HasPrefix(at, "/") {
+		at = filepath.Join(at, rand.Text())
+	}
+	addr := testserver.AnswerAt(t, at, func(c net.Conn) {
 		packet := func(n byte, text string) {
 			_, _ = io.WriteString(c, string([]byte{byte(len(text)), byte(len(text) >> 8), 0, n})+text)
 		}
@@ -57,7 +65,7 @@ func greeted(t *testing.T, plugin, options string) (asked bool, err error) {
 		k, _ := c.Read(buf[n:])
 		heard <- buf[:n+k]
 	})
-	u, err := driver.ParseURL("mysql://u:S3cret@" + addr + "/d" + options)
+	u, err := driver.ParseURL("mysql://u:S3cret@" + url.PathEscape(addr) + "/d" + options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,9 +74,5 @@ func greeted(t *testing.T, plugin, options string) (asked bool, err error) {
 		d.Close()
 		t.Fatal("opened")
 	}
-	all := <-heard
-	if bytes.Contains(all, []byte("S3cret")) {
-		t.Errorf("the password is sent as it is: %q", all)
-	}
-	return bytes.HasSuffix(all, []byte("\x01\x00\x00\x03\x02")) || plugin == "sha256_password" && len(all) > 0, err
+	return <-heard, err
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"io"
 	"net"
+	"net/url"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -12,22 +14,31 @@ import (
 	"github.com/interlock-go/interlock/internal/testserver"
 )
 
-// Promise: the password itself is not given to whoever answers: neither without TLS nor with TLS that verifies
-// nobody, unless the server is this machine, or the URL allows it.
+// Promise: the password itself is not given to whoever answers, also not on this machine, where everybody can listen
+// while the server does not run: neither without TLS nor with TLS that verifies nobody, unless only the server can have
+// made the socket, or the URL allows it.
 func TestWhoGetsThePasswordItself(t *testing.T) {
 	t.Setenv("PGREQUIREAUTH", "")
+	own, open := url.PathEscape(t.TempDir()), t.TempDir()
+	if err := os.Chmod(open, 0o777|os.ModeSticky); err != nil {
+		t.Fatal(err)
+	}
+	const scram = "!password,!md5"
 	for url, want := range map[string]string{
-		"postgres://u:p@db.example/d":                            "!password",
-		"postgres://u:p@db.example/d?sslmode=disable":            "!password",
-		"postgres://u:p@db.example/d?sslmode=require":            "!password",
-		"postgres://u:p@192.0.2.1/d":                             "!password",
-		"postgres://u:p@127.0.0.1,db.example/d?sslmode=disable":  "!password",
+		"postgres://u:p@db.example/d":                            scram,
+		"postgres://u:p@db.example/d?sslmode=disable":            scram,
+		"postgres://u:p@db.example/d?sslmode=require":            scram,
+		"postgres://u:p@192.0.2.1/d":                             scram,
+		"postgres://u:p@127.0.0.1,db.example/d?sslmode=disable":  scram,
+		"postgres://u:p@127.0.0.1/d":                             scram,
+		"postgres://u:p@[::1]/d":                                 scram,
+		"postgres://u:p@localhost/d":                             scram,
+		"postgres://u:p@" + url.PathEscape(open) + "/d":          scram,
+		"postgres://u:p@/d?host=@name":                           scram,
 		"postgres://u:p@db.example/d?sslmode=verify-full":        "",
-		"postgres://u:p@127.0.0.1/d":                             "",
-		"postgres://u:p@[::1]/d":                                 "",
-		"postgres://u:p@localhost/d":                             "",
-		"postgres://u:p@%2Frun%2Fpostgresql/d":                   "",
+		"postgres://u:p@" + own + "/d":                           "",
 		"postgres://u:p@db.example/d?require_auth=password":      "password",
+		"postgres://u:p@127.0.0.1/d?require_auth=md5":            "md5",
 		"postgres://u:p@db.example/d?require_auth=scram-sha-256": "scram-sha-256",
 	} {
 		u, err := driver.ParseURL(url)
@@ -52,7 +63,7 @@ func TestWhoGetsThePasswordItself(t *testing.T) {
 		all, _ := io.ReadAll(c)
 		heard <- all
 	})
-	u, err := driver.ParseURL("postgres://u:S3cret@" + addr + "/d?sslmode=disable&require_auth=!password")
+	u, err := driver.ParseURL("postgres://u:S3cret@" + addr + "/d?sslmode=disable")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/socket"
 )
 
 func init() {
@@ -179,25 +180,26 @@ const maxReply = 64 << 20
 
 // careful has a connection trust whoever answers with no more than needed: with bounded memory, and,
 // unless the URL or the surroundings say which ways to log in are allowed, or it is known who
-// answers, not with the password itself.
+// answers, not with the password itself or a number from which it can be guessed at once.
 func careful(c *pgconn.Config) {
 	c.BuildFrontend = func(r io.Reader, w io.Writer) *pgproto3.Frontend {
 		f := pgproto3.NewFrontend(r, w)
 		f.SetMaxBodyLen(maxReply)
 		return f
 	}
-	known := near(c.Host) || verified(c.TLSConfig)
+	known := guarded(c.Host) || verified(c.TLSConfig)
 	for _, other := range c.Fallbacks {
-		known = known && (near(other.Host) || verified(other.TLSConfig))
+		known = known && (guarded(other.Host) || verified(other.TLSConfig))
 	}
 	if c.RequireAuth == "" && !known {
-		c.RequireAuth = "!password"
+		c.RequireAuth = "!password,!md5"
 	}
 }
 
-// near reports whether a host is this machine.
-func near(host string) bool {
-	return host == "" || host == "localhost" || strings.HasPrefix(host, "/") || strings.HasPrefix(host, "@") || net.ParseIP(host).IsLoopback()
+// guarded reports whether a host is a folder in which nobody else can have made the server's socket. On a port of this
+// machine everybody can listen.
+func guarded(host string) bool {
+	return strings.HasPrefix(host, "/") && socket.Guarded(host+"/.s.PGSQL")
 }
 
 // verified reports whether a connection ends at a server that the certificate names.

@@ -2,6 +2,7 @@ package testserver
 
 import (
 	"net"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -11,7 +12,17 @@ import (
 // closed, and what serve still does is waited for.
 func Answer(t testing.TB, serve func(net.Conn)) (addr string) {
 	t.Helper()
-	l, err := net.Listen("tcp", Address(0))
+	return AnswerAt(t, Address(0), serve)
+}
+
+// AnswerAt is Answer at an address, or at a path as a Unix socket.
+func AnswerAt(t testing.TB, at string, serve func(net.Conn)) (addr string) {
+	t.Helper()
+	network := "tcp"
+	if strings.HasPrefix(at, "/") {
+		network = "unix"
+	}
+	l, err := net.Listen(network, at)
 	if err != nil {
 		t.Fatal(err)
 	}

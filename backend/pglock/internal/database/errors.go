@@ -161,7 +161,7 @@ func meaning(err error) (hint string, permanent bool) {
 	case strings.Contains(err.Error(), refusedTLS):
 		return "sslmode=disable does without TLS", true
 	case strings.Contains(err.Error(), "require_auth check failed"):
-		return "the server asks for the password itself, and nothing proves who it is: sslmode=verify-full does; require_auth=password allows it all the same", true
+		return "the server asks for more than scram-sha-256, and nothing proves who it is: sslmode=verify-full does; require_auth=md5, or =password, allows it all the same", true
 	case strings.Contains(err.Error(), "certificate is valid for "):
 		return "name a host that the certificate has", true
 	case strings.Contains(err.Error(), "x509: "):
