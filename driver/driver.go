@@ -225,7 +225,8 @@ type Session interface {
 	Renew(ctx context.Context, known []Ticket) ([]Renewed, error)
 
 	// Signals returns the next signal. Each is delivered at least once, at the
-	// latest with the next Renew. One can come before the answer of its ticket's Join.
+	// latest with the next Renew. What Ask sends to a ticket that is held is delivered without one, soon: Revoke,
+	// or Evict, also for one that is taken away. One can come before the answer of its ticket's Join.
 	Signals(ctx context.Context) (Signal, error)
 
 	// Close ends the session at once. Its waiting tickets leave; its held tickets

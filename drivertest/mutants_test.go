@@ -803,6 +803,19 @@ var mutants = []struct {
 			}
 		},
 	}},
+	{"what is taken away is told by the next Renew only", "DemandIsTold", mutant{
+		signals: func(s *brokenSession, ctx context.Context) (driver.Signal, error) {
+			for {
+				g, err := s.Session.Signals(ctx)
+				if err != nil || g.Demand != driver.Evict {
+					return g, err
+				}
+				if q, err := s.d.plainFollow(ctx, g.Queue, ""); err == nil && len(q.Members) > 0 {
+					return g, nil // it still stands
+				}
+			}
+		},
+	}},
 	{"Ask does not say who has gone", "Ask", mutant{
 		ask: func(d *broken, ctx context.Context, queue, id string, what driver.Demand) error {
 			err := d.Driver.Ask(ctx, queue, id, what)

@@ -90,6 +90,7 @@ var rules = []rule{
 	watch,
 	watchNeverMissesTheLast,
 	watchIsTold,
+	demandIsTold,
 	follow,
 	followNeverMissesTheLast,
 	followIsTold,

@@ -101,6 +101,42 @@ var followIsTold = rule{
 	},
 }
 
+// The session waits for nothing, and no heartbeat comes: what says it is that which asks.
+var demandIsTold = rule{
+	name: "DemandIsTold",
+	says: []string{"What Ask sends to a ticket that is held is delivered without one, soon: Revoke, or Evict, also for one that is taken away."},
+	check: func(t *trial) {
+		a, b := t.client(), t.client()
+		for what, want := range map[driver.Demand]driver.Demand{driver.Revoke: driver.Revoke, driver.Evict: driver.Evict, driver.Force: driver.Evict} {
+			for n := 1; ; n++ { // as above
+				t.allow()
+				tk := a.hold(t.exclusive(fmt.Sprint("q", what, n)))
+				told := t.tells(func(ctx context.Context) error {
+					for {
+						s, err := a.Signals(ctx)
+						if err != nil || s.ID == tk.ID && s.Demand == want {
+							return err
+						}
+					}
+				}, func() {
+					if err := t.known(func() error { return b.driver.Ask(t.ctx, tk.Queue, tk.ID, what) }); err != nil {
+						t.Fatalf("Ask (%d): %v", what, err)
+					}
+				})
+				if what != driver.Force {
+					a.leave(tk)
+				}
+				if told {
+					break
+				}
+				if n == attempts {
+					t.Fatalf("Ask (%d) was sent to a ticket that is held, and Signals has not returned after %v, %d times", what, soon, attempts)
+				}
+			}
+		}
+	},
+}
+
 var watchIsTold = rule{
 	name: "WatchIsTold",
 	says: []string{watchSays},

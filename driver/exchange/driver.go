@@ -38,6 +38,7 @@ type Driver struct {
 	entries     map[string]*entry                // by ID of the ticket
 	numbers     map[uint64]*entry                // the same, by number
 	resyncs     int                              // how many there were
+	heeding     bool                             // see heed
 	withdrawals map[batch]map[string]*withdrawal // that wait for an exchange, by ID of the ticket
 }
 

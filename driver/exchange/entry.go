@@ -32,6 +32,7 @@ type entry struct {
 	state     state
 	inherited bool // held
 	returned  bool // held: Join or Await has said so to the caller
+	heeded    bool // held: see heed
 	waited    bool // it was a waiter once
 
 	// Its Joins. An exchange goes on when its caller gives up, so that a Join can arrive after its
@@ -136,6 +137,7 @@ func (s *session) begin(r *driver.Request) (e *entry, stood bool, err error) {
 // grant is called for an event, or an exchange, that says that the ticket is held.
 func (e *entry) grant(token uint64, inherited bool) {
 	e.state, e.token, e.inherited, e.due = held, token, inherited, 0
+	e.s.d.heed()
 	e.notify()
 }
 

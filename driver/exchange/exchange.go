@@ -233,7 +233,7 @@ type Store interface {
 	Swap(ctx context.Context, s driver.Swap) (driver.Cell, error)
 
 	// Listen receives the events that are sent to a mailbox, until ctx ends or the connection is
-	// lost, which is an error, also if the peer is gone without a word. The listener calls it while a call waits, and again when it fails.
+	// lost, which is an error, also if the peer is gone without a word. The listener calls it while a call waits, or a ticket has been held for a moment, and again when it fails.
 	// It calls up once, as soon as no event that is sent from then on can be missed: the client
 	// makes a resync then, and polls no more. If up is called sooner, a waiter that is granted in
 	// between is told by its next heartbeat only. Receive does not block. If the backend sends no

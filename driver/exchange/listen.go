@@ -12,7 +12,7 @@ import (
 )
 
 // listener receives the events of the client's mailbox while calls of Await, Follow or Watch
-// expect some, and for a while after that. As long as it cannot, it polls: a resync now and then,
+// expect some, or a ticket is held for a while, and for some time after that. As long as it cannot, it polls: a resync now and then,
 // at first often and then seldom.
 type listener struct {
 	mu      sync.Mutex
@@ -85,6 +85,51 @@ func (d *Driver) expectEvents() (done func()) {
 			l.change()
 		}
 	}
+}
+
+// heedAfter is how long a ticket is held before its client listens: twice that at most. It spares those who
+// hold for moments a connection and a subscription, which may cost others something, too.
+const heedAfter = 50 * time.Millisecond
+
+// heed has the listener run soon, and while tickets are held: a demand is told by an event. It is called for each
+// grant; Driver.mu is held.
+func (d *Driver) heed() {
+	if !d.heeding && !d.traits.Listens {
+		d.heeding = true
+		time.AfterFunc(heedAfter, func() { d.background(d.heedHolders) })
+	}
+}
+
+func (d *Driver) heedHolders(ctx context.Context) {
+	pause := heedAfter
+	for {
+		some, long := d.holds()
+		if long && pause == heedAfter {
+			defer d.expectEvents()()
+			pause = idleTime
+		}
+		if !some {
+			return
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// holds reports whether tickets are held, and whether one was when it was called before. If none is, the next grant calls heed.
+func (d *Driver) holds() (some, long bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, e := range d.entries {
+		if e.state == held {
+			some, long, e.heeded = true, long || e.heeded, true
+		}
+	}
+	d.heeding = some
+	return some, long
 }
 
 // runListener listens and polls until no call has expected events for some time.

@@ -76,6 +76,16 @@ func (s *session) answered(refs []Ref, sound []*entry, got []Status, sent, renew
 	return found
 }
 
+// takenAway is called when a holder does not stand though its end has not come: unless the session is over, because the backend
+// has lost it, somebody has removed the ticket, and the event of that was missed.
+func (s *session) takenAway(e *entry) {
+	s.d.soon(func(ctx context.Context) {
+		if s.verify(ctx); !s.isOver() {
+			e.signal(driver.Evict)
+		}
+	})
+}
+
 // found is answered for one ticket. Sound is its entry if the answer can prove that it is gone.
 func (s *session) found(t Ref, st Status, sound *entry, sent, renewed driver.Instant) finding {
 	s.d.mu.Lock()
@@ -89,6 +99,9 @@ func (s *session) found(t Ref, st Status, sound *entry, sent, renewed driver.Ins
 	}
 	if st.State == Gone {
 		if e == sound {
+			if e.state == held && !e.fixed && renewed == 0 && s.d.detach != nil && s.d.now() < e.proof.Add(s.ttl) {
+				s.takenAway(e)
+			}
 			s.d.retire(e)
 			s.addOrphan(t, 2*s.ttl) // a heartbeat that takes effect late may have kept it
 		}
