@@ -9,33 +9,43 @@ import (
 	"github.com/interlock-go/interlock/driver"
 )
 
+// beats is how many heartbeats come in a TTL.
+const beats = 3
+
 // heartbeat renews everything in one call, every third of the TTL. After a
 // failure it tries again sooner, and so it does for a lease that an old proof or
-// a late answer has left little time: see rhythm.
+// a late answer has left little time: see rhythm. A call without an answer is not given up
+// by then: this process or the backend may only be busy, what it proves counts for a TTL, and a
+// connection that is given up costs more turns than the answer. The next call goes beside it.
 func (n *session) heartbeat() {
-	const beats = 3
 	every := n.ttl / beats
 	n.plan(every, every/4)
+	calls := make(chan struct{}, beats) // those under way; one that does not mind its context keeps its place
 	for n.rest() {
 		began := n.c.d.Now()
-		// A call that does not even return when its time is over is a failure too.
-		stuck := time.AfterFunc(every+every/beats, func() { n.doubt(errNoAnswer) })
-		err := n.renew(every)
-		stuck.Stop()
-		now := n.c.d.Now()
-		switch {
-		case n.ctx.Err() != nil:
+		answered := make(chan error, 1)
+		select {
+		case calls <- struct{}{}:
+		case <-n.ctx.Done():
 			return
-		case isSessionOver(err):
-			n.over(err)
-			return
-		case err != nil:
-			n.doubt(said(err, every))
-			n.plan(0, pause(every, now.Sub(began)))
-		default:
-			took := now.Sub(began)
-			n.c.emit(n.ctx, Event{Kind: EventRenewed, Took: took})
-			n.plan(every-took, pause(every, took))
+		}
+		n.c.tasks.Go(func() {
+			answered <- n.renew(began)
+			<-calls
+		})
+		late := time.NewTimer(every)
+		err := context.DeadlineExceeded
+		select {
+		case err = <-answered:
+		case <-late.C:
+		}
+		late.Stop()
+		took := n.c.d.Now().Sub(began)
+		if err != nil {
+			n.doubt(said(err, every), began)
+			n.plan(0, pause(every, took))
+		} else {
+			n.plan(every-2*took, pause(every, took)) // the next one will take as long
 		}
 	}
 }
@@ -109,26 +119,32 @@ func (n *session) rest() bool {
 }
 
 var (
-	errNoAnswer   = errors.New("the renewal has no answer")
 	errForgotten  = errors.New("the backend has forgotten it")
 	errEnded      = errors.New("another has ended it, or the backend has forgotten it") // of Hold
 	errNotReached = errors.New("the renewal did not reach its part of the backend")
 )
 
 // renew names the tickets that count, and no others: one that was given up must
-// not live on because the session does.
-func (n *session) renew(limit time.Duration) error {
+// not live on because the session does. The answer counts as long as it proves something.
+func (n *session) renew(began driver.Instant) error {
 	asked, silent := n.known()
 	known := make([]driver.Ticket, 0, len(asked))
 	for _, t := range asked {
 		known = append(known, t.current())
 	}
-	ctx, cancel := context.WithTimeout(n.ctx, limit)
+	ctx, cancel := context.WithTimeout(n.ctx, n.ttl-n.margin)
 	defer cancel()
 	answer, err := n.s.Renew(ctx, known)
-	if err != nil {
+	switch {
+	case n.ctx.Err() != nil:
+		return n.ctx.Err()
+	case isSessionOver(err):
+		n.over(err)
+		return err
+	case err != nil:
 		return err
 	}
+	n.c.emit(n.ctx, Event{Kind: EventRenewed, Took: n.c.d.Now().Sub(began)})
 	for _, r := range answer {
 		if r.State == driver.Stray {
 			// Else its Join crossed this renewal, or it is being left, or was: then the
@@ -152,7 +168,7 @@ func (n *session) renew(limit time.Duration) error {
 		}
 	}
 	for _, t := range asked {
-		t.doubted(errNotReached)
+		t.doubted(errNotReached, began)
 	}
 	return nil
 }
@@ -200,10 +216,10 @@ func (n *session) leaveStray(t driver.Ticket) {
 	})
 }
 
-// doubt marks every lease of the session.
-func (n *session) doubt(err error) {
+// doubt marks the leases of the session of which nothing was heard since.
+func (n *session) doubt(err error, since driver.Instant) {
 	known, _ := n.known()
 	for _, t := range known {
-		t.doubted(err)
+		t.doubted(err, since)
 	}
 }

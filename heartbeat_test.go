@@ -87,3 +87,45 @@ func (s *agedSession) Renew(ctx context.Context, known []driver.Ticket) ([]drive
 	}
 	return answer, err
 }
+
+// Promise: a renewal counts however late its answer comes, while it proves that the lease is held: answers that each
+// take half of a TTL lose nothing, and no lease is in doubt while they come.
+func TestALateAnswerRenews(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		cl, err := interlock.New(ctx, &tardy{memlock.New()})
+		ok(t, err)
+		defer cl.Close()
+		l := acquire(t, cl.Mutex("m"))
+		time.Sleep(ttl)
+		for began := time.Now(); time.Since(began) < 10*ttl; time.Sleep(ttl / 100) {
+			ok(t, l.Err())
+			if l.InDoubt() {
+				t.Fatal("the lease is in doubt")
+			}
+		}
+		ok(t, l.Release())
+	})
+}
+
+// tardy answers each renewal after half of a TTL.
+type tardy struct{ *memlock.Driver }
+
+func (d *tardy) Open(ctx context.Context, o driver.SessionOptions) (*driver.Opened, error) {
+	s, err := d.Driver.Open(ctx, o)
+	if err == nil {
+		s.Session = tardySession{s.Session}
+	}
+	return s, err
+}
+
+type tardySession struct{ driver.Session }
+
+func (s tardySession) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
+	answer, err := s.Session.Renew(ctx, known)
+	select {
+	case <-time.After(ttl / 2):
+		return answer, err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}

@@ -21,11 +21,11 @@ func (t *ticket) extend(proof driver.Instant) {
 	after()
 }
 
-// doubted notes that the ticket may be lost soon.
-func (t *ticket) doubted(err error) {
+// doubted notes that the ticket may be lost soon, unless an answer has come since.
+func (t *ticket) doubted(err error, since driver.Instant) {
 	t.mu.Lock()
 	var leases []*single
-	if t.state == ticketHeld && !t.fixed() {
+	if t.state == ticketHeld && !t.fixed() && t.heard <= since {
 		if t.doubt == nil {
 			leases = append(leases, t.leases...)
 		}

@@ -140,6 +140,7 @@ func TestALostLeaseStaysLost(t *testing.T) {
 		lease := acquire(t, a.Mutex("m"))
 		hung := a.faults().After("Renew", 1).Stick()
 		<-hung.Reached()
+		a.faults().Before("Renew", 0).Hang()
 		time.Sleep(ttl)
 		wantErr(t, lease.Err(), interlock.ErrLost)
 		hung.Deliver()
@@ -361,8 +362,8 @@ func TestALossSaysWhatHappened(t *testing.T) {
 			"the last answer came 14s ago; the backend did not answer within 5s: context deadline exceeded",
 		},
 		"the call does not return": {
-			func(d *stopped) { d.Faults().Before("Renew", 1).Stick() }, 0,
-			"the last answer came 14s ago; the renewal has no answer",
+			func(d *stopped) { d.Faults().Before("Renew", 0).Stick() }, 0,
+			"the last answer came 14s ago; the backend did not answer within 5s: context deadline exceeded",
 		},
 		"this process stood still": {
 			func(d *stopped) { time.AfterFunc(ttl/5, func() { d.jump(time.Hour) }) }, 0,

@@ -198,7 +198,7 @@ func (n *session) listen() {
 
 func (n *session) deliver(sig driver.Signal) {
 	if sig.Demand == driver.Doubt {
-		n.doubt(errors.New("the connection to the backend is in doubt"))
+		n.doubt(errors.New("the connection to the backend is in doubt"), n.c.d.Now())
 		return
 	}
 	t := n.c.ticket(sig.ID)

@@ -143,7 +143,7 @@ func (s *session) renewed(l *link, at *driver.Opened, i int, round uint64, sent 
 		p := &t.places[i]
 		switch r.State {
 		case driver.Kept:
-			p.renewed = round
+			p.renewed = max(p.renewed, round)
 			if t.foreign { // its own session may have put off its end
 				p.end = max(p.end, sent.Add(s.granted))
 			}
@@ -157,7 +157,7 @@ func (s *session) renewed(l *link, at *driver.Opened, i int, round uint64, sent 
 			}
 			t.lost(i)
 		case driver.Evicted:
-			p.renewed = round
+			p.renewed = max(p.renewed, round)
 			t.evicted = true
 			t.poke()
 		case driver.Stray:
@@ -192,7 +192,7 @@ func (s *session) fate(k driver.Ticket, t *ticket, round uint64, began driver.In
 	}
 	kept := 0
 	for i := range t.places {
-		if t.isGranted(i) && t.places[i].renewed == round {
+		if t.isGranted(i) && t.places[i].renewed >= round {
 			kept++
 		}
 	}
