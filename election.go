@@ -112,10 +112,14 @@ func (e *Election) setValue(ctx context.Context, l *Lease, value string) error {
 		data, err := json.Marshal(leading{own.t.req.ID, own.BackendToken(), []byte(value)})
 		return driver.Swap{Value: data}, err
 	})
-	if over := own.Err(); over != nil {
+	switch over := own.Err(); {
+	case over == nil:
+		return err
+	case errors.Is(over, ErrLost):
 		return over
+	default: // it was released
+		return fmt.Errorf("%w: %w", ErrLost, over)
 	}
-	return err
 }
 
 // leaseIn is the lease of this election, which may be a part of l; nil if it is not.
@@ -184,7 +188,7 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[Member, error] {
 			last = m
 			return !yield(m, nil), nil
 		})
-		if err != nil && (ctx.Err() == nil || e.c.ctx.Err() != nil) {
+		if err != nil && ctx.Err() == nil {
 			yield(Member{}, e.cell.fail("observe", err))
 		}
 	}

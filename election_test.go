@@ -249,6 +249,7 @@ func TestOnlyTheLeaderChangesItsValue(t *testing.T) {
 		leads(t, "next, ready", a, b)
 		ok(t, next.Release())
 		wantErr(t, f.SetValue(ctx, next, "released"), interlock.ErrReleased)
+		wantErr(t, f.SetValue(ctx, next, "released"), interlock.ErrLost)
 
 		mutex, other := acquire(t, a.Mutex("m")), acquire(t, a.Election("other").Candidate(""))
 		for _, l := range []*interlock.Lease{nil, mutex, other, old} {

@@ -261,10 +261,11 @@ func (c *Client) followBoth(ctx context.Context, name string) iter.Seq2[[2]drive
 	return func(yield func([2]driver.Queue, error) bool) {
 		var readers sync.WaitGroup
 		defer readers.Wait()
-		ctx, cancel := c.untilClosed(ctx)
+		outer := ctx
+		ctx, cancel := c.untilClosed(outer)
 		defer cancel()
 		fail := func(err error) {
-			if ctx.Err() == nil || c.ctx.Err() != nil {
+			if outer.Err() == nil {
 				yield([2]driver.Queue{}, err)
 			}
 		}

@@ -78,7 +78,8 @@ func (t *ticket) grant(ctx context.Context, lock *Lock, now driver.Instant) (*si
 // newLease makes a lease of a new turn. t.mu is held.
 func (t *ticket) newLease(ctx context.Context, lock *Lock, now driver.Instant) *single {
 	l := &single{own: grant{number: t.grants, since: now}}
-	l.own.inherited = t.grants == 0 && t.tk.Inherited
+	// Those who hold together are all told: none of them can have repaired anything.
+	l.own.inherited = t.tk.Inherited && (t.grants == 0 || t.req.Units < t.req.Capacity)
 	l.g = &l.own
 	t.grants++
 	t.live++

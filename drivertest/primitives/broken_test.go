@@ -133,6 +133,8 @@ var faults = []fault{
 		{"leave.go", "if keep > 0 &&", `if keep > 0 && !broken("AtLeast does nothing") &&`}}},
 	{"a panic is a clean release", "Robustness", []edit{
 		{"release.go", "g.unclean = g.unclean || !clean", `g.unclean = g.unclean || !clean && !broken("a panic is a clean release")`}}},
+	{"one of the readers is told", "RobustReaders", []edit{
+		{"single.go", "(t.grants == 0 || t.req.Units < t.req.Capacity)", `(t.grants == 0 || t.req.Units < t.req.Capacity && !broken("one of the readers is told"))`}}},
 	{"Robust is not sent", "Robustness KilledHolder", []edit{
 		{"ticket.go", "Robust: l.cfg.robust", `Robust: l.cfg.robust && !broken("Robust is not sent")`}}},
 	{"Retry is not set", "Exclusion", []edit{
@@ -146,6 +148,8 @@ var faults = []fault{
 		m.Note = string(set.Value)
 	}
 	if m.ID != "" &&`}}},
+	{"who observes is told of the end of the client", "EndOfObserving", []edit{
+		{"election.go", "if err != nil && ctx.Err() == nil {", `if err != nil && (ctx.Err() == nil || broken("who observes is told of the end of the client")) {`}}},
 	{"the leader has always a name", "LeaderValue", []edit{
 		{"election.go", `if err == nil && m.ID == "" {`, `if err == nil && m.ID == "" && !broken("the leader has always a name") {`}}},
 	{"Queue shows holders only", "Inspection", []edit{

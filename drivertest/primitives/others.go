@@ -44,6 +44,51 @@ var robustness = rule{
 	},
 }
 
+var robustReaders = rule{
+	name:    "RobustReaders",
+	promise: "With Robust all readers who hold together are told that the work of the last writer may be half done, in one process and in several, and so is the next writer.",
+	check: func(t *trial) {
+		a, b, c := t.client(), t.client(), t.client()
+		robust := interlock.Robust()
+		begun, end := make(chan struct{}), make(chan struct{})
+		done := t.done(func() error {
+			defer func() { _ = recover() }()
+			return a.RWMutex("m", robust).Writer().Do(t.ctx, func(context.Context) error {
+				close(begun)
+				t.until(end)
+				panic("half done")
+			})
+		})
+		wait(t, begun, "the work begins")
+		var next []<-chan result
+		for _, reader := range []*interlock.Client{b, b, b, c} {
+			next = append(next, t.async(reader.RWMutex("m", robust).Reader()))
+		}
+		t.waiting(a, "m", 2)
+		close(end)
+		t.ok(wait(t, done, "the work ends"), "Do")
+		var readers []*interlock.Lease
+		for i, r := range next {
+			lease := t.get(r, "a reader is served")
+			if readers = append(readers, lease); !lease.Inherited() {
+				t.Errorf("the writer panicked, and reader %d of those who hold together does not inherit", i+1)
+			}
+		}
+		writer := t.async(a.RWMutex("m", robust).Writer())
+		t.release(readers...)
+		last := t.get(writer, "the next writer is served")
+		if !last.Inherited() {
+			t.Errorf("the writer panicked, readers came after it, and the next writer does not inherit")
+		}
+		t.release(last)
+		after := t.acquire(b.RWMutex("m", robust).Reader())
+		if after.Inherited() {
+			t.Errorf("a reader inherits after a writer that left cleanly")
+		}
+		t.release(after)
+	},
+}
+
 var election = rule{
 	name:    "Election",
 	promise: "Candidates lead in the order in which they came, one at a time, and observers see who leads.",
@@ -91,6 +136,52 @@ var election = rule{
 		seen("")
 		cancel()
 		t.ok(wait(t, observer, "Observe ends with its context"), "Observe")
+	},
+}
+
+var observing = rule{
+	name:    "EndOfObserving",
+	promise: "Observe, Follow and Watch end with their context, without an error, also if the client is closed right after that.",
+	check: func(t *trial) {
+		for range 5 {
+			d, err := t.world.Open(t.ctx)
+			t.ok(err, "open a driver")
+			c, err := interlock.New(t.ctx, d, interlock.TTL(10*limit))
+			t.ok(err, "open a client")
+			ctx, cancel := context.WithCancel(t.ctx)
+			seen := make(chan struct{}, 100)
+			first := func() {
+				select {
+				case seen <- struct{}{}:
+				default:
+				}
+			}
+			ends := []<-chan error{t.done(func() (last error) {
+				for _, last = range c.Election("e").Observe(ctx) {
+					first()
+				}
+				return last
+			}), t.done(func() (last error) {
+				for _, last = range c.Follow(ctx, "m") {
+					first()
+				}
+				return last
+			}), t.done(func() (last error) {
+				for _, last = range interlock.NewValue[int](c, "v").Watch(ctx) {
+					first()
+				}
+				return last
+			})}
+			for range ends {
+				wait(t, seen, "the first state")
+			}
+			cancel()
+			closed := t.done(c.Close)
+			for i, end := range ends {
+				t.ok(wait(t, end, "it ends with its context"), []string{"Observe", "Follow", "Watch"}[i])
+			}
+			t.ok(wait(t, closed, "Close"), "Close")
+		}
 	},
 }
 
@@ -142,6 +233,7 @@ var leaderValue = rule{
 		leads("next, ready")
 		t.is(old.Release(), interlock.ErrLost, "release of a leadership that was taken away")
 		t.release(next)
+		t.is(f.SetValue(t.ctx, next, "released"), interlock.ErrLost, "SetValue of a leader that has resigned")
 		leads("")
 		cancel()
 		t.ok(wait(t, observer, "Observe ends with its context"), "Observe")
