@@ -48,7 +48,7 @@ func (v cell) retry(ctx context.Context, f func(context.Context) error) error {
 			return ErrClosed
 		}
 		if ctx.Err() != nil {
-			return context.Cause(ctx)
+			return v.c.because(ctx, nil)
 		}
 		err := f(ctx)
 		switch {
@@ -60,7 +60,7 @@ func (v cell) retry(ctx context.Context, f func(context.Context) error) error {
 			return err
 		}
 		if b.Sleep(ctx) != nil {
-			return because(ctx, err)
+			return v.c.because(ctx, err)
 		}
 	}
 }

@@ -82,7 +82,7 @@
 // # Errors
 //
 // Test for them with errors.Is: [ErrBusy], somebody else holds the lock; [ErrUnavailable], the
-// backend did not answer; [ErrLost]; [ErrDeadlock]; [ErrMismatch]; [ErrInvalid]; [ErrClosed].
+// backend did not answer, so that this is not known; [ErrLost]; [ErrDeadlock]; [ErrMismatch]; [ErrInvalid]; [ErrClosed].
 //
 // # Names
 //

@@ -63,7 +63,7 @@ func (l *single) extend(ctx context.Context, d time.Duration) error {
 			return err
 		}
 		if b.Sleep(ctx) != nil {
-			return because(ctx, err)
+			return t.c.because(ctx, err)
 		}
 	}
 }

@@ -136,7 +136,7 @@ func (f *follower) next(ctx context.Context, due, seen uint64) (look, error) {
 		f.mu.Unlock()
 		switch {
 		case ctx.Err() != nil:
-			return look{}, because(ctx, why)
+			return look{}, f.v.c.because(ctx, why)
 		case last.err != nil:
 			return look{}, last.err
 		case last.read >= due && last.number > seen:

@@ -144,6 +144,9 @@ func (n *session) renew(began driver.Instant) error {
 	case err != nil:
 		return err
 	}
+	n.c.mu.Lock()
+	n.heard, n.away = n.c.d.Now(), nil
+	n.c.mu.Unlock()
 	n.c.emit(n.ctx, Event{Kind: EventRenewed, Took: n.c.d.Now().Sub(began)})
 	for _, r := range answer {
 		if r.State == driver.Stray {
@@ -218,6 +221,11 @@ func (n *session) leaveStray(t driver.Ticket) {
 
 // doubt marks the leases of the session of which nothing was heard since.
 func (n *session) doubt(err error, since driver.Instant) {
+	n.c.mu.Lock()
+	if n.heard <= since {
+		n.away = err
+	}
+	n.c.mu.Unlock()
 	known, _ := n.known()
 	for _, t := range known {
 		t.doubted(err, since)

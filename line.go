@@ -317,8 +317,12 @@ func (n *line) giveUp(ctx context.Context, w *turn, woken bool) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	why := context.Cause(ctx)
-	if n.driving && n.asking != nil && n.asking.unanswered() {
+	switch {
+	case !n.driving: // it waits for a lease of this process
+	case n.asking != nil && n.asking.unanswered():
 		why = unanswered(ctx)
+	default:
+		why = n.c.because(ctx, nil)
 	}
 	switch {
 	case w.waiting:

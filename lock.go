@@ -108,9 +108,9 @@ func (l *Lock) shares() bool {
 // the line is left before Acquire returns, unless that takes longer than 100 ms, since the
 // backend is slow or away: then it is left later, in the background, at the latest by the
 // end of the TTL, and until then a TryAcquire may be refused. A call whose
-// answer is missing when ctx ends is not waited for. Errors: the cause of ctx,
-// ErrBusy after [Wait], either with ErrUnavailable if the backend has not answered,
-// ErrDeadlock, ErrMismatch, ErrClosed.
+// answer is missing when ctx ends is not waited for. Errors: the cause of ctx, with
+// ErrUnavailable if the backend has not answered; after [Wait] ErrBusy, or ErrUnavailable in
+// its place; ErrDeadlock, ErrMismatch, ErrClosed.
 func (l *Lock) Acquire(ctx context.Context) (*Lease, error) {
 	if !l.cfg.waits {
 		return l.acquire(ctx, false)

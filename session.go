@@ -24,7 +24,11 @@ type session struct {
 
 	ctx    context.Context // ends with the session, and when Close begins
 	cancel context.CancelCauseFunc
-	ended  bool // guarded by Client.mu
+
+	// Guarded by Client.mu.
+	ended bool
+	heard driver.Instant // when a heartbeat was answered last
+	away  error          // why the last one was not; nil if it was
 }
 
 func isSessionOver(err error) bool { return errors.Is(err, driver.ErrSession) }
@@ -81,7 +85,7 @@ func (c *Client) session(ctx context.Context) (*session, error) {
 		case <-news:
 		case <-c.ctx.Done():
 		case <-ctx.Done():
-			return nil, because(ctx, why)
+			return nil, c.because(ctx, why)
 		}
 	}
 }
@@ -93,23 +97,49 @@ func (c *Client) lastSession() *session {
 	return c.sess
 }
 
-// because says why a wait ended, and the last error of the backend if any.
-func because(ctx context.Context, last error) error {
+// because says why a wait ended, and the last error of the backend if any. A wait in line, or for a change, asks nothing
+// of the backend: whether that is away, its heartbeats have found out.
+func (c *Client) because(ctx context.Context, last error) error {
 	cause := context.Cause(ctx)
 	var network *net.OpError // that of a timeout is a DeadlineExceeded, too
-	if last == nil || !errors.As(last, &network) && (errors.Is(last, cause) || errors.Is(last, ctx.Err())) {
+	if last != nil && !errors.As(last, &network) && (errors.Is(last, cause) || errors.Is(last, ctx.Err())) {
+		last = nil
+	}
+	if last == nil && !errors.Is(ctx.Err(), context.Canceled) {
+		last = c.away()
+	}
+	if last == nil {
 		return cause
 	}
-	return &unavailable{[]error{cause, last}, cause.Error() + " (the backend: " + oneline.Of(last.Error()) + ")"}
+	return outage(cause, oneline.Of("the backend: "+last.Error()), last)
+}
+
+// away is why the last heartbeat was not answered, or why there is no session; nil if the backend is there.
+func (c *Client) away() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.sess == nil {
+		return c.sessErr
+	}
+	return c.sess.away
 }
 
 // unanswered is because, of a request that the backend has not answered.
 func unanswered(ctx context.Context) error {
-	cause := context.Cause(ctx)
 	if errors.Is(ctx.Err(), context.Canceled) {
-		return cause // whoever cancels does not ask for the reason
+		return context.Cause(ctx) // whoever cancels does not ask for the reason
 	}
-	return &unavailable{[]error{cause}, cause.Error() + " (the backend has not answered)"}
+	return outage(context.Cause(ctx), "the backend has not answered")
+}
+
+// outage is an ErrUnavailable of a call that ended for this cause. It is no ErrBusy: whether others hold the lock is not
+// known.
+func outage(cause error, said string, last ...error) error {
+	text := cause.Error()
+	if cause == ErrBusy { // the time of Wait
+		cause, text = context.DeadlineExceeded, "gave up waiting"
+	}
+	return &unavailable{append(last, cause), text + " (" + said + ")"}
 }
 
 // unavailable is an ErrUnavailable: why the call ended, and what the backend said last, if

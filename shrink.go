@@ -119,7 +119,7 @@ func (l *single) shrink(ctx context.Context, units int64) error {
 			return err
 		}
 		if b.Sleep(ctx) != nil {
-			return because(ctx, err)
+			return t.c.because(ctx, err)
 		}
 	}
 }

@@ -196,11 +196,11 @@ func (l *Lock) obtain(ctx context.Context, n *line, t *ticket, try bool) (*ticke
 			case !errors.Is(err, ctx.Err()):
 				last = err
 			case t.stands():
-				last = nil // it waited in line, whatever was said before
+				last = nil // it waited in line, whatever was said before that
 			case last == nil && t.sent:
 				return t, unanswered(ctx)
 			}
-			return t, because(ctx, last)
+			return t, l.c.because(ctx, last)
 		case errors.Is(err, errLate):
 			t.abandon()
 			t = nil
@@ -243,7 +243,7 @@ func (l *Lock) obtain(ctx context.Context, n *line, t *ticket, try bool) (*ticke
 			l.c.emit(ctx, Event{Kind: EventRetry, Name: l.name, Err: err})
 		}
 		if b.Sleep(ctx) != nil {
-			return t, because(ctx, last)
+			return t, l.c.because(ctx, last)
 		}
 	}
 }

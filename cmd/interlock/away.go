@@ -173,7 +173,7 @@ func (k *client) judge(err error, every time.Duration) {
 // asked of it, if so. How the client was closed shows whether it is away, too.
 func unanswered(err, away, closed error) error {
 	var silence noAnswer
-	if !errors.Is(err, interlock.ErrBusy) && !errors.As(err, &silence) {
+	if !errors.Is(err, interlock.ErrBusy) && !(errors.Is(err, interlock.ErrUnavailable) && errors.Is(err, context.DeadlineExceeded)) && !errors.As(err, &silence) {
 		return err
 	}
 	if refused := refusal(err); refused != nil && away == nil {

@@ -327,7 +327,7 @@ func (j *job) take(ctx context.Context, what claim) (*interlock.Lease, error) {
 		return lease, nil
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
-	case errors.Is(err, interlock.ErrBusy):
+	case errors.Is(err, interlock.ErrBusy), j.flags.wait > 0 && errors.Is(err, interlock.ErrUnavailable):
 		busy := what.busy(ctx, err)
 		if why := unanswered(err, j.c.whyAway(), j.c.finish()); why != err {
 			return nil, why

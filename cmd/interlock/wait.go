@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"time"
@@ -50,7 +49,7 @@ func (w waiting) command(o *options, short string) *cobra.Command {
 			silence := w.onlook(bounded, c, name, n, verbose, o.json)
 			err := w.wait(bounded, c, name)
 			silence()
-			if !errors.Is(err, interlock.ErrBusy) {
+			if err == nil || context.Cause(bounded) != interlock.ErrBusy {
 				return err
 			}
 			return w.over(ctx, c, name, glance, fmt.Sprintf(" after %v", d))

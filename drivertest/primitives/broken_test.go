@@ -135,6 +135,10 @@ var faults = []fault{
 		{"release.go", "g.unclean = g.unclean || !clean", `g.unclean = g.unclean || !clean && !broken("a panic is a clean release")`}}},
 	{"one of the readers is told", "RobustReaders", []edit{
 		{"single.go", "(t.grants == 0 || t.req.Units < t.req.Capacity)", `(t.grants == 0 || t.req.Units < t.req.Capacity && !broken("one of the readers is told"))`}}},
+	{"a wait does not say that the backend is away", "OutageOfAWait", []edit{
+		{"session.go", "last = c.away()", `if !broken("a wait does not say that the backend is away") {
+			last = c.away()
+		}`}}},
 	{"Robust is not sent", "Robustness KilledHolder", []edit{
 		{"ticket.go", "Robust: l.cfg.robust", `Robust: l.cfg.robust && !broken("Robust is not sent")`}}},
 	{"Retry is not set", "Exclusion", []edit{

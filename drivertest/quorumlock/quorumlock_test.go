@@ -158,7 +158,7 @@ func init() {
 	for _, rule := range []string{"Permits", "Mismatch", "Deadlock", "Inspection", "Shrinking", "HeldByTheClient"} {
 		unsupportedPrimitives[rule] = permits
 	}
-	for _, rule := range []string{"LeaderValue", "Barrier", "DoubleBarrier", "Latch", "Values", "Watching", "Stored", "Closing", "Returning"} {
+	for _, rule := range []string{"LeaderValue", "Barrier", "DoubleBarrier", "Latch", "Values", "Watching", "Stored", "Closing", "Returning", "EndOfObserving"} {
 		unsupportedPrimitives[rule] = cells
 	}
 }

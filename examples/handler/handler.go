@@ -82,7 +82,7 @@ func status(err error) int {
 		return http.StatusUnprocessableEntity
 	case errors.Is(err, sql.ErrNoRows), errors.Is(err, interlock.ErrInvalid): // also a name that no lock can have
 		return http.StatusNotFound
-	case errors.Is(err, interlock.ErrUnavailable): // before ErrBusy: whether others have the item is not known
+	case errors.Is(err, interlock.ErrUnavailable): // whether others have the item is not known
 		return http.StatusServiceUnavailable
 	case errors.Is(err, interlock.ErrBusy): // others had the item for all the time of Wait
 		return http.StatusTooManyRequests
