@@ -68,6 +68,9 @@ type World struct {
 	// this process can. Its scheme must be registered in the test binary.
 	URL string
 
+	// Files are those that the backend has, which any program may open and close as well.
+	Files func() []string
+
 	// Hang makes the backend stop answering, until resume is called.
 	Hang func() (resume func())
 

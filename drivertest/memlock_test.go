@@ -21,14 +21,15 @@ var inMemory = and(inOneProcess, map[string]string{
 
 // inOneProcess lists what no backend in the memory of one process has a part in.
 var inOneProcess = map[string]string{
-	"UnreachableBackend": "memory is always there",
-	"Stranger":           noOthers,
-	"NoRights":           noOthers,
-	"Member":             noOthers,
-	"OtherUser":          noOthers,
-	"Impostor":           noNetwork,
-	"Deaf":               noNetwork,
-	"Mute":               noNetwork,
+	"UnreachableBackend":    "memory is always there",
+	"Stranger":              noOthers,
+	"NoRights":              noOthers,
+	"Member":                noOthers,
+	"OtherUser":             noOthers,
+	"NeighbourInTheProcess": noOthers,
+	"Impostor":              noNetwork,
+	"Deaf":                  noNetwork,
+	"Mute":                  noNetwork,
 }
 
 const (

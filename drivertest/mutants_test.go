@@ -1836,6 +1836,7 @@ func TestMutantsFailAcrossProcesses(t *testing.T) {
 		"CountingProcesses":      {"Await returns early", short},
 		"ProcessesThatAreKilled": {"Await returns early", short},
 		"ProcessesThatDie":       {"Await returns early", short},
+		"NeighbourInTheProcess":  {"Await returns early", short},
 		"Liveness":               {"lives in another file", short},
 	}
 	for _, r := range rules {
@@ -1852,7 +1853,11 @@ func TestMutantsFailAcrossProcesses(t *testing.T) {
 				if mutant.m.liveness != nil { // files stay on this side of the socket
 					world = mutant.m.breed(serve(memory))
 				}
-				b := Backend{World: world, TTL: across[r.name].ttl, limit: 5 * time.Second}
+				b := Backend{TTL: across[r.name].ttl, limit: 5 * time.Second, World: func(t testing.TB) World {
+					w := world(t)
+					w.Files = func() []string { return nil }
+					return w
+				}}
 				failure := r.verdict(t, b, r.variants("", "")[0])
 				if failure == "" {
 					t.Errorf("%s does not notice: %s", r.name, mutant.name)

@@ -184,6 +184,12 @@ func disturb(t *trial, stops ...func(*process.Process) error) {
 			t.Fatalf("a process that worked under the lock: %v", err)
 		}
 	}
+	t.oneAtATime(file)
+}
+
+// oneAtATime reads the log of those that worked under one lock.
+func (t *trial) oneAtATime(file string) {
+	t.Helper()
 	all, err := spans(file)
 	if err != nil {
 		t.Fatalf("the log: %v", err)

@@ -111,6 +111,7 @@ var rules = []rule{
 	countingProcesses,
 	processesThatAreKilled,
 	processesThatDie,
+	neighbourInTheProcess,
 	liveness,
 	lostReplies,
 	lostCalls,

@@ -19,10 +19,11 @@ import (
 // A task is what a process does under a lock, to a file that nothing else
 // protects.
 type task struct {
-	Request driver.Request // but for its ID
-	File    string
-	Times   int
-	TTL     time.Duration
+	Request    driver.Request // but for its ID
+	File       string
+	Times      int // of work: 0 for ever
+	TTL        time.Duration
+	Neighbours []string // files that are opened and closed in between, as another part of the program may do
 }
 
 // works are the tasks by the names under which other processes are given them.
@@ -83,7 +84,7 @@ func stamp() int64 {
 
 // work writes a line for every moment at which it holds the lock by its own
 // account: before its last proof plus the TTL. It may be killed or stopped at
-// any of them, and ends with its context.
+// any of them, and ends with its context, or after so many grants.
 func work(ctx context.Context, d driver.Driver, w task) error {
 	log, err := os.OpenFile(w.File, os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
@@ -93,7 +94,7 @@ func work(ctx context.Context, d driver.Driver, w task) error {
 	for {
 		err := workInSession(ctx, d, w, log)
 		over := errors.Is(err, driver.ErrSession) || errors.Is(err, driver.ErrGone)
-		if ctx.Err() != nil || !over && driver.IsPermanent(err) {
+		if err == nil || ctx.Err() != nil || !over && driver.IsPermanent(err) {
 			return err
 		}
 		if !over { // a connection that was lost while the process was stopped, for example
@@ -135,7 +136,7 @@ func workInSession(ctx context.Context, d driver.Driver, w task, log *os.File) e
 			}
 		}
 	}()
-	for {
+	for n := 0; w.Times == 0 || n < w.Times; n++ {
 		r := w.Request
 		r.ID = newID()
 		current.Store(&driver.Ticket{ID: r.ID, Queue: r.Queue})
@@ -163,7 +164,11 @@ func workInSession(ctx context.Context, d driver.Driver, w task, log *os.File) e
 		if err := s.Leave(ctx, tk, true); err != nil {
 			return err
 		}
+		for _, path := range w.Neighbours {
+			_, _ = os.ReadFile(path) // not all of them need exist
+		}
 	}
+	return nil
 }
 
 // A span is the time in which somebody worked under one grant.

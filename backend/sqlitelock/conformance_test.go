@@ -60,7 +60,8 @@ func newWorld(t testing.TB) drivertest.World {
 		Open: func(ctx context.Context) (driver.Driver, error) {
 			return sqlitelock.NewLate(ctx, t, path, func() <-chan struct{} { return *late.Load() })
 		},
-		URL: "sqlite://" + path,
+		URL:   "sqlite://" + path,
+		Files: func() []string { return []string{path, path + "-wal", path + "-shm"} },
 		Late: func() (resume func()) {
 			held := make(chan struct{})
 			late.Store(&held)

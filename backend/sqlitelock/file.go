@@ -331,7 +331,7 @@ func (f *file) retry(ctx context.Context, try func() error) error {
 	}
 }
 
-// same makes sure that the path still leads to the file that is open: who comes
+// same makes sure that the path still leads to the file that is open, with its log: who comes
 // after a replacement would not see our locks.
 func (f *file) same() error {
 	id, err := trust.Identify(f.path)
@@ -341,7 +341,7 @@ func (f *file) same() error {
 	case err != nil && !errors.Is(err, fs.ErrNotExist): // the way to it is barred
 		return err
 	}
-	return driver.Permanent(fmt.Errorf("%s was removed or replaced while it was in use; its locks are void: stop all who use it, then start again", f.path))
+	return driver.Permanent(fmt.Errorf("%s, its -wal or its -shm was removed or replaced while in use; its locks are void: stop all who use it, then start again", f.path))
 }
 
 // close has the last client remove the log, unless another process writes or opens the file just now.

@@ -6,24 +6,14 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
-)
 
-// neighbours are what others in a process do with the files of a client in it. The kernel then drops
-// all POSIX locks of the process on these files.
-var neighbours = map[string]func(path string) error{
-	"backup": func(path string) error {
-		for _, name := range []string{path, path + "-wal", path + "-shm"} {
-			if _, err := os.ReadFile(name); err != nil && !errors.Is(err, os.ErrNotExist) {
-				return err
-			}
-		}
-		return nil
-	},
-	"library": secondLibrary,
-}
+	"github.com/interlock-go/interlock/backend/sqlitelock"
+	"github.com/interlock-go/interlock/driver"
+)
 
 // secondLibrary does what a SQLite does that is linked into a program beside another one, when it opens
 // and closes a file: its locks are those of the process, so that the process's own do not stop it.
@@ -51,40 +41,91 @@ func secondLibrary(path string) error {
 	return nil
 }
 
-// No descriptor that another part of the program closes lets two hold a lock: SQLite's own locks are
-// lost then, and the next process that ends takes itself for the last and removes the log.
-func TestANeighbourInTheProcessLetsNoTwoHold(t *testing.T) {
+// A second SQLite in the process of a client lets no two hold a lock, whatever that one takes for free. A
+// neighbour that only reads the files is the rule NeighbourInTheProcess.
+func TestAnotherSQLiteInTheProcessLetsNoTwoHold(t *testing.T) {
 	visits := 30
 	if testing.Short() {
 		visits = 8
 	}
-	for name := range neighbours {
-		t.Run(name, func(t *testing.T) {
-			path, log := file(t), filepath.Join(t.TempDir(), "log")
-			if err := os.WriteFile(log, nil, 0o600); err != nil {
+	path, log := file(t), filepath.Join(t.TempDir(), "log")
+	if err := os.WriteFile(log, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan string, 3)
+	for range cap(ended) {
+		p := newPuppet(t, path)
+		p.send("beside", "q", log)
+		go func() {
+			said, _ := p.out.ReadString('\n')
+			ended <- said
+		}()
+	}
+	for range visits {
+		p := newPuppet(t, path)
+		p.must("open", "open", time.Hour)
+		if p.do("join", "q") != "held" {
+			p.must("held", "await", "q")
+		}
+		p.must("left", "leave", "q")
+		p.must("closed", "close")
+	}
+	select {
+	case said := <-ended:
+		t.Errorf("a process in which another library works has ended: %s", said)
+	default:
+	}
+	t.Logf("%d visits, %d grants", visits, checkLog(t, log))
+}
+
+// What a transaction reads stays as it was, also when a neighbour has dropped SQLite's locks: another
+// process would overwrite it.
+func TestANeighbourChangesNothingThatIsBeingRead(t *testing.T) {
+	path, log := file(t), filepath.Join(t.TempDir(), "log")
+	if err := os.WriteFile(log, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := session(t, open(t, path), time.Hour)
+	for range 500 {
+		join(t, s, mutex(newID()), true)
+	}
+	if wrong := sqlitelock.ReadAround(t, path, func() {
+		if _, err := os.ReadFile(path + "-shm"); err != nil {
+			t.Fatal(err)
+		}
+		p := newPuppet(t, path)
+		p.send("cycle", "q", log)
+		const enough = 100_000 // bytes: the log of the database begins anew several times
+		for end := time.Now().Add(limit); ; time.Sleep(10 * time.Millisecond) {
+			if st, err := os.Stat(log); err != nil || st.Size() > enough {
+				break
+			} else if time.Now().After(end) {
+				t.Fatalf("only %d bytes of grants", st.Size())
+			}
+		}
+		p.kill()
+	}); wrong != "ok" {
+		t.Errorf("read after a neighbour has closed a file: %s", wrong)
+	}
+}
+
+// Whatever part of the file is removed: nobody is let in who would not see the others.
+func TestAFileOfWhichAPartIsRemoved(t *testing.T) {
+	for _, part := range []string{"", "-wal", "-shm"} {
+		t.Run("locks.db"+part, func(t *testing.T) {
+			path := file(t)
+			s := session(t, open(t, path), time.Hour)
+			held := join(t, s, mutex("q"), true)
+			if err := os.Remove(path + part); err != nil {
 				t.Fatal(err)
 			}
-			for range 3 {
-				newPuppet(t, path).send("beside", "q", log, name)
+			_, err := s.Join(t.Context(), mutex("r"))
+			if !driver.IsPermanent(err) || !strings.Contains(err.Error(), "removed or replaced") {
+				t.Errorf("Join: %v", err)
 			}
-			for range visits {
-				p := newPuppet(t, path)
-				p.must("open", "open", time.Hour)
-				switch got := p.do("join", "q"); got {
-				case "held":
-				case "waits":
-					p.must("held", "await", "q")
-				default:
-					t.Fatal(got)
-				}
-				p.must("left", "leave", "q")
-				p.must("closed", "close")
+			if _, err := s.Renew(t.Context(), []driver.Ticket{held}); !driver.IsPermanent(err) {
+				t.Errorf("Renew: %v", err)
 			}
-			grants := checkLog(t, log)
-			if grants < 100 {
-				t.Errorf("only %d grants", grants)
-			}
-			t.Logf("%d visits, %d grants", visits, grants)
 		})
 	}
 }

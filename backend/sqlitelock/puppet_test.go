@@ -178,8 +178,8 @@ func servePuppet(path string) int {
 		in.Scan()
 	}
 	for in.Scan() {
-		var command, arg, arg2, arg3 string
-		fmt.Sscan(in.Text(), &command, &arg, &arg2, &arg3)
+		var command, arg, arg2 string
+		fmt.Sscan(in.Text(), &command, &arg, &arg2)
 		switch command {
 		case "open":
 			ttl, _ := time.ParseDuration(arg)
@@ -230,8 +230,8 @@ func servePuppet(path string) int {
 			say(load(d, arg, arg2))
 		case "cycle":
 			say("done", cycle(d, arg, arg2, func() error { return nil }))
-		case "beside": // a neighbour in the process
-			say("done", cycle(d, arg, arg2, func() error { return neighbours[arg3](path) }))
+		case "beside": // another library
+			say("done", cycle(d, arg, arg2, func() error { return secondLibrary(path) }))
 		case "close":
 			say("closed", d.Close())
 		default:

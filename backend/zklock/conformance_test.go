@@ -58,12 +58,13 @@ func small() bool { return os.Getenv("ZKLOCK_CONFORMANCE") != "full" }
 
 // cannot lists the rules that ZooKeeper cannot keep.
 var cannot = map[string]string{
-	"Stranger":     "a server of ZooKeeper sends nothing for anybody else",
-	"NoRights":     "being mended",
-	"Member":       "being mended",
-	"OtherUser":    "a server has the files",
-	"Repeater":     "a server takes each request of a connection once, in order",
-	"LostMessages": "events come over the connection that replies come over, in order: none is lost without it",
+	"Stranger":              "a server of ZooKeeper sends nothing for anybody else",
+	"NoRights":              "being mended",
+	"Member":                "being mended",
+	"OtherUser":             "a server has the files",
+	"NeighbourInTheProcess": "a server has the files",
+	"Repeater":              "a server takes each request of a connection once, in order",
+	"LostMessages":          "events come over the connection that replies come over, in order: none is lost without it",
 }
 
 // cannotLend lists the rules that semaphores in Curator's layout cannot keep besides.

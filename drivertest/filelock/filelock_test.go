@@ -5,6 +5,7 @@ package filelock_test
 
 import (
 	"context"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -59,6 +60,7 @@ func world(t testing.TB) drivertest.World {
 	return drivertest.World{
 		Open:         func(context.Context) (driver.Driver, error) { return filelock.New(dir) },
 		URL:          "file://" + dir,
+		Files:        func() []string { return files(dir) },
 		LoseMessages: func() (resume func()) { return loseMessages(t, dir) },
 		Unreachable: func(context.Context) error {
 			d, err := filelock.New(filepath.Join(t.TempDir(), "missing", "locks"))
@@ -68,6 +70,17 @@ func world(t testing.TB) drivertest.World {
 			return err
 		},
 	}
+}
+
+// files are the regular ones below a directory.
+func files(dir string) (all []string) {
+	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, _ error) error {
+		if e != nil && e.Type().IsRegular() {
+			all = append(all, path)
+		}
+		return nil
+	})
+	return all
 }
 
 // loseMessages hides the sockets to which messages go.

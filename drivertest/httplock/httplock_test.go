@@ -18,10 +18,11 @@ func TestMain(m *testing.M) { drivertest.Main(m) }
 
 func TestConformance(t *testing.T) {
 	drivertest.Run(t, drivertest.Backend{World: world, TTL: time.Second / 2, Small: true, Unsupported: map[string]string{
-		"Stranger":  noRights,
-		"NoRights":  noRights,
-		"Member":    noRights,
-		"OtherUser": "a server has the files",
+		"Stranger":              noRights,
+		"NoRights":              noRights,
+		"Member":                noRights,
+		"OtherUser":             "a server has the files",
+		"NeighbourInTheProcess": "a server has the files",
 	}})
 }
 

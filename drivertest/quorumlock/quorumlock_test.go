@@ -119,6 +119,7 @@ var unsupported = map[string]string{
 	"NoRights":              members,
 	"Member":                members,
 	"OtherUser":             members,
+	"NeighbourInTheProcess": members,
 	"Impostor":              members,
 	"Deaf":                  members,
 	"Mute":                  members,
