@@ -25,8 +25,9 @@ import (
 //     does not count.
 //
 // Clients that end soon, such as jobs that only try, need not wait all that time. Whoever finds a life that is not sound
-// joins ripening(life) with a ticket that is held for the TTL, and creates begunCell(life) then. Once the cell exists
-// and the queue is empty, the time is over.
+// joins ripening(life) with a ticket that is held for the TTL, and creates begunCell(life) then, at each member. Where the cell exists
+// and the queue is empty, the time is over. It is over for all when a majority of members say so: the clock of one may be set
+// forward, such as that of a machine that has just started.
 //
 // The name of the cell in step 2 has the name of the life. So a creation that arrives late, after the member
 // has lost its data once more, says nothing of the new life.
@@ -84,16 +85,34 @@ func isSound(ctx context.Context, d driver.Driver, life string) (bool, error) {
 	return c.Exists, err
 }
 
-// ripens begins the time that a life has to last, unless that was done before. It reports whether the time is over.
-func ripens(ctx context.Context, d driver.Driver, s driver.Session, life string, longest time.Duration) (over bool, err error) {
+// ripens begins the time that a life has to last, where that was not done before. It reports whether the time is over.
+func (s *session) ripens(life string, longest time.Duration) bool {
+	over := 0
+	for _, a := range ask(s.ctx, s.d, s.patience, func(ctx context.Context, d driver.Driver) (bool, error) {
+		return ripensAt(ctx, d, driver.SessionOptions{TTL: s.asked, Owner: s.owner}, life, longest)
+	}) {
+		if a.got {
+			over++
+		}
+	}
+	return over >= s.d.majority
+}
+
+// ripensAt does so at one member, not always that of this life. The ticket outlives its session.
+func ripensAt(ctx context.Context, d driver.Driver, o driver.SessionOptions, life string, longest time.Duration) (over bool, err error) {
 	begun, err := d.Load(ctx, begunCell(life))
 	if err != nil {
 		return false, err
 	}
 	if begun.Exists {
 		q, err := d.Follow(ctx, ripening(life), "")
-		return len(q.Members) == 0, err
+		return err == nil && len(q.Members) == 0, err
 	}
+	s, err := d.Open(ctx, o)
+	if err != nil {
+		return false, err
+	}
+	defer s.Close(ctx)
 	_, err = s.Join(ctx, driver.Request{ID: newID(), Queue: ripening(life), Kind: driver.Mutex, Units: 1, Capacity: 1, NoWait: true, Hold: longest, Note: []byte("a member that has lost its data")})
 	if err != nil && !errors.Is(err, driver.ErrBusy) {
 		return false, err

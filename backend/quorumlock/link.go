@@ -30,6 +30,8 @@ type link struct {
 	err     error          // why it does not count
 	settled bool           // it is known whether it counts
 	owed    []debt
+
+	objections map[string]objection // by queue
 }
 
 // debt is a place that is to be given back.
@@ -215,14 +217,12 @@ func (l *link) learn(d driver.Driver, at *driver.Opened) error {
 		}
 		longest = max(longest, others)
 		now = s.d.now()
-		ctx, cancel := l.call()
-		defer cancel()
-		over, err := ripens(ctx, d, at, life, longest)
-		if err == nil && over {
-			sound, err = true, declareSound(ctx, d, life)
-		}
-		if err != nil {
-			return err
+		if sound = s.ripens(life, longest); sound {
+			ctx, cancel := l.call()
+			defer cancel()
+			if err := declareSound(ctx, d, life); err != nil {
+				return err
+			}
 		}
 	}
 	s.mu.Lock()

@@ -91,10 +91,8 @@ func TestAPlaceThatMissedKeepCountsForItsOwnTime(t *testing.T) {
 		if err := at.Leave(t.Context(), driver.Ticket{ID: q.Members[0].ID, Queue: tk.Queue}, true); err != nil {
 			t.Fatal(err) // now the first one has lost it, too
 		}
-		b, _ := client(t, w...)
-		hold(t, b)
 		if r, err := a.Renew(t.Context(), []driver.Ticket{tk}); err != nil || len(r) != 1 || r[0].State != driver.Gone {
-			t.Errorf("Renew of a lock that another holds: %+v, %v", r, err)
+			t.Errorf("Renew of a lock that another may hold: %+v, %v", r, err)
 		}
 	})
 }

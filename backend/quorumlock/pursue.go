@@ -73,7 +73,9 @@ func (t *ticket) step() (rest bool) {
 	case joining:
 		return false
 	case refused:
-		return t.refusedAtLine()
+		if rest, ended := t.refusedAtLine(); ended {
+			return rest
+		}
 	case untried:
 		t.restart()
 		return true
@@ -107,7 +109,8 @@ func (t *ticket) restart() {
 // answers again, comes later (see win): it may grant nothing.
 func (t *ticket) start(counting []*link) {
 	t.began, t.grace = t.s.d.now(), 0
-	if good := slices.DeleteFunc(slices.Clone(counting), t.hasFailed); len(good) >= t.s.d.majority {
+	bad := func(l *link) bool { return t.hasFailed(l) || l.objections[t.req.Queue].over }
+	if good := slices.DeleteFunc(slices.Clone(counting), bad); len(good) >= t.s.d.majority {
 		counting = good
 	}
 	for n, l := range counting {
@@ -125,8 +128,8 @@ func (t *ticket) hasFailed(l *link) bool {
 	return p.err != nil && p.life == l.life
 }
 
-// refusedAtLine is called when the line has refused the ticket, or has failed.
-func (t *ticket) refusedAtLine() (rest bool) {
+// refusedAtLine is called when the line has refused the ticket, or has failed. It reports whether that is the end of the step.
+func (t *ticket) refusedAtLine() (rest, ended bool) {
 	p := t.places[t.line]
 	switch {
 	case p.mismatch:
@@ -135,11 +138,13 @@ func (t *ticket) refusedAtLine() (rest bool) {
 		t.end(p.err, true)
 	case p.err != nil:
 		t.restart() // without it, if there are enough others
-		return true
+		return true, true
+	case t.req.NoWait:
+		return false, false // a majority may grant without it
 	default:
 		t.busy()
 	}
-	return false
+	return false, true
 }
 
 // busy ends a try.
@@ -196,6 +201,14 @@ func (t *ticket) win(counting []*link, now driver.Instant) (rest bool) {
 		time.AfterFunc(wait, t.poke)
 		return false
 	case open > 0 && now < t.grace:
+		return false
+	}
+	if in := t.disputed(); len(in) > 0 {
+		for _, i := range in {
+			if !t.places[i].challenged {
+				t.challenge(i)
+			}
+		}
 		return false
 	}
 	return t.settle(now)

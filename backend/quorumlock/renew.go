@@ -20,6 +20,7 @@ func (s *session) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Re
 	s.mu.Lock()
 	s.rounds++
 	round := s.rounds
+	s.sweep(named, began)
 	strays := map[string]*ticket{}
 	open := 0
 	done := make(chan bool, len(s.links)) // each tells whether its member was not muted

@@ -37,6 +37,7 @@ type session struct {
 	left    recent.IDs
 	news    chan struct{} // closed when a link changes
 	rounds  uint64        // of Renew
+	swept   driver.Instant
 }
 
 // Open opens a session at all members that can be reached, at least a majority. Its TTL is the shortest that one of these

@@ -119,10 +119,17 @@ func TestAJoinThatComesLateBringsNoLockBack(t *testing.T) {
 		late := last.Before("Join", 1).Hang()
 		renew()
 		<-late.Reached()
-		time.Sleep(ttl / 50) // the place at the first one has ended
-		b, _ := client(t, w...)
-		if err := b.Leave(t.Context(), hold(t, b), true); err != nil {
-			t.Fatal(err)
+		time.Sleep(ttl / 50)                             // the place at the first one has ended
+		for _, w := range []*memlock.World{w[0], w[2]} { // another has a majority
+			d := w.Driver()
+			defer d.Close()
+			b, err := d.Open(t.Context(), driver.SessionOptions{TTL: ttl})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := b.Leave(t.Context(), hold(t, b), true); err != nil {
+				t.Fatal(err)
+			}
 		}
 		late.Deliver()
 		synctest.Wait()

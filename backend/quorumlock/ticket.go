@@ -73,6 +73,9 @@ type place struct {
 	renewed   uint64         // the round of Renew
 	err       error          // why a try has failed in this life
 	mismatch  bool
+
+	challenged bool // of one that is refused: see challenge
+	overruled  bool
 }
 
 type placeState uint8
@@ -258,6 +261,7 @@ func (t *ticket) join(i int, nowait bool) {
 	id, at, d := newID(), l.at, l.d
 	r := t.req
 	r.ID, r.NoWait, r.Retry, r.Note, r.Units, r.Hold = id, nowait, false, t.note, t.units, t.hold
+	r.Robust = true // see disputed
 	t.places[i] = place{state: joining, id: id, at: at, life: l.life, units: r.Units, hold: r.Hold}
 	s.placed[id] = t
 	life := l.life
@@ -340,6 +344,7 @@ func (t *ticket) granted(i int, tk driver.Ticket) {
 	p.state, p.token, p.inherited = granted, tk.Token, tk.Inherited
 	p.floor = tk.Token
 	p.proof = max(p.proof, t.s.links[i].proof(tk.Proof, p.at.TTL, p.hold > 0))
+	delete(t.s.links[i].objections, t.req.Queue)
 	if t.line == i { // those who refused it before may not do so now
 		t.answered = false
 		for j := range t.places {

@@ -1,0 +1,234 @@
+package quorumlock_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/interlock-go/interlock"
+	_ "github.com/interlock-go/interlock/backend/filelock"
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/chaos"
+	"github.com/interlock-go/interlock/internal/redistest"
+)
+
+// timed is a member whose clock can be set. The holder reaches it by a proxy of its own.
+type timed struct {
+	server *redistest.Server
+	own    *redistest.Proxy
+}
+
+// startTimed starts members, in the order in which clients wait at them.
+func startTimed(t *testing.T, n int, ttl time.Duration) (all []timed, urls, own []string) {
+	t.Helper()
+	for range n {
+		s := redistest.Start(t, redistest.FakeTime(0))
+		all = append(all, timed{s, redistest.NewProxy(t, s.Addr)})
+		urls = append(urls, s.URL())
+	}
+	awaitMembers(t, quorumURL(urls), ttl, n)
+	lives := map[*redistest.Server]string{}
+	for _, m := range all {
+		lives[m.server] = lifeAt(t, m.server.URL())
+	}
+	slices.SortFunc(all, func(a, b timed) int { return cmp.Compare(lives[a.server], lives[b.server]) })
+	urls = nil
+	for _, m := range all {
+		urls, own = append(urls, m.server.URL()), append(own, "redis://"+m.own.Addr)
+	}
+	return all, urls, own
+}
+
+func memberDriver(t *testing.T, url string) driver.Driver {
+	t.Helper()
+	u, err := driver.ParseURL(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := driver.OpenURL(t.Context(), u)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+func lifeAt(t *testing.T, url string) string {
+	t.Helper()
+	c, err := memberDriver(t, url).Load(t.Context(), "interlock-quorum/life/value")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(c.Value)
+}
+
+func openQuorum(t *testing.T, urls []string, ttl time.Duration) *interlock.Client {
+	t.Helper()
+	c, err := interlock.Open(t.Context(), quorumURL(urls), interlock.TTL(ttl))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// acquires gets the lock in one line, or by tries, and within a time.
+func acquires(t *testing.T, c *interlock.Client, try bool, within time.Duration) *interlock.Lease {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), within)
+	defer cancel()
+	l, err := c.Mutex("q").TryAcquire(ctx)
+	for err != nil && ctx.Err() == nil {
+		if !try {
+			l, err = c.Mutex("q").Acquire(ctx)
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+		l, err = c.Mutex("q").TryAcquire(ctx)
+	}
+	if err != nil {
+		t.Fatalf("not within %v: %v", within, err)
+	}
+	return l
+}
+
+// Promise: members whose clocks are set forward, a minority, give a lock to nobody while its holder has it,
+// although the holder has no more than a majority.
+func TestAClockSetForwardGivesNoLockAway(t *testing.T) {
+	const ttl = 4 * time.Second
+	for _, c := range []struct{ members, forward int }{{3, 1}, {5, 1}, {5, 2}} {
+		for _, try := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%d of %d/try=%v", c.forward, c.members, try), func(t *testing.T) {
+				t.Parallel()
+				all, urls, own := startTimed(t, c.members, ttl)
+				few := (c.members - 1) / 2
+				for _, m := range all[:few] {
+					m.own.Refuse(true) // the holder has the others
+				}
+				holder, other := openQuorum(t, own, ttl), openQuorum(t, urls, ttl)
+				var w chaos.Witness
+				if _, err := w.Enter(acquires(t, holder, true, time.Minute)); err != nil {
+					t.Fatal(err)
+				}
+				for _, m := range all[few:][:c.forward] {
+					m.server.StepClock(time.Minute)
+				}
+				if _, err := w.Enter(acquires(t, other, try, time.Minute)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+}
+
+// Promise: a member that has lost its data, and whose clock is set forward then, does not count before a TTL has passed.
+func TestAnEmptyMemberWhoseClockIsSetForwardDoesNotCount(t *testing.T) {
+	t.Parallel()
+	const ttl = 6 * time.Second
+	all, urls, own := startTimed(t, 3, ttl)
+	all[0].own.Refuse(true) // the holder has the last two
+	holder := openQuorum(t, own, ttl)
+	var w chaos.Witness
+	if _, err := w.Enter(acquires(t, holder, true, time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	lost := all[1]
+	lost.own.Hang()
+	lost.server.Kill()
+	lost.server.Restart()
+	openQuorum(t, urls, ttl) // begins the time that it has to wait
+	lost.server.StepClock(time.Minute)
+	if _, err := w.Enter(acquires(t, openQuorum(t, urls, ttl), true, time.Minute)); err != nil {
+		t.Error(err)
+	}
+}
+
+// Promise: the time that an empty member has to wait goes on while programs end and others start.
+func TestProgramsThatEndSoonMakeAMemberCount(t *testing.T) {
+	t.Parallel()
+	const ttl = 2 * time.Second
+	_, urls := startRedis(t, 3)
+	for began := time.Now(); ; time.Sleep(ttl / 10) {
+		c := openQuorum(t, urls, ttl)
+		_, err := c.Mutex("q").TryAcquire(t.Context())
+		c.Close()
+		if err == nil {
+			return
+		}
+		if time.Since(began) > time.Minute {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Promise: a member that keeps the place of a dead client, since its clock was set back, or since it cannot see the death,
+// keeps nobody out for long.
+func TestAMemberThatKeepsADeadTicketKeepsNobodyOut(t *testing.T) {
+	const ttl = 2 * time.Second
+	for _, n := range []int{3, 5} {
+		for _, try := range []bool{true, false} {
+			t.Run(fmt.Sprintf("a clock set back, %d members/try=%v", n, try), func(t *testing.T) {
+				t.Parallel()
+				all, urls, own := startTimed(t, n, ttl)
+				holder, other := openQuorum(t, own, ttl), openQuorum(t, urls, ttl)
+				acquires(t, holder, true, time.Minute)
+				for _, m := range all {
+					m.own.Refuse(true)
+					m.own.Cut()
+				}
+				all[0].server.StepClock(-10 * time.Minute)
+				began := time.Now()
+				l := acquires(t, other, try, 10*ttl) // 1 until it is over, 1 until it is looked at, 1 more: see docs/quorum.md
+				if err := l.Release(); err != nil {
+					t.Error(err)
+				}
+				t.Logf("the first one after %v", time.Since(began))
+				acquires(t, other, try, 10*ttl)
+			})
+		}
+	}
+	t.Run("a file", func(t *testing.T) {
+		t.Parallel()
+		_, urls := startRedis(t, 2)
+		file := "file://" + t.TempDir()
+		urls = append(urls, file)
+		for { // until the file is the line
+			awaitMembers(t, quorumURL(urls), ttl, 3)
+			if lifeAt(t, file) < min(lifeAt(t, urls[0]), lifeAt(t, urls[1])) {
+				break
+			}
+			file = "file://" + t.TempDir()
+			urls[2] = file
+		}
+		d := memberDriver(t, file)
+		s, err := d.Open(t.Context(), driver.SessionOptions{TTL: ttl})
+		if err != nil {
+			t.Fatal(err)
+		}
+		k, err := s.Join(t.Context(), driver.Request{ID: newID(), Queue: "q", Kind: driver.Mutex, Units: 1, Capacity: 1})
+		if err != nil || !k.Held {
+			t.Fatalf("Join: %+v, %v", k, err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { // as if it were stopped: nothing ends it
+			for ctx.Err() == nil {
+				if _, err := s.Renew(ctx, []driver.Ticket{k}); err != nil && !errors.Is(err, context.Canceled) {
+					done <- err
+					return
+				}
+				time.Sleep(ttl / 4)
+			}
+			done <- nil
+		}()
+		acquires(t, openQuorum(t, urls, ttl), false, 10*ttl)
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
