@@ -29,7 +29,7 @@ type swapped struct {
 func (r *cell) fields(c *codec) {
 	textOf(c, &r.Name)
 	cellOf(c, &r.Cell)
-	listOf(c, &r.Followers, textOf)
+	listOf(c, &r.Followers, mailboxOf)
 	listOf(c, &r.Swaps, func(c *codec, s *swapped) {
 		textOf(c, &s.ID)
 		cellOf(c, &s.Cell)

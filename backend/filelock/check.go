@@ -3,11 +3,13 @@
 package filelock
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/internal/doctor"
 	"github.com/interlock-go/interlock/internal/fileclock"
 )
@@ -20,6 +22,7 @@ func (s *store) Check(ctx context.Context) []driver.Finding {
 		{Name: "directory", Of: s.checkDirectory},
 		{Name: "file system", Of: s.checkFilesystem},
 		{Name: "rows", Of: s.checkRows},
+		{Name: "names", Of: s.checkNames},
 		{Name: "clock", Of: s.checkClock},
 		{Name: "messages", Of: s.checkMessages},
 	})
@@ -56,6 +59,30 @@ func (s *store) checkRows(ctx context.Context) driver.Finding {
 		}
 	}
 	return doctor.Fine("rows can be read and written")
+}
+
+// checkNames reads each row of a queue, and the floor.
+func (s *store) checkNames(ctx context.Context) driver.Finding {
+	names, err := s.names(ctx, queues, "")
+	if err != nil {
+		return failed(s.Explain(err), "look at the disk and the permissions")
+	}
+	_, first := s.floor(ctx, 0)
+	bad := 0
+	if first != nil {
+		bad++
+	}
+	for _, name := range names {
+		if _, err := s.Read(ctx, name, exchange.Follower{}); err != nil {
+			bad++
+			first = cmp.Or(first, err)
+		}
+	}
+	if bad > 0 {
+		return driver.Finding{Status: driver.Warn, Detail: fmt.Sprintf("%d of %d rows cannot be read: %v", bad, len(names)+1, first),
+			Promise: "the locks of these rows", Remedy: "end the programs that use these locks, and remove the files"}
+	}
+	return doctor.Fine("all rows can be read")
 }
 
 func (s *store) checkClock(context.Context) driver.Finding {

@@ -4,7 +4,10 @@ package filelock
 
 import (
 	"encoding/binary"
+	"errors"
 	"time"
+
+	"github.com/interlock-go/interlock/driver/exchange"
 )
 
 // codec writes the fields of a row one after the other, or reads them in the same order.
@@ -64,17 +67,45 @@ func timeOf(c *codec, v *time.Time) {
 
 func listOf[T any](c *codec, all *[]T, each func(*codec, *T)) {
 	size := len(*all)
+	if size > maxList {
+		c.err = errTooLong
+	}
 	numberOf(c, &size)
 	if c.reads {
-		if size < 0 || size > len(c.in) { // each takes at least one byte
+		if *all = nil; size < 0 || size > maxList {
 			c.short()
-			return
 		}
-		if *all = nil; size > 0 {
-			*all = make([]T, size, size+1)
+		for range size {
+			if c.err != nil {
+				return
+			}
+			var one T
+			each(c, &one)
+			*all = append(*all, one)
 		}
+		return
 	}
 	for i := range *all {
 		each(c, &(*all)[i])
+	}
+}
+
+// maxList is how many entries a list has at most. It grows as they are read: whoever shares the directory
+// can write any number in front of it.
+const maxList = 100_000
+
+var errTooLong = errors.New("the row is too long: too many wait, or follow")
+
+// sessionOf is for IDs of sessions, by which files are named.
+func sessionOf(c *codec, v *string) {
+	if textOf(c, v); c.reads && !exchange.IsID(*v) {
+		c.short()
+	}
+}
+
+// mailboxOf is for mailboxes, by which sockets are named. A session may have none.
+func mailboxOf(c *codec, v *string) {
+	if textOf(c, v); c.reads && *v != "" && !exchange.IsMailbox(*v) {
+		c.short()
 	}
 }

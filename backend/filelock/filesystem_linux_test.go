@@ -24,7 +24,7 @@ func TestANetworkFileSystemIsRefused(t *testing.T) {
 // Promise: so is a directory that cannot be written.
 func TestAReadOnlyFileSystemIsRefused(t *testing.T) {
 	dir := t.TempDir()
-	if err := syscall.Mount("none", dir, "tmpfs", syscall.MS_RDONLY, ""); err != nil {
+	if err := syscall.Mount("none", dir, "tmpfs", syscall.MS_RDONLY, "mode=700"); err != nil {
 		t.Skip("cannot mount:", err)
 	}
 	defer syscall.Unmount(dir, 0)

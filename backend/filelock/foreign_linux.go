@@ -85,9 +85,9 @@ func (s *store) foreignNames(prefix string) (names []string) {
 	if len(files) == 0 {
 		return nil
 	}
-	all, _ := os.ReadDir(s.dir.path)
+	all, _ := s.dir.in(top).list()
 	for _, f := range all {
-		name, ok := unescape(f.Name())
+		name, ok := unescape(f)
 		if ok && strings.HasPrefix(name, prefix) && driver.CheckName(name) == nil && files[inode(s.dir.lockFile(name))] {
 			names = append(names, name)
 		}

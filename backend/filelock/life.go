@@ -11,13 +11,18 @@ import (
 )
 
 // live makes the file of a session, which is locked as long as the session lives: as long as it is
-// open in any process.
+// open in any process. The lock is shared: who runs a job gives it a second one, by an opening of its own,
+// so that the job cannot unlock the file for all.
 func (s *store) live(id string) error {
-	f, err := s.dir.create(s.dir.file(lives, id))
+	in, err := s.dir.current(lives)
 	if err != nil {
 		return err
 	}
-	if ok, err := flock.Try(f); err != nil || !ok {
+	f, err := s.dir.create(in, id)
+	if err != nil {
+		return named(s.dir.file(lives, id), err)
+	}
+	if ok, err := flock.TryShared(f); err != nil || !ok {
 		f.Close()
 		return errors.Join(errors.New("cannot lock a new file"), err)
 	}
@@ -36,7 +41,7 @@ func (s *store) die(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if f := s.lives[id]; f != nil {
-		_ = os.Remove(f.Name())
+		_ = s.dir.in(lives).Root.Remove(id)
 		f.Close()
 		delete(s.lives, id)
 	}
@@ -51,12 +56,12 @@ func (s *store) dead(of exchange.Session) bool {
 	if mine || of.ID == "" {
 		return false
 	}
-	f, err := os.Open(s.dir.file(lives, of.ID))
+	f, err := s.dir.in(lives).open(of.ID, os.O_RDONLY)
 	if err != nil {
 		return false
 	}
 	defer f.Close()
-	free, err := flock.TryShared(f)
+	free, err := flock.Try(f)
 	return free && err == nil
 }
 

@@ -4,16 +4,13 @@ package filelock
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"slices"
 	"sync"
-	"syscall"
 	"time"
 
-	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/flock"
 )
 
@@ -56,7 +53,7 @@ func (l *locks) take(queue, id string, exclusive bool, end moment, idle **locked
 	case f.has:
 		return true, nil
 	}
-	if err = l.try(f, exclusive); err == nil && !f.has && l.s.watch.add(l.s.dir.lockFile(queue), queue, id) {
+	if err = l.try(f, exclusive); err == nil && !f.has && l.s.watch.add(f.file, queue, id) {
 		err = l.try(f, exclusive) // it may have been unlocked before it was watched
 	}
 	if err != nil {
@@ -89,7 +86,7 @@ func (l *locks) try(f *locked, exclusive bool) (err error) {
 	path := l.s.dir.lockFile(f.queue)
 	for range 100 {
 		if f.file == nil {
-			if f.file, err = l.s.dir.openLockFile(path); err != nil {
+			if f.file, _, err = l.s.dir.open(top, escape(f.queue), os.O_RDONLY); err != nil {
 				return err
 			}
 			if f.id, err = idOf(f.file); err != nil {
@@ -108,23 +105,6 @@ func (l *locks) try(f *locked, exclusive bool) (err error) {
 		f.file, f.has = nil, false
 	}
 	return fmt.Errorf("%s is replaced all the time", path)
-}
-
-// openLockFile opens a file that other programs may have made. Something else of that name is
-// refused, and not waited for.
-func (d dir) openLockFile(path string) (*os.File, error) {
-	f, err := d.open(path, os.O_RDONLY|syscall.O_NONBLOCK)
-	if errors.Is(err, syscall.ELOOP) {
-		return nil, driver.Permanent(fmt.Errorf("%s is a symbolic link: remove it, or use the directory that it leads to", path))
-	}
-	if err != nil {
-		return nil, err
-	}
-	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
-		f.Close()
-		return nil, driver.Permanent(errors.Join(fmt.Errorf("%s is not an ordinary file; remove it", path), err))
-	}
-	return f, nil
 }
 
 // share turns an exclusive lock into a shared one. Where the kernel does not do that in one step,

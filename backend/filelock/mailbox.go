@@ -6,8 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net"
-	"os"
 	"syscall"
 	"time"
 
@@ -19,28 +17,30 @@ import (
 type message struct {
 	To    string `json:"-"`
 	Event exchange.Event
+	Over  string `json:",omitempty"` // a ticket that has ended by itself: its file is unlocked
 }
 
 // Listen receives messages by a datagram socket, and is told by the kernel when files are closed.
 func (s *store) Listen(ctx context.Context, mailbox string, up func(), receive func(exchange.Event)) error {
-	path := s.sockets + "/" + mailbox
-	_ = os.Remove(path) // of an earlier call
-	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	in, err := s.dir.current(mailboxes)
+	if err != nil {
+		return err
+	}
+	_ = in.Root.Remove(mailbox) // of an earlier call
+	conn, err := in.Bind(mailbox)
 	if errors.Is(err, syscall.EINVAL) { // the path is too long
 		return errors.Join(err, errors.ErrUnsupported)
 	}
 	if err != nil {
 		return err
 	}
-	defer os.Remove(path)
+	defer in.Root.Remove(mailbox)
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
-	if err := chmodSocket(path, s.dir.mode); err != nil {
-		return err
-	}
+	s.conn.Store(conn)
 	s.receive.Store(&receive)
 	defer s.receive.Store(nil)
-	if err := s.watch.start(s.dir.file(lives, ""), s.closed); err != nil {
+	if err := s.watch.start(s.dir.in(lives), s.closed); err != nil {
 		return err
 	}
 	defer s.watch.stop()
@@ -50,32 +50,38 @@ func (s *store) Listen(ctx context.Context, mailbox string, up func(), receive f
 		if err != nil {
 			return err
 		}
-		var m message
-		if json.Unmarshal(data[:n], &m) == nil {
-			s.deliver(m.Event)
-		}
+		s.open(data[:n])
+	}
+}
+
+// open reads a message, which anybody may have sent who shares the directory.
+func (s *store) open(data []byte) {
+	var m message
+	if json.Unmarshal(data, &m) == nil {
+		s.deliver(m)
+	}
+}
+
+// relisten is called when the directory was opened again: others look for the mailbox there.
+func (s *store) relisten() {
+	if conn := s.conn.Load(); conn != nil {
+		conn.Close()
 	}
 }
 
 // post sends a message. If it is lost, heartbeats make up for it.
 func (s *store) post(m message) {
 	if m.To == s.mailbox {
-		s.deliver(m.Event)
+		s.deliver(m)
 		return
 	}
 	data, err := json.Marshal(m)
 	if err != nil {
 		return
 	}
-	raw, err := s.sender.SyscallConn()
-	if err != nil {
-		return
-	}
-	to := &syscall.SockaddrUnix{Name: s.sockets + "/" + m.To}
 	for pause := time.Millisecond; pause < 20*time.Millisecond; pause *= 2 {
-		var full error
-		err := raw.Control(func(fd uintptr) { full = syscall.Sendto(int(fd), data, syscall.MSG_DONTWAIT, to) })
-		if err != nil || !errors.Is(full, syscall.EAGAIN) && !errors.Is(full, syscall.ENOBUFS) {
+		err := s.dir.in(mailboxes).Send(s.sender, m.To, data)
+		if !errors.Is(err, syscall.EAGAIN) && !errors.Is(err, syscall.ENOBUFS) {
 			return
 		}
 		time.Sleep(pause) // the mailbox is full
@@ -83,7 +89,11 @@ func (s *store) post(m message) {
 }
 
 // deliver passes on an event.
-func (s *store) deliver(ev exchange.Event) {
+func (s *store) deliver(m message) {
+	if m.Over != "" {
+		s.locks.release(m.Over)
+	}
+	ev := m.Event
 	switch {
 	case ev.Type == exchange.Removed:
 		s.locks.release(ev.ID)
@@ -118,7 +128,7 @@ func (s *store) turn(queue string) {
 		events = []exchange.Event{{Type: exchange.Wake}}
 	}
 	for _, ev := range events {
-		s.deliver(ev)
+		s.deliver(message{Event: ev})
 	}
 }
 
@@ -127,7 +137,7 @@ func (s *store) turn(queue string) {
 func (s *store) closed(queue, id string) {
 	if queue == "" {
 		if s.dead(exchange.Session{ID: id}) {
-			s.deliver(exchange.Event{Type: exchange.Wake})
+			s.deliver(message{})
 		}
 		return
 	}

@@ -4,6 +4,7 @@ package filelock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -74,16 +75,16 @@ func (q *queue) fields(c *codec) {
 	numberOf(c, &q.Unlocking)
 	numberOf(c, &q.Written)
 	timeOf(c, &q.Wall)
-	listOf(c, &q.Followers, textOf)
+	listOf(c, &q.Followers, mailboxOf)
 	listOf(c, &q.Tombstones, func(c *codec, b *tombstone) {
 		textOf(c, &b.ID)
 		numberOf(c, &b.End)
 	})
-	var made []ticket
+	var made []ticket // so many again as were read
 	listOf(c, &q.Tickets, func(c *codec, t **ticket) {
 		if c.reads {
-			if made == nil {
-				made = make([]ticket, len(q.Tickets))
+			if len(made) == 0 {
+				made = make([]ticket, max(1, len(q.Tickets)))
 			}
 			*t, made = &made[0], made[1:]
 		}
@@ -94,10 +95,10 @@ func (q *queue) fields(c *codec) {
 func (t *ticket) fields(c *codec) {
 	textOf(c, &t.ID)
 	numberOf(c, &t.Units)
-	textOf(c, &t.Session.ID)
+	sessionOf(c, &t.Session.ID)
 	numberOf(c, &t.Session.TTL)
 	textOf(c, &t.Session.Owner)
-	textOf(c, &t.Session.Mailbox)
+	mailboxOf(c, &t.Session.Mailbox)
 	numberOf(c, &t.Request)
 	textOf(c, &t.Note)
 	timeOf(c, &t.Since)
@@ -130,10 +131,10 @@ func (s *store) change(ctx context.Context, name string, f func(x *queueTx) erro
 		}
 		if x.fresh {
 			floor, err := s.floor(ctx, 0)
-			if err != nil {
+			if err != nil && (!driver.IsPermanent(err) || errors.Is(err, errClosed)) {
 				return err
 			}
-			q.Token = floor
+			q.Token = floor // if it is damaged, the clock's is enough
 		}
 		qx := &queueTx{tx: x, queue: q}
 		if x.rebooted {
@@ -191,7 +192,7 @@ func (x *queueTx) expire() {
 			continue
 		}
 		x.bury(t.ID, t.Session.TTL)
-		x.evict(t, t.Fixed && t.Request == 0)
+		x.drop(t, t.Fixed && t.Request == 0)
 	}
 	x.Tombstones = slices.DeleteFunc(x.Tombstones, func(b tombstone) bool { return b.End <= x.now })
 }
@@ -204,7 +205,7 @@ func (x *queueTx) settle() {
 		case t.Units > free:
 			return
 		case !t.Held && x.s.dead(t.Session):
-			x.evict(t, true)
+			x.drop(t, true)
 			continue
 		case !t.Held:
 			x.grant(t)
@@ -256,17 +257,30 @@ func (x *queueTx) remove(t *ticket, clean bool) {
 	x.Tickets = slices.DeleteFunc(x.Tickets, func(other *ticket) bool { return other == t })
 	if x.mine(t) {
 		x.s.locks.leave(t.ID, &x.file.idle)
-	} else if x.send(t.Session.Mailbox, exchange.Event{Type: exchange.Removed, ID: t.ID}); t.Locked {
+	} else if x.over(t); t.Locked {
 		x.Unlocking = x.now.add(unlocksWithin)
 	}
 	x.news()
 }
 
-// evict is remove for a ticket whose client does not ask for it.
-func (x *queueTx) evict(t *ticket, clean bool) {
-	if x.remove(t, clean); x.mine(t) {
-		x.send(t.Session.Mailbox, exchange.Event{Type: exchange.Removed, ID: t.ID})
+// over has the client of a ticket unlock the file, and look.
+func (x *queueTx) over(t *ticket) {
+	if t.Session.Mailbox != "" {
+		x.messages = append(x.messages, message{To: t.Session.Mailbox, Over: t.ID})
 	}
+}
+
+// drop is remove for a ticket whose client does not ask for it.
+func (x *queueTx) drop(t *ticket, clean bool) {
+	if x.remove(t, clean); x.mine(t) {
+		x.over(t)
+	}
+}
+
+// evict is drop for somebody who asks for it.
+func (x *queueTx) evict(t *ticket, clean bool) {
+	x.remove(t, clean)
+	x.send(t.Session.Mailbox, exchange.Event{Type: exchange.Removed, ID: t.ID})
 }
 
 // unlocksWithin is how long a Join waits for the client of a ticket that was taken out: it is told so,

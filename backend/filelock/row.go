@@ -9,7 +9,6 @@ import (
 	"hash/crc32"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 )
 
@@ -39,6 +38,7 @@ type head struct {
 // page is the first part of the file of a row, as it was read last.
 type page struct {
 	file *os.File
+	root *os.Root // its folder
 	data [pageSize]byte
 	row  int    // the slot that has the row; -1: there is none
 	long []byte // room for a text that is not in the page
@@ -122,7 +122,7 @@ func (p *page) text(slot int) (text []byte, whole bool) {
 	switch {
 	case h.at == uint64(slot*slotSize+headSize) && h.size <= slotSize-headSize:
 		text = b[headSize : headSize+h.size]
-	case h.at < pageSize || h.at > farthest || h.size > farthest:
+	case h.at < pageSize || h.at > farthest || h.size > maxRow:
 		return nil, false
 	default:
 		st, err := p.file.Stat()
@@ -137,6 +137,9 @@ func (p *page) text(slot int) (text []byte, whole bool) {
 	}
 	return text, h.sums == sum(b, text)
 }
+
+// maxRow is the size of the longest row: whoever shares the directory can lengthen a file by any number of bytes.
+const maxRow = 64 << 20
 
 // farthest is more than where any text begins.
 const farthest = 1 << 40
@@ -168,7 +171,12 @@ func (p *page) write(data []byte, boot uint64, durable bool) error {
 		return err
 	}
 	if durable {
-		return errors.Join(p.file.Sync(), syncFolder(filepath.Dir(p.file.Name())))
+		folder, err := p.root.Open(".")
+		if err != nil {
+			return err
+		}
+		defer folder.Close()
+		return errors.Join(p.file.Sync(), folder.Sync())
 	}
 	return nil
 }
@@ -201,13 +209,4 @@ func (p *page) free(target int, size uint64) uint64 {
 		}
 	}
 	return at
-}
-
-func syncFolder(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return f.Sync()
 }

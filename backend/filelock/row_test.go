@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"errors"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -17,12 +16,17 @@ import (
 
 func newPage(t *testing.T) *page {
 	t.Helper()
-	f, err := os.OpenFile(filepath.Join(t.TempDir(), "row"), os.O_RDWR|os.O_CREATE, 0o600)
+	root, err := os.OpenRoot(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { root.Close() })
+	f, err := root.OpenFile("row", os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { f.Close() })
-	return &page{file: f}
+	return &page{file: f, root: root}
 }
 
 // reads reads the row as a program would that has just opened the file.
@@ -155,10 +159,11 @@ func TestAPowerLossLeavesWhatWasDurable(t *testing.T) {
 
 // Promise: a row is read as it was written, and garbage is an error, and no crash.
 func TestRowsAreReadAsTheyWereWritten(t *testing.T) {
-	row := queue{Name: "x", Kind: driver.RWMutex, Capacity: driver.RWCapacity, Token: 1 << 50, Unclean: true, Followers: []string{"a", ""},
+	id, mail := exchange.NewID(), exchange.NewMailbox()
+	row := queue{Name: "x", Kind: driver.RWMutex, Capacity: driver.RWCapacity, Token: 1 << 50, Unclean: true, Followers: []string{mail, ""},
 		Tombstones: []tombstone{{"id", 7}}, Written: -3, Wall: time.Unix(0, 5),
-		Tickets: []*ticket{{ID: "t", Units: 1, Session: exchange.Session{ID: "s", TTL: time.Second, Owner: "ö", Mailbox: "m"}, Note: []byte("n"),
-			Since: time.Unix(1, 2), Held: true, Pid: 4711, Token: 9, End: 1 << 60}, {ID: "u", Since: time.Unix(0, 0), Evicted: true}}}
+		Tickets: []*ticket{{ID: "t", Units: 1, Session: exchange.Session{ID: id, TTL: time.Second, Owner: "ö", Mailbox: mail}, Note: []byte("n"),
+			Since: time.Unix(1, 2), Held: true, Pid: 4711, Token: 9, End: 1 << 60}, {ID: "u", Session: exchange.Session{ID: id}, Since: time.Unix(0, 0), Evicted: true}}}
 	var out codec
 	row.fields(&out)
 	var again queue

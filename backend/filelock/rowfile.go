@@ -3,6 +3,7 @@
 package filelock
 
 import (
+	"io/fs"
 	"os"
 	"sync"
 	"syscall"
@@ -11,12 +12,13 @@ import (
 // rowFile is the file of a row, as this process has it open. It is locked by transactions, and so
 // never replaced.
 type rowFile struct {
-	page // its file is nil if it is not open
-	path string
-	id   fileID
-	gate chan struct{} // of the goroutines of this process
-	out  []byte        // room for what is written
-	idle *locked       // the file that other programs lock, for the next ticket; or nil
+	page         // its file is nil if it is not open
+	folder, name string
+	path         string
+	id           fileID
+	gate         chan struct{} // of the goroutines of this process
+	out          []byte        // room for what is written
+	idle         *locked       // the file that other programs lock, for the next ticket; or nil
 
 	users int // transactions that use the row, or wait for it. Guarded by rowFiles
 }
@@ -24,8 +26,8 @@ type rowFile struct {
 // rowFiles are the files of a directory that are open: most transactions open none. All clients of
 // this process share them, so that a crowd of clients waits for its turn instead of asking the kernel.
 type rowFiles struct {
-	path    string // of the directory
-	clients int    // guarded by directories.mu
+	dir     *dir
+	clients map[*store]bool // guarded by directories.mu
 
 	mu  sync.Mutex
 	all map[rowName]*rowFile
@@ -33,46 +35,70 @@ type rowFiles struct {
 
 type rowName struct{ folder, file string }
 
+type rowsKey struct {
+	path string
+	mode fs.FileMode
+}
+
 var directories = struct {
 	mu  sync.Mutex
-	all map[string]*rowFiles
-}{all: map[string]*rowFiles{}}
+	all map[rowsKey]*rowFiles
+}{all: map[rowsKey]*rowFiles{}}
 
-func openRows(path string) *rowFiles {
+// openRows opens the directory for a client, and looks at it, whether other clients have it open or not.
+func openRows(path string, mode fs.FileMode, s *store) (*rowFiles, error) {
 	directories.mu.Lock()
 	defer directories.mu.Unlock()
-	o := directories.all[path]
-	if o == nil {
-		o = &rowFiles{path: path, all: map[rowName]*rowFile{}}
-		directories.all[path] = o
+	d, err := openDir(path, mode)
+	if err != nil {
+		return nil, err
 	}
-	o.clients++
-	return o
+	key := rowsKey{d.path, d.mode}
+	o := directories.all[key]
+	if o == nil {
+		o = &rowFiles{dir: d, clients: map[*store]bool{}, all: map[rowName]*rowFile{}}
+		d.replaced = o.relisten
+		directories.all[key] = o
+	} else {
+		d.close()
+	}
+	o.clients[s] = true
+	return o, nil
+}
+
+// relisten is called when the directory was opened again.
+func (o *rowFiles) relisten() {
+	directories.mu.Lock()
+	defer directories.mu.Unlock()
+	for s := range o.clients {
+		s.relisten()
+	}
 }
 
 // close is called by each client, when its transactions have ended.
-func (o *rowFiles) close() {
+func (o *rowFiles) close(s *store) {
 	directories.mu.Lock()
 	defer directories.mu.Unlock()
-	if o.clients--; o.clients > 0 {
+	if delete(o.clients, s); len(o.clients) > 0 {
 		return
 	}
-	delete(directories.all, o.path)
+	delete(directories.all, rowsKey{o.dir.path, o.dir.mode})
 	for _, r := range o.all {
 		r.close()
 	}
+	o.dir.close()
 }
 
 // keptOpen is how many are kept when no transaction uses them.
 const keptOpen = 100
 
-func (o *rowFiles) use(d dir, folder, file string) *rowFile {
+func (o *rowFiles) use(folder, file string) *rowFile {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	key := rowName{folder, file}
 	r := o.all[key]
 	if r == nil {
-		r = &rowFile{path: d.file(folder, file), gate: make(chan struct{}, 1)}
+		r = &rowFile{folder: folder, name: file, path: o.dir.file(folder, file), gate: make(chan struct{}, 1)}
 		o.all[key] = r
 	}
 	r.users++
@@ -108,12 +134,13 @@ func (r *rowFile) close() {
 	}
 }
 
-func (r *rowFile) open(d dir) (err error) {
-	if r.file, err = d.open(r.path, os.O_RDWR); err != nil {
-		r.file = nil
+func (r *rowFile) open(d *dir) (err error) {
+	f, in, err := d.open(r.folder, r.name, os.O_RDWR)
+	if err != nil {
 		return err
 	}
-	r.id, err = idOf(r.file)
+	r.file, r.root = f, in.Root
+	r.id, err = idOf(f)
 	return err
 }
 

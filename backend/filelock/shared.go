@@ -17,27 +17,22 @@ import (
 
 // A directory is shared if its mode lets other users write the files. Then all of them use the same
 // mode, and each file has the group of the directory.
-func (d dir) shared() bool { return d.mode&0o022 != 0 }
+func (d *dir) shared() bool { return d.mode&0o022 != 0 }
 
-// setMode gives a new folder its mode, whatever the umask: with the set-group-ID bit, by which files
-// in it get its group, and the sticky bit if all users can write it. A link is not followed: other users may write the
-// folder above, and lead to something of this user.
-func (d dir) setMode(path string, sticky fs.FileMode) error {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
+// setMode gives a new folder its mode, whatever the umask: with the set-group-ID bit, by which files in it get its
+// group, and the sticky bit if users of these bits can write it, so that none of them replaces what another one has made.
+func (d *dir) setMode(p place, sticky fs.FileMode) error {
+	f, err := p.Root.Open(".")
 	if err != nil {
-		return err
+		return named(p.Path, err)
 	}
 	defer f.Close()
-	st, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	if owner(st) != os.Geteuid() { // who may write the folder above has put something else there
-		return fmt.Errorf("%s belongs to %s; remove it", path, whose(st))
+	if owner(p.is) != os.Geteuid() { // who may write the folder above has put something else there
+		return fmt.Errorf("%s belongs to %s; remove it", p.Path, whose(p.is))
 	}
 	mode := d.folderMode()
-	if mode&0o002 != 0 {
-		mode |= sticky
+	if mode&sticky != 0 {
+		mode |= fs.ModeSticky
 	}
 	if mode&0o020 != 0 && f.Chmod(mode|fs.ModeSetgid) == nil { // BSD refuses it to who is not in the group, and does not need it
 		return nil
@@ -47,7 +42,7 @@ func (d dir) setMode(path string, sticky fs.FileMode) error {
 
 // whileUnfinished tries something again if it fails while path is new: another user may have just made
 // it, and be about to set its mode.
-func (d dir) whileUnfinished(path string, try func() error) error {
+func (d *dir) whileUnfinished(path string, try func() error) error {
 	for n := 0; ; n++ {
 		err := try()
 		if err == nil || !d.shared() || n == 100 {
@@ -62,7 +57,7 @@ func (d dir) whileUnfinished(path string, try func() error) error {
 
 // denied adds to a refusal by the kernel what this user may not use, and what its owner can do. It is
 // permanent: nobody waits for another mode.
-func (d dir) denied(err error) error {
+func (d *dir) denied(err error) error {
 	var at *fs.PathError
 	if !errors.Is(err, fs.ErrPermission) || !errors.As(err, &at) {
 		return err
@@ -70,7 +65,7 @@ func (d dir) denied(err error) error {
 	return driver.Permanent(fmt.Errorf("%w%s", err, d.remedy(at.Path)))
 }
 
-func (d dir) remedy(path string) string {
+func (d *dir) remedy(path string) string {
 	st, unseen := os.Lstat(path)
 	for ; unseen != nil && path != filepath.Dir(path); st, unseen = os.Lstat(path) {
 		path = filepath.Dir(path) // which lets nobody make the file, or see it
@@ -91,7 +86,7 @@ func (d dir) remedy(path string) string {
 		mode = d.folderMode()
 		bits = mode | 0o2000
 	}
-	if path == d.path && mode&0o002 != 0 {
+	if st.IsDir() && (path != d.path || mode&0o002 != 0) {
 		bits |= 0o1000
 	}
 	var commands []string
@@ -110,9 +105,6 @@ func (d dir) remedy(path string) string {
 func owner(st fs.FileInfo) int { return int(st.Sys().(*syscall.Stat_t).Uid) }
 
 func group(st fs.FileInfo) int { return int(st.Sys().(*syscall.Stat_t).Gid) }
-
-// ours reports whether something belongs to this user, or to root, who can do anything.
-func ours(st fs.FileInfo) bool { return owner(st) == 0 || owner(st) == os.Geteuid() }
 
 // whose names the owner of something. It asks nobody for the name of a user: a directory service may take long.
 func whose(st fs.FileInfo) string {

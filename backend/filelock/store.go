@@ -24,7 +24,7 @@ import (
 
 // store is the exchanges with one directory. There are no rows of sessions.
 type store struct {
-	dir       dir
+	dir       *dir
 	clock     fileclock.Clock
 	boot      uint64 // stands for clock.Boot
 	pid       int
@@ -33,9 +33,8 @@ type store struct {
 	cancel    context.CancelFunc
 
 	mailbox string
-	sockets string        // the path of the folder of mailboxes, in a few bytes
-	folder  *os.File      // it, if its path is too long; else nil
-	sender  *net.UnixConn // sends to the mailboxes of others
+	conn    atomic.Pointer[net.UnixConn] // of the mailbox
+	sender  *net.UnixConn                // sends to the mailboxes of others
 	receive atomic.Pointer[func(exchange.Event)]
 
 	rows         *rowFiles
@@ -53,21 +52,16 @@ func openStore(path string, mode fs.FileMode) (*store, error) {
 		return nil, err
 	}
 	s := &store{clock: clock, pid: os.Getpid(), mailbox: exchange.NewMailbox(), lives: map[string]*os.File{}}
-	if s.dir, err = openDir(path, mode); err != nil {
+	if s.rows, err = openRows(path, mode, s); err != nil {
 		return nil, err
 	}
+	s.dir = s.rows.dir
 	if s.sender, err = net.ListenUnixgram("unixgram", &net.UnixAddr{Net: "unixgram"}); err != nil {
+		s.rows.close(s)
 		return nil, err
-	}
-	if s.sockets = s.dir.file(mailboxes, ""); len(s.sockets) > 60 { // the names of sockets have about 100 bytes at most
-		if s.folder, err = os.Open(s.sockets); err != nil {
-			return nil, err
-		}
-		s.sockets = fmt.Sprintf("/proc/self/fd/%d", s.folder.Fd())
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.locks.s, s.locks.files = s, map[string]*locked{}
-	s.rows = openRows(s.dir.path)
 	boot := fnv.New64a()
 	_, _ = boot.Write([]byte(clock.Boot))
 	s.boot = boot.Sum64()
@@ -125,6 +119,8 @@ func (s *store) join(ctx context.Context, j exchange.Join) (st exchange.Status, 
 			x.extend(t)
 		case x.Kind != j.Kind || x.Capacity != j.Capacity:
 			return driver.ErrMismatch
+		case t == nil && (len(x.Tickets) >= maxList || x.size > maxRow/2):
+			return errTooLong
 		case max(x.Token, clockToken())+uint64(len(x.Tickets))+1 >= driver.MaxToken:
 			return exchange.ErrTokens
 		case j.NoWait && !x.fits(j.Units):
@@ -194,7 +190,7 @@ func (s *store) Shrink(ctx context.Context, of exchange.Session, ref exchange.Re
 			return err
 		}
 		if t.Units == x.Capacity && t.Locked && x.mine(t) && !s.locks.share(t.ID) {
-			x.evict(t, true) // another program was faster
+			x.drop(t, true) // another program was faster
 			return driver.ErrGone
 		}
 		if x.exclusive(t) {
@@ -261,7 +257,7 @@ func (s *store) look(ctx context.Context, of exchange.Session, refs []exchange.R
 				}
 				if named[refs[i]] && t.Session.ID == of.ID {
 					if !s.locks.intact(t.ID) {
-						x.evict(t, false)
+						x.drop(t, false)
 						continue
 					}
 					x.extend(t)
@@ -391,16 +387,26 @@ func (s *store) List(ctx context.Context, prefix, from string) (list []exchange.
 		return nil, "", err
 	}
 	names, next := pageOf(append(all, s.foreignNames(prefix)...), from)
+	bad := 0
 	for _, name := range names {
-		q, err := s.Read(ctx, name, exchange.Follower{})
-		if err != nil {
-			return nil, "", err
+		q, failed := s.Read(ctx, name, exchange.Follower{})
+		if failed != nil && ctx.Err() != nil {
+			return nil, "", failed
+		}
+		if failed != nil { // it hides no other
+			if bad++; err == nil {
+				err = failed
+			}
+			continue
 		}
 		if len(q.Members) > 0 {
 			list = append(list, q)
 		}
 	}
-	return list, next, nil
+	if bad > 1 {
+		err = fmt.Errorf("%w; %d more cannot be read", err, bad-1)
+	}
+	return list, next, err
 }
 
 // pageOf returns the first names after from, and where the next page goes on.
@@ -458,9 +464,6 @@ func (s *store) Close() {
 	s.lives = nil
 	s.mu.Unlock()
 	s.transactions.Wait()
-	s.rows.close()
+	s.rows.close(s)
 	s.sender.Close()
-	if s.folder != nil {
-		s.folder.Close()
-	}
 }

@@ -5,9 +5,6 @@ package filelock
 import (
 	"context"
 	"errors"
-	"io/fs"
-	"net"
-	"os"
 	"syscall"
 	"time"
 
@@ -23,13 +20,9 @@ const idleFor = 5 * time.Minute
 // Tidy removes rows that say nothing, and what dead processes have left: files of sessions, and
 // sockets.
 func (s *store) Tidy(ctx context.Context) ([]string, error) {
-	err := s.old(ctx, lives, func(name string) bool { return s.dead(exchange.Session{ID: name}) })
-	return nil, errors.Join(s.forget(ctx, idleFor), err, s.old(ctx, mailboxes, func(name string) bool {
-		c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: s.sockets + "/" + name, Net: "unixgram"})
-		if err == nil {
-			c.Close()
-		}
-		return errors.Is(err, syscall.ECONNREFUSED)
+	err := s.old(ctx, lives, exchange.IsID, func(name string) bool { return s.dead(exchange.Session{ID: name}) })
+	return nil, errors.Join(s.forget(ctx, idleFor), err, s.old(ctx, mailboxes, exchange.IsMailbox, func(name string) bool {
+		return errors.Is(s.dir.in(mailboxes).Send(s.sender, name, []byte("{}")), syscall.ECONNREFUSED)
 	}))
 }
 
@@ -43,36 +36,41 @@ func (s *store) forget(ctx context.Context, idle time.Duration) error {
 	s.tidied = next
 	s.mu.Unlock()
 	for _, name := range page {
-		st, err := os.Stat(s.dir.file(queues, escape(name)))
-		if err != nil || time.Since(st.ModTime()) < idle {
+		st := lstat(s.dir.in(queues).Root, escape(name))
+		if st == nil || time.Since(st.ModTime()) < idle {
 			continue
 		}
-		if err := s.change(ctx, name, func(x *queueTx) (err error) {
+		err = errors.Join(err, s.change(ctx, name, func(x *queueTx) (err error) {
 			if len(x.Tickets)+len(x.Tombstones)+len(x.Followers) == 0 && !x.Unclean && !x.Resized && x.Unlocking <= x.now && x.Token <= clockToken() {
 				_, err = s.floor(ctx, x.Token)
 				x.useless = err == nil
 			}
 			return err
-		}); err != nil {
-			return err
+		}))
+		if ctx.Err() != nil {
+			break
 		}
 	}
 	return err
 }
 
-// old removes the old files of a folder that nobody has.
-func (s *store) old(ctx context.Context, folder string, deserted func(name string) bool) error {
-	files, err := os.ReadDir(s.dir.file(folder, ""))
-	for _, f := range files {
-		st, err := f.Info()
-		if errors.Is(err, fs.ErrNotExist) || err == nil && time.Since(st.ModTime()) < aDay {
+// old removes the old files of a folder that nobody has, if clients have given them their names.
+func (s *store) old(ctx context.Context, folder string, ours, deserted func(name string) bool) error {
+	in, err := s.dir.current(folder)
+	if err != nil {
+		return err
+	}
+	files, err := in.list()
+	for _, name := range files {
+		st := lstat(in.Root, name)
+		if st == nil || st.IsDir() || !ours(name) || time.Since(st.ModTime()) < aDay {
 			continue
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if err == nil && deserted(f.Name()) {
-			_ = os.Remove(s.dir.file(folder, f.Name()))
+		if deserted(name) {
+			_ = in.Root.Remove(name)
 		}
 	}
 	return err

@@ -7,7 +7,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -37,17 +36,24 @@ func TestTidyRemovesWhatTheDeadHaveLeft(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	open, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: s.sockets + "/open", Net: "unixgram"})
+	alive2, dead2, strange := exchange.NewMailbox(), exchange.NewMailbox(), "strange"
+	open, err := s.dir.in(mailboxes).Bind(alive2)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer open.Close()
-	closed, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: s.sockets + "/closed", Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
+	for _, name := range []string{dead2, strange} {
+		closed, err := s.dir.in(mailboxes).Bind(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		closed.Close()
+		if err := os.WriteFile(s.dir.file(lives, strange), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
-	closed.Close()
-	for _, path := range []string{s.dir.file(lives, alive), s.dir.file(lives, dead), s.dir.file(mailboxes, "open"), s.dir.file(mailboxes, "closed")} {
+	for _, path := range []string{s.dir.file(lives, alive), s.dir.file(lives, dead), s.dir.file(lives, strange),
+		s.dir.file(mailboxes, alive2), s.dir.file(mailboxes, dead2), s.dir.file(mailboxes, strange)} {
 		if err := os.Chtimes(path, long, long); err != nil {
 			t.Fatal(err)
 		}
@@ -56,7 +62,8 @@ func TestTidyRemovesWhatTheDeadHaveLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]bool{s.dir.file(lives, alive): true, s.dir.file(lives, dead): false,
-		s.dir.file(lives, young): true, s.dir.file(mailboxes, "open"): true, s.dir.file(mailboxes, "closed"): false} {
+		s.dir.file(lives, young): true, s.dir.file(lives, strange): true,
+		s.dir.file(mailboxes, alive2): true, s.dir.file(mailboxes, dead2): false, s.dir.file(mailboxes, strange): true} {
 		if _, err := os.Lstat(path); (err == nil) != want {
 			t.Errorf("%s: there is %v, want %v", path, err == nil, want)
 		}
@@ -101,7 +108,7 @@ func TestTidyForgetsRowsThatSayNothing(t *testing.T) {
 			last = ticket.Token
 		}
 	}
-	if _, err := s.Read(t.Context(), "followed", exchange.Follower{Mailbox: "someone"}); err != nil {
+	if _, err := s.Read(t.Context(), "followed", exchange.Follower{Mailbox: exchange.NewMailbox()}); err != nil {
 		t.Fatal(err)
 	}
 	const ahead = 1 << 40

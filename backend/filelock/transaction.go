@@ -6,7 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
+	"io/fs"
 	"runtime"
 	"slices"
 	"time"
@@ -23,6 +23,7 @@ type tx struct {
 	sent     driver.Instant // before now: what is proven from then on ends later for all others
 	now      moment
 	fresh    bool // there was no row
+	size     int  // of the row
 	rebooted bool // the row was written before the machine was booted
 	changed  bool // the row is to be written
 	durable  bool // the row outlasts a power loss
@@ -46,7 +47,7 @@ func (s *store) transact(ctx context.Context, folder, file string, r row, f func
 		return errClosed
 	}
 	defer s.transactions.Done()
-	x := &tx{s: s, file: s.rows.use(s.dir, folder, file)}
+	x := &tx{s: s, file: s.rows.use(folder, file)}
 	defer s.rows.leave(x.file)
 	if err := x.file.lock(ctx, s); err != nil {
 		return err
@@ -73,7 +74,7 @@ func (x *tx) run(r row, f func(x *tx) error) error {
 	if err != nil {
 		return err
 	}
-	x.fresh = text == nil
+	x.fresh, x.size = text == nil, len(text)
 	x.rebooted = !x.fresh && x.file.head(x.file.row).boot != x.s.boot
 	x.sent = driver.Now()
 	x.now = moment(x.s.clock.Now())
@@ -81,12 +82,19 @@ func (x *tx) run(r row, f func(x *tx) error) error {
 	var written error
 	switch {
 	case x.useless:
-		written = os.Remove(x.file.path)
+		if written = x.file.root.Remove(x.file.name); errors.Is(written, fs.ErrPermission) {
+			written = nil // it is another user's, and harms nobody
+		}
 	case x.changed:
 		c := codec{out: append(x.file.out[:0], make([]byte, headSize)...)}
 		r.fields(&c)
 		x.file.out = c.out
-		written = x.file.write(c.out, x.s.boot, x.durable)
+		if written = c.err; len(c.out) > maxRow {
+			written = errTooLong
+		}
+		if written == nil {
+			written = x.file.write(c.out, x.s.boot, x.durable)
+		}
 	}
 	if written != nil {
 		x.messages, err = nil, errors.Join(written, err)
@@ -164,12 +172,18 @@ func (r *rowFile) lock(ctx context.Context, s *store) error {
 
 func (r *rowFile) unlock() {
 	_ = flock.Unlock(r.file)
+	if cap(r.long) > keptRoom {
+		r.long, r.out = nil, nil
+	}
 	<-r.gate
 }
 
+// keptRoom is how much memory a row keeps for the next transaction.
+const keptRoom = 1 << 20
+
 // try locks the file, unless another process has done so. A file that was removed, or replaced, is
 // not the one that others lock.
-func (r *rowFile) try(d dir) (locked bool, err error) {
+func (r *rowFile) try(d *dir) (locked bool, err error) {
 	if r.file == nil {
 		if err := r.open(d); err != nil {
 			return false, err

@@ -3,6 +3,7 @@ package filelock
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"sync"
 	"syscall"
@@ -25,7 +26,7 @@ type waiter struct{ queue, id string }
 // start watches until stop. For each file that was closed it calls closed: with the ID of a
 // session, or for a waiter that was added. A user may have few watches (128 by default, one for each
 // client): whoever has none looks again and again.
-func (w *watch) start(lives string, closed func(queue, id string)) error {
+func (w *watch) start(lives place, closed func(queue, id string)) error {
 	fd, err := syscall.InotifyInit1(syscall.IN_CLOEXEC | syscall.IN_NONBLOCK)
 	if errors.Is(err, syscall.EMFILE) {
 		return nil
@@ -35,9 +36,14 @@ func (w *watch) start(lives string, closed func(queue, id string)) error {
 	}
 	f := os.NewFile(uintptr(fd), "inotify")
 	// Files of sessions are opened for writing by those alone whom they belong to.
-	if _, err := syscall.InotifyAddWatch(fd, lives, syscall.IN_CLOSE_WRITE); err != nil {
+	folder, err := lives.Root.Open(".")
+	if err == nil {
+		_, err = syscall.InotifyAddWatch(fd, fmt.Sprintf("/proc/self/fd/%d", folder.Fd()), syscall.IN_CLOSE_WRITE)
+		folder.Close()
+	}
+	if err != nil {
 		f.Close()
-		return os.NewSyscallError("inotify_add_watch", err)
+		return fmt.Errorf("inotify: %w", err)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -57,7 +63,7 @@ func (w *watch) stop() {
 }
 
 // add watches the file of a queue until it is closed once.
-func (w *watch) add(path, queue, id string) bool {
+func (w *watch) add(file *os.File, queue, id string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.file == nil {
@@ -69,7 +75,7 @@ func (w *watch) add(path, queue, id string) bool {
 	}
 	var n int
 	err = c.Control(func(fd uintptr) {
-		if n, err = syscall.InotifyAddWatch(int(fd), path, syscall.IN_CLOSE|syscall.IN_ONESHOT); err == nil {
+		if n, err = syscall.InotifyAddWatch(int(fd), fmt.Sprintf("/proc/self/fd/%d", file.Fd()), syscall.IN_CLOSE|syscall.IN_ONESHOT); err == nil {
 			w.locks[int32(n)] = waiter{queue, id}
 		}
 	})

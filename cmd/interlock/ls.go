@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -39,12 +40,13 @@ writes one.`,
 		ValidArgsFunction: completeNames(o),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.with(cmd, func(ctx context.Context, c *interlock.Client) error {
-				l, err := listed(ctx, c, prefixOf(args))
-				if err != nil {
-					return err
+				l, left := listed(ctx, c, prefixOf(args))
+				if left != nil && len(l) == 0 {
+					return left
 				}
 				var kept []stored
 				if all {
+					var err error
 					if kept, err = allStored(ctx, c, prefixOf(args)); err != nil {
 						return err
 					}
@@ -55,7 +57,7 @@ writes one.`,
 					for _, s := range kept {
 						objects = append(objects, s.json())
 					}
-					return writeJSON(out, objects)
+					return cmp.Or(left, writeJSON(out, objects))
 				}
 				if len(l)+len(kept) == 0 {
 					fmt.Fprintln(cmd.ErrOrStderr(), nothing(all, prefixOf(args)))
@@ -65,7 +67,7 @@ writes one.`,
 					fmt.Fprintln(out)
 				}
 				showStored(o.view(out), kept)
-				return nil
+				return left
 			})
 		},
 	}
@@ -84,11 +86,12 @@ func prefixOf(args []string) string {
 // list is what ls shows.
 type list []interlock.Queue
 
+// listed is what can be read, also if there is an error: a row that cannot be read hides no other.
 func listed(ctx context.Context, c *interlock.Client, prefix string) (list, error) {
 	var l list
 	for q, err := range c.Queues(ctx, prefix) {
 		if err != nil {
-			return nil, err
+			return l, err
 		}
 		l = append(l, q)
 	}

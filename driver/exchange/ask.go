@@ -51,23 +51,22 @@ func (d *Driver) Cells(ctx context.Context, prefix string) iter.Seq2[string, err
 }
 
 // pages lists what the pages have. Show says what a caller is told of one, on a page that was asked for at
-// that time, and whether it is listed.
+// that time, and whether it is listed. An error comes last: a page may have left out what cannot be read.
 func pages[T, U any](ctx context.Context, d *Driver, prefix string, list func(ctx context.Context, prefix, from string) ([]T, string, error), show func(one T, sent driver.Instant) (U, bool)) iter.Seq2[U, error] {
 	type page struct {
 		all  []T
 		next string
 	}
 	return func(yield func(U, error) bool) {
+		var left error // what was left out, which is said last
 		for from, first := "", true; first || from != ""; first = false {
 			sent := d.now()
 			p, err := call(ctx, d, func(ctx context.Context) (p page, err error) {
 				p.all, p.next, err = list(ctx, prefix, from)
 				return p, err
 			})
-			if err != nil {
-				var none U
-				yield(none, err)
-				return
+			if left == nil {
+				left = err
 			}
 			for _, one := range p.all {
 				if shown, listed := show(one, sent); listed && !yield(shown, nil) {
@@ -75,6 +74,10 @@ func pages[T, U any](ctx context.Context, d *Driver, prefix string, list func(ct
 				}
 			}
 			from = p.next
+		}
+		if left != nil {
+			var none U
+			yield(none, left)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -75,6 +76,15 @@ func NewID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails
 	return hex.EncodeToString(b[:])
+}
+
+// IsID reports whether NewID could have made an ID. A backend asks, if others may have written what it has read.
+func IsID(s string) bool { return len(s) == 32 && strings.Trim(s, "0123456789abcdef") == "" }
+
+// IsMailbox is the same of NewMailbox.
+func IsMailbox(s string) bool {
+	id, ok := strings.CutPrefix(s, "interlock_")
+	return ok && len(id) == 24 && strings.Trim(id, "0123456789abcdef") == ""
 }
 
 // Now is the local steady clock.

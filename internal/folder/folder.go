@@ -44,7 +44,7 @@ func Open(path string, mode fs.FileMode, sockets bool) (Folder, error) {
 	} else if !st.IsDir() {
 		return Folder{}, fmt.Errorf("%s is not a directory; remove it", path)
 	}
-	if f.Root, err = os.OpenRoot(path); err != nil {
+	if f.Root, err = os.OpenRoot(path + string(filepath.Separator)); err != nil {
 		return Folder{}, err
 	}
 	if err := f.secure(made); err != nil {
@@ -52,11 +52,18 @@ func Open(path string, mode fs.FileMode, sockets bool) (Folder, error) {
 		return Folder{}, err
 	}
 	if sockets {
-		var free func()
-		f.short, free = shorten(f)
-		f.free = sync.OnceFunc(free) // later the descriptor is another file's
+		f = Of(path, f.Mode, f.Root)
 	}
 	return f, nil
+}
+
+// Of is a folder that is open, with sockets.
+func Of(path string, mode fs.FileMode, root *os.Root) Folder {
+	f := Folder{Path: path, Mode: mode, Root: root}
+	var free func()
+	f.short, free = shorten(f)
+	f.free = sync.OnceFunc(free) // later the descriptor is another file's
+	return f
 }
 
 // secure refuses a folder of another user, and sets who may use it.
@@ -69,6 +76,9 @@ func (f Folder) secure(made bool) error {
 	st, err := dir.Stat()
 	if err != nil {
 		return err
+	}
+	if now, err := os.Lstat(f.Path); err != nil || !os.SameFile(now, st) {
+		return errors.Join(fmt.Errorf("%s is no folder of its own; remove it", f.Path), err)
 	}
 	if err := trust.Folder(f.Path, st, f.Mode); err != nil {
 		return err

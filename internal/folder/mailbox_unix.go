@@ -31,19 +31,15 @@ type Mailbox struct {
 func OpenMailbox(f Folder, id string, again []byte, open func([]byte), refused func(Address)) *Mailbox {
 	m := &Mailbox{folder: f, again: again, open: open, refused: refused, late: map[string]time.Time{}}
 	name := id + MailboxSuffix
-	if f.short != "" && m.listen(name) == nil {
+	if m.listen(name) == nil {
 		m.Name = name
 	}
 	return m
 }
 
 func (m *Mailbox) listen(name string) error {
-	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: m.folder.socket(name), Net: "unixgram"})
+	conn, err := m.folder.Bind(name)
 	if err != nil {
-		return err
-	}
-	if err := m.folder.openTo(name); err != nil {
-		conn.Close()
 		return err
 	}
 	m.mu.Lock()
@@ -107,11 +103,35 @@ func (m *Mailbox) send(to string, data []byte) error {
 	if conn == nil || to == "" {
 		return errNoMailbox
 	}
+	return m.folder.Send(conn, to, data)
+}
+
+// Bind makes a socket that receives datagrams of all who share the folder.
+func (f Folder) Bind(name string) (*net.UnixConn, error) {
+	if f.short == "" {
+		return nil, errors.ErrUnsupported
+	}
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: f.socket(name), Net: "unixgram"})
+	if err != nil {
+		return nil, err
+	}
+	if err := f.openTo(name); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return conn, nil
+}
+
+// Send sends a datagram to a socket in the folder, without waiting.
+func (f Folder) Send(conn *net.UnixConn, to string, data []byte) error {
+	if f.short == "" {
+		return errors.ErrUnsupported
+	}
 	raw, err := conn.SyscallConn()
 	if err != nil {
 		return err
 	}
-	path, _, done, err := m.folder.reach(to)
+	path, _, done, err := f.reach(to)
 	if err != nil {
 		return err
 	}
