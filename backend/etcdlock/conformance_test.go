@@ -1,10 +1,12 @@
 package etcdlock_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"flag"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -80,12 +82,9 @@ func TestConformance(t *testing.T) {
 	onEach(t, func(t *testing.T, addr string, part part) {
 		b := drivertest.Backend{TTL: TTL, Small: true, World: worlds(addr), Unsupported: map[string]string{
 			"Stranger":              "nobody but the server sends to a client",
-			"NoRights":              "being mended",
-			"Member":                "being mended",
+			"NoRights":              "TestWhoHasNoRights has a server with users",
 			"OtherUser":             "a server has the files",
 			"NeighbourInTheProcess": "a server has the files",
-			"Repeater":              "being mended",
-			"Deaf":                  "being mended",
 		}}
 		if part == some {
 			b.Only = []string{
@@ -95,6 +94,79 @@ func TestConformance(t *testing.T) {
 		}
 		drivertest.Run(t, b)
 	})
+}
+
+// Promise: a user of the cluster without a right to the keys changes nothing.
+func TestWhoHasNoRights(t *testing.T) {
+	t.Parallel()
+	s := etcdtest.Start(t)
+	for _, c := range []string{
+		"user add root:secret", "user grant-role root root", "role add locks", "role grant-permission locks readwrite --prefix=true locks/",
+		"user add app:secret", "user grant-role app locks", "user add nobody:secret", "auth enable",
+	} {
+		s.Ctl(strings.Fields(c)...)
+	}
+	as := func(user string) func(context.Context) (driver.Driver, error) {
+		return func(ctx context.Context) (driver.Driver, error) {
+			return drivertest.OpenURL(ctx, "etcd://"+user+":secret@"+s.Addr+"/locks")
+		}
+	}
+	drivertest.Run(t, drivertest.Backend{TTL: TTL, Small: true, Only: []string{"NoRights"}, World: func(testing.TB) drivertest.World {
+		return drivertest.World{Open: as("app"), NoRights: as("nobody"), URL: "etcd://app:secret@" + s.Addr + "/locks"}
+	}})
+}
+
+// damages are garbage in all keys of a name.
+func damages(t testing.TB, addr, namespace, name string) (all []drivertest.Damage) {
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{addr}, Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	put := func(key, value string) error {
+		lease, err := client.Grant(t.Context(), 60)
+		if err == nil {
+			_, err = client.Put(t.Context(), key, value, clientv3.WithLease(lease.ID))
+		}
+		return err
+	}
+	row := func(id, rest string) string {
+		return "\x00" + `{"id":"` + id + `","kind":"mutex","session":"0123456789abcdef0123456789abcdef","mailbox":"../../x",` + rest + `}`
+	}
+	const id = "fedcba9876543210fedcba9876543210"
+	for what, value := range map[string]string{
+		"nothing": "", "a zero": "\x00", "text": "garbage", "no JSON": "\x00{", "nested JSON": "\x00" + strings.Repeat("[", 1<<20), "much": strings.Repeat("\x00", 1<<20),
+		"a row of nothing": row(id, `"units":0,"capacity":0`), "a negative row": row(id, `"units":-1,"capacity":-1,"ttl":-1,"hold":-1,"fixed":-1`),
+		"a huge row":             row(id, `"units":9007199254740991,"capacity":9007199254740991,"ttl":9223372036854775807,"fixed":9223372036854775807`),
+		"a row with no ID":       row("", `"units":1,"capacity":1`),
+		"a row of another kind":  row(id, `"kind":"?","units":1,"capacity":1`),
+		"a number of permits":    `[{"after":0,"add":0,"number":{"permits":-1,"set":-1,"held":-1,"perhaps":9223372036854775807}}]`,
+		"a floor above all":      `[{"after":-9223372036854775808,"add":18446744073709551615}]`,
+		"a floor of many steps":  "[" + strings.Repeat(`{"after":1,"add":1},`, 40000) + `{"after":1,"add":1}]`,
+		"a mark of another form": `{"id":1,"inherited":[]}`,
+	} {
+		others := []string{
+			namespace + name + "/x", namespace + name + "/\xff\x00\x1b", namespace + "{floor}/" + name, namespace + "{mark}/" + name,
+			namespace + "{leaver}/" + name, namespace + "{cell}/" + name,
+		}
+		all = append(all,
+			drivertest.Damage{What: what + " in the tickets", Do: func() error {
+				got, err := client.Get(t.Context(), namespace+name+"/", clientv3.WithPrefix(), clientv3.WithKeysOnly())
+				for i := 0; err == nil && i < len(got.Kvs); i++ {
+					_, err = client.Put(t.Context(), string(got.Kvs[i].Key), value, clientv3.WithIgnoreLease())
+				}
+				return err
+			}},
+			drivertest.Damage{What: what + " in all other keys", Do: func() error {
+				var failed error
+				for _, key := range others {
+					failed = cmp.Or(failed, put(key, value))
+				}
+				return failed
+			}})
+	}
+	slices.SortFunc(all, func(a, b drivertest.Damage) int { return strings.Compare(a.What, b.What) }) // each call has the same order
+	return all
 }
 
 // onBoth runs a test on each version of the server.
@@ -137,6 +209,7 @@ func worlds(addr string) func(testing.TB) drivertest.World {
 				return drivertest.OpenURL(ctx, "etcd://"+at(addr)+"/"+name)
 			},
 			URL:         "etcd://" + addr + "/" + name,
+			Damages:     func(of string) []drivertest.Damage { return damages(t, addr, name+"/", of) },
 			Hang:        disturb((*testserver.Proxy).Hang),
 			Late:        disturb((*testserver.Proxy).Late),
 			Unreachable: drivertest.NobodyAt("etcd://127.0.0.1:1"),

@@ -34,6 +34,9 @@ func (s *store) Renew(ctx context.Context, o exchange.Session, refs []exchange.R
 			s.endIdle()
 		}
 		gone := try.Err() != nil
+		if gone && s.wires != nil {
+			s.wires.endSilent(o.TTL)
+		}
 		cancel()
 		if err == nil || driver.IsPermanent(err) || ctx.Err() != nil || !gone && !errors.Is(err, errTerm) && !errors.Is(err, rpctypes.ErrCompacted) {
 			return r, err

@@ -16,7 +16,8 @@ type Option func(*config)
 
 type config struct {
 	namespace string
-	clear     bool // passwords are sent in clear text
+	clear     bool   // passwords are sent in clear text
+	wires     *wires // nil: the client is another's
 }
 
 // Namespace puts a name and a slash before all keys. It is what the path of a URL says.

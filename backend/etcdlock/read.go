@@ -42,8 +42,8 @@ func (s *store) read(ctx context.Context, names []string) ([]exchange.Snapshot, 
 	if err := l.batch.run(ctx); err != nil {
 		return nil, err
 	}
-	if l.err != nil {
-		return nil, l.err
+	if l.wrong != nil {
+		return nil, l.wrong
 	}
 	left := map[clientv3.LeaseID]time.Duration{}
 	var snapshots []exchange.Snapshot
@@ -89,7 +89,7 @@ func (l *look) snapshot(name string, left map[clientv3.LeaseID]time.Duration) ex
 		}
 		p := q.place(&of)
 		m := driver.Member{ID: t.id, Owner: t.Owner, Note: t.note, Units: of.Units, Held: p.held, Since: t.Since, Fixed: t.Fixed > 0, Foreign: t.foreign}
-		if m.Held {
+		if m.Held && q.wrong == nil { // else its token is not known
 			m.Token = token(t, q.floor, l.all)
 		}
 		if !t.foreign {

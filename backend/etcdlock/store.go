@@ -26,8 +26,9 @@ import (
 type store struct {
 	layout
 	client  *clientv3.Client
-	own     bool // Close closes the client
-	clear   bool // passwords are sent in clear text
+	own     bool   // Close closes the client
+	clear   bool   // passwords are sent in clear text
+	wires   *wires // nil: the client is another one's
 	kv      clientv3.KV
 	lease   pb.LeaseClient
 	watcher clientv3.Watcher
@@ -64,7 +65,7 @@ func newStore(client *clientv3.Client, c config, own bool) (*store, error) {
 	}
 	conn := client.ActiveConnection()
 	s := &store{
-		layout: c.layout(), client: client, own: own, clear: c.clear, spares: map[time.Duration]spare{}, ends: map[clientv3.LeaseID]driver.Instant{}, detaching: map[string]bool{}, seats: map[string]sitter{},
+		layout: c.layout(), client: client, own: own, clear: c.clear, wires: c.wires, spares: map[time.Duration]spare{}, ends: map[clientv3.LeaseID]driver.Instant{}, detaching: map[string]bool{}, seats: map[string]sitter{},
 		// The client's own would wait for a server that is not there, and repeat what fails.
 		kv: clientv3.NewKVFromKVClient(soundKV{pb.NewKVClient(conn)}, nil), lease: pb.NewLeaseClient(conn),
 		watcher: clientv3.NewWatchFromWatchClient(soundWatch{pb.NewWatchClient(conn)}, client),

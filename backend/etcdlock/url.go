@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,7 +47,9 @@ func open(ctx context.Context, u *driver.URL) (driver.Driver, error) {
 // connect reads a URL. The client of it connects to nothing yet, unless it has a password.
 func connect(u *driver.URL) (*clientv3.Client, config, error) {
 	to, err := clientConfig(u)
-	c := config{namespace: strings.Trim(u.Path, "/"), clear: u.Scheme == "etcd" && to.Password != ""}
+	w := &wires{all: map[*wire]bool{}}
+	to.DialOptions = append(slices.Clone(dialOptions), grpc.WithContextDialer(w.dial))
+	c := config{wires: w, namespace: strings.Trim(u.Path, "/"), clear: u.Scheme == "etcd" && to.Password != ""}
 	_ = u.Text("prefix", "") // of all names, which the client puts before them
 	if err := errors.Join(u.Check(), err, c.check()); err != nil {
 		return nil, c, err
@@ -66,7 +69,6 @@ func clientConfig(u *driver.URL) (c clientv3.Config, err error) {
 		PermitWithoutStream:  true,
 		MaxUnaryRetries:      2, // one more with a new login; the caller repeats what fails
 		MaxCallRecvMsgSize:   maxAnswer,
-		DialOptions:          dialOptions,
 		Logger:               zap.NewNop(),
 	}
 	if u.User != nil {
