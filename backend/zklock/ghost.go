@@ -159,13 +159,13 @@ type answer struct {
 	body []byte
 }
 
-// ask makes a request that the client does not know.
-func (t *Tap) ask(ctx context.Context, op int32, body ...[]byte) (answer, error) {
+// send makes a request that the client does not know.
+func (t *Tap) send(op int32, body ...[]byte) (*wire, <-chan answer, error) {
 	t.mu.Lock()
 	w, session := t.wire, t.session
 	t.mu.Unlock()
 	if w == nil || session == 0 {
-		return answer{}, zk.ErrConnectionClosed
+		return nil, nil, zk.ErrConnectionClosed
 	}
 	got := make(chan answer, 1)
 	w.mu.Lock()
@@ -178,8 +178,15 @@ func (t *Tap) ask(ctx context.Context, op int32, body ...[]byte) (answer, error)
 		m = append(m, b...)
 	}
 	binary.BigEndian.PutUint32(m, uint32(len(m)-4))
+	_, err := w.Write(m)
+	return w, got, err
+}
+
+// ask is send that waits for the answer.
+func (t *Tap) ask(ctx context.Context, op int32, body ...[]byte) (answer, error) {
 	return request.Run(ctx, func() (answer, error) {
-		if _, err := w.Write(m); err != nil {
+		w, got, err := t.send(op, body...)
+		if err != nil {
 			return answer{}, err
 		}
 		select {

@@ -2,9 +2,10 @@ package zklock
 
 import (
 	"context"
+	"encoding/binary"
+	"errors"
 	"time"
 
-	"github.com/interlock-go/interlock/backend/zklock/internal/request"
 	"github.com/interlock-go/interlock/driver"
 )
 
@@ -72,25 +73,40 @@ func (t *Tap) syncing(now driver.Instant) {
 	t.synced = now
 }
 
-// quiet is how long no sync was sent, and nothing else that was answered.
+// quiet is how long no sync was sent, and nothing else that was answered or is to be.
 func (t *Tap) quiet() (sync, all time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := driver.Now()
-	return now.Sub(t.synced), now.Sub(t.talked)
+	return now.Sub(t.synced), now.Sub(max(t.talked, t.pulsed))
 }
 
 // sync asks the leader, and waits until the server shows what it has shown till then.
 func (s *session) sync(ctx context.Context) error { return s.l.sync(ctx, s.d.top()) }
 
-// chat has the server answer something by itself.
-func (s *session) chat(ctx context.Context) error {
-	_, err := request.Call(ctx, func() (bool, error) {
-		there, _, err := s.l.conn.Exists(s.d.top())
-		return there, err
-	})
+// pulse sends a request that only its answer is wanted of, and does not wait for that.
+func (t *Tap) pulse(op int32, path string) error {
+	t.mu.Lock()
+	w := t.wire
+	t.pulsed = driver.Now()
+	t.mu.Unlock()
+	if w != nil {
+		w.mu.Lock()
+		behind := len(w.own) > 8
+		w.mu.Unlock()
+		if behind {
+			return errBehind
+		}
+	}
+	body := append(binary.BigEndian.AppendUint32(nil, uint32(len(path))), path...)
+	if op == opExists {
+		body = append(body, 0) // no watch
+	}
+	_, _, err := t.send(op, body)
 	return err
 }
+
+var errBehind = errors.New("zookeeper: the server has not answered what was asked before")
 
 func (s *session) holding() bool {
 	s.mu.Lock()
@@ -103,41 +119,41 @@ func (s *session) holding() bool {
 	return false
 }
 
-// pulse sends a sync whenever none was sent for a ninth of the timeout, and chats in
-// between while a ticket is held, as long as somebody renews the session.
+// pulse sends a sync whenever none was sent for a ninth of the timeout, and while a ticket is held
+// something in between, which is a sync too if the last proof is old: answers are late, perhaps because this
+// process is busy. It does so as long as somebody renews the session.
 func (s *session) pulse() {
-	ctx, cancel := s.within(s.d.ctx)
-	defer cancel()
 	every := s.ttl / 9
 	for {
-		patience := s.ttl / 4
-		if s.l.own {
-			patience = min(patience, s.l.tap.proven().Add(s.ttl).Sub(s.d.Now()))
-			if patience <= 0 {
-				s.isOver()
-				return
-			}
+		age := s.d.Now().Sub(s.l.tap.proven())
+		if s.l.own && age >= s.ttl {
+			s.isOver()
+			return
 		}
 		unsynced, silent := s.l.tap.quiet()
-		rest, ask := every-unsynced, s.sync
+		rest, op := every-unsynced, int32(opSync)
 		if soon := every/3 - silent; soon < rest && s.holding() {
-			rest, ask = soon, s.chat
+			rest = soon
+			if age < s.ttl*2/5 {
+				op = opExists
+			}
 		}
 		if s.d.Now().Sub(driver.Instant(s.renewed.Load())) > s.ttl {
 			rest = every
 		}
 		if rest <= 0 {
-			call, cancel := context.WithTimeout(ctx, patience)
-			err := ask(call)
-			cancel()
-			if err == nil {
+			if s.l.tap.pulse(op, s.d.top()) == nil {
 				continue
 			}
 			rest = every / 4 // there is no connection, perhaps
 		}
+		if s.l.own {
+			rest = min(rest, s.ttl-age)
+		}
 		select {
 		case <-time.After(rest):
-		case <-ctx.Done():
+		case <-s.l.tap.late: // so will the timer be
+		case <-s.ctx.Done():
 			return
 		}
 	}

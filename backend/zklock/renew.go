@@ -20,7 +20,7 @@ func (s *session) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Re
 	if s.l.own {
 		answered := make(chan struct{})
 		defer close(answered)
-		go s.l.tap.dropIfSilent(began, s.ttl/4, answered)
+		go s.l.tap.dropIfSilent(s.ttl/4, answered)
 	}
 	s.renewed.Store(int64(began))
 	if err := s.sync(ctx); err != nil {

@@ -38,30 +38,23 @@ func TestASoleServerIsTriedAgainAtOnce(t *testing.T) {
 	})
 }
 
-// Promise: who has just granted the session is not left for the silence of the connection before.
-func TestANewConnectionIsNoSilentOne(t *testing.T) {
-	here, there := net.Pipe()
-	defer there.Close()
-	tap := NewTap(nil)
-	w := newWire(tap, here)
-	defer w.Close()
-	tap.opened(w, driver.Now(), 1, time.Minute)
-	answered := make(chan struct{})
-	close(answered)
-	left := func() bool {
-		select {
-		case <-w.gone:
-			return true
-		default:
-			return false
+// Promise: a server is left when it has not answered for the limit, and not for the silence of the
+// connection before, nor for time in which this process itself was late.
+func TestASilentServerIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		here, there := net.Pipe()
+		defer there.Close()
+		tap := NewTap(nil)
+		w := newWire(tap, here)
+		defer w.Close()
+		const limit = time.Hour
+		began := time.Now()
+		go tap.dropIfSilent(limit, nil)
+		time.Sleep(limit * 9 / 10)
+		tap.opened(w, driver.Now(), 1, time.Minute) // another one has granted the session
+		<-w.gone
+		if after := time.Since(began); after < limit*19/10 || after > limit*23/10 {
+			t.Errorf("it was left after %v", after)
 		}
-	}
-	tap.dropIfSilent(driver.Now().Add(-2*time.Hour), time.Hour, answered)
-	if left() {
-		t.Error("it was left")
-	}
-	tap.dropIfSilent(driver.Now().Add(-2*time.Hour), -time.Nanosecond, answered)
-	if !left() {
-		t.Error("one that is silent is not left")
-	}
+	})
 }

@@ -25,6 +25,7 @@ type Tap struct {
 	epoch     atomic.Uint64 // of connections
 	numbers   atomic.Uint64 // of sessions of drivers
 	closed    atomic.Bool   // a server has ended the session, for the client asked it to
+	late      chan struct{} // rung by answers that are: see pulse
 
 	mu        sync.Mutex
 	session   int64 // of the present connection; 0 between connections
@@ -35,6 +36,7 @@ type Tap struct {
 	synced    driver.Instant      // the last sync was sent then
 	spoke     driver.Instant      // the last answer came then, but to a ping; or the session was granted
 	talked    driver.Instant      // the last request that was answered was sent then
+	pulsed    driver.Instant      // a request by which the session is proven was sent then
 	created   map[string]creation // by path without the number: creates under way
 	watched   map[string][]*watch
 	armed     map[aim]int // watches that requests have still to set
@@ -60,7 +62,7 @@ func NewTap(dial func(network, address string, timeout time.Duration) (net.Conn,
 	if dial == nil {
 		dial = net.DialTimeout
 	}
-	return &Tap{dial: dial, created: map[string]creation{}, watched: map[string][]*watch{}, armed: map[aim]int{}, listeners: map[*listener]struct{}{}}
+	return &Tap{dial: dial, late: make(chan struct{}, 1), created: map[string]creation{}, watched: map[string][]*watch{}, armed: map[aim]int{}, listeners: map[*listener]struct{}{}}
 }
 
 // Dial connects to a server; it is for zk.WithDialer.
@@ -148,21 +150,25 @@ func (t *Tap) snapshot() []*listener {
 	return all
 }
 
-// dropIfSilent leaves a server that answers nothing for so long, from began, while there is
+// dropIfSilent leaves a server that answers nothing for so long, while there is
 // time for another. One that is slow answers what was asked before, in its order: it is not
 // left, for another would be asked all of that again. A server that has lost its leader answers
-// nothing that was asked after the heartbeat; pings do not count.
-func (t *Tap) dropIfSilent(began driver.Instant, limit time.Duration, answered <-chan struct{}) {
-	for {
+// nothing that was asked after the heartbeat; pings do not count. Nor does the time by which this process
+// itself is late: the answer may be there, and another connection would only be more work.
+func (t *Tap) dropIfSilent(limit time.Duration, answered <-chan struct{}) {
+	const steps = 4
+	var last driver.Instant
+	for silent := 0; ; silent++ {
 		t.mu.Lock()
-		last := max(began, t.spoke)
+		if t.spoke != last {
+			last, silent = t.spoke, 0
+		}
 		t.mu.Unlock()
-		left := last.Add(limit).Sub(driver.Now())
-		if left <= 0 {
+		if silent == steps {
 			t.drop()
 			return
 		}
-		timer := time.NewTimer(left)
+		timer := time.NewTimer(limit / steps)
 		select {
 		case <-timer.C:
 		case <-answered:
@@ -228,10 +234,14 @@ func (t *Tap) replied(r sent, session, zxid int64, failed bool, body []byte) {
 		t.reached.Store(uint64(zxid))
 	}
 	t.answered(r.at, now)
+	t.mu.Lock()
 	if r.op != opPing {
-		t.mu.Lock()
 		t.spoke = now
-		t.mu.Unlock()
+	}
+	late := now.Sub(max(t.talked, t.pulsed)) > t.timeout/27
+	t.mu.Unlock()
+	if late {
+		ring(t.late)
 	}
 	if failed {
 		return
