@@ -59,8 +59,6 @@ func small() bool { return os.Getenv("ZKLOCK_CONFORMANCE") != "full" }
 // cannot lists the rules that ZooKeeper cannot keep.
 var cannot = map[string]string{
 	"Stranger":              "a server of ZooKeeper sends nothing for anybody else",
-	"NoRights":              "being mended",
-	"Member":                "being mended",
 	"OtherUser":             "a server has the files",
 	"NeighbourInTheProcess": "a server has the files",
 	"Repeater":              "a server takes each request of a connection once, in order",
@@ -105,7 +103,7 @@ func conform(t *testing.T, addrs ...string) {
 
 // world is a path of its own on the servers.
 func world(t testing.TB, scheme string, addrs []string, options string) drivertest.World {
-	path := "/w" + rand.Text()
+	path, user := "/w"+rand.Text(), "holder:secret@" // who alone may use the nodes
 	var proxies []*zktest.Proxy
 	var near []string
 	for _, addr := range addrs {
@@ -114,16 +112,16 @@ func world(t testing.TB, scheme string, addrs []string, options string) driverte
 	}
 	return drivertest.World{
 		Open: func(ctx context.Context) (driver.Driver, error) {
-			return openURL(ctx, scheme+"://"+strings.Join(near, ",")+path+options)
+			return openURL(ctx, scheme+"://"+user+strings.Join(near, ",")+path+options)
 		},
 		Via: func(ctx context.Context, at func(string) string) (driver.Driver, error) {
 			var all []string
 			for _, addr := range addrs {
 				all = append(all, at(addr))
 			}
-			return openURL(ctx, scheme+"://"+strings.Join(all, ",")+path+options)
+			return openURL(ctx, scheme+"://"+user+strings.Join(all, ",")+path+options)
 		},
-		URL:  scheme + "://" + strings.Join(addrs, ",") + path + options,
+		URL:  scheme + "://" + user + strings.Join(addrs, ",") + path + options,
 		Hang: func() (resume func()) { return disturb(proxies, (*zktest.Proxy).Hang) },
 		Late: func() func() {
 			resume := disturb(proxies, (*zktest.Proxy).Late)
@@ -132,6 +130,10 @@ func world(t testing.TB, scheme string, addrs []string, options string) driverte
 			early := time.AfterFunc(rulesTTL/5, resume)
 			return func() { early.Stop(); resume() }
 		},
+		NoRights: func(ctx context.Context) (driver.Driver, error) {
+			return openURL(ctx, scheme+"://other:secret@"+strings.Join(addrs, ",")+path+options)
+		},
+		Damages:     func(name string) []drivertest.Damage { return damages(t, addrs, path, name) },
 		Unreachable: drivertest.NobodyAt("zk://127.0.0.1:1"),
 	}
 }

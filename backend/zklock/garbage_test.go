@@ -3,13 +3,16 @@ package zklock_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/interlock-go/interlock/backend/zklock/internal/peek"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/drivertest"
 	"github.com/interlock-go/interlock/internal/doctor/doctortest"
 )
 
@@ -290,4 +293,53 @@ func TestGarbageInATicketHarmsItsQueue(t *testing.T) {
 	if err != nil || w.Token <= k.Token+10 || w.Token >= driver.MaxToken {
 		t.Errorf("%+v %v", w, err)
 	}
+}
+
+// damages are what the user of a world can do to the nodes of one name.
+func damages(t testing.TB, addrs []string, path, name string) (all []drivertest.Damage) {
+	var raw *zk.Conn
+	do := func(what string, f func() error) {
+		all = append(all, drivertest.Damage{What: what, Do: func() error {
+			if raw == nil {
+				raw = peek.Connect(t, addrs[0], "holder:secret")
+			}
+			return f()
+		}})
+	}
+	write := func(path, data string) error {
+		_, err := raw.Set(path, []byte(data), -1)
+		if errors.Is(err, zk.ErrNoNode) {
+			_, err = raw.Create(path, []byte(data), 0, zk.AuthACL(zk.PermAll))
+		}
+		return err
+	}
+	queue, escaped := path+"/"+name, strings.ReplaceAll(name, "/", "%2F")
+	for _, data := range append(garbage, "R18446744073709551615", `{"owner":"../../x","ttl":-1,"joined":-1,"zxid":"-1"}`, `[{"after":"0","add":"18446744073709551615"}]`, strings.Repeat("a", 900_000)) {
+		do(fmt.Sprintf("%.20q in the node of the queue", data), func() error { return write(queue, data) })
+		do(fmt.Sprintf("%.20q in the nodes of the tickets", data), func() error {
+			var errs []error
+			for _, node := range nodes(t, raw, queue) {
+				errs = append(errs, write(queue+"/"+node, data))
+			}
+			return errors.Join(errs...)
+		})
+		do(fmt.Sprintf("%.20q in the node of the value", data), func() error { return write(path+"/_interlock/cells/"+escaped, data) })
+		do(fmt.Sprintf("%.20q in the record of its tokens", data), func() error { return write(path+"/_interlock/floors/"+escaped, data) })
+	}
+	for _, node := range []string{
+		"lock-0000000000", "lock--2147483648", "lock-2147483647", "_c_set0_held0_unsure0-latch-0000000009", "_c_set9223372036854775807_held-1_unsure2147483647-latch-0000000000",
+		"_c_01234567-89ab-cdef-0123-456789abcdef-permits9223372036854775807of1-lock-0000000000", "_c_permits", "_c_..-until-1-kept-evicted-mutex-lock-0000000000",
+		"_c_01234567-89ab-cdef-0123-456789abcdef-until1-mutex-lock-0000000000", "leases", "_c_" + strings.Repeat("x", 10_000) + "-lock-0000000001", "\u00e4%ZZ-__WRIT__0000000000",
+	} {
+		do(fmt.Sprintf("the node %.60q", node), func() error { return write(queue+"/"+node, "x") })
+	}
+	do("the nodes of the tickets are removed, and the queue", func() error {
+		for _, node := range nodes(t, raw, queue) {
+			if err := raw.Delete(queue+"/"+node, -1); err != nil {
+				return err
+			}
+		}
+		return raw.Delete(queue, -1)
+	})
+	return all
 }

@@ -87,7 +87,7 @@ func quit(t *testing.T, s *driver.Opened, k driver.Ticket) error {
 	}
 }
 
-func nodes(t *testing.T, c *zk.Conn, path string) []string {
+func nodes(t testing.TB, c *zk.Conn, path string) []string {
 	t.Helper()
 	names, _, err := c.Children(path)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {

@@ -9,7 +9,7 @@ import (
 )
 
 // Connect connects as a user (name:password), or as everybody.
-func Connect(t *testing.T, addr, user string) *zk.Conn {
+func Connect(t testing.TB, addr, user string) *zk.Conn {
 	t.Helper()
 	c, _, err := zk.Connect([]string{addr}, 10*time.Second, zk.WithLogInfo(false))
 	if err != nil {
