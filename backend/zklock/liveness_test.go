@@ -147,6 +147,8 @@ func TestRaisedTokensAreReadOnce(t *testing.T) {
 	via := zktest.NewProxy(t, s.Addr)
 	d := opened(t, via.Addr)
 	a, b := session(t, d, 10*time.Second), session(t, d, 10*time.Second)
+	beat(t, a)
+	beat(t, b)
 	reads := make(chan string, 1000)
 	via.Observe(func(f zktest.Frame) {
 		if !f.Reply && f.Op == zktest.OpGetData && strings.HasSuffix(f.Path, "/floors") {
