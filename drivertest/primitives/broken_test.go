@@ -40,12 +40,12 @@ var faults = []fault{
 		return
 	}`}}},
 	{"a lost reply costs the place", "Order", []edit{
-		{"ticket.go", "\t\tif b.Sleep(ctx) != nil {\n\t\t\treturn t, because", `		if broken("a lost reply costs the place") {
+		{"ticket.go", "\t\tif b.Sleep(ctx) != nil {\n\t\t\treturn t, l.c.because", `		if broken("a lost reply costs the place") {
 			t.abandon()
 			t = nil
 		}
 		if b.Sleep(ctx) != nil {
-			return t, because`}}},
+			return t, l.c.because`}}},
 	{"a try that failed is not told", "Retrying", []edit{
 		{"ticket.go", "Event{Kind: EventRetry, Name: l.name, Err: err}", `Event{Kind: pick("a try that failed is not told", EventRejoined, EventRetry), Name: l.name, Err: err}`}}},
 	{"a cancelled wait stays", "Cancellation FiveContenders", []edit{
