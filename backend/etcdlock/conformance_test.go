@@ -98,7 +98,6 @@ func TestConformance(t *testing.T) {
 
 // Promise: a user of the cluster without a right to the keys changes nothing.
 func TestWhoHasNoRights(t *testing.T) {
-	t.Parallel()
 	s := etcdtest.Start(t)
 	for _, c := range []string{
 		"user add root:secret", "user grant-role root root", "role add locks", "role grant-permission locks readwrite --prefix=true locks/",

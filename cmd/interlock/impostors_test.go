@@ -63,7 +63,7 @@ func TestImpostors(t *testing.T) {
 	command := filepath.Join(plainFolder(t), "interlock")
 	slots := make(chan struct{}, 12)
 	for name, i := range impostors {
-		for scheme, rest := range map[string]string{"redis": "", "postgres": "/d?sslmode=disable", "mysql": "/d", "zk": "/d"} {
+		for scheme, rest := range map[string]string{"redis": "", "postgres": "/d?sslmode=disable", "mysql": "/d", "zk": "/d", "etcd": "/d"} {
 			t.Run(name+"/"+scheme, func(t *testing.T) {
 				t.Parallel()
 				slots <- struct{}{}
