@@ -168,6 +168,8 @@ func (n *session) renew(began driver.Instant) error {
 			t.gone(t.vanished())
 		case r.State == driver.Evicted:
 			t.evict()
+		case r.State == driver.Unasked:
+			t.doubted(r.Why, began)
 		}
 	}
 	for _, t := range asked {

@@ -23,6 +23,7 @@ type Member struct {
 	Since time.Time // of the ticket: when it was asked for, not when it was granted; zero if the backend has no such time
 	Until time.Time // when it is over unless it is renewed
 	Fixed bool      // it is not renewed, but ends at Until
+	At    string    // of a quorum: the members that keep a place for it although it does not hold
 
 	// Foreign: it is of another library. Until is not known (the time of the snapshot), and
 	// Evict without force only asks a holder, who may not listen. The lock passes on when it
@@ -47,7 +48,7 @@ func (c *Client) queue(q driver.Queue) Queue {
 	for _, m := range q.Members {
 		member := Member{
 			ID: cut(m.ID, driver.MaxOwner), Owner: cut(m.Owner, driver.MaxOwner), Note: cut(m.Note, MaxNote), Units: m.Units, Token: m.Token << tokenBits,
-			Since: dated(m.Since), Until: now.Add(m.Left - age), Fixed: m.Fixed, Foreign: m.Foreign,
+			Since: dated(m.Since), Until: now.Add(m.Left - age), Fixed: m.Fixed, At: m.At, Foreign: m.Foreign,
 		}
 		if m.Held {
 			out.Holders = append(out.Holders, member)

@@ -310,6 +310,7 @@ const (
 	Gone                 // does not stand any more
 	Evicted              // stands, but is not extended any more
 	Stray                // stands, but the caller did not name it
+	Unasked              // could not be asked about, as one that is not in the answer: see Renewed.Why
 )
 
 // Renewed is the answer of Renew for one ticket.
@@ -317,6 +318,7 @@ type Renewed struct {
 	ID, Queue string
 	State     State
 	Proof     Instant // of a Kept ticket: as Ticket.Proof
+	Why       error   // of an Unasked ticket: who has not answered
 }
 
 // Demand is something that a ticket's holder is asked for.
@@ -374,6 +376,7 @@ type Member struct {
 	Since time.Time     // of the Join, by the backend's clock
 	Left  time.Duration // from Queue.Read: how long it stands if nothing renews it
 	Fixed bool          // it has a fixed end, which Left counts to
+	At    string        // of a quorum: the members that keep a place for it although it is not held
 
 	// Foreign: it is of another library. Left is 0, for how long it stands is not known,
 	// and while it is held, Evict asks only, as Revoke does.

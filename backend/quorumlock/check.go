@@ -1,9 +1,11 @@
 package quorumlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,6 +24,9 @@ type state struct {
 	life     string
 	sound    bool
 	findings []driver.Finding
+
+	ahead, unsure time.Duration // its clock, of that of this machine
+	timed         bool          // that is known
 }
 
 // Check has the findings of the quorum itself, and those of each member with its name in front.
@@ -33,6 +38,7 @@ func (d *Driver) Check(ctx context.Context) []driver.Finding {
 			st.sound, err = isSound(ctx, m, st.life)
 		}
 		st.findings = m.Check(ctx)
+		st.readClock(ctx, m)
 		return st, err
 	})
 	found := []driver.Finding{
@@ -40,6 +46,7 @@ func (d *Driver) Check(ctx context.Context) []driver.Finding {
 		doctor.Of("number", d.checkNumber()),
 		doctor.Of("independence", checkTwins(all)),
 		doctor.Of("restarts", checkLives(all)),
+		doctor.Of("clocks", checkClocks(all)),
 	}
 	for _, a := range all {
 		if a.err != nil && len(a.got.findings) == 0 {
@@ -112,6 +119,45 @@ func checkLives(all []answer[state]) driver.Finding {
 			"new, or without the data that they had: %s", strings.Join(fresh, ", "))
 	}
 	return doctor.Fine("a member that comes back without its data counts again after one TTL")
+}
+
+// readClock reads the clock of a member: a ticket shows when it has joined.
+func (st *state) readClock(ctx context.Context, m driver.Driver) {
+	s, err := m.Open(ctx, driver.SessionOptions{TTL: 10 * time.Second, Owner: "doctor"})
+	if err != nil {
+		return
+	}
+	defer s.Close(ctx)
+	r := driver.Request{ID: newID(), Queue: ownQueues + "clock", Kind: driver.Mutex, Units: 1, Capacity: 1}
+	began := time.Now()
+	_, err = s.Join(ctx, r)
+	ended := time.Now()
+	if err != nil {
+		return
+	}
+	q, _ := m.Follow(ctx, r.Queue, "")
+	for _, t := range q.Members {
+		if t.ID == r.ID && !t.Since.IsZero() {
+			st.ahead, st.unsure = doctor.Ahead(t.Since, began.Round(0), ended.Round(0))
+			st.timed = true
+		}
+	}
+}
+
+// checkClocks compares the members with each other: by the clock of this machine nothing is measured.
+func checkClocks(all []answer[state]) driver.Finding {
+	all = slices.DeleteFunc(slices.Clone(all), func(a answer[state]) bool { return !a.got.timed })
+	if len(all) < 2 {
+		return doctor.Fine("fewer than two members show their clocks")
+	}
+	by := func(a, b answer[state]) int { return cmp.Compare(a.got.ahead, b.got.ahead) }
+	first, last := slices.MinFunc(all, by), slices.MaxFunc(all, by)
+	off, unsure := last.got.ahead-first.got.ahead, last.got.unsure+first.got.unsure
+	if off-unsure > time.Second {
+		return doctor.Warn("one holder at a time, if a clock is set forward while locks are held", "have NTP keep the clocks of all members, by slewing, not by steps",
+			"the clock of %s is ahead of that of %s by %v ± %v", last.m.name, first.m.name, doctor.Short(off), doctor.Short(unsure))
+	}
+	return doctor.Fine("those of the members differ by %v ± %v", doctor.Short(off), doctor.Short(unsure))
 }
 
 var errSameTwice = errors.New("the same member is named twice")

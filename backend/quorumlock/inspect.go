@@ -33,12 +33,13 @@ func (d *Driver) merge(name string, queues []*driver.Queue) driver.Queue {
 		driver.Member
 		held, order int
 		left        []time.Duration // of the places that are held
+		at          []string        // the members that have these
 	}
 	q := driver.Queue{Name: name}
 	var all []*found
 	byID := map[string]*found{}
 	silent := 0
-	for _, part := range queues {
+	for i, part := range queues {
 		if part == nil {
 			silent++
 			continue
@@ -67,7 +68,7 @@ func (d *Driver) merge(name string, queues []*driver.Queue) driver.Queue {
 			}
 			if m.Held {
 				f.held++
-				f.left = append(f.left, m.Left)
+				f.left, f.at = append(f.left, m.Left), append(f.at, d.members[i].name)
 				exclusive := m.Units == part.Capacity
 				if f.Token == 0 || exclusive == (m.Token > f.Token) {
 					f.Token = m.Token
@@ -78,7 +79,7 @@ func (d *Driver) merge(name string, queues []*driver.Queue) driver.Queue {
 	for _, f := range all {
 		f.Held = f.held >= d.majority || f.held > 0 && f.held+silent >= d.majority && f.held > (len(queues)-silent)/2
 		if !f.Held {
-			f.Token, f.Fixed = 0, false
+			f.Token, f.Fixed, f.At = 0, false, strings.Join(f.at, ", ")
 			continue
 		}
 		// It stands as long as a majority of its places does. A member that has missed a Keep has another end.

@@ -59,6 +59,14 @@ func lifeOf(ctx context.Context, d driver.Driver) (string, error) {
 	if err != nil || !c.Exists {
 		return "", err
 	}
+	return parseLife(c)
+}
+
+// parseLife reads the name of a life, which becomes part of other names.
+func parseLife(c driver.Cell) (string, error) {
+	if driver.CheckID(string(c.Value)) != nil {
+		return "", fmt.Errorf("its cell %s is damaged: delete it, and the member counts again after a TTL", lifeCell)
+	}
 	return string(c.Value), nil
 }
 
@@ -66,8 +74,11 @@ func lifeOf(ctx context.Context, d driver.Driver) (string, error) {
 func nameLife(ctx context.Context, d driver.Driver) (string, error) {
 	for {
 		c, err := d.Load(ctx, lifeCell)
-		if err != nil || c.Exists {
-			return string(c.Value), err
+		if err != nil {
+			return "", err
+		}
+		if c.Exists {
+			return parseLife(c)
 		}
 		name := newID()
 		_, err = d.Swap(ctx, driver.Swap{ID: newID(), Name: lifeCell, Version: c.Version, Value: []byte(name)})
@@ -172,9 +183,10 @@ func (d *Driver) longestTTL(ctx context.Context, limit time.Duration) (longest t
 	return longest, nil
 }
 
+// parseTTL reads a TTL. No client writes one that is longer than longestTTL.
 func parseTTL(c driver.Cell) time.Duration {
 	ns, _ := strconv.ParseInt(string(c.Value), 10, 64)
-	return time.Duration(ns)
+	return min(max(0, time.Duration(ns)), longestTTL)
 }
 
 // shareTTL makes a member know of a TTL, and returns the longest that it knows.

@@ -3,7 +3,9 @@ package quorumlock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/interlock-go/interlock/driver"
 )
@@ -199,10 +201,28 @@ func (s *session) fate(k driver.Ticket, t *ticket, round uint64, began driver.In
 	}
 	t.restore() // also if a member is silent: its place may end before it answers
 	if kept < s.d.majority {
-		return r, false
+		r.State, r.Why = driver.Unasked, s.notKept(t, round)
+		return r, true
 	}
 	r.State, r.Proof = driver.Kept, t.proof()
 	return r, true
+}
+
+// notKept says which members have not renewed a ticket. s.mu is held.
+func (s *session) notKept(t *ticket, round uint64) error {
+	var why []string
+	for i, l := range s.links {
+		switch p := &t.places[i]; {
+		case t.isGranted(i) && p.renewed == round:
+		case !l.counts():
+			why = append(why, l.reason())
+		case t.isGranted(i):
+			why = append(why, l.m.name+": it has not answered yet")
+		default:
+			why = append(why, l.m.name+": it has no place for the lock")
+		}
+	}
+	return fmt.Errorf("quorum: %d of %d members have renewed it, %d are needed: %s", len(t.places)-len(why), len(t.places), s.d.majority, strings.Join(why, "; "))
 }
 
 // restore joins at members where a ticket that is held has no place, and makes places as small as the

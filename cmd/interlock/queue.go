@@ -34,6 +34,7 @@ type memberJSON struct {
 	Since time.Time `json:"since,omitzero"`
 	Until time.Time `json:"until,omitzero"` // of another library it is not known
 	Fixed bool      `json:"fixed"`
+	At    string    `json:"at,omitempty"`
 
 	Foreign bool `json:"foreign,omitempty"` // of another library
 }
@@ -51,7 +52,7 @@ func toJSON(q interlock.Queue) queueJSON {
 	members := func(list []interlock.Member) []memberJSON {
 		out := []memberJSON{}
 		for _, m := range list {
-			j := memberJSON{m.ID, m.Owner, m.Note, m.Units, "", m.Since, m.Until, m.Fixed, m.Foreign}
+			j := memberJSON{m.ID, m.Owner, m.Note, m.Units, "", m.Since, m.Until, m.Fixed, m.At, m.Foreign}
 			if m.Foreign && !m.Fixed {
 				j.Until = time.Time{}
 			}

@@ -218,7 +218,11 @@ func (v view) until(m interlock.Member) string {
 	if m.Fixed {
 		return v.pick(m.Until.Local().Format(time.DateTime)+" (in "+left+")", "ends in "+left)
 	}
-	return v.pick("renewed, "+left+" left", left+" left")
+	at := ""
+	if m.At != "" {
+		at = ", at " + plain(m.At)
+	}
+	return v.pick("renewed, "+left+" left"+at, left+" left"+at)
 }
 
 // overrun is for how long work has gone on after its lock was lost.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -186,6 +187,11 @@ func TestAMemberThatKeepsADeadTicketKeepsNobodyOut(t *testing.T) {
 				if err := l.Release(); err != nil {
 					t.Error(err)
 				}
+				for q, err := range other.Queues(t.Context(), "") {
+					if err != nil || len(q.Waiters) != 1 || q.Waiters[0].At != urls[0] {
+						t.Errorf("what %s keeps is shown as %+v, %v", urls[0], q.Waiters, err)
+					}
+				}
 				t.Logf("the first one after %v", time.Since(began))
 				acquires(t, other, try, 10*ttl)
 			})
@@ -231,4 +237,60 @@ func TestAMemberThatKeepsADeadTicketKeepsNobodyOut(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// Promise: the doctor names the member whose clock differs from that of the others.
+func TestTheDoctorComparesTheClocksOfTheMembers(t *testing.T) {
+	t.Parallel()
+	const ttl = 2 * time.Second
+	all, urls, _ := startTimed(t, 3, ttl)
+	c := openQuorum(t, urls, ttl)
+	clocks := func() interlock.Finding {
+		t.Helper()
+		for _, f := range c.Check(t.Context()) {
+			if f.Check == "clocks" {
+				return f
+			}
+		}
+		t.Fatal("no finding about clocks")
+		return interlock.Finding{}
+	}
+	if f := clocks(); f.Status != "ok" {
+		t.Errorf("clocks that agree: %+v", f)
+	}
+	all[1].server.StepClock(time.Minute)
+	if f := clocks(); f.Status != "warn" || !strings.Contains(f.Detail, "the clock of "+urls[1]) {
+		t.Errorf("a clock that is ahead: %+v", f)
+	}
+}
+
+// Promise: a lease that is lost since too few members have renewed it names those that have not.
+func TestALostLeaseNamesTheMembersThatHaveNotRenewedIt(t *testing.T) {
+	t.Parallel()
+	const ttl = 2 * time.Second
+	servers, urls := startRedis(t, 3)
+	awaitMembers(t, quorumURL(urls), ttl, 3)
+	servers[2].proxy.Refuse(true)
+	servers[2].proxy.Cut()
+	l := acquires(t, openQuorum(t, urls, ttl), true, time.Minute)
+	servers[2].proxy.Refuse(false)
+	blocker := memberDriver(t, urls[2]) // so that the lease does not join there
+	s, err := blocker.Open(t.Context(), driver.SessionOptions{TTL: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Join(t.Context(), driver.Request{ID: newID(), Queue: "q", Kind: driver.Mutex, Units: 1, Capacity: 1, Hold: time.Minute}); err != nil {
+		t.Fatal(err)
+	}
+	servers[1].proxy.Hang()
+	select {
+	case <-l.Done():
+	case <-time.After(time.Minute):
+		t.Fatal("the lease is not lost")
+	}
+	if text := l.Err().Error(); !strings.Contains(text, urls[1]) || strings.Contains(text, urls[0]) {
+		t.Errorf("it does not name %s alone: %v", urls[1], text)
+	} else {
+		t.Log(text)
+	}
 }
