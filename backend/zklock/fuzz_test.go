@@ -171,3 +171,64 @@ func FuzzStem(f *testing.F) {
 		}
 	})
 }
+
+// Promise: whatever the nodes around a queue say, nobody is harmed by reading it, and what is taken for a number
+// of permits, a permit, a mark or a demand is one.
+func FuzzNodes(f *testing.F) {
+	uuid := "_c_01234567-89ab-cdef-0123-456789abcdef"
+	for _, text := range []string{
+		"", "R", "R7", "P-1", "R2147483648", "R7x", "_c_set2_held0_unsure0-latch-0000000002", "_c_unset9223372036854775807-latch-0000000002", "_c_set-1-latch-0000000000",
+		"_c_set2_held_unsure-latch--000000001", "_c_set2_held3-latch-0000000002", "_c_permits", uuid + "-of3-lease-0000000001", uuid + "-of-9-lease--2147483648", "lease-0000000001", "0000000000",
+		"revoke 1 q\nevict  \nforce x y z", "evict", "revoke a b\n\nx y z\n", "force \xff \x00",
+	} {
+		f.Add(text, uuid+"-permits3of8-lock-0000000001")
+		f.Add(text, "_c_set3_held1_unsure9-latch-0000000010")
+	}
+	f.Fuzz(func(t *testing.T, a, b string) {
+		if s := parseSetting(a); s.capacity != 0 && (s.capacity < 1 || s.capacity > driver.MaxCapacity || !strings.HasPrefix(a, s.stem())) {
+			t.Errorf("%q is the number %+v", a, s)
+		}
+		all, set := parseQueue([]string{a, b, a})
+		for i := range all {
+			all.holds(i)
+			all.intruder(i)
+			all.view(i)
+		}
+		set.stem()
+		if n := parseLease(a); n.units != 1 || n.id != "" && driver.CheckID(n.id) != nil {
+			t.Errorf("%q is the permit %+v", a, n)
+		}
+		if number, ok := marked([]byte(a)); ok && len(a) < 2 {
+			t.Errorf("%q is the mark of %d", a, number)
+		}
+		for _, l := range lettersIn([]byte(a)) {
+			if l.Demand != driver.Revoke && l.Demand != driver.Evict && l.Demand != driver.Force || strings.Contains(l.ID, " ") {
+				t.Errorf("%q is the demand %+v", a, l)
+			}
+		}
+	})
+}
+
+// Promise: whatever a server answers, it is read without harm, and no list has more than was sent.
+func FuzzAnswers(f *testing.F) {
+	for _, op := range []int32{opGetData, opGetChildren, opGetChildren2, opGetACL, opMulti, opCreate, opSync, opReconfig, opGetEphemerals} {
+		for _, body := range [][]byte{nil, answerOf(1<<31-1, "x"), answerOf(2, "a", "b"), answerOf(-1), answerOf(opCreate, byte(0), 0, "/a0000000001", -1, byte(1), -1), make([]byte, 100)} {
+			f.Add(op, append(answerOf(1, 0, 7, 0), body...))
+		}
+	}
+	f.Add(int32(opSync), answerOf(xidEvent, 0, 0, 0, 3, 3, "/a"))
+	f.Add(int32(opSync), answerOf(xidEvent, 0, 0, 0, 3, 3, 1<<31-1))
+	f.Add(int32(opPing), answerOf(0, 4000, 0, 7, "password", byte(0)))
+	f.Fuzz(func(t *testing.T, op int32, m []byte) {
+		w := newWire(NewTap(nil), nil)
+		_, _ = w.look(m) // as the grant of a session
+		w = newWire(NewTap(nil), nil)
+		w.ready, w.sent[1] = true, sent{op: op}
+		w.tap.expect("/a")
+		if _, err := w.look(m); err == nil && len(m) > replyHead {
+			if list := texts(m[replyHead:]); len(list) > len(m)/4 {
+				t.Errorf("%d texts in %d bytes", len(list), len(m))
+			}
+		}
+	})
+}

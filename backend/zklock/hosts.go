@@ -14,7 +14,7 @@ import (
 // A name that cannot be resolved now, such as that of a server that is being
 // replaced, is kept: it is looked up again whenever its turn comes.
 type hosts struct {
-	ttl       time.Duration // that was asked for
+	ttl       func() time.Duration // that was granted
 	mu        sync.Mutex
 	addresses []string
 	names     []string // of the URL, for each address
@@ -104,8 +104,8 @@ func (h *hosts) Next() (address string, clientRests bool) {
 	if h.connected < 0 {
 		h.connected = 0
 	}
-	if rest && time.Since(h.lost) < h.ttl/2 {
-		time.Sleep(min(h.ttl/40, clientRest))
+	if ttl := h.ttl(); rest && time.Since(h.lost) < ttl/2 {
+		time.Sleep(min(ttl/40, clientRest))
 		rest = false
 	}
 	return h.addresses[h.turn], rest
@@ -117,7 +117,7 @@ func (h *hosts) dial(dial dialler) dialler {
 	return func(network, address string, timeout time.Duration) (net.Conn, error) {
 		h.mu.Lock()
 		if !h.lost.IsZero() {
-			timeout = min(timeout, h.ttl/32<<min(h.tries, 8))
+			timeout = min(timeout, max(h.ttl()/32, 50*time.Millisecond)<<min(h.tries, 8))
 		}
 		h.mu.Unlock()
 		return dial(network, address, timeout)

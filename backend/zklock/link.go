@@ -139,8 +139,9 @@ func (l *link) wait(ctx context.Context) error {
 
 // dialled connects and waits for a session.
 func (c *config) dialled(ctx context.Context, ttl time.Duration) (*link, error) {
-	failures, hosts := &failures{}, &hosts{ttl: ttl}
+	failures, hosts := &failures{}, &hosts{}
 	tap := NewTap(failures.dial(hosts.dial(c.dialler(hosts.name))))
+	hosts.ttl = func() time.Duration { _, granted := tap.state(); return granted }
 	conn, _, err := zk.Connect(c.hosts, ttl, zk.WithDialer(tap.Dial), zk.WithLogger(quiet{}), zk.WithLogInfo(false),
 		zk.WithEventCallback(failures.event), zk.WithHostProvider(hosts))
 	if err != nil {

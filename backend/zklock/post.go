@@ -58,15 +58,22 @@ func (s *session) read(ctx context.Context) {
 	if len(c.data) == 0 {
 		return
 	}
-	for line := range strings.SplitSeq(string(c.data), "\n") {
-		verb, rest, _ := strings.Cut(line, " ")
-		id, queue, ok := strings.Cut(rest, " ")
-		if what := verbs[verb]; ok && what != 0 {
-			s.demanded(what, queue, id)
-		}
+	for _, l := range lettersIn(c.data) {
+		s.demanded(l.Demand, l.Queue, l.ID)
 	}
 	// If more has come meanwhile, it stays, and all of it is read again.
 	_, _ = s.l.set(ctx, s.post, nil, c.stat.Version)
+}
+
+func lettersIn(data []byte) (all []driver.Signal) {
+	for line := range strings.SplitSeq(string(data), "\n") {
+		verb, rest, _ := strings.Cut(line, " ")
+		id, queue, ok := strings.Cut(rest, " ")
+		if what := verbs[verb]; ok && what != 0 {
+			all = append(all, driver.Signal{Demand: what, Queue: queue, ID: id})
+		}
+	}
+	return all
 }
 
 func (s *session) demanded(what driver.Demand, queue, id string) {

@@ -12,6 +12,7 @@ import (
 // Promise: a server without others is tried again at once when a connection that lasted has
 // ended, and spared after that; one of several comes again after the others, and a rest.
 func TestASoleServerIsTriedAgainAtOnce(t *testing.T) {
+	var ttl time.Duration
 	synctest.Test(t, func(t *testing.T) {
 		rests := func(h *hosts, want ...bool) {
 			t.Helper()
@@ -21,7 +22,7 @@ func TestASoleServerIsTriedAgainAtOnce(t *testing.T) {
 				}
 			}
 		}
-		alone := &hosts{addresses: []string{"a:1"}, turn: -1, connected: -1}
+		alone := &hosts{addresses: []string{"a:1"}, turn: -1, connected: -1, ttl: func() time.Duration { return ttl }}
 		rests(alone, false, true, true)
 		alone.Connected()
 		time.Sleep(clientRest / 2)
@@ -30,11 +31,22 @@ func TestASoleServerIsTriedAgainAtOnce(t *testing.T) {
 		time.Sleep(2 * clientRest)
 		rests(alone, false, true, true)
 
-		several := &hosts{addresses: []string{"a:1", "b:1", "c:1"}, turn: -1, connected: -1}
+		several := &hosts{addresses: []string{"a:1", "b:1", "c:1"}, turn: -1, connected: -1, ttl: func() time.Duration { return ttl }}
 		rests(several, false)
 		several.Connected()
 		time.Sleep(2 * clientRest)
 		rests(several, false, false, true, false, false, true)
+
+		ttl = 4 * time.Second // leases may be saved, for half of it
+		alone.Connected()
+		time.Sleep(2 * clientRest)
+		began, tries := time.Now(), 0
+		for rest := false; !rest; tries++ {
+			_, rest = alone.Next()
+		}
+		if took := time.Since(began); took != ttl/2 || tries != 22 {
+			t.Errorf("%d tries in %v, before the client rests", tries, took)
+		}
 	})
 }
 
