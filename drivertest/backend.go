@@ -112,8 +112,7 @@ type Damage struct {
 	Do   func() error
 }
 
-// Shared is a store in files. Other users may put whatever they like in the place of all that is below the folder, and
-// of the folder itself.
+// Shared is a store in files. Other users may put whatever they like in the place of all that is in the folder.
 type Shared struct {
 	Folder string
 	Open   func(ctx context.Context) (driver.Driver, error)

@@ -33,7 +33,7 @@ var hostile = map[string]func(testing.TB) World{
 				if err != nil {
 					return err
 				}
-				for q := range d.Queues(context.Background(), "z well") {
+				for q := range d.Queues(context.Background(), "z-well") {
 					err = d.Ask(context.Background(), q.Name, q.Members[0].ID, driver.Force)
 				}
 				return err

@@ -11,30 +11,29 @@ import (
 
 // Whoever may write the records of one name writes garbage into each of them, while it has a holder and a waiter.
 var member = rule{
-	name:  "Member",
-	hook:  "Damages",
-	says:  []string{"What stands in the records of one queue, whoever has written it there, harms no other queue."},
-	alone: true, // memory is that of the whole process
+	name: "Member",
+	hook: "Damages",
+	says: []string{"What stands in the records of one queue, whoever has written it there, harms no other queue."},
 	check: func(t *trial) {
 		a, b, c := t.client(), t.client(), t.client()
 		var well []driver.Ticket
-		for _, name := range []string{"a well", "z well"} {
+		for _, name := range []string{"a-well", "z-well"} {
 			well = append(well, a.hold(t.exclusive(name)))
 			t.swap(c.driver, set(name, 0, "v"))
 		}
-		defer t.bounded(300 << 20)()
+		defer t.bounded(1 << 30)()
 		brief := func(what string, call func(context.Context) error) {
 			t.Helper()
-			ctx, cancel := context.WithTimeout(t.ctx, time.Second)
+			ctx, cancel := context.WithTimeout(t.ctx, time.Second/2)
 			defer cancel()
 			began := time.Now()
 			_ = call(ctx)
 			if took := time.Since(began); took > t.patience()/2 {
-				t.Errorf("%s takes %v, with a context of a second", what, took)
+				t.Errorf("%s takes %v, with a context of half a second", what, took)
 			}
 		}
 		for i := range t.world.Damages("") {
-			name := fmt.Sprintf("harmed %d", i)
+			name := fmt.Sprintf("harmed-%d", i)
 			held, waiting := a.hold(t.exclusive(name)), b.wait(t.exclusive(name))
 			t.swap(c.driver, set(name, 0, "v"))
 			damage := t.world.Damages(name)[i]
@@ -45,11 +44,14 @@ var member = rule{
 			t.allow()
 			for _, tk := range []driver.Ticket{held, waiting} {
 				for what, call := range everyCall(c.driver, c, tk, nowait(t.exclusive(name)), set(name, 1, "w")) {
-					if what != "Open" && what != "Watch" && what != "Raise" {
+					if what != "Open" && what != "Watch" && what != "Await" && what != "Raise" {
 						brief(damage.What+": "+what, call)
 					}
 				}
 			}
+			soon, cancel := context.WithTimeout(t.ctx, 20*time.Millisecond)
+			_, _ = b.Await(soon, waiting)
+			cancel()
 			for who, known := range map[*client][]driver.Ticket{a: {held, well[0], well[1]}, b: {waiting}} {
 				answer, err := who.Renew(t.ctx, known)
 				kept := 0
@@ -77,7 +79,7 @@ var member = rule{
 				if err != nil {
 					t.Fatalf("%s: the list of the cells ends with %v", damage.What, err)
 				}
-				if name == "a well" || name == "z well" {
+				if name == "a-well" || name == "z-well" {
 					seen++
 				}
 			}

@@ -2,9 +2,11 @@ package mysqllock_test
 
 import (
 	"context"
+	"database/sql"
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -42,8 +44,6 @@ func conform(t *testing.T, s *mysqltest.Server) {
 		Small: !full,
 		Unsupported: map[string]string{
 			"Stranger":              "nobody but the server sends to a client",
-			"NoRights":              "being mended",
-			"Member":                "being mended",
 			"OtherUser":             "a server has the files",
 			"NeighbourInTheProcess": "a server has the files",
 			"Deaf":                  "being mended",
@@ -78,7 +78,12 @@ func world(t testing.TB, s *mysqltest.Server, pool *prefixes) drivertest.World {
 			return proxy.Resume
 		},
 		LoseMessages: func() (resume func()) { return loseNews(t, s, prefix) },
-		Unreachable:  drivertest.NobodyAt("mysql://127.0.0.1:1/locks"),
+		NoRights: func(ctx context.Context) (driver.Driver, error) {
+			s.Do("CREATE USER IF NOT EXISTS reader@'%' IDENTIFIED BY 'pw'; GRANT SELECT ON locks.* TO reader@'%'")
+			return open(ctx, s.URLOf("reader", "pw")+"?table_prefix="+prefix)
+		},
+		Damages:     func(name string) []drivertest.Damage { return damages(t, s, prefix, name) },
+		Unreachable: drivertest.NobodyAt("mysql://127.0.0.1:1/locks"),
 	}
 }
 
@@ -140,4 +145,36 @@ func loseNews(t testing.TB, s *mysqltest.Server, prefix string) (resume func()) 
 	}
 	replace(strings.Replace(park, "SELECT COUNT(*)", "DELETE FROM "+prefix+"news WHERE channel = p_channel; SELECT COUNT(*)", 1))
 	return func() { replace(park) }
+}
+
+// damages are what can be written into each column of the rows of a name.
+func damages(t testing.TB, s *mysqltest.Server, prefix, name string) (all []drivertest.Damage) {
+	db, err := sql.Open("mysql", mysqltest.User+":"+mysqltest.Password+"@tcp("+s.Addr+")/locks")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	where := map[string]string{
+		"queues": "name = '" + name + "'", "tickets": "queue = (SELECT no FROM " + prefix + "queues WHERE name = '" + name + "')", "cells": "name = '" + name + "'",
+	}
+	for table, of := range where {
+		for _, line := range strings.Split(s.Do("SELECT CONCAT(column_name, ' ', data_type) FROM information_schema.columns WHERE table_schema = 'locks' AND table_name = '"+prefix+table+"' ORDER BY 1"), "\n") {
+			column, kind, _ := strings.Cut(strings.TrimSpace(line), " ")
+			values := []string{"-1", "9223372036854775807", "NULL"}
+			if strings.Contains(kind, "bin") || strings.Contains(kind, "blob") || strings.Contains(kind, "char") {
+				values = []string{"''", "'../../x'", "REPEAT('x', 60000)"}
+			}
+			if column == "name" || column == "queue" || column == "no" {
+				continue // then they are records of another one
+			}
+			for _, v := range values {
+				all = append(all, drivertest.Damage{What: fmt.Sprintf("%s.%s = %.20s", table, column, v), Do: func() error {
+					_, err := db.Exec("UPDATE " + prefix + table + " SET `" + column + "` = " + v + " WHERE " + of)
+					return err
+				}})
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b drivertest.Damage) int { return strings.Compare(a.What, b.What) })
+	return all
 }

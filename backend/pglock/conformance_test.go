@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/interlock-go/interlock/backend/pglock"
@@ -47,8 +48,6 @@ func TestConformance(t *testing.T) {
 // conform runs the suite on one server.
 func conform(t *testing.T, s *pgtest.Server, options string) {
 	drivertest.Run(t, drivertest.Backend{TTL: time.Second, Small: !full, World: worlds(s, options), Unsupported: map[string]string{
-		"NoRights":              "being mended",
-		"Member":                "being mended",
 		"OtherUser":             "a server has the files",
 		"NeighbourInTheProcess": "a server has the files",
 		"Deaf":                  "being mended",
@@ -80,8 +79,17 @@ func worlds(s *pgtest.Server, options string) func(testing.TB) drivertest.World 
 			},
 			Stranger: func(_ []*driver.Opened, last uint64) {
 				all.spoil(schema)
-				s.SQL(strings.ReplaceAll("DO $$ BEGIN CREATE ROLE reader LOGIN; EXCEPTION WHEN duplicate_object THEN END $$; GRANT USAGE ON SCHEMA x TO reader; GRANT SELECT ON ALL TABLES IN SCHEMA x TO reader", "SCHEMA x", "SCHEMA "+schema))
+				s.SQL(strings.ReplaceAll(reading, "SCHEMA x", "SCHEMA "+schema))
 				as(t, s, "reader", forged(schema, last))
+			},
+			NoRights: func(ctx context.Context) (driver.Driver, error) {
+				all.spoil(schema)
+				s.SQL(strings.ReplaceAll(reading, "SCHEMA x", "SCHEMA "+schema))
+				return openURL(ctx, s.URLOf("reader", "")+"&schema="+schema)
+			},
+			Damages: func(name string) []drivertest.Damage {
+				all.spoil(schema)
+				return damages(t, s, schema, name)
 			},
 			Unreachable: unreachable,
 		}
@@ -167,4 +175,31 @@ func openPool(ctx context.Context, url string, opts ...pglock.Option) (driver.Dr
 		return nil, err
 	}
 	return ownPool{d, pool}, nil
+}
+
+// reading lets somebody read the tables of a schema.
+const reading = "DO $$ BEGIN CREATE ROLE reader LOGIN; EXCEPTION WHEN duplicate_object THEN END $$; GRANT USAGE ON SCHEMA x TO reader; GRANT SELECT ON ALL TABLES IN SCHEMA x TO reader"
+
+// damages are what can be written into each column of the rows of a name.
+func damages(t testing.TB, s *pgtest.Server, schema, name string) (all []drivertest.Damage) {
+	values := map[string][]string{
+		"bigint": {"-1", "9223372036854775807", "NULL"}, "integer": {"-1", "2147483647"}, "boolean": {"NULL", "true"}, "uuid": {"NULL", "'00000000-0000-0000-0000-000000000000'"},
+		"text": {"''", "'../../x'", "repeat('x', 10000000)"}, "bytea": {"NULL", "decode(repeat('ff', 10000000), 'hex')"},
+	}
+	conn, err := pgx.Connect(t.Context(), s.URL())
+	noError(t, err)
+	t.Cleanup(func() { conn.Close(context.Background()) })
+	columns := s.SQL("SELECT table_name || ' ' || column_name || ' ' || replace(data_type, ' ', '') FROM information_schema.columns WHERE table_schema = '" + schema +
+		"' AND (table_name, column_name) NOT IN (('queue', 'name'), ('ticket', 'queue'), ('cell', 'name')) AND table_name IN ('queue', 'ticket', 'cell') ORDER BY 1")
+	for _, line := range strings.Split(columns, "\n") {
+		c := strings.Fields(line)
+		key := map[string]string{"queue": "name", "ticket": "queue", "cell": "name"}[c[0]]
+		for _, v := range values[c[2]] {
+			all = append(all, drivertest.Damage{What: fmt.Sprintf("%s.%s = %.20s", c[0], c[1], v), Do: func() error {
+				_, err := conn.Exec(t.Context(), fmt.Sprintf(`UPDATE %s.%s SET "%s" = %s WHERE %s = '%s'`, schema, c[0], c[1], v, key, name))
+				return err
+			}})
+		}
+	}
+	return all
 }

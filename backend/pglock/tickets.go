@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/interlock-go/interlock/backend/pglock/internal/database"
 	"github.com/interlock-go/interlock/driver"
@@ -133,15 +135,27 @@ func (s *store) Keep(ctx context.Context, o exchange.Session, t exchange.Ref, d 
 }
 
 func (s *store) Renew(ctx context.Context, o exchange.Session, tickets []exchange.Ref, _ int) (exchange.Renewal, error) {
-	queues, ids := split(tickets)
-	got, err := rowsOn[[]int64](ctx, s, s.pool.urgent, "renew", o.ID, queues, ids)
-	if err != nil {
-		return exchange.Renewal{}, err
-	}
-	if len(got) == 0 || len(got[0]) == 0 || got[0][0] < 0 {
-		return exchange.Renewal{}, driver.ErrSession
-	}
-	return exchange.Renewal{Tickets: statuses(got[1:]), History: history(got[0])}, nil
+	var r exchange.Renewal
+	var err error
+	r.Tickets, err = exchange.Apart(tickets, damaged, func(tickets []exchange.Ref) ([]exchange.Status, error) {
+		queues, ids := split(tickets)
+		got, err := rowsOn[[]int64](ctx, s, s.pool.urgent, "renew", o.ID, queues, ids)
+		if err != nil {
+			return nil, err
+		}
+		if len(got) == 0 || len(got[0]) == 0 || got[0][0] < 0 {
+			return nil, driver.ErrSession
+		}
+		r.History = history(got[0])
+		return statuses(got[1:]), nil
+	})
+	return r, err
+}
+
+// damaged reports whether the server cannot compute with what stands in a row.
+func damaged(err error) bool {
+	var of *pgconn.PgError
+	return errors.As(err, &of) && strings.HasPrefix(of.Code, "22")
 }
 
 func (s *store) Tickets(ctx context.Context, o exchange.Session) (all []exchange.Ref, err error) {
@@ -173,9 +187,11 @@ func (s *store) strand(ctx context.Context, session string, detach, attach []exc
 }
 
 func (s *store) Look(ctx context.Context, o exchange.Session, tickets []exchange.Ref) ([]exchange.Status, error) {
-	queues, ids := split(tickets)
-	got, err := rows[[]int64](ctx, s, "look", o.ID, queues, ids)
-	return statuses(got), err
+	return exchange.Apart(tickets, damaged, func(tickets []exchange.Ref) ([]exchange.Status, error) {
+		queues, ids := split(tickets)
+		got, err := rows[[]int64](ctx, s, "look", o.ID, queues, ids)
+		return statuses(got), err
+	})
 }
 
 func statuses(got [][]int64) []exchange.Status {

@@ -62,7 +62,7 @@ var connections = []string{
 // conform runs the suite on servers that all rules share.
 func conform(t *testing.T, b drivertest.Backend, servers []*redistest.Server, url string, o rueidis.ClientOption) {
 	b.TTL = time.Second
-	b.Unsupported = map[string]string{"NoRights": "being mended", "Member": "being mended", "OtherUser": "a server has the files", "NeighbourInTheProcess": "a server has the files"}
+	b.Unsupported = map[string]string{"OtherUser": "a server has the files", "NeighbourInTheProcess": "a server has the files"}
 	b.World = worlds(servers, url, o)
 	drivertest.Run(t, b)
 }
@@ -101,6 +101,17 @@ func worlds(servers []*redistest.Server, url string, o rueidis.ClientOption) fun
 					}
 				}
 			},
+			NoRights: func(ctx context.Context) (driver.Driver, error) {
+				for _, s := range servers {
+					if _, err := s.Do("ACL", "SETUSER", "stranger", "on", ">secret", "+@all", "-@dangerous", "resetkeys", "resetchannels"); err != nil {
+						return nil, err
+					}
+				}
+				o := o
+				o.Username, o.Password = "stranger", "secret"
+				return redislock.Connect(ctx, o, redislock.KeyPrefix(prefix))
+			},
+			Damages: func(name string) []drivertest.Damage { return damages(servers, prefix, name) },
 			Unreachable: func(ctx context.Context) error {
 				d, err := openURL(ctx, "redis://127.0.0.1:1")
 				if err == nil {
@@ -133,7 +144,7 @@ func leakedNothing(t testing.TB, s *redistest.Server, prefix string) {
 			continue
 		}
 		left, err := s.Do("PTTL", k)
-		if err != nil || left != int64(-1) {
+		if err != nil || left != int64(-1) || strings.Contains(k, "harmed") {
 			continue
 		}
 		if exists, _ := s.Do("HGET", k, "exists"); strings.HasSuffix(k, ":c") && fmt.Sprint(exists) == "1" {
@@ -150,4 +161,34 @@ func leakedNothing(t testing.TB, s *redistest.Server, prefix string) {
 		}
 		t.Errorf("the key %q stays for ever", k)
 	}
+}
+
+// damages are what can be done to the keys of a name.
+func damages(servers []*redistest.Server, prefix, name string) (all []drivertest.Damage) {
+	base := "interlock:{" + prefix + name + "}:"
+	add := func(what string, commands ...[]string) {
+		all = append(all, drivertest.Damage{What: what, Do: func() (err error) {
+			for _, c := range commands {
+				for _, s := range servers { // one of which has the key
+					if _, err = s.Do(c...); err == nil || !strings.HasPrefix(err.Error(), "MOVED") {
+						break
+					}
+				}
+			}
+			return err
+		}})
+	}
+	long := strings.Repeat("\xff", 1<<20)
+	for _, key := range []string{base + "q", base + "e", base + "w", base + "t", base + "c", base + "x", base + "f", prefix + name} {
+		for _, data := range []string{"", "-1", long} {
+			add(fmt.Sprintf("%s is %.10q", key, data), []string{"DEL", key}, []string{"SET", key, data})
+		}
+		for field, data := range map[string]string{"state": long, "value": "x", "version": "9223372036854775808", "exists": "-1", "../../x": ""} {
+			if strings.HasSuffix(key, "q") || strings.HasSuffix(key, "c") {
+				add(fmt.Sprintf("%s of %s is %.10q", field, key, data), []string{"HSET", key, field, data})
+			}
+		}
+		add(key+" is a list", []string{"DEL", key}, []string{"RPUSH", key, "x"})
+	}
+	return all
 }

@@ -113,3 +113,30 @@ func (s *session) found(t Ref, st Status, sound *entry, sent, renewed driver.Ins
 	}
 	return finding{st, renewed, e.proof, false}
 }
+
+// Apart is for a Store that reads tickets together: if a record cannot be read, it reads them in halves, so that
+// the damage of one queue harms no ticket of another. Those that cannot be read are NotAsked.
+func Apart(tickets []Ref, unreadable func(error) bool, read func([]Ref) ([]Status, error)) ([]Status, error) {
+	all, err := read(tickets)
+	if err == nil || len(tickets) < 2 || !unreadable(err) {
+		return all, err
+	}
+	all = nil
+	for _, half := range [][]Ref{tickets[:len(tickets)/2], tickets[len(tickets)/2:]} {
+		got, failed := Apart(half, unreadable, read)
+		switch {
+		case failed == nil:
+			err = nil
+		case !unreadable(failed):
+			return nil, failed
+		}
+		for i := range half {
+			st := Status{State: NotAsked}
+			if failed == nil && i < len(got) {
+				st = got[i]
+			}
+			all = append(all, st)
+		}
+	}
+	return all, err
+}

@@ -32,9 +32,9 @@ func TestConformance(t *testing.T) {
 			"SignalsBeforeTheAnswer": late,
 			"ProcessesThatDie":       "a process that is stopped keeps its lock, and perhaps a transaction",
 			"StoppedProcess":         stopped,
+			"OtherUser":              "being mended",
 			"Stranger":               noServer,
 			"Member":                 "being mended",
-			"OtherUser":              "being mended",
 			"Impostor":               noServer,
 			"Deaf":                   noServer,
 			"Mute":                   noServer,
@@ -62,6 +62,12 @@ func world(t testing.TB) drivertest.World {
 		URL:          "file://" + dir,
 		Files:        func() []string { return files(dir) },
 		LoseMessages: func() (resume func()) { return loseMessages(t, dir) },
+		Shared: func(t testing.TB) drivertest.Shared {
+			folder := drivertest.SharedFolder(t)
+			return drivertest.Shared{Folder: folder, Open: func(ctx context.Context) (driver.Driver, error) {
+				return drivertest.OpenURL(ctx, "file://"+folder+"?mode=660")
+			}}
+		},
 		Unreachable: func(context.Context) error {
 			d, err := filelock.New(filepath.Join(t.TempDir(), "missing", "locks"))
 			if err == nil {
