@@ -1,15 +1,19 @@
 package mysqllock
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/go-sql-driver/mysql"
 
 	"github.com/interlock-go/interlock/backend/mysqllock/internal/database"
 	"github.com/interlock-go/interlock/driver"
@@ -436,7 +440,22 @@ const extend = "UPDATE {p}sessions SET ends = LAST_INSERT_ID(GREATEST(ends, {now
 // Renew is a statement for each of two tickets, else one that extends the session and two
 // that read: so no ticket costs more than one. What it has found out when one of them
 // fails is said.
-func (s *store) Renew(ctx context.Context, o exchange.Session, tickets []exchange.Ref, _ int) (exchange.Renewal, error) {
+func (s *store) Renew(ctx context.Context, o exchange.Session, tickets []exchange.Ref, _ int) (r exchange.Renewal, err error) {
+	r.Tickets, err = exchange.Apart(tickets, damaged, func(part []exchange.Ref) ([]exchange.Status, error) {
+		got, err := s.renew(ctx, o, part)
+		r.History = cmp.Or(got.History, r.History)
+		return got.Tickets, err
+	})
+	return r, err
+}
+
+// damaged reports whether the server cannot compute with what stands in a row, or this package cannot read it.
+func damaged(err error) bool {
+	var refusal *mysql.MySQLError
+	return errors.As(err, &refusal) && strings.HasPrefix(string(refusal.SQLState[:]), "22") || strings.Contains(err.Error(), "sql: Scan error")
+}
+
+func (s *store) renew(ctx context.Context, o exchange.Session, tickets []exchange.Ref) (exchange.Renewal, error) {
 	session := o.ID
 	if n := len(tickets); n == 1 || n == 2 {
 		all, err := s.one(ctx, session, tickets[0], true)

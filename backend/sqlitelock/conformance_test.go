@@ -22,6 +22,7 @@ func TestConformance(t *testing.T) {
 		World: newWorld,
 		Shape: "mutex", // what a queue is used as is only stored and compared
 		Unsupported: map[string]string{
+			"Repeater":         "no network brings anything twice",
 			"Stranger":         noServer,
 			"Impostor":         noServer,
 			"Deaf":             noServer,

@@ -33,6 +33,7 @@ func TestConformance(t *testing.T) {
 			"ProcessesThatDie":       "a process that is stopped keeps its lock, and perhaps a transaction",
 			"StoppedProcess":         stopped,
 			"OtherUser":              "being mended",
+			"Repeater":               "no network brings anything twice",
 			"Stranger":               noServer,
 			"Member":                 "being mended",
 			"Impostor":               noServer,
