@@ -1,8 +1,10 @@
 package fence
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"sync"
 )
@@ -17,26 +19,49 @@ type Store interface {
 }
 
 // Memory is a Store in the memory of one process, for a server of which there is one. It forgets
-// with its process, and keeps some 200 bytes for each resource until then. The zero value is empty.
+// with its process, and keeps some 300 bytes, and the name, for each resource until then. The zero value is empty.
 type Memory struct {
+	Most int // resources that it keeps; 0: DefaultMost. ErrFull for another one
+
 	mu        sync.Mutex
-	resources map[string]*Highest
+	resources map[string]*kept
 }
 
-// Do is [Store.Do]. One f of a resource runs at a time; the others wait, whatever becomes of their
-// contexts.
+// DefaultMost is how many resources a [Memory] keeps: whoever can send names to a server cannot take all of its memory.
+const DefaultMost = 100_000
+
+// ErrFull: a [Memory] keeps as many resources as it may, and this is another one.
+var ErrFull = errors.New("too many resources: set Memory.Most, or use a Table")
+
+// kept is what a Memory keeps of a resource.
+type kept struct {
+	turn    chan struct{} // holds a value while an f runs
+	highest Highest
+}
+
+// Do is [Store.Do]. One f of a resource runs at a time; the others wait, until their contexts end.
 func (m *Memory) Do(ctx context.Context, resource string, g Grant, f func() error) error {
 	m.mu.Lock()
-	if m.resources == nil {
-		m.resources = map[string]*Highest{}
-	}
-	h := m.resources[resource]
-	if h == nil {
-		h = &Highest{}
-		m.resources[resource] = h
+	k := m.resources[resource]
+	if k == nil {
+		if len(m.resources) >= cmp.Or(m.Most, DefaultMost) {
+			m.mu.Unlock()
+			return fmt.Errorf("fence %s: %w", resource, ErrFull)
+		}
+		if m.resources == nil {
+			m.resources = map[string]*kept{}
+		}
+		k = &kept{turn: make(chan struct{}, 1)}
+		m.resources[resource] = k
 	}
 	m.mu.Unlock()
-	return h.Do(g, func() error {
+	select {
+	case k.turn <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-k.turn }()
+	return k.highest.Do(g, func() error {
 		if err := ctx.Err(); err != nil { // the wait may have been long
 			return err
 		}

@@ -24,6 +24,7 @@
 //   - 412 Precondition Failed: a larger token has been seen, which the header [SeenHeader] of the
 //     answer has. The lock has passed to another: stop the work.
 //   - 428 Precondition Required: the request has no token, and needs one.
+//   - 414 URI Too Long: the name of the resource has more than 512 bytes.
 //   - 400 Bad Request: the token is not a number that a lock could have given, or there are two.
 //   - 503 Service Unavailable: the store has failed. Nothing was done.
 //
@@ -158,6 +159,10 @@ func (g Guard) Wrap(h http.Handler) http.Handler {
 		if g.Resource != nil {
 			resource = g.Resource(r)
 		}
+		if len(resource) > mostName {
+			http.Error(w, "the name of the resource is too long", http.StatusRequestURITooLong)
+			return
+		}
 		served := false
 		err = g.Store.Do(r.Context(), resource, token, func() error {
 			served = true
@@ -176,6 +181,9 @@ func (g Guard) Wrap(h http.Handler) http.Handler {
 		http.Error(w, "the tokens cannot be checked now", http.StatusServiceUnavailable)
 	})
 }
+
+// mostName is the longest name of a resource: stores keep it.
+const mostName = 512
 
 type tokenKey struct{}
 

@@ -223,3 +223,43 @@ func TestTheTransportSendsTheTokenOfTheLease(t *testing.T) {
 		t.Errorf("the server got %q", <-got)
 	}
 }
+
+// Promise: whoever can send requests makes the server keep names of bounded length, and a bounded number of them.
+func TestNamesOfRequestsTakeBoundedMemory(t *testing.T) {
+	url := serve(t, fencehttp.Guard{Store: &fence.Memory{Most: 2}}, func(http.ResponseWriter, *http.Request) {})
+	for _, c := range []struct {
+		path string
+		want int
+	}{
+		{"/" + strings.Repeat("x", 512), http.StatusRequestURITooLong},
+		{"/" + strings.Repeat("x", 511), http.StatusOK},
+		{"/b", http.StatusOK},
+		{"/c", http.StatusServiceUnavailable},
+		{"/b", http.StatusOK},
+	} {
+		if got := request(t, "PUT", url+c.path, "5").StatusCode; got != c.want {
+			t.Errorf("%.10s: status %d, not %d", c.path, got, c.want)
+		}
+	}
+}
+
+// Promise: a request that waits for another one about its resource ends with its client.
+func TestARequestThatWaitsEndsWithItsClient(t *testing.T) {
+	var store fence.Memory
+	begun, end := make(chan struct{}), make(chan struct{})
+	defer close(end)
+	go store.Do(t.Context(), "a", fence.Token(1), func() error { close(begun); <-end; return nil })
+	<-begun
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- store.Do(ctx, "a", fence.Token(2), func() error { return nil }) }()
+	cancel()
+	select {
+	case err := <-done:
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("%v, not the end of its context", err)
+		}
+	case <-time.After(patience):
+		t.Error("it waits on")
+	}
+}
