@@ -326,7 +326,7 @@ func TestABrokenCoreFails(t *testing.T) {
 		})
 	}
 	for _, r := range rules {
-		if !bitten[r.name] {
+		if !bitten[r.name] && !r.network { // memlock has none
 			t.Errorf("no fault fails the rule %s", r.name)
 		}
 	}

@@ -74,6 +74,9 @@ func Run(t *testing.T, b Backend) {
 			if r.processes && url == "" {
 				t.Skip("all clients of this backend are in one process")
 			}
+			if r.network && (b.Simulated || b.World(t).Via == nil) {
+				t.Skip("there is no network between the clients and the backend")
+			}
 			variants := r.variants()
 			if len(variants) == 1 {
 				r.runIn(t, b, variants[0])

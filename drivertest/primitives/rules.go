@@ -5,7 +5,7 @@ var rules = []rule{
 	healthy,
 	fiveContenders,
 	killedHolder, killedWaiter, stoppedHolder, killedAdoption, killedLeader, killedMember,
-	cutOff, outageOfAWait, retrying,
+	cutOff, shortOutage, outageOfAWait, retrying,
 	exclusion, order, tokens, cancellation, bounds,
 	thirtyNumbers, thirtyInProcesses,
 	readersAndWriters, noOvertaking, downgrade,
