@@ -88,7 +88,7 @@ func TestAReleaseDoesNotQueueBehindACrowd(t *testing.T) {
 	}
 	var crowd []waiter
 	for i := range clients {
-		_, in := session(t, s.URL())
+		_, in := session(t, apart(s.URL(), i))
 		stands, err := in.Join(t.Context(), mutex("q", 10+i))
 		if err != nil {
 			t.Fatal(err)

@@ -139,7 +139,7 @@ func TestServerThatDoesNotWaitForItsBinaryLog(t *testing.T) {
 		if _, err := b.Join(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}
-		s.Do("CALL interlock_v2_settle('q')")
+		s.Do("CALL interlock_v3_settle('q')")
 		if held := s.Do("SELECT COUNT(*) FROM interlock_tickets t JOIN interlock_queues q ON q.no = t.queue WHERE t.n <= q.granted"); held != "0" {
 			t.Errorf("sync_binlog = 0: %s who wait are granted at once", held)
 		}

@@ -113,7 +113,7 @@ func TestAServerWithoutFreeConnections(t *testing.T) {
 				t.Errorf("%s: a call: %v", limit, err)
 			}
 		}
-		if d, err := open(ctx, s.URL()); err == nil {
+		if d, err := open(ctx, apart(s.URL(), 1)); err == nil {
 			d.Close()
 			t.Errorf("%s: another client is let in", limit)
 		} else if !strings.Contains(err.Error(), names) || driver.IsPermanent(err) {
@@ -207,7 +207,7 @@ func TestALimitOfAnHourIsNamed(t *testing.T) {
 		var err error
 		for n := 0; n < 3 && err == nil; n++ { // the first may be let in
 			var d driver.Driver
-			if d, err = open(t.Context(), s.URL()); err == nil {
+			if d, err = open(t.Context(), apart(s.URL(), n+1)); err == nil {
 				d.Close()
 			}
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/interlock-go/interlock/backend/mysqllock/internal/database"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/internal/backoff"
 )
 
 // These databases send nothing by themselves. So a client that waits parks one
@@ -27,20 +28,91 @@ import (
 // costs its receiver one statement. A ring that comes before the wait is not lost: see
 // sql/inner.sql.
 
-// parkFor bounds a wait, so that a server soon forgets a client that has vanished.
-const parkFor = 10 * time.Minute
+// ears are those who listen, over the same two connections: all clients of the store.
+type ears struct {
+	mu      sync.Mutex
+	all     map[*ear]bool
+	stop    context.CancelFunc // nil: nobody listens
+	hears   bool               // what is rung for from now on is heard
+	pauses  backoff.Backoff
+	running sync.WaitGroup
+}
+
+type ear struct {
+	up      func()
+	receive func(exchange.Event)
+	lost    chan error // gets one error
+}
 
 // patience is for how long a client that ends cleans up.
 const patience = time.Second
 
 // Listen receives what is written for the mailbox, until ctx ends.
-func (s *store) Listen(ctx context.Context, mailbox string, up func(), receive func(exchange.Event)) error {
+func (s *store) Listen(ctx context.Context, _ string, up func(), receive func(exchange.Event)) error {
 	if most := s.news.Stats().MaxOpenConnections; !s.own && most > 0 && most < 4 {
 		return fmt.Errorf("the pool has %d connections, of which two would wait: %w", most, errors.ErrUnsupported)
 	}
+	e := &ear{up: sync.OnceFunc(up), receive: receive, lost: make(chan error, 1)}
+	s.addEar(e)
+	select {
+	case err := <-e.lost:
+		return err
+	case <-ctx.Done():
+		s.ears.remove(e)
+		return ctx.Err()
+	}
+}
+
+func (s *store) addEar(e *ear) {
+	h := &s.ears
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.all == nil {
+		h.all = map[*ear]bool{}
+	}
+	h.all[e] = true
+	if h.hears {
+		e.up()
+	}
+	if h.stop == nil {
+		var ctx context.Context
+		ctx, h.stop = context.WithCancel(context.Background())
+		h.running.Go(func() { s.hear(ctx) })
+	}
+}
+
+func (h *ears) remove(e *ear) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if delete(h.all, e); len(h.all) == 0 && h.stop != nil {
+		h.stop()
+	}
+}
+
+// hear listens until the connections are lost, or the last ear is removed. Those who listen again soon after a failure wait here,
+// so that a server without free connections is asked for one by each process now and then, and not by each client.
+func (s *store) hear(ctx context.Context) {
+	began := time.Now()
+	err := s.hearOnce(ctx)
+	h := &s.ears
+	if time.Since(began) > time.Second {
+		h.pauses = backoff.Backoff{}
+	}
+	_ = h.pauses.Sleep(ctx)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for e := range h.all {
+		e.lost <- err
+	}
+	clear(h.all)
+	h.stop()
+	h.stop, h.hears = nil, false
+}
+
+func (s *store) hearOnce(ctx context.Context) error {
 	ctx, cancel := s.whileHere(ctx)
 	defer cancel(nil)
-	l := &listener{store: s, channel: mailbox, up: sync.OnceFunc(up), receive: receive, told: map[int64]bool{}}
+	l := &listener{store: s, told: map[int64]bool{}}
 	defer l.close()
 	if err := l.open(ctx); err != nil {
 		return err
@@ -51,6 +123,36 @@ func (s *store) Listen(ctx context.Context, mailbox string, up func(), receive f
 		}
 	}
 }
+
+// nowHears is called when the first statement is parked.
+func (h *ears) nowHears() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.hears = true
+	for e := range h.all {
+		e.up()
+	}
+}
+
+func (h *ears) receive(ev exchange.Event) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for e := range h.all {
+		e.receive(ev)
+	}
+}
+
+// parkFor bounds a wait: its end is a sign of life, and a server soon forgets a client that has vanished. It follows the shortest
+// TTL, and is less than a connection may be without a word.
+func (s *store) parkFor() time.Duration {
+	return min(max(time.Duration(s.ttl.Load())/3, leastPark), mostPark)
+}
+
+const (
+	leastPark  = 200 * time.Millisecond
+	mostPark   = 5 * time.Second
+	parkAnswer = time.Second // beside parkFor, for what the server takes, which may count in whole seconds
+)
 
 var errMoved = errors.New("mysql: locks are taken on another server now")
 
@@ -76,9 +178,6 @@ func (s *store) isAt(history string) {
 
 type listener struct {
 	store          *store
-	channel        string
-	up             func()
-	receive        func(exchange.Event)
 	anchor, parked *sql.Conn
 	told           map[int64]bool // news that are still in the table
 }
@@ -87,7 +186,7 @@ func (l *listener) open(ctx context.Context) (err error) {
 	if l.anchor, err = l.store.connectForNews(ctx); err != nil {
 		return err
 	}
-	if _, err := l.anchor.ExecContext(ctx, l.calls("anchor")); err != nil {
+	if _, err := l.anchor.ExecContext(ctx, l.calls("anchor", "")); err != nil {
 		return err
 	}
 	l.parked, err = l.store.connectForNews(ctx)
@@ -95,15 +194,17 @@ func (l *listener) open(ctx context.Context) (err error) {
 }
 
 // calls is a statement without arguments, which takes one exchange with any pool.
-func (l *listener) calls(procedure string) string {
-	return fmt.Sprintf("%s(X'%x')", l.store.sql("CALL {p}"+procedure), l.channel)
+func (l *listener) calls(procedure, more string) string {
+	return fmt.Sprintf("%s(X'%x'%s)", l.store.sql("CALL {p}"+procedure), l.store.mailbox, more)
 }
 
-// park brings the news and waits, until a ring or until it has lasted long.
+// park brings the news and waits, until a ring or until it has lasted long. A connection over which no answer comes by then
+// leads nowhere.
 func (l *listener) park(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
+	wait := l.store.parkFor()
+	ctx, cancel := context.WithTimeout(ctx, 2*wait+parkAnswer)
 	defer cancel()
-	rows, err := l.parked.QueryContext(ctx, l.calls("park"))
+	rows, err := l.parked.QueryContext(ctx, l.calls("park", fmt.Sprintf(",%.3f", wait.Seconds())))
 	if err == nil {
 		err = l.read(ctx, rows)
 		if err != nil && !ended(err) {
@@ -136,12 +237,12 @@ func (l *listener) read(ctx context.Context, rows *sql.Rows) error {
 			continue
 		}
 		l.told[k] = true
-		l.receive(event(what, ticket, name, token, flags))
+		l.store.ears.receive(event(what, ticket, name, token, flags))
 	}
 	if err := rows.Err(); err != nil {
 		return err
 	}
-	l.up() // what is rung for from now on ends the wait
+	l.store.ears.nowHears() // what is rung for from now on ends the wait
 	if len(l.told) >= forgetAt {
 		if err := l.forget(ctx); err != nil {
 			return err
@@ -175,7 +276,7 @@ const forgetAt = 32
 // forget removes what was told.
 func (l *listener) forget(ctx context.Context) error {
 	args := make([]any, 0, len(l.told)+1)
-	args = append(args, []byte(l.channel))
+	args = append(args, []byte(l.store.mailbox))
 	for k := range l.told {
 		args = append(args, k)
 	}

@@ -14,8 +14,9 @@ import (
 	"github.com/interlock-go/interlock/internal/tlsoption"
 )
 
+var shown = append([]string{"table_prefix", "max_connections", "galera", "get_server_public_key", "socket", "dial_timeout", "tls"}, tlsoption.Names...)
+
 func init() {
-	shown := append([]string{"table_prefix", "max_connections", "galera", "get_server_public_key", "socket", "dial_timeout", "tls"}, tlsoption.Names...)
 	for _, scheme := range []string{"mysql", "mariadb"} {
 		driver.Register(scheme, open, shown...)
 		driver.RegisterExaminer(scheme, examine)
@@ -81,12 +82,24 @@ func storeOf(u *driver.URL) (s *store, at string, err error) {
 	if err != nil {
 		return nil, "", err
 	}
-	s = &store{db: sql.OpenDB(k), news: sql.OpenDB(&connector{each: k.each, of: k.of}), own: true, to: k, most: int(conns) - listening, prefix: prefix, oneNode: galera != "",
-		unproven: c.TLS != nil && c.TLS.InsecureSkipVerify}
-	s.widen()
-	s.db.SetConnMaxIdleTime(30 * time.Second)
-	s.news.SetMaxOpenConns(listening)
-	return s, all[0].addr, nil
+	return share(placeOf(u), func() *store {
+		s := &store{db: sql.OpenDB(k), news: sql.OpenDB(&connector{each: k.each, of: k.of}), own: true, to: k, most: int(conns) - listening, prefix: prefix, oneNode: galera != "",
+			unproven: c.TLS != nil && c.TLS.InsecureSkipVerify}
+		s.limiter = limiterFor(s.most)
+		s.widen()
+		s.db.SetConnMaxIdleTime(30 * time.Second)
+		s.news.SetMaxOpenConns(listening)
+		return s
+	}), all[0].addr, nil
+}
+
+// placeOf tells URLs apart, whose options were all read.
+func placeOf(u *driver.URL) string {
+	all := []string{u.User.String(), u.Path}
+	for _, name := range shown {
+		all = append(all, u.Text(name, ""))
+	}
+	return fmt.Sprintf("%q", append(all, u.Hosts...))
 }
 
 // Option changes how a database is used.
@@ -99,19 +112,36 @@ func TablePrefix(prefix string) Option { return func(s *store) { s.prefix = pref
 // New uses a pool of connections that the program has already, made with
 // github.com/go-sql-driver/mysql; Close of the driver leaves it open. Add
 // interpolateParams=true to its DSN: otherwise every exchange takes three round trips.
-// While something waits two connections of the pool are kept. Connections that do not
+// While something waits, or is held for more than a moment, two connections of the pool are kept. Connections that do not
 // commit by themselves, or read what others have not committed, are refused.
 func New(ctx context.Context, db *sql.DB, opts ...Option) (driver.Driver, error) {
-	s := &store{db: db, news: db, prefix: DefaultTablePrefix}
+	like := &store{prefix: DefaultTablePrefix}
 	for _, o := range opts {
-		o(s)
+		o(like)
 	}
-	if err := checkPrefix(s.prefix); err != nil {
+	if err := checkPrefix(like.prefix); err != nil {
 		return nil, err
 	}
+	type pool struct {
+		db      *sql.DB
+		prefix  string
+		oneNode bool
+	}
+	s := share(pool{db, like.prefix, like.oneNode}, func() *store {
+		return &store{db: db, news: db, prefix: like.prefix, oneNode: like.oneNode, limiter: limiterFor(db.Stats().MaxOpenConnections - listening)}
+	})
+	d, err := s.fit(ctx)
+	if err != nil {
+		s.Close()
+	}
+	return d, err
+}
+
+// fit starts with a pool of the program, if that is one for locks.
+func (s *store) fit(ctx context.Context) (driver.Driver, error) {
 	var auto int
 	var isolation string
-	err := db.QueryRowContext(ctx, "SELECT @@autocommit + 0, /*M!100000 @@tx_isolation */ /*!80000 @@transaction_isolation */").Scan(&auto, &isolation)
+	err := s.db.QueryRowContext(ctx, "SELECT @@autocommit + 0, /*M!100000 @@tx_isolation */ /*!80000 @@transaction_isolation */").Scan(&auto, &isolation)
 	switch {
 	case err != nil:
 		return nil, s.Explain(err)
@@ -131,12 +161,8 @@ func start(ctx context.Context, s *store) (driver.Driver, error) {
 	if err := s.ready(ctx); err != nil {
 		return nil, err
 	}
-	d := exchange.New(s, exchange.NewMailbox())
-	if s.own {
-		d.Limit(limiterFor(s.most))
-	} else {
-		d.Limit(s.limiter())
-	}
+	d := exchange.New(s, s.mailbox)
+	d.Limit(s.limiter)
 	return d, nil
 }
 
@@ -154,12 +180,12 @@ func limiterFor(most int) *exchange.Limiter {
 	return exchange.NewLimiter(most-3, 1, 1)
 }
 
-// defaultConnections is how many connections a client has at most: two listen, one is for
+// defaultConnections is how many connections the clients of a URL have at most, in one process: two listen, one is for
 // heartbeats, and if all others are taken, one for what is held and one for those who give
 // up; seven are for all calls.
 const defaultConnections = 12
 
-// listening are the connections of a client that listens.
+// listening are the connections on which they listen.
 const listening = 2
 
 // lockWait is for how many seconds a statement may wait for a row, on connections of the

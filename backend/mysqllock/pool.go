@@ -3,6 +3,7 @@ package mysqllock
 import (
 	"context"
 	"database/sql"
+	"math"
 	"sync"
 	"time"
 
@@ -10,37 +11,43 @@ import (
 	"github.com/interlock-go/interlock/driver/exchange"
 )
 
-// shared are the limiters of the pools of programs, which several clients may use.
-var shared = struct {
+// stores are those of this process. All clients that have the same URL, or the same pool and the same tables, share one, with
+// its connections, its mailbox and what is heard there: a server has room for a few connections of each process.
+var stores = struct {
 	mu  sync.Mutex
-	all map[*sql.DB]*sharedLimiter
-}{all: map[*sql.DB]*sharedLimiter{}}
+	all map[any]*store
+}{all: map[any]*store{}}
 
-type sharedLimiter struct {
-	*exchange.Limiter
-	users int
-}
-
-// limiter is that of the program's pool, until leaveLimiter.
-func (s *store) limiter() *exchange.Limiter {
-	shared.mu.Lock()
-	defer shared.mu.Unlock()
-	l := shared.all[s.db]
-	if l == nil {
-		l = &sharedLimiter{Limiter: limiterFor(s.db.Stats().MaxOpenConnections - listening)}
-		shared.all[s.db] = l
+// share returns the store of a place, until it was closed as often as it was shared.
+func share(place any, make func() *store) *store {
+	stores.mu.Lock()
+	defer stores.mu.Unlock()
+	s := stores.all[place]
+	if s == nil {
+		s = make()
+		s.place, s.mailbox = place, exchange.NewMailbox()
+		s.ttl.Store(math.MaxInt64)
+		stores.all[place] = s
 	}
-	l.users++
-	return l.Limiter
+	s.users++
+	return s
 }
 
-func (s *store) leaveLimiter() {
-	shared.mu.Lock()
-	defer shared.mu.Unlock()
-	if l := shared.all[s.db]; l != nil {
-		if l.users--; l.users == 0 {
-			delete(shared.all, s.db)
-		}
+func (s *store) Close() {
+	stores.mu.Lock()
+	s.users--
+	last := s.users == 0
+	if last {
+		delete(stores.all, s.place)
+	}
+	stores.mu.Unlock()
+	if !last {
+		return
+	}
+	s.ears.running.Wait()
+	if s.own {
+		_ = s.db.Close()
+		_ = s.news.Close()
 	}
 }
 
@@ -106,7 +113,7 @@ const (
 // giveUp closes a connection for exchanges, and opens no other one for a moment. It reports
 // false if there are too few.
 func (s *store) giveUp(ctx context.Context) bool {
-	if there := s.db.Stats().OpenConnections; !s.own || there <= leastExchanges {
+	if !s.own || s.to.made.Load() <= leastExchanges {
 		return false
 	}
 	s.narrow()

@@ -1,42 +1,50 @@
 package mysqllock
 
 import (
-	"database/sql"
 	"testing"
 
-	"github.com/go-sql-driver/mysql"
+	"github.com/interlock-go/interlock/driver"
 )
 
-// Promise: clients that a program gives one pool share the room in front of it, until the last of
-// them is closed; those with another pool have room of their own.
-func TestClientsOfAPoolShareItsLimiter(t *testing.T) {
-	pool := func() *sql.DB {
-		k, err := mysql.NewConnector(mysql.NewConfig())
+// Promise: all clients of this process with the same URL share their connections and what they hear, until the last of them
+// is closed; those with another user, password, option or host do not.
+func TestClientsOfAURLShareItsConnections(t *testing.T) {
+	get := func(text string) *store {
+		u, err := driver.ParseURL(text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		db := sql.OpenDB(k)
-		db.SetMaxOpenConns(6)
-		t.Cleanup(func() { _ = db.Close() })
-		return db
+		s, _, err := storeOf(u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
 	}
-	one, other := pool(), pool()
-	a, b, c := &store{db: one}, &store{db: one}, &store{db: other}
-	limiter := a.limiter()
-	if limiter == nil || b.limiter() != limiter || c.limiter() == limiter {
-		t.Error("each client has a limiter of its own, or all have the same")
+	const one = "mysql://u:p@127.0.0.1:1/d"
+	a, b := get(one), get(one)
+	if a != b || a.mailbox == "" || a.limiter == nil {
+		t.Errorf("two clients of a URL: %p and %p", a, b)
+	}
+	for _, other := range []string{
+		"mysql://u:q@127.0.0.1:1/d", "mysql://v:p@127.0.0.1:1/d", "mysql://u:p@127.0.0.1:2/d", "mysql://u:p@127.0.0.1:1/e", one + "?table_prefix=x_", one + "?tls=true",
+		one + "?max_connections=20",
+	} {
+		s := get(other)
+		if s == a {
+			t.Errorf("%s is taken for %s", other, one)
+		}
+		s.Close()
 	}
 	a.Close()
-	if again := (&store{db: one}); again.limiter() != limiter {
-		t.Error("a client that comes later has a limiter of its own")
+	if c := get(one); c != b {
+		t.Error("a client that comes later has connections of its own")
 	} else {
-		again.Close()
+		c.Close()
 	}
 	b.Close()
-	c.Close()
-	shared.mu.Lock()
-	defer shared.mu.Unlock()
-	if shared.all[one] != nil || shared.all[other] != nil {
-		t.Error("a limiter is kept after the last client")
+	stores.mu.Lock()
+	defer stores.mu.Unlock()
+	if len(stores.all) != 0 {
+		t.Errorf("%d stores are kept after the last client", len(stores.all))
 	}
 }

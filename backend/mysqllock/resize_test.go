@@ -24,7 +24,7 @@ func aged(t *testing.T, s *mysqltest.Server, procedure, text, earlier string) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	name := "PROCEDURE interlock_v2_" + procedure
+	name := "PROCEDURE interlock_v3_" + procedure
 	for _, statement := range all {
 		if strings.Contains(statement, "CREATE "+name+"(") && strings.Contains(statement, text) {
 			for _, do := range []string{"DROP " + name, strings.Replace(statement, text, earlier, 1)} {
@@ -50,7 +50,7 @@ func TestTheNumberOfPermitsInTablesOfAnEarlierRelease(t *testing.T) {
 	t.Parallel()
 	s := mysqltest.Start(t)
 	d := opened(t, s.URL())
-	s.Do("DROP PROCEDURE interlock_v2_resize; CREATE USER few@'%' IDENTIFIED BY 'pw'; GRANT SELECT, INSERT, UPDATE, DELETE, EXECUTE, CREATE ROUTINE ON locks.* TO few@'%'")
+	s.Do("DROP PROCEDURE interlock_v3_resize; CREATE USER few@'%' IDENTIFIED BY 'pw'; GRANT SELECT, INSERT, UPDATE, DELETE, EXECUTE, CREATE ROUTINE ON locks.* TO few@'%'")
 	few := opened(t, s.URLOf("few", "pw"))
 	if err := few.Resize(t.Context(), "q", 3); !errors.Is(err, errors.ErrUnsupported) || !driver.IsPermanent(err) {
 		t.Errorf("the procedure is missing, and another user has made the rest: %v", err)
@@ -61,7 +61,7 @@ func TestTheNumberOfPermitsInTablesOfAnEarlierRelease(t *testing.T) {
 	if err := few.Resize(t.Context(), "q", 4); err != nil {
 		t.Errorf("the procedure was made: %v", err)
 	}
-	s.Do("UPDATE interlock_queues SET since = since - 7200000000; CALL interlock_v2_tidy(0, 1000000)")
+	s.Do("UPDATE interlock_queues SET since = since - 7200000000; CALL interlock_v3_tidy(0, 1000000)")
 	s.Restart()
 	d = opened(t, s.URL())
 	a, err := d.Open(t.Context(), driver.SessionOptions{TTL: time.Minute})
@@ -109,8 +109,8 @@ func TestTheNumberOfPermitsInTablesOfAnEarlierRelease(t *testing.T) {
 		t.Errorf("the holder of all permits left uncleanly, and the next is %+v, %v", k, err)
 	}
 
-	s.Do("DROP PROCEDURE interlock_v2_resize")
-	stranger(t, s, "interlock_v2_resize")
+	s.Do("DROP PROCEDURE interlock_v3_resize")
+	stranger(t, s, "interlock_v3_resize")
 	if err := d.Resize(t.Context(), "q", 3); err == nil || !strings.Contains(err.Error(), "stranger@%") {
 		t.Errorf("the procedure is of a stranger: %v", err)
 	}

@@ -21,7 +21,7 @@ import (
 
 // layout is the version of tables and procedures. It is in the names of procedures,
 // so that clients of two versions can use one database while they are replaced.
-const layout = 2
+const layout = 3
 
 // counted is the token from which on tokens are counted, and do not follow the clock: the
 // last 2^32 would be used up by it within hours.
@@ -179,7 +179,6 @@ var constants = strings.NewReplacer(
 	"{history}", history,
 	"{most}", strconv.Itoa(most),
 	"{perhear}", strconv.Itoa(perHear),
-	"{parkfor}", strconv.Itoa(int(parkFor.Seconds())),
 	"{layout}", strconv.Itoa(layout),
 	"{gates}", strconv.Itoa(gates),
 	"{allgates}", allGates(),

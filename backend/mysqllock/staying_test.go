@@ -24,8 +24,8 @@ func tidiedAfterMake(t *testing.T, s *mysqltest.Server, before bool) {
 	defer db.Close()
 	const clock = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
 	for _, statement := range []string{
-		"DROP PROCEDURE interlock_v2_make",
-		`CREATE PROCEDURE interlock_v2_make(p_name VARBINARY(512)) SQL SECURITY INVOKER
+		"DROP PROCEDURE interlock_v3_make",
+		`CREATE PROCEDURE interlock_v3_make(p_name VARBINARY(512)) SQL SECURITY INVOKER
 BEGIN
 	DECLARE v_floor BIGINT;
 	SELECT floor INTO v_floor FROM interlock_meta WHERE one = 1;
@@ -130,7 +130,7 @@ func TestATidyThatIsLateForgetsNoDeath(t *testing.T) {
 	}
 	tidied := make(chan error, 1)
 	go func() {
-		_, err := db.ExecContext(t.Context(), "CALL interlock_v2_tidy(0, 2000)")
+		_, err := db.ExecContext(t.Context(), "CALL interlock_v3_tidy(0, 2000)")
 		tidied <- err
 	}()
 	for deadline := time.Now().Add(20 * time.Second); strings.TrimSpace(s.Do("SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'")) == "0"; time.Sleep(10 * time.Millisecond) {

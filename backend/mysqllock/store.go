@@ -21,7 +21,7 @@ import (
 	"github.com/interlock-go/interlock/internal/sqlcode"
 )
 
-// store is the exchanges of package exchange with one database.
+// store is the exchanges of package exchange with one database, for one or more clients of this process: see share.
 type store struct {
 	db     *sql.DB    // for exchanges
 	news   *sql.DB    // for the two connections that listen
@@ -29,6 +29,13 @@ type store struct {
 	to     *connector // of db, if it is the store's own
 	most   int        // connections of a pool for exchanges that is the store's own
 	prefix string
+
+	place   any // its key in stores
+	users   int // guarded by stores.mu
+	limiter *exchange.Limiter
+	mailbox string
+	ears    ears
+	ttl     atomic.Int64 // the shortest of all sessions
 
 	oneNode  bool // of a Galera cluster, for all clients
 	unproven bool // TLS takes whoever answers for the server
@@ -53,15 +60,6 @@ type link struct {
 	short bool           // it may take the short way
 
 	history string // see exchange.Renewal
-}
-
-func (s *store) Close() {
-	if !s.own {
-		s.leaveLimiter()
-		return
-	}
-	_ = s.db.Close()
-	_ = s.news.Close()
 }
 
 // mostTexts bounds the statements that are remembered: some are as long as what they
@@ -288,6 +286,8 @@ func (s *store) Begin(ctx context.Context, n exchange.Session) (history string, 
 		sent, history = driver.Now(), l.history
 		return c.QueryRowContext(ctx, text, id(n.ID), n.TTL.Microseconds(), cut(n.Owner), []byte(n.Mailbox)).Scan(&ends)
 	})
+	for old := s.ttl.Load(); old > int64(n.TTL) && !s.ttl.CompareAndSwap(old, int64(n.TTL)); old = s.ttl.Load() {
+	}
 	if err == nil {
 		s.lives.begin(n.ID, n.TTL, sent, ends)
 	}

@@ -24,7 +24,7 @@ func TestTidyingForgetsNothingThatIsNeeded(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The swap was a minute ago, and the queue was used hours ago.
-	s.Do("UPDATE interlock_swaps SET at = at - 60000000; UPDATE interlock_queues SET since = since - 7200000000; CALL interlock_v2_tidy(0, 1000000)")
+	s.Do("UPDATE interlock_swaps SET at = at - 60000000; UPDATE interlock_queues SET since = since - 7200000000; CALL interlock_v3_tidy(0, 1000000)")
 	if got, err := a.Join(t.Context(), late); !errors.Is(err, driver.ErrGone) {
 		t.Errorf("a Join that comes after its Leave has got %+v, %v", got, err)
 	}

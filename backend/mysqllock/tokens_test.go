@@ -80,6 +80,6 @@ func TestARaiseOutlastsALongPause(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.last = max(g.last, floor)
-	s.Do("UPDATE interlock_queues SET since = since - 7200000000; CALL interlock_v2_tidy(0, 1000000)")
+	s.Do("UPDATE interlock_queues SET since = since - 7200000000; CALL interlock_v3_tidy(0, 1000000)")
 	g.several(t.Context(), "after a long pause", one)
 }

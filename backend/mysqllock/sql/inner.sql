@@ -101,10 +101,20 @@ BEGIN
 		waiting = v_waiting, unclean = v_unclean, id = NULL, session = NULL, note = NULL WHERE name = p_name;
 END;
 
+-- counts the tickets of a queue anew, of which somebody has deleted rows: what is not there holds nothing.
+CREATE PROCEDURE {p}mend(p_name VARBINARY(512)) SQL SECURITY INVOKER
+BEGIN
+	DECLARE v_tickets, v_used, v_waiting BIGINT;
+	SELECT COUNT(t.n), COALESCE(SUM(IF(t.n <= q.granted, t.units, 0)), 0), COALESCE(SUM(t.n > q.granted), 0) INTO v_tickets, v_used, v_waiting
+		FROM {p}queues q LEFT JOIN {p}tickets t ON t.queue = q.no WHERE q.name = p_name;
+	UPDATE {p}queues SET tickets = v_tickets + (slow = {forever}), used = v_used, waiting = v_waiting, unclean = 1,
+		granted = IF(v_tickets = 0, last, granted) WHERE name = p_name;
+END;
+
 -- takes out tickets that have ended, {most} at most. Whoever is next is granted by the caller.
 CREATE PROCEDURE {p}sweep(p_name VARBINARY(512), p_now BIGINT, INOUT p_swept BIGINT) SQL SECURITY INVOKER
 BEGIN
-	DECLARE v_no, v_n, v_units, v_flags, v_own, v_ends, v_ttl, v_since, v_used, v_granted BIGINT;
+	DECLARE v_no, v_n, v_units, v_flags, v_own, v_ends, v_ttl, v_since, v_used, v_granted, v_waiting BIGINT;
 	DECLARE v_id, v_session BINARY(16);
 	DECLARE v_done INT DEFAULT 0;
 	DECLARE ended CURSOR FOR
@@ -145,6 +155,12 @@ BEGIN
 			END IF;
 		END LOOP;
 		CLOSE ended;
+		SELECT used, granted, waiting INTO v_used, v_granted, v_waiting FROM {p}queues WHERE name = p_name;
+		IF v_used > 0 AND NOT EXISTS (SELECT 1 FROM {p}tickets FORCE INDEX (PRIMARY) WHERE queue = v_no AND n <= v_granted)
+				OR v_waiting > 0 AND NOT EXISTS (SELECT 1 FROM {p}tickets FORCE INDEX (PRIMARY) WHERE queue = v_no AND n > v_granted) THEN
+			CALL {p}mend(p_name);
+			SET p_swept = p_swept + 1;
+		END IF;
 	END IF;
 END;
 
@@ -199,8 +215,15 @@ BEGIN
 	SELECT no, capacity, granted, token_offset, used, waiting, unclean INTO v_no, v_capacity, v_granted, v_offset, v_used, v_waiting, v_unclean
 		FROM {p}queues WHERE name = p_name;
 	let_in: WHILE v_waiting > 0 AND v_frozen <= p_now DO
+		SET v_id = NULL;
 		SELECT n, id, units, hold, session, since, ends INTO v_n, v_id, v_units, v_hold, v_session, v_since, v_ends
 			FROM {p}tickets FORCE INDEX (PRIMARY) WHERE queue = v_no AND n > v_granted ORDER BY n LIMIT 1;
+		IF v_id IS NULL THEN
+			UPDATE {p}queues SET granted = v_granted, used = v_used WHERE name = p_name;
+			CALL {p}mend(p_name);
+			SET v_in = 0, v_waiting = 0;
+			LEAVE let_in;
+		END IF;
 		IF v_units > v_capacity - v_used THEN LEAVE let_in; END IF;
 		IF v_in = {most} THEN
 			SET p_more = 1;
@@ -242,34 +265,49 @@ BEGIN
 	END IF;
 END;
 
+-- takes a lock of a channel, which one connection has. Another one that has it is of the same process, and was lost: the
+-- server may not know of that yet.
+CREATE PROCEDURE {p}seize(p_lock VARCHAR(64)) SQL SECURITY INVOKER
+BEGIN
+	DECLARE v_got INT DEFAULT GET_LOCK(p_lock, 0);
+	DECLARE v_thread BIGINT;
+	IF v_got IS NULL OR v_got <> 1 THEN
+		SET v_thread = IS_USED_LOCK(p_lock);
+		BEGIN
+			DECLARE CONTINUE HANDLER FOR SQLEXCEPTION BEGIN END; -- it has ended
+			IF v_thread IS NOT NULL THEN KILL v_thread; END IF;
+		END;
+		SET v_got = GET_LOCK(p_lock, 2);
+	END IF;
+	IF v_got IS NULL OR v_got <> 1 THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'another connection listens here'; END IF;
+END;
+
 -- has a connection hold the lock that the parked one waits for.
 CREATE PROCEDURE {p}anchor(p_channel VARBINARY(64)) SQL SECURITY INVOKER
 BEGIN
-	DECLARE v_got INT DEFAULT GET_LOCK(CONCAT(CONVERT(p_channel USING utf8mb4), ':anchor'), 0);
-	IF v_got IS NULL OR v_got <> 1 THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'somebody else listens here'; END IF;
+	CALL {p}seize(CONCAT(CONVERT(p_channel USING utf8mb4), ':anchor'));
 	SET SESSION wait_timeout = 86400;
 END;
 
--- brings the news of a channel, and then waits until KILL QUERY ends it. A server can
+-- brings the news of a channel, and then waits until KILL QUERY ends it, or for so many seconds. A server can
 -- forget that it was to end a procedure, where a statement inside has just ended well. But
 -- what stands in conditions and assignments is no such statement: so news whose ring was
 -- forgotten are seen by the last condition, and from there on no ring is forgotten.
-CREATE PROCEDURE {p}park(p_channel VARBINARY(64)) SQL SECURITY INVOKER
+CREATE PROCEDURE {p}park(p_channel VARBINARY(64), p_for DECIMAL(9, 3)) SQL SECURITY INVOKER
 BEGIN
 	DECLARE v_name VARCHAR(64) DEFAULT CONVERT(p_channel USING utf8mb4);
 	DECLARE v_got INT;
 	DECLARE v_many BIGINT;
 	DECLARE v_which DECIMAL(65); -- others have another number or another sum
 	IF COALESCE(IS_USED_LOCK(CONCAT(v_name, ':parked')), 0) <> CONNECTION_ID() THEN
-		SET v_got = GET_LOCK(CONCAT(v_name, ':parked'), 0);
-		IF v_got IS NULL OR v_got <> 1 THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'somebody else listens here'; END IF;
+		CALL {p}seize(CONCAT(v_name, ':parked'));
 		SET SESSION autocommit = 1 /*M!100100 , @@SESSION.max_statement_time = 0 */ /*!80000 , @@SESSION.max_execution_time = 0 */;
 	END IF;
 	IF {forgets} THEN CALL {p}recover(); END IF;
 	SELECT COUNT(*), COALESCE(SUM(k + 1099511627776), 0) INTO v_many, v_which FROM {p}news WHERE channel = p_channel;
 	SELECT k, what, id, name, token, flags FROM {p}news WHERE channel = p_channel ORDER BY k LIMIT {perhear};
 	IF v_many <= {perhear} AND v_which = (SELECT COALESCE(SUM(k + 1099511627776), 0) FROM {p}news WHERE channel = p_channel) THEN
-		SET v_got = GET_LOCK(CONCAT(v_name, ':anchor'), {parkfor});
+		SET v_got = GET_LOCK(CONCAT(v_name, ':anchor'), /*M!100000 p_for */ /*!80000 CEIL(p_for) */);
 		IF v_got = 1 THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'the other connection that listens was lost'; END IF;
 	END IF;
 END;

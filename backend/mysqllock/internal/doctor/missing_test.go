@@ -48,14 +48,14 @@ func TestDoctorNamesEachRightThatIsMissing(t *testing.T) {
 		doctortest.Advised(t, url, "rights", "GRANT "+right+" ON "+table+" TO 'limited'@'%'", s.Do)
 	}
 	for _, name := range []string{"hello", "begin", "swap", "grant", "recover"} {
-		on := " ON PROCEDURE interlock_v2_" + name
+		on := " ON PROCEDURE interlock_v3_" + name
 		s.Do("REVOKE EXECUTE" + on + " FROM limited@'%'")
 		doctortest.Advised(t, url, "rights", "GRANT EXECUTE"+on+" TO 'limited'@'%'", s.Do)
 	}
-	s.Do("REVOKE INSERT, DELETE ON interlock_meta FROM limited@'%'; REVOKE EXECUTE ON PROCEDURE interlock_v2_end FROM limited@'%'")
+	s.Do("REVOKE INSERT, DELETE ON interlock_meta FROM limited@'%'; REVOKE EXECUTE ON PROCEDURE interlock_v3_end FROM limited@'%'")
 	r, _ = doctortest.Consult(t, url)
-	r.Has("rights", driver.Fail, "INSERT on interlock_meta; DELETE on interlock_meta; EXECUTE on interlock_v2_end",
-		"GRANT EXECUTE ON PROCEDURE interlock_v2_end TO 'limited'@'%'; GRANT INSERT, DELETE ON interlock_meta TO 'limited'@'%'", "interlock schema --only-grants --grant limited@%")
+	r.Has("rights", driver.Fail, "INSERT on interlock_meta; DELETE on interlock_meta; EXECUTE on interlock_v3_end",
+		"GRANT EXECUTE ON PROCEDURE interlock_v3_end TO 'limited'@'%'; GRANT INSERT, DELETE ON interlock_meta TO 'limited'@'%'", "interlock schema --only-grants --grant limited@%")
 }
 
 // Promise: on a server that may have forgotten something, which is looked for before anything
