@@ -50,7 +50,6 @@ func conform(t *testing.T, s *pgtest.Server, options string) {
 	drivertest.Run(t, drivertest.Backend{TTL: time.Second, Small: !full, World: worlds(s, options), Unsupported: map[string]string{
 		"OtherUser":             "a server has the files",
 		"NeighbourInTheProcess": "a server has the files",
-		"Deaf":                  "being mended",
 	}})
 }
 

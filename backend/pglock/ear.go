@@ -14,6 +14,7 @@ import (
 // the fewer there are, the faster is every hand-over.
 type ear struct {
 	dial func(context.Context) (*pgx.Conn, error)
+	look func() time.Duration // how often it is made sure that the connection still leads to the server
 
 	mu      sync.Mutex
 	subs    map[string]*sub // by channel; nil once nobody is heard any more
@@ -60,9 +61,9 @@ var ears = struct {
 // listen brings what is sent to a channel until ctx ends or the connection is lost.
 // It calls prepare once, before, and up, when nothing that is sent from then on can be missed. The
 // connection that prepare and hear get is theirs until they return.
-func listen(ctx context.Context, to any, dial func(context.Context) (*pgx.Conn, error), channel string, prepare func(*pgx.Conn), up func(), hear func(conn *pgx.Conn, sender uint32, payload string)) error {
+func listen(ctx context.Context, to any, dial func(context.Context) (*pgx.Conn, error), look func() time.Duration, channel string, prepare func(*pgx.Conn), up func(), hear func(conn *pgx.Conn, sender uint32, payload string)) error {
 	s := &sub{prepare: prepare, up: up, hear: hear, lost: make(chan error, 1)}
-	e := earOf(to, dial, channel, s)
+	e := earOf(to, dial, look, channel, s)
 	defer s.end()
 	select {
 	case err := <-s.lost:
@@ -73,13 +74,13 @@ func listen(ctx context.Context, to any, dial func(context.Context) (*pgx.Conn, 
 	}
 }
 
-func earOf(to any, dial func(context.Context) (*pgx.Conn, error), channel string, s *sub) *ear {
+func earOf(to any, dial func(context.Context) (*pgx.Conn, error), look func() time.Duration, channel string, s *sub) *ear {
 	ears.mu.Lock()
 	defer ears.mu.Unlock()
 	if e := ears.all[to]; e != nil && e.add(channel, s) {
 		return e
 	}
-	e := &ear{dial: dial, subs: map[string]*sub{}, changed: map[string]bool{}, poke: func() {}}
+	e := &ear{dial: dial, look: look, subs: map[string]*sub{}, changed: map[string]bool{}, poke: func() {}}
 	e.add(channel, s)
 	ears.all[to] = e
 	go func() {
@@ -139,7 +140,7 @@ func (e *ear) connected() error {
 		_ = conn.Close(ctx)
 	}()
 	for {
-		wait, cancel := context.WithTimeout(context.Background(), lookEvery)
+		wait, cancel := context.WithTimeout(context.Background(), e.look())
 		heard, err := e.turn(conn, wait, cancel)
 		cancel()
 		if err != nil || !heard {
@@ -152,7 +153,7 @@ func (e *ear) connected() error {
 // are changes again or it is time to look whether the server is there. It reports
 // whether anybody listens.
 func (e *ear) turn(conn *pgx.Conn, wait context.Context, end context.CancelFunc) (bool, error) {
-	ask, cancel := context.WithTimeout(context.Background(), lookEvery)
+	ask, cancel := context.WithTimeout(context.Background(), e.look()+time.Second)
 	defer cancel()
 	sql, fresh, ok := e.changes(end)
 	if !ok {

@@ -32,7 +32,7 @@ func TestClientsOfAProcessShareOneEar(t *testing.T) {
 		ctx, end := context.WithCancel(t.Context())
 		c := one{make(chan error, 1), make(chan error, 1), make(chan string, 10), end}
 		go func() {
-			c.lost <- listen(ctx, server.URL(), dial, channelOf(i), func(*pgx.Conn) {}, func() { c.up <- nil }, func(_ *pgx.Conn, _ uint32, text string) { c.heard <- text })
+			c.lost <- listen(ctx, server.URL(), dial, func() time.Duration { return lookEvery }, channelOf(i), func(*pgx.Conn) {}, func() { c.up <- nil }, func(_ *pgx.Conn, _ uint32, text string) { c.heard <- text })
 		}()
 		all[i] = c
 	}
@@ -74,7 +74,7 @@ func TestClientsOfAProcessShareOneEar(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
 	up, lost := make(chan error, 1), make(chan error, 1)
 	go func() {
-		lost <- listen(ctx, server.URL(), dial, channelOf(0), func(*pgx.Conn) {}, func() { up <- nil }, func(*pgx.Conn, uint32, string) {})
+		lost <- listen(ctx, server.URL(), dial, func() time.Duration { return lookEvery }, channelOf(0), func(*pgx.Conn) {}, func() { up <- nil }, func(*pgx.Conn, uint32, string) {})
 	}()
 	<-up
 	end()

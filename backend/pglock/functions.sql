@@ -297,6 +297,18 @@ BEGIN
 	END IF;
 END $$;
 
+-- Counts the tickets of a queue anew, of which somebody has deleted rows: what is not there holds nothing.
+CREATE FUNCTION @mend(q @queue) RETURNS @queue LANGUAGE plpgsql AS $$
+BEGIN
+	SELECT count(*), coalesce(sum(r.units) FILTER (WHERE r.n <= q.granted), 0), count(*) FILTER (WHERE r.n > q.granted)
+		INTO q.tickets, q.used, q.waiting FROM @ticket r WHERE r.queue = q.name;
+	q.unclean := true;
+	IF q.tickets = 0 THEN
+		q.granted := q.last;
+	END IF;
+	RETURN q;
+END $$;
+
 -- When something that holds ends next: not later than that.
 CREATE FUNCTION @due(q @queue, now bigint) RETURNS bigint LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -318,7 +330,8 @@ BEGIN
 			WHERE EXISTS (SELECT FROM @ticket t WHERE t.session = s.id AND t.queue = q.name AND t.n <= q.granted AND t.ends IS NULL)
 			ORDER BY s.expires LIMIT 1;
 	END IF;
-	RETURN coalesce(least(own, other), now + 60000000);
+	-- Those that hold and have no rows end now: see mend.
+	RETURN coalesce(least(own, other), CASE WHEN q.tickets > q.waiting THEN now ELSE now + 60000000 END);
 END $$;
 
 -- Grants whoever fits now, in order, and tells them. Those that have ended are taken
@@ -368,6 +381,9 @@ BEGIN
 			sessions := sessions || t.session;
 		END IF;
 	END LOOP;
+	IF NOT FOUND THEN
+		q := @mend(q);
+	END IF;
 	IF cardinality(winners) = 1 THEN
 		PERFORM @tell(sessions[1], 'g ' || winners[1] || ' ' || tokens[1] || CASE WHEN q.unclean THEN ' i' ELSE ' -' END || CASE WHEN q.waiting > 0 THEN 'w' ELSE '' END);
 	ELSIF cardinality(winners) > 1 THEN
@@ -388,6 +404,7 @@ DECLARE
 	k integer := 0;
 	tickets bigint := q.tickets;
 	granted bigint := q.granted;
+	held bigint := 0;
 	got record;
 BEGIN
 	more := false;
@@ -405,8 +422,13 @@ BEGIN
 			FOR t IN SELECT r.* FROM @ticket r WHERE r.queue = q.name AND r.n <= q.granted LOOP
 				IF @ended(t, now) THEN
 					q := @remove(q, t, t.flags & 8 <> 0);
+				ELSE
+					held := held + t.units;
 				END IF;
 			END LOOP;
+			IF held <> q.used THEN
+				q := @mend(q);
+			END IF;
 		ELSE
 			FOR t IN SELECT r.* FROM @session s JOIN @ticket r ON r.session = s.id AND r.queue = q.name AND r.n <= q.granted
 					WHERE s.expires <= now LIMIT 200 LOOP

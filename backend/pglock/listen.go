@@ -15,9 +15,14 @@ import (
 	"github.com/interlock-go/interlock/driver/exchange"
 )
 
-// lookEvery is how often it is made sure that the connection for news still leads to
+// lookEvery is how often it is made sure, at least, that the connection for news still leads to
 // the server.
 const lookEvery = 5 * time.Second
+
+// look is how often that is made sure of: it follows the shortest TTL of all clients that share the pool.
+func (p *pool) look() time.Duration {
+	return min(max(time.Duration(p.ttl.Load())/3, 200*time.Millisecond), lookEvery)
+}
 
 var errSilent = fmt.Errorf("postgres: there is a pooler in between, and no direct URL: %w", errors.ErrUnsupported)
 
@@ -28,7 +33,7 @@ func (s *store) Listen(ctx context.Context, mailbox string, up func(), receive f
 	}
 	table, senders := s.schema.name("ticket"), &s.pool.senders
 	learn := func(conn *pgx.Conn) { senders.learn(conn, table) }
-	return listen(ctx, s.leadsTo(), s.dial, mailbox, learn, up, func(conn *pgx.Conn, sender uint32, payload string) {
+	return listen(ctx, s.leadsTo(), s.dial, s.pool.look, mailbox, learn, up, func(conn *pgx.Conn, sender uint32, payload string) {
 		unverified := !senders.trusts(conn, table, sender)
 		for line := range strings.SplitSeq(payload, "\n") {
 			if e, ok := event(line); ok {

@@ -2,6 +2,7 @@ package pglock
 
 import (
 	"context"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,6 +25,7 @@ type pool struct {
 	users   int  // guarded by pools.mu
 	limiter *exchange.Limiter
 
+	ttl     atomic.Int64 // the shortest of all sessions
 	senders senders
 	wide    atomic.Bool // a pooler refuses connections that say where they look for functions
 
@@ -89,6 +91,7 @@ func share(place any, own bool, open func(*pool) (*pgxpool.Pool, error)) (*pool,
 	p := pools.all[place]
 	if p == nil {
 		p = &pool{own: own, place: place}
+		p.ttl.Store(math.MaxInt64)
 		var err error
 		if p.Pool, err = open(p); err != nil {
 			return nil, err

@@ -193,7 +193,8 @@ func TestNewsTakeThePlaceOfAnotherConnection(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Start(t, pgtest.Setup("CREATE ROLE few LOGIN; GRANT CREATE ON DATABASE postgres TO few"))
 	s := session(t, opened(t, server.URLOf("few", "")+"&pool_max_conns=3"))
-	held := acquire(t, s, "q", 1)
+	holder := session(t, opened(t, server.URL()+"&schema_owner=few")) // who holds listens, too
+	held := acquire(t, holder, "q", 1)
 	busy, rest := context.WithCancel(t.Context())
 	var others sync.WaitGroup
 	defer others.Wait()
@@ -212,7 +213,7 @@ func TestNewsTakeThePlaceOfAnotherConnection(t *testing.T) {
 			}
 		})
 	}
-	until(t, "the calls use three connections", func() bool { return len(server.Backends("usename = 'few'")) == 3 })
+	until(t, "the calls use three connections", func() bool { return len(server.Backends("usename = 'few' AND NOT "+listen)) == 3 })
 	server.SQL("ALTER ROLE few CONNECTION LIMIT 3")
 	waits := join(t, s, request("q", 1))
 	granted := make(chan error, 1)
@@ -220,7 +221,7 @@ func TestNewsTakeThePlaceOfAnotherConnection(t *testing.T) {
 	until(t, "somebody listens", func() bool {
 		return len(server.Backends("usename = 'few' AND "+listen)) == 1
 	})
-	if err := s.Leave(t.Context(), held, true); err != nil {
+	if err := holder.Leave(t.Context(), held, true); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-granted; err != nil {

@@ -19,6 +19,8 @@ import (
 )
 
 func (s *store) Begin(ctx context.Context, o exchange.Session) (string, error) {
+	for old := s.pool.ttl.Load(); old > int64(o.TTL) && !s.pool.ttl.CompareAndSwap(old, int64(o.TTL)); old = s.pool.ttl.Load() {
+	}
 	got, err := s.numbers(ctx, "begin", 1, o.ID, o.TTL.Microseconds(), text(o.Owner), s.heard(o.Mailbox))
 	return history(got), err
 }
