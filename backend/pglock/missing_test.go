@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/interlock-go/interlock/backend/memlock"
+	"github.com/interlock-go/interlock/backend/quorumlock"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
@@ -57,4 +59,45 @@ func TestARunningProgramMakesDroppedTablesAgain(t *testing.T) {
 	} else {
 		t.Log(err)
 	}
+}
+
+// Promise: a member of a quorum whose server comes back empty counts again after a TTL, without a program that is newly started.
+func TestAMemberOfAQuorumThatComesBackEmptyCountsAgain(t *testing.T) {
+	t.Parallel()
+	s := pgtest.Start(t)
+	d, err := openURL(t.Context(), s.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := quorumlock.New(memlock.NewWorld().Driver(), memlock.NewWorld().Driver(), d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer q.Close()
+	o, err := q.Open(t.Context(), driver.SessionOptions{TTL: 2 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer o.Close(t.Context())
+	counts := func(when string) {
+		t.Helper()
+		for began := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+			last := ""
+			_, _ = o.Renew(t.Context(), nil) // a heartbeat
+			for _, f := range q.Check(t.Context()) {
+				if (f.Check == "members" || f.Check == "restarts") && f.Status != driver.OK {
+					last = f.Detail
+				}
+			}
+			if last == "" {
+				return
+			}
+			if time.Since(began) > time.Minute {
+				t.Fatalf("%s: %s", when, last)
+			}
+		}
+	}
+	counts("at first")
+	s.SQL("DROP SCHEMA interlock CASCADE")
+	counts("after the loss of all tables")
 }
