@@ -25,6 +25,9 @@
 // again. If they do not make a majority, the ticket waits at the next member. So locks are granted in
 // the order of the first member, and a waiter needs no timer: the member tells it.
 //
+// A member can be in the way of a majority: others hold there, while the rest would grant. Either it is right, since
+// the clock of another was set forward, or it is wrong, since it does not notice a death. See keeps.go.
+//
 // # What is excluded
 //
 // Two tickets are never held at once if they cannot both be held at one member: any two
