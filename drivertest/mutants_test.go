@@ -1877,6 +1877,7 @@ func TestAWrappedDriverPasses(t *testing.T) {
 	suite.OneProcessor(t)
 	whole := mutant{world: func(w *World) {
 		w.Unreachable = func(context.Context) error { return errOpaque }
+		w.Stranger = func([]*driver.Opened, uint64) {}
 		unheard(w, true)
 	}}
 	b := Backend{World: whole.breed(memory), TTL: 10 * time.Second, Simulated: true, Small: true}

@@ -85,13 +85,18 @@ func (s *store) Swap(ctx context.Context, swap driver.Swap) (result driver.Cell,
 // Cells lists the cells that exist.
 func (s *store) Cells(ctx context.Context, prefix, from string) (names []string, next string, err error) {
 	all, err := s.names(ctx, cells, prefix)
+	if err != nil {
+		return nil, "", err
+	}
 	page, next := pageOf(all, from)
 	for _, name := range page {
-		c, err := s.Load(ctx, name, exchange.Follower{})
-		if err != nil {
-			return nil, "", err
+		c, failed := s.Load(ctx, name, exchange.Follower{})
+		if failed != nil && ctx.Err() != nil {
+			return nil, "", failed
 		}
-		if c.Exists {
+		if failed != nil { // it hides no other
+			err = failed
+		} else if c.Exists {
 			names = append(names, name)
 		}
 	}

@@ -4,10 +4,15 @@
 package filelock_test
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -32,10 +37,8 @@ func TestConformance(t *testing.T) {
 			"SignalsBeforeTheAnswer": late,
 			"ProcessesThatDie":       "a process that is stopped keeps its lock, and perhaps a transaction",
 			"StoppedProcess":         stopped,
-			"OtherUser":              "being mended",
 			"Repeater":               "no network brings anything twice",
 			"Stranger":               noServer,
-			"Member":                 "being mended",
 			"Impostor":               noServer,
 			"Deaf":                   noServer,
 			"Mute":                   noServer,
@@ -63,6 +66,7 @@ func world(t testing.TB) drivertest.World {
 		URL:          "file://" + dir,
 		Files:        func() []string { return files(dir) },
 		LoseMessages: func() (resume func()) { return loseMessages(t, dir) },
+		Damages:      func(name string) []drivertest.Damage { return damages(dir, name) },
 		Shared: func(t testing.TB) drivertest.Shared {
 			folder := drivertest.SharedFolder(t)
 			return drivertest.Shared{Folder: folder, Open: func(ctx context.Context) (driver.Driver, error) {
@@ -108,4 +112,38 @@ func loseMessages(t testing.TB, dir string) (resume func()) {
 			}
 		}
 	}
+}
+
+// damages are what can be put into each file of a name, and into its place.
+func damages(dir, name string) (all []drivertest.Damage) {
+	garbage := bytes.Repeat([]byte("garbage "), 512)
+	for _, file := range []string{name, ".interlock/queues/" + name, ".interlock/cells/" + name} {
+		path := filepath.Join(dir, file)
+		cut := func(size int64) func() error { return func() error { return os.Truncate(path, size) } }
+		instead := func(put func() error) func() error {
+			return func() error { return errors.Join(os.Remove(path), put()) }
+		}
+		for what, do := range map[string]func() error{
+			"is empty":            cut(0),
+			"is cut":              cut(100),
+			"is long, with holes": cut(1 << 40),
+			"is garbage":          func() error { return os.WriteFile(path, garbage, 0o600) },
+			"is zeros":            func() error { return os.WriteFile(path, make([]byte, 4096), 0o600) },
+			"has bits changed": func() error {
+				data, err := os.ReadFile(path)
+				for i := range data {
+					data[i] ^= 1 << (i % 8)
+				}
+				return errors.Join(err, os.WriteFile(path, data, 0o600))
+			},
+			"is a folder": instead(func() error { return os.Mkdir(path, 0o700) }),
+			"is a pipe":   instead(func() error { return exec.Command("mkfifo", path).Run() }),
+			"is a link":   instead(func() error { return os.Symlink("/etc/passwd", path) }),
+			"is gone":     instead(func() error { return nil }),
+		} {
+			all = append(all, drivertest.Damage{What: file + " " + what, Do: do})
+		}
+	}
+	slices.SortFunc(all, func(a, b drivertest.Damage) int { return strings.Compare(a.What, b.What) })
+	return all
 }
