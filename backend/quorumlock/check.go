@@ -87,21 +87,24 @@ func (d *Driver) checkNumber() driver.Finding {
 
 func checkTwins(all []answer[state]) driver.Finding {
 	first, at := map[string]string{}, map[string]string{}
+	var one driver.Finding
 	for _, a := range all {
-		if u, err := driver.ParseURL(a.m.name); err == nil && len(u.Hosts) > 0 {
-			where := u.Scheme + strings.Join(u.Hosts, ",")
-			if same, ok := at[where]; ok {
-				return doctor.Warn(promiseLoss, "have each member on a machine of its own", "%s and %s are parts of one server: both are lost together", same, a.m.name)
-			}
-			at[where] = a.m.name
-		}
-		if a.got.life == "" {
-			continue
-		}
-		if same, ok := first[a.got.life]; ok {
+		if same, ok := first[a.got.life]; ok && a.got.life != "" {
 			return doctor.Fail(promiseLoss, "name each server once", "%s and %s are the same server, of which one does not count", same, a.m.name)
 		}
 		first[a.got.life] = a.m.name
+		u, err := driver.ParseURL(a.m.name)
+		if err != nil || len(u.Hosts) == 0 {
+			continue
+		}
+		where := u.Scheme + strings.Join(u.Hosts, ",")
+		if same, ok := at[where]; ok {
+			one = doctor.Warn(promiseLoss, "have each member on a machine of its own", "%s and %s are parts of one server: both are lost together", same, a.m.name)
+		}
+		at[where] = a.m.name
+	}
+	if one != (driver.Finding{}) {
+		return one
 	}
 	return doctor.Fine("all have different addresses, and data of their own")
 }
