@@ -69,7 +69,8 @@ func (c *Client) announce() {
 }
 
 // session returns the current session. While there is none it waits for one,
-// until ctx ends; the error then also says what is wrong with the backend.
+// until ctx ends; the error then also says what is wrong with the backend. An error
+// that will be the same next time ends the wait.
 func (c *Client) session(ctx context.Context) (*session, error) {
 	for {
 		c.mu.Lock()
@@ -80,6 +81,9 @@ func (c *Client) session(ctx context.Context) (*session, error) {
 		}
 		if s != nil {
 			return s, nil
+		}
+		if driver.IsPermanent(why) && !isSessionOver(why) {
+			return nil, why
 		}
 		select {
 		case <-news:
@@ -192,6 +196,7 @@ func (c *Client) reopen(old *session) {
 		}
 		c.mu.Lock()
 		c.sessErr = err
+		c.announce()
 		c.mu.Unlock()
 		if b.Sleep(c.ctx) != nil {
 			return

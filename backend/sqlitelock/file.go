@@ -341,8 +341,10 @@ func (f *file) same() error {
 	case err != nil && !errors.Is(err, fs.ErrNotExist): // the way to it is barred
 		return err
 	}
-	return driver.Permanent(fmt.Errorf("%s, its -wal or its -shm was removed or replaced while in use; its locks are void: stop all who use it, then start again", f.path))
+	return driver.Permanent(fmt.Errorf("%s, its -wal or its -shm %w", f.path, errReplaced))
 }
+
+var errReplaced = errors.New("was removed or replaced while in use; its locks are void: stop all who use it, then start again")
 
 // close has the last client remove the log, unless another process writes or opens the file just now.
 func (f *file) close() {

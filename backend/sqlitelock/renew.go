@@ -2,7 +2,10 @@ package sqlitelock
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
+	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
 	"zombiezen.com/go/sqlite"
 )
@@ -22,7 +25,9 @@ func (s *store) Renew(ctx context.Context, row exchange.Session, tickets []excha
 		}
 		due, err = t.due()
 		return err
-	}); err != nil {
+	}); errors.Is(err, errReplaced) { // whoever comes next does not see our tickets
+		return r, fmt.Errorf("%w: %w", driver.ErrSession, err)
+	} else if err != nil {
 		return r, err
 	}
 	of.expires.Store(int64(expires))

@@ -180,6 +180,9 @@ func (s *store) Begin(ctx context.Context, r exchange.Session) (history string, 
 		host, _ := os.Hostname()
 		o.owner = fmt.Sprintf("%s:%d", host, os.Getpid())
 	}
+	if err := s.view(ctx, func(conn, moment) error { return nil }); err != nil { // the folder may be gone with the file
+		return "", err
+	}
 	if o.life, err = folder.Live(s.file.folder, o.id); err != nil {
 		return "", driver.Permanent(fmt.Errorf("cannot make the files of a session in %s: %w", s.file.folder.Path, err))
 	}

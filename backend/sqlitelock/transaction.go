@@ -204,6 +204,9 @@ func (s *store) view(ctx context.Context, f func(c conn, now moment) error) erro
 	}
 	s.exchanges.Add(1)
 	defer s.file.guard.reading()()
+	if err := s.file.same(); err != nil {
+		return err
+	}
 	c := s.file.read
 	return s.file.retry(ctx, func() error {
 		if err := c.exec("BEGIN"); err != nil {

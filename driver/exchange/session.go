@@ -69,10 +69,12 @@ func (s *session) isOver() bool {
 	}
 }
 
-// end has every later call fail, and those that wait.
+// end has every later call fail, and those that wait. Calls that follow something look: what has ended
+// the session may concern them.
 func (s *session) end() {
 	s.overOnce.Do(func() {
 		close(s.over)
+		s.d.topics.AllChanged()
 		s.d.mu.Lock()
 		defer s.d.mu.Unlock()
 		for e := range s.entries {

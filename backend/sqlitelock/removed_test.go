@@ -1,0 +1,95 @@
+//go:build unix
+
+package sqlitelock_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/interlock-go/interlock"
+)
+
+// Whoever holds, waits or follows is told that the file was removed or replaced, as a new caller is, and
+// not only when the wait ends.
+func TestARemovedFileIsToldToAll(t *testing.T) {
+	for what, remove := range map[string]func(path string) error{
+		"removed":             os.Remove,
+		"replaced":            func(path string) error { return errors.Join(os.Rename(path, path+".old"), os.WriteFile(path, nil, 0o600)) },
+		"removed with folder": func(path string) error { return os.RemoveAll(filepath.Dir(path)) },
+		"folder replaced": func(path string) error {
+			return errors.Join(os.Rename(filepath.Dir(path), filepath.Dir(path)+".old"), os.Mkdir(filepath.Dir(path), 0o700))
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "locks", "locks.db")
+			if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			client := func() *interlock.Client {
+				c, err := interlock.Open(t.Context(), "sqlite:"+path, interlock.TTL(2*time.Second))
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { c.Close() })
+				return c
+			}
+			a, b := client(), client()
+			ctx := within(t)
+			lease, err := a.Mutex("m").Acquire(ctx)
+			if err == nil {
+				err = a.Barrier("b").Set(ctx)
+			}
+			if err == nil {
+				_, err = a.Latch("l").Set(ctx, 1)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			told := map[string]chan error{}
+			for what, wait := range map[string]func(context.Context) error{
+				"the holder":   func(context.Context) error { <-lease.Done(); return lease.Err() },
+				"a waiter":     func(ctx context.Context) error { _, err := b.Mutex("m").Acquire(ctx); return err },
+				"a second one": func(ctx context.Context) error { _, err := b.Mutex("m", interlock.StrictOrder()).Acquire(ctx); return err },
+				"Barrier.Wait": b.Barrier("b").Wait,
+				"Latch.Wait":   b.Latch("l").Wait,
+				"Follow": func(ctx context.Context) error {
+					for _, err := range b.Follow(ctx, "m") {
+						if err != nil {
+							return err
+						}
+					}
+					return nil
+				},
+			} {
+				came := make(chan error, 1)
+				told[what] = came
+				go func() { came <- wait(ctx) }()
+			}
+			for q, err := range a.Follow(ctx, "m") {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if len(q.Waiters) == 2 {
+					break
+				}
+			}
+			began := time.Now()
+			if err := remove(path); err != nil {
+				t.Fatal(err)
+			}
+			for what, came := range told {
+				err := <-came
+				t.Logf("%s after %v: %v", what, time.Since(began).Round(time.Millisecond), err)
+				if err == nil || !strings.Contains(err.Error(), "removed or replaced") || ctx.Err() != nil {
+					t.Errorf("%s after %v: %v", what, time.Since(began), err)
+				}
+			}
+		})
+	}
+}
