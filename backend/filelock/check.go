@@ -40,11 +40,7 @@ func (s *store) checkDirectory(context.Context) driver.Finding {
 }
 
 func (s *store) checkFilesystem(context.Context) driver.Finding {
-	if doubtful(s.dir.path) {
-		return driver.Finding{Status: driver.Warn, Detail: "it cannot be told whether other machines share the files, but not the locks",
-			Promise: "exclusion between machines", Remedy: "use the directory on one machine only"}
-	}
-	return doctor.Fine("a file system of this machine")
+	return doctor.Filesystem(s.dir.path)
 }
 
 // checkRows writes a row, and removes it.

@@ -210,7 +210,7 @@ func (d *dir) checkPlace() error {
 			return err
 		}
 	}
-	return checkFilesystem(d.path)
+	return trust.Local(d.path)
 }
 
 // makeFolder makes a folder, or refuses one that was made for other users than those of this mode.

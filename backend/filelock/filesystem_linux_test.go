@@ -6,17 +6,22 @@ import (
 	"testing"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/trust/trusttest"
 )
 
-// Promise: a directory on a network file system is refused, with a permanent error.
-func TestANetworkFileSystemIsRefused(t *testing.T) {
-	defer func(old func(string, *syscall.Statfs_t) error) { statfs = old }(statfs)
-	statfs = func(_ string, st *syscall.Statfs_t) error { st.Type = 0x6969; return nil }
-	d, err := New(t.TempDir())
-	if err == nil {
-		d.Close()
+// Promise: a second mount of a directory is refused, with a permanent error: its locks are others.
+func TestASecondMountIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	d, err := New(dir)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if err == nil || !driver.IsPermanent(err) || !strings.Contains(err.Error(), "NFS") {
+	defer d.Close()
+	second, err := New(trusttest.SecondMount(t, dir))
+	if err == nil {
+		second.Close()
+	}
+	if err == nil || !driver.IsPermanent(err) || !strings.Contains(err.Error(), "FUSE, which shows "+dir) {
 		t.Errorf("%v", err)
 	}
 }

@@ -126,10 +126,8 @@ func resolve(path string) (real string, foreign bool, err error) {
 // examine refuses what is not a file of ours, without changing it. It reports
 // whether there is something to make.
 func (f *file) examine(ctx context.Context) (empty bool, err error) {
-	if kind, err := trust.Filesystem(filepath.Dir(f.path)); err != nil {
+	if err := trust.Local(filepath.Dir(f.path)); err != nil {
 		return false, driver.Permanent(err)
-	} else if kind.Network {
-		return false, driver.Permanent(fmt.Errorf("%s is on %s, where locks and shared memory do not reach other machines; use a local disk, or a server backend", f.path, kind.Name))
 	}
 	place, err := os.Lstat(filepath.Dir(f.path))
 	if err != nil {

@@ -18,8 +18,10 @@ import (
 // not only when the wait ends.
 func TestARemovedFileIsToldToAll(t *testing.T) {
 	for what, remove := range map[string]func(path string) error{
-		"removed":             os.Remove,
-		"replaced":            func(path string) error { return errors.Join(os.Rename(path, path+".old"), os.WriteFile(path, nil, 0o600)) },
+		"removed": os.Remove,
+		"replaced": func(path string) error {
+			return errors.Join(os.Rename(path, path+".old"), os.WriteFile(path, nil, 0o600))
+		},
 		"removed with folder": func(path string) error { return os.RemoveAll(filepath.Dir(path)) },
 		"folder replaced": func(path string) error {
 			return errors.Join(os.Rename(filepath.Dir(path), filepath.Dir(path)+".old"), os.Mkdir(filepath.Dir(path), 0o700))
@@ -53,9 +55,12 @@ func TestARemovedFileIsToldToAll(t *testing.T) {
 			}
 			told := map[string]chan error{}
 			for what, wait := range map[string]func(context.Context) error{
-				"the holder":   func(context.Context) error { <-lease.Done(); return lease.Err() },
-				"a waiter":     func(ctx context.Context) error { _, err := b.Mutex("m").Acquire(ctx); return err },
-				"a second one": func(ctx context.Context) error { _, err := b.Mutex("m", interlock.StrictOrder()).Acquire(ctx); return err },
+				"the holder": func(context.Context) error { <-lease.Done(); return lease.Err() },
+				"a waiter":   func(ctx context.Context) error { _, err := b.Mutex("m").Acquire(ctx); return err },
+				"a second one": func(ctx context.Context) error {
+					_, err := b.Mutex("m", interlock.StrictOrder()).Acquire(ctx)
+					return err
+				},
 				"Barrier.Wait": b.Barrier("b").Wait,
 				"Latch.Wait":   b.Latch("l").Wait,
 				"Follow": func(ctx context.Context) error {

@@ -83,21 +83,7 @@ func (d *Doctor) checkFile(context.Context) driver.Finding {
 }
 
 func (d *Doctor) checkFilesystem(context.Context) driver.Finding {
-	kind, err := trust.Filesystem(filepath.Dir(d.Path))
-	switch {
-	case err != nil:
-		return failed(err, everyLock, "look at the permissions of the folder")
-	case kind.Network:
-		return failed(fmt.Errorf("%s is a network file system", kind.Name), exclusion, "use a local disk, or a server backend")
-	case kind.Unknown:
-		return driver.Finding{
-			Status:  driver.Warn,
-			Detail:  kind.Name + ", which may be local or not",
-			Promise: exclusion + ", if other machines see this file",
-			Remedy:  "make sure that the file is on a disk of this machine",
-		}
-	}
-	return doctor.Fine("%s", kind.Name)
+	return doctor.Filesystem(filepath.Dir(d.Path))
 }
 
 // checkSharing looks whether all who may write the file can write what is made
