@@ -113,14 +113,14 @@ func TestRunningProgramsGoOnWhenTheServersHaveLostTheirData(t *testing.T) {
 	t.Parallel()
 	const ttl = 2 * usualTick
 	s := zktest.Start(t, zktest.Tick(usualTick))
-	aside := opened(t, s.Addr)
-	_, err := aside.Load(limited(t), "limit")
-	noError(t, err)
 	raw := connected(t, s.Addr)
-	for i := range 50 { // transactions that the new ensemble does not have
+	for i := range 200 { // transactions that the new ensemble does not have
 		_, err := raw.Create(fmt.Sprint("/some", i), nil, 0, zk.WorldACL(zk.PermAll))
 		noError(t, err)
 	}
+	aside := opened(t, s.Addr)
+	_, err := aside.Load(limited(t), "limit") // it has seen them
+	noError(t, err)
 	w := hold(t, s.Addr, ttl, ttl)
 	m := w.client.Mutex(w.lease.Name())
 	waits := make(chan error, 1)
