@@ -110,5 +110,8 @@ func write(f *os.File, token int64) error {
 	if _, err := f.WriteAt(fmt.Appendf(nil, line, token), 0); err != nil {
 		return err
 	}
-	return f.Sync()
+	return synced(f)
 }
+
+// synced is replaced by tests.
+var synced = (*os.File).Sync

@@ -1,22 +1,48 @@
 package fence_test
 
 import (
-	"errors"
+	"context"
 	"os"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/interlock-go/interlock/fence"
 )
 
-// Promise: the work does not begin before its token is on the disk.
-func TestTheWorkWaitsUntilItsTokenIsOnTheDisk(t *testing.T) {
-	f := fence.NewFile(os.DevNull) // takes what is written, and refuses to be synchronised
-	err := f.Do(t.Context(), fence.Token(1), func() error {
-		t.Error("the work has begun")
-		return nil
-	})
-	if !errors.Is(err, syscall.EINVAL) {
-		t.Errorf("got %v, want the error of the disk", err)
+// Promise: what is no ordinary file is refused, and not waited for; so is a link of another user.
+func TestOnlyAnOrdinaryFileIsUsed(t *testing.T) {
+	dir := t.TempDir()
+	pipe, link, target := filepath.Join(dir, "pipe"), filepath.Join(dir, "link"), filepath.Join(dir, "target")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for _, path := range []string{pipe, os.DevNull} {
+		if err := fence.NewFile(path).Check(ctx, fence.Token(1)); err == nil || !strings.Contains(err.Error(), "not an ordinary file") {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("only root can make a link for another user")
+	}
+	for _, of := range []int{0, 64301} {
+		_ = os.Remove(link)
+		if err := os.WriteFile(target, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(target, link); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Lchown(link, of, of); err != nil {
+			t.Fatal(err)
+		}
+		err := fence.NewFile(link).Check(ctx, fence.Token(1))
+		if st, _ := os.Stat(target); (err == nil) != (of == 0) || (st.Size() > 0) != (of == 0) {
+			t.Errorf("a link of user %d: %v, and %d bytes", of, err, st.Size())
+		}
 	}
 }

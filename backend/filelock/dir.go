@@ -50,7 +50,7 @@ func openDir(path string, mode fs.FileMode) (d *dir, err error) {
 	if d.path, err = filepath.Abs(path); err != nil {
 		return nil, err
 	}
-	up, _, err := trust.RealPath(filepath.Dir(d.path))
+	up, err := ownPath(filepath.Dir(d.path))
 	if err != nil {
 		return nil, err
 	}
@@ -66,9 +66,18 @@ func openDir(path string, mode fs.FileMode) (d *dir, err error) {
 	return d, d.denied(err)
 }
 
+// ownPath resolves links, but none of another user, who could lead to anything later.
+func ownPath(path string) (string, error) {
+	real, foreign, err := trust.RealPath(path)
+	if foreign && err == nil {
+		err = fmt.Errorf("%s is reached by a symbolic link of another user; name the directory itself", path)
+	}
+	return real, err
+}
+
 // prepare opens the directory, which may be new, makes the folders that are missing, and looks at all.
 func (d *dir) prepare(made bool) (_ map[string]place, err error) {
-	real, _, err := trust.RealPath(d.path)
+	real, err := ownPath(d.path)
 	if err != nil {
 		return nil, err
 	}

@@ -124,6 +124,63 @@ func TestADirectoryThatIsRemoved(t *testing.T) {
 	ok(t, acquire(t, open(t, dir).Mutex("x")).Release())
 }
 
+// Promise: running clients use a directory that was replaced, or cleaned of .interlock, as new ones do: leases are lost,
+// and waiters and new calls go on there, told at once.
+func TestADirectoryThatIsReplacedIsUsedAgain(t *testing.T) {
+	for what, replace := range map[string]func(dir string) error{
+		"replaced": func(dir string) error { return errors.Join(os.Rename(dir, dir+".old"), os.Mkdir(dir, 0o700)) },
+		"cleaned":  func(dir string) error { return os.RemoveAll(filepath.Join(dir, ".interlock")) },
+	} {
+		dir := newDir(t)
+		a, b := open(t, dir, interlock.TTL(time.Second)), open(t, dir, interlock.TTL(time.Second))
+		lease := acquire(t, a.Mutex("x"))
+		got := make(chan *interlock.Lease, 1)
+		go func() { got <- acquire(t, b.Mutex("x")) }()
+		eventually(t, "it waits", func() bool {
+			q, err := a.Queue(t.Context(), "x")
+			return err == nil && len(q.Waiters) == 1
+		})
+		ok(t, replace(dir))
+		select {
+		case <-lease.Done():
+			is(t, lease.Err(), interlock.ErrLost)
+		case <-time.After(patience):
+			t.Fatalf("%s: the lease is not lost", what)
+		}
+		_ = lease.Release()
+		ok(t, (<-got).Release())
+		slow := open(t, dir, interlock.TTL(time.Hour))
+		lease = acquire(t, a.Mutex("y"))
+		go func() { got <- acquire(t, slow.Mutex("y")) }()
+		eventually(t, "it waits there", func() bool {
+			q, err := b.Queue(t.Context(), "y")
+			return err == nil && len(q.Waiters) == 1
+		})
+		ok(t, lease.Release())
+		ok(t, (<-got).Release())
+	}
+}
+
+// Promise: a lease that has ended while its process was stopped is not told as an eviction: nobody has evicted.
+func TestALeaseThatExpiresIsNotEvicted(t *testing.T) {
+	dir := newDir(t)
+	for range 5 {
+		cmd, said := start(t, expire, dir+"?ttl=1s")
+		ok(t, cmd.Process.Signal(syscall.SIGSTOP))
+		c := open(t, dir)
+		eventually(t, "it has expired", func() bool {
+			q, err := c.Queue(t.Context(), "x")
+			ok(t, err)
+			return len(q.Holders) == 0 || q.Holders[0].Foreign // the file is still locked
+		})
+		ok(t, cmd.Process.Signal(syscall.SIGCONT))
+		eventually(t, "it is told", func() bool { return len(said.all()) > 1 })
+		if said.all()[1] != lost {
+			t.Error("it is told that it was evicted")
+		}
+	}
+}
+
 // Promise: what is no lock file is refused with a clear error, and not waited for.
 func TestStrangeFilesAreRefused(t *testing.T) {
 	dir := newDir(t)

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -24,9 +25,10 @@ import (
 // directory that is its argument.
 const (
 	variable = "FILELOCK_TEST"
-	hold     = "hold"  // acquires it, says its token, and holds until it is killed
-	churn    = "churn" // acquires it again and again, and says each token
-	crowd    = "crowd" // acquires it once in each of many goroutines, and says each token
+	expire   = "expire" // acquires it, says its token, and how the lease has ended
+	hold     = "hold"   // acquires it, says its token, and holds until it is killed
+	churn    = "churn"  // acquires it again and again, and says each token
+	crowd    = "crowd"  // acquires it once in each of many goroutines, and says each token
 )
 
 func TestMain(m *testing.M) {
@@ -53,6 +55,8 @@ func play(what, dir string) error {
 	return plays[what](ctx, c.Mutex("x", interlock.StrictOrder()))
 }
 
+const lost, evicted = 1, 2
+
 var plays = map[string]func(context.Context, *interlock.Lock) error{
 	hold: func(ctx context.Context, l *interlock.Lock) error {
 		lease, err := l.Acquire(ctx)
@@ -62,6 +66,20 @@ var plays = map[string]func(context.Context, *interlock.Lock) error{
 		fmt.Println(lease.Token())
 		_, err = io.Copy(io.Discard, os.Stdin)
 		return err
+	},
+	expire: func(ctx context.Context, l *interlock.Lock) error {
+		lease, err := l.Acquire(ctx)
+		if err != nil {
+			return err
+		}
+		fmt.Println(lease.Token())
+		<-lease.Done()
+		if errors.Is(lease.Err(), interlock.ErrEvicted) {
+			fmt.Println(evicted)
+		} else {
+			fmt.Println(lost)
+		}
+		return nil
 	},
 	churn: func(ctx context.Context, l *interlock.Lock) error {
 		for {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/doctor"
+	"github.com/interlock-go/interlock/internal/trust"
 )
 
 // urlFile gives the backend of a whole machine.
@@ -82,7 +84,13 @@ func (o *options) backend() (backend, error) {
 
 // readURL reads a URL from a file: "" if there is none in it.
 func readURL(file string) (backend, error) {
-	data, err := os.ReadFile(file)
+	f, err := os.OpenFile(file, os.O_RDONLY|trust.Nonblock, 0) // a pipe without a writer is empty
+	if err != nil {
+		return backend{}, usage("%w", err)
+	}
+	defer f.Close()
+	_ = f.SetReadDeadline(time.Now().Add(10 * time.Second)) // nor is a writer waited for that writes nothing
+	data, err := io.ReadAll(io.LimitReader(f, 64<<10))
 	if err != nil {
 		return backend{}, usage("%w", err)
 	}

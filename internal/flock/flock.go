@@ -6,7 +6,10 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
+
+	"github.com/interlock-go/interlock/internal/trust"
 )
 
 // Open opens a file, which is made with mode 0600 if it does not exist, and
@@ -16,7 +19,7 @@ import (
 // A waiter asks again after 1 to 20 ms: a blocking call would neither end with
 // ctx nor with a close.
 func Open(ctx context.Context, path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := open(path)
 	if err != nil {
 		return nil, err
 	}
@@ -41,4 +44,25 @@ func Open(ctx context.Context, path string) (*os.File, error) {
 	}
 	_ = f.Close() // nothing was written
 	return nil, err
+}
+
+// open opens an ordinary file, or makes it. Nothing else is opened, which could take for ever, and no link
+// of another user is followed, who could choose what is locked and written.
+func open(path string) (*os.File, error) {
+	if path, err := filepath.Abs(path); err != nil {
+		return nil, err
+	} else if _, foreign, err := trust.RealPath(path); err == nil && foreign {
+		return nil, fmt.Errorf("%s is reached by a symbolic link of another user; name the file itself", path)
+	} else if _, is := os.Lstat(path); err != nil && is == nil { // a link to nothing, or one that is refused
+		return nil, err
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|trust.Nonblock, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
+		_ = f.Close()
+		return nil, fmt.Errorf("%s is not an ordinary file", path)
+	}
+	return f, nil
 }

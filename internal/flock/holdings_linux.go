@@ -18,12 +18,16 @@ type Holding struct {
 }
 
 // Holdings reads who has locked files. The kernel tells of processes that this one can see.
-func Holdings() (all []Holding) {
+func Holdings() []Holding {
 	text, err := os.ReadFile("/proc/locks")
 	if err != nil {
 		return nil
 	}
-	for line := range strings.Lines(string(text)) {
+	return holdings(string(text))
+}
+
+func holdings(text string) (all []Holding) {
+	for line := range strings.Lines(text) {
 		// 1: POSIX ADVISORY WRITE 4711 fe:00:1234 120 120
 		f := strings.Fields(line)
 		waits := len(f) > 1 && f[1] == "->"

@@ -27,7 +27,7 @@ func Live(f Folder, id string) (*Life, error) {
 	if l.lock, err = f.Create(id + lockSuffix); err != nil {
 		return nil, err
 	}
-	if ok, err := flock.Try(l.lock); err != nil || !ok {
+	if ok, err := flock.TryShared(l.lock); err != nil || !ok { // a job has a lock of its own beside it
 		l.Remove()
 		return nil, errors.Join(errors.New("cannot lock a new file"), err)
 	}

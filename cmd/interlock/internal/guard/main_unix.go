@@ -134,6 +134,7 @@ func errnoOf(err error) syscall.Errno {
 
 // begin starts the command.
 func (g *guard) begin() (err error) {
+	defer lend(g.Liveness)()
 	attr := &syscall.ProcAttr{Env: g.Env, Files: []uintptr{0, 1, 2}, Sys: jobAttr(g.Group)}
 	g.pid, err = syscall.ForkExec(g.Path, g.Args, attr)
 	if err == unix.ENOEXEC {

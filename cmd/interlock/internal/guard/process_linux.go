@@ -28,6 +28,34 @@ func becomeSubreaper() error {
 // nameProcess makes this process show by its name in ps and top.
 func nameProcess(name string) { os.WriteFile("/proc/self/comm", []byte(name), 0) }
 
+// lend has the job inherit, of files with a shared lock, others that it opens anew, each with a shared lock
+// of its own: the job, which may be another user's, could unlock the guard's. The guard has its own back
+// when the job has begun.
+func lend(files []uintptr) (back func()) {
+	type lent struct{ at, own int }
+	var all []lent
+	for _, at := range files {
+		fd, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", at), unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+		if err != nil { // a socket, say
+			continue
+		}
+		own := -1
+		if unix.Flock(fd, unix.LOCK_SH|unix.LOCK_NB) == nil {
+			own, err = unix.FcntlInt(at, unix.F_DUPFD_CLOEXEC, 3)
+		}
+		if err == nil && own >= 0 && unix.Dup2(fd, int(at)) == nil {
+			all = append(all, lent{int(at), own})
+		}
+		unix.Close(fd)
+	}
+	return func() {
+		for _, l := range all {
+			unix.Dup2(l.own, l.at)
+			unix.Close(l.own)
+		}
+	}
+}
+
 // jobAttr puts the job into a process group, and lets the kernel kill it when
 // the thread that starts it ends.
 func jobAttr(group int) *syscall.SysProcAttr {

@@ -1,0 +1,79 @@
+//go:build linux
+
+package main
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Promise: a job, also one of another user, cannot give away the proof that its session lives: whatever
+// it unlocks, the lock does not pass on before it has ended.
+func TestAJobCannotUnlockTheProofOfLife(t *testing.T) {
+	t.Parallel()
+	for _, tool := range []string{"setpriv", "flock"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skip(err)
+		}
+	}
+	for _, scheme := range []string{"file", "sqlite"} {
+		t.Run(scheme, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			url := scheme + ":" + filepath.Join(dir, "locks")
+			job := []string{"sh", "-c", "for f in /proc/self/fd/*; do flock -u ${f##*/}; done 2>/dev/null; echo unlocked; exec sleep 60"}
+			if os.Geteuid() == 0 {
+				job = append([]string{"setpriv", "--reuid", "64301", "--regid", "64301", "--clear-groups"}, job...)
+			} // else the job is this user's, which can do the same
+			run := cli(t, url, append([]string{"run", "--ttl", "3s", "x", "--"}, job...)...)
+			out, err := run.StdoutPipe()
+			if err == nil {
+				err = run.Start()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				_ = run.Process.Signal(syscall.SIGTERM)
+				if _ = run.Wait(); t.Failed() {
+					t.Logf("the job's interlock says: %s", run.Stderr)
+				}
+			}()
+			if said, err := bufio.NewReader(out).ReadString('\n'); said != "unlocked\n" {
+				t.Fatalf("the job says %q, %v", said, err)
+			}
+			for end := time.Now().Add(2 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+				next := cli(t, url, "run", "-n", "x", "--", "true")
+				if err := next.Run(); next.ProcessState.ExitCode() != 75 {
+					t.Fatalf("beside the job: %v, %s", err, next.Stderr)
+				}
+			}
+		})
+	}
+}
+
+// Promise: a pipe that is named as the file of the URL keeps nobody waiting.
+func TestAPipeAsTheFileOfTheURLKeepsNobodyWaiting(t *testing.T) {
+	t.Parallel()
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	ls := cli(t, "", "ls", "--url-file", pipe)
+	go func() { done <- ls.Run() }()
+	select {
+	case err := <-done:
+		if err == nil {
+			t.Error("an empty pipe names a backend")
+		}
+	case <-time.After(time.Minute):
+		_ = ls.Process.Kill()
+		t.Error("it waits for the pipe")
+	}
+}
