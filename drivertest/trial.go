@@ -50,7 +50,12 @@ func (t *trial) Fatalf(format string, args ...any) {
 }
 
 // patience is for how long a rule waits for what must happen.
-func (t *trial) patience() time.Duration { return cmp.Or(t.limit, busy.Bound(limit)) }
+func (t *trial) patience() time.Duration {
+	if t.Simulated {
+		return cmp.Or(t.limit, limit)
+	}
+	return cmp.Or(t.limit, busy.Bound(limit))
+}
 
 // inVain says what a deadline that was exceeded means, if it is the rule's.
 func (t *trial) inVain() string {

@@ -295,7 +295,7 @@ func (t *ticket) joined(i int, id string, tk driver.Ticket, err error) bool {
 		}
 		delete(s.placed, id)
 		if err == nil || !driver.IsPermanent(err) {
-			t.giveBackAs(i, got, !tk.Inherited)
+			t.giveBackAs(i, got, err == nil && !tk.Inherited)
 		}
 		return false
 	}
@@ -326,7 +326,7 @@ func (t *ticket) joined(i int, id string, tk driver.Ticket, err error) bool {
 			delete(s.placed, id)
 			return false
 		}
-		t.giveBackAs(i, got, true)
+		t.giveBackAs(i, got, false) // it may have been granted after a death
 		return false
 	}
 	p.state = waiting

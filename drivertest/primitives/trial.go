@@ -89,7 +89,10 @@ func (t *trial) allow(d time.Duration) {
 	if t.cancel != nil {
 		t.cancel()
 	}
-	t.ctx, t.cancel = context.WithTimeout(context.Background(), cmp.Or(t.limit, busy.Bound(d)))
+	if !t.Simulated {
+		d = busy.Bound(d)
+	}
+	t.ctx, t.cancel = context.WithTimeout(context.Background(), cmp.Or(t.limit, d))
 }
 
 // Errorf fails the rule and goes on.

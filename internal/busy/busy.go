@@ -12,7 +12,7 @@ import (
 )
 
 // most is by how much a bound grows at most. A test that hangs must end before its package does.
-const most = 5
+const most = 4
 
 // Bound returns d, multiplied by how many processes each processor has to run now, or had in the last
 // minute. Where that is not known, it returns d.
