@@ -100,7 +100,7 @@ func acquires(t *testing.T, c *interlock.Client, try bool, within time.Duration)
 // Promise: members whose clocks are set forward, a minority, give a lock to nobody while its holder has it,
 // although the holder has no more than a majority.
 func TestAClockSetForwardGivesNoLockAway(t *testing.T) {
-	const ttl = 4 * time.Second
+	const ttl = 12 * time.Second // on a busy machine a member takes long to answer, and one that fails as well is one too many
 	for _, c := range []struct{ members, forward int }{{3, 1}, {5, 1}, {5, 2}} {
 		for _, try := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%d of %d/try=%v", c.forward, c.members, try), func(t *testing.T) {
