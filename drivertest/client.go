@@ -268,12 +268,11 @@ type lease struct {
 
 func (c *client) lease(tk driver.Ticket) *lease { return &lease{c, tk, tk.Proof} }
 
-// leaseOfWaiting joins a queue in which another one is in front. Like a grant,
-// the Join is proof for one TTL.
+// leaseOfWaiting joins a queue in which another one is in front. The Join renews nothing: the ticket may end with its
+// session, which has begun with its opening.
 func (c *client) leaseOfWaiting(r driver.Request) *lease {
 	c.t.Helper()
-	now := c.driver.Now()
-	return &lease{c, c.wait(r), now}
+	return &lease{c, c.wait(r), c.opened}
 }
 
 // end is the instant until which the backend guarantees the ticket.

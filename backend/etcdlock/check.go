@@ -81,14 +81,12 @@ func explain(err error) error {
 // aboutTLS says what may be behind a connection that ends before it has begun; "" of another error. The text is all that
 // gRPC hands on.
 func aboutTLS(err error) string {
-	text, ended := err.Error(), hasEnded(err)
+	text := err.Error()
 	switch certificate := tlsoption.Hint(err); {
 	case certificate != "":
 		return certificate
-	case ended && strings.Contains(text, "authentication handshake failed"), strings.Contains(text, "does not look like a TLS handshake"):
+	case hasEnded(err) && strings.Contains(text, "authentication handshake failed"), strings.Contains(text, "does not look like a TLS handshake"):
 		return "if the port is one without TLS, write etcd://"
-	case ended && strings.Contains(text, "error reading server preface"):
-		return "if the port is one with TLS, write etcds://"
 	}
 	return ""
 }

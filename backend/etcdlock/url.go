@@ -33,15 +33,20 @@ const usual = "2379"
 // open connects to etcd://user:password@host1,host2/namespace?options.
 func open(ctx context.Context, u *driver.URL) (driver.Driver, error) {
 	client, c, err := connect(u)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		var d driver.Driver
+		if d, err = newDriver(ctx, client, c, true); err == nil {
+			return d, nil
+		}
 	}
-	d, err := newDriver(ctx, client, c, true)
-	// The server looks at the certificate after the client has sent: what the client gets is often the end of the connection alone.
-	if err != nil && u.Scheme == "etcds" && u.Text("cert", "") == "" && hasEnded(err) && aboutTLS(err) == "" {
+	switch { // what the client gets is often the end of the connection alone, when it reads or when it writes
+	case !hasEnded(err) || aboutTLS(err) != "":
+	case u.Scheme == "etcd":
+		err = fmt.Errorf("%w (if the port is one with TLS, write etcds://)", err)
+	case u.Text("cert", "") == "": // the server looks at the certificate after the client has sent
 		err = fmt.Errorf("%w (if the server wants a certificate: ?cert=…&key=…)", err)
 	}
-	return d, err
+	return nil, err
 }
 
 // connect reads a URL. The client of it connects to nothing yet, unless it has a password.

@@ -3,7 +3,6 @@ package primitives
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/interlock-go/interlock"
 )
@@ -53,25 +52,16 @@ var deadlock = rule{
 		held := t.acquire(a.Mutex("m"))
 		ctx, cancel := held.Bind(t.ctx)
 		defer cancel()
-		now := func(l *interlock.Lock, want error) {
-			t.Helper()
-			r := wait(t, t.asyncWith(ctx, l), "an answer at once")
-			if r.err == nil {
-				t.release(r.lease)
-			}
-			t.is(r.err, want, l.Name()+" by a context that holds it")
-		}
-		now(a.Mutex("m"), interlock.ErrDeadlock)
-		brief := interlock.Wait(30 * time.Millisecond)
-		now(b.Mutex("m", brief, interlock.Reentrant()), interlock.ErrBusy)
-		now(b.Mutex("m", brief), interlock.ErrBusy)
-		_, err := a.Mutex("m", brief).Acquire(interlock.Detach(ctx))
-		t.is(err, interlock.ErrBusy, "by a context that was detached")
+		r := wait(t, t.asyncWith(ctx, a.Mutex("m")), "an answer at once")
+		t.is(r.err, interlock.ErrDeadlock, "a mutex by a context that holds it")
+		t.busyWith(ctx, b.Mutex("m", interlock.Reentrant()), "another client holds it by the context")
+		t.busyWith(ctx, b.Mutex("m"), "another client holds it by the context")
+		t.busyWith(interlock.Detach(ctx), a.Mutex("m"), "the context that holds it was detached")
 
 		reader := t.acquire(a.RWMutex("rw").Reader())
 		readers, end := reader.Bind(t.ctx)
 		defer end()
-		r := wait(t, t.asyncWith(readers, a.RWMutex("rw").Writer()), "an answer at once")
+		r = wait(t, t.asyncWith(readers, a.RWMutex("rw").Writer()), "an answer at once")
 		t.is(r.err, interlock.ErrDeadlock, "a reader that asks for the writer's side")
 
 		two := t.acquire(a.Semaphore("s", 3, interlock.Weight(2)))
@@ -124,9 +114,7 @@ var work = rule{
 			if _, ok := lock.Held(ctx); !ok {
 				t.Errorf("the function's context does not carry the lease")
 			}
-			if _, err := b.Mutex("m", interlock.Wait(20*time.Millisecond)).Acquire(t.ctx); !errors.Is(err, interlock.ErrBusy) {
-				t.Errorf("another client acquires while the function runs: %v", err)
-			}
+			t.busy(b.Mutex("m"), "the function runs")
 			return errWork
 		}), errWork, "Do")
 		t.release(t.acquire(b.Mutex("m")))

@@ -293,9 +293,16 @@ func (t *trial) passOn(lease *interlock.Lease, next <-chan result, what string) 
 // busy makes sure that the lock cannot be had now.
 func (t *trial) busy(l *interlock.Lock, why string) {
 	t.Helper()
-	lease, err := l.With(interlock.Wait(30 * time.Millisecond)).Acquire(t.ctx)
-	for t.variant == repliesLost && errors.Is(err, interlock.ErrUnavailable) { // its time ended with a reply that was lost
-		lease, err = l.With(interlock.Wait(30 * time.Millisecond)).Acquire(t.ctx)
+	t.busyWith(t.ctx, l, why)
+}
+
+func (t *trial) busyWith(ctx context.Context, l *interlock.Lock, why string) {
+	t.Helper()
+	wait := 30 * time.Millisecond
+	lease, err := l.With(interlock.Wait(wait)).Acquire(ctx)
+	for ctx.Err() == nil && errors.Is(err, interlock.ErrUnavailable) { // the last reply was lost, or has not come yet on a busy machine
+		wait *= 2
+		lease, err = l.With(interlock.Wait(wait)).Acquire(ctx)
 	}
 	if err == nil {
 		_ = lease.Release()
