@@ -39,12 +39,16 @@ type Queue struct {
 	PermitsSet       bool // Capacity is what [Client.SetPermits] has set
 	Holders, Waiters []Member
 	Overruns         []Overrun // work that goes on though its lease was lost, also of a lock that is free
+	Paused           time.Time // until then nobody is granted anything: the backend has lost its locks; zero if it grants
 }
 
 func (c *Client) queue(q driver.Queue) Queue {
 	out := Queue{Name: strings.TrimPrefix(q.Name, c.cfg.prefix), Kind: cut(q.Kind, driver.MaxOwner), Capacity: q.Capacity, PermitsSet: q.Resized}
 	age := c.d.Now().Sub(q.Read)
 	now := time.Now()
+	if left, why := c.paused(); why != nil {
+		out.Paused = now.Add(left)
+	}
 	for _, m := range q.Members {
 		member := Member{
 			ID: cut(m.ID, driver.MaxOwner), Owner: cut(m.Owner, driver.MaxOwner), Note: cut(m.Note, MaxNote), Units: m.Units, Token: m.Token << tokenBits,

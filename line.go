@@ -101,7 +101,7 @@ func (n *line) acquire(ctx context.Context, l *Lock, try bool) (lease *single, h
 	switch {
 	case try:
 		n.mu.Unlock()
-		return nil, false, ErrBusy
+		return nil, false, n.c.busy()
 	case n.closed:
 		n.mu.Unlock()
 		return nil, false, ErrClosed
@@ -322,7 +322,8 @@ func (n *line) giveUp(ctx context.Context, w *turn, woken bool) error {
 	case n.asking != nil && n.asking.unanswered():
 		why = unanswered(ctx)
 	default:
-		why = n.c.because(ctx, nil)
+		_, why = n.c.paused()
+		why = n.c.because(ctx, why)
 	}
 	switch {
 	case w.waiting:

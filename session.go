@@ -3,6 +3,7 @@ package interlock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"net"
 	"slices"
@@ -29,6 +30,27 @@ type session struct {
 	ended bool
 	heard driver.Instant // when a heartbeat was answered last
 	away  error          // why the last one was not; nil if it was
+}
+
+// paused is how much longer the backend grants nothing, and why; nil if it grants.
+func (c *Client) paused() (left time.Duration, why error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.sess != nil {
+		left = c.sess.s.Paused.Sub(c.d.Now())
+	}
+	if left > 0 {
+		why = fmt.Errorf("nothing is granted for another %v, since the server has lost its locks", left.Round(100*time.Millisecond))
+	}
+	return left, why
+}
+
+// busy is the error of a try that would have to wait.
+func (c *Client) busy() error {
+	if _, why := c.paused(); why != nil {
+		return &unavailable{[]error{why}, why.Error()}
+	}
+	return ErrBusy
 }
 
 func isSessionOver(err error) bool { return errors.Is(err, driver.ErrSession) }

@@ -196,7 +196,7 @@ func (l *Lock) obtain(ctx context.Context, n *line, t *ticket, try bool) (*ticke
 			case !errors.Is(err, ctx.Err()):
 				last = err
 			case t.stands():
-				last = nil // it waited in line, whatever was said before that
+				_, last = l.c.paused() // it waited in line, whatever was said before that
 			case last == nil && t.sent:
 				return t, unanswered(ctx)
 			}
@@ -229,7 +229,7 @@ func (l *Lock) obtain(ctx context.Context, n *line, t *ticket, try bool) (*ticke
 			}
 		case errors.Is(err, ErrBusy):
 			t.drop()
-			return nil, err
+			return nil, l.c.busy()
 		case driver.IsPermanent(err):
 			return t, err
 		}

@@ -239,8 +239,9 @@ type Session interface {
 // Opened is a session, and what the backend says of it once.
 type Opened struct {
 	Session
-	ID  string        // it is unlike that of any other session, ever
-	TTL time.Duration // what the backend granted, not what was asked for
+	ID     string        // it is unlike that of any other session, ever
+	TTL    time.Duration // what the backend granted, not what was asked for
+	Paused Instant       // nobody is granted anything before, since the backend has lost tickets that may be held; 0: it grants
 
 	// Liveness is the open files whose last close, in whatever process, is this
 	// session's death; a child that inherits them keeps the session from ending early.

@@ -524,7 +524,7 @@ BEGIN
 	PERFORM @thaw();
 	INSERT INTO @session(id, channel, owner, ttl, expires, over) VALUES (p_session, p_channel, p_owner, p_ttl, NOW_US + p_ttl, false)
 		ON CONFLICT (id) DO NOTHING; -- the network may bring it twice
-	RETURN ARRAY[1, @history()];
+	RETURN ARRAY[1, @history(), (SELECT greatest(x.safe - NOW_US, 0) FROM @sentinel x WHERE x.one)];
 END $$;
 
 CREATE FUNCTION @end(p_session uuid) RETURNS SETOF text LANGUAGE plpgsql PLANS AS $$

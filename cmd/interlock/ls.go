@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -115,7 +116,7 @@ func (l list) title() string { return fmt.Sprintf("locks in use: %d\n", len(l)) 
 func (l list) state() string {
 	var all list
 	for _, q := range l {
-		q.Holders, q.Waiters, q.Overruns = timeless(q.Holders), timeless(q.Waiters), slices.Clone(q.Overruns)
+		q.Paused, q.Holders, q.Waiters, q.Overruns = time.Time{}, timeless(q.Holders), timeless(q.Waiters), slices.Clone(q.Overruns)
 		for i := range q.Overruns {
 			q.Overruns[i].Since = time.Time{}
 		}
@@ -161,4 +162,7 @@ func (l list) show(v view) {
 		}
 	}
 	s.render()
+	if why := pause(l[0]); why != "" {
+		v.printf("%s\n", strings.TrimPrefix(why, "; "))
+	}
 }

@@ -153,12 +153,20 @@ func (j *job) holder(ctx context.Context) string {
 func whoHolds(q interlock.Queue) string {
 	switch n := len(q.Holders); n {
 	case 0:
-		return "held by nobody"
+		return "held by nobody" + pause(q)
 	case 1:
 		return "held by " + described(q.Holders[0])
 	default:
 		return fmt.Sprintf("held by %s and %d more", described(q.Holders[0]), n-1)
 	}
+}
+
+// pause says why nobody is granted a lock.
+func pause(q interlock.Queue) string {
+	if q.Paused.IsZero() {
+		return ""
+	}
+	return "; nothing is granted before " + q.Paused.Local().Format(time.TimeOnly) + ", since the server has lost its locks"
 }
 
 // described is a member with what people know it by, and what is known of it.

@@ -22,7 +22,8 @@ type queueJSON struct {
 	Holders  []memberJSON `json:"holders"`
 	Waiters  []memberJSON `json:"waiters"`
 
-	Overruns []overrunJSON `json:"overruns,omitempty"` // work of leases that were lost
+	Overruns []overrunJSON `json:"overruns,omitempty"`    // work of leases that were lost
+	Paused   time.Time     `json:"paused_until,omitzero"` // nothing is granted before
 }
 
 type memberJSON struct {
@@ -63,7 +64,7 @@ func toJSON(q interlock.Queue) queueJSON {
 		}
 		return out
 	}
-	j := queueJSON{q.Name, q.Kind, q.Capacity, members(q.Holders), members(q.Waiters), nil}
+	j := queueJSON{q.Name, q.Kind, q.Capacity, members(q.Holders), members(q.Waiters), nil, q.Paused}
 	for _, o := range q.Overruns {
 		j.Overruns = append(j.Overruns, overrunJSON{o.ID, o.Owner, o.Note, o.Units, strconv.FormatUint(o.Token, 10), o.Since})
 	}

@@ -126,7 +126,7 @@ func (n known) show(v view) {
 	case len(n.Holders)+len(n.Waiters)+len(n.Overruns) > 0:
 		showQueue(v, n.Queue)
 	case !n.barrier && n.latch == nil && n.version == 0 && len(n.wrong) == 0:
-		v.printf("%s is free\n", plain(n.Name))
+		v.printf("%s is free%s\n", plain(n.Name), pause(n.Queue))
 	}
 }
 
@@ -138,7 +138,7 @@ func showQueue(v view, q interlock.Queue) {
 	if q.Kind == "semaphore" {
 		capacity = fmt.Sprintf(" of %d", q.Capacity)
 	}
-	v.printf("%s, %s%s: held by %d, %d waiting\n", plain(q.Name), plain(q.Kind), capacity, len(q.Holders), len(q.Waiters))
+	v.printf("%s, %s%s: held by %d, %d waiting%s\n", plain(q.Name), plain(q.Kind), capacity, len(q.Holders), len(q.Waiters), pause(q))
 	s := v.sheet(column{}, column{name: "holder", least: 6}, column{name: "as"}, column{name: "note", least: 4},
 		column{name: "token", wide: true}, column{name: v.pick("in line since", "in line")}, column{name: "until"}, column{name: "id"})
 	short := shortIDs(q)

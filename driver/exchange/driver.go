@@ -116,7 +116,8 @@ const (
 // Open starts a session.
 func (d *Driver) Open(ctx context.Context, o driver.SessionOptions) (*driver.Opened, error) {
 	s := newSession(d, Session{ID: NewID(), TTL: min(max(o.TTL, minTTL), maxTTL), Owner: o.Owner, Mailbox: d.mailbox})
-	s.proof = d.Now()
+	began := d.Now()
+	s.proof = began
 	var err error
 	s.history, err = callStore(ctx, d, Store.Begin, s.row)
 	if g, ok := d.store.(Granter); ok && err == nil {
@@ -128,6 +129,9 @@ func (d *Driver) Open(ctx context.Context, o driver.SessionOptions) (*driver.Ope
 	}
 	d.listener.pollAtLeast(s.ttl / 3)
 	opened := &driver.Opened{Session: s, ID: s.row.ID, TTL: s.ttl}
+	if p, ok := d.store.(Pauser); ok && p.Paused() > 0 {
+		opened.Paused = began.Add(p.Paused())
+	}
 	if l, ok := d.store.(Living); ok {
 		opened.Liveness = l.Liveness(s.row)
 	}

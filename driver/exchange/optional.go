@@ -68,6 +68,13 @@ type Granter interface {
 	Granted(ctx context.Context, s Session) (time.Duration, error)
 }
 
+// Pauser is a [Store] that grants nothing for some time after its backend has lost rows.
+type Pauser interface {
+	// Paused is for how long it grants nothing, as the last Begin was told; 0: it grants. Open calls it after Begin: all sessions of
+	// before are over then. If it says nothing, those who wait are told that others hold the lock.
+	Paused() time.Duration
+}
+
 // Living is a [Store] whose sessions live as long as some files are open.
 type Living interface {
 	// Liveness is driver.Opened.Liveness, for a session that has begun.
