@@ -17,6 +17,7 @@ var outageOfAWait = rule{
 	exact: true, // a reply that is lost is an outage
 	check: func(t *trial) {
 		for _, way := range []string{"no renewal is answered", "the backend hangs"} {
+			t.allow(limit + 5*t.TTL)
 			d, err := t.world.Open(t.ctx)
 			t.ok(err, "open a driver")
 			off := &atomic.Bool{}
