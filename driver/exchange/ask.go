@@ -60,9 +60,9 @@ func pages[T, U any](ctx context.Context, d *Driver, prefix string, list func(ct
 	return func(yield func(U, error) bool) {
 		var left error // what was left out, which is said last
 		for from, first := "", true; first || from != ""; first = false {
-			sent := d.now()
+			sent, begin := d.now(), from // the call may outlast its caller
 			p, err := call(ctx, d, func(ctx context.Context) (p page, err error) {
-				p.all, p.next, err = list(ctx, prefix, from)
+				p.all, p.next, err = list(ctx, prefix, begin)
 				return p, err
 			})
 			if left == nil {
