@@ -51,6 +51,11 @@ func openFile(ctx context.Context, path string, c config) (_ *file, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if st, err := os.Lstat(path); empty && err == nil {
+		if err := f.notOurs(st); err != nil { // before anything is made beside it
+			return nil, err
+		}
+	}
 	if f.folder, err = folder.Open(path+"-interlock", f.mode, !c.noSockets); err != nil {
 		return nil, driver.Permanent(err)
 	}
@@ -256,8 +261,10 @@ func (f *file) make(ctx context.Context) error {
 		if !errors.Is(err, errEmpty) {
 			return err // another process has made it
 		}
-		if existed != nil && (f.foreign || !trust.Ours(existed)) {
-			return driver.Permanent(fmt.Errorf("%s is empty, and was made or linked to by another user; if it is meant for locks, remove it first", f.path))
+		if existed != nil {
+			if err := f.notOurs(existed); err != nil {
+				return err
+			}
 		}
 		mode := ""
 		if _, err := c.one("PRAGMA journal_mode = WAL", func(s *sqlite.Stmt) { mode = s.ColumnText(0) }); err != nil {
@@ -277,6 +284,14 @@ func (f *file) make(ctx context.Context) error {
 		}
 		return err
 	})
+}
+
+// notOurs refuses an empty file that another user has made, or has led to: it may be meant for something else.
+func (f *file) notOurs(empty fs.FileInfo) error {
+	if !f.foreign && trust.Ours(empty) {
+		return nil
+	}
+	return driver.Permanent(fmt.Errorf("%s is empty, and was made or linked to by another user; if it is meant for locks, remove it first", f.path))
 }
 
 // create makes an empty file, or returns what there is.

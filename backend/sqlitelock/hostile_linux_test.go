@@ -418,6 +418,11 @@ func TestWhoseFilesAreUsed(t *testing.T) {
 			case c.says != "" && (!driver.IsPermanent(err) || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "\n")):
 				t.Errorf("the error does not say %q: %v", c.says, err)
 			}
+			if target, err := filepath.EvalSymlinks(path); c.says == "is empty" && err == nil {
+				if _, err := os.Lstat(target + "-interlock"); !errors.Is(err, fs.ErrNotExist) {
+					t.Errorf("a folder was made beside what was refused: %v", err)
+				}
+			}
 		})
 	}
 }

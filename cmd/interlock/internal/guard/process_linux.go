@@ -35,7 +35,7 @@ func lend(files []uintptr) (back func()) {
 	type lent struct{ at, own int }
 	var all []lent
 	for _, at := range files {
-		fd, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", at), unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+		fd, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", at), unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 		if err != nil { // a socket, say
 			continue
 		}
