@@ -132,7 +132,8 @@ func (t *trial) replaced(s Shared, i int, what string, put func(path, outside st
 		return
 	}
 	path := paths[i]
-	if err := os.Rename(path, path+".was"); err == nil {
+	err = os.Rename(path, path+".was")
+	if err == nil {
 		err = put(path, outside)
 	}
 	if err != nil {
