@@ -17,7 +17,7 @@ import (
 
 // away are the ways in which a backend is not available.
 var away = map[string]func(*memlock.Faults){
-	"silent": func(f *memlock.Faults) { f.Before("Join", 1).Hang() },
+	"silent": func(f *memlock.Faults) { f.Before("Join", 0).Hang() },
 	"cut":    (*memlock.Faults).Cut,
 }
 
@@ -48,23 +48,25 @@ func TestAWaitTellsABusyLockFromAnAbsentBackend(t *testing.T) {
 				ok(t, lease.Release())
 			})
 			for way, fail := range away {
-				simulated(t, func(t *testing.T) {
-					a := join(t, memlock.NewWorld())
-					lock := kinds(a.Client)[kind]
-					fail(a.faults())
-					_, err := lock.With(interlock.Wait(2 * time.Second)).Acquire(ctx)
-					unavailable(t, err, true)
+				for _, wait := range []time.Duration{2 * time.Second, time.Minute} { // shorter and longer than a try
+					simulated(t, func(t *testing.T) {
+						a := join(t, memlock.NewWorld())
+						lock := kinds(a.Client)[kind]
+						fail(a.faults())
+						_, err := lock.With(interlock.Wait(wait)).Acquire(ctx)
+						unavailable(t, err, true)
 
-					a.faults().Clear()
-					fail(a.faults())
-					limited, cancel := context.WithTimeout(ctx, 2*time.Second)
-					defer cancel()
-					_, err = lock.Acquire(limited)
-					wantErr(t, err, context.DeadlineExceeded)
-					if unavailable(t, err, true); t.Failed() {
-						t.Fatal(way)
-					}
-				})
+						a.faults().Clear()
+						fail(a.faults())
+						limited, cancel := context.WithTimeout(ctx, wait)
+						defer cancel()
+						_, err = lock.Acquire(limited)
+						wantErr(t, err, context.DeadlineExceeded)
+						if unavailable(t, err, true); t.Failed() {
+							t.Fatalf("%s, a wait of %v", way, wait)
+						}
+					})
+				}
 			}
 		})
 	}
