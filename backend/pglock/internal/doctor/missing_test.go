@@ -116,12 +116,12 @@ func TestDoctorOfFunctionsOfAnEarlierRelease(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.SQL(all)
-	s.SQL("DROP FUNCTION own.resize")
+	s.SQL("DROP FUNCTION own.resize; DROP FUNCTION own.mend")
 	r, refused := doctortest.Consult(t, app)
 	if r.Fit(); refused != nil {
 		t.Error(refused)
 	}
-	r.Has("tables", driver.Warn, "had no resize", "a number of permits cannot be changed", "with the URL of owner, who owns the tables")
+	r.Has("tables", driver.Warn, "had no", "resize", "mend", "a number of permits cannot be changed", "with the URL of owner, who owns the tables")
 	for _, check := range []string{"rights", "search path", "writing", "news"} {
 		r.Has(check, driver.OK)
 	}
@@ -129,7 +129,7 @@ func TestDoctorOfFunctionsOfAnEarlierRelease(t *testing.T) {
 		t.Error(refused)
 	}
 	r.Has("tables", driver.OK)
-	s.SQL("GRANT EXECUTE ON FUNCTION own.resize TO app")
+	s.SQL("GRANT EXECUTE ON FUNCTION own.resize, own.mend TO app")
 	r, _ = doctortest.Consult(t, app)
 	r.Has("tables", driver.OK)
 }

@@ -49,8 +49,8 @@ func (d *Doctor) checkTables(ctx context.Context) driver.Finding {
 			return d.failed(everyLock, err)
 		}
 		missing := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(found, name) })
-		if slices.Equal(missing, []string{d.layout.Newest}) {
-			return d.older()
+		if slices.Contains(missing, d.layout.Newest) {
+			return d.older(missing)
 		}
 		if len(missing) > 0 {
 			return doctor.Fail(everyLock, again, "%s are missing: %s", c.what, strings.Join(missing, ", "))
@@ -64,13 +64,13 @@ func (d *Doctor) checkTables(ctx context.Context) driver.Finding {
 }
 
 // older is the finding that an earlier release has made the functions. They serve every lock.
-func (d *Doctor) older() driver.Finding {
+func (d *Doctor) older(missing []string) driver.Finding {
 	remedy := "run interlock doctor once with the URL of " + d.made.Tables + ", who owns the tables, or of a superuser: that replaces the functions"
 	if d.made.MayRenew {
 		remedy = "run interlock doctor again when nobody reads the tables for long, as pg_dump does: that replaces the functions"
 	}
-	return doctor.Warn("SetPermits: a number of permits cannot be changed", remedy, "the functions in the schema %s are of an earlier release, which had no %s; "+
-		"all else is as it should be", d.layout.Schema, d.layout.Newest)
+	return doctor.Warn("what they lack: without resize a number of permits cannot be changed, without mend a name whose rows were deleted stays taken", remedy,
+		"the functions in the schema %s are of an earlier release, which had no %s; all else is as it should be", d.layout.Schema, strings.Join(missing, ", "))
 }
 
 // absent is the finding that nothing was made yet.
