@@ -125,10 +125,10 @@ func TestConnectionForNewsWhileSomebodyWaits(t *testing.T) {
 	d := opened(t, s.URL()+"&pool_max_conns=1")
 	listening := func() int { return len(s.Backends(listen)) }
 	a := session(t, d)
-	held := acquire(t, a, "q", 1)
 	if n := len(s.Backends("application_name = 'interlock'")); n != 1 || listening() != 0 {
-		t.Errorf("a lock is held: %d connections, %d listen", n, listening())
+		t.Errorf("nobody holds or waits: %d connections, %d listen", n, listening())
 	}
+	held := acquire(t, a, "q", 1)
 	b := session(t, d)
 	waits := join(t, b, request("q", 1))
 	got := make(chan error, 1)
