@@ -168,6 +168,9 @@ var unchecked = []struct {
 		"of a quorum", "the members that keep a place for it although it is not held",
 		"could not be asked about, as one that is not in the answer", "see Renewed.Why", "of an Unasked ticket", "who has not answered",
 	}},
+	{"is of a server that loses tickets in a crash: TestWhoWaitsAfterACrashIsToldWhy of each such backend", []string{
+		"nobody is granted anything before, since the backend has lost tickets that may be held", "it grants",
+	}},
 	{"is of other libraries, which the tests of a backend that meets them start", []string{
 		"Foreign", "it is of another library",
 		"Left is 0, for how long it stands is not known, and while it is held, Evict asks only, as Revoke does",
