@@ -37,18 +37,38 @@ func (c *Client) checkName(name string) error {
 	return driver.CheckName(c.cfg.prefix + name)
 }
 
-// retry repeats f until it succeeds, fails for good, or ctx ends.
+// retry repeats f, which waits for others until ctx ends, until it succeeds, fails for good, or ctx ends.
 func (v cell) retry(ctx context.Context, f func(context.Context) error) error {
+	return v.repeat(ctx, f, v.c.because)
+}
+
+// request is retry for what the backend answers soon.
+func (v cell) request(ctx context.Context, f func(context.Context) error) error {
+	return v.repeat(ctx, func(ctx context.Context) error {
+		call := v.c.call(ctx)
+		defer call.release()
+		return f(call)
+	}, func(ctx context.Context, last error) error {
+		if last == nil {
+			return unanswered(ctx)
+		}
+		return v.c.because(ctx, last)
+	})
+}
+
+// repeat is either. What is returned when ctx ends, ended says, which is told why the last try failed that ended sooner.
+func (v cell) repeat(ctx context.Context, f func(context.Context) error, ended func(ctx context.Context, last error) error) error {
 	if v.err != nil {
 		return v.err
 	}
 	var b backoff.Backoff
+	var last error
 	for {
 		if v.c.ctx.Err() != nil {
 			return ErrClosed
 		}
 		if ctx.Err() != nil {
-			return v.c.because(ctx, nil)
+			return v.c.because(ctx, last)
 		}
 		err := f(ctx)
 		switch {
@@ -58,18 +78,20 @@ func (v cell) retry(ctx context.Context, f func(context.Context) error) error {
 			return ErrClosed
 		case driver.IsPermanent(err):
 			return err
+		case ctx.Err() != nil:
+			if !errors.Is(err, ctx.Err()) {
+				last = err
+			}
+			return ended(ctx, last)
 		}
-		if b.Sleep(ctx) != nil {
-			return v.c.because(ctx, err)
-		}
+		last = tried(err)
+		_ = b.Sleep(ctx)
 	}
 }
 
 func (v cell) load(ctx context.Context) (got driver.Cell, err error) {
-	err = v.retry(ctx, func(ctx context.Context) error {
-		call := v.c.call(ctx)
-		defer call.release()
-		got, err = v.c.d.Load(call, v.key)
+	err = v.request(ctx, func(ctx context.Context) error {
+		got, err = v.c.d.Load(ctx, v.key)
 		return err
 	})
 	return got, err
@@ -86,10 +108,8 @@ func (v cell) swap(ctx context.Context, s driver.Swap) (got driver.Cell, err err
 	// Repeating is harmless only as long as the backend remembers the first try.
 	ctx, cancel := context.WithTimeoutCause(ctx, driver.SwapMemory/2, errUnknown)
 	defer cancel()
-	err = v.retry(ctx, func(ctx context.Context) error {
-		call := v.c.call(ctx)
-		defer call.release()
-		got, err = v.c.d.Swap(call, s)
+	err = v.request(ctx, func(ctx context.Context) error {
+		got, err = v.c.d.Swap(ctx, s)
 		return err
 	})
 	return got, err

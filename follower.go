@@ -232,7 +232,7 @@ func (f *follower) show(read uint64, cell driver.Cell, queue driver.Queue) error
 func (f *follower) read(ctx context.Context) (cell driver.Cell, queue driver.Queue, err error) {
 	c := f.v.c
 	err = f.v.retry(ctx, func(ctx context.Context) (err error) {
-		defer func() { f.said(err) }()
+		defer func() { f.said(tried(err)) }()
 		call := c.call(ctx)
 		cell, err = c.d.Load(call, f.v.key)
 		call.release()

@@ -200,10 +200,8 @@ func (c *Client) look(ctx context.Context, name string) (driver.Queue, error) {
 }
 
 func (v cell) look(ctx context.Context) (q driver.Queue, err error) {
-	err = v.retry(ctx, func(ctx context.Context) (err error) {
-		call := v.c.call(ctx)
-		defer call.release()
-		q, err = v.c.d.Follow(call, v.key, "")
+	err = v.request(ctx, func(ctx context.Context) (err error) {
+		q, err = v.c.d.Follow(ctx, v.key, "")
 		return err
 	})
 	return q, err
@@ -248,10 +246,8 @@ func (c *Client) Evict(ctx context.Context, name, id string, force bool) error {
 
 func (c *Client) ask(ctx context.Context, op, name, id string, d driver.Demand) error {
 	v := c.named(name)
-	return v.fail(op, v.retry(ctx, func(ctx context.Context) error {
-		call := c.call(ctx)
-		defer call.release()
-		err := c.d.Ask(call, v.key, ticketID(id), d)
+	return v.fail(op, v.request(ctx, func(ctx context.Context) error {
+		err := c.d.Ask(ctx, v.key, ticketID(id), d)
 		if isGone(err) {
 			return driver.Permanent(fmt.Errorf("%w: no holder and no waiter has the ID %q", ErrLost, ticketID(id)))
 		}
@@ -298,9 +294,7 @@ func (v cell) raise(ctx context.Context, floor uint64) error {
 	if floor >= endOfFloors {
 		return v.fail("raise token", driver.Invalid(fmt.Errorf("a floor of %d leaves too few tokens above it: the largest is %d", floor, uint64(endOfFloors-1))))
 	}
-	return v.fail("raise token", v.retry(ctx, func(ctx context.Context) error {
-		call := v.c.call(ctx)
-		defer call.release()
-		return v.c.d.Raise(call, v.key, floor>>tokenBits)
+	return v.fail("raise token", v.request(ctx, func(ctx context.Context) error {
+		return v.c.d.Raise(ctx, v.key, floor>>tokenBits)
 	}))
 }

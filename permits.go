@@ -40,10 +40,8 @@ func (c *Client) UnsetPermits(ctx context.Context, name string) error {
 
 func (c *Client) resize(ctx context.Context, op, name string, permits int64) error {
 	v := c.named(name)
-	err := v.retry(ctx, func(ctx context.Context) error {
-		call := c.call(ctx)
-		defer call.release()
-		return c.d.Resize(call, v.key, permits)
+	err := v.request(ctx, func(ctx context.Context) error {
+		return c.d.Resize(ctx, v.key, permits)
 	})
 	if errors.Is(err, ErrMismatch) {
 		err = fmt.Errorf("%w: only a semaphore has permits", err)

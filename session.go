@@ -140,6 +140,15 @@ func (c *Client) because(ctx context.Context, last error) error {
 	return outage(cause, oneline.Of("the backend: "+last.Error()), last)
 }
 
+// tried is the error of a try that has ended while the wait goes on, for because: if its own time has run out, it is no
+// DeadlineExceeded, which would be taken for the end of the wait.
+func tried(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return errors.New(err.Error())
+	}
+	return err
+}
+
 // away is why the last heartbeat was not answered, or why there is no session; nil if the backend is there.
 func (c *Client) away() error {
 	c.mu.Lock()

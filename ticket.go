@@ -237,10 +237,7 @@ func (l *Lock) obtain(ctx context.Context, n *line, t *ticket, try bool) (*ticke
 			return t, &unavailable{[]error{err}, err.Error()}
 		}
 		if last == nil || t != nil { // that a ticket has gone explains less than why a try failed
-			last = err
-			if errors.Is(err, context.DeadlineExceeded) { // of the try, not of the wait
-				last = errors.New(err.Error())
-			}
+			last = tried(err)
 		}
 		if t != nil {
 			l.c.emit(ctx, Event{Kind: EventRetry, Name: l.name, Err: err})

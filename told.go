@@ -198,10 +198,8 @@ func (suspects waits) again(ctx context.Context) (waits, error) {
 
 // ask has the waiter make another record.
 func (w *told) ask(ctx context.Context) error {
-	return cell{c: w.c}.retry(ctx, func(ctx context.Context) error {
-		call := w.c.call(ctx)
-		defer call.release()
-		err := w.c.d.Ask(call, w.in, w.record, driver.Revoke)
+	return cell{c: w.c}.request(ctx, func(ctx context.Context) error {
+		err := w.c.d.Ask(ctx, w.in, w.record, driver.Revoke)
 		if isGone(err) {
 			return nil // there is another one, or the wait is over
 		}

@@ -161,15 +161,19 @@ func TestATryTellsABusyLockFromAnAbsentBackend(t *testing.T) {
 	}
 }
 
-// A value that cannot be read in time says so.
+// A value that cannot be read in time says so, whether tries fail or are not answered.
 func TestAReadOfAnAbsentBackendSaysSo(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a := join(t, memlock.NewWorld())
-		a.faults().Cut()
-		limited, cancel := context.WithTimeout(ctx, time.Second)
-		defer cancel()
-		_, err := interlock.NewValue[int](a.Client, "v").Get(limited)
-		wantErr(t, err, context.DeadlineExceeded)
-		unavailable(t, err, true)
-	})
+	for _, fail := range []func(*memlock.Faults){(*memlock.Faults).Cut, func(f *memlock.Faults) { f.Before("Load", 0).Hang() }} {
+		for _, wait := range []time.Duration{time.Second, time.Minute} { // shorter and longer than a try
+			simulated(t, func(t *testing.T) {
+				a := join(t, memlock.NewWorld())
+				fail(a.faults())
+				limited, cancel := context.WithTimeout(ctx, wait)
+				defer cancel()
+				_, err := interlock.NewValue[int](a.Client, "v").Get(limited)
+				wantErr(t, err, context.DeadlineExceeded)
+				unavailable(t, err, true)
+			})
+		}
+	}
 }

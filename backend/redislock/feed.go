@@ -2,6 +2,7 @@ package redislock
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -65,6 +66,16 @@ func (f *feed) echo(n uint64) bool {
 	return false
 }
 
+// lost is why there is no connection although somebody wants it, as far as that is known.
+func (f *feed) lost() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.conn != nil || errors.Is(f.err, context.Canceled) { // the last listener has ended
+		return nil
+	}
+	return f.err
+}
+
 func (f *feed) hear(n uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -126,11 +137,19 @@ func (s *store) anyNode() rueidis.Client {
 	return s.client
 }
 
+var errSilent = errors.New("the connection for news was silent")
+
 // Listen keeps the feed up until its connection is lost, or is given up since it brings nothing.
 func (s *store) Listen(ctx context.Context, _ string, up func(), receive func(exchange.Event)) (err error) {
+	outer := ctx
 	ctx, drop := context.WithCancel(ctx)
 	defer drop()
-	defer func() { s.feed.is(nil, nil, err) }()
+	defer func() {
+		if ctx.Err() != nil && outer.Err() == nil {
+			err = errSilent
+		}
+		s.feed.is(nil, nil, err)
+	}()
 	own, err := conn.Dedicate(ctx, s.ctx, s.anyNode(), (*conn.Dedicated).Close)
 	if err != nil {
 		return err

@@ -58,13 +58,14 @@ func (s *store) renew(ctx context.Context, limit time.Duration, o exchange.Sessi
 		calls[k] = call{extendScript, s.queue(t.Queue).loneKeys(), []string{w.head(t.ID), w.expires, tag(t.Tag).robustMark()}}
 	}
 	alone := len(others) == 0
-	if alone && len(tickets) > 0 {
+	if alone {
 		calls = append(calls, s.echo()...)
 	}
-	var failed error
+	var failed, silent error
 	s.each(ctx, limit, calls, func(k int, got []int64, sent driver.Instant, err error) {
 		switch {
 		case k == len(lones): // the echo
+			silent = err
 		case err != nil:
 			failed = err
 		case got[0] == 0:
@@ -74,6 +75,12 @@ func (s *store) renew(ctx context.Context, limit time.Duration, o exchange.Sessi
 			all[lones[k]] = exchange.Status{State: exchange.Held, Token: t & tagToken, Tag: t, Sent: sent}
 		}
 	})
+	if len(tickets) == 0 {
+		if silent == nil && s.feed.lost() != nil { // who listens has no other exchange that tells of an outage
+			silent = s.client.Do(ctx, s.client.B().Ping().Build()).Error()
+		}
+		return exchange.Renewal{}, silent
+	}
 	groups := s.groups(o, tickets, others, extend)
 	var echo []call
 	if !alone {

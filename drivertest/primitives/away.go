@@ -30,6 +30,9 @@ var outageOfAWait = rule{
 			}
 			a, b := t.client(), t.over(cut{d, off}, t.TTL)
 			held := t.acquire(a.Mutex("m"))
+			idle, err := t.world.Open(t.ctx)
+			t.ok(err, "open a driver")
+			c := t.over(cut{idle, off}, t.TTL) // it has no tickets
 			_, noCells := t.Unsupported["Barrier"]
 			if !noCells {
 				t.ok(a.Barrier("b").Set(t.ctx), "Set")
@@ -52,7 +55,8 @@ var outageOfAWait = rule{
 				"Acquire of All":                              acquire(t.ctx, interlock.All(b.Mutex("free"), b.Mutex("m", interlock.StrictOrder())).With(wait)),
 				"Barrier.Wait":                                func() error { return b.Barrier("b").Wait(ends) },
 				"Latch.Wait":                                  func() error { return b.Latch("l").Wait(ends) },
-				"DoubleBarrier.Enter":                         func() error { _, err := b.DoubleBarrier("d", 2).Enter(ends); return err },
+				"Barrier.Wait of a client that waits for nothing else": func() error { return c.Barrier("b").Wait(ends) },
+				"DoubleBarrier.Enter": func() error { _, err := b.DoubleBarrier("d", 2).Enter(ends); return err },
 			} {
 				if !noCells || strings.HasPrefix(what, "Acquire") {
 					waits[what] = t.done(f)

@@ -75,10 +75,10 @@ var faults = []fault{
 	{"the number that was set counts for nobody", "SetPermits SetPermitsStay", []edit{
 		{"permits.go", "case err != nil || !q.Resized && !same:", `case err != nil, broken("the number that was set counts for nobody"), !q.Resized && !same:`}}},
 	{"SetPermits is not sent", "SetPermits SetPermitsStay", []edit{
-		{"permits.go", "return c.d.Resize(call, v.key, permits)", `if broken("SetPermits is not sent") {
+		{"permits.go", "return c.d.Resize(ctx, v.key, permits)", `if broken("SetPermits is not sent") {
 			return nil
 		}
-		return c.d.Resize(call, v.key, permits)`}}},
+		return c.d.Resize(ctx, v.key, permits)`}}},
 	{"UnsetPermits is not sent", "SetPermitsStay", []edit{
 		{"permits.go", "c.resize(ctx, \"unset the permits of\", name, 0)", `c.resize(ctx, "unset the permits of", name, pick[int64]("UnsetPermits is not sent", 3, 0))`}}},
 	{"Shrink leaves one permit", "Shrinking", []edit{
@@ -184,10 +184,10 @@ var faults = []fault{
 	{"a latch opens too early", "Latch", []edit{
 		{"latch.go", "return n == 0, err", `return n <= pick[int64]("a latch opens too early", 1, 0), err`}}},
 	{"a change is made again", "Latch Values", []edit{
-		{"cell.go", "got, err = v.c.d.Swap(call, s)", `if broken("a change is made again") {
+		{"cell.go", "got, err = v.c.d.Swap(ctx, s)", `if broken("a change is made again") {
 			s.ID = newID()
 		}
-		got, err = v.c.d.Swap(call, s)`}}},
+		got, err = v.c.d.Swap(ctx, s)`}}},
 	{"a watcher goes to sleep", "Watching", []edit{
 		{"cell.go", "got, err = v.c.d.Watch(ctx, v.key, after)", `if after > 3 && broken("a watcher goes to sleep") {
 			<-ctx.Done()
