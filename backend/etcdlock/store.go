@@ -53,7 +53,6 @@ type store struct {
 var (
 	_ exchange.Counter  = (*store)(nil)
 	_ exchange.Detacher = (*store)(nil)
-	_ exchange.Granter  = (*store)(nil)
 	_ exchange.Raiser   = (*store)(nil)
 	_ exchange.Resizer  = (*store)(nil)
 	_ exchange.Traited  = (*store)(nil)
@@ -223,23 +222,26 @@ func (s *store) forget(err error) error {
 
 // Begin grants the lease, and makes the key of the session, by whose end the client hears of that of
 // the lease.
-func (s *store) Begin(ctx context.Context, o exchange.Session) (history string, err error) {
+func (s *store) Begin(ctx context.Context, o exchange.Session) (begun exchange.Begun, err error) {
 	lease, err := s.grant(ctx, leaseOf(o.ID), seconds(o.TTL))
 	if errors.Is(err, rpctypes.ErrLeaseExist) { // by a copy of this request: nobody else knows the ID yet
 		lease, err = leaseOf(o.ID), nil
 	}
 	if err != nil {
-		return "", err
+		return begun, err
 	}
 	_, err = s.change(ctx, nil, []clientv3.Op{clientv3.OpPut(s.session(o), o.Owner, clientv3.WithLease(lease))}, nil)
 	if err == nil && s.logsIn() { // now, since the first heartbeat has less time
 		_, err = s.keepAlive(ctx, lease)
 	}
-	return "", err
+	if err == nil {
+		begun.TTL, err = s.lasts(ctx, o)
+	}
+	return begun, err
 }
 
-// Granted asks for the TTL of the lease: servers have a shortest one, by their election timeout.
-func (s *store) Granted(ctx context.Context, o exchange.Session) (time.Duration, error) {
+// lasts asks for the TTL of the lease: servers have a shortest one, by their election timeout.
+func (s *store) lasts(ctx context.Context, o exchange.Session) (time.Duration, error) {
 	got, err := s.timeToLive(ctx, leaseOf(o.ID))
 	if err != nil {
 		return 0, err

@@ -64,10 +64,3 @@ func (s *store) dead(of exchange.Session) bool {
 	free, err := flock.Try(f)
 	return free && err == nil
 }
-
-// Liveness is the file of a session.
-func (s *store) Liveness(of exchange.Session) []*os.File {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return []*os.File{s.lives[of.ID]}
-}

@@ -76,9 +76,14 @@ func (*store) Traits() exchange.Traits {
 
 func (s *store) Exchanges() uint64 { return s.exchanges.Load() }
 
-func (s *store) Begin(ctx context.Context, of exchange.Session) (string, error) {
+func (s *store) Begin(ctx context.Context, of exchange.Session) (exchange.Begun, error) {
 	s.exchanges.Add(1)
-	return "", s.live(of.ID)
+	if err := s.live(of.ID); err != nil {
+		return exchange.Begun{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return exchange.Begun{Liveness: []*os.File{s.lives[of.ID]}}, nil
 }
 
 func (s *store) End(ctx context.Context, of exchange.Session, tickets []exchange.Leave) ([]string, error) {

@@ -35,7 +35,6 @@ type store struct {
 	limiter *exchange.Limiter
 	mailbox string
 	ears    ears
-	paused  atomic.Int64 // in microseconds: see Paused
 	ttl     atomic.Int64 // the shortest of all sessions
 
 	oneNode  bool // of a Galera cluster, for all clients
@@ -279,18 +278,18 @@ func id(s string) []byte {
 	return b
 }
 
-func (s *store) Begin(ctx context.Context, n exchange.Session) (history string, err error) {
+func (s *store) Begin(ctx context.Context, n exchange.Session) (begun exchange.Begun, err error) {
 	text, frozen := s.sql("CALL {p}begin(?,?,?,?)"), s.sql("SELECT COALESCE((SELECT GREATEST(until - {now}, 0) FROM {p}boot WHERE one = 1 AND {forgets}), 0)")
 	var sent driver.Instant
 	var ends int64
 	err = s.exchangeIf(ctx, func(c *sql.Conn, l link) error {
-		sent, history = driver.Now(), l.history
+		sent, begun.History = driver.Now(), l.history
 		err := c.QueryRowContext(ctx, text, id(n.ID), n.TTL.Microseconds(), cut(n.Owner), []byte(n.Mailbox)).Scan(&ends)
 		var paused int64
 		if err == nil && !l.short {
 			err = c.QueryRowContext(ctx, frozen).Scan(&paused)
 		}
-		s.paused.Store(paused)
+		begun.Paused = micros(paused) // see recover in sql/inner.sql
 		return err
 	})
 	for old := s.ttl.Load(); old > int64(n.TTL) && !s.ttl.CompareAndSwap(old, int64(n.TTL)); old = s.ttl.Load() {
@@ -298,11 +297,8 @@ func (s *store) Begin(ctx context.Context, n exchange.Session) (history string, 
 	if err == nil {
 		s.lives.begin(n.ID, n.TTL, sent, ends)
 	}
-	return history, err
+	return begun, err
 }
-
-// Paused is for how long nothing was granted any more when the last session began: see recover in sql/inner.sql.
-func (s *store) Paused() time.Duration { return micros(s.paused.Load()) }
 
 func cut(owner string) []byte { return []byte(owner)[:min(len(owner), 1024)] }
 

@@ -27,7 +27,6 @@ type store struct {
 	crowds   crowds
 	mode     pgx.QueryExecMode
 	unlogged atomic.Bool
-	paused   atomic.Int64 // in microseconds: see Paused
 }
 
 func newStore(pool *pool, c *config) *store {

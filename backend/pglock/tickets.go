@@ -18,18 +18,16 @@ import (
 	"github.com/interlock-go/interlock/internal/sqlcode"
 )
 
-func (s *store) Begin(ctx context.Context, o exchange.Session) (string, error) {
+func (s *store) Begin(ctx context.Context, o exchange.Session) (exchange.Begun, error) {
 	for old := s.pool.ttl.Load(); old > int64(o.TTL) && !s.pool.ttl.CompareAndSwap(old, int64(o.TTL)); old = s.pool.ttl.Load() {
 	}
 	got, err := s.numbers(ctx, "begin", 1, o.ID, o.TTL.Microseconds(), text(o.Owner), s.heard(o.Mailbox))
-	if len(got) > 2 {
-		s.paused.Store(got[2])
+	begun := exchange.Begun{History: history(got)}
+	if len(got) > 2 { // what is left of the grace after a crash
+		begun.Paused = us(got[2])
 	}
-	return history(got), err
+	return begun, err
 }
-
-// Paused is how much was left of the grace after a crash when the last session began.
-func (s *store) Paused() time.Duration { return us(s.paused.Load()) }
 
 // history is the second number of an answer; 0 is none.
 func history(got []int64) string {

@@ -71,7 +71,24 @@ func (d *Driver) Open(ctx context.Context, o driver.SessionOptions) (*driver.Ope
 		s.end()
 		return nil, cmp.Or(d.usable(ctx), err)
 	}
-	return &driver.Opened{Session: s, ID: s.id, TTL: s.granted}, nil
+	return &driver.Opened{Session: s, ID: s.id, TTL: s.granted, Paused: s.paused()}, nil
+}
+
+// paused is when a majority of the members grants again.
+func (s *session) paused() driver.Instant {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var ends []driver.Instant
+	for _, l := range s.links {
+		if l.at != nil {
+			ends = append(ends, l.at.Paused)
+		}
+	}
+	if len(ends) < s.d.majority {
+		return 0
+	}
+	slices.Sort(ends)
+	return ends[s.d.majority-1]
 }
 
 // assemble waits until the links are settled.

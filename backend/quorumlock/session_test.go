@@ -339,3 +339,40 @@ func TestAnEvictedWaiterDoesNotJoinAgain(t *testing.T) {
 		}
 	})
 }
+
+// pausing is a member that grants nothing before a time.
+type pausing struct {
+	driver.Driver
+	until driver.Instant
+}
+
+func (p pausing) Open(ctx context.Context, o driver.SessionOptions) (*driver.Opened, error) {
+	at, err := p.Driver.Open(ctx, o)
+	if err == nil {
+		at.Paused = p.until
+	}
+	return at, err
+}
+
+// Promise: a quorum grants nothing, and says so, before a majority of its members grants again.
+func TestAQuorumIsPausedUntilAMajorityGrants(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := fresh(t, 3)
+		for _, c := range []struct {
+			ends  [3]driver.Instant
+			until driver.Instant
+		}{
+			{[3]driver.Instant{0, 7, 0}, 0},
+			{[3]driver.Instant{9, 0, 7}, 7},
+			{[3]driver.Instant{9, 8, 7}, 8},
+		} {
+			var members []driver.Driver
+			for i, of := range w {
+				members = append(members, pausing{of.Driver(), c.ends[i]})
+			}
+			if got := session(t, over(t, members...)).Paused; got != c.until {
+				t.Errorf("members pause until %v: until %v", c.ends, got)
+			}
+		}
+	})
+}

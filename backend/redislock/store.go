@@ -97,11 +97,11 @@ func (s *store) highest(ctx context.Context) string {
 }
 
 // Begin makes sure that the server answers, and that events arrive.
-func (s *store) Begin(ctx context.Context, _ exchange.Session) (history string, err error) {
+func (s *store) Begin(ctx context.Context, _ exchange.Session) (exchange.Begun, error) {
 	if _, err := s.do(ctx, s.client.B().Ping().Build()); err != nil {
-		return "", err
+		return exchange.Begun{}, err
 	}
-	return "", s.feed.await(ctx)
+	return exchange.Begun{}, s.feed.await(ctx)
 }
 
 // Close ends calls under way.

@@ -120,15 +120,6 @@ func (s *store) hear(ev exchange.Event) {
 	}
 }
 
-// Liveness returns the file that is locked as long as the session lives, and the socket by which
-// other clients notice its end. A child must get both.
-func (s *store) Liveness(r exchange.Session) []*os.File {
-	if o := s.session(r.ID); o != nil {
-		return o.life.Files()
-	}
-	return nil
-}
-
 // Exchanges counts transactions, those of the watcher too.
 func (s *store) Exchanges() uint64 { return s.exchanges.Load() }
 
@@ -173,18 +164,19 @@ func (s *store) background(task func(context.Context)) {
 	}
 }
 
-// Begin also makes the files by which other clients notice that the process has died.
-func (s *store) Begin(ctx context.Context, r exchange.Session) (history string, err error) {
+// Begin also makes the files by which other clients notice that the process has died: one that is locked as long as the
+// session lives, and a socket. A child must get both.
+func (s *store) Begin(ctx context.Context, r exchange.Session) (begun exchange.Begun, err error) {
 	o := &session{id: r.ID, ttl: r.TTL, owner: r.Owner}
 	if o.owner == "" {
 		host, _ := os.Hostname()
 		o.owner = fmt.Sprintf("%s:%d", host, os.Getpid())
 	}
 	if err := s.view(ctx, func(conn, moment) error { return nil }); err != nil { // the folder may be gone with the file
-		return "", err
+		return begun, err
 	}
 	if o.life, err = folder.Live(s.file.folder, o.id); err != nil {
-		return "", driver.Permanent(fmt.Errorf("cannot make the files of a session in %s: %w", s.file.folder.Path, err))
+		return begun, driver.Permanent(fmt.Errorf("cannot make the files of a session in %s: %w", s.file.folder.Path, err))
 	}
 	var expires moment
 	err = s.change(ctx, fast, func(t *tx) error {
@@ -198,14 +190,15 @@ func (s *store) Begin(ctx context.Context, r exchange.Session) (history string, 
 	})
 	if err != nil {
 		o.life.Remove()
-		return "", fullIsPermanent(err)
+		return begun, fullIsPermanent(err)
 	}
 	o.expires.Store(int64(expires))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sessions[o.id] = o
 	s.addresses[o.sid] = address{Mailbox: s.mailbox.Name, Session: o.id}
-	return "", nil
+	begun.Liveness = o.life.Files()
+	return begun, nil
 }
 
 // fullIsPermanent marks the error of a full disk, for exchanges that need space: else they would be

@@ -13,10 +13,12 @@ import (
 // ready is a store whose exchanges take no time.
 type ready struct{ exchange.Store }
 
-func (ready) Traits() exchange.Traits                                 { return exchange.Traits{Bounded: true} }
-func (ready) Begin(context.Context, exchange.Session) (string, error) { return "", nil }
-func (ready) Leave(context.Context, exchange.Leave) (bool, error)     { return false, nil }
-func (ready) Close()                                                  {}
+func (ready) Traits() exchange.Traits { return exchange.Traits{Bounded: true} }
+func (ready) Begin(context.Context, exchange.Session) (exchange.Begun, error) {
+	return exchange.Begun{}, nil
+}
+func (ready) Leave(context.Context, exchange.Leave) (bool, error) { return false, nil }
+func (ready) Close()                                              {}
 
 func (ready) Join(context.Context, exchange.Join) (exchange.Status, error) { return held, nil }
 

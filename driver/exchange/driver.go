@@ -118,22 +118,18 @@ func (d *Driver) Open(ctx context.Context, o driver.SessionOptions) (*driver.Ope
 	s := newSession(d, Session{ID: NewID(), TTL: min(max(o.TTL, minTTL), maxTTL), Owner: o.Owner, Mailbox: d.mailbox})
 	began := d.Now()
 	s.proof = began
-	var err error
-	s.history, err = callStore(ctx, d, Store.Begin, s.row)
-	if g, ok := d.store.(Granter); ok && err == nil {
-		s.ttl, err = call(ctx, d, func(ctx context.Context) (time.Duration, error) { return g.Granted(ctx, s.row) })
-		s.row.TTL, s.left.Span = s.ttl, s.ttl
-	}
+	begun, err := callStore(ctx, d, Store.Begin, s.row)
 	if err != nil {
 		return nil, err
 	}
-	d.listener.pollAtLeast(s.ttl / 3)
-	opened := &driver.Opened{Session: s, ID: s.row.ID, TTL: s.ttl}
-	if p, ok := d.store.(Pauser); ok && p.Paused() > 0 {
-		opened.Paused = began.Add(p.Paused())
+	s.history = begun.History
+	if begun.TTL > 0 {
+		s.ttl, s.row.TTL, s.left.Span = begun.TTL, begun.TTL, begun.TTL
 	}
-	if l, ok := d.store.(Living); ok {
-		opened.Liveness = l.Liveness(s.row)
+	d.listener.pollAtLeast(s.ttl / 3)
+	opened := &driver.Opened{Session: s, ID: s.row.ID, TTL: s.ttl, Liveness: begun.Liveness}
+	if begun.Paused > 0 {
+		opened.Paused = began.Add(begun.Paused)
 	}
 	return opened, nil
 }

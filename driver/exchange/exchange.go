@@ -126,8 +126,8 @@ type Store interface {
 	// Begin makes the row of a session, which ends one TTL from now unless it is renewed. Open
 	// calls it once, and the first heartbeat may be sent up to one TTL after that: with an earlier
 	// end the session would be over although it was renewed in time. Without a row, it makes sure
-	// that the backend can be reached. History is that of [Renewal].
-	Begin(ctx context.Context, s Session) (history string, err error)
+	// that the backend can be reached.
+	Begin(ctx context.Context, s Session) (Begun, error)
 
 	// End ends a session at once: none of its tickets stands any more but those with a fixed end.
 	// Session.Close calls it, again if it fails. It returns the queues of the tickets that have

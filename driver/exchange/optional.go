@@ -2,8 +2,6 @@ package exchange
 
 import (
 	"context"
-	"os"
-	"time"
 )
 
 // Detacher is a [Store] with rows of sessions: a heartbeat extends all tickets of its session that
@@ -59,26 +57,6 @@ type Confirmer interface {
 type Counter interface {
 	// Exchanges is driver.Driver.Exchanges. Without it the client counts calls.
 	Exchanges() uint64
-}
-
-// Granter is a [Store] whose backend decides on the TTL of a session.
-type Granter interface {
-	// Granted is the TTL that the row of a session has. Open calls it after Begin, which was given
-	// the TTL that the caller wishes; every later call is given this one.
-	Granted(ctx context.Context, s Session) (time.Duration, error)
-}
-
-// Pauser is a [Store] that grants nothing for some time after its backend has lost rows.
-type Pauser interface {
-	// Paused is for how long it grants nothing, as the last Begin was told; 0: it grants. Open calls it after Begin: all sessions of
-	// before are over then. If it says nothing, those who wait are told that others hold the lock.
-	Paused() time.Duration
-}
-
-// Living is a [Store] whose sessions live as long as some files are open.
-type Living interface {
-	// Liveness is driver.Opened.Liveness, for a session that has begun.
-	Liveness(s Session) []*os.File
 }
 
 // Raiser is a [Store] that raises the tokens of all queues, also of those to come. The client has

@@ -67,7 +67,11 @@ func (l *like) RaiseAll(_ context.Context, floor uint64) error {
 	return nil
 }
 
-func (l *like) Liveness(exchange.Session) []*os.File { return []*os.File{l.file} }
+func (l *like) Begin(ctx context.Context, s exchange.Session) (exchange.Begun, error) {
+	begun, err := l.Store.Begin(ctx, s)
+	begun.Liveness = []*os.File{l.file}
+	return begun, err
+}
 
 func (l *like) Join(ctx context.Context, _ exchange.Join) (exchange.Status, error) {
 	<-ctx.Done()
@@ -108,8 +112,8 @@ type granting struct {
 	ttl time.Duration
 }
 
-func (g granting) Granted(context.Context, exchange.Session) (time.Duration, error) {
-	return g.ttl, nil
+func (g granting) Begin(context.Context, exchange.Session) (exchange.Begun, error) {
+	return exchange.Begun{TTL: g.ttl}, nil
 }
 
 // Promise: the TTL that the backend has granted is that of the session, and of every later call.

@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"os"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
@@ -93,6 +94,17 @@ type Status struct {
 	// extended the ticket unless it has an end of its own. A store without rows of sessions may say
 	// it if a call is several exchanges. 0: when the call began.
 	Sent driver.Instant
+}
+
+// Begun is what Begin says of a session.
+type Begun struct {
+	History  string        // see Renewal
+	TTL      time.Duration // what the row has, and every later call is given; 0: what was asked for
+	Liveness []*os.File    // see driver.Opened
+
+	// Paused is for how long the backend grants nothing, since it has lost rows in a crash: all sessions of before are
+	// over then. If it is not said, waiters are told that others hold the lock.
+	Paused time.Duration
 }
 
 // Renewal is what Renew returns.

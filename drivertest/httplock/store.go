@@ -99,9 +99,9 @@ func inQueue(exchange, name string) string { return exchange + "?queue=" + url.Q
 func inCell(exchange, name string) string { return exchange + "?cell=" + url.QueryEscape(name) }
 
 // Begin makes no row: owner, TTL and mailbox of the session are in the row of each ticket.
-func (s *store) Begin(ctx context.Context, _ exchange.Session) (string, error) {
+func (s *store) Begin(ctx context.Context, _ exchange.Session) (exchange.Begun, error) {
 	_, err := s.Clock(ctx)
-	return "", err
+	return exchange.Begun{}, err
 }
 
 // End returns no queues, since the server has settled them.

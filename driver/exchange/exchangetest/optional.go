@@ -24,7 +24,6 @@ type Optional struct {
 var (
 	_ exchange.Confirmer = (*Optional)(nil)
 	_ exchange.Raiser    = (*Optional)(nil)
-	_ exchange.Living    = (*Optional)(nil)
 )
 
 // Optional makes a client, which keeps the files of its sessions in a directory.
@@ -40,20 +39,23 @@ func (o *Optional) Driver() *exchange.Driver {
 }
 
 // Begin implements [exchange.Store].
-func (o *Optional) Begin(ctx context.Context, row exchange.Session) (string, error) {
+func (o *Optional) Begin(ctx context.Context, row exchange.Session) (exchange.Begun, error) {
 	path := filepath.Join(o.dir, row.ID)
 	file, err := flock.Open(ctx, path)
 	if err != nil {
-		return "", err
+		return exchange.Begun{}, err
 	}
-	history, err := o.Store.Begin(ctx, row)
+	begun, err := o.Store.Begin(ctx, row)
 	o.w.mu.Lock()
 	defer o.w.mu.Unlock()
 	o.files[row.ID] = file
 	if err == nil {
 		o.w.sessions[row.ID].closed = func() bool { return isClosed(path) }
 	}
-	return history, err
+	if !o.w.has(Liveness) {
+		begun.Liveness = []*os.File{file}
+	}
+	return begun, err
 }
 
 // isClosed reports whether no process has the file of a session open.
@@ -67,16 +69,6 @@ func isClosed(path string) bool {
 		panic(fmt.Sprintf("the file of a session: %v", err))
 	}
 	return closed
-}
-
-// Liveness implements [exchange.Living].
-func (o *Optional) Liveness(row exchange.Session) []*os.File {
-	o.w.mu.Lock()
-	defer o.w.mu.Unlock()
-	if o.w.has(Liveness) {
-		return nil
-	}
-	return []*os.File{o.files[row.ID]}
 }
 
 // Close implements [exchange.Store].

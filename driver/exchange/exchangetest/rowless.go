@@ -38,10 +38,10 @@ func (r *Rowless) Traits() exchange.Traits {
 // Begin implements [exchange.Store].
 //
 // What it notes never ends: it stands for the owner, TTL and mailbox in the row of each ticket.
-func (r *Rowless) Begin(ctx context.Context, o exchange.Session) (string, error) {
-	return request(ctx, r.s, func(now time.Time) (string, error) {
+func (r *Rowless) Begin(ctx context.Context, o exchange.Session) (exchange.Begun, error) {
+	return request(ctx, r.s, func(now time.Time) (exchange.Begun, error) {
 		r.s.w.sessions[o.ID] = &session{id: o.ID, owner: o.Owner, ttl: o.TTL, mailbox: o.Mailbox, end: now.Add(100 * 365 * 24 * time.Hour)}
-		return "", nil
+		return exchange.Begun{}, nil
 	})
 }
 

@@ -11,7 +11,7 @@ import (
 // Script replaces methods of a store: a test says what the backend answers, and when. A nil
 // function leaves the method as it is.
 type Script struct {
-	Begin    func(context.Context, exchange.Session) (string, error)
+	Begin    func(context.Context, exchange.Session) (exchange.Begun, error)
 	End      func(ctx context.Context, s exchange.Session, tickets []exchange.Leave) ([]string, error)
 	Join     func(context.Context, exchange.Join) (exchange.Status, error)
 	Keep     func(ctx context.Context, s exchange.Session, t exchange.Ref, d time.Duration) error

@@ -56,17 +56,17 @@ func sinceEpoch() driver.Instant { return driver.Instant(time.Since(epoch)) }
 var epoch = time.Now().Add(-50 * 365 * 24 * time.Hour)
 
 // Begin implements [exchange.Store].
-func (s *Store) Begin(ctx context.Context, o exchange.Session) (string, error) {
+func (s *Store) Begin(ctx context.Context, o exchange.Session) (exchange.Begun, error) {
 	if s.Script.Begin != nil {
 		return s.Script.Begin(ctx, o)
 	}
-	return request(ctx, s, func(now time.Time) (string, error) {
+	return request(ctx, s, func(now time.Time) (exchange.Begun, error) {
 		row := &session{id: o.ID, owner: o.Owner, ttl: o.TTL, mailbox: o.Mailbox, end: s.end(now, o.TTL)}
 		if s.w.has(Begin) {
 			row.end = now.Add(o.TTL / 2)
 		}
 		s.w.sessions[o.ID] = row
-		return s.w.history, nil
+		return exchange.Begun{History: s.w.history}, nil
 	})
 }
 
