@@ -47,8 +47,18 @@ func (b backend) shown() string {
 	return u.String()
 }
 
-// backend finds out which backend to use.
-func (o *options) backend() (backend, error) {
+// backend finds out which backend to use. It reads the file that names it once: that may be a pipe.
+func (o *options) backend(ctx context.Context) (b backend, err error) {
+	if o.found.url == "" {
+		if b, err = o.find(ctx); err != nil {
+			return b, err
+		}
+		o.found = b
+	}
+	return o.found, nil
+}
+
+func (o *options) find(ctx context.Context) (backend, error) {
 	switch {
 	case o.local && o.url != "":
 		return backend{}, usage("--local and --url exclude each other")
@@ -61,15 +71,15 @@ func (o *options) backend() (backend, error) {
 	case o.url != "":
 		return backend{url: o.url, source: "--url"}, nil
 	case o.urlFile != "":
-		return namedFile("--url-file", o.urlFile)
+		return namedFile(ctx, "--url-file", o.urlFile)
 	}
 	if s := os.Getenv(urlVariable); s != "" {
 		return backend{url: s, source: urlVariable}, nil
 	}
 	if file := os.Getenv(urlFileVariable); file != "" {
-		return namedFile(urlFileVariable, file)
+		return namedFile(ctx, urlFileVariable, file)
 	}
-	b, err := readURL(urlFile)
+	b, err := readURL(ctx, urlFile)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return b, err
 	}
@@ -82,15 +92,29 @@ func (o *options) backend() (backend, error) {
 	return b, b.nested()
 }
 
-// readURL reads a URL from a file: "" if there is none in it.
-func readURL(file string) (backend, error) {
-	f, err := os.OpenFile(file, os.O_RDONLY|trust.Nonblock, 0) // a pipe without a writer is empty
-	if err != nil {
-		return backend{}, usage("%w", err)
+// readURL reads a URL from a file: "" if there is none in it. Ctx ends the read of a pipe, or of another file that has no end.
+func readURL(ctx context.Context, file string) (backend, error) {
+	ctx, cancel := answering(ctx, patience)
+	defer cancel()
+	var data []byte
+	read := make(chan error, 1)
+	go func() {
+		f, err := os.OpenFile(file, os.O_RDONLY|trust.Nonblock, 0) // a pipe without a writer is empty
+		if err == nil {
+			defer f.Close()
+			data, err = io.ReadAll(io.LimitReader(f, 64<<10))
+		}
+		read <- err
+	}()
+	var err error
+	select {
+	case err = <-read:
+	case <-ctx.Done():
+		if signal := ended(ctx); signal != nil {
+			return backend{}, signal
+		}
+		err = fmt.Errorf("read %s: %w", file, context.Cause(ctx))
 	}
-	defer f.Close()
-	_ = f.SetReadDeadline(time.Now().Add(10 * time.Second)) // nor is a writer waited for that writes nothing
-	data, err := io.ReadAll(io.LimitReader(f, 64<<10))
 	if err != nil {
 		return backend{}, usage("%w", err)
 	}
@@ -98,8 +122,8 @@ func readURL(file string) (backend, error) {
 }
 
 // namedFile reads the file that somebody has named, in which there has to be a URL.
-func namedFile(by, file string) (backend, error) {
-	b, err := readURL(file)
+func namedFile(ctx context.Context, by, file string) (backend, error) {
+	b, err := readURL(ctx, file)
 	if err == nil && b.url == "" {
 		err = usage("%s: there is no URL in %s", by, file)
 	}
@@ -187,7 +211,7 @@ func stateDir() (base, dir string, err error) {
 
 // open connects to the backend.
 func (o *options) open(ctx context.Context, opts ...interlock.ClientOption) (*interlock.Client, backend, error) {
-	b, err := o.backend()
+	b, err := o.backend(ctx)
 	if err != nil {
 		return nil, b, err
 	}

@@ -28,8 +28,8 @@ func TestTheDefaultFileIsNotInAnothersFolder(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("XDG_STATE_HOME", "")
 	t.Setenv("HOME", home)
-	o := options{local: true}
-	if b, err := o.backend(); err != nil || !strings.Contains(b.url, home+"/.local/state/interlock/locks.db") {
+	backend := func() (backend, error) { return (&options{local: true}).backend(t.Context()) }
+	if b, err := backend(); err != nil || !strings.Contains(b.url, home+"/.local/state/interlock/locks.db") {
 		t.Fatalf("%+v, %v", b, err)
 	}
 	if err := os.Lchown(home, 65534, 65534); err != nil {
@@ -37,7 +37,7 @@ func TestTheDefaultFileIsNotInAnothersFolder(t *testing.T) {
 	}
 	for _, state := range []string{"", home, filepath.Join(home, "not", "yet")} {
 		t.Setenv("XDG_STATE_HOME", state)
-		if b, err := o.backend(); err == nil || !strings.Contains(err.Error(), home+" belongs to another user") {
+		if b, err := backend(); err == nil || !strings.Contains(err.Error(), home+" belongs to another user") {
 			t.Errorf("XDG_STATE_HOME=%s: %+v, %v", state, b, err)
 		}
 	}

@@ -39,7 +39,7 @@ type byJSON struct {
 }
 
 // backends are those that the flags of doctor name, or the one of all commands.
-func (o *options) backends(cmd *cobra.Command, urls, files []string) (all []backend, err error) {
+func (o *options) backends(ctx context.Context, cmd *cobra.Command, urls, files []string) (all []backend, err error) {
 	if o.local && len(urls)+len(files) > 0 {
 		return nil, usage("--local excludes --url and --url-file")
 	}
@@ -51,7 +51,7 @@ func (o *options) backends(cmd *cobra.Command, urls, files []string) (all []back
 		all = append(all, backend{url: url, source: "--url"})
 	}
 	for _, file := range files {
-		b, err := namedFile("--url-file", file)
+		b, err := namedFile(ctx, "--url-file", file)
 		if err != nil {
 			return nil, err
 		}
@@ -60,7 +60,7 @@ func (o *options) backends(cmd *cobra.Command, urls, files []string) (all []back
 	if len(all) > 0 {
 		return all, nil
 	}
-	b, err := o.backend()
+	b, err := o.backend(ctx)
 	return []backend{b}, err
 }
 

@@ -147,7 +147,7 @@ func (o *options) saleURLs(cmd *cobra.Command, urls []string, c *flashsale.Confi
 	case len(urls) > 0 && o.urlFile != "":
 		return usage("--url and --url-file exclude each other")
 	case o.urlFile != "":
-		b, err := o.backend()
+		b, err := o.backend(cmd.Context())
 		if err != nil {
 			return err
 		}

@@ -48,7 +48,7 @@ deadlock.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
-			backends, err := o.backends(cmd, urls, files)
+			backends, err := o.backends(ctx, cmd, urls, files)
 			switch {
 			case err != nil:
 				return err

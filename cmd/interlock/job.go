@@ -199,11 +199,15 @@ func (j *job) begin(cmd *cobra.Command) (_ context.Context, stop func(), _ error
 			}
 		}
 	})}
-	if ttl := j.ttl(); ttl != 0 {
+	ctx, stop := untilSignal(cmd.Context())
+	ttl, err := j.ttl(ctx)
+	if ttl != 0 {
 		opts = append(opts, interlock.TTL(ttl))
 	}
-	ctx, stop := untilSignal(cmd.Context())
-	if err := j.open(ctx, opts...); err != nil {
+	if err == nil {
+		err = j.open(ctx, opts...)
+	}
+	if err != nil {
 		stop()
 		return nil, nil, err
 	}
@@ -263,19 +267,19 @@ func (j *job) unused(ctx context.Context, err error) bool {
 var errNotStarted = errors.New("before the job was started")
 
 // ttl is what a client of the job asks for, 0 if the URL says it, or nobody does.
-func (j *job) ttl() time.Duration {
+func (j *job) ttl(ctx context.Context) (time.Duration, error) {
 	if j.flags.ttl != 0 {
-		return j.flags.ttl
+		return j.flags.ttl, nil
 	}
-	b, err := j.o.backend()
+	b, err := j.o.backend(ctx)
 	if err != nil {
-		return 0 // opening it says why
+		return 0, err
 	}
 	u, err := driver.ParseURL(b.url)
 	if err != nil || u.Duration("ttl", shortestTTL) >= shortestTTL {
-		return 0
+		return 0, nil // opening it says why
 	}
-	return shortestTTL
+	return shortestTTL, nil
 }
 
 // openTime is how long the backend may take to be opened. One that is slow, but no slower

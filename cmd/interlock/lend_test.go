@@ -77,3 +77,43 @@ func TestAPipeAsTheFileOfTheURLKeepsNobodyWaiting(t *testing.T) {
 		t.Error("it waits for the pipe")
 	}
 }
+
+// Promise: a signal ends the wait for a pipe that is named as the file of the URL, and that nobody writes into.
+func TestASignalEndsTheWaitForTheFileOfTheURL(t *testing.T) {
+	t.Parallel()
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	silent, err := os.OpenFile(pipe, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	for _, args := range [][]string{{"ls"}, {"run", "x", "--", "true"}, {"doctor"}, {"acquire", "--hold", "1m", "x"}} {
+		s := start(t, "", append([]string{args[0], "--url-file", pipe}, args[1:]...)...)
+		s.until("it reads the pipe", func() bool { return opens(s.Process.Pid, pipe) })
+		_ = s.Process.Signal(syscall.SIGTERM)
+		s.ends(exitSignal+int(syscall.SIGTERM), soon)
+	}
+}
+
+// Promise: the output of a program can be the file of the URL, of each command, and is read once.
+func TestThePipeOfAShellNamesTheBackend(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("bash"); err != nil {
+		t.Skip(err)
+	}
+	url := testURL(t, "")
+	for _, args := range []string{"ls --url-file", "run x --url-file", "acquire x --hold 1s --url-file", "doctor --url-file"} {
+		job := ""
+		if args[0] == 'r' {
+			job = " -- true"
+		}
+		c := cli(t, "", args)
+		c.Path, c.Args = "/bin/bash", []string{"bash", "-c", c.Path + " " + args + ` <(echo "$0")` + job, url}
+		if err := c.Run(); err != nil {
+			t.Errorf("%s: %v: %s", args, err, c.Stderr)
+		}
+	}
+}

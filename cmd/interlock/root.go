@@ -17,7 +17,8 @@ type options struct {
 	urlFile string
 	local   bool
 	json    bool
-	wide    bool // -o wide
+	wide    bool    // -o wide
+	found   backend // see options.backend
 }
 
 func newRoot() *cobra.Command {

@@ -52,7 +52,7 @@ the names of tables. Otherwise the tables are made when they are first needed.`,
   interlock schema --url postgres://host/db --only-grants --grant other | psql postgres://admin@host/db`,
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			b, err := o.backend()
+			b, err := o.backend(cmd.Context())
 			if err != nil {
 				return err
 			}
