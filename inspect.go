@@ -90,10 +90,10 @@ func (c *Client) Queues(ctx context.Context, prefix string) iter.Seq2[Queue, err
 			yield(Queue{}, failed("list", prefix, err))
 			return
 		}
+		var left error // is said last: what cannot be read hides no other
 		for q, err := range c.d.Queues(ctx, c.cfg.prefix+prefix) {
-			if err != nil {
-				yield(Queue{}, failed("list", prefix, err))
-				return
+			if left = err; err != nil {
+				break
 			}
 			for len(late) > 0 && late[0].Name < q.Name {
 				if !yield(c.shown(late[0]), nil) {
@@ -117,6 +117,9 @@ func (c *Client) Queues(ctx context.Context, prefix string) iter.Seq2[Queue, err
 				return
 			}
 		}
+		if left != nil {
+			yield(Queue{}, failed("list", prefix, left))
+		}
 	}
 }
 
@@ -133,10 +136,10 @@ type Stored struct {
 func (c *Client) Stored(ctx context.Context, prefix string) iter.Seq2[Stored, error] {
 	return func(yield func(Stored, error) bool) {
 		var all []Stored
+		var left error // as in Queues
 		for key, err := range c.d.Cells(ctx, c.cfg.prefix+prefix) {
-			if err != nil {
-				yield(Stored{}, failed("list", prefix, err))
-				return
+			if left = err; err != nil {
+				break
 			}
 			name, kind := storedAs(strings.TrimPrefix(key, c.cfg.prefix))
 			if kind != "" && strings.HasPrefix(name, prefix) {
@@ -148,6 +151,9 @@ func (c *Client) Stored(ctx context.Context, prefix string) iter.Seq2[Stored, er
 			if !yield(s, nil) {
 				return
 			}
+		}
+		if left != nil {
+			yield(Stored{}, failed("list", prefix, left))
 		}
 	}
 }

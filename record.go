@@ -198,7 +198,7 @@ func (c *Client) records(ctx context.Context, prefix string) ([]Queue, error) {
 	found := map[string]Queue{}
 	for q, err := range c.d.Queues(ctx, overrunPrefix) {
 		if driver.IsPermanent(err) {
-			return nil, nil // whoever may not read the records sees the locks all the same
+			break // whoever may not read the records, or one of them, sees the locks all the same
 		}
 		if err != nil {
 			return nil, err

@@ -82,23 +82,18 @@ func (s *store) Swap(ctx context.Context, swap driver.Swap) (result driver.Cell,
 	return result, err
 }
 
-// Cells lists the cells that exist.
+// Cells lists the cells that exist, and those that cannot be read: whoever loads these is told why.
 func (s *store) Cells(ctx context.Context, prefix, from string) (names []string, next string, err error) {
-	all, err := s.names(ctx, cells, prefix)
-	if err != nil {
-		return nil, "", err
-	}
+	all, bad := s.names(ctx, cells, prefix)
 	page, next := pageOf(all, from)
 	for _, name := range page {
-		c, failed := s.Load(ctx, name, exchange.Follower{})
-		if failed != nil && ctx.Err() != nil {
-			return nil, "", failed
+		c, err := s.Load(ctx, name, exchange.Follower{})
+		if err != nil && ctx.Err() != nil {
+			return nil, "", err
 		}
-		if failed != nil { // it hides no other
-			err = failed
-		} else if c.Exists {
+		if c.Exists || err != nil {
 			names = append(names, name)
 		}
 	}
-	return names, next, err
+	return names, next, bad.err()
 }

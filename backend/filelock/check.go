@@ -3,7 +3,6 @@
 package filelock
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -57,26 +56,24 @@ func (s *store) checkRows(ctx context.Context) driver.Finding {
 	return doctor.Fine("rows can be read and written")
 }
 
-// checkNames reads each row of a queue, and the floor.
+// checkNames reads each row, and the floor.
 func (s *store) checkNames(ctx context.Context) driver.Finding {
-	names, err := s.names(ctx, queues, "")
-	if err != nil {
-		return failed(s.Explain(err), "look at the disk and the permissions")
-	}
-	_, first := s.floor(ctx, 0)
-	bad := 0
-	if first != nil {
-		bad++
-	}
+	names, bad := s.names(ctx, queues, "")
+	_, err := s.floor(ctx, 0)
+	bad.add(err)
 	for _, name := range names {
-		if _, err := s.Read(ctx, name, exchange.Follower{}); err != nil {
-			bad++
-			first = cmp.Or(first, err)
-		}
+		_, err := s.Read(ctx, name, exchange.Follower{})
+		bad.add(err)
 	}
-	if bad > 0 {
-		return driver.Finding{Status: driver.Warn, Detail: fmt.Sprintf("%d of %d rows cannot be read: %v", bad, len(names)+1, first),
-			Promise: "the locks of these rows", Remedy: "end the programs that use these locks, and remove the files"}
+	of, more := s.names(ctx, cells, "")
+	bad = append(bad, more...)
+	for _, name := range of {
+		_, err := s.Load(ctx, name, exchange.Follower{})
+		bad.add(err)
+	}
+	if len(bad) > 0 {
+		return driver.Finding{Status: driver.Warn, Detail: s.Explain(bad.err()).Error(),
+			Promise: "the locks and values of the rows that cannot be read", Remedy: "see the detail"}
 	}
 	return doctor.Fine("all rows can be read")
 }

@@ -333,25 +333,45 @@ func (d *dir) create(in place, name string) (*os.File, error) {
 	return f, err
 }
 
-// names lists the names of rows that begin with prefix.
-func (s *store) names(ctx context.Context, folder, prefix string) (names []string, err error) {
+// names lists the names of rows that begin with prefix, and what cannot be read.
+func (s *store) names(ctx context.Context, folder, prefix string) (names []string, bad unread) {
 	in, err := s.dir.current(folder)
 	if err != nil {
-		return nil, err
+		return nil, unread{err}
 	}
 	files, err := in.list()
+	bad.add(err)
 	for _, f := range files {
 		name, ok := unescape(f)
 		if strings.HasPrefix(f, long) {
 			var r titled
-			ok = s.transact(ctx, folder, f, &r, func(*tx) error { return nil }) == nil && r != ""
-			name = string(r)
+			bad.add(s.transact(ctx, folder, f, &r, func(*tx) error { return nil }))
+			name, ok = string(r), r != ""
 		}
 		if ok && strings.HasPrefix(name, prefix) {
 			names = append(names, name)
 		}
 	}
-	return names, err
+	return names, bad
+}
+
+// unread is why some rows of a list cannot be read. They hide no other.
+type unread []error
+
+func (u *unread) add(err error) {
+	if err != nil {
+		*u = append(*u, err)
+	}
+}
+
+func (u unread) err() error {
+	switch len(u) {
+	case 0:
+		return nil
+	case 1:
+		return u[0]
+	}
+	return fmt.Errorf("%w; %d more cannot be read", u[0], len(u)-1)
 }
 
 // titled is the part of each row that comes first.

@@ -2,6 +2,7 @@ package filelock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -241,7 +242,7 @@ func TestNamesInARowAreChecked(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 		work(t, s, session)
-		if err := os.Remove(s.dir.file(queues, "q")); err != nil {
+		if err := os.Remove(s.dir.file(queues, "q")); err != nil && !errors.Is(err, os.ErrNotExist) {
 			t.Fatal(err)
 		}
 	}
@@ -251,7 +252,7 @@ func TestNamesInARowAreChecked(t *testing.T) {
 }
 
 // Promise: a damaged row, a floor that cannot be read, and other things in place of rows harm no other name: all others are
-// acquired, and listed. What was left out is said last, and the doctor counts it.
+// acquired, and listed, and so are values. What was left out is said last, and the doctor counts it.
 func TestGarbageInARowHarmsOneName(t *testing.T) {
 	t.Parallel()
 	for what, put := range map[string]func(path string) error{
@@ -273,9 +274,13 @@ func TestGarbageInARowHarmsOneName(t *testing.T) {
 		if _, err := session.Join(t.Context(), request("well")); err != nil {
 			t.Fatal(err)
 		}
-		for _, name := range []string{".floor", "a", "z"} {
-			_ = os.Remove(s.dir.file(queues, name))
-			if err := put(s.dir.file(queues, name)); err != nil {
+		if _, err := s.Swap(t.Context(), driver.Swap{ID: exchange.NewID(), Name: "well"}); err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range []string{s.dir.file(queues, floorFile), s.dir.file(queues, "a"), s.dir.file(queues, "z"),
+			s.dir.file(queues, escape(strings.Repeat("long", 100))), s.dir.file(cells, "a"), s.dir.file(cells, "z")} {
+			_ = os.Remove(file)
+			if err := put(file); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -284,16 +289,67 @@ func TestGarbageInARowHarmsOneName(t *testing.T) {
 		}
 		seen, last := "", error(nil)
 		for q, err := range d.Queues(t.Context(), "") {
-			if seen, last = seen+q.Name, err; last != nil && !strings.Contains(last.Error(), "1 more") {
+			if seen, last = seen+q.Name, err; last != nil && !strings.Contains(last.Error(), "2 more") {
 				t.Errorf("%s: %v", what, err)
 			}
 		}
 		if seen != "newwell" || last == nil {
 			t.Errorf("%s: %q are listed, and %v", what, seen, last)
 		}
-		if f := s.checkNames(t.Context()); f.Status != driver.Warn || !strings.Contains(f.Detail, "3 of 5") {
+		values := ""
+		for name, err := range d.Cells(t.Context(), "") {
+			if values += name; err != nil {
+				t.Errorf("%s: values: %v", what, err)
+			} else if _, err := d.Load(t.Context(), name); (err == nil) != (name == "well") {
+				t.Errorf("%s: value %s: %v", what, name, err)
+			}
+		}
+		if values != "awellz" {
+			t.Errorf("%s: the values %q are listed", what, values)
+		}
+		if f := s.checkNames(t.Context()); f.Status != driver.Warn || !strings.Contains(f.Detail, "5 more") {
 			t.Errorf("%s: the doctor says %+v", what, f)
 		}
 		_ = s.forget(t.Context(), 0)
+	}
+}
+
+// Promise: a name whose row is damaged, or cut short, is refused in one line that says what to do, so that no token goes back.
+// Raised tokens write the row anew.
+func TestADamagedRowIsRefusedUntilItsTokensAreRaised(t *testing.T) {
+	t.Parallel()
+	s, session, _ := session(t, filepath.Join(t.TempDir(), "locks"))
+	path := s.dir.file(queues, "q")
+	last := clockToken() + 1e9 // no clock makes up for it
+	for what, damage := range map[string]func() error{
+		"garbage":         func() error { return os.WriteFile(path, []byte(strings.Repeat("garbage ", 512)), 0o600) },
+		"a text":          func() error { return os.WriteFile(path, []byte("garbage"), 0o600) },
+		"without its end": func() error { return os.Truncate(path, pageSize/2) },
+		"fields of nothing": func() error {
+			harm(t, s, queues, "q", &queue{Name: "q", Followers: []string{"../x"}, Token: 1 << 60})
+			return nil
+		},
+	} {
+		last += 1000
+		err := s.Raise(t.Context(), "q", last)
+		for range 3 {
+			if err != nil {
+				t.Fatalf("%s: %v", what, err)
+			}
+			var ticket driver.Ticket
+			if ticket, err = session.Join(t.Context(), request("q")); err == nil {
+				if ticket.Token <= last {
+					t.Errorf("%s: token %d after %d", what, ticket.Token, last)
+				}
+				last, err = ticket.Token, session.Leave(t.Context(), ticket, true)
+			}
+		}
+		if err := errors.Join(err, damage()); err != nil {
+			t.Fatal(err)
+		}
+		_, err = session.Join(t.Context(), request("q"))
+		if !driver.IsPermanent(err) || !strings.Contains(err.Error(), path+" is damaged") || !strings.Contains(err.Error(), "interlock token raise") {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
 }

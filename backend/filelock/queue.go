@@ -25,6 +25,7 @@ type queue struct {
 	Tombstones []tombstone
 	Followers  []string // mailboxes
 	Unlocking  moment   // until then, the client of a ticket that another one took out may have the file locked
+	anew       bool     // if the row is damaged, it begins anew: for Raise
 
 	Written moment    // when the row was written
 	Wall    time.Time // the same by the wall clock
@@ -124,8 +125,14 @@ type queueTx struct {
 
 // change makes a transaction of a queue, which is settled before and afterwards.
 func (s *store) change(ctx context.Context, name string, f func(x *queueTx) error) error {
-	q := &queue{Name: name}
+	return s.changeRow(ctx, name, &queue{Name: name}, f)
+}
+
+func (s *store) changeRow(ctx context.Context, name string, q *queue, f func(x *queueTx) error) error {
 	return s.transact(ctx, queues, escape(name), q, func(x *tx) error {
+		if x.fresh {
+			*q = queue{Name: name} // a part of a damaged row may have been read
+		}
 		if q.Name != name {
 			return driver.Permanent(fmt.Errorf("the file system takes %q and %q for the same name", name, q.Name))
 		}
@@ -151,11 +158,13 @@ func (s *store) change(ctx context.Context, name string, f func(x *queueTx) erro
 	})
 }
 
+const floorFile = ".floor"
+
 // floor raises the token above which new queues begin, and returns it. Without it tokens would fall
 // if the clock was set back after the row of a queue was removed.
 func (s *store) floor(ctx context.Context, least uint64) (uint64, error) {
 	var all queue
-	err := s.transact(ctx, queues, ".floor", &all, func(x *tx) error {
+	err := s.transact(ctx, queues, floorFile, &all, func(x *tx) error {
 		if all.Token < least {
 			all.Token, x.changed = least, true
 		}

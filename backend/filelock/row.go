@@ -74,9 +74,11 @@ var errDamaged = errors.New("no version of the row is whole")
 // machine: what was not durable may be damaged by a power loss, and then there is no row.
 func (p *page) read(boot uint64) (text []byte, err error) {
 	n, err := p.file.ReadAt(p.data[:], 0)
-	if errors.Is(err, io.EOF) { // nobody has written the page yet
-		clear(p.data[n:])
-		err = p.file.Truncate(pageSize)
+	if errors.Is(err, io.EOF) {
+		if err = errDamaged; n == 0 { // nobody has written the page yet
+			clear(p.data[:])
+			err = p.file.Truncate(pageSize)
+		}
 	}
 	if err != nil {
 		return nil, err

@@ -341,8 +341,9 @@ func (s *store) Resize(ctx context.Context, queue string, capacity int64) (bool,
 	})
 }
 
-func (s *store) Raise(ctx context.Context, queue string, floor uint64) error {
-	return s.change(ctx, queue, func(x *queueTx) error {
+// Raise writes a row anew that is damaged: nothing in it can be used, and no token of it comes back.
+func (s *store) Raise(ctx context.Context, name string, floor uint64) error {
+	return s.changeRow(ctx, name, &queue{Name: name, anew: true}, func(x *queueTx) error {
 		x.Token, x.changed, x.durable = max(x.Token, floor), true, true
 		return nil
 	})
@@ -387,31 +388,18 @@ func rank(m driver.Member) int {
 
 // List reads queues that have a row, and files that other programs have locked.
 func (s *store) List(ctx context.Context, prefix, from string) (list []exchange.Snapshot, next string, err error) {
-	all, err := s.names(ctx, queues, prefix)
-	if err != nil {
-		return nil, "", err
-	}
+	all, bad := s.names(ctx, queues, prefix)
 	names, next := pageOf(append(all, s.foreignNames(prefix)...), from)
-	bad := 0
 	for _, name := range names {
-		q, failed := s.Read(ctx, name, exchange.Follower{})
-		if failed != nil && ctx.Err() != nil {
-			return nil, "", failed
+		q, err := s.Read(ctx, name, exchange.Follower{})
+		if err != nil && ctx.Err() != nil {
+			return nil, "", err
 		}
-		if failed != nil { // it hides no other
-			if bad++; err == nil {
-				err = failed
-			}
-			continue
-		}
-		if len(q.Members) > 0 {
+		if bad.add(err); len(q.Members) > 0 {
 			list = append(list, q)
 		}
 	}
-	if bad > 1 {
-		err = fmt.Errorf("%w; %d more cannot be read", err, bad-1)
-	}
-	return list, next, err
+	return list, next, bad.err()
 }
 
 // pageOf returns the first names after from, and where the next page goes on.

@@ -30,7 +30,8 @@ func (s *store) Tidy(ctx context.Context) ([]string, error) {
 // their tokens. A token that is ahead of the clock stays where it is: it may have been raised for this
 // queue alone.
 func (s *store) forget(ctx context.Context, idle time.Duration) error {
-	names, err := s.names(ctx, queues, "")
+	names, bad := s.names(ctx, queues, "")
+	err := bad.err()
 	s.mu.Lock()
 	page, next := pageOf(names, s.tidied)
 	s.tidied = next

@@ -68,8 +68,17 @@ func (x *tx) run(r row, f func(x *tx) error) error {
 		r.fields(&c)
 		err = c.err
 	}
+	if q, ok := r.(*queue); ok && q.anew && errors.Is(err, errDamaged) {
+		if err = x.file.file.Truncate(0); err == nil {
+			text, err = x.file.read(x.s.boot)
+		}
+	}
 	if errors.Is(err, errDamaged) {
-		return driver.Permanent(fmt.Errorf("%s is damaged; end the programs that use the lock, and remove the file: %w", x.file.path, err))
+		cure := "remove the file"
+		if x.file.folder == queues && x.file.name != floorFile {
+			cure = "write it anew: interlock token raise NAME"
+		}
+		return driver.Permanent(fmt.Errorf("%s is damaged: end the programs that use it, and %s: %w", x.file.path, cure, err))
 	}
 	if err != nil {
 		return err

@@ -42,15 +42,14 @@ writes one.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.with(cmd, func(ctx context.Context, c *interlock.Client) error {
 				l, left := listed(ctx, c, prefixOf(args))
-				if left != nil && len(l) == 0 {
-					return left
-				}
 				var kept []stored
-				if all {
-					var err error
-					if kept, err = allStored(ctx, c, prefixOf(args)); err != nil {
-						return err
-					}
+				if all && alone(ctx, left) {
+					var unread error
+					kept, unread = allStored(ctx, c, prefixOf(args))
+					left = cmp.Or(left, unread)
+				}
+				if left != nil && len(l)+len(kept) == 0 {
+					return left
 				}
 				out := cmd.OutOrStdout()
 				if o.json {

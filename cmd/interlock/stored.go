@@ -31,7 +31,7 @@ type stored struct {
 func allStored(ctx context.Context, c *interlock.Client, prefix string) (all []stored, err error) {
 	for found, err := range c.Stored(ctx, prefix) {
 		if err != nil {
-			return nil, err
+			return all, err
 		}
 		s, there := stored{Stored: found}, true // it may have gone meanwhile
 		switch s.Kind {
@@ -43,7 +43,7 @@ func allStored(ctx context.Context, c *interlock.Client, prefix string) (all []s
 			there, s.version, s.bytes = got.Exists, got.Version, len(got.Value)
 		}
 		if err != nil && !alone(ctx, err) {
-			return nil, err
+			return all, err
 		}
 		if err != nil {
 			s.wrong = reason(err)

@@ -5,8 +5,10 @@ package main
 import (
 	"bytes"
 	"database/sql"
+	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -30,6 +32,12 @@ func TestWhatCannotBeReadHarmsNoOther(t *testing.T) {
 				return err
 			}
 		},
+		"value of file": func(t *testing.T) (string, func() error) {
+			dir := t.TempDir()
+			return "file:" + filepath.ToSlash(dir), func() error {
+				return os.WriteFile(filepath.Join(dir, ".interlock", "cells", "harmed%2Fvalue"), bytes.Repeat([]byte("garbage "), 512), 0o600)
+			}
+		},
 		"value": func(t *testing.T) (string, func() error) {
 			s := redistest.Start(t)
 			return s.URL(), func() error {
@@ -41,6 +49,7 @@ func TestWhatCannotBeReadHarmsNoOther(t *testing.T) {
 	for kind, prepare := range harms {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
+			kind, _, _ := strings.Cut(kind, " ")
 			url, harm := prepare(t)
 			c, err := interlock.Open(t.Context(), url, interlock.TTL(time.Hour))
 			if err != nil {
