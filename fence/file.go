@@ -52,22 +52,37 @@ func (f *File) Do(ctx context.Context, g Grant, do func() error) (err error) {
 // the file, open and locked: every other check of it waits, for as long as its context lets it,
 // until the file is closed. On Unix that is when all processes have closed it, or have ended,
 // that have inherited its descriptor from this one; on Windows when this process has, whatever
-// others have inherited. The caller must not write to the file.
+// others have inherited. The caller must not write to the file. The lock is shared, so that a child can get
+// one of its own, by an opening of its own: who inherits the descriptor can unlock it for all.
 func (f *File) Open(ctx context.Context, g Grant) (*os.File, error) {
 	token, err := token(g)
 	if err != nil {
 		return nil, err
 	}
-	file, err := flock.Open(ctx, f.path)
-	if err != nil {
-		return nil, fmt.Errorf("fence: %w", err)
-	}
-	if err := f.accept(file, token); err != nil {
+	for {
+		file, err := flock.Open(ctx, f.path)
+		if err != nil {
+			return nil, fmt.Errorf("fence: %w", err)
+		}
+		shared := false
+		if err = f.accept(file, token); err == nil {
+			shared, err = share(file)
+		}
+		if shared {
+			err = f.accept(file, token) // another one may have come and gone before it was shared
+		}
+		if shared && err == nil {
+			return file, nil
+		}
 		_ = file.Close() // nothing was written, or that has failed
-		return nil, err
+		if err != nil {
+			return nil, err
+		}
 	}
-	return file, nil
 }
+
+// share is replaced by tests.
+var share = flock.Share
 
 // accept refuses a token that is smaller than the one in the file, and writes one that is larger.
 func (f *File) accept(file *os.File, token int64) error {
@@ -94,7 +109,7 @@ const (
 
 // read returns the token in the file, 0 if it is empty.
 func read(f *os.File) (int64, error) {
-	text, err := io.ReadAll(io.LimitReader(f, length+1))
+	text, err := io.ReadAll(io.NewSectionReader(f, 0, length+1))
 	if err != nil || len(text) == 0 {
 		return 0, err
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -55,6 +56,32 @@ func TestAJobCannotUnlockTheProofOfLife(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Promise: the command of a fence, also one of another user, cannot let a larger token in, whatever it unlocks.
+func TestACommandCannotUnlockItsFence(t *testing.T) {
+	t.Parallel()
+	for _, tool := range []string{"setpriv", "flock"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skip(err)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "fence")
+	job := []string{"sh", "-c", "for f in /proc/self/fd/*; do flock -u ${f##*/}; done 2>/dev/null; echo unlocked >&2; exec sleep 60"}
+	if os.Geteuid() == 0 {
+		job = append([]string{"setpriv", "--reuid", "64301", "--regid", "64301", "--clear-groups"}, job...)
+	} // else the job is this user's, which can do the same
+	first := fences(t, 1, file, job...)
+	first.until("it has unlocked what it can", func() bool { return strings.Contains(first.stderr(), "unlocked") })
+	next := fences(t, 2, file, "touch", "done")
+	next.until("it has the file open", func() bool { return opens(next.Process.Pid, file) })
+	select {
+	case <-next.over:
+		t.Fatal("the command of the larger token ran beside that of the smaller one")
+	case <-time.After(2 * time.Second):
+	}
+	_ = first.Process.Signal(syscall.SIGTERM)
+	next.ends(0, soon)
 }
 
 // Promise: a pipe that is named as the file of the URL keeps nobody waiting.

@@ -7,8 +7,10 @@ import (
 	"os"
 )
 
-// Try, Lock and Unlock do not exist on this system.
+// Try, Share, Lock and Unlock do not exist on this system.
 func Try(*os.File) (bool, error) { return false, errors.ErrUnsupported }
+
+func Share(*os.File) (bool, error) { return false, errors.ErrUnsupported }
 
 func Lock(*os.File) error { return errors.ErrUnsupported }
 

@@ -30,6 +30,9 @@ func Try(f *os.File) (bool, error) {
 	return err == nil, err
 }
 
+// Share keeps the exclusive lock, which no child inherits.
+func Share(*os.File) (bool, error) { return true, nil }
+
 // Lock waits for the exclusive lock. Nothing but getting it ends the wait.
 func Lock(f *os.File) error {
 	return call(f, func(fd uintptr, at *syscall.Overlapped) (uintptr, uintptr, error) {
