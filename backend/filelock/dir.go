@@ -11,9 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 
-	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/folder"
 	"github.com/interlock-go/interlock/internal/trust"
 )
@@ -262,12 +260,6 @@ func (d *dir) makeFolder(in *os.Root, name string) (p place, err error) {
 	return p, err
 }
 
-// lstat is what has a name; nil if nothing has.
-func lstat(in *os.Root, name string) fs.FileInfo {
-	st, _ := in.Lstat(name)
-	return st
-}
-
 // lockFile is the path of the file that other programs lock, too.
 func (d *dir) lockFile(name string) string { return d.file(top, escape(name)) }
 
@@ -287,8 +279,8 @@ func (d *dir) open(folder, name string, how int) (f *os.File, in place, err erro
 			if in, err = d.current(folder); err != nil {
 				return err
 			}
-			if f, err = in.open(name, how); errors.Is(err, fs.ErrNotExist) {
-				f, err = d.create(in, name)
+			if f, err = in.OpenFile(name, how); errors.Is(err, fs.ErrNotExist) {
+				f, err = in.Make(name)
 			}
 			if !errors.Is(err, fs.ErrExist) {
 				break
@@ -297,40 +289,6 @@ func (d *dir) open(folder, name string, how int) (f *os.File, in place, err erro
 		return named(path, err)
 	})
 	return f, in, d.denied(err)
-}
-
-// open opens a file that is there.
-func (p place) open(name string, how int) (*os.File, error) {
-	st, err := p.Root.Lstat(name)
-	if err != nil {
-		return nil, err
-	}
-	what := "is not an ordinary file; remove it"
-	if st.Mode().Type() == fs.ModeSymlink {
-		what = "is a symbolic link: remove it, or use the directory that it leads to"
-	}
-	if st.Mode().IsRegular() {
-		f, err := p.Root.OpenFile(name, how|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-		if err != nil {
-			return nil, err
-		}
-		if st, err := f.Stat(); err == nil && st.Mode().IsRegular() {
-			return f, nil
-		}
-		f.Close()
-	}
-	return nil, driver.Permanent(fmt.Errorf("%s %s", filepath.Join(p.Path, name), what))
-}
-
-// create makes a file that nobody else has.
-func (d *dir) create(in place, name string) (*os.File, error) {
-	f, err := in.Root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, d.mode)
-	if err == nil {
-		if err = f.Chmod(d.mode); err != nil { // whatever the umask
-			f.Close()
-		}
-	}
-	return f, err
 }
 
 // names lists the names of rows that begin with prefix, and what cannot be read.
@@ -365,11 +323,8 @@ func (u *unread) add(err error) {
 }
 
 func (u unread) err() error {
-	switch len(u) {
-	case 0:
-		return nil
-	case 1:
-		return u[0]
+	if len(u) < 2 {
+		return errors.Join(u...)
 	}
 	return fmt.Errorf("%w; %d more cannot be read", u[0], len(u)-1)
 }

@@ -18,7 +18,7 @@ func (s *store) live(id string) error {
 	if err != nil {
 		return err
 	}
-	f, err := s.dir.create(in, id)
+	f, err := in.Make(id)
 	if err != nil {
 		return named(s.dir.file(lives, id), err)
 	}
@@ -56,7 +56,7 @@ func (s *store) dead(of exchange.Session) bool {
 	if mine || of.ID == "" {
 		return false
 	}
-	f, err := s.dir.in(lives).open(of.ID, os.O_RDONLY)
+	f, err := s.dir.in(lives).OpenFile(of.ID, os.O_RDONLY)
 	if err != nil {
 		return false
 	}

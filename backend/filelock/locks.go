@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/internal/flock"
+	"github.com/interlock-go/interlock/internal/trust"
 )
 
 // locks are the files that this client has locked, or tries to lock, by ID of the ticket. Each has
@@ -33,7 +34,7 @@ type locked struct {
 
 	mu   sync.Mutex
 	file *os.File
-	id   fileID
+	id   trust.ID
 	has  bool // the lock
 	over bool // the ticket does not stand any more
 }
@@ -89,7 +90,7 @@ func (l *locks) try(f *locked, exclusive bool) (err error) {
 			if f.file, _, err = l.s.dir.open(top, escape(f.queue), os.O_RDONLY); err != nil {
 				return err
 			}
-			if f.id, err = idOf(f.file); err != nil {
+			if f.id, err = trust.IDOf(f.file); err != nil {
 				return err
 			}
 		}
@@ -98,7 +99,7 @@ func (l *locks) try(f *locked, exclusive bool) (err error) {
 		} else {
 			f.has, err = flock.TryShared(f.file)
 		}
-		if err != nil || f.id.isOf(path) {
+		if err != nil || isOf(f.id, path) {
 			return err
 		}
 		f.file.Close()
@@ -131,7 +132,7 @@ func (l *locks) intact(id string) bool {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return !f.has || f.id.isOf(l.s.dir.lockFile(f.queue))
+	return !f.has || isOf(f.id, l.s.dir.lockFile(f.queue))
 }
 
 func (l *locks) get(id string) *locked {

@@ -6,7 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"sync"
-	"syscall"
+
+	"github.com/interlock-go/interlock/internal/trust"
 )
 
 // rowFile is the file of a row, as this process has it open. It is locked by transactions, and so
@@ -15,7 +16,7 @@ type rowFile struct {
 	page         // its file is nil if it is not open
 	folder, name string
 	path         string
-	id           fileID
+	id           trust.ID
 	gate         chan struct{} // of the goroutines of this process
 	out          []byte        // room for what is written
 	idle         *locked       // the file that other programs lock, for the next ticket; or nil
@@ -140,24 +141,12 @@ func (r *rowFile) open(d *dir) (err error) {
 		return err
 	}
 	r.file, r.root = f, in.Root
-	r.id, err = idOf(f)
+	r.id, err = trust.IDOf(f)
 	return err
 }
 
-// fileID tells a file from the one that has replaced it.
-type fileID struct{ dev, inode uint64 }
-
-func idOf(f *os.File) (fileID, error) {
-	st, err := f.Stat()
-	if err != nil {
-		return fileID{}, err
-	}
-	sys := st.Sys().(*syscall.Stat_t)
-	return fileID{uint64(sys.Dev), uint64(sys.Ino)}, nil
-}
-
-// isOf reports whether the file has a path now.
-func (id fileID) isOf(path string) bool {
-	var st syscall.Stat_t
-	return syscall.Lstat(path, &st) == nil && id == fileID{uint64(st.Dev), uint64(st.Ino)}
+// isOf reports whether a file has a path now.
+func isOf(id trust.ID, path string) bool {
+	now, err := trust.Identify(path)
+	return err == nil && now == id
 }

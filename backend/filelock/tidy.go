@@ -37,7 +37,7 @@ func (s *store) forget(ctx context.Context, idle time.Duration) error {
 	s.tidied = next
 	s.mu.Unlock()
 	for _, name := range page {
-		st := lstat(s.dir.in(queues).Root, escape(name))
+		st, _ := s.dir.in(queues).Root.Lstat(escape(name))
 		if st == nil || time.Since(st.ModTime()) < idle {
 			continue
 		}
@@ -63,7 +63,7 @@ func (s *store) old(ctx context.Context, folder string, ours, deserted func(name
 	}
 	files, err := in.list()
 	for _, name := range files {
-		st := lstat(in.Root, name)
+		st, _ := in.Root.Lstat(name)
 		if st == nil || st.IsDir() || !ours(name) || time.Since(st.ModTime()) < aDay {
 			continue
 		}

@@ -199,7 +199,7 @@ func (r *rowFile) try(d *dir) (locked bool, err error) {
 		}
 	}
 	locked, err = flock.Try(r.file)
-	if locked && r.id.isOf(r.path) {
+	if locked && isOf(r.id, r.path) {
 		return true, nil
 	}
 	if locked || err != nil {

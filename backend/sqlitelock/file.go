@@ -1,6 +1,7 @@
 package sqlitelock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,7 @@ type file struct {
 	foreign  bool   // a link of another user has led there
 	mode     fs.FileMode
 	id       trust.ID // of the file when it was opened
+	turn     trust.ID // of the file of the write lock
 	guard    guard
 	folder   folder.Folder
 	lock     *writeLock
@@ -66,6 +68,9 @@ func openFile(ctx context.Context, path string, c config) (_ *file, err error) {
 	}()
 	t, err := f.folder.Create("turn")
 	if err != nil {
+		return nil, driver.Permanent(err)
+	}
+	if f.turn, err = trust.IDOf(t); err != nil {
 		return nil, driver.Permanent(err)
 	}
 	f.blockers = blockers.Of(f.folder.File("turn"), path+"-shm") // the write lock, and SQLite's own
@@ -344,17 +349,18 @@ func (f *file) retry(ctx context.Context, try func() error) error {
 	}
 }
 
-// same makes sure that the path still leads to the file that is open, with its log: who comes
-// after a replacement would not see our locks.
+// same makes sure that the path still leads to the file that is open, with its log, and with the folder beside it: who
+// comes after a replacement would not see our locks, nor get our messages.
 func (f *file) same() error {
 	id, err := trust.Identify(f.path)
-	switch {
-	case err == nil && id == f.id && f.guard.whole():
+	turn, beside := trust.Identify(f.folder.File("turn"))
+	switch err = cmp.Or(err, beside); {
+	case err == nil && id == f.id && turn == f.turn && f.guard.whole():
 		return nil
 	case err != nil && !errors.Is(err, fs.ErrNotExist): // the way to it is barred
 		return err
 	}
-	return driver.Permanent(fmt.Errorf("%s, its -wal or its -shm %w", f.path, errReplaced))
+	return driver.Permanent(fmt.Errorf("%s, its -wal, its -shm or the folder beside it %w", f.path, errReplaced))
 }
 
 var errReplaced = errors.New("was removed or replaced while in use; its locks are void: stop all who use it, then start again")

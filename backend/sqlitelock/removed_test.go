@@ -15,14 +15,18 @@ import (
 )
 
 // Whoever holds, waits or follows is told that the file was removed or replaced, as a new caller is, and
-// not only when the wait ends.
+// not only when the wait ends. So it is if only what lies beside the file is removed: then nobody else holds before the
+// holder has been told, since the file is the same.
 func TestARemovedFileIsToldToAll(t *testing.T) {
 	for what, remove := range map[string]func(path string) error{
 		"removed": os.Remove,
 		"replaced": func(path string) error {
 			return errors.Join(os.Rename(path, path+".old"), os.WriteFile(path, nil, 0o600))
 		},
-		"removed with folder": func(path string) error { return os.RemoveAll(filepath.Dir(path)) },
+		"folder beside it removed": func(path string) error { return os.RemoveAll(path + "-interlock") },
+		"folder beside it moved":   func(path string) error { return os.Rename(path+"-interlock", path+".old") },
+		"turn removed":             func(path string) error { return os.Remove(path + "-interlock/turn") },
+		"removed with folder":      func(path string) error { return os.RemoveAll(filepath.Dir(path)) },
 		"folder replaced": func(path string) error {
 			return errors.Join(os.Rename(filepath.Dir(path), filepath.Dir(path)+".old"), os.Mkdir(filepath.Dir(path), 0o700))
 		},
@@ -87,6 +91,13 @@ func TestARemovedFileIsToldToAll(t *testing.T) {
 			began := time.Now()
 			if err := remove(path); err != nil {
 				t.Fatal(err)
+			}
+			if strings.Contains(what, "beside") {
+				if next, err := client().Mutex("m").Acquire(ctx); err != nil || lease.Err() == nil {
+					t.Errorf("the next one is granted after %v, %v, and the holder is told: %v", time.Since(began), err, lease.Err())
+				} else if err := next.Release(); err != nil {
+					t.Error(err)
+				}
 			}
 			for what, came := range told {
 				err := <-came

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"sync"
 
+	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/trust"
 )
 
@@ -92,35 +93,45 @@ func (f Folder) socket(name string) string { return f.short + "/" + name }
 
 // Create opens a lock file, which it makes if there is none.
 func (f Folder) Create(name string) (*os.File, error) {
-	file, err := f.Root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, f.Mode)
+	file, err := f.Make(name)
 	if errors.Is(err, fs.ErrExist) {
-		return f.open(name, os.O_RDWR)
+		return f.OpenFile(name, os.O_RDWR)
 	}
-	if err != nil {
-		return nil, err
-	}
-	if err := file.Chmod(f.Mode); err != nil { // whatever the umask
-		file.Close()
-		return nil, err
-	}
-	return file, nil
+	return file, err
 }
 
-// open opens a lock file. Something else of that name is refused, and not waited for.
-func (f Folder) open(name string, how int) (*os.File, error) {
-	file, err := f.Root.OpenFile(name, how|trust.Nonblock, 0)
+// Make makes a file that nobody else has.
+func (f Folder) Make(name string) (*os.File, error) {
+	file, err := f.Root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, f.Mode)
+	if err == nil {
+		if err = file.Chmod(f.Mode); err != nil { // whatever the umask
+			file.Close()
+		}
+	}
+	return file, err
+}
+
+// OpenFile opens a file that is there. Something else of that name is refused, and not waited for.
+func (f Folder) OpenFile(name string, how int) (*os.File, error) {
+	st, err := f.Root.Lstat(name)
 	if err != nil {
 		return nil, err
 	}
-	st, err := file.Stat()
-	if err == nil && !st.Mode().IsRegular() {
-		err = fmt.Errorf("%s is not an ordinary file; remove it", f.File(name))
+	what := "is not an ordinary file; remove it"
+	if st.Mode().Type() == fs.ModeSymlink {
+		what = "is a symbolic link: remove it, or use the directory that it leads to"
 	}
-	if err != nil {
+	if st.Mode().IsRegular() {
+		file, err := f.Root.OpenFile(name, how|trust.NoFollow|trust.Nonblock, 0)
+		if err != nil {
+			return nil, err
+		}
+		if st, err := file.Stat(); err == nil && st.Mode().IsRegular() {
+			return file, nil
+		}
 		file.Close()
-		return nil, err
 	}
-	return file, nil
+	return nil, driver.Permanent(fmt.Errorf("%s %s", f.File(name), what))
 }
 
 // Has says whether there is a file of that name.

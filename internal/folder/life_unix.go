@@ -87,7 +87,7 @@ func (f Folder) RemoveSession(id string) {
 // clients from the same finding until it is closed. A missing file proves nothing: another program
 // may have removed it.
 func (f Folder) Dead(id string) (lock *os.File, missing bool) {
-	file, err := f.open(id+lockSuffix, os.O_RDONLY)
+	file, err := f.OpenFile(id+lockSuffix, os.O_RDONLY)
 	if err != nil {
 		return nil, errors.Is(err, fs.ErrNotExist)
 	}

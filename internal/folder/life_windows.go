@@ -50,7 +50,7 @@ func (f Folder) RemoveSession(id string) { f.Remove(id + lockSuffix) }
 // clients from the same finding until it is closed. A missing file proves nothing: another program
 // may have removed it.
 func (f Folder) Dead(id string) (lock *os.File, missing bool) {
-	file, err := f.open(id+lockSuffix, os.O_RDWR)
+	file, err := f.OpenFile(id+lockSuffix, os.O_RDWR)
 	if err != nil {
 		return nil, errors.Is(err, fs.ErrNotExist)
 	}

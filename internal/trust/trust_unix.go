@@ -19,8 +19,10 @@ import (
 // A file that may be written by a group is shared by its users: then owners do not
 // count, and the group does.
 
-// Nonblock: the open of a pipe does not wait for its other end.
-const Nonblock = syscall.O_NONBLOCK
+const (
+	Nonblock = syscall.O_NONBLOCK // the open of a pipe does not wait for its other end
+	NoFollow = syscall.O_NOFOLLOW
+)
 
 func Owner(st fs.FileInfo) uint32 { return st.Sys().(*syscall.Stat_t).Uid }
 

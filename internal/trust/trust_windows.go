@@ -8,7 +8,7 @@ import (
 
 // The owners of files are not looked at here.
 
-const Nonblock = 0
+const Nonblock, NoFollow = 0, 0
 
 func Ours(fs.FileInfo) bool { return true }
 
