@@ -1,5 +1,5 @@
-# make test is all that a change has to pass. The cheap checks come first. Those that
-# build run beside the tests, which wait for a third of the time, and get what these leave.
+# make test is all that a change has to pass. The cheap checks come first. Nothing that
+# builds runs beside the tests, which compare what takes milliseconds.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -14,7 +14,7 @@ TOOLS := cd internal/tools && GOWORK=off
 # A look at the working tree, to be compared with a later one.
 LOOK := { git status --porcelain && git diff; } 2>&1
 
-.PHONY: test packages check builds fmt lint alone cross unit install modules bench soak fuzz release dist reproducible third-party clean
+.PHONY: test packages check fmt lint built unit alone cross install modules bench soak fuzz release dist reproducible third-party clean
 
 # Whatever the tests do, the working tree is afterwards as it was before.
 test: packages
@@ -24,12 +24,7 @@ test: packages
 	diff <(echo "$$before") <(echo "$$after") || { echo 'make test has changed the working tree' >&2; exit 1; }
 
 check:
-	@$(MAKE) --no-print-directory timed-fmt
-	@$(MAKE) --no-print-directory timed-lint
-	@$(MAKE) --no-print-directory -j2 timed-unit builds
-
-builds:
-	@for step in alone cross install; do nice -n 19 $(MAKE) --no-print-directory timed-$$step; done
+	@for step in fmt lint built unit alone cross install; do $(MAKE) --no-print-directory timed-$$step; done
 
 timed-%:
 	@echo '== make $*'; start=$$SECONDS; $(MAKE) --no-print-directory $*; echo "== make $*: $$((SECONDS - start)) s"
@@ -81,14 +76,18 @@ cross:
 # times slower and would find nothing: C's memory is not Go's.
 RACE := -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc=-race=false
 
-# Tests mostly wait for servers, so twice as many packages are tested at once as there are processors.
+# What tests are made of, all but themselves.
+built:
+	CGO_ENABLED=1 $(GO) build $(RACE) work
+
+# Tests mostly wait for servers, so more packages are tested at once than there are processors.
 # make lint has vetted all of them already, with more rules.
 # What failed and what was skipped is said again at the end. The race detector lets each
 # test process sleep for a second before it exits, which is long for so many. What they write
 # is in memory, if there is much, unless TMPDIR says where.
 unit:
 	$(TOOLS) $(GO) build -o ../../bin/gotestsum gotest.tools/gotestsum
-	TMPDIR="$$(.ci/memory)" CGO_ENABLED=1 GORACE=atexit_sleep_ms=100 bin/gotestsum --format pkgname -- -p $$((2 * $$(getconf _NPROCESSORS_ONLN))) -vet=off $(RACE) -timeout 30m $(TESTFLAGS) work
+	TMPDIR="$$(.ci/memory)" CGO_ENABLED=1 GORACE=atexit_sleep_ms=100 bin/gotestsum --format pkgname -- -p $$((1 + $$(getconf _NPROCESSORS_ONLN))) -vet=off $(RACE) -timeout 30m $(TESTFLAGS) work
 	cd bench && GOWORK=off $(GO) test -vet=off $(TESTFLAGS) ./workload ./crowd
 
 # The modules of this tree as a release: tagged, packed, installed, used.
