@@ -49,8 +49,6 @@ type Backend struct {
 	// Only names the rules that are checked. Empty: all. It is for another way to
 	// reach the same servers, beside a run that checks all.
 	Only []string
-
-	limit time.Duration // for rules that are to fail; else the package's
 }
 
 // Run checks every rule. The rules run beside each other, each in a world of its

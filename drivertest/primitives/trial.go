@@ -1,7 +1,6 @@
 package primitives
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -92,7 +91,7 @@ func (t *trial) allow(d time.Duration) {
 	if !t.Simulated {
 		d = busy.Bound(d)
 	}
-	t.ctx, t.cancel = context.WithTimeout(context.Background(), cmp.Or(t.limit, d))
+	t.ctx, t.cancel = context.WithTimeout(context.Background(), d)
 }
 
 // Errorf fails the rule and goes on.
