@@ -16,11 +16,13 @@ const beats = 3
 // failure it tries again sooner, and so it does for a lease that an old proof or
 // a late answer has left little time: see rhythm. A call without an answer is not given up
 // by then: this process or the backend may only be busy, what it proves counts for a TTL, and a
-// connection that is given up costs more turns than the answer. The next call goes beside it.
+// connection that is given up costs more turns than the answer. After half of that time the next call
+// goes beside it: in a busy process an answer can take half a TTL.
 func (n *session) heartbeat() {
 	every := n.ttl / beats
 	n.plan(every, every/4)
-	calls := make(chan struct{}, beats) // those under way; one that does not mind its context keeps its place
+	calls := make(chan struct{}, 2*beats) // those under way; one that does not mind its context keeps its place
+	var before driver.Instant             // when the call before began, if it was late
 	for n.rest() {
 		began := n.c.d.Now()
 		answered := make(chan error, 1)
@@ -33,20 +35,24 @@ func (n *session) heartbeat() {
 			answered <- n.renew(began)
 			<-calls
 		})
-		late := time.NewTimer(every)
-		err := context.DeadlineExceeded
+		late := time.NewTimer(every / 2)
+		err, since := context.DeadlineExceeded, before
 		select {
 		case err = <-answered:
+			before, since = 0, began
 		case <-late.C:
+			before = began
 		}
 		late.Stop()
 		took := n.c.d.Now().Sub(began)
-		if err != nil {
-			n.doubt(said(err, every), began)
-			n.plan(0, pause(every, took))
-		} else {
+		switch {
+		case err == nil:
 			n.plan(every-2*took, pause(every, took)) // the next one will take as long
+			continue
+		case since != 0:
+			n.doubt(said(err, every), since)
 		}
+		n.plan(0, pause(every, took))
 	}
 }
 

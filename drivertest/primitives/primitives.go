@@ -87,9 +87,11 @@ func Run(t *testing.T, b Backend) {
 	}
 }
 
-// runIn runs the rule beside others, in real or in simulated time.
+// runIn runs the rule beside others or alone, in real or in simulated time.
 func (r rule) runIn(t *testing.T, b Backend, v variant) {
-	t.Parallel()
+	if !r.alone {
+		t.Parallel()
+	}
 	if b.Simulated {
 		bubble.Run(t, func(t *testing.T) { r.run(t, b, v) })
 	} else {

@@ -8,6 +8,7 @@ type rule struct {
 
 	exact     bool // an error of the backend is seen by the rule: no reply may get lost
 	processes bool // makes clients in other processes
+	alone     bool // takes all processors: not beside other rules
 	network   bool // is about what is between a client and the backend: World.Via
 }
 

@@ -1,7 +1,8 @@
 package primitives
 
-// rules is the suite, with those in front that take longest.
+// rules is the suite, with those in front that are alone or take longest.
 var rules = []rule{
+	busyHolder,
 	healthy,
 	fiveContenders,
 	killedHolder, killedWaiter, stoppedHolder, killedAdoption, killedLeader, killedMember,
