@@ -192,13 +192,13 @@ func (l *Lock) obtain(ctx context.Context, n *line, t *ticket, try bool) (*ticke
 		case l.c.ctx.Err() != nil:
 			return t, ErrClosed
 		case ctx.Err() != nil:
-			switch {
+			switch stands := t.stands(); {
 			case !errors.Is(err, ctx.Err()):
 				last = err
-			case t.stands():
-				_, last = l.c.paused() // it waited in line, whatever was said before that
-			case last == nil && t.sent:
+			case last == nil && t.sent && !stands:
 				return t, unanswered(ctx)
+			case last == nil || stands:
+				_, last = l.c.paused() // it waited in line, whatever was said before that, or had no time left to ask
 			}
 			return t, l.c.because(ctx, last)
 		case errors.Is(err, errLate):

@@ -210,6 +210,7 @@ func reason(err error) string {
 	}
 	var silence noAnswer
 	if several, ok := err.(interface{ Unwrap() []error }); ok && errors.As(err, &silence) {
+		err = silence
 		for _, said := range several.Unwrap() {
 			if !errors.As(said, &silence) {
 				err = said

@@ -336,6 +336,9 @@ func (j *job) take(ctx context.Context, what claim) (*interlock.Lease, error) {
 		if why := unanswered(err, j.c.whyAway(), j.c.finish()); why != err {
 			return nil, why
 		}
+		if errors.Is(err, interlock.ErrUnavailable) { // it is back, or grants nothing
+			return nil, failed(exitUnreachable, err)
+		}
 		j.say.tell("busy", "", "%s", busy)
 		return nil, &exitError{code: j.flags.busy}
 	case errors.Is(err, interlock.ErrLost):
