@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"os"
 	"os/signal"
 
@@ -18,31 +19,29 @@ import (
 
 func main() {
 	if len(os.Args) != 4 {
-		fmt.Fprintln(os.Stderr, "usage: config URL FILE TEXT")
-		os.Exit(64)
+		log.Fatal("usage: config URL FILE TEXT")
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	err := run(ctx, os.Args[1], os.Args[2], os.Args[3], func(text string) { fmt.Println("in use:", text) })
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "config:", err)
-		os.Exit(1)
+		log.Fatal(err)
 	}
 }
 
+// run writes the file, and uses what it has written while nobody can change it.
 func run(ctx context.Context, url, file, text string, use func(text string)) (err error) {
 	locks, err := interlock.Open(ctx, url)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, locks.Close()) }()
-	return change(ctx, locks, file, text, use)
-}
-
-// change writes the file, and uses what it has written while nobody can change it.
-func change(ctx context.Context, locks *interlock.Client, file, text string, use func(text string)) error {
 	return locks.RWMutex("config").Writer().Do(ctx, func(ctx context.Context) error {
-		if err := replace(file, text); err != nil {
+		// Programs that take no lock never see a half: the file is replaced as a whole.
+		if err := os.WriteFile(file+".next", []byte(text), 0o644); err != nil {
+			return err
+		}
+		if err := os.Rename(file+".next", file); err != nil {
 			return err
 		}
 		// From here on others read, too; writers wait until Do returns.
@@ -55,12 +54,4 @@ func change(ctx context.Context, locks *interlock.Client, file, text string, use
 		}
 		return err
 	})
-}
-
-// replace replaces the file as a whole, so that programs that take no lock never see a half.
-func replace(file, text string) error {
-	if err := os.WriteFile(file+".next", []byte(text), 0o644); err != nil {
-		return err
-	}
-	return os.Rename(file+".next", file)
 }

@@ -1,3 +1,9 @@
+// Handler is an HTTP server with a lock for each resource, and with a check of each write: what
+// a handler that has lost its lock still writes is refused. Several servers may share the locks
+// and the shop.
+//
+//	go run ./handler sqlite:locks.db shop.db localhost:8080
+//	curl -i -X POST -H 'Idempotency-Key: 1' localhost:8080/items/42/sales
 package main
 
 import (
@@ -7,13 +13,58 @@ import (
 	"fmt"
 	"log"
 	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
 	"strconv"
 	"time"
+	"unicode/utf8"
+
+	_ "modernc.org/sqlite" // the driver "sqlite"
 
 	"github.com/interlock-go/interlock"
+	_ "github.com/interlock-go/interlock/backend/memlock"
+	_ "github.com/interlock-go/interlock/backend/sqlitelock"
 	"github.com/interlock-go/interlock/fence"
 	"github.com/interlock-go/interlock/once"
 )
+
+func main() {
+	if len(os.Args) != 4 {
+		log.Fatal("usage: handler URL FILE ADDRESS")
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := serve(ctx, os.Args[1], os.Args[2], os.Args[3]); err != nil {
+		log.Fatal("handler: ", err)
+	}
+}
+
+// serve serves the shop until ctx ends.
+func serve(ctx context.Context, url, file, address string) (err error) {
+	locks, err := interlock.Open(ctx, url)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, locks.Close()) }()
+	shop, err := openShop(ctx, locks, file)
+	if err != nil {
+		return err
+	}
+	defer shop.db.Close()
+	server := &http.Server{Addr: address, Handler: shop.routes(), ReadHeaderTimeout: 10 * time.Second}
+	ended := make(chan error, 1)
+	go func() { ended <- server.ListenAndServe() }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	// Requests that are under way come to their end, and release their locks, before Close.
+	closing, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return server.Shutdown(closing)
+}
 
 // shop sells items over HTTP. Several processes may serve one shop.
 type shop struct {
@@ -25,14 +76,22 @@ type shop struct {
 	pay    func(ctx context.Context, item string) error
 }
 
-func newShop(locks *interlock.Client, db *sql.DB) (*shop, error) {
-	tokens, err := fence.NewColumn(fence.SQLite, "items", "id", "token")
+// openShop opens the shop's database, with an item to sell.
+func openShop(ctx context.Context, locks *interlock.Client, file string) (*shop, error) {
+	db, err := sql.Open("sqlite", "file:"+filepath.ToSlash(file)+"?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)")
 	if err != nil {
 		return nil, err
 	}
-	sales, err := once.NewTable(once.SQLite, once.DefaultTable)
+	_, err = db.ExecContext(ctx, `
+		CREATE TABLE IF NOT EXISTS items (id TEXT PRIMARY KEY, stock INTEGER NOT NULL, token BIGINT);
+		INSERT INTO items (id, stock) VALUES ('42', 10) ON CONFLICT DO NOTHING`)
+	tokens, noColumn := fence.NewColumn(fence.SQLite, "items", "id", "token")
+	sales, noTable := once.NewTable(once.SQLite, once.DefaultTable)
+	if err = errors.Join(err, noColumn, noTable); err == nil {
+		err = sales.Create(ctx, db)
+	}
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, db.Close())
 	}
 	return &shop{locks, db, tokens, sales, 2 * time.Second, pay}, nil
 }
@@ -45,16 +104,21 @@ func (s *shop) routes() http.Handler {
 }
 
 // sell sells one of an item. One request at a time works on an item, whichever process serves
-// it; requests for other items go on beside it. However often a request with an Idempotency-Key is
+// it; requests for other items go on beside it. However often a request with one Idempotency-Key is
 // sent, it sells one, and each gets the same answer. (Where users log in, put the user into the key:
 // two may choose the same.)
 func (s *shop) sell(w http.ResponseWriter, r *http.Request) {
-	item := r.PathValue("item")
+	item, key := r.PathValue("item"), r.Header.Get("Idempotency-Key")
+	if key == "" || len(key) > once.MaxKey || !utf8.ValidString(key) {
+		http.Error(w, "an Idempotency-Key is needed", http.StatusBadRequest)
+		return
+	}
 	sold, left := false, 0
-	lock := s.locks.Mutex("items/"+item, interlock.Wait(s.wait))
-	err := lock.Do(r.Context(), func(ctx context.Context) (err error) {
-		left, err = s.take(ctx, item, r.Header.Get("Idempotency-Key"))
-		sold = err == nil
+	err := s.locks.Mutex("items/"+item, interlock.Wait(s.wait)).Do(r.Context(), func(ctx context.Context) (err error) {
+		left, err = s.take(ctx, item, key)
+		if sold = err == nil; !sold && ctx.Err() != nil {
+			return context.Cause(ctx) // such as the loss of the lock
+		}
 		return err
 	})
 	if sold { // and stays so if the lock is lost after that: the write was checked
@@ -64,56 +128,54 @@ func (s *shop) sell(w http.ResponseWriter, r *http.Request) {
 	code := status(err)
 	switch code {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
-		w.Header().Set("Retry-After", "1") // nothing was written: the same request may come again
+		w.Header().Set("Retry-After", "1") // the same request may come again
 	case http.StatusInternalServerError:
 		log.Printf("sell %q: %v", item, err) // for us, not for the client
 	}
 	http.Error(w, http.StatusText(code), code)
 }
 
-// status is the status of a sale that did not take place.
+var errSoldOut = errors.New("sold out")
+
+// status is the status of a sale that did not take place. The first error that fits counts.
 func status(err error) int {
-	switch {
-	case errors.Is(err, errSoldOut):
-		return http.StatusConflict
-	case errors.Is(err, errBadKey):
-		return http.StatusBadRequest
-	case errors.Is(err, once.ErrMismatch): // the key has bought another item
-		return http.StatusUnprocessableEntity
-	case errors.Is(err, sql.ErrNoRows), errors.Is(err, interlock.ErrInvalid): // also a name that no lock can have
-		return http.StatusNotFound
-	case errors.Is(err, interlock.ErrUnavailable): // whether others have the item is not known
-		return http.StatusServiceUnavailable
-	case errors.Is(err, interlock.ErrBusy): // others had the item for all the time of Wait
-		return http.StatusTooManyRequests
-	case errors.Is(err, interlock.ErrLost), errors.Is(err, fence.ErrStale), errors.Is(err, interlock.ErrClosed),
-		errors.Is(err, once.ErrBusy), errors.Is(err, once.ErrConflict):
-		return http.StatusServiceUnavailable
-	case errors.Is(err, context.Canceled): // the client has gone: nobody reads it
-		return http.StatusServiceUnavailable
+	for _, s := range []struct {
+		err  error
+		code int
+	}{
+		{errSoldOut, http.StatusConflict},
+		{once.ErrMismatch, http.StatusUnprocessableEntity}, // the key has bought another item
+		{sql.ErrNoRows, http.StatusNotFound},
+		{interlock.ErrInvalid, http.StatusNotFound},               // a name that no lock can have
+		{interlock.ErrUnavailable, http.StatusServiceUnavailable}, // whether others have the item is not known
+		{interlock.ErrBusy, http.StatusTooManyRequests},           // others had the item for all the time of Wait
+		{interlock.ErrLost, http.StatusServiceUnavailable},
+		{interlock.ErrClosed, http.StatusServiceUnavailable},
+		{fence.ErrStale, http.StatusServiceUnavailable},
+		{once.ErrBusy, http.StatusServiceUnavailable},
+		{once.ErrConflict, http.StatusServiceUnavailable},
+		{once.ErrUnknown, http.StatusServiceUnavailable},
+		{context.Canceled, http.StatusServiceUnavailable}, // the client has gone: nobody reads it
+	} {
+		if errors.Is(err, s.err) {
+			return s.code
+		}
 	}
 	return http.StatusInternalServerError
 }
-
-var (
-	errSoldOut = errors.New("sold out")
-	errBadKey  = errors.New("a key that cannot be stored")
-)
 
 // take takes one off the stock and returns what is left. With a key that has taken one before it
 // takes none, and returns what was left then. ctx is that of Do: it ends when the lock is lost, and
 // carries the lease.
 func (s *shop) take(ctx context.Context, item, key string) (left int, err error) {
 	// Before the payment. Under the lock of the item no other request with the key is under way.
-	if key != "" {
-		switch text, found, err := s.sales.Lookup(ctx, s.db, key, once.Request([]byte(item))); {
-		case errors.Is(err, once.ErrInvalid):
-			return 0, errBadKey
-		case err != nil:
-			return 0, because(ctx, err)
-		case found:
-			return strconv.Atoi(string(text))
-		}
+	request := once.Request([]byte(item))
+	text, found, err := s.sales.Lookup(ctx, s.db, key, request)
+	if err != nil {
+		return 0, err
+	}
+	if found {
+		return strconv.Atoi(string(text))
 	}
 	// Before the first read: from here on nobody who held the lock before can write.
 	err = s.checked(ctx, item, func(tx *sql.Tx) error {
@@ -132,15 +194,10 @@ func (s *shop) take(ctx context.Context, item, key string) (left int, err error)
 	left--
 	// And with the write: it is refused if another has had the lock since.
 	return left, s.checked(ctx, item, func(tx *sql.Tx) error {
-		write := func() ([]byte, error) {
+		_, _, err := s.sales.Do(ctx, tx, key, func() ([]byte, error) {
 			_, err := tx.ExecContext(ctx, "UPDATE items SET stock = ? WHERE id = ?", left, item)
-			return strconv.AppendInt(nil, int64(left), 10), err
-		}
-		if key == "" {
-			_, err := write()
-			return err
-		}
-		_, _, err := s.sales.Do(ctx, tx, key, write, once.Request([]byte(item)))
+			return []byte(strconv.Itoa(left)), err
+		}, request)
 		return err
 	})
 }
@@ -150,25 +207,16 @@ func (s *shop) take(ctx context.Context, item, key string) (left int, err error)
 func (s *shop) checked(ctx context.Context, item string, f func(*sql.Tx) error) error {
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
-		return because(ctx, err)
+		return err
 	}
 	defer tx.Rollback() // nothing after a commit
 	if err := s.tokens.Check(ctx, tx, item, interlock.LeaseFrom(ctx)); err != nil {
-		return because(ctx, err)
+		return err
 	}
 	if err := f(tx); err != nil {
-		return because(ctx, err)
+		return err
 	}
-	return because(ctx, tx.Commit())
-}
-
-// because is why a call of the database failed: if its context had ended, the reason of that, such
-// as the loss of the lock.
-func because(ctx context.Context, err error) error {
-	if err != nil && ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return err
+	return tx.Commit()
 }
 
 // pay stands for a call of another service, which looks at its context.

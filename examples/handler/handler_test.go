@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"io"
 	"net/http"
@@ -67,23 +68,19 @@ func openWith(t *testing.T, ours func(driver.Driver) driver.Driver) *stand {
 		})
 		return c
 	}
-	db, err := openShop(t.Context(), filepath.Join(dir, "shop.db"))
+	s, err := openShop(t.Context(), client(ours), filepath.Join(dir, "shop.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { db.Close() })
-	s, err := newShop(client(ours), db)
-	if err != nil {
-		t.Fatal(err)
-	}
+	t.Cleanup(func() { s.db.Close() })
 	s.wait = time.Minute
 	server := httptest.NewServer(s.routes())
 	t.Cleanup(server.Close)
 	return &stand{s, t, server.URL, client(func(d driver.Driver) driver.Driver { return d })}
 }
 
-// buy asks for one of an item.
-func (s *stand) buy(item string) (*http.Response, error) { return s.buyOnce(item, "") }
+// buy asks for one of an item, with a key of its own.
+func (s *stand) buy(item string) (*http.Response, error) { return s.buyOnce(item, rand.Text()) }
 
 // buyOnce asks with an Idempotency-Key.
 func (s *stand) buyOnce(item, key string) (*http.Response, error) {
@@ -260,13 +257,11 @@ func TestALateWriteIsRefused(t *testing.T) {
 		if err := s.evict(true); err != nil {
 			return err
 		}
-		next, err := newShop(s.other, s.db)
-		if err != nil {
-			return err
-		}
+		next := *s.shop
+		next.locks = s.other
 		next.pay = func(context.Context, string) error { return nil }
 		return next.locks.Mutex("items/42", interlock.Wait(time.Minute)).Do(context.Background(), func(ctx context.Context) error {
-			_, err := next.take(ctx, "42", "")
+			_, err := next.take(ctx, "42", "the next")
 			return err
 		})
 	})
@@ -308,7 +303,7 @@ func TestARequestWithAKeySellsOne(t *testing.T) {
 	for _, c := range []struct {
 		item, key string
 		want      int
-	}{{"42", "key", 200}, {"43", "key", 422}, {"43", strings.Repeat("x", 600), 400}, {"42", "another", 200}} {
+	}{{"42", "key", 200}, {"43", "key", 422}, {"43", strings.Repeat("x", 600), 400}, {"43", "", 400}, {"42", "another", 200}} {
 		reply, err := s.buyOnce(c.item, c.key)
 		if err != nil || reply.StatusCode != c.want {
 			t.Errorf("item %s with key %.10s: got %v, %v; want %d", c.item, c.key, reply.Status, err, c.want)
@@ -331,6 +326,7 @@ func TestAClientThatGoesAwayBuysNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	r.Header.Set("Idempotency-Key", "gone")
 	if _, err := http.DefaultClient.Do(r); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}

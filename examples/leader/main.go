@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"os"
 	"os/signal"
 	"time"
@@ -21,8 +22,7 @@ import (
 func main() {
 	args := os.Args[1:]
 	if len(args) != 1 && (len(args) != 2 || args[1] != "observe") {
-		fmt.Fprintln(os.Stderr, "usage: leader URL [observe]")
-		os.Exit(64)
+		log.Fatal("usage: leader URL [observe]")
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -34,8 +34,7 @@ func main() {
 		err = serve(ctx, args[0], name, func(step int) { fmt.Println(name, "leads: step", step) })
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "leader:", err)
-		os.Exit(1)
+		log.Fatal(err)
 	}
 }
 

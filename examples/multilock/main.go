@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"os"
 	"os/signal"
 	"time"
@@ -23,14 +24,12 @@ import (
 
 func main() {
 	if len(os.Args) != 4 {
-		fmt.Fprintln(os.Stderr, "usage: multilock URL URL URL")
-		os.Exit(64)
+		log.Fatal("usage: multilock URL URL URL")
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	if err := run(ctx, os.Args[1:]); err != nil {
-		fmt.Fprintln(os.Stderr, "multilock:", err)
-		os.Exit(1)
+		log.Fatal(err)
 	}
 }
 
@@ -44,18 +43,17 @@ func run(ctx context.Context, urls []string) (err error) {
 		defer c.Close()
 		clients = append(clients, c)
 	}
-	work := func(ctx context.Context) error {
-		fmt.Println("under all locks")
-		return nil
+	say := func(text string) work {
+		return func(context.Context) error {
+			fmt.Println(text)
+			return nil
+		}
 	}
-	if err := multiLock(ctx, clients[0], clients[1], clients[2], work); err != nil {
+	if err := multiLock(ctx, clients[0], clients[1], clients[2], say("under all locks")); err != nil {
 		return err
 	}
 	fmt.Println("a new quorum counts after its first TTL")
-	return redLock(ctx, clients, 3*time.Second, func(context.Context) error {
-		fmt.Println("under the lock of a majority")
-		return nil
-	})
+	return redLock(ctx, clients, 3*time.Second, say("under the lock of a majority"))
 }
 
 // work is what is done under a lock. Its context ends if the lock is lost.
@@ -73,17 +71,9 @@ func multiLock(ctx context.Context, redisson1, redisson2, redisson3 *interlock.C
 		return err
 	}
 
-	// lock(10, SECONDS): it ends by itself, whatever becomes of this process
-	lease, err := all.With(interlock.Hold(10 * time.Second)).Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	if err := lease.Release(); err != nil {
-		return err
-	}
-
-	// tryLock(100, 10, SECONDS): false is ErrBusy, or the end of the wait
-	lease, err = all.With(interlock.Wait(100*time.Second), interlock.Hold(10*time.Second)).Acquire(ctx)
+	// tryLock(100, 10, SECONDS): false is ErrBusy, or the end of the wait. Hold ends the lock by itself, whatever
+	// becomes of this process; lock(10, SECONDS) has it alone.
+	lease, err := all.With(interlock.Wait(100*time.Second), interlock.Hold(10*time.Second)).Acquire(ctx)
 	if err != nil {
 		return err
 	}
@@ -98,35 +88,16 @@ func multiLock(ctx context.Context, redisson1, redisson2, redisson3 *interlock.C
 }
 
 // redLock is Redisson's RedissonRedLock over locks of three clients. All of them have the one name, so that everybody sees who
-// holds it.
+// holds it. What multiLock does with its lock can be done with this one.
 func redLock(ctx context.Context, clients []*interlock.Client, ttl time.Duration, do work) (err error) {
 	quorum, err := interlock.Quorum(ctx, clients, interlock.TTL(ttl)) // new RedissonRedLock(lock1, lock2, lock3)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, quorum.Close()) }()
-	lock := quorum.Mutex("lock")
 
-	// lock(), and unlock() in a finally
-	if err := lock.Do(ctx, do); err != nil {
-		return err
-	}
-
-	// lock(10, SECONDS)
-	lease, err := lock.With(interlock.Hold(10 * time.Second)).Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	if err := lease.Release(); err != nil {
-		return err
-	}
-
-	// tryLock(100, 10, SECONDS)
-	lease, err = lock.With(interlock.Wait(100*time.Second), interlock.Hold(10*time.Second)).Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	return errors.Join(do(ctx), lease.Release())
+	// tryLock(100, SECONDS), and unlock() in a finally
+	return quorum.Mutex("lock", interlock.Wait(100*time.Second)).Do(ctx, do)
 }
 
 // multiSharedLock is Curator's InterProcessMultiLock of several paths, or of several locks.
@@ -137,20 +108,6 @@ func multiSharedLock(ctx context.Context, client *interlock.Client, paths []stri
 	}
 	all := interlock.All(locks...) // new InterProcessMultiLock(locks)
 
-	// acquire(), and release() in a finally
-	lease, err := all.Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	err = do(ctx)
-	if err := errors.Join(err, lease.Release()); err != nil {
-		return err
-	}
-
-	// acquire(5, SECONDS): false is ErrBusy
-	lease, err = all.With(interlock.Wait(5 * time.Second)).Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	return lease.Release()
+	// acquire(5, SECONDS), whose false is ErrBusy, and release() in a finally
+	return all.With(interlock.Wait(5*time.Second)).Do(ctx, do)
 }

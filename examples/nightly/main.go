@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"os"
 	"os/signal"
 	"time"
@@ -23,17 +24,15 @@ const spread = 10 * time.Minute
 
 func main() {
 	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: nightly URL")
-		os.Exit(64)
+		log.Fatal("usage: nightly URL")
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	ran, err := nightly(ctx, os.Args[1], report)
-	switch {
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "nightly:", err)
-		os.Exit(1)
-	case !ran:
+	if err != nil {
+		log.Fatal(err)
+	}
+	if !ran {
 		fmt.Println("nightly: another machine does it")
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"os"
 	"os/signal"
 	"strconv"
@@ -19,14 +20,12 @@ import (
 
 func main() {
 	if len(os.Args) != 3 {
-		fmt.Fprintln(os.Stderr, "usage: numbers URL HOW-MANY")
-		os.Exit(64)
+		log.Fatal("usage: numbers URL HOW-MANY")
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	if err := run(ctx, os.Args[1], os.Args[2]); err != nil {
-		fmt.Fprintln(os.Stderr, "numbers:", err)
-		os.Exit(1)
+		log.Fatal(err)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"os"
 	"time"
 
@@ -30,12 +31,10 @@ func main() {
 	case len(args) == 3 && args[0] == "back":
 		err = back(context.Background(), args[1], args[2])
 	default:
-		fmt.Fprintln(os.Stderr, "usage: permit take URL, or permit back URL ID")
-		os.Exit(64)
+		log.Fatal("usage: permit take URL, or permit back URL ID")
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "permit:", err)
-		os.Exit(1)
+		log.Fatal(err)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"os"
 	"os/signal"
 	"time"
@@ -22,8 +23,7 @@ import (
 
 func main() {
 	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: pool URL")
-		os.Exit(64)
+		log.Fatal("usage: pool URL")
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -35,8 +35,7 @@ func main() {
 		}
 	}()
 	if err := run(ctx, os.Args[1], 4, tasks, work); err != nil {
-		fmt.Fprintln(os.Stderr, "pool:", err)
-		os.Exit(1)
+		log.Fatal(err)
 	}
 }
 

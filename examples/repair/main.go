@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -23,8 +24,7 @@ import (
 
 func main() {
 	if len(os.Args) != 4 {
-		fmt.Fprintln(os.Stderr, "usage: repair URL FOLDER PIECES")
-		os.Exit(64)
+		log.Fatal("usage: repair URL FOLDER PIECES")
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -33,8 +33,7 @@ func main() {
 		err = move(ctx, os.Args[1], folder{os.Args[2], func() {}}, n)
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "repair:", err)
-		os.Exit(1)
+		log.Fatal(err)
 	}
 }
 
@@ -52,8 +51,8 @@ func move(ctx context.Context, url string, f folder, n int) (err error) {
 				return fmt.Errorf("repair what the last holder has left: %w", err)
 			}
 		}
-		now, err := f.read()
-		if err != nil {
+		now := shelves{A: 100} // at the beginning
+		if err := errors.Join(f.read("a", &now.A), f.read("b", &now.B)); err != nil {
 			return err
 		}
 		if now.A < n {
@@ -62,7 +61,12 @@ func move(ctx context.Context, url string, f folder, n int) (err error) {
 		if err := ctx.Err(); err != nil { // the last moment to stop without a trace
 			return context.Cause(ctx)
 		}
-		return f.change(shelves{now.A - n, now.B + n})
+		// The plan is there first, and goes last.
+		to := shelves{now.A - n, now.B + n}
+		if err := f.write("plan", to); err != nil {
+			return err
+		}
+		return f.carryOut(to)
 	})
 }
 
@@ -75,25 +79,14 @@ type folder struct {
 	half func() // called when one shelf is changed, and the other is not
 }
 
-// change writes the plan first, and removes it last. To carry out a plan twice does no harm, since
-// it says what the shelves hold afterwards, not what is added.
-func (f folder) change(to shelves) error {
-	text, err := json.Marshal(to)
-	if err != nil {
-		return err
-	}
-	if err := f.write("plan", text); err != nil {
-		return err
-	}
-	return f.carryOut(to)
-}
-
+// carryOut does no harm if it is done twice, since a plan says what the shelves hold afterwards, not
+// what is added.
 func (f folder) carryOut(to shelves) error {
-	if err := f.write("a", []byte(strconv.Itoa(to.A))); err != nil {
+	if err := f.write("a", to.A); err != nil {
 		return err
 	}
 	f.half()
-	if err := f.write("b", []byte(strconv.Itoa(to.B))); err != nil {
+	if err := f.write("b", to.B); err != nil {
 		return err
 	}
 	return os.Remove(filepath.Join(f.dir, "plan"))
@@ -101,51 +94,38 @@ func (f folder) carryOut(to shelves) error {
 
 // repair carries out the plan that is there, if there is one.
 func (f folder) repair() error {
-	text, err := os.ReadFile(filepath.Join(f.dir, "plan"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	var to shelves
-	if err == nil {
-		err = json.Unmarshal(text, &to)
-	}
-	if err != nil {
+	var none, to shelves
+	if err := f.read("plan", &to); err != nil || to == none {
 		return err
 	}
 	fmt.Println("the last holder died in the middle: carrying out its plan", to)
 	return f.carryOut(to)
 }
 
-// read returns what is on the shelves: at the beginning 100 and nothing.
-func (f folder) read() (s shelves, err error) {
-	for _, shelf := range []struct {
-		name  string
-		n     *int
-		begin int
-	}{{"a", &s.A, 100}, {"b", &s.B, 0}} {
-		text, err := os.ReadFile(filepath.Join(f.dir, shelf.name))
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			*shelf.n = shelf.begin
-		case err != nil:
-			return s, err
-		default:
-			if *shelf.n, err = strconv.Atoi(string(text)); err != nil {
-				return s, err
-			}
-		}
+// read leaves v as it is if there is no such file.
+func (f folder) read(name string, v any) error {
+	text, err := os.ReadFile(filepath.Join(f.dir, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
-	return s, nil
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, v)
 }
 
 // write replaces a file as a whole.
-func (f folder) write(name string, text []byte) error {
+func (f folder) write(name string, v any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
 	if err := os.MkdirAll(f.dir, 0o755); err != nil {
 		return err
 	}
-	next := filepath.Join(f.dir, name+".next")
-	if err := os.WriteFile(next, text, 0o644); err != nil {
+	file := filepath.Join(f.dir, name)
+	if err := os.WriteFile(file+".next", text, 0o644); err != nil {
 		return err
 	}
-	return os.Rename(next, filepath.Join(f.dir, name))
+	return os.Rename(file+".next", file)
 }

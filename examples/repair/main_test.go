@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -31,7 +32,8 @@ func TestTheNextOneRepairsWhatAKilledProcessHasLeft(t *testing.T) {
 	shop := folder{"shelves", func() {}}
 	check := func(want shelves) {
 		t.Helper()
-		if got, err := shop.read(); got != want || err != nil {
+		var got shelves
+		if err := errors.Join(shop.read("a", &got.A), shop.read("b", &got.B)); got != want || err != nil {
 			t.Fatalf("on the shelves: %v, %v; want %v", got, err, want)
 		}
 	}

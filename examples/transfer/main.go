@@ -10,6 +10,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"log"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -25,21 +26,19 @@ import (
 
 func main() {
 	if len(os.Args) != 6 {
-		fmt.Fprintln(os.Stderr, "usage: transfer URL FILE FROM TO AMOUNT")
-		os.Exit(64)
+		log.Fatal("usage: transfer URL FILE FROM TO AMOUNT")
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	if err := run(ctx, os.Args[1], os.Args[2], os.Args[3], os.Args[4], os.Args[5]); err != nil {
-		fmt.Fprintln(os.Stderr, "transfer:", err)
-		os.Exit(1)
+		log.Fatal(err)
 	}
 }
 
 func run(ctx context.Context, url, file, from, to, text string) (err error) {
 	amount, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || amount < 1 {
-		return fmt.Errorf("%q is not an amount", text)
+	if err != nil || amount < 1 || from == to {
+		return fmt.Errorf("%q from account %s to %s: the amount is at least 1, and the accounts are two", text, from, to)
 	}
 	db, err := openBank(ctx, file)
 	if err != nil {
@@ -57,9 +56,6 @@ func run(ctx context.Context, url, file, from, to, text string) (err error) {
 var errTooLittle = errors.New("there is too little on the account")
 
 func transfer(ctx context.Context, locks *interlock.Client, db *sql.DB, from, to string, amount int64) error {
-	if from == to {
-		return errors.New("from an account to itself")
-	}
 	tokens, err := fence.NewColumn(fence.SQLite, "accounts", "id", "token")
 	if err != nil {
 		return err
@@ -84,13 +80,11 @@ func transfer(ctx context.Context, locks *interlock.Client, db *sql.DB, from, to
 		if balance < amount {
 			return errTooLittle
 		}
-		for _, change := range []struct {
-			account string
-			amount  int64
-		}{{from, -amount}, {to, amount}} {
-			if _, err := tx.ExecContext(ctx, "UPDATE accounts SET balance = balance + ? WHERE id = ?", change.amount, change.account); err != nil {
-				return err
-			}
+		const add = "UPDATE accounts SET balance = balance + ? WHERE id = ?"
+		_, taken := tx.ExecContext(ctx, add, -amount, from)
+		_, given := tx.ExecContext(ctx, add, amount, to)
+		if err := errors.Join(taken, given); err != nil {
+			return err
 		}
 		return tx.Commit()
 	})
@@ -102,13 +96,11 @@ func openBank(ctx context.Context, file string) (*sql.DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, statement := range []string{
-		"CREATE TABLE IF NOT EXISTS accounts (id TEXT PRIMARY KEY, balance INTEGER NOT NULL, token BIGINT)",
-		"INSERT INTO accounts (id, balance) VALUES ('1', 100), ('2', 100), ('3', 100) ON CONFLICT DO NOTHING",
-	} {
-		if _, err := db.ExecContext(ctx, statement); err != nil {
-			return nil, errors.Join(err, db.Close())
-		}
+	_, err = db.ExecContext(ctx, `
+		CREATE TABLE IF NOT EXISTS accounts (id TEXT PRIMARY KEY, balance INTEGER NOT NULL, token BIGINT);
+		INSERT INTO accounts (id, balance) VALUES ('1', 100), ('2', 100), ('3', 100) ON CONFLICT DO NOTHING`)
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
 	}
 	return db, nil
 }
