@@ -22,7 +22,7 @@ var crowd = rule{
 				clients = append(clients, t.session(clients[i-1].driver, 10*limit))
 			}
 		}
-		n := t.size(3000, 400)
+		n := t.size(3000, 200)
 		front := clients[0].hold(t.exclusive("q"))
 		tickets := make([]driver.Ticket, n)
 		for i := range n {
@@ -62,7 +62,7 @@ var crowdOfReaders = rule{
 	says: []string{theRule, "Await returns once the ticket is held."},
 	check: func(t *trial) {
 		clients := []*client{t.client(), t.client(), t.client()}
-		n := t.size(2000, 300)
+		n := t.size(2000, 100)
 		w := clients[0].hold(writer("q"))
 		readers := make([]driver.Ticket, n)
 		for i := range n {

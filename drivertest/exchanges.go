@@ -16,7 +16,7 @@ var idleWaiters = rule{
 		holder := t.client()
 		first := holder.hold(t.exclusive("q"))
 		clients := []*client{t.client(), t.client(), t.client(), t.client()}
-		n := t.size(1000, 200)
+		n := t.size(1000, 100)
 		tickets := make([]driver.Ticket, n)
 		for i := range n {
 			tickets[i] = clients[i%4].wait(t.exclusive("q"))
@@ -94,7 +94,7 @@ var boundedExchanges = rule{
 	check: func(t *trial) {
 		const most = 12 // far more than needed, and far less than one for each waiter
 		a, b := t.client(), t.client()
-		n := t.size(1000, 200)
+		n := t.size(1000, 100)
 		cost := func(about string, c *client, call func()) {
 			t.Helper()
 			before := c.driver.Exchanges()
@@ -145,7 +145,7 @@ var handOverCost = rule{
 	name: "HandOverCost",
 	says: []string{"While it waits it causes no exchanges but those of Renew and of its own grant.", "Leave takes the ticket out of its queue and grants whoever is next in the same exchange."},
 	check: func(t *trial) {
-		for _, n := range []int{10, t.size(1000, 200)} {
+		for _, n := range []int{10, t.size(1000, 100)} {
 			clients := []*client{t.client(), t.client(), t.client()}
 			queue := fmt.Sprintf("of %d", n)
 			front := clients[0].hold(t.exclusive(queue))
