@@ -88,7 +88,7 @@ built:
 unit:
 	$(TOOLS) $(GO) build -o ../../bin/gotestsum gotest.tools/gotestsum
 	TMPDIR="$$(.ci/memory)" CGO_ENABLED=1 GORACE=atexit_sleep_ms=100 bin/gotestsum --format pkgname -- -p $$((1 + $$(getconf _NPROCESSORS_ONLN))) -vet=off $(RACE) -timeout 30m $(TESTFLAGS) work
-	cd bench && GOWORK=off $(GO) test -vet=off $(TESTFLAGS) ./workload ./crowd
+	cd bench && GOWORK=off $(GO) test -vet=off $(TESTFLAGS) ./workload ./figures
 
 # The modules of this tree as a release: tagged, packed, installed, used.
 install:

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"os"
@@ -9,29 +10,22 @@ import (
 	"github.com/interlock-go/interlock/bench/figures"
 )
 
-// tables is the command table: it writes the tables of the documents from the results that are
+// table is a command: it writes the tables of the documents from the results that are
 // stored, or the medians of results that are to be stored.
-func tables(args []string) error {
+func table(_ context.Context, args []string) error {
 	set := flag.NewFlagSet("bench table", flag.ExitOnError)
-	set.Usage = func() {
-		fmt.Fprint(set.Output(), "usage: bench table                   writes the tables of the documents from results/*.jsonl\n       bench table -medians RESULTS…  prints what to store there\n")
-	}
-	medians := set.Bool("medians", false, "print the medians of these results")
+	medians := set.Bool("medians", false, "print the medians of the results in the files that are named, to be stored in results")
 	_ = set.Parse(args) // it exits
+	files := set.Args()
+	if !*medians {
+		files, _ = filepath.Glob("results/*.jsonl")
+	}
+	r, err := figures.Read(files...)
+	if err != nil {
+		return err
+	}
 	if *medians {
-		r, err := figures.Read(set.Args()...)
-		if err != nil {
-			return err
-		}
 		return r.Write(os.Stdout)
-	}
-	stored, err := filepath.Glob("results/*.jsonl")
-	if err != nil {
-		return err
-	}
-	r, err := figures.Read(stored...)
-	if err != nil {
-		return err
 	}
 	documents, _ := filepath.Glob("../docs/*.md")
 	pages, _ := filepath.Glob("../*.md")

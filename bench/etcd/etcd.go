@@ -3,53 +3,67 @@ package etcd
 
 import (
 	"context"
-	"slices"
 	"strings"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
 
 	_ "github.com/interlock-go/interlock/backend/etcdlock"
 	"github.com/interlock-go/interlock/bench/ours"
 	"github.com/interlock-go/interlock/bench/workload"
+	"github.com/interlock-go/interlock/internal/etcdtest"
 )
 
-const (
-	bareName        = "bare"
-	concurrencyName = "concurrency"
-)
-
-// Backend is a server that is started here.
+// Backend starts one member, which waits for the disk as it does by default.
 func Backend() workload.Backend {
-	return workload.Backend{
-		Name:       "etcd",
-		Start:      func(context.Context) (workload.Server, error) { return start() },
-		Contenders: contenders,
-		Beside: map[string]string{
-			"W1": concurrencyName, "W2": concurrencyName, "W3": concurrencyName, "W4": concurrencyName, "W4-hold": concurrencyName, "W5": concurrencyName,
-		},
-		Goals: goals,
-	}
+	return workload.Backend{Name: "etcd", Start: start, Contenders: func(url string) []workload.Contender {
+		return append([]workload.Contender{
+			{Name: "concurrency", Settings: "the Mutex of etcd's own client, with a session for each that holds or waits", Open: openConcurrency(url)},
+		}, ours.All(url)...)
+	}}
 }
 
-func contenders(url string) []workload.Contender {
-	all := append([]workload.Contender{
-		{Name: bareName, Settings: "puts and deletes a key with a lease; never waits", Takes: strings.Fields("W1 W2"), Open: openBare(url)},
-		{Name: concurrencyName, Settings: "the Mutex of etcd's own client, with a session for each that holds or waits at the same time",
-			Takes: strings.Fields("W1 W2 W3 W4 W4-hold W5"), Open: openConcurrency(url)},
-	}, ours.All(url)...)
-	for i, c := range all {
-		// A lease of etcd lasts at least two seconds, and 10,000 leases are keys of one.
-		all[i].Takes = slices.DeleteFunc(c.Takes, func(name string) bool { return name == "W8" || name == "W9" })
+func start(ctx context.Context) (workload.Server, error) {
+	s, end, err := workload.Launch(func(dir string) (*etcdtest.Server, error) {
+		return etcdtest.Run(dir, etcdtest.Flag("--quota-backend-bytes=4294967296"))
+	}, (*etcdtest.Server).Stop)
+	if err != nil {
+		return workload.Server{}, err
 	}
-	return all
+	version := "of an unknown version"
+	if status, err := status(ctx, s.Addr); err == nil {
+		version = status.Version
+	}
+	return workload.Server{URL: "etcd://" + s.Addr, About: "etcd " + version + ", one member, data in " + s.Dir + ", writes wait for the disk", Close: end,
+		Kept: func(ctx context.Context) (float64, error) {
+			status, err := status(ctx, s.Addr)
+			if err != nil {
+				return 0, err
+			}
+			return float64(status.DbSize), nil
+		}}, nil
 }
 
-const perPair, perHandOff, seconds = "pairs/s", "hand-offs/s", "drain s"
+// status is that of a database of which no earlier revision is left.
+func status(ctx context.Context, addr string) (*clientv3.StatusResponse, error) {
+	c, err := connect(addr)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	now, err := c.Get(ctx, "none")
+	if err != nil {
+		return nil, err
+	}
+	_, _ = c.Compact(ctx, now.Header.Revision, clientv3.WithCompactPhysical()) // it may be compacted already
+	if _, err := c.Defragment(ctx, addr); err != nil {
+		return nil, err
+	}
+	return c.Status(ctx, addr)
+}
 
-var peer = []string{concurrencyName}
-
-var goals = []workload.Goal{
-	{Workload: "W1", Who: ours.Default, Figure: perPair, Of: peer, AtLeast: 1},
-	{Workload: "W2", Who: ours.Default, Figure: perPair, Of: peer, AtLeast: 1},
-	{Workload: "W3", Who: ours.Default, Figure: perHandOff, Of: peer, AtLeast: 10},
-	{Workload: "W4", Who: ours.Default, Figure: perHandOff, Of: peer, AtLeast: 6},
-	{Workload: "W5", Who: ours.Default, Figure: seconds, Of: peer, AtLeast: 1},
+// connect makes a client of etcd with its defaults, but for its log.
+func connect(addr string) (*clientv3.Client, error) {
+	return clientv3.New(clientv3.Config{Endpoints: strings.Split(addr, ","), DialTimeout: 20 * time.Second, Logger: zap.NewNop()})
 }

@@ -17,11 +17,11 @@ import (
 	"github.com/interlock-go/interlock/bench/workload"
 )
 
-// Results are what bench has written with -json: medians of the repetitions, and lines of
-// other tables.
+// Results are what bench has written with -json: medians of the repetitions, and what
+// leases cost.
 type Results struct {
 	medians []workload.Result
-	lines   []map[string]string
+	costs   []map[string]string
 	machine []string
 }
 
@@ -49,7 +49,7 @@ func Read(files ...string) (*Results, error) {
 				if err := json.Unmarshal(s.Bytes(), &line); err != nil {
 					return nil, fmt.Errorf("%s: %w", file, err)
 				}
-				r.lines = append(r.lines, line)
+				r.costs = append(r.costs, line)
 			default:
 				var one workload.Result
 				if err := json.Unmarshal(s.Bytes(), &one); err != nil {
@@ -68,9 +68,7 @@ func Read(files ...string) (*Results, error) {
 				others = append(others, one)
 			}
 		}
-		m := workload.Median(same)
-		m.Repetition = 0
-		r.medians, all = append(r.medians, m), others
+		r.medians, all = append(r.medians, workload.Median(same)), others
 	}
 	return r, nil
 }
@@ -83,7 +81,7 @@ func (r *Results) Write(w io.Writer) error {
 			return err
 		}
 	}
-	for _, l := range r.lines {
+	for _, l := range r.costs {
 		if err := out.Encode(l); err != nil {
 			return err
 		}
@@ -107,7 +105,7 @@ func (r *Results) about() string { return strings.Join(r.machine, "\n") + "\n" }
 const ours = "interlock"
 
 var backends = []struct{ id, name string }{
-	{"file", "files"}, {"redis", "Redis"}, {"zookeeper", "ZooKeeper"}, {"etcd", "etcd"}, {"postgres", "PostgreSQL"}, {"mariadb", "MariaDB"},
+	{"sqlite", "SQLite"}, {"file", "files"}, {"redis", "Redis"}, {"zookeeper", "ZooKeeper"}, {"etcd", "etcd"}, {"postgres", "PostgreSQL"}, {"mariadb", "MariaDB"},
 }
 
 func (r *Results) figure(backend, load, contender, figure string) float64 {
@@ -125,22 +123,16 @@ func (r *Results) figure(backend, load, contender, figure string) float64 {
 func (r *Results) speed() string {
 	var t strings.Builder
 	t.WriteString("| | one client, nobody else | 16 clients, one lock: hand-offs a second | from a release to the next holder | 1,000 clients wait: until the last has had it |\n|---|---|---|---|---|\n")
-	for _, l := range r.lines {
-		if l["measurement"] == "sqlite/uncontended" && strings.HasPrefix(l["sqlite"], "default:") {
-			if perSecond, err := strconv.ParseFloat(l["per second"], 64); err == nil {
-				fmt.Fprintf(&t, "| SQLite | %s | – | – | – |\n", span(1e6/perSecond))
-			}
-		}
-	}
 	for _, b := range backends {
 		fmt.Fprintf(&t, "| %s | %s | %s | %s | %s |\n", b.name,
-			span(1e6/r.figure(b.id, "W1", ours, "pairs/s")), count(r.figure(b.id, "W4", ours, "hand-offs/s")),
-			span(r.figure(b.id, "W4", ours, "gap p50 µs")), span(1e6*r.figure(b.id, "W5", ours, "drain s")))
+			span(1e6/r.figure(b.id, "W1", ours, workload.Pairs)), count(r.figure(b.id, "W4", ours, workload.HandOffs)),
+			span(r.figure(b.id, "W4", ours, workload.GapP50)), span(1e6*r.figure(b.id, "W5", ours, workload.DrainS)))
 	}
 	return t.String()
 }
 
-// peers is a line for each contender, in the order in which they have run.
+// peers is a line for each contender, in the order in which they have run, of the backends that
+// have others than Interlock.
 func (r *Results) peers() string {
 	var t strings.Builder
 	t.WriteString("| on | | acquire and release: a second, one client | hand-offs a second, 16 clients |\n|---|---|---|---|\n")
@@ -151,33 +143,35 @@ func (r *Results) peers() string {
 				names = append(names, m.Contender)
 			}
 		}
+		if len(names) < 2 {
+			continue
+		}
 		for _, name := range names {
 			shown := name
 			if name == ours {
 				shown = "**Interlock**"
 			}
 			fmt.Fprintf(&t, "| %s | %s | %s | %s |\n", b.name, shown,
-				count(r.figure(b.id, "W1", name, "pairs/s")), count(r.figure(b.id, "W4", name, "hand-offs/s")))
+				count(r.figure(b.id, "W1", name, workload.Pairs)), count(r.figure(b.id, "W4", name, workload.HandOffs)))
 		}
 	}
 	return t.String()
 }
 
+// Costs are the figures of bench cost, in bytes.
+var Costs = []string{"lease, server", "waiter, server", "idle name, server", "lease, process", "waiter, process"}
+
 // cost is a line for each backend.
 func (r *Results) cost() string {
 	var t strings.Builder
-	columns := []string{"lease, server", "waiter, server", "idle name, server", "lease, process", "waiter, process"}
 	t.WriteString("| bytes for each | lease | waiter | name that nobody uses any more | lease, in the process | waiter, in the process |\n|---|---|---|---|---|---|\n")
-	names := map[string]string{"sqlite": "SQLite"}
+	names := map[string]string{}
 	for _, b := range backends {
 		names[b.id] = b.name
 	}
-	for _, l := range r.lines {
-		if l["measurement"] != "cost" {
-			continue
-		}
+	for _, l := range r.costs {
 		fmt.Fprintf(&t, "| %s |", names[l["backend"]])
-		for _, c := range columns {
+		for _, c := range Costs {
 			v, err := strconv.ParseFloat(l[c], 64)
 			if err != nil {
 				v = math.NaN()

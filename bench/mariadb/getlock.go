@@ -8,56 +8,44 @@ import (
 	"github.com/interlock-go/interlock/bench/workload"
 )
 
-// getLock uses the locks that the server has: they belong to a connection, so
-// that everybody who waits or holds has one. They have no token and end with the
-// connection.
-type getLock struct{ db *sql.DB }
-
+// openGetLock makes clients of the locks that the server has: they belong to a
+// connection, so that everybody who waits or holds has one. They have no token and
+// end with the connection.
 func openGetLock(url string) func(context.Context, workload.Options) (workload.Client, error) {
 	return func(ctx context.Context, _ workload.Options) (workload.Client, error) {
 		db, err := open(url)
 		if err != nil {
-			return nil, err
+			return workload.Client{}, err
 		}
 		db.SetMaxIdleConns(100)
-		return getLock{db}, db.PingContext(ctx)
+		return workload.Client{Lock: func(name string) workload.Lock { return getLock(db, name) }, Close: db.Close}, nil
 	}
 }
-
-func (g getLock) Close() error { return g.db.Close() }
 
 // year is the longest that a server waits.
 const year = 31536000
 
-func (g getLock) Lock(name string) workload.Lock {
-	return func(ctx context.Context) (workload.Held, error) {
-		conn, err := g.db.Conn(ctx)
+func getLock(db *sql.DB, name string) workload.Lock {
+	return func(ctx context.Context) (h workload.Held, err error) {
+		conn, err := db.Conn(ctx)
 		if err != nil {
-			return nil, err
+			return h, err
 		}
-		h := getLockHeld{conn, name}
-		if err := h.ask(ctx, "SELECT GET_LOCK(?, ?)", name, year); err != nil {
+		if err := ask(ctx, conn, "SELECT GET_LOCK(?, ?)", name, year); err != nil {
 			_ = conn.Close()
-			return nil, err
+			return h, err
 		}
-		return h, nil
+		return workload.Held{Release: func() error {
+			err := ask(context.Background(), conn, "SELECT RELEASE_LOCK(?)", name)
+			return errors.Join(err, conn.Close())
+		}}, nil
 	}
 }
 
-type getLockHeld struct {
-	conn *sql.Conn
-	name string
-}
-
-func (h getLockHeld) Release() error {
-	err := h.ask(context.Background(), "SELECT RELEASE_LOCK(?)", h.name)
-	return errors.Join(err, h.conn.Close())
-}
-
 // ask expects the answer 1.
-func (h getLockHeld) ask(ctx context.Context, query string, args ...any) error {
+func ask(ctx context.Context, conn *sql.Conn, query string, args ...any) error {
 	var n sql.NullInt64
-	if err := h.conn.QueryRowContext(ctx, query, args...).Scan(&n); err != nil {
+	if err := conn.QueryRowContext(ctx, query, args...).Scan(&n); err != nil {
 		return err
 	}
 	if n.Int64 != 1 {

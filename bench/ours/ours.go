@@ -3,85 +3,50 @@ package ours
 
 import (
 	"context"
-	"strings"
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/bench/workload"
 )
 
-// The contender with no options, and the one in which every waiter has a ticket.
-const (
-	Default = "interlock"
-	Strict  = "interlock, StrictOrder"
-)
-
-// All are the public API, with and without options, and the driver beneath it.
+// All are the public API, without options and with two.
 func All(url string) []workload.Contender {
-	return AllAt(func() string { return url })
+	return AllAt(func(workload.Options) string { return url })
 }
 
 // AllAt asks for the URL of each client.
-func AllAt(url func() string) []workload.Contender {
-	return []workload.Contender{
-		Library(url, Default, "Acquire, Release", "W1 W2 W3 W4 W4-hold W5 W8 W9"),
-		Library(url, Strict, "no hand-over inside the process", "W1 W2 W3 W4 W5", interlock.StrictOrder()),
-		Library(url, "interlock, Sticky", "keeps the lock until another client wants it", "W1 W2 W3 W4", interlock.Sticky()),
-		{
-			Name: "interlock, driver", Settings: "Join, Await, Leave; no heartbeat; only Await can be cancelled", Ours: true,
-			Takes: strings.Fields("W1 W2 W3 W4"),
-			Open:  func(ctx context.Context, _ workload.Options) (workload.Client, error) { return openDriver(ctx, url()) },
-		},
+func AllAt(url func(workload.Options) string) []workload.Contender {
+	all := []workload.Contender{
+		contender(url, "interlock", "Acquire, Release"),
+		contender(url, "interlock, StrictOrder", "no hand-over inside the process", interlock.StrictOrder()),
+		contender(url, "interlock, Sticky", "keeps the lock until another client wants it", interlock.Sticky()),
 	}
+	all[0].InW5, all[1].InW5 = true, true
+	return all
 }
 
-// Library is the public API with some options.
-func Library(url func() string, name, settings, takes string, opts ...interlock.Option) workload.Contender {
-	return workload.Contender{
-		Name: name, Settings: settings, Ours: true, Takes: strings.Fields(takes),
+func contender(url func(workload.Options) string, name, settings string, opts ...interlock.Option) workload.Contender {
+	return workload.Contender{Name: name, Settings: settings, Ours: true,
 		Open: func(ctx context.Context, o workload.Options) (workload.Client, error) {
-			c, err := interlock.Open(ctx, url(), interlock.TTL(o.TTL))
+			c, err := interlock.Open(ctx, url(o), interlock.TTL(o.TTL))
 			if err != nil {
-				return nil, err
+				return workload.Client{}, err
 			}
-			return client{c, opts}, nil
-		},
-	}
-}
-
-type client struct {
-	*interlock.Client
-	opts []interlock.Option
-}
-
-func (c client) Lock(name string) workload.Lock {
-	l := c.Mutex(name, c.opts...)
-	return func(ctx context.Context) (workload.Held, error) {
-		got, err := l.Acquire(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return lease{got}, nil
-	}
-}
-
-// Waiting lists the tickets that wait, in order.
-func (c client) Waiting(ctx context.Context, name string) (ids []string, err error) {
-	for q, err := range c.Follow(ctx, name) {
-		if err != nil {
-			return nil, err
-		}
-		for _, m := range q.Waiters {
-			ids = append(ids, m.ID)
-		}
-		return ids, nil
-	}
-	return nil, ctx.Err()
-}
-
-type lease struct{ *interlock.Lease }
-
-// Ticket is what others see of the lease.
-func (l lease) Ticket() string {
-	id, _, _ := strings.Cut(l.ID(), ".")
-	return id
+			return workload.Client{
+				Lock: func(name string) workload.Lock {
+					l := c.Mutex(name, opts...)
+					return func(ctx context.Context) (workload.Held, error) {
+						lease, err := l.Acquire(ctx)
+						if err != nil {
+							return workload.Held{}, err
+						}
+						return workload.Held{Token: lease.Token(), Release: lease.Release}, nil
+					}
+				},
+				Waiting: func(ctx context.Context, name string) (int, error) {
+					q, err := c.Queue(ctx, name)
+					return len(q.Waiters), err
+				},
+				Close: c.Close,
+			}, nil
+		}}
 }

@@ -3,113 +3,72 @@ package postgres
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
-	neturl "net/url"
-	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
-	"time"
 
-	"github.com/interlock-go/interlock"
+	_ "github.com/jackc/pgx/v5/stdlib"
+
 	_ "github.com/interlock-go/interlock/backend/pglock"
 	"github.com/interlock-go/interlock/bench/ours"
 	"github.com/interlock-go/interlock/bench/row"
 	"github.com/interlock-go/interlock/bench/workload"
+	"github.com/interlock-go/interlock/internal/pgtest"
 )
 
-const (
-	bareRow      = "bare row"
-	bareMore     = "bare row, 16 connections"
-	polledRow    = "row, polled"
-	advisoryName = "advisory"
-	ownPool      = "interlock, pools"
-	ownListener  = "interlock, listeners"
-	logged       = "interlock, logged"
-)
+// Backend starts a server that is as durable as one is by default.
+func Backend() workload.Backend {
+	return workload.Backend{Name: "postgres", Start: start, Contenders: func(url string) []workload.Contender {
+		return append([]workload.Contender{
+			{Name: "advisory", Settings: "pg_advisory_lock, pg_advisory_unlock; a connection for everybody; no lease, no token", Open: openAdvisory(url)},
+			row.Contender(rows, func() (*sql.DB, error) { return sql.Open("pgx", url) }),
+		}, ours.AllAt(apart(url))...)
+	}}
+}
 
-// Backend is a server that is started here, or the one at url.
-func Backend(url string, connections int) workload.Backend {
-	return workload.Backend{
-		Name: "postgres",
-		Start: func(ctx context.Context) (workload.Server, error) {
-			s, err := start(ctx, url, connections)
+func start(context.Context) (workload.Server, error) {
+	s, end, err := workload.Launch(func(dir string) (*pgtest.Server, error) {
+		return pgtest.Run(dir, pgtest.Durable(), pgtest.Config("max_connections", "400"),
+			pgtest.Config("shared_buffers", "128MB"), pgtest.Config("max_wal_size", "1GB"), pgtest.Config("min_wal_size", "80MB"))
+	}, (*pgtest.Server).Stop)
+	if err != nil {
+		return workload.Server{}, err
+	}
+	version, _ := s.Exec(pgtest.Database, "SHOW server_version")
+	return workload.Server{URL: s.URL(), Close: end,
+		About: "PostgreSQL " + strings.TrimSpace(version) + ", data in " + s.Dir + ", commits wait for the disk",
+		// The tables of the locks with their indexes, and what is left in them of earlier rows.
+		Kept: func(context.Context) (float64, error) {
+			n, err := s.Exec(pgtest.Database, "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0) FROM pg_class c "+
+				"JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'interlock' AND c.relkind = 'r'")
 			if err != nil {
-				return nil, err // not a server that is nil
+				return 0, err
 			}
-			return s, nil
-		},
-		Contenders: contenders,
-		Beside: map[string]string{
-			"W1": bareRow, "W2": bareRow, "W3": advisoryName, "W4": advisoryName,
-			"W4-hold": advisoryName, "W5": advisoryName, "W8": bareRow, "W9": polledRow,
-		},
-		Goals: goals,
-		// All of them have waited longer than deadlock_timeout by then.
-		Settle: 1500 * time.Millisecond,
-	}
+			return strconv.ParseFloat(strings.TrimSpace(n), 64)
+		}}, nil
 }
 
-func contenders(url string) []workload.Contender {
-	peers := []workload.Contender{
-		{Name: advisoryName, Settings: "pg_advisory_lock, pg_advisory_unlock; a connection for everybody; no lease, no token",
-			Takes: strings.Fields("W1 W2 W3 W4 W4-hold W5 W9"), Open: openAdvisory(url)},
-		{Name: bareRow, Settings: "inserts a row, or takes it over if it has expired; deletes it; pgxpool with its defaults; never waits",
-			Takes: strings.Fields("W1 W2 W8"), Open: row.Open(openRows(url, 0), 0)},
-		{Name: bareMore, Settings: "the same; a pool of 16 connections",
-			Takes: strings.Fields("W2 W8"), Open: row.Open(openRows(url, 16), 0)},
-		{Name: polledRow, Settings: "the same; asks again every second, as libraries on PostgreSQL do",
-			Takes: strings.Fields("W4 W4-hold W5 W9"), Least: 3 * time.Second, Open: row.Open(openRows(url, 0), time.Second)},
-	}
-	all := append(peers, ours.AllAt(processes(url))...)
-	for i := range all {
-		if all[i].Ours {
-			all[i].Takes = slices.DeleteFunc(all[i].Takes, func(w string) bool { return w == "W5" })
-		}
-	}
-	here := func() string { return url }
-	all = append(all,
-		ours.Library(here, ours.Default, "Acquire, Release; one pool and one listener for the process, as clients with one URL have", "W5"),
-		ours.Library(here, ours.Strict, "no hand-over inside the process", "W5", interlock.StrictOrder()),
-		ours.Library(pools(url), ownPool, "a pool for each client, and one listener for the process", "W5"),
-		ours.Library(processes(url), ownListener, "as if each were a process; its connections are named apart", "W5"),
-		ours.Library(func() string { return with(url, "durability=logged&schema=logged") }, logged, "grants are written to the log: durability=logged", "W1 W2 W4 W5"),
-	)
-	for i := range all {
-		all[i].Rehearsed = all[i].Ours
-	}
-	return all
-}
-
-// processes gives each client a URL of its own, so that it shares nothing with
-// others of this process.
-func processes(url string) func() string {
+// apart gives each client of W1 to W4 a URL of its own, so that it shares nothing with
+// others of this process. The thousand of W5 have one URL, and so a few connections.
+func apart(url string) func(workload.Options) string {
 	var n atomic.Int64
-	return func() string { return with(url, fmt.Sprintf("application_name=bench-%d", n.Add(1))) }
-}
-
-// pools gives each client a pool of its own, and has all listen on one connection.
-func pools(url string) func() string {
-	each, direct := processes(url), "direct="+neturl.QueryEscape(url)
-	return func() string { return with(each(), direct) }
-}
-
-func with(url, options string) string {
+	sign := "?"
 	if strings.Contains(url, "?") {
-		return url + "&" + options
+		sign = "&"
 	}
-	return url + "?" + options
+	return func(o workload.Options) string {
+		if o.Clients > 16 {
+			return url
+		}
+		return fmt.Sprintf("%s%sapplication_name=bench-%d", url, sign, n.Add(1))
+	}
 }
 
-const perPair, perHandOff, seconds = "pairs/s", "hand-offs/s", "drain s"
-
-var goals = []workload.Goal{
-	{Workload: "W1", Who: ours.Default, Figure: perPair, Of: []string{bareRow}, AtLeast: 1.8},
-	{Workload: "W2", Who: ours.Default, Figure: perPair, Of: []string{bareRow}, AtLeast: 1.8},
-	{Workload: "W3", Who: ours.Default, Figure: perHandOff, Of: []string{advisoryName}, AtLeast: 10},
-	{Workload: "W3", Who: ours.Default, Figure: "Jain", AtLeast: 0.99},
-	{Workload: "W4", Who: ours.Default, Figure: perHandOff, Of: []string{polledRow}, AtLeast: 300},
-	{Workload: "W4", Who: ours.Default, Figure: perHandOff, Of: []string{advisoryName}, AtLeast: 0.2},
-	{Workload: "W5", Who: ours.Default, Figure: seconds, Of: []string{advisoryName}, AtLeast: 20},
-	{Workload: "W8", Who: ours.Default, Figure: "exchanges/interval", AtMost: 100},
-	{Workload: "W9", Who: ours.Default, Figure: "from the grant, TTLs", AtMost: 1.1},
+var rows = row.Statements{
+	Make: `CREATE TABLE IF NOT EXISTS bench_rows (name text PRIMARY KEY, owner text NOT NULL, expires timestamptz NOT NULL)`,
+	Take: `INSERT INTO bench_rows AS r VALUES ($1, $2, now() + $3::bigint * interval '1 microsecond')
+ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, expires = excluded.expires WHERE r.expires < now()`,
+	Drop: `DELETE FROM bench_rows WHERE name = $1 AND owner = $2`,
 }

@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"sync"
 	"time"
 
@@ -11,23 +12,30 @@ import (
 	"github.com/interlock-go/interlock/bench/workload"
 )
 
-// publisher is the scheme that many locks on Redis have: who fails waits until
-// the holder publishes its release, and then all try again.
-type publisher struct {
-	bare
-	mu    sync.Mutex
-	bells map[string]*bell
-	ended []func()
-}
-
+// openPublisher makes clients of the scheme that many locks on Redis have: who fails
+// waits until the holder publishes its release, and then all try again.
 func openPublisher(url string) func(context.Context, workload.Options) (workload.Client, error) {
 	return func(_ context.Context, o workload.Options) (workload.Client, error) {
-		client, err := newClient(url, o, nil)
+		opt, err := rueidis.ParseURL(url)
 		if err != nil {
-			return nil, err
+			return workload.Client{}, err
 		}
-		return &publisher{bare: bare{client, o.TTL}, bells: map[string]*bell{}}, nil
+		client, err := rueidis.NewClient(opt)
+		if err != nil {
+			return workload.Client{}, err
+		}
+		p := &publisher{client: client, ttl: o.TTL, bells: map[string]*bell{}}
+		return workload.Client{Lock: p.lock, Close: p.close}, nil
 	}
+}
+
+type publisher struct {
+	client rueidis.Client
+	ttl    time.Duration
+
+	mu    sync.Mutex
+	bells map[string]*bell
+	ends  []func()
 }
 
 // bell wakes everybody who waits for one name.
@@ -65,7 +73,7 @@ func (p *publisher) bell(name string) (*bell, error) {
 		OnMessage:      func(rueidis.PubSubMessage) { b.ring() },
 		OnSubscription: func(rueidis.PubSubSubscription) { close(subscribed) },
 	})
-	p.ended = append(p.ended, end)
+	p.ends = append(p.ends, end)
 	if err := c.Do(context.Background(), c.B().Subscribe().Channel(channelOf(name)).Build()).Error(); err != nil {
 		return nil, err
 	}
@@ -74,49 +82,54 @@ func (p *publisher) bell(name string) (*bell, error) {
 	return b, nil
 }
 
-func (p *publisher) Close() error {
-	for _, end := range p.ended {
+func (p *publisher) close() error {
+	for _, end := range p.ends {
 		end()
 	}
-	return p.bare.Close()
+	p.client.Close()
+	return nil
 }
 
-var releasePublish = rueidis.NewLuaScript(`
-if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
-redis.call('DEL', KEYS[1])
-redis.call('PUBLISH', ARGV[2], '')
-return 1`)
-
-func (p *publisher) Lock(name string) workload.Lock {
-	return func(ctx context.Context) (workload.Held, error) {
+func (p *publisher) lock(name string) workload.Lock {
+	return func(ctx context.Context) (h workload.Held, err error) {
 		b, err := p.bell(name)
 		if err != nil {
-			return nil, err
+			return h, err
 		}
 		value := rand.Text()
 		dead := time.NewTicker(p.ttl) // of a holder that cannot publish
 		defer dead.Stop()
 		for {
 			rung := b.next()
-			ok, err := p.try(name, value)
-			if err != nil {
-				return nil, err
+			// A context that ends would make the client work harder.
+			err := p.client.Do(context.Background(), p.client.B().Set().Key(name).Value(value).Nx().Px(p.ttl).Build()).Error()
+			if err == nil {
+				return workload.Held{Release: func() error { return p.release(name, value) }}, nil
 			}
-			if ok {
-				return &publisherHeld{bareHeld{p.bare, name, value}}, nil
+			if !rueidis.IsRedisNil(err) {
+				return h, err
 			}
 			select {
 			case <-rung:
 			case <-dead.C:
 			case <-ctx.Done():
-				return nil, context.Cause(ctx)
+				return h, context.Cause(ctx)
 			}
 		}
 	}
 }
 
-type publisherHeld struct{ bareHeld }
-
-func (h *publisherHeld) Release() error {
-	return one(releasePublish.Exec(context.Background(), h.b.client, []string{h.name}, []string{h.value, channelOf(h.name)}))
+// release deletes the lock if it is still its holder's.
+func (p *publisher) release(name, value string) error {
+	n, err := release.Exec(context.Background(), p.client, []string{name}, []string{value, channelOf(name)}).AsInt64()
+	if err == nil && n != 1 {
+		err = errors.New("the lock is not held any more")
+	}
+	return err
 }
+
+var release = rueidis.NewLuaScript(`
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+redis.call('DEL', KEYS[1])
+redis.call('PUBLISH', ARGV[2], '')
+return 1`)

@@ -1,88 +1,87 @@
 // Package row locks as most libraries on SQL databases do: by a row with an end,
-// which whoever finds it busy asks for again and again.
+// for which a client that finds it taken asks again and again.
 package row
 
 import (
 	"context"
 	"crypto/rand"
+	"database/sql"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/interlock-go/interlock/bench/workload"
 )
 
-// Table has a row for each lock. Each method is one transaction of its own and
-// reports whether the row was the owner's to change.
-type Table interface {
-	// Take inserts the row, or takes it over if its end has come.
-	Take(ctx context.Context, name, owner string, ttl time.Duration) (bool, error)
-	Extend(ctx context.Context, name, owner string, ttl time.Duration) (bool, error)
-	Delete(ctx context.Context, name, owner string) (bool, error)
-	Close() error
+// every is how often it asks again.
+const every = time.Second
+
+// Statements of a table with a row for each lock. Each is a transaction of its own,
+// and changes the row if it is the owner's to change.
+type Statements struct {
+	Make string
+	Take string // inserts the row, or takes it over if its end has come: name, owner, TTL in microseconds
+	Drop string // deletes the row: name, owner
 }
 
-var (
-	errBusy = errors.New("the lock is taken")
-	errGone = errors.New("the lock is not held any more")
-)
-
-// Open makes clients that ask for a busy lock again that often; 0: they give up.
-func Open(table func(ctx context.Context) (Table, error), every time.Duration) func(context.Context, workload.Options) (workload.Client, error) {
-	return func(ctx context.Context, o workload.Options) (workload.Client, error) {
-		t, err := table(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return client{t, o.TTL, every}, nil
-	}
+// Contender asks again every second.
+func Contender(s Statements, open func() (*sql.DB, error)) workload.Contender {
+	var once sync.Once
+	return workload.Contender{Name: "row, polled", Least: 3 * every,
+		Settings: "inserts a row, or takes it over if it has expired; deletes it; asks again every second, as libraries on SQL do",
+		Open: func(ctx context.Context, o workload.Options) (workload.Client, error) {
+			db, err := open()
+			if err != nil {
+				return workload.Client{}, err
+			}
+			db.SetMaxIdleConns(4)
+			db.SetMaxOpenConns(4)
+			once.Do(func() { _, err = db.ExecContext(ctx, s.Make) })
+			if err != nil {
+				_ = db.Close()
+				return workload.Client{}, err
+			}
+			return workload.Client{
+				Lock:  func(name string) workload.Lock { return lock(db, s, name, o.TTL) },
+				Close: db.Close,
+			}, nil
+		}}
 }
 
-type client struct {
-	Table
-	ttl, every time.Duration
-}
-
-// Lock gives no context that ends to the database, which would make the client
+// lock gives no context that ends to the database, which would make the client
 // work harder.
-func (c client) Lock(name string) workload.Lock {
-	return func(ctx context.Context) (workload.Held, error) {
+func lock(db *sql.DB, s Statements, name string, ttl time.Duration) workload.Lock {
+	return func(ctx context.Context) (h workload.Held, err error) {
 		owner := rand.Text()
 		for {
-			ok, err := c.Take(context.Background(), name, owner, c.ttl)
+			ok, err := changed(db, s.Take, name, owner, ttl.Microseconds())
 			if err != nil {
-				return nil, err
+				return h, err
 			}
 			if ok {
-				return held{c, name, owner}, nil
-			}
-			if c.every == 0 {
-				return nil, errBusy
+				break
 			}
 			select {
-			case <-time.After(c.every):
+			case <-time.After(every):
 			case <-ctx.Done():
-				return nil, context.Cause(ctx)
+				return h, context.Cause(ctx)
 			}
 		}
+		return workload.Held{Release: func() error {
+			ok, err := changed(db, s.Drop, name, owner)
+			if err == nil && !ok {
+				err = errors.New("the lock is not held any more")
+			}
+			return err
+		}}, nil
 	}
 }
 
-type held struct {
-	c           client
-	name, owner string
-}
-
-func (h held) Release() error {
-	return gone(h.c.Delete(context.Background(), h.name, h.owner))
-}
-
-func (h held) Renew(ctx context.Context) error {
-	return gone(h.c.Extend(ctx, h.name, h.owner, h.c.ttl))
-}
-
-func gone(ok bool, err error) error {
-	if err == nil && !ok {
-		return errGone
+func changed(db *sql.DB, statement string, args ...any) (bool, error) {
+	result, err := db.ExecContext(context.Background(), statement, args...)
+	if err != nil {
+		return false, err
 	}
-	return err
+	n, err := result.RowsAffected()
+	return n > 0, err
 }

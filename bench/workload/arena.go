@@ -15,38 +15,30 @@ type arena struct {
 	released time.Time // just before
 }
 
-// visit is one stay in the arena.
-type visit struct {
-	a      *arena
-	worker int
-	grants int64
-}
-
 // enter reports whether the lock came from another worker, and how long ago
 // that one began to release it.
-func (a *arena) enter(worker int, h Held, now time.Time) (v visit, gap time.Duration, handed bool, err error) {
+func (a *arena) enter(worker int, token uint64, now time.Time) (gap time.Duration, handed bool, err error) {
 	if a.inside {
 		err = fmt.Errorf("worker %d holds while worker %d holds", worker, a.worker)
 	}
-	if n, ok := h.(numbered); ok {
-		t := n.Token()
-		if t <= a.token && err == nil {
-			err = fmt.Errorf("token %d after %d", t, a.token)
+	if token != 0 {
+		if token <= a.token && err == nil {
+			err = fmt.Errorf("token %d after %d", token, a.token)
 		}
-		a.token = t
+		a.token = token
 	}
 	if handed = a.grants > 0 && a.worker != worker; handed {
 		gap = now.Sub(a.released)
 	}
 	a.inside, a.worker = true, worker
-	return visit{a, worker, a.grants}, gap, handed, err
+	a.grants++
+	return gap, handed, err
 }
 
-func (v visit) leave(now time.Time) (err error) {
-	a := v.a
-	if a.worker != v.worker || a.grants != v.grants || !a.inside {
-		err = fmt.Errorf("worker %d was in while worker %d held", a.worker, v.worker)
+func (a *arena) leave(worker int, now time.Time) (err error) {
+	if a.worker != worker || !a.inside {
+		err = fmt.Errorf("worker %d was in while worker %d held", a.worker, worker)
 	}
-	a.grants, a.inside, a.released = v.grants+1, false, now
+	a.inside, a.released = false, now
 	return err
 }

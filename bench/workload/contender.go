@@ -1,10 +1,11 @@
 // Package workload measures what locks do. The workloads are written once,
-// against a small interface; a backend contributes contenders, ours and those
-// that it is compared with.
+// against a small interface; a backend contributes contenders: Interlock, and
+// those that it is compared with.
 package workload
 
 import (
 	"context"
+	"os"
 	"time"
 )
 
@@ -13,20 +14,16 @@ import (
 type Contender struct {
 	Name     string
 	Settings string
-	Ours     bool     // what it does wrong is an error of this project
-	Takes    []string // the names of its workloads
+	Ours     bool // what it does wrong is an error of this project
+	InW5     bool // its clients know how many wait
 	Open     func(ctx context.Context, o Options) (Client, error)
 
 	// Least is how long it has to run in W1 to W4 at a time before its figures mean
 	// something.
 	Least time.Duration
 
-	// Rehearsed: in W5 everybody waits once before. The server prepares for each
-	// connection what a hand-over takes when it is first done there.
-	Rehearsed bool
-
-	// Elsewhere runs W1 to W5 where Open is of no use: in another process.
-	Elsewhere Elsewhere
+	// Compete runs W1 to W4 where Open is of no use: in another process.
+	Compete func(ctx context.Context, s Shape, d, limit time.Duration) (Figures, error)
 }
 
 // Options say what a client is opened for.
@@ -36,96 +33,55 @@ type Options struct {
 }
 
 // Client has connections of its own.
-type Client interface {
-	// Lock returns the lock of that name.
-	Lock(name string) Lock
-	Close() error
+type Client struct {
+	// Lock returns the lock of that name, for one goroutine.
+	Lock func(name string) Lock
+
+	// Waiting counts the clients that wait for a lock. W5 asks.
+	Waiting func(ctx context.Context, name string) (int, error)
+
+	Close func() error
 }
 
-// Lock waits until it is held or ctx ends. It serves many goroutines.
+// Lock waits until it is held or ctx ends.
 type Lock func(ctx context.Context) (Held, error)
 
 // Held is a lock that is held.
-type Held interface{ Release() error }
-
-// What follows is implemented by those who have it.
-type (
-	// numbered is a Held with a fencing token.
-	numbered interface{ Token() uint64 }
-
-	// renewable is a Held that nobody renews unless its user does.
-	renewable interface {
-		Renew(ctx context.Context) error
-	}
-
-	// counting is a Client that counts its exchanges with the server.
-	counting interface{ Exchanges() uint64 }
-
-	// lining is a Client that knows who waits for a lock, in order. The names
-	// are those of their identified Held.
-	lining interface {
-		Waiting(ctx context.Context, name string) ([]string, error)
-	}
-	identified interface{ Ticket() string }
-
-	// queueing is a Client that knows only how many wait.
-	queueing interface {
-		Queued(ctx context.Context, name string) (int, error)
-	}
-)
+type Held struct {
+	Token   uint64 // 0: it has none
+	Release func() error
+}
 
 // Backend is what contenders compete on.
 type Backend struct {
 	Name       string
 	Start      func(ctx context.Context) (Server, error)
 	Contenders func(url string) []Contender
-	Beside     map[string]string // by workload: the contender that a ratio is of; or BestPeer
-	Goals      []Goal
-
-	// Settle is how long the waiters of W5 wait before anything is released; 0: not
-	// long.
-	Settle time.Duration
 }
-
-// BestPeer stands for the fastest contender that is not ours.
-const BestPeer = "the best peer"
 
 // Server is a running server of a backend.
-type Server interface {
-	URL() string
-	About() []string // version and settings
-	Usage(ctx context.Context) (Usage, error)
-	Clear(ctx context.Context) error // of what earlier contenders have left, if it is ours
-	Close() error
+type Server struct {
+	URL   string
+	About string // version and settings
+	Close func()
+
+	// Kept says how many bytes it keeps for its clients, in memory or on the disk.
+	Kept func(ctx context.Context) (float64, error)
 }
 
-// Keeping is a Server that knows how many bytes it keeps for its clients, in memory or on the disk.
-type Keeping interface {
-	Kept(ctx context.Context) (float64, error)
-}
-
-// Usage is what a server has done so far, apart from answering that question.
-// Numbers that are not known are NaN; CPU is 0 then.
-type Usage struct {
-	CPU            time.Duration
-	Sent, Received float64 // bytes
-	Commands       float64 // those within scripts too
-	Scripts        float64
-	Transactions   float64 // those that write
-}
-
-func (u Usage) sub(v Usage) Usage {
-	return Usage{
-		CPU: u.CPU - v.CPU, Sent: u.Sent - v.Sent, Received: u.Received - v.Received,
-		Commands: u.Commands - v.Commands, Scripts: u.Scripts - v.Scripts, Transactions: u.Transactions - v.Transactions,
+// Launch runs a server in a folder of its own. What it returns ends the server, with
+// stop, and removes the folder.
+func Launch[S any](run func(dir string) (S, error), stop func(S)) (s S, end func(), err error) {
+	dir, err := os.MkdirTemp("", "bench-")
+	if err != nil {
+		return s, nil, err
 	}
-}
-
-// Goal is what one of ours is to reach: a ratio to peers of the same run, or a
-// bound if there are none.
-type Goal struct {
-	Workload, Who   string
-	Figure          string
-	Of              []string // the best of these; BestPeer: of all that are not ours
-	AtLeast, AtMost float64  // 0: no bound
+	if s, err = run(dir); err != nil {
+		_ = os.RemoveAll(dir)
+		return s, nil, err
+	}
+	return s, func() {
+		stop(s)
+		_ = os.RemoveAll(dir)
+	}, nil
 }

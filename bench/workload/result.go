@@ -16,14 +16,10 @@ type Result struct {
 	Repetition int                `json:"repetition"`
 	Figures    map[string]float64 `json:"figures,omitempty"`
 
-	// Checked names what was looked at: exclusion, order and so on.
-	Checked []string `json:"checked,omitempty"`
-	// Wrong is what the lock must never do.
+	// Wrong is what the lock must never do, and errors.
 	Wrong []string `json:"wrong,omitempty"`
 	// Stuck says who was still waiting when the limit was reached.
 	Stuck string `json:"stuck,omitempty"`
-	// Hung says after what time a contender was left behind that came to no end.
-	Hung string `json:"hung,omitempty"`
 	// Failed is why there are no figures.
 	Failed string `json:"failed,omitempty"`
 }
@@ -32,7 +28,7 @@ type Result struct {
 func (r *Result) Bad() bool { return len(r.Wrong) > 0 || !r.Finished() }
 
 // Finished reports whether the contender came to an end, with all that it was to do.
-func (r *Result) Finished() bool { return r.Stuck == "" && r.Hung == "" && r.Failed == "" }
+func (r *Result) Finished() bool { return r.Stuck == "" && r.Failed == "" }
 
 func (r *Result) set(figure string, value float64) {
 	if math.IsNaN(value) || math.IsInf(value, 0) {
@@ -47,25 +43,17 @@ func (r *Result) set(figure string, value float64) {
 // enough are the first ones of many mistakes.
 const enough = 5
 
-// wrong notes a mistake.
 func (r *Result) wrong(format string, args ...any) {
 	if len(r.Wrong) < enough {
 		r.Wrong = append(r.Wrong, fmt.Sprintf(format, args...))
 	}
 }
 
-// Column is a figure as the table of a workload shows it.
-type Column struct {
-	Figure   string
-	Decimals int
-	Less     bool // less is better
-}
-
 // Median merges the repetitions of one contender: each figure is the median of
 // its own, each mistake counts.
 func Median(results []Result) Result {
 	m := results[0]
-	m.Figures, m.Wrong, m.Stuck, m.Hung, m.Failed = nil, nil, "", "", ""
+	m.Repetition, m.Figures, m.Wrong, m.Stuck, m.Failed = 0, nil, nil, "", ""
 	values := map[string][]float64{}
 	for _, r := range results {
 		for figure, value := range r.Figures {
@@ -74,7 +62,7 @@ func Median(results []Result) Result {
 		for _, w := range r.Wrong {
 			m.wrong("%s", w)
 		}
-		m.Stuck, m.Hung, m.Failed = cmp.Or(r.Stuck, m.Stuck), cmp.Or(r.Hung, m.Hung), cmp.Or(r.Failed, m.Failed)
+		m.Stuck, m.Failed = cmp.Or(r.Stuck, m.Stuck), cmp.Or(r.Failed, m.Failed)
 	}
 	for figure, v := range values {
 		slices.Sort(v)

@@ -3,8 +3,7 @@ package workload
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
-	"sync"
+	"fmt"
 	"time"
 )
 
@@ -12,95 +11,115 @@ import (
 type Workload struct {
 	Name    string
 	What    string
-	Columns []Column // the first is the one that is compared
-	Checks  []string // what the table says of correctness
-	Timed   bool     // it runs for Env.Time
-	run     func(ctx context.Context, c Contender, e Env) Result
+	Figures []string // the columns of its table
+	run     func(ctx context.Context, c Contender, e Env, r *Result) error
 }
 
-// Env is where a workload runs and how long.
+// Env says how long a workload runs, and how large it is.
 type Env struct {
-	Backend string
-	Server  Server
-	Time    time.Duration // of the workloads that run for a time
+	Time    time.Duration // W1 to W4
 	Limit   time.Duration // for those who wait to get the lock at last
-	Grace   time.Duration // how much longer than its time and limits a workload may take
 	Waiters int           // W5
-	Clients int           // W5: of which there are at most so many
-	Leases  int           // W8
-	Settle  time.Duration // W5: how long the crowd waits before the release
-
-	seen *mistakes
 }
 
-// What is checked.
+// The figures.
 const (
-	Exclusion = "exclusion"  // two never hold at a time, tokens grow
-	Served    = "all served" // nobody is left waiting
-	Order     = "order"      // who came first was served first
-	Kept      = "kept"       // no lock was lost
+	Pairs    = "pairs/s"     // acquire and release
+	HandOffs = "hand-offs/s" // grants to another worker than the last one
+	GapP50   = "gap p50 µs"  // from just before a release to the next owner's return from its acquire
+	GapP99   = "gap p99 µs"
+	Fairness = "fewest/most" // grants of the worker with the fewest, and of the one with the most
+	DrainS   = "drain s"
 )
-
-// ttl is what contenders are opened with, where nobody dies.
-const ttl = 15 * time.Second
 
 // All lists the workloads in order.
 func All() []Workload {
+	contended := []string{HandOffs, Pairs, GapP50, GapP99, Fairness}
 	return []Workload{
-		{Name: "W1", What: "one goroutine, one name: acquire and release", run: run(Shape{Clients: 1, Workers: 1, Names: 1}),
-			Timed: true, Columns: pairs, Checks: []string{Exclusion}},
-		{Name: "W2", What: "64 goroutines of one client, each its own name", run: run(Shape{Clients: 1, Workers: 64, Names: 64}),
-			Timed: true, Columns: pairs, Checks: []string{Exclusion}},
-		{Name: "W3", What: "64 goroutines of one client, one name, empty critical section", run: run(Shape{Clients: 1, Workers: 64, Names: 1}),
-			Timed: true, Columns: handOffs, Checks: []string{Exclusion, Served}},
-		{Name: "W4", What: "16 clients with connections of their own, one name, empty critical section", run: run(Shape{Clients: 16, Workers: 16, Names: 1}),
-			Timed: true, Columns: handOffs, Checks: []string{Exclusion, Served}},
-		{Name: "W4-hold", What: "as W4, each holds for 1 ms and thinks for 1 ms",
-			run:   run(Shape{Clients: 16, Workers: 16, Names: 1, Hold: time.Millisecond, Think: time.Millisecond}),
-			Timed: true, Columns: handOffs, Checks: []string{Exclusion, Served}},
-		{Name: "W5", What: "clients wait for one name and are drained to the very last one", run: drain,
-			Columns: drained, Checks: []string{Exclusion, Order, Served}},
-		{Name: "W8", What: "one client keeps many leases alive: what that costs per TTL", run: keepAlive,
-			Columns: alive, Checks: []string{Kept}},
-		{Name: "W9", What: "a holder is killed by SIGKILL: when the next one holds", run: death,
-			Columns: killed, Checks: []string{Exclusion, Served}},
+		{Name: "W1", What: "one goroutine, one name: acquire and release", Figures: []string{Pairs},
+			run: contest(Shape{Clients: 1, Workers: 1, Names: 1})},
+		{Name: "W2", What: "64 goroutines of one client, each its own name", Figures: []string{Pairs},
+			run: contest(Shape{Clients: 1, Workers: 64, Names: 64})},
+		{Name: "W3", What: "64 goroutines of one client, one name, empty critical section", Figures: contended,
+			run: contest(Shape{Clients: 1, Workers: 64, Names: 1})},
+		{Name: "W4", What: "16 clients with connections of their own, one name, empty critical section", Figures: contended,
+			run: contest(Shape{Clients: 16, Workers: 16, Names: 1})},
+		{Name: "W5", What: "clients wait for one name: until the last of them has had it", Figures: []string{DrainS},
+			run: drain},
 	}
 }
 
-// newName makes a name that nobody has used.
-func newName() string {
-	var b [6]byte
-	_, _ = rand.Read(b[:]) // never fails
-	return "bench/" + hex.EncodeToString(b[:])
+// Takes reports whether a contender takes part.
+func (w Workload) Takes(c Contender) bool { return w.Name != "W5" || c.InW5 }
+
+// ttl is what contenders are opened with.
+const ttl = 15 * time.Second
+
+// grace is how much longer than its time and limits a contender may take in all.
+const grace = 2 * time.Minute
+
+// farewell is how long a contender may take to return once its context has ended.
+const farewell = 30 * time.Second
+
+// Run has the contender do it. One that comes to no end is left behind.
+func (w Workload) Run(ctx context.Context, c Contender, e Env) Result {
+	r := Result{Workload: w.Name, Contender: c.Name, Ours: c.Ours}
+	patience := max(e.Time, c.Least) + 2*e.Limit + grace
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	done := make(chan Result, 1)
+	go func() {
+		r := r
+		if err := w.run(ctx, c, e, &r); err != nil {
+			r.Failed = err.Error()
+		}
+		done <- r
+	}()
+	select {
+	case r = <-done:
+	case <-time.After(patience + farewell):
+		r.Failed = fmt.Sprintf("it was not through after %v", patience+farewell)
+	}
+	return r
 }
 
-// begin opens so many clients, and returns what closes them. The end of ctx closes
-// them, too: that may end a call that does not know its context.
-func begin(ctx context.Context, c Contender, n int, ttl time.Duration) (clients []Client, end func(), err error) {
+// newName makes a name that nobody has used.
+func newName() string { return "bench/" + rand.Text()[:12] }
+
+// open opens so many clients, and returns what closes them.
+func open(ctx context.Context, c Contender, n int) (clients []Client, end func(), err error) {
 	clients = make([]Client, n)
-	shut := sync.OnceFunc(func() {
-		together(n, 32, func(i int) error {
-			if clients[i] == nil {
+	end = func() {
+		_ = Together(n, 32, func(i int) error {
+			if clients[i].Close == nil {
 				return nil
 			}
 			return clients[i].Close()
 		})
-	})
-	err = together(n, 32, func(i int) (err error) {
+	}
+	err = Together(n, 32, func(i int) (err error) {
 		clients[i], err = c.Open(ctx, Options{TTL: ttl, Clients: n})
 		return err
 	})
 	if err != nil {
-		shut()
+		end()
 		return nil, nil, err
 	}
-	unused := context.AfterFunc(ctx, shut)
-	return clients, func() { unused(); shut() }, nil
+	return clients, end, nil
 }
 
-// together calls f(0) to f(n-1), at most so many at a time, and returns one of
+// once acquires and releases.
+func once(ctx context.Context, lock Lock) error {
+	h, err := lock(ctx)
+	if err != nil {
+		return err
+	}
+	return h.Release()
+}
+
+// Together calls f(0) to f(n-1), at most so many at a time, and returns one of
 // their errors.
-func together(n, most int, f func(i int) error) error {
+func Together(n, most int, f func(i int) error) error {
 	next := make(chan int)
 	errs := make(chan error, most)
 	for range most {
@@ -126,28 +145,3 @@ func together(n, most int, f func(i int) error) error {
 	}
 	return one
 }
-
-func newResult(c Contender, e Env) Result {
-	return Result{Backend: e.Backend, Contender: c.Name, Ours: c.Ours}
-}
-
-// cost is what process and server have used since it was made.
-type cost struct {
-	e      Env
-	at     time.Time
-	cpu    time.Duration
-	server Usage
-}
-
-func (e Env) cost(ctx context.Context) (cost, error) {
-	u, err := e.Server.Usage(ctx)
-	return cost{e, time.Now(), cpuTime(), u}, err
-}
-
-func (c cost) since(ctx context.Context) (took, cpu time.Duration, server Usage, err error) {
-	took, cpu = time.Since(c.at), cpuTime()-c.cpu
-	u, err := c.e.Server.Usage(ctx)
-	return took, cpu, u.sub(c.server), err
-}
-
-func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }

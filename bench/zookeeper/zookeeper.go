@@ -3,79 +3,76 @@ package zookeeper
 
 import (
 	"context"
+	"fmt"
+	"os/exec"
+	"strconv"
 	"strings"
+	"time"
 
 	_ "github.com/interlock-go/interlock/backend/zklock"
 	"github.com/interlock-go/interlock/bench/ours"
 	"github.com/interlock-go/interlock/bench/workload"
+	"github.com/interlock-go/interlock/internal/zktest"
 )
 
-const (
-	bareName    = "bare"
-	goZookeeper = "go-zookeeper"
-	curatorName = "Curator"
-)
-
-// Backend is a server that is started here.
+// Backend starts a server of which writes do not wait for the disk.
 func Backend() workload.Backend {
 	jvm := &curator{}
-	return workload.Backend{
-		Name: "zookeeper",
+	return workload.Backend{Name: "zookeeper",
 		Start: func(ctx context.Context) (workload.Server, error) {
 			s, err := start(ctx)
 			if err != nil {
-				return nil, err
+				return s, err
 			}
-			jvm.addr = s.Addr
-			return closing{s, jvm}, nil
+			end := s.Close
+			s.Close = func() {
+				jvm.end()
+				end()
+			}
+			return s, nil
 		},
-		Contenders: func(url string) []workload.Contender { return contenders(url, jvm) },
-		Beside: map[string]string{
-			"W1": bareName, "W2": bareName, "W3": workload.BestPeer, "W4": workload.BestPeer,
-			"W4-hold": workload.BestPeer, "W5": goZookeeper, "W8": goZookeeper, "W9": goZookeeper,
+		Contenders: func(url string) []workload.Contender {
+			return append([]workload.Contender{
+				goZookeeper(url),
+				{Name: "Curator", Settings: "InterProcessMutex in a warm JVM, a mutex for each thread", Compete: jvm.compete(url)},
+			}, ours.All(url)...)
 		},
-		Goals: goals,
 	}
 }
 
-// closing ends the JVM of the contender together with the server.
-type closing struct {
-	*server
-	jvm *curator
-}
-
-func (c closing) Close() error {
-	c.jvm.close()
-	return c.server.Close()
-}
-
-func contenders(url string, jvm *curator) []workload.Contender {
-	const common = "W1 W2 W3 W4 W4-hold W5 W9"
-	peers := []workload.Contender{
-		{Name: bareName, Settings: "creates and deletes an ephemeral sequential node; never waits", Takes: strings.Fields("W1 W2 W8"),
-			Open: openBare(url)},
-		{Name: goZookeeper, Settings: "its own Lock, which lists all nodes at each wake-up", Takes: strings.Fields(common + " W8"),
-			Open: openRecipe(url)},
-		{Name: curatorName, Settings: "InterProcessMutex in a warm JVM, a mutex for each thread; CPU is the JVM's", Takes: strings.Fields(common),
-			Open: openCurator(url), Elsewhere: jvm},
+func start(ctx context.Context) (workload.Server, error) {
+	s, end, err := workload.Launch(func(dir string) (*zktest.Server, error) {
+		return zktest.Run(dir, zktest.JVM("-Xmx1g", "-XX:TieredStopAtLevel=4"), zktest.Config("maxSessionTimeout", "600000"))
+	}, (*zktest.Server).Stop)
+	if err != nil {
+		return workload.Server{}, err
 	}
-	return append(peers, ours.All(url)...)
+	url := "zk://" + s.Addr // no path: all have the same ones, which the server repeats in what it sends
+	// A JVM compiles what it has already run for some time.
+	if r := workload.All()[3].Run(ctx, goZookeeper(url), workload.Env{Time: 3 * time.Second, Limit: 10 * time.Second}); r.Bad() {
+		end()
+		return workload.Server{}, fmt.Errorf("warming up: %+v", r)
+	}
+	stat, _ := s.Ask("srvr")
+	version, _, _ := strings.Cut(strings.TrimPrefix(stat, "Zookeeper version: "), "-")
+	return workload.Server{URL: url, About: "ZooKeeper " + version + ", one server, heap of 1 GiB, forceSync=no (writes do not wait for the disk)", Close: end,
+		Kept: func(ctx context.Context) (float64, error) { return heap(ctx, strconv.Itoa(s.Pid())) }}, nil
 }
 
-const perPair, perHandOff, seconds, bytesSent = "pairs/s", "hand-offs/s", "drain s", "bytes sent/hand-off"
-
-var both = []string{goZookeeper, curatorName}
-
-var goals = []workload.Goal{
-	{Workload: "W1", Who: ours.Default, Figure: perPair, Of: []string{goZookeeper}, AtLeast: 1},
-	{Workload: "W1", Who: ours.Default, Figure: perPair, Of: []string{curatorName}, AtLeast: 1},
-	{Workload: "W2", Who: ours.Default, Figure: perPair, Of: []string{goZookeeper}, AtLeast: 1},
-	{Workload: "W3", Who: ours.Default, Figure: perHandOff, Of: both, AtLeast: 12},
-	{Workload: "W4", Who: ours.Default, Figure: perHandOff, Of: both, AtLeast: 1.2},
-	{Workload: "W5", Who: ours.Default, Figure: seconds, Of: []string{goZookeeper}, AtLeast: 1.3},
-	{Workload: "W5", Who: ours.Strict, Figure: bytesSent, Of: both, AtLeast: 50},
-	// However many wait, it is a fiftieth of what a peer's holder is sent when 1,000 do.
-	{Workload: "W5", Who: ours.Strict, Figure: bytesSent, AtMost: 552},
-	{Workload: "W8", Who: ours.Default, Figure: "exchanges/interval", AtMost: 100},
-	{Workload: "W9", Who: ours.Default, Figure: "from the grant, TTLs", AtMost: 1.1},
+// heap is what a JVM keeps after a collection.
+func heap(ctx context.Context, pid string) (float64, error) {
+	if out, err := exec.CommandContext(ctx, "jcmd", pid, "GC.run").CombinedOutput(); err != nil {
+		return 0, fmt.Errorf("jcmd: %w: %s", err, out)
+	}
+	// The objects that are reachable, and their bytes; the last line is the sum.
+	out, err := exec.CommandContext(ctx, "jcmd", pid, "GC.class_histogram").Output()
+	if err != nil {
+		return 0, fmt.Errorf("jcmd: %w", err)
+	}
+	for line := range strings.Lines(string(out)) {
+		if words := strings.Fields(line); len(words) == 3 && words[0] == "Total" {
+			return strconv.ParseFloat(words[2], 64)
+		}
+	}
+	return 0, fmt.Errorf("jcmd: no sum in:\n%.200s", out)
 }

@@ -9,10 +9,9 @@ import (
 
 // Shape is who competes for what. All compete by mutexes of Curator.
 type Shape struct {
-	Clients     int // with connections of their own
-	Workers     int // threads; worker i uses client i modulo Clients, and name i modulo Names
-	Names       int
-	Hold, Think time.Duration // whole milliseconds
+	Clients int // with connections of their own
+	Workers int // threads; worker i uses client i modulo Clients, and name i modulo Names
+	Names   int
 }
 
 // Contest is a workload in the JVM of a peer, where threads acquire and release
@@ -22,34 +21,25 @@ type Contest struct {
 	args   Args
 }
 
-// Figures are what a workload has done.
+// Figures are what a contest has done.
 type Figures struct {
-	Took time.Duration `json:"took"`
-	CPU  time.Duration `json:"cpu"` // of the process of the peer, within the time
-
-	Each    []int64         `json:"each"`    // grants of every worker within the time
-	Drained int             `json:"drained"` // waiters that have had the lock
-	Gaps    []time.Duration `json:"gaps"`    // of each hand-off: from just before the release until the next one holds
-
-	Stuck int      `json:"stuck"` // were still waiting when the limit was reached
-	Wrong []string `json:"wrong"` // what a lock must never do, and errors
+	Took  time.Duration   `json:"took"`
+	Each  []int64         `json:"each"`  // grants of every worker within the time
+	Gaps  []time.Duration `json:"gaps"`  // of each hand-off: from just before the release until the next one holds
+	Stuck int             `json:"stuck"` // were still waiting when the limit was reached
+	Wrong []string        `json:"wrong"` // what a lock must never do, and errors
 }
 
-// number makes the paths of workloads differ.
+// number makes the paths of contests differ.
 var number atomic.Int64
-
-func workloadPath() string {
-	return fmt.Sprintf("/bench-%d-%d", time.Now().UnixNano(), number.Add(1))
-}
 
 // Contest connects the clients and warms them up for a time: a JVM compiles what
 // it has already run for a while. The caller has to Close it.
 func (p *Peer) Contest(ctx context.Context, s Shape, warm time.Duration) (*Contest, error) {
-	path := workloadPath()
+	path := fmt.Sprintf("/bench-%d-%d", time.Now().UnixNano(), number.Add(1))
 	c := &Contest{p.thread("contest " + path), Args{"path": path}}
 	err := c.thread.Call(ctx, "contest.prepare", Args{
-		"path": path, "clients": s.Clients, "workers": s.Workers, "names": s.Names,
-		"hold": s.Hold.Milliseconds(), "think": s.Think.Milliseconds(), "warm": warm.Milliseconds(),
+		"path": path, "clients": s.Clients, "workers": s.Workers, "names": s.Names, "warm": warm.Milliseconds(),
 	}, nil)
 	if err != nil {
 		return nil, err
@@ -69,38 +59,4 @@ func (c *Contest) Run(ctx context.Context, d, limit time.Duration) (f Figures, e
 // Close closes the clients, which a server does one after the other.
 func (c *Contest) Close(ctx context.Context) error {
 	return c.thread.Call(ctx, "contest.close", c.args, nil)
-}
-
-// Crowd is a workload in the JVM of a peer: many wait behind one holder, and are
-// drained.
-type Crowd struct {
-	thread *Thread
-	args   Args
-}
-
-// Crowd returns when all are in line, which they have to be until the limit. The
-// waiters have so many clients, besides the one of the holder. The caller has to
-// Close it.
-func (p *Peer) Crowd(ctx context.Context, waiters, clients int, limit time.Duration) (*Crowd, error) {
-	path := workloadPath()
-	c := &Crowd{p.thread("crowd " + path), Args{"path": path}}
-	err := c.thread.Call(ctx, "crowd.prepare", Args{
-		"path": path, "waiters": waiters, "clients": clients, "limit": limit.Milliseconds(),
-	}, nil)
-	if err != nil {
-		return nil, err
-	}
-	return c, nil
-}
-
-// Drain releases the lock of the first holder and waits until all have had it, or
-// until the limit.
-func (c *Crowd) Drain(ctx context.Context, limit time.Duration) (f Figures, err error) {
-	err = c.thread.Call(ctx, "crowd.run", Args{"path": c.args["path"], "limit": limit.Milliseconds()}, &f)
-	return f, err
-}
-
-// Close closes the clients, which a server does one after the other.
-func (c *Crowd) Close(ctx context.Context) error {
-	return c.thread.Call(ctx, "crowd.close", c.args, nil)
 }

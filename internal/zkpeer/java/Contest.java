@@ -12,16 +12,12 @@ final class Contest {
     private final String path;
     private final int workers;
     private final int names;
-    private final int hold;
-    private final int think;
     private volatile boolean stop;
 
     Contest(Clients all, Request r) throws Exception {
         path = r.path();
         workers = r.number("workers");
         names = r.number("names");
-        hold = r.number("hold");
-        think = r.number("think");
         clients = all.make(r.number("clients"));
     }
 
@@ -50,13 +46,11 @@ final class Contest {
     Map<String, Object> run(int millis, int limit) throws Exception {
         List<Worker> all = workers();
         stop = false;
-        long cpu = Cpu.used();
         long began = System.nanoTime();
         all.forEach(Thread::start);
         Thread.sleep(millis);
         stop = true;
         long took = System.nanoTime() - began;
-        cpu = Cpu.used() - cpu;
         long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(limit);
         for (Worker w : all) {
             w.join(Math.max(1, (end - System.nanoTime()) / 1_000_000));
@@ -72,10 +66,10 @@ final class Contest {
         for (Worker w : all) {
             w.join();
         }
-        return result(all, took, cpu, stuck);
+        return result(all, took, stuck);
     }
 
-    private static Map<String, Object> result(List<Worker> all, long took, long cpu, int stuck) {
+    private static Map<String, Object> result(List<Worker> all, long took, int stuck) {
         List<Long> each = new ArrayList<>();
         List<Long> gaps = new ArrayList<>();
         List<String> wrong = new ArrayList<>();
@@ -86,7 +80,6 @@ final class Contest {
         all.stream().map(w -> w.arena).distinct().forEach(arena -> wrong.addAll(arena.wrong()));
         Map<String, Object> figures = new LinkedHashMap<>();
         figures.put("took", took);
-        figures.put("cpu", cpu);
         figures.put("each", each);
         figures.put("gaps", gaps);
         figures.put("stuck", stuck);
@@ -136,16 +129,8 @@ final class Contest {
                     gaps.add(gap);
                 }
             }
-            pause(hold);
             arena.leave(id, before);
             mutex.release();
-            pause(think);
-        }
-    }
-
-    private static void pause(int millis) throws InterruptedException {
-        if (millis > 0) {
-            Thread.sleep(millis);
         }
     }
 }

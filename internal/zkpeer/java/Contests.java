@@ -4,7 +4,6 @@ import java.util.concurrent.ConcurrentMap;
 /** Contests are the operations of the workloads: what is made ready by one request is run by the next. */
 final class Contests {
     private static final ConcurrentMap<String, Contest> contests = new ConcurrentHashMap<>();
-    private static final ConcurrentMap<String, Crowd> crowds = new ConcurrentHashMap<>();
 
     private Contests() { }
 
@@ -19,16 +18,6 @@ final class Contests {
                 return contests.get(r.path()).run(r.number("time"), r.number("limit"));
             case "contest.close":
                 contests.remove(r.path()).close();
-                return null;
-            case "crowd.prepare":
-                Crowd crowd = new Crowd(clients, r);
-                crowds.put(r.path(), crowd);
-                crowd.lineUp(r.number("limit"));
-                return null;
-            case "crowd.run":
-                return crowds.get(r.path()).run(r.number("limit"));
-            case "crowd.close":
-                crowds.remove(r.path()).close();
                 return null;
             default:
                 throw new UnsupportedOperationException(r.op());

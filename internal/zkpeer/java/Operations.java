@@ -6,7 +6,6 @@ final class Operations {
         String family = r.op().split("\\.")[0];
         switch (family) {
             case "contest":
-            case "crowd":
                 return Contests.run(clients, r);
             case "close":
                 clients.close();
