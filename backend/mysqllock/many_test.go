@@ -3,6 +3,8 @@ package mysqllock_test
 import (
 	"context"
 	"fmt"
+	"os"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -12,10 +14,14 @@ import (
 )
 
 // Promise: a crowd of clients goes on in order on a server that has room for a few connections: those of a process share theirs, and
-// processes that the server has no room for come later, without besieging it.
+// processes that the server has no room for come later, without besieging it. MYSQLLOCK_CLIENTS makes the crowd larger.
 func TestACrowdOfClientsOnAServerWithFewConnections(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ clients, processes int }{{1000, 1}, {120, 12}} {
+	many := 300
+	if n, err := strconv.Atoi(os.Getenv("MYSQLLOCK_CLIENTS")); err == nil {
+		many = n
+	}
+	for _, c := range []struct{ clients, processes int }{{many, 1}, {120, 12}} {
 		t.Run(fmt.Sprintf("%d clients in %d processes", c.clients, c.processes), func(t *testing.T) {
 			s := mysqltest.Start(t, mysqltest.Config("max_connections", "60"))
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
