@@ -59,7 +59,7 @@ func TestTheScriptAnswersABuyerWhoAsksAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.close()
+	defer c.Close()
 	if err := c.fill(t.Context(), []int{2}); err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func TestTheURLOfTheLocksLeadsToTheSaleInRedis(t *testing.T) {
 	} {
 		c, err := openCounter(url, "sale")
 		if err == nil {
-			c.close()
+			c.Close()
 		}
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "s3same") {
 			t.Errorf("got %v, want it to say %q, and no password", err, want)
@@ -165,12 +165,14 @@ func TestTheAuditComparesRedisItsStreamAndTheTable(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		db, err := openStore(t.Context(), place{File: filepath.Join(t.TempDir(), "shop.db"), Sale: "audit"}, 1)
+		db, err := openStore(place{File: filepath.Join(t.TempDir(), "shop.db"), Sale: "audit"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := &shop{store: db, counter: c, written: func() error { return nil }}
-		if err := errors.Join(db.fill(t.Context(), []int{5}, false), c.fill(t.Context(), []int{5})); err != nil {
+		shut := make(chan struct{})
+		close(shut)
+		s := &shop{store: db, counter: c, shut: shut}
+		if err := errors.Join(db.fill(t.Context(), []int{5}), c.fill(t.Context(), []int{5})); err != nil {
 			t.Fatal(err)
 		}
 		for buyer := range 3 {
@@ -178,9 +180,7 @@ func TestTheAuditComparesRedisItsStreamAndTheTable(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		shut := make(chan struct{})
-		close(shut)
-		if err := s.consume(t.Context(), shut); err != nil {
+		if err := s.consume(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		switch {
@@ -207,32 +207,9 @@ func TestTheAuditComparesRedisItsStreamAndTheTable(t *testing.T) {
 		if err != nil || (n == 0) != (what == "") {
 			t.Errorf("%s: %d differences, %v", what, n, err)
 		}
-		if err := errors.Join(c.remove(t.Context()), db.close()); err != nil {
+		if err := errors.Join(c.remove(t.Context()), db.db.Close()); err != nil {
 			t.Error(err)
 		}
-		c.close()
-	}
-}
-
-// Promise: what is said about lua is so: it answers from Redis before the database has the
-// orders, and what a dead consumer had is taken over.
-func TestTheReadingOfLua(t *testing.T) {
-	conditional, lua := saleOf("conditional", 10, 10), saleOf("lua", 10, 10)
-	conditional.Seconds, lua.Seconds, lua.Written, lua.strategy = 0.3, 0.1, 0.44, strategies["lua"]
-	const faster = "lua sells from Redis; its last order was written after 0.44 s"
-	if text := strings.Join(Reading([]Result{conditional, lua}), "\n"); !strings.Contains(text, faster) || !strings.Contains(text, "the fastest that is exact and sells from the database") {
-		t.Errorf("got %s", text)
-	}
-	lua.Seconds = 0.4
-	if text := strings.Join(Reading([]Result{conditional, lua}), "\n"); strings.Contains(text, faster) {
-		t.Errorf("lua was slower: got %s", text)
-	}
-	mutex := saleOf("mutex", 10, 10)
-	mutex.Strike, lua.Strike, lua.TakenOver, lua.Repeated = Kill, Kill, 5, 1
-	for _, results := range [][]Result{{lua}, {mutex, lua}} {
-		text := strings.Join(Reading(results), "\n")
-		if !strings.Contains(text, "took over 5 entries of the Stream, and did not write again the 1 whose order was there") {
-			t.Errorf("a consumer was killed: got %s", text)
-		}
+		c.Close()
 	}
 }

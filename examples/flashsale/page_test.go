@@ -64,7 +64,7 @@ func TestThePageShowsEachSale(t *testing.T) {
 			t.Errorf("%d %s elements, want %d", elements[what], what, want)
 		}
 	}
-	for what, want := range map[string]int{"path.stock": 4, "path.oversold": 2, "tr.over": 2} {
+	for what, want := range map[string]int{"polyline.stock": 4, "polyline.oversold": 2} {
 		if classes[what] != want {
 			t.Errorf("%d of %s, want %d", classes[what], what, want)
 		}
@@ -74,10 +74,10 @@ func TestThePageShowsEachSale(t *testing.T) {
 // Promise: the line of the stock goes down to nothing, and the red one from there on.
 func TestTheChartOfAnOversoldStock(t *testing.T) {
 	c := newChart(saleOf("none", 2, 4))
-	if want := "M0.0 0.0L75.0 0.0L75.0 30.0L150.0 30.0L150.0 60.0"; c.Left != want || c.Zero != 60 {
+	if want := "0,0 75,30 150,60 "; c.Left != want || c.Zero != 60 {
 		t.Errorf("the stock: got %s and nothing at %g, want %s and 60", c.Left, c.Zero, want)
 	}
-	if want := "M150.0 60.0L225.0 60.0L225.0 90.0L300.0 90.0L300.0 120.0"; c.Over != want {
+	if want := "150,60 225,90 300,120 "; c.Over != want {
 		t.Errorf("what was oversold: got %s, want %s", c.Over, want)
 	}
 	// However many are sold, a line has no more steps than can be seen.

@@ -1,8 +1,11 @@
 package flashsale
 
 import (
+	"context"
+	_ "embed"
 	"errors"
 	"fmt"
+	"html/template"
 	"io"
 	"slices"
 	"strings"
@@ -36,7 +39,6 @@ type Result struct {
 	PerWorker    []int   `json:"orders_per_worker"`
 	Items        int     `json:"items"`
 	Segments     int     `json:"segments"`                // of each item
-	Elsewhere    int     `json:"from_another_segment"`    // orders from a segment that is not the buyer's first
 	Strike       Strike  `json:"strike,omitempty"`        // what happened to a worker
 	Stopped      float64 `json:"stopped_seconds"`         // how long a worker was stopped
 	NextSale     float64 `json:"next_sale_after_seconds"` // from the death of a worker that was killed to the next order
@@ -47,9 +49,8 @@ type Result struct {
 	Repeated    int     `json:"repeated"`        // entries whose order was in the table already
 	Written     float64 `json:"written_seconds"` // from the first buyer to the last order in the table
 
-	Label    string `json:"-"` // the strategy, and what else tells this sale from others
-	strategy strategy
-	times    []time.Duration // of orders, from the first buyer
+	Label string          `json:"-"` // the strategy, and what else tells this sale from others
+	times []time.Duration // of orders, from the first buyer
 }
 
 // Exact reports whether exactly the stock was sold, each piece to a buyer who
@@ -61,13 +62,13 @@ func (r Result) Exact() bool {
 // mayFail reports whether the strategy does not promise to sell exactly the stock: a
 // lock of a process among several, and a lock without a fence whose holder was stopped.
 func (r Result) mayFail() bool {
-	switch {
-	case r.Strategy == "local":
+	switch r.Strategy {
+	case "local":
 		return r.Workers > 1
-	case r.Strike == Stop:
-		return r.Strategy == "mutex"
+	case "mutex":
+		return r.Strike == Stop
 	}
-	return r.strategy.wrong
+	return strategies[r.Strategy].wrong
 }
 
 // Check returns nil if every strategy that promises it sold exactly the stock, and
@@ -84,102 +85,164 @@ func Check(results []Result) error {
 	return errors.Join(errs...)
 }
 
-// column is one of the table.
-type column struct {
-	title string
-	cell  func(r Result) string
-	shown func(r Result) bool // nil: always; else if it is so for any result
-}
-
-func number(n int) string { return fmt.Sprint(n) }
-
-var columns = []column{
-	{"strategy", func(r Result) string { return r.Label }, nil},
-	{"stock", func(r Result) string { return number(r.Stock) }, nil},
-	{"orders", func(r Result) string { return number(r.Orders) }, nil},
-	{"oversold", func(r Result) string { return number(r.Oversold) }, nil},
-	{"left", func(r Result) string { return number(r.Left) }, nil},
-	{"lost", func(r Result) string { return number(r.Lost) }, nil},
-	{"second\npieces", func(r Result) string { return number(r.SecondPieces) }, nil},
-	{"refused", func(r Result) string { return number(r.Refused) }, func(r Result) bool { return r.Refused > 0 || r.Strike == Stop }},
-	{"stopped\nfor", func(r Result) string { return seconds(r.Stopped) }, func(r Result) bool { return r.Strike == Stop }},
-	{"next sale\nafter", nextSale, func(r Result) bool { return r.Strike == Kill && !r.strategy.redis }},
-	{"differences", func(r Result) string { return ofRedis(r, number(r.Differences)) }, func(r Result) bool { return r.strategy.redis }},
-	{"taken\nover", func(r Result) string { return ofRedis(r, number(r.TakenOver)) }, func(r Result) bool { return r.TakenOver > 0 }},
-	{"failed tries\nper piece", failedTries, func(r Result) bool { return r.Retries > r.Refused }},
-	{"seconds", func(r Result) string { return fmt.Sprintf("%.2f", r.Seconds) }, nil},
-	{"written\nafter", func(r Result) string { return ofRedis(r, seconds(r.Written)) }, func(r Result) bool { return r.strategy.redis }},
-	{"orders/s", func(r Result) string { return fmt.Sprintf("%.0f", r.OrdersPerSecond) }, nil},
-	{"orders per\nworker", perWorker, nil},
-	{"hand-overs\nbetween", func(r Result) string { return number(r.Between) }, nil},
-	{"hand-overs\nwithin", func(r Result) string { return number(r.Within) }, nil},
-}
-
-func seconds(s float64) string { return fmt.Sprintf("%.2f s", s) }
-
-func nextSale(r Result) string {
-	if r.strategy.redis {
-		return ""
+// audit counts in the database what was sold, and compares it with what the buyers
+// were told: told has those with an answer, and whether they have an order.
+func (s *store) audit(ctx context.Context, r *Result, told map[int]bool) error {
+	items, err1 := s.triples(ctx, "SELECT stock, 0, 0 FROM items")
+	orders, err2 := s.triples(ctx, "SELECT buyer, worker - 1, item FROM orders ORDER BY number")
+	if err := errors.Join(err1, err2); err != nil {
+		return err
 	}
-	return seconds(r.NextSale)
-}
-
-// ofRedis is a cell that is empty unless the stock is in Redis.
-func ofRedis(r Result, cell string) string {
-	if !r.strategy.redis {
-		return ""
+	for _, item := range items {
+		r.Left += item[0]
 	}
-	return cell
-}
-
-func failedTries(r Result) string {
-	if r.Retries == 0 || r.Orders == 0 {
-		return ""
+	r.Orders, r.PerWorker = len(orders), make([]int, r.Workers)
+	ordered, sold := map[int]int{}, make([]int, r.Items)
+	for i, o := range orders {
+		buyer, worker, item := o[0], o[1], o[2]/r.Segments
+		ordered[buyer]++
+		sold[item]++
+		r.PerWorker[worker]++
+		if i > 0 && worker == orders[i-1][1] {
+			r.Within++
+		}
 	}
-	return fmt.Sprintf("%.1f", float64(r.Retries)/float64(r.Orders))
-}
-
-func perWorker(r Result) string {
-	if len(r.PerWorker) > 6 {
-		return fmt.Sprintf("%d to %d", slices.Min(r.PerWorker), slices.Max(r.PerWorker))
+	r.Between = max(0, r.Orders-1-r.Within)
+	for buyer, has := range told {
+		if has && ordered[buyer] == 0 {
+			r.Lost++
+		}
 	}
-	return strings.Trim(fmt.Sprint(r.PerWorker), "[]")
+	for buyer, n := range ordered {
+		r.SecondPieces += n - 1
+		if !told[buyer] {
+			r.Duplicates++
+		}
+	}
+	r.Duplicates += r.SecondPieces
+	for item, stock := range divide(r.Stock, r.Items) {
+		r.Oversold += max(0, sold[item]-stock)
+	}
+	return nil
 }
 
-// columnsOf are those that say something about the results.
-func columnsOf(results []Result) []column {
-	return slices.DeleteFunc(slices.Clone(columns), func(c column) bool {
-		return c.shown != nil && !slices.ContainsFunc(results, c.shown)
+// newTable is the results for people. A column that is empty for all results is left out.
+func newTable(results []Result) table.Writer {
+	t := table.NewWriter()
+	t.SetStyle(table.StyleLight)
+	t.Style().Format = table.FormatOptions{HeaderAlign: text.AlignRight, RowAlign: text.AlignRight}
+	t.SetColumnConfigs([]table.ColumnConfig{{Number: 1, Align: text.AlignLeft, AlignHeader: text.AlignLeft}})
+	t.SuppressEmptyColumns()
+	t.AppendHeader(table.Row{
+		"strategy", "stock", "orders", "oversold", "left", "lost", "second\npieces", "refused", "stopped\nfor",
+		"next sale\nafter", "differences", "taken\nover", "failed tries\nper piece", "seconds", "written\nafter",
+		"orders/s", "orders per\nworker", "hand-overs\nbetween", "hand-overs\nwithin",
 	})
+	when := func(shown bool, format string, v any) string {
+		if !shown {
+			return ""
+		}
+		return fmt.Sprintf(format, v)
+	}
+	for _, r := range results {
+		redis, perWorker := strategies[r.Strategy].redis, strings.Trim(fmt.Sprint(r.PerWorker), "[]")
+		if len(r.PerWorker) > 6 {
+			perWorker = fmt.Sprintf("%d to %d", slices.Min(r.PerWorker), slices.Max(r.PerWorker))
+		}
+		t.AppendRow(table.Row{
+			r.Label, r.Stock, r.Orders, r.Oversold, r.Left, r.Lost, r.SecondPieces,
+			when(r.Refused > 0 || r.Strike == Stop, "%d", r.Refused), when(r.Strike == Stop, "%.2f s", r.Stopped),
+			when(r.Strike == Kill && !redis, "%.2f s", r.NextSale), when(redis, "%d", r.Differences), when(r.TakenOver > 0, "%d", r.TakenOver),
+			when(r.Retries > r.Refused, "%.1f", float64(r.Retries)/float64(max(1, r.Orders))), fmt.Sprintf("%.2f", r.Seconds),
+			when(redis, "%.2f s", r.Written), fmt.Sprintf("%.0f", r.OrdersPerSecond), perWorker, r.Between, r.Within,
+		})
+	}
+	return t
 }
 
 // WriteTable writes the results for people, and how to read them.
 func WriteTable(w io.Writer, results []Result) {
-	t := table.NewWriter()
-	t.SetOutputMirror(w)
-	t.SetStyle(table.StyleLight)
-	t.Style().Format.Header = text.FormatDefault
-	var header table.Row
-	var configs []table.ColumnConfig
-	shown := columnsOf(results)
-	for i, c := range shown {
-		header = append(header, c.title)
-		if i > 0 {
-			configs = append(configs, table.ColumnConfig{Number: i + 1, Align: text.AlignRight, AlignHeader: text.AlignRight})
-		}
-	}
-	t.AppendHeader(header)
-	t.SetColumnConfigs(configs)
+	fmt.Fprintf(w, "%s\n\n%s\n", newTable(results).Render(), strings.Join(Reading(results), "\n"))
+}
+
+// Reading is how to read the results: some sentences about what these results show.
+func Reading(results []Result) (all []string) {
+	say := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
+	exact := 0
 	for _, r := range results {
-		var row table.Row
-		for _, c := range shown {
-			row = append(row, c.cell(r))
+		if r.Exact() {
+			exact++
 		}
-		t.AppendRow(row)
+		switch {
+		case r.Strategy == "none" && r.Oversold > 0:
+			say("none sold %d too many: two that read the same number sell the same piece.", r.Oversold)
+		case r.Strategy == "local" && r.Oversold > 0:
+			say("local sold %d too many: a lock of one process does not keep out the other %d.", r.Oversold, r.Workers-1)
+		case r.Strategy == "conditional" && r.Exact():
+			say("conditional needs no lock: take it where one statement says all of it, and a lock where work between reading and writing, or other systems, are part of it.")
+		case r.Strategy == "mutex" && r.Strike == Stop:
+			say("A worker was stopped with the last piece in its hands, and went on when another had sold it: %s sold %d too many.", r.Label, r.Oversold)
+		case r.Strategy == "fenced" && r.Strike == Stop:
+			say("With fenced the database refused its late write (refused: %d).", r.Refused)
+		case r.Strategy == "mutex" && r.Strike == Kill:
+			say("A worker was killed while it held the lock: next sale after is the time until another got the lock and sold the next piece.")
+		case r.Strategy == "mutex" && len(results) > 1:
+			say("%s is exact as long as every worker runs: --stop shows what fenced is for, and --kill how long a dead worker keeps the lock.", r.Label)
+		case r.Strategy == "lua" && r.Strike == Kill:
+			say("With lua a consumer was killed that had written an order and not acknowledged it: entries of the Stream that others took over: %d; of these with an order that was there and was not written again: %d.", r.TakenOver, r.Repeated)
+		}
 	}
-	t.Render()
-	fmt.Fprintln(w)
-	for _, sentence := range Reading(results) {
-		fmt.Fprintln(w, sentence)
+	say("%d of %d sales were exact: as many orders as pieces, none lost, and no second piece for a buyer who clicked twice or asked again.", exact, len(results))
+	return all
+}
+
+//go:embed page.html
+var pageText string
+
+var page = template.Must(template.New("page").Parse(pageText))
+
+// chart is the stock over time: what was there less what was sold.
+type chart struct {
+	Result
+	Idea, Left, Over string  // points of the stock down to nothing, and of what was sold beyond
+	Zero             float64 // where nothing is left
+	Seconds          string
+}
+
+// WriteHTML writes the results as one page that needs nothing else: the stock over time
+// for each sale, the table, and how to read them.
+func WriteHTML(w io.Writer, results []Result) error {
+	var charts []chart
+	for _, r := range results {
+		charts = append(charts, newChart(r))
+	}
+	return page.Execute(w, map[string]any{
+		"First": results[0], "Reading": Reading(results), "Charts": charts, "Table": template.HTML(newTable(results).RenderHTML()),
+	})
+}
+
+func newChart(r Result) chart {
+	sold, end := len(r.times), 1.0
+	if sold > 0 {
+		end = r.times[sold-1].Seconds()
+	}
+	points := func(from, to int) string {
+		var b strings.Builder
+		last := ""
+		for i := from; i <= to; i++ {
+			x := 0.0
+			if i > 0 {
+				x = 300 * r.times[i-1].Seconds() / end
+			}
+			if p := fmt.Sprintf("%.0f,%.0f ", x, 120*float64(i)/float64(max(r.Stock, sold))); p != last { // however many are sold
+				b.WriteString(p)
+				last = p
+			}
+		}
+		return b.String()
+	}
+	return chart{
+		Result: r, Idea: Idea(r.Strategy), Left: points(0, min(sold, r.Stock)), Over: points(r.Stock, sold),
+		Zero: 120 * float64(r.Stock) / float64(max(r.Stock, sold)), Seconds: fmt.Sprintf("%.2f s", end),
 	}
 }

@@ -10,17 +10,20 @@ import (
 // Promise: an order whose reply was lost can be asked for again: the buyer has one then, and
 // no other piece is taken.
 func TestAnOrderThatIsAskedForAgainTakesNothing(t *testing.T) {
-	s, err := openStore(t.Context(), place{File: filepath.Join(t.TempDir(), "shop.db"), Sale: "sale"}, 2)
+	s, err := openStore(place{File: filepath.Join(t.TempDir(), "shop.db"), Sale: "sale"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.close()
-	if err := s.fill(t.Context(), []int{5}, false); err != nil {
+	defer s.db.Close()
+	if err := s.fill(t.Context(), []int{5}); err != nil {
 		t.Fatal(err)
 	}
 	ask := func(worker, buyer int) error {
 		return s.transact(t.Context(), func(tx *sql.Tx) error {
-			return s.placeOnce(t.Context(), tx, order{buyer: buyer, worker: worker}, func() error { return s.takeOne(t.Context(), tx, 0) })
+			return s.placeOnce(t.Context(), tx, order{buyer: buyer, worker: worker}, func() error {
+				left, err := s.stock(t.Context(), tx, 0)
+				return errors.Join(err, s.setStock(t.Context(), tx, 0, left-1))
+			})
 		})
 	}
 	for i, c := range []struct {
@@ -31,13 +34,13 @@ func TestAnOrderThatIsAskedForAgainTakesNothing(t *testing.T) {
 			t.Errorf("request %d: got %v, want %v", i+1, err, c.want)
 		}
 	}
-	left, err := s.left(t.Context(), 0, 1)
-	orders, counted := s.orders(t.Context())
-	if err := errors.Join(err, counted); err != nil || left != 3 || orders != 2 {
-		t.Errorf("%d left and %d orders, %v; want 3 and 2", left, orders, err)
+	items, err := s.triples(t.Context(), "SELECT stock, 0, 0 FROM items")
+	orders, counted := s.triples(t.Context(), "SELECT buyer, worker, 0 FROM orders")
+	if err := errors.Join(err, counted); err != nil || len(items) != 1 || items[0][0] != 3 || len(orders) != 2 {
+		t.Errorf("%v left and orders of %v, %v; want 3 and 2", items, orders, err)
 	}
 	for buyer, want := range map[int]bool{7: true, 8: true, 9: false} {
-		if has, err := s.hasOne(t.Context(), buyer); err != nil || has != want {
+		if _, has, err := s.done.Lookup(t.Context(), s.db, s.key(buyer)); err != nil || has != want {
 			t.Errorf("buyer %d has an order: %v, %v; want %v", buyer, has, err, want)
 		}
 	}

@@ -4,8 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"sync"
-	"sync/atomic"
+	"fmt"
 	"time"
 
 	"github.com/interlock-go/interlock"
@@ -16,34 +15,24 @@ import (
 // strategy is a way to sell.
 type strategy struct {
 	idea   string // for people, one line
-	open   func(*shop) (sell, error)
+	sell   func(ctx context.Context, s *shop, o order) (sold bool, err error)
 	locks  bool     // it has locks of Interlock, and a URL says where
-	cut    bool     // it cuts the stock into segments
 	redis  bool     // its stock and buyers are in Redis, where sell looks at both; a URL says where
 	struck []Strike // can be shown with it
 	wrong  bool     // it may oversell
 	loose  bool     // nothing keeps a buyer from a second order
 }
 
-// sell serves a buyer who wants a piece of an item: an order, or nothing is left.
-type sell func(ctx context.Context, o order) (sold bool, err error)
-
-// order is what a buyer gets.
-type order struct {
-	buyer, worker int
-	item          int // the row of the stock: an item, or a segment of one
-}
-
 var strategies = map[string]strategy{
-	"none":        {idea: "not at all: it oversells", open: none, wrong: true, loose: true},
-	"local":       {idea: "by a lock of the process, a sync.Mutex: others do not see it, and it oversells", open: local, wrong: true},
-	"conditional": {idea: "by one statement that reads and writes: UPDATE … WHERE stock > 0", open: conditional},
-	"pessimistic": {idea: "by a transaction that locks the row before it reads", open: pessimistic},
-	"optimistic":  {idea: "by writing only if nobody has written since, and trying again", open: optimistic},
-	"mutex":       {idea: "by a lock around reading and writing", open: mutex, locks: true, struck: []Strike{Stop, Kill}},
-	"striped":     {idea: "by a lock for each of 1, 4, and 16 segments of the stock", open: striped, locks: true, cut: true},
-	"fenced":      {idea: "by a lock whose token the database checks", open: fenced, locks: true, struck: []Strike{Stop, Kill}},
-	"lua":         {idea: "by one script in Redis; orders reach the database through a Stream", open: lua, redis: true, struck: []Strike{Kill}},
+	"none":        {idea: "not at all: it oversells", sell: none, wrong: true, loose: true},
+	"local":       {idea: "by a lock of the process, a sync.Mutex: others do not see it, and it oversells", sell: local, wrong: true},
+	"conditional": {idea: "by one statement that reads and writes: UPDATE … WHERE stock > 0", sell: conditional},
+	"pessimistic": {idea: "by a transaction that locks the row before it reads", sell: pessimistic},
+	"optimistic":  {idea: "by writing only if nobody has written since, and trying again", sell: optimistic},
+	"mutex":       {idea: "by a lock around reading and writing", sell: mutex, locks: true, struck: []Strike{Stop, Kill}},
+	"striped":     {idea: "by a lock for each of 1, 4, and 16 segments of the stock", sell: striped, locks: true},
+	"fenced":      {idea: "by a lock whose token the database checks", sell: fenced, locks: true, struck: []Strike{Stop, Kill}},
+	"lua":         {idea: "by one script in Redis; orders reach the database through a Stream", sell: lua, redis: true, struck: []Strike{Kill}},
 }
 
 // Strategies lists the strategies in the order of the story that they tell.
@@ -54,31 +43,169 @@ func Strategies() []string {
 // Idea says in a line how a strategy protects the sale.
 func Idea(name string) string { return strategies[name].idea }
 
-// shop is what a worker has to sell with.
-type shop struct {
-	*store
-	worker   int
-	work     time.Duration
-	locks    func() (*interlock.Client, error) // opens the client, for who wants it
-	client   *interlock.Client                 // nil until then
-	lock     string                            // what the names of locks begin with
-	counters func() (*counter, error)          // opens the sale in Redis, for who wants it
-	counter  *counter                          // nil until then
-	items    int
-	segments int  // of each item
-	loose    bool // a buyer may get several orders
-	redis    bool // sell looks itself what is left, and who has one
-	strike   int  // the stock at which a worker may be struck; 0: never
-	midway   func() error
-	between  sync.Mutex                                            // of the buyer who is midway
-	written  func() error                                          // says that a consumer has written an order
-	beside   func(ctx context.Context, shut <-chan struct{}) error // what runs beside the clicks, and after shut to its end; or nil
-
-	retries   atomic.Int64 // sales that began again
-	refused   atomic.Int64 // those of them whose token was too old
-	takenOver atomic.Int64 // entries of the Stream that another consumer had
-	repeated  atomic.Int64 // entries whose order was there already
+// order is what a buyer gets.
+type order struct {
+	buyer, worker int
+	item          int // the row of the stock: an item, or a segment of one
 }
+
+// none protects nothing.
+func none(ctx context.Context, s *shop, o order) (bool, error) { return s.buy(ctx, o, unchecked) }
+
+// local is a lock of the process. It is exact with one worker. With several, each
+// has a lock of its own, and they sell the same pieces.
+func local(ctx context.Context, s *shop, o order) (bool, error) {
+	s.own[o.item].Lock()
+	defer s.own[o.item].Unlock()
+	return s.buy(ctx, o, unchecked)
+}
+
+// conditional leaves it to one statement of the database, which no other can come
+// between. Where one statement says all of it, no lock is needed.
+func conditional(ctx context.Context, s *shop, o order) (bool, error) {
+	time.Sleep(work)
+	err := s.transact(ctx, func(tx *sql.Tx) error {
+		return s.placeOnce(ctx, tx, o, func() error {
+			n, err := s.exec(ctx, tx, "UPDATE items SET stock = stock - 1 WHERE id = ? AND stock > 0", o.item)
+			if err == nil && n == 0 {
+				err = errSoldOut
+			}
+			return err
+		})
+	})
+	return soldBy(err)
+}
+
+// pessimistic locks the row before it reads it. Others wait in the database until the
+// transaction ends.
+func pessimistic(ctx context.Context, s *shop, o order) (bool, error) {
+	tx, err := s.rows.Begin(ctx, s.db)
+	if err != nil {
+		return false, err
+	}
+	defer tx.Rollback() // nothing after a commit
+	err = s.placeOnce(ctx, tx, o, func() error {
+		if err := s.rows.Lock(ctx, tx, o.item); err != nil {
+			return err
+		}
+		left, err := s.stock(ctx, tx, o.item)
+		if err != nil {
+			return err
+		}
+		if left <= 0 {
+			return errSoldOut
+		}
+		time.Sleep(work)
+		return s.setStock(ctx, tx, o.item, left-1)
+	})
+	if err == nil {
+		err = tx.Commit()
+	}
+	return soldBy(err)
+}
+
+// optimistic reads the row with its version and writes only if that version still
+// stands. Otherwise another was faster (rowlock.ErrConflict), and it tries again.
+func optimistic(ctx context.Context, s *shop, o order) (bool, error) {
+	var left int
+	version, err := s.versioned.Read(ctx, s.db, o.item, rowlock.Columns{"stock": &left})
+	if err != nil || left <= 0 {
+		return false, err
+	}
+	time.Sleep(work)
+	err = s.transact(ctx, func(tx *sql.Tx) error {
+		return s.placeOnce(ctx, tx, o, func() error {
+			return s.versioned.Write(ctx, tx, o.item, version, rowlock.Columns{"stock": left - 1})
+		})
+	})
+	return err == nil, err
+}
+
+// mutex holds a lock while it reads and writes. In strict order buyers are served as
+// they came, at whichever worker, so that the workers take turns.
+func mutex(ctx context.Context, s *shop, o order) (bool, error) {
+	return s.under(ctx, s.client.Mutex(s.itemLock(o), interlock.StrictOrder()), o, unchecked)
+}
+
+// fenced is mutex, and the database refuses a token that is older than one that it
+// has seen. So a worker that was stopped too long cannot write what it believes.
+func fenced(ctx context.Context, s *shop, o order) (bool, error) {
+	return s.under(ctx, s.client.Mutex(s.itemLock(o), interlock.StrictOrder()), o, func(ctx context.Context, tx *sql.Tx) error {
+		return s.tokens.Check(ctx, tx, o.item, interlock.LeaseFrom(ctx))
+	})
+}
+
+// striped cuts the stock of an item into segments, each with a lock of its own. A buyer
+// begins with one of them and goes on to the next while nothing is left. A stock never
+// grows, so whoever has found every segment empty, one after the other, knows that all
+// is sold.
+func striped(ctx context.Context, s *shop, o order) (sold bool, err error) {
+	stripes := s.client.Striped(s.Lock, s.Items*s.Segments, interlock.StrictOrder())
+	item := o.item
+	for i := range s.Segments {
+		o.item = item*s.Segments + (o.buyer/s.Items+i)%s.Segments
+		if sold, err = s.under(ctx, stripes.Stripe(o.item), o, unchecked); sold || err != nil {
+			break
+		}
+	}
+	return sold, err
+}
+
+func (s *shop) itemLock(o order) string { return fmt.Sprintf("%s/%d", s.Lock, o.item) }
+
+// under buys under a lock.
+func (s *shop) under(ctx context.Context, lock *interlock.Lock, o order, c check) (sold bool, err error) {
+	err = lock.Do(ctx, func(ctx context.Context) (err error) {
+		sold, err = s.buy(ctx, o, c)
+		return err
+	})
+	return sold, err
+}
+
+// check is what a strategy does first in each transaction.
+type check func(ctx context.Context, tx *sql.Tx) error
+
+func unchecked(context.Context, *sql.Tx) error { return nil }
+
+// work is the pause between reading and writing.
+const work = time.Millisecond
+
+// buy reads, works and writes, with whatever protection its caller has arranged.
+func (s *shop) buy(ctx context.Context, o order, c check) (sold bool, err error) {
+	var left int
+	err = s.transact(ctx, func(tx *sql.Tx) (err error) {
+		if err = c(ctx, tx); err == nil {
+			left, err = s.stock(ctx, tx, o.item)
+		}
+		return err
+	})
+	if err != nil || left <= 0 {
+		return false, err
+	}
+	time.Sleep(work)
+	// It has looked for the last time whether its lease stands: what it writes next is as if it were on its way already.
+	if struck, err := s.struck(o.item, left); err != nil {
+		return false, err
+	} else if struck {
+		ctx = context.WithoutCancel(ctx)
+	}
+	err = s.transact(ctx, func(tx *sql.Tx) error {
+		return s.placeOnce(ctx, tx, o, func() error {
+			if err := c(ctx, tx); err != nil {
+				return err
+			}
+			return s.setStock(ctx, tx, o.item, left-1)
+		})
+	})
+	return err == nil, err
+}
+
+// Why a transaction is rolled back.
+var (
+	errHasOne  = errors.New("the buyer has an order")
+	errSoldOut = errors.New("nothing is left")
+	errBetween = errors.New("another buyer of this worker is between reading and writing")
+)
 
 // another reports errors of a sale that did not take place, and may at another try:
 // another buyer was faster, or the lock was lost.
@@ -91,70 +218,10 @@ func another(err error) bool {
 	return false
 }
 
-// think is the work between reading and writing.
-func (s *shop) think(ctx context.Context) error {
-	timer := time.NewTimer(s.work)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ended(ctx)
-	}
-}
-
-// check is what a strategy does first in each transaction.
-type check func(ctx context.Context, tx *sql.Tx) error
-
-// buy reads, thinks and writes, with whatever protection its caller has arranged.
-func (s *shop) buy(ctx context.Context, o order, checks ...check) (sold bool, err error) {
-	var left int
-	err = s.transact(ctx, func(tx *sql.Tx) (err error) {
-		if err = checkAll(ctx, tx, checks); err == nil {
-			left, err = s.stock(ctx, tx, o.item)
-		}
-		return err
-	})
-	if err != nil || left <= 0 {
-		return false, err
-	}
-	if err := s.think(ctx); err != nil {
-		return false, err
-	}
-	if ctx, err = s.struck(ctx, o.item, left); err != nil {
-		return false, err
-	}
-	err = s.transact(ctx, func(tx *sql.Tx) error {
-		take := func() error {
-			if err := checkAll(ctx, tx, checks); err != nil {
-				return err
-			}
-			return s.setStock(ctx, tx, o.item, left-1)
-		}
-		if !s.loose {
-			return s.placeOnce(ctx, tx, o, take)
-		}
-		if err := take(); err != nil {
-			return err
-		}
-		return s.place(ctx, tx, o)
-	})
-	return err == nil, err
-}
-
 // soldBy is what a transaction that ended with err has sold.
 func soldBy(err error) (sold bool, _ error) {
 	if errors.Is(err, errSoldOut) {
 		return false, nil
 	}
 	return err == nil, err
-}
-
-func checkAll(ctx context.Context, tx *sql.Tx, checks []check) error {
-	for _, check := range checks {
-		if err := check(ctx, tx); err != nil {
-			return err
-		}
-	}
-	return nil
 }

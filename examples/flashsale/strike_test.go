@@ -1,8 +1,11 @@
 package flashsale
 
 import (
+	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -37,36 +40,45 @@ func stoppedAsPromised(t *testing.T, results []Result) {
 
 // Promise: a worker that breathes while a buyer of it is struck strikes no other one: who comes there meanwhile begins again.
 func TestABreathStrikesNoSecondBuyer(t *testing.T) {
-	came, goOn := make(chan bool, 2), make(chan bool)
-	s := &shop{strike: 1, midway: func() error {
-		came <- true
-		<-goOn
-		return nil
-	}}
+	s := &shop{job: job{Strike: 1}, midway: make(chan bool), goOn: make(chan bool)}
 	struck := make(chan error, 1)
-	strike := func() error {
-		_, err := s.struck(t.Context(), 0, 1)
-		return err
+	go func() {
+		_, err := s.struck(0, 1)
+		struck <- err
+	}()
+	if err := s.Midway(true, nil); err != nil {
+		t.Fatal(err)
 	}
-	go func() { struck <- strike() }()
-	<-came
-	second := make(chan error, 1)
-	go func() { second <- strike() }()
-	select {
-	case err := <-second:
-		if !another(err) {
-			t.Errorf("the second buyer got %v, want an error after which it begins again", err)
-		}
-	case <-time.After(20 * time.Second):
-		t.Error("the second buyer waits with the first one")
+	if _, err := s.struck(0, 1); !another(err) {
+		t.Errorf("the second buyer got %v, want an error after which it begins again", err)
 	}
-	close(goOn)
+	if err := s.GoOn(true, nil); err != nil {
+		t.Fatal(err)
+	}
 	if err := <-struck; err != nil {
 		t.Errorf("the first buyer got %v", err)
 	}
-	if err := strike(); err != nil {
-		t.Errorf("who comes later got %v", err)
-	}
+}
+
+// Promise: a worker that is stopped, perhaps in a write that keeps out all others, runs for a moment after 16 s and 32 s,
+// and for good after 48 s, or when another has sold the piece.
+func TestAStoppedWorkerBreathes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for sold, want := range map[time.Duration]string{time.Second: "stop 0s, go on 1s", time.Hour: "stop 0s, go on 16s, stop 16s, go on 32s, stop 32s, go on 48s"} {
+			began, seen := time.Now(), []string(nil)
+			see := func(what string) func() error {
+				return func() error {
+					seen = append(seen, fmt.Sprint(what, " ", time.Since(began).Round(time.Second)))
+					return nil
+				}
+			}
+			over := make(chan struct{})
+			time.AfterFunc(sold, func() { close(over) })
+			if err := breathe(t.Context(), over, see("stop"), see("go on")); err != nil || strings.Join(seen, ", ") != want {
+				t.Errorf("got %q, %v; want %q", seen, err, want)
+			}
+		}
+	})
 }
 
 // Promise: when a worker is killed while it holds the lock, others go on, exactly, and

@@ -2,13 +2,15 @@ package flashsale
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net/rpc"
 	"os"
 	"os/signal"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/interlock-go/interlock"
 	_ "github.com/interlock-go/interlock/backend/etcdlock"
@@ -16,18 +18,37 @@ import (
 	_ "github.com/interlock-go/interlock/backend/mysqllock"
 	_ "github.com/interlock-go/interlock/backend/pglock"
 	_ "github.com/interlock-go/interlock/backend/redislock"
-	_ "github.com/interlock-go/interlock/backend/sqlitelock" // the default of Config.URL
+	_ "github.com/interlock-go/interlock/backend/sqlitelock" // the default of Config.URLs
 	_ "github.com/interlock-go/interlock/backend/zklock"
 	"github.com/interlock-go/interlock/fence"
+)
 
-	"golang.org/x/sync/errgroup"
+// A worker serves its parent's calls (net/rpc) on its standard input and output. These types have no name of
+// their own since net/rpc takes no unexported ones.
+type (
+	// job is what the parent opens a worker with.
+	job = struct {
+		Strategy        string
+		Worker          int // from 1
+		Items, Segments int // segments of each item
+		Shop            place
+		URL, Lock       string        // where its locks are, and what their names begin with
+		TTL             time.Duration // of the locks; 0: as the URL says
+		Strike          int           // the stock at which a worker is struck; 0: none is
+	}
+
+	// answer is what a buyer is told: that there is an order, and that it is of this click.
+	answer = struct{ Sold, New bool }
+
+	// counts are what a worker has counted.
+	counts = struct {
+		Retries, Refused, TakenOver, Repeated int
+		Written                               time.Time
+	}
 )
 
 // workerVariable marks a process that was started as a worker.
 const workerVariable = "INTERLOCK_FLASH_SALE_WORKER"
-
-// connections is how many connections to the database a worker has.
-const connections = 4
 
 // atOnce is how many buyers a worker serves at once. Others wait until one of them is
 // served, so that not all that come to one worker are in line before all that come to
@@ -41,160 +62,99 @@ func WorkerMain() {
 	if os.Getenv(workerVariable) == "" {
 		return
 	}
-	// A Ctrl-C at the terminal reaches the workers too; the parent decides.
-	signal.Ignore(os.Interrupt)
-	var mu sync.Mutex
-	out := json.NewEncoder(os.Stdout)
-	say := func(m message) error {
-		mu.Lock()
-		defer mu.Unlock()
-		return out.Encode(m)
+	signal.Ignore(os.Interrupt) // A Ctrl-C at the terminal reaches the workers too; the parent decides.
+	server := rpc.NewServer()
+	if err := server.RegisterName("Worker", &shop{seats: make(chan struct{}, atOnce), midway: make(chan bool), goOn: make(chan bool)}); err != nil {
+		panic(err)
 	}
-	last, err := work(os.Stdin, say)
-	if err != nil {
-		last = message{Kind: failed, Error: err.Error()}
-	}
-	if say(last) != nil || err != nil {
-		os.Exit(1)
-	}
+	server.ServeConn(stdio{os.Stdout})
 	os.Exit(0)
 }
 
-// work does one job and returns the last message.
-func work(in io.Reader, say func(message) error) (last message, err error) {
-	requests := json.NewDecoder(in)
-	var j job
-	if err := requests.Decode(&j); err != nil {
-		return last, fmt.Errorf("read the job: %w", err)
-	}
-	ctx, cancel := context.WithCancelCause(context.Background())
-	defer cancel(nil)
+// stdio is the pipes to the parent. If it is gone, or wants no more, this process ends.
+type stdio struct{ io.WriteCloser }
 
-	proceed := make(chan struct{}, 1)
-	strategy := strategies[j.Strategy]
-	s := &shop{loose: strategy.loose, redis: strategy.redis, worker: j.Worker, work: j.Work, lock: j.Lock, items: j.Items, segments: j.Segments, strike: j.Strike}
-	s.midway = func() error {
-		if err := say(message{Kind: midway}); err != nil {
-			return err
-		}
-		select {
-		case <-proceed:
-			return nil
-		case <-ctx.Done():
-			return ended(ctx)
-		}
+func (stdio) Read(p []byte) (int, error) {
+	n, err := os.Stdin.Read(p)
+	if err != nil {
+		os.Exit(0)
 	}
-	s.written = func() error { return say(message{Kind: written}) }
-	if s.store, err = openStore(ctx, j.Shop, connections); err != nil {
-		return last, err
+	return n, err
+}
+
+// shop is what a worker has to sell with.
+type shop struct {
+	job
+	strategy
+	*store
+	own      []sync.Mutex      // for each item: of local
+	client   *interlock.Client // nil without locks
+	counter  *counter          // nil unless it sells in Redis
+	shut     chan struct{}     // closed when no buyer comes any more
+	consumed chan error        // the end of the consumer
+	seats    chan struct{}
+	midway   chan bool  // a buyer waits between reading and writing, until
+	goOn     chan bool  // this
+	between  sync.Mutex // of the buyer who is midway
+
+	retries, refused, takenOver, repeated atomic.Int64
+	written                               atomic.Int64 // when the last order of the Stream was, in nanoseconds
+}
+
+// Open is called before the first buyer comes.
+func (s *shop) Open(j job, _ *bool) (err error) {
+	ctx := context.Background()
+	s.job, s.strategy, s.own = j, strategies[j.Strategy], make([]sync.Mutex, j.Items)
+	if s.store, err = openStore(j.Shop); err != nil {
+		return err
 	}
-	defer func() { err = errors.Join(err, s.close()) }()
-	s.locks = func() (*interlock.Client, error) {
+	if s.locks {
 		options := []interlock.ClientOption{interlock.Owner(fmt.Sprintf("flash sale, worker %d, process %d", j.Worker, os.Getpid()))}
 		if j.TTL > 0 {
 			options = append(options, interlock.TTL(j.TTL))
 		}
-		s.client, err = interlock.Open(ctx, j.URL, options...)
-		return s.client, err
-	}
-	defer func() {
-		if s.client != nil {
-			err = errors.Join(err, s.client.Close())
+		if s.client, err = interlock.Open(ctx, j.URL, options...); err != nil {
+			return err
 		}
-	}()
-	s.counters = func() (*counter, error) {
-		s.counter, err = openCounter(j.URL, j.Shop.Sale)
-		return s.counter, err
 	}
-	defer func() {
-		if s.counter != nil {
-			s.counter.close()
+	if s.redis {
+		if s.counter, err = openCounter(j.URL, j.Shop.Sale); err != nil {
+			return err
 		}
-	}()
-	sell, err := strategy.open(s)
-	if err != nil {
-		return last, err
+		s.shut, s.consumed = make(chan struct{}), make(chan error, 1)
+		go func() { s.consumed <- s.consume(ctx) }()
 	}
-	if err := say(message{Kind: ready}); err != nil {
-		return last, err
-	}
-
-	asked, closing := make(chan request), make(chan struct{})
-	go func() { // as long as the process
-		closed := false
-		for {
-			var r request
-			if err := requests.Decode(&r); err != nil {
-				cancel(fmt.Errorf("the parent process is gone: %w", err))
-				return
-			}
-			switch {
-			case r.Kind == click:
-				asked <- r
-			case r.Kind == goOn:
-				proceed <- struct{}{}
-			case r.Kind == shut && !closed:
-				closed = true
-				close(closing)
-			}
-		}
-	}()
-	clicks, ctx := errgroup.WithContext(ctx)
-	clicks.Go(func() error {
-		seats := make(chan struct{}, atOnce)
-		for {
-			select {
-			case <-ctx.Done():
-				return ended(ctx)
-			case <-closing:
-				return nil
-			case r := <-asked:
-				clicks.Go(func() error {
-					seats <- struct{}{}
-					defer func() { <-seats }()
-					a, err := s.serve(ctx, sell, r.Buyer)
-					if err != nil {
-						return fmt.Errorf("buyer %d: %w", r.Buyer, err)
-					}
-					a.Click = r.Click
-					return say(a)
-				})
-			}
-		}
-	})
-	if s.beside != nil {
-		clicks.Go(func() error { return s.beside(ctx, closing) })
-	}
-	err = clicks.Wait()
-	return message{
-		Kind: done, Retries: int(s.retries.Load()), Refused: int(s.refused.Load()),
-		TakenOver: int(s.takenOver.Load()), Repeated: int(s.repeated.Load()),
-	}, err
+	return nil
 }
 
-// serve serves a buyer until there is an answer. One who has an order is told so again, and
+// Sell serves a buyer until there is an answer. One who has an order is told so again, and
 // one who comes when all is sold waits for nobody.
-func (s *shop) serve(ctx context.Context, sell sell, buyer int) (message, error) {
+func (s *shop) Sell(buyer int, a *answer) (err error) {
+	s.seats <- struct{}{}
+	defer func() { <-s.seats }()
+	ctx := context.Background()
+	o := order{buyer: buyer, worker: s.Worker, item: buyer % s.Items}
 	for {
-		o := order{buyer: buyer, worker: s.worker, item: buyer % s.items}
-		left, err := s.leftFor(ctx, o)
-		sold := false
+		left, sold := 1, false
+		if !s.redis { // whose script looks itself
+			const query = "SELECT sum(stock) FROM items WHERE id >= ? AND id < ?"
+			err = s.db.QueryRowContext(ctx, s.sql(query), o.item*s.Segments, (o.item+1)*s.Segments).Scan(&left)
+		}
 		if err == nil && left > 0 {
-			sold, err = sell(ctx, o)
+			sold, err = s.sell(ctx, s, o)
 		}
 		switch {
 		case sold: // An order that was committed stands, even if the lock was lost then.
-			return message{Kind: answer, Sold: true, New: true}, nil
+			*a = answer{Sold: true, New: true}
+			return nil
 		case errors.Is(err, errHasOne):
-			return message{Kind: answer, Sold: true}, nil
-		case err == nil && (s.loose || s.redis):
-			return message{Kind: answer}, nil
-		case err == nil:
-			// Nothing is left, but an earlier click may have got a piece.
-			has, err := s.hasOne(ctx, buyer)
-			return message{Kind: answer, Sold: has}, err
-		case !another(err) || ctx.Err() != nil:
-			return message{}, err
+			a.Sold = true
+			return nil
+		case err == nil && !s.loose && !s.redis: // Nothing is left, but an earlier click may have got a piece.
+			_, a.Sold, err = s.done.Lookup(ctx, s.db, s.key(buyer))
+			return err
+		case err == nil || !another(err):
+			return err
 		}
 		s.retries.Add(1)
 		if errors.Is(err, fence.ErrStale) {
@@ -203,11 +163,45 @@ func (s *shop) serve(ctx context.Context, sell sell, buyer int) (message, error)
 	}
 }
 
-// leftFor reads in the database how many pieces a buyer may get one of. Where the stock is in
-// Redis there may be some: its script looks itself.
-func (s *shop) leftFor(ctx context.Context, o order) (int, error) {
-	if s.redis {
-		return 1, nil
+// Midway returns when a buyer is midway, who waits until GoOn.
+func (s *shop) Midway(bool, *bool) error {
+	<-s.midway
+	return nil
+}
+
+func (s *shop) GoOn(bool, *bool) error {
+	s.goOn <- true
+	return nil
+}
+
+// struck is where a strike hits a worker, on its way from reading to writing. Another buyer may come there while
+// the worker breathes, and begins again: a worker writes too late once.
+func (s *shop) struck(item, left int) (bool, error) {
+	if left != s.Strike || item != 0 {
+		return false, nil
 	}
-	return s.left(ctx, o.item, s.segments)
+	if !s.between.TryLock() {
+		return false, errBetween
+	}
+	defer s.between.Unlock()
+	s.midway <- true
+	<-s.goOn
+	return true, nil
+}
+
+// Close is called after the last buyer has an answer.
+func (s *shop) Close(_ bool, c *counts) (err error) {
+	if s.redis {
+		close(s.shut)
+		err = <-s.consumed
+		s.counter.Close()
+	}
+	if s.locks {
+		err = errors.Join(err, s.client.Close())
+	}
+	*c = counts{
+		Retries: int(s.retries.Load()), Refused: int(s.refused.Load()),
+		TakenOver: int(s.takenOver.Load()), Repeated: int(s.repeated.Load()), Written: time.Unix(0, s.written.Load()),
+	}
+	return errors.Join(err, s.db.Close())
 }

@@ -1,12 +1,14 @@
 // Flashsale sells a small stock to many buyers, with and without locks:
 //
 //	go run ./cmd/flashsale
+//
+// `interlock demo flash-sale` has more flags.
 package main
 
 import (
 	"context"
 	"flag"
-	"fmt"
+	"log"
 	"os"
 	"os/signal"
 
@@ -28,9 +30,8 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	c.Progress = func(p flashsale.Progress) {
-		fmt.Fprintf(os.Stderr, "\r%-12s %5d orders, %5d of %d buyers served", p.Strategy, p.Orders, p.Served, p.Buyers)
 		if p.Done {
-			fmt.Fprintln(os.Stderr)
+			log.Printf("%d/%d %s: %d orders", p.Number, p.Of, p.Strategy, p.Orders)
 		}
 	}
 	results, err := flashsale.Run(ctx, c)
@@ -39,7 +40,6 @@ func main() {
 		err = flashsale.Check(results)
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+		log.Fatal(err)
 	}
 }
