@@ -57,7 +57,7 @@ func TestWhoWaitsAfterACrashIsToldWhy(t *testing.T) {
 			}
 			<-held.Done()
 			_, try := other.Mutex("nightly").TryAcquire(t.Context())
-			_, wait := other.Mutex("nightly", interlock.Wait(100*time.Millisecond)).Acquire(t.Context())
+			_, wait := other.Mutex("nightly", interlock.Wait(3*time.Second)).Acquire(t.Context())
 			for what, err := range map[string]error{"a try": try, "Wait": wait} {
 				if !errors.Is(err, interlock.ErrUnavailable) || errors.Is(err, interlock.ErrBusy) || !strings.Contains(err.Error(), "nothing is granted for another ") {
 					t.Errorf("%s: %v", what, err)

@@ -48,10 +48,10 @@ func TestWhoWaitsAfterACrashIsToldWhy(t *testing.T) {
 		return err
 	}
 	waits := map[string]func() error{
-		"Wait":                             func() error { return wait(t.Context(), interlock.Wait(100*time.Millisecond)) },
-		"Wait, in line behind its process": func() error { return wait(t.Context(), interlock.Wait(50*time.Millisecond)) },
+		"Wait":                             func() error { return wait(t.Context(), interlock.Wait(3*time.Second)) },
+		"Wait, in line behind its process": func() error { return wait(t.Context(), interlock.Wait(2*time.Second)) },
 		"a deadline": func() error {
-			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 			defer cancel()
 			return wait(ctx)
 		},
