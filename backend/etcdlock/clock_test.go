@@ -135,7 +135,7 @@ func (c *client) hears(want string) {
 		if got != want {
 			c.t.Fatalf("a client says %q, not %q", got, want)
 		}
-	case <-time.After(bound):
+	case <-time.After(bound()):
 		c.t.Fatalf("a client does not say %q", want)
 	}
 }

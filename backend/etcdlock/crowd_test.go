@@ -46,7 +46,7 @@ type ticket struct {
 
 // newCrowd has n wait behind a holder, which is the first of the line.
 func newCrowd(t *testing.T, n int, endpoints ...string) *crowd {
-	ctx, cancel := context.WithTimeout(t.Context(), bound+time.Duration(n)*100*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), bound()+time.Duration(n)*100*time.Millisecond)
 	t.Cleanup(cancel)
 	c := &crowd{t: t, ctx: ctx}
 	var sessions []driver.Session

@@ -17,14 +17,15 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/etcdtest"
 )
 
 // bound is the time that no test needs.
-const bound = 45 * time.Second
+func bound() time.Duration { return busy.Bound(45 * time.Second) }
 
 func limited(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), bound)
+	ctx, cancel := context.WithTimeout(t.Context(), bound())
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -189,9 +190,9 @@ func TestOneLeaderWithOtherPrograms(t *testing.T) {
 // await waits for a condition.
 func await(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(bound); !ok(); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(bound()); !ok(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("%s: not within %v", what, bound)
+			t.Fatalf("%s: not within %v", what, bound())
 		}
 	}
 }

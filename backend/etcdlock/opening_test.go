@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/etcdtest"
 )
 
@@ -14,7 +15,7 @@ func TestAClientIsOpenedWhileTheLeaderChanges(t *testing.T) {
 	t.Parallel()
 	c := etcdtest.StartCluster(t, 3)
 	leader := c.Leader()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(time.Minute))
 	defer cancel()
 	url := ""
 	for _, s := range c.Others(leader) {

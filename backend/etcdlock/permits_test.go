@@ -15,7 +15,7 @@ import (
 func TestPermitsThatChangeAllTheTime(t *testing.T) {
 	t.Parallel()
 	s := etcdtest.Start(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*bound)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*bound())
 	defer cancel()
 	var clients []*interlock.Client
 	for range 3 {

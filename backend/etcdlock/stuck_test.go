@@ -38,7 +38,7 @@ func TestAHolderBehindAStuckLeaderGivesUpBeforeTheNextOneHolds(t *testing.T) {
 func (a *account) freeze(c *etcdtest.Cluster, span time.Duration) {
 	leader := c.Leader()
 	others := c.Others(leader)
-	ctx, stop := context.WithTimeout(a.t.Context(), bound+span)
+	ctx, stop := context.WithTimeout(a.t.Context(), bound()+span)
 	var workers sync.WaitGroup
 	defer workers.Wait()
 	defer stop()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	_ "github.com/interlock-go/interlock/backend/filelock"
+	"github.com/interlock-go/interlock/internal/busy"
 )
 
 // patience bounds each wait of a test.
@@ -46,7 +47,7 @@ func is(t *testing.T, err, want error) {
 
 func eventually(t *testing.T, what string, f func() bool) {
 	t.Helper()
-	within(t, patience, what, f)
+	within(t, busy.Bound(patience), what, f)
 }
 
 func within(t *testing.T, d time.Duration, what string, f func() bool) {
@@ -60,7 +61,7 @@ func within(t *testing.T, d time.Duration, what string, f func() bool) {
 
 func acquire(t *testing.T, l *interlock.Lock) *interlock.Lease {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(patience))
 	defer cancel()
 	lease, err := l.Acquire(ctx)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/interlock-go/interlock/backend/mysqllock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/doctor/doctortest"
 	"github.com/interlock-go/interlock/internal/mysqltest"
 )
@@ -20,7 +21,7 @@ import (
 // than a heartbeat would find out, and that heartbeats find both. Both are to be of one user: those of another one cannot wake it.
 func handsOver(t *testing.T, one, other driver.Driver, queue string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(time.Minute))
 	defer cancel()
 	o := driver.SessionOptions{TTL: 10 * time.Minute}
 	a, err := one.Open(ctx, o)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/mysqltest"
 )
 
@@ -96,7 +97,7 @@ func TestAReleaseDoesNotQueueBehindACrowd(t *testing.T) {
 		crowd = append(crowd, waiter{in, stands})
 	}
 	unlock := locked(t, s, "q")
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(time.Minute))
 	defer cancel()
 	var all sync.WaitGroup
 	again := func(what string, do func() error) { // where each try has waited in vain
@@ -148,7 +149,7 @@ func TestACrowdThatGivesUp(t *testing.T) {
 	t.Parallel()
 	const clients, waiters, each, most = 2, 200, 6, 8
 	s := mysqltest.Start(t, mysqltest.Config("max_connections", "151"))
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(3*time.Minute))
 	defer cancel()
 	keeper, err := interlock.Open(ctx, s.URL(), interlock.TTL(15*time.Second))
 	if err != nil {

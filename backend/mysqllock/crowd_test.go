@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/mysqltest"
 )
 
@@ -62,7 +63,7 @@ func TestCrowd(t *testing.T) {
 	t.Parallel()
 	const waiters, clients = 400, 10
 	s := mysqltest.Start(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(3*time.Minute))
 	defer cancel()
 	drivers, sessions := make([]driver.Driver, clients), make([]*driver.Opened, clients)
 	for i := range sessions {
@@ -116,7 +117,7 @@ func TestWaitingAsksNothing(t *testing.T) {
 	t.Parallel()
 	const clients = 100
 	s := mysqltest.Start(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(3*time.Minute))
 	defer cancel()
 	_, holder := session(t, s.URL())
 	sessions := make([]*driver.Opened, clients)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/mysqltest"
 	"github.com/interlock-go/interlock/internal/testserver"
 )
@@ -92,7 +93,7 @@ func TestConnectionsWithoutTheEndOfAnAnswer(t *testing.T) {
 	}
 	all.Wait()
 	on.Store(false)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(30*time.Second))
 	defer cancel()
 	if err := swap(ctx, d, 20); err != nil {
 		t.Error(err)

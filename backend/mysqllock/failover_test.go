@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/mysqltest"
 	"github.com/interlock-go/interlock/internal/takeover"
 )
@@ -86,7 +87,7 @@ func TestAFailoverRepeatsNoToken(t *testing.T) {
 	}
 	primary := mysqltest.Primary(t)
 	replica := mysqltest.Replica(t, primary)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(2*time.Minute))
 	defer cancel()
 	d, one := session(t, primary.URL())
 	var all []*numbered

@@ -14,6 +14,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/mysqltest"
 )
 
@@ -22,7 +23,7 @@ import (
 func TestNewsTakeThePlaceOfOtherConnections(t *testing.T) {
 	t.Parallel()
 	s := mysqltest.Start(t)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(time.Minute))
 	defer cancel()
 	_, one := session(t, s.URL())
 	held, err := one.Join(ctx, mutex("q", 1))
@@ -76,7 +77,7 @@ func TestAServerWithoutFreeConnections(t *testing.T) {
 		"SET GLOBAL max_connections = 10":            "max_connections",
 	} {
 		s := mysqltest.Start(t, mysqltest.Config("max_user_connections", "1000"))
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(time.Minute))
 		defer cancel()
 		_, one := session(t, s.URL())
 		held, err := one.Join(ctx, mutex("held", 1))
@@ -149,7 +150,7 @@ func fill(ctx context.Context, t *testing.T, s *mysqltest.Server) {
 func TestAWaitWithoutAnyConnectionNamesTheLimit(t *testing.T) {
 	t.Parallel()
 	s := mysqltest.Start(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(2*time.Minute))
 	defer cancel()
 	c, err := interlock.Open(ctx, s.URL()+"?dial_timeout=1m", interlock.TTL(time.Hour)) // the server may be slow to refuse
 	if err != nil {

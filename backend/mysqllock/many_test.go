@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/mysqltest"
 )
 
@@ -24,7 +25,7 @@ func TestACrowdOfClientsOnAServerWithFewConnections(t *testing.T) {
 	for _, c := range []struct{ clients, processes int }{{many, 1}, {120, 12}} {
 		t.Run(fmt.Sprintf("%d clients in %d processes", c.clients, c.processes), func(t *testing.T) {
 			s := mysqltest.Start(t, mysqltest.Config("max_connections", "60"))
-			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(5*time.Minute))
 			defer cancel()
 			first, err := interlock.Open(ctx, s.URL()) // it makes the tables
 			if err != nil {

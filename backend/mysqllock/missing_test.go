@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/mysqltest"
 )
 
@@ -17,7 +18,7 @@ func TestARunningProgramMakesDroppedTablesAgain(t *testing.T) {
 	t.Parallel()
 	s := mysqltest.Start(t)
 	d, old := session(t, s.URL())
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(time.Minute))
 	defer cancel()
 	k, err := old.Join(ctx, mutex("q", 1))
 	if err != nil {

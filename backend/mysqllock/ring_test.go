@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/mysqltest"
 )
 
@@ -34,7 +35,7 @@ func TestRingsAtAnyMoment(t *testing.T) {
 		_, one := session(t, urls)
 		all.Go(func() {
 			for n := 0; n < cycles(60) || rung.Load() < least; n++ {
-				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(time.Minute))
 				ticket, err := one.Join(ctx, mutex("ring", c*1_000_000+n+1))
 				if err == nil && !ticket.Held {
 					ticket, err = one.Await(ctx, ticket)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/mysqltest"
 )
 
@@ -53,7 +54,7 @@ func until(t *testing.T, what string, ok func() bool) {
 		}
 		// Most looks are a process of their own. Those who are waited for need the processors.
 		time.Sleep(5*time.Millisecond + 2*time.Since(looked))
-		if time.Since(began) > time.Minute {
+		if time.Since(began) > busy.Bound(time.Minute) {
 			t.Fatal(what)
 		}
 	}

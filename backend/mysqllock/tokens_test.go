@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/mysqltest"
 )
 
@@ -16,7 +17,7 @@ func TestTokensGrowWhenTheClockFallsBack(t *testing.T) {
 	s := mysqltest.Start(t)
 	_, a := session(t, s.URL())
 	_, b := session(t, s.URL())
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(time.Minute))
 	defer cancel()
 	n := 0
 	join := func(by *driver.Opened, retry bool) driver.Ticket {

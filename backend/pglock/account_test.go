@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/chaos"
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
@@ -149,7 +150,7 @@ func until(t *testing.T, what string, ok func() bool) {
 		}
 		// Most looks are a process of their own. Those who are waited for need the processors.
 		time.Sleep(2*time.Millisecond + 2*time.Since(looked))
-		if time.Since(began) > 2*time.Minute {
+		if time.Since(began) > busy.Bound(2*time.Minute) {
 			var stacks strings.Builder
 			_ = pprof.Lookup("goroutine").WriteTo(&stacks, 1)
 			t.Logf("goroutines:\n%s", &stacks)

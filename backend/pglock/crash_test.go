@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
 
@@ -204,7 +205,7 @@ func (k *kept) check() {
 			k.t.Errorf("%q, held for an hour: %v", l.Name(), l.Err())
 		}
 		got, err := k.o.Mutex(l.Name()).TryAcquire(k.t.Context())
-		for end := time.Now().Add(time.Minute); err != nil && !errors.Is(err, interlock.ErrBusy) && time.Now().Before(end); {
+		for end := time.Now().Add(busy.Bound(time.Minute)); err != nil && !errors.Is(err, interlock.ErrBusy) && time.Now().Before(end); {
 			got, err = k.o.Mutex(l.Name()).TryAcquire(k.t.Context()) // a connection was lost, or a session is opened again
 		}
 		if !errors.Is(err, interlock.ErrBusy) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
 
@@ -28,7 +29,7 @@ func TestGarbageInAQueueHarmsOneName(t *testing.T) {
 		}
 		acquire(t, a, name, 1)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(time.Minute))
 	defer cancel()
 	s.SQL("CREATE TABLE was AS SELECT * FROM interlock.queue WHERE name = 'harmed4'")
 	for _, harm := range []string{

@@ -16,6 +16,7 @@ import (
 	"github.com/interlock-go/interlock/backend/pglock"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/drivertest"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
 
@@ -85,7 +86,7 @@ func beat(t *testing.T, s *driver.Opened, known ...driver.Ticket) {
 // granted waits for a ticket, which is renewed meanwhile, and says when it was held.
 func granted(t *testing.T, s *driver.Opened, k driver.Ticket) driver.Instant {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(time.Minute))
 	defer cancel()
 	k, err := s.Await(ctx, k)
 	if err != nil || !k.Held {
@@ -529,7 +530,7 @@ func TestLeaveWhileAJoinIsCommitted(t *testing.T) {
 	select {
 	case err := <-got:
 		noError(t, err)
-	case <-time.After(time.Minute):
+	case <-time.After(busy.Bound(time.Minute)):
 		t.Error("it has not been served")
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
 
@@ -23,7 +24,7 @@ func TestALongNoteCostsNoMemory(t *testing.T) { // memory is counted for the pro
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(30*time.Second))
 	defer cancel()
 	q, err := d.Follow(ctx, "q", "")
 	if err != nil || len(q.Members) != 2 || q.Members[0].ID != held.ID {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
 
@@ -121,7 +122,7 @@ func (g *growing) take(n int) {
 // acquired takes a mutex, over a failover if need be.
 func acquired(t *testing.T, c *interlock.Client, name string) *interlock.Lease {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(2*time.Minute))
 	defer cancel()
 	l, err := c.Mutex(name).Acquire(ctx)
 	noError(t, err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/interlock-go/interlock/backend/pglock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/doctor/doctortest"
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
@@ -155,7 +156,7 @@ func TestAHostThatSaysNothing(t *testing.T) {
 	noError(t, err)
 	defer silent.Close()
 	s := pgtest.Start(t)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // pgxpool gives up after two
+	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(time.Minute)) // pgxpool gives up after two
 	defer cancel()
 	d, err := openURL(ctx, fmt.Sprintf("postgres://%s@%s,127.0.0.1:%d/postgres", pgtest.Superuser, silent.Addr(), s.Port))
 	noError(t, err)

@@ -10,6 +10,7 @@ import (
 	"github.com/interlock-go/interlock/backend/memlock"
 	"github.com/interlock-go/interlock/backend/quorumlock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
 
@@ -24,7 +25,7 @@ func TestARunningProgramMakesDroppedTablesAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(time.Minute))
 	defer cancel()
 	for _, drop := range []string{"DROP SCHEMA own CASCADE; CREATE SCHEMA own AUTHORIZATION app", "DROP OWNED BY app; CREATE SCHEMA IF NOT EXISTS own AUTHORIZATION app"} {
 		old := session(t, d)

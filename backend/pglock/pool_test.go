@@ -14,6 +14,7 @@ import (
 
 	"github.com/interlock-go/interlock/backend/pglock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
 
@@ -139,7 +140,7 @@ func TestJoinsLeaveAConnectionToReleases(t *testing.T) {
 	if err := pgtest.Until(func() (bool, error) { return len(server.Backends("wait_event_type = 'Lock'")) > 2, nil }); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(30*time.Second))
 	defer cancel()
 	for what, do := range map[string]func() error{
 		"a release":            func() error { return holds.Leave(ctx, held, true) },

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
 
@@ -32,7 +33,7 @@ func TestALookBeforeTheFirstSessionAfterACrash(t *testing.T) {
 	s.Kill()
 	s.Restart()
 
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(2*time.Minute))
 	defer cancel()
 	looks := map[string]func() error{
 		"Join, repeated": func() error { _, err := holder.Join(ctx, r); return err },
@@ -98,7 +99,7 @@ func TestFixedTicketsOverACrash(t *testing.T) {
 	s.Kill()
 	s.Restart()
 
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(2*time.Minute))
 	defer cancel()
 	after, err := openURL(ctx, s.URL())
 	noError(t, err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/interlock-go/interlock/backend/pglock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
 
@@ -59,7 +60,7 @@ func answered(t *testing.T, answer <-chan error) error {
 	select {
 	case err := <-answer:
 		return err
-	case <-time.After(2 * time.Minute):
+	case <-time.After(busy.Bound(2 * time.Minute)):
 		t.Fatal("it is not answered")
 		return nil
 	}
@@ -169,7 +170,7 @@ func TestNoTwoHoldersAfterACancelledWait(t *testing.T) {
 			warm := join(t, a, request("warm", 1))
 			noError(t, a.Leave(t.Context(), warm, true))
 			standby.StopReceiving()
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(2*time.Minute))
 			defer cancel()
 			answer := make(chan error, 1)
 			try := func() {

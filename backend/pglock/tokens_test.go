@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
 
@@ -15,7 +16,7 @@ func TestTokensGrowWhenTheClockFallsBack(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Start(t)
 	a, b := session(t, opened(t, s.URL())), session(t, opened(t, s.URL()))
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(time.Minute))
 	defer cancel()
 	var last uint64
 	grows := func(how string, k driver.Ticket) {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/doctor"
 	"github.com/interlock-go/interlock/internal/doctor/doctortest"
 	"github.com/interlock-go/interlock/internal/redistest"
@@ -440,7 +441,7 @@ func TestCheckBehindSentinels(t *testing.T) {
 
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(2 * time.Minute); !ok(); {
+	for end := time.Now().Add(busy.Bound(2 * time.Minute)); !ok(); {
 		if time.Now().After(end) {
 			t.Fatalf("never: %s", what)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange/exchangetest"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
 
@@ -80,7 +81,7 @@ func awaiting(t *testing.T, s *driver.Opened, tk driver.Ticket) <-chan driver.Ti
 // toldOf makes sure that the next signals of a session, but those that others wait, are these.
 func toldOf(t *testing.T, s *driver.Opened, want ...driver.Demand) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 45*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(45*time.Second))
 	defer cancel()
 	for _, w := range want {
 		got, err := s.Signals(ctx)
@@ -197,7 +198,7 @@ func TestAGrantWithoutAProofIsAskedAbout(t *testing.T) {
 		if tk.Token <= held.Token {
 			t.Errorf("granted as %+v after %+v", tk, held)
 		}
-	case <-time.After(30 * time.Second):
+	case <-time.After(busy.Bound(30 * time.Second)):
 		t.Error("30 s after the news of a grant, whoever waits has not asked")
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
 
@@ -35,7 +36,7 @@ func session(t *testing.T, url string, ttl time.Duration) (driver.Driver, *drive
 // awaited waits until the ticket is held, for a minute at most.
 func awaited(t *testing.T, s *driver.Opened, tk driver.Ticket) driver.Ticket {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(time.Minute))
 	defer cancel()
 	got, err := s.Await(ctx, tk)
 	if err != nil {
@@ -50,7 +51,7 @@ func received[T any](t *testing.T, what string, from <-chan T) T {
 	select {
 	case v := <-from:
 		return v
-	case <-time.After(time.Minute):
+	case <-time.After(busy.Bound(time.Minute)):
 		t.Fatalf("a minute later still nothing of %s", what)
 		panic("not reached")
 	}

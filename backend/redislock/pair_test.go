@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
 
@@ -51,7 +52,7 @@ func TestThirtyContendersHalfOfThemWithTwoLuaScripts(t *testing.T) {
 		"writer": func(c *interlock.Client) *interlock.Lock { return c.RWMutex("writer").Writer() },
 	} {
 		p := pair{t, s, name}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(time.Minute))
 		defer cancel()
 		var number atomic.Int64 // read and then written, which nothing but the lock protects
 		drawn := make([]int64, 30)

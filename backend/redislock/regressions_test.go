@@ -17,6 +17,7 @@ import (
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/backend/redislock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
 
@@ -483,7 +484,7 @@ func TestManyWatchersAreTold(t *testing.T) {
 func TestACancelledAcquireReturns(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	open, done := context.WithTimeout(t.Context(), time.Minute)
+	open, done := context.WithTimeout(t.Context(), busy.Bound(time.Minute))
 	defer done()
 	c, err := interlock.Open(open, s.URL()+"?"+patient, interlock.TTL(10*time.Minute))
 	if err != nil {
@@ -555,7 +556,7 @@ func TestCallsReturnThoughAnotherDials(t *testing.T) {
 	s.KillConnections("normal")
 	s.Pause()
 	defer s.Resume()
-	long, cancel := context.WithTimeout(t.Context(), time.Minute)
+	long, cancel := context.WithTimeout(t.Context(), busy.Bound(time.Minute))
 	defer cancel()
 	go func() { _, _ = a.Join(long, exclusive("p")) }()
 	time.Sleep(200 * time.Millisecond)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/redistest"
 	"github.com/interlock-go/interlock/internal/testserver"
 )
@@ -76,7 +77,7 @@ func TestMoreReplicasThanThereAre(t *testing.T) {
 	t.Parallel()
 	for there, s := range []*redistest.Server{redistest.Start(t), redistest.StartSentinel(t).Master()} {
 		url := fmt.Sprintf("%s?replicas=%d", s.URL(), there+1)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(time.Minute))
 		defer cancel()
 		c := opener(t, url, interlock.TTL(time.Second), interlock.Observe(func(_ context.Context, e interlock.Event) {
 			if e.Kind == interlock.EventRetry { // it would try again for ever

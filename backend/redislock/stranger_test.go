@@ -9,6 +9,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
 
@@ -157,7 +158,7 @@ func do(t *testing.T, s *redistest.Server, args ...string) any {
 
 func acquire(t *testing.T, l *interlock.Lock) *interlock.Lease {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(time.Minute))
 	defer cancel()
 	lease, err := l.Acquire(ctx)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
 
@@ -84,7 +85,7 @@ func (w *waits) end(s *driver.Opened, d driver.Driver) {
 			if err != nil {
 				w.t.Errorf("a call that waited: %v", err)
 			}
-		case <-time.After(30 * time.Second):
+		case <-time.After(busy.Bound(30 * time.Second)):
 			w.t.Fatal("a call still waits for what has happened")
 		}
 	}
@@ -152,7 +153,7 @@ func TestTheEndOfAContextLeavesHeartbeatsAlone(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	// With a deadline, always, a single caller reads its answer itself.
-	long, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	long, cancel := context.WithTimeout(t.Context(), busy.Bound(5*time.Minute))
 	defer cancel()
 	d, err := openURL(long, s.URL()+"?"+patient)
 	if err != nil {

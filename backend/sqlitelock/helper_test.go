@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 )
 
 // limit bounds every wait for something that must happen.
@@ -15,7 +16,7 @@ const limit = time.Minute
 func file(t testing.TB) string { return filepath.Join(t.TempDir(), "locks.db") }
 
 func within(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(limit))
 	t.Cleanup(cancel)
 	return ctx
 }

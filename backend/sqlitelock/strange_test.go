@@ -11,6 +11,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/internal/busy"
 	"zombiezen.com/go/sqlite"
 )
 
@@ -93,7 +94,7 @@ func strangeNames(t *testing.T, d *client, like, made string, most int) {
 // listed are the names in the lists. One of more than 1,000 has no end.
 func listed(t *testing.T, d *client) (queues, cells []string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(time.Minute))
 	defer cancel()
 	for q, err := range d.Queues(ctx, "") {
 		if queues = append(queues, q.Name); err != nil || len(queues) > 1000 {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/interlock-go/interlock/backend/zklock/internal/peek"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/zktest"
 )
@@ -32,7 +33,7 @@ func aMutex(name string) driver.Request {
 // fixed end, a value is set and deleted, tokens are raised.
 func useOnce(t *testing.T, url string) error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(time.Minute))
 	defer cancel()
 	d, err := openURL(ctx, url)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/interlock-go/interlock/backend/zklock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/zktest"
 )
 
@@ -84,7 +85,7 @@ func TestWhoGivesUpBeforeItsJoinIsSentCostsNothing(t *testing.T) {
 		if _, err := a.Join(ctx, r); !errors.Is(err, context.DeadlineExceeded) {
 			return errors.Join(errors.New("a Join that waits to be sent"), err)
 		}
-		enough, cancel := context.WithTimeout(t.Context(), 30*time.Second) // no request is answered
+		enough, cancel := context.WithTimeout(t.Context(), busy.Bound(30*time.Second)) // no request is answered
 		defer cancel()
 		if err := a.Leave(enough, driver.Ticket{ID: r.ID, Queue: r.Queue}, true); !errors.Is(err, driver.ErrGone) {
 			return errors.Join(errors.New("Leave of what was not sent"), err)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/zktest"
 )
 
@@ -57,7 +58,7 @@ func newCounter(t *testing.T, s *zktest.Server) *counter {
 // how many bytes the server sent for each.
 func drained(t *testing.T, s *zktest.Server, n int, robust bool) int64 {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(10*time.Minute))
 	defer cancel()
 	sessions, counters := make([]*driver.Opened, 50), make([]*counter, 50)
 	sent := func() (sum int64) {

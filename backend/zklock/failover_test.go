@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/zktest"
 )
 
@@ -59,7 +60,7 @@ func TestFailoversByDeathAndByFreezing(t *testing.T) {
 	}
 	t.Logf("%d grants", in.grants)
 	for _, c := range clients {
-		wait, cancel := context.WithTimeout(t.Context(), time.Minute)
+		wait, cancel := context.WithTimeout(t.Context(), busy.Bound(time.Minute))
 		lease, err := c.Mutex("job").Acquire(wait)
 		cancel()
 		if err != nil {

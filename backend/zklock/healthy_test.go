@@ -9,6 +9,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/internal/answers"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/zktest"
 )
 
@@ -90,7 +91,7 @@ func TestAPauseOfTheServerCostsNoLease(t *testing.T) {
 // bound, for what is a matter of milliseconds.
 func calmly(t *testing.T, bound time.Duration, try func() (late time.Duration, failed error)) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Minute); ; {
+	for end := time.Now().Add(busy.Bound(10 * time.Minute)); ; {
 		late, err := try()
 		if err == nil {
 			return

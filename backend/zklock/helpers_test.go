@@ -11,6 +11,7 @@ import (
 	"github.com/interlock-go/interlock/backend/zklock"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/drivertest"
+	"github.com/interlock-go/interlock/internal/busy"
 )
 
 // opened is a driver of the servers at addr, whose nodes are below /a.
@@ -99,7 +100,7 @@ func nodes(t testing.TB, c *zk.Conn, path string) []string {
 // until waits for a condition.
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(busy.Bound(time.Minute)); !ok(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("it is not so that %s", what)
 		}
@@ -110,7 +111,7 @@ func until(t *testing.T, what string, ok func() bool) {
 func empties(t *testing.T, c *zk.Conn) {
 	t.Helper()
 	var left []string
-	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(busy.Bound(time.Minute)); ; time.Sleep(10 * time.Millisecond) {
 		if left = nodes(t, c, "/a/q"); len(left) == 0 {
 			return
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/busy"
 )
 
 // Promise: hundreds of members of a double barrier enter and leave together, and none of their
@@ -14,7 +15,7 @@ import (
 func TestHundredsOfMembersEnterAndLeave(t *testing.T) {
 	t.Parallel()
 	s := lent(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 45*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(45*time.Second))
 	defer cancel()
 	const n = 200
 	var clients []*interlock.Client

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/zktest"
 )
 
@@ -17,7 +18,7 @@ func TestNoCallTellsOfAnOlderState(t *testing.T) {
 	t.Parallel()
 	e := zktest.StartEnsemble(t, 3, zktest.Config("syncLimit", "100")) // so long a test may pause
 	follower, leader := e.Followers()[0], e.Leader()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(2*time.Minute))
 	defer cancel()
 	open := func(s *zktest.Server) (driver.Driver, *driver.Opened) {
 		d, err := openURL(ctx, "zk://"+s.Addr+"/lag")
@@ -272,7 +273,7 @@ func TestCreationThatIsStillUnderWayMakesNoSecondTicket(t *testing.T) {
 	e := zktest.StartEnsemble(t, 3)
 	followers := e.Followers()
 	left, right := zktest.NewProxy(t, followers[0].Addr), zktest.NewProxy(t, followers[1].Addr)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(time.Minute))
 	defer cancel()
 	right.Refuse(true)
 	d, err := openURL(ctx, "zk://"+left.Addr+","+right.Addr+"/lag")

@@ -14,6 +14,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/zktest"
 )
 
@@ -511,7 +512,7 @@ func TestAFollowerThatLagsGrantsByNoNumberOfBefore(t *testing.T) {
 	t.Parallel()
 	e := zktest.StartEnsemble(t, 3, zktest.Config("syncLimit", "100"))
 	follower, leader := e.Followers()[0], e.Leader()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(2*time.Minute))
 	defer cancel()
 	near, far := opened(t, leader.Addr), opened(t, follower.Addr)
 	a, b := session(t, near, 30*time.Second), session(t, far, 30*time.Second)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/zktest"
 )
 
@@ -15,7 +16,7 @@ func TestCloseWithoutAConnectionLeavesNoTicket(t *testing.T) {
 	t.Parallel()
 	s := zktest.Start(t, zktest.Config("maxSessionTimeout", "1200000"))
 	via := zktest.NewProxy(t, s.Addr)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(time.Minute))
 	defer cancel()
 	open := func(addr string) (driver.Driver, *driver.Opened) {
 		d, err := openURL(ctx, "zk://"+addr+"/tidy")

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/pgtest"
 	"github.com/interlock-go/interlock/internal/redistest"
 	"github.com/interlock-go/interlock/internal/zktest"
@@ -36,7 +37,7 @@ func TestAMultiLockOverFourBackendsLeavesNothingLocked(t *testing.T) {
 		{name: "ZooKeeper", url: "zk://" + zk.Addr + "/?", server: zk},
 		{name: "PostgreSQL", url: strings.Replace(pg.URL(), pg.Addr, proxy.Addr, 1) + "&", server: behind{pg, proxy}},
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(2*time.Minute))
 	defer cancel()
 	open := func(url string) *interlock.Client {
 		c, err := interlock.Open(ctx, url+"ttl=3s")

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
 
@@ -78,7 +79,7 @@ func TestJobIsGoneBeforeTheNextOneRuns(t *testing.T) {
 // eventually waits for a condition, so long that a busy machine meets it.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	const bound = 45 * time.Second
+	bound := busy.Bound(45 * time.Second)
 	for end := time.Now().Add(bound); !ok(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("waited %v: %s", bound, what)

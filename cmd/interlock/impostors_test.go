@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/testserver"
 )
 
@@ -69,7 +70,7 @@ func TestImpostors(t *testing.T) {
 				slots <- struct{}{}
 				defer func() { <-slots }()
 				addr := imitate(t, i.says, i.again)
-				ctx, cancel := context.WithTimeout(t.Context(), 45*time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(45*time.Second))
 				defer cancel()
 				c := exec.CommandContext(ctx, "sh", "-c", "ulimit -d 524288; exec "+command+" ls")
 				c.Env = append(os.Environ(), fmt.Sprintf("INTERLOCK_URL=%s://u:p@%s%s", scheme, addr, rest))

@@ -19,6 +19,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/busy"
 )
 
 // screen is a command on a terminal of so many columns and 24 lines.
@@ -60,7 +61,7 @@ func (s *screen) ends(t *testing.T) string {
 	t.Helper()
 	select {
 	case <-s.over:
-	case <-time.After(time.Minute):
+	case <-time.After(busy.Bound(time.Minute)):
 		t.Fatalf("%v has not ended in a minute: %s", s.Args, s.shown())
 	}
 	return s.shown()

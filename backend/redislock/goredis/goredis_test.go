@@ -21,6 +21,7 @@ import (
 
 	"github.com/interlock-go/interlock/backend/redislock/goredis"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
 
@@ -283,7 +284,7 @@ func TestConnections(t *testing.T) {
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(time.Minute); named(t, s, "shop") > 0; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(busy.Bound(time.Minute)); named(t, s, "shop") > 0; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("connections stay after Close")
 		}
@@ -363,7 +364,7 @@ func session(t *testing.T, client redis.UniversalClient) driver.Session {
 
 // limited is the context of what must not take longer than a minute.
 func limited(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(time.Minute))
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -374,7 +375,7 @@ func received[T any](t *testing.T, what string, from <-chan T) T {
 	select {
 	case v := <-from:
 		return v
-	case <-time.After(time.Minute):
+	case <-time.After(busy.Bound(time.Minute)):
 		t.Fatalf("a minute later still nothing of %s", what)
 		panic("not reached")
 	}

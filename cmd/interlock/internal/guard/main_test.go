@@ -22,6 +22,7 @@ import (
 
 	"github.com/interlock-go/interlock/cmd/interlock/internal/guard"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 )
 
 // TestMain lets copies of the test binary be what the tests need: a guard, the
@@ -242,7 +243,7 @@ func within[T any](t *testing.T, what string, f func() T) (v T) {
 	go func() { c <- f() }()
 	select {
 	case v = <-c:
-	case <-time.After(patience):
+	case <-time.After(busy.Bound(patience)):
 		t.Fatal("never: " + what)
 	}
 	return v
@@ -271,7 +272,7 @@ func readAll(t *testing.T, f *os.File) string {
 // eventually waits for a condition.
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !condition(); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(busy.Bound(patience)); !condition(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("never: " + what)
 		}
