@@ -98,11 +98,9 @@ func (c Config) withDefaults() (Config, error) {
 	case c.Workers < 1 || c.Workers > 1000:
 		return c, fmt.Errorf("%d workers: 1 to 1000 are possible", c.Workers)
 	case c.Items < 1 || c.Items > c.Stock:
-		return c, fmt.Errorf("%d items for a stock of %d: 1 to %d are possible", c.Items, c.Stock, c.Stock)
-	case c.Strike != NoStrike && c.Strike != Stop && c.Strike != Kill:
-		return c, fmt.Errorf("unknown strike %q; there are %q and %q", c.Strike, Stop, Kill)
-	case c.Strike == Stop && !canStop:
-		return c, errors.New("a process cannot be stopped on this system")
+		return c, fmt.Errorf("%d items for a stock of %d: 1 to %[2]d are possible", c.Items, c.Stock)
+	case c.Strike != NoStrike && (c.Strike != Stop || !canStop) && c.Strike != Kill:
+		return c, fmt.Errorf("strike %q is not possible on this system", c.Strike)
 	case c.Strike != NoStrike && c.Workers < 2:
 		return c, fmt.Errorf("to %s a worker, at least 2 are needed", c.Strike)
 	case len(c.Strategies) == 0:

@@ -30,28 +30,27 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1"))
 }
 
-func confirmsWithoutAnOrder(ctx context.Context, s *shop, o order) (bool, error) {
+func confirmsWithoutAnOrder(ctx context.Context, s *shop, o order) error {
 	if o.buyer < 3 {
-		return true, nil
+		return nil
 	}
 	return s.buy(ctx, o, unchecked)
 }
 
-func placesTwoOrders(ctx context.Context, s *shop, o order) (bool, error) {
-	err := s.transact(ctx, func(tx *sql.Tx) error {
+func placesTwoOrders(ctx context.Context, s *shop, o order) error {
+	return s.transact(ctx, func(tx *sql.Tx) error {
 		return errors.Join(s.placeOrder(ctx, tx, o), s.placeOrder(ctx, tx, o))
 	})
-	return err == nil, err
 }
 
-func neverAnswers(_ context.Context, _ *shop, o order) (bool, error) {
+func neverAnswers(_ context.Context, _ *shop, o order) error {
 	if o.buyer == 0 {
-		return true, nil
+		return nil
 	}
 	select {}
 }
 
-func diesAtBuyer5(_ context.Context, _ *shop, o order) (bool, error) {
+func diesAtBuyer5(_ context.Context, _ *shop, o order) error {
 	if o.buyer == 5 {
 		fmt.Fprintln(os.Stderr, "last words")
 		if self, err := os.FindProcess(os.Getpid()); err == nil {
@@ -61,11 +60,11 @@ func diesAtBuyer5(_ context.Context, _ *shop, o order) (bool, error) {
 	select {}
 }
 
-func failsAtBuyer5(_ context.Context, _ *shop, o order) (bool, error) {
+func failsAtBuyer5(_ context.Context, _ *shop, o order) error {
 	if o.buyer == 5 {
-		return false, errors.New("the till is empty")
+		return errors.New("the till is empty")
 	}
-	return false, nil
+	return errSoldOut
 }
 
 // tempDir becomes the folder of temporary files, and must be empty at the end.
@@ -218,7 +217,7 @@ func TestTheEndOfTheContextEndsTheWorkers(t *testing.T) {
 	tempDir(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	results, err := Run(ctx, Config{Stock: 5, Buyers: 20, Workers: 2, Strategies: []string{"optimistic", "silent"}, Progress: func(p Progress) {
+	results, err := Run(ctx, Config{Stock: 5, Buyers: 20, Workers: 4, Strategies: []string{"optimistic", "silent"}, Progress: func(p Progress) {
 		if p.Strategy == "silent" && p.Served > 0 {
 			cancel()
 		}
@@ -275,7 +274,7 @@ func TestAWrongConfigurationIsRefusedAtOnce(t *testing.T) {
 		"no such":                          {Dir: filepath.Join(t.TempDir(), "missing")},
 		"items":                            {Stock: 5, Items: 6},
 		"twice":                            {URLs: []string{"sqlite:a", "sqlite:a"}},
-		"unknown strike":                   {Strike: "tickle"},
+		"not possible":                     {Strike: "tickle"},
 		"at least 2":                       {Strike: Kill, Workers: 1},
 		"mutex, fenced, lua":               {Strike: Kill, Strategies: []string{"optimistic"}},
 		"are mutex, fenced":                {Strike: Stop, Strategies: []string{"lua"}, URLs: []string{"redis://localhost"}},

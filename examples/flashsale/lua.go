@@ -22,9 +22,9 @@ import (
 // lua has stock and buyers in Redis. One script looks whether the buyer has a piece, takes
 // one, and appends the order to a Stream: nothing comes between these. The buyer has an answer
 // then. The consumers, one in each worker, write the orders to the database.
-func lua(ctx context.Context, s *shop, o order) (bool, error) {
+func lua(ctx context.Context, s *shop, o order) error {
 	time.Sleep(work)
-	return soldBy(s.counter.take(ctx, o))
+	return s.counter.take(ctx, o)
 }
 
 var take = rueidis.NewLuaScript(`
@@ -107,8 +107,7 @@ func redisOption(url string) (o rueidis.ClientOption, err error) {
 			Username: u.Text("sentinel_user", ""), Password: u.Text("sentinel_password", ""),
 		}
 	}
-	o.InitAddress = u.Hosts
-	if len(u.Hosts) == 0 {
+	if o.InitAddress = u.Hosts; len(u.Hosts) == 0 {
 		o.InitAddress = []string{"127.0.0.1"}
 	}
 	for i, host := range o.InitAddress {

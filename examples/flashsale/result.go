@@ -107,7 +107,7 @@ func (s *store) audit(ctx context.Context, r *Result, told map[int]bool) error {
 			r.Within++
 		}
 	}
-	r.Between = max(0, r.Orders-1-r.Within)
+	r.Between, r.OrdersPerSecond = max(0, r.Orders-1-r.Within), float64(r.Orders)/r.Seconds
 	for buyer, has := range told {
 		if has && ordered[buyer] == 0 {
 			r.Lost++
@@ -186,8 +186,8 @@ func Reading(results []Result) (all []string) {
 			say("With fenced the database refused its late write (refused: %d).", r.Refused)
 		case r.Strategy == "mutex" && r.Strike == Kill:
 			say("A worker was killed while it held the lock: next sale after is the time until another got the lock and sold the next piece.")
-		case r.Strategy == "mutex" && len(results) > 1:
-			say("%s is exact as long as every worker runs: --stop shows what fenced is for, and --kill how long a dead worker keeps the lock.", r.Label)
+		case r.Strategy == "fenced" && r.Strike == NoStrike:
+			say("mutex and fenced look alike as long as every worker runs: --stop shows the difference, and --kill how long a dead worker keeps the lock.")
 		case r.Strategy == "lua" && r.Strike == Kill:
 			say("With lua a consumer was killed that had written an order and not acknowledged it: entries of the Stream that others took over: %d; of these with an order that was there and was not written again: %d.", r.TakenOver, r.Repeated)
 		}
@@ -230,14 +230,14 @@ func newChart(r Result) chart {
 		var b strings.Builder
 		last := ""
 		for i := from; i <= to; i++ {
-			x := 0.0
+			p := "0,0 "
 			if i > 0 {
-				x = 300 * r.times[i-1].Seconds() / end
+				p = fmt.Sprintf("%.0f,%.0f ", 300*r.times[i-1].Seconds()/end, 120*float64(i)/float64(max(r.Stock, sold)))
 			}
-			if p := fmt.Sprintf("%.0f,%.0f ", x, 120*float64(i)/float64(max(r.Stock, sold))); p != last { // however many are sold
+			if p != last { // however many are sold, there are no more than can be seen
 				b.WriteString(p)
-				last = p
 			}
+			last = p
 		}
 		return b.String()
 	}

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/interlock-go/interlock"
 )
 
 // sale is a sale with one strategy.
@@ -69,9 +71,8 @@ func (s sale) run(ctx context.Context) (r Result, err error) {
 	if err != nil {
 		return r, err
 	}
-	where := redacted(cmp.Or(s.Database, fileURL("sqlite", shop.File)))
 	if err := db.db.PingContext(ctx); err != nil {
-		return r, errors.Join(fmt.Errorf("reach %s: %w", where, err), db.db.Close())
+		return r, errors.Join(err, db.db.Close())
 	}
 	defer func() { err = errors.Join(err, db.remove(ctx)) }()
 	var parts []int
@@ -79,7 +80,7 @@ func (s sale) run(ctx context.Context) (r Result, err error) {
 		parts = append(parts, cut(stock, s.segments)...)
 	}
 	if err := db.fill(ctx, parts); err != nil {
-		return r, fmt.Errorf("make the tables in %s: %w", where, err)
+		return r, fmt.Errorf("make the tables in %s: %w", redacted(cmp.Or(s.Database, fileURL("sqlite", shop.File))), err)
 	}
 	var queue *counter
 	if s.strategy.redis {
@@ -99,7 +100,7 @@ func (s sale) run(ctx context.Context) (r Result, err error) {
 	rush := &rush{
 		sale: s, db: db, result: &r, done: make(chan *rpc.Call, 3*s.Buyers), sold: make(chan struct{}),
 		open: map[*rpc.Call]*worker{}, answered: map[int]bool{}, workers: make([]*worker, s.Workers),
-		job: job{Strategy: s.name, Items: s.Items, Segments: s.segments, Shop: shop, URL: s.url, Lock: "flash-sale/" + name},
+		job: job{Strategy: s.name, Items: s.Items, Segments: s.segments, Shop: shop, URL: s.url, Lock: "flash-sale/" + name, TTL: interlock.DefaultTTL},
 	}
 	switch s.Strike {
 	case Stop:
@@ -113,16 +114,12 @@ func (s sale) run(ctx context.Context) (r Result, err error) {
 		}
 		return r, err
 	}
-	if err := db.audit(ctx, &r, rush.answered); err != nil {
-		return r, fmt.Errorf("count the orders: %w", err)
-	}
 	if queue != nil {
 		if r.Differences, err = queue.differences(ctx, db); err != nil {
-			return r, fmt.Errorf("compare Redis with the orders: %w", err)
+			return r, err
 		}
 	}
-	r.OrdersPerSecond = float64(r.Orders) / r.Seconds
-	return r, nil
+	return r, db.audit(ctx, &r, rush.answered)
 }
 
 // conduct lets all buyers click, every fifth twice, at two workers, and returns when the workers have served them
@@ -135,7 +132,6 @@ func (r *rush) conduct(ctx context.Context) (err error) {
 		r.running.Wait()
 		_ = r.watching.Wait()
 	}()
-	r.report(false)
 	var hired errgroup.Group
 	for n := range r.workers {
 		hired.Go(func() error { return r.hire(n) })
@@ -238,14 +234,11 @@ type worker struct {
 	killed atomic.Bool  // its end is meant
 }
 
-// pipes are a worker's standard input and output.
+// pipes are a worker's standard output and input.
 type pipes struct {
-	io.ReadCloser
-	io.Writer
-	in io.Closer
+	io.Reader
+	io.WriteCloser
 }
-
-func (p pipes) Close() error { return errors.Join(p.in.Close(), p.ReadCloser.Close()) }
 
 // hire starts the worker with that number.
 func (r *rush) hire(number int) error {
@@ -271,7 +264,7 @@ func (r *rush) hire(number int) error {
 		close(w.ended)
 		said.Close()
 	})
-	w.Client = rpc.NewClient(pipes{out, in, in})
+	w.Client = rpc.NewClient(pipes{out, in})
 	r.workers[number] = w
 	j := r.job
 	j.Worker = number + 1

@@ -185,9 +185,12 @@ func (s *store) remove(ctx context.Context) (err error) {
 	return errors.Join(err, s.db.Close())
 }
 
-// stock reads how many pieces an item has left.
+// stock reads how many pieces an item has left. None is errSoldOut.
 func (s *store) stock(ctx context.Context, tx *sql.Tx, item int) (left int, err error) {
 	err = tx.QueryRowContext(ctx, s.sql("SELECT stock FROM items WHERE id = ?"), item).Scan(&left)
+	if err == nil && left <= 0 {
+		err = errSoldOut
+	}
 	return left, err
 }
 
@@ -218,9 +221,9 @@ func (s *store) key(buyer int) string { return fmt.Sprintf("%s/%d", s.Sale, buye
 
 // placeOnce takes a piece as take does, and writes the order, in a transaction. If the buyer has one already,
 // it does neither and returns errHasOne. After an error the transaction must not be committed.
-func (s *store) placeOnce(ctx context.Context, tx *sql.Tx, o order, take func() error) error {
+func (s *store) placeOnce(ctx context.Context, tx *sql.Tx, o order, take func(tx *sql.Tx) error) error {
 	both := func() ([]byte, error) {
-		if err := take(); err != nil {
+		if err := take(tx); err != nil {
 			return nil, err
 		}
 		return nil, s.placeOrder(ctx, tx, o)
@@ -251,6 +254,11 @@ func (s *store) triples(ctx context.Context, query string) (all [][3]int, err er
 		all = append(all, t)
 	}
 	return all, rows.Err()
+}
+
+// write is placeOnce in a transaction of its own.
+func (s *store) write(ctx context.Context, o order, take func(tx *sql.Tx) error) error {
+	return s.transact(ctx, func(tx *sql.Tx) error { return s.placeOnce(ctx, tx, o, take) })
 }
 
 // transact runs f in a transaction of its own.

@@ -20,7 +20,7 @@ func TestAnOrderThatIsAskedForAgainTakesNothing(t *testing.T) {
 	}
 	ask := func(worker, buyer int) error {
 		return s.transact(t.Context(), func(tx *sql.Tx) error {
-			return s.placeOnce(t.Context(), tx, order{buyer: buyer, worker: worker}, func() error {
+			return s.placeOnce(t.Context(), tx, order{buyer: buyer, worker: worker}, func(tx *sql.Tx) error {
 				left, err := s.stock(t.Context(), tx, 0)
 				return errors.Join(err, s.setStock(t.Context(), tx, 0, left-1))
 			})

@@ -14,13 +14,13 @@ import (
 
 // strategy is a way to sell.
 type strategy struct {
-	idea   string // for people, one line
-	sell   func(ctx context.Context, s *shop, o order) (sold bool, err error)
-	locks  bool     // it has locks of Interlock, and a URL says where
-	redis  bool     // its stock and buyers are in Redis, where sell looks at both; a URL says where
-	struck []Strike // can be shown with it
-	wrong  bool     // it may oversell
-	loose  bool     // nothing keeps a buyer from a second order
+	idea   string                                            // for people, one line
+	sell   func(ctx context.Context, s *shop, o order) error // nil: sold; or errSoldOut
+	locks  bool                                              // it has locks of Interlock, and a URL says where
+	redis  bool                                              // its stock and buyers are in Redis, where sell looks at both; a URL says where
+	struck []Strike                                          // can be shown with it
+	wrong  bool                                              // it may oversell
+	loose  bool                                              // nothing keeps a buyer from a second order
 }
 
 var strategies = map[string]strategy{
@@ -50,11 +50,11 @@ type order struct {
 }
 
 // none protects nothing.
-func none(ctx context.Context, s *shop, o order) (bool, error) { return s.buy(ctx, o, unchecked) }
+func none(ctx context.Context, s *shop, o order) error { return s.buy(ctx, o, unchecked) }
 
 // local is a lock of the process. It is exact with one worker. With several, each
 // has a lock of its own, and they sell the same pieces.
-func local(ctx context.Context, s *shop, o order) (bool, error) {
+func local(ctx context.Context, s *shop, o order) error {
 	s.own[o.item].Lock()
 	defer s.own[o.item].Unlock()
 	return s.buy(ctx, o, unchecked)
@@ -62,29 +62,26 @@ func local(ctx context.Context, s *shop, o order) (bool, error) {
 
 // conditional leaves it to one statement of the database, which no other can come
 // between. Where one statement says all of it, no lock is needed.
-func conditional(ctx context.Context, s *shop, o order) (bool, error) {
+func conditional(ctx context.Context, s *shop, o order) error {
 	time.Sleep(work)
-	err := s.transact(ctx, func(tx *sql.Tx) error {
-		return s.placeOnce(ctx, tx, o, func() error {
-			n, err := s.exec(ctx, tx, "UPDATE items SET stock = stock - 1 WHERE id = ? AND stock > 0", o.item)
-			if err == nil && n == 0 {
-				err = errSoldOut
-			}
-			return err
-		})
+	return s.write(ctx, o, func(tx *sql.Tx) error {
+		n, err := s.exec(ctx, tx, "UPDATE items SET stock = stock - 1 WHERE id = ? AND stock > 0", o.item)
+		if err == nil && n == 0 {
+			err = errSoldOut
+		}
+		return err
 	})
-	return soldBy(err)
 }
 
 // pessimistic locks the row before it reads it. Others wait in the database until the
 // transaction ends.
-func pessimistic(ctx context.Context, s *shop, o order) (bool, error) {
+func pessimistic(ctx context.Context, s *shop, o order) error {
 	tx, err := s.rows.Begin(ctx, s.db)
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer tx.Rollback() // nothing after a commit
-	err = s.placeOnce(ctx, tx, o, func() error {
+	err = s.placeOnce(ctx, tx, o, func(tx *sql.Tx) error {
 		if err := s.rows.Lock(ctx, tx, o.item); err != nil {
 			return err
 		}
@@ -92,45 +89,44 @@ func pessimistic(ctx context.Context, s *shop, o order) (bool, error) {
 		if err != nil {
 			return err
 		}
-		if left <= 0 {
-			return errSoldOut
-		}
 		time.Sleep(work)
 		return s.setStock(ctx, tx, o.item, left-1)
 	})
-	if err == nil {
-		err = tx.Commit()
+	if err != nil {
+		return err
 	}
-	return soldBy(err)
+	return tx.Commit()
 }
 
 // optimistic reads the row with its version and writes only if that version still
 // stands. Otherwise another was faster (rowlock.ErrConflict), and it tries again.
-func optimistic(ctx context.Context, s *shop, o order) (bool, error) {
+func optimistic(ctx context.Context, s *shop, o order) error {
 	var left int
 	version, err := s.versioned.Read(ctx, s.db, o.item, rowlock.Columns{"stock": &left})
-	if err != nil || left <= 0 {
-		return false, err
+	if err != nil {
+		return err
+	}
+	if left <= 0 {
+		return errSoldOut
 	}
 	time.Sleep(work)
-	err = s.transact(ctx, func(tx *sql.Tx) error {
-		return s.placeOnce(ctx, tx, o, func() error {
-			return s.versioned.Write(ctx, tx, o.item, version, rowlock.Columns{"stock": left - 1})
-		})
+	return s.write(ctx, o, func(tx *sql.Tx) error {
+		return s.versioned.Write(ctx, tx, o.item, version, rowlock.Columns{"stock": left - 1})
 	})
-	return err == nil, err
 }
 
 // mutex holds a lock while it reads and writes. In strict order buyers are served as
 // they came, at whichever worker, so that the workers take turns.
-func mutex(ctx context.Context, s *shop, o order) (bool, error) {
-	return s.under(ctx, s.client.Mutex(s.itemLock(o), interlock.StrictOrder()), o, unchecked)
+func mutex(ctx context.Context, s *shop, o order) error {
+	lock := s.client.Mutex(fmt.Sprintf("%s/%d", s.Lock, o.item), interlock.StrictOrder())
+	return s.under(ctx, lock, o, unchecked)
 }
 
 // fenced is mutex, and the database refuses a token that is older than one that it
 // has seen. So a worker that was stopped too long cannot write what it believes.
-func fenced(ctx context.Context, s *shop, o order) (bool, error) {
-	return s.under(ctx, s.client.Mutex(s.itemLock(o), interlock.StrictOrder()), o, func(ctx context.Context, tx *sql.Tx) error {
+func fenced(ctx context.Context, s *shop, o order) error {
+	lock := s.client.Mutex(fmt.Sprintf("%s/%d", s.Lock, o.item), interlock.StrictOrder())
+	return s.under(ctx, lock, o, func(ctx context.Context, tx *sql.Tx) error {
 		return s.tokens.Check(ctx, tx, o.item, interlock.LeaseFrom(ctx))
 	})
 }
@@ -139,27 +135,30 @@ func fenced(ctx context.Context, s *shop, o order) (bool, error) {
 // begins with one of them and goes on to the next while nothing is left. A stock never
 // grows, so whoever has found every segment empty, one after the other, knows that all
 // is sold.
-func striped(ctx context.Context, s *shop, o order) (sold bool, err error) {
+func striped(ctx context.Context, s *shop, o order) (err error) {
 	stripes := s.client.Striped(s.Lock, s.Items*s.Segments, interlock.StrictOrder())
 	item := o.item
 	for i := range s.Segments {
 		o.item = item*s.Segments + (o.buyer/s.Items+i)%s.Segments
-		if sold, err = s.under(ctx, stripes.Stripe(o.item), o, unchecked); sold || err != nil {
+		if err = s.under(ctx, stripes.Stripe(o.item), o, unchecked); !errors.Is(err, errSoldOut) {
 			break
 		}
 	}
-	return sold, err
+	return err
 }
 
-func (s *shop) itemLock(o order) string { return fmt.Sprintf("%s/%d", s.Lock, o.item) }
-
-// under buys under a lock.
-func (s *shop) under(ctx context.Context, lock *interlock.Lock, o order, c check) (sold bool, err error) {
-	err = lock.Do(ctx, func(ctx context.Context) (err error) {
-		sold, err = s.buy(ctx, o, c)
+// under buys under a lock. An order that was committed stands, even if the lock was lost then.
+func (s *shop) under(ctx context.Context, lock *interlock.Lock, o order, c check) error {
+	sold := false
+	err := lock.Do(ctx, func(ctx context.Context) error {
+		err := s.buy(ctx, o, c)
+		sold = err == nil
 		return err
 	})
-	return sold, err
+	if sold {
+		return nil
+	}
+	return err
 }
 
 // check is what a strategy does first in each transaction.
@@ -171,33 +170,30 @@ func unchecked(context.Context, *sql.Tx) error { return nil }
 const work = time.Millisecond
 
 // buy reads, works and writes, with whatever protection its caller has arranged.
-func (s *shop) buy(ctx context.Context, o order, c check) (sold bool, err error) {
+func (s *shop) buy(ctx context.Context, o order, c check) error {
 	var left int
-	err = s.transact(ctx, func(tx *sql.Tx) (err error) {
+	err := s.transact(ctx, func(tx *sql.Tx) (err error) {
 		if err = c(ctx, tx); err == nil {
 			left, err = s.stock(ctx, tx, o.item)
 		}
 		return err
 	})
-	if err != nil || left <= 0 {
-		return false, err
+	if err != nil {
+		return err
 	}
 	time.Sleep(work)
 	// It has looked for the last time whether its lease stands: what it writes next is as if it were on its way already.
 	if struck, err := s.struck(o.item, left); err != nil {
-		return false, err
+		return err
 	} else if struck {
 		ctx = context.WithoutCancel(ctx)
 	}
-	err = s.transact(ctx, func(tx *sql.Tx) error {
-		return s.placeOnce(ctx, tx, o, func() error {
-			if err := c(ctx, tx); err != nil {
-				return err
-			}
-			return s.setStock(ctx, tx, o.item, left-1)
-		})
+	return s.write(ctx, o, func(tx *sql.Tx) error {
+		if err := c(ctx, tx); err != nil {
+			return err
+		}
+		return s.setStock(ctx, tx, o.item, left-1)
 	})
-	return err == nil, err
 }
 
 // Why a transaction is rolled back.
@@ -216,12 +212,4 @@ func another(err error) bool {
 		}
 	}
 	return false
-}
-
-// soldBy is what a transaction that ended with err has sold.
-func soldBy(err error) (sold bool, _ error) {
-	if errors.Is(err, errSoldOut) {
-		return false, nil
-	}
-	return err == nil, err
 }

@@ -54,12 +54,12 @@ func breathe(ctx context.Context, sold <-chan struct{}, stop, goOn func() error)
 }
 
 // kill kills a worker, and measures the time until there is one more order. Whoever
-// sells next needs the lock, so there is none in between. Nobody waits for a consumer.
+// sells that item next needs the lock, so there is none in between. Nobody waits for a consumer.
 // Every sale goes on after a kill, since a piece was not sold by it.
 func (r *rush) kill(w *worker) error {
 	var before, n int
 	count := func(n *int) error {
-		return r.db.db.QueryRowContext(r.ctx, r.db.sql("SELECT count(*) FROM orders")).Scan(n)
+		return r.db.db.QueryRowContext(r.ctx, r.db.sql("SELECT count(*) FROM orders WHERE item = 0")).Scan(n)
 	}
 	if err := count(&before); err != nil {
 		return err

@@ -33,7 +33,7 @@ type (
 		Items, Segments int // segments of each item
 		Shop            place
 		URL, Lock       string        // where its locks are, and what their names begin with
-		TTL             time.Duration // of the locks; 0: as the URL says
+		TTL             time.Duration // of the locks
 		Strike          int           // the stock at which a worker is struck; 0: none is
 	}
 
@@ -109,11 +109,8 @@ func (s *shop) Open(j job, _ *bool) (err error) {
 		return err
 	}
 	if s.locks {
-		options := []interlock.ClientOption{interlock.Owner(fmt.Sprintf("flash sale, worker %d, process %d", j.Worker, os.Getpid()))}
-		if j.TTL > 0 {
-			options = append(options, interlock.TTL(j.TTL))
-		}
-		if s.client, err = interlock.Open(ctx, j.URL, options...); err != nil {
+		owner := interlock.Owner(fmt.Sprintf("flash sale, worker %d, process %d", j.Worker, os.Getpid()))
+		if s.client, err = interlock.Open(ctx, j.URL, owner, interlock.TTL(j.TTL)); err != nil {
 			return err
 		}
 	}
@@ -135,25 +132,29 @@ func (s *shop) Sell(buyer int, a *answer) (err error) {
 	ctx := context.Background()
 	o := order{buyer: buyer, worker: s.Worker, item: buyer % s.Items}
 	for {
-		left, sold := 1, false
+		left := 1
 		if !s.redis { // whose script looks itself
 			const query = "SELECT sum(stock) FROM items WHERE id >= ? AND id < ?"
 			err = s.db.QueryRowContext(ctx, s.sql(query), o.item*s.Segments, (o.item+1)*s.Segments).Scan(&left)
 		}
-		if err == nil && left > 0 {
-			sold, err = s.sell(ctx, s, o)
+		if err == nil && left <= 0 {
+			err = errSoldOut
+		} else if err == nil {
+			err = s.sell(ctx, s, o)
 		}
 		switch {
-		case sold: // An order that was committed stands, even if the lock was lost then.
+		case err == nil:
 			*a = answer{Sold: true, New: true}
 			return nil
 		case errors.Is(err, errHasOne):
 			a.Sold = true
 			return nil
-		case err == nil && !s.loose && !s.redis: // Nothing is left, but an earlier click may have got a piece.
+		case errors.Is(err, errSoldOut) && (s.loose || s.redis):
+			return nil
+		case errors.Is(err, errSoldOut): // An earlier click may have got a piece.
 			_, a.Sold, err = s.done.Lookup(ctx, s.db, s.key(buyer))
 			return err
-		case err == nil || !another(err):
+		case !another(err):
 			return err
 		}
 		s.retries.Add(1)

@@ -52,7 +52,7 @@ func nightly(ctx context.Context, url string, job func(context.Context) error) (
 		return job(ctx)
 	})
 	if errors.Is(err, interlock.ErrBusy) && !ran {
-		return false, nil
+		err = nil
 	}
 	return ran, err
 }

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"log"
 	"os"
-	"os/signal"
 	"strconv"
 
 	"github.com/interlock-go/interlock"
@@ -22,9 +21,7 @@ func main() {
 	if len(os.Args) != 3 {
 		log.Fatal("usage: numbers URL HOW-MANY")
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, os.Args[1], os.Args[2]); err != nil {
+	if err := run(context.Background(), os.Args[1], os.Args[2]); err != nil {
 		log.Fatal(err)
 	}
 }
