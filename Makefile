@@ -80,14 +80,14 @@ RACE := -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/l
 built:
 	CGO_ENABLED=1 $(GO) build $(RACE) work
 
-# Tests mostly wait for servers, so more packages are tested at once than there are processors.
-# make lint has vetted all of them already, with more rules.
+# As many packages are tested at once as there are processors: tests run beside each other in
+# each of them. make lint has vetted all of them already, with more rules.
 # What failed and what was skipped is said again at the end. The race detector lets each
 # test process sleep for a second before it exits, which is long for so many. What they write
 # is in memory, if there is much, unless TMPDIR says where.
 unit:
 	$(TOOLS) $(GO) build -o ../../bin/gotestsum gotest.tools/gotestsum
-	TMPDIR="$$(.ci/memory)" CGO_ENABLED=1 GORACE=atexit_sleep_ms=100 bin/gotestsum --format pkgname -- -p $$((1 + $$(getconf _NPROCESSORS_ONLN))) -vet=off $(RACE) -timeout 30m $(TESTFLAGS) work
+	TMPDIR="$$(.ci/memory)" CGO_ENABLED=1 GORACE=atexit_sleep_ms=100 bin/gotestsum --format pkgname -- -p $$(getconf _NPROCESSORS_ONLN) -vet=off $(RACE) -timeout 30m $(TESTFLAGS) work
 	cd bench && GOWORK=off $(GO) test -vet=off $(TESTFLAGS) ./workload ./figures
 
 # The modules of this tree as a release: tagged, packed, installed, used.
