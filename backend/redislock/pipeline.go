@@ -87,7 +87,11 @@ func (s *store) pipeline(ctx context.Context, limit time.Duration, calls []call,
 		ctx, cancel = context.WithTimeout(ctx, limit)
 		defer cancel()
 	}
-	return s.send(ctx, calls, form)
+	answers := s.send(ctx, calls, form)
+	if limit > 0 && ctx.Err() != nil {
+		s.conns.EndSilent(2 * limit)
+	}
+	return answers
 }
 
 // send runs a pipeline over a connection of its own for heartbeats: calls do not wait behind

@@ -113,6 +113,18 @@ func (s *Set) interrupt(deadline time.Time) {
 	}
 }
 
+// EndSilent ends the connections over which nothing has come for so long although an answer is due: the client of Redis
+// itself notices after a second and its timeout, whatever the TTL.
+func (s *Set) EndSilent(long time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.open {
+		if c.wire.owes(long) {
+			c.interrupt()
+		}
+	}
+}
+
 func (c *conn) Close() error {
 	c.of.mu.Lock()
 	delete(c.of.open, c)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 )
 
 // wire looks at what a connection of our own sends and receives, before the client of Redis does. Who
@@ -21,6 +22,7 @@ type wire struct {
 	requests frames
 	replies  frames
 	pending  []request // what was sent and not answered yet
+	since    time.Time // when the first of it was sent, or something came last
 	skips    int       // of a subscription to several channels: so many answers follow
 	resp2    bool      // it was greeted with HELLO 2 only: news arrive as arrays
 	ended    bool      // the end of a subscription was refused; the answer to PING follows
@@ -47,6 +49,9 @@ const (
 func (w *wire) sent(b []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if len(w.pending) == 0 {
+		w.since = time.Now()
+	}
 	_ = w.requests.scan(b, 1<<62, func(m *message) error {
 		name := strings.ToUpper(m.word(0))
 		if name == "HELLO" && !w.greeted && len(w.pending) <= 1 { // one may stand before it: AUTH
@@ -65,6 +70,9 @@ func (w *wire) sent(b []byte) {
 func (w *wire) received(b []byte) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if len(b) > 0 {
+		w.since = time.Now()
+	}
 	for w.bad == nil && len(b) > 0 {
 		most := int64(maxMessage)
 		if !w.greeted {
@@ -104,6 +112,13 @@ func (w *wire) isSilent() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return !w.greeted
+}
+
+// owes reports whether nothing has come for so long although an answer is due.
+func (w *wire) owes(long time.Duration) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.pending) > 0 && time.Since(w.since) > long
 }
 
 // answered notes a message that was received as a whole.
