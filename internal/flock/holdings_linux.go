@@ -39,7 +39,12 @@ func holdings(text string) (all []Holding) {
 		}
 		pid, _ := strconv.Atoi(f[4])
 		inode, _ := strconv.ParseUint(f[5][strings.LastIndexByte(f[5], ':')+1:], 10, 64)
-		all = append(all, Holding{Kind: f[1], Exclusive: f[3] == "WRITE", Waits: waits, PID: pid, File: f[5], Inode: inode})
+		h := Holding{Kind: f[1], Exclusive: f[3] == "WRITE", Waits: waits, PID: pid, File: f[5], Inode: inode}
+		// A line comes again if locks come while the kernel tells of them, and only one can be this.
+		if h.Kind == "FLOCK" && h.Exclusive && !h.Waits && slices.Contains(all, h) {
+			continue
+		}
+		all = append(all, h)
 	}
 	return all
 }
