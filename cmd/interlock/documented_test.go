@@ -119,6 +119,7 @@ func TestWhatIsWrongInADocumentIsNoticed(t *testing.T) {
 
 // otherPrograms may stand in a block.
 var otherPrograms = map[string]string{
+	".ci/run":               "installs what tests need, and runs them",
 	"bash":                  "a shell; what it is told with -c is read",
 	"cd":                    "into a folder of the repository, for what is built there",
 	"echo":                  "of the shell",
