@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,7 +31,8 @@ func (s *store) Renew(ctx context.Context, o exchange.Session, tickets []exchang
 	// long for its own. If all are late, they are asked again.
 	for {
 		answer, err := s.renew(ctx, o.TTL/8, o, tickets, extend)
-		if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+		late := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) // the latter of a connection that was ended
+		if ctx.Err() != nil || !late {
 			return answer, err
 		}
 		if err := s.usable(ctx); err != nil {
