@@ -62,11 +62,8 @@ func (l *single) extend(ctx context.Context, d time.Duration) error {
 		case driver.IsPermanent(err) && !isSessionOver(err):
 			return err
 		}
-		if ctx.Err() != nil {
-			return unanswered(ctx)
-		}
-		if b.Sleep(ctx) != nil {
-			return t.c.because(ctx, tried(err))
+		if err := t.c.beforeRetry(ctx, &b, err); err != nil {
+			return err
 		}
 	}
 }

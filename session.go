@@ -149,6 +149,17 @@ func tried(err error) error {
 	return err
 }
 
+// beforeRetry waits before a request is made again that has failed, or says why the call is over.
+func (c *Client) beforeRetry(ctx context.Context, b *backoff.Backoff, failed error) error {
+	if ctx.Err() != nil {
+		return unanswered(ctx)
+	}
+	if b.Sleep(ctx) != nil {
+		return c.because(ctx, tried(failed))
+	}
+	return nil
+}
+
 // away is why the last heartbeat was not answered, or why there is no session; nil if the backend is there.
 func (c *Client) away() error {
 	c.mu.Lock()

@@ -118,11 +118,8 @@ func (l *single) shrink(ctx context.Context, units int64) error {
 		case driver.IsPermanent(err):
 			return err
 		}
-		if ctx.Err() != nil {
-			return unanswered(ctx)
-		}
-		if b.Sleep(ctx) != nil {
-			return t.c.because(ctx, tried(err))
+		if err := t.c.beforeRetry(ctx, &b, err); err != nil {
+			return err
 		}
 	}
 }

@@ -13,27 +13,27 @@ import (
 // live makes the file of a session, which is locked as long as the session lives: as long as it is
 // open in any process. The lock is shared: who runs a job gives it a second one, by an opening of its own,
 // so that the job cannot unlock the file for all.
-func (s *store) live(id string) error {
+func (s *store) live(id string) (*os.File, error) {
 	in, err := s.dir.current(lives)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	f, err := in.Make(id)
 	if err != nil {
-		return named(s.dir.file(lives, id), err)
+		return nil, named(s.dir.file(lives, id), err)
 	}
 	if ok, err := flock.TryShared(f); err != nil || !ok {
 		f.Close()
-		return errors.Join(errors.New("cannot lock a new file"), err)
+		return nil, errors.Join(errors.New("cannot lock a new file"), err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.lives == nil {
 		f.Close()
-		return errClosed
+		return nil, errClosed
 	}
 	s.lives[id] = f
-	return nil
+	return f, nil
 }
 
 // die removes the file of a session that has ended.

@@ -78,12 +78,8 @@ func (s *store) Exchanges() uint64 { return s.exchanges.Load() }
 
 func (s *store) Begin(ctx context.Context, of exchange.Session) (exchange.Begun, error) {
 	s.exchanges.Add(1)
-	if err := s.live(of.ID); err != nil {
-		return exchange.Begun{}, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return exchange.Begun{Liveness: []*os.File{s.lives[of.ID]}}, nil
+	f, err := s.live(of.ID)
+	return exchange.Begun{Liveness: []*os.File{f}}, err
 }
 
 func (s *store) End(ctx context.Context, of exchange.Session, tickets []exchange.Leave) ([]string, error) {

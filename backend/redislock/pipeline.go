@@ -88,7 +88,7 @@ func (s *store) pipeline(ctx context.Context, limit time.Duration, calls []call,
 		defer cancel()
 	}
 	answers := s.send(ctx, calls, form)
-	if limit > 0 && ctx.Err() != nil {
+	if limit > 0 && ctx.Err() != nil { // the next one goes over connections that are not silent
 		s.conns.EndSilent(2 * limit)
 	}
 	return answers

@@ -79,7 +79,7 @@ func (s *store) renew(ctx context.Context, limit time.Duration, o exchange.Sessi
 	})
 	if len(tickets) == 0 {
 		if silent == nil && s.feed.lost() != nil { // who listens has no other exchange that tells of an outage
-			silent = s.client.Do(ctx, s.client.B().Ping().Build()).Error()
+			_, silent = s.do(ctx, s.client.B().Ping().Build())
 		}
 		return exchange.Renewal{}, silent
 	}

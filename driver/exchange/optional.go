@@ -1,8 +1,6 @@
 package exchange
 
-import (
-	"context"
-)
+import "context"
 
 // Detacher is a [Store] with rows of sessions: a heartbeat extends all tickets of its session that
 // have no end of their own, and so those, too, that the caller has not named.
