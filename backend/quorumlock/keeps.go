@@ -70,18 +70,24 @@ func (l *link) object(ctx context.Context, d driver.Driver, queue string) (o obj
 // disputed lists the members that are in the way of a majority. Those that refuse a place are if another may have a
 // majority with those that have given up its places without a Leave. And the line is if the ticket only tries: it would pass those who wait there. s.mu is held.
 func (t *ticket) disputed() (all []int) {
+	for i, p := range t.places {
+		if p.state == refused && p.err == nil && !p.overruled && (t.mayPass() || i == t.line) {
+			all = append(all, i)
+		}
+	}
+	return all
+}
+
+// mayPass reports whether another may have a majority with the places here that were given up without a Leave, so that
+// this ticket would pass it. s.mu is held.
+func (t *ticket) mayPass() bool {
 	others := len(t.places)
 	for _, p := range t.places {
 		if p.state == granted && !p.inherited {
 			others--
 		}
 	}
-	for i, p := range t.places {
-		if p.state == refused && p.err == nil && !p.overruled && (others >= t.s.d.majority || i == t.line) {
-			all = append(all, i)
-		}
-	}
-	return all
+	return others >= t.s.d.majority
 }
 
 // challenge waits until those who are in the way at a member have left, or have been there for too long.

@@ -200,7 +200,7 @@ func (t *ticket) win(counting []*link, now driver.Instant) (rest bool) {
 		t.grace = now.Add(wait)
 		time.AfterFunc(wait, t.poke)
 		return false
-	case open > 0 && now < t.grace:
+	case open > 0 && (now < t.grace || t.mayPass()): // the holder may stand where the answer is late
 		return false
 	}
 	if in := t.disputed(); len(in) > 0 {

@@ -376,3 +376,24 @@ func TestAQuorumIsPausedUntilAMajorityGrants(t *testing.T) {
 		}
 	})
 }
+
+// Promise: who has a majority only with a place that was ended without a Leave hears all members before it holds, the slow ones,
+// too: the holder may stand there.
+func TestAGrantOnAPlaceThatHasEndedWaitsForAllMembers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := fresh(t, 3)
+		sortByLife(t, w)
+		a, members := client(t, w...)
+		members[0].Faults().Before("Join", 0).Fail() // so that the holder has the last two
+		hold(t, a)
+		synctest.Wait()
+		members[1].Faults().Cut()
+		members[1].Faults().Expire() // as a clock does that is set forward
+		other, theirs := client(t, w...)
+		late := theirs[2].Faults().Before("Join", 1).Hang()
+		time.AfterFunc(ttl/20, late.Deliver)
+		if tk, err := other.Join(t.Context(), request()); !errors.Is(err, driver.ErrBusy) {
+			t.Errorf("Join beside a holder: %+v, %v", tk, err)
+		}
+	})
+}
