@@ -99,7 +99,11 @@ func (s *session) found(t Ref, st Status, sound *entry, sent, renewed driver.Ins
 	}
 	if st.State == Gone {
 		if e == sound {
-			if e.state == held && !e.fixed && renewed == 0 && s.d.detach != nil && s.d.now() < e.proof.Add(s.ttl) {
+			switch {
+			case e.state != held || renewed != 0: // a heartbeat says itself that it is gone
+			case st.Evicted:
+				e.signal(driver.Evict)
+			case !e.fixed && s.d.detach != nil && s.d.now() < e.proof.Add(s.ttl):
 				s.takenAway(e)
 			}
 			s.d.retire(e)

@@ -73,7 +73,7 @@ type Status struct {
 	Inherited bool   // of a holder
 	Wanted    bool   // of a holder: a waiter is behind it
 	Revoked   bool
-	Evicted   bool
+	Evicted   bool // of one that is Gone: Ask has taken it out; a store with rows of sessions need not say so
 	Stray     bool
 	Fixed     bool
 	Left      time.Duration // until its own end, if it has one: Fixed, Evicted or Stray

@@ -27,7 +27,7 @@ func TestConformance(t *testing.T) {
 }
 
 func TestPrimitives(t *testing.T) {
-	primitives.Run(t, primitives.Backend{World: world, TTL: 2 * time.Second}) // news must come before a heartbeat
+	primitives.Run(t, primitives.Backend{World: world, TTL: time.Second / 2})
 }
 
 const noRights = "the example asks nobody who it is"

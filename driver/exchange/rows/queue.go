@@ -18,10 +18,16 @@ type Queue struct {
 	Token      uint64               // the last
 	Unclean    bool                 // the last exclusive holder did not leave cleanly
 	Tickets    []*Ticket            // in the order of Join
-	Tombstones map[string]time.Time // until when, by ID of the ticket
+	Tombstones map[string]Tombstone // by ID of the ticket
 	Followers  []string             // mailboxes
 
 	*Exchange `json:"-"`
+}
+
+// Tombstone is what is left of a ticket.
+type Tombstone struct {
+	End     time.Time
+	Removed bool // by Ask
 }
 
 // Ticket is the row of a ticket.
@@ -54,7 +60,7 @@ func (q *Queue) begin(now time.Time) *Exchange {
 func (q *Queue) settle() {
 	for _, t := range slices.Clone(q.Tickets) {
 		if !t.End.After(q.Now) {
-			q.bury(t.ID, t.Session.TTL) // a late copy of its Join is refused
+			q.bury(t.ID, t.Session.TTL, false) // a late copy of its Join is refused
 			q.remove(t, t.Fixed && t.HoldFor == 0)
 		}
 	}
@@ -67,8 +73,8 @@ func (q *Queue) settle() {
 			q.grant(t)
 		}
 	}
-	for id, end := range q.Tombstones {
-		if !end.After(q.Now) {
+	for id, t := range q.Tombstones {
+		if !t.End.After(q.Now) {
 			delete(q.Tombstones, id)
 			q.Changed = true
 		}
@@ -105,11 +111,11 @@ func (q *Queue) remove(t *Ticket, clean bool) {
 }
 
 // bury leaves a tombstone.
-func (q *Queue) bury(id string, d time.Duration) {
+func (q *Queue) bury(id string, d time.Duration, removed bool) {
 	if q.Tombstones == nil {
-		q.Tombstones = map[string]time.Time{}
+		q.Tombstones = map[string]Tombstone{}
 	}
-	q.Tombstones[id], q.Changed = q.Now.Add(d), true
+	q.Tombstones[id], q.Changed = Tombstone{q.Now.Add(d), removed}, true
 }
 
 // extend moves the end of a ticket, unless it has one of its own.
@@ -181,7 +187,7 @@ func (q *Queue) Join(j exchange.Join) (st exchange.Status, err error) {
 		return q.status(t), nil
 	}
 	switch empty := len(q.Tickets) == 0; {
-	case q.Tombstones[j.ID].After(q.Now):
+	case q.Tombstones[j.ID].End.After(q.Now):
 		return st, driver.ErrGone
 	case (!empty || q.Resized) && (q.Kind != j.Kind || q.Capacity != j.Capacity):
 		return st, driver.ErrMismatch
@@ -206,7 +212,7 @@ func (q *Queue) Join(j exchange.Join) (st exchange.Status, err error) {
 // Leave is [exchange.Store.Leave].
 func (q *Queue) Leave(l exchange.Leave) error {
 	if l.Tombstone > 0 {
-		q.bury(l.ID, l.Tombstone)
+		q.bury(l.ID, l.Tombstone, q.Tombstones[l.ID].Removed)
 	}
 	t, err := q.find(l.Session, l.ID)
 	if err == nil && !(l.Unfixed && t.Fixed) {
@@ -254,7 +260,7 @@ func (q *Queue) Keep(s exchange.Session, id string, d time.Duration) error {
 func (q *Queue) Look(s exchange.Session, id string, extend bool) (st exchange.Status) {
 	t, err := q.find(s, id)
 	if err != nil {
-		return st
+		return exchange.Status{Evicted: q.Tombstones[id].Removed}
 	}
 	if extend && t.Session.ID == s.ID {
 		q.extend(t)
@@ -270,6 +276,7 @@ func (q *Queue) Ask(id string, demand driver.Demand) error {
 		return driver.ErrGone
 	case demand == driver.Force || demand == driver.Evict && !t.Held:
 		q.send(t.Session.Mailbox, exchange.Event{Type: exchange.Removed, ID: id})
+		q.bury(id, t.Session.TTL, true) // its holder may have missed the event
 		q.remove(t, false)
 		q.settle()
 		return nil

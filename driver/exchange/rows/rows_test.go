@@ -212,12 +212,13 @@ func TestAnEmptyRow(t *testing.T) {
 		{func() { _, _ = q.Join(join("b", 1)) }, false},
 		{func() { _ = q.Ask("b", driver.Force) }, false}, // uncleanly
 		{func() { _, _ = q.Join(join("c", 1)) }, false},
-		{func() { _ = q.Leave(leave("c", 1)) }, true},
+		{func() { _ = q.Leave(leave("c", 1)) }, true}, // what was left of b has ended
 		{func() { q.Raise(q.Token + 1<<32) }, false},
 	} {
-		rows.Begin(q, start.Add(time.Duration(2*i)*time.Second))
+		now := start.Add(time.Duration(i) * ttl * 6 / 10)
+		rows.Begin(q, now)
 		step.exchange()
-		rows.Begin(q, start.Add(time.Duration(2*i+1)*time.Second))
+		rows.Begin(q, now.Add(time.Second))
 		if q.Empty() != step.empty {
 			t.Errorf("step %d: it is empty: %v; %s", i, q.Empty(), text(t, q))
 		}
