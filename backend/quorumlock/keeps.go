@@ -25,19 +25,18 @@ type objection struct {
 // errKept is why a member is not the line of a ticket.
 var errKept = errors.New("it keeps a place that a majority has given up")
 
-// object looks who holds a queue at the member, and since when that is known. The version is for Follow.
-func (l *link) object(ctx context.Context, d driver.Driver, queue string) (o objection, version string, err error) {
+// object looks who holds a queue at the member, and since when that is known.
+func (l *link) object(ctx context.Context, d driver.Driver, queue string) (o objection, q driver.Queue, err error) {
 	s := l.s
 	ctx, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
 	asked := s.d.now()
 	c, err := d.Load(ctx, ttlCell) // has the TTL of each client that has joined there
 	if err != nil {
-		return o, "", err
+		return o, q, err
 	}
-	q, err := d.Follow(ctx, queue, "")
-	if err != nil {
-		return o, "", err
+	if q, err = d.Follow(ctx, queue, ""); err != nil {
+		return o, q, err
 	}
 	span := max(parseTTL(c), s.ttl())
 	for _, m := range q.Members {
@@ -58,13 +57,13 @@ func (l *link) object(ctx context.Context, d driver.Driver, queue string) (o obj
 	}
 	if len(o.ids) == 0 {
 		delete(l.objections, queue)
-		return o, q.Version, nil
+		return o, q, nil
 	}
 	if l.objections == nil || len(l.objections) > 1000 {
 		l.objections = map[string]objection{}
 	}
 	l.objections[queue] = o
-	return o, q.Version, nil
+	return o, q, nil
 }
 
 // disputed lists the members that are in the way of a majority. Those that refuse a place are if another may have a
@@ -103,10 +102,10 @@ func (t *ticket) challenge(i int) {
 	s.d.background(func() {
 		var first []string
 		for {
-			o, version, err := l.object(t.ctx, d, t.req.Queue)
+			o, q, err := l.object(t.ctx, d, t.req.Queue)
 			s.mu.Lock()
 			p := &t.places[i]
-			stays := slices.ContainsFunc(o.ids, func(id string) bool { return first == nil || slices.Contains(first, id) })
+			stays := !fits(q, t.units) && slices.ContainsFunc(o.ids, func(id string) bool { return first == nil || slices.Contains(first, id) })
 			switch {
 			case t.ctx.Err() != nil || t.state != pursued || p.state != refused:
 				s.mu.Unlock()
@@ -122,7 +121,7 @@ func (t *ticket) challenge(i int) {
 				first = o.ids
 				s.mu.Unlock()
 				ctx, cancel := context.WithTimeout(t.ctx, o.until.Sub(s.d.now()))
-				_, _ = d.Follow(ctx, t.req.Queue, version)
+				_, _ = d.Follow(ctx, t.req.Queue, q.Version)
 				cancel()
 				continue
 			}
@@ -131,6 +130,16 @@ func (t *ticket) challenge(i int) {
 			return
 		}
 	})
+}
+
+// fits reports whether a ticket of so many units may hold beside those who hold, as one reader beside others.
+func fits(q driver.Queue, units int64) bool {
+	for _, m := range q.Members {
+		if m.Held {
+			units += m.Units
+		}
+	}
+	return units <= q.Capacity
 }
 
 // sweep looks, once in a TTL, for lines that do not move though a majority would grant. Renew calls it, since a waiter causes no

@@ -55,7 +55,7 @@ func client(t *testing.T, worlds ...*memlock.World) (*driver.Opened, []*memlock.
 	return session(t, d), members
 }
 
-func session(t *testing.T, d *quorumlock.Driver) *driver.Opened {
+func session(t *testing.T, d driver.Driver) *driver.Opened {
 	t.Helper()
 	s, err := d.Open(t.Context(), driver.SessionOptions{TTL: ttl})
 	if err != nil {

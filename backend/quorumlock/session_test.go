@@ -397,3 +397,44 @@ func TestAGrantOnAPlaceThatHasEndedWaitsForAllMembers(t *testing.T) {
 		}
 	})
 }
+
+// Promise: readers after work that is half done hold together, also if a member keeps one of them out behind a waiter.
+func TestAReaderIsNotInTheWayOfAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := fresh(t, 3)
+		sortByLife(t, w)
+		reader := func() driver.Request {
+			r := request()
+			r.Kind, r.Capacity, r.Robust, r.NoWait = driver.RWMutex, driver.RWCapacity, true, false
+			return r
+		}
+		writer := reader()
+		writer.Units = writer.Capacity
+		s, _ := client(t, w...)
+		half, err := s.Join(t.Context(), writer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Leave(t.Context(), half, false); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		first, err := s.Join(t.Context(), reader())
+		if err != nil || !first.Inherited {
+			t.Fatalf("the first reader: %+v, %v", first, err)
+		}
+		writer.ID = reader().ID
+		if tk, err := session(t, w[2].Driver()).Join(t.Context(), writer); err != nil || tk.Held {
+			t.Fatalf("a writer that waits at one member: %+v, %v", tk, err)
+		}
+		tk, err := s.Join(t.Context(), reader())
+		if err == nil && !tk.Held {
+			ctx, cancel := context.WithTimeout(t.Context(), ttl/2)
+			defer cancel()
+			tk, err = s.Await(ctx, tk)
+		}
+		if err != nil || !tk.Held {
+			t.Errorf("the second reader: %+v, %v", tk, err)
+		}
+	})
+}
