@@ -10,19 +10,20 @@ import (
 	"github.com/interlock-go/interlock/internal/backoff"
 )
 
-// Open connects to the backend of a URL. The backend must be imported, but for quorum:
+// Open connects to the backend of a URL. The backend must be imported:
 //
 //	import _ "github.com/interlock-go/interlock/backend/sqlitelock"
 //
 //	sqlite:locks.db          sqlitelock: a file, relative to the working directory
 //	sqlite:///var/lib/l.db   sqlitelock: a file
+//	file:///srv/locks        filelock: a directory
 //	mem:                     memlock: memory of this client; mem:name, of this process
 //	redis://host:6379        redislock: a Redis server, also with Sentinels or in a Cluster; rediss: with TLS
 //	zk://h1,h2,h3/path       zklock: a ZooKeeper ensemble; zks: with TLS
 //	etcd://h1,h2,h3/path     etcdlock: a cluster of etcd; etcds: with TLS
 //	postgres://host/db       pglock: PostgreSQL, also behind a pooler; also postgresql:
-//	quorum:?member=URL&…     a majority of independent backends, each a URL, percent-encoded; see [Quorum]
 //	mysql://host/db          mysqllock: MySQL or MariaDB; also mariadb:
+//	quorum:?member=URL&…     quorumlock: a majority of independent backends, each a URL, percent-encoded
 //
 // Each is a package in the folder backend. Every URL takes the options ttl, prefix and owner; what
 // else a backend takes stands in its documentation. Open fails at once, with
@@ -112,6 +113,14 @@ func Examine(ctx context.Context, url string, opts ...ClientOption) ([]Finding, 
 	}
 	return found, nil
 }
+
+// Driver is what the client works on, for [New] of a driver over drivers, such as quorumlock.New. It stays
+// the client's own: its Close does nothing.
+func (c *Client) Driver() driver.Driver { return lent{c.d} }
+
+type lent struct{ driver.Driver }
+
+func (lent) Close() error { return nil }
 
 // New makes a client of a driver that was opened by other means, such as one
 // over connections that the program has already. The client owns it: Close

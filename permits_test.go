@@ -148,15 +148,14 @@ func TestTheOwnNumberCountsAgain(t *testing.T) {
 func TestAMismatchThatNothingExplains(t *testing.T) {
 	simulated(t, func(t *testing.T) {
 		clients, _ := members(t, []*memlock.World{memlock.NewWorld(), memlock.NewWorld(), memlock.NewWorld()})
-		q, err := interlock.Quorum(ctx, clients, interlock.TTL(10*time.Second))
-		ok(t, err)
+		q := quorum(t, clients...)
 		time.Sleep(11 * time.Second) // they are new
 		for _, c := range clients {
 			ok(t, c.SetPermits(ctx, "s", 5))
 		}
 		patient, cancel := context.WithTimeout(ctx, time.Minute)
 		defer cancel()
-		_, err = q.Semaphore("s", 1).Acquire(patient)
+		_, err := q.Semaphore("s", 1).Acquire(patient)
 		wantErr(t, err, interlock.ErrMismatch)
 		ok(t, patient.Err())
 		ok(t, q.Close())

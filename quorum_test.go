@@ -8,7 +8,23 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/backend/memlock"
+	"github.com/interlock-go/interlock/backend/quorumlock"
+	"github.com/interlock-go/interlock/driver"
 )
+
+// quorum makes a client of several.
+func quorum(t *testing.T, clients ...*interlock.Client) *interlock.Client {
+	t.Helper()
+	var members []driver.Driver
+	for _, c := range clients {
+		members = append(members, c.Driver())
+	}
+	d, err := quorumlock.New(members...)
+	ok(t, err)
+	c, err := interlock.New(ctx, d, interlock.TTL(10*time.Second))
+	ok(t, err)
+	return c
+}
 
 // members are clients of three backends that count as members of a quorum.
 func members(t *testing.T, worlds []*memlock.World) (all []*interlock.Client, drivers []*memlock.Driver) {
@@ -30,10 +46,7 @@ func TestAQuorumOfClientsOutlivesAMinority(t *testing.T) {
 		worlds := []*memlock.World{memlock.NewWorld(), memlock.NewWorld(), memlock.NewWorld()}
 		clients, drivers := members(t, worlds)
 		others, _ := members(t, worlds)
-		a, err := interlock.Quorum(ctx, clients, interlock.TTL(10*time.Second))
-		ok(t, err)
-		b, err := interlock.Quorum(ctx, []*interlock.Client{others[2], others[0], others[1]}, interlock.TTL(10*time.Second))
-		ok(t, err)
+		a, b := quorum(t, clients...), quorum(t, others[2], others[0], others[1])
 		time.Sleep(11 * time.Second) // they are new
 
 		lease, err := a.Mutex("order/1").Acquire(ctx)
@@ -67,31 +80,12 @@ func TestAQuorumOfClientsOutlivesAMinority(t *testing.T) {
 	})
 }
 
-// Promise: what can be no quorum is refused at once.
-func TestWhatIsNoQuorumIsRefused(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		clients, _ := members(t, []*memlock.World{memlock.NewWorld(), memlock.NewWorld(), memlock.NewWorld()})
-		for name, of := range map[string][]*interlock.Client{
-			"none":  nil,
-			"two":   clients[:2],
-			"twice": {clients[0], clients[1], clients[0]},
-			"nil":   {clients[0], nil, clients[1]},
-		} {
-			c, err := interlock.Quorum(ctx, of)
-			if c != nil || !errors.Is(err, interlock.ErrInvalid) {
-				t.Errorf("%s: %v, %v", name, c, err)
-			}
-		}
-	})
-}
-
 // Promise: what a majority cannot carry is refused at once, whoever asks for it, with what to do instead, and leaves nothing
 // behind.
 func TestWhatAQuorumCannotCarryIsRefused(t *testing.T) {
 	simulated(t, func(t *testing.T) {
 		clients, _ := members(t, []*memlock.World{memlock.NewWorld(), memlock.NewWorld(), memlock.NewWorld()})
-		c, err := interlock.Quorum(ctx, clients, interlock.TTL(10*time.Second))
-		ok(t, err)
+		c := quorum(t, clients...)
 		defer c.Close()
 		time.Sleep(11 * time.Second) // it is new
 		leader, err := c.Election("e").Campaign(ctx, "host:8080")

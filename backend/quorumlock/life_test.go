@@ -276,3 +276,16 @@ func TestAPlaceThatIsJoinedAgainAtAnEmptyMemberDoesNotCount(t *testing.T) {
 		}
 	})
 }
+
+// Promise: two members, which could lose none, are refused, and closed.
+func TestTwoMembersAreNoQuorum(t *testing.T) {
+	a, b := memlock.NewWorld().Driver(), memlock.NewWorld().Driver()
+	if _, err := quorumlock.New(a, b); !errors.Is(err, driver.ErrInvalid) {
+		t.Errorf("New: %v", err)
+	}
+	for _, d := range []driver.Driver{a, b} {
+		if _, err := d.Open(t.Context(), driver.SessionOptions{TTL: ttl}); err == nil {
+			t.Errorf("a member is open")
+		}
+	}
+}

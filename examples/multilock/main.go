@@ -17,9 +17,11 @@ import (
 
 	"github.com/interlock-go/interlock"
 	_ "github.com/interlock-go/interlock/backend/filelock"
+	"github.com/interlock-go/interlock/backend/quorumlock"
 	_ "github.com/interlock-go/interlock/backend/redislock"
 	_ "github.com/interlock-go/interlock/backend/sqlitelock"
 	_ "github.com/interlock-go/interlock/backend/zklock"
+	"github.com/interlock-go/interlock/driver"
 )
 
 func main() {
@@ -90,7 +92,7 @@ func multiLock(ctx context.Context, redisson1, redisson2, redisson3 *interlock.C
 // redLock is Redisson's RedissonRedLock over locks of three clients. All of them have the one name, so that everybody sees who
 // holds it. What multiLock does with its lock can be done with this one.
 func redLock(ctx context.Context, clients []*interlock.Client, ttl time.Duration, do work) (err error) {
-	quorum, err := interlock.Quorum(ctx, clients, interlock.TTL(ttl)) // new RedissonRedLock(lock1, lock2, lock3)
+	quorum, err := quorumOf(ctx, clients, ttl) // new RedissonRedLock(lock1, lock2, lock3)
 	if err != nil {
 		return err
 	}
@@ -98,6 +100,19 @@ func redLock(ctx context.Context, clients []*interlock.Client, ttl time.Duration
 
 	// tryLock(100, SECONDS), and unlock() in a finally
 	return quorum.Mutex("lock", interlock.Wait(100*time.Second)).Do(ctx, do)
+}
+
+// quorumOf makes a client of several. Close it before these, which it leaves open.
+func quorumOf(ctx context.Context, clients []*interlock.Client, ttl time.Duration) (*interlock.Client, error) {
+	var members []driver.Driver
+	for _, c := range clients {
+		members = append(members, c.Driver())
+	}
+	d, err := quorumlock.New(members...)
+	if err != nil {
+		return nil, err
+	}
+	return interlock.New(ctx, d, interlock.TTL(ttl))
 }
 
 // multiSharedLock is Curator's InterProcessMultiLock of several paths, or of several locks.

@@ -87,7 +87,7 @@ func TestRedLock(t *testing.T) {
 	clients := open(t, servers[0].URL(), servers[1].URL(), servers[2].URL())
 	others := open(t, servers[0].URL(), servers[1].URL(), servers[2].URL())
 	const ttl = 2 * time.Second
-	other, err := interlock.Quorum(t.Context(), others, interlock.TTL(ttl))
+	other, err := quorumOf(t.Context(), others, ttl)
 	if err != nil {
 		t.Fatal(err)
 	}
