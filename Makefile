@@ -36,6 +36,7 @@ fmt:
 	@files="$$(gofmt -l .)"; test -z "$$files" || { echo "not formatted (gofmt -w):"; echo "$$files"; exit 1; } >&2
 
 lint:
+	.ci/words
 	$(GO) vet work
 	$(TOOLS) $(GO) vet ./...
 	$(TOOLS) $(GO) build -o ../../bin/staticcheck honnef.co/go/tools/cmd/staticcheck

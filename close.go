@@ -59,8 +59,8 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// closeTries is more than the connections of most pools, each of which may have been cut
-// since it was used last.
+// closeTries is more than the connections of most pools. Each may have been cut since it was
+// used last.
 const closeTries = 6
 
 // close ends the session, and tries again if that fails, though not for long, and after the

@@ -227,7 +227,7 @@ func (n *session) leaveStray(t driver.Ticket) {
 	})
 }
 
-// doubt marks the leases of the session of which nothing was heard since.
+// doubt marks the leases of the session that had no answer since.
 func (n *session) doubt(err error, since driver.Instant) {
 	n.c.mu.Lock()
 	if n.heard <= since {

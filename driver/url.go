@@ -95,7 +95,7 @@ func parseURL(s string) (*URL, error) {
 	return u, nil
 }
 
-// misplaced reports whether an "@" seems to be that of user:password@host, of which a part was
+// misplaced reports whether an "@" seems to be that of user:password@host whose parts were
 // taken for something else: for the path if the password has a "/", for options if it has a "?",
 // for the path if there is no "//".
 func misplaced(authority, path, query string) bool {

@@ -131,7 +131,7 @@ var noLeftovers = rule{
 			}
 		}
 		round()                     // what the process keeps for good is there now,
-		for grown := 0; ; grown++ { // but for connections that all clients of it share, of which there may be a few more
+		for grown := 0; ; grown++ { // but for the connections that its clients share, which may become a few more
 			before := goleak.IgnoreCurrent()
 			goroutines := runtime.NumGoroutine()
 			for range t.size(20, 5) {

@@ -58,7 +58,7 @@ type lockState struct {
 	token uint64 // of the last exclusive grant
 }
 
-// lockModel is a lock of a capacity, of which an exclusive grant takes all.
+// lockModel is a lock of a capacity. An exclusive grant takes all of it.
 func lockModel(capacity int64) porcupine.Model {
 	return porcupine.Model{
 		Init: func() any { return lockState{} },

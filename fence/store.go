@@ -18,7 +18,7 @@ type Store interface {
 	Do(ctx context.Context, resource string, g Grant, f func() error) error
 }
 
-// Memory is a Store in the memory of one process, for a server of which there is one. It forgets
+// Memory is a Store in the memory of one process, for a resource that one process serves. It forgets
 // with its process, and keeps some 300 bytes, and the name, for each resource until then. The zero value is empty.
 type Memory struct {
 	Most int // resources that it keeps; 0: DefaultMost. ErrFull for another one

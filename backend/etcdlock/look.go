@@ -421,7 +421,7 @@ func (l *look) judge(ctx context.Context) error {
 			switch {
 			case err != nil && t.stays(): // it holds, and the next look tries again
 				st.Tag = known
-			case errors.Is(err, rpctypes.ErrNoSpace): // it waits for room, of which no event tells
+			case errors.Is(err, rpctypes.ErrNoSpace): // it waits for room, and no event tells when there is some
 				st = l.s.status(t.ticket, place{})
 				st.Tag, st.Blocked = st.Tag|tagWaited, true
 			case err != nil && !l.watch: // the next heartbeat tries again

@@ -46,7 +46,7 @@ type store struct {
 	spares map[time.Duration]spare
 	ends   map[clientv3.LeaseID]driver.Instant // of fixed tickets that this client has made so
 
-	detaching map[string]bool   // IDs of tickets of which a Detach may still take effect
+	detaching map[string]bool   // IDs of tickets whose Detach may still take effect
 	seats     map[string]sitter // a guess
 }
 

@@ -290,7 +290,7 @@ func (s *store) undetach(ctx context.Context, o exchange.Session, named []exchan
 	return nil
 }
 
-// changeAll makes changes of which each has a condition of its own.
+// changeAll makes changes. Each has a condition of its own.
 func (s *store) changeAll(ctx context.Context, ops []clientv3.Op) error {
 	for ; len(ops) > 0; ops = ops[min(maxOps, len(ops)):] {
 		if _, err := s.change(ctx, nil, ops[:min(maxOps, len(ops))], nil); err != nil {

@@ -57,7 +57,7 @@ func (s *store) Check(ctx context.Context) []driver.Finding {
 	}).Check(ctx)
 }
 
-// storeOf reads a URL, of which it returns the first address too. It connects to nothing yet.
+// storeOf reads a URL, and returns its first address, too. It connects to nothing yet.
 func storeOf(u *driver.URL) (s *store, at string, err error) {
 	prefix := u.Text("table_prefix", DefaultTablePrefix)
 	_ = u.Text("prefix", "") // of all names, which the client puts before them

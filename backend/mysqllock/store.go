@@ -129,8 +129,8 @@ func (s *store) tried(ctx context.Context, f func(*sql.Conn, link) error) error 
 	}
 }
 
-// rollBack gives a connection back on which an exchange had no effect. A new one would cost a
-// server that is busy, of which many try again, much more.
+// rollBack gives a connection back on which an exchange had no effect. A new one would cost
+// much more, on a server that is busy and asked again by many clients.
 func rollBack(ctx context.Context, conn *sql.Conn) {
 	if _, err := conn.ExecContext(ctx, "ROLLBACK"); err != nil {
 		database.Discard(conn)

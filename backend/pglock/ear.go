@@ -18,7 +18,7 @@ type ear struct {
 
 	mu      sync.Mutex
 	subs    map[string]*sub // by channel; nil once nobody is heard any more
-	changed map[string]bool // channels of which the server has to be told
+	changed map[string]bool // channels that the server has to be told of
 	poke    func()          // has them looked at
 }
 

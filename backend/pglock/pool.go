@@ -193,7 +193,7 @@ func (p *pool) connect(ctx context.Context) (*pgxpool.Conn, error) {
 	}
 }
 
-// giveUp closes a connection, of which there are others. It reports false if there are none, or if
+// giveUp closes a connection if others are left. It reports false if there are none, or if
 // all belong to the program.
 func (p *pool) giveUp(ctx context.Context) bool {
 	if !p.own || p.Stat().TotalConns() < 2 {

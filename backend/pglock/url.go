@@ -144,8 +144,8 @@ func unreadable(u *driver.URL, err error) error {
 	return errors.New(why)
 }
 
-// sockets reads hosts of which one is a folder with the socket of a server, whose slashes
-// are escaped, and which pgx wants as options.
+// sockets reads hosts, if one is a folder with the socket of a server. Its slashes are escaped,
+// and pgx wants such hosts as options.
 func sockets(all []string) (hosts, ports string, some bool) {
 	const usual = "5432"
 	var names, numbers []string

@@ -70,8 +70,8 @@ func (t *ticket) joinAgain(ctx context.Context, r driver.Request) (driver.Ticket
 	return t.outcome(ctx, true)
 }
 
-// lookAtLine finds out whether the line has granted a place, of which the news may be under way. It joins
-// there once more, so the place has to be verified again: the member may have lost its data.
+// lookAtLine joins again at the line, since the event of a grant may be under way. The place has to be
+// verified again then: the member may have lost its data.
 func (t *ticket) lookAtLine(ctx context.Context) {
 	s := t.s
 	s.mu.Lock()

@@ -94,7 +94,7 @@ func (s *session) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Re
 }
 
 // name finds the tickets that the caller knows of, those of other sessions, too, if they have a fixed
-// end. It also returns those of which too few members have said whether they stand.
+// end. It also returns the tickets on which too few members have answered.
 func (s *session) name(ctx context.Context, known []driver.Ticket, now driver.Instant) (named map[string]*ticket, unsure map[string]bool) {
 	named, unsure = make(map[string]*ticket, len(known)), map[string]bool{}
 	for _, k := range known {

@@ -144,7 +144,7 @@ func (s *session) assemble(ctx context.Context) error {
 	}
 }
 
-// settleAll waits no more for links of which nothing is known yet.
+// settleAll waits no more for links whose members have not answered yet.
 func (s *session) settleAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -4,7 +4,7 @@
 //
 //	c, err := interlock.Open(ctx, "redis://127.0.0.1:6379")
 //
-// Every call is one Lua script about one queue, all keys of which are in one slot.
+// Every call is one Lua script about one queue. All keys of a queue are in one slot.
 // Whoever leaves lets in the next one in the same script, which also sends the
 // news to the winner alone: each client subscribes to one channel of its own.
 // What such a message brings can be lost; heartbeats, the timer of the first in

@@ -53,8 +53,8 @@ func (s *store) eachMessage(ctx context.Context, limit time.Duration, calls []ca
 	_ = group.Wait()
 }
 
-// part runs the calls of one pipeline, and once more those of which the server did
-// not know the script.
+// part runs the calls of one pipeline, and once more the calls whose script the server did
+// not know.
 func (s *store) part(ctx context.Context, limit time.Duration, calls []call, done func(i int, sent driver.Instant, m rueidis.RedisMessage, err error)) {
 	var again []call
 	var places []int // of these among the calls

@@ -59,7 +59,7 @@ func illegible(err error) bool {
 	return errors.Is(err, errAnswer) || errors.As(err, &of) && (luaError.MatchString(err.Error()) || strings.Contains(err.Error(), "WRONGTYPE "))
 }
 
-// garbled names the keys of a queue of which one is illegible. The last token and the lock itself
+// garbled names the keys of a queue if one of them is illegible. The last token and the lock itself
 // stay when they are deleted.
 func garbled(err error, keys ...string) error {
 	if err == nil || !illegible(err) || len(keys) < 7 {

@@ -20,7 +20,7 @@ import (
 // file descriptions of its own (OFD).
 type guard struct{ db, shm, log *os.File }
 
-// The bytes of which SQLite's users have a shared lock (its os_unix.c and wal.c).
+// The bytes on which users of SQLite have a shared lock (its os_unix.c and wal.c).
 var (
 	users    = syscall.Flock_t{Start: 0x40000000 + 2, Len: 510} // of the database
 	mappings = syscall.Flock_t{Start: 128, Len: 1}              // of the shared memory

@@ -99,7 +99,7 @@ func scanQueue(s *sqlite.Stmt, q *queue) {
 	}
 }
 
-// number reads what tokens are made of, instead of which SQLite keeps anything.
+// number reads what tokens are made of. SQLite would keep a value of any type there.
 func (q *queue) number(s *sqlite.Stmt, col int) int64 {
 	if n := s.ColumnInt64(col); s.ColumnType(col) == sqlite.TypeInteger && n >= 0 && n < driver.MaxToken {
 		return n

@@ -45,7 +45,7 @@ func start(ctx context.Context) (workload.Server, error) {
 		}}, nil
 }
 
-// status is that of a database of which no earlier revision is left.
+// status is that of a database without earlier revisions.
 func status(ctx context.Context, addr string) (*clientv3.StatusResponse, error) {
 	c, err := connect(addr)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/interlock-go/interlock/internal/zktest"
 )
 
-// Backend starts a server of which writes do not wait for the disk.
+// Backend starts a server whose writes do not wait for the disk.
 func Backend() workload.Backend {
 	jvm := &curator{}
 	return workload.Backend{Name: "zookeeper",

@@ -67,7 +67,7 @@ func (f *jobFlags) job(cmd *cobra.Command, o *options, args []string, most int) 
 	return f.under(cmd, o, once, command)
 }
 
-// split parts the arguments into those before --, of which the wanted ones may not be missing, and the
+// split parts the arguments into those before --, where the wanted ones must be there, and the
 // command.
 func (f *jobFlags) split(cmd *cobra.Command, args []string, wanted ...string) (before, command []string, err error) {
 	dash := cmd.ArgsLenAtDash()

@@ -180,7 +180,7 @@ func (d *Driver) soon(task func(ctx context.Context)) (runs bool) {
 
 const backgroundTimeout = 10 * time.Second
 
-// once is soon for a task of which one is under way at a time, by its name. It runs once more
+// once runs a task in the background, one at a time for each name. It runs once more
 // if it was asked for meanwhile: what was meant then, it may have begun too early to see. If it
 // fails, it does not.
 func (d *Driver) once(name string, task func(ctx context.Context) error) {

@@ -46,7 +46,7 @@ func (l *Limiter) acquire(ctx, closed context.Context) (release func(), err erro
 	return enter(ctx, closed, l.shared, further)
 }
 
-// enter waits for room in one of two places, of which the second may be nil, until one of two contexts ends.
+// enter waits for room in one of two places (the second may be nil), until one of two contexts ends.
 func enter(ctx, closed context.Context, room, further chan struct{}) (leave func(), err error) {
 	select {
 	case room <- struct{}{}:

@@ -1,4 +1,4 @@
-// Leader is a service of which several copies run and one does the work. When
+// Leader is a service that runs in several copies. One of them does the work. When
 // it dies, or is cut off, the copy that has waited longest takes over.
 //
 //	go run ./leader sqlite:locks.db            # in two or three terminals

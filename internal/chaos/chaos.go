@@ -16,7 +16,7 @@ import (
 	"github.com/interlock-go/interlock/internal/busy"
 )
 
-// Load is clients of which each has so many goroutines, which hold so often.
+// Load is how many clients there are, how many goroutines each has, and how often they hold.
 type Load struct {
 	URL                  string
 	TTL                  time.Duration

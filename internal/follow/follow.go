@@ -24,7 +24,7 @@ func (t *Topics) Queue(ctx context.Context, name, after string, read func(*Topic
 		// A long queue that changes all the time is not read all the time.
 		n.rest = min(2*time.Since(began), time.Second)
 		n.again = again
-		for _, m := range q.Members { // a death is a change of which nobody sends word
+		for _, m := range q.Members { // no event tells of a death
 			n.again = min(n.again, m.Left+time.Millisecond)
 		}
 		return false, n, nil

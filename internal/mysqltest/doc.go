@@ -6,7 +6,7 @@
 // process, however that ends. The first server of a process takes a second to
 // start, for its system tables are made; the next ones copy them.
 //
-// A server has a database, [Database], of which the user [User] may do
-// everything. This package's own commands go over a Unix socket, as root: a test
+// A server has a database, [Database], and a user, [User], with all rights on
+// it. This package's own commands go over a Unix socket, as root: a test
 // can give or take the rights of all others.
 package mysqltest

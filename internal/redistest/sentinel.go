@@ -8,8 +8,8 @@ import (
 	"github.com/interlock-go/interlock/internal/testserver"
 )
 
-// Sentinels are a master and its replica, watched by three sentinels, of which
-// two have to agree.
+// Sentinels are a master and its replica, watched by three sentinels. Two of
+// them have to agree.
 type Sentinels struct {
 	Name      string    // what the sentinels call the master
 	Nodes     []*Server // the first master, and its replica

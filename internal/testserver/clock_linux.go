@@ -25,7 +25,7 @@ type Clock struct {
 	page          []byte
 }
 
-// NewClock makes a clock in dir, of which any server may read it.
+// NewClock makes a clock in dir. Any server may read it there.
 func NewClock(dir string, offset time.Duration) (*Clock, error) {
 	c := &Clock{library: filepath.Join(dir, "wallclock.so"), file: filepath.Join(dir, "wallclock")}
 	source := filepath.Join(dir, "wallclock.c")

@@ -8,7 +8,7 @@ import (
 
 // Garble makes a Filter that changes some of what a server answers, after a few answers as they
 // were: bits, bytes, lengths, order, parts that are missing, doubled or made up, and the end. One seed
-// changes the same things in the same answers, of which the first connections of a server differ little.
+// changes the same things in the same answers: the first connections of a server differ little.
 func Garble(seed uint64) Filter {
 	r := rand.New(rand.NewPCG(seed, 0))
 	how := garblers[seed%uint64(len(garblers))]

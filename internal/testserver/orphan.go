@@ -18,8 +18,8 @@ import (
 // and are killed.
 const orphan = "TESTSERVER_ORPHAN"
 
-// Main is for TestMain of a package whose servers are tested by NoOrphans, in the copies
-// of which it runs one in a folder.
+// Main is for TestMain of a package whose servers are tested by NoOrphans, and
+// runs one of their copies in a folder.
 func Main(m interface{ Run() int }, run func(dir string) (addr string, err error)) {
 	dir := os.Getenv(orphan)
 	if dir == "" {

@@ -88,7 +88,7 @@ func (d *Doctor) unreachable(err error) driver.Finding {
 	switch {
 	case !database.Answered(err):
 		remedy = "see that the server runs, and that the URL names it"
-	case !errors.As(err, &pg): // several hosts, of which none can be changed
+	case !errors.As(err, &pg): // several hosts, and none can be changed
 		remedy = "name the primary in the URL, too"
 	case strings.HasPrefix(pg.Code, "28"):
 		remedy = "correct user and password of the URL, or ALTER ROLE " + user + " LOGIN PASSWORD '…'; see also pg_hba.conf of the server"

@@ -198,7 +198,7 @@ type frames struct {
 	size  int64 // of the message, so far
 }
 
-// scan reads messages, of which the last may be incomplete, and hands over each.
+// scan reads messages and hands over each. The last one may be incomplete.
 func (f *frames) scan(b []byte, most int64, each func(*message) error) error {
 	for len(b) > 0 {
 		n, err := f.one(b, most, each)
