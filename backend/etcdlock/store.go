@@ -252,44 +252,6 @@ func (s *store) lasts(ctx context.Context, o exchange.Session) (time.Duration, e
 	return time.Duration(got.GrantedTTL) * time.Second, nil
 }
 
-// End revokes the lease of the session, after it has removed the tickets that were moved to another one.
-func (s *store) End(ctx context.Context, o exchange.Session, tickets []exchange.Leave) (queues []string, err error) {
-	b := s.batch()
-	var removals []clientv3.Op
-	for _, l := range tickets {
-		s.leaves(l)
-		for _, key := range s.keys(o, l.Ref) {
-			b.get(key, func(all kvs) {
-				if t := s.readOne(l.Ref, all); t != nil && t.of(o) && t.Fixed == 0 && t.lease != leaseOf(o.ID) {
-					removals = append(removals, clientv3.OpTxn([]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", t.changed)},
-						[]clientv3.Op{clientv3.OpDelete(key)}, nil))
-				}
-			})
-		}
-	}
-	if err := b.run(ctx); err != nil {
-		return nil, err
-	}
-	if err := s.changeAll(ctx, removals); err != nil {
-		return nil, err
-	}
-	if err := s.revoke(ctx, leaseOf(o.ID)); err != nil && !errors.Is(err, rpctypes.ErrLeaseNotFound) {
-		return nil, err
-	}
-	return nil, nil
-}
-
-// leaves is called before a ticket leaves.
-func (s *store) leaves(l exchange.Leave) {
-	s.watches.drop(ofTicket(l.ID))
-	if l.Tag == 0 || l.Tag&tagSeat != 0 {
-		s.sits(s.seat(l.Session, l.Queue, l.ID), sitter{})
-	}
-}
-
-// Settle does nothing: a queue settles by itself.
-func (s *store) Settle(context.Context, string) (bool, error) { return false, nil }
-
 // Close ends what is under way.
 func (s *store) Close() {
 	s.cancel()

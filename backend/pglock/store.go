@@ -154,3 +154,41 @@ func (s *store) Close() {
 	s.cancel()
 	s.pool.leave()
 }
+
+func (s *store) Begin(ctx context.Context, o exchange.Session) (exchange.Begun, error) {
+	for old := s.pool.ttl.Load(); old > int64(o.TTL) && !s.pool.ttl.CompareAndSwap(old, int64(o.TTL)); old = s.pool.ttl.Load() {
+	}
+	got, err := s.numbers(ctx, "begin", 1, o.ID, o.TTL.Microseconds(), text(o.Owner), s.heard(o.Mailbox))
+	begun := exchange.Begun{History: history(got)}
+	if len(got) > 2 { // what is left of the grace after a crash
+		begun.Paused = us(got[2])
+	}
+	return begun, err
+}
+
+// history is the second number of an answer; 0 is none.
+func history(got []int64) string {
+	if len(got) < 2 || got[1] == 0 {
+		return ""
+	}
+	return strconv.FormatInt(got[1], 10)
+}
+
+// heard is the mailbox, which is a channel of the server, if clients can listen to it.
+func (s *store) heard(mailbox string) string {
+	if s.silent {
+		return ""
+	}
+	return mailbox
+}
+
+// text leaves out what the database cannot store in a text.
+func text(t string) string {
+	out := make([]rune, 0, len(t))
+	for _, r := range t { // what is not UTF-8 becomes U+FFFD
+		if r != 0 {
+			out = append(out, r)
+		}
+	}
+	return string(out)
+}

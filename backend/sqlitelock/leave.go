@@ -4,9 +4,10 @@ import (
 	"context"
 	"time"
 
+	"zombiezen.com/go/sqlite"
+
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
-	"zombiezen.com/go/sqlite"
 )
 
 // Leave of a holder goes before a crowd: other leases depend on it. Leaves of waiters share
@@ -136,4 +137,23 @@ func (c conn) foreign(q *queue, id string) (p *ticket, err error) {
 		scanTicket(r, 0, p)
 	}, q.name, q.granted, id)
 	return p, err
+}
+
+// End also settles the queues of the session.
+func (s *store) End(ctx context.Context, r exchange.Session, _ []exchange.Leave) (queues []string, err error) {
+	o := s.session(r.ID)
+	if o == nil {
+		return nil, nil
+	}
+	if err = s.change(ctx, keep, func(t *tx) error {
+		o.expires.Store(0)
+		return t.exec("UPDATE session SET expires = 0 WHERE sid = ?", o.sid)
+	}); err != nil {
+		return nil, err
+	}
+	if err := s.sweep(ctx); err != nil {
+		return nil, err
+	}
+	s.forget(o)
+	return nil, nil
 }

@@ -144,20 +144,6 @@ func (q *queue) status(p *ticket, now moment) exchange.Status {
 // Tickets is not called: there is one file, and so one history.
 func (s *store) Tickets(context.Context, exchange.Session) ([]exchange.Ref, error) { return nil, nil }
 
-// Settle goes on with the grants of the queue, and takes out what has expired in the whole file.
-func (s *store) Settle(ctx context.Context, queue string) (unsettled bool, err error) {
-	due := never
-	if err := s.change(ctx, keep, func(t *tx) (err error) {
-		if due, err = t.due(); err != nil {
-			return err
-		}
-		return t.resume(queue)
-	}); err != nil {
-		return false, err
-	}
-	return false, s.sweepIf(ctx, due)
-}
-
 // Detach gives tickets the end that they have as their own.
 func (s *store) Detach(ctx context.Context, r exchange.Session, tickets []exchange.Ref) error {
 	return s.each(ctx, r, tickets, func(t *tx, q *queue, p *ticket) error {

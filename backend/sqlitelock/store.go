@@ -9,12 +9,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"zombiezen.com/go/sqlite"
+
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/internal/coalesce"
 	"github.com/interlock-go/interlock/internal/fileclock"
 	"github.com/interlock-go/interlock/internal/folder"
-	"zombiezen.com/go/sqlite"
 )
 
 // store is the exchanges with one file.
@@ -123,9 +124,6 @@ func (s *store) hear(ev exchange.Event) {
 // Exchanges counts transactions, those of the watcher too.
 func (s *store) Exchanges() uint64 { return s.exchanges.Load() }
 
-// Clock is that of tokens.
-func (s *store) Clock(context.Context) (int64, error) { return time.Now().UnixMicro(), nil }
-
 // Explain does nothing: all errors say what they mean.
 func (s *store) Explain(err error) error { return err }
 
@@ -208,25 +206,6 @@ func fullIsPermanent(err error) error {
 		return driver.Permanent(err)
 	}
 	return err
-}
-
-// End also settles the queues of the session.
-func (s *store) End(ctx context.Context, r exchange.Session, _ []exchange.Leave) (queues []string, err error) {
-	o := s.session(r.ID)
-	if o == nil {
-		return nil, nil
-	}
-	if err = s.change(ctx, keep, func(t *tx) error {
-		o.expires.Store(0)
-		return t.exec("UPDATE session SET expires = 0 WHERE sid = ?", o.sid)
-	}); err != nil {
-		return nil, err
-	}
-	if err := s.sweep(ctx); err != nil {
-		return nil, err
-	}
-	s.forget(o)
-	return nil, nil
 }
 
 // session finds one of this client; nil if it is over.

@@ -7,8 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/interlock-go/interlock/driver/exchange"
 	"zombiezen.com/go/sqlite"
+
+	"github.com/interlock-go/interlock/driver/exchange"
 
 	"github.com/interlock-go/interlock/internal/folder"
 )

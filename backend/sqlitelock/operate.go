@@ -225,3 +225,20 @@ func (t *tx) raiseAll(floor int64) error {
 	}
 	return nil
 }
+
+// Settle goes on with the grants of the queue, and takes out what has expired in the whole file.
+func (s *store) Settle(ctx context.Context, queue string) (unsettled bool, err error) {
+	due := never
+	if err := s.change(ctx, keep, func(t *tx) (err error) {
+		if due, err = t.due(); err != nil {
+			return err
+		}
+		return t.resume(queue)
+	}); err != nil {
+		return false, err
+	}
+	return false, s.sweepIf(ctx, due)
+}
+
+// Clock is that of tokens.
+func (s *store) Clock(context.Context) (int64, error) { return time.Now().UnixMicro(), nil }

@@ -514,3 +514,104 @@ func (s *store) grants(ctx context.Context, t *ticket, exclusive bool, m mark, w
 	}
 	return when, then, lease, nil
 }
+
+// Detach moves strays to a lease that nobody extends. It may take effect late: see undetach.
+func (s *store) Detach(ctx context.Context, o exchange.Session, refs []exchange.Ref) error {
+	attached := leaseOf(o.ID)
+	var strays []*ticket
+	b := s.batch()
+	for _, ref := range refs {
+		for _, key := range s.keys(o, ref) {
+			b.get(key, func(all kvs) {
+				if t := s.readOne(ref, all); t != nil && t.lease == attached {
+					strays = append(strays, t)
+				}
+			})
+		}
+	}
+	if err := b.run(ctx); err != nil || len(strays) == 0 {
+		return err
+	}
+	s.mu.Lock()
+	for _, t := range strays {
+		s.detaching[t.id] = true
+	}
+	s.mu.Unlock()
+	lease, err := s.grantRest(ctx, attached, o.TTL)
+	if err != nil {
+		return err
+	}
+	var ops []clientv3.Op
+	for _, t := range strays {
+		ops = append(ops, clientv3.OpTxn([]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(t.key), "=", t.changed)},
+			[]clientv3.Op{clientv3.OpPut(t.key, "", clientv3.WithIgnoreValue(), clientv3.WithLease(lease))}, nil))
+	}
+	if err := s.changeAll(ctx, ops); err != nil {
+		return err // it may come yet
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range strays {
+		delete(s.detaching, t.id)
+	}
+	return nil
+}
+
+// undetach is called before a heartbeat extends tickets that are named again. If a Detach of one is under
+// way, or may still come, that must not take effect any more: it would move the ticket to a lease that may end before what
+// the heartbeat proves. So the ticket is written anew, which the Detach does not expect.
+func (s *store) undetach(ctx context.Context, o exchange.Session, named []exchange.Ref) error {
+	s.mu.Lock()
+	none := len(s.detaching) == 0
+	s.mu.Unlock()
+	if none {
+		return nil
+	}
+	for _, ref := range named {
+		s.mu.Lock()
+		pending := s.detaching[ref.ID]
+		s.mu.Unlock()
+		if !pending {
+			continue
+		}
+		_, err := s.alter(ctx, o, ref, func(t *ticket, _ place) ([]clientv3.Op, error) {
+			return []clientv3.Op{s.rewrite(t, t.lease)}, nil
+		})
+		if err != nil && !errors.Is(err, driver.ErrGone) {
+			return err
+		}
+		s.mu.Lock()
+		delete(s.detaching, ref.ID)
+		s.mu.Unlock()
+	}
+	return nil
+}
+
+// changeAll makes changes. Each has a condition of its own.
+func (s *store) changeAll(ctx context.Context, ops []clientv3.Op) error {
+	for ; len(ops) > 0; ops = ops[min(maxOps, len(ops)):] {
+		if _, err := s.change(ctx, nil, ops[:min(maxOps, len(ops))], nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Attach moves strays back.
+func (s *store) Attach(ctx context.Context, o exchange.Session, refs []exchange.Ref) error {
+	for _, ref := range refs {
+		_, err := s.alter(ctx, o, ref, func(t *ticket, _ place) ([]clientv3.Op, error) {
+			if t.Fixed > 0 || t.Evicted {
+				return nil, nil
+			}
+			return []clientv3.Op{s.rewrite(t, leaseOf(o.ID))}, nil
+		})
+		if err != nil && !errors.Is(err, driver.ErrGone) {
+			return err
+		}
+	}
+	return nil
+}
+
+// Tickets is never called: a cluster has one history.
+func (s *store) Tickets(context.Context, exchange.Session) ([]exchange.Ref, error) { return nil, nil }

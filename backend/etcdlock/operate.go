@@ -3,7 +3,9 @@ package etcdlock
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
+	"strconv"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -13,82 +15,112 @@ import (
 	"github.com/interlock-go/interlock/driver/exchange"
 )
 
-// number is a number of permits that was set for a queue. It stands in the key of the floor, which is read with the line
-// whatever the kind of a ticket is: so number and line are of one revision, and who wants a mutex sees the number, too.
-//
-// Who is held stands in front of all others, also when the number has been lowered. So one revision says who was held
-// then. It is found out after the number was set, from the history of the queue: nothing but the number has changed at that
-// revision. Whoever finds that this was not done does it, with the same result. If the history was compacted before, it
-// stays open who was held: none of these counts as a holder for others, and none is removed as a waiter.
-type number struct {
-	Permits int64 `json:"permits"`           // 0: none was set, or it is not known
-	Set     int64 `json:"set,omitempty"`     // the revision at which it was; 0: that of the key
-	Unset   bool  `json:"unset,omitempty"`   // it is in force as long as a ticket stands that was created before that
-	Held    int64 `json:"held,omitempty"`    // tickets that were created up to this revision are held
-	Perhaps int64 `json:"perhaps,omitempty"` // further ones up to this revision may be
+// demands is what tells the session of a ticket that something is demanded of it.
+func (s *store) demands(t *ticket, what driver.Demand) clientv3.Op {
+	return clientv3.OpPut(s.demand(t), strconv.Itoa(int(what)), clientv3.WithLease(t.lease))
 }
 
-// complete is called when the key of the number was read, which was written at that revision. What was just set does
-// not say when.
-func (n *number) complete(written int64) {
-	if n.Permits > 0 && n.Set == 0 {
-		n.Set, n.Perhaps = written, written
+// Ask changes the row of the ticket, and tells its session. Another library cannot be asked.
+func (s *store) Ask(ctx context.Context, queue, id string, what driver.Demand) (unsettled bool, err error) {
+	var evicted *ticket
+	_, err = s.alterAny(ctx, exchange.Session{}, exchange.Ref{Queue: queue, ID: id}, func(t *ticket, p place) ([]clientv3.Op, error) {
+		evicted = nil
+		switch {
+		case t == nil:
+			return nil, driver.ErrGone
+		case t.foreign && (what == driver.Force || what == driver.Evict && !p.held):
+			return []clientv3.Op{clientv3.OpDelete(t.key)}, nil
+		case t.foreign:
+			return nil, nil
+		case what == driver.Force || what == driver.Evict && !p.held:
+			return s.force(ctx, t, p.exclusive)
+		case what == driver.Revoke:
+			t.Revoked = true
+		case !t.Evicted || t.attached():
+			t.Evicted, evicted = true, t
+		}
+		return []clientv3.Op{s.rewrite(t, t.lease), s.demands(t, what)}, nil
+	})
+	if err == nil && evicted != nil {
+		err = s.expel(ctx, evicted)
 	}
+	return false, s.forget(err)
 }
 
-// sound: it can have been written at that revision. One of another cluster, whose keys were copied, can have later
-// revisions: by these all would be held.
-func (n *number) sound(written int64) bool {
-	return min(n.Held, n.Perhaps) >= 0 && max(n.Held, n.Perhaps) <= n.Set && n.Set <= written &&
-		n.Permits >= min(n.Held, 1) && n.Permits <= driver.MaxCapacity // nobody was held by a number that is not known
-}
-
-// open: nobody has found out who was held when the number was set.
-func (n *number) open() bool { return n.Permits > 0 && n.Perhaps == n.Set }
-
-// permits is the number that is in force; 0: none is, and each ticket says it.
-func (ln *line) permits() int64 {
-	if ln == nil || ln.number.Unset && (len(ln.tickets) == 0 || ln.tickets[0].created > ln.number.Set) {
-		return 0
+// force is what removes a ticket, and tells its session. No Join with its ID comes after that.
+func (s *store) force(ctx context.Context, t *ticket, exclusive bool) ([]clientv3.Op, error) {
+	bury, err := s.spare(ctx, t.TTL)
+	if err != nil {
+		return nil, err
 	}
-	return ln.number.Permits
+	ops := s.removal(t, exclusive, false)
+	ops[1] = s.demands(t, driver.Force)
+	return append(ops, clientv3.OpPut(s.tombstone(t.id), "", clientv3.WithLease(bury))), nil
 }
 
-// unfit: it waits for more than there can be, or says another number.
-func (ln *line) unfit(t *ticket) bool {
-	n := ln.permits()
-	return n > 0 && t.created > max(ln.number.Held, ln.number.Perhaps) && (ln.odd(t) || t.Kind == driver.Semaphore && t.Units > n)
+// expel moves a ticket that is evicted to a lease that nobody extends. How long that lives is found out after
+// the row says that the ticket is evicted: until then a heartbeat may have proven more. If it does not come to
+// that, the next heartbeat of the ticket's session does it.
+func (s *store) expel(ctx context.Context, evicted *ticket) error {
+	lease, err := s.grantRest(ctx, evicted.lease, evicted.TTL)
+	if err != nil {
+		return err
+	}
+	_, err = s.alterAny(ctx, exchange.Session{ID: evicted.Session}, exchange.Ref{Queue: evicted.queue, ID: evicted.id}, func(t *ticket, _ place) ([]clientv3.Op, error) {
+		if t == nil || !t.Evicted || t.lease != evicted.lease {
+			return nil, nil
+		}
+		return []clientv3.Op{s.rewrite(t, lease)}, nil
+	})
+	return err
 }
 
-// numbers does what is left to do of the numbers of permits of the queues that a look has read: it has waiters leave that can never
-// fit, and a heartbeat finds out who was held. If it fails, the next look tries again: these queues are not the only ones of the client.
-func (l *look) numbers(ctx context.Context) {
-	for _, q := range l.queues {
-		if len(q.unfits) > 0 {
-			gone, _ := l.s.removeUnfit(ctx, q.kept, q.unfits)
-			for _, t := range l.seen {
-				if slices.Contains(gone, t.ticket) {
-					l.found[t.i] = exchange.Status{}
-				}
+// Raise has so much added to the tokens of tickets that are not held yet that these are above the floor.
+func (s *store) Raise(ctx context.Context, name string, least uint64) error {
+	if least+1 >= driver.MaxToken {
+		return exchange.ErrTokens
+	}
+	for range attempts {
+		b, ln := s.batch(), line{}
+		b.get(s.floor(name), func(all kvs) { ln.kept, _ = readKept(all) }) // if it cannot be read, it is written anew
+		if name != "" {
+			b.add(s.front(name, 0, perPage, true), func(r *pb.RangeResponse) {
+				s.readLine(&ln, name, r)
+				ln.asOf(b.revision)
+			})
+		}
+		if err := b.run(ctx); err != nil {
+			return err
+		}
+		after := b.revision
+		for name != "" && !ln.whole && !ln.full() { // there are keys of queues below
+			if err := s.lengthen(ctx, &ln, name); err != nil {
+				return err
 			}
 		}
-	}
-	for name, q := range l.queues {
-		if q.number.open() && !l.watch {
-			_, _ = l.s.findHeld(ctx, name, q.kept)
+		for _, t := range slices.Backward(ln.tickets) {
+			if p := ln.place(t); p.known && !p.held {
+				after = t.created - 1
+			}
+		}
+		k := ln.kept
+		add := k.floor.add(math.MaxInt64)
+		if next := uint64(after) + 1; least >= next {
+			add = max(add, least+1-next)
+		}
+		k.floor = append(k.floor, step{After: after, Add: add})
+		if _, made, err := s.keep(ctx, name, k); made || err != nil {
+			return err
 		}
 	}
+	return errors.New("the floor of tokens was changed by others again and again")
 }
 
-// marked is the mark for a ticket that is granted. That of one that stands beside it says nothing of a death: it had all permits
-// when they were fewer.
-func (q *queue) marked(t *ticket) mark {
-	m := q.mark
-	if slices.ContainsFunc(q.tickets, func(o *ticket) bool { return o.id == m.ID }) {
-		m.ID = t.id
-	}
-	return m
-}
+// RaiseAll is Raise for all queues.
+func (s *store) RaiseAll(ctx context.Context, floor uint64) error { return s.Raise(ctx, "", floor) }
+
+// Clock is never called: RaiseAll needs none.
+func (s *store) Clock(context.Context) (int64, error) { return 0, errors.ErrUnsupported }
 
 // Resize sets a number of permits, or takes it back. It is in force from the first change on. The others, which say who was held
 // then, and remove who can never fit, may be made by anybody.
@@ -239,3 +271,6 @@ func (s *store) lineOf(ctx context.Context, name string) (*line, error) {
 	}
 	return &q.line, nil
 }
+
+// Settle does nothing: a queue settles by itself.
+func (s *store) Settle(context.Context, string) (bool, error) { return false, nil }

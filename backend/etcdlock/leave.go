@@ -3,12 +3,9 @@ package etcdlock
 import (
 	"context"
 	"errors"
-	"math"
-	"slices"
 	"strconv"
 	"time"
 
-	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -218,210 +215,37 @@ func (s *store) Keep(ctx context.Context, o exchange.Session, ref exchange.Ref, 
 	return err
 }
 
-// Detach moves strays to a lease that nobody extends. It may take effect late: see undetach.
-func (s *store) Detach(ctx context.Context, o exchange.Session, refs []exchange.Ref) error {
-	attached := leaseOf(o.ID)
-	var strays []*ticket
+// End revokes the lease of the session, after it has removed the tickets that were moved to another one.
+func (s *store) End(ctx context.Context, o exchange.Session, tickets []exchange.Leave) (queues []string, err error) {
 	b := s.batch()
-	for _, ref := range refs {
-		for _, key := range s.keys(o, ref) {
+	var removals []clientv3.Op
+	for _, l := range tickets {
+		s.leaves(l)
+		for _, key := range s.keys(o, l.Ref) {
 			b.get(key, func(all kvs) {
-				if t := s.readOne(ref, all); t != nil && t.lease == attached {
-					strays = append(strays, t)
+				if t := s.readOne(l.Ref, all); t != nil && t.of(o) && t.Fixed == 0 && t.lease != leaseOf(o.ID) {
+					removals = append(removals, clientv3.OpTxn([]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", t.changed)},
+						[]clientv3.Op{clientv3.OpDelete(key)}, nil))
 				}
 			})
 		}
 	}
-	if err := b.run(ctx); err != nil || len(strays) == 0 {
-		return err
-	}
-	s.mu.Lock()
-	for _, t := range strays {
-		s.detaching[t.id] = true
-	}
-	s.mu.Unlock()
-	lease, err := s.grantRest(ctx, attached, o.TTL)
-	if err != nil {
-		return err
-	}
-	var ops []clientv3.Op
-	for _, t := range strays {
-		ops = append(ops, clientv3.OpTxn([]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(t.key), "=", t.changed)},
-			[]clientv3.Op{clientv3.OpPut(t.key, "", clientv3.WithIgnoreValue(), clientv3.WithLease(lease))}, nil))
-	}
-	if err := s.changeAll(ctx, ops); err != nil {
-		return err // it may come yet
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, t := range strays {
-		delete(s.detaching, t.id)
-	}
-	return nil
-}
-
-// undetach is called before a heartbeat extends tickets that are named again. If a Detach of one is under
-// way, or may still come, that must not take effect any more: it would move the ticket to a lease that may end before what
-// the heartbeat proves. So the ticket is written anew, which the Detach does not expect.
-func (s *store) undetach(ctx context.Context, o exchange.Session, named []exchange.Ref) error {
-	s.mu.Lock()
-	none := len(s.detaching) == 0
-	s.mu.Unlock()
-	if none {
-		return nil
-	}
-	for _, ref := range named {
-		s.mu.Lock()
-		pending := s.detaching[ref.ID]
-		s.mu.Unlock()
-		if !pending {
-			continue
-		}
-		_, err := s.alter(ctx, o, ref, func(t *ticket, _ place) ([]clientv3.Op, error) {
-			return []clientv3.Op{s.rewrite(t, t.lease)}, nil
-		})
-		if err != nil && !errors.Is(err, driver.ErrGone) {
-			return err
-		}
-		s.mu.Lock()
-		delete(s.detaching, ref.ID)
-		s.mu.Unlock()
-	}
-	return nil
-}
-
-// changeAll makes changes. Each has a condition of its own.
-func (s *store) changeAll(ctx context.Context, ops []clientv3.Op) error {
-	for ; len(ops) > 0; ops = ops[min(maxOps, len(ops)):] {
-		if _, err := s.change(ctx, nil, ops[:min(maxOps, len(ops))], nil); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Attach moves strays back.
-func (s *store) Attach(ctx context.Context, o exchange.Session, refs []exchange.Ref) error {
-	for _, ref := range refs {
-		_, err := s.alter(ctx, o, ref, func(t *ticket, _ place) ([]clientv3.Op, error) {
-			if t.Fixed > 0 || t.Evicted {
-				return nil, nil
-			}
-			return []clientv3.Op{s.rewrite(t, leaseOf(o.ID))}, nil
-		})
-		if err != nil && !errors.Is(err, driver.ErrGone) {
-			return err
-		}
-	}
-	return nil
-}
-
-// Tickets is never called: a cluster has one history.
-func (s *store) Tickets(context.Context, exchange.Session) ([]exchange.Ref, error) { return nil, nil }
-
-// demands is what tells the session of a ticket that something is demanded of it.
-func (s *store) demands(t *ticket, what driver.Demand) clientv3.Op {
-	return clientv3.OpPut(s.demand(t), strconv.Itoa(int(what)), clientv3.WithLease(t.lease))
-}
-
-// Ask changes the row of the ticket, and tells its session. Another library cannot be asked.
-func (s *store) Ask(ctx context.Context, queue, id string, what driver.Demand) (unsettled bool, err error) {
-	var evicted *ticket
-	_, err = s.alterAny(ctx, exchange.Session{}, exchange.Ref{Queue: queue, ID: id}, func(t *ticket, p place) ([]clientv3.Op, error) {
-		evicted = nil
-		switch {
-		case t == nil:
-			return nil, driver.ErrGone
-		case t.foreign && (what == driver.Force || what == driver.Evict && !p.held):
-			return []clientv3.Op{clientv3.OpDelete(t.key)}, nil
-		case t.foreign:
-			return nil, nil
-		case what == driver.Force || what == driver.Evict && !p.held:
-			return s.force(ctx, t, p.exclusive)
-		case what == driver.Revoke:
-			t.Revoked = true
-		case !t.Evicted || t.attached():
-			t.Evicted, evicted = true, t
-		}
-		return []clientv3.Op{s.rewrite(t, t.lease), s.demands(t, what)}, nil
-	})
-	if err == nil && evicted != nil {
-		err = s.expel(ctx, evicted)
-	}
-	return false, s.forget(err)
-}
-
-// force is what removes a ticket, and tells its session. No Join with its ID comes after that.
-func (s *store) force(ctx context.Context, t *ticket, exclusive bool) ([]clientv3.Op, error) {
-	bury, err := s.spare(ctx, t.TTL)
-	if err != nil {
+	if err := b.run(ctx); err != nil {
 		return nil, err
 	}
-	ops := s.removal(t, exclusive, false)
-	ops[1] = s.demands(t, driver.Force)
-	return append(ops, clientv3.OpPut(s.tombstone(t.id), "", clientv3.WithLease(bury))), nil
+	if err := s.changeAll(ctx, removals); err != nil {
+		return nil, err
+	}
+	if err := s.revoke(ctx, leaseOf(o.ID)); err != nil && !errors.Is(err, rpctypes.ErrLeaseNotFound) {
+		return nil, err
+	}
+	return nil, nil
 }
 
-// expel moves a ticket that is evicted to a lease that nobody extends. How long that lives is found out after
-// the row says that the ticket is evicted: until then a heartbeat may have proven more. If it does not come to
-// that, the next heartbeat of the ticket's session does it.
-func (s *store) expel(ctx context.Context, evicted *ticket) error {
-	lease, err := s.grantRest(ctx, evicted.lease, evicted.TTL)
-	if err != nil {
-		return err
+// leaves is called before a ticket leaves.
+func (s *store) leaves(l exchange.Leave) {
+	s.watches.drop(ofTicket(l.ID))
+	if l.Tag == 0 || l.Tag&tagSeat != 0 {
+		s.sits(s.seat(l.Session, l.Queue, l.ID), sitter{})
 	}
-	_, err = s.alterAny(ctx, exchange.Session{ID: evicted.Session}, exchange.Ref{Queue: evicted.queue, ID: evicted.id}, func(t *ticket, _ place) ([]clientv3.Op, error) {
-		if t == nil || !t.Evicted || t.lease != evicted.lease {
-			return nil, nil
-		}
-		return []clientv3.Op{s.rewrite(t, lease)}, nil
-	})
-	return err
 }
-
-// Raise has so much added to the tokens of tickets that are not held yet that these are above the floor.
-func (s *store) Raise(ctx context.Context, name string, least uint64) error {
-	if least+1 >= driver.MaxToken {
-		return exchange.ErrTokens
-	}
-	for range attempts {
-		b, ln := s.batch(), line{}
-		b.get(s.floor(name), func(all kvs) { ln.kept, _ = readKept(all) }) // if it cannot be read, it is written anew
-		if name != "" {
-			b.add(s.front(name, 0, perPage, true), func(r *pb.RangeResponse) {
-				s.readLine(&ln, name, r)
-				ln.asOf(b.revision)
-			})
-		}
-		if err := b.run(ctx); err != nil {
-			return err
-		}
-		after := b.revision
-		for name != "" && !ln.whole && !ln.full() { // there are keys of queues below
-			if err := s.lengthen(ctx, &ln, name); err != nil {
-				return err
-			}
-		}
-		for _, t := range slices.Backward(ln.tickets) {
-			if p := ln.place(t); p.known && !p.held {
-				after = t.created - 1
-			}
-		}
-		k := ln.kept
-		add := k.floor.add(math.MaxInt64)
-		if next := uint64(after) + 1; least >= next {
-			add = max(add, least+1-next)
-		}
-		k.floor = append(k.floor, step{After: after, Add: add})
-		if _, made, err := s.keep(ctx, name, k); made || err != nil {
-			return err
-		}
-	}
-	return errors.New("the floor of tokens was changed by others again and again")
-}
-
-// RaiseAll is Raise for all queues.
-func (s *store) RaiseAll(ctx context.Context, floor uint64) error { return s.Raise(ctx, "", floor) }
-
-// Clock is never called: RaiseAll needs none.
-func (s *store) Clock(context.Context) (int64, error) { return 0, errors.ErrUnsupported }
