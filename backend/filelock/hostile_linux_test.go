@@ -208,6 +208,29 @@ func harm(t *testing.T, s *store, folder, name string, r row) {
 	}
 }
 
+// A second name of a file elsewhere, in the place of a row, is not written to: nor by root, who may write every file.
+func TestNoOtherNameOfAFileIsWritten(t *testing.T) {
+	t.Parallel()
+	target := filepath.Join(t.TempDir(), "empty")
+	if err := os.WriteFile(target, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "locks")
+	s, session, _ := session(t, path)
+	for _, name := range []string{"queues/q", "queues/.floor", "queues/.probe", "cells/q"} {
+		at := filepath.Join(path, ".interlock", name)
+		_ = os.Remove(at)
+		if err := os.Link(target, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	work(t, s, session)
+	s.Check(t.Context())
+	if st, err := os.Stat(target); err != nil || st.Size() > 0 {
+		t.Errorf("an empty file elsewhere has %d bytes now, %v", st.Size(), err)
+	}
+}
+
 // Promise: IDs of sessions, mailboxes and followers in a row are names of the folders', or the row is damaged. No path is
 // made of another one.
 func TestNamesInARowAreChecked(t *testing.T) {

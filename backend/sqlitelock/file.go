@@ -79,6 +79,9 @@ func openFile(ctx context.Context, path string, c config) (_ *file, err error) {
 		return nil, f.stuck(err)
 	}
 	defer f.lock.pass()
+	if err := f.beside(); err != nil {
+		return nil, driver.Permanent(err)
+	}
 	if empty {
 		if err := f.make(ctx); err != nil {
 			return nil, err
@@ -177,6 +180,23 @@ func (f *file) examine(ctx context.Context) (empty bool, err error) {
 	default:
 		return false, err
 	}
+}
+
+// beside refuses what SQLite would wait for (a pipe), or take for a file of its own (a second name of another file,
+// whose owner it changes for root), in the place of a file that it makes.
+func (f *file) beside() error {
+	for _, end := range []string{"-wal", "-shm", "-journal"} {
+		switch st, err := os.Lstat(f.path + end); {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return err
+		case !st.Mode().IsRegular():
+			return fmt.Errorf("%s%s is not an ordinary file; remove it", f.path, end)
+		case trust.HardLinks(st) > 1:
+			return fmt.Errorf("%s%s has another name (a hard link); remove it", f.path, end)
+		}
+	}
+	return nil
 }
 
 // smallest is the size of the smallest database; SQLite would overwrite what is

@@ -283,6 +283,58 @@ func TestAPipeInTheFolderKeepsNobodyWaiting(t *testing.T) {
 	}
 }
 
+// In the place of the files that SQLite makes, what is no file of its own is refused: it is neither waited for nor changed.
+func TestWhatIsNoFileOfSQLiteIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, end := range []string{"-journal", "-wal", "-shm"} {
+		for what, make := range map[string]func(name, target string) error{
+			"a pipe":      func(name, _ string) error { return syscall.Mkfifo(name, 0o600) },
+			"a link":      func(name, target string) error { return os.Symlink(target, name) },
+			"a hard link": func(name, target string) error { return os.Link(target, name) },
+			"a folder":    func(name, _ string) error { return os.Mkdir(name, 0o700) },
+		} {
+			for _, made := range []bool{true, false} {
+				t.Run(fmt.Sprintf("%s instead of %s, %v", what, end, made), func(t *testing.T) {
+					t.Parallel()
+					path := filepath.Join(t.TempDir(), "locks.db")
+					if made {
+						d, err := sqlitelock.New(t.Context(), path)
+						if err != nil {
+							t.Fatal(err)
+						}
+						d.Close()
+					}
+					name := path + end
+					target := filepath.Join(filepath.Dir(path), "target")
+					if err := errors.Join(os.WriteFile(target, nil, 0o600), os.RemoveAll(name), make(name, target)); err != nil {
+						t.Fatal(err)
+					}
+					before, _ := os.Lstat(target)
+					done := within(t)
+					go func() {
+						<-done.Done()
+						if w, err := os.OpenFile(name, os.O_RDWR|syscall.O_NONBLOCK, 0); err == nil { // the other end of a pipe
+							time.Sleep(time.Second)
+							w.Close()
+						}
+					}()
+					d, err := sqlitelock.New(done, path)
+					if err == nil {
+						d.Close()
+					}
+					if !driver.IsPermanent(err) || !strings.Contains(err.Error(), name) || done.Err() != nil {
+						t.Errorf("%v; want an error that names %s", err, name)
+					}
+					after, err := os.Lstat(target)
+					if err != nil || after.Size() != 0 || !after.ModTime().Equal(before.ModTime()) || after.Mode() != before.Mode() {
+						t.Errorf("the target was changed: %v %v", after, err)
+					}
+				})
+			}
+		}
+	}
+}
+
 // A schema that does something by itself is refused.
 func TestAStrangeSchemaIsRefused(t *testing.T) {
 	t.Parallel()

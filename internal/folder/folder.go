@@ -111,7 +111,8 @@ func (f Folder) Make(name string) (*os.File, error) {
 	return file, err
 }
 
-// OpenFile opens a file that is there. Something else of that name is refused, and not waited for.
+// OpenFile opens a file that is there. Something else of that name is refused, and not waited for. So is, for writing, a
+// file that has another name, which may be anybody's.
 func (f Folder) OpenFile(name string, how int) (*os.File, error) {
 	st, err := f.Root.Lstat(name)
 	if err != nil {
@@ -127,7 +128,10 @@ func (f Folder) OpenFile(name string, how int) (*os.File, error) {
 			return nil, err
 		}
 		if st, err := file.Stat(); err == nil && st.Mode().IsRegular() {
-			return file, nil
+			if how == os.O_RDONLY || trust.HardLinks(st) <= 1 {
+				return file, nil
+			}
+			what = "has another name (a hard link); remove it"
 		}
 		file.Close()
 	}
