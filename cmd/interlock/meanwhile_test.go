@@ -17,6 +17,7 @@ import (
 	"github.com/creack/pty"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/pgtest"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
@@ -274,9 +275,9 @@ func TestLookingWhoHoldsChangesNothingInTheWait(t *testing.T) {
 		s.SQL("REVOKE EXECUTE ON FUNCTION interlock.read FROM PUBLIC, app")
 		url := s.URLOf("app", "secret") + "&" + longTTL
 		start(t, url, "show", "a").ends(exitUnreachable, soon)
-		busy := start(t, url, "run", "-n", "a", "--", "true")
-		busy.ends(exitBusy, soon)
-		if text := busy.stderr(); text != "interlock: a is busy\n" {
+		late := start(t, url, "run", "-n", "a", "--", "true")
+		late.ends(exitBusy, soon)
+		if text := late.stderr(); text != "interlock: a is busy\n" {
 			t.Errorf("it says %q", text)
 		}
 		w := start(t, url, "run", "-v", "a", "--", "true")
@@ -327,18 +328,18 @@ func TestBusyNamesTheHolder(t *testing.T) {
 	onEachBackend(t, func(t *testing.T, _ server, url string) {
 		url += longTTL
 		holder := holds(t, url, "a")
-		busy := start(t, url, "run", "-n", "a", "--", "true")
-		busy.ends(exitBusy, soon)
+		late := start(t, url, "run", "-n", "a", "--", "true")
+		late.ends(exitBusy, soon)
 		want := fmt.Sprintf(`^interlock: a is busy: %s\n$`, heldByText(holder, "job"))
-		if text := busy.stderr(); !regexp.MustCompile(want).MatchString(text) {
+		if text := late.stderr(); !regexp.MustCompile(want).MatchString(text) {
 			t.Errorf("it says %q, not %s", text, want)
 		}
 		for range 2 {
 			start(t, url, "run", "--permits", "2", "s", "--", "job", "wait", "held").has("held")
 		}
-		busy = start(t, url, "run", "-w", "0.1", "--permits", "2", "s", "--", "true")
-		busy.ends(exitBusy, soon)
-		if text := busy.stderr(); !strings.HasSuffix(text, ", note job) and 1 more\n") {
+		late = start(t, url, "run", "-w", fmt.Sprint(busy.Bound(time.Second/2).Seconds()), "--permits", "2", "s", "--", "true")
+		late.ends(exitBusy, soon)
+		if text := late.stderr(); !strings.HasSuffix(text, ", note job) and 1 more\n") {
 			t.Errorf("it says %q", text)
 		}
 	})

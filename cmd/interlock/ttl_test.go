@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/internal/answers"
+	"github.com/interlock-go/interlock/internal/busy"
 )
 
 // file is a SQLite file, which goes away as long as another program writes to it.
@@ -58,10 +59,10 @@ func onEachBackend(t *testing.T, f func(t *testing.T, s server, url string)) {
 	})
 }
 
-// granted is the TTL that a backend grants for a job that asks for the shortest.
-func granted(t *testing.T, url string) time.Duration {
+// granted is the TTL that a backend grants for a job that asks for this one.
+func granted(t *testing.T, url string, ttl time.Duration) time.Duration {
 	t.Helper()
-	c := start(t, url, "run", "-v", "--ttl", shortestTTL.String(), "a", "--", "true")
+	c := start(t, url, "run", "-v", "--ttl", ttl.String(), "a", "--", "true")
 	c.ends(0, soon)
 	got := regexp.MustCompile(`TTL (\S+)`).FindStringSubmatch(c.stderr())
 	if got == nil {
@@ -101,7 +102,7 @@ func measureStandstill(t *testing.T) (longest func() time.Duration) {
 func TestTheShortestTTLIsEnoughForALongJob(t *testing.T) {
 	t.Parallel()
 	onEachBackend(t, func(t *testing.T, s server, url string) {
-		ttl := granted(t, url)
+		ttl := granted(t, url, shortestTTL)
 		length := 10 * ttl
 		if testing.Short() {
 			length = 4 * ttl
@@ -140,8 +141,8 @@ func TestTheShortestTTLIsEnoughForALongJob(t *testing.T) {
 func TestAWaiterThatWasStoppedDoesItsWork(t *testing.T) {
 	t.Parallel()
 	onEachBackend(t, func(t *testing.T, s server, url string) {
-		url += "ttl=" + shortestTTL.String()
-		ttl := granted(t, url)
+		ttl := granted(t, url, busy.Bound(shortestTTL).Round(time.Second))
+		url += "ttl=" + ttl.String()
 		for i, part := range []time.Duration{50, 55, 60, 65} {
 			name := "a" + strconv.Itoa(i)
 			holder := start(t, url, "run", name, "-c", `touch held; until test -e go; do sleep 0.01; done`)
