@@ -148,22 +148,63 @@ const (
 
 // urgent returns a connection for a heartbeat, which must not wait until those have
 // theirs who wait for locks: if the pool has none soon, another one is opened beside
-// it, and kept for a while. If the server has no more, it waits for one of the pool.
+// it, and kept for a while. The pool asks the server about a connection that has rested, and
+// over a long way that alone takes longer: so the first of the two counts, and the other one is
+// given back and not cut off, which would close it. If the server has no more, the heartbeat waits
+// for one of the pool.
 func (p *pool) urgent(ctx context.Context) (*pgxpool.Conn, error) {
-	soon, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	conn, err := p.Acquire(soon)
-	if err == nil || soon.Err() == nil && !database.Full(err) || ctx.Err() != nil {
-		return conn, err
+	done := make(chan struct{})
+	defer close(done)
+	first := take(ctx, done, p.Acquire)
+	soon := time.NewTimer(patience)
+	defer soon.Stop()
+	select {
+	case got := <-first:
+		if got.err == nil || !database.Full(got.err) || ctx.Err() != nil {
+			return got.conn, got.err
+		}
+		first = nil
+	case <-soon.C:
 	}
 	r, err := p.beside()
 	if err != nil {
 		return nil, err
 	}
-	if conn, err = r.Acquire(ctx); err == nil || ctx.Err() != nil {
-		return conn, err
+	second := take(ctx, done, r.Acquire)
+	for first != nil || second != nil {
+		var got taken
+		select {
+		case got = <-first:
+			first = nil
+		case got = <-second:
+			second = nil
+		}
+		if got.err == nil || ctx.Err() != nil {
+			return got.conn, got.err
+		}
 	}
 	return p.connect(ctx)
+}
+
+type taken struct {
+	conn *pgxpool.Conn
+	err  error
+}
+
+// take acquires a connection beside its caller. One that comes after done goes back.
+func take(ctx context.Context, done <-chan struct{}, acquire func(context.Context) (*pgxpool.Conn, error)) <-chan taken {
+	c := make(chan taken)
+	go func() {
+		conn, err := acquire(ctx)
+		select {
+		case c <- taken{conn, err}:
+		case <-done:
+			if err == nil {
+				conn.Release()
+			}
+		}
+	}()
+	return c
 }
 
 func (p *pool) beside() (*pgxpool.Pool, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -86,6 +87,60 @@ func TestHeartbeatsDoNotQueueForAConnection(t *testing.T) {
 		return len(server.Backends("state IS NOT NULL AND pid <> pg_backend_pid()")) == 0, nil
 	}); err != nil {
 		t.Error(err)
+	}
+}
+
+// Promise: a heartbeat keeps the connection that it uses, also over a way that takes longer than it
+// waits for a connection. The pool asks the server about one that has rested for a second.
+func TestAHeartbeatOverALongWayKeepsItsConnection(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Start(t)
+	proxy := pgtest.NewProxy(t, server.Addr)
+	url := strings.Replace(server.URL(), server.Addr, proxy.Addr, 1)
+	program, err := pgxpool.New(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(program.Close)
+	for name, open := range map[string]func() (driver.Driver, error){
+		"own pool":  func() (driver.Driver, error) { return openURL(t.Context(), url) },
+		"program's": func() (driver.Driver, error) { return pglock.New(t.Context(), program) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, err := open()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer d.Close()
+			s := session(t, d)
+			held := acquire(t, s, "held "+name, 1)
+			mine := fmt.Sprintf("(application_name = 'interlock') = %t", name == "own pool") // the other may be on its way out
+			before := server.Backends(mine)
+			for range 2 {
+				time.Sleep(1100 * time.Millisecond) // it rests
+				sent := proxy.ToServer().Bytes
+				proxy.Late()
+				renewed := make(chan error, 1)
+				go func() { _, err := s.Renew(t.Context(), []driver.Ticket{held}); renewed <- err }()
+				if err := pgtest.Until(func() (bool, error) { return proxy.ToServer().Bytes > sent, nil }); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(100 * time.Millisecond) // the way back
+				proxy.Resume()
+				if err := <-renewed; err != nil {
+					t.Fatal(err)
+				}
+			}
+			after := server.Backends(mine)
+			for _, pid := range before {
+				if !slices.Contains(after, pid) {
+					t.Errorf("the connections before two heartbeats: %v, after them: %v", before, after)
+				}
+			}
+			if err := s.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 
