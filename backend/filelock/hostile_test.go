@@ -161,6 +161,35 @@ func TestADirectoryThatIsReplacedIsUsedAgain(t *testing.T) {
 	}
 }
 
+// Promise: once the holders of before have been told, a directory that was restored from a copy lets no two hold. In the
+// copy are files of sessions that go on, which nobody locks.
+func TestADirectoryThatIsRestoredFromACopyLetsNoTwoHold(t *testing.T) {
+	dir := newDir(t)
+	a, b := open(t, dir, interlock.TTL(time.Second)), open(t, dir, interlock.TTL(time.Second))
+	lease := acquire(t, a.Mutex("x"))
+	ok(t, acquire(t, b.Mutex("y")).Release())
+	ok(t, exec.Command("cp", "-pR", dir, dir+".copy").Run())
+	ok(t, os.Rename(dir, dir+".old"))
+	ok(t, os.Rename(dir+".copy", dir))
+	select {
+	case <-lease.Done():
+		is(t, lease.Err(), interlock.ErrLost)
+	case <-time.After(patience):
+		t.Fatal("the lease is not lost")
+	}
+	_ = lease.Release()
+	for _, kind := range []func(*interlock.Client) *interlock.Lock{
+		func(c *interlock.Client) *interlock.Lock { return c.Mutex("y") },
+		func(c *interlock.Client) *interlock.Lock { return c.Semaphore("z", 1) },
+	} {
+		lease := acquire(t, kind(a))
+		_, err := kind(b).TryAcquire(t.Context())
+		is(t, err, interlock.ErrBusy)
+		ok(t, lease.Err())
+		ok(t, lease.Release())
+	}
+}
+
 // Promise: a lease that has ended while its process was stopped is not told as an eviction: nobody has evicted.
 func TestALeaseThatExpiresIsNotEvicted(t *testing.T) {
 	dir := newDir(t)

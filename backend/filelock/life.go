@@ -36,6 +36,27 @@ func (s *store) live(id string) (*os.File, error) {
 	return f, nil
 }
 
+// copied reports whether another file has the name of the session's: the directory was replaced by a copy.
+// Nobody locks that file, so others take the session for dead, for as long as it lasts.
+func (s *store) copied(id string) bool {
+	in, err := s.dir.current(lives)
+	if err != nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := s.lives[id]
+	if f == nil {
+		return false
+	}
+	named, err := in.Root.Lstat(id)
+	if err != nil {
+		return false // a missing file proves nothing
+	}
+	st, err := f.Stat()
+	return err == nil && !os.SameFile(st, named)
+}
+
 // die removes the file of a session that has ended.
 func (s *store) die(id string) {
 	s.mu.Lock()

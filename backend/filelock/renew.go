@@ -6,11 +6,15 @@ import (
 	"context"
 	"errors"
 
+	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
 )
 
 // Renew makes a transaction of each queue.
 func (s *store) Renew(ctx context.Context, of exchange.Session, refs []exchange.Ref, extend int) (exchange.Renewal, error) {
+	if s.copied(of.ID) {
+		return exchange.Renewal{}, driver.ErrSession
+	}
 	named := map[exchange.Ref]bool{}
 	for _, ref := range refs[:extend] {
 		named[ref] = true
