@@ -1,15 +1,25 @@
 package redislock
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
 
 	"github.com/interlock-go/interlock/backend/redislock/internal/conn"
-	"github.com/interlock-go/interlock/backend/redislock/internal/doctor"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/internal/deadline"
+	"github.com/interlock-go/interlock/internal/doctor"
 )
 
 // examine is for a URL that open refuses. A driver that has no feed can be checked, too.
@@ -18,10 +28,11 @@ func examine(ctx context.Context, u *driver.URL) ([]driver.Finding, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.options = o
 	client, err := c.conns.Client(ctx, o)
 	switch {
 	case conn.Answered(err):
-		return []driver.Finding{doctor.TurnedAway(c.user, c.sentinelUser, err, conn.Explain(err))}, nil
+		return []driver.Finding{c.unreachable(err)}, nil
 	case err != nil:
 		return nil, fmt.Errorf("redis: connect to %s: %w", strings.Join(o.InitAddress, ", "), aboutTLS(u, err))
 	}
@@ -31,17 +42,413 @@ func examine(ctx context.Context, u *driver.URL) ([]driver.Finding, error) {
 	return d.Check(ctx), nil
 }
 
-// Check is called for interlock doctor, and for programs that ask whether their backend is fit.
+// Check is called for interlock doctor, and for programs that ask whether their backend is fit. In a Cluster each node is asked, and
+// those are named that differ.
 func (s *store) Check(ctx context.Context) []driver.Finding {
 	if err := s.usable(ctx); err != nil {
-		return []driver.Finding{doctor.Unreachable(err)}
+		return []driver.Finding{s.unreachable(err)}
 	}
-	return doctor.New(doctor.Client{
-		Redis: s.client, User: s.user, Prefix: s.prefix, AllNames: s.allNames, Replicas: s.replicas,
-		Count: func() { s.exchanges.Add(1) }, Explain: s.Explain, Channel: s.channel(), Listens: s.feed.await,
-		Expect: func() (event string, came <-chan struct{}) {
-			number := exchange.NewNumber()
-			return "p " + strconv.FormatUint(number, 10), s.feed.expect(number)
-		},
-	}).Check(ctx)
+	nodes := s.askAll(ctx)
+	var all []driver.Finding
+	of := map[driver.Finding][]string{}
+	for _, n := range nodes {
+		checks := []doctor.Check{
+			{"server", "it answers", n.checkServer},
+			{"version", "as new as locks need", n.checkVersion},
+			{"mode", "it takes writes of its own", n.checkMode},
+			{"persistence", "every write is synced before it is answered (appendfsync always)", n.checkPersistence},
+			{"memory", "nothing is evicted (noeviction)", n.checkMemory},
+			{"replication", "a failover loses no grant, or there is no replica", n.checkReplication},
+			{"cluster", "all slots are served", n.checkCluster},
+			{"access", "nobody without a password may change keys", n.checkAccess},
+			{"configuration", "it can be seen", n.checkVisible},
+		}
+		if n.err != nil {
+			checks = checks[:1]
+		}
+		for _, f := range doctor.Examine(ctx, checks) {
+			if of[f] == nil {
+				all = append(all, f)
+			}
+			of[f] = append(of[f], n.addr)
+		}
+	}
+	for i, f := range all {
+		if len(of[f]) < len(nodes) {
+			all[i].Check += " of " + strings.Join(of[f], ", ")
+		}
+	}
+	if !slices.ContainsFunc(nodes, func(n *node) bool { return n.err == nil }) {
+		return all
+	}
+	return append(all, doctor.Examine(ctx, []doctor.Check{
+		{"exchanges", "locks and values can be used", s.checkExchanges},
+		{"listing", "names can be read", func(ctx context.Context) driver.Finding { return doctor.Listing(ctx, s, s.remedy) }},
+		{"clock", "those of the servers and of this machine agree", func(context.Context) driver.Finding { return checkClocks(nodes) }},
+	})...)
+}
+
+// refusedCommand is where a server says which command a user may not run.
+var refusedCommand = regexp.MustCompile(`run the '([^']+)' command`)
+
+// commands are what locks need, and the doctor; docs/redis.md has the same.
+const commands = "+ping +eval +evalsha +subscribe +time +publish +get +set +del +pttl +pexpire +pexpireat +persist +hget +hmget +hset +hdel +hgetall +hlen " +
+	"+zadd +zrem +zcard +zscore +zrange +zrangebyscore +zremrangebyscore +scan +info +config|get"
+
+// grant is the statement that gives the user the commands that this URL needs; and keys or channels, if these were refused: a pattern
+// cannot be added to a user of all.
+func (c *config) grant(err error) string {
+	names, rights := c.prefix+c.allNames, ""
+	switch {
+	case strings.Contains(err.Error(), " channel"):
+		rights = "&interlock:* "
+	case strings.Contains(err.Error(), " key") && names == "":
+		rights = "~* "
+	case strings.Contains(err.Error(), " key"):
+		rights = "~" + names + "* ~interlock:{" + names + "* "
+	}
+	rights += commands
+	if c.replicas > 0 {
+		rights += " +wait"
+	}
+	if c.options.SelectDB > 0 {
+		rights += " +select"
+	}
+	switch sentinels := c.options.Sentinel.MasterSet != ""; {
+	case sentinels:
+		rights += " +role"
+	case len(c.options.InitAddress) > 1 || strings.Contains(err.Error(), "MOVED "):
+		rights += " +cluster|slots +cluster|shards +cluster|info +asking"
+	}
+	return "ACL SETUSER " + cmp.Or(c.user, "USER") + " " + rights
+}
+
+// remedy says what to do about an error of a server; "" if the error names the reason.
+func (c *config) remedy(err error) string {
+	says := func(part string) bool { return strings.Contains(err.Error(), part) }
+	command := refusedCommand.FindStringSubmatch(err.Error())
+	switch {
+	case command != nil && strings.HasPrefix(command[1], "sentinel"):
+		return "on each Sentinel: ACL SETUSER " + cmp.Or(c.sentinelUser, "USER") + " +" + command[1] + "; docs/redis.md has the whole line"
+	case says("MOVED "), says("NOPERM"), says("user executing the script can't"):
+		return c.grant(err)
+	case says("nknown command"), says("nknown Redis command"):
+		return "use a server that has this command, and take it out of its rename-command"
+	case says("WRONGPASS"), says("NOAUTH"):
+		return "correct user and password of the URL, or ACL SETUSER " + cmp.Or(c.user, "USER") + " on >PASSWORD"
+	case says("LOADING"):
+		return "wait until the server has read its data: INFO persistence shows loading_eta_seconds"
+	case says("MASTERDOWN"):
+		return "name the master in the URL, or the Sentinels and ?master=NAME: this is a replica without one"
+	case says("BUSY"):
+		return "wait until the script of another program has ended, or SCRIPT KILL"
+	case says("max number of clients"):
+		return "raise maxclients, or share clients: one needs two to four connections"
+	case !conn.Answered(err):
+		return "see that the server runs, and that the URL names it"
+	}
+	return ""
+}
+
+func (c *config) unreachable(err error) driver.Finding {
+	f := doctor.Exchanges(conn.Explain(err), c.remedy)
+	f.Check = "server"
+	return f
+}
+
+// checkExchanges tries a lock and a value, in a Cluster so many that each node has one.
+func (s *store) checkExchanges(ctx context.Context) driver.Finding {
+	var tried exchange.Store = s
+	if s.replicas > 0 {
+		tried = confirming{s}
+	}
+	names := 1
+	if s.client.Mode() == rueidis.ClientModeCluster {
+		names = 8 * len(s.client.Nodes())
+	}
+	probe := "interlock:{" + s.prefix + s.allNames + "doctor}:t"
+	if err := s.client.Do(ctx, s.client.B().Eval().Script("return redis.call('PTTL', KEYS[1])").Numkeys(1).Key(probe).Build()).Error(); err != nil { // which is seldom needed: of a lock that is left, by a client that loads our scripts
+		return doctor.Exchanges(s.Explain(err), s.remedy)
+	}
+	for range names {
+		name := s.allNames + "doctor/" + exchange.NewID() + "/value"
+		err := doctor.Try(ctx, tried, name)
+		switch {
+		case err == nil:
+		case s.prefix+s.allNames == "" && strings.Contains(err.Error(), "NOPERM") && strings.Contains(err.Error(), " key"):
+			return doctor.Warn("the locks whose names the user's rights do not cover", "add ?prefix=PREFIX to the URL, if all names have one, or "+s.grant(err), "a lock called doctor/…: %v", err)
+		default:
+			return doctor.Exchanges(fmt.Errorf("%w%s", err, s.servedBy(ctx, name)), s.remedy)
+		}
+	}
+	return doctor.Sound
+}
+
+// servedBy names the node of a Cluster that keeps a name.
+func (s *store) servedBy(ctx context.Context, name string) string {
+	for addr, client := range s.client.Nodes() {
+		err := client.Do(ctx, client.B().Get().Key("interlock:{"+s.prefix+name+"}:t").Build()).Error()
+		if e, ok := rueidis.IsRedisErr(err); s.client.Mode() == rueidis.ClientModeCluster && (!ok || !strings.HasPrefix(e.Error(), "MOVED")) {
+			return " (on " + addr + ")"
+		}
+	}
+	return ""
+}
+
+// node is what a server says of itself.
+type node struct {
+	*store
+	addr         string
+	at           rueidis.Client
+	err          error             // it cannot be asked for anything
+	info, config map[string]string // the answers of INFO and CONFIG GET
+	hidden       error             // what it refuses to say
+	ahead, wrong time.Duration     // its clock
+}
+
+// askAll asks all nodes at once. Each may take five seconds.
+func (s *store) askAll(ctx context.Context) []*node {
+	var all []*node
+	var asked sync.WaitGroup
+	clients := s.client.Nodes()
+	for _, addr := range slices.Sorted(maps.Keys(clients)) {
+		n := &node{store: s, addr: addr, at: clients[addr], config: map[string]string{}}
+		all = append(all, n)
+		asked.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+			defer cancel()
+			if err := n.ask(ctx); err != nil {
+				n.err = cmp.Or(context.Cause(ctx), deadline.Err(ctx), s.Explain(err))
+			}
+		})
+	}
+	asked.Wait()
+	return all
+}
+
+// ask fails if the node does not answer. What it refuses stays unknown.
+func (n *node) ask(ctx context.Context) error {
+	do := func(words ...string) rueidis.RedisResult {
+		n.exchanges.Add(1)
+		return n.at.Do(ctx, n.at.B().Arbitrary(words...).Build())
+	}
+	began := time.Now()
+	at, err := do("TIME").AsIntSlice()
+	if err != nil && !conn.Refused(err.Error()) {
+		return err
+	}
+	if len(at) == 2 {
+		n.ahead, n.wrong = doctor.Ahead(time.Unix(at[0], at[1]*1000), began.Round(0), time.Now().Round(0))
+	}
+	text, err := do("INFO").ToString()
+	n.hidden = errors.Join(n.hidden, err)
+	n.info = lines(text)
+	for _, setting := range []string{"appendfsync", "no-appendfsync-on-rewrite", "save"} { // several at once are possible since Redis 7 only
+		m, err := do("CONFIG", "GET", setting).AsStrMap()
+		maps.Copy(n.config, m)
+		if err != nil {
+			n.hidden = errors.Join(n.hidden, err)
+			break
+		}
+	}
+	return nil
+}
+
+// lines reads the answer of INFO and its like.
+func lines(text string) map[string]string {
+	all := map[string]string{}
+	for line := range strings.Lines(strings.TrimPrefix(text, "txt:")) { // its type, in RESP3
+		if k, v, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			all[k] = v
+		}
+	}
+	return all
+}
+
+func (n *node) checkServer(context.Context) driver.Finding {
+	if n.err != nil {
+		return n.unreachable(n.err)
+	}
+	return doctor.Sound
+}
+
+func (n *node) checkVisible(context.Context) driver.Finding {
+	if n.hidden == nil {
+		return doctor.Sound
+	}
+	return doctor.Warn("those that depend on what cannot be seen", n.grant(n.hidden)+"; or look yourself",
+		"INFO or CONFIG GET (persistence, replicas, memory) cannot be seen: %s", strings.ReplaceAll(n.hidden.Error(), "\n", "; "))
+}
+
+func (n *node) checkVersion(context.Context) driver.Finding {
+	const use = "use Redis 6.2 or later, or Valkey"
+	for key := range n.info {
+		if product, ok := strings.CutSuffix(key, "_version"); ok && slices.Contains([]string{"dragonfly", "keydb", "garnet", "kvrocks"}, product) {
+			return doctor.Warn("all: they are tested with Redis and Valkey", use, "the server is %s", product)
+		}
+	}
+	var major, minor int
+	switch read, _ := fmt.Sscanf(n.info["redis_version"], "%d.%d", &major, &minor); {
+	case read < 2:
+		return driver.Finding{}
+	case major < 6 || major == 6 && minor < 2:
+		return doctor.Fail(doctor.EveryLock, use, "Redis %d.%d does not have SET with GET and PXAT", major, minor)
+	}
+	return doctor.Sound
+}
+
+// isReplica reports whether another server is the master. One that takes writes all the same is not read-only.
+func (n *node) isReplica() bool { return n.info["role"] == "slave" }
+
+func (n *node) checkMode(context.Context) driver.Finding {
+	if n.isReplica() && n.client.Mode() != rueidis.ClientModeCluster {
+		return doctor.Fail(doctor.EveryLock+"; or, if it takes writes, exclusion: its master does not know of them",
+			"name the master, or the Sentinels and ?master=NAME", "it is a replica of %s:%s", n.info["master_host"], n.info["master_port"])
+	}
+	return doctor.Sound
+}
+
+// checkPersistence says what is lost with the server, which frees locks that are held.
+func (n *node) checkPersistence(context.Context) driver.Finding {
+	if n.info["aof_enabled"] == "" {
+		return driver.Finding{} // see checkVisible
+	}
+	var detail string
+	save, known := n.config["save"]
+	switch sync := n.config["appendfsync"]; {
+	case n.info["aof_enabled"] == "1" && sync == "always" && n.config["no-appendfsync-on-rewrite"] != "yes":
+		return doctor.Sound
+	case n.info["aof_enabled"] == "1" && sync == "always":
+		detail = "no write is synced while the file is rewritten (no-appendfsync-on-rewrite)"
+	case n.info["aof_enabled"] == "1":
+		detail = "appendfsync is " + cmp.Or(sync, "not known") + ": a crash of the machine loses what was not synced (everysec: up to two seconds; no: up to half a minute)"
+	case save != "":
+		detail = "snapshots only (save " + save + "): a crash brings back the locks and values of then"
+	case known:
+		detail = "nothing is saved: a restart frees all locks, also those of replicas, unless one has become the master before"
+	default:
+		detail = "no append-only file; whether there are snapshots cannot be seen"
+	}
+	return doctor.Warn("exclusion, when the server comes back without its last writes: who holds is forgotten, and is told by its next heartbeat only; values are lost too",
+		"set appendonly to yes, appendfsync to always and no-appendfsync-on-rewrite to no, or let it start again no sooner than the longest TTL after its end", "%s", detail)
+}
+
+// checkMemory sees that the server does not drop locks.
+func (n *node) checkMemory(context.Context) driver.Finding {
+	const keep = "set maxmemory-policy to noeviction, and keep caches in a server of their own"
+	switch policy := n.info["maxmemory_policy"]; {
+	case policy == "":
+		return driver.Finding{} // see checkVisible
+	case policy == "noeviction":
+		return doctor.Sound
+	case n.info["maxmemory"] != "0":
+		return doctor.Fail(doctor.Exclusion+": when memory is short the server drops locks that are held, and values", keep, "maxmemory-policy is %s", policy)
+	default:
+		return doctor.Warn(doctor.Exclusion+", as soon as maxmemory is set: the server may then drop locks that are held, and values", keep, "maxmemory-policy is %s", policy)
+	}
+}
+
+// checkReplication says what a failover may lose. Whether enough replicas are there for grants, the exchanges say.
+func (n *node) checkReplication(context.Context) driver.Finding {
+	if n.info["role"] == "" || n.isReplica() {
+		return driver.Finding{}
+	}
+	online, late := 0, ""
+	for i := 0; n.info["slave"+strconv.Itoa(i)] != ""; i++ { // ip=…,port=…,state=online,offset=…,lag=seconds
+		f := lines(strings.NewReplacer(",", "\n", "=", ":").Replace(n.info["slave"+strconv.Itoa(i)]))
+		lag, _ := strconv.Atoi(f["lag"])
+		if f["state"] == "online" {
+			online++
+		}
+		if f["state"] != "online" || lag > 10 {
+			late += fmt.Sprintf("; %s:%s is %s, and was heard of %d s ago", f["ip"], f["port"], f["state"], lag)
+		}
+	}
+	const promise = "exclusion, after a failover: a holder whose grant the new master has not received is forgotten, and is told by its next heartbeat only"
+	switch {
+	case late != "":
+		return doctor.Warn(promise, "look at the replicas and their network", "%s", late[2:])
+	case online < n.replicas:
+		return doctor.Fail(doctor.EveryLock, "connect more replicas, or lower replicas in the URL", "%d in sync, and the URL says replicas=%d", online, n.replicas)
+	case online > 0 && n.replicas == 0:
+		return doctor.Warn(promise, "add ?replicas=1 (or more) to the URL: a grant then counts when so many replicas have it; and set min-replicas-to-write, so that a master that is cut off stops granting",
+			"asynchronous: %d in sync", online)
+	case online == 0 && n.client.Mode() != rueidis.ClientModeStandalone:
+		return doctor.Warn("that locks go on when the master dies: nobody can take its place", "connect a replica", "no replica")
+	}
+	return doctor.Sound
+}
+
+func (n *node) checkCluster(ctx context.Context) driver.Finding {
+	if n.client.Mode() != rueidis.ClientModeCluster {
+		return driver.Finding{}
+	}
+	text, err := n.at.Do(ctx, n.at.B().ClusterInfo().Build()).ToString()
+	if err == nil { // which clients say that are sent to a slot that is moved
+		err = n.at.Do(ctx, n.at.B().Asking().Build()).Error()
+	}
+	info := lines(text)
+	masters, _ := strconv.Atoi(info["cluster_size"])
+	switch {
+	case err != nil:
+		return doctor.Warn("locks whose slot is not served, or is moved", n.remedy(err), "%v", err)
+	case info["cluster_state"] != "ok" || info["cluster_slots_ok"] != "16384":
+		return doctor.Fail("every lock whose slot is not served: with cluster-require-full-coverage all", "start the master again, or have a replica take its place; then redis-cli --cluster check, and --cluster fix",
+			"cluster_state is %s, %s of 16384 slots are served", info["cluster_state"], info["cluster_slots_ok"])
+	case masters < 3:
+		return doctor.Warn("that locks go on when a master dies: the others are not the majority that a failover needs", "use three masters or more", "%d masters with slots", masters)
+	}
+	return doctor.Sound
+}
+
+// checkAccess tries to remove a key that is not there, without a password.
+func (n *node) checkAccess(ctx context.Context) driver.Finding {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	o := n.options
+	if len(o.InitAddress) == 0 {
+		return driver.Finding{} // the program's own client does not tell how to connect
+	}
+	o.InitAddress, o.ForceSingleClient, o.SelectDB = []string{n.addr}, true, 0
+	o.Username, o.Password, o.AuthCredentialsFn, o.Sentinel = "", "", nil, rueidis.SentinelOption{}
+	if o.TLSConfig != nil {
+		o.TLSConfig = o.TLSConfig.Clone()
+		o.TLSConfig.Certificates, o.TLSConfig.GetClientCertificate = nil, nil
+	}
+	var conns conn.Set
+	defer conns.Close()
+	stranger, err := conns.Client(ctx, o)
+	if err != nil {
+		return doctor.Sound
+	}
+	defer stranger.Close()
+	if err = stranger.Do(ctx, stranger.B().Del().Key("interlock:{doctor}:t").Build()).Error(); err != nil && !strings.HasPrefix(err.Error(), "MOVED") {
+		return doctor.Sound
+	}
+	return doctor.Warn(doctor.Strangers,
+		"give locks a user of their own (docs/redis.md), and the others a password: ACL SETUSER default resetpass >PASSWORD; or let nobody else reach the server",
+		"everybody who reaches the server may change keys: the user default has no password")
+}
+
+// checkClocks compares the clocks of all nodes, since a failover or a move of a slot changes the clock, and that of this machine.
+func checkClocks(nodes []*node) driver.Finding {
+	nodes = slices.DeleteFunc(slices.Clone(nodes), func(n *node) bool { return n.err != nil || n.wrong == 0 })
+	if len(nodes) == 0 {
+		return driver.Finding{}
+	}
+	slices.SortFunc(nodes, func(a, b *node) int { return cmp.Compare(a.ahead, b.ahead) })
+	first, last := nodes[0], nodes[len(nodes)-1]
+	between, wrong := last.ahead-first.ahead, first.wrong+last.wrong
+	if between-wrong > 100*time.Millisecond {
+		f := doctor.Warn("exclusion, when a lock moves to another node by a failover or a move of its slot: its lease ends earlier there, by the difference",
+			doctor.Slewing, "that of %s is %v ± %v ahead of that of %s", last.addr, doctor.Short(between), doctor.Short(wrong), first.addr)
+		if between-wrong > time.Second {
+			f.Status = driver.Fail
+		}
+		return f
+	}
+	if first.ahead.Abs() > last.ahead.Abs() {
+		last = first
+	}
+	return doctor.Clock(last.ahead, last.wrong)
 }

@@ -3,7 +3,6 @@ package redislock_test
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -16,12 +15,9 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/busy"
-	"github.com/interlock-go/interlock/internal/doctor"
 	"github.com/interlock-go/interlock/internal/doctor/doctortest"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
-
-func init() { doctor.SlowTrip = time.Hour }
 
 // examined is what Check has found.
 type examined struct{ doctortest.Report }
@@ -74,41 +70,32 @@ func TestCheckOfConfigurations(t *testing.T) {
 		words    []string
 		fails    []string // other checks
 	}{
-		{nil, "", "server", driver.OK, []string{"answers in"}, nil},
-		{nil, "", "version", driver.OK, []string{"Redis "}, nil},
-		{nil, "", "mode", driver.OK, []string{"one server"}, nil},
-		{nil, "", "rights", driver.OK, nil, nil},
-		{nil, "", "writing", driver.OK, nil, nil},
-		{nil, "", "messages", driver.OK, []string{"one took"}, nil},
-		{nil, "", "clock", driver.OK, []string{"±"}, nil},
+		{nil, "", "server", driver.OK, nil, nil},
+		{nil, "", "version", driver.OK, nil, nil},
+		{nil, "", "mode", driver.OK, nil, nil},
+		{nil, "", "exchanges", driver.OK, nil, nil},
+		{nil, "", "clock", driver.OK, nil, nil},
 
 		{nil, "", "persistence", driver.Warn, []string{"nothing is saved", "exclusion"}, nil},
 		{[]string{"save=3600 1"}, "", "persistence", driver.Warn, []string{"snapshots only", "3600 1"}, nil},
-		{[]string{"appendonly=yes", "appendfsync=no"}, "", "persistence", driver.Warn, []string{"appendfsync no"}, nil},
-		{[]string{"appendonly=yes", "appendfsync=everysec"}, "", "persistence", driver.Warn, []string{"two seconds"}, nil},
+		{[]string{"appendonly=yes", "appendfsync=no"}, "", "persistence", driver.Warn, []string{"appendfsync is no"}, nil},
+		{[]string{"appendonly=yes", "appendfsync=everysec"}, "", "persistence", driver.Warn, []string{"appendfsync is everysec"}, nil},
 		{[]string{"appendonly=yes", "appendfsync=always"}, "", "persistence", driver.OK, []string{"always"}, nil},
 		{[]string{"appendonly=yes", "appendfsync=always", "no-appendfsync-on-rewrite=yes"}, "", "persistence", driver.Warn, []string{"rewritten"}, nil},
 
-		{nil, "", "memory", driver.OK, []string{"without a limit"}, nil},
-		{[]string{"maxmemory=1gb"}, "", "memory", driver.OK, []string{"1024.0 MiB", "noeviction"}, nil},
+		{nil, "", "memory", driver.OK, nil, nil},
+		{[]string{"maxmemory=1gb"}, "", "memory", driver.OK, []string{"noeviction"}, nil},
 		{[]string{"maxmemory-policy=allkeys-lru"}, "", "memory", driver.Warn, []string{"allkeys-lru", "exclusion"}, nil},
 		{[]string{"maxmemory-policy=volatile-ttl"}, "", "memory", driver.Warn, []string{"volatile-ttl", "exclusion"}, nil},
 		{[]string{"maxmemory-policy=allkeys-lru", "maxmemory=1gb"}, "", "memory", driver.Fail, []string{"allkeys-lru", "exclusion"}, nil},
-		{[]string{"maxmemory=100kb"}, "", "memory", driver.Fail, []string{"0.1 MiB"}, []string{"writing"}},
-		{[]string{"maxmemory=100kb"}, "", "writing", driver.Fail, []string{"OOM"}, []string{"memory"}},
+		{[]string{"maxmemory=100kb"}, "", "exchanges", driver.Fail, []string{"OOM"}, nil},
 
 		{nil, "", "replication", driver.OK, []string{"no replica"}, nil},
-		{nil, "?replicas=1", "replication", driver.Fail, []string{"no replica", "replicas=1"}, nil},
+		{nil, "?replicas=1", "replication", driver.Fail, []string{"0 in sync", "replicas=1"}, []string{"exchanges"}},
+		{nil, "?replicas=1", "exchanges", driver.Fail, []string{"acquire a lock"}, []string{"replication"}},
 		{nil, "", "access", driver.Warn, []string{"the user default has no password", "exclusion"}, nil},
-		{[]string{"min-replicas-to-write=1"}, "", "replication", driver.Fail, []string{"min-replicas-to-write is 1"}, []string{"writing"}},
-		{[]string{"min-replicas-to-write=1"}, "", "writing", driver.Fail, []string{"NOREPLICAS"}, []string{"replication"}},
-
-		{nil, "", "connections", driver.OK, []string{"of 10000"}, nil},
-		{[]string{"client-output-buffer-limit=pubsub 1000 0 0"}, "", "connections", driver.Warn, []string{"1000 bytes", "speed"}, nil},
-		{[]string{"timeout=5"}, "", "connections", driver.Warn, []string{"idle for 5 s"}, nil},
-		{nil, "", "scripts", driver.OK, []string{"5s"}, nil},
-		{[]string{"lua-time-limit=0"}, "", "scripts", driver.OK, []string{"without end"}, nil},
-		{[]string{"lua-time-limit=10"}, "", "scripts", driver.Warn, []string{"10ms"}, nil},
+		{[]string{"requirepass=secret"}, "", "access", driver.OK, nil, nil},
+		{[]string{"min-replicas-to-write=1"}, "", "exchanges", driver.Fail, []string{"NOREPLICAS"}, nil},
 	} {
 		t.Run(c.check+" "+string(c.status)+" "+strings.Join(c.settings, " ")+c.options, func(t *testing.T) {
 			for _, setting := range c.settings {
@@ -120,51 +107,20 @@ func TestCheckOfConfigurations(t *testing.T) {
 				defer configure(t, s, key, fmt.Sprint(old.([]any)[1]))
 				configure(t, s, key, value)
 			}
-			e := examine(t, url+c.options)
+			at := url
+			if slices.Contains(c.settings, "requirepass=secret") {
+				at = "redis://:secret@" + s.Addr
+			}
+			e := examine(t, at+c.options)
 			e.Has(c.check, c.status, c.words...)
 			e.failsOnly(append(c.fails, c.check)...)
 		})
 	}
-	if keys := s.Keys(); len(keys) > 0 {
-		t.Errorf("Check has left %q", keys)
-	}
-}
-
-func TestCheckOfAnAlmostFullMemory(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	if _, err := s.Do("SETRANGE", "big", "32000000", "x"); err != nil {
-		t.Fatal(err)
-	}
-	info, err := s.Do("INFO", "memory")
-	if err != nil {
-		t.Fatal(err)
-	}
-	used, err := strconv.Atoi(regexp.MustCompile(`used_memory:(\d+)`).FindStringSubmatch(info.(string))[1])
-	if err != nil {
-		t.Fatal(err)
-	}
-	configure(t, s, "maxmemory", strconv.Itoa(used+used/19)) // 95 %; connections need some
-	examine(t, "redis://"+s.Addr).Has("memory", driver.Warn, "noeviction", "refuses to write")
-}
-
-func TestCheckWithManyConnections(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t, redistest.Config("maxclients", "20"))
-	for range 16 {
-		c, err := net.Dial("tcp", s.Addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		if _, err := fmt.Fprint(c, "PING\r\n"); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := c.Read(make([]byte, 7)); err != nil {
-			t.Fatal(err)
+	for _, key := range s.Keys() {
+		if left, err := s.Do("PTTL", key); err != nil || fmt.Sprint(left) == "-1" {
+			t.Errorf("Check has left %q for ever: %v", key, err)
 		}
 	}
-	examine(t, "redis://"+s.Addr).Has("connections", driver.Warn, "of 20", "maxclients")
 }
 
 func TestCheckOfReplicas(t *testing.T) {
@@ -176,9 +132,9 @@ func TestCheckOfReplicas(t *testing.T) {
 		return err == nil && strings.Contains(fmt.Sprint(info), "state=online")
 	})
 	e := examine(t, "redis://"+master.Addr)
-	e.Has("replication", driver.Warn, "asynchronous", "1 in sync", "min-replicas-to-write is 0", "?replicas=1")
-	e.Has("persistence", driver.Warn, "also those of the replicas")
-	examine(t, "redis://"+master.Addr+"?replicas=1").Has("replication", driver.OK, "when all have it")
+	e.Has("replication", driver.Warn, "asynchronous", "1 in sync", "?replicas=1")
+	e.Has("persistence", driver.Warn, "also those of replicas")
+	examine(t, "redis://"+master.Addr+"?replicas=1").Has("replication", driver.OK)
 	examine(t, "redis://"+master.Addr+"?replicas=2").Has("replication", driver.Fail, "1 in sync", "lower replicas in the URL")
 	examine(t, "redis://"+replica.Addr).Has("mode", driver.Fail, "a replica of 127.0.0.1:"+strconv.Itoa(master.Port))
 
@@ -196,40 +152,34 @@ func TestCheckWithoutRights(t *testing.T) {
 	s := redistest.Start(t)
 	all := []string{"on", ">secret", "~*", "&*", "+@all"}
 	e := examine(t, withRights(t, s, append(all, "-config")...))
-	e.Has("configuration", driver.Warn, "CONFIG GET", "appendfsync", "NOPERM", "+config|get")
-	e.Has("memory", driver.OK, "without a limit")
+	e.Has("configuration", driver.Warn, "CONFIG GET", "NOPERM", "+config|get")
+	e.Has("memory", driver.OK)
 	e.Has("persistence", driver.Warn, "cannot be seen")
 	e.failsOnly()
 	e = examine(t, withRights(t, s, append(all, "-config", "-info")...))
 	e.Has("configuration", driver.Warn, "INFO", "CONFIG GET", "+info")
-	e.Has("version", driver.OK, "Redis")
 	e.failsOnly()
 	e = examine(t, withRights(t, s, append(all, "-scan")...))
 	e.Has("listing", driver.Warn, "interlock ls", "+scan")
 	e.failsOnly()
 	e = examine(t, withRights(t, s, append(all, "-zadd", "-hset")...))
-	e.Has("rights", driver.Fail, "refused: hset, zadd", " +hset +zadd")
-	e.failsOnly("rights")
-	e = examine(t, withRights(t, s, append(all, "-eval")...))
-	e.Has("rights", driver.Fail, "eval")
+	e.Has("exchanges", driver.Fail, " +hset ", " +zadd ")
+	e.failsOnly("exchanges")
 	e = examine(t, withRights(t, s, append(all, "-wait")...)+"&replicas=1")
-	e.Has("rights", driver.Fail, "+wait")
-	e = examine(t, withRights(t, s, append(all, "resetkeys", "~app/*")...))
-	e.Has("rights", driver.Fail, "~interlock:{app/app/*") // the tests keep drivers apart by a second prefix
+	e.Has("exchanges", driver.Fail, "+wait")
 	e = examine(t, withRights(t, s, append(all, "resetkeys", "~interlock:*", "~other/*")...))
-	e.Has("rights", driver.Fail, "the keys app/*", "~app/*")
+	e.Has("exchanges", driver.Fail, "~app/app/*") // the tests keep drivers apart by a second prefix
 	url := withRights(t, s, append(all, "resetkeys", "~interlock:*", "~app/*")...)
 	e = examine(t, strings.TrimSuffix(url, "?prefix=app/"))
-	e.Has("rights", driver.Warn, "~PREFIX*")
-	e.failsOnly()
+	e.Has("exchanges", driver.Warn, "?prefix=PREFIX")
 
 	renamed := redistest.Start(t, redistest.Config("rename-command", "ZADD", ""), redistest.Config("rename-command", "CONFIG", ""))
 	e = examine(t, "redis://"+renamed.Addr)
-	e.Has("rights", driver.Fail, "zadd", "rename-command")
+	e.Has("exchanges", driver.Fail, "rename-command")
 	e.Has("configuration", driver.Warn, "CONFIG GET")
 }
 
-// What trialScript tries, what scripts call and what is documented as a right is the same.
+// What the doctor grants, what scripts call and what is documented as a right is the same.
 func TestCheckTriesEveryCommand(t *testing.T) {
 	words := func(pattern string, paths ...string) []string {
 		t.Helper()
@@ -251,9 +201,6 @@ func TestCheckTriesEveryCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	called := words(`call\('(\w+)'`, append(scripts, "script.go")...)
-	if tried := words(`try\('(\w+)'`, "internal/doctor/rights.go"); !slices.Equal(tried, called) {
-		t.Errorf("scripts call %q, trialScript tries %q", called, tried)
-	}
 	var rights []string
 	for _, right := range documentedRights(t).base {
 		name, ok := strings.CutPrefix(right, "+")
@@ -264,6 +211,12 @@ func TestCheckTriesEveryCommand(t *testing.T) {
 	slices.Sort(rights)
 	if !slices.Equal(rights, called) {
 		t.Errorf("scripts call %q, docs/redis.md gives %q", called, rights)
+	}
+	granted := words(`(\+[a-z|]+)[ "]`, "check.go")
+	for _, right := range documentedRights(t).with(t, "interlock ls", "interlock doctor", "a Cluster", "interlock doctor in a Cluster", "Sentinels", "?replicas=n", "a database other than 0") {
+		if right[0] == '+' && !slices.Contains(granted, right) {
+			t.Errorf("docs/redis.md gives %s, and the doctor does not", right)
+		}
 	}
 }
 
@@ -329,12 +282,10 @@ func checkOfACluster(t *testing.T, c *redistest.Cluster) {
 		}
 	}
 	e := examine(t, url)
-	e.Has("mode", driver.OK, "a Cluster")
-	e.Has("cluster", driver.OK, "3 masters", "full-coverage")
+	e.Has("cluster", driver.OK)
 	e.Has("replication", driver.Warn, "no replica")
-	e.Has("server", driver.OK, first.Addr, second.Addr, third.Addr)
-	e.Has("rights", driver.OK)
-	e.Has("messages", driver.OK)
+	e.Has("server", driver.OK)
+	e.Has("exchanges", driver.OK)
 	e.failsOnly()
 
 	if runtime.GOOS == "linux" {
@@ -348,7 +299,6 @@ func checkOfACluster(t *testing.T, c *redistest.Cluster) {
 	configure(t, third, "maxmemory-policy", "allkeys-lru")
 	e = examine(t, url)
 	e.Has("memory of "+third.Addr, driver.Warn, "allkeys-lru")
-	e.Has("memory", driver.OK, first.Addr, second.Addr)
 	configure(t, third, "maxmemory-policy", "noeviction")
 
 	// Rights are each node's own.
@@ -358,13 +308,12 @@ func checkOfACluster(t *testing.T, c *redistest.Cluster) {
 	}
 	asUser := strings.Replace(url, "//", "//u:secret@", 1)
 	e = examine(t, asUser)
-	e.Has("rights of "+second.Addr, driver.Fail, "+zadd")
-	e.Has("rights", driver.OK, first.Addr, third.Addr)
-	e.failsOnly("rights of " + second.Addr)
+	e.Has("exchanges", driver.Fail, "+zadd", "(on "+second.Addr+")")
+	e.failsOnly("exchanges")
 	everywhere("ACL", "SETUSER", "u", "+zadd", "-cluster|info")
-	examine(t, asUser).Has("cluster", driver.Warn, "cannot be seen", "+cluster|info")
+	examine(t, asUser).Has("cluster", driver.Warn, "+cluster|info")
 	everywhere("ACL", "SETUSER", "u", "-cluster")
-	examine(t, "redis://u:secret@"+first.Addr).Has("mode", driver.Fail, "+cluster|slots")
+	examine(t, "redis://u:secret@"+first.Addr).Has("exchanges", driver.Fail, "+cluster|slots")
 
 	// A slot that nobody serves.
 	everywhere("CONFIG", "SET", "cluster-require-full-coverage", "no")
@@ -383,8 +332,12 @@ func checkOfACluster(t *testing.T, c *redistest.Cluster) {
 	}
 	unserved("100", "16383")
 	e = examine(t, url)
-	e.Has("cluster", driver.Fail, "1 of 16384 slots", "(100)", "in these slots")
-	e.failsOnly("cluster")
+	e.Has("cluster", driver.Fail, "16383 of 16384 slots")
+	for _, f := range e.All { // maybe a name that was tried was there
+		if f.Status == driver.Fail && f.Check != "cluster" && f.Check != "exchanges" {
+			t.Errorf("%+v", f)
+		}
+	}
 	everywhere("CONFIG", "SET", "cluster-require-full-coverage", "yes")
 	unserved("101", "16382") // they look at the setting again
 	eventually(t, "all nodes stop", func() bool {
@@ -416,8 +369,9 @@ func checkOfACluster(t *testing.T, c *redistest.Cluster) {
 	})
 	e = examineWith(t, t.Context(), d)
 	e.Has("server of "+third.Addr, driver.Fail)
-	e.Has("cluster", driver.Fail, third.Addr+" does not answer the others", "-16383")
-	e.Has("server", driver.OK, first.Addr)
+	alive := strings.Join(slices.Sorted(slices.Values([]string{first.Addr, second.Addr})), ", ")
+	e.Has("cluster of "+alive, driver.Fail)
+	e.Has("server of "+alive, driver.OK)
 }
 
 func TestCheckBehindSentinels(t *testing.T) {
@@ -425,12 +379,11 @@ func TestCheckBehindSentinels(t *testing.T) {
 	s := redistest.StartSentinel(t)
 	url := "redis://" + strings.Join(s.SentinelAddrs(), ",")
 	e := examine(t, url+"?master="+s.Name)
-	e.Has("mode", driver.OK, s.Master().Addr, "Sentinels")
 	e.Has("replication", driver.Warn, "1 in sync")
 	e.failsOnly()
 	e = examine(t, "redis://"+s.SentinelAddrs()[0])
-	e.Has("mode", driver.Fail, "?master=NAME")
-	e.failsOnly("mode")
+	e.Has("exchanges", driver.Fail, "add ?master=name")
+	e.failsOnly("exchanges")
 	s.Replica().Kill()
 	eventually(t, "the master notices", func() bool {
 		info, err := s.Master().Do("INFO", "replication")

@@ -31,8 +31,6 @@ type feed struct {
 	sent  uint64             // the last echo that was sent since conn is there
 	since time.Time          // when that was
 	heard uint64             // the last that was heard
-	trial uint64             // the echo that the doctor waits for
-	came  chan struct{}      // closed when it is there
 }
 
 // is notes the outcome of an attempt.
@@ -82,18 +80,6 @@ func (f *feed) hear(n uint64) {
 	if n == f.sent {
 		f.heard = n
 	}
-	if n == f.trial && f.came != nil {
-		close(f.came)
-		f.came = nil
-	}
-}
-
-// expect returns what is closed when this echo is heard.
-func (f *feed) expect(n uint64) <-chan struct{} {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.trial, f.came = n, make(chan struct{})
-	return f.came
 }
 
 // echo has the server send a message to this client, if that is of use now. The key

@@ -18,10 +18,11 @@ import (
 type Option func(*config)
 
 type config struct {
-	prefix       string // of all keys; tests keep apart by it
-	allNames     string // what all names begin with, if the client said so: to examine rights
-	user         string // of the server; "" if that is not known
-	sentinelUser string // the user of the Sentinels
+	prefix       string               // of all keys; tests keep apart by it
+	allNames     string               // what all names begin with, if the client said so: to examine rights
+	user         string               // of the server; "" if that is not known
+	sentinelUser string               // the user of the Sentinels
+	options      rueidis.ClientOption // of an own client, for the doctor
 	replicas     int
 	patience     time.Duration // how long replicas may take
 	own          bool          // the client is closed with the driver
@@ -106,6 +107,7 @@ func ours(o rueidis.ClientOption) rueidis.ClientOption {
 // connect makes a driver with a client of its own. What an error of the first connection means
 // depends on who has named the servers.
 func connect(ctx context.Context, o rueidis.ClientOption, c *config, means func(error) error) (driver.Driver, error) {
+	c.options = o
 	client, err := c.conns.Client(ctx, o)
 	if err != nil {
 		return nil, fmt.Errorf("redis: connect to %s: %w", strings.Join(o.InitAddress, ", "), means(err))

@@ -6,17 +6,24 @@ import (
 	"github.com/interlock-go/interlock/driver"
 )
 
-// Check looks at one thing. Its finding is empty if there is nothing to be said. It is an alias, so that
-// lists of checks need no names of fields.
+// Check is a row of a backend's table: what is looked at, what is said of it if nothing is wrong, and the function that
+// looks. A finding that is empty is not said; [Sound] is said in the words of the row.
 type Check = struct {
-	Name string
-	Of   func(context.Context) driver.Finding
+	Name, Sound string
+	Of          func(context.Context) driver.Finding
 }
+
+// Sound is the finding that nothing is wrong.
+var Sound = driver.Finding{Status: driver.OK}
 
 // Examine makes all checks, one after the other.
 func Examine(ctx context.Context, checks []Check) (all []driver.Finding) {
 	for _, c := range checks {
-		if f := c.Of(ctx); f != (driver.Finding{}) {
+		f := c.Of(ctx)
+		if f == Sound {
+			f.Detail = c.Sound
+		}
+		if f.Detail != "" {
 			all = append(all, Of(c.Name, f))
 		}
 	}

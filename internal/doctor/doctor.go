@@ -15,6 +15,13 @@ const Hint = "interlock doctor names the rights that are missing"
 // WithoutHint is the text of an error for those who have asked the doctor already.
 func WithoutHint(text string) string { return strings.ReplaceAll(text, " ("+Hint+")", "") }
 
+// Promises that a finding affects.
+const (
+	EveryLock = "every lock: none can be acquired or renewed"
+	Exclusion = "exclusion: two could hold one lock"
+	Strangers = "exclusion, tokens and values: who is not meant to take part can take every lock, end it and forge what is kept"
+)
+
 // Fine is a finding that affects no promise.
 func Fine(format string, args ...any) driver.Finding {
 	return driver.Finding{Status: driver.OK, Detail: fmt.Sprintf(format, args...)}
@@ -34,6 +41,11 @@ func Fail(promise, remedy, format string, args ...any) driver.Finding {
 func Of(check string, f driver.Finding) driver.Finding {
 	f.Check = check
 	return f
+}
+
+// Unknown is the finding that something could not be found out.
+func Unknown(promise string, err error) driver.Finding {
+	return Warn(promise, "see the error", "it could not be examined: %v", err)
 }
 
 // Short leaves out digits that nobody needs.

@@ -7,7 +7,7 @@ import (
 
 // Filesystem looks whether all who see the files in a folder see their locks.
 func Filesystem(folder string) driver.Finding {
-	const promise = "exclusion: two could hold one lock"
+	const promise = Exclusion
 	kind, err := trust.Filesystem(folder)
 	if err == nil {
 		err = trust.Local(folder)

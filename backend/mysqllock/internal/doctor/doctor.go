@@ -56,17 +56,17 @@ func (d *Doctor) Check(ctx context.Context) []driver.Finding {
 	}
 	all := []driver.Finding{doctor.Of("server", doctor.Trip(time.Since(began)))}
 	return append(all, doctor.Examine(ctx, []doctor.Check{
-		{"version", d.checkVersion},
-		{"tables", d.checkTables},
-		{"procedures", d.checkProcedures},
-		{"rights", d.checkRights},
-		{"writing", d.checkWriting},
-		{"power", d.checkPower},
-		{"cluster", d.checkCluster},
-		{"waking", d.checkWaking},
-		{"connections", d.checkConnections},
-		{"clock", d.checkClock},
-		{"server's name", d.checkName},
+		{"version", "", d.checkVersion},
+		{"tables", "", d.checkTables},
+		{"procedures", "", d.checkProcedures},
+		{"rights", "", d.checkRights},
+		{"writing", "", d.checkWriting},
+		{"power", "", d.checkPower},
+		{"cluster", "", d.checkCluster},
+		{"waking", "", d.checkWaking},
+		{"connections", "", d.checkConnections},
+		{"clock", "", d.checkClock},
+		{"server's name", "", d.checkName},
 	})...)
 }
 

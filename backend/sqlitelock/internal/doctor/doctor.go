@@ -50,9 +50,9 @@ func New(c Client) *Doctor { return &Doctor{c} }
 // Check is called once.
 func (d *Doctor) Check(ctx context.Context) []driver.Finding {
 	return doctor.Examine(ctx, []doctor.Check{
-		{"file", d.checkFile}, {"folder", d.checkPlace}, {"file system", d.checkFilesystem}, {"sharing", d.checkSharing}, {"disk space", d.checkSpace},
-		{"journal", d.checkJournal}, {"integrity", d.checkIntegrity}, {"writing", d.checkWriting},
-		{"clock", d.checkClock}, {"messages", d.checkMessages}, {"sessions", d.checkSessions},
+		{"file", "", d.checkFile}, {"folder", "", d.checkPlace}, {"file system", "", d.checkFilesystem}, {"sharing", "", d.checkSharing}, {"disk space", "", d.checkSpace},
+		{"journal", "", d.checkJournal}, {"integrity", "", d.checkIntegrity}, {"writing", "", d.checkWriting},
+		{"clock", "", d.checkClock}, {"messages", "", d.checkMessages}, {"sessions", "", d.checkSessions},
 	})
 }
 
