@@ -1,4 +1,4 @@
-package doctor_test
+package zklock_test
 
 import (
 	"context"
@@ -14,7 +14,6 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	_ "github.com/interlock-go/interlock/backend/zklock"
 	"github.com/interlock-go/interlock/backend/zklock/internal/peek"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/doctor/doctortest"
@@ -26,28 +25,23 @@ func TestCheck(t *testing.T) {
 	t.Parallel()
 	s := zktest.Start(t)
 	e := doctortest.ExamineURL(t, "zk://"+s.Addr+"/locks")
-	e.Has("connection", driver.OK, s.Addr, "session of 10s")
-	e.Has("servers", driver.OK, s.Addr+" is standalone")
-	e.Has("version", driver.OK, "ZooKeeper 3.")
+	for _, check := range []string{"connection", "servers", "version", "exchanges", "listing", "marks", "values", "clock", "tokens", "floors"} {
+		e.Has(check, driver.OK)
+	}
 	e.Has("quorum", driver.Warn, "stands alone", "ensemble of three")
-	e.Has("sessions", driver.OK, "from 400ms to 40s")
-	e.Has("rights", driver.OK, "everybody", "/locks")
-	e.Has("containers", driver.OK)
-	e.Has("access", driver.Warn, "everybody", "acl=world", "zk://USER:PASSWORD@")
-	e.Has("values", driver.OK, "65536")
-	e.Has("clock", driver.OK)
-	e.Has("tokens", driver.OK, "524288")
+	e.Has("access", driver.Warn, "everybody", "zk://USER:PASSWORD@")
 	e.Has("persistence", driver.Warn, "forceSync=no")
 	e.Only("quorum", "access", "persistence")
 
 	c := peek.Connect(t, s.Addr, "")
-	left, _, err := c.Children("/locks/_interlock")
-	if err != nil || len(left) != 0 {
-		t.Errorf("it has left %q behind: %v", left, err)
+	left, _, err := c.Children("/locks/doctor")
+	if err != nil && err != zk.ErrNoNode {
+		t.Fatal(err)
 	}
-	left, _, err = c.Children("/locks")
-	if err != nil || len(left) != 1 {
-		t.Errorf("it has left %q behind: %v", left, err)
+	for _, name := range left { // queues are containers, which the server removes
+		if _, stat, err := c.Exists("/locks/doctor/" + name); err == nil && stat.NumChildren > 0 {
+			t.Errorf("it has left tickets in %s behind", name)
+		}
 	}
 }
 
@@ -81,14 +75,12 @@ func TestCheckWithoutWords(t *testing.T) {
 	t.Parallel()
 	s := zktest.Start(t, zktest.Config("4lw.commands.whitelist", "srvr, conf"), zktest.Durable())
 	e := doctortest.ExamineURL(t, "zk://"+s.Addr)
-	e.Has("configuration", driver.OK, "mntr may not be asked")
-	e.Has("servers", driver.OK, "standalone")
+	e.Has("persistence", driver.OK, "mntr may not be asked")
+	e.Has("servers", driver.OK)
 	e.Only("quorum", "access")
 	e = doctortest.ExamineURL(t, "zk://"+secretive(t, s, "srvr", "conf"))
-	e.Has("configuration", driver.OK, "srvr, conf, mntr may not be asked")
-	e.Has("servers", driver.OK, "answers")
-	e.Has("sessions", driver.OK, "from 400ms to 40s")
-	e.Has("version", driver.OK, "3.5 or later")
+	e.Has("servers", driver.OK)
+	e.Has("sessions", driver.OK)
 	e.Has("quorum", driver.Warn, "stands alone")
 	e.Only("quorum", "access")
 }
@@ -97,13 +89,13 @@ func TestCheckOfSettings(t *testing.T) {
 	t.Parallel()
 	s := zktest.Start(t, zktest.Durable(), zktest.MaxBuffer(20_000), zktest.Config("maxSessionTimeout", "5000"))
 	e := doctortest.ExamineURL(t, "zk://"+s.Addr)
-	e.Has("persistence", driver.OK, "on disk", "ms on average")
+	e.Has("persistence", driver.OK, "on disk")
 	e.Has("values", driver.Warn, "jute.maxbuffer")
-	e.Has("sessions", driver.Warn, "to 5s", "maxSessionTimeout")
+	e.Has("sessions", driver.Warn, "5s was granted", "maxSessionTimeout")
 	e.Only("quorum", "access", "values", "sessions")
 	s = zktest.Start(t, zktest.Durable(), zktest.Config("minSessionTimeout", "20000"))
-	e = doctortest.ExamineURL(t, "zk://"+secretive(t, s, "conf"))
-	e.Has("sessions", driver.Warn, "from 20s", "minSessionTimeout")
+	e = doctortest.ExamineURL(t, "zk://"+s.Addr)
+	e.Has("sessions", driver.Warn, "20s was granted", "minSessionTimeout")
 	e.Only("quorum", "access", "sessions")
 }
 
@@ -112,8 +104,9 @@ func TestCheckOfAnEnsemble(t *testing.T) {
 	ensemble := zktest.StartEnsemble(t, 3, zktest.Durable())
 	all := "zk://" + strings.Join(ensemble.Addrs(), ",")
 	e := doctortest.ExamineURL(t, all)
-	e.Has("quorum", driver.OK, "3 servers vote, of which 1 may be missing")
-	e.Has("servers", driver.OK, ensemble.Leader().Addr+" is leader", ensemble.Followers()[0].Addr+" is follower")
+	e.Has("quorum", driver.OK)
+	e.Has("servers", driver.OK)
+	e.Has("version", driver.Warn, "-4712")
 	e.Only("version", "access") // which may have faults
 	doctortest.ExamineURL(t, "zk://"+ensemble.Leader().Addr).Has("quorum", driver.Warn, "names one")
 
@@ -145,10 +138,9 @@ func TestCheckOfRights(t *testing.T) {
 	s := zktest.Start(t, zktest.Durable())
 	as := func(user string) string { return "zk://" + user + "@" + s.Addr }
 	e := doctortest.ExamineURL(t, as("alice:secret")+"/open")
-	e.Has("rights", driver.OK, "the user alice", "/open")
-	e.Has("access", driver.OK, "only the user")
-	e.Only("quorum")
-	doctortest.ExamineURL(t, as("alice:wrong")+"/open").Has("rights", driver.Fail, "alice", "ZooKeeper does not say so")
+	e.Has("exchanges", driver.OK)
+	e.Only("quorum", "access") // everybody may make /open
+	doctortest.ExamineURL(t, as("alice:wrong")+"/open").Has("exchanges", driver.Fail, "alice", "ZooKeeper does not say so")
 
 	root := peek.Connect(t, s.Addr, "alice:secret")
 	if _, err := root.Create("/world", nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
@@ -158,14 +150,14 @@ func TestCheckOfRights(t *testing.T) {
 	e.Has("access", driver.Warn, "/world", "setAcl")
 	e.Only("quorum", "access")
 	e = doctortest.ExamineURL(t, "zk://"+s.Addr+"/world")
-	e.Has("rights", driver.Fail, "everybody may not", "setAcl /world/_interlock world:anyone:cdrwa")
+	e.Has("exchanges", driver.Fail, "setAcl -R /world world:anyone:cdrwa")
 
 	// Reading alone is not enough; neither is a mark that cannot be written.
 	if _, err := root.Create("/read", nil, 0, zk.WorldACL(zk.PermRead)); err != nil {
 		t.Fatal(err)
 	}
 	e = doctortest.ExamineURL(t, as("alice:secret")+"/read")
-	e.Has("rights", driver.Fail, "alice may not make a node in /read (create)")
+	e.Has("exchanges", driver.Fail, "cdrw is needed on /read")
 }
 
 func TestCheckOfNothing(t *testing.T) {
@@ -186,7 +178,7 @@ func TestCheckWithTLS(t *testing.T) {
 	t.Parallel()
 	s := zktest.Start(t, zktest.TLS(), zktest.Durable())
 	e := doctortest.ExamineURL(t, "zks://"+s.Addr+"?"+url.Values{"ca": {s.CA}, "cert": {s.ClientCert}, "key": {s.ClientKey}}.Encode())
-	e.Has("servers", driver.OK, "standalone")
+	e.Has("servers", driver.OK)
 	e.Has("persistence", driver.OK)
 	e.Only("quorum", "access")
 }
@@ -196,7 +188,7 @@ func TestCheckOfAServerThatHangs(t *testing.T) {
 	s := zktest.Start(t)
 	via := zktest.NewProxy(t, s.Addr)
 	d := doctortest.Open(t, "zk://"+via.Addr+"/locks")
-	doctortest.Examine(t, t.Context(), d).Has("connection", driver.OK, "session of 10s")
+	doctortest.Examine(t, t.Context(), d).Has("connection", driver.OK)
 	via.Hang()
 	defer via.Resume()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
