@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/interlock-go/interlock/backend/pglock/internal/database"
-	"github.com/interlock-go/interlock/backend/pglock/internal/doctor"
 	"github.com/interlock-go/interlock/driver"
 )
 
@@ -72,24 +71,6 @@ func unfit(s database.Server) error {
 		return driver.Permanent(fmt.Errorf("transactions are %s here, which would make calls fail under load: %s", s.Isolation, s.Set("isolation", "'"+database.ReadCommitted+"'")))
 	}
 	return nil
-}
-
-// examine is for a URL that open refuses: what was not opened can be checked, too.
-func examine(ctx context.Context, u *driver.URL) ([]driver.Finding, error) {
-	s, err := storeOf(u)
-	if err != nil {
-		return nil, err
-	}
-	defer s.Close()
-	if _, err := s.meet(ctx); err != nil && !database.Answered(err) {
-		return nil, s.Explain(err)
-	}
-	return s.Check(ctx), nil
-}
-
-// Check is called for interlock doctor, and for programs that ask whether their backend is fit.
-func (s *store) Check(ctx context.Context) []driver.Finding {
-	return doctor.New(s.pool.Pool, s.layout(), s.listen != nil, s.hears).Check(ctx)
 }
 
 // Explain says what an error means for whoever wrote the URL.

@@ -88,7 +88,7 @@ func TestPoolerWithoutADirectURL(t *testing.T) {
 	handOver(t, d)
 
 	direct := opened(t, p.URL()+"&direct="+strings.ReplaceAll(s.URL(), "&", "%26"))
-	doctortest.Examine(t, t.Context(), direct).Has("news", driver.OK, "beside the pooler")
+	doctortest.Examine(t, t.Context(), direct).Has("news", driver.OK)
 	handOver(t, direct)
 }
 
