@@ -4,7 +4,6 @@ package filelock
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
@@ -13,47 +12,28 @@ import (
 	"github.com/interlock-go/interlock/internal/fileclock"
 )
 
-const everyLock = "every lock"
-
 // Check is called for interlock doctor, and for programs that ask whether their directory is fit.
 func (s *store) Check(ctx context.Context) []driver.Finding {
 	return doctor.Examine(ctx, []doctor.Check{
-		{Name: "directory", Of: s.checkDirectory},
-		{Name: "file system", Of: s.checkFilesystem},
-		{Name: "rows", Of: s.checkRows},
-		{Name: "names", Of: s.checkNames},
-		{Name: "clock", Of: s.checkClock},
-		{Name: "messages", Of: s.checkMessages},
+		{"directory", "only those who share it can replace its files", s.checkDirectory},
+		{"file system", "all who see the files see their locks", func(context.Context) driver.Finding { return doctor.Filesystem(s.dir.path) }},
+		{"exchanges", "locks and values can be used", s.checkExchanges},
+		{"names", "all rows can be read", s.checkNames},
+		{"clock", "no step of the wall clock moves it", s.checkClock},
+		{"messages", "waiters are woken at once", s.checkMessages},
 	})
-}
-
-func failed(err error, remedy string) driver.Finding {
-	return driver.Finding{Status: driver.Fail, Detail: err.Error(), Promise: everyLock, Remedy: remedy}
 }
 
 func (s *store) checkDirectory(context.Context) driver.Finding {
 	if err := s.dir.checkPlace(); err != nil {
-		return failed(err, "see the detail")
+		return doctor.Fail(doctor.EveryLock, "see the detail", "%v", err)
 	}
-	return doctor.Fine("%s: only those who share it can replace its files", s.dir.path)
+	return doctor.Sound
 }
 
-func (s *store) checkFilesystem(context.Context) driver.Finding {
-	return doctor.Filesystem(s.dir.path)
-}
-
-// checkRows writes a row, and removes it.
-func (s *store) checkRows(ctx context.Context) driver.Finding {
-	for _, useless := range []bool{false, true} {
-		err := s.transact(ctx, queues, ".probe", &queue{}, func(x *tx) error {
-			x.changed, x.durable, x.useless = true, true, useless
-			return nil
-		})
-		if err != nil {
-			return failed(s.Explain(err), "look at the disk and the permissions")
-		}
-	}
-	return doctor.Fine("rows can be read and written")
+func (s *store) checkExchanges(ctx context.Context) driver.Finding {
+	err := doctor.Try(ctx, s, exchange.NewMailbox(), "doctor/"+exchange.NewID()+"/value")
+	return doctor.Exchanges(err, func(error) string { return "look at the disk and the permissions" })
 }
 
 // checkNames reads each row, and the floor.
@@ -72,18 +52,16 @@ func (s *store) checkNames(ctx context.Context) driver.Finding {
 		bad.add(err)
 	}
 	if len(bad) > 0 {
-		return driver.Finding{Status: driver.Warn, Detail: s.Explain(bad.err()).Error(),
-			Promise: "the locks and values of the rows that cannot be read", Remedy: "see the detail"}
+		return doctor.Warn("the locks and values of the rows that cannot be read", "see the detail", "%v", s.Explain(bad.err()))
 	}
-	return doctor.Fine("all rows can be read")
+	return doctor.Sound
 }
 
 func (s *store) checkClock(context.Context) driver.Finding {
 	if !fileclock.Steady {
-		return driver.Finding{Status: driver.Warn, Detail: s.clock.String() + " can be set", Promise: "leases, when the clock is set",
-			Remedy: "have the clock adjusted in small steps"}
+		return doctor.Warn("leases, when the clock is set", "have the clock adjusted in small steps", "%v can be set", s.clock)
 	}
-	return doctor.Fine("%v", s.clock)
+	return doctor.Sound
 }
 
 func (s *store) checkMessages(ctx context.Context) driver.Finding {
@@ -91,12 +69,11 @@ func (s *store) checkMessages(ctx context.Context) driver.Finding {
 		time.Sleep(pause) // the client has just been opened
 	}
 	if s.receive.Load() == nil {
-		return driver.Finding{Status: driver.Warn, Detail: fmt.Sprintf("no socket can be made in %s", s.dir.file(mailboxes, "")),
-			Promise: "waiters are woken at once: they poll", Remedy: "use a directory with a shorter path, on a file system that has sockets"}
+		return doctor.Warn("waiters are woken at once: they poll", "use a directory with a shorter path, on a file system that has sockets", "no socket can be made in %s", s.dir.file(mailboxes, ""))
 	}
 	if !s.watch.sees() {
-		return driver.Finding{Status: driver.Warn, Detail: "this system does not tell when other programs unlock a file",
-			Promise: "waiters behind another program, or a dead one, are woken at once: they poll", Remedy: "on Linux, raise fs.inotify.max_user_instances"}
+		return doctor.Warn("waiters behind another program, or a dead one, are woken at once: they poll", "on Linux, raise fs.inotify.max_user_instances",
+			"this system does not tell when other programs unlock a file")
 	}
-	return doctor.Fine("waiters are woken at once")
+	return doctor.Sound
 }

@@ -65,5 +65,5 @@ func TestGalera(t *testing.T) {
 	handsOver(t, own, opened(t, url), "one node")
 	r := doctortest.ExamineURL(t, url)
 	r.Has("cluster", driver.Warn, "Galera", "all clients use this node")
-	r.Has("waking", driver.OK)
+	r.Has("exchanges", driver.OK)
 }

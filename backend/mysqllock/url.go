@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/interlock-go/interlock/backend/mysqllock/internal/database"
-	"github.com/interlock-go/interlock/backend/mysqllock/internal/doctor"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/internal/tlsoption"
@@ -35,26 +33,6 @@ func open(ctx context.Context, u *driver.URL) (driver.Driver, error) {
 		return nil, fmt.Errorf("mysql: %s: %w", at, err)
 	}
 	return d, nil
-}
-
-// examine is for a URL that open refuses: what was not opened can be checked, too.
-func examine(ctx context.Context, u *driver.URL) ([]driver.Finding, error) {
-	s, at, err := storeOf(u)
-	if err != nil {
-		return nil, err
-	}
-	defer s.Close()
-	if err := s.db.PingContext(ctx); err != nil && !database.Answered(err) {
-		return nil, fmt.Errorf("mysql: %s: %w", at, s.Explain(err))
-	}
-	return s.Check(ctx), nil
-}
-
-// Check is called for interlock doctor, and for programs that ask whether their backend is fit.
-func (s *store) Check(ctx context.Context) []driver.Finding {
-	return doctor.New(doctor.Client{
-		DB: s.db, Own: s.own, Aside: s.aside, Swap: s.Swap, Layout: layoutOf(s.prefix), OneNode: s.oneNode, Unproven: s.unproven,
-	}).Check(ctx)
 }
 
 // storeOf reads a URL, and returns its first address, too. It connects to nothing yet.

@@ -148,7 +148,7 @@ func (e *examination) checkExchanges(ctx context.Context) driver.Finding {
 	if !e.known { // functions of a stranger are not called
 		return driver.Finding{}
 	}
-	return doctor.Exchanges(doctor.Try(ctx, e.store, "doctor/"+exchange.NewID()+"/value"), e.remedy)
+	return doctor.Exchanges(doctor.Try(ctx, e.store, exchange.NewMailbox(), "doctor/"+exchange.NewID()+"/value"), e.remedy)
 }
 
 func (e *examination) checkListing(ctx context.Context) driver.Finding {

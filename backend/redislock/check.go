@@ -172,7 +172,7 @@ func (s *store) checkExchanges(ctx context.Context) driver.Finding {
 	}
 	for range names {
 		name := s.allNames + "doctor/" + exchange.NewID() + "/value"
-		err := doctor.Try(ctx, tried, name)
+		err := doctor.Try(ctx, tried, exchange.NewMailbox(), name)
 		switch {
 		case err == nil:
 		case s.prefix+s.allNames == "" && strings.Contains(err.Error(), "NOPERM") && strings.Contains(err.Error(), " key"):

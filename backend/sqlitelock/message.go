@@ -116,9 +116,6 @@ func (s *store) receive(m message) {
 	if m.Ends != 0 {
 		s.watcher.sooner(m.Ends)
 	}
-	if done, ok := s.tests.LoadAndDelete(m.Cell); ok {
-		close(done.(chan struct{}))
-	}
 	for _, ev := range s.tickets.events(&m) {
 		s.hear(ev)
 	}

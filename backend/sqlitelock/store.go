@@ -31,7 +31,6 @@ type store struct {
 
 	mailbox  *folder.Mailbox
 	receiver atomic.Pointer[func(exchange.Event)] // where events go; nil before Listen
-	tests    sync.Map                             // of chan struct{}, by name of a cell: messages of the doctor to itself
 	watcher  watcher
 	suspects coalesce.Tasks // by ID of the session
 	tidying  tidying

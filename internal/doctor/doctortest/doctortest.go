@@ -6,14 +6,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/driver"
-	"github.com/interlock-go/interlock/internal/doctor"
 )
-
-func init() { doctor.SlowTrip = time.Hour } // servers share a machine with tests
 
 // Open opens a URL for the length of a test.
 func Open(t *testing.T, url string) driver.Driver {

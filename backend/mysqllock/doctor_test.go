@@ -1,9 +1,8 @@
-package doctor_test
+package mysqllock_test
 
 import (
 	"testing"
 
-	_ "github.com/interlock-go/interlock/backend/mysqllock"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/doctor/doctortest"
 	"github.com/interlock-go/interlock/internal/mysqltest"
@@ -14,7 +13,7 @@ func TestDoctor(t *testing.T) {
 	t.Parallel()
 	s := mysqltest.Start(t, mysqltest.Synced(), mysqltest.Config("log_bin", "binlog"), mysqltest.Config("server_id", "1"), mysqltest.Config("sync_binlog", "1"))
 	r := doctortest.ExamineURL(t, s.URL())
-	for _, check := range []string{"server", "version", "tables", "procedures", "writing", "power", "cluster", "waking", "connections", "clock"} {
+	for _, check := range []string{"server", "version", "tables", "procedures", "exchanges", "power", "cluster", "waking", "clock"} {
 		r.Has(check, driver.OK)
 	}
 	s.Set("sync_binlog", "0")
@@ -24,7 +23,7 @@ func TestDoctor(t *testing.T) {
 	s.Set("innodb_flush_log_at_trx_commit", "0")
 	doctortest.ExamineURL(t, s.URL()).Has("power", driver.Warn, "a crash of the server", "longest TTL")
 	s.Set("read_only", "1")
-	doctortest.ExamineURL(t, s.URL()).Has("writing", driver.Fail, "read-only", "primary")
+	doctortest.ExamineURL(t, s.URL()).Has("exchanges", driver.Fail, "read-only", "primary")
 	s.Set("read_only", "0")
 	s.Do("ALTER TABLE interlock_cells ENGINE=MyISAM")
 	doctortest.ExamineURL(t, s.URL()).Has("tables", driver.Fail, "interlock_cells", "InnoDB")
