@@ -14,7 +14,7 @@ TOOLS := cd internal/tools && GOWORK=off
 # A look at the working tree, to be compared with a later one.
 LOOK := { git status --porcelain && git diff; } 2>&1
 
-.PHONY: test packages check fmt lint built unit alone cross install modules bench soak fuzz release dist reproducible third-party clean
+.PHONY: test packages check fmt lint built unit alone cross install modules bench mutants soak fuzz release dist reproducible third-party clean
 
 # Whatever the tests do, the working tree is afterwards as it was before.
 test: packages
@@ -115,6 +115,12 @@ fuzz:
 			echo "$$said"; exit 1; \
 		fi; \
 	done
+
+# Changes one operator after the other and says which changes no test of the same package notices. A package of
+# a thousand lines takes an hour.
+MUTATED ?= ./driver/exchange
+mutants:
+	$(GO) run github.com/go-gremlins/gremlins/cmd/gremlins@v0.6.0 unleash $(MUTATED) --invert-logical --timeout-coefficient 10 --workers 1
 
 bench:
 	cd bench && GOWORK=off $(GO) run . $(BENCHFLAGS)
