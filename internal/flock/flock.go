@@ -5,6 +5,7 @@ package flock
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -60,9 +61,26 @@ func open(path string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
+	if err := trusted(path, f); err != nil {
 		_ = f.Close()
-		return nil, fmt.Errorf("%s is not an ordinary file", path)
+		return nil, err
 	}
 	return f, nil
+}
+
+// trusted refuses a file that another user can have put there to choose what is locked and written.
+func trusted(path string, f *os.File) error {
+	st, err := f.Stat()
+	switch {
+	case err != nil || !st.Mode().IsRegular():
+		return fmt.Errorf("%s is not an ordinary file", path)
+	case trust.HardLinks(st) > 1:
+		return fmt.Errorf("%s has another name (a hard link); name a file that has none", path)
+	case trust.Ours(st):
+		return nil
+	}
+	if dir, err := os.Stat(filepath.Dir(path)); err != nil || dir.Mode()&fs.ModeSticky != 0 {
+		return fmt.Errorf("%s belongs to %s, and all may make files in its directory; name a file elsewhere", path, trust.Whose(st))
+	}
+	return nil
 }
