@@ -43,7 +43,8 @@ import (
 // client that is dead would, within a TTL. So work that follows its context has ended before
 // another has any of the locks.
 //
-// Its name is those of the parts, joined by commas. Events are those of the parts; an acquire of all has none of its own.
+// Its name is those of the parts, joined by commas. Events are those of the parts; an acquire of all has none
+// of its own.
 func All(locks ...*Lock) *Lock {
 	l := &Lock{parts: []*Lock{}}
 	for _, p := range locks {

@@ -24,10 +24,10 @@ func inDeadlockOf(err error) bool {
 	return errors.As(err, &b)
 }
 
-// breakDeadlocks fails the wait if it is in a deadlock, and the one that has to: the one that began to wait last
-// of those that break deadlocks. That one has closed the cycle, and finds it when it looks for the first time: so the next
-// looks may come late. It may be that it cannot see the cycle with its own clients. So each other one fails, too, if the
-// deadlock stands for longer than the younger ones would have needed.
+// breakDeadlocks fails the wait if it is in a deadlock, and the one that has to: the one that began to wait
+// last of those that break deadlocks. That one has closed the cycle, and finds it when it looks for the first
+// time: so the next looks may come late. It may be that it cannot see the cycle with its own clients. So each
+// other one fails, too, if the deadlock stands for longer than the younger ones would have needed.
 func (w *wait) breakDeadlocks(ctx context.Context) {
 	clients := append([]*Client{w.lock.c}, w.lock.cfg.breaks...)
 	ttl := w.lock.c.TTL()

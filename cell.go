@@ -56,7 +56,8 @@ func (v cell) request(ctx context.Context, f func(context.Context) error) error 
 	})
 }
 
-// repeat is either. What is returned when ctx ends, ended says, which is told why the last try failed that ended sooner.
+// repeat is either. What is returned when ctx ends, ended says, which is told why the last try failed that
+// ended sooner.
 func (v cell) repeat(ctx context.Context, f func(context.Context) error, ended func(ctx context.Context, last error) error) error {
 	if v.err != nil {
 		return v.err

@@ -21,8 +21,8 @@ type Blocked struct {
 	Kind   string
 	Units  int64
 
-	// Outside: the name does not begin with the prefix of any of the clients of the backend. So it is the whole name, and none of
-	// them can name the lock.
+	// Outside: the name does not begin with the prefix of any of the clients of the backend. So it is the
+	// whole name, and none of them can name the lock.
 	Outside bool
 
 	Owner string

@@ -81,8 +81,8 @@
 //
 // # Errors
 //
-// Test for them with errors.Is: [ErrBusy], somebody else holds the lock; [ErrUnavailable], the
-// backend did not answer, so that this is not known; [ErrLost]; [ErrDeadlock]; [ErrMismatch]; [ErrInvalid]; [ErrClosed].
+// Test for them with errors.Is: [ErrBusy], somebody else holds the lock; [ErrUnavailable], the backend did
+// not answer, so that this is not known; [ErrLost]; [ErrDeadlock]; [ErrMismatch]; [ErrInvalid]; [ErrClosed].
 //
 // # Names
 //

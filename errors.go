@@ -15,12 +15,13 @@ var (
 	// ErrBusy: TryAcquire would have had to wait, or the time of Wait ran out.
 	ErrBusy = driver.ErrBusy
 
-	// ErrUnavailable: the backend did not answer, or failed in a way that may pass, up to
-	// the end of the call. Whether others hold the lock is not known, so that it is not ErrBusy, also
-	// when the time of [Wait] ran out. It comes together with the cause of the context if that ended
-	// the call, and with [context.DeadlineExceeded] if Wait did. Who waits learns of it from the heartbeat: a backend that goes away in the last two
-	// thirds of a TTL of the wait may go unnoticed. A backend that answers, and grants nothing for some time since it has lost
-	// its locks in a crash, is not available either: see [Queue].Paused.
+	// ErrUnavailable: the backend did not answer, or failed in a way that may pass, up to the end of the
+	// call. Whether others hold the lock is not known, so that it is not ErrBusy, also when the time of
+	// [Wait] ran out. It comes together with the cause of the context if that ended the call, and with
+	// [context.DeadlineExceeded] if Wait did. Who waits learns of it from the heartbeat: a backend that goes
+	// away in the last two thirds of a TTL of the wait may go unnoticed. A backend that answers, and grants
+	// nothing for some time since it has lost its locks in a crash, is not available either: see
+	// [Queue].Paused.
 	ErrUnavailable = errors.New("the backend is not available")
 
 	// ErrLost: the lease ended without being released. It is the cause of every

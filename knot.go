@@ -106,8 +106,8 @@ func (k *knot) stays(m driver.Member) bool {
 	return k.inLine[m.ID]
 }
 
-// blockers are tickets in front of a wait that is stuck, as many of those that stay as keep it out. Whoever waits without a ticket
-// of its own is known to be behind what is held.
+// blockers are tickets in front of a wait that is stuck, as many of those that stay as keep it out. Whoever
+// waits without a ticket of its own is known to be behind what is held.
 func (k *knot) blockers(w *told) (front []driver.Member) {
 	q := k.queues[w.place()]
 	own := slices.IndexFunc(q.Members, func(m driver.Member) bool { return m.ID == w.Ticket })

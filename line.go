@@ -311,8 +311,8 @@ func (n *line) asks(t *ticket) {
 	n.mu.Unlock()
 }
 
-// giveUp withdraws a waiter, and says why. What it was just given goes to the next; not before the waiter was woken, which
-// it says if it was: until then bound contexts of the last holder may not have ended.
+// giveUp withdraws a waiter, and says why. What it was just given goes to the next; not before the waiter was
+// woken, which it says if it was: until then bound contexts of the last holder may not have ended.
 func (n *line) giveUp(ctx context.Context, w *turn, woken bool) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -158,12 +158,12 @@ func Sticky() Option { return func(c *lockConfig) { c.sticky = true } }
 // overtake each other.
 func StrictOrder() Option { return func(c *lockConfig) { c.strict = true } }
 
-// BreakDeadlocks makes an acquire fail with ErrDeadlock if it waits in a deadlock, as [Deadlocks]
-// finds it through the lock's own client and these clients, and no younger wait breaks it. The wait
-// that began last, by the clocks of their machines, looks when it has waited for a TTL, and then fails. Others fail only if the
-// deadlock stands for four TTLs more for each younger wait with this option. They look again less and less often. The caller then
-// releases what it holds, and may try again. A wait that holds nothing else, or has a time limit, is in no
-// deadlock.
+// BreakDeadlocks makes an acquire fail with ErrDeadlock if it waits in a deadlock, as [Deadlocks] finds it
+// through the lock's own client and these clients, and no younger wait breaks it. The wait that began last,
+// by the clocks of their machines, looks when it has waited for a TTL, and then fails. Others fail only if
+// the deadlock stands for four TTLs more for each younger wait with this option. They look again less and
+// less often. The caller then releases what it holds, and may try again. A wait that holds nothing else, or
+// has a time limit, is in no deadlock.
 func BreakDeadlocks(others ...*Client) Option {
 	return func(c *lockConfig) { c.breaks = append([]*Client{}, others...) }
 }

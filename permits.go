@@ -21,9 +21,9 @@ import (
 //   - A lease that had all permits stays [Lease.Exclusive] by the number that it was acquired with, although others may
 //     hold beside it when there are more. ErrDeadlock goes by the number, too, that the context's permits were acquired with.
 //
-// ErrInvalid: no permit, or more than a semaphore can have. ErrMismatch: the name is in use as
-// something else. [errors.ErrUnsupported]: the backend cannot do it. While the backend cannot be reached it waits, and tries again, until ctx ends;
-// it can be called again after an error.
+// ErrInvalid: no permit, or more than a semaphore can have. ErrMismatch: the name is in use as something
+// else. [errors.ErrUnsupported]: the backend cannot do it. While the backend cannot be reached it waits, and
+// tries again, until ctx ends; it can be called again after an error.
 func (c *Client) SetPermits(ctx context.Context, name string, permits int64) error {
 	if permits < 1 || permits > driver.RWCapacity {
 		return failed("set the permits of", name, driver.Invalid(fmt.Errorf("%d permits: 1 to %d are possible", permits, driver.RWCapacity)))
@@ -49,8 +49,9 @@ func (c *Client) resize(ctx context.Context, op, name string, permits int64) err
 	return v.fail(op, err)
 }
 
-// asSet is the lock, as its program made it, with the number of permits that is set for its name, after ErrMismatch. With none
-// set it is the lock itself, if it would be no mismatch by now. Nil: that is not why it is one.
+// asSet is the lock, as its program made it, with the number of permits that is set for its name, after
+// ErrMismatch. With none set it is the lock itself, if it would be no mismatch by now. Nil: that is not why
+// it is one.
 func (l *Lock) asSet(ctx context.Context) (as *Lock, set bool, err error) {
 	if l.kind != driver.Semaphore {
 		return nil, false, nil

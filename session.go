@@ -123,8 +123,8 @@ func (c *Client) lastSession() *session {
 	return c.sess
 }
 
-// because says why a wait ended, and the last error of the backend if any. A wait in line, or for a change, asks nothing
-// of the backend: whether that is away, its heartbeats have found out.
+// because says why a wait ended, and the last error of the backend if any. A wait in line, or for a change,
+// asks nothing of the backend: whether that is away, its heartbeats have found out.
 func (c *Client) because(ctx context.Context, last error) error {
 	cause := context.Cause(ctx)
 	var network *net.OpError // that of a timeout is a DeadlineExceeded, too
@@ -178,8 +178,8 @@ func unanswered(ctx context.Context) error {
 	return outage(context.Cause(ctx), "the backend has not answered")
 }
 
-// outage is an ErrUnavailable of a call that ended for this cause. It is no ErrBusy: whether others hold the lock is not
-// known.
+// outage is an ErrUnavailable of a call that ended for this cause. It is no ErrBusy: whether others hold the
+// lock is not known.
 func outage(cause error, said string, last ...error) error {
 	text := cause.Error()
 	if cause == ErrBusy { // the time of Wait

@@ -248,8 +248,9 @@ func (l *Lock) obtain(ctx context.Context, n *line, t *ticket, try bool) (*ticke
 	}
 }
 
-// mostUnexplained is how often in a row a ticket is joined anew that was refused as of another kind or capacity, while the queue
-// shows neither: it has just changed, or some members of a quorum refuse what the others do not.
+// mostUnexplained is how often in a row a ticket is joined anew that was refused as of another kind or
+// capacity, while the queue shows neither: it has just changed, or some members of a quorum refuse what the
+// others do not.
 const mostUnexplained = 8
 
 // errLate: the news of a grant came so late that it may have ended.

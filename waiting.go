@@ -117,8 +117,8 @@ func (w *wait) tell(told, holder context.Context) {
 	})
 }
 
-// stillHeld are the tickets of the leases that ctx carries, innermost first, and that have not ended. One that has ended is
-// not among them when anybody else can have the lock.
+// stillHeld are the tickets of the leases that ctx carries, innermost first, and that have not ended. One
+// that has ended is not among them when anybody else can have the lock.
 func stillHeld(ctx context.Context) (tickets []string) {
 	for s := range carried(ctx) {
 		if s.Err() == nil && !slices.Contains(tickets, s.t.req.ID) {

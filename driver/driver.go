@@ -144,12 +144,13 @@ type Driver interface {
 	Raise(ctx context.Context, queue string, floor uint64) error
 
 	// Resize gives a semaphore's queue a capacity and keeps it, over crashes and restarts: the queue does not
-	// forget it when it is empty, and a Join of another capacity is ErrMismatch then, too. Whoever now
-	// fits is granted. A ticket that is held stays held when the capacity is lowered, also beyond it, and
-	// no other is granted until it fits. Another capacity is another state for Follow. A ticket that waits for more units than the capacity leaves at
-	// once, as one that is evicted. Capacity 0 undoes that: a queue that has tickets has the same
-	// capacity, and forgets it when it is empty. A queue of another kind that has tickets: ErrMismatch. A backend whose
-	// tickets cannot be given another capacity: [errors.ErrUnsupported].
+	// forget it when it is empty, and a Join of another capacity is ErrMismatch then, too. Whoever now fits
+	// is granted. A ticket that is held stays held when the capacity is lowered, also beyond it, and no other
+	// is granted until it fits. Another capacity is another state for Follow. A ticket that waits for more
+	// units than the capacity leaves at once, as one that is evicted. Capacity 0 undoes that: a queue that
+	// has tickets has the same capacity, and forgets it when it is empty. A queue of another kind that has
+	// tickets: ErrMismatch. A backend whose tickets cannot be given another capacity:
+	// [errors.ErrUnsupported].
 	Resize(ctx context.Context, queue string, capacity int64) error
 
 	// Check examines whether the backend can be reached and is configured so that

@@ -135,8 +135,8 @@ var inheritedAmongReaders = rule{
 
 const exclusiveSays = "An exclusive holder is one beside which no other holds, and whose units are the whole capacity, or more if that was lowered, when it leaves."
 
-// Of whoever holds all permits, it is told how it ended also if there are fewer by then. Of others it is not, though they have as
-// many as there are by then.
+// Of whoever holds all permits, it is told how it ended also if there are fewer by then. Of others it is not,
+// though they have as many as there are by then.
 var inheritedAfterResize = rule{
 	name: "InheritedAfterResize",
 	says: []string{inheritedSays, exclusiveSays},

@@ -17,8 +17,8 @@ import (
 	"github.com/interlock-go/interlock/driver"
 )
 
-// tricks are what another user of the machine puts in the place of a file or a folder. Outside is a folder that is nobody's
-// business.
+// tricks are what another user of the machine puts in the place of a file or a folder. Outside is a folder
+// that is nobody's business.
 var tricks = map[string]func(path, outside string) error{
 	"a link to a folder":     func(path, outside string) error { return os.Symlink(outside, path) },
 	"a link to a file":       func(path, outside string) error { return os.Symlink(filepath.Join(outside, "file"), path) },

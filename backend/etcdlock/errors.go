@@ -38,8 +38,8 @@ func explain(err error) error {
 	return fmt.Errorf("etcd: %w", said{err})
 }
 
-// aboutTLS says what may be behind a connection that ends before it has begun; "" of another error. The text is all that
-// gRPC hands on.
+// aboutTLS says what may be behind a connection that ends before it has begun; "" of another error. The text
+// is all that gRPC hands on.
 func aboutTLS(err error) string {
 	text := err.Error()
 	switch certificate := tlsoption.Hint(err); {

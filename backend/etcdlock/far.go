@@ -11,17 +11,19 @@ import (
 	"github.com/interlock-go/interlock/driver"
 )
 
-// A ticket that needs the whole capacity waits for the one directly in front of it. To find that, a server reads and sorts all keys of the queue.
-// If thousands come at once to a very long queue, this lasts longer than a server lets requests last, and they are repeated. So there
-// a newcomer watches some ticket far in front of it. When that has left, most likely after nearly all of the wait, it asks for the one
-// directly in front. Others stand between: that a ticket far in front has left says nothing about who is held.
+// A ticket that needs the whole capacity waits for the one directly in front of it. To find that, a server
+// reads and sorts all keys of the queue. If thousands come at once to a very long queue, this lasts longer
+// than a server lets requests last, and they are repeated. So there a newcomer watches some ticket far in
+// front of it. When that has left, most likely after nearly all of the wait, it asks for the one directly in
+// front. Others stand between: that a ticket far in front has left says nothing about who is held.
 const (
 	veryLong  = 500 // from so many keys on
 	perSample = 8   // of so many tickets the last one is watched
 )
 
-// isFar: a ticket is to watch one far in front of it, by the first keys of its queue, without an order. It needs the whole capacity. All of these are
-// tickets, so that it is not keys of queues below that make the queue long, and those of this library are of its kind. No number of permits was set there.
+// isFar: a ticket is to watch one far in front of it, by the first keys of its queue, without an order. It
+// needs the whole capacity. All of these are tickets, so that it is not keys of queues below that make the
+// queue long, and those of this library are of its kind. No number of permits was set there.
 func (s *store) isFar(t *ticket, ln *line, keys int64) bool {
 	return keys >= s.veryLong && len(ln.tickets) == perJoin && ln.number == (number{}) && needsWhole(t) && !slices.ContainsFunc(ln.tickets, t.odd) &&
 		slices.ContainsFunc(ln.tickets, func(o *ticket) bool { return !o.foreign && o.id != t.id })
@@ -48,7 +50,8 @@ func (s *store) readFar(ctx context.Context, q *queue, t *ticket, more func(*bat
 	return nil
 }
 
-// someInFront is the last one of a sample that is in front of a ticket, or else any of those that were read before; nil if none is.
+// someInFront is the last one of a sample that is in front of a ticket, or else any of those that were read
+// before; nil if none is.
 func (s *store) someInFront(t *ticket, ln *line, sample *pb.RangeResponse) (last *ticket, sampled bool) {
 	for _, kv := range sample.Kvs {
 		if o := s.readTicket(t.queue, kv); o != nil && o.created < t.created && (last == nil || o.created > last.created) {
@@ -66,8 +69,8 @@ func (s *store) sample(queue, key string) clientv3.Op {
 	return clientv3.OpGet(key+"\x00", clientv3.WithRange(clientv3.GetPrefixRangeEnd(s.queue(queue))), clientv3.WithLimit(perSample))
 }
 
-// nearer reads what a waiter is to watch next that has watched a ticket far in front of it, if that has left. It returns for whom the queue is to be
-// read: nobody if a ticket is directly in front of this waiter.
+// nearer reads what a waiter is to watch next that has watched a ticket far in front of it, if that has left.
+// It returns for whom the queue is to be read: nobody if a ticket is directly in front of this waiter.
 func (l *look) nearer(ctx context.Context, rest []int) ([]int, error) {
 	if !l.watch || len(l.refs) != 1 || len(rest) == 0 {
 		return rest, nil

@@ -97,9 +97,9 @@ func (s *store) Join(ctx context.Context, j exchange.Join) (st exchange.Status, 
 	return st, err
 }
 
-// put makes the key of a ticket, unless the ticket is found, or was left. Its seat may be taken by another ticket; then the
-// key has its ID. A change that comes late must not make a second key: so it expects that both keys are
-// as they were.
+// put makes the key of a ticket, unless the ticket is found, or was left. Its seat may be taken by another
+// ticket; then the key has its ID. A change that comes late must not make a second key: so it expects that
+// both keys are as they were.
 func (s *store) put(ctx context.Context, o exchange.Session, t *ticket) (got *clientv3.TxnResponse, found bool, err error) {
 	seat, own, tombstone := s.seat(o, t.queue, t.id), s.ticket(t.queue, t.id), s.tombstone(t.id)
 	var mark []clientv3.Op // others are not told whether they inherit
@@ -202,10 +202,9 @@ func (s *store) stands(ctx context.Context, j exchange.Join, t *ticket, q *queue
 	return st, nil
 }
 
-// agree returns an error if a ticket does not say the number of permits that is in force. If none is, that goes for one of
-// another kind or capacity than the first one of this library in
-// its queue. Others that are so, and wait, are removed: most likely they find that out just now, and they
-// keep nobody out.
+// agree returns an error if a ticket does not say the number of permits that is in force. If none is, that
+// goes for one of another kind or capacity than the first one of this library in its queue. Others that are
+// so, and wait, are removed: most likely they find that out just now, and they keep nobody out.
 func (s *store) agree(ctx context.Context, ln *line, t *ticket) error {
 	for range attempts {
 		for ln.number.Unset && len(ln.tickets) == 0 && !ln.whole { // there are keys of queues below
@@ -258,8 +257,8 @@ func (t *ticket) odd(o *ticket) bool {
 	return !o.foreign && o.id != t.id && (o.Kind != t.Kind || o.Capacity != t.Capacity)
 }
 
-// readFront reads a line anew for a ticket that joins, with what more is asked for. What the queue keeps is to be of the
-// same revision if it has permits.
+// readFront reads a line anew for a ticket that joins, with what more is asked for. What the queue keeps is
+// to be of the same revision if it has permits.
 func (s *store) readFront(ctx context.Context, ln *line, t *ticket, most int64, more ...func(*batch)) (err error) {
 	b := s.batch()
 	*ln = line{kept: ln.kept}
@@ -302,8 +301,8 @@ func (s *store) free(ctx context.Context, t *ticket) error {
 	return nil
 }
 
-// again is of a Join that may have arrived before. It asks for the ticket first: to make the change once more would cost a cluster that
-// is overwhelmed another proposal, for which all others wait.
+// again is of a Join that may have arrived before. It asks for the ticket first: to make the change once more
+// would cost a cluster that is overwhelmed another proposal, for which all others wait.
 func (s *store) again(ctx context.Context, j exchange.Join) (st exchange.Status, found bool, err error) {
 	b, left, ref := s.batch(), false, exchange.Ref{Queue: j.Queue, ID: j.ID}
 	var there *ticket

@@ -57,8 +57,8 @@ func (l layout) mark(queue string) string { return l.namespace + "{mark}/" + que
 // waited. What was behind that one is in front now.
 func (l layout) leaver(queue string) string { return l.namespace + "{leaver}/" + queue }
 
-// floor is the key of what a queue keeps while it has no tickets: what is added to its tokens, and the number of permits that
-// was set for it. That of "" says what is added to all tokens.
+// floor is the key of what a queue keeps while it has no tickets: what is added to its tokens, and the number
+// of permits that was set for it. That of "" says what is added to all tokens.
 func (l layout) floor(queue string) string { return l.namespace + "{floor}/" + queue }
 
 // mail is the prefix of a mailbox. Behind it the key of a session, which stands as long as its lease,
@@ -197,8 +197,8 @@ type line struct {
 	at      int64     // that revision; 0: it is not known
 }
 
-// asOf notes at which revision a line was read. Only of permits the rest must be of the same: their number can be lowered in
-// between.
+// asOf notes at which revision a line was read. Only of permits the rest must be of the same: their number
+// can be lowered in between.
 func (ln *line) asOf(revision int64) {
 	if len(ln.tickets) == 0 || ln.tickets[0].Kind == driver.Semaphore {
 		ln.at = revision
@@ -217,7 +217,8 @@ func (l layout) readLine(ln *line, queue string, r *pb.RangeResponse) {
 	ln.whole = !r.More
 }
 
-// capacity is what the ticket shares with those in front of it: the number of permits that is in force, or what its row says.
+// capacity is what the ticket shares with those in front of it: the number of permits that is in force, or
+// what its row says.
 func (ln *line) capacity(t *ticket) int64 {
 	if n := ln.permits(); n > 0 && t.Kind == driver.Semaphore {
 		return n
@@ -273,8 +274,8 @@ type place struct {
 	line      *line
 }
 
-// place judges by the one rule: a ticket is held if all up to it fit the capacity. What was held before that was lowered
-// stays held.
+// place judges by the one rule: a ticket is held if all up to it fit the capacity. What was held before that
+// was lowered stays held.
 func (ln *line) place(t *ticket) (p place) {
 	free, n, waiters := ln.capacity(t), 0, false
 	waits := func(o *ticket, units int64) bool {
@@ -382,8 +383,8 @@ func (f floor) add(created int64) (n uint64) {
 	return n
 }
 
-// readKept reads the key of the floor. If it cannot be read, a number may have been set, by which those are held that were
-// created before.
+// readKept reads the key of the floor. If it cannot be read, a number may have been set, by which those are
+// held that were created before.
 func readKept(all kvs) (k kept, err error) {
 	if len(all) == 0 {
 		return k, nil

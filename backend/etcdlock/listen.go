@@ -16,10 +16,10 @@ import (
 	"github.com/interlock-go/interlock/driver/exchange"
 )
 
-// watches are the keys that are watched while the client listens: of a waiter what keeps it out, and
-// what is followed. Most waiters watch one key, so that a hand-over wakes one of them. A watch proves
-// nothing: each change is a reason to look. It begins without a revision, since one with a revision waits
-// for a loop of the server; so it is also a reason to look that a watch has begun, unless it tells of all that has changed
+// watches are the keys that are watched while the client listens: of a waiter what keeps it out, and what is
+// followed. Most waiters watch one key, so that a hand-over wakes one of them. A watch proves nothing: each
+// change is a reason to look. It begins without a revision, since one with a revision waits for a loop of the
+// server; so it is also a reason to look that a watch has begun, unless it tells of all that has changed
 // since its key was read, or nothing has.
 type watches struct {
 	mu   sync.Mutex
@@ -109,8 +109,8 @@ func (w *watches) drop(purpose string) {
 	}
 }
 
-// blocker is the key that is watched for a waiter, and when the ticket was created that has it; "" if there is none, or a range, or if it
-// was for an earlier ticket with that ID.
+// blocker is the key that is watched for a waiter, and when the ticket was created that has it; "" if there
+// is none, or a range, or if it was for an earlier ticket with that ID.
 func (w *watches) blocker(ref exchange.Ref) (key string, created int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -128,7 +128,8 @@ func (w *watches) complete(t *watched, begun int64) bool {
 	return begun <= t.read
 }
 
-// unchanged asks whether the key of a watch, which may have begun too late, is as it was when it was read: that costs less than to look.
+// unchanged asks whether the key of a watch, which may have begun too late, is as it was when it was read:
+// that costs less than to look.
 func (s *store) unchanged(ctx context.Context, t *watched) bool {
 	s.watches.mu.Lock()
 	what := t.watching
@@ -227,8 +228,8 @@ func turnOf(t *ticket) exchange.Event {
 	return exchange.Event{Type: exchange.Granted, ID: t.id, Unverified: true}
 }
 
-// concerns: what a watch has brought is of use for its purpose. A waiter that has read before that, and is not noted yet, finds that it came
-// too late.
+// concerns: what a watch has brought is of use for its purpose. A waiter that has read before that, and is
+// not noted yet, finds that it came too late.
 func (s *store) concerns(t *watched, r clientv3.WatchResponse) bool {
 	s.watches.brings(t, r.Events)
 	return t.event.Type != exchange.Wake || r.Created || slices.ContainsFunc(r.Events, func(ev *clientv3.Event) bool {

@@ -122,8 +122,8 @@ func (s *store) RaiseAll(ctx context.Context, floor uint64) error { return s.Rai
 // Clock is never called: RaiseAll needs none.
 func (s *store) Clock(context.Context) (int64, error) { return 0, errors.ErrUnsupported }
 
-// Resize sets a number of permits, or takes it back. It is in force from the first change on. The others, which say who was held
-// then, and remove who can never fit, may be made by anybody.
+// Resize sets a number of permits, or takes it back. It is in force from the first change on. The others,
+// which say who was held then, and remove who can never fit, may be made by anybody.
 func (s *store) Resize(ctx context.Context, name string, permits int64) (unsettled bool, err error) {
 	for range attempts * attempts {
 		ln, err := s.lineOf(ctx, name)
@@ -169,8 +169,8 @@ func (s *store) Resize(ctx context.Context, name string, permits int64) (unsettl
 	return false, errors.New("the number of permits was changed by others again and again")
 }
 
-// findHeld completes a number that was set: it writes who was held then. The line that it returns is the one of then, with
-// what the queue keeps now. If that was compacted, it is written that nobody can find it out.
+// findHeld completes a number that was set: it writes who was held then. The line that it returns is the one
+// of then, with what the queue keeps now. If that was compacted, it is written that nobody can find it out.
 func (s *store) findHeld(ctx context.Context, name string, k kept) (*line, error) {
 	ln, err := s.lineBefore(ctx, name, k.number.Set)
 	switch n := &k.number; {
@@ -232,8 +232,8 @@ func (s *store) keep(ctx context.Context, name string, k kept) (now kept, made b
 	return now, len(all) > 0 && string(all[0].Value) == k.value(), err // by a copy of the request, or by another client
 }
 
-// removeUnfit removes tickets that wait for more than there can be, unless another number is set by then, and says which it has
-// removed.
+// removeUnfit removes tickets that wait for more than there can be, unless another number is set by then, and
+// says which it has removed.
 func (s *store) removeUnfit(ctx context.Context, k kept, unfit []*ticket) (removed []*ticket, err error) {
 	for some := range slices.Chunk(unfit, maxOps) {
 		var ops []clientv3.Op

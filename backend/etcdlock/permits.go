@@ -8,13 +8,15 @@ import (
 	"github.com/interlock-go/interlock/driver/exchange"
 )
 
-// number is a number of permits that was set for a queue. It stands in the key of the floor, which is read with the line
-// whatever the kind of a ticket is: so number and line are of one revision, and who wants a mutex sees the number, too.
+// number is a number of permits that was set for a queue. It stands in the key of the floor, which is read
+// with the line whatever the kind of a ticket is: so number and line are of one revision, and who wants a
+// mutex sees the number, too.
 //
-// Who is held stands in front of all others, also when the number has been lowered. So one revision says who was held
-// then. It is found out after the number was set, from the history of the queue: nothing but the number has changed at that
-// revision. Whoever finds that this was not done does it, with the same result. If the history was compacted before, it
-// stays open who was held: none of these counts as a holder for others, and none is removed as a waiter.
+// Who is held stands in front of all others, also when the number has been lowered. So one revision says who
+// was held then. It is found out after the number was set, from the history of the queue: nothing but the
+// number has changed at that revision. Whoever finds that this was not done does it, with the same result. If
+// the history was compacted before, it stays open who was held: none of these counts as a holder for others,
+// and none is removed as a waiter.
 type number struct {
 	Permits int64 `json:"permits"`           // 0: none was set, or it is not known
 	Set     int64 `json:"set,omitempty"`     // the revision at which it was; 0: that of the key
@@ -55,8 +57,9 @@ func (ln *line) unfit(t *ticket) bool {
 	return n > 0 && t.created > max(ln.number.Held, ln.number.Perhaps) && (ln.odd(t) || t.Kind == driver.Semaphore && t.Units > n)
 }
 
-// numbers does what is left to do of the numbers of permits of the queues that a look has read: it has waiters leave that can never
-// fit, and a heartbeat finds out who was held. If it fails, the next look tries again: these queues are not the only ones of the client.
+// numbers does what is left to do of the numbers of permits of the queues that a look has read: it has
+// waiters leave that can never fit, and a heartbeat finds out who was held. If it fails, the next look tries
+// again: these queues are not the only ones of the client.
 func (l *look) numbers(ctx context.Context) {
 	for _, q := range l.queues {
 		if len(q.unfits) > 0 {
@@ -75,8 +78,8 @@ func (l *look) numbers(ctx context.Context) {
 	}
 }
 
-// marked is the mark for a ticket that is granted. That of one that stands beside it says nothing of a death: it had all permits
-// when they were fewer.
+// marked is the mark for a ticket that is granted. That of one that stands beside it says nothing of a death:
+// it had all permits when they were fewer.
 func (q *queue) marked(t *ticket) mark {
 	m := q.mark
 	if slices.ContainsFunc(q.tickets, func(o *ticket) bool { return o.id == m.ID }) {

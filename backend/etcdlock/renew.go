@@ -230,9 +230,10 @@ func (l *look) holder(i int, ref exchange.Ref, rest *[]int) {
 	})
 }
 
-// waiter asks whether what keeps a waiter out stands. One that an event is about may be held by now: if it was
-// behind a holder that has left, and needs the whole capacity, nothing is in front of it, so that
-// the queue need not be read, which the server would have to sort. Not so of one that has watched a ticket far in front of it.
+// waiter asks whether what keeps a waiter out stands. One that an event is about may be held by now: if it
+// was behind a holder that has left, and needs the whole capacity, nothing is in front of it, so that the
+// queue need not be read, which the server would have to sort. Not so of one that has watched a ticket far in
+// front of it.
 func (l *look) waiter(i int, ref exchange.Ref, key string, created int64, rest *[]int) {
 	var blocker *ticket
 	behind, wanted := false, false
@@ -281,8 +282,8 @@ func (l *look) of(name string) *queue {
 	return q
 }
 
-// front asks for what says who is held. For permits, what the queue keeps and the mark are asked for once more, to be of one
-// transaction with the line.
+// front asks for what says who is held. For permits, what the queue keeps and the mark are asked for once
+// more, to be of one transaction with the line.
 func (l *look) front(name string) *queue {
 	q := l.of(name)
 	if q.asked {
@@ -558,8 +559,8 @@ func (s *store) Detach(ctx context.Context, o exchange.Session, refs []exchange.
 }
 
 // undetach is called before a heartbeat extends tickets that are named again. If a Detach of one is under
-// way, or may still come, that must not take effect any more: it would move the ticket to a lease that may end before what
-// the heartbeat proves. So the ticket is written anew, which the Detach does not expect.
+// way, or may still come, that must not take effect any more: it would move the ticket to a lease that may
+// end before what the heartbeat proves. So the ticket is written anew, which the Detach does not expect.
 func (s *store) undetach(ctx context.Context, o exchange.Session, named []exchange.Ref) error {
 	s.mu.Lock()
 	none := len(s.detaching) == 0

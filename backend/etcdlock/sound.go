@@ -18,8 +18,9 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// The library, and this package, take for granted that an answer has a header, and is of the kind that was asked for. Some goroutines
-// are the library's: what they panic at ends the program. So each answer is looked at before.
+// The library, and this package, take for granted that an answer has a header, and is of the kind that was
+// asked for. Some goroutines are the library's: what they panic at ends the program. So each answer is looked
+// at before.
 
 var errUnsound = errors.New("the server answers something else than was asked")
 

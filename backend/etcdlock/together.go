@@ -139,8 +139,8 @@ func (s *store) begin() {
 	}()
 }
 
-// makeTogether makes a transaction of parts. It ends when all their callers have given up; what those want that have done so
-// before it begins is not made.
+// makeTogether makes a transaction of parts. It ends when all their callers have given up; what those want
+// that have done so before it begins is not made.
 func (s *store) makeTogether(parts []*part) error {
 	parts = slices.DeleteFunc(parts, func(p *part) bool { return p.ctx.Err() != nil })
 	if len(parts) == 0 {

@@ -11,8 +11,8 @@ import (
 	"github.com/interlock-go/interlock/driver"
 )
 
-// wires are the connections of a client. The library asks for a sign of life after 10 s at the earliest, which is too late for a short
-// TTL: so a heartbeat that is not answered in time looks whether one is silent.
+// wires are the connections of a client. The library asks for a sign of life after 10 s at the earliest,
+// which is too late for a short TTL: so a heartbeat that is not answered in time looks whether one is silent.
 type wires struct {
 	mu  sync.Mutex
 	all map[*wire]bool
@@ -55,8 +55,8 @@ func (k *wire) Close() error {
 	return k.Conn.Close()
 }
 
-// endSilent ends connections that have been silent for a quarter of a TTL. In a busy process an answer may have come that
-// nobody has read: its reader has its turn before this goroutine gets another one.
+// endSilent ends connections that have been silent for a quarter of a TTL. In a busy process an answer may
+// have come that nobody has read: its reader has its turn before this goroutine gets another one.
 func (w *wires) endSilent(ttl time.Duration) {
 	silent := func() (some []*wire) {
 		w.mu.Lock()

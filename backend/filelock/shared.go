@@ -19,8 +19,9 @@ import (
 // mode, and each file has the group of the directory.
 func (d *dir) shared() bool { return d.mode&0o022 != 0 }
 
-// setMode gives a new folder its mode, whatever the umask: with the set-group-ID bit, by which files in it get its
-// group, and the sticky bit if users of these bits can write it, so that none of them replaces what another one has made.
+// setMode gives a new folder its mode, whatever the umask: with the set-group-ID bit, by which files in it
+// get its group, and the sticky bit if users of these bits can write it, so that none of them replaces what
+// another one has made.
 func (d *dir) setMode(p place, sticky fs.FileMode) error {
 	f, err := p.Root.Open(".")
 	if err != nil {

@@ -89,8 +89,9 @@ func (h *ears) remove(e *ear) {
 	}
 }
 
-// hear listens until the connections are lost, or the last ear is removed. Those who listen again soon after a failure wait here,
-// so that a server without free connections is asked for one by each process now and then, and not by each client.
+// hear listens until the connections are lost, or the last ear is removed. Those who listen again soon after
+// a failure wait here, so that a server without free connections is asked for one by each process now and
+// then, and not by each client.
 func (s *store) hear(ctx context.Context) {
 	began := time.Now()
 	err := s.hearOnce(ctx)
@@ -142,8 +143,8 @@ func (h *ears) receive(ev exchange.Event) {
 	}
 }
 
-// parkFor bounds a wait: its end is a sign of life, and a server soon forgets a client that has vanished. It follows the shortest
-// TTL, and is less than a connection may be without a word.
+// parkFor bounds a wait: its end is a sign of life, and a server soon forgets a client that has vanished. It
+// follows the shortest TTL, and is less than a connection may be without a word.
 func (s *store) parkFor() time.Duration {
 	return min(max(time.Duration(s.ttl.Load())/3, leastPark), mostPark)
 }
@@ -198,8 +199,8 @@ func (l *listener) calls(procedure, more string) string {
 	return fmt.Sprintf("%s(X'%x'%s)", l.store.sql("CALL {p}"+procedure), l.store.mailbox, more)
 }
 
-// park brings the news and waits, until a ring or until it has lasted long. A connection over which no answer comes by then
-// leads nowhere.
+// park brings the news and waits, until a ring or until it has lasted long. A connection over which no answer
+// comes by then leads nowhere.
 func (l *listener) park(ctx context.Context) error {
 	wait := l.store.parkFor()
 	ctx, cancel := context.WithTimeout(ctx, 2*wait+parkAnswer)

@@ -11,8 +11,9 @@ import (
 	"github.com/interlock-go/interlock/driver/exchange"
 )
 
-// stores are those of this process. All clients that have the same URL, or the same pool and the same tables, share one, with
-// its connections, its mailbox and what is heard there: a server has room for a few connections of each process.
+// stores are those of this process. All clients that have the same URL, or the same pool and the same tables,
+// share one, with its connections, its mailbox and what is heard there: a server has room for a few
+// connections of each process.
 var stores = struct {
 	mu  sync.Mutex
 	all map[any]*store

@@ -10,10 +10,11 @@ import (
 // stays is for how long a row is not removed, by clients of any release, once staying has named it.
 const stays = time.Minute
 
-// staying calls a procedure that makes the row of a queue, and then locks it. The row of a queue that nobody has used for an hour may be
-// removed between the two, and then the procedure does nothing and reports success. So may one that was made just now, by a client that
-// has found the one before it idle. So before the call the row is given a time for which it is kept, as if there were rows in refused,
-// and made with that. A call that has taken longer than that is made again.
+// staying calls a procedure that makes the row of a queue, and then locks it. The row of a queue that nobody
+// has used for an hour may be removed between the two, and then the procedure does nothing and reports
+// success. So may one that was made just now, by a client that has found the one before it idle. So before
+// the call the row is given a time for which it is kept, as if there were rows in refused, and made with
+// that. A call that has taken longer than that is made again.
 func (s *store) staying(ctx context.Context, queue string, call func() error) error {
 	for {
 		began := driver.Now()

@@ -87,11 +87,11 @@ type Option func(*store)
 // [DefaultTablePrefix].
 func TablePrefix(prefix string) Option { return func(s *store) { s.prefix = prefix } }
 
-// New uses a pool of connections that the program has already, made with
-// github.com/go-sql-driver/mysql; Close of the driver leaves it open. Add
-// interpolateParams=true to its DSN: otherwise every exchange takes three round trips.
-// While something waits, or is held for more than a moment, two connections of the pool are kept. Connections that do not
-// commit by themselves, or read what others have not committed, are refused.
+// New uses a pool of connections that the program has already, made with github.com/go-sql-driver/mysql;
+// Close of the driver leaves it open. Add interpolateParams=true to its DSN: otherwise every exchange takes
+// three round trips. While something waits, or is held for more than a moment, two connections of the pool
+// are kept. Connections that do not commit by themselves, or read what others have not committed, are
+// refused.
 func New(ctx context.Context, db *sql.DB, opts ...Option) (driver.Driver, error) {
 	like := &store{prefix: DefaultTablePrefix}
 	for _, o := range opts {

@@ -52,9 +52,10 @@ func (s *store) migrate(ctx context.Context) error {
 	return err
 }
 
-// renew replaces functions of an earlier release, with those for tables that are as they are, and as their owner: what is new then
-// belongs to nobody else. Programs that are running read the tables meanwhile, so it does not wait for long: behind it they would wait,
-// too. If it may not, or would have to wait, this client goes on with the functions as they are, and a later one tries again.
+// renew replaces functions of an earlier release, with those for tables that are as they are, and as their
+// owner: what is new then belongs to nobody else. Programs that are running read the tables meanwhile, so it
+// does not wait for long: behind it they would wait, too. If it may not, or would have to wait, this client
+// goes on with the functions as they are, and a later one tries again.
 func (s *store) renew(ctx context.Context, tx pgx.Tx, m database.Made) error {
 	schema := s.schema
 	schema.Logged = !m.Unlogged

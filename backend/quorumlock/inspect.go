@@ -131,7 +131,8 @@ func version(q driver.Queue) string {
 	return strconv.FormatUint(h.Sum64(), 36) + ends
 }
 
-// same: two versions are of one state. Its fixed ends differ by less than a tenth of a second, since members round, and answer at different times.
+// same: two versions are of one state. Its fixed ends differ by less than a tenth of a second, since members
+// round, and answer at different times.
 func same(a, b string) bool {
 	x, y := strings.Split(a, "."), strings.Split(b, ".")
 	if len(x) != len(y) || x[0] != y[0] {
@@ -343,7 +344,8 @@ func (d *Driver) Raise(ctx context.Context, queue string, floor uint64) error {
 	return enough(ctx, d, all)
 }
 
-// Resize is refused, as semaphores of several permits are. A minority that missed the change would go on with the old capacity.
+// Resize is refused, as semaphores of several permits are. A minority that missed the change would go on with
+// the old capacity.
 func (d *Driver) Resize(ctx context.Context, _ string, _ int64) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

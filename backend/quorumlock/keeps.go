@@ -66,8 +66,9 @@ func (l *link) object(ctx context.Context, d driver.Driver, queue string) (o obj
 	return o, q, nil
 }
 
-// disputed lists the members that are in the way of a majority. Those that refuse a place are if another may have a
-// majority with those that have given up its places without a Leave. And the line is if the ticket only tries: it would pass those who wait there. s.mu is held.
+// disputed lists the members that are in the way of a majority. Those that refuse a place are if another may
+// have a majority with those that have given up its places without a Leave. And the line is if the ticket
+// only tries: it would pass those who wait there. s.mu is held.
 func (t *ticket) disputed() (all []int) {
 	for i, p := range t.places {
 		if p.state == refused && p.err == nil && !p.overruled && (t.mayPass() || i == t.line) {
@@ -142,8 +143,8 @@ func fits(q driver.Queue, units int64) bool {
 	return units <= q.Capacity
 }
 
-// sweep looks, once in a TTL, for lines that do not move though a majority would grant. Renew calls it, since a waiter causes no
-// other exchanges. s.mu is held.
+// sweep looks, once in a TTL, for lines that do not move though a majority would grant. Renew calls it, since
+// a waiter causes no other exchanges. s.mu is held.
 func (s *session) sweep(named map[string]*ticket, now driver.Instant) {
 	if now < s.swept.Add(s.granted) {
 		return

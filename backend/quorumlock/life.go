@@ -24,10 +24,11 @@ import (
 //  3. A client that has joined at a member reads lifeCell afterwards. If the name is another one, the place
 //     does not count.
 //
-// Clients that end soon, such as jobs that only try, need not wait all that time. Whoever finds a life that is not sound
-// joins ripening(life) with a ticket that is held for the TTL, and creates begunCell(life) then, at each member. Where the cell exists
-// and the queue is empty, the time is over. It is over for all when a majority of members say so: the clock of one may be set
-// forward, such as that of a machine that has just started.
+// Clients that end soon, such as jobs that only try, need not wait all that time. Whoever finds a life that
+// is not sound joins ripening(life) with a ticket that is held for the TTL, and creates begunCell(life) then,
+// at each member. Where the cell exists and the queue is empty, the time is over. It is over for all when a
+// majority of members say so: the clock of one may be set forward, such as that of a machine that has just
+// started.
 //
 // The name of the cell in step 2 has the name of the life. So a creation that arrives late, after the member
 // has lost its data once more, says nothing of the new life.

@@ -105,8 +105,8 @@ func (t *ticket) restart() {
 	t.line = -1
 }
 
-// start joins at the first member, which is the line, and tries the others. A member that has failed in the last attempt, and
-// answers again, comes later (see win): it may grant nothing.
+// start joins at the first member, which is the line, and tries the others. A member that has failed in the
+// last attempt, and answers again, comes later (see win): it may grant nothing.
 func (t *ticket) start(counting []*link) {
 	t.began, t.grace = t.s.d.now(), 0
 	bad := func(l *link) bool { return t.hasFailed(l) || l.objections[t.req.Queue].over }
@@ -128,7 +128,8 @@ func (t *ticket) hasFailed(l *link) bool {
 	return p.err != nil && p.life == l.life
 }
 
-// refusedAtLine is called when the line has refused the ticket, or has failed. It reports whether that is the end of the step.
+// refusedAtLine is called when the line has refused the ticket, or has failed. It reports whether that is the
+// end of the step.
 func (t *ticket) refusedAtLine() (rest, ended bool) {
 	p := t.places[t.line]
 	switch {

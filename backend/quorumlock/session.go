@@ -40,9 +40,9 @@ type session struct {
 	swept   driver.Instant
 }
 
-// Open opens a session at all members that can be reached, at least a majority. Its TTL is the shortest that one of these
-// grants. While members are being opened it waits for them, but not for long once
-// a majority counts.
+// Open opens a session at all members that can be reached, at least a majority. Its TTL is the shortest that
+// one of these grants. While members are being opened it waits for them, but not for long once a majority
+// counts.
 func (d *Driver) Open(ctx context.Context, o driver.SessionOptions) (*driver.Opened, error) {
 	if err := d.usable(ctx); err != nil {
 		return nil, err

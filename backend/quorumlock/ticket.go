@@ -150,8 +150,8 @@ func (t *ticket) proof() driver.Instant {
 	return t.s.d.ofMajority(all)
 }
 
-// span is how long after its proof a place stands, or a ticket is held. A place that has missed a Keep has another span than
-// its ticket. s.mu is held.
+// span is how long after its proof a place stands, or a ticket is held. A place that has missed a Keep has
+// another span than its ticket. s.mu is held.
 func (s *session) span(hold time.Duration) time.Duration {
 	if hold > 0 {
 		return hold

@@ -756,7 +756,8 @@ func (s *session) disagree(ctx context.Context, p *place, other *name) error {
 	return fmt.Errorf("%w: the ticket %s is in front", driver.ErrMismatch, other.node)
 }
 
-// neverFits removes a ticket that waits, and asks for more than there is by now. Its caller comes again, and is told why.
+// neverFits removes a ticket that waits, and asks for more than there is by now. Its caller comes again, and
+// is told why.
 func (s *session) neverFits(ctx context.Context, p *place) error {
 	s.refuse(p)
 	if err := s.quit(ctx, p, false); err != nil {

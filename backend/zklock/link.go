@@ -176,8 +176,9 @@ func (l *link) container(ctx context.Context, path string, acl []zk.ACL) error {
 	return err
 }
 
-// close ends the session at once, if the connection is our own. If the client is closed while it makes a container, it reads the answer while
-// that may still be written: see docs/upstream.md. So the answers are waited for, and a connection on which none comes is cut.
+// close ends the session at once, if the connection is our own. If the client is closed while it makes a
+// container, it reads the answer while that may still be written: see docs/upstream.md. So the answers are
+// waited for, and a connection on which none comes is cut.
 func (l *link) close() {
 	if !l.own {
 		return

@@ -105,8 +105,8 @@ func (d *Driver) resize(ctx context.Context, l *link, q *lane, capacity int64) e
 	}
 }
 
-// refused are operations that remove the tickets of other kinds, which are to be refused: behind another setting they would
-// not be any more. It is ErrMismatch if one is not.
+// refused are operations that remove the tickets of other kinds, which are to be refused: behind another
+// setting they would not be any more. It is ErrMismatch if one is not.
 func (d *Driver) refused(ctx context.Context, l *link, q *lane, nodes []string, all line) (ops []any, err error) {
 	if d.lent(nodes) {
 		if _, other, err := d.lentAt(ctx, l, q); err != nil || other {

@@ -33,9 +33,9 @@ import (
 //   - A setting is not changed: another one takes its place, in one transaction. Whoever waits watches it, or the bell
 //     while there is none.
 //
-// For clients of earlier releases it is an election of another library, in front of those who come. They are refused, also as
-// mutexes: a word of mutexes would let these wait there, and take those for intruders who stand in between. Of
-// elections that is so all the same.
+// For clients of earlier releases it is an election of another library, in front of those who come. They are
+// refused, also as mutexes: a word of mutexes would let these wait there, and take those for intruders who
+// stand in between. Of elections that is so all the same.
 type setting struct {
 	node         string // "" if there is none
 	number       int32
@@ -177,9 +177,10 @@ func (l line) waiting() int {
 // everybody is in front of all numbers.
 var everybody = upTo{true, -1}
 
-// resized is the setting that takes the place of another one, for the line that stood when there had been so many children.
-// What it says of the line is certain as long as the nodes stand that are returned, too. There is at least one, without which the queue's
-// node might have been made anew, and its numbers begun again. Without certain it says that it is unsure of everybody.
+// resized is the setting that takes the place of another one, for the line that stood when there had been so
+// many children. What it says of the line is certain as long as the nodes stand that are returned, too. There
+// is at least one, without which the queue's node might have been made anew, and its numbers begun again.
+// Without certain it says that it is unsure of everybody.
 func (l line) resized(old *setting, capacity int64, children uint32, certain bool) (next setting, stand []string) {
 	next = setting{capacity: capacity, kept: capacity > 0}
 	if !next.kept {
@@ -223,7 +224,8 @@ func (l line) resized(old *setting, capacity int64, children uint32, certain boo
 // mostChecked is how many nodes a transaction of Resize looks at.
 const mostChecked = 1000
 
-// unchanged are operations that fail if the number of permits is not that of the list any more in which the ticket stood.
+// unchanged are operations that fail if the number of permits is not that of the list any more in which the
+// ticket stood.
 func (q *lane) unchanged(n *name) []any {
 	if n.kind != driver.Semaphore || q.leases != nil {
 		return nil
@@ -247,9 +249,9 @@ func (d *Driver) settled(ctx context.Context, l *link, q *lane, nodes []string) 
 	return all, s, err
 }
 
-// forgetSetting removes a setting that was taken back once no permits stand that were there before it: none ever will. Then the queue
-// is to be listed again. It leaves a bell that stands alone, whose setting somebody has removed by hand: another setting may have come
-// by now.
+// forgetSetting removes a setting that was taken back once no permits stand that were there before it: none
+// ever will. Then the queue is to be listed again. It leaves a bell that stands alone, whose setting somebody
+// has removed by hand: another setting may have come by now.
 func (d *Driver) forgetSetting(ctx context.Context, l *link, q *lane, nodes []string, s *setting) error {
 	if s.node == "" || s.node == bell || s.inForce || s.capacity == 0 {
 		return nil

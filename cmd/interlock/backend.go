@@ -92,7 +92,8 @@ func (o *options) find(ctx context.Context) (backend, error) {
 	return b, b.nested()
 }
 
-// readURL reads a URL from a file: "" if there is none in it. Ctx ends the read of a pipe, or of another file that has no end.
+// readURL reads a URL from a file: "" if there is none in it. Ctx ends the read of a pipe, or of another file
+// that has no end.
 func readURL(ctx context.Context, file string) (backend, error) {
 	ctx, cancel := answering(ctx, patience)
 	defer cancel()

@@ -98,9 +98,9 @@ func (d *Driver) receive(ev Event) {
 	}
 }
 
-// doubt has the backend asked, after an event that proves nothing. Driver.mu is held. It gets no
-// copy of the event: receive may run on a goroutine that reads a connection, and with one more copy it needs more than 4 KiB of
-// stack, which grows, and is copied, at the first grant.
+// doubt has the backend asked, after an event that proves nothing. Driver.mu is held. It gets no copy of the
+// event: receive may run on a goroutine that reads a connection, and with one more copy it needs more than 4
+// KiB of stack, which grows, and is copied, at the first grant.
 func (d *Driver) doubt(e *entry, event EventType) {
 	switch {
 	case e.state == unknown:

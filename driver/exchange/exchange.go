@@ -130,12 +130,12 @@ type Store interface {
 	Begin(ctx context.Context, s Session) (Begun, error)
 
 	// End ends a session at once: none of its tickets stands any more but those with a fixed end.
-	// Session.Close calls it, again if it fails. It returns the queues of the tickets that have
-	// ended. The client settles these queues, since no event tells other clients of the ends. A
-	// session that is over is not an error. Tickets are those that the client knows, waiters first;
-	// with rows of sessions they may be ignored. A backend without has each of them leave, in this
-	// order, since a waiter would get what a holder leaves. It grants the next waiters, and returns only queues that it has left
-	// unsettled: when End is called again, since its reply was lost, the tickets do not stand any more.
+	// Session.Close calls it, again if it fails. It returns the queues of the tickets that have ended. The
+	// client settles these queues, since no event tells other clients of the ends. A session that is over is
+	// not an error. Tickets are those that the client knows, waiters first; with rows of sessions they may be
+	// ignored. A backend without has each of them leave, in this order, since a waiter would get what a
+	// holder leaves. It grants the next waiters, and returns only queues that it has left unsettled: when End
+	// is called again, since its reply was lost, the tickets do not stand any more.
 	End(ctx context.Context, s Session, tickets []Leave) (queues []string, err error)
 
 	// Join puts a ticket at the end of its queue. Session.Join calls it, and repeats it with
@@ -155,9 +155,10 @@ type Store interface {
 	// a fixed end. A ticket that does not stand: driver.ErrGone, and the tombstone.
 	Leave(ctx context.Context, l Leave) (unsettled bool, err error)
 
-	// Shrink reduces a ticket of the session to fewer units, and grants the next waiters.
-	// Session.Shrink calls it. As many units or more change nothing, so that it may be repeated.
-	// A ticket of another session: driver.ErrGone. Without the grants, waiters that fit would wait until the next exchange of their queue.
+	// Shrink reduces a ticket of the session to fewer units, and grants the next waiters. Session.Shrink
+	// calls it. As many units or more change nothing, so that it may be repeated. A ticket of another
+	// session: driver.ErrGone. Without the grants, waiters that fit would wait until the next exchange of
+	// their queue.
 	Shrink(ctx context.Context, s Session, t Ref, units int64) (unsettled bool, err error)
 
 	// Keep gives a holder a fixed end, d from now. Session.Keep calls it, for a ticket of the
@@ -212,11 +213,11 @@ type Store interface {
 	// client sets Queue.Read, and Version unless the store has set it.
 	Read(ctx context.Context, queue string, f Follower) (Snapshot, error)
 
-	// List reads queues that have tickets, and whose names begin with prefix, in the order of
-	// their bytes (not of a collation: pages would overlap): a bounded number. The first call is from "", and each further one from where the
-	// one before says; next is "" if there are no more. What it says is the Store's own: the
-	// name to go on after, say. A page that is full is not the last because of that: if next is ""
-	// too soon, inspection shows a part of the queues as if it were all.
+	// List reads queues that have tickets, and whose names begin with prefix, in the order of their bytes
+	// (not of a collation: pages would overlap): a bounded number. The first call is from "", and each
+	// further one from where the one before says; next is "" if there are no more. What it says is the
+	// Store's own: the name to go on after, say. A page that is full is not the last because of that: if next
+	// is "" too soon, inspection shows a part of the queues as if it were all.
 	List(ctx context.Context, prefix, from string) (queues []Snapshot, next string, err error)
 
 	// Cells is List for the names of cells that exist. If a page begins before the one before it has
@@ -232,13 +233,13 @@ type Store interface {
 	// with itself. Both outlast a crash of the backend.
 	Swap(ctx context.Context, s driver.Swap) (driver.Cell, error)
 
-	// Listen receives the events that are sent to a mailbox, until ctx ends or the connection is
-	// lost, which is an error, also if the peer is gone without a word. The listener calls it while a call waits, or a ticket has been held for a moment, and again when it fails.
-	// It calls up once, as soon as no event that is sent from then on can be missed: the client
-	// makes a resync then, and polls no more. If up is called sooner, a waiter that is granted in
-	// between is told by its next heartbeat only. Receive does not block. If the backend sends no
-	// events at all, the error wraps errors.ErrUnsupported, and the client polls. What is sent while
-	// the client does not listen may be lost.
+	// Listen receives the events that are sent to a mailbox, until ctx ends or the connection is lost, which
+	// is an error, also if the peer is gone without a word. The listener calls it while a call waits, or a
+	// ticket has been held for a moment, and again when it fails. It calls up once, as soon as no event that
+	// is sent from then on can be missed: the client makes a resync then, and polls no more. If up is called
+	// sooner, a waiter that is granted in between is told by its next heartbeat only. Receive does not block.
+	// If the backend sends no events at all, the error wraps errors.ErrUnsupported, and the client polls.
+	// What is sent while the client does not listen may be lost.
 	Listen(ctx context.Context, mailbox string, up func(), receive func(Event)) error
 
 	// Check is driver.Driver.Check. What could not be asked is not OK: else a backend that does not

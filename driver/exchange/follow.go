@@ -41,9 +41,9 @@ func (d *Driver) Watch(ctx context.Context, name string, after uint64) (driver.C
 
 func (d *Driver) follower(t *follow.Topic) Follower { return Follower{d.mailbox, t.Number} }
 
-// limited bounds each read of a call that waits: its connection may lead nowhere, and that of
-// the next read need not. The bound is one TTL at most, and grows with each read that was given up, since the backend may only
-// be slow.
+// limited bounds each read of a call that waits: its connection may lead nowhere, and that of the next read
+// need not. The bound is one TTL at most, and grows with each read that was given up, since the backend may
+// only be slow.
 func limited[T any](ctx context.Context, d *Driver, read func(context.Context, Follower) (T, error)) func(Follower) (T, error) {
 	limit := d.listener.lookTimeout()
 	return func(f Follower) (T, error) {

@@ -11,9 +11,9 @@ import (
 	"github.com/interlock-go/interlock/internal/backoff"
 )
 
-// listener receives the events of the client's mailbox while calls of Await, Follow or Watch
-// expect some, or a ticket is held for a while, and for some time after that. As long as it cannot, it polls: a resync now and then,
-// at first often and then seldom.
+// listener receives the events of the client's mailbox while calls of Await, Follow or Watch expect some, or
+// a ticket is held for a while, and for some time after that. As long as it cannot, it polls: a resync now
+// and then, at first often and then seldom.
 type listener struct {
 	mu      sync.Mutex
 	calls   int           // that expect events
@@ -119,7 +119,8 @@ func (d *Driver) heedHolders(ctx context.Context) {
 	}
 }
 
-// holds reports whether tickets are held, and whether one was when it was called before. If none is, the next grant calls heed.
+// holds reports whether tickets are held, and whether one was when it was called before. If none is, the next
+// grant calls heed.
 func (d *Driver) holds() (some, long bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -76,8 +76,8 @@ func (s *session) answered(refs []Ref, sound []*entry, got []Status, sent, renew
 	return found
 }
 
-// takenAway is called when a holder does not stand though its end has not come: unless the session is over, because the backend
-// has lost it, somebody has removed the ticket, and the event of that was missed.
+// takenAway is called when a holder does not stand though its end has not come: unless the session is over,
+// because the backend has lost it, somebody has removed the ticket, and the event of that was missed.
 func (s *session) takenAway(e *entry) {
 	s.d.soon(func(ctx context.Context) {
 		if s.verify(ctx); !s.isOver() {

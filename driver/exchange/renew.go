@@ -6,9 +6,9 @@ import (
 	"github.com/interlock-go/interlock/driver"
 )
 
-// Renew extends the session in one exchange, which also reads what has become of tickets; if
-// these are many, further exchanges read the rest, or extend it if sessions have no rows. Before that, strays get an end of their own,
-// so that this does not extend them, if that does not take long.
+// Renew extends the session in one exchange, which also reads what has become of tickets; if these are many,
+// further exchanges read the rest, or extend it if sessions have no rows. Before that, strays get an end of
+// their own, so that this does not extend them, if that does not take long.
 func (s *session) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
 	if err := s.usable(ctx); err != nil {
 		return nil, err

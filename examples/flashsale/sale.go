@@ -122,8 +122,9 @@ func (s sale) run(ctx context.Context) (r Result, err error) {
 	return r, db.audit(ctx, &r, rush.answered)
 }
 
-// conduct lets all buyers click, every fifth twice, at two workers, and returns when the workers have served them
-// and ended. If a worker is struck, each clicks once, so that its buyer does not get the last piece elsewhere meanwhile.
+// conduct lets all buyers click, every fifth twice, at two workers, and returns when the workers have served
+// them and ended. If a worker is struck, each clicks once, so that its buyer does not get the last piece
+// elsewhere meanwhile.
 func (r *rush) conduct(ctx context.Context) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	r.ctx = ctx

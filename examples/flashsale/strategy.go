@@ -182,7 +182,8 @@ func (s *shop) buy(ctx context.Context, o order, c check) error {
 		return err
 	}
 	time.Sleep(work)
-	// It has looked for the last time whether its lease stands: what it writes next is as if it were on its way already.
+	// It has looked for the last time whether its lease stands: what it writes next is as if it were on its
+	// way already.
 	if struck, err := s.struck(o.item, left); err != nil {
 		return err
 	} else if struck {

@@ -1,6 +1,6 @@
-// Multilock takes locks on three backends: all of them as one, and then one lock that a majority of the three decides. It has,
-// line by line, what the documentations of Redisson (MultiLock, RedLock) and Curator (Multi Shared Lock) show; the
-// names of theirs are in the comments.
+// Multilock takes locks on three backends: all of them as one, and then one lock that a majority of the three
+// decides. It has, line by line, what the documentations of Redisson (MultiLock, RedLock) and Curator (Multi
+// Shared Lock) show; the names of theirs are in the comments.
 //
 //	go run ./multilock redis://host1 redis://host2 redis://host3
 //	go run ./multilock sqlite:one.db sqlite:two.db sqlite:three.db
@@ -89,8 +89,8 @@ func multiLock(ctx context.Context, redisson1, redisson2, redisson3 *interlock.C
 	return <-done
 }
 
-// redLock is Redisson's RedissonRedLock over locks of three clients. All of them have the one name, so that everybody sees who
-// holds it. What multiLock does with its lock can be done with this one.
+// redLock is Redisson's RedissonRedLock over locks of three clients. All of them have the one name, so that
+// everybody sees who holds it. What multiLock does with its lock can be done with this one.
 func redLock(ctx context.Context, clients []*interlock.Client, ttl time.Duration, do work) (err error) {
 	quorum, err := quorumOf(ctx, clients, ttl) // new RedissonRedLock(lock1, lock2, lock3)
 	if err != nil {

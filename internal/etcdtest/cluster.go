@@ -59,8 +59,8 @@ func (c *Cluster) Restart(servers ...*Server) {
 	c.Servers[0].Check("restart", testserver.Each(servers, func(s *Server) error { return s.Again(nil) }))
 }
 
-// Replace is for a member whose disk is lost: it leaves the cluster, and one with the same name and address, and with an
-// empty disk, comes. It returns when that serves.
+// Replace is for a member whose disk is lost: it leaves the cluster, and one with the same name and address,
+// and with an empty disk, comes. It returns when that serves.
 func (c *Cluster) Replace(s *Server) {
 	s.Helper()
 	id, _, err := s.status()

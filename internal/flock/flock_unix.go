@@ -16,8 +16,8 @@ func Try(f *os.File) (bool, error) { return try(f, syscall.LOCK_EX) }
 // open file that has that itself has the shared lock instead.
 func TryShared(f *os.File) (bool, error) { return try(f, syscall.LOCK_SH) }
 
-// Share turns an exclusive lock into a shared one. Where the kernel does not do that in one step, another may come first;
-// then the lock is lost.
+// Share turns an exclusive lock into a shared one. Where the kernel does not do that in one step, another may
+// come first; then the lock is lost.
 func Share(f *os.File) (bool, error) { return TryShared(f) }
 
 func try(f *os.File, how int) (bool, error) {

@@ -111,8 +111,8 @@ func (f Folder) Make(name string) (*os.File, error) {
 	return file, err
 }
 
-// OpenFile opens a file that is there. Something else of that name is refused, and not waited for. So is, for writing, a
-// file that has another name, which may be anybody's.
+// OpenFile opens a file that is there. Something else of that name is refused, and not waited for. So is, for
+// writing, a file that has another name, which may be anybody's.
 func (f Folder) OpenFile(name string, how int) (*os.File, error) {
 	st, err := f.Root.Lstat(name)
 	if err != nil {
