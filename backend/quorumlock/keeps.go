@@ -106,7 +106,7 @@ func (t *ticket) challenge(i int) {
 			o, q, err := l.object(t.ctx, d, t.req.Queue)
 			s.mu.Lock()
 			p := &t.places[i]
-			stays := !fits(q, t.units) && slices.ContainsFunc(o.ids, func(id string) bool { return first == nil || slices.Contains(first, id) })
+			stays := (i == t.line || !fits(q, t.units)) && slices.ContainsFunc(o.ids, func(id string) bool { return first == nil || slices.Contains(first, id) })
 			switch {
 			case t.ctx.Err() != nil || t.state != pursued || p.state != refused:
 				s.mu.Unlock()
@@ -133,7 +133,8 @@ func (t *ticket) challenge(i int) {
 	})
 }
 
-// fits reports whether a ticket of so many units may hold beside those who hold, as one reader beside others.
+// fits reports whether a ticket of so many units may hold beside those who hold, as one reader beside others. At its
+// line that does not count: others wait there.
 func fits(q driver.Queue, units int64) bool {
 	for _, m := range q.Members {
 		if m.Held {

@@ -398,6 +398,28 @@ func TestAGrantOnAPlaceThatHasEndedWaitsForAllMembers(t *testing.T) {
 	})
 }
 
+// Promise: a reader that only tries does not pass a writer that waits.
+func TestATryDoesNotPassAWriterThatWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := fresh(t, 3)
+		ticket := func(units int64, try bool) driver.Request {
+			r := request()
+			r.Kind, r.Capacity, r.Units, r.NoWait = driver.RWMutex, driver.RWCapacity, units, try
+			return r
+		}
+		s, _ := client(t, w...)
+		if tk, err := s.Join(t.Context(), ticket(1, false)); err != nil || !tk.Held {
+			t.Fatalf("the reader: %+v, %v", tk, err)
+		}
+		if tk, err := s.Join(t.Context(), ticket(driver.RWCapacity, false)); err != nil || tk.Held {
+			t.Fatalf("the writer: %+v, %v", tk, err)
+		}
+		if tk, err := s.Join(t.Context(), ticket(1, true)); !errors.Is(err, driver.ErrBusy) {
+			t.Errorf("another reader: %+v, %v", tk, err)
+		}
+	})
+}
+
 // Promise: readers after work that is half done hold together, also if a member keeps one of them out behind a waiter.
 func TestAReaderIsNotInTheWayOfAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
