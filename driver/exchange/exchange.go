@@ -117,7 +117,7 @@ import (
 // error leaves open whether the exchange took effect, and the client repeats it. A method
 // whose context ends returns soon. Join, Leave, Withdraw, Shrink, Keep and Renew return
 // driver.ErrSession if their session is over, or has no row; a backend without rows of sessions
-// never does.
+// does so only if it has proofs of life ([Begun].Liveness).
 //
 // Each call for a session is given what Begin was given: a backend without rows of sessions
 // writes owner, TTL and mailbox into the row of each ticket. Each ticket is named with the tag
