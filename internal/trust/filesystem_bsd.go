@@ -21,12 +21,3 @@ func Filesystem(path string) (Kind, error) {
 	}
 	return Kind{Name: "a local file system"}, nil
 }
-
-// Space returns how many bytes are free for us.
-func Space(path string) (int64, error) {
-	var st syscall.Statfs_t
-	if err := syscall.Statfs(path, &st); err != nil {
-		return 0, &os.PathError{Op: "statfs", Path: path, Err: err}
-	}
-	return int64(st.Bavail) * int64(st.Bsize), nil
-}

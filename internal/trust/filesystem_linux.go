@@ -63,12 +63,3 @@ var shared = map[string]bool{
 	"virtiofs": true, "fakeowner": true, "grpcfuse": true, "osxfs": true, "vboxsf": true, "prl_fs": true, "vmhgfs": true, "vmhgfs-fuse": true,
 	"sshfs": true, "glusterfs": true, "ceph": true, "ceph-fuse": true, "s3fs": true, "rclone": true, "juicefs": true, "mfs": true,
 }
-
-// Space returns how many bytes are free for us.
-func Space(path string) (int64, error) {
-	var st syscall.Statfs_t
-	if err := syscall.Statfs(path, &st); err != nil {
-		return 0, &os.PathError{Op: "statfs", Path: path, Err: err}
-	}
-	return int64(st.Bavail) * st.Bsize, nil
-}
