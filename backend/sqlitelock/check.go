@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"time"
 
@@ -122,11 +121,14 @@ func (s *store) checkIntegrity(ctx context.Context) driver.Finding {
 	err := s.view(ctx, func(c conn, _ moment) error {
 		wrong = nil
 		for _, sql := range invariants {
-			all, err := texts(c.Conn, sql)
-			if err != nil {
+			if err := c.all(sql, func(s *sqlite.Stmt) bool {
+				if line := s.ColumnText(0); line != "ok" {
+					wrong = append(wrong, line)
+				}
+				return true
+			}); err != nil {
 				return err
 			}
-			wrong = append(wrong, slices.DeleteFunc(all, func(line string) bool { return line == "ok" })...)
 		}
 		return nil
 	})
@@ -137,19 +139,6 @@ func (s *store) checkIntegrity(ctx context.Context) driver.Finding {
 		return doctor.Fail(doctor.Exclusion, "stop all who use the file, move it away and start again; locks need no backup", "%v", err)
 	}
 	return doctor.Sound
-}
-
-// texts reads one column.
-func texts(c *sqlite.Conn, sql string) (all []string, err error) {
-	s, err := c.Prepare(sql)
-	if err != nil {
-		return nil, err
-	}
-	found, err := s.Step()
-	for ; found && err == nil; found, err = s.Step() {
-		all = append(all, s.ColumnText(0))
-	}
-	return all, errors.Join(err, s.Reset())
 }
 
 func (s *store) checkExchanges(ctx context.Context) driver.Finding {
