@@ -141,15 +141,16 @@ func (e *examination) checkVersion(context.Context) driver.Finding {
 		if n, _ := fmt.Sscanf(m.status.Version, "%d.%d.%d", &major, &minor, &patch); n < 3 || major > 3 || major == 3 && (minor > 5 || minor == 5 && patch >= 13) {
 			continue
 		}
-		detail, promise := "etcd "+m.status.Version+":", "a healthy holder keeps its lock; waiters are woken as soon as a lock is free"
+		var details, promises []string
 		if major < 3 || minor != 4 || patch < 31 {
-			detail += " a leader that was replaced may end leases that are being renewed, and watches may miss events;"
+			details = append(details, "a leader that was replaced may end leases that are being renewed, and watches may miss events")
+			promises = append(promises, "a healthy holder keeps its lock; waiters are woken as soon as a lock is free")
 		}
 		if major < 3 || minor < 5 {
-			detail += " a leader whose clock is set back keeps the lock of a client that has died, for that time"
-			promise += "; the lock of a client that has died is passed on soon"
+			details = append(details, "a leader whose clock is set back keeps the lock of a client that has died, for that time")
+			promises = append(promises, "the lock of a client that has died is passed on soon")
 		}
-		return doctor.Warn(promise, "use etcd 3.5.13 or later", "%s", detail)
+		return doctor.Warn(strings.Join(promises, "; "), "use etcd 3.5.13 or later", "etcd %s: %s", m.status.Version, strings.Join(details, "; "))
 	}
 	return doctor.Sound
 }

@@ -84,7 +84,7 @@ func (e *examination) remedy(err error) string {
 		return "interlock schema --only-grants --grant " + e.server.User + " prints what grants all that is needed"
 	case !database.Answered(err):
 		return "see that the server runs, and that the URL names it"
-	case !known: // several hosts, of which none can be changed
+	case !known: // several hosts, and none can be changed
 		return "name the primary in the URL, too"
 	case strings.HasPrefix(pg.Code, "28"):
 		return "correct user and password of the URL, or ALTER ROLE " + user + " LOGIN PASSWORD '…'; see also pg_hba.conf of the server"
