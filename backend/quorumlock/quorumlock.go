@@ -108,13 +108,10 @@ func (d *Driver) background(f func()) {
 
 // usable reports why a call is refused.
 func (d *Driver) usable(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if d.ctx.Err() != nil {
+	if d.ctx.Err() != nil { // first: it ends contexts that are bound to it
 		return errClosed
 	}
-	return nil
+	return ctx.Err()
 }
 
 // Now reads the clock of the first member, or of package driver if members were opened by a URL.

@@ -116,13 +116,10 @@ func (s *store) Close() {
 var errClosed = driver.Permanent(errors.New("redis: the driver is closed"))
 
 func (s *store) usable(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if s.ctx.Err() != nil {
+	if s.ctx.Err() != nil { // first: it ends contexts that are bound to it
 		return errClosed
 	}
-	return nil
+	return ctx.Err()
 }
 
 // readOnly reports whether a replica was asked to write. Before Redis 7 a script says so in the

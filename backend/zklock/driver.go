@@ -97,13 +97,10 @@ func (d *Driver) Exchanges() uint64 {
 var errClosed = driver.Permanent(errors.New("zookeeper: the driver is closed"))
 
 func (d *Driver) usable(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if d.ctx.Err() != nil {
+	if d.ctx.Err() != nil { // first: it ends contexts that are bound to it
 		return errClosed
 	}
-	return nil
+	return ctx.Err()
 }
 
 // bound ends a call's context with the driver, too.

@@ -28,13 +28,10 @@ func (e notSent) Unwrap() error { return e.error }
 
 // usable reports why the driver cannot be used.
 func (d *Driver) usable(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if d.ctx.Err() != nil {
+	if d.ctx.Err() != nil { // first: it ends contexts that are bound to it
 		return errClosed
 	}
-	return nil
+	return ctx.Err()
 }
 
 // failed makes an error of the store say what has happened.
