@@ -2,7 +2,7 @@ package drivertest
 
 import (
 	"fmt"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
@@ -33,21 +33,20 @@ var crowd = rule{
 		}
 		t.allow()
 		ctx, progress := t.whileProgress()
-		var mu sync.Mutex
-		served := 0
-		clients[0].leave(front)
-		t.parallel(n, func(i int) error {
+		var served atomic.Int64 // the holder first
+		t.parallel(n+1, func(i int) error {
+			if i == n {
+				time.Sleep(time.Millisecond) // some wait already
+				served.Add(1)
+				return clients[0].Leave(ctx, front, true)
+			}
 			c := clients[i%sessions]
 			if _, err := c.Await(ctx, tickets[i]); err != nil {
 				return fmt.Errorf("Await: %w", err)
 			}
 			progress()
-			mu.Lock()
-			turn := served
-			served++
-			mu.Unlock()
-			if turn != i {
-				return fmt.Errorf("served as the %dth", turn+1)
+			if turn := served.Add(1); turn != int64(i+2) {
+				return fmt.Errorf("served as the %dth, the holder included", turn)
 			}
 			return c.Leave(ctx, tickets[i], true)
 		})
