@@ -161,8 +161,8 @@ func TestADirectoryThatIsReplacedIsUsedAgain(t *testing.T) {
 	}
 }
 
-// Promise: once the holders of before have been told, a directory that was restored from a copy lets no two hold. In the
-// copy are files of sessions that go on, which nobody locks.
+// Promise: a directory that was restored from a copy lets no two hold. In the copy are files of sessions that go on,
+// which nobody locks.
 func TestADirectoryThatIsRestoredFromACopyLetsNoTwoHold(t *testing.T) {
 	dir := newDir(t)
 	a, b := open(t, dir, interlock.TTL(time.Second)), open(t, dir, interlock.TTL(time.Second))
@@ -171,6 +171,10 @@ func TestADirectoryThatIsRestoredFromACopyLetsNoTwoHold(t *testing.T) {
 	ok(t, exec.Command("cp", "-pR", dir, dir+".copy").Run())
 	ok(t, os.Rename(dir, dir+".old"))
 	ok(t, os.Rename(dir+".copy", dir))
+	_, err := open(t, dir, interlock.TTL(time.Second)).Mutex("x").TryAcquire(t.Context())
+	if err == nil && lease.Err() == nil {
+		t.Fatal("a program that starts in the copy holds as well")
+	}
 	select {
 	case <-lease.Done():
 		is(t, lease.Err(), interlock.ErrLost)

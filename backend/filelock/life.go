@@ -8,6 +8,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/internal/flock"
+	"github.com/interlock-go/interlock/internal/folder"
 )
 
 // live makes the file of a session, which is locked as long as the session lives: as long as it is
@@ -22,9 +23,10 @@ func (s *store) live(id string) (*os.File, error) {
 	if err != nil {
 		return nil, named(s.dir.file(lives, id), err)
 	}
-	if ok, err := flock.TryShared(f); err != nil || !ok {
+	marked := folder.Mark(f)
+	if ok, err := flock.TryShared(f); err != nil || !ok || marked != nil {
 		f.Close()
-		return nil, errors.Join(errors.New("cannot lock a new file"), err)
+		return nil, errors.Join(errors.New("cannot lock a new file"), err, marked)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -37,7 +39,7 @@ func (s *store) live(id string) (*os.File, error) {
 }
 
 // copied reports whether another file has the name of the session's: the directory was replaced by a copy.
-// Nobody locks that file, so others take the session for dead, for as long as it lasts.
+// Nobody locks that file, so the death of the process would not be noticed.
 func (s *store) copied(id string) bool {
 	in, err := s.dir.current(lives)
 	if err != nil {
@@ -69,19 +71,25 @@ func (s *store) die(id string) {
 }
 
 // dead reports whether a session has certainly no process any more. A missing file proves nothing:
-// another program may have removed it.
+// another program may have removed it. Neither does a copy.
 func (s *store) dead(of exchange.Session) bool {
+	free, copied := s.deserted(of.ID)
+	return free && !copied
+}
+
+// deserted reports whether nobody locks the file of a session, and whether it is a copy.
+func (s *store) deserted(id string) (free, copied bool) {
 	s.mu.Lock()
-	_, mine := s.lives[of.ID]
+	_, mine := s.lives[id]
 	s.mu.Unlock()
-	if mine || of.ID == "" {
-		return false
+	if mine || id == "" {
+		return false, false
 	}
-	f, err := s.dir.in(lives).OpenFile(of.ID, os.O_RDONLY)
+	f, err := s.dir.in(lives).OpenFile(id, os.O_RDONLY)
 	if err != nil {
-		return false
+		return false, false
 	}
 	defer f.Close()
-	free, err := flock.Try(f)
-	return free && err == nil
+	free, err = flock.Try(f)
+	return free && err == nil, folder.Copied(f)
 }

@@ -20,7 +20,10 @@ const idleFor = 5 * time.Minute
 // Tidy removes rows that say nothing, and what dead processes have left: files of sessions, and
 // sockets.
 func (s *store) Tidy(ctx context.Context) ([]string, error) {
-	err := s.old(ctx, lives, exchange.IsID, func(name string) bool { return s.dead(exchange.Session{ID: name}) })
+	err := s.old(ctx, lives, exchange.IsID, func(name string) bool {
+		free, _ := s.deserted(name)
+		return free
+	})
 	return nil, errors.Join(s.forget(ctx, idleFor), err, s.old(ctx, mailboxes, exchange.IsMailbox, func(name string) bool {
 		return errors.Is(s.dir.in(mailboxes).Send(s.sender, name, []byte("{}")), syscall.ECONNREFUSED)
 	}))

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -25,8 +26,12 @@ func TestARemovedFileIsToldToAll(t *testing.T) {
 		},
 		"folder beside it removed": func(path string) error { return os.RemoveAll(path + "-interlock") },
 		"folder beside it moved":   func(path string) error { return os.Rename(path+"-interlock", path+".old") },
-		"turn removed":             func(path string) error { return os.Remove(path + "-interlock/turn") },
-		"removed with folder":      func(path string) error { return os.RemoveAll(filepath.Dir(path)) },
+		"folder beside it replaced by a copy": func(path string) error {
+			dir := path + "-interlock"
+			return errors.Join(exec.Command("cp", "-pR", dir, path+".copy").Run(), os.Rename(dir, path+".old"), os.Rename(path+".copy", dir))
+		},
+		"turn removed":        func(path string) error { return os.Remove(path + "-interlock/turn") },
+		"removed with folder": func(path string) error { return os.RemoveAll(filepath.Dir(path)) },
 		"folder replaced": func(path string) error {
 			return errors.Join(os.Rename(filepath.Dir(path), filepath.Dir(path)+".old"), os.Mkdir(filepath.Dir(path), 0o700))
 		},

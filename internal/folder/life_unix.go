@@ -27,9 +27,10 @@ func Live(f Folder, id string) (*Life, error) {
 	if l.lock, err = f.Create(id + lockSuffix); err != nil {
 		return nil, err
 	}
-	if ok, err := flock.TryShared(l.lock); err != nil || !ok { // a job has a lock of its own beside it
+	marked := Mark(l.lock)
+	if ok, err := flock.TryShared(l.lock); err != nil || !ok || marked != nil { // a job has a lock of its own beside it
 		l.Remove()
-		return nil, errors.Join(errors.New("cannot lock a new file"), err)
+		return nil, errors.Join(errors.New("cannot lock a new file"), err, marked)
 	}
 	if f.short != "" {
 		l.socket = listen(f, id+socketSuffix)
@@ -85,13 +86,13 @@ func (f Folder) RemoveSession(id string) {
 
 // Dead reports whether a session has certainly no owner any more. If so, the lock keeps other
 // clients from the same finding until it is closed. A missing file proves nothing: another program
-// may have removed it.
+// may have removed it. Neither does a copy.
 func (f Folder) Dead(id string) (lock *os.File, missing bool) {
 	file, err := f.OpenFile(id+lockSuffix, os.O_RDONLY)
 	if err != nil {
 		return nil, errors.Is(err, fs.ErrNotExist)
 	}
-	if ok, err := flock.Try(file); err != nil || !ok {
+	if ok, err := flock.Try(file); err != nil || !ok || Copied(file) {
 		file.Close()
 		return nil, false
 	}
