@@ -123,7 +123,8 @@ type Driver interface {
 	Follow(ctx context.Context, queue, after string) (Queue, error)
 
 	// Queues lists the queues that have at least one ticket and whose names begin
-	// with prefix, in the order of their names.
+	// with prefix, in the order of their names. What cannot be read is left out, and
+	// an error, which comes last, says so.
 	Queues(ctx context.Context, prefix string) iter.Seq2[Queue, error]
 
 	// Cells lists the names of the cells that exist and whose names begin with prefix, in

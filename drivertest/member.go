@@ -13,7 +13,10 @@ import (
 var member = rule{
 	name: "Member",
 	hook: "Damages",
-	says: []string{"What stands in the records of one queue, whoever has written it there, harms no other queue."},
+	says: []string{
+		"What stands in the records of one queue, whoever has written it there, harms no other queue.",
+		"What cannot be read is left out, and an error, which comes last, says so.",
+	},
 	check: func(t *trial) {
 		a, b, c := t.client(), t.client(), t.client()
 		var well []driver.Ticket
@@ -67,11 +70,16 @@ var member = rule{
 			tk := b.hold(t.exclusive("another"))
 			b.leave(tk)
 			seen := 0
-			var failed error // which may say, in the end, what could not be read
+			listed := false
+			var failed error // which says, in the end, what could not be read
 			for q, err := range c.driver.Queues(t.ctx, "") {
+				listed = listed || q.Name == name
 				if failed = errors.Join(failed, err); len(q.Members) == 1 && (q.Members[0].ID == well[0].ID || q.Members[0].ID == well[1].ID) {
 					seen++
 				}
+			}
+			if _, err := c.driver.Follow(t.ctx, name, ""); driver.IsPermanent(err) && !listed && failed == nil {
+				t.Errorf("%s: a list says nothing of the queue, which cannot be read: %v", damage.What, err)
 			}
 			for name, err := range c.driver.Cells(t.ctx, "") {
 				if failed = errors.Join(failed, err); name == "a-well" || name == "z-well" {

@@ -18,7 +18,7 @@ import (
 func (s *store) Read(ctx context.Context, queue string, f exchange.Follower) (exchange.Snapshot, error) {
 	all, err := s.read(ctx, []string{queue}, s.heard(f.Mailbox))
 	if unsound(err) {
-		err = driver.Permanent(fmt.Errorf("postgres: what is kept of %q cannot be read: %w", queue, err))
+		err = illegible(queue, err)
 	}
 	if err != nil || len(all) == 0 {
 		return exchange.Snapshot{Queue: driver.Queue{Name: queue}}, err
@@ -83,20 +83,27 @@ func (s *store) List(ctx context.Context, prefix, after string) ([]exchange.Snap
 	return all, names[len(names)-1], err
 }
 
-// sound reads queues, without those that cannot be read.
+func illegible(queue string, err error) error {
+	return driver.Permanent(fmt.Errorf("postgres: what is kept of %q cannot be read: %w", queue, err))
+}
+
+// sound reads queues, without those that cannot be read, of which it names one.
 func (s *store) sound(ctx context.Context, names []string) ([]exchange.Snapshot, error) {
 	all, err := s.read(ctx, names, "")
 	if !unsound(err) {
 		return all, err
 	}
 	if len(names) == 1 {
-		return nil, nil
+		return nil, illegible(names[0], err)
 	}
 	some, err := s.sound(ctx, names[:len(names)/2])
-	if err != nil {
+	if err != nil && !unsound(err) {
 		return nil, err
 	}
-	more, err := s.sound(ctx, names[len(names)/2:])
+	more, failed := s.sound(ctx, names[len(names)/2:])
+	if failed != nil && (err == nil || !unsound(failed)) {
+		err = failed
+	}
 	return append(some, more...), err
 }
 

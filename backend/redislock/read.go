@@ -203,7 +203,7 @@ func globEscape(s string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(s)
 }
 
-// List leaves out queues that cannot be read.
+// List leaves out queues that cannot be read, and names one of them.
 func (s *store) List(ctx context.Context, prefix, from string) (all []exchange.Snapshot, next string, err error) {
 	names, next, err := s.page(ctx, prefix, from, "t", driver.CheckName)
 	if err != nil {
@@ -218,8 +218,8 @@ func (s *store) List(ctx context.Context, prefix, from string) (all []exchange.S
 			all[i], failed = decode(m)
 			all[i].Name = names[i]
 		}
-		if failed != nil && !illegible(failed) {
-			err = failed
+		if failed != nil && (err == nil || illegible(err)) {
+			err = garbled(failed, calls[i].keys...)
 		}
 	})
 	return all, next, err
