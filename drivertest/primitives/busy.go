@@ -49,6 +49,9 @@ type BusyWant struct {
 	Within            time.Duration
 }
 
+// probes is how many timers and echoes there are at once. One alone is late by less than others are now and then.
+const probes = 8
+
 // Busy is what a busy member has found out.
 type Busy struct {
 	TTL        time.Duration
@@ -91,36 +94,38 @@ func (s *Served) Busy(w BusyWant, b *Busy) error {
 			}
 		}()
 	}
-	echo, err := newEcho()
-	if err != nil {
-		return err
-	}
-	defer echo.Close()
-	var probing atomic.Int64 // when the probe that is under way began
-	go func() {
-		const pause = 10 * time.Millisecond
-		for ctx.Err() == nil {
-			before := time.Since(began)
-			probing.Store(int64(before))
-			time.Sleep(pause)
-			if _, err := echo.Write([]byte("?")); err != nil {
-				return
-			}
-			if _, err := io.ReadFull(echo, make([]byte, 1)); err != nil {
-				return
-			}
-			now := time.Since(began)
-			late := now - before - pause
-			if late > ttl/5 {
+	var probing [probes]atomic.Int64 // when the ones that are under way began
+	for i := range probing {
+		echo, err := newEcho()
+		if err != nil {
+			return err
+		}
+		defer echo.Close()
+		go func() {
+			const pause = 10 * time.Millisecond
+			for ctx.Err() == nil {
+				before := time.Since(began)
+				probing[i].Store(int64(before))
+				time.Sleep(pause)
+				if _, err := echo.Write([]byte("?")); err != nil {
+					return
+				}
+				if _, err := io.ReadFull(echo, make([]byte, 1)); err != nil {
+					return
+				}
+				now := time.Since(began)
+				late := now - before - pause
+				if late <= ttl/5 {
+					latest.Store(max(latest.Load(), int64(late)))
+					continue
+				}
+				latest.Store(0)
 				if now-time.Duration(tooLate.Swap(int64(now))) > ttl/2 {
 					running.Add(-1 - running.Load()/8)
 				}
-				latest.Store(0)
-			} else {
-				latest.Store(max(latest.Load(), int64(late)))
 			}
-		}
-	}()
+		}()
+	}
 	for last := began; ctx.Err() == nil && len(b.Lost) == 0 && b.Judged < time.Duration(w.Judge)*ttl; {
 		time.Sleep(10 * time.Millisecond)
 		left, lost := ttl, ""
@@ -131,8 +136,11 @@ func (s *Served) Busy(w BusyWant, b *Busy) error {
 				_ = acquire(i)
 			}
 		}
-		for looked := time.Since(began); time.Duration(probing.Load()) < looked && time.Since(began)-looked < 2*ttl; {
-			time.Sleep(time.Millisecond) // the probe that was under way
+		looked := time.Since(began)
+		for i := range probing {
+			for time.Duration(probing[i].Load()) < looked && time.Since(began)-looked < 2*ttl {
+				time.Sleep(time.Millisecond) // the probe that was under way
+			}
 		}
 		calm := time.Since(began)-time.Duration(tooLate.Load()) > ttl*6/5
 		now := time.Now()
