@@ -14,7 +14,7 @@ TOOLS := cd internal/tools && GOWORK=off
 # A look at the working tree, to be compared with a later one.
 LOOK := { git status --porcelain && git diff; } 2>&1
 
-.PHONY: test packages check fmt lint built unit alone cross install modules bench mutants soak fuzz release dist reproducible third-party clean
+.PHONY: test packages check fmt lint built unit race alone cross install modules bench mutants soak fuzz release dist reproducible third-party clean
 
 # Whatever the tests do, the working tree is afterwards as it was before.
 test: packages
@@ -77,19 +77,34 @@ cross:
 # times slower and would find nothing: C's memory is not Go's.
 RACE := -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc=-race=false
 
+# Where the race detector is left to make race: what runs servers, or SQLite. There it takes half of the
+# time of all tests; the client, the engine and the suites, which all backends share, are watched each time.
+UNWATCHED := /(backend/(etcd|mysql|pg|redis|sqlite|zk)lock|cmd|examples)(/|$$)
+unwatched = $$($(GO) list work | grep -E '$(UNWATCHED)')
+watched = $$($(GO) list work | grep -Ev '$(UNWATCHED)')
+
 # What tests are made of, all but themselves.
 built:
-	CGO_ENABLED=1 $(GO) build $(RACE) work
+	$(GO) list -f '{{with .GoFiles}}{{$$.ImportPath}}{{end}}' $(unwatched) | CGO_ENABLED=0 xargs $(GO) build
+	$(GO) list -f '{{with .GoFiles}}{{$$.ImportPath}}{{end}}' $(watched) | CGO_ENABLED=1 xargs $(GO) build $(RACE)
 
 # As many packages are tested at once as there are processors: tests run beside each other in
 # each of them. make lint has vetted all of them already, with more rules.
 # What failed and what was skipped is said again at the end. The race detector lets each
 # test process sleep for a second before it exits, which is long for so many. What they write
 # is in memory, if there is much, unless TMPDIR says where.
-unit:
-	$(TOOLS) $(GO) build -o ../../bin/gotestsum gotest.tools/gotestsum
-	TMPDIR="$$(.ci/memory)" CGO_ENABLED=1 GORACE=atexit_sleep_ms=100 bin/gotestsum --format pkgname -- -p $$(getconf _NPROCESSORS_ONLN) -vet=off $(RACE) -timeout 30m $(TESTFLAGS) work
+tested = TMPDIR="$$(.ci/memory)" GORACE=atexit_sleep_ms=100 bin/gotestsum --format pkgname -- -p $$(getconf _NPROCESSORS_ONLN) -vet=off -timeout 30m $(TESTFLAGS)
+unit: bin/gotestsum
+	CGO_ENABLED=0 $(tested) $(unwatched)
+	CGO_ENABLED=1 $(tested) $(RACE) $(watched)
 	cd bench && GOWORK=off $(GO) test -vet=off $(TESTFLAGS) ./workload ./figures
+
+race: bin/gotestsum
+	CGO_ENABLED=1 $(tested) $(RACE) $(unwatched)
+
+.PHONY: bin/gotestsum
+bin/gotestsum:
+	$(TOOLS) $(GO) build -o ../../bin/gotestsum gotest.tools/gotestsum
 
 # The modules of this tree as a release: tagged, packed, installed, used.
 install:
@@ -132,7 +147,7 @@ modules:
 
 # A release is a commit beside the branch, with a tag for every module:
 # make release VERSION=v1.2.3
-release: test
+release: test race
 	$(TOOLS) $(GO) run ./release '$(VERSION)'
 
 # The command as it is released, from HEAD: make dist VERSION=v1.2.3 on its tag gives the same
