@@ -371,7 +371,7 @@ func TestADamagedRowIsRefusedUntilItsTokensAreRaised(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = session.Join(t.Context(), request("q"))
-		if !driver.IsPermanent(err) || !strings.Contains(err.Error(), path+" is damaged") || !strings.Contains(err.Error(), "interlock token raise") {
+		if !driver.IsPermanent(err) || !strings.Contains(err.Error(), path+" is damaged") || !strings.Contains(err.Error(), "interlock admin raise-token") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

@@ -76,7 +76,7 @@ func (x *tx) run(r row, f func(x *tx) error) error {
 	if errors.Is(err, errDamaged) {
 		cure := "remove the file"
 		if x.file.folder == queues && x.file.name != floorFile {
-			cure = "write it anew: interlock token raise NAME"
+			cure = "write it anew: interlock admin raise-token NAME"
 		}
 		return driver.Permanent(fmt.Errorf("%s is damaged: end the programs that use it, and %s: %w", x.file.path, cure, err))
 	}

@@ -101,7 +101,7 @@ func (e *examination) remedy(err error) string {
 		if user == "" {
 			user = "USER" // the error names it
 		}
-		return "interlock schema --only-grants --grant " + user + " prints what grants all that is needed"
+		return "interlock admin schema --only-grants --grant " + user + " prints what grants all that is needed"
 	}
 	return ""
 }
@@ -128,7 +128,7 @@ func (e *examination) checkTables(ctx context.Context) driver.Finding {
 	})
 	switch {
 	case database.Missing(err) || errors.Is(err, sql.ErrNoRows):
-		return doctor.Fail(doctor.EveryLock, "have somebody who may make them run what interlock schema --grant "+e.user+" prints; or open the URL as a user who may (CREATE, CREATE ROUTINE)", "%v", err)
+		return doctor.Fail(doctor.EveryLock, "have somebody who may make them run what interlock admin schema --grant "+e.user+" prints; or open the URL as a user who may (CREATE, CREATE ROUTINE)", "%v", err)
 	case err != nil && found > e.layout.Version:
 		return doctor.Fail(doctor.EveryLock, "use another table_prefix= in the URL, or a newer version of this program", "%v", err)
 	case err != nil && found != 0 && found != e.layout.Version:
@@ -157,7 +157,7 @@ func (e *examination) checkProcedures(ctx context.Context) driver.Finding {
 	case err != nil:
 		return driver.Finding{} // see the tables
 	case !e.fit && len(m.Missing) > 0:
-		return doctor.Fail(doctor.EveryLock, "interlock schema --grant "+e.user+" prints what makes them; "+e.remedyForExecute(), "not there, or not for this user: %s", strings.Join(m.Missing, ", "))
+		return doctor.Fail(doctor.EveryLock, "interlock admin schema --grant "+e.user+" prints what makes them; "+e.remedyForExecute(), "not there, or not for this user: %s", strings.Join(m.Missing, ", "))
 	case len(others) > 0:
 		return doctor.Warn(promise, "if "+others[0]+" was not to make them, drop them, and have the right user make them", "they were made by %s, who is not this user (%s)", others[0], m.Me)
 	}
@@ -166,7 +166,7 @@ func (e *examination) checkProcedures(ctx context.Context) driver.Finding {
 
 // remedyForExecute is for procedures that the server hides from who may not execute them.
 func (e *examination) remedyForExecute() string {
-	return "interlock schema --only-grants --grant " + e.user + " prints what lets this user execute them (EXECUTE)"
+	return "interlock admin schema --only-grants --grant " + e.user + " prints what lets this user execute them (EXECUTE)"
 }
 
 // checkExchanges calls nothing that a stranger may have made.

@@ -29,7 +29,7 @@ func TestDoctorNamesEachRightThatIsMissing(t *testing.T) {
 			t.Fatal(err)
 		}
 		r, _ := doctortest.Consult(t, url)
-		if !strings.Contains(fmt.Sprint(r.All), "interlock schema --only-grants --grant ") {
+		if !strings.Contains(fmt.Sprint(r.All), "interlock admin schema --only-grants --grant ") {
 			t.Errorf("the doctor says %+v", r.All)
 		}
 		s.Do(grants)
@@ -60,7 +60,7 @@ func TestDoctorNamesMissingRightsOnAServerThatForgets(t *testing.T) {
 	doctortest.Open(t, s.URL())
 	s.Do("CREATE USER few@'%' IDENTIFIED BY 'pw'; GRANT SELECT, INSERT, UPDATE, DELETE ON locks.* TO few@'%'")
 	r, _ := doctortest.Consult(t, s.URLOf("few", "pw"))
-	r.Has("procedures", driver.Fail, "interlock schema --only-grants --grant few@%")
+	r.Has("procedures", driver.Fail, "interlock admin schema --only-grants --grant few@%")
 	s.Do("GRANT EXECUTE ON `locks`.* TO 'few'@'%'")
 	r, refused := doctortest.Consult(t, s.URLOf("few", "pw"))
 	if r.Fit(); refused != nil {
@@ -75,7 +75,7 @@ func TestDoctorOfTablesThatAreMissing(t *testing.T) {
 	s.Do("CREATE USER few@'%' IDENTIFIED BY 'pw'; GRANT SELECT, INSERT, UPDATE, DELETE, EXECUTE ON locks.* TO few@'%'")
 	url := s.URLOf("few", "pw")
 	r, refused := doctortest.Consult(t, url+"?table_prefix=printed_")
-	r.Has("tables", driver.Fail, "interlock schema --grant few@% prints")
+	r.Has("tables", driver.Fail, "interlock admin schema --grant few@% prints")
 	if refused == nil {
 		t.Error("it can be opened")
 	}

@@ -81,7 +81,7 @@ func (e *examination) remedy(err error) string {
 	case e.server.Version > 0 && e.server.Version < database.Oldest:
 		return "use PostgreSQL 12 or later"
 	case e.server.User != "" && database.Denied(err):
-		return "interlock schema --only-grants --grant " + e.server.User + " prints what grants all that is needed"
+		return "interlock admin schema --only-grants --grant " + e.server.User + " prints what grants all that is needed"
 	case !database.Answered(err):
 		return "see that the server runs, and that the URL names it"
 	case !known: // several hosts, and none can be changed
@@ -120,7 +120,7 @@ func (e *examination) checkTables(ctx context.Context) driver.Finding {
 	case misfit != nil:
 		return doctor.Fail(doctor.EveryLock, "use another schema= in the URL, or drop the schema while nobody uses it, and have it made again", "%v", misfit)
 	case !made.There:
-		return doctor.Fail(doctor.EveryLock, "open the URL as a user who may make them, or have one run what interlock schema --grant "+e.server.User+" prints",
+		return doctor.Fail(doctor.EveryLock, "open the URL as a user who may make them, or have one run what interlock admin schema --grant "+e.server.User+" prints",
 			"they are not in the schema %s", layout.Schema)
 	}
 	e.made, e.known = made, true

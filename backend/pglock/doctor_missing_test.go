@@ -33,7 +33,7 @@ func TestDoctorNamesEachRightThatIsMissing(t *testing.T) {
 		s.SQL("REVOKE " + right + " FROM PUBLIC, app")
 		doctortest.Advised(t, url, check, says, func(string) string { return s.SQL(cure) })
 	}
-	const prints = "interlock schema --only-grants --grant app"
+	const prints = "interlock admin schema --only-grants --grant app"
 	lacks("CONNECT ON DATABASE "+pgtest.Database, "server", `GRANT CONNECT ON DATABASE "`+pgtest.Database+`" TO "app"`, "GRANT CONNECT ON DATABASE "+pgtest.Database+" TO app")
 	lacks("USAGE ON SCHEMA interlock", "exchanges", prints, all)
 	for _, table := range []string{"queue", "ticket", "session"} {
@@ -49,7 +49,7 @@ func TestDoctorNamesEachRightThatIsMissing(t *testing.T) {
 	if refused == nil {
 		t.Error("a user without rights can open it")
 	}
-	r.Has("exchanges", driver.Fail, "permission denied", "interlock schema --only-grants --grant other")
+	r.Has("exchanges", driver.Fail, "permission denied", "interlock admin schema --only-grants --grant other")
 	if all, err = (pglock.Schema{}).Grants("other"); err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func TestDoctorOfTablesThatAreMissing(t *testing.T) {
 	s := pgtest.Start(t, pgtest.Durable(), pgtest.User("app", ""))
 	url := s.URLOf("app", "")
 	r, refused := doctortest.Consult(t, url+"&schema=printed")
-	r.Has("tables", driver.Fail, "not in the schema printed", "interlock schema --grant app")
+	r.Has("tables", driver.Fail, "not in the schema printed", "interlock admin schema --grant app")
 	if refused == nil {
 		t.Error("it can be opened")
 	}

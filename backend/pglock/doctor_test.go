@@ -34,7 +34,7 @@ func TestDoctor(t *testing.T) {
 	t.Run("rights", func(t *testing.T) {
 		d := doctortest.Open(t, s.URLOf("app", ""))
 		s.SQL(`REVOKE UPDATE ON interlock.queue FROM app`)
-		doctortest.Examine(t, t.Context(), d).Has("exchanges", driver.Fail, "queue", "interlock schema --only-grants --grant app")
+		doctortest.Examine(t, t.Context(), d).Has("exchanges", driver.Fail, "queue", "interlock admin schema --only-grants --grant app")
 		s.SQL(`GRANT UPDATE ON interlock.queue TO app`)
 	})
 

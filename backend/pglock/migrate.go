@@ -47,7 +47,7 @@ func (s *store) migrate(ctx context.Context) error {
 	})
 	if database.Denied(err) {
 		return driver.Permanent(fmt.Errorf("the tables of Interlock are not in the schema %s, and this user may not make them (%w): "+
-			"have somebody run what interlock schema prints (pglock.Schema.SQL)", s.schema.Name, err))
+			"have somebody run what interlock admin schema prints (pglock.Schema.SQL)", s.schema.Name, err))
 	}
 	return err
 }

@@ -20,7 +20,7 @@ func open(ctx context.Context, u *driver.URL) (driver.Driver, error) {
 		return nil, err
 	}
 	if len(u.Hosts) > 0 || u.User != nil || u.Path != "" {
-		return nil, driver.Invalid(errors.New("quorum: has no host; write quorum:?member=URL&member=URL&member=URL (interlock quorum-url URL… prints it)"))
+		return nil, driver.Invalid(errors.New("quorum: has no host; write quorum:?member=URL&member=URL&member=URL (interlock admin quorum-url URL… prints it)"))
 	}
 	var members []*member
 	seen := map[string]int{}
@@ -50,7 +50,7 @@ func newMember(text string) (*member, error) {
 	parse := func() (*driver.URL, error) {
 		u, err := driver.ParseURL(text)
 		if err != nil {
-			return nil, fmt.Errorf("%w (a member's URL is percent-encoded as a whole: interlock quorum-url URL… does that)", err)
+			return nil, fmt.Errorf("%w (a member's URL is percent-encoded as a whole: interlock admin quorum-url URL… does that)", err)
 		}
 		if u.Scheme == "quorum" {
 			return nil, errors.New("a member is not a quorum itself")

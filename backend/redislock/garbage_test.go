@@ -35,7 +35,7 @@ func isRefused(t *testing.T, s *driver.Opened, queue string, words ...string) {
 	if !driver.IsPermanent(err) {
 		t.Fatalf("%s: %+v %v", queue, tk, err)
 	}
-	for _, w := range append(words, fmt.Sprintf("%q", queue), "interlock token raise") {
+	for _, w := range append(words, fmt.Sprintf("%q", queue), "interlock admin raise-token") {
 		if !strings.Contains(err.Error(), w) {
 			t.Errorf("%v: nothing of %s", err, w)
 		}

@@ -53,7 +53,7 @@ func (q *queue) back() error {
 	if len(q.keys) > 7 {
 		keys += " (or, if that is not there, " + q.keys[7] + ")"
 	}
-	return driver.Permanent(fmt.Errorf("redis: %s cannot be read, so that the tokens of %q could go back (interlock token raise NAME FLOOR writes it anew, with a FLOOR above all tokens that were granted)", keys, q.name))
+	return driver.Permanent(fmt.Errorf("redis: %s cannot be read, so that the tokens of %q could go back (interlock admin raise-token NAME FLOOR writes it anew, with a FLOOR above all tokens that were granted)", keys, q.name))
 }
 
 // loneKeys are for scripts that need no more.

@@ -29,7 +29,7 @@ func (s *caller) isRefused(t *testing.T, queue string, words ...string) {
 	if !driver.IsPermanent(err) {
 		t.Fatalf("%s: %+v %v", queue, tk, err)
 	}
-	for _, w := range append(words, fmt.Sprintf("%q", queue), "interlock token raise") {
+	for _, w := range append(words, fmt.Sprintf("%q", queue), "interlock admin raise-token") {
 		if !strings.Contains(err.Error(), w) {
 			t.Errorf("%v: nothing of %s", err, w)
 		}

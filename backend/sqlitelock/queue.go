@@ -236,7 +236,7 @@ func (q *queue) back() error {
 	if q.made {
 		what, name = "the floor of all tokens", "--all"
 	}
-	return driver.Permanent(fmt.Errorf("sqlite: %s cannot be read, so that the tokens of %q could go back (interlock token raise %s FLOOR writes it anew, with a FLOOR above all tokens that were granted)", what, q.name, name))
+	return driver.Permanent(fmt.Errorf("sqlite: %s cannot be read, so that the tokens of %q could go back (interlock admin raise-token %s FLOOR writes it anew, with a FLOOR above all tokens that were granted)", what, q.name, name))
 }
 
 func (q *queue) held(p *ticket) bool { return p.n <= q.granted }

@@ -469,7 +469,7 @@ func (e *examination) checkTokens(ctx context.Context) driver.Finding {
 	switch leaders := now >> 32; {
 	case before > now:
 		return doctor.Warn("that tokens grow: resources that check them may refuse who gets a lock now; and two may have held one",
-			"interlock token raise --all FLOOR, with a FLOOR above the largest token that resources have seen, or --all --ahead 24h; and start no server with old data, or none, before those that have the latest",
+			"interlock admin raise-token --all FLOOR, with a FLOOR above the largest token that resources have seen, or --all --ahead 24h; and start no server with old data, or none, before those that have the latest",
 			"the ensemble is at transaction %#x, and had reached %#x before: it has lost data, or was restored", now, before)
 	case leaders >= most:
 		return doctor.Fail(doctor.EveryLock+": its token would be too large", remedy, "the ensemble has elected %d leaders, and %d is the limit", leaders, most)
@@ -487,7 +487,7 @@ func (e *examination) checkFloors(ctx context.Context) driver.Finding {
 	}
 	if bad := decodeAdditions(c).illegible(); len(bad) > 0 {
 		return doctor.Warn("speed, and the names whose record below it cannot be read either: none of these can be acquired",
-			"interlock token raise NAME FLOOR (or --all), with a FLOOR above all tokens that were granted, writes it anew; and see who may write there: exchanges and access",
+			"interlock admin raise-token NAME FLOOR (or --all), with a FLOOR above all tokens that were granted, writes it anew; and see who may write there: exchanges and access",
 			"%s is not as it was written (of %s)", e.aside("floors"), strings.Join(bad[:min(len(bad), 5)], ", "))
 	}
 	return doctor.Sound

@@ -83,7 +83,7 @@ func (d *Driver) illegible(queue string, err error) error {
 	if queue == allQueues {
 		whose, name = "all locks", "--all"
 	}
-	return driver.Permanent(fmt.Errorf("zookeeper: %s and %s: %w, so that the tokens of %s could go back (interlock token raise %s FLOOR writes both anew, with a FLOOR above all tokens that were granted)",
+	return driver.Permanent(fmt.Errorf("zookeeper: %s and %s: %w, so that the tokens of %s could go back (interlock admin raise-token %s FLOOR writes both anew, with a FLOOR above all tokens that were granted)",
 		d.aside("floors"), d.record(queue), err, whose, name))
 }
 

@@ -146,7 +146,7 @@ func TestGarbageInFloorsHarmsOneName(t *testing.T) {
 		fresh, b := stranger(t, s.Addr)
 		for _, who := range []*driver.Opened{a, b} {
 			_, err := who.Join(limited(t), aMutex("harmed"))
-			refused(t, err, floors+" ", floors+"/harmed", `"harmed"`, "interlock token raise")
+			refused(t, err, floors+" ", floors+"/harmed", `"harmed"`, "interlock admin raise-token")
 			last["plain"] = passes(t, who, "plain", last["plain"])
 		}
 		if names := listed(t, fresh); strings.Join(names, " ") != "raised/b" {
@@ -156,7 +156,7 @@ func TestGarbageInFloorsHarmsOneName(t *testing.T) {
 		if err != nil || len(q.Members) != 1 || q.Members[0].Token != held.Token {
 			t.Errorf("shown as %+v %v, told %+v", q, err, held)
 		}
-		doctortest.Examine(t, t.Context(), fresh).Has("floors", driver.Warn, floors, "interlock token raise")
+		doctortest.Examine(t, t.Context(), fresh).Has("floors", driver.Warn, floors, "interlock admin raise-token")
 	}
 	noError(t, a.Leave(limited(t), held, true))
 	raise(d, "harmed", 1<<41)

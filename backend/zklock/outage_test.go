@@ -155,7 +155,7 @@ func TestRunningProgramsGoOnWhenTheServersHaveLostTheirData(t *testing.T) {
 		}
 		return found
 	}
-	if f := tokens(); f.Status != driver.Warn || !strings.Contains(f.Remedy, "token raise --all") {
+	if f := tokens(); f.Status != driver.Warn || !strings.Contains(f.Remedy, "raise-token --all") {
 		t.Errorf("doctor does not say that the ensemble fell back: %+v", f)
 	}
 	noError(t, opened(t, s.Addr).Raise(limited(t), "", 1<<40))

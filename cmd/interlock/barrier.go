@@ -10,10 +10,12 @@ import (
 )
 
 func newBarrier(o *options) *cobra.Command {
-	return storedGroup(o, "barrier", "Keep everybody waiting, until the barrier is removed",
+	c := storedGroup(o, "barrier", "Keep everybody waiting until the barrier is removed, or all members are there",
 		barrierDo(o, "set", "Close a barrier", (*interlock.Barrier).Set),
 		barrierDo(o, "remove", "Open a barrier: who waits goes on", (*interlock.Barrier).Remove),
 		barrierWait(o), barrierShow(o))
+	c.AddCommand(newDoubleBarrier(o))
+	return c
 }
 
 func barrierDo(o *options, verb, short string, do func(*interlock.Barrier, context.Context) error) *cobra.Command {

@@ -81,12 +81,12 @@ func TestDoctorWithoutRights(t *testing.T) {
 		t.Parallel()
 		s := pgtest.Start(t, pgtest.Durable(), pgtest.User("app", "secret"), pgtest.User("admin", "secret"))
 		url := s.URLOf("app", "secret")
-		if f := consult(t, url, exitConfig)["tables"]; !strings.Contains(f.Remedy, "interlock schema --grant app") {
+		if f := consult(t, url, exitConfig)["tables"]; !strings.Contains(f.Remedy, "interlock admin schema --grant app") {
 			t.Errorf("it says %+v", f)
 		}
 		s.SQL(schema(t, "--url", url, "--grant", "admin"))
 		refers(t, url)
-		if f := consult(t, url, exitConfig)["exchanges"]; !strings.Contains(f.Remedy, "interlock schema --only-grants --grant app") {
+		if f := consult(t, url, exitConfig)["exchanges"]; !strings.Contains(f.Remedy, "interlock admin schema --only-grants --grant app") {
 			t.Errorf("it says %+v", f)
 		}
 		s.SQL(schema(t, "--url", url, "--only-grants", "--grant", "app"))
@@ -100,7 +100,7 @@ func TestDoctorWithoutRights(t *testing.T) {
 		url := s.URLOf("few", "secret")
 		refers(t, url)
 		const statement = "GRANT EXECUTE ON `locks`.* TO 'few'@'%'"
-		if f := consult(t, url, exitConfig)["procedures"]; !strings.Contains(f.Remedy, "interlock schema --only-grants --grant few@%") {
+		if f := consult(t, url, exitConfig)["procedures"]; !strings.Contains(f.Remedy, "interlock admin schema --only-grants --grant few@%") {
 			t.Errorf("it says %+v", f)
 		}
 		s.Do(statement)

@@ -16,9 +16,10 @@ import (
 func newDoubleBarrier(o *options) *cobra.Command {
 	var f jobFlags
 	cmd := &cobra.Command{
-		Use:   "double-barrier [flags] NAME MEMBERS -- COMMAND [ARG]…",
-		Short: "Run a command together with those of other members",
-		Long: fmt.Sprintf(`Double-barrier waits until MEMBERS processes have called it with this NAME, then runs the
+		Use:        "double [flags] NAME MEMBERS -- COMMAND [ARG]…",
+		Short:      "Run a command together with those of other members",
+		SuggestFor: []string{"double-barrier"},
+		Long: fmt.Sprintf(`Barrier double waits until MEMBERS processes have called it with this NAME, then runs the
 command, as all the others do, and ends when the commands of all have ended. Whoever comes
 while a round is full waits for the next. All have to name the same number, 1 to %d.
 
@@ -42,8 +43,8 @@ The job's environment is that of run. Exit status: that of the command; 128+n if
 ended it or a wait; 79 if the member was taken for dead or evicted: the command was ended,
 or was not started; 75 if not all members came within the time of -w (-E changes it);
 else as for run.`, interlock.MaxMembers),
-		Example: `  interlock double-barrier load-test 3 -- ./fire.sh        on each of three machines
-  interlock double-barrier -w 10m phase/2 8 -- ./phase2.sh  give up if not all come`,
+		Example: `  interlock barrier double load-test 3 -- ./fire.sh        on each of three machines
+  interlock barrier double -w 10m phase/2 8 -- ./phase2.sh  give up if not all come`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			before, command, err := f.split(cmd, args, "NAME", "MEMBERS")
 			if err != nil {

@@ -45,15 +45,15 @@ func TestAMemberThatIsKilledWhileItWaitsDoesNotCount(t *testing.T) {
 	t.Parallel()
 	onEachMeeting(t, func(t *testing.T, url func(string) string) {
 		u := url("4s")
-		killed := start(t, u, "double-barrier", "d", "2", "--", "touch", "ran")
+		killed := start(t, u, "barrier", "double", "d", "2", "--", "touch", "ran")
 		members(t, u, "d", 1)
 		_ = killed.Process.Kill()
 		<-killed.over
 		members(t, u, "d", 0)
-		first := start(t, u, "double-barrier", "-w", "1", "d", "2", "--", "true")
+		first := start(t, u, "barrier", "double", "-w", "1", "d", "2", "--", "true")
 		first.ends(exitBusy, soon)
-		first = start(t, u, "double-barrier", "d", "2", "--", "touch", "ran")
-		start(t, u, "double-barrier", "d", "2", "--", "true").ends(0, soon)
+		first = start(t, u, "barrier", "double", "d", "2", "--", "touch", "ran")
+		start(t, u, "barrier", "double", "d", "2", "--", "true").ends(0, soon)
 		first.ends(0, soon)
 		first.has("ran")
 		if _, err := os.Stat(filepath.Join(killed.Dir, "ran")); err == nil {
@@ -67,11 +67,11 @@ func TestAMemberThatIsKilledWhileItWaitsDoesNotCount(t *testing.T) {
 func TestARoundCanBeginWithAMemberThatWasKilled(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL() + "?ttl=8s"
-	killed := start(t, url, "double-barrier", "d", "2", "--", "touch", "ran")
+	killed := start(t, url, "barrier", "double", "d", "2", "--", "touch", "ran")
 	members(t, url, "d", 1)
 	_ = killed.Process.Kill()
 	<-killed.over
-	start(t, url, "double-barrier", "d", "2", "--", "true").ends(0, soon)
+	start(t, url, "barrier", "double", "d", "2", "--", "true").ends(0, soon)
 }
 
 // Promise: the command of a member whose interlock is killed is gone before the others count it as having left, which
@@ -83,9 +83,9 @@ func TestTheCommandOfAKilledMemberIsGoneBeforeTheOthersLeave(t *testing.T) {
 		if strings.HasPrefix(u, "zk") {
 			u = url("40s") // a server with a short tick grants no more
 		}
-		killed := start(t, u, "double-barrier", "d", "2", "--", "job", "hard", notes, "killed")
+		killed := start(t, u, "barrier", "double", "d", "2", "--", "job", "hard", notes, "killed")
 		members(t, u, "d", 1)
-		other := start(t, u, "double-barrier", "--status-fd", "3", "d", "2", "--", "true")
+		other := start(t, u, "barrier", "double", "--status-fd", "3", "d", "2", "--", "true")
 		other.until("it waits for the others to leave", func() bool {
 			b, _ := os.ReadFile(filepath.Join(other.Dir, "status"))
 			return bytes.Contains(b, []byte("leaving"))
@@ -115,8 +115,8 @@ func TestAMemberThatIsKilledAtTheEndHasLeft(t *testing.T) {
 	t.Parallel()
 	onEachMeeting(t, func(t *testing.T, url func(string) string) {
 		u := url("40s")
-		killed := start(t, u, "double-barrier", "-v", "d", "2", "--", "true")
-		other := start(t, u, "double-barrier", "d", "2", "-c", "until test -e go; do sleep 0.02; done; exit 3")
+		killed := start(t, u, "barrier", "double", "-v", "d", "2", "--", "true")
+		other := start(t, u, "barrier", "double", "d", "2", "-c", "until test -e go; do sleep 0.02; done; exit 3")
 		killed.says("waiting until the other members of d have left")
 		members(t, u, "d", 1)
 		_ = killed.Process.Kill()
@@ -133,14 +133,14 @@ func TestAMemberThatIsKilledAtTheEndHasLeft(t *testing.T) {
 func TestSignalsToAMember(t *testing.T) {
 	t.Parallel()
 	url := testURL(t, "?"+longTTL)
-	waits := start(t, url, "double-barrier", "d", "2", "--", "touch", "ran")
+	waits := start(t, url, "barrier", "double", "d", "2", "--", "touch", "ran")
 	members(t, url, "d", 1)
 	_ = waits.Process.Signal(syscall.SIGTERM)
 	waits.ends(exitSignal+int(syscall.SIGTERM), soon)
 	members(t, url, "d", 0)
 
-	works := start(t, url, "double-barrier", "d", "2", "--", "job", "wait", "held")
-	leaves := start(t, url, "double-barrier", "-v", "d", "2", "--", "true")
+	works := start(t, url, "barrier", "double", "d", "2", "--", "job", "wait", "held")
+	leaves := start(t, url, "barrier", "double", "-v", "d", "2", "--", "true")
 	works.has("held")
 	leaves.says("waiting until the other members of d have left")
 	leaves.says("1 of 2 members of d have not left")
@@ -155,13 +155,13 @@ func TestASignalEndsAMemberWithoutABackend(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	url := s.URL() + "?" + longTTL
-	works := start(t, url, "double-barrier", "d", "2", "--", "job", "wait", "held")
+	works := start(t, url, "barrier", "double", "d", "2", "--", "job", "wait", "held")
 	members(t, url, "d", 1)
-	start(t, url, "double-barrier", "d", "3", "--", "true").ends(exitUsage, soon) // another number
-	leaves := start(t, url, "double-barrier", "-v", "d", "2", "--", "true")
+	start(t, url, "barrier", "double", "d", "3", "--", "true").ends(exitUsage, soon) // another number
+	leaves := start(t, url, "barrier", "double", "-v", "d", "2", "--", "true")
 	works.has("held")
-	waits := start(t, url, "double-barrier", "d", "2", "--", "true")
-	hangs := start(t, url, "double-barrier", "d", "2", "--", "true")
+	waits := start(t, url, "barrier", "double", "d", "2", "--", "true")
+	hangs := start(t, url, "barrier", "double", "d", "2", "--", "true")
 	leaves.says("waiting until the other members of d have left")
 	members(t, url, "d", 3)
 	s.Pause()
@@ -183,13 +183,13 @@ func TestASignalEndsAMemberWithoutABackend(t *testing.T) {
 func TestAMemberThatWasStopped(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL() + "?ttl=4s"
-	waits := start(t, url, "double-barrier", "d", "2", "--", "touch", "ran")
+	waits := start(t, url, "barrier", "double", "d", "2", "--", "touch", "ran")
 	members(t, url, "d", 1)
 	_ = waits.Process.Signal(syscall.SIGSTOP)
 	members(t, url, "d", 0)
 	_ = waits.Process.Signal(syscall.SIGCONT)
 	members(t, url, "d", 1)
-	stops := start(t, url, "double-barrier", "d", "2", "--", "sleep", "1000")
+	stops := start(t, url, "barrier", "double", "d", "2", "--", "sleep", "1000")
 	waits.has("ran")
 	_ = stops.Process.Signal(syscall.SIGSTOP)
 	waits.ends(0, soon)

@@ -99,7 +99,7 @@ func (f *jobFlags) split(cmd *cobra.Command, args []string, wanted ...string) (b
 
 // under makes a job of the command under the names.
 func (f *jobFlags) under(cmd *cobra.Command, o *options, names, command []string) (*job, error) {
-	j := &job{o: o, flags: f, verb: cmd.Name(), names: names, name: strings.Join(names, ", "), args: command}
+	j := &job{o: o, flags: f, verb: strings.TrimPrefix(cmd.CommandPath(), "interlock "), names: names, name: strings.Join(names, ", "), args: command}
 	if cmd.Flags().Changed("ttl") && f.ttl < shortestTTL {
 		return nil, usage("--ttl %v: a job needs at least %v, or a busy machine ends it", f.ttl, shortestTTL)
 	}

@@ -12,12 +12,10 @@ import (
 
 func newMan() *cobra.Command {
 	return &cobra.Command{
-		Use:   "man",
-		Short: "Write the manual page, made of the help of all commands",
-		Long:  `Man writes the manual page: what help shows of all commands, in the language of man(1).`,
-		Example: `  interlock man | man -l -
-  interlock man >/usr/local/share/man/man1/interlock.1`,
-		Args: exactly(),
+		Use:    "man",
+		Short:  "Write the manual page, made of the help of all commands",
+		Hidden: true, // make dist calls it
+		Args:   exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := io.WriteString(cmd.OutOrStdout(), manual(cmd.Root()))
 			return err

@@ -23,6 +23,7 @@ type options struct {
 
 func newRoot() *cobra.Command {
 	o := &options{}
+	cobra.EnableCommandSorting = false // what a newcomer needs comes first
 	root := &cobra.Command{
 		Use:   "interlock",
 		Short: "Distributed locks from the shell",
@@ -74,10 +75,10 @@ belongs into a file: ps shows that of --url to everybody.`,
 			root.AddCommand(c)
 		}
 	}
-	add("job", newRun(o), newElect(o), newDoubleBarrier(o), newAcquire(o), newExtend(o), newRelease(o), newFence(o))
-	add("look", newLs(o), newShow(o), newWatch(o), newRevoke(o), newEvict(o), newPermits(o), newToken(o), newDoctor(o), newSchema(o))
+	add("job", newRun(o), newElect(o), newFence(o), newAcquire(o), newExtend(o), newRelease(o))
+	add("look", newLs(o), newShow(o), newWatch(o), newRevoke(o), newEvict(o), newPermits(o), newDoctor(o))
 	add("share", newObserve(o), newLatch(o), newBarrier(o), newValue(o))
-	root.AddCommand(newDemo(o), newMan(), newQuorumURL(o), newVersion(o))
+	root.AddCommand(newDemo(o), newAdmin(o), newMan(), newVersion(o))
 	root.InitDefaultCompletionCmd()
 	completion, _, _ := root.Find([]string{"completion"})
 	completion.Args, completion.RunE = noArgs, root.RunE
@@ -104,13 +105,27 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// unknown names a command that may have been meant.
+// unknown names commands that may have been meant.
 func unknown(cmd *cobra.Command, arg string) error {
-	cmd.SuggestionsMinimumDistance = 2 // letters that differ, at most
-	if like := cmd.SuggestionsFor(arg); len(like) > 0 {
+	if like := suggestions(cmd, arg); len(like) > 0 {
 		return usage("unknown command %q: did you mean %s?", arg, strings.Join(like, ", "))
 	}
 	return usage("unknown command %q (see %s --help)", arg, cmd.CommandPath())
+}
+
+// suggestions are the subcommands like arg, or, if there is none, those of the subcommands.
+func suggestions(cmd *cobra.Command, arg string) (like []string) {
+	cmd.SuggestionsMinimumDistance = 2 // letters that differ, at most
+	for _, name := range cmd.SuggestionsFor(arg) {
+		like = append(like, cmd.CommandPath()+" "+name)
+	}
+	if len(like) > 0 {
+		return like
+	}
+	for _, sub := range cmd.Commands() {
+		like = append(like, suggestions(sub, arg)...)
+	}
+	return like
 }
 
 // exactly is cobra.ExactArgs with names for what is missing.

@@ -47,9 +47,9 @@ func newSchema(o *options) *cobra.Command {
 for a database whose users may not make tables, and for people who want to read it first.
 Nothing is connected to; of the URL only its scheme matters, and what its options say of
 the names of tables. Otherwise the tables are made when they are first needed.`,
-		Example: `  interlock schema --url postgres://host/db --grant app | psql -1 postgres://admin@host/db
-  interlock schema --url mysql://host/db --grant app | mariadb -h host -u admin -p db
-  interlock schema --url postgres://host/db --only-grants --grant other | psql postgres://admin@host/db`,
+		Example: `  interlock admin schema --url postgres://host/db --grant app | psql -1 postgres://admin@host/db
+  interlock admin schema --url mysql://host/db --grant app | mariadb -h host -u admin -p db
+  interlock admin schema --url postgres://host/db --only-grants --grant other | psql postgres://admin@host/db`,
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			b, err := o.backend(cmd.Context())

@@ -11,13 +11,13 @@ import (
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
 
-// schema is what interlock schema prints.
+// schema is what interlock admin schema prints.
 func schema(t *testing.T, args ...string) string {
 	t.Helper()
 	var out bytes.Buffer
 	root := newRoot()
 	root.SetOut(&out)
-	root.SetArgs(append([]string{"schema"}, args...))
+	root.SetArgs(append([]string{"admin", "schema"}, args...))
 	if err := root.ExecuteContext(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func refused(t *testing.T, url string) {
 	root := newRoot()
 	root.SetOut(&bytes.Buffer{})
 	root.SetArgs([]string{"ls", "--url", url})
-	if err := root.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), "interlock schema") {
+	if err := root.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), "interlock admin schema") {
 		t.Errorf("without tables the command says %v, not what to do", err)
 	}
 }

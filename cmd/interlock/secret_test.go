@@ -62,9 +62,9 @@ func TestNoPasswordOfAURLIsShown(t *testing.T) {
 					t.Errorf("%s of %s says:\n%s", what, url, text)
 				}
 			}
-			for _, args := range [][]string{{"ls"}, {"run", "-v", "a", "--", "true"}, {"doctor"}, {"schema"}, {"show", "a"}} {
+			for _, args := range [][]string{{"ls"}, {"run", "-v", "a", "--", "true"}, {"doctor"}, {"admin", "schema"}, {"show", "a"}} {
 				code, text := said(append([]string{"--url", url}, args...)...)
-				if code == 0 && args[0] != "schema" || text == "" {
+				if code == 0 && args[0] != "admin" || text == "" {
 					t.Errorf("%v with %s: exit status %d, and it says %q", args, url, code, text)
 				}
 				check(args[0], text)

@@ -1,6 +1,6 @@
 // Command dist builds the interlock command as it is released: for each platform, twice, in
 // different folders, and both must be the same. Beside the binaries it writes for each a list of its
-// modules (SBOM), the licences of all of them, and checksums. What is built is HEAD.
+// modules (SBOM), the licences of all of them, the manual page, and checksums. What is built is HEAD.
 //
 //	dist VERSION FOLDER GOOS/GOARCH…   builds
 //	dist -table GOOS/GOARCH…           writes THIRD_PARTY.md
@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 )
@@ -86,7 +87,10 @@ func build(version, out string, targets []string) error {
 	if err := writeLicences(filepath.Join(out, "THIRD_PARTY.txt"), all); err != nil {
 		return err
 	}
-	files = append(files, "THIRD_PARTY.txt")
+	if err := writeManual(filepath.Join(out, "interlock.1"), trees[0], version); err != nil {
+		return err
+	}
+	files = append(files, "THIRD_PARTY.txt", "interlock.1")
 	slices.Sort(files)
 	var sums bytes.Buffer
 	for _, name := range files {
@@ -123,6 +127,18 @@ func compile(tree, to, target, version string) ([]byte, error) {
 		return nil, err
 	}
 	return os.ReadFile(to)
+}
+
+// writeManual writes the page for man(1), which a command of this machine makes of its help.
+func writeManual(to, tree, version string) error {
+	c := exec.Command("go", "run", "-ldflags=-X main.release="+version, "./cmd/interlock", "man")
+	c.Dir = tree
+	c.Env = environment(runtime.GOOS + "/" + runtime.GOARCH)
+	page, err := run(c)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, page, 0o644)
 }
 
 // environment is that of the go command, in the workspace.

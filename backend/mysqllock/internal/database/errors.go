@@ -80,7 +80,7 @@ func Explain(err error) error {
 	case Number(err, 1044, 1049):
 		hint = "the database of the URL, and the user's rights in it"
 	case Denied(err):
-		err, hint = fmt.Errorf("%w (interlock schema prints what makes the tables)", err), doctor.Hint
+		err, hint = fmt.Errorf("%w (interlock admin schema prints what makes the tables)", err), doctor.Hint
 	case Missing(err):
 		hint = "the tables or procedures are missing"
 	case ReadOnly(err):

@@ -82,7 +82,7 @@ func (m Makers) Strange(meta bool) error {
 		whose = append(whose, m.by[maker]+" was made by "+maker)
 	}
 	return driver.Permanent(fmt.Errorf("mysql: the procedure %s, who is not this user (%s), and %s: "+
-		"if that is right, have one user make all with what interlock schema prints, else drop the procedure", strings.Join(whose, ", "), m.Me, why))
+		"if that is right, have one user make all with what interlock admin schema prints, else drop the procedure", strings.Join(whose, ", "), m.Me, why))
 }
 
 // Made reports whether all is there. Only then procedures may be called.

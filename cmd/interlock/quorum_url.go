@@ -22,7 +22,7 @@ lock on a majority of them has it. Each URL is one member, and none is opened. A
 odd number is best: four survive the loss of one, as three do.
 
 The options ttl, prefix and owner are written behind what is printed, with an "&".`,
-		Example: `  export INTERLOCK_URL=$(interlock quorum-url redis://r1 redis://r2 redis://r3)
+		Example: `  export INTERLOCK_URL=$(interlock admin quorum-url redis://r1 redis://r2 redis://r3)
   interlock run nightly -- ./report.sh`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		Args:              cobra.ArbitraryArgs,

@@ -11,22 +11,18 @@ import (
 	"github.com/interlock-go/interlock"
 )
 
-func newToken(o *options) *cobra.Command {
-	return group("token", "Have fencing tokens go on where those of another backend ended", tokenRaise(o))
-}
-
 type raisedJSON struct {
 	Name  string `json:"name,omitempty"` // none: all
 	Floor uint64 `json:"floor,string"`
 }
 
-func tokenRaise(o *options) *cobra.Command {
+func newRaiseToken(o *options) *cobra.Command {
 	var all bool
 	var ahead time.Duration
 	cmd := &cobra.Command{
-		Use:   "raise NAME [FLOOR]",
-		Short: "Make all later tokens larger than a floor",
-		Long: `Raise makes all later tokens of a lock larger than FLOOR, or, with --all, those of all
+		Use:   "raise-token NAME [FLOOR]",
+		Short: "Have fencing tokens go on above those of another backend",
+		Long: `Raise-token makes all later tokens of a lock larger than FLOOR, or, with --all, those of all
 locks of the backend, also of those that nobody has used yet. Do this when locks move here
 from another backend, or the backend was restored from a backup, before anybody takes a lock:
 whoever checks tokens refuses smaller ones than it has seen. Without FLOOR they become
@@ -36,8 +32,9 @@ crash, and by two hours for each failover. Raised tokens can be larger.
 
 On Redis, PostgreSQL and MySQL tokens follow the server's clock: --all waits for up to ten
 seconds until the clock has passed the floor, and refuses a floor that is later.`,
-		Example: `  interlock token raise --all --ahead 24h        before the first lock on a new ZooKeeper
-  interlock token raise nightly 740912345678     one lock, above a token that was seen`,
+		SuggestFor: []string{"token"},
+		Example: `  interlock admin raise-token --all --ahead 24h        before the first lock on a new ZooKeeper
+  interlock admin raise-token nightly 740912345678     one lock, above a token that was seen`,
 		ValidArgsFunction: completeNames(o),
 		Args: func(cmd *cobra.Command, args []string) error {
 			names, least := []string{"NAME", "FLOOR"}, 1
