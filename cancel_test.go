@@ -3,7 +3,6 @@ package interlock_test
 import (
 	"context"
 	"errors"
-	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -197,34 +196,6 @@ func TestAGrantThatRacedWithACancellationIsGivenBack(t *testing.T) {
 	})
 }
 
-// So is one that came from a goroutine of the same process.
-func TestAHandOverThatRacedWithACancellationIsGivenBack(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // the waiter runs when both have happened
-	simulated(t, func(t *testing.T) {
-		a := join(t, memlock.NewWorld())
-		l := a.Mutex("m")
-		given := 0
-		for range 100 {
-			holder := acquire(t, l)
-			waiting, cancel := context.WithCancel(ctx)
-			waits := async(waiting, l)
-			synctest.Wait()
-			ok(t, holder.Release())
-			cancel()
-			if r := <-waits; r.err == nil { // it ran before
-				ok(t, r.lease.Release())
-			} else {
-				wantErr(t, r.err, context.Canceled)
-				given++
-			}
-		}
-		if given == 0 {
-			t.Error("cancelled contexts acquire")
-		}
-		nothingLeft(t, a)
-	})
-}
-
 // A driver of a line that gives up passes its place at the backend on to the
 // goroutine behind it, before clients that came later.
 func TestACancelledDriverPassesItsPlaceOn(t *testing.T) {
@@ -257,44 +228,6 @@ func TestACancelledDriverPassesItsPlaceOn(t *testing.T) {
 		ok(t, r.lease.Release())
 		nothingLeft(t, a, b, c)
 	})
-}
-
-// All of a line's goroutines may give up in any order, at any moment.
-func TestALineSurvivesCancellations(t *testing.T) {
-	for _, opts := range [][]interlock.Option{nil, {interlock.Sticky()}, {interlock.StrictOrder()}} {
-		simulated(t, func(t *testing.T) {
-			a, b := pair(t)
-			judge := &referee{t: t}
-			run := func(m member, delay time.Duration) {
-				bounded, cancel := context.WithTimeout(ctx, delay)
-				defer cancel()
-				lease, err := m.Mutex("m", opts...).Acquire(bounded)
-				if err != nil {
-					wantErr(t, err, context.DeadlineExceeded)
-					return
-				}
-				judge.enter(lease)
-				time.Sleep(3 * time.Millisecond)
-				judge.leave(lease)
-				if err := lease.Release(); err != nil {
-					t.Error(err)
-				}
-			}
-			for i := range 500 {
-				m := a
-				if i%3 == 0 {
-					m = b
-				}
-				time.Sleep(time.Duration(i%7) * time.Millisecond)
-				go run(m, time.Duration(1+i*7919%40)*time.Millisecond)
-			}
-			time.Sleep(3 * ttl)
-			if n := judge.count(); n < 100 {
-				t.Errorf("%d grants", n)
-			}
-			nothingLeft(t, a, b)
-		})
-	}
 }
 
 func TestTryAcquireMakesOneBoundedTry(t *testing.T) {

@@ -71,15 +71,18 @@ func chaos(t *testing.T, seed uint64) {
 		h.inside = map[*interlock.Lease]int64{}
 	}
 	lock := func(r *rand.Rand, c *interlock.Client) (l *interlock.Lock, units int64) {
+		sides := func() []interlock.Option {
+			return [][]interlock.Option{nil, {interlock.StrictOrder()}, {interlock.Sticky()}, {interlock.Robust()}}[r.IntN(4)]
+		}
 		switch r.IntN(9) {
 		case 0, 1:
 			return c.Mutex("mutex"), 1
 		case 2:
 			return c.Mutex("mutex", interlock.Sticky()), 1
 		case 3:
-			return c.RWMutex("rw").Reader(), 1
+			return c.RWMutex("rw", sides()...).Reader(), 1
 		case 4:
-			return c.RWMutex("rw").Writer(), all
+			return c.RWMutex("rw", sides()...).Writer(), all
 		case 5:
 			n := 1 + r.Int64N(5)
 			return c.Semaphore("permits", 5, interlock.Weight(n)), n

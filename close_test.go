@@ -229,24 +229,6 @@ func TestCloseWaitsForAnEvictedFunction(t *testing.T) {
 	})
 }
 
-func TestLeasesOfHoldOutliveTheClient(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
-		lease := acquire(t, a.Mutex("m", interlock.Hold(time.Hour)))
-		ok(t, a.Close())
-		wantErr(t, lease.Err(), interlock.ErrClosed)
-		wantErr(t, lease.Release(), interlock.ErrClosed)
-		_, err := b.Mutex("m").TryAcquire(ctx)
-		wantErr(t, err, interlock.ErrBusy)
-		began := time.Now()
-		next := acquire(t, b.Mutex("m"))
-		if d := time.Since(began); d > time.Hour || d < 59*time.Minute {
-			t.Errorf("it stayed for %v", d)
-		}
-		ok(t, next.Release())
-	})
-}
-
 // Close takes about a TTL at most, whatever hangs.
 func TestCloseEndsThoughTheBackendHangs(t *testing.T) {
 	for name, fail := range map[string]func(*memlock.Faults){

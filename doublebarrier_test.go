@@ -2,7 +2,6 @@ package interlock_test
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -22,71 +21,6 @@ func enter(ctx context.Context, b *interlock.DoubleBarrier) <-chan result {
 		c <- result{lease, err, time.Now()}
 	}()
 	return c
-}
-
-func TestMembersEnterAndLeaveTogether(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
-		members := []*interlock.DoubleBarrier{a.DoubleBarrier("d", 3), b.DoubleBarrier("d", 3), a.DoubleBarrier("d", 3)}
-		var enters []<-chan result
-		for i, m := range members {
-			for _, e := range enters {
-				if _, done := got(e); done {
-					t.Fatalf("entered with %d of 3", i)
-				}
-			}
-			enters = append(enters, enter(ctx, m))
-		}
-		var leaves []<-chan error
-		for i, e := range enters {
-			for _, l := range leaves {
-				synctest.Wait()
-				if len(l) > 0 {
-					t.Fatalf("left with %d of 3", i)
-				}
-			}
-			r := <-e
-			ok(t, r.err)
-			left := make(chan error, 1)
-			go func() { left <- members[i].Leave(ctx, r.lease) }()
-			leaves = append(leaves, left)
-		}
-		for _, l := range leaves {
-			ok(t, <-l)
-		}
-		nothingLeft(t, a, b)
-	})
-}
-
-// Whoever comes while a round is full waits for the next.
-func TestALateMemberWaitsForTheNextRound(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
-		d, e := a.DoubleBarrier("d", 2), b.DoubleBarrier("d", 2)
-		first, second := enter(ctx, d), enter(ctx, e)
-		one, two := <-first, <-second
-		ok(t, one.err)
-		ok(t, two.err)
-		third, fourth := enter(ctx, d), enter(ctx, e)
-		for _, w := range []<-chan result{third, fourth} {
-			if _, done := got(w); done {
-				t.Fatal("entered a full round")
-			}
-		}
-		left := make(chan error, 1)
-		go func() { left <- d.Leave(ctx, one.lease) }()
-		if _, done := got(third); done {
-			t.Fatal("entered before the round was over")
-		}
-		ok(t, e.Leave(ctx, two.lease))
-		ok(t, <-left)
-		for _, w := range []<-chan result{third, fourth} {
-			r := <-w
-			ok(t, r.err)
-			ok(t, r.lease.Release())
-		}
-		nothingLeft(t, a, b)
-	})
 }
 
 // A member that dies, or gives up, before the round is full does not count.
@@ -119,26 +53,6 @@ func TestAMemberThatDiesOutsideDoesNotCount(t *testing.T) {
 		if r := <-dies; r.err == nil {
 			t.Error("the dead member entered")
 		}
-	})
-}
-
-// One that dies inside counts as having left.
-func TestAMemberThatDiesInsideHasLeft(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
-		dies, lives := enter(ctx, a.DoubleBarrier("d", 2)), enter(ctx, b.DoubleBarrier("d", 2))
-		dead, alive := <-dies, <-lives
-		ok(t, dead.err)
-		ok(t, alive.err)
-		left := make(chan error, 1)
-		go func() { left <- b.DoubleBarrier("d", 2).Leave(ctx, alive.lease) }()
-		synctest.Wait()
-		if len(left) > 0 {
-			t.Fatal("left alone")
-		}
-		a.faults().Before("Renew", 0).Fail()
-		ok(t, <-left)
-		wantErr(t, a.DoubleBarrier("d", 2).Leave(ctx, dead.lease), interlock.ErrLost)
 	})
 }
 
@@ -276,59 +190,6 @@ func TestRoundsDoNotLeakIntoEachOther(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestManyMembers(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		w := memlock.NewWorld()
-		a, b := join(t, w), join(t, w)
-		const n = 50
-		var wg sync.WaitGroup
-		for i := range n {
-			d := []member{a, b}[i%2].DoubleBarrier("d", n)
-			wg.Go(func() {
-				for range 3 {
-					lease, err := d.Enter(ctx)
-					if err == nil {
-						err = d.Leave(ctx, lease)
-					}
-					if err != nil {
-						t.Error(fmt.Errorf("member %d: %w", i, err))
-					}
-				}
-			})
-		}
-		wg.Wait()
-		nothingLeft(t, a, b)
-	})
-}
-
-// A round is over when all its members have left: nobody enters before, in whatever order
-// those who wait came.
-func TestRoundsDoNotOverlap(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
-		d, e := a.DoubleBarrier("d", 2), b.DoubleBarrier("d", 2)
-		first, second := enter(ctx, d), enter(ctx, e)
-		one, two := <-first, <-second
-		third := enter(ctx, d)
-		synctest.Wait()
-		fourth := enter(ctx, e)
-		synctest.Wait()
-		ok(t, one.lease.Release())
-		for name, w := range map[string]<-chan result{"third": third, "fourth": fourth} {
-			if _, done := got(w); done {
-				t.Fatalf("the %s has entered before the round was over", name)
-			}
-		}
-		ok(t, two.lease.Release())
-		for _, w := range []<-chan result{third, fourth} {
-			r := <-w
-			ok(t, r.err)
-			ok(t, r.lease.Release())
-		}
-		nothingLeft(t, a, b)
-	})
 }
 
 // Who leaves when its round is over waits for nobody, though the next round is under way.

@@ -3,6 +3,7 @@ package interlock_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -36,43 +37,6 @@ func observed(t *testing.T, e *interlock.Election) (end func() []string) {
 		}
 		return seen
 	}
-}
-
-func TestCandidatesLeadInTheirOrder(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
-		seen := observed(t, b.Election("e"))
-		first, err := a.Election("e").Campaign(ctx, "first")
-		ok(t, err)
-		second := async(ctx, b.Election("e").Candidate("second"))
-		synctest.Wait()
-		third := async(ctx, a.Election("e").Candidate("third"))
-		synctest.Wait()
-		ok(t, first.Release())
-		r := <-second
-		ok(t, r.err)
-		synctest.Wait()
-		b.faults().Expire() // the second dies
-		r = <-third
-		ok(t, r.err)
-		synctest.Wait()
-		ok(t, r.lease.Release())
-		if got, want := seen(), []string{"", "first", "second", "third", ""}; !equal(got, want) {
-			t.Errorf("leaders %q, want %q", got, want)
-		}
-	})
-}
-
-func equal[T comparable](a, b []T) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return true
 }
 
 // Lead hands over cleanly when its function returns, and campaigns again after
@@ -218,7 +182,7 @@ func TestALeaderChangesItsValue(t *testing.T) {
 		synctest.Wait()
 		leads(t, "next", a, b)
 		ok(t, next.Release())
-		if got, want := seen(), []string{"", "starting", "ready", "", "\xff\x00", "", "next", ""}; !equal(got, want) {
+		if got, want := seen(), []string{"", "starting", "ready", "", "\xff\x00", "", "next", ""}; !slices.Equal(got, want) {
 			t.Errorf("observed %q, want %q", got, want)
 		}
 		nothingLeft(t, a, b)
@@ -230,7 +194,7 @@ func TestALeaderChangesItsValue(t *testing.T) {
 func TestOnlyTheLeaderChangesItsValue(t *testing.T) {
 	simulated(t, func(t *testing.T) {
 		w := memlock.NewWorld()
-		d := deaf{w.Driver()}
+		d := wrapped{w.Driver(), func(s driver.Session) driver.Session { return deaf{s} }}
 		c, err := interlock.New(ctx, d)
 		ok(t, err)
 		defer c.Close()
@@ -262,20 +226,10 @@ func TestOnlyTheLeaderChangesItsValue(t *testing.T) {
 	})
 }
 
-// deaf has sessions that hear nothing of what others ask of them before their next heartbeat.
-type deaf struct{ *memlock.Driver }
+// deaf hears nothing of what others ask of it before its next heartbeat.
+type deaf struct{ driver.Session }
 
-type deafSession struct{ driver.Session }
-
-func (d deaf) Open(ctx context.Context, o driver.SessionOptions) (*driver.Opened, error) {
-	s, err := d.Driver.Open(ctx, o)
-	if err == nil {
-		s.Session = deafSession{s.Session}
-	}
-	return s, err
-}
-
-func (deafSession) Signals(ctx context.Context) (driver.Signal, error) {
+func (deaf) Signals(ctx context.Context) (driver.Signal, error) {
 	<-ctx.Done()
 	return driver.Signal{}, ctx.Err()
 }

@@ -92,38 +92,6 @@ func scenario(t *testing.T, opts []interlock.Option, arm func(*memlock.Faults)) 
 	nothingLeft(t, members...)
 }
 
-// A lost reply to any call of a session loses no update of a value and no
-// count of a latch, and doubles none.
-func TestLostRepliesDoNotDoubleChanges(t *testing.T) {
-	for k := 1; k <= 12; k++ {
-		for _, after := range []bool{false, true} {
-			simulated(t, func(t *testing.T) {
-				a := join(t, memlock.NewWorld())
-				v := interlock.NewValue[int](a.Client, "v")
-				latch := a.Latch("l")
-				_, err := latch.Set(ctx, 10)
-				ok(t, err)
-				for _, method := range []string{"Swap", "Load"} {
-					if after {
-						a.faults().After(method, k).Fail()
-					} else {
-						a.faults().Before(method, k).Hang()
-					}
-				}
-				for i := range 5 {
-					got, err := v.Update(ctx, func(n int) (int, error) { return n + 1, nil })
-					ok(t, err)
-					left, err := latch.CountDown(ctx)
-					ok(t, err)
-					if got != i+1 || left != int64(9-i) {
-						t.Errorf("call %d: value %d, latch %d in round %d", k, got, left, i)
-					}
-				}
-			})
-		}
-	}
-}
-
 // A call that was lost before Release, Downgrade or Extend had its effect, or
 // after it, is made again.
 func TestLostRepliesAreOvercome(t *testing.T) {
@@ -172,28 +140,6 @@ func TestLostRepliesAreOvercome(t *testing.T) {
 			})
 		}
 	}
-}
-
-// A Release that cannot reach the backend ends when the lease has run out, and
-// says so.
-func TestReleaseEndsWithTheLease(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
-		lease := acquire(t, a.Mutex("m"))
-		a.faults().Before("Leave", 0).Hang()
-		began := time.Now()
-		wantErr(t, lease.Release(), interlock.ErrLost)
-		if d := time.Since(began); d > ttl {
-			t.Errorf("took %v", d)
-		}
-		next := acquire(t, b.Mutex("m"))
-		if d := time.Since(began); d > ttl+time.Second {
-			t.Errorf("the lock passed on after %v", d)
-		}
-		ok(t, next.Release())
-		a.faults().Clear()
-		nothingLeft(t, a, b)
-	})
 }
 
 // A Release that the backend refuses is repeated as long as the lease lasts: a server is

@@ -340,49 +340,6 @@ func TestAReaderDoesNotPassAWaitingWriter(t *testing.T) {
 	}
 }
 
-// Readers and writers of several clients, in all mixtures: no writer beside
-// anybody, and everybody is served.
-func TestReadersAndWritersUnderLoad(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		w := memlock.NewWorld()
-		members := []member{join(t, w), join(t, w), join(t, w)}
-		var mu sync.Mutex
-		readers, writers := 0, 0
-		count := func(n *int, by int) {
-			mu.Lock()
-			defer mu.Unlock()
-			*n += by
-			if writers > 1 || writers > 0 && readers > 0 {
-				t.Errorf("%d writers and %d readers", writers, readers)
-			}
-		}
-		var wg sync.WaitGroup
-		for i := range 30 {
-			opts := [][]interlock.Option{nil, {interlock.StrictOrder()}, {interlock.Sticky()}, {interlock.Robust()}}[i%4]
-			rw := members[i%3].RWMutex("rw", opts...)
-			wg.Go(func() {
-				for j := range 30 {
-					l, n := rw.Reader(), &readers
-					if (i+j)%5 == 0 {
-						l, n = rw.Writer(), &writers
-					}
-					if err := l.Do(ctx, func(context.Context) error {
-						count(n, 1)
-						time.Sleep(time.Millisecond)
-						count(n, -1)
-						return nil
-					}); err != nil {
-						t.Error(err)
-					}
-				}
-			})
-		}
-		wg.Wait()
-		time.Sleep(3 * ttl)
-		nothingLeft(t, members...)
-	})
-}
-
 // Goroutines of one client are served in the order of their calls.
 func TestGoroutinesOfOneClientAreServedInTheOrderOfTheirCalls(t *testing.T) {
 	for _, opts := range [][]interlock.Option{nil, {interlock.Sticky()}, {interlock.StrictOrder()}} {

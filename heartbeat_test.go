@@ -8,7 +8,6 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/backend/memlock"
-	"github.com/interlock-go/interlock/driver"
 )
 
 // Promise: a lease never has less than 0.4 of its TTL left, from its grant on, also where
@@ -26,7 +25,7 @@ func TestHeartbeatsLeaveTime(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			simulated(t, func(t *testing.T) {
 				beats := 0
-				cl, err := interlock.New(ctx, &aged{memlock.New(), c.old}, interlock.Observe(func(_ context.Context, e interlock.Event) {
+				cl, err := interlock.New(ctx, &slack{Driver: memlock.New(), old: c.old, always: true, joins: true}, interlock.Observe(func(_ context.Context, e interlock.Event) {
 					if e.Kind == interlock.EventRenewed {
 						beats++
 					}
@@ -55,44 +54,11 @@ func TestHeartbeatsLeaveTime(t *testing.T) {
 	}
 }
 
-// aged proves what was so a while ago.
-type aged struct {
-	*memlock.Driver
-	old time.Duration
-}
-
-func (d *aged) Open(ctx context.Context, o driver.SessionOptions) (*driver.Opened, error) {
-	s, err := d.Driver.Open(ctx, o)
-	if err == nil {
-		s.Session = &agedSession{s.Session, d.old}
-	}
-	return s, err
-}
-
-type agedSession struct {
-	driver.Session
-	old time.Duration
-}
-
-func (s *agedSession) Join(ctx context.Context, r driver.Request) (driver.Ticket, error) {
-	t, err := s.Session.Join(ctx, r)
-	t.Proof = t.Proof.Add(-s.old)
-	return t, err
-}
-
-func (s *agedSession) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
-	answer, err := s.Session.Renew(ctx, known)
-	for i := range answer {
-		answer[i].Proof = answer[i].Proof.Add(-s.old)
-	}
-	return answer, err
-}
-
 // Promise: a renewal counts however late its answer comes, while it proves that the lease is held: answers that each
 // take half of a TTL lose nothing, and no lease is in doubt while they come.
 func TestALateAnswerRenews(t *testing.T) {
 	simulated(t, func(t *testing.T) {
-		cl, err := interlock.New(ctx, &tardy{memlock.New()})
+		cl, err := interlock.New(ctx, &slack{Driver: memlock.New(), late: ttl / 2, always: true})
 		ok(t, err)
 		defer cl.Close()
 		l := acquire(t, cl.Mutex("m"))
@@ -105,27 +71,4 @@ func TestALateAnswerRenews(t *testing.T) {
 		}
 		ok(t, l.Release())
 	})
-}
-
-// tardy answers each renewal after half of a TTL.
-type tardy struct{ *memlock.Driver }
-
-func (d *tardy) Open(ctx context.Context, o driver.SessionOptions) (*driver.Opened, error) {
-	s, err := d.Driver.Open(ctx, o)
-	if err == nil {
-		s.Session = tardySession{s.Session}
-	}
-	return s, err
-}
-
-type tardySession struct{ driver.Session }
-
-func (s tardySession) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
-	answer, err := s.Session.Renew(ctx, known)
-	select {
-	case <-time.After(ttl / 2):
-		return answer, err
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/backend/memlock"
+	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/bubble"
 )
 
@@ -50,6 +51,28 @@ func join(t testing.TB, w *memlock.World, opts ...interlock.ClientOption) member
 	})
 	return member{c, d}
 }
+
+// wrapped is a backend whose sessions are those that wrap makes of them.
+type wrapped struct {
+	*memlock.Driver
+	wrap func(driver.Session) driver.Session
+}
+
+func (d wrapped) Open(ctx context.Context, o driver.SessionOptions) (*driver.Opened, error) {
+	s, err := d.Driver.Open(ctx, o)
+	if err == nil {
+		s.Session = d.wrap(s.Session)
+	}
+	return s, err
+}
+
+// joins is a session in which a Join comes to what the function says.
+type joins struct {
+	driver.Session
+	join func() (driver.Ticket, error)
+}
+
+func (s joins) Join(context.Context, driver.Request) (driver.Ticket, error) { return s.join() }
 
 func pair(t testing.TB, opts ...interlock.ClientOption) (a, b member) {
 	w := memlock.NewWorld()

@@ -10,50 +10,6 @@ import (
 	"github.com/interlock-go/interlock/backend/memlock"
 )
 
-func TestQueuesShowHoldersAndWaiters(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		w := memlock.NewWorld()
-		a := join(t, w, interlock.Owner("a"), interlock.Prefix("app/"))
-		b := join(t, w, interlock.Owner("b"), interlock.Prefix("app/"))
-		other := join(t, w, interlock.Prefix("other/"))
-		lease := acquire(t, a.Semaphore("jobs/1", 3, interlock.Weight(2), interlock.Note("indexing")))
-		fixed := acquire(t, a.Mutex("jobs/2", interlock.Hold(time.Hour)))
-		waits := async(ctx, b.Semaphore("jobs/1", 3, interlock.Weight(3)))
-		acquire(t, other.Mutex("jobs/3"))
-		acquire(t, a.Mutex("else"))
-		synctest.Wait()
-		var names []string
-		for q, err := range b.Queues(ctx, "jobs/") {
-			ok(t, err)
-			names = append(names, q.Name)
-			if q.Name != "jobs/1" {
-				continue
-			}
-			if q.Kind != "semaphore" || q.Capacity != 3 || len(q.Holders) != 1 || len(q.Waiters) != 1 {
-				t.Fatalf("%+v", q)
-			}
-			h, w := q.Holders[0], q.Waiters[0]
-			if h.Owner != "a" || h.Note != "indexing" || h.Units != 2 || h.Token != lease.Token() || h.Fixed {
-				t.Errorf("%+v", h)
-			}
-			if w.Owner != "b" || w.Units != 3 || w.Token != 0 {
-				t.Errorf("%+v", w)
-			}
-			if d := time.Until(h.Until); d != ttl {
-				t.Errorf("it stands for %v", d)
-			}
-		}
-		if len(names) != 2 || names[0] != "jobs/1" || names[1] != "jobs/2" {
-			t.Errorf("queues %v", names)
-		}
-		ok(t, lease.Release())
-		r := <-waits
-		ok(t, r.err)
-		ok(t, r.lease.Release())
-		ok(t, fixed.Release())
-	})
-}
-
 // One look at one lock is an exchange for the lock, and one for the records of work that overruns.
 func TestALockIsLookedAtOnce(t *testing.T) {
 	simulated(t, func(t *testing.T) {
@@ -63,6 +19,7 @@ func TestALockIsLookedAtOnce(t *testing.T) {
 		if ok(t, err); q.Name != "m" || q.Kind != "" || len(q.Holders)+len(q.Waiters) > 0 {
 			t.Errorf("nobody holds it: %+v", q)
 		}
+		acquire(t, join(t, w, interlock.Prefix("other/")).Mutex("m"))
 		lease := acquire(t, a.Mutex("m", interlock.Note("why")))
 		waits := async(ctx, b.Mutex("m"))
 		synctest.Wait()
@@ -78,6 +35,11 @@ func TestALockIsLookedAtOnce(t *testing.T) {
 		b.faults().After("Follow", 1).Fail() // it looks again
 		_, err = b.Queue(ctx, "m")
 		ok(t, err)
+		for q, err := range b.Queues(ctx, "") {
+			if ok(t, err); q.Name != "m" || q.Holders[0].Token != lease.Token() {
+				t.Errorf("of another prefix: %+v", q)
+			}
+		}
 		_, err = b.Queue(ctx, "a//b")
 		wantErr(t, err, interlock.ErrInvalid)
 		ok(t, lease.Release())
@@ -85,44 +47,6 @@ func TestALockIsLookedAtOnce(t *testing.T) {
 		ok(t, r.err)
 		ok(t, r.lease.Release())
 		nothingLeft(t, a, b)
-	})
-}
-
-// Follow may skip states, but never misses the last.
-func TestFollowNeverMissesTheLastState(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
-		follow, stop := context.WithCancel(ctx)
-		last := make(chan interlock.Queue, 1)
-		ends := make(chan struct{})
-		go func() {
-			defer close(ends)
-			for q, err := range b.Follow(follow, "m") {
-				if err != nil {
-					t.Error(err)
-				}
-				select {
-				case <-last:
-				default:
-				}
-				last <- q
-			}
-		}()
-		for range 50 {
-			lease := acquire(t, a.Mutex("m"))
-			synctest.Wait()
-			if q := <-last; len(q.Holders) != 1 || q.Holders[0].Token != lease.Token() || q.Name != "m" {
-				t.Fatalf("%+v", q)
-			}
-			b.faults().After("Follow", 1).Fail() // it starts again by itself
-			ok(t, lease.Release())
-			time.Sleep(time.Second)
-			if q := <-last; len(q.Holders) != 0 {
-				t.Fatalf("%+v", q)
-			}
-		}
-		stop()
-		<-ends
 	})
 }
 

@@ -88,7 +88,12 @@ func (d *lateLook) Now() driver.Instant {
 // its context.
 func TestATryWithoutAnAnswerSaysSo(t *testing.T) {
 	simulated(t, func(t *testing.T) {
-		c, err := interlock.New(ctx, &slowJoin{memlock.New()})
+		c, err := interlock.New(ctx, wrapped{memlock.New(), func(s driver.Session) driver.Session {
+			return joins{s, func() (driver.Ticket, error) { // it takes longer than it may, and does not look at its context
+				time.Sleep(ttl)
+				return driver.Ticket{}, errors.New("no answer")
+			}}
+		}})
 		ok(t, err)
 		defer c.Close()
 		for _, opts := range [][]interlock.Option{nil, {interlock.StrictOrder()}} {
@@ -101,24 +106,6 @@ func TestATryWithoutAnAnswerSaysSo(t *testing.T) {
 			cancel()
 		}
 	})
-}
-
-// slowJoin has sessions whose Join takes longer than it may, and does not look at its context.
-type slowJoin struct{ *memlock.Driver }
-
-type slowJoins struct{ driver.Session }
-
-func (d *slowJoin) Open(ctx context.Context, o driver.SessionOptions) (*driver.Opened, error) {
-	s, err := d.Driver.Open(ctx, o)
-	if err == nil {
-		s.Session = slowJoins{s.Session}
-	}
-	return s, err
-}
-
-func (s slowJoins) Join(context.Context, driver.Request) (driver.Ticket, error) {
-	time.Sleep(ttl)
-	return driver.Ticket{}, errors.New("no answer")
 }
 
 // A lease of Hold outlives its session. A Downgrade that finds that out says that it is of
@@ -353,19 +340,5 @@ func TestAnErrorOfADriverIsOneLine(t *testing.T) {
 		if _, err = interlock.NewValue[int](a.Client, "v").Get(ctx); err == nil || strings.Contains(err.Error(), "\n") {
 			t.Errorf("a value of another type: %v", err)
 		}
-	})
-}
-
-// A value that is too large can never succeed.
-func TestAValueThatIsTooLargeIsInvalid(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a := join(t, memlock.NewWorld())
-		v := interlock.NewValue[[]byte](a.Client, "v")
-		_, err := v.Set(ctx, make([]byte, interlock.MaxValue+1), 0)
-		wantErr(t, err, interlock.ErrInvalid)
-		_, err = v.Update(ctx, func([]byte) ([]byte, error) { return make([]byte, interlock.MaxValue+1), nil })
-		wantErr(t, err, interlock.ErrInvalid)
-		_, err = v.Set(ctx, make([]byte, interlock.MaxValue), 0)
-		ok(t, err)
 	})
 }

@@ -162,33 +162,6 @@ func TestTheContextIsTheHolder(t *testing.T) {
 	})
 }
 
-// A reader's side is held by the writer too; the writer's not by a reader.
-func TestHeldSidesOfAReadWriteLock(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a := join(t, memlock.NewWorld())
-		rw := a.RWMutex("rw")
-		lease := acquire(t, rw.Writer())
-		held, cancel := lease.Bind(ctx)
-		defer cancel()
-		for _, c := range []struct {
-			side *interlock.Lock
-			want bool
-		}{{rw.Reader(), true}, {rw.Writer(), true}} {
-			if _, got := c.side.Held(held); got != c.want {
-				t.Errorf("held %v, want %v", got, c.want)
-			}
-		}
-		ok(t, lease.Downgrade(ctx))
-		if _, held := rw.Writer().Held(held); held {
-			t.Error("the writer's side is held after a downgrade")
-		}
-		if _, held := rw.Reader().Held(held); !held {
-			t.Error("the reader's side is not held after a downgrade")
-		}
-		ok(t, lease.Release())
-	})
-}
-
 // A context that is bound to a lease is freed by its function, and has a cause.
 func TestBind(t *testing.T) {
 	simulated(t, func(t *testing.T) {
@@ -212,28 +185,6 @@ func TestBind(t *testing.T) {
 		late, cancel := lease.Bind(ctx)
 		defer cancel()
 		wantErr(t, context.Cause(late), interlock.ErrReleased)
-	})
-}
-
-// A lease of another client holds nothing at this one, though the lock has the same name:
-// theirs may be another backend.
-func TestALeaseOfAnotherClientHoldsNothing(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := join(t, memlock.NewWorld()), join(t, memlock.NewWorld())
-		lease := acquire(t, a.Mutex("m"))
-		held, cancel := lease.Bind(ctx)
-		defer cancel()
-		if _, holds := b.Mutex("m").Held(held); holds {
-			t.Error("held")
-		}
-		other, err := b.Mutex("m", interlock.Reentrant()).Acquire(held)
-		ok(t, err)
-		_, err = b.Mutex("m").TryAcquire(ctx)
-		wantErr(t, err, interlock.ErrBusy)
-		ok(t, other.Release())
-		ok(t, lease.Release())
-		nothingLeft(t, a)
-		nothingLeft(t, b)
 	})
 }
 

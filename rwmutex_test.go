@@ -2,7 +2,6 @@ package interlock_test
 
 import (
 	"context"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,63 +9,6 @@ import (
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/backend/memlock"
 )
-
-// A downgrade lets the waiting readers in, and no writer; a writer of the same
-// client that waits is served afterwards.
-func TestDowngrade(t *testing.T) {
-	for _, opts := range [][]interlock.Option{nil, {interlock.StrictOrder()}, {interlock.Sticky()}} {
-		simulated(t, func(t *testing.T) {
-			a, b := pair(t)
-			lease := acquire(t, a.RWMutex("rw", opts...).Writer())
-			readers := []<-chan result{async(ctx, b.RWMutex("rw").Reader())}
-			synctest.Wait()
-			readers = append(readers, async(ctx, a.RWMutex("rw").Reader()))
-			synctest.Wait()
-			writers := []<-chan result{async(ctx, a.RWMutex("rw", opts...).Writer())}
-			synctest.Wait()
-			writers = append(writers, async(ctx, b.RWMutex("rw").Writer()))
-			synctest.Wait()
-
-			token := lease.Token()
-			ok(t, lease.Downgrade(ctx))
-			ok(t, lease.Downgrade(ctx)) // changes nothing more
-			if lease.Exclusive() || lease.Token() != token {
-				t.Errorf("exclusive %v, token %d after %d", lease.Exclusive(), lease.Token(), token)
-			}
-			var in []*interlock.Lease
-			for _, c := range readers {
-				r, done := got(c)
-				if !done {
-					t.Fatal("a waiting reader did not get in")
-				}
-				ok(t, r.err)
-				in = append(in, r.lease)
-			}
-			for _, c := range writers {
-				if _, done := got(c); done {
-					t.Fatal("a writer got in")
-				}
-			}
-			time.Sleep(3 * ttl)
-			ok(t, lease.Err())
-			ok(t, lease.Release())
-			for _, lease := range in {
-				ok(t, lease.Release())
-			}
-			var served sync.WaitGroup
-			for _, c := range writers {
-				served.Go(func() {
-					if r := <-c; r.err != nil || r.lease.Release() != nil {
-						t.Error("a writer was not served")
-					}
-				})
-			}
-			served.Wait()
-			time.Sleep(2 * ttl)
-			nothingLeft(t, a, b)
-		})
-	}
-}
 
 // When it is not known whether a downgrade took effect, the lease is a
 // reader's.

@@ -81,12 +81,12 @@ func TestOnlyKnownTicketsAreRenewed(t *testing.T) {
 
 func TestAStrayTicketIsLeft(t *testing.T) {
 	simulated(t, func(t *testing.T) {
-		d := &thief{Driver: memlock.New()}
-		c, err := interlock.New(ctx, d)
+		var session driver.Session
+		c, err := interlock.New(ctx, wrapped{memlock.New(), func(s driver.Session) driver.Session { session = s; return s }})
 		ok(t, err)
 		defer c.Close()
 		// A ticket of this session that its client knows nothing of.
-		_, err = d.session.Join(ctx, driver.Request{
+		_, err = session.Join(ctx, driver.Request{
 			ID: "00112233445566778899aabbccddeeff", Queue: "m", Kind: driver.Mutex, Units: 1, Capacity: 1,
 		})
 		ok(t, err)
@@ -97,18 +97,6 @@ func TestAStrayTicketIsLeft(t *testing.T) {
 		}
 		ok(t, lease.Release())
 	})
-}
-
-// thief keeps the session that its client opens.
-type thief struct {
-	*memlock.Driver
-	session driver.Session
-}
-
-func (d *thief) Open(ctx context.Context, o driver.SessionOptions) (*driver.Opened, error) {
-	s, err := d.Driver.Open(ctx, o)
-	d.session = s
-	return s, err
 }
 
 // A dead session is replaced: what it held is lost and says so, and who waited
@@ -139,6 +127,7 @@ func TestAClientOutlivesItsSessions(t *testing.T) {
 		synctest.Wait()
 		wantErr(t, mine.Err(), interlock.ErrLost)
 		ok(t, fixed.Err())
+		ok(t, fixed.Extend(ctx, 2*time.Hour))
 		ok(t, acquire(t, a.Mutex("mine")).Release())
 		time.Sleep(time.Second)
 		ok(t, holder.Release())
@@ -264,7 +253,7 @@ func TestSessionsThatDieUnderLoad(t *testing.T) {
 func TestTheGrantedTTLCounts(t *testing.T) {
 	simulated(t, func(t *testing.T) {
 		w := memlock.NewWorld()
-		c, err := interlock.New(ctx, &short{w.Driver()})
+		c, err := interlock.New(ctx, short{w.Driver()})
 		ok(t, err)
 		defer c.Close()
 		if c.TTL() != 3*time.Second {
@@ -283,7 +272,7 @@ func TestTheGrantedTTLCounts(t *testing.T) {
 // short grants three seconds.
 type short struct{ *memlock.Driver }
 
-func (d *short) Open(ctx context.Context, o driver.SessionOptions) (*driver.Opened, error) {
+func (d short) Open(ctx context.Context, o driver.SessionOptions) (*driver.Opened, error) {
 	o.TTL = 3 * time.Second
 	return d.Driver.Open(ctx, o)
 }
@@ -391,7 +380,11 @@ func (s *slackSession) now() bool { return s.beats.Add(1)%2 == 1 || s.d.always }
 func (s *slackSession) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
 	answer, err := s.Session.Renew(ctx, known)
 	if s.now() {
-		time.Sleep(s.d.late)
+		select {
+		case <-time.After(s.d.late):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 		for i := range answer {
 			answer[i].Proof = answer[i].Proof.Add(-s.d.old)
 		}
@@ -410,8 +403,7 @@ func (s *slackSession) Join(ctx context.Context, r driver.Request) (driver.Ticke
 // A part of the backend that cannot be asked endangers its own leases alone.
 func TestAnUnreachablePartDoubtsItsOwnLeases(t *testing.T) {
 	simulated(t, func(t *testing.T) {
-		d := &partial{Driver: memlock.New()}
-		c, err := interlock.New(ctx, d)
+		c, err := interlock.New(ctx, wrapped{memlock.New(), func(s driver.Session) driver.Session { return partial{s} }})
 		ok(t, err)
 		defer c.Close()
 		good, bad := acquire(t, c.Mutex("good")), acquire(t, c.Mutex("bad"))
@@ -427,19 +419,9 @@ func TestAnUnreachablePartDoubtsItsOwnLeases(t *testing.T) {
 }
 
 // partial cannot ask about the queue "bad".
-type partial struct{ *memlock.Driver }
+type partial struct{ driver.Session }
 
-func (d *partial) Open(ctx context.Context, o driver.SessionOptions) (*driver.Opened, error) {
-	s, err := d.Driver.Open(ctx, o)
-	if err == nil {
-		s.Session = &partialSession{s.Session}
-	}
-	return s, err
-}
-
-type partialSession struct{ driver.Session }
-
-func (s *partialSession) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
+func (s partial) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
 	var asked []driver.Ticket
 	for _, k := range known {
 		if k.Queue != "bad" {

@@ -72,29 +72,6 @@ func TestAWaitTellsABusyLockFromAnAbsentBackend(t *testing.T) {
 	}
 }
 
-// unreachable is a driver whose connections fail.
-type unreachable struct {
-	driver.Driver
-	err error
-}
-
-type unreachableSession struct {
-	driver.Session
-	err error
-}
-
-func (d *unreachable) Open(ctx context.Context, o driver.SessionOptions) (*driver.Opened, error) {
-	s, err := d.Driver.Open(ctx, o)
-	if err == nil {
-		s.Session = unreachableSession{s.Session, d.err}
-	}
-	return s, err
-}
-
-func (s unreachableSession) Join(context.Context, driver.Request) (driver.Ticket, error) {
-	return driver.Ticket{}, s.err
-}
-
 // A connection that was not made in time is the backend's fault, and not the end of the wait,
 // although the errors of both say that they are a DeadlineExceeded.
 func TestAWaitTellsOfATimeoutOfTheNetwork(t *testing.T) {
@@ -103,7 +80,9 @@ func TestAWaitTellsOfATimeoutOfTheNetwork(t *testing.T) {
 		t.Fatal(timeout)
 	}
 	simulated(t, func(t *testing.T) {
-		c, err := interlock.New(ctx, &unreachable{memlock.New(), timeout})
+		c, err := interlock.New(ctx, wrapped{memlock.New(), func(s driver.Session) driver.Session {
+			return joins{s, func() (driver.Ticket, error) { return driver.Ticket{}, timeout }}
+		}})
 		ok(t, err)
 		defer c.Close()
 		limited, cancel := context.WithTimeout(ctx, 2*time.Second)
