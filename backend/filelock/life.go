@@ -39,7 +39,7 @@ func (s *store) live(id string) (*os.File, error) {
 }
 
 // copied reports whether another file has the name of the session's: the directory was replaced by a copy.
-// Nobody locks that file, so the death of the process would not be noticed.
+// That file has no lock, so the death of the process would not be noticed.
 func (s *store) copied(id string) bool {
 	in, err := s.dir.current(lives)
 	if err != nil {
@@ -77,7 +77,7 @@ func (s *store) dead(of exchange.Session) bool {
 	return free && !copied
 }
 
-// deserted reports whether nobody locks the file of a session, and whether it is a copy.
+// deserted reports whether the file of a session has no lock, and whether it is a copy.
 func (s *store) deserted(id string) (free, copied bool) {
 	s.mu.Lock()
 	_, mine := s.lives[id]

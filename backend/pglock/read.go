@@ -87,7 +87,7 @@ func illegible(queue string, err error) error {
 	return driver.Permanent(fmt.Errorf("postgres: what is kept of %q cannot be read: %w", queue, err))
 }
 
-// sound reads queues, without those that cannot be read, of which it names one.
+// sound reads queues. It leaves out what cannot be read, and its error names one.
 func (s *store) sound(ctx context.Context, names []string) ([]exchange.Snapshot, error) {
 	all, err := s.read(ctx, names, "")
 	if !unsound(err) {

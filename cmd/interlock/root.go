@@ -23,7 +23,7 @@ type options struct {
 
 func newRoot() *cobra.Command {
 	o := &options{}
-	cobra.EnableCommandSorting = false // what a newcomer needs comes first
+	cobra.EnableCommandSorting = false // a newcomer reads the first lines
 	root := &cobra.Command{
 		Use:   "interlock",
 		Short: "Distributed locks from the shell",

@@ -17,7 +17,7 @@ func Mark(f *os.File) error {
 	return err
 }
 
-// Copied reports whether a file was made by copying one that Mark has written into. That nobody locks a copy
+// Copied reports whether a file was made by copying one that Mark has written into. A copy without a lock
 // proves nothing: its session may live, with the file that was copied.
 func Copied(f *os.File) bool {
 	m, err := markOf(f)
