@@ -20,9 +20,12 @@ import (
 	"github.com/interlock-go/interlock/backend/etcdlock"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/drivertest"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/etcdtest"
 	"github.com/interlock-go/interlock/internal/testserver"
 )
+
+var noError = errtest.None
 
 // Rules wait most of the time: leases have whole seconds.
 func TestMain(m *testing.M) {
@@ -118,9 +121,7 @@ func TestWhoHasNoRights(t *testing.T) {
 // damages are garbage in all keys of a name.
 func damages(t testing.TB, addr, namespace, name string) (all []drivertest.Damage) {
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{addr}, Logger: zap.NewNop()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { _ = client.Close() })
 	put := func(key, value string) error {
 		lease, err := client.Grant(t.Context(), 60)

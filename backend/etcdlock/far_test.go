@@ -16,6 +16,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/etcdtest"
 )
 
@@ -202,19 +203,13 @@ func TestAShortQueueAboveALongOneIsShort(t *testing.T) {
 	s := storeTo(t, etcdtest.Start(t))
 	s.veryLong = perJoin
 	for i := range 2 * perJoin {
-		if _, err := s.client.Put(t.Context(), fmt.Sprintf("q/job-%d/x", i), ""); err != nil {
-			t.Fatal(err)
-		}
+		errtest.Must(s.client.Put(t.Context(), fmt.Sprintf("q/job-%d/x", i), ""))(t)
 	}
 	holder, waiter := mutex(begun(t, s)), mutex(begun(t, s))
-	if _, err := s.Join(t.Context(), holder); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(s.Join(t.Context(), holder))(t)
 	for _, waiter.Retry = range []bool{false, true} {
 		st, err := s.Join(t.Context(), waiter)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		key, created := s.watches.blocker(exchange.Ref{Queue: "q", ID: waiter.ID, Tag: st.Tag})
 		if key != s.seat(holder.Session, "q", holder.ID) || created == 0 {
 			t.Errorf("repeated=%v: it watches %s, created at %d", waiter.Retry, key, created)
@@ -244,9 +239,7 @@ func TestAFarWriterThatWantsLessIsGrantedBesideReaders(t *testing.T) {
 	far, _ := l.watched()
 	last := len(l.refs) - 1
 	ref := &l.refs[last]
-	if _, err := l.s.Shrink(t.Context(), l.o[last], *ref, 1); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(l.s.Shrink(t.Context(), l.o[last], *ref, 1))(t)
 	l.leave(0)
 	l.leave(far)
 	if st := l.look(last); st.State != exchange.Held {
@@ -270,13 +263,9 @@ func TestAMismatchIsFoundBehindOtherKeys(t *testing.T) {
 			queue := fmt.Sprintf("q%d-%d", i, veryLong)
 			reader, other := reads(begun(t, s)), mutex(begun(t, s))
 			reader.Queue, other.Queue = queue, queue
-			if _, err := s.Join(t.Context(), reader); err != nil {
-				t.Fatal(err)
-			}
+			errtest.Must(s.Join(t.Context(), reader))(t)
 			for i := range perJoin + 5 {
-				if _, err := s.client.Put(t.Context(), fmt.Sprintf(keys, queue, i), ""); err != nil {
-					t.Fatal(err)
-				}
+				errtest.Must(s.client.Put(t.Context(), fmt.Sprintf(keys, queue, i), ""))(t)
 			}
 			if st, err := s.Join(t.Context(), other); err != driver.ErrMismatch {
 				t.Errorf("a mutex in the queue of a reader, behind %q: %+v, %v", keys, st, err)
@@ -304,9 +293,7 @@ func TestAVeryLongLineIsServedInItsOrder(t *testing.T) {
 			t.Cleanup(func() { _ = d.Close() })
 			for range 3 {
 				o, err := d.Open(ctx, driver.SessionOptions{TTL: 5 * time.Minute})
-				if err != nil {
-					t.Fatal(err)
-				}
+				noError(t, err)
 				sessions = append(sessions, o)
 			}
 		}
@@ -328,9 +315,7 @@ func TestAVeryLongLineIsServedInItsOrder(t *testing.T) {
 			}
 			line = append(line, waiter{o, k})
 			if i%20 == 10 {
-				if _, err := etcd.Put(ctx, fmt.Sprintf("q/%d", rand.Uint32()), "another program"); err != nil {
-					t.Fatal(err)
-				}
+				errtest.Must(etcd.Put(ctx, fmt.Sprintf("q/%d", rand.Uint32()), "another program"))(t)
 			}
 		}
 		var mu sync.Mutex

@@ -33,9 +33,7 @@ func limited(t *testing.T) context.Context {
 func raw(t *testing.T, endpoints ...string) *clientv3.Client {
 	t.Helper()
 	c, err := clientv3.New(clientv3.Config{Endpoints: endpoints, Logger: zap.NewNop()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
@@ -43,18 +41,9 @@ func raw(t *testing.T, endpoints ...string) *clientv3.Client {
 func open(t *testing.T, url string, opts ...interlock.ClientOption) *interlock.Client {
 	t.Helper()
 	c, err := interlock.Open(limited(t), url, append([]interlock.ClientOption{interlock.TTL(5 * time.Second)}, opts...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
-}
-
-func noError(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // counter is a number in a plain file: it is exact in the end if one at a time adds to it.

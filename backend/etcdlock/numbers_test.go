@@ -13,6 +13,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/etcdtest"
 )
 
@@ -146,9 +147,7 @@ func TestAKeyThatCannotBeReadFailsNoHeartbeat(t *testing.T) {
 	var refs []*exchange.Ref
 	for _, j := range []exchange.Join{held, next} {
 		st, err := p.s.Join(t.Context(), j)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		refs = append(refs, &exchange.Ref{Queue: "m", ID: j.ID, Tag: st.Tag})
 	}
 	for _, queue := range []string{"q", "m", ""} {
@@ -202,9 +201,7 @@ func TestWhoHasNotAllPermitsEndsNothing(t *testing.T) {
 	first := p.join(2, 2, exchange.Held)
 	j := p.request(2, 2) // it is not Robust
 	st, err := p.s.Join(t.Context(), j)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	second := &exchange.Ref{Queue: "q", ID: j.ID, Tag: st.Tag}
 	p.force(first)
 	p.is(exchange.Held, second)
@@ -249,9 +246,7 @@ func TestWhoHoldsByANumberThatIsLostStays(t *testing.T) {
 	p.resize(7)
 	second, third := p.join(3, 7, exchange.Held), p.join(1, 7, exchange.Held)
 	p.keeps("q", "2")
-	if err := p.s.Raise(t.Context(), "q", 1); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, p.s.Raise(t.Context(), "q", 1))
 	p.join(1, 3, exchange.Waiting)
 	p.is(exchange.Held, first, second, third)
 	p.evict(third) // it is asked, since it may hold
@@ -268,9 +263,7 @@ func TestAHolderThatShrinksHoldsTheRest(t *testing.T) {
 	first, second := p.join(2, 4, exchange.Held), p.join(2, 4, exchange.Held)
 	p.dies(1)
 	p.compact()
-	if _, err := p.s.Shrink(t.Context(), p.o, *second, 1); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(p.s.Shrink(t.Context(), p.o, *second, 1))(t)
 	second.Tag = 0
 	p.is(exchange.Held, second)
 	second.Tag = 0
@@ -319,9 +312,7 @@ func TestTokensAreRaisedWhileANumberIsSet(t *testing.T) {
 	p.join(1, 3, exchange.Held)
 	p.join(3, 3, exchange.Waiting)
 	p.before(5, func() { // it has set the number, and read who was held
-		if err := p.s.Raise(t.Context(), "q", 1<<30); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, p.s.Raise(t.Context(), "q", 1<<30))
 	})
 	p.resize(2)
 	p.shows(2, true)

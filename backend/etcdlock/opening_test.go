@@ -26,9 +26,7 @@ func TestAClientIsOpenedWhileTheLeaderChanges(t *testing.T) {
 	}
 	leader.Kill()
 	client, err := interlock.Open(ctx, "etcd://"+url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if err := client.Close(); err != nil {
 		t.Error(err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/etcdtest"
 )
 
@@ -308,9 +309,7 @@ func TestWhatHoldsBeyondTheNumber(t *testing.T) {
 		holders = append(holders, p.join(1, perFront+2, exchange.Held))
 	}
 	far := holders[perFront+1]
-	if err := p.s.Keep(t.Context(), p.o, *far, time.Minute); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, p.s.Keep(t.Context(), p.o, *far, time.Minute))
 	p.resize(2)
 	last := p.join(1, 2, exchange.Waiting)
 	if w := p.s.watches.all[ofTicket(last.ID)]; w.key != p.s.queue("q") || w.end == "" {
@@ -435,9 +434,7 @@ func TestWhoHasAllPermitsThatAreSetIsInherited(t *testing.T) {
 	p.resize(2)
 	third := p.join(1, 2, exchange.Waiting)
 	fourth := p.join(2, 2, exchange.Waiting)
-	if _, err := p.s.End(t.Context(), dies.o, nil); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(p.s.End(t.Context(), dies.o, nil))(t)
 	p.inherits(true, third)
 	p.leave(third)
 	p.inherits(true, fourth)
@@ -471,16 +468,12 @@ func TestANumberAndAFloorAreKeptBesideEachOther(t *testing.T) {
 	p := newPermits(t)
 	p.resize(2)
 	for range maxSteps + 1 {
-		if err := p.s.Raise(t.Context(), "q", 1<<30); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, p.s.Raise(t.Context(), "q", 1<<30))
 	}
 	p.shows(2)
 	p.resize(3)
 	all, err := p.s.client.Get(t.Context(), p.s.floor("q"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	var known []struct {
 		After int64
 		Add   uint64
@@ -522,9 +515,7 @@ func TestWhatIsNoNumberOfPermitsGrantsNothing(t *testing.T) {
 		}
 	}
 	p.evict(next) // which may hold, for all that one can know
-	if err := p.s.Raise(t.Context(), "q", 1); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, p.s.Raise(t.Context(), "q", 1))
 	p.resize(3)
 	p.shows(3, true, true)
 }
@@ -626,9 +617,7 @@ func TestATicketOfAnotherProgramTakesAll(t *testing.T) {
 	p := newPermits(t)
 	p.resize(4)
 	for _, queue := range []string{"q", "rw"} {
-		if _, err := p.s.client.Put(t.Context(), queue+"/1f", "", clientv3.WithLease(leaseOf(p.o.ID))); err != nil {
-			t.Fatal(err)
-		}
+		errtest.Must(p.s.client.Put(t.Context(), queue+"/1f", "", clientv3.WithLease(leaseOf(p.o.ID))))(t)
 	}
 	p.join(1, 4, exchange.Waiting)
 	reader := mutex(p.o)

@@ -15,20 +15,19 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/etcdtest"
 )
+
+var noError = errtest.None
 
 // storeTo is the store of a client, without what package exchange does for it.
 func storeTo(t *testing.T, s *etcdtest.Server, opts ...grpc.DialOption) *store {
 	t.Helper()
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{s.Addr}, Logger: zap.NewNop(), DialOptions: opts})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	st, err := newStore(client, config{}, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(st.Close)
 	return st
 }
@@ -36,9 +35,7 @@ func storeTo(t *testing.T, s *etcdtest.Server, opts ...grpc.DialOption) *store {
 func begun(t *testing.T, s *store) exchange.Session {
 	t.Helper()
 	o := exchange.Session{ID: exchange.NewID(), TTL: time.Minute, Mailbox: exchange.NewMailbox()}
-	if _, err := s.Begin(context.Background(), o); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(s.Begin(context.Background(), o))(t)
 	return o
 }
 
@@ -57,9 +54,7 @@ func TestAGrantThatIsSeenAgainInheritsAgain(t *testing.T) {
 	if st, err := s.Join(ctx, mutex(dead)); err != nil || st.State != exchange.Held || st.Inherited {
 		t.Fatalf("the first holder: %+v, %v", st, err)
 	}
-	if _, err := s.End(ctx, dead, nil); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(s.End(ctx, dead, nil))(t)
 	j := mutex(heir)
 	first, err := s.Join(ctx, j)
 	if err != nil || first.State != exchange.Held || !first.Inherited {
@@ -79,17 +74,13 @@ func TestTwoSeeAGrantAtOnce(t *testing.T) {
 	ctx := t.Context()
 	for range 20 {
 		o, front := begun(t, s), begun(t, s)
-		if _, err := s.Join(ctx, mutex(front)); err != nil {
-			t.Fatal(err)
-		}
+		errtest.Must(s.Join(ctx, mutex(front)))(t)
 		j := mutex(o)
 		j.Hold = time.Hour
 		if st, err := s.Join(ctx, j); err != nil || st.State != exchange.Waiting {
 			t.Fatalf("a waiter: %+v, %v", st, err)
 		}
-		if _, err := s.End(ctx, front, nil); err != nil {
-			t.Fatal(err)
-		}
+		errtest.Must(s.End(ctx, front, nil))(t)
 		seen := make(chan error, 3)
 		for range cap(seen) {
 			go func() {
@@ -101,16 +92,10 @@ func TestTwoSeeAGrantAtOnce(t *testing.T) {
 			}()
 		}
 		for range cap(seen) {
-			if err := <-seen; err != nil {
-				t.Fatal(err)
-			}
+			noError(t, <-seen)
 		}
-		if _, err := s.Leave(ctx, exchange.Leave{Ref: exchange.Ref{Queue: "q", ID: j.ID}, Session: o, Clean: true}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := s.End(ctx, o, nil); err != nil {
-			t.Fatal(err)
-		}
+		errtest.Must(s.Leave(ctx, exchange.Leave{Ref: exchange.Ref{Queue: "q", ID: j.ID}, Session: o, Clean: true}))(t)
+		errtest.Must(s.End(ctx, o, nil))(t)
 	}
 }
 
@@ -122,18 +107,14 @@ func TestAWaiterThatLeavesAsItIsGrantedLeavesNothingToInherit(t *testing.T) {
 	ctx := t.Context()
 	o := begun(t, s)
 	front, next := mutex(o), mutex(o)
-	if _, err := s.Join(ctx, front); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(s.Join(ctx, front))(t)
 	waiting, err := s.Join(ctx, next)
 	if err != nil || waiting.State != exchange.Waiting {
 		t.Fatalf("a waiter: %+v, %v", waiting, err)
 	}
 	leave := func(j exchange.Join, tag uint64) {
 		t.Helper()
-		if _, err := s.Leave(ctx, exchange.Leave{Ref: exchange.Ref{Queue: "q", ID: j.ID, Tag: tag}, Session: o, Clean: true}); err != nil {
-			t.Fatal(err)
-		}
+		errtest.Must(s.Leave(ctx, exchange.Leave{Ref: exchange.Ref{Queue: "q", ID: j.ID, Tag: tag}, Session: o, Clean: true}))(t)
 	}
 	leave(front, 0)
 	if st, err := s.Look(ctx, o, []exchange.Ref{{Queue: "q", ID: next.ID}}); err != nil || st[0].State != exchange.Held {
@@ -156,26 +137,20 @@ func TestWhoIsBehindAWaiterThatGivesUpWaits(t *testing.T) {
 	for range 6 {
 		j := mutex(o)
 		st, err := s.Join(ctx, j)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		refs = append(refs, exchange.Ref{Queue: "q", ID: j.ID, Tag: st.Tag})
 	}
 	look := func(i int) (st exchange.Status, exchanges uint64) {
 		t.Helper()
 		before := s.Exchanges()
 		all, err := s.Look(ctx, o, refs[i:i+1])
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		refs[i].Tag = all[0].Tag
 		return all[0], s.Exchanges() - before
 	}
 	leave := func(i int) {
 		t.Helper()
-		if _, err := s.Leave(ctx, exchange.Leave{Ref: refs[i], Session: o, Clean: true}); err != nil {
-			t.Fatal(err)
-		}
+		errtest.Must(s.Leave(ctx, exchange.Leave{Ref: refs[i], Session: o, Clean: true}))(t)
 	}
 	leave(0)
 	look(1)
@@ -209,9 +184,7 @@ func TestALateDetachTakesNothingBack(t *testing.T) {
 	ctx := t.Context()
 	o := begun(t, s)
 	j := mutex(o)
-	if _, err := s.Join(ctx, j); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(s.Join(ctx, j))(t)
 	ref := []exchange.Ref{{Queue: "q", ID: j.ID}}
 	detached := make(chan error, 1)
 	go func() { detached <- s.Detach(ctx, o, ref) }()
@@ -221,9 +194,7 @@ func TestALateDetachTakesNothingBack(t *testing.T) {
 		t.Fatalf("it is named again: %+v, %v", r, err)
 	}
 	close(pass)
-	if err := <-detached; err != nil {
-		t.Fatal(err)
-	}
+	noError(t, <-detached)
 	if st, err := s.Look(ctx, o, ref); err != nil || st[0].Stray {
 		t.Errorf("what was proven is a stray now: %+v, %v", st, err)
 	}
@@ -237,9 +208,7 @@ func TestALateDetachBesideItsSeatTakesNothingBack(t *testing.T) {
 	o := begun(t, s)
 	j, left := mutex(o), mutex(o)
 	left.ID = j.ID[:1] + left.ID[1:]
-	if _, err := s.Join(ctx, j); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(s.Join(ctx, j))(t)
 	refs := []exchange.Ref{{Queue: "q", ID: left.ID}, {Queue: "q", ID: j.ID}}
 	late := &lateTxn{KV: s.kv, late: 2} // the change
 	s.kv = late
@@ -251,9 +220,7 @@ func TestALateDetachBesideItsSeatTakesNothingBack(t *testing.T) {
 	if err != nil || r.Tickets[1].State != exchange.Held || r.Tickets[1].Stray {
 		t.Fatalf("it is named again: %+v, %v", r, err)
 	}
-	if _, err := late.arrive(); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(late.arrive())(t)
 	if st, err := s.Look(ctx, o, refs[1:]); err != nil || st[0].Stray {
 		t.Errorf("what was proven is a stray now: %+v, %v", st, err)
 	}
@@ -312,17 +279,13 @@ func TestAnEvictionTakesNothingBack(t *testing.T) {
 	ctx := t.Context()
 	o := begun(t, s)
 	j := mutex(o)
-	if _, err := s.Join(ctx, j); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(s.Join(ctx, j))(t)
 	ref := exchange.Ref{Queue: "q", ID: j.ID}
 	_, err := s.alter(ctx, o, ref, func(k *ticket, _ place) ([]clientv3.Op, error) { // the first part of it
 		k.Evicted = true
 		return []clientv3.Op{s.rewrite(k, k.lease)}, nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	r, err := s.Renew(ctx, o, []exchange.Ref{ref}, 1)
 	if err != nil || !r.Tickets[0].Evicted {
 		t.Fatalf("it is evicted: %+v, %v", r, err)
@@ -346,9 +309,7 @@ func TestManyUsesOfALockTakeFewKeys(t *testing.T) {
 		if err != nil || st.State != exchange.Held {
 			t.Fatalf("%+v, %v", st, err)
 		}
-		if _, err := s.Leave(ctx, exchange.Leave{Ref: exchange.Ref{Queue: j.Queue, ID: j.ID, Tag: st.Tag}, Session: o, Clean: true}); err != nil {
-			t.Fatal(err)
-		}
+		errtest.Must(s.Leave(ctx, exchange.Leave{Ref: exchange.Ref{Queue: j.Queue, ID: j.ID, Tag: st.Tag}, Session: o, Clean: true}))(t)
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -416,9 +377,7 @@ func TestTicketsOfOneSeat(t *testing.T) {
 	stand(3)
 	for i, j := range all {
 		l := exchange.Leave{Ref: exchange.Ref{Queue: "q", ID: j.ID}, Session: o, Clean: true, Tombstone: time.Minute}
-		if _, err := s.Leave(ctx, l); err != nil {
-			t.Fatal(err)
-		}
+		errtest.Must(s.Leave(ctx, l))(t)
 		stand(2 - i)
 		if _, err := s.Leave(ctx, l); err != driver.ErrGone {
 			t.Errorf("it has left: %v", err)
@@ -439,25 +398,17 @@ func TestALateJoinBesideItsSeatMakesNoSecondTicket(t *testing.T) {
 	first, second := mutex(o), mutex(o)
 	first.ID, second.ID = "0"+first.ID[1:], "0"+second.ID[1:]
 	st, err := s.Join(ctx, first)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	late := &lateTxn{KV: s.kv, late: 1} // it is known that the seat is taken
 	s.kv = late
 	if _, err := s.Join(ctx, second); !errors.Is(err, errLate) {
 		t.Fatalf("its reply is lost: %v", err)
 	}
 	s.kv = late.KV
-	if _, err := s.Leave(ctx, exchange.Leave{Ref: exchange.Ref{Queue: "q", ID: first.ID, Tag: st.Tag}, Session: o, Clean: true}); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(s.Leave(ctx, exchange.Leave{Ref: exchange.Ref{Queue: "q", ID: first.ID, Tag: st.Tag}, Session: o, Clean: true}))(t)
 	second.Retry = true
-	if _, err := s.Join(ctx, second); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := late.arrive(); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(s.Join(ctx, second))(t)
+	errtest.Must(late.arrive())(t)
 	q, err := s.Read(ctx, "q", exchange.Follower{})
 	if err != nil || len(q.Members) != 1 {
 		t.Errorf("one ticket was asked for: %+v, %v", q, err)
@@ -511,23 +462,17 @@ func TestATicketThatIsRemovedWhileItJoinsIsNotHeld(t *testing.T) {
 	for range perJoin + 1 { // so many that its Join takes two
 		j := mk()
 		st, err := s.Join(ctx, j)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		refs = append(refs, exchange.Ref{Queue: "q", ID: j.ID, Tag: st.Tag})
 	}
 	x, y := mk(), mk()
 	kv := s.kv
 	s.kv = &beforeTxn{KV: kv, n: 2, do: func() {
 		s.kv = kv
-		if _, err := s.Ask(ctx, "q", x.ID, driver.Evict); err != nil {
-			t.Fatal(err)
-		}
+		errtest.Must(s.Ask(ctx, "q", x.ID, driver.Evict))(t)
 		for _, r := range refs {
 			r.Tag = 0
-			if _, err := s.Leave(ctx, exchange.Leave{Session: o, Ref: r, Clean: true}); err != nil {
-				t.Fatal(err)
-			}
+			errtest.Must(s.Leave(ctx, exchange.Leave{Session: o, Ref: r, Clean: true}))(t)
 		}
 		if st, err := s.Join(ctx, y); err != nil || st.State != exchange.Held {
 			t.Fatal(st, err)
@@ -590,9 +535,7 @@ func TestAWaiterLooksIfItsWatchMayHaveBegunTooLate(t *testing.T) {
 			t.Fatalf("%+v, %v", st, err)
 		}
 	}
-	if _, err := s.Leave(ctx, exchange.Leave{Ref: exchange.Ref{Queue: "q", ID: front.ID}, Session: o, Clean: true}); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(s.Leave(ctx, exchange.Leave{Ref: exchange.Ref{Queue: "q", ID: front.ID}, Session: o, Clean: true}))(t)
 	all, err := s.Look(ctx, o, []exchange.Ref{{Queue: "q", ID: last.ID}}) // nothing has changed since
 	if err != nil || all[0].State != exchange.Waiting {
 		t.Fatalf("%+v, %v", all, err)
@@ -617,9 +560,7 @@ func TestAWaiterLooksIfItsWatchMayHaveBegunTooLate(t *testing.T) {
 		}
 	}
 	hear(next.ID)
-	if _, err := s.Leave(ctx, exchange.Leave{Ref: exchange.Ref{Queue: "q", ID: next.ID}, Session: o, Clean: true}); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(s.Leave(ctx, exchange.Leave{Ref: exchange.Ref{Queue: "q", ID: next.ID}, Session: o, Clean: true}))(t)
 	hear(last.ID) // which its watch brings
 	if n := s.Exchanges() - before; n != 6 {
 		t.Errorf("three watches, a question whether a key is as it was, and a Leave take %d exchanges", n)
@@ -639,26 +580,20 @@ func TestNobodyTrustsTheWatchOfAnEarlierTicket(t *testing.T) {
 			join := func(j exchange.Join) exchange.State {
 				t.Helper()
 				st, err := s.Join(ctx, j)
-				if err != nil {
-					t.Fatal(err)
-				}
+				noError(t, err)
 				o, refs = append(o, j.Session), append(refs, exchange.Ref{Queue: "q", ID: j.ID, Tag: st.Tag})
 				return st.State
 			}
 			look := func(i int) exchange.State {
 				t.Helper()
 				all, err := s.Look(ctx, o[i], refs[i:i+1])
-				if err != nil {
-					t.Fatal(err)
-				}
+				noError(t, err)
 				refs[i].Tag = all[0].Tag
 				return all[0].State
 			}
 			leave := func(i int) {
 				t.Helper()
-				if _, err := s.Leave(ctx, exchange.Leave{Ref: refs[i], Session: o[i], Clean: true}); err != nil {
-					t.Fatal(err)
-				}
+				errtest.Must(s.Leave(ctx, exchange.Leave{Ref: refs[i], Session: o[i], Clean: true}))(t)
 			}
 			again := mutex(begun(t, s))
 			join(mutex(begun(t, s)))
@@ -724,15 +659,9 @@ func TestAChangeIsToldWhileAMemberDoesNotAnswer(t *testing.T) {
 				return of.Err()
 			})), storeTo(t, server)
 			holder, waiter := mutex(begun(t, other)), mutex(begun(t, s))
-			if _, err := other.Join(ctx, holder); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := s.Join(ctx, waiter); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := other.client.Put(ctx, "other", ""); err != nil {
-				t.Fatal(err)
-			}
+			errtest.Must(other.Join(ctx, holder))(t)
+			errtest.Must(s.Join(ctx, waiter))(t)
+			errtest.Must(other.client.Put(ctx, "other", ""))(t)
 			stuck.Store(true)
 			told := make(chan string, 10)
 			ended := make(chan error, 1)
@@ -756,9 +685,7 @@ func TestAChangeIsToldWhileAMemberDoesNotAnswer(t *testing.T) {
 				}
 				return
 			case "the holder leaves":
-				if _, err := other.Leave(ctx, exchange.Leave{Ref: exchange.Ref{Queue: "q", ID: holder.ID}, Session: holder.Session, Clean: true}); err != nil {
-					t.Fatal(err)
-				}
+				errtest.Must(other.Leave(ctx, exchange.Leave{Ref: exchange.Ref{Queue: "q", ID: holder.ID}, Session: holder.Session, Clean: true}))(t)
 			}
 			defer listened()
 			select {
@@ -815,9 +742,7 @@ func slowPermit(t *testing.T, read bool) {
 				t.Fatal(st, err)
 			}
 		}
-		if _, err := other.Leave(ctx, exchange.Leave{Ref: first, Session: o, Clean: true}); err != nil {
-			t.Fatal(err)
-		}
+		errtest.Must(other.Leave(ctx, exchange.Leave{Ref: first, Session: o, Clean: true}))(t)
 	}}
 	if st, err := s.Join(ctx, slow); err != nil || st.State != exchange.Held {
 		t.Fatal(st, err)
@@ -841,14 +766,10 @@ func TestAWaiterLooksIfTheOneInFrontWasGrantedBeforeItsWatch(t *testing.T) {
 		j := mutex(o)
 		j.Kind, j.Capacity, j.Robust = driver.Semaphore, 2, false
 		st, err := s.Join(ctx, j)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		refs = append(refs, exchange.Ref{Queue: "q", ID: j.ID, Tag: st.Tag})
 	}
-	if _, err := s.Leave(ctx, exchange.Leave{Ref: refs[0], Session: o, Clean: true}); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(s.Leave(ctx, exchange.Leave{Ref: refs[0], Session: o, Clean: true}))(t)
 	if all, err := s.Look(ctx, o, refs[2:3]); err != nil || all[0].State != exchange.Held {
 		t.Fatal(all, err)
 	}
@@ -877,24 +798,18 @@ func TestAWaiterThatIsEvictedAsItIsGrantedIsEvictedAsAHolder(t *testing.T) {
 		j := mutex(o)
 		j.Robust = false
 		st, err := s.Join(ctx, j)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		refs = append(refs, exchange.Ref{Queue: "q", ID: j.ID, Tag: st.Tag})
 	}
 	kv := s.kv
 	s.kv = &beforeTxn{KV: kv, n: 2, do: func() {
 		s.kv = kv
-		if _, err := s.Leave(ctx, exchange.Leave{Session: o, Ref: refs[0], Clean: true}); err != nil {
-			t.Fatal(err)
-		}
+		errtest.Must(s.Leave(ctx, exchange.Leave{Session: o, Ref: refs[0], Clean: true}))(t)
 		if st := stateOf(t, s, o, &refs[1]); st != exchange.Held {
 			t.Fatal(st)
 		}
 	}}
-	if _, err := s.Ask(ctx, "q", refs[1].ID, driver.Evict); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(s.Ask(ctx, "q", refs[1].ID, driver.Evict))(t)
 	if st := stateOf(t, s, o, &refs[2]); st == exchange.Held {
 		t.Errorf("the next one holds at once, and nobody has forced that")
 	}
@@ -915,16 +830,10 @@ func TestTokensAreRaisedBehindKeysOfQueuesBelow(t *testing.T) {
 	if st, err := s.Join(t.Context(), second); err != nil || st.State != exchange.Waiting {
 		t.Fatal(st, err)
 	}
-	if err := s.Raise(t.Context(), "q", 1000000); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Leave(t.Context(), exchange.Leave{Session: o, Ref: exchange.Ref{Queue: "q", ID: first.ID}, Clean: true}); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.Raise(t.Context(), "q", 1000000))
+	errtest.Must(s.Leave(t.Context(), exchange.Leave{Session: o, Ref: exchange.Ref{Queue: "q", ID: first.ID}, Clean: true}))(t)
 	all, err := s.Look(t.Context(), o, []exchange.Ref{{Queue: "q", ID: second.ID}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if all[0].State != exchange.Held || all[0].Token <= 1000000 {
 		t.Errorf("after a floor of 1000000: %+v", all[0])
 	}
@@ -937,9 +846,7 @@ func below(t *testing.T, s *store, o exchange.Session) {
 		for j := range 100 {
 			ops = append(ops, clientv3.OpPut(fmt.Sprintf("q/item%d/%s", i+j, exchange.NewID()), "", clientv3.WithLease(leaseOf(o.ID))))
 		}
-		if _, err := s.client.Txn(t.Context()).Then(ops...).Commit(); err != nil {
-			t.Fatal(err)
-		}
+		errtest.Must(s.client.Txn(t.Context()).Then(ops...).Commit())(t)
 	}
 }
 
@@ -947,9 +854,7 @@ func below(t *testing.T, s *store, o exchange.Session) {
 func stateOf(t *testing.T, s *store, o exchange.Session, ref *exchange.Ref) exchange.State {
 	t.Helper()
 	found, err := s.Look(t.Context(), o, []exchange.Ref{*ref})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	ref.Tag = found[0].Tag
 	return found[0].State
 }

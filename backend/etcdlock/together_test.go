@@ -283,13 +283,9 @@ func TestTogetherAUserNeedsItsRights(t *testing.T) {
 			server.Ctl(strings.Fields(c)...)
 		}
 		client, err := clientv3.New(clientv3.Config{Endpoints: []string{server.Addr}, Logger: zap.NewNop(), Username: "app", Password: "secret"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		s, err := newStore(client, config{}, true)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		t.Cleanup(s.Close)
 		o := begun(t, s)
 		oneIsRefused(t, s, []exchange.Session{o, o, o}, func(err error) bool { return errors.Is(err, rpctypes.ErrPermissionDenied) })
@@ -439,9 +435,7 @@ func TestALostReplyIsAskedForAgainByAllWhoShareIt(t *testing.T) {
 	held, free, behind := mutex(o), mutex(o), mutex(o)
 	held.Queue, free.Queue, behind.Queue = "held", "free", "behind"
 	first, err := s.Join(ctx, held)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	inFront := mutex(other)
 	inFront.Queue = behind.Queue
 	if st, err := s.Join(ctx, inFront); err != nil || st.State != exchange.Held {

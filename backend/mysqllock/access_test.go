@@ -14,6 +14,7 @@ import (
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/doctor/doctortest"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/mysqltest"
 )
 
@@ -25,14 +26,10 @@ func handsOver(t *testing.T, one, other driver.Driver, queue string) {
 	defer cancel()
 	o := driver.SessionOptions{TTL: 10 * time.Minute}
 	a, err := one.Open(ctx, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer a.Close(ctx)
 	b, err := other.Open(ctx, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer b.Close(ctx)
 	for n := range 2 { // the second time it listens from the beginning
 		held, err := a.Join(ctx, mutex(queue, 2*n+1))
@@ -53,15 +50,11 @@ func handsOver(t *testing.T, one, other driver.Driver, queue string) {
 			_, err := b.Await(ctx, next)
 			got <- err
 		}()
-		if err := a.Leave(ctx, held, true); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, a.Leave(ctx, held, true))
 		if err := <-got; err != nil {
 			t.Fatalf("who waits is not told, time %d: %v", n+1, err)
 		}
-		if err := b.Leave(ctx, next, true); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, b.Leave(ctx, next, true))
 	}
 }
 
@@ -80,9 +73,7 @@ func TestUserWithFewRights(t *testing.T) {
 		t.Fatalf("got %v, want what is missing", err)
 	}
 	script, err := mysqllock.Script(mysqllock.DefaultTablePrefix)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	s.Do(script)
 	handsOver(t, opened(t, few), opened(t, few), "few")
 }
@@ -142,18 +133,12 @@ func TestOwnPool(t *testing.T) {
 	s := mysqltest.Start(t)
 	for _, options := range []string{"", "?interpolateParams=true&parseTime=true&clientFoundRows=true"} {
 		db, err := sql.Open("mysql", s.DSN()+options)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		defer db.Close()
 		one, err := mysqllock.New(t.Context(), db, mysqllock.TablePrefix("own_"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		other, err := mysqllock.New(t.Context(), db, mysqllock.TablePrefix("own_"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		handsOver(t, one, other, "own"+options)
 		one.Close()
 		other.Close()
@@ -167,9 +152,7 @@ func TestOwnPool(t *testing.T) {
 	}
 	for options, want := range map[string]string{"?autocommit=0": "autocommit=1", "?" + dirty + "=%27READ-UNCOMMITTED%27": dirty + "='READ-COMMITTED'"} {
 		db, err := sql.Open("mysql", s.DSN()+options)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		defer db.Close()
 		if _, err := mysqllock.New(t.Context(), db); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want what to add", options, err)
@@ -184,9 +167,7 @@ func TestUncommittedGrant(t *testing.T) {
 	s := mysqltest.Start(t, mysqltest.Config("transaction_isolation", "READ-UNCOMMITTED"))
 	_, one := session(t, s.URL())
 	_, other := session(t, s.URL())
-	if _, err := one.Join(t.Context(), mutex("q", 1)); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(one.Join(t.Context(), mutex("q", 1)))(t)
 	waits, err := other.Join(t.Context(), mutex("q", 2))
 	if err != nil || waits.Held {
 		t.Fatal(waits, err)
@@ -274,13 +255,9 @@ func TestTooManyConnections(t *testing.T) {
 	s := mysqltest.Start(t)
 	s.Do("ALTER USER app WITH MAX_USER_CONNECTIONS 1")
 	conn, err := sql.Open("mysql", s.DSN())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
-	if err := conn.PingContext(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, conn.PingContext(t.Context()))
 	d, err := open(t.Context(), s.URL())
 	if err == nil {
 		_ = d.Close()
@@ -299,13 +276,9 @@ func TestPrefixWithADollar(t *testing.T) {
 		"grants": func(prefix string) (string, error) { return mysqllock.Grants(prefix, "app") },
 	} {
 		plain, err := of("plain_")
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		got, err := of("a$1_")
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		if plain == "" || got != strings.ReplaceAll(plain, "plain_", "a$1_") {
 			t.Errorf("%s: it is another one with a dollar:\n%s", name, got)
 		}

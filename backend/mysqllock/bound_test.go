@@ -25,13 +25,9 @@ func TestWhoGivesUpTakesNoConnection(t *testing.T) {
 	const most = 8
 	_, one := session(t, s.URL()+fmt.Sprint("?max_connections=", most))
 	other, err := one.Join(t.Context(), mutex("other", 1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	first, err := one.Join(t.Context(), mutex("q", 2))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	unlock := locked(t, s, "q")
 	peak := 0
 	for n := range 30 {
@@ -80,9 +76,7 @@ func TestAReleaseDoesNotQueueBehindACrowd(t *testing.T) {
 	s := mysqltest.Start(t)
 	_, holder := session(t, s.URL())
 	held, err := holder.Join(t.Context(), mutex("q", 1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	type waiter struct {
 		driver.Session
 		stands driver.Ticket
@@ -91,9 +85,7 @@ func TestAReleaseDoesNotQueueBehindACrowd(t *testing.T) {
 	for i := range clients {
 		_, in := session(t, apart(s.URL(), i))
 		stands, err := in.Join(t.Context(), mutex("q", 10+i))
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		crowd = append(crowd, waiter{in, stands})
 	}
 	unlock := locked(t, s, "q")
@@ -152,21 +144,15 @@ func TestACrowdThatGivesUp(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(3*time.Minute))
 	defer cancel()
 	keeper, err := interlock.Open(ctx, s.URL(), interlock.TTL(15*time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer keeper.Close()
 	kept, err := keeper.Mutex("kept").Acquire(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	var grants, gaveUp atomic.Int64
 	var crowd sync.WaitGroup
 	for c := range clients {
 		c, err := interlock.Open(ctx, s.URL()+fmt.Sprint("?max_connections=", most), interlock.TTL(15*time.Second), interlock.Owner(fmt.Sprint(c)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		defer c.Close()
 		lock := c.Mutex("crowd", interlock.StrictOrder())
 		for range waiters / clients {

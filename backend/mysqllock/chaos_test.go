@@ -15,6 +15,7 @@ import (
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/internal/chaos"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/mysqltest"
 )
 
@@ -80,14 +81,10 @@ func TestKilledServerThatForgets(t *testing.T) {
 	})
 	// Tickets whose release was forgotten are in the way of nobody.
 	c, err := interlock.Open(t.Context(), s.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer c.Close()
 	for i := range 2 {
-		if err := c.Mutex(fmt.Sprint("chaos/", i)).Do(t.Context(), func(context.Context) error { return nil }); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, c.Mutex(fmt.Sprint("chaos/", i)).Do(t.Context(), func(context.Context) error { return nil }))
 	}
 	nothingLeft(t, s)
 }
@@ -102,9 +99,7 @@ func TestServerThatDoesNotWaitForItsBinaryLog(t *testing.T) {
 		s := mysqltest.Start(t, mysqltest.Config("log_bin", "binlog"), mysqltest.Config("server_id", "1"), mysqltest.Config("sync_binlog", waits))
 		d := opened(t, s.URL())
 		a, err := d.Open(t.Context(), driver.SessionOptions{TTL: time.Hour})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		r := driver.Request{ID: exchange.NewID(), Queue: "q", Kind: driver.Mutex, Units: 1, Capacity: 1}
 		held, err := a.Join(t.Context(), r)
 		if err != nil || !held.Held {
@@ -128,17 +123,13 @@ func TestServerThatDoesNotWaitForItsBinaryLog(t *testing.T) {
 			t.Errorf("sync_binlog = 0: the holder's session goes on: %+v, %v", kept, err)
 		}
 		b, err := d.Open(t.Context(), driver.SessionOptions{TTL: time.Hour})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		r.ID, r.NoWait = exchange.NewID(), true
 		if got, err := b.Join(t.Context(), r); !errors.Is(err, driver.ErrBusy) {
 			t.Errorf("sync_binlog = 0: granted at once: %+v, %v", got, err)
 		}
 		r.ID, r.NoWait = exchange.NewID(), false
-		if _, err := b.Join(t.Context(), r); err != nil {
-			t.Fatal(err)
-		}
+		errtest.Must(b.Join(t.Context(), r))(t)
 		s.Do("CALL interlock_v3_settle('q')")
 		if held := s.Do("SELECT COUNT(*) FROM interlock_tickets t JOIN interlock_queues q ON q.no = t.queue WHERE t.n <= q.granted"); held != "0" {
 			t.Errorf("sync_binlog = 0: %s who wait are granted at once", held)

@@ -15,8 +15,11 @@ import (
 	"github.com/interlock-go/interlock/backend/mysqllock"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/drivertest"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/mysqltest"
 )
+
+var noError = errtest.None
 
 var open = drivertest.OpenURL
 
@@ -127,9 +130,7 @@ func empty(t testing.TB, s *mysqltest.Server, prefix string) {
 // loseNews has the procedure that reads news throw them away.
 func loseNews(t testing.TB, s *mysqltest.Server, prefix string) (resume func()) {
 	all, err := mysqllock.Schema(prefix)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	park := ""
 	for _, statement := range all {
 		if strings.Contains(statement, "PROCEDURE "+prefix+"v3_park(") {
@@ -149,9 +150,7 @@ func loseNews(t testing.TB, s *mysqltest.Server, prefix string) (resume func()) 
 // damages are what can be written into each column of the rows of a name.
 func damages(t testing.TB, s *mysqltest.Server, prefix, name string) (all []drivertest.Damage) {
 	db, err := sql.Open("mysql", mysqltest.User+":"+mysqltest.Password+"@tcp("+s.Addr+")/locks")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { db.Close() })
 	where := map[string]string{
 		"queues": "name = '" + name + "'", "tickets": "queue = (SELECT no FROM " + prefix + "queues WHERE name = '" + name + "')", "cells": "name = '" + name + "'",

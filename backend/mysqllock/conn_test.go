@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/go-sql-driver/mysql"
+
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // fake counts what it is asked for.
@@ -74,9 +76,7 @@ func TestPreparedStatementFails(t *testing.T) {
 	f := &fake{fails: mysql.ErrInvalidConn}
 	c := connOf(t, f)
 	for range worthPreparing {
-		if _, err := c.execQuick(t.Context(), "text", nil); err != nil {
-			t.Fatal(err)
-		}
+		errtest.Must(c.execQuick(t.Context(), "text", nil))(t)
 	}
 	if _, err := c.execQuick(t.Context(), "text", nil); !errors.Is(err, mysql.ErrInvalidConn) || f.texts != worthPreparing {
 		t.Errorf("%v, and %d times as it is", err, f.texts)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/mysqltest"
 )
 
@@ -25,14 +26,10 @@ func apart(url string, n int) string { return fmt.Sprintf("%s?dial_timeout=%dms"
 func session(t *testing.T, url string) (driver.Driver, *driver.Opened) {
 	t.Helper()
 	d, err := open(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { d.Close() })
 	s, err := d.Open(t.Context(), driver.SessionOptions{TTL: 20 * time.Minute, Owner: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return d, s
 }
 
@@ -96,9 +93,7 @@ func TestCrowd(t *testing.T) {
 		if got := <-served; got != n {
 			t.Fatalf("number %d is served in the place of %d", got, n)
 		}
-		if err := <-failed; err != nil {
-			t.Fatal(err)
-		}
+		noError(t, <-failed)
 	}
 	took := time.Since(began)
 	each := float64(s.Status("questions")-before) / waiters
@@ -125,9 +120,7 @@ func TestWaitingAsksNothing(t *testing.T) {
 		_, sessions[i] = session(t, s.URL())
 	}
 	first, err := holder.Join(ctx, mutex("quiet", 1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	mine, own := 0, s.Status("questions")
 	own = s.Status("questions") - own // what it takes to ask once
 	ask := func(sql string) string { mine++; return s.Do(sql) }
@@ -151,9 +144,7 @@ func TestWaitingAsksNothing(t *testing.T) {
 		}()
 	}
 	for range clients {
-		if err := <-joined; err != nil {
-			t.Fatal(err)
-		}
+		noError(t, <-joined)
 	}
 	until(t, "not everybody listens", func() bool {
 		return ask("SELECT COUNT(*) FROM interlock_sessions WHERE IS_USED_LOCK(CONCAT(CONVERT(channel USING utf8mb4), ':parked')) IS NOT NULL") == fmt.Sprint(clients+1) // with the holder, over one connection
@@ -174,9 +165,7 @@ func TestWaitingAsksNothing(t *testing.T) {
 	beats := func() {
 		t.Helper()
 		for i, one := range sessions {
-			if _, err := one.Renew(ctx, tickets[i:i+1]); err != nil {
-				t.Fatal(err)
-			}
+			errtest.Must(one.Renew(ctx, tickets[i:i+1]))(t)
 		}
 	}
 	beats() // a session that is half a minute old also removes what dead clients have left
@@ -184,30 +173,20 @@ func TestWaitingAsksNothing(t *testing.T) {
 	beats()
 	beat := float64(asked()-now) / clients
 	second, err := sessions[0].Join(ctx, mutex("quiet", clients+2))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	now = asked()
-	if _, err := sessions[0].Renew(ctx, []driver.Ticket{tickets[0], second}); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(sessions[0].Renew(ctx, []driver.Ticket{tickets[0], second}))(t)
 	if n := asked() - now; n > 2 {
 		t.Errorf("a heartbeat for two tickets is %d statements", n)
 	}
-	if err := sessions[0].Leave(ctx, second, true); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, sessions[0].Leave(ctx, second, true))
 	ask("SET SESSION lock_wait_timeout = 30; FLUSH TABLES WITH READ LOCK; UNLOCK TABLES")
 
 	before = asked()
 	began := time.Now()
-	if err := holder.Leave(ctx, first, true); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, holder.Leave(ctx, first, true))
 	for range clients {
-		if err := <-failed; err != nil {
-			t.Fatal(err)
-		}
+		noError(t, <-failed)
 	}
 	handOff := float64(asked()-before) / clients
 	t.Logf("statements of each of %d clients: %.1f to begin, %.1f for a heartbeat, %.1f for a hand-off", clients, begun, beat, handOff)
@@ -229,9 +208,7 @@ func TestCostIsFlat(t *testing.T) {
 		queue := fmt.Sprint("flat/", tickets)
 		join := func(n int) driver.Ticket {
 			tk, err := one.Join(t.Context(), mutex(queue, tickets*1000+n))
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			return tk
 		}
 		known := []driver.Ticket{join(1)}
@@ -253,19 +230,13 @@ func TestCostIsFlat(t *testing.T) {
 		}
 		all[0] = read(func(n int) { known = append(known, join(n+100)) })
 		all[1] = read(func(int) {
-			if _, err := one.Renew(t.Context(), known); err != nil {
-				t.Fatal(err)
-			}
+			errtest.Must(one.Renew(t.Context(), known))(t)
 		}) / float64(len(known))
 		all[2] = read(func(n int) {
-			if err := one.Leave(t.Context(), known[times+1+n], true); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, one.Leave(t.Context(), known[times+1+n], true))
 		})
 		for _, tk := range known[:times+1] {
-			if err := one.Leave(t.Context(), tk, true); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, one.Leave(t.Context(), tk, true))
 		}
 		return all
 	}

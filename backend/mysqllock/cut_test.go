@@ -28,9 +28,7 @@ func without(t *testing.T, s *mysqltest.Server, last int, cuts func(answer int) 
 		}
 	}
 	p, err := testserver.RunProxy(s.Addr, testserver.ProxyOptions{Filters: filters})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(p.Close)
 	return strings.Replace(s.URL(), s.Addr, p.Addr, 1)
 }
@@ -83,9 +81,7 @@ func TestConnectionsWithoutTheEndOfAnAnswer(t *testing.T) {
 	s := mysqltest.Start(t)
 	var on atomic.Bool
 	d, err := open(t.Context(), without(t, s, 5, func(int) bool { return on.Load() }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	on.Store(true)
 	var all sync.WaitGroup
 	for n := range 20 {

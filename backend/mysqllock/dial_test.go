@@ -55,9 +55,7 @@ func TestMisreadGreeting(t *testing.T) {
 	p, err := testserver.RunProxy(s.Addr, testserver.ProxyOptions{Filters: func() (requests, replies testserver.Filter) {
 		return func(read []byte) testserver.Passed { return testserver.Passed{Bytes: read} }, misread
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(p.Close)
 	u := "mysql://ed:pw@" + p.Addr + "/locks"
 	left.Store(1)

@@ -25,9 +25,7 @@ func TestDoctorNamesEachRightThatIsMissing(t *testing.T) {
 	fails := func(url, user string) {
 		t.Helper()
 		grants, err := mysqllock.Grants(mysqllock.DefaultTablePrefix, user)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		r, _ := doctortest.Consult(t, url)
 		if !strings.Contains(fmt.Sprint(r.All), "interlock admin schema --only-grants --grant ") {
 			t.Errorf("the doctor says %+v", r.All)
@@ -80,9 +78,7 @@ func TestDoctorOfTablesThatAreMissing(t *testing.T) {
 		t.Error("it can be opened")
 	}
 	script, err := mysqllock.Script("printed_", "few")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	s.Do(script)
 	if r, refused = doctortest.Consult(t, url+"?table_prefix=printed_"); refused != nil {
 		t.Error(refused)

@@ -72,9 +72,7 @@ func (g *numbered) several(ctx context.Context, when string, one *driver.Opened)
 
 func leave(ctx context.Context, t *testing.T, one *driver.Opened, k driver.Ticket) {
 	t.Helper()
-	if err := one.Leave(ctx, k, true); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, one.Leave(ctx, k, true))
 }
 
 // Promise: a replica that takes over without the last grants of its primary gives out none of
@@ -96,9 +94,7 @@ func TestAFailoverRepeatsNoToken(t *testing.T) {
 		all = append(all, g)
 		raise := func(floor uint64) {
 			t.Helper()
-			if err := d.Raise(ctx, queue, floor); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, d.Raise(ctx, queue, floor))
 			g.last = max(g.last, floor)
 		}
 		g.several(ctx, "before", one)
@@ -110,14 +106,10 @@ func TestAFailoverRepeatsNoToken(t *testing.T) {
 			raise(1 << 48)
 		case "raised/waiting":
 			front, err := one.Join(ctx, g.request())
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			g.note("before the raise", front)
 			next, err := one.Join(ctx, g.request())
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			raise(1 << 49)
 			leave(ctx, t, one, front)
 			if next, err = one.Await(ctx, next); err != nil {

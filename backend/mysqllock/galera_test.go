@@ -24,9 +24,7 @@ func TestGalera(t *testing.T) {
 		t.Skip("without Galera")
 	}
 	port, release, err := testserver.Reserve()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer release()
 	at := "127.0.0.1:" + strconv.Itoa(port)
 	s := mysqltest.Start(t, mysqltest.Config("wsrep_on", "ON"), mysqltest.Config("wsrep_provider", library), mysqltest.Config("wsrep_cluster_address", "gcomm://"),
@@ -41,25 +39,17 @@ func TestGalera(t *testing.T) {
 	_, err = open(t.Context(), s.URL())
 	refused(err)
 	u, err := driver.ParseURL(s.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	all, err := driver.ExamineURL(t.Context(), u)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	doctortest.Report{T: t, All: all}.Has("cluster", driver.Fail, "Galera", "galera=one-node")
 	db, err := sql.Open("mysql", s.DSN())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer db.Close()
 	_, err = mysqllock.New(t.Context(), db)
 	refused(err)
 	own, err := mysqllock.New(t.Context(), db, mysqllock.OneNode())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer own.Close()
 	url := s.URL() + "?galera=one-node"
 	handsOver(t, own, opened(t, url), "one node")

@@ -27,9 +27,7 @@ func TestNewsTakeThePlaceOfOtherConnections(t *testing.T) {
 	defer cancel()
 	_, one := session(t, s.URL())
 	held, err := one.Join(ctx, mutex("q", 1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	busy, rest := context.WithCancel(ctx)
 	var others sync.WaitGroup
 	defer others.Wait()
@@ -52,18 +50,12 @@ func TestNewsTakeThePlaceOfOtherConnections(t *testing.T) {
 	until(t, "the calls do not use several connections", func() bool { return len(s.Threads("user = 'app'")) >= connections })
 	s.Do(fmt.Sprint("ALTER USER app WITH MAX_USER_CONNECTIONS ", connections))
 	waits, err := one.Join(ctx, mutex("q", 2))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	granted := make(chan error, 1)
 	go func() { _, err := one.Await(ctx, waits); granted <- err }()
 	until(t, "nobody listens", func() bool { return len(s.Threads("user = 'app' AND state = 'User lock'")) == 1 })
-	if err := one.Leave(ctx, held, true); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-granted; err != nil {
-		t.Fatal(err)
-	}
+	noError(t, one.Leave(ctx, held, true))
+	noError(t, <-granted)
 }
 
 // Promise: on a server that has as many connections as it allows, a client makes do with
@@ -81,9 +73,7 @@ func TestAServerWithoutFreeConnections(t *testing.T) {
 		defer cancel()
 		_, one := session(t, s.URL())
 		held, err := one.Join(ctx, mutex("held", 1))
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		s.Do(limit)
 		if names == "max_connections" { // the server has ten at least
 			fill(ctx, t, s)
@@ -128,9 +118,7 @@ func fill(ctx context.Context, t *testing.T, s *mysqltest.Server) {
 	t.Helper()
 	for {
 		db, err := sql.Open("mysql", s.DSN())
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		t.Cleanup(func() { db.Close() })
 		conn, err := db.Conn(ctx)
 		var refused *mysql.MySQLError
@@ -153,9 +141,7 @@ func TestAWaitWithoutAnyConnectionNamesTheLimit(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(2*time.Minute))
 	defer cancel()
 	c, err := interlock.Open(ctx, s.URL()+"?dial_timeout=1m", interlock.TTL(time.Hour)) // the server may be slow to refuse
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { c.Close() }) // after the server has free connections: it would try for a TTL
 	const most = 10                 // the fewest that there can be
 	s.Do(fmt.Sprint("SET GLOBAL max_connections = ", most))
@@ -185,9 +171,7 @@ func TestAWaitWithoutAnyConnectionNamesTheLimit(t *testing.T) {
 func takeAll(t *testing.T, s *mysqltest.Server, most int) (free func()) {
 	t.Helper()
 	db, err := sql.Open("mysql", s.DSN())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	mine := map[int]*sql.Conn{}
 	free = sync.OnceFunc(func() {
 		for _, conn := range mine { // the pool closes those alone that nobody has
@@ -204,9 +188,7 @@ func takeAll(t *testing.T, s *mysqltest.Server, most int) (free func()) {
 				break
 			}
 			var id int
-			if err := conn.QueryRowContext(t.Context(), "SELECT CONNECTION_ID()").Scan(&id); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, conn.QueryRowContext(t.Context(), "SELECT CONNECTION_ID()").Scan(&id))
 			mine[id] = conn
 		}
 		for _, id := range s.Threads("user = 'app'") {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/interlock-go/interlock/backend/mysqllock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/mysqltest"
 )
 
@@ -23,20 +24,14 @@ func oneConnection(t *testing.T, s *mysqltest.Server, ttl time.Duration) (*sql.D
 func idle(t *testing.T, s *mysqltest.Server, connections int, ttl time.Duration) (*sql.DB, *driver.Opened) {
 	t.Helper()
 	db, err := sql.Open("mysql", s.DSN())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { db.Close() })
 	db.SetMaxIdleConns(connections)
 	d, err := mysqllock.New(t.Context(), db)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { d.Close() })
 	one, err := d.Open(t.Context(), driver.SessionOptions{TTL: ttl})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return db, one
 }
 
@@ -63,9 +58,7 @@ func TestCloseBesideJoin(t *testing.T) {
 	joined := make(chan error, 1)
 	go func() { _, err := gone.Join(t.Context(), mutex("q", 2)); joined <- err }()
 	waitsForRow(t, s)
-	if err := gone.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, gone.Close(t.Context()))
 	unlock()
 	if err := <-joined; !errors.Is(err, driver.ErrSession) {
 		t.Error(err)
@@ -118,9 +111,7 @@ func TestJoinAfterEnd(t *testing.T) {
 	for n, retry := range []bool{false, true} { // one is a statement, the other a procedure
 		db, one := oneConnection(t, s, 10*time.Minute)
 		pair(t, one, 10*n+1)
-		if _, err := db.Exec("SET timestamp = UNIX_TIMESTAMP() + 3600"); err != nil {
-			t.Fatal(err)
-		}
+		errtest.Must(db.Exec("SET timestamp = UNIX_TIMESTAMP() + 3600"))(t)
 		r := mutex("q", 10*n+2)
 		r.Retry = retry
 		refused(t, s, one, r)
@@ -137,9 +128,7 @@ func TestClockSetBack(t *testing.T) {
 	began := time.Now()
 	s.Do("UPDATE interlock_sessions SET ends = 1 << 60") // however slow this is
 	pair(t, one, 1)
-	if _, err := db.Exec("SET timestamp = UNIX_TIMESTAMP() - 3600"); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(db.Exec("SET timestamp = UNIX_TIMESTAMP() - 3600"))(t)
 	s.Do("DELETE FROM interlock_sessions")
 	time.Sleep(time.Until(began.Add(ttl)))
 	refused(t, s, one, mutex("q", 2))
@@ -153,15 +142,11 @@ func TestHeartbeatsAtOneTime(t *testing.T) {
 	s := mysqltest.Start(t)
 	for n := range 3 {
 		db, one := oneConnection(t, s, 10*time.Minute)
-		if _, err := db.Exec("SET timestamp = UNIX_TIMESTAMP()"); err != nil {
-			t.Fatal(err)
-		}
+		errtest.Must(db.Exec("SET timestamp = UNIX_TIMESTAMP()"))(t)
 		var all []driver.Ticket
 		for i := range n {
 			ticket, err := one.Join(t.Context(), mutex(fmt.Sprint("q", n), 10*n+i))
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			all = append(all, ticket)
 		}
 		for range 2 {
@@ -186,9 +171,7 @@ func TestHeartbeatThatIsOvertaken(t *testing.T) {
 		var all []driver.Ticket
 		for range n {
 			ticket, err := one.Join(t.Context(), mutex("q", 1))
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			all = append(all, ticket)
 		}
 		renew := func() (ends int) {
@@ -236,7 +219,5 @@ func pair(t *testing.T, one *driver.Opened, n int) {
 	if err == nil {
 		err = one.Leave(t.Context(), ticket, true)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 }

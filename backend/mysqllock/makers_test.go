@@ -10,6 +10,7 @@ import (
 	"github.com/interlock-go/interlock/backend/mysqllock"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/doctor/doctortest"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/mysqltest"
 )
 
@@ -22,9 +23,7 @@ func stranger(t *testing.T, s *mysqltest.Server, names ...string) {
 	s.Do("CREATE USER IF NOT EXISTS stranger@'%' IDENTIFIED BY 'secret'; GRANT CREATE ROUTINE ON locks.* TO stranger@'%'; " +
 		"CREATE TABLE IF NOT EXISTS called(name VARCHAR(64))")
 	db, err := sql.Open("mysql", s.DSNOf("stranger", "secret"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer db.Close()
 	for _, name := range names {
 		var parameters []string
@@ -34,9 +33,7 @@ func stranger(t *testing.T, s *mysqltest.Server, names ...string) {
 			}
 			parameters = append(parameters, fmt.Sprintf("p%d INT", n))
 		}
-		if _, err := db.ExecContext(t.Context(), "CREATE PROCEDURE "+name+"("+strings.Join(parameters, ",")+") SQL SECURITY INVOKER BEGIN INSERT INTO called VALUES ('"+name+"'); SELECT 2; END"); err != nil {
-			t.Fatal(err)
-		}
+		errtest.Must(db.ExecContext(t.Context(), "CREATE PROCEDURE "+name+"("+strings.Join(parameters, ",")+") SQL SECURITY INVOKER BEGIN INSERT INTO called VALUES ('"+name+"'); SELECT 2; END"))(t)
 	}
 }
 
@@ -44,9 +41,7 @@ func stranger(t *testing.T, s *mysqltest.Server, names ...string) {
 func everyProcedure(t *testing.T) (all []string) {
 	t.Helper()
 	text, err := mysqllock.Script(mysqllock.DefaultTablePrefix)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for _, m := range procedures.FindAllStringSubmatch(text, -1) {
 		all = append(all, m[1])
 	}
@@ -67,9 +62,7 @@ func nothingCalled(t *testing.T, s *mysqltest.Server) {
 		}
 	}
 	db, err := sql.Open("mysql", s.DSN())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer db.Close()
 	if _, err := mysqllock.New(t.Context(), db); err == nil || !strings.Contains(err.Error(), "stranger@%") {
 		t.Errorf("the program's pool: %v", err)
@@ -101,9 +94,7 @@ func TestProceduresOfAStranger(t *testing.T) {
 				stranger(t, s, these...)
 				nothingCalled(t, s)
 				script, err := mysqllock.Script(mysqllock.DefaultTablePrefix)
-				if err != nil {
-					t.Fatal(err)
-				}
+				noError(t, err)
 				if _, err := s.Query(script); err == nil {
 					t.Error("an administrator is not told")
 				}
@@ -131,9 +122,7 @@ func TestProceduresOfAnAdministrator(t *testing.T) {
 	t.Parallel()
 	s := mysqltest.Start(t)
 	script, err := mysqllock.Script(mysqllock.DefaultTablePrefix, "few")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	s.Do("CREATE USER few@'%' IDENTIFIED BY 'pw';\n" + script)
 	few := s.URLOf("few", "pw")
 	handsOver(t, opened(t, few), opened(t, few), "q")

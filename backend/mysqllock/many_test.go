@@ -28,9 +28,7 @@ func TestACrowdOfClientsOnAServerWithFewConnections(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(5*time.Minute))
 			defer cancel()
 			first, err := interlock.Open(ctx, s.URL()) // it makes the tables
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			defer first.Close()
 			before, began := s.Status("Connection_errors_max_connections"), time.Now()
 			var all sync.WaitGroup

@@ -25,16 +25,12 @@ func TestANameWhoseTicketsWereDeletedGoesOn(t *testing.T) {
 		if err == nil && !k.Held {
 			k, err = on.Await(t.Context(), k)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		return k
 	}
 	leave := func(on *driver.Opened, k driver.Ticket) {
 		t.Helper()
-		if err := on.Leave(t.Context(), k, true); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, on.Leave(t.Context(), k, true))
 	}
 	for name, deleted := range map[string]string{"all": "1", "holder": "t.n <= q.granted", "waiter": "t.n > q.granted"} {
 		for _, noWait := range []bool{true, false} {
@@ -43,9 +39,7 @@ func TestANameWhoseTicketsWereDeletedGoesOn(t *testing.T) {
 			_, next := session(t, s.URL())
 			held := hold(a, request(name, false))
 			waiting, err := b.Join(t.Context(), request(name, false))
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			s.Do("DELETE t FROM interlock_tickets t JOIN interlock_queues q ON q.no = t.queue WHERE q.name = '" + name + "' AND " + deleted)
 			switch name {
 			case "waiter":
@@ -55,9 +49,7 @@ func TestANameWhoseTicketsWereDeletedGoesOn(t *testing.T) {
 					t.Fatal(err)
 				}
 				got, err := b.Await(t.Context(), waiting)
-				if err != nil {
-					t.Fatal(err)
-				}
+				noError(t, err)
 				leave(b, got)
 			}
 			leave(next, hold(next, request(name, noWait)))

@@ -21,9 +21,7 @@ func TestARunningProgramMakesDroppedTablesAgain(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(time.Minute))
 	defer cancel()
 	k, err := old.Join(ctx, mutex("q", 1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	s.Do("DROP DATABASE locks; CREATE DATABASE locks CHARACTER SET utf8mb4")
 	for err = nil; !errors.Is(err, driver.ErrSession); time.Sleep(10 * time.Millisecond) {
 		// A connection of before has no database any more.
@@ -49,9 +47,7 @@ func TestARunningProgramMakesDroppedTablesAgain(t *testing.T) {
 	}
 	all.Wait()
 	fresh, err := d.Open(ctx, driver.SessionOptions{TTL: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 
 	if again, err := fresh.Join(ctx, mutex("q", 2)); err != nil || !again.Held || again.Token <= k.Token {
 		t.Errorf("Join: %+v, %v; the token was %d", again, err, k.Token)

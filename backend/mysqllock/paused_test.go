@@ -31,21 +31,15 @@ func TestWhoWaitsAfterACrashIsToldWhy(t *testing.T) {
 				s.Do("SET GLOBAL innodb_flush_log_at_trx_commit = 0")
 			}
 			c, err := interlock.Open(t.Context(), s.URL())
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			defer c.Close()
 			held, err := c.Mutex("nightly").Acquire(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			began := time.Now()
 			s.Kill()
 			s.Restart()
 			other, err := interlock.Open(t.Context(), s.URL())
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			defer other.Close()
 
 			q, err := other.Queue(t.Context(), "nightly")

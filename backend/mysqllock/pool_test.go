@@ -4,20 +4,19 @@ import (
 	"testing"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
+
+var noError = errtest.None
 
 // Promise: all clients of this process with the same URL share their connections and what they hear, until the last of them
 // is closed; those with another user, password, option or host do not.
 func TestClientsOfAURLShareItsConnections(t *testing.T) {
 	get := func(text string) *store {
 		u, err := driver.ParseURL(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		s, _, err := storeOf(u)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		return s
 	}
 	const one = "mysql://u:p@127.0.0.1:1/d"

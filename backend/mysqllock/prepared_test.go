@@ -34,9 +34,7 @@ func TestFewPreparedStatements(t *testing.T) {
 	s.Do("ALTER TABLE interlock_queues COMMENT 'changed'; FLUSH TABLES")
 	many(10)
 	expect("the table was changed", 2)
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, d.Close())
 	until(t, "statements outlast their connection", func() bool { return s.Status(count) == 0 })
 
 	s.Set("max_prepared_stmt_count", "0")

@@ -57,9 +57,7 @@ func TestOwnEndWhileARenewalIsUnderWay(t *testing.T) {
 				return len(renewed) > 0 || s.Status(`innodb\_row\_lock\_current\_waits`) == 2
 			})
 			unlock()
-			if err := <-ended; err != nil {
-				t.Fatal(err)
-			}
+			noError(t, <-ended)
 			got := <-renewed
 			if got.err != nil {
 				t.Fatal(got.err)
@@ -103,9 +101,7 @@ func TestHeartbeatBesideALockedQueue(t *testing.T) {
 		began := driver.Now()
 		got, err := one.Renew(ctx, append(held[:3:3], all[4]))
 		cancel()
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		kept := 0
 		for _, r := range got {
 			if r.State == driver.Kept && r.ID != all[4].ID && r.Proof >= began {
@@ -123,9 +119,7 @@ func TestHeartbeatBesideALockedQueue(t *testing.T) {
 	})
 	until(t, "the ticket that is named again is not kept", func() bool {
 		got, err := one.Renew(t.Context(), append(held[:3:3], all[4]))
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		for _, r := range got {
 			if r.ID == all[4].ID && r.State == driver.Kept {
 				return true

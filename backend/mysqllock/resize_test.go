@@ -9,6 +9,7 @@ import (
 
 	"github.com/interlock-go/interlock/backend/mysqllock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/mysqltest"
 )
 
@@ -16,21 +17,15 @@ import (
 func aged(t *testing.T, s *mysqltest.Server, procedure, text, earlier string) {
 	t.Helper()
 	all, err := mysqllock.Schema(mysqllock.DefaultTablePrefix)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	db, err := sql.Open("mysql", s.DSN())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer db.Close()
 	name := "PROCEDURE interlock_v3_" + procedure
 	for _, statement := range all {
 		if strings.Contains(statement, "CREATE "+name+"(") && strings.Contains(statement, text) {
 			for _, do := range []string{"DROP " + name, strings.Replace(statement, text, earlier, 1)} {
-				if _, err := db.ExecContext(t.Context(), do); err != nil {
-					t.Fatal(err)
-				}
+				errtest.Must(db.ExecContext(t.Context(), do))(t)
 			}
 			return
 		}
@@ -55,9 +50,7 @@ func TestTheNumberOfPermitsInTablesOfAnEarlierRelease(t *testing.T) {
 	if err := few.Resize(t.Context(), "q", 3); !errors.Is(err, errors.ErrUnsupported) || !driver.IsPermanent(err) {
 		t.Errorf("the procedure is missing, and another user has made the rest: %v", err)
 	}
-	if err := d.Resize(t.Context(), "q", 3); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, d.Resize(t.Context(), "q", 3))
 	if err := few.Resize(t.Context(), "q", 4); err != nil {
 		t.Errorf("the procedure was made: %v", err)
 	}
@@ -65,9 +58,7 @@ func TestTheNumberOfPermitsInTablesOfAnEarlierRelease(t *testing.T) {
 	s.Restart()
 	d = opened(t, s.URL())
 	a, err := d.Open(t.Context(), driver.SessionOptions{TTL: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for n := range 2 {
 		if k, err := permitOf(t, a, 2*n, "q", 5); !errors.Is(err, driver.ErrMismatch) {
 			t.Errorf("one of five permits where four were set: %+v, %v", k, err)
@@ -76,13 +67,9 @@ func TestTheNumberOfPermitsInTablesOfAnEarlierRelease(t *testing.T) {
 		if err != nil || !k.Held {
 			t.Fatalf("one of four permits: %+v, %v", k, err)
 		}
-		if err := a.Leave(t.Context(), k, true); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, a.Leave(t.Context(), k, true))
 	}
-	if err := d.Resize(t.Context(), "q", 0); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, d.Resize(t.Context(), "q", 0))
 	if got := s.Do("SELECT tickets, used FROM interlock_queues WHERE name = 'q'"); strings.Join(strings.Fields(got), " ") != "0 0" {
 		t.Errorf("tickets and units of an empty queue that keeps no number: %s", got)
 	}
@@ -91,20 +78,12 @@ func TestTheNumberOfPermitsInTablesOfAnEarlierRelease(t *testing.T) {
 	aged(t, s, "out", "p_units >= v_capacity AND v_used = 0", "p_units = v_capacity")
 	all := driver.Request{ID: newID(10), Queue: "robust", Kind: driver.Semaphore, Units: 3, Capacity: 3}
 	held, err := a.Join(t.Context(), all)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	next := driver.Request{ID: newID(11), Queue: "robust", Kind: driver.Semaphore, Units: 1, Capacity: 3, Robust: true}
 	k, err := a.Join(t.Context(), next)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Resize(t.Context(), "robust", 2); err != nil {
-		t.Fatal(err)
-	}
-	if err := a.Leave(t.Context(), held, false); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
+	noError(t, d.Resize(t.Context(), "robust", 2))
+	noError(t, a.Leave(t.Context(), held, false))
 	if k, err = a.Await(t.Context(), k); err != nil || !k.Inherited {
 		t.Errorf("the holder of all permits left uncleanly, and the next is %+v, %v", k, err)
 	}

@@ -22,9 +22,7 @@ func TestRingsAtAnyMoment(t *testing.T) {
 	const clients = 3
 	urls := s.URL() + "?max_connections=8"
 	bell, err := sql.Open("mysql", s.DSN())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer bell.Close()
 	var all, rings sync.WaitGroup
 	var rung atomic.Int64

@@ -11,6 +11,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/mysqltest"
 )
 
@@ -31,17 +32,11 @@ func uncommitted(t *testing.T, s *mysqltest.Server, statement string, args ...an
 func transaction(t *testing.T, s *mysqltest.Server, statement string, args ...any) *sql.Tx {
 	t.Helper()
 	db, err := sql.Open("mysql", s.DSN())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { db.Close() })
 	tx, err := db.Begin()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := tx.Exec(statement, args...); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
+	errtest.Must(tx.Exec(statement, args...))(t)
 	return tx
 }
 
@@ -91,20 +86,14 @@ func TestHeartbeatBesideWaiting(t *testing.T) {
 			called := make(chan error, 1)
 			go func() { called <- call(t.Context()) }()
 			waitsForRow(t, s)
-			if _, err := one.Renew(t.Context(), []driver.Ticket{leave}); err != nil {
-				t.Fatal(err)
-			}
+			errtest.Must(one.Renew(t.Context(), []driver.Ticket{leave}))(t)
 			if len(called) > 0 {
 				t.Error("the call did not wait for the row")
 			}
 			unlock()
-			if err := <-called; err != nil {
-				t.Fatal(err)
-			}
+			noError(t, <-called)
 		}
-		if err := one.Leave(t.Context(), joined, true); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, one.Leave(t.Context(), joined, true))
 	}
 }
 
@@ -124,9 +113,7 @@ func TestLateJoin(t *testing.T) {
 			if err != nil || !got.Held {
 				t.Fatal(got, err)
 			}
-			if err := one.Leave(t.Context(), got, true); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, one.Leave(t.Context(), got, true))
 			other.ID = newID(n + 200)
 		}
 		pair() // makes the queue
@@ -165,9 +152,7 @@ func TestAloneIsCheap(t *testing.T) {
 		if err != nil || !ticket.Held {
 			t.Fatal(ticket, err)
 		}
-		if err := one.Leave(t.Context(), ticket, true); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, one.Leave(t.Context(), ticket, true))
 	}
 	pair(1)
 	const times = 50
@@ -195,8 +180,6 @@ func TestAloneIsCheap(t *testing.T) {
 func number(t *testing.T, text string) int {
 	t.Helper()
 	n, err := strconv.Atoi(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return n
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/mysqltest"
 )
 
@@ -18,9 +19,7 @@ import (
 func tidiedAfterMake(t *testing.T, s *mysqltest.Server, before bool) {
 	t.Helper()
 	db, err := sql.Open("mysql", s.DSN())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer db.Close()
 	const clock = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
 	for _, statement := range []string{
@@ -37,9 +36,7 @@ BEGIN
 	COMMIT;
 END`,
 	} {
-		if _, err := db.ExecContext(t.Context(), statement); err != nil {
-			t.Fatal(err)
-		}
+		errtest.Must(db.ExecContext(t.Context(), statement))(t)
 	}
 }
 
@@ -53,12 +50,8 @@ func TestARowThatIsTidiedBetweenTwoStatements(t *testing.T) {
 	idle := func(r driver.Request) {
 		t.Helper()
 		k, err := a.Join(t.Context(), r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := a.Leave(t.Context(), k, true); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
+		noError(t, a.Leave(t.Context(), k, true))
 		s.Do("UPDATE interlock_queues SET since = since - 7200000000")
 	}
 
@@ -70,17 +63,13 @@ func takesEffect(t *testing.T, d driver.Driver, a *driver.Opened, use func(drive
 	t.Helper()
 	use(mutex("raised", 1))
 	const floor = 1 << 49
-	if err := d.Raise(t.Context(), "raised", floor); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, d.Raise(t.Context(), "raised", floor))
 	if k, err := a.Join(t.Context(), mutex("raised", 2)); err != nil || k.Token <= floor {
 		t.Errorf("after a raise to %d: %+v, %v", uint64(floor), k, err)
 	}
 
 	use(driver.Request{ID: newID(3), Queue: "resized", Kind: driver.Semaphore, Units: 1, Capacity: 2})
-	if err := d.Resize(t.Context(), "resized", 3); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, d.Resize(t.Context(), "resized", 3))
 	if k, err := permitOf(t, a, 4, "resized", 2); !errors.Is(err, driver.ErrMismatch) {
 		t.Errorf("one of two permits where three were set: %+v, %v", k, err)
 	}
@@ -101,33 +90,23 @@ func TestATidyThatIsLateForgetsNoDeath(t *testing.T) {
 	s := mysqltest.Start(t)
 	_, a := session(t, s.URL())
 	db, err := sql.Open("mysql", s.DSN())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer db.Close()
 	used := func(queue string, id int, clean bool) {
 		t.Helper()
 		r := mutex(queue, id)
 		r.Robust = true
 		k, err := a.Join(t.Context(), r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := a.Leave(t.Context(), k, clean); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
+		noError(t, a.Leave(t.Context(), k, clean))
 	}
 	used("first", 1, true)
 	used("second", 2, true)
 	s.Do("UPDATE interlock_queues SET since = since - 7200000000")
 	tx, err := db.BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer tx.Rollback()
-	if _, err := tx.ExecContext(t.Context(), "UPDATE interlock_queues SET last = last + 1 WHERE name = 'first'"); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(tx.ExecContext(t.Context(), "UPDATE interlock_queues SET last = last + 1 WHERE name = 'first'"))(t)
 	tidied := make(chan error, 1)
 	go func() {
 		_, err := db.ExecContext(t.Context(), "CALL interlock_v3_tidy(0, 2000)")
@@ -139,12 +118,8 @@ func TestATidyThatIsLateForgetsNoDeath(t *testing.T) {
 		}
 	}
 	used("second", 3, false)
-	if err := tx.Commit(); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-tidied; err != nil {
-		t.Fatal(err)
-	}
+	noError(t, tx.Commit())
+	noError(t, <-tidied)
 	r := mutex("second", 4)
 	r.Robust = true
 	if k, err := a.Join(t.Context(), r); err != nil || !k.Inherited {

@@ -50,9 +50,7 @@ func TestOnlyTicketOfAClosedSession(t *testing.T) {
 	if tk, err := gone.Join(t.Context(), permit(1, 1)); err != nil || !tk.Held {
 		t.Fatal(tk, err)
 	}
-	if err := gone.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, gone.Close(t.Context()))
 	for n := range 3 {
 		if tk, err := stays.Join(t.Context(), permit(n+2, 1)); err != nil || !tk.Held {
 			t.Errorf("permit %d is not given: %+v, %v", n+1, tk, err)
@@ -81,9 +79,7 @@ func TestRenewalThatIsCommittedBesideASweep(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- d.Ask(context.Background(), place, newID(0), driver.Revoke) }()
 		waitsForRow(t, s) // it has read the end of the session
-		if err := renewal.Commit(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, renewal.Commit())
 		if err := <-done; !errors.Is(err, driver.ErrGone) {
 			t.Fatal(err)
 		}
@@ -91,17 +87,13 @@ func TestRenewalThatIsCommittedBesideASweep(t *testing.T) {
 			t.Fatalf("%s: a ticket that was renewed is %+v, %v", place, got, err)
 		}
 		q, err := d.Follow(t.Context(), place, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		for _, m := range q.Members {
 			if m.Held != (m.ID == held.ID) {
 				t.Errorf("%s: another one holds beside it: %+v", place, q.Members)
 			}
 		}
-		if err := one.Leave(t.Context(), held, true); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, one.Leave(t.Context(), held, true))
 	}
 }
 
@@ -201,16 +193,12 @@ func TestNothingIsLeftOfATicket(t *testing.T) {
 		if err == nil {
 			err = one.Leave(t.Context(), tk, true)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 	}
 	members := func(queue string) (all string) {
 		t.Helper()
 		q, err := d.Follow(t.Context(), queue, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		for _, m := range q.Members {
 			all += m.ID[30:]
 		}
@@ -256,15 +244,11 @@ func TestNothingIsLeftOfATicket(t *testing.T) {
 			t.Errorf("%s: %s are there", queue, got)
 		}
 		gone(queue)
-		if err := one.Leave(t.Context(), first, true); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, one.Leave(t.Context(), first, true))
 		if second, err = one.Await(t.Context(), second); err != nil || !second.Held {
 			t.Fatal(second, err)
 		}
-		if err := one.Leave(t.Context(), second, true); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, one.Leave(t.Context(), second, true))
 	}
 	if got := s.Do("SELECT SUM(tickets + waiting + used) + (SELECT COUNT(*) FROM interlock_tickets) FROM interlock_queues"); got != "0" {
 		t.Errorf("%s are counted", got)
@@ -279,12 +263,8 @@ func TestTokensOverTheRemovalOfAQueue(t *testing.T) {
 	_, a := session(t, s.URL())
 	r := driver.Request{ID: newID(1), Queue: "q", Kind: driver.Mutex, Units: 1, Capacity: 1}
 	first, err := a.Join(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := a.Leave(t.Context(), first, true); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
+	noError(t, a.Leave(t.Context(), first, true))
 	const ahead = 1 << 40 // as if the clock had been far ahead
 	s.Do("UPDATE interlock_queues SET last = last + 1099511627776, granted = granted + 1099511627776, since = since - 7200000000;" +
 		"CALL interlock_v3_tidy(0, 1000000)")

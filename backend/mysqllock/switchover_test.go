@@ -19,16 +19,12 @@ func TestAReadOnlyServerEndsNothing(t *testing.T) {
 	var clients []*interlock.Client
 	for range 3 {
 		c, err := interlock.Open(t.Context(), s.URL(), interlock.TTL(ttl))
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		t.Cleanup(func() { _ = c.Close() })
 		clients = append(clients, c)
 	}
 	held, err := clients[0].Mutex("m").Acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	work := func(c *interlock.Client) <-chan error {
 		done := make(chan error, 1)
 		go func() {
@@ -74,9 +70,7 @@ func TestWhoWaitsForARowHoldsUpNoSwitchOver(t *testing.T) {
 	s := mysqltest.Start(t)
 	_, one := session(t, s.URL())
 	first, err := one.Join(t.Context(), mutex("q", 1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	unlock := locked(t, s, "q")
 	joined := make(chan error, 1)
 	go func() { _, err := one.Join(t.Context(), mutex("q", 2)); joined <- err }()
@@ -114,17 +108,13 @@ func TestAPlannedSwitchOverTakesWaitersAlong(t *testing.T) {
 	const ttl = 6 * time.Second
 	open := func() *interlock.Client {
 		c, err := interlock.Open(t.Context(), both(primary, replica), interlock.TTL(ttl))
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		t.Cleanup(func() { _ = c.Close() })
 		return c
 	}
 	holder, waiter := open(), open()
 	held, err := holder.Mutex("m").Acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	granted := make(chan error, 1)
 	go func() {
 		lease, err := waiter.Mutex("m").Acquire(t.Context())
@@ -142,20 +132,14 @@ func TestAPlannedSwitchOverTakesWaitersAlong(t *testing.T) {
 	replica.CatchUp(primary)
 	replica.Promote()
 	until(t, "nobody listens on the new primary", listens(replica))
-	if err := held.Release(); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-granted; err != nil {
-		t.Fatal(err)
-	}
+	noError(t, held.Release())
+	noError(t, <-granted)
 }
 
 func waiters(t *testing.T, c *interlock.Client, name string) (n int) {
 	t.Helper()
 	for q, err := range c.Queues(t.Context(), name) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		n += len(q.Waiters)
 	}
 	return n

@@ -26,16 +26,12 @@ func TestTokensGrowWhenTheClockFallsBack(t *testing.T) {
 		r := mutex("q", n)
 		r.Retry = retry
 		k, err := by.Join(ctx, r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		return k
 	}
 	leave := func(by *driver.Opened, k driver.Ticket) {
 		t.Helper()
-		if err := by.Leave(ctx, k, true); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, by.Leave(ctx, k, true))
 	}
 	var last uint64
 	grows := func(how string, k driver.Ticket) {
@@ -59,9 +55,7 @@ func TestTokensGrowWhenTheClockFallsBack(t *testing.T) {
 	leave(a, front)
 	for _, k := range line {
 		k, err := b.Await(ctx, k)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		grows("in a line", k)
 		leave(b, k)
 	}
@@ -77,9 +71,7 @@ func TestARaiseOutlastsALongPause(t *testing.T) {
 	g := &numbered{t: t, queue: "raised"}
 	g.several(t.Context(), "before", one)
 	const floor = 1 << 49
-	if err := d.Raise(t.Context(), "raised", floor); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, d.Raise(t.Context(), "raised", floor))
 	g.last = max(g.last, floor)
 	s.Do("UPDATE interlock_queues SET since = since - 7200000000; CALL interlock_v3_tidy(0, 1000000)")
 	g.several(t.Context(), "after a long pause", one)

@@ -20,9 +20,7 @@ import (
 // encrypted with a key that he names, unless only the server can have made the socket.
 func TestWhoGetsThePassword(t *testing.T) {
 	open := t.TempDir()
-	if err := os.Chmod(open, 0o777|os.ModeSticky); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Chmod(open, 0o777|os.ModeSticky))
 	for _, plugin := range []string{"caching_sha2_password", "sha256_password"} {
 		for _, at := range []string{"127.0.0.1:0", open} {
 			for options, allowed := range map[string]bool{"": false, "?get_server_public_key=true": true} {
@@ -66,9 +64,7 @@ func greeted(t *testing.T, plugin, at, options string) (all []byte, err error) {
 		heard <- buf[:n+k]
 	})
 	u, err := driver.ParseURL("mysql://u:S3cret@" + url.PathEscape(addr) + "/d" + options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	d, err := driver.OpenURL(t.Context(), u)
 	if err == nil {
 		d.Close()

@@ -27,9 +27,7 @@ func TestTLSAndPasswords(t *testing.T) {
 	}
 	set := func(q url.Values) string {
 		u, err := url.Parse(s.URLOf("postgres", "secret"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		u.RawQuery = q.Encode()
 		return u.String()
 	}
@@ -50,23 +48,15 @@ func TestConnectionsEndWithTheDriver(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Start(t)
 	d, err := openURL(t.Context(), s.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	a, b := session(t, d), session(t, d)
 	held := acquire(t, a, "q", 1)
 	waits := join(t, b, request("q", 1))
 	got := make(chan error, 1)
 	go func() { _, err := b.Await(t.Context(), waits); got <- err }()
-	if err := a.Leave(t.Context(), held, true); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-got; err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, a.Leave(t.Context(), held, true))
+	noError(t, <-got)
+	noError(t, d.Close())
 	if err := pgtest.Until(func() (bool, error) { return len(s.Backends("application_name = 'interlock'")) == 0, nil }); err != nil {
 		t.Errorf("connections are left: %v", err)
 	}

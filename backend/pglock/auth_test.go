@@ -20,9 +20,7 @@ import (
 func TestWhoGetsThePasswordItself(t *testing.T) {
 	t.Setenv("PGREQUIREAUTH", "")
 	own, open := url.PathEscape(t.TempDir()), t.TempDir()
-	if err := os.Chmod(open, 0o777|os.ModeSticky); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Chmod(open, 0o777|os.ModeSticky))
 	const scram = "!password,!md5"
 	for url, want := range map[string]string{
 		"postgres://u:p@db.example/d":                            scram,
@@ -42,9 +40,7 @@ func TestWhoGetsThePasswordItself(t *testing.T) {
 		"postgres://u:p@db.example/d?require_auth=scram-sha-256": "scram-sha-256",
 	} {
 		u, err := driver.ParseURL(url)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		s, err := storeOf(u)
 		if err != nil {
 			t.Fatalf("%s: %v", url, err)
@@ -64,9 +60,7 @@ func TestWhoGetsThePasswordItself(t *testing.T) {
 		heard <- all
 	})
 	u, err := driver.ParseURL("postgres://u:S3cret@" + addr + "/d?sslmode=disable")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	d, err := driver.OpenURL(t.Context(), u)
 	if err == nil {
 		d.Close()

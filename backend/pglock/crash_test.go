@@ -112,9 +112,7 @@ func (g *grants) checkGrace(t *testing.T, s *pgtest.Server, began time.Time, ttl
 		us, of, found := strings.Cut(s.SQL("SELECT greatest(safe, (SELECT max(frozen) FROM interlock.queue)), floor FROM interlock.sentinel"), "|")
 		if found {
 			n, err := strconv.ParseInt(us, 10, 64)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			safe = time.UnixMicro(n)
 			if floor, err = strconv.ParseUint(of, 10, 64); err != nil {
 				t.Fatal(err)

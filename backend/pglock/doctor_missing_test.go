@@ -22,9 +22,7 @@ func TestDoctorNamesEachRightThatIsMissing(t *testing.T) {
 	s := pgtest.Start(t, pgtest.Durable(), pgtest.User("app", ""))
 	doctortest.Open(t, s.URL())
 	all, err := pglock.Schema{}.Grants("app")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	s.SQL(all)
 	s.SQL("GRANT CONNECT ON DATABASE " + pgtest.Database + " TO app")
 	url := s.URLOf("app", "")
@@ -71,9 +69,7 @@ func TestDoctorOfTablesThatAreMissing(t *testing.T) {
 		t.Error("it can be opened")
 	}
 	sql, err := pglock.Schema{Name: "printed"}.SQL("app")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	s.SQL(sql)
 	if r, refused = doctortest.Consult(t, url+"&schema=printed"); refused != nil {
 		t.Error(refused)
@@ -101,9 +97,7 @@ func TestDoctorOfFunctionsOfAnEarlierRelease(t *testing.T) {
 	owner, app := s.URLOf("owner", "")+"&schema=own&schema_owner=owner", s.URLOf("app", "")+"&schema=own&schema_owner=owner"
 	doctortest.Open(t, owner)
 	all, err := pglock.Schema{Name: "own"}.Grants("app")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	s.SQL(all)
 	s.SQL("DROP FUNCTION own.resize; DROP FUNCTION own.mend")
 	r, refused := doctortest.Consult(t, app)
@@ -130,9 +124,7 @@ func TestDoctorOfAServerThatRefuses(t *testing.T) {
 	s := pgtest.Start(t, pgtest.Durable(), pgtest.User("app", ""))
 	doctortest.Open(t, s.URL())
 	all, err := pglock.Schema{}.Grants("app")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	s.SQL(all)
 	url := s.URLOf("app", "")
 

@@ -50,11 +50,9 @@ func TestDoctor(t *testing.T) {
 			name, _, _ := strings.Cut(c.setting, " ")
 			s.SQL("ALTER SYSTEM SET " + c.setting)
 			s.SQL("SELECT pg_reload_conf()")
-			if err := pgtest.Until(func() (bool, error) {
+			noError(t, pgtest.Until(func() (bool, error) {
 				return s.SQL("SELECT setting = reset_val AND setting <> boot_val FROM pg_settings WHERE name = '"+name+"'") == "t", nil
-			}); err != nil {
-				t.Fatal(err)
-			}
+			}))
 			doctortest.Examine(t, t.Context(), doctortest.Open(t, s.URL())).Has(c.check, c.status, name)
 			s.SQL("ALTER SYSTEM RESET " + name)
 			s.SQL("SELECT pg_reload_conf()")

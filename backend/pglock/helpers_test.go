@@ -8,7 +8,10 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
+
+var noError = errtest.None
 
 // ttl is longer than any machine stands still: sessions of it need not be renewed.
 const ttl = time.Minute
@@ -16,9 +19,7 @@ const ttl = time.Minute
 func session(t testing.TB, d driver.Driver) *driver.Opened {
 	t.Helper()
 	s, err := d.Open(context.Background(), driver.SessionOptions{TTL: ttl, Owner: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return s
 }
 

@@ -64,13 +64,6 @@ func waiting(t *testing.T, s *pgtest.Server, where string, n int) {
 // commit lets them commit.
 func (l *late) commit() { l.t.Helper(); l.exec("SELECT pg_advisory_unlock(1)") }
 
-func noError(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func short(t *testing.T, d driver.Driver, ttl time.Duration) *driver.Opened {
 	t.Helper()
 	s, err := d.Open(t.Context(), driver.SessionOptions{TTL: ttl})

@@ -20,9 +20,7 @@ func TestANameWhoseTicketsWereDeletedGoesOn(t *testing.T) {
 			held, waiting := acquire(t, a, c.name, 1), join(t, b, request(c.name, 1))
 			s.SQL("DELETE FROM interlock.ticket t USING interlock.queue q WHERE t.queue = q.name AND q.name = '" + c.name + "' AND " + c.deleted)
 			if c.name == "waiter" {
-				if err := a.Leave(t.Context(), held, true); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, a.Leave(t.Context(), held, true))
 			}
 			if c.name == "holder" {
 				r := request(c.name, 1)
@@ -43,9 +41,7 @@ func TestANameWhoseTicketsWereDeletedGoesOn(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err := next.Leave(t.Context(), got, true); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, next.Leave(t.Context(), got, true))
 		}
 	}
 }

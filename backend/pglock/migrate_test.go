@@ -15,6 +15,7 @@ import (
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/doctor/doctortest"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
 
@@ -66,9 +67,7 @@ func TestSchema(t *testing.T) {
 	t.Run("two in one schema", func(t *testing.T) {
 		a, b := opened(t, s.URL()+"&schema=both&table_prefix=a_"), opened(t, s.URL()+"&schema=both&table_prefix=b_")
 		swap := driver.Swap{ID: strings.Repeat("1", 32), Name: "x/value", Value: []byte("a")}
-		if _, err := a.Swap(t.Context(), swap); err != nil {
-			t.Fatal(err)
-		}
+		errtest.Must(a.Swap(t.Context(), swap))(t)
 		if c, err := b.Load(t.Context(), "x/value"); err != nil || c.Version != 0 {
 			t.Errorf("the other one has it, too: %v, %v", c, err)
 		}
@@ -82,9 +81,7 @@ func TestSchema(t *testing.T) {
 			t.Error(why)
 		}
 		sql, err := pglock.Schema{Name: "theirs"}.SQL("app")
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		s.SQL("BEGIN;" + sql + "COMMIT;")
 		useful(t, opened(t, url))
 	})
@@ -117,12 +114,8 @@ func useful(t *testing.T, d driver.Driver) {
 	ctx := t.Context()
 	a := session(t, d)
 	k := acquire(t, a, "q", 1)
-	if err := a.Leave(ctx, k, true); err != nil {
-		t.Fatal(err)
-	}
-	if err := a.Close(ctx); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, a.Leave(ctx, k, true))
+	noError(t, a.Close(ctx))
 }
 
 // Promise: a server is found by the folder of its socket, written as psql wants it.

@@ -21,9 +21,7 @@ func TestARunningProgramMakesDroppedTablesAgain(t *testing.T) {
 	s := pgtest.Start(t, pgtest.User("app", ""))
 	s.SQL("CREATE SCHEMA own AUTHORIZATION app")
 	d, err := openURL(t.Context(), s.URLOf("app", "")+"&schema=own")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer d.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(time.Minute))
 	defer cancel()
@@ -67,18 +65,12 @@ func TestAMemberOfAQuorumThatComesBackEmptyCountsAgain(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Start(t)
 	d, err := openURL(t.Context(), s.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	q, err := quorumlock.New(memlock.NewWorld().Driver(), memlock.NewWorld().Driver(), d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer q.Close()
 	o, err := q.Open(t.Context(), driver.SessionOptions{TTL: 2 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer o.Close(t.Context())
 	counts := func(when string) {
 		t.Helper()

@@ -23,19 +23,13 @@ func TestPoolsThatProgramsHave(t *testing.T) {
 	} {
 		t.Run(mode.String(), func(t *testing.T) {
 			c, err := pgxpool.ParseConfig(s.URL())
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			c.ConnConfig.DefaultQueryExecMode = mode
 			pool, err := pgxpool.NewWithConfig(t.Context(), c)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			defer pool.Close()
 			d, err := pglock.New(t.Context(), pool)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			handOver(t, d)
 			everything(t, d)
 			if err := d.Close(); err != nil {
@@ -54,16 +48,12 @@ func everything(t *testing.T, d driver.Driver) {
 	ctx := t.Context()
 	value := []byte{0, 1, '\'', '\\', 255}
 	cell, err := d.Swap(ctx, driver.Swap{ID: newID(), Name: "it's a \\ name/value", Version: last(t, d, "it's a \\ name/value"), Value: value})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if got, err := d.Load(ctx, "it's a \\ name/value"); err != nil || got.Version != cell.Version || !bytes.Equal(got.Value, value) {
 		t.Errorf("Load: %v, %v", got, err)
 	}
 	a, err := d.Open(ctx, driver.SessionOptions{TTL: time.Minute, Owner: "it's \\ me"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	r := request("it's a \\ queue", 3)
 	r.Note, r.Hold = value, time.Hour
 	k := join(t, a, r)
@@ -88,8 +78,6 @@ func everything(t *testing.T, d driver.Driver) {
 func last(t *testing.T, d driver.Driver, cell string) uint64 {
 	t.Helper()
 	c, err := d.Load(t.Context(), cell)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return c.Version
 }

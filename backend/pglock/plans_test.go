@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
 
@@ -31,9 +32,7 @@ func crowd(t *testing.T, s *driver.Opened, n int, r func() driver.Request) []dri
 		}()
 	}
 	for range at {
-		if err := <-errs; err != nil {
-			t.Fatal(err)
-		}
+		noError(t, <-errs)
 	}
 	return all
 }
@@ -53,9 +52,7 @@ func TestNoTableIsScanned(t *testing.T) {
 	d := opened(t, s.URL()+"&pool_max_conns=2")
 	open := func() *driver.Opened {
 		s, err := d.Open(t.Context(), driver.SessionOptions{TTL: time.Hour, Owner: "test"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		return s
 	}
 	b := open()
@@ -67,22 +64,14 @@ func TestNoTableIsScanned(t *testing.T) {
 				capacity = 300
 			}
 			k := join(t, a, request(queue, capacity))
-			if _, err := a.Renew(t.Context(), []driver.Ticket{k}); err != nil {
-				t.Fatal(err)
-			}
-			if err := a.Leave(t.Context(), k, true); err != nil {
-				t.Fatal(err)
-			}
+			errtest.Must(a.Renew(t.Context(), []driver.Ticket{k}))(t)
+			noError(t, a.Leave(t.Context(), k, true))
 			k = join(t, a, request(queue, capacity))
-			if err := d.Ask(t.Context(), queue, k.ID, driver.Force); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, d.Ask(t.Context(), queue, k.ID, driver.Force))
 			busy := request(queue, capacity)
 			busy.NoWait = true
 			if k, err := a.Join(t.Context(), busy); err == nil {
-				if err := a.Leave(t.Context(), k, true); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, a.Leave(t.Context(), k, true))
 			}
 		}
 	}
@@ -95,13 +84,9 @@ func TestNoTableIsScanned(t *testing.T) {
 	line := crowd(t, b, 500, func() driver.Request { return request("line", 1) })
 	crowd(t, b, 500, func() driver.Request { return request("crowd", 300) })
 	held := line[slices.IndexFunc(line, func(k driver.Ticket) bool { return k.Held })]
-	if err := b.Leave(t.Context(), held, true); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, b.Leave(t.Context(), held, true))
 	steps()
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, d.Close())
 	if after := scans(t, s); after != before {
 		t.Errorf("tables were read as a whole: before, and how often,\n%s\nand now\n%s", before, after)
 	}
@@ -111,9 +96,7 @@ func TestNoTableIsScanned(t *testing.T) {
 // when they end.
 func scans(t *testing.T, s *pgtest.Server) string {
 	t.Helper()
-	if err := pgtest.Until(func() (bool, error) { return len(s.Backends("application_name = 'interlock'")) == 0, nil }); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, pgtest.Until(func() (bool, error) { return len(s.Backends("application_name = 'interlock'")) == 0, nil }))
 	return s.SQL("SELECT relname, seq_scan FROM pg_stat_user_tables WHERE relname NOT IN ('meta', 'sentinel') ORDER BY 1")
 }
 
@@ -133,18 +116,12 @@ func TestConnectionForNewsWhileSomebodyWaits(t *testing.T) {
 	waits := join(t, b, request("q", 1))
 	got := make(chan error, 1)
 	go func() { _, err := b.Await(t.Context(), waits); got <- err }()
-	if err := pgtest.Until(func() (bool, error) { return listening() == 1, nil }); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, pgtest.Until(func() (bool, error) { return listening() == 1, nil }))
 	if n := len(s.Backends("application_name = 'interlock'")); n != 2 {
 		t.Errorf("somebody waits: %d connections", n)
 	}
-	if err := a.Leave(t.Context(), held, true); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-got; err != nil {
-		t.Fatal(err)
-	}
+	noError(t, a.Leave(t.Context(), held, true))
+	noError(t, <-got)
 }
 
 // Promise: nobody is sent news that is not his: of 20 clients that wait, each is
@@ -172,20 +149,14 @@ func TestNewsGoToTheWinner(t *testing.T) {
 		}()
 	}
 	// The holder listens, too.
-	if err := pgtest.Until(func() (bool, error) { return len(s.Backends(listen)) == len(proxies)+1, nil }); err != nil {
-		t.Fatal(err)
-	}
-	if err := holder.Leave(t.Context(), held, true); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, pgtest.Until(func() (bool, error) { return len(s.Backends(listen)) == len(proxies)+1, nil }))
+	noError(t, holder.Leave(t.Context(), held, true))
 	for want := range proxies {
 		i := <-got
 		if i != want {
 			t.Fatalf("%d is served, not %d", i, want)
 		}
-		if err := sessions[i].Leave(t.Context(), waits[i], true); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, sessions[i].Leave(t.Context(), waits[i], true))
 	}
 	until(t, "the news of all grants have arrived", func() bool {
 		return !slices.ContainsFunc(proxies, func(p *pgtest.Proxy) bool { return p.Notifications() == 0 })

@@ -16,6 +16,7 @@ import (
 	"github.com/interlock-go/interlock/backend/pglock"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
 
@@ -27,9 +28,7 @@ func TestHeartbeatsDoNotQueueForAConnection(t *testing.T) {
 	const connections = 1
 	url := fmt.Sprintf("%s&pool_max_conns=%d", server.URL(), connections)
 	program, err := pgxpool.New(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(program.Close)
 	for name, open := range map[string]func() (driver.Driver, error){
 		"own pool":     func() (driver.Driver, error) { return openURL(t.Context(), url) },
@@ -40,9 +39,7 @@ func TestHeartbeatsDoNotQueueForAConnection(t *testing.T) {
 			var all []*driver.Opened
 			for range 1 + connections {
 				d, err := open()
-				if err != nil {
-					t.Fatal(err)
-				}
+				noError(t, err)
 				defer d.Close()
 				all = append(all, session(t, d))
 			}
@@ -56,9 +53,7 @@ func TestHeartbeatsDoNotQueueForAConnection(t *testing.T) {
 					go func() { _, err := s.Join(t.Context(), request("stuck", calls*connections)); done <- err }()
 				}
 			}
-			if err := pgtest.Until(func() (bool, error) { return len(server.Backends("wait_event_type = 'Lock'")) == connections, nil }); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, pgtest.Until(func() (bool, error) { return len(server.Backends("wait_event_type = 'Lock'")) == connections, nil }))
 			for range 3 {
 				got, err := holds.Renew(t.Context(), []driver.Ticket{held})
 				if err != nil || len(got) != 1 || got[0].State != driver.Kept {
@@ -98,9 +93,7 @@ func TestAHeartbeatOverALongWayKeepsItsConnection(t *testing.T) {
 	proxy := pgtest.NewProxy(t, server.Addr)
 	url := strings.Replace(server.URL(), server.Addr, proxy.Addr, 1)
 	program, err := pgxpool.New(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(program.Close)
 	for name, open := range map[string]func() (driver.Driver, error){
 		"own pool":  func() (driver.Driver, error) { return openURL(t.Context(), url) },
@@ -108,9 +101,7 @@ func TestAHeartbeatOverALongWayKeepsItsConnection(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, err := open()
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			defer d.Close()
 			s := session(t, d)
 			held := acquire(t, s, "held "+name, 1)
@@ -122,14 +113,10 @@ func TestAHeartbeatOverALongWayKeepsItsConnection(t *testing.T) {
 				proxy.Late()
 				renewed := make(chan error, 1)
 				go func() { _, err := s.Renew(t.Context(), []driver.Ticket{held}); renewed <- err }()
-				if err := pgtest.Until(func() (bool, error) { return proxy.ToServer().Bytes > sent, nil }); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, pgtest.Until(func() (bool, error) { return proxy.ToServer().Bytes > sent, nil }))
 				time.Sleep(100 * time.Millisecond) // the way back
 				proxy.Resume()
-				if err := <-renewed; err != nil {
-					t.Fatal(err)
-				}
+				noError(t, <-renewed)
 			}
 			after := server.Backends(mine)
 			for _, pid := range before {
@@ -149,9 +136,7 @@ func TestAHeartbeatOverALongWayKeepsItsConnection(t *testing.T) {
 func stick(t *testing.T, server *pgtest.Server, s *driver.Opened) (unlock func()) {
 	t.Helper()
 	for _, queue := range []string{"stuck", "stuck too"} {
-		if err := s.Leave(t.Context(), acquire(t, s, queue, 1), true); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, s.Leave(t.Context(), acquire(t, s, queue, 1), true))
 	}
 	return lockRows(t, server)
 }
@@ -160,13 +145,9 @@ func stick(t *testing.T, server *pgtest.Server, s *driver.Opened) (unlock func()
 func lockRows(t *testing.T, server *pgtest.Server) (unlock func()) {
 	t.Helper()
 	raw, err := pgx.Connect(t.Context(), server.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { _ = raw.Close(context.Background()) })
-	if _, err := raw.Exec(t.Context(), "BEGIN; SELECT FROM interlock.queue WHERE name LIKE 'stuck%' FOR UPDATE"); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(raw.Exec(t.Context(), "BEGIN; SELECT FROM interlock.queue WHERE name LIKE 'stuck%' FOR UPDATE"))(t)
 	return func() {
 		if _, err := raw.Exec(context.Background(), "COMMIT"); err != nil {
 			t.Error(err)
@@ -192,9 +173,7 @@ func TestJoinsLeaveAConnectionToReleases(t *testing.T) {
 		queue := []string{"stuck", "stuck too"}[i/2%2]
 		go func() { _, err := joins[i%2].Join(t.Context(), request(queue, calls)); done <- err }()
 	}
-	if err := pgtest.Until(func() (bool, error) { return len(server.Backends("wait_event_type = 'Lock'")) > 2, nil }); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, pgtest.Until(func() (bool, error) { return len(server.Backends("wait_event_type = 'Lock'")) > 2, nil }))
 	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(30*time.Second))
 	defer cancel()
 	for what, do := range map[string]func() error{
@@ -277,12 +256,8 @@ func TestNewsTakeThePlaceOfAnotherConnection(t *testing.T) {
 	until(t, "somebody listens", func() bool {
 		return len(server.Backends("usename = 'few' AND "+listen)) == 1
 	})
-	if err := holder.Leave(t.Context(), held, true); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-granted; err != nil {
-		t.Fatal(err)
-	}
+	noError(t, holder.Leave(t.Context(), held, true))
+	noError(t, <-granted)
 }
 
 // Promise: clients of a process with one URL share one pool, which the last of them
@@ -295,9 +270,7 @@ func TestClientsOfAProcessShareOnePool(t *testing.T) {
 	for i := range 20 {
 		d := opened(t, url)
 		s := session(t, d)
-		if err := s.Leave(t.Context(), acquire(t, s, fmt.Sprint(i), 1), true); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, s.Leave(t.Context(), acquire(t, s, fmt.Sprint(i), 1), true))
 		all = append(all, d)
 	}
 	other := session(t, opened(t, server.URL()+"&application_name=other"))
@@ -309,17 +282,13 @@ func TestClientsOfAProcessShareOnePool(t *testing.T) {
 	}
 	last := session(t, all[0])
 	for _, d := range all[1:] {
-		if err := d.Close(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, d.Close())
 		if err := d.Close(); err != nil { // it gives up its share of the pool once
 			t.Errorf("Close, again: %v", err)
 		}
 	}
 	acquire(t, last, "last", 1)
-	if err := all[0].Close(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, all[0].Close())
 	if err := pgtest.Until(func() (bool, error) { return len(server.Backends("application_name = 'one'")) == 0, nil }); err != nil {
 		t.Error(err)
 	}

@@ -110,16 +110,12 @@ func handOver(t *testing.T, d driver.Driver) {
 			}
 			got <- k
 		}()
-		if err := a.Leave(t.Context(), held, true); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, a.Leave(t.Context(), held, true))
 		if k := <-got; !k.Held || k.Token <= held.Token {
 			t.Fatalf("after %+v: %+v", held, k)
 		}
 		a, b = b, a
-		if err := a.Leave(t.Context(), waits, true); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, a.Leave(t.Context(), waits, true))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
 
@@ -177,17 +178,13 @@ func TestFunctionsAreNotReplacedWhileTablesAreRead(t *testing.T) {
 	a := session(t, opened(t, s.URL()))
 	age(s, "interlock")
 	conn := connect(t, s)
-	if _, err := conn.Exec(t.Context(), "BEGIN; LOCK TABLE interlock.floor IN ACCESS SHARE MODE"); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(conn.Exec(t.Context(), "BEGIN; LOCK TABLE interlock.floor IN ACCESS SHARE MODE"))(t)
 	d := opened(t, s.URL())
 	if err := d.Resize(t.Context(), "s", 3); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("Resize: %v", err)
 	}
 	noError(t, a.Leave(t.Context(), acquire(t, a, "new", 1), true))
-	if _, err := conn.Exec(t.Context(), "COMMIT"); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(conn.Exec(t.Context(), "COMMIT"))(t)
 	noError(t, opened(t, s.URL()).Resize(t.Context(), "s", 3))
 }
 

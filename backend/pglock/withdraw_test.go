@@ -10,6 +10,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
 
@@ -20,34 +21,24 @@ func TestManyGiveUpInOneExchange(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	pool, err := pgxpool.New(ctx, pgtest.Start(t).URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(pool.Close)
 	c := &config{}
-	if err := c.check(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, c.check())
 	s := newStore(poolOf(pool), c)
 	t.Cleanup(s.Close)
-	if err := s.open(ctx); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.open(ctx))
 	mine := exchange.Session{ID: exchange.NewID(), TTL: time.Minute, Owner: "test"}
 	others := mine
 	others.ID = exchange.NewID()
 	for _, session := range []exchange.Session{mine, others} {
-		if _, err := s.Begin(ctx, session); err != nil {
-			t.Fatal(err)
-		}
+		errtest.Must(s.Begin(ctx, session))(t)
 	}
 	join := func(session exchange.Session) string {
 		t.Helper()
 		id := exchange.NewID()
 		r := driver.Request{ID: id, Queue: "q", Kind: driver.Mutex, Units: 1, Capacity: 1}
-		if _, err := s.Join(ctx, exchange.Join{Request: r, Session: session}); err != nil {
-			t.Fatal(err)
-		}
+		errtest.Must(s.Join(ctx, exchange.Join{Request: r, Session: session}))(t)
 		return id
 	}
 	granted, waits, theirs, last := join(mine), join(mine), join(others), join(mine)
@@ -65,9 +56,7 @@ func TestManyGiveUpInOneExchange(t *testing.T) {
 	states := func(session exchange.Session, ids ...string) (all []exchange.State) {
 		t.Helper()
 		got, err := s.Look(ctx, session, refs(ids...))
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		for _, one := range got {
 			all = append(all, one.State)
 		}
@@ -85,9 +74,7 @@ func TestManyGiveUpInOneExchange(t *testing.T) {
 	if gone, _, err := s.Withdraw(ctx, mine, "nobody was here", []string{never}, true); err != nil || !slices.Equal(gone, []bool{true}) {
 		t.Errorf("a queue that does not exist: %v, %v", gone, err)
 	}
-	if _, err := s.End(ctx, mine, nil); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(s.End(ctx, mine, nil))(t)
 	if _, _, err := s.Withdraw(ctx, mine, "q", []string{last}, true); !errors.Is(err, driver.ErrSession) {
 		t.Errorf("a session that is over: %v", err)
 	}

@@ -27,9 +27,7 @@ func mutex(queue string) driver.Request {
 func open(t testing.TB, path string) driver.Driver {
 	t.Helper()
 	d, err := sqlitelock.New(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() {
 		if err := d.Close(); err != nil {
 			t.Error(err)
@@ -41,9 +39,7 @@ func open(t testing.TB, path string) driver.Driver {
 func session(t testing.TB, d driver.Driver, ttl time.Duration) *driver.Opened {
 	t.Helper()
 	s, err := d.Open(t.Context(), driver.SessionOptions{TTL: ttl, Owner: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return s
 }
 
@@ -51,15 +47,11 @@ func session(t testing.TB, d driver.Driver, ttl time.Duration) *driver.Opened {
 // settings.
 func BenchmarkOneRow(b *testing.B) {
 	c, err := sqlite.OpenConn(filepath.Join(b.TempDir(), "locks.db"), sqlite.OpenReadWrite|sqlite.OpenCreate|sqlite.OpenWAL)
-	if err != nil {
-		b.Fatal(err)
-	}
+	noError(b, err)
 	defer c.Close()
 	run := func(sql string, args ...string) {
 		s, err := c.Prepare(sql)
-		if err != nil {
-			b.Fatal(err)
-		}
+		noError(b, err)
 		for i, a := range args {
 			s.BindText(i+1, a)
 		}
@@ -83,12 +75,8 @@ func BenchmarkJoinLeave(b *testing.B) {
 	ctx := context.Background()
 	for b.Loop() {
 		t, err := s.Join(ctx, mutex("q"))
-		if err != nil {
-			b.Fatal(err)
-		}
-		if err := s.Leave(ctx, t, true); err != nil {
-			b.Fatal(err)
-		}
+		noError(b, err)
+		noError(b, s.Leave(ctx, t, true))
 	}
 }
 
@@ -107,9 +95,7 @@ func BenchmarkHandOver(b *testing.B) {
 			join := func(i int) {
 				s := sessions[i%2]
 				t, err := s.Join(ctx, mutex("q"))
-				if err != nil {
-					b.Fatal(err)
-				}
+				noError(b, err)
 				line <- place{s, t}
 			}
 			for i := range n + 1 {
@@ -119,14 +105,10 @@ func BenchmarkHandOver(b *testing.B) {
 			for b.Loop() {
 				p := <-line
 				t, err := p.s.Await(ctx, p.t)
-				if err != nil {
-					b.Fatal(err)
-				}
+				noError(b, err)
 				join(i)
 				i++
-				if err := p.s.Leave(ctx, t, true); err != nil {
-					b.Fatal(err)
-				}
+				noError(b, p.s.Leave(ctx, t, true))
 			}
 		})
 	}
@@ -139,25 +121,13 @@ func BenchmarkOpenLockClose(b *testing.B) {
 	ctx := context.Background()
 	for b.Loop() {
 		d, err := sqlitelock.New(ctx, path)
-		if err != nil {
-			b.Fatal(err)
-		}
+		noError(b, err)
 		s, err := d.Open(ctx, driver.SessionOptions{TTL: 15 * time.Second})
-		if err != nil {
-			b.Fatal(err)
-		}
+		noError(b, err)
 		t, err := s.Join(ctx, mutex("q"))
-		if err != nil {
-			b.Fatal(err)
-		}
-		if err := s.Leave(ctx, t, true); err != nil {
-			b.Fatal(err)
-		}
-		if err := s.Close(ctx); err != nil {
-			b.Fatal(err)
-		}
-		if err := d.Close(); err != nil {
-			b.Fatal(err)
-		}
+		noError(b, err)
+		noError(b, s.Leave(ctx, t, true))
+		noError(b, s.Close(ctx))
+		noError(b, d.Close())
 	}
 }

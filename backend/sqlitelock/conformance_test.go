@@ -97,15 +97,11 @@ func loseMessages(t testing.TB, path string) (resume func()) {
 		t.Fatalf("no sockets in %s-interlock: %v", path, err)
 	}
 	for _, p := range posts {
-		if err := os.Rename(p, p+".lost"); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.Rename(p, p+".lost"))
 	}
 	return func() {
 		for _, p := range posts {
-			if err := os.Rename(p+".lost", p); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, os.Rename(p+".lost", p))
 		}
 	}
 }
@@ -113,9 +109,7 @@ func loseMessages(t testing.TB, path string) (resume func()) {
 // damages are what can be written into each column of the rows of a name.
 func damages(t testing.TB, path, name string) (all []drivertest.Damage) {
 	c, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { c.Close() })
 	c.SetBusyTimeout(limit)
 	for _, table := range [][2]string{{"queue", "name"}, {"ticket", "queue"}, {"cell", "name"}} {

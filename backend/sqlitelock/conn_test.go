@@ -43,13 +43,9 @@ func fill(t *testing.T, n int, value []byte) { bind(t, n, value)() }
 func bind(t *testing.T, n int, value []byte) (leave func()) {
 	t.Helper()
 	c, err := sqlite.OpenConn(":memory:", sqlite.OpenReadWrite)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	s, _, err := c.PrepareTransient(fmt.Sprintf("SELECT ?%d", n))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for i := range n {
 		s.BindBytes(i+1, value)
 	}

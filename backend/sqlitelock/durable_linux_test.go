@@ -30,9 +30,7 @@ func TestWhatOutlastsAPowerLoss(t *testing.T) {
 
 	syncs := func() int {
 		text, err := os.ReadFile(log)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		return strings.Count(string(text), "sync")
 	}
 	for _, step := range []struct {

@@ -12,6 +12,7 @@ import (
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/driver/exchange/exchangetest"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // A ticket whose fixed end has passed does not stand, though nobody has taken it out
@@ -41,9 +42,7 @@ func TestAJoinThatComesAfterClose(t *testing.T) {
 	d := start(t, newFile(t))
 	for range 10 {
 		s := begin(t, d)
-		if _, err := d.store.file.lock.take(t.Context(), coming, nil); err != nil {
-			t.Fatal(err)
-		}
+		errtest.Must(d.store.file.lock.take(t.Context(), coming, nil))(t)
 		ctx, cancel := context.WithTimeout(t.Context(), limit)
 		defer cancel()
 		closed, joined := make(chan error, 1), make(chan error, 1)
@@ -157,9 +156,7 @@ func TestKeepIsProvenFromBeforeItsExchange(t *testing.T) {
 		close(on)
 		return on
 	})
-	if err := s.Keep(t.Context(), tk, time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.Keep(t.Context(), tk, time.Hour))
 	r.Retry = true
 	if again := s.mustJoin(t, r, true); again.Proof > written || again.Proof == 0 {
 		t.Errorf("it is proven from %v after it was written", again.Proof.Sub(written))
@@ -173,9 +170,7 @@ func TestWhoWaitsHearsOfAnEarlierEnd(t *testing.T) {
 	a, b := begin(t, da), begin(t, start(t, da.store.file.path)) // of an hour
 	held := a.mustJoin(t, mutex("q"), true)
 	next := b.mustJoin(t, mutex("q"), false)
-	if err := a.Keep(t.Context(), held, 100*time.Millisecond); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, a.Keep(t.Context(), held, 100*time.Millisecond))
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	if got, err := b.Await(ctx, next); err != nil || !got.Held {
@@ -214,9 +209,7 @@ func TestNothingIsGrantedToTheDead(t *testing.T) {
 	sid := dead.session().sid
 	sql(t, d, fmt.Sprintf("UPDATE ticket SET since = -9000000000000000 WHERE sid = %d", sid))
 	sql(t, d, fmt.Sprintf("UPDATE session SET expires = 1 WHERE sid = %d", sid))
-	if err := a.Leave(t.Context(), held, true); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, a.Leave(t.Context(), held, true))
 	got, err := b.Renew(t.Context(), []driver.Ticket{next})
 	q, errRead := d.Follow(t.Context(), "q", "")
 	if err != nil || errRead != nil || len(got) != 1 || got[0].State != driver.Kept || len(q.Members) != 1 || !q.Members[0].Held {

@@ -22,48 +22,34 @@ func TestFilesThatAreRefused(t *testing.T) {
 	made := func(t *testing.T, path string) { // one of ours, closed, in one piece
 		t.Helper()
 		d, err := sqlitelock.New(t.Context(), path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		s := session(t, d, time.Hour)
 		for range 50 {
 			join(t, s, mutex(newID()), true)
 		}
-		if err := d.Close(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, d.Close())
 	}
 	write := func(t *testing.T, path string, data []byte) {
 		t.Helper()
-		if err := os.WriteFile(path, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(path, data, 0o600))
 	}
 	change := func(t *testing.T, path string, f func([]byte) []byte) {
 		t.Helper()
 		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		write(t, path, f(data))
 	}
 	sql := func(t *testing.T, path, script string) {
 		t.Helper()
 		c, err := sqlite.OpenConn(path, sqlite.OpenReadWrite|sqlite.OpenCreate)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		defer c.Close()
-		if err := sqlitex.ExecuteScript(c, script, nil); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, sqlitex.ExecuteScript(c, script, nil))
 	}
 	log := func(t *testing.T, path string) {
 		t.Helper()
 		c, err := sqlite.OpenConn(path, sqlite.OpenReadWrite|sqlite.OpenWAL)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		c.Close()
 	}
 	for _, c := range []struct {
@@ -86,9 +72,7 @@ func TestFilesThatAreRefused(t *testing.T) {
 			change(t, p, func(b []byte) []byte { copy(b[100:4096], make([]byte, 3996)); return b })
 		}, "damaged"},
 		{"a directory", func(t *testing.T, p string) {
-			if err := os.Mkdir(p, 0o700); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, os.Mkdir(p, 0o700))
 		}, "is a directory"},
 		{"a symbolic link to nothing", func(t *testing.T, p string) {
 			if err := os.Symlink(p+".none", p); err != nil {
@@ -140,9 +124,7 @@ func contents(t *testing.T, dir string) string {
 		all.WriteString("\n")
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return all.String()
 }
 
@@ -160,9 +142,7 @@ func TestPathsThatAreRefused(t *testing.T) {
 		{"sqlite:x.db?nosuch=1", "unknown option nosuch"},
 	} {
 		u, err := driver.ParseURL(c.url)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		if d, err := driver.OpenURL(within(t), u); err == nil {
 			d.Close()
 			t.Errorf("%s was opened", c.url)
@@ -197,9 +177,7 @@ func TestDamageWhileInUse(t *testing.T) {
 func TestNamesOfOneFile(t *testing.T) {
 	dir := t.TempDir()
 	sub := filepath.Join(dir, "sub")
-	if err := os.Mkdir(sub, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Mkdir(sub, 0o700))
 	path := filepath.Join(sub, "locks.db")
 	s := session(t, open(t, path), time.Hour)
 	held := join(t, s, mutex("q"), true)
@@ -214,9 +192,7 @@ func TestNamesOfOneFile(t *testing.T) {
 	for _, name := range names {
 		other := session(t, open(t, name), time.Hour)
 		next := join(t, other, mutex("q"), false)
-		if err := s.Leave(t.Context(), held, true); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, s.Leave(t.Context(), held, true))
 		s, held = other, await(t, other, next) // by a message
 	}
 	if left, _ := filepath.Glob(filepath.Join(dir, "*-interlock")); left != nil {
@@ -237,9 +213,7 @@ func TestALongPath(t *testing.T) {
 	s, other := session(t, a, time.Hour), session(t, b, time.Hour)
 	held := join(t, s, mutex("q"), true)
 	next := join(t, other, mutex("q"), false)
-	if err := s.Leave(t.Context(), held, true); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.Leave(t.Context(), held, true))
 	await(t, other, next)
 	for _, f := range a.Check(t.Context()) {
 		if f.Check == "messages" && f.Status != driver.OK {
@@ -248,9 +222,7 @@ func TestALongPath(t *testing.T) {
 	}
 	// The death is noticed as well.
 	last := join(t, s, mutex("q"), false)
-	if err := b.Close(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, b.Close())
 	await(t, s, last)
 }
 
@@ -293,9 +265,7 @@ func TestCheckFindsAReplacedFile(t *testing.T) {
 // and corrupts files under exactly our load.
 func TestEngineIsNewEnough(t *testing.T) {
 	c, err := sqlite.OpenConn(":memory:")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer c.Close()
 	var version int64
 	err = sqlitex.ExecuteTransient(c, "SELECT sqlite_version()", &sqlitex.ExecOptions{ResultFunc: func(s *sqlite.Stmt) error {
@@ -306,9 +276,7 @@ func TestEngineIsNewEnough(t *testing.T) {
 		version = a*1_000_000 + b*1000 + d
 		return nil
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if version < 3_051_003 {
 		t.Errorf("SQLite %d is older than 3.51.3", version)
 	}

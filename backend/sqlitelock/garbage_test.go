@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // garbage is what a column may have been overwritten with.
@@ -47,9 +48,7 @@ func TestGarbageInATokenHarmsOneName(t *testing.T) {
 	raise := func(name string) {
 		t.Helper()
 		floor = max(floor, last["harmed"], last["well"]) + 1<<30
-		if err := d.Raise(t.Context(), name, floor); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, d.Raise(t.Context(), name, floor))
 		last["harmed"] = floor
 	}
 	for _, column := range []string{"last", "granted", "shift"} {
@@ -79,16 +78,12 @@ func TestGarbageInATokenHarmsOneName(t *testing.T) {
 				overwrite()
 				s.isRefused(t, "harmed")
 				s.mustLeave(t, held)
-				if _, err := other.Renew(t.Context(), []driver.Ticket{waits}); err != nil {
-					t.Fatal(err)
-				}
+				errtest.Must(other.Renew(t.Context(), []driver.Ticket{waits}))(t)
 				if q, err := d.Follow(t.Context(), "harmed", ""); err != nil || len(q.Members) != 2 || q.Members[0].Held {
 					t.Errorf("%+v %v", q, err)
 				}
 				raise(cure)
-				if _, err := other.Renew(t.Context(), []driver.Ticket{waits}); err != nil {
-					t.Fatal(err)
-				}
+				errtest.Must(other.Renew(t.Context(), []driver.Ticket{waits}))(t)
 			} else {
 				s.mustLeave(t, held)
 			}
@@ -120,9 +115,7 @@ func TestGarbageInTheFloorHarmsNoKnownName(t *testing.T) {
 		name := fmt.Sprint("new", i)
 		s.isRefused(t, name, "--all")
 		last[name] = last["well"] + 1<<30
-		if err := d.Raise(t.Context(), "", last[name]); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, d.Raise(t.Context(), "", last[name]))
 		last["well"] = last[name]
 		s.passes(t, name, last)
 		s.passes(t, "well", last)

@@ -8,7 +8,10 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
+
+var noError = errtest.None
 
 // limit bounds every wait for something that must happen.
 const limit = time.Minute
@@ -24,9 +27,7 @@ func within(t testing.TB) context.Context {
 func join(t testing.TB, s *driver.Opened, r driver.Request, held bool) driver.Ticket {
 	t.Helper()
 	got, err := s.Join(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if got.Held != held {
 		t.Fatalf("Join: held %v", got.Held)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/interlock-go/interlock/backend/sqlitelock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"golang.org/x/sys/unix"
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
@@ -30,9 +31,7 @@ func tamper(t *testing.T, path, script string) {
 		c.SetBusyTimeout(limit)
 		err = sqlitex.ExecuteScript(c, script, nil)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 }
 
 // insert writes a session of somebody who does not live any more.
@@ -47,24 +46,16 @@ func outside(t *testing.T) (dir string, untouched func()) {
 	t.Helper()
 	dir = t.TempDir()
 	for _, name := range []string{"file", "x.live", "turn"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(name), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(filepath.Join(dir, name), []byte(name), 0o600))
 	}
 	stream, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, "x.sock"), Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { stream.Close() })
 	datagrams, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(dir, "x.post"), Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { datagrams.Close() })
 	for _, name := range []string{"x.sock", "x.post"} {
-		if err := os.Chmod(filepath.Join(dir, name), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.Chmod(filepath.Join(dir, name), 0o600))
 	}
 	before := contents(t, dir)
 	return dir, func() {
@@ -90,13 +81,9 @@ func outside(t *testing.T) (dir string, untouched func()) {
 func swapper(t *testing.T, folder, target string) (stop func() (swapped int)) {
 	t.Helper()
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	events := os.NewFile(uintptr(fd), "inotify")
-	if _, err := unix.InotifyAddWatch(fd, folder, unix.IN_CREATE); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(unix.InotifyAddWatch(fd, folder, unix.IN_CREATE))(t)
 	var work sync.WaitGroup
 	swapped := 0
 	work.Go(func() {
@@ -132,9 +119,7 @@ func TestNoModeIsSetOutsideTheFolder(t *testing.T) {
 	dir, untouched := outside(t)
 	path := file(t)
 	d, err := sqlitelock.New(t.Context(), path, sqlitelock.Mode(0o660))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer d.Close()
 	stop := swapper(t, path+"-interlock", filepath.Join(dir, "file"))
 	for i := range 100 {
@@ -146,9 +131,7 @@ func TestNoModeIsSetOutsideTheFolder(t *testing.T) {
 			continue
 		}
 		other, err := sqlitelock.New(t.Context(), path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		if err := other.Close(); err != nil {
 			t.Error(err)
 		}
@@ -169,9 +152,7 @@ func TestNoLinkIsFollowedOutOfTheFolder(t *testing.T) {
 	s := session(t, d, time.Hour)
 	id := newID()
 	for _, name := range []string{"live", "sock", "post"} {
-		if err := os.Symlink(filepath.Join(dir, "x."+name), filepath.Join(path+"-interlock", id+"."+name)); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.Symlink(filepath.Join(dir, "x."+name), filepath.Join(path+"-interlock", id+"."+name)))
 	}
 	insert(t, path, id, id+".post", 1<<62)
 	tamper(t, path, fmt.Sprintf("UPDATE file SET opened = opened + 1; INSERT INTO watch VALUES ('queue', 'q', '%s.post')", id))
@@ -211,9 +192,7 @@ func TestNamesInTheFileAreChecked(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			path := file(t)
 			up, err := filepath.Rel(path+"-interlock", dir)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			d := open(t, path)
 			s := session(t, d, time.Hour)
 			for i, name := range row {
@@ -245,9 +224,7 @@ func TestAPipeInTheFolderKeepsNobodyWaiting(t *testing.T) {
 	d := open(t, path)
 	s := session(t, d, time.Hour)
 	id := newID()
-	if err := syscall.Mkfifo(filepath.Join(path+"-interlock", id+".live"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, syscall.Mkfifo(filepath.Join(path+"-interlock", id+".live"), 0o600))
 	insert(t, path, id, "", 1<<62)
 	done := make(chan error, 1)
 	go func() {
@@ -271,9 +248,7 @@ func TestAPipeInTheFolderKeepsNobodyWaiting(t *testing.T) {
 		"a link":   func() error { return os.Symlink("/dev/null", turn) },
 		"a folder": func() error { return os.Mkdir(turn, 0o700) },
 	} {
-		if err := errors.Join(os.Remove(turn), make()); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, errors.Join(os.Remove(turn), make()))
 		if other, err := sqlitelock.New(within(t), path); !driver.IsPermanent(err) || errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s instead of the file turn: %v", what, err)
 			if err == nil {
@@ -299,16 +274,12 @@ func TestWhatIsNoFileOfSQLiteIsRefused(t *testing.T) {
 					path := filepath.Join(t.TempDir(), "locks.db")
 					if made {
 						d, err := sqlitelock.New(t.Context(), path)
-						if err != nil {
-							t.Fatal(err)
-						}
+						noError(t, err)
 						d.Close()
 					}
 					name := path + end
 					target := filepath.Join(filepath.Dir(path), "target")
-					if err := errors.Join(os.WriteFile(target, nil, 0o600), os.RemoveAll(name), make(name, target)); err != nil {
-						t.Fatal(err)
-					}
+					noError(t, errors.Join(os.WriteFile(target, nil, 0o600), os.RemoveAll(name), make(name, target)))
 					before, _ := os.Lstat(target)
 					done := within(t)
 					go func() {
@@ -364,15 +335,11 @@ func TestWhoseFilesAreUsed(t *testing.T) {
 	}
 	chmod := func(t *testing.T, path string, mode fs.FileMode) {
 		t.Helper()
-		if err := os.Chmod(path, mode); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.Chmod(path, mode))
 	}
 	give := func(t *testing.T, path string) {
 		t.Helper()
-		if err := os.Lchown(path, nobody, nobody); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.Lchown(path, nobody, nobody))
 	}
 	made := func(t *testing.T, path string, mode fs.FileMode) {
 		t.Helper()
@@ -380,9 +347,7 @@ func TestWhoseFilesAreUsed(t *testing.T) {
 		if err == nil {
 			err = d.Close()
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 	}
 	place := filepath.Dir
 	for _, c := range []struct {
@@ -395,18 +360,14 @@ func TestWhoseFilesAreUsed(t *testing.T) {
 		{"one like /tmp, shared", func(t *testing.T, p string) { made(t, p, 0o660); chmod(t, place(p), 0o777|fs.ModeSticky) }, "every user can write"},
 		{"a folder of another user", func(t *testing.T, p string) { give(t, place(p)) }, "belongs to"},
 		{"a folder that a strange group can write", func(t *testing.T, p string) {
-			if err := os.Chown(place(p), 0, nobody); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, os.Chown(place(p), 0, nobody))
 			chmod(t, place(p), 0o775)
 		}, "group that you are not in"},
 		{"a folder that our group can write", func(t *testing.T, p string) { chmod(t, place(p), 0o775) }, ""},
 		{"a file of another user", func(t *testing.T, p string) { made(t, p, 0o600); give(t, p) }, "alone"},
 		{"locks of another user", func(t *testing.T, p string) { made(t, p, 0o600); give(t, p+"-interlock") }, "can forge all locks"},
 		{"locks of another user, first", func(t *testing.T, p string) {
-			if err := os.Mkdir(p+"-interlock", 0o777); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, os.Mkdir(p+"-interlock", 0o777))
 			give(t, p+"-interlock")
 		}, "can forge all locks"},
 		{"all shared", func(t *testing.T, p string) {
@@ -417,43 +378,31 @@ func TestWhoseFilesAreUsed(t *testing.T) {
 			give(t, p+"-interlock")
 		}, ""},
 		{"an empty file of a member", func(t *testing.T, p string) {
-			if err := os.WriteFile(p, nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, os.WriteFile(p, nil, 0o600))
 			chmod(t, p, 0o660)
 			give(t, p)
 		}, "is empty"},
 		{"an empty file of ours", func(t *testing.T, p string) {
-			if err := os.WriteFile(p, nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, os.WriteFile(p, nil, 0o600))
 		}, ""},
 		{"a link of another user in a folder of all", func(t *testing.T, p string) {
 			target := file(t)
 			made(t, target, 0o600)
 			chmod(t, place(p), 0o777|fs.ModeSticky)
-			if err := os.Symlink(target, p); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, os.Symlink(target, p))
 			give(t, p)
 		}, "symbolic link of"},
 		{"a link of another user to an empty file of ours", func(t *testing.T, p string) {
 			target := file(t)
-			if err := os.WriteFile(target, nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, os.WriteFile(target, nil, 0o600))
 			give(t, place(p))
-			if err := os.Symlink(target, p); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, os.Symlink(target, p))
 			give(t, p)
 		}, "is empty"},
 		{"a link of another user to locks of ours", func(t *testing.T, p string) {
 			target := file(t)
 			made(t, target, 0o600)
-			if err := os.Symlink(target, p); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, os.Symlink(target, p))
 			give(t, p)
 		}, ""},
 	} {
@@ -488,13 +437,9 @@ func TestAGroupSharesAFile(t *testing.T) {
 	path := file(t)
 	place := filepath.Dir(path)
 	err := errors.Join(os.Chmod(filepath.Dir(place), 0o755), os.Chown(place, 0, nobody), os.Chmod(place, 0o770|fs.ModeSetgid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	d, err := sqlitelock.New(t.Context(), path, sqlitelock.Mode(0o660))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer d.Close()
 	s := session(t, d, time.Hour)
 	held := join(t, s, mutex("q"), true)
@@ -503,9 +448,7 @@ func TestAGroupSharesAFile(t *testing.T) {
 	p.must("open", "open", "1h")
 	p.must("waits", "join", "q")
 	p.send("await", "q")
-	if err := s.Leave(t.Context(), held, true); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.Leave(t.Context(), held, true))
 	if got := p.answer(); got != "held" {
 		t.Fatalf("the other user: %s", got)
 	}
@@ -518,13 +461,9 @@ func TestAGroupSharesAFile(t *testing.T) {
 func TestTheFolderIsForThoseWhoWrite(t *testing.T) {
 	path := file(t)
 	d, err := sqlitelock.New(t.Context(), path, sqlitelock.Mode(0o640))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer d.Close()
-	if err := os.Chmod(path+"-interlock", 0o757); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Chmod(path+"-interlock", 0o757))
 	open(t, path)
 	if st, err := os.Stat(path + "-interlock"); err != nil || st.Mode().Perm() != 0o700 {
 		t.Errorf("%v, %v", st.Mode(), err)
@@ -536,9 +475,7 @@ func TestTheDoctorLooksWhoCanReplaceTheFile(t *testing.T) {
 	path := file(t)
 	up := filepath.Join(filepath.Dir(path), "up")
 	path = filepath.Join(up, "in", "locks.db")
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.MkdirAll(filepath.Dir(path), 0o700))
 	d := open(t, path)
 	finding := func() driver.Finding {
 		for _, f := range d.Check(t.Context()) {
@@ -551,15 +488,11 @@ func TestTheDoctorLooksWhoCanReplaceTheFile(t *testing.T) {
 	if f := finding(); f.Status != driver.OK {
 		t.Errorf("%+v", f)
 	}
-	if err := os.Chmod(up, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Chmod(up, 0o777))
 	if f := finding(); f.Status != driver.Warn || !strings.Contains(f.Detail, up) {
 		t.Errorf("%+v", f)
 	}
-	if err := os.Chmod(filepath.Dir(path), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Chmod(filepath.Dir(path), 0o777))
 	if f := finding(); f.Status != driver.Fail || !strings.Contains(f.Detail, filepath.Dir(path)) {
 		t.Errorf("%+v", f)
 	}

@@ -13,8 +13,11 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"zombiezen.com/go/sqlite"
 )
+
+var noError = errtest.None
 
 const limit = time.Minute
 
@@ -39,9 +42,7 @@ func start(t testing.TB, path string, opts ...Option) *client {
 		o(&c)
 	}
 	s, err := openStore(t.Context(), path, c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	d := &client{exchange.New(s, s.mailbox.Name), s}
 	t.Cleanup(func() { d.Close() })
 	return d
@@ -59,9 +60,7 @@ func (d *client) quiet() (n uint64) {
 func begin(t testing.TB, d *client) *caller {
 	t.Helper()
 	s, err := d.Open(t.Context(), driver.SessionOptions{TTL: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return &caller{s, d.store}
 }
 
@@ -110,19 +109,15 @@ func (s *caller) mustLeave(t testing.TB, tk driver.Ticket) {
 // sql changes the file behind the driver's back.
 func sql(t testing.TB, d *client, text string) {
 	t.Helper()
-	if err := d.store.change(t.Context(), fast, func(x *tx) error { return x.exec(text) }); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, d.store.change(t.Context(), fast, func(x *tx) error { return x.exec(text) }))
 }
 
 func count(t testing.TB, d *client, text string) (n int64) {
 	t.Helper()
-	if err := d.store.view(t.Context(), func(c conn, _ moment) error {
+	noError(t, d.store.view(t.Context(), func(c conn, _ moment) error {
 		_, err := c.one(text, func(s *sqlite.Stmt) { n = s.ColumnInt64(0) })
 		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return n
 }
 
@@ -146,9 +141,7 @@ func TestReboot(t *testing.T) {
 	sql(t, d, "UPDATE ticket SET ends = ends - 999000000000000, since = since - 999000000000000")
 	sql(t, d, "UPDATE session SET expires = expires - 999000000000000")
 	sql(t, d, "UPDATE file SET boot = 'an earlier one'")
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, d.Close())
 
 	after := start(t, path)
 	if after.store.clock.Boot == "" {
@@ -207,9 +200,7 @@ func TestTokensGrowWhenTheClockFallsBack(t *testing.T) {
 func TestQueuesThatAreKept(t *testing.T) {
 	d := start(t, newFile(t))
 	s := begin(t, d)
-	if err := s.Leave(t.Context(), s.mustJoin(t, mutex("unclean"), true), false); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.Leave(t.Context(), s.mustJoin(t, mutex("unclean"), true), false))
 	s.mustJoin(t, mutex("in use"), true)
 	s.mustLeave(t, s.mustJoin(t, mutex("recent"), true))
 	s.mustLeave(t, s.mustJoin(t, mutex("idle"), true))
@@ -247,9 +238,7 @@ func TestFullDisk(t *testing.T) {
 	held := s.mustJoin(t, mutex("q"), true)
 	next := s.mustJoin(t, mutex("q"), false)
 	pages := count(t, d, "PRAGMA page_count")
-	if _, err := d.store.file.write.one(fmt.Sprintf("PRAGMA max_page_count = %d", pages), func(*sqlite.Stmt) {}); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(d.store.file.write.one(fmt.Sprintf("PRAGMA max_page_count = %d", pages), func(*sqlite.Stmt) {}))(t)
 	var err error
 	joined := []driver.Ticket{}
 	for i := 0; err == nil && i < 10000; i++ {
@@ -321,17 +310,11 @@ func TestUnfinishedGrantsGoOn(t *testing.T) {
 		q, err := x.takeAway(held)
 		return errors.Join(err, x.save(q))
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Renew(t.Context(), []driver.Ticket{next}); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
+	errtest.Must(s.Renew(t.Context(), []driver.Ticket{next}))(t)
 	ctx, cancel := context.WithTimeout(t.Context(), limit/3)
 	defer cancel()
-	if _, err := s.Await(ctx, next); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(s.Await(ctx, next))(t)
 }
 
 // Without sockets the file is looked at; waking up takes longer, that is all.
@@ -357,9 +340,7 @@ func TestWithoutSockets(t *testing.T) {
 		got <- because("Watch of a cell that was changed", err)
 	}()
 	s.mustLeave(t, held)
-	if _, err := a.Swap(t.Context(), driver.Swap{ID: exchange.NewID(), Name: "c"}); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(a.Swap(t.Context(), driver.Swap{ID: exchange.NewID(), Name: "c"}))(t)
 	for range 2 {
 		if err := <-got; err != nil {
 			t.Errorf("nobody was woken: %v", err)
@@ -368,13 +349,9 @@ func TestWithoutSockets(t *testing.T) {
 	// A death is noticed by Renew.
 	last := other.mustJoin(t, mutex("r"), true)
 	mine := s.mustJoin(t, mutex("r"), false)
-	if err := b.Close(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, b.Close())
 	_ = last
-	if _, err := s.Renew(t.Context(), []driver.Ticket{mine}); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(s.Renew(t.Context(), []driver.Ticket{mine}))(t)
 	s.mustAwait(t, mine)
 }
 
@@ -385,16 +362,12 @@ func TestWriteLock(t *testing.T) {
 	both := make([]*writeLock, 2)
 	for i := range both {
 		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		defer f.Close()
 		both[i] = newWriteLock(f, nil)
 	}
 	a, b := both[0], both[1]
-	if _, err := a.take(t.Context(), coming, nil); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(a.take(t.Context(), coming, nil))(t)
 	for range 3 {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		if _, err := b.take(ctx, coming, nil); !errors.Is(err, context.DeadlineExceeded) {
@@ -437,9 +410,7 @@ func TestWriteLock(t *testing.T) {
 		}()
 	}
 	for range cap(done) {
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
+		noError(t, <-done)
 	}
 	t.Logf("%d turns", turns.Load())
 }
@@ -453,9 +424,7 @@ func TestARemovedSocketIsMadeAgain(t *testing.T) {
 	if err := os.Remove(socket); err != nil {
 		t.Skip(err) // there are no sockets here
 	}
-	if _, err := s.Renew(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(s.Renew(t.Context(), nil))(t)
 	held := other.mustJoin(t, mutex("q"), true)
 	next := s.mustJoin(t, mutex("q"), false)
 	other.mustLeave(t, held)
@@ -473,19 +442,13 @@ func TestLeftovers(t *testing.T) {
 	}
 	sql(t, d, fmt.Sprintf("DELETE FROM session WHERE sid = %d", left.session().sid))
 	all, err := filepath.Glob(d.store.file.folder.File("*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for _, f := range all {
-		if err := os.Chtimes(f, time.Time{}, time.Now().Add(-time.Hour)); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.Chtimes(f, time.Time{}, time.Now().Add(-time.Hour)))
 	}
 	d.store.clearFolder(t.Context())
 	now, err := filepath.Glob(d.store.file.folder.File("*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for _, f := range now {
 		if strings.Contains(f, left.ID) {
 			t.Errorf("%s is left", f)

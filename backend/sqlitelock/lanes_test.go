@@ -11,6 +11,7 @@ import (
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/driver/exchange/exchangetest"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"zombiezen.com/go/sqlite"
 )
 
@@ -20,9 +21,7 @@ func stand(t *testing.T, d *client, calls ...func(context.Context)) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	if _, err := d.store.file.lock.take(ctx, coming, nil); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(d.store.file.lock.take(ctx, coming, nil))(t)
 	var all sync.WaitGroup
 	for i, call := range calls {
 		all.Go(func() { call(ctx) })
@@ -113,12 +112,10 @@ func TestARenewalOvertakesJoins(t *testing.T) {
 	}
 	stand(t, d, calls...)
 	alone(t, d, func() {
-		if err := d.store.file.write.all("SELECT what FROM seen ORDER BY rowid", func(r *sqlite.Stmt) bool {
+		noError(t, d.store.file.write.all("SELECT what FROM seen ORDER BY rowid", func(r *sqlite.Stmt) bool {
 			committed = append(committed, r.ColumnText(0))
 			return true
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 	})
 	first := committed[:min(3, len(committed))] // with the ticket of the Leave
 	if len(committed) < 2*together+102 || !slices.Contains(first, "Renew") || !slices.Contains(first, "Leave") {
@@ -182,9 +179,7 @@ func TestACrowdIsBoundedAndRests(t *testing.T) {
 func TestWhatFailsAmongOthersLeavesNothing(t *testing.T) {
 	d := start(t, newFile(t))
 	alone(t, d, func() {
-		if err := script(d.store.file.write, "CREATE TABLE scratch(n INTEGER)"); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, script(d.store.file.write, "CREATE TABLE scratch(n INTEGER)"))
 	})
 	failed := errors.New("failed")
 	var calls []func(context.Context)
@@ -208,12 +203,10 @@ func TestWhatFailsAmongOthersLeavesNothing(t *testing.T) {
 	stand(t, d, calls...)
 	var kept []int
 	alone(t, d, func() {
-		if err := d.store.file.write.all("SELECT n FROM scratch", func(r *sqlite.Stmt) bool {
+		noError(t, d.store.file.write.all("SELECT n FROM scratch", func(r *sqlite.Stmt) bool {
 			kept = append(kept, r.ColumnInt(0))
 			return true
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 	})
 	if !slices.Equal(kept, []int{0, 2, 3, 5}) {
 		t.Errorf("the file has what jobs %v have written", kept)
@@ -323,9 +316,7 @@ func TestAJoinThatNeverCameIsLeftWithoutTheFile(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	r := mutex("q")
-	if _, err := d.store.file.lock.take(ctx, coming, nil); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(d.store.file.lock.take(ctx, coming, nil))(t)
 	before := d.Exchanges()
 	for range 2 {
 		givesUp(t, s, d, r)
@@ -352,9 +343,7 @@ func TestARepeatedJoinThatIsGivenUpIsLookedFor(t *testing.T) {
 	defer cancel()
 	r := mutex("q")
 	r.Retry = true
-	if _, err := d.store.file.lock.take(ctx, coming, nil); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(d.store.file.lock.take(ctx, coming, nil))(t)
 	givesUp(t, s, d, r)
 	d.store.file.lock.pass()
 	before := d.Exchanges()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"zombiezen.com/go/sqlite"
 )
 
@@ -23,22 +24,16 @@ func NewLate(ctx context.Context, t testing.TB, path string, wait func() <-chan 
 func late(t testing.TB, s *store, wait func() <-chan struct{}) {
 	t.Helper()
 	f := s.file
-	if _, err := f.lock.take(context.Background(), coming, nil); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(f.lock.take(context.Background(), coming, nil))(t)
 	defer f.lock.pass()
-	if err := f.write.CreateFunction("late", &sqlite.FunctionImpl{
+	noError(t, f.write.CreateFunction("late", &sqlite.FunctionImpl{
 		AllowIndirect: true,
 		Scalar: func(sqlite.Context, []sqlite.Value) (sqlite.Value, error) {
 			<-wait()
 			return sqlite.IntegerValue(0), nil
 		},
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	for _, what := range []string{"INSERT ON main.ticket", "DELETE ON main.ticket", "UPDATE ON main.session", "INSERT ON main.queue", "UPDATE ON main.queue"} {
-		if err := script(f.write, "CREATE TEMP TRIGGER [late "+what+"] AFTER "+what+" BEGIN SELECT late(); END"); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, script(f.write, "CREATE TEMP TRIGGER [late "+what+"] AFTER "+what+" BEGIN SELECT late(); END"))
 	}
 }

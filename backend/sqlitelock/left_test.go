@@ -9,6 +9,7 @@ import (
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/driver/exchange/exchangetest"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // A Join that comes after the Leave of its ticket, which asked for a tombstone, makes no ticket.
@@ -49,15 +50,11 @@ func TestATicketThatHasLeftIsNotGrantedAgain(t *testing.T) {
 			}
 			return errors.Join(x.remove(q, p, true), x.save(q))
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 
 		// The Join is stopped where it has the write lock, at the mutex of the tickets. The
 		// message comes to that mutex second, and so gets it between two looks of the Join.
-		if _, err := a.store.file.lock.take(t.Context(), coming, nil); err != nil {
-			t.Fatal(err)
-		}
+		errtest.Must(a.store.file.lock.take(t.Context(), coming, nil))(t)
 		type answer struct {
 			exchange.Status
 			error

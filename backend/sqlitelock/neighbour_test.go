@@ -13,6 +13,7 @@ import (
 
 	"github.com/interlock-go/interlock/backend/sqlitelock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // secondLibrary does what a SQLite does that is linked into a program beside another one, when it opens
@@ -49,9 +50,7 @@ func TestAnotherSQLiteInTheProcessLetsNoTwoHold(t *testing.T) {
 		visits = 8
 	}
 	path, log := file(t), filepath.Join(t.TempDir(), "log")
-	if err := os.WriteFile(log, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(log, nil, 0o600))
 	ended := make(chan string, 3)
 	for range cap(ended) {
 		p := newPuppet(t, path)
@@ -82,17 +81,13 @@ func TestAnotherSQLiteInTheProcessLetsNoTwoHold(t *testing.T) {
 // process would overwrite it.
 func TestANeighbourChangesNothingThatIsBeingRead(t *testing.T) {
 	path, log := file(t), filepath.Join(t.TempDir(), "log")
-	if err := os.WriteFile(log, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(log, nil, 0o600))
 	s := session(t, open(t, path), time.Hour)
 	for range 500 {
 		join(t, s, mutex(newID()), true)
 	}
 	if wrong := sqlitelock.ReadAround(t, path, func() {
-		if _, err := os.ReadFile(path + "-shm"); err != nil {
-			t.Fatal(err)
-		}
+		errtest.Must(os.ReadFile(path + "-shm"))(t)
 		p := newPuppet(t, path)
 		p.send("cycle", "q", log)
 		const enough = 100_000 // bytes: the log of the database begins anew several times
@@ -116,9 +111,7 @@ func TestAFileOfWhichAPartIsRemoved(t *testing.T) {
 			path := file(t)
 			s := session(t, open(t, path), time.Hour)
 			held := join(t, s, mutex("q"), true)
-			if err := os.Remove(path + part); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, os.Remove(path+part))
 			_, err := s.Join(t.Context(), mutex("r"))
 			if !driver.IsPermanent(err) || !strings.Contains(err.Error(), "removed or replaced") {
 				t.Errorf("Join: %v", err)

@@ -34,12 +34,8 @@ func TestErrorsThatPass(t *testing.T) {
 		},
 		"another program has locked the file for longer than anybody waits": func(t *testing.T, d *client) func() {
 			c, err := sqlite.OpenConn(d.store.file.path, sqlite.OpenReadWrite)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := (conn{c}).exec("BEGIN IMMEDIATE"); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
+			noError(t, (conn{c}).exec("BEGIN IMMEDIATE"))
 			return func() { c.Close() }
 		},
 		"the way to the file is barred": func(t *testing.T, d *client) func() {
@@ -73,9 +69,7 @@ func TestErrorsThatPass(t *testing.T) {
 				if full(err) {
 					return func() { limited(1 << 30) }
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				noError(t, err)
 			}
 		},
 	} {

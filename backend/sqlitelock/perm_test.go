@@ -29,13 +29,9 @@ func TestPermissions(t *testing.T) {
 			defer syscall.Umask(syscall.Umask(0o077))
 			path := file(t)
 			u, err := driver.ParseURL("sqlite://" + path + c.url)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			d, err := driver.OpenURL(t.Context(), u)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			defer d.Close()
 			join(t, session(t, d, time.Hour), mutex("q"), true)
 			seen := 0
@@ -67,13 +63,9 @@ func TestPermissionsOfAnExistingFile(t *testing.T) {
 	path := file(t)
 	open(t, path)
 	u, err := driver.ParseURL("sqlite://" + path + "?mode=0666")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	d, err := driver.OpenURL(t.Context(), u)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer d.Close()
 	for _, pattern := range []string{path, path + "-interlock/*"} {
 		all, _ := filepath.Glob(pattern)
@@ -89,9 +81,7 @@ func TestPermissionsOfAnExistingFile(t *testing.T) {
 func TestTheGroupIsInherited(t *testing.T) {
 	path := file(t)
 	dir := filepath.Dir(path)
-	if err := os.Chmod(dir, 0o770|fs.ModeSetgid); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Chmod(dir, 0o770|fs.ModeSetgid))
 	open(t, path)
 	st, err := os.Stat(path + "-interlock")
 	if err != nil || st.Mode()&fs.ModeSetgid == 0 {
@@ -113,17 +103,11 @@ func TestWithoutTheRightToWrite(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := file(t)
 			for _, dir := range []string{filepath.Dir(path), filepath.Dir(filepath.Dir(path))} {
-				if err := os.Chmod(dir, 0o755); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, os.Chmod(dir, 0o755))
 			}
 			d := open(t, path)
-			if err := d.Close(); err != nil {
-				t.Fatal(err)
-			}
-			if err := deny(path); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, d.Close())
+			noError(t, deny(path))
 			defer os.Chmod(filepath.Dir(path), 0o755)
 			t.Setenv(asNobody, "1")
 			if got := newPuppet(t, path).answer(); !strings.Contains(got, path) || !strings.Contains(got, "permission denied") {

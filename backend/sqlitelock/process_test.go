@@ -60,9 +60,7 @@ func TestDeathOfAWaiterIsNoticedAtOnce(t *testing.T) {
 	p.must("waits", "join", "q")
 	last := join(t, s, mutex("q"), false)
 	p.kill()
-	if err := s.Leave(t.Context(), front, true); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.Leave(t.Context(), front, true))
 	await(t, s, last)
 }
 
@@ -72,9 +70,7 @@ func TestAChildThatInheritsLivenessKeepsTheSession(t *testing.T) {
 	p.must("open", "open", time.Hour)
 	p.must("held", "join", "q")
 	child, err := strconv.Atoi(p.do("bequeath"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { syscall.Kill(child, syscall.SIGKILL) })
 	p.kill()
 
@@ -109,9 +105,7 @@ func TestOtherChildrenDoNotKeepTheSession(t *testing.T) {
 	p := newPuppet(t, path)
 	p.must("open", "open", time.Hour)
 	p.must("waits", "join", "q")
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, d.Close())
 	p.must("held", "await", "q")
 	child.must("held", "join", "here")
 }
@@ -139,9 +133,7 @@ func TestAStoppedHolderIsReplacedAtItsTTL(t *testing.T) {
 		if driver.Now() < opened.Add(ttl) {
 			t.Fatalf("the first one: %s, and the next one: held %v", held, next.Held)
 		}
-		if err := s.Leave(t.Context(), next, true); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, s.Leave(t.Context(), next, true))
 	}
 	p.stop("stop")
 	await(t, s, next)
@@ -191,9 +183,7 @@ func TestAStoppedWriter(t *testing.T) {
 			if got := p.answer(); got != "resumed" {
 				t.Fatal(got)
 			}
-			if err := s.Leave(within(t), held, true); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, s.Leave(within(t), held, true))
 			join(t, s, mutex("q"), true)
 		})
 	}
@@ -228,9 +218,7 @@ func TestAFullSocketIsServedLater(t *testing.T) {
 	}
 	p.stop("stop")
 	for _, f := range fronts {
-		if err := s.Leave(t.Context(), f, true); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, s.Leave(t.Context(), f, true))
 	}
 	p.resume()
 	if got := p.answer(); got != "resumed" {
@@ -253,9 +241,7 @@ func TestKilledAtAnyInstruction(t *testing.T) {
 		kills = n
 	}
 	path, log := file(t), filepath.Join(t.TempDir(), "log")
-	if err := os.WriteFile(log, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(log, nil, 0o600))
 	start := func() *puppet {
 		p := newPuppet(t, path)
 		p.send("cycle", "q", log)
@@ -264,9 +250,7 @@ func TestKilledAtAnyInstruction(t *testing.T) {
 	workers := []*puppet{start(), start(), start()}
 	size := func() int64 {
 		st, err := os.Stat(log)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		return st.Size()
 	}
 	for range kills {
@@ -297,9 +281,7 @@ func TestKilledAtAnyInstruction(t *testing.T) {
 func checkLog(t *testing.T, log string) (grants int) {
 	t.Helper()
 	f, err := os.Open(log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer f.Close()
 	last, owner := uint64(0), ""
 	for lines := bufio.NewScanner(f); lines.Scan(); {

@@ -48,9 +48,7 @@ func newPuppet(t testing.TB, path string) *puppet {
 func newPuppetBy(t testing.TB, path string, by ...string) *puppet {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	by = append(by, self)
 	p := &puppet{t: t, cmd: exec.Command(by[0], by[1:]...)}
 	p.cmd.Env = append(os.Environ(), asPuppet+"="+path, "GORACE=atexit_sleep_ms=0")
@@ -59,13 +57,9 @@ func newPuppetBy(t testing.TB, path string, by ...string) *puppet {
 		t.Fatal(err)
 	}
 	out, err := p.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	p.out = bufio.NewReader(out)
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, p.cmd.Start())
 	t.Cleanup(p.kill)
 	return p
 }

@@ -39,14 +39,10 @@ func TestARemovedFileIsToldToAll(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			path := filepath.Join(t.TempDir(), "locks", "locks.db")
-			if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, os.Mkdir(filepath.Dir(path), 0o700))
 			client := func() *interlock.Client {
 				c, err := interlock.Open(t.Context(), "sqlite:"+path, interlock.TTL(10*time.Second)) // a busy machine stands still for seconds
-				if err != nil {
-					t.Fatal(err)
-				}
+				noError(t, err)
 				t.Cleanup(func() { c.Close() })
 				return c
 			}
@@ -59,9 +55,7 @@ func TestARemovedFileIsToldToAll(t *testing.T) {
 			if err == nil {
 				_, err = a.Latch("l").Set(ctx, 1)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			told := map[string]chan error{}
 			for what, wait := range map[string]func(context.Context) error{
 				"the holder": func(context.Context) error { <-lease.Done(); return lease.Err() },
@@ -86,17 +80,13 @@ func TestARemovedFileIsToldToAll(t *testing.T) {
 				go func() { came <- wait(ctx) }()
 			}
 			for q, err := range a.Follow(ctx, "m") {
-				if err != nil {
-					t.Fatal(err)
-				}
+				noError(t, err)
 				if len(q.Waiters) == 2 {
 					break
 				}
 			}
 			began := time.Now()
-			if err := remove(path); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, remove(path))
 			if strings.Contains(what, "beside") {
 				if next, err := client().Mutex("m").Acquire(ctx); err != nil || lease.Err() == nil {
 					t.Errorf("the next one is granted after %v, %v, and the holder is told: %v", time.Since(began), err, lease.Err())

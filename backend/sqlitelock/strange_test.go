@@ -12,6 +12,7 @@ import (
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"zombiezen.com/go/sqlite"
 )
 
@@ -69,14 +70,12 @@ func TestGarbageInAQueueHidesNoOther(t *testing.T) {
 // columns are those of a table.
 func columns(t *testing.T, d *client, table string) (all []string) {
 	t.Helper()
-	if err := d.store.view(t.Context(), func(c conn, _ moment) error {
+	noError(t, d.store.view(t.Context(), func(c conn, _ moment) error {
 		return c.all("SELECT name FROM pragma_table_info(?)", func(s *sqlite.Stmt) bool {
 			all = append(all, s.ColumnText(0))
 			return true
 		}, table)
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return all
 }
 
@@ -117,9 +116,7 @@ func TestAStrangeNameHidesNoOther(t *testing.T) {
 	s, other := begin(t, d), begin(t, looker)
 	s.mustJoin(t, mutex("a"), true)
 	for _, name := range []string{"a", "well"} {
-		if _, err := d.Swap(t.Context(), driver.Swap{ID: exchange.NewID(), Name: name}); err != nil {
-			t.Fatal(err)
-		}
+		errtest.Must(d.Swap(t.Context(), driver.Swap{ID: exchange.NewID(), Name: name}))(t)
 	}
 	well := other.mustJoin(t, mutex("well"), true)
 	strangeNames(t, d, "a", "CAST('n' || i AS BLOB)", 300)
@@ -167,22 +164,14 @@ func TestAStrangeNameHidesNoOther(t *testing.T) {
 func TestAListEndsInAnyEncoding(t *testing.T) {
 	path := newFile(t)
 	c, err := openConn(path, sqlite.OpenReadWrite|sqlite.OpenCreate)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for _, text := range []string{"PRAGMA encoding = 'UTF-16le'", "CREATE TABLE x(y)", "DROP TABLE x"} {
-		if err := c.exec(text); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, c.exec(text))
 	}
-	if err := c.Close(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, c.Close())
 	d := start(t, path)
 	begin(t, d).mustJoin(t, mutex("a"), true)
-	if _, err := d.Swap(t.Context(), driver.Swap{ID: exchange.NewID(), Name: "a"}); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(d.Swap(t.Context(), driver.Swap{ID: exchange.NewID(), Name: "a"}))(t)
 	strangeNames(t, d, "a", "CAST(x'ffdbffff' || i AS TEXT)", 150) // read as U+10FFFF, which is before them
 	if queues, cells := listed(t, d); queues[0] != "a" || cells[0] != "a" {
 		t.Errorf("%.300q %.300q", queues, cells)
@@ -223,9 +212,7 @@ func TestALongNameCostsNoMemory(t *testing.T) {
 		s.mustJoin(t, mutex("lone"), true)
 		s.mustJoin(t, mutex("two"), true)
 		s.mustJoin(t, mutex("two"), false)
-		if _, err := d.Swap(t.Context(), driver.Swap{ID: exchange.NewID(), Name: "a"}); err != nil {
-			t.Fatal(err)
-		}
+		errtest.Must(d.Swap(t.Context(), driver.Swap{ID: exchange.NewID(), Name: "a"}))(t)
 		table, name, _ := strings.Cut(column, ".")
 		first := fmt.Sprintf("(SELECT min(%s) FROM %s)", name, table)
 		sql(t, d, fmt.Sprintf("UPDATE %s SET %s = CAST(zeroblob(%d) AS TEXT) WHERE %s = %s", table, name, long, name, first))

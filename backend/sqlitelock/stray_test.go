@@ -9,6 +9,7 @@ import (
 
 	"github.com/interlock-go/interlock/backend/sqlitelock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // A renewal that does not name a ticket proves nothing for it, also if the ticket
@@ -16,42 +17,30 @@ import (
 func TestARenewalProvesNothingForATicketThatItDoesNotName(t *testing.T) {
 	ctx := context.Background()
 	d, err := sqlitelock.New(ctx, filepath.Join(t.TempDir(), "locks.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer d.Close()
 	s, err := d.Open(ctx, driver.SessionOptions{TTL: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	join := func(digit string) driver.Ticket {
 		t.Helper()
 		k, err := s.Join(ctx, driver.Request{ID: strings.Repeat(digit, 32), Queue: "a", Kind: driver.Mutex, Units: 1, Capacity: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		return k
 	}
 	renew := func(known ...driver.Ticket) (began driver.Instant) {
 		t.Helper()
 		began = driver.Now()
-		if _, err := s.Renew(ctx, known); err != nil {
-			t.Fatal(err)
-		}
+		errtest.Must(s.Renew(ctx, known))(t)
 		return began
 	}
 	first, second, third := join("1"), join("2"), join("3")
 	began := renew(first)
-	if err := s.Leave(ctx, first, true); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.Leave(ctx, first, true))
 	got, err := s.Await(ctx, second)
 	if err != nil || got.Proof >= began {
 		t.Fatalf("%+v, %v: proven by a renewal at %d that did not name it", got, err, began)
 	}
-	if err := s.Leave(ctx, second, true); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.Leave(ctx, second, true))
 	began = renew(third)
 	got, err = s.Await(ctx, third)
 	if err != nil || got.Proof < began {

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // Promise: a client that is gone is not kept for ever among those that are told of the next change, and
@@ -21,20 +22,12 @@ func TestWatchersThatAreGoneAreForgotten(t *testing.T) {
 			names = append(names, "alone")
 		}
 		for _, name := range names {
-			if _, err := d.store.Read(t.Context(), name, f); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := d.store.Load(t.Context(), name, f); err != nil {
-				t.Fatal(err)
-			}
+			errtest.Must(d.store.Read(t.Context(), name, f))(t)
+			errtest.Must(d.store.Load(t.Context(), name, f))(t)
 		}
 	}
-	if err := gone.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := lives.store.Tidy(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, gone.Close())
+	errtest.Must(lives.store.Tidy(t.Context()))(t)
 	for sql, want := range map[string]int64{
 		"SELECT count(*) FROM watch":                                      2,
 		"SELECT count(*) FROM watch WHERE name = 'alone'":                 0,

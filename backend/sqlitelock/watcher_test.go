@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // A client without waiters does not watch: it holds a lock while sessions of others come and expire,
@@ -14,12 +15,8 @@ func TestOnlyThoseWhoWaitWatch(t *testing.T) {
 	other := start(t, newFile(t))
 	const ttl = time.Second
 	brief, err := other.Open(t.Context(), driver.SessionOptions{TTL: ttl})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := brief.Join(t.Context(), mutex("q")); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
+	errtest.Must(brief.Join(t.Context(), mutex("q")))(t)
 	d := start(t, other.store.file.path)
 	s := begin(t, d)
 	held := s.mustJoin(t, mutex("held"), true)
@@ -35,9 +32,7 @@ func TestOnlyThoseWhoWaitWatch(t *testing.T) {
 	s.mustJoin(t, mutex("q"), true)
 	behind := begin(t, other)
 	next := behind.mustJoin(t, mutex("held"), false)
-	if err := s.Keep(t.Context(), held, 50*time.Millisecond); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.Keep(t.Context(), held, 50*time.Millisecond))
 	behind.mustAwait(t, next)
 }
 
@@ -75,13 +70,9 @@ func TestTheEndOfAFixedTimeIsNoEviction(t *testing.T) {
 		}
 	}
 	other.mustAwait(t, next)
-	if _, err := s.Renew(t.Context(), []driver.Ticket{fixed}); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(s.Renew(t.Context(), []driver.Ticket{fixed}))(t)
 	revoked := s.mustJoin(t, mutex("r"), true)
-	if err := d.Ask(t.Context(), "r", revoked.ID, driver.Revoke); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, d.Ask(t.Context(), "r", revoked.ID, driver.Revoke))
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	for {

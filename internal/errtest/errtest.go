@@ -1,4 +1,5 @@
-// Package errtest looks at what an error says to whoever wrote a URL.
+// Package errtest looks at errors: that there is none, and what one says to whoever
+// wrote a URL.
 package errtest
 
 import (
@@ -22,5 +23,23 @@ func Says(t testing.TB, err error, words ...string) {
 	}
 	if strings.Contains(err.Error(), Password) {
 		t.Errorf("the password is shown: %v", err)
+	}
+}
+
+// None ends the test if there is an error.
+func None(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Must returns what a call has returned, and ends the test if that is an error:
+// errtest.Must(f())(t).
+func Must[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		None(t, err)
+		return v
 	}
 }

@@ -70,9 +70,7 @@ func (d *instance) await(t *testing.T, done func(waiting string) bool) {
 	if d.waiting == nil {
 		return
 	}
-	if err := testserver.Until(func() (bool, error) { return done(strings.TrimSpace(d.waiting())), nil }); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, testserver.Until(func() (bool, error) { return done(strings.TrimSpace(d.waiting())), nil }))
 }
 
 // servers have row locks; databases are all, in every mode that makes a
@@ -121,9 +119,7 @@ func newPostgres(name string, address func(*testing.T, *pgtest.Server) string, o
 func inDatabase(t *testing.T, server, name, option string) string {
 	t.Helper()
 	u, err := url.Parse(server)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	u.Path = "/" + name
 	if option != "" {
 		u.RawQuery += "&" + option
@@ -189,9 +185,7 @@ func asker(t *testing.T, driver, dsn, query string) func() string {
 			db = openWith(t, driver, dsn)
 		}
 		var name string
-		if err := db.QueryRow(query).Scan(&name, &value); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, db.QueryRow(query).Scan(&name, &value))
 		return value
 	}
 }
@@ -203,9 +197,7 @@ func newName() string { return fmt.Sprintf("test%d", names.Add(1)) }
 func openWith(t *testing.T, driver, dsn string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open(driver, dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() {
 		if err := db.Close(); err != nil {
 			t.Error(err)
@@ -265,9 +257,7 @@ func postgresServer(t *testing.T) *pgtest.Server {
 	defer started.Unlock()
 	if started.postgres == nil {
 		s, err := pgtest.Run(serverDir(t), pgtest.Config("deadlock_timeout", "20ms"), pgtest.Config("max_connections", "200"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		started.postgres = s
 	}
 	return started.postgres
@@ -279,9 +269,7 @@ func mariaServer(t *testing.T) *mysqltest.Server {
 	defer started.Unlock()
 	if started.mariadb == nil {
 		s, err := mysqltest.Run(serverDir(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		started.mariadb = s
 	}
 	return started.mariadb
@@ -293,9 +281,7 @@ func serverDir(t *testing.T) string {
 		started.dirs = append(started.dirs, dir)
 		err = os.Chmod(dir, 0o755) // a server that may not run as root looks into it
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return dir
 }
 

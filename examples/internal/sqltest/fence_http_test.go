@@ -28,13 +28,9 @@ func TestTheStoreOfATable(t *testing.T) {
 	each(t, databases, func(t *testing.T, d *instance) {
 		ctx := t.Context()
 		tokens, err := fence.NewTable(d.fence, fence.DefaultTable)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		db, other := d.open(t), d.open(t)
-		if err := tokens.Create(ctx, db); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, tokens.Create(ctx, db))
 		store, elsewhere := tokens.Store(db), tokens.Store(other)
 		broken := errors.New("broken")
 		var ended atomic.Bool
@@ -109,15 +105,11 @@ func TestTheLateRequestOfAStoppedProcessIsRefused(t *testing.T) {
 	each(t, []*database{sqlite, postgres, mariadb}, func(t *testing.T, d *instance) {
 		ctx := t.Context()
 		tokens, err := fence.NewTable(d.fence, fence.DefaultTable)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		var served atomic.Int64
 		server := func() string {
 			db := d.open(t)
-			if err := tokens.Create(ctx, db); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, tokens.Create(ctx, db))
 			guard := fencehttp.Guard{Store: tokens.Store(db)}
 			s := httptest.NewServer(guard.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served.Add(1) })))
 			t.Cleanup(s.Close)
@@ -132,9 +124,7 @@ func TestTheLateRequestOfAStoppedProcessIsRefused(t *testing.T) {
 		old.signal(syscall.SIGSTOP)
 
 		c, err := interlock.Open(ctx, locks, interlock.TTL(time.Minute))
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		defer func() {
 			if err := c.Close(); err != nil {
 				t.Error(err)

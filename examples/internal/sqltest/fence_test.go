@@ -27,13 +27,9 @@ func eachFence(t *testing.T, test func(t *testing.T, d *instance, check checker)
 	t.Run("Table", func(t *testing.T) {
 		each(t, databases, func(t *testing.T, d *instance) {
 			f, err := fence.NewTable(d.fence, fence.DefaultTable)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			for range 2 { // a second time changes nothing
-				if err := f.Create(t.Context(), d.open(t)); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, f.Create(t.Context(), d.open(t)))
 			}
 			test(t, d, func(tx *sql.Tx, g fence.Grant) error { return f.Check(t.Context(), tx, "1", g) })
 		}, "CREATE TABLE items (id INTEGER PRIMARY KEY, stock INTEGER NOT NULL)", "INSERT INTO items VALUES (1, 100)")
@@ -41,9 +37,7 @@ func eachFence(t *testing.T, test func(t *testing.T, d *instance, check checker)
 	t.Run("Column", func(t *testing.T) {
 		each(t, databases, func(t *testing.T, d *instance) {
 			f, err := fence.NewColumn(d.fence, "items", "id", "token")
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			test(t, d, func(tx *sql.Tx, g fence.Grant) error { return f.Check(t.Context(), tx, 1, g) })
 		}, "CREATE TABLE items (id INTEGER PRIMARY KEY, stock INTEGER NOT NULL, token BIGINT)", "INSERT INTO items VALUES (1, 100, NULL)")
 	})
@@ -76,9 +70,7 @@ func TestALateWriteIsRefusedOnceTheNextHolderHasRead(t *testing.T) {
 		old, next := d.open(t), d.open(t)
 		read := func(db *sql.DB, token fence.Token) int64 {
 			tx := begin(t, db)
-			if err := check(tx, token); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, check(tx, token))
 			defer commit(t, tx)
 			return number(t, tx, "SELECT stock FROM items WHERE id = 1")
 		}
@@ -113,15 +105,11 @@ func noOtherCheck(t *testing.T, further bool) {
 	eachFence(t, func(t *testing.T, d *instance, check checker) {
 		if further {
 			before := begin(t, d.open(t))
-			if err := check(before, fence.Token(7)); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, check(before, fence.Token(7)))
 			commit(t, before)
 		}
 		a, b := begin(t, d.open(t)), begin(t, d.open(t))
-		if err := check(a, fence.Token(7)); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, check(a, fence.Token(7)))
 		var ended atomic.Bool
 		checked := make(chan error, 1)
 		go func() {
@@ -135,9 +123,7 @@ func noOtherCheck(t *testing.T, further bool) {
 		must(t, a, "UPDATE items SET stock = 99 WHERE id = 1")
 		ended.Store(true)
 		commit(t, a)
-		if err := receive(t, "the check of the larger token, after the first has ended", checked); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, receive(t, "the check of the larger token, after the first has ended", checked))
 		if got := number(t, b, "SELECT stock FROM items WHERE id = 1"); got != 99 {
 			t.Errorf("what is read under the larger token: got %d, want 99", got)
 		}
@@ -148,12 +134,8 @@ func TestARolledBackCheckLeavesNothing(t *testing.T) {
 	eachFence(t, func(t *testing.T, d *instance, check checker) {
 		db := d.open(t)
 		tx := begin(t, db)
-		if err := check(tx, fence.Token(8)); err != nil {
-			t.Fatal(err)
-		}
-		if err := tx.Rollback(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, check(tx, fence.Token(8)))
+		noError(t, tx.Rollback())
 		if err := check(begin(t, db), fence.Token(7)); err != nil {
 			t.Errorf("token 7 after 8 was rolled back: %v", err)
 		}
@@ -178,18 +160,12 @@ func TestEachResourceHasItsOwnToken(t *testing.T) {
 	each(t, databases, func(t *testing.T, d *instance) {
 		db := d.open(t)
 		f, err := fence.NewTable(d.fence, "tokens")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := f.Create(t.Context(), db); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
+		noError(t, f.Create(t.Context(), db))
 		tx := begin(t, db)
 		long := strings.Repeat("x", 511)
 		for _, resource := range []string{"a", "A", "a ", "ä", long + "a"} {
-			if err := f.Check(t.Context(), tx, resource, fence.Token(9)); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, f.Check(t.Context(), tx, resource, fence.Token(9)))
 		}
 		for _, resource := range []string{"b", "a/b", long + "b"} {
 			if err := f.Check(t.Context(), tx, resource, fence.Token(3)); err != nil {
@@ -212,9 +188,7 @@ func TestColumnNamesOneRow(t *testing.T) {
 		db := d.open(t)
 		check := func(key any, names ...string) error {
 			f, err := fence.NewColumn(d.fence, names[0], names[1], names[2])
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			tx := begin(t, db)
 			defer tx.Rollback()
 			return f.Check(t.Context(), tx, key, fence.Token(5))
@@ -244,16 +218,12 @@ func TestACheckSeesTheLatestToken(t *testing.T) {
 	eachFence(t, func(t *testing.T, d *instance, check checker) {
 		db := d.open(t)
 		first := begin(t, db)
-		if err := check(first, fence.Token(5)); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, check(first, fence.Token(5)))
 		commit(t, first)
 		old := begin(t, db)
 		number(t, old, "SELECT stock FROM items WHERE id = 1") // from now on MariaDB reads this moment
 		next := begin(t, db)
-		if err := check(next, fence.Token(9)); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, check(next, fence.Token(9)))
 		commit(t, next)
 		var stale *fence.StaleError
 		err := check(old, fence.Token(7))
@@ -272,13 +242,9 @@ func TestACheckSeesTheLatestToken(t *testing.T) {
 // Promise: a check whose token was not stored does not succeed, whatever the reason was.
 func TestATokenThatIsNotStoredIsNotAccepted(t *testing.T) {
 	table, err := fence.NewTable(fence.SQLite, fence.DefaultTable)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	column, err := fence.NewColumn(fence.SQLite, "items", "id", "token")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	db := open(t, newFile(t, "WAL",
 		"CREATE TABLE "+fence.DefaultTable+" (resource TEXT PRIMARY KEY, token INTEGER NOT NULL)",
 		"INSERT INTO "+fence.DefaultTable+" VALUES ('1', 3)",
@@ -342,9 +308,7 @@ func TestTheTableIsCreatedByManyAtOnce(t *testing.T) {
 		for range 8 {
 			db := d.open(t)
 			f, err := fence.NewTable(d.fence, fence.DefaultTable)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			all.Go(func() {
 				if err := f.Create(t.Context(), db); err != nil {
 					t.Error(err)

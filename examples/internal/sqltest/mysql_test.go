@@ -23,13 +23,9 @@ func TestATransactionThatTheServerHasEndedHasEnded(t *testing.T) {
 	must(t, db, "CREATE TABLE items (id INTEGER PRIMARY KEY, stock INTEGER NOT NULL)")
 	must(t, db, "INSERT INTO items VALUES (1, 100), (2, 100)")
 	items, err := rowlock.NewTable(rowlock.MySQL, "items", "id")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	a, b := begin(t, db), begin(t, db)
-	if err := items.Lock(t.Context(), a, 1); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, items.Lock(t.Context(), a, 1))
 	must(t, b, "UPDATE items SET stock = 7 WHERE id = 2")
 	if err := items.Lock(t.Context(), b, 1, wait); !errors.Is(err, rowlock.ErrBusy) {
 		t.Errorf("got %v, want ErrBusy", err)

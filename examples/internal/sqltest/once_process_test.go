@@ -79,12 +79,8 @@ func orderOnce(ctx context.Context, db *sql.DB, driver, key string, g fence.Gran
 func eachOrder(t *testing.T, kinds []*database, test func(t *testing.T, d *instance, locks string)) {
 	each(t, kinds, func(t *testing.T, d *instance) {
 		orders, err := once.NewTable(d.once, once.DefaultTable)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := orders.Create(t.Context(), d.open(t)); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
+		noError(t, orders.Create(t.Context(), d.open(t)))
 		test(t, d, "sqlite://"+filepath.Join(t.TempDir(), "locks.db"))
 	}, "CREATE TABLE items (id INTEGER PRIMARY KEY, stock INTEGER NOT NULL, token BIGINT)", "INSERT INTO items VALUES (1, 100, NULL)")
 }
@@ -99,18 +95,14 @@ func TestOnceAStoppedProcessSellsNothing(t *testing.T) {
 		old.signal(syscall.SIGSTOP)
 
 		c, err := interlock.Open(ctx, locks, interlock.TTL(time.Minute))
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		defer func() {
 			if err := c.Close(); err != nil {
 				t.Error(err)
 			}
 		}()
 		lease, err := c.Mutex("stock").Acquire(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		db := d.open(t)
 		text, repeated, err := orderOnce(ctx, db, d.driver, "order 1", lease)
 		if want := fmt.Sprint("sold under ", lease.Token()); text != want || repeated || err != nil {
@@ -143,9 +135,7 @@ func newThief(t *testing.T, server string) *thief {
 	p := &thief{}
 	var err error
 	p.Proxy, err = testserver.RunProxy(server, testserver.ProxyOptions{Filters: p.filters})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(p.Close)
 	return p
 }
@@ -182,9 +172,7 @@ func (d *instance) through(t *testing.T) (*thief, string) {
 		return p, strings.Replace(d.dsn, server.Addr, p.Addr, 1)
 	}
 	u, err := url.Parse(d.dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	p := newThief(t, u.Host)
 	u.Host = p.Addr
 	return p, u.String()
@@ -240,9 +228,7 @@ func TestOnceAProcessKilledBeforeTheReply(t *testing.T) {
 		proxy.keep.Store(true)
 		p.tell("order 1")
 		db := d.open(t)
-		if err := testserver.Until(func() (bool, error) { return proxy.taken.Load() > 0, nil }); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, testserver.Until(func() (bool, error) { return proxy.taken.Load() > 0, nil }))
 		stock(t, db, 99)
 		p.kill()
 

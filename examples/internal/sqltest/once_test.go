@@ -22,13 +22,9 @@ import (
 func eachOnce(t *testing.T, kinds []*database, test func(t *testing.T, d *instance, orders *once.Table)) {
 	each(t, kinds, func(t *testing.T, d *instance) {
 		orders, err := once.NewTable(d.once, once.DefaultTable)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		for range 2 { // a second time changes nothing
-			if err := orders.Create(t.Context(), d.open(t)); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, orders.Create(t.Context(), d.open(t)))
 		}
 		test(t, d, orders)
 	}, "CREATE TABLE items (id INTEGER PRIMARY KEY, stock INTEGER NOT NULL)", "INSERT INTO items VALUES (1, 100), (2, 100)")
@@ -82,9 +78,7 @@ func TestOnceWorkThatWasRolledBackIsDoneAgain(t *testing.T) {
 		db := d.open(t)
 		tx := begin(t, db)
 		gives(t, orders, tx, "a", "first", "first", false)
-		if err := tx.Rollback(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, tx.Rollback())
 		stock(t, db, 100)
 		tx = begin(t, db)
 		gives(t, orders, tx, "a", "second", "second", false)
@@ -394,16 +388,12 @@ func TestOnceATransactionThatIsOlderThanTheResult(t *testing.T) {
 				}
 				db := d.open(t)
 				old, err := db.BeginTx(t.Context(), &sql.TxOptions{Isolation: level})
-				if err != nil {
-					t.Fatal(err)
-				}
+				noError(t, err)
 				defer old.Rollback()
 				number(t, old, "SELECT count(*) FROM "+once.DefaultTable)
 				if level == sql.LevelSerializable && d.database != postgres {
 					// A plain read locks there: the other transaction waits for its end.
-					if err := old.Commit(); err != nil {
-						t.Fatal(err)
-					}
+					noError(t, old.Commit())
 					old = begin(t, db)
 				}
 				tx := begin(t, db)
@@ -553,12 +543,8 @@ func TestOnceTablesHaveNames(t *testing.T) {
 		db := d.open(t)
 		for _, name := range []string{"orders", `x"; DROP TABLE items; --`, "a`b"} {
 			table, err := once.NewTable(d.once, name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := table.Create(t.Context(), db); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
+			noError(t, table.Create(t.Context(), db))
 			_, repeated, err := table.Run(t.Context(), db, 1, "key", func(context.Context, *sql.Tx) ([]byte, error) { return nil, nil })
 			if err != nil || repeated {
 				t.Errorf("%s: %v, %v", name, repeated, err)
@@ -580,9 +566,7 @@ func TestOnceTheTableIsCreatedByManyAtOnce(t *testing.T) {
 		for range 8 {
 			db := d.open(t)
 			orders, err := once.NewTable(d.once, once.DefaultTable)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			all.Go(func() {
 				if err := orders.Create(t.Context(), db); err != nil {
 					t.Error(err)

@@ -25,9 +25,7 @@ var itemStatements = []string{
 func eachWithItems(t *testing.T, kinds []*database, test func(t *testing.T, d *instance, items *rowlock.Versioned)) {
 	each(t, kinds, func(t *testing.T, d *instance) {
 		items, err := newVersioned(d.rows, "items", "id", "version")
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		test(t, d, items)
 	}, itemStatements...)
 }
@@ -57,12 +55,8 @@ func eachLocker(t *testing.T, kinds []*database, test func(t *testing.T, d *inst
 func newNames(t *testing.T, d *instance) *rowlock.Names {
 	t.Helper()
 	names, err := rowlock.NewNames(d.rows, rowlock.DefaultNames)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := names.Create(t.Context(), d.open(t)); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
+	noError(t, names.Create(t.Context(), d.open(t)))
 	return names
 }
 
@@ -74,9 +68,7 @@ func TestALockKeepsOthersOutUntilItsTransactionEnds(t *testing.T) {
 		eachLocker(t, pooled, func(t *testing.T, d *instance, lock locker) {
 			ctx := t.Context()
 			a, b := begin(t, d.open(t)), begin(t, d.open(t))
-			if err := lock(ctx, a); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, lock(ctx, a))
 			if err := lock(ctx, a, rowlock.Wait(0)); err != nil {
 				t.Error("once more in the same transaction:", err)
 			}
@@ -94,9 +86,7 @@ func TestALockKeepsOthersOutUntilItsTransactionEnds(t *testing.T) {
 			if got := number(t, b, "SELECT stock FROM items WHERE id = 2"); got != 7 {
 				t.Errorf("what the transaction had written before: got %d, want 7", got)
 			}
-			if err := end(a); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, end(a))
 			if err := lock(ctx, b, rowlock.Wait(0)); err != nil {
 				t.Error("after the end:", err)
 			}
@@ -110,9 +100,7 @@ func TestWhoWaitsGetsTheLock(t *testing.T) {
 	for _, opts := range [][]rowlock.Option{nil, {rowlock.Wait(time.Minute)}, {rowlock.Shared()}} {
 		eachLocker(t, servers, func(t *testing.T, d *instance, lock locker) {
 			a, b := begin(t, d.open(t)), begin(t, d.open(t))
-			if err := lock(t.Context(), a); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, lock(t.Context(), a))
 			var ended atomic.Bool
 			got := make(chan error, 1)
 			go func() {
@@ -125,9 +113,7 @@ func TestWhoWaitsGetsTheLock(t *testing.T) {
 			d.awaitWaiter(t)
 			ended.Store(true)
 			commit(t, a)
-			if err := receive(t, "the lock, after its holder has ended", got); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, receive(t, "the lock, after its holder has ended", got))
 			commit(t, b)
 		})
 	}
@@ -140,9 +126,7 @@ func TestSharedLocksShare(t *testing.T) {
 		a, b, c := begin(t, d.open(t)), begin(t, d.open(t)), begin(t, d.open(t))
 		for _, tx := range []*sql.Tx{a, b} {
 			for _, opts := range [][]rowlock.Option{{}, {rowlock.Wait(0)}, {rowlock.Wait(time.Minute)}} {
-				if err := lock(ctx, tx, append(opts, rowlock.Shared())...); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, lock(ctx, tx, append(opts, rowlock.Shared())...))
 			}
 		}
 		commit(t, a)
@@ -169,9 +153,7 @@ func TestWhatIsReadUnderTheLockIsTheLatest(t *testing.T) {
 	eachWithItems(t, databases, func(t *testing.T, d *instance, items *rowlock.Versioned) {
 		ctx, a, b := t.Context(), d.open(t), d.open(t)
 		holder, err := items.Begin(ctx, a)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		defer holder.Rollback()
 		var stock int
 		if err := items.LockAndRead(ctx, holder, 1, rowlock.Columns{"stock": &stock}); err != nil || stock != 100 {
@@ -281,9 +263,7 @@ func TestLockFreeTakesWhatIsFree(t *testing.T) {
 	eachWithItems(t, servers, func(t *testing.T, d *instance, items *rowlock.Versioned) {
 		ctx := t.Context()
 		a, b, c := begin(t, d.open(t)), begin(t, d.open(t)), begin(t, d.open(t))
-		if err := items.Lock(ctx, a, 2); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, items.Lock(ctx, a, 2))
 		all := []any{9, 2, 3, 1}
 		if got, err := items.LockFree(ctx, b, 1, all); err != nil || !slices.Equal(got, []any{3}) {
 			t.Errorf("one of %v while 2 is locked: got %v, %v; want 3", all, got, err)
@@ -310,22 +290,16 @@ func TestAKeyOfSeveralColumns(t *testing.T) {
 	each(t, databases, func(t *testing.T, d *instance) {
 		ctx, db := t.Context(), d.open(t)
 		table, err := rowlock.NewTable(d.rows, "shelves", "shop", "place")
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		shelves, err := rowlock.NewVersioned(table, "version")
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		key := rowlock.Key{1, "b"}
 		var stock int
 		version, err := shelves.Read(ctx, db, key, rowlock.Columns{"stock": &stock})
 		if err != nil || stock != 20 {
 			t.Fatalf("got %d, %v; want 20", stock, err)
 		}
-		if err := shelves.Write(ctx, db, key, version, rowlock.Columns{"stock": 19}); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, shelves.Write(ctx, db, key, version, rowlock.Columns{"stock": 19}))
 		err = shelves.Do(ctx, db, 1, func(ctx context.Context, tx *sql.Tx) error {
 			if err := shelves.LockAndRead(ctx, tx, key, rowlock.Columns{"stock": &stock}); err != nil {
 				return err
@@ -377,9 +351,7 @@ func TestWaitLeavesSettingsAsTheyWere(t *testing.T) {
 				t.Errorf("after %s: got %d, want 54321", when, got)
 			}
 		}
-		if err := lock(t.Context(), a); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, lock(t.Context(), a))
 		if err := lock(t.Context(), b, rowlock.Wait(d.bounded+time.Millisecond)); !errors.Is(err, rowlock.ErrBusy) {
 			t.Errorf("got %v, want ErrBusy", err)
 		}
@@ -407,9 +379,7 @@ func TestACancelledWaitLeavesNothingBehind(t *testing.T) {
 		eachLocker(t, pooled, func(t *testing.T, d *instance, lock locker) {
 			a, pool := begin(t, d.open(t)), d.open(t)
 			pool.SetMaxOpenConns(1)
-			if err := lock(t.Context(), a); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, lock(t.Context(), a))
 			b := begin(t, pool)
 			must(t, b, "UPDATE items SET stock = 7 WHERE id = 2")
 			ctx, cancel := context.WithCancel(t.Context())
@@ -482,9 +452,7 @@ func TestNothingIsWrittenAfterADeadlock(t *testing.T) {
 		ctx, db := t.Context(), d.open(t)
 		txs := []*sql.Tx{begin(t, db), begin(t, db)}
 		for i, tx := range txs {
-			if err := items.Lock(ctx, tx, i+1); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, items.Lock(ctx, tx, i+1))
 		}
 		errs := make([]error, 2)
 		var both sync.WaitGroup
@@ -517,15 +485,11 @@ func TestWriteOnlyIfTheVersionStands(t *testing.T) {
 		read := func() (stock int, version int64) {
 			t.Helper()
 			version, err := items.Read(ctx, db, 1, rowlock.Columns{"stock": &stock})
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			return stock, version
 		}
 		stock, version := read()
-		if err := items.Write(ctx, db, 1, version, rowlock.Columns{"stock": stock}); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, items.Write(ctx, db, 1, version, rowlock.Columns{"stock": stock}))
 		if err := items.Write(ctx, db, 1, version, rowlock.Columns{"stock": stock - 2}); !errors.Is(err, rowlock.ErrConflict) {
 			t.Errorf("a second write with one version: got %v, want ErrConflict", err)
 		}
@@ -566,15 +530,11 @@ func TestTwoWhoHaveReadTheSameVersion(t *testing.T) {
 	eachWithItems(t, servers, func(t *testing.T, d *instance, items *rowlock.Versioned) {
 		ctx, a, b := t.Context(), begin(t, d.open(t)), begin(t, d.open(t))
 		version, err := items.Read(ctx, a, 1, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		if v, err := items.Read(ctx, b, 1, nil); err != nil || v != version {
 			t.Fatalf("got %d, %v; want %d", v, err, version)
 		}
-		if err := items.Write(ctx, a, 1, version, rowlock.Columns{"stock": 1}); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, items.Write(ctx, a, 1, version, rowlock.Columns{"stock": 1}))
 		got := make(chan error, 1)
 		go func() { got <- items.Write(ctx, b, 1, version, rowlock.Columns{"stock": 2}) }()
 		d.awaitWaiter(t)
@@ -625,9 +585,7 @@ func TestASerializationFailureIsAConflict(t *testing.T) {
 		}
 
 		tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		defer tx.Rollback()
 		number(t, tx, "SELECT stock FROM items WHERE id = 1")
 		must(t, db, "UPDATE items SET stock = 5 WHERE id = 1")
@@ -659,9 +617,7 @@ func TestNamesExcludeOnlyThemselves(t *testing.T) {
 		waitFor(t, "clients that create the table at once", &all)
 		others := newNames(t, d)
 		a, b := begin(t, d.open(t)), begin(t, d.open(t))
-		if err := sets[0].Lock(ctx, a, "x"); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, sets[0].Lock(ctx, a, "x"))
 		if err := sets[1].Lock(ctx, b, "x", rowlock.Wait(0)); !errors.Is(err, rowlock.ErrBusy) {
 			t.Errorf("the same name: got %v, want ErrBusy", err)
 		}
@@ -776,15 +732,11 @@ func TestACallThatIsCancelledAnywhereLeavesThePoolClean(t *testing.T) {
 		pool.SetMaxOpenConns(1)
 		text := func() (s string) {
 			t.Helper()
-			if err := pool.QueryRow(setting[d.numbers]).Scan(&s); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, pool.QueryRow(setting[d.numbers]).Scan(&s))
 			return s
 		}
 		want := text()
-		if err := lock(t.Context(), a); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, lock(t.Context(), a))
 		for range 30 {
 			ctx, cancel := context.WithTimeout(t.Context(), rand.N(4*time.Millisecond))
 			tx, err := pool.BeginTx(ctx, nil)

@@ -21,9 +21,7 @@ func newItems(t *testing.T, journal string) (file string) {
 
 func items(t *testing.T) *rowlock.Versioned {
 	v, err := newVersioned(rowlock.SQLite, "items", "id", "version")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return v
 }
 
@@ -33,9 +31,7 @@ func TestBeginLeavesTheWriteLockToOneTransaction(t *testing.T) {
 			ctx, file, items := t.Context(), newItems(t, journal), items(t)
 			a, b := open(t, file+"&_pragma=busy_timeout(60000)"), open(t, file)
 			tx, err := items.Begin(ctx, a)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			if err := items.Lock(ctx, tx, 1); err != nil {
 				t.Error("Lock after Begin:", err)
 			}
@@ -83,9 +79,7 @@ func TestABeginThatFailedLeavesItsConnectionClean(t *testing.T) {
 			a, b := open(t, file), open(t, file)
 			b.SetMaxOpenConns(1)
 			tx, err := items.Begin(ctx, a)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			for range 20 { // so that the context ends at different steps
 				short, cancel := context.WithTimeout(ctx, time.Millisecond)
 				if _, err := items.Begin(short, b); !errors.Is(err, context.DeadlineExceeded) {
@@ -102,9 +96,7 @@ func TestABeginThatFailedLeavesItsConnectionClean(t *testing.T) {
 				t.Errorf("stock: got %d, want 98", got)
 			}
 			tx, err = items.Begin(ctx, b)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			commit(t, tx)
 		})
 	}
@@ -116,9 +108,7 @@ func TestBeginDoesNotWaitForBusyTimeout(t *testing.T) {
 	ctx, file, items := t.Context(), newItems(t, "WAL"), items(t)
 	patient := open(t, file+"&_pragma=busy_timeout(600000)")
 	tx, err := items.Begin(ctx, open(t, file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer tx.Rollback()
 	if _, err := items.Begin(ctx, patient, rowlock.Wait(0)); !errors.Is(err, rowlock.ErrBusy) {
 		t.Errorf("Begin: got %v, want ErrBusy", err)
@@ -137,9 +127,7 @@ func TestLockInTheCallersTransaction(t *testing.T) {
 			a, b := open(t, file), open(t, file)
 
 			holder := begin(t, a)
-			if err := items.Lock(ctx, holder, 1); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, items.Lock(ctx, holder, 1))
 			other := begin(t, b)
 			if err := items.Lock(ctx, other, 1); !errors.Is(err, rowlock.ErrBusy) {
 				t.Errorf("held by another: got %v, want ErrBusy", err)
@@ -179,9 +167,7 @@ func TestWriteAfterAnOutdatedReadOfItsTransactionIsAConflict(t *testing.T) {
 	tx := begin(t, a)
 	var stock int
 	version, err := items.Read(ctx, tx, 1, rowlock.Columns{"stock": &stock})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	must(t, b, "UPDATE items SET stock = 99 WHERE id = 2")
 	if err := items.Write(ctx, tx, 1, version, rowlock.Columns{"stock": 0}); !errors.Is(err, rowlock.ErrConflict) {
 		t.Errorf("got %v, want ErrConflict", err)
@@ -230,9 +216,7 @@ func TestMisspeltNamesAreErrors(t *testing.T) {
 	ctx, db := t.Context(), open(t, newItems(t, "WAL"))
 	for _, names := range [][3]string{{"itemz", "id", "version"}, {"items", "idd", "version"}, {"items", "id", "verzion"}} {
 		v, err := newVersioned(rowlock.SQLite, names[0], names[1], names[2])
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		if names[2] == "version" {
 			if _, err := v.Begin(ctx, db); err == nil || errors.Is(err, rowlock.ErrBusy) {
 				t.Errorf("Begin, %v: got %v, want an error that names the mistake", names, err)
@@ -268,12 +252,8 @@ func TestNamesCannotBecomeSQL(t *testing.T) {
 		"CREATE TABLE `order` (`group` INTEGER PRIMARY KEY, `x`` = 0; DROP TABLE items; --` INTEGER, `select` INTEGER NOT NULL)",
 		"INSERT INTO `order` VALUES (1, 0, 1)"))
 	v, err := newVersioned(rowlock.SQLite, "main.order", "group", "select")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := v.Write(t.Context(), db, 1, 1, rowlock.Columns{evil: 5}); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
+	noError(t, v.Write(t.Context(), db, 1, 1, rowlock.Columns{evil: 5}))
 	var got int
 	if version, err := v.Read(t.Context(), db, 1, rowlock.Columns{evil: &got}); err != nil || got != 5 || version != 2 {
 		t.Errorf("got %d, version %d, %v; want 5, version 2", got, version, err)

@@ -23,9 +23,7 @@ func newFile(t *testing.T, journal string, statements ...string) string {
 func open(t *testing.T, file string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("sqlite", file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() {
 		if err := db.Close(); err != nil {
 			t.Error(err)
@@ -60,16 +58,12 @@ func number(t *testing.T, q queryer, query string, args ...any) (n int64) {
 func begin(t *testing.T, db *sql.DB) *sql.Tx {
 	t.Helper()
 	tx, err := db.Begin()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { _ = tx.Rollback() }) // sql.ErrTxDone after a commit
 	return tx
 }
 
 func commit(t *testing.T, tx *sql.Tx) {
 	t.Helper()
-	if err := tx.Commit(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, tx.Commit())
 }

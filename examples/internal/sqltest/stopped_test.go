@@ -118,12 +118,8 @@ func TestTheLateWriteOfAStoppedProcessIsRefused(t *testing.T) {
 	url := "sqlite://" + filepath.Join(t.TempDir(), "locks.db")
 	db := open(t, file)
 	tokens, err := fence.NewTable(fence.SQLite, fence.DefaultTable)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := tokens.Create(ctx, db); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
+	noError(t, tokens.Create(ctx, db))
 
 	old := start(t, "seller", url+"?ttl=2s", file)
 	old.says("acquired")
@@ -131,22 +127,16 @@ func TestTheLateWriteOfAStoppedProcessIsRefused(t *testing.T) {
 	old.signal(syscall.SIGSTOP)
 
 	locks, err := interlock.Open(ctx, url, interlock.TTL(time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer func() {
 		if err := locks.Close(); err != nil {
 			t.Error(err)
 		}
 	}()
 	lease, err := locks.Mutex("stock").Acquire(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	stock, err := readFenced(ctx, db, lease)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	old.signal(syscall.SIGCONT)
 	old.tell("go on")
 	if got := old.next(); !strings.Contains(got, fence.ErrStale.Error()) || !strings.Contains(got, strconv.FormatUint(lease.Token(), 10)) {
@@ -177,16 +167,10 @@ func start(t *testing.T, name string, args ...string) *process {
 	p.cmd.Env = append(os.Environ(), program+"="+name)
 	p.cmd.Stderr = os.Stderr
 	in, err := p.cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	out, err := p.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
+	noError(t, p.cmd.Start())
 	p.in, p.said = in, bufio.NewScanner(out)
 	t.Cleanup(p.kill)
 	return p
@@ -235,9 +219,7 @@ func (p *process) says(want string) {
 
 func TestSharedLeasesCannotBeFenced(t *testing.T) {
 	locks, err := interlock.Open(t.Context(), "sqlite://"+filepath.Join(t.TempDir(), "locks.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer func() {
 		if err := locks.Close(); err != nil {
 			t.Error(err)
@@ -254,9 +236,7 @@ func TestSharedLeasesCannotBeFenced(t *testing.T) {
 		"all permits": {locks.Semaphore("s", 3, interlock.Weight(3)), nil},
 	} {
 		lease, err := c.lock.Acquire(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		var resource fence.Highest
 		if err := resource.Check(lease); !errors.Is(err, c.want) {
 			t.Errorf("%s: got %v, want %v", name, err, c.want)

@@ -5,7 +5,11 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/interlock-go/interlock/internal/errtest"
 )
+
+var noError = errtest.None
 
 // patience bounds each wait for something that must happen, however busy the machine is.
 const patience = 2 * time.Minute
