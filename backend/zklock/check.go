@@ -285,7 +285,11 @@ func (e *examination) try(ctx context.Context) (t trial) {
 		t.err = fmt.Errorf("cannot begin a session: %w", err)
 		return t
 	}
-	defer s.Close(context.WithoutCancel(ctx))
+	defer func() { // its tickets are removed in any case; a server that is gone is not waited for
+		brief, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		_ = s.Close(brief)
+	}()
 	var k driver.Ticket
 	var v driver.Cell
 	join := func() (err error) {
