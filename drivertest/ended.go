@@ -1,6 +1,7 @@
 package drivertest
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -53,16 +54,24 @@ var whatHasEndedIsNotRenewed = rule{
 	},
 }
 
-// Neither a renewal that does not name a ticket nor an eviction gives it more time.
+// Neither a renewal that does not name a ticket nor an eviction gives it more time, also if the Join of the evicted one is repeated.
 var nothingIsProlonged = rule{
 	name: "NothingIsProlonged",
 	says: []string{
 		"A ticket of this session that is not in known is not extended, and is reported as Stray",
 		"An evicted ticket that is held is not renewed any more",
+		"one with a fixed end is not shortened by more than that.",
 	},
 	exclusive: true,
 	check: func(t *trial) {
 		a, b := t.client(), t.client()
+		const inexact = 5 * time.Millisecond // some backends count in milliseconds
+		evict := func(tk driver.Ticket) {
+			t.Helper()
+			if err := b.driver.Ask(t.ctx, tk.Queue, tk.ID, driver.Evict); err != nil {
+				t.Fatalf("Ask: %v", err)
+			}
+		}
 		left := func(queue string) time.Duration {
 			t.Helper()
 			m := t.snapshot(b.driver, queue).Members
@@ -73,24 +82,51 @@ var nothingIsProlonged = rule{
 		}
 		for _, how := range []struct {
 			queue string
+			hold  time.Duration
 			do    func(driver.Ticket)
 		}{
-			{"not named", func(driver.Ticket) { a.renew() }},
-			{"evicted", func(tk driver.Ticket) {
-				if err := b.driver.Ask(t.ctx, tk.Queue, tk.ID, driver.Evict); err != nil {
-					t.Fatalf("Ask: %v", err)
-				}
-				a.renew(tk)
-			}},
+			{"not named", 0, func(driver.Ticket) { a.renew() }},
+			{"evicted", 0, func(tk driver.Ticket) { evict(tk); a.renew(tk) }},
+			{"evicted, with a fixed end", limit, func(tk driver.Ticket) { evict(tk); a.renew(tk) }},
 		} {
-			tk := a.hold(t.exclusive(how.queue))
+			if how.hold > 0 && !t.fixes() {
+				continue
+			}
+			r := t.exclusive(how.queue)
+			r.Hold = how.hold
+			tk := a.hold(r)
 			time.Sleep(t.TTL / 2) // a part of its time is over
 			before := left(how.queue)
 			how.do(tk)
-			if after := left(how.queue); after > before {
+			if after := left(how.queue); after > before+inexact {
 				t.Fatalf("a ticket that was %s had %v left before, and %v after", how.queue, before, after)
 			}
 			a.leave(tk)
+		}
+		if t.world.Late == nil {
+			return
+		}
+
+		// Nor does a Join that is repeated, since its answer was lost.
+		a.leave(a.hold(t.exclusive("again"))) // so that the next one takes a single exchange
+		r := t.exclusive("again")
+		_ = lostAnswer(t.world.Late)(t.ctx, func(ctx context.Context) error { _, err := a.Join(ctx, r); return err })
+		if len(t.snapshot(b.driver, r.Queue).Members) == 0 {
+			return // it has not come
+		}
+		evict(driver.Ticket{ID: r.ID, Queue: r.Queue})
+		time.Sleep(t.TTL / 2)
+		before := left(r.Queue)
+		var got driver.Ticket
+		if err := t.known(func() (err error) { got, err = a.Join(t.ctx, again(r)); return err }); err != nil {
+			t.Fatalf("Join of an evicted ticket, repeated: %v", err)
+		}
+		after := left(r.Queue)
+		if after > before+inexact {
+			t.Fatalf("an evicted ticket had %v left before its Join was repeated, and %v after", before, after)
+		}
+		if more := got.Proof.Add(a.TTL).Sub(a.driver.Now().Add(after)); more > inexact {
+			t.Fatalf("an evicted ticket that is joined again is proven for %v more than it stands", more)
 		}
 	},
 }

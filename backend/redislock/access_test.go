@@ -3,18 +3,17 @@ package redislock_test
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"os"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/drivertest"
 	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
@@ -92,256 +91,6 @@ func withRights(t *testing.T, s *redistest.Server, rights ...string) (url string
 	return user(t, rights, s) + s.Addr + "?prefix=app/"
 }
 
-func newID() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:])
-	return fmt.Sprintf("%x", b)
-}
-
-// use is what a program can do with locks and values, in two clients.
-type use struct {
-	ctx   context.Context
-	owner func(key string) *redistest.Server
-	d     [2]driver.Driver
-	s     [2]*driver.Opened
-	name  string // of a queue or a cell
-}
-
-func mutex(name string) driver.Request {
-	return driver.Request{ID: newID(), Queue: name, Kind: driver.Mutex, Units: 1, Capacity: 1}
-}
-
-// useAll does everything once, until the first error.
-func useAll(ctx context.Context, url string, owner func(key string) *redistest.Server) error {
-	u := &use{ctx: ctx, owner: owner}
-	for i := range u.d {
-		d, err := openURL(ctx, url+"&"+patient)
-		if err != nil {
-			return fmt.Errorf("connect: %w", err)
-		}
-		defer d.Close()
-		s, err := d.Open(ctx, driver.SessionOptions{TTL: 10 * time.Second, Owner: "test"})
-		if err != nil {
-			return fmt.Errorf("open: %w", err)
-		}
-		u.d[i], u.s[i] = d, s
-	}
-	for _, step := range []struct {
-		name string
-		do   func() error
-	}{
-		{"alone", u.alone},
-		{"hand-off", u.handOff},
-		{"semaphore", u.semaphore},
-		{"demands", u.demands},
-		{"deaths", u.deaths},
-		{"fixed ends", u.fixed},
-		{"following", u.follow},
-		{"values", u.values},
-		{"tokens", u.tokens},
-		{"end", u.end},
-	} {
-		u.name = step.name + "/" + rand.Text()
-		if err := step.do(); err != nil {
-			return fmt.Errorf("%s: %w", step.name, err)
-		}
-	}
-	return nil
-}
-
-func (u *use) renew(i int, t driver.Ticket) error {
-	answer, err := u.s[i].Renew(u.ctx, []driver.Ticket{t})
-	if err == nil && (len(answer) != 1 || answer[0].State != driver.Kept) {
-		err = fmt.Errorf("renewed: %+v", answer)
-	}
-	return err
-}
-
-func (u *use) alone() error {
-	t, err := u.s[0].Join(u.ctx, mutex(u.name))
-	if err != nil {
-		return err
-	}
-	if err := u.renew(0, t); err != nil {
-		return err
-	}
-	return u.s[0].Leave(u.ctx, t, true)
-}
-
-func (u *use) handOff() error {
-	first, err := u.s[0].Join(u.ctx, mutex(u.name))
-	if err != nil {
-		return err
-	}
-	second, err := u.s[1].Join(u.ctx, mutex(u.name))
-	if err != nil {
-		return err
-	}
-	if err := u.renew(0, first); err != nil {
-		return err
-	}
-	if err := u.renew(1, second); err != nil {
-		return err
-	}
-	if err := u.s[0].Leave(u.ctx, first, true); err != nil {
-		return err
-	}
-	if second, err = u.s[1].Await(u.ctx, second); err != nil {
-		return err
-	}
-	return u.s[1].Leave(u.ctx, second, true)
-}
-
-func (u *use) semaphore() error {
-	request := driver.Request{ID: newID(), Queue: u.name, Kind: driver.Semaphore, Units: 2, Capacity: 3}
-	if err := u.d[0].Resize(u.ctx, u.name, 3); err != nil {
-		return err
-	}
-	first, err := u.s[0].Join(u.ctx, request)
-	if err != nil {
-		return err
-	}
-	request.ID = newID()
-	second, err := u.s[1].Join(u.ctx, request)
-	if err != nil {
-		return err
-	}
-	if err := u.s[0].Shrink(u.ctx, first, 1); err != nil {
-		return err
-	}
-	if second, err = u.s[1].Await(u.ctx, second); err != nil {
-		return err
-	}
-	if err := u.d[1].Resize(u.ctx, u.name, 0); err != nil {
-		return err
-	}
-	request.ID = newID()
-	third, err := u.s[0].Join(u.ctx, request)
-	if err != nil {
-		return err
-	}
-	return errors.Join(u.s[0].Leave(u.ctx, third, true), u.s[0].Leave(u.ctx, first, false), u.s[1].Leave(u.ctx, second, true))
-}
-
-func (u *use) demands() error {
-	t, err := u.s[0].Join(u.ctx, mutex(u.name))
-	if err != nil {
-		return err
-	}
-	for _, demand := range []driver.Demand{driver.Revoke, driver.Evict, driver.Force} {
-		if err := u.d[1].Ask(u.ctx, u.name, t.ID, demand); err != nil {
-			return err
-		}
-		if _, err := u.s[0].Signals(u.ctx); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// deaths leaves a ticket to itself, and waits behind it.
-func (u *use) deaths() error {
-	short, err := u.d[0].Open(u.ctx, driver.SessionOptions{TTL: 100 * time.Millisecond, Owner: "test"})
-	if err != nil {
-		return err
-	}
-	if _, err := short.Join(u.ctx, mutex(u.name)); err != nil {
-		return err
-	}
-	t, err := u.s[1].Join(u.ctx, mutex(u.name))
-	if err != nil {
-		return err
-	}
-	if t, err = u.s[1].Await(u.ctx, t); err != nil {
-		return err
-	}
-	return u.s[1].Leave(u.ctx, t, true)
-}
-
-func (u *use) fixed() error {
-	request := mutex(u.name)
-	request.Hold, request.Robust = time.Minute, true
-	t, err := u.s[0].Join(u.ctx, request)
-	if err != nil {
-		return err
-	}
-	if err := u.s[1].Keep(u.ctx, t, 2*time.Minute); err != nil {
-		return err
-	}
-	return u.s[1].Leave(u.ctx, t, false)
-}
-
-// followed waits until somebody follows what is kept under a key. The result comes
-// early if that has failed.
-func (u *use) followed(key string, result chan error) error {
-	key = "interlock:{app/" + u.name + "}:" + key
-	for u.ctx.Err() == nil {
-		select {
-		case err := <-result:
-			result <- err
-			return err
-		default:
-		}
-		if n, err := u.owner(key).Do("EXISTS", key); err != nil || n == int64(1) {
-			return err
-		}
-	}
-	return u.ctx.Err()
-}
-
-func (u *use) follow() error {
-	empty, err := u.d[1].Follow(u.ctx, u.name, "")
-	if err != nil {
-		return err
-	}
-	result := make(chan error, 1)
-	go func() {
-		q, err := u.d[1].Follow(u.ctx, u.name, empty.Version)
-		if err == nil && len(q.Members) != 1 {
-			err = fmt.Errorf("followed: %+v", q)
-		}
-		result <- err
-	}()
-	if err := u.followed("f", result); err != nil {
-		return err
-	}
-	t, err := u.s[0].Join(u.ctx, mutex(u.name))
-	if err != nil {
-		return err
-	}
-	return errors.Join(<-result, u.s[0].Leave(u.ctx, t, true))
-}
-
-func (u *use) values() error {
-	result := make(chan error, 1)
-	go func() {
-		_, err := u.d[1].Watch(u.ctx, u.name, 0)
-		result <- err
-	}()
-	if err := u.followed("cf", result); err != nil {
-		return err
-	}
-	c, err := u.d[0].Swap(u.ctx, driver.Swap{ID: newID(), Name: u.name, Value: []byte("a")})
-	if err != nil {
-		return err
-	}
-	_, err = u.d[0].Swap(u.ctx, driver.Swap{ID: newID(), Name: u.name, Version: c.Version, Delete: true})
-	if err := errors.Join(<-result, err); err != nil {
-		return err
-	}
-	_, err = u.d[0].Load(u.ctx, u.name)
-	return err
-}
-
-func (u *use) tokens() error { return u.d[0].Raise(u.ctx, u.name, 1<<50) }
-
-func (u *use) end() error {
-	if _, err := u.s[0].Join(u.ctx, mutex(u.name)); err != nil {
-		return err
-	}
-	return u.s[0].Close(u.ctx)
-}
-
 // refusedAtOnce makes sure that a missing right is found out without delay, and that
 // the error says so.
 func refusedAtOnce(t *testing.T, began time.Time, err error) {
@@ -358,35 +107,34 @@ func refusedAtOnce(t *testing.T, began time.Time, err error) {
 	}
 }
 
-// The rights that are documented are enough, and none of them is too much.
+// uses are rules in which every method is called, but those that list.
+var uses = []string{"LostCalls", "Follow", "Watch", "Resize", "Raise", "Keep", "Ask", "ExpiryOfAHeldTicket", "SessionClose"}
+
+// enough runs these rules over a URL.
+func enough(t *testing.T, url string) {
+	t.Helper()
+	drivertest.Run(t, drivertest.Backend{TTL: time.Second, Small: true, Shape: "mutex", Only: uses, World: func(testing.TB) drivertest.World {
+		at := url + "w" + newID() + "/"
+		return drivertest.World{Open: func(ctx context.Context) (driver.Driver, error) { return openURL(ctx, at) }}
+	}})
+}
+
+// Promise: the rights that are documented are enough. That none of them is too much says TestCheckTriesEveryCommand.
 func TestLeastRights(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	owner := func(string) *redistest.Server { return s }
-	d := documentedRights(t)
-	if err := useAll(t.Context(), withRights(t, s, d.base...), owner); err != nil {
-		t.Fatal(err)
-	}
-	without(t, d.base, d.base, func(t *testing.T, others []string) {
-		s.FlushScripts()
-		url := withRights(t, s, others...)
-		began := time.Now()
-		refusedAtOnce(t, began, useAll(t.Context(), url, owner))
-	})
+	enough(t, withRights(t, s, documentedRights(t).base...))
 }
 
 // What the client sends besides, and may be refused, is noted by the server.
 func TestRightsThatNothingIsRefused(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	owner := func(string) *redistest.Server { return s }
 	d := documentedRights(t)
 	refused := func(rights []string) string {
 		t.Helper()
-		if _, err := s.Do("ACL", "LOG", "RESET"); err != nil {
-			t.Fatal(err)
-		}
-		if err := useAll(t.Context(), withRights(t, s, rights...), owner); err != nil {
+		do(t, s, "ACL", "LOG", "RESET")
+		if err := openOnce(t, withRights(t, s, rights...)); err != nil {
 			t.Error(err)
 		}
 		return refusals(t, s)
@@ -477,24 +225,7 @@ func TestRightsOfSomeUses(t *testing.T) {
 		}
 	})
 
-	alone := func(url string) error {
-		d, err := openURL(t.Context(), url+"&"+patient)
-		if err != nil {
-			return err
-		}
-		defer d.Close()
-		s, err := d.Open(t.Context(), driver.SessionOptions{TTL: time.Minute})
-		if err != nil {
-			return err
-		}
-		_, err = s.Join(t.Context(), mutex("x"+rand.Text()))
-		return err
-	}
-	replica := redistest.Start(t, redistest.Config("replicaof", "127.0.0.1", strconv.Itoa(s.Port)))
-	eventually(t, "the replica is in sync", func() bool {
-		info, err := s.Do("INFO", "replication")
-		return err == nil && strings.Contains(fmt.Sprint(info), "port="+strconv.Itoa(replica.Port)+",state=online")
-	})
+	replicaOf(t, s)
 	for _, use := range []struct {
 		name string
 		url  func(url string) string
@@ -503,11 +234,11 @@ func TestRightsOfSomeUses(t *testing.T) {
 		{"a database other than 0", func(url string) string { return strings.Replace(url, "?", "/3?", 1) }},
 	} {
 		all = d.with(t, use.name)
-		if err := alone(use.url(withRights(t, s, all...))); err != nil {
+		if err := openOnce(t, use.url(withRights(t, s, all...))); err != nil {
 			t.Errorf("%s: %v", use.name, err)
 		}
 		without(t, all, d.more[use.name], func(t *testing.T, others []string) {
-			refusedAtOnce(t, time.Now(), alone(use.url(withRights(t, s, others...))))
+			refusedAtOnce(t, time.Now(), openOnce(t, use.url(withRights(t, s, others...))))
 		})
 	}
 }
@@ -517,9 +248,7 @@ func leastRightsInACluster(t *testing.T, c *redistest.Cluster) {
 	addrs := strings.Join(c.Addrs(), ",")
 	url := func(rights []string) string { return user(t, rights, c.Nodes...) + addrs + "?prefix=app/" }
 	all := d.with(t, "a Cluster")
-	if err := useAll(t.Context(), url(all), c.Owner); err != nil {
-		t.Fatal(err)
-	}
+	t.Run("all", func(t *testing.T) { enough(t, url(all)) })
 
 	// A slot on its way to another node.
 	key := "app/" + rand.Text()
@@ -584,9 +313,8 @@ func TestLeastRightsBehindSentinels(t *testing.T) {
 		return user(t, rights, s.Nodes...) + strings.Join(s.SentinelAddrs(), ",") +
 			"?prefix=app/&master=" + s.Name + "&sentinel_user=" + own + "&sentinel_password=secret"
 	}
-	owner := func(string) *redistest.Server { return s.Nodes[0] }
 	all := d.with(t, "Sentinels")
-	if err := useAll(t.Context(), url(all, d.sentinels), owner); err != nil {
+	if err := openOnce(t, url(all, d.sentinels)); err != nil {
 		t.Fatal(err)
 	}
 	for _, sentinel := range s.Sentinels {
@@ -595,7 +323,7 @@ func TestLeastRightsBehindSentinels(t *testing.T) {
 		}
 	}
 	without(t, all, d.more["Sentinels"], func(t *testing.T, others []string) {
-		refusedAtOnce(t, time.Now(), useAll(t.Context(), url(others, d.sentinels), owner))
+		refusedAtOnce(t, time.Now(), openOnce(t, url(others, d.sentinels)))
 	})
 	without(t, d.sentinels, d.sentinels, func(t *testing.T, others []string) {
 		for _, sentinel := range s.Sentinels {

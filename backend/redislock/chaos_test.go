@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/internal/chaos"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
@@ -23,18 +22,6 @@ func cycles(t *testing.T, n int) int {
 		n *= factor
 	}
 	return n
-}
-
-func opener(t *testing.T, url string, opts ...interlock.ClientOption) func() *interlock.Client {
-	return func() *interlock.Client {
-		t.Helper()
-		c, err := interlock.Open(t.Context(), url, opts...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { c.Close() })
-		return c
-	}
 }
 
 // Promise: connections that are killed and scripts that are flushed at any moment

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
-	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/doctor/doctortest"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
@@ -60,13 +59,6 @@ func (e examined) hasOfSome(check string, status driver.Status, words string) {
 		}
 	}
 	e.T.Errorf("no finding %s: %s with %q among %+v", status, check, words, e.All)
-}
-
-func configure(t *testing.T, s *redistest.Server, key, value string) {
-	t.Helper()
-	if _, err := s.Do("CONFIG", "SET", key, value); err != nil {
-		t.Fatal(err)
-	}
 }
 
 func TestCheckOfConfigurations(t *testing.T) {
@@ -136,12 +128,7 @@ func TestCheckOfConfigurations(t *testing.T) {
 
 func TestCheckOfReplicas(t *testing.T) {
 	t.Parallel()
-	master := redistest.Start(t)
-	replica := redistest.Start(t, redistest.Config("replicaof", "127.0.0.1", strconv.Itoa(master.Port)))
-	eventually(t, "the replica is in sync", func() bool {
-		info, err := master.Do("INFO", "replication")
-		return err == nil && strings.Contains(fmt.Sprint(info), "state=online")
-	})
+	master, replica := replicated(t)
 	e := examine(t, "redis://"+master.Addr)
 	e.Has("replication", driver.Warn, "asynchronous", "1 in sync", "?replicas=1")
 	e.Has("persistence", driver.Warn, "also those of replicas")
@@ -401,14 +388,4 @@ func TestCheckBehindSentinels(t *testing.T) {
 		return err == nil && strings.Contains(fmt.Sprint(info), "connected_slaves:0")
 	})
 	examine(t, url+"?master="+s.Name).Has("replication", driver.Warn, "no replica", "take its place")
-}
-
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(busy.Bound(2 * time.Minute)); !ok(); {
-		if time.Now().After(end) {
-			t.Fatalf("never: %s", what)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
 }

@@ -95,7 +95,7 @@ func toldOf(t *testing.T, s *driver.Opened, want ...driver.Demand) {
 }
 
 // Promise: whoever may publish to the clients of a server, and no more, changes nothing that they know of
-// their tickets: be it that the stranger guesses the numbers of tickets, has heard them, or
+// their tickets: be it that the stranger has heard the numbers of tickets (those who guess are in the rule Stranger), or
 // repeats with a change what was sent. With true news clients learn what is true.
 func TestMessagesOfAStranger(t *testing.T) {
 	t.Parallel()
@@ -111,24 +111,6 @@ func TestMessagesOfAStranger(t *testing.T) {
 		t.Fatal(w, err)
 	}
 	got := awaiting(t, b, w)
-	before := d.Exchanges()
-	for _, to := range []*driver.Opened{a, b} {
-		for n := range 1001 {
-			publish(t, s, to, forged(fmt.Sprint(n), held.Token)...)
-		}
-	}
-	// What comes after them is heard after them.
-	if err := d.Ask(t.Context(), "q", held.ID, driver.Revoke); err != nil {
-		t.Fatal(err)
-	}
-	toldOf(t, a, driver.Revoke)
-	if err := d.Ask(t.Context(), "q", w.ID, driver.Revoke); err != nil {
-		t.Fatal(err)
-	}
-	toldOf(t, b, driver.Revoke)
-	if n := d.Exchanges() - before; n > 4 { // two for each Ask and what became of it
-		t.Errorf("%d exchanges for messages whose numbers were guessed", n)
-	}
 
 	publish(t, s, b, forged(numberOf(t, s, "q", w.ID), held.Token)...)
 	publish(t, s, a, forged(numberOf(t, s, "q", held.ID), held.Token)...)

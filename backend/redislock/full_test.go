@@ -180,3 +180,40 @@ func TestAHeartbeatDoesNotWaitForItsConnection(t *testing.T) {
 		t.Errorf("then %d connections, not %d", n, had)
 	}
 }
+
+// Promise: a server whose memory is full takes nobody's lock away.
+func TestAFullMemoryCostsNobodyALock(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	_, a := session(t, s.URL(), time.Minute)
+	_, b := session(t, s.URL(), time.Minute)
+	held, err := a.Join(t.Context(), exclusive("q"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wait, err := b.Join(t.Context(), exclusive("q"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	alone, err := a.Join(t.Context(), exclusive("alone"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	warm(t, b)
+	do(t, s, "CONFIG", "SET", "maxmemory", "100000")
+	r, err := a.Renew(t.Context(), []driver.Ticket{held, alone})
+	if err != nil || len(r) != 2 {
+		t.Errorf("Renew with a full memory: %v %v", r, err)
+	}
+	if err := a.Leave(t.Context(), held, true); err != nil {
+		t.Errorf("Leave: %v", err)
+	}
+	if err := a.Leave(t.Context(), alone, true); err != nil {
+		t.Errorf("Leave: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	if _, err := b.Await(ctx, wait); err != nil {
+		t.Errorf("Await: %v", err)
+	}
+}

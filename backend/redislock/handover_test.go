@@ -2,8 +2,8 @@ package redislock_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -96,64 +96,6 @@ func (x *demand) members() []driver.Member {
 	return q.Members
 }
 
-// Promise: a fixed time begins when the lock is handed over, and ends after that time.
-func TestAFixedTimeBeginsWithTheHandOver(t *testing.T) {
-	inDemand(t, func(x *demand) {
-		r := x.request()
-		r.Hold = 10 * demandTTL
-		waits := x.join(x.b, r)
-		x.ready(waits)
-		x.leave(x.a, x.held, true)
-		tk := awaited(x.t, x.b, waits)
-		if m := x.members(); len(m) != 1 || !m[0].Fixed || m[0].Left > r.Hold || m[0].Left < r.Hold-demandTTL {
-			x.t.Errorf("the queue is %+v", m)
-		}
-		x.server.StepClock(5 * demandTTL) // nobody renews it
-		next := x.join(x.a, x.request())
-		if next.Held {
-			x.t.Error("another one holds before the fixed time is over")
-		}
-		if !x.permit && do(x.t, x.server, "SET", x.name, "of another library", "NX", "PX", "1000") != nil {
-			x.t.Error("another library holds before the fixed time is over")
-		}
-		renew(x.t, x.b, tk)
-	})
-}
-
-// Promise: whoever gets the lock from a holder that did not leave cleanly is told so, also
-// if the news of the hand-over are lost.
-func TestAnUncleanLeaveIsInheritedByWhoWaited(t *testing.T) {
-	for _, lost := range []bool{false, true} {
-		t.Run(fmt.Sprintf("lost=%v", lost), func(t *testing.T) {
-			inDemand(t, func(x *demand) {
-				p := redistest.NewProxy(x.t, x.server.Addr)
-				p.DropPushes(lost)
-				_, x.b = session(x.t, "redis://"+p.Addr, demandTTL)
-				r := x.request()
-				r.Robust = true
-				first := x.join(x.b, r)
-				second := x.join(x.b, x.request())
-				x.ready(first, second)
-				x.leave(x.a, x.held, false)
-				if lost {
-					renew(x.t, x.b, first, second)
-				}
-				got := awaited(x.t, x.b, first)
-				if !got.Inherited {
-					x.t.Error("not inherited from a holder that did not leave cleanly")
-				}
-				x.leave(x.b, got, true)
-				if lost {
-					renew(x.t, x.b, second)
-				}
-				if got := awaited(x.t, x.b, second); got.Inherited {
-					x.t.Error("inherited from a holder that left cleanly")
-				}
-			})
-		})
-	}
-}
-
 // Promise: whoever holds is told that others wait, at once and without a heartbeat:
 // when they come, and when it gets the lock with others behind it.
 func TestHoldersAreToldAtOnceThatOthersWait(t *testing.T) {
@@ -183,55 +125,6 @@ func TestHoldersAreToldAtOnceThatOthersWait(t *testing.T) {
 		x.held = awaited(x.t, c, second)
 		x.join(x.b, x.request())
 		told(c, second.ID)
-	})
-}
-
-// followAgain is less than the time after which a call of Follow looks by itself.
-const followAgain = 12 * time.Second
-
-// Promise: a hand-over is a change that is told to whoever follows the queue, and so is
-// a Join.
-func TestWhoFollowsIsToldOfHandOvers(t *testing.T) {
-	inDemand(t, func(x *demand) {
-		first := x.join(x.b, x.request())
-		x.ready(first)
-		follower, _ := session(x.t, x.server.URL(), demandTTL)
-		after, err := follower.Follow(x.t.Context(), x.name, "")
-		if err != nil {
-			x.t.Fatal(err)
-		}
-		changed := func(what string, change func()) {
-			x.t.Helper()
-			got := make(chan driver.Queue, 1)
-			ctx := x.soon()
-			go func() {
-				q, err := follower.Follow(ctx, x.name, after.Version)
-				if err != nil {
-					x.t.Errorf("%s: Follow: %v", what, err)
-				}
-				got <- q
-			}()
-			followed := func() bool { return do(x.t, x.server, "EXISTS", "interlock:{q}:f") == int64(1) }
-			for began := time.Now(); !followed() && time.Since(began) < soon; time.Sleep(time.Millisecond) {
-			}
-			time.Sleep(50 * time.Millisecond) // so that it waits; if not, the test is easier to pass
-			change()
-			select {
-			case after = <-got:
-			case <-time.After(followAgain):
-				x.t.Fatalf("%s: who follows is not told", what)
-			}
-		}
-		changed("a hand-over", func() { x.leave(x.a, x.held, true) })
-		awaited(x.t, x.b, first)
-		second := x.join(x.a, x.request())
-		if after, err = follower.Follow(x.t.Context(), x.name, ""); err != nil {
-			x.t.Fatal(err)
-		}
-		changed("a Join behind others", func() { x.join(x.a, x.request()) })
-		renew(x.t, x.b, first)
-		renew(x.t, x.a, second)
-		changed("another hand-over", func() { x.leave(x.b, first, true) })
 	})
 }
 
@@ -305,34 +198,7 @@ func (x *demand) follow() {
 	}
 }
 
-// Promise: a Join gets the lock at once if all in front of it have died.
-func TestAJoinBehindTheDeadIsGranted(t *testing.T) {
-	inDemand(t, func(x *demand) {
-		x.ready(x.join(x.b, x.request()))
-		x.server.StepClock(demandTTL * 2)
-		if tk := x.join(x.b, x.request()); !tk.Held {
-			x.t.Errorf("it waits: %+v", x.members())
-		}
-	})
-}
-
-// Promise: tokens grow over hand-overs, also when the server's clock is set back between.
-func TestTokensGrowOverHandOvers(t *testing.T) {
-	inDemand(t, func(x *demand) {
-		first, second := x.join(x.b, x.request()), x.join(x.b, x.request())
-		x.ready(first, second)
-		x.server.StepClock(-time.Hour)
-		x.leave(x.a, x.held, true)
-		one := awaited(x.t, x.b, first)
-		x.leave(x.b, one, true)
-		two := awaited(x.t, x.b, second)
-		if one.Token <= x.held.Token || two.Token <= one.Token {
-			x.t.Errorf("the tokens are %d, %d and %d", x.held.Token, one.Token, two.Token)
-		}
-	})
-}
-
-// Promise: the token of a hand-over follows the server's clock, and the offset of a raise: so
+// Promise: the token of a hand-over grows, and follows the server's clock, and the offset of a raise: so
 // a replica that becomes the master overtakes hand-overs that it has not received.
 func TestTokensOfHandOversFollowTheClock(t *testing.T) {
 	const second = 100_000 // in numbers of the clock
@@ -355,8 +221,13 @@ func TestTokensOfHandOversFollowTheClock(t *testing.T) {
 				x.t.Errorf("with an offset of %d: the token is %d ten seconds after %d", offset, got.Token, before.Token)
 			}
 			x.held = x.join(x.a, x.request())
+			x.ready()
+			x.server.StepClock(-time.Hour)
 			x.leave(x.b, got, true)
-			x.held = awaited(x.t, x.a, x.held)
+			x.server.StepClock(time.Hour)
+			if x.held = awaited(x.t, x.a, x.held); x.held.Token <= got.Token {
+				x.t.Errorf("with an offset of %d: the token is %d after %d, the clock was set back", offset, x.held.Token, got.Token)
+			}
 		}
 	})
 }
@@ -374,164 +245,94 @@ func TestAnotherLibraryIsKeptOutUntilTheTicketEnds(t *testing.T) {
 			if x.permit {
 				return // it has no key that others see
 			}
-			waits := x.join(x.b, x.request())
-			x.ready(waits)
-			x.server.StepClock(demandTTL * 9 / 10)
-			renew(x.t, x.b, waits)
-			x.leave(x.a, x.held, true)
-			awaited(x.t, x.b, waits)
-			x.server.StepClock(demandTTL * 9 / 10)
-			if taken(x.t, x.server, x.name) {
-				x.t.Error("taken by another library before the ticket's end")
+			for _, hold := range []time.Duration{0, 10 * demandTTL} {
+				r := x.request()
+				r.Hold = hold
+				waits := x.join(x.b, r)
+				x.ready(waits)
+				x.server.StepClock(demandTTL * 9 / 10)
+				renew(x.t, x.b, waits)
+				x.leave(x.a, x.held, true)
+				waits = awaited(x.t, x.b, waits)
+				x.server.StepClock(max(hold, demandTTL) * 9 / 10)
+				if taken(x.t, x.server, x.name) {
+					x.t.Errorf("a Hold of %v: taken by another library before the ticket's end", hold)
+				}
+				renew(x.t, x.b, waits)
+				x.leave(x.b, waits, true)
+				x.held = x.join(x.a, x.request())
 			}
 		})
 	})
 	const ttl, hold = time.Minute, time.Hour
-	fixed := func(r driver.Request) driver.Request { r.Hold = hold; return r }
-	reader := func() driver.Request { return request("q", 1, driver.RWCapacity) }
-	for name, c := range map[string]struct {
-		request driver.Request
-		queued  bool
-		keep    time.Duration
-		stands  time.Duration
-	}{
-		"alone":                        {request: exclusive("q"), stands: ttl},
-		"a reader":                     {request: reader(), stands: ttl},
-		"queued":                       {request: exclusive("q"), queued: true, stands: ttl},
-		"alone, for a fixed time":      {request: fixed(exclusive("q")), stands: hold},
-		"a reader, for a fixed time":   {request: fixed(reader()), stands: hold},
-		"queued, for a fixed time":     {request: fixed(exclusive("q")), queued: true, stands: hold},
-		"alone, then kept for longer":  {request: exclusive("q"), keep: hold, stands: hold},
-		"a reader, kept for longer":    {request: reader(), keep: hold, stands: hold},
-		"queued, then kept for longer": {request: exclusive("q"), queued: true, keep: hold, stands: hold},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := redistest.Start(t, redistest.FakeTime(0))
-			_, a := session(t, s.URL(), ttl)
-			_, b := session(t, s.URL(), ttl)
-			held, err := a.Join(t.Context(), c.request)
-			if err != nil || !held.Held {
-				t.Fatal(held, err)
+	server := redistest.Start(t, redistest.FakeTime(0))
+	_, a := session(t, server.URL(), ttl)
+	_, b := session(t, server.URL(), ttl)
+	var names []string
+	for _, stands := range []time.Duration{ttl, hold} {
+		for _, form := range []string{"alone", "reader", "queued", "alone, kept", "reader, kept", "queued, kept"} {
+			kept := strings.HasSuffix(form, "kept")
+			if kept && stands == ttl {
+				continue
 			}
-			if c.queued {
-				next, err := b.Join(t.Context(), exclusive("q"))
-				if err != nil || next.Held {
-					t.Fatal(next, err)
-				}
+			name := fmt.Sprint(form, ", ", stands)
+			r := exclusive(name)
+			if strings.HasPrefix(form, "reader") {
+				r = request(name, 1, driver.RWCapacity)
 			}
-			if c.keep > 0 {
-				if err := a.Keep(t.Context(), held, c.keep); err != nil {
+			if stands == hold && !kept {
+				r.Hold = hold
+			}
+			x := &demand{t: t}
+			held := x.join(a, r)
+			if strings.HasPrefix(form, "queued") {
+				x.join(b, exclusive(name))
+			}
+			if kept {
+				if err := a.Keep(t.Context(), held, hold); err != nil {
 					t.Fatal(err)
 				}
 			}
-			s.StepClock(c.stands - 2*time.Second)
-			if taken(t, s, "q") {
-				t.Errorf("taken by another library before the ticket's end, which is after %v", c.stands)
+			names = append(names, name)
+		}
+		server.StepClock(stands - 2*time.Second)
+		for _, name := range names {
+			if taken(t, server, name) {
+				t.Errorf("%s: taken by another library before the ticket's end", name)
 			}
-		})
+		}
+		names = nil
 	}
 }
 
-// Promise: the end of a lease of a fixed time that nobody has given back is a death; that
-// of a ticket which was only kept is not.
-func TestTheEndOfAFixedTimeIsInheritedUnlessItWasKept(t *testing.T) {
+// Promise: the end of a lease of a fixed time that nobody has given back is a death, also if it was kept for another one.
+func TestAKeptLeaseOfAFixedTimeEndsInADeath(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		hold, kept, queued bool
-		inherited          bool
-	}{
-		"alone":                 {hold: true, inherited: true},
-		"queued":                {hold: true, queued: true, inherited: true},
-		"alone, kept":           {kept: true},
-		"queued, kept":          {kept: true, queued: true},
-		"alone, Hold and kept":  {hold: true, kept: true, inherited: true},
-		"queued, Hold and kept": {hold: true, kept: true, queued: true, inherited: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := redistest.Start(t, redistest.FakeTime(0))
-			_, a := session(t, s.URL(), time.Hour)
-			_, b := session(t, s.URL(), time.Hour)
-			r := exclusive("q")
-			r.Robust = true
-			if c.hold {
-				r.Hold = time.Minute
-			}
-			held, err := a.Join(t.Context(), r)
-			if err != nil || !held.Held {
-				t.Fatal(held, err)
-			}
-			r = exclusive("q")
-			r.Robust = true
-			var next driver.Ticket
-			if c.queued {
-				if next, err = b.Join(t.Context(), r); err != nil || next.Held {
-					t.Fatal(next, err)
-				}
-			}
-			if c.kept {
-				if err := a.Keep(t.Context(), held, 2*time.Minute); err != nil {
-					t.Fatal(err)
-				}
-			}
-			s.StepClock(3 * time.Minute)
-			if c.queued {
-				renew(t, b, next)
-				next = awaited(t, b, next)
-			} else if next, err = b.Join(t.Context(), r); err != nil {
-				t.Fatal(err)
-			}
-			if !next.Held || next.Inherited != c.inherited {
-				t.Errorf("the next ticket is %+v, which should inherit: %v", next, c.inherited)
-			}
-		})
-	}
-}
-
-// Promise: an evicted ticket is not made to last longer, by Keep or by another Join.
-func TestNothingMakesAnEvictedTicketLastLonger(t *testing.T) {
-	inDemand(t, func(x *demand) {
-		for _, queued := range []bool{false, true} {
-			if queued {
-				x.join(x.b, x.request())
-			}
-			if err := x.d.Ask(x.t.Context(), x.name, x.held.ID, driver.Evict); err != nil {
-				x.t.Fatal(err)
-			}
-			if err := x.a.Keep(x.t.Context(), x.held, time.Hour); !errors.Is(err, driver.ErrGone) {
-				x.t.Errorf("Keep of an evicted ticket for longer: %v", err)
-			}
-			if m := x.members(); len(m) == 0 || m[0].ID != x.held.ID || m[0].Left > demandTTL+time.Second {
-				x.t.Errorf("the queue is %+v", m)
-			}
+	s := redistest.Start(t, redistest.FakeTime(0))
+	_, a := session(t, s.URL(), time.Hour)
+	_, b := session(t, s.URL(), time.Hour)
+	x := &demand{t: t}
+	for _, queued := range []bool{false, true} {
+		r := exclusive(fmt.Sprint(queued))
+		r.Robust, r.Hold = true, time.Minute
+		held := x.join(a, r)
+		r.ID, r.Hold = newID(), 0
+		var next driver.Ticket
+		if queued {
+			next = x.join(b, r)
 		}
-	})
-}
-
-// Promise: eviction does not make a ticket with a fixed end last longer.
-func TestAnEvictionProlongsNoFixedTime(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	d, a := session(t, s.URL(), time.Hour)
-	for name, r := range map[string]driver.Request{
-		"alone":  exclusive("alone"),
-		"reader": request("reader", 1, driver.RWCapacity),
-	} {
-		r.Hold = time.Minute
-		held, err := a.Join(t.Context(), r)
-		if err != nil || !held.Held {
-			t.Fatal(held, err)
-		}
-		if err := d.Ask(t.Context(), name, held.ID, driver.Evict); err != nil {
+		if err := a.Keep(t.Context(), held, 2*time.Minute); err != nil {
 			t.Fatal(err)
 		}
-		q, err := d.Follow(t.Context(), name, "")
-		if err != nil || len(q.Members) != 1 {
-			t.Fatalf("%s: %+v %v", name, q, err)
+		s.StepClock(3 * time.Minute)
+		if queued {
+			renew(t, b, next)
+			next = awaited(t, b, next)
+		} else {
+			next = x.join(b, r)
 		}
-		if left := q.Members[0].Left; left > r.Hold+time.Second {
-			t.Errorf("%s: %v are left of a fixed time of %v", name, left, r.Hold)
+		if !next.Held || !next.Inherited {
+			t.Errorf("queued %v: the next ticket is %+v", queued, next)
 		}
 	}
 }
@@ -565,56 +366,6 @@ func TestAShrinkEndsTheExclusiveWorkWell(t *testing.T) {
 	}
 }
 
-// Promise: if the server has lost a part of a queue and the last token, whoever comes next
-// is told that the last holder may not have been done.
-func TestWhoeverHeldALostQueueMayNotHaveBeenDone(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t, redistest.FakeTime(0))
-	_, a := session(t, s.URL(), time.Minute)
-	_, b := session(t, s.URL(), time.Minute)
-	x := &demand{t: t}
-	x.join(a, exclusive("q"))
-	x.join(b, exclusive("q"))
-	do(t, s, "DEL", "interlock:{q}:e", "interlock:{q}:t")
-	if _, err := a.Renew(t.Context(), nil); err != nil { // notices it
-		t.Fatal(err)
-	}
-	s.StepClock(2 * time.Minute)
-	r := exclusive("q")
-	r.Robust = true
-	if tk := x.join(b, r); !tk.Held || !tk.Inherited {
-		t.Errorf("the next ticket is %+v", tk)
-	}
-}
-
-// Promise: a Join of a lock in demand is refused like any other: if the queue has another
-// kind or capacity, and if its ticket has left before it came.
-func TestAJoinOfALockInDemandIsRefused(t *testing.T) {
-	inDemand(t, func(x *demand) {
-		x.join(x.b, x.request())
-		for _, change := range []func(*driver.Request){
-			func(r *driver.Request) { r.Kind = driver.Election },
-			func(r *driver.Request) { r.Capacity++ },
-		} {
-			r := x.request()
-			change(&r)
-			if tk, err := x.b.Join(x.t.Context(), r); !errors.Is(err, driver.ErrMismatch) {
-				x.t.Errorf("Join of %s with the capacity %d: %+v, %v", r.Kind, r.Capacity, tk, err)
-			}
-		}
-		r := x.request()
-		if err := x.a.Leave(x.t.Context(), driver.Ticket{ID: r.ID, Queue: r.Queue}, true); !errors.Is(err, driver.ErrGone) {
-			x.t.Fatal(err)
-		}
-		if tk, err := x.b.Join(x.t.Context(), r); !errors.Is(err, driver.ErrGone) {
-			x.t.Errorf("Join of a ticket that has left: %+v, %v", tk, err)
-		}
-		if m := x.members(); len(m) != 2 {
-			x.t.Errorf("the queue is %+v", m)
-		}
-	})
-}
-
 // Promise: a ticket of a long TTL stands for that long, also if it has joined behind others
 // of short ones, and they have left.
 func TestALongTicketOutlivesShortOnes(t *testing.T) {
@@ -635,20 +386,6 @@ func TestALongTicketOutlivesShortOnes(t *testing.T) {
 	})
 }
 
-// Promise: a hand-over costs whoever waits no exchange.
-func TestAHandOverCostsTheWaiterNothing(t *testing.T) {
-	inDemand(t, func(x *demand) {
-		d, waiter := session(x.t, x.server.URL(), demandTTL)
-		waits := x.join(waiter, x.request())
-		before := d.Exchanges()
-		x.leave(x.a, x.held, true)
-		awaited(x.t, waiter, waits)
-		if used := d.Exchanges() - before; used > 0 {
-			x.t.Errorf("the waiter needed %d exchanges", used)
-		}
-	})
-}
-
 // Promise: a NoWait Join gets the lock if all in front of it have died, also if there are
 // more of them than one script removes.
 func TestNoWaitSeesPastTheDead(t *testing.T) {
@@ -661,4 +398,24 @@ func TestNoWaitSeesPastTheDead(t *testing.T) {
 			x.t.Errorf("the ticket is %+v", tk)
 		}
 	})
+}
+
+// Promise: who waits for a lock whose end was moved forward has it then, and not with the next heartbeat.
+func TestWhoWaitsHearsOfAnEarlierEnd(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	_, a := session(t, s.URL(), 3*time.Minute)
+	_, b := session(t, s.URL(), 3*time.Minute)
+	x := &demand{t: t}
+	for _, hold := range []time.Duration{0, 10 * time.Minute} {
+		r := exclusive(hold.String())
+		r.Hold = hold
+		held, waits := x.join(a, r), x.join(b, exclusive(r.Queue))
+		if err := a.Keep(t.Context(), held, 100*time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Await(x.soon(), waits); err != nil {
+			t.Errorf("joined for %v: who waits has not got the lock %v after its end: %v", hold, soon, err)
+		}
+	}
 }

@@ -2,94 +2,20 @@ package redislock_test
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"fmt"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
-	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
 
 const crowdSize = 10_000
-
-// session opens a driver with one session.
-func session(t *testing.T, url string, ttl time.Duration) (driver.Driver, *driver.Opened) {
-	t.Helper()
-	d, err := openURL(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { d.Close() })
-	s, err := d.Open(t.Context(), driver.SessionOptions{TTL: ttl})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d, s
-}
-
-// awaited waits until the ticket is held, for a minute at most.
-func awaited(t *testing.T, s *driver.Opened, tk driver.Ticket) driver.Ticket {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(time.Minute))
-	defer cancel()
-	got, err := s.Await(ctx, tk)
-	if err != nil {
-		t.Fatalf("the ticket %s of %q is not granted: %v", tk.ID, tk.Queue, err)
-	}
-	return got
-}
-
-// received waits for what a goroutine of the test sends, for a minute at most.
-func received[T any](t *testing.T, what string, from <-chan T) T {
-	t.Helper()
-	select {
-	case v := <-from:
-		return v
-	case <-time.After(busy.Bound(time.Minute)):
-		t.Fatalf("a minute later still nothing of %s", what)
-		panic("not reached")
-	}
-}
-
-func request(queue string, units, capacity int64) driver.Request {
-	var id [16]byte
-	_, _ = rand.Read(id[:])
-	kind := driver.Mutex
-	if capacity > 1 {
-		kind = driver.RWMutex
-	}
-	return driver.Request{ID: hex.EncodeToString(id[:]), Queue: queue, Kind: kind, Units: units, Capacity: capacity}
-}
-
-// joinMany joins n times, many at once.
-func joinMany(t *testing.T, s *driver.Opened, n int, r func() driver.Request) []driver.Ticket {
-	t.Helper()
-	all := make([]driver.Ticket, n)
-	const at = 50
-	var wg sync.WaitGroup
-	for k := range at {
-		wg.Go(func() {
-			for i := k; i < n; i += at {
-				var err error
-				if all[i], err = s.Join(t.Context(), r()); err != nil {
-					t.Error(err)
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
-	if t.Failed() {
-		t.FailNow()
-	}
-	return all
-}
 
 // effort counts the commands that scripts have run on the server, and the scripts.
 func effort(t *testing.T, s *redistest.Server) (commands, scripts int) {
@@ -291,10 +217,16 @@ func TestRenewBringsBackNone(t *testing.T) {
 	}
 }
 
-// Promise: ten thousand leases are renewed in a few pipelines.
-func TestRenewalOfTenThousandLeases(t *testing.T) {
+func TestRenewalsInACluster(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 3)
+	t.Run("ten thousand leases", func(t *testing.T) { renewalOfTenThousandLeases(t, c) })
+	t.Run("a node that pauses", func(t *testing.T) { renewalOutlastsAPauseOfItsNode(t, c) })
+	t.Run("a dead node", func(t *testing.T) { deadNodeDoesNotKeepTheAnswersOfOthersBack(t, c) })
+}
+
+// Promise: ten thousand leases are renewed in a few pipelines.
+func renewalOfTenThousandLeases(t *testing.T, c *redistest.Cluster) {
 	d, a := session(t, "redis://"+strings.Join(c.Addrs(), ","), 2*time.Minute)
 	n := 0
 	var mu sync.Mutex
@@ -349,16 +281,14 @@ func TestRenewalOfTenThousandLeases(t *testing.T) {
 }
 
 // Promise: in a Cluster too, a node that is late costs a heartbeat no more than that time.
-func TestARenewalOutlastsAPauseOfItsNode(t *testing.T) {
-	t.Parallel()
-	c := redistest.StartCluster(t, 3)
+func renewalOutlastsAPauseOfItsNode(t *testing.T, c *redistest.Cluster) {
 	const ttl = 3 * time.Second
 	_, a := session(t, "redis://"+strings.Join(c.Addrs(), ","), ttl)
-	held, err := a.Join(t.Context(), exclusive("q"))
+	held, err := a.Join(t.Context(), exclusive("pause"))
 	if err != nil || !held.Held {
 		t.Fatal(held, err)
 	}
-	node := c.Owner("q")
+	node := c.Owner("pause")
 	node.Pause()
 	resume := time.AfterFunc(ttl/4, node.Resume)
 	defer resume.Stop()
@@ -372,16 +302,14 @@ func TestARenewalOutlastsAPauseOfItsNode(t *testing.T) {
 
 // Promise: in a Cluster a dead node does not keep the answers of the others back: their
 // leases would have little time left.
-func TestADeadNodeDoesNotKeepTheAnswersOfOthersBack(t *testing.T) {
-	t.Parallel()
-	c := redistest.StartCluster(t, 3)
+func deadNodeDoesNotKeepTheAnswersOfOthersBack(t *testing.T, c *redistest.Cluster) {
 	const ttl = 18 * time.Second
 	_, a := session(t, "redis://"+strings.Join(c.Addrs(), ",")+"?"+patient, ttl)
 	var known []driver.Ticket
 	for _, node := range c.Nodes[:2] {
-		name := "q"
+		name := "dead"
 		for i := 0; c.Owner(name) != node; i++ {
-			name = fmt.Sprintf("q%d", i)
+			name = fmt.Sprintf("dead%d", i)
 		}
 		tk, err := a.Join(t.Context(), exclusive(name))
 		if err != nil || !tk.Held {
@@ -413,5 +341,133 @@ func TestADeadNodeDoesNotKeepTheAnswersOfOthersBack(t *testing.T) {
 		if kept != (i > 0) {
 			t.Errorf("%s: renewed %v, with a dead node that has only the first: %+v", tk.Queue, kept, answer)
 		}
+	}
+}
+
+// Promise: a lease does not end sooner because the script that finds another in
+// line behind it was slow. Here the script has the remains of a lost queue to remove.
+func TestASlowScriptTakesNothingFromTheLease(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	const ttl = time.Minute // nothing renews it, and a busy machine takes long for what follows
+	_, a := session(t, s.URL(), ttl)
+	_, b := session(t, s.URL(), ttl)
+	warm(t, b)
+	held, err := a.Join(t.Context(), exclusive("q"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 16 { // each is answered soon
+		do(t, s, "EVAL", `local n = redis.call('ZCARD', KEYS[1]); for i = n + 1, n + 25000 do redis.call('ZADD', KEYS[1], i, i) end`, "1", "interlock:{q}:w")
+	}
+	end, ok := do(t, s, "EVAL", `
+		local now = redis.call('TIME')
+		local left = redis.call('PTTL', 'q')
+		return now[1] * 1000000 + now[2] + left * 1000 - now[2] % 1000`, "0").(int64)
+	if !ok {
+		t.Fatal("the end of the lone ticket is unknown")
+	}
+	began := time.Now()
+	if _, err := b.Join(t.Context(), exclusive("q")); err != nil {
+		t.Fatal(err)
+	}
+	took := time.Since(began)
+	score, ok := do(t, s, "ZSCORE", "interlock:{q}:e", held.ID).(string)
+	if !ok {
+		t.Fatal("the ticket in front has no end")
+	}
+	got, err := strconv.ParseFloat(score, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lost := time.Duration(end-int64(got)) * time.Microsecond; lost > 0 {
+		t.Errorf("the lease in front ends %v sooner after a Join that took %v", lost, took)
+	}
+}
+
+// Promise: everybody who watches a cell is told at once.
+func TestManyWatchersAreTold(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	const n = 120
+	dd := make([]driver.Driver, n)
+	var wg sync.WaitGroup
+	for i := range dd {
+		wg.Go(func() { dd[i], _ = session(t, s.URL(), time.Second) })
+	}
+	wg.Wait()
+	c, err := dd[0].Swap(t.Context(), driver.Swap{ID: exclusive("").ID, Name: "c", Value: []byte("a")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	woke := make(chan time.Duration, n)
+	var began time.Time
+	for _, d := range dd {
+		go func() {
+			if _, err := d.Watch(t.Context(), "c", c.Version); err != nil {
+				return
+			}
+			woke <- time.Since(began)
+		}()
+	}
+	for do(t, s, "ZCARD", "interlock:{c}:cf") != int64(n) {
+		time.Sleep(time.Millisecond)
+	}
+	time.Sleep(100 * time.Millisecond)
+	began = time.Now()
+	if _, err := dd[0].Swap(t.Context(), driver.Swap{ID: exclusive("").ID, Name: "c", Version: c.Version, Value: []byte("b")}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		select {
+		case <-woke:
+		case <-time.After(10 * time.Second): // later each looks by itself
+			t.Fatalf("%d of %d were told", i, n)
+		}
+	}
+}
+
+// Promise: a ticket with a fixed end costs nothing once it is over.
+func TestFixedTicketsThatAreOverAreForgotten(t *testing.T) {
+	s := redistest.Start(t)
+	const ttl = 100 * time.Millisecond
+	_, a := session(t, s.URL(), ttl)
+	heap := func() uint64 {
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	batch := func(k int) {
+		var wg sync.WaitGroup
+		for i := range 50 {
+			wg.Go(func() {
+				for j := range 100 {
+					r := exclusive(fmt.Sprintf("q%d-%d", i, j))
+					r.Hold = time.Millisecond
+					if _, err := a.Join(t.Context(), r); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		wg.Wait()
+		for range 6 {
+			time.Sleep(ttl)
+			if _, err := a.Renew(t.Context(), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	batch(0)
+	base := heap()
+	for k := range 2 {
+		batch(k)
+		t.Logf("heap %+d after %d more", int64(heap())-int64(base), 5000*(k+1))
+	}
+	if grown := int64(heap()) - int64(base); grown > 3<<19 {
+		t.Errorf("10,000 leases of a fixed time that are over cost %d bytes each, for ever", grown/10000)
 	}
 }

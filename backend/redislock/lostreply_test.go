@@ -3,6 +3,8 @@ package redislock_test
 import (
 	"context"
 	"errors"
+	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -10,89 +12,6 @@ import (
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
-
-// Promise: a NoWait ticket that is in the queue already, since a first Join had no answer,
-// leaves if it is not held, and whoever it kept out gets the lock in the same exchange.
-func TestARepetitionWithNoWaitLeavesNothing(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	p := redistest.NewProxy(t, s.Addr)
-	db, b := session(t, s.URL(), time.Hour)
-	_, a := session(t, "redis://"+p.Addr, time.Hour)
-	warm(t, a)
-	permits := func(units int64) driver.Request { // they have no short way, so one script is lost
-		r := request("q", units, 3)
-		r.Kind = driver.Semaphore
-		return r
-	}
-	held, err := b.Join(t.Context(), permits(1))
-	if err != nil || !held.Held {
-		t.Fatal(held, err)
-	}
-
-	p.LoseReplies(1, "EVALSHA")
-	all := permits(3)
-	if _, err := a.Join(t.Context(), all); err == nil {
-		t.Fatal("the reply was not lost")
-	}
-	behind, err := b.Join(t.Context(), permits(1))
-	if err != nil || behind.Held {
-		t.Fatal(behind, err)
-	}
-	if q, err := db.Follow(t.Context(), "q", ""); err != nil || len(q.Members) != 3 {
-		t.Fatalf("the queue is %+v, %v", q.Members, err)
-	}
-	all.NoWait, all.Retry = true, true
-	if tk, err := a.Join(t.Context(), all); !errors.Is(err, driver.ErrBusy) {
-		t.Fatalf("Join with NoWait of a ticket that waits: %+v, %v", tk, err)
-	}
-	q, err := db.Follow(t.Context(), "q", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(q.Members) != 2 || q.Members[0].ID != held.ID || q.Members[1].ID != behind.ID || !q.Members[1].Held {
-		t.Errorf("the queue is %+v", q.Members)
-	}
-}
-
-// Promise: a Join that finds its ticket, which an earlier one has made whose reply was lost,
-// extends it: the client counts it as renewed then.
-func TestAJoinThatIsRepeatedExtendsItsTicket(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	p := redistest.NewProxy(t, s.Addr)
-	const ttl = time.Hour
-	d, a := session(t, "redis://"+p.Addr, ttl)
-	warm(t, a)
-	for name, r := range map[string]driver.Request{"alone": exclusive("alone"), "in line": exclusive("in line")} {
-		if name == "in line" {
-			_, b := session(t, s.URL(), ttl)
-			if _, err := b.Join(t.Context(), exclusive(r.Queue)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		p.LoseReplies(1)
-		if tk, err := a.Join(t.Context(), r); err == nil {
-			t.Fatal("the reply was not lost", tk)
-		}
-		time.Sleep(time.Second)
-		r.Retry = true
-		began := driver.Now()
-		tk, err := a.Join(t.Context(), r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		q, err := d.Follow(t.Context(), r.Queue, "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range q.Members {
-			if least := ttl - driver.Now().Sub(began) - time.Millisecond; m.ID == r.ID && m.Left < least {
-				t.Errorf("%s: %v is left, not %v; Proof is %v after the call began", name, m.Left, least, tk.Proof.Sub(began))
-			}
-		}
-	}
-}
 
 // Promise: a Join that arrives late, after its repetition was granted and has left, gets no
 // ticket: nobody would give it back.
@@ -145,79 +64,6 @@ func TestALateJoinGetsNoTicketOnceItsRepetitionHasLeft(t *testing.T) {
 				t.Errorf("%s: after the late Join another gets %+v, %v", queue, tk, err)
 			}
 		}
-	}
-}
-
-// Promise: a Join that the server did not get is made good by the next, though news were
-// lost and looked for in between.
-func TestALostJoinIsRepeatedAfterARepair(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	p := redistest.NewProxy(t, s.Addr)
-	_, a := session(t, "redis://"+p.Addr, time.Hour)
-	warm(t, a)
-	held, err := a.Join(t.Context(), exclusive("held")) // which a repair looks at
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, way := range []string{"a new connection for news", "a heartbeat"} {
-		r := exclusive(way)
-		p.LoseRequests(1, "EVALSHA")
-		if _, err := a.Join(t.Context(), r); err == nil {
-			t.Fatal("the request was not lost")
-		}
-		if way == "a heartbeat" {
-			if _, err := a.Renew(t.Context(), []driver.Ticket{held}); err != nil {
-				t.Fatal(err)
-			}
-		} else {
-			_, before := effort(t, s)
-			s.KillConnections("pubsub")
-			for began := time.Now(); ; time.Sleep(time.Millisecond) {
-				if _, now := effort(t, s); now > before {
-					break
-				}
-				if time.Since(began) > soon {
-					t.Fatal("nothing is looked for over a new connection for news")
-				}
-			}
-			time.Sleep(50 * time.Millisecond) // so that the answer has come; if not, the test is easier to pass
-		}
-		r.Retry = true
-		if tk, err := a.Join(t.Context(), r); err != nil || !tk.Held {
-			t.Errorf("the Join that is repeated after %s: %+v, %v", way, tk, err)
-		}
-	}
-}
-
-// Promise: a ticket whose time was over does not come back when its Join is repeated.
-func TestATicketThatIsOverDoesNotComeBack(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t, redistest.FakeTime(0))
-	p := redistest.NewProxy(t, s.Addr)
-	_, a := session(t, "redis://"+p.Addr, time.Minute)
-	_, b := session(t, s.URL(), time.Hour)
-	warm(t, a)
-	// All permits: no short way, so that one script is lost.
-	permits := func() driver.Request {
-		r := request("q", 3, 3)
-		r.Kind = driver.Semaphore
-		return r
-	}
-	front, err := b.Join(t.Context(), permits())
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := permits()
-	p.LoseReplies(1, "EVALSHA")
-	if _, err := a.Join(t.Context(), r); err == nil {
-		t.Fatal("the reply was not lost")
-	}
-	s.StepClock(2 * time.Minute)
-	renew(t, b, front) // removes it
-	r.Retry = true
-	if tk, err := a.Join(t.Context(), r); !errors.Is(err, driver.ErrGone) {
-		t.Errorf("the Join of a ticket that is over: %+v, %v", tk, err)
 	}
 }
 
@@ -368,5 +214,63 @@ func TestAJoinThatIsOvertakenByTheEndOfItsSessionLeavesNothing(t *testing.T) {
 		if q, err := d.Follow(t.Context(), "q", ""); err != nil || len(q.Members) > 0 {
 			t.Errorf("after the Join that was overtaken the queue is %+v, %v", q.Members, err)
 		}
+	}
+}
+
+// Promise: a Join that never had an answer costs nothing once its ticket must be over.
+func TestLostJoinsAreForgotten(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	p := redistest.NewProxy(t, s.Addr)
+	const ttl = 300 * time.Millisecond
+	_, a := session(t, "redis://"+p.Addr, ttl)
+	warm(t, a)
+	p.Hang()
+	var wg sync.WaitGroup
+	const n = 200
+	for i := range n {
+		wg.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			defer cancel()
+			_, _ = a.Join(ctx, exclusive("q"+strconv.Itoa(i)))
+		})
+	}
+	wg.Wait()
+	p.Resume()
+	eventually(t, "a heartbeat sends a few requests, once all tickets have gone", func() bool {
+		time.Sleep(ttl / 3)
+		before := p.ToServer().Frames
+		_, err := a.Renew(t.Context(), nil)
+		return err == nil && p.ToServer().Frames-before <= 10
+	})
+}
+
+// Promise: a ticket that was kept outlives its session, though the reply to Keep was lost.
+func TestAKeptTicketOutlivesItsSession(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	p := redistest.NewProxy(t, s.Addr)
+	_, a := session(t, "redis://"+p.Addr, time.Minute)
+	_, b := session(t, s.URL(), time.Minute)
+	w, _ := b.Join(t.Context(), exclusive("w"))
+	_ = b.Keep(t.Context(), w, time.Millisecond)
+	tk, err := a.Join(t.Context(), exclusive("q"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.LoseReplies(1, "EVALSHA")
+	if err := a.Keep(t.Context(), tk, 5*time.Minute); err == nil {
+		t.Fatal("the reply was not lost")
+	}
+	db, _ := session(t, s.URL(), time.Second)
+	if q, err := db.Follow(t.Context(), "q", ""); err != nil || len(q.Members) != 1 || !q.Members[0].Fixed {
+		t.Fatalf("Keep took no effect: %+v %v", q, err)
+	}
+	if err := a.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	next, err := b.Join(t.Context(), exclusive("q"))
+	if err != nil || next.Held {
+		t.Errorf("a ticket with a fixed end left with its session: %+v %v", next, err)
 	}
 }

@@ -116,31 +116,3 @@ func TestThirtyContendersHalfOfThemWithTwoLuaScripts(t *testing.T) {
 		}
 	}
 }
-
-// Promise: a key of the two scripts whose owner is dead frees itself for us at its
-// time, and the late owner does not give our lock back.
-func TestTheDeadOwnerOfTwoLuaScripts(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	c := opener(t, s.URL(), interlock.TTL(time.Minute))()
-	p := pair{t, s, "m"}
-	const ttl = 300 * time.Millisecond
-	before := time.Now()
-	if taken, err := p.take("the dead", ttl); err != nil || !taken {
-		t.Fatalf("take: %v, %v", taken, err)
-	}
-	lease := acquire(t, c.Mutex("m"))
-	if took := time.Since(before); took < ttl*9/10 {
-		t.Errorf("a key that stands for %v was taken after %v", ttl, took)
-	}
-	if gone, err := p.giveBack("the dead"); err != nil || gone {
-		t.Errorf("the late owner has given our lock back: %v, %v", gone, err)
-	}
-	if taken, err := p.take("another", time.Minute); err != nil || taken {
-		t.Errorf("the scripts have taken a lock that is held: %v, %v", taken, err)
-	}
-	release(t, lease)
-	if taken, err := p.take("another", time.Minute); err != nil || !taken {
-		t.Errorf("the scripts cannot take a lock that was released: %v, %v", taken, err)
-	}
-}

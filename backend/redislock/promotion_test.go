@@ -108,11 +108,7 @@ func TestNoTokenComesTwiceOverAFailover(t *testing.T) {
 	for _, busy := range []bool{false, true} {
 		t.Run(fmt.Sprintf("in demand=%v", busy), func(t *testing.T) {
 			t.Parallel()
-			old, next := redistest.Start(t), redistest.Start(t)
-			do(t, next, "REPLICAOF", "127.0.0.1", fmt.Sprint(old.Port))
-			eventually(t, "the replica has begun", func() bool {
-				return strings.Contains(fmt.Sprint(do(t, next, "INFO", "replication")), "master_link_status:up")
-			})
+			old, next := replicated(t)
 			d, a := session(t, old.URL(), time.Minute)
 			_, b := session(t, old.URL(), time.Minute)
 			all := map[string]*grants{}

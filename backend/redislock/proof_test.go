@@ -134,3 +134,30 @@ func TestAProofIsFromBeforeTheRequest(t *testing.T) {
 		}
 	}
 }
+
+// Promise: a proof is not in the future, though the server's clock was set forward.
+func TestAProofIsNeverInTheFuture(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, redistest.FakeTime(0))
+	_, a := session(t, s.URL(), time.Minute)
+	_, b := session(t, s.URL(), time.Minute)
+	held, err := a.Join(t.Context(), exclusive("q"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := exclusive("q")
+	r.Hold = 30 * time.Second
+	wait, err := b.Join(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.StepClock(20 * time.Second)
+	time.Sleep(100 * time.Millisecond)
+	if err := a.Leave(t.Context(), held, true); err != nil {
+		t.Fatal(err)
+	}
+	tk := awaited(t, b, wait)
+	if ahead := tk.Proof.Sub(driver.Now()); ahead > 0 {
+		t.Errorf("the proof of a grant that is here already is %v in the future", ahead)
+	}
+}

@@ -3,14 +3,20 @@ package redislock_test
 import (
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/backend/redislock"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/redistest"
@@ -21,8 +27,7 @@ import (
 // is undone as if it had not been. That goes for hand-overs too.
 func TestGrantsThatReplicasMustConfirm(t *testing.T) {
 	t.Parallel()
-	s := redistest.StartSentinel(t)
-	master, replica := s.Master(), s.Replica()
+	master, replica := replicated(t)
 	url := master.URL() + "?replica_timeout=300ms&replicas="
 	one := opener(t, url+"1", interlock.TTL(10*time.Second))
 	a, b := one(), one()
@@ -75,7 +80,8 @@ func TestGrantsThatReplicasMustConfirm(t *testing.T) {
 // why.
 func TestMoreReplicasThanThereAre(t *testing.T) {
 	t.Parallel()
-	for there, s := range []*redistest.Server{redistest.Start(t), redistest.StartSentinel(t).Master()} {
+	master, _ := replicated(t)
+	for there, s := range []*redistest.Server{redistest.Start(t), master} {
 		url := fmt.Sprintf("%s?replicas=%d", s.URL(), there+1)
 		ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(time.Minute))
 		defer cancel()
@@ -99,9 +105,8 @@ func TestMoreReplicasThanThereAre(t *testing.T) {
 // ticket would end sooner than its holder believes.
 func TestARenewalThatReplicasDidNotConfirmProvesNothing(t *testing.T) {
 	t.Parallel()
-	s := redistest.StartSentinel(t)
-	replica := s.Replica()
-	_, a := session(t, s.Master().URL()+"?replicas=1&replica_timeout=3s", time.Hour)
+	master, replica := replicated(t)
+	_, a := session(t, master.URL()+"?replicas=1&replica_timeout=3s", time.Hour)
 	alone, err := a.Join(t.Context(), exclusive("alone"))
 	if err != nil {
 		t.Fatal(err)
@@ -123,8 +128,7 @@ func TestARenewalThatReplicasDidNotConfirmProvesNothing(t *testing.T) {
 // free at once.
 func TestAnUnconfirmedGrantLeavesNoTrace(t *testing.T) {
 	t.Parallel()
-	s := redistest.StartSentinel(t)
-	master, replica := s.Master(), s.Replica()
+	master, replica := replicated(t)
 	robust := func() driver.Request { r := exclusive("q"); r.Robust = true; return r }
 	_, plain := session(t, master.URL(), time.Hour)
 	first, err := plain.Join(t.Context(), robust())
@@ -232,4 +236,63 @@ func TestALockWhoseSlotIsMoving(t *testing.T) {
 		_, err := a.Join(t.Context(), mutex(name))
 		return err == nil
 	})
+}
+
+// Promise: a grant is confirmed by replicas of the master that made it, not of another one.
+func TestOnlyTheMasterThatGrantedConfirms(t *testing.T) {
+	t.Parallel()
+	one := redistest.Start(t)
+	two, _ := replicated(t)
+	var mu sync.Mutex
+	master := one.Addr
+	client, err := rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: []string{one.Addr}, DisableCache: true, PipelineMultiplex: -1,
+		DialCtxFn: func(ctx context.Context, _ string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			return d.DialContext(ctx, "tcp", master)
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	d, err := redislock.New(t.Context(), client, redislock.Replicas(1, 3*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	a, err := d.Open(t.Context(), driver.SessionOptions{TTL: 5 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A failover: new connections go to the new master; the old one still answers on
+	// the connection that there is, cut off from its replicas.
+	mu.Lock()
+	master = two.Addr
+	mu.Unlock()
+	_, b := session(t, two.URL(), 5*time.Second)
+	if holds, err := b.Join(t.Context(), exclusive("waited for")); err != nil || !holds.Held {
+		t.Fatal(holds, err)
+	}
+	r := exclusive("waited for") // the new master has missed its grant
+	if waits, err := b.Join(t.Context(), r); err != nil || waits.Held {
+		t.Fatal(waits, err)
+	}
+	if tk, err := a.Join(t.Context(), r); err == nil {
+		t.Errorf("confirmed by replicas of a master where it waits: %+v", tk)
+	}
+	tk, err := a.Join(t.Context(), exclusive("q"))
+	if err != nil {
+		t.Logf("not granted: %v", err)
+		t.Log(do(t, two, "INFO", "replication"))
+		return
+	}
+	other, err := b.Join(t.Context(), exclusive("q"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tk.Held && other.Held {
+		t.Errorf("two hold: %d was confirmed by replicas of a master that does not know it, %d holds there", tk.Token, other.Token)
+	}
 }

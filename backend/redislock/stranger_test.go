@@ -1,7 +1,6 @@
 package redislock_test
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -9,7 +8,6 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/driver"
-	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
 
@@ -147,54 +145,6 @@ func TestALockOfRedisson(t *testing.T) {
 	}
 }
 
-func do(t *testing.T, s *redistest.Server, args ...string) any {
-	t.Helper()
-	v, err := s.Do(args...)
-	if err != nil {
-		t.Fatalf("%v: %v", args, err)
-	}
-	return v
-}
-
-func acquire(t *testing.T, l *interlock.Lock) *interlock.Lease {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(time.Minute))
-	defer cancel()
-	lease, err := l.Acquire(ctx)
-	if err != nil {
-		t.Errorf("Acquire: %v", err)
-		return nil
-	}
-	return lease
-}
-
-func release(t *testing.T, l *interlock.Lease) {
-	t.Helper()
-	if err := l.Release(); err != nil {
-		t.Fatalf("Release: %v", err)
-	}
-}
-
-// waiting waits until so many wait for the lock.
-func waiting(t *testing.T, c *interlock.Client, name string, n int) {
-	t.Helper()
-	for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(2 * time.Millisecond) {
-		got := 0
-		for q, err := range c.Queues(t.Context(), name) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			if q.Name == name {
-				got = len(q.Waiters)
-			}
-		}
-		if got >= n {
-			return
-		}
-	}
-	t.Fatalf("there are not %d who wait for %q", n, name)
-}
-
 // Promise: the name of a lock, behind the prefix of the URL, is the server's key.
 func TestTheNameOfALockIsTheKey(t *testing.T) {
 	t.Parallel()
@@ -254,25 +204,6 @@ func TestAnotherLibraryRespectsALockThatIsRenewed(t *testing.T) {
 	}
 }
 
-// renew makes sure that the tickets are kept, and returns what became of them.
-func renew(t *testing.T, s *driver.Opened, known ...driver.Ticket) map[string]driver.Renewed {
-	t.Helper()
-	answer, err := s.Renew(t.Context(), known)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := map[string]driver.Renewed{}
-	for _, r := range answer {
-		all[r.ID] = r
-	}
-	for _, tk := range known {
-		if r, ok := all[tk.ID]; !ok || r.State != driver.Kept {
-			t.Fatalf("Renew of %s: %+v", tk.ID, answer)
-		}
-	}
-	return all
-}
-
 // Promise: a lock of another library stays when a lock is given back whose own key is
 // gone, since somebody has deleted it.
 func TestALeaveKeepsTheKeyOfAnotherLibrary(t *testing.T) {
@@ -294,5 +225,25 @@ func TestALeaveKeepsTheKeyOfAnotherLibrary(t *testing.T) {
 		if got := do(t, s, "GET", name); got != "of another library" {
 			t.Errorf("the other library's lock of %q is %v", name, got)
 		}
+	}
+}
+
+// Promise: whoever becomes the first in line looks for what nobody tells: that another library has given its lock back.
+func TestWhoBecomesTheFirstInLineLooks(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	const ttl = 5 * time.Minute // no heartbeat comes
+	_, a := session(t, s.URL(), ttl)
+	_, b := session(t, s.URL(), ttl)
+	do(t, s, "SET", "x", "stranger")
+	x := &demand{t: t}
+	first, second := x.join(a, exclusive("x")), x.join(b, exclusive("x"))
+	if left := do(t, s, "PTTL", "interlock:{x}:w"); left == int64(-1) {
+		t.Errorf("the key of those who wait stays for ever")
+	}
+	x.leave(a, first, true)
+	do(t, s, "DEL", "x")
+	if _, err := b.Await(x.soon(), second); err != nil {
+		t.Errorf("free for long, and the only one who waits still does: %v", err)
 	}
 }

@@ -8,31 +8,9 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
-	"github.com/interlock-go/interlock/internal/busy"
-	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/redistest"
 	"github.com/interlock-go/interlock/internal/tlsoption/tlstest"
 )
-
-// openOnce opens a driver and a session at a URL.
-func openOnce(t *testing.T, url string) error {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(time.Minute))
-	defer cancel()
-	d, err := openURL(ctx, url)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	s, err := d.Open(ctx, driver.SessionOptions{TTL: time.Minute})
-	if err != nil {
-		return err
-	}
-	_, err = s.Join(ctx, mutex(newID()))
-	return err
-}
-
-var says = errtest.Says
 
 func TestTLS(t *testing.T) {
 	t.Parallel()

@@ -70,91 +70,91 @@ func TestTokensGrowWhenTheClockIsSetBack(t *testing.T) {
 	}
 }
 
-// Promise: tokens grow over a failover to a replica that misses the last writes.
-func TestTokensGrowOverAFailover(t *testing.T) {
-	t.Parallel()
-	s := redistest.StartSentinel(t)
-	url := "redis://" + strings.Join(s.SentinelAddrs(), ",") + "?master=" + s.Name
-	c := opener(t, url, interlock.TTL(5*time.Second))()
-	g := &growing{t: t}
-	g.with("before", c)
-
-	old := s.Master()
-	replica := s.Replica()
-	const key = "interlock:{lone}:t"
-	for n, behind := 0, false; n < 20 || !behind; n++ {
-		if n == 200 {
-			t.Fatal("the replica misses nothing")
-		}
-		// It misses what follows, until the sentinels make it a replica again.
-		if _, err := replica.Do("REPLICAOF", "NO", "ONE"); err != nil {
-			t.Log(err)
-		}
-		g.with("while the replica falls behind", c)
-		has, err := replica.Do("GET", key)
-		behind = err == nil && has != do(t, old, "GET", key)
-	}
-	old.Kill()
-	s.WaitFailover(old)
-	g.with("after the failover", c)
-}
-
 // Promise: tokens grow when the server's clock is set back by less than an hour some
 // time after the release, and a holder that did not leave cleanly is known of for weeks:
 // what a lock leaves behind when it is given back lives as long as that.
 func TestWhatAReleaseLeavesBehindLivesLong(t *testing.T) {
 	t.Parallel()
-	robust := func() driver.Request { r := exclusive("q"); r.Robust = true; return r }
-	for _, form := range []struct {
-		name string
-		busy bool // the queue takes its general form
-	}{{"lone", false}, {"general", true}} {
-		for _, clean := range []bool{true, false} {
-			for _, step := range []struct {
-				later, back time.Duration
-				inherited   bool // still known
-			}{
-				{10 * time.Second, 30 * time.Minute, true},
-				{30 * time.Minute, 50 * time.Minute, true},
-				{24 * time.Hour, 0, true},
-				{29 * 24 * time.Hour, 0, true},
-				{31 * 24 * time.Hour, 0, false},
-			} {
-				t.Run(fmt.Sprintf("%s/clean=%v/%v later and %v back", form.name, clean, step.later, step.back), func(t *testing.T) {
-					t.Parallel()
-					s := redistest.Start(t, redistest.FakeTime(0))
-					_, a := session(t, s.URL(), time.Minute)
-					_, b := session(t, s.URL(), time.Minute)
-					first, err := a.Join(t.Context(), robust())
-					if err != nil || !first.Held {
-						t.Fatal(first, err)
+	for _, step := range []struct {
+		later, back time.Duration
+		inherited   bool // still known
+	}{
+		{10 * time.Second, 30 * time.Minute, true},
+		{30 * time.Minute, 50 * time.Minute, true},
+		{29 * 24 * time.Hour, 0, true},
+		{31 * 24 * time.Hour, 0, false},
+	} {
+		t.Run(fmt.Sprintf("%v later and %v back", step.later, step.back), func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t, redistest.FakeTime(0))
+			_, a := session(t, s.URL(), time.Minute)
+			_, b := session(t, s.URL(), time.Minute)
+			x := &demand{t: t}
+			first := map[bool]map[bool]driver.Ticket{true: {}, false: {}}
+			each := func(do func(busy, clean bool, r driver.Request)) {
+				for busy := range first { // the queue takes its general form
+					for _, clean := range []bool{true, false} {
+						r := exclusive(fmt.Sprint("busy=", busy, ", clean=", clean))
+						r.Robust = true
+						do(busy, clean, r)
 					}
-					if form.busy {
-						next, err := b.Join(t.Context(), robust())
-						if err != nil {
-							t.Fatal(err)
-						}
-						if err := b.Leave(t.Context(), next, true); err != nil {
-							t.Fatal(err)
-						}
-					}
-					if err := a.Leave(t.Context(), first, clean); err != nil {
-						t.Fatal(err)
-					}
-					s.StepClock(step.later)
-					do(t, s, "EXISTS", "interlock:{q}:t") // the server removes it now, if its time is over
-					s.StepClock(-step.back)
-					second, err := b.Join(t.Context(), robust())
-					if err != nil || !second.Held {
-						t.Fatal(second, err)
-					}
-					if second.Token <= first.Token {
-						t.Errorf("the token is %d after %d", second.Token, first.Token)
-					}
-					if want := !clean && step.inherited; second.Inherited != want {
-						t.Errorf("inherited: %v, want %v", second.Inherited, want)
-					}
-				})
+				}
+			}
+			each(func(busy, clean bool, r driver.Request) {
+				held := x.join(a, r)
+				if busy {
+					x.leave(b, x.join(b, exclusive(r.Queue)), true)
+				}
+				x.leave(a, held, clean)
+				first[busy][clean] = held
+			})
+			s.StepClock(step.later)
+			each(func(_, _ bool, r driver.Request) { do(t, s, "EXISTS", "interlock:{"+r.Queue+"}:t") }) // the server removes it now, if its time is over
+			s.StepClock(-step.back)
+			each(func(busy, clean bool, r driver.Request) {
+				second := x.join(b, r)
+				if !second.Held || second.Token <= first[busy][clean].Token {
+					t.Errorf("%s: %+v after the token %d", r.Queue, second, first[busy][clean].Token)
+				}
+				if want := !clean && step.inherited; second.Inherited != want {
+					t.Errorf("%s: inherited: %v, want %v", r.Queue, second.Inherited, want)
+				}
+			})
+		})
+	}
+}
+
+// Promise: that a holder died is known for weeks, whatever form its queue had, and whether or not it was Robust itself.
+func TestADeathIsInheritedLongAfter(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, redistest.FakeTime(0))
+	_, a := session(t, s.URL(), time.Second)
+	_, b := session(t, s.URL(), time.Second)
+	x := &demand{t: t}
+	for _, later := range []time.Duration{30 * time.Minute, 65 * time.Minute, 130 * time.Minute, 150 * time.Minute, 12 * time.Hour, 20 * 24 * time.Hour} {
+		var all []driver.Request
+		for _, robust := range []bool{true, false} {
+			if !robust && later > time.Hour { // then it may be forgotten
+				continue
+			}
+			for _, form := range []string{"lone", "general"} {
+				r := exclusive(fmt.Sprint(form, robust, later))
+				r.Robust = robust
+				dies := x.join(a, r)
+				if !dies.Held {
+					t.Fatalf("%+v", dies)
+				}
+				if form == "general" {
+					x.leave(b, x.join(b, exclusive(r.Queue)), true)
+				}
+				r.ID, r.Robust = newID(), true
+				all = append(all, r)
+			}
+		}
+		s.StepClock(later) // the holder never leaves
+		for _, r := range all {
+			if tk := x.join(b, r); !tk.Held || !tk.Inherited {
+				t.Errorf("%s: %v after its holder has died: %+v", r.Queue, later, tk)
 			}
 		}
 	}
@@ -166,60 +166,38 @@ func TestALockThatIsHeldForLongIsRemembered(t *testing.T) {
 	t.Parallel()
 	const ttl = time.Hour
 	for _, robust := range []bool{false, true} {
-		for _, queued := range []bool{false, true} {
-			t.Run(fmt.Sprintf("robust=%v/queued=%v", robust, queued), func(t *testing.T) {
-				t.Parallel()
-				s := redistest.Start(t, redistest.FakeTime(0))
-				_, a := session(t, s.URL(), ttl)
-				_, b := session(t, s.URL(), ttl)
-				r := exclusive("q")
-				r.Robust = robust
-				held, err := a.Join(t.Context(), r)
-				if err != nil || !held.Held {
-					t.Fatal(held, err)
+		t.Run(fmt.Sprintf("robust=%v", robust), func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t, redistest.FakeTime(0))
+			_, a := session(t, s.URL(), ttl)
+			_, b := session(t, s.URL(), ttl)
+			x := &demand{t: t}
+			asks := func(queue string) driver.Request { r := exclusive(queue); r.Robust = robust; return r }
+			held := []driver.Ticket{x.join(a, asks("alone")), x.join(a, asks("queued"))}
+			next := x.join(b, exclusive("queued"))
+			for range 12 {
+				s.StepClock(ttl / 2)
+				renew(t, a, held...)
+				renew(t, b, next)
+			}
+			x.leave(b, next, true)
+			if robust { // and dies
+				s.StepClock(20 * 24 * time.Hour)
+			} else {
+				x.leave(a, held[0], true)
+				x.leave(a, held[1], true)
+				s.StepClock(30 * time.Minute)
+				do(t, s, "EXISTS", "interlock:{alone}:t")
+				do(t, s, "EXISTS", "interlock:{queued}:t")
+				s.StepClock(-8 * time.Hour) // to before the grant
+			}
+			for _, before := range held {
+				again := x.join(b, asks(before.Queue))
+				if !again.Held || again.Token <= before.Token || again.Inherited != robust {
+					t.Errorf("%s: %+v after the token %d", before.Queue, again, before.Token)
 				}
-				var line []driver.Ticket
-				if queued {
-					next, err := b.Join(t.Context(), exclusive("q"))
-					if err != nil || next.Held {
-						t.Fatal(next, err)
-					}
-					line = append(line, next)
-				}
-				for range 12 {
-					s.StepClock(ttl / 2)
-					renew(t, a, held)
-					renew(t, b, line...)
-				}
-				for _, next := range line {
-					if err := b.Leave(t.Context(), next, true); err != nil {
-						t.Fatal(err)
-					}
-				}
-				if robust { // and dies
-					s.StepClock(20 * 24 * time.Hour)
-				} else {
-					if err := a.Leave(t.Context(), held, true); err != nil {
-						t.Fatal(err)
-					}
-					s.StepClock(30 * time.Minute)
-					do(t, s, "EXISTS", "interlock:{q}:t")
-					s.StepClock(-8 * time.Hour) // to before the grant
-				}
-				r = exclusive("q")
-				r.Robust = robust
-				again, err := b.Join(t.Context(), r)
-				if err != nil || !again.Held {
-					t.Fatal(again, err)
-				}
-				if again.Token <= held.Token {
-					t.Errorf("the token is %d after %d", again.Token, held.Token)
-				}
-				if again.Inherited != robust {
-					t.Errorf("inherited: %v", again.Inherited)
-				}
-			})
-		}
+			}
+		})
 	}
 }
 
@@ -232,25 +210,17 @@ func TestAnAttemptThatHadNoAnswerForgetsNoToken(t *testing.T) {
 	_, a := session(t, "redis://"+p.Addr, time.Minute)
 	_, b := session(t, s.URL(), time.Minute)
 	warm(t, a)
-	first, err := a.Join(t.Context(), exclusive("q"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := a.Leave(t.Context(), first, true); err != nil {
-		t.Fatal(err)
-	}
+	x := &demand{t: t}
+	first := x.join(a, exclusive("q"))
+	x.leave(a, first, true)
 	s.StepClock(-3 * time.Hour)
 	p.LoseReplies(1, "EVALSHA")
 	if _, err := a.Join(t.Context(), exclusive("q")); err == nil {
 		t.Fatal("the reply was not lost")
 	}
 	s.StepClock(2 * time.Hour)
-	second, err := b.Join(t.Context(), exclusive("q"))
-	if err != nil || !second.Held {
-		t.Fatal(second, err)
-	}
-	if second.Token <= first.Token {
-		t.Errorf("the token is %d after %d", second.Token, first.Token)
+	if second := x.join(b, exclusive("q")); !second.Held || second.Token <= first.Token {
+		t.Errorf("%+v after the token %d", second, first.Token)
 	}
 }
 
@@ -259,68 +229,57 @@ func TestAnAttemptThatHadNoAnswerForgetsNoToken(t *testing.T) {
 func TestARaiseIsKeptForEver(t *testing.T) {
 	t.Parallel()
 	const second = 100_000 // in numbers of the clock
-	for _, form := range []string{"never used", "held alone", "in demand", "in demand, and lost"} {
-		t.Run(form, func(t *testing.T) {
-			t.Parallel()
-			s := redistest.Start(t, redistest.FakeTime(0))
-			d, a := session(t, s.URL(), time.Hour)
-			_, b := session(t, s.URL(), time.Hour)
-			grant := func(s *driver.Opened) uint64 {
-				t.Helper()
-				tk, err := s.Join(t.Context(), exclusive("q"))
-				if err != nil || !tk.Held {
-					t.Fatal(tk, err)
-				}
-				if err := s.Leave(t.Context(), tk, true); err != nil {
-					t.Fatal(err)
-				}
-				return tk.Token
+	s := redistest.Start(t, redistest.FakeTime(0))
+	d, a := session(t, s.URL(), time.Hour)
+	x := &demand{t: t}
+	grant := func(queue string) uint64 {
+		t.Helper()
+		tk := awaited(t, a, x.join(a, exclusive(queue)))
+		x.leave(a, tk, true)
+		return tk.Token
+	}
+	forms := []string{"never used", "held alone", "in demand", "in demand, and lost"}
+	last := map[string]uint64{}
+	for _, form := range forms {
+		var line []driver.Ticket
+		if form != "never used" {
+			line = append(line, x.join(a, exclusive(form)))
+		}
+		if strings.HasPrefix(form, "in demand") {
+			line = append(line, x.join(a, exclusive(form)))
+		}
+		floor := uint64(time.Now().UnixMicro()/10 + 60*second)
+		for _, to := range []uint64{floor - 30*second, floor, 5, floor - 30*second} {
+			if err := d.Raise(t.Context(), form, to); err != nil {
+				t.Fatal(err)
 			}
-			var line []driver.Ticket
-			if form != "never used" {
-				tk, err := a.Join(t.Context(), exclusive("q"))
-				if err != nil {
-					t.Fatal(err)
-				}
-				line = append(line, tk)
-			}
-			if strings.HasPrefix(form, "in demand") {
-				tk, err := a.Join(t.Context(), exclusive("q"))
-				if err != nil {
-					t.Fatal(err)
-				}
-				line = append(line, tk)
-			}
-			floor := uint64(time.Now().UnixMicro()/10 + 60*second)
-			for _, to := range []uint64{floor - 30*second, floor, 5, floor - 30*second} {
-				if err := d.Raise(t.Context(), "q", to); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if form == "in demand, and lost" {
-				do(t, s, "DEL", "interlock:{q}:q", "q")
-				line = nil
-			}
-			for _, tk := range line {
-				if err := a.Leave(t.Context(), awaited(t, a, tk), true); err != nil {
-					t.Fatal(err)
-				}
-			}
-			first := grant(a)
-			if first <= floor {
-				t.Errorf("the token is %d after a raise to %d", first, floor)
-			}
-			s.StepClock(100 * 24 * time.Hour)
-			do(t, s, "EXISTS", "interlock:{q}:t") // the server removes it now, if its time is over
-			later := grant(b)
-			if want := first + 100*24*3600*second; later < want {
-				t.Errorf("the token is %d, want %d: that of the clock has come before the offset", later, want)
-			}
-			s.StepClock(-200 * 24 * time.Hour)
-			if back := grant(a); back <= later {
-				t.Errorf("the token is %d after %d, the clock was set back", back, later)
-			}
-		})
+		}
+		if form == "in demand, and lost" {
+			do(t, s, "DEL", "interlock:{"+form+"}:q", form)
+			line = nil
+		}
+		for _, tk := range line {
+			x.leave(a, awaited(t, a, tk), true)
+		}
+		if last[form] = grant(form); last[form] <= floor {
+			t.Errorf("%s: the token is %d after a raise to %d", form, last[form], floor)
+		}
+	}
+	s.StepClock(100 * 24 * time.Hour)
+	_, a = session(t, s.URL(), time.Hour)
+	for _, form := range forms {
+		do(t, s, "EXISTS", "interlock:{"+form+"}:t") // the server removes it now, if its time is over
+		later := grant(form)
+		if want := last[form] + 100*24*3600*second; later < want {
+			t.Errorf("%s: the token is %d, want %d: that of the clock has come before the offset", form, later, want)
+		}
+		last[form] = later
+	}
+	s.StepClock(-200 * 24 * time.Hour)
+	for _, form := range forms {
+		if back := grant(form); back <= last[form] {
+			t.Errorf("%s: the token is %d after %d, the clock was set back", form, back, last[form])
+		}
 	}
 }
 
@@ -379,20 +338,9 @@ func TestOneKeyIsAboveAllTokens(t *testing.T) {
 		}
 		last = tk.Token
 	}
-	joined := func(s *driver.Opened) driver.Ticket {
-		t.Helper()
-		tk, err := s.Join(t.Context(), exclusive("q"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return tk
-	}
-	leave := func(s *driver.Opened, tk driver.Ticket) {
-		t.Helper()
-		if err := s.Leave(t.Context(), tk, true); err != nil {
-			t.Fatal(err)
-		}
-	}
+	x := &demand{t: t}
+	joined := func(s *driver.Opened) driver.Ticket { t.Helper(); return x.join(s, exclusive("q")) }
+	leave := func(s *driver.Opened, tk driver.Ticket) { t.Helper(); x.leave(s, tk, true) }
 	for range 3 {
 		for range 2 {
 			alone := joined(a)
@@ -416,5 +364,35 @@ func TestOneKeyIsAboveAllTokens(t *testing.T) {
 		}
 		s.StepClock(2 * time.Minute)
 		leave(b, line[2])
+	}
+}
+
+// Promise: no token is beyond the last one; and the offset of a raise does not carry tokens beyond it, however much time
+// goes by: the last ones are counted.
+func TestNoTokenIsBeyondTheLast(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, redistest.FakeTime(0))
+	d, a := session(t, s.URL(), 100*24*time.Hour)
+	for queue, floor := range map[string]uint64{"near": driver.MaxToken - 8, "far": driver.MaxToken - 1<<21} {
+		if err := d.Raise(t.Context(), queue, floor); err != nil {
+			t.Fatal(err)
+		}
+		last := floor
+		for n := range 10 {
+			tk, err := a.Join(t.Context(), exclusive(queue))
+			if err != nil && queue == "near" && n > 0 {
+				break
+			}
+			if err != nil || !tk.Held || tk.Token <= last || tk.Token >= driver.MaxToken {
+				t.Fatalf("%s: %+v, %v after the token %d", queue, tk, err, last)
+			}
+			last = tk.Token
+			if err := a.Leave(t.Context(), tk, true); err != nil {
+				t.Fatal(err)
+			}
+			if queue == "far" {
+				s.StepClock(24 * time.Hour)
+			}
+		}
 	}
 }

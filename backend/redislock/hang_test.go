@@ -1,0 +1,174 @@
+package redislock_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/backend/redislock"
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/redistest"
+)
+
+// Promise: a call returns with its context, or when its driver is closed, though the server does not answer: also if it
+// has to connect first, if another call does, and if a connection is given back.
+func TestCallsReturnThoughTheServerHangs(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	url := s.URL() + "?" + patient
+	join := func(ctx context.Context, a *driver.Opened) error {
+		_, err := a.Join(ctx, exclusive(newID()))
+		return err
+	}
+	warmed := func(t *testing.T) *driver.Opened {
+		_, a := session(t, url, 10*time.Minute)
+		warm(t, a)
+		s.KillConnections("normal")
+		return a
+	}
+	own := func(t *testing.T) driver.Driver {
+		client, err := rueidis.NewClient(patientOption(s))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(client.Close)
+		d, err := redislock.New(t.Context(), client)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	for name, begin := range map[string]func(t *testing.T) func(context.Context) error{
+		"Acquire": func(t *testing.T) func(context.Context) error {
+			c := opener(t, url, interlock.TTL(10*time.Minute))()
+			release(t, acquire(t, c.Mutex("warm")))
+			return func(ctx context.Context) error { _, err := c.Mutex("q").Acquire(ctx); return err }
+		},
+		"a Renew that connects": func(t *testing.T) func(context.Context) error {
+			_, a := session(t, url, 10*time.Minute)
+			tk, err := a.Join(t.Context(), exclusive(newID()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return func(ctx context.Context) error { _, err := a.Renew(ctx, []driver.Ticket{tk}); return err }
+		},
+		"a Renew while a connection is given back": func(t *testing.T) func(context.Context) error {
+			d, a := session(t, url, 10*time.Minute)
+			_, b := session(t, s.URL(), 10*time.Second)
+			x, queue := &demand{t: t}, newID()
+			x.join(b, exclusive(queue))
+			tk, before := x.join(a, exclusive(queue)), d.Exchanges()
+			s.KillConnections("pubsub")
+			eventually(t, "it looks for news that were lost", func() bool { return d.Exchanges() > before })
+			time.Sleep(200 * time.Millisecond)
+			return func(ctx context.Context) error { _, err := a.Renew(ctx, []driver.Ticket{tk}); return err }
+		},
+		"a Join that connects": func(t *testing.T) func(context.Context) error {
+			a := warmed(t)
+			return func(ctx context.Context) error { return join(ctx, a) }
+		},
+		"a Join while another one connects": func(t *testing.T) func(context.Context) error {
+			a := warmed(t)
+			return func(ctx context.Context) error {
+				go func() { _ = join(t.Context(), a) }()
+				time.Sleep(200 * time.Millisecond)
+				return join(ctx, a)
+			}
+		},
+		"opening": func(*testing.T) func(context.Context) error {
+			return func(ctx context.Context) error {
+				d, err := openURL(ctx, url)
+				if err == nil {
+					d.Close()
+					err = errors.New("opened, though the server does not answer")
+				}
+				return err
+			}
+		},
+		"Close": func(t *testing.T) func(context.Context) error {
+			d := own(t)
+			s.KillConnections("pubsub") // it is just being made anew
+			return func(context.Context) error { time.Sleep(100 * time.Millisecond); return d.Close() }
+		},
+		"a Join that Close ends": func(t *testing.T) func(context.Context) error {
+			d := own(t)
+			a, err := d.Open(t.Context(), driver.SessionOptions{TTL: 10 * time.Second})
+			if err != nil {
+				t.Fatal(err)
+			}
+			warm(t, a)
+			return func(context.Context) error {
+				done := make(chan error, 1)
+				go func() { done <- join(t.Context(), a) }()
+				time.Sleep(100 * time.Millisecond)
+				_ = d.Close()
+				return <-done
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			call := begin(t)
+			s.Pause()
+			defer s.Resume()
+			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+			defer cancel()
+			done := make(chan error, 1)
+			go func() { done <- call(ctx) }()
+			select {
+			case err := <-done:
+				if (err == nil) != (name == "Close") || err != nil && ctx.Err() == nil && name != "a Join that Close ends" {
+					t.Error(err)
+				}
+			case <-time.After(soon):
+				t.Fatalf("it has not returned after %v", soon)
+			}
+		})
+	}
+}
+
+// Promise: the end of a context ends its own call at once, though the server does not
+// answer, and no call on another connection, such as a heartbeat.
+func TestTheEndOfAContextLeavesHeartbeatsAlone(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	// With a deadline, always, a single caller reads its answer itself.
+	long, cancel := context.WithTimeout(t.Context(), busy.Bound(5*time.Minute))
+	defer cancel()
+	d, err := openURL(long, s.URL()+"?"+patient)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	a, err := d.Open(long, driver.SessionOptions{TTL: 10 * time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tk, err := a.Join(long, exclusive("q"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Pause()
+	defer s.Resume()
+	renewed := make(chan error, 1)
+	go func() { // the first one, so that its connection is new
+		_, err := a.Renew(long, []driver.Ticket{tk})
+		renewed <- err
+	}()
+	time.Sleep(50 * time.Millisecond) // so that it is under way; if not, the test is easier to pass
+	ctx, cancel := context.WithCancel(long)
+	time.AfterFunc(50*time.Millisecond, cancel)
+	began := time.Now()
+	if _, err := d.Load(ctx, "c"); !errors.Is(err, context.Canceled) {
+		t.Errorf("Load: %v", err)
+	}
+	inTime(t, "Load with a context that ended after 50ms", began, nil)
+	s.Resume()
+	if err := received(t, "Renew", renewed); err != nil {
+		t.Errorf("Renew beside a call whose context has ended: %v", err)
+	}
+}
