@@ -15,6 +15,7 @@ import (
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/doctor/doctortest"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/etcdtest"
 )
 
@@ -40,8 +41,7 @@ func TestUsers(t *testing.T) {
 			t.Errorf("a lock that is held: %v", err)
 		}
 		noError(t, lease.Release())
-		_, err = interlock.NewValue[string](b, "v").Update(ctx, func(string) (string, error) { return "x", nil })
-		noError(t, err)
+		errtest.Must(interlock.NewValue[string](b, "v").Update(ctx, func(string) (string, error) { return "x", nil }))(t)
 		for _, f := range doctortest.ExamineURL(t, url("app:secret@")).All {
 			if f.Status == driver.Fail || f.Check == "access" && f.Status != driver.OK || f.Check == "password" && f.Status != driver.Warn {
 				t.Errorf("%s: %s: %s", f.Check, f.Status, f.Detail)
@@ -178,13 +178,7 @@ func TestCheckOfAProxy(t *testing.T) {
 		proxy := etcdtest.GRPCProxy(t, etcdtest.Start(t, of).Addr)
 		report, err := doctortest.Consult(t, "etcd://"+proxy+"/a")
 		noError(t, err)
-		told := false
-		for _, f := range report.All {
-			told = told || f.Check == "members" && f.Status == driver.Fail && strings.Contains(f.Detail, "gRPC proxy")
-		}
-		if !told {
-			t.Errorf("nothing is said of the proxy: %+v", report.All)
-		}
+		report.Has("members", driver.Fail, "gRPC proxy")
 	})
 }
 
@@ -199,13 +193,7 @@ func TestCheckOfAFullDatabase(t *testing.T) {
 		if err == nil {
 			t.Error("a full database is opened")
 		}
-		told := false
-		for _, f := range report.All {
-			told = told || f.Check == "exchanges" && f.Status == driver.Fail && strings.Contains(f.Remedy, "alarm disarm")
-		}
-		if !told {
-			t.Errorf("nothing is said of the alarm: %+v", report.All)
-		}
+		report.Has("exchanges", driver.Fail, "alarm disarm")
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/backend/etcdlock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/etcdtest"
 )
 
@@ -149,8 +150,7 @@ func TestAHolderIsToldThatItsLeaseWasRevoked(t *testing.T) {
 	if err != nil || len(got.Kvs) != 1 {
 		t.Fatalf("there are %d tickets, %v", len(got.Kvs), err)
 	}
-	_, err = etcd.Revoke(ctx, clientv3.LeaseID(got.Kvs[0].Lease))
-	noError(t, err)
+	errtest.Must(etcd.Revoke(ctx, clientv3.LeaseID(got.Kvs[0].Lease)))(t)
 	select {
 	case <-held.Done():
 	case <-ctx.Done():
@@ -192,36 +192,9 @@ func TestCompactionLeavesNoWaiterBehind(t *testing.T) {
 		noError(t, err)
 		last = r.Header.Revision
 	}
-	_, err = etcd.Compact(ctx, last, clientv3.WithCompactPhysical())
-	noError(t, err)
+	errtest.Must(etcd.Compact(ctx, last, clientv3.WithCompactPhysical()))(t)
 	proxy.Refuse(false)
 	noError(t, <-got)
-}
-
-// Promise: permits that come free with one holder are granted to all waiters that fit, without a heartbeat.
-func TestAPermitThatComesFreeIsPassedOn(t *testing.T) {
-	t.Parallel()
-	s := etcdtest.Start(t)
-	ctx := limited(t)
-	a := open(t, "etcd://"+s.Addr, interlock.TTL(10*time.Minute))
-	held, err := a.Semaphore("s", 4, interlock.Weight(3)).Acquire(ctx)
-	noError(t, err)
-	got := make(chan error, 3)
-	for i, weight := range []int64{2, 1, 1} {
-		b := open(t, "etcd://"+s.Addr, interlock.TTL(10*time.Minute))
-		go func() {
-			_, err := b.Semaphore("s", 4, interlock.Weight(weight)).Acquire(ctx)
-			got <- err
-		}()
-		await(t, "it waits", func() bool {
-			q, err := a.Queue(ctx, "s")
-			return err == nil && len(q.Waiters) == i+1
-		})
-	}
-	noError(t, held.Release())
-	for range 3 {
-		noError(t, <-got)
-	}
 }
 
 // Promise: a transaction of the caller's own is refused as soon as the lock is not held any more.

@@ -56,15 +56,11 @@ func newLong(t *testing.T, of etcdtest.Option) *long {
 func (l *long) join(begins string, kind func(exchange.Session) exchange.Join) exchange.Status {
 	l.Helper()
 	o := exchange.Session{ID: begins + exchange.NewID()[len(begins):], TTL: time.Minute, Mailbox: exchange.NewMailbox()}
-	if _, err := l.s.Begin(l.Context(), o); err != nil {
-		l.Fatal(err)
-	}
+	errtest.Must(l.s.Begin(l.Context(), o))(l)
 	j := kind(o)
 	j.Robust = false
 	st, err := l.s.Join(l.Context(), j)
-	if err != nil {
-		l.Fatal(err)
-	}
+	noError(l, err)
 	l.o, l.refs = append(l.o, o), append(l.refs, exchange.Ref{Queue: j.Queue, ID: j.ID, Tag: st.Tag})
 	return st
 }
@@ -72,18 +68,14 @@ func (l *long) join(begins string, kind func(exchange.Session) exchange.Join) ex
 func (l *long) look(i int) exchange.Status {
 	l.Helper()
 	all, err := l.s.Look(l.Context(), l.o[i], l.refs[i:i+1])
-	if err != nil {
-		l.Fatal(err)
-	}
+	noError(l, err)
 	l.refs[i].Tag = all[0].Tag
 	return all[0]
 }
 
 func (l *long) leave(i int) {
 	l.Helper()
-	if _, err := l.s.Leave(l.Context(), exchange.Leave{Ref: l.refs[i], Session: l.o[i], Clean: true}); err != nil {
-		l.Fatal(err)
-	}
+	errtest.Must(l.s.Leave(l.Context(), exchange.Leave{Ref: l.refs[i], Session: l.o[i], Clean: true}))(l)
 }
 
 // watched is which ticket the last one watches, and whether that is noted as the one in front of it.

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"path"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -22,7 +21,6 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/internal/etcdtest"
-	"github.com/interlock-go/interlock/internal/testserver"
 )
 
 // asIs passes messages on without decoding them.
@@ -45,7 +43,6 @@ type impostor struct {
 	server *grpc.ClientConn
 	lies   atomic.Pointer[lie] // nil: it passes on what the server says
 	told   atomic.Int64        // so many lies
-	twice  bool                // it sends each request twice, and passes on the second answer
 }
 
 // lie makes other messages of one that the server sends as an answer to a method; nil: it is passed on.
@@ -73,17 +70,6 @@ func (i *impostor) answer(_ any, client grpc.ServerStream) error {
 	ctx := client.Context()
 	if md, ok := metadata.FromIncomingContext(ctx); ok {
 		ctx = metadata.NewOutgoingContext(ctx, md)
-	}
-	if method := path.Base(full); i.twice && method != "Watch" && method != "LeaseKeepAlive" {
-		var asked, first, second []byte
-		if err := client.RecvMsg(&asked); err != nil {
-			return err
-		}
-		_ = i.server.Invoke(ctx, full, &asked, &first)
-		if err := i.server.Invoke(ctx, full, &asked, &second); err != nil {
-			return err
-		}
-		return client.SendMsg(&second)
 	}
 	server, err := i.server.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, full)
 	if err != nil {
@@ -367,63 +353,4 @@ func use(t *testing.T, i *impostor, url string, client *interlock.Client, held *
 		})
 	}
 	_ = held.Release()
-}
-
-// Promise: a middle box that sends each request twice does no harm.
-func TestEachRequestTwice(t *testing.T) {
-	t.Parallel()
-	i := newImpostor(t, etcdtest.Start(t))
-	i.twice = true
-	a, b := open(t, "etcd://"+i.addr), open(t, "etcd://"+i.addr)
-	ctx := limited(t)
-	for round := range 10 {
-		lease, err := a.Mutex("m").Acquire(ctx)
-		noError(t, err)
-		_, err = b.Mutex("m").TryAcquire(ctx)
-		if !errors.Is(err, interlock.ErrBusy) {
-			t.Errorf("a lock that is held: %v", err)
-		}
-		n, err := interlock.NewValue[int](b, "n").Update(ctx, func(n int) (int, error) { return n + 1, nil })
-		noError(t, err)
-		if n != round+1 {
-			t.Errorf("a value that was changed %d times: %d", round+1, n)
-		}
-		if err := lease.Release(); err != nil && !errors.Is(err, interlock.ErrLost) {
-			t.Errorf("release: %v", err)
-		}
-	}
-	noError(t, a.SetPermits(ctx, "s", 3))
-	noError(t, a.RaiseToken(ctx, "m", 1000))
-	noError(t, b.Close())
-}
-
-// Promise: what speaks another protocol is an error.
-func TestOtherProtocols(t *testing.T) {
-	t.Parallel()
-	for name, says := range map[string]string{
-		"a banner": "220 mail.example ESMTP ready\r\n", "HTTP": "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n",
-		"zeros": strings.Repeat("\x00", 64<<10), "ones": strings.Repeat("\xff", 64<<10), "settings without an end": strings.Repeat("\x00\x00\x00\x04\x00\x00\x00\x00\x00", 10_000),
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			addr := testserver.Answer(t, func(c net.Conn) {
-				for range 1000 {
-					if _, err := c.Write([]byte(says)); err != nil {
-						break
-					}
-				}
-				buffer := make([]byte, 1024)
-				for {
-					if _, err := c.Read(buffer); err != nil {
-						return
-					}
-				}
-			})
-			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-			defer cancel()
-			if _, err := interlock.Open(ctx, "etcd://"+addr); err == nil {
-				t.Error("it was taken for etcd")
-			}
-		})
-	}
 }

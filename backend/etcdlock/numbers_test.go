@@ -101,9 +101,7 @@ func TestANumberInAFullDatabaseFailsNoHeartbeat(t *testing.T) {
 			p.beat(exchange.Held, other, first)
 		},
 		"a holder has just got another end": func(p *permits, other *exchange.Ref) {
-			if err := p.s.Keep(p.Context(), p.o, *other, time.Minute); err != nil {
-				p.Fatal(err)
-			}
+			noError(p, p.s.Keep(p.Context(), p.o, *other, time.Minute))
 			other.Tag = 0
 			filled(p.T, p.s)
 			p.beat(exchange.Held, other)

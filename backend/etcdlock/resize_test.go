@@ -50,9 +50,7 @@ func (p *permits) late(units, capacity int64) exchange.Join {
 		p.Fatal(err)
 	}
 	p.s.kv = kv
-	if _, err := late.arrive(); err != nil {
-		p.Fatal(err)
-	}
+	errtest.Must(late.arrive())(p)
 	return j
 }
 
@@ -115,9 +113,7 @@ func (p *permits) other() *exchange.Ref {
 // keeps puts a value into the key of a floor.
 func (p *permits) keeps(queue, value string) {
 	p.Helper()
-	if _, err := p.s.client.Put(p.Context(), p.s.floor(queue), value); err != nil {
-		p.Fatal(err)
-	}
+	errtest.Must(p.s.client.Put(p.Context(), p.s.floor(queue), value))(p)
 }
 
 // compact has the history of all keys forgotten.
@@ -127,17 +123,13 @@ func (p *permits) compact() {
 	if err == nil {
 		_, err = p.s.client.Compact(p.Context(), now.Header.Revision, clientv3.WithCompactPhysical())
 	}
-	if err != nil {
-		p.Fatal(err)
-	}
+	noError(p, err)
 }
 
 // force has a ticket removed, as if its client had died.
 func (p *permits) force(ref *exchange.Ref) {
 	p.Helper()
-	if _, err := p.s.Ask(p.Context(), "q", ref.ID, driver.Force); err != nil {
-		p.Fatal(err)
-	}
+	errtest.Must(p.s.Ask(p.Context(), "q", ref.ID, driver.Force))(p)
 }
 
 // inherits has a holder looked at as after a reply that was lost.
@@ -167,9 +159,7 @@ func (p *permits) shows(capacity int64, held ...bool) {
 func (p *permits) leave(refs ...*exchange.Ref) {
 	p.Helper()
 	for _, ref := range refs {
-		if _, err := p.s.Leave(p.Context(), exchange.Leave{Session: p.o, Ref: *ref, Clean: true}); err != nil {
-			p.Fatal(err)
-		}
+		errtest.Must(p.s.Leave(p.Context(), exchange.Leave{Session: p.o, Ref: *ref, Clean: true}))(p)
 	}
 }
 
@@ -201,9 +191,7 @@ func (p *permits) before(n int, do func()) {
 
 func (p *permits) evict(ref *exchange.Ref) {
 	p.Helper()
-	if _, err := p.s.Ask(p.Context(), "q", ref.ID, driver.Evict); err != nil {
-		p.Fatal(err)
-	}
+	errtest.Must(p.s.Ask(p.Context(), "q", ref.ID, driver.Evict))(p)
 }
 
 // Promise: if whoever sets a number of permits dies in the middle, nobody loses a permit by that, also who has not heard

@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/mysqltest"
@@ -132,77 +129,4 @@ func TestAReleaseDoesNotQueueBehindACrowd(t *testing.T) {
 	until(t, "the release does not wait for the row", func() bool { n, forRow := waiting(); return n == clients*(joins+1)+1 && forRow > 2 })
 	unlock()
 	all.Wait()
-}
-
-// Promise: on a server with its default limit, a crowd of which most give up at random keeps
-// nobody from a connection, has no more of them than its clients may, and costs no holder
-// its lease; others get the lock meanwhile.
-func TestACrowdThatGivesUp(t *testing.T) {
-	t.Parallel()
-	const clients, waiters, each, most = 2, 200, 6, 8
-	s := mysqltest.Start(t, mysqltest.Config("max_connections", "151"))
-	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(3*time.Minute))
-	defer cancel()
-	keeper, err := interlock.Open(ctx, s.URL(), interlock.TTL(15*time.Second))
-	noError(t, err)
-	defer keeper.Close()
-	kept, err := keeper.Mutex("kept").Acquire(ctx)
-	noError(t, err)
-	var grants, gaveUp atomic.Int64
-	var crowd sync.WaitGroup
-	for c := range clients {
-		c, err := interlock.Open(ctx, s.URL()+fmt.Sprint("?max_connections=", most), interlock.TTL(15*time.Second), interlock.Owner(fmt.Sprint(c)))
-		noError(t, err)
-		defer c.Close()
-		lock := c.Mutex("crowd", interlock.StrictOrder())
-		for range waiters / clients {
-			crowd.Go(func() {
-				for range each {
-					wait, end := ctx, context.CancelFunc(func() {})
-					if rand.IntN(5) > 0 {
-						wait, end = context.WithTimeout(ctx, rand.N(300*time.Millisecond))
-					}
-					lease, err := lock.Acquire(wait)
-					end()
-					switch {
-					case err == nil:
-						grants.Add(1)
-						if err := lease.Release(); err != nil {
-							t.Errorf("a holder among the crowd: %v", err)
-						}
-					case wait.Err() == nil || ctx.Err() != nil:
-						t.Errorf("a waiter that has not given up: %v", err)
-						return
-					default:
-						gaveUp.Add(1)
-					}
-				}
-			})
-		}
-	}
-	done := make(chan struct{})
-	go func() {
-		crowd.Wait()
-		close(done)
-	}()
-	peak := 0
-	for watching := true; watching; {
-		select {
-		case <-done:
-			watching = false
-		case <-time.After(50 * time.Millisecond):
-			peak = max(peak, len(s.Threads("user = 'app'")))
-		}
-	}
-	t.Logf("%d grants, %d gave up, %d connections", grants.Load(), gaveUp.Load(), peak)
-	if peak > (clients+1)*most {
-		t.Errorf("%d connections of %d clients", peak, clients+1)
-	}
-	if grants.Load() == 0 {
-		t.Error("nobody got the lock")
-	}
-	if err := kept.Release(); err != nil {
-		t.Errorf("a holder beside the crowd: %v", err)
-	}
-	nothingLeft(t, s)
 }

@@ -54,57 +54,6 @@ func reading(s *mysqltest.Server) (rows func() int) {
 	return func() int { return count() - before - own }
 }
 
-// Promise: hundreds stand in line, each is served in its turn, down to the very last,
-// and a waiter costs a bounded number of statements and of rows read, however many there are.
-func TestCrowd(t *testing.T) {
-	t.Parallel()
-	const waiters, clients = 400, 10
-	s := mysqltest.Start(t)
-	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(3*time.Minute))
-	defer cancel()
-	drivers, sessions := make([]driver.Driver, clients), make([]*driver.Opened, clients)
-	for i := range sessions {
-		drivers[i], sessions[i] = session(t, s.URL()+"?max_connections=8")
-	}
-	of := func(n int) *driver.Opened { return sessions[n%clients] }
-	tickets := make([]driver.Ticket, waiters)
-	for n := range tickets {
-		var err error
-		if tickets[n], err = of(n).Join(ctx, mutex("crowd", n+1)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	served := make(chan int, waiters)
-	failed := make(chan error, waiters)
-	before := s.Status("questions")
-	rows := reading(s)
-	began := time.Now()
-	for n, ticket := range tickets {
-		go func() {
-			_, err := of(n).Await(ctx, ticket)
-			served <- n
-			if err == nil {
-				err = of(n).Leave(ctx, ticket, true)
-			}
-			failed <- err
-		}()
-	}
-	for n := range waiters {
-		if got := <-served; got != n {
-			t.Fatalf("number %d is served in the place of %d", got, n)
-		}
-		noError(t, <-failed)
-	}
-	took := time.Since(began)
-	each := float64(s.Status("questions")-before) / waiters
-	read := rows() / waiters
-	t.Logf("%d waiters of %d clients are drained in %v, with %.1f statements and %d reads of rows each",
-		waiters, clients, took, each, read)
-	if each > 4 || read > 200 {
-		t.Errorf("%.1f statements and %d reads of rows for each waiter", each, read)
-	}
-}
-
 // Promise: clients that begin to wait together ask the server little, however slow that
 // makes it, and while they wait nothing but one statement in each heartbeat. Nor do they keep
 // others from anything. A hand-over is two statements: its own, and one of who is woken.

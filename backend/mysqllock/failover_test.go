@@ -55,16 +55,12 @@ func (g *numbered) several(ctx context.Context, when string, one *driver.Opened)
 	var line []driver.Ticket
 	for range 3 {
 		k, err := one.Join(ctx, g.request())
-		if err != nil {
-			g.t.Fatal(err)
-		}
+		noError(g.t, err)
 		line = append(line, k)
 	}
 	for _, k := range line {
 		k, err := one.Await(ctx, k)
-		if err != nil {
-			g.t.Fatal(err)
-		}
+		noError(g.t, err)
 		g.note(when+", in a line", k)
 		leave(ctx, g.t, one, k)
 	}

@@ -191,27 +191,6 @@ func TestHeartbeatThatIsOvertaken(t *testing.T) {
 	}
 }
 
-// Promise: a server that knows nothing of a session, such as one that has taken the place
-// of another, gives it nothing.
-func TestServerWithoutTheSession(t *testing.T) {
-	t.Parallel()
-	s := mysqltest.Start(t)
-	_, one := oneConnection(t, s, 10*time.Minute)
-	pair(t, one, 1)
-	s.Do("DELETE FROM interlock_sessions")
-	s.KillConnections("user = '" + mysqltest.User + "'")
-	until(t, "it does not connect again", func() bool {
-		_, err := one.Join(t.Context(), mutex("q", 2))
-		if err == nil {
-			t.Fatal("it holds")
-		}
-		return errors.Is(err, driver.ErrSession)
-	})
-	if n := s.Do("SELECT SUM(tickets) FROM interlock_queues"); n != "0" {
-		t.Errorf("it has left %s tickets", n)
-	}
-}
-
 // pair makes the queue and leaves it empty.
 func pair(t *testing.T, one *driver.Opened, n int) {
 	t.Helper()

@@ -43,25 +43,6 @@ func TestTLSAndPasswords(t *testing.T) {
 	}
 }
 
-// Promise: no connection of a client is left when it is closed.
-func TestConnectionsEndWithTheDriver(t *testing.T) {
-	t.Parallel()
-	s := pgtest.Start(t)
-	d, err := openURL(t.Context(), s.URL())
-	noError(t, err)
-	a, b := session(t, d), session(t, d)
-	held := acquire(t, a, "q", 1)
-	waits := join(t, b, request("q", 1))
-	got := make(chan error, 1)
-	go func() { _, err := b.Await(t.Context(), waits); got <- err }()
-	noError(t, a.Leave(t.Context(), held, true))
-	noError(t, <-got)
-	noError(t, d.Close())
-	if err := pgtest.Until(func() (bool, error) { return len(s.Backends("application_name = 'interlock'")) == 0, nil }); err != nil {
-		t.Errorf("connections are left: %v", err)
-	}
-}
-
 // Promise: who is refused because of a limit of connections, or because nothing can be
 // changed, is told which setting it may be, and tries again.
 func TestRefusalsThatPassNameTheirSetting(t *testing.T) {

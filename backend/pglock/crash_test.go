@@ -160,14 +160,14 @@ func (k *kept) change() {
 	ctx := k.t.Context()
 	i := len(k.fixed)
 	l, err := k.c.Mutex(fmt.Sprint("kept/", i), interlock.Hold(time.Hour)).Acquire(ctx)
-	k.ok(err)
+	noError(k.t, err)
 	k.fixed = append(k.fixed, l)
 	k.set++
 	_, err = k.value.Update(ctx, func(int) (int, error) { return k.set, nil })
-	k.ok(err)
+	noError(k.t, err)
 	if rand.IntN(2) == 0 {
 		k.floor += 1 << 32
-		k.ok(k.o.RaiseToken(ctx, "kept/raised", k.floor))
+		noError(k.t, k.o.RaiseToken(ctx, "kept/raised", k.floor))
 		if k.raised < k.floor {
 			k.raised = k.floor
 		}
@@ -176,18 +176,11 @@ func (k *kept) change() {
 	k.grow()
 }
 
-func (k *kept) ok(err error) {
-	k.t.Helper()
-	if err != nil {
-		k.t.Fatal(err)
-	}
-}
-
 // grow takes the lock whose tokens have been raised.
 func (k *kept) grow() {
 	k.t.Helper()
 	l, err := k.o.Mutex("kept/raised").Acquire(k.t.Context())
-	k.ok(err)
+	noError(k.t, err)
 	if l.Token() <= k.raised {
 		k.t.Errorf("the token %d after %d", l.Token(), k.raised)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/drivertest"
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
 
@@ -309,8 +310,7 @@ func TestJoinThatIsCommittedAfterItWasGivenUp(t *testing.T) {
 	for range 10 {
 		tx, err := raw.Begin(t.Context())
 		noError(t, err)
-		_, err = tx.Exec(t.Context(), "SELECT FROM interlock.queue WHERE name = 'q' FOR UPDATE")
-		noError(t, err)
+		errtest.Must(tx.Exec(t.Context(), "SELECT FROM interlock.queue WHERE name = 'q' FOR UPDATE"))(t)
 		r := request("q", 1)
 		ctx, cancel := context.WithCancel(t.Context())
 		joined := make(chan error, 1)

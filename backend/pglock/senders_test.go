@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
 
@@ -118,7 +119,6 @@ func as(t testing.TB, s *pgtest.Server, user, sql string) {
 	noError(t, err)
 	defer conn.Close(t.Context())
 	for _, sql := range []string{sql, "SELECT pg_sleep(0.5)", sql, "SELECT pg_sleep(0.5)", sql} {
-		_, err = conn.Exec(t.Context(), sql)
-		noError(t, err)
+		errtest.Must(conn.Exec(t.Context(), sql))(t)
 	}
 }

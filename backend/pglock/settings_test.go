@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
 
@@ -65,8 +66,7 @@ func TestOldSnapshot(t *testing.T) {
 	defer raw.Close(context.Background())
 	tx, err := raw.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
 	noError(t, err)
-	_, err = tx.Exec(t.Context(), "SELECT count(*) FROM interlock.queue")
-	noError(t, err)
+	errtest.Must(tx.Exec(t.Context(), "SELECT count(*) FROM interlock.queue"))(t)
 	slow := pairs()
 	slower := pairs()
 	t.Logf("%.0f pairs/s; beside an old snapshot %.0f, then %.0f", free, slow, slower)

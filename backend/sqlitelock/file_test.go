@@ -152,27 +152,6 @@ func TestPathsThatAreRefused(t *testing.T) {
 	}
 }
 
-// A file that is damaged while it is in use stops the locks, and loses nothing
-// more.
-func TestDamageWhileInUse(t *testing.T) {
-	path := file(t)
-	d := open(t, path)
-	s := session(t, d, time.Hour)
-	held := join(t, s, mutex("q"), true)
-	if err := os.Rename(path, path+".moved"); err != nil {
-		t.Skip(err) // an open file cannot be moved here
-	}
-	_, err := s.Join(t.Context(), mutex("r"))
-	if !driver.IsPermanent(err) || !strings.Contains(err.Error(), "removed or replaced") {
-		t.Errorf("Join after the file was moved away: %v", err)
-	}
-	other := open(t, path) // somebody makes a new one
-	join(t, session(t, other, time.Hour), mutex("q"), true)
-	if _, err = s.Renew(t.Context(), []driver.Ticket{held}); !driver.IsPermanent(err) {
-		t.Errorf("Renew after the file was replaced: %v", err)
-	}
-}
-
 // All names of a file lead to the same locks.
 func TestNamesOfOneFile(t *testing.T) {
 	dir := t.TempDir()

@@ -2,10 +2,13 @@ package sqlitelock_test
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/interlock-go/interlock/backend/sqlitelock"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/errtest"
@@ -41,4 +44,33 @@ func await(t testing.TB, s *driver.Opened, tk driver.Ticket) driver.Ticket {
 		t.Fatalf("Await: %v", err)
 	}
 	return got
+}
+
+func newID() string {
+	var b [16]byte
+	rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}
+
+func mutex(queue string) driver.Request {
+	return driver.Request{ID: newID(), Queue: queue, Kind: driver.Mutex, Units: 1, Capacity: 1}
+}
+
+func open(t testing.TB, path string) driver.Driver {
+	t.Helper()
+	d, err := sqlitelock.New(t.Context(), path)
+	noError(t, err)
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return d
+}
+
+func session(t testing.TB, d driver.Driver, ttl time.Duration) *driver.Opened {
+	t.Helper()
+	s, err := d.Open(t.Context(), driver.SessionOptions{TTL: ttl, Owner: "test"})
+	noError(t, err)
+	return s
 }

@@ -110,49 +110,6 @@ func TestOtherChildrenDoNotKeepTheSession(t *testing.T) {
 	child.must("held", "join", "here")
 }
 
-func TestAStoppedHolderIsReplacedAtItsTTL(t *testing.T) {
-	path := file(t)
-	p := newPuppet(t, path)
-	const ttl = time.Second
-	s := session(t, open(t, path), time.Hour)
-	var before, joined driver.Instant
-	var next driver.Ticket
-	for { // until nothing takes so long that its TTL is over before somebody waits behind it
-		opened := driver.Now()
-		p.must("open", "open", ttl)
-		before = driver.Now()
-		held := p.do("join", "q")
-		joined = driver.Now()
-		var err error
-		if next, err = s.Join(t.Context(), mutex("q")); err != nil {
-			t.Fatal(err)
-		}
-		if held == "held" && !next.Held {
-			break
-		}
-		if driver.Now() < opened.Add(ttl) {
-			t.Fatalf("the first one: %s, and the next one: held %v", held, next.Held)
-		}
-		noError(t, s.Leave(t.Context(), next, true))
-	}
-	p.stop("stop")
-	await(t, s, next)
-	now := driver.Now()
-	if early := before.Add(ttl).Sub(now); early > 0 {
-		t.Errorf("the next one holds %v before the TTL has passed", early)
-	}
-	t.Logf("held %v after the TTL", now.Sub(joined.Add(ttl)))
-	p.resume()
-	if got := p.answer(); got != "resumed" {
-		t.Fatal(got)
-	}
-	p.must(driver.ErrSession.Error(), "renew")
-	p.must(driver.ErrSession.Error(), "leave", "q")
-	if err := s.Leave(t.Context(), next, true); err != nil {
-		t.Errorf("the one that was let in has lost its place: %v", err)
-	}
-}
-
 func TestAStoppedWriter(t *testing.T) {
 	for _, where := range []string{"stop-in-turn", "stop-in-transaction"} {
 		t.Run(where, func(t *testing.T) {

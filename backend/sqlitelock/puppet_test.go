@@ -11,16 +11,14 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
-	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/interlock-go/interlock/backend/sqlitelock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"zombiezen.com/go/sqlite"
 )
 
@@ -67,9 +65,7 @@ func newPuppetBy(t testing.TB, path string, by ...string) *puppet {
 // send tells the puppet to do something.
 func (p *puppet) send(command string, args ...any) {
 	p.t.Helper()
-	if _, err := fmt.Fprintln(p.in, append([]any{command}, args...)...); err != nil {
-		p.t.Fatal(err)
-	}
+	errtest.Must(fmt.Fprintln(p.in, append([]any{command}, args...)...))(p.t)
 }
 
 // answer waits until it is done.
@@ -121,9 +117,7 @@ func (p *puppet) stop(command string) {
 
 func (p *puppet) resume() {
 	p.t.Helper()
-	if err := p.cmd.Process.Signal(syscall.SIGCONT); err != nil {
-		p.t.Fatal(err)
-	}
+	noError(p.t, p.cmd.Process.Signal(syscall.SIGCONT))
 	p.send("go")
 }
 
@@ -220,8 +214,6 @@ func servePuppet(path string) int {
 			say("resumed", err)
 		case "stop-in-transaction":
 			say("resumed", stopInTransaction(path, stop))
-		case "load":
-			say(load(d, arg, arg2))
 		case "cycle":
 			say("done", cycle(d, arg, arg2, func() error { return nil }))
 		case "beside": // another library
@@ -255,56 +247,6 @@ func stopInTransaction(path string, stop func()) error {
 		}
 	}
 	return nil
-}
-
-// load keeps that many waiters in the queue for a second, and reports the grants,
-// the exchanges and the longest that one waited, in milliseconds.
-func load(d driver.Driver, queue, waiters string) (string, error) {
-	ctx := context.Background()
-	n, err := strconv.Atoi(waiters)
-	if err != nil {
-		return "", err
-	}
-	s, err := d.Open(ctx, driver.SessionOptions{TTL: time.Hour})
-	if err != nil {
-		return "", err
-	}
-	var stop atomic.Bool
-	var grants, longest atomic.Int64
-	var failed atomic.Value
-	var all sync.WaitGroup
-	for range n {
-		all.Go(func() {
-			for !stop.Load() {
-				start := time.Now()
-				t, err := s.Join(ctx, mutex(queue))
-				if err == nil {
-					t, err = s.Await(ctx, t)
-				}
-				if err == nil {
-					grants.Add(1)
-					for ms := time.Since(start).Milliseconds(); ; {
-						if old := longest.Load(); ms <= old || longest.CompareAndSwap(old, ms) {
-							break
-						}
-					}
-					err = s.Leave(ctx, t, true)
-				}
-				if err != nil {
-					failed.Store(err)
-					return
-				}
-			}
-		})
-	}
-	time.Sleep(500 * time.Millisecond) // all stand in line
-	g, e := grants.Load(), d.Exchanges()
-	time.Sleep(time.Second)
-	g, e = grants.Load()-g, d.Exchanges()-e
-	stop.Store(true)
-	all.Wait()
-	err, _ = failed.Load().(error)
-	return fmt.Sprint(g, e, longest.Load()), err
 }
 
 // cycle acquires and releases for ever. While it holds, it has a line in the log

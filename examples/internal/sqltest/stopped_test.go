@@ -21,6 +21,7 @@ import (
 	"github.com/interlock-go/interlock"
 	_ "github.com/interlock-go/interlock/backend/sqlitelock"
 	"github.com/interlock-go/interlock/fence"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // program names what a copy of the test binary does instead of the tests.
@@ -184,16 +185,12 @@ func (p *process) kill() {
 
 func (p *process) signal(s os.Signal) {
 	p.t.Helper()
-	if err := p.cmd.Process.Signal(s); err != nil {
-		p.t.Fatal(err)
-	}
+	noError(p.t, p.cmd.Process.Signal(s))
 }
 
 func (p *process) tell(line string) {
 	p.t.Helper()
-	if _, err := fmt.Fprintln(p.in, line); err != nil {
-		p.t.Fatal(err)
-	}
+	errtest.Must(fmt.Fprintln(p.in, line))(p.t)
 }
 
 // next is the next line that the process prints.
