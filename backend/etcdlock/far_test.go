@@ -359,9 +359,7 @@ func TestAVeryLongLineIsServedInItsOrder(t *testing.T) {
 		}
 		all.Go(func() {
 			time.Sleep(rand.N(time.Second))
-			if err := mortal.Close(ctx); err != nil {
-				t.Errorf("Close: %v", err)
-			}
+			errtest.Is(t, mortal.Close(ctx), nil, "Close")
 		})
 		var others sync.WaitGroup
 		served, end := context.WithCancel(ctx)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/etcdtest"
 )
 
@@ -257,9 +258,7 @@ func TestAnotherProgramIsEvicted(t *testing.T) {
 	noError(t, c.Evict(ctx, "a/b", holder.ID, true))
 	members(0, 0)
 	<-waiter
-	if err := c.Evict(ctx, "a/b", holder.ID, true); !errors.Is(err, interlock.ErrLost) {
-		t.Errorf("evicted again: %v", err)
-	}
+	errtest.Is(t, c.Evict(ctx, "a/b", holder.ID, true), interlock.ErrLost, "evicted again")
 }
 
 // Promise: who is told that others take a lock for another kind is told which of our programs do, also behind another

@@ -267,9 +267,7 @@ func TestAHolderThatShrinksHoldsTheRest(t *testing.T) {
 	second.Tag = 0
 	p.keeps("q", "2")
 	p.beat(exchange.Held, first, second)
-	if err := p.s.Keep(t.Context(), p.o, *second, time.Minute); err != nil {
-		t.Error(err)
-	}
+	errtest.Is(t, p.s.Keep(t.Context(), p.o, *second, time.Minute), nil)
 }
 
 // Promise: a ticket is not held by the tag of another one.

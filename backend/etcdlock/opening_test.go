@@ -7,6 +7,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/etcdtest"
 )
 
@@ -27,7 +28,5 @@ func TestAClientIsOpenedWhileTheLeaderChanges(t *testing.T) {
 	leader.Kill()
 	client, err := interlock.Open(ctx, "etcd://"+url)
 	noError(t, err)
-	if err := client.Close(); err != nil {
-		t.Error(err)
-	}
+	errtest.Is(t, client.Close(), nil)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/etcdtest"
 )
 
@@ -47,9 +48,7 @@ func TestPermitsThatChangeAllTheTime(t *testing.T) {
 				use(weight)
 				time.Sleep(5 * time.Millisecond)
 				use(-weight)
-				if err := lease.Release(); err != nil {
-					t.Error(err)
-				}
+				errtest.Is(t, lease.Release(), nil)
 			}
 		})
 	}
@@ -57,9 +56,7 @@ func TestPermitsThatChangeAllTheTime(t *testing.T) {
 	for _, c := range clients[:2] {
 		changes.Go(func() {
 			for n := int64(0); changing.Err() == nil; n++ {
-				if err := c.SetPermits(ctx, "s", 2+n%3); err != nil {
-					t.Error(err)
-				}
+				errtest.Is(t, c.SetPermits(ctx, "s", 2+n%3), nil)
 				time.Sleep(20 * time.Millisecond)
 			}
 		})

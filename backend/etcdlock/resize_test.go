@@ -230,14 +230,10 @@ func TestWhoSetsPermitsMayDieBeforeACompaction(t *testing.T) {
 	p.is(exchange.Waiting, third, fourth)
 	p.evict(third) // as a holder, since it may be one
 	p.shows(2, true, false, false, false, false)
-	if err := p.s.Keep(p.Context(), p.o, *second, time.Minute); err != nil {
-		t.Errorf("a holder gets no fixed end: %v", err)
-	}
+	errtest.Is(t, p.s.Keep(p.Context(), p.o, *second, time.Minute), nil, "a holder gets no fixed end")
 	second.Tag = 0 // as after that
 	p.is(exchange.Held, second)
-	if err := p.s.Keep(p.Context(), p.o, *fourth, time.Minute); !errors.Is(err, exchange.ErrNotHeld) {
-		t.Errorf("a waiter gets a fixed end: %v", err)
-	}
+	errtest.Is(t, p.s.Keep(p.Context(), p.o, *fourth, time.Minute), exchange.ErrNotHeld, "a waiter gets a fixed end")
 	p.resize(2)
 	p.is(exchange.Waiting, fourth, last)
 	p.leave(second, third, fourth)
@@ -304,9 +300,7 @@ func TestWhatHoldsBeyondTheNumber(t *testing.T) {
 		t.Errorf("it watches %s to %q", w.key, w.end)
 	}
 	other := begun(t, p.s)
-	if err := p.s.Keep(t.Context(), other, exchange.Ref{Queue: "q", ID: far.ID}, time.Hour); err != nil {
-		t.Errorf("another session: %v", err)
-	}
+	errtest.Is(t, p.s.Keep(t.Context(), other, exchange.Ref{Queue: "q", ID: far.ID}, time.Hour), nil, "another session")
 	p.leave(holders[:perFront]...)
 	p.is(exchange.Waiting, last)
 	p.leave(holders[perFront])

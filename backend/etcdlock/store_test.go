@@ -212,9 +212,7 @@ func TestALateDetachBesideItsSeatTakesNothingBack(t *testing.T) {
 	refs := []exchange.Ref{{Queue: "q", ID: left.ID}, {Queue: "q", ID: j.ID}}
 	late := &lateTxn{KV: s.kv, late: 2} // the change
 	s.kv = late
-	if err := s.Detach(ctx, o, refs[1:]); !errors.Is(err, errLate) {
-		t.Fatalf("its reply is lost: %v", err)
-	}
+	errtest.MustBe(t, s.Detach(ctx, o, refs[1:]), errLate, "its reply is lost")
 	s.kv = late.KV
 	r, err := s.Renew(ctx, o, refs, 2)
 	if err != nil || r.Tickets[1].State != exchange.Held || r.Tickets[1].Stray {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/etcdtest"
 )
 
@@ -376,9 +377,7 @@ func TestLocksBelowEachOtherShareNoTransaction(t *testing.T) {
 		}
 		close(g.open)
 		others.Wait()
-		if err := <-held; err != nil {
-			t.Error(err)
-		}
+		errtest.Is(t, <-held, nil)
 		if st, err := join("jobs"); err != nil || st.State != exchange.Waiting {
 			t.Errorf("behind the holder: %+v, %v", st, err)
 		}

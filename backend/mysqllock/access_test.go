@@ -142,9 +142,7 @@ func TestOwnPool(t *testing.T) {
 		handsOver(t, one, other, "own"+options)
 		one.Close()
 		other.Close()
-		if err := db.Ping(); err != nil {
-			t.Error(err)
-		}
+		errtest.Is(t, db.Ping(), nil)
 	}
 	dirty := "tx_isolation"
 	if !mysqltest.MariaDB() {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/mysqltest"
 )
 
@@ -46,13 +47,9 @@ func TestWhoGivesUpTakesNoConnection(t *testing.T) {
 	if got, err := one.Renew(ctx, []driver.Ticket{other}); err != nil || len(got) == 0 || got[0].State != driver.Kept {
 		t.Errorf("what is held is not renewed meanwhile: %v, %v", got, err)
 	}
-	if err := one.Leave(ctx, other, true); err != nil {
-		t.Errorf("what is held does not leave meanwhile: %v", err)
-	}
+	errtest.Is(t, one.Leave(ctx, other, true), nil, "what is held does not leave meanwhile")
 	unlock()
-	if err := one.Leave(ctx, first, true); err != nil {
-		t.Error(err)
-	}
+	errtest.Is(t, one.Leave(ctx, first, true), nil)
 	until(t, "a ticket of a Join that was given up stands for ever", func() bool {
 		got, err := one.Renew(ctx, nil)
 		for _, r := range got {

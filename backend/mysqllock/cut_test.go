@@ -11,6 +11,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/mysqltest"
 	"github.com/interlock-go/interlock/internal/testserver"
 )
@@ -91,8 +92,6 @@ func TestConnectionsWithoutTheEndOfAnAnswer(t *testing.T) {
 	on.Store(false)
 	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(30*time.Second))
 	defer cancel()
-	if err := swap(ctx, d, 20); err != nil {
-		t.Error(err)
-	}
+	errtest.Is(t, swap(ctx, d, 20), nil)
 	inTime(t, "Close", func(context.Context) { d.Close() })
 }

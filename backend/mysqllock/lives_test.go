@@ -60,9 +60,7 @@ func TestCloseBesideJoin(t *testing.T) {
 	waitsForRow(t, s)
 	noError(t, gone.Close(t.Context()))
 	unlock()
-	if err := <-joined; !errors.Is(err, driver.ErrSession) {
-		t.Error(err)
-	}
+	errtest.Is(t, <-joined, driver.ErrSession)
 	r := mutex("q", 3)
 	r.NoWait = true
 	if got, err := stays.Join(t.Context(), r); err != nil || !got.Held {

@@ -51,9 +51,7 @@ func TestTheNumberOfPermitsInTablesOfAnEarlierRelease(t *testing.T) {
 		t.Errorf("the procedure is missing, and another user has made the rest: %v", err)
 	}
 	noError(t, d.Resize(t.Context(), "q", 3))
-	if err := few.Resize(t.Context(), "q", 4); err != nil {
-		t.Errorf("the procedure was made: %v", err)
-	}
+	errtest.Is(t, few.Resize(t.Context(), "q", 4), nil, "the procedure was made")
 	s.Do("UPDATE interlock_queues SET since = since - 7200000000; CALL interlock_v3_tidy(0, 1000000)")
 	s.Restart()
 	d = opened(t, s.URL())

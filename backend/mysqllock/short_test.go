@@ -124,9 +124,7 @@ func TestLateJoin(t *testing.T) {
 			go func() { _, err := one.Join(ctx, r); called <- err }()
 			waitsForRow(t, s)
 			cancel()
-			if err := <-called; !errors.Is(err, context.Canceled) {
-				t.Fatal(err)
-			}
+			errtest.MustBe(t, <-called, context.Canceled)
 			unlock()
 			until(t, "the Join does not come", func() bool {
 				return s.Do("SELECT tickets FROM interlock_queues WHERE name = '"+r.Queue+"'") == "1"

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/mysqltest"
 )
 
@@ -80,9 +81,7 @@ func TestRenewalThatIsCommittedBesideASweep(t *testing.T) {
 		go func() { done <- d.Ask(context.Background(), place, newID(0), driver.Revoke) }()
 		waitsForRow(t, s) // it has read the end of the session
 		noError(t, renewal.Commit())
-		if err := <-done; !errors.Is(err, driver.ErrGone) {
-			t.Fatal(err)
-		}
+		errtest.MustBe(t, <-done, driver.ErrGone)
 		if got, err := one.Renew(t.Context(), []driver.Ticket{held}); err != nil || len(got) != 1 || got[0].State != driver.Kept {
 			t.Fatalf("%s: a ticket that was renewed is %+v, %v", place, got, err)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/mysqltest"
 )
 
@@ -82,18 +83,14 @@ func TestWhoWaitsForARowHoldsUpNoSwitchOver(t *testing.T) {
 		t.Errorf("the whole server is locked after %v", took)
 	}
 	unlock()
-	if err := <-joined; err != nil {
-		t.Errorf("who waited for the row: %v", err)
-	}
+	errtest.Is(t, <-joined, nil, "who waited for the row")
 	after := s.Threads("user = 'app'")
 	for _, id := range before {
 		if !slices.Contains(after, id) {
 			t.Errorf("of the connections %d are left %d", before, after)
 		}
 	}
-	if err := one.Leave(t.Context(), first, true); err != nil {
-		t.Error(err)
-	}
+	errtest.Is(t, one.Leave(t.Context(), first, true), nil)
 }
 
 // Promise: when locks have moved to another server, waiters soon hear of their grants from there, also

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/mysqltest"
 )
 
@@ -15,9 +16,7 @@ func TestTidyingForgetsNothingThatIsNeeded(t *testing.T) {
 	s := mysqltest.Start(t)
 	d, a := session(t, s.URL())
 	late := mutex("q", 1)
-	if err := a.Leave(t.Context(), driver.Ticket{ID: late.ID, Queue: late.Queue}, true); !errors.Is(err, driver.ErrGone) {
-		t.Fatal(err)
-	}
+	errtest.MustBe(t, a.Leave(t.Context(), driver.Ticket{ID: late.ID, Queue: late.Queue}, true), driver.ErrGone)
 	swap := driver.Swap{ID: newID(2), Name: "x/value", Value: []byte("a")}
 	swapped, err := d.Swap(t.Context(), swap)
 	noError(t, err)

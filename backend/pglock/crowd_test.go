@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
 
@@ -30,9 +31,7 @@ func TestAReleaseDoesNotQueueBehindACrowd(t *testing.T) {
 	var all sync.WaitGroup
 	call := func(do func() error) {
 		all.Go(func() {
-			if err := do(); err != nil {
-				t.Error(err)
-			}
+			errtest.Is(t, do(), nil)
 		})
 	}
 	for _, w := range crowd {

@@ -2,13 +2,13 @@ package pglock
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
 
@@ -53,9 +53,7 @@ func TestClientsOfAProcessShareOneEar(t *testing.T) {
 	}
 	for _, c := range all[1:] {
 		c.end()
-		if err := <-c.lost; !errors.Is(err, context.Canceled) {
-			t.Error(err)
-		}
+		errtest.Is(t, <-c.lost, context.Canceled)
 	}
 	server.SQL(fmt.Sprintf("NOTIFY %q, 'late'; NOTIFY %q, 'last'", channelOf(1), channelOf(0)))
 	if got := <-all[0].heard; got != "last" {

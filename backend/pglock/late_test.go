@@ -317,9 +317,7 @@ func TestJoinThatIsCommittedAfterItWasGivenUp(t *testing.T) {
 		go func() { _, err := a.Join(ctx, r); joined <- err }()
 		until(t, "the Join waits", func() bool { return len(s.Backends("wait_event_type = 'Lock'")) > 0 })
 		cancel()
-		if err := <-joined; !errors.Is(err, context.Canceled) {
-			t.Fatal(err)
-		}
+		errtest.MustBe(t, <-joined, context.Canceled)
 		left := make(chan error, 1)
 		go func() { left <- a.Leave(t.Context(), driver.Ticket{ID: r.ID, Queue: "q"}, true) }()
 		noError(t, tx.Commit(t.Context()))
@@ -482,9 +480,7 @@ func TestJoinThatArrivesLate(t *testing.T) {
 	go func() { _, err := a.Join(ctx, r); joined <- err }()
 	<-wrote
 	cancel()
-	if err := <-joined; !errors.Is(err, context.Canceled) {
-		t.Fatal(err)
-	}
+	errtest.MustBe(t, <-joined, context.Canceled)
 	beat(t, a)
 	until(t, "it leaves", func() bool { // the first try may take another connection that hangs
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/interlock-go/interlock/backend/pglock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
 
@@ -32,12 +33,8 @@ func TestPoolsThatProgramsHave(t *testing.T) {
 			noError(t, err)
 			handOver(t, d)
 			everything(t, d)
-			if err := d.Close(); err != nil {
-				t.Error(err)
-			}
-			if err := pool.Ping(t.Context()); err != nil {
-				t.Errorf("the pool: %v", err)
-			}
+			errtest.Is(t, d.Close(), nil)
+			errtest.Is(t, pool.Ping(t.Context()), nil, "the pool")
 		})
 	}
 }
@@ -67,12 +64,8 @@ func everything(t *testing.T, d driver.Driver) {
 	if m := q.Members[0]; m.ID != k.ID || !bytes.Equal(m.Note, value) || m.Owner != "it's \\ me" || !m.Fixed || m.Token != k.Token {
 		t.Errorf("Follow: %+v", m)
 	}
-	if err := a.Leave(ctx, k, true); err != nil {
-		t.Error(err)
-	}
-	if err := a.Close(ctx); err != nil {
-		t.Error(err)
-	}
+	errtest.Is(t, a.Leave(ctx, k, true), nil)
+	errtest.Is(t, a.Close(ctx), nil)
 }
 
 func last(t *testing.T, d driver.Driver, cell string) uint64 {

@@ -65,14 +65,10 @@ func TestHeartbeatsDoNotQueueForAConnection(t *testing.T) {
 			}
 			unlock()
 			for range cap(done) {
-				if err := <-done; err != nil {
-					t.Error(err)
-				}
+				errtest.Is(t, <-done, nil)
 			}
 			for _, s := range joins {
-				if err := s.Close(t.Context()); err != nil {
-					t.Error(err)
-				}
+				errtest.Is(t, s.Close(t.Context()), nil)
 			}
 		})
 	}
@@ -124,9 +120,7 @@ func TestAHeartbeatOverALongWayKeepsItsConnection(t *testing.T) {
 					t.Errorf("the connections before two heartbeats: %v, after them: %v", before, after)
 				}
 			}
-			if err := s.Close(t.Context()); err != nil {
-				t.Error(err)
-			}
+			errtest.Is(t, s.Close(t.Context()), nil)
 		})
 	}
 }
@@ -195,9 +189,7 @@ func TestJoinsLeaveAConnectionToReleases(t *testing.T) {
 	}
 	unlock()
 	for range calls {
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		errtest.Is(t, <-done, nil)
 	}
 }
 
@@ -217,9 +209,7 @@ func TestAHeartbeatOnAFullServer(t *testing.T) {
 	go func() { _, err := holds.Renew(t.Context(), []driver.Ticket{held}); renewed <- err }()
 	until(t, "the server refuses another one", func() bool { return strings.Contains(server.Log(), "too many connections for role") })
 	unlock()
-	if err := errors.Join(<-joined, <-renewed); err != nil {
-		t.Error(err)
-	}
+	errtest.Is(t, errors.Join(<-joined, <-renewed), nil)
 }
 
 // Promise: where the server has no more connections, the one for news takes the place of another:
@@ -289,9 +279,7 @@ func TestClientsOfAProcessShareOnePool(t *testing.T) {
 	}
 	acquire(t, last, "last", 1)
 	noError(t, all[0].Close())
-	if err := pgtest.Until(func() (bool, error) { return len(server.Backends("application_name = 'one'")) == 0, nil }); err != nil {
-		t.Error(err)
-	}
+	errtest.Is(t, pgtest.Until(func() (bool, error) { return len(server.Backends("application_name = 'one'")) == 0, nil }), nil)
 	acquire(t, other, "other", 1)
 	again := session(t, opened(t, url))
 	acquire(t, again, "again", 1)

@@ -153,9 +153,7 @@ func TestWhoMayMakeNoFunctionsUsesThoseThatThereAre(t *testing.T) {
 	age(s, "own")
 	d := opened(t, url)
 	useful(t, d)
-	if err := d.Resize(t.Context(), "s", 3); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("Resize: %v", err)
-	}
+	errtest.Is(t, d.Resize(t.Context(), "s", 3), errors.ErrUnsupported, "Resize")
 }
 
 // Promise: functions that are replaced belong to whom the tables belong, such as a group: no other of its members is locked out.
@@ -180,9 +178,7 @@ func TestFunctionsAreNotReplacedWhileTablesAreRead(t *testing.T) {
 	conn := connect(t, s)
 	errtest.Must(conn.Exec(t.Context(), "BEGIN; LOCK TABLE interlock.floor IN ACCESS SHARE MODE"))(t)
 	d := opened(t, s.URL())
-	if err := d.Resize(t.Context(), "s", 3); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("Resize: %v", err)
-	}
+	errtest.Is(t, d.Resize(t.Context(), "s", 3), errors.ErrUnsupported, "Resize")
 	noError(t, a.Leave(t.Context(), acquire(t, a, "new", 1), true))
 	errtest.Must(conn.Exec(t.Context(), "COMMIT"))(t)
 	noError(t, opened(t, s.URL()).Resize(t.Context(), "s", 3))

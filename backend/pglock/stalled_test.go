@@ -12,6 +12,7 @@ import (
 	"github.com/interlock-go/interlock/backend/pglock"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
 
@@ -128,9 +129,7 @@ func TestCancelledWaitsForAStandby(t *testing.T) {
 				cancelWaits(t, s, 4, answer)
 				standby.Receive()
 				received = true
-				if err := answered(t, answer); err != nil {
-					t.Error(err)
-				}
+				errtest.Is(t, answered(t, answer), nil)
 				for _, k := range []driver.Ticket{w.held, w.fixed, w.queued} { // the next one needs the queues
 					_ = w.d.Ask(ctx, k.Queue, k.ID, driver.Force)
 				}
@@ -245,9 +244,7 @@ func TestRepeatedCallsWaitForAStandby(t *testing.T) {
 			go try()
 			cancelWaits(t, s, 2, answer)
 			standby.Receive()
-			if err := answered(t, answer); err != nil {
-				t.Error(err)
-			}
+			errtest.Is(t, answered(t, answer), nil)
 		})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
 
@@ -17,9 +18,7 @@ func TestTidyingForgetsNothingThatIsNeeded(t *testing.T) {
 	d := opened(t, s.URL())
 	a := session(t, d)
 	late := request("q", 1)
-	if err := a.Leave(t.Context(), driver.Ticket{ID: late.ID, Queue: late.Queue}, true); !errors.Is(err, driver.ErrGone) {
-		t.Fatal(err)
-	}
+	errtest.MustBe(t, a.Leave(t.Context(), driver.Ticket{ID: late.ID, Queue: late.Queue}, true), driver.ErrGone)
 	swap := driver.Swap{ID: strings.Repeat("1", 32), Name: "x/value", Value: []byte("a")}
 	swapped, err := d.Swap(t.Context(), swap)
 	noError(t, err)

@@ -54,12 +54,8 @@ func TestAJoinThatComesAfterClose(t *testing.T) {
 		}()
 		waitForLock(t, 2)
 		d.store.file.lock.pass()
-		if err := <-joined; !errors.Is(err, driver.ErrSession) {
-			t.Errorf("Join after Close: %v", err)
-		}
-		if err := <-closed; err != nil {
-			t.Errorf("Close: %v", err)
-		}
+		errtest.Is(t, <-joined, driver.ErrSession, "Join after Close")
+		errtest.Is(t, <-closed, nil, "Close")
 		if n := count(t, d, "SELECT count(*) FROM queue WHERE tickets > 0"); n != 0 {
 			t.Fatal("a ticket of a closed session stands")
 		}

@@ -61,9 +61,7 @@ func open(t testing.TB, path string) driver.Driver {
 	d, err := sqlitelock.New(t.Context(), path)
 	noError(t, err)
 	t.Cleanup(func() {
-		if err := d.Close(); err != nil {
-			t.Error(err)
-		}
+		errtest.Is(t, d.Close(), nil)
 	})
 	return d
 }

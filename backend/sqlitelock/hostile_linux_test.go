@@ -124,17 +124,13 @@ func TestNoModeIsSetOutsideTheFolder(t *testing.T) {
 	stop := swapper(t, path+"-interlock", filepath.Join(dir, "file"))
 	for i := range 100 {
 		s := session(t, d, time.Hour)
-		if err := s.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		errtest.Is(t, s.Close(t.Context()), nil)
 		if i%10 > 0 {
 			continue
 		}
 		other, err := sqlitelock.New(t.Context(), path)
 		noError(t, err)
-		if err := other.Close(); err != nil {
-			t.Error(err)
-		}
+		errtest.Is(t, other.Close(), nil)
 	}
 	if stop() == 0 {
 		t.Error("nothing was swapped")

@@ -101,9 +101,7 @@ func because(what string, err error) error {
 
 func (s *caller) mustLeave(t testing.TB, tk driver.Ticket) {
 	t.Helper()
-	if err := s.Leave(t.Context(), tk, true); err != nil {
-		t.Fatalf("Leave: %v", err)
-	}
+	errtest.MustBe(t, s.Leave(t.Context(), tk, true), nil, "Leave")
 }
 
 // sql changes the file behind the driver's back.
@@ -342,9 +340,7 @@ func TestWithoutSockets(t *testing.T) {
 	s.mustLeave(t, held)
 	errtest.Must(a.Swap(t.Context(), driver.Swap{ID: exchange.NewID(), Name: "c"}))(t)
 	for range 2 {
-		if err := <-got; err != nil {
-			t.Errorf("nobody was woken: %v", err)
-		}
+		errtest.Is(t, <-got, nil, "nobody was woken")
 	}
 	// A death is noticed by Renew.
 	last := other.mustJoin(t, mutex("r"), true)
@@ -500,9 +496,7 @@ func TestDeathAmongManySessions(t *testing.T) {
 	}()
 	watches(ctx, t, d, maxWatched)
 	holder.session().life.Close() // as if its process had died
-	if err := <-got; err != nil {
-		t.Fatalf("Await behind a holder that died, one of more sessions than are watched: %v", err)
-	}
+	errtest.MustBe(t, <-got, nil, "Await behind a holder that died, one of more sessions than are watched")
 }
 
 // Whoever dies between the commit of a grant and its message is seen to die, and
@@ -530,7 +524,5 @@ func TestDeathBetweenCommitAndMessage(t *testing.T) {
 		t.Fatalf("%d messages, %v", len(x.out), err)
 	}
 	first.session().life.Close() // dead before it sends the message
-	if err := <-got; err != nil {
-		t.Fatalf("Await of a grant whose message was never sent, since the sender died: %v", err)
-	}
+	errtest.MustBe(t, <-got, nil, "Await of a grant whose message was never sent, since the sender died")
 }

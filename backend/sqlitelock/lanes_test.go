@@ -259,9 +259,7 @@ func TestACrowdIsGathered(t *testing.T) {
 	for range crowd {
 		tk := s.mustJoin(t, mutex("q"), false)
 		calls = append(calls, func(ctx context.Context) {
-			if err := s.Leave(ctx, tk, true); err != nil {
-				t.Errorf("Leave: %v", err)
-			}
+			errtest.Is(t, s.Leave(ctx, tk, true), nil, "Leave")
 		})
 	}
 	before = d.Exchanges()
@@ -280,14 +278,10 @@ func TestAGrantIsToldOfThoughItsWriterHasFailed(t *testing.T) {
 	next := other.mustJoin(t, mutex("q"), false)
 	stand(t, d,
 		func(ctx context.Context) {
-			if err := s.Shrink(ctx, driver.Ticket{ID: exchange.NewID(), Queue: "q"}, 1); !errors.Is(err, driver.ErrGone) {
-				t.Errorf("Shrink of no ticket: %v", err)
-			}
+			errtest.Is(t, s.Shrink(ctx, driver.Ticket{ID: exchange.NewID(), Queue: "q"}, 1), driver.ErrGone, "Shrink of no ticket")
 		},
 		func(ctx context.Context) {
-			if err := s.Leave(ctx, held, true); err != nil {
-				t.Errorf("Leave: %v", err)
-			}
+			errtest.Is(t, s.Leave(ctx, held, true), nil, "Leave")
 		})
 	other.mustAwait(t, next) // nobody renews here
 }
@@ -303,9 +297,7 @@ func givesUp(t *testing.T, s *caller, d *client, r driver.Request) {
 	}()
 	lined(t, d, 1)
 	up()
-	if err := <-done; !errors.Is(err, context.Canceled) {
-		t.Fatalf("a Join that was given up: %v", err)
-	}
+	errtest.MustBe(t, <-done, context.Canceled, "a Join that was given up")
 }
 
 // A Join that was given up before its turn has come to nothing: to leave it writes nothing,
@@ -322,9 +314,7 @@ func TestAJoinThatNeverCameIsLeftWithoutTheFile(t *testing.T) {
 		givesUp(t, s, d, r)
 		r.Retry = true
 	}
-	if err := s.Leave(ctx, driver.Ticket{ID: r.ID, Queue: "q"}, true); !errors.Is(err, driver.ErrGone) {
-		t.Errorf("Leave: %v", err)
-	}
+	errtest.Is(t, s.Leave(ctx, driver.Ticket{ID: r.ID, Queue: "q"}, true), driver.ErrGone, "Leave")
 	if used := d.Exchanges() - before; used > 0 {
 		t.Errorf("%d exchanges for nothing", used)
 	}
@@ -347,9 +337,7 @@ func TestARepeatedJoinThatIsGivenUpIsLookedFor(t *testing.T) {
 	givesUp(t, s, d, r)
 	d.store.file.lock.pass()
 	before := d.Exchanges()
-	if err := s.Leave(ctx, driver.Ticket{ID: r.ID, Queue: "q"}, true); !errors.Is(err, driver.ErrGone) {
-		t.Errorf("Leave: %v", err)
-	}
+	errtest.Is(t, s.Leave(ctx, driver.Ticket{ID: r.ID, Queue: "q"}, true), driver.ErrGone, "Leave")
 	if d.Exchanges() == before {
 		t.Error("the file was not asked for the ticket of the first Join")
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // Promise: no error that passes ends a call that waits, neither one that it begins with
@@ -43,9 +44,7 @@ func TestErrorsThatPass(t *testing.T) {
 			// Nobody looks between two steps, where there is no file at all: that would be for good.
 			at := func(steps func() error) {
 				alone(t, d, func() {
-					if err := steps(); err != nil {
-						t.Error(err)
-					}
+					errtest.Is(t, steps(), nil)
 				})
 			}
 			at(func() error { return errors.Join(os.Rename(dir, dir+" away"), os.Symlink(dir, dir)) })
@@ -130,9 +129,7 @@ func TestErrorsThatPass(t *testing.T) {
 				}
 				again(func() error { _, err := other.Swap(ctx, swap); return err })
 				again(func() error { _, err := writer.Join(ctx, join); return err })
-				if err := errors.Join(<-done, <-done, <-held); err != nil {
-					t.Error(err)
-				}
+				errtest.Is(t, errors.Join(<-done, <-done, <-held), nil)
 			})
 		}
 	}

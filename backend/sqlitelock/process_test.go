@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // The TTLs here are an hour and nothing is renewed, so only what is said by the
@@ -82,9 +83,7 @@ func TestAChildThatInheritsLivenessKeepsTheSession(t *testing.T) {
 		return err
 	}
 	for range 20 {
-		if err := try(); !errors.Is(err, driver.ErrBusy) {
-			t.Fatalf("Join while a child has the session's files: %v", err)
-		}
+		errtest.MustBe(t, try(), driver.ErrBusy, "Join while a child has the session's files")
 	}
 	next := join(t, s, mutex("q"), false)
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)

@@ -129,12 +129,8 @@ func TestAStrangeNameHidesNoOther(t *testing.T) {
 		t.Errorf("%+.1000v", f)
 	}
 
-	if err := d.Raise(t.Context(), "", 1<<40); err != nil {
-		t.Error(err)
-	}
-	if err := s.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
+	errtest.Is(t, d.Raise(t.Context(), "", 1<<40), nil)
+	errtest.Is(t, s.Close(t.Context()), nil)
 	if n := count(t, d, "SELECT count(*) FROM queue WHERE name GLOB 'n*' AND typeof(name) = 'text'"); n > 0 {
 		t.Errorf("%d queues were made of the names", n)
 	}
@@ -220,9 +216,7 @@ func TestALongNameCostsNoMemory(t *testing.T) {
 		runtime.ReadMemStats(&before)
 		listed(t, looker)
 		integrity(t, looker.store)
-		if err := looker.Raise(t.Context(), "", 1<<40); err != nil {
-			t.Error(err)
-		}
+		errtest.Is(t, looker.Raise(t.Context(), "", 1<<40), nil)
 		looker.store.forgetQueues(t.Context())
 		if runtime.ReadMemStats(&after); after.TotalAlloc-before.TotalAlloc > long/2 {
 			t.Errorf("%s: a look has taken %d MiB", column, (after.TotalAlloc-before.TotalAlloc)>>20)

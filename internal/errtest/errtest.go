@@ -3,6 +3,7 @@
 package errtest
 
 import (
+	"errors"
 	"strings"
 	"testing"
 )
@@ -41,5 +42,22 @@ func Must[T any](v T, err error) func(testing.TB) T {
 		t.Helper()
 		None(t, err)
 		return v
+	}
+}
+
+// Is fails the test unless an error is the wanted one, or there is none if that is nil. The
+// rest says of what.
+func Is(t testing.TB, err, want error, what ...string) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("%s: got %v, want %v", strings.Join(what, " "), err, want)
+	}
+}
+
+// MustBe ends the test then.
+func MustBe(t testing.TB, err, want error, what ...string) {
+	t.Helper()
+	if Is(t, err, want, what...); !errors.Is(err, want) {
+		t.FailNow()
 	}
 }

@@ -199,9 +199,7 @@ func openWith(t *testing.T, driver, dsn string) *sql.DB {
 	db, err := sql.Open(driver, dsn)
 	noError(t, err)
 	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
+		isErr(t, db.Close(), nil)
 	})
 	return db
 }

@@ -54,16 +54,12 @@ func TestTheStoreOfATable(t *testing.T) {
 		if err != broken {
 			t.Errorf("got %v, want the work's own error", err)
 		}
-		if err := receive(t, "the work under the larger token", next); err != nil {
-			t.Error(err)
-		}
+		isErr(t, receive(t, "the work under the larger token", next), nil)
 		err = store.Do(ctx, "a", fence.Token(5), func() error { t.Error("the work was done under a smaller token"); return nil })
 		if !errors.Is(err, fence.ErrStale) {
 			t.Errorf("got %v, want ErrStale", err)
 		}
-		if err := store.Do(ctx, "b", fence.Token(5), func() error { return nil }); err != nil {
-			t.Error("another resource:", err)
-		}
+		isErr(t, store.Do(ctx, "b", fence.Token(5), func() error { return nil }), nil, "another resource")
 	}, "CREATE TABLE items (id INTEGER)")
 }
 
@@ -126,9 +122,7 @@ func TestTheLateRequestOfAStoppedProcessIsRefused(t *testing.T) {
 		c, err := interlock.Open(ctx, locks, interlock.TTL(time.Minute))
 		noError(t, err)
 		defer func() {
-			if err := c.Close(); err != nil {
-				t.Error(err)
-			}
+			isErr(t, c.Close(), nil)
 		}()
 		err = c.Mutex("stock").Do(ctx, func(ctx context.Context) error {
 			r, err := http.NewRequestWithContext(ctx, http.MethodPut, another, strings.NewReader("97"))

@@ -1,8 +1,10 @@
 package sqltest
 
 import (
+	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"sync"
@@ -10,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/interlock-go/interlock/fence"
+	"github.com/interlock-go/interlock/once"
 )
 
 // shared is the grant of a reader or of a permit.
@@ -84,12 +87,8 @@ func TestALateWriteIsRefusedOnceTheNextHolderHasRead(t *testing.T) {
 		}
 		seenByOld := read(old, 7)
 		seenByNext := read(next, 8)
-		if err := write(old, 7, seenByOld-1); !errors.Is(err, fence.ErrStale) {
-			t.Errorf("the late write: got %v, want ErrStale", err)
-		}
-		if err := write(next, 8, seenByNext-1); err != nil {
-			t.Error("the holder's write:", err)
-		}
+		isErr(t, write(old, 7, seenByOld-1), fence.ErrStale, "the late write")
+		isErr(t, write(next, 8, seenByNext-1), nil, "the holder's write")
 		if got := number(t, next, "SELECT stock FROM items WHERE id = 1"); got != 99 {
 			t.Errorf("stock: got %d, want 99", got)
 		}
@@ -146,13 +145,9 @@ func TestTokensThatCannotBeComparedAreRefused(t *testing.T) {
 	eachFence(t, func(t *testing.T, d *instance, check checker) {
 		tx := begin(t, d.open(t))
 		for _, g := range []fence.Grant{nil, fence.Token(0), fence.Token(math.MaxInt64 + 1), shared(5)} {
-			if err := check(tx, g); !errors.Is(err, fence.ErrNotComparable) {
-				t.Errorf("%#v: got %v, want ErrNotComparable", g, err)
-			}
+			isErr(t, check(tx, g), fence.ErrNotComparable, fmt.Sprintf("%#v", g))
 		}
-		if err := check(tx, fence.Token(1)); err != nil {
-			t.Error("a refused token has left a mark:", err)
-		}
+		isErr(t, check(tx, fence.Token(1)), nil, "a refused token has left a mark")
 	})
 }
 
@@ -168,9 +163,7 @@ func TestEachResourceHasItsOwnToken(t *testing.T) {
 			noError(t, f.Check(t.Context(), tx, resource, fence.Token(9)))
 		}
 		for _, resource := range []string{"b", "a/b", long + "b"} {
-			if err := f.Check(t.Context(), tx, resource, fence.Token(3)); err != nil {
-				t.Error(err)
-			}
+			isErr(t, f.Check(t.Context(), tx, resource, fence.Token(3)), nil)
 		}
 		if got := number(t, tx, "SELECT count(*) FROM tokens"); got != 8 {
 			t.Errorf("%d resources, want 8", got)
@@ -193,9 +186,7 @@ func TestColumnNamesOneRow(t *testing.T) {
 			defer tx.Rollback()
 			return f.Check(t.Context(), tx, key, fence.Token(5))
 		}
-		if err := check(7, "items", "id", "token"); !errors.Is(err, sql.ErrNoRows) {
-			t.Errorf("no such row: got %v, want sql.ErrNoRows", err)
-		}
+		isErr(t, check(7, "items", "id", "token"), sql.ErrNoRows, "no such row")
 		if err := check(2, "items", "id", "token"); err == nil || errors.Is(err, fence.ErrStale) {
 			t.Errorf("two rows with one key: got %v, want an error that says so", err)
 		}
@@ -286,9 +277,7 @@ func TestManyCheckAtOnce(t *testing.T) {
 				switch err := check(tx, token); {
 				case err == nil:
 					_, err := tx.ExecContext(t.Context(), d.sql("UPDATE items SET stock = ? WHERE id = 1"), int64(token))
-					if err := errors.Join(err, tx.Commit()); err != nil {
-						t.Error(err)
-					}
+					isErr(t, errors.Join(err, tx.Commit()), nil)
 				case token == holders || !errors.Is(err, fence.ErrStale):
 					t.Errorf("token %d: %v", token, err)
 				}
@@ -301,20 +290,27 @@ func TestManyCheckAtOnce(t *testing.T) {
 	})
 }
 
-// Promise: clients that create the table at once all succeed.
+type creator interface {
+	Create(ctx context.Context, db *sql.DB) error
+}
+
+// Promise: clients that create a table at once all succeed.
 func TestTheTableIsCreatedByManyAtOnce(t *testing.T) {
-	each(t, databases, func(t *testing.T, d *instance) {
-		var all sync.WaitGroup
-		for range 8 {
-			db := d.open(t)
-			f, err := fence.NewTable(d.fence, fence.DefaultTable)
-			noError(t, err)
-			all.Go(func() {
-				if err := f.Create(t.Context(), db); err != nil {
-					t.Error(err)
+	for name, table := range map[string]func(d *instance) (creator, error){
+		"fence": func(d *instance) (creator, error) { return fence.NewTable(d.fence, fence.DefaultTable) },
+		"once":  func(d *instance) (creator, error) { return once.NewTable(d.once, once.DefaultTable) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			each(t, databases, func(t *testing.T, d *instance) {
+				var all sync.WaitGroup
+				for range 8 {
+					db := d.open(t)
+					c, err := table(d)
+					noError(t, err)
+					all.Go(func() { isErr(t, c.Create(t.Context(), db), nil) })
 				}
-			})
-		}
-		waitFor(t, "clients that create the table at once", &all)
-	}, "CREATE TABLE items (id INTEGER)") // many that make a file of SQLite and set its journal mode at once can fail at that
+				waitFor(t, "clients that create the table at once", &all)
+			}, "CREATE TABLE items (id INTEGER)") // many that make a file of SQLite and set its journal mode at once can fail at that
+		})
+	}
 }

@@ -27,12 +27,8 @@ func TestATransactionThatTheServerHasEndedHasEnded(t *testing.T) {
 	a, b := begin(t, db), begin(t, db)
 	noError(t, items.Lock(t.Context(), a, 1))
 	must(t, b, "UPDATE items SET stock = 7 WHERE id = 2")
-	if err := items.Lock(t.Context(), b, 1, wait); !errors.Is(err, rowlock.ErrBusy) {
-		t.Errorf("got %v, want ErrBusy", err)
-	}
-	if _, err := b.Exec("UPDATE items SET stock = 8 WHERE id = 2"); !errors.Is(err, sql.ErrTxDone) {
-		t.Errorf("a statement afterwards: got %v, want sql.ErrTxDone", err)
-	}
+	isErr(t, items.Lock(t.Context(), b, 1, wait), rowlock.ErrBusy)
+	isErr(t, errOf(b.Exec("UPDATE items SET stock = 8 WHERE id = 2")), sql.ErrTxDone, "a statement afterwards")
 	if got := number(t, db, "SELECT stock FROM items WHERE id = 2"); got != 100 {
 		t.Errorf("the stock is %d, want all of the transaction gone: 100", got)
 	}
@@ -51,9 +47,7 @@ func TestARowThatHasChangedSinceTheSnapshotIsAConflict(t *testing.T) {
 		number(t, tx, "SELECT stock FROM items WHERE id = 1")
 		must(t, tx, "UPDATE items SET stock = 7 WHERE id = 2")
 		must(t, db, "UPDATE items SET stock = 99 WHERE id = 1")
-		if err := items.Lock(t.Context(), tx, 1); !errors.Is(err, rowlock.ErrConflict) {
-			t.Errorf("got %v, want ErrConflict", err)
-		}
+		isErr(t, items.Lock(t.Context(), tx, 1), rowlock.ErrConflict)
 		_, _ = tx.Exec("UPDATE items SET stock = 8 WHERE id = 3") // by a caller who does not look at errors
 		_ = tx.Commit()
 		if n := number(t, db, "SELECT count(*) FROM items WHERE stock IN (7, 8)"); n != 0 {

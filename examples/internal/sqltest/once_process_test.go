@@ -97,9 +97,7 @@ func TestOnceAStoppedProcessSellsNothing(t *testing.T) {
 		c, err := interlock.Open(ctx, locks, interlock.TTL(time.Minute))
 		noError(t, err)
 		defer func() {
-			if err := c.Close(); err != nil {
-				t.Error(err)
-			}
+			isErr(t, c.Close(), nil)
 		}()
 		lease, err := c.Mutex("stock").Acquire(ctx)
 		noError(t, err)
@@ -116,9 +114,7 @@ func TestOnceAStoppedProcessSellsNothing(t *testing.T) {
 			}
 		}
 		stock(t, db, 99)
-		if err := lease.Release(); err != nil {
-			t.Error(err)
-		}
+		isErr(t, lease.Release(), nil)
 	})
 }
 

@@ -504,9 +504,7 @@ func TestOnceASweepDeletesWhatIsOldEnough(t *testing.T) {
 		key := map[bool]string{true: `"key"`, false: "`key`"}[d.database == postgres]
 		must(t, db, "INSERT INTO "+once.DefaultTable+" ("+key+", done, created) VALUES "+rows.String()[1:])
 		must(t, db, d.sql("INSERT INTO "+once.DefaultTable+" ("+key+", done, created) VALUES ('young', 1, ?)"), now-1800)
-		if _, err := orders.Sweep(t.Context(), db, 500*time.Millisecond); !errors.Is(err, once.ErrInvalid) {
-			t.Errorf("an age of half a second: got %v, want ErrInvalid", err)
-		}
+		isErr(t, errOf(orders.Sweep(t.Context(), db, 500*time.Millisecond)), once.ErrInvalid, "an age of half a second")
 		if d.database != sqlite { // a call that is under way does not hold the sweep up, nor the sweep it
 			tx := begin(t, db)
 			gives(t, orders, tx, "new", "answer", "answer", false)
@@ -556,24 +554,6 @@ func TestOnceTablesHaveNames(t *testing.T) {
 			}
 		}
 		number(t, db, "SELECT count(*) FROM items")
-	}, "CREATE TABLE items (id INTEGER)")
-}
-
-// Promise: clients that create the table at once all succeed.
-func TestOnceTheTableIsCreatedByManyAtOnce(t *testing.T) {
-	each(t, databases, func(t *testing.T, d *instance) {
-		var all sync.WaitGroup
-		for range 8 {
-			db := d.open(t)
-			orders, err := once.NewTable(d.once, once.DefaultTable)
-			noError(t, err)
-			all.Go(func() {
-				if err := orders.Create(t.Context(), db); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		waitFor(t, "clients that create the table at once", &all)
 	}, "CREATE TABLE items (id INTEGER)")
 }
 

@@ -69,9 +69,7 @@ func TestALockKeepsOthersOutUntilItsTransactionEnds(t *testing.T) {
 			ctx := t.Context()
 			a, b := begin(t, d.open(t)), begin(t, d.open(t))
 			noError(t, lock(ctx, a))
-			if err := lock(ctx, a, rowlock.Wait(0)); err != nil {
-				t.Error("once more in the same transaction:", err)
-			}
+			isErr(t, lock(ctx, a, rowlock.Wait(0)), nil, "once more in the same transaction")
 			must(t, b, "UPDATE items SET stock = 7 WHERE id = 2")
 			waits := []time.Duration{-1, 0, 1, 30 * time.Millisecond, d.bounded + 10*time.Millisecond}
 			for _, wait := range waits[:5-i] { // the long one once
@@ -87,9 +85,7 @@ func TestALockKeepsOthersOutUntilItsTransactionEnds(t *testing.T) {
 				t.Errorf("what the transaction had written before: got %d, want 7", got)
 			}
 			noError(t, end(a))
-			if err := lock(ctx, b, rowlock.Wait(0)); err != nil {
-				t.Error("after the end:", err)
-			}
+			isErr(t, lock(ctx, b, rowlock.Wait(0)), nil, "after the end")
 			commit(t, b)
 		})
 	}
@@ -131,19 +127,13 @@ func TestSharedLocksShare(t *testing.T) {
 		}
 		commit(t, a)
 		for _, wait := range []time.Duration{0, d.bounded} {
-			if err := lock(ctx, c, rowlock.Wait(wait)); !errors.Is(err, rowlock.ErrBusy) {
-				t.Errorf("while it is shared: got %v, want ErrBusy", err)
-			}
+			isErr(t, lock(ctx, c, rowlock.Wait(wait)), rowlock.ErrBusy, "while it is shared")
 		}
 		commit(t, b)
-		if err := lock(ctx, c, rowlock.Wait(0)); err != nil {
-			t.Error("when nobody shares it any more:", err)
-		}
+		isErr(t, lock(ctx, c, rowlock.Wait(0)), nil, "when nobody shares it any more")
 		d1 := begin(t, d.open(t))
 		for _, wait := range []time.Duration{0, 30 * time.Millisecond} {
-			if err := lock(ctx, d1, rowlock.Shared(), rowlock.Wait(wait)); !errors.Is(err, rowlock.ErrBusy) {
-				t.Errorf("shared, while it is not: got %v, want ErrBusy", err)
-			}
+			isErr(t, lock(ctx, d1, rowlock.Shared(), rowlock.Wait(wait)), rowlock.ErrBusy, "shared, while it is not")
 		}
 	})
 }
@@ -183,9 +173,7 @@ func TestWhatIsReadUnderTheLockIsTheLatest(t *testing.T) {
 		d.awaitWaiter(t)
 		must(t, holder, "UPDATE items SET stock = 99 WHERE id = 1")
 		commit(t, holder)
-		if err := receive(t, "what is read under the lock", read); err != nil {
-			t.Error(err)
-		}
+		isErr(t, receive(t, "what is read under the lock", read), nil)
 	})
 }
 
@@ -215,9 +203,7 @@ func TestARowThatDoesNotExistIsErrNoRows(t *testing.T) {
 				t.Errorf("got %v, want sql.ErrNoRows", err)
 			}
 		}
-		if err := items.Lock(t.Context(), tx, 1, rowlock.Wait(0)); err != nil {
-			t.Error(err)
-		}
+		isErr(t, items.Lock(t.Context(), tx, 1, rowlock.Wait(0)), nil)
 		commit(t, tx)
 	})
 }
@@ -322,12 +308,8 @@ func TestAKeyOfSeveralColumns(t *testing.T) {
 				t.Errorf("key %v: got %v, want an error that says what is wrong", wrong, err)
 			}
 		}
-		if err := shelves.Delete(ctx, db, key, version); !errors.Is(err, rowlock.ErrConflict) {
-			t.Errorf("Delete of an old version: got %v, want ErrConflict", err)
-		}
-		if err := shelves.Delete(ctx, db, key, version+1); err != nil {
-			t.Error(err)
-		}
+		isErr(t, shelves.Delete(ctx, db, key, version), rowlock.ErrConflict, "Delete of an old version")
+		isErr(t, shelves.Delete(ctx, db, key, version+1), nil)
 		if n := number(t, db, "SELECT count(*) FROM shelves"); n != 2 {
 			t.Errorf("%d rows are left, want 2", n)
 		}
@@ -352,21 +334,15 @@ func TestWaitLeavesSettingsAsTheyWere(t *testing.T) {
 			}
 		}
 		noError(t, lock(t.Context(), a))
-		if err := lock(t.Context(), b, rowlock.Wait(d.bounded+time.Millisecond)); !errors.Is(err, rowlock.ErrBusy) {
-			t.Errorf("got %v, want ErrBusy", err)
-		}
+		isErr(t, lock(t.Context(), b, rowlock.Wait(d.bounded+time.Millisecond)), rowlock.ErrBusy)
 		check("ErrBusy")
 		got := make(chan error, 1)
 		go func() { got <- lock(t.Context(), b, rowlock.Wait(time.Minute)) }()
 		d.awaitWaiter(t)
 		commit(t, a)
-		if err := receive(t, "the lock, after its holder has ended", got); err != nil {
-			t.Error(err)
-		}
+		isErr(t, receive(t, "the lock, after its holder has ended", got), nil)
 		check("a wait")
-		if err := lock(t.Context(), b, rowlock.Wait(time.Minute)); err != nil {
-			t.Error(err)
-		}
+		isErr(t, lock(t.Context(), b, rowlock.Wait(time.Minute)), nil)
 		check("no wait")
 	})
 }
@@ -490,16 +466,12 @@ func TestWriteOnlyIfTheVersionStands(t *testing.T) {
 		}
 		stock, version := read()
 		noError(t, items.Write(ctx, db, 1, version, rowlock.Columns{"stock": stock}))
-		if err := items.Write(ctx, db, 1, version, rowlock.Columns{"stock": stock - 2}); !errors.Is(err, rowlock.ErrConflict) {
-			t.Errorf("a second write with one version: got %v, want ErrConflict", err)
-		}
+		isErr(t, items.Write(ctx, db, 1, version, rowlock.Columns{"stock": stock - 2}), rowlock.ErrConflict, "a second write with one version")
 		// A value that comes back is not a version that comes back.
 		stock, version = read()
 		must(t, db, "UPDATE items SET stock = stock - 1, version = version + 1 WHERE id = 1")
 		must(t, db, "UPDATE items SET stock = stock + 1, version = version + 1 WHERE id = 1")
-		if err := items.Write(ctx, db, 1, version, rowlock.Columns{"stock": stock - 1}); !errors.Is(err, rowlock.ErrConflict) {
-			t.Errorf("the value went and came back: got %v, want ErrConflict", err)
-		}
+		isErr(t, items.Write(ctx, db, 1, version, rowlock.Columns{"stock": stock - 1}), rowlock.ErrConflict, "the value went and came back")
 		// Nor is a row that comes back the row that was read.
 		for _, insert := range []string{
 			"INSERT INTO items (id, stock, version) VALUES (1, 100, " + strconv.FormatInt(rowlock.FirstVersion(), 10) + ")",
@@ -507,20 +479,14 @@ func TestWriteOnlyIfTheVersionStands(t *testing.T) {
 		} {
 			stock, version = read()
 			must(t, db, "DELETE FROM items WHERE id = 1")
-			if err := items.Write(ctx, db, 1, version, rowlock.Columns{"stock": stock - 1}); !errors.Is(err, rowlock.ErrConflict) {
-				t.Errorf("the row was deleted: got %v, want ErrConflict", err)
-			}
+			isErr(t, items.Write(ctx, db, 1, version, rowlock.Columns{"stock": stock - 1}), rowlock.ErrConflict, "the row was deleted")
 			must(t, db, insert)
-			if err := items.Write(ctx, db, 1, version, rowlock.Columns{"stock": stock - 1}); !errors.Is(err, rowlock.ErrConflict) {
-				t.Errorf("the row was deleted and inserted again: got %v, want ErrConflict", err)
-			}
+			isErr(t, items.Write(ctx, db, 1, version, rowlock.Columns{"stock": stock - 1}), rowlock.ErrConflict, "the row was deleted and inserted again")
 		}
 		if got, _ := read(); got != stock {
 			t.Errorf("a refused write has changed the stock: got %d, want %d", got, stock)
 		}
-		if _, err := items.Read(ctx, db, 7, rowlock.Columns{"stock": &stock}); !errors.Is(err, sql.ErrNoRows) {
-			t.Errorf("no such row: got %v, want sql.ErrNoRows", err)
-		}
+		isErr(t, errOf(items.Read(ctx, db, 7, rowlock.Columns{"stock": &stock})), sql.ErrNoRows, "no such row")
 	})
 }
 
@@ -539,12 +505,8 @@ func TestTwoWhoHaveReadTheSameVersion(t *testing.T) {
 		go func() { got <- items.Write(ctx, b, 1, version, rowlock.Columns{"stock": 2}) }()
 		d.awaitWaiter(t)
 		commit(t, a)
-		if err := receive(t, "Write of a row that was locked", got); !errors.Is(err, rowlock.ErrConflict) {
-			t.Errorf("got %v, want ErrConflict", err)
-		}
-		if err := b.Rollback(); err != nil {
-			t.Error(err)
-		}
+		isErr(t, receive(t, "Write of a row that was locked", got), rowlock.ErrConflict)
+		isErr(t, b.Rollback(), nil)
 	})
 }
 
@@ -589,9 +551,7 @@ func TestASerializationFailureIsAConflict(t *testing.T) {
 		defer tx.Rollback()
 		number(t, tx, "SELECT stock FROM items WHERE id = 1")
 		must(t, db, "UPDATE items SET stock = 5 WHERE id = 1")
-		if err := items.Lock(ctx, tx, 1); !errors.Is(err, rowlock.ErrConflict) {
-			t.Errorf("Lock of a row that has changed since the snapshot: got %v, want ErrConflict", err)
-		}
+		isErr(t, items.Lock(ctx, tx, 1), rowlock.ErrConflict, "Lock of a row that has changed since the snapshot")
 	})
 }
 
@@ -609,18 +569,14 @@ func TestNamesExcludeOnlyThemselves(t *testing.T) {
 				t.Fatal(err)
 			}
 			all.Go(func() {
-				if err := sets[i].Create(ctx, db); err != nil {
-					t.Error(err)
-				}
+				isErr(t, sets[i].Create(ctx, db), nil)
 			})
 		}
 		waitFor(t, "clients that create the table at once", &all)
 		others := newNames(t, d)
 		a, b := begin(t, d.open(t)), begin(t, d.open(t))
 		noError(t, sets[0].Lock(ctx, a, "x"))
-		if err := sets[1].Lock(ctx, b, "x", rowlock.Wait(0)); !errors.Is(err, rowlock.ErrBusy) {
-			t.Errorf("the same name: got %v, want ErrBusy", err)
-		}
+		isErr(t, sets[1].Lock(ctx, b, "x", rowlock.Wait(0)), rowlock.ErrBusy, "the same name")
 		for _, name := range []string{"X", "x ", "y", "größe", string([]byte{0, 255})} {
 			if err := sets[1].Lock(ctx, b, name, rowlock.Wait(0)); err != nil {
 				t.Errorf("%q: %v", name, err)
@@ -636,9 +592,7 @@ func TestNamesExcludeOnlyThemselves(t *testing.T) {
 			t.Error("the empty name: want an error")
 		}
 		commit(t, a)
-		if err := sets[1].Lock(ctx, b, "x", rowlock.Wait(0)); err != nil {
-			t.Error(err)
-		}
+		isErr(t, sets[1].Lock(ctx, b, "x", rowlock.Wait(0)), nil)
 	})
 }
 
@@ -708,9 +662,7 @@ func TestNoChangeIsLost(t *testing.T) {
 					db := d.open(t)
 					all.Go(func() {
 						for range steps {
-							if err := step(t.Context(), db); err != nil {
-								t.Error(err)
-							}
+							isErr(t, step(t.Context(), db), nil)
 						}
 					})
 				}
@@ -741,9 +693,7 @@ func TestACallThatIsCancelledAnywhereLeavesThePoolClean(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), rand.N(4*time.Millisecond))
 			tx, err := pool.BeginTx(ctx, nil)
 			if err == nil {
-				if err := lock(ctx, tx, rowlock.Wait(time.Minute)); !errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("got %v, want the context's error", err)
-				}
+				isErr(t, lock(ctx, tx, rowlock.Wait(time.Minute)), context.DeadlineExceeded)
 				_ = tx.Rollback()
 			} else if !errors.Is(err, context.DeadlineExceeded) {
 				t.Error(err)

@@ -32,20 +32,12 @@ func TestBeginLeavesTheWriteLockToOneTransaction(t *testing.T) {
 			a, b := open(t, file+"&_pragma=busy_timeout(60000)"), open(t, file)
 			tx, err := items.Begin(ctx, a)
 			noError(t, err)
-			if err := items.Lock(ctx, tx, 1); err != nil {
-				t.Error("Lock after Begin:", err)
-			}
-			if _, err := items.Begin(ctx, b, rowlock.Wait(0)); !errors.Is(err, rowlock.ErrBusy) {
-				t.Errorf("Begin while another holds the lock: got %v, want ErrBusy", err)
-			}
-			if _, err := items.Begin(ctx, b, rowlock.Wait(30*time.Millisecond)); !errors.Is(err, rowlock.ErrBusy) {
-				t.Errorf("Begin while another holds the lock: got %v, want ErrBusy", err)
-			}
+			isErr(t, items.Lock(ctx, tx, 1), nil, "Lock after Begin")
+			isErr(t, errOf(items.Begin(ctx, b, rowlock.Wait(0))), rowlock.ErrBusy, "Begin while another holds the lock")
+			isErr(t, errOf(items.Begin(ctx, b, rowlock.Wait(30*time.Millisecond))), rowlock.ErrBusy, "Begin while another holds the lock")
 			short, cancel := context.WithTimeout(ctx, 30*time.Millisecond)
 			defer cancel()
-			if _, err := items.Begin(short, b); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("Begin whose context ends: got %v, want its error", err)
-			}
+			isErr(t, errOf(items.Begin(short, b)), context.DeadlineExceeded, "Begin whose context ends")
 			if got := number(t, b, "SELECT stock FROM items WHERE id = 1"); got != 100 {
 				t.Errorf("a reader meanwhile: got %d, want 100", got)
 			}
@@ -65,9 +57,7 @@ func TestBeginLeavesTheWriteLockToOneTransaction(t *testing.T) {
 			}()
 			must(t, tx, "UPDATE items SET stock = 99 WHERE id = 1")
 			commit(t, tx)
-			if err := receive(t, "Begin, after the holder has ended", begun); err != nil {
-				t.Error("the transaction that waited:", err)
-			}
+			isErr(t, receive(t, "Begin, after the holder has ended", begun), nil, "the transaction that waited")
 		})
 	}
 }
@@ -82,13 +72,9 @@ func TestABeginThatFailedLeavesItsConnectionClean(t *testing.T) {
 			noError(t, err)
 			for range 20 { // so that the context ends at different steps
 				short, cancel := context.WithTimeout(ctx, time.Millisecond)
-				if _, err := items.Begin(short, b); !errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("got %v, want the context's error", err)
-				}
+				isErr(t, errOf(items.Begin(short, b)), context.DeadlineExceeded)
 				cancel()
-				if _, err := items.Begin(ctx, b, rowlock.Wait(time.Millisecond)); !errors.Is(err, rowlock.ErrBusy) {
-					t.Errorf("got %v, want ErrBusy", err)
-				}
+				isErr(t, errOf(items.Begin(ctx, b, rowlock.Wait(time.Millisecond))), rowlock.ErrBusy)
 			}
 			commit(t, tx)
 			must(t, b, "UPDATE items SET stock = 98 WHERE id = 1") // in no transaction, so it is seen at once
@@ -110,14 +96,10 @@ func TestBeginDoesNotWaitForBusyTimeout(t *testing.T) {
 	tx, err := items.Begin(ctx, open(t, file))
 	noError(t, err)
 	defer tx.Rollback()
-	if _, err := items.Begin(ctx, patient, rowlock.Wait(0)); !errors.Is(err, rowlock.ErrBusy) {
-		t.Errorf("Begin: got %v, want ErrBusy", err)
-	}
+	isErr(t, errOf(items.Begin(ctx, patient, rowlock.Wait(0))), rowlock.ErrBusy, "Begin")
 	short, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
 	defer cancel()
-	if _, err := items.Begin(short, patient); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("Begin whose context ends: got %v, want its error", err)
-	}
+	isErr(t, errOf(items.Begin(short, patient)), context.DeadlineExceeded, "Begin whose context ends")
 }
 
 func TestLockInTheCallersTransaction(t *testing.T) {
@@ -129,9 +111,7 @@ func TestLockInTheCallersTransaction(t *testing.T) {
 			holder := begin(t, a)
 			noError(t, items.Lock(ctx, holder, 1))
 			other := begin(t, b)
-			if err := items.Lock(ctx, other, 1); !errors.Is(err, rowlock.ErrBusy) {
-				t.Errorf("held by another: got %v, want ErrBusy", err)
-			}
+			isErr(t, items.Lock(ctx, other, 1), rowlock.ErrBusy, "held by another")
 			must(t, holder, "UPDATE items SET stock = 99 WHERE id = 1")
 			commit(t, holder)
 
@@ -142,9 +122,7 @@ func TestLockInTheCallersTransaction(t *testing.T) {
 			if got := number(t, fresh, "SELECT stock FROM items WHERE id = 1"); got != 99 {
 				t.Errorf("read under the lock: got %d, want the latest, 99", got)
 			}
-			if err := items.Lock(ctx, fresh, 7); !errors.Is(err, sql.ErrNoRows) {
-				t.Errorf("no such row: got %v, want sql.ErrNoRows", err)
-			}
+			isErr(t, items.Lock(ctx, fresh, 7), sql.ErrNoRows, "no such row")
 		})
 	}
 }
@@ -155,9 +133,7 @@ func TestLockAfterAnOutdatedReadIsAConflict(t *testing.T) {
 	tx := begin(t, a)
 	number(t, tx, "SELECT stock FROM items WHERE id = 1")
 	must(t, b, "UPDATE items SET stock = 99 WHERE id = 1")
-	if err := items.Lock(ctx, tx, 1); !errors.Is(err, rowlock.ErrConflict) {
-		t.Errorf("got %v, want ErrConflict", err)
-	}
+	isErr(t, items.Lock(ctx, tx, 1), rowlock.ErrConflict)
 }
 
 func TestWriteAfterAnOutdatedReadOfItsTransactionIsAConflict(t *testing.T) {
@@ -169,9 +145,7 @@ func TestWriteAfterAnOutdatedReadOfItsTransactionIsAConflict(t *testing.T) {
 	version, err := items.Read(ctx, tx, 1, rowlock.Columns{"stock": &stock})
 	noError(t, err)
 	must(t, b, "UPDATE items SET stock = 99 WHERE id = 2")
-	if err := items.Write(ctx, tx, 1, version, rowlock.Columns{"stock": 0}); !errors.Is(err, rowlock.ErrConflict) {
-		t.Errorf("got %v, want ErrConflict", err)
-	}
+	isErr(t, items.Write(ctx, tx, 1, version, rowlock.Columns{"stock": 0}), rowlock.ErrConflict)
 }
 
 func TestRetryCallsAgainOnConflictsOnlyAndOnlySoOften(t *testing.T) {

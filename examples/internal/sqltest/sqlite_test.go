@@ -25,9 +25,7 @@ func open(t *testing.T, file string) *sql.DB {
 	db, err := sql.Open("sqlite", file)
 	noError(t, err)
 	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
+		isErr(t, db.Close(), nil)
 	})
 	return db
 }

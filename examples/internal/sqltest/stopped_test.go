@@ -130,9 +130,7 @@ func TestTheLateWriteOfAStoppedProcessIsRefused(t *testing.T) {
 	locks, err := interlock.Open(ctx, url, interlock.TTL(time.Minute))
 	noError(t, err)
 	defer func() {
-		if err := locks.Close(); err != nil {
-			t.Error(err)
-		}
+		isErr(t, locks.Close(), nil)
 	}()
 	lease, err := locks.Mutex("stock").Acquire(ctx)
 	noError(t, err)
@@ -143,15 +141,11 @@ func TestTheLateWriteOfAStoppedProcessIsRefused(t *testing.T) {
 	if got := old.next(); !strings.Contains(got, fence.ErrStale.Error()) || !strings.Contains(got, strconv.FormatUint(lease.Token(), 10)) {
 		t.Errorf("the late write: got %q, want it refused because of token %d", got, lease.Token())
 	}
-	if err := writeFenced(ctx, db, lease, stock-1); err != nil {
-		t.Error("the holder's write:", err)
-	}
+	isErr(t, writeFenced(ctx, db, lease, stock-1), nil, "the holder's write")
 	if got := number(t, db, "SELECT stock FROM items WHERE id = 1"); got != 99 {
 		t.Errorf("stock: got %d, want 99", got)
 	}
-	if err := lease.Release(); err != nil {
-		t.Error(err)
-	}
+	isErr(t, lease.Release(), nil)
 }
 
 // process is a copy of the test binary that runs one of the programs.
@@ -218,9 +212,7 @@ func TestSharedLeasesCannotBeFenced(t *testing.T) {
 	locks, err := interlock.Open(t.Context(), "sqlite://"+filepath.Join(t.TempDir(), "locks.db"))
 	noError(t, err)
 	defer func() {
-		if err := locks.Close(); err != nil {
-			t.Error(err)
-		}
+		isErr(t, locks.Close(), nil)
 	}()
 	for name, c := range map[string]struct {
 		lock *interlock.Lock
@@ -238,8 +230,6 @@ func TestSharedLeasesCannotBeFenced(t *testing.T) {
 		if err := resource.Check(lease); !errors.Is(err, c.want) {
 			t.Errorf("%s: got %v, want %v", name, err, c.want)
 		}
-		if err := lease.Release(); err != nil {
-			t.Error(err)
-		}
+		isErr(t, lease.Release(), nil)
 	}
 }

@@ -9,7 +9,10 @@ import (
 	"github.com/interlock-go/interlock/internal/errtest"
 )
 
-var noError = errtest.None
+var (
+	noError = errtest.None
+	isErr   = errtest.Is
+)
 
 // patience bounds each wait for something that must happen, however busy the machine is.
 const patience = 2 * time.Minute
@@ -38,3 +41,6 @@ func waitFor(t *testing.T, what string, all *sync.WaitGroup) {
 func watch(t *testing.T) (stop func() bool) {
 	return time.AfterFunc(2*patience, func() { panic(fmt.Sprintf("%s has hung for %v", t.Name(), 2*patience)) }).Stop
 }
+
+// errOf is the error of a call that returns something besides.
+func errOf[T any](_ T, err error) error { return err }
