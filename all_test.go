@@ -13,6 +13,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/backend/memlock"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // two are clients of two backends, and others of the same backends.
@@ -225,8 +226,7 @@ func TestLocksThatAreFreeAreAcquiredAtTheSameTime(t *testing.T) {
 				}()
 			}
 			began := time.Now()
-			lease, err := acquire(interlock.All(a.Mutex("k"), b.Mutex("l"), a.Mutex("m")))
-			ok(t, err)
+			lease := errtest.Must(acquire(interlock.All(a.Mutex("k"), b.Mutex("l"), a.Mutex("m"))))(t)
 			if took := time.Since(began); took != time.Second {
 				t.Errorf("try %v: it took %v", try, took)
 			}
@@ -531,8 +531,7 @@ func TestTheContextOfAllHoldsEachPart(t *testing.T) {
 					t.Errorf("%s is held", l.Name())
 				}
 			}
-			nested, err := interlock.All(m, n, a.Mutex("other")).With(interlock.Reentrant()).Acquire(ctx)
-			ok(t, err)
+			nested := errtest.Must(interlock.All(m, n, a.Mutex("other")).With(interlock.Reentrant()).Acquire(ctx))(t)
 			ok(t, nested.Release())
 			ok(t, whole.Err())
 			busy(t, otherA.Mutex("m"), true)
@@ -729,8 +728,7 @@ func TestAPartOfAnElectionSetsItsValue(t *testing.T) {
 		e := a.Election("e")
 		ok(t, interlock.All(e.Candidate("first"), a.Mutex("m")).Do(ctx, func(ctx context.Context) error {
 			ok(t, e.SetValue(ctx, interlock.LeaseFrom(ctx), "second"))
-			leader, err := other.Election("e").Leader(ctx)
-			ok(t, err)
+			leader := errtest.Must(other.Election("e").Leader(ctx))(t)
 			if leader.Note != "second" {
 				t.Error(leader.Note)
 			}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/backend/memlock"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // kinds are the ways to acquire, each with its own path.
@@ -281,8 +282,7 @@ func TestTryAcquireDoesNotWaitInTheProcess(t *testing.T) {
 		ok(t, holder.Release())
 		r := <-waits
 		ok(t, r.err)
-		beside, err := a.RWMutex("rw").Reader().TryAcquire(ctx)
-		ok(t, err)
+		beside := errtest.Must(a.RWMutex("rw").Reader().TryAcquire(ctx))(t)
 		ok(t, beside.Release())
 		ok(t, r.lease.Release())
 		nothingLeft(t, a, b)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/backend/memlock"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 func TestCloseReleasesWhatIsHeld(t *testing.T) {
@@ -287,8 +288,7 @@ func TestCloseTriesAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			simulated(t, func(t *testing.T) {
 				d := memlock.NewWorld().Driver()
-				a, err := interlock.New(ctx, d)
-				ok(t, err)
+				a := errtest.Must(interlock.New(ctx, d))(t)
 				lease := acquire(t, a.Mutex("m"))
 				ok(t, lease.Release())
 				for k := range 3 {

@@ -14,13 +14,13 @@ import (
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/backend/memlock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // under acquires a lock, and returns a context that carries it until the test ends.
 func under(t testing.TB, ctx context.Context, l *interlock.Lock) (context.Context, *interlock.Lease) {
 	t.Helper()
-	lease, err := l.Acquire(ctx)
-	ok(t, err)
+	lease := errtest.Must(l.Acquire(ctx))(t)
 	held, free := lease.Bind(ctx)
 	t.Cleanup(func() { free(); _ = lease.Release() })
 	return held, lease
@@ -42,8 +42,7 @@ func deadlocks(t testing.TB, clients ...member) []interlock.Deadlock {
 	for _, c := range clients {
 		all = append(all, c.Client)
 	}
-	found, err := interlock.Deadlocks(ctx, all...)
-	ok(t, err)
+	found := errtest.Must(interlock.Deadlocks(ctx, all...))(t)
 	return found
 }
 
@@ -584,8 +583,7 @@ func TestWhatHasGoneMeanwhileIsNoDeadlock(t *testing.T) {
 		}})
 		ok(t, err)
 		defer looker.Close()
-		found, err := interlock.Deadlocks(ctx, looker)
-		ok(t, err)
+		found := errtest.Must(interlock.Deadlocks(ctx, looker))(t)
 		if len(found) > 0 || looks != 2 {
 			t.Errorf("found %v after %d looks", found, looks)
 		}
@@ -673,8 +671,7 @@ func TestAWaitThatBreaksADeadlockLeavesNothing(t *testing.T) {
 			<-leave.Reached()
 			time.AfterFunc(20*time.Millisecond, leave.Deliver)
 			fails(t, c, 3)
-			q, err := a.Queue(ctx, "x")
-			ok(t, err)
+			q := errtest.Must(a.Queue(ctx, "x"))(t)
 			if len(q.Waiters) > 0 {
 				t.Errorf("%d wait", len(q.Waiters))
 			}

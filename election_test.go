@@ -12,6 +12,7 @@ import (
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/backend/memlock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // observed begins to observe an election. What it returns ends that, and tells the values
@@ -66,8 +67,7 @@ func TestLead(t *testing.T) {
 		if err := <-led; err != own || terms != 3 {
 			t.Errorf("%v after %d terms", err, terms)
 		}
-		next, err := b.Election("e", interlock.Robust()).Campaign(ctx, "b")
-		ok(t, err)
+		next := errtest.Must(b.Election("e", interlock.Robust()).Campaign(ctx, "b"))(t)
 		if next.Inherited() {
 			t.Error("not handed over cleanly")
 		}
@@ -126,8 +126,7 @@ func TestTheLeaderIsAskedOnce(t *testing.T) {
 	simulated(t, func(t *testing.T) {
 		a, b := pair(t)
 		leads(t, "", a, b)
-		lease, err := a.Election("e").Campaign(ctx, "first")
-		ok(t, err)
+		lease := errtest.Must(a.Election("e").Campaign(ctx, "first"))(t)
 		waits := async(ctx, b.Election("e").Candidate("second"))
 		synctest.Wait()
 		before := b.Exchanges()
@@ -177,8 +176,7 @@ func TestALeaderChangesItsValue(t *testing.T) {
 		ok(t, <-ended)
 		synctest.Wait()
 		leads(t, "", a, b)
-		next, err := b.Election("e").Campaign(ctx, "next")
-		ok(t, err)
+		next := errtest.Must(b.Election("e").Campaign(ctx, "next"))(t)
 		synctest.Wait()
 		leads(t, "next", a, b)
 		ok(t, next.Release())
@@ -195,16 +193,13 @@ func TestOnlyTheLeaderChangesItsValue(t *testing.T) {
 	simulated(t, func(t *testing.T) {
 		w := memlock.NewWorld()
 		d := wrapped{w.Driver(), func(s driver.Session) driver.Session { return deaf{s} }}
-		c, err := interlock.New(ctx, d)
-		ok(t, err)
+		c := errtest.Must(interlock.New(ctx, d))(t)
 		defer c.Close()
 		a, b := member{c, d.Driver}, join(t, w)
 		e, f := a.Election("e"), b.Election("e")
-		old, err := e.Campaign(ctx, "old")
-		ok(t, err)
+		old := errtest.Must(e.Campaign(ctx, "old"))(t)
 		ok(t, b.Evict(ctx, "e", old.ID(), true))
-		next, err := f.Campaign(ctx, "next")
-		ok(t, err)
+		next := errtest.Must(f.Campaign(ctx, "next"))(t)
 		ok(t, old.Err()) // it has not heard of it
 		ok(t, e.SetValue(ctx, old, "late"))
 		leads(t, "next", a, b)

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
+
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // What a round costs a client grows with its members, not with their square, also when
@@ -164,14 +166,12 @@ func TestWhatWasAskedForBeforeAReadIsNotShownAfterIt(t *testing.T) {
 			return done
 		}
 		first := observe()
-		one, err := a.Election("e").Campaign(ctx, "one")
-		ok(t, err)
+		one := errtest.Must(a.Election("e").Campaign(ctx, "one"))(t)
 		late := b.faults().After("Follow", 1).Hang()
 		synctest.Wait()
 		ok(t, one.Release())
 		<-late.Reached() // with the answer that nobody leads
-		two, err := a.Election("e").Campaign(ctx, "two")
-		ok(t, err)
+		two := errtest.Must(a.Election("e").Campaign(ctx, "two"))(t)
 		second := observe()                   // reads again
 		b.faults().Before("Follow", 1).Hang() // what comes after the late answer comes later still
 		late.Deliver()

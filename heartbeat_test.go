@@ -8,6 +8,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/backend/memlock"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // Promise: a lease never has less than 0.4 of its TTL left, from its grant on, also where
@@ -58,8 +59,7 @@ func TestHeartbeatsLeaveTime(t *testing.T) {
 // take half of a TTL lose nothing, and no lease is in doubt while they come.
 func TestALateAnswerRenews(t *testing.T) {
 	simulated(t, func(t *testing.T) {
-		cl, err := interlock.New(ctx, &slack{Driver: memlock.New(), late: ttl / 2, always: true})
-		ok(t, err)
+		cl := errtest.Must(interlock.New(ctx, &slack{Driver: memlock.New(), late: ttl / 2, always: true}))(t)
 		defer cl.Close()
 		l := acquire(t, cl.Mutex("m"))
 		time.Sleep(ttl)

@@ -12,6 +12,7 @@ import (
 	"github.com/interlock-go/interlock/backend/memlock"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/bubble"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 const ttl = 15 * time.Second
@@ -95,8 +96,7 @@ func wantErr(t testing.TB, err, want error) {
 
 func acquire(t testing.TB, l *interlock.Lock) *interlock.Lease {
 	t.Helper()
-	lease, err := l.Acquire(ctx)
-	ok(t, err)
+	lease := errtest.Must(l.Acquire(ctx))(t)
 	return lease
 }
 

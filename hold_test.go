@@ -11,6 +11,7 @@ import (
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/backend/memlock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // Of the time of Hold a tenth, and a second at most, is not the holder's: it has to be done when
@@ -54,8 +55,7 @@ func TestHoldCountsFromTheGrant(t *testing.T) {
 func TestALeaseOfHoldIsToldThatItHasEnded(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, b member, id string) (told time.Duration){
 		"released elsewhere": func(t *testing.T, b member, id string) time.Duration {
-			adopted, err := b.Adopt(ctx, "m", id)
-			ok(t, err)
+			adopted := errtest.Must(b.Adopt(ctx, "m", id))(t)
 			ok(t, adopted.Release())
 			return ttl / 3
 		},
@@ -80,8 +80,7 @@ func TestALeaseOfHoldIsToldThatItHasEnded(t *testing.T) {
 						t.Errorf("told after %v", d)
 					}
 					wantErr(t, lease.Release(), interlock.ErrLost)
-					next, err := b.Mutex("m", interlock.Wait(time.Second)).Acquire(ctx)
-					ok(t, err)
+					next := errtest.Must(b.Mutex("m", interlock.Wait(time.Second)).Acquire(ctx))(t)
 					ok(t, next.Release())
 					nothingLeft(t, a, b)
 				})
@@ -289,8 +288,7 @@ func TestAnAdoptedLeaseLastsNoLongerThanTheFirst(t *testing.T) {
 		lease := acquire(t, a.Mutex("m", interlock.Hold(20*time.Second)))
 		slow := b.faults().After("Follow", 1).Stick()
 		time.AfterFunc(4*time.Second, slow.Deliver)
-		adopted, err := b.Adopt(ctx, "m", lease.ID())
-		ok(t, err)
+		adopted := errtest.Must(b.Adopt(ctx, "m", lease.ID()))(t)
 		if mine, theirs := adopted.Remaining(), lease.Remaining(); mine > theirs {
 			t.Errorf("adopted for %v, held for %v", mine, theirs)
 		}
@@ -349,8 +347,7 @@ func TestAtLeastHoldsForANestedLeaseToo(t *testing.T) {
 				a, b := pair(t)
 				began := time.Now()
 				ok(t, a.Mutex("m", opts[0]...).Do(ctx, func(held context.Context) error {
-					inner, err := a.Mutex("m", opts[1]...).Acquire(held)
-					ok(t, err)
+					inner := errtest.Must(a.Mutex("m", opts[1]...).Acquire(held))(t)
 					go func() {
 						time.Sleep(time.Second)
 						if err := inner.Release(); err != nil {
@@ -430,15 +427,13 @@ func TestAnAdoptedWriterStaysAWriter(t *testing.T) {
 	simulated(t, func(t *testing.T) {
 		a, b := pair(t)
 		lease := acquire(t, a.RWMutex("rw", interlock.Hold(time.Minute)).Writer())
-		adopted, err := b.Adopt(ctx, "rw", lease.ID())
-		ok(t, err)
+		adopted := errtest.Must(b.Adopt(ctx, "rw", lease.ID()))(t)
 		wantErr(t, adopted.Downgrade(ctx), interlock.ErrInvalid)
 		ok(t, adopted.Err())
 		if !adopted.Exclusive() {
 			t.Error("it is a reader's")
 		}
-		second, err := a.Adopt(ctx, "rw", lease.ID())
-		ok(t, err)
+		second := errtest.Must(a.Adopt(ctx, "rw", lease.ID()))(t)
 		wantErr(t, lease.Downgrade(ctx), interlock.ErrInvalid) // another has it as a writer
 		ok(t, second.Err())
 		ok(t, adopted.Release())

@@ -12,6 +12,7 @@ import (
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/backend/memlock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // What can never succeed fails at once, without an exchange.
@@ -76,8 +77,7 @@ func TestImpossibleRequestsFailAtOnce(t *testing.T) {
 // has no hole where the name would be.
 func TestAnEmptyNameIsRefused(t *testing.T) {
 	simulated(t, func(t *testing.T) {
-		c, err := interlock.New(ctx, memlock.NewWorld().Driver(), interlock.Prefix("app-"))
-		ok(t, err)
+		c := errtest.Must(interlock.New(ctx, memlock.NewWorld().Driver(), interlock.Prefix("app-")))(t)
 		defer c.Close()
 		for _, err := range []error{
 			c.Mutex("").Do(ctx, func(context.Context) error { return nil }),
@@ -127,8 +127,7 @@ func TestOpenRefusesWrongURLs(t *testing.T) {
 			wantErr(t, err, interlock.ErrInvalid)
 		}
 	}
-	c, err := interlock.Open(ctx, "mem:?ttl=3s&prefix=app/&owner=me")
-	ok(t, err)
+	c := errtest.Must(interlock.Open(ctx, "mem:?ttl=3s&prefix=app/&owner=me"))(t)
 	defer c.Close()
 	if c.TTL() != 3*time.Second {
 		t.Errorf("TTL %v", c.TTL())
@@ -157,8 +156,7 @@ func TestExamineOfWhatIsNotExamined(t *testing.T) {
 // A URL with a name is one world for the whole process.
 func TestClientsOfOneURLMeet(t *testing.T) {
 	url := fmt.Sprintf("mem:%s", t.Name())
-	a, err := interlock.Open(ctx, url)
-	ok(t, err)
+	a := errtest.Must(interlock.Open(ctx, url))(t)
 	defer a.Close()
 	b, err := interlock.Open(ctx, url)
 	ok(t, err)

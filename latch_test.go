@@ -9,6 +9,7 @@ import (
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/backend/memlock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // A count down that others overtake returns what is left, which is what they have left.
@@ -48,8 +49,7 @@ func TestALatchCanBeSetAgain(t *testing.T) {
 		}
 		set := func(n int64) {
 			t.Helper()
-			set, err := l.Set(ctx, n)
-			ok(t, err)
+			set := errtest.Must(l.Set(ctx, n))(t)
 			if !set {
 				t.Fatal("set already")
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/backend/memlock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // A Release of a lease of Hold that runs out meanwhile says that it is lost, and why.
@@ -125,8 +126,7 @@ func TestAReleaseOfAnEvictedLeaseWaitsForItsTicketToLeave(t *testing.T) {
 			late := a.faults().Before("Leave", 1).Hang()
 			time.AfterFunc(time.Second, late.Deliver)
 			wantErr(t, lease.Release(), interlock.ErrEvicted)
-			next, err := b.Mutex("m", opts...).TryAcquire(ctx)
-			ok(t, err)
+			next := errtest.Must(b.Mutex("m", opts...).TryAcquire(ctx))(t)
 			ok(t, next.Release())
 
 			// It waits no longer than a Release of a lease that is held.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/backend/memlock"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // However the backend fails the holder, the holder knows before anybody else
@@ -91,8 +92,7 @@ func TestAStoppedProcessIsToldAtItsNextCall(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			simulated(t, func(t *testing.T) {
 				d := &stopped{Driver: memlock.New()}
-				c, err := interlock.New(ctx, d)
-				ok(t, err)
+				c := errtest.Must(interlock.New(ctx, d))(t)
 				defer c.Close()
 				l := c.RWMutex("rw").Writer()
 				lease := acquire(t, l)
@@ -118,8 +118,7 @@ func TestAStoppedProcessIsToldAtItsNextCall(t *testing.T) {
 func TestContextsEndSoonAfterASuspension(t *testing.T) {
 	simulated(t, func(t *testing.T) {
 		d := &stopped{Driver: memlock.New()}
-		c, err := interlock.New(ctx, d)
-		ok(t, err)
+		c := errtest.Must(interlock.New(ctx, d))(t)
 		defer c.Close()
 		lease := acquire(t, c.Mutex("m"))
 		bound, cancel := lease.Bind(ctx)
@@ -311,8 +310,7 @@ func TestALossThatIsAcknowledgedPassesTheLockOn(t *testing.T) {
 		})
 		wantErr(t, err, interlock.ErrLost)
 		synctest.Wait()
-		lease, err := b.Mutex("m").TryAcquire(ctx)
-		ok(t, err)
+		lease := errtest.Must(b.Mutex("m").TryAcquire(ctx))(t)
 		ok(t, lease.Release())
 		nothingLeft(t, a, b)
 	})
@@ -451,8 +449,7 @@ func TestALeaseOfHoldSaysThatAnotherHasEndedIt(t *testing.T) {
 		simulated(t, func(t *testing.T) {
 			a, b := pair(t)
 			lease := acquire(t, a.Mutex("m", interlock.Hold(time.Hour)))
-			adopted, err := b.Adopt(ctx, "m", lease.ID())
-			ok(t, err)
+			adopted := errtest.Must(b.Adopt(ctx, "m", lease.ID()))(t)
 			ok(t, adopted.Release())
 			if got := find(lease); got.Error() != want {
 				t.Errorf("%s: %v", name, got)

@@ -16,6 +16,7 @@ import (
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/backend/memlock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // overrunEvents notes the events of overruns.
@@ -71,8 +72,7 @@ func (s *stubborn) stop(t *testing.T) {
 func overruns(t *testing.T, m member, name string) []interlock.Overrun {
 	t.Helper()
 	synctest.Wait()
-	q, err := m.Queue(ctx, name)
-	ok(t, err)
+	q := errtest.Must(m.Queue(ctx, name))(t)
 	return q.Overruns
 }
 
@@ -85,8 +85,7 @@ func TestWorkThatGoesOnAfterALossIsToldUntilItEnds(t *testing.T) {
 		a := join(t, w, interlock.Prefix("app/"), interlock.Owner("a"), o.observe())
 		b, c := join(t, w, interlock.Prefix("app/")), join(t, w)
 		work := a.stubborn(a.Mutex("m", interlock.Note("why")))
-		q, err := b.Queue(ctx, "m")
-		ok(t, err)
+		q := errtest.Must(b.Queue(ctx, "m"))(t)
 		holder := q.Holders[0]
 		lost := time.Now()
 		ok(t, b.Evict(ctx, "m", holder.ID, true))
@@ -423,8 +422,7 @@ func (d followed) Follow(ctx context.Context, queue, after string) (driver.Queue
 func TestWhoTakesOneStateOfALockDoesNotFollowIt(t *testing.T) {
 	simulated(t, func(t *testing.T) {
 		d := followed{memlock.New(), new(atomic.Int32)}
-		c, err := interlock.New(ctx, d)
-		ok(t, err)
+		c := errtest.Must(interlock.New(ctx, d))(t)
 		defer c.Close()
 		for _, err := range c.Follow(ctx, "m") {
 			ok(t, err)
@@ -440,8 +438,7 @@ func TestWhoTakesOneStateOfALockDoesNotFollowIt(t *testing.T) {
 // Who may not read the records sees the locks all the same.
 func TestLocksAreShownWithoutTheirRecords(t *testing.T) {
 	simulated(t, func(t *testing.T) {
-		c, err := interlock.New(ctx, unreadable{memlock.New()})
-		ok(t, err)
+		c := errtest.Must(interlock.New(ctx, unreadable{memlock.New()}))(t)
 		defer c.Close()
 		lease := acquire(t, c.Mutex("m"))
 		q, err := c.Queue(ctx, "m")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/backend/memlock"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // Who waits for more permits than are set leaves, is told so, and keeps nobody out.
@@ -66,8 +67,7 @@ func TestSetPermitsWithLostReplies(t *testing.T) {
 			ok(t, a.SetPermits(ctx, "s", 5))
 			got3 := <-third
 			ok(t, got3.err)
-			q, err := a.Queue(ctx, "s")
-			ok(t, err)
+			q := errtest.Must(a.Queue(ctx, "s"))(t)
 			if len(q.Holders) != 2 || len(q.Waiters) != 0 {
 				t.Errorf("two hold, and it shows %+v", q)
 			}

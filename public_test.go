@@ -13,6 +13,7 @@ import (
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/backend/memlock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // A client outlives its session: a TryAcquire that finds its session over, or its ticket gone,
@@ -54,8 +55,7 @@ func TestATryOutlivesAStop(t *testing.T) {
 		for k := 1; k <= 8; k++ {
 			simulated(t, func(t *testing.T) {
 				d := &lateLook{Driver: memlock.New()}
-				c, err := interlock.New(ctx, d)
-				ok(t, err)
+				c := errtest.Must(interlock.New(ctx, d))(t)
 				defer c.Close()
 				synctest.Wait()
 				d.looks.Store(int64(k))
@@ -157,8 +157,7 @@ func TestNoErrorOfADriverLeaksOut(t *testing.T) {
 	value := func(a member) *interlock.Value[int] { return interlock.NewValue[int](a.Client, "v") }
 	leaves := func(ctx context.Context, t *testing.T, a member, refuse func()) error {
 		d := a.DoubleBarrier("d", 1)
-		l, err := d.Enter(ctx)
-		ok(t, err)
+		l := errtest.Must(d.Enter(ctx))(t)
 		refuse()
 		return d.Leave(ctx, l)
 	}

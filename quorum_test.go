@@ -10,6 +10,7 @@ import (
 	"github.com/interlock-go/interlock/backend/memlock"
 	"github.com/interlock-go/interlock/backend/quorumlock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // quorum makes a client of several.
@@ -19,10 +20,8 @@ func quorum(t *testing.T, clients ...*interlock.Client) *interlock.Client {
 	for _, c := range clients {
 		members = append(members, c.Driver())
 	}
-	d, err := quorumlock.New(members...)
-	ok(t, err)
-	c, err := interlock.New(ctx, d, interlock.TTL(10*time.Second))
-	ok(t, err)
+	d := errtest.Must(quorumlock.New(members...))(t)
+	c := errtest.Must(interlock.New(ctx, d, interlock.TTL(10*time.Second)))(t)
 	return c
 }
 
@@ -31,8 +30,7 @@ func members(t *testing.T, worlds []*memlock.World) (all []*interlock.Client, dr
 	t.Helper()
 	for _, w := range worlds {
 		d := w.Driver()
-		c, err := interlock.New(ctx, d)
-		ok(t, err)
+		c := errtest.Must(interlock.New(ctx, d))(t)
 		t.Cleanup(func() { c.Close() })
 		all, drivers = append(all, c), append(drivers, d)
 	}
@@ -62,8 +60,7 @@ func TestAQuorumOfClientsOutlivesAMinority(t *testing.T) {
 		_, err = b.Mutex("order/1").TryAcquire(ctx)
 		wantErr(t, err, interlock.ErrBusy)
 		ok(t, lease.Release())
-		next, err := b.Mutex("order/1").Acquire(ctx)
-		ok(t, err)
+		next := errtest.Must(b.Mutex("order/1").Acquire(ctx))(t)
 		if next.Token() <= lease.Token() {
 			t.Errorf("token %d after %d", next.Token(), lease.Token())
 		}
@@ -73,8 +70,7 @@ func TestAQuorumOfClientsOutlivesAMinority(t *testing.T) {
 		ok(t, a.Close())
 		ok(t, b.Close())
 		for _, c := range append(clients, others...) {
-			lease, err := c.Mutex("own").Acquire(ctx)
-			ok(t, err)
+			lease := errtest.Must(c.Mutex("own").Acquire(ctx))(t)
 			ok(t, lease.Release())
 		}
 	})
@@ -88,8 +84,7 @@ func TestWhatAQuorumCannotCarryIsRefused(t *testing.T) {
 		c := quorum(t, clients...)
 		defer c.Close()
 		time.Sleep(11 * time.Second) // it is new
-		leader, err := c.Election("e").Campaign(ctx, "host:8080")
-		ok(t, err)
+		leader := errtest.Must(c.Election("e").Campaign(ctx, "host:8080"))(t)
 		began := time.Now()
 		v := interlock.NewValue[int](c, "v")
 		for name, call := range map[string]func() error{

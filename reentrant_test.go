@@ -7,6 +7,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/backend/memlock"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // What an acquire comes to with a context that holds the lock already.
@@ -156,8 +157,7 @@ func TestTheContextIsTheHolder(t *testing.T) {
 			t.Error("a lost lease is held")
 		}
 		wantErr(t, interlock.LeaseFrom(held).Err(), interlock.ErrLost)
-		again, err := l.Acquire(context.WithoutCancel(held))
-		ok(t, err)
+		again := errtest.Must(l.Acquire(context.WithoutCancel(held)))(t)
 		ok(t, again.Release())
 	})
 }
@@ -195,8 +195,7 @@ func TestNestedPermitsCountOnce(t *testing.T) {
 		outer := acquire(t, a.Semaphore("s", 3))
 		held, cancel := outer.Bind(ctx)
 		defer cancel()
-		inner, err := a.Semaphore("s", 3, interlock.Reentrant()).Acquire(held)
-		ok(t, err)
+		inner := errtest.Must(a.Semaphore("s", 3, interlock.Reentrant()).Acquire(held))(t)
 		both, cancel2 := inner.Bind(held)
 		defer cancel2()
 		more, err := a.Semaphore("s", 3, interlock.Weight(2)).Acquire(both)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/backend/memlock"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // When it is not known whether a downgrade took effect, the lease is a
@@ -33,8 +34,7 @@ func TestAnAmbiguousDowngradeIsAReaders(t *testing.T) {
 			}
 			a.faults().Clear()
 			ok(t, lease.Downgrade(ctx)) // again, until it is confirmed
-			beside, err := b.RWMutex("rw").Reader().TryAcquire(ctx)
-			ok(t, err)
+			beside := errtest.Must(b.RWMutex("rw").Reader().TryAcquire(ctx))(t)
 			ok(t, beside.Release())
 			ok(t, lease.Release())
 			nothingLeft(t, a, b)
@@ -52,8 +52,7 @@ func TestDowngradeIsRefused(t *testing.T) {
 		outer := acquire(t, rw.Writer())
 		held, cancel := outer.Bind(ctx)
 		defer cancel()
-		inner, err := rw.Reader().Acquire(held)
-		ok(t, err)
+		inner := errtest.Must(rw.Reader().Acquire(held))(t)
 		wantErr(t, outer.Downgrade(ctx), interlock.ErrInvalid)
 		ok(t, inner.Release())
 		ok(t, outer.Downgrade(ctx))
@@ -116,11 +115,9 @@ func TestADowngradeIsRepeatedBesideANestedReader(t *testing.T) {
 		defer stop()
 		wantErr(t, lease.Downgrade(short), context.DeadlineExceeded)
 		a.faults().Clear()
-		nested, err := rw.Reader().Acquire(held)
-		ok(t, err)
+		nested := errtest.Must(rw.Reader().Acquire(held))(t)
 		ok(t, lease.Downgrade(ctx))
-		beside, err := b.RWMutex("rw").Reader().TryAcquire(ctx)
-		ok(t, err)
+		beside := errtest.Must(b.RWMutex("rw").Reader().TryAcquire(ctx))(t)
 		for _, l := range []*interlock.Lease{beside, nested, lease} {
 			ok(t, l.Release())
 		}
@@ -271,8 +268,7 @@ func TestADowngradeWithAContextThatHasEndedIsAReaders(t *testing.T) {
 		_, err := b.RWMutex("rw").Reader().TryAcquire(ctx)
 		wantErr(t, err, interlock.ErrBusy) // the backend was not asked
 		ok(t, lease.Downgrade(ctx))
-		beside, err := b.RWMutex("rw").Reader().TryAcquire(ctx)
-		ok(t, err)
+		beside := errtest.Must(b.RWMutex("rw").Reader().TryAcquire(ctx))(t)
 		ok(t, beside.Release())
 		ok(t, lease.Release())
 		nothingLeft(t, a, b)

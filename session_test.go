@@ -13,6 +13,7 @@ import (
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/backend/memlock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // One heartbeat serves all leases, waiting ones too: three exchanges per TTL.
@@ -253,8 +254,7 @@ func TestSessionsThatDieUnderLoad(t *testing.T) {
 func TestTheGrantedTTLCounts(t *testing.T) {
 	simulated(t, func(t *testing.T) {
 		w := memlock.NewWorld()
-		c, err := interlock.New(ctx, short{w.Driver()})
-		ok(t, err)
+		c := errtest.Must(interlock.New(ctx, short{w.Driver()}))(t)
 		defer c.Close()
 		if c.TTL() != 3*time.Second {
 			t.Errorf("TTL %v", c.TTL())
@@ -288,8 +288,7 @@ func TestHeartbeatsMakeUpForTime(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			simulated(t, func(t *testing.T) {
 				s.Driver = memlock.New()
-				c, err := interlock.New(ctx, &s)
-				ok(t, err)
+				c := errtest.Must(interlock.New(ctx, &s))(t)
 				defer c.Close()
 				l := acquire(t, c.Mutex("m"))
 				time.Sleep(10 * ttl)
@@ -315,8 +314,7 @@ func TestAHealthyLeaseAlwaysHasTimeLeft(t *testing.T) {
 			t.Run(fmt.Sprint(ttl, " ", name), func(t *testing.T) {
 				simulated(t, func(t *testing.T) {
 					s.Driver, s.joins = memlock.New(), true
-					c, err := interlock.New(ctx, &s, interlock.TTL(ttl))
-					ok(t, err)
+					c := errtest.Must(interlock.New(ctx, &s, interlock.TTL(ttl)))(t)
 					defer c.Close()
 					time.Sleep(ttl / 5)
 					var leases []*interlock.Lease
@@ -403,8 +401,7 @@ func (s *slackSession) Join(ctx context.Context, r driver.Request) (driver.Ticke
 // A part of the backend that cannot be asked endangers its own leases alone.
 func TestAnUnreachablePartDoubtsItsOwnLeases(t *testing.T) {
 	simulated(t, func(t *testing.T) {
-		c, err := interlock.New(ctx, wrapped{memlock.New(), func(s driver.Session) driver.Session { return partial{s} }})
-		ok(t, err)
+		c := errtest.Must(interlock.New(ctx, wrapped{memlock.New(), func(s driver.Session) driver.Session { return partial{s} }}))(t)
 		defer c.Close()
 		good, bad := acquire(t, c.Mutex("good")), acquire(t, c.Mutex("bad"))
 		time.Sleep(ttl / 2)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/backend/memlock"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // weighs is a semaphore of 25 permits, of which so many are wanted.
@@ -40,8 +41,7 @@ func TestAnAmbiguousShrinkHasCounted(t *testing.T) {
 			wantErr(t, lease.Shrink(ctx, 14), interlock.ErrInvalid)
 			a.faults().Clear()
 			ok(t, lease.Shrink(ctx, 13)) // again, until it is confirmed
-			beside, err := weighs(b, 12).TryAcquire(ctx)
-			ok(t, err)
+			beside := errtest.Must(weighs(b, 12).TryAcquire(ctx))(t)
 			ok(t, beside.Release())
 			ok(t, lease.Release())
 			nothingLeft(t, a, b)
@@ -76,8 +76,7 @@ func TestShrinkIsRefused(t *testing.T) {
 		outer := acquire(t, weighs(a, 23))
 		held, cancel := outer.Bind(ctx)
 		defer cancel()
-		inner, err := weighs(a, 20, interlock.Reentrant()).Acquire(held)
-		ok(t, err)
+		inner := errtest.Must(weighs(a, 20, interlock.Reentrant()).Acquire(held))(t)
 		wantErr(t, outer.Shrink(ctx, 13), interlock.ErrInvalid)
 		wantErr(t, inner.Shrink(ctx, 13), interlock.ErrInvalid)
 		if outer.Permits() != 23 || inner.Permits() != 23 {
@@ -89,12 +88,10 @@ func TestShrinkIsRefused(t *testing.T) {
 		wantErr(t, outer.Shrink(ctx, 1), interlock.ErrReleased)
 
 		fixed := acquire(t, weighs(a, 5, interlock.Hold(time.Minute)))
-		adopted, err := b.Adopt(ctx, "s", fixed.ID())
-		ok(t, err)
+		adopted := errtest.Must(b.Adopt(ctx, "s", fixed.ID()))(t)
 		wantErr(t, adopted.Shrink(ctx, 1), interlock.ErrInvalid)
 		ok(t, fixed.Shrink(ctx, 1))
-		beside, err := weighs(b, 24).TryAcquire(ctx)
-		ok(t, err)
+		beside := errtest.Must(weighs(b, 24).TryAcquire(ctx))(t)
 		ok(t, beside.Release())
 		ok(t, fixed.Release())
 
@@ -120,8 +117,7 @@ func TestShrinkOfALeaseThatIsLost(t *testing.T) {
 		ok(t, lease.Shrink(ctx, 24))
 		time.Sleep(3 * ttl)
 		ok(t, lease.Err())
-		member, err := b.Queue(ctx, "s")
-		ok(t, err)
+		member := errtest.Must(b.Queue(ctx, "s"))(t)
 		ok(t, b.Evict(ctx, "s", member.Holders[0].ID, true))
 		wantErr(t, lease.Shrink(ctx, 1), interlock.ErrLost)
 		wantErr(t, lease.Err(), interlock.ErrLost)
@@ -159,8 +155,7 @@ func TestThePartsOfAllAreShrunk(t *testing.T) {
 		if _, found := interlock.All(weighs(a, 13), a.Mutex("m")).Held(held); !found {
 			t.Error("a lease of 13 permits is not found for 13")
 		}
-		beside, err := weighs(b, 12).TryAcquire(ctx)
-		ok(t, err)
+		beside := errtest.Must(weighs(b, 12).TryAcquire(ctx))(t)
 		ok(t, beside.Release())
 		ok(t, lease.Release())
 		nothingLeft(t, a, b)
@@ -176,8 +171,7 @@ func TestShrinksAtTheSameTime(t *testing.T) {
 			go func() { _ = lease.Shrink(ctx, 10+n) }()
 		}
 		synctest.Wait()
-		q, err := a.Queue(ctx, "s")
-		ok(t, err)
+		q := errtest.Must(a.Queue(ctx, "s"))(t)
 		if lease.Permits() != 10 || q.Holders[0].Units != 10 {
 			t.Errorf("%d permits here, %d there", lease.Permits(), q.Holders[0].Units)
 		}

@@ -5,12 +5,13 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // Whoever imports the root module gets the standard library and nothing else.
 func TestTheRootModuleRequiresTheStandardLibraryOnly(t *testing.T) {
-	mod, err := os.ReadFile("go.mod")
-	ok(t, err)
+	mod := errtest.Must(os.ReadFile("go.mod"))(t)
 	for _, word := range []string{"require", "replace", "tool"} {
 		if strings.Contains(string(mod), word) {
 			t.Errorf("go.mod has a line with %q", word)

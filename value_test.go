@@ -11,6 +11,7 @@ import (
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/backend/memlock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // Update gives up when others are faster again and again.
@@ -40,8 +41,7 @@ func TestBytesAreStoredAsTheyAre(t *testing.T) {
 	simulated(t, func(t *testing.T) {
 		a := join(t, memlock.NewWorld())
 		raw := interlock.NewValue[[]byte](a.Client, "raw")
-		version, err := raw.Set(ctx, []byte{0xff, 0}, 0)
-		ok(t, err)
+		version := errtest.Must(raw.Set(ctx, []byte{0xff, 0}, 0))(t)
 		got, err := raw.Get(ctx)
 		ok(t, err)
 		if !bytes.Equal(got.Value, []byte{0xff, 0}) {
@@ -75,8 +75,7 @@ func TestNamesOfPrimitivesAreApart(t *testing.T) {
 		a := join(t, memlock.NewWorld())
 		_, err := interlock.NewValue[int](a.Client, "x").Set(ctx, 7, 0)
 		ok(t, err)
-		set, err := a.Latch("x").Set(ctx, 1)
-		ok(t, err)
+		set := errtest.Must(a.Latch("x").Set(ctx, 1))(t)
 		ok(t, a.Barrier("x").Set(ctx))
 		ok(t, a.Barrier("x").Set(ctx))
 		lease := acquire(t, a.Mutex("x"))

@@ -35,8 +35,7 @@ func TestUsers(t *testing.T) {
 
 		ctx := limited(t)
 		a, b := open(t, url("app:secret@")), open(t, url("app:secret@"))
-		lease, err := a.Mutex("m").Acquire(ctx)
-		noError(t, err)
+		lease := errtest.Must(a.Mutex("m").Acquire(ctx))(t)
 		if _, err := b.Mutex("m").TryAcquire(ctx); !errors.Is(err, interlock.ErrBusy) {
 			t.Errorf("a lock that is held: %v", err)
 		}
@@ -77,8 +76,7 @@ func TestHeartbeatsDoNotLogIn(t *testing.T) {
 		}
 		logins := func() (n float64) {
 			t.Helper()
-			got, err := http.Get("http://" + s.Addr + "/metrics")
-			noError(t, err)
+			got := errtest.Must(http.Get("http://" + s.Addr + "/metrics"))(t)
 			defer got.Body.Close()
 			text, err := io.ReadAll(got.Body)
 			noError(t, err)
@@ -90,8 +88,7 @@ func TestHeartbeatsDoNotLogIn(t *testing.T) {
 			}
 			return n
 		}
-		lease, err := open(t, "etcd://root:secret@"+s.Addr).Mutex("m").Acquire(limited(t))
-		noError(t, err)
+		lease := errtest.Must(open(t, "etcd://root:secret@"+s.Addr).Mutex("m").Acquire(limited(t)))(t)
 		before := logins()
 		time.Sleep(6 * time.Second) // three heartbeats
 		noError(t, lease.Err())
@@ -176,8 +173,7 @@ func TestCheckOfAProxy(t *testing.T) {
 	t.Parallel()
 	onBoth(t, "", func(t *testing.T, of etcdtest.Option) {
 		proxy := etcdtest.GRPCProxy(t, etcdtest.Start(t, of).Addr)
-		report, err := doctortest.Consult(t, "etcd://"+proxy+"/a")
-		noError(t, err)
+		report := errtest.Must(doctortest.Consult(t, "etcd://"+proxy+"/a"))(t)
 		report.Has("members", driver.Fail, "gRPC proxy")
 	})
 }
@@ -251,11 +247,9 @@ func TestAGrantThatFindsNoRoomWaitsForIt(t *testing.T) {
 		s := etcdtest.Start(t, of, etcdtest.Flag("--quota-backend-bytes=2000000"))
 		ctx := limited(t)
 		url := "etcd://" + s.Addr + "/locks"
-		front, err := open(t, url).Mutex("m").Acquire(ctx)
-		noError(t, err)
+		front := errtest.Must(open(t, url).Mutex("m").Acquire(ctx))(t)
 		c := open(t, url)
-		other, err := c.Mutex("other").Acquire(ctx)
-		noError(t, err)
+		other := errtest.Must(c.Mutex("other").Acquire(ctx))(t)
 		granted := make(chan error, 1)
 		go func() {
 			_, err := c.Mutex("m", interlock.Robust()).Acquire(ctx)
@@ -274,8 +268,7 @@ func TestAGrantThatFindsNoRoomWaitsForIt(t *testing.T) {
 			t.Fatalf("it is granted in a full database: %v", err)
 		case <-time.After(2 * time.Until(other.Deadline())):
 		}
-		out, err := s.Command(ctx, "get", "k", "-w", "fields").Output()
-		noError(t, err)
+		out := errtest.Must(s.Command(ctx, "get", "k", "-w", "fields").Output())(t)
 		revision := regexp.MustCompile(`"Revision" : (\d+)`).FindSubmatch(out)
 		if revision == nil {
 			t.Fatalf("no revision: %s", out)

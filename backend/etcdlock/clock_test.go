@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/etcdtest"
 	"github.com/interlock-go/interlock/internal/testserver"
 )
@@ -27,14 +28,12 @@ func TestWallClocksThatAreSet(t *testing.T) {
 		ctx := limited(t)
 		url := "etcd://" + c.Endpoints()
 		a := open(t, url, interlock.TTL(ttl))
-		mine, err := a.Mutex("mine").Acquire(ctx)
-		noError(t, err)
+		mine := errtest.Must(a.Mutex("mine").Acquire(ctx))(t)
 		holder := startClient(t, url, ttl)
 		holder.hears("held")
 		waiter := startClient(t, url, ttl)
 		inLine := func() interlock.Queue {
-			q, err := a.Queue(ctx, "m")
-			noError(t, err)
+			q := errtest.Must(a.Queue(ctx, "m"))(t)
 			return q
 		}
 		await(t, "it waits", func() bool { return len(inLine().Waiters) == 1 })
@@ -69,8 +68,7 @@ func TestWallClocksThatAreSet(t *testing.T) {
 // beforeLeasesWereSteady says whether a server puts leases in the order of its wall clock.
 func beforeLeasesWereSteady(t *testing.T, s *etcdtest.Server) bool {
 	t.Helper()
-	status, err := raw(t, s.Addr).Status(limited(t), s.Addr)
-	noError(t, err)
+	status := errtest.Must(raw(t, s.Addr).Status(limited(t), s.Addr))(t)
 	return status.Version < "3.5" // there was no 3.10
 }
 
@@ -113,10 +111,8 @@ func startClient(t *testing.T, url string, ttl time.Duration) *client {
 	c := &client{t: t, cmd: exec.Command(os.Args[0]), says: make(chan string, 2)}
 	c.cmd.Env = append(os.Environ(), clientURL+"="+url, clientTTL+"="+ttl.String())
 	c.cmd.Stderr = os.Stderr
-	out, err := c.cmd.StdoutPipe()
-	noError(t, err)
-	p, err := testserver.Begin(c.cmd)
-	noError(t, err)
+	out := errtest.Must(c.cmd.StdoutPipe())(t)
+	p := errtest.Must(testserver.Begin(c.cmd))(t)
 	t.Cleanup(p.Kill)
 	go c.listen(out)
 	return c

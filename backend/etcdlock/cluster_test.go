@@ -27,8 +27,7 @@ func TestALockOutlastsItsLeader(t *testing.T) {
 			c := etcdtest.StartCluster(t, 3, of)
 			ctx := limited(t)
 			a, b := open(t, "etcd://"+c.Endpoints(), interlock.TTL(20*time.Second)), open(t, "etcd://"+c.Endpoints(), interlock.TTL(20*time.Second))
-			held, err := a.Mutex("m").Acquire(ctx)
-			noError(t, err)
+			held := errtest.Must(a.Mutex("m").Acquire(ctx))(t)
 			got := make(chan error, 1)
 			go func() {
 				_, err := b.Mutex("m").Acquire(ctx)
@@ -66,8 +65,7 @@ func TestAMajorityThatComesBack(t *testing.T) {
 		c := etcdtest.StartCluster(t, 3, of)
 		ctx := limited(t)
 		a := open(t, "etcd://"+c.Endpoints(), interlock.TTL(3*time.Second))
-		held, err := a.Mutex("m").Acquire(ctx)
-		noError(t, err)
+		held := errtest.Must(a.Mutex("m").Acquire(ctx))(t)
 		away := c.Servers[:2]
 		for _, s := range away {
 			s.Kill()
@@ -78,8 +76,7 @@ func TestAMajorityThatComesBack(t *testing.T) {
 			t.Fatal("the holder goes on without a majority")
 		}
 		c.Restart(away...)
-		again, err := a.Mutex("m").Acquire(ctx)
-		noError(t, err)
+		again := errtest.Must(a.Mutex("m").Acquire(ctx))(t)
 		if again.Token() <= held.Token() {
 			t.Errorf("the token %d follows %d", again.Token(), held.Token())
 		}
@@ -102,8 +99,7 @@ func TestAMemberIsReplaced(t *testing.T) {
 		got := make(chan error, len(waiters))
 		for i := range holders {
 			name := fmt.Sprint("m", i)
-			lease, err := holders[i].Mutex(name).Acquire(ctx)
-			noError(t, err)
+			lease := errtest.Must(holders[i].Mutex(name).Acquire(ctx))(t)
 			held = append(held, lease)
 			go func() {
 				_, err := waiters[i].Mutex(name).Acquire(ctx)
@@ -143,8 +139,7 @@ func TestAHolderIsToldThatItsLeaseWasRevoked(t *testing.T) {
 	s := etcdtest.Start(t)
 	ctx := limited(t)
 	a := open(t, "etcd://"+s.Addr, interlock.TTL(10*time.Minute)) // its heartbeat is far
-	held, err := a.Mutex("m").Acquire(ctx)
-	noError(t, err)
+	held := errtest.Must(a.Mutex("m").Acquire(ctx))(t)
 	etcd := raw(t, s.Addr)
 	got, err := etcd.Get(ctx, "m/", clientv3.WithPrefix())
 	if err != nil || len(got.Kvs) != 1 {
@@ -159,8 +154,7 @@ func TestAHolderIsToldThatItsLeaseWasRevoked(t *testing.T) {
 	if !errors.Is(held.Err(), interlock.ErrLost) {
 		t.Errorf("it is told %v", held.Err())
 	}
-	again, err := a.Mutex("m").Acquire(ctx)
-	noError(t, err)
+	again := errtest.Must(a.Mutex("m").Acquire(ctx))(t)
 	noError(t, again.Release())
 }
 
@@ -171,8 +165,7 @@ func TestCompactionLeavesNoWaiterBehind(t *testing.T) {
 	proxy := etcdtest.NewProxy(t, s.Addr)
 	ctx := limited(t)
 	a, b := open(t, "etcd://"+s.Addr), open(t, "etcd://"+proxy.Addr, interlock.TTL(10*time.Minute))
-	held, err := a.Mutex("m").Acquire(ctx)
-	noError(t, err)
+	held := errtest.Must(a.Mutex("m").Acquire(ctx))(t)
 	got := make(chan error, 1)
 	go func() {
 		_, err := b.Mutex("m").Acquire(ctx)
@@ -188,8 +181,7 @@ func TestCompactionLeavesNoWaiterBehind(t *testing.T) {
 	etcd := raw(t, s.Addr)
 	var last int64
 	for range 5 {
-		r, err := etcd.Put(ctx, "x", "y")
-		noError(t, err)
+		r := errtest.Must(etcd.Put(ctx, "x", "y"))(t)
 		last = r.Header.Revision
 	}
 	errtest.Must(etcd.Compact(ctx, last, clientv3.WithCompactPhysical()))(t)
@@ -203,14 +195,11 @@ func TestStands(t *testing.T) {
 	s := etcdtest.Start(t)
 	ctx := limited(t)
 	a := open(t, "etcd://"+s.Addr+"/app")
-	lease, err := a.Mutex("m").Acquire(ctx)
-	noError(t, err)
+	lease := errtest.Must(a.Mutex("m").Acquire(ctx))(t)
 	etcd := raw(t, s.Addr)
-	stands, err := etcdlock.Stands(ctx, etcd, "m", lease.ID(), etcdlock.Namespace("app"))
-	noError(t, err)
+	stands := errtest.Must(etcdlock.Stands(ctx, etcd, "m", lease.ID(), etcdlock.Namespace("app")))(t)
 	write := func() bool {
-		r, err := etcd.Txn(ctx).If(stands).Then(clientv3.OpPut("data", "x")).Commit()
-		noError(t, err)
+		r := errtest.Must(etcd.Txn(ctx).If(stands).Then(clientv3.OpPut("data", "x")).Commit())(t)
 		return r.Succeeded
 	}
 	if !write() {

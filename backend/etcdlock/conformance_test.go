@@ -120,8 +120,7 @@ func TestWhoHasNoRights(t *testing.T) {
 
 // damages are garbage in all keys of a name.
 func damages(t testing.TB, addr, namespace, name string) (all []drivertest.Damage) {
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{addr}, Logger: zap.NewNop()})
-	noError(t, err)
+	client := errtest.Must(clientv3.New(clientv3.Config{Endpoints: []string{addr}, Logger: zap.NewNop()}))(t)
 	t.Cleanup(func() { _ = client.Close() })
 	put := func(key, value string) error {
 		lease, err := client.Grant(t.Context(), 60)

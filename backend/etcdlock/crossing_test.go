@@ -13,6 +13,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/etcdtest"
 )
 
@@ -33,8 +34,7 @@ func TestManyLocksAtTheSameTime(t *testing.T) {
 		var all sync.WaitGroup
 		var open []*interlock.Client
 		for range clients {
-			c, err := interlock.Open(ctx, "etcd://"+s.Addr, interlock.TTL(20*time.Second))
-			noError(t, err)
+			c := errtest.Must(interlock.Open(ctx, "etcd://"+s.Addr, interlock.TTL(20*time.Second)))(t)
 			open = append(open, c)
 			for range goroutines {
 				all.Go(func() {
@@ -81,8 +81,7 @@ func TestManyLocksAtTheSameTime(t *testing.T) {
 		for _, c := range open {
 			noError(t, c.Close())
 		}
-		got, err := raw(t, s.Addr).Get(ctx, "", clientv3.WithPrefix(), clientv3.WithKeysOnly())
-		noError(t, err)
+		got := errtest.Must(raw(t, s.Addr).Get(ctx, "", clientv3.WithPrefix(), clientv3.WithKeysOnly()))(t)
 		for _, kv := range got.Kvs {
 			if !strings.HasPrefix(string(kv.Key), "{tombstone}/") || kv.Lease == 0 {
 				t.Errorf("%s is left behind", kv.Key)

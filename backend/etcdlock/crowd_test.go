@@ -52,13 +52,10 @@ func newCrowd(t *testing.T, n int, endpoints ...string) *crowd {
 	c := &crowd{t: t, ctx: ctx}
 	var sessions []driver.Session
 	for range 5 {
-		client, err := clientv3.New(clientv3.Config{Endpoints: endpoints, Logger: zap.NewNop(), DialOptions: []grpc.DialOption{grpc.WithStatsHandler(c)}})
-		noError(t, err)
-		d, err := etcdlock.New(ctx, client)
-		noError(t, err)
+		client := errtest.Must(clientv3.New(clientv3.Config{Endpoints: endpoints, Logger: zap.NewNop(), DialOptions: []grpc.DialOption{grpc.WithStatsHandler(c)}}))(t)
+		d := errtest.Must(etcdlock.New(ctx, client))(t)
 		t.Cleanup(func() { _ = ownClient{d, client}.Close() })
-		s, err := d.Open(ctx, driver.SessionOptions{TTL: 10 * time.Minute})
-		noError(t, err)
+		s := errtest.Must(d.Open(ctx, driver.SessionOptions{TTL: 10 * time.Minute}))(t)
 		c.drivers, sessions = append(c.drivers, d), append(sessions, s)
 	}
 	for i := range n + 1 {
@@ -204,8 +201,7 @@ func TestADisturbedCrowdIsServed(t *testing.T) {
 		servers.Restart(leader)
 		servers.Leader()
 		etcd := raw(t, endpoints...)
-		now, err := etcd.Get(c.ctx, "x")
-		noError(t, err)
+		now := errtest.Must(etcd.Get(c.ctx, "x"))(t)
 		errtest.Must(etcd.Compact(c.ctx, now.Header.Revision, clientv3.WithCompactPhysical()))(t)
 		servers.Restart(servers.Others(servers.Leader())[0])
 		served()

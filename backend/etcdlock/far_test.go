@@ -200,8 +200,7 @@ func TestAShortQueueAboveALongOneIsShort(t *testing.T) {
 	holder, waiter := mutex(begun(t, s)), mutex(begun(t, s))
 	errtest.Must(s.Join(t.Context(), holder))(t)
 	for _, waiter.Retry = range []bool{false, true} {
-		st, err := s.Join(t.Context(), waiter)
-		noError(t, err)
+		st := errtest.Must(s.Join(t.Context(), waiter))(t)
 		key, created := s.watches.blocker(exchange.Ref{Queue: "q", ID: waiter.ID, Tag: st.Tag})
 		if key != s.seat(holder.Session, "q", holder.ID) || created == 0 {
 			t.Errorf("repeated=%v: it watches %s, created at %d", waiter.Retry, key, created)
@@ -284,8 +283,7 @@ func TestAVeryLongLineIsServedInItsOrder(t *testing.T) {
 			d := exchange.New(s, exchange.NewMailbox())
 			t.Cleanup(func() { _ = d.Close() })
 			for range 3 {
-				o, err := d.Open(ctx, driver.SessionOptions{TTL: 5 * time.Minute})
-				noError(t, err)
+				o := errtest.Must(d.Open(ctx, driver.SessionOptions{TTL: 5 * time.Minute}))(t)
 				sessions = append(sessions, o)
 			}
 		}

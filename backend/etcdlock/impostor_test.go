@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/etcdtest"
 )
 
@@ -53,8 +54,7 @@ func newImpostor(t *testing.T, of *etcdtest.Server) *impostor {
 	server, err := grpc.NewClient("passthrough:///"+of.Addr, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(asIs{})))
 	noError(t, err)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	noError(t, err)
+	listener := errtest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	i := &impostor{addr: listener.Addr().String(), server: server}
 	s := grpc.NewServer(grpc.ForceServerCodecV2(asIs{}), grpc.UnknownServiceHandler(i.answer))
 	go func() { _ = s.Serve(listener) }()
@@ -278,10 +278,8 @@ func TestNoAnswerEndsTheProgram(t *testing.T) {
 			honest := open(t, "etcd://"+s.Addr+within)
 			client, other := open(t, url, interlock.TTL(9*time.Second)), open(t, url, interlock.TTL(9*time.Second))
 			ctx := limited(t)
-			held, err := client.Mutex("held").Acquire(ctx)
-			noError(t, err)
-			first, err := honest.Mutex("later").Acquire(ctx)
-			noError(t, err)
+			held := errtest.Must(client.Mutex("held").Acquire(ctx))(t)
+			first := errtest.Must(honest.Mutex("later").Acquire(ctx))(t)
 			waits := make(chan error, 1)
 			go func() {
 				ctx, cancel := context.WithTimeout(ctx, 3*time.Second)

@@ -33,16 +33,14 @@ func limited(t *testing.T) context.Context {
 
 func raw(t *testing.T, endpoints ...string) *clientv3.Client {
 	t.Helper()
-	c, err := clientv3.New(clientv3.Config{Endpoints: endpoints, Logger: zap.NewNop()})
-	noError(t, err)
+	c := errtest.Must(clientv3.New(clientv3.Config{Endpoints: endpoints, Logger: zap.NewNop()}))(t)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
 
 func open(t *testing.T, url string, opts ...interlock.ClientOption) *interlock.Client {
 	t.Helper()
-	c, err := interlock.Open(limited(t), url, append([]interlock.ClientOption{interlock.TTL(5 * time.Second)}, opts...)...)
-	noError(t, err)
+	c := errtest.Must(interlock.Open(limited(t), url, append([]interlock.ClientOption{interlock.TTL(5 * time.Second)}, opts...)...))(t)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
@@ -95,8 +93,7 @@ func TestOneAtATimeWithOtherPrograms(t *testing.T) {
 		ours := open(t, "etcd://"+s.Addr).Mutex(name)
 		run("Interlock", func() error { return ours.Do(ctx, func(context.Context) error { return c.add() }) })
 
-		session, err := concurrency.NewSession(raw(t, s.Addr))
-		noError(t, err)
+		session := errtest.Must(concurrency.NewSession(raw(t, s.Addr)))(t)
 		theirs := concurrency.NewMutex(session, name)
 		run("concurrency", func() error {
 			if err := theirs.Lock(ctx); err != nil {
@@ -126,11 +123,9 @@ func TestOneLeaderWithOtherPrograms(t *testing.T) {
 	s := etcdtest.Start(t)
 	ctx := limited(t)
 	ours := open(t, "etcd://"+s.Addr).Election("leader")
-	lease, err := ours.Campaign(ctx, "our value")
-	noError(t, err)
+	lease := errtest.Must(ours.Campaign(ctx, "our value"))(t)
 
-	session, err := concurrency.NewSession(raw(t, s.Addr))
-	noError(t, err)
+	session := errtest.Must(concurrency.NewSession(raw(t, s.Addr)))(t)
 	theirs := concurrency.NewElection(session, "leader")
 	if got, err := theirs.Leader(ctx); err != nil || !strings.HasPrefix(string(got.Kvs[0].Value), "our value\x00") {
 		t.Fatalf("package concurrency sees %v, %v", got, err)
@@ -201,8 +196,7 @@ func TestALockBelowAnotherOneIsAnother(t *testing.T) {
 		_, err := a.Mutex(fmt.Sprintf("foo/%d", i)).Acquire(ctx)
 		noError(t, err)
 	}
-	lease, err := a.Mutex("free").Acquire(ctx)
-	noError(t, err)
+	lease := errtest.Must(a.Mutex("free").Acquire(ctx))(t)
 	got := make(chan error, 1)
 	go func() {
 		_, err := b.Mutex("free").Acquire(ctx)

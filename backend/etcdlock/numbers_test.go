@@ -144,8 +144,7 @@ func TestAKeyThatCannotBeReadFailsNoHeartbeat(t *testing.T) {
 	held.Queue, next.Queue = "m", "m"
 	var refs []*exchange.Ref
 	for _, j := range []exchange.Join{held, next} {
-		st, err := p.s.Join(t.Context(), j)
-		noError(t, err)
+		st := errtest.Must(p.s.Join(t.Context(), j))(t)
 		refs = append(refs, &exchange.Ref{Queue: "m", ID: j.ID, Tag: st.Tag})
 	}
 	for _, queue := range []string{"q", "m", ""} {
@@ -198,8 +197,7 @@ func TestWhoHasNotAllPermitsEndsNothing(t *testing.T) {
 	p := newPermits(t)
 	first := p.join(2, 2, exchange.Held)
 	j := p.request(2, 2) // it is not Robust
-	st, err := p.s.Join(t.Context(), j)
-	noError(t, err)
+	st := errtest.Must(p.s.Join(t.Context(), j))(t)
 	second := &exchange.Ref{Queue: "q", ID: j.ID, Tag: st.Tag}
 	p.force(first)
 	p.is(exchange.Held, second)

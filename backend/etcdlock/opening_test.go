@@ -26,7 +26,6 @@ func TestAClientIsOpenedWhileTheLeaderChanges(t *testing.T) {
 		url += s.Addr
 	}
 	leader.Kill()
-	client, err := interlock.Open(ctx, "etcd://"+url)
-	noError(t, err)
+	client := errtest.Must(interlock.Open(ctx, "etcd://"+url))(t)
 	errtest.Is(t, client.Close(), nil)
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/etcdtest"
 )
 
@@ -15,14 +16,12 @@ func TestAMuteServerKeepsNoLostLock(t *testing.T) {
 	s := etcdtest.Start(t)
 	proxy := etcdtest.NewProxy(t, s.Addr)
 	const ttl = 4 * time.Second
-	lease, err := open(t, "etcd://"+proxy.Addr, interlock.TTL(ttl)).Mutex("m").Acquire(limited(t))
-	noError(t, err)
+	lease := errtest.Must(open(t, "etcd://"+proxy.Addr, interlock.TTL(ttl)).Mutex("m").Acquire(limited(t)))(t)
 	next := open(t, "etcd://"+s.Addr, interlock.TTL(ttl))
 	proxy.Late()
 	t.Cleanup(proxy.Resume)
 	began := time.Now()
-	got, err := next.Mutex("m").Acquire(limited(t))
-	noError(t, err)
+	got := errtest.Must(next.Mutex("m").Acquire(limited(t)))(t)
 	took := time.Since(began)
 	if lease.Err() == nil {
 		t.Error("the holder was not told")
@@ -41,8 +40,7 @@ func TestARefusedConnectionIsTriedAgainInTime(t *testing.T) {
 	proxy := etcdtest.NewProxy(t, s.Addr)
 	const ttl = 6 * time.Second
 	hold := func(url, name string) *interlock.Lease {
-		lease, err := open(t, url, interlock.TTL(ttl)).Mutex(name).Acquire(limited(t))
-		noError(t, err)
+		lease := errtest.Must(open(t, url, interlock.TTL(ttl)).Mutex(name).Acquire(limited(t)))(t)
 		return lease
 	}
 	control := hold("etcd://"+s.Addr, "control")

@@ -20,8 +20,7 @@ func TestPermitsThatChangeAllTheTime(t *testing.T) {
 	defer cancel()
 	var clients []*interlock.Client
 	for range 3 {
-		c, err := interlock.Open(ctx, "etcd://"+s.Addr+"?ttl=1m")
-		noError(t, err)
+		c := errtest.Must(interlock.Open(ctx, "etcd://"+s.Addr+"?ttl=1m"))(t)
 		defer c.Close()
 		clients = append(clients, c)
 	}

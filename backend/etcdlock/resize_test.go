@@ -454,8 +454,7 @@ func TestANumberAndAFloorAreKeptBesideEachOther(t *testing.T) {
 	}
 	p.shows(2)
 	p.resize(3)
-	all, err := p.s.client.Get(t.Context(), p.s.floor("q"))
-	noError(t, err)
+	all := errtest.Must(p.s.client.Get(t.Context(), p.s.floor("q")))(t)
 	var known []struct {
 		After int64
 		Add   uint64

@@ -24,10 +24,8 @@ var noError = errtest.None
 // storeTo is the store of a client, without what package exchange does for it.
 func storeTo(t *testing.T, s *etcdtest.Server, opts ...grpc.DialOption) *store {
 	t.Helper()
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{s.Addr}, Logger: zap.NewNop(), DialOptions: opts})
-	noError(t, err)
-	st, err := newStore(client, config{}, true)
-	noError(t, err)
+	client := errtest.Must(clientv3.New(clientv3.Config{Endpoints: []string{s.Addr}, Logger: zap.NewNop(), DialOptions: opts}))(t)
+	st := errtest.Must(newStore(client, config{}, true))(t)
 	t.Cleanup(st.Close)
 	return st
 }
@@ -136,15 +134,13 @@ func TestWhoIsBehindAWaiterThatGivesUpWaits(t *testing.T) {
 	var refs []exchange.Ref
 	for range 6 {
 		j := mutex(o)
-		st, err := s.Join(ctx, j)
-		noError(t, err)
+		st := errtest.Must(s.Join(ctx, j))(t)
 		refs = append(refs, exchange.Ref{Queue: "q", ID: j.ID, Tag: st.Tag})
 	}
 	look := func(i int) (st exchange.Status, exchanges uint64) {
 		t.Helper()
 		before := s.Exchanges()
-		all, err := s.Look(ctx, o, refs[i:i+1])
-		noError(t, err)
+		all := errtest.Must(s.Look(ctx, o, refs[i:i+1]))(t)
 		refs[i].Tag = all[0].Tag
 		return all[0], s.Exchanges() - before
 	}
@@ -395,8 +391,7 @@ func TestALateJoinBesideItsSeatMakesNoSecondTicket(t *testing.T) {
 	o := begun(t, s)
 	first, second := mutex(o), mutex(o)
 	first.ID, second.ID = "0"+first.ID[1:], "0"+second.ID[1:]
-	st, err := s.Join(ctx, first)
-	noError(t, err)
+	st := errtest.Must(s.Join(ctx, first))(t)
 	late := &lateTxn{KV: s.kv, late: 1} // it is known that the seat is taken
 	s.kv = late
 	if _, err := s.Join(ctx, second); !errors.Is(err, errLate) {
@@ -459,8 +454,7 @@ func TestATicketThatIsRemovedWhileItJoinsIsNotHeld(t *testing.T) {
 	var refs []exchange.Ref
 	for range perJoin + 1 { // so many that its Join takes two
 		j := mk()
-		st, err := s.Join(ctx, j)
-		noError(t, err)
+		st := errtest.Must(s.Join(ctx, j))(t)
 		refs = append(refs, exchange.Ref{Queue: "q", ID: j.ID, Tag: st.Tag})
 	}
 	x, y := mk(), mk()
@@ -577,15 +571,13 @@ func TestNobodyTrustsTheWatchOfAnEarlierTicket(t *testing.T) {
 			var refs []exchange.Ref
 			join := func(j exchange.Join) exchange.State {
 				t.Helper()
-				st, err := s.Join(ctx, j)
-				noError(t, err)
+				st := errtest.Must(s.Join(ctx, j))(t)
 				o, refs = append(o, j.Session), append(refs, exchange.Ref{Queue: "q", ID: j.ID, Tag: st.Tag})
 				return st.State
 			}
 			look := func(i int) exchange.State {
 				t.Helper()
-				all, err := s.Look(ctx, o[i], refs[i:i+1])
-				noError(t, err)
+				all := errtest.Must(s.Look(ctx, o[i], refs[i:i+1]))(t)
 				refs[i].Tag = all[0].Tag
 				return all[0].State
 			}
@@ -763,8 +755,7 @@ func TestAWaiterLooksIfTheOneInFrontWasGrantedBeforeItsWatch(t *testing.T) {
 	for range 4 {
 		j := mutex(o)
 		j.Kind, j.Capacity, j.Robust = driver.Semaphore, 2, false
-		st, err := s.Join(ctx, j)
-		noError(t, err)
+		st := errtest.Must(s.Join(ctx, j))(t)
 		refs = append(refs, exchange.Ref{Queue: "q", ID: j.ID, Tag: st.Tag})
 	}
 	errtest.Must(s.Leave(ctx, exchange.Leave{Ref: refs[0], Session: o, Clean: true}))(t)
@@ -795,8 +786,7 @@ func TestAWaiterThatIsEvictedAsItIsGrantedIsEvictedAsAHolder(t *testing.T) {
 	for range 3 {
 		j := mutex(o)
 		j.Robust = false
-		st, err := s.Join(ctx, j)
-		noError(t, err)
+		st := errtest.Must(s.Join(ctx, j))(t)
 		refs = append(refs, exchange.Ref{Queue: "q", ID: j.ID, Tag: st.Tag})
 	}
 	kv := s.kv
@@ -830,8 +820,7 @@ func TestTokensAreRaisedBehindKeysOfQueuesBelow(t *testing.T) {
 	}
 	noError(t, s.Raise(t.Context(), "q", 1000000))
 	errtest.Must(s.Leave(t.Context(), exchange.Leave{Session: o, Ref: exchange.Ref{Queue: "q", ID: first.ID}, Clean: true}))(t)
-	all, err := s.Look(t.Context(), o, []exchange.Ref{{Queue: "q", ID: second.ID}})
-	noError(t, err)
+	all := errtest.Must(s.Look(t.Context(), o, []exchange.Ref{{Queue: "q", ID: second.ID}}))(t)
 	if all[0].State != exchange.Held || all[0].Token <= 1000000 {
 		t.Errorf("after a floor of 1000000: %+v", all[0])
 	}
@@ -851,8 +840,7 @@ func below(t *testing.T, s *store, o exchange.Session) {
 // stateOf looks at a ticket.
 func stateOf(t *testing.T, s *store, o exchange.Session, ref *exchange.Ref) exchange.State {
 	t.Helper()
-	found, err := s.Look(t.Context(), o, []exchange.Ref{*ref})
-	noError(t, err)
+	found := errtest.Must(s.Look(t.Context(), o, []exchange.Ref{*ref}))(t)
 	ref.Tag = found[0].Tag
 	return found[0].State
 }

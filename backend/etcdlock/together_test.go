@@ -283,8 +283,7 @@ func TestTogetherAUserNeedsItsRights(t *testing.T) {
 		} {
 			server.Ctl(strings.Fields(c)...)
 		}
-		client, err := clientv3.New(clientv3.Config{Endpoints: []string{server.Addr}, Logger: zap.NewNop(), Username: "app", Password: "secret"})
-		noError(t, err)
+		client := errtest.Must(clientv3.New(clientv3.Config{Endpoints: []string{server.Addr}, Logger: zap.NewNop(), Username: "app", Password: "secret"}))(t)
 		s, err := newStore(client, config{}, true)
 		noError(t, err)
 		t.Cleanup(s.Close)
@@ -433,8 +432,7 @@ func TestALostReplyIsAskedForAgainByAllWhoShareIt(t *testing.T) {
 	o, other := begun(t, s), begun(t, s)
 	held, free, behind := mutex(o), mutex(o), mutex(o)
 	held.Queue, free.Queue, behind.Queue = "held", "free", "behind"
-	first, err := s.Join(ctx, held)
-	noError(t, err)
+	first := errtest.Must(s.Join(ctx, held))(t)
 	inFront := mutex(other)
 	inFront.Queue = behind.Queue
 	if st, err := s.Join(ctx, inFront); err != nil || st.State != exchange.Held {

@@ -25,11 +25,9 @@ func handsOver(t *testing.T, one, other driver.Driver, queue string) {
 	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(time.Minute))
 	defer cancel()
 	o := driver.SessionOptions{TTL: 10 * time.Minute}
-	a, err := one.Open(ctx, o)
-	noError(t, err)
+	a := errtest.Must(one.Open(ctx, o))(t)
 	defer a.Close(ctx)
-	b, err := other.Open(ctx, o)
-	noError(t, err)
+	b := errtest.Must(other.Open(ctx, o))(t)
 	defer b.Close(ctx)
 	for n := range 2 { // the second time it listens from the beginning
 		held, err := a.Join(ctx, mutex(queue, 2*n+1))
@@ -72,8 +70,7 @@ func TestUserWithFewRights(t *testing.T) {
 	if err == nil || !driver.IsPermanent(err) || !strings.Contains(err.Error(), "rights") {
 		t.Fatalf("got %v, want what is missing", err)
 	}
-	script, err := mysqllock.Script(mysqllock.DefaultTablePrefix)
-	noError(t, err)
+	script := errtest.Must(mysqllock.Script(mysqllock.DefaultTablePrefix))(t)
 	s.Do(script)
 	handsOver(t, opened(t, few), opened(t, few), "few")
 }
@@ -132,13 +129,10 @@ func TestOwnPool(t *testing.T) {
 	t.Parallel()
 	s := mysqltest.Start(t)
 	for _, options := range []string{"", "?interpolateParams=true&parseTime=true&clientFoundRows=true"} {
-		db, err := sql.Open("mysql", s.DSN()+options)
-		noError(t, err)
+		db := errtest.Must(sql.Open("mysql", s.DSN()+options))(t)
 		defer db.Close()
-		one, err := mysqllock.New(t.Context(), db, mysqllock.TablePrefix("own_"))
-		noError(t, err)
-		other, err := mysqllock.New(t.Context(), db, mysqllock.TablePrefix("own_"))
-		noError(t, err)
+		one := errtest.Must(mysqllock.New(t.Context(), db, mysqllock.TablePrefix("own_")))(t)
+		other := errtest.Must(mysqllock.New(t.Context(), db, mysqllock.TablePrefix("own_")))(t)
 		handsOver(t, one, other, "own"+options)
 		one.Close()
 		other.Close()
@@ -149,8 +143,7 @@ func TestOwnPool(t *testing.T) {
 		dirty = "transaction_isolation"
 	}
 	for options, want := range map[string]string{"?autocommit=0": "autocommit=1", "?" + dirty + "=%27READ-UNCOMMITTED%27": dirty + "='READ-COMMITTED'"} {
-		db, err := sql.Open("mysql", s.DSN()+options)
-		noError(t, err)
+		db := errtest.Must(sql.Open("mysql", s.DSN()+options))(t)
 		defer db.Close()
 		if _, err := mysqllock.New(t.Context(), db); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want what to add", options, err)
@@ -252,8 +245,7 @@ func TestTooManyConnections(t *testing.T) {
 	t.Parallel()
 	s := mysqltest.Start(t)
 	s.Do("ALTER USER app WITH MAX_USER_CONNECTIONS 1")
-	conn, err := sql.Open("mysql", s.DSN())
-	noError(t, err)
+	conn := errtest.Must(sql.Open("mysql", s.DSN()))(t)
 	t.Cleanup(func() { _ = conn.Close() })
 	noError(t, conn.PingContext(t.Context()))
 	d, err := open(t.Context(), s.URL())
@@ -273,10 +265,8 @@ func TestPrefixWithADollar(t *testing.T) {
 		"script": func(prefix string) (string, error) { return mysqllock.Script(prefix) },
 		"grants": func(prefix string) (string, error) { return mysqllock.Grants(prefix, "app") },
 	} {
-		plain, err := of("plain_")
-		noError(t, err)
-		got, err := of("a$1_")
-		noError(t, err)
+		plain := errtest.Must(of("plain_"))(t)
+		got := errtest.Must(of("a$1_"))(t)
 		if plain == "" || got != strings.ReplaceAll(plain, "plain_", "a$1_") {
 			t.Errorf("%s: it is another one with a dollar:\n%s", name, got)
 		}

@@ -22,10 +22,8 @@ func TestWhoGivesUpTakesNoConnection(t *testing.T) {
 	s := mysqltest.Start(t)
 	const most = 8
 	_, one := session(t, s.URL()+fmt.Sprint("?max_connections=", most))
-	other, err := one.Join(t.Context(), mutex("other", 1))
-	noError(t, err)
-	first, err := one.Join(t.Context(), mutex("q", 2))
-	noError(t, err)
+	other := errtest.Must(one.Join(t.Context(), mutex("other", 1)))(t)
+	first := errtest.Must(one.Join(t.Context(), mutex("q", 2)))(t)
 	unlock := locked(t, s, "q")
 	peak := 0
 	for n := range 30 {
@@ -69,8 +67,7 @@ func TestAReleaseDoesNotQueueBehindACrowd(t *testing.T) {
 	const clients, joins = 3, 2
 	s := mysqltest.Start(t)
 	_, holder := session(t, s.URL())
-	held, err := holder.Join(t.Context(), mutex("q", 1))
-	noError(t, err)
+	held := errtest.Must(holder.Join(t.Context(), mutex("q", 1)))(t)
 	type waiter struct {
 		driver.Session
 		stands driver.Ticket
@@ -78,8 +75,7 @@ func TestAReleaseDoesNotQueueBehindACrowd(t *testing.T) {
 	var crowd []waiter
 	for i := range clients {
 		_, in := session(t, apart(s.URL(), i))
-		stands, err := in.Join(t.Context(), mutex("q", 10+i))
-		noError(t, err)
+		stands := errtest.Must(in.Join(t.Context(), mutex("q", 10+i)))(t)
 		crowd = append(crowd, waiter{in, stands})
 	}
 	unlock := locked(t, s, "q")

@@ -80,8 +80,7 @@ func TestKilledServerThatForgets(t *testing.T) {
 		s.Restart()
 	})
 	// Tickets whose release was forgotten are in the way of nobody.
-	c, err := interlock.Open(t.Context(), s.URL())
-	noError(t, err)
+	c := errtest.Must(interlock.Open(t.Context(), s.URL()))(t)
 	defer c.Close()
 	for i := range 2 {
 		noError(t, c.Mutex(fmt.Sprint("chaos/", i)).Do(t.Context(), func(context.Context) error { return nil }))
@@ -98,8 +97,7 @@ func TestServerThatDoesNotWaitForItsBinaryLog(t *testing.T) {
 	for _, waits := range []string{"0", "1"} {
 		s := mysqltest.Start(t, mysqltest.Config("log_bin", "binlog"), mysqltest.Config("server_id", "1"), mysqltest.Config("sync_binlog", waits))
 		d := opened(t, s.URL())
-		a, err := d.Open(t.Context(), driver.SessionOptions{TTL: time.Hour})
-		noError(t, err)
+		a := errtest.Must(d.Open(t.Context(), driver.SessionOptions{TTL: time.Hour}))(t)
 		r := driver.Request{ID: exchange.NewID(), Queue: "q", Kind: driver.Mutex, Units: 1, Capacity: 1}
 		held, err := a.Join(t.Context(), r)
 		if err != nil || !held.Held {
@@ -122,8 +120,7 @@ func TestServerThatDoesNotWaitForItsBinaryLog(t *testing.T) {
 		if !errors.Is(err, driver.ErrSession) {
 			t.Errorf("sync_binlog = 0: the holder's session goes on: %+v, %v", kept, err)
 		}
-		b, err := d.Open(t.Context(), driver.SessionOptions{TTL: time.Hour})
-		noError(t, err)
+		b := errtest.Must(d.Open(t.Context(), driver.SessionOptions{TTL: time.Hour}))(t)
 		r.ID, r.NoWait = exchange.NewID(), true
 		if got, err := b.Join(t.Context(), r); !errors.Is(err, driver.ErrBusy) {
 			t.Errorf("sync_binlog = 0: granted at once: %+v, %v", got, err)

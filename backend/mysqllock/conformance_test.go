@@ -129,8 +129,7 @@ func empty(t testing.TB, s *mysqltest.Server, prefix string) {
 
 // loseNews has the procedure that reads news throw them away.
 func loseNews(t testing.TB, s *mysqltest.Server, prefix string) (resume func()) {
-	all, err := mysqllock.Schema(prefix)
-	noError(t, err)
+	all := errtest.Must(mysqllock.Schema(prefix))(t)
 	park := ""
 	for _, statement := range all {
 		if strings.Contains(statement, "PROCEDURE "+prefix+"v3_park(") {
@@ -149,8 +148,7 @@ func loseNews(t testing.TB, s *mysqltest.Server, prefix string) (resume func()) 
 
 // damages are what can be written into each column of the rows of a name.
 func damages(t testing.TB, s *mysqltest.Server, prefix, name string) (all []drivertest.Damage) {
-	db, err := sql.Open("mysql", mysqltest.User+":"+mysqltest.Password+"@tcp("+s.Addr+")/locks")
-	noError(t, err)
+	db := errtest.Must(sql.Open("mysql", mysqltest.User+":"+mysqltest.Password+"@tcp("+s.Addr+")/locks"))(t)
 	t.Cleanup(func() { db.Close() })
 	where := map[string]string{
 		"queues": "name = '" + name + "'", "tickets": "queue = (SELECT no FROM " + prefix + "queues WHERE name = '" + name + "')", "cells": "name = '" + name + "'",

@@ -25,11 +25,9 @@ func apart(url string, n int) string { return fmt.Sprintf("%s?dial_timeout=%dms"
 // session opens a driver and a session that lasts as long as the test.
 func session(t *testing.T, url string) (driver.Driver, *driver.Opened) {
 	t.Helper()
-	d, err := open(t.Context(), url)
-	noError(t, err)
+	d := errtest.Must(open(t.Context(), url))(t)
 	t.Cleanup(func() { d.Close() })
-	s, err := d.Open(t.Context(), driver.SessionOptions{TTL: 20 * time.Minute, Owner: "test"})
-	noError(t, err)
+	s := errtest.Must(d.Open(t.Context(), driver.SessionOptions{TTL: 20 * time.Minute, Owner: "test"}))(t)
 	return d, s
 }
 
@@ -121,8 +119,7 @@ func TestWaitingAsksNothing(t *testing.T) {
 	quiet()
 	beats()
 	beat := float64(asked()-now) / clients
-	second, err := sessions[0].Join(ctx, mutex("quiet", clients+2))
-	noError(t, err)
+	second := errtest.Must(sessions[0].Join(ctx, mutex("quiet", clients+2)))(t)
 	now = asked()
 	errtest.Must(sessions[0].Renew(ctx, []driver.Ticket{tickets[0], second}))(t)
 	if n := asked() - now; n > 2 {
@@ -156,8 +153,7 @@ func TestCostIsFlat(t *testing.T) {
 		t.Helper()
 		queue := fmt.Sprint("flat/", tickets)
 		join := func(n int) driver.Ticket {
-			tk, err := one.Join(t.Context(), mutex(queue, tickets*1000+n))
-			noError(t, err)
+			tk := errtest.Must(one.Join(t.Context(), mutex(queue, tickets*1000+n)))(t)
 			return tk
 		}
 		known := []driver.Ticket{join(1)}

@@ -28,8 +28,7 @@ func without(t *testing.T, s *mysqltest.Server, last int, cuts func(answer int) 
 			return testserver.Passed{Bytes: read}
 		}
 	}
-	p, err := testserver.RunProxy(s.Addr, testserver.ProxyOptions{Filters: filters})
-	noError(t, err)
+	p := errtest.Must(testserver.RunProxy(s.Addr, testserver.ProxyOptions{Filters: filters}))(t)
 	t.Cleanup(p.Close)
 	return strings.Replace(s.URL(), s.Addr, p.Addr, 1)
 }
@@ -81,8 +80,7 @@ func TestConnectionsWithoutTheEndOfAnAnswer(t *testing.T) {
 	t.Parallel()
 	s := mysqltest.Start(t)
 	var on atomic.Bool
-	d, err := open(t.Context(), without(t, s, 5, func(int) bool { return on.Load() }))
-	noError(t, err)
+	d := errtest.Must(open(t.Context(), without(t, s, 5, func(int) bool { return on.Load() })))(t)
 	on.Store(true)
 	var all sync.WaitGroup
 	for n := range 20 {

@@ -10,6 +10,7 @@ import (
 	"github.com/interlock-go/interlock/backend/mysqllock"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/doctor/doctortest"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/mysqltest"
 )
 
@@ -24,8 +25,7 @@ func TestDoctorNamesEachRightThatIsMissing(t *testing.T) {
 	// fails makes sure that a check fails, and that what the doctor names grants all that is needed.
 	fails := func(url, user string) {
 		t.Helper()
-		grants, err := mysqllock.Grants(mysqllock.DefaultTablePrefix, user)
-		noError(t, err)
+		grants := errtest.Must(mysqllock.Grants(mysqllock.DefaultTablePrefix, user))(t)
 		r, _ := doctortest.Consult(t, url)
 		if !strings.Contains(fmt.Sprint(r.All), "interlock admin schema --only-grants --grant ") {
 			t.Errorf("the doctor says %+v", r.All)
@@ -77,8 +77,7 @@ func TestDoctorOfTablesThatAreMissing(t *testing.T) {
 	if refused == nil {
 		t.Error("it can be opened")
 	}
-	script, err := mysqllock.Script("printed_", "few")
-	noError(t, err)
+	script := errtest.Must(mysqllock.Script("printed_", "few"))(t)
 	s.Do(script)
 	if r, refused = doctortest.Consult(t, url+"?table_prefix=printed_"); refused != nil {
 		t.Error(refused)

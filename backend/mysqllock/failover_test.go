@@ -9,6 +9,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/mysqltest"
 	"github.com/interlock-go/interlock/internal/takeover"
 )
@@ -101,8 +102,7 @@ func TestAFailoverRepeatsNoToken(t *testing.T) {
 			raise(1 << 49)
 			raise(1 << 48)
 		case "raised/waiting":
-			front, err := one.Join(ctx, g.request())
-			noError(t, err)
+			front := errtest.Must(one.Join(ctx, g.request()))(t)
 			g.note("before the raise", front)
 			next, err := one.Join(ctx, g.request())
 			noError(t, err)

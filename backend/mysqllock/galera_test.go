@@ -10,6 +10,7 @@ import (
 	"github.com/interlock-go/interlock/backend/mysqllock"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/doctor/doctortest"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/mysqltest"
 	"github.com/interlock-go/interlock/internal/testserver"
 )
@@ -38,18 +39,15 @@ func TestGalera(t *testing.T) {
 	}
 	_, err = open(t.Context(), s.URL())
 	refused(err)
-	u, err := driver.ParseURL(s.URL())
-	noError(t, err)
-	all, err := driver.ExamineURL(t.Context(), u)
-	noError(t, err)
+	u := errtest.Must(driver.ParseURL(s.URL()))(t)
+	all := errtest.Must(driver.ExamineURL(t.Context(), u))(t)
 	doctortest.Report{T: t, All: all}.Has("cluster", driver.Fail, "Galera", "galera=one-node")
 	db, err := sql.Open("mysql", s.DSN())
 	noError(t, err)
 	defer db.Close()
 	_, err = mysqllock.New(t.Context(), db)
 	refused(err)
-	own, err := mysqllock.New(t.Context(), db, mysqllock.OneNode())
-	noError(t, err)
+	own := errtest.Must(mysqllock.New(t.Context(), db, mysqllock.OneNode()))(t)
 	defer own.Close()
 	url := s.URL() + "?galera=one-node"
 	handsOver(t, own, opened(t, url), "one node")

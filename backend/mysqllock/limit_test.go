@@ -15,6 +15,7 @@ import (
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/mysqltest"
 )
 
@@ -26,8 +27,7 @@ func TestNewsTakeThePlaceOfOtherConnections(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(time.Minute))
 	defer cancel()
 	_, one := session(t, s.URL())
-	held, err := one.Join(ctx, mutex("q", 1))
-	noError(t, err)
+	held := errtest.Must(one.Join(ctx, mutex("q", 1)))(t)
 	busy, rest := context.WithCancel(ctx)
 	var others sync.WaitGroup
 	defer others.Wait()
@@ -49,8 +49,7 @@ func TestNewsTakeThePlaceOfOtherConnections(t *testing.T) {
 	const connections = 5
 	until(t, "the calls do not use several connections", func() bool { return len(s.Threads("user = 'app'")) >= connections })
 	s.Do(fmt.Sprint("ALTER USER app WITH MAX_USER_CONNECTIONS ", connections))
-	waits, err := one.Join(ctx, mutex("q", 2))
-	noError(t, err)
+	waits := errtest.Must(one.Join(ctx, mutex("q", 2)))(t)
 	granted := make(chan error, 1)
 	go func() { _, err := one.Await(ctx, waits); granted <- err }()
 	until(t, "nobody listens", func() bool { return len(s.Threads("user = 'app' AND state = 'User lock'")) == 1 })
@@ -72,8 +71,7 @@ func TestAServerWithoutFreeConnections(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(time.Minute))
 		defer cancel()
 		_, one := session(t, s.URL())
-		held, err := one.Join(ctx, mutex("held", 1))
-		noError(t, err)
+		held := errtest.Must(one.Join(ctx, mutex("held", 1)))(t)
 		s.Do(limit)
 		if names == "max_connections" { // the server has ten at least
 			fill(ctx, t, s)
@@ -117,8 +115,7 @@ func TestAServerWithoutFreeConnections(t *testing.T) {
 func fill(ctx context.Context, t *testing.T, s *mysqltest.Server) {
 	t.Helper()
 	for {
-		db, err := sql.Open("mysql", s.DSN())
-		noError(t, err)
+		db := errtest.Must(sql.Open("mysql", s.DSN()))(t)
 		t.Cleanup(func() { db.Close() })
 		conn, err := db.Conn(ctx)
 		var refused *mysql.MySQLError
@@ -170,8 +167,7 @@ func TestAWaitWithoutAnyConnectionNamesTheLimit(t *testing.T) {
 // it is to free them.
 func takeAll(t *testing.T, s *mysqltest.Server, most int) (free func()) {
 	t.Helper()
-	db, err := sql.Open("mysql", s.DSN())
-	noError(t, err)
+	db := errtest.Must(sql.Open("mysql", s.DSN()))(t)
 	mine := map[int]*sql.Conn{}
 	free = sync.OnceFunc(func() {
 		for _, conn := range mine { // the pool closes those alone that nobody has

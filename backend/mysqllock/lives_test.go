@@ -23,15 +23,12 @@ func oneConnection(t *testing.T, s *mysqltest.Server, ttl time.Duration) (*sql.D
 // idle opens a session over a pool that keeps so many connections at most.
 func idle(t *testing.T, s *mysqltest.Server, connections int, ttl time.Duration) (*sql.DB, *driver.Opened) {
 	t.Helper()
-	db, err := sql.Open("mysql", s.DSN())
-	noError(t, err)
+	db := errtest.Must(sql.Open("mysql", s.DSN()))(t)
 	t.Cleanup(func() { db.Close() })
 	db.SetMaxIdleConns(connections)
-	d, err := mysqllock.New(t.Context(), db)
-	noError(t, err)
+	d := errtest.Must(mysqllock.New(t.Context(), db))(t)
 	t.Cleanup(func() { d.Close() })
-	one, err := d.Open(t.Context(), driver.SessionOptions{TTL: ttl})
-	noError(t, err)
+	one := errtest.Must(d.Open(t.Context(), driver.SessionOptions{TTL: ttl}))(t)
 	return db, one
 }
 
@@ -143,8 +140,7 @@ func TestHeartbeatsAtOneTime(t *testing.T) {
 		errtest.Must(db.Exec("SET timestamp = UNIX_TIMESTAMP()"))(t)
 		var all []driver.Ticket
 		for i := range n {
-			ticket, err := one.Join(t.Context(), mutex(fmt.Sprint("q", n), 10*n+i))
-			noError(t, err)
+			ticket := errtest.Must(one.Join(t.Context(), mutex(fmt.Sprint("q", n), 10*n+i)))(t)
 			all = append(all, ticket)
 		}
 		for range 2 {
@@ -168,8 +164,7 @@ func TestHeartbeatThatIsOvertaken(t *testing.T) {
 		db, one := oneConnection(t, s, 10*time.Minute)
 		var all []driver.Ticket
 		for range n {
-			ticket, err := one.Join(t.Context(), mutex("q", 1))
-			noError(t, err)
+			ticket := errtest.Must(one.Join(t.Context(), mutex("q", 1)))(t)
 			all = append(all, ticket)
 		}
 		renew := func() (ends int) {

@@ -22,8 +22,7 @@ func stranger(t *testing.T, s *mysqltest.Server, names ...string) {
 	t.Helper()
 	s.Do("CREATE USER IF NOT EXISTS stranger@'%' IDENTIFIED BY 'secret'; GRANT CREATE ROUTINE ON locks.* TO stranger@'%'; " +
 		"CREATE TABLE IF NOT EXISTS called(name VARCHAR(64))")
-	db, err := sql.Open("mysql", s.DSNOf("stranger", "secret"))
-	noError(t, err)
+	db := errtest.Must(sql.Open("mysql", s.DSNOf("stranger", "secret")))(t)
 	defer db.Close()
 	for _, name := range names {
 		var parameters []string
@@ -40,8 +39,7 @@ func stranger(t *testing.T, s *mysqltest.Server, names ...string) {
 // everyProcedure names them.
 func everyProcedure(t *testing.T) (all []string) {
 	t.Helper()
-	text, err := mysqllock.Script(mysqllock.DefaultTablePrefix)
-	noError(t, err)
+	text := errtest.Must(mysqllock.Script(mysqllock.DefaultTablePrefix))(t)
 	for _, m := range procedures.FindAllStringSubmatch(text, -1) {
 		all = append(all, m[1])
 	}
@@ -61,8 +59,7 @@ func nothingCalled(t *testing.T, s *mysqltest.Server) {
 			t.Errorf("got %v, want who has made them", err)
 		}
 	}
-	db, err := sql.Open("mysql", s.DSN())
-	noError(t, err)
+	db := errtest.Must(sql.Open("mysql", s.DSN()))(t)
 	defer db.Close()
 	if _, err := mysqllock.New(t.Context(), db); err == nil || !strings.Contains(err.Error(), "stranger@%") {
 		t.Errorf("the program's pool: %v", err)
@@ -93,8 +90,7 @@ func TestProceduresOfAStranger(t *testing.T) {
 				s := mysqltest.Start(t, options...)
 				stranger(t, s, these...)
 				nothingCalled(t, s)
-				script, err := mysqllock.Script(mysqllock.DefaultTablePrefix)
-				noError(t, err)
+				script := errtest.Must(mysqllock.Script(mysqllock.DefaultTablePrefix))(t)
 				if _, err := s.Query(script); err == nil {
 					t.Error("an administrator is not told")
 				}
@@ -121,8 +117,7 @@ func TestProceduresOfAStranger(t *testing.T) {
 func TestProceduresOfAnAdministrator(t *testing.T) {
 	t.Parallel()
 	s := mysqltest.Start(t)
-	script, err := mysqllock.Script(mysqllock.DefaultTablePrefix, "few")
-	noError(t, err)
+	script := errtest.Must(mysqllock.Script(mysqllock.DefaultTablePrefix, "few"))(t)
 	s.Do("CREATE USER few@'%' IDENTIFIED BY 'pw';\n" + script)
 	few := s.URLOf("few", "pw")
 	handsOver(t, opened(t, few), opened(t, few), "q")

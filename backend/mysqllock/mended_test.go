@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/mysqltest"
 )
 
@@ -38,8 +39,7 @@ func TestANameWhoseTicketsWereDeletedGoesOn(t *testing.T) {
 			_, b := session(t, s.URL())
 			_, next := session(t, s.URL())
 			held := hold(a, request(name, false))
-			waiting, err := b.Join(t.Context(), request(name, false))
-			noError(t, err)
+			waiting := errtest.Must(b.Join(t.Context(), request(name, false)))(t)
 			s.Do("DELETE t FROM interlock_tickets t JOIN interlock_queues q ON q.no = t.queue WHERE q.name = '" + name + "' AND " + deleted)
 			switch name {
 			case "waiter":
@@ -48,8 +48,7 @@ func TestANameWhoseTicketsWereDeletedGoesOn(t *testing.T) {
 				if _, err := next.Join(t.Context(), request(name, true)); !errors.Is(err, driver.ErrBusy) { // it finds that the holder is not there
 					t.Fatal(err)
 				}
-				got, err := b.Await(t.Context(), waiting)
-				noError(t, err)
+				got := errtest.Must(b.Await(t.Context(), waiting))(t)
 				leave(b, got)
 			}
 			leave(next, hold(next, request(name, noWait)))

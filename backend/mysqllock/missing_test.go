@@ -9,6 +9,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/mysqltest"
 )
 
@@ -46,8 +47,7 @@ func TestARunningProgramMakesDroppedTablesAgain(t *testing.T) {
 		})
 	}
 	all.Wait()
-	fresh, err := d.Open(ctx, driver.SessionOptions{TTL: time.Minute})
-	noError(t, err)
+	fresh := errtest.Must(d.Open(ctx, driver.SessionOptions{TTL: time.Minute}))(t)
 
 	if again, err := fresh.Join(ctx, mutex("q", 2)); err != nil || !again.Held || again.Token <= k.Token {
 		t.Errorf("Join: %+v, %v; the token was %d", again, err, k.Token)

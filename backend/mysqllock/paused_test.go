@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/mysqltest"
 )
 
@@ -30,16 +31,13 @@ func TestWhoWaitsAfterACrashIsToldWhy(t *testing.T) {
 			if forgets {
 				s.Do("SET GLOBAL innodb_flush_log_at_trx_commit = 0")
 			}
-			c, err := interlock.Open(t.Context(), s.URL())
-			noError(t, err)
+			c := errtest.Must(interlock.Open(t.Context(), s.URL()))(t)
 			defer c.Close()
-			held, err := c.Mutex("nightly").Acquire(t.Context())
-			noError(t, err)
+			held := errtest.Must(c.Mutex("nightly").Acquire(t.Context()))(t)
 			began := time.Now()
 			s.Kill()
 			s.Restart()
-			other, err := interlock.Open(t.Context(), s.URL())
-			noError(t, err)
+			other := errtest.Must(interlock.Open(t.Context(), s.URL()))(t)
 			defer other.Close()
 
 			q, err := other.Queue(t.Context(), "nightly")

@@ -13,8 +13,7 @@ var noError = errtest.None
 // is closed; those with another user, password, option or host do not.
 func TestClientsOfAURLShareItsConnections(t *testing.T) {
 	get := func(text string) *store {
-		u, err := driver.ParseURL(text)
-		noError(t, err)
+		u := errtest.Must(driver.ParseURL(text))(t)
 		s, _, err := storeOf(u)
 		noError(t, err)
 		return s

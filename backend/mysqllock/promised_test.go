@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/mysqltest"
 )
 
@@ -118,8 +119,7 @@ func TestHeartbeatBesideALockedQueue(t *testing.T) {
 		return s.Do("SELECT COUNT(*) FROM interlock_tickets WHERE id = UNHEX('"+stray.ID+"') AND flags & 16 AND ends IS NOT NULL") == "1"
 	})
 	until(t, "the ticket that is named again is not kept", func() bool {
-		got, err := one.Renew(t.Context(), append(held[:3:3], all[4]))
-		noError(t, err)
+		got := errtest.Must(one.Renew(t.Context(), append(held[:3:3], all[4])))(t)
 		for _, r := range got {
 			if r.ID == all[4].ID && r.State == driver.Kept {
 				return true

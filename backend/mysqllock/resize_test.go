@@ -16,10 +16,8 @@ import (
 // aged replaces a text of a procedure by that of an earlier release.
 func aged(t *testing.T, s *mysqltest.Server, procedure, text, earlier string) {
 	t.Helper()
-	all, err := mysqllock.Schema(mysqllock.DefaultTablePrefix)
-	noError(t, err)
-	db, err := sql.Open("mysql", s.DSN())
-	noError(t, err)
+	all := errtest.Must(mysqllock.Schema(mysqllock.DefaultTablePrefix))(t)
+	db := errtest.Must(sql.Open("mysql", s.DSN()))(t)
 	defer db.Close()
 	name := "PROCEDURE interlock_v3_" + procedure
 	for _, statement := range all {
@@ -55,8 +53,7 @@ func TestTheNumberOfPermitsInTablesOfAnEarlierRelease(t *testing.T) {
 	s.Do("UPDATE interlock_queues SET since = since - 7200000000; CALL interlock_v3_tidy(0, 1000000)")
 	s.Restart()
 	d = opened(t, s.URL())
-	a, err := d.Open(t.Context(), driver.SessionOptions{TTL: time.Minute})
-	noError(t, err)
+	a := errtest.Must(d.Open(t.Context(), driver.SessionOptions{TTL: time.Minute}))(t)
 	for n := range 2 {
 		if k, err := permitOf(t, a, 2*n, "q", 5); !errors.Is(err, driver.ErrMismatch) {
 			t.Errorf("one of five permits where four were set: %+v, %v", k, err)
@@ -75,8 +72,7 @@ func TestTheNumberOfPermitsInTablesOfAnEarlierRelease(t *testing.T) {
 	// Procedures of that release do not take who has more permits than all for an exclusive holder.
 	aged(t, s, "out", "p_units >= v_capacity AND v_used = 0", "p_units = v_capacity")
 	all := driver.Request{ID: newID(10), Queue: "robust", Kind: driver.Semaphore, Units: 3, Capacity: 3}
-	held, err := a.Join(t.Context(), all)
-	noError(t, err)
+	held := errtest.Must(a.Join(t.Context(), all))(t)
 	next := driver.Request{ID: newID(11), Queue: "robust", Kind: driver.Semaphore, Units: 1, Capacity: 3, Robust: true}
 	k, err := a.Join(t.Context(), next)
 	noError(t, err)

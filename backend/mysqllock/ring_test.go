@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/mysqltest"
 )
 
@@ -21,8 +22,7 @@ func TestRingsAtAnyMoment(t *testing.T) {
 	s := mysqltest.Start(t)
 	const clients = 3
 	urls := s.URL() + "?max_connections=8"
-	bell, err := sql.Open("mysql", s.DSN())
-	noError(t, err)
+	bell := errtest.Must(sql.Open("mysql", s.DSN()))(t)
 	defer bell.Close()
 	var all, rings sync.WaitGroup
 	var rung atomic.Int64

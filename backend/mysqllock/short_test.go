@@ -31,11 +31,9 @@ func uncommitted(t *testing.T, s *mysqltest.Server, statement string, args ...an
 // transaction executes a statement and does not commit it.
 func transaction(t *testing.T, s *mysqltest.Server, statement string, args ...any) *sql.Tx {
 	t.Helper()
-	db, err := sql.Open("mysql", s.DSN())
-	noError(t, err)
+	db := errtest.Must(sql.Open("mysql", s.DSN()))(t)
 	t.Cleanup(func() { db.Close() })
-	tx, err := db.Begin()
-	noError(t, err)
+	tx := errtest.Must(db.Begin())(t)
 	errtest.Must(tx.Exec(statement, args...))(t)
 	return tx
 }
@@ -177,7 +175,6 @@ func TestAloneIsCheap(t *testing.T) {
 
 func number(t *testing.T, text string) int {
 	t.Helper()
-	n, err := strconv.Atoi(text)
-	noError(t, err)
+	n := errtest.Must(strconv.Atoi(text))(t)
 	return n
 }

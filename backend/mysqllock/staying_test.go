@@ -18,8 +18,7 @@ import (
 // used the queue just now, or before the row was removed by a third one and made again.
 func tidiedAfterMake(t *testing.T, s *mysqltest.Server, before bool) {
 	t.Helper()
-	db, err := sql.Open("mysql", s.DSN())
-	noError(t, err)
+	db := errtest.Must(sql.Open("mysql", s.DSN()))(t)
 	defer db.Close()
 	const clock = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
 	for _, statement := range []string{
@@ -49,8 +48,7 @@ func TestARowThatIsTidiedBetweenTwoStatements(t *testing.T) {
 	tidiedAfterMake(t, s, false)
 	idle := func(r driver.Request) {
 		t.Helper()
-		k, err := a.Join(t.Context(), r)
-		noError(t, err)
+		k := errtest.Must(a.Join(t.Context(), r))(t)
 		noError(t, a.Leave(t.Context(), k, true))
 		s.Do("UPDATE interlock_queues SET since = since - 7200000000")
 	}
@@ -89,22 +87,19 @@ func TestATidyThatIsLateForgetsNoDeath(t *testing.T) {
 	t.Parallel()
 	s := mysqltest.Start(t)
 	_, a := session(t, s.URL())
-	db, err := sql.Open("mysql", s.DSN())
-	noError(t, err)
+	db := errtest.Must(sql.Open("mysql", s.DSN()))(t)
 	defer db.Close()
 	used := func(queue string, id int, clean bool) {
 		t.Helper()
 		r := mutex(queue, id)
 		r.Robust = true
-		k, err := a.Join(t.Context(), r)
-		noError(t, err)
+		k := errtest.Must(a.Join(t.Context(), r))(t)
 		noError(t, a.Leave(t.Context(), k, clean))
 	}
 	used("first", 1, true)
 	used("second", 2, true)
 	s.Do("UPDATE interlock_queues SET since = since - 7200000000")
-	tx, err := db.BeginTx(t.Context(), nil)
-	noError(t, err)
+	tx := errtest.Must(db.BeginTx(t.Context(), nil))(t)
 	defer tx.Rollback()
 	errtest.Must(tx.ExecContext(t.Context(), "UPDATE interlock_queues SET last = last + 1 WHERE name = 'first'"))(t)
 	tidied := make(chan error, 1)

@@ -85,8 +85,7 @@ func TestRenewalThatIsCommittedBesideASweep(t *testing.T) {
 		if got, err := one.Renew(t.Context(), []driver.Ticket{held}); err != nil || len(got) != 1 || got[0].State != driver.Kept {
 			t.Fatalf("%s: a ticket that was renewed is %+v, %v", place, got, err)
 		}
-		q, err := d.Follow(t.Context(), place, "")
-		noError(t, err)
+		q := errtest.Must(d.Follow(t.Context(), place, ""))(t)
 		for _, m := range q.Members {
 			if m.Held != (m.ID == held.ID) {
 				t.Errorf("%s: another one holds beside it: %+v", place, q.Members)
@@ -187,8 +186,7 @@ func TestTokensOverTheRemovalOfAQueue(t *testing.T) {
 	s := mysqltest.Start(t)
 	_, a := session(t, s.URL())
 	r := driver.Request{ID: newID(1), Queue: "q", Kind: driver.Mutex, Units: 1, Capacity: 1}
-	first, err := a.Join(t.Context(), r)
-	noError(t, err)
+	first := errtest.Must(a.Join(t.Context(), r))(t)
 	noError(t, a.Leave(t.Context(), first, true))
 	const ahead = 1 << 40 // as if the clock had been far ahead
 	s.Do("UPDATE interlock_queues SET last = last + 1099511627776, granted = granted + 1099511627776, since = since - 7200000000;" +

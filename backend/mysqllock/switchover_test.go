@@ -19,13 +19,11 @@ func TestAReadOnlyServerEndsNothing(t *testing.T) {
 	const ttl = time.Minute
 	var clients []*interlock.Client
 	for range 3 {
-		c, err := interlock.Open(t.Context(), s.URL(), interlock.TTL(ttl))
-		noError(t, err)
+		c := errtest.Must(interlock.Open(t.Context(), s.URL(), interlock.TTL(ttl)))(t)
 		t.Cleanup(func() { _ = c.Close() })
 		clients = append(clients, c)
 	}
-	held, err := clients[0].Mutex("m").Acquire(t.Context())
-	noError(t, err)
+	held := errtest.Must(clients[0].Mutex("m").Acquire(t.Context()))(t)
 	work := func(c *interlock.Client) <-chan error {
 		done := make(chan error, 1)
 		go func() {
@@ -70,8 +68,7 @@ func TestWhoWaitsForARowHoldsUpNoSwitchOver(t *testing.T) {
 	t.Parallel()
 	s := mysqltest.Start(t)
 	_, one := session(t, s.URL())
-	first, err := one.Join(t.Context(), mutex("q", 1))
-	noError(t, err)
+	first := errtest.Must(one.Join(t.Context(), mutex("q", 1)))(t)
 	unlock := locked(t, s, "q")
 	joined := make(chan error, 1)
 	go func() { _, err := one.Join(t.Context(), mutex("q", 2)); joined <- err }()
@@ -104,14 +101,12 @@ func TestAPlannedSwitchOverTakesWaitersAlong(t *testing.T) {
 	replica := mysqltest.Replica(t, primary)
 	const ttl = 6 * time.Second
 	open := func() *interlock.Client {
-		c, err := interlock.Open(t.Context(), both(primary, replica), interlock.TTL(ttl))
-		noError(t, err)
+		c := errtest.Must(interlock.Open(t.Context(), both(primary, replica), interlock.TTL(ttl)))(t)
 		t.Cleanup(func() { _ = c.Close() })
 		return c
 	}
 	holder, waiter := open(), open()
-	held, err := holder.Mutex("m").Acquire(t.Context())
-	noError(t, err)
+	held := errtest.Must(holder.Mutex("m").Acquire(t.Context()))(t)
 	granted := make(chan error, 1)
 	go func() {
 		lease, err := waiter.Mutex("m").Acquire(t.Context())

@@ -18,8 +18,7 @@ func TestTidyingForgetsNothingThatIsNeeded(t *testing.T) {
 	late := mutex("q", 1)
 	errtest.MustBe(t, a.Leave(t.Context(), driver.Ticket{ID: late.ID, Queue: late.Queue}, true), driver.ErrGone)
 	swap := driver.Swap{ID: newID(2), Name: "x/value", Value: []byte("a")}
-	swapped, err := d.Swap(t.Context(), swap)
-	noError(t, err)
+	swapped := errtest.Must(d.Swap(t.Context(), swap))(t)
 	// The swap was a minute ago, and the queue was used hours ago.
 	s.Do("UPDATE interlock_swaps SET at = at - 60000000; UPDATE interlock_queues SET since = since - 7200000000; CALL interlock_v3_tidy(0, 1000000)")
 	if got, err := a.Join(t.Context(), late); !errors.Is(err, driver.ErrGone) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/mysqltest"
 )
 
@@ -25,8 +26,7 @@ func TestTokensGrowWhenTheClockFallsBack(t *testing.T) {
 		n++
 		r := mutex("q", n)
 		r.Retry = retry
-		k, err := by.Join(ctx, r)
-		noError(t, err)
+		k := errtest.Must(by.Join(ctx, r))(t)
 		return k
 	}
 	leave := func(by *driver.Opened, k driver.Ticket) {
@@ -54,8 +54,7 @@ func TestTokensGrowWhenTheClockFallsBack(t *testing.T) {
 	line := []driver.Ticket{join(b, false), join(b, false), join(b, false)}
 	leave(a, front)
 	for _, k := range line {
-		k, err := b.Await(ctx, k)
-		noError(t, err)
+		k := errtest.Must(b.Await(ctx, k))(t)
 		grows("in a line", k)
 		leave(b, k)
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/testserver"
 )
 
@@ -63,8 +64,7 @@ func greeted(t *testing.T, plugin, at, options string) (all []byte, err error) {
 		k, _ := c.Read(buf[n:])
 		heard <- buf[:n+k]
 	})
-	u, err := driver.ParseURL("mysql://u:S3cret@" + url.PathEscape(addr) + "/d" + options)
-	noError(t, err)
+	u := errtest.Must(driver.ParseURL("mysql://u:S3cret@" + url.PathEscape(addr) + "/d" + options))(t)
 	d, err := driver.OpenURL(t.Context(), u)
 	if err == nil {
 		d.Close()

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
 
@@ -26,8 +27,7 @@ func TestTLSAndPasswords(t *testing.T) {
 		t.Errorf("the password is shown: %s", why)
 	}
 	set := func(q url.Values) string {
-		u, err := url.Parse(s.URLOf("postgres", "secret"))
-		noError(t, err)
+		u := errtest.Must(url.Parse(s.URLOf("postgres", "secret")))(t)
 		u.RawQuery = q.Encode()
 		return u.String()
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/testserver"
 )
 
@@ -39,8 +40,7 @@ func TestWhoGetsThePasswordItself(t *testing.T) {
 		"postgres://u:p@127.0.0.1/d?require_auth=md5":            "md5",
 		"postgres://u:p@db.example/d?require_auth=scram-sha-256": "scram-sha-256",
 	} {
-		u, err := driver.ParseURL(url)
-		noError(t, err)
+		u := errtest.Must(driver.ParseURL(url))(t)
 		s, err := storeOf(u)
 		if err != nil {
 			t.Fatalf("%s: %v", url, err)
@@ -59,8 +59,7 @@ func TestWhoGetsThePasswordItself(t *testing.T) {
 		all, _ := io.ReadAll(c)
 		heard <- all
 	})
-	u, err := driver.ParseURL("postgres://u:S3cret@" + addr + "/d?sslmode=disable")
-	noError(t, err)
+	u := errtest.Must(driver.ParseURL("postgres://u:S3cret@" + addr + "/d?sslmode=disable"))(t)
 	d, err := driver.OpenURL(t.Context(), u)
 	if err == nil {
 		d.Close()

@@ -19,6 +19,7 @@ import (
 	"github.com/interlock-go/interlock/backend/pglock"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/drivertest"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
 
@@ -185,8 +186,7 @@ func damages(t testing.TB, s *pgtest.Server, schema, name string) (all []drivert
 		"bigint": {"-1", "9223372036854775807", "NULL"}, "integer": {"-1", "2147483647"}, "boolean": {"NULL", "true"}, "uuid": {"NULL", "'00000000-0000-0000-0000-000000000000'"},
 		"text": {"''", "'../../x'", "repeat('x', 1000000)"}, "bytea": {"NULL", "decode(repeat('ff', 1000000), 'hex')"},
 	}
-	conn, err := pgx.Connect(t.Context(), s.URL())
-	noError(t, err)
+	conn := errtest.Must(pgx.Connect(t.Context(), s.URL()))(t)
 	t.Cleanup(func() { conn.Close(context.Background()) })
 	columns := s.SQL("SELECT table_name || ' ' || column_name || ' ' || replace(data_type, ' ', '') FROM information_schema.columns WHERE table_schema = '" + schema +
 		"' AND (table_name, column_name) NOT IN (('queue', 'name'), ('ticket', 'queue'), ('cell', 'name')) AND table_name IN ('queue', 'ticket', 'cell') ORDER BY 1")

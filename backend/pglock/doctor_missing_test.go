@@ -11,6 +11,7 @@ import (
 	"github.com/interlock-go/interlock/backend/pglock"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/doctor/doctortest"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/pgtest"
 	"github.com/interlock-go/interlock/internal/testserver"
 )
@@ -68,8 +69,7 @@ func TestDoctorOfTablesThatAreMissing(t *testing.T) {
 	if refused == nil {
 		t.Error("it can be opened")
 	}
-	sql, err := pglock.Schema{Name: "printed"}.SQL("app")
-	noError(t, err)
+	sql := errtest.Must(pglock.Schema{Name: "printed"}.SQL("app"))(t)
 	s.SQL(sql)
 	if r, refused = doctortest.Consult(t, url+"&schema=printed"); refused != nil {
 		t.Error(refused)
@@ -96,8 +96,7 @@ func TestDoctorOfFunctionsOfAnEarlierRelease(t *testing.T) {
 	s.SQL("CREATE SCHEMA own AUTHORIZATION owner")
 	owner, app := s.URLOf("owner", "")+"&schema=own&schema_owner=owner", s.URLOf("app", "")+"&schema=own&schema_owner=owner"
 	doctortest.Open(t, owner)
-	all, err := pglock.Schema{Name: "own"}.Grants("app")
-	noError(t, err)
+	all := errtest.Must(pglock.Schema{Name: "own"}.Grants("app"))(t)
 	s.SQL(all)
 	s.SQL("DROP FUNCTION own.resize; DROP FUNCTION own.mend")
 	r, refused := doctortest.Consult(t, app)
@@ -123,8 +122,7 @@ func TestDoctorOfAServerThatRefuses(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Start(t, pgtest.Durable(), pgtest.User("app", ""))
 	doctortest.Open(t, s.URL())
-	all, err := pglock.Schema{}.Grants("app")
-	noError(t, err)
+	all := errtest.Must(pglock.Schema{}.Grants("app"))(t)
 	s.SQL(all)
 	url := s.URLOf("app", "")
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
 
@@ -15,8 +16,7 @@ import (
 func TestRowsReadAreFlat(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Start(t, pgtest.Config("autovacuum", "off"))
-	d, err := openPool(t.Context(), s.URL()+"&pool_max_conns=1")
-	noError(t, err)
+	d := errtest.Must(openPool(t.Context(), s.URL()+"&pool_max_conns=1"))(t)
 	t.Cleanup(func() { _ = d.Close() })
 	own := short(t, d, time.Hour)
 	s.SQL("VACUUM ANALYZE")
@@ -27,8 +27,7 @@ func TestRowsReadAreFlat(t *testing.T) {
 			_, err := d.Load(t.Context(), "another/value")
 			noError(t, err)
 		}
-		n, err := strconv.Atoi(s.SQL("SELECT sum(coalesce(idx_tup_fetch, 0) + seq_tup_read) FROM pg_stat_user_tables WHERE schemaname = 'interlock'"))
-		noError(t, err)
+		n := errtest.Must(strconv.Atoi(s.SQL("SELECT sum(coalesce(idx_tup_fetch, 0) + seq_tup_read) FROM pg_stat_user_tables WHERE schemaname = 'interlock'")))(t)
 		return n
 	}
 	measure := func(queue string, tickets int) (rows []int) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/interlock-go/interlock/backend/pglock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
 
@@ -20,8 +21,7 @@ func TestGraceAfterAPromotion(t *testing.T) {
 	for name, before := range map[string]func(t *testing.T, s *pgtest.Server){
 		"without a longer TTL": func(t *testing.T, s *pgtest.Server) { short(t, opened(t, s.URL()), time.Second) },
 		"without any session": func(t *testing.T, s *pgtest.Server) {
-			sql, err := pglock.Schema{}.SQL()
-			noError(t, err)
+			sql := errtest.Must(pglock.Schema{}.SQL())(t)
 			s.SQL("BEGIN;" + sql + "COMMIT;")
 		},
 	} {
@@ -156,7 +156,6 @@ func serverTime(t *testing.T, s *pgtest.Server) time.Duration {
 
 func micros(t *testing.T, text string) time.Duration {
 	t.Helper()
-	n, err := strconv.ParseInt(text, 10, 64)
-	noError(t, err)
+	n := errtest.Must(strconv.ParseInt(text, 10, 64))(t)
 	return time.Duration(n) * time.Microsecond
 }

@@ -18,8 +18,7 @@ const ttl = time.Minute
 
 func session(t testing.TB, d driver.Driver) *driver.Opened {
 	t.Helper()
-	s, err := d.Open(context.Background(), driver.SessionOptions{TTL: ttl, Owner: "test"})
-	noError(t, err)
+	s := errtest.Must(d.Open(context.Background(), driver.SessionOptions{TTL: ttl, Owner: "test"}))(t)
 	return s
 }
 

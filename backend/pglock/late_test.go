@@ -41,8 +41,7 @@ func newLate(t *testing.T, s *pgtest.Server, what, when string) *late {
 
 func connect(t *testing.T, s *pgtest.Server) *pgx.Conn {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), s.URL())
-	noError(t, err)
+	conn := errtest.Must(pgx.Connect(t.Context(), s.URL()))(t)
 	t.Cleanup(func() { _ = conn.Close(context.Background()) })
 	return conn
 }
@@ -67,8 +66,7 @@ func (l *late) commit() { l.t.Helper(); l.exec("SELECT pg_advisory_unlock(1)") }
 
 func short(t *testing.T, d driver.Driver, ttl time.Duration) *driver.Opened {
 	t.Helper()
-	s, err := d.Open(t.Context(), driver.SessionOptions{TTL: ttl})
-	noError(t, err)
+	s := errtest.Must(d.Open(t.Context(), driver.SessionOptions{TTL: ttl}))(t)
 	return s
 }
 
@@ -133,8 +131,7 @@ func (b begun) ends(also string) {
 func stands(t *testing.T, d driver.Driver, k driver.Ticket, r renewal, promised time.Duration) {
 	t.Helper()
 	noError(t, r.err)
-	q, err := d.Follow(t.Context(), k.Queue, "")
-	noError(t, err)
+	q := errtest.Must(d.Follow(t.Context(), k.Queue, ""))(t)
 	now := driver.Now()
 	for _, m := range q.Members {
 		if m.Held != (m.ID == k.ID) {
@@ -304,12 +301,10 @@ func TestJoinThatIsCommittedAfterItWasGivenUp(t *testing.T) {
 	k := join(t, a, request("q", 1))
 	noError(t, a.Leave(t.Context(), k, true))
 	beat(t, a)
-	raw, err := pgx.Connect(t.Context(), s.URL())
-	noError(t, err)
+	raw := errtest.Must(pgx.Connect(t.Context(), s.URL()))(t)
 	defer raw.Close(context.Background())
 	for range 10 {
-		tx, err := raw.Begin(t.Context())
-		noError(t, err)
+		tx := errtest.Must(raw.Begin(t.Context()))(t)
 		errtest.Must(tx.Exec(t.Context(), "SELECT FROM interlock.queue WHERE name = 'q' FOR UPDATE"))(t)
 		r := request("q", 1)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -448,8 +443,7 @@ func TestJoinThatArrivesLate(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Start(t)
 	slow := pgtest.NewProxy(t, s.Addr)
-	cfg, err := pgxpool.ParseConfig(s.URL())
-	noError(t, err)
+	cfg := errtest.Must(pgxpool.ParseConfig(s.URL()))(t)
 	var addr atomic.Value
 	addr.Store(slow.Addr)
 	wrote := make(chan struct{}, 1)
@@ -459,11 +453,9 @@ func TestJoinThatArrivesLate(t *testing.T) {
 	}
 	cfg.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
 	cfg.MaxConns = 4 // one that hangs is in the way for some time
-	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
-	noError(t, err)
+	pool := errtest.Must(pgxpool.NewWithConfig(t.Context(), cfg))(t)
 	defer pool.Close()
-	d, err := pglock.New(t.Context(), pool)
-	noError(t, err)
+	d := errtest.Must(pglock.New(t.Context(), pool))(t)
 	defer d.Close()
 	a, b := session(t, d), session(t, opened(t, s.URL()))
 	noError(t, a.Leave(t.Context(), join(t, a, request("q", 1)), true)) // the statement is prepared
@@ -562,8 +554,7 @@ func TestHeartbeatBesideALockedQueue(t *testing.T) {
 		return s.SQL(fmt.Sprintf("SELECT count(*) FROM interlock.ticket WHERE id = '%s' AND flags & 16 <> 0 AND ends IS NOT NULL", stray.ID)) == "1"
 	})
 	until(t, "the ticket that is named again is kept", func() bool {
-		got, err := a.Renew(t.Context(), known)
-		noError(t, err)
+		got := errtest.Must(a.Renew(t.Context(), known))(t)
 		for _, r := range got {
 			if r.ID == again.ID && r.State == driver.Kept {
 				return true

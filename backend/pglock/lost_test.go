@@ -7,6 +7,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
 
@@ -74,8 +75,7 @@ func raisedBy(n uint64) func(*testing.T, *interlock.Client) {
 // raisedLine raises tokens while one holds and another one waits.
 func raisedLine(floor uint64) func(*testing.T, *interlock.Client) {
 	return func(t *testing.T, c *interlock.Client) {
-		held, err := c.Mutex("q", interlock.StrictOrder()).Acquire(t.Context())
-		noError(t, err)
+		held := errtest.Must(c.Mutex("q", interlock.StrictOrder()).Acquire(t.Context()))(t)
 		got := make(chan error, 1)
 		go func() {
 			l, err := c.Mutex("q", interlock.StrictOrder()).Acquire(t.Context())
@@ -124,7 +124,6 @@ func acquired(t *testing.T, c *interlock.Client, name string) *interlock.Lease {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(2*time.Minute))
 	defer cancel()
-	l, err := c.Mutex(name).Acquire(ctx)
-	noError(t, err)
+	l := errtest.Must(c.Mutex(name).Acquire(ctx))(t)
 	return l
 }

@@ -80,8 +80,7 @@ func TestSchema(t *testing.T) {
 		if why := refused(t, url); !strings.Contains(why, "may not make them") {
 			t.Error(why)
 		}
-		sql, err := pglock.Schema{Name: "theirs"}.SQL("app")
-		noError(t, err)
+		sql := errtest.Must(pglock.Schema{Name: "theirs"}.SQL("app"))(t)
 		s.SQL("BEGIN;" + sql + "COMMIT;")
 		useful(t, opened(t, url))
 	})
@@ -145,14 +144,12 @@ func TestServersOnSockets(t *testing.T) {
 // one for long.
 func TestAHostThatSaysNothing(t *testing.T) {
 	t.Parallel()
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	noError(t, err)
+	silent := errtest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer silent.Close()
 	s := pgtest.Start(t)
 	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(time.Minute)) // pgxpool gives up after two
 	defer cancel()
-	d, err := openURL(ctx, fmt.Sprintf("postgres://%s@%s,127.0.0.1:%d/postgres", pgtest.Superuser, silent.Addr(), s.Port))
-	noError(t, err)
+	d := errtest.Must(openURL(ctx, fmt.Sprintf("postgres://%s@%s,127.0.0.1:%d/postgres", pgtest.Superuser, silent.Addr(), s.Port)))(t)
 	acquire(t, session(t, d), "q", 1)
 	noError(t, d.Close())
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/interlock-go/interlock/backend/quorumlock"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
 
@@ -20,8 +21,7 @@ func TestARunningProgramMakesDroppedTablesAgain(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Start(t, pgtest.User("app", ""))
 	s.SQL("CREATE SCHEMA own AUTHORIZATION app")
-	d, err := openURL(t.Context(), s.URLOf("app", "")+"&schema=own")
-	noError(t, err)
+	d := errtest.Must(openURL(t.Context(), s.URLOf("app", "")+"&schema=own"))(t)
 	defer d.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(time.Minute))
 	defer cancel()
@@ -64,13 +64,10 @@ func TestARunningProgramMakesDroppedTablesAgain(t *testing.T) {
 func TestAMemberOfAQuorumThatComesBackEmptyCountsAgain(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Start(t)
-	d, err := openURL(t.Context(), s.URL())
-	noError(t, err)
-	q, err := quorumlock.New(memlock.NewWorld().Driver(), memlock.NewWorld().Driver(), d)
-	noError(t, err)
+	d := errtest.Must(openURL(t.Context(), s.URL()))(t)
+	q := errtest.Must(quorumlock.New(memlock.NewWorld().Driver(), memlock.NewWorld().Driver(), d))(t)
 	defer q.Close()
-	o, err := q.Open(t.Context(), driver.SessionOptions{TTL: 2 * time.Second})
-	noError(t, err)
+	o := errtest.Must(q.Open(t.Context(), driver.SessionOptions{TTL: 2 * time.Second}))(t)
 	defer o.Close(t.Context())
 	counts := func(when string) {
 		t.Helper()

@@ -23,14 +23,11 @@ func TestPoolsThatProgramsHave(t *testing.T) {
 		pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol,
 	} {
 		t.Run(mode.String(), func(t *testing.T) {
-			c, err := pgxpool.ParseConfig(s.URL())
-			noError(t, err)
+			c := errtest.Must(pgxpool.ParseConfig(s.URL()))(t)
 			c.ConnConfig.DefaultQueryExecMode = mode
-			pool, err := pgxpool.NewWithConfig(t.Context(), c)
-			noError(t, err)
+			pool := errtest.Must(pgxpool.NewWithConfig(t.Context(), c))(t)
 			defer pool.Close()
-			d, err := pglock.New(t.Context(), pool)
-			noError(t, err)
+			d := errtest.Must(pglock.New(t.Context(), pool))(t)
 			handOver(t, d)
 			everything(t, d)
 			errtest.Is(t, d.Close(), nil)
@@ -44,13 +41,11 @@ func everything(t *testing.T, d driver.Driver) {
 	t.Helper()
 	ctx := t.Context()
 	value := []byte{0, 1, '\'', '\\', 255}
-	cell, err := d.Swap(ctx, driver.Swap{ID: newID(), Name: "it's a \\ name/value", Version: last(t, d, "it's a \\ name/value"), Value: value})
-	noError(t, err)
+	cell := errtest.Must(d.Swap(ctx, driver.Swap{ID: newID(), Name: "it's a \\ name/value", Version: last(t, d, "it's a \\ name/value"), Value: value}))(t)
 	if got, err := d.Load(ctx, "it's a \\ name/value"); err != nil || got.Version != cell.Version || !bytes.Equal(got.Value, value) {
 		t.Errorf("Load: %v, %v", got, err)
 	}
-	a, err := d.Open(ctx, driver.SessionOptions{TTL: time.Minute, Owner: "it's \\ me"})
-	noError(t, err)
+	a := errtest.Must(d.Open(ctx, driver.SessionOptions{TTL: time.Minute, Owner: "it's \\ me"}))(t)
 	r := request("it's a \\ queue", 3)
 	r.Note, r.Hold = value, time.Hour
 	k := join(t, a, r)
@@ -70,7 +65,6 @@ func everything(t *testing.T, d driver.Driver) {
 
 func last(t *testing.T, d driver.Driver, cell string) uint64 {
 	t.Helper()
-	c, err := d.Load(t.Context(), cell)
-	noError(t, err)
+	c := errtest.Must(d.Load(t.Context(), cell))(t)
 	return c.Version
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/drivertest"
 	"github.com/interlock-go/interlock/internal/doctor/doctortest"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
 
@@ -58,14 +59,12 @@ func trap(names []string) string {
 func called(t *testing.T) []string {
 	t.Helper()
 	var names []string
-	entries, err := os.ReadDir(".")
-	noError(t, err)
+	entries := errtest.Must(os.ReadDir("."))(t)
 	for _, e := range entries {
 		if strings.HasSuffix(e.Name(), "_test.go") || !strings.HasSuffix(e.Name(), ".go") && !strings.HasSuffix(e.Name(), ".sql") {
 			continue
 		}
-		text, err := os.ReadFile(e.Name())
-		noError(t, err)
+		text := errtest.Must(os.ReadFile(e.Name()))(t)
 		for _, m := range regexp.MustCompile(`\b([a-z][a-z_0-9]+)\(`).FindAllStringSubmatch(string(text), -1) {
 			names = append(names, m[1])
 		}
@@ -96,8 +95,7 @@ func TestNothingOfAStrangerIsCalled(t *testing.T) {
 		"a pool of its own":  openURL,
 		"the program's pool": func(ctx context.Context, url string) (driver.Driver, error) { return openPool(ctx, url) },
 	} {
-		d, err := open(t.Context(), url)
-		noError(t, err)
+		d := errtest.Must(open(t.Context(), url))(t)
 		for _, f := range d.Check(t.Context()) {
 			if strings.Contains(f.Detail, "could not be examined") {
 				t.Errorf("%s: %+v", name, f)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
 
@@ -19,10 +20,8 @@ func TestWhoWaitsAfterACrashIsToldWhy(t *testing.T) {
 	s := pgtest.Start(t)
 	all := clients(t, 2, s.URL(), interlock.TTL(ttl))
 	a, b := all[0], all[1]
-	held, err := a.Mutex("nightly").Acquire(t.Context())
-	noError(t, err)
-	free, err := b.Queue(t.Context(), "free")
-	noError(t, err)
+	held := errtest.Must(a.Mutex("nightly").Acquire(t.Context()))(t)
+	free := errtest.Must(b.Queue(t.Context(), "free"))(t)
 	if !free.Paused.IsZero() {
 		t.Errorf("before the crash nothing is granted until %v", free.Paused)
 	}
@@ -70,14 +69,12 @@ func TestWhoWaitsAfterACrashIsToldWhy(t *testing.T) {
 	for range waits {
 		(<-ends)()
 	}
-	q, err := b.Queue(t.Context(), "nightly")
-	noError(t, err)
+	q := errtest.Must(b.Queue(t.Context(), "nightly"))(t)
 	if left := q.Paused.Sub(began); left < ttl || left > ttl+time.Minute {
 		t.Errorf("the crash was at %v, and nothing is granted until %v", began, q.Paused)
 	}
 
-	got, err := b.Mutex("nightly").Acquire(t.Context())
-	noError(t, err)
+	got := errtest.Must(b.Mutex("nightly").Acquire(t.Context()))(t)
 	defer got.Release()
 	if time.Since(began) < ttl {
 		t.Errorf("granted %v after the crash", time.Since(began))

@@ -51,8 +51,7 @@ func TestNoTableIsScanned(t *testing.T) {
 	before := scans(t, s) // for making the tables
 	d := opened(t, s.URL()+"&pool_max_conns=2")
 	open := func() *driver.Opened {
-		s, err := d.Open(t.Context(), driver.SessionOptions{TTL: time.Hour, Owner: "test"})
-		noError(t, err)
+		s := errtest.Must(d.Open(t.Context(), driver.SessionOptions{TTL: time.Hour, Owner: "test"}))(t)
 		return s
 	}
 	b := open()

@@ -27,8 +27,7 @@ func TestHeartbeatsDoNotQueueForAConnection(t *testing.T) {
 	server := pgtest.Start(t)
 	const connections = 1
 	url := fmt.Sprintf("%s&pool_max_conns=%d", server.URL(), connections)
-	program, err := pgxpool.New(t.Context(), url)
-	noError(t, err)
+	program := errtest.Must(pgxpool.New(t.Context(), url))(t)
 	t.Cleanup(program.Close)
 	for name, open := range map[string]func() (driver.Driver, error){
 		"own pool":     func() (driver.Driver, error) { return openURL(t.Context(), url) },
@@ -38,8 +37,7 @@ func TestHeartbeatsDoNotQueueForAConnection(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var all []*driver.Opened
 			for range 1 + connections {
-				d, err := open()
-				noError(t, err)
+				d := errtest.Must(open())(t)
 				defer d.Close()
 				all = append(all, session(t, d))
 			}
@@ -88,16 +86,14 @@ func TestAHeartbeatOverALongWayKeepsItsConnection(t *testing.T) {
 	server := pgtest.Start(t)
 	proxy := pgtest.NewProxy(t, server.Addr)
 	url := strings.Replace(server.URL(), server.Addr, proxy.Addr, 1)
-	program, err := pgxpool.New(t.Context(), url)
-	noError(t, err)
+	program := errtest.Must(pgxpool.New(t.Context(), url))(t)
 	t.Cleanup(program.Close)
 	for name, open := range map[string]func() (driver.Driver, error){
 		"own pool":  func() (driver.Driver, error) { return openURL(t.Context(), url) },
 		"program's": func() (driver.Driver, error) { return pglock.New(t.Context(), program) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, err := open()
-			noError(t, err)
+			d := errtest.Must(open())(t)
 			defer d.Close()
 			s := session(t, d)
 			held := acquire(t, s, "held "+name, 1)
@@ -138,8 +134,7 @@ func stick(t *testing.T, server *pgtest.Server, s *driver.Opened) (unlock func()
 // lockRows is what stick does with queues that are there.
 func lockRows(t *testing.T, server *pgtest.Server) (unlock func()) {
 	t.Helper()
-	raw, err := pgx.Connect(t.Context(), server.URL())
-	noError(t, err)
+	raw := errtest.Must(pgx.Connect(t.Context(), server.URL()))(t)
 	t.Cleanup(func() { _ = raw.Close(context.Background()) })
 	errtest.Must(raw.Exec(t.Context(), "BEGIN; SELECT FROM interlock.queue WHERE name LIKE 'stuck%' FOR UPDATE"))(t)
 	return func() {

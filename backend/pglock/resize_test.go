@@ -21,8 +21,7 @@ type permits struct {
 
 func permitsOf(t *testing.T, d driver.Driver, queue string) permits {
 	t.Helper()
-	q, err := d.Follow(t.Context(), queue, "")
-	noError(t, err)
+	q := errtest.Must(d.Follow(t.Context(), queue, ""))(t)
 	return permits{q.Capacity, q.Resized, len(q.Members)}
 }
 

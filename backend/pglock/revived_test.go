@@ -10,6 +10,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
 
@@ -20,8 +21,7 @@ func TestALookBeforeTheFirstSessionAfterACrash(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Start(t, pgtest.Durable())
 	open := func() driver.Driver {
-		d, err := openURL(t.Context(), s.URL())
-		noError(t, err)
+		d := errtest.Must(openURL(t.Context(), s.URL()))(t)
 		t.Cleanup(func() { d.Close() })
 		return d
 	}
@@ -80,8 +80,7 @@ func TestALookBeforeTheFirstSessionAfterACrash(t *testing.T) {
 func TestFixedTicketsOverACrash(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Start(t, pgtest.Durable())
-	d, err := openURL(t.Context(), s.URL())
-	noError(t, err)
+	d := errtest.Must(openURL(t.Context(), s.URL()))(t)
 	holder := session(t, d)
 	fixed := func(queue string, units, capacity int64) driver.Ticket {
 		r := request(queue, capacity)
@@ -101,8 +100,7 @@ func TestFixedTicketsOverACrash(t *testing.T) {
 
 	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(2*time.Minute))
 	defer cancel()
-	after, err := openURL(ctx, s.URL())
-	noError(t, err)
+	after := errtest.Must(openURL(ctx, s.URL()))(t)
 	t.Cleanup(func() { after.Close() })
 	next := session(t, after)
 	for _, c := range []struct {
@@ -131,8 +129,7 @@ func TestFixedTicketsOverACrash(t *testing.T) {
 func TestNumbersOverTheRemovalOfAQueue(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Start(t)
-	d, err := openURL(t.Context(), s.URL())
-	noError(t, err)
+	d := errtest.Must(openURL(t.Context(), s.URL()))(t)
 	t.Cleanup(func() { d.Close() })
 	a := session(t, d)
 	for _, queue := range []string{"a", "b"} {

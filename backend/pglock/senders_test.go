@@ -65,8 +65,7 @@ func TestNewsOfAReader(t *testing.T) {
 	// What comes after them is heard after them.
 	noError(t, d.Ask(t.Context(), "q", w.ID, driver.Revoke))
 	for {
-		sig, err := b.Signals(t.Context())
-		noError(t, err)
+		sig := errtest.Must(b.Signals(t.Context()))(t)
 		if sig.Demand == driver.Revoke {
 			break
 		}
@@ -83,8 +82,7 @@ func TestNewsOfAReader(t *testing.T) {
 		driver.Session
 		known driver.Ticket
 	}{{a, held}, {b, w}} {
-		all, err := x.Renew(t.Context(), []driver.Ticket{x.known, other})
-		noError(t, err)
+		all := errtest.Must(x.Renew(t.Context(), []driver.Ticket{x.known, other}))(t)
 		if !slices.ContainsFunc(all, func(r driver.Renewed) bool { return r.ID == x.known.ID && r.State == driver.Kept }) {
 			t.Errorf("after news of a reader: %+v", all)
 		}
@@ -115,8 +113,7 @@ func forged(schema string, last uint64) (sql string) {
 // those that have just done so the second time.
 func as(t testing.TB, s *pgtest.Server, user, sql string) {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), s.URLOf(user, ""))
-	noError(t, err)
+	conn := errtest.Must(pgx.Connect(t.Context(), s.URLOf(user, "")))(t)
 	defer conn.Close(t.Context())
 	for _, sql := range []string{sql, "SELECT pg_sleep(0.5)", sql, "SELECT pg_sleep(0.5)", sql} {
 		errtest.Must(conn.Exec(t.Context(), sql))(t)

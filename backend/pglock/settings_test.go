@@ -61,11 +61,9 @@ func TestOldSnapshot(t *testing.T) {
 		return n / time.Since(began).Seconds()
 	}
 	free := pairs()
-	raw, err := pgx.Connect(t.Context(), s.URL())
-	noError(t, err)
+	raw := errtest.Must(pgx.Connect(t.Context(), s.URL()))(t)
 	defer raw.Close(context.Background())
-	tx, err := raw.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
-	noError(t, err)
+	tx := errtest.Must(raw.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead}))(t)
 	errtest.Must(tx.Exec(t.Context(), "SELECT count(*) FROM interlock.queue"))(t)
 	slow := pairs()
 	slower := pairs()

@@ -152,11 +152,9 @@ func TestNoTwoHoldersAfterACancelledWait(t *testing.T) {
 			return opened(t, strings.Replace(url, "postgres@", "deaf@", 1)+"&durability=logged")
 		},
 		"by New": func(t *testing.T, url string) driver.Driver {
-			pool, err := pgxpool.New(t.Context(), url)
-			noError(t, err)
+			pool := errtest.Must(pgxpool.New(t.Context(), url))(t)
 			t.Cleanup(pool.Close)
-			d, err := pglock.New(t.Context(), pool, pglock.In(pglock.Schema{Logged: true}))
-			noError(t, err)
+			d := errtest.Must(pglock.New(t.Context(), pool, pglock.In(pglock.Schema{Logged: true})))(t)
 			t.Cleanup(func() { _ = d.Close() })
 			return d
 		},

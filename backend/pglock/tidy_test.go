@@ -20,8 +20,7 @@ func TestTidyingForgetsNothingThatIsNeeded(t *testing.T) {
 	late := request("q", 1)
 	errtest.MustBe(t, a.Leave(t.Context(), driver.Ticket{ID: late.ID, Queue: late.Queue}, true), driver.ErrGone)
 	swap := driver.Swap{ID: strings.Repeat("1", 32), Name: "x/value", Value: []byte("a")}
-	swapped, err := d.Swap(t.Context(), swap)
-	noError(t, err)
+	swapped := errtest.Must(d.Swap(t.Context(), swap))(t)
 	// The swap was a minute ago, and the queue was used hours ago.
 	s.SQL(`UPDATE interlock.swap SET at = at - 60000000;
 		UPDATE interlock.queue SET last = last - 1000000000, granted = granted - 1000000000;

@@ -7,6 +7,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
 
@@ -38,8 +39,7 @@ func TestTokensGrowWhenTheClockFallsBack(t *testing.T) {
 	line := []driver.Ticket{join(t, b, request("q", 1)), join(t, b, request("q", 1)), join(t, b, request("q", 1))}
 	noError(t, a.Leave(ctx, front, true))
 	for _, k := range line {
-		k, err := b.Await(ctx, k)
-		noError(t, err)
+		k := errtest.Must(b.Await(ctx, k))(t)
 		grows("in a line", k)
 		noError(t, b.Leave(ctx, k, true))
 	}

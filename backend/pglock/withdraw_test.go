@@ -20,8 +20,7 @@ import (
 func TestManyGiveUpInOneExchange(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	pool, err := pgxpool.New(ctx, pgtest.Start(t).URL())
-	noError(t, err)
+	pool := errtest.Must(pgxpool.New(ctx, pgtest.Start(t).URL()))(t)
 	t.Cleanup(pool.Close)
 	c := &config{}
 	noError(t, c.check())
@@ -55,8 +54,7 @@ func TestManyGiveUpInOneExchange(t *testing.T) {
 	}
 	states := func(session exchange.Session, ids ...string) (all []exchange.State) {
 		t.Helper()
-		got, err := s.Look(ctx, session, refs(ids...))
-		noError(t, err)
+		got := errtest.Must(s.Look(ctx, session, refs(ids...)))(t)
 		for _, one := range got {
 			all = append(all, one.State)
 		}

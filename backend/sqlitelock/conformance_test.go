@@ -12,6 +12,7 @@ import (
 	"github.com/interlock-go/interlock/backend/sqlitelock"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/drivertest"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
 )
@@ -108,8 +109,7 @@ func loseMessages(t testing.TB, path string) (resume func()) {
 
 // damages are what can be written into each column of the rows of a name.
 func damages(t testing.TB, path, name string) (all []drivertest.Damage) {
-	c, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)
-	noError(t, err)
+	c := errtest.Must(sqlite.OpenConn(path, sqlite.OpenReadWrite))(t)
 	t.Cleanup(func() { c.Close() })
 	c.SetBusyTimeout(limit)
 	for _, table := range [][2]string{{"queue", "name"}, {"ticket", "queue"}, {"cell", "name"}} {

@@ -8,6 +8,8 @@ import (
 	"unsafe"
 
 	"zombiezen.com/go/sqlite"
+
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // Opening a file writes into no memory that is somebody else's, whatever there is in the
@@ -42,8 +44,7 @@ func fill(t *testing.T, n int, value []byte) { bind(t, n, value)() }
 // bind keeps as many copies of a value in SQLite's memory.
 func bind(t *testing.T, n int, value []byte) (leave func()) {
 	t.Helper()
-	c, err := sqlite.OpenConn(":memory:", sqlite.OpenReadWrite)
-	noError(t, err)
+	c := errtest.Must(sqlite.OpenConn(":memory:", sqlite.OpenReadWrite))(t)
 	s, _, err := c.PrepareTransient(fmt.Sprintf("SELECT ?%d", n))
 	noError(t, err)
 	for i := range n {

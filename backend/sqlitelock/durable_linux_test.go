@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // What outlasts its holder outlasts a power loss: fixed ends, values and raised tokens
@@ -29,8 +31,7 @@ func TestWhatOutlastsAPowerLoss(t *testing.T) {
 	next := join(t, s, r, false)
 
 	syncs := func() int {
-		text, err := os.ReadFile(log)
-		noError(t, err)
+		text := errtest.Must(os.ReadFile(log))(t)
 		return strings.Count(string(text), "sync")
 	}
 	for _, step := range []struct {

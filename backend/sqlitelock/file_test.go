@@ -13,6 +13,7 @@ import (
 
 	"github.com/interlock-go/interlock/backend/sqlitelock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
 )
@@ -21,8 +22,7 @@ import (
 func TestFilesThatAreRefused(t *testing.T) {
 	made := func(t *testing.T, path string) { // one of ours, closed, in one piece
 		t.Helper()
-		d, err := sqlitelock.New(t.Context(), path)
-		noError(t, err)
+		d := errtest.Must(sqlitelock.New(t.Context(), path))(t)
 		s := session(t, d, time.Hour)
 		for range 50 {
 			join(t, s, mutex(newID()), true)
@@ -35,21 +35,18 @@ func TestFilesThatAreRefused(t *testing.T) {
 	}
 	change := func(t *testing.T, path string, f func([]byte) []byte) {
 		t.Helper()
-		data, err := os.ReadFile(path)
-		noError(t, err)
+		data := errtest.Must(os.ReadFile(path))(t)
 		write(t, path, f(data))
 	}
 	sql := func(t *testing.T, path, script string) {
 		t.Helper()
-		c, err := sqlite.OpenConn(path, sqlite.OpenReadWrite|sqlite.OpenCreate)
-		noError(t, err)
+		c := errtest.Must(sqlite.OpenConn(path, sqlite.OpenReadWrite|sqlite.OpenCreate))(t)
 		defer c.Close()
 		noError(t, sqlitex.ExecuteScript(c, script, nil))
 	}
 	log := func(t *testing.T, path string) {
 		t.Helper()
-		c, err := sqlite.OpenConn(path, sqlite.OpenReadWrite|sqlite.OpenWAL)
-		noError(t, err)
+		c := errtest.Must(sqlite.OpenConn(path, sqlite.OpenReadWrite|sqlite.OpenWAL))(t)
 		c.Close()
 	}
 	for _, c := range []struct {
@@ -141,8 +138,7 @@ func TestPathsThatAreRefused(t *testing.T) {
 		{"sqlite:x.db?mode=7777", "not between"},
 		{"sqlite:x.db?nosuch=1", "unknown option nosuch"},
 	} {
-		u, err := driver.ParseURL(c.url)
-		noError(t, err)
+		u := errtest.Must(driver.ParseURL(c.url))(t)
 		if d, err := driver.OpenURL(within(t), u); err == nil {
 			d.Close()
 			t.Errorf("%s was opened", c.url)

@@ -29,8 +29,7 @@ func within(t testing.TB) context.Context {
 
 func join(t testing.TB, s *driver.Opened, r driver.Request, held bool) driver.Ticket {
 	t.Helper()
-	got, err := s.Join(t.Context(), r)
-	noError(t, err)
+	got := errtest.Must(s.Join(t.Context(), r))(t)
 	if got.Held != held {
 		t.Fatalf("Join: held %v", got.Held)
 	}
@@ -58,8 +57,7 @@ func mutex(queue string) driver.Request {
 
 func open(t testing.TB, path string) driver.Driver {
 	t.Helper()
-	d, err := sqlitelock.New(t.Context(), path)
-	noError(t, err)
+	d := errtest.Must(sqlitelock.New(t.Context(), path))(t)
 	t.Cleanup(func() {
 		errtest.Is(t, d.Close(), nil)
 	})
@@ -68,7 +66,6 @@ func open(t testing.TB, path string) driver.Driver {
 
 func session(t testing.TB, d driver.Driver, ttl time.Duration) *driver.Opened {
 	t.Helper()
-	s, err := d.Open(t.Context(), driver.SessionOptions{TTL: ttl, Owner: "test"})
-	noError(t, err)
+	s := errtest.Must(d.Open(t.Context(), driver.SessionOptions{TTL: ttl, Owner: "test"}))(t)
 	return s
 }

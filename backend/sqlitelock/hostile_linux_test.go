@@ -48,11 +48,9 @@ func outside(t *testing.T) (dir string, untouched func()) {
 	for _, name := range []string{"file", "x.live", "turn"} {
 		noError(t, os.WriteFile(filepath.Join(dir, name), []byte(name), 0o600))
 	}
-	stream, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, "x.sock"), Net: "unix"})
-	noError(t, err)
+	stream := errtest.Must(net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, "x.sock"), Net: "unix"}))(t)
 	t.Cleanup(func() { stream.Close() })
-	datagrams, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(dir, "x.post"), Net: "unixgram"})
-	noError(t, err)
+	datagrams := errtest.Must(net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(dir, "x.post"), Net: "unixgram"}))(t)
 	t.Cleanup(func() { datagrams.Close() })
 	for _, name := range []string{"x.sock", "x.post"} {
 		noError(t, os.Chmod(filepath.Join(dir, name), 0o600))
@@ -80,8 +78,7 @@ func outside(t *testing.T) (dir string, untouched func()) {
 // swapper replaces everything that is made in a folder by a link, until it is stopped.
 func swapper(t *testing.T, folder, target string) (stop func() (swapped int)) {
 	t.Helper()
-	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
-	noError(t, err)
+	fd := errtest.Must(unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK))(t)
 	events := os.NewFile(uintptr(fd), "inotify")
 	errtest.Must(unix.InotifyAddWatch(fd, folder, unix.IN_CREATE))(t)
 	var work sync.WaitGroup
@@ -118,8 +115,7 @@ func TestNoModeIsSetOutsideTheFolder(t *testing.T) {
 	t.Parallel()
 	dir, untouched := outside(t)
 	path := file(t)
-	d, err := sqlitelock.New(t.Context(), path, sqlitelock.Mode(0o660))
-	noError(t, err)
+	d := errtest.Must(sqlitelock.New(t.Context(), path, sqlitelock.Mode(0o660)))(t)
 	defer d.Close()
 	stop := swapper(t, path+"-interlock", filepath.Join(dir, "file"))
 	for i := range 100 {
@@ -128,8 +124,7 @@ func TestNoModeIsSetOutsideTheFolder(t *testing.T) {
 		if i%10 > 0 {
 			continue
 		}
-		other, err := sqlitelock.New(t.Context(), path)
-		noError(t, err)
+		other := errtest.Must(sqlitelock.New(t.Context(), path))(t)
 		errtest.Is(t, other.Close(), nil)
 	}
 	if stop() == 0 {
@@ -269,8 +264,7 @@ func TestWhatIsNoFileOfSQLiteIsRefused(t *testing.T) {
 					t.Parallel()
 					path := filepath.Join(t.TempDir(), "locks.db")
 					if made {
-						d, err := sqlitelock.New(t.Context(), path)
-						noError(t, err)
+						d := errtest.Must(sqlitelock.New(t.Context(), path))(t)
 						d.Close()
 					}
 					name := path + end
@@ -434,8 +428,7 @@ func TestAGroupSharesAFile(t *testing.T) {
 	place := filepath.Dir(path)
 	err := errors.Join(os.Chmod(filepath.Dir(place), 0o755), os.Chown(place, 0, nobody), os.Chmod(place, 0o770|fs.ModeSetgid))
 	noError(t, err)
-	d, err := sqlitelock.New(t.Context(), path, sqlitelock.Mode(0o660))
-	noError(t, err)
+	d := errtest.Must(sqlitelock.New(t.Context(), path, sqlitelock.Mode(0o660)))(t)
 	defer d.Close()
 	s := session(t, d, time.Hour)
 	held := join(t, s, mutex("q"), true)
@@ -456,8 +449,7 @@ func TestAGroupSharesAFile(t *testing.T) {
 // Those who may read the file, but not write it, are let out of a folder of before.
 func TestTheFolderIsForThoseWhoWrite(t *testing.T) {
 	path := file(t)
-	d, err := sqlitelock.New(t.Context(), path, sqlitelock.Mode(0o640))
-	noError(t, err)
+	d := errtest.Must(sqlitelock.New(t.Context(), path, sqlitelock.Mode(0o640)))(t)
 	defer d.Close()
 	noError(t, os.Chmod(path+"-interlock", 0o757))
 	open(t, path)

@@ -41,8 +41,7 @@ func start(t testing.TB, path string, opts ...Option) *client {
 	for _, o := range opts {
 		o(&c)
 	}
-	s, err := openStore(t.Context(), path, c)
-	noError(t, err)
+	s := errtest.Must(openStore(t.Context(), path, c))(t)
 	d := &client{exchange.New(s, s.mailbox.Name), s}
 	t.Cleanup(func() { d.Close() })
 	return d
@@ -59,8 +58,7 @@ func (d *client) quiet() (n uint64) {
 
 func begin(t testing.TB, d *client) *caller {
 	t.Helper()
-	s, err := d.Open(t.Context(), driver.SessionOptions{TTL: time.Hour})
-	noError(t, err)
+	s := errtest.Must(d.Open(t.Context(), driver.SessionOptions{TTL: time.Hour}))(t)
 	return &caller{s, d.store}
 }
 
@@ -357,8 +355,7 @@ func TestWriteLock(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "turn")
 	both := make([]*writeLock, 2)
 	for i := range both {
-		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
-		noError(t, err)
+		f := errtest.Must(os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600))(t)
 		defer f.Close()
 		both[i] = newWriteLock(f, nil)
 	}
@@ -437,14 +434,12 @@ func TestLeftovers(t *testing.T) {
 		f.Close()
 	}
 	sql(t, d, fmt.Sprintf("DELETE FROM session WHERE sid = %d", left.session().sid))
-	all, err := filepath.Glob(d.store.file.folder.File("*"))
-	noError(t, err)
+	all := errtest.Must(filepath.Glob(d.store.file.folder.File("*")))(t)
 	for _, f := range all {
 		noError(t, os.Chtimes(f, time.Time{}, time.Now().Add(-time.Hour)))
 	}
 	d.store.clearFolder(t.Context())
-	now, err := filepath.Glob(d.store.file.folder.File("*"))
-	noError(t, err)
+	now := errtest.Must(filepath.Glob(d.store.file.folder.File("*")))(t)
 	for _, f := range now {
 		if strings.Contains(f, left.ID) {
 			t.Errorf("%s is left", f)

@@ -34,8 +34,7 @@ func TestErrorsThatPass(t *testing.T) {
 			return func() { interrupt(d, nil) }
 		},
 		"another program has locked the file for longer than anybody waits": func(t *testing.T, d *client) func() {
-			c, err := sqlite.OpenConn(d.store.file.path, sqlite.OpenReadWrite)
-			noError(t, err)
+			c := errtest.Must(sqlite.OpenConn(d.store.file.path, sqlite.OpenReadWrite))(t)
 			noError(t, (conn{c}).exec("BEGIN IMMEDIATE"))
 			return func() { c.Close() }
 		},

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // The permissions are those that were asked for, whatever the umask, for all
@@ -28,8 +29,7 @@ func TestPermissions(t *testing.T) {
 		t.Run(c.url, func(t *testing.T) {
 			defer syscall.Umask(syscall.Umask(0o077))
 			path := file(t)
-			u, err := driver.ParseURL("sqlite://" + path + c.url)
-			noError(t, err)
+			u := errtest.Must(driver.ParseURL("sqlite://" + path + c.url))(t)
 			d, err := driver.OpenURL(t.Context(), u)
 			noError(t, err)
 			defer d.Close()
@@ -62,10 +62,8 @@ func TestPermissions(t *testing.T) {
 func TestPermissionsOfAnExistingFile(t *testing.T) {
 	path := file(t)
 	open(t, path)
-	u, err := driver.ParseURL("sqlite://" + path + "?mode=0666")
-	noError(t, err)
-	d, err := driver.OpenURL(t.Context(), u)
-	noError(t, err)
+	u := errtest.Must(driver.ParseURL("sqlite://" + path + "?mode=0666"))(t)
+	d := errtest.Must(driver.OpenURL(t.Context(), u))(t)
 	defer d.Close()
 	for _, pattern := range []string{path, path + "-interlock/*"} {
 		all, _ := filepath.Glob(pattern)

@@ -70,8 +70,7 @@ func TestAChildThatInheritsLivenessKeepsTheSession(t *testing.T) {
 	p := newPuppet(t, path)
 	p.must("open", "open", time.Hour)
 	p.must("held", "join", "q")
-	child, err := strconv.Atoi(p.do("bequeath"))
-	noError(t, err)
+	child := errtest.Must(strconv.Atoi(p.do("bequeath")))(t)
 	t.Cleanup(func() { syscall.Kill(child, syscall.SIGKILL) })
 	p.kill()
 
@@ -205,8 +204,7 @@ func TestKilledAtAnyInstruction(t *testing.T) {
 	}
 	workers := []*puppet{start(), start(), start()}
 	size := func() int64 {
-		st, err := os.Stat(log)
-		noError(t, err)
+		st := errtest.Must(os.Stat(log))(t)
 		return st.Size()
 	}
 	for range kills {
@@ -236,8 +234,7 @@ func TestKilledAtAnyInstruction(t *testing.T) {
 // tokens grew.
 func checkLog(t *testing.T, log string) (grants int) {
 	t.Helper()
-	f, err := os.Open(log)
-	noError(t, err)
+	f := errtest.Must(os.Open(log))(t)
 	defer f.Close()
 	last, owner := uint64(0), ""
 	for lines := bufio.NewScanner(f); lines.Scan(); {

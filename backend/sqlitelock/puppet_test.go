@@ -54,8 +54,7 @@ func newPuppetBy(t testing.TB, path string, by ...string) *puppet {
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}
-	out, err := p.cmd.StdoutPipe()
-	noError(t, err)
+	out := errtest.Must(p.cmd.StdoutPipe())(t)
 	p.out = bufio.NewReader(out)
 	noError(t, p.cmd.Start())
 	t.Cleanup(p.kill)

@@ -159,8 +159,7 @@ func TestAStrangeNameHidesNoOther(t *testing.T) {
 // read need not be the one that is kept.
 func TestAListEndsInAnyEncoding(t *testing.T) {
 	path := newFile(t)
-	c, err := openConn(path, sqlite.OpenReadWrite|sqlite.OpenCreate)
-	noError(t, err)
+	c := errtest.Must(openConn(path, sqlite.OpenReadWrite|sqlite.OpenCreate))(t)
 	for _, text := range []string{"PRAGMA encoding = 'UTF-16le'", "CREATE TABLE x(y)", "DROP TABLE x"} {
 		noError(t, c.exec(text))
 	}

@@ -16,15 +16,12 @@ import (
 // is granted afterwards; one that names it again does.
 func TestARenewalProvesNothingForATicketThatItDoesNotName(t *testing.T) {
 	ctx := context.Background()
-	d, err := sqlitelock.New(ctx, filepath.Join(t.TempDir(), "locks.db"))
-	noError(t, err)
+	d := errtest.Must(sqlitelock.New(ctx, filepath.Join(t.TempDir(), "locks.db")))(t)
 	defer d.Close()
-	s, err := d.Open(ctx, driver.SessionOptions{TTL: time.Hour})
-	noError(t, err)
+	s := errtest.Must(d.Open(ctx, driver.SessionOptions{TTL: time.Hour}))(t)
 	join := func(digit string) driver.Ticket {
 		t.Helper()
-		k, err := s.Join(ctx, driver.Request{ID: strings.Repeat(digit, 32), Queue: "a", Kind: driver.Mutex, Units: 1, Capacity: 1})
-		noError(t, err)
+		k := errtest.Must(s.Join(ctx, driver.Request{ID: strings.Repeat(digit, 32), Queue: "a", Kind: driver.Mutex, Units: 1, Capacity: 1}))(t)
 		return k
 	}
 	renew := func(known ...driver.Ticket) (began driver.Instant) {

@@ -14,8 +14,7 @@ import (
 func TestOnlyThoseWhoWaitWatch(t *testing.T) {
 	other := start(t, newFile(t))
 	const ttl = time.Second
-	brief, err := other.Open(t.Context(), driver.SessionOptions{TTL: ttl})
-	noError(t, err)
+	brief := errtest.Must(other.Open(t.Context(), driver.SessionOptions{TTL: ttl}))(t)
 	errtest.Must(brief.Join(t.Context(), mutex("q")))(t)
 	d := start(t, other.store.file.path)
 	s := begin(t, d)

@@ -16,6 +16,7 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/interlock-go/interlock/fence"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/mysqltest"
 	"github.com/interlock-go/interlock/internal/pgtest"
 	"github.com/interlock-go/interlock/internal/testserver"
@@ -118,8 +119,7 @@ func newPostgres(name string, address func(*testing.T, *pgtest.Server) string, o
 
 func inDatabase(t *testing.T, server, name, option string) string {
 	t.Helper()
-	u, err := url.Parse(server)
-	noError(t, err)
+	u := errtest.Must(url.Parse(server))(t)
 	u.Path = "/" + name
 	if option != "" {
 		u.RawQuery += "&" + option
@@ -196,8 +196,7 @@ func newName() string { return fmt.Sprintf("test%d", names.Add(1)) }
 
 func openWith(t *testing.T, driver, dsn string) *sql.DB {
 	t.Helper()
-	db, err := sql.Open(driver, dsn)
-	noError(t, err)
+	db := errtest.Must(sql.Open(driver, dsn))(t)
 	t.Cleanup(func() {
 		isErr(t, db.Close(), nil)
 	})
@@ -254,8 +253,7 @@ func postgresServer(t *testing.T) *pgtest.Server {
 	started.Lock()
 	defer started.Unlock()
 	if started.postgres == nil {
-		s, err := pgtest.Run(serverDir(t), pgtest.Config("deadlock_timeout", "20ms"), pgtest.Config("max_connections", "200"))
-		noError(t, err)
+		s := errtest.Must(pgtest.Run(serverDir(t), pgtest.Config("deadlock_timeout", "20ms"), pgtest.Config("max_connections", "200")))(t)
 		started.postgres = s
 	}
 	return started.postgres
@@ -266,8 +264,7 @@ func mariaServer(t *testing.T) *mysqltest.Server {
 	started.Lock()
 	defer started.Unlock()
 	if started.mariadb == nil {
-		s, err := mysqltest.Run(serverDir(t))
-		noError(t, err)
+		s := errtest.Must(mysqltest.Run(serverDir(t)))(t)
 		started.mariadb = s
 	}
 	return started.mariadb

@@ -20,6 +20,7 @@ import (
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/fence"
 	"github.com/interlock-go/interlock/fence/fencehttp"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // Promise: the store of a table runs nothing under a smaller token, has a token stored before the
@@ -100,8 +101,7 @@ func put(args []string) error {
 func TestTheLateRequestOfAStoppedProcessIsRefused(t *testing.T) {
 	each(t, []*database{sqlite, postgres, mariadb}, func(t *testing.T, d *instance) {
 		ctx := t.Context()
-		tokens, err := fence.NewTable(d.fence, fence.DefaultTable)
-		noError(t, err)
+		tokens := errtest.Must(fence.NewTable(d.fence, fence.DefaultTable))(t)
 		var served atomic.Int64
 		server := func() string {
 			db := d.open(t)

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/interlock-go/interlock/fence"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/once"
 )
 
@@ -29,8 +30,7 @@ type checker func(tx *sql.Tx, g fence.Grant) error
 func eachFence(t *testing.T, test func(t *testing.T, d *instance, check checker)) {
 	t.Run("Table", func(t *testing.T) {
 		each(t, databases, func(t *testing.T, d *instance) {
-			f, err := fence.NewTable(d.fence, fence.DefaultTable)
-			noError(t, err)
+			f := errtest.Must(fence.NewTable(d.fence, fence.DefaultTable))(t)
 			for range 2 { // a second time changes nothing
 				noError(t, f.Create(t.Context(), d.open(t)))
 			}
@@ -39,8 +39,7 @@ func eachFence(t *testing.T, test func(t *testing.T, d *instance, check checker)
 	})
 	t.Run("Column", func(t *testing.T) {
 		each(t, databases, func(t *testing.T, d *instance) {
-			f, err := fence.NewColumn(d.fence, "items", "id", "token")
-			noError(t, err)
+			f := errtest.Must(fence.NewColumn(d.fence, "items", "id", "token"))(t)
 			test(t, d, func(tx *sql.Tx, g fence.Grant) error { return f.Check(t.Context(), tx, 1, g) })
 		}, "CREATE TABLE items (id INTEGER PRIMARY KEY, stock INTEGER NOT NULL, token BIGINT)", "INSERT INTO items VALUES (1, 100, NULL)")
 	})
@@ -154,8 +153,7 @@ func TestTokensThatCannotBeComparedAreRefused(t *testing.T) {
 func TestEachResourceHasItsOwnToken(t *testing.T) {
 	each(t, databases, func(t *testing.T, d *instance) {
 		db := d.open(t)
-		f, err := fence.NewTable(d.fence, "tokens")
-		noError(t, err)
+		f := errtest.Must(fence.NewTable(d.fence, "tokens"))(t)
 		noError(t, f.Create(t.Context(), db))
 		tx := begin(t, db)
 		long := strings.Repeat("x", 511)
@@ -180,8 +178,7 @@ func TestColumnNamesOneRow(t *testing.T) {
 	each(t, databases, func(t *testing.T, d *instance) {
 		db := d.open(t)
 		check := func(key any, names ...string) error {
-			f, err := fence.NewColumn(d.fence, names[0], names[1], names[2])
-			noError(t, err)
+			f := errtest.Must(fence.NewColumn(d.fence, names[0], names[1], names[2]))(t)
 			tx := begin(t, db)
 			defer tx.Rollback()
 			return f.Check(t.Context(), tx, key, fence.Token(5))
@@ -232,10 +229,8 @@ func TestACheckSeesTheLatestToken(t *testing.T) {
 
 // Promise: a check whose token was not stored does not succeed, whatever the reason was.
 func TestATokenThatIsNotStoredIsNotAccepted(t *testing.T) {
-	table, err := fence.NewTable(fence.SQLite, fence.DefaultTable)
-	noError(t, err)
-	column, err := fence.NewColumn(fence.SQLite, "items", "id", "token")
-	noError(t, err)
+	table := errtest.Must(fence.NewTable(fence.SQLite, fence.DefaultTable))(t)
+	column := errtest.Must(fence.NewColumn(fence.SQLite, "items", "id", "token"))(t)
 	db := open(t, newFile(t, "WAL",
 		"CREATE TABLE "+fence.DefaultTable+" (resource TEXT PRIMARY KEY, token INTEGER NOT NULL)",
 		"INSERT INTO "+fence.DefaultTable+" VALUES ('1', 3)",
@@ -305,8 +300,7 @@ func TestTheTableIsCreatedByManyAtOnce(t *testing.T) {
 				var all sync.WaitGroup
 				for range 8 {
 					db := d.open(t)
-					c, err := table(d)
-					noError(t, err)
+					c := errtest.Must(table(d))(t)
 					all.Go(func() { isErr(t, c.Create(t.Context(), db), nil) })
 				}
 				waitFor(t, "clients that create the table at once", &all)

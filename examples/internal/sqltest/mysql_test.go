@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/mysqltest"
 	"github.com/interlock-go/interlock/rowlock"
 )
@@ -22,8 +23,7 @@ func TestATransactionThatTheServerHasEndedHasEnded(t *testing.T) {
 	db := openWith(t, "mysql", s.DSN())
 	must(t, db, "CREATE TABLE items (id INTEGER PRIMARY KEY, stock INTEGER NOT NULL)")
 	must(t, db, "INSERT INTO items VALUES (1, 100), (2, 100)")
-	items, err := rowlock.NewTable(rowlock.MySQL, "items", "id")
-	noError(t, err)
+	items := errtest.Must(rowlock.NewTable(rowlock.MySQL, "items", "id"))(t)
 	a, b := begin(t, db), begin(t, db)
 	noError(t, items.Lock(t.Context(), a, 1))
 	must(t, b, "UPDATE items SET stock = 7 WHERE id = 2")

@@ -20,6 +20,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/fence"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/mysqltest"
 	"github.com/interlock-go/interlock/internal/testserver"
 	"github.com/interlock-go/interlock/once"
@@ -78,8 +79,7 @@ func orderOnce(ctx context.Context, db *sql.DB, driver, key string, g fence.Gran
 // eachOrder runs a test on each kind of database, with a shop.
 func eachOrder(t *testing.T, kinds []*database, test func(t *testing.T, d *instance, locks string)) {
 	each(t, kinds, func(t *testing.T, d *instance) {
-		orders, err := once.NewTable(d.once, once.DefaultTable)
-		noError(t, err)
+		orders := errtest.Must(once.NewTable(d.once, once.DefaultTable))(t)
 		noError(t, orders.Create(t.Context(), d.open(t)))
 		test(t, d, "sqlite://"+filepath.Join(t.TempDir(), "locks.db"))
 	}, "CREATE TABLE items (id INTEGER PRIMARY KEY, stock INTEGER NOT NULL, token BIGINT)", "INSERT INTO items VALUES (1, 100, NULL)")
@@ -94,13 +94,11 @@ func TestOnceAStoppedProcessSellsNothing(t *testing.T) {
 		old.says("acquired")
 		old.signal(syscall.SIGSTOP)
 
-		c, err := interlock.Open(ctx, locks, interlock.TTL(time.Minute))
-		noError(t, err)
+		c := errtest.Must(interlock.Open(ctx, locks, interlock.TTL(time.Minute)))(t)
 		defer func() {
 			isErr(t, c.Close(), nil)
 		}()
-		lease, err := c.Mutex("stock").Acquire(ctx)
-		noError(t, err)
+		lease := errtest.Must(c.Mutex("stock").Acquire(ctx))(t)
 		db := d.open(t)
 		text, repeated, err := orderOnce(ctx, db, d.driver, "order 1", lease)
 		if want := fmt.Sprint("sold under ", lease.Token()); text != want || repeated || err != nil {
@@ -167,8 +165,7 @@ func (d *instance) through(t *testing.T) (*thief, string) {
 		p := newThief(t, server.Addr)
 		return p, strings.Replace(d.dsn, server.Addr, p.Addr, 1)
 	}
-	u, err := url.Parse(d.dsn)
-	noError(t, err)
+	u := errtest.Must(url.Parse(d.dsn))(t)
 	p := newThief(t, u.Host)
 	u.Host = p.Addr
 	return p, u.String()

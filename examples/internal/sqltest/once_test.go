@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/fence"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/once"
 	"github.com/interlock-go/interlock/rowlock"
 )
@@ -21,8 +22,7 @@ import (
 // eachOnce runs a test on each database, which has an item 1 with a stock of 100.
 func eachOnce(t *testing.T, kinds []*database, test func(t *testing.T, d *instance, orders *once.Table)) {
 	each(t, kinds, func(t *testing.T, d *instance) {
-		orders, err := once.NewTable(d.once, once.DefaultTable)
-		noError(t, err)
+		orders := errtest.Must(once.NewTable(d.once, once.DefaultTable))(t)
 		for range 2 { // a second time changes nothing
 			noError(t, orders.Create(t.Context(), d.open(t)))
 		}
@@ -387,8 +387,7 @@ func TestOnceATransactionThatIsOlderThanTheResult(t *testing.T) {
 					return // it has one level
 				}
 				db := d.open(t)
-				old, err := db.BeginTx(t.Context(), &sql.TxOptions{Isolation: level})
-				noError(t, err)
+				old := errtest.Must(db.BeginTx(t.Context(), &sql.TxOptions{Isolation: level}))(t)
 				defer old.Rollback()
 				number(t, old, "SELECT count(*) FROM "+once.DefaultTable)
 				if level == sql.LevelSerializable && d.database != postgres {
@@ -540,8 +539,7 @@ func TestOnceTablesHaveNames(t *testing.T) {
 	each(t, databases, func(t *testing.T, d *instance) {
 		db := d.open(t)
 		for _, name := range []string{"orders", `x"; DROP TABLE items; --`, "a`b"} {
-			table, err := once.NewTable(d.once, name)
-			noError(t, err)
+			table := errtest.Must(once.NewTable(d.once, name))(t)
 			noError(t, table.Create(t.Context(), db))
 			_, repeated, err := table.Run(t.Context(), db, 1, "key", func(context.Context, *sql.Tx) ([]byte, error) { return nil, nil })
 			if err != nil || repeated {

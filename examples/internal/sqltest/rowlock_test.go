@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/rowlock"
 )
 
@@ -24,8 +25,7 @@ var itemStatements = []string{
 
 func eachWithItems(t *testing.T, kinds []*database, test func(t *testing.T, d *instance, items *rowlock.Versioned)) {
 	each(t, kinds, func(t *testing.T, d *instance) {
-		items, err := newVersioned(d.rows, "items", "id", "version")
-		noError(t, err)
+		items := errtest.Must(newVersioned(d.rows, "items", "id", "version"))(t)
 		test(t, d, items)
 	}, itemStatements...)
 }
@@ -54,8 +54,7 @@ func eachLocker(t *testing.T, kinds []*database, test func(t *testing.T, d *inst
 
 func newNames(t *testing.T, d *instance) *rowlock.Names {
 	t.Helper()
-	names, err := rowlock.NewNames(d.rows, rowlock.DefaultNames)
-	noError(t, err)
+	names := errtest.Must(rowlock.NewNames(d.rows, rowlock.DefaultNames))(t)
 	noError(t, names.Create(t.Context(), d.open(t)))
 	return names
 }
@@ -142,8 +141,7 @@ func TestSharedLocksShare(t *testing.T) {
 func TestWhatIsReadUnderTheLockIsTheLatest(t *testing.T) {
 	eachWithItems(t, databases, func(t *testing.T, d *instance, items *rowlock.Versioned) {
 		ctx, a, b := t.Context(), d.open(t), d.open(t)
-		holder, err := items.Begin(ctx, a)
-		noError(t, err)
+		holder := errtest.Must(items.Begin(ctx, a))(t)
 		defer holder.Rollback()
 		var stock int
 		if err := items.LockAndRead(ctx, holder, 1, rowlock.Columns{"stock": &stock}); err != nil || stock != 100 {
@@ -275,10 +273,8 @@ func TestLockFreeTakesWhatIsFree(t *testing.T) {
 func TestAKeyOfSeveralColumns(t *testing.T) {
 	each(t, databases, func(t *testing.T, d *instance) {
 		ctx, db := t.Context(), d.open(t)
-		table, err := rowlock.NewTable(d.rows, "shelves", "shop", "place")
-		noError(t, err)
-		shelves, err := rowlock.NewVersioned(table, "version")
-		noError(t, err)
+		table := errtest.Must(rowlock.NewTable(d.rows, "shelves", "shop", "place"))(t)
+		shelves := errtest.Must(rowlock.NewVersioned(table, "version"))(t)
 		key := rowlock.Key{1, "b"}
 		var stock int
 		version, err := shelves.Read(ctx, db, key, rowlock.Columns{"stock": &stock})
@@ -495,8 +491,7 @@ func TestWriteOnlyIfTheVersionStands(t *testing.T) {
 func TestTwoWhoHaveReadTheSameVersion(t *testing.T) {
 	eachWithItems(t, servers, func(t *testing.T, d *instance, items *rowlock.Versioned) {
 		ctx, a, b := t.Context(), begin(t, d.open(t)), begin(t, d.open(t))
-		version, err := items.Read(ctx, a, 1, nil)
-		noError(t, err)
+		version := errtest.Must(items.Read(ctx, a, 1, nil))(t)
 		if v, err := items.Read(ctx, b, 1, nil); err != nil || v != version {
 			t.Fatalf("got %d, %v; want %d", v, err, version)
 		}
@@ -546,8 +541,7 @@ func TestASerializationFailureIsAConflict(t *testing.T) {
 			t.Errorf("got %d, want the sum with the other's change: 301", got)
 		}
 
-		tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead})
-		noError(t, err)
+		tx := errtest.Must(db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead}))(t)
 		defer tx.Rollback()
 		number(t, tx, "SELECT stock FROM items WHERE id = 1")
 		must(t, db, "UPDATE items SET stock = 5 WHERE id = 1")

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/rowlock"
 )
 
@@ -20,8 +21,7 @@ func newItems(t *testing.T, journal string) (file string) {
 }
 
 func items(t *testing.T) *rowlock.Versioned {
-	v, err := newVersioned(rowlock.SQLite, "items", "id", "version")
-	noError(t, err)
+	v := errtest.Must(newVersioned(rowlock.SQLite, "items", "id", "version"))(t)
 	return v
 }
 
@@ -30,8 +30,7 @@ func TestBeginLeavesTheWriteLockToOneTransaction(t *testing.T) {
 		t.Run(journal, func(t *testing.T) {
 			ctx, file, items := t.Context(), newItems(t, journal), items(t)
 			a, b := open(t, file+"&_pragma=busy_timeout(60000)"), open(t, file)
-			tx, err := items.Begin(ctx, a)
-			noError(t, err)
+			tx := errtest.Must(items.Begin(ctx, a))(t)
 			isErr(t, items.Lock(ctx, tx, 1), nil, "Lock after Begin")
 			isErr(t, errOf(items.Begin(ctx, b, rowlock.Wait(0))), rowlock.ErrBusy, "Begin while another holds the lock")
 			isErr(t, errOf(items.Begin(ctx, b, rowlock.Wait(30*time.Millisecond))), rowlock.ErrBusy, "Begin while another holds the lock")
@@ -93,8 +92,7 @@ func TestABeginThatFailedLeavesItsConnectionClean(t *testing.T) {
 func TestBeginDoesNotWaitForBusyTimeout(t *testing.T) {
 	ctx, file, items := t.Context(), newItems(t, "WAL"), items(t)
 	patient := open(t, file+"&_pragma=busy_timeout(600000)")
-	tx, err := items.Begin(ctx, open(t, file))
-	noError(t, err)
+	tx := errtest.Must(items.Begin(ctx, open(t, file)))(t)
 	defer tx.Rollback()
 	isErr(t, errOf(items.Begin(ctx, patient, rowlock.Wait(0))), rowlock.ErrBusy, "Begin")
 	short, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
@@ -142,8 +140,7 @@ func TestWriteAfterAnOutdatedReadOfItsTransactionIsAConflict(t *testing.T) {
 	a, b := open(t, file), open(t, file)
 	tx := begin(t, a)
 	var stock int
-	version, err := items.Read(ctx, tx, 1, rowlock.Columns{"stock": &stock})
-	noError(t, err)
+	version := errtest.Must(items.Read(ctx, tx, 1, rowlock.Columns{"stock": &stock}))(t)
 	must(t, b, "UPDATE items SET stock = 99 WHERE id = 2")
 	isErr(t, items.Write(ctx, tx, 1, version, rowlock.Columns{"stock": 0}), rowlock.ErrConflict)
 }
@@ -189,8 +186,7 @@ func TestRetryCallsAgainOnConflictsOnlyAndOnlySoOften(t *testing.T) {
 func TestMisspeltNamesAreErrors(t *testing.T) {
 	ctx, db := t.Context(), open(t, newItems(t, "WAL"))
 	for _, names := range [][3]string{{"itemz", "id", "version"}, {"items", "idd", "version"}, {"items", "id", "verzion"}} {
-		v, err := newVersioned(rowlock.SQLite, names[0], names[1], names[2])
-		noError(t, err)
+		v := errtest.Must(newVersioned(rowlock.SQLite, names[0], names[1], names[2]))(t)
 		if names[2] == "version" {
 			if _, err := v.Begin(ctx, db); err == nil || errors.Is(err, rowlock.ErrBusy) {
 				t.Errorf("Begin, %v: got %v, want an error that names the mistake", names, err)
@@ -225,8 +221,7 @@ func TestNamesCannotBecomeSQL(t *testing.T) {
 		"CREATE TABLE items (id INTEGER PRIMARY KEY)",
 		"CREATE TABLE `order` (`group` INTEGER PRIMARY KEY, `x`` = 0; DROP TABLE items; --` INTEGER, `select` INTEGER NOT NULL)",
 		"INSERT INTO `order` VALUES (1, 0, 1)"))
-	v, err := newVersioned(rowlock.SQLite, "main.order", "group", "select")
-	noError(t, err)
+	v := errtest.Must(newVersioned(rowlock.SQLite, "main.order", "group", "select"))(t)
 	noError(t, v.Write(t.Context(), db, 1, 1, rowlock.Columns{evil: 5}))
 	var got int
 	if version, err := v.Read(t.Context(), db, 1, rowlock.Columns{evil: &got}); err != nil || got != 5 || version != 2 {

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	_ "modernc.org/sqlite"
+
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // newFile returns the name of a database that has run the statements.
@@ -22,8 +24,7 @@ func newFile(t *testing.T, journal string, statements ...string) string {
 // open opens the database as another process would, with connections of its own.
 func open(t *testing.T, file string) *sql.DB {
 	t.Helper()
-	db, err := sql.Open("sqlite", file)
-	noError(t, err)
+	db := errtest.Must(sql.Open("sqlite", file))(t)
 	t.Cleanup(func() {
 		isErr(t, db.Close(), nil)
 	})
@@ -55,8 +56,7 @@ func number(t *testing.T, q queryer, query string, args ...any) (n int64) {
 
 func begin(t *testing.T, db *sql.DB) *sql.Tx {
 	t.Helper()
-	tx, err := db.Begin()
-	noError(t, err)
+	tx := errtest.Must(db.Begin())(t)
 	t.Cleanup(func() { _ = tx.Rollback() }) // sql.ErrTxDone after a commit
 	return tx
 }

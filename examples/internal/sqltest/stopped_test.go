@@ -118,8 +118,7 @@ func TestTheLateWriteOfAStoppedProcessIsRefused(t *testing.T) {
 		"&_pragma=busy_timeout(60000)"
 	url := "sqlite://" + filepath.Join(t.TempDir(), "locks.db")
 	db := open(t, file)
-	tokens, err := fence.NewTable(fence.SQLite, fence.DefaultTable)
-	noError(t, err)
+	tokens := errtest.Must(fence.NewTable(fence.SQLite, fence.DefaultTable))(t)
 	noError(t, tokens.Create(ctx, db))
 
 	old := start(t, "seller", url+"?ttl=2s", file)
@@ -127,15 +126,12 @@ func TestTheLateWriteOfAStoppedProcessIsRefused(t *testing.T) {
 	old.says("read")
 	old.signal(syscall.SIGSTOP)
 
-	locks, err := interlock.Open(ctx, url, interlock.TTL(time.Minute))
-	noError(t, err)
+	locks := errtest.Must(interlock.Open(ctx, url, interlock.TTL(time.Minute)))(t)
 	defer func() {
 		isErr(t, locks.Close(), nil)
 	}()
-	lease, err := locks.Mutex("stock").Acquire(ctx)
-	noError(t, err)
-	stock, err := readFenced(ctx, db, lease)
-	noError(t, err)
+	lease := errtest.Must(locks.Mutex("stock").Acquire(ctx))(t)
+	stock := errtest.Must(readFenced(ctx, db, lease))(t)
 	old.signal(syscall.SIGCONT)
 	old.tell("go on")
 	if got := old.next(); !strings.Contains(got, fence.ErrStale.Error()) || !strings.Contains(got, strconv.FormatUint(lease.Token(), 10)) {
@@ -161,10 +157,8 @@ func start(t *testing.T, name string, args ...string) *process {
 	p := &process{t: t, cmd: exec.Command(os.Args[0], args...)}
 	p.cmd.Env = append(os.Environ(), program+"="+name)
 	p.cmd.Stderr = os.Stderr
-	in, err := p.cmd.StdinPipe()
-	noError(t, err)
-	out, err := p.cmd.StdoutPipe()
-	noError(t, err)
+	in := errtest.Must(p.cmd.StdinPipe())(t)
+	out := errtest.Must(p.cmd.StdoutPipe())(t)
 	noError(t, p.cmd.Start())
 	p.in, p.said = in, bufio.NewScanner(out)
 	t.Cleanup(p.kill)
@@ -209,8 +203,7 @@ func (p *process) says(want string) {
 }
 
 func TestSharedLeasesCannotBeFenced(t *testing.T) {
-	locks, err := interlock.Open(t.Context(), "sqlite://"+filepath.Join(t.TempDir(), "locks.db"))
-	noError(t, err)
+	locks := errtest.Must(interlock.Open(t.Context(), "sqlite://"+filepath.Join(t.TempDir(), "locks.db")))(t)
 	defer func() {
 		isErr(t, locks.Close(), nil)
 	}()
@@ -224,8 +217,7 @@ func TestSharedLeasesCannotBeFenced(t *testing.T) {
 		"a permit":    {locks.Semaphore("s", 3), fence.ErrNotComparable},
 		"all permits": {locks.Semaphore("s", 3, interlock.Weight(3)), nil},
 	} {
-		lease, err := c.lock.Acquire(t.Context())
-		noError(t, err)
+		lease := errtest.Must(c.lock.Acquire(t.Context()))(t)
 		var resource fence.Highest
 		if err := resource.Check(lease); !errors.Is(err, c.want) {
 			t.Errorf("%s: got %v, want %v", name, err, c.want)
