@@ -3,11 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
-	"os"
-	"os/signal"
 	"strconv"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -43,7 +39,7 @@ Exit status:
 		Example: `  read -r id token <<<"$(interlock acquire --hold 10m nightly)"
   interlock extend nightly "$id" 10m
   interlock release nightly "$id"`,
-		Args:              exactly("NAME"),
+		Args:              takes("NAME"),
 		ValidArgsFunction: completeNames(o),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if hold <= 0 {
@@ -52,18 +48,13 @@ Exit status:
 			if err := checkHold("--hold", hold); err != nil {
 				return err
 			}
-			if err := f.waitFlags.check(cmd); err != nil {
-				return err
-			}
 			if err := kind.check(cmd); err != nil {
 				return err
 			}
-			j := &job{o: o, flags: &f, verb: cmd.Name(), names: args, name: args[0], notice: newNotice(cmd.ErrOrStderr())}
-			var err error
-			if j.say, err = newTeller(j.notice, &f, o.json); err != nil {
+			j, err := f.of(cmd, o, args)
+			if err != nil {
 				return err
 			}
-			j.say.name = j.name
 			j.options = append(f.options(f.note), interlock.Hold(hold))
 			j.lock = func(c *interlock.Client, name string) *interlock.Lock { return kind.lock(c, name, j.options) }
 			return j.grant(cmd)
@@ -94,8 +85,7 @@ func checkHold(what string, d time.Duration) error {
 
 // grant acquires the lock and writes its ID. The lock stays, unless nobody could learn of it.
 func (j *job) grant(cmd *cobra.Command) error {
-	// A reader that has gone must not end this process before it has given the lock back.
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	outliveReaders() // else the lock would not be given back
 	ctx, stop := untilSignal(cmd.Context())
 	defer stop()
 	begun := time.Now()
@@ -111,7 +101,7 @@ func (j *job) grant(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	err = j.written(ctx, cmd.OutOrStdout(), lease)
+	err = j.written(ctx, cmd, lease)
 	if lost := lease.Err(); lost != nil {
 		return failed(exitLost, fmt.Errorf("acquire %s: %w", j.name, lost))
 	}
@@ -142,23 +132,15 @@ func grantOf(l *interlock.Lease) grantJSON {
 
 // written writes the grant, unless a signal has come, or the lease is over. Where nobody reads,
 // such as on a terminal that is held, a signal ends it.
-func (j *job) written(ctx context.Context, out io.Writer, l *interlock.Lease) error {
+func (j *job) written(ctx context.Context, cmd *cobra.Command, l *interlock.Lease) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
 	if err := l.Err(); err != nil {
 		return err
 	}
-	g := grantOf(l)
-	done := make(chan error, 1)
-	go func() {
-		if j.o.json {
-			done <- writeJSON(out, g)
-			return
-		}
-		_, err := fmt.Fprintln(out, g.ID, g.Token)
-		done <- err
-	}()
+	g, done := grantOf(l), make(chan error, 1)
+	go func() { done <- j.o.print(cmd, g, "%s %s", g.ID, g.Token) }()
 	select {
 	case err := <-done:
 		return err

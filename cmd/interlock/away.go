@@ -37,15 +37,20 @@ func answering(ctx context.Context, d time.Duration) (context.Context, context.C
 
 // within returns what f returns, but does not wait longer than that for it.
 func within(d time.Duration, f func() error) error {
+	ctx, cancel := answering(context.Background(), d)
+	defer cancel()
+	return until(ctx, f)
+}
+
+// until returns what f returns, but does not wait for it when ctx has ended.
+func until(ctx context.Context, f func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- f() }()
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
 	case err := <-done:
 		return err
-	case <-timer.C:
-		return noAnswer(d)
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
 
@@ -169,11 +174,16 @@ func (k *client) judge(err error, every time.Duration) {
 	}
 }
 
+// isSilence reports whether an error says that there was no answer.
+func isSilence(err error) bool {
+	var silence noAnswer
+	return errors.As(err, &silence)
+}
+
 // unanswered says of a wait that has ended that the backend is away, or refuses what was
 // asked of it, if so. How the client was closed shows whether it is away, too.
 func unanswered(err, away, closed error) error {
-	var silence noAnswer
-	if !errors.Is(err, interlock.ErrBusy) && !(errors.Is(err, interlock.ErrUnavailable) && errors.Is(err, context.DeadlineExceeded)) && !errors.As(err, &silence) {
+	if !errors.Is(err, interlock.ErrBusy) && !(errors.Is(err, interlock.ErrUnavailable) && errors.Is(err, context.DeadlineExceeded)) && !isSilence(err) {
 		return err
 	}
 	if refused := refusal(err); refused != nil && away == nil {
@@ -193,8 +203,7 @@ func refusal(err error) error {
 		return nil
 	}
 	for _, said := range several.Unwrap() {
-		var silence noAnswer
-		if !errors.Is(said, interlock.ErrBusy) && !errors.As(said, &silence) && !errors.Is(said, context.DeadlineExceeded) {
+		if !errors.Is(said, interlock.ErrBusy) && !isSilence(said) && !errors.Is(said, context.DeadlineExceeded) {
 			return said
 		}
 	}
@@ -212,7 +221,7 @@ func reason(err error) string {
 	if several, ok := err.(interface{ Unwrap() []error }); ok && errors.As(err, &silence) {
 		err = silence
 		for _, said := range several.Unwrap() {
-			if !errors.As(said, &silence) {
+			if !isSilence(said) {
 				err = said
 			}
 		}

@@ -98,25 +98,21 @@ func readURL(ctx context.Context, file string) (backend, error) {
 	ctx, cancel := answering(ctx, patience)
 	defer cancel()
 	var data []byte
-	read := make(chan error, 1)
-	go func() {
+	err := until(ctx, func() error {
 		f, err := os.OpenFile(file, os.O_RDONLY|trust.Nonblock, 0) // a pipe without a writer is empty
 		if err == nil {
 			defer f.Close()
 			data, err = io.ReadAll(io.LimitReader(f, 64<<10))
 		}
-		read <- err
-	}()
-	var err error
-	select {
-	case err = <-read:
-	case <-ctx.Done():
-		if signal := ended(ctx); signal != nil {
-			return backend{}, signal
-		}
-		err = fmt.Errorf("read %s: %w", file, context.Cause(ctx))
-	}
-	if err != nil {
+		return err
+	})
+	switch signal := ended(ctx); {
+	case err == nil:
+	case signal != nil:
+		return backend{}, signal
+	case ctx.Err() != nil:
+		return backend{}, usage("read %s: %w", file, err)
+	default:
 		return backend{}, usage("%w", err)
 	}
 	return backend{url: firstLine(string(data)), source: file, file: file}, nil
@@ -236,25 +232,48 @@ func (b backend) open(ctx context.Context, opts ...interlock.ClientOption) (*int
 	return nil, failed(exitUnreachable, fmt.Errorf("%w (from %s)", err, b.source))
 }
 
+// task is a command that has a client.
+type task struct {
+	*interlock.Client
+	cmd  *cobra.Command
+	args []string
+	name string // the first argument, if there is one
+}
+
 // with opens a client for the time of f, which does not wait for other clients: its
 // context ends when the backend has been waited for long enough.
-func (o *options) with(cmd *cobra.Command, f func(ctx context.Context, c *interlock.Client) error) error {
-	return o.connect(cmd, patience, f)
+func (o *options) with(f func(context.Context, task) error) func(*cobra.Command, []string) error {
+	return o.within(patience, f)
 }
 
 // waits is with for commands that wait for other clients, and so for the backend: it
 // tells when that goes away and when it is back.
-func (o *options) waits(cmd *cobra.Command, f func(ctx context.Context, c *interlock.Client) error) error {
-	return o.connect(cmd, 0, f)
+func (o *options) waits(f func(context.Context, task) error) func(*cobra.Command, []string) error {
+	return o.within(0, f)
+}
+
+func (o *options) within(limit time.Duration, f func(context.Context, task) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		return o.connect(cmd, limit, func(ctx context.Context, c *interlock.Client) error {
+			return f(ctx, task{c, cmd, args, first(args)})
+		})
+	}
+}
+
+func first(args []string) string {
+	if len(args) == 0 {
+		return ""
+	}
+	return args[0]
 }
 
 // streams is waits for commands that write whenever something has changed: it ends when
 // nobody can read that any more.
-func (o *options) streams(cmd *cobra.Command, f func(ctx context.Context, c *interlock.Client) error) error {
-	return o.waits(cmd, func(ctx context.Context, c *interlock.Client) error {
-		ctx, stop := untilUnread(ctx, cmd.OutOrStdout())
+func (o *options) streams(f func(context.Context, task) error) func(*cobra.Command, []string) error {
+	return o.waits(func(ctx context.Context, t task) error {
+		ctx, stop := untilUnread(ctx, t.cmd.OutOrStdout())
 		defer stop()
-		if err := f(ctx, c); err != nil || ctx.Err() == nil {
+		if err := f(ctx, t); err != nil || ctx.Err() == nil {
 			return err
 		}
 		return context.Cause(ctx)

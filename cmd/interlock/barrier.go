@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -11,24 +10,18 @@ import (
 
 func newBarrier(o *options) *cobra.Command {
 	c := storedGroup(o, "barrier", "Keep everybody waiting until the barrier is removed, or all members are there",
-		barrierDo(o, "set", "Close a barrier", (*interlock.Barrier).Set),
-		barrierDo(o, "remove", "Open a barrier: who waits goes on", (*interlock.Barrier).Remove),
-		barrierWait(o), barrierShow(o))
+		barrierDo(o, "set NAME", "Close a barrier", (*interlock.Barrier).Set),
+		barrierDo(o, "remove NAME", "Open a barrier: who waits goes on", (*interlock.Barrier).Remove),
+		barrierWait(o),
+		&cobra.Command{Use: "show NAME", Short: "Write set or open", RunE: o.with(o.showBarrier)})
 	c.AddCommand(newDoubleBarrier(o))
 	return c
 }
 
-func barrierDo(o *options, verb, short string, do func(*interlock.Barrier, context.Context) error) *cobra.Command {
-	return &cobra.Command{
-		Use:   verb + " NAME",
-		Short: short,
-		Args:  exactly("NAME"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.with(cmd, func(ctx context.Context, c *interlock.Client) error {
-				return do(c.Barrier(args[0]), ctx)
-			})
-		},
-	}
+func barrierDo(o *options, use, short string, do func(*interlock.Barrier, context.Context) error) *cobra.Command {
+	return &cobra.Command{Use: use, Short: short, RunE: o.with(func(ctx context.Context, t task) error {
+		return do(t.Barrier(t.name), ctx)
+	})}
 }
 
 func barrierWait(o *options) *cobra.Command {
@@ -45,30 +38,14 @@ func barrierWait(o *options) *cobra.Command {
 	}.command(o, "Wait until a barrier is open")
 }
 
-func barrierShow(o *options) *cobra.Command {
-	return &cobra.Command{
-		Use:   "show NAME",
-		Short: "Write set or open",
-		Args:  exactly("NAME"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.with(cmd, func(ctx context.Context, c *interlock.Client) error {
-				set, err := c.Barrier(args[0]).IsSet(ctx)
-				if err != nil {
-					return err
-				}
-				if o.json {
-					return writeJSON(cmd.OutOrStdout(), struct {
-						Name string `json:"name"`
-						Set  bool   `json:"set"`
-					}{args[0], set})
-				}
-				state := "open"
-				if set {
-					state = "set"
-				}
-				fmt.Fprintln(cmd.OutOrStdout(), state)
-				return nil
-			})
-		},
+func (o *options) showBarrier(ctx context.Context, t task) error {
+	set, err := t.Barrier(t.name).IsSet(ctx)
+	if err != nil {
+		return err
 	}
+	state := map[bool]string{true: "set", false: "open"}[set]
+	return o.print(t.cmd, struct {
+		Name string `json:"name"`
+		Set  bool   `json:"set"`
+	}{t.name, set}, "%s", state)
 }

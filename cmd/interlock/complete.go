@@ -74,20 +74,28 @@ func tamed(text string) string {
 // completeNames offers the names of locks that are in use; what comes behind the name is for
 // the shell to complete.
 func completeNames(o *options) cobra.CompletionFunc {
+	return o.completes(1, cobra.ShellCompDirectiveDefault, func(ctx context.Context, c *interlock.Client, _ []string, begin string) iter.Seq2[string, error] {
+		return locks(ctx, c, begin, func(interlock.Queue) bool { return true })
+	})
+}
+
+// completes offers words for so many arguments; then comes what is next.
+func (o *options) completes(most int, next cobra.ShellCompDirective, words func(ctx context.Context, c *interlock.Client, args []string, begin string) iter.Seq2[string, error]) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, begin string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			return nil, cobra.ShellCompDirectiveDefault
+		if len(args) >= most {
+			return nil, next
 		}
 		return o.offer(cmd, begin, func(ctx context.Context, c *interlock.Client) iter.Seq2[string, error] {
-			return locks(ctx, c, begin)
+			return words(ctx, c, args, begin)
 		})
 	}
 }
 
-func locks(ctx context.Context, c *interlock.Client, begin string) iter.Seq2[string, error] {
+// locks yields the names of the wanted locks.
+func locks(ctx context.Context, c *interlock.Client, begin string, wanted func(interlock.Queue) bool) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		for q, err := range c.Queues(ctx, begin) {
-			if !yield(q.Name, err) {
+			if (err != nil || wanted(q)) && !yield(q.Name, err) {
 				return
 			}
 		}
@@ -96,75 +104,49 @@ func locks(ctx context.Context, c *interlock.Client, begin string) iter.Seq2[str
 
 // completeStored offers the names of what is stored of one kind.
 func completeStored(o *options, kind string) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, begin string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		return o.offer(cmd, begin, func(ctx context.Context, c *interlock.Client) iter.Seq2[string, error] {
-			return func(yield func(string, error) bool) {
-				for s, err := range c.Stored(ctx, begin) {
-					if (err != nil || s.Kind == kind) && !yield(s.Name, err) {
-						return
-					}
+	return o.completes(1, cobra.ShellCompDirectiveNoFileComp, func(ctx context.Context, c *interlock.Client, _ []string, begin string) iter.Seq2[string, error] {
+		return func(yield func(string, error) bool) {
+			for s, err := range c.Stored(ctx, begin) {
+				if (err != nil || s.Kind == kind) && !yield(s.Name, err) {
+					return
 				}
 			}
-		})
-	}
+		}
+	})
 }
 
 // completeMembers offers the names of locks, and then the IDs of who holds them, and of who
 // waits if that is wanted too.
 func completeMembers(o *options, waiters bool) cobra.CompletionFunc {
-	return completeIDs(o, func(q interlock.Queue) []interlock.Member {
-		if waiters {
-			return slices.Concat(q.Holders, q.Waiters)
-		}
-		return q.Holders
-	})
+	return completeIDs(o, func(m interlock.Member) bool { return waiters || m.Token != 0 })
 }
 
 // completeFixed offers the names of locks that are held with a fixed end, and then the IDs of
 // those who hold them so.
 func completeFixed(o *options) cobra.CompletionFunc {
-	return completeIDs(o, func(q interlock.Queue) []interlock.Member {
-		return slices.DeleteFunc(slices.Clone(q.Holders), func(m interlock.Member) bool { return !m.Fixed || m.Foreign })
-	})
+	return completeIDs(o, func(m interlock.Member) bool { return m.Token != 0 && m.Fixed && !m.Foreign })
 }
 
 // completeIDs offers the names of locks that have such members, and then the IDs of these.
-func completeIDs(o *options, members func(interlock.Queue) []interlock.Member) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, begin string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		if len(args) > 1 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
+func completeIDs(o *options, wanted func(interlock.Member) bool) cobra.CompletionFunc {
+	return o.completes(2, cobra.ShellCompDirectiveNoFileComp, func(ctx context.Context, c *interlock.Client, args []string, begin string) iter.Seq2[string, error] {
+		if len(args) == 0 {
+			return locks(ctx, c, begin, func(q interlock.Queue) bool { return slices.ContainsFunc(slices.Concat(q.Holders, q.Waiters), wanted) })
 		}
-		return o.offer(cmd, begin, func(ctx context.Context, c *interlock.Client) iter.Seq2[string, error] {
-			return func(yield func(string, error) bool) {
-				if len(args) == 0 {
-					for q, err := range c.Queues(ctx, begin) {
-						if (err != nil || len(members(q)) > 0) && !yield(q.Name, err) {
-							return
-						}
-					}
-					return
+		return func(yield func(string, error) bool) {
+			q, err := c.Queue(ctx, args[0])
+			short := shortIDs(q)
+			for _, m := range slices.Concat(q.Holders, q.Waiters) {
+				what := "holds: "
+				if m.Token == 0 {
+					what = "waits: "
 				}
-				q, err := c.Queue(ctx, args[0])
-				if err != nil {
-					yield("", err)
+				if wanted(m) && !yield(cobra.CompletionWithDesc(short(m.ID), what+owner(m)), err) {
 					return
-				}
-				short := shortIDs(q)
-				for _, m := range members(q) {
-					what := "holds: "
-					if m.Token == 0 {
-						what = "waits: "
-					}
-					if !yield(cobra.CompletionWithDesc(short(m.ID), what+owner(m)), nil) {
-						return
-					}
 				}
 			}
-		})
-	}
+		}
+	})
 }
 
 // completeSignals offers the names of signals.

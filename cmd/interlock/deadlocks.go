@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,22 +18,18 @@ type deadlockJSON struct {
 // blockedJSON is a wait of a deadlock, and what keeps it waiting: a holder, or somebody in front, who is
 // the owner of the next wait.
 type blockedJSON struct {
-	Name    string    `json:"name"`
-	Outside bool      `json:"outside,omitempty"` // of the prefixes of the URLs: it is the whole name
-	Kind    string    `json:"kind"`
-	Backend string    `json:"backend"`
-	Owner   string    `json:"owner"`
-	Note    string    `json:"note"`
-	Units   int64     `json:"units"`
-	Since   time.Time `json:"since,omitzero"`
-	By      byJSON    `json:"by"`
+	Name    string `json:"name"`
+	Outside bool   `json:"outside,omitempty"` // of the prefixes of the URLs: it is the whole name
+	Kind    string `json:"kind"`
+	Backend string `json:"backend"`
+	partyJSON
+	Since time.Time `json:"since,omitzero"`
+	By    byJSON    `json:"by"`
 }
 
 type byJSON struct {
-	ID    string `json:"id"`
-	Owner string `json:"owner"`
-	Note  string `json:"note"`
-	Units int64  `json:"units"`
+	ID string `json:"id"`
+	partyJSON
 	Token string `json:"token,omitempty"` // of a holder
 }
 
@@ -104,11 +99,8 @@ func (o *options) reportDeadlocks(cmd *cobra.Command, found []interlock.Deadlock
 		for _, d := range found {
 			waits := []blockedJSON{}
 			for _, w := range d.Waits {
-				by := byJSON{ID: w.By.ID, Owner: w.By.Owner, Note: w.By.Note, Units: w.By.Units}
-				if w.By.Token > 0 {
-					by.Token = strconv.FormatUint(w.By.Token, 10)
-				}
-				waits = append(waits, blockedJSON{w.Name, w.Outside, w.Kind, shown[w.Client], w.Owner, w.Note, w.Units, w.Since, by})
+				by := byJSON{w.By.ID, partyJSON{w.By.Owner, w.By.Note, w.By.Units}, token(w.By)}
+				waits = append(waits, blockedJSON{w.Name, w.Outside, w.Kind, shown[w.Client], partyJSON{w.Owner, w.Note, w.Units}, w.Since, by})
 			}
 			list = append(list, deadlockJSON{waits})
 		}
@@ -121,7 +113,8 @@ func (o *options) reportDeadlocks(cmd *cobra.Command, found []interlock.Deadlock
 	out = people{out}
 	for i, d := range found {
 		fmt.Fprintf(out, "deadlock %d of %d: each waits for a lock of the next, the last for one of the first\n", i+1, len(found))
-		t := newTable(out, "owner", "note", "waits for", "since", "held by", "token", "id", "backend")
+		t := o.view(out).sheet(column{name: "owner"}, column{name: "note"}, column{name: "waits for"}, column{name: "since"},
+			column{name: "held by"}, column{name: "token"}, column{name: "id"}, column{name: "backend"})
 		for _, w := range d.Waits {
 			since := "not known"
 			if !w.Since.IsZero() {
@@ -131,9 +124,9 @@ func (o *options) reportDeadlocks(cmd *cobra.Command, found []interlock.Deadlock
 			if w.By.Token == 0 {
 				by += " (waits in front)"
 			}
-			t.AppendRow([]any{line(w.Owner), line(w.Note), line(w.Name), since, line(by), token(w.By), line(w.By.ID), shown[w.Client]})
+			t.add(painted(line(w.Owner)), painted(line(w.Note)), painted(line(w.Name)), since, by, token(w.By), w.By.ID, shown[w.Client])
 		}
-		t.Render()
+		t.render()
 	}
 	waits := found[0].Waits
 	last := waits[len(waits)-1]

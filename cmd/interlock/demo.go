@@ -51,7 +51,6 @@ none. The shop's tables are in SQLite files, or on the server of
 
   --database postgres://user:password@host:5432/database
   --database mysql://user:password@host:3306/database      (MariaDB too)`,
-		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, end := untilSignal(cmd.Context())
 			defer end()
@@ -77,7 +76,7 @@ none. The shop's tables are in SQLite files, or on the server of
 				return err
 			}
 			defer page.discard()
-			show := progress(unfiltered(cmd.ErrOrStderr()))
+			show := &progressLine{unfiltered(cmd.ErrOrStderr()), isTerminal(unfiltered(cmd.ErrOrStderr()))}
 			c.Progress = show.report
 			results, err := flashsale.Run(ctx, c)
 			show.clear()
@@ -203,10 +202,6 @@ func (p *pageFile) discard() {
 type progressLine struct {
 	w        io.Writer
 	terminal bool
-}
-
-func progress(w io.Writer) *progressLine {
-	return &progressLine{w, isTerminal(w)}
 }
 
 func (p *progressLine) report(s flashsale.Progress) {

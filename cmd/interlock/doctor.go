@@ -13,11 +13,11 @@ import (
 )
 
 type findingJSON struct {
-	Check   string `json:"check"`
-	Status  string `json:"status"`
-	Detail  string `json:"detail"`
-	Promise string `json:"promise,omitempty"`
-	Remedy  string `json:"remedy,omitempty"`
+	Check   string        `json:"check"`
+	Status  driver.Status `json:"status"`
+	Detail  string        `json:"detail"`
+	Promise string        `json:"promise,omitempty"`
+	Remedy  string        `json:"remedy,omitempty"`
 }
 
 func newDoctor(o *options) *cobra.Command {
@@ -44,7 +44,6 @@ Exit status: 69 if the backend cannot be reached, 78 if a check fails, 80 if the
 deadlock.`,
 		Example: `  interlock doctor
   interlock doctor --deadlocks`,
-		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
@@ -135,21 +134,20 @@ func (o *options) report(cmd *cobra.Command, b backend, findings []interlock.Fin
 	if o.json {
 		list := []findingJSON{}
 		for _, f := range findings {
-			list = append(list, findingJSON{f.Check, string(f.Status), f.Detail, f.Promise, f.Remedy})
+			list = append(list, findingJSON(f))
 		}
 		return writeJSON(out, list)
 	}
-	out = people{out}
-	fmt.Fprintf(out, "%s (%s)\n", b.shown(), b.source)
-	t := newTable(out, "", "check", "found")
-	t.SuppressTrailingSpaces() // a remedy may be long
+	v := o.view(out)
+	v.printf("%s (%s)\n", b.shown(), b.source)
+	t := v.sheet(column{}, column{name: "check"}, column{name: "found"})
 	for _, f := range findings {
-		t.AppendRow([]any{f.Status, f.Check, whole(f.Detail)})
+		t.add(f.Status, f.Check, painted(whole(f.Detail)))
 		if f.Status != driver.OK {
-			t.AppendRow([]any{"", "", "affects: " + whole(f.Promise)})
-			t.AppendRow([]any{"", "", "remedy: " + whole(f.Remedy)})
+			t.add("", "", painted("affects: "+whole(f.Promise)))
+			t.add("", "", painted("remedy: "+whole(f.Remedy)))
 		}
 	}
-	t.Render()
+	t.render()
 	return nil
 }

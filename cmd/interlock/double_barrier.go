@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"strconv"
 	"time"
 
@@ -101,7 +100,7 @@ func (j *job) meet(cmd *cobra.Command, members int) error {
 			return m.barrier.Enter(ctx)
 		}
 	}
-	lease, err := j.take(ctx, claim{enter, m.there, m.few})
+	lease, err := j.take(ctx, claim{enter, again(m.there), m.few})
 	if err != nil {
 		return err
 	}
@@ -135,45 +134,32 @@ func (m *meeting) few(_ context.Context, err error) string {
 	return fmt.Sprintf("double barrier %s: %s", m.name, reason(err))
 }
 
-// there says how many members are there, again and again.
-func (m *meeting) there(ctx context.Context) iter.Seq2[string, error] {
-	return m.counts(ctx, func(waiting, inside int) string {
-		switch {
-		case waiting == 0:
-			return "" // all have entered
-		case inside > 0:
-			return fmt.Sprintf("%d of %d members of %s are there; %d of the last round have not left", waiting, m.members, m.name, inside)
-		}
-		return fmt.Sprintf("%d of %d members of %s are there", waiting, m.members, m.name)
-	})
-}
-
-// inside says how many members have not left, again and again.
-func (m *meeting) inside(ctx context.Context) iter.Seq2[string, error] {
-	return m.counts(ctx, func(_, inside int) string {
-		if inside == 0 {
-			return ""
-		}
-		return fmt.Sprintf("%d of %d members of %s have not left", inside, m.members, m.name)
-	})
-}
-
-func (m *meeting) counts(ctx context.Context, text func(waiting, inside int) string) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		for {
-			waiting, inside, err := m.barrier.Count(ctx)
-			if !yield(text(waiting, inside), err) {
-				return
-			}
-		}
+// there says how many members are there.
+func (m *meeting) there(ctx context.Context) (string, error) {
+	waiting, inside, err := m.barrier.Count(ctx)
+	switch {
+	case waiting == 0:
+		return "", err // all have entered
+	case inside > 0:
+		return fmt.Sprintf("%d of %d members of %s are there; %d of the last round have not left", waiting, m.members, m.name, inside), err
 	}
+	return fmt.Sprintf("%d of %d members of %s are there", waiting, m.members, m.name), err
+}
+
+// inside says how many members have not left.
+func (m *meeting) inside(ctx context.Context) (string, error) {
+	_, inside, err := m.barrier.Count(ctx)
+	if inside == 0 {
+		return "", err
+	}
+	return fmt.Sprintf("%d of %d members of %s have not left", inside, m.members, m.name), err
 }
 
 // leave waits until the other members have left; this one has.
 func (m *meeting) leave(ctx context.Context, lease *interlock.Lease) error {
 	m.say.tell("leaving", "", "the job has ended; waiting until the other members of %s have left", m.name)
 	unwatch := m.c.watch(ctx, pulse)
-	silence := m.onlook(ctx, m.inside)
+	silence := m.onlook(ctx, again(m.inside))
 	left := make(chan error, 1)
 	go func() { left <- m.barrier.Leave(ctx, lease) }()
 	var err error

@@ -2,11 +2,8 @@ package main
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/spf13/cobra"
-
-	"github.com/interlock-go/interlock"
 )
 
 func newEvict(o *options) *cobra.Command {
@@ -20,25 +17,22 @@ holder may still be at work: two may then work at a time. ID, or its beginning, 
 shown by show; it can be left out if there is one holder. A waiter that is evicted and
 still wants the lock lines up again, at the end. A holder of another library is only
 asked; one that cannot be asked is an error.`,
-		Args:              nameAndID,
 		ValidArgsFunction: completeMembers(o, true),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.with(cmd, func(ctx context.Context, c *interlock.Client) error {
-				m, err := picked(ctx, c, args)
-				if err != nil {
-					return err
-				}
-				if err := c.Evict(ctx, args[0], m.ID, force); err != nil {
-					return absent(err)
-				}
-				if m.Foreign && m.Token != 0 && !force {
-					fmt.Fprintf(cmd.ErrOrStderr(), "asked %s to give %s up: it is of another library, and holds on if it does not listen\n", owner(m), plain(args[0]))
-					return nil
-				}
-				fmt.Fprintf(cmd.ErrOrStderr(), "evicted %s from %s\n", owner(m), plain(args[0]))
-				return nil
-			})
-		},
+		RunE: o.with(func(ctx context.Context, t task) error {
+			m, err := picked(ctx, t)
+			if err != nil {
+				return err
+			}
+			if err := t.Evict(ctx, t.name, m.ID, force); err != nil {
+				return absent(err)
+			}
+			if m.Foreign && m.Token != 0 && !force {
+				say(t.cmd, "asked %s to give %s up: it is of another library, and holds on if it does not listen", owner(m), plain(t.name))
+			} else {
+				say(t.cmd, "evicted %s from %s", owner(m), plain(t.name))
+			}
+			return nil
+		}),
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "pass the lock on at once: unsafe")
 	return cmd

@@ -63,7 +63,6 @@ func exitCode(root *cobra.Command, err error) int {
 	var (
 		exit    *exitError
 		sig     signalled
-		silence noAnswer
 		library *interlock.Error
 		file    *fs.PathError
 	)
@@ -76,7 +75,7 @@ func exitCode(root *cobra.Command, err error) int {
 		}
 	case errors.As(err, &sig):
 		return exitSignal + int(sig.s)
-	case errors.As(err, &silence):
+	case isSilence(err):
 		code = exitUnreachable
 	case errors.Is(err, interlock.ErrBusy), errors.Is(err, interlock.ErrConflict):
 		code = exitBusy

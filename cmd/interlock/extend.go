@@ -22,7 +22,6 @@ acquire does.
 Exit status: 64 if the lock has no fixed end, since a process renews it; 79 if it was gone:
 it has ended, or was released or evicted, and others may have had it since.`,
 		Example:           `  interlock extend nightly "$id" 10m`,
-		Args:              exactly("NAME", "ID", "DURATION"),
 		ValidArgsFunction: completeFixed(o),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var d time.Duration
@@ -35,8 +34,8 @@ it has ended, or was released or evicted, and others may have had it since.`,
 			if err := checkHold("DURATION", d); err != nil {
 				return err
 			}
-			return o.with(cmd, func(ctx context.Context, c *interlock.Client) error {
-				l, err := fixed(ctx, c, args[0], args[1])
+			return o.with(func(ctx context.Context, t task) error {
+				l, err := fixed(ctx, t)
 				if err != nil {
 					return err
 				}
@@ -44,17 +43,18 @@ it has ended, or was released or evicted, and others may have had it since.`,
 					return err
 				}
 				return writeJSON(cmd.OutOrStdout(), grantOf(l))
-			})
+			})(cmd, args)
 		},
 	}
 }
 
-// fixed finds a lease with a fixed end by its ID, or the beginning of that.
-func fixed(ctx context.Context, c *interlock.Client, name, id string) (*interlock.Lease, error) {
+// fixed finds the lease with a fixed end of NAME and ID, or the beginning of that.
+func fixed(ctx context.Context, t task) (*interlock.Lease, error) {
+	name, id := t.name, t.args[1]
 	if id == "" {
 		return nil, usage("ID is empty: it is the first word that acquire has written")
 	}
-	q, err := c.Queue(ctx, name)
+	q, err := t.Queue(ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +68,7 @@ func fixed(ctx context.Context, c *interlock.Client, name, id string) (*interloc
 	case m.Token == 0, !m.Fixed, m.Foreign:
 		return nil, usage("%s: %s has no fixed end, so it is not one of acquire (%s)", name, id, instead(m))
 	}
-	return c.Adopt(ctx, name, m.ID)
+	return t.Adopt(ctx, name, m.ID)
 }
 
 // instead says what can be done about a member that has no fixed end.

@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"os"
-	"os/signal"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -48,29 +45,24 @@ Exit status: that of the command; 128+n if signal n ended it or the wait;
 		Example: `  interlock run nightly -- sh -c './compute >new && interlock fence nightly.fence -- mv new current'
   interlock run disk -- sh -c 'ssh store interlock fence --token "$INTERLOCK_TOKEN" disk.fence -- ./write.sh'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			dash := cmd.ArgsLenAtDash()
+			before, command, err := new(jobFlags).split(cmd, args, "FILE")
 			switch {
-			case len(args) == 0 || dash == 0:
-				return usage("FILE is missing (see %s --help)", cmd.CommandPath())
-			case dash < 0 && len(args) > 1:
-				return usage("write -- before the command: %s %s -- %s", cmd.CommandPath(), args[0], args[1])
-			case dash > 1:
-				return usage("%s takes one FILE, not %d", cmd.CommandPath(), dash)
-			case len(args) == 1:
-				return usage("COMMAND is missing: %s %s -- COMMAND [ARG]…", cmd.CommandPath(), args[0])
-			case args[0] == "":
+			case err != nil:
+				return err
+			case len(before) > 1:
+				return usage("%s takes one FILE, not %d", cmd.CommandPath(), len(before))
+			case before[0] == "":
 				return usage("FILE is empty")
 			}
 			grant := fence.Token(token)
 			if !cmd.Flags().Changed("token") {
-				var err error
 				if grant, err = tokenOfJob(name); err != nil {
 					return err
 				}
 			} else if name != "" {
 				return usage("--name is for the token of INTERLOCK_TOKEN, and excludes --token")
 			}
-			return underFence(cmd, o, args[0], grant, args[1:])
+			return underFence(cmd, o, before[0], grant, command)
 		},
 	}
 	cmd.Flags().StringVar(&name, "name", "", "of several locks of the job, the one that protects what the command changes")
@@ -112,22 +104,15 @@ func tokenOfJob(name string) (fence.Token, error) {
 // underFence runs a command if the file accepts the token. The command and all its descendants have the
 // locked file open, and so has this process, since some programs close what they inherit.
 func underFence(cmd *cobra.Command, o *options, path string, grant fence.Grant, args []string) error {
-	if _, err := guard.LookPath(args[0]); err != nil {
-		return startFailed(err)
+	if err := startable(args); err != nil {
+		return err
 	}
-	// A reader of standard error that has gone must not end this process, and so the command.
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	ctx, stop := untilSignal(cmd.Context())
 	defer stop()
 	n := newNotice(cmd.ErrOrStderr())
-	silence := func() {}
-	if tell := n.telling(false, o.json, nil); tell != nil {
-		silence = meanwhile(ctx, tell, func(context.Context) iter.Seq2[string, error] {
-			return func(yield func(string, error) bool) {
-				yield(fmt.Sprintf("waiting until another command of %s has ended", plain(path)), nil)
-			}
-		})
-	}
+	silence := meanwhile(ctx, n.telling(false, o.json, nil), again(func(context.Context) (string, error) {
+		return fmt.Sprintf("waiting until another command of %s has ended", plain(path)), nil
+	}))
 	file, err := fence.NewFile(path).Open(ctx, grant)
 	silence()
 	switch signal := ended(ctx); {

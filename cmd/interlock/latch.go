@@ -12,49 +12,37 @@ import (
 
 func newLatch(o *options) *cobra.Command {
 	return storedGroup(o, "latch", "A count that goes down to zero, and who waits for that",
-		latchSet(o), latchCountDown(o), latchWait(o), latchShow(o), latchReset(o))
+		&cobra.Command{Use: "set NAME COUNT", Short: "Start a latch (exit 75 if it is set already)", RunE: o.with(setLatch)},
+		&cobra.Command{Use: "count-down NAME", Short: "Take one off, and write what is left", RunE: o.with(o.countDown)},
+		latchWait(o),
+		&cobra.Command{Use: "show NAME", Short: "Write the count, or - if the latch is not set", RunE: o.with(o.showLatch)},
+		&cobra.Command{Use: "reset NAME", Short: "Make a latch as if it had never been set", RunE: o.with(func(ctx context.Context, t task) error {
+			return t.Latch(t.name).Reset(ctx)
+		})})
 }
 
-func latchSet(o *options) *cobra.Command {
-	return &cobra.Command{
-		Use:   "set NAME COUNT",
-		Short: "Start a latch (exit 75 if it is set already)",
-		Args:  exactly("NAME", "COUNT"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			n, err := strconv.ParseInt(args[1], 10, 64)
-			if err != nil {
-				return usage("COUNT %q is no number", args[1])
-			}
-			return o.with(cmd, func(ctx context.Context, c *interlock.Client) error {
-				set, err := c.Latch(args[0]).Set(ctx, n)
-				if err == nil && !set {
-					return failed(exitBusy, fmt.Errorf("latch %s is set already (interlock latch reset %s frees it)", args[0], args[0]))
-				}
-				return err
-			})
-		},
+func setLatch(ctx context.Context, t task) error {
+	n, err := strconv.ParseInt(t.args[1], 10, 64)
+	if err != nil {
+		return usage("COUNT %q is no number", t.args[1])
 	}
+	set, err := t.Latch(t.name).Set(ctx, n)
+	if err == nil && !set {
+		return failed(exitBusy, fmt.Errorf("latch %s is set already (interlock latch reset %s frees it)", t.name, t.name))
+	}
+	return err
 }
 
-func latchCountDown(o *options) *cobra.Command {
-	return &cobra.Command{
-		Use:   "count-down NAME",
-		Short: "Take one off, and write what is left",
-		Args:  exactly("NAME"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.with(cmd, func(ctx context.Context, c *interlock.Client) error {
-				l := c.Latch(args[0])
-				left, err := l.CountDown(ctx)
-				if err != nil {
-					if _, set, wrong := l.Count(ctx); wrong == nil && !set {
-						return failed(exitAbsent, err)
-					}
-					return err
-				}
-				return o.count(cmd, args[0], left, true)
-			})
-		},
+func (o *options) countDown(ctx context.Context, t task) error {
+	l := t.Latch(t.name)
+	left, err := l.CountDown(ctx)
+	if err != nil {
+		if _, set, wrong := l.Count(ctx); wrong == nil && !set {
+			return failed(exitAbsent, err)
+		}
+		return err
 	}
+	return o.count(t, left, true)
 }
 
 func latchWait(o *options) *cobra.Command {
@@ -74,49 +62,22 @@ func latchWait(o *options) *cobra.Command {
 	}.command(o, "Wait until a latch is set and its count is zero")
 }
 
-func latchShow(o *options) *cobra.Command {
-	return &cobra.Command{
-		Use:   "show NAME",
-		Short: "Write the count, or - if the latch is not set",
-		Args:  exactly("NAME"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.with(cmd, func(ctx context.Context, c *interlock.Client) error {
-				left, set, err := c.Latch(args[0]).Count(ctx)
-				if err != nil {
-					return err
-				}
-				return o.count(cmd, args[0], left, set)
-			})
-		},
+func (o *options) showLatch(ctx context.Context, t task) error {
+	left, set, err := t.Latch(t.name).Count(ctx)
+	if err != nil {
+		return err
 	}
+	return o.count(t, left, set)
 }
 
-func latchReset(o *options) *cobra.Command {
-	return &cobra.Command{
-		Use:   "reset NAME",
-		Short: "Make a latch as if it had never been set",
-		Args:  exactly("NAME"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.with(cmd, func(ctx context.Context, c *interlock.Client) error {
-				return c.Latch(args[0]).Reset(ctx)
-			})
-		},
+func (o *options) count(t task, left int64, set bool) error {
+	text := "-"
+	if set {
+		text = strconv.FormatInt(left, 10)
 	}
-}
-
-func (o *options) count(cmd *cobra.Command, name string, left int64, set bool) error {
-	out := cmd.OutOrStdout()
-	switch {
-	case o.json:
-		return writeJSON(out, struct {
-			Name string `json:"name"`
-			Set  bool   `json:"set"`
-			Left int64  `json:"left"`
-		}{name, set, left})
-	case !set:
-		fmt.Fprintln(out, "-")
-	default:
-		fmt.Fprintln(out, left)
-	}
-	return nil
+	return o.print(t.cmd, struct {
+		Name string `json:"name"`
+		Set  bool   `json:"set"`
+		Left int64  `json:"left"`
+	}{t.name, set, left}, "%s", text)
 }

@@ -37,50 +37,40 @@ func newLs(o *options) *cobra.Command {
 line for each holder, and for each whose work goes on though its lock was lost. With --all it also lists the values that exist and the latches and
 barriers that are set. With --json it writes an array of objects, those of locks as show
 writes one.`,
-		Args:              atMost("PREFIX"),
 		ValidArgsFunction: completeNames(o),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.with(cmd, func(ctx context.Context, c *interlock.Client) error {
-				l, left := listed(ctx, c, prefixOf(args))
-				var kept []stored
-				if all && alone(ctx, left) {
-					var unread error
-					kept, unread = allStored(ctx, c, prefixOf(args))
-					left = cmp.Or(left, unread)
-				}
-				if left != nil && len(l)+len(kept) == 0 {
-					return left
-				}
-				out := cmd.OutOrStdout()
-				if o.json {
-					objects := l.objects()
-					for _, s := range kept {
-						objects = append(objects, s.json())
-					}
-					return cmp.Or(left, writeJSON(out, objects))
-				}
-				if len(l)+len(kept) == 0 {
-					fmt.Fprintln(cmd.ErrOrStderr(), nothing(all, prefixOf(args)))
-				}
-				l.show(o.view(out))
-				if len(l) > 0 && len(kept) > 0 {
-					fmt.Fprintln(out)
-				}
-				showStored(o.view(out), kept)
+		RunE: o.with(func(ctx context.Context, t task) error {
+			l, left := listed(ctx, t.Client, t.name)
+			var kept []stored
+			if all && alone(ctx, left) {
+				var unread error
+				kept, unread = allStored(ctx, t.Client, t.name)
+				left = cmp.Or(left, unread)
+			}
+			if left != nil && len(l)+len(kept) == 0 {
 				return left
-			})
-		},
+			}
+			out := t.cmd.OutOrStdout()
+			if o.json {
+				objects := l.objects()
+				for _, s := range kept {
+					objects = append(objects, s.json())
+				}
+				return cmp.Or(left, writeJSON(out, objects))
+			}
+			if len(l)+len(kept) == 0 {
+				say(t.cmd, "%s", nothing(all, t.name))
+			}
+			l.show(o.view(out))
+			if len(l) > 0 && len(kept) > 0 {
+				fmt.Fprintln(out)
+			}
+			showStored(o.view(out), kept)
+			return left
+		}),
 	}
 	cmd.Flags().BoolVarP(&all, "all", "a", false, "values, latches and barriers too")
 	wideFlag(cmd, o)
 	return cmd
-}
-
-func prefixOf(args []string) string {
-	if len(args) == 0 {
-		return ""
-	}
-	return args[0]
 }
 
 // list is what ls shows.

@@ -15,7 +15,6 @@ func newMan() *cobra.Command {
 		Use:    "man",
 		Short:  "Write the manual page, made of the help of all commands",
 		Hidden: true, // make dist calls it
-		Args:   exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := io.WriteString(cmd.OutOrStdout(), manual(cmd.Root()))
 			return err
@@ -36,7 +35,7 @@ func manual(root *cobra.Command) string {
 	p.line(".SH COMMANDS")
 	p.commands(root)
 	p.line(".SH EXAMPLES")
-	p.verbatim(strings.Split(root.Example, "\n"))
+	p.verbatim(root.Example)
 	return p.String()
 }
 
@@ -55,7 +54,7 @@ func (p *page) commands(c *cobra.Command) {
 			p.flags(sub.LocalNonPersistentFlags())
 			if sub.Example != "" {
 				p.line(".PP")
-				p.verbatim(strings.Split(sub.Example, "\n"))
+				p.verbatim(sub.Example)
 			}
 		}
 		p.commands(sub)
@@ -66,26 +65,19 @@ func (p *page) commands(c *cobra.Command) {
 func (p *page) text(text string) {
 	for paragraph := range strings.SplitSeq(strings.TrimSpace(text), "\n\n") {
 		p.line(".PP")
-		lines := strings.Split(paragraph, "\n")
-		for len(lines) > 0 {
-			n := 0
-			for n < len(lines) && lines[n] != strings.TrimLeft(lines[n], " \t") {
-				n++
-			}
-			if n > 0 {
-				p.verbatim(lines[:n])
+		for l := range strings.SplitSeq(paragraph, "\n") {
+			if strings.TrimLeft(l, " \t") != l {
+				p.verbatim(l)
 			} else {
-				p.line("%s", roff(lines[0]))
-				n = 1
+				p.line("%s", roff(l))
 			}
-			lines = lines[n:]
 		}
 	}
 }
 
-func (p *page) verbatim(lines []string) {
+func (p *page) verbatim(text string) {
 	p.line(".nf")
-	for _, l := range lines {
+	for l := range strings.SplitSeq(text, "\n") {
 		p.line("%s", roff(l))
 	}
 	p.line(".fi")

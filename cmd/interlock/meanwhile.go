@@ -25,7 +25,10 @@ const glance = 500 * time.Millisecond
 // meanwhile tells what a command waits for, as often as that changes, until it is stopped; in
 // the end "". The wait does not depend on it: whoever may not look waits all the same, and the
 // stop does not wait for a look under way, or for long for a terminal.
-func meanwhile(ctx context.Context, tell func(text string), looks func(context.Context) iter.Seq2[string, error]) (stop func()) {
+func meanwhile(ctx context.Context, tell func(text string), looks looks) (stop func()) {
+	if tell == nil { // without a reader
+		return func() {}
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	var mu sync.Mutex
 	over := false
@@ -78,15 +81,24 @@ func (n *notice) telling(verbose, quiet bool, line func(text string)) func(text 
 	return nil
 }
 
-// onlook tells what the job waits for, where somebody reads it.
-func (j *job) onlook(ctx context.Context, looks func(context.Context) iter.Seq2[string, error]) (stop func()) {
-	tell := j.notice.telling(j.flags.verbose, j.flags.quiet || j.o.json, func(text string) {
-		j.say.tell("line", "", "%s", text)
-	})
-	if tell == nil {
-		return func() {}
+// looks are what a command sees of what it waits for.
+type looks = func(context.Context) iter.Seq2[string, error]
+
+// again looks as often as it is asked.
+func again(look func(context.Context) (string, error)) looks {
+	return func(ctx context.Context) iter.Seq2[string, error] {
+		return func(yield func(string, error) bool) {
+			for yield(look(ctx)) {
+			}
+		}
 	}
-	return meanwhile(ctx, tell, looks)
+}
+
+// onlook tells what the job waits for, where somebody reads it.
+func (j *job) onlook(ctx context.Context, looks looks) (stop func()) {
+	return meanwhile(ctx, j.notice.telling(j.flags.verbose, j.flags.quiet || j.o.json, func(text string) {
+		j.say.tell("line", "", "%s", text)
+	}), looks)
 }
 
 // holders says who holds the lock, and how many wait before this one.

@@ -33,10 +33,10 @@ after the other, and unset it. Without N the number that is in force is printed.
   interlock permits exports --unset    once all programs say eight`,
 		ValidArgsFunction: completeNames(o),
 		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) <= 1 || unset {
-				return exactly("NAME")(cmd, args)
+			if unset {
+				return takes("NAME")(cmd, args)
 			}
-			return exactly("NAME", "N")(cmd, args)
+			return takes("NAME", "[N]")(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var n int64
@@ -46,42 +46,38 @@ after the other, and unset it. Without N the number that is in force is printed.
 					return usage("N %q is not a number of permits", args[1])
 				}
 			}
-			name := args[0]
-			return o.with(cmd, func(ctx context.Context, c *interlock.Client) error {
+			return o.with(func(ctx context.Context, t task) error {
 				var err error
 				switch {
 				case unset:
-					err = c.UnsetPermits(ctx, name)
+					err = t.UnsetPermits(ctx, t.name)
 				case n > 0:
-					err = c.SetPermits(ctx, name, n)
+					err = t.SetPermits(ctx, t.name, n)
 				}
-				if err != nil {
-					return err
-				}
-				if n == 0 && (o.json || !unset) {
-					q, err := c.Queue(ctx, name)
-					if err != nil {
-						return err
+				set := n > 0
+				if err == nil && !set {
+					var q interlock.Queue
+					q, err = t.Queue(ctx, t.name)
+					if set = q.PermitsSet; q.Kind == "semaphore" {
+						n = q.Capacity
 					}
-					if n = q.Capacity; q.Kind != "semaphore" {
-						n = 0
-					}
-					unset = !q.PermitsSet
 				}
 				switch {
+				case err != nil:
+					return err
 				case o.json:
-					return writeJSON(cmd.OutOrStdout(), permitsJSON{name, n, !unset})
+					return writeJSON(cmd.OutOrStdout(), permitsJSON{t.name, n, set})
 				case len(args) > 1:
-					fmt.Fprintf(cmd.ErrOrStderr(), "%s has %d permits until that is unset\n", plain(name), n)
-				case n > 0:
-					_, err = fmt.Fprintln(cmd.OutOrStdout(), n)
-				case unset && cmd.Flags().Changed("unset"):
-					fmt.Fprintf(cmd.ErrOrStderr(), "%s has as many permits as programs say, once nobody uses it\n", plain(name))
+					say(cmd, "%s has %d permits until that is unset", plain(t.name), n)
+				case unset:
+					say(cmd, "%s has as many permits as programs say, once nobody uses it", plain(t.name))
+				case n == 0:
+					say(cmd, "nobody uses a semaphore %s, and no number is set", plain(t.name))
 				default:
-					fmt.Fprintf(cmd.ErrOrStderr(), "nobody uses a semaphore %s, and no number is set\n", plain(name))
+					_, err = fmt.Fprintln(cmd.OutOrStdout(), n)
 				}
 				return err
-			})
+			})(cmd, args)
 		},
 	}
 	cmd.Flags().BoolVar(&unset, "unset", false, "take the number back that was set")

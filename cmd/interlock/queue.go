@@ -26,11 +26,16 @@ type queueJSON struct {
 	Paused   time.Time     `json:"paused_until,omitzero"` // nothing is granted before
 }
 
+// partyJSON is somebody who holds a lock or waits for it.
+type partyJSON struct {
+	Owner string `json:"owner"`
+	Note  string `json:"note"`
+	Units int64  `json:"units"`
+}
+
 type memberJSON struct {
-	ID    string    `json:"id"`
-	Owner string    `json:"owner"`
-	Note  string    `json:"note"`
-	Units int64     `json:"units"`
+	ID string `json:"id"`
+	partyJSON
 	Token string    `json:"token,omitempty"`
 	Since time.Time `json:"since,omitzero"`
 	Until time.Time `json:"until,omitzero"` // of another library it is not known
@@ -41,10 +46,8 @@ type memberJSON struct {
 }
 
 type overrunJSON struct {
-	ID    string    `json:"id"`
-	Owner string    `json:"owner"`
-	Note  string    `json:"note"`
-	Units int64     `json:"units"`
+	ID string `json:"id"`
+	partyJSON
 	Token string    `json:"token"`
 	Since time.Time `json:"since,omitzero"` // of the loss
 }
@@ -53,20 +56,16 @@ func toJSON(q interlock.Queue) queueJSON {
 	members := func(list []interlock.Member) []memberJSON {
 		out := []memberJSON{}
 		for _, m := range list {
-			j := memberJSON{m.ID, m.Owner, m.Note, m.Units, "", m.Since, m.Until, m.Fixed, m.At, m.Foreign}
 			if m.Foreign && !m.Fixed {
-				j.Until = time.Time{}
+				m.Until = time.Time{}
 			}
-			if m.Token != 0 {
-				j.Token = strconv.FormatUint(m.Token, 10)
-			}
-			out = append(out, j)
+			out = append(out, memberJSON{m.ID, partyJSON{m.Owner, m.Note, m.Units}, token(m), m.Since, m.Until, m.Fixed, m.At, m.Foreign})
 		}
 		return out
 	}
 	j := queueJSON{q.Name, q.Kind, q.Capacity, members(q.Holders), members(q.Waiters), nil, q.Paused}
 	for _, o := range q.Overruns {
-		j.Overruns = append(j.Overruns, overrunJSON{o.ID, o.Owner, o.Note, o.Units, strconv.FormatUint(o.Token, 10), o.Since})
+		j.Overruns = append(j.Overruns, overrunJSON{o.ID, partyJSON{o.Owner, o.Note, o.Units}, strconv.FormatUint(o.Token, 10), o.Since})
 	}
 	return j
 }

@@ -31,13 +31,7 @@ The options ttl, prefix and owner are written behind what is printed, with an "&
 			if err != nil {
 				return usage("%v", err)
 			}
-			if o.json {
-				return writeJSON(cmd.OutOrStdout(), struct {
-					URL string `json:"url"`
-				}{text})
-			}
-			fmt.Fprintln(cmd.OutOrStdout(), text)
-			return nil
+			return o.print(cmd, map[string]string{"url": text}, "%s", text)
 		},
 	}
 }

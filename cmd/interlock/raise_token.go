@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -37,14 +36,10 @@ seconds until the clock has passed the floor, and refuses a floor that is later.
   interlock admin raise-token nightly 740912345678     one lock, above a token that was seen`,
 		ValidArgsFunction: completeNames(o),
 		Args: func(cmd *cobra.Command, args []string) error {
-			names, least := []string{"NAME", "FLOOR"}, 1
 			if all {
-				names, least = names[1:], 0
+				return takes("[FLOOR]")(cmd, args)
 			}
-			if len(args) <= least {
-				names = names[:least]
-			}
-			return exactly(names...)(cmd, args)
+			return takes("NAME", "[FLOOR]")(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var name string
@@ -61,24 +56,20 @@ seconds until the clock has passed the floor, and refuses a floor that is later.
 					return usage("FLOOR %q is not a token: a whole number below 2^63 is", args[0])
 				}
 			}
-			return o.with(cmd, func(ctx context.Context, c *interlock.Client) error {
-				whose := "all locks"
-				if all {
-					if err := c.RaiseTokens(ctx, floor); err != nil {
-						return err
-					}
-				} else {
-					if err := c.RaiseToken(ctx, name, floor); err != nil {
-						return err
-					}
-					whose = plain(name)
+			return o.with(func(ctx context.Context, t task) error {
+				whose, raise := "all locks", t.RaiseTokens
+				if !all {
+					whose, raise = plain(name), func(ctx context.Context, floor uint64) error { return t.RaiseToken(ctx, name, floor) }
+				}
+				if err := raise(ctx, floor); err != nil {
+					return err
 				}
 				if o.json {
 					return writeJSON(cmd.OutOrStdout(), raisedJSON{name, floor})
 				}
-				fmt.Fprintf(cmd.ErrOrStderr(), "later tokens of %s are larger than %d\n", whose, floor)
+				say(cmd, "later tokens of %s are larger than %d", whose, floor)
 				return nil
-			})
+			})(cmd, args)
 		},
 	}
 	durationVar(cmd.Flags(), &ahead, "ahead", "", "without FLOOR: larger than what a clock gives so much later")

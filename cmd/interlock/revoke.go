@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -17,29 +16,19 @@ func newRevoke(o *options) *cobra.Command {
 		Long: `Revoke asks the holder to give the lock up when it can. Nothing happens if it does not
 listen (see run --on-revoke). ID, or its beginning, is as shown by show; it can be left
 out if there is one holder.`,
-		Args:              nameAndID,
 		ValidArgsFunction: completeMembers(o, false),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.with(cmd, func(ctx context.Context, c *interlock.Client) error {
-				m, err := picked(ctx, c, args)
-				if err != nil {
-					return err
-				}
-				if err := c.Revoke(ctx, args[0], m.ID); err != nil {
-					return absent(err)
-				}
-				fmt.Fprintf(cmd.ErrOrStderr(), "asked %s to give %s up\n", owner(m), plain(args[0]))
-				return nil
-			})
-		},
+		RunE: o.with(func(ctx context.Context, t task) error {
+			m, err := picked(ctx, t)
+			if err != nil {
+				return err
+			}
+			if err := t.Revoke(ctx, t.name, m.ID); err != nil {
+				return absent(err)
+			}
+			say(t.cmd, "asked %s to give %s up", owner(m), plain(t.name))
+			return nil
+		}),
 	}
-}
-
-func nameAndID(cmd *cobra.Command, args []string) error {
-	if len(args) > 1 {
-		return exactly("NAME", "ID")(cmd, args)
-	}
-	return exactly("NAME")(cmd, args)
 }
 
 // absent gives somebody who has gone meanwhile the status of one who was not there.
@@ -51,10 +40,10 @@ func absent(err error) error {
 }
 
 // picked reads the lock and finds the member that is meant.
-func picked(ctx context.Context, c *interlock.Client, args []string) (interlock.Member, error) {
-	q, err := c.Queue(ctx, args[0])
+func picked(ctx context.Context, t task) (interlock.Member, error) {
+	q, err := t.Queue(ctx, t.name)
 	if err != nil {
 		return interlock.Member{}, err
 	}
-	return pick(q, args[1:])
+	return pick(q, t.args[1:])
 }

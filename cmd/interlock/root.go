@@ -83,8 +83,9 @@ belongs into a file: ps shows that of --url to everybody.`,
 	completion, _, _ := root.Find([]string{"completion"})
 	completion.Args, completion.RunE = noArgs, root.RunE
 	for _, c := range completion.Commands() {
-		c.Args = exactly()
+		c.Args = takes()
 	}
+	takeWhatTheyUse(root)
 	return root
 }
 
@@ -128,11 +129,11 @@ func suggestions(cmd *cobra.Command, arg string) (like []string) {
 	return like
 }
 
-// exactly is cobra.ExactArgs with names for what is missing.
-func exactly(names ...string) cobra.PositionalArgs {
+// takes checks that the arguments are there. One in brackets can be left out.
+func takes(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
-		case len(args) < len(names):
+		case len(args) < len(names) && names[len(args)][0] != '[':
 			return usage("%s is missing (see %s --help)", names[len(args)], cmd.CommandPath())
 		case len(args) > len(names):
 			return usage("%q is too much (see %s --help)", args[len(names)], cmd.CommandPath())
@@ -141,24 +142,33 @@ func exactly(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// atMost is exactly for an argument that can be left out.
-func atMost(name string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return nil
+// takeWhatTheyUse has the commands below cmd take the arguments that their Use says, unless there is a -- in it.
+func takeWhatTheyUse(cmd *cobra.Command) {
+	for _, c := range cmd.Commands() {
+		if c.Args == nil && !strings.Contains(c.Use, "--") {
+			c.Args = takes(strings.Fields(c.Use)[1:]...)
 		}
-		return exactly(name)(cmd, args)
+		takeWhatTheyUse(c)
 	}
+}
+
+// print writes v for programs, or a line for people.
+func (o *options) print(cmd *cobra.Command, v any, format string, args ...any) error {
+	if o.json {
+		return writeJSON(cmd.OutOrStdout(), v)
+	}
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), format+"\n", args...)
+	return err
+}
+
+// say writes a line for people on standard error.
+func say(cmd *cobra.Command, format string, args ...any) {
+	fmt.Fprintf(cmd.ErrOrStderr(), format+"\n", args...)
 }
 
 // group makes a command that only has subcommands.
 func group(use, short string, subs ...*cobra.Command) *cobra.Command {
-	c := &cobra.Command{Use: use, Short: short, Args: func(cmd *cobra.Command, args []string) error {
-		if len(args) > 0 {
-			return unknown(cmd, args[0])
-		}
-		return nil
-	}, RunE: func(cmd *cobra.Command, _ []string) error {
+	c := &cobra.Command{Use: use, Short: short, Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error {
 		return failed(exitUsage, errors.New(cmd.CommandPath()+" needs a command (see --help)"))
 	}}
 	c.AddCommand(subs...)

@@ -50,7 +50,6 @@ the names of tables. Otherwise the tables are made when they are first needed.`,
 		Example: `  interlock admin schema --url postgres://host/db --grant app | psql -1 postgres://admin@host/db
   interlock admin schema --url mysql://host/db --grant app | mariadb -h host -u admin -p db
   interlock admin schema --url postgres://host/db --only-grants --grant other | psql postgres://admin@host/db`,
-		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			b, err := o.backend(cmd.Context())
 			if err != nil {

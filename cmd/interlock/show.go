@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -21,25 +19,18 @@ func newShow(o *options) *cobra.Command {
 		Short: "Show who holds a lock and who waits for it, in order",
 		Long: `Show shows who holds the lock NAME and who waits for it, in order, and whose work goes on though its lock was lost; and the barrier, the latch
 and the value of that name, if there are any.`,
-		Args:              exactly("NAME"),
 		ValidArgsFunction: completeNames(o),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.with(cmd, func(ctx context.Context, c *interlock.Client) error {
-				q, err := c.Queue(ctx, args[0])
-				if err != nil {
-					return err
-				}
-				n, err := named(ctx, c, q)
-				switch {
-				case err != nil:
-					return err
-				case o.json:
-					return writeJSON(cmd.OutOrStdout(), n.json())
-				}
-				n.show(o.view(cmd.OutOrStdout()))
-				return nil
-			})
-		},
+		RunE: o.with(func(ctx context.Context, t task) error {
+			n, err := named(ctx, t.Client, t.name)
+			switch {
+			case err != nil:
+				return err
+			case o.json:
+				return writeJSON(t.cmd.OutOrStdout(), n.json())
+			}
+			n.show(o.view(t.cmd.OutOrStdout()))
+			return nil
+		}),
 	}
 	wideFlag(cmd, o)
 	return cmd
@@ -48,40 +39,34 @@ and the value of that name, if there are any.`,
 // known is all that has one name.
 type known struct {
 	interlock.Queue
-	barrier bool   // it is set
-	latch   *int64 // what is left; nil: it is not set
-	version uint64 // of the value; 0: there is none
-
-	wrong map[string]string // why what is of a kind cannot be read
+	stored []stored
 }
 
-// named adds to a lock what else has its name. What the backend cannot have there, such as a
+// named reads all that has a name.
+func named(ctx context.Context, c *interlock.Client, name string) (known, error) {
+	q, err := c.Queue(ctx, name)
+	if err != nil {
+		return known{}, err
+	}
+	return besides(ctx, c, q)
+}
+
+// besides adds to a lock what else has its name. What the backend cannot have there, such as a
 // barrier of Curator where a lock is, is not there.
-func named(ctx context.Context, c *interlock.Client, q interlock.Queue) (known, error) {
-	n := known{Queue: q, wrong: map[string]string{}}
-	var err error
-	if n.barrier, err = c.Barrier(q.Name).IsSet(ctx); err != nil && !driver.IsPermanent(err) {
-		return n, err
-	}
-	left, set, err := c.Latch(q.Name).Count(ctx)
-	switch {
-	case err != nil && !alone(ctx, err):
-		return n, err
-	case errors.Is(err, errors.ErrUnsupported):
-		return n, nil // the backend has locks only
-	case err != nil:
-		n.wrong["latch"] = reason(err)
-	case set:
-		n.latch = &left
-	}
-	value, err := interlock.NewValue[[]byte](c, q.Name).Get(ctx)
-	switch {
-	case err != nil && !alone(ctx, err):
-		return n, err
-	case err != nil:
-		n.wrong["value"] = reason(err)
-	case value.Exists:
-		n.version = value.Version
+func besides(ctx context.Context, c *interlock.Client, q interlock.Queue) (known, error) {
+	n := known{Queue: q}
+	for _, kind := range []string{"barrier", "latch", "value"} {
+		s := stored{Stored: interlock.Stored{Kind: kind, Name: q.Name}}
+		there, err := s.read(ctx, c)
+		switch {
+		case kind == "barrier" && driver.IsPermanent(err):
+		case err != nil && (kind == "barrier" || s.wrong == ""):
+			return n, err
+		case errors.Is(err, errors.ErrUnsupported):
+			return n, nil // the backend has locks only
+		case there:
+			n.stored = append(n.stored, s)
+		}
 	}
 	return n, nil
 }
@@ -97,12 +82,18 @@ type nameJSON struct {
 }
 
 func (n known) json() any {
-	j := nameJSON{queueJSON: toJSON(n.Queue), Latch: n.latch, Unreadable: n.wrong}
-	if n.barrier {
-		j.Barrier = "set"
-	}
-	if n.version != 0 {
-		j.Version = strconv.FormatUint(n.version, 10)
+	j := nameJSON{queueJSON: toJSON(n.Queue), Unreadable: map[string]string{}}
+	for _, s := range n.stored {
+		switch {
+		case s.wrong != "":
+			j.Unreadable[s.Kind] = s.wrong
+		case s.Kind == "barrier":
+			j.Barrier = "set"
+		case s.Kind == "latch":
+			j.Latch = &s.left
+		default:
+			j.Version = strconv.FormatUint(s.version, 10)
+		}
 	}
 	return j
 }
@@ -110,22 +101,13 @@ func (n known) json() any {
 func (n known) title() string { return "" }
 
 func (n known) show(v view) {
-	if n.barrier {
-		v.printf("the barrier %s is set\n", plain(n.Name))
-	}
-	if n.latch != nil {
-		v.printf("the latch %s is set, %d left\n", plain(n.Name), *n.latch)
-	}
-	if n.version != 0 {
-		v.printf("the value %s has version %d\n", plain(n.Name), n.version)
-	}
-	for _, kind := range slices.Sorted(maps.Keys(n.wrong)) {
-		v.printf("the %s %s cannot be read: %s\n", kind, plain(n.Name), n.wrong[kind])
+	for _, s := range n.stored {
+		v.printf("the %s %s %s\n", s.Kind, plain(n.Name), s.told())
 	}
 	switch {
 	case len(n.Holders)+len(n.Waiters)+len(n.Overruns) > 0:
 		showQueue(v, n.Queue)
-	case !n.barrier && n.latch == nil && n.version == 0 && len(n.wrong) == 0:
+	case len(n.stored) == 0:
 		v.printf("%s is free%s\n", plain(n.Name), pause(n.Queue))
 	}
 }

@@ -28,27 +28,38 @@ type stored struct {
 	wrong   string // why it cannot be read
 }
 
+// read adds what it is; it may have gone meanwhile.
+func (s *stored) read(ctx context.Context, c *interlock.Client) (there bool, err error) {
+	switch s.Kind {
+	case "barrier":
+		return c.Barrier(s.Name).IsSet(ctx)
+	case "latch":
+		s.left, there, err = c.Latch(s.Name).Count(ctx)
+	case "value":
+		var got interlock.Snapshot[[]byte]
+		got, err = interlock.NewValue[[]byte](c, s.Name).Get(ctx)
+		there, s.version, s.bytes = got.Exists, got.Version, len(got.Value)
+	}
+	if err != nil && alone(ctx, err) {
+		s.wrong = reason(err)
+	}
+	return there || s.wrong != "", err
+}
+
 func allStored(ctx context.Context, c *interlock.Client, prefix string) (all []stored, err error) {
 	for found, err := range c.Stored(ctx, prefix) {
 		if err != nil {
 			return all, err
 		}
-		s, there := stored{Stored: found}, true // it may have gone meanwhile
-		switch s.Kind {
-		case "latch":
-			s.left, there, err = c.Latch(s.Name).Count(ctx)
-		case "value":
-			var got interlock.Snapshot[[]byte]
-			got, err = interlock.NewValue[[]byte](c, s.Name).Get(ctx)
-			there, s.version, s.bytes = got.Exists, got.Version, len(got.Value)
+		s := stored{Stored: found}
+		there, err := true, error(nil)
+		if s.Kind != "barrier" { // the list has said that it is set
+			there, err = s.read(ctx, c)
 		}
-		if err != nil && !alone(ctx, err) {
+		if err != nil && s.wrong == "" {
 			return all, err
 		}
-		if err != nil {
-			s.wrong = reason(err)
-		}
-		if there || s.wrong != "" {
+		if there {
 			all = append(all, s)
 		}
 	}
@@ -61,38 +72,31 @@ func alone(ctx context.Context, err error) bool {
 	return !errors.Is(err, interlock.ErrClosed) && ctx.Err() == nil
 }
 
-// json is what latch show, barrier show and value get write, with the kind, and without the
+// storedJSON is what latch show, barrier show and value get write, with the kind, and without the
 // value itself.
+type storedJSON struct {
+	Name    string `json:"name"`
+	Kind    string `json:"kind"`
+	Error   string `json:"error,omitempty"`
+	Set     bool   `json:"set,omitempty"`
+	Left    *int64 `json:"left,omitempty"`
+	Exists  bool   `json:"exists,omitempty"`
+	Version string `json:"version,omitempty"`
+	Bytes   *int   `json:"bytes,omitempty"`
+}
+
 func (s stored) json() any {
-	type base struct {
-		Name string `json:"name"`
-		Kind string `json:"kind"`
-	}
-	b := base{s.Name, s.Kind}
+	j := storedJSON{Name: s.Name, Kind: s.Kind, Error: s.wrong}
 	switch {
 	case s.wrong != "":
-		return struct {
-			base
-			Error string `json:"error"`
-		}{b, s.wrong}
 	case s.Kind == "latch":
-		return struct {
-			base
-			Set  bool  `json:"set"`
-			Left int64 `json:"left"`
-		}{b, true, s.left}
+		j.Set, j.Left = true, &s.left
 	case s.Kind == "value":
-		return struct {
-			base
-			Exists  bool   `json:"exists"`
-			Version string `json:"version"`
-			Bytes   int    `json:"bytes"`
-		}{b, true, strconv.FormatUint(s.version, 10), s.bytes}
+		j.Exists, j.Version, j.Bytes = true, strconv.FormatUint(s.version, 10), &s.bytes
+	default:
+		j.Set = true
 	}
-	return struct {
-		base
-		Set bool `json:"set"`
-	}{b, true}
+	return j
 }
 
 func (s stored) state() string {
@@ -105,6 +109,19 @@ func (s stored) state() string {
 		return fmt.Sprintf("version %d, %d bytes", s.version, s.bytes)
 	}
 	return "set"
+}
+
+// told is the state in a sentence.
+func (s stored) told() string {
+	switch {
+	case s.wrong != "":
+		return s.state()
+	case s.Kind == "value":
+		return fmt.Sprintf("has version %d", s.version)
+	case s.Kind == "latch":
+		return "is set, " + s.state()
+	}
+	return "is set"
 }
 
 func showStored(v view, all []stored) {

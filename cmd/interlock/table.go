@@ -8,7 +8,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/interlock-go/interlock"
@@ -33,7 +32,7 @@ func (o *options) view(out io.Writer) view {
 	return v
 }
 
-// painted is a text of this program with a colour.
+// painted is a text that is shown as it is: one of this program, with a colour, or a whole one.
 type painted string
 
 func (v view) paint(c text.Color, s string) painted {
@@ -105,37 +104,30 @@ func clipped(s string, most int) string {
 // gap is between two columns, and behind the last.
 const gap = 2
 
+// render writes the table without lines, which people read and awk can cut.
 func (s *sheet) render() {
-	t := newTable(s.w)
-	if s.colour {
-		t.Style().Color.Header = text.Colors{text.Bold}
-	}
 	widths := s.widths()
-	row := func(cells []string) (out table.Row) {
+	row := func(cells []string) string {
+		var b strings.Builder
 		for i, cell := range cells {
 			if widths[i] > 0 {
-				out = append(out, cell)
+				b.WriteString(text.Pad(text.Snip(cell, widths[i], "…"), widths[i]+gap, ' '))
 			}
 		}
-		return out
+		return strings.TrimRight(b.String(), " ")
 	}
 	var names []string
-	var configs []table.ColumnConfig
-	for i, c := range s.columns {
-		names = append(names, c.name)
-		if widths[i] > 0 {
-			configs = append(configs, table.ColumnConfig{
-				Number: len(configs) + 1, WidthMax: widths[i],
-				WidthMaxEnforcer: func(cell string, most int) string { return text.Snip(cell, most, "…") },
-			})
-		}
+	for _, c := range s.columns {
+		names = append(names, strings.ToUpper(c.name))
 	}
-	t.AppendHeader(row(names))
+	header := row(names)
+	if s.colour {
+		header = text.Bold.Sprint(header)
+	}
+	fmt.Fprintln(s.w, header)
 	for _, r := range s.rows {
-		t.AppendRow(row(r))
+		fmt.Fprintln(s.w, row(r))
 	}
-	t.SetColumnConfigs(configs)
-	t.Render()
 }
 
 // widths are those of the columns, 0 for one that is left out.
@@ -168,23 +160,6 @@ func (s *sheet) widths() []int {
 		}
 	}
 	return widths
-}
-
-// newTable makes a table without lines, which people read and awk can cut.
-func newTable(w io.Writer, header ...any) table.Writer {
-	t := table.NewWriter()
-	t.SetOutputMirror(w)
-	s := table.StyleDefault
-	s.Options = table.OptionsNoBordersAndSeparators
-	s.Format.Header = text.FormatUpper
-	s.Box.PaddingLeft = ""
-	s.Box.PaddingRight = "  "
-	t.SetStyle(s)
-	t.SuppressTrailingSpaces()
-	if len(header) > 0 {
-		t.AppendHeader(header)
-	}
-	return t
 }
 
 // held is what somebody has of a lock.

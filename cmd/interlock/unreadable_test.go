@@ -76,7 +76,7 @@ func TestWhatCannotBeReadHarmsNoOther(t *testing.T) {
 			}{
 				{[]string{"ls", "--all"}, `(?m)^harmed +` + kind + ` +cannot be read: .+\n(.*\n)?other +latch +2 left\nother +value +version \d+, 6 bytes$`},
 				{[]string{"ls", "--all", "--json"}, `\{"name":"harmed","kind":"` + kind + `","error":".+"name":"other","kind":"value","exists":true`},
-				{[]string{"show", "harmed"}, `(?m)^the ` + kind + ` harmed cannot be read: .+\nharmed, mutex: held by 1`},
+				{[]string{"show", "harmed"}, `(?m)^the ` + kind + ` harmed cannot be read: .+\n(the .+\n)?harmed, mutex: held by 1`},
 				{[]string{"show", "--json", "harmed"}, `"name":"harmed","kind":"mutex".*"unreadable":\{"` + kind + `":".+"\}`},
 				{[]string{"show", "other"}, `the latch other is set, 2 left`},
 			} {

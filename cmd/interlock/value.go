@@ -35,13 +35,12 @@ func valueGet(o *options) *cobra.Command {
 		Long: `Get writes the value and a line feed, on a terminal without what would steer that, or with
 --raw the value alone, as "value set NAME -" reads it; with --json also its version, and whether it exists. What is no text is in base64
 there. Exit status: 66 if it does not exist.`,
-		Args: exactly("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if raw && o.json {
 				return usage("--raw and --json exclude each other")
 			}
-			return o.with(cmd, func(ctx context.Context, c *interlock.Client) error {
-				got, err := interlock.NewValue[[]byte](c, args[0]).Get(ctx)
+			return o.with(func(ctx context.Context, t task) error {
+				got, err := t.value().Get(ctx)
 				if err != nil {
 					return err
 				}
@@ -56,7 +55,7 @@ there. Exit status: 66 if it does not exist.`,
 					return err
 				}
 				return &exitError{code: exitAbsent}
-			})
+			})(cmd, args)
 		},
 	}
 	cmd.Flags().BoolVar(&raw, "raw", false, "write the value as it is, without a line feed")
@@ -90,7 +89,6 @@ func valueSet(o *options) *cobra.Command {
 		Short: "Set the value, and write its new version",
 		Long: `Set replaces the value, whatever it is; with --version only if it has that version still,
 else it exits with 75. VALUE - reads standard input.`,
-		Args: exactly("NAME", "VALUE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			data := []byte(args[1])
 			if args[1] == "-" {
@@ -100,15 +98,13 @@ else it exits with 75. VALUE - reads standard input.`,
 					return failed(exitIO, err)
 				}
 			}
-			return o.with(cmd, func(ctx context.Context, c *interlock.Client) error {
-				v := interlock.NewValue[[]byte](c, args[0])
-				set := func(over uint64) (uint64, error) { return v.Set(ctx, data, over) }
-				got, err := change(ctx, cmd, v, version, set)
+			return o.with(func(ctx context.Context, t task) error {
+				got, err := change(ctx, t, version, func(over uint64) (uint64, error) { return t.value().Set(ctx, data, over) })
 				if err == nil {
 					fmt.Fprintln(cmd.OutOrStdout(), got)
 				}
 				return err
-			})
+			})(cmd, args)
 		},
 	}
 	cmd.Flags().Uint64Var(&version, "version", 0, "only if it has this version; 0: if it does not exist")
@@ -122,23 +118,20 @@ func valueDelete(o *options) *cobra.Command {
 		Short: "Delete the value",
 		Long: `Delete removes the value, whatever it is; with --version only if it has that version
 still, else it exits with 75.`,
-		Args: exactly("NAME"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.with(cmd, func(ctx context.Context, c *interlock.Client) error {
-				v := interlock.NewValue[[]byte](c, args[0])
-				del := func(over uint64) (uint64, error) { return 0, v.Delete(ctx, over) }
-				_, err := change(ctx, cmd, v, version, del)
-				return err
-			})
-		},
+		RunE: o.with(func(ctx context.Context, t task) error {
+			_, err := change(ctx, t, version, func(over uint64) (uint64, error) { return 0, t.value().Delete(ctx, over) })
+			return err
+		}),
 	}
 	cmd.Flags().Uint64Var(&version, "version", 0, "only if it has this version")
 	return cmd
 }
 
+func (t task) value() *interlock.Value[[]byte] { return interlock.NewValue[[]byte](t.Client, t.name) }
+
 // change replaces the version that the user gave, or else whichever is current.
-func change(ctx context.Context, cmd *cobra.Command, v *interlock.Value[[]byte], version uint64, do func(uint64) (uint64, error)) (uint64, error) {
-	if cmd.Flags().Changed("version") {
+func change(ctx context.Context, t task, version uint64, do func(uint64) (uint64, error)) (uint64, error) {
+	if t.cmd.Flags().Changed("version") {
 		got, err := do(version)
 		if isConflict(err) {
 			return 0, failed(exitBusy, err)
@@ -146,7 +139,7 @@ func change(ctx context.Context, cmd *cobra.Command, v *interlock.Value[[]byte],
 		return got, err
 	}
 	for {
-		current, err := v.Get(ctx)
+		current, err := t.value().Get(ctx)
 		if err != nil {
 			return 0, err
 		}
@@ -160,19 +153,16 @@ func valueWatch(o *options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "watch NAME",
 		Short: "Write the value, and again after every change, until interrupted",
-		Args:  exactly("NAME"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.streams(cmd, func(ctx context.Context, c *interlock.Client) error {
-				for got, err := range interlock.NewValue[[]byte](c, args[0]).Watch(ctx) {
-					if err == nil {
-						err = o.value(cmd, args[0], got)
-					}
-					if err != nil {
-						return err
-					}
+		RunE: o.streams(func(ctx context.Context, t task) error {
+			for got, err := range t.value().Watch(ctx) {
+				if err == nil {
+					err = o.value(t.cmd, t.name, got)
 				}
-				return nil
-			})
-		},
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		}),
 	}
 }

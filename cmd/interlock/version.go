@@ -15,18 +15,13 @@ func newVersion(o *options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Show the version, and the backends that it has",
-		Args:  exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if o.json {
-				return writeJSON(cmd.OutOrStdout(), struct {
-					Version  string   `json:"version"`
-					Go       string   `json:"go"`
-					Platform string   `json:"platform"`
-					Backends []string `json:"backends"`
-				}{version(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH, driver.Schemes()})
-			}
-			fmt.Fprintln(cmd.OutOrStdout(), versionLine())
-			return nil
+			return o.print(cmd, struct {
+				Version  string   `json:"version"`
+				Go       string   `json:"go"`
+				Platform string   `json:"platform"`
+				Backends []string `json:"backends"`
+			}{version(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH, driver.Schemes()}, "%s", versionLine())
 		},
 	}
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"iter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,7 +21,7 @@ type waiting struct {
 
 // command makes the command, whose flags bound the wait and tell of it.
 func (w waiting) command(o *options, short string) *cobra.Command {
-	cmd := &cobra.Command{Use: "wait NAME", Short: short, Args: exactly("NAME")}
+	cmd := &cobra.Command{Use: "wait NAME", Short: short}
 	var d time.Duration
 	var try, verbose bool
 	cmd.Flags().BoolVarP(&try, "nonblock", "n", false, "give up at once (exit 75)")
@@ -35,8 +34,8 @@ func (w waiting) command(o *options, short string) *cobra.Command {
 		}
 		n := newNotice(cmd.ErrOrStderr())
 		cmd.SetErr(n)
-		name := args[0]
-		return o.waits(cmd, func(ctx context.Context, c *interlock.Client) error {
+		return o.waits(func(ctx context.Context, t task) error {
+			c, name := t.Client, t.name
 			if try {
 				return w.over(ctx, c, name, patience, "")
 			}
@@ -53,7 +52,7 @@ func (w waiting) command(o *options, short string) *cobra.Command {
 				return err
 			}
 			return w.over(ctx, c, name, glance, fmt.Sprintf(" after %v", d))
-		})
+		})(cmd, args)
 	}
 	return cmd
 }
@@ -72,20 +71,11 @@ func (w waiting) over(ctx context.Context, c *interlock.Client, name string, lim
 // onlook tells what is missing, where somebody reads it.
 func (w waiting) onlook(ctx context.Context, c *interlock.Client, name string, n *notice, verbose, quiet bool) (stop func()) {
 	tell := n.telling(verbose, quiet, func(text string) { fmt.Fprintln(n, "interlock:", text) })
-	if tell == nil {
-		return func() {}
-	}
-	return meanwhile(ctx, tell, func(ctx context.Context) iter.Seq2[string, error] {
-		return func(yield func(string, error) bool) {
-			for {
-				text, err := w.missing(ctx, c, name)
-				if text != "" {
-					text = fmt.Sprintf("waiting for the %s %s: %s", w.what, plain(name), text)
-				}
-				if !yield(text, err) {
-					return
-				}
-			}
+	return meanwhile(ctx, tell, again(func(ctx context.Context) (string, error) {
+		text, err := w.missing(ctx, c, name)
+		if text != "" {
+			text = fmt.Sprintf("waiting for the %s %s: %s", w.what, plain(name), text)
 		}
-	})
+		return text, err
+	}))
 }

@@ -17,7 +17,7 @@ import (
 
 func newWatch(o *options) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "watch [NAME | PREFIX/]",
+		Use:   "watch [NAME|PREFIX/]",
 		Short: "Show a lock's state, or all locks, live, until interrupted",
 		Long: `Watch shows what show does of the lock NAME. Without a name it shows what ls does, and with
 a name that ends in / of those whose names begin with that. On a terminal it draws the screen
@@ -26,21 +26,17 @@ something else has changed than the time.`,
 		Example: `  interlock watch nightly       who holds nightly, who waits
   interlock watch jobs/         all locks whose names begin with jobs/
   interlock watch --json        all locks, an array after every change`,
-		Args:              atMost("NAME"),
 		ValidArgsFunction: completeNames(o),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.streams(cmd, func(ctx context.Context, c *interlock.Client) error {
-				w := watcher{o: o, c: c, out: cmd.OutOrStdout()}
-				live := !o.json && isTerminal(w.out)
-				if name := prefixOf(args); name == "" || strings.HasSuffix(name, "/") {
-					return w.list(ctx, name, live)
-				} else if live {
-					return w.redraw(ctx, name)
-				} else {
-					return w.follow(ctx, name)
-				}
-			})
-		},
+		RunE: o.streams(func(ctx context.Context, t task) error {
+			w := watcher{o: o, c: t.Client, out: t.cmd.OutOrStdout()}
+			live := !o.json && isTerminal(w.out)
+			if t.name == "" || strings.HasSuffix(t.name, "/") {
+				return w.list(ctx, t.name, live)
+			} else if live {
+				return w.redraw(ctx, t.name)
+			}
+			return w.follow(ctx, t.name)
+		}),
 	}
 	wideFlag(cmd, o)
 	return cmd
@@ -66,7 +62,7 @@ func (w *watcher) follow(ctx context.Context, name string) error {
 		if err != nil {
 			return err
 		}
-		n, err := named(ctx, w.c, q)
+		n, err := besides(ctx, w.c, q)
 		if err != nil {
 			return err
 		}
@@ -80,11 +76,7 @@ func (w *watcher) follow(ctx context.Context, name string) error {
 // redraw shows a lock on the screen, as it is each second.
 func (w *watcher) redraw(ctx context.Context, name string) error {
 	for {
-		q, err := w.c.Queue(ctx, name)
-		if err != nil {
-			return err
-		}
-		n, err := named(ctx, w.c, q)
+		n, err := named(ctx, w.c, name)
 		if err != nil {
 			return err
 		}

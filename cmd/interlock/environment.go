@@ -4,11 +4,57 @@ import (
 	"context"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/internal/outer"
 )
+
+// The variables that tell a job of its locks, beside heldVariable. A value of an outer job would
+// stand before that of this one, and be taken by most programs.
+const (
+	nameVariable      = "INTERLOCK_NAME"
+	tokenVariable     = "INTERLOCK_TOKEN"
+	exclusiveVariable = "INTERLOCK_EXCLUSIVE"
+)
+
+func (j *job) environment(l *interlock.Lease) []string {
+	var env []string
+	for _, v := range os.Environ() {
+		switch name, _, _ := strings.Cut(v, "="); name {
+		case nameVariable, tokenVariable, exclusiveVariable, heldVariable, ticketsVariable, urlVariable:
+		default:
+			env = append(env, v)
+		}
+	}
+	if j.flags.passURL {
+		env = append(env, urlVariable+"="+j.backend.url)
+	}
+	return append(env,
+		nameVariable+"="+strings.Join(j.names, "\n"),
+		tokenVariable+"="+strings.Join(tokens(l), "\n"),
+		exclusiveVariable+"="+exclusive(l),
+		heldVariable+"="+heldBy(strings.Join(j.entries, "\n")),
+		ticketsVariable+"="+ticketsBy(l),
+	)
+}
+
+// exclusive is yes if nobody else holds any of the locks at the same time, else no.
+func exclusive(l *interlock.Lease) string {
+	if l.Exclusive() {
+		return "yes"
+	}
+	return "no"
+}
+
+// tokens has the token of each lock, in the order of the names.
+func tokens(l *interlock.Lease) (all []string) {
+	for _, p := range l.Parts() {
+		all = append(all, strconv.FormatUint(p.Token(), 10))
+	}
+	return all
+}
 
 // heldVariable tells a job which locks it runs under, a line each, so that a
 // nested run of one of them fails instead of waiting for ever.
