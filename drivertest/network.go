@@ -331,7 +331,7 @@ var impostor = rule{
 				}
 			})
 		}
-		turns := make(chan struct{}, 16)
+		turns := make(chan struct{}, 6) // a client of ZooKeeper has 3 MiB of buffers for each connection
 		for seed := range uint64(t.size(128, 16)) {
 			n := &network{t: t, filters: func() (requests, replies testserver.Filter) {
 				return testserver.Pass, testserver.Garble(seed)
